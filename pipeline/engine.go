@@ -1,0 +1,151 @@
+package pipeline
+
+import (
+	"crypto/sha256"
+	"fmt"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/posterior"
+)
+
+// Config bounds what the engine keeps and says how it predicts and learns. It
+// is part of what the outcome depends on: a ledger is bound to one Config.
+type Config struct {
+	// Update holds λ, η, β, δ and ε of the paper's Proposition 1.
+	Update posterior.Config
+	// Samples is the number of posterior samples behind the uncertainty split.
+	// Zero means 16.
+	Samples int
+	// Bins is the number of equal-mass bins of a window's ECE. Zero means 10.
+	Bins int
+	// MaxPending bounds the served nodes that are kept for their label; beyond
+	// it the oldest is forgotten. Zero means 262,144.
+	MaxPending int
+	// MaxWaitingLabels bounds the labels kept for a node that has not come;
+	// beyond it the oldest is refused as an orphan. Zero means 65,536.
+	MaxWaitingLabels int
+	// MaxWaitingEdges bounds the edges kept for a node that has not come;
+	// beyond it the oldest are dropped. Zero means 262,144.
+	MaxWaitingEdges int
+}
+
+// String is the canonical form that the ledger binds.
+func (c Config) String() string {
+	u := c.Update
+	return fmt.Sprintf("lambda=%g eta=%g beta=%g clip=%g epsilon=%g gradient=%v samples=%d bins=%d pending=%d waiting-labels=%d waiting-edges=%d",
+		u.Lambda, u.Eta, u.Beta, u.Clip, u.Epsilon, u.Gradient, c.Samples, c.Bins, c.MaxPending, c.MaxWaitingLabels, c.MaxWaitingEdges)
+}
+
+// WithDefaults fills what is zero and validates the rest.
+func (c Config) WithDefaults() (Config, error) {
+	if c.Update == (posterior.Config{}) {
+		c.Update = posterior.DefaultConfig()
+	}
+	for _, d := range []struct {
+		name  string
+		value *int
+		def   int
+	}{
+		{"samples", &c.Samples, 16},
+		{"bins", &c.Bins, 10},
+		{"max-pending", &c.MaxPending, 1 << 18},
+		{"max-waiting-labels", &c.MaxWaitingLabels, 1 << 16},
+		{"max-waiting-edges", &c.MaxWaitingEdges, 1 << 18},
+	} {
+		if *d.value == 0 {
+			*d.value = d.def
+		}
+		if *d.value < 0 {
+			return c, fmt.Errorf("%s %d is negative: give a positive number, or 0 for the default of %d", d.name, *d.value, d.def)
+		}
+	}
+	return c, c.Update.Validate()
+}
+
+// Engine is the state machine. Its state is the graph, what waits, and the
+// pool of heads.
+type Engine struct {
+	model *model.Model
+	cfg   Config
+
+	graph   *gnn.Graph
+	roster  *roster
+	fate    []fate // by node number
+	pending *pending
+	early   *queue[event.ID, early] // labels whose node has not come
+
+	// The pool. heads[0] serves.
+	heads       []posterior.Head
+	serving     *posterior.Online
+	uncertainty *posterior.Predictive
+	summary     []Summary
+
+	next      int64 // number of the next window
+	posterior event.Hash
+	chain     event.Hash
+
+	// What a step works with and the next reuses: the arrivals …
+	accepted []accepted
+	features []gnn.Vector
+	links    []int32
+	asked    []int32        // numbers of the arrivals to serve
+	arrived  posterior.Rows // their embeddings and temperatures
+	probs    []float64
+	split    []posterior.Uncertainty
+	row      []float32 // one node's probabilities, heads × classes
+	// … and the batch of labels.
+	labelled posterior.Rows // as served
+	labels   []int32
+	said     []float32 // labels × heads × classes, as served
+	state    []byte
+}
+
+// fate is what is known of a node beside its place in the graph.
+type fate struct {
+	label   int32 // class told, none before
+	context bool
+}
+
+// New makes an engine at window 0: an empty graph and the posterior that
+// Phase 1 left (M*, Σ*).
+func New(m *model.Model, cfg Config) (*Engine, error) {
+	cfg, err := cfg.WithDefaults()
+	if err != nil {
+		return nil, err
+	}
+	online := posterior.NewOnline(m.Prior, cfg.Update)
+	e := &Engine{
+		model:       m,
+		cfg:         cfg,
+		graph:       gnn.NewGraph(m.Encoder),
+		roster:      newRoster(cfg.MaxWaitingEdges),
+		early:       newQueue[event.ID, early](),
+		heads:       []posterior.Head{online, posterior.NewStatic(m.Prior)},
+		serving:     online,
+		uncertainty: posterior.NewPredictive(m.Prior.Classes, cfg.Samples),
+	}
+	e.pending = newPending(m.Prior.Dim, len(e.heads)*m.Prior.Classes, cfg.MaxPending)
+	for _, h := range e.heads {
+		e.summary = append(e.summary, Summary{Head: h.Name()})
+	}
+	e.hashPosterior()
+	return e, nil
+}
+
+// Config returns the settings in force, defaults filled in.
+func (e *Engine) Config() Config { return e.cfg }
+
+// Summaries returns the prequential scores so far, one per head, the serving
+// head first.
+func (e *Engine) Summaries() []Summary { return append([]Summary(nil), e.summary...) }
+
+func (e *Engine) hashPosterior() {
+	b := e.state[:0]
+	for _, h := range e.heads {
+		b = h.AppendState(b)
+	}
+	e.state = b
+	e.posterior = sha256.Sum256(b)
+}

@@ -1,0 +1,140 @@
+// Package event holds the plain values that cross the rooms: what came in
+// (Node, Label), what a window of them is (Window) and what the engine says of
+// it (Outcome). It depends on nothing, so that topics can carry these values
+// without knowing the model, and the engine can make them without knowing
+// Kafka.
+package event
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+)
+
+// ID names a node: a non-empty string, or a 64-bit integer when Str is empty.
+// "7" and 7 are different nodes. The zero ID is the integer 0.
+type ID struct {
+	Str string
+	Num int64
+}
+
+// String returns the string id as it is and the integer id in decimal.
+func (id ID) String() string {
+	if id.Str != "" {
+		return id.Str
+	}
+	return strconv.FormatInt(id.Num, 10)
+}
+
+// Header is one record header.
+type Header struct {
+	Key   string
+	Value []byte
+}
+
+// Origin is the record an event was read from. Dead letters carry it whole.
+type Origin struct {
+	Topic     string
+	Partition int32
+	Offset    int64
+	Key       []byte
+	Value     []byte // nil for a null value, which differs from an empty one
+	Headers   []Header
+}
+
+// Clone returns a copy that shares no memory with o.
+func (o *Origin) Clone() *Origin {
+	c := *o
+	c.Key, c.Value = bytes.Clone(o.Key), bytes.Clone(o.Value)
+	c.Headers = slices.Clone(o.Headers)
+	for i := range c.Headers {
+		c.Headers[i].Value = bytes.Clone(c.Headers[i].Value)
+	}
+	return &c
+}
+
+// Node is the arrival of one node with its features and the neighbours it
+// names. Either Dense is set, or Index and Value (same length, Index strictly
+// increasing). Every number is finite.
+type Node struct {
+	Origin     *Origin
+	ID         ID
+	Dense      []float32
+	Index      []uint32
+	Value      []float32
+	Neighbours []ID
+	Context    bool  // belongs to the graph but is not asked about: no prediction, no score (the training nodes)
+	Time       int64 // event time, milliseconds since the Unix epoch; 0 when not told
+}
+
+// Label tells the class of a node, by name or by index.
+type Label struct {
+	Origin *Origin
+	Node   ID
+	Class  string // empty when the class was given by index
+	Index  int32  // valid when Class is empty
+	Time   int64  // event time, milliseconds since the Unix epoch; 0 when not told
+}
+
+// Prediction is what is served for one arrival. Probabilities are in the
+// model's class order, rounded to float32 once, here: labels are scored
+// against exactly these numbers.
+type Prediction struct {
+	Node             ID
+	Class            string  // name of the most probable class, the lowest index on a tie
+	ClassIndex       int32   // its index in the model's class order
+	Confidence       float32 // probability of Class
+	Probabilities    []float32
+	Total            float32 // entropy of the predictive distribution, nats
+	Aleatoric        float32 // expected entropy under the posterior, nats
+	Epistemic        float32 // Total - Aleatoric: mutual information, nats
+	Window           int64   // number of the window the arrival came in, from 0
+	PosteriorVersion uint64  // updates the serving posterior had taken
+	Time             int64   // event time of the arrival
+	Model            string  // id of the model file
+}
+
+// Reason says why an event was refused or put aside. The list is closed, so
+// that it can label a metric.
+type Reason string
+
+// Reasons of refusal.
+const (
+	Undecodable       Reason = "undecodable"         // bytes that are no event of the wire format
+	Empty             Reason = "empty"               // null or empty value
+	TooLarge          Reason = "too-large"           // the value is longer than the limit
+	BadID             Reason = "bad-id"              // id missing, empty, too long or of another type
+	BadFeatures       Reason = "bad-features"        // indices out of order or lengths that differ
+	NonFinite         Reason = "non-finite"          // NaN or infinity among the features
+	HugeNumber        Reason = "huge-number"         // a feature beyond the limit
+	TooManyNeighbours Reason = "too-many-neighbours" // neighbour list longer than the limit
+	WrongDimension    Reason = "wrong-dimension"     // features do not have the model's dimension
+	UnknownClass      Reason = "unknown-class"       // class name or index that the model does not have
+	OrphanLabel       Reason = "orphan-label"        // its node did not come while the label was kept
+	LateLabel         Reason = "late-label"          // what was served for its node is no longer kept
+	ConflictingLabel  Reason = "conflicting-label"   // the node has another label already
+)
+
+// Reasons lists every Reason, in the order of the declaration.
+func Reasons() []Reason {
+	return []Reason{
+		Undecodable, Empty, TooLarge, BadID, BadFeatures, NonFinite, HugeNumber, TooManyNeighbours,
+		WrongDimension, UnknownClass, OrphanLabel, LateLabel, ConflictingLabel,
+	}
+}
+
+// Refusal is an event that was not taken, and why.
+type Refusal struct {
+	Origin *Origin
+	Reason Reason
+	Detail string // for people; one line
+}
+
+// Window is ΔV_t: the events between two cuts, in canonical order (by
+// partition, then offset). Nodes come before labels.
+type Window struct {
+	Number  int64 // from 0, without gaps
+	Nodes   []Node
+	Labels  []Label
+	Refused []Refusal // records in the window's ranges that could not be decoded
+}

@@ -1,0 +1,136 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/posterior/calibration"
+)
+
+// join brings labels and what was served together, into the batch that is then
+// scored and learned: labels that waited for this window's arrivals first, in
+// the order of the arrivals, then the window's own.
+func (e *Engine) join(w *event.Window, out *event.Outcome) {
+	e.labelled.Z, e.labelled.Tau, e.labels = e.labelled.Z[:0], e.labelled.Tau[:0], e.labels[:0]
+	e.said = e.said[:0]
+	for _, a := range e.accepted {
+		if l, waited := e.early.take(a.node.ID); waited {
+			e.settle(a.number, l.class, &l.label, out)
+		}
+	}
+	for i := range w.Labels {
+		l := &w.Labels[i]
+		class, ok := e.class(l)
+		if !ok {
+			refuse(out, l.Origin, event.UnknownClass, unknownClass(l, e.model.Classes))
+			continue
+		}
+		if v, known := e.roster.number[l.Node]; known {
+			e.settle(v, class, l, out)
+			continue
+		}
+		e.await(class, l, out)
+	}
+}
+
+// early is a label whose node has not come.
+type early struct {
+	label event.Label
+	class int32
+}
+
+func (e *Engine) class(l *event.Label) (int32, bool) {
+	if l.Class == "" {
+		return l.Index, l.Index >= 0 && int(l.Index) < len(e.model.Classes)
+	}
+	i := slices.Index(e.model.Classes, l.Class)
+	return int32(i), i >= 0
+}
+
+func unknownClass(l *event.Label, classes []string) string {
+	if l.Class == "" {
+		return fmt.Sprintf("class index %d, the model has 0 to %d", l.Index, len(classes)-1)
+	}
+	return fmt.Sprintf("class %q is not one of the model's %d", l.Class, len(classes))
+}
+
+// settle takes the label of a node that is in the graph.
+func (e *Engine) settle(v, class int32, l *event.Label, out *event.Outcome) {
+	f := &e.fate[v]
+	switch {
+	case f.label == class:
+		out.Counts.LabelsRepeated++
+		return
+	case f.label != none:
+		refuse(out, l.Origin, event.ConflictingLabel, fmt.Sprintf("class %q, the node has %q already", e.model.Classes[class], e.model.Classes[f.label]))
+		return
+	}
+	f.label = class
+	if f.context {
+		out.Counts.LabelsOfContext++
+		return
+	}
+	s, z, probs, ok := e.pending.take(v)
+	if !ok {
+		refuse(out, l.Origin, event.LateLabel, "what was served for this node is no longer kept")
+		return
+	}
+	e.labelled.Z = append(e.labelled.Z, z...)
+	e.labelled.Tau = append(e.labelled.Tau, s.tau)
+	e.labels = append(e.labels, class)
+	e.said = append(e.said, probs...)
+	joined := event.Labelled{Node: l.Node, Class: class, Served: s.window, Time: l.Time}
+	if l.Time != 0 && s.time != 0 {
+		joined.Delay = l.Time - s.time
+	}
+	out.Labelled = append(out.Labelled, joined)
+}
+
+// await keeps the label of a node that has not come.
+func (e *Engine) await(class int32, l *event.Label, out *event.Outcome) {
+	if first := e.early.get(l.Node); first != nil {
+		if first.class == class {
+			out.Counts.LabelsRepeated++
+		} else {
+			refuse(out, l.Origin, event.ConflictingLabel, "another label of this node, which has not come, waits already")
+		}
+		return
+	}
+	if e.early.len() == e.cfg.MaxWaitingLabels {
+		_, oldest := e.early.oldest()
+		refuse(out, oldest.label.Origin, event.OrphanLabel, "its node did not come while the label was kept")
+	}
+	kept := *l
+	kept.Origin = l.Origin.Clone()
+	e.early.put(l.Node, early{label: kept, class: class})
+}
+
+// score holds every head's served probabilities against the labels, before
+// any head learns from them (prequential).
+func (e *Engine) score(out *event.Outcome) {
+	n, c, width := len(e.labels), e.model.Prior.Classes, len(e.heads)*e.model.Prior.Classes
+	out.Heads = make([]event.Head, len(e.heads))
+	for h, head := range e.heads {
+		out.Heads[h].Name = head.Name()
+		if n == 0 {
+			continue
+		}
+		e.probs = resize(e.probs, n*c)
+		for i := range n {
+			for k, p := range e.said[i*width+h*c : i*width+(h+1)*c] {
+				e.probs[i*c+k] = float64(p)
+			}
+		}
+		out.Heads[h].Scores = make([]event.Score, n)
+		for i, y := range e.labels {
+			p := e.probs[i*c : (i+1)*c]
+			best := argmax(p)
+			out.Heads[h].Scores[i] = event.Score{
+				Confidence: p[best], Correct: best == int(y),
+				LogLoss: calibration.LogLoss(p, y), Brier: calibration.Brier(p, y),
+			}
+		}
+		e.summary[h].add(calibration.Measure(e.probs, c, e.labels, e.cfg.Bins), out.Heads[h].Scores)
+	}
+}

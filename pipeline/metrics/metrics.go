@@ -1,0 +1,217 @@
+// Package metrics exports what the engine's outcomes say: scores of what was
+// served, calibration, the graph, and what was refused. It counts live windows
+// only, so that rates survive a restart; the prequential gauges hold the whole
+// history, replayed windows included.
+package metrics
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// Bins is the number of confidence bins of equal width. Their counters add up
+// over time and over workers, so ECE and a reliability diagram of any range
+// can be had from them.
+const Bins = 10
+
+// Metrics follow the outcomes of one engine.
+type Metrics struct {
+	arrivals, context, updates, predictions prometheus.Counter
+	edges, duplicates, loops, edgesDropped  prometheus.Counter
+	joined, repeated, ofContext, expired    prometheus.Counter
+	refused                                 map[event.Reason]prometheus.Counter
+	uncertainty                             *prometheus.CounterVec
+	delay                                   prometheus.Histogram
+	levels                                  *prometheus.GaugeVec
+	heads                                   map[string]*head
+	vectors                                 vectors
+}
+
+// vectors are the metrics that are kept for every head.
+type vectors struct {
+	binCount, binCorrect, binConfidence *prometheus.CounterVec
+	labels, correct, logLoss, brier     *prometheus.CounterVec
+	clipped                             *prometheus.CounterVec
+	updates, step                       *prometheus.GaugeVec
+	prequential                         *prometheus.GaugeVec
+}
+
+// head caches one head's series.
+type head struct {
+	binCount, binCorrect, binConfidence [Bins]prometheus.Counter
+	labels, correct, logLoss, brier     prometheus.Counter
+	clipped                             prometheus.Counter
+	updates, step                       prometheus.Gauge
+}
+
+// New registers the metrics.
+func New(reg prometheus.Registerer) *Metrics {
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+		reg.MustRegister(c)
+		return c
+	}
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		reg.MustRegister(c)
+		return c
+	}
+	gauges := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+		reg.MustRegister(g)
+		return g
+	}
+	dropped := counters("gvbll_edges_dropped_total", "Edges not added: named twice, to itself, or forgotten before their node came.", "reason")
+	labels := counters("gvbll_labels_total", "Labels taken: joined to what was served, repeated, or of a context node.", "result")
+	m := &Metrics{
+		arrivals:     counter("gvbll_arrivals_total", "Nodes that arrived and were served."),
+		context:      counter("gvbll_context_nodes_total", "Nodes that arrived as context, not to be served."),
+		updates:      counter("gvbll_node_updates_total", "Nodes that came again: features replaced, edges added."),
+		predictions:  counter("gvbll_predictions_total", "Predictions served."),
+		edges:        counter("gvbll_edges_total", "Edges added to the graph."),
+		duplicates:   dropped.WithLabelValues("duplicate"),
+		loops:        dropped.WithLabelValues("self-loop"),
+		edgesDropped: dropped.WithLabelValues("expired"),
+		joined:       labels.WithLabelValues("joined"),
+		repeated:     labels.WithLabelValues("repeated"),
+		ofContext:    labels.WithLabelValues("context"),
+		expired:      counter("gvbll_predictions_expired_total", "Predictions forgotten before their label came, to make room."),
+		refused:      make(map[event.Reason]prometheus.Counter),
+		uncertainty:  counters("gvbll_uncertainty_nats_total", "Uncertainty of the predictions served, summed: total, aleatoric and epistemic.", "kind"),
+		delay: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "gvbll_label_delay_seconds", Help: "Event time from a node's arrival to its label, where both are told.",
+			Buckets:                     prometheus.ExponentialBuckets(0.1, 6, 10),
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
+		}),
+		levels: gauges("gvbll_level", "What the engine holds: nodes and edges of the graph, pending predictions, waiting labels and edges.", "of"),
+		heads:  make(map[string]*head),
+		vectors: vectors{
+			binCount:      counters("gvbll_calibration_predictions_total", "Labelled predictions by confidence bin of equal width; bin 0 begins at confidence 0.", "head", "bin"),
+			binCorrect:    counters("gvbll_calibration_correct_total", "Those of them that were right.", "head", "bin"),
+			binConfidence: counters("gvbll_calibration_confidence_total", "The sum of their confidences.", "head", "bin"),
+			labels:        counters("gvbll_scored_labels_total", "Labels held against what a head served.", "head"),
+			correct:       counters("gvbll_correct_labels_total", "Those for which the head's class was right.", "head"),
+			logLoss:       counters("gvbll_log_loss_nats_total", "Their negative log-likelihood, summed.", "head"),
+			brier:         counters("gvbll_brier_score_total", "Their Brier scores, summed over classes and labels.", "head"),
+			clipped:       counters("gvbll_posterior_clipped_entries_total", "Entries of the posterior mean whose step was clipped to ±δ.", "head"),
+			updates:       gauges("gvbll_posterior_updates", "Updates that the head's posterior has taken (its version).", "head"),
+			step:          gauges("gvbll_posterior_step_norm", "Euclidean norm of the last update of the posterior mean.", "head"),
+			prequential:   gauges("gvbll_prequential", "Scores since the first window, as served: accuracy, nll (nats), ece, brier; mean over windows with labels or over labels.", "head", "measure", "mean"),
+		},
+	}
+	reg.MustRegister(m.delay)
+	refused := counters("gvbll_refused_events_total", "Events sent to the dead-letter topic.", "reason")
+	for _, r := range event.Reasons() {
+		m.refused[r] = refused.WithLabelValues(string(r))
+	}
+	return m
+}
+
+// Observe takes a live outcome into the counters.
+func (m *Metrics) Observe(out *event.Outcome) {
+	c := &out.Counts
+	m.arrivals.Add(float64(c.Arrivals))
+	m.context.Add(float64(c.Context))
+	m.updates.Add(float64(c.Updates))
+	m.predictions.Add(float64(len(out.Predictions)))
+	m.edges.Add(float64(c.Edges))
+	m.duplicates.Add(float64(c.DuplicateEdges))
+	m.loops.Add(float64(c.SelfLoops))
+	m.edgesDropped.Add(float64(c.EdgesDropped))
+	m.joined.Add(float64(len(out.Labelled)))
+	m.repeated.Add(float64(c.LabelsRepeated))
+	m.ofContext.Add(float64(c.LabelsOfContext))
+	m.expired.Add(float64(c.Expired))
+	for i := range out.Refused {
+		m.refused[out.Refused[i].Reason].Inc()
+	}
+	var total, aleatoric, epistemic float64
+	for i := range out.Predictions {
+		p := &out.Predictions[i]
+		total += float64(p.Total)
+		aleatoric += float64(p.Aleatoric)
+		epistemic += float64(p.Epistemic)
+	}
+	m.uncertainty.WithLabelValues("total").Add(total)
+	m.uncertainty.WithLabelValues("aleatoric").Add(aleatoric)
+	m.uncertainty.WithLabelValues("epistemic").Add(max(epistemic, 0))
+	for i := range out.Labelled {
+		if d := out.Labelled[i].Delay; d > 0 {
+			m.delay.Observe(float64(d) / 1000)
+		}
+	}
+	for i := range out.Heads {
+		m.head(out.Heads[i].Name).observe(&out.Heads[i])
+	}
+}
+
+// Show sets the gauges: what the engine holds, and its scores so far.
+func (m *Metrics) Show(out *event.Outcome, scores []pipeline.Summary) {
+	l := &out.Levels
+	for of, n := range map[string]int{
+		"nodes": l.Nodes, "edges": l.Edges, "pending-predictions": l.Pending, "waiting-labels": l.WaitingLabels, "waiting-edges": l.WaitingEdges,
+	} {
+		m.levels.WithLabelValues(of).Set(float64(n))
+	}
+	for i := range out.Heads {
+		m.head(out.Heads[i].Name).updates.Set(float64(out.Heads[i].Version))
+	}
+	for i := range scores {
+		s := &scores[i]
+		m.showScores(s.Head, "window", s.Batches())
+		m.showScores(s.Head, "label", s.Stream())
+	}
+}
+
+func (m *Metrics) showScores(head, mean string, s pipeline.Scores) {
+	set := func(measure string, v float64) { m.vectors.prequential.WithLabelValues(head, measure, mean).Set(v) }
+	set("accuracy", s.Acc)
+	set("nll", s.NLL)
+	set("ece", s.ECE)
+	set("brier", s.Brier)
+}
+
+func (m *Metrics) head(name string) *head {
+	if h := m.heads[name]; h != nil {
+		return h
+	}
+	v := &m.vectors
+	h := &head{
+		labels: v.labels.WithLabelValues(name), correct: v.correct.WithLabelValues(name),
+		logLoss: v.logLoss.WithLabelValues(name), brier: v.brier.WithLabelValues(name),
+		clipped: v.clipped.WithLabelValues(name),
+		updates: v.updates.WithLabelValues(name), step: v.step.WithLabelValues(name),
+	}
+	for b := range Bins {
+		bin := fmt.Sprint(b)
+		h.binCount[b] = v.binCount.WithLabelValues(name, bin)
+		h.binCorrect[b] = v.binCorrect.WithLabelValues(name, bin)
+		h.binConfidence[b] = v.binConfidence.WithLabelValues(name, bin)
+	}
+	m.heads[name] = h
+	return h
+}
+
+func (h *head) observe(o *event.Head) {
+	for _, s := range o.Scores {
+		b := min(int(s.Confidence*Bins), Bins-1)
+		h.binCount[b].Inc()
+		h.binConfidence[b].Add(s.Confidence)
+		h.labels.Inc()
+		h.logLoss.Add(s.LogLoss)
+		h.brier.Add(s.Brier)
+		if s.Correct {
+			h.binCorrect[b].Inc()
+			h.correct.Inc()
+		}
+	}
+	h.clipped.Add(float64(o.Clipped))
+	if len(o.Scores) > 0 {
+		h.step.Set(o.Step)
+	}
+}

@@ -1,0 +1,234 @@
+// Package model is what Phase 1 leaves and serving needs: the frozen encoder,
+// the temperature head, the posterior (M*, Σ*) that the stream starts from and
+// is anchored to, and what they mean (class names and order, dimensions,
+// feature normalisation, training split). It is one safetensors file, with the
+// encoder under PyTorch Geometric's state-dict names.
+package model
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/posterior"
+)
+
+// Format is the version of the files written here.
+const Format = 1
+
+// metadataKey is the one entry of a file's metadata: Meta, as JSON.
+const metadataKey = "gvbll"
+
+// Model is a trained model. It does not change and may be shared.
+type Model struct {
+	Meta
+	ID          string // the first 16 hexadecimal digits of the file's SHA-256
+	Encoder     *gnn.SAGE
+	Normalizer  *gnn.Normalizer
+	Prior       posterior.Gaussian     // (M*, Σ*), d_e × C
+	Temperature *posterior.Temperature // nil: τ = 1
+	// TrainingNodes are the nodes it was trained on, by their number in the
+	// data set; empty when the file does not tell.
+	TrainingNodes []int64
+}
+
+// Meta is the part of a model that is not numbers.
+type Meta struct {
+	Format        int      `json:"format"`
+	Encoder       string   `json:"encoder"` // graphsage
+	Classes       []string `json:"classes"` // in the order of the probabilities
+	Normalization string   `json:"normalization"`
+	Training      Training `json:"training"`
+}
+
+// Training says how the model came to be.
+type Training struct {
+	DataSet      string  `json:"data_set"`
+	Split        string  `json:"split"` // how the training nodes were chosen
+	Seed         uint64  `json:"seed"`
+	Nodes        int     `json:"nodes"`
+	Epochs       int     `json:"epochs"`
+	Samples      int     `json:"samples"`
+	Hidden       []int   `json:"hidden"`
+	LearningRate float64 `json:"learning_rate"`
+	WeightDecay  float64 `json:"weight_decay"`
+	Dropout      float64 `json:"dropout"`
+	Loss         float64 `json:"loss"` // negative ELBO of the last epoch, nats a node
+	Accuracy     float64 `json:"accuracy"`
+}
+
+// Open reads a model file. A file that is no model, or does not fit together,
+// is an error that says where.
+func Open(path string) (*Model, error) {
+	f, err := safetensors.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("model %s: %w", path, err)
+	}
+	m, err := fromFile(f)
+	if err != nil {
+		return nil, fmt.Errorf("model %s: %w", path, err)
+	}
+	return m, nil
+}
+
+// Save writes the model file atomically.
+func (m *Model) Save(path string) error {
+	return safetensors.WriteFile(path, m.file())
+}
+
+func (m *Model) file() *safetensors.File {
+	meta, err := json.Marshal(m.Meta)
+	if err != nil {
+		panic(err) // strings and numbers only
+	}
+	t := m.Encoder.Tensors()
+	d, c := m.Prior.Dim, m.Prior.Classes
+	t["head.mean"] = safetensors.Of(m.Prior.Mean, d, c)
+	t["head.precision"] = safetensors.Of(m.Prior.Precision, d, c)
+	if h := m.Temperature; h != nil {
+		// As torch.nn.Sequential(Linear, ReLU, Linear) names and lays them out.
+		t["temperature.0.weight"] = safetensors.Of(transpose(h.W1, h.Dim, h.Hidden), h.Hidden, h.Dim)
+		t["temperature.0.bias"] = safetensors.Of(h.B1, h.Hidden)
+		t["temperature.2.weight"] = safetensors.Of(h.W2, 1, h.Hidden)
+		t["temperature.2.bias"] = safetensors.Of([]float64{h.B2}, 1)
+	}
+	if m.Normalizer.Kind == gnn.NormalizeStandard {
+		t["normalization.mean"] = safetensors.Of(m.Normalizer.Mean, len(m.Normalizer.Mean))
+		t["normalization.std"] = safetensors.Of(m.Normalizer.Std, len(m.Normalizer.Std))
+	}
+	if len(m.TrainingNodes) > 0 {
+		t["training.nodes"] = safetensors.Of(m.TrainingNodes, len(m.TrainingNodes))
+	}
+	return &safetensors.File{Metadata: map[string]string{metadataKey: string(meta)}, Tensors: t}
+}
+
+func fromFile(f *safetensors.File) (*Model, error) {
+	text, ok := f.Metadata[metadataKey]
+	if !ok {
+		return nil, fmt.Errorf("its metadata has no entry %q: make a model with 'gvbll train'", metadataKey)
+	}
+	m := &Model{}
+	if err := json.Unmarshal([]byte(text), &m.Meta); err != nil {
+		return nil, fmt.Errorf("metadata: %w", err)
+	}
+	if m.Format != Format {
+		return nil, fmt.Errorf("format %d, this program reads format %d", m.Format, Format)
+	}
+	if m.Meta.Encoder != "graphsage" {
+		return nil, fmt.Errorf("encoder %q, this program has graphsage", m.Meta.Encoder)
+	}
+	var err error
+	if m.Encoder, err = gnn.LoadSAGE(f.Tensors); err != nil {
+		return nil, err
+	}
+	if err := m.loadHead(f.Tensors); err != nil {
+		return nil, err
+	}
+	if err := m.loadNormalizer(f.Tensors); err != nil {
+		return nil, err
+	}
+	if t, ok := f.Tensors["training.nodes"]; ok {
+		if m.TrainingNodes, err = safetensors.Values[int64](t); err != nil {
+			return nil, fmt.Errorf("training.nodes: %w", err)
+		}
+	}
+	return m, m.identify()
+}
+
+func (m *Model) loadHead(tensors map[string]safetensors.Tensor) error {
+	d, c := m.Encoder.Out(), len(m.Classes)
+	if c < 2 {
+		return fmt.Errorf("%d classes, at least 2 are needed", c)
+	}
+	m.Prior = posterior.Gaussian{Dim: d, Classes: c}
+	r := reader{tensors: tensors}
+	m.Prior.Mean = r.floats("head.mean", d, c)
+	m.Prior.Precision = r.floats("head.precision", d, c)
+	if t, ok := tensors["temperature.0.weight"]; ok {
+		hidden := 0
+		if len(t.Shape) == 2 {
+			hidden = t.Shape[0]
+		}
+		h := &posterior.Temperature{Dim: d, Hidden: hidden}
+		h.W1 = r.floats("temperature.0.weight", hidden, d)
+		h.B1 = r.floats("temperature.0.bias", hidden)
+		h.W2 = r.floats("temperature.2.weight", 1, hidden)
+		if b := r.floats("temperature.2.bias", 1); len(b) == 1 {
+			h.B2 = b[0]
+		}
+		if r.err == nil {
+			h.W1 = transpose(h.W1, hidden, d)
+		}
+		m.Temperature = h
+	}
+	if r.err != nil {
+		return r.err
+	}
+	if err := m.Temperature.Validate(); err != nil {
+		return err
+	}
+	return m.Prior.Validate()
+}
+
+func (m *Model) loadNormalizer(tensors map[string]safetensors.Tensor) error {
+	m.Normalizer = &gnn.Normalizer{Kind: gnn.Normalization(m.Normalization)}
+	if m.Normalizer.Kind == gnn.NormalizeStandard {
+		r := reader{tensors: tensors}
+		m.Normalizer.Mean = r.singles("normalization.mean", m.Encoder.In())
+		m.Normalizer.Std = r.singles("normalization.std", m.Encoder.In())
+		if r.err != nil {
+			return r.err
+		}
+	}
+	return m.Normalizer.Validate(m.Encoder.In())
+}
+
+// identify sets the ID from the bytes that Save would write.
+func (m *Model) identify() error {
+	b, err := m.file().Encode()
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(b)
+	m.ID = hex.EncodeToString(sum[:8])
+	return nil
+}
+
+// reader takes tensors of known shapes, and keeps the first error.
+type reader struct {
+	tensors map[string]safetensors.Tensor
+	err     error
+}
+
+func (r *reader) floats(name string, shape ...int) []float64 { return values[float64](r, name, shape) }
+func (r *reader) singles(name string, shape ...int) []float32 {
+	return values[float32](r, name, shape)
+}
+
+func values[T safetensors.Element](r *reader, name string, shape []int) []T {
+	t, ok := r.tensors[name]
+	if !ok || fmt.Sprint(t.Shape) != fmt.Sprint(shape) {
+		if r.err == nil {
+			r.err = fmt.Errorf("tensor %s has shape %v, %v is expected", name, t.Shape, shape)
+		}
+		return nil
+	}
+	v, err := safetensors.Values[T](t)
+	if err != nil && r.err == nil {
+		r.err = fmt.Errorf("tensor %s: %w", name, err)
+	}
+	return v
+}
+
+func transpose(a []float64, rows, cols int) []float64 {
+	t := make([]float64, len(a))
+	for i := range rows {
+		for j := range cols {
+			t[j*rows+i] = a[i*cols+j]
+		}
+	}
+	return t
+}

@@ -1,0 +1,235 @@
+package pipeline
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// Step takes the next window and says what is served and learned. The window
+// must carry the next number. Nothing of its events' memory is kept.
+func (e *Engine) Step(w *event.Window) *event.Outcome {
+	if w.Number != e.next {
+		panic(fmt.Sprintf("pipeline: window %d where %d is next", w.Number, e.next))
+	}
+	e.next++
+	out := &event.Outcome{Window: w.Number, Refused: append([]event.Refusal(nil), w.Refused...)}
+
+	e.arrive(w, out)
+	e.serve(out)
+	e.join(w, out)
+	e.score(out)
+	e.learn(out)
+
+	out.Levels = event.Levels{
+		Nodes: e.graph.Len(), Edges: e.graph.Edges(),
+		Pending: e.pending.nodes.len(), WaitingLabels: e.early.len(), WaitingEdges: e.roster.edges,
+	}
+	out.Posterior = e.posterior
+	e.extendChain(out)
+	return out
+}
+
+// accepted is a node event that fits the model, with the node's number.
+type accepted struct {
+	node   *event.Node
+	number int32
+	asked  bool // first arrival, to be served
+}
+
+// arrive brings the graph up to date with all of ΔV_t before any of it is
+// encoded: nodes first, then edges, so that nodes of one window may name each
+// other in any order.
+func (e *Engine) arrive(w *event.Window, out *event.Outcome) {
+	e.accepted, e.features = e.accepted[:0], e.features[:0]
+	first := int32(e.graph.Len())
+	for i := range w.Nodes {
+		n := &w.Nodes[i]
+		x := gnn.Vector{Dense: n.Dense, Index: n.Index, Value: n.Value}
+		if detail := e.misfit(x); detail != "" {
+			refuse(out, n.Origin, event.WrongDimension, detail)
+			continue
+		}
+		x = e.model.Normalizer.Apply(gnn.Vector{}, x)
+		if v, known := e.roster.number[n.ID]; known {
+			out.Counts.Updates++
+			if v >= first {
+				e.features[v-first] = x
+			} else {
+				e.graph.Replace(v, x)
+			}
+			e.accepted = append(e.accepted, accepted{node: n, number: v})
+			continue
+		}
+		v := first + int32(len(e.features))
+		e.features = append(e.features, x)
+		e.roster.number[n.ID] = v
+		e.fate = append(e.fate, fate{label: none, context: n.Context})
+		if n.Context {
+			out.Counts.Context++
+		} else {
+			out.Counts.Arrivals++
+		}
+		e.accepted = append(e.accepted, accepted{node: n, number: v, asked: !n.Context})
+	}
+	e.graph.Add(e.features)
+	for _, a := range e.accepted {
+		e.connect(a, out)
+	}
+}
+
+// misfit says why x is no feature vector of this model, "" when it is one.
+func (e *Engine) misfit(x gnn.Vector) string {
+	d := e.model.Encoder.In()
+	switch {
+	case x.Dense != nil && len(x.Dense) != d:
+		return fmt.Sprintf("%d features, the model has %d", len(x.Dense), d)
+	case len(x.Index) > 0 && int64(x.Index[len(x.Index)-1]) >= int64(d):
+		return fmt.Sprintf("feature index %d, the model has %d features", x.Index[len(x.Index)-1], d)
+	}
+	return ""
+}
+
+// connect adds a node's edges: those that waited for it, then those it names.
+func (e *Engine) connect(a accepted, out *event.Outcome) {
+	e.links = append(e.links[:0], e.roster.claim(a.node.ID)...)
+	for _, id := range a.node.Neighbours {
+		u, known := e.roster.number[id]
+		switch {
+		case id == a.node.ID:
+			out.Counts.SelfLoops++
+		case known:
+			e.links = append(e.links, u)
+		default:
+			out.Counts.EdgesDropped += e.roster.wait(id, a.number)
+		}
+	}
+	added := e.graph.LinkAll(a.number, e.links)
+	out.Counts.Edges += added
+	out.Counts.DuplicateEdges += len(e.links) - added
+}
+
+// serve encodes the arrivals on G_t and predicts them with every head of the
+// pool; what is served is kept until the label comes.
+func (e *Engine) serve(out *event.Outcome) {
+	e.asked = e.asked[:0]
+	for _, a := range e.accepted {
+		if a.asked {
+			e.asked = append(e.asked, a.number)
+		}
+	}
+	n, d, c := len(e.asked), e.model.Prior.Dim, e.model.Prior.Classes
+	if n == 0 {
+		return
+	}
+	rows := &e.arrived
+	rows.Z = resize(rows.Z, n*d)
+	rows.Tau = resize(rows.Tau, n)
+	e.graph.Embed(e.asked, rows.Z)
+	for i := range rows.Tau {
+		rows.Tau[i] = e.model.Temperature.At(rows.Z[i*d : (i+1)*d])
+	}
+	e.probs = resize(e.probs, len(e.heads)*n*c)
+	for h, head := range e.heads {
+		head.Predict(*rows, e.probs[h*n*c:(h+1)*n*c])
+	}
+	e.split = resize(e.split, n)
+	e.uncertainty.Split(e.serving.Posterior(), *rows, e.split)
+
+	out.Predictions = make([]event.Prediction, 0, n)
+	probabilities := make([]float32, n*c)
+	e.row = resize(e.row, len(e.heads)*c)
+	i := 0
+	for _, a := range e.accepted {
+		if !a.asked {
+			continue
+		}
+		for h := range e.heads {
+			for k, p := range e.probs[(h*n+i)*c : (h*n+i+1)*c] {
+				e.row[h*c+k] = float32(p)
+			}
+		}
+		p := probabilities[i*c : (i+1)*c : (i+1)*c]
+		copy(p, e.row)
+		best := argmax(p)
+		u := e.split[i]
+		out.Predictions = append(out.Predictions, event.Prediction{
+			Node: a.node.ID, Class: e.model.Classes[best], ClassIndex: int32(best), Confidence: p[best],
+			Probabilities: p, Total: float32(u.Total), Aleatoric: float32(u.Aleatoric), Epistemic: float32(u.Epistemic),
+			Window: out.Window, PosteriorVersion: e.serving.Version(), Time: a.node.Time, Model: e.model.ID,
+		})
+		s := served{window: out.Window, time: a.node.Time, tau: rows.Tau[i]}
+		if e.pending.put(a.number, s, rows.Z[i*d:(i+1)*d], e.row) {
+			out.Counts.Expired++
+		}
+		i++
+	}
+}
+
+// learn gives the window's labels to every head: Algorithm 1 for the online
+// one. Without labels nothing is forgotten either.
+func (e *Engine) learn(out *event.Outcome) {
+	for h, head := range e.heads {
+		report := head.Learn(e.labelled, e.labels)
+		out.Heads[h].Version = head.Version()
+		out.Heads[h].Clipped = report.Clipped
+		out.Heads[h].Step = report.Step
+	}
+	if len(e.labels) > 0 {
+		e.hashPosterior()
+	}
+}
+
+// extendChain folds the window into the hash of everything served and learned.
+func (e *Engine) extendChain(out *event.Outcome) {
+	b := append(e.state[:0], e.chain[:]...)
+	b = binary.LittleEndian.AppendUint64(b, uint64(out.Window))
+	for i := range out.Predictions {
+		p := &out.Predictions[i]
+		b = append(b, p.Node.Str...)
+		b = binary.LittleEndian.AppendUint64(b, uint64(p.Node.Num))
+		for _, x := range p.Probabilities {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+		}
+		for _, x := range [...]float32{p.Total, p.Aleatoric, p.Epistemic} {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+		}
+	}
+	for i := range out.Refused {
+		r := &out.Refused[i]
+		b = append(b, r.Reason...)
+		b = append(b, r.Origin.Topic...)
+		b = binary.LittleEndian.AppendUint32(b, uint32(r.Origin.Partition))
+		b = binary.LittleEndian.AppendUint64(b, uint64(r.Origin.Offset))
+	}
+	b = append(b, e.posterior[:]...)
+	e.state = b
+	e.chain = sha256.Sum256(b)
+}
+
+func refuse(out *event.Outcome, o *event.Origin, why event.Reason, detail string) {
+	out.Refused = append(out.Refused, event.Refusal{Origin: o, Reason: why, Detail: detail})
+}
+
+// argmax returns the lowest index of the largest entry.
+func argmax[F float32 | float64](p []F) int {
+	best := 0
+	for i, x := range p {
+		if x > p[best] {
+			best = i
+		}
+	}
+	return best
+}
+
+// resize returns s with length n, its contents unspecified.
+func resize[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}

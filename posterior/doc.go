@@ -1,0 +1,20 @@
+// Package posterior is the Bayesian last layer: a diagonal Gaussian over the
+// weights of a softmax classifier on embeddings. It trains it (Variational),
+// predicts with it (MAP, Predictive) and updates it online as labels come
+// (Collect, Apply), and it wraps what serves as a pool of Heads.
+//
+// Section, proposition and algorithm numbers are those of the paper "Online
+// Bayesian Node Classification on Inductive Graphs under Distribution Shift";
+// eq:elbo and the like are the labels of equations in its LaTeX source.
+//
+// Matrices are flat and row-major: a d_e × C matrix has entry (j, c), embedding
+// dimension j and class c, at j*C+c. Shape misuse panics.
+//
+// The same inputs give the same bits on every amd64 machine: every sum runs in
+// one fixed order, products are rounded before they are added (the explicit
+// float64 conversions forbid fusing), and exponentials come from this package,
+// because math.Exp takes fused instructions where the processor has them.
+//
+// Numbers that come in as rows must be finite: one that is not would spoil the
+// posterior for good.
+package posterior

@@ -1,0 +1,224 @@
+package posterior
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// golden reads a file of golden values into dst, or skips the test where there
+// are none.
+func golden(t *testing.T, name string, dst any) {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		b, err := os.ReadFile(filepath.Join(dir, "shared", "goldens", name))
+		if err == nil {
+			if err := json.Unmarshal(b, dst); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+		if dir == filepath.Dir(dir) {
+			t.Skipf("no shared/goldens/%s above the working directory", name)
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// flat puts the rows of a matrix side by side.
+func flat(m [][]float64) (f []float64) {
+	for _, row := range m {
+		f = append(f, row...)
+	}
+	return f
+}
+
+func float32s(x []float64) []float32 {
+	y := make([]float32, len(x))
+	for i := range x {
+		y[i] = float32(x[i])
+	}
+	return y
+}
+
+// wantClose fails unless got is within tol of want, relative to 1 or to want if
+// that is larger.
+func wantClose(t *testing.T, what string, got, want []float64, tol float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d numbers, want %d", what, len(got), len(want))
+	}
+	for i := range want {
+		if !(math.Abs(got[i]-want[i]) <= tol*max(1, math.Abs(want[i]))) {
+			t.Fatalf("%s[%d] = %v, want %v", what, i, got[i], want[i])
+		}
+	}
+}
+
+// wantSame fails unless got and want have the same bits.
+func wantSame(t *testing.T, what string, got, want []float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d numbers, want %d", what, len(got), len(want))
+	}
+	for i := range want {
+		if math.Float64bits(got[i]) != math.Float64bits(want[i]) {
+			t.Fatalf("%s[%d] = %v, want the bits of %v", what, i, got[i], want[i])
+		}
+	}
+}
+
+func randomGaussian(rng *rand.Rand, dim, classes int) Gaussian {
+	q := Gaussian{Dim: dim, Classes: classes}
+	for range dim * classes {
+		q.Mean = append(q.Mean, rng.NormFloat64())
+		q.Precision = append(q.Precision, 0.5+4*rng.Float64())
+	}
+	return q
+}
+
+func randomRows(rng *rand.Rand, n, dim, classes int) (Rows, []int32) {
+	var (
+		r      Rows
+		labels []int32
+	)
+	for range n {
+		for range dim {
+			r.Z = append(r.Z, float32(rng.NormFloat64()))
+		}
+		r.Tau = append(r.Tau, 0.5+2*rng.Float64())
+		labels = append(labels, int32(rng.IntN(classes)))
+	}
+	return r, labels
+}
+
+// slice returns rows lo to hi.
+func (r Rows) slice(lo, hi, dim int) Rows {
+	return Rows{Z: r.Z[lo*dim : hi*dim], Tau: r.Tau[lo:hi]}
+}
+
+// plainSoftmax is softmax(zᵀM / τ) as eq:lik has it.
+func plainSoftmax(q *Gaussian, z []float32, tau float64) []float64 {
+	p, sum := make([]float64, q.Classes), 0.0
+	for c := range p {
+		var a float64
+		for j, x := range z {
+			a += float64(x) * q.Mean[j*q.Classes+c]
+		}
+		p[c] = math.Exp(a / tau)
+		sum += p[c]
+	}
+	for c := range p {
+		p[c] /= sum
+	}
+	return p
+}
+
+func TestExp(t *testing.T) {
+	worst := 0.0
+	for x := -707.9; x < 708.9; x += 0.00917 {
+		got, want := exp(x), math.Exp(x)
+		worst = max(worst, math.Abs(got-want)/want)
+	}
+	if worst > 0x1p-51 { // either is within 1 ulp of the truth
+		t.Errorf("relative error %g", worst)
+	}
+	for _, c := range []struct{ x, want float64 }{
+		{0, 1}, {math.Copysign(0, -1), 1}, {-709, 0}, {-1e300, 0}, {math.Inf(-1), 0}, {710, math.Inf(1)}, {math.Inf(1), math.Inf(1)}, {1e-300, 1},
+	} {
+		if got := exp(c.x); got != c.want {
+			t.Errorf("exp(%v) = %v, want %v", c.x, got, c.want)
+		}
+	}
+	if got := exp(math.NaN()); !math.IsNaN(got) {
+		t.Errorf("exp(NaN) = %v", got)
+	}
+}
+
+func TestGaussianValidate(t *testing.T) {
+	good := func() Gaussian {
+		return Gaussian{Dim: 2, Classes: 3, Mean: make([]float64, 6), Precision: []float64{1, 2, 3, 4, 5, 6}}
+	}
+	q := good()
+	if err := q.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(q *Gaussian){
+		"no dimension":       func(q *Gaussian) { q.Dim = 0 },
+		"negative classes":   func(q *Gaussian) { q.Classes = -3 },
+		"means missing":      func(q *Gaussian) { q.Mean = q.Mean[:5] },
+		"precisions missing": func(q *Gaussian) { q.Precision = q.Precision[:3] },
+		"overflowing shape":  func(q *Gaussian) { q.Dim, q.Classes = math.MaxInt, 2 },
+		"mean NaN":           func(q *Gaussian) { q.Mean[2] = math.NaN() },
+		"precision infinite": func(q *Gaussian) { q.Precision[0] = math.Inf(1) },
+		"precision zero":     func(q *Gaussian) { q.Precision[5] = 0 },
+		"precision negative": func(q *Gaussian) { q.Precision[5] = -1 },
+	} {
+		q := good()
+		spoil(&q)
+		if q.Validate() == nil {
+			t.Errorf("%s: valid", name)
+		}
+	}
+}
+
+func TestTemperature(t *testing.T) {
+	var none *Temperature
+	if got := none.At([]float32{1, 2}); got != 1 || none.Validate() != nil {
+		t.Errorf("no temperature: τ = %v, %v", got, none.Validate())
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, hidden := range []int{1, 5, 32, 33, 70} {
+		const dim = 7
+		m := Temperature{Dim: dim, Hidden: hidden, B2: 0.3}
+		for range dim * hidden {
+			m.W1 = append(m.W1, rng.NormFloat64())
+		}
+		for range hidden {
+			m.B1, m.W2 = append(m.B1, rng.NormFloat64()), append(m.W2, 0.2*rng.NormFloat64())
+		}
+		if err := m.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		z := make([]float32, dim)
+		for range 20 {
+			for j := range z {
+				z[j] = float32(rng.NormFloat64())
+			}
+			h := m.B2
+			for k := range hidden {
+				a := m.B1[k]
+				for j := range z {
+					a += m.W1[j*hidden+k] * float64(z[j])
+				}
+				h += m.W2[k] * max(a, 0)
+			}
+			wantClose(t, "τ", []float64{m.At(z)}, []float64{max(math.Log(1+math.Exp(h)), TauFloor)}, 1e-12)
+		}
+	}
+}
+
+func TestTemperatureStaysPositiveAndFinite(t *testing.T) {
+	m := Temperature{Dim: 1, Hidden: 1, W1: []float64{1}, B1: []float64{0}, W2: []float64{1}}
+	for _, b := range []float64{-1e300, -800, -50, 0, 50, 800, 1e300} {
+		m.B2 = b
+		if tau := m.At([]float32{1}); !(tau >= TauFloor) || math.IsInf(tau, 1) {
+			t.Errorf("τ = %v at h = %v", tau, b)
+		}
+	}
+	m.B2 = math.NaN()
+	if m.Validate() == nil {
+		t.Error("a weight that is no number is valid")
+	}
+	m.B2, m.W2 = 0, nil
+	if m.Validate() == nil {
+		t.Error("missing weights are valid")
+	}
+}

@@ -1,0 +1,257 @@
+package posterior
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+func TestMAP(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	q := randomGaussian(rng, 5, 4)
+	rows, _ := randomRows(rng, 9, 5, 4)
+	got := make([]float64, 9*4)
+	MAP(&q, rows, got)
+	for i, tau := range rows.Tau {
+		wantClose(t, "probs", got[4*i:4*i+4], plainSoftmax(&q, rows.Z[5*i:5*i+5], tau), 1e-14)
+	}
+}
+
+func TestMAPIsStable(t *testing.T) {
+	q := Gaussian{Dim: 1, Classes: 3, Mean: []float64{1, 0, -1}, Precision: []float64{1, 1, 1}}
+	got := make([]float64, 6)
+	MAP(&q, Rows{Z: []float32{1e30, -1e30}, Tau: []float64{1, TauFloor}}, got)
+	wantClose(t, "probs", got, []float64{1, 0, 0, 0, 0, 1}, 0)
+}
+
+type laplaceGolden struct {
+	Z           [][]float64
+	Labels      []int32
+	Mean        [][]float64
+	ZTest       [][]float64 `json:"z_test"`
+	Diagonal    laplaceDiagonal
+	WithoutBias struct {
+		Probs    [][]float64
+		Diagonal [][]float64 `json:"ggn_diag_de_by_c"`
+	} `json:"no_bias"`
+}
+
+type laplaceDiagonal struct {
+	Variance      [][]float64
+	Tau           []float64
+	LogitMean     [][]float64 `json:"logit_mean"`
+	LogitVariance [][]float64 `json:"logit_variance"`
+	PlugIn        [][]float64 `json:"plug_in"`
+	Expected      [][]float64 `json:"expected_softmax"`
+	MonteCarlo    [][]float64 `json:"monte_carlo_1000000"`
+	StandardError [][]float64 `json:"monte_carlo_standard_error"`
+	KL            float64     `json:"kl_to_standard_normal"`
+	Labels        []int32     `json:"labels_test"`
+	ELL           float64
+}
+
+func (g *laplaceGolden) posterior() Gaussian {
+	q := Gaussian{Dim: len(g.Mean), Classes: len(g.Mean[0]), Mean: flat(g.Mean), Precision: flat(g.Diagonal.Variance)}
+	for i, v := range q.Precision {
+		q.Precision[i] = 1 / v
+	}
+	return q
+}
+
+func TestStatisticsGolden(t *testing.T) {
+	var g laplaceGolden
+	golden(t, "laplace.json", &g)
+	q := g.posterior()
+	rows := Rows{Z: float32s(flat(g.Z)), Tau: make([]float64, len(g.Z))}
+	for i := range rows.Tau {
+		rows.Tau[i] = 1
+	}
+	probs := make([]float64, len(g.Z)*q.Classes)
+	MAP(&q, rows, probs)
+	wantClose(t, "probs", probs, flat(g.WithoutBias.Probs), 1e-6)
+	s := Collect(&q, rows, g.Labels, DefaultConfig())
+	wantClose(t, "GGN diagonal", s.Precision, flat(g.WithoutBias.Diagonal), 1e-6)
+}
+
+func TestPredictiveGolden(t *testing.T) {
+	var g laplaceGolden
+	golden(t, "laplace.json", &g)
+	q, d := g.posterior(), &g.Diagonal
+	rows := Rows{Z: float32s(flat(g.ZTest)), Tau: d.Tau}
+	got := make([]float64, len(d.Tau)*q.Classes)
+	MAP(&q, rows, got)
+	wantClose(t, "plug-in", got, flat(d.PlugIn), 1e-6)
+
+	NewPredictive(q.Classes, 1<<19).Predict(&q, rows, got, nil)
+	wantClose(t, "expected softmax", got, flat(d.Expected), 1e-3)
+	mc, se := flat(d.MonteCarlo), flat(d.StandardError)
+	for i := range mc {
+		if math.Abs(got[i]-mc[i]) > 5*se[i]+1e-3 {
+			t.Errorf("probability %d is %v, Monte Carlo %v ± %v", i, got[i], mc[i], se[i])
+		}
+	}
+	NewPredictive(q.Classes, 64).Predict(&q, rows, got, nil)
+	wantClose(t, "expected softmax from 64 samples", got, flat(d.Expected), 0.04)
+}
+
+// Sampling C logits is sampling d_e·C weights: the logits have the same
+// distribution, and the predictive the same mean and split.
+func TestPredictiveSamplesTheWeights(t *testing.T) {
+	const dim, classes, n, samples = 6, 4, 5, 40_000
+	rng := rand.New(rand.NewPCG(2, 3))
+	q := randomGaussian(rng, dim, classes)
+	rows, _ := randomRows(rng, n, dim, classes)
+
+	p := NewPredictive(classes, samples)
+	probs, split := make([]float64, n*classes), make([]Uncertainty, n)
+	p.Predict(&q, rows, probs, split)
+
+	for i, tau := range rows.Tau {
+		z := rows.Z[i*dim : (i+1)*dim]
+		drawn := make([][]float64, classes) // logits of class c
+		mean := make([]float64, classes)
+		var aleatoric float64
+		w := q.Clone()
+		for range samples {
+			for k := range w.Mean {
+				w.Mean[k] = q.Mean[k] + rng.NormFloat64()/math.Sqrt(q.Precision[k])
+			}
+			for c := range classes {
+				var a float64
+				for j, x := range z {
+					a += float64(x) * w.Mean[j*classes+c]
+				}
+				drawn[c] = append(drawn[c], a/tau)
+			}
+			for c, x := range plainSoftmax(&w, z, tau) {
+				mean[c] += x / samples
+				aleatoric -= x * math.Log(x) / samples
+			}
+		}
+		wantClose(t, "probabilities", probs[i*classes:(i+1)*classes], mean, 0.01)
+		total := 0.0
+		for _, x := range mean {
+			total -= x * math.Log(x)
+		}
+		wantClose(t, "split", []float64{split[i].Total, split[i].Aleatoric, split[i].Epistemic}, []float64{total, aleatoric, total - aleatoric}, 0.01)
+
+		own := NewPredictive(classes, samples)
+		own.Predict(&q, rows.slice(i, i+1, dim), nil, nil)
+		for c := range classes {
+			logits := make([]float64, samples)
+			for s := range logits {
+				logits[s] = own.mean[c] + own.sd[c]*own.normals[s*classes+c]
+			}
+			m, sd := stat.MeanStdDev(drawn[c], nil)
+			wantClose(t, "mean of logits", []float64{stat.Mean(logits, nil)}, []float64{m}, 5*sd/math.Sqrt(samples))
+			wantClose(t, "deviation of logits", []float64{stat.StdDev(logits, nil)}, []float64{sd}, 5*sd/math.Sqrt(2*samples))
+			slices.Sort(logits)
+			slices.Sort(drawn[c])
+			// Two-sample Kolmogorov-Smirnov at a level of 1e-5.
+			if ks, bound := stat.KolmogorovSmirnov(logits, nil, drawn[c], nil), 2.47*math.Sqrt(2.0/samples); ks > bound {
+				t.Errorf("row %d class %d: KS statistic %v, bound %v", i, c, ks, bound)
+			}
+		}
+	}
+}
+
+// From a few samples, the split is the formula on those samples.
+func TestSplitIsTheFormula(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 5))
+	const dim, classes, n, samples = 3, 5, 8, 7
+	q := randomGaussian(rng, dim, classes)
+	rows, _ := randomRows(rng, n, dim, classes)
+	p := NewPredictive(classes, samples)
+	got, split := make([]float64, n*classes), make([]Uncertainty, n)
+	p.Predict(&q, rows, got, split)
+	for i, tau := range rows.Tau {
+		mean := make([]float64, classes)
+		var aleatoric float64
+		for s := range samples {
+			a := make([]float64, classes)
+			for c := range a {
+				var m, v float64
+				for j, x := range rows.Z[i*dim : (i+1)*dim] {
+					m += float64(x) * q.Mean[j*classes+c]
+					v += float64(x) * float64(x) / q.Precision[j*classes+c]
+				}
+				a[c] = m/tau + math.Sqrt(v)/tau*p.normals[s*classes+c]
+			}
+			softmax(a)
+			for c, x := range a {
+				mean[c] += x / samples
+				aleatoric -= x * math.Log(x) / samples
+			}
+		}
+		wantClose(t, "mean", got[i*classes:(i+1)*classes], mean, 1e-13)
+		total := 0.0
+		for _, x := range mean {
+			total -= x * math.Log(x)
+		}
+		wantClose(t, "split", []float64{split[i].Total, split[i].Aleatoric, split[i].Epistemic}, []float64{total, aleatoric, total - aleatoric}, 1e-12)
+	}
+}
+
+func TestSplitOfACertainPosterior(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 7))
+	q := randomGaussian(rng, 4, 3)
+	for i := range q.Precision {
+		q.Precision[i] = 1e30
+	}
+	rows, _ := randomRows(rng, 20, 4, 3)
+	mode, got, split := make([]float64, 60), make([]float64, 60), make([]Uncertainty, 20)
+	MAP(&q, rows, mode)
+	NewPredictive(3, 8).Predict(&q, rows, got, split)
+	wantClose(t, "probabilities", got, mode, 1e-12)
+	for _, u := range split {
+		if u.Epistemic < 0 || u.Epistemic > 1e-12 || u.Aleatoric > u.Total {
+			t.Errorf("split %+v of a posterior without spread", u)
+		}
+	}
+}
+
+func TestPredictiveIsAFunctionOfItsInputs(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 9))
+	q := randomGaussian(rng, 4, 3)
+	rows, _ := randomRows(rng, 10, 4, 3)
+	p := NewPredictive(3, 16)
+	a, b := make([]Uncertainty, 10), make([]Uncertainty, 10)
+	p.Split(&q, rows, a)
+	p.Split(&q, rows.slice(0, 5, 4), b[:5])
+	NewPredictive(3, 16).Split(&q, rows.slice(5, 10, 4), b[5:])
+	if !slices.Equal(a, b) {
+		t.Errorf("%v, want %v", b, a)
+	}
+	if n := testing.AllocsPerRun(10, func() { p.Split(&q, rows, a) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestNormals(t *testing.T) {
+	for _, samples := range []int{1, 2, 16, 101} {
+		const classes = 5
+		set := normals(samples, classes)
+		for c := range classes {
+			column := make([]float64, samples)
+			for s := range column {
+				column[s] = set[s*classes+c]
+			}
+			slices.Sort(column)
+			var square float64
+			for s, x := range column {
+				square += x * x
+				if samples > 1 && math.Abs(distuv.UnitNormal.CDF(x)-(float64(s)+0.5)/float64(samples)) > 0.1 {
+					t.Errorf("normal %d of %d is %v", s, samples, x)
+				}
+			}
+			if samples > 1 {
+				wantClose(t, "variance", []float64{square / float64(samples)}, []float64{1}, 1e-12)
+			}
+			wantClose(t, "mean", []float64{stat.Mean(column, nil)}, []float64{0}, 1e-12)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+// Package ledger writes down where the stream was cut: one record for each
+// window, in the same transaction as what the window led to. The cuts are the
+// only thing that time and chance decide, so the ledger and the inputs
+// determine every prediction; it is the one commit point, and the only thing a
+// worker believes when it starts.
+//
+// Records are JSON, so that they can be read with any tool, and in years.
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/gvbll/gvbll/topics/kafka"
+)
+
+// Version is the format of the records written here.
+const Version = 1
+
+// maxRecord bounds the length of a record that is read, in bytes.
+const maxRecord = 1 << 20
+
+// Record is one window.
+type Record struct {
+	Version  int     `json:"v"`
+	Window   int64   `json:"window"`
+	Cause    string  `json:"cause"`  // why it was cut
+	Ranges   []Range `json:"ranges"` // what it took of each input partition that it took anything of
+	Model    string  `json:"model"`  // id of the model file
+	Settings string  `json:"settings"`
+	// Classes, in the order of the probabilities, stand in window 0's record.
+	Classes []string `json:"classes,omitempty"`
+
+	Predictions int    `json:"predictions"`
+	Labels      int    `json:"labels"` // joined to what was served, and learned
+	Refused     int    `json:"refused"`
+	Updates     uint64 `json:"updates"`   // the serving posterior has taken
+	Posterior   string `json:"posterior"` // SHA-256 of the state of every head
+	Chain       string `json:"chain"`     // SHA-256 of all that was served and learned so far
+}
+
+// Range is the records From ≤ offset < To of one partition.
+type Range struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	From      int64  `json:"from"`
+	To        int64  `json:"to"`
+}
+
+// Append appends the record's JSON to dst.
+func (r *Record) Append(dst []byte) []byte {
+	b, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // strings and integers only
+	}
+	return append(dst, b...)
+}
+
+// Decode reads one record and checks what a reader relies on.
+func Decode(b []byte) (*Record, error) {
+	if len(b) > maxRecord {
+		return nil, fmt.Errorf("ledger record of %d bytes, at most %d are read", len(b), maxRecord)
+	}
+	var r Record
+	if err := json.Unmarshal(b, &r); err != nil {
+		return nil, fmt.Errorf("ledger record: %w", err)
+	}
+	if r.Version != Version {
+		return nil, fmt.Errorf("ledger record of format %d, this program reads format %d", r.Version, Version)
+	}
+	if r.Window < 0 {
+		return nil, fmt.Errorf("ledger record of window %d", r.Window)
+	}
+	for _, g := range r.Ranges {
+		if g.Topic == "" || g.Partition < 0 || g.From < 0 || g.To <= g.From {
+			return nil, fmt.Errorf("ledger record of window %d: range %d to %d of %q partition %d", r.Window, g.From, g.To, g.Topic, g.Partition)
+		}
+	}
+	return &r, nil
+}
+
+// Ledger reads one ledger topic, forwards.
+type Ledger struct {
+	client *kafka.Client
+	topic  string
+	reader *kafka.Reader
+	next   int64 // window expected next
+	queue  []kafka.Record
+}
+
+// Open stands at the beginning of the ledger.
+func Open(ctx context.Context, c *kafka.Client, topic string) (*Ledger, error) {
+	bounds, err := c.Offsets(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	at := kafka.TopicPartition{Topic: topic}
+	b, ok := bounds[at]
+	if !ok {
+		return nil, fmt.Errorf("ledger topic %s does not exist", topic)
+	}
+	if b.First > 0 {
+		return nil, fmt.Errorf("ledger topic %s begins at offset %d: its first records are gone, so nothing can be proved or replayed; set retention.ms=-1 and start under a new prefix", topic, b.First)
+	}
+	return &Ledger{client: c, topic: topic, reader: c.NewReader(map[kafka.TopicPartition]int64{at: 0}, kafka.ReaderConfig{})}, nil
+}
+
+// ErrGap says that a record does not follow the one before it.
+var ErrGap = errors.New("the ledger is not continuous")
+
+// Next returns the next committed record, or nil when there is none yet.
+func (l *Ledger) Next(ctx context.Context) (*Record, error) {
+	for len(l.queue) == 0 {
+		at := kafka.TopicPartition{Topic: l.topic}
+		bounds, err := l.client.Offsets(ctx, l.topic)
+		if err != nil {
+			return nil, err
+		}
+		if l.reader.Position(at) >= bounds[at].End {
+			return nil, nil
+		}
+		if l.queue, err = l.reader.Poll(ctx); err != nil {
+			return nil, err
+		}
+	}
+	raw := l.queue[0]
+	l.queue = l.queue[1:]
+	r, err := Decode(raw.Value)
+	if err != nil {
+		return nil, fmt.Errorf("%s offset %d: %w", l.topic, raw.Offset, err)
+	}
+	if r.Window != l.next {
+		return nil, fmt.Errorf("%s offset %d: window %d follows window %d: %w", l.topic, raw.Offset, r.Window, l.next-1, ErrGap)
+	}
+	l.next++
+	return r, nil
+}
+
+// Close ends the reading.
+func (l *Ledger) Close() { l.reader.Close() }

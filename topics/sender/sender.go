@@ -1,0 +1,298 @@
+// Package sender streams a data set into the topics of a graph, as the outside
+// world would: nodes as they come, labels when they are due.
+package sender
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// Stream is a data set in the order of its arrival. Context nodes go first and
+// have no labels; Steps are the batches ΔV_t.
+type Stream struct {
+	Context []event.Node
+	Steps   [][]Item
+}
+
+// Item is a node and its class.
+type Item struct {
+	Node  event.Node
+	Class string
+}
+
+// Events returns the number of node events.
+func (s *Stream) Events() int {
+	n := len(s.Context)
+	for _, step := range s.Steps {
+		n += len(step)
+	}
+	return n
+}
+
+// Timing says when labels are sent.
+type Timing string
+
+// Timings.
+const (
+	Never     Timing = "never"     // nodes only
+	Delayed   Timing = "delayed"   // a label follows its node by Delay node events
+	Predicted Timing = "predicted" // step by step: a step's labels follow its predictions, and those of Delay further steps
+)
+
+// Config says how to send.
+type Config struct {
+	Names  topics.Names
+	Labels Timing
+	Delay  int     // node events (Delayed) or steps (Predicted)
+	Rate   float64 // node events a second; 0 for as fast as they are taken
+	// Resume leaves out what the topics hold already, so that a sender that was
+	// killed can be started again.
+	Resume bool
+	// Progress is told how much has been sent, now and then.
+	Progress func(nodes, labels int)
+}
+
+// maxBurst is how many node events are sent at once.
+const maxBurst = 500
+
+// Run sends the stream and returns when all is acknowledged.
+func Run(ctx context.Context, c *kafka.Client, s *Stream, cfg Config) error {
+	partitions, err := c.Partitions(ctx, cfg.Names.All()...)
+	if err != nil {
+		return err
+	}
+	for _, t := range []string{cfg.Names.Nodes, cfg.Names.Labels} {
+		if partitions[t] == 0 {
+			return fmt.Errorf("topic %s does not exist: run 'gvbll topics --create' first", t)
+		}
+	}
+	producer, err := c.NewProducer(ctx, kafka.ProducerConfig{})
+	if err != nil {
+		return err
+	}
+	defer producer.Close()
+	r := &run{
+		cfg: cfg, producer: producer, partitions: partitions, began: time.Now(),
+		sentNodes: make(map[string]bool), sentLabels: make(map[string]bool), predicted: make(map[string]bool),
+	}
+	if cfg.Resume {
+		if err := seen(ctx, c, cfg.Names.Nodes, r.sentNodes); err != nil {
+			return err
+		}
+		if err := seen(ctx, c, cfg.Names.Labels, r.sentLabels); err != nil {
+			return err
+		}
+	}
+	if err := r.nodes(ctx, s.Context); err != nil {
+		return err
+	}
+	if cfg.Labels == Predicted {
+		return r.steps(ctx, c, s)
+	}
+	return r.through(ctx, s)
+}
+
+type run struct {
+	cfg                   Config
+	producer              *kafka.Producer
+	partitions            map[string]int
+	began                 time.Time
+	paced                 int // node events sent by this run
+	nodesSent, labelsSent int
+
+	sentNodes, sentLabels, predicted map[string]bool // by record key
+}
+
+// seen notes the keys of all committed records of a topic.
+func seen(ctx context.Context, c *kafka.Client, topic string, keys map[string]bool) error {
+	start, ends, err := bounds(ctx, c, topic)
+	if err != nil {
+		return err
+	}
+	reader := c.NewReader(start, kafka.ReaderConfig{})
+	defer reader.Close()
+	for at, end := range ends {
+		for reader.Position(at) < end {
+			records, err := reader.Poll(ctx)
+			if err != nil {
+				return err
+			}
+			for _, r := range records {
+				keys[string(r.Key)] = true
+			}
+		}
+	}
+	return nil
+}
+
+func bounds(ctx context.Context, c *kafka.Client, topic string) (first, end map[kafka.TopicPartition]int64, err error) {
+	offsets, err := c.Offsets(ctx, topic)
+	if err != nil {
+		return nil, nil, err
+	}
+	first, end = make(map[kafka.TopicPartition]int64), make(map[kafka.TopicPartition]int64)
+	for at, b := range offsets {
+		first[at], end[at] = b.First, b.End
+	}
+	return first, end, nil
+}
+
+// through sends node after node, and each label Delay nodes later.
+func (r *run) through(ctx context.Context, s *Stream) error {
+	var due []Item
+	for _, step := range s.Steps {
+		for len(step) > 0 {
+			burst := step[:min(len(step), maxBurst)]
+			step = step[len(burst):]
+			if err := r.nodes(ctx, nodesOf(burst)); err != nil {
+				return err
+			}
+			if r.cfg.Labels == Never {
+				continue
+			}
+			due = append(due, burst...)
+			if n := len(due) - r.cfg.Delay; n > 0 {
+				if err := r.labels(ctx, due[:n]); err != nil {
+					return err
+				}
+				due = due[n:]
+			}
+		}
+	}
+	return r.labels(ctx, due)
+}
+
+// steps sends step after step: the nodes; then, once all their predictions are
+// published, the labels of the step that lies Delay steps back. The labels of
+// the last steps follow at the end.
+func (r *run) steps(ctx context.Context, c *kafka.Client, s *Stream) error {
+	start, _, err := bounds(ctx, c, r.cfg.Names.Predictions)
+	if err != nil {
+		return err
+	}
+	predictions := c.NewReader(start, kafka.ReaderConfig{})
+	defer predictions.Close()
+	for t := range len(s.Steps) + r.cfg.Delay {
+		if t < len(s.Steps) {
+			if err := r.nodes(ctx, nodesOf(s.Steps[t])); err != nil {
+				return err
+			}
+			if err := r.await(ctx, predictions, s.Steps[t]); err != nil {
+				return err
+			}
+		}
+		if past := t - r.cfg.Delay; past >= 0 {
+			if err := r.labels(ctx, s.Steps[past]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// await reads predictions until every node of the step has one.
+func (r *run) await(ctx context.Context, predictions *kafka.Reader, step []Item) error {
+	for i := range step {
+		key := string(wire.AppendKey(nil, step[i].Node.ID))
+		for !r.predicted[key] {
+			records, err := predictions.Poll(ctx)
+			if err != nil {
+				return err
+			}
+			for _, p := range records {
+				r.predicted[string(p.Key)] = true
+			}
+		}
+		delete(r.predicted, key)
+	}
+	return nil
+}
+
+func nodesOf(items []Item) []event.Node {
+	nodes := make([]event.Node, len(items))
+	for i := range items {
+		nodes[i] = items[i].Node
+	}
+	return nodes
+}
+
+// nodes sends node events in bursts, at the rate.
+func (r *run) nodes(ctx context.Context, nodes []event.Node) error {
+	for len(nodes) > 0 {
+		n := min(len(nodes), maxBurst)
+		if r.cfg.Rate > 0 {
+			n = min(n, max(1, int(r.cfg.Rate/20)))
+			if err := r.pace(ctx); err != nil {
+				return err
+			}
+		}
+		records := make([]kafka.Record, 0, n)
+		for i := range nodes[:n] {
+			key := wire.AppendKey(nil, nodes[i].ID)
+			if r.sentNodes[string(key)] {
+				continue
+			}
+			records = append(records, r.record(r.cfg.Names.Nodes, key, wire.AppendNode(nil, &nodes[i])))
+		}
+		if err := r.send(ctx, records); err != nil {
+			return err
+		}
+		r.paced += len(records)
+		r.nodesSent += n
+		nodes = nodes[n:]
+		r.progress()
+	}
+	return nil
+}
+
+// pace waits until the rate allows the next burst.
+func (r *run) pace(ctx context.Context) error {
+	due := r.began.Add(time.Duration(float64(r.paced) / r.cfg.Rate * float64(time.Second)))
+	select {
+	case <-time.After(time.Until(due)):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (r *run) labels(ctx context.Context, items []Item) error {
+	records := make([]kafka.Record, 0, len(items))
+	for i := range items {
+		key := wire.AppendKey(nil, items[i].Node.ID)
+		if r.sentLabels[string(key)] {
+			continue
+		}
+		l := event.Label{Node: items[i].Node.ID, Class: items[i].Class, Time: items[i].Node.Time}
+		records = append(records, r.record(r.cfg.Names.Labels, key, wire.AppendLabel(nil, &l)))
+	}
+	if err := r.send(ctx, records); err != nil {
+		return err
+	}
+	r.labelsSent += len(items)
+	r.progress()
+	return nil
+}
+
+func (r *run) record(topic string, key, value []byte) kafka.Record {
+	return kafka.Record{Topic: topic, Partition: kafka.PartitionFor(key, r.partitions[topic]), Key: key, Value: value, Time: time.Now()}
+}
+
+func (r *run) send(ctx context.Context, records []kafka.Record) error {
+	if len(records) == 0 {
+		return nil
+	}
+	return r.producer.Send(ctx, records)
+}
+
+func (r *run) progress() {
+	if r.cfg.Progress != nil {
+		r.cfg.Progress(r.nodesSent, r.labelsSent)
+	}
+}

@@ -1,0 +1,75 @@
+// Package topics names the topics of one graph and creates them. Its
+// sub-packages carry the rest of what is Kafka: wire (bytes and values), kafka
+// (fetching and transactions), ledger (the commit point), worker (the loop from
+// fetch to commit), sender (a data set into the topics) and broker (the
+// embedded one of the demo). Nothing here knows the model.
+package topics
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+
+	"github.com/gvbll/gvbll/topics/kafka"
+)
+
+// Names are the topics of one graph: one deployment, one prefix, one graph.
+type Names struct {
+	Nodes       string // in: node arrivals
+	Labels      string // in: labels, whenever they come
+	Predictions string // out
+	DeadLetters string // out: what was refused, and why
+	Ledger      string // out: where each window was cut, one partition
+}
+
+var legal = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,200}$`)
+
+// Under returns the names that begin with the prefix. The prefix must be legal
+// in a topic's name: letters, digits, dot, underscore and hyphen, 200 at most.
+func Under(prefix string) (Names, error) {
+	if !legal.MatchString(prefix) {
+		return Names{}, fmt.Errorf("prefix %q cannot begin a topic's name: use 1 to 200 letters, digits, '.', '_' or '-'", prefix)
+	}
+	return Names{
+		Nodes:       prefix + ".nodes",
+		Labels:      prefix + ".labels",
+		Predictions: prefix + ".predictions",
+		DeadLetters: prefix + ".dead-letters",
+		Ledger:      prefix + ".ledger",
+	}, nil
+}
+
+// All lists the names, inputs first.
+func (n Names) All() []string {
+	return []string{n.Nodes, n.Labels, n.Predictions, n.DeadLetters, n.Ledger}
+}
+
+// Create makes the topics that are missing and returns their names. The ledger
+// has one partition. Inputs and ledger are kept for ever, because recovery
+// replays them; the retention of the outputs is the broker's default.
+// Replication -1 is the broker's default too.
+func Create(ctx context.Context, c *kafka.Client, n Names, partitions, replication int) ([]string, error) {
+	keep := map[string]string{"retention.ms": "-1", "retention.bytes": "-1"}
+	return c.CreateTopics(ctx,
+		kafka.TopicSpec{Name: n.Nodes, Partitions: partitions, Replication: replication, Config: keep},
+		kafka.TopicSpec{Name: n.Labels, Partitions: partitions, Replication: replication, Config: keep},
+		kafka.TopicSpec{Name: n.Predictions, Partitions: partitions, Replication: replication},
+		kafka.TopicSpec{Name: n.DeadLetters, Partitions: 1, Replication: replication},
+		kafka.TopicSpec{Name: n.Ledger, Partitions: 1, Replication: replication, Config: keep},
+	)
+}
+
+// Missing returns which of the topics do not exist.
+func Missing(ctx context.Context, c *kafka.Client, n Names) ([]string, error) {
+	have, err := c.Partitions(ctx, n.All()...)
+	if err != nil {
+		return nil, err
+	}
+	var missing []string
+	for _, t := range n.All() {
+		if have[t] == 0 {
+			missing = append(missing, t)
+		}
+	}
+	return missing, nil
+}

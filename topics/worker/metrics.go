@@ -1,0 +1,122 @@
+package worker
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics are the stream's side of a worker's metrics: windows, transactions,
+// lag and recovery. What was served and learned is counted elsewhere, from the
+// outcomes.
+type Metrics struct {
+	windows      *prometheus.CounterVec
+	step         prometheus.Histogram
+	arrivals     prometheus.Histogram
+	transactions prometheus.Counter
+	retries      prometheus.Counter
+	commit       prometheus.Histogram
+	lag          *prometheus.GaugeVec
+	replayed     prometheus.Gauge
+	recovery     prometheus.Gauge
+	lastCommit   prometheus.Gauge
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		windows: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gvbll_windows_total", Help: "Windows cut, by what cut them.",
+		}, []string{"cause"}),
+		step:     histogram("gvbll_window_step_seconds", "Time to decode a window and step the engine.", prometheus.ExponentialBuckets(0.0001, 2, 14)),
+		arrivals: histogram("gvbll_window_arrivals", "Arrivals a window.", prometheus.ExponentialBuckets(1, 2, 14)),
+		transactions: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "gvbll_transactions_total", Help: "Kafka transactions committed.",
+		}),
+		retries: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "gvbll_transaction_retries_total", Help: "Transactions sent again because the outcome of one was not known.",
+		}),
+		commit: histogram("gvbll_commit_seconds", "Time from the first request of a transaction to its end, retries included.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
+		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "gvbll_input_lag_records", Help: "Committed records of an input topic that are in no window yet.",
+		}, []string{"topic"}),
+		replayed: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "gvbll_recovery_windows", Help: "Windows replayed from the ledger at the start.",
+		}),
+		recovery: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "gvbll_recovery_seconds", Help: "Time that the replay at the start took.",
+		}),
+		lastCommit: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "gvbll_last_commit_timestamp_seconds", Help: "Unix time of the last commit.",
+		}),
+	}
+	reg.MustRegister(m.windows, m.step, m.arrivals, m.transactions, m.retries, m.commit, m.lag, m.replayed, m.recovery, m.lastCommit)
+	return m
+}
+
+func histogram(name, help string, buckets []float64) prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: name, Help: help, Buckets: buckets,
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
+	})
+}
+
+// Hooks returns the hooks that keep the metrics. Replayed windows are not
+// counted again.
+func (m *Metrics) Hooks() Hooks {
+	return Hooks{
+		Recovered: func(windows int64, took time.Duration) {
+			m.replayed.Set(float64(windows))
+			m.recovery.Set(took.Seconds())
+		},
+		Stepped: func(s Stepped) {
+			if s.Replayed {
+				return
+			}
+			m.windows.WithLabelValues(s.Cause).Inc()
+			m.step.Observe(s.Took.Seconds())
+			m.arrivals.Observe(float64(s.Outcome.Counts.Arrivals))
+		},
+		Committed: func(c Committed) {
+			m.transactions.Inc()
+			m.retries.Add(float64(c.Tries - 1))
+			m.commit.Observe(c.Took.Seconds())
+			m.lastCommit.SetToCurrentTime()
+		},
+		Lag: func(topic string, records int64) { m.lag.WithLabelValues(topic).Set(float64(records)) },
+	}
+}
+
+// Join returns hooks that call all of the given ones in turn.
+func Join(hooks ...Hooks) Hooks {
+	return Hooks{
+		Recovered: func(windows int64, took time.Duration) {
+			for _, h := range hooks {
+				if h.Recovered != nil {
+					h.Recovered(windows, took)
+				}
+			}
+		},
+		Stepped: func(s Stepped) {
+			for _, h := range hooks {
+				if h.Stepped != nil {
+					h.Stepped(s)
+				}
+			}
+		},
+		Committed: func(c Committed) {
+			for _, h := range hooks {
+				if h.Committed != nil {
+					h.Committed(c)
+				}
+			}
+		},
+		Lag: func(topic string, records int64) {
+			for _, h := range hooks {
+				if h.Lag != nil {
+					h.Lag(topic, records)
+				}
+			}
+		},
+	}
+}
