@@ -204,6 +204,7 @@ type reader struct {
 }
 
 func (r *reader) floats(name string, shape ...int) []float64 { return values[float64](r, name, shape) }
+
 func (r *reader) singles(name string, shape ...int) []float32 {
 	return values[float32](r, name, shape)
 }

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/gvbll/gvbll/gnn/dataset"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/sender"
+)
+
+// dataFlags choose a graph: a data set's folder, or the drifting generator.
+type dataFlags struct {
+	Data       string  `help:"Folder of a data set in OGB's raw csv layout; a synthetic drifting graph when left out." type:"path" placeholder:"DIR"`
+	TrainShare float64 `help:"Share of the nodes that train, stratified; 0 follows the data set's name (Cora .05, WebKB .20, else .10)." default:"0"`
+	Steps      int     `help:"Steps that the stream is cut into; 0 follows the data set's name (Cora 30, WebKB 20, arxiv 100, else 50)." default:"0"`
+	Seed       uint64  `help:"Seed of the split, the synthetic graph and the training." default:"1"`
+	Drift      string  `help:"Drift of the synthetic graph: none, moderate, strong or abrupt." enum:"none,moderate,strong,abrupt" default:"strong" placeholder:"KIND"`
+	Nodes      int     `help:"Nodes of the synthetic graph." default:"6000"`
+	Rate       float64 `help:"Node events a second; 0 for as fast as they are taken." default:"0"`
+}
+
+// dataSet is a graph and how it is cut into training nodes and steps.
+type dataSet struct {
+	*dataset.Dataset
+	split dataset.Stream
+	how   string
+	seed  uint64
+}
+
+func (f dataFlags) open() (*dataSet, error) {
+	switch {
+	case f.TrainShare < 0 || f.TrainShare >= 1:
+		return nil, usagef("--train-share %v: give a share between 0 and 1, such as 0.05, or 0 to follow the name", f.TrainShare)
+	case f.Steps < 0:
+		return nil, usagef("--steps %d: give a positive number, or 0 to follow the name", f.Steps)
+	case f.Rate < 0:
+		return nil, usagef("--rate %v: give events a second, or 0 for no limit", f.Rate)
+	}
+	if f.Data == "" {
+		return f.generate()
+	}
+	d, err := dataset.Open(f.Data)
+	if err != nil {
+		return nil, err
+	}
+	share, steps, known := dataset.Plan(d.Name)
+	if !known {
+		share, steps = 0.10, 50
+	}
+	if f.TrainShare > 0 {
+		share = f.TrainShare
+	}
+	if f.Steps > 0 {
+		steps = f.Steps
+	}
+	set := &dataSet{Dataset: d, seed: f.Seed}
+	if d.Year != nil && f.TrainShare == 0 {
+		set.split, err = d.SplitByYear(steps)
+		set.how = fmt.Sprintf("by year, %d steps", steps)
+	} else {
+		set.split, err = d.Split(f.Seed, share, steps)
+		set.how = fmt.Sprintf("stratified %g, %d steps, seed %d", share, steps, f.Seed)
+	}
+	return set, err
+}
+
+func (f dataFlags) generate() (*dataSet, error) {
+	cfg, err := dataset.DriftPreset(f.Drift)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	cfg.Nodes, cfg.Classes, cfg.Seed = f.Nodes, 10, f.Seed
+	cfg.Steps = 50
+	if f.Steps > 0 {
+		cfg.Steps = f.Steps
+	}
+	d, split, err := dataset.Drift(cfg)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return &dataSet{Dataset: d, split: split, how: fmt.Sprintf("in order of arrival, %d steps, seed %d", cfg.Steps, f.Seed), seed: f.Seed}, nil
+}
+
+func (s *dataSet) name() string { return s.Name }
+
+// String says in one line what the graph is.
+func (s *dataSet) String() string {
+	kind := "dense"
+	if s.Sparse {
+		kind = "sparse"
+	}
+	n := 0
+	for _, step := range s.split.Steps {
+		n += len(step)
+	}
+	return fmt.Sprintf("%s: %d nodes, %d edges, %d %s features, %d classes; %d train, %d stream in %d steps",
+		s.Name, len(s.Features), len(s.Edges), s.Dim, kind, len(s.Classes), len(s.split.Train), n, len(s.split.Steps))
+}
+
+// stream is the data set in the order of its arrival: training and warm-up
+// nodes as context, then the steps. A node names those of its neighbours that
+// are there before it or come in the same step. Event time is the order of
+// arrival, one millisecond a node.
+func (s *dataSet) stream() *sender.Stream {
+	batches := append([][]int32{append(append([]int32(nil), s.split.Train...), s.split.Warmup...)}, s.split.Steps...)
+	neighbours := s.Arrivals(batches)
+	var time int64
+	node := func(v int32, context bool) event.Node {
+		x := s.Features[v]
+		n := event.Node{ID: event.ID{Num: int64(v)}, Dense: x.Dense, Index: x.Index, Value: x.Value, Context: context, Time: time + 1}
+		time++
+		for _, u := range neighbours[v] {
+			n.Neighbours = append(n.Neighbours, event.ID{Num: int64(u)})
+		}
+		return n
+	}
+	out := &sender.Stream{}
+	for i, batch := range batches {
+		var step []sender.Item
+		for _, v := range batch {
+			if i == 0 {
+				out.Context = append(out.Context, node(v, true))
+				continue
+			}
+			step = append(step, sender.Item{Node: node(v, false), Class: s.Classes[s.Labels[v]]})
+		}
+		if i > 0 {
+			out.Steps = append(out.Steps, step)
+		}
+	}
+	return out
+}

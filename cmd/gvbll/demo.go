@@ -1,0 +1,337 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/oklog/run"
+
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/broker"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/sender"
+	"github.com/gvbll/gvbll/topics/worker"
+)
+
+type demoCmd struct {
+	Data  dataFlags  `embed:""`
+	Train trainFlags `embed:""`
+
+	Update updateFlags `embed:"" group:"Update"`
+
+	Brokers    []string `help:"Your own Kafka, host:port; an embedded broker when left out." placeholder:"ADDR,…"`
+	Prefix     string   `help:"What the topics' names begin with." default:"gvbll"`
+	Dir        string   `help:"Keep the model and the embedded broker's data here: run again to go on after an interruption." type:"path" placeholder:"DIR"`
+	LabelDelay int      `help:"Steps by which labels come late; -1 is 2 for the synthetic graph and 0, as in the paper, for --data." default:"-1"`
+	Port       int      `help:"Port of the embedded broker on 127.0.0.1; 0 for any." default:"0"`
+	HTTP       string   `help:"Where /metrics, /healthz and /readyz are served." default:"127.0.0.1:0" placeholder:"ADDR" name:"http"`
+	Keep       bool     `help:"Go on serving at the end, until interrupted."`
+	JSON       bool     `help:"Print the summary as JSON, and all else to standard error." name:"json"`
+}
+
+// Help is shown by gvbll demo --help.
+func (demoCmd) Help() string {
+	return "A broker, a graph, a model trained before your eyes, the stream served and its labels coming late:\n" +
+		"at the end, what the online update was worth against the static model."
+}
+
+// Run does the whole job once.
+func (d demoCmd) Run(ctx context.Context, s streams) error {
+	cfg, err := d.Update.config()
+	if err != nil {
+		return err
+	}
+	names, err := topics.Under(d.Prefix)
+	if err != nil {
+		return usageError{err}
+	}
+	talk := s.out
+	if d.JSON {
+		talk = s.err
+	}
+	set, err := d.Data.open()
+	if err != nil {
+		return err
+	}
+	delay := d.LabelDelay
+	if delay < 0 {
+		delay = 2
+		if d.Data.Data != "" {
+			delay = 0
+		}
+	}
+	fmt.Fprintf(talk, "graph      %s\n", set)
+	m, err := d.model(ctx, set, s.err)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(talk, "model      %s: %s\n", m.ID, describe(m))
+
+	addrs := d.Brokers
+	if len(addrs) == 0 {
+		b, err := d.broker()
+		if err != nil {
+			return err
+		}
+		defer b.Close()
+		addrs = []string{b.Addr()}
+	}
+	client, err := kafka.Dial(ctx, kafka.Config{Brokers: addrs})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if _, err := topics.Create(ctx, client, names, 1, -1); err != nil {
+		return err
+	}
+	reg := newRegistry()
+	web, err := listenHTTP(d.HTTP, reg)
+	if err != nil {
+		return err
+	}
+	svc, err := newService(m, cfg, reg)
+	if err != nil {
+		return err
+	}
+	svc.web = web
+	fmt.Fprintf(talk, "broker     %s, metrics %s/metrics\n", strings.Join(addrs, ","), web.url())
+	fmt.Fprintf(talk, "consume    gvbll tail --brokers %s --prefix %s\n\n", strings.Join(addrs, ","), d.Prefix)
+
+	stream := set.stream()
+	show := &demoShow{w: talk, model: m.ID, engine: svc.engine, total: len(stream.Steps), windows: demoWindows(stream, delay), done: make(chan struct{})}
+	svc.hooks = []worker.Hooks{{Stepped: show.stepped, Committed: show.committed, Recovered: show.recovered}}
+	policy := worker.Schedule{Windows: show.windows}
+	if d.Keep {
+		policy.Then = worker.CountOrLinger{Count: 500, Linger: defaultLinger}
+	}
+
+	var group run.Group
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	interrupt := func(error) { stop() }
+	group.Add(func() error { return web.serve(ctx) }, interrupt)
+	group.Add(func() error {
+		return svc.run(ctx, client, worker.Config{Names: names, Policy: policy})
+	}, interrupt)
+	group.Add(func() error {
+		if err := sender.Run(ctx, client, stream, sender.Config{Names: names, Labels: sender.Predicted, Delay: delay, Rate: d.Data.Rate, Resume: true}); err != nil {
+			return err
+		}
+		select {
+		case <-show.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if err := d.summary(ctx, s.out, talk, client, names, show, set); err != nil || !d.Keep {
+			return err
+		}
+		fmt.Fprintln(talk, "\nserving on; Ctrl-C ends")
+		<-ctx.Done()
+		return nil
+	}, interrupt)
+	return group.Run()
+}
+
+func (d demoCmd) broker() (*broker.Broker, error) {
+	cfg := broker.Config{Port: d.Port}
+	if d.Dir != "" {
+		cfg.Dir = filepath.Join(d.Dir, "broker")
+	}
+	return broker.Start(cfg)
+}
+
+// model trains, or takes what an earlier run in the same directory trained.
+func (d demoCmd) model(ctx context.Context, set *dataSet, w io.Writer) (*model.Model, error) {
+	if d.Dir == "" {
+		return d.Train.train(ctx, set, w)
+	}
+	if err := os.MkdirAll(d.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(d.Dir, "model.safetensors")
+	if m, err := model.Open(path); err == nil {
+		return m, nil
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	m, err := d.Train.train(ctx, set, w)
+	if err != nil {
+		return nil, err
+	}
+	return m, m.Save(path)
+}
+
+// demoWindows are the windows of a stream whose labels come delay steps late:
+// the context, then a step's nodes, and the labels of the step that is due.
+func demoWindows(s *sender.Stream, delay int) []worker.Size {
+	var w []worker.Size
+	if len(s.Context) > 0 {
+		w = append(w, worker.Size{Nodes: len(s.Context)})
+	}
+	for t := range len(s.Steps) + delay {
+		if t < len(s.Steps) {
+			w = append(w, worker.Size{Nodes: len(s.Steps[t])})
+		}
+		if past := t - delay; past >= 0 {
+			w = append(w, worker.Size{Labels: len(s.Steps[past])})
+		}
+	}
+	return w
+}
+
+// demoShow follows the worker and prints how static and online compare.
+type demoShow struct {
+	w       io.Writer
+	model   string
+	engine  *pipeline.Engine
+	windows []worker.Size
+	total   int // steps
+	done    chan struct{}
+	once    sync.Once
+
+	arrivals, labels, step int
+	posterior, chain       string
+	lines                  []string // of the windows that are not committed yet
+	scores                 []pipeline.Summary
+}
+
+const header = "  step   nodes  labels     static acc     NLL     online acc     NLL   pending\n"
+
+func (d *demoShow) stepped(s worker.Stepped) {
+	out := s.Outcome
+	d.arrivals += out.Counts.Arrivals
+	d.labels += len(out.Labelled)
+	d.posterior, d.chain = fmt.Sprintf("%x", out.Posterior), fmt.Sprintf("%x", out.Chain)
+	d.scores = d.engine.Summaries()
+	if len(out.Labelled) == 0 {
+		return
+	}
+	d.step++
+	if every := max(1, d.total/25); s.Replayed || d.step%every != 0 && d.step != d.total {
+		return
+	}
+	online, static := d.scores[0].Batches(), d.scores[1].Batches()
+	d.lines = append(d.lines, fmt.Sprintf("%6d %7d %7d %14.4f %7.4f %14.4f %7.4f %9d\n",
+		d.step, d.arrivals, d.labels, static.Acc, static.NLL, online.Acc, online.NLL, out.Levels.Pending))
+}
+
+func (d *demoShow) recovered(windows int64, _ time.Duration) {
+	if windows > 0 {
+		fmt.Fprintf(d.w, "replayed %d windows from the ledger, going on from there\n", windows)
+	}
+	fmt.Fprint(d.w, header)
+	d.reached(windows)
+}
+
+func (d *demoShow) committed(c worker.Committed) {
+	for _, l := range d.lines {
+		fmt.Fprint(d.w, l)
+	}
+	d.lines = d.lines[:0]
+	d.reached(c.Last + 1)
+}
+
+// reached ends the demo when all of its windows are committed.
+func (d *demoShow) reached(windows int64) {
+	if windows >= int64(len(d.windows)) {
+		d.once.Do(func() { close(d.done) })
+	}
+}
+
+// demoSummary is what --json prints. It holds nothing that depends on time, so
+// that a run that was killed and gone on with ends with the same.
+type demoSummary struct {
+	Data        string     `json:"data"`
+	Model       string     `json:"model"`
+	Arrivals    int        `json:"arrivals"`
+	Predictions int        `json:"predictions"` // committed records in the topic
+	Labels      int        `json:"labels"`      // each of which was one update's
+	Steps       int        `json:"steps"`
+	Static      demoScores `json:"static"`
+	Online      demoScores `json:"online"`
+	Posterior   string     `json:"posterior"`
+	Chain       string     `json:"chain"`
+}
+
+// demoScores are means over steps, as in the paper, and over all labels.
+type demoScores struct {
+	pipeline.Scores
+	Stream pipeline.Scores `json:"stream"`
+}
+
+func (d demoCmd) summary(ctx context.Context, out, talk io.Writer, c *kafka.Client, names topics.Names, show *demoShow, set *dataSet) error {
+	published, distinct, err := published(ctx, c, names.Predictions)
+	if err != nil {
+		return err
+	}
+	if !d.Keep && (published != show.arrivals || distinct != published) {
+		return fmt.Errorf("%d arrivals and %d predictions of %d nodes: they should be equal", show.arrivals, published, distinct)
+	}
+	of := func(s *pipeline.Summary) demoScores { return demoScores{Scores: s.Batches(), Stream: s.Stream()} }
+	sum := demoSummary{
+		Data: set.name(), Model: show.model, Arrivals: show.arrivals, Predictions: published, Labels: show.labels, Steps: show.total,
+		Online: of(&show.scores[0]), Static: of(&show.scores[1]), Posterior: show.posterior, Chain: show.chain,
+	}
+	if d.JSON {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		return e.Encode(sum)
+	}
+	fmt.Fprintf(talk, "\n%d arrivals, %d predictions published, %d labels learned from, each once.\n\n", sum.Arrivals, sum.Predictions, sum.Labels)
+	fmt.Fprintf(talk, "mean over steps   accuracy     NLL     ECE   Brier\n")
+	for _, row := range []struct {
+		name string
+		s    pipeline.Scores
+	}{{"static", sum.Static.Scores}, {"online", sum.Online.Scores}} {
+		fmt.Fprintf(talk, "  %-14s %10.4f %7.4f %7.4f %7.4f\n", row.name, row.s.Acc, row.s.NLL, row.s.ECE, row.s.Brier)
+	}
+	fmt.Fprintf(talk, "  %-14s %+10.4f %+7.4f %+7.4f %+7.4f\n", "difference",
+		sum.Online.Acc-sum.Static.Acc, sum.Online.NLL-sum.Static.NLL, sum.Online.ECE-sum.Static.ECE, sum.Online.Brier-sum.Static.Brier)
+	fmt.Fprintf(talk, "\nThe online update %s: NLL %.3f to %.3f, accuracy %.1f%% to %.1f%%.\n", verdict(sum), sum.Static.NLL, sum.Online.NLL, 100*sum.Static.Acc, 100*sum.Online.Acc)
+	return nil
+}
+
+func verdict(s demoSummary) string {
+	if s.Online.NLL < s.Static.NLL {
+		return "paid"
+	}
+	return "did not pay here"
+}
+
+// published counts the committed records of a topic, and their keys.
+func published(ctx context.Context, c *kafka.Client, topic string) (records, keys int, err error) {
+	bounds, err := c.Offsets(ctx, topic)
+	if err != nil {
+		return 0, 0, err
+	}
+	start := make(map[kafka.TopicPartition]int64)
+	for at, b := range bounds {
+		start[at] = b.First
+	}
+	reader := c.NewReader(start, kafka.ReaderConfig{})
+	defer reader.Close()
+	seen := make(map[string]bool)
+	for at, b := range bounds {
+		for reader.Position(at) < b.End {
+			got, err := reader.Poll(ctx)
+			if err != nil {
+				return 0, 0, err
+			}
+			for _, r := range got {
+				records++
+				seen[string(r.Key)] = true
+			}
+		}
+	}
+	return records, len(seen), nil
+}

@@ -1,0 +1,108 @@
+// Command gvbll classifies the nodes of a growing graph as they arrive in
+// Kafka, with calibrated probabilities. See README.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1 // the work could not be done
+	exitUsage  = 2 // the command line is wrong
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// cli is the command line: every flag can also be given as an environment
+// variable, GVBLL_ and its name in capitals.
+type cli struct {
+	LogLevel  slog.Level `help:"Least level that is logged: debug, info, warn or error." default:"info" placeholder:"LEVEL"`
+	LogFormat string     `help:"Format of the log: text or json." enum:"text,json" default:"text" placeholder:"FORMAT"`
+
+	Demo    demoCmd    `cmd:"" help:"Show the whole job: broker, training, stream, late labels, scores."`
+	Train   trainCmd   `cmd:"" help:"Train a model from a data set (Phase 1) and save it."`
+	Work    workCmd    `cmd:"" help:"Classify the nodes of a topic as they arrive."`
+	Send    sendCmd    `cmd:"" help:"Stream a data set into the topics."`
+	Tail    tailCmd    `cmd:"" help:"Print predictions as they are published."`
+	Topics  topicsCmd  `cmd:"" help:"Show or create the topics."`
+	Version versionCmd `cmd:"" help:"Print the version."`
+}
+
+// streams are where a command writes: results to out, all else to err.
+type streams struct {
+	out, err io.Writer
+}
+
+// run is main without the process: it returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var c cli
+	exit := -1
+	parser, err := kong.New(&c,
+		kong.Name("gvbll"),
+		kong.Description("Classifies the nodes of a growing graph as they arrive in Kafka, with probabilities that can be trusted.\n\nEvery flag can also be set as an environment variable: GVBLL_ and the flag's name in capitals, as GVBLL_BROKERS."),
+		kong.DefaultEnvars("GVBLL"),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(code int) { exit = code }),
+		kong.UsageOnMissing(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(streams{stdout, stderr}),
+		kong.Vars{"default_http": "127.0.0.1:8473"},
+	)
+	if err != nil {
+		panic(err) // the grammar above is wrong
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	k, err := parser.Parse(args)
+	if exit >= 0 { // --help was answered
+		return exit
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "gvbll: %v (see gvbll --help)\n", err)
+		return exitUsage
+	}
+	options := &slog.HandlerOptions{Level: c.LogLevel}
+	var handler slog.Handler = slog.NewTextHandler(stderr, options)
+	if c.LogFormat == "json" {
+		handler = slog.NewJSONHandler(stderr, options)
+	}
+	slog.SetDefault(slog.New(handler))
+	err = k.Run()
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &usage):
+		fmt.Fprintf(stderr, "gvbll: %v (see gvbll %s --help)\n", err, k.Command())
+		return exitUsage
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		fmt.Fprintln(stderr, "gvbll: interrupted")
+		return exitFailed
+	}
+	fmt.Fprintf(stderr, "gvbll: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+	return exitFailed
+}
+
+// usageError is a command line that parses and still makes no sense.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }

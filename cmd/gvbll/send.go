@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/sender"
+)
+
+type sendCmd struct {
+	Kafka kafkaFlags `embed:""`
+	Data  dataFlags  `embed:""`
+
+	Labels       string `help:"When labels are sent: predicted (a step's labels once its predictions are published), delayed (--label-delay node events later) or never." enum:"predicted,delayed,never" default:"predicted" placeholder:"WHEN"`
+	LabelDelay   int    `help:"Delay of the labels: further steps with 'predicted', node events with 'delayed'." default:"0"`
+	Resume       bool   `help:"Leave out the nodes and labels that the topics hold already."`
+	CreateTopics bool   `help:"Create the topics that are missing."`
+}
+
+// Help is shown by gvbll send --help.
+func (sendCmd) Help() string {
+	return "Nodes go out in the order of arrival: the training nodes first, as context, which the model has\n" +
+		"seen and is not asked about; then step after step, each node with its neighbours so far."
+}
+
+// Run sends the whole data set.
+func (c sendCmd) Run(ctx context.Context, s streams) error {
+	if c.LabelDelay < 0 {
+		return usagef("--label-delay %d: give 0 or more", c.LabelDelay)
+	}
+	set, err := c.Data.open()
+	if err != nil {
+		return err
+	}
+	client, names, err := c.Kafka.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if c.CreateTopics {
+		if _, err := topics.Create(ctx, client, names, 1, -1); err != nil {
+			return err
+		}
+	}
+	stream := set.stream()
+	total := stream.Events()
+	fmt.Fprintf(s.err, "sending %s\n", set)
+	bar := newProgress(s.err, "sent", total)
+	nodes, labels := 0, 0
+	err = sender.Run(ctx, client, stream, sender.Config{
+		Names: names, Labels: sender.Timing(c.Labels), Delay: c.LabelDelay, Rate: c.Data.Rate, Resume: c.Resume,
+		Progress: func(n, l int) {
+			nodes, labels = n, l
+			bar.set(n, fmt.Sprintf("%d nodes, %d labels", n, l))
+		},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.out, "sent %d nodes and %d labels\n", nodes, labels)
+	return err
+}

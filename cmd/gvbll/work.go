@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/metrics"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/worker"
+)
+
+type workCmd struct {
+	Kafka  kafkaFlags  `embed:""`
+	Update updateFlags `embed:""`
+
+	Model          string        `help:"Model file, from 'gvbll train'." required:"" type:"path" placeholder:"FILE"`
+	Window         int           `help:"Cut a window after this many nodes (or labels)." default:"500"`
+	Linger         time.Duration `help:"Cut a window when its first event has waited this long." default:"100ms"`
+	CommitInterval time.Duration `help:"How long windows may wait to share a transaction; 0 commits each at once." default:"100ms"`
+	HTTP           string        `help:"Where /metrics, /healthz and /readyz are served." default:"${default_http}" placeholder:"ADDR" name:"http"`
+	CreateTopics   bool          `help:"Create the topics that are missing." default:"true" negatable:""`
+	Partitions     int           `help:"Partitions of the topics that are created." default:"1"`
+	Compression    string        `help:"Compression of what is produced: none, gzip, snappy, lz4 or zstd." enum:"none,gzip,snappy,lz4,zstd" default:"none" placeholder:"CODEC"`
+}
+
+// updateFlags are the constants of the paper's Proposition 1.
+type updateFlags struct {
+	Lambda float64 `help:"λ, forgetting: what a batch of labels keeps of the past, 0 to 1." default:"0.97"`
+	Eta    float64 `help:"η, step size of the update." default:"1"`
+	Beta   float64 `help:"β, strength of the anchor to the training posterior; 0 for none." default:"0"`
+	Clip   float64 `help:"δ, the most that a weight moves in one update." default:"0.1"`
+}
+
+func (f updateFlags) config() (pipeline.Config, error) {
+	u := posterior.DefaultConfig()
+	u.Lambda, u.Eta, u.Beta, u.Clip = f.Lambda, f.Eta, f.Beta, f.Clip
+	cfg, err := pipeline.Config{Update: u}.WithDefaults()
+	if err != nil {
+		err = usageError{err}
+	}
+	return cfg, err
+}
+
+// Run works until interrupted; what was stepped is then committed.
+func (w workCmd) Run(ctx context.Context) error {
+	cfg, err := w.Update.config()
+	if err != nil {
+		return err
+	}
+	switch {
+	case w.Window < 1:
+		return usagef("--window %d: a window holds at least one event", w.Window)
+	case w.Linger < 0:
+		return usagef("--linger %v: give a duration such as 100ms, or 0 to cut at every fetch", w.Linger)
+	case w.CommitInterval < 0:
+		return usagef("--commit-interval %v: give a duration such as 100ms, or 0", w.CommitInterval)
+	case w.Partitions < 1:
+		return usagef("--partitions %d: a topic has at least one", w.Partitions)
+	}
+	m, err := model.Open(w.Model)
+	if err != nil {
+		return err
+	}
+	reg := newRegistry()
+	web, err := listenHTTP(w.HTTP, reg)
+	if err != nil {
+		return err
+	}
+	client, names, err := w.Kafka.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if w.CreateTopics {
+		if _, err := topics.Create(ctx, client, names, w.Partitions, -1); err != nil {
+			return err
+		}
+	}
+	s, err := newService(m, cfg, reg)
+	if err != nil {
+		return err
+	}
+	s.web = web
+	slog.Info("working", "model", m.ID, "classes", len(m.Classes), "topics", names.Nodes, "http", web.url())
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	served := make(chan error, 1)
+	go func() { served <- web.serve(ctx) }()
+	err = s.run(ctx, client, worker.Config{
+		Names: names, CommitInterval: w.CommitInterval, Compression: w.Compression,
+		Policy: worker.CountOrLinger{Count: w.Window, Linger: w.Linger},
+	})
+	stop()
+	if e := <-served; err == nil {
+		err = e
+	}
+	slog.Info("ended, everything is committed")
+	return err
+}
+
+// service is an engine with its metrics, ready to be driven by a worker.
+type service struct {
+	model   *model.Model
+	engine  *pipeline.Engine
+	metrics *metrics.Metrics
+	stream  *worker.Metrics
+	web     *httpServer
+	hooks   []worker.Hooks // beside the metrics'
+}
+
+func newService(m *model.Model, cfg pipeline.Config, reg prometheus.Registerer) (*service, error) {
+	engine, err := pipeline.New(m, cfg)
+	if err != nil {
+		return nil, err
+	}
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "gvbll_info", Help: "Always 1; the labels say which program and which model.",
+		ConstLabels: prometheus.Labels{"version": versionString(), "model": m.ID, "encoder": m.Meta.Encoder},
+	})
+	reg.MustRegister(info)
+	info.Set(1)
+	return &service{model: m, engine: engine, metrics: metrics.New(reg), stream: worker.NewMetrics(reg)}, nil
+}
+
+// run drives the engine until the context ends. cfg brings what depends on the
+// occasion: names, policy, intervals.
+func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
+	cfg.Model, cfg.Classes, cfg.Settings = s.model.ID, s.model.Classes, s.engine.Config().String()
+	var last *event.Outcome
+	own := worker.Hooks{
+		Recovered: func(int64, time.Duration) {
+			if last != nil {
+				s.metrics.Show(last, s.engine.Summaries())
+			}
+			if s.web != nil {
+				s.web.ready.Store(true)
+			}
+		},
+		Stepped: func(w worker.Stepped) {
+			last = w.Outcome
+			if !w.Replayed {
+				s.metrics.Observe(w.Outcome)
+			}
+		},
+		Committed: func(worker.Committed) { s.metrics.Show(last, s.engine.Summaries()) },
+	}
+	cfg.Hooks = worker.Join(append([]worker.Hooks{s.stream.Hooks(), own}, s.hooks...)...)
+	if err := worker.Run(ctx, c, s.engine, cfg); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,366 @@
+package gnn
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// history is a random life of a graph: what Encode needs to know of it.
+type history struct {
+	x     []Vector
+	has   map[[2]int32]bool
+	edges [][2]int32
+}
+
+// link records the edge unless it is there or is a loop.
+func (h *history) link(u, v int32) bool {
+	if u == v || h.has[[2]int32{u, v}] {
+		return false
+	}
+	h.has[[2]int32{u, v}], h.has[[2]int32{v, u}] = true, true
+	h.edges = append(h.edges, [2]int32{u, v})
+	return true
+}
+
+func (h *history) encode(enc *SAGE) []float32 {
+	var src, dst []int32
+	for _, e := range h.edges {
+		src, dst = append(src, e[0], e[1]), append(dst, e[1], e[0])
+	}
+	return enc.Encode(h.x, src, dst)
+}
+
+// live grows a graph by windows of arrivals with duplicate edges, loops, late
+// edges and replaced features, and calls check after each window.
+func live(rng *rand.Rand, enc *SAGE, windows int, check func(*Graph, *history)) {
+	g, h := NewGraph(enc), &history{has: map[[2]int32]bool{}}
+	form := func() Vector {
+		v := randomVector(rng, enc.In(), 0.5)
+		if rng.IntN(2) == 0 {
+			return sparse(v)
+		}
+		return v
+	}
+	for range windows {
+		arrivals := make([]Vector, rng.IntN(12))
+		for i := range arrivals {
+			arrivals[i] = form()
+		}
+		first := g.Add(arrivals)
+		h.x = append(h.x, arrivals...)
+		n := len(h.x)
+		if n == 0 {
+			continue
+		}
+		for i := range arrivals {
+			neighbours := make([]int32, rng.IntN(6)) // none at times; itself and twice the same at times
+			added := 0
+			for k := range neighbours {
+				neighbours[k] = int32(rng.IntN(n) * rng.IntN(2)) // node 0 becomes a hub
+				if h.link(first+int32(i), neighbours[k]) {
+					added++
+				}
+			}
+			if got := g.LinkAll(first+int32(i), neighbours); got != added {
+				panic(fmt.Sprintf("LinkAll added %d edges, want %d", got, added))
+			}
+		}
+		for range rng.IntN(4) {
+			u, v := int32(rng.IntN(n)), int32(rng.IntN(n))
+			if got, want := g.Link(u, v), h.link(u, v); got != want {
+				panic(fmt.Sprintf("Link(%d, %d) = %v, want %v", u, v, got, want))
+			}
+		}
+		for range rng.IntN(3) {
+			v := int32(rng.IntN(n))
+			h.x[v] = form()
+			g.Replace(v, h.x[v])
+		}
+		if rng.IntN(4) == 0 { // the same features once more
+			v := int32(rng.IntN(n))
+			g.Replace(v, h.x[v])
+		}
+		check(g, h)
+	}
+}
+
+// TestEmbedEqualsEncode holds the incremental encoder to the plain one.
+func TestEmbedEqualsEncode(t *testing.T) {
+	for _, width := range [][]int{{6, 5}, {6, 9, 4}, {6, 8, 7, 5}, {3, 4, 5, 6, 2}, {1, 1, 1}} {
+		t.Run(fmt.Sprint(width), func(t *testing.T) {
+			for seed := range uint64(8) {
+				rng := rand.New(rand.NewPCG(seed, 7))
+				enc := randomSAGE(rng, width...)
+				live(rng, enc, 30, func(g *Graph, h *history) {
+					if g.Len() != len(h.x) || g.Edges() != len(h.edges) {
+						t.Fatalf("%d nodes and %d edges, want %d and %d", g.Len(), g.Edges(), len(h.x), len(h.edges))
+					}
+					nodes := make([]int32, rng.IntN(2*len(h.x)))
+					for i := range nodes { // in any order, some twice
+						nodes[i] = int32(rng.IntN(len(h.x)))
+					}
+					got := make([]float32, len(nodes)*enc.Out())
+					g.Embed(nodes, got)
+					all := h.encode(enc)
+					want := make([]float32, 0, len(got))
+					for _, v := range nodes {
+						want = append(want, all[int(v)*enc.Out():][:enc.Out()]...)
+					}
+					if d := furthest(got, want); d > tolerance {
+						t.Fatalf("seed %d, %d nodes: off by %g", seed, g.Len(), d)
+					}
+				})
+			}
+		})
+	}
+}
+
+func bitsOf(x []float32) []uint32 {
+	b := make([]uint32, len(x))
+	for i := range x {
+		b[i] = math.Float32bits(x[i])
+	}
+	return b
+}
+
+// embedAll returns the embeddings of all nodes, as bits.
+func embedAll(g *Graph) []uint32 {
+	z := make([]float32, g.Len()*g.enc.Out())
+	g.Embed(upTo(g.Len()), z)
+	return bitsOf(z)
+}
+
+func TestSameBitsTwice(t *testing.T) {
+	run := func() (all []uint32) {
+		rng := rand.New(rand.NewPCG(3, 9))
+		live(rng, randomSAGE(rng, 7, 16, 8, 4), 40, func(g *Graph, _ *history) { all = append(all, embedAll(g)...) })
+		return all
+	}
+	if !slices.Equal(run(), run()) {
+		t.Error("two runs, different bits")
+	}
+}
+
+// TestReplaceSameBits compares a graph in which features were replaced, before
+// and between edges, with one that had the last features from the start.
+func TestReplaceSameBits(t *testing.T) {
+	const n = 60
+	rng := rand.New(rand.NewPCG(5, 5))
+	enc := randomSAGE(rng, 10, 12, 6)
+	was, is := make([]Vector, n), make([]Vector, n)
+	for v := range n {
+		is[v] = randomVector(rng, 10, 0.6)
+		was[v] = is[v]
+		if v%3 == 0 {
+			was[v] = randomVector(rng, 10, 0.6)
+		}
+	}
+	replaced, fresh := NewGraph(enc), NewGraph(enc)
+	replaced.Add(was)
+	fresh.Add(is)
+	var z [6]float32
+	for k := range 400 {
+		u, v := int32(rng.IntN(n)), int32(rng.IntN(n))
+		replaced.Link(u, v)
+		fresh.Link(u, v)
+		if k%5 == 0 {
+			v := int32(rng.IntN(n))
+			replaced.Replace(v, is[v])
+		}
+		if k%7 == 0 { // brings some sums up to date in between
+			replaced.Embed([]int32{u}, z[:])
+		}
+	}
+	for v := range int32(n) {
+		replaced.Replace(v, is[v])
+	}
+	if !slices.Equal(embedAll(replaced), embedAll(fresh)) {
+		t.Error("replaced features give other bits than the same features from the start")
+	}
+}
+
+// TestReplaceUnchangedKeepsSums: features that come again as they were must
+// not cost the neighbours anything.
+func TestReplaceUnchangedKeepsSums(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 6))
+	g := NewGraph(randomSAGE(rng, 4, 3, 2))
+	x := []Vector{randomVector(rng, 4, 1), randomVector(rng, 4, 1)}
+	g.Add(x)
+	g.Link(0, 1)
+	g.Replace(0, x[0])
+	if g.node(1).stale {
+		t.Error("the neighbour's sum is to be made anew, though nothing changed")
+	}
+	g.Replace(0, x[1])
+	if !g.node(1).stale {
+		t.Error("the neighbour's sum is not to be made anew, though the features changed")
+	}
+}
+
+func TestSparseAndDenseSameBits(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 8))
+	enc := randomSAGE(rng, 33, 17, 9)
+	dense, thin := NewGraph(enc), NewGraph(enc)
+	for range 50 {
+		v := randomVector(rng, 33, 0.2)
+		if rng.IntN(5) == 0 {
+			v.Dense = make([]float32, 33)
+		}
+		dense.Add([]Vector{v})
+		thin.Add([]Vector{sparse(v)})
+		for range 3 {
+			a, b := int32(rng.IntN(dense.Len())), int32(rng.IntN(dense.Len()))
+			dense.Link(a, b)
+			thin.Link(a, b)
+		}
+	}
+	if !slices.Equal(embedAll(dense), embedAll(thin)) {
+		t.Error("dense and sparse features, different bits")
+	}
+}
+
+// TestWindowsDoNotMatter: how arrivals are cut into windows changes no bit.
+func TestWindowsDoNotMatter(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 9))
+	enc := randomSAGE(rng, 5, 6, 3)
+	x := make([]Vector, 40)
+	for i := range x {
+		x[i] = randomVector(rng, 5, 1)
+	}
+	whole, single := NewGraph(enc), NewGraph(enc)
+	whole.Add(x)
+	for v := range x {
+		single.Add(x[v : v+1])
+		if v > 0 {
+			neighbours := []int32{int32(rng.IntN(v)), int32(rng.IntN(v))}
+			whole.LinkAll(int32(v), neighbours)
+			single.LinkAll(int32(v), neighbours)
+		}
+	}
+	var one [3]float32
+	var singly []uint32
+	for v := range int32(40) {
+		single.Embed([]int32{v}, one[:])
+		singly = append(singly, bitsOf(one[:])...)
+	}
+	if !slices.Equal(embedAll(whole), singly) {
+		t.Error("one window and many, different bits")
+	}
+}
+
+// TestNeighbours grows lists through all block sizes, past a segment, among
+// others that leave and take blocks meanwhile.
+func TestNeighbours(t *testing.T) {
+	enc, err := NewSAGE(1, SAGELayer{Neigh: []float32{1}, Bias: []float32{0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = segmentLen + segmentLen/2
+	g := NewGraph(enc)
+	g.Add(make([]Vector, n))
+	want := make([][]int32, n)
+	link := func(u, v int32) {
+		if g.Link(u, v) {
+			want[u], want[v] = append(want[u], v), append(want[v], u)
+		}
+	}
+	rng := rand.New(rand.NewPCG(4, 4))
+	for v := range int32(n) {
+		link(v, 0)
+		link(int32(rng.IntN(50)), int32(rng.IntN(300)))
+	}
+	for v := range int32(n) {
+		if !slices.Equal(g.Neighbours(v), want[v]) || g.Degree(v) != len(want[v]) {
+			t.Fatalf("node %d: %d neighbours, want %d", v, g.Degree(v), len(want[v]))
+		}
+	}
+}
+
+func TestMarksCounterComesRound(t *testing.T) {
+	var m marks
+	m.reset(2)
+	m.add(0)
+	m.epoch = math.MaxUint32
+	m.reset(2)
+	if !m.add(0) || m.add(0) {
+		t.Error("an old entry counts after the counter came round")
+	}
+}
+
+func TestGraphPanics(t *testing.T) {
+	enc := randomSAGE(rand.New(rand.NewPCG(1, 1)), 3, 4, 2)
+	for name, misuse := range map[string]func(*Graph){
+		"link to no node":    func(g *Graph) { g.Link(0, 2) },
+		"linkall to no node": func(g *Graph) { g.LinkAll(0, []int32{2}) },
+		"negative node":      func(g *Graph) { g.Degree(-1) },
+		"embed no node":      func(g *Graph) { g.Embed([]int32{2}, make([]float32, 2)) },
+		"embed short":        func(g *Graph) { g.Embed([]int32{1}, make([]float32, 1)) },
+		"dense features":     func(g *Graph) { g.Add([]Vector{{Dense: make([]float32, 2)}}) },
+		"sparse features":    func(g *Graph) { g.Add([]Vector{{Index: []uint32{3}, Value: []float32{1}}}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewGraph(enc)
+			g.Add(make([]Vector, 2))
+			defer func() {
+				if recover() == nil {
+					t.Error("want a panic")
+				}
+			}()
+			misuse(g)
+		})
+	}
+}
+
+// BenchmarkArrival takes windows of 500 arrivals into a graph of 50,000 nodes
+// of mean degree 14, power law (each new edge goes to an end of an old one),
+// and embeds them.
+func BenchmarkArrival(b *testing.B) {
+	const window, dim = 500, 128
+	rng := rand.New(rand.NewPCG(1, 1))
+	enc := randomSAGE(rng, dim, 128, 64)
+	x := make([]Vector, window)
+	for i := range x {
+		x[i] = randomVector(rng, dim, 1)
+	}
+	z := make([]float32, window*enc.Out())
+	ends := []int32{0}
+	neighbours := make([]int32, 7)
+	nodes := make([]int32, window)
+	arrive := func(g *Graph) {
+		first := g.Add(x)
+		for i := range nodes {
+			v := first + int32(i)
+			nodes[i] = v
+			for k := range neighbours {
+				neighbours[k] = ends[rng.IntN(len(ends))]
+				ends = append(ends, neighbours[k], v)
+			}
+			g.LinkAll(v, neighbours)
+		}
+		g.Embed(nodes, z)
+	}
+	start := func() *Graph {
+		g := NewGraph(enc)
+		ends = slices.Grow(ends[:1], 4_000_000)
+		for range 100 {
+			arrive(g)
+		}
+		return g
+	}
+	g := start()
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		if g.Len() >= 200_000 {
+			b.StopTimer()
+			g = start()
+			b.StartTimer()
+		}
+		arrive(g)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*window), "ns/arrival")
+	b.ReportMetric(2*float64(g.Edges())/float64(g.Len()), "degree")
+}

@@ -1,0 +1,61 @@
+package safetensors
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// ReadFile reads the named file; see [Decode].
+func ReadFile(name string) (*File, error) {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	f, err := Decode(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return f, nil
+}
+
+// WriteFile writes f to the named file, which after a crash at any moment
+// holds either what it held before or all of f: the bytes go to a temporary
+// file in the same folder and onto the disk, before that takes the name.
+// The file is readable by all.
+func WriteFile(name string, f *File) error {
+	b, err := f.Encode()
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(name)
+	temp, err := os.CreateTemp(dir, "."+filepath.Base(name)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	_, err = temp.Write(b)
+	if err == nil {
+		err = temp.Chmod(0o644)
+	}
+	if err == nil {
+		err = temp.Sync()
+	}
+	if err = errors.Join(err, temp.Close()); err == nil {
+		err = os.Rename(temp.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temp.Name()))
+	}
+	return syncDir(dir)
+}
+
+// syncDir puts a folder's entries onto the disk: without it a rename may be
+// undone by a crash.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,283 @@
+package safetensors
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// raw returns a file of the given header, as it stands, and data.
+func raw(header, data string) []byte {
+	b := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
+	return append(append(b, header...), data...)
+}
+
+func sample() *File {
+	return &File{
+		Metadata: map[string]string{"config": `{"a": "<b>"}`, "": "ü"},
+		Tensors: map[string]Tensor{
+			"b.bytes":  Of([]byte{1, 2, 3}, 3),
+			"a.matrix": Of([]float32{1, -2, float32(math.Inf(1)), 0, 5, 6}, 2, 3),
+			"scalar":   Of([]int64{math.MinInt64}),
+			"empty":    Of([]float64{}, 4, 0),
+			"double":   Of([]float64{math.Pi}, 1),
+			"int":      Of([]int32{-1, 7}, 2),
+		},
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	for name, f := range map[string]*File{
+		"sample":   sample(),
+		"nothing":  {Tensors: map[string]Tensor{}},
+		"metadata": {Metadata: map[string]string{"k": "v"}, Tensors: map[string]Tensor{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, err := f.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := binary.LittleEndian.Uint64(b); n%8 != 0 {
+				t.Errorf("header of %d bytes, want a multiple of 8", n)
+			}
+			got, err := Decode(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			nilIsEmpty := cmp.Comparer(func(a, b []int) bool { return slices.Equal(a, b) })
+			if d := cmp.Diff(f, got, nilIsEmpty); d != "" {
+				t.Errorf("(-want +got)\n%s", d)
+			}
+			again, err := got.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(again, b) {
+				t.Error("encoded again: other bytes")
+			}
+		})
+	}
+}
+
+func TestEncodeBytes(t *testing.T) {
+	f := &File{
+		Metadata: map[string]string{"z": "1", "a": "2"},
+		Tensors:  map[string]Tensor{"u": Of([]byte{9}, 1), "f": Of([]float32{1}, 1), "a": Of([]float32{}, 0)},
+	}
+	b, err := f.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := `{"__metadata__":{"a":"2","z":"1"},` +
+		`"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},` +
+		`"f":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},` +
+		`"u":{"dtype":"U8","shape":[1],"data_offsets":[4,5]}}`
+	for len(header)%8 != 0 {
+		header += " "
+	}
+	if want := raw(header, "\x00\x00\x80\x3f\x09"); !bytes.Equal(b, want) {
+		t.Errorf("got  %q\nwant %q", b, want)
+	}
+}
+
+func TestEncodeRefuses(t *testing.T) {
+	for name, f := range map[string]*File{
+		"short data":    {Tensors: map[string]Tensor{"a": {DType: F32, Shape: []int{2}, Data: make([]byte, 4)}}},
+		"type":          {Tensors: map[string]Tensor{"a": {DType: "BF16", Shape: []int{2}, Data: make([]byte, 4)}}},
+		"negative":      {Tensors: map[string]Tensor{"a": {DType: U8, Shape: []int{-1, -1}, Data: make([]byte, 1)}}},
+		"overflow":      {Tensors: map[string]Tensor{"a": {DType: U8, Shape: []int{1 << 62, 4}}}},
+		"reserved name": {Tensors: map[string]Tensor{"__metadata__": Of([]byte{1}, 1)}},
+		"name":          {Tensors: map[string]Tensor{"\xff": Of([]byte{1}, 1)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if b, err := f.Encode(); err == nil {
+				t.Errorf("got %q, want an error", b)
+			}
+		})
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	const one = `"dtype":"U8","shape":[1],"data_offsets":`
+	for _, c := range []struct{ name, header, data, want string }{
+		{"empty header", ``, "", "begin with {"},
+		{"leading space", ` {}`, "", "begin with {"},
+		{"array", `[]`, "", "begin with {"},
+		{"unfinished", `{"a":{` + one + `[0,1]}`, "1", "EOF"},
+		{"two objects", `{}{}`, "", "follows"},
+		{"NUL padding", "{}\x00", "", "follows"},
+		{"not UTF-8", "{\"\xff\":{" + one + "[0,1]}}", "1", "UTF-8"},
+		{"name twice", `{"a":{` + one + `[0,1]},"\u0061":{` + one + `[1,2]}}`, "12", "stands twice"},
+		{"metadata twice", `{"__metadata__":{},"__metadata__":{}}`, "", "stands twice"},
+		{"metadata key twice", `{"__metadata__":{"a":"1","a":"2"}}`, "", "stands twice"},
+		{"metadata number", `{"__metadata__":{"a":1}}`, "", "want a string"},
+		{"dtype twice", `{"a":{"dtype":"U8","dtype":"U8","shape":[1]}}`, "1", "stands twice"},
+		{"key missing", `{"a":{"dtype":"U8","shape":[1]}}`, "1", "want dtype"},
+		{"key unknown", `{"a":{` + one + `[0,1],"x":1}}`, "1", "unknown key"},
+		{"tensor is null", `{"a":null}`, "", "want {"},
+		{"dtype unknown", `{"a":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[0,1]}}`, "1", "element type"},
+		{"one offset", `{"a":{` + one + `[0]}}`, "1", "want 2"},
+		{"offsets float", `{"a":{` + one + `[0,1.0]}}`, "1", "want an integer"},
+		{"offsets negative", `{"a":{` + one + `[-1,0]}}`, "1", "want an integer"},
+		{"offsets reversed", `{"a":{` + one + `[1,0]}}`, "1", "stands at"},
+		{"offsets past the end", `{"a":{` + one + `[0,2]}}`, "1", "stands at"},
+		{"offsets huge", `{"a":{` + one + `[0,9223372036854775808]}}`, "1", "want an integer"},
+		{"gap at first", `{"a":{` + one + `[1,2]}}`, "12", "stands at"},
+		{"gap", `{"a":{` + one + `[0,1]},"b":{` + one + `[2,3]}}`, "123", "stands at"},
+		{"overlap", `{"a":{` + one + `[0,1]},"b":{` + one + `[0,1]}}`, "1", "stands at"},
+		{"trailing bytes", `{"a":{` + one + `[0,1]}}`, "12", "after the last"},
+		{"size", `{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,3]}}`, "123", "want 4"},
+		{"shape overflow", `{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}`, "", "too large"},
+		{"shape overflow to 0", `{"a":{"dtype":"F64","shape":[2305843009213693952],"data_offsets":[0,0]}}`, "", "too large"},
+		{"shape of strings", `{"a":{"dtype":"U8","shape":["1"],"data_offsets":[0,1]}}`, "1", "want an integer"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Decode(raw(c.header, c.data))
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want an error with %q", err, c.want)
+			}
+		})
+	}
+
+	for name, b := range map[string][]byte{
+		"nothing":              nil,
+		"length cut":           {1, 0, 0, 0},
+		"header past the end":  append(binary.LittleEndian.AppendUint64(nil, 3), '{', '}'),
+		"header of 2^64-1":     append(binary.LittleEndian.AppendUint64(nil, math.MaxUint64), '{', '}'),
+		"header above maximum": binary.LittleEndian.AppendUint64(nil, MaxHeader+1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := Decode(b); err == nil {
+				t.Error("want an error")
+			}
+		})
+	}
+}
+
+func TestDecodeOrderOfHeaderIsFree(t *testing.T) {
+	f, err := Decode(raw(`{"b":{"data_offsets":[1,3],"shape":[2],"dtype":"U8"},"z":{"dtype":"F64","shape":[0,3],"data_offsets":[1,1]},"a":{"dtype":"U8","shape":[],"data_offsets":[0,1]}}`, "123"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Values[uint8](f.Tensors["b"])
+	if err != nil || string(b) != "23" {
+		t.Errorf("b is %q (%v), want 23", b, err)
+	}
+	if _, err := Values[float32](f.Tensors["b"]); err == nil {
+		t.Error("U8 read as float32: want an error")
+	}
+}
+
+func TestOfPanicsOnShape(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("want a panic")
+		}
+	}()
+	Of([]float32{1, 2}, 3)
+}
+
+func TestWriteFile(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "model.safetensors")
+	for range 2 { // once new, once over the old file
+		if err := WriteFile(name, sample()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := f.Metadata["config"]; got != sample().Metadata["config"] {
+		t.Errorf("metadata %q", got)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("folder holds %v (%v), want the file alone", entries, err)
+	}
+
+	// A folder stands where the file is to go: the rename fails, and nothing
+	// is left behind.
+	taken := filepath.Join(dir, "taken")
+	if err := os.MkdirAll(filepath.Join(taken, "x"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteFile(taken, sample()); err == nil {
+		t.Error("written over a folder: want an error")
+	}
+	if entries, err = os.ReadDir(dir); err != nil || len(entries) != 2 {
+		t.Errorf("folder holds %v (%v), want no temporary file", entries, err)
+	}
+}
+
+// TestGoldens reads the files that Python's safetensors package wrote, and
+// expects to write the same bytes.
+func TestGoldens(t *testing.T) {
+	names, err := filepath.Glob("../../../shared/goldens/*.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(names) == 0 {
+		t.Skip("the shared golden files are not beside this module")
+	}
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := Decode(b)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if len(f.Tensors) == 0 {
+			t.Errorf("%s: no tensors", name)
+		}
+		if again, err := f.Encode(); err != nil || !bytes.Equal(again, b) {
+			t.Errorf("%s: encoded again: other bytes (%v)", name, err)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	b, err := sample().Encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add(raw(`{}`, ""))
+	f.Add(raw(`{"a":{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]}}`, "1234"))
+	f.Add(raw(`{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}`, ""))
+	f.Add(raw(`{"__metadata__":{"\ud800":"\\"}}`, ""))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		file, err := Decode(b)
+		if err != nil {
+			return
+		}
+		// Whatever is read is written so that it reads the same.
+		encoded, err := file.Encode()
+		if err != nil {
+			t.Fatalf("decoded, but does not encode: %v", err)
+		}
+		again, err := Decode(encoded)
+		if err != nil {
+			t.Fatalf("encoded, but does not decode: %v", err)
+		}
+		if len(again.Tensors) != len(file.Tensors) {
+			t.Fatalf("%d tensors, want %d", len(again.Tensors), len(file.Tensors))
+		}
+		for name, want := range file.Tensors {
+			if got := again.Tensors[name]; !bytes.Equal(got.Data, want.Data) || got.DType != want.DType {
+				t.Fatalf("tensor %q: got %v, want %v", name, got, want)
+			}
+		}
+	})
+}
