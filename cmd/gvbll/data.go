@@ -5,6 +5,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/sender"
 )
 
@@ -129,4 +130,16 @@ func (s *dataSet) stream() *sender.Stream {
 		}
 	}
 	return out
+}
+
+// training is the part of the data set that Phase 1 may see.
+func (s *dataSet) training() model.Data {
+	d := model.Data{Name: s.Name, Split: s.how, Dim: s.Dim, Classes: s.Classes}
+	for _, v := range s.split.Train {
+		d.Nodes = append(d.Nodes, int64(v))
+		d.X = append(d.X, s.Features[v])
+		d.Labels = append(d.Labels, s.Labels[v])
+	}
+	d.Src, d.Dst = s.Subgraph(s.split.Train)
+	return d
 }

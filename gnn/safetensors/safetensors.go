@@ -87,7 +87,9 @@ func (t Tensor) bytes() (int, error) {
 }
 
 // Element is a Go type that a tensor's elements may have.
-type Element interface{ uint8 | int32 | int64 | float32 | float64 }
+type Element interface {
+	uint8 | int32 | int64 | float32 | float64
+}
 
 // dtypeOf returns the element type that stands for T.
 func dtypeOf[T Element]() DType {

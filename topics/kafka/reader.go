@@ -35,7 +35,13 @@ type partition struct {
 	at       TopicPartition
 	position atomic.Int64
 	stable   atomic.Int64 // last stable offset seen, -1 before the first answer
+	empty    int          // answers in a row that had nothing though the log goes on
 }
+
+// An answer may be empty because other partitions' records filled it, or
+// because the log was written to while it was put together. Only a partition
+// that was asked for alone, and said nothing this often, is stepped over.
+const emptyAnswers = 3
 
 // NewReader starts at the given offsets.
 func (c *Client) NewReader(start map[TopicPartition]int64, cfg ReaderConfig) *Reader {
@@ -123,6 +129,11 @@ func (r *Reader) outOfRange(ctx context.Context) error {
 
 // fetch asks every leader once, all at the same time.
 func (r *Reader) fetch(ctx context.Context) ([]Record, error) {
+	for _, p := range r.parts {
+		if p.empty > 0 {
+			return r.fetchFrom(ctx, []*partition{p}, r.cfg.MaxWait)
+		}
+	}
 	leaders, err := r.leaders(ctx)
 	if err != nil {
 		return nil, err
@@ -242,7 +253,7 @@ func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time
 				continue
 			}
 			var e error
-			if records, e = p.walk(records, answer); e != nil {
+			if records, e = p.walk(records, answer, len(parts) == 1); e != nil {
 				err = fmt.Errorf("reading %s partition %d: %w", at.Topic, at.Partition, e)
 			}
 		}
@@ -257,7 +268,7 @@ func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time
 // marker take its producer out. (A fetch can start at an abort marker whose
 // transaction is still in the list: entered and taken out at once, it does no
 // harm; entered later, it would swallow the producer's next transaction.)
-func (p *partition) walk(records []Record, answer *fetch.ResponsePartition) ([]Record, error) {
+func (p *partition) walk(records []Record, answer *fetch.ResponsePartition, alone bool) ([]Record, error) {
 	p.stable.Store(answer.LastStableOffset)
 	stream, _ := answer.RecordSet.Records.(*protocol.RecordStream)
 	began := p.position.Load()
@@ -289,7 +300,11 @@ func (p *partition) walk(records []Record, answer *fetch.ResponsePartition) ([]R
 	}
 	// Compaction can leave a batch without records, which kafka-go shows as
 	// nothing at all: step over it.
-	if p.position.Load() == began && began < answer.LastStableOffset {
+	if p.position.Load() > began || began >= answer.LastStableOffset {
+		p.empty = 0
+		return records, nil
+	}
+	if p.empty++; alone && p.empty > emptyAnswers {
 		p.position.Store(began + 1)
 	}
 	return records, nil

@@ -120,7 +120,7 @@ func (in *input) replay(ctx context.Context, ranges []ledger.Range) ([]kafka.Rec
 		for in.got[g.Partition] < g.To {
 			select {
 			case f := <-in.fetched:
-				if err := in.add(f, time.Time{}); err != nil {
+				if err := in.add(f, time.Now()); err != nil {
 					return nil, err
 				}
 			case <-ctx.Done():

@@ -1,0 +1,97 @@
+package gnn
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestNormalizer(t *testing.T) {
+	half := float32(math.Sqrt(0.5))
+	for _, c := range []struct {
+		kind        Normalization
+		x, want     []float32
+		keepsSparse bool
+	}{
+		{NormalizeNone, []float32{2, 0, -2}, []float32{2, 0, -2}, true},
+		{NormalizeRowL1, []float32{1, 0, 3}, []float32{0.25, 0, 0.75}, true},
+		{NormalizeRowL1, []float32{0.5, 0, 0.25}, []float32{0.5, 0, 0.25}, true}, // the sum counts as 1
+		{NormalizeRowL1, []float32{0, 0, 0}, []float32{0, 0, 0}, true},
+		{NormalizeRowL2, []float32{-3, 0, 3}, []float32{-half, 0, half}, true},
+		{NormalizeRowL2, []float32{0, 0, 0}, []float32{0, 0, 0}, true},
+		// Training features: means 2, 5, 0; deviations 1, none (so 1), 2.
+		{NormalizeStandard, []float32{4, 6, 0}, []float32{2, 1, 0}, false},
+	} {
+		n, err := FitNormalizer(c.kind, []Vector{{Dense: []float32{1, 5, 2}}, {Dense: []float32{3, 5, -2}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := n.Validate(3); err != nil {
+			t.Errorf("%s: %v", c.kind, err)
+		}
+		x := Vector{Dense: slices.Clone(c.x)}
+		want := Vector{Dense: c.want}
+		got := n.Apply(Vector{}, x)
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s %v, dense (-want +got)\n%s", c.kind, c.x, d)
+		}
+		if !slices.Equal(x.Dense, c.x) {
+			t.Errorf("%s: the argument was changed to %v", c.kind, x.Dense)
+		}
+		if c.keepsSparse {
+			want = sparse(want)
+		}
+		// The storage of the call before is used again, whatever it held.
+		storage := Vector{Dense: []float32{7, 7, 7}, Index: []uint32{9, 9}, Value: []float32{7, 7}}
+		got = n.Apply(storage, sparse(x))
+		if d := cmp.Diff(want.Dense, got.Dense); d != "" || !slices.Equal(got.Index, want.Index) || !slices.Equal(got.Value, want.Value) {
+			t.Errorf("%s %v, sparse: got %+v, want %+v", c.kind, c.x, got, want)
+		}
+	}
+}
+
+func TestNormalizerSparseAndDenseSameBits(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 2))
+	for _, kind := range []Normalization{NormalizeRowL1, NormalizeRowL2} {
+		n := &Normalizer{Kind: kind}
+		for range 100 {
+			x := randomVector(rng, 30, 0.3)
+			dense, thin := n.Apply(Vector{}, x), n.Apply(Vector{}, sparse(x))
+			if !slices.Equal(sparse(dense).Value, thin.Value) {
+				t.Fatalf("%s: dense %v, sparse %v", kind, dense, thin)
+			}
+		}
+	}
+}
+
+func TestNormalizerRefuses(t *testing.T) {
+	for _, c := range []struct {
+		kind Normalization
+		x    []Vector
+		want string
+	}{
+		{"minmax", nil, "not one of"},
+		{NormalizeStandard, nil, "no nodes"},
+		{NormalizeStandard, []Vector{{Index: []uint32{1}, Value: []float32{1}}}, "choose"},
+		{NormalizeStandard, []Vector{{Dense: []float32{1}}, {Dense: []float32{1, 2}}}, "want 1"},
+		{NormalizeStandard, []Vector{{Dense: []float32{float32(math.NaN())}}}, "mean NaN"},
+	} {
+		if _, err := FitNormalizer(c.kind, c.x); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want an error with %q", c.kind, err, c.want)
+		}
+	}
+	for _, n := range []Normalizer{
+		{},
+		{Kind: NormalizeRowL1, Mean: []float32{1, 2}, Std: []float32{1, 1}},
+		{Kind: NormalizeStandard, Mean: []float32{1}, Std: []float32{1}},
+		{Kind: NormalizeStandard, Mean: []float32{1, 2}, Std: []float32{1, 0}},
+	} {
+		if err := n.Validate(2); err == nil {
+			t.Errorf("%+v: want an error", n)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package model
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/train"
+	"github.com/gvbll/gvbll/posterior"
+)
+
+// Data is what Phase 1 may see: the training nodes' own subgraph and labels
+// (the paper's "encoder sees neither streaming features nor labels").
+type Data struct {
+	Name     string // of the data set
+	Split    string // how the training nodes were chosen, in words
+	Nodes    []int64
+	X        []gnn.Vector
+	Dim      int
+	Src, Dst []int32 // edges between them, in both directions
+	Labels   []int32
+	Classes  []string
+}
+
+// Config says how to train. Zero fields have defaults.
+type Config struct {
+	Hidden        []int             // widths of the hidden layers; 64
+	Embedding     int               // d_e; 32
+	TempHidden    int               // hidden units of the temperature head; 16, negative for τ = 1
+	Epochs        int               // E; 300
+	Samples       int               // S; 10
+	LearningRate  float64           // 0.01
+	WeightDecay   float64           // of the encoder, decoupled; 5e-4. Negative for none
+	Dropout       float64           // 0.5. Negative for none
+	Normalization gnn.Normalization // empty: row-l1 for sparse features, standard for dense
+	Seed          uint64
+}
+
+func (c Config) withDefaults(sparse bool) (Config, error) {
+	if len(c.Hidden) == 0 {
+		c.Hidden = []int{64}
+	}
+	for _, d := range []struct {
+		name  string
+		value *int
+		def   int
+	}{{"embedding", &c.Embedding, 32}, {"temp-hidden", &c.TempHidden, 16}, {"epochs", &c.Epochs, 300}, {"samples", &c.Samples, 10}} {
+		if *d.value == 0 {
+			*d.value = d.def
+		}
+		if *d.value < 1 && d.name != "temp-hidden" {
+			return c, fmt.Errorf("%s %d: give a positive number, such as %d", d.name, *d.value, d.def)
+		}
+	}
+	for _, d := range []struct {
+		value *float64
+		def   float64
+	}{{&c.LearningRate, 0.01}, {&c.WeightDecay, 5e-4}, {&c.Dropout, 0.5}} {
+		if *d.value == 0 {
+			*d.value = d.def
+		}
+		*d.value = max(*d.value, 0)
+	}
+	if c.Dropout >= 1 {
+		return c, fmt.Errorf("dropout %v: give a share below 1, such as 0.5", c.Dropout)
+	}
+	c.TempHidden = max(c.TempHidden, 0)
+	if c.Normalization == "" {
+		c.Normalization = gnn.NormalizeStandard
+		if sparse {
+			c.Normalization = gnn.NormalizeRowL1
+		}
+	}
+	return c, nil
+}
+
+// Train is Phase 1 (Section II-B): encoder, temperature and posterior together,
+// by the negative ELBO. It is the same to the bit for a seed. progress, when
+// not nil, hears of every epoch.
+func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress)) (*Model, error) {
+	if len(d.X) == 0 {
+		return nil, fmt.Errorf("no training nodes: raise --train-share")
+	}
+	cfg, err := cfg.withDefaults(d.X[0].Dense == nil)
+	if err != nil {
+		return nil, err
+	}
+	normalizer, err := gnn.FitNormalizer(cfg.Normalization, d.X)
+	if err != nil {
+		return nil, err
+	}
+	x := make([]gnn.Vector, len(d.X))
+	rows := make([]int32, len(d.X))
+	for i := range x {
+		x[i] = normalizer.Apply(gnn.Vector{}, d.X[i])
+		rows[i] = int32(i)
+	}
+	head := &elbo{posterior.NewVariational(cfg.Embedding, len(d.Classes), cfg.TempHidden, cfg.Seed)}
+	head.Samples = cfg.Samples
+	encoder, report, err := train.SAGE(ctx,
+		train.Data{X: x, Dim: d.Dim, Src: d.Src, Dst: d.Dst, Labels: d.Labels, Train: rows}, head,
+		train.Config{
+			Hidden: cfg.Hidden, Out: cfg.Embedding, Epochs: cfg.Epochs, LearningRate: cfg.LearningRate,
+			WeightDecay: cfg.WeightDecay, Dropout: cfg.Dropout, Seed: cfg.Seed,
+		}, progress)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{
+		Meta: Meta{
+			Format: Format, Encoder: "graphsage", Classes: d.Classes, Normalization: string(cfg.Normalization),
+			Training: Training{
+				DataSet: d.Name, Split: d.Split, Seed: cfg.Seed, Nodes: len(d.X), Epochs: report.Epochs, Samples: cfg.Samples,
+				Hidden: cfg.Hidden, LearningRate: cfg.LearningRate, WeightDecay: cfg.WeightDecay, Dropout: cfg.Dropout,
+				Loss: report.Loss.Total, Accuracy: float64(report.Loss.Correct) / float64(len(d.X)),
+			},
+		},
+		Encoder: encoder, Normalizer: normalizer, TrainingNodes: d.Nodes,
+	}
+	m.Prior, m.Temperature = head.Posterior()
+	return m, m.identify()
+}
+
+// elbo is the Bayesian last layer as the encoder's training sees it.
+type elbo struct{ *posterior.Variational }
+
+// Loss implements train.Head.
+func (h *elbo) Loss(z []float64, labels []int32, epoch, epochs int, rng *rand.Rand, dz []float64) train.Loss {
+	alpha := posterior.KLWeight(epoch, epochs)
+	l := h.Variational.Loss(z, labels, alpha, rng, dz)
+	return train.Loss{Total: l.Total, ELL: l.ELL, KL: l.KL, KLWeight: alpha, Correct: l.Correct}
+}

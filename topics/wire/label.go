@@ -1,0 +1,93 @@
+package wire
+
+import (
+	"math"
+
+	"github.com/vmihailenco/msgpack/v5/msgpcode"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// label reads a label event.
+func (in *input) label(l *event.Label, limits Limits) error {
+	hasNode, hasClass := false, false
+	err := in.fields(func(key string) (bool, error) {
+		var err error
+		switch key {
+		case "node":
+			hasNode = true
+			l.Node, err = in.id(limits.MaxID)
+		case "class":
+			hasClass = true
+			err = in.class(l, limits)
+		case "time":
+			l.Time, err = in.integer()
+		default:
+			return false, nil
+		}
+		return true, err
+	})
+	return labelled(hasNode, hasClass, err)
+}
+
+func labelled(hasNode, hasClass bool, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case !hasNode:
+		return refusef(event.BadID, "there is no node")
+	case !hasClass:
+		return refusef(event.UnknownClass, "there is no class")
+	}
+	return nil
+}
+
+func (in *input) class(l *event.Label, limits Limits) error {
+	code, err := in.dec.PeekCode()
+	if err != nil {
+		return err
+	}
+	if msgpcode.IsString(code) {
+		l.Class, err = in.text(limits.MaxID)
+		return named(l, err)
+	}
+	index, err := in.integer()
+	return indexed(l, index, err)
+}
+
+func named(l *event.Label, err error) error {
+	if err == nil && l.Class == "" {
+		return refusef(event.UnknownClass, "the class has no name")
+	}
+	return err
+}
+
+func indexed(l *event.Label, index int64, err error) error {
+	if err == nil && (index < 0 || index > math.MaxInt32) {
+		return refusef(event.UnknownClass, "class index %d", index)
+	}
+	l.Index = int32(index)
+	return err
+}
+
+// AppendLabel appends a label event as msgpack.
+func AppendLabel(dst []byte, l *event.Label) []byte {
+	o := newOutput(dst)
+	n := 2
+	if l.Time != 0 {
+		n++
+	}
+	o.fields(n)
+	o.text("node")
+	o.id(l.Node)
+	o.text("class")
+	if l.Class != "" {
+		o.text(l.Class)
+	} else {
+		o.integer(int64(l.Index))
+	}
+	if l.Time != 0 {
+		o.intField("time", l.Time)
+	}
+	return o.done()
+}

@@ -1,0 +1,143 @@
+package wire
+
+import (
+	"encoding/binary"
+	"math"
+	"strconv"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// node reads a node event.
+func (in *input) node(n *event.Node, limits Limits) error {
+	hasID := false
+	err := in.fields(func(key string) (bool, error) {
+		var err error
+		switch key {
+		case "id":
+			hasID = true
+			n.ID, err = in.id(limits.MaxID)
+		case "features":
+			n.Dense, err = in.numbers(limits)
+		case "indices":
+			n.Index, err = in.indices(limits)
+		case "values":
+			n.Value, err = in.numbers(limits)
+		case "neighbours":
+			err = in.neighbours(n, limits)
+		case "context":
+			n.Context, err = in.boolean()
+		case "time":
+			n.Time, err = in.integer()
+		default:
+			return false, nil
+		}
+		return true, err
+	})
+	if err == nil && !hasID {
+		err = refusef(event.BadID, "there is no id")
+	}
+	return err
+}
+
+func (in *input) neighbours(n *event.Node, limits Limits) error {
+	count, _, err := in.list(0, limits.MaxNeighbours, event.TooManyNeighbours)
+	if err != nil {
+		return err
+	}
+	n.Neighbours = make([]event.ID, count)
+	for i := range n.Neighbours {
+		if n.Neighbours[i], err = in.id(limits.MaxID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkNode makes sure of what event.Node promises, for either encoding.
+func checkNode(n *event.Node, limits Limits) error {
+	switch {
+	case n.Dense != nil && (n.Index != nil || n.Value != nil):
+		return refusef(event.BadFeatures, "features and indices or values: give one or the other")
+	case n.Dense == nil && n.Index == nil:
+		return refusef(event.BadFeatures, "neither features nor indices")
+	case n.Value == nil && n.Index != nil:
+		n.Value = make([]float32, len(n.Index))
+		for i := range n.Value {
+			n.Value[i] = 1
+		}
+	case len(n.Value) != len(n.Index):
+		return refusef(event.BadFeatures, "%d indices and %d values", len(n.Index), len(n.Value))
+	}
+	for i := 1; i < len(n.Index); i++ {
+		if n.Index[i] <= n.Index[i-1] {
+			return refusef(event.BadFeatures, "index %d follows index %d: they must increase", n.Index[i], n.Index[i-1])
+		}
+	}
+	for _, x := range [...][]float32{n.Dense, n.Value} {
+		for i, v := range x {
+			switch a := math.Abs(float64(v)); {
+			case math.IsNaN(a) || math.IsInf(a, 0):
+				return refusef(event.NonFinite, "feature %d is %v", i, v)
+			case a > float64(limits.MaxAbs):
+				return refusef(event.HugeNumber, "feature %d is %v, at most ±%v is taken", i, v, limits.MaxAbs)
+			}
+		}
+	}
+	return nil
+}
+
+// AppendNode appends a node event as msgpack, with its features as a binary
+// block.
+func AppendNode(dst []byte, n *event.Node) []byte {
+	o := newOutput(dst)
+	fields := 2
+	if n.Dense == nil {
+		fields++
+	}
+	for _, has := range [...]bool{len(n.Neighbours) > 0, n.Context, n.Time != 0} {
+		if has {
+			fields++
+		}
+	}
+	o.fields(fields)
+	o.text("id")
+	o.id(n.ID)
+	if n.Dense != nil {
+		o.text("features")
+		o.singles(n.Dense)
+	} else {
+		o.text("indices")
+		b := make([]byte, 0, 4*len(n.Index))
+		for _, i := range n.Index {
+			b = binary.LittleEndian.AppendUint32(b, i)
+		}
+		o.block(b)
+		o.text("values")
+		o.singles(n.Value)
+	}
+	if len(n.Neighbours) > 0 {
+		o.text("neighbours")
+		o.list(len(n.Neighbours))
+		for _, id := range n.Neighbours {
+			o.id(id)
+		}
+	}
+	if n.Context {
+		o.text("context")
+		o.boolean(true)
+	}
+	if n.Time != 0 {
+		o.intField("time", n.Time)
+	}
+	return o.done()
+}
+
+// AppendKey appends the record key of a node: its id as text. Keys place
+// records in partitions; decoders do not believe them.
+func AppendKey(dst []byte, id event.ID) []byte {
+	if id.Str != "" {
+		return append(dst, id.Str...)
+	}
+	return strconv.AppendInt(dst, id.Num, 10)
+}

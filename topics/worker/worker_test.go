@@ -1,0 +1,359 @@
+package worker_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/wire"
+	"github.com/gvbll/gvbll/topics/worker"
+)
+
+// tally is an engine without a model: a prediction's confidence is a function
+// of everything stepped so far, so that a window lost, doubled or cut otherwise
+// in a replay shows.
+type tally struct {
+	salt  string
+	chain event.Hash
+	seen  map[event.ID]bool
+}
+
+func (e *tally) Step(w *event.Window) *event.Outcome {
+	if e.seen == nil {
+		e.seen = make(map[event.ID]bool)
+	}
+	out := &event.Outcome{Window: w.Number, Refused: w.Refused, Heads: []event.Head{{Name: "tally"}}}
+	b := append(e.chain[:], e.salt...)
+	b = binary.LittleEndian.AppendUint64(b, uint64(w.Number))
+	for _, n := range w.Nodes {
+		b = append(b, n.ID.String()...)
+		if e.seen[n.ID] {
+			continue
+		}
+		e.seen[n.ID] = true
+		h := sha256.Sum256(b)
+		c := float32(h[0]) / 255
+		out.Predictions = append(out.Predictions, event.Prediction{Node: n.ID, Class: "a", Confidence: c, Probabilities: []float32{c, 1 - c}, Window: w.Number})
+	}
+	for _, l := range w.Labels {
+		b = append(b, l.Node.String()+l.Class...)
+		out.Labelled = append(out.Labelled, event.Labelled{Node: l.Node})
+	}
+	e.chain = sha256.Sum256(b)
+	out.Chain = e.chain
+	return out
+}
+
+// world is one graph's topics on one broker.
+type world struct {
+	t      *testing.T
+	client *kafka.Client
+	names  topics.Names
+}
+
+var worlds atomic.Int64
+
+func newWorld(t *testing.T, addr string) *world {
+	t.Helper()
+	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: []string{addr}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	names, err := topics.Under(fmt.Sprintf("worker-test-%d-%d", time.Now().UnixNano(), worlds.Add(1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := topics.Create(t.Context(), c, names, 3, 1); err != nil {
+		t.Fatal(err)
+	}
+	return &world{t, c, names}
+}
+
+// onBrokers runs the test on kfake, and on the Kafka of GVBLL_KAFKA when there
+// is one.
+func onBrokers(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Run("kfake", func(t *testing.T) { test(t, newWorld(t, fake(t).ListenAddrs()[0])) })
+	if addr := os.Getenv("GVBLL_KAFKA"); addr != "" {
+		t.Run("kafka", func(t *testing.T) { test(t, newWorld(t, addr)) })
+	}
+}
+
+func fake(t *testing.T) *kfake.Cluster {
+	t.Helper()
+	c, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// send produces nodes first..last-1 and a label for each, and bytes that are
+// no event.
+func (w *world) send(first, last int) {
+	w.t.Helper()
+	p, err := w.client.NewProducer(w.t.Context(), kafka.ProducerConfig{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var records []kafka.Record
+	put := func(topic string, key, value []byte) {
+		records = append(records, kafka.Record{Topic: topic, Partition: kafka.PartitionFor(key, 3), Key: key, Value: value, Time: time.Now()})
+	}
+	for i := first; i < last; i++ {
+		id := event.ID{Num: int64(i)}
+		key := wire.AppendKey(nil, id)
+		put(w.names.Nodes, key, wire.AppendNode(nil, &event.Node{ID: id, Dense: []float32{1, 2}}))
+		put(w.names.Labels, key, wire.AppendLabel(nil, &event.Label{Node: id, Class: "a"}))
+	}
+	put(w.names.Nodes, []byte("bad"), []byte{0xc1})
+	if err := p.Send(w.t.Context(), records); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// run works until all of the topics' records are in committed windows, then
+// ends the worker.
+func (w *world) run(e worker.Engine, cfg worker.Config) error {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	defer cancel()
+	if cfg.Policy == nil {
+		cfg.Policy = worker.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}
+	}
+	cfg.Names, cfg.Model, cfg.Settings, cfg.Classes = w.names, "tally", "none", []string{"a", "b"}
+	want, got := w.count(w.names.Nodes)+w.count(w.names.Labels), 0
+	done := func() {
+		if got >= want {
+			cancel()
+		}
+	}
+	hooks := worker.Hooks{
+		Recovered: func(int64, time.Duration) { done() },
+		Stepped: func(s worker.Stepped) {
+			got += len(s.Outcome.Labelled) + len(s.Outcome.Predictions) + len(s.Outcome.Refused)
+		},
+		Committed: func(worker.Committed) { done() },
+	}
+	cfg.Hooks = worker.Join(hooks, cfg.Hooks)
+	err := worker.Run(ctx, w.client, e, cfg)
+	if err == nil && got < want {
+		w.t.Fatalf("the worker ended after %d of %d events", got, want)
+	}
+	return err
+}
+
+// read returns all committed records of a topic.
+func (w *world) read(topic string) (records []kafka.Record) {
+	w.t.Helper()
+	bounds, err := w.client.Offsets(w.t.Context(), topic)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	start := make(map[kafka.TopicPartition]int64)
+	for at, b := range bounds {
+		start[at] = b.First
+	}
+	r := w.client.NewReader(start, kafka.ReaderConfig{})
+	for at, b := range bounds {
+		for r.Position(at) < b.End {
+			got, err := r.Poll(w.t.Context())
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			records = append(records, got...)
+		}
+	}
+	return records
+}
+
+func (w *world) count(topic string) int { return len(w.read(topic)) }
+
+// check holds the outputs to the promise: a prediction for each of n nodes,
+// once, and a ledger whose replay gives exactly what was published.
+func (w *world) check(n, bad int) {
+	w.t.Helper()
+	published := make(map[event.ID]event.Prediction)
+	for _, r := range w.read(w.names.Predictions) {
+		var p event.Prediction
+		if err := wire.DecodePrediction(r.Value, &p); err != nil {
+			w.t.Fatal(err)
+		}
+		if _, twice := published[p.Node]; twice {
+			w.t.Errorf("node %v was predicted twice", p.Node)
+		}
+		published[p.Node] = p
+	}
+	if len(published) != n {
+		w.t.Errorf("%d nodes predicted, %d came", len(published), n)
+	}
+	if got := w.count(w.names.DeadLetters); got != bad {
+		w.t.Errorf("%d dead letters, want %d", got, bad)
+	}
+	l, err := ledger.Open(w.t.Context(), w.client, w.names.Ledger)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	total := 0
+	for {
+		r, err := l.Next(w.t.Context())
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if r == nil {
+			break
+		}
+		total += r.Predictions
+	}
+	if total != n {
+		w.t.Errorf("the ledger counts %d predictions of %d", total, n)
+	}
+}
+
+func TestEveryNodeIsPredictedOnce(t *testing.T) {
+	onBrokers(t, func(t *testing.T, w *world) {
+		w.send(0, 100)
+		if err := w.run(&tally{}, worker.Config{}); err != nil {
+			t.Fatal(err)
+		}
+		w.check(100, 1)
+		// A worker that starts again replays and goes on.
+		w.send(100, 150)
+		recovered := int64(0)
+		err := w.run(&tally{}, worker.Config{Hooks: worker.Hooks{Recovered: func(n int64, _ time.Duration) { recovered = n }}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if recovered == 0 {
+			t.Error("nothing was replayed")
+		}
+		w.check(150, 2)
+	})
+}
+
+// TestSchedule: however the events come, windows have the sizes listed.
+func TestSchedule(t *testing.T) {
+	onBrokers(t, func(t *testing.T, w *world) {
+		w.send(0, 20)
+		var sizes []worker.Size
+		schedule := []worker.Size{{Nodes: 8}, {Labels: 3}, {Nodes: 13, Labels: 17}}
+		err := w.run(&tally{}, worker.Config{
+			Policy: worker.Schedule{Windows: schedule},
+			Hooks: worker.Hooks{Stepped: func(s worker.Stepped) {
+				sizes = append(sizes, worker.Size{Nodes: len(s.Outcome.Predictions) + len(s.Outcome.Refused), Labels: len(s.Outcome.Labelled)})
+			}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fmt.Sprint(sizes) != fmt.Sprint(schedule) {
+			t.Errorf("windows of %v, want %v", sizes, schedule)
+		}
+	})
+}
+
+func TestLedgerOfAnother(t *testing.T) {
+	onBrokers(t, func(t *testing.T, w *world) {
+		w.send(0, 10)
+		if err := w.run(&tally{}, worker.Config{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			name string
+			cfg  worker.Config
+			e    *tally
+			want string
+		}{
+			{"model", worker.Config{Names: w.names, Model: "other", Settings: "none"}, &tally{}, "belongs to model tally"},
+			{"settings", worker.Config{Names: w.names, Model: "tally", Settings: "other"}, &tally{}, `written with settings "none"`},
+			{"program", worker.Config{Names: w.names, Model: "tally", Settings: "none"}, &tally{salt: "x"}, "window 0: replay gives"},
+		} {
+			c.cfg.Policy = worker.CountOrLinger{Count: 1}
+			err := worker.Run(t.Context(), w.client, c.e, c.cfg)
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("another %s: error %v, want one line with %q", c.name, err, c.want)
+			}
+		}
+	})
+}
+
+// TestTakeOver: a worker that is taken over stops, and commits nothing more.
+func TestTakeOver(t *testing.T) {
+	onBrokers(t, func(t *testing.T, w *world) {
+		w.send(0, 20)
+		live := make(chan struct{})
+		first := make(chan error)
+		go func() {
+			first <- worker.Run(t.Context(), w.client, &tally{}, worker.Config{
+				Names: w.names, Model: "tally", Settings: "none", Policy: worker.CountOrLinger{Count: 1000, Linger: time.Millisecond},
+				Hooks: worker.Hooks{Committed: func(c worker.Committed) {
+					if c.Last == 0 {
+						close(live)
+					}
+				}},
+			})
+		}()
+		<-live
+		w.send(20, 40)
+		if err := w.run(&tally{}, worker.Config{}); err != nil && !errors.Is(err, worker.ErrOwned) {
+			t.Fatal(err)
+		}
+		w.send(40, 60)
+		// Whichever of the two is fenced tries once more before it knows.
+		if err := <-first; !errors.Is(err, worker.ErrOwned) {
+			t.Fatalf("the first worker ended with %v", err)
+		}
+		if err := w.run(&tally{}, worker.Config{}); err != nil {
+			t.Fatal(err)
+		}
+		w.check(60, 3)
+	})
+}
+
+// TestUnknownOutcome: the answer to EndTxn is lost, before or after the broker
+// has acted on it. The worker asks the ledger, and publishes once.
+func TestUnknownOutcome(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		code int16
+	}{{"a time-out", 7}, {"not committed", 48}} {
+		t.Run(c.name, func(t *testing.T) {
+			cluster := fake(t)
+			w := newWorld(t, cluster.ListenAddrs()[0])
+			w.send(0, 50)
+			var faults atomic.Int64
+			cluster.ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
+				cluster.KeepControl()
+				n := faults.Add(1)
+				if n%2 == 0 {
+					return nil, nil, false
+				}
+				res := req.ResponseKind().(*kmsg.EndTxnResponse)
+				res.ErrorCode = c.code
+				return res, nil, true
+			})
+			if err := w.run(&tally{}, worker.Config{}); err != nil {
+				t.Fatal(err)
+			}
+			if faults.Load() < 2 {
+				t.Fatalf("%d faults", faults.Load())
+			}
+			w.check(50, 1)
+		})
+	}
+}
