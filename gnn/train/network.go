@@ -188,11 +188,12 @@ func (n *network[T]) backward() {
 
 func (p *pass[T]) backward() {
 	width := 2 * p.out
-	clear(p.dBias)
+	dBias := p.dBias
+	clear(dBias)
 	for i := range p.outputs {
-		grad := p.grad[i*p.out : (i+1)*p.out]
-		for j, g := range grad {
-			p.dBias[j] += g
+		grad := p.grad[i*p.out:][:len(dBias)]
+		for j := range dBias {
+			dBias[j] += grad[j]
 		}
 		copy(p.dProjected[i*width+p.out:(i+1)*width], grad)
 	}
@@ -208,6 +209,10 @@ func (p *pass[T]) backward() {
 		clear(row)
 		index, value := p.byUnit.row(k)
 		own := p.split[k] - p.byUnit.start[k]
+		if own == len(index) {
+			gather(row, index, value, p.dProjected, width)
+			continue
+		}
 		gather(row[:p.out], index, value, p.dProjected, width)
 		gather(row[p.out:], index[:own], value[:own], p.dProjected[p.out:], width)
 	}

@@ -99,9 +99,9 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 	head := &elbo{posterior.NewVariational(cfg.Embedding, len(d.Classes), cfg.TempHidden, cfg.Seed)}
 	head.Samples = cfg.Samples
 	encoder, report, err := train.SAGE(ctx,
-		train.Data{X: x, Dim: d.Dim, Src: d.Src, Dst: d.Dst, Labels: d.Labels, Train: rows}, head,
+		train.Data{X: x, Src: d.Src, Dst: d.Dst, Labels: d.Labels, Train: rows}, head,
 		train.Config{
-			Hidden: cfg.Hidden, Out: cfg.Embedding, Epochs: cfg.Epochs, LearningRate: cfg.LearningRate,
+			In: d.Dim, Hidden: cfg.Hidden, Out: cfg.Embedding, Epochs: cfg.Epochs, LearningRate: cfg.LearningRate,
 			WeightDecay: cfg.WeightDecay, Dropout: cfg.Dropout, Seed: cfg.Seed,
 		}, progress)
 	if err != nil {
@@ -113,7 +113,7 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 			Training: Training{
 				DataSet: d.Name, Split: d.Split, Seed: cfg.Seed, Nodes: len(d.X), Epochs: report.Epochs, Samples: cfg.Samples,
 				Hidden: cfg.Hidden, LearningRate: cfg.LearningRate, WeightDecay: cfg.WeightDecay, Dropout: cfg.Dropout,
-				Loss: report.Loss.Total, Accuracy: float64(report.Loss.Correct) / float64(len(d.X)),
+				Loss: report.Last.Loss.Total, Accuracy: report.Last.TrainAccuracy,
 			},
 		},
 		Encoder: encoder, Normalizer: normalizer, TrainingNodes: d.Nodes,

@@ -1,0 +1,79 @@
+// Package dataset reads and makes labelled graphs, and cuts them into training
+// nodes and the steps of a stream.
+package dataset
+
+import (
+	"slices"
+
+	"github.com/gvbll/gvbll/gnn"
+)
+
+// Dataset is a labelled graph with n nodes, numbered from 0.
+type Dataset struct {
+	Name     string
+	Features []gnn.Vector // n of them, all sparse or all dense
+	Dim      int          // of the features
+	Sparse   bool
+	Labels   []int32    // n, each an index into Classes
+	Classes  []string   // in the order of the labels' numbers
+	Edges    [][2]int32 // as stored, direction kept
+	Year     []int32    // n, or nil
+}
+
+// neighbours returns every node's distinct neighbours in ascending order, edges
+// taken as undirected and self loops left out.
+func (d *Dataset) neighbours() [][]int32 {
+	adj := make([][]int32, len(d.Features))
+	for _, e := range d.Edges {
+		if e[0] != e[1] {
+			adj[e[0]] = append(adj[e[0]], e[1])
+			adj[e[1]] = append(adj[e[1]], e[0])
+		}
+	}
+	for v := range adj {
+		slices.Sort(adj[v])
+		adj[v] = slices.Compact(adj[v])
+	}
+	return adj
+}
+
+// Arrivals tells, for nodes that arrive batch after batch, which neighbours
+// each can name: those of earlier batches and of its own. An edge within a
+// batch is named by the later of its two nodes. The result is indexed by node;
+// nodes in no batch have nil.
+func (d *Dataset) Arrivals(batches [][]int32) [][]int32 {
+	order := make([]int, len(d.Features))
+	n := 0
+	for _, b := range batches {
+		for _, v := range b {
+			n++
+			order[v] = n
+		}
+	}
+	adj := d.neighbours()
+	for v := range adj {
+		adj[v] = slices.DeleteFunc(adj[v], func(u int32) bool { return order[u] == 0 || order[u] > order[v] })
+		if order[v] == 0 {
+			adj[v] = nil
+		}
+	}
+	return adj
+}
+
+// Subgraph returns the edges between the given nodes, in both directions and
+// once each, renumbered by the nodes' places in the list.
+func (d *Dataset) Subgraph(nodes []int32) (src, dst []int32) {
+	place := make(map[int32]int32, len(nodes))
+	for i, v := range nodes {
+		place[v] = int32(i)
+	}
+	adj := d.neighbours()
+	for i, v := range nodes {
+		for _, u := range adj[v] {
+			if j, in := place[u]; in {
+				src, dst = append(src, j), append(dst, int32(i))
+			}
+		}
+	}
+	return src, dst
+}

@@ -1,0 +1,396 @@
+package dataset
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gvbll/gvbll/gnn"
+)
+
+// TestRealDataSets reads the public graphs, where they are.
+func TestRealDataSets(t *testing.T) {
+	for _, c := range []struct {
+		name                             string
+		nodes, edges, dim, train, stream int
+		classes                          []int
+	}{
+		{"cora", 2708, 5278, 1433, 135, 2573, nil},
+		{"cornell", 183, 298, 1703, 36, 147, []int{38, 16, 30, 82, 17}},
+		{"texas", 183, 325, 1703, 36, 147, nil},
+		{"wisconsin", 251, 515, 1703, 50, 201, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := filepath.Join("..", "..", "..", "shared", "datasets", c.name)
+			if _, err := os.Stat(dir); err != nil {
+				t.Skip("the public data sets are not here")
+			}
+			d, err := Open(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(d.Features) != c.nodes || len(d.Edges) != c.edges || d.Dim != c.dim || !d.Sparse {
+				t.Fatalf("%d nodes, %d edges, %d features, sparse %v", len(d.Features), len(d.Edges), d.Dim, d.Sparse)
+			}
+			count := make([]int, len(d.Classes))
+			for _, y := range d.Labels {
+				count[y]++
+			}
+			if c.classes != nil && !slices.Equal(count, c.classes) {
+				t.Errorf("class counts %v, want %v", count, c.classes)
+			}
+			share, steps, _ := Plan(d.Name)
+			s, err := d.Split(1, share, steps)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			for _, step := range s.Steps {
+				n += len(step)
+			}
+			if len(s.Train) != c.train || n != c.stream || len(s.Steps) != steps {
+				t.Errorf("%d training nodes, %d in %d steps; want %d and %d", len(s.Train), n, len(s.Steps), c.train, c.stream)
+			}
+		})
+	}
+}
+
+func TestSplit(t *testing.T) {
+	d := &Dataset{Classes: []string{"a", "b", "c"}}
+	for i := range 100 {
+		y := int32(0)
+		switch {
+		case i >= 98:
+			y = 2
+		case i >= 60:
+			y = 1
+		}
+		d.Labels = append(d.Labels, y)
+	}
+	s, err := d.Split(3, .1, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := make([]int, 3)
+	seen := make(map[int32]bool)
+	for _, v := range s.Train {
+		count[d.Labels[v]]++
+		seen[v] = true
+	}
+	if !slices.Equal(count, []int{6, 3, 1}) {
+		t.Errorf("training nodes by class %v", count)
+	}
+	var sizes []int
+	for _, step := range s.Steps {
+		sizes = append(sizes, len(step))
+		for _, v := range step {
+			if seen[v] {
+				t.Fatalf("node %d comes twice", v)
+			}
+			seen[v] = true
+		}
+	}
+	if !slices.Equal(sizes, []int{13, 13, 13, 13, 13, 13, 12}) || len(seen) != 100 {
+		t.Errorf("steps of %v, %d nodes in all", sizes, len(seen))
+	}
+	again, _ := d.Split(3, .1, 7)
+	other, _ := d.Split(4, .1, 7)
+	if !reflect.DeepEqual(s, again) || reflect.DeepEqual(s, other) {
+		t.Error("a split is not a function of its seed")
+	}
+	for _, bad := range []struct {
+		share float64
+		steps int
+	}{{0, 3}, {1, 3}, {math.NaN(), 3}, {.1, 0}, {.1, 91}} {
+		if _, err := d.Split(1, bad.share, bad.steps); err == nil {
+			t.Errorf("share %v and %d steps are taken", bad.share, bad.steps)
+		}
+	}
+}
+
+// TestArrivals: streaming the nodes with the neighbours they can name builds
+// the whole graph, each edge once.
+func TestArrivals(t *testing.T) {
+	d, s, err := Drift(small("none"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	batches := append([][]int32{append(slices.Clone(s.Train), s.Warmup...)}, s.Steps...)
+	want := make(map[[2]int32]bool)
+	for _, e := range d.Edges {
+		want[[2]int32{min(e[0], e[1]), max(e[0], e[1])}] = true
+	}
+	arrived := make(map[int32]bool)
+	got := make(map[[2]int32]bool)
+	named := d.Arrivals(batches)
+	for _, b := range batches {
+		for _, v := range b {
+			arrived[v] = true
+		}
+		for _, v := range b {
+			for _, u := range named[v] {
+				e := [2]int32{min(u, v), max(u, v)}
+				if !arrived[u] || got[e] {
+					t.Fatalf("%d names %d, which has not come or was named before", v, u)
+				}
+				got[e] = true
+			}
+		}
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%d edges arrive, the graph has %d", len(got), len(want))
+	}
+	src, dst := d.Subgraph(s.Train)
+	for i := range src {
+		u, v := s.Train[src[i]], s.Train[dst[i]]
+		if !want[[2]int32{min(u, v), max(u, v)}] {
+			t.Fatalf("the subgraph has %d-%d, the graph has not", u, v)
+		}
+	}
+}
+
+// write makes a data set's folder; a file's text is packed when its name ends
+// in .gz.
+func write(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "toy")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		b := []byte(text)
+		if strings.HasSuffix(name, ".gz") {
+			var packed bytes.Buffer
+			w := gzip.NewWriter(&packed)
+			if _, err := w.Write(b); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			b = packed.Bytes()
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func toy() map[string]string {
+	return map[string]string{
+		"num-node-list.csv.gz": "4\n", "num-edge-list.csv": "3\n",
+		"node-feat.csv.gz": "0.5,1,-2e-1\n1,2,3\n0,0,1\n4,5,6\n", "node-label.csv.gz": "0\n1.0\n0\n2\n",
+		"edge.csv.gz": "0,1\n2,1\n3,3\n", "node_year.csv.gz": "2016\n2018\n2019\n2020\n",
+	}
+}
+
+func TestOpen(t *testing.T) {
+	d, err := Open(write(t, toy()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Dataset{
+		Name: "toy", Dim: 3, Labels: []int32{0, 1, 0, 2}, Classes: []string{"0", "1", "2"},
+		Edges: [][2]int32{{0, 1}, {2, 1}, {3, 3}}, Year: []int32{2016, 2018, 2019, 2020},
+		Features: []gnn.Vector{{Dense: []float32{.5, 1, -.2}}, {Dense: []float32{1, 2, 3}}, {Dense: []float32{0, 0, 1}}, {Dense: []float32{4, 5, 6}}},
+	}
+	if !reflect.DeepEqual(d, want) {
+		t.Errorf("%+v, want %+v", d, want)
+	}
+	s, err := d.SplitByYear(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (Stream{Train: []int32{0}, Warmup: []int32{1}, Steps: [][]int32{{2}, {3}}}); !reflect.DeepEqual(s, want) {
+		t.Errorf("%+v, want %+v", s, want)
+	}
+	bag := toy()
+	bag["node-feat.csv.gz"] = "0,0,0,0,1\n0,0,0,0,0\n1,0,0,0,0\n0,2,0,0,0\n"
+	if d, err = Open(write(t, bag)); err != nil {
+		t.Fatal(err)
+	}
+	if v := d.Features[3]; !d.Sparse || !slices.Equal(v.Index, []uint32{1}) || !slices.Equal(v.Value, []float32{2}) {
+		t.Errorf("sparse %v, %+v", d.Sparse, v)
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	for _, c := range []struct{ file, text, want string }{
+		{"node-feat.csv.gz", "1,2\n1,x\n1,2\n1,2\n", "node-feat.csv.gz line 2: feature 1"},
+		{"node-feat.csv.gz", "1,2\n1\n1,2\n1,2\n", "line 2: 1 features, the first line has 2"},
+		{"node-feat.csv.gz", "1,2\n1,NaN\n1,2\n1,2\n", "line 2: feature 1 is NaN"},
+		{"node-feat.csv.gz", "1,2\n", "node-feat has 1 lines, num-node-list says 4"},
+		{"node-feat.csv.gz", "1\n1\n1\n1\n1\n", "line 5: more lines than the 4 nodes"},
+		{"node-label.csv.gz", "0\n1\n-1\n0\n", "line 3: -1 is not between 0 and"},
+		{"node-label.csv.gz", "0\n1\n.5\n0\n", "line 3: \".5\" is not an integer"},
+		{"edge.csv.gz", "0,1\n2,4\n3,3\n", "line 2: 4 is not between 0 and 3"},
+		{"edge.csv.gz", "0,1\n2\n3,3\n", "want source,target"},
+		{"edge.csv.gz", "0,1\n", "edge has 1 lines, num-edge-list says 3"},
+		{"num-node-list.csv.gz", "4\n4\n", "one count"},
+		{"num-node-list.csv.gz", "", "holds no count"},
+		{"num-node-list.csv.gz", "99999999999\n", "not between"},
+		{"node_year.csv.gz", "2016\n", "node_year has 1 lines"},
+		{"num-edge-list.csv", "", "holds no count"},
+	} {
+		files := toy()
+		files[c.file] = c.text
+		_, err := Open(write(t, files))
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s %q: error %v, want one line with %q", c.file, c.text, err, c.want)
+		}
+	}
+	if _, err := Open(t.TempDir()); err == nil || !strings.Contains(err.Error(), "num-node-list") {
+		t.Errorf("an empty folder: %v", err)
+	}
+}
+
+func small(kind string) DriftConfig {
+	c, err := DriftPreset(kind)
+	if err != nil {
+		panic(err)
+	}
+	c.Nodes = 3000
+	return c
+}
+
+// TestDriftLaw holds the generator to the figures its law was made for.
+func TestDriftLaw(t *testing.T) {
+	c, _ := DriftPreset("none")
+	d, s, err := Drift(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same, top := 0, 0
+	degree := make([]int, c.Nodes)
+	for _, e := range d.Edges {
+		if d.Labels[e[0]] == d.Labels[e[1]] {
+			same++
+		}
+		if e[1] >= e[0] {
+			t.Fatalf("%d cites %d, which comes later", e[0], e[1])
+		}
+		degree[e[0]]++
+		degree[e[1]]++
+		top = max(top, degree[e[0]], degree[e[1]])
+	}
+	if h := float64(same) / float64(len(d.Edges)); h < .59 || h > .69 {
+		t.Errorf("edge homophily %.3f, want about .64", h)
+	}
+	if mean := 2 * float64(len(d.Edges)) / float64(c.Nodes); mean < 11 || mean > 15 {
+		t.Errorf("mean degree %.1f, want about 13", mean)
+	}
+	if top < 200 {
+		t.Errorf("the largest degree is %d: no heavy tail", top)
+	}
+	if len(s.Train) != 10740 || len(s.Warmup) != 3520 || len(s.Steps) != 100 {
+		t.Errorf("%d train, %d warm up, %d steps", len(s.Train), len(s.Warmup), len(s.Steps))
+	}
+}
+
+// TestDriftDrifts: class shares move with the drift, and hardly without it.
+func TestDriftDrifts(t *testing.T) {
+	moved := make(map[string]float64)
+	for _, kind := range []string{"none", "moderate", "strong", "abrupt"} {
+		c, _ := DriftPreset(kind)
+		c.Classes = 10
+		d, s, err := Drift(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		share := func(nodes []int32) []float64 {
+			p := make([]float64, c.Classes)
+			for _, v := range nodes {
+				p[d.Labels[v]] += 1 / float64(len(nodes))
+			}
+			return p
+		}
+		before, after := share(s.Train[len(s.Train)/2:]), share(slices.Concat(s.Steps[70:]...))
+		for k := range before {
+			moved[kind] += math.Abs(before[k]-after[k]) / 2
+		}
+	}
+	if moved["none"] > .05 || moved["moderate"] < 2*moved["none"] || moved["strong"] < moved["moderate"] || moved["abrupt"] < 2*moved["none"] {
+		t.Errorf("total variation of the class shares: %v", moved)
+	}
+}
+
+func TestDriftIsAFunctionOfItsSeed(t *testing.T) {
+	c := small("strong")
+	a, sa, _ := Drift(c)
+	b, sb, _ := Drift(c)
+	if !reflect.DeepEqual(a, b) || !reflect.DeepEqual(sa, sb) {
+		t.Error("the same seed gives another graph")
+	}
+	c.Seed++
+	if other, _, _ := Drift(c); reflect.DeepEqual(a.Edges, other.Edges) {
+		t.Error("another seed gives the same graph")
+	}
+	for _, breaks := range []func(*DriftConfig){
+		func(c *DriftConfig) { c.Nodes = 3 }, func(c *DriftConfig) { c.Classes = 1 }, func(c *DriftConfig) { c.Growth = 1 },
+		func(c *DriftConfig) { c.Train = .8 }, func(c *DriftConfig) { c.Steps = 0 }, func(c *DriftConfig) { c.Late = 40 },
+	} {
+		bad := small("none")
+		breaks(&bad)
+		if _, _, err := Drift(bad); err == nil {
+			t.Errorf("%+v is taken", bad)
+		}
+	}
+	two := small("strong")
+	two.Classes, two.Late = 2, 1
+	if _, _, err := Drift(two); err != nil {
+		t.Errorf("two classes: %v", err)
+	}
+}
+
+func FuzzParseRow(f *testing.F) {
+	for _, s := range []string{"1,2,3", "", "0.5,-1e9", "1,,2", "1,", "NaN", "1e400"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		row, err := parseRow(nil, line)
+		if err != nil {
+			return
+		}
+		if len(row) != bytes.Count(line, []byte(","))+1 {
+			t.Fatalf("%d numbers of %q", len(row), line)
+		}
+		for _, v := range row {
+			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+				t.Fatalf("%v of %q", v, line)
+			}
+		}
+	})
+}
+
+func FuzzParseInt(f *testing.F) {
+	for _, s := range []string{"1", "-1", "2.0", "1e3", "x", "9223372036854775808"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if v, err := parseInt(b, 0, 1000); err == nil && (v < 0 || v > 1000) {
+			t.Fatalf("%d of %q", v, b)
+		}
+	})
+}
+
+func ExampleDrift() {
+	c, err := DriftPreset("strong")
+	if err != nil {
+		panic(err)
+	}
+	c.Nodes, c.Classes, c.Steps = 2000, 8, 20
+	d, s, err := Drift(c)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(len(d.Features), "nodes,", len(d.Classes), "classes,", len(s.Train), "train,", len(s.Steps), "steps")
+	// Output: 2000 nodes, 8 classes, 1074 train, 20 steps
+}

@@ -1,0 +1,401 @@
+package dataset
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+
+	"github.com/gvbll/gvbll/gnn"
+)
+
+// DriftConfig describes a growing graph of papers that cite earlier ones, with
+// class shares, features and homophily that drift. At 169,343 nodes it stands
+// in for ogbn-arxiv. DriftPreset fills it.
+type DriftConfig struct {
+	Name    string
+	Seed    uint64
+	Nodes   int
+	Classes int
+	Dim     int // of the features
+	Steps   int // of the stream
+	// Sub is the number of subtopics of a class, Latent the dimension of the
+	// space in which they lie.
+	Sub, Latent int
+	// Years that the graph grows for, Growth a year.
+	Years  int
+	Growth float64
+	// Train and Warmup are the shares of the nodes, in order of arrival, at
+	// which training and warm-up end.
+	Train, Warmup float64
+	// Cross is the share of nodes whose features and citations are mostly of
+	// another class: what makes the graph less homophilous.
+	Cross float64
+
+	// What drifts, a year: Rot, the angle of the class centres; Share, the
+	// log shares of classes and subtopics; Hom, the share of crossing nodes;
+	// Late, how many classes are born only in the stream.
+	Rot, Share, Hom float64
+	Late            int
+	// What changes at once, in the middle of the stream: the angle, the log
+	// shares, the share of crossing nodes.
+	Jump, ShareJump, HomJump float64
+}
+
+// DriftPreset returns the configuration of 20,000 nodes by the name of its
+// drift: none, moderate, strong or abrupt.
+func DriftPreset(name string) (DriftConfig, error) {
+	c := DriftConfig{
+		Name: "drift-" + name, Seed: 1, Nodes: 20_000, Classes: 40, Dim: 128, Steps: 100, Sub: 5, Latent: 24,
+		Years: 30, Growth: 1.2, Train: .537, Warmup: .713, Cross: .38,
+	}
+	switch name {
+	case "none":
+	case "moderate":
+		c.Rot, c.Share, c.Hom, c.Late = .12, .12, .02, 1
+	case "strong":
+		c.Rot, c.Share, c.Hom, c.Late = .35, .3, .05, 3
+	case "abrupt":
+		c.Jump, c.ShareJump, c.HomJump = .9, 1, .15
+	default:
+		return c, fmt.Errorf("drift %q: give none, moderate, strong or abrupt", name)
+	}
+	return c, nil
+}
+
+func (c *DriftConfig) validate() error {
+	for _, f := range []struct {
+		name         string
+		v, low, high int
+		remedy       string
+	}{
+		{"nodes", c.Nodes, 100, 50_000_000, "20000"},
+		{"classes", c.Classes, 2, 1000, "40"},
+		{"dim", c.Dim, 1, 1 << 16, "128"},
+		{"steps", c.Steps, 1, c.Nodes / 10, "100"},
+		{"sub", c.Sub, 1, 100, "5"},
+		{"latent", c.Latent, 2, 4096, "24"},
+		{"years", c.Years, 1, 1000, "30"},
+		{"late", c.Late, 0, c.Classes - 1, "0"},
+	} {
+		if f.v < f.low || f.v > f.high {
+			return fmt.Errorf("%s %d: give %d to %d, such as %s", f.name, f.v, f.low, f.high, f.remedy)
+		}
+	}
+	switch {
+	case !(c.Growth > 1):
+		return fmt.Errorf("growth %v: give a factor above 1, such as 1.2", c.Growth)
+	case !(c.Train > 0 && c.Train < c.Warmup && c.Warmup < 1):
+		return fmt.Errorf("train %v and warmup %v: give 0 < train < warmup < 1, such as .537 and .713", c.Train, c.Warmup)
+	}
+	return nil
+}
+
+// Drift makes the graph and its stream: nodes are numbered in order of arrival,
+// and cite earlier ones. Everything is drawn from one generator.
+func Drift(c DriftConfig) (*Dataset, Stream, error) {
+	if err := c.validate(); err != nil {
+		return nil, Stream{}, err
+	}
+	g := newDrift(c)
+	d := &Dataset{Name: c.Name, Dim: c.Dim}
+	for k := range c.Classes {
+		d.Classes = append(d.Classes, "class-"+strconv.Itoa(k))
+	}
+	subs := make([]int, c.Nodes)
+	for i := range c.Nodes {
+		p := g.paper(i)
+		subs[i] = p.sub
+		d.Features = append(d.Features, gnn.Vector{Dense: g.features(p)})
+		d.Labels = append(d.Labels, int32(p.class))
+		d.Year = append(d.Year, int32(p.t))
+		cited := g.cite(p)
+		g.enter(int32(i), p.class, p.sub)
+		for _, u := range cited {
+			d.Edges = append(d.Edges, [2]int32{int32(i), u})
+			g.enter(u, int(d.Labels[u]), subs[u])
+		}
+	}
+	var s Stream
+	train, warm := int(c.Train*float64(c.Nodes)), int(c.Warmup*float64(c.Nodes))
+	all := make([]int32, c.Nodes)
+	for i := range all {
+		all[i] = int32(i)
+	}
+	s.Train, s.Warmup = all[:train], all[train:warm]
+	var err error
+	s.Steps, err = cut(all[warm:], c.Steps)
+	return d, s, err
+}
+
+// drift draws papers. Names follow the law: a_c, r_c, j_c of the classes' log
+// shares; b, r' of the subtopics'; u, v, g and the signs of the centres.
+type drift struct {
+	c   DriftConfig
+	rng *rand.Rand
+
+	y0, ys, ya float64 // times: end of training, of warm-up, the abrupt change
+	birth      []float64
+
+	a, r, j    []float64   // by class
+	b, rSub    [][]float64 // by class and subtopic
+	alternates [][]int
+	centre     []plane   // by class
+	subCentre  [][]plane // by class and subtopic
+	w          []float64 // Latent × Dim
+	offset     []float64
+	everyone   []int32
+	ofClass    [][]int32
+	ofSub      [][][]int32
+	weights    []float64
+	latent     []float64
+	seen       map[int32]bool
+}
+
+// plane is an orthonormal pair in which a centre turns.
+type plane struct {
+	u, v        []float64
+	speed, sign float64
+}
+
+// paper is what is drawn of a node before its features and citations.
+type paper struct {
+	t               float64
+	class, sub      int
+	crossing        bool
+	other, otherSub int
+}
+
+func newDrift(c DriftConfig) *drift {
+	g := &drift{c: c, rng: rand.New(rand.NewPCG(c.Seed, 0x6472696674)), seen: make(map[int32]bool)}
+	g.y0, g.ys, g.ya = g.time(c.Train), g.time(c.Warmup), g.time((1+c.Warmup)/2)
+	g.birth = make([]float64, c.Classes)
+	g.weights, g.latent = make([]float64, max(c.Classes, c.Sub)), make([]float64, c.Latent)
+	g.a, g.r, g.j = g.normals(c.Classes, .9), g.normals(c.Classes, 1), g.normals(c.Classes, 1)
+	for k := range c.Late {
+		g.a[k] = .8
+		g.birth[k] = g.ys + (float64(k)+.5)/float64(c.Late)*.6*(float64(c.Years)-g.ys)
+	}
+	g.ofClass, g.ofSub = make([][]int32, c.Classes), make([][][]int32, c.Classes)
+	for k := range c.Classes {
+		g.b = append(g.b, g.normals(c.Sub, .7))
+		g.rSub = append(g.rSub, g.normals(c.Sub, 1))
+		g.ofSub[k] = make([][]int32, c.Sub)
+		// Four other classes, fewer when there are not so many.
+		var others []int
+		for _, o := range g.rng.Perm(c.Classes) {
+			if o != k && len(others) < 4 {
+				others = append(others, o)
+			}
+		}
+		g.alternates = append(g.alternates, others)
+		g.centre = append(g.centre, g.plane())
+		var subs []plane
+		for range c.Sub {
+			subs = append(subs, g.plane())
+		}
+		g.subCentre = append(g.subCentre, subs)
+	}
+	g.w = g.normals(c.Latent*c.Dim, 1/math.Sqrt(float64(c.Dim)))
+	g.offset = g.normals(c.Dim, .3)
+	return g
+}
+
+func (g *drift) normals(n int, scale float64) []float64 {
+	x := make([]float64, n)
+	for i := range x {
+		x[i] = scale * g.rng.NormFloat64()
+	}
+	return x
+}
+
+func (g *drift) plane() plane {
+	p := plane{u: g.normals(g.c.Latent, 1), v: g.normals(g.c.Latent, 1), speed: math.Abs(g.rng.NormFloat64()), sign: 1}
+	if g.rng.IntN(2) == 0 {
+		p.sign = -1
+	}
+	normalize(p.u)
+	dot := 0.0
+	for i := range p.u {
+		dot += p.u[i] * p.v[i]
+	}
+	for i := range p.v {
+		p.v[i] -= dot * p.u[i]
+	}
+	normalize(p.v)
+	return p
+}
+
+func normalize(x []float64) {
+	sum := 0.0
+	for _, v := range x {
+		sum += v * v
+	}
+	for i := range x {
+		x[i] /= math.Sqrt(sum)
+	}
+}
+
+// time is τ(f), in years: the graph grows by a factor a year.
+func (g *drift) time(f float64) float64 {
+	return math.Log(1+f*(math.Pow(g.c.Growth, float64(g.c.Years))-1)) / math.Log(g.c.Growth)
+}
+
+// changed is A(t): 1 after the abrupt change.
+func (g *drift) changed(t float64) float64 {
+	if t >= g.ya {
+		return 1
+	}
+	return 0
+}
+
+// paper draws class, subtopic and whether the node crosses.
+func (g *drift) paper(i int) paper {
+	p := paper{t: g.time((float64(i) + .5) / float64(g.c.Nodes))}
+	since := p.t - g.y0
+	w := g.weights[:g.c.Classes]
+	for k := range w {
+		w[k] = math.Inf(-1)
+		if p.t >= g.birth[k] {
+			w[k] = g.a[k] + clip(g.c.Share*g.r[k]*since, 3) + g.c.ShareJump*g.j[k]*g.changed(p.t)
+		}
+	}
+	p.class = g.softmax(w)
+	p.sub = g.subtopic(p.class, since)
+	cross := g.c.Cross + g.c.Hom*max(since, 0) + g.c.HomJump*g.changed(p.t)
+	p.crossing = g.rng.Float64() < min(max(cross, 0), .9)
+	if p.crossing {
+		u, k := g.rng.Float64(), 0
+		for k+1 < len(g.alternates[p.class]) && u >= []float64{.4, .7, .9}[k] {
+			k++
+		}
+		p.other = g.alternates[p.class][k]
+		if p.t < g.birth[p.other] {
+			p.other = p.class
+		}
+		w := g.weights[:g.c.Sub]
+		copy(w, g.b[p.other])
+		p.otherSub = g.softmax(w)
+	}
+	return p
+}
+
+func (g *drift) subtopic(class int, since float64) int {
+	w := g.weights[:g.c.Sub]
+	for s := range w {
+		w[s] = g.b[class][s] + clip(g.c.Share*g.rSub[class][s]*since, 3)
+	}
+	return g.softmax(w)
+}
+
+func clip(x, limit float64) float64 { return min(max(x, -limit), limit) }
+
+// softmax draws an index in proportion to exp(w), and writes over w.
+func (g *drift) softmax(w []float64) int {
+	top, sum := math.Inf(-1), 0.0
+	for _, v := range w {
+		top = max(top, v)
+	}
+	for k, v := range w {
+		w[k] = math.Exp(v - top)
+		sum += w[k]
+	}
+	u := g.rng.Float64() * sum
+	for k, v := range w {
+		if u -= v; u < 0 {
+			return k
+		}
+	}
+	for k := len(w) - 1; ; k-- { // rounding
+		if w[k] > 0 {
+			return k
+		}
+	}
+}
+
+// features draws x: the centres as they stand at t, noise in the latent space,
+// the map to the features, noise there.
+func (g *drift) features(p paper) []float32 {
+	clear(g.latent)
+	own := 1.0
+	if p.crossing {
+		own = .1
+		g.addCentre(p.other, p.otherSub, p.t, .9)
+	}
+	g.addCentre(p.class, p.sub, p.t, own)
+	x := make([]float64, g.c.Dim)
+	for q, l := range g.latent {
+		l += .25 * g.rng.NormFloat64()
+		for j := range x {
+			x[j] += l * g.w[q*g.c.Dim+j]
+		}
+	}
+	out := make([]float32, g.c.Dim)
+	for j := range x {
+		out[j] = float32(x[j] + .1*g.rng.NormFloat64() + g.offset[j])
+	}
+	return out
+}
+
+func (g *drift) addCentre(class, sub int, t, share float64) {
+	for _, p := range [...]*plane{&g.centre[class], &g.subCentre[class][sub]} {
+		angle := g.c.Rot*p.speed*(t-g.y0) + g.c.Jump*p.sign*g.changed(t)
+		sin, cos := math.Sincos(angle)
+		for i := range g.latent {
+			g.latent[i] += share * (cos*p.u[i] + sin*p.v[i])
+		}
+	}
+}
+
+// cite draws the papers that p cites. A paper stands in the lists once for
+// itself and once for each citation, and late entries are preferred:
+// preferential attachment, with recency.
+func (g *drift) cite(p paper) []int32 {
+	draws := min(100, 1+int(math.Exp(1.5+.85*g.rng.NormFloat64())))
+	var cited []int32
+	clear(g.seen)
+	for range draws {
+		list := g.list(p)
+		if len(list) == 0 {
+			list = g.ofClass[p.class]
+		}
+		if len(list) == 0 {
+			list = g.everyone
+		}
+		if len(list) == 0 {
+			break
+		}
+		u := list[int(math.Pow(g.rng.Float64(), 1/2.5)*float64(len(list)))]
+		if !g.seen[u] {
+			g.seen[u] = true
+			cited = append(cited, u)
+		}
+	}
+	return cited
+}
+
+// list chooses where one citation is drawn from.
+func (g *drift) list(p paper) []int32 {
+	own, subShare := .94, .7
+	u := g.rng.Float64()
+	if p.crossing {
+		own, subShare = .2, .5
+		if u >= .2 && u < .8 {
+			return g.ofClass[p.other]
+		}
+	}
+	if u >= own {
+		return g.everyone
+	}
+	if g.rng.Float64() < subShare {
+		return g.ofSub[p.class][p.sub]
+	}
+	return g.ofClass[p.class]
+}
+
+// enter puts a node of the given class and subtopic in its three lists.
+func (g *drift) enter(v int32, class, sub int) {
+	g.everyone = append(g.everyone, v)
+	g.ofClass[class] = append(g.ofClass[class], v)
+	g.ofSub[class][sub] = append(g.ofSub[class][sub], v)
+}
