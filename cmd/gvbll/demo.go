@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oklog/run"
+	oklog "github.com/oklog/run"
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -112,10 +112,10 @@ func (d demoCmd) Run(ctx context.Context, s streams) error {
 	svc.hooks = []worker.Hooks{{Stepped: show.stepped, Committed: show.committed, Recovered: show.recovered}}
 	policy := worker.Schedule{Windows: show.windows}
 	if d.Keep {
-		policy.Then = worker.CountOrLinger{Count: 500, Linger: defaultLinger}
+		policy.Then = worker.CountOrLinger{Count: 500, Linger: 100 * time.Millisecond}
 	}
 
-	var group run.Group
+	var group oklog.Group
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	interrupt := func(error) { stop() }

@@ -60,7 +60,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		kong.DefaultEnvars("GVBLL"),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { exit = code }),
-		kong.UsageOnMissing(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(streams{stdout, stderr}),
