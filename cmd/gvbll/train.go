@@ -27,9 +27,9 @@ type trainFlags struct {
 	Embedding    int     `help:"Dimension of an embedding, d_e." default:"32"`
 	Samples      int     `help:"Posterior samples of the ELBO, S." default:"10"`
 	LearningRate float64 `help:"Adam's learning rate." default:"0.01"`
-	WeightDecay  float64 `help:"Decoupled weight decay of the encoder; -1 for none." default:"0.0005"`
-	Dropout      float64 `help:"Dropout of features and hidden states in training; -1 for none." default:"0.5"`
-	Normalize    string  `help:"Normalisation of the features: none, row-l1, row-l2 or standard; row-l1 for sparse and standard for dense ones when left out." enum:",none,row-l1,row-l2,standard" default:"" placeholder:"KIND"`
+	WeightDecay  float64 `help:"Weight decay of the encoder (an L2 term, as in torch.optim.Adam); 0 for none." default:"0.0005"`
+	Dropout      float64 `help:"Dropout of features and hidden states in training; 0 for none." default:"0.5"`
+	Normalize    string  `help:"Normalisation of the features: none, row-l1, row-l2 or standard; row-l2 for sparse and standard for dense ones when left out." enum:",none,row-l1,row-l2,standard" default:"" placeholder:"KIND"`
 }
 
 // Run trains and saves.
@@ -61,11 +61,19 @@ func (f trainFlags) train(ctx context.Context, set *dataSet, w io.Writer) (*mode
 	bar := newProgress(w, "training", f.Epochs)
 	return model.Train(ctx, d, model.Config{
 		Hidden: []int{f.Hidden}, Embedding: f.Embedding, Epochs: f.Epochs, Samples: f.Samples, LearningRate: f.LearningRate,
-		WeightDecay: f.WeightDecay, Dropout: f.Dropout, Normalization: gnn.Normalization(f.Normalize), Seed: set.seed,
+		WeightDecay: orNone(f.WeightDecay), Dropout: orNone(f.Dropout), Normalization: gnn.Normalization(f.Normalize), Seed: set.seed,
 	}, func(p train.Progress) {
 		bar.set(p.Epoch+1, fmt.Sprintf("loss %.3f = %.3f + %.2f KL %.0f, accuracy %.3f",
 			p.Loss.Total, -p.Loss.ELL, p.Loss.KLWeight, p.Loss.KL, float64(p.Loss.Correct)/float64(len(d.X))))
 	})
+}
+
+// orNone turns the flags' 0, for none, into the configuration's.
+func orNone(x float64) float64 {
+	if x == 0 {
+		return -1
+	}
+	return x
 }
 
 func describe(m *model.Model) string {

@@ -222,6 +222,20 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// TestDensity: what decides is how many numbers are not zero, also where some
+// rows are full.
+func TestDensity(t *testing.T) {
+	files := toy()
+	files["node-feat.csv.gz"] = "1,1,1,1,1,1\n0,0,0,0,0,0\n0,0,0,0,0,0\n0,0,0,0,0,0\n"
+	if d, err := Open(write(t, files)); err != nil || !d.Sparse || len(d.Features[0].Index) != 6 {
+		t.Errorf("a quarter of the numbers: %+v, %v", d, err)
+	}
+	files["node-feat.csv.gz"] = "1,1,1,1,1,1\n0,0,0,1,0,0\n0,0,0,0,0,0\n0,0,0,0,0,0\n"
+	if d, err := Open(write(t, files)); err != nil || d.Sparse || d.Features[1].Dense[3] != 1 {
+		t.Errorf("more than a quarter: %+v, %v", d, err)
+	}
+}
+
 func TestOpenErrors(t *testing.T) {
 	for _, c := range []struct{ file, text, want string }{
 		{"node-feat.csv.gz", "1,2\n1,x\n1,2\n1,2\n", "node-feat.csv.gz line 2: feature 1"},
@@ -236,6 +250,7 @@ func TestOpenErrors(t *testing.T) {
 		{"edge.csv.gz", "0,1\n", "edge has 1 lines, num-edge-list says 3"},
 		{"num-node-list.csv.gz", "4\n4\n", "one count"},
 		{"num-node-list.csv.gz", "", "holds no count"},
+		{"num-node-list.csv.gz", "0\n", "0 is not between 1"},
 		{"num-node-list.csv.gz", "99999999999\n", "not between"},
 		{"node_year.csv.gz", "2016\n", "node_year has 1 lines"},
 		{"num-edge-list.csv", "", "holds no count"},
@@ -335,6 +350,8 @@ func TestDriftIsAFunctionOfItsSeed(t *testing.T) {
 	}
 	for _, breaks := range []func(*DriftConfig){
 		func(c *DriftConfig) { c.Nodes = 3 }, func(c *DriftConfig) { c.Classes = 1 }, func(c *DriftConfig) { c.Growth = 1 },
+		func(c *DriftConfig) { c.Growth = math.Inf(1) }, func(c *DriftConfig) { c.Share = math.NaN() }, func(c *DriftConfig) { c.Cross = 7 },
+		func(c *DriftConfig) { c.Rot = math.NaN() }, func(c *DriftConfig) { c.ShareJump = math.Inf(1) }, func(c *DriftConfig) { c.Train = 1e-9 },
 		func(c *DriftConfig) { c.Train = .8 }, func(c *DriftConfig) { c.Steps = 0 }, func(c *DriftConfig) { c.Late = 40 },
 	} {
 		bad := small("none")

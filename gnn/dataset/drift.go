@@ -82,11 +82,25 @@ func (c *DriftConfig) validate() error {
 			return fmt.Errorf("%s %d: give %d to %d, such as %s", f.name, f.v, f.low, f.high, f.remedy)
 		}
 	}
-	switch {
-	case !(c.Growth > 1):
-		return fmt.Errorf("growth %v: give a factor above 1, such as 1.2", c.Growth)
-	case !(c.Train > 0 && c.Train < c.Warmup && c.Warmup < 1):
-		return fmt.Errorf("train %v and warmup %v: give 0 < train < warmup < 1, such as .537 and .713", c.Train, c.Warmup)
+	for _, f := range []struct {
+		name         string
+		v, low, high float64
+		remedy       string
+	}{
+		{"growth", c.Growth, 1.001, 10, "1.2"},
+		{"train", c.Train, 10 / float64(c.Nodes), c.Warmup, ".537, below warmup"},
+		{"warmup", c.Warmup, c.Train, .99, ".713, above train"},
+		{"cross", c.Cross, 0, .9, ".38"},
+		{"rot", c.Rot, 0, 100, "0 for none"},
+		{"share", c.Share, 0, 100, "0 for none"},
+		{"hom", c.Hom, -1, 1, "0 for none"},
+		{"jump", c.Jump, 0, 100, "0 for none"},
+		{"sharejump", c.ShareJump, 0, 100, "0 for none"},
+		{"homjump", c.HomJump, -1, 1, "0 for none"},
+	} {
+		if !(f.v >= f.low && f.v <= f.high) { // so that NaN is refused too
+			return fmt.Errorf("%s %v: give %v to %v, such as %s", f.name, f.v, f.low, f.high, f.remedy)
+		}
 	}
 	return nil
 }

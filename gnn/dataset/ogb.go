@@ -31,15 +31,15 @@ const (
 // .csv), and node_year where it is there. Classes are named by their numbers.
 func Open(dir string) (*Dataset, error) {
 	f := folder{dir}
-	n, err := f.count("num-node-list", maxNodes)
+	n, err := f.count("num-node-list", 1, maxNodes)
 	if err != nil {
 		return nil, err
 	}
-	m, err := f.count("num-edge-list", maxEdges)
+	m, err := f.count("num-edge-list", 0, maxEdges)
 	if err != nil {
 		return nil, err
 	}
-	d := &Dataset{Name: filepath.Base(filepath.Clean(dir))}
+	d := &Dataset{Name: name(dir)}
 	if d.Features, d.Dim, d.Sparse, err = f.features(n); err != nil {
 		return nil, err
 	}
@@ -61,6 +61,17 @@ func Open(dir string) (*Dataset, error) {
 		return d, nil
 	}
 	return d, err
+}
+
+// name is the folder's, or its parent's where the folder is OGB's "raw".
+func name(dir string) string {
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	if filepath.Base(dir) == "raw" {
+		dir = filepath.Dir(dir)
+	}
+	return filepath.Base(dir)
 }
 
 type folder struct{ dir string }
@@ -110,10 +121,10 @@ func cause(err error) error {
 	return err
 }
 
-func (f folder) count(name string, limit int) (int, error) {
+func (f folder) count(name string, low, high int) (int, error) {
 	n := -1
 	err := f.lines(name, func(line []byte, number int) error {
-		v, err := parseInt(line, 0, limit)
+		v, err := parseInt(line, low, high)
 		if err == nil && number > 1 {
 			err = errors.New("one line with one count is expected")
 		}
@@ -190,11 +201,9 @@ func (f folder) features(n int) (x []gnn.Vector, dim int, sparse bool, err error
 				v.Index, v.Value = append(v.Index, uint32(j)), append(v.Value, a)
 			}
 		}
+		nonzero += len(v.Index)
 		if len(v.Index)*2 > dim {
 			v = gnn.Vector{Dense: append([]float32(nil), row...)}
-			nonzero += dim
-		} else {
-			nonzero += len(v.Index)
 		}
 		x = append(x, v)
 		return nil

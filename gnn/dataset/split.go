@@ -32,8 +32,8 @@ func Plan(name string) (share float64, steps int, ok bool) {
 
 // Split draws a stratified share of the nodes for training, ⌊share·n⌋ of
 // them: each class gives its part rounded down, and those with the largest
-// remainders one more; a class that has nodes gives at least one. The others are
-// shuffled and cut into steps whose sizes differ by one at most, the larger
+// remainders one more. A class that has nodes gives at least one, which can make
+// the total larger. The others are shuffled and cut into steps whose sizes differ by one at most, the larger
 // ones first.
 func (d *Dataset) Split(seed uint64, share float64, steps int) (Stream, error) {
 	n := len(d.Labels)
@@ -107,6 +107,9 @@ func (d *Dataset) SplitByYear(steps int) (Stream, error) {
 		default:
 			rest = append(rest, int32(v))
 		}
+	}
+	if len(s.Train) == 0 {
+		return Stream{}, errors.New("no node is of a year before 2018, so none trains: give a training share instead")
 	}
 	slices.SortStableFunc(rest, func(a, b int32) int { return int(d.Year[a]) - int(d.Year[b]) })
 	var err error

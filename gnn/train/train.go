@@ -62,7 +62,7 @@ type Config struct {
 	Out          int     // d_e, dimension of the embeddings
 	Epochs       int     // passes over the data, at most
 	LearningRate float64 // Adam's, of encoder and head
-	WeightDecay  float64 // decoupled, per unit of learning rate, on the encoder's weights but not its biases
+	WeightDecay  float64 // an L2 term of the loss, on the encoder's weights but not its biases
 	Dropout      float64 // chance that a feature or hidden unit is left out, in [0, 1)
 	Patience     int     // stop after so many epochs without a better validation accuracy; 0 for never
 	Seed         uint64  // of initial weights, dropout and the head's draws

@@ -261,14 +261,21 @@ func TestTranspose(t *testing.T) {
 }
 
 // TestAdam follows two steps by hand: of a constant gradient each step is the
-// learning rate, of decay's factor 1 - rate·decay.
+// learning rate, and decay is a gradient of its own. The third parameter has no
+// other: its decay takes it down at the full rate, however small it is.
 func TestAdam(t *testing.T) {
-	param, grad := []float64{1, 1}, []float64{3, -0.5}
+	param, grad := []float64{1, 1, 0.5}, []float64{3, -0.5, 0}
 	a := newAdam(param, grad)
 	a.step(0.1, 0)
-	a.step(0.1, 0.5)
-	for i, want := range []float64{0.9*0.95 - 0.1, 1.1*0.95 + 0.1} {
+	for i, want := range []float64{0.9, 1.1, 0.5} {
 		if d := math.Abs(param[i] - want); d > 1e-7 {
+			t.Errorf("parameter %d is %v, want %v", i, param[i], want)
+		}
+	}
+	a = newAdam(param, []float64{3, -0.5, 0})
+	a.step(0.1, 1e-4)
+	for i, want := range []float64{0.8, 1.2, 0.4} {
+		if d := math.Abs(param[i] - want); d > 1e-4 {
 			t.Errorf("parameter %d is %v, want %v", i, param[i], want)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/safetensors"
@@ -121,7 +122,13 @@ func fromFile(f *safetensors.File) (*Model, error) {
 		return nil, fmt.Errorf("encoder %q, this program has graphsage", m.Meta.Encoder)
 	}
 	var err error
-	if m.Encoder, err = gnn.LoadSAGE(f.Tensors); err != nil {
+	convs := make(map[string]safetensors.Tensor)
+	for name, t := range f.Tensors {
+		if strings.HasPrefix(name, "convs.") {
+			convs[name] = t
+		}
+	}
+	if m.Encoder, err = gnn.LoadSAGE(convs); err != nil {
 		return nil, err
 	}
 	if err := m.loadHead(f.Tensors); err != nil {

@@ -31,9 +31,9 @@ type Config struct {
 	Epochs        int               // E; 300
 	Samples       int               // S; 10
 	LearningRate  float64           // 0.01
-	WeightDecay   float64           // of the encoder, decoupled; 5e-4. Negative for none
+	WeightDecay   float64           // of the encoder, an L2 term; 5e-4. Negative for none
 	Dropout       float64           // 0.5. Negative for none
-	Normalization gnn.Normalization // empty: row-l1 for sparse features, standard for dense
+	Normalization gnn.Normalization // empty: row-l2 for sparse features, standard for dense
 	Seed          uint64
 }
 
@@ -69,7 +69,7 @@ func (c Config) withDefaults(sparse bool) (Config, error) {
 	if c.Normalization == "" {
 		c.Normalization = gnn.NormalizeStandard
 		if sparse {
-			c.Normalization = gnn.NormalizeRowL1
+			c.Normalization = gnn.NormalizeRowL2
 		}
 	}
 	return c, nil

@@ -1,0 +1,141 @@
+package model_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/gnn/train"
+	"github.com/gvbll/gvbll/pipeline/model"
+)
+
+// blobs is a training graph of two classes that a few epochs tell apart.
+func blobs(sparse bool) model.Data {
+	rng := rand.New(rand.NewPCG(1, 1))
+	d := model.Data{Name: "blobs", Split: "all", Dim: 4, Classes: []string{"left", "right"}}
+	for i := range 60 {
+		y := i % 2
+		x := gnn.Vector{Dense: make([]float32, 4)}
+		for j := range x.Dense {
+			x.Dense[j] = float32(rng.NormFloat64()/2 + float64(y*2-1))
+		}
+		if sparse {
+			x = gnn.Vector{Index: []uint32{uint32(2*y + rng.IntN(2))}, Value: []float32{1}}
+		}
+		d.Nodes = append(d.Nodes, int64(i))
+		d.X = append(d.X, x)
+		d.Labels = append(d.Labels, int32(y))
+		if i >= 2 {
+			d.Src, d.Dst = append(d.Src, int32(i), int32(i-2)), append(d.Dst, int32(i-2), int32(i))
+		}
+	}
+	return d
+}
+
+func TestTrainSaveOpen(t *testing.T) {
+	for name, sparse := range map[string]bool{"dense": false, "sparse": true} {
+		t.Run(name, func(t *testing.T) {
+			cfg := model.Config{Hidden: []int{8}, Embedding: 4, Epochs: 60, Seed: 5}
+			epochs := 0
+			m, err := model.Train(t.Context(), blobs(sparse), cfg, func(train.Progress) { epochs++ })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if epochs != 60 || m.Training.Accuracy < .9 {
+				t.Errorf("%d epochs, accuracy %v", epochs, m.Training.Accuracy)
+			}
+			path := filepath.Join(t.TempDir(), "m.safetensors")
+			if err := m.Save(path); err != nil {
+				t.Fatal(err)
+			}
+			got, err := model.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got, m) {
+				t.Errorf("what was opened is not what was saved:\n%+v\n%+v", got, m)
+			}
+			again, err := model.Train(t.Context(), blobs(sparse), cfg, nil)
+			if err != nil || again.ID != m.ID {
+				t.Errorf("the same seed gives model %s, then %s (%v)", m.ID, again.ID, err)
+			}
+			cfg.Seed++
+			if other, err := model.Train(t.Context(), blobs(sparse), cfg, nil); err != nil || other.ID == m.ID {
+				t.Errorf("another seed gives the same model (%v)", err)
+			}
+		})
+	}
+}
+
+func TestTrainStops(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := model.Train(ctx, blobs(false), model.Config{Epochs: 1 << 30}, func(p train.Progress) {
+		if p.Epoch == 3 {
+			cancel()
+		}
+	}); err == nil {
+		t.Error("a training that was cancelled ends without an error")
+	}
+}
+
+// TestOpenRefuses: files that are no model, or do not fit together, are one
+// line that says where.
+func TestOpenRefuses(t *testing.T) {
+	m, err := model.Train(t.Context(), blobs(false), model.Config{Hidden: []int{8}, Embedding: 4, Epochs: 2}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "m.safetensors")
+	if err := m.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, want string
+		spoil      func(*safetensors.File)
+	}{
+		{"no metadata", "gvbll train", func(f *safetensors.File) { f.Metadata = nil }},
+		{"another format", "format 9", func(f *safetensors.File) { f.Metadata["gvbll"] = `{"format":9}` }},
+		{"another encoder", "encoder \"gin\"", func(f *safetensors.File) { f.Metadata["gvbll"] = `{"format":1,"encoder":"gin"}` }},
+		{"one class", "1 classes", func(f *safetensors.File) {
+			f.Metadata["gvbll"] = `{"format":1,"encoder":"graphsage","classes":["a"],"normalization":"none"}`
+		}},
+		{"no head", "head.mean", func(f *safetensors.File) { delete(f.Tensors, "head.mean") }},
+		{"a head of other width", "head.precision", func(f *safetensors.File) { f.Tensors["head.precision"] = safetensors.Of(make([]float64, 3), 3, 1) }},
+		{"a precision of zero", "recision", func(f *safetensors.File) { f.Tensors["head.precision"] = safetensors.Of(make([]float64, 8), 4, 2) }},
+		{"half a temperature", "temperature.2.weight", func(f *safetensors.File) { delete(f.Tensors, "temperature.2.weight") }},
+		{"no encoder", "", func(f *safetensors.File) { delete(f.Tensors, "convs.0.lin_l.weight") }},
+		{"no normalisation", "normalization.std", func(f *safetensors.File) { delete(f.Tensors, "normalization.std") }},
+	} {
+		f, err := safetensors.Decode(whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.spoil(f)
+		bad := filepath.Join(t.TempDir(), "bad.safetensors")
+		if err := safetensors.WriteFile(bad, f); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := model.Open(bad); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), bad) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: error %v, want one line with the file's name and %q", c.name, err, c.want)
+		}
+	}
+	for _, n := range []int{0, 5, 100, len(whole) - 1} {
+		bad := filepath.Join(t.TempDir(), "torn")
+		if err := os.WriteFile(bad, whole[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := model.Open(bad); err == nil {
+			t.Errorf("a model cut to %d bytes is opened", n)
+		}
+	}
+}
