@@ -215,6 +215,40 @@ func TestSameWindowsSameBits(t *testing.T) {
 	}
 }
 
+// TestChain: the hash tells apart what was served and learned, and how it was
+// cut.
+func TestChain(t *testing.T) {
+	chain := func(windows ...string) event.Hash {
+		e, err := pipeline.New(smallModel(t), pipeline.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var offset int64
+		var out *event.Outcome
+		for i, text := range windows {
+			w := parseWindow(t, text, &offset)
+			w.Number = int64(i)
+			out = e.Step(w)
+		}
+		return out.Chain
+	}
+	const node, label = "node 1 x=1,0", "label 1 red"
+	seen := map[event.Hash]string{{}: "nothing"}
+	for _, windows := range [][]string{
+		{node}, {node, label}, {node + "\n" + label}, {node, "label 1 blue"}, {"node 2 x=1,0", "label 2 red"}, {"node 1 x=2,0", label},
+		{node, label, ""}, {node, label, "label 1 green"},
+	} {
+		h, name := chain(windows...), fmt.Sprintf("%q", windows)
+		if other, same := seen[h]; same {
+			t.Errorf("%s and %s have the same hash", name, other)
+		}
+		if h != chain(windows...) {
+			t.Errorf("%s has two hashes", name)
+		}
+		seen[h] = name
+	}
+}
+
 // TestConfigErrors: a configuration that makes no sense is one error that
 // names the field and the remedy.
 func TestConfigErrors(t *testing.T) {

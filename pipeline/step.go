@@ -30,7 +30,7 @@ func (e *Engine) Step(w *event.Window) *event.Outcome {
 		Pending: e.pending.nodes.len(), WaitingLabels: e.early.len(), WaitingEdges: e.roster.edges,
 	}
 	out.Posterior = e.posterior
-	e.extendChain(out)
+	out.Chain = e.extendChain(out)
 	return out
 }
 
@@ -185,7 +185,7 @@ func (e *Engine) learn(out *event.Outcome) {
 }
 
 // extendChain folds the window into the hash of everything served and learned.
-func (e *Engine) extendChain(out *event.Outcome) {
+func (e *Engine) extendChain(out *event.Outcome) event.Hash {
 	b := append(e.state[:0], e.chain[:]...)
 	b = binary.LittleEndian.AppendUint64(b, uint64(out.Window))
 	for i := range out.Predictions {
@@ -209,6 +209,7 @@ func (e *Engine) extendChain(out *event.Outcome) {
 	b = append(b, e.posterior[:]...)
 	e.state = b
 	e.chain = sha256.Sum256(b)
+	return e.chain
 }
 
 func refuse(out *event.Outcome, o *event.Origin, why event.Reason, detail string) {

@@ -42,6 +42,6 @@ func (a *adam[T]) step(rate, decay float64) {
 		m := T(b1*first[i]) + T(c1*g)
 		v := T(b2*second[i]) + T(c2*T(g*g))
 		first[i], second[i] = m, v
-		param[i] -= T(size*m) /(T(T(math.Sqrt(float64(v)))*root) + eps)
+		param[i] -= T(size*m) / (T(T(math.Sqrt(float64(v)))*root) + eps)
 	}
 }

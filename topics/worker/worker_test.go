@@ -184,10 +184,20 @@ func (w *world) read(topic string) (records []kafka.Record) {
 
 func (w *world) count(topic string) int { return len(w.read(topic)) }
 
+// settle waits until the last transaction can be read: Kafka answers the end of
+// one before its markers are written, and a new session only after.
+func (w *world) settle() {
+	w.t.Helper()
+	if _, err := w.client.NewProducer(w.t.Context(), kafka.ProducerConfig{TransactionalID: w.names.Ledger}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // check holds the outputs to the promise: a prediction for each of n nodes,
 // once, and a ledger whose replay gives exactly what was published.
 func (w *world) check(n, bad int) {
 	w.t.Helper()
+	w.settle()
 	published := make(map[event.ID]event.Prediction)
 	for _, r := range w.read(w.names.Predictions) {
 		var p event.Prediction
