@@ -1,81 +1,126 @@
 package wire
 
-import "github.com/gvbll/gvbll/pipeline/event"
+import (
+	"errors"
+	"strings"
+
+	"github.com/vmihailenco/msgpack/v5/msgpcode"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+)
 
 // MaxDeadLetterValue is how many bytes of a refused record's value its dead
-// letter carries; of a longer one it has the beginning.
+// letter carries; of a longer one it has the beginning. With the bounds below a
+// dead letter stays under the megabyte that brokers take by default.
 const MaxDeadLetterValue = 512 << 10
 
-// AppendDeadLetter appends a dead letter as msgpack: why, and the whole record.
+// Bounds on the rest of a refused record, which is hostile too.
+const (
+	maxDeadLetterKey = 64 << 10
+	maxHeaders       = 64
+	maxHeader        = 1 << 10 // bytes of a header's key, and of its value
+	maxDetail        = 512
+)
+
+// ErrTruncated is returned by DecodeDeadLetter with a refusal that does not hold
+// the whole record: it can be shown, and must not be sent again.
+var ErrTruncated = errors.New("the dead letter holds only a part of the record")
+
+// AppendDeadLetter appends a dead letter as msgpack: why, and the record it was
+// made of.
 func AppendDeadLetter(dst []byte, r *event.Refusal) []byte {
-	out := newOutput(dst)
+	out := output{dst}
 	o := r.Origin
-	out.fields(9)
+	truncated := len(o.Value) > MaxDeadLetterValue || len(o.Key) > maxDeadLetterKey || len(o.Headers) > maxHeaders
+	headers := o.Headers[:min(len(o.Headers), maxHeaders)]
+	for _, h := range headers {
+		truncated = truncated || headerKey(h) != h.Key || len(h.Value) > maxHeader
+	}
+	out.fields(10)
 	out.textField("reason", string(r.Reason))
-	out.textField("detail", r.Detail)
+	out.textField("detail", line(r.Detail))
 	out.textField("topic", o.Topic)
 	out.intField("partition", int64(o.Partition))
 	out.intField("offset", o.Offset)
 	out.text("key")
-	out.block(clip(o.Key))
+	out.block(clip(o.Key, maxDeadLetterKey))
 	out.text("value")
-	out.block(clip(o.Value))
-	out.intField("value_length", int64(len(o.Value)))
+	out.block(clip(o.Value, MaxDeadLetterValue))
 	out.text("headers")
-	headers := o.Headers[:min(len(o.Headers), maxHeaders)]
 	out.list(len(headers))
 	for _, h := range headers {
 		out.list(2)
-		out.text(h.Key[:min(len(h.Key), maxHeader)])
-		out.block(h.Value[:min(len(h.Value), maxHeader)])
+		out.text(headerKey(h))
+		out.block(clip(h.Value, maxHeader))
 	}
-	return out.done()
+	out.intField("length", int64(len(o.Value)))
+	out.text("truncated")
+	out.boolean(truncated)
+	return out.b
 }
 
-// Headers of a refused record are hostile too.
-const (
-	maxHeaders = 64
-	maxHeader  = 1024
-)
-
 // clip keeps null, and cuts what is too long.
-func clip(b []byte) []byte { return b[:min(len(b), MaxDeadLetterValue)] }
+func clip(b []byte, limit int) []byte { return b[:min(len(b), limit)] }
 
-// DecodeDeadLetter reads what AppendDeadLetter wrote.
+// headerKey makes a header's key a string that msgpack allows.
+func headerKey(h event.Header) string {
+	return strings.ToValidUTF8(h.Key[:min(len(h.Key), maxHeader)], "?")
+}
+
+// line makes one line of text of bounded length: what is refused is quoted in
+// the detail, and could be megabytes.
+func line(s string) string {
+	s = strings.ToValidUTF8(s[:min(len(s), maxDetail)], "")
+	return strings.ReplaceAll(s, "\n", " ")
+}
+
+// DecodeDeadLetter reads what AppendDeadLetter wrote into r, whatever r held.
+// With ErrTruncated r is filled too.
 func DecodeDeadLetter(b []byte, r *event.Refusal) error {
-	const maxText = 1 << 16
 	var in input
 	in.reset(b)
 	o := &event.Origin{}
 	*r = event.Refusal{Origin: o}
-	return in.fields(func(key string) (bool, error) {
+	truncated := false
+	err := in.fields(func(key []byte) (bool, error) {
 		var err error
 		var s string
-		var n int64
-		switch key {
+		switch string(key) {
 		case "reason":
-			s, err = in.text(maxText)
+			s, err = in.text(maxDetail)
 			r.Reason = event.Reason(s)
 		case "detail":
-			r.Detail, err = in.text(maxText)
+			r.Detail, err = in.text(maxDetail)
 		case "topic":
-			o.Topic, err = in.text(maxText)
+			o.Topic, err = in.text(maxDetail)
 		case "partition":
-			n, err = in.integer()
-			o.Partition = int32(n)
+			o.Partition, err = in.int32()
 		case "offset":
 			o.Offset, err = in.integer()
 		case "key":
-			o.Key, err = in.binaryOrNull()
+			o.Key, err = in.binary()
 		case "value":
-			o.Value, err = in.binaryOrNull()
+			o.Value, err = in.binary()
 		case "headers":
 			err = in.headers(o)
+		case "truncated":
+			truncated, err = in.boolean()
 		default:
 			return false, nil
 		}
 		return true, err
 	})
+	switch {
+	case err != nil:
+		return err
+	case r.Reason == "":
+		return refusef(event.Undecodable, "there is no reason")
+	case in.left() > 0:
+		return in.end()
+	case truncated:
+		return ErrTruncated
+	}
+	return nil
 }
 
 func (in *input) headers(o *event.Origin) error {
@@ -95,7 +140,17 @@ func (in *input) headers(o *event.Origin) error {
 		if o.Headers[i].Key, err = in.text(maxHeader); err != nil {
 			return err
 		}
-		if o.Headers[i].Value, err = in.binaryOrNull(); err != nil {
+		code, err := in.dec.PeekCode()
+		if err != nil {
+			return err
+		}
+		if code == msgpcode.Nil {
+			if err := in.dec.DecodeNil(); err != nil {
+				return err
+			}
+			continue
+		}
+		if o.Headers[i].Value, err = in.binary(); err != nil {
 			return err
 		}
 	}

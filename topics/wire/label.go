@@ -11,9 +11,9 @@ import (
 // label reads a label event.
 func (in *input) label(l *event.Label, limits Limits) error {
 	hasNode, hasClass := false, false
-	err := in.fields(func(key string) (bool, error) {
+	err := in.fields(func(key []byte) (bool, error) {
 		var err error
-		switch key {
+		switch string(key) {
 		case "node":
 			hasNode = true
 			l.Node, err = in.id(limits.MaxID)
@@ -72,7 +72,7 @@ func indexed(l *event.Label, index int64, err error) error {
 
 // AppendLabel appends a label event as msgpack.
 func AppendLabel(dst []byte, l *event.Label) []byte {
-	o := newOutput(dst)
+	o := output{dst}
 	n := 2
 	if l.Time != 0 {
 		n++
@@ -89,5 +89,5 @@ func AppendLabel(dst []byte, l *event.Label) []byte {
 	if l.Time != 0 {
 		o.intField("time", l.Time)
 	}
-	return o.done()
+	return o.b
 }

@@ -3,7 +3,6 @@ package wire
 import (
 	"bytes"
 	"encoding/binary"
-	"io"
 	"math"
 	"unicode/utf8"
 
@@ -13,18 +12,24 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// maxDepth bounds the nesting of a value that is skipped.
-const maxDepth = 16
+// Bounds on what is skipped and ignored.
+const (
+	maxDepth  = 16 // nesting of a value under an unknown key
+	maxFields = 64 // keys of a map, so that a look for one that comes twice stays cheap
+	maxKey    = 64 // bytes of a key
+)
 
 // input reads msgpack with the library's primitives alone. Its reflective
 // decoding believes declared lengths: five bytes can ask for 4 GB. Here every
 // length goes through size, which holds it against the bytes that remain.
 type input struct {
-	bytes bytes.Reader
+	buf   []byte
+	bytes bytes.Reader // what is left of buf
 	dec   *msgpack.Decoder
 }
 
 func (in *input) reset(b []byte) {
+	in.buf = b
 	in.bytes.Reset(b)
 	if in.dec == nil {
 		in.dec = msgpack.NewDecoder(&in.bytes)
@@ -33,6 +38,22 @@ func (in *input) reset(b []byte) {
 }
 
 func (in *input) left() int { return in.bytes.Len() }
+
+// take passes over n bytes, which size has granted, and returns them: a part of
+// the record's value, so what is kept is copied.
+func (in *input) take(n int) []byte {
+	at := len(in.buf) - in.left()
+	in.bytes.Reset(in.buf[at+n:])
+	return in.buf[at : at+n]
+}
+
+// end refuses what follows the value that was read.
+func (in *input) end() error {
+	if in.left() > 0 {
+		return refusef(event.Undecodable, "%d bytes after the map", in.left())
+	}
+	return nil
+}
 
 // size checks a declared number of items that take at least min bytes each.
 func (in *input) size(n, min int, err error) (int, error) {
@@ -48,58 +69,96 @@ func (in *input) size(n, min int, err error) (int, error) {
 }
 
 // fields calls field for each key of a map; field returns false for a key it
-// does not know, whose value is then skipped. A key that comes twice is
-// refused.
-func (in *input) fields(field func(key string) (known bool, err error)) error {
-	n, err := in.dec.DecodeMapLen()
-	if n, err = in.size(n, 2, err); err != nil {
+// does not know, whose value is then skipped. A null value is the same as no
+// key. A key that comes twice is refused: one reader would take the first and
+// another the last.
+func (in *input) fields(field func(key []byte) (known bool, err error)) error {
+	n, err := in.mapLen()
+	if err != nil {
 		return err
 	}
-	seen := make(map[string]bool, min(n, 16))
-	for range n {
-		key, err := in.text(64)
+	if n > maxFields {
+		return refusef(event.Undecodable, "a map of %d keys, at most %d are taken", n, maxFields)
+	}
+	var seen [maxFields][]byte
+	for i := range n {
+		key, err := in.string(maxKey)
 		if err != nil {
 			return err
 		}
-		if seen[key] {
-			return refusef(event.Undecodable, "key %q comes twice", key)
+		for _, k := range seen[:i] {
+			if bytes.Equal(k, key) {
+				return refusef(event.Undecodable, "key %q comes twice", key)
+			}
 		}
-		seen[key] = true
-		known, err := field(key)
-		if err == nil && !known {
-			err = in.skip(0)
-		}
+		seen[i] = key
+		code, err := in.dec.PeekCode()
 		if err != nil {
 			return err
+		}
+		known := false
+		if code != msgpcode.Nil {
+			if known, err = field(key); err != nil {
+				return err
+			}
+		}
+		if !known {
+			if err := in.skip(1); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// text reads a string of at most limit bytes.
-func (in *input) text(limit int) (string, error) {
+// mapLen reads the length of a map. The library's own also takes a map behind
+// an extension's header, so the code is looked at first.
+func (in *input) mapLen() (int, error) {
 	code, err := in.dec.PeekCode()
 	if err != nil {
-		return "", err
+		return 0, err
+	}
+	if !isMap(code) {
+		return 0, refusef(event.Undecodable, "code 0x%02x where a map is needed", code)
+	}
+	n, err := in.dec.DecodeMapLen()
+	return in.size(n, 2, err)
+}
+
+func isMap(code byte) bool {
+	return msgpcode.IsFixedMap(code) || code == msgpcode.Map16 || code == msgpcode.Map32
+}
+
+func isArray(code byte) bool {
+	return msgpcode.IsFixedArray(code) || code == msgpcode.Array16 || code == msgpcode.Array32
+}
+
+// string reads a string of at most limit bytes without copying it.
+func (in *input) string(limit int) ([]byte, error) {
+	code, err := in.dec.PeekCode()
+	if err != nil {
+		return nil, err
 	}
 	if !msgpcode.IsString(code) {
-		return "", refusef(event.Undecodable, "code 0x%02x where a string is needed", code)
+		return nil, refusef(event.Undecodable, "code 0x%02x where a string is needed", code)
 	}
 	n, err := in.dec.DecodeBytesLen()
 	if n, err = in.size(n, 1, err); err != nil {
-		return "", err
+		return nil, err
 	}
 	if n > limit {
-		return "", refusef(event.Undecodable, "a string of %d bytes, at most %d are taken", n, limit)
+		return nil, refusef(event.Undecodable, "a string of %d bytes, at most %d are taken", n, limit)
 	}
-	b := make([]byte, n)
-	if _, err := io.ReadFull(&in.bytes, b); err != nil {
-		return "", err
-	}
+	b := in.take(n)
 	if !utf8.Valid(b) {
-		return "", refusef(event.Undecodable, "a string that is not UTF-8")
+		return nil, refusef(event.Undecodable, "a string that is not UTF-8")
 	}
-	return string(b), nil
+	return b, nil
+}
+
+func (in *input) text(limit int) (string, error) {
+	b, err := in.string(limit)
+	return string(b), err
 }
 
 // id reads a node's id: a string or an integer.
@@ -179,6 +238,24 @@ func (in *input) number() (float32, error) {
 	return 0, refusef(event.BadFeatures, "code 0x%02x where a number is needed", code)
 }
 
+// finite reads a number that is one.
+func (in *input) finite() (float32, error) {
+	x, err := in.number()
+	if a := math.Abs(float64(x)); err == nil && (math.IsNaN(a) || math.IsInf(a, 0)) {
+		err = refusef(event.NonFinite, "a number is %v", x)
+	}
+	return x, err
+}
+
+// int32 reads an integer that fits.
+func (in *input) int32() (int32, error) {
+	n, err := in.integer()
+	if err == nil && int64(int32(n)) != n {
+		err = refusef(event.Undecodable, "integer %d does not fit 32 bits", n)
+	}
+	return int32(n), err
+}
+
 // list reads the length of an array, or of a binary block of items of width
 // bytes.
 func (in *input) list(width, limit int, excess event.Reason) (n int, block bool, err error) {
@@ -193,7 +270,7 @@ func (in *input) list(width, limit int, excess event.Reason) (n int, block bool,
 			err = refusef(event.BadFeatures, "a block of %d bytes, each number has %d", n, width)
 		}
 		n, block = n/max(width, 1), true
-	case msgpcode.IsFixedArray(code), code == msgpcode.Array16, code == msgpcode.Array32:
+	case isArray(code):
 		n, err = in.dec.DecodeArrayLen()
 		n, err = in.size(n, 1, err)
 	default:
@@ -212,23 +289,25 @@ func (in *input) numbers(limits Limits) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := make([]float32, n)
-	if !block {
-		for i := range x {
-			if x[i], err = in.number(); err != nil {
-				return nil, err
-			}
-		}
-		return x, nil
+	if block {
+		return floats(in.take(4 * n)), nil
 	}
-	var b [4]byte
+	x := make([]float32, n)
 	for i := range x {
-		if _, err := io.ReadFull(&in.bytes, b[:]); err != nil {
+		if x[i], err = in.number(); err != nil {
 			return nil, err
 		}
-		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[:]))
 	}
 	return x, nil
+}
+
+// floats reads a block of little-endian float32.
+func floats(block []byte) []float32 {
+	x := make([]float32, len(block)/4)
+	for i := range x {
+		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(block[4*i:]))
+	}
+	return x
 }
 
 // indices reads an array of integers, or a binary block of little-endian
@@ -239,15 +318,14 @@ func (in *input) indices(limits Limits) ([]uint32, error) {
 		return nil, err
 	}
 	x := make([]uint32, n)
-	var b [4]byte
-	for i := range x {
-		if block {
-			if _, err := io.ReadFull(&in.bytes, b[:]); err != nil {
-				return nil, err
-			}
-			x[i] = binary.LittleEndian.Uint32(b[:])
-			continue
+	if block {
+		b := in.take(4 * n)
+		for i := range x {
+			x[i] = binary.LittleEndian.Uint32(b[4*i:])
 		}
+		return x, nil
+	}
+	for i := range x {
 		v, err := in.integer()
 		if err != nil {
 			return nil, err
@@ -260,14 +338,11 @@ func (in *input) indices(limits Limits) ([]uint32, error) {
 	return x, nil
 }
 
-// binaryOrNull reads a binary block that may be null.
-func (in *input) binaryOrNull() ([]byte, error) {
+// binary reads a binary block.
+func (in *input) binary() ([]byte, error) {
 	code, err := in.dec.PeekCode()
 	if err != nil {
 		return nil, err
-	}
-	if code == msgpcode.Nil {
-		return nil, in.dec.DecodeNil()
 	}
 	if !msgpcode.IsBin(code) {
 		return nil, refusef(event.Undecodable, "code 0x%02x where bytes are needed", code)
@@ -277,8 +352,8 @@ func (in *input) binaryOrNull() ([]byte, error) {
 		return nil, err
 	}
 	b := make([]byte, n)
-	_, err = io.ReadFull(&in.bytes, b)
-	return b, err
+	copy(b, in.take(n))
+	return b, nil
 }
 
 // skip passes over one value of any kind.
@@ -298,12 +373,11 @@ func (in *input) skip(depth int) error {
 	case msgpcode.IsExt(code):
 		_, n, err = in.dec.DecodeExtHeader()
 		n, err = in.size(n, 1, err)
-	case msgpcode.IsFixedArray(code), code == msgpcode.Array16, code == msgpcode.Array32:
+	case isArray(code):
 		items, err = in.dec.DecodeArrayLen()
 		items, err = in.size(items, 1, err)
-	case msgpcode.IsFixedMap(code), code == msgpcode.Map16, code == msgpcode.Map32:
-		items, err = in.dec.DecodeMapLen()
-		items, err = in.size(items, 2, err)
+	case isMap(code):
+		items, err = in.mapLen()
 		items *= 2
 	default:
 		return in.dec.Skip() // a number, a boolean or null: no length, no nesting
@@ -311,9 +385,7 @@ func (in *input) skip(depth int) error {
 	if err != nil {
 		return err
 	}
-	if _, err := in.bytes.Seek(int64(n), io.SeekCurrent); err != nil {
-		return err
-	}
+	in.take(n)
 	for range items {
 		if err := in.skip(depth + 1); err != nil {
 			return err
@@ -322,38 +394,104 @@ func (in *input) skip(depth int) error {
 	return nil
 }
 
-// appender lets the library's encoder append to a slice.
-type appender struct{ b []byte }
+// output appends msgpack. It is written out here, because the library's encoder
+// writes through an interface and so takes memory for every event.
+type output struct{ b []byte }
 
-func (a *appender) Write(p []byte) (int, error) { a.b = append(a.b, p...); return len(p), nil }
-func (a *appender) WriteByte(c byte) error      { a.b = append(a.b, c); return nil }
+func (o *output) code(c byte) { o.b = append(o.b, c) }
 
-// output writes msgpack. Its errors are the appender's, which has none.
-type output struct {
-	to  appender
-	enc *msgpack.Encoder
+// fields begins a map of n keys; no event has more than the 15 of the shortest
+// form.
+func (o *output) fields(n int) { o.code(msgpcode.FixedMapLow | byte(n)) }
+
+// sized writes the shortest of the codes whose length holds n. A code of 0
+// stands for a form that does not exist.
+func (o *output) sized(n int, code8, code16, code32 byte) {
+	switch {
+	case n <= math.MaxUint8 && code8 != 0:
+		o.b = append(o.b, code8, byte(n))
+	case n <= math.MaxUint16:
+		o.b = binary.BigEndian.AppendUint16(append(o.b, code16), uint16(n))
+	default:
+		o.b = binary.BigEndian.AppendUint32(append(o.b, code32), uint32(n))
+	}
 }
 
-func newOutput(dst []byte) *output {
-	o := &output{to: appender{dst}}
-	o.enc = msgpack.GetEncoder()
-	o.enc.Reset(&o.to)
-	o.enc.UseCompactInts(true)
-	return o
+func (o *output) list(n int) {
+	if n < 16 {
+		o.code(msgpcode.FixedArrayLow | byte(n))
+		return
+	}
+	o.sized(n, 0, msgpcode.Array16, msgpcode.Array32)
 }
 
-func (o *output) done() []byte {
-	msgpack.PutEncoder(o.enc)
-	return o.to.b
+func (o *output) text(s string) {
+	if len(s) < 32 {
+		o.code(msgpcode.FixedStrLow | byte(len(s)))
+	} else {
+		o.sized(len(s), msgpcode.Str8, msgpcode.Str16, msgpcode.Str32)
+	}
+	o.b = append(o.b, s...)
 }
 
-func (o *output) fields(n int)               { must(o.enc.EncodeMapLen(n)) }
-func (o *output) list(n int)                 { must(o.enc.EncodeArrayLen(n)) }
-func (o *output) text(s string)              { must(o.enc.EncodeString(s)) }
-func (o *output) integer(n int64)            { must(o.enc.EncodeInt(n)) }
-func (o *output) single(x float32)           { must(o.enc.EncodeFloat32(x)) }
-func (o *output) block(b []byte)             { must(o.enc.EncodeBytes(b)) }
-func (o *output) boolean(b bool)             { must(o.enc.EncodeBool(b)) }
+// integer writes the shortest form.
+func (o *output) integer(n int64) {
+	switch {
+	case n >= -32 && n <= math.MaxInt8:
+		o.code(byte(n))
+	case n > math.MaxUint32:
+		o.b = binary.BigEndian.AppendUint64(append(o.b, msgpcode.Uint64), uint64(n))
+	case n >= 0:
+		o.sized(int(n), msgpcode.Uint8, msgpcode.Uint16, msgpcode.Uint32)
+	case n >= math.MinInt8:
+		o.b = append(o.b, msgpcode.Int8, byte(n))
+	case n >= math.MinInt16:
+		o.b = binary.BigEndian.AppendUint16(append(o.b, msgpcode.Int16), uint16(n))
+	case n >= math.MinInt32:
+		o.b = binary.BigEndian.AppendUint32(append(o.b, msgpcode.Int32), uint32(n))
+	default:
+		o.b = binary.BigEndian.AppendUint64(append(o.b, msgpcode.Int64), uint64(n))
+	}
+}
+
+func (o *output) single(x float32) {
+	o.b = binary.BigEndian.AppendUint32(append(o.b, msgpcode.Float), math.Float32bits(x))
+}
+
+// block writes bytes, and null where there are none.
+func (o *output) block(b []byte) {
+	if b == nil {
+		o.code(msgpcode.Nil)
+		return
+	}
+	o.blockLen(len(b))
+	o.b = append(o.b, b...)
+}
+
+func (o *output) blockLen(n int) { o.sized(n, msgpcode.Bin8, msgpcode.Bin16, msgpcode.Bin32) }
+
+func (o *output) singles(x []float32) {
+	o.blockLen(4 * len(x))
+	for _, v := range x {
+		o.b = binary.LittleEndian.AppendUint32(o.b, math.Float32bits(v))
+	}
+}
+
+func (o *output) indices(x []uint32) {
+	o.blockLen(4 * len(x))
+	for _, v := range x {
+		o.b = binary.LittleEndian.AppendUint32(o.b, v)
+	}
+}
+
+func (o *output) boolean(b bool) {
+	if b {
+		o.code(msgpcode.True)
+	} else {
+		o.code(msgpcode.False)
+	}
+}
+
 func (o *output) textField(k, v string)      { o.text(k); o.text(v) }
 func (o *output) intField(k string, v int64) { o.text(k); o.integer(v) }
 
@@ -363,18 +501,4 @@ func (o *output) id(id event.ID) {
 		return
 	}
 	o.integer(id.Num)
-}
-
-func (o *output) singles(x []float32) {
-	b := make([]byte, 0, 4*len(x))
-	for _, v := range x {
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
-	}
-	o.block(b)
-}
-
-func must(err error) {
-	if err != nil {
-		panic(err)
-	}
 }

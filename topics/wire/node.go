@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"encoding/binary"
 	"math"
 	"strconv"
 
@@ -11,9 +10,9 @@ import (
 // node reads a node event.
 func (in *input) node(n *event.Node, limits Limits) error {
 	hasID := false
-	err := in.fields(func(key string) (bool, error) {
+	err := in.fields(func(key []byte) (bool, error) {
 		var err error
-		switch key {
+		switch string(key) {
 		case "id":
 			hasID = true
 			n.ID, err = in.id(limits.MaxID)
@@ -90,7 +89,7 @@ func checkNode(n *event.Node, limits Limits) error {
 // AppendNode appends a node event as msgpack, with its features as a binary
 // block.
 func AppendNode(dst []byte, n *event.Node) []byte {
-	o := newOutput(dst)
+	o := output{dst}
 	fields := 2
 	if n.Dense == nil {
 		fields++
@@ -108,11 +107,7 @@ func AppendNode(dst []byte, n *event.Node) []byte {
 		o.singles(n.Dense)
 	} else {
 		o.text("indices")
-		b := make([]byte, 0, 4*len(n.Index))
-		for _, i := range n.Index {
-			b = binary.LittleEndian.AppendUint32(b, i)
-		}
-		o.block(b)
+		o.indices(n.Index)
 		o.text("values")
 		o.singles(n.Value)
 	}
@@ -130,7 +125,7 @@ func AppendNode(dst []byte, n *event.Node) []byte {
 	if n.Time != 0 {
 		o.intField("time", n.Time)
 	}
-	return o.done()
+	return o.b
 }
 
 // AppendKey appends the record key of a node: its id as text. Keys place

@@ -2,14 +2,13 @@ package wire
 
 import (
 	"encoding/json"
-	"math"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
 // AppendPrediction appends a prediction as msgpack.
 func AppendPrediction(dst []byte, p *event.Prediction) []byte {
-	o := newOutput(dst)
+	o := output{dst}
 	o.fields(12)
 	o.text("node")
 	o.id(p.Node)
@@ -32,40 +31,44 @@ func AppendPrediction(dst []byte, p *event.Prediction) []byte {
 	o.intField("posterior_version", int64(p.PosteriorVersion))
 	o.intField("time", p.Time)
 	o.textField("model", p.Model)
-	return o.done()
+	return o.b
 }
 
-// DecodePrediction reads what AppendPrediction wrote.
+// DecodePrediction reads what AppendPrediction wrote into p, whatever p held.
+// Its errors say what is wrong with the bytes: the topic is open to others.
 func DecodePrediction(b []byte, p *event.Prediction) error {
 	limits := Limits{}.withDefaults()
 	var in input
 	in.reset(b)
 	*p = event.Prediction{}
-	return in.fields(func(key string) (bool, error) {
+	hasNode := false
+	err := in.fields(func(key []byte) (bool, error) {
 		var err error
 		var n int64
-		switch key {
+		switch string(key) {
 		case "node":
+			hasNode = true
 			p.Node, err = in.id(limits.MaxID)
 		case "class":
 			p.Class, err = in.text(limits.MaxID)
 		case "class_index":
-			n, err = in.integer()
-			p.ClassIndex = int32(min(max(n, math.MinInt32), math.MaxInt32))
+			p.ClassIndex, err = in.int32()
 		case "confidence":
-			p.Confidence, err = in.number()
+			p.Confidence, err = in.finite()
 		case "probabilities":
-			p.Probabilities, err = in.numbers(limits)
+			p.Probabilities, err = in.probabilities(limits)
 		case "total_uncertainty":
-			p.Total, err = in.number()
+			p.Total, err = in.finite()
 		case "aleatoric_uncertainty":
-			p.Aleatoric, err = in.number()
+			p.Aleatoric, err = in.finite()
 		case "epistemic_uncertainty":
-			p.Epistemic, err = in.number()
+			p.Epistemic, err = in.finite()
 		case "window":
 			p.Window, err = in.integer()
 		case "posterior_version":
-			n, err = in.integer()
+			if n, err = in.integer(); err == nil && n < 0 {
+				err = refusef(event.Undecodable, "posterior version %d", n)
+			}
 			p.PosteriorVersion = uint64(n)
 		case "time":
 			p.Time, err = in.integer()
@@ -76,10 +79,31 @@ func DecodePrediction(b []byte, p *event.Prediction) error {
 		}
 		return true, err
 	})
+	switch {
+	case err != nil:
+		return err
+	case !hasNode:
+		return refusef(event.BadID, "there is no node")
+	}
+	return in.end()
+}
+
+func (in *input) probabilities(limits Limits) ([]float32, error) {
+	x, err := in.numbers(limits)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range x {
+		if !(v >= 0 && v <= 1) {
+			return nil, refusef(event.Undecodable, "a probability is %v", v)
+		}
+	}
+	return x, nil
 }
 
 // AppendPredictionJSON appends a prediction as a JSON object of the same
-// fields, without a line's end.
+// fields, without a line's end. It panics on a number that is not finite, which
+// neither the engine nor DecodePrediction gives.
 func AppendPredictionJSON(dst []byte, p *event.Prediction) []byte {
 	b, err := json.Marshal(struct {
 		Node             jsonID    `json:"node"`
@@ -99,7 +123,7 @@ func AppendPredictionJSON(dst []byte, p *event.Prediction) []byte {
 		p.Window, p.PosteriorVersion, p.Time, p.Model,
 	})
 	if err != nil {
-		panic(err) // a number that is not finite: not what is served
+		panic(err)
 	}
 	return append(dst, b...)
 }

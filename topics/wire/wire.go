@@ -93,9 +93,10 @@ func (d *Decoder) decode(o *event.Origin, limits Limits, msgpack func(*input) er
 		err = json(o.Value)
 	} else {
 		d.in.reset(o.Value)
-		if err = msgpack(&d.in); err == nil && d.in.left() > 0 {
-			err = refusef(event.Undecodable, "%d bytes after the event", d.in.left())
+		if err = msgpack(&d.in); err == nil {
+			err = d.in.end()
 		}
+		d.in.reset(nil) // the record's value is the caller's
 	}
 	if err != nil {
 		return err
@@ -140,8 +141,8 @@ func verdict(err error) (event.Reason, string) {
 	case nil:
 		return "", ""
 	case *refusal:
-		return err.reason, err.detail
+		return err.reason, line(err.detail)
 	default:
-		return event.Undecodable, strings.ReplaceAll(err.Error(), "\n", " ")
+		return event.Undecodable, line(err.Error())
 	}
 }
