@@ -38,7 +38,7 @@ type vectors struct {
 	labels, correct, logLoss, brier     *prometheus.CounterVec
 	clipped                             *prometheus.CounterVec
 	updates, step                       *prometheus.GaugeVec
-	prequential                         *prometheus.GaugeVec
+	prequential, scored                 *prometheus.GaugeVec
 }
 
 // head caches one head's series.
@@ -101,6 +101,7 @@ func New(reg prometheus.Registerer) *Metrics {
 			clipped:       counters("gvbll_posterior_clipped_entries_total", "Entries of the posterior mean whose step was clipped to ±δ.", "head"),
 			updates:       gauges("gvbll_posterior_updates", "Updates that the head's posterior has taken (its version).", "head"),
 			step:          gauges("gvbll_posterior_step_norm", "Euclidean norm of the last update of the posterior mean.", "head"),
+			scored:        gauges("gvbll_prequential_labels", "Labels that the prequential scores are of.", "head"),
 			prequential:   gauges("gvbll_prequential", "Scores since the first window, as served: accuracy, nll (nats), ece, brier; mean over windows with labels or over labels.", "head", "measure", "mean"),
 		},
 	}
@@ -163,6 +164,7 @@ func (m *Metrics) Show(out *event.Outcome, scores []pipeline.Summary) {
 	}
 	for i := range scores {
 		s := &scores[i]
+		m.vectors.scored.WithLabelValues(s.Head).Set(float64(s.Labels))
 		m.showScores(s.Head, "window", s.Batches())
 		m.showScores(s.Head, "label", s.Stream())
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"math"
 
 	"github.com/segmentio/kafka-go/compress"
 )
@@ -27,6 +28,12 @@ const (
 const transactionalBit = 1 << 4
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// after returns the sequence number of the record that is n behind the one
+// numbered sequence: after 2³¹-1 comes 0.
+func after(sequence int32, n int) int32 {
+	return int32((int64(sequence) + int64(n)) & math.MaxInt32)
+}
 
 // appendBatch appends one record batch of format 2, with the 4 bytes of its
 // size in front as a produce request wants it. records is not empty.
@@ -124,12 +131,12 @@ func varintLen(x int64) int {
 	return n
 }
 
-// sizeOf is about what a record takes in a batch, at most.
+// sizeOf is what a record takes in a batch, or a little more: varints are
+// counted at their longest.
 func sizeOf(r *Record) int {
-	n := 32 + len(r.Key) + len(r.Value)
+	n := 40 + len(r.Key) + len(r.Value)
 	for _, h := range r.Headers {
 		n += 20 + len(h.Key) + len(h.Value)
 	}
 	return n
 }
-

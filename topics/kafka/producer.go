@@ -2,12 +2,12 @@ package kafka
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -26,7 +26,8 @@ type ProducerConfig struct {
 	// TransactionTimeout is how long a transaction may be open before the
 	// broker aborts it and fences the producer. Zero means one minute.
 	TransactionTimeout time.Duration
-	// RetryFor is how long a request is repeated. Zero means 8 s.
+	// RetryFor is how long a request is repeated; one try is given up after
+	// half of it. Zero means 8 s.
 	RetryFor time.Duration
 	// MaxBatchBytes bounds a record batch before compression. Zero means
 	// 900 KB, which is below the brokers' default limit of 1 MB.
@@ -35,10 +36,13 @@ type ProducerConfig struct {
 	Compression string
 }
 
-// Errors of a producer, for errors.Is.
+// Errors of a producer, for errors.Is. What is neither was refused: nothing
+// is committed, and the same again would be refused again. After any error
+// but that of a record too large, the producer wants a Restart.
 var (
 	// ErrFenced says that another producer of the same transactional id has
-	// taken over, or that the transaction was open for too long. Stop.
+	// taken over, or that the transaction was open for too long. Stop. (When
+	// only the answer to the commit was lost before, it may be committed.)
 	ErrFenced = errors.New("the producer was fenced")
 	// ErrUnknown says that the outcome of a transaction, or of a Send, is not
 	// known. Restart, then read back what was committed.
@@ -53,6 +57,10 @@ type Producer struct {
 	codec   compress.Compression
 	session session
 	next    map[TopicPartition]int32 // sequence numbers of the session
+	// ended is why the session cannot be gone on with, nil while it can: a
+	// transaction may be open, and sequence numbers are spent. To go on would
+	// mix the next transaction with what is left of this one.
+	ended error
 }
 
 // NewProducer opens a session, which fences the former producer of the
@@ -73,7 +81,10 @@ func (c *Client) NewProducer(ctx context.Context, cfg ProducerConfig) (*Producer
 			return nil, err
 		}
 	}
-	return p, p.Restart(ctx)
+	if err := p.Restart(ctx); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // Restart begins a new session. It waits until no transaction of the former
@@ -81,14 +92,16 @@ func (c *Client) NewProducer(ctx context.Context, cfg ProducerConfig) (*Producer
 // every other producer of the transactional id: whoever was fenced must not
 // call it to go on.
 func (p *Producer) Restart(ctx context.Context) error {
-	p.next = make(map[TopicPartition]int32)
-	err := p.client.retry(ctx, 4*p.cfg.RetryFor, func() error {
+	err := p.client.retry(ctx, 4*p.cfg.RetryFor, func(ctx context.Context) error {
 		res, err := p.client.client.InitProducerID(ctx, &kafkago.InitProducerIDRequest{
 			TransactionalID: p.cfg.TransactionalID, TransactionTimeoutMs: int(p.cfg.TransactionTimeout.Milliseconds()),
-			ProducerID: -1, ProducerEpoch: -1,
+			ProducerID: -1, ProducerEpoch: -1, // 0 would name a producer
 		})
-		if err = cmp.Or(err, answered(res, func() error { return res.Error })); err != nil {
+		if err != nil {
 			return err
+		}
+		if res.Error != nil {
+			return res.Error
 		}
 		p.session = session{id: int64(res.Producer.ProducerID), epoch: int16(res.Producer.ProducerEpoch)}
 		return nil
@@ -96,15 +109,8 @@ func (p *Producer) Restart(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("opening a producer session: %w", cause(err))
 	}
+	p.next, p.ended = make(map[TopicPartition]int32), nil
 	return nil
-}
-
-// answered returns the error inside an answer, when there is one.
-func answered[T any](res *T, inner func() error) error {
-	if res == nil {
-		return nil
-	}
-	return inner()
 }
 
 // Close ends the use of the producer. An open transaction, if any, is aborted
@@ -114,43 +120,42 @@ func (p *Producer) Close() {}
 // Commit produces the records in one transaction, with the consumer group's
 // offsets when group is not empty. Records of one partition keep their order.
 //
-// Transient failures are repeated with the same bytes and sequence numbers for
-// RetryFor. The error is then ErrUnknown; ErrFenced when another has taken
-// over; anything else means that nothing was sent.
+// Transient failures are repeated with the same bytes and sequence numbers, for
+// RetryFor each. The error is then ErrUnknown; ErrFenced when another has
+// taken over; anything else means that nothing is committed.
 func (p *Producer) Commit(ctx context.Context, records []Record, group string, offsets map[TopicPartition]int64) error {
 	if p.cfg.TransactionalID == "" {
 		panic("kafka: Commit of a producer without a transactional id")
+	}
+	withOffsets := group != "" && len(offsets) > 0
+	if len(records) == 0 && !withOffsets {
+		return nil // a transaction of nothing cannot be ended
 	}
 	rounds, err := p.batches(records, true)
 	if err != nil {
 		return err
 	}
 	if err := p.addPartitions(ctx, rounds); err != nil {
-		return p.failed("adding partitions to the transaction", err)
+		return p.fail(ctx, "adding partitions to the transaction", err)
 	}
 	for _, round := range rounds {
 		if err := p.produce(ctx, round); err != nil {
-			return p.failed("producing", err)
+			return p.fail(ctx, "producing", err)
 		}
 	}
-	if group != "" && len(offsets) > 0 {
+	if withOffsets {
 		if err := p.addOffsets(ctx, group, offsets); err != nil {
-			return p.failed("committing group offsets", err)
+			return p.fail(ctx, "committing group offsets", err)
 		}
 	}
-	err = p.client.retry(ctx, p.cfg.RetryFor, func() error {
-		res, err := p.client.client.EndTxn(ctx, &kafkago.EndTxnRequest{
-			TransactionalID: p.cfg.TransactionalID, ProducerID: int(p.session.id), ProducerEpoch: int(p.session.epoch), Committed: true,
-		})
-		return cmp.Or(err, answered(res, func() error { return res.Error }))
-	})
-	if err != nil {
-		return p.failed("ending the transaction", err)
+	if err := p.end(ctx, p.cfg.RetryFor, true); err != nil {
+		return p.endUnknown("ending the transaction", err)
 	}
 	return nil
 }
 
-// Send produces the records idempotently, without a transaction.
+// Send produces the records idempotently, without a transaction: when it
+// fails, some of them may have been taken.
 func (p *Producer) Send(ctx context.Context, records []Record) error {
 	if p.cfg.TransactionalID != "" {
 		panic("kafka: Send of a transactional producer")
@@ -161,17 +166,63 @@ func (p *Producer) Send(ctx context.Context, records []Record) error {
 	}
 	for _, round := range rounds {
 		if err := p.produce(ctx, round); err != nil {
-			return p.failed("producing", err)
+			return p.fail(ctx, "producing", err)
 		}
 	}
 	return nil
 }
 
-func (p *Producer) failed(doing string, err error) error {
-	if errors.Is(err, kafkago.ProducerFenced) || errors.Is(err, kafkago.InvalidProducerEpoch) {
-		return fmt.Errorf("%s: %w (%w)", doing, ErrFenced, cause(err))
+// end ends the transaction. Repeated after the first commit has been taken,
+// Kafka answers with success, or that the markers are still being written.
+func (p *Producer) end(ctx context.Context, within time.Duration, commit bool) error {
+	return p.client.retry(ctx, within, func(ctx context.Context) error {
+		res, err := p.client.client.EndTxn(ctx, &kafkago.EndTxnRequest{
+			TransactionalID: p.cfg.TransactionalID, ProducerID: int(p.session.id), ProducerEpoch: int(p.session.epoch), Committed: commit,
+		})
+		if err != nil {
+			return err
+		}
+		return res.Error
+	})
+}
+
+// fail ends the session for an error that came before the transaction was to
+// be ended. What was refused for good is aborted, so that readers need not wait
+// for the transaction to time out.
+func (p *Producer) fail(ctx context.Context, doing string, err error) error {
+	if ctx.Err() != nil || transient(err) || fenced(err) || sessionLost(err) {
+		return p.endUnknown(doing, err)
 	}
-	return fmt.Errorf("%s: %w (%w)", doing, ErrUnknown, cause(err))
+	p.ended = fmt.Errorf("%s: %w", doing, cause(err))
+	if p.cfg.TransactionalID != "" {
+		if err := p.end(ctx, time.Second, false); err != nil {
+			p.client.cfg.Logger.Debug("kafka: a transaction that was refused stays open until it times out", "err", err)
+		}
+	}
+	return p.ended
+}
+
+// endUnknown ends the session for an error that leaves the outcome open.
+func (p *Producer) endUnknown(doing string, err error) error {
+	kind := ErrUnknown
+	if p.cfg.TransactionalID != "" && fenced(err) {
+		kind = ErrFenced
+	}
+	p.ended = fmt.Errorf("%s: %w (%w)", doing, kind, cause(err))
+	return p.ended
+}
+
+// fenced tells a take-over. Which of the two is said depends on the request.
+func fenced(err error) bool {
+	return errors.Is(err, kafkago.ProducerFenced) || errors.Is(err, kafkago.InvalidProducerEpoch)
+}
+
+// sessionLost tells that the broker and we differ about the session's state,
+// which a new session mends: it forgot the producer, or had a transaction's
+// end from us that we do not know of.
+func sessionLost(err error) bool {
+	return errors.Is(err, kafkago.OutOfOrderSequenceNumber) || errors.Is(err, kafkago.UnknownProducerId) ||
+		errors.Is(err, kafkago.InvalidProducerIDMapping) || errors.Is(err, kafkago.InvalidTransactionState)
 }
 
 // sealed is a record batch with its sequence numbers: repeated, it is repeated
@@ -184,19 +235,27 @@ type sealed struct {
 // batches seals the records into batches. A produce request holds one batch a
 // partition, so a partition that needs several has them in several rounds.
 func (p *Producer) batches(records []Record, transactional bool) ([][]sealed, error) {
+	if p.ended != nil {
+		return nil, fmt.Errorf("the producer was not restarted after an error: %w", p.ended)
+	}
+	now := time.Now()
 	parts := make(map[TopicPartition][]Record)
 	var order []TopicPartition
-	for i := range records {
-		if n := sizeOf(&records[i]); n > p.cfg.MaxBatchBytes {
-			return nil, fmt.Errorf("a record of %d bytes for %s: at most %d go into a batch", n, records[i].Topic, p.cfg.MaxBatchBytes)
+	for _, r := range records {
+		if n := sizeOf(&r); n > p.cfg.MaxBatchBytes {
+			return nil, fmt.Errorf("a record of %d bytes for %s partition %d: at most %d go into a batch", n, r.Topic, r.Partition, p.cfg.MaxBatchBytes)
 		}
-		at := TopicPartition{records[i].Topic, records[i].Partition}
+		if r.Time.IsZero() {
+			r.Time = now
+		}
+		at := TopicPartition{r.Topic, r.Partition}
 		if parts[at] == nil {
 			order = append(order, at)
 		}
-		parts[at] = append(parts[at], records[i])
+		parts[at] = append(parts[at], r)
 	}
 	var rounds [][]sealed
+	next := maps.Clone(p.next)
 	for _, at := range order {
 		rest := parts[at]
 		for round := 0; len(rest) > 0; round++ {
@@ -205,11 +264,11 @@ func (p *Producer) batches(records []Record, transactional bool) ([][]sealed, er
 				bytes += sizeOf(&rest[n])
 				n++
 			}
-			b, err := appendBatch(make([]byte, 0, bytes+128), rest[:n], p.session, p.next[at], transactional, p.codec)
+			b, err := appendBatch(make([]byte, 0, bytes+128), rest[:n], p.session, next[at], transactional, p.codec)
 			if err != nil {
 				return nil, err
 			}
-			p.next[at] += int32(n)
+			next[at] = after(next[at], n)
 			if round == len(rounds) {
 				rounds = append(rounds, nil)
 			}
@@ -217,6 +276,7 @@ func (p *Producer) batches(records []Record, transactional bool) ([][]sealed, er
 			rest = rest[n:]
 		}
 	}
+	p.next = next
 	return rounds, nil
 }
 
@@ -228,7 +288,7 @@ func (p *Producer) addPartitions(ctx context.Context, rounds [][]sealed) error {
 	for _, b := range rounds[0] { // which has a batch of every partition
 		topics[b.at.Topic] = append(topics[b.at.Topic], kafkago.AddPartitionToTxn{Partition: int(b.at.Partition)})
 	}
-	return p.client.retry(ctx, p.cfg.RetryFor, func() error {
+	return p.client.retry(ctx, p.cfg.RetryFor, func(ctx context.Context) error {
 		res, err := p.client.client.AddPartitionsToTxn(ctx, &kafkago.AddPartitionsToTxnRequest{
 			TransactionalID: p.cfg.TransactionalID, ProducerID: int(p.session.id), ProducerEpoch: int(p.session.epoch), Topics: topics,
 		})
@@ -245,43 +305,31 @@ func (p *Producer) addPartitions(ctx context.Context, rounds [][]sealed) error {
 	})
 }
 
-// operationNotAttempted is Kafka's code 55, which kafka-go names otherwise.
-const operationNotAttempted = kafkago.Error(55)
-
-// worst returns an error that will not pass before one that may. (Partitions
-// that were not attempted because another failed say so with an error of their
-// own.)
-func worst(errs []error) (err error) {
-	for _, e := range errs {
-		if e != nil && (err == nil || transient(err) && !transient(e)) && !errors.Is(e, operationNotAttempted) {
-			err = e
-		}
-	}
-	return err
-}
-
 // produce sends a round: one request to each leader, repeated for the batches
-// that were not taken.
+// that were not taken. (One request, not one a partition: with several at the
+// same time Kafka answers NOT_ENOUGH_REPLICAS while it verifies the
+// transaction.)
 func (p *Producer) produce(ctx context.Context, round []sealed) error {
 	left := round
-	return p.client.retry(ctx, p.cfg.RetryFor, func() error {
+	return p.client.retry(ctx, p.cfg.RetryFor, func(ctx context.Context) error {
 		groups, err := p.byLeader(ctx, left)
 		if err != nil {
 			return err
 		}
-		var again []sealed
-		var errs []error
-		for _, leader := range slices.Sorted(maps.Keys(groups)) {
-			failed, err := p.produceTo(ctx, groups[leader])
-			again = append(again, failed...)
-			errs = append(errs, err)
+		failed := make([][]sealed, len(groups))
+		errs := make([]error, len(groups))
+		var wg sync.WaitGroup
+		for i, group := range groups {
+			wg.Go(func() { failed[i], errs[i] = p.produceTo(ctx, group) })
 		}
-		left = again
+		wg.Wait()
+		left = slices.Concat(failed...)
 		return worst(errs)
 	})
 }
 
-func (p *Producer) byLeader(ctx context.Context, batches []sealed) (map[int][]sealed, error) {
+// byLeader groups the batches by the broker that leads their partitions.
+func (p *Producer) byLeader(ctx context.Context, batches []sealed) ([][]sealed, error) {
 	var topics []string
 	for _, b := range batches {
 		if !slices.Contains(topics, b.at.Topic) {
@@ -296,18 +344,22 @@ func (p *Producer) byLeader(ctx context.Context, batches []sealed) (map[int][]se
 	for _, b := range batches {
 		leader, ok := leaders[b.at]
 		if !ok {
-			return nil, fmt.Errorf("%s partition %d: %w", b.at.Topic, b.at.Partition, kafkago.UnknownTopicOrPartition)
+			return nil, leaderless(b.at, leaders)
 		}
 		groups[leader] = append(groups[leader], b)
 	}
-	return groups, nil
+	var list [][]sealed
+	for _, leader := range slices.Sorted(maps.Keys(groups)) {
+		list = append(list, groups[leader])
+	}
+	return list, nil
 }
 
+// produceTo sends batches to their common leader and returns those that it did
+// not say it has, with an error if there are any.
 func (p *Producer) produceTo(ctx context.Context, batches []sealed) (failed []sealed, err error) {
-	req := &rawproduce.Request{TransactionalID: p.cfg.TransactionalID, Acks: -1, Timeout: int32(p.client.cfg.Timeout.Milliseconds())}
-	index := make(map[TopicPartition]sealed)
+	req := &rawproduce.Request{TransactionalID: p.cfg.TransactionalID, Acks: -1, Timeout: ackTimeout(ctx)}
 	for _, b := range batches {
-		index[b.at] = b
 		i := slices.IndexFunc(req.Topics, func(t rawproduce.RequestTopic) bool { return t.Topic == b.at.Topic })
 		if i < 0 {
 			i = len(req.Topics)
@@ -317,35 +369,52 @@ func (p *Producer) produceTo(ctx context.Context, batches []sealed) (failed []se
 			Partition: b.at.Partition, RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(b.bytes)},
 		})
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.client.cfg.Timeout)
-	defer cancel()
 	m, err := p.client.transport.RoundTrip(ctx, p.client.client.Addr, req)
 	if err != nil {
 		return batches, err
 	}
-	var errs []error
+	codes := make(map[TopicPartition]kafkago.Error)
 	for _, t := range m.(*produce.Response).Topics {
 		for _, part := range t.Partitions {
-			code := kafkago.Error(part.ErrorCode)
-			// A duplicate sequence is a batch that was taken and whose answer
-			// was lost.
-			if code == 0 || code == kafkago.DuplicateSequenceNumber {
-				continue
-			}
-			at := TopicPartition{t.Topic, part.Partition}
-			failed = append(failed, index[at])
-			errs = append(errs, fmt.Errorf("%s partition %d: %w", at.Topic, at.Partition, code))
+			codes[TopicPartition{t.Topic, part.Partition}] = kafkago.Error(part.ErrorCode)
+		}
+	}
+	var errs []error
+	for _, b := range batches {
+		code, ok := codes[b.at]
+		switch {
+		case !ok:
+			failed = append(failed, b)
+			errs = append(errs, fmt.Errorf("%s partition %d: the answer does not mention it", b.at.Topic, b.at.Partition))
+		// A duplicate sequence is a batch that was taken and whose answer was
+		// lost.
+		case code != 0 && code != kafkago.DuplicateSequenceNumber:
+			failed = append(failed, b)
+			errs = append(errs, fmt.Errorf("%s partition %d: %w", b.at.Topic, b.at.Partition, code))
 		}
 	}
 	return failed, worst(errs)
 }
 
+// ackTimeout is how long, in milliseconds, a leader may wait for its replicas:
+// half of the time that we wait for the leader.
+func ackTimeout(ctx context.Context) int32 {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return int32(time.Minute.Milliseconds())
+	}
+	return int32(max(time.Until(deadline)/2, time.Millisecond).Milliseconds())
+}
+
 func (p *Producer) addOffsets(ctx context.Context, group string, offsets map[TopicPartition]int64) error {
-	err := p.client.retry(ctx, p.cfg.RetryFor, func() error {
+	err := p.client.retry(ctx, p.cfg.RetryFor, func(ctx context.Context) error {
 		res, err := p.client.client.AddOffsetsToTxn(ctx, &kafkago.AddOffsetsToTxnRequest{
 			TransactionalID: p.cfg.TransactionalID, ProducerID: int(p.session.id), ProducerEpoch: int(p.session.epoch), GroupID: group,
 		})
-		return cmp.Or(err, answered(res, func() error { return res.Error }))
+		if err != nil {
+			return err
+		}
+		return res.Error
 	})
 	if err != nil {
 		return err
@@ -354,7 +423,7 @@ func (p *Producer) addOffsets(ctx context.Context, group string, offsets map[Top
 	for at, offset := range offsets {
 		topics[at.Topic] = append(topics[at.Topic], kafkago.TxnOffsetCommit{Partition: int(at.Partition), Offset: offset})
 	}
-	return p.client.retry(ctx, p.cfg.RetryFor, func() error {
+	return p.client.retry(ctx, p.cfg.RetryFor, func(ctx context.Context) error {
 		res, err := p.client.client.TxnOffsetCommit(ctx, &kafkago.TxnOffsetCommitRequest{
 			TransactionalID: p.cfg.TransactionalID, GroupID: group, GenerationID: -1,
 			ProducerID: int(p.session.id), ProducerEpoch: int(p.session.epoch), Topics: topics,

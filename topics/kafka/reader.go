@@ -1,23 +1,25 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
+	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/fetch"
 )
 
 // ReaderConfig bounds a reader's fetches. Zero fields have defaults.
 type ReaderConfig struct {
-	MaxWait  time.Duration // how long a broker may wait for something new; 250 ms
-	MaxBytes int           // of one answer, and of one partition in it; 4 MiB
+	MaxWait  time.Duration // how long Poll waits for something new; 250 ms
+	MaxBytes int           // of one broker's answer, which a larger batch may exceed; 4 MiB
 }
 
 // Reader reads the committed records of the partitions it was given, by
@@ -26,8 +28,10 @@ type ReaderConfig struct {
 type Reader struct {
 	client *Client
 	cfg    ReaderConfig
-	parts  []*partition
+	parts  []*partition // in the order in which they are asked for
 	index  map[TopicPartition]*partition
+	topics []string
+	failed error // of the last Poll, which had records to return
 }
 
 // partition is where a reader stands in one partition.
@@ -35,13 +39,11 @@ type partition struct {
 	at       TopicPartition
 	position atomic.Int64
 	stable   atomic.Int64 // last stable offset seen, -1 before the first answer
-	empty    int          // answers in a row that had nothing though the log goes on
+	served   int          // how far the last answer went
+	empty    int          // answers in a row without a batch, though the log goes on
+	err      error        // of the last fetch
+	since    time.Time    // when it began to fail without a break
 }
-
-// An answer may be empty because other partitions' records filled it, or
-// because the log was written to while it was put together. Only a partition
-// that was asked for alone, and said nothing this often, is stepped over.
-const emptyAnswers = 3
 
 // NewReader starts at the given offsets.
 func (c *Client) NewReader(start map[TopicPartition]int64, cfg ReaderConfig) *Reader {
@@ -58,7 +60,13 @@ func (c *Client) NewReader(start map[TopicPartition]int64, cfg ReaderConfig) *Re
 		p.stable.Store(-1)
 		r.parts = append(r.parts, p)
 		r.index[at] = p
+		if !slices.Contains(r.topics, at.Topic) {
+			r.topics = append(r.topics, at.Topic)
+		}
 	}
+	slices.SortFunc(r.parts, func(a, b *partition) int {
+		return cmp.Or(cmp.Compare(a.at.Topic, b.at.Topic), cmp.Compare(a.at.Partition, b.at.Partition))
+	})
 	return r
 }
 
@@ -88,135 +96,120 @@ func (e *OutOfRangeError) Error() string {
 // Poll waits until committed records can be had, MaxWait at most, and returns
 // them, in the order of their offsets within a partition; none is no error.
 // Leaders that move, brokers that are away and requests that time out are
-// waited out until the context ends. The records stay valid.
+// waited out until the context ends. A topic that does not exist, and an offset
+// behind the end, are waited for as long as Config.DialFor says. The records
+// stay valid, and an error leaves the reader where it stands.
 func (r *Reader) Poll(ctx context.Context) ([]Record, error) {
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+	if err := r.failed; err != nil {
+		r.failed = nil
+		return nil, err
+	}
+	began := time.Now()
+	p := pace{client: r.client, began: began}
+	for {
 		records, err := r.fetch(ctx)
-		if err == nil || len(records) > 0 {
-			return records, nil
-		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil && len(records) == 0 {
 			return nil, ctx.Err()
 		}
-		if errors.Is(err, kafkago.OffsetOutOfRange) {
-			if err := r.outOfRange(ctx); err != nil {
-				return nil, err
+		fatal := r.fatal(ctx)
+		switch {
+		case len(records) > 0:
+			// Of partitions that others outrun it must be heard, too.
+			r.failed = fatal
+			if err != nil {
+				p.tell(err)
 			}
-		} else if !transient(err) {
-			return nil, err
-		}
-		r.client.cfg.Logger.Debug("kafka: fetching again", "err", err)
-		if err := sleep(ctx, wait); err != nil {
-			return nil, err
+			return records, nil
+		case fatal != nil:
+			return nil, fatal
+		case err != nil:
+			p.pause(ctx, err)
+		case time.Since(began) >= r.cfg.MaxWait:
+			return nil, nil
 		}
 	}
 }
 
-// outOfRange returns which partition's position the log does not hold. Nil
-// means all are held: an answer was stale.
-func (r *Reader) outOfRange(ctx context.Context) error {
+// fatal returns the first partition's error that waiting does not mend.
+func (r *Reader) fatal(ctx context.Context) error {
 	for _, p := range r.parts {
-		bounds, err := r.client.Offsets(ctx, p.at.Topic)
-		if err != nil {
-			return err
-		}
-		if b, ok := bounds[p.at]; ok && (p.position.Load() < b.First || p.position.Load() > b.End) {
-			return &OutOfRangeError{At: p.at, Position: p.position.Load(), Bounds: b}
+		patient := time.Since(p.since) < r.client.cfg.DialFor
+		switch {
+		case p.err == nil:
+		case errors.Is(p.err, kafkago.OffsetOutOfRange):
+			// A new leader may not have heard yet that the end of its log is
+			// committed; what is gone at the beginning stays gone.
+			bounds, err := r.client.Offsets(ctx, p.at.Topic)
+			b, ok := bounds[p.at]
+			if err == nil && ok && (p.position.Load() < b.First || !patient) {
+				return &OutOfRangeError{At: p.at, Position: p.position.Load(), Bounds: b}
+			}
+		case !transient(p.err), errors.Is(p.err, kafkago.UnknownTopicOrPartition) && !patient:
+			return p.err
 		}
 	}
 	return nil
 }
 
-// fetch asks every leader once, all at the same time.
+// fetch asks every leader once, all at the same time, and returns what came,
+// with the error of a partition that failed.
 func (r *Reader) fetch(ctx context.Context) ([]Record, error) {
-	for _, p := range r.parts {
-		if p.empty > 0 {
-			return r.fetchFrom(ctx, []*partition{p}, r.cfg.MaxWait)
-		}
-	}
-	leaders, err := r.leaders(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if len(leaders) == 1 {
-		for _, parts := range leaders {
-			return r.fetchFrom(ctx, parts, r.cfg.MaxWait)
-		}
-	}
-	// The answer of a leader that has nothing must not hold up the others' for
-	// long.
-	var (
-		mu      sync.Mutex
-		records []Record
-		wg      sync.WaitGroup
-	)
-	for _, parts := range leaders {
-		wg.Go(func() {
-			got, e := r.fetchFrom(ctx, parts, min(r.cfg.MaxWait, 20*time.Millisecond))
-			mu.Lock()
-			defer mu.Unlock()
-			records = append(records, got...)
-			if e != nil {
-				err = e
-			}
-		})
-	}
-	wg.Wait()
-	return records, err
-}
-
-// leaders groups the partitions by leader: a fetch request goes to one.
-func (r *Reader) leaders(ctx context.Context) (map[int][]*partition, error) {
-	var topics []string
-	seen := make(map[string]bool)
-	for _, p := range r.parts {
-		if !seen[p.at.Topic] {
-			seen[p.at.Topic] = true
-			topics = append(topics, p.at.Topic)
-		}
-	}
-	leaderOf, err := r.client.leaders(ctx, topics)
-	if err != nil {
-		return nil, err
-	}
+	leaders, err := r.client.leaders(ctx, r.topics)
 	groups := make(map[int][]*partition)
 	for _, p := range r.parts {
-		leader, ok := leaderOf[p.at]
-		if !ok {
-			return nil, fmt.Errorf("%s partition %d: %w", p.at.Topic, p.at.Partition, kafkago.UnknownTopicOrPartition)
+		p.served = 0
+		leader, ok := leaders[p.at]
+		switch {
+		case err != nil:
+			p.answered(err)
+		case !ok:
+			p.answered(leaderless(p.at, leaders))
+		default:
+			groups[leader] = append(groups[leader], p)
 		}
-		groups[leader] = append(groups[leader], p)
 	}
-	return groups, nil
+	maxWait := r.cfg.MaxWait
+	if len(groups) > 1 {
+		// The answer of a leader that has nothing must not hold up the others'
+		// for long.
+		maxWait = min(maxWait, 20*time.Millisecond)
+	}
+	ids := slices.Sorted(maps.Keys(groups))
+	got := make([][]Record, len(ids))
+	var wg sync.WaitGroup
+	for i, id := range ids {
+		wg.Go(func() { got[i] = r.fetchFrom(ctx, groups[id], maxWait) })
+	}
+	wg.Wait()
+	// A broker fills its answer in the order in which it is asked: what seems to
+	// stand before a gap comes first, what was served now last.
+	slices.SortStableFunc(r.parts, func(a, b *partition) int {
+		return cmp.Or(cmp.Compare(b.empty, a.empty), cmp.Compare(min(a.served, 1), min(b.served, 1)))
+	})
+	var errs []error
+	for _, p := range r.parts {
+		errs = append(errs, p.err)
+	}
+	return slices.Concat(got...), worst(errs)
 }
 
-// leaders returns the broker id of every partition's leader, from metadata that
-// is half a second old at most.
-func (c *Client) leaders(ctx context.Context, topics []string) (map[TopicPartition]int, error) {
-	m, err := c.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: topics})
-	if err != nil {
-		return nil, err
+// answered notes how a fetch went.
+func (p *partition) answered(err error) {
+	if err != nil && p.err == nil {
+		p.since = time.Now()
 	}
-	leaders := make(map[TopicPartition]int)
-	for _, t := range m.Topics {
-		if t.Error != nil {
-			return nil, fmt.Errorf("topic %s: %w", t.Name, t.Error)
-		}
-		for _, p := range t.Partitions {
-			if p.Leader.Host == "" {
-				return nil, fmt.Errorf("%s partition %d: %w", t.Name, p.ID, kafkago.LeaderNotAvailable)
-			}
-			leaders[TopicPartition{t.Name, int32(p.ID)}] = p.Leader.ID
-		}
-	}
-	return leaders, nil
+	p.err = err
 }
 
-const readCommitted = 1
+const readCommitted = 1 // isolation level of KIP-98
 
-func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time.Duration) ([]Record, error) {
+// fetchFrom asks the leader of parts for what follows their positions. They
+// share MaxBytes, so that one far behind does not keep the others waiting. The
+// limit of the whole request stays out of it: kfake forgets the list of aborted
+// transactions when that limit ends its answer.
+func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time.Duration) []Record {
 	req := &fetch.Request{
-		ReplicaID: -1, MaxWaitTime: int32(maxWait.Milliseconds()), MinBytes: 1, MaxBytes: int32(r.cfg.MaxBytes),
+		ReplicaID: -1, MaxWaitTime: int32(maxWait.Milliseconds()), MinBytes: 1, MaxBytes: math.MaxInt32,
 		IsolationLevel: readCommitted, SessionID: 0, SessionEpoch: -1,
 	}
 	for _, p := range parts {
@@ -226,128 +219,44 @@ func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time
 			i++
 		}
 		req.Topics[i].Partitions = append(req.Topics[i].Partitions, fetch.RequestPartition{
-			Partition: p.at.Partition, CurrentLeaderEpoch: -1, FetchOffset: p.position.Load(), PartitionMaxBytes: int32(r.cfg.MaxBytes),
+			Partition: p.at.Partition, CurrentLeaderEpoch: -1, FetchOffset: p.position.Load(),
+			PartitionMaxBytes: int32(max(r.cfg.MaxBytes/len(parts), 1)),
 		})
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxWait+r.client.cfg.Timeout)
 	defer cancel()
 	m, err := r.client.transport.RoundTrip(ctx, r.client.client.Addr, req)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		if code := m.(*fetch.Response).ErrorCode; code != 0 {
+			err = kafkago.Error(code)
+		}
 	}
-	res := m.(*fetch.Response)
-	if res.ErrorCode != 0 {
-		return nil, kafkago.Error(res.ErrorCode)
+	if err != nil {
+		for _, p := range parts {
+			p.answered(err)
+		}
+		return nil
 	}
 	var records []Record
+	res := m.(*fetch.Response)
 	for i := range res.Topics {
 		for j := range res.Topics[i].Partitions {
 			answer := &res.Topics[i].Partitions[j]
-			at := TopicPartition{res.Topics[i].Topic, answer.Partition}
-			if answer.ErrorCode != 0 {
-				err = fmt.Errorf("fetching %s partition %d: %w", at.Topic, at.Partition, kafkago.Error(answer.ErrorCode))
-				continue
-			}
-			p := r.index[at]
+			p := r.index[TopicPartition{res.Topics[i].Topic, answer.Partition}]
 			if p == nil {
 				continue
 			}
-			var e error
-			if records, e = p.walk(records, answer, len(parts) == 1); e != nil {
-				err = fmt.Errorf("reading %s partition %d: %w", at.Topic, at.Partition, e)
-			}
-		}
-	}
-	return records, err
-}
-
-// walk appends the answer's committed records. A broker sends aborted ones too,
-// with a list of the transactions: one that is aborted begins at its
-// FirstOffset and ends at its abort marker. Before every batch, markers too,
-// the transactions that begin at or before it are entered; only then may a
-// marker take its producer out. (A fetch can start at an abort marker whose
-// transaction is still in the list: entered and taken out at once, it does no
-// harm; entered later, it would swallow the producer's next transaction.)
-func (p *partition) walk(records []Record, answer *fetch.ResponsePartition, alone bool) ([]Record, error) {
-	p.stable.Store(answer.LastStableOffset)
-	stream, _ := answer.RecordSet.Records.(*protocol.RecordStream)
-	began := p.position.Load()
-	aborted := make(map[int64]bool)
-	pending := answer.AbortedTransactions
-	if stream != nil {
-		for _, set := range stream.Records {
-			base, producer, control := int64(-1), int64(-1), false
-			switch b := set.(type) {
-			case *protocol.RecordBatch:
-				base, producer = b.BaseOffset, b.ProducerID
-			case *protocol.ControlBatch:
-				base, producer, control = b.BaseOffset, b.ProducerID, true
-			}
-			rest := pending[:0]
-			for _, a := range pending {
-				if a.FirstOffset <= base {
-					aborted[a.ProducerID] = true
-				} else {
-					rest = append(rest, a)
-				}
-			}
-			pending = rest
 			var err error
-			if records, err = p.readBatch(records, set, control, producer, aborted); err != nil {
-				return records, err
+			if answer.ErrorCode != 0 {
+				err = kafkago.Error(answer.ErrorCode)
+			} else {
+				records, err = p.walk(records, answer, p == parts[0])
 			}
-		}
-	}
-	// Compaction can leave a batch without records, which kafka-go shows as
-	// nothing at all: step over it.
-	if p.position.Load() > began || began >= answer.LastStableOffset {
-		p.empty = 0
-		return records, nil
-	}
-	if p.empty++; alone && p.empty > emptyAnswers {
-		p.position.Store(began + 1)
-	}
-	return records, nil
-}
-
-func (p *partition) readBatch(records []Record, set protocol.RecordReader, control bool, producer int64, aborted map[int64]bool) ([]Record, error) {
-	for {
-		rec, err := set.ReadRecord()
-		if errors.Is(err, io.EOF) {
-			return records, nil
-		}
-		if err != nil {
-			return records, err
-		}
-		position := p.position.Load()
-		if rec.Offset >= position {
-			p.position.Store(rec.Offset + 1)
-		}
-		if control {
-			marker, err := protocol.ReadControlRecord(rec)
 			if err != nil {
-				return records, err
+				err = fmt.Errorf("reading %s partition %d: %w", p.at.Topic, p.at.Partition, err)
 			}
-			if marker.Type == abortMarker {
-				delete(aborted, producer)
-			}
-			continue
+			p.answered(err)
 		}
-		if rec.Offset < position || aborted[producer] {
-			continue
-		}
-		out := Record{Topic: p.at.Topic, Partition: p.at.Partition, Offset: rec.Offset, Time: rec.Time}
-		if out.Key, err = protocol.ReadAll(rec.Key); err != nil {
-			return records, err
-		}
-		if out.Value, err = protocol.ReadAll(rec.Value); err != nil {
-			return records, err
-		}
-		for _, h := range rec.Headers {
-			out.Headers = append(out.Headers, Header(h))
-		}
-		records = append(records, out)
 	}
+	return records
 }
-
-const abortMarker = 0

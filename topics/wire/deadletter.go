@@ -53,7 +53,7 @@ func AppendDeadLetter(dst []byte, r *event.Refusal) []byte {
 		out.text(headerKey(h))
 		out.block(clip(h.Value, maxHeader))
 	}
-	out.intField("length", int64(len(o.Value)))
+	out.intField("value_length", int64(len(o.Value)))
 	out.text("truncated")
 	out.boolean(truncated)
 	return out.b

@@ -75,15 +75,19 @@ func checkNode(n *event.Node, limits Limits) error {
 	}
 	for _, x := range [...][]float32{n.Dense, n.Value} {
 		for i, v := range x {
-			switch a := math.Abs(float64(v)); {
-			case math.IsNaN(a) || math.IsInf(a, 0):
-				return refusef(event.NonFinite, "feature %d is %v", i, v)
-			case a > float64(limits.MaxAbs):
-				return refusef(event.HugeNumber, "feature %d is %v, at most ±%v is taken", i, v, limits.MaxAbs)
+			if a := math.Abs(float64(v)); !(a <= float64(limits.MaxAbs)) {
+				return unfit(i, a, limits)
 			}
 		}
 	}
 	return nil
+}
+
+func unfit(i int, a float64, limits Limits) error {
+	if math.IsNaN(a) || math.IsInf(a, 0) {
+		return refusef(event.NonFinite, "feature %d is NaN or infinite", i)
+	}
+	return refusef(event.HugeNumber, "feature %d is ±%v, at most ±%v is taken", i, a, limits.MaxAbs)
 }
 
 // AppendNode appends a node event as msgpack, with its features as a binary

@@ -8,7 +8,10 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"math"
 	"mime"
 	"strings"
 
@@ -46,6 +49,7 @@ func (l Limits) withDefaults() Limits {
 	if l.MaxAbs == 0 {
 		l.MaxAbs = 1e6
 	}
+	l.MaxAbs = min(l.MaxAbs, math.MaxFloat32) // infinity is no feature, whatever is asked for
 	return l
 }
 
@@ -78,6 +82,8 @@ func (d *Decoder) Label(o *event.Origin, l *event.Label) (reason event.Reason, d
 		func() error { return nil }))
 }
 
+// decode is what both events have in common: it picks the encoding, and checks
+// what either of them gave.
 func (d *Decoder) decode(o *event.Origin, limits Limits, msgpack func(*input) error, json func([]byte) error, check func() error) error {
 	switch {
 	case len(o.Value) == 0:
@@ -137,11 +143,14 @@ func refusef(reason event.Reason, format string, args ...any) error {
 
 // verdict turns an error of decoding into what the dead letter says.
 func verdict(err error) (event.Reason, string) {
-	switch err := err.(type) {
-	case nil:
+	var r *refusal
+	switch {
+	case err == nil:
 		return "", ""
-	case *refusal:
-		return err.reason, line(err.detail)
+	case errors.As(err, &r):
+		return r.reason, line(r.detail)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return event.Undecodable, "the value ends inside the event"
 	default:
 		return event.Undecodable, line(err.Error())
 	}

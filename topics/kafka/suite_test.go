@@ -1,0 +1,628 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// TestKafka runs the suite on the fake of three brokers, and on the Apache
+// Kafka whose address is in GVBLL_KAFKA.
+func TestKafka(t *testing.T) {
+	clusters := map[string]func(*testing.T) []string{"fake": func(t *testing.T) []string { return fake(t, kfake.NumBrokers(3)).ListenAddrs() }}
+	if a := os.Getenv("GVBLL_KAFKA"); a != "" {
+		clusters["real"] = func(*testing.T) []string { return strings.Split(a, ",") }
+	}
+	suite := map[string]func(*testing.T, *Client){
+		"topics are created once":                        testCreate,
+		"records come back as they went":                 testRoundTrip,
+		"aborted records are left out from every offset": testAborted,
+		"the second producer of an id fences the first":  testFencing,
+		"group offsets commit with the records":          testGroupOffsets,
+		"large commits are split":                        testSplit,
+		"a record too large stops nothing":               testTooLarge,
+		"small answers lose nothing":                     testSmallAnswers,
+		"offsets out of range are named":                 testOutOfRange,
+		"a lost answer to the commit":                    testLostAnswer,
+		"a lost commit":                                  testLostCommit,
+		"one lost answer is made up for by asking again": testOneLostAnswer,
+		"sends without a transaction are not held back":  testSend,
+		"a commit of nothing is none":                    testCommitOfNothing,
+	}
+	for where, addresses := range clusters {
+		for name, test := range suite {
+			t.Run(where+"/"+name, func(t *testing.T) { test(t, dial(t, Config{Brokers: addresses(t)})) })
+		}
+	}
+}
+
+func fake(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
+	t.Helper()
+	c, err := kfake.NewCluster(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func dial(t *testing.T, cfg Config) *Client {
+	t.Helper()
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	c, err := Dial(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+var names atomic.Int64
+
+// unique makes names that no other run of the tests has.
+func unique(what string) string {
+	return fmt.Sprintf("%s-%x-%d", what, time.Now().UnixNano(), names.Add(1))
+}
+
+func topic(t *testing.T, c *Client, partitions int) string {
+	t.Helper()
+	name := unique("t")
+	if _, err := c.CreateTopics(t.Context(), TopicSpec{Name: name, Partitions: partitions, Replication: -1}); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func producer(t *testing.T, c *Client, cfg ProducerConfig) *Producer {
+	t.Helper()
+	p, err := c.NewProducer(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func commit(t *testing.T, p *Producer, records ...Record) {
+	t.Helper()
+	if err := p.Commit(t.Context(), records, "", nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// committed reads all partitions of a topic, from start or the beginning, to
+// the end. Producers that may still have markers on their way are restarted.
+func committed(t *testing.T, c *Client, cfg ReaderConfig, topic string, start map[TopicPartition]int64, settle ...*Producer) []Record {
+	t.Helper()
+	for _, p := range settle {
+		if err := p.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bounds, err := c.Offsets(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if start == nil {
+		start = make(map[TopicPartition]int64)
+		for at, b := range bounds {
+			start[at] = b.First
+		}
+	}
+	r := c.NewReader(start, cfg)
+	defer r.Close()
+	var records []Record
+	for at := range start {
+		for r.Position(at) < bounds[at].End {
+			got, err := r.Poll(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			records = append(records, got...)
+		}
+		if end := r.End(at); start[at] < bounds[at].End && end < bounds[at].End {
+			t.Errorf("End of %v is %d, the last stable offset %d", at, end, bounds[at].End)
+		}
+	}
+	last := make(map[int32]int64)
+	for _, rec := range records {
+		if l, ok := last[rec.Partition]; ok && rec.Offset <= l {
+			t.Errorf("partition %d: offset %d after %d", rec.Partition, rec.Offset, l)
+		}
+		last[rec.Partition] = rec.Offset
+	}
+	slices.SortFunc(records, func(a, b Record) int {
+		return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
+	})
+	return records
+}
+
+func values(records []Record) (v []string) {
+	for _, r := range records {
+		v = append(v, string(r.Value))
+	}
+	return v
+}
+
+func same(t *testing.T, want, got any) {
+	t.Helper()
+	if d := gocmp.Diff(want, got); d != "" {
+		t.Errorf("-want +got\n%s", d)
+	}
+}
+
+func testCreate(t *testing.T, c *Client) {
+	a, b, absent := unique("a"), unique("b"), unique("absent")
+	got, err := c.CreateTopics(t.Context(), TopicSpec{Name: a, Partitions: 2, Replication: -1, Config: map[string]string{"retention.ms": "-1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, []string{a}, got)
+	for _, want := range [][]string{{b}, {}} {
+		got, err = c.CreateTopics(t.Context(), TopicSpec{Name: a, Partitions: 7, Replication: -1}, TopicSpec{Name: b, Partitions: 1, Replication: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, want, got)
+	}
+	counts, err := c.Partitions(t.Context(), a, b, absent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, map[string]int{a: 2, b: 1}, counts)
+	bounds, err := c.Offsets(t.Context(), a, absent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, map[TopicPartition]Bounds{{a, 0}: {}, {a, 1}: {}}, bounds)
+	if _, err := c.CreateTopics(t.Context(), TopicSpec{Name: absent, Partitions: 0, Replication: -1}); err == nil || !strings.Contains(err.Error(), absent) {
+		t.Errorf("a topic without partitions: %v", err)
+	}
+}
+
+func testRoundTrip(t *testing.T, c *Client) {
+	now := time.UnixMilli(time.Now().UnixMilli())
+	for _, codec := range []string{"", "none", "gzip", "snappy", "lz4", "zstd"} {
+		t.Run("codec "+codec, func(t *testing.T) {
+			name := topic(t, c, 3)
+			p := producer(t, c, ProducerConfig{TransactionalID: name, Compression: codec})
+			sent := []Record{
+				{Key: nil, Value: nil},
+				{Key: []byte{}, Value: []byte{}},
+				{Key: []byte("k"), Value: []byte(strings.Repeat("long ", 50_000))},
+				{Partition: 1, Key: []byte("headers"), Value: []byte("v"), Headers: []Header{{"a", nil}, {"b", []byte{}}, {"a", []byte("again")}}},
+				{Partition: 2, Value: []byte("later"), Time: now.Add(time.Minute)},
+				{Partition: 2, Value: []byte("earlier"), Time: now.Add(-time.Hour)},
+			}
+			var want []Record
+			for i := range sent {
+				r := &sent[i]
+				r.Topic = name
+				if r.Time.IsZero() {
+					r.Time = now
+				}
+				w := *r
+				w.Offset = int64([]int{0, 1, 2, 0, 0, 1}[i])
+				want = append(want, w)
+			}
+			commit(t, p, sent...)
+			same(t, want, committed(t, c, ReaderConfig{}, name, nil, p))
+			same(t, want, franz(t, c, name, len(want)))
+		})
+	}
+}
+
+// franz reads n committed records with franz-go.
+func franz(t *testing.T, c *Client, topic string, n int) []Record {
+	t.Helper()
+	k := franzClient(t, c, kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	var records []Record
+	for len(records) < n {
+		f := k.PollFetches(t.Context())
+		if err := f.Err(); err != nil {
+			t.Fatal(err)
+		}
+		f.EachRecord(func(r *kgo.Record) {
+			out := Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Time: r.Timestamp, Key: r.Key, Value: r.Value}
+			for _, h := range r.Headers {
+				out.Headers = append(out.Headers, Header{h.Key, h.Value})
+			}
+			records = append(records, out)
+		})
+	}
+	slices.SortFunc(records, func(a, b Record) int {
+		return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
+	})
+	return records
+}
+
+func franzClient(t *testing.T, c *Client, opts ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	k, err := kgo.NewClient(append(opts, kgo.SeedBrokers(c.cfg.Brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.Close)
+	return k
+}
+
+// testAborted lets three producers of franz-go have transactions that overlap
+// in one partition, and reads what was committed from every offset on: those of
+// records, aborted ones and markers.
+func testAborted(t *testing.T, c *Client) {
+	name := topic(t, c, 1)
+	rng := rand.New(rand.NewPCG(1, 2))
+	var producers []*kgo.Client
+	for i := range 3 {
+		producers = append(producers, franzClient(t, c, kgo.TransactionalID(fmt.Sprint(name, i))))
+	}
+	open := make([][]Record, len(producers))
+	var want []Record
+	end := func(i int, commit kgo.TransactionEndTry) {
+		if err := producers[i].EndTransaction(t.Context(), commit); err != nil {
+			t.Fatal(err)
+		}
+		if commit == kgo.TryCommit {
+			want = append(want, open[i]...)
+		}
+		open[i] = nil
+	}
+	for n := range 120 {
+		i := rng.IntN(len(producers))
+		if open[i] != nil && rng.IntN(3) == 0 {
+			end(i, rng.IntN(2) == 0)
+			continue
+		}
+		if open[i] == nil {
+			if err := producers[i].BeginTransaction(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := &kgo.Record{Topic: name, Value: fmt.Append(nil, n)}
+		if err := producers[i].ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		open[i] = append(open[i], Record{Offset: r.Offset, Value: r.Value})
+	}
+	for i := range producers {
+		if open[i] != nil {
+			end(i, kgo.TryCommit)
+		}
+	}
+	slices.SortFunc(want, func(a, b Record) int { return cmp.Compare(a.Offset, b.Offset) })
+	at := TopicPartition{name, 0}
+	// franz-go returns before the last markers are written; a producer of ours
+	// with the same ids waits for them.
+	for i := range producers {
+		producer(t, c, ProducerConfig{TransactionalID: fmt.Sprint(name, i)})
+	}
+	bounds, err := c.Offsets(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for start := range bounds[at].End {
+		for _, cfg := range []ReaderConfig{{}, {MaxBytes: 1}} {
+			if cfg.MaxBytes > 0 && start%10 > 0 {
+				continue
+			}
+			var got []Record
+			for _, r := range committed(t, c, cfg, name, map[TopicPartition]int64{at: start}) {
+				got = append(got, Record{Offset: r.Offset, Value: r.Value})
+			}
+			from, _ := slices.BinarySearchFunc(want, start, func(r Record, o int64) int { return cmp.Compare(r.Offset, o) })
+			if d := gocmp.Diff(slices.Clone(want[from:]), got); d != "" && len(want[from:])+len(got) > 0 {
+				t.Fatalf("from offset %d, -want +got\n%s", start, d)
+			}
+		}
+	}
+}
+
+func testFencing(t *testing.T, c *Client) {
+	name := topic(t, c, 1)
+	old := producer(t, c, ProducerConfig{TransactionalID: name})
+	commit(t, old, Record{Topic: name, Value: []byte("before")})
+	young := producer(t, c, ProducerConfig{TransactionalID: name})
+	err := old.Commit(t.Context(), []Record{{Topic: name, Value: []byte("zombie")}}, "", nil)
+	if !errors.Is(err, ErrFenced) || errors.Is(err, ErrUnknown) {
+		t.Errorf("the fenced producer commits: %v", err)
+	}
+	if err := old.Commit(t.Context(), []Record{{Topic: name, Value: []byte("zombie")}}, "", nil); !errors.Is(err, ErrFenced) {
+		t.Errorf("the fenced producer commits again: %v", err)
+	}
+	commit(t, young, Record{Topic: name, Value: []byte("after")})
+	same(t, []string{"before", "after"}, values(committed(t, c, ReaderConfig{}, name, nil, young)))
+
+	// The next take-over is in the middle of a transaction.
+	rounds, err := young.batches([]Record{{Topic: name, Value: []byte("half")}}, true)
+	if err == nil {
+		err = young.addPartitions(t.Context(), rounds)
+	}
+	if err == nil {
+		err = young.produce(t.Context(), rounds[0])
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	third := producer(t, c, ProducerConfig{TransactionalID: name})
+	if err := young.end(t.Context(), young.cfg.RetryFor, true); !fenced(err) {
+		t.Errorf("the commit of a transaction that was taken over: %v", err)
+	}
+	commit(t, third, Record{Topic: name, Value: []byte("third")})
+	same(t, []string{"before", "after", "third"}, values(committed(t, c, ReaderConfig{}, name, nil, third)))
+}
+
+func testGroupOffsets(t *testing.T, c *Client) {
+	in, out, group := topic(t, c, 2), topic(t, c, 1), unique("g")
+	p := producer(t, c, ProducerConfig{TransactionalID: out})
+	a, b := TopicPartition{in, 0}, TopicPartition{in, 1}
+	for i := range int64(3) {
+		if err := p.Commit(t.Context(), []Record{{Topic: out, Value: []byte("x")}}, group, map[TopicPartition]int64{a: i, b: 10 * i}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Offsets alone make a transaction, too.
+	if err := p.Commit(t.Context(), nil, group, map[TopicPartition]int64{a: 7}); err != nil {
+		t.Fatal(err)
+	}
+	if got := committed(t, c, ReaderConfig{}, out, nil, p); len(got) != 3 {
+		t.Errorf("%d records, not 3", len(got))
+	}
+	res, err := c.client.OffsetFetch(t.Context(), &kafkago.OffsetFetchRequest{GroupID: group, Topics: map[string][]int{in: {0, 1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[int]int64)
+	for _, part := range res.Topics[in] {
+		got[part.Partition] = part.CommittedOffset
+	}
+	same(t, map[int]int64{0: 7, 1: 20}, got)
+}
+
+func testSplit(t *testing.T, c *Client) {
+	name := topic(t, c, 3)
+	p := producer(t, c, ProducerConfig{TransactionalID: name, MaxBatchBytes: 1000})
+	want := make([][]string, 3)
+	for n := range 4 {
+		var records []Record
+		for i := range 200 {
+			r := Record{Topic: name, Partition: int32(i % 7 % 3), Value: fmt.Appendf(nil, "%d %d %s", n, i, strings.Repeat(".", i))}
+			records = append(records, r)
+			want[r.Partition] = append(want[r.Partition], string(r.Value))
+		}
+		commit(t, p, records...)
+	}
+	got := committed(t, c, ReaderConfig{}, name, nil, p)
+	same(t, slices.Concat(want...), values(got))
+}
+
+func testTooLarge(t *testing.T, c *Client) {
+	name := topic(t, c, 1)
+	p := producer(t, c, ProducerConfig{TransactionalID: name})
+	err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("small")}, {Topic: name, Value: make([]byte, 1_000_000)}}, "", nil)
+	if err == nil || !strings.Contains(err.Error(), name+" partition 0") || errors.Is(err, ErrUnknown) {
+		t.Errorf("a record of a megabyte: %v", err)
+	}
+	commit(t, p, Record{Topic: name, Value: []byte("next")})
+	same(t, []string{"next"}, values(committed(t, c, ReaderConfig{}, name, nil, p)))
+}
+
+// testSmallAnswers has answers that one partition fills, so that the others'
+// are empty though they have records.
+func testSmallAnswers(t *testing.T, c *Client) {
+	const partitions, each = 5, 12
+	name := topic(t, c, partitions)
+	p := producer(t, c, ProducerConfig{TransactionalID: name})
+	for i := range each {
+		var records []Record
+		for part := range int32(partitions) {
+			records = append(records, Record{Topic: name, Partition: part, Value: fmt.Append(nil, part, i)})
+		}
+		commit(t, p, records...)
+	}
+	var want []string
+	for part := range partitions {
+		for i := range each {
+			want = append(want, fmt.Sprint(part, i))
+		}
+	}
+	same(t, want, values(committed(t, c, ReaderConfig{MaxBytes: 1}, name, nil, p)))
+}
+
+func testOutOfRange(t *testing.T, c *Client) {
+	c = dial(t, Config{Brokers: c.cfg.Brokers, DialFor: 500 * time.Millisecond})
+	name := topic(t, c, 2)
+	p := producer(t, c, ProducerConfig{TransactionalID: name})
+	var records []Record
+	for i := range 5 {
+		records = append(records, Record{Topic: name, Value: fmt.Append(nil, i)}, Record{Topic: name, Partition: 1, Value: fmt.Append(nil, i)})
+	}
+	commit(t, p, records...)
+	committed(t, c, ReaderConfig{}, name, nil, p)
+	del := kmsg.NewPtrDeleteRecordsRequest()
+	del.TimeoutMillis = 5000
+	del.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: name, Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Partition: 1, Offset: 3}}}}
+	res, err := del.RequestWith(t.Context(), franzClient(t, c))
+	if err != nil || res.Topics[0].Partitions[0].ErrorCode != 0 {
+		t.Fatal(err, res)
+	}
+	for _, test := range []struct {
+		at   TopicPartition
+		from int64
+		want Bounds
+	}{
+		{TopicPartition{name, 1}, 2, Bounds{3, 6}},
+		{TopicPartition{name, 1}, 7, Bounds{3, 6}},
+		{TopicPartition{name, 0}, 100, Bounds{0, 6}},
+	} {
+		start := map[TopicPartition]int64{{name, 0}: 0, {name, 1}: 3}
+		start[test.at] = test.from
+		r := c.NewReader(start, ReaderConfig{})
+		var got *OutOfRangeError
+		for read := 0; got == nil; {
+			records, err := r.Poll(t.Context())
+			if read += len(records); err != nil && !errors.As(err, &got) {
+				t.Fatal(err)
+			}
+		}
+		same(t, &OutOfRangeError{At: test.at, Position: test.from, Bounds: test.want}, got)
+	}
+
+	absent := unique("absent")
+	r := c.NewReader(map[TopicPartition]int64{{name, 0}: 0, {absent, 0}: 0}, ReaderConfig{})
+	read := 0
+	for {
+		records, err := r.Poll(t.Context())
+		read += len(records)
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, kafkago.UnknownTopicOrPartition) || !strings.Contains(err.Error(), absent) {
+			t.Errorf("a topic that does not exist: %v", err)
+		}
+		break
+	}
+	if read != 5 {
+		t.Errorf("%d records of the other topic were read, not 5", read)
+	}
+}
+
+// lossy is a transport on which requests, or the answers to them, get lost.
+type lossy struct {
+	*kafkago.Transport
+	lost   func(kafkago.Request) bool
+	before bool // the request does not arrive
+}
+
+func (l *lossy) RoundTrip(ctx context.Context, addr net.Addr, req kafkago.Request) (kafkago.Response, error) {
+	lost := l.lost(req)
+	if lost && l.before {
+		return nil, errLost
+	}
+	res, err := l.Transport.RoundTrip(ctx, addr, req)
+	if lost && err == nil {
+		return nil, errLost
+	}
+	return res, err
+}
+
+func isEndTxn(r kafkago.Request) bool { return r.ApiKey() == protocol.EndTxn }
+func never(kafkago.Request) bool      { return false }
+
+var errLost = errors.New("lost on the way")
+
+func lose(c *Client, before bool, lost func(kafkago.Request) bool) {
+	c.client.Transport = &lossy{c.transport, lost, before}
+}
+
+func testLostAnswer(t *testing.T, c *Client) {
+	name := topic(t, c, 1)
+	p := producer(t, c, ProducerConfig{TransactionalID: name, RetryFor: 200 * time.Millisecond})
+	commit(t, p, Record{Topic: name, Value: []byte("a")})
+	lose(c, false, isEndTxn)
+	err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("b")}}, "", nil)
+	if !errors.Is(err, ErrUnknown) || !errors.Is(err, errLost) {
+		t.Errorf("all answers to EndTxn are lost: %v", err)
+	}
+	lose(c, false, never)
+	if err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("c")}}, "", nil); !errors.Is(err, ErrUnknown) {
+		t.Errorf("a commit without a restart: %v", err)
+	}
+	same(t, []string{"a", "b"}, values(committed(t, c, ReaderConfig{}, name, nil, p)))
+	commit(t, p, Record{Topic: name, Value: []byte("c")})
+	same(t, []string{"a", "b", "c"}, values(committed(t, c, ReaderConfig{}, name, nil, p)))
+}
+
+func testLostCommit(t *testing.T, c *Client) {
+	name := topic(t, c, 1)
+	p := producer(t, c, ProducerConfig{TransactionalID: name, RetryFor: 200 * time.Millisecond})
+	lose(c, true, isEndTxn)
+	err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("a")}}, "", nil)
+	if !errors.Is(err, ErrUnknown) {
+		t.Errorf("EndTxn does not arrive: %v", err)
+	}
+	lose(c, false, never)
+	same(t, []string(nil), values(committed(t, c, ReaderConfig{}, name, nil, p)))
+	commit(t, p, Record{Topic: name, Value: []byte("a")})
+	same(t, []string{"a"}, values(committed(t, c, ReaderConfig{}, name, nil, p)))
+}
+
+func testOneLostAnswer(t *testing.T, c *Client) {
+	name, group := topic(t, c, 1), unique("g")
+	p := producer(t, c, ProducerConfig{TransactionalID: name})
+	var want []string
+	for _, key := range []protocol.ApiKey{protocol.AddPartitionsToTxn, protocol.AddOffsetsToTxn, protocol.TxnOffsetCommit, protocol.EndTxn} {
+		left := 1
+		lose(c, false, func(r kafkago.Request) bool {
+			if r.ApiKey() != key || left == 0 {
+				return false
+			}
+			left--
+			return true
+		})
+		want = append(want, key.String())
+		if err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte(key.String())}}, group, map[TopicPartition]int64{{name, 0}: 1}); err != nil {
+			t.Errorf("the answer to request %v is lost once: %v", key, err)
+		}
+		if left > 0 {
+			t.Errorf("no answer to request %v was lost", key)
+		}
+	}
+	same(t, want, values(committed(t, c, ReaderConfig{}, name, nil, p)))
+}
+
+func testSend(t *testing.T, c *Client) {
+	name := topic(t, c, 2)
+	// An open transaction in the one partition does not keep the other waiting.
+	p := producer(t, c, ProducerConfig{TransactionalID: name})
+	rounds, err := p.batches([]Record{{Topic: name, Value: []byte("open")}}, true)
+	if err == nil {
+		err = p.addPartitions(t.Context(), rounds)
+	}
+	if err == nil {
+		err = p.produce(t.Context(), rounds[0])
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := producer(t, c, ProducerConfig{Compression: "lz4"})
+	for i := range 3 {
+		if err := s.Send(t.Context(), []Record{{Topic: name, Partition: 1, Value: fmt.Append(nil, i)}, {Topic: name, Value: []byte("behind")}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	same(t, []string{"0", "1", "2"}, values(committed(t, c, ReaderConfig{}, name, nil)))
+	if err := p.end(t.Context(), p.cfg.RetryFor, false); err != nil {
+		t.Fatal(err)
+	}
+	same(t, []string{"behind", "behind", "behind", "0", "1", "2"}, values(committed(t, c, ReaderConfig{}, name, nil, p)))
+}
+
+func testCommitOfNothing(t *testing.T, c *Client) {
+	name := topic(t, c, 1)
+	p := producer(t, c, ProducerConfig{TransactionalID: name})
+	commit(t, p)
+	if err := p.Commit(t.Context(), nil, "group", nil); err != nil {
+		t.Fatal(err)
+	}
+	bounds, err := c.Offsets(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, map[TopicPartition]Bounds{{name, 0}: {}}, bounds)
+}

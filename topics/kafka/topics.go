@@ -1,0 +1,155 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	kafkago "github.com/segmentio/kafka-go"
+)
+
+// Partitions returns how many partitions each topic has; an absent topic is
+// not in the map.
+func (c *Client) Partitions(ctx context.Context, topics ...string) (map[string]int, error) {
+	counts := make(map[string]int)
+	if len(topics) == 0 {
+		return counts, nil // no names would mean all topics
+	}
+	for again := false; ; again = true {
+		err := c.retry(ctx, c.cfg.DialFor, func(ctx context.Context) error {
+			m, err := c.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: topics})
+			if err != nil {
+				return err
+			}
+			for _, t := range m.Topics {
+				switch {
+				case errors.Is(t.Error, kafkago.UnknownTopicOrPartition):
+				case t.Error != nil:
+					return fmt.Errorf("topic %s: %w", t.Name, t.Error)
+				default:
+					counts[t.Name] = len(t.Partitions)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		absent := slices.ContainsFunc(topics, func(t string) bool { _, ok := counts[t]; return !ok })
+		if !absent || again {
+			return counts, nil
+		}
+		// What is known may be older than the topic.
+		if err := sleep(ctx, metadataTTL); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// TopicSpec describes a topic to create. Replication -1 is the broker's
+// default.
+type TopicSpec struct {
+	Name        string
+	Partitions  int
+	Replication int
+	Config      map[string]string
+}
+
+// CreateTopics creates the topics that do not exist, waits until each has its
+// leaders, and returns the names of those it created. Existing topics are left
+// as they are.
+func (c *Client) CreateTopics(ctx context.Context, specs ...TopicSpec) ([]string, error) {
+	req := &kafkago.CreateTopicsRequest{}
+	var names []string
+	for _, s := range specs {
+		names = append(names, s.Name)
+		t := kafkago.TopicConfig{Topic: s.Name, NumPartitions: s.Partitions, ReplicationFactor: s.Replication}
+		for _, k := range slices.Sorted(maps.Keys(s.Config)) {
+			t.ConfigEntries = append(t.ConfigEntries, kafkago.ConfigEntry{ConfigName: k, ConfigValue: s.Config[k]})
+		}
+		req.Topics = append(req.Topics, t)
+	}
+	created := make(map[string]bool)
+	err := c.retry(ctx, c.cfg.DialFor, func(ctx context.Context) error {
+		res, err := c.client.CreateTopics(ctx, req)
+		if err != nil {
+			return err
+		}
+		var errs []error
+		for _, name := range names {
+			switch err := res.Errors[name]; {
+			case err == nil:
+				created[name] = true
+			case !errors.Is(err, kafkago.TopicAlreadyExists):
+				errs = append(errs, fmt.Errorf("topic %s cannot be created: %w", name, err))
+			}
+		}
+		return worst(errs)
+	})
+	if err != nil {
+		return nil, err
+	}
+	list := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !created[n] })
+	return list, c.retry(ctx, c.cfg.DialFor, func(ctx context.Context) error {
+		m, err := c.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: names})
+		if err != nil {
+			return err
+		}
+		for _, t := range m.Topics {
+			if t.Error != nil {
+				return fmt.Errorf("topic %s: %w", t.Name, t.Error)
+			}
+			for _, p := range t.Partitions {
+				if p.Leader.Host == "" {
+					return fmt.Errorf("%s partition %d: %w", t.Name, p.ID, kafkago.LeaderNotAvailable)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// Bounds are the offsets First ≤ offset < End of what a read-committed reader
+// can have: End is the last stable offset.
+type Bounds struct{ First, End int64 }
+
+// Offsets returns the bounds of all partitions of the topics; those of absent
+// topics are missing.
+func (c *Client) Offsets(ctx context.Context, topics ...string) (map[TopicPartition]Bounds, error) {
+	counts, err := c.Partitions(ctx, topics...)
+	if err != nil || len(counts) == 0 {
+		return nil, err
+	}
+	req := &kafkago.ListOffsetsRequest{Topics: make(map[string][]kafkago.OffsetRequest), IsolationLevel: kafkago.ReadCommitted}
+	for t, n := range counts {
+		for p := range n {
+			req.Topics[t] = append(req.Topics[t], kafkago.FirstOffsetOf(p), kafkago.LastOffsetOf(p))
+		}
+	}
+	bounds := make(map[TopicPartition]Bounds)
+	err = c.retry(ctx, c.cfg.DialFor, func(ctx context.Context) error {
+		res, err := c.client.ListOffsets(ctx, req)
+		if err != nil {
+			return err
+		}
+		for t, parts := range res.Topics {
+			for _, p := range parts {
+				if errors.Is(p.Error, kafkago.Unknown) {
+					// kafka-go's word for a leader that did not answer.
+					p.Error = kafkago.LeaderNotAvailable
+				}
+				if p.Error != nil {
+					return fmt.Errorf("offsets of %s partition %d: %w", t, p.Partition, p.Error)
+				}
+				bounds[TopicPartition{t, int32(p.Partition)}] = Bounds{p.FirstOffset, p.LastOffset}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return bounds, nil
+}

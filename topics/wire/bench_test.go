@@ -1,0 +1,80 @@
+package wire
+
+import (
+	"testing"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+func BenchmarkNodeDense1433(b *testing.B) {
+	n := event.Node{ID: event.ID{Num: 7}, Dense: make([]float32, 1433), Neighbours: make([]event.ID, 4)}
+	o := &event.Origin{Value: AppendNode(nil, &n)}
+	var d Decoder
+	b.ReportAllocs()
+	for b.Loop() {
+		var got event.Node
+		if reason, _ := d.Node(o, &got); reason != "" {
+			b.Fatal(reason)
+		}
+	}
+}
+
+func BenchmarkNodeJSON(b *testing.B) {
+	o := &event.Origin{Headers: asJSON, Value: []byte(
+		`{"id":"paper-7","indices":[3,79,158,300,512,790,1001,1200,1432],"neighbours":["paper-3","paper-4"],"time":1700000000000}`)}
+	var d Decoder
+	b.ReportAllocs()
+	for b.Loop() {
+		var got event.Node
+		if reason, _ := d.Node(o, &got); reason != "" {
+			b.Fatal(reason)
+		}
+	}
+}
+
+func BenchmarkPrediction(b *testing.B) {
+	p := samplePrediction()
+	value := AppendPrediction(nil, &p)
+	b.Run("encode", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			value = AppendPrediction(value[:0], &p)
+		}
+	})
+	b.Run("decode", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := DecodePrediction(value, &p); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkDeadLetter(b *testing.B) {
+	r := event.Refusal{Reason: event.BadID, Detail: "there is no id", Origin: &event.Origin{Topic: "t", Value: make([]byte, 600)}}
+	var buf []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		buf = AppendDeadLetter(buf[:0], &r)
+	}
+}
+
+func TestEncodersTakeNoMemory(t *testing.T) {
+	n := event.Node{ID: event.ID{Str: "a"}, Dense: make([]float32, 128), Neighbours: make([]event.ID, 14)}
+	l := event.Label{Node: n.ID, Class: "b", Time: 1}
+	p := samplePrediction()
+	r := event.Refusal{Reason: event.BadID, Detail: "no id", Origin: &event.Origin{Key: []byte("k"), Value: []byte("v"), Headers: asJSON}}
+	buf := make([]byte, 0, 4096)
+	for name, encode := range map[string]func(){
+		"node":        func() { AppendNode(buf, &n) },
+		"label":       func() { AppendLabel(buf, &l) },
+		"prediction":  func() { AppendPrediction(buf, &p) },
+		"dead letter": func() { AppendDeadLetter(buf, &r) },
+		"key":         func() { AppendKey(buf, n.ID) },
+	} {
+		if got := testing.AllocsPerRun(100, encode); got != 0 {
+			t.Errorf("%s: %v allocations", name, got)
+		}
+	}
+}

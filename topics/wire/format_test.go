@@ -1,0 +1,598 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// fields is a map to encode; the library's encoder stands for other producers.
+type fields map[string]any
+
+func pack(t testing.TB, v any) []byte {
+	t.Helper()
+	b, err := msgpack.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func record(value []byte) *event.Origin { return &event.Origin{Topic: "gvbll.nodes", Value: value} }
+
+func jsonRecord(value string) *event.Origin {
+	o := record([]byte(value))
+	o.Headers = asJSON
+	return o
+}
+
+func decodeNode(t testing.TB, o *event.Origin) event.Node {
+	t.Helper()
+	var d Decoder
+	var n event.Node
+	if reason, detail := d.Node(o, &n); reason != "" {
+		t.Fatalf("refused: %s: %s", reason, detail)
+	}
+	if n.Origin != o {
+		t.Error("Origin is not set")
+	}
+	n.Origin = nil
+	return n
+}
+
+// The bytes were written by Python's msgpack 1.2 with the calls that
+// docs/wire-format.md shows.
+func TestNodeOfPython(t *testing.T) {
+	tests := map[string]struct {
+		hex  string
+		want event.Node
+	}{
+		"dense block": {
+			"84a26964a870617065722d3137a86665617475726573c40c0000003f000080bf00000040aa6e65696768626f75727392a770617065722d3307a474696d65cf0000018bcfe56800",
+			event.Node{ID: event.ID{Str: "paper-17"}, Dense: []float32{0.5, -1, 2}, Neighbours: []event.ID{{Str: "paper-3"}, {Num: 7}}, Time: 1700000000000},
+		},
+		"dense array": {
+			"82a26964fba8666561747572657393cb3fe0000000000000ff02",
+			event.Node{ID: event.ID{Num: -5}, Dense: []float32{0.5, -1, 2}},
+		},
+		"sparse, values of one, null neighbours": {
+			"84a2696407a7696e64696365739203ce00011170a7636f6e74657874c3aa6e65696768626f757273c0",
+			event.Node{ID: event.ID{Num: 7}, Index: []uint32{3, 70000}, Value: []float32{1, 1}, Context: true},
+		},
+		"sparse block": {
+			"83a2696407a7696e6469636573c4080300000070110100a676616c7565739201cb3fd0000000000000",
+			event.Node{ID: event.ID{Num: 7}, Index: []uint32{3, 70000}, Value: []float32{1, 0.25}},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			b, err := hex.DecodeString(test.hex)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, decodeNode(t, record(b))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestNodeJSON(t *testing.T) {
+	block := base64.StdEncoding.EncodeToString([]byte{0, 0, 0, 0x3f, 0, 0, 0x80, 0xbf})
+	tests := map[string]event.Node{
+		`{"id":"a,b","features":[0.5, -1 ,2e0],"neighbours":["x,y",-7],"context":true,"time":12}`: {
+			ID: event.ID{Str: "a,b"}, Dense: []float32{0.5, -1, 2}, Neighbours: []event.ID{{Str: "x,y"}, {Num: -7}}, Context: true, Time: 12,
+		},
+		`{"id":"\u00e9\n","features":"` + block + `"}`:                       {ID: event.ID{Str: "é\n"}, Dense: []float32{0.5, -1}},
+		`{"id":7,"indices":[0, 3],"values":[1,0.25],"neighbours":null}`:      {ID: event.ID{Num: 7}, Index: []uint32{0, 3}, Value: []float32{1, 0.25}},
+		`{"id":7,"indices":[ 5 ],"neighbours":[],"later":[{"x":[1]},"id"]}`:  {ID: event.ID{Num: 7}, Index: []uint32{5}, Value: []float32{1}, Neighbours: []event.ID{}},
+		`{"id":7,"features":[],"neighbours":[ "x\\\",y" ,1,"\\\\" , "]"]}`:   {ID: event.ID{Num: 7}, Dense: []float32{}, Neighbours: []event.ID{{Str: `x\",y`}, {Num: 1}, {Str: `\\`}, {Str: "]"}}},
+		`{"id":7,"indices":[ ]}`:                                             {ID: event.ID{Num: 7}, Index: []uint32{}, Value: []float32{}},
+		` {"id":9223372036854775807,"features":[0.1],"time":null} ` + "\r\n": {ID: event.ID{Num: math.MaxInt64}, Dense: []float32{0.1}},
+	}
+	for value, want := range tests {
+		if diff := cmp.Diff(want, decodeNode(t, jsonRecord(value))); diff != "" {
+			t.Errorf("%s: %s", value, diff)
+		}
+	}
+}
+
+func TestNodeRefused(t *testing.T) {
+	one := []float32{1}
+	nan, inf := float32(math.NaN()), float32(math.Inf(-1))
+	good := pack(t, fields{"id": 1, "features": one})
+	deep := append(bytes.Repeat([]byte{0x91}, 1_000_000), 0xc0)
+	wide := fields{"id": 1, "features": one}
+	for i := range maxFields {
+		wide[strings.Repeat("k", i+1)] = i
+	}
+	tests := []struct {
+		name   string
+		value  []byte
+		reason event.Reason
+		detail string
+	}{
+		{"null", nil, event.Empty, ""},
+		{"empty", []byte{}, event.Empty, ""},
+		{"too large", make([]byte, 4<<20+1), event.TooLarge, "4194305 bytes"},
+		{"text", []byte("hello"), event.Undecodable, "where a map is needed"},
+		{"nil", []byte{0xc0}, event.Undecodable, "where a map is needed"},
+		{"a map behind an extension's header", append([]byte{0xd4, 1}, good...), event.Undecodable, "where a map is needed"},
+		{"JSON without its header", []byte(`{"id":1,"features":[1]}`), event.Undecodable, ""},
+		{"cut", good[:len(good)-1], event.Undecodable, "ends inside"},
+		{"cut before a value", []byte{0x81, 0xa2, 'i', 'd'}, event.Undecodable, "ends inside"},
+		{"more bytes", append(bytes.Clone(good), 0xc0), event.Undecodable, "1 bytes after"},
+		{"integer key", []byte{0x81, 1, 1}, event.Undecodable, "where a string is needed"},
+		{"a key twice", []byte{0x82, 0xa2, 'i', 'd', 1, 0xa2, 'i', 'd', 2}, event.Undecodable, `"id" comes twice`},
+		{"a null key twice", []byte{0x82, 0xa2, 'i', 'd', 0xc0, 0xa2, 'i', 'd', 2}, event.Undecodable, `"id" comes twice`},
+		{"too many keys", pack(t, wide), event.Undecodable, "66 keys"},
+		{"a long key", pack(t, fields{strings.Repeat("k", 65): 1}), event.Undecodable, "65 bytes"},
+		{"unused code", []byte{0x81, 0xa1, 'x', 0xc1}, event.Undecodable, ""},
+		{"deep", append([]byte{0x81, 0xa1, 'x'}, deep...), event.Undecodable, "nested deeper"},
+		{"context as a number", pack(t, fields{"context": 1}), event.Undecodable, "true or false"},
+		{"time as text", pack(t, fields{"time": "now"}), event.Undecodable, "an integer is needed"},
+		{"features as text", pack(t, fields{"id": 1, "features": "1"}), event.Undecodable, "a list is needed"},
+		{"no id", pack(t, fields{"features": one}), event.BadID, "no id"},
+		{"null id", pack(t, fields{"id": nil, "features": one}), event.BadID, "no id"},
+		{"empty id", pack(t, fields{"id": ""}), event.BadID, ""},
+		{"long id", pack(t, fields{"id": strings.Repeat("x", 1025)}), event.BadID, "1024"},
+		{"id not UTF-8", pack(t, fields{"id": "\xff"}), event.BadID, "UTF-8"},
+		{"id beyond int64", pack(t, fields{"id": uint64(1 << 63)}), event.BadID, "64 bits"},
+		{"float id", pack(t, fields{"id": 1.0}), event.BadID, ""},
+		{"binary id", pack(t, fields{"id": []byte("x")}), event.BadID, ""},
+		{"binary neighbour", pack(t, fields{"neighbours": []any{[]byte("x")}}), event.BadID, ""},
+		{"neither", pack(t, fields{"id": 1}), event.BadFeatures, "neither"},
+		{"both", pack(t, fields{"id": 1, "features": one, "indices": []int{1}}), event.BadFeatures, "one or the other"},
+		{"values alone", pack(t, fields{"id": 1, "values": one}), event.BadFeatures, ""},
+		{"features and values", pack(t, fields{"id": 1, "features": one, "values": one}), event.BadFeatures, ""},
+		{"lengths", pack(t, fields{"id": 1, "indices": []int{1, 2}, "values": one}), event.BadFeatures, "2 indices and 1 values"},
+		{"order", pack(t, fields{"id": 1, "indices": []int{2, 1}}), event.BadFeatures, "must increase"},
+		{"same index", pack(t, fields{"id": 1, "indices": []int{2, 2}}), event.BadFeatures, "must increase"},
+		{"negative index", pack(t, fields{"id": 1, "indices": []int{-1}}), event.BadFeatures, "-1"},
+		{"huge index", pack(t, fields{"id": 1, "indices": []int64{1 << 32}}), event.BadFeatures, ""},
+		{"odd block", pack(t, fields{"id": 1, "features": make([]byte, 7)}), event.BadFeatures, "7 bytes"},
+		{"text among numbers", pack(t, fields{"id": 1, "features": []any{1, "2"}}), event.BadFeatures, "a number"},
+		{"null among numbers", pack(t, fields{"id": 1, "features": []any{1, nil}}), event.BadFeatures, "a number"},
+		{"NaN", pack(t, fields{"id": 1, "features": []float32{1, nan}}), event.NonFinite, "feature 1 is NaN"},
+		{"infinity", pack(t, fields{"id": 1, "indices": []int{9}, "values": []float32{inf}}), event.NonFinite, "feature 0"},
+		{"infinite once rounded", pack(t, fields{"id": 1, "features": []float64{1e39}}), event.NonFinite, "feature 0"},
+		{"huge", pack(t, fields{"id": 1, "features": []float32{-1.1e6}}), event.HugeNumber, "1e+06"},
+		{"huge integer", pack(t, fields{"id": 1, "features": []uint64{math.MaxUint64}}), event.HugeNumber, ""},
+		{"too many neighbours", pack(t, fields{"neighbours": make([]int, 1<<16+1)}), event.TooManyNeighbours, "65537"},
+		{"too many features", pack(t, fields{"features": make([]int8, 1<<20+1)}), event.TooLarge, "1048577"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var d Decoder
+			var n event.Node
+			reason, detail := d.Node(record(test.value), &n)
+			if reason != test.reason || !strings.Contains(detail, test.detail) {
+				t.Errorf("%q: %q, want %q: … %q …", reason, detail, test.reason, test.detail)
+			}
+		})
+	}
+}
+
+func TestNodeJSONRefused(t *testing.T) {
+	tests := []struct {
+		value  string
+		reason event.Reason
+	}{
+		{`{`, event.Undecodable},
+		{`[]`, event.Undecodable},
+		{`null`, event.BadID},
+		{`{"id":1,"features":[1]} x`, event.Undecodable},
+		{`{"id":1,"id":1,"features":[1]}`, event.Undecodable},
+		{`{"id":null,"id":1,"features":[1]}`, event.Undecodable},
+		{`{"id":1,"features":[1],"FEATURES":[1]}`, event.Undecodable},
+		{"{\"id\":\"\xff\",\"features\":[1]}", event.Undecodable},
+		{`{"x":` + strings.Repeat("[", 1_000_000) + strings.Repeat("]", 1_000_000) + `}`, event.Undecodable},
+		{`{"id":1,"features":[1],"time":1.5}`, event.Undecodable},
+		{`{"id":1,"features":[1],"context":1}`, event.Undecodable},
+		{`{"id":1,"features":[1],"neighbours":3}`, event.Undecodable},
+		{`{"features":[1]}`, event.BadID},
+		{`{"id":"","features":[1]}`, event.BadID},
+		{`{"id":1.0,"features":[1]}`, event.BadID},
+		{`{"id":9223372036854775808,"features":[1]}`, event.BadID},
+		{`{"id":1,"features":[1],"neighbours":[[1]]}`, event.BadID},
+		{`{"id":1,"features":[1],"neighbours":[null]}`, event.BadID},
+		{`{"id":1,"features":[1],"neighbours":[{"a":"x,"}]}`, event.BadID},
+		{`{"id":1,"features":[1],"neighbours":["a",["b,\\"]]}`, event.BadID},
+		{`{"id":1}`, event.BadFeatures},
+		{`{"id":1,"features":null}`, event.BadFeatures},
+		{`{"id":1,"features":[null]}`, event.BadFeatures},
+		{`{"id":1,"features":[[1]]}`, event.BadFeatures},
+		{`{"id":1,"features":["1"]}`, event.BadFeatures},
+		{`{"id":1,"features":3}`, event.BadFeatures},
+		{`{"id":1,"features":"AAAA"}`, event.BadFeatures},
+		{`{"id":1,"features":"?"}`, event.BadFeatures},
+		{`{"id":1,"features":[1],"values":[1]}`, event.BadFeatures},
+		{`{"id":1,"indices":[1.0]}`, event.BadFeatures},
+		{`{"id":1,"indices":[-1]}`, event.BadFeatures},
+		{`{"id":1,"indices":[4294967296]}`, event.BadFeatures},
+		{`{"id":1,"indices":[2,1]}`, event.BadFeatures},
+		{`{"id":1,"features":[1e400]}`, event.NonFinite},
+		{`{"id":1,"features":"AADAfw=="}`, event.NonFinite},
+		{`{"id":1,"features":[1e7]}`, event.HugeNumber},
+		{`{"id":1,"features":[1],"neighbours":[0` + strings.Repeat(",0", 1<<16) + `]}`, event.TooManyNeighbours},
+		{`{"id":1,"features":[0` + strings.Repeat(",0", 1<<20) + `]}`, event.TooLarge},
+	}
+	for _, test := range tests {
+		var d Decoder
+		var n event.Node
+		if reason, detail := d.Node(jsonRecord(test.value), &n); reason != test.reason {
+			t.Errorf("%.60s: %q: %s, want %q", test.value, reason, detail, test.reason)
+		}
+	}
+}
+
+func TestUnknownFieldsAreIgnored(t *testing.T) {
+	value := pack(t, fields{
+		"id": 1, "features": []float32{2}, "bin": []byte("abc"), "map": fields{"a": []any{1, nil, "x", 2.5}},
+		"long": strings.Repeat("x", 300), "list": make([]int, 300), "true": true,
+	})
+	value[0]++ // one key more: an extension, which the library packs by reflection alone
+	value = append(value, 0xa1, 'e', 0xc7, 3, 5, 1, 2, 3)
+	want := event.Node{ID: event.ID{Num: 1}, Dense: []float32{2}}
+	if diff := cmp.Diff(want, decodeNode(t, record(value))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A decoder is used for event after event: what one brought must not show in
+// the next, and nothing decoded may share the record's memory.
+func TestDecoderIsReused(t *testing.T) {
+	var d Decoder
+	first := AppendNode(nil, &event.Node{ID: event.ID{Str: "first"}, Dense: []float32{1, 2}, Neighbours: []event.ID{{Str: "other"}}})
+	var a, bad, b event.Node
+	if reason, detail := d.Node(record(first), &a); reason != "" {
+		t.Fatal(reason, detail)
+	}
+	if reason, _ := d.Node(record(first[:9]), &bad); reason == "" {
+		t.Fatal("half an event is taken")
+	}
+	if reason, detail := d.Node(record(AppendNode(nil, &event.Node{Index: []uint32{4}, Value: []float32{8}})), &b); reason != "" {
+		t.Fatal(reason, detail)
+	}
+	clear(first)
+	a.Origin, b.Origin = nil, nil
+	want := event.Node{ID: event.ID{Str: "first"}, Dense: []float32{1, 2}, Neighbours: []event.ID{{Str: "other"}}}
+	if diff := cmp.Diff(want, a); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(event.Node{Index: []uint32{4}, Value: []float32{8}}, b); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestLabel(t *testing.T) {
+	python := "83a46e6f6465a870617065722d3137a5636c617373a65468656f7279a474696d65cf0000018bcfe56800"
+	value, err := hex.DecodeString(python)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		o      *event.Origin
+		want   event.Label
+		reason event.Reason
+	}{
+		{record(value), event.Label{Node: event.ID{Str: "paper-17"}, Class: "Theory", Time: 1700000000000}, ""},
+		{record(pack(t, fields{"node": 7, "class": 2, "source": "hand"})), event.Label{Node: event.ID{Num: 7}, Index: 2}, ""},
+		{jsonRecord(`{"node":"a","class":"b","time":3}`), event.Label{Node: event.ID{Str: "a"}, Class: "b", Time: 3}, ""},
+		{jsonRecord(`{"node":-1,"class":0}`), event.Label{Node: event.ID{Num: -1}}, ""},
+		{record(nil), event.Label{}, event.Empty},
+		{record(pack(t, fields{"class": 1})), event.Label{}, event.BadID},
+		{record(pack(t, fields{"node": 1})), event.Label{}, event.UnknownClass},
+		{record(pack(t, fields{"node": 1, "class": nil})), event.Label{}, event.UnknownClass},
+		{record(pack(t, fields{"node": 1, "class": ""})), event.Label{}, event.UnknownClass},
+		{record(pack(t, fields{"node": 1, "class": -1})), event.Label{}, event.UnknownClass},
+		{record(pack(t, fields{"node": 1, "class": int64(1 << 31)})), event.Label{}, event.UnknownClass},
+		{record(pack(t, fields{"node": 1, "class": 1.5})), event.Label{}, event.Undecodable},
+		{record(pack(t, fields{"node": 1, "class": "\xff"})), event.Label{}, event.Undecodable},
+		{jsonRecord(`{"class":1}`), event.Label{}, event.BadID},
+		{jsonRecord(`{"node":1,"class":null}`), event.Label{}, event.UnknownClass},
+		{jsonRecord(`{"node":1,"class":""}`), event.Label{}, event.UnknownClass},
+		{jsonRecord(`{"node":1,"class":1.5}`), event.Label{}, event.UnknownClass},
+		{jsonRecord(`{"node":1,"class":"` + strings.Repeat("x", 1025) + `"}`), event.Label{}, event.UnknownClass},
+		{jsonRecord(`{"node":1,"class":1,"class":2}`), event.Label{}, event.Undecodable},
+	}
+	for i, test := range tests {
+		var d Decoder
+		var l event.Label
+		reason, detail := d.Label(test.o, &l)
+		if reason != test.reason {
+			t.Errorf("label %d: %q: %s, want %q", i, reason, detail, test.reason)
+		}
+		l.Origin = nil
+		if reason != "" {
+			continue
+		}
+		if diff := cmp.Diff(test.want, l); diff != "" {
+			t.Errorf("label %d: %s", i, diff)
+		}
+	}
+}
+
+func TestContentType(t *testing.T) {
+	const node = `{"id":1,"features":[1]}`
+	packed := string(AppendNode(nil, &event.Node{ID: event.ID{Num: 1}, Dense: []float32{1}}))
+	tests := []struct {
+		key, kind, value string
+		reason           event.Reason
+	}{
+		{"content-type", "application/json", node, ""},
+		{"Content-Type", "Application/JSON; charset=utf-8", node, ""},
+		{"content-type", "application/msgpack", packed, ""},
+		{"content-type", "application/x-msgpack", packed, ""},
+		{"encoding", "application/json", packed, ""},
+		{"content-type", "application/msgpack", node, event.Undecodable},
+		{"content-type", "application/json", packed, event.Undecodable},
+		{"content-type", "text/plain", packed, event.Undecodable},
+		{"content-type", "", packed, event.Undecodable},
+		{"content-type", strings.Repeat("\xff", 1000), packed, event.Undecodable},
+	}
+	for _, test := range tests {
+		o := record([]byte(test.value))
+		o.Headers = []event.Header{{Key: "other"}, {Key: test.key, Value: []byte(test.kind)}}
+		var d Decoder
+		var n event.Node
+		if reason, detail := d.Node(o, &n); reason != test.reason {
+			t.Errorf("%s: %.40q: %q: %s, want %q", test.key, test.kind, reason, detail, test.reason)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	n := event.Node{ID: event.ID{Str: "abcd"}, Dense: []float32{3, 4}, Neighbours: []event.ID{{Num: 1}, {Num: 2}}}
+	value := AppendNode(nil, &n)
+	text := `{"id":"abcd","features":[3,4],"neighbours":[1,2]}`
+	tests := []struct {
+		limits Limits
+		reason event.Reason
+	}{
+		{Limits{MaxID: 4, MaxFeatures: 2, MaxNeighbours: 2, MaxAbs: 4}, ""},
+		{Limits{MaxValue: 20}, event.TooLarge},
+		{Limits{MaxID: 3}, event.BadID},
+		{Limits{MaxFeatures: 1}, event.TooLarge},
+		{Limits{MaxNeighbours: 1}, event.TooManyNeighbours},
+		{Limits{MaxAbs: 3.5}, event.HugeNumber},
+		{Limits{MaxAbs: float32(math.Inf(1))}, ""},
+	}
+	for _, test := range tests {
+		for _, o := range []*event.Origin{record(value), jsonRecord(text)} {
+			d := Decoder{Limits: test.limits}
+			if reason, detail := d.Node(o, new(event.Node)); reason != test.reason {
+				t.Errorf("%+v: %q: %s, want %q", test.limits, reason, detail, test.reason)
+			}
+		}
+	}
+}
+
+// The detail of a refusal quotes what came; it must stay one short line.
+func TestDetailIsBounded(t *testing.T) {
+	long := strings.Repeat("9", 1<<20)
+	for _, o := range []*event.Origin{
+		jsonRecord(`{"id":` + long + `}`),
+		jsonRecord(`{"id":1,"features":[1],"time":` + long + `}`),
+		jsonRecord(`{"id":1,"indices":[` + long + `]}`),
+		jsonRecord(long),
+		jsonRecord("{\"id\":1,\"features\":[\n\n\"" + long + "\"]}"),
+	} {
+		_, detail := new(Decoder).Node(o, new(event.Node))
+		if detail == "" || len(detail) > maxDetail || strings.Contains(detail, "\n") {
+			t.Errorf("%d bytes: %.100q", len(detail), detail)
+		}
+	}
+}
+
+func randomID(rng *rand.Rand) event.ID {
+	if rng.IntN(2) == 0 {
+		return event.ID{Num: rng.Int64() >> rng.IntN(64)}
+	}
+	return event.ID{Str: strings.Repeat("é", 1+rng.IntN(200))}
+}
+
+func randomNode(rng *rand.Rand) event.Node {
+	n := event.Node{ID: randomID(rng), Context: rng.IntN(2) == 0, Time: rng.Int64() >> rng.IntN(64) * int64(rng.IntN(2))}
+	k := rng.IntN(1 << rng.IntN(12))
+	x := make([]float32, k)
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+	}
+	if rng.IntN(2) == 0 {
+		n.Dense = x
+	} else {
+		n.Value, n.Index = x, make([]uint32, k)
+		for i := range n.Index {
+			n.Index[i] = uint32(3*i + rng.IntN(3))
+		}
+	}
+	for range rng.IntN(1 << rng.IntN(8)) {
+		n.Neighbours = append(n.Neighbours, randomID(rng))
+	}
+	return n
+}
+
+func TestNodeRoundTrip(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 500 {
+		n := randomNode(rng)
+		got := decodeNode(t, record(AppendNode([]byte("before"), &n)[len("before"):]))
+		if diff := cmp.Diff(n, got); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+}
+
+func TestLabelRoundTrip(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 100 {
+		l := event.Label{Node: randomID(rng), Index: rng.Int32() >> rng.IntN(31), Time: rng.Int64() * int64(rng.IntN(2))}
+		if rng.IntN(2) == 0 {
+			l.Class, l.Index = "class", 0
+		}
+		var got event.Label
+		if reason, detail := new(Decoder).Label(record(AppendLabel(nil, &l)), &got); reason != "" {
+			t.Fatal(reason, detail)
+		}
+		got.Origin = nil
+		if diff := cmp.Diff(l, got); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+}
+
+// The library reads what the encoder here wrote, at the edges of every form.
+func TestEncoderAgainstLibrary(t *testing.T) {
+	for _, n := range []int64{
+		0, 1, 127, 128, 255, 256, 65535, 65536, math.MaxUint32, math.MaxUint32 + 1, math.MaxInt64,
+		-1, -32, -33, -128, -129, -32768, -32769, math.MinInt32, math.MinInt32 - 1, math.MinInt64,
+	} {
+		o := output{}
+		o.integer(n)
+		var got int64
+		if err := msgpack.Unmarshal(o.b, &got); err != nil || got != n {
+			t.Errorf("%d: %d, %v", n, got, err)
+		}
+		want, err := msgpack.NewDecoder(bytes.NewReader(o.b)).DecodeInterface()
+		if err != nil {
+			t.Errorf("%d: %v, %v", n, want, err)
+		}
+	}
+	for _, n := range []int{0, 1, 15, 16, 31, 32, 255, 256, 65535, 65536} {
+		o := output{}
+		o.text(strings.Repeat("x", n))
+		o.block(make([]byte, n))
+		o.list(n)
+		for i := range n {
+			o.integer(int64(i & 1))
+		}
+		dec := msgpack.NewDecoder(bytes.NewReader(o.b))
+		text, err1 := dec.DecodeString()
+		block, err2 := dec.DecodeBytes()
+		list, err3 := dec.DecodeSlice()
+		if err := errors.Join(err1, err2, err3); err != nil || len(text) != n || len(block) != n || len(list) != n {
+			t.Errorf("%d: %d, %d, %d, %v", n, len(text), len(block), len(list), err)
+		}
+	}
+}
+
+func TestAppendKey(t *testing.T) {
+	for want, id := range map[string]event.ID{"paper-17": {Str: "paper-17"}, "-7": {Num: -7}, "0": {}} {
+		if got := string(AppendKey([]byte("k:"), id)); got != "k:"+want {
+			t.Errorf("%v: key %q", id, got)
+		}
+	}
+}
+
+func samplePrediction() event.Prediction {
+	return event.Prediction{
+		Node: event.ID{Str: "paper-17"}, Class: "Theory", ClassIndex: 2, Confidence: 0.7, Probabilities: []float32{0.1, 0.2, 0.7},
+		Total: 0.8, Aleatoric: 0.75, Epistemic: 0.05, Window: 41, PosteriorVersion: 12, Time: 1700000000000, Model: "cora-1",
+	}
+}
+
+func TestPrediction(t *testing.T) {
+	p := samplePrediction()
+	b := AppendPrediction(nil, &p)
+	got := event.Prediction{Class: "stale"}
+	if err := DecodePrediction(b, &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(p, got); diff != "" {
+		t.Error(diff)
+	}
+	const want = `{"node":"paper-17","class":"Theory","class_index":2,"confidence":0.7,"probabilities":[0.1,0.2,0.7],` +
+		`"total_uncertainty":0.8,"aleatoric_uncertainty":0.75,"epistemic_uncertainty":0.05,"window":41,"posterior_version":12,` +
+		`"time":1700000000000,"model":"cora-1"}`
+	if got := string(AppendPredictionJSON([]byte("> "), &p)); got != "> "+want {
+		t.Error(got)
+	}
+	for name, value := range map[string][]byte{
+		"empty":           nil,
+		"no node":         {0x80},
+		"more bytes":      append(bytes.Clone(b), 0),
+		"cut":             b[:len(b)-1],
+		"NaN":             pack(t, fields{"node": 1, "confidence": math.NaN()}),
+		"probability":     pack(t, fields{"node": 1, "probabilities": []float32{1.5}}),
+		"NaN probability": pack(t, fields{"node": 1, "probabilities": []float64{math.NaN()}}),
+		"class index":     pack(t, fields{"node": 1, "class_index": int64(1 << 31)}),
+		"version":         pack(t, fields{"node": 1, "posterior_version": -1}),
+	} {
+		if err := DecodePrediction(value, new(event.Prediction)); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}
+
+func TestDeadLetter(t *testing.T) {
+	tests := map[string]struct {
+		origin event.Origin
+		err    error
+	}{
+		"whole": {event.Origin{
+			Topic: "gvbll.nodes", Partition: 3, Offset: 99, Key: []byte("k"), Value: []byte{0xff, 0},
+			Headers: []event.Header{{Key: "content-type", Value: []byte("x")}, {Key: "null"}, {Key: "", Value: []byte{}}},
+		}, nil},
+		"null":          {event.Origin{Topic: "t", Headers: []event.Header{}}, nil},
+		"empty":         {event.Origin{Topic: "t", Key: []byte{}, Value: []byte{}, Headers: []event.Header{}}, nil},
+		"longest value": {event.Origin{Value: make([]byte, MaxDeadLetterValue), Headers: []event.Header{}}, nil},
+		"long value":    {event.Origin{Value: make([]byte, MaxDeadLetterValue+1)}, ErrTruncated},
+		"long key":      {event.Origin{Key: make([]byte, maxDeadLetterKey+1)}, ErrTruncated},
+		"many headers":  {event.Origin{Headers: make([]event.Header, maxHeaders+1)}, ErrTruncated},
+		"header's key":  {event.Origin{Headers: []event.Header{{Key: "a\xffb"}}}, ErrTruncated},
+		"header's size": {event.Origin{Headers: []event.Header{{Key: strings.Repeat("é", 1000), Value: make([]byte, 5000)}}}, ErrTruncated},
+	}
+	for name, test := range tests {
+		r := event.Refusal{Origin: &test.origin, Reason: event.BadID, Detail: "there is no id"}
+		b := AppendDeadLetter(nil, &r)
+		var got event.Refusal
+		if err := DecodeDeadLetter(b, &got); !errors.Is(err, test.err) {
+			t.Errorf("%s: %v, want %v", name, err, test.err)
+			continue
+		}
+		if got.Reason != r.Reason || got.Detail != r.Detail {
+			t.Errorf("%s: %s: %s", name, got.Reason, got.Detail)
+		}
+		if test.err != nil {
+			if !bytes.HasPrefix(r.Origin.Value, got.Origin.Value) || len(got.Origin.Value) > MaxDeadLetterValue {
+				t.Errorf("%s: not the beginning of the value", name)
+			}
+			continue
+		}
+		if diff := cmp.Diff(&test.origin, got.Origin); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// Brokers take a megabyte by default. A record that is as bad as can be must
+// not make a dead letter that none of them takes: it would stop the worker.
+func TestDeadLetterFitsInARecord(t *testing.T) {
+	o := event.Origin{Topic: strings.Repeat("t", 249), Key: make([]byte, 1<<20), Value: make([]byte, 4<<20)}
+	for range 1000 {
+		o.Headers = append(o.Headers, event.Header{Key: strings.Repeat("\xff", 4096), Value: make([]byte, 4096)})
+	}
+	b := AppendDeadLetter(nil, &event.Refusal{Origin: &o, Reason: event.TooLarge, Detail: strings.Repeat("é\n", 1<<20)})
+	if len(b) > 900<<10 {
+		t.Errorf("%d bytes", len(b))
+	}
+	if err := DecodeDeadLetter(b, new(event.Refusal)); !errors.Is(err, ErrTruncated) {
+		t.Error(err)
+	}
+	for _, bad := range [][]byte{nil, {0x80}, b[:100], append(bytes.Clone(b), 0)} {
+		if err := DecodeDeadLetter(bad, new(event.Refusal)); err == nil || errors.Is(err, ErrTruncated) {
+			t.Errorf("%d bytes are taken: %v", len(bad), err)
+		}
+	}
+}
