@@ -235,8 +235,14 @@ func TestChain(t *testing.T) {
 	const node, label = "node 1 x=1,0", "label 1 red"
 	seen := map[event.Hash]string{{}: "nothing"}
 	for _, windows := range [][]string{
-		{node}, {node, label}, {node + "\n" + label}, {node, "label 1 blue"}, {"node 2 x=1,0", "label 2 red"}, {"node 1 x=2,0", label},
-		{node, label, ""}, {node, label, "label 1 green"},
+		{node},
+		{node, label},
+		{node + "\n" + label},
+		{node, "label 1 blue"},
+		{"node 2 x=1,0", "label 2 red"},
+		{"node 1 x=2,0", label},
+		{node, label, ""},
+		{node, label, "label 1 green"},
 	} {
 		h, name := chain(windows...), fmt.Sprintf("%q", windows)
 		if other, same := seen[h]; same {

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -91,7 +92,9 @@ func workDay(t *testing.T, addr, prefix string) {
 
 	// The metrics tell the same story as the topics. Labels are learned a
 	// moment after they are sent; gauges are set when that is committed.
-	m := metricsWhen(t, url, func(m metricsPage) bool { return m.sum("gvbll_prequential_labels", "head", "online") == float64(arrivals) })
+	m := metricsWhen(t, url, func(m metricsPage) bool {
+		return m.sum("gvbll_prequential_labels", "head", "online") == float64(arrivals)
+	})
 	for _, c := range []struct {
 		name, label, value string
 		want               float64
@@ -181,7 +184,10 @@ func poison(t *testing.T, addr, prefix string) {
 	gvbll(t, "topics", "--create", "--brokers", addr, "--prefix", prefix)
 	var records []kafka.Record
 	for _, value := range [][]byte{
-		nil, {}, {0xdd, 0xff, 0xff, 0xff, 0xff}, {0xc1},
+		nil,
+		{},
+		{0xdd, 0xff, 0xff, 0xff, 0xff},
+		{0xc1},
 		wire.AppendNode(nil, &event.Node{ID: event.ID{Str: "x"}, Dense: []float32{1, 2, 3}}),
 	} {
 		records = append(records, kafka.Record{Topic: prefix + ".nodes", Value: value, Time: time.Now()})
@@ -235,14 +241,15 @@ func metricsWhen(t *testing.T, url string, ok func(metricsPage) bool) metricsPag
 		}
 		m := make(metricsPage)
 		for _, line := range strings.Split(get(t, url+"/metrics"), "\n") {
-			series, number, found := strings.Cut(line, " ")
-			if at := strings.LastIndex(line, " "); found && !strings.HasPrefix(line, "#") {
-				series, number = line[:at], line[at+1:]
-				var v float64
-				if _, err := fmt.Sscan(number, &v); err == nil {
-					m[series] = v
-				}
+			at := strings.LastIndex(line, " ")
+			if at < 0 || strings.HasPrefix(line, "#") {
+				continue
 			}
+			v, err := strconv.ParseFloat(line[at+1:], 64)
+			if err != nil {
+				t.Fatalf("%v in %s", err, line)
+			}
+			m[line[:at]] = v
 		}
 		if ok(m) {
 			return m

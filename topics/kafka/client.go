@@ -118,7 +118,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	}
 	var code kafkago.Error
 	if errors.As(err, &code) && !transient(err) {
-		return nil, fmt.Errorf("Kafka at %s refuses this client: check user, password and SASL mechanism (%w)", addresses, cause(err))
+		return nil, fmt.Errorf("the brokers at %s refuse this client: check user, password and SASL mechanism (%w)", addresses, cause(err))
 	}
 	return nil, fmt.Errorf("no Kafka broker answers at %s: check the address, that it can be reached from here, and whether it wants TLS (%w)", addresses, cause(err))
 }
