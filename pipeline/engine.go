@@ -10,6 +10,10 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
+// Version changes whenever the same windows would give other bits, so that a
+// ledger is never replayed by an engine that cannot agree with it.
+const Version = 1
+
 // Config bounds what the engine keeps and says how it predicts and learns. It
 // is part of what the outcome depends on: a ledger is bound to one Config.
 type Config struct {
@@ -34,8 +38,8 @@ type Config struct {
 // String is the canonical form that the ledger binds.
 func (c Config) String() string {
 	u := c.Update
-	return fmt.Sprintf("lambda=%g eta=%g beta=%g clip=%g epsilon=%g gradient=%v samples=%d bins=%d pending=%d waiting-labels=%d waiting-edges=%d",
-		u.Lambda, u.Eta, u.Beta, u.Clip, u.Epsilon, u.Gradient, c.Samples, c.Bins, c.MaxPending, c.MaxWaitingLabels, c.MaxWaitingEdges)
+	return fmt.Sprintf("engine=%d lambda=%g eta=%g beta=%g clip=%g epsilon=%g gradient=%v samples=%d bins=%d pending=%d waiting-labels=%d waiting-edges=%d",
+		Version, u.Lambda, u.Eta, u.Beta, u.Clip, u.Epsilon, u.Gradient, c.Samples, c.Bins, c.MaxPending, c.MaxWaitingLabels, c.MaxWaitingEdges)
 }
 
 // WithDefaults fills what is zero and validates the rest.

@@ -105,7 +105,7 @@ func (d demoCmd) Run(ctx context.Context, s streams) error {
 	}
 	svc.web = web
 	fmt.Fprintf(talk, "broker     %s, metrics %s/metrics\n", strings.Join(addrs, ","), web.url())
-	fmt.Fprintf(talk, "consume    gvbll tail --brokers %s --prefix %s\n\n", strings.Join(addrs, ","), d.Prefix)
+	fmt.Fprintf(talk, "consume    %s tail --brokers %s --prefix %s\n\n", program(), strings.Join(addrs, ","), d.Prefix)
 
 	stream := set.stream()
 	show := &demoShow{w: talk, model: m.ID, engine: svc.engine, total: len(stream.Steps), windows: demoWindows(stream, delay), done: make(chan struct{})}
@@ -140,6 +140,15 @@ func (d demoCmd) Run(ctx context.Context, s streams) error {
 		return nil
 	}, interrupt)
 	return group.Run()
+}
+
+// program is how this program was started, so that a command line that is shown
+// can be copied.
+func program() string {
+	if exe, err := os.Executable(); err == nil && strings.Contains(exe, "go-build") {
+		return "go run ./cmd/gvbll"
+	}
+	return "gvbll"
 }
 
 func (d demoCmd) broker() (*broker.Broker, error) {

@@ -86,18 +86,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	slog.SetDefault(slog.New(handler))
 	err = k.Run()
+	if err == nil {
+		return exitOK
+	}
+	line := strings.ReplaceAll(err.Error(), "\n", "; ")
 	var usage usageError
 	switch {
-	case err == nil:
-		return exitOK
 	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "gvbll: %v (see gvbll %s --help)\n", err, k.Command())
+		fmt.Fprintf(stderr, "gvbll: %s (see gvbll %s --help)\n", line, k.Command())
 		return exitUsage
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
-		fmt.Fprintln(stderr, "gvbll: interrupted")
-		return exitFailed
+		line = "interrupted"
 	}
-	fmt.Fprintf(stderr, "gvbll: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+	fmt.Fprintf(stderr, "gvbll: %s\n", line)
 	return exitFailed
 }
 
