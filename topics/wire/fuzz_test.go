@@ -10,6 +10,9 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
+// asJSON are the headers of a record whose value is JSON.
+var asJSON = []event.Header{{Key: ContentType, Value: []byte(JSON)}}
+
 func FuzzNode(f *testing.F) {
 	dense := event.Node{ID: event.ID{Str: "a"}, Dense: []float32{1, 2}, Neighbours: []event.ID{{Num: 3}, {Str: "b"}}, Time: 5, Context: true}
 	sparse := event.Node{ID: event.ID{Num: 7}, Index: []uint32{1, 5}, Value: []float32{2, .5}}

@@ -17,6 +17,10 @@ import (
 // committed without waiting for the commit interval.
 const maxBatch = 8 << 20
 
+// maxKey is how much of a refused record's key is its dead letter's. The dead
+// letter's value has more of it.
+const maxKey = 1 << 10
+
 // commitFor bounds a commit, all tries together. A commit goes to its end even
 // when the worker is told to end meanwhile.
 const commitFor = 30 * time.Second
@@ -44,7 +48,7 @@ func (b *batch) add(w *worker, out *event.Outcome, cause string, ranges []ledger
 	}
 	for i := range out.Refused {
 		r := &out.Refused[i]
-		b.put(w, w.cfg.Names.DeadLetters, r.Origin.Key, wire.AppendDeadLetter(nil, r))
+		b.put(w, w.cfg.Names.DeadLetters, r.Origin.Key[:min(len(r.Origin.Key), maxKey)], wire.AppendDeadLetter(nil, r))
 	}
 	b.last = ledger.Record{
 		Version: ledger.Version, Window: out.Window, Cause: cause, Ranges: ranges,

@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -121,7 +122,7 @@ func (w *world) send(first, last int) {
 		put(w.names.Nodes, key, wire.AppendNode(nil, &event.Node{ID: id, Dense: []float32{1, 2}}))
 		put(w.names.Labels, key, wire.AppendLabel(nil, &event.Label{Node: id, Class: "a"}))
 	}
-	put(w.names.Nodes, []byte("bad"), []byte{0xc1})
+	put(w.names.Nodes, bytes.Repeat([]byte("bad"), 100_000), []byte{0xc1})
 	if err := p.Send(w.t.Context(), records); err != nil {
 		w.t.Fatal(err)
 	}
