@@ -48,7 +48,10 @@ func TestKafka(t *testing.T) {
 	}
 	for where, addresses := range clusters {
 		for name, test := range suite {
-			t.Run(where+"/"+name, func(t *testing.T) { test(t, dial(t, Config{Brokers: addresses(t)})) })
+			t.Run(where+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				test(t, dial(t, Config{Brokers: addresses(t)}))
+			})
 		}
 	}
 }
@@ -318,7 +321,7 @@ func testAborted(t *testing.T, c *Client) {
 	}
 	for start := range bounds[at].End {
 		for _, cfg := range []ReaderConfig{{}, {MaxBytes: 1}} {
-			if cfg.MaxBytes > 0 && start%10 > 0 {
+			if cfg.MaxBytes > 0 && start%40 > 0 {
 				continue
 			}
 			var got []Record
