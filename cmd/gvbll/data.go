@@ -79,7 +79,7 @@ func (f dataFlags) generate() (*dataSet, error) {
 	if err != nil {
 		return nil, usageError{err}
 	}
-	return &dataSet{Dataset: d, split: split, how: fmt.Sprintf("in order of arrival, %d steps, seed %d", cfg.Steps, f.Seed), seed: f.Seed}, nil
+	return &dataSet{Dataset: d, split: split, how: fmt.Sprintf("in order of arrival, %d nodes, %d steps, seed %d", cfg.Nodes, cfg.Steps, f.Seed), seed: f.Seed}, nil
 }
 
 func (s *dataSet) name() string { return s.Name }

@@ -169,6 +169,9 @@ func (d demoCmd) model(ctx context.Context, set *dataSet, w io.Writer) (*model.M
 	}
 	path := filepath.Join(d.Dir, "model.safetensors")
 	if m, err := model.Open(path); err == nil {
+		if !d.Train.made(m, set) {
+			return nil, fmt.Errorf("%s was trained on %s (%s) with other data or flags than these: use another --dir, or remove this one", path, m.Training.DataSet, m.Training.Split)
+		}
 		return m, nil
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return nil, err

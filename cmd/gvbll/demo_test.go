@@ -214,6 +214,22 @@ func child(t *testing.T, args []string, scores int) (out []byte, dead bool) {
 	return stdout.Bytes(), err != nil
 }
 
+// TestDemoOfAnotherDirectory: a directory that holds the model of other data is
+// not taken for this one's.
+func TestDemoOfAnotherDirectory(t *testing.T) {
+	dir := t.TempDir()
+	first := demo(t, small("--dir", dir))
+	if again := demo(t, small("--dir", dir)); again != first {
+		t.Errorf("first %+v, then %+v", first, again)
+	}
+	for _, other := range [][]string{{"--seed", "2"}, {"--epochs", "31"}, {"--nodes", "1501"}, {"--drift", "none"}} {
+		var out, errs lines
+		if code := run(t.Context(), small(append(other, "--dir", dir)...), &out, &errs); code != exitFailed || !errs.has("use another --dir") {
+			t.Errorf("%v: exit code %d: %s", other, code, errs.b)
+		}
+	}
+}
+
 // TestDemoAgain: a demo on topics where it has already been replays and ends
 // with the same; one with another model, or other settings, says so in a line.
 func TestDemoAgain(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/train"
@@ -66,6 +67,15 @@ func (f trainFlags) train(ctx context.Context, set *dataSet, w io.Writer) (*mode
 		bar.set(p.Epoch+1, fmt.Sprintf("loss %.3f = %.3f + %.2f KL %.0f, accuracy %.3f",
 			p.Loss.Total, -p.Loss.ELL, p.Loss.KLWeight, p.Loss.KL, float64(p.Loss.Correct)/float64(len(d.X))))
 	})
+}
+
+// made tells whether these flags and this data set made the model.
+func (f trainFlags) made(m *model.Model, set *dataSet) bool {
+	t := m.Training
+	return t.DataSet == set.Name && t.Split == set.how && t.Seed == set.seed && m.Encoder.In() == set.Dim && slices.Equal(m.Classes, set.Classes) &&
+		t.Epochs == f.Epochs && t.Samples == f.Samples && slices.Equal(t.Hidden, []int{f.Hidden}) && m.Prior.Dim == f.Embedding &&
+		t.LearningRate == f.LearningRate && t.WeightDecay == f.WeightDecay && t.Dropout == f.Dropout &&
+		(f.Normalize == "" || f.Normalize == m.Normalization)
 }
 
 // orNone turns the flags' 0, for none, into the configuration's.
