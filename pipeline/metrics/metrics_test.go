@@ -1,0 +1,123 @@
+package metrics_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/metrics"
+	"github.com/gvbll/gvbll/posterior/calibration"
+)
+
+// TestObserve: the counters say what the outcome says, by head and by bin.
+func TestObserve(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	m := metrics.New(reg)
+	m.Observe(&event.Outcome{
+		Predictions: []event.Prediction{{Total: .5, Aleatoric: .4, Epistemic: .1}, {Total: .5, Aleatoric: .5}},
+		Refused:     []event.Refusal{{Reason: event.NonFinite}},
+		Labelled:    []event.Labelled{{Delay: 2500}, {}},
+		Heads: []event.Head{{Name: "online", Clipped: 3, Step: .25, Version: 1, Scores: []event.Score{
+			{Confidence: .95, Correct: true, LogLoss: .1, Brier: .01}, {Confidence: 1, LogLoss: 3, Brier: 2},
+		}}},
+		Counts: event.Counts{Arrivals: 2, Edges: 5, SelfLoops: 1},
+	})
+	const want = `
+# HELP gvbll_calibration_confidence_total The sum of their confidences.
+# TYPE gvbll_calibration_confidence_total counter
+gvbll_calibration_confidence_total{bin="0",head="online"} 0
+gvbll_calibration_confidence_total{bin="1",head="online"} 0
+gvbll_calibration_confidence_total{bin="2",head="online"} 0
+gvbll_calibration_confidence_total{bin="3",head="online"} 0
+gvbll_calibration_confidence_total{bin="4",head="online"} 0
+gvbll_calibration_confidence_total{bin="5",head="online"} 0
+gvbll_calibration_confidence_total{bin="6",head="online"} 0
+gvbll_calibration_confidence_total{bin="7",head="online"} 0
+gvbll_calibration_confidence_total{bin="8",head="online"} 0
+gvbll_calibration_confidence_total{bin="9",head="online"} 1.95
+# HELP gvbll_correct_labels_total Those for which the head's class was right.
+# TYPE gvbll_correct_labels_total counter
+gvbll_correct_labels_total{head="online"} 1
+# HELP gvbll_edges_dropped_total Edges not added: named twice, to itself, or forgotten before their node came.
+# TYPE gvbll_edges_dropped_total counter
+gvbll_edges_dropped_total{reason="duplicate"} 0
+gvbll_edges_dropped_total{reason="expired"} 0
+gvbll_edges_dropped_total{reason="self-loop"} 1
+# HELP gvbll_log_loss_nats_total Their negative log-likelihood, summed.
+# TYPE gvbll_log_loss_nats_total counter
+gvbll_log_loss_nats_total{head="online"} 3.1
+# HELP gvbll_predictions_total Predictions served.
+# TYPE gvbll_predictions_total counter
+gvbll_predictions_total 2
+`
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(want),
+		"gvbll_calibration_confidence_total", "gvbll_correct_labels_total", "gvbll_edges_dropped_total", "gvbll_log_loss_nats_total", "gvbll_predictions_total"); err != nil {
+		t.Error(err)
+	}
+	problems, err := testutil.GatherAndLint(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+// TestEveryReasonHasASeries, from the start, so that an alert on it can be
+// trusted.
+func TestEveryReasonHasASeries(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	metrics.New(reg)
+	n, err := testutil.GatherAndCount(reg, "gvbll_refused_events_total")
+	if err != nil || n != len(event.Reasons()) {
+		t.Errorf("%d series of %d reasons, %v", n, len(event.Reasons()), err)
+	}
+}
+
+// TestCountersGiveECE: what PromQL adds up from the counters is the ECE over
+// bins of equal width.
+func TestCountersGiveECE(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	m := metrics.New(reg)
+	var out event.Outcome
+	var confidences []float64
+	var correct []bool
+	for i := range 500 {
+		c := .2 + .79*float64(i*i%500)/500
+		ok := i%3 != 0
+		confidences, correct = append(confidences, c), append(correct, ok)
+		out.Labelled = append(out.Labelled, event.Labelled{})
+		if i == 0 {
+			out.Heads = []event.Head{{Name: "online"}}
+		}
+		out.Heads[0].Scores = append(out.Heads[0].Scores, event.Score{Confidence: c, Correct: ok})
+	}
+	m.Observe(&out)
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums := make(map[string]float64)
+	for _, f := range families {
+		for _, s := range f.Metric {
+			for _, l := range s.Label {
+				if l.GetName() == "bin" {
+					sums[f.GetName()+l.GetValue()] = s.Counter.GetValue()
+				}
+			}
+		}
+	}
+	ece := 0.0
+	for b := range metrics.Bins {
+		ece += math.Abs(sums[fmt.Sprint("gvbll_calibration_correct_total", b)] - sums[fmt.Sprint("gvbll_calibration_confidence_total", b)])
+	}
+	want, _ := calibration.ECEWidth(confidences, correct, metrics.Bins)
+	if got := ece / 500; math.Abs(got-want) > 1e-9 {
+		t.Errorf("ECE %v, want %v", got, want)
+	}
+}
