@@ -10,7 +10,7 @@ import (
 
 // kafkaFlags are the flags of every command that talks to Kafka.
 type kafkaFlags struct {
-	Brokers []string `help:"Addresses of Kafka brokers, host:port." default:"127.0.0.1:9092" placeholder:"ADDR,…"`
+	Brokers []string `help:"Addresses of Kafka brokers, host:port." default:"127.0.0.1:9092" placeholder:"127.0.0.1:9092"`
 	Prefix  string   `help:"What the topics' names begin with; one prefix is one graph." default:"gvbll"`
 }
 

@@ -15,7 +15,7 @@ type dataFlags struct {
 	TrainShare float64 `help:"Share of the nodes that train, stratified; 0 follows the data set's name (Cora .05, WebKB .20, else .10)." default:"0"`
 	Steps      int     `help:"Steps that the stream is cut into; 0 follows the data set's name (Cora 30, WebKB 20, arxiv 100, else 50)." default:"0"`
 	Seed       uint64  `help:"Seed of the split, the synthetic graph and the training." default:"1"`
-	Drift      string  `help:"Drift of the synthetic graph: none, moderate, strong or abrupt." enum:"none,moderate,strong,abrupt" default:"strong" placeholder:"KIND"`
+	Drift      string  `help:"Drift of the synthetic graph: none, moderate, strong or abrupt." enum:"none,moderate,strong,abrupt" default:"strong" placeholder:"strong"`
 	Nodes      int     `help:"Nodes of the synthetic graph." default:"6000"`
 	Rate       float64 `help:"Node events a second; 0 for as fast as they are taken." default:"0"`
 }

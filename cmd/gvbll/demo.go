@@ -29,12 +29,12 @@ type demoCmd struct {
 
 	Update updateFlags `embed:"" group:"Update"`
 
-	Brokers    []string `help:"Your own Kafka, host:port; an embedded broker when left out." placeholder:"ADDR,…"`
+	Brokers    []string `help:"Your own Kafka, host:port; an embedded broker when left out." placeholder:"ADDR"`
 	Prefix     string   `help:"What the topics' names begin with." default:"gvbll"`
 	Dir        string   `help:"Keep the model and the embedded broker's data here: run again to go on after an interruption." type:"path" placeholder:"DIR"`
 	LabelDelay int      `help:"Steps by which labels come late; -1 is 2 for the synthetic graph and 0, as in the paper, for --data." default:"-1"`
 	Port       int      `help:"Port of the embedded broker on 127.0.0.1; 0 for any." default:"0"`
-	HTTP       string   `help:"Where /metrics, /healthz and /readyz are served." default:"127.0.0.1:0" placeholder:"ADDR" name:"http"`
+	HTTP       string   `help:"Where /metrics, /healthz and /readyz are served." default:"127.0.0.1:0" placeholder:"127.0.0.1:0" name:"http"`
 	Keep       bool     `help:"Go on serving at the end, until interrupted."`
 	JSON       bool     `help:"Print the summary as JSON, and all else to standard error." name:"json"`
 }

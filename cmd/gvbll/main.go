@@ -33,8 +33,8 @@ func main() {
 // cli is the command line: every flag can also be given as an environment
 // variable, GVBLL_ and its name in capitals.
 type cli struct {
-	LogLevel  slog.Level `help:"Least level that is logged: debug, info, warn or error." default:"info" placeholder:"LEVEL"`
-	LogFormat string     `help:"Format of the log: text or json." enum:"text,json" default:"text" placeholder:"FORMAT"`
+	LogLevel  slog.Level `help:"Least level that is logged: debug, info, warn or error." default:"info" placeholder:"info"`
+	LogFormat string     `help:"Format of the log: text or json." enum:"text,json" default:"text" placeholder:"text"`
 
 	Demo    demoCmd    `cmd:"" help:"Show the whole job: broker, training, stream, late labels, scores."`
 	Train   trainCmd   `cmd:"" help:"Train a model from a data set (Phase 1) and save it."`

@@ -12,7 +12,7 @@ type sendCmd struct {
 	Kafka kafkaFlags `embed:""`
 	Data  dataFlags  `embed:""`
 
-	Labels       string `help:"When labels are sent: predicted (a step's labels once its predictions are published), delayed (--label-delay node events later) or never." enum:"predicted,delayed,never" default:"predicted" placeholder:"WHEN"`
+	Labels       string `help:"When labels are sent: predicted (a step's labels once its predictions are published), delayed (--label-delay node events later) or never." enum:"predicted,delayed,never" default:"predicted" placeholder:"predicted"`
 	LabelDelay   int    `help:"Delay of the labels: further steps with 'predicted', node events with 'delayed'." default:"0"`
 	Resume       bool   `help:"Leave out the nodes and labels that the topics hold already."`
 	CreateTopics bool   `help:"Create the topics that are missing."`

@@ -26,10 +26,10 @@ type workCmd struct {
 	Window         int           `help:"Cut a window after this many nodes (or labels)." default:"500"`
 	Linger         time.Duration `help:"Cut a window when its first event has waited this long." default:"100ms"`
 	CommitInterval time.Duration `help:"How long windows may wait to share a transaction; 0 commits each at once." default:"100ms"`
-	HTTP           string        `help:"Where /metrics, /healthz and /readyz are served." default:"${default_http}" placeholder:"ADDR" name:"http"`
+	HTTP           string        `help:"Where /metrics, /healthz and /readyz are served." default:"${default_http}" placeholder:"${default_http}" name:"http"`
 	CreateTopics   bool          `help:"Create the topics that are missing." default:"true" negatable:""`
 	Partitions     int           `help:"Partitions of the topics that are created." default:"1"`
-	Compression    string        `help:"Compression of what is produced: none, gzip, snappy, lz4 or zstd." enum:"none,gzip,snappy,lz4,zstd" default:"none" placeholder:"CODEC"`
+	Compression    string        `help:"Compression of what is produced: none, gzip, snappy, lz4 or zstd." enum:"none,gzip,snappy,lz4,zstd" default:"none" placeholder:"none"`
 }
 
 // updateFlags are the constants of the paper's Proposition 1.
