@@ -94,7 +94,9 @@ func (e *OutOfRangeError) Error() string {
 }
 
 // Poll waits until committed records can be had, MaxWait at most, and returns
-// them, in the order of their offsets within a partition; none is no error.
+// them, in the order of their offsets within a partition. None is no error: all
+// that came may have been markers and aborted records, behind which the
+// positions are then.
 // Leaders that move, brokers that are away and requests that time out are
 // waited out until the context ends. A topic that does not exist, and an offset
 // behind the end, are waited for as long as Config.DialFor says. The records
@@ -124,10 +126,15 @@ func (r *Reader) Poll(ctx context.Context) ([]Record, error) {
 			return nil, fatal
 		case err != nil:
 			p.pause(ctx, err)
-		case time.Since(began) >= r.cfg.MaxWait:
+		case r.moved() || time.Since(began) >= r.cfg.MaxWait:
 			return nil, nil
 		}
 	}
+}
+
+// moved tells whether the last fetch brought anything at all.
+func (r *Reader) moved() bool {
+	return slices.ContainsFunc(r.parts, func(p *partition) bool { return p.served > 0 })
 }
 
 // fatal returns the first partition's error that waiting does not mend.
