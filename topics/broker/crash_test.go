@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/gvbll/gvbll/topics/kafka"
 )
 
@@ -41,13 +39,6 @@ func committed(t *testing.T, c *kafka.Client, topic string) [][]string {
 		values[r.Partition] = append(values[r.Partition], string(r.Value))
 	}
 	return values
-}
-
-func same(t *testing.T, want, got any) {
-	t.Helper()
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("-want +got\n%s", d)
-	}
 }
 
 // TestKilledInCommit kills the broker in the middle of a stream of transactions over
