@@ -90,7 +90,8 @@ func DecodeDeadLetter(b []byte, r *event.Refusal) error {
 			s, err = in.text(maxDetail)
 			r.Reason = event.Reason(s)
 		case "detail":
-			r.Detail, err = in.text(maxDetail)
+			s, err = in.text(maxDetail)
+			r.Detail = line(s)
 		case "topic":
 			o.Topic, err = in.text(maxDetail)
 		case "partition":

@@ -275,6 +275,28 @@ func TestDecoderIsReused(t *testing.T) {
 	}
 }
 
+func TestNothingIsLeftOver(t *testing.T) {
+	var d Decoder
+	n := event.Node{Context: true, Index: []uint32{1}, Value: []float32{1}, Neighbours: []event.ID{{Num: 1}}, Time: 1}
+	want := event.Node{ID: event.ID{Num: 2}, Dense: []float32{2}}
+	if reason, detail := d.Node(record(AppendNode(nil, &want)), &n); reason != "" {
+		t.Fatal(reason, detail)
+	}
+	n.Origin = nil
+	if diff := cmp.Diff(want, n); diff != "" {
+		t.Error(diff)
+	}
+	l := event.Label{Class: "red", Time: 1}
+	wanted := event.Label{Node: event.ID{Num: 2}, Index: 3}
+	if reason, detail := d.Label(record(AppendLabel(nil, &wanted)), &l); reason != "" {
+		t.Fatal(reason, detail)
+	}
+	l.Origin = nil
+	if diff := cmp.Diff(wanted, l); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestLabel(t *testing.T) {
 	python := "83a46e6f6465a870617065722d3137a5636c617373a65468656f7279a474696d65cf0000018bcfe56800"
 	value, err := hex.DecodeString(python)

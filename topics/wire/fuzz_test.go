@@ -108,6 +108,7 @@ func FuzzPrediction(f *testing.F) {
 
 func FuzzDeadLetter(f *testing.F) {
 	f.Add(AppendDeadLetter(nil, &event.Refusal{Reason: event.Empty, Detail: "x", Origin: &event.Origin{Topic: "t", Headers: []event.Header{{Key: "k"}}}}))
+	f.Add([]byte("\x82\xa6reason\xa1x\xa6detail\xa3a\nb"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var r, again event.Refusal
 		if DecodeDeadLetter(b, &r) != nil {

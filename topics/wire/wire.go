@@ -60,11 +60,11 @@ type Decoder struct {
 	in     input
 }
 
-// Node decodes a node event into n, which must be zero. A reason says that the
+// Node decodes a node event into n, whatever n held. A reason says that the
 // event is refused, and detail why, in one line; without one the event
 // satisfies what event.Node promises.
 func (d *Decoder) Node(o *event.Origin, n *event.Node) (reason event.Reason, detail string) {
-	n.Origin = o
+	*n = event.Node{Origin: o}
 	limits := d.Limits.withDefaults()
 	return verdict(d.decode(o, limits,
 		func(in *input) error { return in.node(n, limits) },
@@ -72,9 +72,9 @@ func (d *Decoder) Node(o *event.Origin, n *event.Node) (reason event.Reason, det
 		func() error { return checkNode(n, limits) }))
 }
 
-// Label decodes a label event into l, which must be zero, as Node does.
+// Label decodes a label event into l, whatever l held, as Node does.
 func (d *Decoder) Label(o *event.Origin, l *event.Label) (reason event.Reason, detail string) {
-	l.Origin = o
+	*l = event.Label{Origin: o}
 	limits := d.Limits.withDefaults()
 	return verdict(d.decode(o, limits,
 		func(in *input) error { return in.label(l, limits) },
