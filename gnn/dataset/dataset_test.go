@@ -350,7 +350,7 @@ func TestDriftIsAFunctionOfItsSeed(t *testing.T) {
 	}
 	for _, breaks := range []func(*DriftConfig){
 		func(c *DriftConfig) { c.Nodes = 3 }, func(c *DriftConfig) { c.Classes = 1 }, func(c *DriftConfig) { c.Growth = 1 },
-		func(c *DriftConfig) { c.Growth = math.Inf(1) }, func(c *DriftConfig) { c.Share = math.NaN() }, func(c *DriftConfig) { c.Cross = 7 },
+		func(c *DriftConfig) { c.Growth = math.Inf(1) }, func(c *DriftConfig) { c.Growth, c.Years = 10, 1000 }, func(c *DriftConfig) { c.Share = math.NaN() }, func(c *DriftConfig) { c.Cross = 7 },
 		func(c *DriftConfig) { c.Rot = math.NaN() }, func(c *DriftConfig) { c.ShareJump = math.Inf(1) }, func(c *DriftConfig) { c.Train = 1e-9 },
 		func(c *DriftConfig) { c.Train = .8 }, func(c *DriftConfig) { c.Steps = 0 }, func(c *DriftConfig) { c.Late = 40 },
 	} {

@@ -102,6 +102,9 @@ func (c *DriftConfig) validate() error {
 			return fmt.Errorf("%s %v: give %v to %v, such as %s", f.name, f.v, f.low, f.high, f.remedy)
 		}
 	}
+	if math.IsInf(math.Pow(c.Growth, float64(c.Years)), 0) {
+		return fmt.Errorf("growth %v over %d years is beyond all numbers: give less of either, such as 1.2 over 30", c.Growth, c.Years)
+	}
 	return nil
 }
 
@@ -379,7 +382,8 @@ func (g *drift) cite(p paper) []int32 {
 		if len(list) == 0 {
 			break
 		}
-		u := list[int(math.Pow(g.rng.Float64(), 1/2.5)*float64(len(list)))]
+		// The power may round to 1.
+		u := list[min(int(math.Pow(g.rng.Float64(), 1/2.5)*float64(len(list))), len(list)-1)]
 		if !g.seen[u] {
 			g.seen[u] = true
 			cited = append(cited, u)
