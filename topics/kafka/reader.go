@@ -267,3 +267,30 @@ func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time
 	}
 	return records
 }
+
+// ReadAll calls each for every committed record that a topic holds now, in the
+// order of their offsets within a partition. An absent topic holds none.
+func (c *Client) ReadAll(ctx context.Context, topic string, each func(*Record)) error {
+	bounds, err := c.Offsets(ctx, topic)
+	if err != nil {
+		return err
+	}
+	start := make(map[TopicPartition]int64)
+	for at, b := range bounds {
+		start[at] = b.First
+	}
+	r := c.NewReader(start, ReaderConfig{})
+	defer r.Close()
+	for at, b := range bounds {
+		for r.Position(at) < b.End {
+			records, err := r.Poll(ctx)
+			if err != nil {
+				return err
+			}
+			for i := range records {
+				each(&records[i])
+			}
+		}
+	}
+	return nil
+}

@@ -111,36 +111,7 @@ type run struct {
 
 // seen notes the keys of all committed records of a topic.
 func seen(ctx context.Context, c *kafka.Client, topic string, keys map[string]bool) error {
-	start, ends, err := bounds(ctx, c, topic)
-	if err != nil {
-		return err
-	}
-	reader := c.NewReader(start, kafka.ReaderConfig{})
-	defer reader.Close()
-	for at, end := range ends {
-		for reader.Position(at) < end {
-			records, err := reader.Poll(ctx)
-			if err != nil {
-				return err
-			}
-			for _, r := range records {
-				keys[string(r.Key)] = true
-			}
-		}
-	}
-	return nil
-}
-
-func bounds(ctx context.Context, c *kafka.Client, topic string) (first, end map[kafka.TopicPartition]int64, err error) {
-	offsets, err := c.Offsets(ctx, topic)
-	if err != nil {
-		return nil, nil, err
-	}
-	first, end = make(map[kafka.TopicPartition]int64), make(map[kafka.TopicPartition]int64)
-	for at, b := range offsets {
-		first[at], end[at] = b.First, b.End
-	}
-	return first, end, nil
+	return c.ReadAll(ctx, topic, func(r *kafka.Record) { keys[string(r.Key)] = true })
 }
 
 // through sends node after node, and each label Delay nodes later.
@@ -172,9 +143,13 @@ func (r *run) through(ctx context.Context, s *Stream) error {
 // published, the labels of the step that lies Delay steps back. The labels of
 // the last steps follow at the end.
 func (r *run) steps(ctx context.Context, c *kafka.Client, s *Stream) error {
-	start, _, err := bounds(ctx, c, r.cfg.Names.Predictions)
+	bounds, err := c.Offsets(ctx, r.cfg.Names.Predictions)
 	if err != nil {
 		return err
+	}
+	start := make(map[kafka.TopicPartition]int64)
+	for at, b := range bounds {
+		start[at] = b.First
 	}
 	predictions := c.NewReader(start, kafka.ReaderConfig{})
 	defer predictions.Close()
