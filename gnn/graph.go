@@ -50,7 +50,8 @@ type node struct {
 }
 
 // NewGraph returns an empty graph.
-func NewGraph(enc *SAGE) *Graph {
+func NewGraph(encoder Encoder) *Graph {
+	enc := encoder.(*SAGE)
 	return &Graph{enc: enc, row: make([]float32, 2*enc.width[1])}
 }
 

@@ -99,6 +99,12 @@ func NewSAGE(in int, layers ...SAGELayer) (*SAGE, error) {
 	return s, nil
 }
 
+// Kind is graphsage.
+func (s *SAGE) Kind() Kind { return KindSAGE }
+
+// Activation is ReLU.
+func (s *SAGE) Activation() Activation { return ReLU }
+
 // In is the dimension of the features.
 func (s *SAGE) In() int { return s.width[0] }
 

@@ -124,7 +124,7 @@ func newService(m *model.Model, cfg pipeline.Config, reg prometheus.Registerer) 
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "gvbll_info", Help: "Always 1; the labels say which program and which model.",
-		ConstLabels: prometheus.Labels{"version": versionString(), "model": m.ID, "encoder": m.Meta.Encoder},
+		ConstLabels: prometheus.Labels{"version": versionString(), "model": m.ID, "encoder": string(m.Meta.Encoder)},
 	})
 	reg.MustRegister(info)
 	info.Set(1)

@@ -57,6 +57,7 @@ type Data struct {
 
 // Config says how to train. Check it with [Config.Validate].
 type Config struct {
+	Encoder      gnn.Kind
 	In           int     // dimension of the features
 	Hidden       []int   // widths of the hidden layers; none for one layer in all
 	Out          int     // d_e, dimension of the embeddings
@@ -146,7 +147,7 @@ type Report struct {
 	Epochs int      // that were run
 }
 
-// SAGE trains a GraphSAGE encoder and the head. It calls progress, if not nil,
+// Fit trains an encoder and the head. It calls progress, if not nil,
 // after every epoch. The weights returned and left in the head are the last
 // epoch's, or with patience those of the first epoch that reached the best
 // validation accuracy.
@@ -155,7 +156,7 @@ type Report struct {
 // validation nodes but the head is no [Predictor], when the loss or a weight
 // stops being a finite number, and ctx's cause, within an epoch, when that is
 // done.
-func SAGE(ctx context.Context, data Data, head Head, cfg Config, progress func(Progress)) (*gnn.SAGE, Report, error) {
+func Fit(ctx context.Context, data Data, head Head, cfg Config, progress func(Progress)) (gnn.Encoder, Report, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, Report{}, fmt.Errorf("train: %w", err)
 	}

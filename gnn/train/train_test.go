@@ -298,7 +298,7 @@ func TestLearns(t *testing.T) {
 	data, cfg := learnable()
 	head := newSoftmax(2, cfg.Out, 1)
 	var seen []Progress
-	enc, report, err := SAGE(context.Background(), data, head, cfg, func(p Progress) { seen = append(seen, p) })
+	enc, report, err := Fit(context.Background(), data, head, cfg, func(p Progress) { seen = append(seen, p) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +328,7 @@ func TestSameBitsTwice(t *testing.T) {
 	run := func(seed uint64) (bits []uint64) {
 		cfg.Seed = seed
 		head := newSoftmax(2, cfg.Out, 1)
-		enc, report, err := SAGE(context.Background(), data, head, cfg, nil)
+		enc, report, err := Fit(context.Background(), data, head, cfg, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -354,7 +354,7 @@ func TestPatience(t *testing.T) {
 	head := newSoftmax(2, cfg.Out, 1)
 	bestHead := []float64(nil)
 	best := -1.0
-	enc, report, err := SAGE(context.Background(), data, head, cfg, func(p Progress) {
+	enc, report, err := Fit(context.Background(), data, head, cfg, func(p Progress) {
 		if p.ValidAccuracy > best {
 			best, bestHead = p.ValidAccuracy, slices.Clone(head.w)
 		}
@@ -385,7 +385,7 @@ func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	epochs := 0
-	_, report, err := SAGE(ctx, data, newSoftmax(2, cfg.Out, 1), cfg, func(p Progress) {
+	_, report, err := Fit(ctx, data, newSoftmax(2, cfg.Out, 1), cfg, func(p Progress) {
 		if epochs++; p.Epoch == 2 {
 			cancel(why)
 		}
@@ -425,7 +425,7 @@ func TestRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			data, cfg := learnable()
 			c.change(&data, &cfg)
-			_, _, err := SAGE(context.Background(), data, newSoftmax(2, 8, 1), cfg, nil)
+			_, _, err := Fit(context.Background(), data, newSoftmax(2, 8, 1), cfg, nil)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want an error with %q", err, c.want)
 			}
@@ -433,14 +433,14 @@ func TestRefuses(t *testing.T) {
 	}
 
 	data, cfg := learnable()
-	if _, _, err := SAGE(context.Background(), data, plain{}, cfg, nil); err == nil {
+	if _, _, err := Fit(context.Background(), data, plain{}, cfg, nil); err == nil {
 		t.Error("validation of a head that cannot be scored: want an error")
 	}
 	data.Validate = nil
-	if _, _, err := SAGE(context.Background(), data, plain{math.NaN()}, cfg, nil); err == nil {
+	if _, _, err := Fit(context.Background(), data, plain{math.NaN()}, cfg, nil); err == nil {
 		t.Error("the loss is no number: want an error")
 	}
-	if _, report, err := SAGE(context.Background(), data, plain{1}, cfg, nil); err != nil || !math.IsNaN(report.Last.ValidAccuracy) {
+	if _, report, err := Fit(context.Background(), data, plain{1}, cfg, nil); err != nil || !math.IsNaN(report.Last.ValidAccuracy) {
 		t.Errorf("without validation: %+v, %v", report, err)
 	}
 }

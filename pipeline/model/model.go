@@ -27,7 +27,7 @@ const metadataKey = "gvbll"
 type Model struct {
 	Meta
 	ID          string // the first 16 hexadecimal digits of the file's SHA-256
-	Encoder     *gnn.SAGE
+	Encoder     gnn.Encoder
 	Normalizer  *gnn.Normalizer
 	Prior       posterior.Gaussian     // (M*, Σ*), d_e × C
 	Temperature *posterior.Temperature // nil: τ = 1
@@ -38,11 +38,12 @@ type Model struct {
 
 // Meta is the part of a model that is not numbers.
 type Meta struct {
-	Format        int      `json:"format"`
-	Encoder       string   `json:"encoder"` // graphsage
-	Classes       []string `json:"classes"` // in the order of the probabilities
-	Normalization string   `json:"normalization"`
-	Training      Training `json:"training"`
+	Format        int            `json:"format"`
+	Encoder       gnn.Kind       `json:"encoder"`
+	Activation    gnn.Activation `json:"activation,omitempty"`
+	Classes       []string       `json:"classes"` // in the order of the probabilities
+	Normalization string         `json:"normalization"`
+	Training      Training       `json:"training"`
 }
 
 // Training says how the model came to be.
@@ -121,9 +122,6 @@ func fromFile(f *safetensors.File) (*Model, error) {
 	if m.Format != Format {
 		return nil, fmt.Errorf("format %d, this program reads format %d", m.Format, Format)
 	}
-	if m.Meta.Encoder != "graphsage" {
-		return nil, fmt.Errorf("encoder %q, this program has graphsage", m.Meta.Encoder)
-	}
 	var err error
 	convs := make(map[string]safetensors.Tensor)
 	for name, t := range f.Tensors {
@@ -131,7 +129,7 @@ func fromFile(f *safetensors.File) (*Model, error) {
 			convs[name] = t
 		}
 	}
-	if m.Encoder, err = gnn.LoadSAGE(convs); err != nil {
+	if m.Encoder, err = gnn.Load(m.Meta.Encoder, m.Meta.Activation, convs); err != nil {
 		return nil, err
 	}
 	if err := m.loadHead(f.Tensors); err != nil {

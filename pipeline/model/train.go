@@ -100,7 +100,7 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 	src, dst, filled := fillIsolated(d)
 	head := &elbo{posterior.NewVariational(cfg.Embedding, len(d.Classes), cfg.TempHidden, cfg.Seed)}
 	head.Samples = cfg.Samples
-	encoder, report, err := train.SAGE(ctx,
+	encoder, report, err := train.Fit(ctx,
 		train.Data{X: x, Src: src, Dst: dst, Labels: d.Labels, Train: rows}, head,
 		train.Config{
 			In: d.Dim, Hidden: cfg.Hidden, Out: cfg.Embedding, Epochs: cfg.Epochs, LearningRate: cfg.LearningRate,
@@ -111,7 +111,7 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 	}
 	m := &Model{
 		Meta: Meta{
-			Format: Format, Encoder: "graphsage", Classes: d.Classes, Normalization: string(cfg.Normalization),
+			Format: Format, Encoder: encoder.Kind(), Activation: encoder.Activation(), Classes: d.Classes, Normalization: string(cfg.Normalization),
 			Training: Training{
 				DataSet: d.Name, Split: d.Split, Seed: cfg.Seed, Nodes: len(d.X), Epochs: report.Epochs, Samples: cfg.Samples,
 				Hidden: cfg.Hidden, LearningRate: cfg.LearningRate, WeightDecay: cfg.WeightDecay, Dropout: cfg.Dropout,
