@@ -1,24 +1,55 @@
 package model
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/gvbll/gvbll/gnn"
 )
 
-// TestFillIsolated: what is lonely is filled under homophily, and only then.
-func TestFillIsolated(t *testing.T) {
+// TestComplete: what is isolated is lent itself and others of its class, each
+// once, under homophily and only then.
+func TestComplete(t *testing.T) {
 	d := Data{Classes: []string{"a", "b"}, Labels: []int32{0, 0, 1, 1, 0}, Src: []int32{0, 1, 2, 3}, Dst: []int32{1, 0, 3, 2}}
 	d.X = make([]gnn.Vector, 5)
-	if src, dst, n := fillIsolated(d); n != 1 || len(src) != 5 || src[4] != 4 || dst[4] != 4 {
-		t.Errorf("edges between equals: %v, %v, %d filled", src, dst, n)
+	src, dst, n := d.Complete(1)
+	if n != 1 || len(src) != 7 {
+		t.Fatalf("edges between equals: %v to %v, %d completed", src, dst, n)
+	}
+	added := slices.Sorted(slices.Values(src[4:]))
+	if !slices.Equal(added, []int32{0, 1, 4}) || !slices.Equal(dst[4:], []int32{4, 4, 4}) {
+		t.Errorf("node 4 was lent %v (to %v), want itself and 0 and 1", added, dst[4:])
 	}
 	d.Labels = []int32{0, 1, 1, 0, 0}
-	if src, _, n := fillIsolated(d); n != 0 || len(src) != 4 {
-		t.Errorf("edges between others: %d edges, %d filled", len(src), n)
+	if src, _, n := d.Complete(1); n != 0 || len(src) != 4 {
+		t.Errorf("edges between others: %d edges, %d completed", len(src), n)
 	}
 	d.Src, d.Dst = nil, nil
-	if _, _, n := fillIsolated(d); n != 0 {
-		t.Errorf("no edges say nothing: %d filled", n)
+	if _, _, n := d.Complete(1); n != 0 {
+		t.Errorf("no edges say nothing: %d completed", n)
+	}
+}
+
+// TestCompleteLendsFew: not more than five others, whatever the class's size,
+// and the same for a seed.
+func TestCompleteLendsFew(t *testing.T) {
+	d := Data{Classes: []string{"a", "b"}, Src: []int32{0, 1}, Dst: []int32{1, 0}}
+	for i := range 40 {
+		d.Labels = append(d.Labels, int32(i/2%2))
+	}
+	d.X = make([]gnn.Vector, 40)
+	src, dst, n := d.Complete(3)
+	if n != 38 || len(src) != 2+38*(1+lent) {
+		t.Fatalf("%d completed with %d edges", n, len(src)-2)
+	}
+	for e := range src {
+		if d.Labels[src[e]] != d.Labels[dst[e]] {
+			t.Errorf("edge %d joins classes %d and %d", e, d.Labels[src[e]], d.Labels[dst[e]])
+		}
+	}
+	again, _, _ := d.Complete(3)
+	other, _, _ := d.Complete(4)
+	if !slices.Equal(src, again) || slices.Equal(src, other) {
+		t.Error("the seed alone decides who is lent")
 	}
 }

@@ -58,11 +58,9 @@ type Training struct {
 	LearningRate float64 `json:"learning_rate"`
 	WeightDecay  float64 `json:"weight_decay"`
 	Dropout      float64 `json:"dropout"`
-	// SelfNeighbours is how many training nodes without a neighbour were their
-	// own.
-	SelfNeighbours int     `json:"self_neighbours"`
-	Loss           float64 `json:"loss"` // negative ELBO of the last epoch, nats a node
-	Accuracy       float64 `json:"accuracy"`
+	Completed    int     `json:"completed"` // training nodes that were lent neighbours
+	Loss         float64 `json:"loss"`      // negative ELBO of the last epoch, nats a node
+	Accuracy     float64 `json:"accuracy"`
 }
 
 // Open reads a model file. A file that is no model, or does not fit together,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/train"
@@ -27,9 +26,9 @@ type Data struct {
 // Config says how to train. Zero fields have defaults.
 type Config struct {
 	Hidden        []int             // widths of the hidden layers; 64
-	Embedding     int               // d_e; 32
+	Embedding     int               // d_e; 16
 	TempHidden    int               // hidden units of the temperature head; 16, negative for τ = 1
-	Epochs        int               // E; 300
+	Epochs        int               // E; 100
 	Samples       int               // S; 10
 	LearningRate  float64           // 0.01
 	WeightDecay   float64           // of the encoder, an L2 term; 5e-4. Negative for none
@@ -46,7 +45,7 @@ func (c Config) withDefaults(sparse bool) (Config, error) {
 		name  string
 		value *int
 		def   int
-	}{{"embedding", &c.Embedding, 32}, {"temp-hidden", &c.TempHidden, 16}, {"epochs", &c.Epochs, 300}, {"samples", &c.Samples, 10}} {
+	}{{"embedding", &c.Embedding, 16}, {"temp-hidden", &c.TempHidden, 16}, {"epochs", &c.Epochs, 100}, {"samples", &c.Samples, 10}} {
 		if *d.value == 0 {
 			*d.value = d.def
 		}
@@ -97,7 +96,7 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 		x[i] = normalizer.Apply(gnn.Vector{}, d.X[i])
 		rows[i] = int32(i)
 	}
-	src, dst, filled := fillIsolated(d)
+	src, dst, completed := d.Complete(cfg.Seed)
 	head := &elbo{posterior.NewVariational(cfg.Embedding, len(d.Classes), cfg.TempHidden, cfg.Seed)}
 	head.Samples = cfg.Samples
 	encoder, report, err := train.Fit(ctx,
@@ -115,57 +114,13 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 			Training: Training{
 				DataSet: d.Name, Split: d.Split, Seed: cfg.Seed, Nodes: len(d.X), Epochs: report.Epochs, Samples: cfg.Samples,
 				Hidden: cfg.Hidden, LearningRate: cfg.LearningRate, WeightDecay: cfg.WeightDecay, Dropout: cfg.Dropout,
-				SelfNeighbours: filled, Loss: report.Last.Loss.Total, Accuracy: report.Last.TrainAccuracy,
+				Completed: completed, Loss: report.Last.Loss.Total, Accuracy: report.Last.TrainAccuracy,
 			},
 		},
 		Encoder: encoder, Normalizer: normalizer, TrainingNodes: d.Nodes,
 	}
 	m.Prior, m.Temperature = head.Posterior()
 	return m, m.identify()
-}
-
-// fillIsolated makes every training node that has no neighbour its own, when the
-// edges between training nodes join equal classes more often than pairs drawn
-// at random would.
-//
-// A few training nodes drawn from a graph lose nearly all of their neighbours,
-// so the neighbours' weights see hardly anything but zero and learn nothing,
-// while every node of the stream has neighbours. Under homophily a node's own
-// features are what its neighbours' would be like; without it they are
-// misleading, and nothing is filled. Only training nodes and labels are looked
-// at.
-func fillIsolated(d Data) (src, dst []int32, filled int) {
-	same := 0
-	lonely := make([]bool, len(d.X))
-	for i := range lonely {
-		lonely[i] = true
-	}
-	for e := range d.Src {
-		if d.Labels[d.Src[e]] == d.Labels[d.Dst[e]] {
-			same++
-		}
-		lonely[d.Dst[e]] = false
-	}
-	count := make([]int, len(d.Classes))
-	for _, y := range d.Labels {
-		count[y]++
-	}
-	chance := 0.0 // that two nodes have equal classes
-	for _, n := range count {
-		share := float64(n) / float64(len(d.Labels))
-		chance += float64(share * share)
-	}
-	src, dst = slices.Clone(d.Src), slices.Clone(d.Dst)
-	if float64(same) <= chance*float64(len(d.Src)) {
-		return src, dst, 0
-	}
-	for i, yes := range lonely {
-		if yes {
-			src, dst = append(src, int32(i)), append(dst, int32(i))
-			filled++
-		}
-	}
-	return src, dst, filled
 }
 
 // elbo is the Bayesian last layer as the encoder's training sees it.
