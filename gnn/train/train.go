@@ -57,16 +57,18 @@ type Data struct {
 
 // Config says how to train. Check it with [Config.Validate].
 type Config struct {
-	Encoder      gnn.Kind
-	In           int     // dimension of the features
-	Hidden       []int   // widths of the hidden layers; none for one layer in all
-	Out          int     // d_e, dimension of the embeddings
-	Epochs       int     // passes over the data, at most
-	LearningRate float64 // Adam's, of encoder and head
-	WeightDecay  float64 // an L2 term of the loss, on the encoder's weights but not its biases
-	Dropout      float64 // chance that a feature or hidden unit is left out, in [0, 1)
-	Patience     int     // stop after so many epochs without a better validation accuracy; 0 for never
-	Seed         uint64  // of initial weights, dropout and the head's draws
+	Encoder      gnn.Kind       // empty for graphsage
+	Activation   gnn.Activation // between layers; empty for relu, elu for gat
+	Heads        int            // attention heads of gat; 0 for 4
+	In           int            // dimension of the features
+	Hidden       []int          // widths of the hidden layers; none for one layer in all
+	Out          int            // d_e, dimension of the embeddings
+	Epochs       int            // passes over the data, at most
+	LearningRate float64        // Adam's, of encoder and head
+	WeightDecay  float64        // an L2 term of the loss, on the encoder's weights but not its biases
+	Dropout      float64        // chance that a feature or hidden unit is left out, in [0, 1)
+	Patience     int            // stop after so many epochs without a better validation accuracy; 0 for never
+	Seed         uint64         // of initial weights, dropout and the head's draws
 }
 
 // Validate returns an error that lists all that is wrong with the

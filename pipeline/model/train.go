@@ -2,12 +2,15 @@ package model
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/train"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // Data is what Phase 1 may see: the training nodes' own subgraph and labels
@@ -25,6 +28,10 @@ type Data struct {
 
 // Config says how to train. Zero fields have defaults.
 type Config struct {
+	Encoder       gnn.Kind          // graphsage
+	Activation    gnn.Activation    // between the encoder's layers; relu, for gat elu
+	Heads         int               // attention heads of gat; 4
+	Frozen        gnn.Encoder       // trained elsewhere: the head alone is trained, on its embeddings
 	Hidden        []int             // widths of the hidden layers; 64
 	Embedding     int               // d_e; 16
 	TempHidden    int               // hidden units of the temperature head; 16, negative for τ = 1
@@ -34,6 +41,8 @@ type Config struct {
 	WeightDecay   float64           // of the encoder, an L2 term; 5e-4. Negative for none
 	Dropout       float64           // 0.5. Negative for none
 	Normalization gnn.Normalization // empty: row-l2 for sparse features, standard for dense
+	ValidShare    float64           // share of the training nodes, stratified, that is held out for validation; 0
+	Patience      int               // stop after so many epochs without a better validation accuracy; 0 for never
 	Seed          uint64
 }
 
@@ -65,6 +74,15 @@ func (c Config) withDefaults(sparse bool) (Config, error) {
 	if c.Dropout >= 1 {
 		return c, fmt.Errorf("dropout %v: give a share below 1, such as 0.5", c.Dropout)
 	}
+	if c.ValidShare < 0 || c.ValidShare >= 1 {
+		return c, fmt.Errorf("validation share %v: give a share from 0 to below 1, such as 0.2", c.ValidShare)
+	}
+	if c.Frozen != nil {
+		if c.ValidShare > 0 || c.Patience > 0 {
+			return c, errors.New("validation of a frozen encoder: its head alone is trained, without validation nodes and patience")
+		}
+		c.Embedding = c.Frozen.Out()
+	}
 	c.TempHidden = max(c.TempHidden, 0)
 	if c.Normalization == "" {
 		c.Normalization = gnn.NormalizeStandard
@@ -91,20 +109,25 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 		return nil, err
 	}
 	x := make([]gnn.Vector, len(d.X))
-	rows := make([]int32, len(d.X))
 	for i := range x {
 		x[i] = normalizer.Apply(gnn.Vector{}, d.X[i])
-		rows[i] = int32(i)
 	}
-	src, dst, completed := d.Complete(cfg.Seed)
+	fit, validate := d.holdOut(cfg.ValidShare, cfg.Seed)
+	src, dst, completed := d.Complete(fit, cfg.Seed)
 	head := &elbo{posterior.NewVariational(cfg.Embedding, len(d.Classes), cfg.TempHidden, cfg.Seed)}
 	head.Samples = cfg.Samples
-	encoder, report, err := train.Fit(ctx,
-		train.Data{X: x, Src: src, Dst: dst, Labels: d.Labels, Train: rows}, head,
-		train.Config{
-			In: d.Dim, Hidden: cfg.Hidden, Out: cfg.Embedding, Epochs: cfg.Epochs, LearningRate: cfg.LearningRate,
-			WeightDecay: cfg.WeightDecay, Dropout: cfg.Dropout, Seed: cfg.Seed,
-		}, progress)
+	data := train.Data{X: x, Src: src, Dst: dst, Labels: d.Labels, Train: fit, Validate: validate}
+	phase := train.Config{
+		Encoder: cfg.Encoder, Activation: cfg.Activation, Heads: cfg.Heads,
+		In: d.Dim, Hidden: cfg.Hidden, Out: cfg.Embedding, Epochs: cfg.Epochs, LearningRate: cfg.LearningRate,
+		WeightDecay: cfg.WeightDecay, Dropout: cfg.Dropout, Patience: cfg.Patience, Seed: cfg.Seed,
+	}
+	encoder, report := cfg.Frozen, train.Report{}
+	if encoder == nil {
+		encoder, report, err = train.Fit(ctx, data, head, phase, progress)
+	} else {
+		report, err = train.Frozen(ctx, encoder.Encode(x, src, dst), d.Labels, head, phase, progress)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -123,6 +146,29 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 	return m, m.identify()
 }
 
+// holdOut draws share of each class's nodes for validation, rounded down; the
+// others train.
+func (d Data) holdOut(share float64, seed uint64) (fit, validate []int32) {
+	left := make([]int, len(d.Classes))
+	for _, y := range d.Labels {
+		left[y]++
+	}
+	for y, n := range left {
+		left[y] = int(share * float64(n))
+	}
+	for _, i := range rand.New(rand.NewPCG(seed, 0x76616c6964)).Perm(len(d.X)) {
+		if y := d.Labels[i]; left[y] > 0 {
+			left[y]--
+			validate = append(validate, int32(i))
+			continue
+		}
+		fit = append(fit, int32(i))
+	}
+	slices.Sort(fit)
+	slices.Sort(validate)
+	return fit, validate
+}
+
 // elbo is the Bayesian last layer as the encoder's training sees it.
 type elbo struct{ *posterior.Variational }
 
@@ -131,4 +177,25 @@ func (h *elbo) Loss(z []float64, labels []int32, epoch, epochs int, rng *rand.Ra
 	alpha := posterior.KLWeight(epoch, epochs)
 	l := h.Variational.Loss(z, labels, alpha, rng, dz)
 	return train.Loss{Total: l.Total, ELL: l.ELL, KL: l.KL, KLWeight: alpha, Correct: l.Correct}
+}
+
+// Correct implements train.Predictor: the MAP prediction, which no temperature
+// changes.
+func (h *elbo) Correct(z []float64, labels []int32) (correct int) {
+	q, _ := h.Posterior()
+	rows := posterior.Rows{Z: make([]float32, len(z)), Tau: make([]float64, len(labels))}
+	for i, x := range z {
+		rows.Z[i] = float32(x)
+	}
+	for i := range rows.Tau {
+		rows.Tau[i] = 1
+	}
+	probs := make([]float64, len(labels)*q.Classes)
+	posterior.MAP(&q, rows, probs)
+	for i, y := range labels {
+		if class, _ := calibration.Top(probs[i*q.Classes : (i+1)*q.Classes]); class == int(y) {
+			correct++
+		}
+	}
+	return correct
 }
