@@ -1,0 +1,159 @@
+package kernel
+
+import "golang.org/x/sys/cpu"
+
+func best() level {
+	switch x := &cpu.X86; {
+	case x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasBMI2:
+		return avx512
+	case x.HasAVX2:
+		return avx2
+	}
+	return plain
+}
+
+func gather(dst []float32, index []int32, value, rows []float32, stride int) {
+	switch active {
+	case avx512:
+		gatherAVX512(&dst[0], len(dst), &index[0], &value[0], len(index), &rows[0], stride)
+	case avx2:
+		gatherAVX2(&dst[0], len(dst), &index[0], &value[0], len(index), &rows[0], stride)
+	default:
+		plainGather(dst, index, value, rows, stride)
+	}
+}
+
+func gatherSum(dst []float32, index []int32, rows []float32, stride int) {
+	switch active {
+	case avx512:
+		gatherSumAVX512(&dst[0], len(dst), &index[0], len(index), &rows[0], stride)
+	case avx2:
+		gatherSumAVX2(&dst[0], len(dst), &index[0], len(index), &rows[0], stride)
+	default:
+		plainGatherSum(dst, index, rows, stride)
+	}
+}
+
+func product(dst, x, w []float32) {
+	switch active {
+	case avx512:
+		productAVX512(&dst[0], len(dst), &x[0], len(x), &w[0], len(dst))
+	case avx2:
+		productAVX2(&dst[0], len(dst), &x[0], len(x), &w[0], len(dst))
+	default:
+		plainProduct(dst, x, w)
+	}
+}
+
+func productRows(dst, x, w []float32, n, in, out int) {
+	if active == plain {
+		plainProductRows(dst, x, w, n, in, out)
+		return
+	}
+	i := 0
+	for ; i+4 <= n; i += 4 {
+		d, x := dst[i*out:(i+4)*out], x[i*in:(i+4)*in]
+		var done int
+		if active == avx512 {
+			done = productRows4AVX512(&d[0], out, &x[0], in, &w[0])
+		} else {
+			done = productRows4AVX2(&d[0], out, &x[0], in, &w[0])
+		}
+		if done == out {
+			continue
+		}
+		for r := range 4 {
+			productColumns(d[r*out+done:(r+1)*out], x[r*in:(r+1)*in], w[done:], out)
+		}
+	}
+	for ; i < n; i++ {
+		productColumns(dst[i*out:(i+1)*out], x[i*in:(i+1)*in], w, out)
+	}
+}
+
+// productColumns is [Product] with the first columns of a matrix whose rows
+// are stride apart.
+func productColumns(dst, x, w []float32, stride int) {
+	if active == avx512 {
+		productAVX512(&dst[0], len(dst), &x[0], len(x), &w[0], stride)
+	} else {
+		productAVX2(&dst[0], len(dst), &x[0], len(x), &w[0], stride)
+	}
+}
+
+func axpy(dst []float32, a float32, x []float32) {
+	switch {
+	case active == plain || len(dst) == 0:
+		plainAxpy(dst, a, x)
+	case active == avx512:
+		axpyAVX512(&dst[0], len(dst), a, &x[0])
+	default:
+		axpyAVX2(&dst[0], len(dst), a, &x[0])
+	}
+}
+
+func add(dst, x []float32) {
+	switch {
+	case active == plain || len(dst) == 0:
+		plainAdd(dst, x)
+	case active == avx512:
+		addAVX512(&dst[0], len(dst), &x[0])
+	default:
+		addAVX2(&dst[0], len(dst), &x[0])
+	}
+}
+
+func scale(dst []float32, a float32) {
+	switch {
+	case active == plain || len(dst) == 0:
+		plainScale(dst, a)
+	case active == avx512:
+		scaleAVX512(&dst[0], len(dst), a)
+	default:
+		scaleAVX2(&dst[0], len(dst), a)
+	}
+}
+
+func combine(dst, own, sum []float32, scale float32) {
+	switch {
+	case active == plain || len(dst) == 0:
+		plainCombine(dst, own, sum, scale)
+	case active == avx512:
+		combineAVX512(&dst[0], len(dst), &own[0], &sum[0], scale)
+	default:
+		combineAVX2(&dst[0], len(dst), &own[0], &sum[0], scale)
+	}
+}
+
+func rectify(dst, x []float32) {
+	switch {
+	case active == plain || len(dst) == 0:
+		plainRectify(dst, x)
+	case active == avx512:
+		rectifyAVX512(&dst[0], len(dst), &x[0])
+	default:
+		rectifyAVX2(&dst[0], len(dst), &x[0])
+	}
+}
+
+func addRectified(dst, own, sum []float32, scale float32) {
+	switch {
+	case active == plain || len(dst) == 0:
+		plainAddRectified(dst, own, sum, scale)
+	case active == avx512:
+		addRectifiedAVX512(&dst[0], len(dst), &own[0], &sum[0], scale)
+	default:
+		addRectifiedAVX2(&dst[0], len(dst), &own[0], &sum[0], scale)
+	}
+}
+
+func adam(param, grad, first, second []float32, c *[8]float32) {
+	switch {
+	case active == plain || len(param) == 0:
+		plainAdam(param, grad, first, second, c)
+	case active == avx512:
+		adamAVX512(&param[0], len(param), &grad[0], &first[0], &second[0], c)
+	default:
+		adamAVX2(&param[0], len(param), &grad[0], &first[0], &second[0], c)
+	}
+}

@@ -1,0 +1,19 @@
+//go:build !amd64
+
+package kernel
+
+func best() level { return plain }
+
+var (
+	gather       = plainGather
+	gatherSum    = plainGatherSum
+	product      = plainProduct
+	productRows  = plainProductRows
+	axpy         = plainAxpy
+	add          = plainAdd
+	scale        = plainScale
+	combine      = plainCombine
+	rectify      = plainRectify
+	addRectified = plainAddRectified
+	adam         = plainAdam
+)

@@ -1,0 +1,471 @@
+//go:build ignore
+
+// Command main writes the assembly of package kernel: every kernel for AVX2
+// and for AVX-512, from one description. Run it with go generate.
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// level is an instruction set: its name, lanes of float32, and registers.
+type level struct {
+	name  string
+	lanes int
+	reg   func() VecVirtual
+}
+
+var levels = []level{
+	{"AVX2", 8, YMM},
+	{"AVX512", 16, ZMM},
+}
+
+func main() {
+	ConstraintExpr("amd64")
+	masks := maskTable()
+	for _, l := range levels {
+		gather(l, masks, true)
+		gather(l, masks, false)
+		product(l, masks)
+		productRows4(l)
+		elementwise(l, masks, "axpy", "func(dst *float32, n int, a float32, x *float32)", axpy)
+		elementwise(l, masks, "add", "func(dst *float32, n int, x *float32)", add)
+		elementwise(l, masks, "scale", "func(dst *float32, n int, a float32)", scale)
+		elementwise(l, masks, "combine", "func(dst *float32, n int, own *float32, sum *float32, scale float32)", combine)
+		elementwise(l, masks, "rectify", "func(dst *float32, n int, x *float32)", rectify)
+		elementwise(l, masks, "addRectified", "func(dst *float32, n int, own *float32, sum *float32, scale float32)", addRectified)
+		elementwise(l, masks, "adam", "func(param *float32, n int, grad *float32, first *float32, second *float32, c *[8]float32)", adam)
+	}
+	Generate()
+}
+
+// maskTable is 8 times all ones and 8 times zero: read from entry 8-n on, it is
+// AVX2's mask of the first n lanes.
+func maskTable() Mem {
+	m := GLOBL("tailMask", RODATA|NOPTR)
+	for i := range 16 {
+		v := U32(0)
+		if i < 8 {
+			v = 0xffffffff
+		}
+		DATA(4*i, v)
+	}
+	return m
+}
+
+// tail moves the first n < lanes numbers between memory and registers.
+type tail struct {
+	level level
+	ymm   VecVirtual
+	k     OpmaskVirtual
+}
+
+func newTail(l level, masks Mem, n Register) *tail {
+	t := &tail{level: l}
+	if l.lanes == 16 {
+		shift := GP64()
+		MOVQ(n, shift)
+		bits := GP64()
+		MOVQ(I32(-1), bits)
+		SHLXQ(shift, bits, bits)
+		NOTQ(bits)
+		t.k = K()
+		KMOVW(bits.As32(), t.k)
+		return t
+	}
+	at := GP64()
+	MOVQ(U32(8), at)
+	SUBQ(n, at)
+	base := GP64()
+	LEAQ(masks, base)
+	t.ymm = YMM()
+	VMOVUPS(Mem{Base: base, Index: at, Scale: 4}, t.ymm)
+	return t
+}
+
+func (t *tail) load(m Mem, dst VecVirtual) {
+	if t.level.lanes == 16 {
+		VMOVUPS_Z(m, t.k, dst)
+		return
+	}
+	VMASKMOVPS(m, t.ymm, dst)
+}
+
+func (t *tail) store(src VecVirtual, m Mem) {
+	if t.level.lanes == 16 {
+		VMOVUPS(src, t.k, m)
+		return
+	}
+	VMASKMOVPS(src, t.ymm, m)
+}
+
+// multiplyAdd is acc += m·factor, the product rounded first.
+func multiplyAdd(l level, m Op, factor, acc VecVirtual) {
+	p := l.reg()
+	VMULPS(m, factor, p)
+	VADDPS(p, acc, acc)
+}
+
+// gather holds a tile of dst in registers while it goes through the rows.
+func gather(l level, masks Mem, weighted bool) {
+	name, signature := "gather"+l.name, "func(dst *float32, n int, index *int32, value *float32, count int, rows *float32, stride int)"
+	if !weighted {
+		name, signature = "gatherSum"+l.name, "func(dst *float32, n int, index *int32, count int, rows *float32, stride int)"
+	}
+	TEXT(name, NOSPLIT, signature)
+	Pragma("noescape")
+	dst, n := Load(Param("dst"), GP64()), Load(Param("n"), GP64())
+	index, count := Load(Param("index"), GP64()), Load(Param("count"), GP64())
+	var value Register
+	if weighted {
+		value = Load(Param("value"), GP64())
+	}
+	rows, stride := Load(Param("rows"), GP64()), Load(Param("stride"), GP64())
+	SHLQ(U8(2), stride)
+
+	// through adds every row's tile of acc.
+	through := func(label string, acc []VecVirtual, t *tail) {
+		i := GP64()
+		XORQ(i, i)
+		Label(label)
+		row := GP64()
+		MOVLQSX(Mem{Base: index, Index: i, Scale: 4}, row)
+		IMULQ(stride, row)
+		ADDQ(rows, row)
+		var factor VecVirtual
+		if weighted {
+			factor = l.reg()
+			VBROADCASTSS(Mem{Base: value, Index: i, Scale: 4}, factor)
+		}
+		for a := range acc {
+			var m Op = Mem{Base: row}.Offset(4 * l.lanes * a)
+			if t != nil {
+				v := l.reg()
+				t.load(m.(Mem), v)
+				m = v
+			}
+			if weighted {
+				multiplyAdd(l, m, factor, acc[a])
+			} else {
+				VADDPS(m, acc[a], acc[a])
+			}
+		}
+		INCQ(i)
+		CMPQ(i, count)
+		JL(LabelRef(label))
+	}
+	tiles(l, masks, dst, n, rows, through)
+}
+
+// product is gather of the rows 0, 1, …
+func product(l level, masks Mem) {
+	TEXT("product"+l.name, NOSPLIT, "func(dst *float32, n int, x *float32, count int, w *float32, stride int)")
+	Pragma("noescape")
+	dst, n := Load(Param("dst"), GP64()), Load(Param("n"), GP64())
+	x, count := Load(Param("x"), GP64()), Load(Param("count"), GP64())
+	w, stride := Load(Param("w"), GP64()), Load(Param("stride"), GP64())
+	SHLQ(U8(2), stride)
+	tiles(l, masks, dst, n, w, func(label string, acc []VecVirtual, t *tail) {
+		i, row := GP64(), GP64()
+		XORQ(i, i)
+		MOVQ(w, row)
+		Label(label)
+		factor := l.reg()
+		VBROADCASTSS(Mem{Base: x, Index: i, Scale: 4}, factor)
+		for a := range acc {
+			var m Op = Mem{Base: row}.Offset(4 * l.lanes * a)
+			if t != nil {
+				v := l.reg()
+				t.load(m.(Mem), v)
+				m = v
+			}
+			multiplyAdd(l, m, factor, acc[a])
+		}
+		ADDQ(stride, row)
+		INCQ(i)
+		CMPQ(i, count)
+		JL(LabelRef(label))
+	})
+}
+
+// tiles cuts n columns at dst and rows into tiles of 8, 4, 2 and 1 registers
+// and what is left, and has each computed by through.
+func tiles(l level, masks Mem, dst, n, rows Register, through func(label string, acc []VecVirtual, t *tail)) {
+	for _, width := range []int{8, 4, 2, 1} {
+		Label(fmt.Sprintf("tile%d", width))
+		next := "tail"
+		if width > 1 {
+			next = fmt.Sprintf("tile%d", width/2)
+		}
+		CMPQ(n, U32(width*l.lanes))
+		JL(LabelRef(next))
+		acc := make([]VecVirtual, width)
+		for a := range acc {
+			acc[a] = l.reg()
+			VMOVUPS(Mem{Base: dst}.Offset(4*l.lanes*a), acc[a])
+		}
+		through(fmt.Sprintf("rows%d", width), acc, nil)
+		for a := range acc {
+			VMOVUPS(acc[a], Mem{Base: dst}.Offset(4*l.lanes*a))
+		}
+		ADDQ(U32(4*l.lanes*width), dst)
+		ADDQ(U32(4*l.lanes*width), rows)
+		SUBQ(U32(l.lanes*width), n)
+		JMP(LabelRef(fmt.Sprintf("tile%d", width)))
+	}
+	Label("tail")
+	CMPQ(n, U32(0))
+	JE(LabelRef("done"))
+	t := newTail(l, masks, n)
+	acc := l.reg()
+	t.load(Mem{Base: dst}, acc)
+	through("rowsTail", []VecVirtual{acc}, t)
+	t.store(acc, Mem{Base: dst})
+	Label("done")
+	VZEROUPPER()
+	RET()
+}
+
+// productRows4 multiplies four rows at once by two registers' columns of w, so
+// that eight sums go side by side and w is loaded a quarter as often. Columns
+// that fill no two registers are left to the caller, which is told how many are
+// done.
+func productRows4(l level) {
+	TEXT("productRows4"+l.name, NOSPLIT, "func(dst *float32, n int, x *float32, count int, w *float32) (done int)")
+	Pragma("noescape")
+	dst, n := Load(Param("dst"), GP64()), Load(Param("n"), GP64())
+	x, count := Load(Param("x"), GP64()), Load(Param("count"), GP64())
+	w := Load(Param("w"), GP64())
+	done := GP64()
+	XORQ(done, done)
+	stride, xStride := GP64(), GP64()
+	MOVQ(n, stride)
+	SHLQ(U8(2), stride)
+	MOVQ(count, xStride)
+	SHLQ(U8(2), xStride)
+	// Row r of x begins at x[r].
+	xs := []Register{x, GP64(), GP64(), GP64()}
+	for r := 1; r < 4; r++ {
+		MOVQ(xs[r-1], xs[r])
+		ADDQ(xStride, xs[r])
+	}
+	Label("columns")
+	CMPQ(n, U32(2*l.lanes))
+	JL(LabelRef("done"))
+	acc := [4][2]VecVirtual{}
+	at := GP64()
+	MOVQ(dst, at)
+	for r := range acc {
+		for a := range acc[r] {
+			acc[r][a] = l.reg()
+			VMOVUPS(Mem{Base: at}.Offset(4*l.lanes*a), acc[r][a])
+		}
+		if r < 3 {
+			ADDQ(stride, at)
+		}
+	}
+	i, row := GP64(), GP64()
+	XORQ(i, i)
+	MOVQ(w, row)
+	Label("terms")
+	column := [2]VecVirtual{l.reg(), l.reg()}
+	for a := range column {
+		VMOVUPS(Mem{Base: row}.Offset(4*l.lanes*a), column[a])
+	}
+	for r := range acc {
+		factor := l.reg()
+		VBROADCASTSS(Mem{Base: xs[r], Index: i, Scale: 4}, factor)
+		for a := range acc[r] {
+			multiplyAdd(l, column[a], factor, acc[r][a])
+		}
+	}
+	ADDQ(stride, row)
+	INCQ(i)
+	CMPQ(i, count)
+	JL(LabelRef("terms"))
+	MOVQ(dst, at)
+	for r := range acc {
+		for a := range acc[r] {
+			VMOVUPS(acc[r][a], Mem{Base: at}.Offset(4*l.lanes*a))
+		}
+		if r < 3 {
+			ADDQ(stride, at)
+		}
+	}
+	ADDQ(U32(8*l.lanes), dst)
+	ADDQ(U32(8*l.lanes), w)
+	ADDQ(U32(2*l.lanes), done)
+	SUBQ(U32(2*l.lanes), n)
+	JMP(LabelRef("columns"))
+	Label("done")
+	Store(done, Return("done"))
+	VZEROUPPER()
+	RET()
+}
+
+// block is what an elementwise kernel works on: one register's worth, at the
+// same place in every slice.
+type block struct {
+	level level
+	at    map[string]Register
+	konst map[string]VecVirtual
+	tail  *tail
+}
+
+func (b *block) load(name string) VecVirtual {
+	v := b.level.reg()
+	if b.tail != nil {
+		b.tail.load(Mem{Base: b.at[name]}, v)
+	} else {
+		VMOVUPS(Mem{Base: b.at[name]}, v)
+	}
+	return v
+}
+
+func (b *block) store(v VecVirtual, name string) {
+	if b.tail != nil {
+		b.tail.store(v, Mem{Base: b.at[name]})
+	} else {
+		VMOVUPS(v, Mem{Base: b.at[name]})
+	}
+}
+
+// zero returns a register of zeros.
+func (b *block) zero() VecVirtual {
+	v := b.level.reg()
+	if b.level.lanes == 16 {
+		VPXORD(v, v, v)
+	} else {
+		VXORPS(v, v, v)
+	}
+	return v
+}
+
+// rectified returns max(v, 0): v where it is NaN, and never -0.
+func (b *block) rectified(v VecVirtual) VecVirtual {
+	zero, most := b.zero(), b.level.reg()
+	VMAXPS(v, zero, most)
+	VADDPS(zero, most, most)
+	return most
+}
+
+// elementwise writes a kernel that does body for every register's worth of n
+// numbers. The signature's pointers are slices, its numbers constants.
+func elementwise(l level, masks Mem, name, signature string, body kernel) {
+	TEXT(name+l.name, NOSPLIT, signature)
+	Pragma("noescape")
+	b := &block{level: l, at: map[string]Register{}, konst: map[string]VecVirtual{}}
+	n := Load(Param("n"), GP64())
+	for _, s := range body.slices {
+		b.at[s] = Load(Param(s), GP64())
+	}
+	if body.constants == nil && body.constant != "" {
+		v := l.reg()
+		x := Load(Param(body.constant), XMM())
+		VBROADCASTSS(x, v)
+		b.konst[body.constant] = v
+	}
+	if body.constants != nil {
+		c := Load(Param("c"), GP64())
+		for i, k := range body.constants {
+			v := l.reg()
+			VBROADCASTSS(Mem{Base: c}.Offset(4*i), v)
+			b.konst[k] = v
+		}
+	}
+	Label("loop")
+	CMPQ(n, U32(l.lanes))
+	JL(LabelRef("tail"))
+	body.do(b)
+	for _, s := range body.slices {
+		ADDQ(U32(4*l.lanes), b.at[s])
+	}
+	SUBQ(U32(l.lanes), n)
+	JMP(LabelRef("loop"))
+	Label("tail")
+	CMPQ(n, U32(0))
+	JE(LabelRef("done"))
+	b.tail = newTail(l, masks, n)
+	body.do(b)
+	Label("done")
+	VZEROUPPER()
+	RET()
+}
+
+type kernel struct {
+	slices    []string
+	constant  string
+	constants []string
+	do        func(b *block)
+}
+
+var axpy = kernel{slices: []string{"dst", "x"}, constant: "a", do: func(b *block) {
+	x, d := b.load("x"), b.load("dst")
+	VMULPS(b.konst["a"], x, x)
+	VADDPS(x, d, d)
+	b.store(d, "dst")
+}}
+
+var add = kernel{slices: []string{"dst", "x"}, do: func(b *block) {
+	x, d := b.load("x"), b.load("dst")
+	VADDPS(x, d, d)
+	b.store(d, "dst")
+}}
+
+var scale = kernel{slices: []string{"dst"}, constant: "a", do: func(b *block) {
+	d := b.load("dst")
+	VMULPS(b.konst["a"], d, d)
+	b.store(d, "dst")
+}}
+
+var combine = kernel{slices: []string{"dst", "own", "sum"}, constant: "scale", do: func(b *block) {
+	own, sum := b.load("own"), b.load("sum")
+	VMULPS(b.konst["scale"], sum, sum)
+	VADDPS(sum, own, own)
+	b.store(own, "dst")
+}}
+
+var rectify = kernel{slices: []string{"dst", "x"}, do: func(b *block) {
+	b.store(b.rectified(b.load("x")), "dst")
+}}
+
+var addRectified = kernel{slices: []string{"dst", "own", "sum"}, constant: "scale", do: func(b *block) {
+	own, sum, d := b.load("own"), b.load("sum"), b.load("dst")
+	VMULPS(b.konst["scale"], sum, sum)
+	VADDPS(sum, own, own)
+	VADDPS(b.rectified(own), d, d)
+	b.store(d, "dst")
+}}
+
+// adam is one step of Kingma and Ba's Algorithm 1, with the bias corrections
+// taken into size and root.
+var adam = kernel{
+	slices:    []string{"param", "grad", "first", "second"},
+	constants: []string{"size", "root", "decay", "b1", "c1", "b2", "c2", "eps"},
+	do: func(b *block) {
+		param, g, m, v := b.load("param"), b.load("grad"), b.load("first"), b.load("second")
+		t := b.level.reg()
+		VMULPS(b.konst["decay"], param, t)
+		VADDPS(t, g, g)
+		VMULPS(b.konst["b1"], m, m)
+		VMULPS(b.konst["c1"], g, t)
+		VADDPS(t, m, m)
+		VMULPS(g, g, g)
+		VMULPS(b.konst["b2"], v, v)
+		VMULPS(b.konst["c2"], g, g)
+		VADDPS(g, v, v)
+		b.store(m, "first")
+		b.store(v, "second")
+		VSQRTPS(v, v)
+		VMULPS(b.konst["root"], v, v)
+		VADDPS(b.konst["eps"], v, v)
+		VMULPS(b.konst["size"], m, m)
+		VDIVPS(v, m, m)
+		VSUBPS(m, param, param)
+		b.store(param, "param")
+	},
+}

@@ -1,0 +1,132 @@
+// Package kernel is the float32 inner loops of encoding and of training, in
+// AVX-512, AVX2 and plain Go, chosen when the program starts.
+//
+// Every form gives the same bits, so that a replay on another machine is a
+// proof. The contract fixes the order of each sum:
+//
+//   - lanes run across outputs: no output's sum is split over lanes;
+//   - a sum starts from what the destination holds and takes its terms one by
+//     one, in their order;
+//   - a product is rounded before it is added: nothing is fused.
+//
+// A term whose factor is zero may be left out by the caller: the other factor
+// is finite, so the term is a zero, and a sum that starts from +0 and rounds to
+// nearest never becomes the -0 that adding it would change. That is why dense
+// and sparse features agree.
+//
+// Slices may not overlap unless they are the same. Shapes that do not fit, and
+// indices out of range, panic.
+package kernel
+
+import "fmt"
+
+//go:generate go run -modfile=../../.ci/tools.mod gen/main.go -out kernel_amd64.s -stubs stubs_amd64.go -pkg kernel
+
+// Gather computes dst[j] += Σ_t value[t]·rows[index[t]·stride+j], t ascending:
+// a sparse row times a matrix.
+func Gather(dst []float32, index []int32, value, rows []float32, stride int) {
+	if len(value) != len(index) {
+		panic(fmt.Sprintf("kernel: %d indices with %d values", len(index), len(value)))
+	}
+	if fits(dst, index, rows, stride) {
+		gather(dst, index, value, rows, stride)
+	}
+}
+
+// GatherSum is [Gather] with every value 1.
+func GatherSum(dst []float32, index []int32, rows []float32, stride int) {
+	if fits(dst, index, rows, stride) {
+		gatherSum(dst, index, rows, stride)
+	}
+}
+
+// fits panics when a row lies outside of rows, and reports whether there is
+// anything to do.
+func fits(dst []float32, index []int32, rows []float32, stride int) bool {
+	if len(dst) == 0 || len(index) == 0 {
+		return false
+	}
+	if stride < 0 || len(rows) < len(dst) {
+		panic(fmt.Sprintf("kernel: rows of %d numbers, %d apart, in %d", len(dst), stride, len(rows)))
+	}
+	var most uint32 // an index below zero is a large one
+	for _, i := range index {
+		most = max(most, uint32(i))
+	}
+	if stride > 0 && uint64(most) > uint64((len(rows)-len(dst))/stride) || most > 1<<31-1 {
+		panic(fmt.Sprintf("kernel: row %d of %d numbers, %d apart, in %d", int32(most), len(dst), stride, len(rows)))
+	}
+	return true
+}
+
+// Product computes dst[j] += Σ_k x[k]·w[k·len(dst)+j], k ascending: a dense row
+// times a matrix of len(x) rows.
+func Product(dst, x, w []float32) {
+	if len(w) != len(x)*len(dst) {
+		panic(fmt.Sprintf("kernel: %d numbers times a matrix of %d into %d", len(x), len(w), len(dst)))
+	}
+	if len(dst) > 0 && len(x) > 0 {
+		product(dst, x, w)
+	}
+}
+
+// ProductRows is [Product] for each of n rows: dst is n×out, x n×in and w
+// in×out, row-major.
+func ProductRows(dst, x, w []float32, n, in, out int) {
+	if n < 0 || in < 0 || out < 0 || len(dst) != n*out || len(x) != n*in || len(w) != in*out {
+		panic(fmt.Sprintf("kernel: %d×%d (%d numbers) times %d×%d (%d) into %d", n, in, len(x), in, out, len(w), len(dst)))
+	}
+	if len(dst) > 0 && in > 0 {
+		productRows(dst, x, w, n, in, out)
+	}
+}
+
+// Axpy computes dst[j] += a·x[j].
+func Axpy(dst []float32, a float32, x []float32) {
+	axpy(dst, a, x[:len(dst)])
+}
+
+// Add computes dst[j] += x[j].
+func Add(dst, x []float32) {
+	add(dst, x[:len(dst)])
+}
+
+// Scale computes dst[j] *= a.
+func Scale(dst []float32, a float32) {
+	scale(dst, a)
+}
+
+// Combine computes dst[j] = own[j] + scale·sum[j].
+func Combine(dst, own, sum []float32, scale float32) {
+	combine(dst, own[:len(dst)], sum[:len(dst)], scale)
+}
+
+// Rectify computes dst[j] = max(x[j], 0): never -0, and NaN for NaN.
+func Rectify(dst, x []float32) {
+	rectify(dst, x[:len(dst)])
+}
+
+// AddRectified computes dst[j] += max(own[j] + scale·sum[j], 0).
+func AddRectified(dst, own, sum []float32, scale float32) {
+	addRectified(dst, own[:len(dst)], sum[:len(dst)], scale)
+}
+
+// AdamStep is what does not change from entry to entry of a step of Kingma and
+// Ba (Adam: A Method for Stochastic Optimization, 2015, Algorithm 1).
+type AdamStep struct {
+	Size         float32 // α/(1-β1^t)
+	Root         float32 // 1/√(1-β2^t)
+	Decay        float32 // of an L2 term of the loss
+	Beta1, Beta2 float32
+	Epsilon      float32
+}
+
+// Adam changes param by one step against grad, with the moments first and
+// second: g = grad + decay·param, m = β1·m + (1-β1)·g, v = β2·v + (1-β2)·g²,
+// param -= size·m / (√v·root + ε).
+func Adam(param, grad, first, second []float32, s AdamStep) {
+	n := len(param)
+	adam(param, grad[:n], first[:n], second[:n], &[8]float32{
+		s.Size, s.Root, s.Decay, s.Beta1, 1 - s.Beta1, s.Beta2, 1 - s.Beta2, s.Epsilon,
+	})
+}

@@ -1,0 +1,241 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// levels are those that the machine has, the plain one first.
+func levels() (list []level) {
+	for l := plain; l <= best(); l++ {
+		list = append(list, l)
+	}
+	return list
+}
+
+// at runs f at a level.
+func at(l level, f func()) {
+	defer func(old level) { active = old }(active)
+	active = l
+	f()
+}
+
+// numbers draws n numbers, an unaligned slice; nasty ones hold what floats have
+// in store.
+func numbers(rng *rand.Rand, n int, nasty bool) []float32 {
+	s := make([]float32, n+3)[3:]
+	for i := range s {
+		s[i] = float32(rng.NormFloat64())
+		if nasty && rng.IntN(4) == 0 {
+			s[i] = []float32{
+				0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()),
+				math.SmallestNonzeroFloat32, -1e-40, math.MaxFloat32, -math.MaxFloat32,
+			}[rng.IntN(9)]
+		}
+	}
+	return s
+}
+
+// same compares bits; a NaN is a NaN.
+func same(a, b []float32) error {
+	for i := range a {
+		x, y := a[i], b[i]
+		if math.Float32bits(x) != math.Float32bits(y) && (x == x || y == y) {
+			return fmt.Errorf("entry %d of %d is %v (%#x), want %v (%#x)", i, len(a), x, math.Float32bits(x), y, math.Float32bits(y))
+		}
+	}
+	return nil
+}
+
+// TestLevelsAgree: every kernel gives the same bits at every level, for all
+// widths, and writes nothing beyond.
+func TestLevelsAgree(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for width := range 300 {
+		for _, nasty := range []bool{false, true} {
+			n, in := rng.IntN(10), rng.IntN(40)
+			stride := width + rng.IntN(5)
+			rows := numbers(rng, 30*stride+width, nasty)
+			index := make([]int32, rng.IntN(25))
+			for i := range index {
+				index[i] = rng.Int32N(30)
+			}
+			value := numbers(rng, len(index), nasty)
+			x, y, z, w := numbers(rng, width, nasty), numbers(rng, width, nasty), numbers(rng, width, nasty), numbers(rng, in*width, nasty)
+			many, row := numbers(rng, n*in, nasty), numbers(rng, in, nasty)
+			a := numbers(rng, 1, nasty)[0]
+			step := AdamStep{Size: .01, Root: 1.5, Decay: 5e-4, Beta1: .9, Beta2: .999, Epsilon: 1e-8}
+			square := numbers(rng, width, false)
+			for i := range square {
+				square[i] *= square[i]
+			}
+			for name, f := range map[string]func(dst []float32){
+				"Gather":       func(d []float32) { Gather(d[:width], index, value, rows, stride) },
+				"GatherSum":    func(d []float32) { GatherSum(d[:width], index, rows, stride) },
+				"Product":      func(d []float32) { Product(d[:width], row, w) },
+				"ProductRows":  func(d []float32) { ProductRows(d[:n*width], many, w, n, in, width) },
+				"Axpy":         func(d []float32) { Axpy(d[:width], a, x) },
+				"Add":          func(d []float32) { Add(d[:width], x) },
+				"Scale":        func(d []float32) { Scale(d[:width], a) },
+				"Combine":      func(d []float32) { Combine(d[:width], x, y, a) },
+				"Rectify":      func(d []float32) { Rectify(d[:width], x) },
+				"AddRectified": func(d []float32) { AddRectified(d[:width], x, y, a) },
+				"Adam": func(d []float32) {
+					first, second := d[width:2*width], d[2*width:3*width]
+					copy(second, square)
+					Adam(d[:width], z, first, second, step)
+				},
+			} {
+				before := numbers(rng, (n+3)*width+20, nasty)
+				var want []float32
+				for _, l := range levels() {
+					got := append(make([]float32, 0, len(before)), before...)
+					at(l, func() { f(got) })
+					if want == nil {
+						want = got
+					}
+					if err := same(got, want); err != nil {
+						t.Fatalf("%s of width %d (%d terms, %d×%d) with %s: %v", name, width, len(index), n, in, names[l], err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestRectify: never -0, NaN for NaN.
+func TestRectify(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for _, l := range levels() {
+		x := []float32{float32(math.Copysign(0, -1)), -1, 2, nan, inf, -inf, 0}
+		at(l, func() { Rectify(x, x) })
+		if err := same(x, []float32{0, 0, 2, nan, inf, 0, 0}); err != nil {
+			t.Errorf("%s: %v", names[l], err)
+		}
+	}
+}
+
+// TestOutside: whatever index or shape comes, no memory outside is touched.
+func TestOutside(t *testing.T) {
+	row, table := make([]float32, 4), make([]float32, 12)
+	for name, f := range map[string]func(){
+		"index past the end":       func() { GatherSum(row, []int32{0, 3}, table, 4) },
+		"negative index":           func() { GatherSum(row, []int32{-1}, table, 4) },
+		"negative index, stride 0": func() { GatherSum(row, []int32{-1}, table, 0) },
+		"last row too short":       func() { Gather(row, []int32{2}, []float32{1}, table[:11], 4) },
+		"no rows":                  func() { Gather(row, []int32{0}, []float32{1}, nil, 4) },
+		"negative stride":          func() { Gather(row, []int32{1}, []float32{1}, table, -4) },
+		"too few values":           func() { Gather(row, []int32{0, 1}, []float32{1}, table, 4) },
+		"matrix too small":         func() { Product(row, []float32{1, 2}, table[:7]) },
+		"rows too few":             func() { ProductRows(row, table, table, 3, 4, 3) },
+		"x too short":              func() { Add(row, table[:3:3]) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			f()
+		}()
+	}
+}
+
+func TestChoose(t *testing.T) {
+	if l := choose("", avx2); l != avx2 {
+		t.Errorf("best of avx2 is %s", names[l])
+	}
+	if l := choose("go", avx512); l != plain {
+		t.Errorf("go gives %s", names[l])
+	}
+	for _, asked := range []string{"avx512", "sse9"} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s was taken on an AVX2 machine", asked)
+				}
+			}()
+			choose(asked, avx2)
+		}()
+	}
+}
+
+// FuzzGather holds the levels together on whatever shape comes.
+func FuzzGather(f *testing.F) {
+	f.Add(uint16(1), uint16(0), []byte{0})
+	f.Add(uint16(33), uint16(40), []byte{1, 2, 3, 200})
+	f.Fuzz(func(t *testing.T, width, stride uint16, raw []byte) {
+		w, s := int(width%600), int(stride%700)
+		rng := rand.New(rand.NewPCG(uint64(width), uint64(stride)))
+		rows := numbers(rng, 256*s+w, true)
+		index := make([]int32, len(raw))
+		for i, b := range raw {
+			index[i] = int32(b)
+		}
+		value := numbers(rng, len(raw), true)
+		var want []float32
+		for _, l := range levels() {
+			got := make([]float32, w)
+			at(l, func() { Gather(got, index, value, rows, s) })
+			if want == nil {
+				want = got
+			}
+			if err := same(got, want); err != nil {
+				t.Fatalf("%s: %v", names[l], err)
+			}
+		}
+	})
+}
+
+// The benchmarks report billions of multiplications and additions a second,
+// level by level: read the ratios.
+
+func BenchmarkProductRows(b *testing.B) {
+	for _, shape := range [][3]int{{16, 128, 128}, {128, 128, 128}, {128, 64, 32}, {128, 32, 7}, {32, 1433, 128}} {
+		n, in, out := shape[0], shape[1], shape[2]
+		rng := rand.New(rand.NewPCG(1, 1))
+		x, w, dst := numbers(rng, n*in, false), numbers(rng, in*out, false), make([]float32, n*out)
+		for _, l := range levels() {
+			b.Run(fmt.Sprintf("%dx%dx%d/%s", n, in, out, names[l]), func(b *testing.B) {
+				at(l, func() {
+					for b.Loop() {
+						ProductRows(dst, x, w, n, in, out)
+					}
+				})
+				b.ReportMetric(2*float64(n*in*out)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
+			})
+		}
+	}
+}
+
+// BenchmarkGather: a sparse row of Cora (19 of 1433 features) times its
+// weights, and ten rows of 128 from a table of 100 MB.
+func BenchmarkGather(b *testing.B) {
+	for _, c := range []struct {
+		name                string
+		rows, width, gather int
+	}{{"cora", 1433, 128, 19}, {"far", 200_000, 128, 10}, {"narrow", 1433, 32, 19}} {
+		rng := rand.New(rand.NewPCG(1, 1))
+		rows, value, dst := numbers(rng, c.rows*c.width, false), numbers(rng, c.gather, false), make([]float32, c.width)
+		index := make([][]int32, 1024)
+		for i := range index {
+			for range c.gather {
+				index[i] = append(index[i], rng.Int32N(int32(c.rows)))
+			}
+		}
+		for _, l := range levels() {
+			b.Run(c.name+"/"+names[l], func(b *testing.B) {
+				i := 0
+				at(l, func() {
+					for b.Loop() {
+						Gather(dst, index[i%1024], value, rows, c.width)
+						i++
+					}
+				})
+				b.ReportMetric(2*float64(c.gather*c.width)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
+			})
+		}
+	}
+}

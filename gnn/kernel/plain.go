@@ -1,0 +1,108 @@
+package kernel
+
+import "math"
+
+// The plain forms: what other machines run, and what the others are tested
+// against. The conversions float32(x*y) forbid the compiler to fuse (Go
+// specification, "Floating-point operators").
+
+func plainGather(dst []float32, index []int32, value, rows []float32, stride int) {
+	t := 0
+	// Four terms a pass: dst is loaded and stored a quarter as often.
+	for ; t+4 <= len(index); t += 4 {
+		plainAxpy4(dst, value[t], value[t+1], value[t+2], value[t+3],
+			rows[int(index[t])*stride:], rows[int(index[t+1])*stride:], rows[int(index[t+2])*stride:], rows[int(index[t+3])*stride:])
+	}
+	for ; t < len(index); t++ {
+		plainAxpy(dst, value[t], rows[int(index[t])*stride:])
+	}
+}
+
+func plainGatherSum(dst []float32, index []int32, rows []float32, stride int) {
+	for _, i := range index {
+		plainAdd(dst, rows[int(i)*stride:])
+	}
+}
+
+func plainProduct(dst, x, w []float32) {
+	m := len(dst)
+	k := 0
+	for ; k+4 <= len(x); k += 4 {
+		plainAxpy4(dst, x[k], x[k+1], x[k+2], x[k+3], w[k*m:], w[(k+1)*m:], w[(k+2)*m:], w[(k+3)*m:])
+	}
+	for ; k < len(x); k++ {
+		plainAxpy(dst, x[k], w[k*m:])
+	}
+}
+
+func plainProductRows(dst, x, w []float32, n, in, out int) {
+	for i := range n {
+		plainProduct(dst[i*out:(i+1)*out], x[i*in:(i+1)*in], w)
+	}
+}
+
+func plainAxpy(dst []float32, a float32, x []float32) {
+	x = x[:len(dst)]
+	for j := range dst {
+		dst[j] += float32(a * x[j])
+	}
+}
+
+// plainAxpy4 is four calls of plainAxpy in the order of the arguments.
+func plainAxpy4(dst []float32, a, b, c, d float32, x, y, z, w []float32) {
+	x, y, z, w = x[:len(dst)], y[:len(dst)], z[:len(dst)], w[:len(dst)]
+	for j := range dst {
+		s := dst[j]
+		s += float32(a * x[j])
+		s += float32(b * y[j])
+		s += float32(c * z[j])
+		s += float32(d * w[j])
+		dst[j] = s
+	}
+}
+
+func plainAdd(dst, x []float32) {
+	x = x[:len(dst)]
+	for j := range dst {
+		dst[j] += x[j]
+	}
+}
+
+func plainScale(dst []float32, a float32) {
+	for j := range dst {
+		dst[j] *= a
+	}
+}
+
+func plainCombine(dst, own, sum []float32, scale float32) {
+	own, sum = own[:len(dst)], sum[:len(dst)]
+	for j := range dst {
+		dst[j] = own[j] + float32(scale*sum[j])
+	}
+}
+
+func plainRectify(dst, x []float32) {
+	x = x[:len(dst)]
+	for j := range dst {
+		dst[j] = max(x[j], 0)
+	}
+}
+
+func plainAddRectified(dst, own, sum []float32, scale float32) {
+	own, sum = own[:len(dst)], sum[:len(dst)]
+	for j := range dst {
+		dst[j] += max(own[j]+float32(scale*sum[j]), 0)
+	}
+}
+
+func plainAdam(param, grad, first, second []float32, c *[8]float32) {
+	size, root, decay, b1, c1, b2, c2, eps := c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7]
+	grad, first, second = grad[:len(param)], first[:len(param)], second[:len(param)]
+	for i, p := range param {
+		g := grad[i] + float32(decay*p)
+		m := float32(b1*first[i]) + float32(c1*g)
+		v := float32(b2*second[i]) + float32(c2*float32(g*g))
+		first[i], second[i] = m, v
+		param[i] = p - float32(size*m)/(float32(float32(math.Sqrt(float64(v)))*root)+eps)
+	}
+}
