@@ -139,7 +139,7 @@ func (b *bound) backwardPrior() {
 	blas64.Trsm(blas.Right, blas.Trans, 1, g.chol, s)
 	for j := range s.Rows {
 		// The jitter is a share of s² on the diagonal.
-		b.grad.kernel[0] += float64(s.Data[j*s.Stride+j] * g.jitter * g.kernel.variance)
+		b.grad.kernel[0] += float64(s.Data[j*s.Stride+j] * jitter * g.kernel.variance)
 		for i := range j {
 			lo, up := &s.Data[j*s.Stride+i], &s.Data[i*s.Stride+j]
 			*lo = (*lo + *up) / 2

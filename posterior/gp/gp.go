@@ -32,7 +32,7 @@ type Config struct {
 	Samples      int     // of the expected log-likelihood; 0 for 10. Even numbers are pairs of opposites
 	Epochs       int     // 0 for 300
 	Batch        int     // rows a step; 0 for all
-	LearningRate float64 // Adam's at the start, from where it falls to 0 along a cosine; 0 for 0.05
+	LearningRate float64 // Adam's at the start, from where it falls to 0 along a cosine; 0 for 0.1
 	Seed         uint64
 }
 
@@ -41,9 +41,9 @@ type Config struct {
 func (c Config) withDefaults(rows int) (Config, error) {
 	var errs []error
 	for _, f := range []struct {
-		name     string
-		value    *int
-		standard int
+		name  string
+		value *int
+		usual int
 	}{
 		{"inducing points", &c.Inducing, 64},
 		{"samples", &c.Samples, 10},
@@ -51,17 +51,17 @@ func (c Config) withDefaults(rows int) (Config, error) {
 		{"rows a step", &c.Batch, rows},
 	} {
 		if *f.value < 0 {
-			errs = append(errs, fmt.Errorf("%s are %d, want at least 1, or 0 for %d", f.name, *f.value, f.standard))
+			errs = append(errs, fmt.Errorf("%s are %d, want at least 1, or 0 for %d", f.name, *f.value, f.usual))
 		}
 		if *f.value == 0 {
-			*f.value = f.standard
+			*f.value = f.usual
 		}
 	}
 	if c.LearningRate == 0 {
-		c.LearningRate = 0.05
+		c.LearningRate = 0.1
 	}
 	if !(c.LearningRate > 0) || math.IsInf(c.LearningRate, 0) {
-		errs = append(errs, fmt.Errorf("learning rate is %v, want a positive number, or 0 for 0.05", c.LearningRate))
+		errs = append(errs, fmt.Errorf("learning rate is %v, want a positive number, or 0 for 0.1", c.LearningRate))
 	}
 	c.Inducing = min(c.Inducing, rows)
 	c.Batch = min(c.Batch, rows)
@@ -85,15 +85,13 @@ type Classifier struct {
 
 // Fit fits a classifier to the labelled rows z, len(labels)×dim row-major. It
 // standardises every dimension by the rows' mean and standard deviation, starts
-// the inducing points at distinct rows (k-means++), the lengthscale at the rows'
-// median distance, the constants at the logarithms of the class frequencies and
-// q at the prior. It calls progress, if not nil, after every epoch.
+// the inducing points at distinct rows (k-means++), the kernel at the middle of
+// its prior, the constants at the logarithms of the class frequencies and q at
+// the prior. It calls progress, if not nil, after every epoch.
 //
 // It returns an error when shapes, labels or configuration are not valid or a
-// number is not finite, when the inducing points' kernel matrix does not
-// factorise even with 1% of its diagonal added (it is tried from 1e-6 on), when
-// the bound stops being finite, and ctx's cause, within a step, when that is
-// done.
+// number is not finite, when bound or kernel leave the range of numbers, and
+// ctx's cause, within a step, when that is done.
 func Fit(ctx context.Context, z []float32, dim, classes int, labels []int32, cfg Config, progress func(Progress)) (*Classifier, error) {
 	cfg, err := cfg.withDefaults(len(labels))
 	if err == nil {
@@ -113,7 +111,8 @@ func Fit(ctx context.Context, z []float32, dim, classes int, labels []int32, cfg
 		s.row(rowOf(x, i), z, i)
 	}
 	rng := rand.New(rand.NewPCG(cfg.Seed, 0x67700001))
-	p := start(x, classes, labels, cfg.Inducing, rng)
+	prior := newHyperprior(medianDistance(x))
+	p := start(x, classes, labels, prior, cfg.Inducing, rng)
 
 	b := newBound(n, cfg.Batch, cfg.Samples, p)
 	optimiser := newAdam(len(p.all))
@@ -152,6 +151,7 @@ func Fit(ctx context.Context, z []float32, dim, classes int, labels []int32, cfg
 			}
 			report.Loss += loss / float64(n) / float64(batches)
 			report.Correct += correct
+			prior.pull(p.kernel, b.grad.kernel)
 			done := float64(epoch*batches+batch) / float64(steps)
 			optimiser.move(p.all, b.grad.all, cfg.LearningRate*(1+math.Cos(math.Pi*done))/2)
 		}
@@ -162,11 +162,11 @@ func Fit(ctx context.Context, z []float32, dim, classes int, labels []int32, cfg
 	if err := b.at.set(p); err != nil {
 		return nil, fmt.Errorf("gp: after the last epoch: %w", err)
 	}
-	return &Classifier{standard: s, process: b.at, normals: normals(64, classes)}, nil
+	return &Classifier{standard: s, process: b.at, normals: normals(256, classes)}, nil
 }
 
 // Predict writes the class probabilities of the rows z to probs, n×C: the
-// softmax averaged over q(f) at 128 fixed quasi-random points, so that a row's
+// softmax averaged over q(f) at 512 fixed quasi-random points, so that a row's
 // probabilities depend on nothing but the row. The rows must be finite.
 func (c *Classifier) Predict(z []float32, probs []float64) {
 	dim, classes := c.process.dim, c.process.classes
@@ -213,26 +213,26 @@ func checkRows(z []float32, dim, classes int, labels []int32) error {
 	return nil
 }
 
-// checkSize returns an error when the parameters would take more than 2 GiB, of
-// which training holds five copies.
+// checkSize returns an error when parameters or scratch would take more than
+// half a GiB; training holds about six arrays of that size.
 func checkSize(cfg Config, dim, classes int) error {
-	const most = 1 << 28
+	const most = 1 << 26
 	m := float64(cfg.Inducing)
-	if size := m * (m*float64(classes) + float64(classes+dim)); size > most {
-		return fmt.Errorf("%d inducing points of dimension %d in %d classes take %.0f parameters, want at most %d: use fewer inducing points", cfg.Inducing, dim, classes, size, most)
+	if size := m*float64(classes)*max(m, chunk) + m*float64(dim); size > most {
+		return fmt.Errorf("%d inducing points of dimension %d in %d classes take %.0f numbers, want at most %d: use fewer inducing points", cfg.Inducing, dim, classes, size, most)
 	}
 	return nil
 }
 
 // start returns the parameters to start from.
-func start(x blas64.General, classes int, labels []int32, most int, rng *rand.Rand) *params {
+func start(x blas64.General, classes int, labels []int32, prior hyperprior, most int, rng *rand.Rand) *params {
 	points := spread(x, most, rng)
 	p := newParams(len(points), x.Cols, classes)
 	for j, point := range points {
 		copy(rowOf(p.inducing, j), point)
 	}
-	// The zeros of p are q = N(0, I), L's diagonal being logarithms, and s² = 1.
-	p.kernel[1] = math.Log(medianDistance(x))
+	// The zeros of p are q = N(0, I), L's diagonal being logarithms.
+	copy(p.kernel, prior.centre[:])
 	for c := range p.constant {
 		p.constant[c] = 1 // one row more of each class than there are
 	}

@@ -3,6 +3,7 @@ package gp
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat/distmv"
@@ -98,16 +99,21 @@ func (l *softmax) average(mean, variance, normals, probs []float64) {
 }
 
 // normals returns 2·pairs samples of classes standard normals: a Latin hypercube
-// (McKay, Beckman & Conover 1979) and its opposite.
+// (McKay, Beckman & Conover 1979), scaled to variance 1, and its opposite.
 func normals(pairs, classes int) []float64 {
 	src := rand.NewPCG(uint64(pairs), uint64(classes))
 	half := mat.NewDense(pairs, classes, nil)
 	samplemv.LatinHypercube{Q: distmv.NewUnitUniform(classes, src), Src: src}.Sample(half)
-	set := make([]float64, 0, 2*pairs*classes)
-	for _, u := range half.RawMatrix().Data {
-		set = append(set, distuv.UnitNormal.Quantile(u))
+	half.Apply(func(_, _ int, u float64) float64 { return distuv.UnitNormal.Quantile(u) }, half)
+	for c := range classes {
+		column := half.ColView(c)
+		scale := math.Sqrt(float64(pairs) / mat.Dot(column, column))
+		for s := range pairs {
+			half.Set(s, c, scale*half.At(s, c))
+		}
 	}
-	for _, x := range set {
+	set := slices.Clone(half.RawMatrix().Data)
+	for _, x := range half.RawMatrix().Data {
 		set = append(set, -x)
 	}
 	return set

@@ -37,9 +37,33 @@ func newParams(points, dim, classes int) *params {
 	return p
 }
 
-// process is the sparse Gaussian process at one setting of its parameters:
-// u_c = f_c(Z) = constant_c + Uᵀv_c with K_zz = UᵀU and q(v_c) = N(m_c, L_c L_cᵀ).
-// The prior of v_c is N(0, I).
+// hyperprior is a prior of the kernel: log s² and log ℓ are normal. Without one, a
+// few dozen rows whose classes overlap are often best explained, by the bound, as
+// noise (s² falls to 0, or ℓ so low that no row says anything of another), and
+// rows whose classes are far apart let s² drift.
+type hyperprior struct{ centre [2]float64 }
+
+// newHyperprior returns the prior of rows at the given median distance. Logits
+// spread by about 3 (s² = 10), so that a row may be as good as certain; the
+// lengthscale is twice the distance: wide, as so few rows can tell of little but
+// slow changes.
+func newHyperprior(distance float64) hyperprior {
+	return hyperprior{[2]float64{math.Log(10), math.Log(2 * distance)}}
+}
+
+// pull adds the gradient of the negative log density at log s² and log ℓ. Either
+// has the standard deviation .5: a factor of 2.7 is two of them. A hundred rows
+// and more outweigh it.
+func (h hyperprior) pull(kernel, grad []float64) {
+	const deviation = 0.5
+	for i, k := range kernel {
+		grad[i] += (k - h.centre[i]) / (deviation * deviation)
+	}
+}
+
+// process is the sparse Gaussian process at one setting of its parameters. The
+// inducing variables are u_c = f_c(Z) = constant_c + Uᵀv_c with K_zz = UᵀU, where
+// v_c is N(0, I) a priori and N(m_c, L_c L_cᵀ) under q.
 type process struct {
 	points, dim, classes int
 
@@ -50,7 +74,6 @@ type process struct {
 	norm      []float64         // |z_j|²
 	dist      blas64.General    // |z_i - z_j|²
 	prior     blas64.General    // K_zz without jitter
-	jitter    float64           // added to the prior's diagonal, as a share of s²
 	chol      blas64.Triangular // U
 	mean      blas64.General    // M×C
 	factor    blas64.General    // M×MC, as in params but for the diagonal, which is L's own
@@ -71,16 +94,14 @@ func newProcess(points, dim, classes int) *process {
 	}
 }
 
-// The jitter that K_zz is given, as a share of s². The bound stays a bound: it is
-// that of inducing variables seen through noise of this variance.
-const (
-	leastJitter = 1e-6
-	mostJitter  = 1e-2
-)
+// jitter is added to the diagonal of K_zz, as a share of s²: far above what
+// rounding can take from it, so that K_zz factorises also where inducing points
+// meet. The bound stays a bound: it is that of inducing variables seen through
+// noise of this variance.
+const jitter = 1e-6
 
-// set puts the process at p, of which it keeps no memory. Where K_zz does not
-// factorise, it tries ten times the jitter, up to mostJitter; beyond that it
-// returns an error.
+// set puts the process at p, of which it keeps no memory. It returns an error
+// when p has left the range of numbers, so that K_zz does not factorise.
 func (g *process) set(p *params) error {
 	g.kernel = rbf{variance: exp(p.kernel[0]), lengthscale: exp(p.kernel[1])}
 	copy(g.constant, p.constant)
@@ -102,18 +123,15 @@ func (g *process) set(p *params) error {
 	squares(g.norm, g.inducing)
 	g.kernel.matrix(g.inducing, g.norm, g.inducingT, g.norm, g.dist, g.prior)
 
-	for g.jitter = leastJitter; g.jitter <= mostJitter; g.jitter *= 10 {
-		copy(g.chol.Data, g.prior.Data)
-		for j := range g.points {
-			g.chol.Data[j*g.points+j] = g.kernel.variance * (1 + g.jitter)
-		}
-		sym := blas64.Symmetric{N: g.points, Stride: g.points, Uplo: blas.Upper, Data: g.chol.Data}
-		if _, ok := lapack64.Potrf(sym); ok {
-			return nil
-		}
+	copy(g.chol.Data, g.prior.Data)
+	for j := range g.points {
+		g.chol.Data[j*g.points+j] = g.kernel.variance * (1 + jitter)
 	}
-	return fmt.Errorf("kernel matrix of %d inducing points does not factorise even with %v of its diagonal added (outputscale %v, lengthscale %v); use a lower learning rate or fewer inducing points",
-		g.points, mostJitter, g.kernel.variance, g.kernel.lengthscale)
+	if _, ok := lapack64.Potrf(blas64.Symmetric{N: g.points, Stride: g.points, Uplo: blas.Upper, Data: g.chol.Data}); !ok {
+		return fmt.Errorf("kernel matrix of the inducing points does not factorise at outputscale %v and lengthscale %v: use a lower learning rate",
+			g.kernel.variance, g.kernel.lengthscale)
+	}
+	return nil
 }
 
 // leastVariance keeps a latent variance away from 0, where its root has no
