@@ -31,10 +31,10 @@ type bound struct {
 // worth it, few enough for their n×MC numbers to stay near the processor.
 const chunk = 256
 
-func newBound(n, batch, samples int, p *params) *bound {
-	points, dim, classes := p.inducing.Rows, p.inducing.Cols, len(p.constant)
+func newBound(n, batch, samples int, constant []float64, p *params) *bound {
+	points, dim, classes := p.inducing.Rows, p.inducing.Cols, len(constant)
 	rows := min(batch, chunk)
-	g := newProcess(points, dim, classes)
+	g := newProcess(points, dim, constant)
 	return &bound{
 		n: n, at: g, params: p, grad: newParams(points, dim, classes),
 		likelihood: newSoftmax(classes, samples),
@@ -82,9 +82,6 @@ func (b *bound) backward(n int) {
 	}
 
 	// Means: constant + A m.
-	for i := range n {
-		addScaled(b.grad.constant, 1, rowOf(b.dMean, i))
-	}
 	blas64.Gemm(blas.Trans, blas.NoTrans, 1, m.a, b.dMean, 1, b.grad.mean)
 	blas64.Gemm(blas.NoTrans, blas.Trans, 1, b.dMean, g.mean, 0, b.dA)
 

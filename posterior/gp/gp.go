@@ -3,10 +3,12 @@
 //
 // It is the method of Hensman, Matthews & Ghahramani, "Scalable Variational
 // Gaussian Process Classification" (2015), after Titsias (2009), for C classes:
-// independent latent functions f_c with one RBF kernel and one constant mean
-// each, a softmax likelihood, M inducing points, and a whitened Gaussian q with
-// a full covariance for each class. Everything is learned by Adam from the
-// evidence lower bound: q, inducing points, lengthscale, outputscale and means.
+// independent latent functions f_c with a shared RBF kernel, a softmax
+// likelihood, M inducing points, and a whitened Gaussian q with a full covariance
+// for each class. Adam learns q, the inducing points and the kernel's lengthscale
+// and outputscale from the evidence lower bound, the latter two under a
+// log-normal prior. The prior means of the latent functions are not learned: they
+// are the logarithms of the class frequencies, which so speak far from all rows.
 //
 // Numbers are float64. The same rows, configuration and seed give the same bits,
 // whatever the number of processors: every sum runs in one fixed order, and
@@ -86,8 +88,8 @@ type Classifier struct {
 // Fit fits a classifier to the labelled rows z, len(labels)×dim row-major. It
 // standardises every dimension by the rows' mean and standard deviation, starts
 // the inducing points at distinct rows (k-means++), the kernel at the middle of
-// its prior, the constants at the logarithms of the class frequencies and q at
-// the prior. It calls progress, if not nil, after every epoch.
+// its prior and q at the inducing variables' prior. It calls progress, if not
+// nil, after every epoch.
 //
 // It returns an error when shapes, labels or configuration are not valid or a
 // number is not finite, when bound or kernel leave the range of numbers, and
@@ -112,55 +114,11 @@ func Fit(ctx context.Context, z []float32, dim, classes int, labels []int32, cfg
 	}
 	rng := rand.New(rand.NewPCG(cfg.Seed, 0x67700001))
 	prior := newHyperprior(medianDistance(x))
-	p := start(x, classes, labels, prior, cfg.Inducing, rng)
+	p := start(x, classes, prior, cfg.Inducing, rng)
 
-	b := newBound(n, cfg.Batch, cfg.Samples, p)
-	optimiser := newAdam(len(p.all))
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
-	y := make([]int32, cfg.Batch)
-	batches := (n + cfg.Batch - 1) / cfg.Batch
-	steps := cfg.Epochs * batches
-	for epoch := range cfg.Epochs {
-		if batches > 1 {
-			rng.Shuffle(n, func(i, j int) { order[i], order[j] = order[j], order[i] })
-		}
-		report := Progress{Epoch: epoch}
-		for batch := range batches {
-			if ctx.Err() != nil {
-				return nil, fmt.Errorf("gp: epoch %d: %w", epoch, context.Cause(ctx))
-			}
-			// Batches differ by one row at most.
-			rows := order[batch*n/batches : (batch+1)*n/batches]
-			for i, row := range rows {
-				y[i] = labels[row]
-			}
-			load := func(lo int, dst blas64.General) {
-				for i := range dst.Rows {
-					copy(rowOf(dst, i), rowOf(x, rows[lo+i]))
-				}
-			}
-			loss, correct, err := b.estimate(y[:len(rows)], load, rng)
-			if err != nil {
-				return nil, fmt.Errorf("gp: epoch %d: %w", epoch, err)
-			}
-			if math.IsNaN(loss) || math.IsInf(loss, 0) {
-				return nil, fmt.Errorf("gp: epoch %d: the bound is %v; use a lower learning rate than %v", epoch, -loss, cfg.LearningRate)
-			}
-			report.Loss += loss / float64(n) / float64(batches)
-			report.Correct += correct
-			prior.pull(p.kernel, b.grad.kernel)
-			done := float64(epoch*batches+batch) / float64(steps)
-			optimiser.move(p.all, b.grad.all, cfg.LearningRate*(1+math.Cos(math.Pi*done))/2)
-		}
-		if progress != nil {
-			progress(report)
-		}
-	}
-	if err := b.at.set(p); err != nil {
-		return nil, fmt.Errorf("gp: after the last epoch: %w", err)
+	b := newBound(n, cfg.Batch, cfg.Samples, logFrequencies(labels, classes), p)
+	if err := b.maximise(ctx, x, labels, prior, cfg, rng, progress); err != nil {
+		return nil, fmt.Errorf("gp: %w", err)
 	}
 	return &Classifier{standard: s, process: b.at, normals: normals(256, classes)}, nil
 }
@@ -224,23 +182,27 @@ func checkSize(cfg Config, dim, classes int) error {
 	return nil
 }
 
-// start returns the parameters to start from.
-func start(x blas64.General, classes int, labels []int32, prior hyperprior, most int, rng *rand.Rand) *params {
+// start returns the parameters to start from: q at the prior of the inducing
+// variables.
+func start(x blas64.General, classes int, prior hyperprior, most int, rng *rand.Rand) *params {
 	points := spread(x, most, rng)
-	p := newParams(len(points), x.Cols, classes)
+	p := newParams(len(points), x.Cols, classes) // zeros are q = N(0, I): L's diagonal is of logarithms
 	for j, point := range points {
 		copy(rowOf(p.inducing, j), point)
 	}
-	// The zeros of p are q = N(0, I), L's diagonal being logarithms.
 	copy(p.kernel, prior.centre[:])
-	for c := range p.constant {
-		p.constant[c] = 1 // one row more of each class than there are
-	}
-	for _, y := range labels {
-		p.constant[y]++
-	}
-	for c, count := range p.constant {
-		p.constant[c] = math.Log(count / float64(len(labels)+classes))
-	}
 	return p
+}
+
+// logFrequencies returns the logarithms of the classes' shares of the labels,
+// were there one more of each.
+func logFrequencies(labels []int32, classes int) []float64 {
+	count := make([]float64, classes)
+	for _, y := range labels {
+		count[y]++
+	}
+	for c, n := range count {
+		count[c] = math.Log((n + 1) / float64(len(labels)+classes))
+	}
+	return count
 }

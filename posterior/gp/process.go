@@ -17,12 +17,11 @@ type params struct {
 	mean     blas64.General // m, M×C: column c is m_c
 	factor   blas64.General // L, M×MC: entry (j, k) of L_c at row j, column kC+c; the diagonal by its logarithm, 0 above it
 	inducing blas64.General // Z, M×D
-	constant []float64      // C: the latent functions' prior means
 	kernel   []float64      // log s² and log ℓ
 }
 
 func newParams(points, dim, classes int) *params {
-	all := make([]float64, points*classes+points*points*classes+points*dim+classes+2)
+	all := make([]float64, points*classes+points*points*classes+points*dim+2)
 	p := &params{all: all}
 	take := func(rows, cols int) blas64.General {
 		g := blas64.General{Rows: rows, Cols: cols, Stride: cols, Data: all[: rows*cols : rows*cols]}
@@ -32,7 +31,6 @@ func newParams(points, dim, classes int) *params {
 	p.mean = take(points, classes)
 	p.factor = take(points, points*classes)
 	p.inducing = take(points, dim)
-	p.constant = take(1, classes).Data
 	p.kernel = take(1, 2).Data
 	return p
 }
@@ -68,7 +66,7 @@ type process struct {
 	points, dim, classes int
 
 	kernel    rbf
-	constant  []float64
+	constant  []float64         // C: the latent functions' prior means, which are not learned
 	inducing  blas64.General    // Z, M×D
 	inducingT blas64.General    // Zᵀ
 	norm      []float64         // |z_j|²
@@ -79,10 +77,11 @@ type process struct {
 	factor    blas64.General    // M×MC, as in params but for the diagonal, which is L's own
 }
 
-func newProcess(points, dim, classes int) *process {
+func newProcess(points, dim int, constant []float64) *process {
+	classes := len(constant)
 	return &process{
 		points: points, dim: dim, classes: classes,
-		constant:  make([]float64, classes),
+		constant:  constant,
 		inducing:  matrix(points, dim),
 		inducingT: matrix(dim, points),
 		norm:      make([]float64, points),
@@ -104,7 +103,6 @@ const jitter = 1e-6
 // when p has left the range of numbers, so that K_zz does not factorise.
 func (g *process) set(p *params) error {
 	g.kernel = rbf{variance: exp(p.kernel[0]), lengthscale: exp(p.kernel[1])}
-	copy(g.constant, p.constant)
 	copy(g.mean.Data, p.mean.Data)
 	copy(g.factor.Data, p.factor.Data)
 	for j := range g.points {
