@@ -38,7 +38,6 @@ func (g *Graph) Embed(nodes []int32, dst []float32) {
 		needed, width := e.order[:e.upto[l]], g.enc.dims()[l+1]
 		e.next = resize(e.next, len(needed)*width)
 		g.layer(l, needed, e.next)
-		g.enc.Activation().apply(e.next)
 		e.below.h, e.next = e.next, e.below.h
 		e.below.width = width
 		e.below.degree = e.below.degree[:len(needed)]
@@ -83,10 +82,11 @@ func (g *Graph) plan(nodes []int32) {
 	}
 }
 
-// layer sets dst to the given nodes' outputs of layer l, before its
-// activation. The states after the layer below stand in e.below.
+// layer sets dst to the given nodes' outputs of layer l, after the activation
+// if one follows. The states after the layer below stand in e.below.
 func (g *Graph) layer(l int, nodes []int32, dst []float32) {
 	e, out, dense := &g.embed, g.enc.dims()[l+1], g.enc.dense(l)
+	last := l+1 == g.enc.Depth()
 	in := out // without linear maps to follow, what is gathered is the output
 	if len(dense) > 0 {
 		in = dense[0].in
@@ -118,6 +118,9 @@ func (g *Graph) layer(l int, nodes []int32, dst []float32) {
 			}
 			dense[k].apply(y, x)
 			e.block[0], e.block[1], x = e.block[1], e.block[0], y
+		}
+		if !last {
+			g.enc.Activation().apply(z)
 		}
 		nodes, dst = nodes[n:], dst[n*out:]
 	}

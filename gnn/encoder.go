@@ -1,6 +1,7 @@
 package gnn
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/gvbll/gvbll/gnn/safetensors"
@@ -79,7 +80,7 @@ func newShape(in int, activation Activation, layers int) (shape, error) {
 		return shape{}, fmt.Errorf("input dimension %d, want at least 1", in)
 	}
 	if layers == 0 {
-		return shape{}, fmt.Errorf("no layers, want at least 1")
+		return shape{}, errors.New("no layers, want at least 1")
 	}
 	activation, err := activation.check()
 	return shape{width: []int{in}, activation: activation}, err
@@ -111,7 +112,7 @@ func checkEdges(n int, src, dst []int32) {
 	}
 }
 
-// rows cuts x in rows of the given width.
+// rows is one row of the given width a node.
 type rows struct {
 	x     []float32
 	width int
