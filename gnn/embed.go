@@ -15,42 +15,35 @@ type embedder struct {
 	order []int32 // the nodes whose states are needed, see plan
 	upto  []int   // upto[l] is how many of order are needed after layer l
 	seen  marks
-	slot  []int32      // per seen node, its place in order
-	state [2][]float32 // states after the layer before and after this one, by slot
-	both  []float32    // blockRows rows: the mean of the neighbours' states, the own state
+	slot  []int32 // per seen node, its place in order
+	below states  // after the layer before
+	next  []float32
+	at    []int32      // slots to gather from
+	block [2][]float32 // inputs and outputs of a layer's linear maps
 }
 
 // Embed sets dst, len(nodes)×Out row-major, to the embeddings of the given
 // nodes in the graph as it stands. It panics when dst has another length or a
 // node is not there.
 //
-// First-layer states come from the sums wherever they are needed. States of
-// the layers between the first and the last are computed once a call for every
-// node they are needed of: with three layers, the given nodes and their
-// neighbours.
+// States of all layers but the last are computed once a call for every node
+// they are needed of: with two layers, the given nodes and their neighbours.
 func (g *Graph) Embed(nodes []int32, dst []float32) {
-	e, depth, out := &g.embed, g.enc.Depth(), g.enc.Out()
-	if len(dst) != len(nodes)*out {
+	if out := g.enc.Out(); len(dst) != len(nodes)*out {
 		panic(fmt.Sprintf("gnn: room for %d numbers, want %d nodes × %d", len(dst), len(nodes), out))
 	}
-	if depth == 1 {
-		for i, v := range nodes {
-			self, sum, inverse := g.inputs(v)
-			combine(dst[i*out:(i+1)*out], self, sum, inverse)
-		}
-		return
+	e, top := &g.embed, g.enc.Depth()-1
+	g.plan(nodes)
+	for l := range top {
+		needed, width := e.order[:e.upto[l]], g.enc.dims()[l+1]
+		e.next = resize(e.next, len(needed)*width)
+		g.layer(l, needed, e.next)
+		e.below.h, e.next = e.next, e.below.h
+		e.below.width = width
+		e.below.degree = e.below.degree[:len(needed)]
+		g.enc.prepare(l+1, &e.below)
 	}
-	if depth > 2 {
-		g.plan(nodes)
-	}
-	for l := 2; l < depth; l++ {
-		needed, width := e.order[:e.upto[l]], g.enc.width[l]
-		e.state[1] = slices.Grow(e.state[1][:0], len(needed)*width)[:len(needed)*width]
-		g.layer(l, needed, e.state[1])
-		rectify(e.state[1], e.state[1])
-		e.state[0], e.state[1] = e.state[1], e.state[0]
-	}
-	g.layer(depth, nodes, dst)
+	g.layer(top, nodes, dst)
 }
 
 // plan lists the nodes of which states are needed: first the given ones, then
@@ -58,24 +51,28 @@ func (g *Graph) Embed(nodes []int32, dst []float32) {
 // a layer is a prefix of the list, longer the lower the layer.
 func (g *Graph) plan(nodes []int32) {
 	e, depth := &g.embed, g.enc.Depth()
-	e.order = e.order[:0]
-	e.upto = slices.Grow(e.upto[:0], depth)[:depth]
+	e.order, e.below.degree = e.order[:0], e.below.degree[:0]
+	if depth == 1 {
+		return
+	}
+	e.upto = resize(e.upto, depth-1)
 	e.seen.reset(g.n)
 	if len(e.slot) < g.n {
 		e.slot = append(e.slot, make([]int32, g.n-len(e.slot))...)
 	}
 	need := func(v int32) {
-		g.node(v)
+		n := g.node(v)
 		if e.seen.add(v) {
 			e.slot[v] = int32(len(e.order))
 			e.order = append(e.order, v)
+			e.below.degree = append(e.below.degree, n.adj.len)
 		}
 	}
 	for _, v := range nodes {
 		need(v)
 	}
 	expanded := 0
-	for l := depth - 1; l >= 2; l-- {
+	for l := depth - 2; l >= 0; l-- {
 		for end := len(e.order); expanded < end; expanded++ {
 			for _, u := range g.Neighbours(e.order[expanded]) {
 				need(u)
@@ -85,39 +82,60 @@ func (g *Graph) plan(nodes []int32) {
 	}
 }
 
-// layer sets dst to the given nodes' outputs of layer l, which counts from 1
-// and is at least 2, before its activation. The states after layer l-1 are
-// computed from the sums if that is the first, and in e.state[0] otherwise.
+// layer sets dst to the given nodes' outputs of layer l, after the activation
+// if one follows. The states after the layer below stand in e.below.
 func (g *Graph) layer(l int, nodes []int32, dst []float32) {
-	e, in, out := &g.embed, g.enc.width[l-1], g.enc.width[l]
-	e.both = slices.Grow(e.both[:0], blockRows*2*in)[:blockRows*2*in]
+	e, out, dense := &g.embed, g.enc.dims()[l+1], g.enc.dense(l)
+	last := l+1 == g.enc.Depth()
+	in := out // without linear maps to follow, what is gathered is the output
+	if len(dense) > 0 {
+		in = dense[0].in
+	}
 	for len(nodes) > 0 {
-		block := nodes[:min(blockRows, len(nodes))]
-		for i, v := range block {
-			row := e.both[i*2*in : (i+1)*2*in]
-			mean, own := row[:in], row[in:]
-			clear(row)
-			neighbours := g.Neighbours(v)
-			if l == 2 {
-				self, sum, inverse := g.inputs(v)
-				addRectified(own, self, sum, inverse)
-				for _, u := range neighbours {
-					self, sum, inverse := g.inputs(u)
-					addRectified(mean, self, sum, inverse)
-				}
+		n := min(blockRows, len(nodes))
+		z := dst[:n*out]
+		x := z
+		if len(dense) > 0 {
+			e.block[0] = resize(e.block[0], n*in)
+			x = e.block[0]
+		}
+		for i, v := range nodes[:n] {
+			row := x[i*in : (i+1)*in]
+			if l == 0 {
+				g.enc.first(row, g, v)
 			} else {
-				copy(own, e.state[0][int(e.slot[v])*in:])
-				for _, u := range neighbours {
-					add(mean, e.state[0][int(e.slot[u])*in:])
-				}
+				g.enc.gather(l, row, &e.below, g.slots(v))
 			}
-			scale(mean, inverseDegree(len(neighbours)))
 		}
-		for i := range block {
-			z := dst[i*out : (i+1)*out]
-			copy(z, g.enc.layers[l-1].Bias)
-			product(z, e.both[i*2*in:(i+1)*2*in], g.enc.stacked[l-1])
+		for k := range dense {
+			if k > 0 {
+				rectify(x, x)
+			}
+			y := z
+			if k+1 < len(dense) {
+				e.block[1] = resize(e.block[1], n*dense[k].out)
+				y = e.block[1]
+			}
+			dense[k].apply(y, x)
+			e.block[0], e.block[1], x = e.block[1], e.block[0], y
 		}
-		nodes, dst = nodes[len(block):], dst[len(block)*out:]
+		if !last {
+			g.enc.Activation().apply(z)
+		}
+		nodes, dst = nodes[n:], dst[n*out:]
 	}
 }
+
+// slots lists v's place in order, then its neighbours'.
+func (g *Graph) slots(v int32) []int32 {
+	e := &g.embed
+	e.at = append(e.at[:0], e.slot[v])
+	for _, u := range g.Neighbours(v) {
+		e.at = append(e.at, e.slot[u])
+	}
+	return e.at
+}
+
+// resize returns a slice of length n, s itself where that is large enough. What
+// it holds is not defined.
+func resize[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }

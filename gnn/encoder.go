@@ -1,6 +1,7 @@
 package gnn
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/gvbll/gvbll/gnn/safetensors"
@@ -17,19 +18,12 @@ const (
 	KindGIN  Kind = "gin"       // Xu et al. 2019
 )
 
-// Activation is the function between layers.
-type Activation string
-
-// The activations. The empty Activation is ReLU.
-const (
-	ReLU Activation = "relu"
-	ELU  Activation = "elu"
-)
-
 // Encoder maps the nodes of a graph to embeddings, z_v = g(x_v, G), with frozen
-// weights. It does not change and may be shared.
+// weights: a [SAGE], [GCN], [GAT] or [GIN]. It does not change and may be
+// shared.
 type Encoder interface {
 	Kind() Kind
+	// Activation follows every layer but the last.
 	Activation() Activation
 	// In is the dimension of the features.
 	In() int
@@ -46,15 +40,84 @@ type Encoder interface {
 	// Tensors returns the weights under the names that PyTorch Geometric gives
 	// them in a state dict.
 	Tensors() map[string]safetensors.Tensor
+
+	incremental
 }
 
-// Load is the inverse of [Encoder.Tensors]. The activation is not told by any
-// tensor's name. A tensor that is no part of such an encoder is an error: it
-// would belong to a model that computes something else.
+// Load is the inverse of [Encoder.Tensors]; each encoder's method says which
+// names it takes. Hand-written modules' conv1, conv2 and so on may stand for
+// convs.0, convs.1. The activation is not told by any tensor's name. A tensor
+// that is no part of such an encoder is an error: it would belong to a model
+// that computes something else.
 func Load(kind Kind, activation Activation, tensors map[string]safetensors.Tensor) (Encoder, error) {
-	switch kind {
-	case KindSAGE:
-		return LoadSAGE(tensors)
+	load := map[Kind]func(*stateDict, Activation) (Encoder, error){
+		KindSAGE: loadSAGE, KindGCN: loadGCN, KindGAT: loadGAT, KindGIN: loadGIN,
+	}[kind]
+	if load == nil {
+		return nil, fmt.Errorf("encoder %q: it is one of %s, %s, %s, %s", string(kind), KindSAGE, KindGCN, KindGAT, KindGIN)
 	}
-	return nil, fmt.Errorf("encoder %q: it is one of graphsage, gcn, gat, gin", kind)
+	d := newStateDict(tensors)
+	encoder, err := load(d, activation)
+	if d.err != nil {
+		err = d.err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encoder %q: %w", string(kind), err)
+	}
+	return encoder, nil
 }
+
+// shape is what all encoders have: how wide they are, and the activation.
+type shape struct {
+	width      []int // depth+1 of them: the features' dimension, then each layer's output
+	activation Activation
+}
+
+// newShape returns the shape of an encoder that has no layers yet, of so many
+// to come.
+func newShape(in int, activation Activation, layers int) (shape, error) {
+	if in < 1 {
+		return shape{}, fmt.Errorf("input dimension %d, want at least 1", in)
+	}
+	if layers == 0 {
+		return shape{}, errors.New("no layers, want at least 1")
+	}
+	activation, err := activation.check()
+	return shape{width: []int{in}, activation: activation}, err
+}
+
+// Activation follows every layer but the last.
+func (s *shape) Activation() Activation { return s.activation }
+
+// In is the dimension of the features.
+func (s *shape) In() int { return s.width[0] }
+
+// Out is d_e, the dimension of the embeddings.
+func (s *shape) Out() int { return s.width[len(s.width)-1] }
+
+// Depth is the number of layers: how many hops away a node is seen.
+func (s *shape) Depth() int { return len(s.width) - 1 }
+
+func (s *shape) dims() []int { return s.width }
+
+// checkEdges panics when the edges are no edges of a graph of n nodes.
+func checkEdges(n int, src, dst []int32) {
+	if len(src) != len(dst) {
+		panic(fmt.Sprintf("gnn: %d sources of edges, %d targets", len(src), len(dst)))
+	}
+	for e := range src {
+		if uint(src[e]) >= uint(n) || uint(dst[e]) >= uint(n) {
+			panic(fmt.Sprintf("gnn: edge from %d to %d in a graph of %d nodes", src[e], dst[e], n))
+		}
+	}
+}
+
+// rows is one row of the given width a node.
+type rows struct {
+	x     []float32
+	width int
+}
+
+func newRows(n, width int) rows { return rows{make([]float32, n*width), width} }
+
+func (r rows) at(i int32) []float32 { return r.x[int(i)*r.width : (int(i)+1)*r.width] }

@@ -7,28 +7,32 @@ import (
 )
 
 // Graph is a growing, simple, undirected graph that embeds its nodes with a
-// frozen [SAGE] encoder. Nodes are numbered from 0 as they are added.
+// frozen [Encoder]. Nodes are numbered from 0 as they are added.
 //
-// By linearity of the first layer, Neigh · mean x_j = mean (Neigh · x_j). So
-// the graph keeps per node both projections of its features and the running
-// sum of its neighbours' projections: an edge adds one vector to either end,
-// and a first-layer state is a few operations per unit, whatever the degree.
+// The graph keeps per node what the encoder's first layer makes of its
+// features, and of its neighbours as far as that can be kept up: for [SAGE]
+// and [GIN] a sum, for [GAT] the numerators and denominators of attention. An
+// edge adds one term to either end, and a first-layer state costs little
+// whatever the degree. For [GCN] it takes a term a neighbour.
 //
-// A sum takes its terms in the order of the node's adjacency, which is the
-// order in which its edges came. Hence the same calls give the same bits, and
-// so does a sum that is made anew after features were replaced.
+// What is kept of the neighbours takes its terms in the order of the node's
+// adjacency, which is the order in which its edges came. Hence the same calls
+// give the same bits, and so does what is made anew after features were
+// replaced.
 //
 // A Graph may not be used by two goroutines at once, not even to read: Embed
 // brings sums up to date.
 type Graph struct {
-	enc    *SAGE
+	enc    Encoder
+	own    int // length of a row's part made of the node's features alone
+	rowLen int // length of a row
 	chunks []*chunk
 	n      int
 	edges  int
 	adj    arena
 	marks  marks
 	embed  embedder
-	row    []float32 // for Replace: the projections to come
+	fresh  []float32 // for Replace: the own part to come
 }
 
 // chunkNodes is the number of nodes whose numbers stand in one allocation.
@@ -37,22 +41,19 @@ const chunkNodes = 1024
 
 type chunk struct {
 	nodes [chunkNodes]node
-	// rows holds three vectors of the first layer's width a node:
-	// Neigh·x, Self·x + Bias, and the sum of its neighbours' Neigh·x.
-	// The last two, which make the state, lie side by side.
-	rows []float32
+	rows  []float32 // rowLen numbers a node, see incremental
 }
 
 // node is what the graph keeps of a node beside its row.
 type node struct {
 	adj   block
-	stale bool // the sum is not that of the neighbours as they are
+	stale bool // what was heard is not of the neighbours, or the node itself, as they are
 }
 
 // NewGraph returns an empty graph.
 func NewGraph(encoder Encoder) *Graph {
-	enc := encoder.(*SAGE)
-	return &Graph{enc: enc, row: make([]float32, 2*enc.width[1])}
+	own, heard := encoder.keeps()
+	return &Graph{enc: encoder, own: own, rowLen: own + heard, fresh: make([]float32, own)}
 }
 
 // Len is the number of nodes.
@@ -77,12 +78,27 @@ func (g *Graph) node(v int32) *node {
 	return &g.chunks[v/chunkNodes].nodes[v%chunkNodes]
 }
 
-// vectors returns v's projection for its neighbours, its own with the bias,
-// and the sum over its neighbours.
-func (g *Graph) vectors(v int32) (neigh, self, sum []float32) {
-	h := g.enc.width[1]
-	row := g.chunks[v/chunkNodes].rows[int(v%chunkNodes)*3*h:][:3*h]
-	return row[:h], row[h : 2*h], row[2*h:]
+// row returns what is kept of v. Of its parts, own is as it should be, and
+// heard unless the node is stale.
+func (g *Graph) row(v int32) []float32 {
+	return g.chunks[v/chunkNodes].rows[int(v%chunkNodes)*g.rowLen:][:g.rowLen:g.rowLen]
+}
+
+// hears reports whether anything of the neighbours is kept.
+func (g *Graph) hears() bool { return g.rowLen > g.own }
+
+// heard returns v's row with all of it as it should be.
+func (g *Graph) heard(v int32) []float32 {
+	n := g.node(v)
+	row := g.row(v)
+	if n.stale {
+		g.enc.start(row)
+		for _, u := range g.adj.view(n.adj) {
+			g.enc.hear(row, g.row(u))
+		}
+		n.stale = false
+	}
+	return row
 }
 
 // Add adds a node without edges for each vector and returns the number of the
@@ -93,15 +109,15 @@ func (g *Graph) Add(x []Vector) (first int32) {
 		panic(fmt.Sprintf("gnn: %d nodes more than %d, want at most %d", len(x), g.n, math.MaxInt32))
 	}
 	first = int32(g.n)
-	h := g.enc.width[1]
 	for _, x := range x {
 		if g.n == len(g.chunks)*chunkNodes {
-			g.chunks = append(g.chunks, &chunk{rows: make([]float32, chunkNodes*3*h)})
+			g.chunks = append(g.chunks, &chunk{rows: make([]float32, chunkNodes*g.rowLen)})
 		}
-		v := int32(g.n)
-		row := g.chunks[v/chunkNodes].rows[int(v%chunkNodes)*3*h:][:2*h]
-		g.enc.project(row, x)
-		add(row[h:], g.enc.layers[0].Bias)
+		row := g.row(int32(g.n))
+		g.enc.project(row[:g.own], x)
+		if g.hears() {
+			g.enc.start(row)
+		}
 		g.n++
 	}
 	return first
@@ -143,62 +159,41 @@ func (g *Graph) LinkAll(v int32, neighbours []int32) (added int) {
 
 func (g *Graph) link(u, v int32) {
 	g.edges++
-	nu, _, su := g.vectors(u)
-	nv, _, sv := g.vectors(v)
 	a, b := g.node(u), g.node(v)
 	g.adj.append(&a.adj, v)
 	g.adj.append(&b.adj, u)
-	// A stale sum will be made with the new neighbour in its turn.
+	if !g.hears() {
+		return
+	}
+	// A stale node will hear the new neighbour in its turn.
+	ru, rv := g.row(u), g.row(v)
 	if !a.stale {
-		add(su, nv)
+		g.enc.hear(ru, rv)
 	}
 	if !b.stale {
-		add(sv, nu)
+		g.enc.hear(rv, ru)
 	}
 }
 
-// Replace gives v new features. Its neighbours' sums are made anew when they
-// are next needed, so a hub pays once for however many neighbours change
-// between two embeddings; when the features come again as they were, nothing
-// is made anew.
+// Replace gives v new features. What v and its neighbours have heard is made
+// anew when it is next needed, so a hub pays once for however many neighbours
+// change between two embeddings; when the features come again as they were,
+// nothing is made anew.
 func (g *Graph) Replace(v int32, x Vector) {
 	n := g.node(v)
-	h := g.enc.width[1]
-	g.enc.project(g.row, x)
-	neigh, self, _ := g.vectors(v)
-	copy(self, g.row[h:])
-	add(self, g.enc.layers[0].Bias)
-	if slices.Equal(neigh, g.row[:h]) {
+	own := g.row(v)[:g.own]
+	g.enc.project(g.fresh, x)
+	if slices.Equal(own, g.fresh) {
 		return
 	}
-	copy(neigh, g.row[:h])
+	copy(own, g.fresh)
+	if !g.hears() {
+		return
+	}
+	n.stale = true
 	for _, u := range g.adj.view(n.adj) {
 		g.node(u).stale = true
 	}
-}
-
-// inputs returns what makes v's first-layer state, self + inverse·sum, with
-// the sum up to date.
-func (g *Graph) inputs(v int32) (self, sum []float32, inverse float32) {
-	n := g.node(v)
-	_, self, sum = g.vectors(v)
-	if n.stale {
-		clear(sum)
-		for _, u := range g.adj.view(n.adj) {
-			neigh, _, _ := g.vectors(u)
-			add(sum, neigh)
-		}
-		n.stale = false
-	}
-	return self, sum, inverseDegree(int(n.adj.len))
-}
-
-// inverseDegree is the factor that makes a sum over neighbours their mean.
-func inverseDegree(degree int) float32 {
-	if degree == 0 {
-		return 0
-	}
-	return 1 / float32(degree)
 }
 
 // marks is a set of nodes that is emptied in constant time.

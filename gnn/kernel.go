@@ -76,6 +76,39 @@ func axpy4(dst []float32, a, b, c, d float32, x, y, z, w []float32) {
 	}
 }
 
+// gather computes dst[j] += sum over t of value[t]·rows[index[t]·stride+j], t
+// ascending.
+func gather(dst []float32, index []int32, value, rows []float32, stride int) {
+	value = value[:len(index)]
+	t := 0
+	for ; t+4 <= len(index); t += 4 {
+		axpy4(dst, value[t], value[t+1], value[t+2], value[t+3],
+			rows[int(index[t])*stride:], rows[int(index[t+1])*stride:], rows[int(index[t+2])*stride:], rows[int(index[t+3])*stride:])
+	}
+	for ; t < len(index); t++ {
+		axpy(dst, value[t], rows[int(index[t])*stride:])
+	}
+}
+
+// gatherSum is [gather] with all values 1.
+func gatherSum(dst []float32, index []int32, rows []float32, stride int) {
+	t := 0
+	for ; t+4 <= len(index); t += 4 {
+		add4(dst, rows[int(index[t])*stride:], rows[int(index[t+1])*stride:], rows[int(index[t+2])*stride:], rows[int(index[t+3])*stride:])
+	}
+	for ; t < len(index); t++ {
+		add(dst, rows[int(index[t])*stride:])
+	}
+}
+
+// add4 is four calls of [add] in the order of the arguments.
+func add4(dst, x, y, z, w []float32) {
+	x, y, z, w = x[:len(dst)], y[:len(dst)], z[:len(dst)], w[:len(dst)]
+	for j := range dst {
+		dst[j] = dst[j] + x[j] + y[j] + z[j] + w[j]
+	}
+}
+
 // combine computes dst[j] = own[j] + scale·sum[j].
 func combine(dst, own, sum []float32, scale float32) {
 	own, sum = own[:len(dst)], sum[:len(dst)]
@@ -89,14 +122,6 @@ func rectify(dst, x []float32) {
 	x = x[:len(dst)]
 	for j := range dst {
 		dst[j] = max(x[j], 0)
-	}
-}
-
-// addRectified computes dst[j] += max(own[j] + scale·sum[j], 0).
-func addRectified(dst, own, sum []float32, scale float32) {
-	own, sum = own[:len(dst)], sum[:len(dst)]
-	for j := range dst {
-		dst[j] += max(own[j]+float32(scale*sum[j]), 0)
 	}
 }
 

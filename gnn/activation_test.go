@@ -1,0 +1,50 @@
+package gnn
+
+import (
+	"math"
+	"testing"
+)
+
+func TestExp(t *testing.T) {
+	for x := -708.0; x <= 709; x += 0.00917 {
+		if got, want := exp(x), math.Exp(x); math.Abs(got-want) > 4e-16*want {
+			t.Fatalf("exp(%v) = %v, want %v", x, got, want)
+		}
+	}
+	for _, c := range []struct{ x, want float64 }{
+		{0, 1}, {-1e300, 0}, {math.Inf(-1), 0}, {1e300, math.Inf(1)}, {math.Inf(1), math.Inf(1)},
+	} {
+		if got := exp(c.x); got != c.want {
+			t.Errorf("exp(%v) = %v, want %v", c.x, got, c.want)
+		}
+	}
+	if got := exp(math.NaN()); !math.IsNaN(got) {
+		t.Errorf("exp(NaN) = %v", got)
+	}
+}
+
+// TestExpm1 holds it to one unit in the last place, from the smallest numbers
+// on.
+func TestExpm1(t *testing.T) {
+	for x := float32(math.SmallestNonzeroFloat32); x < 200; x = max(x*1.0007, math.Nextafter32(x, 1)) {
+		got, want := expm1(-x), float32(math.Expm1(float64(-x)))
+		if got != want && got != math.Nextafter32(want, 0) && got != math.Nextafter32(want, -2) {
+			t.Fatalf("expm1(%v) = %v, want %v", -x, got, want)
+		}
+	}
+}
+
+func TestActivation(t *testing.T) {
+	nan := float32(math.NaN())
+	for activation, want := range map[Activation][]float32{
+		ReLU: {0, 0, 0, 2},
+		"":   {0, 0, 0, 2},
+		ELU:  {-1, float32(math.Expm1(-1)), 0, 2},
+	} {
+		got := []float32{float32(math.Inf(-1)), -1, 0, 2, nan}
+		activation.apply(got)
+		if d := furthest(got[:4], want); d > 1e-7 || got[4] == got[4] {
+			t.Errorf("%q: got %v, want %v and NaN", activation, got, want)
+		}
+	}
+}

@@ -1,0 +1,419 @@
+package gnn
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gvbll/gvbll/gnn/safetensors"
+)
+
+// GATLayer holds the weights of one graph attention layer (Veličković et al.:
+// Graph Attention Networks, 2018). With p = Weight · h cut in Heads parts of Ch
+// numbers, each head k maps the state to
+//
+//	a_ij = LeakyReLU(AttSrc_k · p_jk + AttDst_k · p_ik)
+//	α_ij = exp(a_ij) / Σ over j' in N(i) ∪ {i} of exp(a_ij')
+//	y_ik = Σ over j in N(i) ∪ {i} of α_ij p_jk
+//
+// where LeakyReLU has slope 0.2 below zero. The outcomes of the heads stand
+// side by side when Bias is as long, and are averaged when it is as long as
+// one of them; then Bias is added.
+type GATLayer struct {
+	Heads          int
+	Weight         []float32 // Heads·Ch×In, row-major; PyTorch Geometric's lin.weight
+	AttSrc, AttDst []float32 // Heads·Ch; att_src, of the node that is heard, att_dst, of the one that hears
+	Bias           []float32 // Heads·Ch (concat=True) or Ch (concat=False)
+}
+
+// GAT is a frozen graph attention network, with an activation after each layer
+// but the last. It does not change and may be shared.
+type GAT struct {
+	shape
+	layers []GATLayer
+
+	bottom []float32 // the first layer's Weightᵀ, In×Heads·Ch
+	// For layers above the first, where states are aggregated, then projected:
+	scores []linear // a state's AttSrc · p and AttDst · p, for all heads of each
+	maps   []linear // from every head's mean of states to the output
+}
+
+// NewGAT returns the encoder of features of dimension in with the given
+// layers, at least one, from the first to the last, and the activation between
+// them. It copies the weights. It returns an error when shapes do not fit, a
+// weight is not finite, or the activation is unknown.
+func NewGAT(in int, activation Activation, layers ...GATLayer) (*GAT, error) {
+	g, err := newGAT(in, activation, layers)
+	if err != nil {
+		return nil, fmt.Errorf("gat: %w", err)
+	}
+	return g, nil
+}
+
+func newGAT(in int, activation Activation, layers []GATLayer) (*GAT, error) {
+	shape, err := newShape(in, activation, len(layers))
+	if err != nil {
+		return nil, err
+	}
+	g := &GAT{shape: shape, scores: make([]linear, len(layers)), maps: make([]linear, len(layers))}
+	for l, layer := range layers {
+		in, all := g.width[l], len(layer.AttSrc)
+		if layer.Heads < 1 || all == 0 || all%layer.Heads != 0 {
+			return nil, fmt.Errorf("layer %d has %d heads of %d attention weights together, want at least 1 head and as many weights for each", l, layer.Heads, all)
+		}
+		for _, err := range []error{
+			checkWeights("linear", layer.Weight, all, in),
+			checkWeights("source attention", layer.AttSrc, all, 1),
+			checkWeights("target attention", layer.AttDst, all, 1),
+		} {
+			if err != nil {
+				return nil, fmt.Errorf("layer %d: %w", l, err)
+			}
+		}
+		out := len(layer.Bias)
+		if out != all && out != all/layer.Heads {
+			return nil, fmt.Errorf("layer %d has %d bias weights, want %d (heads side by side) or %d (averaged)", l, out, all, all/layer.Heads)
+		}
+		if err := checkWeights("bias", layer.Bias, out, 1); err != nil {
+			return nil, fmt.Errorf("layer %d: %w", l, err)
+		}
+		layer.Weight, layer.Bias = slices.Clone(layer.Weight), slices.Clone(layer.Bias)
+		layer.AttSrc, layer.AttDst = slices.Clone(layer.AttSrc), slices.Clone(layer.AttDst)
+		g.layers = append(g.layers, layer)
+		g.width = append(g.width, out)
+		if l == 0 {
+			g.bottom = transpose(layer.Weight, all, in)
+		} else {
+			g.scores[l], g.maps[l] = layer.scores(in), layer.headMap(in)
+		}
+	}
+	return g, nil
+}
+
+// channels is Ch.
+func (l *GATLayer) channels() int { return len(l.AttSrc) / l.Heads }
+
+// averages reports whether the heads are averaged. With one head it is all the
+// same.
+func (l *GATLayer) averages() bool { return len(l.Bias) != len(l.AttSrc) }
+
+// scores returns the map of a state h to the numbers AttSrc_k · p_k and then
+// AttDst_k · p_k, without p: AttSrc_k · (Weight_k h) = (Weight_kᵀ AttSrc_k) · h.
+func (l *GATLayer) scores(in int) linear {
+	channels := l.channels()
+	s := linear{groups: 1, in: in, out: 2 * l.Heads, weight: make([]float32, in*2*l.Heads), bias: make([]float32, 2*l.Heads)}
+	for i := range in {
+		for a, attention := range [][]float32{l.AttSrc, l.AttDst} {
+			for k := range l.Heads {
+				sum := 0.0
+				for c := k * channels; c < (k+1)*channels; c++ {
+					sum += float64(float64(attention[c]) * float64(l.Weight[c*in+i]))
+				}
+				s.weight[i*s.out+a*l.Heads+k] = float32(sum)
+			}
+		}
+	}
+	return s
+}
+
+// headMap returns the map of every head's mean of states, side by side, to the
+// layer's output.
+func (l *GATLayer) headMap(in int) linear {
+	channels := l.channels()
+	m := linear{groups: l.Heads, in: l.Heads * in, out: len(l.Bias), bias: l.Bias}
+	if l.averages() {
+		m.groups = 1
+	}
+	for k := range l.Heads {
+		m.weight = append(m.weight, transpose(l.Weight[k*channels*in:(k+1)*channels*in], channels, in)...)
+	}
+	if l.averages() {
+		scale(m.weight, 1/float32(l.Heads))
+	}
+	return m
+}
+
+// join sets dst to the layer's output, given its heads' sums Σ exp(a-r) p and
+// weights Σ exp(a-r), with any r.
+func (l *GATLayer) join(dst, sums, weights []float32) {
+	channels := l.channels()
+	if !l.averages() {
+		for k, w := range weights {
+			for c := k * channels; c < (k+1)*channels; c++ {
+				dst[c] = sums[c]/w + l.Bias[c]
+			}
+		}
+		return
+	}
+	clear(dst)
+	for k, w := range weights {
+		for c, s := range sums[k*channels : (k+1)*channels] {
+			dst[c] += s / w
+		}
+	}
+	scale(dst, 1/float32(l.Heads))
+	add(dst, l.Bias)
+}
+
+// dots sets dst[k] to attention_k · p_k for each head.
+func dots(dst, attention, p []float32) {
+	channels := len(p) / len(dst)
+	for k := range dst {
+		sum := float32(0)
+		for c := k * channels; c < (k+1)*channels; c++ {
+			sum += float32(attention[c] * p[c])
+		}
+		dst[k] = sum
+	}
+}
+
+// leaky is LeakyReLU with slope 0.2.
+func leaky(a float32) float32 {
+	if a < 0 {
+		return float32(0.2 * a)
+	}
+	return a
+}
+
+// expOf is e^(a-r) in float32.
+func expOf(a, r float32) float32 { return float32(exp(float64(a) - float64(r))) }
+
+// Kind is gat.
+func (g *GAT) Kind() Kind { return KindGAT }
+
+// Encode returns the embeddings of all nodes of a graph, see [Encoder]. The
+// neighbours of i are the sources of the edges into i, as often as they stand
+// there; loops i to i, however many, are as none, for i is a term once anyway.
+func (g *GAT) Encode(x []Vector, src, dst []int32) []float32 {
+	n := len(x)
+	checkEdges(n, src, dst)
+	var h rows
+	for l := range g.layers {
+		layer := &g.layers[l]
+		heads, channels := layer.Heads, layer.channels()
+		p := newRows(n, heads*channels)
+		source, target := newRows(n, heads), newRows(n, heads)
+		for i := range int32(n) {
+			if l == 0 {
+				projectFeatures(p.at(i), x[i], g.In(), g.bottom)
+			} else {
+				multiply(p.at(i), layer.Weight, h.at(i))
+			}
+			dots(source.at(i), layer.AttSrc, p.at(i))
+			dots(target.at(i), layer.AttDst, p.at(i))
+		}
+		// The largest score of each node and head, so that no exponential
+		// overflows.
+		most := newRows(n, heads)
+		each := func(term func(i, j int32)) {
+			for i := range int32(n) {
+				term(i, i)
+			}
+			for e, i := range dst {
+				if src[e] != i {
+					term(i, src[e])
+				}
+			}
+		}
+		for i := range most.x {
+			most.x[i] = float32(math.Inf(-1))
+		}
+		each(func(i, j int32) {
+			for k := range heads {
+				most.at(i)[k] = max(most.at(i)[k], leaky(source.at(j)[k]+target.at(i)[k]))
+			}
+		})
+		sums, weights := newRows(n, heads*channels), newRows(n, heads)
+		each(func(i, j int32) {
+			for k := range heads {
+				w := expOf(leaky(source.at(j)[k]+target.at(i)[k]), most.at(i)[k])
+				weights.at(i)[k] += w
+				axpy(sums.at(i)[k*channels:(k+1)*channels], w, p.at(j)[k*channels:])
+			}
+		})
+		h = newRows(n, g.width[l+1])
+		for i := range int32(n) {
+			layer.join(h.at(i), sums.at(i), weights.at(i))
+		}
+		if l+1 < len(g.layers) {
+			g.activation.apply(h.x)
+		}
+	}
+	return h.x
+}
+
+// multiply sets dst to w·x, with w row-major.
+func multiply(dst, w, x []float32) {
+	for j := range dst {
+		sum := float32(0)
+		for k, v := range x {
+			sum += float32(w[j*len(x)+k] * v)
+		}
+		dst[j] = sum
+	}
+}
+
+// gatRow is a row by its parts. Own are
+//
+//	p                what others hear, Heads·Ch numbers
+//	source, target   AttSrc · p and AttDst · p by head
+//
+// and heard, with the sums over N(i) ∪ {i}, by head
+//
+//	reference        r, one of the scores a_ij, or near it
+//	weights          Σ exp(a_ij - r)
+//	sums             Σ exp(a_ij - r) p_j, Ch numbers
+type gatRow struct{ p, source, target, reference, weights, sums []float32 }
+
+func (l *GATLayer) parts(row []float32) gatRow {
+	heads, all := l.Heads, len(l.AttSrc)
+	var r gatRow
+	for _, part := range []struct {
+		at  *[]float32
+		len int
+	}{{&r.p, all}, {&r.source, heads}, {&r.target, heads}, {&r.reference, heads}, {&r.weights, heads}, {&r.sums, all}} {
+		*part.at, row = row[:part.len], row[part.len:]
+	}
+	return r
+}
+
+func (g *GAT) keeps() (own, heard int) {
+	all, heads := len(g.layers[0].AttSrc), g.layers[0].Heads
+	return all + 2*heads, all + 2*heads
+}
+
+// headroom is by how much a score may exceed the reference before the sums are
+// rescaled to it as the new reference (as in Milakov, Gimelshein: Online
+// normalizer calculation for softmax, 2018, where it is 0). A sum of 2³¹ terms
+// of at most e¹⁶ is far from overflow, and as the reference was the score of
+// some term, whose weight was 1, what is lost below is nothing to the whole.
+const headroom = 16
+
+func (g *GAT) project(own []float32, x Vector) {
+	layer := &g.layers[0]
+	all, heads := len(layer.AttSrc), layer.Heads
+	p := own[:all]
+	projectFeatures(p, x, g.In(), g.bottom)
+	dots(own[all:all+heads], layer.AttSrc, p)
+	dots(own[all+heads:], layer.AttDst, p)
+}
+
+// start hears the node itself.
+func (g *GAT) start(row []float32) {
+	r := g.layers[0].parts(row)
+	copy(r.sums, r.p)
+	for k := range r.reference {
+		r.reference[k] = leaky(r.source[k] + r.target[k])
+		r.weights[k] = 1
+	}
+}
+
+func (g *GAT) hear(row, neighbour []float32) {
+	layer := &g.layers[0]
+	all, channels := len(layer.AttSrc), layer.channels()
+	r := layer.parts(row)
+	p, source := neighbour[:all], neighbour[all:]
+	for k := range r.reference {
+		a := leaky(source[k] + r.target[k])
+		sum := r.sums[k*channels : (k+1)*channels]
+		if a > r.reference[k]+headroom {
+			shrink := expOf(r.reference[k], a)
+			scale(sum, shrink)
+			r.weights[k] *= shrink
+			r.reference[k] = a
+		}
+		w := expOf(a, r.reference[k])
+		r.weights[k] += w
+		axpy(sum, w, p[k*channels:])
+	}
+}
+
+func (g *GAT) first(dst []float32, graph *Graph, v int32) {
+	layer := &g.layers[0]
+	r := layer.parts(graph.heard(v))
+	layer.join(dst, r.sums, r.weights)
+}
+
+// prepare notes each state's AttSrc · p and AttDst · p.
+func (g *GAT) prepare(l int, s *states) {
+	s.notes = resize(s.notes, len(s.degree)*g.scores[l].out)
+	g.scores[l].apply(s.notes, s.h)
+}
+
+func (g *GAT) gather(l int, dst []float32, s *states, at []int32) {
+	heads := g.layers[l].Heads
+	notes := func(i int32) []float32 { return s.notes[int(i)*2*heads:] }
+	s.share = resize(s.share, len(at))
+	clear(dst)
+	for k := range heads {
+		target := notes(at[0])[heads+k]
+		most := float32(math.Inf(-1))
+		for t, j := range at {
+			s.share[t] = leaky(notes(j)[k] + target)
+			most = max(most, s.share[t])
+		}
+		weight := float32(0)
+		for t, a := range s.share {
+			s.share[t] = expOf(a, most)
+			weight += s.share[t]
+		}
+		mean := dst[k*s.width : (k+1)*s.width]
+		gather(mean, at, s.share, s.h, s.width)
+		scale(mean, 1/weight)
+	}
+}
+
+func (g *GAT) dense(l int) []linear {
+	if l == 0 {
+		return nil
+	}
+	return g.maps[l : l+1]
+}
+
+// Tensors returns the weights under the names that PyTorch Geometric gives
+// them in a state dict: convs.N.lin.weight, convs.N.att_src, convs.N.att_dst
+// and convs.N.bias. [Load] also takes lin_src.weight with an equal
+// lin_dst.weight for lin.weight, as versions before 2.5 have it.
+func (g *GAT) Tensors() map[string]safetensors.Tensor {
+	tensors := make(map[string]safetensors.Tensor, 4*len(g.layers))
+	for l := range g.layers {
+		layer := &g.layers[l]
+		prefix := fmt.Sprintf("convs.%d.", l)
+		tensors[prefix+"lin.weight"] = safetensors.Of(layer.Weight, len(layer.AttSrc), g.width[l])
+		tensors[prefix+"att_src"] = safetensors.Of(layer.AttSrc, 1, layer.Heads, layer.channels())
+		tensors[prefix+"att_dst"] = safetensors.Of(layer.AttDst, 1, layer.Heads, layer.channels())
+		tensors[prefix+"bias"] = safetensors.Of(layer.Bias, len(layer.Bias))
+	}
+	return tensors
+}
+
+func loadGAT(d *stateDict, activation Activation) (Encoder, error) {
+	in := 0
+	var layers []GATLayer
+	err := d.layers(func(prefix string) {
+		name := prefix + "lin.weight"
+		var target []float32
+		if d.has(prefix + "lin_src.weight") {
+			name = prefix + "lin_src.weight"
+			target, _ = d.take(prefix+"lin_dst.weight", 2)
+		}
+		w, shape := d.take(name, 2)
+		if target != nil && d.err == nil && !slices.Equal(w, target) {
+			d.err = fmt.Errorf("tensors %slin_src.weight and lin_dst.weight differ: a layer from one set of nodes to another, which is not supported", prefix)
+		}
+		attSrc, s := d.take(prefix+"att_src", 3)
+		attDst, t := d.take(prefix+"att_dst", 3)
+		bias, _ := d.take(prefix+"bias", 1)
+		d.want(prefix+"att_src", s, 1, s[1], s[2])
+		d.want(prefix+"att_dst", t, s...)
+		d.want(name, shape, len(attSrc), shape[1])
+		if len(layers) == 0 {
+			in = shape[1]
+		}
+		layers = append(layers, GATLayer{s[1], w, attSrc, attDst, bias})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newGAT(in, activation, layers)
+}

@@ -1,0 +1,198 @@
+package gnn
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gvbll/gvbll/gnn/safetensors"
+)
+
+// GCNLayer holds the weights of one graph convolution (Kipf, Welling:
+// Semi-Supervised Classification with Graph Convolutional Networks, 2017),
+// which maps the state h to
+//
+//	h'_i = Σ over j in N(i) ∪ {i} of Weight · h_j / √(d_i d_j) + Bias
+//
+// with d_i the number of terms of i's sum. Out is len(Bias).
+type GCNLayer struct {
+	Weight []float32 // Out×In, row-major; PyTorch Geometric's lin.weight
+	Bias   []float32 // Out; bias
+}
+
+// GCN is a frozen graph convolutional network, with an activation after each
+// layer but the last. It does not change and may be shared.
+type GCN struct {
+	shape
+	layers []GCNLayer
+	maps   []linear
+}
+
+// NewGCN returns the encoder of features of dimension in with the given
+// layers, at least one, from the first to the last, and the activation between
+// them. It copies the weights. It returns an error when shapes do not fit, a
+// weight is not finite, or the activation is unknown.
+func NewGCN(in int, activation Activation, layers ...GCNLayer) (*GCN, error) {
+	c, err := newGCN(in, activation, layers)
+	if err != nil {
+		return nil, fmt.Errorf("gcn: %w", err)
+	}
+	return c, nil
+}
+
+func newGCN(in int, activation Activation, layers []GCNLayer) (*GCN, error) {
+	shape, err := newShape(in, activation, len(layers))
+	if err != nil {
+		return nil, err
+	}
+	c := &GCN{shape: shape}
+	for l, layer := range layers {
+		out := len(layer.Bias)
+		if out == 0 {
+			return nil, fmt.Errorf("layer %d has no outputs", l)
+		}
+		for _, err := range []error{
+			checkWeights("linear", layer.Weight, out, c.width[l]),
+			checkWeights("bias", layer.Bias, out, 1),
+		} {
+			if err != nil {
+				return nil, fmt.Errorf("layer %d: %w", l, err)
+			}
+		}
+		layer = GCNLayer{slices.Clone(layer.Weight), slices.Clone(layer.Bias)}
+		c.layers = append(c.layers, layer)
+		c.width = append(c.width, out)
+		c.maps = append(c.maps, newLinear(layer.Weight, layer.Bias))
+	}
+	return c, nil
+}
+
+// Kind is gcn.
+func (c *GCN) Kind() Kind { return KindGCN }
+
+// Encode returns the embeddings of all nodes of a graph, see [Encoder]. The
+// neighbours of i are the sources of the edges into i, as often as they stand
+// there; loops i to i, however many, are as none, for i is a term once anyway.
+func (c *GCN) Encode(x []Vector, src, dst []int32) []float32 {
+	n := len(x)
+	checkEdges(n, src, dst)
+	degree := make([]int, n)
+	for e, i := range dst {
+		if src[e] != i {
+			degree[i]++
+		}
+	}
+	norm := make([]float32, n)
+	for i := range norm {
+		norm[i] = inverseRoot(degree[i])
+	}
+
+	var h rows
+	for l, layer := range c.layers {
+		projected := newRows(n, c.width[l+1])
+		for i := range int32(n) {
+			if l == 0 {
+				c.project(projected.at(i), x[i])
+			} else {
+				product(projected.at(i), h.at(i), c.maps[l].weight)
+			}
+		}
+		h = newRows(n, c.width[l+1])
+		for e, i := range dst {
+			if j := src[e]; j != i {
+				axpy(h.at(i), norm[i]*norm[j], projected.at(j))
+			}
+		}
+		for i := range int32(n) {
+			axpy(h.at(i), norm[i]*norm[i], projected.at(i))
+			add(h.at(i), layer.Bias)
+		}
+		if l+1 < len(c.layers) {
+			c.activation.apply(h.x)
+		}
+	}
+	return h.x
+}
+
+// inverseRoot is 1/√d of a node with so many neighbours beside itself.
+func inverseRoot(neighbours int) float32 {
+	return float32(1 / math.Sqrt(float64(neighbours+1)))
+}
+
+// A row holds Weight·x alone. An edge changes the degrees of its ends, and
+// with them a factor of every term they stand in: sums over neighbours would
+// have to be made anew for all around, so they are made when asked for.
+
+func (c *GCN) keeps() (own, heard int) { return c.width[1], 0 }
+
+func (c *GCN) project(own []float32, x Vector) {
+	projectFeatures(own, x, c.In(), c.maps[0].weight)
+}
+
+func (c *GCN) start([]float32) {}
+
+func (c *GCN) hear(_, _ []float32) {}
+
+func (c *GCN) first(dst []float32, g *Graph, v int32) {
+	norm := inverseRoot(g.Degree(v))
+	copy(dst, c.layers[0].Bias)
+	axpy(dst, norm*norm, g.row(v))
+	for _, u := range g.Neighbours(v) {
+		axpy(dst, norm*inverseRoot(g.Degree(u)), g.row(u))
+	}
+}
+
+// prepare notes 1/√d.
+func (c *GCN) prepare(_ int, s *states) {
+	s.notes = resize(s.notes, len(s.degree))
+	for i, d := range s.degree {
+		s.notes[i] = inverseRoot(int(d))
+	}
+}
+
+func (c *GCN) gather(_ int, dst []float32, s *states, at []int32) {
+	s.share = resize(s.share, len(at))
+	norm := s.notes[at[0]]
+	for t, j := range at {
+		s.share[t] = norm * s.notes[j]
+	}
+	clear(dst)
+	gather(dst, at, s.share, s.h, s.width)
+}
+
+func (c *GCN) dense(l int) []linear {
+	if l == 0 {
+		return nil
+	}
+	return c.maps[l : l+1]
+}
+
+// Tensors returns the weights under the names that PyTorch Geometric gives
+// them in a state dict: convs.N.lin.weight and convs.N.bias.
+func (c *GCN) Tensors() map[string]safetensors.Tensor {
+	tensors := make(map[string]safetensors.Tensor, 2*len(c.layers))
+	for l, layer := range c.layers {
+		prefix := fmt.Sprintf("convs.%d.", l)
+		tensors[prefix+"lin.weight"] = safetensors.Of(layer.Weight, c.width[l+1], c.width[l])
+		tensors[prefix+"bias"] = safetensors.Of(layer.Bias, c.width[l+1])
+	}
+	return tensors
+}
+
+func loadGCN(d *stateDict, activation Activation) (Encoder, error) {
+	in := 0
+	var layers []GCNLayer
+	err := d.layers(func(prefix string) {
+		w, shape := d.take(prefix+"lin.weight", 2)
+		b, out := d.take(prefix+"bias", 1)
+		d.want(prefix+"lin.weight", shape, out[0], shape[1])
+		if len(layers) == 0 {
+			in = shape[1]
+		}
+		layers = append(layers, GCNLayer{w, b})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newGCN(in, activation, layers)
+}

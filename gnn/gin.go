@@ -1,0 +1,297 @@
+package gnn
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gvbll/gvbll/gnn/safetensors"
+)
+
+// GINLayer holds the weights of one layer of a graph isomorphism network (Xu,
+// Hu, Leskovec, Jegelka: How Powerful are Graph Neural Networks?, 2019), which
+// maps the state h to
+//
+//	h'_i = MLP((1 + Eps) · h_i + Σ over j in N(i) of h_j)
+//
+// with a ReLU between the linear maps of the MLP, whatever the activation
+// between layers.
+type GINLayer struct {
+	Eps float32
+	MLP []Linear // at least one, from the first to the last
+}
+
+// GIN is a frozen graph isomorphism network, with an activation after each
+// layer but the last. It does not change and may be shared.
+type GIN struct {
+	shape
+	layers []GINLayer
+	mlps   [][]linear
+}
+
+// NewGIN returns the encoder of features of dimension in with the given
+// layers, at least one, from the first to the last, and the activation between
+// them. It copies the weights. It returns an error when shapes do not fit, a
+// weight is not finite, or the activation is unknown.
+func NewGIN(in int, activation Activation, layers ...GINLayer) (*GIN, error) {
+	g, err := newGIN(in, activation, layers)
+	if err != nil {
+		return nil, fmt.Errorf("gin: %w", err)
+	}
+	return g, nil
+}
+
+func newGIN(in int, activation Activation, layers []GINLayer) (*GIN, error) {
+	shape, err := newShape(in, activation, len(layers))
+	if err != nil {
+		return nil, err
+	}
+	g := &GIN{shape: shape}
+	for l, layer := range layers {
+		if err := checkWeights("eps", []float32{layer.Eps}, 1, 1); err != nil {
+			return nil, fmt.Errorf("layer %d: %w", l, err)
+		}
+		if len(layer.MLP) == 0 {
+			return nil, fmt.Errorf("layer %d has no linear map, want at least 1", l)
+		}
+		width := g.width[l]
+		kept := GINLayer{Eps: layer.Eps}
+		var mlp []linear
+		for k, m := range layer.MLP {
+			if len(m.Bias) == 0 {
+				return nil, fmt.Errorf("layer %d, linear map %d has no outputs", l, k)
+			}
+			for _, err := range []error{
+				checkWeights("linear", m.Weight, len(m.Bias), width),
+				checkWeights("bias", m.Bias, len(m.Bias), 1),
+			} {
+				if err != nil {
+					return nil, fmt.Errorf("layer %d, linear map %d: %w", l, k, err)
+				}
+			}
+			m = Linear{slices.Clone(m.Weight), slices.Clone(m.Bias)}
+			kept.MLP = append(kept.MLP, m)
+			mlp = append(mlp, newLinear(m.Weight, m.Bias))
+			width = len(m.Bias)
+		}
+		g.layers = append(g.layers, kept)
+		g.mlps = append(g.mlps, mlp)
+		g.width = append(g.width, width)
+	}
+	return g, nil
+}
+
+// Kind is gin.
+func (g *GIN) Kind() Kind { return KindGIN }
+
+// Encode returns the embeddings of all nodes of a graph, see [Encoder]. The
+// neighbours of i are the sources of the edges into i, as often as they stand
+// there, i itself included if it does.
+func (g *GIN) Encode(x []Vector, src, dst []int32) []float32 {
+	n := len(x)
+	checkEdges(n, src, dst)
+	// The first linear map comes before the first sum, where sparse features
+	// pay.
+	bottom := g.mlps[0][0]
+	h := newRows(n, bottom.out)
+	for i := range x {
+		g.project(h.at(int32(i)), x[i])
+	}
+	for l, layer := range g.layers {
+		sum := newRows(n, h.width)
+		for i := range int32(n) {
+			axpy(sum.at(i), 1+layer.Eps, h.at(i))
+		}
+		for e, i := range dst {
+			add(sum.at(i), h.at(src[e]))
+		}
+		h = sum
+		for k, m := range g.mlps[l] {
+			if k > 0 {
+				rectify(h.x, h.x)
+			}
+			if l == 0 && k == 0 {
+				for i := range int32(n) {
+					add(h.at(i), bottom.bias)
+				}
+				continue
+			}
+			next := newRows(n, m.out)
+			m.apply(next.x, h.x)
+			h = next
+		}
+		if l+1 < len(g.layers) {
+			g.activation.apply(h.x)
+		}
+	}
+	return h.x
+}
+
+// A row holds W·x, where W is the first linear map of the first layer, and
+// heard the sum of the neighbours' W·x: W is linear, so it may come before the
+// sum.
+
+func (g *GIN) keeps() (own, heard int) { return g.mlps[0][0].out, g.mlps[0][0].out }
+
+func (g *GIN) project(own []float32, x Vector) {
+	projectFeatures(own, x, g.In(), g.mlps[0][0].weight)
+}
+
+func (g *GIN) start(row []float32) { clear(row[g.mlps[0][0].out:]) }
+
+func (g *GIN) hear(row, neighbour []float32) {
+	out := g.mlps[0][0].out
+	add(row[out:], neighbour[:out])
+}
+
+func (g *GIN) first(dst []float32, graph *Graph, v int32) {
+	row := graph.heard(v)
+	out := len(row) / 2
+	copy(dst, row[out:])
+	axpy(dst, 1+g.layers[0].Eps, row[:out])
+	add(dst, g.mlps[0][0].bias)
+	if len(g.mlps[0]) > 1 {
+		rectify(dst, dst)
+	}
+}
+
+func (g *GIN) prepare(int, *states) {}
+
+func (g *GIN) gather(l int, dst []float32, s *states, at []int32) {
+	clear(dst)
+	gatherSum(dst, at[1:], s.h, s.width)
+	axpy(dst, 1+g.layers[l].Eps, s.h[int(at[0])*s.width:])
+}
+
+func (g *GIN) dense(l int) []linear {
+	if l == 0 {
+		return g.mlps[0][1:]
+	}
+	return g.mlps[l]
+}
+
+// Tensors returns the weights under the names that PyTorch Geometric gives
+// them in a state dict when the MLP is a Sequential of Linear and ReLU in
+// turn: convs.N.eps, convs.N.nn.0.weight, convs.N.nn.0.bias,
+// convs.N.nn.2.weight and so on.
+//
+// [Load] takes any Sequential of Linear, BatchNorm1d right after a Linear, and
+// modules without tensors, which it believes to be one ReLU before each Linear
+// but the first; and the MLP of torch_geometric.nn.GIN, convs.N.nn.lins.0 and
+// so on. A BatchNorm (eps 1e-5, PyTorch's default) is folded into the Linear
+// before it, so it does not come back here.
+func (g *GIN) Tensors() map[string]safetensors.Tensor {
+	tensors := make(map[string]safetensors.Tensor)
+	for l, layer := range g.layers {
+		tensors[fmt.Sprintf("convs.%d.eps", l)] = safetensors.Of([]float32{layer.Eps}, 1)
+		for k, m := range layer.MLP {
+			prefix := fmt.Sprintf("convs.%d.nn.%d.", l, 2*k)
+			in := len(m.Weight) / len(m.Bias)
+			tensors[prefix+"weight"] = safetensors.Of(m.Weight, len(m.Bias), in)
+			tensors[prefix+"bias"] = safetensors.Of(m.Bias, len(m.Bias))
+		}
+	}
+	return tensors
+}
+
+func loadGIN(d *stateDict, activation Activation) (Encoder, error) {
+	in := 0
+	var layers []GINLayer
+	err := d.layers(func(prefix string) {
+		layer := GINLayer{}
+		eps, shape := d.take(prefix+"eps", 1)
+		d.want(prefix+"eps", shape, 1)
+		if d.err == nil {
+			layer.Eps = eps[0]
+		}
+		var dim int
+		if d.hasPrefix(prefix + "nn.lins.") {
+			layer.MLP, dim = d.lins(prefix + "nn.lins.")
+		} else {
+			layer.MLP, dim = d.sequential(prefix + "nn.")
+		}
+		if len(layers) == 0 {
+			in = dim
+		}
+		layers = append(layers, layer)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newGIN(in, activation, layers)
+}
+
+// lins reads the linear maps numbered from 0 without a gap.
+func (d *stateDict) lins(prefix string) (mlp []Linear, in int) {
+	for k := 0; k == 0 || d.err == nil && d.hasPrefix(fmt.Sprintf("%s%d.", prefix, k)); k++ {
+		m, dim := d.linear(fmt.Sprintf("%s%d.", prefix, k))
+		if k == 0 {
+			in = dim
+		}
+		mlp = append(mlp, m)
+	}
+	return mlp, in
+}
+
+// maxModules is how many modules a Sequential may have: far more than any has,
+// and few enough to ask for each.
+const maxModules = 100
+
+// sequential reads what a torch.nn.Sequential has tensors of.
+func (d *stateDict) sequential(prefix string) (mlp []Linear, in int) {
+	before := -2 // the number of the module with tensors that came last
+	for k := range maxModules {
+		name := fmt.Sprintf("%s%d.", prefix, k)
+		switch {
+		case d.err != nil:
+			return nil, 0
+		case !d.hasPrefix(name):
+			continue
+		case d.has(name + "running_mean"):
+			if len(mlp) == 0 || before != k-1 {
+				d.err = fmt.Errorf("%sweight: a BatchNorm can be read only where it comes right after a Linear", name)
+				return nil, 0
+			}
+			d.foldBatchNorm(name, &mlp[len(mlp)-1])
+		default:
+			m, dim := d.linear(name)
+			if before == k-1 && d.err == nil {
+				d.err = fmt.Errorf("%sweight: no ReLU between this Linear and what comes before it", name)
+			}
+			if len(mlp) == 0 {
+				in = dim
+			}
+			mlp = append(mlp, m)
+		}
+		before = k
+	}
+	if len(mlp) == 0 && d.err == nil {
+		d.err = fmt.Errorf("no tensor %s0.weight", prefix)
+	}
+	return mlp, in
+}
+
+// foldBatchNorm makes m, followed by the BatchNorm with the given prefix, one
+// map: (y - running_mean) / √(running_var + 1e-5) · weight + bias.
+func (d *stateDict) foldBatchNorm(prefix string, m *Linear) {
+	d.skip(prefix + "num_batches_tracked")
+	var parts [4][]float32
+	for i, name := range []string{"weight", "bias", "running_mean", "running_var"} {
+		var shape []int
+		parts[i], shape = d.take(prefix+name, 1)
+		d.want(prefix+name, shape, len(m.Bias))
+	}
+	if d.err != nil {
+		return
+	}
+	weight, bias, mean, variance := parts[0], parts[1], parts[2], parts[3]
+	in := len(m.Weight) / len(m.Bias)
+	for j := range m.Bias {
+		factor := float64(weight[j]) / math.Sqrt(float64(variance[j])+1e-5)
+		for k := range in {
+			m.Weight[j*in+k] = float32(float64(m.Weight[j*in+k]) * factor)
+		}
+		centred := float64(m.Bias[j]) - float64(mean[j])
+		m.Bias[j] = float32(float64(centred*factor) + float64(bias[j]))
+	}
+}

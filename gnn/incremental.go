@@ -1,0 +1,46 @@
+package gnn
+
+// incremental is an encoder taken apart for [Graph], which embeds nodes without
+// encoding the whole graph. Layers count from 0.
+//
+// Layer 0 works on what the graph keeps of each node, its row. The first part
+// of a row, own, is what the layer makes of the node's features alone; the
+// rest, heard, is what it makes of the neighbours' own parts, one after the
+// other as their edges came. A layer above gathers from the states that the
+// layer below left; those are computed once a call for each node that needs
+// them.
+type incremental interface {
+	// dims returns depth+1 widths: the features', then each layer's output.
+	dims() []int
+	// keeps returns the lengths of a row's two parts. heard is 0 when nothing
+	// of the neighbours can be kept up: then start and hear are not called.
+	keeps() (own, heard int)
+	// project sets own to what features alone make.
+	project(own []float32, x Vector)
+	// start sets row's heard part to that of a node without neighbours.
+	start(row []float32)
+	// hear adds a neighbour, of whose row only the own part is read, to row's
+	// heard part.
+	hear(row, neighbour []float32)
+	// first sets dst to what dense(0) takes of node v, or to v's output of
+	// layer 0 if that is empty.
+	first(dst []float32, g *Graph, v int32)
+	// prepare notes of the states, in s.notes, what gather(l, …) wants to know
+	// of each more than once. l is at least 1, here and in gather.
+	prepare(l int, s *states)
+	// gather sets dst to what dense(l) takes of the node whose state stands in
+	// slot at[0] of s and whose neighbours' states stand in slots at[1:].
+	gather(l int, dst []float32, s *states, at []int32)
+	// dense returns what follows in layer l: linear maps with a ReLU between.
+	dense(l int) []linear
+}
+
+// states are what a layer left of some nodes, one slot a node, for the layer
+// above to gather from.
+type states struct {
+	width  int
+	h      []float32 // the states, after the activation: width numbers a slot
+	degree []int32   // how many neighbours the nodes have
+	notes  []float32 // what prepare notes
+	share  []float32 // room for the weights of what is gathered
+}

@@ -1,0 +1,81 @@
+package gnn
+
+import (
+	"fmt"
+	"math"
+)
+
+// Linear is a linear map with bias, y = Weight·x + Bias. Out is len(Bias).
+type Linear struct {
+	Weight []float32 // Out×In, row-major
+	Bias   []float32 // Out
+}
+
+// linear is a linear map as it is applied. With more than one group, input and
+// output are cut in that many parts and each part of the output is made from
+// its part of the input alone, as in a grouped convolution.
+type linear struct {
+	groups  int
+	in, out int       // of all groups together
+	weight  []float32 // per group transposed: in/groups × out/groups
+	bias    []float32 // out
+}
+
+// newLinear returns the map of one group with weight w, out×in row-major.
+func newLinear(w, bias []float32) linear {
+	out := len(bias)
+	in := len(w) / out
+	return linear{groups: 1, in: in, out: out, weight: transpose(w, out, in), bias: bias}
+}
+
+// apply sets the rows of dst to the images of as many rows of x.
+func (a *linear) apply(dst, x []float32) {
+	in, out := a.in/a.groups, a.out/a.groups
+	for ; len(dst) > 0; dst, x = dst[a.out:], x[a.in:] {
+		copy(dst, a.bias)
+		for k := range a.groups {
+			product(dst[k*out:(k+1)*out], x[k*in:(k+1)*in], a.weight[k*in*out:(k+1)*in*out])
+		}
+	}
+}
+
+// transpose returns the transpose of w, rows×cols row-major.
+func transpose(w []float32, rows, cols int) []float32 {
+	t := make([]float32, len(w))
+	for i := range rows {
+		for j := range cols {
+			t[j*rows+i] = w[i*cols+j]
+		}
+	}
+	return t
+}
+
+// checkWeights returns an error unless w, the named weights, are rows×cols
+// finite numbers; rows is at least 1.
+func checkWeights(name string, w []float32, rows, cols int) error {
+	if len(w)%rows != 0 || len(w)/rows != cols {
+		return fmt.Errorf("%d %s weights, want %d×%d", len(w), name, rows, cols)
+	}
+	for i, x := range w {
+		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+			return fmt.Errorf("%s weight %d is %v, want a finite number", name, i, x)
+		}
+	}
+	return nil
+}
+
+// projectFeatures sets dst to xᵀw, with w of dim rows.
+func projectFeatures(dst []float32, x Vector, dim int, w []float32) {
+	clear(dst)
+	if x.Dense == nil {
+		if len(x.Index) != len(x.Value) || len(x.Index) > 0 && int(x.Index[len(x.Index)-1]) >= dim {
+			panic(fmt.Sprintf("gnn: sparse features do not fit dimension %d", dim))
+		}
+		sparseProduct(dst, x.Index, x.Value, w)
+		return
+	}
+	if len(x.Dense) != dim {
+		panic(fmt.Sprintf("gnn: %d features, want %d", len(x.Dense), dim))
+	}
+	product(dst, x.Dense, w)
+}
