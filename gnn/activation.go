@@ -3,6 +3,8 @@ package gnn
 import (
 	"fmt"
 	"math"
+
+	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
 // Activation is the function between layers.
@@ -35,7 +37,7 @@ func (a Activation) apply(x []float32) {
 		}
 		return
 	}
-	rectify(x, x)
+	kernel.Rectify(x, x)
 }
 
 // expm1 is e^x - 1 for x below 0, to the last bit or the one before.

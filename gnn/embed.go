@@ -3,6 +3,8 @@ package gnn
 import (
 	"fmt"
 	"slices"
+
+	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
 // blockRows is the number of nodes whose inputs to a layer are gathered before
@@ -109,7 +111,7 @@ func (g *Graph) layer(l int, nodes []int32, dst []float32) {
 		}
 		for k := range dense {
 			if k > 0 {
-				rectify(x, x)
+				kernel.Rectify(x, x)
 			}
 			y := z
 			if k+1 < len(dense) {

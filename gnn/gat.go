@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 )
 
@@ -128,7 +129,7 @@ func (l *GATLayer) headMap(in int) linear {
 		m.weight = append(m.weight, transpose(l.Weight[k*channels*in:(k+1)*channels*in], channels, in)...)
 	}
 	if l.averages() {
-		scale(m.weight, 1/float32(l.Heads))
+		kernel.Scale(m.weight, 1/float32(l.Heads))
 	}
 	return m
 }
@@ -151,8 +152,8 @@ func (l *GATLayer) join(dst, sums, weights []float32) {
 			dst[c] += s / w
 		}
 	}
-	scale(dst, 1/float32(l.Heads))
-	add(dst, l.Bias)
+	kernel.Scale(dst, 1/float32(l.Heads))
+	kernel.Add(dst, l.Bias)
 }
 
 // dots sets dst[k] to attention_k · p_k for each head.
@@ -177,6 +178,10 @@ func leaky(a float32) float32 {
 
 // expOf is e^(a-r) in float32.
 func expOf(a, r float32) float32 { return float32(exp(float64(a) - float64(r))) }
+
+// Layers returns the weights, from the first layer to the last. They may not
+// be written to.
+func (g *GAT) Layers() []GATLayer { return slices.Clone(g.layers) }
 
 // Kind is gat.
 func (g *GAT) Kind() Kind { return KindGAT }
@@ -228,7 +233,7 @@ func (g *GAT) Encode(x []Vector, src, dst []int32) []float32 {
 			for k := range heads {
 				w := expOf(leaky(source.at(j)[k]+target.at(i)[k]), most.at(i)[k])
 				weights.at(i)[k] += w
-				axpy(sums.at(i)[k*channels:(k+1)*channels], w, p.at(j)[k*channels:])
+				kernel.Axpy(sums.at(i)[k*channels:(k+1)*channels], w, p.at(j)[k*channels:])
 			}
 		})
 		h = newRows(n, g.width[l+1])
@@ -318,13 +323,13 @@ func (g *GAT) hear(row, neighbour []float32) {
 		sum := r.sums[k*channels : (k+1)*channels]
 		if a > r.reference[k]+headroom {
 			shrink := expOf(r.reference[k], a)
-			scale(sum, shrink)
+			kernel.Scale(sum, shrink)
 			r.weights[k] *= shrink
 			r.reference[k] = a
 		}
 		w := expOf(a, r.reference[k])
 		r.weights[k] += w
-		axpy(sum, w, p[k*channels:])
+		kernel.Axpy(sum, w, p[k*channels:])
 	}
 }
 
@@ -358,8 +363,8 @@ func (g *GAT) gather(l int, dst []float32, s *states, at []int32) {
 			weight += s.share[t]
 		}
 		mean := dst[k*s.width : (k+1)*s.width]
-		gather(mean, at, s.share, s.h, s.width)
-		scale(mean, 1/weight)
+		kernel.Gather(mean, at, s.share, s.h, s.width)
+		kernel.Scale(mean, 1/weight)
 	}
 }
 

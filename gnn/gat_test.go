@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
 // TestGATByHand follows the formula: node 0 hears 1 twice, and its two loops
@@ -107,8 +109,8 @@ func TestGATHugeScoresAbove(t *testing.T) {
 		layers := slices.Clone(random.layers)
 		for l := range layers {
 			layers[l].AttSrc, layers[l].AttDst = slices.Clone(layers[l].AttSrc), slices.Clone(layers[l].AttDst)
-			scale(layers[l].AttSrc, 300)
-			scale(layers[l].AttDst, 300)
+			kernel.Scale(layers[l].AttSrc, 300)
+			kernel.Scale(layers[l].AttDst, 300)
 		}
 		enc, err := NewGAT(5, ELU, layers...)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 )
 
@@ -67,6 +68,10 @@ func newGCN(in int, activation Activation, layers []GCNLayer) (*GCN, error) {
 	return c, nil
 }
 
+// Layers returns the weights, from the first layer to the last. They may not
+// be written to.
+func (c *GCN) Layers() []GCNLayer { return slices.Clone(c.layers) }
+
 // Kind is gcn.
 func (c *GCN) Kind() Kind { return KindGCN }
 
@@ -94,18 +99,18 @@ func (c *GCN) Encode(x []Vector, src, dst []int32) []float32 {
 			if l == 0 {
 				c.project(projected.at(i), x[i])
 			} else {
-				product(projected.at(i), h.at(i), c.maps[l].weight)
+				kernel.Product(projected.at(i), h.at(i), c.maps[l].weight)
 			}
 		}
 		h = newRows(n, c.width[l+1])
 		for e, i := range dst {
 			if j := src[e]; j != i {
-				axpy(h.at(i), norm[i]*norm[j], projected.at(j))
+				kernel.Axpy(h.at(i), norm[i]*norm[j], projected.at(j))
 			}
 		}
 		for i := range int32(n) {
-			axpy(h.at(i), norm[i]*norm[i], projected.at(i))
-			add(h.at(i), layer.Bias)
+			kernel.Axpy(h.at(i), norm[i]*norm[i], projected.at(i))
+			kernel.Add(h.at(i), layer.Bias)
 		}
 		if l+1 < len(c.layers) {
 			c.activation.apply(h.x)
@@ -136,9 +141,9 @@ func (c *GCN) hear(_, _ []float32) {}
 func (c *GCN) first(dst []float32, g *Graph, v int32) {
 	norm := inverseRoot(g.Degree(v))
 	copy(dst, c.layers[0].Bias)
-	axpy(dst, norm*norm, g.row(v))
+	kernel.Axpy(dst, norm*norm, g.row(v))
 	for _, u := range g.Neighbours(v) {
-		axpy(dst, norm*inverseRoot(g.Degree(u)), g.row(u))
+		kernel.Axpy(dst, norm*inverseRoot(g.Degree(u)), g.row(u))
 	}
 }
 
@@ -157,7 +162,7 @@ func (c *GCN) gather(_ int, dst []float32, s *states, at []int32) {
 		s.share[t] = norm * s.notes[j]
 	}
 	clear(dst)
-	gather(dst, at, s.share, s.h, s.width)
+	kernel.Gather(dst, at, s.share, s.h, s.width)
 }
 
 func (c *GCN) dense(l int) []linear {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 )
 
@@ -81,6 +82,10 @@ func newGIN(in int, activation Activation, layers []GINLayer) (*GIN, error) {
 	return g, nil
 }
 
+// Layers returns the weights, from the first layer to the last. They may not
+// be written to.
+func (g *GIN) Layers() []GINLayer { return slices.Clone(g.layers) }
+
 // Kind is gin.
 func (g *GIN) Kind() Kind { return KindGIN }
 
@@ -100,19 +105,19 @@ func (g *GIN) Encode(x []Vector, src, dst []int32) []float32 {
 	for l, layer := range g.layers {
 		sum := newRows(n, h.width)
 		for i := range int32(n) {
-			axpy(sum.at(i), 1+layer.Eps, h.at(i))
+			kernel.Axpy(sum.at(i), 1+layer.Eps, h.at(i))
 		}
 		for e, i := range dst {
-			add(sum.at(i), h.at(src[e]))
+			kernel.Add(sum.at(i), h.at(src[e]))
 		}
 		h = sum
 		for k, m := range g.mlps[l] {
 			if k > 0 {
-				rectify(h.x, h.x)
+				kernel.Rectify(h.x, h.x)
 			}
 			if l == 0 && k == 0 {
 				for i := range int32(n) {
-					add(h.at(i), bottom.bias)
+					kernel.Add(h.at(i), bottom.bias)
 				}
 				continue
 			}
@@ -141,17 +146,17 @@ func (g *GIN) start(row []float32) { clear(row[g.mlps[0][0].out:]) }
 
 func (g *GIN) hear(row, neighbour []float32) {
 	out := g.mlps[0][0].out
-	add(row[out:], neighbour[:out])
+	kernel.Add(row[out:], neighbour[:out])
 }
 
 func (g *GIN) first(dst []float32, graph *Graph, v int32) {
 	row := graph.heard(v)
 	out := len(row) / 2
 	copy(dst, row[out:])
-	axpy(dst, 1+g.layers[0].Eps, row[:out])
-	add(dst, g.mlps[0][0].bias)
+	kernel.Axpy(dst, 1+g.layers[0].Eps, row[:out])
+	kernel.Add(dst, g.mlps[0][0].bias)
 	if len(g.mlps[0]) > 1 {
-		rectify(dst, dst)
+		kernel.Rectify(dst, dst)
 	}
 }
 
@@ -159,8 +164,8 @@ func (g *GIN) prepare(int, *states) {}
 
 func (g *GIN) gather(l int, dst []float32, s *states, at []int32) {
 	clear(dst)
-	gatherSum(dst, at[1:], s.h, s.width)
-	axpy(dst, 1+g.layers[l].Eps, s.h[int(at[0])*s.width:])
+	kernel.GatherSum(dst, at[1:], s.h, s.width)
+	kernel.Axpy(dst, 1+g.layers[l].Eps, s.h[int(at[0])*s.width:])
 }
 
 func (g *GIN) dense(l int) []linear {

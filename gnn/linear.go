@@ -3,6 +3,8 @@ package gnn
 import (
 	"fmt"
 	"math"
+
+	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
 // Linear is a linear map with bias, y = Weight·x + Bias. Out is len(Bias).
@@ -30,11 +32,19 @@ func newLinear(w, bias []float32) linear {
 
 // apply sets the rows of dst to the images of as many rows of x.
 func (a *linear) apply(dst, x []float32) {
+	if a.groups == 1 {
+		n := len(dst) / a.out
+		for i := range n {
+			copy(dst[i*a.out:], a.bias)
+		}
+		kernel.ProductRows(dst, x[:n*a.in], a.weight, n, a.in, a.out)
+		return
+	}
 	in, out := a.in/a.groups, a.out/a.groups
 	for ; len(dst) > 0; dst, x = dst[a.out:], x[a.in:] {
 		copy(dst, a.bias)
 		for k := range a.groups {
-			product(dst[k*out:(k+1)*out], x[k*in:(k+1)*in], a.weight[k*in*out:(k+1)*in*out])
+			kernel.Product(dst[k*out:(k+1)*out], x[k*in:(k+1)*in], a.weight[k*in*out:(k+1)*in*out])
 		}
 	}
 }
@@ -71,11 +81,11 @@ func projectFeatures(dst []float32, x Vector, dim int, w []float32) {
 		if len(x.Index) != len(x.Value) || len(x.Index) > 0 && int(x.Index[len(x.Index)-1]) >= dim {
 			panic(fmt.Sprintf("gnn: sparse features do not fit dimension %d", dim))
 		}
-		sparseProduct(dst, x.Index, x.Value, w)
+		kernel.Gather(dst, x.Index, x.Value, w, len(dst))
 		return
 	}
 	if len(x.Dense) != dim {
 		panic(fmt.Sprintf("gnn: %d features, want %d", len(x.Dense), dim))
 	}
-	product(dst, x.Dense, w)
+	kernel.Product(dst, x.Dense, w)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 )
 
@@ -97,6 +98,10 @@ func newSAGE(in int, activation Activation, layers []SAGELayer) (*SAGE, error) {
 	return s, nil
 }
 
+// Layers returns the weights, from the first layer to the last. They may not
+// be written to.
+func (s *SAGE) Layers() []SAGELayer { return slices.Clone(s.layers) }
+
 // Kind is graphsage.
 func (s *SAGE) Kind() Kind { return KindSAGE }
 
@@ -121,10 +126,10 @@ func (s *SAGE) Encode(x []Vector, src, dst []int32) []float32 {
 		s.project(projected.at(int32(i)), x[i])
 	}
 	for e, i := range dst {
-		add(h.at(i), projected.at(src[e])[:out])
+		kernel.Add(h.at(i), projected.at(src[e])[:out])
 	}
 	for i := range int32(n) {
-		combine(h.at(i), projected.at(i)[out:], h.at(i), inverse[i])
+		kernel.Combine(h.at(i), projected.at(i)[out:], h.at(i), inverse[i])
 	}
 
 	for l := 1; l < len(s.layers); l++ {
@@ -132,10 +137,10 @@ func (s *SAGE) Encode(x []Vector, src, dst []int32) []float32 {
 		in := s.width[l]
 		both := newRows(n, 2*in) // per node: mean of its neighbours' states, its own
 		for e, i := range dst {
-			add(both.at(i)[:in], h.at(src[e]))
+			kernel.Add(both.at(i)[:in], h.at(src[e]))
 		}
 		for i := range int32(n) {
-			scale(both.at(i)[:in], inverse[i])
+			kernel.Scale(both.at(i)[:in], inverse[i])
 			copy(both.at(i)[in:], h.at(i))
 		}
 		h = newRows(n, s.width[l+1])
@@ -161,20 +166,20 @@ func (s *SAGE) keeps() (own, heard int) { return 2 * s.width[1], s.width[1] }
 
 func (s *SAGE) project(own []float32, x Vector) {
 	projectFeatures(own, x, s.In(), s.bottom)
-	add(own[s.width[1]:], s.layers[0].Bias)
+	kernel.Add(own[s.width[1]:], s.layers[0].Bias)
 }
 
 func (s *SAGE) start(row []float32) { clear(row[2*s.width[1]:]) }
 
 func (s *SAGE) hear(row, neighbour []float32) {
 	out := s.width[1]
-	add(row[2*out:], neighbour[:out])
+	kernel.Add(row[2*out:], neighbour[:out])
 }
 
 func (s *SAGE) first(dst []float32, g *Graph, v int32) {
 	out := s.width[1]
 	row := g.heard(v)
-	combine(dst, row[out:2*out], row[2*out:], inverseDegree(g.Degree(v)))
+	kernel.Combine(dst, row[out:2*out], row[2*out:], inverseDegree(g.Degree(v)))
 }
 
 func (s *SAGE) prepare(int, *states) {}
@@ -182,8 +187,8 @@ func (s *SAGE) prepare(int, *states) {}
 func (s *SAGE) gather(l int, dst []float32, st *states, at []int32) {
 	mean, own := dst[:st.width], dst[st.width:]
 	clear(mean)
-	gatherSum(mean, at[1:], st.h, st.width)
-	scale(mean, inverseDegree(len(at)-1))
+	kernel.GatherSum(mean, at[1:], st.h, st.width)
+	kernel.Scale(mean, inverseDegree(len(at)-1))
 	copy(own, st.h[int(at[0])*st.width:])
 }
 

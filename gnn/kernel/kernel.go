@@ -18,31 +18,34 @@
 // indices out of range, panic.
 package kernel
 
-import "fmt"
+import (
+	"fmt"
+	"unsafe"
+)
 
 //go:generate go run -modfile=../../.ci/tools.mod gen/main.go -out kernel_amd64.s -stubs stubs_amd64.go -pkg kernel
 
 // Gather computes dst[j] += Σ_t value[t]·rows[index[t]·stride+j], t ascending:
 // a sparse row times a matrix.
-func Gather(dst []float32, index []int32, value, rows []float32, stride int) {
+func Gather[I int32 | uint32](dst []float32, index []I, value, rows []float32, stride int) {
 	if len(value) != len(index) {
 		panic(fmt.Sprintf("kernel: %d indices with %d values", len(index), len(value)))
 	}
 	if fits(dst, index, rows, stride) {
-		gather(dst, index, value, rows, stride)
+		gather(dst, signed(index), value, rows, stride)
 	}
 }
 
 // GatherSum is [Gather] with every value 1.
-func GatherSum(dst []float32, index []int32, rows []float32, stride int) {
+func GatherSum[I int32 | uint32](dst []float32, index []I, rows []float32, stride int) {
 	if fits(dst, index, rows, stride) {
-		gatherSum(dst, index, rows, stride)
+		gatherSum(dst, signed(index), rows, stride)
 	}
 }
 
 // fits panics when a row lies outside of rows, and reports whether there is
 // anything to do.
-func fits(dst []float32, index []int32, rows []float32, stride int) bool {
+func fits[I int32 | uint32](dst []float32, index []I, rows []float32, stride int) bool {
 	if len(dst) == 0 || len(index) == 0 {
 		return false
 	}
@@ -57,6 +60,12 @@ func fits(dst []float32, index []int32, rows []float32, stride int) bool {
 		panic(fmt.Sprintf("kernel: row %d of %d numbers, %d apart, in %d", int32(most), len(dst), stride, len(rows)))
 	}
 	return true
+}
+
+// signed returns indices that fits has seen, none of them above an int32, as
+// the kernels read them.
+func signed[I int32 | uint32](index []I) []int32 {
+	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(index))), len(index))
 }
 
 // Product computes dst[j] += Σ_k x[k]·w[k·len(dst)+j], k ascending: a dense row

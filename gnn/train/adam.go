@@ -1,6 +1,10 @@
 package train
 
-import "math"
+import (
+	"math"
+
+	"github.com/gvbll/gvbll/gnn/kernel"
+)
 
 // adam is the optimiser of Kingma and Ba (Adam: A Method for Stochastic
 // Optimization, 2015, Algorithm 1), for one slice of parameters. Weight decay
@@ -11,7 +15,8 @@ import "math"
 // neighbours' weights.
 type adam[T float] struct {
 	param, grad    []T
-	first, second  []T     // moments
+	first, second  []T // moments
+	decay          float64
 	power1, power2 float64 // β1^t, β2^t
 }
 
@@ -22,26 +27,27 @@ const (
 	epsilon = 1e-8
 )
 
-func newAdam[T float](param, grad []T) adam[T] {
-	return adam[T]{param: param, grad: grad, first: make([]T, len(param)), second: make([]T, len(param)), power1: 1, power2: 1}
+func newAdam[T float](param, grad []T, decay float64) adam[T] {
+	return adam[T]{param: param, grad: grad, first: make([]T, len(param)), second: make([]T, len(param)), decay: decay, power1: 1, power2: 1}
 }
 
 // step changes the parameters by one step of the given learning rate.
-func (a *adam[T]) step(rate, decay float64) {
+func (a *adam[T]) step(rate float64) {
 	a.power1 *= beta1
 	a.power2 *= beta2
-	// θ -= rate · (m/(1-β1^t)) / (sqrt(v/(1-β2^t)) + ε), with what does not
+	// θ -= rate · (m/(1-β1^t)) / (√(v/(1-β2^t)) + ε), with what does not
 	// change from entry to entry taken out.
-	size := T(rate / (1 - a.power1))
-	root := T(1 / math.Sqrt(1-a.power2))
-	pull := T(decay)
-	b1, c1, b2, c2, eps := T(beta1), T(1-beta1), T(beta2), T(1-beta2), T(epsilon)
-	first, second, param := a.first[:len(a.grad)], a.second[:len(a.grad)], a.param[:len(a.grad)]
+	size, root := rate/(1-a.power1), 1/math.Sqrt(1-a.power2)
+	if p, ok := any(a.param).([]float32); ok {
+		kernel.Adam(p, any(a.grad).([]float32), any(a.first).([]float32), any(a.second).([]float32), kernel.AdamStep{
+			Size: float32(size), Root: float32(root), Decay: float32(a.decay), Beta1: beta1, Beta2: beta2, Epsilon: epsilon,
+		})
+		return
+	}
 	for i, g := range a.grad {
-		g += T(pull * param[i])
-		m := T(b1*first[i]) + T(c1*g)
-		v := T(b2*second[i]) + T(c2*T(g*g))
-		first[i], second[i] = m, v
-		param[i] -= T(size*m) / (T(T(math.Sqrt(float64(v)))*root) + eps)
+		g += T(a.decay) * a.param[i]
+		a.first[i] = beta1*a.first[i] + (1-beta1)*g
+		a.second[i] = beta2*a.second[i] + (1-beta2)*g*g
+		a.param[i] -= T(size) * a.first[i] / (T(math.Sqrt(float64(a.second[i])))*T(root) + epsilon)
 	}
 }

@@ -1,68 +1,88 @@
 package train
 
-// float is the numbers that a network may compute with: float32 to train,
-// float64 to check the gradients by differences.
+import (
+	"math"
+
+	"github.com/gvbll/gvbll/gnn/kernel"
+)
+
+// float is the numbers that a network may compute with: float32 to train, by
+// package kernel, and float64 to check the gradients by differences, by the
+// plain loops below, which say what the kernels compute.
 type float interface{ float32 | float64 }
 
-// gather computes dst[j] += sum over t of value[t]·rows[index[t]·stride+j], t
-// ascending: a sparse row times a matrix, which is all of training but
-// [dots]. As in package gnn, each output's sum has this one order and no
-// product is fused with an addition.
+// gather computes dst[j] += Σ_t value[t]·rows[index[t]·stride+j].
 func gather[T float](dst []T, index []int32, value, rows []T, stride int) {
-	value = value[:len(index)]
-	n := len(dst)
-	t := 0
-	// Four terms a pass: dst is loaded and stored a quarter as often.
-	for ; t+4 <= len(index); t += 4 {
-		a, b, c, d := value[t], value[t+1], value[t+2], value[t+3]
-		x := rows[int(index[t])*stride:][:n]
-		y := rows[int(index[t+1])*stride:][:n]
-		z := rows[int(index[t+2])*stride:][:n]
-		w := rows[int(index[t+3])*stride:][:n]
-		for j := range dst {
-			s := dst[j]
-			s += T(a * x[j])
-			s += T(b * y[j])
-			s += T(c * z[j])
-			s += T(d * w[j])
-			dst[j] = s
-		}
+	if d, ok := any(dst).([]float32); ok {
+		kernel.Gather(d, index, any(value).([]float32), any(rows).([]float32), stride)
+		return
 	}
-	for ; t < len(index); t++ {
-		a, x := value[t], rows[int(index[t])*stride:][:n]
+	for t, i := range index {
+		row := rows[int(i)*stride:]
 		for j := range dst {
-			dst[j] += T(a * x[j])
+			dst[j] += value[t] * row[j]
 		}
 	}
 }
 
-// dots computes dst[t] = sum over j of x[j]·rows[index[t]·stride+j], j
-// ascending.
-func dots[T float](dst []T, index []int32, x, rows []T, stride int) {
-	dst = dst[:len(index)]
-	n := len(x)
-	t := 0
-	// Four sums side by side, for each waits for its own last addition.
-	for ; t+4 <= len(index); t += 4 {
-		a := rows[int(index[t])*stride:][:n]
-		b := rows[int(index[t+1])*stride:][:n]
-		c := rows[int(index[t+2])*stride:][:n]
-		d := rows[int(index[t+3])*stride:][:n]
-		var p, q, r, s T
-		for j, x := range x {
-			p += T(x * a[j])
-			q += T(x * b[j])
-			r += T(x * c[j])
-			s += T(x * d[j])
-		}
-		dst[t], dst[t+1], dst[t+2], dst[t+3] = p, q, r, s
+// products computes n rows of dst += x·w: dst is n×out, x n×in, w in×out.
+func products[T float](dst, x, w []T, n, in, out int) {
+	if d, ok := any(dst).([]float32); ok {
+		kernel.ProductRows(d, any(x).([]float32), any(w).([]float32), n, in, out)
+		return
 	}
-	for ; t < len(index); t++ {
-		a := rows[int(index[t])*stride:][:n]
-		var p T
-		for j, x := range x {
-			p += T(x * a[j])
+	for i := range n {
+		for k := range in {
+			for j := range out {
+				dst[i*out+j] += x[i*in+k] * w[k*out+j]
+			}
 		}
-		dst[t] = p
 	}
 }
+
+// axpy computes dst[j] += a·x[j].
+func axpy[T float](dst []T, a T, x []T) {
+	if d, ok := any(dst).([]float32); ok {
+		kernel.Axpy(d, float32(a), any(x).([]float32))
+		return
+	}
+	for j := range dst {
+		dst[j] += a * x[j]
+	}
+}
+
+// sum adds the rows of x to dst.
+func sum[T float](dst, x []T) {
+	for ; len(x) > 0; x = x[len(dst):] {
+		axpy(dst, 1, x[:len(dst)])
+	}
+}
+
+// dot is Σ x[j]·y[j], j ascending.
+func dot[T float](x, y []T) (s T) {
+	y = y[:len(x)]
+	for j, a := range x {
+		s += T(a * y[j])
+	}
+	return s
+}
+
+// transpose sets dst, cols×rows, to the transpose of x, rows×cols.
+func transpose[T float](dst, x []T, rows, cols int) {
+	// In squares, so that both sides stay in near memory.
+	const square = 16
+	for i0 := 0; i0 < rows; i0 += square {
+		for k0 := 0; k0 < cols; k0 += square {
+			for i := i0; i < min(i0+square, rows); i++ {
+				row := x[i*cols+k0 : i*cols+min(k0+square, cols)]
+				for k, v := range row {
+					dst[(k0+k)*rows+i] = v
+				}
+			}
+		}
+	}
+}
+
+// exp is e^x. Training need not give the same bits on machines that differ, as
+// serving must: a model is trained once, and then is a file.
+func exp[T float](x T) T { return T(math.Exp(float64(x))) }

@@ -1,238 +1,250 @@
 package train
 
-import "math/rand/v2"
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/gvbll/gvbll/gnn"
+)
+
+// layer is a layer's parameters. Each encoder has its own, in the file of its
+// name.
+type layer[T float] interface {
+	// params lists the parameters. The slices do not change.
+	params() []param[T]
+	// mixing returns the matrix that sums over neighbours: row i, for the first
+	// n nodes of the neighbourhood, has what i takes of whom.
+	mixing(hood *neighbourhood, n int) sparse[T]
+	// pass returns what one network works with: the layer fed x, computed for
+	// the first outputs of its rows.
+	pass(x *input[T], mix sparse[T], outputs int, drop *dropout[T]) pass[T]
+	// width is the number of outputs.
+	width() int
+}
+
+// pass computes a layer and its gradients.
+type pass[T float] interface {
+	// forward sets state, outputs×width, before activation.
+	forward(state []T)
+	// backward sets the gradients of the parameters, and of the input if it
+	// asks for it, from those of the state that forward set last.
+	backward(grad []T)
+}
+
+// param is a slice of parameters with its gradient.
+type param[T float] struct {
+	value, grad []T
+	decays      bool // weight decay holds it
+}
+
+func newParam[T float](n int, decays bool) param[T] {
+	return param[T]{value: make([]T, n), grad: make([]T, n), decays: decays}
+}
+
+// glorot draws weights uniformly from ±sqrt(6/(in+out)) (Glorot and Bengio:
+// Understanding the difficulty of training deep feedforward neural networks,
+// 2010, eq. 16).
+func (p param[T]) glorot(rng *rand.Rand, in, out int) {
+	limit := math.Sqrt(6 / float64(in+out))
+	for i := range p.value {
+		p.value[i] = T(limit * (2*rng.Float64() - 1))
+	}
+}
+
+// model is the layers of an encoder in training, and what stands between them.
+type model[T float] struct {
+	kind       gnn.Kind
+	activation gnn.Activation
+	in         int
+	layers     []layer[T]
+}
+
+// newModel draws a model to begin with. Biases begin at zero.
+func newModel[T float](cfg Config) *model[T] {
+	rng := rand.New(rand.NewPCG(cfg.Seed, 1))
+	m := &model[T]{kind: cfg.Encoder, activation: cfg.Activation, in: cfg.In}
+	in := cfg.In
+	for l := range len(cfg.Hidden) + 1 {
+		out, last := cfg.Out, l == len(cfg.Hidden)
+		if !last {
+			out = cfg.Hidden[l]
+		}
+		switch cfg.Encoder {
+		case gnn.KindSAGE:
+			m.layers = append(m.layers, newSAGE[T](rng, in, out))
+		case gnn.KindGCN:
+			m.layers = append(m.layers, newGCN[T](rng, in, out))
+		case gnn.KindGAT:
+			m.layers = append(m.layers, newGAT[T](rng, in, out, cfg.Heads, !last))
+		case gnn.KindGIN:
+			m.layers = append(m.layers, newGIN[T](rng, in, out))
+		}
+		in = out
+	}
+	return m
+}
+
+// modelOf returns the model that computes what the encoder does.
+func modelOf[T float](enc gnn.Encoder) *model[T] {
+	m := &model[T]{kind: enc.Kind(), activation: enc.Activation(), in: enc.In()}
+	in := enc.In()
+	add := func(l layer[T]) {
+		m.layers = append(m.layers, l)
+		in = l.width()
+	}
+	switch enc := enc.(type) {
+	case *gnn.SAGE:
+		for _, l := range enc.Layers() {
+			add(sageOf[T](l, in))
+		}
+	case *gnn.GCN:
+		for _, l := range enc.Layers() {
+			add(gcnOf[T](l, in))
+		}
+	case *gnn.GAT:
+		for _, l := range enc.Layers() {
+			add(gatOf[T](l, in))
+		}
+	case *gnn.GIN:
+		for _, l := range enc.Layers() {
+			add(ginOf[T](l, in))
+		}
+	default:
+		panic(fmt.Sprintf("train: no layers for an encoder %T", enc))
+	}
+	return m
+}
+
+// encoder returns the encoder with these weights.
+func (m *model[T]) encoder() (gnn.Encoder, error) {
+	switch m.kind {
+	case gnn.KindSAGE:
+		enc, err := gnn.NewSAGE(m.in, frozen(m, (*sage[T]).frozen)...)
+		if err != nil {
+			return nil, err
+		}
+		return enc.WithActivation(m.activation)
+	case gnn.KindGCN:
+		return gnn.NewGCN(m.in, m.activation, frozen(m, (*gcn[T]).frozen)...)
+	case gnn.KindGAT:
+		return gnn.NewGAT(m.in, m.activation, frozen(m, (*gat[T]).frozen)...)
+	default:
+		return gnn.NewGIN(m.in, m.activation, frozen(m, (*gin[T]).frozen)...)
+	}
+}
+
+// frozen returns the layers as package gnn has them.
+func frozen[L layer[T], G any, T float](m *model[T], freeze func(L) G) (layers []G) {
+	for _, l := range m.layers {
+		layers = append(layers, freeze(l.(L)))
+	}
+	return layers
+}
+
+func (m *model[T]) params() (list []param[T]) {
+	for _, l := range m.layers {
+		list = append(list, l.params()...)
+	}
+	return list
+}
+
+func (m *model[T]) out() int { return m.layers[len(m.layers)-1].width() }
 
 // network computes the embeddings of some nodes of a graph, the targets, and
-// the gradients of the weights from those of the embeddings. All it works with
-// is taken once, when it is made.
-//
-// A layer is h' = [mean over neighbours of h_j·Neighᵀ] + h_i·Selfᵀ + Bias: the
-// state is multiplied first, where it is sparse, and the narrower product
-// aggregated.
+// the gradients of the model's weights from those of the embeddings. All it
+// works with is taken once, when it is made.
 type network[T float] struct {
-	w        *weights[T]
-	dropout  dropout[T]
-	features sparse[T]
-	layers   []pass[T]
-	out      *pass[T]  // the last layer
-	means    sparse[T] // row i: i's neighbours, each with 1 / i's degree
+	model    *model[T]
+	drop     *dropout[T]
+	features sparse[T] // as they are, for dropout to take from
+	dense    []T       // instead of features
+	stages   []stage[T]
 }
 
-// pass is what one layer works with. It is computed for the first outputs of
-// the network's nodes, from the states of the first inputs.
-type pass[T float] struct {
-	*layer[T]
-	inputs, outputs int
-
-	input     sparse[T] // inputs×in: states after activation and dropout
-	projected []T       // inputs×2·out: input times the weights. The second half of a row is there for the nodes below outputs only
-	state     []T       // outputs×out: before activation
-
-	// For backward; see reserveGradients.
-
-	byUnit     sparse[T] // transpose of input
-	split      []int     // by unit, the end in byUnit of the nodes below outputs
-	spread     sparse[T] // transpose of the network's means for the nodes below outputs: inputs×outputs
-	dProjected []T
-	grad       []T // of state
-	dInput     []T // the gradients of one row's entries
+// stage is a layer, what it is fed, and what comes of it. It is computed for
+// the first outputs of the network's nodes, from the states of the first
+// inputs.
+type stage[T float] struct {
+	pass        pass[T]
+	input       input[T]
+	state, grad []T // outputs×width, before activation
 }
 
-// newNetwork returns the network with weights w for the given targets, row by
-// row. Only what the targets hang on is computed: after each layer down from
-// the last, what the layer above needs and its neighbours.
-func newNetwork[T float](w *weights[T], data Data, targets []int32, chance float64) *network[T] {
-	depth := len(w.layers)
-	into := inEdges(data)
-
-	// nodes begins with the targets, then come their neighbours, and so on;
-	// the number needed after layer l, counting from 1, is need[l].
-	nodes := append([]int32(nil), targets...)
-	local := make([]int32, len(data.X)) // place in nodes, plus 1
-	for i, v := range nodes {
-		local[v] = int32(i) + 1
-	}
-	need := make([]int, depth+1)
-	need[depth] = len(nodes)
-	expanded := 0
-	for l := depth - 1; l >= 0; l-- {
-		for end := len(nodes); expanded < end; expanded++ {
-			neighbours, _ := into.row(int(nodes[expanded]))
-			for _, u := range neighbours {
-				if local[u] == 0 {
-					nodes = append(nodes, u)
-					local[u] = int32(len(nodes))
-				}
+// newNetwork returns the network of a model for the given targets, row by row.
+// Only what the targets hang on is computed. With learn it can go backward.
+func newNetwork[T float](m *model[T], data Data, targets []int32, drop *dropout[T], learn bool) *network[T] {
+	depth := len(m.layers)
+	hood := newNeighbourhood(data, targets, depth)
+	n := &network[T]{model: m, drop: drop, stages: make([]stage[T], depth)}
+	dense, sparse := features[T](data.X, hood.nodes, m.in)
+	n.dense = dense
+	mix := m.layers[0].mixing(hood, hood.need[1])
+	in := m.in
+	for l, layer := range m.layers {
+		s := &n.stages[l]
+		inputs, outputs := hood.need[l], hood.need[l+1]
+		s.input = input[T]{rows: inputs, width: in}
+		switch {
+		case l > 0:
+			s.input.dense = make([]T, inputs*in)
+			if learn {
+				s.input.grad = make([]T, inputs*in)
+			}
+		case sparse == nil:
+			s.input.dense = dense
+			if drop.chance > 0 {
+				s.input.dense = make([]T, len(dense))
+			}
+		default:
+			n.features, s.input.sparse = *sparse, sparse
+			if drop.chance > 0 {
+				dropped := newSparse[T](inputs, len(sparse.index))
+				s.input.sparse = &dropped
+			}
+			if learn {
+				s.input.columns = newSparse[T](in, len(sparse.index))
 			}
 		}
-		need[l] = len(nodes)
+		s.state = make([]T, outputs*layer.width())
+		s.grad = make([]T, len(s.state))
+		s.pass = layer.pass(&s.input, mix.top(outputs), outputs, drop)
+		in = layer.width()
 	}
-
-	n := &network[T]{w: w, dropout: newDropout[T](chance), features: features[T](data.X, nodes)}
-	n.means = sparse[T]{start: make([]int, 1, need[1]+1)}
-	for _, v := range nodes[:need[1]] {
-		neighbours, _ := into.row(int(v))
-		for _, u := range neighbours {
-			n.means.index = append(n.means.index, local[u]-1)
-			n.means.value = append(n.means.value, 1/T(len(neighbours)))
-		}
-		n.means.start = append(n.means.start, len(n.means.index))
-	}
-
-	n.layers = make([]pass[T], depth)
-	for l := range n.layers {
-		layer := &w.layers[l]
-		inputs, outputs := need[l], need[l+1]
-		entries := inputs * layer.in
-		if l == 0 {
-			entries = len(n.features.index)
-		}
-		n.layers[l] = pass[T]{
-			layer: layer, inputs: inputs, outputs: outputs,
-			input:     newSparse[T](inputs, entries),
-			projected: make([]T, inputs*2*layer.out),
-			state:     make([]T, outputs*layer.out),
-		}
-	}
-	if chance == 0 {
-		n.layers[0].input = n.features
-	}
-	n.out = &n.layers[depth-1]
 	return n
 }
 
-// reserveGradients takes what backward works with, which a network that only
-// embeds does not need.
-func (n *network[T]) reserveGradients() {
-	for l := range n.layers {
-		p := &n.layers[l]
-		p.byUnit = newSparse[T](p.in, len(p.input.index))
-		p.split = make([]int, p.in)
-		p.dProjected = make([]T, len(p.projected))
-		p.grad = make([]T, len(p.state))
-		p.dInput = make([]T, p.in)
-		means := n.means
-		means.start = means.start[:p.outputs+1]
-		p.spread = newSparse[T](p.inputs, means.start[p.outputs])
-		means.transpose(&p.spread, p.outputs, make([]int, p.inputs))
-	}
-}
-
-// inEdges lists the sources of the edges into each node, in the order of the
-// edges. There are no values.
-func inEdges(data Data) sparse[float32] {
-	s := sparse[float32]{start: make([]int, len(data.X)+1), index: make([]int32, len(data.Src)), value: make([]float32, len(data.Src))}
-	for _, v := range data.Dst {
-		s.start[v+1]++
-	}
-	for v := range data.X {
-		s.start[v+1] += s.start[v]
-	}
-	next := append([]int(nil), s.start...)
-	for e, v := range data.Dst {
-		s.index[next[v]] = data.Src[e]
-		next[v]++
-	}
-	return s
-}
-
 // forward returns the targets' embeddings, len(targets)×Out, which hold until
-// the next call. The source, for dropout, may be nil if there is none.
-func (n *network[T]) forward(source *rand.PCG) []T {
-	for l := range n.layers {
-		p := &n.layers[l]
+// the next call.
+func (n *network[T]) forward() []T {
+	for l := range n.stages {
+		s := &n.stages[l]
 		switch {
 		case l > 0:
-			n.dropout.rectified(&p.input, n.layers[l-1].state, p.in, source)
-		case n.dropout.chance > 0:
-			n.dropout.sparse(&p.input, &n.features, source)
+			n.drop.activated(s.input.dense, n.stages[l-1].state, n.model.activation)
+		case n.drop.chance == 0:
+		case n.dense != nil:
+			n.drop.dense(s.input.dense, n.dense)
+		default:
+			n.drop.sparse(s.input.sparse, &n.features)
 		}
-		p.forward(&n.means)
+		s.pass.forward(s.state)
 	}
-	return n.out.state
+	return n.last().state
 }
 
-func (p *pass[T]) forward(means *sparse[T]) {
-	width := 2 * p.out
-	for i := range p.inputs {
-		row := p.projected[i*width : (i+1)*width]
-		if i >= p.outputs {
-			row = row[:p.out]
-		}
-		clear(row)
-		index, value := p.input.row(i)
-		gather(row, index, value, p.both, width)
-	}
-	for i := range p.outputs {
-		state := p.state[i*p.out : (i+1)*p.out]
-		self := p.projected[i*width+p.out : (i+1)*width]
-		for j := range state {
-			state[j] = self[j] + p.bias[j]
-		}
-		index, value := means.row(i)
-		gather(state, index, value, p.projected, width)
-	}
-}
+func (n *network[T]) last() *stage[T] { return &n.stages[len(n.stages)-1] }
 
-// backward sets the gradients of the weights from n.out.grad, for the states
+// backward sets the gradients of the weights from last().grad, for the states
 // of the last call of forward.
 func (n *network[T]) backward() {
-	for l := len(n.layers) - 1; l >= 0; l-- {
-		p := &n.layers[l]
-		p.backward()
+	for l := len(n.stages) - 1; l >= 0; l-- {
+		s := &n.stages[l]
+		s.pass.backward(s.grad)
 		if l > 0 {
-			p.backwardInput(n.layers[l-1].grad, n.dropout.scale)
-		}
-	}
-}
-
-func (p *pass[T]) backward() {
-	width := 2 * p.out
-	dBias := p.dBias
-	clear(dBias)
-	for i := range p.outputs {
-		grad := p.grad[i*p.out:][:len(dBias)]
-		for j := range dBias {
-			dBias[j] += grad[j]
-		}
-		copy(p.dProjected[i*width+p.out:(i+1)*width], grad)
-	}
-	for i := range p.inputs {
-		row := p.dProjected[i*width : i*width+p.out]
-		clear(row)
-		index, value := p.spread.row(i)
-		gather(row, index, value, p.grad, p.out)
-	}
-	p.input.transpose(&p.byUnit, p.outputs, p.split)
-	for k := range p.in {
-		row := p.dBoth[k*width : (k+1)*width]
-		clear(row)
-		index, value := p.byUnit.row(k)
-		own := p.split[k] - p.byUnit.start[k]
-		if own == len(index) {
-			gather(row, index, value, p.dProjected, width)
-			continue
-		}
-		gather(row[:p.out], index, value, p.dProjected, width)
-		gather(row[p.out:], index[:own], value[:own], p.dProjected[p.out:], width)
-	}
-}
-
-// backwardInput sets grad, the gradients of the states that the input was made
-// from. Where the input is zero the state was negative or left out, and its
-// gradient is zero: only the others are computed.
-func (p *pass[T]) backwardInput(grad []T, scale T) {
-	clear(grad)
-	width := 2 * p.out
-	for i := range p.inputs {
-		row := p.dProjected[i*width : (i+1)*width]
-		if i >= p.outputs {
-			row = row[:p.out]
-		}
-		index, _ := p.input.row(i)
-		dots(p.dInput, index, row, p.both, width)
-		for t, k := range index {
-			grad[i*p.in+int(k)] = scale * p.dInput[t]
+			below := &n.stages[l-1]
+			copy(below.grad, s.input.grad)
+			n.drop.backward(below.grad, s.input.dense, n.model.activation)
 		}
 	}
 }

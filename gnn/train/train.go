@@ -71,6 +71,23 @@ type Config struct {
 	Seed         uint64         // of initial weights, dropout and the head's draws
 }
 
+// withDefaults fills in the encoder, its activation and heads.
+func (c Config) withDefaults() Config {
+	if c.Encoder == "" {
+		c.Encoder = gnn.KindSAGE
+	}
+	if c.Activation == "" {
+		c.Activation = gnn.ReLU
+		if c.Encoder == gnn.KindGAT {
+			c.Activation = gnn.ELU
+		}
+	}
+	if c.Heads == 0 {
+		c.Heads = 4
+	}
+	return c
+}
+
 // Validate returns an error that lists all that is wrong with the
 // configuration.
 func (c Config) Validate() error {
@@ -78,6 +95,15 @@ func (c Config) Validate() error {
 	check := func(ok bool, format string, args ...any) {
 		if !ok {
 			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	c = c.withDefaults()
+	check(slices.Contains([]gnn.Kind{gnn.KindSAGE, gnn.KindGCN, gnn.KindGAT, gnn.KindGIN}, c.Encoder), "encoder is %q, want graphsage, gcn, gat or gin", string(c.Encoder))
+	check(c.Activation == gnn.ReLU || c.Activation == gnn.ELU, "activation is %q, want relu or elu", string(c.Activation))
+	if c.Encoder == gnn.KindGAT {
+		check(c.Heads >= 1, "attention heads are %d, want at least 1", c.Heads)
+		for l, width := range c.Hidden {
+			check(c.Heads < 1 || width%c.Heads == 0, "width of hidden layer %d is %d, want a multiple of its %d heads", l, width, c.Heads)
 		}
 	}
 	check(c.In >= 1, "dimension of features is %d, want at least 1", c.In)
@@ -159,6 +185,7 @@ type Report struct {
 // stops being a finite number, and ctx's cause, within an epoch, when that is
 // done.
 func Fit(ctx context.Context, data Data, head Head, cfg Config, progress func(Progress)) (gnn.Encoder, Report, error) {
+	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, Report{}, fmt.Errorf("train: %w", err)
 	}
@@ -173,9 +200,8 @@ func Fit(ctx context.Context, data Data, head Head, cfg Config, progress func(Pr
 		return nil, Report{}, errors.New("train: patience needs validation nodes; give some, or patience 0")
 	}
 
-	w := newWeights[float32](cfg)
-	fit := newNetwork(w, data, data.Train, cfg.Dropout)
-	fit.reserveGradients()
+	m := newModel[float32](cfg)
+	fit := newNetwork(m, data, data.Train, newDropout[float32](cfg.Dropout, rand.NewPCG(cfg.Seed, 2)), true)
 	z, dz := make([]float64, len(data.Train)*cfg.Out), make([]float64, len(data.Train)*cfg.Out)
 	labels := labelsOf(data, data.Train)
 
@@ -183,20 +209,20 @@ func Fit(ctx context.Context, data Data, head Head, cfg Config, progress func(Pr
 	var valid []float64
 	var validLabels []int32
 	if len(data.Validate) > 0 {
-		score = newNetwork(w, data, data.Validate, 0)
+		score = newNetwork(m, data, data.Validate, newDropout[float32](0, nil), false)
 		valid = make([]float64, len(data.Validate)*cfg.Out)
 		validLabels = labelsOf(data, data.Validate)
 	}
 
-	steps := newSteps(w, head, cfg)
-	dropout, draws := rand.NewPCG(cfg.Seed, 2), rand.New(rand.NewPCG(cfg.Seed, 3))
+	steps := newSteps(m.params(), head, cfg)
+	draws := rand.New(rand.NewPCG(cfg.Seed, 3))
 	report := Report{Best: Progress{Epoch: -1}}
 	var best snapshot
 	for epoch := range cfg.Epochs {
 		if ctx.Err() != nil {
 			return nil, report, fmt.Errorf("train: epoch %d: %w", epoch, context.Cause(ctx))
 		}
-		widen(z, fit.forward(dropout))
+		widen(z, fit.forward())
 		p := Progress{Epoch: epoch, ValidAccuracy: math.NaN()}
 		p.Loss = head.Loss(z, labels, epoch, cfg.Epochs, draws, dz)
 		if math.IsNaN(p.Loss.Total) || math.IsInf(p.Loss.Total, 0) {
@@ -205,13 +231,13 @@ func Fit(ctx context.Context, data Data, head Head, cfg Config, progress func(Pr
 		if ctx.Err() != nil {
 			return nil, report, fmt.Errorf("train: epoch %d: %w", epoch, context.Cause(ctx))
 		}
-		narrow(fit.out.grad, dz)
+		narrow(fit.last().grad, dz)
 		fit.backward()
 		steps.take()
 
 		p.TrainAccuracy = float64(p.Loss.Correct) / float64(len(labels))
 		if score != nil {
-			widen(valid, score.forward(nil))
+			widen(valid, score.forward())
 			p.ValidAccuracy = float64(predictor.Correct(valid, validLabels)) / float64(len(validLabels))
 		}
 		report.Last, report.Epochs = p, epoch+1
@@ -220,7 +246,7 @@ func Fit(ctx context.Context, data Data, head Head, cfg Config, progress func(Pr
 			report.Best = p
 		case report.Best.Epoch < 0 || p.ValidAccuracy > report.Best.ValidAccuracy:
 			report.Best = p
-			best.take(w, head)
+			best.take(m.params(), head)
 		}
 		if progress != nil {
 			progress(p)
@@ -230,9 +256,9 @@ func Fit(ctx context.Context, data Data, head Head, cfg Config, progress func(Pr
 		}
 	}
 	if cfg.Patience > 0 {
-		best.restore(w, head)
+		best.restore(m.params(), head)
 	}
-	enc, err := w.encoder()
+	enc, err := m.encoder()
 	if err != nil {
 		return nil, report, fmt.Errorf("train: %w; lower the learning rate (%v)", err, cfg.LearningRate)
 	}
@@ -265,61 +291,53 @@ type snapshot struct {
 	head    [][]float64
 }
 
-func (s *snapshot) take(w *weights[float32], head Head) {
-	s.weights = copyAll(s.weights, w.params())
-	s.head = copyAll(s.head, head.Params())
+func (s *snapshot) take(weights []param[float32], head Head) {
+	s.weights, s.head = s.weights[:0], s.head[:0]
+	for _, p := range weights {
+		s.weights = append(s.weights, slices.Clone(p.value))
+	}
+	for _, p := range head.Params() {
+		s.head = append(s.head, slices.Clone(p))
+	}
 }
 
-func (s *snapshot) restore(w *weights[float32], head Head) {
-	copyAll(w.params(), s.weights)
-	copyAll(head.Params(), s.head)
-}
-
-// copyAll copies src's slices to dst's, which it makes if there are none.
-func copyAll[T float](dst, src [][]T) [][]T {
-	if dst == nil {
-		for _, s := range src {
-			dst = append(dst, slices.Clone(s))
-		}
-		return dst
+func (s *snapshot) restore(weights []param[float32], head Head) {
+	for i, p := range weights {
+		copy(p.value, s.weights[i])
 	}
-	for i, s := range src {
-		copy(dst[i], s)
+	for i, p := range head.Params() {
+		copy(p, s.head[i])
 	}
-	return dst
 }
 
 // steps changes the parameters of encoder and head as their gradients say.
 type steps struct {
 	weights []adam[float32]
-	decay   []float64
 	head    []adam[float64]
 	rate    float64
 }
 
-func newSteps(w *weights[float32], head Head, cfg Config) *steps {
+func newSteps(weights []param[float32], head Head, cfg Config) *steps {
 	s := &steps{rate: cfg.LearningRate}
-	grads := w.grads()
-	for i, p := range w.params() {
-		s.weights = append(s.weights, newAdam(p, grads[i]))
-		decay := cfg.WeightDecay
-		if i%2 == 1 { // a bias
-			decay = 0
+	for _, p := range weights {
+		decay := 0.0
+		if p.decays {
+			decay = cfg.WeightDecay
 		}
-		s.decay = append(s.decay, decay)
+		s.weights = append(s.weights, newAdam(p.value, p.grad, decay))
 	}
-	headGrads := head.Grads()
+	grads := head.Grads()
 	for i, p := range head.Params() {
-		s.head = append(s.head, newAdam(p, headGrads[i]))
+		s.head = append(s.head, newAdam(p, grads[i], 0))
 	}
 	return s
 }
 
 func (s *steps) take() {
 	for i := range s.weights {
-		s.weights[i].step(s.rate, s.decay[i])
+		s.weights[i].step(s.rate)
 	}
 	for i := range s.head {
-		s.head[i].step(s.rate, 0)
+		s.head[i].step(s.rate)
 	}
 }

@@ -1,0 +1,252 @@
+package train
+
+import (
+	"math/rand/v2"
+
+	"github.com/gvbll/gvbll/gnn"
+)
+
+// gat is a graph attention layer, see [gnn.GATLayer]: with p_j = Weight·h_j,
+// and for each head its part of p and of the attention weights,
+//
+//	a_ij = LeakyReLU(AttSrc·p_j + AttDst·p_i)
+//	α_ij = softmax over j in N(i) ∪ {i} of a_ij
+//	y_i  = Σ_j α_ij p_j
+//
+// The heads stand side by side or are averaged, then Bias is added. Dropout
+// holds the attention α too (Veličković et al. 2018, Section 3.3).
+type gat[T float] struct {
+	in, heads, channels int
+	concat              bool
+	weight              param[T] // in×heads·channels
+	source, target      param[T] // heads·channels
+	bias                param[T]
+}
+
+// newGAT makes heads of out/heads channels side by side, or of out channels
+// each that are averaged.
+func newGAT[T float](rng *rand.Rand, in, out, heads int, concat bool) *gat[T] {
+	channels := out
+	if concat {
+		channels = out / heads
+	}
+	g := gatShape[T](in, heads, channels, concat)
+	g.weight.glorot(rng, in, heads*channels)
+	g.source.glorot(rng, heads, channels)
+	g.target.glorot(rng, heads, channels)
+	return g
+}
+
+func gatShape[T float](in, heads, channels int, concat bool) *gat[T] {
+	g := &gat[T]{in: in, heads: heads, channels: channels, concat: concat}
+	all := heads * channels
+	g.weight, g.source, g.target = newParam[T](in*all, true), newParam[T](all, true), newParam[T](all, true)
+	g.bias = newParam[T](g.width(), false)
+	return g
+}
+
+func gatOf[T float](l gnn.GATLayer, in int) *gat[T] {
+	all := len(l.AttSrc)
+	g := gatShape[T](in, l.Heads, all/l.Heads, len(l.Bias) == all)
+	turnIn(g.weight.value, l.Weight, in, all)
+	copyIn(g.source.value, l.AttSrc)
+	copyIn(g.target.value, l.AttDst)
+	copyIn(g.bias.value, l.Bias)
+	return g
+}
+
+func (g *gat[T]) frozen() gnn.GATLayer {
+	return gnn.GATLayer{
+		Heads: g.heads, Weight: turnOut(g.weight.value, g.in, g.heads*g.channels),
+		AttSrc: copyOut(g.source.value), AttDst: copyOut(g.target.value), Bias: copyOut(g.bias.value),
+	}
+}
+
+func (g *gat[T]) width() int {
+	if g.concat {
+		return g.heads * g.channels
+	}
+	return g.channels
+}
+
+func (g *gat[T]) params() []param[T] { return []param[T]{g.weight, g.source, g.target, g.bias} }
+
+// mixing lists who is heard: the node itself and the others. The values are
+// set by every forward.
+func (g *gat[T]) mixing(hood *neighbourhood, n int) sparse[T] {
+	mix := sparse[T]{start: make([]int, 1, n+1)}
+	for i, from := range hood.from[:n] {
+		mix.add(int32(i), 1)
+		for _, j := range from {
+			if int(j) != i {
+				mix.add(j, 1)
+			}
+		}
+		mix.next()
+	}
+	return mix
+}
+
+type gatPass[T float] struct {
+	*gat[T]
+	x       *input[T]
+	mix     sparse[T]
+	drop    *dropout[T]
+	outputs int
+
+	p, dp            []T // X·weight, and its gradient
+	source, target   []T // rows×heads: AttSrc·p and AttDst·p
+	dSource, dTarget []T
+	score            []T // by head, then by entry of mix: a before LeakyReLU
+	alpha, kept      []T // likewise: α, and what dropout leaves of it
+	dAlpha           []T // of one row
+	dy               []T // of one row, all heads side by side
+}
+
+func (g *gat[T]) pass(x *input[T], mix sparse[T], outputs int, drop *dropout[T]) pass[T] {
+	all, entries := g.heads*g.channels, len(mix.index)
+	most := 0
+	for i := range outputs {
+		most = max(most, mix.start[i+1]-mix.start[i])
+	}
+	return &gatPass[T]{
+		gat: g, x: x, mix: mix, drop: drop, outputs: outputs,
+		p: make([]T, x.rows*all), dp: make([]T, x.rows*all),
+		source: make([]T, x.rows*g.heads), target: make([]T, x.rows*g.heads),
+		dSource: make([]T, x.rows*g.heads), dTarget: make([]T, x.rows*g.heads),
+		score: make([]T, g.heads*entries), alpha: make([]T, g.heads*entries), kept: make([]T, g.heads*entries),
+		dAlpha: make([]T, most), dy: make([]T, all),
+	}
+}
+
+// slope of LeakyReLU below zero.
+const slope = 0.2
+
+func (p *gatPass[T]) forward(state []T) {
+	all, c := p.heads*p.channels, p.channels
+	p.x.times(p.p, p.weight.value, all)
+	for j := range p.x.rows {
+		for k := range p.heads {
+			part := p.p[j*all+k*c : j*all+(k+1)*c]
+			p.source[j*p.heads+k] = dot(part, p.gat.source.value[k*c:])
+			p.target[j*p.heads+k] = dot(part, p.gat.target.value[k*c:])
+		}
+	}
+	entries := len(p.mix.index)
+	for k := range p.heads {
+		for i := range p.outputs {
+			p.attend(i, k, k*entries)
+		}
+	}
+	p.drop.dense(p.kept, p.alpha)
+	share := T(1)
+	if !p.concat {
+		share = 1 / T(p.heads)
+	}
+	width := p.width()
+	for i := range p.outputs {
+		y := state[i*width : (i+1)*width]
+		copy(y, p.bias.value)
+		index, _ := p.mix.row(i)
+		for k := range p.heads {
+			part := y
+			if p.concat {
+				part = y[k*c : (k+1)*c]
+			}
+			kept := p.kept[k*entries+p.mix.start[i] : k*entries+p.mix.start[i+1]]
+			if share != 1 {
+				for t, a := range kept {
+					p.dAlpha[t] = a * share
+				}
+				kept = p.dAlpha[:len(kept)]
+			}
+			gather(part, index, kept, p.p[k*c:], all)
+		}
+	}
+}
+
+// attend sets node i's attention with head k, whose entries begin at base.
+func (p *gatPass[T]) attend(i, k, base int) {
+	from, to := p.mix.start[i], p.mix.start[i+1]
+	score, alpha := p.score[base+from:base+to], p.alpha[base+from:base+to]
+	own := p.target[i*p.heads+k]
+	var most T
+	for t, j := range p.mix.index[from:to] {
+		a := p.source[int(j)*p.heads+k] + own
+		score[t] = a
+		if a < 0 {
+			a *= slope
+		}
+		alpha[t] = a
+		if t == 0 || a > most {
+			most = a
+		}
+	}
+	total := T(0)
+	for t, a := range alpha {
+		alpha[t] = exp(a - most)
+		total += alpha[t]
+	}
+	for t := range alpha {
+		alpha[t] /= total
+	}
+}
+
+func (p *gatPass[T]) backward(grad []T) {
+	all, c, entries, width := p.heads*p.channels, p.channels, len(p.mix.index), p.width()
+	clear(p.bias.grad)
+	sum(p.bias.grad, grad)
+	clear(p.dp)
+	clear(p.dSource)
+	clear(p.dTarget)
+	share := 1 / T(p.heads)
+	for i := range p.outputs {
+		row := grad[i*width : (i+1)*width]
+		if p.concat {
+			copy(p.dy, row)
+		} else {
+			for j := range p.dy {
+				p.dy[j] = row[j%c] * share
+			}
+		}
+		index, _ := p.mix.row(i)
+		for k := range p.heads {
+			at := k*entries + p.mix.start[i]
+			dy := p.dy[k*c : (k+1)*c]
+			// Through the sum and dropout to α …
+			inner := T(0)
+			dAlpha := p.dAlpha[:len(index)]
+			for t, j := range index {
+				dAlpha[t] = 0
+				if kept := p.kept[at+t]; kept != 0 {
+					axpy(p.dp[int(j)*all+k*c:int(j)*all+(k+1)*c], kept, dy)
+					dAlpha[t] = p.drop.scale * dot(dy, p.p[int(j)*all+k*c:])
+				}
+				inner += p.alpha[at+t] * dAlpha[t]
+			}
+			// … and through softmax and LeakyReLU to the scores.
+			for t, j := range index {
+				d := p.alpha[at+t] * (dAlpha[t] - inner)
+				if p.score[at+t] < 0 {
+					d *= slope
+				}
+				p.dSource[int(j)*p.heads+k] += d
+				p.dTarget[i*p.heads+k] += d
+			}
+		}
+	}
+	clear(p.gat.source.grad)
+	clear(p.gat.target.grad)
+	for j := range p.x.rows {
+		for k := range p.heads {
+			lo, hi := k*c, (k+1)*c
+			part, dPart := p.p[j*all+lo:j*all+hi], p.dp[j*all+lo:j*all+hi]
+			s, t := p.dSource[j*p.heads+k], p.dTarget[j*p.heads+k]
+			axpy(p.gat.source.grad[lo:hi], s, part)
+			axpy(p.gat.target.grad[lo:hi], t, part)
+			axpy(dPart, s, p.gat.source.value[lo:hi])
+			axpy(dPart, t, p.gat.target.value[lo:hi])
+		}
+	}
+	p.x.backward(p.weight.grad, p.dp, p.weight.value, all)
+}

@@ -1,0 +1,67 @@
+package train
+
+// input is the matrix X that a layer is fed: the states of nodes, rows×width,
+// after activation and dropout. Bags of words are sparse, all else is dense.
+type input[T float] struct {
+	rows, width int
+	dense       []T
+	sparse      *sparse[T] // instead of dense
+	grad        []T        // of dense; nil where nobody asks for it
+
+	// For the gradients:
+	columns  sparse[T] // the transpose of sparse
+	turned   []T       // the transpose of a block of dense
+	wtTurned []T       // the transpose of the weights
+}
+
+// turnedRows is the number of rows of dense that are transposed at once, so
+// that they stay in near memory.
+const turnedRows = 512
+
+// times sets dst to X·w, with w width×out.
+func (x *input[T]) times(dst, w []T, out int) {
+	clear(dst)
+	if x.sparse == nil {
+		products(dst, x.dense, w, x.rows, x.width, out)
+		return
+	}
+	for i := range x.rows {
+		index, value := x.sparse.row(i)
+		gather(dst[i*out:(i+1)*out], index, value, w, out)
+	}
+}
+
+// backward sets dw to Xᵀ·dy, for dy rows×out, and the input's own gradient, if
+// it is asked for, to dy·wᵀ.
+func (x *input[T]) backward(dw, dy, w []T, out int) {
+	clear(dw)
+	if x.sparse != nil {
+		x.sparse.transpose(&x.columns)
+		for k := range x.width {
+			index, value := x.columns.row(k)
+			gather(dw[k*out:(k+1)*out], index, value, dy, out)
+		}
+		return
+	}
+	for i := 0; i < x.rows; i += turnedRows {
+		n := min(turnedRows, x.rows-i)
+		block := resize(&x.turned, n*x.width)
+		transpose(block, x.dense[i*x.width:(i+n)*x.width], n, x.width)
+		products(dw, block, dy[i*out:(i+n)*out], x.width, n, out)
+	}
+	if x.grad != nil {
+		wt := resize(&x.wtTurned, len(w))
+		transpose(wt, w, x.width, out)
+		clear(x.grad)
+		products(x.grad, dy, wt, x.rows, out, x.width)
+	}
+}
+
+// resize returns the first n of *s, which is made longer if it must be.
+func resize[T any](s *[]T, n int) []T {
+	if cap(*s) < n {
+		*s = make([]T, n)
+	}
+	*s = (*s)[:n]
+	return *s
+}

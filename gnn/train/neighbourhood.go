@@ -1,0 +1,66 @@
+package train
+
+// neighbourhood is the part of a graph that some targets hang on. Its nodes are
+// numbered anew: first the targets, then their neighbours, and so on, so that
+// what is needed after a layer is a prefix, longer the lower the layer.
+type neighbourhood struct {
+	nodes []int32
+	need  []int // need[l] is how many nodes are needed after l layers
+	// from lists, for the first need[1] nodes, the sources of the edges into
+	// each, in the order of the edges and as often as they stand there.
+	from [][]int32
+	// heard is, for every node, how many different ones than itself stand in
+	// the edges into it in the whole graph, counted as often as they do.
+	heard []int32
+}
+
+func newNeighbourhood(data Data, targets []int32, depth int) *neighbourhood {
+	start, sources := inEdges(data)
+	h := &neighbourhood{nodes: append([]int32(nil), targets...), need: make([]int, depth+1)}
+	local := make([]int32, len(data.X)) // number here, plus 1
+	for i, v := range h.nodes {
+		local[v] = int32(i) + 1
+	}
+	h.need[depth] = len(h.nodes)
+	expanded := 0
+	for l := depth - 1; l >= 0; l-- {
+		for end := len(h.nodes); expanded < end; expanded++ {
+			v := h.nodes[expanded]
+			from := sources[start[v]:start[v+1]]
+			for i, u := range from {
+				if local[u] == 0 {
+					h.nodes = append(h.nodes, u)
+					local[u] = int32(len(h.nodes))
+				}
+				from[i] = local[u] - 1
+			}
+			h.from = append(h.from, from)
+		}
+		h.need[l] = len(h.nodes)
+	}
+	h.heard = make([]int32, len(h.nodes))
+	for e, v := range data.Dst {
+		if i := local[v]; i > 0 && data.Src[e] != v {
+			h.heard[i-1]++
+		}
+	}
+	return h
+}
+
+// inEdges lists the sources of the edges into each node v, in the order of the
+// edges: sources[start[v]:start[v+1]].
+func inEdges(data Data) (start, sources []int32) {
+	start, sources = make([]int32, len(data.X)+1), make([]int32, len(data.Src))
+	for _, v := range data.Dst {
+		start[v+1]++
+	}
+	for v := range data.X {
+		start[v+1] += start[v]
+	}
+	next := append([]int32(nil), start...)
+	for e, v := range data.Dst {
+		sources[next[v]] = data.Src[e]
+		next[v]++
+	}
+	return start, sources
+}
