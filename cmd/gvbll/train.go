@@ -23,14 +23,40 @@ type trainCmd struct {
 
 // trainFlags are the constants of Phase 1.
 type trainFlags struct {
-	Epochs       int     `help:"Epochs." default:"300"`
-	Hidden       int     `help:"Width of the encoder's hidden layer." default:"64"`
-	Embedding    int     `help:"Dimension of an embedding, d_e." default:"32"`
+	Encoder      string  `help:"Encoder: graphsage, gcn, gat or gin." enum:"graphsage,gcn,gat,gin" default:"graphsage" placeholder:"graphsage"`
+	Weights      string  `help:"A safetensors file with the state dict of an encoder of that kind, trained in PyTorch Geometric: it stays as it is, and the head alone is trained (docs/pytorch-geometric.md)." type:"existingfile" placeholder:"FILE"`
+	Activation   string  `help:"Activation between the encoder's layers, relu or elu; elu for gat and relu for the others when left out." enum:",relu,elu" default:"" placeholder:"NAME"`
+	Heads        int     `help:"Attention heads of gat." default:"4"`
+	Hidden       []int   `help:"Widths of the encoder's hidden layers." default:"64"`
+	Embedding    int     `help:"Dimension of an embedding, d_e." default:"16"`
+	TempHidden   int     `help:"Hidden units of the temperature head; 0 for τ = 1." default:"16"`
+	Epochs       int     `help:"Epochs." default:"100"`
 	Samples      int     `help:"Posterior samples of the ELBO, S." default:"10"`
 	LearningRate float64 `help:"Adam's learning rate." default:"0.01"`
 	WeightDecay  float64 `help:"Weight decay of the encoder (an L2 term, as in torch.optim.Adam); 0 for none." default:"0.0005"`
 	Dropout      float64 `help:"Dropout of features and hidden states in training; 0 for none." default:"0.5"`
 	Normalize    string  `help:"Normalisation of the features: none, row-l1, row-l2 or standard; row-l2 for sparse and standard for dense ones when left out." enum:",none,row-l1,row-l2,standard" default:"" placeholder:"KIND"`
+	ValidShare   float64 `help:"Share of the training nodes, stratified, that is held out to watch the accuracy on." default:"0"`
+	Patience     int     `help:"Stop after so many epochs without a better accuracy on the held out nodes, and keep the best; 0 for never." default:"0"`
+}
+
+// config returns the constants for a data set of the given seed.
+func (f trainFlags) config(seed uint64) (model.Config, error) {
+	cfg := model.Config{
+		Encoder: gnn.Kind(f.Encoder), Activation: gnn.Activation(f.Activation), Heads: f.Heads,
+		Hidden: f.Hidden, Embedding: f.Embedding, TempHidden: f.TempHidden, Epochs: f.Epochs, Samples: f.Samples,
+		LearningRate: f.LearningRate, WeightDecay: orNone(f.WeightDecay), Dropout: orNone(f.Dropout),
+		Normalization: gnn.Normalization(f.Normalize), ValidShare: f.ValidShare, Patience: f.Patience, Seed: seed,
+	}
+	if f.TempHidden == 0 {
+		cfg.TempHidden = -1
+	}
+	if f.Weights == "" {
+		return cfg, nil
+	}
+	var err error
+	cfg.Frozen, err = model.OpenEncoder(f.Weights, cfg.Encoder, cfg.Activation)
+	return cfg, err
 }
 
 // Run trains and saves.
@@ -58,24 +84,29 @@ func (c trainCmd) Run(ctx context.Context, s streams) error {
 }
 
 func (f trainFlags) train(ctx context.Context, set *dataSet, w io.Writer) (*model.Model, error) {
-	d := set.training()
+	cfg, err := f.config(set.seed)
+	if err != nil {
+		return nil, err
+	}
 	bar := newProgress(w, "training", f.Epochs)
-	return model.Train(ctx, d, model.Config{
-		Hidden: []int{f.Hidden}, Embedding: f.Embedding, Epochs: f.Epochs, Samples: f.Samples, LearningRate: f.LearningRate,
-		WeightDecay: orNone(f.WeightDecay), Dropout: orNone(f.Dropout), Normalization: gnn.Normalization(f.Normalize), Seed: set.seed,
-	}, func(p train.Progress) {
-		bar.set(p.Epoch+1, fmt.Sprintf("loss %.3f = %.3f + %.2f KL %.0f, accuracy %.3f",
-			p.Loss.Total, -p.Loss.ELL, p.Loss.KLWeight, p.Loss.KL, float64(p.Loss.Correct)/float64(len(d.X))))
+	return model.Train(ctx, set.training(), cfg, func(p train.Progress) {
+		note := fmt.Sprintf("loss %.3f = %.3f + %.2f KL %.0f, accuracy %.3f", p.Loss.Total, -p.Loss.ELL, p.Loss.KLWeight, p.Loss.KL, p.TrainAccuracy)
+		if f.ValidShare > 0 {
+			note += fmt.Sprintf(", held out %.3f", p.ValidAccuracy)
+		}
+		bar.set(p.Epoch+1, note)
 	})
 }
 
 // made tells whether these flags and this data set made the model.
 func (f trainFlags) made(m *model.Model, set *dataSet) bool {
+	cfg, err := f.config(set.seed)
+	if err != nil {
+		return false
+	}
 	t := m.Training
-	return t.DataSet == set.Name && t.Split == set.how && t.Seed == set.seed && m.Encoder.In() == set.Dim && slices.Equal(m.Classes, set.Classes) &&
-		t.Epochs == f.Epochs && t.Samples == f.Samples && slices.Equal(t.Hidden, []int{f.Hidden}) && m.Prior.Dim == f.Embedding &&
-		t.LearningRate == f.LearningRate && t.WeightDecay == f.WeightDecay && t.Dropout == f.Dropout &&
-		(f.Normalize == "" || f.Normalize == m.Normalization)
+	return t.DataSet == set.Name && t.Split == set.how && m.Encoder.In() == set.Dim && slices.Equal(m.Classes, set.Classes) &&
+		t.Settings == cfg.String()
 }
 
 // orNone turns the flags' 0, for none, into the configuration's.
@@ -88,5 +119,9 @@ func orNone(x float64) float64 {
 
 func describe(m *model.Model) string {
 	t := m.Training
-	return fmt.Sprintf("%s %d-%v-%d, %d classes, trained on %d nodes to accuracy %.3f", m.Meta.Encoder, m.Encoder.In(), t.Hidden, m.Prior.Dim, len(m.Classes), t.Nodes, t.Accuracy)
+	widths := ""
+	for _, w := range t.Hidden {
+		widths += fmt.Sprintf("-%d", w)
+	}
+	return fmt.Sprintf("%s %d%s-%d, %d classes, trained on %d nodes to accuracy %.3f", m.Meta.Encoder, m.Encoder.In(), widths, m.Prior.Dim, len(m.Classes), t.Nodes, t.Accuracy)
 }

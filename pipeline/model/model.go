@@ -51,6 +51,7 @@ type Training struct {
 	DataSet      string  `json:"data_set"`
 	Split        string  `json:"split"` // how the training nodes were chosen
 	Seed         uint64  `json:"seed"`
+	Settings     string  `json:"settings"` // Config.String of what was asked for
 	Nodes        int     `json:"nodes"`
 	Epochs       int     `json:"epochs"`
 	Samples      int     `json:"samples"`

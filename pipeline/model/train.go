@@ -2,12 +2,14 @@ package model
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 
 	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/gnn/train"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/calibration"
@@ -44,6 +46,20 @@ type Config struct {
 	ValidShare    float64           // share of the training nodes, stratified, that is held out for validation; 0
 	Patience      int               // stop after so many epochs without a better validation accuracy; 0 for never
 	Seed          uint64
+}
+
+// String tells configurations apart: equal ones, and data, make equal models.
+func (c Config) String() string {
+	frozen := ""
+	if c.Frozen != nil {
+		b, err := (&safetensors.File{Tensors: c.Frozen.Tensors()}).Encode()
+		if err != nil {
+			panic(err) // an encoder's own tensors
+		}
+		frozen = fmt.Sprintf("%x", sha256.Sum256(b))[:16]
+	}
+	return fmt.Sprintf("encoder=%s activation=%s heads=%d frozen=%s hidden=%v embedding=%d temp-hidden=%d epochs=%d samples=%d learning-rate=%g weight-decay=%g dropout=%g normalize=%s valid-share=%g patience=%d seed=%d",
+		c.Encoder, c.Activation, c.Heads, frozen, c.Hidden, c.Embedding, c.TempHidden, c.Epochs, c.Samples, c.LearningRate, c.WeightDecay, c.Dropout, c.Normalization, c.ValidShare, c.Patience, c.Seed)
 }
 
 func (c Config) withDefaults(sparse bool) (Config, error) {
@@ -100,6 +116,7 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 	if len(d.X) == 0 {
 		return nil, fmt.Errorf("no training nodes: raise --train-share")
 	}
+	settings := cfg.String()
 	cfg, err := cfg.withDefaults(d.X[0].Dense == nil)
 	if err != nil {
 		return nil, err
@@ -135,7 +152,7 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 		Meta: Meta{
 			Format: Format, Encoder: encoder.Kind(), Activation: encoder.Activation(), Classes: d.Classes, Normalization: string(cfg.Normalization),
 			Training: Training{
-				DataSet: d.Name, Split: d.Split, Seed: cfg.Seed, Nodes: len(d.X), Epochs: report.Epochs, Samples: cfg.Samples,
+				DataSet: d.Name, Split: d.Split, Seed: cfg.Seed, Settings: settings, Nodes: len(d.X), Epochs: report.Epochs, Samples: cfg.Samples,
 				Hidden: cfg.Hidden, LearningRate: cfg.LearningRate, WeightDecay: cfg.WeightDecay, Dropout: cfg.Dropout,
 				Completed: completed, Loss: report.Last.Loss.Total, Accuracy: report.Last.TrainAccuracy,
 			},

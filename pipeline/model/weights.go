@@ -1,0 +1,27 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/safetensors"
+)
+
+// OpenEncoder reads the state dict of an encoder that was trained elsewhere,
+// such as in PyTorch Geometric: a safetensors file with the names of
+// SAGEConv, GCNConv, GATConv or GINConv layers, convs.0 and so on, or conv1 and
+// so on. No name tells the activation; empty is relu, and elu for gat.
+func OpenEncoder(path string, kind gnn.Kind, activation gnn.Activation) (gnn.Encoder, error) {
+	f, err := safetensors.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("weights %s: %w", path, err)
+	}
+	if activation == "" && kind == gnn.KindGAT {
+		activation = gnn.ELU
+	}
+	enc, err := gnn.Load(kind, activation, f.Tensors)
+	if err != nil {
+		return nil, fmt.Errorf("weights %s: %w", path, err)
+	}
+	return enc, nil
+}
