@@ -140,11 +140,11 @@ func TestPredictiveSamplesTheWeights(t *testing.T) {
 		wantClose(t, "split", []float64{split[i].Total, split[i].Aleatoric, split[i].Epistemic}, []float64{total, aleatoric, total - aleatoric}, 0.01)
 
 		own := NewPredictive(classes, samples)
-		own.Predict(&q, rows.slice(i, i+1, dim), nil, nil)
+		own.Predict(&q, rows.part(i, i+1, dim), nil, nil)
 		for c := range classes {
 			logits := make([]float64, samples)
 			for s := range logits {
-				logits[s] = own.mean[c] + own.sd[c]*own.normals[s*classes+c]
+				logits[s] = own.mean[c*own.lanes] + own.sd[c*own.lanes]*own.normals[s*classes+c]
 			}
 			m, sd := stat.MeanStdDev(drawn[c], nil)
 			wantClose(t, "mean of logits", []float64{stat.Mean(logits, nil)}, []float64{m}, 5*sd/math.Sqrt(samples))
@@ -221,8 +221,8 @@ func TestPredictiveIsAFunctionOfItsInputs(t *testing.T) {
 	p := NewPredictive(3, 16)
 	a, b := make([]Uncertainty, 10), make([]Uncertainty, 10)
 	p.Split(&q, rows, a)
-	p.Split(&q, rows.slice(0, 5, 4), b[:5])
-	NewPredictive(3, 16).Split(&q, rows.slice(5, 10, 4), b[5:])
+	p.Split(&q, rows.part(0, 5, 4), b[:5])
+	NewPredictive(3, 16).Split(&q, rows.part(5, 10, 4), b[5:])
 	if !slices.Equal(a, b) {
 		t.Errorf("%v, want %v", b, a)
 	}

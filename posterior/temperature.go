@@ -1,9 +1,6 @@
 package posterior
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // TauFloor is the least temperature. Eq. (2) allows any τ > 0; below the floor
 // a single row would outweigh a million others in the precision, z²/τ².
@@ -68,14 +65,3 @@ func (t *Temperature) At(z []float32) float64 {
 	}
 	return max(softplus(h), TauFloor)
 }
-
-// softplus is log(1 + e^x), linear where e^-x no longer counts.
-func softplus(x float64) float64 {
-	if x > 40 {
-		return x
-	}
-	return math.Log1p(exp(x))
-}
-
-// sigmoid is the derivative of softplus.
-func sigmoid(x float64) float64 { return 1 / (1 + exp(-x)) }
