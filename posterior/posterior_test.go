@@ -232,3 +232,6 @@ func softmax(a []float64) {
 		a[c] *= inv
 	}
 }
+
+// top returns the index of the largest entry, the lowest of equal ones.
+func top(a []float64) int { return slices.Index(a, slices.Max(a)) }
