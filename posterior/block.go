@@ -12,10 +12,10 @@ const blockRows = 64
 // block holds rows as served, turned into lanes, and memory for their MAP
 // predictions.
 type block struct {
-	lanes   int                // rows, rounded up to a multiple of laneWidth
-	z       []float64          // zᵀ, d_e × lanes; 0 beyond the rows
-	inverse [blockRows]float64 // 1/τ; 0 beyond the rows
-	probs   []float64          // C × lanes
+	lanes int                // rows, rounded up to a multiple of laneWidth
+	z     []float64          // zᵀ, d_e × lanes; 0 beyond the rows
+	byTau [blockRows]float64 // 1/τ; 0 beyond the rows
+	probs []float64          // C × lanes
 	sums
 }
 
@@ -28,9 +28,9 @@ func (b *block) load(rows Rows, dim int) {
 	b.lanes = lanesOf(rows.Len())
 	b.z = resize(b.z, dim*b.lanes)
 	toLanes(b.z, rows.Z, rows.Len(), dim)
-	clear(b.inverse[:])
+	clear(b.byTau[:])
 	for l, tau := range rows.Tau {
-		b.inverse[l] = 1 / tau
+		b.byTau[l] = 1 / tau
 	}
 }
 
@@ -48,14 +48,10 @@ func (b *block) linear(dst, w, z, by []float64) {
 func (b *block) probabilities(q *Gaussian, rows Rows) {
 	b.load(rows, q.Dim)
 	b.probs = resize(b.probs, q.Classes*b.lanes)
-	b.linear(b.probs, q.Mean, b.z, b.inverse[:b.lanes])
+	b.linear(b.probs, q.Mean, b.z, b.byTau[:b.lanes])
 	exponentials(b.probs, b.lanes, &b.sums)
-	var inverse [blockRows]float64
-	for l, total := range b.total[:b.lanes] {
-		inverse[l] = 1 / total
-	}
 	for p := b.probs; len(p) > 0; p = p[b.lanes:] {
-		multiply(p[:b.lanes], p, inverse[:])
+		multiply(p[:b.lanes], p, b.inverse[:])
 	}
 }
 

@@ -43,7 +43,8 @@ type rowsInTraining struct {
 	z, square       []float64 // z and z², rows × d_e
 	zT, squareT     []float64 // d_e × lanes
 	hidden, dHidden []float64 // the temperature's hidden units, after the relu
-	h, tau, inverse [blockRows]float64
+	tau, inverse    [blockRows]float64
+	slope           [2 * blockRows]float64 // ∂τ/∂h, in the first half
 	dTau            [blockRows]float64
 
 	logit, sd    []float64 // moments of the logits, C × lanes
@@ -242,7 +243,7 @@ func (v *Variational) load(z []float64, rows int) {
 	b.hidden, b.dHidden = resize(b.hidden, hidden), resize(b.dHidden, hidden)
 }
 
-// temperatures finds h(z), τ and 1/τ of every row, and its hidden units.
+// temperatures finds τ, 1/τ and ∂τ/∂h of every row, and its hidden units.
 func (v *Variational) temperatures() {
 	t, b := &v.params.temperature, &v.at
 	if t.Hidden == 0 {
@@ -256,13 +257,17 @@ func (v *Variational) temperatures() {
 	}
 	hidden := dense(b.hidden, t.Hidden, b.lanes)
 	product(hidden, dense(v.paramsT.w1, t.Hidden, v.Dim), dense(b.zT, v.Dim, b.lanes))
-	for i, x := range b.hidden {
-		b.hidden[i] = max(x, 0)
-	}
-	fill(b.h[:b.lanes], v.params.b2[0])
-	product(dense(b.h[:], 1, b.lanes), dense(t.W2, 1, t.Hidden), hidden)
-	for l, h := range b.h[:b.lanes] {
-		b.tau[l] = max(softplus(h), TauFloor)
+	relu(b.hidden)
+	// softplus(h) is log(e⁰ + e^h), and its derivative the softmax of (0, h).
+	zero, h := b.slope[:b.lanes], b.slope[b.lanes:2*b.lanes]
+	clear(zero)
+	fill(h, v.params.b2[0])
+	product(dense(h, 1, b.lanes), dense(t.W2, 1, t.Hidden), hidden)
+	exponentials(b.slope[:2*b.lanes], b.lanes, &b.sumsP)
+	logarithms(b.tau[:b.lanes], b.sumsP.total[:b.lanes])
+	multiply(b.slope[:b.lanes], h, b.sumsP.inverse[:])
+	for l, log := range b.tau[:b.lanes] {
+		b.tau[l] = max(b.sumsP.most[l]+log, TauFloor)
 		b.inverse[l] = 1 / b.tau[l]
 	}
 }
@@ -289,17 +294,21 @@ func (v *Variational) moments() {
 func (v *Variational) correct(labels []int32) (count int) {
 	b := &v.at
 	for l, y := range labels {
-		best, at := math.Inf(-1), 0
-		for c := range v.Classes {
-			if x := b.logit[c*b.lanes+l]; x > best {
-				best, at = x, c
-			}
-		}
-		if at == int(y) {
+		if b.wins(l, int(y)) {
 			count++
 		}
 	}
 	return count
+}
+
+func (b *rowsInTraining) wins(lane, y int) bool {
+	own := b.logit[y*b.lanes+lane]
+	for c, i := 0, lane; i < len(b.logit); c, i = c+1, i+b.lanes {
+		if x := b.logit[i]; !(x < own || x == own && c >= y) {
+			return false
+		}
+	}
+	return true
 }
 
 // expect returns the block's share of eq:mc_ell, Σ_v Σ_s log softmax(a_s)_y, and
@@ -309,7 +318,7 @@ func (v *Variational) expect(labels []int32, rng *rand.Rand) (ell float64) {
 	n, half := len(b.logit), len(b.bits)
 	clear(b.dLogit)
 	clear(b.dSD)
-	var normalizer, logTotal, inverseP, inverseM [blockRows]float64
+	var normalizer, logTotal [blockRows]float64
 	for s := 0; s < v.Samples; s += 2 {
 		for i := range b.bits {
 			b.bits[i] = rng.Uint64()
@@ -318,18 +327,17 @@ func (v *Variational) expect(labels []int32, rng *rand.Rand) (ell float64) {
 		mirror(b.plus, b.minus, b.logit, b.sd, b.noise[:n])
 		exponentials(b.plus, b.lanes, &b.sumsP)
 		exponentials(b.minus, b.lanes, &b.sumsM)
-		for l := range b.lanes {
-			inverseP[l], inverseM[l] = 1/b.sumsP.total[l], 1/b.sumsM.total[l]
-			if s+1 == v.Samples { // an odd one has no mirror image
-				inverseM[l], b.sumsM.total[l], b.sumsM.most[l] = 0, 1, 0
-			}
-			logTotal[l] = b.sumsP.total[l] * b.sumsM.total[l]
+		if s+1 == v.Samples { // an odd one has no mirror image
+			fill(b.sumsM.most[:], 0)
+			fill(b.sumsM.total[:], 1)
+			fill(b.sumsM.inverse[:], 0)
 		}
+		multiply(logTotal[:b.lanes], b.sumsP.total[:], b.sumsM.total[:])
 		logarithms(logTotal[:b.lanes], logTotal[:b.lanes])
 		for l, log := range logTotal[:b.lanes] {
 			normalizer[l] += b.sumsP.most[l] + b.sumsM.most[l] + log
 		}
-		gather(b.dLogit, b.dSD, b.plus, b.minus, inverseP[:b.lanes], inverseM[:b.lanes], b.noise)
+		gather(b.dLogit, b.dSD, b.plus, b.minus, b.sumsP.inverse[:b.lanes], b.sumsM.inverse[:b.lanes], b.noise)
 	}
 	// The label's own logit: the noise of a pair cancels.
 	samples := float64(v.Samples)
@@ -390,19 +398,11 @@ func (v *Variational) backwardTau(weight float64, dz []float64) {
 	for l, tau := range b.tau[:b.rows] {
 		ones[l] = 1
 		if tau > TauFloor {
-			dh[l] = weight * b.dTau[l] / tau * sigmoid(b.h[l])
+			dh[l] = weight * b.dTau[l] / tau * b.slope[l]
 		}
 		v.grads.b2[0] += dh[l]
 	}
-	for k, w := range t.W2 {
-		hidden, dHidden := b.hidden[k*b.lanes:(k+1)*b.lanes], b.dHidden[k*b.lanes:(k+1)*b.lanes]
-		for l, x := range hidden {
-			dHidden[l] = 0
-			if x > 0 {
-				dHidden[l] = dh[l] * w
-			}
-		}
-	}
+	gate(b.dHidden, b.hidden, dh[:b.lanes], t.W2)
 	hidden, dHidden := dense(b.hidden, t.Hidden, b.lanes).left(b.rows), dense(b.dHidden, t.Hidden, b.lanes).left(b.rows)
 	product(dense(g.W2, t.Hidden, 1), hidden, dense(dh[:], b.rows, 1))
 	product(dense(g.B1, t.Hidden, 1), dHidden, dense(ones[:], b.rows, 1))

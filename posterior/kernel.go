@@ -117,6 +117,29 @@ func addByLanePlain(dst, src, by []float64) {
 	}
 }
 
+// relu sets to 0 what is not positive.
+func reluPlain(dst []float64) {
+	for i, x := range dst {
+		if !(x > 0) {
+			dst[i] = 0
+		}
+	}
+}
+
+// gate sets dst, units × lanes, to by·weight where x is positive and to 0
+// elsewhere; by has a factor for every lane, weight one for every unit.
+func gatePlain(dst, x, by, weight []float64) {
+	lanes := len(by)
+	for k, w := range weight {
+		for l, s := range by {
+			dst[k*lanes+l] = 0
+			if x[k*lanes+l] > 0 {
+				dst[k*lanes+l] = s * w
+			}
+		}
+	}
+}
+
 // shift sets a to mean + noise·sd, all classes × lanes but for the noise, which
 // is the same in all lanes.
 func shiftPlain(a, mean, sd, noise []float64) {
@@ -138,9 +161,10 @@ func mirrorPlain(plus, minus, mean, sd, noise []float64) {
 
 // sums is what exponentials finds in every lane.
 type sums struct {
-	most  [blockRows]float64 // max a
-	total [blockRows]float64 // Σ e^(a-most)
-	dot   [blockRows]float64 // Σ e^(a-most)·(a-most)
+	most    [blockRows]float64 // max a
+	total   [blockRows]float64 // Σ e^(a-most)
+	inverse [blockRows]float64 // 1/total
+	dot     [blockRows]float64 // Σ e^(a-most)·(a-most)
 }
 
 // exponentials replaces a, classes × lanes, by e^(a-most).
@@ -164,6 +188,9 @@ func exponentialsPlain(a []float64, lanes int, s *sums) {
 			total[l] += e
 			dot[l] += float64(e * x)
 		}
+	}
+	for l, x := range total {
+		s.inverse[l] = 1 / x
 	}
 }
 

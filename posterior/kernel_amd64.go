@@ -64,6 +64,30 @@ func addByLane(dst, src, by []float64) {
 	}
 }
 
+func relu(dst []float64) {
+	switch kernels {
+	case avx512:
+		reluAVX512(&dst[0], len(dst))
+	case avx2:
+		reluAVX2(&dst[0], len(dst))
+	default:
+		reluPlain(dst)
+	}
+}
+
+func gate(dst, x, by, weight []float64) {
+	units, lanes := len(weight), len(by)
+	dst, x = dst[:units*lanes], x[:units*lanes]
+	switch kernels {
+	case avx512:
+		gateAVX512(&dst[0], &x[0], &by[0], &weight[0], units, lanes)
+	case avx2:
+		gateAVX2(&dst[0], &x[0], &by[0], &weight[0], units, lanes)
+	default:
+		gatePlain(dst, x, by, weight)
+	}
+}
+
 func shift(a, mean, sd, noise []float64) {
 	classes, lanes := len(noise), len(a)/len(noise)
 	mean, sd = mean[:len(a)], sd[:len(a)]
@@ -94,9 +118,9 @@ func exponentials(a []float64, lanes int, s *sums) {
 	classes := len(a) / lanes
 	switch kernels {
 	case avx512:
-		exponentialsAVX512(&a[0], &s.most[0], &s.total[0], &s.dot[0], classes, lanes)
+		exponentialsAVX512(&a[0], &s.most[0], &s.total[0], &s.inverse[0], &s.dot[0], classes, lanes)
 	case avx2:
-		exponentialsAVX2(&a[0], &s.most[0], &s.total[0], &s.dot[0], classes, lanes)
+		exponentialsAVX2(&a[0], &s.most[0], &s.total[0], &s.inverse[0], &s.dot[0], classes, lanes)
 	default:
 		exponentialsPlain(a, lanes, s)
 	}

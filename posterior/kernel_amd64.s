@@ -563,36 +563,37 @@ DATA masksAVX2<>+144(SB)/8, $0xffffffffffffffff
 DATA masksAVX2<>+152(SB)/8, $0xffffffffffffffff
 GLOBL masksAVX2<>(SB), RODATA|NOPTR, $160
 
-// func exponentialsAVX2(a *float64, most *float64, total *float64, dot *float64, classes int, lanes int)
+// func exponentialsAVX2(a *float64, most *float64, total *float64, inverse *float64, dot *float64, classes int, lanes int)
 // Requires: AVX, AVX2
-TEXT ·exponentialsAVX2(SB), NOSPLIT, $0-48
+TEXT ·exponentialsAVX2(SB), NOSPLIT, $0-56
 	MOVQ a+0(FP), AX
 	MOVQ most+8(FP), CX
 	MOVQ total+16(FP), DX
-	MOVQ dot+24(FP), BX
-	MOVQ lanes+40(FP), SI
-	MOVQ SI, DI
-	SHLQ $0x03, DI
+	MOVQ inverse+24(FP), BX
+	MOVQ dot+32(FP), SI
+	MOVQ lanes+48(FP), DI
+	MOVQ DI, R8
+	SHLQ $0x03, R8
 
 lanes:
-	MOVQ    AX, R8
-	MOVQ    classes+32(FP), R9
+	MOVQ    AX, R9
+	MOVQ    classes+40(FP), R10
 	VMOVUPD cfff0000000000000<>+0(SB), Y0
 
 most:
-	VMOVUPD (R8), Y1
+	VMOVUPD (R9), Y1
 	VMAXPD  Y0, Y1, Y0
-	ADDQ    DI, R8
-	SUBQ    $0x01, R9
+	ADDQ    R8, R9
+	SUBQ    $0x01, R10
 	JNZ     most
 	VMOVUPD Y0, (CX)
-	MOVQ    AX, R8
-	MOVQ    classes+32(FP), R9
+	MOVQ    AX, R9
+	MOVQ    classes+40(FP), R10
 	VXORPD  Y1, Y1, Y1
 	VXORPD  Y2, Y2, Y2
 
 classes:
-	VMOVUPD (R8), Y3
+	VMOVUPD (R9), Y3
 	VSUBPD  Y0, Y3, Y3
 	VMULPD  c3ff71547652b82fe<>+0(SB), Y3, Y4
 	VADDPD  c4338000000000000<>+0(SB), Y4, Y4
@@ -625,20 +626,24 @@ classes:
 	VMULPD  Y4, Y5, Y4
 	VCMPPD  $0x05, cc086200000000000<>+0(SB), Y3, Y5
 	VANDPD  Y5, Y4, Y4
-	VMOVUPD Y4, (R8)
+	VMOVUPD Y4, (R9)
 	VADDPD  Y4, Y1, Y1
 	VMULPD  Y3, Y4, Y3
 	VADDPD  Y3, Y2, Y2
-	ADDQ    DI, R8
-	SUBQ    $0x01, R9
+	ADDQ    R8, R9
+	SUBQ    $0x01, R10
 	JNZ     classes
 	VMOVUPD Y1, (DX)
-	VMOVUPD Y2, (BX)
+	VMOVUPD c3ff0000000000000<>+0(SB), Y0
+	VDIVPD  Y1, Y0, Y0
+	VMOVUPD Y0, (BX)
+	VMOVUPD Y2, (SI)
 	ADDQ    $0x20, AX
 	ADDQ    $0x20, CX
 	ADDQ    $0x20, DX
 	ADDQ    $0x20, BX
-	SUBQ    $0x04, SI
+	ADDQ    $0x20, SI
+	SUBQ    $0x04, DI
 	JNZ     lanes
 	VZEROUPPER
 	RET
@@ -808,6 +813,53 @@ loop:
 	ADDQ    $0x20, SI
 	SUBQ    $0x04, DI
 	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func reluAVX2(dst *float64, n int)
+// Requires: AVX
+TEXT ·reluAVX2(SB), NOSPLIT, $0-16
+	MOVQ   dst+0(FP), AX
+	VXORPD Y0, Y0, Y0
+	MOVQ   n+8(FP), CX
+
+loop:
+	VMOVUPD (AX), Y1
+	VMAXPD  Y0, Y1, Y1
+	VMOVUPD Y1, (AX)
+	ADDQ    $0x20, AX
+	SUBQ    $0x04, CX
+	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func gateAVX2(dst *float64, x *float64, by *float64, weight *float64, units int, lanes int)
+// Requires: AVX
+TEXT ·gateAVX2(SB), NOSPLIT, $0-48
+	MOVQ   dst+0(FP), AX
+	MOVQ   x+8(FP), CX
+	MOVQ   weight+24(FP), DX
+	VXORPD Y0, Y0, Y0
+	MOVQ   units+32(FP), BX
+
+units:
+	MOVQ         by+16(FP), SI
+	VBROADCASTSD (DX), Y1
+	MOVQ         lanes+40(FP), DI
+
+lanes:
+	VMULPD  (SI), Y1, Y2
+	VCMPPD  $0x01, (CX), Y0, Y3
+	VANDPD  Y3, Y2, Y2
+	VMOVUPD Y2, (AX)
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, SI
+	SUBQ    $0x04, DI
+	JNZ     lanes
+	ADDQ    $0x08, DX
+	SUBQ    $0x01, BX
+	JNZ     units
 	VZEROUPPER
 	RET
 
@@ -1945,36 +1997,37 @@ DATA masksAVX512<>+14(SB)/2, $0x007f
 DATA masksAVX512<>+16(SB)/2, $0x00ff
 GLOBL masksAVX512<>(SB), RODATA|NOPTR, $18
 
-// func exponentialsAVX512(a *float64, most *float64, total *float64, dot *float64, classes int, lanes int)
+// func exponentialsAVX512(a *float64, most *float64, total *float64, inverse *float64, dot *float64, classes int, lanes int)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·exponentialsAVX512(SB), NOSPLIT, $0-48
+TEXT ·exponentialsAVX512(SB), NOSPLIT, $0-56
 	MOVQ a+0(FP), AX
 	MOVQ most+8(FP), CX
 	MOVQ total+16(FP), DX
-	MOVQ dot+24(FP), BX
-	MOVQ lanes+40(FP), SI
-	MOVQ SI, DI
-	SHLQ $0x03, DI
+	MOVQ inverse+24(FP), BX
+	MOVQ dot+32(FP), SI
+	MOVQ lanes+48(FP), DI
+	MOVQ DI, R8
+	SHLQ $0x03, R8
 
 lanes:
-	MOVQ    AX, R8
-	MOVQ    classes+32(FP), R9
+	MOVQ    AX, R9
+	MOVQ    classes+40(FP), R10
 	VMOVUPD cfff0000000000000<>+0(SB), Z0
 
 most:
-	VMOVUPD (R8), Z1
+	VMOVUPD (R9), Z1
 	VMAXPD  Z0, Z1, Z0
-	ADDQ    DI, R8
-	SUBQ    $0x01, R9
+	ADDQ    R8, R9
+	SUBQ    $0x01, R10
 	JNZ     most
 	VMOVUPD Z0, (CX)
-	MOVQ    AX, R8
-	MOVQ    classes+32(FP), R9
+	MOVQ    AX, R9
+	MOVQ    classes+40(FP), R10
 	VXORPD  Z1, Z1, Z1
 	VXORPD  Z2, Z2, Z2
 
 classes:
-	VMOVUPD   (R8), Z3
+	VMOVUPD   (R9), Z3
 	VSUBPD    Z0, Z3, Z3
 	VMULPD    c3ff71547652b82fe<>+0(SB), Z3, Z4
 	VADDPD    c4338000000000000<>+0(SB), Z4, Z4
@@ -2007,20 +2060,24 @@ classes:
 	VMULPD    Z4, Z5, Z4
 	VCMPPD    $0x05, cc086200000000000<>+0(SB), Z3, K1
 	VMOVAPD.Z Z4, K1, Z4
-	VMOVUPD   Z4, (R8)
+	VMOVUPD   Z4, (R9)
 	VADDPD    Z4, Z1, Z1
 	VMULPD    Z3, Z4, Z3
 	VADDPD    Z3, Z2, Z2
-	ADDQ      DI, R8
-	SUBQ      $0x01, R9
+	ADDQ      R8, R9
+	SUBQ      $0x01, R10
 	JNZ       classes
 	VMOVUPD   Z1, (DX)
-	VMOVUPD   Z2, (BX)
+	VMOVUPD   c3ff0000000000000<>+0(SB), Z0
+	VDIVPD    Z1, Z0, Z0
+	VMOVUPD   Z0, (BX)
+	VMOVUPD   Z2, (SI)
 	ADDQ      $0x40, AX
 	ADDQ      $0x40, CX
 	ADDQ      $0x40, DX
 	ADDQ      $0x40, BX
-	SUBQ      $0x08, SI
+	ADDQ      $0x40, SI
+	SUBQ      $0x08, DI
 	JNZ       lanes
 	VZEROUPPER
 	RET
@@ -2050,6 +2107,53 @@ loop:
 	ADDQ    $0x40, SI
 	SUBQ    $0x08, DI
 	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func reluAVX512(dst *float64, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·reluAVX512(SB), NOSPLIT, $0-16
+	MOVQ   dst+0(FP), AX
+	VXORPD Z0, Z0, Z0
+	MOVQ   n+8(FP), CX
+
+loop:
+	VMOVUPD (AX), Z1
+	VMAXPD  Z0, Z1, Z1
+	VMOVUPD Z1, (AX)
+	ADDQ    $0x40, AX
+	SUBQ    $0x08, CX
+	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func gateAVX512(dst *float64, x *float64, by *float64, weight *float64, units int, lanes int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·gateAVX512(SB), NOSPLIT, $0-48
+	MOVQ   dst+0(FP), AX
+	MOVQ   x+8(FP), CX
+	MOVQ   weight+24(FP), DX
+	VXORPD Z0, Z0, Z0
+	MOVQ   units+32(FP), BX
+
+units:
+	MOVQ         by+16(FP), SI
+	VBROADCASTSD (DX), Z1
+	MOVQ         lanes+40(FP), DI
+
+lanes:
+	VMULPD    (SI), Z1, Z2
+	VCMPPD    $0x01, (CX), Z0, K1
+	VMOVAPD.Z Z2, K1, Z2
+	VMOVUPD   Z2, (AX)
+	ADDQ      $0x40, AX
+	ADDQ      $0x40, CX
+	ADDQ      $0x40, SI
+	SUBQ      $0x08, DI
+	JNZ       lanes
+	ADDQ      $0x08, DX
+	SUBQ      $0x01, BX
+	JNZ       units
 	VZEROUPPER
 	RET
 

@@ -8,10 +8,16 @@ package posterior
 func productAVX2(dst *float64, dstStep int, a *float64, aRow int, aCol int, b *float64, bStep int, rows int, inner int, cols int)
 
 //go:noescape
-func exponentialsAVX2(a *float64, most *float64, total *float64, dot *float64, classes int, lanes int)
+func exponentialsAVX2(a *float64, most *float64, total *float64, inverse *float64, dot *float64, classes int, lanes int)
 
 //go:noescape
 func mirrorAVX2(plus *float64, minus *float64, mean *float64, sd *float64, noise *float64, n int)
+
+//go:noescape
+func reluAVX2(dst *float64, n int)
+
+//go:noescape
+func gateAVX2(dst *float64, x *float64, by *float64, weight *float64, units int, lanes int)
 
 //go:noescape
 func shiftAVX2(a *float64, mean *float64, sd *float64, noise *float64, classes int, lanes int)
@@ -35,10 +41,16 @@ func boxMullerAVX2(cos *float64, sin *float64, bits *uint64, n int)
 func productAVX512(dst *float64, dstStep int, a *float64, aRow int, aCol int, b *float64, bStep int, rows int, inner int, cols int)
 
 //go:noescape
-func exponentialsAVX512(a *float64, most *float64, total *float64, dot *float64, classes int, lanes int)
+func exponentialsAVX512(a *float64, most *float64, total *float64, inverse *float64, dot *float64, classes int, lanes int)
 
 //go:noescape
 func mirrorAVX512(plus *float64, minus *float64, mean *float64, sd *float64, noise *float64, n int)
+
+//go:noescape
+func reluAVX512(dst *float64, n int)
+
+//go:noescape
+func gateAVX512(dst *float64, x *float64, by *float64, weight *float64, units int, lanes int)
 
 //go:noescape
 func shiftAVX512(a *float64, mean *float64, sd *float64, noise *float64, classes int, lanes int)

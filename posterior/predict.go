@@ -117,12 +117,12 @@ func (p *Predictive) moments(q *Gaussian, rows Rows) {
 	n := p.classes * p.lanes
 	p.mean, p.sd = resize(p.mean, n), resize(p.sd, n)
 	p.sample, p.average = resize(p.sample, n), resize(p.average, n)
-	p.linear(p.mean, q.Mean, p.z, p.inverse[:p.lanes])
-	var inverse [blockRows]float64
+	p.linear(p.mean, q.Mean, p.z, p.byTau[:p.lanes])
+	var bySquare [blockRows]float64
 	for l, tau := range rows.Tau {
-		inverse[l] = 1 / float64(tau*tau)
+		bySquare[l] = 1 / float64(tau*tau)
 	}
-	p.linear(p.sd, p.variance, p.square, inverse[:p.lanes])
+	p.linear(p.sd, p.variance, p.square, bySquare[:p.lanes])
 	for i, v := range p.sd {
 		p.sd[i] = math.Sqrt(v)
 	}
@@ -132,18 +132,17 @@ func (p *Predictive) moments(q *Gaussian, rows Rows) {
 // average entropies.
 func (p *Predictive) run() (aleatoric [blockRows]float64) {
 	clear(p.average)
-	var inverse, logTotal [blockRows]float64
+	var logTotal [blockRows]float64
 	samples := float64(len(p.normals) / p.classes)
 	for s := 0; s < len(p.normals); s += p.classes {
 		shift(p.sample, p.mean, p.sd, p.normals[s:s+p.classes])
 		exponentials(p.sample, p.lanes, &p.sums)
 		logarithms(logTotal[:p.lanes], p.total[:p.lanes])
 		for l, total := range p.total[:p.lanes] {
-			inverse[l] = 1 / total
 			// -Σ p log p = log Σ e^a - Σ p a, with dot = Σ e^a a.
 			aleatoric[l] += logTotal[l] - p.dot[l]/total
 		}
-		addByLane(p.average, p.sample, inverse[:p.lanes])
+		addByLane(p.average, p.sample, p.inverse[:p.lanes])
 	}
 	for i := range p.average {
 		p.average[i] /= samples

@@ -125,7 +125,7 @@ func (e *evidence) find(q *Gaussian, rows Rows, labels []int32, g Gradient) {
 	for i := range n {
 		scale := 1.0
 		if g == Scaled {
-			scale = e.inverse[i]
+			scale = e.byTau[i]
 		}
 		u := e.u[i*d : (i+1)*d]
 		for j, x := range rows.Z[i*d : (i+1)*d] {

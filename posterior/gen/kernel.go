@@ -33,6 +33,8 @@ func main() {
 		s.product()
 		s.exponentials()
 		s.mirror()
+		s.relu()
+		s.gate()
 		s.shift()
 		s.gather()
 		s.multiply()
@@ -358,8 +360,8 @@ func (s isa) storeMasked(from, mask Register, to Mem) {
 }
 
 func (s isa) exponentials() {
-	s.text("exponentials", "(a, most, total, dot *float64, classes, lanes int)")
-	a, most, total, dot := pointer("a"), pointer("most"), pointer("total"), pointer("dot")
+	s.text("exponentials", "(a, most, total, inverse, dot *float64, classes, lanes int)")
+	a, most, total, inverse, dot := pointer("a"), pointer("most"), pointer("total"), pointer("inverse"), pointer("dot")
 	s.eachLane(func(stride Register) {
 		p, n := copyOf(a), count("classes")
 		top := s.load(s.number(math.Inf(-1)))
@@ -382,8 +384,9 @@ func (s isa) exponentials() {
 			ADDQ(stride, p)
 		})
 		VMOVUPD(sum, Mem{Base: total})
+		VMOVUPD(s.div(s.load(s.number(1)), sum), Mem{Base: inverse})
 		VMOVUPD(product, Mem{Base: dot})
-	}, a, most, total, dot)
+	}, a, most, total, inverse, dot)
 }
 
 func (s isa) mirror() {
@@ -415,6 +418,48 @@ func (s isa) shift() {
 			}
 		})
 		ADDQ(U8(8), noise)
+	})
+	s.end()
+}
+
+func (s isa) relu() {
+	s.text("relu", "(dst *float64, n int)")
+	dst := pointer("dst")
+	zero := s.zero()
+	loop("loop", count("n"), s.lanes, func() {
+		x := s.load(Mem{Base: dst})
+		VMAXPD(zero, x, x) // 0 unless x > 0
+		VMOVUPD(x, Mem{Base: dst})
+		ADDQ(U8(s.bytes()), dst)
+	})
+	s.end()
+}
+
+func (s isa) gate() {
+	s.text("gate", "(dst, x, by, weight *float64, units, lanes int)")
+	dst, x, weight := pointer("dst"), pointer("x"), pointer("weight")
+	zero := s.zero()
+	loop("units", count("units"), 1, func() {
+		w, by := s.register(), pointer("by")
+		VBROADCASTSD(Mem{Base: weight}, w)
+		loop("lanes", count("lanes"), s.lanes, func() {
+			const less = 1
+			y := s.mul(w, Mem{Base: by})
+			if s.lanes == 8 {
+				open := K()
+				VCMPPD(U8(less), Mem{Base: x}, zero, open)
+				VMOVAPD_Z(y, open, y)
+			} else {
+				open := s.register()
+				VCMPPD(U8(less), Mem{Base: x}, zero, open)
+				y = s.and(y, open)
+			}
+			VMOVUPD(y, Mem{Base: dst})
+			for _, p := range []Register{dst, x, by} {
+				ADDQ(U8(s.bytes()), p)
+			}
+		})
+		ADDQ(U8(8), weight)
 	})
 	s.end()
 }
