@@ -180,7 +180,7 @@ func (v *Variational) Loss(z []float64, labels []int32, alpha float64, rng *rand
 		v.temperatures()
 		v.moments()
 		loss.Correct += v.correct(labels[lo:hi])
-		loss.ELL += weight * v.expect(labels[lo:hi], rng)
+		loss.ELL += float64(weight * v.expect(labels[lo:hi], rng))
 		v.backward(weight, dz[lo*d:hi*d])
 		if v.params.temperature.Hidden > 0 {
 			v.backwardTau(weight, dz[lo*d:hi*d])
@@ -398,7 +398,7 @@ func (v *Variational) backwardTau(weight float64, dz []float64) {
 	for l, tau := range b.tau[:b.rows] {
 		ones[l] = 1
 		if tau > TauFloor {
-			dh[l] = weight * b.dTau[l] / tau * b.slope[l]
+			dh[l] = float64(weight * b.dTau[l] / tau * b.slope[l])
 		}
 		v.grads.b2[0] += dh[l]
 	}

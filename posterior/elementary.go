@@ -60,7 +60,7 @@ func log(x float64) float64 {
 	bits := math.Float64bits(x) + (one - halfRoot)
 	k := float64(bits>>52) - 1023
 	f := math.Float64frombits(bits&(1<<52-1)+halfRoot) - 1
-	half := 0.5 * f * f
+	half := float64(0.5 * f * f)
 	s := f / (2 + f)
 	z := s * s
 	w := float64(z * z)

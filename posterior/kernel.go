@@ -99,7 +99,7 @@ func multiply(dst, x, y []float64) {
 	x, y = x[:len(dst)], y[:len(dst)]
 	done := multiplyKernel(dst, x, y)
 	for i := done; i < len(dst); i++ {
-		dst[i] = x[i] * y[i]
+		dst[i] = float64(x[i] * y[i])
 	}
 }
 
