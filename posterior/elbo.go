@@ -44,13 +44,13 @@ type rowsInTraining struct {
 	zT, squareT     []float64 // d_e × lanes
 	hidden, dHidden []float64 // the temperature's hidden units, after the relu
 	tau, inverse    [blockRows]float64
-	slope           [2 * blockRows]float64 // ∂τ/∂h, in the first half
+	slope           [2 * blockRows]float64 // ∂τ/∂h; the second half is scratch
 	dTau            [blockRows]float64
 
 	logit, sd    []float64 // moments of the logits, C × lanes
 	dLogit, dSD  []float64 // gradients with respect to them
 	bits         []uint64
-	noise        []float64 // of one sample
+	noise        []float64 // ε of one sample, at least C × lanes
 	plus, minus  []float64 // the sample's logits, and its mirror image's
 	sumsP, sumsM sums
 }
@@ -177,17 +177,18 @@ func (v *Variational) Loss(z []float64, labels []int32, alpha float64, rng *rand
 	for lo := 0; lo < n; lo += blockRows {
 		hi := min(lo+blockRows, n)
 		v.load(z[lo*d:hi*d], hi-lo)
-		v.temperatures()
-		v.moments()
+		v.temperatures() // τ of eq:lik
+		v.moments()      // the logits zᵀW/τ under eq:posterior
 		loss.Correct += v.correct(labels[lo:hi])
-		loss.ELL += float64(weight * v.expect(labels[lo:hi], rng))
+		loss.ELL += float64(weight * v.expect(labels[lo:hi], rng)) // eq:mc_ell
 		v.backward(weight, dz[lo*d:hi*d])
 		if v.params.temperature.Hidden > 0 {
 			v.backwardTau(weight, dz[lo*d:hi*d])
 		}
 	}
 	v.end()
-	// So far g.logVar is twice the gradient with respect to Σ: ∂Σ/∂logΣ = Σ.
+	// eq:kl. So far g.logVar is twice the gradient with respect to Σ:
+	// ∂Σ/∂logΣ = Σ.
 	g, kl := &v.grads, alpha/float64(n)
 	for i, m := range v.params.mean {
 		s, l := v.variance[i], v.params.logVar[i]
@@ -214,8 +215,9 @@ func (v *Variational) begin() {
 	}
 }
 
-// end turns the gradients back.
+// end turns the gradients back, and lets go of the rows.
 func (v *Variational) end() {
+	v.at.z = nil
 	sum, g := &v.gradsT, &v.grads
 	transpose(g.mean, sum.mean, v.Classes, v.Dim)
 	transpose(g.logVar, sum.variance, v.Classes, v.Dim)

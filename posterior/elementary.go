@@ -68,14 +68,3 @@ func log(x float64) float64 {
 	odd := float64(z * (l1 + float64(w*(l3+float64(w*(l5+float64(w*l7)))))))
 	return float64(k*ln2Hi) - ((half - (float64(s*(half+(even+odd))) + float64(k*ln2Lo))) - f)
 }
-
-// softplus is log(1 + e^x), linear where e^-x no longer counts.
-func softplus(x float64) float64 {
-	if x > 40 {
-		return x
-	}
-	return math.Log1p(exp(x))
-}
-
-// sigmoid is the derivative of softplus.
-func sigmoid(x float64) float64 { return 1 / (1 + exp(-x)) }

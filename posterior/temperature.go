@@ -1,6 +1,9 @@
 package posterior
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // TauFloor is the least temperature. Eq. (2) allows any τ > 0; below the floor
 // a single row would outweigh a million others in the precision, z²/τ².
@@ -64,4 +67,12 @@ func (t *Temperature) At(z []float32) float64 {
 		}
 	}
 	return max(softplus(h), TauFloor)
+}
+
+// softplus is log(1 + e^x), linear where e^-x no longer counts.
+func softplus(x float64) float64 {
+	if x > 40 {
+		return x
+	}
+	return math.Log1p(exp(x))
 }
