@@ -57,18 +57,9 @@ func (b *block) probabilities(q *Gaussian, rows Rows) {
 
 // toLanes turns rows × cols numbers into cols × lanes, 0 beyond the rows.
 func toLanes[T float32 | float64](dst []float64, src []T, rows, cols int) {
-	lanes := lanesOf(rows)
-	for i := 0; i < rows; i += laneWidth {
-		if rows-i < laneWidth {
-			for j := range cols {
-				d := dst[j*lanes+i:][:laneWidth]
-				clear(d)
-				for l := range rows - i {
-					d[l] = float64(src[(i+l)*cols+j])
-				}
-			}
-			return
-		}
+	lanes := len(dst) / cols
+	i := 0
+	for ; i+laneWidth <= rows; i += laneWidth {
 		// Whole lines of the cache are written at once.
 		s := src[i*cols : (i+laneWidth)*cols]
 		r0, r1, r2, r3 := s[:cols], s[cols:2*cols], s[2*cols:3*cols], s[3*cols:4*cols]
@@ -79,11 +70,21 @@ func toLanes[T float32 | float64](dst []float64, src []T, rows, cols int) {
 			d[4], d[5], d[6], d[7] = float64(r4[j]), float64(r5[j]), float64(r6[j]), float64(r7[j])
 		}
 	}
+	if i == lanes {
+		return
+	}
+	for j := range cols {
+		d := dst[j*lanes+i : (j+1)*lanes]
+		clear(d)
+		for l := range rows - i {
+			d[l] = float64(src[(i+l)*cols+j])
+		}
+	}
 }
 
 // fromLanes turns cols × lanes numbers into rows × cols.
 func fromLanes(dst, src []float64, rows, cols int) {
-	lanes := lanesOf(rows)
+	lanes := len(src) / cols
 	for i := range rows {
 		d := dst[i*cols : (i+1)*cols]
 		for j := range d {

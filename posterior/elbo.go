@@ -35,24 +35,42 @@ type Variational struct {
 	at       rowsInTraining
 }
 
-// rowsInTraining is what Loss knows of the block of rows at hand. Matrices have
-// a row in every lane; lanes beyond the rows hold numbers of no meaning.
+// rowsInTraining is what Loss knows of the block of rows at hand. Matrices with
+// lanes have a row in each, blockRows in all; lanes beyond the rows are those
+// of zero embeddings.
 type rowsInTraining struct {
-	rows, lanes int
-
+	rows            int
 	z, square       []float64 // z and z², rows × d_e
 	zT, squareT     []float64 // d_e × lanes
-	hidden, dHidden []float64 // the temperature's hidden units, after the relu
+	hidden, dHidden []float64 // the temperature's hidden units after the relu, hidden × lanes
 	tau, inverse    [blockRows]float64
 	slope           [2 * blockRows]float64 // ∂τ/∂h; the second half is scratch
 	dTau            [blockRows]float64
 
 	logit, sd    []float64 // moments of the logits, C × lanes
 	dLogit, dSD  []float64 // gradients with respect to them
-	bits         []uint64
-	noise        []float64 // ε of one sample, at least C × lanes
+	bits         []uint64  // random ones, two normals in each
+	noise        []float64 // ε of one sample, C × lanes
 	plus, minus  []float64 // the sample's logits, and its mirror image's
 	sumsP, sumsM sums
+
+	// Sums over blocks, of all rows in one lane: the temperature's gradients
+	// with respect to B1 and W2, hidden × lanes.
+	b1, w2 []float64
+}
+
+func newRowsInTraining(dim, classes, hidden int) (b rowsInTraining) {
+	for _, m := range [...]*[]float64{&b.square, &b.zT, &b.squareT} {
+		*m = make([]float64, dim*blockRows)
+	}
+	for _, m := range [...]*[]float64{&b.logit, &b.sd, &b.dLogit, &b.dSD, &b.noise, &b.plus, &b.minus} {
+		*m = make([]float64, classes*blockRows)
+	}
+	for _, m := range [...]*[]float64{&b.hidden, &b.dHidden, &b.b1, &b.w2} {
+		*m = make([]float64, hidden*blockRows)
+	}
+	b.bits = make([]uint64, len(b.noise)/2)
+	return b
 }
 
 // NewVariational returns a layer for embeddings of dimension dim. tempHidden is
@@ -68,6 +86,7 @@ func NewVariational(dim, classes, tempHidden int, seed uint64) *Variational {
 	v := &Variational{
 		Dim: dim, Classes: classes, Samples: 10,
 		variance: make([]float64, dim*classes),
+		at:       newRowsInTraining(dim, classes, tempHidden),
 	}
 	for _, t := range [...]*struct{ mean, variance, w1 []float64 }{&v.paramsT, &v.gradsT} {
 		t.mean, t.variance, t.w1 = make([]float64, dim*classes), make([]float64, dim*classes), make([]float64, dim*tempHidden)
@@ -176,7 +195,7 @@ func (v *Variational) Loss(z []float64, labels []int32, alpha float64, rng *rand
 	)
 	for lo := 0; lo < n; lo += blockRows {
 		hi := min(lo+blockRows, n)
-		v.load(z[lo*d:hi*d], hi-lo)
+		v.at.load(z[lo*d:hi*d], hi-lo, d)
 		v.temperatures() // τ of eq:lik
 		v.moments()      // the logits zᵀW/τ under eq:posterior
 		loss.Correct += v.correct(labels[lo:hi])
@@ -210,7 +229,7 @@ func (v *Variational) begin() {
 	transpose(p.variance, v.variance, v.Dim, v.Classes)
 	transpose(p.w1, t.W1, v.Dim, t.Hidden)
 	sum, g := &v.gradsT, &v.grads
-	for _, grad := range [...][]float64{sum.mean, sum.variance, sum.w1, g.temperature.B1, g.temperature.W2, g.b2} {
+	for _, grad := range [...][]float64{sum.mean, sum.variance, sum.w1, v.at.b1, v.at.w2, g.b2} {
 		clear(grad)
 	}
 }
@@ -222,53 +241,44 @@ func (v *Variational) end() {
 	transpose(g.mean, sum.mean, v.Classes, v.Dim)
 	transpose(g.logVar, sum.variance, v.Classes, v.Dim)
 	transpose(g.temperature.W1, sum.w1, g.temperature.Hidden, v.Dim)
+	for k := range g.temperature.Hidden {
+		g.temperature.B1[k] = total(v.at.b1[k*blockRows : (k+1)*blockRows])
+		g.temperature.W2[k] = total(v.at.w2[k*blockRows : (k+1)*blockRows])
+	}
 }
 
 // load takes a block of rows.
-func (v *Variational) load(z []float64, rows int) {
-	b := &v.at
-	b.rows, b.lanes = rows, lanesOf(rows)
-	b.z = z
-	b.square = resize(b.square, len(z))
+func (b *rowsInTraining) load(z []float64, rows, dim int) {
+	b.rows, b.z, b.square = rows, z, b.square[:len(z)]
 	multiply(b.square, z, z)
-	b.zT, b.squareT = resize(b.zT, v.Dim*b.lanes), resize(b.squareT, v.Dim*b.lanes)
-	toLanes(b.zT, z, rows, v.Dim)
+	toLanes(b.zT, z, rows, dim)
 	multiply(b.squareT, b.zT, b.zT)
-
-	n := v.Classes * b.lanes
-	half := (n/2 + laneWidth - 1) &^ (laneWidth - 1)
-	b.bits, b.noise = resize(b.bits, half), resize(b.noise, 2*half)
-	for _, m := range [...]*[]float64{&b.logit, &b.sd, &b.dLogit, &b.dSD, &b.plus, &b.minus} {
-		*m = resize(*m, n)
-	}
-	hidden := v.params.temperature.Hidden * b.lanes
-	b.hidden, b.dHidden = resize(b.hidden, hidden), resize(b.dHidden, hidden)
 }
 
 // temperatures finds τ, 1/τ and ∂τ/∂h of every row, and its hidden units.
 func (v *Variational) temperatures() {
 	t, b := &v.params.temperature, &v.at
 	if t.Hidden == 0 {
-		for l := range b.lanes {
+		for l := range blockRows {
 			b.tau[l], b.inverse[l] = 1, 1
 		}
 		return
 	}
 	for k, bias := range t.B1 {
-		fill(b.hidden[k*b.lanes:(k+1)*b.lanes], bias)
+		fill(b.hidden[k*blockRows:(k+1)*blockRows], bias)
 	}
-	hidden := dense(b.hidden, t.Hidden, b.lanes)
-	product(hidden, dense(v.paramsT.w1, t.Hidden, v.Dim), dense(b.zT, v.Dim, b.lanes))
+	hidden := dense(b.hidden, t.Hidden, blockRows)
+	product(hidden, dense(v.paramsT.w1, t.Hidden, v.Dim), dense(b.zT, v.Dim, blockRows))
 	relu(b.hidden)
 	// softplus(h) is log(e⁰ + e^h), and its derivative the softmax of (0, h).
-	zero, h := b.slope[:b.lanes], b.slope[b.lanes:2*b.lanes]
+	zero, h := b.slope[:blockRows], b.slope[blockRows:]
 	clear(zero)
 	fill(h, v.params.b2[0])
-	product(dense(h, 1, b.lanes), dense(t.W2, 1, t.Hidden), hidden)
-	exponentials(b.slope[:2*b.lanes], b.lanes, &b.sumsP)
-	logarithms(b.tau[:b.lanes], b.sumsP.total[:b.lanes])
-	multiply(b.slope[:b.lanes], h, b.sumsP.inverse[:])
-	for l, log := range b.tau[:b.lanes] {
+	product(dense(h, 1, blockRows), dense(t.W2, 1, t.Hidden), hidden)
+	exponentials(b.slope[:], blockRows, &b.sumsP)
+	logarithms(b.tau[:], b.sumsP.total[:])
+	multiply(b.slope[:blockRows], h, b.sumsP.inverse[:])
+	for l, log := range b.tau {
 		b.tau[l] = max(b.sumsP.most[l]+log, TauFloor)
 		b.inverse[l] = 1 / b.tau[l]
 	}
@@ -280,13 +290,12 @@ func (v *Variational) moments() {
 	b := &v.at
 	clear(b.logit)
 	clear(b.sd)
-	product(dense(b.logit, v.Classes, b.lanes), dense(v.paramsT.mean, v.Classes, v.Dim), dense(b.zT, v.Dim, b.lanes))
-	product(dense(b.sd, v.Classes, b.lanes), dense(v.paramsT.variance, v.Classes, v.Dim), dense(b.squareT, v.Dim, b.lanes))
-	for i := 0; i < len(b.sd); i += b.lanes {
-		logit, sd := b.logit[i:i+b.lanes], b.sd[i:i+b.lanes]
-		for l, inverse := range b.inverse[:b.lanes] {
-			logit[l] *= inverse
-			sd[l] = math.Sqrt(sd[l]) * inverse
+	product(dense(b.logit, v.Classes, blockRows), dense(v.paramsT.mean, v.Classes, v.Dim), dense(b.zT, v.Dim, blockRows))
+	product(dense(b.sd, v.Classes, blockRows), dense(v.paramsT.variance, v.Classes, v.Dim), dense(b.squareT, v.Dim, blockRows))
+	squareRoots(b.sd)
+	for i := 0; i < len(b.sd); i += blockRows {
+		for _, m := range [...][]float64{b.logit[i : i+blockRows], b.sd[i : i+blockRows]} {
+			multiply(m, m, b.inverse[:])
 		}
 	}
 }
@@ -304,8 +313,8 @@ func (v *Variational) correct(labels []int32) (count int) {
 }
 
 func (b *rowsInTraining) wins(lane, y int) bool {
-	own := b.logit[y*b.lanes+lane]
-	for c, i := 0, lane; i < len(b.logit); c, i = c+1, i+b.lanes {
+	own := b.logit[y*blockRows+lane]
+	for c, i := 0, lane; i < len(b.logit); c, i = c+1, i+blockRows {
 		if x := b.logit[i]; !(x < own || x == own && c >= y) {
 			return false
 		}
@@ -317,7 +326,7 @@ func (b *rowsInTraining) wins(lane, y int) bool {
 // leaves the gradient of its negative with respect to logit and sd.
 func (v *Variational) expect(labels []int32, rng *rand.Rand) (ell float64) {
 	b := &v.at
-	n, half := len(b.logit), len(b.bits)
+	half := len(b.bits)
 	clear(b.dLogit)
 	clear(b.dSD)
 	var normalizer, logTotal [blockRows]float64
@@ -326,25 +335,25 @@ func (v *Variational) expect(labels []int32, rng *rand.Rand) (ell float64) {
 			b.bits[i] = rng.Uint64()
 		}
 		boxMuller(b.noise[:half], b.noise[half:], b.bits)
-		mirror(b.plus, b.minus, b.logit, b.sd, b.noise[:n])
-		exponentials(b.plus, b.lanes, &b.sumsP)
-		exponentials(b.minus, b.lanes, &b.sumsM)
+		mirror(b.plus, b.minus, b.logit, b.sd, b.noise)
+		exponentials(b.plus, blockRows, &b.sumsP)
+		exponentials(b.minus, blockRows, &b.sumsM)
 		if s+1 == v.Samples { // an odd one has no mirror image
 			fill(b.sumsM.most[:], 0)
 			fill(b.sumsM.total[:], 1)
 			fill(b.sumsM.inverse[:], 0)
 		}
-		multiply(logTotal[:b.lanes], b.sumsP.total[:], b.sumsM.total[:])
-		logarithms(logTotal[:b.lanes], logTotal[:b.lanes])
-		for l, log := range logTotal[:b.lanes] {
+		multiply(logTotal[:], b.sumsP.total[:], b.sumsM.total[:])
+		logarithms(logTotal[:], logTotal[:])
+		for l, log := range logTotal {
 			normalizer[l] += b.sumsP.most[l] + b.sumsM.most[l] + log
 		}
-		gather(b.dLogit, b.dSD, b.plus, b.minus, b.sumsP.inverse[:b.lanes], b.sumsM.inverse[:b.lanes], b.noise)
+		gather(b.dLogit, b.dSD, b.plus, b.minus, b.sumsP.inverse[:], b.sumsM.inverse[:], b.noise)
 	}
 	// The label's own logit: the noise of a pair cancels.
 	samples := float64(v.Samples)
 	for l, y := range labels {
-		i := int(y)*b.lanes + l
+		i := int(y)*blockRows + l
 		ell += float64(samples*b.logit[i]) - normalizer[l]
 		b.dLogit[i] -= samples
 		if v.Samples%2 == 1 {
@@ -362,13 +371,13 @@ func (v *Variational) backward(weight float64, dz []float64) {
 	b := &v.at
 	clear(b.dTau[:])
 	var byMean, byVariance [blockRows]float64
-	for l, inverse := range b.inverse[:b.lanes] {
+	for l, inverse := range b.inverse {
 		byMean[l] = weight * inverse
 		byVariance[l] = byMean[l] * inverse
 	}
-	for i := 0; i < len(b.sd); i += b.lanes {
-		logit, sd := b.logit[i:i+b.lanes], b.sd[i:i+b.lanes]
-		dLogit, dSD := b.dLogit[i:i+b.lanes], b.dSD[i:i+b.lanes]
+	for i := 0; i < len(b.sd); i += blockRows {
+		logit, sd := b.logit[i:i+blockRows], b.sd[i:i+blockRows]
+		dLogit, dSD := b.dLogit[i:i+blockRows], b.dSD[i:i+blockRows]
 		for l, s := range sd {
 			// With a = m/τ + ε√s/τ, τ ∂a/∂τ = -a.
 			b.dTau[l] -= float64(dLogit[l]*logit[l]) + float64(dSD[l]*s)
@@ -381,7 +390,7 @@ func (v *Variational) backward(weight float64, dz []float64) {
 			}
 		}
 	}
-	dMean, dVariance := dense(b.dLogit, v.Classes, b.lanes).left(b.rows), dense(b.dSD, v.Classes, b.lanes).left(b.rows)
+	dMean, dVariance := dense(b.dLogit, v.Classes, blockRows).left(b.rows), dense(b.dSD, v.Classes, blockRows).left(b.rows)
 	z, square, out := dense(b.z, b.rows, v.Dim), dense(b.square, b.rows, v.Dim), dense(dz, b.rows, v.Dim)
 	product(dense(v.gradsT.mean, v.Classes, v.Dim), dMean, z)
 	product(dense(v.gradsT.variance, v.Classes, v.Dim), dVariance, square)
@@ -395,19 +404,19 @@ func (v *Variational) backward(weight float64, dz []float64) {
 // backwardTau takes the gradient with respect to τ to those of the
 // temperature's parameters, and adds to dz.
 func (v *Variational) backwardTau(weight float64, dz []float64) {
-	t, g, b := &v.params.temperature, &v.grads.temperature, &v.at
+	t, b := &v.params.temperature, &v.at
 	var dh, ones [blockRows]float64
+	fill(ones[:], 1)
 	for l, tau := range b.tau[:b.rows] {
-		ones[l] = 1
 		if tau > TauFloor {
 			dh[l] = float64(weight * b.dTau[l] / tau * b.slope[l])
 		}
 		v.grads.b2[0] += dh[l]
 	}
-	gate(b.dHidden, b.hidden, dh[:b.lanes], t.W2)
-	hidden, dHidden := dense(b.hidden, t.Hidden, b.lanes).left(b.rows), dense(b.dHidden, t.Hidden, b.lanes).left(b.rows)
-	product(dense(g.W2, t.Hidden, 1), hidden, dense(dh[:], b.rows, 1))
-	product(dense(g.B1, t.Hidden, 1), dHidden, dense(ones[:], b.rows, 1))
+	gate(b.dHidden, b.hidden, dh[:], t.W2)
+	addByLane(b.w2, b.hidden, dh[:])
+	addByLane(b.b1, b.dHidden, ones[:])
+	dHidden := dense(b.dHidden, t.Hidden, blockRows).left(b.rows)
 	product(dense(v.gradsT.w1, t.Hidden, v.Dim), dHidden, dense(b.z, b.rows, v.Dim))
 	product(dense(dz, b.rows, v.Dim), dHidden.t(), dense(v.paramsT.w1, t.Hidden, v.Dim))
 }
@@ -425,4 +434,12 @@ func fill(dst []float64, x float64) {
 	for i := range dst {
 		dst[i] = x
 	}
+}
+
+// total sums in ascending order.
+func total(x []float64) (sum float64) {
+	for _, y := range x {
+		sum += y
+	}
+	return sum
 }

@@ -117,6 +117,12 @@ func addByLanePlain(dst, src, by []float64) {
 	}
 }
 
+func squareRootsPlain(dst []float64) {
+	for i, x := range dst {
+		dst[i] = math.Sqrt(x)
+	}
+}
+
 // relu sets to 0 what is not positive.
 func reluPlain(dst []float64) {
 	for i, x := range dst {

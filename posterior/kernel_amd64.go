@@ -64,6 +64,17 @@ func addByLane(dst, src, by []float64) {
 	}
 }
 
+func squareRoots(dst []float64) {
+	switch kernels {
+	case avx512:
+		squareRootsAVX512(&dst[0], len(dst))
+	case avx2:
+		squareRootsAVX2(&dst[0], len(dst))
+	default:
+		squareRootsPlain(dst)
+	}
+}
+
 func relu(dst []float64) {
 	switch kernels {
 	case avx512:

@@ -816,6 +816,21 @@ loop:
 	VZEROUPPER
 	RET
 
+// func squareRootsAVX2(dst *float64, n int)
+// Requires: AVX
+TEXT ·squareRootsAVX2(SB), NOSPLIT, $0-16
+	MOVQ dst+0(FP), AX
+	MOVQ n+8(FP), CX
+
+loop:
+	VSQRTPD (AX), Y0
+	VMOVUPD Y0, (AX)
+	ADDQ    $0x20, AX
+	SUBQ    $0x04, CX
+	JNZ     loop
+	VZEROUPPER
+	RET
+
 // func reluAVX2(dst *float64, n int)
 // Requires: AVX
 TEXT ·reluAVX2(SB), NOSPLIT, $0-16
@@ -2106,6 +2121,21 @@ loop:
 	ADDQ    $0x40, BX
 	ADDQ    $0x40, SI
 	SUBQ    $0x08, DI
+	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func squareRootsAVX512(dst *float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·squareRootsAVX512(SB), NOSPLIT, $0-16
+	MOVQ dst+0(FP), AX
+	MOVQ n+8(FP), CX
+
+loop:
+	VSQRTPD (AX), Z0
+	VMOVUPD Z0, (AX)
+	ADDQ    $0x40, AX
+	SUBQ    $0x08, CX
 	JNZ     loop
 	VZEROUPPER
 	RET

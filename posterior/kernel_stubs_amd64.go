@@ -14,6 +14,9 @@ func exponentialsAVX2(a *float64, most *float64, total *float64, inverse *float6
 func mirrorAVX2(plus *float64, minus *float64, mean *float64, sd *float64, noise *float64, n int)
 
 //go:noescape
+func squareRootsAVX2(dst *float64, n int)
+
+//go:noescape
 func reluAVX2(dst *float64, n int)
 
 //go:noescape
@@ -45,6 +48,9 @@ func exponentialsAVX512(a *float64, most *float64, total *float64, inverse *floa
 
 //go:noescape
 func mirrorAVX512(plus *float64, minus *float64, mean *float64, sd *float64, noise *float64, n int)
+
+//go:noescape
+func squareRootsAVX512(dst *float64, n int)
 
 //go:noescape
 func reluAVX512(dst *float64, n int)

@@ -134,6 +134,14 @@ func TestLaneKernels(t *testing.T) {
 			relu(dst)
 			return dst
 		})
+		sameAtLevels(t, "squareRoots", func() []float64 {
+			dst := make([]float64, n)
+			for i := range dst {
+				dst[i] = math.Abs(x[i])
+			}
+			squareRoots(dst)
+			return dst
+		})
 		sameAtLevels(t, "gate", func() []float64 {
 			dst := slices.Clone(y)
 			gate(dst, x, by, weight)
@@ -267,7 +275,7 @@ func TestTurning(t *testing.T) {
 	for _, n := range []int{1, 7, 8, 9, 23, 64} {
 		const cols = 3
 		src := randoms(rng, n*cols)
-		lanes := lanesOf(n)
+		lanes := lanesOf(n) + laneWidth*rng.IntN(3)
 		turned := randoms(rng, cols*lanes)
 		toLanes(turned, src, n, cols)
 		for i := range lanes {

@@ -123,9 +123,7 @@ func (p *Predictive) moments(q *Gaussian, rows Rows) {
 		bySquare[l] = 1 / float64(tau*tau)
 	}
 	p.linear(p.sd, p.variance, p.square, bySquare[:p.lanes])
-	for i, v := range p.sd {
-		p.sd[i] = math.Sqrt(v)
-	}
+	squareRoots(p.sd)
 }
 
 // run averages the softmax of the sampled logits of every lane and returns the

@@ -33,6 +33,7 @@ func main() {
 		s.product()
 		s.exponentials()
 		s.mirror()
+		s.squareRoots()
 		s.relu()
 		s.gate()
 		s.shift()
@@ -418,6 +419,18 @@ func (s isa) shift() {
 			}
 		})
 		ADDQ(U8(8), noise)
+	})
+	s.end()
+}
+
+func (s isa) squareRoots() {
+	s.text("squareRoots", "(dst *float64, n int)")
+	dst := pointer("dst")
+	loop("loop", count("n"), s.lanes, func() {
+		x := s.register()
+		VSQRTPD(Mem{Base: dst}, x)
+		VMOVUPD(x, Mem{Base: dst})
+		ADDQ(U8(s.bytes()), dst)
 	})
 	s.end()
 }
