@@ -78,10 +78,23 @@ func product(dst, a, b matrix) {
 }
 
 func productPlain(dst, a, b matrix) {
+	n := dst.cols
 	for i := range dst.rows {
-		row := dst.data[i*dst.down:][:dst.cols]
-		for k := range a.cols {
-			addScaled(row, a.data[i*a.down+k*a.right], b.data[k*b.down:])
+		row, k := dst.data[i*dst.down:][:n], 0
+		at := func(k int) (x float64, w []float64) { return a.data[i*a.down+k*a.right], b.data[k*b.down:][:n] }
+		// Four steps at once load and store an entry once, and add in order.
+		for ; k+4 <= a.cols; k += 4 {
+			x0, w0 := at(k)
+			x1, w1 := at(k + 1)
+			x2, w2 := at(k + 2)
+			x3, w3 := at(k + 3)
+			for c, sum := range row {
+				row[c] = sum + float64(x0*w0[c]) + float64(x1*w1[c]) + float64(x2*w2[c]) + float64(x3*w3[c])
+			}
+		}
+		for ; k < a.cols; k++ {
+			x, w := at(k)
+			addScaled(row, x, w)
 		}
 	}
 }
