@@ -13,7 +13,10 @@
 // The same inputs give the same bits on every amd64 machine: every sum runs in
 // one fixed order, products are rounded before they are added (the explicit
 // float64 conversions forbid fusing), and exponentials come from this package,
-// because math.Exp takes fused instructions where the processor has them.
+// because math.Exp takes fused instructions where the processor has them. The
+// inner loops are in AVX-512, AVX2 and plain Go, which agree to the bit; the
+// environment variable GVBLL_KERNEL (avx512, avx2 or go) holds the package to
+// less than the processor can.
 //
 // Numbers that come in as rows must be finite: one that is not would spoil the
 // posterior for good.

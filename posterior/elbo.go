@@ -25,14 +25,52 @@ type Variational struct {
 		b2           []float64 // of the temperature: one entry
 	}
 
-	// Scratch: matrices d_e × C …
-	variance []float64 // Σ = exp(logVar)
-	// … and vectors of one row: over classes …
-	logit, sd       []float64 // moments of the logits
-	dLogit, dSD     []float64 // gradients with respect to them
-	noise, exponent []float64 // of one sample
-	// … and over hidden units.
-	hidden, dHidden []float64
+	// Parameters and the sums of their gradients the other way round, with
+	// embedding dimensions in lanes.
+	paramsT, gradsT struct {
+		mean, variance []float64 // C × d_e
+		w1             []float64 // hidden × d_e
+	}
+	variance []float64 // Σ = exp(logVar), d_e × C
+	at       rowsInTraining
+}
+
+// rowsInTraining is what Loss knows of the block of rows at hand. Matrices with
+// lanes have a row in each, blockRows in all; lanes beyond the rows are those
+// of zero embeddings.
+type rowsInTraining struct {
+	rows            int
+	z, square       []float64 // z and z², rows × d_e
+	zT, squareT     []float64 // d_e × lanes
+	hidden, dHidden []float64 // the temperature's hidden units after the relu, hidden × lanes
+	tau, inverse    [blockRows]float64
+	slope           [2 * blockRows]float64 // ∂τ/∂h; the second half is scratch
+	dTau            [blockRows]float64
+
+	logit, sd    []float64 // moments of the logits, C × lanes
+	dLogit, dSD  []float64 // gradients with respect to them
+	bits         []uint64  // random ones, two normals in each
+	noise        []float64 // ε of one sample, C × lanes
+	plus, minus  []float64 // the sample's logits, and its mirror image's
+	sumsP, sumsM sums
+
+	// Sums over blocks, of all rows in one lane: the temperature's gradients
+	// with respect to B1 and W2, hidden × lanes.
+	b1, w2 []float64
+}
+
+func newRowsInTraining(dim, classes, hidden int) (b rowsInTraining) {
+	for _, m := range [...]*[]float64{&b.square, &b.zT, &b.squareT} {
+		*m = make([]float64, dim*blockRows)
+	}
+	for _, m := range [...]*[]float64{&b.logit, &b.sd, &b.dLogit, &b.dSD, &b.noise, &b.plus, &b.minus} {
+		*m = make([]float64, classes*blockRows)
+	}
+	for _, m := range [...]*[]float64{&b.hidden, &b.dHidden, &b.b1, &b.w2} {
+		*m = make([]float64, hidden*blockRows)
+	}
+	b.bits = make([]uint64, len(b.noise)/2)
+	return b
 }
 
 // NewVariational returns a layer for embeddings of dimension dim. tempHidden is
@@ -48,10 +86,10 @@ func NewVariational(dim, classes, tempHidden int, seed uint64) *Variational {
 	v := &Variational{
 		Dim: dim, Classes: classes, Samples: 10,
 		variance: make([]float64, dim*classes),
-		logit:    make([]float64, classes), sd: make([]float64, classes),
-		dLogit: make([]float64, classes), dSD: make([]float64, classes),
-		noise: make([]float64, classes), exponent: make([]float64, classes),
-		hidden: make([]float64, tempHidden), dHidden: make([]float64, tempHidden),
+		at:       newRowsInTraining(dim, classes, tempHidden),
+	}
+	for _, t := range [...]*struct{ mean, variance, w1 []float64 }{&v.paramsT, &v.gradsT} {
+		t.mean, t.variance, t.w1 = make([]float64, dim*classes), make([]float64, dim*classes), make([]float64, dim*tempHidden)
 	}
 	p, g := &v.params, &v.grads
 	p.mean, p.logVar = make([]float64, dim*classes), make([]float64, dim*classes)
@@ -146,212 +184,262 @@ type Loss struct {
 // normals under q, so C draws from rng stand for d_e·C, with less variance in
 // the gradient. Samples go in pairs ±ε.
 func (v *Variational) Loss(z []float64, labels []int32, alpha float64, rng *rand.Rand, dz []float64) Loss {
-	n, d, classes := len(labels), v.Dim, v.Classes
+	n, d := len(labels), v.Dim
 	if n == 0 || len(z) != n*d || len(dz) != n*d || v.Samples <= 0 {
 		panic(fmt.Sprintf("posterior: loss of %d labels, %d numbers in z and %d in dz, dimension %d, %d samples", n, len(z), len(dz), d, v.Samples))
 	}
-	for i, l := range v.params.logVar {
-		v.variance[i] = exp(l)
-	}
-	g := &v.grads
-	for _, grad := range [...][]float64{g.mean, g.logVar, g.temperature.W1, g.temperature.B1, g.temperature.W2, g.b2} {
-		clear(grad)
-	}
+	v.begin()
 	var (
 		loss   Loss
 		weight = 1 / (float64(n) * float64(v.Samples))
 	)
-	for i, y := range labels {
-		row, dRow := z[i*d:(i+1)*d], dz[i*d:(i+1)*d]
-		h, tau := v.tau(row)
-		v.moments(row, 1/tau)
-		if top(v.logit) == int(y) {
-			loss.Correct++
-		}
-		loss.ELL += v.expect(int(y), weight, rng)
-
-		// With a = m/τ + ε√s/τ, τ ∂a/∂τ = -a.
-		var dTau float64
-		for c := range classes {
-			dTau -= float64(v.dLogit[c]*v.logit[c]) + float64(v.dSD[c]*v.sd[c])
-		}
-		v.backward(row, 1/tau, dRow)
-		if v.params.temperature.Hidden > 0 && tau > TauFloor {
-			v.backwardTau(row, dTau/tau*sigmoid(h), dRow)
+	for lo := 0; lo < n; lo += blockRows {
+		hi := min(lo+blockRows, n)
+		v.at.load(z[lo*d:hi*d], hi-lo, d)
+		v.temperatures() // τ of eq:lik
+		v.moments()      // the logits zᵀW/τ under eq:posterior
+		loss.Correct += v.correct(labels[lo:hi])
+		loss.ELL += float64(weight * v.expect(labels[lo:hi], rng)) // eq:mc_ell
+		v.backward(weight, dz[lo*d:hi*d])
+		if v.params.temperature.Hidden > 0 {
+			v.backwardTau(weight, dz[lo*d:hi*d])
 		}
 	}
-	// So far g.logVar is the gradient with respect to Σ: ∂Σ/∂logΣ = Σ.
-	kl := alpha / float64(n)
+	v.end()
+	// eq:kl. So far g.logVar is twice the gradient with respect to Σ:
+	// ∂Σ/∂logΣ = Σ.
+	g, kl := &v.grads, alpha/float64(n)
 	for i, m := range v.params.mean {
 		s, l := v.variance[i], v.params.logVar[i]
 		loss.KL += 0.5 * (s + float64(m*m) - l - 1)
 		g.mean[i] += float64(kl * m)
-		g.logVar[i] = float64(g.logVar[i]*s) + float64(0.5*kl*(s-1))
+		g.logVar[i] = 0.5 * (float64(g.logVar[i]*s) + float64(kl*(s-1)))
 	}
 	loss.Total = float64(kl*loss.KL) - loss.ELL
 	return loss
 }
 
-// tau returns h(z) and τ of one row, and leaves the hidden units in v.hidden.
-func (v *Variational) tau(z []float64) (h, tau float64) {
-	t := &v.params.temperature
+// begin turns the parameters round and clears the gradients.
+func (v *Variational) begin() {
+	for i, l := range v.params.logVar {
+		v.variance[i] = exp(l)
+	}
+	p, t := &v.paramsT, &v.params.temperature
+	transpose(p.mean, v.params.mean, v.Dim, v.Classes)
+	transpose(p.variance, v.variance, v.Dim, v.Classes)
+	transpose(p.w1, t.W1, v.Dim, t.Hidden)
+	sum, g := &v.gradsT, &v.grads
+	for _, grad := range [...][]float64{sum.mean, sum.variance, sum.w1, v.at.b1, v.at.w2, g.b2} {
+		clear(grad)
+	}
+}
+
+// end turns the gradients back, and lets go of the rows.
+func (v *Variational) end() {
+	v.at.z = nil
+	sum, g := &v.gradsT, &v.grads
+	transpose(g.mean, sum.mean, v.Classes, v.Dim)
+	transpose(g.logVar, sum.variance, v.Classes, v.Dim)
+	transpose(g.temperature.W1, sum.w1, g.temperature.Hidden, v.Dim)
+	for k := range g.temperature.Hidden {
+		g.temperature.B1[k] = total(v.at.b1[k*blockRows : (k+1)*blockRows])
+		g.temperature.W2[k] = total(v.at.w2[k*blockRows : (k+1)*blockRows])
+	}
+}
+
+// load takes a block of rows.
+func (b *rowsInTraining) load(z []float64, rows, dim int) {
+	b.rows, b.z, b.square = rows, z, b.square[:len(z)]
+	multiply(b.square, z, z)
+	toLanes(b.zT, z, rows, dim)
+	multiply(b.squareT, b.zT, b.zT)
+}
+
+// temperatures finds τ, 1/τ and ∂τ/∂h of every row, and its hidden units.
+func (v *Variational) temperatures() {
+	t, b := &v.params.temperature, &v.at
 	if t.Hidden == 0 {
-		return 0, 1
-	}
-	copy(v.hidden, t.B1)
-	for j, x := range z {
-		addScaled(v.hidden, x, t.W1[j*t.Hidden:])
-	}
-	h = v.params.b2[0]
-	for k, x := range v.hidden {
-		if x > 0 {
-			h += float64(x * t.W2[k])
+		for l := range blockRows {
+			b.tau[l], b.inverse[l] = 1, 1
 		}
+		return
 	}
-	return h, max(softplus(h), TauFloor)
-}
-
-// moments leaves mean and standard deviation of one row's logits in v.logit
-// and v.sd.
-func (v *Variational) moments(z []float64, inv float64) {
-	classes := v.Classes
-	logit, variance := v.logit[:classes], v.sd[:classes]
-	clear(logit)
-	clear(variance)
-	for j, x := range z {
-		x2 := x * x
-		m, s := v.params.mean[j*classes:(j+1)*classes], v.variance[j*classes:(j+1)*classes]
-		for c := range logit {
-			logit[c] += float64(x * m[c])
-			variance[c] += float64(x2 * s[c])
-		}
+	for k, bias := range t.B1 {
+		fill(b.hidden[k*blockRows:(k+1)*blockRows], bias)
 	}
-	for c := range logit {
-		logit[c] *= inv
-		variance[c] = math.Sqrt(variance[c]) * inv
+	hidden := dense(b.hidden, t.Hidden, blockRows)
+	product(hidden, dense(v.paramsT.w1, t.Hidden, v.Dim), dense(b.zT, v.Dim, blockRows))
+	relu(b.hidden)
+	// softplus(h) is log(e⁰ + e^h), and its derivative the softmax of (0, h).
+	zero, h := b.slope[:blockRows], b.slope[blockRows:]
+	clear(zero)
+	fill(h, v.params.b2[0])
+	product(dense(h, 1, blockRows), dense(t.W2, 1, t.Hidden), hidden)
+	exponentials(b.slope[:], blockRows, &b.sumsP)
+	logarithms(b.tau[:], b.sumsP.total[:])
+	multiply(b.slope[:blockRows], h, b.sumsP.inverse[:])
+	for l, log := range b.tau {
+		b.tau[l] = max(b.sumsP.most[l]+log, TauFloor)
+		b.inverse[l] = 1 / b.tau[l]
 	}
 }
 
-// expect returns one row's share of the ELL, Σ_s weight · log softmax(a_s)_y,
-// and leaves the gradient of its negative with respect to v.logit and v.sd in
-// v.dLogit and v.dSD.
-func (v *Variational) expect(y int, weight float64, rng *rand.Rand) (ell float64) {
-	classes := v.Classes
-	logit, sd, dLogit, dSD := v.logit[:classes], v.sd[:classes], v.dLogit[:classes], v.dSD[:classes]
-	noise, exponent := v.noise[:classes], v.exponent[:classes]
-	clear(dLogit)
-	clear(dSD)
-	// The logarithm is taken of many normalisers' product: each is 1 to C.
-	product := 1.0
-	for s := range v.Samples {
-		if s%2 == 0 {
-			for c := range noise {
-				noise[c] = rng.NormFloat64()
+// moments finds mean zᵀμ_c/τ and standard deviation √((z²)ᵀσ²_c)/τ of every
+// row's logits.
+func (v *Variational) moments() {
+	b := &v.at
+	clear(b.logit)
+	clear(b.sd)
+	product(dense(b.logit, v.Classes, blockRows), dense(v.paramsT.mean, v.Classes, v.Dim), dense(b.zT, v.Dim, blockRows))
+	product(dense(b.sd, v.Classes, blockRows), dense(v.paramsT.variance, v.Classes, v.Dim), dense(b.squareT, v.Dim, blockRows))
+	squareRoots(b.sd)
+	for i := 0; i < len(b.sd); i += blockRows {
+		for _, m := range [...][]float64{b.logit[i : i+blockRows], b.sd[i : i+blockRows]} {
+			multiply(m, m, b.inverse[:])
+		}
+	}
+}
+
+// correct counts rows whose label has the largest mean logit, the lowest class
+// of equal ones.
+func (v *Variational) correct(labels []int32) (count int) {
+	b := &v.at
+	for l, y := range labels {
+		if b.wins(l, int(y)) {
+			count++
+		}
+	}
+	return count
+}
+
+func (b *rowsInTraining) wins(lane, y int) bool {
+	own := b.logit[y*blockRows+lane]
+	for c, i := 0, lane; i < len(b.logit); c, i = c+1, i+blockRows {
+		if x := b.logit[i]; !(x < own || x == own && c >= y) {
+			return false
+		}
+	}
+	return true
+}
+
+// expect returns the block's share of eq:mc_ell, Σ_v Σ_s log softmax(a_s)_y, and
+// leaves the gradient of its negative with respect to logit and sd.
+func (v *Variational) expect(labels []int32, rng *rand.Rand) (ell float64) {
+	b := &v.at
+	half := len(b.bits)
+	clear(b.dLogit)
+	clear(b.dSD)
+	var normalizer, logTotal [blockRows]float64
+	for s := 0; s < v.Samples; s += 2 {
+		for i := range b.bits {
+			b.bits[i] = rng.Uint64()
+		}
+		boxMuller(b.noise[:half], b.noise[half:], b.bits)
+		mirror(b.plus, b.minus, b.logit, b.sd, b.noise)
+		exponentials(b.plus, blockRows, &b.sumsP)
+		exponentials(b.minus, blockRows, &b.sumsM)
+		if s+1 == v.Samples { // an odd one has no mirror image
+			fill(b.sumsM.most[:], 0)
+			fill(b.sumsM.total[:], 1)
+			fill(b.sumsM.inverse[:], 0)
+		}
+		multiply(logTotal[:], b.sumsP.total[:], b.sumsM.total[:])
+		logarithms(logTotal[:], logTotal[:])
+		for l, log := range logTotal {
+			normalizer[l] += b.sumsP.most[l] + b.sumsM.most[l] + log
+		}
+		gather(b.dLogit, b.dSD, b.plus, b.minus, b.sumsP.inverse[:], b.sumsM.inverse[:], b.noise)
+	}
+	// The label's own logit: the noise of a pair cancels.
+	samples := float64(v.Samples)
+	for l, y := range labels {
+		i := int(y)*blockRows + l
+		ell += float64(samples*b.logit[i]) - normalizer[l]
+		b.dLogit[i] -= samples
+		if v.Samples%2 == 1 {
+			ell += float64(b.sd[i] * b.noise[i])
+			b.dSD[i] -= b.noise[i]
+		}
+	}
+	return ell
+}
+
+// backward takes dLogit and dSD to the gradients with respect to M, Σ, τ and z,
+// which it sets. It leaves in dLogit and dSD the gradients with respect to zᵀμ_c
+// and, twice, (z²)ᵀσ²_c.
+func (v *Variational) backward(weight float64, dz []float64) {
+	b := &v.at
+	clear(b.dTau[:])
+	var byMean, byVariance [blockRows]float64
+	for l, inverse := range b.inverse {
+		byMean[l] = weight * inverse
+		byVariance[l] = byMean[l] * inverse
+	}
+	for i := 0; i < len(b.sd); i += blockRows {
+		logit, sd := b.logit[i:i+blockRows], b.sd[i:i+blockRows]
+		dLogit, dSD := b.dLogit[i:i+blockRows], b.dSD[i:i+blockRows]
+		for l, s := range sd {
+			// With a = m/τ + ε√s/τ, τ ∂a/∂τ = -a.
+			b.dTau[l] -= float64(dLogit[l]*logit[l]) + float64(dSD[l]*s)
+			dLogit[l] *= byMean[l]
+			// √s at s = 0, the zero embedding, has no derivative: it is taken as 0.
+			if s > 0 {
+				dSD[l] *= byVariance[l] / s
+			} else {
+				dSD[l] = 0
 			}
-		} else {
-			for c := range noise {
-				noise[c] = -noise[c]
-			}
 		}
-		most := math.Inf(-1)
-		for c, e := range noise {
-			a := logit[c] + float64(sd[c]*e)
-			exponent[c] = a
-			if a > most {
-				most = a
-			}
-		}
-		ell += exponent[y] - most
-		var sum float64
-		for c, a := range exponent {
-			e := exp(a - most)
-			exponent[c] = e
-			sum += e
-		}
-		if product *= sum; product > 1e200 {
-			ell -= math.Log(product)
-			product = 1
-		}
-		inv := 1 / sum
-		for c, e := range exponent {
-			p := e * inv
-			dLogit[c] += p
-			dSD[c] += float64(p * noise[c])
-		}
-		dSD[y] -= noise[y]
 	}
-	ell -= math.Log(product)
-	dLogit[y] -= float64(v.Samples)
-	for c := range dLogit {
-		dLogit[c] *= weight
-		dSD[c] *= weight
-	}
-	return ell * weight
+	dMean, dVariance := dense(b.dLogit, v.Classes, blockRows).left(b.rows), dense(b.dSD, v.Classes, blockRows).left(b.rows)
+	z, square, out := dense(b.z, b.rows, v.Dim), dense(b.square, b.rows, v.Dim), dense(dz, b.rows, v.Dim)
+	product(dense(v.gradsT.mean, v.Classes, v.Dim), dMean, z)
+	product(dense(v.gradsT.variance, v.Classes, v.Dim), dVariance, square)
+
+	clear(dz)
+	product(out, dVariance.t(), dense(v.paramsT.variance, v.Classes, v.Dim))
+	multiply(dz, dz, b.z) // ∂z²/∂z = 2z, and the 2 is there already
+	product(out, dMean.t(), dense(v.paramsT.mean, v.Classes, v.Dim))
 }
 
-// backward takes v.dLogit and v.dSD to the gradients with respect to M, Σ and
-// one row of z, which it sets.
-func (v *Variational) backward(z []float64, inv float64, dz []float64) {
-	classes := v.Classes
-	dm, ds := v.dLogit[:classes], v.dSD[:classes]
-	for c, sd := range v.sd {
-		// √s at s = 0, the zero embedding, has no derivative: it is taken as 0.
-		if sd > 0 {
-			ds[c] *= 0.5 / sd * inv * inv
-		} else {
-			ds[c] = 0
+// backwardTau takes the gradient with respect to τ to those of the
+// temperature's parameters, and adds to dz.
+func (v *Variational) backwardTau(weight float64, dz []float64) {
+	t, b := &v.params.temperature, &v.at
+	var dh, ones [blockRows]float64
+	fill(ones[:], 1)
+	for l, tau := range b.tau[:b.rows] {
+		if tau > TauFloor {
+			dh[l] = float64(weight * b.dTau[l] / tau * b.slope[l])
 		}
-		dm[c] *= inv
+		v.grads.b2[0] += dh[l]
 	}
-	for j, x := range z {
-		lo, hi := j*classes, (j+1)*classes
-		m, s := v.params.mean[lo:hi], v.variance[lo:hi]
-		gm, gs := v.grads.mean[lo:hi], v.grads.logVar[lo:hi]
-		x2 := x * x
-		var byMean, byVariance float64
-		for c, u := range dm {
-			w := ds[c]
-			byMean += float64(m[c] * u)
-			byVariance += float64(s[c] * w)
-			gm[c] += float64(x * u)
-			gs[c] += float64(x2 * w)
+	gate(b.dHidden, b.hidden, dh[:], t.W2)
+	addByLane(b.w2, b.hidden, dh[:])
+	addByLane(b.b1, b.dHidden, ones[:])
+	dHidden := dense(b.dHidden, t.Hidden, blockRows).left(b.rows)
+	product(dense(v.gradsT.w1, t.Hidden, v.Dim), dHidden, dense(b.z, b.rows, v.Dim))
+	product(dense(dz, b.rows, v.Dim), dHidden.t(), dense(v.paramsT.w1, t.Hidden, v.Dim))
+}
+
+// transpose sets dst to the transpose of src, rows × cols.
+func transpose(dst, src []float64, rows, cols int) {
+	for i := range rows {
+		for j, x := range src[i*cols : (i+1)*cols] {
+			dst[j*rows+i] = x
 		}
-		dz[j] = byMean + float64(2*x*byVariance)
 	}
 }
 
-// backwardTau takes the gradient with respect to h(z) to those of the
-// temperature's parameters, and adds to one row's dz.
-func (v *Variational) backwardTau(z []float64, dh float64, dz []float64) {
-	t, g := &v.params.temperature, &v.grads.temperature
-	v.grads.b2[0] += dh
-	for k, x := range v.hidden {
-		v.dHidden[k] = 0
-		if x > 0 {
-			g.W2[k] += float64(dh * x)
-			u := dh * t.W2[k]
-			v.dHidden[k] = u
-			g.B1[k] += u
-		}
-	}
-	for j, x := range z {
-		lo, hi := j*t.Hidden, (j+1)*t.Hidden
-		w, gw := t.W1[lo:hi], g.W1[lo:hi]
-		var sum float64
-		for k, u := range v.dHidden {
-			sum += float64(w[k] * u)
-			gw[k] += float64(x * u)
-		}
-		dz[j] += sum
+func fill(dst []float64, x float64) {
+	for i := range dst {
+		dst[i] = x
 	}
 }
 
-// top returns the index of the largest entry, the lowest of equal ones.
-func top(a []float64) (best int) {
-	for c, x := range a {
-		if x > a[best] {
-			best = c
-		}
+// total sums in ascending order.
+func total(x []float64) (sum float64) {
+	for _, y := range x {
+		sum += y
 	}
-	return best
+	return sum
 }

@@ -35,8 +35,8 @@ func wide(tempHidden, n int) (v *Variational, z []float64, labels []int32) {
 }
 
 func TestLossGradients(t *testing.T) {
-	for _, c := range []struct{ hidden, samples int }{{0, 10}, {5, 10}, {6, 3}, {3, 1}} {
-		v, z, labels := wide(c.hidden, 6)
+	for _, c := range []struct{ hidden, samples, n int }{{0, 10, 6}, {5, 10, 6}, {6, 3, 6}, {3, 1, 6}, {9, 2, blockRows + 9}} {
+		v, z, labels := wide(c.hidden, c.n)
 		v.Samples = c.samples
 		const alpha = 0.7
 		spare := make([]float64, len(z))

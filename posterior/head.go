@@ -44,7 +44,7 @@ type Online struct {
 	version uint64
 
 	statistics Statistics
-	scratch    []float64
+	evidence   evidence
 }
 
 // NewOnline returns a head that starts at the training posterior prior and is
@@ -62,7 +62,6 @@ func NewOnline(prior Gaussian, cfg Config) *Online {
 			Gradient:  make([]float64, len(prior.Mean)),
 			Precision: make([]float64, len(prior.Mean)),
 		},
-		scratch: make([]float64, 2*rowBlock*prior.Classes),
 	}
 }
 
@@ -89,7 +88,7 @@ func (o *Online) Learn(rows Rows, labels []int32) Report {
 	s.Rows = 0
 	clear(s.Gradient)
 	clear(s.Precision)
-	s.collect(&o.q, rows, labels, o.cfg.Gradient, o.scratch)
+	s.collect(&o.q, rows, labels, o.cfg.Gradient, &o.evidence)
 	o.version++
 	return ApplyTo(&o.q, &o.q, &o.anchor, *s, o.cfg)
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -97,11 +98,6 @@ func randomRows(rng *rand.Rand, n, dim, classes int) (Rows, []int32) {
 		labels = append(labels, int32(rng.IntN(classes)))
 	}
 	return r, labels
-}
-
-// slice returns rows lo to hi.
-func (r Rows) slice(lo, hi, dim int) Rows {
-	return Rows{Z: r.Z[lo*dim : hi*dim], Tau: r.Tau[lo:hi]}
 }
 
 // plainSoftmax is softmax(zᵀM / τ) as eq:lik has it.
@@ -222,3 +218,20 @@ func TestTemperatureStaysPositiveAndFinite(t *testing.T) {
 		t.Error("missing weights are valid")
 	}
 }
+
+// softmax replaces the logits a by their softmax.
+func softmax(a []float64) {
+	most := slices.Max(a)
+	var sum float64
+	for c, x := range a {
+		a[c] = exp(x - most)
+		sum += a[c]
+	}
+	inv := 1 / sum
+	for c := range a {
+		a[c] *= inv
+	}
+}
+
+// top returns the index of the largest entry, the lowest of equal ones.
+func top(a []float64) int { return slices.Index(a, slices.Max(a)) }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -31,11 +30,18 @@ func MAP(q *Gaussian, rows Rows, dst []float64) {
 	if len(dst) != rows.Len()*q.Classes {
 		panic(fmt.Sprintf("posterior: %d rows of %d classes into %d probabilities", rows.Len(), q.Classes, len(dst)))
 	}
-	for i, tau := range rows.Tau {
-		p := dst[i*q.Classes : (i+1)*q.Classes]
-		logits(p, rows.Z[i*q.Dim:(i+1)*q.Dim], tau, q.Mean)
-		softmax(p)
+	b := blocks.Get().(*block)
+	defer blocks.Put(b)
+	for lo := 0; lo < rows.Len(); lo += blockRows {
+		part := rows.part(lo, min(lo+blockRows, rows.Len()), q.Dim)
+		b.probabilities(q, part)
+		fromLanes(dst[lo*q.Classes:(lo+part.Len())*q.Classes], b.probs, part.Len(), q.Classes)
 	}
+}
+
+// part returns rows lo to hi.
+func (r Rows) part(lo, hi, dim int) Rows {
+	return Rows{Z: r.Z[lo*dim : hi*dim], Tau: r.Tau[lo:hi]}
 }
 
 // Uncertainty splits what is not known about one node's class, in nats. Total
@@ -56,10 +62,9 @@ type Predictive struct {
 	classes  int
 	normals  []float64 // samples × classes
 	variance []float64 // d_e × classes
-	mean     []float64 // of one row's logits
-	sd       []float64
-	sample   []float64
-	average  []float64
+
+	block                             // the rows at hand: their embeddings in lanes …
+	square, mean, sd, sample, average []float64
 }
 
 // NewPredictive returns a predictive over the given number of classes from the
@@ -68,15 +73,7 @@ func NewPredictive(classes, samples int) *Predictive {
 	if classes <= 0 || samples <= 0 {
 		panic(fmt.Sprintf("posterior: predictive of %d samples over %d classes", samples, classes))
 	}
-	scratch := make([]float64, 4*classes)
-	return &Predictive{
-		classes: classes,
-		normals: normals(samples, classes),
-		mean:    scratch[:classes],
-		sd:      scratch[classes : 2*classes],
-		sample:  scratch[2*classes : 3*classes],
-		average: scratch[3*classes:],
-	}
+	return &Predictive{classes: classes, normals: normals(samples, classes)}
 }
 
 // Predict writes the averaged probabilities of every row to probs, n × C, and
@@ -87,25 +84,24 @@ func (p *Predictive) Predict(q *Gaussian, rows Rows, probs []float64, split []Un
 	if q.Classes != classes || probs != nil && len(probs) != n*classes || split != nil && len(split) != n {
 		panic(fmt.Sprintf("posterior: predictive over %d classes: posterior of %d, %d rows into %d probabilities and %d splits", classes, q.Classes, n, len(probs), len(split)))
 	}
-	p.variance = slices.Grow(p.variance[:0], len(q.Precision))[:len(q.Precision)]
+	p.variance = resize(p.variance, len(q.Precision))
 	q.variances(p.variance)
-	for i, tau := range rows.Tau {
-		z := rows.Z[i*q.Dim : (i+1)*q.Dim]
-		logits(p.mean, z, tau, q.Mean)
-		logitVariances(p.sd, z, tau, p.variance)
-		for c, v := range p.sd {
-			p.sd[c] = math.Sqrt(v)
-		}
+	for lo := 0; lo < n; lo += blockRows {
+		hi := min(lo+blockRows, n)
+		p.moments(q, rows.part(lo, hi, q.Dim))
 		aleatoric := p.run()
 		if probs != nil {
-			copy(probs[i*classes:], p.average)
+			fromLanes(probs[lo*classes:hi*classes], p.average, hi-lo, classes)
 		}
-		if split != nil {
-			total := entropy(p.average)
+		if split == nil {
+			continue
+		}
+		total := p.entropies()
+		for l := range split[lo:hi] {
 			// Exact averages never have less entropy than the average entropy;
 			// rounded ones may.
-			aleatoric = min(aleatoric, total)
-			split[i] = Uncertainty{Total: total, Aleatoric: aleatoric, Epistemic: total - aleatoric}
+			a := min(aleatoric[l], total[l])
+			split[lo+l] = Uncertainty{Total: total[l], Aleatoric: a, Epistemic: total[l] - a}
 		}
 	}
 }
@@ -113,44 +109,55 @@ func (p *Predictive) Predict(q *Gaussian, rows Rows, probs []float64, split []Un
 // Split writes the uncertainty of every row to dst.
 func (p *Predictive) Split(q *Gaussian, rows Rows, dst []Uncertainty) { p.Predict(q, rows, nil, dst) }
 
-// run averages the softmax of one row's sampled logits and returns the average
-// entropy.
-func (p *Predictive) run() (aleatoric float64) {
-	clear(p.average)
-	mean, sd, sample := p.mean[:p.classes], p.sd[:p.classes], p.sample[:p.classes]
-	for s := 0; s < len(p.normals); s += p.classes {
-		most := math.Inf(-1)
-		for c, e := range p.normals[s : s+p.classes] {
-			a := mean[c] + float64(sd[c]*e)
-			sample[c] = a
-			if a > most {
-				most = a
-			}
-		}
-		var sum, dot float64
-		for c, a := range sample {
-			a -= most
-			e := exp(a)
-			sample[c] = e
-			sum += e
-			dot += float64(e * a)
-		}
-		addScaled(p.average, 1/sum, sample)
-		// -Σ p log p = log Σ e^a - Σ p a, with dot = Σ e^a a.
-		aleatoric += math.Log(sum) - dot/sum
+// moments finds mean and standard deviation of the logits of a block of rows.
+func (p *Predictive) moments(q *Gaussian, rows Rows) {
+	p.load(rows, q.Dim)
+	p.square = resize(p.square, len(p.z))
+	multiply(p.square, p.z, p.z)
+	n := p.classes * p.lanes
+	p.mean, p.sd = resize(p.mean, n), resize(p.sd, n)
+	p.sample, p.average = resize(p.sample, n), resize(p.average, n)
+	p.linear(p.mean, q.Mean, p.z, p.byTau[:p.lanes])
+	var bySquare [blockRows]float64
+	for l, tau := range rows.Tau {
+		bySquare[l] = 1 / float64(tau*tau)
 	}
-	samples := float64(len(p.normals) / p.classes)
-	for c := range p.average {
-		p.average[c] /= samples
-	}
-	return aleatoric / samples
+	p.linear(p.sd, p.variance, p.square, bySquare[:p.lanes])
+	squareRoots(p.sd)
 }
 
-// entropy is -Σ p log p in nats.
-func entropy(p []float64) (h float64) {
-	for _, x := range p {
-		if x > 0 {
-			h -= float64(x * math.Log(x))
+// run averages the softmax of the sampled logits of every lane and returns the
+// average entropies.
+func (p *Predictive) run() (aleatoric [blockRows]float64) {
+	clear(p.average)
+	var logTotal [blockRows]float64
+	samples := float64(len(p.normals) / p.classes)
+	for s := 0; s < len(p.normals); s += p.classes {
+		shift(p.sample, p.mean, p.sd, p.normals[s:s+p.classes])
+		exponentials(p.sample, p.lanes, &p.sums)
+		logarithms(logTotal[:p.lanes], p.total[:p.lanes])
+		for l, total := range p.total[:p.lanes] {
+			// -Σ p log p = log Σ e^a - Σ p a, with dot = Σ e^a a.
+			aleatoric[l] += logTotal[l] - p.dot[l]/total
+		}
+		addByLane(p.average, p.sample, p.inverse[:p.lanes])
+	}
+	for i := range p.average {
+		p.average[i] /= samples
+	}
+	for l := range aleatoric {
+		aleatoric[l] /= samples
+	}
+	return aleatoric
+}
+
+// entropies returns the entropy of every lane's average, -Σ p log p in nats.
+func (p *Predictive) entropies() (h [blockRows]float64) {
+	logs := p.sample
+	logarithms(logs, p.average)
+	for i := 0; i < len(logs); i += p.lanes {
+		for l, x := range p.average[i : i+p.lanes] {
+			h[l] -= float64(x * logs[i+l])
 		}
 	}
 	return h

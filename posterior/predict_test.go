@@ -21,6 +21,22 @@ func TestMAP(t *testing.T) {
 	}
 }
 
+// Rows go through MAP in blocks; each is as it is alone.
+func TestMAPOfBlocks(t *testing.T) {
+	const dim, classes = 5, 9
+	rng := rand.New(rand.NewPCG(3, 1))
+	q := randomGaussian(rng, dim, classes)
+	for _, n := range []int{0, 1, 7, 8, 9, blockRows, blockRows + 1, 2*blockRows + 13} {
+		rows, _ := randomRows(rng, n, dim, classes)
+		got, alone := make([]float64, n*classes), make([]float64, n*classes)
+		MAP(&q, rows, got)
+		for i := range n {
+			MAP(&q, rows.part(i, i+1, dim), alone[i*classes:(i+1)*classes])
+		}
+		wantSame(t, "probs", got, alone)
+	}
+}
+
 func TestMAPIsStable(t *testing.T) {
 	q := Gaussian{Dim: 1, Classes: 3, Mean: []float64{1, 0, -1}, Precision: []float64{1, 1, 1}}
 	got := make([]float64, 6)
@@ -140,11 +156,11 @@ func TestPredictiveSamplesTheWeights(t *testing.T) {
 		wantClose(t, "split", []float64{split[i].Total, split[i].Aleatoric, split[i].Epistemic}, []float64{total, aleatoric, total - aleatoric}, 0.01)
 
 		own := NewPredictive(classes, samples)
-		own.Predict(&q, rows.slice(i, i+1, dim), nil, nil)
+		own.Predict(&q, rows.part(i, i+1, dim), nil, nil)
 		for c := range classes {
 			logits := make([]float64, samples)
 			for s := range logits {
-				logits[s] = own.mean[c] + own.sd[c]*own.normals[s*classes+c]
+				logits[s] = own.mean[c*own.lanes] + own.sd[c*own.lanes]*own.normals[s*classes+c]
 			}
 			m, sd := stat.MeanStdDev(drawn[c], nil)
 			wantClose(t, "mean of logits", []float64{stat.Mean(logits, nil)}, []float64{m}, 5*sd/math.Sqrt(samples))
@@ -215,14 +231,15 @@ func TestSplitOfACertainPosterior(t *testing.T) {
 }
 
 func TestPredictiveIsAFunctionOfItsInputs(t *testing.T) {
+	const n, cut = 2*blockRows + 10, 5
 	rng := rand.New(rand.NewPCG(8, 9))
 	q := randomGaussian(rng, 4, 3)
-	rows, _ := randomRows(rng, 10, 4, 3)
+	rows, _ := randomRows(rng, n, 4, 3)
 	p := NewPredictive(3, 16)
-	a, b := make([]Uncertainty, 10), make([]Uncertainty, 10)
+	a, b := make([]Uncertainty, n), make([]Uncertainty, n)
 	p.Split(&q, rows, a)
-	p.Split(&q, rows.slice(0, 5, 4), b[:5])
-	NewPredictive(3, 16).Split(&q, rows.slice(5, 10, 4), b[5:])
+	p.Split(&q, rows.part(0, cut, 4), b[:cut])
+	NewPredictive(3, 16).Split(&q, rows.part(cut, n, 4), b[cut:])
 	if !slices.Equal(a, b) {
 		t.Errorf("%v, want %v", b, a)
 	}

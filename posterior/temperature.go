@@ -76,6 +76,3 @@ func softplus(x float64) float64 {
 	}
 	return math.Log1p(exp(x))
 }
-
-// sigmoid is the derivative of softplus.
-func sigmoid(x float64) float64 { return 1 / (1 + exp(-x)) }

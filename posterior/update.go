@@ -79,7 +79,7 @@ func Collect(q *Gaussian, rows Rows, labels []int32, cfg Config) Statistics {
 		Gradient:  make([]float64, len(q.Mean)),
 		Precision: make([]float64, len(q.Mean)),
 	}
-	s.collect(q, rows, labels, cfg.Gradient, make([]float64, 2*rowBlock*q.Classes))
+	s.collect(q, rows, labels, cfg.Gradient, new(evidence))
 	return s
 }
 
@@ -95,70 +95,52 @@ func (s *Statistics) Add(other Statistics) {
 	}
 }
 
-// rowBlock rows go through the sums together, so that an entry of the
-// statistics is loaded and stored once for all of them.
-const rowBlock = 4
+// evidence is what a block of rows adds to the statistics, two products of
+// rows × d_e and rows × C matrices, and the memory to find it.
+type evidence struct {
+	block
+	u, square           []float64 // z or z/τ, and its square
+	residual, curvature []float64 // y - p and p(1-p)
+}
 
-// collect adds labelled rows; scratch holds 2 × rowBlock × Classes numbers.
-func (s *Statistics) collect(q *Gaussian, rows Rows, labels []int32, g Gradient, scratch []float64) {
+// collect adds labelled rows.
+func (s *Statistics) collect(q *Gaussian, rows Rows, labels []int32, g Gradient, e *evidence) {
 	rows.check(q.Dim)
 	if len(labels) != rows.Len() {
 		panic(fmt.Sprintf("posterior: %d labels for %d rows", len(labels), rows.Len()))
 	}
+	s.Rows += rows.Len()
+	for lo := 0; lo < len(labels); lo += blockRows {
+		hi := min(lo+blockRows, len(labels))
+		e.find(q, rows.part(lo, hi, q.Dim), labels[lo:hi], g)
+		product(dense(s.Gradient, s.Dim, s.Classes), dense(e.u, hi-lo, s.Dim).t(), dense(e.residual, hi-lo, s.Classes))
+		product(dense(s.Precision, s.Dim, s.Classes), dense(e.square, hi-lo, s.Dim).t(), dense(e.curvature, hi-lo, s.Classes))
+	}
+}
+
+func (e *evidence) find(q *Gaussian, rows Rows, labels []int32, g Gradient) {
 	n, d, classes := rows.Len(), q.Dim, q.Classes
-	s.Rows += n
-	var scale [rowBlock]float64
-	for lo := 0; lo < n; lo += rowBlock {
-		m := min(rowBlock, n-lo)
-		residual, curvature := scratch[:rowBlock*classes], scratch[rowBlock*classes:]
-		for b := range m {
-			i := lo + b
-			scale[b] = 1
-			if g == Scaled {
-				scale[b] = 1 / rows.Tau[i]
-			}
-			r, h := residual[b*classes:(b+1)*classes], curvature[b*classes:(b+1)*classes]
-			logits(r, rows.Z[i*d:(i+1)*d], rows.Tau[i], q.Mean)
-			softmax(r)
-			for c, p := range r {
-				h[c] = p * (1 - p)
-				r[c] = -p
-			}
-			r[labels[i]]++
+	e.probabilities(q, rows)
+	e.u, e.square = resize(e.u, n*d), resize(e.square, n*d)
+	for i := range n {
+		scale := 1.0
+		if g == Scaled {
+			scale = e.byTau[i]
 		}
-		z := rows.Z[lo*d : (lo+m)*d]
-		if m < rowBlock {
-			for b := range m {
-				s.addRow(z[b*d:(b+1)*d], scale[b], residual[b*classes:(b+1)*classes], curvature[b*classes:(b+1)*classes])
-			}
-			continue
+		u := e.u[i*d : (i+1)*d]
+		for j, x := range rows.Z[i*d : (i+1)*d] {
+			u[j] = float64(x) * scale
 		}
-		s.addBlock(z, &scale, residual, curvature)
 	}
-}
-
-func (s *Statistics) addRow(z []float32, scale float64, residual, curvature []float64) {
-	for j, x := range z {
-		u := float64(x) * scale
-		addScaled(s.Gradient[j*s.Classes:(j+1)*s.Classes], u, residual)
-		addScaled(s.Precision[j*s.Classes:(j+1)*s.Classes], u*u, curvature)
+	multiply(e.square, e.u, e.u)
+	e.residual, e.curvature = resize(e.residual, n*classes), resize(e.curvature, n*classes)
+	fromLanes(e.residual, e.probs, n, classes)
+	for i, p := range e.residual {
+		e.curvature[i] = p * (1 - p)
+		e.residual[i] = -p
 	}
-}
-
-// addBlock is addRow for rowBlock rows in turn, to the bit.
-func (s *Statistics) addBlock(z []float32, scale *[rowBlock]float64, residual, curvature []float64) {
-	d, n := s.Dim, s.Classes
-	r0, r1, r2, r3 := residual[:n], residual[n:2*n], residual[2*n:3*n], residual[3*n:4*n]
-	h0, h1, h2, h3 := curvature[:n], curvature[n:2*n], curvature[2*n:3*n], curvature[3*n:4*n]
-	for j := range d {
-		u0, u1 := float64(z[j])*scale[0], float64(z[d+j])*scale[1]
-		u2, u3 := float64(z[2*d+j])*scale[2], float64(z[3*d+j])*scale[3]
-		v0, v1, v2, v3 := u0*u0, u1*u1, u2*u2, u3*u3
-		gradient, precision := s.Gradient[j*n:(j+1)*n], s.Precision[j*n:(j+1)*n]
-		for c := range gradient {
-			gradient[c] = gradient[c] + float64(u0*r0[c]) + float64(u1*r1[c]) + float64(u2*r2[c]) + float64(u3*r3[c])
-			precision[c] = precision[c] + float64(v0*h0[c]) + float64(v1*h1[c]) + float64(v2*h2[c]) + float64(v3*h3[c])
-		}
+	for i, y := range labels {
+		e.residual[i*classes : (i+1)*classes][y]++
 	}
 }
 

@@ -1,0 +1,99 @@
+package posterior
+
+import (
+	"slices"
+	"sync"
+)
+
+// blockRows rows at most go through the kernels together, each in its own lane:
+// enough for long inner loops, and few enough that a block stays in the cache.
+const blockRows = 64
+
+// block holds rows as served, turned into lanes, and memory for their MAP
+// predictions.
+type block struct {
+	lanes int                // rows, rounded up to a multiple of laneWidth
+	z     []float64          // zᵀ, d_e × lanes; 0 beyond the rows
+	byTau [blockRows]float64 // 1/τ; 0 beyond the rows
+	probs []float64          // C × lanes
+	sums
+}
+
+var blocks = sync.Pool{New: func() any { return new(block) }}
+
+// lanesOf returns the lanes that rows take.
+func lanesOf(rows int) int { return (rows + laneWidth - 1) &^ (laneWidth - 1) }
+
+func (b *block) load(rows Rows, dim int) {
+	b.lanes = lanesOf(rows.Len())
+	b.z = resize(b.z, dim*b.lanes)
+	toLanes(b.z, rows.Z, rows.Len(), dim)
+	clear(b.byTau[:])
+	for l, tau := range rows.Tau {
+		b.byTau[l] = 1 / tau
+	}
+}
+
+// linear sets dst, C × lanes, to (zᵀw)ᵀ with every lane scaled by its own factor.
+func (b *block) linear(dst, w, z, by []float64) {
+	classes, dim := len(dst)/b.lanes, len(z)/b.lanes
+	clear(dst)
+	product(dense(dst, classes, b.lanes), dense(w, dim, classes).t(), dense(z, dim, b.lanes))
+	for ; len(dst) > 0; dst = dst[b.lanes:] {
+		multiply(dst[:b.lanes], dst, by)
+	}
+}
+
+// probabilities sets probs to softmax(zᵀM / τ).
+func (b *block) probabilities(q *Gaussian, rows Rows) {
+	b.load(rows, q.Dim)
+	b.probs = resize(b.probs, q.Classes*b.lanes)
+	b.linear(b.probs, q.Mean, b.z, b.byTau[:b.lanes])
+	exponentials(b.probs, b.lanes, &b.sums)
+	for p := b.probs; len(p) > 0; p = p[b.lanes:] {
+		multiply(p[:b.lanes], p, b.inverse[:])
+	}
+}
+
+// toLanes turns rows × cols numbers into cols × lanes, 0 beyond the rows.
+func toLanes[T float32 | float64](dst []float64, src []T, rows, cols int) {
+	lanes := len(dst) / cols
+	i := 0
+	for ; i+laneWidth <= rows; i += laneWidth {
+		// Whole lines of the cache are written at once.
+		s := src[i*cols : (i+laneWidth)*cols]
+		r0, r1, r2, r3 := s[:cols], s[cols:2*cols], s[2*cols:3*cols], s[3*cols:4*cols]
+		r4, r5, r6, r7 := s[4*cols:5*cols], s[5*cols:6*cols], s[6*cols:7*cols], s[7*cols:8*cols]
+		for j := range cols {
+			d := dst[j*lanes+i:][:laneWidth]
+			d[0], d[1], d[2], d[3] = float64(r0[j]), float64(r1[j]), float64(r2[j]), float64(r3[j])
+			d[4], d[5], d[6], d[7] = float64(r4[j]), float64(r5[j]), float64(r6[j]), float64(r7[j])
+		}
+	}
+	if i == lanes {
+		return
+	}
+	for j := range cols {
+		d := dst[j*lanes+i : (j+1)*lanes]
+		clear(d)
+		for l := range rows - i {
+			d[l] = float64(src[(i+l)*cols+j])
+		}
+	}
+}
+
+// fromLanes turns cols × lanes numbers into rows × cols.
+func fromLanes(dst, src []float64, rows, cols int) {
+	lanes := len(src) / cols
+	for i := range rows {
+		d := dst[i*cols : (i+1)*cols]
+		for j := range d {
+			d[j] = src[j*lanes+i]
+		}
+	}
+}
+
+// resize returns s with length n; the numbers are of no meaning.
+func resize[T any](s []T, n int) []T {
+	return slices.Grow(s[:0], n)[:n]
+}

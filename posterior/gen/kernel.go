@@ -1,0 +1,560 @@
+//go:build ignore
+
+// This program writes the assembly of package posterior's kernels, once for
+// AVX2 and once for AVX-512, from one description. kernel.go has the same
+// arithmetic in plain Go, operation by operation; the bits are equal.
+//
+// No instruction multiplies and adds at once, and lanes are outputs: nothing is
+// ever summed across the lanes of a register.
+package main
+
+import (
+	"fmt"
+	"math"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// isa is what differs between the two instruction sets.
+type isa struct {
+	name     string
+	lanes    int // float64s in a register
+	register func() VecVirtual
+}
+
+func main() {
+	ConstraintExpr("amd64")
+	for _, s := range []isa{
+		{"AVX2", 4, YMM},
+		{"AVX512", 8, ZMM},
+	} {
+		s.product()
+		s.exponentials()
+		s.mirror()
+		s.squareRoots()
+		s.relu()
+		s.gate()
+		s.shift()
+		s.gather()
+		s.multiply()
+		s.addByLane()
+		s.logarithms()
+		s.normals()
+	}
+	Generate()
+}
+
+func (s isa) text(name, signature string) {
+	TEXT(name+s.name, NOSPLIT, "func"+signature)
+	Pragma("noescape")
+}
+
+func (s isa) end() {
+	VZEROUPPER()
+	RET()
+}
+
+func (s isa) bytes() int { return 8 * s.lanes }
+
+func pointer(param string) Register { return Load(Param(param), GP64()) }
+
+func count(param string) Register { return Load(Param(param), GP64()) }
+
+// step loads a distance in float64s, as bytes.
+func step(param string) Register {
+	r := Load(Param(param), GP64())
+	SHLQ(U8(3), r)
+	return r
+}
+
+// copyOf returns another register with the value of r.
+func copyOf(r Register) Register {
+	c := GP64()
+	MOVQ(r, c)
+	return c
+}
+
+// loop runs body until n, which body's end lowers by the given amount, is 0.
+func loop(label string, n Register, by int, body func()) {
+	Label(label)
+	body()
+	SUBQ(U8(by), n)
+	JNZ(LabelRef(label))
+}
+
+// constants holds every constant once, as 64 bytes: a whole register of either
+// kind.
+var constants = map[uint64]Mem{}
+
+func (s isa) bits(x uint64) Mem {
+	m, ok := constants[x]
+	if !ok {
+		m = GLOBL(fmt.Sprintf("c%016x", x), RODATA|NOPTR)
+		for i := range 8 {
+			DATA(8*i, U64(x))
+		}
+		constants[x] = m
+	}
+	return m
+}
+
+func (s isa) number(x float64) Mem { return s.bits(math.Float64bits(x)) }
+
+func (s isa) load(from Op) VecVirtual {
+	r := s.register()
+	VMOVUPD(from, r)
+	return r
+}
+
+func (s isa) zero() VecVirtual {
+	r := s.register()
+	VXORPD(r, r, r)
+	return r
+}
+
+// The arithmetic; b may be in memory. They return a new register.
+
+func (s isa) add(a VecVirtual, b Op) VecVirtual { r := s.register(); VADDPD(b, a, r); return r }
+func (s isa) sub(a VecVirtual, b Op) VecVirtual { r := s.register(); VSUBPD(b, a, r); return r }
+func (s isa) mul(a VecVirtual, b Op) VecVirtual { r := s.register(); VMULPD(b, a, r); return r }
+func (s isa) div(a VecVirtual, b Op) VecVirtual { r := s.register(); VDIVPD(b, a, r); return r }
+func (s isa) and(a VecVirtual, b Op) VecVirtual { r := s.register(); VANDPD(b, a, r); return r }
+func (s isa) or(a VecVirtual, b Op) VecVirtual  { r := s.register(); VORPD(b, a, r); return r }
+func (s isa) xor(a VecVirtual, b Op) VecVirtual { r := s.register(); VXORPD(b, a, r); return r }
+func (s isa) addInt(a VecVirtual, b Op) VecVirtual {
+	r := s.register()
+	VPADDQ(b, a, r)
+	return r
+}
+
+func (s isa) left(a VecVirtual, by uint8) VecVirtual {
+	r := s.register()
+	VPSLLQ(U8(by), a, r)
+	return r
+}
+
+func (s isa) right(a VecVirtual, by uint8) VecVirtual {
+	r := s.register()
+	VPSRLQ(U8(by), a, r)
+	return r
+}
+
+// horner returns c[0] + t(c[1] + t(c[2] + …)).
+func (s isa) horner(t VecVirtual, c ...float64) VecVirtual {
+	last := len(c) - 1
+	sum := s.mul(t, s.number(c[last]))
+	for i := last - 1; i > 0; i-- {
+		sum = s.mul(s.add(sum, s.number(c[i])), t)
+	}
+	return s.add(sum, s.number(c[0]))
+}
+
+// exp is exp of kernel.go for x ≤ 709.
+func (s isa) exp(x VecVirtual) VecVirtual {
+	const round = 0x1.8p52
+	shifted := s.add(s.mul(x, s.number(math.Log2E)), s.number(round))
+	k := s.sub(shifted, s.number(round))
+	hi := s.sub(x, s.mul(k, s.number(6.93147180369123816490e-01)))
+	lo := s.mul(k, s.number(1.90821492927058770002e-10))
+	r := s.sub(hi, lo)
+	t := s.mul(r, r)
+	c := s.sub(r, s.mul(s.horner(t,
+		1.66666666666666657415e-01, -2.77777777770155933842e-03, 6.61375632143793436117e-05,
+		-1.65339022054652515390e-06, 4.13813679705723846039e-08), t))
+	quotient := s.div(s.mul(r, c), s.sub(s.load(s.number(2)), c))
+	y := s.sub(s.load(s.number(1)), s.sub(s.sub(lo, quotient), hi))
+	y = s.mul(y, s.left(s.addInt(shifted, s.bits(1023)), 52))
+	// 0 where x < -708; the comparison "not less" keeps NaN.
+	const notLess = 5
+	if s.lanes == 8 {
+		keep := K()
+		VCMPPD(U8(notLess), s.number(-708), x, keep)
+		VMOVAPD_Z(y, keep, y)
+		return y
+	}
+	keep := s.register()
+	VCMPPD(U8(notLess), s.number(-708), x, keep)
+	return s.and(y, keep)
+}
+
+// log is log of kernel.go.
+func (s isa) log(x VecVirtual) VecVirtual {
+	bits := s.register()
+	VMAXPD(s.number(0x1p-1022), x, bits)
+	bits = s.addInt(bits, s.bits((0x3ff00000-0x3fe6a09e)<<32))
+	k := s.sub(s.or(s.right(bits, 52), s.number(0x1p52)), s.number(0x1p52+1023))
+	m := s.addInt(s.and(bits, s.bits(1<<52-1)), s.bits(0x3fe6a09e<<32))
+	f := s.sub(m, s.number(1))
+	half := s.mul(s.mul(f, s.number(0.5)), f)
+	q := s.div(f, s.add(f, s.number(2)))
+	z := s.mul(q, q)
+	w := s.mul(z, z)
+	even := s.mul(s.horner(w, 3.999999999940941908e-01, 2.222219843214978396e-01, 1.531383769920937332e-01), w)
+	odd := s.mul(s.horner(w, 6.666666666666735130e-01, 2.857142874366239149e-01, 1.818357216161805012e-01, 1.479819860511658591e-01), z)
+	rest := s.add(s.mul(s.add(half, s.add(even, odd)), q), s.mul(k, s.number(1.90821492927058770002e-10)))
+	return s.sub(s.mul(k, s.number(6.93147180369123816490e-01)), s.sub(s.sub(half, rest), f))
+}
+
+// eachLane is the whole of a kernel that runs body once for every register of
+// lanes and then moves the pointers on by a register. stride is the distance in
+// bytes from one class to the next.
+func (s isa) eachLane(body func(stride Register), pointers ...Register) {
+	lanes := count("lanes")
+	stride := copyOf(lanes)
+	SHLQ(U8(3), stride)
+	loop("lanes", lanes, s.lanes, func() {
+		body(stride)
+		for _, p := range pointers {
+			ADDQ(U8(s.bytes()), p)
+		}
+	})
+	s.end()
+}
+
+// product is the product of up to 8 rows. A register holds a part of one row of
+// dst, in whose last part lanes are masked.
+func (s isa) product() {
+	s.text("product", "(dst *float64, dstStep int, a *float64, aRow, aCol int, b *float64, bStep int, rows, inner, cols int)")
+	dst, a, b := pointer("dst"), pointer("a"), pointer("b")
+	dstStep, aRow, aCol, bStep := step("dstStep"), step("aRow"), step("aCol"), step("bStep")
+	cols := count("cols")
+	aRow3 := GP64()
+	LEAQ(Mem{Base: aRow, Index: aRow, Scale: 2}, aRow3)
+	for rows := 8; rows > 1; rows-- {
+		CMPQ(NewParamAddr("rows", 7*8), U8(rows))
+		JEQ(LabelRef(fmt.Sprintf("rows%d", rows)))
+	}
+	for rows := 1; rows <= 8; rows++ {
+		Label(fmt.Sprintf("rows%d", rows))
+		s.productRows(rows, dst, a, b, dstStep, aRow, aRow3, aCol, bStep, cols)
+	}
+}
+
+func (s isa) productRows(rows int, dst, a, b, dstStep, aRow, aRow3, aCol, bStep, cols Register) {
+	label := func(name string) string { return fmt.Sprintf("%s%d", name, rows) }
+	mask := s.fullMask()
+	Label(label("cols"))
+	CMPQ(cols, U8(s.lanes))
+	JGE(LabelRef(label("full")))
+	s.partMask(mask, cols)
+	Label(label("full"))
+
+	sum := make([]VecVirtual, rows)
+	p := copyOf(dst)
+	for i := range sum {
+		sum[i] = s.register()
+		s.loadMasked(Mem{Base: p}, mask, sum[i])
+		ADDQ(dstStep, p)
+	}
+	p0, p4, pb := copyOf(a), GP64(), copyOf(b)
+	if rows > 4 {
+		LEAQ(Mem{Base: a, Index: aRow, Scale: 4}, p4)
+	}
+	inner := count("inner")
+	loop(label("inner"), inner, 1, func() {
+		v := s.register()
+		s.loadMasked(Mem{Base: pb}, mask, v)
+		for i := range sum {
+			at := Mem{Base: p0}
+			if i >= 4 {
+				at.Base = p4
+			}
+			switch i % 4 {
+			case 1:
+				at.Index, at.Scale = aRow, 1
+			case 2:
+				at.Index, at.Scale = aRow, 2
+			case 3:
+				at.Index, at.Scale = aRow3, 1
+			}
+			x := s.register()
+			if s.lanes == 8 {
+				VMULPD_BCST(at, v, x)
+			} else {
+				VBROADCASTSD(at, x)
+				VMULPD(v, x, x)
+			}
+			VADDPD(x, sum[i], sum[i])
+		}
+		ADDQ(aCol, p0)
+		if rows > 4 {
+			ADDQ(aCol, p4)
+		}
+		ADDQ(bStep, pb)
+	})
+	MOVQ(dst, p)
+	for i := range sum {
+		s.storeMasked(sum[i], mask, Mem{Base: p})
+		ADDQ(dstStep, p)
+	}
+	ADDQ(U8(s.bytes()), dst)
+	ADDQ(U8(s.bytes()), b)
+	SUBQ(U8(s.lanes), cols)
+	JG(LabelRef(label("cols")))
+	s.end()
+}
+
+// masks is the table of masks for 0 to lanes-1 columns, and then for all.
+func (s isa) masks() Mem {
+	name := "masks" + s.name
+	m := Mem{Symbol: Symbol{Name: name, Static: true}, Base: StaticBase}
+	if made[name] {
+		return m
+	}
+	made[name] = true
+	m = GLOBL(name, RODATA|NOPTR)
+	for n := range s.lanes + 1 {
+		if s.lanes == 8 {
+			DATA(2*n, U16(1<<n-1))
+			continue
+		}
+		for i := range s.lanes {
+			var lane uint64
+			if i < n {
+				lane = math.MaxUint64
+			}
+			DATA(s.bytes()*n+8*i, U64(lane))
+		}
+	}
+	return m
+}
+
+var made = map[string]bool{}
+
+func (s isa) fullMask() Register {
+	if s.lanes == 8 {
+		k := K()
+		KMOVW(s.masks().Offset(2*8), k)
+		return k
+	}
+	return s.load(s.masks().Offset(s.bytes() * s.lanes))
+}
+
+// partMask sets mask for fewer columns than there are lanes.
+func (s isa) partMask(mask, cols Register) {
+	table, at := GP64(), copyOf(cols)
+	LEAQ(s.masks(), table)
+	if s.lanes == 8 {
+		KMOVW(Mem{Base: table, Index: at, Scale: 2}, mask)
+		return
+	}
+	SHLQ(U8(5), at)
+	VMOVUPD(Mem{Base: table, Index: at, Scale: 1}, mask)
+}
+
+func (s isa) loadMasked(from Mem, mask, to Register) {
+	if s.lanes == 8 {
+		VMOVUPD_Z(from, mask, to)
+	} else {
+		VMASKMOVPD(from, mask, to)
+	}
+}
+
+func (s isa) storeMasked(from, mask Register, to Mem) {
+	if s.lanes == 8 {
+		VMOVUPD(from, mask, to)
+	} else {
+		VMASKMOVPD(from, mask, to)
+	}
+}
+
+func (s isa) exponentials() {
+	s.text("exponentials", "(a, most, total, inverse, dot *float64, classes, lanes int)")
+	a, most, total, inverse, dot := pointer("a"), pointer("most"), pointer("total"), pointer("inverse"), pointer("dot")
+	s.eachLane(func(stride Register) {
+		p, n := copyOf(a), count("classes")
+		top := s.load(s.number(math.Inf(-1)))
+		loop("most", n, 1, func() {
+			x := s.load(Mem{Base: p})
+			VMAXPD(top, x, top) // top unless x > top
+			ADDQ(stride, p)
+		})
+		VMOVUPD(top, Mem{Base: most})
+
+		MOVQ(a, p)
+		Load(Param("classes"), n)
+		sum, product := s.zero(), s.zero()
+		loop("classes", n, 1, func() {
+			x := s.sub(s.load(Mem{Base: p}), top)
+			y := s.exp(x)
+			VMOVUPD(y, Mem{Base: p})
+			VADDPD(y, sum, sum)
+			VADDPD(s.mul(y, x), product, product)
+			ADDQ(stride, p)
+		})
+		VMOVUPD(sum, Mem{Base: total})
+		VMOVUPD(s.div(s.load(s.number(1)), sum), Mem{Base: inverse})
+		VMOVUPD(product, Mem{Base: dot})
+	}, a, most, total, inverse, dot)
+}
+
+func (s isa) mirror() {
+	s.text("mirror", "(plus, minus, mean, sd, noise *float64, n int)")
+	plus, minus, mean, sd, noise := pointer("plus"), pointer("minus"), pointer("mean"), pointer("sd"), pointer("noise")
+	loop("loop", count("n"), s.lanes, func() {
+		m := s.load(Mem{Base: mean})
+		x := s.mul(s.load(Mem{Base: sd}), Mem{Base: noise})
+		VMOVUPD(s.add(m, x), Mem{Base: plus})
+		VMOVUPD(s.sub(m, x), Mem{Base: minus})
+		for _, p := range []Register{plus, minus, mean, sd, noise} {
+			ADDQ(U8(s.bytes()), p)
+		}
+	})
+	s.end()
+}
+
+func (s isa) shift() {
+	s.text("shift", "(a, mean, sd, noise *float64, classes, lanes int)")
+	a, mean, sd, noise := pointer("a"), pointer("mean"), pointer("sd"), pointer("noise")
+	loop("classes", count("classes"), 1, func() {
+		e := s.register()
+		VBROADCASTSD(Mem{Base: noise}, e)
+		loop("lanes", count("lanes"), s.lanes, func() {
+			x := s.add(s.load(Mem{Base: mean}), s.mul(e, Mem{Base: sd}))
+			VMOVUPD(x, Mem{Base: a})
+			for _, p := range []Register{a, mean, sd} {
+				ADDQ(U8(s.bytes()), p)
+			}
+		})
+		ADDQ(U8(8), noise)
+	})
+	s.end()
+}
+
+func (s isa) squareRoots() {
+	s.text("squareRoots", "(dst *float64, n int)")
+	dst := pointer("dst")
+	loop("loop", count("n"), s.lanes, func() {
+		x := s.register()
+		VSQRTPD(Mem{Base: dst}, x)
+		VMOVUPD(x, Mem{Base: dst})
+		ADDQ(U8(s.bytes()), dst)
+	})
+	s.end()
+}
+
+func (s isa) relu() {
+	s.text("relu", "(dst *float64, n int)")
+	dst := pointer("dst")
+	zero := s.zero()
+	loop("loop", count("n"), s.lanes, func() {
+		x := s.load(Mem{Base: dst})
+		VMAXPD(zero, x, x) // 0 unless x > 0
+		VMOVUPD(x, Mem{Base: dst})
+		ADDQ(U8(s.bytes()), dst)
+	})
+	s.end()
+}
+
+func (s isa) gate() {
+	s.text("gate", "(dst, x, by, weight *float64, units, lanes int)")
+	dst, x, weight := pointer("dst"), pointer("x"), pointer("weight")
+	zero := s.zero()
+	loop("units", count("units"), 1, func() {
+		w, by := s.register(), pointer("by")
+		VBROADCASTSD(Mem{Base: weight}, w)
+		loop("lanes", count("lanes"), s.lanes, func() {
+			const less = 1
+			y := s.mul(w, Mem{Base: by})
+			if s.lanes == 8 {
+				open := K()
+				VCMPPD(U8(less), Mem{Base: x}, zero, open)
+				VMOVAPD_Z(y, open, y)
+			} else {
+				open := s.register()
+				VCMPPD(U8(less), Mem{Base: x}, zero, open)
+				y = s.and(y, open)
+			}
+			VMOVUPD(y, Mem{Base: dst})
+			for _, p := range []Register{dst, x, by} {
+				ADDQ(U8(s.bytes()), p)
+			}
+		})
+		ADDQ(U8(8), weight)
+	})
+	s.end()
+}
+
+func (s isa) gather() {
+	s.text("gather", "(dMean, dSD, plus, minus, invPlus, invMinus, noise *float64, classes, lanes int)")
+	dMean, dSD, plus, minus, noise := pointer("dMean"), pointer("dSD"), pointer("plus"), pointer("minus"), pointer("noise")
+	loop("classes", count("classes"), 1, func() {
+		invPlus, invMinus := pointer("invPlus"), pointer("invMinus")
+		loop("lanes", count("lanes"), s.lanes, func() {
+			p := s.mul(s.load(Mem{Base: plus}), Mem{Base: invPlus})
+			m := s.mul(s.load(Mem{Base: minus}), Mem{Base: invMinus})
+			VMOVUPD(s.add(s.add(p, m), Mem{Base: dMean}), Mem{Base: dMean})
+			VMOVUPD(s.add(s.mul(s.sub(p, m), Mem{Base: noise}), Mem{Base: dSD}), Mem{Base: dSD})
+			for _, p := range []Register{dMean, dSD, plus, minus, noise, invPlus, invMinus} {
+				ADDQ(U8(s.bytes()), p)
+			}
+		})
+	})
+	s.end()
+}
+
+func (s isa) multiply() {
+	s.text("multiply", "(dst, x, y *float64, n int)")
+	dst, x, y := pointer("dst"), pointer("x"), pointer("y")
+	loop("loop", count("n"), s.lanes, func() {
+		VMOVUPD(s.mul(s.load(Mem{Base: x}), Mem{Base: y}), Mem{Base: dst})
+		for _, p := range []Register{dst, x, y} {
+			ADDQ(U8(s.bytes()), p)
+		}
+	})
+	s.end()
+}
+
+func (s isa) addByLane() {
+	s.text("addByLane", "(dst, src, by *float64, classes, lanes int)")
+	dst, src := pointer("dst"), pointer("src")
+	loop("classes", count("classes"), 1, func() {
+		by := pointer("by")
+		loop("lanes", count("lanes"), s.lanes, func() {
+			x := s.mul(s.load(Mem{Base: by}), Mem{Base: src})
+			VMOVUPD(s.add(x, Mem{Base: dst}), Mem{Base: dst})
+			for _, p := range []Register{dst, src, by} {
+				ADDQ(U8(s.bytes()), p)
+			}
+		})
+	})
+	s.end()
+}
+
+func (s isa) logarithms() {
+	s.text("logarithms", "(dst, src *float64, n int)")
+	dst, src := pointer("dst"), pointer("src")
+	loop("loop", count("n"), s.lanes, func() {
+		VMOVUPD(s.log(s.load(Mem{Base: src})), Mem{Base: dst})
+		ADDQ(U8(s.bytes()), dst)
+		ADDQ(U8(s.bytes()), src)
+	})
+	s.end()
+}
+
+func (s isa) normals() {
+	s.text("boxMuller", "(cos, sin *float64, bits *uint64, n int)")
+	cos, sin, bits := pointer("cos"), pointer("sin"), pointer("bits")
+	loop("loop", count("n"), s.lanes, func() {
+		u := s.load(Mem{Base: bits})
+		// The upper half is the radius.
+		radius := s.sub(s.or(s.right(u, 32), s.number(0x1p52)), s.number(0x1p52-0.5))
+		radius = s.mul(s.log(s.mul(radius, s.number(0x1p-32))), s.number(-2))
+		VSQRTPD(radius, radius)
+		// Of the lower half one bit is a sign, the others the angle.
+		sign := s.and(s.left(u, 32), s.bits(1<<63))
+		angle := s.sub(s.or(s.and(u, s.bits(1<<31-1)), s.number(0x1p52)), s.number(0x1p52+0x1p30))
+		angle = s.mul(angle, s.number(math.Pi*0x1p-31))
+		t := s.mul(angle, angle)
+		y := s.mul(s.horner(t, 1, -1./6, 1./120, -1./5040, 1./362880, -1./39916800, 1./6227020800, -1./1307674368000), angle)
+		x := s.horner(t, 1, -1./2, 1./24, -1./720, 1./40320, -1./3628800, 1./479001600, -1./87178291200, 1./20922789888000)
+		VMOVUPD(s.xor(s.mul(x, radius), sign), Mem{Base: cos})
+		VMOVUPD(s.mul(y, radius), Mem{Base: sin})
+		for _, p := range []Register{cos, sin, bits} {
+			ADDQ(U8(s.bytes()), p)
+		}
+	})
+	s.end()
+}

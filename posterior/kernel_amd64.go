@@ -1,0 +1,177 @@
+package posterior
+
+import (
+	"os"
+
+	"golang.org/x/sys/cpu"
+)
+
+// kernels is the level in use. Tests change it.
+var kernels = chosen(os.Getenv("GVBLL_KERNEL"), best())
+
+func best() level {
+	switch {
+	case cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ:
+		return avx512
+	case cpu.X86.HasAVX2:
+		return avx2
+	}
+	return plain
+}
+
+func productKernel(dst, a, b matrix) {
+	if kernels == plain {
+		productPlain(dst, a, b)
+		return
+	}
+	for i := 0; i < dst.rows; i += 8 {
+		rows := min(8, dst.rows-i)
+		to, from := &dst.data[i*dst.down], &a.data[i*a.down]
+		if kernels == avx512 {
+			productAVX512(to, dst.down, from, a.down, a.right, &b.data[0], b.down, rows, a.cols, dst.cols)
+		} else {
+			productAVX2(to, dst.down, from, a.down, a.right, &b.data[0], b.down, rows, a.cols, dst.cols)
+		}
+	}
+}
+
+// multiplyKernel returns how many entries it did.
+func multiplyKernel(dst, x, y []float64) (done int) {
+	if done = len(dst) &^ (laneWidth - 1); done == 0 {
+		return 0
+	}
+	switch kernels {
+	case avx512:
+		multiplyAVX512(&dst[0], &x[0], &y[0], done)
+	case avx2:
+		multiplyAVX2(&dst[0], &x[0], &y[0], done)
+	default:
+		return 0
+	}
+	return done
+}
+
+func addByLane(dst, src, by []float64) {
+	lanes := len(by)
+	src = src[:len(dst)]
+	switch kernels {
+	case avx512:
+		addByLaneAVX512(&dst[0], &src[0], &by[0], len(dst)/lanes, lanes)
+	case avx2:
+		addByLaneAVX2(&dst[0], &src[0], &by[0], len(dst)/lanes, lanes)
+	default:
+		addByLanePlain(dst, src, by)
+	}
+}
+
+func squareRoots(dst []float64) {
+	switch kernels {
+	case avx512:
+		squareRootsAVX512(&dst[0], len(dst))
+	case avx2:
+		squareRootsAVX2(&dst[0], len(dst))
+	default:
+		squareRootsPlain(dst)
+	}
+}
+
+func relu(dst []float64) {
+	switch kernels {
+	case avx512:
+		reluAVX512(&dst[0], len(dst))
+	case avx2:
+		reluAVX2(&dst[0], len(dst))
+	default:
+		reluPlain(dst)
+	}
+}
+
+func gate(dst, x, by, weight []float64) {
+	units, lanes := len(weight), len(by)
+	dst, x = dst[:units*lanes], x[:units*lanes]
+	switch kernels {
+	case avx512:
+		gateAVX512(&dst[0], &x[0], &by[0], &weight[0], units, lanes)
+	case avx2:
+		gateAVX2(&dst[0], &x[0], &by[0], &weight[0], units, lanes)
+	default:
+		gatePlain(dst, x, by, weight)
+	}
+}
+
+func shift(a, mean, sd, noise []float64) {
+	classes, lanes := len(noise), len(a)/len(noise)
+	mean, sd = mean[:len(a)], sd[:len(a)]
+	switch kernels {
+	case avx512:
+		shiftAVX512(&a[0], &mean[0], &sd[0], &noise[0], classes, lanes)
+	case avx2:
+		shiftAVX2(&a[0], &mean[0], &sd[0], &noise[0], classes, lanes)
+	default:
+		shiftPlain(a, mean, sd, noise)
+	}
+}
+
+func mirror(plus, minus, mean, sd, noise []float64) {
+	n := len(mean)
+	plus, minus, sd, noise = plus[:n], minus[:n], sd[:n], noise[:n]
+	switch kernels {
+	case avx512:
+		mirrorAVX512(&plus[0], &minus[0], &mean[0], &sd[0], &noise[0], n)
+	case avx2:
+		mirrorAVX2(&plus[0], &minus[0], &mean[0], &sd[0], &noise[0], n)
+	default:
+		mirrorPlain(plus, minus, mean, sd, noise)
+	}
+}
+
+func exponentials(a []float64, lanes int, s *sums) {
+	classes := len(a) / lanes
+	switch kernels {
+	case avx512:
+		exponentialsAVX512(&a[0], &s.most[0], &s.total[0], &s.inverse[0], &s.dot[0], classes, lanes)
+	case avx2:
+		exponentialsAVX2(&a[0], &s.most[0], &s.total[0], &s.inverse[0], &s.dot[0], classes, lanes)
+	default:
+		exponentialsPlain(a, lanes, s)
+	}
+}
+
+func gather(dMean, dSD, plus, minus, invPlus, invMinus, noise []float64) {
+	n, lanes := len(dMean), len(invPlus)
+	dSD, plus, minus, invMinus, noise = dSD[:n], plus[:n], minus[:n], invMinus[:lanes], noise[:n]
+	switch kernels {
+	case avx512:
+		gatherAVX512(&dMean[0], &dSD[0], &plus[0], &minus[0], &invPlus[0], &invMinus[0], &noise[0], n/lanes, lanes)
+	case avx2:
+		gatherAVX2(&dMean[0], &dSD[0], &plus[0], &minus[0], &invPlus[0], &invMinus[0], &noise[0], n/lanes, lanes)
+	default:
+		gatherPlain(dMean, dSD, plus, minus, invPlus, invMinus, noise)
+	}
+}
+
+func logarithms(dst, src []float64) {
+	n := len(src)
+	dst = dst[:n]
+	switch kernels {
+	case avx512:
+		logarithmsAVX512(&dst[0], &src[0], n)
+	case avx2:
+		logarithmsAVX2(&dst[0], &src[0], n)
+	default:
+		logarithmsPlain(dst, src)
+	}
+}
+
+func boxMuller(cos, sin []float64, bits []uint64) {
+	n := len(bits)
+	cos, sin = cos[:n], sin[:n]
+	switch kernels {
+	case avx512:
+		boxMullerAVX512(&cos[0], &sin[0], &bits[0], n)
+	case avx2:
+		boxMullerAVX2(&cos[0], &sin[0], &bits[0], n)
+	default:
+		boxMullerPlain(cos, sin, bits)
+	}
+}
