@@ -176,9 +176,11 @@ func (g *GIN) dense(l int) []linear {
 }
 
 // Tensors returns the weights under the names that PyTorch Geometric gives
-// them in a state dict when the MLP is a Sequential of Linear and ReLU in
-// turn: convs.N.eps, convs.N.nn.0.weight, convs.N.nn.0.bias,
-// convs.N.nn.2.weight and so on.
+// them in a state dict. When every MLP is what torch_geometric.nn.GIN makes, of
+// two linear maps and as wide within as without, those are its names:
+// convs.N.eps, convs.N.nn.lins.0.weight, convs.N.nn.lins.0.bias and so on.
+// Otherwise they are those of a Sequential of Linear and ReLU in turn:
+// convs.N.nn.0.weight, convs.N.nn.2.weight and so on.
 //
 // [Load] takes any Sequential of Linear, BatchNorm1d right after a Linear, and
 // modules without tensors, which it believes to be one ReLU before each Linear
@@ -187,10 +189,17 @@ func (g *GIN) dense(l int) []linear {
 // before it, so it does not come back here.
 func (g *GIN) Tensors() map[string]safetensors.Tensor {
 	tensors := make(map[string]safetensors.Tensor)
+	name := "convs.%d.nn.lins.%d."
+	step := 1
+	for _, layer := range g.layers {
+		if len(layer.MLP) != 2 || len(layer.MLP[0].Bias) != len(layer.MLP[1].Bias) {
+			name, step = "convs.%d.nn.%d.", 2
+		}
+	}
 	for l, layer := range g.layers {
 		tensors[fmt.Sprintf("convs.%d.eps", l)] = safetensors.Of([]float32{layer.Eps}, 1)
 		for k, m := range layer.MLP {
-			prefix := fmt.Sprintf("convs.%d.nn.%d.", l, 2*k)
+			prefix := fmt.Sprintf(name, l, step*k)
 			in := len(m.Weight) / len(m.Bias)
 			tensors[prefix+"weight"] = safetensors.Of(m.Weight, len(m.Bias), in)
 			tensors[prefix+"bias"] = safetensors.Of(m.Bias, len(m.Bias))

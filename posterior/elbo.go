@@ -18,6 +18,9 @@ type Variational struct {
 	Dim, Classes int
 	// Samples is S of eq:mc_ell, positive; NewVariational sets 10.
 	Samples int
+	// TemperaturePrecision is that of the temperature's prior around τ = 1, in
+	// rows; NewVariational sets 1000.
+	TemperaturePrecision float64
 
 	params, grads struct {
 		mean, logVar []float64 // Dim × Classes
@@ -84,7 +87,7 @@ func NewVariational(dim, classes, tempHidden int, seed uint64) *Variational {
 		panic(fmt.Sprintf("posterior: last layer of %d × %d with a temperature of %d hidden units", dim, classes, tempHidden))
 	}
 	v := &Variational{
-		Dim: dim, Classes: classes, Samples: 10,
+		Dim: dim, Classes: classes, Samples: 10, TemperaturePrecision: 1000,
 		variance: make([]float64, dim*classes),
 		at:       newRowsInTraining(dim, classes, tempHidden),
 	}
@@ -109,7 +112,7 @@ func NewVariational(dim, classes, tempHidden int, seed uint64) *Variational {
 	for i := range t.W2 {
 		t.W2[i] = 0.001 * rng.NormFloat64()
 	}
-	p.b2[0] = math.Log(math.E - 1) // softplus⁻¹(1)
+	p.b2[0] = biasOfOne
 	return v
 }
 
@@ -215,9 +218,35 @@ func (v *Variational) Loss(z []float64, labels []int32, alpha float64, rng *rand
 		g.mean[i] += float64(kl * m)
 		g.logVar[i] = 0.5 * (float64(g.logVar[i]*s) + float64(kl*(s-1)))
 	}
-	loss.Total = float64(kl*loss.KL) - loss.ELL
+	loss.Total = float64(kl*loss.KL) - loss.ELL + v.temperaturePrior(1/float64(n))
 	return loss
 }
+
+// temperaturePrior returns weight times the negative logarithm of the
+// temperature's prior, without constants, and adds to its gradients. The prior
+// is normal in the output weights, around those of τ = 1.
+//
+// It is an addition to eq:elbo, which leaves the temperature free: a few dozen
+// training rows are all classified rightly, and τ then falls until it is
+// over-confident on all others. 1000 rows' worth of precision holds it there,
+// and hardly matters where there are tens of thousands.
+func (v *Variational) temperaturePrior(weight float64) (penalty float64) {
+	t, g := &v.params.temperature, &v.grads
+	weight *= v.TemperaturePrecision
+	if t.Hidden == 0 {
+		return 0
+	}
+	for k, w := range t.W2 {
+		penalty += 0.5 * weight * w * w
+		g.temperature.W2[k] += float64(weight * w)
+	}
+	off := v.params.b2[0] - biasOfOne
+	g.b2[0] += float64(weight * off)
+	return penalty + 0.5*weight*off*off
+}
+
+// biasOfOne is softplus⁻¹(1): with it, and no output weights, τ = 1.
+var biasOfOne = math.Log(math.E - 1)
 
 // begin turns the parameters round and clears the gradients.
 func (v *Variational) begin() {

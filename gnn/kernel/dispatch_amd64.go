@@ -147,6 +147,28 @@ func addRectified(dst, own, sum []float32, scale float32) {
 	}
 }
 
+func gate(dst, x []float32, a float32) {
+	switch {
+	case active == plain || len(dst) == 0:
+		plainGate(dst, x, a)
+	case active == avx512:
+		gateAVX512(&dst[0], len(dst), &x[0], a)
+	default:
+		gateAVX2(&dst[0], len(dst), &x[0], a)
+	}
+}
+
+func dropout(dst, x []float32, draws []uint16, below uint32, scale float32) {
+	switch {
+	case active == plain || len(dst) == 0:
+		plainDropout(dst, x, draws, below, scale)
+	case active == avx512:
+		dropoutAVX512(&dst[0], len(dst), &x[0], &draws[0], below, scale)
+	default:
+		dropoutAVX2(&dst[0], len(dst), &x[0], &draws[0], below, scale)
+	}
+}
+
 func adam(param, grad, first, second []float32, c *[8]float32) {
 	switch {
 	case active == plain || len(param) == 0:

@@ -15,5 +15,7 @@ var (
 	combine      = plainCombine
 	rectify      = plainRectify
 	addRectified = plainAddRectified
+	gate         = plainGate
+	dropout      = plainDropout
 	adam         = plainAdam
 )

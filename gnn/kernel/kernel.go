@@ -120,6 +120,20 @@ func AddRectified(dst, own, sum []float32, scale float32) {
 	addRectified(dst, own[:len(dst)], sum[:len(dst)], scale)
 }
 
+// Gate computes dst[j] = a·dst[j] where x[j] > 0, and 0 elsewhere.
+func Gate(dst, x []float32, a float32) {
+	gate(dst, x[:len(dst)], a)
+}
+
+// Draws is how many draws [Dropout] wants for n numbers: n rounded up to whole
+// registers.
+func Draws(n int) int { return (n + 15) &^ 15 }
+
+// Dropout computes dst[j] = scale·x[j] where draws[j] < below, and 0 elsewhere.
+func Dropout(dst, x []float32, draws []uint16, below uint32, scale float32) {
+	dropout(dst, x[:len(dst)], draws[:Draws(len(dst))], below, scale)
+}
+
 // AdamStep is what does not change from entry to entry of a step of Kingma and
 // Ba (Adam: A Method for Stochastic Optimization, 2015, Algorithm 1).
 type AdamStep struct {

@@ -914,6 +914,95 @@ done:
 	VZEROUPPER
 	RET
 
+// func gateAVX2(dst *float32, n int, x *float32, a float32)
+// Requires: AVX, AVX2, SSE
+TEXT ·gateAVX2(SB), NOSPLIT, $0-28
+	MOVQ         n+8(FP), AX
+	MOVQ         dst+0(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVSS        a+24(FP), X0
+	VBROADCASTSS X0, Y0
+
+loop:
+	CMPQ    AX, $0x00000008
+	JL      tail
+	VMOVUPS (DX), Y1
+	VMOVUPS (CX), Y2
+	VXORPS  Y3, Y3, Y3
+	VCMPPS  $0x1e, Y3, Y1, Y1
+	VMULPS  Y0, Y2, Y2
+	VANDPS  Y1, Y2, Y2
+	VMOVUPS Y2, (CX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000020, DX
+	SUBQ    $0x00000008, AX
+	JMP     loop
+
+tail:
+	CMPQ       AX, $0x00000000
+	JE         done
+	MOVQ       $0x00000008, BX
+	SUBQ       AX, BX
+	LEAQ       tailMask<>+0(SB), AX
+	VMOVUPS    (AX)(BX*4), Y1
+	VMASKMOVPS (DX), Y1, Y2
+	VMASKMOVPS (CX), Y1, Y3
+	VXORPS     Y4, Y4, Y4
+	VCMPPS     $0x1e, Y4, Y2, Y2
+	VMULPS     Y0, Y3, Y3
+	VANDPS     Y2, Y3, Y3
+	VMASKMOVPS Y3, Y1, (CX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func dropoutAVX2(dst *float32, n int, x *float32, draws *uint16, below uint32, scale float32)
+// Requires: AVX, AVX2, SSE, SSE2
+TEXT ·dropoutAVX2(SB), NOSPLIT, $0-40
+	MOVQ         n+8(FP), AX
+	MOVQ         dst+0(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         draws+24(FP), BX
+	MOVL         below+32(FP), SI
+	MOVD         SI, X0
+	VPBROADCASTD X0, Y0
+	MOVSS        scale+36(FP), X1
+	VBROADCASTSS X1, Y1
+
+loop:
+	CMPQ      AX, $0x00000008
+	JL        tail
+	VMOVUPS   (DX), Y2
+	VPMOVZXWD (BX), Y3
+	VPCMPGTD  Y3, Y0, Y3
+	VMULPS    Y1, Y2, Y2
+	VANDPS    Y3, Y2, Y2
+	VMOVUPS   Y2, (CX)
+	ADDQ      $0x00000020, CX
+	ADDQ      $0x00000020, DX
+	ADDQ      $0x00000010, BX
+	SUBQ      $0x00000008, AX
+	JMP       loop
+
+tail:
+	CMPQ       AX, $0x00000000
+	JE         done
+	MOVQ       $0x00000008, SI
+	SUBQ       AX, SI
+	LEAQ       tailMask<>+0(SB), AX
+	VMOVUPS    (AX)(SI*4), Y2
+	VMASKMOVPS (DX), Y2, Y3
+	VPMOVZXWD  (BX), Y4
+	VPCMPGTD   Y4, Y0, Y4
+	VMULPS     Y1, Y3, Y3
+	VANDPS     Y4, Y3, Y3
+	VMASKMOVPS Y3, Y2, (CX)
+
+done:
+	VZEROUPPER
+	RET
+
 // func gatherAVX512(dst *float32, n int, index *int32, value *float32, count int, rows *float32, stride int)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·gatherAVX512(SB), NOSPLIT, $0-56
@@ -1801,6 +1890,91 @@ tail:
 	VDIVPS    Z11, Z10, Z10
 	VSUBPS    Z10, Z8, Z8
 	VMOVUPS   Z8, K1, (CX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func gateAVX512(dst *float32, n int, x *float32, a float32)
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·gateAVX512(SB), NOSPLIT, $0-28
+	MOVQ         n+8(FP), AX
+	MOVQ         dst+0(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVSS        a+24(FP), X0
+	VBROADCASTSS X0, Z0
+
+loop:
+	CMPQ     AX, $0x00000010
+	JL       tail
+	VMOVUPS  (DX), Z1
+	VMOVUPS  (CX), Z2
+	VPXORD   Z3, Z3, Z3
+	VCMPPS   $0x1e, Z3, Z1, K1
+	VMULPS.Z Z0, Z2, K1, Z2
+	VMOVUPS  Z2, (CX)
+	ADDQ     $0x00000040, CX
+	ADDQ     $0x00000040, DX
+	SUBQ     $0x00000010, AX
+	JMP      loop
+
+tail:
+	CMPQ      AX, $0x00000000
+	JE        done
+	MOVQ      $-1, BX
+	SHLXQ     AX, BX, BX
+	NOTQ      BX
+	KMOVW     BX, K1
+	VMOVUPS.Z (DX), K1, Z1
+	VMOVUPS.Z (CX), K1, Z2
+	VPXORD    Z4, Z4, Z4
+	VCMPPS    $0x1e, Z4, Z1, K2
+	VMULPS.Z  Z0, Z2, K2, Z2
+	VMOVUPS   Z2, K1, (CX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func dropoutAVX512(dst *float32, n int, x *float32, draws *uint16, below uint32, scale float32)
+// Requires: AVX, AVX512F, BMI2, SSE, SSE2
+TEXT ·dropoutAVX512(SB), NOSPLIT, $0-40
+	MOVQ         n+8(FP), AX
+	MOVQ         dst+0(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         draws+24(FP), BX
+	MOVL         below+32(FP), SI
+	MOVD         SI, X0
+	VPBROADCASTD X0, Z0
+	MOVSS        scale+36(FP), X1
+	VBROADCASTSS X1, Z1
+
+loop:
+	CMPQ      AX, $0x00000010
+	JL        tail
+	VMOVUPS   (DX), Z2
+	VPMOVZXWD (BX), Z3
+	VPCMPGTD  Z3, Z0, K1
+	VMULPS.Z  Z1, Z2, K1, Z2
+	VMOVUPS   Z2, (CX)
+	ADDQ      $0x00000040, CX
+	ADDQ      $0x00000040, DX
+	ADDQ      $0x00000020, BX
+	SUBQ      $0x00000010, AX
+	JMP       loop
+
+tail:
+	CMPQ      AX, $0x00000000
+	JE        done
+	MOVQ      $-1, SI
+	SHLXQ     AX, SI, SI
+	NOTQ      SI
+	KMOVW     SI, K1
+	VMOVUPS.Z (DX), K1, Z2
+	VPMOVZXWD (BX), Z3
+	VPCMPGTD  Z3, Z0, K2
+	VMULPS.Z  Z1, Z2, K2, Z2
+	VMOVUPS   Z2, K1, (CX)
 
 done:
 	VZEROUPPER

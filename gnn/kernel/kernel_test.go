@@ -67,6 +67,10 @@ func TestLevelsAgree(t *testing.T) {
 			many, row := numbers(rng, n*in, nasty), numbers(rng, in, nasty)
 			a := numbers(rng, 1, nasty)[0]
 			step := AdamStep{Size: .01, Root: 1.5, Decay: 5e-4, Beta1: .9, Beta2: .999, Epsilon: 1e-8}
+			draws := make([]uint16, Draws(width))
+			for i := range draws {
+				draws[i] = uint16(rng.Uint32())
+			}
 			square := numbers(rng, width, false)
 			for i := range square {
 				square[i] *= square[i]
@@ -82,6 +86,8 @@ func TestLevelsAgree(t *testing.T) {
 				"Combine":      func(d []float32) { Combine(d[:width], x, y, a) },
 				"Rectify":      func(d []float32) { Rectify(d[:width], x) },
 				"AddRectified": func(d []float32) { AddRectified(d[:width], x, y, a) },
+				"Gate":         func(d []float32) { Gate(d[:width], x, a) },
+				"Dropout":      func(d []float32) { Dropout(d[:width], x, draws, 1<<15, a) },
 				"Adam": func(d []float32) {
 					first, second := d[width:2*width], d[2*width:3*width]
 					copy(second, square)

@@ -95,6 +95,27 @@ func plainAddRectified(dst, own, sum []float32, scale float32) {
 	}
 }
 
+func plainGate(dst, x []float32, a float32) {
+	x = x[:len(dst)]
+	for j, v := range x {
+		if v > 0 {
+			dst[j] *= a
+		} else {
+			dst[j] = 0
+		}
+	}
+}
+
+func plainDropout(dst, x []float32, draws []uint16, below uint32, scale float32) {
+	x, draws = x[:len(dst)], draws[:len(dst)]
+	for j, v := range x {
+		dst[j] = 0
+		if uint32(draws[j]) < below {
+			dst[j] = float32(scale * v)
+		}
+	}
+}
+
 func plainAdam(param, grad, first, second []float32, c *[8]float32) {
 	size, root, decay, b1, c1, b2, c2, eps := c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7]
 	grad, first, second = grad[:len(param)], first[:len(param)], second[:len(param)]

@@ -38,6 +38,12 @@ func addRectifiedAVX2(dst *float32, n int, own *float32, sum *float32, scale flo
 func adamAVX2(param *float32, n int, grad *float32, first *float32, second *float32, c *[8]float32)
 
 //go:noescape
+func gateAVX2(dst *float32, n int, x *float32, a float32)
+
+//go:noescape
+func dropoutAVX2(dst *float32, n int, x *float32, draws *uint16, below uint32, scale float32)
+
+//go:noescape
 func gatherAVX512(dst *float32, n int, index *int32, value *float32, count int, rows *float32, stride int)
 
 //go:noescape
@@ -69,3 +75,9 @@ func addRectifiedAVX512(dst *float32, n int, own *float32, sum *float32, scale f
 
 //go:noescape
 func adamAVX512(param *float32, n int, grad *float32, first *float32, second *float32, c *[8]float32)
+
+//go:noescape
+func gateAVX512(dst *float32, n int, x *float32, a float32)
+
+//go:noescape
+func dropoutAVX512(dst *float32, n int, x *float32, draws *uint16, below uint32, scale float32)

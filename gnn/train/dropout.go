@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
 // dropout leaves out entries, each with the same chance, and enlarges the rest
@@ -25,16 +26,21 @@ func newDropout[T float](chance float64, source *rand.PCG) *dropout[T] {
 	return d
 }
 
-// dense sets dst to what is left of src.
+// dense sets dst to what is left of src, which may be the same.
 func (d *dropout[T]) dense(dst, src []T) {
 	if d.chance == 0 {
 		copy(dst, src)
 		return
 	}
+	draws := d.draws.many(kernel.Draws(len(src)))
+	if x, ok := any(src).([]float32); ok {
+		kernel.Dropout(any(dst).([]float32), x, draws, d.below, float32(d.scale))
+		return
+	}
 	for i, v := range src {
 		dst[i] = 0
-		if d.draws.next() < d.below {
-			dst[i] = T(d.scale * v)
+		if uint32(draws[i]) < d.below {
+			dst[i] = d.scale * v
 		}
 	}
 }
@@ -66,29 +72,19 @@ func (d *dropout[T]) activated(dst, src []T, activation gnn.Activation) {
 		d.dense(dst, dst)
 		return
 	}
-	if d.chance == 0 {
-		for i, v := range src {
-			dst[i] = max(v, 0)
-		}
-		return
-	}
-	keep := [2]T{0, d.scale}
-	for i, v := range src {
-		dst[i] = T(keep[one(d.draws.next() < d.below)] * max(v, 0))
-	}
+	rectify(dst, src)
+	d.dense(dst, dst)
 }
 
 // backward turns the gradients of activated's dst, which is x, into those of
 // its src. What was left out is zero, and so is its gradient; where ELU is
 // below zero its derivative is itself plus 1.
 func (d *dropout[T]) backward(grad, x []T, activation gnn.Activation) {
-	keep := [2]T{0, d.scale}
 	if activation != gnn.ELU {
-		for i, v := range x {
-			grad[i] *= keep[one(v > 0)]
-		}
+		gate(grad, x, d.scale)
 		return
 	}
+	keep := [2]T{0, d.scale}
 	for i, v := range x {
 		slope := keep[one(v != 0)]
 		if v < 0 {
@@ -103,6 +99,7 @@ type draws struct {
 	source *rand.PCG
 	bits   uint64
 	left   int
+	list   []uint16
 }
 
 func (d *draws) next() uint32 {
@@ -113,6 +110,19 @@ func (d *draws) next() uint32 {
 	draw := uint32(d.bits & (1<<16 - 1))
 	d.bits >>= 16
 	return draw
+}
+
+// many returns n draws, which hold until the next call. It begins with a fresh
+// one of the source's.
+func (d *draws) many(n int) []uint16 {
+	d.left = 0
+	n4 := (n + 3) &^ 3
+	list := resize(&d.list, n4)
+	for i := 0; i < n4; i += 4 {
+		bits := d.source.Uint64()
+		list[i], list[i+1], list[i+2], list[i+3] = uint16(bits), uint16(bits>>16), uint16(bits>>32), uint16(bits>>48)
+	}
+	return list
 }
 
 // one is 1 for true, without a branch.

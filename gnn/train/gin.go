@@ -102,9 +102,7 @@ func (p *ginPass[T]) forward(state []T) {
 		axpy(u, 1+p.eps.value[0], p.p[i*p.mid:(i+1)*p.mid])
 		index, value := p.mix.row(i)
 		gather(u, index, value, p.p, p.mid)
-		for j, v := range u {
-			u[j] = max(v, 0)
-		}
+		rectify(u, u)
 	}
 	p.inner.times(state, p.weight2.value, p.out)
 	for i := range p.outputs {
@@ -118,11 +116,7 @@ func (p *ginPass[T]) backward(grad []T) {
 	p.inner.backward(p.weight2.grad, grad, p.weight2.value, p.out)
 
 	du := p.inner.grad
-	for i, v := range p.inner.dense {
-		if v <= 0 {
-			du[i] = 0
-		}
-	}
+	gate(du, p.inner.dense, 1)
 	clear(p.bias1.grad)
 	sum(p.bias1.grad, du)
 	p.eps.grad[0] = 0

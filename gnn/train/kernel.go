@@ -51,6 +51,32 @@ func axpy[T float](dst []T, a T, x []T) {
 	}
 }
 
+// rectify computes dst[j] = max(x[j], 0).
+func rectify[T float](dst, x []T) {
+	if d, ok := any(dst).([]float32); ok {
+		kernel.Rectify(d, any(x).([]float32))
+		return
+	}
+	for j, v := range x {
+		dst[j] = max(v, 0)
+	}
+}
+
+// gate computes dst[j] = a·dst[j] where x[j] > 0, and 0 elsewhere.
+func gate[T float](dst, x []T, a T) {
+	if d, ok := any(dst).([]float32); ok {
+		kernel.Gate(d, any(x).([]float32), float32(a))
+		return
+	}
+	for j, v := range x {
+		if v > 0 {
+			dst[j] *= a
+		} else {
+			dst[j] = 0
+		}
+	}
+}
+
 // sum adds the rows of x to dst.
 func sum[T float](dst, x []T) {
 	for ; len(x) > 0; x = x[len(dst):] {

@@ -39,6 +39,8 @@ func main() {
 		elementwise(l, masks, "rectify", "func(dst *float32, n int, x *float32)", rectify)
 		elementwise(l, masks, "addRectified", "func(dst *float32, n int, own *float32, sum *float32, scale float32)", addRectified)
 		elementwise(l, masks, "adam", "func(param *float32, n int, grad *float32, first *float32, second *float32, c *[8]float32)", adam)
+		elementwise(l, masks, "gate", "func(dst *float32, n int, x *float32, a float32)", gate)
+		dropout(l, masks)
 	}
 	Generate()
 }
@@ -468,4 +470,69 @@ var adam = kernel{
 		VSUBPS(m, param, param)
 		b.store(param, "param")
 	},
+}
+
+// gate scales where x is positive and leaves +0 elsewhere.
+var gate = kernel{slices: []string{"dst", "x"}, constant: "a", do: func(b *block) {
+	x, d, zero := b.load("x"), b.load("dst"), b.zero()
+	const greater = 0x1e // ordered, quiet
+	if b.level.lanes == 16 {
+		k := K()
+		VCMPPS(U8(greater), zero, x, k)
+		VMULPS_Z(b.konst["a"], d, k, d)
+	} else {
+		mask := YMM()
+		VCMPPS(U8(greater), zero, x, mask)
+		VMULPS(b.konst["a"], d, d)
+		VANDPS(mask, d, d)
+	}
+	b.store(d, "dst")
+}}
+
+// dropout scales where the draw is below, and leaves +0 elsewhere. A whole
+// register's worth of draws is read for the last numbers too.
+func dropout(l level, masks Mem) {
+	TEXT("dropout"+l.name, NOSPLIT, "func(dst *float32, n int, x *float32, draws *uint16, below uint32, scale float32)")
+	Pragma("noescape")
+	b := &block{level: l, at: map[string]Register{}}
+	n := Load(Param("n"), GP64())
+	b.at["dst"], b.at["x"] = Load(Param("dst"), GP64()), Load(Param("x"), GP64())
+	draws := Load(Param("draws"), GP64())
+	below, scale := l.reg(), l.reg()
+	belowX := XMM()
+	MOVD(Load(Param("below"), GP32()), belowX)
+	VPBROADCASTD(belowX, below)
+	VBROADCASTSS(Load(Param("scale"), XMM()), scale)
+	do := func() {
+		x, d := b.load("x"), l.reg()
+		VPMOVZXWD(Mem{Base: draws}, d)
+		if l.lanes == 16 {
+			k := K()
+			VPCMPGTD(d, below, k)
+			VMULPS_Z(scale, x, k, x)
+		} else {
+			VPCMPGTD(d, below, d)
+			VMULPS(scale, x, x)
+			VANDPS(d, x, x)
+		}
+		b.store(x, "dst")
+	}
+	Label("loop")
+	CMPQ(n, U32(l.lanes))
+	JL(LabelRef("tail"))
+	do()
+	for _, s := range []string{"dst", "x"} {
+		ADDQ(U32(4*l.lanes), b.at[s])
+	}
+	ADDQ(U32(2*l.lanes), draws)
+	SUBQ(U32(l.lanes), n)
+	JMP(LabelRef("loop"))
+	Label("tail")
+	CMPQ(n, U32(0))
+	JE(LabelRef("done"))
+	b.tail = newTail(l, masks, n)
+	do()
+	Label("done")
+	VZEROUPPER()
+	RET()
 }
