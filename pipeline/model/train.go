@@ -38,7 +38,7 @@ type Config struct {
 	Seed          uint64
 }
 
-func (c Config) withDefaults(sparse bool) (Config, error) {
+func (c Config) withDefaults() (Config, error) {
 	if len(c.Hidden) == 0 {
 		c.Hidden = []int{64}
 	}
@@ -67,12 +67,6 @@ func (c Config) withDefaults(sparse bool) (Config, error) {
 		return c, fmt.Errorf("dropout %v: give a share below 1, such as 0.5", c.Dropout)
 	}
 	c.TempHidden = max(c.TempHidden, 0)
-	if c.Normalization == "" {
-		c.Normalization = gnn.NormalizeStandard
-		if sparse {
-			c.Normalization = gnn.NormalizeRowL2
-		}
-	}
 	return c, nil
 }
 
@@ -83,25 +77,17 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 	if len(d.X) == 0 {
 		return nil, fmt.Errorf("no training nodes: raise --train-share")
 	}
-	cfg, err := cfg.withDefaults(d.X[0].Dense == nil)
+	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	normalizer, err := gnn.FitNormalizer(cfg.Normalization, d.X)
+	seen, normalizer, filled, err := Prepare(d, cfg.Normalization)
 	if err != nil {
 		return nil, err
 	}
-	x := make([]gnn.Vector, len(d.X))
-	rows := make([]int32, len(d.X))
-	for i := range x {
-		x[i] = normalizer.Apply(gnn.Vector{}, d.X[i])
-		rows[i] = int32(i)
-	}
-	src, dst, filled := fillIsolated(d)
 	head := &elbo{posterior.NewVariational(cfg.Embedding, len(d.Classes), cfg.TempHidden, cfg.Seed)}
 	head.Samples = cfg.Samples
-	encoder, report, err := train.Fit(ctx,
-		train.Data{X: x, Src: src, Dst: dst, Labels: d.Labels, Train: rows}, head,
+	encoder, report, err := train.Fit(ctx, seen, head,
 		train.Config{
 			In: d.Dim, Hidden: cfg.Hidden, Out: cfg.Embedding, Epochs: cfg.Epochs, LearningRate: cfg.LearningRate,
 			WeightDecay: cfg.WeightDecay, Dropout: cfg.Dropout, Seed: cfg.Seed,
@@ -111,7 +97,7 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 	}
 	m := &Model{
 		Meta: Meta{
-			Format: Format, Encoder: encoder.Kind(), Activation: encoder.Activation(), Classes: d.Classes, Normalization: string(cfg.Normalization),
+			Format: Format, Encoder: encoder.Kind(), Activation: encoder.Activation(), Classes: d.Classes, Normalization: string(normalizer.Kind),
 			Training: Training{
 				DataSet: d.Name, Split: d.Split, Seed: cfg.Seed, Nodes: len(d.X), Epochs: report.Epochs, Samples: cfg.Samples,
 				Hidden: cfg.Hidden, LearningRate: cfg.LearningRate, WeightDecay: cfg.WeightDecay, Dropout: cfg.Dropout,
@@ -122,6 +108,29 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 	}
 	m.Prior, m.Temperature = head.Posterior()
 	return m, m.identify()
+}
+
+// Prepare returns d as any encoder's training sees it: features normalised (in
+// the way kind says, or [Config]'s default when it is empty), every node a
+// training row, and isolated nodes filled. It also returns the normaliser, which
+// serving needs, and how many nodes were filled. d must have a node.
+func Prepare(d Data, kind gnn.Normalization) (seen train.Data, n *gnn.Normalizer, filled int, err error) {
+	if kind == "" {
+		kind = gnn.NormalizeStandard
+		if d.X[0].Dense == nil {
+			kind = gnn.NormalizeRowL2
+		}
+	}
+	if n, err = gnn.FitNormalizer(kind, d.X); err != nil {
+		return train.Data{}, nil, 0, err
+	}
+	seen = train.Data{X: make([]gnn.Vector, len(d.X)), Labels: d.Labels, Train: make([]int32, len(d.X))}
+	for i := range d.X {
+		seen.X[i] = n.Apply(gnn.Vector{}, d.X[i])
+		seen.Train[i] = int32(i)
+	}
+	seen.Src, seen.Dst, filled = fillIsolated(d)
+	return seen, n, filled, nil
 }
 
 // fillIsolated makes every training node that has no neighbour its own, when the
