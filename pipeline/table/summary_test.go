@@ -30,13 +30,13 @@ func TestSummarise(t *testing.T) {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
 	const text = `cora, strict, seeds: 1 to 3 (paper's figures in brackets)
-  system           accuracy %                NLL                       ECE                     
-  graphsage        70.0 (51.46)              1.000 (1.48)              0.200 (0.16)            
-  gvbll-online    *80.0 ± 5.8 (81.86)       *0.500 ± 0.058 (0.59)     *0.100 ± 0.000 (0.11)    
+  system           accuracy %                NLL                       ECE
+  graphsage        70.0 (51.46)              1.000 (1.48)              0.200 (0.16)
+  gvbll-online    *80.0 ± 5.8 (81.86)       *0.500 ± 0.058 (0.59)     *0.100 ± 0.000 (0.11)
 
 zoo, strict, seeds: 1
-  system           accuracy %                NLL                       ECE                     
-  gcn             *50.0                     *1.000                    *0.200                   
+  system           accuracy %                NLL                       ECE
+  gcn             *50.0                     *1.000                    *0.200
 `
 	if diff := cmp.Diff(text, Text(rows)); diff != "" {
 		t.Errorf("text (-want +got):\n%s", diff)

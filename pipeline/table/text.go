@@ -15,18 +15,15 @@ func Text(rows []Row) string {
 	return layout(rows, func(b *strings.Builder, title string, table [][]string, best [][]bool) {
 		fmt.Fprintf(b, "%s\n", title)
 		for i, line := range table {
-			for j, cell := range line {
+			text := "  " + pad(line[0], 14)
+			for j, cell := range line[1:] {
 				mark := " "
-				if best[i][j] {
+				if best[i][j+1] {
 					mark = "*"
 				}
-				if j == 0 {
-					fmt.Fprintf(b, "  %s", pad(cell, 14))
-				} else {
-					fmt.Fprintf(b, "  %s", pad(mark+cell, 24))
-				}
+				text += "  " + pad(mark+cell, 24)
 			}
-			b.WriteByte('\n')
+			fmt.Fprintln(b, strings.TrimRight(text, " "))
 		}
 	})
 }
