@@ -62,7 +62,7 @@ func (c Config) String() string {
 		c.Encoder, c.Activation, c.Heads, frozen, c.Hidden, c.Embedding, c.TempHidden, c.Epochs, c.Samples, c.LearningRate, c.WeightDecay, c.Dropout, c.Normalization, c.ValidShare, c.Patience, c.Seed)
 }
 
-func (c Config) withDefaults(sparse bool) (Config, error) {
+func (c Config) withDefaults() (Config, error) {
 	if len(c.Hidden) == 0 {
 		c.Hidden = []int{64}
 	}
@@ -100,12 +100,6 @@ func (c Config) withDefaults(sparse bool) (Config, error) {
 		c.Embedding = c.Frozen.Out()
 	}
 	c.TempHidden = max(c.TempHidden, 0)
-	if c.Normalization == "" {
-		c.Normalization = gnn.NormalizeStandard
-		if sparse {
-			c.Normalization = gnn.NormalizeRowL2
-		}
-	}
 	return c, nil
 }
 
@@ -117,23 +111,18 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 		return nil, fmt.Errorf("no training nodes: raise --train-share")
 	}
 	settings := cfg.String()
-	cfg, err := cfg.withDefaults(d.X[0].Dense == nil)
+	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
-	}
-	normalizer, err := gnn.FitNormalizer(cfg.Normalization, d.X)
-	if err != nil {
-		return nil, err
-	}
-	x := make([]gnn.Vector, len(d.X))
-	for i := range x {
-		x[i] = normalizer.Apply(gnn.Vector{}, d.X[i])
 	}
 	fit, validate := d.holdOut(cfg.ValidShare, cfg.Seed)
-	src, dst, completed := d.Complete(fit, cfg.Seed)
+	data, normalizer, completed, err := Prepare(d, fit, cfg.Normalization, cfg.Seed)
+	if err != nil {
+		return nil, err
+	}
+	data.Validate = validate
 	head := &elbo{posterior.NewVariational(cfg.Embedding, len(d.Classes), cfg.TempHidden, cfg.Seed)}
 	head.Samples = cfg.Samples
-	data := train.Data{X: x, Src: src, Dst: dst, Labels: d.Labels, Train: fit, Validate: validate}
 	phase := train.Config{
 		Encoder: cfg.Encoder, Activation: cfg.Activation, Heads: cfg.Heads,
 		In: d.Dim, Hidden: cfg.Hidden, Out: cfg.Embedding, Epochs: cfg.Epochs, LearningRate: cfg.LearningRate,
@@ -143,14 +132,14 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 	if encoder == nil {
 		encoder, report, err = train.Fit(ctx, data, head, phase, progress)
 	} else {
-		report, err = train.Frozen(ctx, encoder.Encode(x, src, dst), d.Labels, head, phase, progress)
+		report, err = train.Frozen(ctx, encoder.Encode(data.X, data.Src, data.Dst), d.Labels, head, phase, progress)
 	}
 	if err != nil {
 		return nil, err
 	}
 	m := &Model{
 		Meta: Meta{
-			Format: Format, Encoder: encoder.Kind(), Activation: encoder.Activation(), Classes: d.Classes, Normalization: string(cfg.Normalization),
+			Format: Format, Encoder: encoder.Kind(), Activation: encoder.Activation(), Classes: d.Classes, Normalization: string(normalizer.Kind),
 			Training: Training{
 				DataSet: d.Name, Split: d.Split, Seed: cfg.Seed, Settings: settings, Nodes: len(d.X), Epochs: report.Epochs, Samples: cfg.Samples,
 				Hidden: cfg.Hidden, LearningRate: cfg.LearningRate, WeightDecay: cfg.WeightDecay, Dropout: cfg.Dropout,
@@ -161,6 +150,29 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 	}
 	m.Prior, m.Temperature = head.Posterior()
 	return m, m.identify()
+}
+
+// Prepare returns d as any encoder's training sees it: features normalised (in
+// the way kind says, or [Config]'s default when it is empty), the given nodes as
+// training rows, and those of them that are isolated completed, by draws from
+// seed. It also returns the normaliser, which serving needs, and how many nodes
+// were completed. d must have a node.
+func Prepare(d Data, nodes []int32, kind gnn.Normalization, seed uint64) (data train.Data, n *gnn.Normalizer, completed int, err error) {
+	if kind == "" {
+		kind = gnn.NormalizeStandard
+		if d.X[0].Dense == nil {
+			kind = gnn.NormalizeRowL2
+		}
+	}
+	if n, err = gnn.FitNormalizer(kind, d.X); err != nil {
+		return train.Data{}, nil, 0, err
+	}
+	data = train.Data{X: make([]gnn.Vector, len(d.X)), Labels: d.Labels, Train: nodes}
+	for i := range d.X {
+		data.X[i] = n.Apply(gnn.Vector{}, d.X[i])
+	}
+	data.Src, data.Dst, completed = d.Complete(nodes, seed)
+	return data, n, completed, nil
 }
 
 // holdOut draws share of each class's nodes for validation, rounded down; the

@@ -1,0 +1,38 @@
+package table
+
+import (
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/train"
+)
+
+// dropout is MC dropout (Gal and Ghahramani 2016): the trained GraphSAGE with
+// its dropout left on, and the softmax averaged over
+// stochastic passes. A pass drops features and hidden states of the whole graph
+// that a step's nodes see, anew for every step.
+type dropout struct {
+	unchanging
+	*classifier
+	settings Settings
+	seed     uint64
+	stream   *stage
+	protocol string
+}
+
+func newDropout(s *school, stream *stage, protocol string) (*dropout, error) {
+	c, err := s.classifier(member{kind: gnn.KindSAGE})
+	if err != nil {
+		return nil, err
+	}
+	return &dropout{classifier: c, settings: s.settings, seed: s.seed, stream: stream, protocol: protocol}, nil
+}
+
+func (d *dropout) predict(t int, probs []float64) {
+	passes := d.settings.Passes
+	pass := make([]float64, len(probs))
+	clear(probs)
+	train.Sample(d.encoder, d.stream.known(t, d.protocol), d.stream.targets(t), d.settings.Dropout, passes, mix(d.seed, uint64(t)+1),
+		func(z []float32) {
+			d.head.predict(z, pass)
+			axpy(probs, 1/float64(passes), pass)
+		})
+}

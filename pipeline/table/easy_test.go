@@ -1,0 +1,117 @@
+package table
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/dataset"
+)
+
+// easy is a graph of three classes that features and neighbours both tell apart.
+func easy() *dataset.Dataset {
+	const n, classes, dim = 150, 3, 6
+	rng := rand.New(rand.NewPCG(7, 7))
+	d := &dataset.Dataset{Name: "easy", Dim: dim, Classes: []string{"a", "b", "c"}}
+	for v := range n {
+		y := v % classes
+		x := make([]float32, dim)
+		for j := range x {
+			x[j] = float32(rng.NormFloat64())
+		}
+		x[y] += 2
+		d.Features = append(d.Features, gnn.Vector{Dense: x})
+		d.Labels = append(d.Labels, int32(y))
+		for range 3 {
+			u := rng.IntN(n)
+			if rng.Float64() < .8 {
+				u = u/classes*classes + y
+			}
+			d.Edges = append(d.Edges, [2]int32{int32(v), int32(u)})
+		}
+	}
+	return d
+}
+
+func easySource() Source {
+	s := Of(easy())
+	inner := s.Open
+	s.Open = func(c Cut) (*dataset.Dataset, dataset.Stream, error) {
+		if c.Share == 0 {
+			c.Share = .3
+		}
+		if c.Steps == 0 {
+			c.Steps = 8
+		}
+		return inner(c)
+	}
+	return s
+}
+
+// quick are settings that take no time.
+func quick() Settings {
+	s := DefaultSettings()
+	s.Hidden, s.Embedding, s.Epochs, s.Samples = []int{16}, 8, 60, 4
+	s.Passes, s.Members, s.Folds, s.Dropout, s.LearningRate = 20, 3, 3, .3, .02
+	s.GP.Epochs, s.GP.Inducing = 60, 16
+	return s
+}
+
+// ready returns the school and the stage of a source's first seed.
+func ready(t *testing.T, source Source, settings Settings) (*school, *stage) {
+	t.Helper()
+	d, cut, err := source.Open(Cut{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newSchool(t.Context(), d, cut.Train, settings, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, newStage(d, cut, s.normalizer)
+}
+
+// run collects the results of a plan.
+func run(t *testing.T, plan Plan, existing ...Result) []Result {
+	t.Helper()
+	var got []Result
+	if err := Run(t.Context(), plan, existing, func(r Result) error {
+		got = append(got, r)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// shareOf is a source with another share for training.
+func shareOf(s Source, share float64) Source {
+	open := s.Open
+	s.Open = func(c Cut) (*dataset.Dataset, dataset.Stream, error) {
+		c.Share = share
+		return open(c)
+	}
+	return s
+}
+
+// relabel is a source whose stream has other labels and features.
+func relabel(s Source) Source {
+	open := s.Open
+	s.Open = func(c Cut) (*dataset.Dataset, dataset.Stream, error) {
+		d, cut, err := open(c)
+		if err != nil {
+			return nil, cut, err
+		}
+		other := *d
+		other.Labels, other.Features = slices.Clone(d.Labels), slices.Clone(d.Features)
+		for _, step := range cut.Steps {
+			for _, v := range step {
+				other.Labels[v] = 0
+				other.Features[v] = gnn.Vector{Dense: make([]float32, d.Dim)}
+			}
+		}
+		return &other, cut, nil
+	}
+	return s
+}

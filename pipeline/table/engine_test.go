@@ -1,0 +1,93 @@
+package table
+
+import (
+	"testing"
+
+	"github.com/gvbll/gvbll/gnn/dataset"
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// TestEngine: GVBLL under the strict protocol scores to the last digit what the
+// program's engine scores on the same stream with labels that come at once.
+func TestEngine(t *testing.T) {
+	cfg, err := dataset.DriftPreset("strong")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Nodes, cfg.Classes, cfg.Dim, cfg.Steps = 400, 5, 12, 9
+	for _, source := range []Source{Drifting(cfg), easySource()} {
+		t.Run(source.Name, func(t *testing.T) {
+			settings := quick()
+			d, cut, err := source.Open(Cut{Seed: 3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := newSchool(t.Context(), d, cut.Train, settings, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := s.bayesian()
+			if err != nil {
+				t.Fatal(err)
+			}
+			engine, err := pipeline.New(m, pipeline.Config{Update: settings.Update, Bins: settings.Bins})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range windows(d, cut) {
+				engine.Step(&w)
+			}
+			results := run(t, Plan{
+				Sources: []Source{source}, Protocols: []string{Strict}, Seeds: []uint64{3}, Settings: settings,
+				Systems: []string{"gvbll-online", "gvbll-static"},
+			})
+			for i, summary := range engine.Summaries() {
+				got, mean, stream := results[i], summary.Batches(), summary.Stream()
+				if got.System != "gvbll-"+summary.Head {
+					t.Fatalf("result %d is of %s, the engine's of %s", i, got.System, summary.Head)
+				}
+				if want := (Scores{N: summary.Labels, Acc: mean.Acc, NLL: mean.NLL, ECE: mean.ECE}); got.Mean != want {
+					t.Errorf("%s: mean over steps %+v, the engine's %+v", got.System, got.Mean, want)
+				}
+				if want := (Scores{N: summary.Labels, Acc: stream.Acc, NLL: stream.NLL, ECE: stream.ECE}); got.Stream != want {
+					t.Errorf("%s: stream %+v, the engine's %+v", got.System, got.Stream, want)
+				}
+			}
+			online, static := results[0], results[1]
+			if online.Mean == static.Mean || online.AnchorDistance[0] == 0 || static.AnchorDistance[0] != 0 {
+				t.Errorf("online and static are not told apart: %+v, %+v", online.Mean, static.Mean)
+			}
+		})
+	}
+}
+
+// windows are the context, and then in turn a step's nodes and its labels.
+func windows(d *dataset.Dataset, cut dataset.Stream) (w []event.Window) {
+	context := append(append([]int32(nil), cut.Train...), cut.Warmup...)
+	neighbours := d.Arrivals(append([][]int32{context}, cut.Steps...))
+	add := func(nodes []event.Node, labels []event.Label) {
+		w = append(w, event.Window{Number: int64(len(w)), Nodes: nodes, Labels: labels})
+	}
+	nodes := func(batch []int32, context bool) (list []event.Node) {
+		for _, v := range batch {
+			x := d.Features[v]
+			n := event.Node{Origin: &event.Origin{}, ID: event.ID{Num: int64(v)}, Dense: x.Dense, Index: x.Index, Value: x.Value, Context: context}
+			for _, u := range neighbours[v] {
+				n.Neighbours = append(n.Neighbours, event.ID{Num: int64(u)})
+			}
+			list = append(list, n)
+		}
+		return list
+	}
+	add(nodes(context, true), nil)
+	for _, step := range cut.Steps {
+		add(nodes(step, false), nil)
+		var labels []event.Label
+		for _, v := range step {
+			labels = append(labels, event.Label{Origin: &event.Origin{}, Node: event.ID{Num: int64(v)}, Class: d.Classes[d.Labels[v]]})
+		}
+		add(nil, labels)
+	}
+	return w
+}

@@ -1,0 +1,164 @@
+package table
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+)
+
+// Plan says what is to be compared. Empty Protocols and Systems stand for all.
+type Plan struct {
+	Sources   []Source
+	Protocols []string
+	Systems   []string
+	Seeds     []uint64
+	Settings  Settings
+	Parallel  int // (data set, seed) pairs worked on at once; 0 for 1
+}
+
+func (p Plan) withDefaults() (Plan, error) {
+	if len(p.Protocols) == 0 {
+		p.Protocols = Protocols
+	}
+	if len(p.Systems) == 0 {
+		p.Systems = Systems
+	}
+	p.Parallel = max(p.Parallel, 1)
+	var errs []error
+	if len(p.Sources) == 0 || len(p.Seeds) == 0 {
+		errs = append(errs, fmt.Errorf("%d data sets and %d seeds: give at least one of each", len(p.Sources), len(p.Seeds)))
+	}
+	for _, list := range []struct {
+		kind        string
+		given, know []string
+	}{{"protocol", p.Protocols, Protocols}, {"system", p.Systems, Systems}} {
+		for _, name := range list.given {
+			if !slices.Contains(list.know, name) {
+				errs = append(errs, fmt.Errorf("%s %q: it is one of %v", list.kind, name, list.know))
+			}
+		}
+	}
+	errs = append(errs, p.Settings.validate())
+	if err := errors.Join(errs...); err != nil {
+		return p, fmt.Errorf("table: %w", err)
+	}
+	return p, nil
+}
+
+// Run does the jobs of the plan that are not among the existing results, or were
+// done with other settings, and hands each result to sink as it comes. Calls of
+// sink do not overlap. Their order depends on the machine's mood when Parallel is
+// more than 1; the results do not, but for their Seconds.
+//
+// It ends with the first error: of a data set, of a training, of sink, or ctx's
+// cause when that is done. What sink was given until then can be gone on with.
+func Run(ctx context.Context, plan Plan, existing []Result, sink func(Result) error) error {
+	plan, err := plan.withDefaults()
+	if err != nil {
+		return err
+	}
+	type done struct {
+		Job
+		settings string
+	}
+	known := make(map[done]bool, len(existing))
+	for i := range existing {
+		known[done{existing[i].Job, existing[i].Settings}] = true
+	}
+	var groups []*group
+	for s := range plan.Sources {
+		source := &plan.Sources[s]
+		hash := plan.Settings.hash(source)
+		for _, seed := range plan.Seeds {
+			g := &group{source: source, seed: seed, hash: hash}
+			for _, protocol := range plan.Protocols {
+				for _, name := range plan.Systems {
+					job := Job{Dataset: source.Name, Protocol: protocol, System: name, Seed: seed}
+					if d := (done{job, hash}); !known[d] {
+						known[d] = true
+						g.jobs = append(g.jobs, job)
+					}
+				}
+			}
+			if len(g.jobs) > 0 {
+				groups = append(groups, g)
+			}
+		}
+	}
+	var turn sync.Mutex
+	return each(ctx, plan.Parallel, len(groups), func(ctx context.Context, i int) error {
+		return groups[i].run(ctx, plan.Settings, func(r Result) error {
+			turn.Lock()
+			defer turn.Unlock()
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return sink(r)
+		})
+	})
+}
+
+// group is the jobs of one data set and seed, which share trainings.
+type group struct {
+	source *Source
+	seed   uint64
+	hash   string
+	jobs   []Job
+}
+
+func (g *group) run(ctx context.Context, settings Settings, sink func(Result) error) error {
+	d, cut, err := g.source.Open(Cut{Seed: g.seed})
+	if err != nil {
+		return fmt.Errorf("table: %s, seed %d: %w", g.source.Name, g.seed, err)
+	}
+	s, err := newSchool(ctx, d, cut.Train, settings, g.seed)
+	if err != nil {
+		return fmt.Errorf("table: seed %d: %w", g.seed, err)
+	}
+	stream := newStage(d, cut, s.normalizer)
+	for _, job := range g.jobs {
+		r, err := perform(job.System, s, stream, job.Protocol)
+		if err != nil {
+			return fmt.Errorf("table: %s, %s, %s, seed %d: %w", job.Dataset, job.Protocol, job.System, job.Seed, err)
+		}
+		if x := r.Stream.NLL; math.IsNaN(x) || math.IsInf(x, 0) {
+			return fmt.Errorf("table: %s, %s, %s, seed %d: the probabilities are no numbers", job.Dataset, job.Protocol, job.System, job.Seed)
+		}
+		r.Job, r.Settings = job, g.hash
+		if err := sink(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// each calls do for 0 to below n on a number of goroutines, in order of their
+// becoming free. The first error ends the others through their context, and is
+// returned.
+func each(ctx context.Context, parallel, n int, do func(ctx context.Context, i int) error) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	next := make(chan int)
+	var workers sync.WaitGroup
+	for range min(parallel, n) {
+		workers.Go(func() {
+			for i := range next {
+				if err := do(ctx, i); err != nil {
+					stop(err)
+				}
+			}
+		})
+	}
+	for i := 0; i < n && ctx.Err() == nil; i++ {
+		select {
+		case next <- i:
+		case <-ctx.Done():
+		}
+	}
+	close(next)
+	workers.Wait()
+	return context.Cause(ctx)
+}

@@ -1,0 +1,165 @@
+package table
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/gvbll/gvbll/posterior"
+)
+
+// Parameters are what Sensitivity can vary, one at a time: the number of steps
+// (and so the size of a batch), the share of training nodes, and the forgetting,
+// step size and anchor of the update.
+var Parameters = []string{"steps", "train-share", "lambda", "eta", "beta"}
+
+// Sweep is a parameter and the values it takes.
+type Sweep struct {
+	Param  string
+	Values []float64
+}
+
+// Point is how GVBLL-Online does at one value, all else as planned.
+type Point struct {
+	Param    string  `json:"param"`
+	Value    float64 `json:"value"`
+	Dataset  string  `json:"dataset"`
+	Protocol string  `json:"protocol"`
+	Estimate
+}
+
+// Sensitivity varies one parameter at a time for GVBLL-Online, over the plan's
+// data sets, protocols and seeds; the plan's Systems are not read. A data set and
+// seed is trained for once, and again for each training share. Points come by
+// sweep, value, data set and protocol. A value that makes no sense is an error
+// before anything is trained, but for shares and steps that a data set refuses.
+func Sensitivity(ctx context.Context, plan Plan, sweeps []Sweep) ([]Point, error) {
+	plan, err := plan.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	var variants []variant
+	for _, s := range sweeps {
+		for _, x := range s.Values {
+			v, err := vary(plan.Settings.Update, s.Param, x)
+			if err != nil {
+				return nil, fmt.Errorf("table: %w", err)
+			}
+			variants = append(variants, v)
+		}
+	}
+	// means[source][seed][variant][protocol]
+	seeds := len(plan.Seeds)
+	means := make([][][]Scores, len(plan.Sources)*seeds)
+	err = each(ctx, plan.Parallel, len(means), func(ctx context.Context, i int) error {
+		source, seed := &plan.Sources[i/seeds], plan.Seeds[i%seeds]
+		var err error
+		if means[i], err = sweep(ctx, source, seed, plan, variants); err != nil {
+			return fmt.Errorf("table: %s, seed %d: %w", source.Name, seed, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var points []Point
+	for v, variant := range variants {
+		for s := range plan.Sources {
+			for p, protocol := range plan.Protocols {
+				var runs []Scores
+				for k := range seeds {
+					runs = append(runs, means[s*seeds+k][v][p])
+				}
+				points = append(points, Point{
+					Param: variant.param, Value: variant.value, Dataset: plan.Sources[s].Name, Protocol: protocol, Estimate: estimate(runs),
+				})
+			}
+		}
+	}
+	return points, nil
+}
+
+// variant is one value of one parameter.
+type variant struct {
+	param  string
+	value  float64
+	cut    Cut // but for the seed
+	update posterior.Config
+}
+
+func vary(update posterior.Config, param string, x float64) (variant, error) {
+	v := variant{param: param, value: x, update: update}
+	switch param {
+	case "steps":
+		if v.cut.Steps = int(x); x < 1 || float64(v.cut.Steps) != x {
+			return v, fmt.Errorf("steps %v: give a whole number from 1", x)
+		}
+	case "train-share":
+		if v.cut.Share = x; !(x > 0 && x < 1) {
+			return v, fmt.Errorf("train-share %v: give a share between 0 and 1, such as 0.1", x)
+		}
+	case "lambda":
+		v.update.Lambda = x
+	case "eta":
+		v.update.Eta = x
+	case "beta":
+		v.update.Beta = x
+	default:
+		return v, fmt.Errorf("parameter %q: it is one of %v", param, Parameters)
+	}
+	return v, v.update.Validate()
+}
+
+// sweep plays all variants on one data set and seed, and returns their means over
+// steps by variant and protocol.
+func sweep(ctx context.Context, source *Source, seed uint64, plan Plan, variants []variant) ([][]Scores, error) {
+	means := make([][]Scores, len(variants))
+	// Those of one share go together, and among them those of one stream.
+	order := make([]int, len(variants))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		x, y := variants[a].cut, variants[b].cut
+		return cmp.Or(cmp.Compare(x.Share, y.Share), cmp.Compare(x.Steps, y.Steps))
+	})
+	var s *school
+	var stream *stage
+	var at Cut
+	for _, i := range order {
+		v := variants[i]
+		v.cut.Seed = seed
+		if stream == nil || v.cut != at {
+			d, cut, err := source.Open(v.cut)
+			if err != nil {
+				return nil, err
+			}
+			if s == nil || v.cut.Share != at.Share {
+				if s, err = newSchool(ctx, d, cut.Train, plan.Settings, seed); err != nil {
+					return nil, err
+				}
+			}
+			stream, at = newStage(d, cut, s.normalizer), v.cut
+		}
+		for _, protocol := range plan.Protocols {
+			mean, err := online(s, stream, protocol, v.update)
+			if err != nil {
+				return nil, err
+			}
+			means[i] = append(means[i], mean)
+		}
+	}
+	return means, nil
+}
+
+// online plays GVBLL-Online with the given constants.
+func online(s *school, stream *stage, protocol string, update posterior.Config) (Scores, error) {
+	g, err := newOnline(s, stream, protocol, update)
+	if err != nil {
+		return Scores{}, err
+	}
+	var r Result
+	err = play(s.ctx, g, stream, len(s.data.Classes), s.settings.Bins, &r)
+	return r.Mean, err
+}

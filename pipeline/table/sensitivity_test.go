@@ -1,0 +1,82 @@
+package table
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestSensitivity: a point at the planned value is what Run has there; others
+// differ; the points come in order, however many goroutines there are.
+func TestSensitivity(t *testing.T) {
+	plan := smallPlan()
+	plan.Protocols = nil
+	sweeps := []Sweep{
+		{"steps", []float64{4, 8}},
+		{"train-share", []float64{.2, .3}},
+		{"lambda", []float64{plan.Settings.Update.Lambda, .5}},
+		{"eta", []float64{.1}},
+		{"beta", []float64{.5}},
+	}
+	points, err := Sensitivity(t.Context(), plan, sweeps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 8 * 2 * 2; len(points) != want {
+		t.Fatalf("%d points, want %d", len(points), want)
+	}
+	plan.Systems = []string{"gvbll-online"}
+	usual := make(map[[2]string]Estimate)
+	for _, r := range Summarise(run(t, plan)) {
+		usual[[2]string{r.Dataset, r.Protocol}] = r.Estimate
+	}
+	for i, p := range points {
+		sweep := sweeps[0]
+		for _, s := range sweeps {
+			if s.Param == p.Param {
+				sweep = s
+			}
+		}
+		same := p.Param == "steps" && p.Value == 8 || p.Param == "train-share" && p.Value == .3 || p.Param == "lambda" && p.Value == sweep.Values[0]
+		if equal := p.Estimate == usual[[2]string{p.Dataset, p.Protocol}]; equal != same {
+			t.Errorf("point %d, %+v: is what Run has: %v, want %v", i, p, equal, same)
+		}
+	}
+	plan.Parallel = 3
+	again, err := Sensitivity(t.Context(), plan, sweeps)
+	if diff := cmp.Diff(points, again); err != nil || diff != "" {
+		t.Errorf("three goroutines, other points (%v):\n%s", err, diff)
+	}
+	for _, s := range []Sweep{{"steps", []float64{1.5}}, {"train-share", []float64{1}}, {"lambda", []float64{-1}}, {"delta", []float64{1}}} {
+		if _, err := Sensitivity(t.Context(), plan, []Sweep{s}); err == nil || !strings.Contains(err.Error(), s.Param) {
+			t.Errorf("%s %v: error %v", s.Param, s.Values, err)
+		}
+	}
+}
+
+// TestCrossValidate: settings are compared on training nodes, and a stream that
+// is changed changes nothing.
+func TestCrossValidate(t *testing.T) {
+	plan := smallPlan()
+	plan.Sources, plan.Systems = plan.Sources[:1], []string{"graphsage", "gvbll-online"}
+	untrained := quick()
+	untrained.Epochs = 1
+	got, err := CrossValidate(t.Context(), plan, 3, []Settings{quick(), untrained})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 4 || got[0].NLL >= got[2].NLL || got[1].NLL >= got[3].NLL || got[0].Acc < .7 || got[1].Acc < .7 {
+		t.Errorf("validations %+v", got)
+	}
+	relabelled := plan.Sources[0]
+	plan.Sources = []Source{relabel(relabelled)}
+	plan.Parallel = 2
+	again, err := CrossValidate(t.Context(), plan, 3, []Settings{quick(), untrained})
+	if diff := cmp.Diff(got, again); err != nil || diff != "" {
+		t.Errorf("other labels in the stream (%v):\n%s", err, diff)
+	}
+	if _, err := CrossValidate(t.Context(), plan, 1, []Settings{quick()}); err == nil {
+		t.Error("one fold is no error")
+	}
+}

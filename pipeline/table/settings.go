@@ -1,0 +1,114 @@
+package table
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/train"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/gp"
+)
+
+// Settings hold for all systems and data sets alike. [DefaultSettings] fills
+// them; Run refuses what makes no sense.
+type Settings struct {
+	Hidden        []int             `json:"hidden"`        // widths of the encoder's hidden layers
+	Embedding     int               `json:"embedding"`     // d_e
+	Epochs        int               `json:"epochs"`        // of every training
+	LearningRate  float64           `json:"learning_rate"` // Adam's
+	WeightDecay   float64           `json:"weight_decay"`  // of encoders and linear heads; 0 for none
+	Dropout       float64           `json:"dropout"`       // 0 for none
+	Normalization gnn.Normalization `json:"normalization"` // empty: row-l2 for sparse features, standard for dense
+	Bins          int               `json:"bins"`          // equal-mass bins of a step's ECE
+
+	Passes  int       `json:"passes"`  // stochastic passes of MC dropout
+	Members int       `json:"members"` // of the deep ensemble
+	Folds   int       `json:"folds"`   // of the training nodes, for temperature scaling
+	GP      gp.Config `json:"gp"`      // its Seed is not read; see [gp.Config] for zeros
+
+	TempHidden int              `json:"temp_hidden"` // hidden units of GVBLL's temperature head; 0 for τ = 1
+	Samples    int              `json:"samples"`     // S of GVBLL's training
+	Update     posterior.Config `json:"update"`      // GVBLL-Online's
+}
+
+// DefaultSettings returns the architecture and training that the program uses,
+// and the baselines' customary constants.
+func DefaultSettings() Settings {
+	return Settings{
+		Hidden: []int{64}, Embedding: 16, Epochs: 100, LearningRate: 0.01, WeightDecay: 5e-4, Dropout: 0.5, Bins: 10,
+		Passes: 50, Members: 5, Folds: 5,
+		TempHidden: 16, Samples: 10, Update: posterior.DefaultConfig(),
+	}
+}
+
+func (s Settings) validate() error {
+	var errs []error
+	for _, f := range []struct {
+		name         string
+		value, least int
+		usual        int
+	}{
+		{"embedding", s.Embedding, 1, 16},
+		{"epochs", s.Epochs, 1, 100},
+		{"bins", s.Bins, 1, 10},
+		{"passes", s.Passes, 1, 50},
+		{"members", s.Members, 1, 5},
+		{"folds", s.Folds, 2, 5},
+		{"temp_hidden", s.TempHidden, 0, 16},
+		{"samples", s.Samples, 1, 10},
+	} {
+		if f.value < f.least {
+			errs = append(errs, fmt.Errorf("%s is %d: give at least %d, such as %d", f.name, f.value, f.least, f.usual))
+		}
+	}
+	if len(s.Hidden) == 0 {
+		errs = append(errs, errors.New("no hidden layer: give its width, such as 64"))
+	}
+	errs = append(errs, s.training(gnn.KindSAGE, 1, 0).Validate(), s.Update.Validate())
+	return errors.Join(errs...)
+}
+
+// training is how the deterministic encoders are trained.
+func (s Settings) training(kind gnn.Kind, in int, seed uint64) train.Config {
+	return train.Config{
+		Encoder: kind, In: in, Hidden: s.Hidden, Out: s.Embedding, Epochs: s.Epochs,
+		LearningRate: s.LearningRate, WeightDecay: s.WeightDecay, Dropout: s.Dropout, Seed: seed,
+	}
+}
+
+// phase1 is the same for GVBLL.
+func (s Settings) phase1(seed uint64) model.Config {
+	c := model.Config{
+		Hidden: s.Hidden, Embedding: s.Embedding, TempHidden: s.TempHidden, Epochs: s.Epochs, Samples: s.Samples,
+		LearningRate: s.LearningRate, WeightDecay: s.WeightDecay, Dropout: s.Dropout, Normalization: s.Normalization, Seed: seed,
+	}
+	// model.Config takes 0 for the default and a negative number for none.
+	if c.TempHidden == 0 {
+		c.TempHidden = -1
+	}
+	for _, x := range []*float64{&c.WeightDecay, &c.Dropout} {
+		if *x == 0 {
+			*x = -1
+		}
+	}
+	return c
+}
+
+// hash names these settings applied to a source.
+func (s Settings) hash(source *Source) string {
+	b, err := json.Marshal(struct {
+		Version  int
+		Settings Settings
+		Source   string
+	}{Version, s, source.Key})
+	if err != nil {
+		panic(err) // numbers and strings only, finite once validated
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,93 @@
+package table
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gvbll/gvbll/gnn"
+)
+
+// system classifies a stream step by step.
+type system interface {
+	// predict writes the class probabilities of step t's nodes to probs.
+	predict(t int, probs []float64)
+	// learn may look at the labels of step t. It is called once, after the
+	// step's predictions were scored.
+	learn(t int)
+}
+
+// unchanging systems learn nothing from the stream.
+type unchanging struct{}
+
+func (unchanging) learn(int) {}
+
+// newSystem returns the system of that name, trained.
+func newSystem(name string, s *school, stream *stage, protocol string) (system, error) {
+	switch name {
+	case "graphsage":
+		return newStandalone(s, stream, protocol, gnn.KindSAGE)
+	case "gcn":
+		return newStandalone(s, stream, protocol, gnn.KindGCN)
+	case "gat":
+		return newStandalone(s, stream, protocol, gnn.KindGAT)
+	case "gin":
+		return newStandalone(s, stream, protocol, gnn.KindGIN)
+	case "mc-dropout":
+		return newDropout(s, stream, protocol)
+	case "deep-ensemble":
+		return newEnsemble(s, stream, protocol)
+	case "temp-scale":
+		return newScaled(s, stream, protocol)
+	case "gp-sage":
+		return newProcess(s, stream, protocol, gnn.KindSAGE)
+	case "gp-gcn":
+		return newProcess(s, stream, protocol, gnn.KindGCN)
+	case "gp-gat":
+		return newProcess(s, stream, protocol, gnn.KindGAT)
+	case "gvbll-static":
+		return newStatic(s, stream, protocol)
+	case "gvbll-online":
+		return newOnline(s, stream, protocol, s.settings.Update)
+	}
+	return nil, fmt.Errorf("system %q: it is one of %v", name, Systems)
+}
+
+// play streams a system: it predicts each step, is scored, and is then told the
+// step's labels (Algorithm 1's order of things).
+func play(ctx context.Context, sys system, stream *stage, classes, bins int, r *Result) error {
+	score := tally{classes: classes, mass: bins, result: r}
+	for t := range stream.steps {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		labels := stream.stepLabels(t)
+		probs := make([]float64, len(labels)*classes)
+		sys.predict(t, probs)
+		score.step(probs, labels)
+		sys.learn(t)
+		if g, ok := sys.(*gvbll); ok {
+			distance, variance := g.drift()
+			r.AnchorDistance = append(r.AnchorDistance, distance)
+			r.Variance = append(r.Variance, variance)
+		}
+	}
+	score.done()
+	return nil
+}
+
+// perform trains a system and plays it.
+func perform(name string, s *school, stream *stage, protocol string) (Result, error) {
+	var r Result
+	s.spent, stream.spent = 0, 0
+	sys, err := newSystem(name, s, stream, protocol)
+	if err != nil {
+		return r, err
+	}
+	begin := time.Now()
+	if err := play(s.ctx, sys, stream, len(s.data.Classes), s.settings.Bins, &r); err != nil {
+		return r, err
+	}
+	r.Seconds = (s.spent + stream.spent + time.Since(begin)).Seconds()
+	return r, nil
+}

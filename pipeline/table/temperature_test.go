@@ -1,0 +1,85 @@
+package table
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/gvbll/gvbll/posterior/calibration"
+)
+
+// TestFitTemperature: labels drawn at some temperature give it back, no other
+// has less NLL, and what has no minimum ends at a bound.
+func TestFitTemperature(t *testing.T) {
+	const n, classes = 4000, 4
+	for _, truth := range []float64{.5, 1, 2.5} {
+		rng := rand.New(rand.NewPCG(5, 6))
+		logits, labels := make([]float64, n*classes), make([]int32, n)
+		for i := range labels {
+			a, p := logits[i*classes:(i+1)*classes], make([]float64, classes)
+			for c := range a {
+				a[c] = 3 * rng.NormFloat64()
+				p[c] = a[c] / truth
+			}
+			softmax(p)
+			u := rng.Float64()
+			for c := range p {
+				if u -= p[c]; u < 0 {
+					labels[i] = int32(c)
+					break
+				}
+			}
+		}
+		nll := func(temperature float64) float64 {
+			p := make([]float64, len(logits))
+			for i := range p {
+				p[i] = logits[i] / temperature
+			}
+			for lo := 0; lo < len(p); lo += classes {
+				softmax(p[lo : lo+classes])
+			}
+			return calibration.Measure(p, classes, labels, 1).NLL
+		}
+		got := fitTemperature(logits, classes, labels)
+		if math.Abs(got/truth-1) > .08 {
+			t.Errorf("temperature %v of labels drawn at %v", got, truth)
+		}
+		if best := nll(got); best > nll(got*1.001) || best > nll(got/1.001) {
+			t.Errorf("temperature %v is no minimum", got)
+		}
+	}
+	sure := []float64{1, 0, 0, 1}
+	if got := fitTemperature(sure, 2, []int32{0, 1}); got != leastTemperature {
+		t.Errorf("logits that are always right: temperature %v", got)
+	}
+	if got := fitTemperature(sure, 2, []int32{1, 0}); got != mostTemperature {
+		t.Errorf("logits that are always wrong: temperature %v", got)
+	}
+	if got := fitTemperature(make([]float64, 4), 2, []int32{1, 0}); got != mostTemperature {
+		t.Errorf("logits that say nothing: temperature %v", got)
+	}
+}
+
+// TestScaled: T does not change who is predicted, and its probabilities are
+// softmax(a/T).
+func TestScaled(t *testing.T) {
+	s, stream := ready(t, easySource(), quick())
+	scaled, err := newScaled(s, stream, Strict)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := scaled.standalone
+	n := len(stream.stepLabels(0))
+	p, q := make([]float64, n*3), make([]float64, n*3)
+	plain.predict(0, p)
+	scaled.predict(0, q)
+	for i := range n {
+		a, b := p[3*i:3*i+3], q[3*i:3*i+3]
+		if argmax(a) != argmax(b) {
+			t.Errorf("node %d: class %d, scaled %d", i, argmax(a), argmax(b))
+		}
+		if got, want := math.Log(b[0]/b[1])*scaled.temperature, math.Log(a[0]/a[1]); math.Abs(got-want) > 1e-9 {
+			t.Errorf("node %d: log odds %v, scaled back %v", i, want, got)
+		}
+	}
+}

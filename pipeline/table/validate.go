@@ -1,0 +1,122 @@
+package table
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gvbll/gvbll/gnn/dataset"
+)
+
+// Validation is how a system does, with one of several settings, on training
+// nodes that it was not trained on. A seed's figures are over all training nodes,
+// each of which is predicted once.
+type Validation struct {
+	Setting int    `json:"setting"` // its place in the list
+	Dataset string `json:"dataset"`
+	System  string `json:"system"`
+	Estimate
+}
+
+// CrossValidate plays the strict protocol inside the training nodes, so that
+// settings can be chosen without a look at the stream: of k folds each is
+// streamed to systems trained on the others, in steps no larger than the data
+// set's and at least minSteps of them. The plan's Protocols and Settings are not
+// read. Validations come by setting, data set and system.
+func CrossValidate(ctx context.Context, plan Plan, k int, settings []Settings) ([]Validation, error) {
+	if k < 2 || len(settings) == 0 {
+		return nil, fmt.Errorf("table: %d folds and %d settings: give at least 2 folds and 1 setting", k, len(settings))
+	}
+	for i := range settings {
+		plan.Settings = settings[i]
+		if _, err := plan.withDefaults(); err != nil {
+			return nil, fmt.Errorf("%w (setting %d)", err, i)
+		}
+	}
+	plan, err := plan.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	seeds := len(plan.Seeds)
+	perSetting := len(plan.Sources) * seeds
+	scores := make([][]Scores, len(settings)*perSetting) // by system
+	err = each(ctx, plan.Parallel, len(scores), func(ctx context.Context, i int) error {
+		source, seed := &plan.Sources[i%perSetting/seeds], plan.Seeds[i%seeds]
+		var err error
+		if scores[i], err = crossValidate(ctx, source, seed, k, plan.Systems, settings[i/perSetting]); err != nil {
+			return fmt.Errorf("table: setting %d, %s, seed %d: %w", i/perSetting, source.Name, seed, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var all []Validation
+	for c := range settings {
+		for s := range plan.Sources {
+			for j, name := range plan.Systems {
+				var runs []Scores
+				for e := range seeds {
+					runs = append(runs, scores[c*perSetting+s*seeds+e][j])
+				}
+				all = append(all, Validation{Setting: c, Dataset: plan.Sources[s].Name, System: name, Estimate: estimate(runs)})
+			}
+		}
+	}
+	return all, nil
+}
+
+// minSteps is the least number of steps of a fold, so that what an online system
+// learns on the way can show.
+const minSteps = 4
+
+// crossValidate returns each system's scores over all folds of one cut: the means
+// over folds, by their nodes.
+func crossValidate(ctx context.Context, source *Source, seed uint64, k int, systems []string, settings Settings) ([]Scores, error) {
+	d, cut, err := source.Open(Cut{Seed: seed})
+	if err != nil {
+		return nil, err
+	}
+	whole, err := newSchool(ctx, d, cut.Train, settings, seed)
+	if err != nil {
+		return nil, err
+	}
+	others, folds, err := whole.folds(k)
+	if err != nil {
+		return nil, err
+	}
+	sum := make([]Scores, len(systems))
+	for f, fold := range folds {
+		// From here on only training nodes are looked at.
+		inner, err := newSchool(ctx, d, others[f], settings, mix(seed, uint64(f)+1))
+		if err != nil {
+			return nil, err
+		}
+		stream := newStage(d, dataset.Stream{Train: others[f], Steps: pieces(fold, len(cut.Steps[0]))}, inner.normalizer)
+		for j, name := range systems {
+			r, err := perform(name, inner, stream, Strict)
+			if err != nil {
+				return nil, err
+			}
+			n := float64(r.Stream.N)
+			sum[j].N += r.Stream.N
+			sum[j].Acc += n * r.Stream.Acc
+			sum[j].NLL += n * r.Stream.NLL
+			sum[j].ECE += n * r.Stream.ECE
+		}
+	}
+	for j := range sum {
+		sum[j].divide(sum[j].N)
+	}
+	return sum, nil
+}
+
+// pieces cuts a fold into steps of at most size nodes, and at least minSteps of
+// them where there are as many nodes.
+func pieces(fold []int32, size int) (steps [][]int32) {
+	n := len(fold)
+	count := min(n, max(minSteps, (n+size-1)/size))
+	for t := range count {
+		steps = append(steps, fold[t*n/count:(t+1)*n/count])
+	}
+	return steps
+}
