@@ -14,13 +14,13 @@ type kept struct {
 	took  time.Duration
 }
 
-// recall returns what make returned for the key the first time. Calls do not
+// recall returns what produce returned for the key the first time. Calls do not
 // nest, so that no time counts twice.
-func recall[T any](m *memo, key any, make func() (T, error)) (T, error) {
+func recall[T any](m *memo, key any, produce func() (T, error)) (T, error) {
 	k, known := m.kept[key]
 	if !known {
 		begin := time.Now()
-		value, err := make()
+		value, err := produce()
 		if err != nil {
 			return value, err
 		}

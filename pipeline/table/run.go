@@ -89,6 +89,7 @@ func Run(ctx context.Context, plan Plan, existing []Result, sink func(Result) er
 		}
 	}
 	var turn sync.Mutex
+	var full error // what sink ended with
 	return each(ctx, plan.Parallel, len(groups), func(ctx context.Context, i int) error {
 		return groups[i].run(ctx, plan.Settings, func(r Result) error {
 			turn.Lock()
@@ -96,7 +97,10 @@ func Run(ctx context.Context, plan Plan, existing []Result, sink func(Result) er
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			return sink(r)
+			if full == nil {
+				full = sink(r)
+			}
+			return full
 		})
 	})
 }

@@ -25,8 +25,9 @@ type Cut struct {
 	Steps int
 }
 
-// Of returns a data set as a source, cut as the paper does those that it knows
-// ([dataset.Plan]), and any other with a tenth for training and in 50 steps.
+// Of returns a data set as a source. Those that the paper knows are cut as it
+// says ([dataset.Plan]); any other has 50 steps and a tenth for training, or is
+// cut by year if it has years.
 func Of(d *dataset.Dataset) Source {
 	share, steps, known := dataset.Plan(d.Name)
 	if !known {
@@ -34,7 +35,7 @@ func Of(d *dataset.Dataset) Source {
 	}
 	return Source{
 		Name: d.Name,
-		Key:  fmt.Sprintf("%s: %d nodes, %d edges, share %g, %d steps", d.Name, len(d.Features), len(d.Edges), share, steps),
+		Key:  fmt.Sprintf("%s: %d nodes, %d edges, by year %t, share %g, %d steps", d.Name, len(d.Features), len(d.Edges), d.Year != nil, share, steps),
 		Open: func(c Cut) (*dataset.Dataset, dataset.Stream, error) {
 			part, n := share, steps
 			if c.Share > 0 {
@@ -45,7 +46,7 @@ func Of(d *dataset.Dataset) Source {
 			}
 			var s dataset.Stream
 			var err error
-			if part == 0 && d.Year != nil {
+			if c.Share == 0 && d.Year != nil {
 				s, err = d.SplitByYear(n)
 			} else {
 				s, err = d.Split(c.Seed, part, n)
