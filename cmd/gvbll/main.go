@@ -14,6 +14,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/gvbll/gvbll/pipeline/table"
 )
 
 // Exit codes.
@@ -36,12 +38,16 @@ type cli struct {
 	LogLevel  slog.Level `help:"Least level that is logged: debug, info, warn or error." default:"info" placeholder:"info"`
 	LogFormat string     `help:"Format of the log: text or json." enum:"text,json" default:"text" placeholder:"text"`
 
-	Demo    demoCmd    `cmd:"" help:"Show the whole job: broker, training, stream, late labels, scores."`
-	Train   trainCmd   `cmd:"" help:"Train a model from a data set (Phase 1) and save it."`
-	Work    workCmd    `cmd:"" help:"Classify the nodes of a topic as they arrive."`
-	Send    sendCmd    `cmd:"" help:"Stream a data set into the topics."`
-	Tail    tailCmd    `cmd:"" help:"Print predictions as they are published."`
-	Topics  topicsCmd  `cmd:"" help:"Show or create the topics."`
+	Demo   demoCmd   `cmd:"" help:"Show the whole job: broker, training, stream, late labels, scores."`
+	Train  trainCmd  `cmd:"" help:"Train a model from a data set (Phase 1) and save it."`
+	Work   workCmd   `cmd:"" help:"Classify the nodes of a topic as they arrive."`
+	Send   sendCmd   `cmd:"" help:"Stream a data set into the topics."`
+	Tail   tailCmd   `cmd:"" help:"Print predictions as they are published."`
+	Topics topicsCmd `cmd:"" help:"Show or create the topics."`
+
+	Table       tableCmd       `cmd:"" help:"Run the paper's Table I: twelve systems, measured, beside the paper's figures."`
+	Sensitivity sensitivityCmd `cmd:"" help:"Show how the online update depends on its constants, batches and training nodes."`
+
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 
@@ -63,7 +69,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(streams{stdout, stderr}),
-		kong.Vars{"default_http": "127.0.0.1:8473"},
+		kong.Vars{
+			"default_http": "127.0.0.1:8473",
+			"systems":      strings.Join(table.Systems, ", "),
+			"parameters":   strings.Join(table.Parameters, ", "),
+		},
 	)
 	if err != nil {
 		panic(err) // the grammar above is wrong

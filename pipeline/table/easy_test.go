@@ -35,7 +35,7 @@ func easy() *dataset.Dataset {
 }
 
 func easySource() Source {
-	s := Of(easy())
+	s := Of(easy(), 0, 0)
 	inner := s.Open
 	s.Open = func(c Cut) (*dataset.Dataset, dataset.Stream, error) {
 		if c.Share == 0 {

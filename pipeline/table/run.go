@@ -60,34 +60,7 @@ func Run(ctx context.Context, plan Plan, existing []Result, sink func(Result) er
 	if err != nil {
 		return err
 	}
-	type done struct {
-		Job
-		settings string
-	}
-	known := make(map[done]bool, len(existing))
-	for i := range existing {
-		known[done{existing[i].Job, existing[i].Settings}] = true
-	}
-	var groups []*group
-	for s := range plan.Sources {
-		source := &plan.Sources[s]
-		hash := plan.Settings.hash(source)
-		for _, seed := range plan.Seeds {
-			g := &group{source: source, seed: seed, hash: hash}
-			for _, protocol := range plan.Protocols {
-				for _, name := range plan.Systems {
-					job := Job{Dataset: source.Name, Protocol: protocol, System: name, Seed: seed}
-					if d := (done{job, hash}); !known[d] {
-						known[d] = true
-						g.jobs = append(g.jobs, job)
-					}
-				}
-			}
-			if len(g.jobs) > 0 {
-				groups = append(groups, g)
-			}
-		}
-	}
+	groups, _ := plan.missing(existing)
 	var turn sync.Mutex
 	var full error // what sink ended with
 	return each(ctx, plan.Parallel, len(groups), func(ctx context.Context, i int) error {
@@ -103,6 +76,55 @@ func Run(ctx context.Context, plan Plan, existing []Result, sink func(Result) er
 			return full
 		})
 	})
+}
+
+// Missing returns how many jobs of the plan [Run] would do, and those of the
+// existing results that are of the plan. A plan that Run refuses misses nothing.
+func Missing(plan Plan, existing []Result) (jobs int, have []Result) {
+	plan, err := plan.withDefaults()
+	if err != nil {
+		return 0, nil
+	}
+	groups, have := plan.missing(existing)
+	for _, g := range groups {
+		jobs += len(g.jobs)
+	}
+	return jobs, have
+}
+
+func (p Plan) missing(existing []Result) (groups []*group, have []Result) {
+	type done struct {
+		Job
+		settings string
+	}
+	known := make(map[done]*Result, len(existing))
+	for i := range existing {
+		known[done{existing[i].Job, existing[i].Settings}] = &existing[i]
+	}
+	for s := range p.Sources {
+		source := &p.Sources[s]
+		hash := p.Settings.hash(source)
+		for _, seed := range p.Seeds {
+			g := &group{source: source, seed: seed, hash: hash}
+			for _, protocol := range p.Protocols {
+				for _, name := range p.Systems {
+					job := Job{Dataset: source.Name, Protocol: protocol, System: name, Seed: seed}
+					r, there := known[done{job, hash}]
+					switch {
+					case !there:
+						g.jobs = append(g.jobs, job)
+					case r != nil:
+						have = append(have, *r)
+					}
+					known[done{job, hash}] = nil // a job that is named twice is one job
+				}
+			}
+			if len(g.jobs) > 0 {
+				groups = append(groups, g)
+			}
+		}
+	}
+	return groups, have
 }
 
 // group is the jobs of one data set and seed, which share trainings.

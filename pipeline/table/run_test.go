@@ -128,7 +128,7 @@ func TestPlanErrors(t *testing.T) {
 		"no hidden layer":        func(p *Plan) { p.Settings.Hidden = nil },
 		"dropout":                func(p *Plan) { p.Settings.Dropout = 1 },
 		"lambda":                 func(p *Plan) { p.Settings.Update.Lambda = 2 },
-		"easy, seed 1: training": func(p *Plan) { p.Sources[0].Open = Of(easy()).Open; p.Sources[0] = shareOf(p.Sources[0], 2) },
+		"easy, seed 1: training": func(p *Plan) { p.Sources[0].Open = Of(easy(), 0, 0).Open; p.Sources[0] = shareOf(p.Sources[0], 2) },
 	} {
 		plan := smallPlan()
 		spoil(&plan)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/gvbll/gvbll/posterior"
 )
@@ -34,7 +35,9 @@ type Point struct {
 // seed is trained for once, and again for each training share. Points come by
 // sweep, value, data set and protocol. A value that makes no sense is an error
 // before anything is trained, but for shares and steps that a data set refuses.
-func Sensitivity(ctx context.Context, plan Plan, sweeps []Sweep) ([]Point, error) {
+// progress, when not nil, hears of each data set and seed that is done; its calls
+// do not overlap.
+func Sensitivity(ctx context.Context, plan Plan, sweeps []Sweep, progress func(dataset string, seed uint64)) ([]Point, error) {
 	plan, err := plan.withDefaults()
 	if err != nil {
 		return nil, err
@@ -52,11 +55,17 @@ func Sensitivity(ctx context.Context, plan Plan, sweeps []Sweep) ([]Point, error
 	// means[source][seed][variant][protocol]
 	seeds := len(plan.Seeds)
 	means := make([][][]Scores, len(plan.Sources)*seeds)
+	var turn sync.Mutex
 	err = each(ctx, plan.Parallel, len(means), func(ctx context.Context, i int) error {
 		source, seed := &plan.Sources[i/seeds], plan.Seeds[i%seeds]
 		var err error
 		if means[i], err = sweep(ctx, source, seed, plan, variants); err != nil {
 			return fmt.Errorf("table: %s, seed %d: %w", source.Name, seed, err)
+		}
+		if progress != nil {
+			turn.Lock()
+			defer turn.Unlock()
+			progress(source.Name, seed)
 		}
 		return nil
 	})

@@ -19,7 +19,7 @@ func TestSensitivity(t *testing.T) {
 		{"eta", []float64{.1}},
 		{"beta", []float64{.5}},
 	}
-	points, err := Sensitivity(t.Context(), plan, sweeps)
+	points, err := Sensitivity(t.Context(), plan, sweeps, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,12 +44,12 @@ func TestSensitivity(t *testing.T) {
 		}
 	}
 	plan.Parallel = 3
-	again, err := Sensitivity(t.Context(), plan, sweeps)
+	again, err := Sensitivity(t.Context(), plan, sweeps, nil)
 	if diff := cmp.Diff(points, again); err != nil || diff != "" {
 		t.Errorf("three goroutines, other points (%v):\n%s", err, diff)
 	}
 	for _, s := range []Sweep{{"steps", []float64{1.5}}, {"train-share", []float64{1}}, {"lambda", []float64{-1}}, {"delta", []float64{1}}} {
-		if _, err := Sensitivity(t.Context(), plan, []Sweep{s}); err == nil || !strings.Contains(err.Error(), s.Param) {
+		if _, err := Sensitivity(t.Context(), plan, []Sweep{s}, nil); err == nil || !strings.Contains(err.Error(), s.Param) {
 			t.Errorf("%s %v: error %v", s.Param, s.Values, err)
 		}
 	}

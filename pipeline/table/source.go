@@ -25,17 +25,25 @@ type Cut struct {
 	Steps int
 }
 
-// Of returns a data set as a source. Those that the paper knows are cut as it
-// says ([dataset.Plan]); any other has 50 steps and a tenth for training, or is
-// cut by year if it has years.
-func Of(d *dataset.Dataset) Source {
-	share, steps, known := dataset.Plan(d.Name)
+// Of returns a data set as a source, with the given share of the nodes for
+// training and so many steps. Zeros follow the paper for the data sets that it
+// knows ([dataset.Plan]); any other then has 50 steps and a tenth for training, or
+// is cut by year if it has years.
+func Of(d *dataset.Dataset, share float64, steps int) Source {
+	byYear := d.Year != nil && share == 0
+	usualShare, usualSteps, known := dataset.Plan(d.Name)
 	if !known {
-		share, steps = 0.10, 50
+		usualShare, usualSteps = 0.10, 50
+	}
+	if share == 0 {
+		share = usualShare
+	}
+	if steps == 0 {
+		steps = usualSteps
 	}
 	return Source{
 		Name: d.Name,
-		Key:  fmt.Sprintf("%s: %d nodes, %d edges, by year %t, share %g, %d steps", d.Name, len(d.Features), len(d.Edges), d.Year != nil, share, steps),
+		Key:  fmt.Sprintf("%s: %d nodes, %d edges, by year %t, share %g, %d steps", d.Name, len(d.Features), len(d.Edges), byYear, share, steps),
 		Open: func(c Cut) (*dataset.Dataset, dataset.Stream, error) {
 			part, n := share, steps
 			if c.Share > 0 {
@@ -46,7 +54,7 @@ func Of(d *dataset.Dataset) Source {
 			}
 			var s dataset.Stream
 			var err error
-			if c.Share == 0 && d.Year != nil {
+			if c.Share == 0 && byYear {
 				s, err = d.SplitByYear(n)
 			} else {
 				s, err = d.Split(c.Seed, part, n)

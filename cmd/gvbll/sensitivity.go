@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gvbll/gvbll/pipeline/table"
+)
+
+type sensitivityCmd struct {
+	Plan planFlags `embed:""`
+
+	VarySteps  []float64 `help:"Numbers of steps to try, and so sizes of a batch." default:"5,10,20,40,80" placeholder:"N"`
+	VaryShare  []float64 `help:"Shares of training nodes to try." default:"0.05,0.1,0.2,0.4" placeholder:"SHARE"`
+	VaryLambda []float64 `help:"Forgetting rates λ to try." default:"0.9,0.95,0.97,0.99,0.995,1" placeholder:"λ"`
+	VaryEta    []float64 `help:"Step sizes η to try." default:"0.03,0.1,0.3,1" placeholder:"η"`
+	VaryBeta   []float64 `help:"Anchor strengths β to try." default:"0,0.001,0.01,0.1" placeholder:"β"`
+	Vary       []string  `help:"Parameters to vary, one at a time: ${parameters}; all when left out." placeholder:"NAME"`
+
+	JSON  string `help:"Write a JSON array here, an object for each value, data set and protocol; - for standard output instead of the table." name:"json" type:"path" placeholder:"FILE"`
+	Plots string `help:"Write plots here, SVG and PNG, a picture for each parameter." type:"path" placeholder:"DIR"`
+}
+
+// Help is shown by gvbll sensitivity --help.
+func (sensitivityCmd) Help() string {
+	return "What the paper leaves open: how GVBLL-Online depends on the size of a batch, the number of training nodes, and λ, η and β, varied one at a time."
+}
+
+// Run plays all values and prints them.
+func (c sensitivityCmd) Run(ctx context.Context, s streams) error {
+	plan, err := c.Plan.plan()
+	if err != nil {
+		return err
+	}
+	values := map[string][]float64{"steps": c.VarySteps, "train-share": c.VaryShare, "lambda": c.VaryLambda, "eta": c.VaryEta, "beta": c.VaryBeta}
+	for _, name := range c.Vary {
+		if values[name] == nil {
+			return usagef("--vary %s: give some of %s", name, strings.Join(table.Parameters, ", "))
+		}
+	}
+	var sweeps []table.Sweep
+	for _, name := range table.Parameters {
+		if len(c.Vary) == 0 || slices.Contains(c.Vary, name) {
+			sweeps = append(sweeps, table.Sweep{Param: name, Values: values[name]})
+		}
+	}
+	total := len(plan.Sources) * len(plan.Seeds)
+	bar, done := newProgress(s.err, "sensitivity", total), 0
+	points, err := table.Sensitivity(ctx, plan, sweeps, func(dataset string, seed uint64) {
+		done++
+		bar.set(done, fmt.Sprintf("%s seed %d", dataset, seed))
+	})
+	if err != nil {
+		return err
+	}
+	if err := writePictures(c.Plots, table.SensitivityPictures(points)); err != nil {
+		return err
+	}
+	if c.JSON != "" {
+		if err := writeJSON(s.out, c.JSON, points); err != nil || c.JSON == "-" {
+			return err
+		}
+	}
+	at := ""
+	for _, p := range points {
+		if p.Param != at {
+			at = p.Param
+			fmt.Fprintf(s.out, "\n%-12s %-12s %-8s %17s %17s %17s\n", at, "data set", "protocol", "accuracy %", "NLL", "ECE")
+		}
+		fmt.Fprintf(s.out, "%-12v %-12s %-8s %9.1f ± %5.1f %9.3f ± %.3f %9.3f ± %.3f\n",
+			p.Value, p.Dataset, p.Protocol, 100*p.Acc, 100*p.AccSE, p.NLL, p.NLLSE, p.ECE, p.ECESE)
+	}
+	return nil
+}
