@@ -429,7 +429,7 @@ func TestTextFromOutside(t *testing.T) {
 	long := strings.Repeat("long ", 1000)
 	word := strings.Repeat("w", 1000)
 	p := Lines("a\x00b\xff]]>\ufffe <script> "+long, 0, Panel{
-		Title: word, XLabel: long, YLabel: word, Series: []Series{curveOf("a\nb\"", 3)},
+		Title: word, XLabel: word, YLabel: long, Series: []Series{curveOf("a\nb\"", 3)},
 	})
 	s := render(t, p)
 	if !slices.Contains(s.texts, `a b"`) {
@@ -445,6 +445,7 @@ func TestTextFromOutside(t *testing.T) {
 // FuzzLines looks for values that no picture can be made of.
 func FuzzLines(f *testing.F) {
 	f.Add(1.0, 2.0, 3.0, 4.0, 0.5, true, true, "name")
+	f.Add(1.0, 2.0, 3.0, 4.0, 0.0, false, false, strings.Repeat("w", 200))
 	f.Add(0.0, 5e-324, math.MaxFloat64, math.Inf(1), math.NaN(), false, true, "\x01<&>")
 	f.Fuzz(func(t *testing.T, x0, x1, y0, y1, e float64, logX, points bool, name string) {
 		p := Lines(name, 0, Panel{
