@@ -255,8 +255,10 @@ func drawBox(c vgdraw.Canvas, fill, edge color.NRGBA, from, to vg.Point) {
 func (st *style) drawPublished(c vgdraw.Canvas, at vg.Point) {
 	const radius = 3.2
 	corners := []vg.Point{
-		{X: at.X - radius, Y: at.Y}, {X: at.X, Y: at.Y + radius},
-		{X: at.X + radius, Y: at.Y}, {X: at.X, Y: at.Y - radius},
+		{X: at.X - radius, Y: at.Y},
+		{X: at.X, Y: at.Y + radius},
+		{X: at.X + radius, Y: at.Y},
+		{X: at.X, Y: at.Y - radius},
 	}
 	c.FillPolygon(st.page, corners)
 	c.StrokeLines(vgdraw.LineStyle{Color: st.text, Width: 1}, append(corners, corners[0], corners[1]))

@@ -61,7 +61,7 @@ func newSheet(st *style, title string, columns int, parts []part) *sheet {
 	keys, shared := sharedKeys(st, parts)
 	for i, p := range parts {
 		c := &s.columns[i%columns]
-		c.width = max(c.width, c.left+c.data+c.right, widestWord(headingText, p.heading()))
+		c.width = max(c.width, c.left+c.data+c.right)
 		if !shared {
 			c.width = max(c.width, widestKey(p.keys(st)))
 		}
@@ -70,7 +70,7 @@ func newSheet(st *style, title string, columns int, parts []part) *sheet {
 	for _, c := range s.columns {
 		inner += c.width
 	}
-	inner = max(inner, widestWord(titleText, title), widestKey(keys))
+	inner = max(inner, widestKey(keys))
 
 	s.title = wrap(titleText, title, inner)
 	s.legend = flow(keys, inner)

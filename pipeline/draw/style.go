@@ -144,24 +144,24 @@ func clean(s string) string {
 	return s
 }
 
-// wrap breaks a clean text at spaces into lines no wider than width, where words
-// allow.
+// wrap breaks a clean text into lines no wider than width, at spaces where it can.
 func wrap(sty text.Style, s string, width vg.Length) (lines []string) {
 	for _, word := range strings.Fields(s) {
 		if n := len(lines); n > 0 && sty.Width(lines[n-1]+" "+word) <= width {
 			lines[n-1] += " " + word
 			continue
 		}
-		lines = append(lines, word)
+		letters := []rune(word)
+		for len(letters) > 0 {
+			n := len(letters)
+			for n > 1 && sty.Width(string(letters[:n])) > width {
+				n--
+			}
+			lines = append(lines, string(letters[:n]))
+			letters = letters[n:]
+		}
 	}
 	return lines
-}
-
-func widestWord(sty text.Style, s string) (width vg.Length) {
-	for _, word := range strings.Fields(clean(s)) {
-		width = max(width, sty.Width(word))
-	}
-	return width
 }
 
 // axes returns a plot with labelled axes and nothing in it yet. The size is that

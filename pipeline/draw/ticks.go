@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/plot"
 )
 
-// linearTicks marks at most so many round values and one more: steps of 1, 2 or 5
-// times a power of ten.
+// linearTicks marks at most so many round values and one more, in steps of 1, 2 or
+// 5 times a power of ten; more if a low number would leave fewer than two.
 type linearTicks int
 
 func (n linearTicks) Ticks(lo, hi float64) []plot.Tick {
@@ -30,6 +30,9 @@ func (n linearTicks) Ticks(lo, hi float64) []plot.Tick {
 			break
 		}
 		ticks = append(ticks, plot.Tick{Value: v, Label: number(v, power, max(math.Abs(lo), math.Abs(hi)))})
+	}
+	if len(ticks) < 2 && n < 8 {
+		return (2 * n).Ticks(lo, hi)
 	}
 	return ticks
 }

@@ -1,0 +1,31 @@
+package draw_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+
+	"github.com/gvbll/gvbll/pipeline/draw"
+)
+
+// Two heads are compared over four steps; at one there was no label to score.
+func Example() {
+	steps := []float64{1, 2, 3, 4}
+	static := draw.Series{Name: "static", X: steps, Y: []float64{0.81, 0.80, math.NaN(), 0.78}}
+	online := draw.Series{
+		Name: "online", X: steps, Y: []float64{0.81, 0.82, math.NaN(), 0.85},
+		Err: []float64{0.01, 0.01, 0, 0.02},
+	}
+	picture := draw.Lines("Prequential accuracy", 0, draw.Panel{
+		XLabel: "step", YLabel: "accuracy", Series: []draw.Series{static, online},
+	})
+	picture.Theme = draw.Dark
+	svg, err := picture.SVG()
+	fmt.Println(bytes.Contains(svg, []byte("Prequential accuracy")), err)
+
+	_, err = draw.Lines("Nothing", 0, draw.Panel{Title: "NLL"}).PNG()
+	fmt.Println(err)
+	// Output:
+	// true <nil>
+	// draw: panel 0 "NLL": no series
+}
