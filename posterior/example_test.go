@@ -29,7 +29,7 @@ func ExampleOnline() {
 	}
 	// Output:
 	// static after 0 updates: [0.73 0.27 0.27 0.73]
-	// online after 8 updates: [0.36 0.64 0.64 0.36]
+	// online after 8 updates: [0.37 0.63 0.63 0.37]
 }
 
 // The statistics of a batch may be collected in parts.

@@ -40,9 +40,9 @@ type Config struct {
 }
 
 // DefaultConfig returns the setting that served best across data sets with the
-// true gradient: λ .97, η 1, β 0, δ .1, ε 1e-8.
+// true gradient: λ .99, η 1, β 0, δ .1, ε 1e-8.
 func DefaultConfig() Config {
-	return Config{Lambda: 0.97, Eta: 1, Beta: 0, Clip: 0.1, Epsilon: 1e-8, Gradient: Scaled}
+	return Config{Lambda: 0.99, Eta: 1, Beta: 0, Clip: 0.1, Epsilon: 1e-8, Gradient: Scaled}
 }
 
 // Validate reports every constant that is out of range, with the remedy.
@@ -53,7 +53,7 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	refuse(c.Lambda >= 0 && c.Lambda <= 1, "lambda %v: give a number from 0 (forget all) to 1 (forget nothing), such as 0.97", c.Lambda)
+	refuse(c.Lambda >= 0 && c.Lambda <= 1, "lambda %v: give a number from 0 (forget all) to 1 (forget nothing), such as 0.99", c.Lambda)
 	refuse(c.Eta > 0 && isFinite(c.Eta), "eta %v: give a positive step size, such as 1", c.Eta)
 	refuse(c.Beta >= 0 && isFinite(c.Beta), "beta %v: give 0 for no anchor, or a positive strength such as 0.01", c.Beta)
 	refuse(c.Clip > 0 && isFinite(c.Clip), "clip %v: give a positive bound, such as 0.1, or a large one such as 1e9 to never clip", c.Clip)

@@ -46,7 +46,7 @@ type planFlags struct {
 	Parallel   int     `help:"Data sets and seeds worked on at once; 0 for the number of processors." default:"0"`
 
 	Hidden       []int   `help:"Widths of the encoders' hidden layers." default:"64"`
-	Embedding    int     `help:"Dimension of the embeddings." default:"16"`
+	Embedding    int     `help:"Dimension of the embeddings; 0 for 16, or as many as there are classes, in sixteens." default:"0"`
 	Epochs       int     `help:"Epochs of every training." default:"100"`
 	LearningRate float64 `help:"Adam's learning rate." default:"0.01"`
 	WeightDecay  float64 `help:"Weight decay of encoders and linear heads." default:"0.0005"`

@@ -28,7 +28,7 @@ type trainFlags struct {
 	Activation   string  `help:"Activation between the encoder's layers, relu or elu; elu for gat and relu for the others when left out." enum:",relu,elu" default:"" placeholder:"NAME"`
 	Heads        int     `help:"Attention heads of gat." default:"4"`
 	Hidden       []int   `help:"Widths of the encoder's hidden layers." default:"64"`
-	Embedding    int     `help:"Dimension of an embedding, d_e." default:"16"`
+	Embedding    int     `help:"Dimension of an embedding, d_e; 0 for 16, or as many as there are classes, in sixteens." default:"0"`
 	TempHidden   int     `help:"Hidden units of the temperature head; 0 for τ = 1." default:"16"`
 	Epochs       int     `help:"Epochs." default:"100"`
 	Samples      int     `help:"Posterior samples of the ELBO, S." default:"10"`

@@ -34,7 +34,7 @@ type workCmd struct {
 
 // updateFlags are the constants of the paper's Proposition 1.
 type updateFlags struct {
-	Lambda float64 `help:"λ, forgetting: what a batch of labels keeps of the past, 0 to 1." default:"0.97"`
+	Lambda float64 `help:"λ, forgetting: what a batch of labels keeps of the past, 0 to 1." default:"0.99"`
 	Eta    float64 `help:"η, step size of the update." default:"1"`
 	Beta   float64 `help:"β, strength of the anchor to the training posterior; 0 for none." default:"0"`
 	Clip   float64 `help:"δ, the most that a weight moves in one update." default:"0.1"`

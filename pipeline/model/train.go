@@ -35,7 +35,7 @@ type Config struct {
 	Heads         int               // attention heads of gat; 4
 	Frozen        gnn.Encoder       // trained elsewhere: the head alone is trained, on its embeddings
 	Hidden        []int             // widths of the hidden layers; 64
-	Embedding     int               // d_e; 16
+	Embedding     int               // d_e; see [EmbeddingFor]
 	TempHidden    int               // hidden units of the temperature head; 16, negative for τ = 1
 	Epochs        int               // E; 100
 	Samples       int               // S; 10
@@ -62,7 +62,7 @@ func (c Config) String() string {
 		c.Encoder, c.Activation, c.Heads, frozen, c.Hidden, c.Embedding, c.TempHidden, c.Epochs, c.Samples, c.LearningRate, c.WeightDecay, c.Dropout, c.Normalization, c.ValidShare, c.Patience, c.Seed)
 }
 
-func (c Config) withDefaults() (Config, error) {
+func (c Config) withDefaults(classes int) (Config, error) {
 	if len(c.Hidden) == 0 {
 		c.Hidden = []int{64}
 	}
@@ -70,7 +70,7 @@ func (c Config) withDefaults() (Config, error) {
 		name  string
 		value *int
 		def   int
-	}{{"embedding", &c.Embedding, 16}, {"temp-hidden", &c.TempHidden, 16}, {"epochs", &c.Epochs, 100}, {"samples", &c.Samples, 10}} {
+	}{{"embedding", &c.Embedding, EmbeddingFor(classes)}, {"temp-hidden", &c.TempHidden, 16}, {"epochs", &c.Epochs, 100}, {"samples", &c.Samples, 10}} {
 		if *d.value == 0 {
 			*d.value = d.def
 		}
@@ -103,6 +103,11 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
+// EmbeddingFor is the usual d_e for a number of classes: 16, or so many sixteens
+// that there is a dimension for each class. Cross-validation on a few dozen
+// training nodes has 16 before 32; with 40 classes 16 are too few.
+func EmbeddingFor(classes int) int { return max(16, (classes+15)/16*16) }
+
 // Train is Phase 1 (Section II-B): encoder, temperature and posterior together,
 // by the negative ELBO. It is the same to the bit for a seed. progress, when
 // not nil, hears of every epoch.
@@ -111,7 +116,7 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 		return nil, fmt.Errorf("no training nodes: raise --train-share")
 	}
 	settings := cfg.String()
-	cfg, err := cfg.withDefaults()
+	cfg, err := cfg.withDefaults(len(d.Classes))
 	if err != nil {
 		return nil, err
 	}

@@ -62,8 +62,8 @@ type member struct {
 func (s *school) classifier(m member) (*classifier, error) {
 	return recall(&s.memo, m, func() (*classifier, error) {
 		seed := mix(s.seed, uint64(m.number))
-		head := newLinear(s.settings.Embedding, len(s.data.Classes), s.settings.WeightDecay, seed)
-		encoder, _, err := train.Fit(s.ctx, s.seen, head, s.settings.training(m.kind, s.data.Dim, seed), nil)
+		head := newLinear(s.settings.embedding(len(s.data.Classes)), len(s.data.Classes), s.settings.WeightDecay, seed)
+		encoder, _, err := train.Fit(s.ctx, s.seen, head, s.settings.training(m.kind, s.data.Dim, len(s.data.Classes), seed), nil)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", m.kind, err)
 		}

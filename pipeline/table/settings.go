@@ -18,7 +18,7 @@ import (
 // them; Run refuses what makes no sense.
 type Settings struct {
 	Hidden        []int             `json:"hidden"`        // widths of the encoder's hidden layers
-	Embedding     int               `json:"embedding"`     // d_e
+	Embedding     int               `json:"embedding"`     // d_e; 0 for [model.EmbeddingFor]
 	Epochs        int               `json:"epochs"`        // of every training
 	LearningRate  float64           `json:"learning_rate"` // Adam's
 	WeightDecay   float64           `json:"weight_decay"`  // of encoders and linear heads; 0 for none
@@ -40,7 +40,7 @@ type Settings struct {
 // and the baselines' customary constants.
 func DefaultSettings() Settings {
 	return Settings{
-		Hidden: []int{64}, Embedding: 16, Epochs: 100, LearningRate: 0.01, WeightDecay: 5e-4, Dropout: 0.5, Bins: 10,
+		Hidden: []int{64}, Embedding: 0, Epochs: 100, LearningRate: 0.01, WeightDecay: 5e-4, Dropout: 0.5, Bins: 10,
 		Passes: 50, Members: 5, Folds: 5,
 		TempHidden: 16, Samples: 10, Update: posterior.DefaultConfig(),
 	}
@@ -53,7 +53,7 @@ func (s Settings) validate() error {
 		value, least int
 		usual        int
 	}{
-		{"embedding", s.Embedding, 1, 16},
+		{"embedding", s.Embedding, 0, 16},
 		{"epochs", s.Epochs, 1, 100},
 		{"bins", s.Bins, 1, 10},
 		{"passes", s.Passes, 1, 50},
@@ -69,14 +69,22 @@ func (s Settings) validate() error {
 	if len(s.Hidden) == 0 {
 		errs = append(errs, errors.New("no hidden layer: give its width, such as 64"))
 	}
-	errs = append(errs, s.training(gnn.KindSAGE, 1, 0).Validate(), s.Update.Validate())
+	errs = append(errs, s.training(gnn.KindSAGE, 1, 2, 0).Validate(), s.Update.Validate())
 	return errors.Join(errs...)
 }
 
+// embedding is d_e for a data set of so many classes.
+func (s Settings) embedding(classes int) int {
+	if s.Embedding == 0 {
+		return model.EmbeddingFor(classes)
+	}
+	return s.Embedding
+}
+
 // training is how the deterministic encoders are trained.
-func (s Settings) training(kind gnn.Kind, in int, seed uint64) train.Config {
+func (s Settings) training(kind gnn.Kind, in, classes int, seed uint64) train.Config {
 	return train.Config{
-		Encoder: kind, In: in, Hidden: s.Hidden, Out: s.Embedding, Epochs: s.Epochs,
+		Encoder: kind, In: in, Hidden: s.Hidden, Out: s.embedding(classes), Epochs: s.Epochs,
 		LearningRate: s.LearningRate, WeightDecay: s.WeightDecay, Dropout: s.Dropout, Seed: seed,
 	}
 }
