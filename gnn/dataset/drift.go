@@ -63,6 +63,9 @@ func DriftPreset(name string) (DriftConfig, error) {
 	return c, nil
 }
 
+// maxNumbers bounds the features of a generated graph: 8 GiB.
+const maxNumbers = 1 << 31
+
 func (c *DriftConfig) validate() error {
 	for _, f := range []struct {
 		name         string
@@ -101,6 +104,9 @@ func (c *DriftConfig) validate() error {
 		if !(f.v >= f.low && f.v <= f.high) { // so that NaN is refused too
 			return fmt.Errorf("%s %v: give %v to %v, such as %s", f.name, f.v, f.low, f.high, f.remedy)
 		}
+	}
+	if c.Nodes*c.Dim > maxNumbers {
+		return fmt.Errorf("%d nodes of %d features are more than %d numbers: give less of either", c.Nodes, c.Dim, maxNumbers)
 	}
 	if math.IsInf(math.Pow(c.Growth, float64(c.Years)), 0) {
 		return fmt.Errorf("growth %v over %d years is beyond all numbers: give less of either, such as 1.2 over 30", c.Growth, c.Years)
@@ -314,7 +320,7 @@ func (g *drift) softmax(w []float64) int {
 		top = max(top, v)
 	}
 	for k, v := range w {
-		w[k] = math.Exp(v - top)
+		w[k] = math.Exp2((v - top) * math.Log2E)
 		sum += w[k]
 	}
 	u := g.rng.Float64() * sum
@@ -368,7 +374,7 @@ func (g *drift) addCentre(class, sub int, t, share float64) {
 // itself and once for each citation, and late entries are preferred:
 // preferential attachment, with recency.
 func (g *drift) cite(p paper) []int32 {
-	draws := min(100, 1+int(math.Exp(1.5+.85*g.rng.NormFloat64())))
+	draws := min(100, 1+int(math.Exp2((1.5+.85*g.rng.NormFloat64())*math.Log2E)))
 	var cited []int32
 	clear(g.seen)
 	for range draws {

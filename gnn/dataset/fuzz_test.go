@@ -28,22 +28,6 @@ func FuzzOpen(f *testing.F) {
 		if err != nil {
 			return
 		}
-		n := len(d.Features)
-		if len(d.Labels) != n || d.Year != nil {
-			t.Fatalf("%d nodes, %d labels, years %v", n, len(d.Labels), d.Year)
-		}
-		for v, x := range d.Features {
-			if err := x.Validate(d.Dim); err != nil || (x.Dense == nil) != d.Sparse {
-				t.Fatalf("node %d: %+v, sparse %v: %v", v, x, d.Sparse, err)
-			}
-			if y := d.Labels[v]; y < 0 || int(y) >= len(d.Classes) {
-				t.Fatalf("node %d: class %d of %d", v, y, len(d.Classes))
-			}
-		}
-		for _, e := range d.Edges {
-			if min(e[0], e[1]) < 0 || int(max(e[0], e[1])) >= n {
-				t.Fatalf("edge %v in a graph of %d nodes", e, n)
-			}
-		}
+		fits(t, d)
 	})
 }

@@ -26,10 +26,8 @@ const (
 	maxDensity = 0.25
 )
 
-// Open reads a folder in the raw csv layout of the Open Graph Benchmark:
-// node-feat, node-label, edge, num-node-list and num-edge-list (.csv.gz or
-// .csv), and node_year where it is there. Classes are named by their numbers.
-func Open(dir string) (*Dataset, error) {
+// openOGB reads a folder in the raw csv layout of the Open Graph Benchmark.
+func openOGB(dir string) (*Dataset, error) {
 	f := folder{dir}
 	n, err := f.count("num-node-list", 1, maxNodes)
 	if err != nil {
@@ -214,11 +212,17 @@ func (f folder) features(n int) (x []gnn.Vector, dim int, sparse bool, err error
 	if len(x) != n {
 		return nil, 0, false, fmt.Errorf("%s: node-feat has %d lines, num-node-list says %d", f.dir, len(x), n)
 	}
-	sparse = float64(nonzero) <= maxDensity*float64(n)*float64(dim)
+	return x, dim, settle(x, dim, nonzero), nil
+}
+
+// settle makes all features sparse or all dense, by how many of the numbers are
+// not zero. Dense ones then take at most four numbers for each of those.
+func settle(x []gnn.Vector, dim, nonzero int) (sparse bool) {
+	sparse = float64(nonzero) <= maxDensity*float64(len(x))*float64(dim)
 	for i := range x {
 		x[i] = as(x[i], dim, sparse)
 	}
-	return x, dim, sparse, nil
+	return sparse
 }
 
 // as returns v in the other form where it is not the wanted one.
