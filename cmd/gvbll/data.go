@@ -11,13 +11,49 @@ import (
 
 // dataFlags choose a graph: a data set's folder, or the drifting generator.
 type dataFlags struct {
-	Data       string  `help:"Folder of a data set in OGB's raw csv layout; a synthetic drifting graph when left out." type:"path" placeholder:"DIR"`
-	TrainShare float64 `help:"Share of the nodes that train, stratified; 0 follows the data set's name (Cora .05, WebKB .20, else .10)." default:"0"`
-	Steps      int     `help:"Steps that the stream is cut into; 0 follows the data set's name (Cora 30, WebKB 20, arxiv 100, else 50)." default:"0"`
-	Seed       uint64  `help:"Seed of the split, the synthetic graph and the training." default:"1"`
-	Drift      string  `help:"Drift of the synthetic graph: none, moderate, strong or abrupt." enum:"none,moderate,strong,abrupt" default:"strong" placeholder:"strong"`
-	Nodes      int     `help:"Nodes of the synthetic graph." default:"6000"`
-	Rate       float64 `help:"Node events a second; 0 for as fast as they are taken." default:"0"`
+	Data       string   `help:"A data set: a folder in OGB's raw csv layout, a folder with nodes.csv and edges.csv, or an .npz (docs/datasets.md); a synthetic drifting graph when left out." type:"path" placeholder:"PATH"`
+	TrainShare float64  `help:"Share of the nodes that train, stratified; 0 follows the data set's name (Cora .05, WebKB .20, else .10)." default:"0"`
+	Steps      int      `help:"Steps that the stream is cut into; 0 follows the data set's name (Cora 30, WebKB 20, arxiv 100, else 50)." default:"0"`
+	Seed       uint64   `help:"Seed of the split, the synthetic graph and the training." default:"1"`
+	Drift      string   `help:"Drift of the synthetic graph: none, moderate, strong or abrupt." enum:"none,moderate,strong,abrupt" default:"strong" placeholder:"strong"`
+	Nodes      int      `help:"Nodes of the synthetic graph." default:"6000"`
+	Generator  genFlags `embed:"" group:"Synthetic graph"`
+	Rate       float64  `help:"Node events a second; 0 for as fast as they are taken." default:"0"`
+}
+
+// genFlags are the properties of the synthetic graph that its preset sets. The
+// law is in package dataset.
+type genFlags struct {
+	Classes   int      `help:"Classes." default:"10"`
+	Dim       int      `help:"Features." default:"128"`
+	Subtopics int      `help:"Subtopics of a class." default:"5"`
+	Latent    int      `help:"Dimension of the space that classes and subtopics lie in." default:"24"`
+	Years     int      `help:"Years that the graph grows for." default:"30"`
+	Growth    float64  `help:"Growth a year." default:"1.2"`
+	Cross     *float64 `help:"Share of nodes that look and cite like another class: the less, the more homophilous." placeholder:"SHARE"`
+	Rot       *float64 `help:"Drift of the features: angle of the class centres a year." placeholder:"RADIANS"`
+	Share     *float64 `help:"Drift of the class shares: their logarithm a year." placeholder:"RATE"`
+	Hom       *float64 `help:"Drift of the homophily: share of crossing nodes a year." placeholder:"RATE"`
+	Late      *int     `help:"Classes that are born only in the stream." placeholder:"N"`
+	Jump      *float64 `help:"Sudden change in the middle of the stream: angle of the class centres." placeholder:"RADIANS"`
+	ShareJump *float64 `help:"Sudden change of the logarithm of the class shares." placeholder:"SIZE"`
+	HomJump   *float64 `help:"Sudden change of the share of crossing nodes." placeholder:"SHARE"`
+}
+
+// apply changes a preset as the flags say.
+func (f genFlags) apply(c *dataset.DriftConfig) {
+	c.Classes, c.Dim, c.Sub, c.Latent, c.Years, c.Growth = f.Classes, f.Dim, f.Subtopics, f.Latent, f.Years, f.Growth
+	for _, o := range []struct {
+		given *float64
+		field *float64
+	}{{f.Cross, &c.Cross}, {f.Rot, &c.Rot}, {f.Share, &c.Share}, {f.Hom, &c.Hom}, {f.Jump, &c.Jump}, {f.ShareJump, &c.ShareJump}, {f.HomJump, &c.HomJump}} {
+		if o.given != nil {
+			*o.field = *o.given
+		}
+	}
+	if f.Late != nil {
+		c.Late = *f.Late
+	}
 }
 
 // dataSet is a graph and how it is cut into training nodes and steps.
@@ -70,7 +106,8 @@ func (f dataFlags) generate() (*dataSet, error) {
 	if err != nil {
 		return nil, usageError{err}
 	}
-	cfg.Nodes, cfg.Classes, cfg.Seed = f.Nodes, 10, f.Seed
+	f.Generator.apply(&cfg)
+	cfg.Nodes, cfg.Seed = f.Nodes, f.Seed
 	cfg.Steps = 50
 	if f.Steps > 0 {
 		cfg.Steps = f.Steps
@@ -79,7 +116,7 @@ func (f dataFlags) generate() (*dataSet, error) {
 	if err != nil {
 		return nil, usageError{err}
 	}
-	return &dataSet{Dataset: d, split: split, how: fmt.Sprintf("in order of arrival, %d nodes, %d steps, seed %d", cfg.Nodes, cfg.Steps, f.Seed), seed: f.Seed}, nil
+	return &dataSet{Dataset: d, split: split, how: fmt.Sprintf("in order of arrival, %+v", cfg), seed: f.Seed}, nil
 }
 
 func (s *dataSet) name() string { return s.Name }

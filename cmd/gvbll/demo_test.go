@@ -109,7 +109,10 @@ func TestDemoEqualsTheEngine(t *testing.T) {
 // direct feeds the demo's windows to an engine of its own.
 func direct(t *testing.T, late bool) (s demoSummary) {
 	t.Helper()
-	set, err := dataFlags{Nodes: 1500, Steps: 12, Seed: 1, Drift: "strong"}.open()
+	set, err := dataFlags{
+		Nodes: 1500, Steps: 12, Seed: 1, Drift: "strong",
+		Generator: genFlags{Classes: 10, Dim: 128, Subtopics: 5, Latent: 24, Years: 30, Growth: 1.2},
+	}.open()
 	if err != nil {
 		t.Fatal(err)
 	}
