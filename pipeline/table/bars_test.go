@@ -1,0 +1,63 @@
+package table
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/gvbll/gvbll/gnn/dataset"
+)
+
+// TestBars: GVBLL-Online on the real data sets, ten seeds, is as good as
+// docs/table.md says, and better than not updating.
+func TestBars(t *testing.T) {
+	if testing.Short() {
+		t.Skip("ten seeds of four data sets")
+	}
+	bars := []struct {
+		dataset, protocol string
+		acc, nll          float64 // at least, at most
+	}{
+		{"cora", Strict, .69, 1.00},
+		{"cora", Full, .75, .73},
+		{"cornell", Strict, .68, 1.00},
+		{"texas", Strict, .73, .82},
+		{"wisconsin", Strict, .75, .80},
+	}
+	plan := Plan{Settings: DefaultSettings(), Systems: []string{"gvbll-static", "gvbll-online"}, Parallel: 2}
+	for seed := range uint64(10) {
+		plan.Seeds = append(plan.Seeds, seed+1)
+	}
+	for _, name := range []string{"cora", "cornell", "texas", "wisconsin"} {
+		path := filepath.Join("..", "..", "..", "shared", "datasets", name)
+		if _, err := os.Stat(path); err != nil {
+			t.Skipf("the data sets are not here: %v", err)
+		}
+		d, err := dataset.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan.Sources = append(plan.Sources, Of(d, 0, 0))
+	}
+	var results []Result
+	if err := Run(t.Context(), plan, nil, func(r Result) error {
+		results = append(results, r)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[cell]Row)
+	for _, r := range Summarise(results) {
+		found[cell{r.Dataset, r.Protocol, r.System}] = r
+	}
+	for _, b := range bars {
+		online, static := found[cell{b.dataset, b.protocol, "gvbll-online"}], found[cell{b.dataset, b.protocol, "gvbll-static"}]
+		t.Logf("%s %s: %.3f / %.3f, static %.3f / %.3f", b.dataset, b.protocol, online.Acc, online.NLL, static.Acc, static.NLL)
+		if online.Acc < b.acc || online.NLL > b.nll {
+			t.Errorf("%s, %s: accuracy %.3f and NLL %.3f, want at least %v and at most %v", b.dataset, b.protocol, online.Acc, online.NLL, b.acc, b.nll)
+		}
+		if online.NLL >= static.NLL {
+			t.Errorf("%s, %s: NLL %.3f, without updates %.3f", b.dataset, b.protocol, online.NLL, static.NLL)
+		}
+	}
+}
