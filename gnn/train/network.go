@@ -149,8 +149,6 @@ func (m *model[T]) params() (list []param[T]) {
 	return list
 }
 
-func (m *model[T]) out() int { return m.layers[len(m.layers)-1].width() }
-
 // network computes the embeddings of some nodes of a graph, the targets, and
 // the gradients of the model's weights from those of the embeddings. All it
 // works with is taken once, when it is made.
