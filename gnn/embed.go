@@ -16,9 +16,8 @@ const blockRows = 64
 type embedder struct {
 	order []int32 // the nodes whose states are needed, see plan
 	upto  []int   // upto[l] is how many of order are needed after layer l
-	seen  marks
-	slot  []int32 // per seen node, its place in order
-	below states  // after the layer before
+	scale []float32
+	below states // after the layer before
 	next  []float32
 	at    []int32      // slots to gather from
 	block [2][]float32 // inputs and outputs of a layer's linear maps
@@ -28,15 +27,15 @@ type embedder struct {
 // nodes in the graph as it stands. It panics when dst has another length or a
 // node is not there.
 //
-// States of all layers but the last are computed once a call for every node
-// they are needed of: with two layers, the given nodes and their neighbours.
+// States of a layer between the encoder's base and its last are computed once
+// a call for every node they are needed of.
 func (g *Graph) Embed(nodes []int32, dst []float32) {
 	if out := g.enc.Out(); len(dst) != len(nodes)*out {
 		panic(fmt.Sprintf("gnn: room for %d numbers, want %d nodes × %d", len(dst), len(nodes), out))
 	}
-	e, top := &g.embed, g.enc.Depth()-1
-	g.plan(nodes)
-	for l := range top {
+	e, base, top := &g.embed, g.enc.base(), g.enc.Depth()-1
+	g.plan(nodes, base)
+	for l := base; l < top; l++ {
 		needed, width := e.order[:e.upto[l]], g.enc.dims()[l+1]
 		e.next = resize(e.next, len(needed)*width)
 		g.layer(l, needed, e.next)
@@ -50,22 +49,19 @@ func (g *Graph) Embed(nodes []int32, dst []float32) {
 
 // plan lists the nodes of which states are needed: first the given ones, then
 // their neighbours, then the neighbours of those, so that what is needed after
-// a layer is a prefix of the list, longer the lower the layer.
-func (g *Graph) plan(nodes []int32) {
-	e, depth := &g.embed, g.enc.Depth()
+// a layer is a prefix of the list, longer the lower the layer. base is the
+// lowest layer to plan for.
+func (g *Graph) plan(nodes []int32, base int) {
+	e, top := &g.embed, g.enc.Depth()-1
 	e.order, e.below.degree = e.order[:0], e.below.degree[:0]
-	if depth == 1 {
+	if base == top {
 		return
 	}
-	e.upto = resize(e.upto, depth-1)
-	e.seen.reset(g.n)
-	if len(e.slot) < g.n {
-		e.slot = append(e.slot, make([]int32, g.n-len(e.slot))...)
-	}
+	e.upto = resize(e.upto, top)
+	g.unmark()
 	need := func(v int32) {
-		n := g.node(v)
-		if e.seen.add(v) {
-			e.slot[v] = int32(len(e.order))
+		if n := g.node(v); g.mark(n) {
+			n.slot = int32(len(e.order))
 			e.order = append(e.order, v)
 			e.below.degree = append(e.below.degree, n.adj.len)
 		}
@@ -74,7 +70,7 @@ func (g *Graph) plan(nodes []int32) {
 		need(v)
 	}
 	expanded := 0
-	for l := depth - 2; l >= 0; l-- {
+	for l := top - 1; l >= base; l-- {
 		for end := len(e.order); expanded < end; expanded++ {
 			for _, u := range g.Neighbours(e.order[expanded]) {
 				need(u)
@@ -103,7 +99,7 @@ func (g *Graph) layer(l int, nodes []int32, dst []float32) {
 		}
 		for i, v := range nodes[:n] {
 			row := x[i*in : (i+1)*in]
-			if l == 0 {
+			if l == g.enc.base() {
 				g.enc.first(row, g, v)
 			} else {
 				g.enc.gather(l, row, &e.below, g.slots(v))
@@ -131,11 +127,27 @@ func (g *Graph) layer(l int, nodes []int32, dst []float32) {
 // slots lists v's place in order, then its neighbours'.
 func (g *Graph) slots(v int32) []int32 {
 	e := &g.embed
-	e.at = append(e.at[:0], e.slot[v])
+	e.at = append(e.at[:0], g.node(v).slot)
 	for _, u := range g.Neighbours(v) {
-		e.at = append(e.at, e.slot[u])
+		e.at = append(e.at, g.nodes.At(u).slot)
 	}
 	return e.at
+}
+
+// inverseDegrees returns, for each of the nodes, the factor that makes the sum
+// over its neighbours their mean, and has each heard as it should be. The
+// slice holds until the next call.
+func (g *Graph) inverseDegrees(nodes []int32) []float32 {
+	e := &g.embed
+	e.scale = resize(e.scale, len(nodes))
+	for i, v := range nodes {
+		n := g.node(v)
+		if n.stale {
+			g.heard(v)
+		}
+		e.scale[i] = inverseDegree(int(n.adj.len))
+	}
+	return e.scale
 }
 
 // resize returns a slice of length n, s itself where that is large enough. What

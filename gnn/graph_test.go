@@ -348,13 +348,14 @@ func TestNeighbours(t *testing.T) {
 }
 
 func TestMarksCounterComesRound(t *testing.T) {
-	var m marks
-	m.reset(2)
-	m.add(0)
-	m.epoch = math.MaxUint32
-	m.reset(2)
-	if !m.add(0) || m.add(0) {
-		t.Error("an old entry counts after the counter came round")
+	g := NewGraph(randomSAGE(rand.New(rand.NewPCG(1, 1)), 3, 4, 2))
+	g.Add(make([]Vector, 2))
+	g.unmark()
+	g.mark(g.node(1))
+	g.epoch = math.MaxUint32
+	g.unmark()
+	if !g.mark(g.node(1)) || g.mark(g.node(1)) {
+		t.Error("an old mark counts after the counter came round")
 	}
 }
 
@@ -380,61 +381,4 @@ func TestGraphPanics(t *testing.T) {
 			misuse(g)
 		})
 	}
-}
-
-// BenchmarkArrival takes windows of 500 arrivals into a graph of 50,000 nodes
-// of mean degree 14, power law (each new edge goes to an end of an old one),
-// and embeds them.
-func BenchmarkArrival(b *testing.B) {
-	for _, kind := range kinds {
-		b.Run(string(kind), func(b *testing.B) { benchmarkArrival(b, kind) })
-	}
-}
-
-func benchmarkArrival(b *testing.B, kind Kind) {
-	const window, dim = 500, 128
-	rng := rand.New(rand.NewPCG(1, 1))
-	enc := randomEncoder(rng, kind, ReLU, dim, 128, 64)
-	x := make([]Vector, window)
-	for i := range x {
-		x[i] = randomVector(rng, dim, 1)
-	}
-	z := make([]float32, window*enc.Out())
-	ends := []int32{0}
-	neighbours := make([]int32, 7)
-	nodes := make([]int32, window)
-	arrive := func(g *Graph) {
-		first := g.Add(x)
-		for i := range nodes {
-			v := first + int32(i)
-			nodes[i] = v
-			for k := range neighbours {
-				neighbours[k] = ends[rng.IntN(len(ends))]
-				ends = append(ends, neighbours[k], v)
-			}
-			g.LinkAll(v, neighbours)
-		}
-		g.Embed(nodes, z)
-	}
-	start := func() *Graph {
-		g := NewGraph(enc)
-		ends = slices.Grow(ends[:1], 4_000_000)
-		for range 100 {
-			arrive(g)
-		}
-		return g
-	}
-	g := start()
-	b.ReportAllocs()
-	b.ResetTimer()
-	for range b.N {
-		if g.Len() >= 200_000 {
-			b.StopTimer()
-			g = start()
-			b.StartTimer()
-		}
-		arrive(g)
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*window), "ns/arrival")
-	b.ReportMetric(2*float64(g.Edges())/float64(g.Len()), "degree")
 }

@@ -18,4 +18,7 @@ var (
 	gate         = plainGate
 	dropout      = plainDropout
 	adam         = plainAdam
+
+	gatherRectified = plainGatherRectified
+	exchange        = plainExchange
 )
