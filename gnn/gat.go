@@ -335,6 +335,11 @@ func (g *GAT) hear(row, neighbour []float32) {
 	}
 }
 
+func (g *GAT) approach(rows *kernel.Table[float32], neighbours []int32) {
+	own, heard := g.keeps()
+	kernel.Prefetch(rows, neighbours, 0, own+heard)
+}
+
 func (g *GAT) exchange(rows *kernel.Table[float32], v int32, neighbours []int32) {
 	row := rows.Row(v)
 	for _, u := range neighbours {

@@ -167,6 +167,10 @@ func (g *Graph) LinkAll(v int32, neighbours []int32) (added int) {
 		}
 		return len(g.met)
 	}
+	if g.hears() {
+		g.enc.approach(g.rows, g.met)
+	}
+	g.adj.reserve(&n.adj, len(g.met))
 	for _, u := range g.met {
 		g.adj.append(&n.adj, u)
 		g.adj.append(&g.node(u).adj, v)

@@ -319,14 +319,14 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	})
 }
 
-// TestNeighbours grows lists through all block sizes, past a segment, among
+// TestNeighbours grows lists through many block sizes, past many segments, among
 // others that leave and take blocks meanwhile.
 func TestNeighbours(t *testing.T) {
 	enc, err := NewSAGE(1, SAGELayer{Neigh: []float32{1}, Bias: []float32{0}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	const n = segmentLen + segmentLen/2
+	const n = 400_000
 	g := NewGraph(enc)
 	g.Add(make([]Vector, n))
 	want := make([][]int32, n)

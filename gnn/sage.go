@@ -175,6 +175,12 @@ func (s *SAGE) hear(row, neighbour []float32) {
 	kernel.Add(row[2*out:], neighbour[:out])
 }
 
+func (s *SAGE) approach(rows *kernel.Table[float32], neighbours []int32) {
+	out := s.width[1]
+	kernel.Prefetch(rows, neighbours, 0, out)
+	kernel.Prefetch(rows, neighbours, 2*out, out)
+}
+
 func (s *SAGE) exchange(rows *kernel.Table[float32], v int32, neighbours []int32) {
 	out := s.width[1]
 	kernel.Exchange(rows, v, neighbours, 0, 2*out, out)

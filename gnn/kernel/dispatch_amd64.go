@@ -71,6 +71,12 @@ func productRows(dst []float32, apart int, x, w []float32, n, in, out int) {
 	}
 }
 
+func prefetchRows(t *Table[float32], index []int32, from, n int) {
+	if active != plain {
+		prefetch(n, &index[0], len(index), &t.blocks[0], int(t.shift), t.width, from)
+	}
+}
+
 func gatherRectified(dst []float32, t *Table[float32], index []int32, scale []float32, own, sum int) {
 	switch active {
 	case avx512:

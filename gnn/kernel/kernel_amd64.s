@@ -2903,3 +2903,37 @@ tail:
 done:
 	VZEROUPPER
 	RET
+
+// func prefetch(n int, index *int32, count int, blocks *[]float32, shift int, stride int, from int)
+// Requires: BMI2, MMX+
+TEXT ·prefetch(SB), NOSPLIT, $0-56
+	MOVQ n+0(FP), AX
+	MOVQ index+8(FP), CX
+	MOVQ count+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	MOVQ shift+32(FP), SI
+	MOVQ stride+40(FP), DI
+	SHLQ $0x02, DI
+	MOVQ from+48(FP), R8
+	SHLQ $0x02, R8
+	XORQ R9, R9
+
+rows:
+	MOVLQSX (CX)(R9*4), R10
+	SHRXQ   SI, R10, R11
+	BZHIQ   SI, R10, R10
+	IMULQ   DI, R10
+	LEAQ    (R11)(R11*2), R11
+	ADDQ    (BX)(R11*8), R10
+	ADDQ    R8, R10
+	MOVQ    AX, R11
+
+lines:
+	PREFETCHT1 (R10)
+	ADDQ       $0x00000040, R10
+	SUBQ       $0x00000010, R11
+	JG         lines
+	INCQ       R9
+	CMPQ       R9, DX
+	JL         rows
+	RET

@@ -93,3 +93,6 @@ func gateAVX512(dst *float32, n int, x *float32, a float32)
 
 //go:noescape
 func dropoutAVX512(dst *float32, n int, x *float32, draws *uint16, below uint32, scale float32)
+
+//go:noescape
+func prefetch(n int, index *int32, count int, blocks *[]float32, shift int, stride int, from int)

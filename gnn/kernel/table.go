@@ -66,14 +66,14 @@ func (t *Table[T]) Grow(rows int) {
 	full := 1 << t.shift
 	if len(t.blocks) <= 1 && t.n > t.room() {
 		size := min(max(startRows, 1<<bits.Len(uint(t.n-1))), full)
-		block := newBlock[T](size * t.width)
+		block := Zeros[T](size * t.width)
 		if len(t.blocks) == 1 {
 			copy(block, t.blocks[0])
 		}
 		t.blocks = append(t.blocks[:0], block)
 	}
 	for t.n > t.room() {
-		t.blocks = append(t.blocks, newBlock[T](full*t.width))
+		t.blocks = append(t.blocks, Zeros[T](full*t.width))
 	}
 }
 
@@ -86,10 +86,12 @@ func (t *Table[T]) room() int {
 	return rows
 }
 
-func newBlock[T any](n int) []T {
-	block := make([]T, n)
-	adviseHuge(unsafe.Pointer(unsafe.SliceData(block)), uintptr(n)*unsafe.Sizeof(block[0]))
-	return block
+// Zeros returns n zeros, on huge pages where they are many and the system has
+// such.
+func Zeros[T any](n int) []T {
+	s := make([]T, n)
+	adviseHuge(unsafe.Pointer(unsafe.SliceData(s)), uintptr(n)*unsafe.Sizeof(s[0]))
+	return s
 }
 
 // within panics when an index is not of the table.
@@ -107,6 +109,16 @@ func (t *Table[T]) within(index []int32) {
 func (t *Table[T]) column(from, n int) {
 	if from < 0 || from > t.width-n {
 		panic(fmt.Sprintf("kernel: %d columns from %d in rows of %d", n, from, t.width))
+	}
+}
+
+// Prefetch tells the processor that n columns of the rows that the index says,
+// from the given one on, will be wanted soon. It changes nothing but time.
+func Prefetch(t *Table[float32], index []int32, from, n int) {
+	t.within(index)
+	t.column(from, n)
+	if n > 0 && len(index) > 0 {
+		prefetchRows(t, index, from, n)
 	}
 }
 

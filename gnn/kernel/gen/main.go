@@ -59,6 +59,7 @@ func main() {
 		elementwise(l, masks, "gate", "func(dst *float32, n int, x *float32, a float32)", gate)
 		dropout(l, masks)
 	}
+	prefetch()
 	Generate()
 }
 
@@ -287,6 +288,33 @@ func (t table) row(index, i Register) Register {
 	const sliceWords = 8 // three of them, times the 3 above
 	ADDQ(Mem{Base: t.blocks, Index: block, Scale: sliceWords}, row)
 	return row
+}
+
+// prefetch asks for the cache lines of n columns of each row.
+func prefetch() {
+	TEXT("prefetch", NOSPLIT, "func(n int, index *int32, count int, blocks *[]float32, shift int, stride int, from int)")
+	Pragma("noescape")
+	n := Load(Param("n"), GP64())
+	index, count := Load(Param("index"), GP64()), Load(Param("count"), GP64())
+	t := loadTable()
+	from := Load(Param("from"), GP64())
+	SHLQ(U8(2), from)
+	i := GP64()
+	XORQ(i, i)
+	Label("rows")
+	row, left := t.row(index, i), GP64()
+	ADDQ(from, row)
+	MOVQ(n, left)
+	Label("lines")
+	PREFETCHT1(Mem{Base: row})
+	const line = 64
+	ADDQ(U32(line), row)
+	SUBQ(U32(line/4), left)
+	JG(LabelRef("lines"))
+	INCQ(i)
+	CMPQ(i, count)
+	JL(LabelRef("rows"))
+	RET()
 }
 
 // gatherRectified is gatherSum of what combine and rectify make of two parts of
