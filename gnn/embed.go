@@ -16,11 +16,17 @@ const blockRows = 64
 type embedder struct {
 	order []int32 // the nodes whose states are needed, see plan
 	upto  []int   // upto[l] is how many of order are needed after layer l
-	scale []float32
-	below states // after the layer before
+	below states  // after the layer before
 	next  []float32
-	at    []int32      // slots to gather from
+}
+
+// workspace is what a worker works with, kept from call to call.
+type workspace struct {
+	dense []float32    // features to multiply
 	block [2][]float32 // inputs and outputs of a layer's linear maps
+	at    []int32      // slots to gather from
+	scale []float32    // see inverseDegrees
+	share []float32    // room for the weights of what is gathered
 }
 
 // Embed sets dst, len(nodes)×Out row-major, to the embeddings of the given
@@ -33,8 +39,16 @@ func (g *Graph) Embed(nodes []int32, dst []float32) {
 	if out := g.enc.Out(); len(dst) != len(nodes)*out {
 		panic(fmt.Sprintf("gnn: room for %d numbers, want %d nodes × %d", len(dst), len(nodes), out))
 	}
+	for _, v := range nodes {
+		g.node(v)
+	}
 	e, base, top := &g.embed, g.enc.base(), g.enc.Depth()-1
 	g.plan(nodes, base)
+	if base < top {
+		g.refresh(e.order[:e.upto[base]])
+	} else {
+		g.refresh(nodes)
+	}
 	for l := base; l < top; l++ {
 		needed, width := e.order[:e.upto[l]], g.enc.dims()[l+1]
 		e.next = resize(e.next, len(needed)*width)
@@ -80,10 +94,37 @@ func (g *Graph) plan(nodes []int32, base int) {
 	}
 }
 
+// refresh has the rows that the base layer reads for the given nodes be as they
+// should be: their own, and if there are layers below the base those of their
+// neighbours.
+func (g *Graph) refresh(nodes []int32) {
+	if g.stale == 0 {
+		return
+	}
+	for _, v := range nodes {
+		g.heard(v)
+		if g.enc.base() > 0 {
+			for _, u := range g.Neighbours(v) {
+				g.heard(u)
+			}
+		}
+	}
+}
+
 // layer sets dst to the given nodes' outputs of layer l, after the activation
-// if one follows. The states after the layer below stand in e.below.
+// if one follows. The states after the layer below stand in g.embed.below.
 func (g *Graph) layer(l int, nodes []int32, dst []float32) {
-	e, out, dense := &g.embed, g.enc.dims()[l+1], g.enc.dense(l)
+	if g.alone(len(nodes)) {
+		g.layerRows(&g.work[0], l, nodes, dst)
+		return
+	}
+	out := g.enc.dims()[l+1]
+	g.split(len(nodes), func(w *workspace, from, to int) { g.layerRows(w, l, nodes[from:to], dst[from*out:to*out]) })
+}
+
+// layerRows is layer for one worker.
+func (g *Graph) layerRows(w *workspace, l int, nodes []int32, dst []float32) {
+	out, dense := g.enc.dims()[l+1], g.enc.dense(l)
 	last := l+1 == g.enc.Depth()
 	in := out // without linear maps to follow, what is gathered is the output
 	if len(dense) > 0 {
@@ -94,15 +135,15 @@ func (g *Graph) layer(l int, nodes []int32, dst []float32) {
 		z := dst[:n*out]
 		x := z
 		if len(dense) > 0 {
-			e.block[0] = resize(e.block[0], n*in)
-			x = e.block[0]
+			w.block[0] = resize(w.block[0], n*in)
+			x = w.block[0]
 		}
 		for i, v := range nodes[:n] {
 			row := x[i*in : (i+1)*in]
 			if l == g.enc.base() {
-				g.enc.first(row, g, v)
+				g.enc.first(row, g, v, w)
 			} else {
-				g.enc.gather(l, row, &e.below, g.slots(v))
+				g.enc.gather(l, row, &g.embed.below, g.slots(v, w), w)
 			}
 		}
 		for k := range dense {
@@ -111,11 +152,11 @@ func (g *Graph) layer(l int, nodes []int32, dst []float32) {
 			}
 			y := z
 			if k+1 < len(dense) {
-				e.block[1] = resize(e.block[1], n*dense[k].out)
-				y = e.block[1]
+				w.block[1] = resize(w.block[1], n*dense[k].out)
+				y = w.block[1]
 			}
 			dense[k].apply(y, x)
-			e.block[0], e.block[1], x = e.block[1], e.block[0], y
+			w.block[0], w.block[1], x = w.block[1], w.block[0], y
 		}
 		if !last {
 			g.enc.Activation().apply(z)
@@ -124,30 +165,24 @@ func (g *Graph) layer(l int, nodes []int32, dst []float32) {
 	}
 }
 
-// slots lists v's place in order, then its neighbours'.
-func (g *Graph) slots(v int32) []int32 {
-	e := &g.embed
-	e.at = append(e.at[:0], g.node(v).slot)
+// slots lists v's place in order, then its neighbours'. The slice holds until
+// w's next call.
+func (g *Graph) slots(v int32, w *workspace) []int32 {
+	w.at = append(w.at[:0], g.node(v).slot)
 	for _, u := range g.Neighbours(v) {
-		e.at = append(e.at, g.nodes.At(u).slot)
+		w.at = append(w.at, g.nodes.At(u).slot)
 	}
-	return e.at
+	return w.at
 }
 
 // inverseDegrees returns, for each of the nodes, the factor that makes the sum
-// over its neighbours their mean, and has each heard as it should be. The
-// slice holds until the next call.
-func (g *Graph) inverseDegrees(nodes []int32) []float32 {
-	e := &g.embed
-	e.scale = resize(e.scale, len(nodes))
+// over its neighbours their mean. The slice holds until w's next call.
+func (g *Graph) inverseDegrees(nodes []int32, w *workspace) []float32 {
+	w.scale = resize(w.scale, len(nodes))
 	for i, v := range nodes {
-		n := g.node(v)
-		if n.stale {
-			g.heard(v)
-		}
-		e.scale[i] = inverseDegree(int(n.adj.len))
+		w.scale[i] = inverseDegree(int(g.nodes.At(v).adj.len))
 	}
-	return e.scale
+	return w.scale
 }
 
 // resize returns a slice of length n, s itself where that is large enough. What

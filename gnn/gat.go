@@ -201,7 +201,7 @@ func (g *GAT) Encode(x []Vector, src, dst []int32) []float32 {
 		for i := range int32(n) {
 			if l == 0 {
 				bottom := projection{weight: g.projector, in: g.In(), out: heads * channels}
-				bottom.rows(p.at(i), bottom.out, x[i:i+1])
+				bottom.row(p.at(i), x[i])
 			} else {
 				multiply(p.at(i), layer.Weight, h.at(i))
 			}
@@ -350,9 +350,9 @@ func (g *GAT) exchange(rows *kernel.Table[float32], v int32, neighbours []int32)
 
 func (g *GAT) base() int { return 0 }
 
-func (g *GAT) first(dst []float32, graph *Graph, v int32) {
+func (g *GAT) first(dst []float32, graph *Graph, v int32, _ *workspace) {
 	layer := &g.layers[0]
-	r := layer.parts(graph.heard(v))
+	r := layer.parts(graph.rows.Row(v))
 	layer.join(dst, r.sums, r.weights)
 }
 
@@ -362,25 +362,25 @@ func (g *GAT) prepare(l int, s *states) {
 	g.scores[l].apply(s.notes, s.h)
 }
 
-func (g *GAT) gather(l int, dst []float32, s *states, at []int32) {
+func (g *GAT) gather(l int, dst []float32, s *states, at []int32, w *workspace) {
 	heads := g.layers[l].Heads
 	notes := func(i int32) []float32 { return s.notes[int(i)*2*heads:] }
-	s.share = resize(s.share, len(at))
+	w.share = resize(w.share, len(at))
 	clear(dst)
 	for k := range heads {
 		target := notes(at[0])[heads+k]
 		most := float32(math.Inf(-1))
 		for t, j := range at {
-			s.share[t] = leaky(notes(j)[k] + target)
-			most = max(most, s.share[t])
+			w.share[t] = leaky(notes(j)[k] + target)
+			most = max(most, w.share[t])
 		}
 		weight := float32(0)
-		for t, a := range s.share {
-			s.share[t] = expOf(a, most)
-			weight += s.share[t]
+		for t, a := range w.share {
+			w.share[t] = expOf(a, most)
+			weight += w.share[t]
 		}
 		mean := dst[k*s.width : (k+1)*s.width]
-		kernel.Gather(mean, at, s.share, s.h, s.width)
+		kernel.Gather(mean, at, w.share, s.h, s.width)
 		kernel.Scale(mean, 1/weight)
 	}
 }

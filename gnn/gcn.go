@@ -144,7 +144,7 @@ func (c *GCN) exchange(*kernel.Table[float32], int32, []int32) {}
 
 func (c *GCN) base() int { return 0 }
 
-func (c *GCN) first(dst []float32, g *Graph, v int32) {
+func (c *GCN) first(dst []float32, g *Graph, v int32, _ *workspace) {
 	norm := inverseRoot(g.Degree(v))
 	copy(dst, c.layers[0].Bias)
 	kernel.Axpy(dst, norm*norm, g.rows.Row(v))
@@ -161,14 +161,14 @@ func (c *GCN) prepare(_ int, s *states) {
 	}
 }
 
-func (c *GCN) gather(_ int, dst []float32, s *states, at []int32) {
-	s.share = resize(s.share, len(at))
+func (c *GCN) gather(_ int, dst []float32, s *states, at []int32, w *workspace) {
+	w.share = resize(w.share, len(at))
 	norm := s.notes[at[0]]
 	for t, j := range at {
-		s.share[t] = norm * s.notes[j]
+		w.share[t] = norm * s.notes[j]
 	}
 	clear(dst)
-	kernel.Gather(dst, at, s.share, s.h, s.width)
+	kernel.Gather(dst, at, w.share, s.h, s.width)
 }
 
 func (c *GCN) dense(l int) []linear {

@@ -160,8 +160,8 @@ func (g *GIN) exchange(rows *kernel.Table[float32], v int32, neighbours []int32)
 
 func (g *GIN) base() int { return 0 }
 
-func (g *GIN) first(dst []float32, graph *Graph, v int32) {
-	row := graph.heard(v)
+func (g *GIN) first(dst []float32, graph *Graph, v int32, _ *workspace) {
+	row := graph.rows.Row(v)
 	out := len(row) / 2
 	copy(dst, row[out:])
 	kernel.Axpy(dst, 1+g.layers[0].Eps, row[:out])
@@ -173,7 +173,7 @@ func (g *GIN) first(dst []float32, graph *Graph, v int32) {
 
 func (g *GIN) prepare(int, *states) {}
 
-func (g *GIN) gather(l int, dst []float32, s *states, at []int32) {
+func (g *GIN) gather(l int, dst []float32, s *states, at []int32, _ *workspace) {
 	clear(dst)
 	kernel.GatherSum(dst, at[1:], s.h, s.width)
 	kernel.Axpy(dst, 1+g.layers[l].Eps, s.h[int(at[0])*s.width:])

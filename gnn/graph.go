@@ -33,10 +33,12 @@ type Graph struct {
 	edges   int
 	adj     arena
 	epoch   uint32 // of the marks, see mark
+	stale   int    // how many nodes are
 	project projection
 	embed   embedder
-	met     []int32   // the neighbours that LinkAll adds
-	fresh   []float32 // for Replace: the own part to come
+	work    []workspace // one a worker
+	met     []int32     // the neighbours that LinkAll adds
+	fresh   []float32   // for Replace: the own part to come
 }
 
 // node is what the graph keeps of a node beside its row. It is half a cache
@@ -49,16 +51,31 @@ type node struct {
 	_     [4]byte
 }
 
+// Option is what a graph may be told when it is made.
+type Option func(*Graph)
+
+// Workers lets so many goroutines at once, at least 1, which it is without,
+// share what a window of arrivals takes: the products of [Graph.Add], and all
+// of [Graph.Embed]. Every bit is the same.
+func Workers(n int) Option {
+	return func(g *Graph) { g.work = make([]workspace, max(n, 1)) }
+}
+
 // NewGraph returns an empty graph.
-func NewGraph(encoder Encoder) *Graph {
+func NewGraph(encoder Encoder, options ...Option) *Graph {
 	own, heard := encoder.keeps()
 	weight, out := encoder.bottom()
-	return &Graph{
+	g := &Graph{
 		enc: encoder, own: own, rowLen: own + heard,
 		nodes: kernel.NewTable[node](1), rows: kernel.NewTable[float32](own + heard),
 		project: projection{weight: weight, in: encoder.In(), out: out},
 		fresh:   make([]float32, own),
+		work:    make([]workspace, 1),
 	}
+	for _, option := range options {
+		option(g)
+	}
+	return g
 }
 
 // Len is the number of nodes.
@@ -97,8 +114,17 @@ func (g *Graph) heard(v int32) []float32 {
 			g.enc.hear(row, g.rows.Row(u))
 		}
 		n.stale = false
+		g.stale--
 	}
 	return row
+}
+
+// expire notes that what n's node has heard is no longer as it should be.
+func (g *Graph) expire(n *node) {
+	if !n.stale {
+		n.stale = true
+		g.stale++
+	}
 }
 
 // Add adds a node without edges for each vector and returns the number of the
@@ -114,10 +140,20 @@ func (g *Graph) Add(x []Vector) (first int32) {
 	first = int32(g.Len())
 	g.nodes.Grow(len(x))
 	g.rows.Grow(len(x))
-	for v := first; len(x) > 0; {
+	if g.alone(len(x)) {
+		g.addRows(&g.work[0], first, x)
+		return first
+	}
+	g.split(len(x), func(w *workspace, from, to int) { g.addRows(w, first+int32(from), x[from:to]) })
+	return first
+}
+
+// addRows makes the rows of nodes without edges from v on.
+func (g *Graph) addRows(w *workspace, v int32, x []Vector) {
+	for len(x) > 0 {
 		rows := g.rows.From(v)
 		n := min(len(rows)/g.rowLen, len(x), blockRows)
-		g.project.rows(rows, g.rowLen, x[:n])
+		w.dense = g.project.rows(rows, g.rowLen, x[:n], w.dense)
 		for row := range slices.Chunk(rows[:n*g.rowLen], g.rowLen) {
 			g.enc.settle(row[:g.own])
 			if g.hears() {
@@ -126,7 +162,6 @@ func (g *Graph) Add(x []Vector) (first int32) {
 		}
 		x, v = x[n:], v+int32(n)
 	}
-	return first
 }
 
 // Link adds the edge between u and v and reports whether it did: not if it is
@@ -215,9 +250,9 @@ func (g *Graph) Replace(v int32, x Vector) {
 	if !g.hears() {
 		return
 	}
-	n.stale = true
+	g.expire(n)
 	for _, u := range g.adj.view(n.adj) {
-		g.node(u).stale = true
+		g.expire(g.node(u))
 	}
 }
 

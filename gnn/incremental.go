@@ -38,14 +38,14 @@ type incremental interface {
 	// base is the lowest layer whose inputs are made and multiplied as such.
 	base() int
 	// first sets dst to what dense(base) takes of node v, or to v's output of
-	// layer 0 if that is empty.
-	first(dst []float32, g *Graph, v int32)
+	// layer 0 if that is empty. No row that it reads is of a stale node.
+	first(dst []float32, g *Graph, v int32, w *workspace)
 	// prepare notes of the states, in s.notes, what gather(l, …) wants to know
 	// of each more than once. l is above the base, here and in gather.
 	prepare(l int, s *states)
 	// gather sets dst to what dense(l) takes of the node whose state stands in
 	// slot at[0] of s and whose neighbours' states stand in slots at[1:].
-	gather(l int, dst []float32, s *states, at []int32)
+	gather(l int, dst []float32, s *states, at []int32, w *workspace)
 	// dense returns what follows in layer l: linear maps with a ReLU between.
 	dense(l int) []linear
 }
@@ -57,5 +57,4 @@ type states struct {
 	h      []float32 // the states, after the activation: width numbers a slot
 	degree []int32   // how many neighbours the nodes have
 	notes  []float32 // what prepare notes
-	share  []float32 // room for the weights of what is gathered
 }

@@ -10,27 +10,39 @@ import (
 type projection struct {
 	weight  []float32 // in×out, row-major
 	in, out int
-	dense   []float32 // room for the features of some rows, one after the other
 }
 
-// rows adds to dst, of which the rows stand the given number of entries apart,
-// the products of as many vectors, which fit. Dense vectors that follow each
-// other are multiplied together.
-func (p *projection) rows(dst []float32, apart int, x []Vector) {
+// row adds the product of a vector, which fits, to dst.
+func (p *projection) row(dst []float32, x Vector) {
+	if x.Dense == nil {
+		kernel.Gather(dst[:p.out], x.Index, x.Value, p.weight, p.out)
+		return
+	}
+	kernel.Product(dst[:p.out], x.Dense, p.weight)
+}
+
+// rows is row for each of some vectors and rows of dst, which stand the given
+// number of entries apart. Dense vectors that follow each other are multiplied
+// together. It returns room, larger if need be, where they were laid out.
+func (p *projection) rows(dst []float32, apart int, x []Vector, room []float32) []float32 {
 	for len(x) > 0 {
-		if x[0].Dense == nil {
-			kernel.Gather(dst[:p.out], x[0].Index, x[0].Value, p.weight, p.out)
-			dst, x = dst[min(apart, len(dst)):], x[1:]
-			continue
-		}
-		p.dense = p.dense[:0]
 		n := 0
-		for ; n < len(x) && x[n].Dense != nil; n++ {
-			p.dense = append(p.dense, x[n].Dense...)
+		for n < len(x) && x[n].Dense != nil {
+			n++
 		}
-		kernel.ProductRowsApart(dst, apart, p.dense, p.weight, n, p.in, p.out)
+		if n < 2 {
+			p.row(dst, x[0])
+			n = 1
+		} else {
+			room = room[:0]
+			for _, v := range x[:n] {
+				room = append(room, v.Dense...)
+			}
+			kernel.ProductRowsApart(dst, apart, room, p.weight, n, p.in, p.out)
+		}
 		dst, x = dst[min(n*apart, len(dst)):], x[n:]
 	}
+	return room
 }
 
 // project sets own to what the encoder makes of the features alone. It panics
@@ -39,8 +51,8 @@ func project(e Encoder, own []float32, x Vector) {
 	checkFeatures(x, e.In())
 	weight, out := e.bottom()
 	clear(own)
-	p := projection{weight: weight, in: e.In(), out: out, dense: x.Dense}
-	p.rows(own, len(own), []Vector{x})
+	p := projection{weight: weight, in: e.In(), out: out}
+	p.row(own, x)
 	e.settle(own)
 }
 

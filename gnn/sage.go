@@ -195,7 +195,7 @@ func (s *SAGE) base() int {
 	return 0
 }
 
-func (s *SAGE) first(dst []float32, g *Graph, v int32) {
+func (s *SAGE) first(dst []float32, g *Graph, v int32, w *workspace) {
 	if s.base() == 0 {
 		s.bottomState(dst, g, v)
 		return
@@ -203,7 +203,7 @@ func (s *SAGE) first(dst []float32, g *Graph, v int32) {
 	out := s.width[1]
 	mean, own := dst[:out], dst[out:]
 	near := g.Neighbours(v)
-	kernel.GatherRectified(mean, g.rows, near, g.inverseDegrees(near), out, 2*out)
+	kernel.GatherRectified(mean, g.rows, near, g.inverseDegrees(near, w), out, 2*out)
 	kernel.Scale(mean, inverseDegree(len(near)))
 	s.bottomState(own, g, v)
 	kernel.Rectify(own, own)
@@ -212,13 +212,13 @@ func (s *SAGE) first(dst []float32, g *Graph, v int32) {
 // bottomState sets dst to v's output of the first layer.
 func (s *SAGE) bottomState(dst []float32, g *Graph, v int32) {
 	out := s.width[1]
-	row := g.heard(v)
+	row := g.rows.Row(v)
 	kernel.Combine(dst, row[out:2*out], row[2*out:], inverseDegree(g.Degree(v)))
 }
 
 func (s *SAGE) prepare(int, *states) {}
 
-func (s *SAGE) gather(l int, dst []float32, st *states, at []int32) {
+func (s *SAGE) gather(l int, dst []float32, st *states, at []int32, _ *workspace) {
 	mean, own := dst[:st.width], dst[st.width:]
 	clear(mean)
 	kernel.GatherSum(mean, at[1:], st.h, st.width)
