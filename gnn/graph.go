@@ -137,15 +137,15 @@ func (g *Graph) Add(x []Vector) (first int32) {
 	if len(x) > math.MaxInt32-g.Len() {
 		panic(fmt.Sprintf("gnn: %d nodes more than %d, want at most %d", len(x), g.Len(), math.MaxInt32))
 	}
-	first = int32(g.Len())
+	v := int32(g.Len())
 	g.nodes.Grow(len(x))
 	g.rows.Grow(len(x))
 	if g.alone(len(x)) {
-		g.addRows(&g.work[0], first, x)
-		return first
+		g.addRows(&g.work[0], v, x)
+	} else {
+		g.split(len(x), func(w *workspace, from, to int) { g.addRows(w, v+int32(from), x[from:to]) })
 	}
-	g.split(len(x), func(w *workspace, from, to int) { g.addRows(w, first+int32(from), x[from:to]) })
-	return first
+	return v
 }
 
 // addRows makes the rows of nodes without edges from v on.

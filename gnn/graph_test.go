@@ -289,6 +289,44 @@ func TestWindowsDoNotMatter(t *testing.T) {
 	})
 }
 
+// TestWorkersSameBits: however many share the work, and at whatever sizes of
+// windows, no bit differs, not even where sums are to be made anew.
+func TestWorkersSameBits(t *testing.T) {
+	ofEachKind(t, func(t *testing.T, random func(*rand.Rand, ...int) Encoder) {
+		enc := random(rand.New(rand.NewPCG(7, 7)), 9, 17, 8, 5)
+		run := func(workers int) (all []uint32) {
+			rng := rand.New(rand.NewPCG(7, 8))
+			g := NewGraph(enc, Workers(workers))
+			for _, window := range []int{1, 70, 64, 0, 333, 9} {
+				x := make([]Vector, window)
+				for i := range x {
+					x[i] = randomVector(rng, 9, 0.7)
+					if rng.IntN(3) == 0 {
+						x[i] = sparse(x[i])
+					}
+				}
+				first := g.Add(x)
+				for i := range x {
+					for range 4 {
+						g.Link(first+int32(i), int32(rng.IntN(g.Len())))
+					}
+				}
+				for range window / 10 {
+					g.Replace(int32(rng.IntN(g.Len())), randomVector(rng, 9, 1))
+				}
+				all = append(all, embedAll(g)...)
+			}
+			return all
+		}
+		want := run(1)
+		for _, workers := range []int{0, 2, 3, 8} {
+			if !slices.Equal(run(workers), want) {
+				t.Errorf("%d workers give other bits than one", workers)
+			}
+		}
+	})
+}
+
 // TestSteadyStateAllocatesNothing: once there is room, replacing features,
 // adding edges and embedding take no memory.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
