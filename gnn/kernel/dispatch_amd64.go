@@ -208,3 +208,32 @@ func adam(param, grad, first, second []float32, c *[8]float32) {
 		adamAVX2(&param[0], len(param), &grad[0], &first[0], &second[0], c)
 	}
 }
+
+// whole is how many of n numbers fill registers at every level.
+func whole(n int) int { return n &^ 15 }
+
+func widen(dst []float32, src []uint16) {
+	n := whole(len(dst))
+	switch {
+	case active == plain || n == 0:
+		n = 0
+	case active == avx512:
+		widenAVX512(&dst[0], n, &src[0])
+	default:
+		widenAVX2(&dst[0], n, &src[0])
+	}
+	plainWiden(dst[n:], src[n:])
+}
+
+func narrow(dst []uint16, src []float32) {
+	n := whole(len(dst))
+	switch {
+	case active == plain || n == 0:
+		n = 0
+	case active == avx512:
+		narrowAVX512(&dst[0], n, &src[0])
+	default:
+		narrowAVX2(&dst[0], n, &src[0])
+	}
+	plainNarrow(dst[n:], src[n:])
+}

@@ -21,6 +21,8 @@ var (
 
 	gatherRectified = plainGatherRectified
 	exchange        = plainExchange
+	widen           = plainWiden
+	narrow          = plainNarrow
 )
 
 // prefetchRows is left to the processor.

@@ -1465,6 +1465,55 @@ done:
 	VZEROUPPER
 	RET
 
+// func widenAVX2(dst *float32, n int, src *uint16)
+// Requires: AVX, AVX2
+TEXT ·widenAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ src+16(FP), DX
+
+loop:
+	VPMOVZXWD (DX), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $0x00000020, AX
+	ADDQ      $0x00000010, DX
+	SUBQ      $0x00000008, CX
+	JG        loop
+	VZEROUPPER
+	RET
+
+// func narrowAVX2(dst *uint16, n int, src *float32)
+// Requires: AVX, AVX2, SSE2
+TEXT ·narrowAVX2(SB), NOSPLIT, $0-24
+	MOVQ         dst+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         src+16(FP), DX
+	MOVL         $0x00000001, BX
+	MOVD         BX, X0
+	VPBROADCASTD X0, Y0
+	MOVL         $0x00007fff, BX
+	MOVD         BX, X1
+	VPBROADCASTD X1, Y1
+
+loop:
+	VMOVUPS      (DX), Y2
+	VPSRLD       $0x10, Y2, Y3
+	VPAND        Y0, Y3, Y3
+	VPADDD       Y1, Y2, Y2
+	VPADDD       Y3, Y2, Y2
+	VPSRLD       $0x10, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VEXTRACTI128 $0x00, Y2, X2
+	VPACKUSDW    X3, X2, X2
+	VMOVDQU      X2, (AX)
+	ADDQ         $0x00000010, AX
+	ADDQ         $0x00000020, DX
+	SUBQ         $0x00000008, CX
+	JG           loop
+	VZEROUPPER
+	RET
+
 // func gatherAVX512(dst *float32, n int, index *int32, value *float32, count int, rows *float32, stride int)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·gatherAVX512(SB), NOSPLIT, $0-56
@@ -2901,6 +2950,52 @@ tail:
 	VMOVUPS   Z2, K1, (CX)
 
 done:
+	VZEROUPPER
+	RET
+
+// func widenAVX512(dst *float32, n int, src *uint16)
+// Requires: AVX, AVX512F
+TEXT ·widenAVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ src+16(FP), DX
+
+loop:
+	VPMOVZXWD (DX), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   Z0, (AX)
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000020, DX
+	SUBQ      $0x00000010, CX
+	JG        loop
+	VZEROUPPER
+	RET
+
+// func narrowAVX512(dst *uint16, n int, src *float32)
+// Requires: AVX, AVX512F, SSE2
+TEXT ·narrowAVX512(SB), NOSPLIT, $0-24
+	MOVQ         dst+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         src+16(FP), DX
+	MOVL         $0x00000001, BX
+	MOVD         BX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x00007fff, BX
+	MOVD         BX, X1
+	VPBROADCASTD X1, Z1
+
+loop:
+	VMOVUPS (DX), Z2
+	VPSRLD  $0x10, Z2, Z3
+	VPANDD  Z0, Z3, Z3
+	VPADDD  Z1, Z2, Z2
+	VPADDD  Z3, Z2, Z2
+	VPSRLD  $0x10, Z2, Z2
+	VPMOVDW Z2, (AX)
+	ADDQ    $0x00000020, AX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000010, CX
+	JG      loop
 	VZEROUPPER
 	RET
 

@@ -50,6 +50,12 @@ func gateAVX2(dst *float32, n int, x *float32, a float32)
 func dropoutAVX2(dst *float32, n int, x *float32, draws *uint16, below uint32, scale float32)
 
 //go:noescape
+func widenAVX2(dst *float32, n int, src *uint16)
+
+//go:noescape
+func narrowAVX2(dst *uint16, n int, src *float32)
+
+//go:noescape
 func gatherAVX512(dst *float32, n int, index *int32, value *float32, count int, rows *float32, stride int)
 
 //go:noescape
@@ -93,6 +99,12 @@ func gateAVX512(dst *float32, n int, x *float32, a float32)
 
 //go:noescape
 func dropoutAVX512(dst *float32, n int, x *float32, draws *uint16, below uint32, scale float32)
+
+//go:noescape
+func widenAVX512(dst *float32, n int, src *uint16)
+
+//go:noescape
+func narrowAVX512(dst *uint16, n int, src *float32)
 
 //go:noescape
 func prefetch(n int, index *int32, count int, blocks *[]float32, shift int, stride int, from int)

@@ -58,6 +58,8 @@ func main() {
 		elementwise(l, masks, "adam", "func(param *float32, n int, grad *float32, first *float32, second *float32, c *[8]float32)", adam)
 		elementwise(l, masks, "gate", "func(dst *float32, n int, x *float32, a float32)", gate)
 		dropout(l, masks)
+		widen(l)
+		narrow(l)
 	}
 	prefetch()
 	Generate()
@@ -696,6 +698,68 @@ func dropout(l level, masks Mem) {
 	b.tail = newTail(l, masks, n)
 	do()
 	Label("done")
+	VZEROUPPER()
+	RET()
+}
+
+// widen makes float32 of whole registers' worth of bfloat16.
+func widen(l level) {
+	TEXT("widen"+l.name, NOSPLIT, "func(dst *float32, n int, src *uint16)")
+	Pragma("noescape")
+	dst, n, src := Load(Param("dst"), GP64()), Load(Param("n"), GP64()), Load(Param("src"), GP64())
+	Label("loop")
+	v := l.reg()
+	VPMOVZXWD(Mem{Base: src}, v)
+	VPSLLD(U8(16), v, v)
+	VMOVUPS(v, Mem{Base: dst})
+	ADDQ(U32(4*l.lanes), dst)
+	ADDQ(U32(2*l.lanes), src)
+	SUBQ(U32(l.lanes), n)
+	JG(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}
+
+// narrow makes bfloat16 of whole registers' worth of float32: adding 0x7fff,
+// or 0x8000 where the number to round down to is odd, rounds to the nearest,
+// and half way to the even one.
+func narrow(l level) {
+	TEXT("narrow"+l.name, NOSPLIT, "func(dst *uint16, n int, src *float32)")
+	Pragma("noescape")
+	dst, n, src := Load(Param("dst"), GP64()), Load(Param("n"), GP64()), Load(Param("src"), GP64())
+	constant := func(c uint32) VecVirtual {
+		r, x, v := GP32(), XMM(), l.reg()
+		MOVL(U32(c), r)
+		MOVD(r, x)
+		VPBROADCASTD(x, v)
+		return v
+	}
+	one, below := constant(1), constant(0x7fff)
+	Label("loop")
+	v, odd := l.reg(), l.reg()
+	VMOVUPS(Mem{Base: src}, v)
+	VPSRLD(U8(16), v, odd)
+	if l.lanes == 16 {
+		VPANDD(one, odd, odd)
+	} else {
+		VPAND(one, odd, odd)
+	}
+	VPADDD(below, v, v)
+	VPADDD(odd, v, v)
+	VPSRLD(U8(16), v, v)
+	if l.lanes == 16 {
+		VPMOVDW(v, Mem{Base: dst})
+	} else {
+		high, low := XMM(), XMM()
+		VEXTRACTI128(U8(1), v, high)
+		VEXTRACTI128(U8(0), v, low)
+		VPACKUSDW(high, low, low)
+		VMOVDQU(low, Mem{Base: dst})
+	}
+	ADDQ(U32(2*l.lanes), dst)
+	ADDQ(U32(4*l.lanes), src)
+	SUBQ(U32(l.lanes), n)
+	JG(LabelRef("loop"))
 	VZEROUPPER()
 	RET()
 }
