@@ -2,8 +2,10 @@ package gnn
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/gvbll/gvbll/gnn/kernel"
@@ -189,7 +191,7 @@ func BenchmarkArrivalByDegree(b *testing.B) {
 				}
 				round = min(round+1, rounds)
 				for _, v := range near {
-					for _, x := range g.rows.Row(v) {
+					for _, x := range g.rows.whole.Row(v) {
 						nearest += x
 					}
 					nearest += float32(g.Degree(v))
@@ -209,6 +211,69 @@ func BenchmarkArrivalByDegree(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*window), "ns/arrival")
 		})
 	}
+}
+
+// BenchmarkBFloat16: time, memory and error of rows of bfloat16 against those
+// of float32.
+func BenchmarkBFloat16(b *testing.B) {
+	enc := randomSAGE(rand.New(rand.NewPCG(1, 1)), 128, 128, 64)
+	l := newLife(enc, 169_000, BFloat16())
+	b.Run("arrival", func(b *testing.B) { l.take(b, 500) })
+	b.Run("error", func(b *testing.B) {
+		for b.Loop() {
+			mean, worst := bfloat16Error(l.a, enc, 20_000)
+			b.ReportMetric(mean, "mean-error")
+			b.ReportMetric(worst, "worst-error")
+		}
+	})
+}
+
+// bfloat16Error is how far the embeddings of a graph's first n nodes are off
+// with rows of bfloat16: the error's length by the embedding's, in the mean and
+// at worst.
+func bfloat16Error(a *arrivals, enc Encoder, n int) (mean, worst float64) {
+	exact, short := make([]float32, n*enc.Out()), make([]float32, n*enc.Out())
+	a.grown(n, enc).Embed(upTo(n), exact)
+	a.grown(n, enc, BFloat16()).Embed(upTo(n), short)
+	for i := 0; i < len(exact); i += enc.Out() {
+		off, size := 0.0, 0.0
+		for j := i; j < i+enc.Out(); j++ {
+			d := float64(short[j]) - float64(exact[j])
+			off += d * d
+			size += float64(exact[j]) * float64(exact[j])
+		}
+		relative := math.Sqrt(off / size)
+		mean += relative / float64(n)
+		worst = max(worst, relative)
+	}
+	return mean, worst
+}
+
+// TestBFloat16: the same graph, embeddings off by little, hubs' too, and what
+// is made anew after features were replaced has the same bits.
+func TestBFloat16(t *testing.T) {
+	ofEachKind(t, func(t *testing.T, random func(*rand.Rand, ...int) Encoder) {
+		rng := rand.New(rand.NewPCG(4, 4))
+		enc := random(rng, 24, 32, 16)
+		const n = 3000
+		a := attach(rng, n, 24)
+		mean, worst := bfloat16Error(a, enc, n)
+		if mean == 0 || mean > 0.005 || worst > 0.05 {
+			t.Errorf("embeddings are off by %g in the mean, %g at worst", mean, worst)
+		}
+		g := a.grown(n, enc, BFloat16(), Workers(3))
+		want := embedAll(g)
+		for v := range int32(n) {
+			g.Replace(v, a.x[1])
+		}
+		embedAll(g)
+		for v := range int32(n) {
+			g.Replace(v, a.x[int(v)%len(a.x)])
+		}
+		if !slices.Equal(embedAll(g), want) {
+			t.Error("features that come back give other bits")
+		}
+	})
 }
 
 // TestArrivalsAllocateLittle: less than 0.1 allocations an arrival, one at a
@@ -269,7 +334,7 @@ func BenchmarkWorkers(b *testing.B) {
 		b.Run(fmt.Sprintf("products/workers=%d", workers), func(b *testing.B) {
 			product := func(_ *workspace, from, to int) {
 				n := to - from
-				kernel.ProductRowsApart(g.rows.From(int32(from)), g.rowLen, x[from*128:to*128], g.project.weight, n, 128, 256)
+				kernel.ProductRowsApart(g.rows.whole.From(int32(from)), g.rowLen, x[from*128:to*128], g.project.weight, n, 128, 256)
 				enc.dense(1)[0].apply(z[from*64:to*64], x[from*256:to*256])
 			}
 			for b.Loop() {

@@ -27,6 +27,11 @@ type workspace struct {
 	at    []int32      // slots to gather from
 	scale []float32    // see inverseDegrees
 	share []float32    // room for the weights of what is gathered
+
+	// What a graph with rows of bfloat16 makes of them:
+	row, other []float32
+	rows       []float32
+	half       []uint16
 }
 
 // Embed sets dst, len(nodes)×Out row-major, to the embeddings of the given
@@ -173,6 +178,21 @@ func (g *Graph) slots(v int32, w *workspace) []int32 {
 		w.at = append(w.at, g.nodes.At(u).slot)
 	}
 	return w.at
+}
+
+// rectified sets dst to the sum of max(own + sum/degree, 0) over the nodes,
+// with own and sum the parts of their rows that begin there.
+func (g *Graph) rectified(dst []float32, nodes []int32, own, sum int, w *workspace) {
+	scale := g.inverseDegrees(nodes, w)
+	if g.rows.whole != nil {
+		kernel.GatherRectified(dst, g.rows.whole, nodes, scale, own, sum)
+		return
+	}
+	clear(dst)
+	for i, v := range nodes {
+		row := g.rows.row(v, &w.row)
+		kernel.AddRectified(dst, row[own:], row[sum:], scale[i])
+	}
 }
 
 // inverseDegrees returns, for each of the nodes, the factor that makes the sum

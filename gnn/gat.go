@@ -350,9 +350,9 @@ func (g *GAT) exchange(rows *kernel.Table[float32], v int32, neighbours []int32)
 
 func (g *GAT) base() int { return 0 }
 
-func (g *GAT) first(dst []float32, graph *Graph, v int32, _ *workspace) {
+func (g *GAT) first(dst []float32, graph *Graph, v int32, w *workspace) {
 	layer := &g.layers[0]
-	r := layer.parts(graph.rows.Row(v))
+	r := layer.parts(graph.rows.row(v, &w.row))
 	layer.join(dst, r.sums, r.weights)
 }
 

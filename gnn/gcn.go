@@ -144,12 +144,12 @@ func (c *GCN) exchange(*kernel.Table[float32], int32, []int32) {}
 
 func (c *GCN) base() int { return 0 }
 
-func (c *GCN) first(dst []float32, g *Graph, v int32, _ *workspace) {
+func (c *GCN) first(dst []float32, g *Graph, v int32, w *workspace) {
 	norm := inverseRoot(g.Degree(v))
 	copy(dst, c.layers[0].Bias)
-	kernel.Axpy(dst, norm*norm, g.rows.Row(v))
+	kernel.Axpy(dst, norm*norm, g.rows.row(v, &w.row))
 	for _, u := range g.Neighbours(v) {
-		kernel.Axpy(dst, norm*inverseRoot(g.Degree(u)), g.rows.Row(u))
+		kernel.Axpy(dst, norm*inverseRoot(g.Degree(u)), g.rows.row(u, &w.row))
 	}
 }
 

@@ -160,8 +160,8 @@ func (g *GIN) exchange(rows *kernel.Table[float32], v int32, neighbours []int32)
 
 func (g *GIN) base() int { return 0 }
 
-func (g *GIN) first(dst []float32, graph *Graph, v int32, _ *workspace) {
-	row := graph.rows.Row(v)
+func (g *GIN) first(dst []float32, graph *Graph, v int32, w *workspace) {
+	row := graph.rows.row(v, &w.row)
 	out := len(row) / 2
 	copy(dst, row[out:])
 	kernel.Axpy(dst, 1+g.layers[0].Eps, row[:out])

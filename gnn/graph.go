@@ -29,7 +29,7 @@ type Graph struct {
 	own     int // length of a row's part made of the node's features alone
 	rowLen  int // length of a row
 	nodes   *kernel.Table[node]
-	rows    *kernel.Table[float32] // see incremental
+	rows    rowTable
 	edges   int
 	adj     arena
 	epoch   uint32 // of the marks, see mark
@@ -61,13 +61,22 @@ func Workers(n int) Option {
 	return func(g *Graph) { g.work = make([]workspace, max(n, 1)) }
 }
 
+// BFloat16 keeps what is made of a node's features alone as bfloat16, for
+// graphs that would not fit otherwise: a node of [SAGE] takes two thirds of the
+// memory, and more time. Each number is rounded to the nearest, so that
+// embeddings are off by some thousandths of their size, see
+// BenchmarkBFloat16. The same calls give the same bits here too.
+func BFloat16() Option {
+	return func(g *Graph) { g.rows.halve() }
+}
+
 // NewGraph returns an empty graph.
 func NewGraph(encoder Encoder, options ...Option) *Graph {
 	own, heard := encoder.keeps()
 	weight, out := encoder.bottom()
 	g := &Graph{
 		enc: encoder, own: own, rowLen: own + heard,
-		nodes: kernel.NewTable[node](1), rows: kernel.NewTable[float32](own + heard),
+		nodes: kernel.NewTable[node](1), rows: rowTable{own: own, heard: heard, whole: kernel.NewTable[float32](own + heard)},
 		project: projection{weight: weight, in: encoder.In(), out: out},
 		fresh:   make([]float32, own),
 		work:    make([]workspace, 1),
@@ -107,12 +116,14 @@ func (g *Graph) hears() bool { return g.rowLen > g.own }
 // own part is as it should be, and the heard part unless the node is stale.
 func (g *Graph) heard(v int32) []float32 {
 	n := g.node(v)
-	row := g.rows.Row(v)
+	w := &g.work[0]
+	row := g.rows.row(v, &w.row)
 	if n.stale {
 		g.enc.start(row)
 		for _, u := range g.adj.view(n.adj) {
-			g.enc.hear(row, g.rows.Row(u))
+			g.enc.hear(row, g.rows.row(u, &w.other))
 		}
+		g.rows.putHeard(v, row)
 		n.stale = false
 		g.stale--
 	}
@@ -139,7 +150,7 @@ func (g *Graph) Add(x []Vector) (first int32) {
 	}
 	v := int32(g.Len())
 	g.nodes.Grow(len(x))
-	g.rows.Grow(len(x))
+	g.rows.grow(len(x))
 	if g.alone(len(x)) {
 		g.addRows(&g.work[0], v, x)
 	} else {
@@ -151,13 +162,27 @@ func (g *Graph) Add(x []Vector) (first int32) {
 // addRows makes the rows of nodes without edges from v on.
 func (g *Graph) addRows(w *workspace, v int32, x []Vector) {
 	for len(x) > 0 {
-		rows := g.rows.From(v)
-		n := min(len(rows)/g.rowLen, len(x), blockRows)
+		n := min(len(x), blockRows)
+		var rows []float32
+		if g.rows.whole != nil {
+			rows = g.rows.whole.From(v)
+			n = min(len(rows)/g.rowLen, n)
+		} else {
+			rows = resize(w.rows, n*g.rowLen)
+			w.rows = rows
+			clear(rows)
+		}
 		w.dense = g.project.rows(rows, g.rowLen, x[:n], w.dense)
-		for row := range slices.Chunk(rows[:n*g.rowLen], g.rowLen) {
+		for i := range n {
+			row := rows[i*g.rowLen:][:g.rowLen]
 			g.enc.settle(row[:g.own])
+			g.rows.round(row[:g.own], &w.half)
 			if g.hears() {
 				g.enc.start(row)
+			}
+			if g.rows.whole == nil {
+				g.rows.putOwn(v+int32(i), row[:g.own])
+				g.rows.putHeard(v+int32(i), row)
 			}
 		}
 		x, v = x[n:], v+int32(n)
@@ -196,14 +221,14 @@ func (g *Graph) LinkAll(v int32, neighbours []int32) (added int) {
 			stale = stale || m.stale
 		}
 	}
-	if stale && g.hears() {
+	if (stale || g.rows.whole == nil) && g.hears() {
 		for _, u := range g.met {
 			g.link(v, u)
 		}
 		return len(g.met)
 	}
 	if g.hears() {
-		g.enc.approach(g.rows, g.met)
+		g.enc.approach(g.rows.whole, g.met)
 	}
 	g.adj.reserve(&n.adj, len(g.met))
 	for _, u := range g.met {
@@ -211,7 +236,7 @@ func (g *Graph) LinkAll(v int32, neighbours []int32) (added int) {
 		g.adj.append(&g.node(u).adj, v)
 	}
 	if g.hears() {
-		g.enc.exchange(g.rows, v, g.met)
+		g.enc.exchange(g.rows.whole, v, g.met)
 	}
 	g.edges += len(g.met)
 	return len(g.met)
@@ -226,12 +251,15 @@ func (g *Graph) link(u, v int32) {
 		return
 	}
 	// A stale node will hear the new neighbour in its turn.
-	ru, rv := g.rows.Row(u), g.rows.Row(v)
+	w := &g.work[0]
+	ru, rv := g.rows.row(u, &w.row), g.rows.row(v, &w.other)
 	if !a.stale {
 		g.enc.hear(ru, rv)
+		g.rows.putHeard(u, ru)
 	}
 	if !b.stale {
 		g.enc.hear(rv, ru)
+		g.rows.putHeard(v, rv)
 	}
 }
 
@@ -241,12 +269,14 @@ func (g *Graph) link(u, v int32) {
 // nothing is made anew.
 func (g *Graph) Replace(v int32, x Vector) {
 	n := g.node(v)
-	own := g.rows.Row(v)[:g.own]
+	w := &g.work[0]
+	own := g.rows.row(v, &w.row)[:g.own]
 	project(g.enc, g.fresh, x)
+	g.rows.round(g.fresh, &w.half)
 	if slices.Equal(own, g.fresh) {
 		return
 	}
-	copy(own, g.fresh)
+	g.rows.putOwn(v, g.fresh)
 	if !g.hears() {
 		return
 	}

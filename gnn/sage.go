@@ -197,22 +197,22 @@ func (s *SAGE) base() int {
 
 func (s *SAGE) first(dst []float32, g *Graph, v int32, w *workspace) {
 	if s.base() == 0 {
-		s.bottomState(dst, g, v)
+		s.bottomState(dst, g, v, w)
 		return
 	}
 	out := s.width[1]
 	mean, own := dst[:out], dst[out:]
 	near := g.Neighbours(v)
-	kernel.GatherRectified(mean, g.rows, near, g.inverseDegrees(near, w), out, 2*out)
+	g.rectified(mean, near, out, 2*out, w)
 	kernel.Scale(mean, inverseDegree(len(near)))
-	s.bottomState(own, g, v)
+	s.bottomState(own, g, v, w)
 	kernel.Rectify(own, own)
 }
 
 // bottomState sets dst to v's output of the first layer.
-func (s *SAGE) bottomState(dst []float32, g *Graph, v int32) {
+func (s *SAGE) bottomState(dst []float32, g *Graph, v int32, w *workspace) {
 	out := s.width[1]
-	row := g.rows.Row(v)
+	row := g.rows.row(v, &w.row)
 	kernel.Combine(dst, row[out:2*out], row[2*out:], inverseDegree(g.Degree(v)))
 }
 
