@@ -3,6 +3,8 @@ package gnn
 import (
 	"math"
 	"math/bits"
+
+	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
 // arena holds the adjacency lists of all nodes in few allocations. Lists live
@@ -11,12 +13,17 @@ import (
 // At most half of a block stands empty.
 type arena struct {
 	segments [][]int32
-	room     int           // numbers not yet cut from the last segment
+	total    int           // length of the segments together
+	room     int           // numbers not yet cut from the last one
 	free     [32][]address // by class
 }
 
-// segmentLen is the length of a segment. A larger block has one of its own.
-const segmentLen = 1 << 18
+// A segment is as long as all before it together, within these bounds. A larger
+// block has one of its own.
+const (
+	minSegment = 1 << 12
+	maxSegment = 1 << 22
+)
 
 // minClass is the class of the smallest block: 4 neighbours.
 const minClass = 2
@@ -40,25 +47,30 @@ func (a *arena) view(b block) []int32 {
 
 func (a *arena) append(b *block, v int32) {
 	if b.len == b.cap {
-		a.grow(b)
+		a.grow(b, 1)
 	}
 	a.segments[b.at.segment][b.at.offset+b.len] = v
 	b.len++
 }
 
-// grow moves b to a block of the next class.
-func (a *arena) grow(b *block) {
-	class := minClass
-	if b.cap > 0 {
-		class = bits.Len32(uint32(b.cap))
+// reserve makes room for more numbers, so that appending them moves nothing.
+func (a *arena) reserve(b *block, more int) {
+	if more > int(b.cap-b.len) {
+		a.grow(b, more)
 	}
+}
+
+// grow moves b to a block with room for more.
+func (a *arena) grow(b *block, more int) {
+	class := max(bits.Len(uint(int(b.len)+more-1)), minClass)
 	if class > 30 {
 		panic("gnn: a node has too many neighbours")
 	}
 	at := a.take(class)
 	copy(a.segments[at.segment][at.offset:], a.view(*b))
 	if b.cap > 0 {
-		a.free[class-1] = append(a.free[class-1], b.at)
+		old := bits.Len32(uint32(b.cap)) - 1
+		a.free[old] = append(a.free[old], b.at)
 	}
 	b.at, b.cap = at, 1<<class
 }
@@ -76,8 +88,9 @@ func (a *arena) take(class int) address {
 		if len(a.segments) == math.MaxInt32 {
 			panic("gnn: too many edges")
 		}
-		a.room = max(size, segmentLen)
-		a.segments = append(a.segments, make([]int32, a.room))
+		a.room = max(size, min(max(a.total, minSegment), maxSegment))
+		a.total += a.room
+		a.segments = append(a.segments, kernel.Zeros[int32](a.room))
 	}
 	last := len(a.segments) - 1
 	at := address{int32(last), int32(len(a.segments[last]) - a.room)}

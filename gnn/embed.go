@@ -16,27 +16,45 @@ const blockRows = 64
 type embedder struct {
 	order []int32 // the nodes whose states are needed, see plan
 	upto  []int   // upto[l] is how many of order are needed after layer l
-	seen  marks
-	slot  []int32 // per seen node, its place in order
 	below states  // after the layer before
 	next  []float32
-	at    []int32      // slots to gather from
+}
+
+// workspace is what a worker works with, kept from call to call.
+type workspace struct {
+	dense []float32    // features to multiply
 	block [2][]float32 // inputs and outputs of a layer's linear maps
+	at    []int32      // slots to gather from
+	scale []float32    // see inverseDegrees
+	share []float32    // room for the weights of what is gathered
+
+	// What a graph with rows of bfloat16 makes of them:
+	row, other []float32
+	rows       []float32
+	half       []uint16
 }
 
 // Embed sets dst, len(nodes)×Out row-major, to the embeddings of the given
 // nodes in the graph as it stands. It panics when dst has another length or a
 // node is not there.
 //
-// States of all layers but the last are computed once a call for every node
-// they are needed of: with two layers, the given nodes and their neighbours.
+// States of a layer between the encoder's base and its last are computed once
+// a call for every node they are needed of.
 func (g *Graph) Embed(nodes []int32, dst []float32) {
 	if out := g.enc.Out(); len(dst) != len(nodes)*out {
 		panic(fmt.Sprintf("gnn: room for %d numbers, want %d nodes × %d", len(dst), len(nodes), out))
 	}
-	e, top := &g.embed, g.enc.Depth()-1
-	g.plan(nodes)
-	for l := range top {
+	for _, v := range nodes {
+		g.node(v)
+	}
+	e, base, top := &g.embed, g.enc.base(), g.enc.Depth()-1
+	g.plan(nodes, base)
+	if base < top {
+		g.refresh(e.order[:e.upto[base]])
+	} else {
+		g.refresh(nodes)
+	}
+	for l := base; l < top; l++ {
 		needed, width := e.order[:e.upto[l]], g.enc.dims()[l+1]
 		e.next = resize(e.next, len(needed)*width)
 		g.layer(l, needed, e.next)
@@ -50,22 +68,19 @@ func (g *Graph) Embed(nodes []int32, dst []float32) {
 
 // plan lists the nodes of which states are needed: first the given ones, then
 // their neighbours, then the neighbours of those, so that what is needed after
-// a layer is a prefix of the list, longer the lower the layer.
-func (g *Graph) plan(nodes []int32) {
-	e, depth := &g.embed, g.enc.Depth()
+// a layer is a prefix of the list, longer the lower the layer. base is the
+// lowest layer to plan for.
+func (g *Graph) plan(nodes []int32, base int) {
+	e, top := &g.embed, g.enc.Depth()-1
 	e.order, e.below.degree = e.order[:0], e.below.degree[:0]
-	if depth == 1 {
+	if base == top {
 		return
 	}
-	e.upto = resize(e.upto, depth-1)
-	e.seen.reset(g.n)
-	if len(e.slot) < g.n {
-		e.slot = append(e.slot, make([]int32, g.n-len(e.slot))...)
-	}
+	e.upto = resize(e.upto, top)
+	g.unmark()
 	need := func(v int32) {
-		n := g.node(v)
-		if e.seen.add(v) {
-			e.slot[v] = int32(len(e.order))
+		if n := g.node(v); g.mark(n) {
+			n.slot = int32(len(e.order))
 			e.order = append(e.order, v)
 			e.below.degree = append(e.below.degree, n.adj.len)
 		}
@@ -74,7 +89,7 @@ func (g *Graph) plan(nodes []int32) {
 		need(v)
 	}
 	expanded := 0
-	for l := depth - 2; l >= 0; l-- {
+	for l := top - 1; l >= base; l-- {
 		for end := len(e.order); expanded < end; expanded++ {
 			for _, u := range g.Neighbours(e.order[expanded]) {
 				need(u)
@@ -84,10 +99,37 @@ func (g *Graph) plan(nodes []int32) {
 	}
 }
 
+// refresh has the rows that the base layer reads for the given nodes be as they
+// should be: their own, and if there are layers below the base those of their
+// neighbours.
+func (g *Graph) refresh(nodes []int32) {
+	if g.stale == 0 {
+		return
+	}
+	for _, v := range nodes {
+		g.heard(v)
+		if g.enc.base() > 0 {
+			for _, u := range g.Neighbours(v) {
+				g.heard(u)
+			}
+		}
+	}
+}
+
 // layer sets dst to the given nodes' outputs of layer l, after the activation
-// if one follows. The states after the layer below stand in e.below.
+// if one follows. The states after the layer below stand in g.embed.below.
 func (g *Graph) layer(l int, nodes []int32, dst []float32) {
-	e, out, dense := &g.embed, g.enc.dims()[l+1], g.enc.dense(l)
+	if g.alone(len(nodes)) {
+		g.layerRows(&g.work[0], l, nodes, dst)
+		return
+	}
+	out := g.enc.dims()[l+1]
+	g.split(len(nodes), func(w *workspace, from, to int) { g.layerRows(w, l, nodes[from:to], dst[from*out:to*out]) })
+}
+
+// layerRows is layer for one worker.
+func (g *Graph) layerRows(w *workspace, l int, nodes []int32, dst []float32) {
+	out, dense := g.enc.dims()[l+1], g.enc.dense(l)
 	last := l+1 == g.enc.Depth()
 	in := out // without linear maps to follow, what is gathered is the output
 	if len(dense) > 0 {
@@ -98,15 +140,15 @@ func (g *Graph) layer(l int, nodes []int32, dst []float32) {
 		z := dst[:n*out]
 		x := z
 		if len(dense) > 0 {
-			e.block[0] = resize(e.block[0], n*in)
-			x = e.block[0]
+			w.block[0] = resize(w.block[0], n*in)
+			x = w.block[0]
 		}
 		for i, v := range nodes[:n] {
 			row := x[i*in : (i+1)*in]
-			if l == 0 {
-				g.enc.first(row, g, v)
+			if l == g.enc.base() {
+				g.enc.first(row, g, v, w)
 			} else {
-				g.enc.gather(l, row, &e.below, g.slots(v))
+				g.enc.gather(l, row, &g.embed.below, g.slots(v, w), w)
 			}
 		}
 		for k := range dense {
@@ -115,11 +157,11 @@ func (g *Graph) layer(l int, nodes []int32, dst []float32) {
 			}
 			y := z
 			if k+1 < len(dense) {
-				e.block[1] = resize(e.block[1], n*dense[k].out)
-				y = e.block[1]
+				w.block[1] = resize(w.block[1], n*dense[k].out)
+				y = w.block[1]
 			}
 			dense[k].apply(y, x)
-			e.block[0], e.block[1], x = e.block[1], e.block[0], y
+			w.block[0], w.block[1], x = w.block[1], w.block[0], y
 		}
 		if !last {
 			g.enc.Activation().apply(z)
@@ -128,14 +170,39 @@ func (g *Graph) layer(l int, nodes []int32, dst []float32) {
 	}
 }
 
-// slots lists v's place in order, then its neighbours'.
-func (g *Graph) slots(v int32) []int32 {
-	e := &g.embed
-	e.at = append(e.at[:0], e.slot[v])
+// slots lists v's place in order, then its neighbours'. The slice holds until
+// w's next call.
+func (g *Graph) slots(v int32, w *workspace) []int32 {
+	w.at = append(w.at[:0], g.node(v).slot)
 	for _, u := range g.Neighbours(v) {
-		e.at = append(e.at, e.slot[u])
+		w.at = append(w.at, g.nodes.At(u).slot)
 	}
-	return e.at
+	return w.at
+}
+
+// rectified sets dst to the sum of max(own + sum/degree, 0) over the nodes,
+// with own and sum the parts of their rows that begin there.
+func (g *Graph) rectified(dst []float32, nodes []int32, own, sum int, w *workspace) {
+	scale := g.inverseDegrees(nodes, w)
+	if g.rows.whole != nil {
+		kernel.GatherRectified(dst, g.rows.whole, nodes, scale, own, sum)
+		return
+	}
+	clear(dst)
+	for i, v := range nodes {
+		row := g.rows.row(v, &w.row)
+		kernel.AddRectified(dst, row[own:], row[sum:], scale[i])
+	}
+}
+
+// inverseDegrees returns, for each of the nodes, the factor that makes the sum
+// over its neighbours their mean. The slice holds until w's next call.
+func (g *Graph) inverseDegrees(nodes []int32, w *workspace) []float32 {
+	w.scale = resize(w.scale, len(nodes))
+	for i, v := range nodes {
+		w.scale[i] = inverseDegree(int(g.nodes.At(v).adj.len))
+	}
+	return w.scale
 }
 
 // resize returns a slice of length n, s itself where that is large enough. What

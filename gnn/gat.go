@@ -33,7 +33,7 @@ type GAT struct {
 	shape
 	layers []GATLayer
 
-	bottom []float32 // the first layer's Weightᵀ, In×Heads·Ch
+	projector []float32 // the first layer's Weightᵀ, In×Heads·Ch
 	// For layers above the first, where states are aggregated, then projected:
 	scores []linear // a state's AttSrc · p and AttDst · p, for all heads of each
 	maps   []linear // from every head's mean of states to the output
@@ -83,7 +83,7 @@ func newGAT(in int, activation Activation, layers []GATLayer) (*GAT, error) {
 		g.layers = append(g.layers, layer)
 		g.width = append(g.width, out)
 		if l == 0 {
-			g.bottom = transpose(layer.Weight, all, in)
+			g.projector = transpose(layer.Weight, all, in)
 		} else {
 			g.scores[l], g.maps[l] = layer.scores(in), layer.headMap(in)
 		}
@@ -200,7 +200,8 @@ func (g *GAT) Encode(x []Vector, src, dst []int32) []float32 {
 		source, target := newRows(n, heads), newRows(n, heads)
 		for i := range int32(n) {
 			if l == 0 {
-				projectFeatures(p.at(i), x[i], g.In(), g.bottom)
+				bottom := projection{weight: g.projector, in: g.In(), out: heads * channels}
+				bottom.row(p.at(i), x[i])
 			} else {
 				multiply(p.at(i), layer.Weight, h.at(i))
 			}
@@ -294,11 +295,12 @@ func (g *GAT) keeps() (own, heard int) {
 // some term, whose weight was 1, what is lost below is nothing to the whole.
 const headroom = 16
 
-func (g *GAT) project(own []float32, x Vector) {
+func (g *GAT) bottom() (w []float32, out int) { return g.projector, len(g.layers[0].AttSrc) }
+
+func (g *GAT) settle(own []float32) {
 	layer := &g.layers[0]
 	all, heads := len(layer.AttSrc), layer.Heads
 	p := own[:all]
-	projectFeatures(p, x, g.In(), g.bottom)
 	dots(own[all:all+heads], layer.AttSrc, p)
 	dots(own[all+heads:], layer.AttDst, p)
 }
@@ -333,9 +335,24 @@ func (g *GAT) hear(row, neighbour []float32) {
 	}
 }
 
-func (g *GAT) first(dst []float32, graph *Graph, v int32) {
+func (g *GAT) approach(rows *kernel.Table[float32], neighbours []int32) {
+	own, heard := g.keeps()
+	kernel.Prefetch(rows, neighbours, 0, own+heard)
+}
+
+func (g *GAT) exchange(rows *kernel.Table[float32], v int32, neighbours []int32) {
+	row := rows.Row(v)
+	for _, u := range neighbours {
+		g.hear(row, rows.Row(u))
+		g.hear(rows.Row(u), row)
+	}
+}
+
+func (g *GAT) base() int { return 0 }
+
+func (g *GAT) first(dst []float32, graph *Graph, v int32, w *workspace) {
 	layer := &g.layers[0]
-	r := layer.parts(graph.heard(v))
+	r := layer.parts(graph.rows.row(v, &w.row))
 	layer.join(dst, r.sums, r.weights)
 }
 
@@ -345,25 +362,25 @@ func (g *GAT) prepare(l int, s *states) {
 	g.scores[l].apply(s.notes, s.h)
 }
 
-func (g *GAT) gather(l int, dst []float32, s *states, at []int32) {
+func (g *GAT) gather(l int, dst []float32, s *states, at []int32, w *workspace) {
 	heads := g.layers[l].Heads
 	notes := func(i int32) []float32 { return s.notes[int(i)*2*heads:] }
-	s.share = resize(s.share, len(at))
+	w.share = resize(w.share, len(at))
 	clear(dst)
 	for k := range heads {
 		target := notes(at[0])[heads+k]
 		most := float32(math.Inf(-1))
 		for t, j := range at {
-			s.share[t] = leaky(notes(j)[k] + target)
-			most = max(most, s.share[t])
+			w.share[t] = leaky(notes(j)[k] + target)
+			most = max(most, w.share[t])
 		}
 		weight := float32(0)
-		for t, a := range s.share {
-			s.share[t] = expOf(a, most)
-			weight += s.share[t]
+		for t, a := range w.share {
+			w.share[t] = expOf(a, most)
+			weight += w.share[t]
 		}
 		mean := dst[k*s.width : (k+1)*s.width]
-		kernel.Gather(mean, at, s.share, s.h, s.width)
+		kernel.Gather(mean, at, w.share, s.h, s.width)
 		kernel.Scale(mean, 1/weight)
 	}
 }

@@ -97,7 +97,7 @@ func (c *GCN) Encode(x []Vector, src, dst []int32) []float32 {
 		projected := newRows(n, c.width[l+1])
 		for i := range int32(n) {
 			if l == 0 {
-				c.project(projected.at(i), x[i])
+				project(c, projected.at(i), x[i])
 			} else {
 				kernel.Product(projected.at(i), h.at(i), c.maps[l].weight)
 			}
@@ -130,20 +130,26 @@ func inverseRoot(neighbours int) float32 {
 
 func (c *GCN) keeps() (own, heard int) { return c.width[1], 0 }
 
-func (c *GCN) project(own []float32, x Vector) {
-	projectFeatures(own, x, c.In(), c.maps[0].weight)
-}
+func (c *GCN) bottom() (w []float32, out int) { return c.maps[0].weight, c.width[1] }
+
+func (c *GCN) settle([]float32) {}
 
 func (c *GCN) start([]float32) {}
 
 func (c *GCN) hear(_, _ []float32) {}
 
-func (c *GCN) first(dst []float32, g *Graph, v int32) {
+func (c *GCN) approach(*kernel.Table[float32], []int32) {}
+
+func (c *GCN) exchange(*kernel.Table[float32], int32, []int32) {}
+
+func (c *GCN) base() int { return 0 }
+
+func (c *GCN) first(dst []float32, g *Graph, v int32, w *workspace) {
 	norm := inverseRoot(g.Degree(v))
 	copy(dst, c.layers[0].Bias)
-	kernel.Axpy(dst, norm*norm, g.row(v))
+	kernel.Axpy(dst, norm*norm, g.rows.row(v, &w.row))
 	for _, u := range g.Neighbours(v) {
-		kernel.Axpy(dst, norm*inverseRoot(g.Degree(u)), g.row(u))
+		kernel.Axpy(dst, norm*inverseRoot(g.Degree(u)), g.rows.row(u, &w.row))
 	}
 }
 
@@ -155,14 +161,14 @@ func (c *GCN) prepare(_ int, s *states) {
 	}
 }
 
-func (c *GCN) gather(_ int, dst []float32, s *states, at []int32) {
-	s.share = resize(s.share, len(at))
+func (c *GCN) gather(_ int, dst []float32, s *states, at []int32, w *workspace) {
+	w.share = resize(w.share, len(at))
 	norm := s.notes[at[0]]
 	for t, j := range at {
-		s.share[t] = norm * s.notes[j]
+		w.share[t] = norm * s.notes[j]
 	}
 	clear(dst)
-	kernel.Gather(dst, at, s.share, s.h, s.width)
+	kernel.Gather(dst, at, w.share, s.h, s.width)
 }
 
 func (c *GCN) dense(l int) []linear {

@@ -97,10 +97,10 @@ func (g *GIN) Encode(x []Vector, src, dst []int32) []float32 {
 	checkEdges(n, src, dst)
 	// The first linear map comes before the first sum, where sparse features
 	// pay.
-	bottom := g.mlps[0][0]
-	h := newRows(n, bottom.out)
+	first := g.mlps[0][0]
+	h := newRows(n, first.out)
 	for i := range x {
-		g.project(h.at(int32(i)), x[i])
+		project(g, h.at(int32(i)), x[i])
 	}
 	for l, layer := range g.layers {
 		sum := newRows(n, h.width)
@@ -117,7 +117,7 @@ func (g *GIN) Encode(x []Vector, src, dst []int32) []float32 {
 			}
 			if l == 0 && k == 0 {
 				for i := range int32(n) {
-					kernel.Add(h.at(i), bottom.bias)
+					kernel.Add(h.at(i), first.bias)
 				}
 				continue
 			}
@@ -138,9 +138,9 @@ func (g *GIN) Encode(x []Vector, src, dst []int32) []float32 {
 
 func (g *GIN) keeps() (own, heard int) { return g.mlps[0][0].out, g.mlps[0][0].out }
 
-func (g *GIN) project(own []float32, x Vector) {
-	projectFeatures(own, x, g.In(), g.mlps[0][0].weight)
-}
+func (g *GIN) bottom() (w []float32, out int) { return g.mlps[0][0].weight, g.mlps[0][0].out }
+
+func (g *GIN) settle([]float32) {}
 
 func (g *GIN) start(row []float32) { clear(row[g.mlps[0][0].out:]) }
 
@@ -149,8 +149,19 @@ func (g *GIN) hear(row, neighbour []float32) {
 	kernel.Add(row[out:], neighbour[:out])
 }
 
-func (g *GIN) first(dst []float32, graph *Graph, v int32) {
-	row := graph.heard(v)
+func (g *GIN) approach(rows *kernel.Table[float32], neighbours []int32) {
+	kernel.Prefetch(rows, neighbours, 0, 2*g.mlps[0][0].out)
+}
+
+func (g *GIN) exchange(rows *kernel.Table[float32], v int32, neighbours []int32) {
+	out := g.mlps[0][0].out
+	kernel.Exchange(rows, v, neighbours, 0, out, out)
+}
+
+func (g *GIN) base() int { return 0 }
+
+func (g *GIN) first(dst []float32, graph *Graph, v int32, w *workspace) {
+	row := graph.rows.row(v, &w.row)
 	out := len(row) / 2
 	copy(dst, row[out:])
 	kernel.Axpy(dst, 1+g.layers[0].Eps, row[:out])
@@ -162,7 +173,7 @@ func (g *GIN) first(dst []float32, graph *Graph, v int32) {
 
 func (g *GIN) prepare(int, *states) {}
 
-func (g *GIN) gather(l int, dst []float32, s *states, at []int32) {
+func (g *GIN) gather(l int, dst []float32, s *states, at []int32, _ *workspace) {
 	clear(dst)
 	kernel.GatherSum(dst, at[1:], s.h, s.width)
 	kernel.Axpy(dst, 1+g.layers[l].Eps, s.h[int(at[0])*s.width:])

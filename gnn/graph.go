@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
 // Graph is a growing, simple, undirected graph that embeds its nodes with a
@@ -23,41 +25,70 @@ import (
 // A Graph may not be used by two goroutines at once, not even to read: Embed
 // brings sums up to date.
 type Graph struct {
-	enc    Encoder
-	own    int // length of a row's part made of the node's features alone
-	rowLen int // length of a row
-	chunks []*chunk
-	n      int
-	edges  int
-	adj    arena
-	marks  marks
-	embed  embedder
-	fresh  []float32 // for Replace: the own part to come
+	enc     Encoder
+	own     int // length of a row's part made of the node's features alone
+	rowLen  int // length of a row
+	nodes   *kernel.Table[node]
+	rows    rowTable
+	edges   int
+	adj     arena
+	epoch   uint32 // of the marks, see mark
+	stale   int    // how many nodes are
+	project projection
+	embed   embedder
+	work    []workspace // one a worker
+	met     []int32     // the neighbours that LinkAll adds
+	fresh   []float32   // for Replace: the own part to come
 }
 
-// chunkNodes is the number of nodes whose numbers stand in one allocation.
-// Growing never copies them, and the collector sees two pointers a chunk.
-const chunkNodes = 1024
-
-type chunk struct {
-	nodes [chunkNodes]node
-	rows  []float32 // rowLen numbers a node, see incremental
-}
-
-// node is what the graph keeps of a node beside its row.
+// node is what the graph keeps of a node beside its row. It is half a cache
+// line long.
 type node struct {
 	adj   block
-	stale bool // what was heard is not of the neighbours, or the node itself, as they are
+	mark  uint32 // the node is marked when this is the graph's epoch
+	slot  int32  // of a node that is marked by plan, its place in order
+	stale bool   // what was heard is not of the neighbours, or the node itself, as they are
+	_     [4]byte
+}
+
+// Option is what a graph may be told when it is made.
+type Option func(*Graph)
+
+// Workers lets so many goroutines at once, at least 1, which it is without,
+// share what a window of arrivals takes: the products of [Graph.Add], and all
+// of [Graph.Embed]. Every bit is the same.
+func Workers(n int) Option {
+	return func(g *Graph) { g.work = make([]workspace, max(n, 1)) }
+}
+
+// BFloat16 keeps what is made of a node's features alone as bfloat16, for
+// graphs that would not fit otherwise: a node of [SAGE] takes two thirds of the
+// memory, and more time. Each number is rounded to the nearest, so that
+// embeddings are off by some thousandths of their size, see
+// BenchmarkBFloat16. The same calls give the same bits here too.
+func BFloat16() Option {
+	return func(g *Graph) { g.rows.halve() }
 }
 
 // NewGraph returns an empty graph.
-func NewGraph(encoder Encoder) *Graph {
+func NewGraph(encoder Encoder, options ...Option) *Graph {
 	own, heard := encoder.keeps()
-	return &Graph{enc: encoder, own: own, rowLen: own + heard, fresh: make([]float32, own)}
+	weight, out := encoder.bottom()
+	g := &Graph{
+		enc: encoder, own: own, rowLen: own + heard,
+		nodes: kernel.NewTable[node](1), rows: rowTable{own: own, heard: heard, whole: kernel.NewTable[float32](own + heard)},
+		project: projection{weight: weight, in: encoder.In(), out: out},
+		fresh:   make([]float32, own),
+		work:    make([]workspace, 1),
+	}
+	for _, option := range options {
+		option(g)
+	}
+	return g
 }
 
 // Len is the number of nodes.
-func (g *Graph) Len() int { return g.n }
+func (g *Graph) Len() int { return g.nodes.Len() }
 
 // Edges is the number of edges.
 func (g *Graph) Edges() int { return g.edges }
@@ -72,55 +103,90 @@ func (g *Graph) Neighbours(v int32) []int32 { return g.adj.view(g.node(v).adj) }
 
 // node panics when v is no node.
 func (g *Graph) node(v int32) *node {
-	if uint(v) >= uint(g.n) {
-		panic(fmt.Sprintf("gnn: node %d of a graph of %d", v, g.n))
+	if uint(v) >= uint(g.nodes.Len()) {
+		panic(fmt.Sprintf("gnn: node %d of a graph of %d", v, g.nodes.Len()))
 	}
-	return &g.chunks[v/chunkNodes].nodes[v%chunkNodes]
-}
-
-// row returns what is kept of v. Of its parts, own is as it should be, and
-// heard unless the node is stale.
-func (g *Graph) row(v int32) []float32 {
-	return g.chunks[v/chunkNodes].rows[int(v%chunkNodes)*g.rowLen:][:g.rowLen:g.rowLen]
+	return g.nodes.At(v)
 }
 
 // hears reports whether anything of the neighbours is kept.
 func (g *Graph) hears() bool { return g.rowLen > g.own }
 
-// heard returns v's row with all of it as it should be.
+// heard returns v's row with all of it as it should be. Without that, a row's
+// own part is as it should be, and the heard part unless the node is stale.
 func (g *Graph) heard(v int32) []float32 {
 	n := g.node(v)
-	row := g.row(v)
+	w := &g.work[0]
+	row := g.rows.row(v, &w.row)
 	if n.stale {
 		g.enc.start(row)
 		for _, u := range g.adj.view(n.adj) {
-			g.enc.hear(row, g.row(u))
+			g.enc.hear(row, g.rows.row(u, &w.other))
 		}
+		g.rows.putHeard(v, row)
 		n.stale = false
+		g.stale--
 	}
 	return row
+}
+
+// expire notes that what n's node has heard is no longer as it should be.
+func (g *Graph) expire(n *node) {
+	if !n.stale {
+		n.stale = true
+		g.stale++
+	}
 }
 
 // Add adds a node without edges for each vector and returns the number of the
 // first; the others follow. It panics when a vector does not fit the encoder
 // or the nodes are more than an int32 numbers. The vectors are not kept.
 func (g *Graph) Add(x []Vector) (first int32) {
-	if len(x) > math.MaxInt32-g.n {
-		panic(fmt.Sprintf("gnn: %d nodes more than %d, want at most %d", len(x), g.n, math.MaxInt32))
+	for i := range x {
+		checkFeatures(x[i], g.enc.In())
 	}
-	first = int32(g.n)
-	for _, x := range x {
-		if g.n == len(g.chunks)*chunkNodes {
-			g.chunks = append(g.chunks, &chunk{rows: make([]float32, chunkNodes*g.rowLen)})
-		}
-		row := g.row(int32(g.n))
-		g.enc.project(row[:g.own], x)
-		if g.hears() {
-			g.enc.start(row)
-		}
-		g.n++
+	if len(x) > math.MaxInt32-g.Len() {
+		panic(fmt.Sprintf("gnn: %d nodes more than %d, want at most %d", len(x), g.Len(), math.MaxInt32))
 	}
-	return first
+	v := int32(g.Len())
+	g.nodes.Grow(len(x))
+	g.rows.grow(len(x))
+	if g.alone(len(x)) {
+		g.addRows(&g.work[0], v, x)
+	} else {
+		g.split(len(x), func(w *workspace, from, to int) { g.addRows(w, v+int32(from), x[from:to]) })
+	}
+	return v
+}
+
+// addRows makes the rows of nodes without edges from v on.
+func (g *Graph) addRows(w *workspace, v int32, x []Vector) {
+	for len(x) > 0 {
+		n := min(len(x), blockRows)
+		var rows []float32
+		if g.rows.whole != nil {
+			rows = g.rows.whole.From(v)
+			n = min(len(rows)/g.rowLen, n)
+		} else {
+			rows = resize(w.rows, n*g.rowLen)
+			w.rows = rows
+			clear(rows)
+		}
+		w.dense = g.project.rows(rows, g.rowLen, x[:n], w.dense)
+		for i := range n {
+			row := rows[i*g.rowLen:][:g.rowLen]
+			g.enc.settle(row[:g.own])
+			g.rows.round(row[:g.own], &w.half)
+			if g.hears() {
+				g.enc.start(row)
+			}
+			if g.rows.whole == nil {
+				g.rows.putOwn(v+int32(i), row[:g.own])
+				g.rows.putHeard(v+int32(i), row)
+			}
+		}
+		x, v = x[n:], v+int32(n)
+	}
 }
 
 // Link adds the edge between u and v and reports whether it did: not if it is
@@ -141,20 +207,39 @@ func (g *Graph) Link(u, v int32) bool {
 // returns how many edges it added, in time proportional to v's degree plus
 // their number.
 func (g *Graph) LinkAll(v int32, neighbours []int32) (added int) {
-	g.node(v)
-	g.marks.reset(g.n)
-	g.marks.add(v)
-	for _, u := range g.Neighbours(v) {
-		g.marks.add(u)
+	n := g.node(v)
+	g.unmark()
+	g.mark(n)
+	for _, u := range g.adj.view(n.adj) {
+		g.mark(g.node(u))
 	}
+	g.met = g.met[:0]
+	stale := n.stale
 	for _, u := range neighbours {
-		g.node(u)
-		if g.marks.add(u) {
-			g.link(v, u)
-			added++
+		if m := g.node(u); g.mark(m) {
+			g.met = append(g.met, u)
+			stale = stale || m.stale
 		}
 	}
-	return added
+	if (stale || g.rows.whole == nil) && g.hears() {
+		for _, u := range g.met {
+			g.link(v, u)
+		}
+		return len(g.met)
+	}
+	if g.hears() {
+		g.enc.approach(g.rows.whole, g.met)
+	}
+	g.adj.reserve(&n.adj, len(g.met))
+	for _, u := range g.met {
+		g.adj.append(&n.adj, u)
+		g.adj.append(&g.node(u).adj, v)
+	}
+	if g.hears() {
+		g.enc.exchange(g.rows.whole, v, g.met)
+	}
+	g.edges += len(g.met)
+	return len(g.met)
 }
 
 func (g *Graph) link(u, v int32) {
@@ -166,12 +251,15 @@ func (g *Graph) link(u, v int32) {
 		return
 	}
 	// A stale node will hear the new neighbour in its turn.
-	ru, rv := g.row(u), g.row(v)
+	w := &g.work[0]
+	ru, rv := g.rows.row(u, &w.row), g.rows.row(v, &w.other)
 	if !a.stale {
 		g.enc.hear(ru, rv)
+		g.rows.putHeard(u, ru)
 	}
 	if !b.stale {
 		g.enc.hear(rv, ru)
+		g.rows.putHeard(v, rv)
 	}
 }
 
@@ -181,44 +269,39 @@ func (g *Graph) link(u, v int32) {
 // nothing is made anew.
 func (g *Graph) Replace(v int32, x Vector) {
 	n := g.node(v)
-	own := g.row(v)[:g.own]
-	g.enc.project(g.fresh, x)
+	w := &g.work[0]
+	own := g.rows.row(v, &w.row)[:g.own]
+	project(g.enc, g.fresh, x)
+	g.rows.round(g.fresh, &w.half)
 	if slices.Equal(own, g.fresh) {
 		return
 	}
-	copy(own, g.fresh)
+	g.rows.putOwn(v, g.fresh)
 	if !g.hears() {
 		return
 	}
-	n.stale = true
+	g.expire(n)
 	for _, u := range g.adj.view(n.adj) {
-		g.node(u).stale = true
+		g.expire(g.node(u))
 	}
 }
 
-// marks is a set of nodes that is emptied in constant time.
-type marks struct {
-	epoch uint32
-	of    []uint32 // a node is in the set when its entry is epoch
-}
-
-// reset empties the set and makes room for the nodes below n.
-func (m *marks) reset(n int) {
-	if len(m.of) < n {
-		m.of = append(m.of, make([]uint32, n-len(m.of))...)
-	}
-	m.epoch++
-	if m.epoch == 0 { // the counter came round: old entries would match
-		clear(m.of)
-		m.epoch = 1
+// unmark takes the mark off all nodes.
+func (g *Graph) unmark() {
+	g.epoch++
+	if g.epoch == 0 { // the counter came round: old marks would count
+		for v := range int32(g.Len()) {
+			g.nodes.At(v).mark = 0
+		}
+		g.epoch = 1
 	}
 }
 
-// add reports whether v was not in the set.
-func (m *marks) add(v int32) bool {
-	if m.of[v] == m.epoch {
+// mark reports whether n was not marked.
+func (g *Graph) mark(n *node) bool {
+	if n.mark == g.epoch {
 		return false
 	}
-	m.of[v] = m.epoch
+	n.mark = g.epoch
 	return true
 }

@@ -289,6 +289,44 @@ func TestWindowsDoNotMatter(t *testing.T) {
 	})
 }
 
+// TestWorkersSameBits: however many share the work, and at whatever sizes of
+// windows, no bit differs, not even where sums are to be made anew.
+func TestWorkersSameBits(t *testing.T) {
+	ofEachKind(t, func(t *testing.T, random func(*rand.Rand, ...int) Encoder) {
+		enc := random(rand.New(rand.NewPCG(7, 7)), 9, 17, 8, 5)
+		run := func(workers int) (all []uint32) {
+			rng := rand.New(rand.NewPCG(7, 8))
+			g := NewGraph(enc, Workers(workers))
+			for _, window := range []int{1, 70, 64, 0, 333, 9} {
+				x := make([]Vector, window)
+				for i := range x {
+					x[i] = randomVector(rng, 9, 0.7)
+					if rng.IntN(3) == 0 {
+						x[i] = sparse(x[i])
+					}
+				}
+				first := g.Add(x)
+				for i := range x {
+					for range 4 {
+						g.Link(first+int32(i), int32(rng.IntN(g.Len())))
+					}
+				}
+				for range window / 10 {
+					g.Replace(int32(rng.IntN(g.Len())), randomVector(rng, 9, 1))
+				}
+				all = append(all, embedAll(g)...)
+			}
+			return all
+		}
+		want := run(1)
+		for _, workers := range []int{0, 2, 3, 8} {
+			if !slices.Equal(run(workers), want) {
+				t.Errorf("%d workers give other bits than one", workers)
+			}
+		}
+	})
+}
+
 // TestSteadyStateAllocatesNothing: once there is room, replacing features,
 // adding edges and embedding take no memory.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
@@ -319,14 +357,14 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	})
 }
 
-// TestNeighbours grows lists through all block sizes, past a segment, among
+// TestNeighbours grows lists through many block sizes, past many segments, among
 // others that leave and take blocks meanwhile.
 func TestNeighbours(t *testing.T) {
 	enc, err := NewSAGE(1, SAGELayer{Neigh: []float32{1}, Bias: []float32{0}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	const n = segmentLen + segmentLen/2
+	const n = 400_000
 	g := NewGraph(enc)
 	g.Add(make([]Vector, n))
 	want := make([][]int32, n)
@@ -348,13 +386,14 @@ func TestNeighbours(t *testing.T) {
 }
 
 func TestMarksCounterComesRound(t *testing.T) {
-	var m marks
-	m.reset(2)
-	m.add(0)
-	m.epoch = math.MaxUint32
-	m.reset(2)
-	if !m.add(0) || m.add(0) {
-		t.Error("an old entry counts after the counter came round")
+	g := NewGraph(randomSAGE(rand.New(rand.NewPCG(1, 1)), 3, 4, 2))
+	g.Add(make([]Vector, 2))
+	g.unmark()
+	g.mark(g.node(1))
+	g.epoch = math.MaxUint32
+	g.unmark()
+	if !g.mark(g.node(1)) || g.mark(g.node(1)) {
+		t.Error("an old mark counts after the counter came round")
 	}
 }
 
@@ -380,61 +419,4 @@ func TestGraphPanics(t *testing.T) {
 			misuse(g)
 		})
 	}
-}
-
-// BenchmarkArrival takes windows of 500 arrivals into a graph of 50,000 nodes
-// of mean degree 14, power law (each new edge goes to an end of an old one),
-// and embeds them.
-func BenchmarkArrival(b *testing.B) {
-	for _, kind := range kinds {
-		b.Run(string(kind), func(b *testing.B) { benchmarkArrival(b, kind) })
-	}
-}
-
-func benchmarkArrival(b *testing.B, kind Kind) {
-	const window, dim = 500, 128
-	rng := rand.New(rand.NewPCG(1, 1))
-	enc := randomEncoder(rng, kind, ReLU, dim, 128, 64)
-	x := make([]Vector, window)
-	for i := range x {
-		x[i] = randomVector(rng, dim, 1)
-	}
-	z := make([]float32, window*enc.Out())
-	ends := []int32{0}
-	neighbours := make([]int32, 7)
-	nodes := make([]int32, window)
-	arrive := func(g *Graph) {
-		first := g.Add(x)
-		for i := range nodes {
-			v := first + int32(i)
-			nodes[i] = v
-			for k := range neighbours {
-				neighbours[k] = ends[rng.IntN(len(ends))]
-				ends = append(ends, neighbours[k], v)
-			}
-			g.LinkAll(v, neighbours)
-		}
-		g.Embed(nodes, z)
-	}
-	start := func() *Graph {
-		g := NewGraph(enc)
-		ends = slices.Grow(ends[:1], 4_000_000)
-		for range 100 {
-			arrive(g)
-		}
-		return g
-	}
-	g := start()
-	b.ReportAllocs()
-	b.ResetTimer()
-	for range b.N {
-		if g.Len() >= 200_000 {
-			b.StopTimer()
-			g = start()
-			b.StartTimer()
-		}
-		arrive(g)
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*window), "ns/arrival")
-	b.ReportMetric(2*float64(g.Edges())/float64(g.Len()), "degree")
 }

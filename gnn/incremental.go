@@ -1,5 +1,7 @@
 package gnn
 
+import "github.com/gvbll/gvbll/gnn/kernel"
+
 // incremental is an encoder taken apart for [Graph], which embeds nodes without
 // encoding the whole graph. Layers count from 0.
 //
@@ -8,29 +10,42 @@ package gnn
 // rest, heard, is what it makes of the neighbours' own parts, one after the
 // other as their edges came. A layer above gathers from the states that the
 // layer below left; those are computed once a call for each node that needs
-// them.
+// them. Or it makes them on the way from the rows, where that is quicker than
+// to write them down and read them again: such layers are below the base.
 type incremental interface {
 	// dims returns depth+1 widths: the features', then each layer's output.
 	dims() []int
 	// keeps returns the lengths of a row's two parts. heard is 0 when nothing
-	// of the neighbours can be kept up: then start and hear are not called.
+	// of the neighbours can be kept up: then start, hear, approach and
+	// exchange are not called.
 	keeps() (own, heard int)
-	// project sets own to what features alone make.
-	project(own []float32, x Vector)
+	// bottom returns the matrix by which features are multiplied, In×out
+	// row-major. The product is the beginning of own.
+	bottom() (w []float32, out int)
+	// settle makes own of the product.
+	settle(own []float32)
 	// start sets row's heard part to that of a node without neighbours.
 	start(row []float32)
 	// hear adds a neighbour, of whose row only the own part is read, to row's
 	// heard part.
 	hear(row, neighbour []float32)
-	// first sets dst to what dense(0) takes of node v, or to v's output of
-	// layer 0 if that is empty.
-	first(dst []float32, g *Graph, v int32)
+	// approach has what exchange will read of the neighbours brought nearer. It
+	// changes nothing but time.
+	approach(rows *kernel.Table[float32], neighbours []int32)
+	// exchange lets row v hear the rows of the neighbours in turn, which differ
+	// from each other and from v, and each of them hear v.
+	exchange(rows *kernel.Table[float32], v int32, neighbours []int32)
+	// base is the lowest layer whose inputs are made and multiplied as such.
+	base() int
+	// first sets dst to what dense(base) takes of node v, or to v's output of
+	// layer 0 if that is empty. No row that it reads is of a stale node.
+	first(dst []float32, g *Graph, v int32, w *workspace)
 	// prepare notes of the states, in s.notes, what gather(l, …) wants to know
-	// of each more than once. l is at least 1, here and in gather.
+	// of each more than once. l is above the base, here and in gather.
 	prepare(l int, s *states)
 	// gather sets dst to what dense(l) takes of the node whose state stands in
 	// slot at[0] of s and whose neighbours' states stand in slots at[1:].
-	gather(l int, dst []float32, s *states, at []int32)
+	gather(l int, dst []float32, s *states, at []int32, w *workspace)
 	// dense returns what follows in layer l: linear maps with a ReLU between.
 	dense(l int) []linear
 }
@@ -42,5 +57,4 @@ type states struct {
 	h      []float32 // the states, after the activation: width numbers a slot
 	degree []int32   // how many neighbours the nodes have
 	notes  []float32 // what prepare notes
-	share  []float32 // room for the weights of what is gathered
 }

@@ -73,19 +73,3 @@ func checkWeights(name string, w []float32, rows, cols int) error {
 	}
 	return nil
 }
-
-// projectFeatures sets dst to xᵀw, with w of dim rows.
-func projectFeatures(dst []float32, x Vector, dim int, w []float32) {
-	clear(dst)
-	if x.Dense == nil {
-		if len(x.Index) != len(x.Value) || len(x.Index) > 0 && int(x.Index[len(x.Index)-1]) >= dim {
-			panic(fmt.Sprintf("gnn: sparse features do not fit dimension %d", dim))
-		}
-		kernel.Gather(dst, x.Index, x.Value, w, len(dst))
-		return
-	}
-	if len(x.Dense) != dim {
-		panic(fmt.Sprintf("gnn: %d features, want %d", len(x.Dense), dim))
-	}
-	kernel.Product(dst, x.Dense, w)
-}

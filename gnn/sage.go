@@ -27,10 +27,10 @@ type SAGE struct {
 	shape
 	layers []SAGELayer
 
-	// bottom is the first layer's [Neighᵀ | Selfᵀ], In×2·Out. Features are
+	// projector is the first layer's [Neighᵀ | Selfᵀ], In×2·Out. Features are
 	// projected before they are aggregated: that is where sums can be kept up,
 	// and where sparse features pay.
-	bottom []float32
+	projector []float32
 	// upper[l] takes, for l >= 1, the mean of the neighbours' states beside
 	// the own state: states are aggregated, then projected.
 	upper []linear
@@ -87,7 +87,7 @@ func newSAGE(in int, activation Activation, layers []SAGELayer) (*SAGE, error) {
 		s.layers = append(s.layers, layer)
 		s.width = append(s.width, out)
 		if l == 0 {
-			s.bottom = transpose(slices.Concat(layer.Neigh, layer.Self), 2*out, in)
+			s.projector = transpose(slices.Concat(layer.Neigh, layer.Self), 2*out, in)
 			continue
 		}
 		s.upper[l] = linear{
@@ -123,7 +123,7 @@ func (s *SAGE) Encode(x []Vector, src, dst []int32) []float32 {
 	projected := newRows(n, 2*out)
 	h := newRows(n, out)
 	for i := range x {
-		s.project(projected.at(int32(i)), x[i])
+		project(s, projected.at(int32(i)), x[i])
 	}
 	for e, i := range dst {
 		kernel.Add(h.at(i), projected.at(src[e])[:out])
@@ -164,10 +164,9 @@ func inverseDegree(degree int) float32 {
 
 func (s *SAGE) keeps() (own, heard int) { return 2 * s.width[1], s.width[1] }
 
-func (s *SAGE) project(own []float32, x Vector) {
-	projectFeatures(own, x, s.In(), s.bottom)
-	kernel.Add(own[s.width[1]:], s.layers[0].Bias)
-}
+func (s *SAGE) bottom() (w []float32, out int) { return s.projector, 2 * s.width[1] }
+
+func (s *SAGE) settle(own []float32) { kernel.Add(own[s.width[1]:], s.layers[0].Bias) }
 
 func (s *SAGE) start(row []float32) { clear(row[2*s.width[1]:]) }
 
@@ -176,15 +175,50 @@ func (s *SAGE) hear(row, neighbour []float32) {
 	kernel.Add(row[2*out:], neighbour[:out])
 }
 
-func (s *SAGE) first(dst []float32, g *Graph, v int32) {
+func (s *SAGE) approach(rows *kernel.Table[float32], neighbours []int32) {
 	out := s.width[1]
-	row := g.heard(v)
+	kernel.Prefetch(rows, neighbours, 0, out)
+	kernel.Prefetch(rows, neighbours, 2*out, out)
+}
+
+func (s *SAGE) exchange(rows *kernel.Table[float32], v int32, neighbours []int32) {
+	out := s.width[1]
+	kernel.Exchange(rows, v, neighbours, 0, 2*out, out)
+}
+
+// base is 1 where the first layer's states are as quickly made anew from the
+// rows, for each node that hears them, as read.
+func (s *SAGE) base() int {
+	if s.Depth() > 1 && s.activation == ReLU {
+		return 1
+	}
+	return 0
+}
+
+func (s *SAGE) first(dst []float32, g *Graph, v int32, w *workspace) {
+	if s.base() == 0 {
+		s.bottomState(dst, g, v, w)
+		return
+	}
+	out := s.width[1]
+	mean, own := dst[:out], dst[out:]
+	near := g.Neighbours(v)
+	g.rectified(mean, near, out, 2*out, w)
+	kernel.Scale(mean, inverseDegree(len(near)))
+	s.bottomState(own, g, v, w)
+	kernel.Rectify(own, own)
+}
+
+// bottomState sets dst to v's output of the first layer.
+func (s *SAGE) bottomState(dst []float32, g *Graph, v int32, w *workspace) {
+	out := s.width[1]
+	row := g.rows.row(v, &w.row)
 	kernel.Combine(dst, row[out:2*out], row[2*out:], inverseDegree(g.Degree(v)))
 }
 
 func (s *SAGE) prepare(int, *states) {}
 
-func (s *SAGE) gather(l int, dst []float32, st *states, at []int32) {
+func (s *SAGE) gather(l int, dst []float32, st *states, at []int32, _ *workspace) {
 	mean, own := dst[:st.width], dst[st.width:]
 	clear(mean)
 	kernel.GatherSum(mean, at[1:], st.h, st.width)

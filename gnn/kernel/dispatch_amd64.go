@@ -6,7 +6,7 @@ func best() level {
 	switch x := &cpu.X86; {
 	case x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasBMI2:
 		return avx512
-	case x.HasAVX2:
+	case x.HasAVX2 && x.HasBMI2:
 		return avx2
 	}
 	return plain
@@ -45,29 +45,58 @@ func product(dst, x, w []float32) {
 	}
 }
 
-func productRows(dst, x, w []float32, n, in, out int) {
+func productRows(dst []float32, apart int, x, w []float32, n, in, out int) {
 	if active == plain {
-		plainProductRows(dst, x, w, n, in, out)
+		plainProductRows(dst, apart, x, w, n, in, out)
 		return
 	}
 	i := 0
 	for ; i+4 <= n; i += 4 {
-		d, x := dst[i*out:(i+4)*out], x[i*in:(i+4)*in]
+		d, x := dst[i*apart:(i+3)*apart+out], x[i*in:(i+4)*in]
 		var done int
 		if active == avx512 {
-			done = productRows4AVX512(&d[0], out, &x[0], in, &w[0])
+			done = productRows4AVX512(&d[0], out, apart, &x[0], in, &w[0])
 		} else {
-			done = productRows4AVX2(&d[0], out, &x[0], in, &w[0])
+			done = productRows4AVX2(&d[0], out, apart, &x[0], in, &w[0])
 		}
 		if done == out {
 			continue
 		}
 		for r := range 4 {
-			productColumns(d[r*out+done:(r+1)*out], x[r*in:(r+1)*in], w[done:], out)
+			productColumns(d[r*apart+done:r*apart+out], x[r*in:(r+1)*in], w[done:], out)
 		}
 	}
 	for ; i < n; i++ {
-		productColumns(dst[i*out:(i+1)*out], x[i*in:(i+1)*in], w, out)
+		productColumns(dst[i*apart:i*apart+out], x[i*in:(i+1)*in], w, out)
+	}
+}
+
+func prefetchRows(t *Table[float32], index []int32, from, n int) {
+	if active != plain {
+		prefetch(n, &index[0], len(index), &t.blocks[0], int(t.shift), t.width, from)
+	}
+}
+
+func gatherRectified(dst []float32, t *Table[float32], index []int32, scale []float32, own, sum int) {
+	switch active {
+	case avx512:
+		gatherRectifiedAVX512(&dst[0], len(dst), &index[0], &scale[0], len(index), &t.blocks[0], int(t.shift), t.width, own, sum)
+	case avx2:
+		gatherRectifiedAVX2(&dst[0], len(dst), &index[0], &scale[0], len(index), &t.blocks[0], int(t.shift), t.width, own, sum)
+	default:
+		plainGatherRectified(dst, t, index, scale, own, sum)
+	}
+}
+
+func exchange(t *Table[float32], v int32, index []int32, from, to, n int) {
+	row := t.Row(v)
+	switch active {
+	case avx512:
+		exchangeAVX512(&row[to], n, &row[from], &index[0], len(index), &t.blocks[0], int(t.shift), t.width, from, to)
+	case avx2:
+		exchangeAVX2(&row[to], n, &row[from], &index[0], len(index), &t.blocks[0], int(t.shift), t.width, from, to)
+	default:
+		plainExchange(t, v, index, from, to, n)
 	}
 }
 
@@ -178,4 +207,33 @@ func adam(param, grad, first, second []float32, c *[8]float32) {
 	default:
 		adamAVX2(&param[0], len(param), &grad[0], &first[0], &second[0], c)
 	}
+}
+
+// whole is how many of n numbers fill registers at every level.
+func whole(n int) int { return n &^ 15 }
+
+func widen(dst []float32, src []uint16) {
+	n := whole(len(dst))
+	switch {
+	case active == plain || n == 0:
+		n = 0
+	case active == avx512:
+		widenAVX512(&dst[0], n, &src[0])
+	default:
+		widenAVX2(&dst[0], n, &src[0])
+	}
+	plainWiden(dst[n:], src[n:])
+}
+
+func narrow(dst []uint16, src []float32) {
+	n := whole(len(dst))
+	switch {
+	case active == plain || n == 0:
+		n = 0
+	case active == avx512:
+		narrowAVX512(&dst[0], n, &src[0])
+	default:
+		narrowAVX2(&dst[0], n, &src[0])
+	}
+	plainNarrow(dst[n:], src[n:])
 }

@@ -18,4 +18,12 @@ var (
 	gate         = plainGate
 	dropout      = plainDropout
 	adam         = plainAdam
+
+	gatherRectified = plainGatherRectified
+	exchange        = plainExchange
+	widen           = plainWiden
+	narrow          = plainNarrow
 )
+
+// prefetchRows is left to the processor.
+func prefetchRows(*Table[float32], []int32, int, int) {}

@@ -82,11 +82,21 @@ func Product(dst, x, w []float32) {
 // ProductRows is [Product] for each of n rows: dst is n×out, x n×in and w
 // in×out, row-major.
 func ProductRows(dst, x, w []float32, n, in, out int) {
-	if n < 0 || in < 0 || out < 0 || len(dst) != n*out || len(x) != n*in || len(w) != in*out {
-		panic(fmt.Sprintf("kernel: %d×%d (%d numbers) times %d×%d (%d) into %d", n, in, len(x), in, out, len(w), len(dst)))
+	if n < 0 || out < 0 || len(dst) != n*out {
+		panic(fmt.Sprintf("kernel: %d numbers for %d×%d", len(dst), n, out))
 	}
-	if len(dst) > 0 && in > 0 {
-		productRows(dst, x, w, n, in, out)
+	ProductRowsApart(dst, out, x, w, n, in, out)
+}
+
+// ProductRowsApart is [ProductRows] with dst's rows the given number of
+// entries apart, at least out. What lies between them is left as it is, and
+// after the last there need be nothing.
+func ProductRowsApart(dst []float32, apart int, x, w []float32, n, in, out int) {
+	if n < 0 || in < 0 || out < 0 || apart < out || len(x) != n*in || len(w) != in*out || n > 0 && len(dst) < (n-1)*apart+out {
+		panic(fmt.Sprintf("kernel: %d×%d (%d numbers) times %d×%d (%d) into %d, rows %d apart", n, in, len(x), in, out, len(w), len(dst), apart))
+	}
+	if n > 0 && in > 0 && out > 0 {
+		productRows(dst, apart, x, w, n, in, out)
 	}
 }
 

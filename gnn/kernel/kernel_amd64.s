@@ -506,83 +506,85 @@ done:
 	VZEROUPPER
 	RET
 
-// func productRows4AVX2(dst *float32, n int, x *float32, count int, w *float32) (done int)
+// func productRows4AVX2(dst *float32, n int, apart int, x *float32, count int, w *float32) (done int)
 // Requires: AVX
-TEXT ·productRows4AVX2(SB), NOSPLIT, $0-48
+TEXT ·productRows4AVX2(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ n+8(FP), CX
-	MOVQ x+16(FP), DX
-	MOVQ count+24(FP), BX
-	MOVQ w+32(FP), SI
+	MOVQ x+24(FP), DX
+	MOVQ count+32(FP), BX
+	MOVQ w+40(FP), SI
 	XORQ DI, DI
+	MOVQ apart+16(FP), R9
 	MOVQ CX, R8
 	SHLQ $0x02, R8
-	MOVQ BX, R9
 	SHLQ $0x02, R9
-	MOVQ DX, R10
-	ADDQ R9, R10
-	MOVQ R10, R11
-	ADDQ R9, R11
+	MOVQ BX, R10
+	SHLQ $0x02, R10
+	MOVQ DX, R11
+	ADDQ R10, R11
 	MOVQ R11, R12
-	ADDQ R9, R12
+	ADDQ R10, R12
+	MOVQ R12, R13
+	ADDQ R10, R13
 
 columns:
 	CMPQ    CX, $0x00000010
 	JL      done
-	MOVQ    AX, R9
-	VMOVUPS (R9), Y0
-	VMOVUPS 32(R9), Y1
-	ADDQ    R8, R9
-	VMOVUPS (R9), Y2
-	VMOVUPS 32(R9), Y3
-	ADDQ    R8, R9
-	VMOVUPS (R9), Y4
-	VMOVUPS 32(R9), Y5
-	ADDQ    R8, R9
-	VMOVUPS (R9), Y6
-	VMOVUPS 32(R9), Y7
-	XORQ    R9, R9
-	MOVQ    SI, R13
+	MOVQ    AX, R10
+	VMOVUPS (R10), Y0
+	VMOVUPS 32(R10), Y1
+	ADDQ    R9, R10
+	VMOVUPS (R10), Y2
+	VMOVUPS 32(R10), Y3
+	ADDQ    R9, R10
+	VMOVUPS (R10), Y4
+	VMOVUPS 32(R10), Y5
+	ADDQ    R9, R10
+	VMOVUPS (R10), Y6
+	VMOVUPS 32(R10), Y7
+	XORQ    R10, R10
+	MOVQ    SI, R14
 
 terms:
-	VMOVUPS      (R13), Y8
-	VMOVUPS      32(R13), Y9
-	VBROADCASTSS (DX)(R9*4), Y10
+	VMOVUPS      (R14), Y8
+	VMOVUPS      32(R14), Y9
+	VBROADCASTSS (DX)(R10*4), Y10
 	VMULPS       Y8, Y10, Y11
 	VADDPS       Y11, Y0, Y0
 	VMULPS       Y9, Y10, Y10
 	VADDPS       Y10, Y1, Y1
-	VBROADCASTSS (R10)(R9*4), Y10
+	VBROADCASTSS (R11)(R10*4), Y10
 	VMULPS       Y8, Y10, Y11
 	VADDPS       Y11, Y2, Y2
 	VMULPS       Y9, Y10, Y10
 	VADDPS       Y10, Y3, Y3
-	VBROADCASTSS (R11)(R9*4), Y10
+	VBROADCASTSS (R12)(R10*4), Y10
 	VMULPS       Y8, Y10, Y11
 	VADDPS       Y11, Y4, Y4
 	VMULPS       Y9, Y10, Y10
 	VADDPS       Y10, Y5, Y5
-	VBROADCASTSS (R12)(R9*4), Y10
+	VBROADCASTSS (R13)(R10*4), Y10
 	VMULPS       Y8, Y10, Y8
 	VADDPS       Y8, Y6, Y6
 	VMULPS       Y9, Y10, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         R8, R13
-	INCQ         R9
-	CMPQ         R9, BX
+	ADDQ         R8, R14
+	INCQ         R10
+	CMPQ         R10, BX
 	JL           terms
-	MOVQ         AX, R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	ADDQ         R8, R9
-	VMOVUPS      Y2, (R9)
-	VMOVUPS      Y3, 32(R9)
-	ADDQ         R8, R9
-	VMOVUPS      Y4, (R9)
-	VMOVUPS      Y5, 32(R9)
-	ADDQ         R8, R9
-	VMOVUPS      Y6, (R9)
-	VMOVUPS      Y7, 32(R9)
+	MOVQ         AX, R10
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, 32(R10)
+	ADDQ         R9, R10
+	VMOVUPS      Y2, (R10)
+	VMOVUPS      Y3, 32(R10)
+	ADDQ         R9, R10
+	VMOVUPS      Y4, (R10)
+	VMOVUPS      Y5, 32(R10)
+	ADDQ         R9, R10
+	VMOVUPS      Y6, (R10)
+	VMOVUPS      Y7, 32(R10)
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000040, SI
 	ADDQ         $0x00000010, DI
@@ -590,7 +592,467 @@ terms:
 	JMP          columns
 
 done:
-	MOVQ DI, done+40(FP)
+	MOVQ DI, done+48(FP)
+	VZEROUPPER
+	RET
+
+// func gatherRectifiedAVX2(dst *float32, n int, index *int32, scale *float32, count int, blocks *[]float32, shift int, stride int, own int, sum int)
+// Requires: AVX, BMI2
+TEXT ·gatherRectifiedAVX2(SB), NOSPLIT, $0-80
+	MOVQ   dst+0(FP), AX
+	MOVQ   n+8(FP), CX
+	MOVQ   index+16(FP), DX
+	MOVQ   scale+24(FP), BX
+	MOVQ   count+32(FP), SI
+	MOVQ   blocks+40(FP), DI
+	MOVQ   shift+48(FP), R8
+	MOVQ   stride+56(FP), R9
+	SHLQ   $0x02, R9
+	MOVQ   own+64(FP), R10
+	MOVQ   sum+72(FP), R11
+	SUBQ   R10, R11
+	SHLQ   $0x02, R10
+	SHLQ   $0x02, R11
+	VXORPS Y0, Y0, Y0
+
+tile8:
+	CMPQ   CX, $0x00000040
+	JL     tile4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	XORQ   R12, R12
+
+rows8:
+	MOVLQSX      (DX)(R12*4), R13
+	SHRXQ        R8, R13, R14
+	BZHIQ        R8, R13, R13
+	IMULQ        R9, R13
+	LEAQ         (R14)(R14*2), R14
+	ADDQ         (DI)(R14*8), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (BX)(R12*4), Y9
+	VMULPS       (R13)(R11*1), Y9, Y10
+	VADDPS       (R13), Y10, Y10
+	VMAXPS       Y10, Y0, Y10
+	VADDPS       Y10, Y1, Y1
+	VMULPS       32(R13)(R11*1), Y9, Y10
+	VADDPS       32(R13), Y10, Y10
+	VMAXPS       Y10, Y0, Y10
+	VADDPS       Y10, Y2, Y2
+	VMULPS       64(R13)(R11*1), Y9, Y10
+	VADDPS       64(R13), Y10, Y10
+	VMAXPS       Y10, Y0, Y10
+	VADDPS       Y10, Y3, Y3
+	VMULPS       96(R13)(R11*1), Y9, Y10
+	VADDPS       96(R13), Y10, Y10
+	VMAXPS       Y10, Y0, Y10
+	VADDPS       Y10, Y4, Y4
+	VMULPS       128(R13)(R11*1), Y9, Y10
+	VADDPS       128(R13), Y10, Y10
+	VMAXPS       Y10, Y0, Y10
+	VADDPS       Y10, Y5, Y5
+	VMULPS       160(R13)(R11*1), Y9, Y10
+	VADDPS       160(R13), Y10, Y10
+	VMAXPS       Y10, Y0, Y10
+	VADDPS       Y10, Y6, Y6
+	VMULPS       192(R13)(R11*1), Y9, Y10
+	VADDPS       192(R13), Y10, Y10
+	VMAXPS       Y10, Y0, Y10
+	VADDPS       Y10, Y7, Y7
+	VMULPS       224(R13)(R11*1), Y9, Y9
+	VADDPS       224(R13), Y9, Y9
+	VMAXPS       Y9, Y0, Y9
+	VADDPS       Y9, Y8, Y8
+	INCQ         R12
+	CMPQ         R12, SI
+	JL           rows8
+	VMOVUPS      Y1, (AX)
+	VMOVUPS      Y2, 32(AX)
+	VMOVUPS      Y3, 64(AX)
+	VMOVUPS      Y4, 96(AX)
+	VMOVUPS      Y5, 128(AX)
+	VMOVUPS      Y6, 160(AX)
+	VMOVUPS      Y7, 192(AX)
+	VMOVUPS      Y8, 224(AX)
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x00000100, R10
+	SUBQ         $0x00000040, CX
+	JMP          tile8
+
+tile4:
+	CMPQ   CX, $0x00000020
+	JL     tile2
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	XORQ   R12, R12
+
+rows4:
+	MOVLQSX      (DX)(R12*4), R13
+	SHRXQ        R8, R13, R14
+	BZHIQ        R8, R13, R13
+	IMULQ        R9, R13
+	LEAQ         (R14)(R14*2), R14
+	ADDQ         (DI)(R14*8), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (BX)(R12*4), Y5
+	VMULPS       (R13)(R11*1), Y5, Y6
+	VADDPS       (R13), Y6, Y6
+	VMAXPS       Y6, Y0, Y6
+	VADDPS       Y6, Y1, Y1
+	VMULPS       32(R13)(R11*1), Y5, Y6
+	VADDPS       32(R13), Y6, Y6
+	VMAXPS       Y6, Y0, Y6
+	VADDPS       Y6, Y2, Y2
+	VMULPS       64(R13)(R11*1), Y5, Y6
+	VADDPS       64(R13), Y6, Y6
+	VMAXPS       Y6, Y0, Y6
+	VADDPS       Y6, Y3, Y3
+	VMULPS       96(R13)(R11*1), Y5, Y5
+	VADDPS       96(R13), Y5, Y5
+	VMAXPS       Y5, Y0, Y5
+	VADDPS       Y5, Y4, Y4
+	INCQ         R12
+	CMPQ         R12, SI
+	JL           rows4
+	VMOVUPS      Y1, (AX)
+	VMOVUPS      Y2, 32(AX)
+	VMOVUPS      Y3, 64(AX)
+	VMOVUPS      Y4, 96(AX)
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, R10
+	SUBQ         $0x00000020, CX
+	JMP          tile4
+
+tile2:
+	CMPQ   CX, $0x00000010
+	JL     tile1
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	XORQ   R12, R12
+
+rows2:
+	MOVLQSX      (DX)(R12*4), R13
+	SHRXQ        R8, R13, R14
+	BZHIQ        R8, R13, R13
+	IMULQ        R9, R13
+	LEAQ         (R14)(R14*2), R14
+	ADDQ         (DI)(R14*8), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (BX)(R12*4), Y3
+	VMULPS       (R13)(R11*1), Y3, Y4
+	VADDPS       (R13), Y4, Y4
+	VMAXPS       Y4, Y0, Y4
+	VADDPS       Y4, Y1, Y1
+	VMULPS       32(R13)(R11*1), Y3, Y3
+	VADDPS       32(R13), Y3, Y3
+	VMAXPS       Y3, Y0, Y3
+	VADDPS       Y3, Y2, Y2
+	INCQ         R12
+	CMPQ         R12, SI
+	JL           rows2
+	VMOVUPS      Y1, (AX)
+	VMOVUPS      Y2, 32(AX)
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, R10
+	SUBQ         $0x00000010, CX
+	JMP          tile2
+
+tile1:
+	CMPQ   CX, $0x00000008
+	JL     tail
+	VXORPS Y1, Y1, Y1
+	XORQ   R12, R12
+
+rows1:
+	MOVLQSX      (DX)(R12*4), R13
+	SHRXQ        R8, R13, R14
+	BZHIQ        R8, R13, R13
+	IMULQ        R9, R13
+	LEAQ         (R14)(R14*2), R14
+	ADDQ         (DI)(R14*8), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (BX)(R12*4), Y2
+	VMULPS       (R13)(R11*1), Y2, Y2
+	VADDPS       (R13), Y2, Y2
+	VMAXPS       Y2, Y0, Y2
+	VADDPS       Y2, Y1, Y1
+	INCQ         R12
+	CMPQ         R12, SI
+	JL           rows1
+	VMOVUPS      Y1, (AX)
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000020, R10
+	SUBQ         $0x00000008, CX
+	JMP          tile1
+
+tail:
+	CMPQ    CX, $0x00000000
+	JE      done
+	MOVQ    $0x00000008, R12
+	SUBQ    CX, R12
+	LEAQ    tailMask<>+0(SB), CX
+	VMOVUPS (CX)(R12*4), Y1
+	VXORPS  Y2, Y2, Y2
+	XORQ    CX, CX
+
+rowsTail:
+	MOVLQSX      (DX)(CX*4), R12
+	SHRXQ        R8, R12, R13
+	BZHIQ        R8, R12, R12
+	IMULQ        R9, R12
+	LEAQ         (R13)(R13*2), R13
+	ADDQ         (DI)(R13*8), R12
+	ADDQ         R10, R12
+	VBROADCASTSS (BX)(CX*4), Y3
+	VMASKMOVPS   (R12)(R11*1), Y1, Y4
+	VMULPS       Y4, Y3, Y4
+	VMASKMOVPS   (R12), Y1, Y3
+	VADDPS       Y3, Y4, Y4
+	VMAXPS       Y4, Y0, Y4
+	VADDPS       Y4, Y2, Y2
+	INCQ         CX
+	CMPQ         CX, SI
+	JL           rowsTail
+	VMASKMOVPS   Y2, Y1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func exchangeAVX2(sum *float32, n int, own *float32, index *int32, count int, blocks *[]float32, shift int, stride int, from int, to int)
+// Requires: AVX, BMI2
+TEXT ·exchangeAVX2(SB), NOSPLIT, $0-80
+	MOVQ sum+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ own+16(FP), DX
+	MOVQ index+24(FP), BX
+	MOVQ count+32(FP), SI
+	MOVQ blocks+40(FP), DI
+	MOVQ shift+48(FP), R8
+	MOVQ stride+56(FP), R9
+	SHLQ $0x02, R9
+	MOVQ from+64(FP), R10
+	MOVQ to+72(FP), R11
+	SUBQ R10, R11
+	SHLQ $0x02, R10
+	SHLQ $0x02, R11
+
+tile8:
+	CMPQ    CX, $0x00000040
+	JL      tile4
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+	VMOVUPS 128(AX), Y4
+	VMOVUPS 160(AX), Y5
+	VMOVUPS 192(AX), Y6
+	VMOVUPS 224(AX), Y7
+	XORQ    R12, R12
+
+rows8:
+	MOVLQSX (BX)(R12*4), R13
+	SHRXQ   R8, R13, R14
+	BZHIQ   R8, R13, R13
+	IMULQ   R9, R13
+	LEAQ    (R14)(R14*2), R14
+	ADDQ    (DI)(R14*8), R13
+	ADDQ    R10, R13
+	VADDPS  (R13), Y0, Y0
+	VMOVUPS (R13)(R11*1), Y8
+	VADDPS  (DX), Y8, Y8
+	VMOVUPS Y8, (R13)(R11*1)
+	VADDPS  32(R13), Y1, Y1
+	VMOVUPS 32(R13)(R11*1), Y8
+	VADDPS  32(DX), Y8, Y8
+	VMOVUPS Y8, 32(R13)(R11*1)
+	VADDPS  64(R13), Y2, Y2
+	VMOVUPS 64(R13)(R11*1), Y8
+	VADDPS  64(DX), Y8, Y8
+	VMOVUPS Y8, 64(R13)(R11*1)
+	VADDPS  96(R13), Y3, Y3
+	VMOVUPS 96(R13)(R11*1), Y8
+	VADDPS  96(DX), Y8, Y8
+	VMOVUPS Y8, 96(R13)(R11*1)
+	VADDPS  128(R13), Y4, Y4
+	VMOVUPS 128(R13)(R11*1), Y8
+	VADDPS  128(DX), Y8, Y8
+	VMOVUPS Y8, 128(R13)(R11*1)
+	VADDPS  160(R13), Y5, Y5
+	VMOVUPS 160(R13)(R11*1), Y8
+	VADDPS  160(DX), Y8, Y8
+	VMOVUPS Y8, 160(R13)(R11*1)
+	VADDPS  192(R13), Y6, Y6
+	VMOVUPS 192(R13)(R11*1), Y8
+	VADDPS  192(DX), Y8, Y8
+	VMOVUPS Y8, 192(R13)(R11*1)
+	VADDPS  224(R13), Y7, Y7
+	VMOVUPS 224(R13)(R11*1), Y8
+	VADDPS  224(DX), Y8, Y8
+	VMOVUPS Y8, 224(R13)(R11*1)
+	INCQ    R12
+	CMPQ    R12, SI
+	JL      rows8
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 64(AX)
+	VMOVUPS Y3, 96(AX)
+	VMOVUPS Y4, 128(AX)
+	VMOVUPS Y5, 160(AX)
+	VMOVUPS Y6, 192(AX)
+	VMOVUPS Y7, 224(AX)
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x00000100, DX
+	ADDQ    $0x00000100, R10
+	SUBQ    $0x00000040, CX
+	JMP     tile8
+
+tile4:
+	CMPQ    CX, $0x00000020
+	JL      tile2
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+	XORQ    R12, R12
+
+rows4:
+	MOVLQSX (BX)(R12*4), R13
+	SHRXQ   R8, R13, R14
+	BZHIQ   R8, R13, R13
+	IMULQ   R9, R13
+	LEAQ    (R14)(R14*2), R14
+	ADDQ    (DI)(R14*8), R13
+	ADDQ    R10, R13
+	VADDPS  (R13), Y0, Y0
+	VMOVUPS (R13)(R11*1), Y4
+	VADDPS  (DX), Y4, Y4
+	VMOVUPS Y4, (R13)(R11*1)
+	VADDPS  32(R13), Y1, Y1
+	VMOVUPS 32(R13)(R11*1), Y4
+	VADDPS  32(DX), Y4, Y4
+	VMOVUPS Y4, 32(R13)(R11*1)
+	VADDPS  64(R13), Y2, Y2
+	VMOVUPS 64(R13)(R11*1), Y4
+	VADDPS  64(DX), Y4, Y4
+	VMOVUPS Y4, 64(R13)(R11*1)
+	VADDPS  96(R13), Y3, Y3
+	VMOVUPS 96(R13)(R11*1), Y4
+	VADDPS  96(DX), Y4, Y4
+	VMOVUPS Y4, 96(R13)(R11*1)
+	INCQ    R12
+	CMPQ    R12, SI
+	JL      rows4
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 64(AX)
+	VMOVUPS Y3, 96(AX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x00000080, DX
+	ADDQ    $0x00000080, R10
+	SUBQ    $0x00000020, CX
+	JMP     tile4
+
+tile2:
+	CMPQ    CX, $0x00000010
+	JL      tile1
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	XORQ    R12, R12
+
+rows2:
+	MOVLQSX (BX)(R12*4), R13
+	SHRXQ   R8, R13, R14
+	BZHIQ   R8, R13, R13
+	IMULQ   R9, R13
+	LEAQ    (R14)(R14*2), R14
+	ADDQ    (DI)(R14*8), R13
+	ADDQ    R10, R13
+	VADDPS  (R13), Y0, Y0
+	VMOVUPS (R13)(R11*1), Y2
+	VADDPS  (DX), Y2, Y2
+	VMOVUPS Y2, (R13)(R11*1)
+	VADDPS  32(R13), Y1, Y1
+	VMOVUPS 32(R13)(R11*1), Y2
+	VADDPS  32(DX), Y2, Y2
+	VMOVUPS Y2, 32(R13)(R11*1)
+	INCQ    R12
+	CMPQ    R12, SI
+	JL      rows2
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    $0x00000040, AX
+	ADDQ    $0x00000040, DX
+	ADDQ    $0x00000040, R10
+	SUBQ    $0x00000010, CX
+	JMP     tile2
+
+tile1:
+	CMPQ    CX, $0x00000008
+	JL      tail
+	VMOVUPS (AX), Y0
+	XORQ    R12, R12
+
+rows1:
+	MOVLQSX (BX)(R12*4), R13
+	SHRXQ   R8, R13, R14
+	BZHIQ   R8, R13, R13
+	IMULQ   R9, R13
+	LEAQ    (R14)(R14*2), R14
+	ADDQ    (DI)(R14*8), R13
+	ADDQ    R10, R13
+	VADDPS  (R13), Y0, Y0
+	VMOVUPS (R13)(R11*1), Y1
+	VADDPS  (DX), Y1, Y1
+	VMOVUPS Y1, (R13)(R11*1)
+	INCQ    R12
+	CMPQ    R12, SI
+	JL      rows1
+	VMOVUPS Y0, (AX)
+	ADDQ    $0x00000020, AX
+	ADDQ    $0x00000020, DX
+	ADDQ    $0x00000020, R10
+	SUBQ    $0x00000008, CX
+	JMP     tile1
+
+tail:
+	CMPQ       CX, $0x00000000
+	JE         done
+	MOVQ       $0x00000008, R12
+	SUBQ       CX, R12
+	LEAQ       tailMask<>+0(SB), CX
+	VMOVUPS    (CX)(R12*4), Y0
+	VMASKMOVPS (AX), Y0, Y1
+	XORQ       CX, CX
+
+rowsTail:
+	MOVLQSX    (BX)(CX*4), R12
+	SHRXQ      R8, R12, R13
+	BZHIQ      R8, R12, R12
+	IMULQ      R9, R12
+	LEAQ       (R13)(R13*2), R13
+	ADDQ       (DI)(R13*8), R12
+	ADDQ       R10, R12
+	VMASKMOVPS (R12), Y0, Y3
+	VADDPS     Y3, Y1, Y1
+	VMASKMOVPS (R12)(R11*1), Y0, Y2
+	VMASKMOVPS (DX), Y0, Y3
+	VADDPS     Y3, Y2, Y2
+	VMASKMOVPS Y2, Y0, (R12)(R11*1)
+	INCQ       CX
+	CMPQ       CX, SI
+	JL         rowsTail
+	VMASKMOVPS Y1, Y0, (AX)
+
+done:
 	VZEROUPPER
 	RET
 
@@ -1000,6 +1462,55 @@ tail:
 	VMASKMOVPS Y3, Y2, (CX)
 
 done:
+	VZEROUPPER
+	RET
+
+// func widenAVX2(dst *float32, n int, src *uint16)
+// Requires: AVX, AVX2
+TEXT ·widenAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ src+16(FP), DX
+
+loop:
+	VPMOVZXWD (DX), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $0x00000020, AX
+	ADDQ      $0x00000010, DX
+	SUBQ      $0x00000008, CX
+	JG        loop
+	VZEROUPPER
+	RET
+
+// func narrowAVX2(dst *uint16, n int, src *float32)
+// Requires: AVX, AVX2, SSE2
+TEXT ·narrowAVX2(SB), NOSPLIT, $0-24
+	MOVQ         dst+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         src+16(FP), DX
+	MOVL         $0x00000001, BX
+	MOVD         BX, X0
+	VPBROADCASTD X0, Y0
+	MOVL         $0x00007fff, BX
+	MOVD         BX, X1
+	VPBROADCASTD X1, Y1
+
+loop:
+	VMOVUPS      (DX), Y2
+	VPSRLD       $0x10, Y2, Y3
+	VPAND        Y0, Y3, Y3
+	VPADDD       Y1, Y2, Y2
+	VPADDD       Y3, Y2, Y2
+	VPSRLD       $0x10, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VEXTRACTI128 $0x00, Y2, X2
+	VPACKUSDW    X3, X2, X2
+	VMOVDQU      X2, (AX)
+	ADDQ         $0x00000010, AX
+	ADDQ         $0x00000020, DX
+	SUBQ         $0x00000008, CX
+	JG           loop
 	VZEROUPPER
 	RET
 
@@ -1487,83 +1998,85 @@ done:
 	VZEROUPPER
 	RET
 
-// func productRows4AVX512(dst *float32, n int, x *float32, count int, w *float32) (done int)
+// func productRows4AVX512(dst *float32, n int, apart int, x *float32, count int, w *float32) (done int)
 // Requires: AVX, AVX512F
-TEXT ·productRows4AVX512(SB), NOSPLIT, $0-48
+TEXT ·productRows4AVX512(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ n+8(FP), CX
-	MOVQ x+16(FP), DX
-	MOVQ count+24(FP), BX
-	MOVQ w+32(FP), SI
+	MOVQ x+24(FP), DX
+	MOVQ count+32(FP), BX
+	MOVQ w+40(FP), SI
 	XORQ DI, DI
+	MOVQ apart+16(FP), R9
 	MOVQ CX, R8
 	SHLQ $0x02, R8
-	MOVQ BX, R9
 	SHLQ $0x02, R9
-	MOVQ DX, R10
-	ADDQ R9, R10
-	MOVQ R10, R11
-	ADDQ R9, R11
+	MOVQ BX, R10
+	SHLQ $0x02, R10
+	MOVQ DX, R11
+	ADDQ R10, R11
 	MOVQ R11, R12
-	ADDQ R9, R12
+	ADDQ R10, R12
+	MOVQ R12, R13
+	ADDQ R10, R13
 
 columns:
 	CMPQ    CX, $0x00000020
 	JL      done
-	MOVQ    AX, R9
-	VMOVUPS (R9), Z0
-	VMOVUPS 64(R9), Z1
-	ADDQ    R8, R9
-	VMOVUPS (R9), Z2
-	VMOVUPS 64(R9), Z3
-	ADDQ    R8, R9
-	VMOVUPS (R9), Z4
-	VMOVUPS 64(R9), Z5
-	ADDQ    R8, R9
-	VMOVUPS (R9), Z6
-	VMOVUPS 64(R9), Z7
-	XORQ    R9, R9
-	MOVQ    SI, R13
+	MOVQ    AX, R10
+	VMOVUPS (R10), Z0
+	VMOVUPS 64(R10), Z1
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z2
+	VMOVUPS 64(R10), Z3
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z4
+	VMOVUPS 64(R10), Z5
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z6
+	VMOVUPS 64(R10), Z7
+	XORQ    R10, R10
+	MOVQ    SI, R14
 
 terms:
-	VMOVUPS      (R13), Z8
-	VMOVUPS      64(R13), Z9
-	VBROADCASTSS (DX)(R9*4), Z10
+	VMOVUPS      (R14), Z8
+	VMOVUPS      64(R14), Z9
+	VBROADCASTSS (DX)(R10*4), Z10
 	VMULPS       Z8, Z10, Z11
 	VADDPS       Z11, Z0, Z0
 	VMULPS       Z9, Z10, Z10
 	VADDPS       Z10, Z1, Z1
-	VBROADCASTSS (R10)(R9*4), Z10
+	VBROADCASTSS (R11)(R10*4), Z10
 	VMULPS       Z8, Z10, Z11
 	VADDPS       Z11, Z2, Z2
 	VMULPS       Z9, Z10, Z10
 	VADDPS       Z10, Z3, Z3
-	VBROADCASTSS (R11)(R9*4), Z10
+	VBROADCASTSS (R12)(R10*4), Z10
 	VMULPS       Z8, Z10, Z11
 	VADDPS       Z11, Z4, Z4
 	VMULPS       Z9, Z10, Z10
 	VADDPS       Z10, Z5, Z5
-	VBROADCASTSS (R12)(R9*4), Z10
+	VBROADCASTSS (R13)(R10*4), Z10
 	VMULPS       Z8, Z10, Z8
 	VADDPS       Z8, Z6, Z6
 	VMULPS       Z9, Z10, Z8
 	VADDPS       Z8, Z7, Z7
-	ADDQ         R8, R13
-	INCQ         R9
-	CMPQ         R9, BX
+	ADDQ         R8, R14
+	INCQ         R10
+	CMPQ         R10, BX
 	JL           terms
-	MOVQ         AX, R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	ADDQ         R8, R9
-	VMOVUPS      Z2, (R9)
-	VMOVUPS      Z3, 64(R9)
-	ADDQ         R8, R9
-	VMOVUPS      Z4, (R9)
-	VMOVUPS      Z5, 64(R9)
-	ADDQ         R8, R9
-	VMOVUPS      Z6, (R9)
-	VMOVUPS      Z7, 64(R9)
+	MOVQ         AX, R10
+	VMOVUPS      Z0, (R10)
+	VMOVUPS      Z1, 64(R10)
+	ADDQ         R9, R10
+	VMOVUPS      Z2, (R10)
+	VMOVUPS      Z3, 64(R10)
+	ADDQ         R9, R10
+	VMOVUPS      Z4, (R10)
+	VMOVUPS      Z5, 64(R10)
+	ADDQ         R9, R10
+	VMOVUPS      Z6, (R10)
+	VMOVUPS      Z7, 64(R10)
 	ADDQ         $0x00000080, AX
 	ADDQ         $0x00000080, SI
 	ADDQ         $0x00000020, DI
@@ -1571,7 +2084,467 @@ terms:
 	JMP          columns
 
 done:
-	MOVQ DI, done+40(FP)
+	MOVQ DI, done+48(FP)
+	VZEROUPPER
+	RET
+
+// func gatherRectifiedAVX512(dst *float32, n int, index *int32, scale *float32, count int, blocks *[]float32, shift int, stride int, own int, sum int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·gatherRectifiedAVX512(SB), NOSPLIT, $0-80
+	MOVQ   dst+0(FP), AX
+	MOVQ   n+8(FP), CX
+	MOVQ   index+16(FP), DX
+	MOVQ   scale+24(FP), BX
+	MOVQ   count+32(FP), SI
+	MOVQ   blocks+40(FP), DI
+	MOVQ   shift+48(FP), R8
+	MOVQ   stride+56(FP), R9
+	SHLQ   $0x02, R9
+	MOVQ   own+64(FP), R10
+	MOVQ   sum+72(FP), R11
+	SUBQ   R10, R11
+	SHLQ   $0x02, R10
+	SHLQ   $0x02, R11
+	VPXORD Z0, Z0, Z0
+
+tile8:
+	CMPQ   CX, $0x00000080
+	JL     tile4
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	XORQ   R12, R12
+
+rows8:
+	MOVLQSX      (DX)(R12*4), R13
+	SHRXQ        R8, R13, R14
+	BZHIQ        R8, R13, R13
+	IMULQ        R9, R13
+	LEAQ         (R14)(R14*2), R14
+	ADDQ         (DI)(R14*8), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (BX)(R12*4), Z9
+	VMULPS       (R13)(R11*1), Z9, Z10
+	VADDPS       (R13), Z10, Z10
+	VMAXPS       Z10, Z0, Z10
+	VADDPS       Z10, Z1, Z1
+	VMULPS       64(R13)(R11*1), Z9, Z10
+	VADDPS       64(R13), Z10, Z10
+	VMAXPS       Z10, Z0, Z10
+	VADDPS       Z10, Z2, Z2
+	VMULPS       128(R13)(R11*1), Z9, Z10
+	VADDPS       128(R13), Z10, Z10
+	VMAXPS       Z10, Z0, Z10
+	VADDPS       Z10, Z3, Z3
+	VMULPS       192(R13)(R11*1), Z9, Z10
+	VADDPS       192(R13), Z10, Z10
+	VMAXPS       Z10, Z0, Z10
+	VADDPS       Z10, Z4, Z4
+	VMULPS       256(R13)(R11*1), Z9, Z10
+	VADDPS       256(R13), Z10, Z10
+	VMAXPS       Z10, Z0, Z10
+	VADDPS       Z10, Z5, Z5
+	VMULPS       320(R13)(R11*1), Z9, Z10
+	VADDPS       320(R13), Z10, Z10
+	VMAXPS       Z10, Z0, Z10
+	VADDPS       Z10, Z6, Z6
+	VMULPS       384(R13)(R11*1), Z9, Z10
+	VADDPS       384(R13), Z10, Z10
+	VMAXPS       Z10, Z0, Z10
+	VADDPS       Z10, Z7, Z7
+	VMULPS       448(R13)(R11*1), Z9, Z9
+	VADDPS       448(R13), Z9, Z9
+	VMAXPS       Z9, Z0, Z9
+	VADDPS       Z9, Z8, Z8
+	INCQ         R12
+	CMPQ         R12, SI
+	JL           rows8
+	VMOVUPS      Z1, (AX)
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS      Z4, 192(AX)
+	VMOVUPS      Z5, 256(AX)
+	VMOVUPS      Z6, 320(AX)
+	VMOVUPS      Z7, 384(AX)
+	VMOVUPS      Z8, 448(AX)
+	ADDQ         $0x00000200, AX
+	ADDQ         $0x00000200, R10
+	SUBQ         $0x00000080, CX
+	JMP          tile8
+
+tile4:
+	CMPQ   CX, $0x00000040
+	JL     tile2
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	XORQ   R12, R12
+
+rows4:
+	MOVLQSX      (DX)(R12*4), R13
+	SHRXQ        R8, R13, R14
+	BZHIQ        R8, R13, R13
+	IMULQ        R9, R13
+	LEAQ         (R14)(R14*2), R14
+	ADDQ         (DI)(R14*8), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (BX)(R12*4), Z1
+	VMULPS       (R13)(R11*1), Z1, Z2
+	VADDPS       (R13), Z2, Z2
+	VMAXPS       Z2, Z0, Z2
+	VADDPS       Z2, Z11, Z11
+	VMULPS       64(R13)(R11*1), Z1, Z2
+	VADDPS       64(R13), Z2, Z2
+	VMAXPS       Z2, Z0, Z2
+	VADDPS       Z2, Z12, Z12
+	VMULPS       128(R13)(R11*1), Z1, Z2
+	VADDPS       128(R13), Z2, Z2
+	VMAXPS       Z2, Z0, Z2
+	VADDPS       Z2, Z13, Z13
+	VMULPS       192(R13)(R11*1), Z1, Z1
+	VADDPS       192(R13), Z1, Z1
+	VMAXPS       Z1, Z0, Z1
+	VADDPS       Z1, Z14, Z14
+	INCQ         R12
+	CMPQ         R12, SI
+	JL           rows4
+	VMOVUPS      Z11, (AX)
+	VMOVUPS      Z12, 64(AX)
+	VMOVUPS      Z13, 128(AX)
+	VMOVUPS      Z14, 192(AX)
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x00000100, R10
+	SUBQ         $0x00000040, CX
+	JMP          tile4
+
+tile2:
+	CMPQ   CX, $0x00000020
+	JL     tile1
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	XORQ   R12, R12
+
+rows2:
+	MOVLQSX      (DX)(R12*4), R13
+	SHRXQ        R8, R13, R14
+	BZHIQ        R8, R13, R13
+	IMULQ        R9, R13
+	LEAQ         (R14)(R14*2), R14
+	ADDQ         (DI)(R14*8), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (BX)(R12*4), Z1
+	VMULPS       (R13)(R11*1), Z1, Z2
+	VADDPS       (R13), Z2, Z2
+	VMAXPS       Z2, Z0, Z2
+	VADDPS       Z2, Z15, Z15
+	VMULPS       64(R13)(R11*1), Z1, Z1
+	VADDPS       64(R13), Z1, Z1
+	VMAXPS       Z1, Z0, Z1
+	VADDPS       Z1, Z16, Z16
+	INCQ         R12
+	CMPQ         R12, SI
+	JL           rows2
+	VMOVUPS      Z15, (AX)
+	VMOVUPS      Z16, 64(AX)
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, R10
+	SUBQ         $0x00000020, CX
+	JMP          tile2
+
+tile1:
+	CMPQ   CX, $0x00000010
+	JL     tail
+	VPXORD Z17, Z17, Z17
+	XORQ   R12, R12
+
+rows1:
+	MOVLQSX      (DX)(R12*4), R13
+	SHRXQ        R8, R13, R14
+	BZHIQ        R8, R13, R13
+	IMULQ        R9, R13
+	LEAQ         (R14)(R14*2), R14
+	ADDQ         (DI)(R14*8), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (BX)(R12*4), Z1
+	VMULPS       (R13)(R11*1), Z1, Z1
+	VADDPS       (R13), Z1, Z1
+	VMAXPS       Z1, Z0, Z1
+	VADDPS       Z1, Z17, Z17
+	INCQ         R12
+	CMPQ         R12, SI
+	JL           rows1
+	VMOVUPS      Z17, (AX)
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, R10
+	SUBQ         $0x00000010, CX
+	JMP          tile1
+
+tail:
+	CMPQ   CX, $0x00000000
+	JE     done
+	MOVQ   $-1, R12
+	SHLXQ  CX, R12, R12
+	NOTQ   R12
+	KMOVW  R12, K1
+	VPXORD Z18, Z18, Z18
+	XORQ   CX, CX
+
+rowsTail:
+	MOVLQSX      (DX)(CX*4), R12
+	SHRXQ        R8, R12, R13
+	BZHIQ        R8, R12, R12
+	IMULQ        R9, R12
+	LEAQ         (R13)(R13*2), R13
+	ADDQ         (DI)(R13*8), R12
+	ADDQ         R10, R12
+	VBROADCASTSS (BX)(CX*4), Z1
+	VMOVUPS.Z    (R12)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z2
+	VMOVUPS.Z    (R12), K1, Z1
+	VADDPS       Z1, Z2, Z2
+	VMAXPS       Z2, Z0, Z2
+	VADDPS       Z2, Z18, Z18
+	INCQ         CX
+	CMPQ         CX, SI
+	JL           rowsTail
+	VMOVUPS      Z18, K1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func exchangeAVX512(sum *float32, n int, own *float32, index *int32, count int, blocks *[]float32, shift int, stride int, from int, to int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·exchangeAVX512(SB), NOSPLIT, $0-80
+	MOVQ sum+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ own+16(FP), DX
+	MOVQ index+24(FP), BX
+	MOVQ count+32(FP), SI
+	MOVQ blocks+40(FP), DI
+	MOVQ shift+48(FP), R8
+	MOVQ stride+56(FP), R9
+	SHLQ $0x02, R9
+	MOVQ from+64(FP), R10
+	MOVQ to+72(FP), R11
+	SUBQ R10, R11
+	SHLQ $0x02, R10
+	SHLQ $0x02, R11
+
+tile8:
+	CMPQ    CX, $0x00000080
+	JL      tile4
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+	VMOVUPS 256(AX), Z4
+	VMOVUPS 320(AX), Z5
+	VMOVUPS 384(AX), Z6
+	VMOVUPS 448(AX), Z7
+	XORQ    R12, R12
+
+rows8:
+	MOVLQSX (BX)(R12*4), R13
+	SHRXQ   R8, R13, R14
+	BZHIQ   R8, R13, R13
+	IMULQ   R9, R13
+	LEAQ    (R14)(R14*2), R14
+	ADDQ    (DI)(R14*8), R13
+	ADDQ    R10, R13
+	VADDPS  (R13), Z0, Z0
+	VMOVUPS (R13)(R11*1), Z8
+	VADDPS  (DX), Z8, Z8
+	VMOVUPS Z8, (R13)(R11*1)
+	VADDPS  64(R13), Z1, Z1
+	VMOVUPS 64(R13)(R11*1), Z8
+	VADDPS  64(DX), Z8, Z8
+	VMOVUPS Z8, 64(R13)(R11*1)
+	VADDPS  128(R13), Z2, Z2
+	VMOVUPS 128(R13)(R11*1), Z8
+	VADDPS  128(DX), Z8, Z8
+	VMOVUPS Z8, 128(R13)(R11*1)
+	VADDPS  192(R13), Z3, Z3
+	VMOVUPS 192(R13)(R11*1), Z8
+	VADDPS  192(DX), Z8, Z8
+	VMOVUPS Z8, 192(R13)(R11*1)
+	VADDPS  256(R13), Z4, Z4
+	VMOVUPS 256(R13)(R11*1), Z8
+	VADDPS  256(DX), Z8, Z8
+	VMOVUPS Z8, 256(R13)(R11*1)
+	VADDPS  320(R13), Z5, Z5
+	VMOVUPS 320(R13)(R11*1), Z8
+	VADDPS  320(DX), Z8, Z8
+	VMOVUPS Z8, 320(R13)(R11*1)
+	VADDPS  384(R13), Z6, Z6
+	VMOVUPS 384(R13)(R11*1), Z8
+	VADDPS  384(DX), Z8, Z8
+	VMOVUPS Z8, 384(R13)(R11*1)
+	VADDPS  448(R13), Z7, Z7
+	VMOVUPS 448(R13)(R11*1), Z8
+	VADDPS  448(DX), Z8, Z8
+	VMOVUPS Z8, 448(R13)(R11*1)
+	INCQ    R12
+	CMPQ    R12, SI
+	JL      rows8
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	VMOVUPS Z4, 256(AX)
+	VMOVUPS Z5, 320(AX)
+	VMOVUPS Z6, 384(AX)
+	VMOVUPS Z7, 448(AX)
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000200, DX
+	ADDQ    $0x00000200, R10
+	SUBQ    $0x00000080, CX
+	JMP     tile8
+
+tile4:
+	CMPQ    CX, $0x00000040
+	JL      tile2
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+	XORQ    R12, R12
+
+rows4:
+	MOVLQSX (BX)(R12*4), R13
+	SHRXQ   R8, R13, R14
+	BZHIQ   R8, R13, R13
+	IMULQ   R9, R13
+	LEAQ    (R14)(R14*2), R14
+	ADDQ    (DI)(R14*8), R13
+	ADDQ    R10, R13
+	VADDPS  (R13), Z0, Z0
+	VMOVUPS (R13)(R11*1), Z4
+	VADDPS  (DX), Z4, Z4
+	VMOVUPS Z4, (R13)(R11*1)
+	VADDPS  64(R13), Z1, Z1
+	VMOVUPS 64(R13)(R11*1), Z4
+	VADDPS  64(DX), Z4, Z4
+	VMOVUPS Z4, 64(R13)(R11*1)
+	VADDPS  128(R13), Z2, Z2
+	VMOVUPS 128(R13)(R11*1), Z4
+	VADDPS  128(DX), Z4, Z4
+	VMOVUPS Z4, 128(R13)(R11*1)
+	VADDPS  192(R13), Z3, Z3
+	VMOVUPS 192(R13)(R11*1), Z4
+	VADDPS  192(DX), Z4, Z4
+	VMOVUPS Z4, 192(R13)(R11*1)
+	INCQ    R12
+	CMPQ    R12, SI
+	JL      rows4
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x00000100, DX
+	ADDQ    $0x00000100, R10
+	SUBQ    $0x00000040, CX
+	JMP     tile4
+
+tile2:
+	CMPQ    CX, $0x00000020
+	JL      tile1
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	XORQ    R12, R12
+
+rows2:
+	MOVLQSX (BX)(R12*4), R13
+	SHRXQ   R8, R13, R14
+	BZHIQ   R8, R13, R13
+	IMULQ   R9, R13
+	LEAQ    (R14)(R14*2), R14
+	ADDQ    (DI)(R14*8), R13
+	ADDQ    R10, R13
+	VADDPS  (R13), Z0, Z0
+	VMOVUPS (R13)(R11*1), Z2
+	VADDPS  (DX), Z2, Z2
+	VMOVUPS Z2, (R13)(R11*1)
+	VADDPS  64(R13), Z1, Z1
+	VMOVUPS 64(R13)(R11*1), Z2
+	VADDPS  64(DX), Z2, Z2
+	VMOVUPS Z2, 64(R13)(R11*1)
+	INCQ    R12
+	CMPQ    R12, SI
+	JL      rows2
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x00000080, DX
+	ADDQ    $0x00000080, R10
+	SUBQ    $0x00000020, CX
+	JMP     tile2
+
+tile1:
+	CMPQ    CX, $0x00000010
+	JL      tail
+	VMOVUPS (AX), Z0
+	XORQ    R12, R12
+
+rows1:
+	MOVLQSX (BX)(R12*4), R13
+	SHRXQ   R8, R13, R14
+	BZHIQ   R8, R13, R13
+	IMULQ   R9, R13
+	LEAQ    (R14)(R14*2), R14
+	ADDQ    (DI)(R14*8), R13
+	ADDQ    R10, R13
+	VADDPS  (R13), Z0, Z0
+	VMOVUPS (R13)(R11*1), Z1
+	VADDPS  (DX), Z1, Z1
+	VMOVUPS Z1, (R13)(R11*1)
+	INCQ    R12
+	CMPQ    R12, SI
+	JL      rows1
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x00000040, AX
+	ADDQ    $0x00000040, DX
+	ADDQ    $0x00000040, R10
+	SUBQ    $0x00000010, CX
+	JMP     tile1
+
+tail:
+	CMPQ      CX, $0x00000000
+	JE        done
+	MOVQ      $-1, R12
+	SHLXQ     CX, R12, R12
+	NOTQ      R12
+	KMOVW     R12, K1
+	VMOVUPS.Z (AX), K1, Z0
+	XORQ      CX, CX
+
+rowsTail:
+	MOVLQSX   (BX)(CX*4), R12
+	SHRXQ     R8, R12, R13
+	BZHIQ     R8, R12, R12
+	IMULQ     R9, R12
+	LEAQ      (R13)(R13*2), R13
+	ADDQ      (DI)(R13*8), R12
+	ADDQ      R10, R12
+	VMOVUPS.Z (R12), K1, Z2
+	VADDPS    Z2, Z0, Z0
+	VMOVUPS.Z (R12)(R11*1), K1, Z1
+	VMOVUPS.Z (DX), K1, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   Z1, K1, (R12)(R11*1)
+	INCQ      CX
+	CMPQ      CX, SI
+	JL        rowsTail
+	VMOVUPS   Z0, K1, (AX)
+
+done:
 	VZEROUPPER
 	RET
 
@@ -1978,4 +2951,84 @@ tail:
 
 done:
 	VZEROUPPER
+	RET
+
+// func widenAVX512(dst *float32, n int, src *uint16)
+// Requires: AVX, AVX512F
+TEXT ·widenAVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ src+16(FP), DX
+
+loop:
+	VPMOVZXWD (DX), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   Z0, (AX)
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000020, DX
+	SUBQ      $0x00000010, CX
+	JG        loop
+	VZEROUPPER
+	RET
+
+// func narrowAVX512(dst *uint16, n int, src *float32)
+// Requires: AVX, AVX512F, SSE2
+TEXT ·narrowAVX512(SB), NOSPLIT, $0-24
+	MOVQ         dst+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         src+16(FP), DX
+	MOVL         $0x00000001, BX
+	MOVD         BX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x00007fff, BX
+	MOVD         BX, X1
+	VPBROADCASTD X1, Z1
+
+loop:
+	VMOVUPS (DX), Z2
+	VPSRLD  $0x10, Z2, Z3
+	VPANDD  Z0, Z3, Z3
+	VPADDD  Z1, Z2, Z2
+	VPADDD  Z3, Z2, Z2
+	VPSRLD  $0x10, Z2, Z2
+	VPMOVDW Z2, (AX)
+	ADDQ    $0x00000020, AX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000010, CX
+	JG      loop
+	VZEROUPPER
+	RET
+
+// func prefetch(n int, index *int32, count int, blocks *[]float32, shift int, stride int, from int)
+// Requires: BMI2, MMX+
+TEXT ·prefetch(SB), NOSPLIT, $0-56
+	MOVQ n+0(FP), AX
+	MOVQ index+8(FP), CX
+	MOVQ count+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	MOVQ shift+32(FP), SI
+	MOVQ stride+40(FP), DI
+	SHLQ $0x02, DI
+	MOVQ from+48(FP), R8
+	SHLQ $0x02, R8
+	XORQ R9, R9
+
+rows:
+	MOVLQSX (CX)(R9*4), R10
+	SHRXQ   SI, R10, R11
+	BZHIQ   SI, R10, R10
+	IMULQ   DI, R10
+	LEAQ    (R11)(R11*2), R11
+	ADDQ    (BX)(R11*8), R10
+	ADDQ    R8, R10
+	MOVQ    AX, R11
+
+lines:
+	PREFETCHT1 (R10)
+	ADDQ       $0x00000040, R10
+	SUBQ       $0x00000010, R11
+	JG         lines
+	INCQ       R9
+	CMPQ       R9, DX
+	JL         rows
 	RET

@@ -66,6 +66,9 @@ func TestLevelsAgree(t *testing.T) {
 			x, y, z, w := numbers(rng, width, nasty), numbers(rng, width, nasty), numbers(rng, width, nasty), numbers(rng, in*width, nasty)
 			many, row := numbers(rng, n*in, nasty), numbers(rng, in, nasty)
 			a := numbers(rng, 1, nasty)[0]
+			apart := width + rng.IntN(3)
+			tableWidth := 3*width + 1
+			table := numbers(rng, 30*tableWidth, nasty)
 			step := AdamStep{Size: .01, Root: 1.5, Decay: 5e-4, Beta1: .9, Beta2: .999, Epsilon: 1e-8}
 			draws := make([]uint16, Draws(width))
 			for i := range draws {
@@ -76,10 +79,14 @@ func TestLevelsAgree(t *testing.T) {
 				square[i] *= square[i]
 			}
 			for name, f := range map[string]func(dst []float32){
-				"Gather":       func(d []float32) { Gather(d[:width], index, value, rows, stride) },
-				"GatherSum":    func(d []float32) { GatherSum(d[:width], index, rows, stride) },
-				"Product":      func(d []float32) { Product(d[:width], row, w) },
-				"ProductRows":  func(d []float32) { ProductRows(d[:n*width], many, w, n, in, width) },
+				"Gather":           func(d []float32) { Gather(d[:width], index, value, rows, stride) },
+				"GatherSum":        func(d []float32) { GatherSum(d[:width], index, rows, stride) },
+				"Product":          func(d []float32) { Product(d[:width], row, w) },
+				"ProductRows":      func(d []float32) { ProductRows(d[:n*width], many, w, n, in, width) },
+				"ProductRowsApart": func(d []float32) { ProductRowsApart(d, apart, many, w, n, in, width) },
+				"GatherRectified": func(d []float32) {
+					GatherRectified(d[:width], tableOf(table, tableWidth), index, numbers(rand.New(rand.NewPCG(1, 1)), len(index), nasty), 1, 2*width+1)
+				},
 				"Axpy":         func(d []float32) { Axpy(d[:width], a, x) },
 				"Add":          func(d []float32) { Add(d[:width], x) },
 				"Scale":        func(d []float32) { Scale(d[:width], a) },
@@ -111,6 +118,85 @@ func TestLevelsAgree(t *testing.T) {
 	}
 }
 
+// tableOf returns a table, of blocks of 8 rows, with a copy of the given rows.
+func tableOf(x []float32, width int) *Table[float32] {
+	t := &Table[float32]{width: width, shift: 3}
+	for ; len(x) > 0; x = x[width:] {
+		t.Grow(1)
+		copy(t.Row(int32(t.Len()-1)), x[:width])
+	}
+	return t
+}
+
+// TestExchange: every level does what plain additions do, and to nothing else.
+func TestExchange(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for width := range 150 {
+		for _, nasty := range []bool{false, true} {
+			tableWidth := max(2*width+rng.IntN(3), 1)
+			x := numbers(rng, 30*tableWidth, nasty)
+			order := rng.Perm(30)[:1+rng.IntN(20)]
+			index := make([]int32, len(order))
+			for i, u := range order {
+				index[i] = int32(u)
+			}
+			v, index := index[0], index[1:]
+			from, to := tableWidth-width, 0
+			want := tableOf(x, tableWidth)
+			for _, u := range index {
+				for j := range width {
+					want.Row(v)[to+j] += want.Row(u)[from+j]
+					want.Row(u)[to+j] += want.Row(v)[from+j]
+				}
+			}
+			for _, l := range levels() {
+				got := tableOf(x, tableWidth)
+				at(l, func() { Exchange(got, v, index, from, to, width) })
+				for i := range int32(30) {
+					if err := same(got.Row(i), want.Row(i)); err != nil {
+						t.Fatalf("%s, width %d, row %d: %v", names[l], width, i, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestTable grows tables by ones and by many: rows stay what they were, new
+// ones are zero, and From goes on to the end of a block.
+func TestTable(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	table := &Table[int32]{width: 3, shift: 7}
+	for table.Len() < 2000 {
+		n := table.Len()
+		table.Grow(rng.IntN(2) * rng.IntN(300))
+		table.Grow(1)
+		for i := n; i < table.Len(); i++ {
+			for j, v := range table.Row(int32(i)) {
+				if v != 0 {
+					t.Fatalf("row %d is not new", i)
+				}
+				table.Row(int32(i))[j] = int32(3*i + j)
+			}
+		}
+	}
+	for i := 0; i < table.Len(); {
+		run := table.From(int32(i))
+		if len(run) == 0 || len(run)%3 != 0 || *table.At(int32(i)) != run[0] {
+			t.Fatalf("%d elements from row %d on", len(run), i)
+		}
+		for j, v := range run {
+			if v != int32(3*i+j) {
+				t.Fatalf("element %d from row %d on is %d", j, i, v)
+			}
+		}
+		i += len(run) / 3
+	}
+	if wide := NewTable[float32](1 << 30); wide.Len() != 0 {
+		t.Error("a new table has rows")
+	}
+}
+
 // TestRectify: never -0, NaN for NaN.
 func TestRectify(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
@@ -134,6 +220,13 @@ func TestOutside(t *testing.T) {
 		"no rows":                  func() { Gather(row, []int32{0}, []float32{1}, nil, 4) },
 		"negative stride":          func() { Gather(row, []int32{1}, []float32{1}, table, -4) },
 		"too few values":           func() { Gather(row, []int32{0, 1}, []float32{1}, table, 4) },
+		"row after the table's":    func() { GatherRectified(row, tableOf(table, 4), []int32{3}, []float32{1}, 0, 0) },
+		"scales too few":           func() { GatherRectified(row, tableOf(table, 4), []int32{0, 1}, []float32{1}, 0, 0) },
+		"columns after the rows'":  func() { GatherRectified(row, tableOf(table, 4), []int32{0}, []float32{1}, 0, 1) },
+		"negative row":             func() { Exchange(tableOf(table, 4), 0, []int32{-1}, 0, 2, 2) },
+		"exchange with no row":     func() { Exchange(tableOf(table, 4), 3, []int32{1}, 0, 2, 2) },
+		"exchange too wide":        func() { Exchange(tableOf(table, 4), 0, []int32{1}, 0, 2, 3) },
+		"rows overlap":             func() { ProductRowsApart(table, 3, table[:2], row, 2, 1, 4) },
 		"matrix too small":         func() { Product(row, []float32{1, 2}, table[:7]) },
 		"rows too few":             func() { ProductRows(row, table, table, 3, 4, 3) },
 		"x too short":              func() { Add(row, table[:3:3]) },

@@ -35,9 +35,9 @@ func plainProduct(dst, x, w []float32) {
 	}
 }
 
-func plainProductRows(dst, x, w []float32, n, in, out int) {
+func plainProductRows(dst []float32, apart int, x, w []float32, n, in, out int) {
 	for i := range n {
-		plainProduct(dst[i*out:(i+1)*out], x[i*in:(i+1)*in], w)
+		plainProduct(dst[i*apart:i*apart+out], x[i*in:(i+1)*in], w)
 	}
 }
 

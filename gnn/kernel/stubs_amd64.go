@@ -14,7 +14,13 @@ func gatherSumAVX2(dst *float32, n int, index *int32, count int, rows *float32, 
 func productAVX2(dst *float32, n int, x *float32, count int, w *float32, stride int)
 
 //go:noescape
-func productRows4AVX2(dst *float32, n int, x *float32, count int, w *float32) (done int)
+func productRows4AVX2(dst *float32, n int, apart int, x *float32, count int, w *float32) (done int)
+
+//go:noescape
+func gatherRectifiedAVX2(dst *float32, n int, index *int32, scale *float32, count int, blocks *[]float32, shift int, stride int, own int, sum int)
+
+//go:noescape
+func exchangeAVX2(sum *float32, n int, own *float32, index *int32, count int, blocks *[]float32, shift int, stride int, from int, to int)
 
 //go:noescape
 func axpyAVX2(dst *float32, n int, a float32, x *float32)
@@ -44,6 +50,12 @@ func gateAVX2(dst *float32, n int, x *float32, a float32)
 func dropoutAVX2(dst *float32, n int, x *float32, draws *uint16, below uint32, scale float32)
 
 //go:noescape
+func widenAVX2(dst *float32, n int, src *uint16)
+
+//go:noescape
+func narrowAVX2(dst *uint16, n int, src *float32)
+
+//go:noescape
 func gatherAVX512(dst *float32, n int, index *int32, value *float32, count int, rows *float32, stride int)
 
 //go:noescape
@@ -53,7 +65,13 @@ func gatherSumAVX512(dst *float32, n int, index *int32, count int, rows *float32
 func productAVX512(dst *float32, n int, x *float32, count int, w *float32, stride int)
 
 //go:noescape
-func productRows4AVX512(dst *float32, n int, x *float32, count int, w *float32) (done int)
+func productRows4AVX512(dst *float32, n int, apart int, x *float32, count int, w *float32) (done int)
+
+//go:noescape
+func gatherRectifiedAVX512(dst *float32, n int, index *int32, scale *float32, count int, blocks *[]float32, shift int, stride int, own int, sum int)
+
+//go:noescape
+func exchangeAVX512(sum *float32, n int, own *float32, index *int32, count int, blocks *[]float32, shift int, stride int, from int, to int)
 
 //go:noescape
 func axpyAVX512(dst *float32, n int, a float32, x *float32)
@@ -81,3 +99,12 @@ func gateAVX512(dst *float32, n int, x *float32, a float32)
 
 //go:noescape
 func dropoutAVX512(dst *float32, n int, x *float32, draws *uint16, below uint32, scale float32)
+
+//go:noescape
+func widenAVX512(dst *float32, n int, src *uint16)
+
+//go:noescape
+func narrowAVX512(dst *uint16, n int, src *float32)
+
+//go:noescape
+func prefetch(n int, index *int32, count int, blocks *[]float32, shift int, stride int, from int)

@@ -24,6 +24,21 @@ var levels = []level{
 	{"AVX512", 16, ZMM},
 }
 
+// zero returns a register of zeros.
+func (l level) zero() VecVirtual {
+	v := l.reg()
+	clearRegister(l, v)
+	return v
+}
+
+func clearRegister(l level, v VecVirtual) {
+	if l.lanes == 16 {
+		VPXORD(v, v, v)
+	} else {
+		VXORPS(v, v, v)
+	}
+}
+
 func main() {
 	ConstraintExpr("amd64")
 	masks := maskTable()
@@ -32,6 +47,8 @@ func main() {
 		gather(l, masks, false)
 		product(l, masks)
 		productRows4(l)
+		gatherRectified(l, masks)
+		exchange(l, masks)
 		elementwise(l, masks, "axpy", "func(dst *float32, n int, a float32, x *float32)", axpy)
 		elementwise(l, masks, "add", "func(dst *float32, n int, x *float32)", add)
 		elementwise(l, masks, "scale", "func(dst *float32, n int, a float32)", scale)
@@ -41,7 +58,10 @@ func main() {
 		elementwise(l, masks, "adam", "func(param *float32, n int, grad *float32, first *float32, second *float32, c *[8]float32)", adam)
 		elementwise(l, masks, "gate", "func(dst *float32, n int, x *float32, a float32)", gate)
 		dropout(l, masks)
+		widen(l)
+		narrow(l)
 	}
+	prefetch()
 	Generate()
 }
 
@@ -160,7 +180,7 @@ func gather(l level, masks Mem, weighted bool) {
 		CMPQ(i, count)
 		JL(LabelRef(label))
 	}
-	tiles(l, masks, dst, n, rows, through)
+	tiles(l, masks, dst, n, []Register{rows}, loaded, through)
 }
 
 // product is gather of the rows 0, 1, …
@@ -171,7 +191,7 @@ func product(l level, masks Mem) {
 	x, count := Load(Param("x"), GP64()), Load(Param("count"), GP64())
 	w, stride := Load(Param("w"), GP64()), Load(Param("stride"), GP64())
 	SHLQ(U8(2), stride)
-	tiles(l, masks, dst, n, w, func(label string, acc []VecVirtual, t *tail) {
+	tiles(l, masks, dst, n, []Register{w}, loaded, func(label string, acc []VecVirtual, t *tail) {
 		i, row := GP64(), GP64()
 		XORQ(i, i)
 		MOVQ(w, row)
@@ -194,9 +214,17 @@ func product(l level, masks Mem) {
 	})
 }
 
-// tiles cuts n columns at dst and rows into tiles of 8, 4, 2 and 1 registers
-// and what is left, and has each computed by through.
-func tiles(l level, masks Mem, dst, n, rows Register, through func(label string, acc []VecVirtual, t *tail)) {
+// start is what a tile's sums start from: what dst holds, or zero.
+type start int
+
+const (
+	loaded start = iota
+	zeroed
+)
+
+// tiles cuts n columns at dst into tiles of 8, 4, 2 and 1 registers and what is
+// left, and has each computed by through. What is beside dst goes along.
+func tiles(l level, masks Mem, dst, n Register, beside []Register, from start, through func(label string, acc []VecVirtual, t *tail)) {
 	for _, width := range []int{8, 4, 2, 1} {
 		Label(fmt.Sprintf("tile%d", width))
 		next := "tail"
@@ -208,14 +236,20 @@ func tiles(l level, masks Mem, dst, n, rows Register, through func(label string,
 		acc := make([]VecVirtual, width)
 		for a := range acc {
 			acc[a] = l.reg()
-			VMOVUPS(Mem{Base: dst}.Offset(4*l.lanes*a), acc[a])
+			if from == zeroed {
+				clearRegister(l, acc[a])
+			} else {
+				VMOVUPS(Mem{Base: dst}.Offset(4*l.lanes*a), acc[a])
+			}
 		}
 		through(fmt.Sprintf("rows%d", width), acc, nil)
 		for a := range acc {
 			VMOVUPS(acc[a], Mem{Base: dst}.Offset(4*l.lanes*a))
 		}
 		ADDQ(U32(4*l.lanes*width), dst)
-		ADDQ(U32(4*l.lanes*width), rows)
+		for _, b := range beside {
+			ADDQ(U32(4*l.lanes*width), b)
+		}
 		SUBQ(U32(l.lanes*width), n)
 		JMP(LabelRef(fmt.Sprintf("tile%d", width)))
 	}
@@ -224,7 +258,11 @@ func tiles(l level, masks Mem, dst, n, rows Register, through func(label string,
 	JE(LabelRef("done"))
 	t := newTail(l, masks, n)
 	acc := l.reg()
-	t.load(Mem{Base: dst}, acc)
+	if from == zeroed {
+		clearRegister(l, acc)
+	} else {
+		t.load(Mem{Base: dst}, acc)
+	}
 	through("rowsTail", []VecVirtual{acc}, t)
 	t.store(acc, Mem{Base: dst})
 	Label("done")
@@ -232,21 +270,159 @@ func tiles(l level, masks Mem, dst, n, rows Register, through func(label string,
 	RET()
 }
 
+// table is a Table as the kernels read it.
+type table struct{ blocks, shift, stride Register }
+
+func loadTable() table {
+	t := table{Load(Param("blocks"), GP64()), Load(Param("shift"), GP64()), Load(Param("stride"), GP64())}
+	SHLQ(U8(2), t.stride)
+	return t
+}
+
+// row returns the address of the row that index says at i.
+func (t table) row(index, i Register) Register {
+	row, block := GP64(), GP64()
+	MOVLQSX(Mem{Base: index, Index: i, Scale: 4}, row)
+	SHRXQ(t.shift, row, block)
+	BZHIQ(t.shift, row, row)
+	IMULQ(t.stride, row)
+	LEAQ(Mem{Base: block, Index: block, Scale: 2}, block)
+	const sliceWords = 8 // three of them, times the 3 above
+	ADDQ(Mem{Base: t.blocks, Index: block, Scale: sliceWords}, row)
+	return row
+}
+
+// prefetch asks for the cache lines of n columns of each row.
+func prefetch() {
+	TEXT("prefetch", NOSPLIT, "func(n int, index *int32, count int, blocks *[]float32, shift int, stride int, from int)")
+	Pragma("noescape")
+	n := Load(Param("n"), GP64())
+	index, count := Load(Param("index"), GP64()), Load(Param("count"), GP64())
+	t := loadTable()
+	from := Load(Param("from"), GP64())
+	SHLQ(U8(2), from)
+	i := GP64()
+	XORQ(i, i)
+	Label("rows")
+	row, left := t.row(index, i), GP64()
+	ADDQ(from, row)
+	MOVQ(n, left)
+	Label("lines")
+	PREFETCHT1(Mem{Base: row})
+	const line = 64
+	ADDQ(U32(line), row)
+	SUBQ(U32(line/4), left)
+	JG(LabelRef("lines"))
+	INCQ(i)
+	CMPQ(i, count)
+	JL(LabelRef("rows"))
+	RET()
+}
+
+// gatherRectified is gatherSum of what combine and rectify make of two parts of
+// each row. A maximum of -0 is left to be that: the sum starts from +0 and is
+// the same.
+func gatherRectified(l level, masks Mem) {
+	TEXT("gatherRectified"+l.name, NOSPLIT, "func(dst *float32, n int, index *int32, scale *float32, count int, blocks *[]float32, shift int, stride int, own int, sum int)")
+	Pragma("noescape")
+	dst, n := Load(Param("dst"), GP64()), Load(Param("n"), GP64())
+	index, scale, count := Load(Param("index"), GP64()), Load(Param("scale"), GP64()), Load(Param("count"), GP64())
+	t := loadTable()
+	// From the first of the parts to the second it is always as far.
+	own, gap := Load(Param("own"), GP64()), Load(Param("sum"), GP64())
+	SUBQ(own, gap)
+	SHLQ(U8(2), own)
+	SHLQ(U8(2), gap)
+	zero := l.zero()
+	tiles(l, masks, dst, n, []Register{own}, zeroed, func(label string, acc []VecVirtual, tl *tail) {
+		i := GP64()
+		XORQ(i, i)
+		Label(label)
+		row := t.row(index, i)
+		ADDQ(own, row)
+		factor := l.reg()
+		VBROADCASTSS(Mem{Base: scale, Index: i, Scale: 4}, factor)
+		for a := range acc {
+			x, y := Mem{Base: row}.Offset(4*l.lanes*a), Mem{Base: row, Index: gap, Scale: 1}.Offset(4*l.lanes*a)
+			v := l.reg()
+			if tl != nil {
+				w := l.reg()
+				tl.load(y, v)
+				VMULPS(v, factor, v)
+				tl.load(x, w)
+				VADDPS(w, v, v)
+			} else {
+				VMULPS(y, factor, v)
+				VADDPS(x, v, v)
+			}
+			VMAXPS(v, zero, v)
+			VADDPS(v, acc[a], acc[a])
+		}
+		INCQ(i)
+		CMPQ(i, count)
+		JL(LabelRef(label))
+	})
+}
+
+// exchange holds a tile of v's sums in registers while it goes through the
+// rows.
+func exchange(l level, masks Mem) {
+	TEXT("exchange"+l.name, NOSPLIT, "func(sum *float32, n int, own *float32, index *int32, count int, blocks *[]float32, shift int, stride int, from int, to int)")
+	Pragma("noescape")
+	sum, n, own := Load(Param("sum"), GP64()), Load(Param("n"), GP64()), Load(Param("own"), GP64())
+	index, count := Load(Param("index"), GP64()), Load(Param("count"), GP64())
+	t := loadTable()
+	from, gap := Load(Param("from"), GP64()), Load(Param("to"), GP64())
+	SUBQ(from, gap)
+	SHLQ(U8(2), from)
+	SHLQ(U8(2), gap)
+	tiles(l, masks, sum, n, []Register{own, from}, loaded, func(label string, acc []VecVirtual, tl *tail) {
+		i := GP64()
+		XORQ(i, i)
+		Label(label)
+		row := t.row(index, i)
+		ADDQ(from, row)
+		for a := range acc {
+			x, y := Mem{Base: row}.Offset(4*l.lanes*a), Mem{Base: row, Index: gap, Scale: 1}.Offset(4*l.lanes*a)
+			mine := Mem{Base: own}.Offset(4 * l.lanes * a)
+			v := l.reg()
+			if tl != nil {
+				w := l.reg()
+				tl.load(x, w)
+				VADDPS(w, acc[a], acc[a])
+				tl.load(y, v)
+				tl.load(mine, w)
+				VADDPS(w, v, v)
+				tl.store(v, y)
+				continue
+			}
+			VADDPS(x, acc[a], acc[a])
+			VMOVUPS(y, v)
+			VADDPS(mine, v, v)
+			VMOVUPS(v, y)
+		}
+		INCQ(i)
+		CMPQ(i, count)
+		JL(LabelRef(label))
+	})
+}
+
 // productRows4 multiplies four rows at once by two registers' columns of w, so
 // that eight sums go side by side and w is loaded a quarter as often. Columns
 // that fill no two registers are left to the caller, which is told how many are
 // done.
 func productRows4(l level) {
-	TEXT("productRows4"+l.name, NOSPLIT, "func(dst *float32, n int, x *float32, count int, w *float32) (done int)")
+	TEXT("productRows4"+l.name, NOSPLIT, "func(dst *float32, n int, apart int, x *float32, count int, w *float32) (done int)")
 	Pragma("noescape")
 	dst, n := Load(Param("dst"), GP64()), Load(Param("n"), GP64())
 	x, count := Load(Param("x"), GP64()), Load(Param("count"), GP64())
 	w := Load(Param("w"), GP64())
 	done := GP64()
 	XORQ(done, done)
-	stride, xStride := GP64(), GP64()
+	stride, apart, xStride := GP64(), Load(Param("apart"), GP64()), GP64()
 	MOVQ(n, stride)
 	SHLQ(U8(2), stride)
+	SHLQ(U8(2), apart)
 	MOVQ(count, xStride)
 	SHLQ(U8(2), xStride)
 	// Row r of x begins at x[r].
@@ -267,7 +443,7 @@ func productRows4(l level) {
 			VMOVUPS(Mem{Base: at}.Offset(4*l.lanes*a), acc[r][a])
 		}
 		if r < 3 {
-			ADDQ(stride, at)
+			ADDQ(apart, at)
 		}
 	}
 	i, row := GP64(), GP64()
@@ -295,7 +471,7 @@ func productRows4(l level) {
 			VMOVUPS(acc[r][a], Mem{Base: at}.Offset(4*l.lanes*a))
 		}
 		if r < 3 {
-			ADDQ(stride, at)
+			ADDQ(apart, at)
 		}
 	}
 	ADDQ(U32(8*l.lanes), dst)
@@ -336,20 +512,9 @@ func (b *block) store(v VecVirtual, name string) {
 	}
 }
 
-// zero returns a register of zeros.
-func (b *block) zero() VecVirtual {
-	v := b.level.reg()
-	if b.level.lanes == 16 {
-		VPXORD(v, v, v)
-	} else {
-		VXORPS(v, v, v)
-	}
-	return v
-}
-
 // rectified returns max(v, 0): v where it is NaN, and never -0.
 func (b *block) rectified(v VecVirtual) VecVirtual {
-	zero, most := b.zero(), b.level.reg()
+	zero, most := b.level.zero(), b.level.reg()
 	VMAXPS(v, zero, most)
 	VADDPS(zero, most, most)
 	return most
@@ -474,7 +639,7 @@ var adam = kernel{
 
 // gate scales where x is positive and leaves +0 elsewhere.
 var gate = kernel{slices: []string{"dst", "x"}, constant: "a", do: func(b *block) {
-	x, d, zero := b.load("x"), b.load("dst"), b.zero()
+	x, d, zero := b.load("x"), b.load("dst"), b.level.zero()
 	const greater = 0x1e // ordered, quiet
 	if b.level.lanes == 16 {
 		k := K()
@@ -533,6 +698,68 @@ func dropout(l level, masks Mem) {
 	b.tail = newTail(l, masks, n)
 	do()
 	Label("done")
+	VZEROUPPER()
+	RET()
+}
+
+// widen makes float32 of whole registers' worth of bfloat16.
+func widen(l level) {
+	TEXT("widen"+l.name, NOSPLIT, "func(dst *float32, n int, src *uint16)")
+	Pragma("noescape")
+	dst, n, src := Load(Param("dst"), GP64()), Load(Param("n"), GP64()), Load(Param("src"), GP64())
+	Label("loop")
+	v := l.reg()
+	VPMOVZXWD(Mem{Base: src}, v)
+	VPSLLD(U8(16), v, v)
+	VMOVUPS(v, Mem{Base: dst})
+	ADDQ(U32(4*l.lanes), dst)
+	ADDQ(U32(2*l.lanes), src)
+	SUBQ(U32(l.lanes), n)
+	JG(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}
+
+// narrow makes bfloat16 of whole registers' worth of float32: adding 0x7fff,
+// or 0x8000 where the number to round down to is odd, rounds to the nearest,
+// and half way to the even one.
+func narrow(l level) {
+	TEXT("narrow"+l.name, NOSPLIT, "func(dst *uint16, n int, src *float32)")
+	Pragma("noescape")
+	dst, n, src := Load(Param("dst"), GP64()), Load(Param("n"), GP64()), Load(Param("src"), GP64())
+	constant := func(c uint32) VecVirtual {
+		r, x, v := GP32(), XMM(), l.reg()
+		MOVL(U32(c), r)
+		MOVD(r, x)
+		VPBROADCASTD(x, v)
+		return v
+	}
+	one, below := constant(1), constant(0x7fff)
+	Label("loop")
+	v, odd := l.reg(), l.reg()
+	VMOVUPS(Mem{Base: src}, v)
+	VPSRLD(U8(16), v, odd)
+	if l.lanes == 16 {
+		VPANDD(one, odd, odd)
+	} else {
+		VPAND(one, odd, odd)
+	}
+	VPADDD(below, v, v)
+	VPADDD(odd, v, v)
+	VPSRLD(U8(16), v, v)
+	if l.lanes == 16 {
+		VPMOVDW(v, Mem{Base: dst})
+	} else {
+		high, low := XMM(), XMM()
+		VEXTRACTI128(U8(1), v, high)
+		VEXTRACTI128(U8(0), v, low)
+		VPACKUSDW(high, low, low)
+		VMOVDQU(low, Mem{Base: dst})
+	}
+	ADDQ(U32(2*l.lanes), dst)
+	ADDQ(U32(4*l.lanes), src)
+	SUBQ(U32(l.lanes), n)
+	JG(LabelRef("loop"))
 	VZEROUPPER()
 	RET()
 }

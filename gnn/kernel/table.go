@@ -1,0 +1,172 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"unsafe"
+)
+
+// Table is a growing list of rows of as many elements each, in large blocks:
+// growing copies nothing once the first block is full, and the collector sees
+// one pointer a block. Rows are numbered from 0.
+type Table[T any] struct {
+	blocks [][]T
+	width  int
+	shift  uint // a full block has 1<<shift rows
+	n      int
+}
+
+const (
+	// blockBytes is about what a full block takes: of the huge pages that a
+	// block lies on, all but the first and the last are its own.
+	blockBytes = 1 << 24
+	// startRows is how many rows the first block begins with; it is replaced
+	// by one of twice the size until it is a full block.
+	startRows = 64
+)
+
+// NewTable returns a table without rows. It panics unless the width, the
+// number of elements in a row, is at least 1.
+func NewTable[T any](width int) *Table[T] {
+	if width < 1 {
+		panic(fmt.Sprintf("kernel: rows of %d elements", width))
+	}
+	var zero T
+	rows := max(blockBytes/(uint(width)*uint(unsafe.Sizeof(zero))), 1)
+	return &Table[T]{width: width, shift: uint(bits.Len(rows)) - 1}
+}
+
+// Len is the number of rows.
+func (t *Table[T]) Len() int { return t.n }
+
+// Row returns row i, which may be written to, until the table is next grown.
+func (t *Table[T]) Row(i int32) []T {
+	return t.blocks[i>>t.shift][int(i)&(1<<t.shift-1)*t.width:][:t.width:t.width]
+}
+
+// From returns the rows from i to the end of i's block or of the table, as one
+// slice, until the table is next grown.
+func (t *Table[T]) From(i int32) []T {
+	last := min(int(i)|(1<<t.shift-1), t.n-1)
+	return t.blocks[i>>t.shift][int(i)&(1<<t.shift-1)*t.width:][:(last+1-int(i))*t.width]
+}
+
+// At returns the first element of row i, until the table is next grown.
+func (t *Table[T]) At(i int32) *T {
+	return &t.blocks[i>>t.shift][int(i)&(1<<t.shift-1)*t.width]
+}
+
+// Grow adds rows of zeros. It panics when they are more than an int32 numbers.
+func (t *Table[T]) Grow(rows int) {
+	if rows < 0 || rows > math.MaxInt32-t.n {
+		panic(fmt.Sprintf("kernel: %d rows more than %d, want at most %d", rows, t.n, math.MaxInt32))
+	}
+	t.n += rows
+	full := 1 << t.shift
+	if len(t.blocks) <= 1 && t.n > t.room() {
+		size := min(max(startRows, 1<<bits.Len(uint(t.n-1))), full)
+		block := Zeros[T](size * t.width)
+		if len(t.blocks) == 1 {
+			copy(block, t.blocks[0])
+		}
+		t.blocks = append(t.blocks[:0], block)
+	}
+	for t.n > t.room() {
+		t.blocks = append(t.blocks, Zeros[T](full*t.width))
+	}
+}
+
+// room is how many rows there are blocks for.
+func (t *Table[T]) room() int {
+	rows := 0
+	if last := len(t.blocks) - 1; last >= 0 {
+		rows = last<<t.shift + len(t.blocks[last])/t.width
+	}
+	return rows
+}
+
+// Zeros returns n zeros, on huge pages where they are many and the system has
+// such.
+func Zeros[T any](n int) []T {
+	s := make([]T, n)
+	adviseHuge(unsafe.Pointer(unsafe.SliceData(s)), uintptr(n)*unsafe.Sizeof(s[0]))
+	return s
+}
+
+// within panics when an index is not of the table.
+func (t *Table[T]) within(index []int32) {
+	var most uint32 // an index below zero is a large one
+	for _, i := range index {
+		most = max(most, uint32(i))
+	}
+	if len(index) > 0 && int64(most) >= int64(t.n) {
+		panic(fmt.Sprintf("kernel: row %d of a table of %d", int32(most), t.n))
+	}
+}
+
+// column panics when a row has no n columns from the given one.
+func (t *Table[T]) column(from, n int) {
+	if from < 0 || from > t.width-n {
+		panic(fmt.Sprintf("kernel: %d columns from %d in rows of %d", n, from, t.width))
+	}
+}
+
+// Prefetch tells the processor that n columns of the rows that the index says,
+// from the given one on, will be wanted soon. It changes nothing but time.
+func Prefetch(t *Table[float32], index []int32, from, n int) {
+	t.within(index)
+	t.column(from, n)
+	if n > 0 && len(index) > 0 {
+		prefetchRows(t, index, from, n)
+	}
+}
+
+// GatherRectified computes dst[j] = Σ_i max(row[own+j] + scale[i]·row[sum+j], 0)
+// with row the one that index[i] says, i ascending: the sum, from zero, of what
+// [Combine] and [Rectify] make of each.
+func GatherRectified(dst []float32, t *Table[float32], index []int32, scale []float32, own, sum int) {
+	if len(scale) != len(index) {
+		panic(fmt.Sprintf("kernel: %d indices with %d scales", len(index), len(scale)))
+	}
+	t.within(index)
+	t.column(own, len(dst))
+	t.column(sum, len(dst))
+	switch {
+	case len(index) == 0:
+		clear(dst)
+	case len(dst) > 0:
+		gatherRectified(dst, t, index, scale, own, sum)
+	}
+}
+
+// Exchange adds, for each row u of the index in turn, n columns of u from the
+// column from on to those of row v from the column to on, and the same of v to
+// u. The rows differ from each other and from v, and the columns do not
+// overlap.
+func Exchange(t *Table[float32], v int32, index []int32, from, to, n int) {
+	t.within([]int32{v})
+	t.within(index)
+	t.column(from, n)
+	t.column(to, n)
+	if n > 0 && len(index) > 0 {
+		exchange(t, v, index, from, to, n)
+	}
+}
+
+func plainGatherRectified(dst []float32, t *Table[float32], index []int32, scale []float32, own, sum int) {
+	clear(dst)
+	for k, i := range index {
+		row := t.Row(i)
+		plainAddRectified(dst, row[own:], row[sum:], scale[k])
+	}
+}
+
+func plainExchange(t *Table[float32], v int32, index []int32, from, to, n int) {
+	a := t.Row(v)
+	for _, u := range index {
+		b := t.Row(u)
+		plainAdd(a[to:to+n], b[from:from+n])
+		plainAdd(b[to:to+n], a[from:from+n])
+	}
+}

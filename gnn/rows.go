@@ -1,0 +1,75 @@
+package gnn
+
+import "github.com/gvbll/gvbll/gnn/kernel"
+
+// rowTable keeps the rows of a graph's nodes, see incremental: whole, as
+// float32, or with the own parts as bfloat16. The heard parts are float32
+// either way. As bfloat16 a sum would stop growing where a term is less than
+// half of its last place, which is from some 256 neighbours on.
+type rowTable struct {
+	own, heard int // lengths of the parts
+	whole      *kernel.Table[float32]
+
+	// Instead of whole:
+	half *kernel.Table[uint16]  // own parts
+	sums *kernel.Table[float32] // heard parts; nil if they are empty
+}
+
+// halve has the table, which is empty, keep own parts as bfloat16.
+func (t *rowTable) halve() {
+	t.whole, t.half = nil, kernel.NewTable[uint16](t.own)
+	if t.heard > 0 {
+		t.sums = kernel.NewTable[float32](t.heard)
+	}
+}
+
+func (t *rowTable) grow(n int) {
+	for _, table := range []*kernel.Table[float32]{t.whole, t.sums} {
+		if table != nil {
+			table.Grow(n)
+		}
+	}
+	if t.half != nil {
+		t.half.Grow(n)
+	}
+}
+
+// row returns v's row. It is the table's own if whole, or else made in room,
+// which grows to hold it: what is changed there is to be put back.
+func (t *rowTable) row(v int32, room *[]float32) []float32 {
+	if t.whole != nil {
+		return t.whole.Row(v)
+	}
+	row := resize(*room, t.own+t.heard)
+	*room = row
+	kernel.Widen(row[:t.own], t.half.Row(v))
+	if t.sums != nil {
+		copy(row[t.own:], t.sums.Row(v))
+	}
+	return row
+}
+
+// putHeard keeps the heard part of a row that came from row.
+func (t *rowTable) putHeard(v int32, row []float32) {
+	if t.sums != nil {
+		copy(t.sums.Row(v), row[t.own:])
+	}
+}
+
+// putOwn keeps the own part of v's row.
+func (t *rowTable) putOwn(v int32, own []float32) {
+	if t.whole != nil {
+		copy(t.whole.Row(v), own)
+	} else {
+		kernel.Narrow(t.half.Row(v), own)
+	}
+}
+
+// round sets an own part to what will be kept of it.
+func (t *rowTable) round(own []float32, room *[]uint16) {
+	if t.half != nil {
+		*room = resize(*room, len(own))
+		kernel.Narrow(*room, own)
+		kernel.Widen(own, *room)
+	}
+}
