@@ -92,7 +92,8 @@ type Engine struct {
 
 	// What a step works with and the next reuses: the arrivals …
 	accepted []accepted
-	features []gnn.Vector
+	features []gnn.Vector // of the new nodes, normalised
+	update   gnn.Vector   // of one that was there
 	links    []int32
 	asked    []int32        // numbers of the arrivals to serve
 	arrived  posterior.Rows // their embeddings and temperatures

@@ -54,19 +54,20 @@ func (e *Engine) arrive(w *event.Window, out *event.Outcome) {
 			refuse(out, n.Origin, event.WrongDimension, detail)
 			continue
 		}
-		x = e.model.Normalizer.Apply(gnn.Vector{}, x)
 		if v, known := e.roster.number[n.ID]; known {
 			out.Counts.Updates++
 			if v >= first {
-				e.features[v-first] = x
+				e.features[v-first] = e.model.Normalizer.Apply(e.features[v-first], x)
 			} else {
-				e.graph.Replace(v, x)
+				e.update = e.model.Normalizer.Apply(e.update, x)
+				e.graph.Replace(v, e.update)
 			}
 			e.accepted = append(e.accepted, accepted{node: n, number: v})
 			continue
 		}
 		v := first + int32(len(e.features))
-		e.features = append(e.features, x)
+		e.features = extend(e.features)
+		e.features[v-first] = e.model.Normalizer.Apply(e.features[v-first], x)
 		e.roster.number[n.ID] = v
 		e.fate = append(e.fate, fate{label: none, context: n.Context})
 		if n.Context {
@@ -225,6 +226,16 @@ func argmax[F float32 | float64](p []F) int {
 		}
 	}
 	return best
+}
+
+// extend returns s with one element more. Its value is what stood there before,
+// so that its memory can be used again.
+func extend[T any](s []T) []T {
+	if len(s) < cap(s) {
+		return s[:len(s)+1]
+	}
+	var zero T
+	return append(s, zero)
 }
 
 // resize returns s with length n, its contents unspecified.
