@@ -9,6 +9,7 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/compress"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/fetch"
 )
@@ -88,6 +89,17 @@ func FuzzSizeOf(f *testing.F) {
 			t.Errorf("%d bytes, counted at %d", len(b), limit)
 		}
 	})
+}
+
+// appendBatch appends a record batch, with the 4 bytes of its size in front.
+func appendBatch(dst []byte, records []Record, s session, sequence int32, transactional bool, codec compress.Compression) ([]byte, error) {
+	var b set
+	b.reset()
+	for i := range records {
+		b.add(&records[i], records[i].Time.UnixMilli())
+	}
+	sealed, err := b.seal(s, sequence, transactional, codec)
+	return append(dst, sealed...), err
 }
 
 // answer is a fetch response with the given batches, as kafka-go decodes it.
