@@ -137,14 +137,17 @@ func (p *passThrough) fetch(ctx context.Context, fetched chan<- [][]byte) error 
 	}
 }
 
-// again repeats what a coordinator refuses while markers are being written.
+// again repeats what is refused while markers are being written, or a topic is
+// new.
 func again(f func() error) error {
 	for {
 		err := f()
-		if !errors.Is(err, kafkago.ConcurrentTransactions) && !errors.Is(err, kafkago.NotEnoughReplicas) {
+		switch {
+		case errors.Is(err, kafkago.ConcurrentTransactions), errors.Is(err, kafkago.NotEnoughReplicas), errors.Is(err, kafkago.NotLeaderForPartition):
+			time.Sleep(2 * time.Millisecond)
+		default:
 			return err
 		}
-		time.Sleep(2 * time.Millisecond)
 	}
 }
 
