@@ -21,6 +21,13 @@ const (
 	maxBufferedBytes = 256 << 20
 )
 
+// An answer's size: small, because what was just decoded is still in the
+// processor's caches when it is stepped, yet not a few records a partition.
+const (
+	fetchBytes = 1 << 20
+	laneBytes  = 64 << 10
+)
+
 // spareBlocks is how many blocks are kept for the next fetches.
 const spareBlocks = 8
 
@@ -94,7 +101,7 @@ func openInput[E any](ctx context.Context, c *kafka.Client, topic string, limits
 		return nil, fmt.Errorf("topic %s does not exist: run 'gvbll topics', or start with --create-topics", topic)
 	}
 	slices.SortFunc(in.parts, func(a, b *lane[E]) int { return cmp.Compare(a.partition, b.partition) })
-	in.reader = c.NewReader(start, kafka.ReaderConfig{})
+	in.reader = c.NewReader(start, kafka.ReaderConfig{MaxBytes: max(fetchBytes, len(start)*laneBytes)})
 	raw := make(chan fetched[E])
 	go in.fetch(ctx, raw)
 	go in.decodeAll(ctx, raw, limits)

@@ -36,53 +36,59 @@ type passThrough struct {
 	sequence map[string]int32
 }
 
-func (p *passThrough) run(ctx context.Context, total int) error {
+// run takes total records, and returns how long all but the first quarter took.
+func (p *passThrough) run(ctx context.Context, total int) (took time.Duration, _ error) {
 	init, err := p.client.InitProducerID(ctx, &kafkago.InitProducerIDRequest{
 		TransactionalID: p.id, TransactionTimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1,
 	})
 	if err != nil || init.Error != nil {
-		return errors.Join(err, init.Error)
+		return 0, errors.Join(err, init.Error)
 	}
 	p.producer, p.sequence = *init.Producer, make(map[string]int32)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	fetched, failed := make(chan [][]byte), make(chan error, 1)
 	go func() { failed <- p.fetch(ctx, fetched) }()
-	var began time.Time
+	var warm, began time.Time
 	offset := int64(0)
 	for n := 0; n < total; {
 		var keys [][]byte
 		select {
 		case keys = <-fetched:
 		case err := <-failed:
-			return err
+			return 0, err
 		}
 		n += len(keys)
+		if warm.IsZero() && n >= total/4 {
+			warm = time.Now()
+		}
 		for len(keys) > 0 {
 			if began.IsZero() {
 				began = time.Now()
 				if err := p.begin(ctx); err != nil {
-					return err
+					return 0, err
 				}
 			}
 			window := keys[:min(len(keys), 500)]
 			keys = keys[len(window):]
 			if err := p.produce(ctx, window); err != nil {
-				return err
+				return 0, err
 			}
 			offset += int64(len(window))
 			if time.Since(began) >= p.interval {
 				if err := p.end(ctx, offset); err != nil {
-					return err
+					return 0, err
 				}
 				began = time.Time{}
 			}
 		}
 	}
-	if began.IsZero() {
-		return nil
+	if !began.IsZero() {
+		if err := p.end(ctx, offset); err != nil {
+			return 0, err
+		}
 	}
-	return p.end(ctx, offset)
+	return time.Since(warm), nil
 }
 
 // fetch sends the keys of each answer; the values are read and dropped.
