@@ -57,6 +57,8 @@ type Producer struct {
 	codec   compress.Compression
 	session session
 	next    map[TopicPartition]int32 // sequence numbers of the session
+	topics  []string                 // produced to
+	leaders leaderCache              // of topics
 	open    map[TopicPartition]bool  // partitions of the open transaction; none while none is open
 	// ended is why the session cannot be gone on with, nil while it can: a
 	// transaction may be open, and sequence numbers are spent. To go on would
@@ -354,6 +356,7 @@ func (p *Producer) produce(ctx context.Context, round []sealed) error {
 	return p.client.retry(ctx, p.cfg.RetryFor, func(ctx context.Context) error {
 		groups, err := p.byLeader(ctx, left)
 		if err != nil {
+			p.leaders.forget()
 			return err
 		}
 		failed := make([][]sealed, len(groups))
@@ -364,19 +367,22 @@ func (p *Producer) produce(ctx context.Context, round []sealed) error {
 		}
 		wg.Wait()
 		left = slices.Concat(failed...)
+		if len(left) > 0 {
+			p.leaders.forget()
+		}
 		return worst(errs)
 	})
 }
 
 // byLeader groups the batches by the broker that leads their partitions.
 func (p *Producer) byLeader(ctx context.Context, batches []sealed) ([][]sealed, error) {
-	var topics []string
 	for _, b := range batches {
-		if !slices.Contains(topics, b.at.Topic) {
-			topics = append(topics, b.at.Topic)
+		if !slices.Contains(p.topics, b.at.Topic) {
+			p.topics = append(p.topics, b.at.Topic)
+			p.leaders.forget()
 		}
 	}
-	leaders, err := p.client.leaders(ctx, topics)
+	leaders, err := p.leaders.of(ctx, p.client, p.topics)
 	if err != nil {
 		return nil, err
 	}

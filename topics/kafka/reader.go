@@ -26,12 +26,13 @@ type ReaderConfig struct {
 // offset, outside of any group. It is not safe for concurrent use, but for
 // Position and End.
 type Reader struct {
-	client *Client
-	cfg    ReaderConfig
-	parts  []*partition // in the order in which they are asked for
-	index  map[TopicPartition]*partition
-	topics []string
-	failed error // of the last Poll, which had records to return
+	client  *Client
+	cfg     ReaderConfig
+	parts   []*partition // in the order in which they are asked for
+	index   map[TopicPartition]*partition
+	topics  []string
+	leaders leaderCache
+	failed  error // of the last Poll, which had records to return
 }
 
 // partition is where a reader stands in one partition.
@@ -182,7 +183,7 @@ func (r *Reader) fatal(ctx context.Context) error {
 // fetch asks every leader once, all at the same time, and puts what came into
 // a. The error is that of a partition that failed.
 func (r *Reader) fetch(ctx context.Context, a *Answer) error {
-	leaders, err := r.client.leaders(ctx, r.topics)
+	leaders, err := r.leaders.of(ctx, r.client, r.topics)
 	groups := make(map[int][]*partition)
 	for _, p := range r.parts {
 		p.served = 0
@@ -222,11 +223,14 @@ func (r *Reader) fetch(ctx context.Context, a *Answer) error {
 	slices.SortStableFunc(r.parts, func(a, b *partition) int {
 		return cmp.Or(cmp.Compare(b.empty, a.empty), cmp.Compare(min(a.served, 1), min(b.served, 1)))
 	})
-	var errs []error
+	err = nil
 	for _, p := range r.parts {
-		errs = append(errs, p.err)
+		err = worse(err, p.err)
 	}
-	return worst(errs)
+	if err != nil {
+		r.leaders.forget()
+	}
+	return err
 }
 
 // answered notes how a fetch went.
