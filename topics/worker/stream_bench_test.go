@@ -59,7 +59,8 @@ func (e *ready) Step(w *event.Window) *event.Outcome {
 // is one.
 func brokers(b *testing.B, run func(b *testing.B, addr string)) {
 	b.Run("kfake", func(b *testing.B) {
-		c, err := kfake.NewCluster(kfake.NumBrokers(1))
+		// In files: what grows in memory is copied again and again.
+		c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DataDir(b.TempDir()))
 		if err != nil {
 			b.Fatal(err)
 		}
