@@ -3,9 +3,11 @@ package kafka
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"math"
+	"time"
 
 	"github.com/segmentio/kafka-go/compress"
 )
@@ -35,76 +37,168 @@ func after(sequence int32, n int) int32 {
 	return int32((int64(sequence) + int64(n)) & math.MaxInt32)
 }
 
-// appendBatch appends one record batch of format 2, with the 4 bytes of its
-// size in front as a produce request wants it. records is not empty.
-func appendBatch(dst []byte, records []Record, s session, sequence int32, transactional bool, codec compress.Compression) ([]byte, error) {
-	size := len(dst)
-	dst = append(dst, 0, 0, 0, 0)
-	start := len(dst)
-	attributes := int16(codec)
+// headerLen is what stands before a batch's records: the 4 bytes of its size,
+// which a produce request wants, and the batch's header.
+const headerLen = 4 + recordsAt
+
+// set is the records of one record batch of format 2, encoded as they are
+// added. All that depends on the session stands in the header, so that the same
+// set can be sealed for one session after another.
+type set struct {
+	bytes       []byte // headerLen bytes for the header, then the records
+	n           int
+	first, last int64        // times, in milliseconds
+	packed      bytes.Buffer // the sealed batch when the records are compressed
+}
+
+func (s *set) reset() {
+	s.bytes, s.n = append(s.bytes[:0], make([]byte, headerLen)...), 0
+}
+
+// add appends a record, which is given the time at, in milliseconds.
+func (s *set) add(r *Record, at int64) {
+	if s.n == 0 {
+		s.first, s.last = at, at
+	}
+	s.last = max(s.last, at)
+	delta, i := at-s.first, int64(s.n)
+	n := 1 + varintLen(delta) + varintLen(i) + bytesLen(r.Key) + bytesLen(r.Value) + varintLen(int64(len(r.Headers)))
+	for _, h := range r.Headers {
+		n += varintLen(int64(len(h.Key))) + len(h.Key) + bytesLen(h.Value)
+	}
+	dst := binary.AppendVarint(s.bytes, int64(n))
+	dst = append(dst, 0) // attributes
+	dst = binary.AppendVarint(dst, delta)
+	dst = binary.AppendVarint(dst, i)
+	dst = appendBytes(dst, r.Key)
+	dst = appendBytes(dst, r.Value)
+	dst = binary.AppendVarint(dst, int64(len(r.Headers)))
+	for _, h := range r.Headers {
+		dst = binary.AppendVarint(dst, int64(len(h.Key)))
+		dst = append(dst, h.Key...)
+		dst = appendBytes(dst, h.Value)
+	}
+	s.bytes = dst
+	s.n++
+}
+
+// seal returns the batch, with the 4 bytes of its size in front. It is valid
+// until the set is changed or sealed again. The set is not empty.
+func (s *set) seal(by session, sequence int32, transactional bool, codec compress.Compression) ([]byte, error) {
+	sealed := s.bytes
+	if codec != compress.None {
+		s.packed.Reset()
+		s.packed.Write(s.bytes[:headerLen])
+		w := codec.Codec().NewWriter(&s.packed)
+		_, err := w.Write(s.bytes[headerLen:])
+		if err = errors.Join(err, w.Close()); err != nil {
+			return nil, fmt.Errorf("compressing a record batch: %w", err)
+		}
+		sealed = s.packed.Bytes()
+	}
+	attributes := uint16(codec)
 	if transactional {
 		attributes |= transactionalBit
 	}
-	first, last := records[0].Time.UnixMilli(), records[0].Time.UnixMilli()
-	for i := range records {
-		last = max(last, records[i].Time.UnixMilli())
-	}
 	be := binary.BigEndian
-	dst = be.AppendUint64(dst, 0)          // base offset
-	dst = be.AppendUint32(dst, 0)          // length, below
-	dst = be.AppendUint32(dst, ^uint32(0)) // partition leader epoch
-	dst = append(dst, 2)                   // format
-	dst = be.AppendUint32(dst, 0)          // CRC, below
-	dst = be.AppendUint16(dst, uint16(attributes))
-	dst = be.AppendUint32(dst, uint32(len(records)-1)) // last offset delta
-	dst = be.AppendUint64(dst, uint64(first))
-	dst = be.AppendUint64(dst, uint64(last))
-	dst = be.AppendUint64(dst, uint64(s.id))
-	dst = be.AppendUint16(dst, uint16(s.epoch))
-	dst = be.AppendUint32(dst, uint32(sequence))
-	dst = be.AppendUint32(dst, uint32(len(records)))
-	if codec == compress.None {
-		dst = appendRecords(dst, records, first)
-	} else {
-		var b bytes.Buffer
-		w := codec.Codec().NewWriter(&b)
-		if _, err := w.Write(appendRecords(nil, records, first)); err != nil {
-			return nil, fmt.Errorf("compressing a record batch: %w", err)
-		}
-		if err := w.Close(); err != nil {
-			return nil, fmt.Errorf("compressing a record batch: %w", err)
-		}
-		dst = append(dst, b.Bytes()...)
-	}
-	batch := dst[start:]
-	be.PutUint32(dst[size:], uint32(len(batch)))
-	be.PutUint32(batch[batchLengthAt:], uint32(len(batch)-batchLengthAt-4))
-	be.PutUint32(batch[crcAt:], crc32.Checksum(batch[attributesAt:], castagnoli))
-	return dst, nil
+	be.PutUint32(sealed, uint32(len(sealed)-4))
+	b := sealed[4:]
+	h := be.AppendUint64(b[:0], 0)                         // base offset
+	h = be.AppendUint32(h, uint32(len(b)-batchLengthAt-4)) // length
+	h = be.AppendUint32(h, ^uint32(0))                     // partition leader epoch
+	h = append(h, 2)                                       // format
+	h = be.AppendUint32(h, 0)                              // CRC, below
+	h = be.AppendUint16(h, attributes)
+	h = be.AppendUint32(h, uint32(s.n-1)) // last offset delta
+	h = be.AppendUint64(h, uint64(s.first))
+	h = be.AppendUint64(h, uint64(s.last))
+	h = be.AppendUint64(h, uint64(by.id))
+	h = be.AppendUint16(h, uint16(by.epoch))
+	h = be.AppendUint32(h, uint32(sequence))
+	be.AppendUint32(h, uint32(s.n))
+	be.PutUint32(b[crcAt:], crc32.Checksum(b[attributesAt:], castagnoli))
+	return sealed, nil
 }
 
-func appendRecords(dst []byte, records []Record, first int64) []byte {
-	for i := range records {
-		r := &records[i]
-		delta := r.Time.UnixMilli() - first
-		n := 1 + varintLen(delta) + varintLen(int64(i)) + bytesLen(r.Key) + bytesLen(r.Value) + varintLen(int64(len(r.Headers)))
-		for _, h := range r.Headers {
-			n += varintLen(int64(len(h.Key))) + len(h.Key) + bytesLen(h.Value)
-		}
-		dst = binary.AppendVarint(dst, int64(n))
-		dst = append(dst, 0) // attributes
-		dst = binary.AppendVarint(dst, delta)
-		dst = binary.AppendVarint(dst, int64(i))
-		dst = appendBytes(dst, r.Key)
-		dst = appendBytes(dst, r.Value)
-		dst = binary.AppendVarint(dst, int64(len(r.Headers)))
-		for _, h := range r.Headers {
-			dst = binary.AppendVarint(dst, int64(len(h.Key)))
-			dst = append(dst, h.Key...)
-			dst = appendBytes(dst, h.Value)
+// Batch is records on their way to be produced, encoded as they are added. What
+// is added is copied. It belongs to no session: after a Restart it can be
+// produced again.
+type Batch struct {
+	limit  int // bytes of a record batch
+	topics []pending
+	bytes  int
+}
+
+// pending is what a Batch holds for one topic.
+type pending struct {
+	topic string
+	parts [][]*set // by partition; each set but the last is full
+	spare []*set
+}
+
+// NewBatch returns an empty batch, whose record batches are bounded by
+// MaxBatchBytes.
+func (p *Producer) NewBatch() *Batch { return &Batch{limit: p.cfg.MaxBatchBytes} }
+
+// Add adds a record behind the others of its partition. A record that is too
+// large for a record batch is an error, and not added.
+func (b *Batch) Add(r *Record) error {
+	size := sizeOf(r)
+	if size > b.limit {
+		return fmt.Errorf("a record of %d bytes for %s partition %d: at most %d go into a batch", size, r.Topic, r.Partition, b.limit)
+	}
+	t := b.of(r.Topic)
+	for int(r.Partition) >= len(t.parts) {
+		t.parts = append(t.parts, nil)
+	}
+	sets := t.parts[r.Partition]
+	if len(sets) == 0 || len(sets[len(sets)-1].bytes)-headerLen+size > b.limit {
+		sets = append(sets, t.new())
+		t.parts[r.Partition] = sets
+	}
+	s := sets[len(sets)-1]
+	before := len(s.bytes)
+	at := r.Time
+	if at.IsZero() {
+		at = time.Now()
+	}
+	s.add(r, at.UnixMilli())
+	b.bytes += len(s.bytes) - before
+	return nil
+}
+
+// Bytes is how many bytes the records take, before compression.
+func (b *Batch) Bytes() int { return b.bytes }
+
+// Reset empties the batch. Its memory is kept for what is added next.
+func (b *Batch) Reset() {
+	for i := range b.topics {
+		t := &b.topics[i]
+		for p, sets := range t.parts {
+			t.spare = append(t.spare, sets...)
+			t.parts[p] = sets[:0]
 		}
 	}
-	return dst
+	b.bytes = 0
+}
+
+func (b *Batch) of(topic string) *pending {
+	for i := range b.topics {
+		if b.topics[i].topic == topic {
+			return &b.topics[i]
+		}
+	}
+	b.topics = append(b.topics, pending{topic: topic})
+	return &b.topics[len(b.topics)-1]
+}
+
+func (t *pending) new() *set {
+	s := &set{}
+	if n := len(t.spare); n > 0 {
+		s, t.spare = t.spare[n-1], t.spare[:n-1]
+	}
+	s.reset()
+	return s
 }
 
 // appendBytes writes length and bytes; null has length -1.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/compress"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/fetch"
 )
@@ -88,6 +89,17 @@ func FuzzSizeOf(f *testing.F) {
 			t.Errorf("%d bytes, counted at %d", len(b), limit)
 		}
 	})
+}
+
+// appendBatch appends a record batch, with the 4 bytes of its size in front.
+func appendBatch(dst []byte, records []Record, s session, sequence int32, transactional bool, codec compress.Compression) ([]byte, error) {
+	var b set
+	b.reset()
+	for i := range records {
+		b.add(&records[i], records[i].Time.UnixMilli())
+	}
+	sealed, err := b.seal(s, sequence, transactional, codec)
+	return append(dst, sealed...), err
 }
 
 // answer is a fetch response with the given batches, as kafka-go decodes it.
@@ -183,11 +195,11 @@ func TestWalk(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := standing(test.from)
-			records, err := p.walk(nil, answer(t, test.stable, test.aborted, test.batches...), test.first)
-			if err != nil {
+			var s share
+			if err := p.walk(&s, answer(t, test.stable, test.aborted, test.batches...), test.first); err != nil {
 				t.Fatal(err)
 			}
-			same(t, test.want, values(records))
+			same(t, test.want, values(s.records))
 			if got := p.position.Load(); got != test.to {
 				t.Errorf("the position is %d, not %d", got, test.to)
 			}
@@ -200,12 +212,12 @@ func TestWalk(t *testing.T) {
 func TestWalkGap(t *testing.T) {
 	p := standing(4)
 	for range 10 {
-		if _, err := p.walk(nil, answer(t, 9, nil), false); err != nil || p.position.Load() != 4 {
+		if err := p.walk(&share{}, answer(t, 9, nil), false); err != nil || p.position.Load() != 4 {
 			t.Fatalf("position %d, %v", p.position.Load(), err)
 		}
 	}
 	for range emptyAnswers + 10 {
-		if _, err := p.walk(nil, answer(t, 9, nil), true); err != nil {
+		if err := p.walk(&share{}, answer(t, 9, nil), true); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -217,9 +229,10 @@ func TestWalkGap(t *testing.T) {
 func TestStrangeMarkers(t *testing.T) {
 	for _, key := range [][]byte{nil, {}, {0}, {0, 0, 0, 9}, {0, 9, 0, 0, 0, 0}} {
 		p := standing(0)
-		records, err := p.walk(nil, answer(t, 5, nil, at(t, 0, 1, true, Record{Key: key})), true)
-		if err != nil || len(records) > 0 || p.position.Load() != 1 {
-			t.Errorf("a marker %v: %d records, position %d, %v", key, len(records), p.position.Load(), err)
+		var s share
+		err := p.walk(&s, answer(t, 5, nil, at(t, 0, 1, true, Record{Key: key})), true)
+		if err != nil || len(s.records) > 0 || p.position.Load() != 1 {
+			t.Errorf("a marker %v: %d records, position %d, %v", key, len(s.records), p.position.Load(), err)
 		}
 	}
 }
@@ -234,28 +247,39 @@ func BenchmarkWalk(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.SetBytes(int64(len(batch)))
+	b.ReportAllocs()
+	var s share
 	for b.Loop() {
+		s.records, s.bytes = s.records[:0], s.bytes[:0]
 		var set protocol.RecordSet
 		if _, err := set.ReadFrom(bytes.NewReader(batch)); err != nil {
 			b.Fatal(err)
 		}
-		if got, err := standing(0).walk(nil, &fetch.ResponsePartition{LastStableOffset: 1000, RecordSet: set}, true); err != nil || len(got) != 1000 {
-			b.Fatal(len(got), err)
+		if err := standing(0).walk(&s, &fetch.ResponsePartition{LastStableOffset: 1000, RecordSet: set}, true); err != nil || len(s.records) != 1000 {
+			b.Fatal(len(s.records), err)
 		}
 	}
 }
 
 func BenchmarkBatch(b *testing.B) {
-	var records []Record
-	for range 1000 {
-		records = append(records, Record{Key: []byte("some key"), Value: make([]byte, 600)})
+	for _, codec := range []compress.Compression{compress.None, compress.Lz4, compress.Zstd, compress.Snappy, compress.Gzip} {
+		b.Run(codec.String(), func(b *testing.B) {
+			r := Record{Key: []byte("some key"), Value: make([]byte, 600), Time: time.UnixMilli(1)}
+			for i := range r.Value {
+				r.Value[i] = byte(i * i >> 3)
+			}
+			var s set
+			b.SetBytes(600_000)
+			b.ReportAllocs()
+			for b.Loop() {
+				s.reset()
+				for range 1000 {
+					s.add(&r, r.Time.UnixMilli())
+				}
+				if _, err := s.seal(session{}, 0, true, codec); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
-	var batch []byte
-	for b.Loop() {
-		var err error
-		if batch, err = appendBatch(batch[:0], records, session{}, 0, true, 0); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.SetBytes(int64(len(batch)))
 }

@@ -147,6 +147,29 @@ func (c *Client) leaders(ctx context.Context, topics []string) (map[TopicPartiti
 	return leaders, nil
 }
 
+// leaderCache is what is known of the leaders while nothing fails. It saves the
+// look-up, which is no request but copies all of the metadata. It is not safe
+// for concurrent use.
+type leaderCache struct {
+	leaders map[TopicPartition]int
+	since   time.Time
+}
+
+// of returns the leaders of all partitions of the topics, as known for
+// metadataTTL at most; the same topics are asked for each time.
+func (k *leaderCache) of(ctx context.Context, c *Client, topics []string) (map[TopicPartition]int, error) {
+	if k.leaders != nil && time.Since(k.since) < metadataTTL {
+		return k.leaders, nil
+	}
+	var err error
+	k.leaders, err = c.leaders(ctx, topics)
+	k.since = time.Now()
+	return k.leaders, err
+}
+
+// forget is called when a request failed, or a partition is not found.
+func (k *leaderCache) forget() { k.leaders = nil }
+
 // leaderless says in an error why leaders has no entry: the partition is not
 // there, or has no leader for now.
 func leaderless(at TopicPartition, leaders map[TopicPartition]int) error {

@@ -17,7 +17,7 @@ import (
 // moment.
 const emptyAnswers = 3
 
-// walk appends the committed records of an answer to records and moves the
+// walk puts the committed records of an answer into s and moves the
 // position behind all that was looked at. (KIP-98, "Reading Committed
 // Messages".)
 //
@@ -34,7 +34,7 @@ const emptyAnswers = 3
 // batch goes. A gap is walked offset by offset. But an answer without a batch
 // can also be full with other partitions' records: only the partition first in
 // the request is sure to get a batch when there is one.
-func (p *partition) walk(records []Record, answer *fetch.ResponsePartition, first bool) ([]Record, error) {
+func (p *partition) walk(s *share, answer *fetch.ResponsePartition, first bool) error {
 	p.stable.Store(answer.LastStableOffset)
 	began := p.position.Load()
 	aborted := make(map[int64]bool) // by producer
@@ -57,9 +57,8 @@ func (p *partition) walk(records []Record, answer *fetch.ResponsePartition, firs
 			aborted[pending[0].ProducerID] = true
 			pending = pending[1:]
 		}
-		var err error
-		if records, err = p.walkBatch(records, b, aborted); err != nil {
-			return records, err
+		if err := p.walkBatch(s, b, aborted); err != nil {
+			return err
 		}
 	}
 	switch {
@@ -75,7 +74,7 @@ func (p *partition) walk(records []Record, answer *fetch.ResponsePartition, firs
 		}
 	}
 	p.served = int(p.position.Load() - began)
-	return records, nil
+	return nil
 }
 
 // batch is a batch of an answer: of records, or of one marker.
@@ -88,22 +87,22 @@ type batch struct {
 
 // walkBatch goes through a batch to its end: kafka-go's buffers are released by
 // closing each key and value.
-func (p *partition) walkBatch(records []Record, b batch, aborted map[int64]bool) ([]Record, error) {
+func (p *partition) walkBatch(s *share, b batch, aborted map[int64]bool) error {
 	for {
 		rec, err := b.ReadRecord()
 		if errors.Is(err, io.EOF) {
-			return records, nil
+			return nil
 		}
 		if err != nil {
-			return records, err
+			return err
 		}
-		key, err := take(rec.Key)
+		key, err := s.take(rec.Key)
 		if err != nil {
-			return records, fmt.Errorf("the key at offset %d: %w", rec.Offset, err)
+			return fmt.Errorf("the key at offset %d: %w", rec.Offset, err)
 		}
-		value, err := take(rec.Value)
+		value, err := s.take(rec.Value)
 		if err != nil {
-			return records, fmt.Errorf("the value at offset %d: %w", rec.Offset, err)
+			return fmt.Errorf("the value at offset %d: %w", rec.Offset, err)
 		}
 		position := p.position.Load()
 		p.position.Store(max(position, rec.Offset+1))
@@ -117,18 +116,29 @@ func (p *partition) walkBatch(records []Record, b batch, aborted map[int64]bool)
 			for _, h := range rec.Headers {
 				out.Headers = append(out.Headers, Header(h))
 			}
-			records = append(records, out)
+			s.records = append(s.records, out)
 		}
 	}
 }
 
-// take copies bytes out of kafka-go's buffers and releases these.
-func take(b protocol.Bytes) ([]byte, error) {
+// take copies bytes out of kafka-go's buffers and releases these. A block that
+// is too short is left to the records that stand in it.
+func (s *share) take(b protocol.Bytes) ([]byte, error) {
 	if b == nil {
 		return nil, nil
 	}
 	defer b.Close()
-	return protocol.ReadAll(b)
+	n := b.Len()
+	if n == 0 {
+		return []byte{}, nil // which differs from null
+	}
+	if cap(s.bytes)-len(s.bytes) < n {
+		s.bytes = make([]byte, 0, max(n, 2*cap(s.bytes), 4<<10))
+	}
+	at := len(s.bytes)
+	s.bytes = s.bytes[:at+n]
+	_, err := io.ReadFull(b, s.bytes[at:])
+	return s.bytes[at : at+n : at+n], err
 }
 
 // isAbort tells an abort marker by its key: version, then type, of 16 bits

@@ -57,6 +57,9 @@ type Producer struct {
 	codec   compress.Compression
 	session session
 	next    map[TopicPartition]int32 // sequence numbers of the session
+	topics  []string                 // produced to
+	leaders leaderCache              // of topics
+	open    map[TopicPartition]bool  // partitions of the open transaction; none while none is open
 	// ended is why the session cannot be gone on with, nil while it can: a
 	// transaction may be open, and sequence numbers are spent. To go on would
 	// mix the next transaction with what is left of this one.
@@ -109,7 +112,7 @@ func (p *Producer) Restart(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("opening a producer session: %w", cause(err))
 	}
-	p.next, p.ended = make(map[TopicPartition]int32), nil
+	p.next, p.open, p.ended = make(map[TopicPartition]int32), make(map[TopicPartition]bool), nil
 	return nil
 }
 
@@ -119,23 +122,45 @@ func (p *Producer) Close() {}
 
 // Commit produces the records in one transaction, with the consumer group's
 // offsets when group is not empty. Records of one partition keep their order.
-//
-// Transient failures are repeated with the same bytes and sequence numbers, for
-// RetryFor each. The error is then ErrUnknown; ErrFenced when another has
-// taken over; anything else means that nothing is committed.
+// It must not be called between Produce and End. For its errors see there; a
+// record too large is one, before anything is sent.
 func (p *Producer) Commit(ctx context.Context, records []Record, group string, offsets map[TopicPartition]int64) error {
-	if p.cfg.TransactionalID == "" {
-		panic("kafka: Commit of a producer without a transactional id")
-	}
-	withOffsets := group != "" && len(offsets) > 0
-	if len(records) == 0 && !withOffsets {
-		return nil // a transaction of nothing cannot be ended
-	}
-	rounds, err := p.batches(records, true)
+	b, err := p.batchOf(records)
 	if err != nil {
 		return err
 	}
-	if err := p.addPartitions(ctx, rounds); err != nil {
+	if err := p.Produce(ctx, b); err != nil {
+		return err
+	}
+	return p.End(ctx, group, offsets)
+}
+
+func (p *Producer) batchOf(records []Record) (*Batch, error) {
+	b := p.NewBatch()
+	for i := range records {
+		if err := b.Add(&records[i]); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// Produce produces the batch in the transaction that is open, and opens one if
+// none is. Readers that do not mind what becomes of it can have the records
+// when it returns.
+//
+// Transient failures are repeated with the same bytes and sequence numbers, for
+// RetryFor each. The error is then ErrUnknown; ErrFenced when another has
+// taken over; anything else means that nothing of the transaction is committed.
+func (p *Producer) Produce(ctx context.Context, b *Batch) error {
+	if p.cfg.TransactionalID == "" {
+		panic("kafka: Produce of a producer without a transactional id")
+	}
+	rounds, err := p.seal(b, true)
+	if err != nil || len(rounds) == 0 {
+		return err
+	}
+	if err := p.addPartitions(ctx, rounds[0]); err != nil { // which has a batch of every partition
 		return p.fail(ctx, "adding partitions to the transaction", err)
 	}
 	for _, round := range rounds {
@@ -143,14 +168,27 @@ func (p *Producer) Commit(ctx context.Context, records []Record, group string, o
 			return p.fail(ctx, "producing", err)
 		}
 	}
-	if withOffsets {
+	return nil
+}
+
+// End commits the open transaction, with the consumer group's offsets when
+// group is not empty. Its errors are those of Produce. Without records and
+// offsets there is nothing to be done.
+func (p *Producer) End(ctx context.Context, group string, offsets map[TopicPartition]int64) error {
+	if p.ended != nil {
+		return p.unusable()
+	}
+	if withOffsets := group != "" && len(offsets) > 0; withOffsets {
 		if err := p.addOffsets(ctx, group, offsets); err != nil {
 			return p.fail(ctx, "committing group offsets", err)
 		}
+	} else if len(p.open) == 0 {
+		return nil // a transaction of nothing cannot be ended
 	}
 	if err := p.end(ctx, p.cfg.RetryFor, true); err != nil {
 		return p.endUnknown("ending the transaction", err)
 	}
+	clear(p.open)
 	return nil
 }
 
@@ -160,7 +198,11 @@ func (p *Producer) Send(ctx context.Context, records []Record) error {
 	if p.cfg.TransactionalID != "" {
 		panic("kafka: Send of a transactional producer")
 	}
-	rounds, err := p.batches(records, false)
+	b, err := p.batchOf(records)
+	if err != nil {
+		return err
+	}
+	rounds, err := p.seal(b, false)
 	if err != nil {
 		return err
 	}
@@ -232,63 +274,56 @@ type sealed struct {
 	bytes []byte
 }
 
-// batches seals the records into batches. A produce request holds one batch a
-// partition, so a partition that needs several has them in several rounds.
-func (p *Producer) batches(records []Record, transactional bool) ([][]sealed, error) {
+func (p *Producer) unusable() error {
+	return fmt.Errorf("the producer was not restarted after an error: %w", p.ended)
+}
+
+// seal seals the record batches of b for the session. A produce request holds
+// one batch a partition, so a partition that needs several has them in several
+// rounds.
+func (p *Producer) seal(b *Batch, transactional bool) ([][]sealed, error) {
 	if p.ended != nil {
-		return nil, fmt.Errorf("the producer was not restarted after an error: %w", p.ended)
-	}
-	now := time.Now()
-	parts := make(map[TopicPartition][]Record)
-	var order []TopicPartition
-	for _, r := range records {
-		if n := sizeOf(&r); n > p.cfg.MaxBatchBytes {
-			return nil, fmt.Errorf("a record of %d bytes for %s partition %d: at most %d go into a batch", n, r.Topic, r.Partition, p.cfg.MaxBatchBytes)
-		}
-		if r.Time.IsZero() {
-			r.Time = now
-		}
-		at := TopicPartition{r.Topic, r.Partition}
-		if parts[at] == nil {
-			order = append(order, at)
-		}
-		parts[at] = append(parts[at], r)
+		return nil, p.unusable()
 	}
 	var rounds [][]sealed
-	next := maps.Clone(p.next)
-	for _, at := range order {
-		rest := parts[at]
-		for round := 0; len(rest) > 0; round++ {
-			n, bytes := 0, 0
-			for n < len(rest) && bytes+sizeOf(&rest[n]) <= p.cfg.MaxBatchBytes {
-				bytes += sizeOf(&rest[n])
-				n++
+	for i := range b.topics {
+		t := &b.topics[i]
+		for part, sets := range t.parts {
+			at := TopicPartition{t.topic, int32(part)}
+			next := p.next[at]
+			for round, s := range sets {
+				bytes, err := s.seal(p.session, next, transactional, p.codec)
+				if err != nil {
+					p.ended = err // the sequence has a gap
+					return nil, err
+				}
+				next = after(next, s.n)
+				if round == len(rounds) {
+					rounds = append(rounds, nil)
+				}
+				rounds[round] = append(rounds[round], sealed{at, bytes})
 			}
-			b, err := appendBatch(make([]byte, 0, bytes+128), rest[:n], p.session, next[at], transactional, p.codec)
-			if err != nil {
-				return nil, err
+			if len(sets) > 0 {
+				p.next[at] = next
 			}
-			next[at] = after(next[at], n)
-			if round == len(rounds) {
-				rounds = append(rounds, nil)
-			}
-			rounds[round] = append(rounds[round], sealed{at, b})
-			rest = rest[n:]
 		}
 	}
-	p.next = next
 	return rounds, nil
 }
 
-func (p *Producer) addPartitions(ctx context.Context, rounds [][]sealed) error {
-	if len(rounds) == 0 {
+// addPartitions adds the batches' partitions to the transaction, if they are
+// not in it.
+func (p *Producer) addPartitions(ctx context.Context, batches []sealed) error {
+	topics := make(map[string][]kafkago.AddPartitionToTxn)
+	for _, b := range batches {
+		if !p.open[b.at] {
+			topics[b.at.Topic] = append(topics[b.at.Topic], kafkago.AddPartitionToTxn{Partition: int(b.at.Partition)})
+		}
+	}
+	if len(topics) == 0 {
 		return nil
 	}
-	topics := make(map[string][]kafkago.AddPartitionToTxn)
-	for _, b := range rounds[0] { // which has a batch of every partition
-		topics[b.at.Topic] = append(topics[b.at.Topic], kafkago.AddPartitionToTxn{Partition: int(b.at.Partition)})
-	}
-	return p.client.retry(ctx, p.cfg.RetryFor, func(ctx context.Context) error {
+	err := p.client.retry(ctx, p.cfg.RetryFor, func(ctx context.Context) error {
 		res, err := p.client.client.AddPartitionsToTxn(ctx, &kafkago.AddPartitionsToTxnRequest{
 			TransactionalID: p.cfg.TransactionalID, ProducerID: int(p.session.id), ProducerEpoch: int(p.session.epoch), Topics: topics,
 		})
@@ -303,6 +338,13 @@ func (p *Producer) addPartitions(ctx context.Context, rounds [][]sealed) error {
 		}
 		return worst(errs)
 	})
+	if err != nil {
+		return err
+	}
+	for _, b := range batches {
+		p.open[b.at] = true
+	}
+	return nil
 }
 
 // produce sends a round: one request to each leader, repeated for the batches
@@ -314,6 +356,7 @@ func (p *Producer) produce(ctx context.Context, round []sealed) error {
 	return p.client.retry(ctx, p.cfg.RetryFor, func(ctx context.Context) error {
 		groups, err := p.byLeader(ctx, left)
 		if err != nil {
+			p.leaders.forget()
 			return err
 		}
 		failed := make([][]sealed, len(groups))
@@ -324,19 +367,22 @@ func (p *Producer) produce(ctx context.Context, round []sealed) error {
 		}
 		wg.Wait()
 		left = slices.Concat(failed...)
+		if len(left) > 0 {
+			p.leaders.forget()
+		}
 		return worst(errs)
 	})
 }
 
 // byLeader groups the batches by the broker that leads their partitions.
 func (p *Producer) byLeader(ctx context.Context, batches []sealed) ([][]sealed, error) {
-	var topics []string
 	for _, b := range batches {
-		if !slices.Contains(topics, b.at.Topic) {
-			topics = append(topics, b.at.Topic)
+		if !slices.Contains(p.topics, b.at.Topic) {
+			p.topics = append(p.topics, b.at.Topic)
+			p.leaders.forget()
 		}
 	}
-	leaders, err := p.client.leaders(ctx, topics)
+	leaders, err := p.leaders.of(ctx, p.client, p.topics)
 	if err != nil {
 		return nil, err
 	}

@@ -26,12 +26,13 @@ type ReaderConfig struct {
 // offset, outside of any group. It is not safe for concurrent use, but for
 // Position and End.
 type Reader struct {
-	client *Client
-	cfg    ReaderConfig
-	parts  []*partition // in the order in which they are asked for
-	index  map[TopicPartition]*partition
-	topics []string
-	failed error // of the last Poll, which had records to return
+	client  *Client
+	cfg     ReaderConfig
+	parts   []*partition // in the order in which they are asked for
+	index   map[TopicPartition]*partition
+	topics  []string
+	leaders leaderCache
+	failed  error // of the last Poll, which had records to return
 }
 
 // partition is where a reader stands in one partition.
@@ -93,41 +94,62 @@ func (e *OutOfRangeError) Error() string {
 	return fmt.Sprintf("%s partition %d holds offsets %d to %d and %d is wanted: records were deleted by retention, or the topic was created anew", e.At.Topic, e.At.Partition, e.Bounds.First, e.Bounds.End, e.Position)
 }
 
-// Poll waits until committed records can be had, MaxWait at most, and returns
-// them, in the order of their offsets within a partition. None is no error: all
+// Answer is what one Fill brought, and the memory it stands in.
+type Answer struct {
+	Records []Record
+	shares  []share // one for each leader that was asked
+}
+
+// share is what one leader sent.
+type share struct {
+	records []Record
+	bytes   []byte // of keys and values
+}
+
+// Poll does what Fill does, with memory of its own: the records stay valid.
+func (r *Reader) Poll(ctx context.Context) ([]Record, error) {
+	var a Answer
+	err := r.Fill(ctx, &a)
+	return a.Records, err
+}
+
+// Fill waits until committed records can be had, MaxWait at most, and puts them
+// into a, in the order of their offsets within a partition. None is no error: all
 // that came may have been markers and aborted records, behind which the
 // positions are then.
 // Leaders that move, brokers that are away and requests that time out are
 // waited out until the context ends. A topic that does not exist, and an offset
 // behind the end, are waited for as long as Config.DialFor says. The records
-// stay valid, and an error leaves the reader where it stands.
-func (r *Reader) Poll(ctx context.Context) ([]Record, error) {
+// are valid until a is filled again, and an error leaves the reader where it
+// stands.
+func (r *Reader) Fill(ctx context.Context, a *Answer) error {
+	a.Records = a.Records[:0]
 	if err := r.failed; err != nil {
 		r.failed = nil
-		return nil, err
+		return err
 	}
 	began := time.Now()
 	p := pace{client: r.client, began: began}
 	for {
-		records, err := r.fetch(ctx)
-		if ctx.Err() != nil && len(records) == 0 {
-			return nil, ctx.Err()
+		err := r.fetch(ctx, a)
+		if ctx.Err() != nil && len(a.Records) == 0 {
+			return ctx.Err()
 		}
 		fatal := r.fatal(ctx)
 		switch {
-		case len(records) > 0:
+		case len(a.Records) > 0:
 			// Of partitions that others outrun it must be heard, too.
 			r.failed = fatal
 			if err != nil {
 				p.tell(err)
 			}
-			return records, nil
+			return nil
 		case fatal != nil:
-			return nil, fatal
+			return fatal
 		case err != nil:
 			p.pause(ctx, err)
 		case r.moved() || time.Since(began) >= r.cfg.MaxWait:
-			return nil, nil
+			return nil
 		}
 	}
 }
@@ -158,10 +180,10 @@ func (r *Reader) fatal(ctx context.Context) error {
 	return nil
 }
 
-// fetch asks every leader once, all at the same time, and returns what came,
-// with the error of a partition that failed.
-func (r *Reader) fetch(ctx context.Context) ([]Record, error) {
-	leaders, err := r.client.leaders(ctx, r.topics)
+// fetch asks every leader once, all at the same time, and puts what came into
+// a. The error is that of a partition that failed.
+func (r *Reader) fetch(ctx context.Context, a *Answer) error {
+	leaders, err := r.leaders.of(ctx, r.client, r.topics)
 	groups := make(map[int][]*partition)
 	for _, p := range r.parts {
 		p.served = 0
@@ -179,25 +201,36 @@ func (r *Reader) fetch(ctx context.Context) ([]Record, error) {
 	if len(groups) > 1 {
 		// The answer of a leader that has nothing must not hold up the others'
 		// for long.
-		maxWait = min(maxWait, 20*time.Millisecond)
+		maxWait = min(maxWait, 5*time.Millisecond)
 	}
 	ids := slices.Sorted(maps.Keys(groups))
-	got := make([][]Record, len(ids))
+	for len(a.shares) < len(ids) {
+		a.shares = append(a.shares, share{})
+	}
 	var wg sync.WaitGroup
 	for i, id := range ids {
-		wg.Go(func() { got[i] = r.fetchFrom(ctx, groups[id], maxWait) })
+		s := &a.shares[i]
+		s.records, s.bytes = s.records[:0], s.bytes[:0]
+		wg.Go(func() { r.fetchFrom(ctx, groups[id], maxWait, s) })
 	}
 	wg.Wait()
+	a.Records = a.Records[:0]
+	for i := range ids {
+		a.Records = append(a.Records, a.shares[i].records...)
+	}
 	// A broker fills its answer in the order in which it is asked: what seems to
 	// stand before a gap comes first, what was served now last.
 	slices.SortStableFunc(r.parts, func(a, b *partition) int {
 		return cmp.Or(cmp.Compare(b.empty, a.empty), cmp.Compare(min(a.served, 1), min(b.served, 1)))
 	})
-	var errs []error
+	err = nil
 	for _, p := range r.parts {
-		errs = append(errs, p.err)
+		err = worse(err, p.err)
 	}
-	return slices.Concat(got...), worst(errs)
+	if err != nil {
+		r.leaders.forget()
+	}
+	return err
 }
 
 // answered notes how a fetch went.
@@ -214,7 +247,7 @@ const readCommitted = 1 // isolation level of KIP-98
 // share MaxBytes, so that one far behind does not keep the others waiting. The
 // limit of the whole request stays out of it: kfake forgets the list of aborted
 // transactions when that limit ends its answer.
-func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time.Duration) []Record {
+func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time.Duration, into *share) {
 	req := &fetch.Request{
 		ReplicaID: -1, MaxWaitTime: int32(maxWait.Milliseconds()), MinBytes: 1, MaxBytes: math.MaxInt32,
 		IsolationLevel: readCommitted, SessionID: 0, SessionEpoch: -1,
@@ -242,9 +275,8 @@ func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time
 		for _, p := range parts {
 			p.answered(err)
 		}
-		return nil
+		return
 	}
-	var records []Record
 	res := m.(*fetch.Response)
 	for i := range res.Topics {
 		for j := range res.Topics[i].Partitions {
@@ -257,7 +289,7 @@ func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time
 			if answer.ErrorCode != 0 {
 				err = kafkago.Error(answer.ErrorCode)
 			} else {
-				records, err = p.walk(records, answer, p == parts[0])
+				err = p.walk(into, answer, p == parts[0])
 			}
 			if err != nil {
 				err = fmt.Errorf("reading %s partition %d: %w", p.at.Topic, p.at.Partition, err)
@@ -265,7 +297,6 @@ func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time
 			p.answered(err)
 		}
 	}
-	return records
 }
 
 // ReadAll calls each for every committed record that a topic holds now, in the

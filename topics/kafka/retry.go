@@ -110,11 +110,15 @@ const operationNotAttempted = kafkago.Error(55)
 // that may, and what was not attempted last of all.
 func worst(errs []error) (err error) {
 	for _, e := range errs {
-		switch {
-		case e == nil:
-		case err == nil, errors.Is(err, operationNotAttempted), transient(err) && !transient(e) && !errors.Is(e, operationNotAttempted):
-			err = e
-		}
+		err = worse(err, e)
+	}
+	return err
+}
+
+// worse returns e if it tells more than err, which came before it.
+func worse(err, e error) error {
+	if e != nil && (err == nil || errors.Is(err, operationNotAttempted) || transient(err) && !transient(e) && !errors.Is(e, operationNotAttempted)) {
+		return e
 	}
 	return err
 }

@@ -109,6 +109,18 @@ func commit(t *testing.T, p *Producer, records ...Record) {
 	}
 }
 
+// begin produces records in a transaction that stays open.
+func begin(t *testing.T, p *Producer, records ...Record) {
+	t.Helper()
+	b, err := p.batchOf(records)
+	if err == nil {
+		err = p.Produce(t.Context(), b)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // committed reads all partitions of a topic, from start or the beginning, to
 // the end. Producers that may still have markers on their way are restarted.
 func committed(t *testing.T, c *Client, cfg ReaderConfig, topic string, start map[TopicPartition]int64, settle ...*Producer) []Record {
@@ -352,16 +364,7 @@ func testFencing(t *testing.T, c *Client) {
 	same(t, []string{"before", "after"}, values(committed(t, c, ReaderConfig{}, name, nil, young)))
 
 	// The next take-over is in the middle of a transaction.
-	rounds, err := young.batches([]Record{{Topic: name, Value: []byte("half")}}, true)
-	if err == nil {
-		err = young.addPartitions(t.Context(), rounds)
-	}
-	if err == nil {
-		err = young.produce(t.Context(), rounds[0])
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	begin(t, young, Record{Topic: name, Value: []byte("half")})
 	third := producer(t, c, ProducerConfig{TransactionalID: name})
 	if err := young.end(t.Context(), young.cfg.RetryFor, true); !fenced(err) {
 		t.Errorf("the commit of a transaction that was taken over: %v", err)
@@ -593,16 +596,7 @@ func testSend(t *testing.T, c *Client) {
 	name := topic(t, c, 2)
 	// An open transaction in the one partition does not keep the other waiting.
 	p := producer(t, c, ProducerConfig{TransactionalID: name})
-	rounds, err := p.batches([]Record{{Topic: name, Value: []byte("open")}}, true)
-	if err == nil {
-		err = p.addPartitions(t.Context(), rounds)
-	}
-	if err == nil {
-		err = p.produce(t.Context(), rounds[0])
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	begin(t, p, Record{Topic: name, Value: []byte("open")})
 	s := producer(t, c, ProducerConfig{Compression: "lz4"})
 	for i := range 3 {
 		if err := s.Send(t.Context(), []Record{{Topic: name, Partition: 1, Value: fmt.Append(nil, i)}, {Topic: name, Value: []byte("behind")}}); err != nil {

@@ -139,15 +139,21 @@ func BenchmarkNode(b *testing.B) {
 				sink = AppendNode(sink[:0], n)
 			}
 		})
-		b.Run(name+"/decode", func(b *testing.B) {
-			b.ReportAllocs()
-			var d Decoder
-			for b.Loop() {
+		for into, memory := range map[string]*Memory{"own memory": nil, "shared memory": {}} {
+			b.Run(name+"/decode into "+into, func(b *testing.B) {
+				b.ReportAllocs()
+				d := Decoder{Memory: memory}
+				o := &event.Origin{Value: bytes}
 				var got event.Node
-				if reason, _ := d.Node(&event.Origin{Value: bytes}, &got); reason != "" {
-					b.Fatal(reason)
+				for b.Loop() {
+					if memory != nil {
+						memory.Reset()
+					}
+					if reason, _ := d.Node(o, &got); reason != "" {
+						b.Fatal(reason)
+					}
 				}
-			}
-		})
+			})
+		}
 	}
 }

@@ -124,7 +124,9 @@ func (f field) floats(limits Limits) ([]float32, error) {
 		if len(b)/4 > limits.MaxFeatures {
 			return nil, refusef(event.TooLarge, "a list of %d, at most %d are taken", len(b)/4, limits.MaxFeatures)
 		}
-		return floats(b), nil
+		x := make([]float32, len(b)/4)
+		readFloats(x, b)
+		return x, nil
 	}
 	inner, n, err := f.numbers(limits)
 	if err != nil {

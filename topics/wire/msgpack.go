@@ -26,6 +26,8 @@ type input struct {
 	buf   []byte
 	bytes bytes.Reader // what is left of buf
 	dec   *msgpack.Decoder
+	// memory is nil where what is read has memory of its own.
+	memory *Memory
 }
 
 func (in *input) reset(b []byte) {
@@ -158,7 +160,10 @@ func (in *input) string(limit int) ([]byte, error) {
 
 func (in *input) text(limit int) (string, error) {
 	b, err := in.string(limit)
-	return string(b), err
+	if err != nil {
+		return "", err
+	}
+	return in.newText(b), nil
 }
 
 // id reads a node's id: a string or an integer.
@@ -290,9 +295,11 @@ func (in *input) numbers(limits Limits) ([]float32, error) {
 		return nil, err
 	}
 	if block {
-		return floats(in.take(4 * n)), nil
+		x := in.newNumbers(n)
+		readFloats(x, in.take(4*n))
+		return x, nil
 	}
-	x := make([]float32, n)
+	x := in.newNumbers(n)
 	for i := range x {
 		if x[i], err = in.number(); err != nil {
 			return nil, err
@@ -301,13 +308,11 @@ func (in *input) numbers(limits Limits) ([]float32, error) {
 	return x, nil
 }
 
-// floats reads a block of little-endian float32.
-func floats(block []byte) []float32 {
-	x := make([]float32, len(block)/4)
+// readFloats reads a block of little-endian float32 into x.
+func readFloats(x []float32, block []byte) {
 	for i := range x {
 		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(block[4*i:]))
 	}
-	return x
 }
 
 // indices reads an array of integers, or a binary block of little-endian
@@ -317,7 +322,7 @@ func (in *input) indices(limits Limits) ([]uint32, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := make([]uint32, n)
+	x := in.newIndices(n)
 	if block {
 		b := in.take(4 * n)
 		for i := range x {

@@ -44,7 +44,7 @@ func (in *input) neighbours(n *event.Node, limits Limits) error {
 	if err != nil {
 		return err
 	}
-	n.Neighbours = make([]event.ID, count)
+	n.Neighbours = in.newIDs(count)
 	for i := range n.Neighbours {
 		if n.Neighbours[i], err = in.id(limits.MaxID); err != nil {
 			return err
@@ -54,14 +54,14 @@ func (in *input) neighbours(n *event.Node, limits Limits) error {
 }
 
 // checkNode makes sure of what event.Node promises, for either encoding.
-func checkNode(n *event.Node, limits Limits) error {
+func (in *input) checkNode(n *event.Node, limits Limits) error {
 	switch {
 	case n.Dense != nil && (n.Index != nil || n.Value != nil):
 		return refusef(event.BadFeatures, "features and indices or values: give one or the other")
 	case n.Dense == nil && n.Index == nil:
 		return refusef(event.BadFeatures, "neither features nor indices")
 	case n.Value == nil && n.Index != nil:
-		n.Value = make([]float32, len(n.Index))
+		n.Value = in.newNumbers(len(n.Index))
 		for i := range n.Value {
 			n.Value[i] = 1
 		}

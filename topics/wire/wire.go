@@ -57,6 +57,9 @@ func (l Limits) withDefaults() Limits {
 // concurrent use.
 type Decoder struct {
 	Limits Limits
+	// Memory holds what msgpack events bring; nil gives every event memory of
+	// its own.
+	Memory *Memory
 	in     input
 }
 
@@ -66,16 +69,18 @@ type Decoder struct {
 func (d *Decoder) Node(o *event.Origin, n *event.Node) (reason event.Reason, detail string) {
 	*n = event.Node{Origin: o}
 	limits := d.Limits.withDefaults()
+	d.in.memory = d.Memory
 	return verdict(d.decode(o, limits,
 		func(in *input) error { return in.node(n, limits) },
 		func(b []byte) error { return nodeJSON(b, n, limits) },
-		func() error { return checkNode(n, limits) }))
+		func() error { return d.in.checkNode(n, limits) }))
 }
 
 // Label decodes a label event into l, whatever l held, as Node does.
 func (d *Decoder) Label(o *event.Origin, l *event.Label) (reason event.Reason, detail string) {
 	*l = event.Label{Origin: o}
 	limits := d.Limits.withDefaults()
+	d.in.memory = d.Memory
 	return verdict(d.decode(o, limits,
 		func(in *input) error { return in.label(l, limits) },
 		func(b []byte) error { return labelJSON(b, l, limits) },
@@ -143,10 +148,11 @@ func refusef(reason event.Reason, format string, args ...any) error {
 
 // verdict turns an error of decoding into what the dead letter says.
 func verdict(err error) (event.Reason, string) {
+	if err == nil {
+		return "", ""
+	}
 	var r *refusal
 	switch {
-	case err == nil:
-		return "", ""
 	case errors.As(err, &r):
 		return r.reason, line(r.detail)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):

@@ -28,7 +28,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		windows: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gvbll_windows_total", Help: "Windows cut, by what cut them.",
 		}, []string{"cause"}),
-		step:     histogram("gvbll_window_step_seconds", "Time to decode a window and step the engine.", prometheus.ExponentialBuckets(0.0001, 2, 14)),
+		step:     histogram("gvbll_window_step_seconds", "Time to step the engine over a window and to encode what came of it.", prometheus.ExponentialBuckets(0.0001, 2, 14)),
 		arrivals: histogram("gvbll_window_arrivals", "Arrivals a window.", prometheus.ExponentialBuckets(1, 2, 14)),
 		transactions: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gvbll_transactions_total", Help: "Kafka transactions committed.",
@@ -36,7 +36,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		retries: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gvbll_transaction_retries_total", Help: "Transactions sent again because the outcome of one was not known.",
 		}),
-		commit: histogram("gvbll_commit_seconds", "Time from the first request of a transaction to its end, retries included.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
+		commit: histogram("gvbll_commit_seconds", "Time to end a transaction, retries included.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
 		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "gvbll_input_lag_records", Help: "Committed records of an input topic that are in no window yet.",
 		}, []string{"topic"}),

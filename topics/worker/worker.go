@@ -6,9 +6,15 @@
 // ledger's ranges through the engine, comparing hashes on the way, and goes on
 // from there. Predictions, dead letters and ledger records of a commit are one
 // Kafka transaction.
+//
+// The stages overlap: each input fetches and decodes ahead (input), the loop
+// cuts, steps and encodes (worker), and a publisher produces and commits what
+// was stepped while the loop goes on. Nothing of this shows in the outcome: the
+// loop alone decides what is in a window, and the publisher keeps the order.
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +29,9 @@ import (
 )
 
 // Engine is the state machine that a worker drives: state is a function of the
-// windows stepped.
+// windows stepped. The lists of a window are used again after Step, so an engine
+// copies what it keeps of them; strings it may keep. An outcome must stay as it
+// is until the next Step.
 type Engine interface {
 	Step(*event.Window) *event.Outcome
 }
@@ -40,7 +48,9 @@ type Config struct {
 	// Policy decides where windows are cut.
 	Policy Policy
 	// CommitInterval is how long windows may wait for others to share their
-	// transaction. Zero commits whenever nothing is left to cut.
+	// transaction. Zero waits for none: windows that are stepped while a
+	// transaction is being committed share the next. Readers that take
+	// uncommitted records have predictions at once, whatever the interval.
 	CommitInterval time.Duration
 	// TransactionTimeout is the broker's: a transaction that is open for longer
 	// is aborted, and the worker fenced. Zero means one minute.
@@ -66,17 +76,17 @@ type Hooks struct {
 
 // Stepped is one window, cut and stepped.
 type Stepped struct {
-	Outcome  *event.Outcome
+	Outcome  *event.Outcome // its refusals point to records that are valid during the hook
 	Cause    string
 	Replayed bool
-	Took     time.Duration // decoding and stepping
+	Took     time.Duration // stepping, and encoding what came of it
 }
 
 // Committed is one transaction.
 type Committed struct {
 	Last    int64 // number of the last window it held
 	Windows int
-	Took    time.Duration
+	Took    time.Duration // from the first request that ends the transaction to the last answer
 	Tries   int
 }
 
@@ -94,7 +104,7 @@ func Run(ctx context.Context, c *kafka.Client, e Engine, cfg Config) error {
 	} else if len(missing) > 0 {
 		return fmt.Errorf("missing topics %v: run 'gvbll topics --create', or let the worker do it with --create-topics", missing)
 	}
-	w := &worker{cfg: cfg, client: c, engine: e, decoder: wire.Decoder{Limits: cfg.Limits}}
+	w := &worker{cfg: cfg, client: c, engine: e}
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
 	if err := w.open(ctx, fetching); err != nil {
@@ -110,18 +120,24 @@ func Run(ctx context.Context, c *kafka.Client, e Engine, cfg Config) error {
 	return w.serve(ctx)
 }
 
+// worker is the loop. Its goroutine alone steps, and calls the hooks.
 type worker struct {
-	cfg      Config
-	client   *kafka.Client
-	engine   Engine
-	decoder  wire.Decoder
-	producer *kafka.Producer
-	ledger   *ledger.Ledger
-	outputs  map[string]int // partitions of the topics written to
-	nodes    *input
-	labels   *input
-	next     int64 // number of the next window
-	batch    batch // stepped and not committed
+	cfg       Config
+	client    *kafka.Client
+	engine    Engine
+	producer  *kafka.Producer // the publisher's, once it runs
+	ledger    *ledger.Ledger  // so, too
+	publisher *publisher
+	outputs   map[string]int // partitions of the topics written to
+	nodes     *input[event.Node]
+	labels    *input[event.Label]
+	next      int64   // number of the next window
+	output    *output // stepped and not handed over to the publisher
+
+	// Memory of the window in hand.
+	window     event.Window
+	ranges     []ledger.Range
+	key, value []byte
 }
 
 // open fences the former owner first, so that the ledger that is then read
@@ -141,10 +157,10 @@ func (w *worker) open(ctx, fetching context.Context) (err error) {
 	if w.outputs, err = w.client.Partitions(ctx, w.cfg.Names.Predictions, w.cfg.Names.DeadLetters); err != nil {
 		return err
 	}
-	if w.nodes, err = openInput(fetching, w.client, w.cfg.Names.Nodes); err != nil {
+	if w.nodes, err = openInput(fetching, w.client, w.cfg.Names.Nodes, w.cfg.Limits, (*wire.Decoder).Node); err != nil {
 		return err
 	}
-	w.labels, err = openInput(fetching, w.client, w.cfg.Names.Labels)
+	w.labels, err = openInput(fetching, w.client, w.cfg.Names.Labels, w.cfg.Limits, (*wire.Decoder).Label)
 	return err
 }
 
@@ -195,16 +211,15 @@ func (w *worker) replay(ctx context.Context, r *ledger.Record) error {
 			return fmt.Errorf("ledger %s, window %d: a range of topic %s, which is no input", w.cfg.Names.Ledger, r.Window, g.Topic)
 		}
 	}
+	if err := w.nodes.replay(ctx, nodes); err != nil {
+		return err
+	}
+	if err := w.labels.replay(ctx, labels); err != nil {
+		return err
+	}
+	defer w.release()
 	began := time.Now()
-	nodeRecords, err := w.nodes.replay(ctx, nodes)
-	if err != nil {
-		return err
-	}
-	labelRecords, err := w.labels.replay(ctx, labels)
-	if err != nil {
-		return err
-	}
-	out := w.step(nodeRecords, labelRecords)
+	out := w.step()
 	if got := hash(out.Chain); got != r.Chain {
 		return fmt.Errorf("ledger %s, window %d: replay gives %s where %s was written: inputs, model or program are not those that served it", w.cfg.Names.Ledger, r.Window, got, r.Chain)
 	}
@@ -212,40 +227,54 @@ func (w *worker) replay(ctx context.Context, r *ledger.Record) error {
 	return nil
 }
 
-// serve is the live loop: fetch, cut, step, commit.
+// serve is the live loop, with the publisher beside it. However it ends, what
+// was stepped is committed if that can be.
 func (w *worker) serve(ctx context.Context) error {
+	w.publisher = newPublisher(&w.cfg, w.producer, w.ledger)
+	go w.publisher.run(context.WithoutCancel(ctx))
+	w.output = w.publisher.new()
+	err := w.loop(ctx)
+	_ = w.handOver() // its error is the publisher's
+	close(w.publisher.in)
+	for c := range w.publisher.committed {
+		w.committed(c)
+	}
+	return cmp.Or(w.publisher.err, err)
+}
+
+// loop fetches, cuts and steps until the context ends, or something fails.
+func (w *worker) loop(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		within, err := w.cut(ctx)
+		within, err := w.cut()
 		if err != nil {
 			return err
-		}
-		if w.batch.windows > 0 {
-			due := w.cfg.CommitInterval - time.Since(w.batch.since)
-			if due <= 0 {
-				if err := w.commit(ctx); err != nil {
-					return err
-				}
-				continue
-			}
-			if within == 0 || due < within {
-				within = due
-			}
 		}
 		var wake <-chan time.Time
 		if within > 0 {
 			timer.Reset(within)
 			wake = timer.C
 		}
+		var in chan<- *output
+		if w.output.windows > 0 {
+			in = w.publisher.in
+		}
 		select {
 		case f := <-w.nodes.ready():
 			err = w.nodes.add(f, time.Now())
 		case f := <-w.labels.ready():
 			err = w.labels.add(f, time.Now())
+		case in <- w.output:
+			w.output = w.publisher.new()
+		case c, more := <-w.publisher.committed:
+			if !more {
+				return w.publisher.err
+			}
+			w.committed(c)
 		case <-wake:
 		case <-ctx.Done():
-			return w.commit(ctx)
+			return nil
 		}
 		if err != nil {
 			return err
@@ -253,38 +282,75 @@ func (w *worker) serve(ctx context.Context) error {
 	}
 }
 
+// handOver waits until the publisher takes the output.
+func (w *worker) handOver() error {
+	for w.output.windows > 0 {
+		select {
+		case w.publisher.in <- w.output:
+			w.output = w.publisher.new()
+		case c, more := <-w.publisher.committed:
+			if !more {
+				return w.publisher.err
+			}
+			w.committed(c)
+		}
+	}
+	return nil
+}
+
 // cut makes windows of what is buffered for as long as the policy wants any,
 // and returns how soon the policy wants to be asked again, 0 for after the
-// next fetch.
-func (w *worker) cut(ctx context.Context) (time.Duration, error) {
+// next fetch. The publisher gets what it can take at once; the rest gathers,
+// up to a limit, while it is busy.
+func (w *worker) cut() (time.Duration, error) {
 	for {
 		c := w.cfg.Policy.Cut(Buffered{
-			Window: w.next, Nodes: len(w.nodes.records), Labels: len(w.labels.records), Waited: w.waited(),
+			Window: w.next, Nodes: w.nodes.held, Labels: w.labels.held, Waited: w.waited(),
 		})
 		if c.Cause == "" {
 			return c.Within, nil
 		}
-		began := time.Now()
-		nodes, ranges := w.nodes.take(c.Nodes)
-		labels, more := w.labels.take(c.Labels)
-		ranges = append(ranges, more...)
-		out := w.step(nodes, labels)
-		w.batch.add(w, out, c.Cause, ranges)
-		w.stepped(Stepped{Outcome: out, Cause: c.Cause, Took: time.Since(began)})
-		if w.batch.full() {
-			if err := w.commit(ctx); err != nil {
+		if err := w.advance(c); err != nil {
+			return 0, err
+		}
+		if w.output.batch.Bytes() >= maxOutput {
+			if err := w.handOver(); err != nil {
 				return 0, err
 			}
+			continue
+		}
+		select {
+		case w.publisher.in <- w.output:
+			w.output = w.publisher.new()
+		default:
 		}
 	}
 }
 
+// advance cuts a window, steps it and encodes what came of it.
+func (w *worker) advance(c Cut) error {
+	began := time.Now()
+	w.ranges = w.nodes.take(c.Nodes, w.ranges[:0])
+	w.ranges = w.labels.take(c.Labels, w.ranges)
+	defer w.release()
+	out := w.step()
+	if err := w.encode(w.output, out, c.Cause, w.ranges); err != nil {
+		// Part of a window must not be published; a replay makes up for the
+		// whole ones before it.
+		w.output = w.publisher.new()
+		return err
+	}
+	w.stepped(Stepped{Outcome: out, Cause: c.Cause, Took: time.Since(began)})
+	return nil
+}
+
 func (w *worker) waited() time.Duration {
 	var oldest time.Time
-	for _, in := range []*input{w.nodes, w.labels} {
-		if len(in.times) > 0 && (oldest.IsZero() || in.times[0].Before(oldest)) {
-			oldest = in.times[0]
-		}
+	if p := w.nodes.oldest(); p != nil {
+		oldest = p.runs[0].at
+	}
+	if p := w.labels.oldest(); p != nil && (oldest.IsZero() || p.runs[0].at.Before(oldest)) {
+		oldest = p.runs[0].at
 	}
 	if oldest.IsZero() {
 		return 0
@@ -292,36 +358,35 @@ func (w *worker) waited() time.Duration {
 	return time.Since(oldest)
 }
 
-// step decodes a window's records, which are in canonical order, and steps the
-// engine. Live and replayed windows come through here alike.
-func (w *worker) step(nodes, labels []kafka.Record) *event.Outcome {
-	win := event.Window{Number: w.next}
+// step makes a window of what was picked of the inputs and steps the engine.
+// Live and replayed windows come through here alike.
+func (w *worker) step() *event.Outcome {
+	win := &w.window
+	win.Number = w.next
 	w.next++
-	win.Nodes = make([]event.Node, 0, len(nodes))
-	for i := range nodes {
-		o := origin(&nodes[i])
-		var n event.Node
-		if reason, detail := w.decoder.Node(o, &n); reason != "" {
-			win.Refused = append(win.Refused, event.Refusal{Origin: o, Reason: reason, Detail: detail})
-			continue
-		}
-		win.Nodes = append(win.Nodes, n)
-	}
-	win.Labels = make([]event.Label, 0, len(labels))
-	for i := range labels {
-		o := origin(&labels[i])
-		var l event.Label
-		if reason, detail := w.decoder.Label(o, &l); reason != "" {
-			win.Refused = append(win.Refused, event.Refusal{Origin: o, Reason: reason, Detail: detail})
-			continue
-		}
-		win.Labels = append(win.Labels, l)
-	}
-	return w.engine.Step(&win)
+	win.Nodes, win.Refused = w.nodes.gather(win.Nodes[:0], win.Refused[:0])
+	win.Labels, win.Refused = w.labels.gather(win.Labels[:0], win.Refused)
+	return w.engine.Step(win)
+}
+
+// release gives back the memory of the records in hand.
+func (w *worker) release() {
+	w.nodes.release()
+	w.labels.release()
 }
 
 func (w *worker) stepped(s Stepped) {
 	if w.cfg.Hooks.Stepped != nil {
 		w.cfg.Hooks.Stepped(s)
+	}
+}
+
+func (w *worker) committed(c Committed) {
+	if w.cfg.Hooks.Committed != nil {
+		w.cfg.Hooks.Committed(c)
+	}
+	if w.cfg.Hooks.Lag != nil {
+		w.cfg.Hooks.Lag(w.nodes.topic, w.nodes.lag())
+		w.cfg.Hooks.Lag(w.labels.topic, w.labels.lag())
 	}
 }

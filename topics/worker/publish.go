@@ -1,0 +1,277 @@
+package worker
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// maxOutput is how many bytes of records a transaction gathers before it is
+// committed without waiting for the commit interval, and how many wait in front
+// of it before the stepping does.
+const maxOutput = 8 << 20
+
+// maxKey is how much of a refused record's key is its dead letter's. The dead
+// letter's value has more of it.
+const maxKey = 1 << 10
+
+// commitFor bounds a commit, and producing into one, all tries together. Both
+// go to their end even when the worker is told to end meanwhile.
+const commitFor = 30 * time.Second
+
+// output is what one or more windows led to, encoded, on its way into a
+// transaction.
+type output struct {
+	batch   *kafka.Batch
+	offsets map[kafka.TopicPartition]int64
+	windows int
+	last    int64     // number of the last window
+	chain   string    // its hash, as the ledger has it
+	since   time.Time // when the first window was stepped
+}
+
+// encode adds what a window led to: predictions, dead letters and the ledger's
+// record. Nothing of the outcome is kept.
+func (w *worker) encode(o *output, out *event.Outcome, cause string, ranges []ledger.Range) error {
+	if o.windows == 0 {
+		o.since = time.Now()
+	}
+	o.windows++
+	now := time.Now()
+	put := func(topic string, key, value []byte) error {
+		r := kafka.Record{Topic: topic, Key: key, Value: value, Time: now}
+		if n := w.outputs[topic]; n > 1 {
+			r.Partition = kafka.PartitionFor(key, n)
+		}
+		return o.batch.Add(&r)
+	}
+	for i := range out.Predictions {
+		p := &out.Predictions[i]
+		w.key, w.value = wire.AppendKey(w.key[:0], p.Node), wire.AppendPrediction(w.value[:0], p)
+		if err := put(w.cfg.Names.Predictions, w.key, w.value); err != nil {
+			return err
+		}
+	}
+	for i := range out.Refused {
+		r := &out.Refused[i]
+		w.value = wire.AppendDeadLetter(w.value[:0], r)
+		if err := put(w.cfg.Names.DeadLetters, r.Origin.Key[:min(len(r.Origin.Key), maxKey)], w.value); err != nil {
+			return err
+		}
+	}
+	record := ledger.Record{
+		Version: ledger.Version, Window: out.Window, Cause: cause, Ranges: ranges,
+		Model: w.cfg.Model, Settings: w.cfg.Settings,
+		Predictions: len(out.Predictions), Labels: len(out.Labelled), Refused: len(out.Refused),
+		Updates: out.Heads[0].Version, Posterior: hash(out.Posterior), Chain: hash(out.Chain),
+	}
+	if out.Window == 0 {
+		record.Classes = w.cfg.Classes
+	}
+	w.value = record.Append(w.value[:0])
+	if err := put(w.cfg.Names.Ledger, nil, w.value); err != nil {
+		return err
+	}
+	o.last, o.chain = record.Window, record.Chain
+	for _, g := range ranges {
+		o.offsets[kafka.TopicPartition{Topic: g.Topic, Partition: g.Partition}] = g.To
+	}
+	return nil
+}
+
+func hash(h event.Hash) string { return hex.EncodeToString(h[:]) }
+
+// publisher puts outputs into transactions, beside the worker's loop: an output
+// is produced as soon as it is handed over, so that readers that want it early
+// have it, and the transaction ends an interval after the first window in it
+// was stepped. There is one transaction at a time, and outputs come in the
+// order of their windows. What is in the open transaction is held until it is
+// known to be committed, so that it can be produced again; what comes behind it
+// is in no transaction yet, and nothing that happens to this one touches it.
+type publisher struct {
+	cfg      *Config
+	producer *kafka.Producer
+	ledger   *ledger.Ledger // behind what was replayed
+
+	in        chan *output   // closed when no more will come
+	spare     chan *output   // for use again
+	committed chan Committed // after each transaction; closed at the end
+	err       error          // why it ended, to be read when committed is closed
+
+	open    []*output // in the open transaction
+	bytes   int       // of open
+	offsets map[kafka.TopicPartition]int64
+	tries   int
+}
+
+// Bounds on what lies ready between the loop and the publisher.
+const (
+	spareOutputs = 64
+	maxUntold    = 16 // transactions that the loop has not been told of
+)
+
+func newPublisher(cfg *Config, p *kafka.Producer, l *ledger.Ledger) *publisher {
+	return &publisher{
+		cfg: cfg, producer: p, ledger: l,
+		in: make(chan *output), spare: make(chan *output, spareOutputs), committed: make(chan Committed, maxUntold),
+		offsets: make(map[kafka.TopicPartition]int64), tries: 1,
+	}
+}
+
+// new returns an empty output.
+func (p *publisher) new() *output {
+	select {
+	case o := <-p.spare:
+		return o
+	default:
+		return &output{batch: p.producer.NewBatch(), offsets: make(map[kafka.TopicPartition]int64)}
+	}
+}
+
+// run ends when in is closed and all that came is committed, or with the first
+// error.
+func (p *publisher) run(ctx context.Context) {
+	defer close(p.committed)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for p.err == nil {
+		var due <-chan time.Time
+		if len(p.open) > 0 {
+			left := p.cfg.CommitInterval - time.Since(p.open[0].since)
+			if left <= 0 || p.bytes >= maxOutput {
+				p.err = p.commit(ctx)
+				continue
+			}
+			timer.Reset(left)
+			due = timer.C
+		}
+		select {
+		case o, more := <-p.in:
+			if !more {
+				p.err = p.commit(ctx)
+				return
+			}
+			p.err = p.produce(ctx, o)
+		case <-due:
+		}
+	}
+}
+
+// produce puts an output into the transaction, behind what is in it.
+func (p *publisher) produce(ctx context.Context, o *output) error {
+	ctx, cancel := context.WithTimeout(ctx, commitFor)
+	defer cancel()
+	p.open = append(p.open, o)
+	p.bytes += o.batch.Bytes()
+	maps.Copy(p.offsets, o.offsets)
+	err := p.producer.Produce(ctx, o.batch)
+	if err == nil {
+		return nil
+	}
+	began := time.Now()
+	landed, err := p.again(ctx, err)
+	if landed {
+		p.done(began)
+	}
+	return err
+}
+
+// commit ends the transaction, if one is open.
+func (p *publisher) commit(ctx context.Context) error {
+	if len(p.open) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, commitFor)
+	defer cancel()
+	began := time.Now()
+	for landed := false; !landed; {
+		err := p.producer.End(ctx, p.cfg.Names.Ledger, p.offsets)
+		if err == nil {
+			break
+		}
+		if landed, err = p.again(ctx, err); err != nil {
+			return err
+		}
+	}
+	p.done(began)
+	return nil
+}
+
+// done tells of the committed transaction and makes ready for the next.
+func (p *publisher) done(began time.Time) {
+	c := Committed{Last: p.open[len(p.open)-1].last, Took: time.Since(began), Tries: p.tries}
+	for _, o := range p.open {
+		c.Windows += o.windows
+		o.windows = 0
+		o.batch.Reset()
+		clear(o.offsets)
+		select {
+		case p.spare <- o:
+		default:
+		}
+	}
+	clear(p.open)
+	p.open, p.bytes, p.tries = p.open[:0], 0, 1
+	clear(p.offsets)
+	p.committed <- c
+}
+
+// again deals with an error of the open transaction. When it leaves the outcome
+// open, the ledger is asked: it holds the transaction's last window if and only
+// if all of the transaction was committed. If not, all of it is produced again,
+// in a new one, which then is open.
+func (p *publisher) again(ctx context.Context, err error) (landed bool, _ error) {
+	for {
+		if errors.Is(err, kafka.ErrFenced) {
+			return false, fmt.Errorf("%w: %w", ErrOwned, err)
+		}
+		if !errors.Is(err, kafka.ErrUnknown) || ctx.Err() != nil {
+			return false, err
+		}
+		p.cfg.Logger.Warn("the outcome of a commit is unknown, asking the ledger", "window", p.open[len(p.open)-1].last, "err", err)
+		if landed, err := p.landed(ctx); landed || err != nil {
+			return landed, err
+		}
+		p.tries++
+		err = nil
+		for _, o := range p.open {
+			if err == nil {
+				err = p.producer.Produce(ctx, o.batch)
+			}
+		}
+		if err == nil {
+			return false, nil
+		}
+	}
+}
+
+// landed tells whether the ledger holds the open transaction. The producer is
+// restarted first, which waits until no transaction of ours is open.
+func (p *publisher) landed(ctx context.Context) (landed bool, err error) {
+	if err := p.producer.Restart(ctx); err != nil {
+		return false, err
+	}
+	last := p.open[len(p.open)-1]
+	for {
+		r, err := p.ledger.Next(ctx)
+		if err != nil {
+			return false, err
+		}
+		switch {
+		case r == nil:
+			return landed, nil
+		case landed, r.Window == last.last && r.Chain != last.chain:
+			return false, fmt.Errorf("%w: it wrote window %d of the ledger", ErrOwned, r.Window)
+		case r.Window == last.last:
+			landed = true
+		}
+	}
+}
