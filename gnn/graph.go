@@ -208,6 +208,7 @@ func (g *Graph) Link(u, v int32) bool {
 // their number.
 func (g *Graph) LinkAll(v int32, neighbours []int32) (added int) {
 	n := g.node(v)
+	g.approach(neighbours)
 	g.unmark()
 	g.mark(n)
 	for _, u := range g.adj.view(n.adj) {
@@ -227,9 +228,6 @@ func (g *Graph) LinkAll(v int32, neighbours []int32) (added int) {
 		}
 		return len(g.met)
 	}
-	if g.hears() {
-		g.enc.approach(g.rows.whole, g.met)
-	}
 	g.adj.reserve(&n.adj, len(g.met))
 	for _, u := range g.met {
 		g.adj.append(&n.adj, u)
@@ -240,6 +238,14 @@ func (g *Graph) LinkAll(v int32, neighbours []int32) (added int) {
 	}
 	g.edges += len(g.met)
 	return len(g.met)
+}
+
+// approach has what LinkAll will read of the neighbours brought nearer.
+func (g *Graph) approach(neighbours []int32) {
+	kernel.Prefetch(g.nodes, neighbours, 0, 1)
+	if g.hears() && g.rows.whole != nil {
+		g.enc.approach(g.rows.whole, neighbours)
+	}
 }
 
 func (g *Graph) link(u, v int32) {

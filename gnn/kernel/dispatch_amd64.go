@@ -71,9 +71,10 @@ func productRows(dst []float32, apart int, x, w []float32, n, in, out int) {
 	}
 }
 
-func prefetchRows(t *Table[float32], index []int32, from, n int) {
+// prefetchRows is [Prefetch] of words of 4 bytes, whatever they are.
+func prefetchRows(blocks *[]float32, shift, stride int, index []int32, from, n int) {
 	if active != plain {
-		prefetch(n, &index[0], len(index), &t.blocks[0], int(t.shift), t.width, from)
+		prefetch(n, &index[0], len(index), blocks, shift, stride, from)
 	}
 }
 

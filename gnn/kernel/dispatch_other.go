@@ -26,4 +26,4 @@ var (
 )
 
 // prefetchRows is left to the processor.
-func prefetchRows(*Table[float32], []int32, int, int) {}
+func prefetchRows(*[]float32, int, int, []int32, int, int) {}

@@ -114,11 +114,14 @@ func (t *Table[T]) column(from, n int) {
 
 // Prefetch tells the processor that n columns of the rows that the index says,
 // from the given one on, will be wanted soon. It changes nothing but time.
-func Prefetch(t *Table[float32], index []int32, from, n int) {
+// Elements are a multiple of 4 bytes long.
+func Prefetch[T any](t *Table[T], index []int32, from, n int) {
 	t.within(index)
 	t.column(from, n)
 	if n > 0 && len(index) > 0 {
-		prefetchRows(t, index, from, n)
+		var zero T
+		words := int(unsafe.Sizeof(zero) / 4)
+		prefetchRows((*[]float32)(unsafe.Pointer(&t.blocks[0])), int(t.shift), t.width*words, index, from*words, n*words)
 	}
 }
 
