@@ -33,13 +33,22 @@ type Config struct {
 	// MaxWaitingEdges bounds the edges kept for a node that has not come;
 	// beyond it the oldest are dropped. Zero means 262,144.
 	MaxWaitingEdges int
+	// BFloat16 keeps the graph's rows in half the memory, see [gnn.BFloat16].
+	BFloat16 bool
+	// Workers is how many goroutines share a window's products, with the same
+	// bits: a ledger is not bound to it. Zero means 1.
+	Workers int
 }
 
 // String is the canonical form that the ledger binds.
 func (c Config) String() string {
 	u := c.Update
+	rows := ""
+	if c.BFloat16 {
+		rows = " rows=bfloat16"
+	}
 	return fmt.Sprintf("engine=%d lambda=%g eta=%g beta=%g clip=%g epsilon=%g gradient=%v samples=%d bins=%d pending=%d waiting-labels=%d waiting-edges=%d",
-		Version, u.Lambda, u.Eta, u.Beta, u.Clip, u.Epsilon, u.Gradient, c.Samples, c.Bins, c.MaxPending, c.MaxWaitingLabels, c.MaxWaitingEdges)
+		Version, u.Lambda, u.Eta, u.Beta, u.Clip, u.Epsilon, u.Gradient, c.Samples, c.Bins, c.MaxPending, c.MaxWaitingLabels, c.MaxWaitingEdges) + rows
 }
 
 // WithDefaults fills what is zero and validates the rest.
@@ -57,6 +66,7 @@ func (c Config) WithDefaults() (Config, error) {
 		{"max-pending", &c.MaxPending, 1 << 18},
 		{"max-waiting-labels", &c.MaxWaitingLabels, 1 << 16},
 		{"max-waiting-edges", &c.MaxWaitingEdges, 1 << 18},
+		{"workers", &c.Workers, 1},
 	} {
 		if *d.value == 0 {
 			*d.value = d.def
@@ -120,11 +130,15 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	options := []gnn.Option{gnn.Workers(cfg.Workers)}
+	if cfg.BFloat16 {
+		options = append(options, gnn.BFloat16())
+	}
 	online := posterior.NewOnline(m.Prior, cfg.Update)
 	e := &Engine{
 		model:       m,
 		cfg:         cfg,
-		graph:       gnn.NewGraph(m.Encoder),
+		graph:       gnn.NewGraph(m.Encoder, options...),
 		roster:      newRoster(cfg.MaxWaitingEdges),
 		early:       newQueue[event.ID, early](),
 		heads:       []posterior.Head{online, posterior.NewStatic(m.Prior)},

@@ -26,7 +26,7 @@ func (e *Engine) join(w *event.Window, out *event.Outcome) {
 			refuse(out, l.Origin, event.UnknownClass, unknownClass(l, e.model.Classes))
 			continue
 		}
-		if v, known := e.roster.number[l.Node]; known {
+		if v, known := e.roster.number(l.Node); known {
 			e.settle(v, class, l, out)
 			continue
 		}

@@ -54,7 +54,7 @@ func (e *Engine) arrive(w *event.Window, out *event.Outcome) {
 			refuse(out, n.Origin, event.WrongDimension, detail)
 			continue
 		}
-		if v, known := e.roster.number[n.ID]; known {
+		if v, known := e.roster.number(n.ID); known {
 			out.Counts.Updates++
 			if v >= first {
 				e.features[v-first] = e.model.Normalizer.Apply(e.features[v-first], x)
@@ -68,7 +68,7 @@ func (e *Engine) arrive(w *event.Window, out *event.Outcome) {
 		v := first + int32(len(e.features))
 		e.features = extend(e.features)
 		e.features[v-first] = e.model.Normalizer.Apply(e.features[v-first], x)
-		e.roster.number[n.ID] = v
+		e.roster.enter(n.ID, v)
 		e.fate = append(e.fate, fate{label: none, context: n.Context})
 		if n.Context {
 			out.Counts.Context++
@@ -99,7 +99,7 @@ func (e *Engine) misfit(x gnn.Vector) string {
 func (e *Engine) connect(a accepted, out *event.Outcome) {
 	e.links = append(e.links[:0], e.roster.claim(a.node.ID)...)
 	for _, id := range a.node.Neighbours {
-		u, known := e.roster.number[id]
+		u, known := e.roster.number(id)
 		switch {
 		case id == a.node.ID:
 			out.Counts.SelfLoops++

@@ -46,6 +46,7 @@ type cli struct {
 	Topics topicsCmd `cmd:"" help:"Show or create the topics."`
 
 	Table       tableCmd       `cmd:"" help:"Run the paper's Table I: twelve systems, measured, beside the paper's figures."`
+	Bench       benchCmd       `cmd:"" help:"Measure what an arrival costs, beside the bars."`
 	Sensitivity sensitivityCmd `cmd:"" help:"Show how the online update depends on its constants, batches and training nodes."`
 
 	Version versionCmd `cmd:"" help:"Print the version."`
@@ -72,6 +73,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		kong.Vars{
 			"default_http": "127.0.0.1:8473",
 			"systems":      strings.Join(table.Systems, ", "),
+			"benchmarks":   strings.Join(benchmarks(), ", "),
 			"parameters":   strings.Join(table.Parameters, ", "),
 		},
 	)

@@ -29,6 +29,8 @@ type workCmd struct {
 	HTTP           string        `help:"Where /metrics, /healthz and /readyz are served." default:"${default_http}" placeholder:"${default_http}" name:"http"`
 	CreateTopics   bool          `help:"Create the topics that are missing." default:"true" negatable:""`
 	Partitions     int           `help:"Partitions of the topics that are created." default:"1"`
+	Workers        int           `help:"Threads that share the products of a window, with the same results." default:"1"`
+	BFloat16       bool          `help:"Keep the graph's rows as bfloat16: two thirds of the memory, embeddings off by some thousandths." name:"bfloat16"`
 	Compression    string        `help:"Compression of what is produced: none, gzip, snappy, lz4 or zstd." enum:"none,gzip,snappy,lz4,zstd" default:"none" placeholder:"none"`
 }
 
@@ -56,7 +58,10 @@ func (w workCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	cfg.Workers, cfg.BFloat16 = w.Workers, w.BFloat16
 	switch {
+	case w.Workers < 1:
+		return usagef("--workers %d: give at least 1", w.Workers)
 	case w.Window < 1:
 		return usagef("--window %d: a window holds at least one event", w.Window)
 	case w.Linger < 0:

@@ -1,4 +1,4 @@
-package worker_test
+package bench
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ import (
 // passThrough is what the worker is measured against: bare kafka-go moving the
 // same bytes through the same transactions, one fetch ahead, without a look at
 // what it carries. Every record in becomes a record out of the bytes given;
-// each 500 of them are a produce request, with a ledger record's worth beside
+// each window of them is a produce request, with a ledger record's worth beside
 // them; transactions end after the interval.
 type passThrough struct {
 	transport *kafkago.Transport
@@ -30,6 +30,7 @@ type passThrough struct {
 	ledger    string
 	parts     int
 	value     []byte
+	window    int
 	interval  time.Duration
 
 	producer kafkago.ProducerSession
@@ -69,7 +70,7 @@ func (p *passThrough) run(ctx context.Context, total int) (took time.Duration, _
 					return 0, err
 				}
 			}
-			window := keys[:min(len(keys), 500)]
+			window := keys[:min(len(keys), p.window)]
 			keys = keys[len(window):]
 			if err := p.produce(ctx, window); err != nil {
 				return 0, err

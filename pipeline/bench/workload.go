@@ -1,0 +1,217 @@
+// Package bench makes work for the engine and measures it: what an arrival
+// costs in the graph and the encoder, and in the whole of a step. The model has
+// random weights, for a weight's value costs nothing.
+package bench
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/posterior"
+)
+
+// Workload is a growing graph with power-law degrees, and the model that
+// classifies its nodes. The zero value of a field is its default.
+type Workload struct {
+	Nodes     int     // that are there before anything is measured; 169,000
+	Degree    int     // in the mean, even; 14
+	Features  int     // 128
+	Density   float64 // share of the features that are not zero; below 1 they are sparse; 1
+	Hidden    int     // 128
+	Embedding int     // d_e; 64
+	Classes   int     // 40
+	Window    int     // arrivals a window; 500
+	Encoder   gnn.Kind
+	Seed      uint64
+}
+
+// WithDefaults fills in what is zero.
+func (w Workload) WithDefaults() Workload {
+	for _, d := range []struct {
+		field *int
+		value int
+	}{{&w.Nodes, 169_000}, {&w.Degree, 14}, {&w.Features, 128}, {&w.Hidden, 128}, {&w.Embedding, 64}, {&w.Classes, 40}, {&w.Window, 500}} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+	}
+	if w.Density == 0 {
+		w.Density = 1
+	}
+	if w.Encoder == "" {
+		w.Encoder = gnn.KindSAGE
+	}
+	return w
+}
+
+// source makes nodes without end. A node names Degree/2 earlier ones, each an
+// end of an older edge: so ends are chosen in proportion to their degree
+// (Barabási, Albert: Emergence of Scaling in Random Networks, 1999).
+type source struct {
+	w    Workload
+	rng  *rand.Rand
+	x    []gnn.Vector // in turn
+	ends []int32      // of all edges, the newer node's named
+	n    int32
+}
+
+func (w Workload) source() *source {
+	s := &source{w: w, rng: rand.New(rand.NewPCG(w.Seed, 1))}
+	for range 512 {
+		s.x = append(s.x, w.vector(s.rng))
+	}
+	return s
+}
+
+func (w Workload) vector(rng *rand.Rand) gnn.Vector {
+	if w.Density >= 1 {
+		x := gnn.Vector{Dense: make([]float32, w.Features)}
+		for k := range x.Dense {
+			x.Dense[k] = float32(rng.NormFloat64())
+		}
+		return x
+	}
+	x := gnn.Vector{Index: []uint32{}}
+	for k := range uint32(w.Features) {
+		if rng.Float64() < w.Density {
+			x.Index, x.Value = append(x.Index, k), append(x.Value, 1)
+		}
+	}
+	return x
+}
+
+// next returns the features of the next node and appends whom it names to dst.
+func (s *source) next(dst []int32) (gnn.Vector, []int32) {
+	v, per := s.n, s.w.Degree/2
+	s.n++
+	older := len(s.ends)
+	for range per {
+		u := int32(0)
+		if older > 0 {
+			e := s.rng.IntN(older)
+			if u = s.ends[e]; s.rng.IntN(2) == 0 {
+				u = int32(e / per)
+			}
+		}
+		s.ends = append(s.ends, u)
+		if v > 0 {
+			dst = append(dst, u)
+		}
+	}
+	return s.x[int(v)%len(s.x)], dst
+}
+
+// Model returns a model of the workload's shape.
+func (w Workload) Model() (*model.Model, error) {
+	w = w.WithDefaults()
+	rng := rand.New(rand.NewPCG(w.Seed, 2))
+	enc, err := w.encoder(rng)
+	if err != nil {
+		return nil, err
+	}
+	m := &model.Model{
+		Meta:       model.Meta{Format: model.Format, Encoder: enc.Kind(), Activation: enc.Activation(), Normalization: string(gnn.NormalizeNone)},
+		ID:         fmt.Sprintf("bench-%d-%d-%d", w.Features, w.Hidden, w.Embedding),
+		Encoder:    enc,
+		Normalizer: &gnn.Normalizer{Kind: gnn.NormalizeNone},
+		Prior:      posterior.Gaussian{Dim: w.Embedding, Classes: w.Classes},
+	}
+	for c := range w.Classes {
+		m.Classes = append(m.Classes, fmt.Sprintf("class-%d", c))
+	}
+	for range w.Embedding * w.Classes {
+		m.Prior.Mean = append(m.Prior.Mean, rng.NormFloat64())
+		m.Prior.Precision = append(m.Prior.Precision, 1+10*rng.Float64())
+	}
+	return m, nil
+}
+
+func (w Workload) encoder(rng *rand.Rand) (gnn.Encoder, error) {
+	weights := func(n int) []float32 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(0.1 * rng.NormFloat64())
+		}
+		return x
+	}
+	in, h, out := w.Features, w.Hidden, w.Embedding
+	switch w.Encoder {
+	case gnn.KindSAGE:
+		return gnn.NewSAGE(in,
+			gnn.SAGELayer{Neigh: weights(h * in), Self: weights(h * in), Bias: weights(h)},
+			gnn.SAGELayer{Neigh: weights(out * h), Self: weights(out * h), Bias: weights(out)})
+	case gnn.KindGCN:
+		return gnn.NewGCN(in, gnn.ReLU, gnn.GCNLayer{Weight: weights(h * in), Bias: weights(h)}, gnn.GCNLayer{Weight: weights(out * h), Bias: weights(out)})
+	case gnn.KindGAT:
+		return gnn.NewGAT(in, gnn.ELU,
+			gnn.GATLayer{Heads: 4, Weight: weights(h * in), AttSrc: weights(h), AttDst: weights(h), Bias: weights(h)},
+			gnn.GATLayer{Heads: 1, Weight: weights(out * h), AttSrc: weights(out), AttDst: weights(out), Bias: weights(out)})
+	case gnn.KindGIN:
+		mlp := func(in, out int) gnn.GINLayer {
+			return gnn.GINLayer{MLP: []gnn.Linear{{Weight: weights(out * in), Bias: weights(out)}, {Weight: weights(out * out), Bias: weights(out)}}}
+		}
+		return gnn.NewGIN(in, gnn.ReLU, mlp(in, h), mlp(h, out))
+	}
+	return nil, fmt.Errorf("encoder %q: give graphsage, gcn, gat or gin", string(w.Encoder))
+}
+
+// Stream makes the workload's windows.
+type Stream struct {
+	w      Workload
+	source *source
+	rng    *rand.Rand
+	links  []int32
+	window event.Window
+	ids    [][]event.ID
+	origin event.Origin
+	number int64
+}
+
+// Stream returns the windows of the workload from its beginning.
+func (w Workload) Stream() *Stream {
+	w = w.WithDefaults()
+	return &Stream{w: w, source: w.source(), rng: rand.New(rand.NewPCG(w.Seed, 3))}
+}
+
+// Grow returns a window of n nodes that are context, for the graph to begin
+// with. The window holds until the next call, as Next's does.
+func (s *Stream) Grow(n int) *event.Window {
+	s.nodes(n, true)
+	return &s.window
+}
+
+// Next returns a window of arrivals, each with its label when labelled.
+func (s *Stream) Next(labelled bool) *event.Window {
+	s.nodes(s.w.Window, false)
+	if labelled {
+		for i := range s.window.Nodes {
+			s.window.Labels = append(s.window.Labels, event.Label{Origin: &s.origin, Node: s.window.Nodes[i].ID, Index: s.rng.Int32N(int32(s.w.Classes))})
+		}
+	}
+	return &s.window
+}
+
+func (s *Stream) nodes(n int, context bool) {
+	w := &s.window
+	w.Number = s.number
+	s.number++
+	w.Nodes, w.Labels = w.Nodes[:0], w.Labels[:0]
+	for len(s.ids) < n {
+		s.ids = append(s.ids, nil)
+	}
+	for i := range n {
+		v := s.source.n
+		var x gnn.Vector
+		x, s.links = s.source.next(s.links[:0])
+		s.ids[i] = s.ids[i][:0]
+		for _, u := range s.links {
+			s.ids[i] = append(s.ids[i], event.ID{Num: int64(u)})
+		}
+		w.Nodes = append(w.Nodes, event.Node{
+			Origin: &s.origin, ID: event.ID{Num: int64(v)}, Dense: x.Dense, Index: x.Index, Value: x.Value, Neighbours: s.ids[i], Context: context, Time: int64(v) + 1,
+		})
+	}
+}
