@@ -57,6 +57,7 @@ type Producer struct {
 	codec   compress.Compression
 	session session
 	next    map[TopicPartition]int32 // sequence numbers of the session
+	batch   *Batch                   // of Commit and Send
 	topics  []string                 // produced to
 	leaders leaderCache              // of topics
 	open    map[TopicPartition]bool  // partitions of the open transaction; none while none is open
@@ -135,8 +136,14 @@ func (p *Producer) Commit(ctx context.Context, records []Record, group string, o
 	return p.End(ctx, group, offsets)
 }
 
+// batchOf puts the records into the one batch that is used for this over and
+// over.
 func (p *Producer) batchOf(records []Record) (*Batch, error) {
-	b := p.NewBatch()
+	if p.batch == nil {
+		p.batch = p.NewBatch()
+	}
+	b := p.batch
+	b.Reset()
 	for i := range records {
 		if err := b.Add(&records[i]); err != nil {
 			return nil, err
@@ -147,7 +154,8 @@ func (p *Producer) batchOf(records []Record) (*Batch, error) {
 
 // Produce produces the batch in the transaction that is open, and opens one if
 // none is. Readers that do not mind what becomes of it can have the records
-// when it returns.
+// when it returns. The batch is the caller's again then: kafka-go copies it
+// before it writes.
 //
 // Transient failures are repeated with the same bytes and sequence numbers, for
 // RetryFor each. The error is then ErrUnknown; ErrFenced when another has

@@ -141,7 +141,7 @@ func (in *input) headers(o *event.Origin) error {
 		if o.Headers[i].Key, err = in.text(maxHeader); err != nil {
 			return err
 		}
-		code, err := in.dec.PeekCode()
+		code, err := in.peek()
 		if err != nil {
 			return err
 		}

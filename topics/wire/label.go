@@ -43,7 +43,7 @@ func labelled(hasNode, hasClass bool, err error) error {
 }
 
 func (in *input) class(l *event.Label, limits Limits) error {
-	code, err := in.dec.PeekCode()
+	code, err := in.peek()
 	if err != nil {
 		return err
 	}

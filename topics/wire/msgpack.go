@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/binary"
+	"io"
 	"math"
 	"unicode/utf8"
 
@@ -40,6 +41,15 @@ func (in *input) reset(b []byte) {
 }
 
 func (in *input) left() int { return in.bytes.Len() }
+
+// peek returns the next code. The library's own goes through an interface twice
+// for it.
+func (in *input) peek() (byte, error) {
+	if in.left() == 0 {
+		return 0, io.EOF
+	}
+	return in.buf[len(in.buf)-in.left()], nil
+}
 
 // take passes over n bytes, which size has granted, and returns them: a part of
 // the record's value, so what is kept is copied.
@@ -94,7 +104,7 @@ func (in *input) fields(field func(key []byte) (known bool, err error)) error {
 			}
 		}
 		seen[i] = key
-		code, err := in.dec.PeekCode()
+		code, err := in.peek()
 		if err != nil {
 			return err
 		}
@@ -116,7 +126,7 @@ func (in *input) fields(field func(key []byte) (known bool, err error)) error {
 // mapLen reads the length of a map. The library's own also takes a map behind
 // an extension's header, so the code is looked at first.
 func (in *input) mapLen() (int, error) {
-	code, err := in.dec.PeekCode()
+	code, err := in.peek()
 	if err != nil {
 		return 0, err
 	}
@@ -137,7 +147,7 @@ func isArray(code byte) bool {
 
 // string reads a string of at most limit bytes without copying it.
 func (in *input) string(limit int) ([]byte, error) {
-	code, err := in.dec.PeekCode()
+	code, err := in.peek()
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +178,7 @@ func (in *input) text(limit int) (string, error) {
 
 // id reads a node's id: a string or an integer.
 func (in *input) id(limit int) (event.ID, error) {
-	code, err := in.dec.PeekCode()
+	code, err := in.peek()
 	if err != nil {
 		return event.ID{}, err
 	}
@@ -194,12 +204,23 @@ func isInteger(code byte) bool {
 }
 
 func (in *input) integer() (int64, error) {
-	code, err := in.dec.PeekCode()
+	code, err := in.peek()
 	if err != nil {
 		return 0, err
 	}
 	if !isInteger(code) {
 		return 0, refusef(event.Undecodable, "code 0x%02x where an integer is needed", code)
+	}
+	// The short forms are read here: a node event may name many neighbours.
+	switch n := in.left(); {
+	case msgpcode.IsFixedNum(code):
+		return int64(int8(in.take(1)[0])), nil
+	case code == msgpcode.Uint8 && n >= 2:
+		return int64(in.take(2)[1]), nil
+	case code == msgpcode.Uint16 && n >= 3:
+		return int64(binary.BigEndian.Uint16(in.take(3)[1:])), nil
+	case code == msgpcode.Uint32 && n >= 5:
+		return int64(binary.BigEndian.Uint32(in.take(5)[1:])), nil
 	}
 	if code != msgpcode.Uint64 {
 		return in.dec.DecodeInt64()
@@ -212,7 +233,7 @@ func (in *input) integer() (int64, error) {
 }
 
 func (in *input) boolean() (bool, error) {
-	code, err := in.dec.PeekCode()
+	code, err := in.peek()
 	if err != nil {
 		return false, err
 	}
@@ -223,11 +244,13 @@ func (in *input) boolean() (bool, error) {
 }
 
 func (in *input) number() (float32, error) {
-	code, err := in.dec.PeekCode()
+	code, err := in.peek()
 	if err != nil {
 		return 0, err
 	}
 	switch {
+	case code == msgpcode.Float && in.left() >= 5:
+		return math.Float32frombits(binary.BigEndian.Uint32(in.take(5)[1:])), nil
 	case code == msgpcode.Float:
 		return in.dec.DecodeFloat32()
 	case code == msgpcode.Double:
@@ -264,7 +287,7 @@ func (in *input) int32() (int32, error) {
 // list reads the length of an array, or of a binary block of items of width
 // bytes.
 func (in *input) list(width, limit int, excess event.Reason) (n int, block bool, err error) {
-	code, err := in.dec.PeekCode()
+	code, err := in.peek()
 	if err != nil {
 		return 0, false, err
 	}
@@ -345,7 +368,7 @@ func (in *input) indices(limits Limits) ([]uint32, error) {
 
 // binary reads a binary block.
 func (in *input) binary() ([]byte, error) {
-	code, err := in.dec.PeekCode()
+	code, err := in.peek()
 	if err != nil {
 		return nil, err
 	}
@@ -366,7 +389,7 @@ func (in *input) skip(depth int) error {
 	if depth > maxDepth {
 		return refusef(event.Undecodable, "nested deeper than %d", maxDepth)
 	}
-	code, err := in.dec.PeekCode()
+	code, err := in.peek()
 	if err != nil {
 		return err
 	}
