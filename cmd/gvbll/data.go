@@ -38,6 +38,16 @@ type genFlags struct {
 	Jump      *float64 `help:"Sudden change in the middle of the stream: angle of the class centres." placeholder:"RADIANS"`
 	ShareJump *float64 `help:"Sudden change of the logarithm of the class shares." placeholder:"SIZE"`
 	HomJump   *float64 `help:"Sudden change of the share of crossing nodes." placeholder:"SHARE"`
+
+	Spread       *float64 `help:"Spread of the logarithms of the class shares." placeholder:"SIZE"`
+	SubSpread    *float64 `help:"Spread of the logarithms of the subtopics' shares." placeholder:"SIZE"`
+	Cites        *float64 `help:"Median of the citations of a node." placeholder:"N"`
+	CitesSpread  *float64 `help:"Spread of the logarithm of the citations: how heavy the tail of the degrees is." placeholder:"SIZE"`
+	MaxCites     *int     `help:"The most that a node cites." placeholder:"N"`
+	Recency      *float64 `help:"How much newer nodes are preferred; 1 for not at all." placeholder:"POWER"`
+	Home         *float64 `help:"Share of the citations that stay in the node's own class." placeholder:"SHARE"`
+	Noise        *float64 `help:"Noise of a node's place among the topics." placeholder:"SIZE"`
+	FeatureNoise *float64 `help:"Noise of every feature." placeholder:"SIZE"`
 }
 
 // apply changes a preset as the flags say.
@@ -46,13 +56,19 @@ func (f genFlags) apply(c *dataset.DriftConfig) {
 	for _, o := range []struct {
 		given *float64
 		field *float64
-	}{{f.Cross, &c.Cross}, {f.Rot, &c.Rot}, {f.Share, &c.Share}, {f.Hom, &c.Hom}, {f.Jump, &c.Jump}, {f.ShareJump, &c.ShareJump}, {f.HomJump, &c.HomJump}} {
+	}{
+		{f.Cross, &c.Cross}, {f.Rot, &c.Rot}, {f.Share, &c.Share}, {f.Hom, &c.Hom}, {f.Jump, &c.Jump}, {f.ShareJump, &c.ShareJump}, {f.HomJump, &c.HomJump},
+		{f.Spread, &c.Spread}, {f.SubSpread, &c.SubSpread}, {f.Cites, &c.Cites}, {f.CitesSpread, &c.CitesSpread}, {f.Recency, &c.Recency},
+		{f.Home, &c.Home}, {f.Noise, &c.Noise}, {f.FeatureNoise, &c.FeatureNoise},
+	} {
 		if o.given != nil {
 			*o.field = *o.given
 		}
 	}
-	if f.Late != nil {
-		c.Late = *f.Late
+	for _, o := range []struct{ given, field *int }{{f.Late, &c.Late}, {f.MaxCites, &c.MaxCites}} {
+		if o.given != nil {
+			*o.field = *o.given
+		}
 	}
 }
 

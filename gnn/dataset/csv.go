@@ -9,25 +9,27 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/gvbll/gvbll/gnn"
 )
 
-// openCSV reads a folder with a table of nodes and a list of edges, see [Open].
-func openCSV(dir string) (*Dataset, error) {
-	d := &Dataset{Name: name(dir)}
-	f := folder{dir}
-	n := nodeTable{number: make(map[string]int32)}
-	if err := f.records("nodes", n.header, n.row); err != nil {
+// openCSV reads a table of nodes and a list of edges, see [Open].
+func openCSV(f folder) (*Dataset, error) {
+	d := &Dataset{Name: f.name()}
+	n := nodeTable{memory: f.memory, number: make(map[string]int32), x: features{memory: f.memory}}
+	err := f.records("nodes", n.header, n.row)
+	if err != nil {
 		return nil, err
 	}
 	if len(n.labels) == 0 {
-		return nil, fmt.Errorf("%s: nodes.csv has no nodes", dir)
+		return nil, fmt.Errorf("%s.csv has no nodes", f.path("nodes"))
 	}
-	d.Features, d.Dim, d.Year = n.x, n.dim, n.years
-	d.Sparse = settle(d.Features, d.Dim, n.nonzero)
-	d.Classes, d.Labels = classesOf(n.labels)
-	e := edgeList{number: n.number}
+	d.Dim, d.Year = n.dim, n.years
+	if d.Features, d.Sparse, err = n.x.settle(n.dim); err != nil {
+		return nil, fmt.Errorf("%s.csv: %w", f.path("nodes"), err)
+	}
+	if d.Classes, d.Labels = classesOf(n.labels); len(d.Classes) > maxClasses {
+		return nil, fmt.Errorf("%s.csv: %d distinct labels, want at most %d", f.path("nodes"), len(d.Classes), maxClasses)
+	}
+	e := edgeList{memory: f.memory, number: n.number}
 	if err := f.records("edges", e.header, e.row); err != nil {
 		return nil, err
 	}
@@ -36,8 +38,9 @@ func openCSV(dir string) (*Dataset, error) {
 }
 
 // records calls header with the first line's fields and row with those of every
-// other line, as many as the header's. A field may be quoted, but not go over
-// lines: so no line can take more memory than maxLine.
+// other line, as many as the header's, without the spaces around them. Lines with
+// nothing are passed over. A field may be quoted, but not go over lines: so no
+// record can take more memory than maxLine.
 func (f folder) records(name string, header, row func(fields []string) error) error {
 	width := -1
 	err := f.lines(name, func(line []byte, number int) error {
@@ -47,12 +50,8 @@ func (f folder) records(name string, header, row func(fields []string) error) er
 		if len(line) == 0 {
 			return nil
 		}
-		r := csv.NewReader(bytes.NewReader(line))
-		fields, err := r.Read()
-		var bad *csv.ParseError
+		fields, err := split(line)
 		switch {
-		case errors.As(err, &bad):
-			return fmt.Errorf("column %d: %w", bad.Column, bad.Err)
 		case err != nil:
 			return err
 		case width < 0:
@@ -64,9 +63,42 @@ func (f folder) records(name string, header, row func(fields []string) error) er
 		return row(fields)
 	})
 	if err == nil && width < 0 {
-		err = fmt.Errorf("%s: %s.csv is empty, want a header", f.dir, name)
+		err = fmt.Errorf("%s.csv is empty, want a header", f.path(name))
 	}
 	return err
+}
+
+// split returns a line's fields. The package's reader is for quotes alone: its
+// buffer costs more than most lines.
+func split(line []byte) (fields []string, err error) {
+	if bytes.IndexByte(line, '"') < 0 {
+		fields = strings.Split(string(line), ",")
+	} else if fields, err = csv.NewReader(bytes.NewReader(line)).Read(); err != nil {
+		var bad *csv.ParseError
+		if errors.As(err, &bad) {
+			err = fmt.Errorf("column %d: %w", bad.Column, bad.Err)
+		}
+		return nil, err
+	}
+	for i, field := range fields {
+		fields[i] = strings.TrimSpace(field)
+	}
+	return fields, nil
+}
+
+// unique refuses columns without a name, or with one that stands twice.
+func unique(header []string) error {
+	seen := make(map[string]bool, len(header))
+	for i, name := range header {
+		switch {
+		case name == "":
+			return fmt.Errorf("column %d of the header has no name (pandas writes its index so: give index=False)", i+1)
+		case seen[name]:
+			return fmt.Errorf("column %.40q stands twice in the header", name)
+		}
+		seen[name] = true
+	}
+	return nil
 }
 
 // nodeTable is what nodes.csv holds.
@@ -75,12 +107,17 @@ type nodeTable struct {
 	pairs           int // the column of sparse features, -1 for none
 	features        []int
 
-	number  map[string]int32 // of each id
-	labels  []string
-	years   []int32
-	x       []gnn.Vector
-	dim     int
-	nonzero int
+	memory *budget
+	number map[string]int32 // of each id
+	labels []string
+	years  []int32
+	x      features
+	dim    int
+
+	// The row at hand.
+	dense []float32
+	index []uint32
+	value []float32
 }
 
 func (t *nodeTable) header(fields []string) error {
@@ -88,6 +125,9 @@ func (t *nodeTable) header(fields []string) error {
 	t.year, t.pairs = slices.Index(fields, "year"), slices.Index(fields, "features")
 	if t.id < 0 || t.label < 0 {
 		return fmt.Errorf("the header is %.80q, want columns id and label", strings.Join(fields, ","))
+	}
+	if err := unique(fields); err != nil {
+		return err
 	}
 	for c := range fields {
 		if c != t.id && c != t.label && c != t.year && c != t.pairs {
@@ -107,75 +147,70 @@ func (t *nodeTable) header(fields []string) error {
 }
 
 func (t *nodeTable) row(fields []string) error {
-	id := fields[t.id]
+	id, label := fields[t.id], fields[t.label]
 	if _, twice := t.number[id]; twice {
 		return fmt.Errorf("id %.80q stands twice", id)
 	}
 	if len(t.number) == maxNodes {
 		return fmt.Errorf("more than %d nodes", maxNodes)
 	}
-	t.number[strings.Clone(id)] = int32(len(t.number))
-	if fields[t.label] == "" {
+	if label == "" {
 		return errors.New("the label is empty")
 	}
-	t.labels = append(t.labels, strings.Clone(fields[t.label]))
+	// An id's and a label's bytes, their headers, and the map's entry.
+	if err := t.memory.take(len(id) + len(label) + 80); err != nil {
+		return err
+	}
+	t.number[strings.Clone(id)] = int32(len(t.number))
+	t.labels = append(t.labels, strings.Clone(label))
 	if t.year >= 0 {
-		year, err := parseInt([]byte(fields[t.year]), math.MinInt16, math.MaxInt16)
+		year, err := parseInt(fields[t.year], math.MinInt16, math.MaxInt16)
 		if err != nil {
 			return fmt.Errorf("year: %w", err)
 		}
 		t.years = append(t.years, int32(year))
 	}
-	x, err := t.vector(fields)
-	if err != nil {
-		return err
+	if t.pairs >= 0 {
+		return t.addPairs(fields[t.pairs])
 	}
-	t.nonzero += len(x.Index)
-	t.x = append(t.x, x)
-	return nil
+	t.dense = t.dense[:0]
+	for j, c := range t.features {
+		v, err := parseFeature(fields[c], j)
+		if err != nil {
+			return err
+		}
+		t.dense = append(t.dense, v)
+	}
+	return t.x.add(t.dense)
 }
 
-// vector returns a row's features, sparse.
-func (t *nodeTable) vector(fields []string) (gnn.Vector, error) {
-	x := gnn.Vector{Index: []uint32{}, Value: []float32{}}
-	put := func(index int, text string) error {
-		v, err := strconv.ParseFloat(strings.TrimSpace(text), 32)
-		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Errorf("feature %d, %.40q, is not a finite number", index, text)
-		}
-		if v != 0 {
-			x.Index, x.Value = append(x.Index, uint32(index)), append(x.Value, float32(v))
-		}
-		return nil
-	}
-	if t.pairs < 0 {
-		for k, c := range t.features {
-			if err := put(k, fields[c]); err != nil {
-				return x, err
-			}
-		}
-		return x, nil
-	}
+// addPairs takes a node's features as index:value pairs.
+func (t *nodeTable) addPairs(text string) error {
+	t.index, t.value = t.index[:0], t.value[:0]
 	last := -1
-	for _, pair := range strings.Fields(fields[t.pairs]) {
+	for pair := range strings.FieldsSeq(text) {
 		at, value, ok := strings.Cut(pair, ":")
 		if !ok {
-			return x, fmt.Errorf("%.40q, want index:value", pair)
+			return fmt.Errorf("%.40q, want index:value", pair)
 		}
-		index, err := parseInt([]byte(at), 0, maxDim-1)
+		j, err := parseInt(at, 0, maxDim-1)
 		if err != nil {
-			return x, err
+			return fmt.Errorf("a feature's index: %w", err)
 		}
-		if index <= last {
-			return x, fmt.Errorf("feature %d after %d, want them ascending", index, last)
+		if j <= last {
+			return fmt.Errorf("feature %d after %d, want them ascending", j, last)
 		}
-		if err := put(index, value); err != nil {
-			return x, err
+		last = j
+		v, err := parseFeature(value, j)
+		if err != nil {
+			return err
 		}
-		last = index
+		if v != 0 {
+			t.index, t.value = append(t.index, uint32(j)), append(t.value, v)
+		}
 	}
 	t.dim = max(t.dim, last+1, 1)
-	return x, nil
+	return t.x.addSparse(t.index, t.value)
 }
 
 // classesOf names the distinct labels in order, and numbers all by it.
@@ -187,7 +222,7 @@ func classesOf(labels []string) (classes []string, y []int32) {
 			continue
 		}
 		v, err := strconv.ParseFloat(l, 64)
-		numbers = numbers && err == nil && !math.IsNaN(v)
+		numbers = numbers && err == nil && !math.IsNaN(v) && !math.IsInf(v, 0)
 		value[l] = v
 		classes = append(classes, l)
 	}
@@ -212,6 +247,7 @@ func classesOf(labels []string) (classes []string, y []int32) {
 
 // edgeList is what edges.csv holds.
 type edgeList struct {
+	memory         *budget
 	number         map[string]int32
 	source, target int // columns
 	edges          [][2]int32
@@ -227,13 +263,16 @@ func (e *edgeList) header(fields []string) error {
 
 func (e *edgeList) row(fields []string) error {
 	u, known := e.number[fields[e.source]]
-	v, also := e.number[fields[e.target]]
-	if !known || !also {
-		return fmt.Errorf("an edge from %.80q to %.80q, which are not both among the nodes", fields[e.source], fields[e.target])
+	if !known {
+		return fmt.Errorf("source %.80q is no node's id", fields[e.source])
+	}
+	v, known := e.number[fields[e.target]]
+	if !known {
+		return fmt.Errorf("target %.80q is no node's id", fields[e.target])
 	}
 	if len(e.edges) == maxEdges {
 		return fmt.Errorf("more than %d edges", maxEdges)
 	}
 	e.edges = append(e.edges, [2]int32{u, v})
-	return nil
+	return e.memory.take(edgeBytes)
 }

@@ -3,7 +3,6 @@ package dataset
 import (
 	"bytes"
 	"compress/gzip"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -158,7 +157,7 @@ func TestArrivals(t *testing.T) {
 
 // write makes a data set's folder; a file's text is packed when its name ends
 // in .gz.
-func write(t *testing.T, files map[string]string) string {
+func write(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "toy")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -240,7 +239,7 @@ func TestOpenErrors(t *testing.T) {
 	for _, c := range []struct{ file, text, want string }{
 		{"node-feat.csv.gz", "1,2\n1,x\n1,2\n1,2\n", "node-feat.csv.gz line 2: feature 1"},
 		{"node-feat.csv.gz", "1,2\n1\n1,2\n1,2\n", "line 2: 1 features, the first line has 2"},
-		{"node-feat.csv.gz", "1,2\n1,NaN\n1,2\n1,2\n", "line 2: feature 1 is NaN"},
+		{"node-feat.csv.gz", "1,2\n1,NaN\n1,2\n1,2\n", `line 2: feature 1, "NaN", is not a finite number`},
 		{"node-feat.csv.gz", "1,2\n", "node-feat has 1 lines, num-node-list says 4"},
 		{"node-feat.csv.gz", "1\n1\n1\n1\n1\n", "line 5: more lines than the 4 nodes"},
 		{"node-label.csv.gz", "0\n1\n-1\n0\n", "line 3: -1 is not between 0 and"},
@@ -348,22 +347,142 @@ func TestDriftIsAFunctionOfItsSeed(t *testing.T) {
 	if other, _, _ := Drift(c); reflect.DeepEqual(a.Edges, other.Edges) {
 		t.Error("another seed gives the same graph")
 	}
-	for _, breaks := range []func(*DriftConfig){
-		func(c *DriftConfig) { c.Nodes = 3 }, func(c *DriftConfig) { c.Classes = 1 }, func(c *DriftConfig) { c.Growth = 1 },
-		func(c *DriftConfig) { c.Growth = math.Inf(1) }, func(c *DriftConfig) { c.Growth, c.Years = 10, 1000 }, func(c *DriftConfig) { c.Share = math.NaN() }, func(c *DriftConfig) { c.Cross = 7 },
-		func(c *DriftConfig) { c.Rot = math.NaN() }, func(c *DriftConfig) { c.ShareJump = math.Inf(1) }, func(c *DriftConfig) { c.Train = 1e-9 },
-		func(c *DriftConfig) { c.Train = .8 }, func(c *DriftConfig) { c.Steps = 0 }, func(c *DriftConfig) { c.Late = 40 },
+}
+
+// TestDriftRefuses: each refusal names the field.
+func TestDriftRefuses(t *testing.T) {
+	for _, c := range []struct {
+		want   string
+		breaks func(*DriftConfig)
+	}{
+		{"nodes 3: give 100 to", func(c *DriftConfig) { c.Nodes = 3 }},
+		{"classes 1:", func(c *DriftConfig) { c.Classes = 1 }},
+		{"dim 0:", func(c *DriftConfig) { c.Dim = 0 }},
+		{"sub 0:", func(c *DriftConfig) { c.Sub = 0 }},
+		{"latent 1:", func(c *DriftConfig) { c.Latent = 1 }},
+		{"years 0:", func(c *DriftConfig) { c.Years = 0 }},
+		{"steps 0:", func(c *DriftConfig) { c.Steps = 0 }},
+		{"late 40:", func(c *DriftConfig) { c.Late = 40 }},
+		{"maxcites 0:", func(c *DriftConfig) { c.MaxCites = 0 }},
+		{"growth 1:", func(c *DriftConfig) { c.Growth = 1 }},
+		{"growth +Inf:", func(c *DriftConfig) { c.Growth = math.Inf(1) }},
+		{"beyond all numbers", func(c *DriftConfig) { c.Growth, c.Years = 10, 1000 }},
+		{"train 1e-09:", func(c *DriftConfig) { c.Train = 1e-9 }},
+		{"train 0.8:", func(c *DriftConfig) { c.Train = .8 }},
+		{"warmup 1:", func(c *DriftConfig) { c.Warmup = 1 }},
+		{"spread -1:", func(c *DriftConfig) { c.Spread = -1 }},
+		{"subspread NaN:", func(c *DriftConfig) { c.SubSpread = math.NaN() }},
+		{"cites -1:", func(c *DriftConfig) { c.Cites = -1 }},
+		{"citesspread 6:", func(c *DriftConfig) { c.CitesSpread = 6 }},
+		{"recency 0:", func(c *DriftConfig) { c.Recency = 0 }},
+		{"home 2:", func(c *DriftConfig) { c.Home = 2 }},
+		{"cross 7:", func(c *DriftConfig) { c.Cross = 7 }},
+		{"noise -1:", func(c *DriftConfig) { c.Noise = -1 }},
+		{"featurenoise NaN:", func(c *DriftConfig) { c.FeatureNoise = math.NaN() }},
+		{"rot NaN:", func(c *DriftConfig) { c.Rot = math.NaN() }},
+		{"share NaN:", func(c *DriftConfig) { c.Share = math.NaN() }},
+		{"hom 2:", func(c *DriftConfig) { c.Hom = 2 }},
+		{"jump -1:", func(c *DriftConfig) { c.Jump = -1 }},
+		{"sharejump +Inf:", func(c *DriftConfig) { c.ShareJump = math.Inf(1) }},
+		{"homjump 2:", func(c *DriftConfig) { c.HomJump = 2 }},
+		{"20000000 nodes × dim 128", func(c *DriftConfig) { c.Nodes = 20_000_000 }},
+		{"make about 2e+10 edges", func(c *DriftConfig) { c.Nodes, c.Dim, c.Cites, c.MaxCites = 50_000_000, 1, 400, 400 }},
+		{"make a law of", func(c *DriftConfig) { c.Classes, c.Sub, c.Latent = 1000, 100, 4096 }},
 	} {
 		bad := small("none")
-		breaks(&bad)
-		if _, _, err := Drift(bad); err == nil {
-			t.Errorf("%+v is taken", bad)
+		c.breaks(&bad)
+		if _, _, err := Drift(bad); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want an error with %q", err, c.want)
 		}
 	}
 	two := small("strong")
 	two.Classes, two.Late = 2, 1
 	if _, _, err := Drift(two); err != nil {
 		t.Errorf("two classes: %v", err)
+	}
+}
+
+// TestDriftFields: each field changes what its comment says, and a graph at the
+// edges of what is allowed can be made.
+func TestDriftFields(t *testing.T) {
+	shape := func(change func(*DriftConfig)) (edges, top, same, largest, spread float64) {
+		c := small("none")
+		c.Classes = 10
+		change(&c)
+		d, _, err := Drift(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		degree, class := make([]int, c.Nodes), make([]int, c.Classes)
+		for _, e := range d.Edges {
+			if d.Labels[e[0]] == d.Labels[e[1]] {
+				same += 1 / float64(len(d.Edges))
+			}
+			degree[e[0]]++
+			degree[e[1]]++
+		}
+		for v, y := range d.Labels {
+			class[y]++
+			spread += math.Abs(float64(d.Features[v].Dense[0])) / float64(c.Nodes)
+		}
+		return float64(len(d.Edges)), float64(slices.Max(degree)), same, float64(slices.Max(class)) / float64(c.Nodes), spread
+	}
+	edges, top, same, largest, spread := shape(func(*DriftConfig) {})
+	if e, _, _, _, _ := shape(func(c *DriftConfig) { c.Cites *= 2 }); e < 1.5*edges {
+		t.Errorf("twice the citations make %v edges in place of %v", e, edges)
+	}
+	if e, _, _, _, _ := shape(func(c *DriftConfig) { c.MaxCites = 1 }); e != 2999 {
+		t.Errorf("one citation a paper makes %v edges", e)
+	}
+	if e, _, _, _, _ := shape(func(c *DriftConfig) { c.CitesSpread, c.Cites = 0, 0 }); e != 2999 {
+		t.Errorf("one citation a paper makes %v edges", e)
+	}
+	if _, n, _, _, _ := shape(func(c *DriftConfig) { c.Recency = .5 }); n < 1.5*top {
+		t.Errorf("old entries preferred, the largest degree is %v; with recency %v", n, top)
+	}
+	if _, _, h, _, _ := shape(func(c *DriftConfig) { c.Home, c.Cross = .1, 0 }); h > .5*same {
+		t.Errorf("homophily %.2f away from home, %.2f at home", h, same)
+	}
+	if _, _, h, _, _ := shape(func(c *DriftConfig) { c.Cross = 0 }); h < 1.2*same {
+		t.Errorf("homophily %.2f without crossing nodes, %.2f with", h, same)
+	}
+	if _, _, _, l, _ := shape(func(c *DriftConfig) { c.Spread = 0 }); l > .13 || largest < .15 {
+		t.Errorf("the largest class has %.2f of the nodes without spread, %.2f with", l, largest)
+	}
+	if _, _, _, _, s := shape(func(c *DriftConfig) { c.FeatureNoise = 3 }); s < 2*spread {
+		t.Errorf("features of size %.2f with noise, %.2f without", s, spread)
+	}
+	if _, _, _, _, s := shape(func(c *DriftConfig) { c.Noise = 10 }); s < 2*spread {
+		t.Errorf("features of size %.2f with noise in the latent space, %.2f without", s, spread)
+	}
+	shape(func(c *DriftConfig) { c.SubSpread, c.CitesSpread, c.Recency, c.MaxCites = 0, 5, .1, 10_000 })
+	shape(func(c *DriftConfig) { c.Recency, c.Cites, c.Spread, c.ShareJump, c.Rot = 100, 0, 10, 100, 100 })
+}
+
+// TestDriftAtArxivSize holds the preset to ogbn-arxiv's figures, on which features
+// have no influence: it makes few.
+func TestDriftAtArxivSize(t *testing.T) {
+	c, err := DriftPreset("none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Nodes, c.Cites, c.Dim, c.Latent = 169_343, 4.66, 1, 2
+	d, s, err := Drift(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := 0
+	for _, e := range d.Edges {
+		if d.Labels[e[0]] == d.Labels[e[1]] {
+			same++
+		}
+	}
+	edges := float64(len(d.Edges))
+	if math.Abs(edges/1_166_243-1) > .01 || math.Abs(2*edges/169_343-13.77) > .15 || math.Abs(float64(same)/edges-.655) > .01 {
+		t.Errorf("%v edges, mean degree %.2f, edge homophily %.3f; arxiv has 1166243, 13.77, .655", edges, 2*edges/169_343, float64(same)/edges)
+	}
+	if len(d.Classes) != 40 || len(s.Steps) != 100 {
+		t.Errorf("%d classes, %d steps", len(d.Classes), len(s.Steps))
 	}
 }
 
@@ -392,22 +511,8 @@ func FuzzParseInt(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if v, err := parseInt(b, 0, 1000); err == nil && (v < 0 || v > 1000) {
+		if v, err := parseInt(string(b), 0, 1000); err == nil && (v < 0 || v > 1000) {
 			t.Fatalf("%d of %q", v, b)
 		}
 	})
-}
-
-func ExampleDrift() {
-	c, err := DriftPreset("strong")
-	if err != nil {
-		panic(err)
-	}
-	c.Nodes, c.Classes, c.Steps = 2000, 8, 20
-	d, s, err := Drift(c)
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println(len(d.Features), "nodes,", len(d.Classes), "classes,", len(s.Train), "train,", len(s.Steps), "steps")
-	// Output: 2000 nodes, 8 classes, 1074 train, 20 steps
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // DriftConfig describes a growing graph of papers that cite earlier ones, with
-// class shares, features and homophily that drift. At 169,343 nodes it stands
-// in for ogbn-arxiv. DriftPreset fills it.
+// class shares, features and homophily that drift. DriftPreset fills it; every
+// field then has a meaning of its own.
 type DriftConfig struct {
 	Name    string
 	Seed    uint64
@@ -28,9 +28,28 @@ type DriftConfig struct {
 	// Train and Warmup are the shares of the nodes, in order of arrival, at
 	// which training and warm-up end.
 	Train, Warmup float64
+	// Spread and SubSpread are the standard deviations of the log shares of
+	// classes, and of subtopics within a class: 0 makes all equally frequent.
+	Spread, SubSpread float64
+
+	// A paper draws 1 + ⌊Cites·e^z⌋ citations, z normal of standard deviation
+	// CitesSpread, at most MaxCites; repeats are dropped.
+	Cites, CitesSpread float64
+	MaxCites           int
+	// Recency is how strongly late entries are preferred among those that can
+	// be cited: 1 not at all. An entry is a paper or a citation of it, so the
+	// number of citations draws citations whatever the recency.
+	Recency float64
+	// Home is the share of citations that a node which does not cross gives its
+	// own class.
+	Home float64
 	// Cross is the share of nodes whose features and citations are mostly of
 	// another class: what makes the graph less homophilous.
 	Cross float64
+	// Noise is the standard deviation of a node about its class and subtopic in
+	// the latent space, whose centres have length 1; FeatureNoise that of each
+	// feature.
+	Noise, FeatureNoise float64
 
 	// What drifts, a year: Rot, the angle of the class centres; Share, the
 	// log shares of classes and subtopics; Hom, the share of crossing nodes;
@@ -43,11 +62,15 @@ type DriftConfig struct {
 }
 
 // DriftPreset returns the configuration of 20,000 nodes by the name of its
-// drift: none, moderate, strong or abrupt.
+// drift: none, moderate, strong or abrupt. With 169,343 nodes it stands in for
+// ogbn-arxiv: 128 features, 40 classes, edge homophily .66 (arxiv .655), mean
+// degree 13.3 (13.8). With Cites 4.66 besides, it has arxiv's 1.17 million edges.
 func DriftPreset(name string) (DriftConfig, error) {
 	c := DriftConfig{
 		Name: "drift-" + name, Seed: 1, Nodes: 20_000, Classes: 40, Dim: 128, Steps: 100, Sub: 5, Latent: 24,
-		Years: 30, Growth: 1.2, Train: .537, Warmup: .713, Cross: .38,
+		Years: 30, Growth: 1.2, Train: .537, Warmup: .713, Spread: .9, SubSpread: .7,
+		Cites: 4.4816890703380645, CitesSpread: .85, MaxCites: 100, // the median is e^1.5
+		Recency: 2.5, Home: .94, Cross: .38, Noise: .25, FeatureNoise: .1,
 	}
 	switch name {
 	case "none":
@@ -63,22 +86,20 @@ func DriftPreset(name string) (DriftConfig, error) {
 	return c, nil
 }
 
-// maxNumbers bounds the features of a generated graph: 8 GiB.
-const maxNumbers = 1 << 31
-
 func (c *DriftConfig) validate() error {
 	for _, f := range []struct {
 		name         string
 		v, low, high int
 		remedy       string
 	}{
-		{"nodes", c.Nodes, 100, 50_000_000, "20000"},
+		{"nodes", c.Nodes, 100, maxNodes, "20000"},
 		{"classes", c.Classes, 2, 1000, "40"},
 		{"dim", c.Dim, 1, 1 << 16, "128"},
 		{"steps", c.Steps, 1, c.Nodes / 10, "100"},
 		{"sub", c.Sub, 1, 100, "5"},
 		{"latent", c.Latent, 2, 4096, "24"},
 		{"years", c.Years, 1, 1000, "30"},
+		{"maxcites", c.MaxCites, 1, 10_000, "100"},
 		{"late", c.Late, 0, c.Classes - 1, "0"},
 	} {
 		if f.v < f.low || f.v > f.high {
@@ -93,7 +114,15 @@ func (c *DriftConfig) validate() error {
 		{"growth", c.Growth, 1.001, 10, "1.2"},
 		{"train", c.Train, 10 / float64(c.Nodes), c.Warmup, ".537, below warmup"},
 		{"warmup", c.Warmup, c.Train, .99, ".713, above train"},
+		{"spread", c.Spread, 0, 10, ".9"},
+		{"subspread", c.SubSpread, 0, 10, ".7"},
+		{"cites", c.Cites, 0, 10_000, "4.48"},
+		{"citesspread", c.CitesSpread, 0, 5, ".85"},
+		{"recency", c.Recency, .1, 100, "2.5"},
+		{"home", c.Home, 0, 1, ".94"},
 		{"cross", c.Cross, 0, .9, ".38"},
+		{"noise", c.Noise, 0, 100, ".25"},
+		{"featurenoise", c.FeatureNoise, 0, 100, ".1"},
 		{"rot", c.Rot, 0, 100, "0 for none"},
 		{"share", c.Share, 0, 100, "0 for none"},
 		{"hom", c.Hom, -1, 1, "0 for none"},
@@ -105,17 +134,29 @@ func (c *DriftConfig) validate() error {
 			return fmt.Errorf("%s %v: give %v to %v, such as %s", f.name, f.v, f.low, f.high, f.remedy)
 		}
 	}
-	if c.Nodes*c.Dim > maxNumbers {
-		return fmt.Errorf("%d nodes of %d features are more than %d numbers: give less of either", c.Nodes, c.Dim, maxNumbers)
-	}
 	if math.IsInf(math.Pow(c.Growth, float64(c.Years)), 0) {
 		return fmt.Errorf("growth %v over %d years is beyond all numbers: give less of either, such as 1.2 over 30", c.Growth, c.Years)
+	}
+	if c.Nodes*c.Dim > maxNumbers {
+		return fmt.Errorf("%d nodes × dim %d are more than %d numbers: give less of either", c.Nodes, c.Dim, maxNumbers)
+	}
+	if edges := float64(c.Nodes) * min(float64(c.MaxCites), 1+c.Cites*math.Exp(c.CitesSpread*c.CitesSpread/2)); edges > maxEdges {
+		return fmt.Errorf("%d nodes of cites %v with citesspread %v make about %.2g edges, more than %.2g: give less of any, or less maxcites", c.Nodes, c.Cites, c.CitesSpread, edges, float64(maxEdges))
+	}
+	// The centres, two vectors each, and the map from the latent space.
+	if n := (2*c.Classes*(c.Sub+1) + c.Dim) * c.Latent; n > maxLaw {
+		return fmt.Errorf("classes %d with sub %d and dim %d in latent %d make a law of %d numbers, more than %d: give less of any", c.Classes, c.Sub, c.Dim, c.Latent, n, maxLaw)
 	}
 	return nil
 }
 
+// maxLaw bounds the numbers of the generator itself: 1 GiB.
+const maxLaw = 1 << 27
+
 // Drift makes the graph and its stream: nodes are numbered in order of arrival,
-// and cite earlier ones. Everything is drawn from one generator.
+// and cite earlier ones. Everything is drawn from one generator, with elementary
+// functions of our own: the same configuration makes the same bits on every
+// amd64 machine.
 func Drift(c DriftConfig) (*Dataset, Stream, error) {
 	if err := c.validate(); err != nil {
 		return nil, Stream{}, err
@@ -194,14 +235,14 @@ func newDrift(c DriftConfig) *drift {
 	g.y0, g.ys, g.ya = g.time(c.Train), g.time(c.Warmup), g.time((1+c.Warmup)/2)
 	g.birth = make([]float64, c.Classes)
 	g.weights, g.latent = make([]float64, max(c.Classes, c.Sub)), make([]float64, c.Latent)
-	g.a, g.r, g.j = g.normals(c.Classes, .9), g.normals(c.Classes, 1), g.normals(c.Classes, 1)
+	g.a, g.r, g.j = g.normals(c.Classes, c.Spread), g.normals(c.Classes, 1), g.normals(c.Classes, 1)
 	for k := range c.Late {
 		g.a[k] = .8
-		g.birth[k] = g.ys + (float64(k)+.5)/float64(c.Late)*.6*(float64(c.Years)-g.ys)
+		g.birth[k] = g.ys + float64((float64(k)+.5)/float64(c.Late)*.6*(float64(c.Years)-g.ys))
 	}
 	g.ofClass, g.ofSub = make([][]int32, c.Classes), make([][][]int32, c.Classes)
 	for k := range c.Classes {
-		g.b = append(g.b, g.normals(c.Sub, .7))
+		g.b = append(g.b, g.normals(c.Sub, c.SubSpread))
 		g.rSub = append(g.rSub, g.normals(c.Sub, 1))
 		g.ofSub[k] = make([][]int32, c.Sub)
 		// Four other classes, fewer when there are not so many.
@@ -240,10 +281,10 @@ func (g *drift) plane() plane {
 	normalize(p.u)
 	dot := 0.0
 	for i := range p.u {
-		dot += p.u[i] * p.v[i]
+		dot += float64(p.u[i] * p.v[i])
 	}
 	for i := range p.v {
-		p.v[i] -= dot * p.u[i]
+		p.v[i] -= float64(dot * p.u[i])
 	}
 	normalize(p.v)
 	return p
@@ -252,7 +293,7 @@ func (g *drift) plane() plane {
 func normalize(x []float64) {
 	sum := 0.0
 	for _, v := range x {
-		sum += v * v
+		sum += float64(v * v)
 	}
 	for i := range x {
 		x[i] /= math.Sqrt(sum)
@@ -261,7 +302,7 @@ func normalize(x []float64) {
 
 // time is τ(f), in years: the graph grows by a factor a year.
 func (g *drift) time(f float64) float64 {
-	return math.Log(1+f*(math.Pow(g.c.Growth, float64(g.c.Years))-1)) / math.Log(g.c.Growth)
+	return log(1+float64(f*(math.Pow(g.c.Growth, float64(g.c.Years))-1))) / log(g.c.Growth)
 }
 
 // changed is A(t): 1 after the abrupt change.
@@ -280,12 +321,12 @@ func (g *drift) paper(i int) paper {
 	for k := range w {
 		w[k] = math.Inf(-1)
 		if p.t >= g.birth[k] {
-			w[k] = g.a[k] + clip(g.c.Share*g.r[k]*since, 3) + g.c.ShareJump*g.j[k]*g.changed(p.t)
+			w[k] = g.a[k] + clip(g.c.Share*g.r[k]*since, 3) + float64(g.c.ShareJump*g.j[k]*g.changed(p.t))
 		}
 	}
 	p.class = g.softmax(w)
 	p.sub = g.subtopic(p.class, since)
-	cross := g.c.Cross + g.c.Hom*max(since, 0) + g.c.HomJump*g.changed(p.t)
+	cross := g.c.Cross + float64(g.c.Hom*max(since, 0)) + float64(g.c.HomJump*g.changed(p.t))
 	p.crossing = g.rng.Float64() < min(max(cross, 0), .9)
 	if p.crossing {
 		u, k := g.rng.Float64(), 0
@@ -320,7 +361,7 @@ func (g *drift) softmax(w []float64) int {
 		top = max(top, v)
 	}
 	for k, v := range w {
-		w[k] = math.Exp2((v - top) * math.Log2E)
+		w[k] = exp(v - top)
 		sum += w[k]
 	}
 	u := g.rng.Float64() * sum
@@ -348,24 +389,24 @@ func (g *drift) features(p paper) []float32 {
 	g.addCentre(p.class, p.sub, p.t, own)
 	x := make([]float64, g.c.Dim)
 	for q, l := range g.latent {
-		l += .25 * g.rng.NormFloat64()
+		l += float64(g.c.Noise * g.rng.NormFloat64())
 		for j := range x {
-			x[j] += l * g.w[q*g.c.Dim+j]
+			x[j] += float64(l * g.w[q*g.c.Dim+j])
 		}
 	}
 	out := make([]float32, g.c.Dim)
 	for j := range x {
-		out[j] = float32(x[j] + .1*g.rng.NormFloat64() + g.offset[j])
+		out[j] = float32(x[j] + float64(g.c.FeatureNoise*g.rng.NormFloat64()) + g.offset[j])
 	}
 	return out
 }
 
 func (g *drift) addCentre(class, sub int, t, share float64) {
 	for _, p := range [...]*plane{&g.centre[class], &g.subCentre[class][sub]} {
-		angle := g.c.Rot*p.speed*(t-g.y0) + g.c.Jump*p.sign*g.changed(t)
-		sin, cos := math.Sincos(angle)
+		angle := float64(g.c.Rot*p.speed*(t-g.y0)) + float64(g.c.Jump*p.sign*g.changed(t))
+		sin, cos := sincos(angle)
 		for i := range g.latent {
-			g.latent[i] += share * (cos*p.u[i] + sin*p.v[i])
+			g.latent[i] += float64(share * (float64(cos*p.u[i]) + float64(sin*p.v[i])))
 		}
 	}
 }
@@ -374,7 +415,8 @@ func (g *drift) addCentre(class, sub int, t, share float64) {
 // itself and once for each citation, and late entries are preferred:
 // preferential attachment, with recency.
 func (g *drift) cite(p paper) []int32 {
-	draws := min(100, 1+int(math.Exp2((1.5+.85*g.rng.NormFloat64())*math.Log2E)))
+	// Compared before it is converted: an int holds no infinity.
+	draws := 1 + int(min(float64(g.c.MaxCites-1), g.c.Cites*exp(g.c.CitesSpread*g.rng.NormFloat64())))
 	var cited []int32
 	clear(g.seen)
 	for range draws {
@@ -389,7 +431,7 @@ func (g *drift) cite(p paper) []int32 {
 			break
 		}
 		// The power may round to 1.
-		u := list[min(int(math.Pow(g.rng.Float64(), 1/2.5)*float64(len(list))), len(list)-1)]
+		u := list[min(int(g.recent()*float64(len(list))), len(list)-1)]
 		if !g.seen[u] {
 			g.seen[u] = true
 			cited = append(cited, u)
@@ -398,9 +440,18 @@ func (g *drift) cite(p paper) []int32 {
 	return cited
 }
 
+// recent draws a place in a list, from 0 to 1.
+func (g *drift) recent() float64 {
+	u := g.rng.Float64()
+	if u == 0 {
+		return 0
+	}
+	return exp(log(u) / g.c.Recency)
+}
+
 // list chooses where one citation is drawn from.
 func (g *drift) list(p paper) []int32 {
-	own, subShare := .94, .7
+	own, subShare := g.c.Home, .7
 	u := g.rng.Float64()
 	if p.crossing {
 		own, subShare = .2, .5

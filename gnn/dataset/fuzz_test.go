@@ -1,13 +1,50 @@
 package dataset
 
 import (
-	"os"
-	"path/filepath"
+	"slices"
 	"testing"
 )
 
-// FuzzOpen: whatever the files hold, Open returns an error or a data set whose
-// parts fit each other.
+// fits checks what every data set must hold.
+func fits(t *testing.T, d *Dataset) {
+	t.Helper()
+	n := len(d.Features)
+	if n == 0 || len(d.Labels) != n || d.Year != nil && len(d.Year) != n {
+		t.Fatalf("%d nodes, %d labels, %d years", n, len(d.Labels), len(d.Year))
+	}
+	for v, x := range d.Features {
+		if err := x.Validate(d.Dim); err != nil || (x.Dense == nil) != d.Sparse || slices.Contains(x.Value, 0) {
+			t.Fatalf("node %d: %+v, sparse %v: %v", v, x, d.Sparse, err)
+		}
+		if y := d.Labels[v]; y < 0 || int(y) >= len(d.Classes) {
+			t.Fatalf("node %d: class %d of %d", v, y, len(d.Classes))
+		}
+	}
+	for _, e := range d.Edges {
+		if min(e[0], e[1]) < 0 || int(max(e[0], e[1])) >= n {
+			t.Fatalf("edge %v in a graph of %d nodes", e, n)
+		}
+	}
+}
+
+// opens holds what is made of files to what every data set must hold, and to the
+// memory that it may take.
+func opens(t *testing.T, open func() (*Dataset, error)) {
+	t.Helper()
+	var d *Dataset
+	var err error
+	if took := allocated(func() { d, err = open() }); took > 16*freeBytes {
+		t.Errorf("%d MiB allocated", took>>20)
+	}
+	if (d == nil) == (err == nil) {
+		t.Fatalf("%v, %v", d, err)
+	}
+	if err == nil {
+		fits(t, d)
+	}
+}
+
+// FuzzOpen reads OGB's layout.
 func FuzzOpen(f *testing.F) {
 	f.Add("4", "3", "0.5,1\n1,2\n0,0\n4,5\n", "0\n1\n0\n2\n", "0,1\n2,1\n3,3\n")
 	f.Add("2\r\n", "0", "0,0,0,0,1\r\n0,0,0,0,0\r\n", "0\r\n1.0\r\n", "")
@@ -15,19 +52,47 @@ func FuzzOpen(f *testing.F) {
 	f.Add("3", "1", "1,\n,1\n1\n", "\n\n\n", "-1,0\n")
 	f.Add("1e2", "99999999999", "", "", ",")
 	f.Fuzz(func(t *testing.T, nodes, edges, features, labels, edge string) {
-		dir := t.TempDir()
-		for name, text := range map[string]string{
+		dir := write(t, map[string]string{
 			"num-node-list.csv": nodes, "num-edge-list.csv": edges,
 			"node-feat.csv": features, "node-label.csv": labels, "edge.csv": edge,
-		} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+		})
+		opens(t, func() (*Dataset, error) { return Open(dir) })
+	})
+}
+
+func FuzzOpenCSV(f *testing.F) {
+	f.Add("id,label,x\na,p,1\nb,q,2\n", "source,target\na,b\n")
+	f.Add("id,label,features,year\na,p,0:1 5:2,1999\n", "source,target\na,a\n")
+	f.Add("id,label,features\na,p,1048575:1\nb,p,\n", "target,w,source\nb,,a\n")
+	f.Add("\ufeffid,label,x\n\"a \"\"b\",p,-0\n", "source,target\n\"a \"\"b\",\"a \"\"b\"\n")
+	f.Add("id,label,x\n\"a\nb\",p,1\n", "source,target,\n,,\n")
+	f.Fuzz(func(t *testing.T, nodes, edges string) {
+		dir := write(t, map[string]string{"nodes.csv": nodes, "edges.csv": edges})
+		opens(t, func() (*Dataset, error) { return Open(dir) })
+	})
+}
+
+// FuzzOpenNPZ reads archives as they are, and members in archives that are sound,
+// since a change of one byte hardly passes the checksums.
+func FuzzOpenNPZ(f *testing.F) {
+	x, edges := array2("<f4", 2, 2, false, floats(1, 0, 0, 2)), array2("|u1", 2, 1, false, "\x00\x01")
+	labels := array2("|i1", 2, 1, false, "\x01\x00")
+	f.Add(archive(f, map[string]any{"x": x, "edge_index": edges, "y": labels}), "", "", "")
+	f.Add(archive(f, parts()), "", "", "")
+	f.Add([]byte{}, x, edges, labels)
+	f.Add([]byte{}, array2("|b1", 2, 2, true, "\x01\x00\x01\x01"), array2(">i8", 2, 1, true, "\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00"), labels)
+	f.Add([]byte{1}, "\x00\x01\x02", "\x01\x00", "\x00\x01\x01")
+	f.Add([]byte{1}, "\x00\x02\x02", "\x03\x00", "\x00\x00\x00")
+	f.Fuzz(func(t *testing.T, b []byte, one, two, three string) {
+		switch len(b) {
+		case 0:
+			b = archive(t, map[string]any{"x": one, "edge_index": two, "y": three})
+		case 1: // the bytes are the numbers of sparse matrices of two nodes
+			p := parts()
+			delete(p, "attr_data")
+			p["adj_indptr"], p["adj_indices"], p["attr_indptr"] = []byte(one), []byte(two), []byte(three)
+			b = archive(t, p)
 		}
-		d, err := Open(dir)
-		if err != nil {
-			return
-		}
-		fits(t, d)
+		opens(t, func() (*Dataset, error) { return openArchive(t, b) })
 	})
 }

@@ -48,9 +48,9 @@ func (d *Dataset) Split(seed uint64, share float64, steps int) (Stream, error) {
 	quota := make([]int, len(classes))
 	remainder := make([]float64, len(classes))
 	order := make([]int, len(classes))
-	left := int(share*float64(n) + 1e-9)
+	left := int(float64(share*float64(n)) + 1e-9)
 	for c, nodes := range classes {
-		part := share * float64(len(nodes))
+		part := float64(share * float64(len(nodes)))
 		quota[c] = int(part)
 		remainder[c] = part - float64(quota[c])
 		if quota[c] == 0 && len(nodes) > 0 {
@@ -94,7 +94,7 @@ func (d *Dataset) Split(seed uint64, share float64, steps int) (Stream, error) {
 // by number.
 func (d *Dataset) SplitByYear(steps int) (Stream, error) {
 	if d.Year == nil {
-		return Stream{}, errors.New("the data set has no years (node_year.csv.gz): give a training share instead")
+		return Stream{}, errors.New("the data set has no years (node_year, or a column year): give a training share instead")
 	}
 	var s Stream
 	var rest []int32

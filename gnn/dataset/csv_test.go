@@ -1,0 +1,165 @@
+package dataset
+
+import (
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvbll/gvbll/gnn"
+)
+
+// TestOpenCSV: the same graph as dense columns and as index:value pairs, quoted,
+// with a byte order mark, years, other columns of edges; packed; and as a pair of
+// files.
+func TestOpenCSV(t *testing.T) {
+	edges := "target,weight,source\nb,1,\"a, the first\"\nc,2, c\n"
+	dense := "\ufeffid,f1,label,f2,f3,f4,f5,year\r\n\"a, the first\",1,10,0,0,0,0,2017\r\nb,0,9,2.5,0,0,0,2018\r\n\nc,0,10,0,0,0,0,2019\r\n"
+	pairs := "id,label,year,features\n\"a, the first\",10,2017,0:1 4:0\nb ,9,2018,  1:2.5\nc,10,2019,\n"
+	want := Dataset{
+		Name: "toy", Dim: 5, Sparse: true, Classes: []string{"9", "10"}, Labels: []int32{1, 0, 1}, Year: []int32{2017, 2018, 2019},
+		Features: []gnn.Vector{{Index: []uint32{0}, Value: []float32{1}}, {Index: []uint32{1}, Value: []float32{2.5}}, {Index: []uint32{}, Value: []float32{}}},
+		Edges:    [][2]int32{{0, 1}, {2, 2}},
+	}
+	for _, c := range []struct {
+		what, path, name string
+		files            map[string]string
+	}{
+		{"dense", "", "toy", map[string]string{"nodes.csv": dense, "edges.csv": edges}},
+		{"pairs, packed", "", "toy", map[string]string{"nodes.csv.gz": pairs, "edges.csv.gz": edges}},
+		{"by the path of nodes.csv", "nodes.csv", "toy", map[string]string{"nodes.csv": dense, "edges.csv": edges}},
+		{"a pair with a prefix", "web.nodes.csv.gz", "web", map[string]string{"web.nodes.csv.gz": pairs, "web.edges.csv": edges, "nodes.csv": "id\n"}},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			got, err := Open(filepath.Join(write(t, c.files), c.path))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want.Name = c.name
+			if d := cmp.Diff(&want, got); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+func TestOpenCSVRefuses(t *testing.T) {
+	const nodes, edges = "id,label,x\na,p,1\nb,q,2\n", "source,target\na,b\n"
+	for _, c := range []struct{ nodes, edges, want string }{
+		{"", edges, "nodes.csv is empty"},
+		{"id,x\na,1\n", edges, "nodes.csv line 1: the header is"},
+		{"id,label\na,p\n", edges, "no features"},
+		{"id,label,x,x\na,p,1,1\n", edges, `column "x" stands twice`},
+		{",id,label,x\n0,a,p,1\n", edges, "column 1 of the header has no name (pandas"},
+		{"id,label,features,y\na,p,,1\n", edges, "a column features, and 1 more"},
+		{"id,label,x\n", edges, "has no nodes"},
+		{"id,label,x\na,p,1\na,q,2\n", edges, `nodes.csv line 3: id "a" stands twice`},
+		{"id,label,x\na,,1\n", edges, "line 2: the label is empty"},
+		{"id,label,x\na,p\n", edges, "line 2: 2 fields, the header has 3"},
+		{"id,label,x\na,p,NaN\n", edges, `feature 0, "NaN", is not a finite number`},
+		{"id,label,x\na,p,1e39\n", edges, "feature 0"},
+		{"id,label,x\na,p,\n", edges, `feature 0, "", is not`},
+		{"id,label,x\na,\"p,1\n", edges, "line 2: column"},
+		{"id,label,year,x\na,p,soon,1\n", edges, `year: "soon" is not an integer`},
+		{"id,label,features\na,p,1\n", edges, `"1", want index:value`},
+		{"id,label,features\na,p,1:1 1:2\n", edges, "feature 1 after 1"},
+		{"id,label,features\na,p,-1:1\n", edges, "index: -1 is not between"},
+		{"id,label,features\na,p,99999999:1\n", edges, "99999999 is not between"},
+		{nodes, "", "edges.csv is empty"},
+		{nodes, "from,to\na,b\n", "edges.csv line 1: the header is \"from,to\", want columns source and target"},
+		{nodes, "source,target\na,c\n", `edges.csv line 2: target "c" is no node's id`},
+		{nodes, "source,target\na,b\nc,a\n", `edges.csv line 3: source "c" is no node's id`},
+	} {
+		d, err := Open(write(t, map[string]string{"nodes.csv": c.nodes, "edges.csv": c.edges}))
+		if d != nil || err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q and %q: %v, want an error of one line with %q", c.nodes, c.edges, err, c.want)
+		}
+	}
+	for what, c := range map[string]struct {
+		files      map[string]string
+		path, want string
+	}{
+		"no edges":       {map[string]string{"nodes.csv": nodes}, "", "edges.csv.gz (or .csv): no such file"},
+		"twice":          {map[string]string{"nodes.csv": nodes, "nodes.csv.gz": nodes, "edges.csv": edges}, "", "are both there: keep one"},
+		"another file":   {map[string]string{"graph.json": "{}"}, "graph.json", "want a folder, an .npz file, or a nodes.csv"},
+		"nothing":        {nil, "", "neither nodes.csv nor num-node-list.csv"},
+		"no such path":   {nil, "nowhere", "nowhere: no such file"},
+		"no such npz":    {nil, "nowhere.npz", "nowhere.npz: no such file"},
+		"not packed":     {map[string]string{"nodes.csv": nodes, "edges.csv": edges}, "nodes.csv.gz", "no such file"},
+		"a folder's npz": {map[string]string{"few.npz": "PK no zip"}, "few.npz", "few.npz: zip"},
+	} {
+		if d, err := Open(filepath.Join(write(t, c.files), c.path)); d != nil || err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want an error with %q", what, err, c.want)
+		}
+	}
+}
+
+// TestClassOrder: numbers in order of their size if all are numbers, else all in
+// order of the alphabet.
+func TestClassOrder(t *testing.T) {
+	for _, c := range []struct{ labels, want []string }{
+		{[]string{"10", "9", "10", "-1.5"}, []string{"-1.5", "9", "10"}},
+		{[]string{"10", "9", "x"}, []string{"10", "9", "x"}},
+		{[]string{"1.0", "01", "1"}, []string{"01", "1", "1.0"}},
+		{[]string{"nan", "10", "9"}, []string{"10", "9", "nan"}},
+	} {
+		got, y := classesOf(c.labels)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("classes of %q: %q, want %q", c.labels, got, c.want)
+		}
+		for i, k := range y {
+			if got[k] != c.labels[i] {
+				t.Errorf("label %q has number %d of %q", c.labels[i], k, got)
+			}
+		}
+	}
+}
+
+// TestBombs: a small packed table cannot take much memory, in either layout.
+func TestBombs(t *testing.T) {
+	const many = 3 << 19
+	nodes := new(strings.Builder)
+	nodes.WriteString("id,label")
+	for j := range 2000 {
+		fmt.Fprintf(nodes, ",x%d", j)
+	}
+	ones := strings.Repeat(",1", 2000)
+	for i := range 3000 {
+		fmt.Fprintf(nodes, "\n%d,b%s", i, ones)
+	}
+	for what, files := range map[string]map[string]string{
+		"OGB's nodes": {"num-node-list.csv": "100000000", "num-edge-list.csv": "0", "node-feat.csv.gz": strings.Repeat("0\n", many)},
+		"OGB's edges": {
+			"num-node-list.csv": "1", "num-edge-list.csv": "2000000000", "node-feat.csv": "0", "node-label.csv": "0",
+			"edge.csv.gz": strings.Repeat("0,0\n", many),
+		},
+		"nodes": {"nodes.csv.gz": nodes.String(), "edges.csv": "source,target"},
+		"edges": {"nodes.csv": "id,label,x\na,b,0\n", "edges.csv.gz": "source,target\n" + strings.Repeat("a,a\n", many)},
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := write(t, files)
+			var err error
+			took := allocated(func() { _, err = Open(dir) })
+			if err == nil || !strings.Contains(err.Error(), "line") || !strings.Contains(err.Error(), "give it unpacked") {
+				t.Fatalf("%v, want an error that says where, and to unpack", err)
+			}
+			// With what parsing a line lets go of at once.
+			if took > 16*freeBytes {
+				t.Errorf("%d MiB allocated", took>>20)
+			}
+		})
+	}
+}
+
+// allocated is the number of bytes that f allocates.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}

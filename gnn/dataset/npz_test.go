@@ -1,0 +1,284 @@
+package dataset
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/sbinet/npyio/npy"
+
+	"github.com/gvbll/gvbll/gnn"
+)
+
+// TestOpenNPZ: one graph as numpy and scipy write it (testdata/make.py): as
+// PyTorch Geometric's arrays, in either order of rows and columns and of bytes,
+// and as the parts of sparse matrices.
+func TestOpenNPZ(t *testing.T) {
+	want := Dataset{
+		Dim: 6, Sparse: true, Classes: []string{"0", "1", "2"}, Labels: []int32{1, 0, 2, 1},
+		Features: []gnn.Vector{
+			{Index: []uint32{1}, Value: []float32{1}},
+			{Index: []uint32{5}, Value: []float32{.5}},
+			{Index: []uint32{}, Value: []float32{}},
+			{Index: []uint32{0, 4}, Value: []float32{2, -3}},
+		},
+		Edges: [][2]int32{{0, 1}, {1, 2}, {2, 2}},
+	}
+	for name, years := range map[string][]int32{"tensors": nil, "fortran": {2016, 2017, 2018, 2019}, "matrices": nil} {
+		got, err := Open(filepath.Join("testdata", name+".npz"))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		want.Name, want.Year = name, years
+		if d := cmp.Diff(&want, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
+	}
+}
+
+// TestTypesOfNPZ: integers of every width, in both orders, of more numbers than
+// are decoded at once.
+func TestTypesOfNPZ(t *testing.T) {
+	const n, dim = 300, 50
+	for kind, width := range map[string]int{"|b1": 1, "|i1": 1, "|u1": 1, "<i2": 2, "<u2": 2, "<i4": 4, "<u4": 4, "<i8": 8, "<u8": 8} {
+		for _, fortran := range []bool{false, true} {
+			raw, want := make([]byte, n*dim*width), make([][]float32, n)
+			for v := range n {
+				for j := range dim {
+					number, at := byte((3*v+j)%100), v*dim+j
+					if kind == "|b1" {
+						number %= 2
+					}
+					if fortran {
+						at = j*n + v
+					}
+					raw[at*width] = number
+					want[v] = append(want[v], float32(number))
+				}
+			}
+			d, err := openArchive(t, archive(t, map[string]any{
+				"x": array2(kind, n, dim, fortran, string(raw)), "edge_index": array2("|u1", 2, 0, false, ""), "y": make([]int8, n),
+			}))
+			if err != nil {
+				t.Errorf("%s, by columns %v: %v", kind, fortran, err)
+				continue
+			}
+			for v := range want {
+				if !slices.Equal(d.Features[v].Dense, want[v]) {
+					t.Fatalf("%s, by columns %v, node %d: %v, want %v", kind, fortran, v, d.Features[v].Dense, want[v])
+				}
+			}
+		}
+	}
+}
+
+func TestOpenNPZRefuses(t *testing.T) {
+	x := array2("<f4", 2, 2, false, floats(1, 0, 0, 2))
+	edges := array2("|u1", 2, 1, false, "\x00\x01")
+	y := []int32{0, 1}
+	tensors := func(changes map[string]any) map[string]any {
+		all := map[string]any{"x": x, "edge_index": edges, "y": y}
+		maps.Copy(all, changes)
+		return all
+	}
+	matrices := func(changes map[string]any) map[string]any {
+		all := parts()
+		maps.Copy(all, changes)
+		return all
+	}
+	for _, c := range []struct {
+		arrays map[string]any
+		want   string
+	}{
+		{map[string]any{"x": x}, "neither edge_index"},
+		{map[string]any{"x": x, "edge_index": edges}, "no array y"},
+		{tensors(map[string]any{"y": []int32{0}}), "y has shape [1], want [2], one for each node"},
+		{tensors(map[string]any{"y": []int32{0, -1}}), "y, entry 1: -1, want a whole number from 0"},
+		{tensors(map[string]any{"y": []float64{0, .5}}), "y, entry 1: 0.5, want a whole number"},
+		{tensors(map[string]any{"y": []int64{0, math.MaxInt64}}), "y, entry 1"},
+		{tensors(map[string]any{"node_year": []int32{1999}}), "node_year has shape [1]"},
+		{tensors(map[string]any{"edge_index": array2("|u1", 2, 1, false, "\x00\x02")}), "edge_index, entry 1: 2, want a whole number from 0 to 1"},
+		{tensors(map[string]any{"edge_index": array2("|u1", 3, 2, false, "\x00\x01\x00\x01\x00\x01")}), "edge_index has shape [3 2], want [2 edges]"},
+		{tensors(map[string]any{"x": array2("<f4", 2, 2, false, floats(1, 0, 0, float32(math.NaN())))}), "x, feature 1 of node 1: NaN"},
+		{tensors(map[string]any{"x": array2("<f8", 1, 1, false, "\x00\x00\x00\x00\x00\x00\xf0\x7e")}), "is not a finite number"},
+		{tensors(map[string]any{"x": array2("<f4", 2, 2, false, floats(1, 0, 0))}), "x: shape [2 2] of type <f4 makes 144 bytes, the archive says 140"},
+		{tensors(map[string]any{"x": array2("<f4", 2, 2, false, floats(1, 0, 0, 1, 1))}), "the archive says 148"},
+		{tensors(map[string]any{"x": array2("<f4", 9e9, 9e9, false, floats(1))}), "x: shape [9000000000 9000000000] is more than can be counted"},
+		{tensors(map[string]any{"x": array2("<f4", 0, 4, false, "")}), "x has shape [0 4], want [nodes features]"},
+		{tensors(map[string]any{"x": array2("<f2", 2, 2, false, "12345678")}), "numbers of type \"<f2\""},
+		{tensors(map[string]any{"x": array2("<U1", 2, 2, false, "abcd")}), "numbers of type"},
+		{tensors(map[string]any{"x": array2("|O", 2, 2, false, "abcd")}), "numbers of type \"|O\""},
+		{tensors(map[string]any{"x": "\x93NUMPY\x02\x00\xff\xff\xff\xff"}), "x: its header has 4294967295 bytes"},
+		{tensors(map[string]any{"x": "\x93NUMPY\x01\x00\x76\x00{'descr'"}), "x: not an array: its header is cut short"},
+		{tensors(map[string]any{"x": "\x93NUMPY\x01\x00\x02\x00{}"}), "x: not an array of plain numbers: its header is \"{}\""},
+		{tensors(map[string]any{"x": strings.Replace(x, "'<f4'", "[('a', '<f4')]", 1)}), "x: not an array of plain numbers"},
+		{tensors(map[string]any{"x": "junk that is long enough"}), "x: not an array"},
+		{tensors(map[string]any{"x": ""}), "x: not an array"},
+		{matrices(map[string]any{"adj_indptr": []int32{0, 5, 2}}), "adj_indptr, entry 1: 5, want a whole number from 0 to 2"},
+		{matrices(map[string]any{"adj_indptr": []int32{0, 2, 1}}), "adj_indptr goes from 0 to 1, want 0 to the 2 entries"},
+		{matrices(map[string]any{"attr_indptr": []int32{0, 2, 0, 2}}), "attr_indptr has shape [4], want [3]"},
+		{matrices(map[string]any{"adj_shape": []int64{3, 3}, "adj_indptr": []int32{0, 2, 1, 2}}), "adj_indptr: row 1 goes from 2 to 1"},
+		{matrices(map[string]any{"adj_shape": []int64{2, 100}, "adj_indices": []int32{1, 50}}), "adj_shape is 2 × 100, want as many rows as columns"},
+		{matrices(map[string]any{"adj_shape": []int64{2}}), "adj_shape has shape [1], want [2]"},
+		{matrices(map[string]any{"adj_data": []float32{1}}), "adj_data has shape [1], want [2] as adj_indices"},
+		{matrices(map[string]any{"attr_indices": []int32{3, 3}}), "attr: row 0 has two entries in column 3: call sum_duplicates"},
+		{matrices(map[string]any{"attr_indices": []int32{3, 5}}), "attr_indices, entry 1: 5, want a whole number from 0 to 4"},
+		{matrices(map[string]any{"attr_data": []float64{1, math.Inf(1)}}), "attr_data, entry 1: +Inf is not a finite number"},
+		{matrices(map[string]any{"attr_shape": []int64{1, 5}, "attr_indptr": []int32{0, 2}}), "attr_shape is 1 × 5, want 2 × features"},
+		{matrices(map[string]any{"labels": []int32{0}}), "labels has shape [1], want [2]"},
+	} {
+		d, err := openArchive(t, archive(t, c.arrays))
+		if d != nil || err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v, want an error of one line with %q", slices.Sorted(maps.Keys(c.arrays)), err, c.want)
+		}
+	}
+	damaged := archive(t, tensors(nil))
+	damaged[bytes.Index(damaged, []byte(edges))+len(edges)-1] ^= 1
+	if _, err := openArchive(t, damaged); err == nil || !strings.Contains(err.Error(), "edge_index: zip: checksum error") {
+		t.Errorf("a flipped bit: %v", err)
+	}
+}
+
+// TestHostileNPZ: what the headers of an archive claim takes no memory before it
+// is there, also where the archive's directory bears them out.
+func TestHostileNPZ(t *testing.T) {
+	edges, y := array2("|u1", 2, 1, false, "\x00\x01"), []int32{0}
+	huge := func(kind string, rows, columns int, fortran bool) string {
+		return array2(kind, rows, columns, fortran, floats(1))
+	}
+	shape := []int64{100_000_000, 100_000_000}
+	for what, arrays := range map[string]map[string]any{
+		"x":          {"x": huge("<f4", 100_000, 1000, false), "edge_index": edges, "y": y},
+		"columns":    {"x": huge("<f4", 100_000, 1000, true), "edge_index": edges, "y": y},
+		"one row":    {"x": huge("<f8", 1, 1<<20, false), "edge_index": edges, "y": y},
+		"edge_index": {"x": array2("<f4", 1, 1, false, floats(1)), "edge_index": huge("<i4", 2, 4_000_000, false), "y": y},
+		"headers":    {"x": "\x93NUMPY\x02\x00\xff\xff\xff\xff", "edge_index": edges, "y": y},
+		"adj_shape":  {"adj_shape": shape, "adj_indices": []int32{}, "adj_indptr": []int32{0}},
+	} {
+		for _, lie := range []bool{false, true} {
+			b := archive(t, arrays)
+			if lie {
+				bearOut(b, arrays)
+			}
+			var err error
+			took := allocated(func() { _, err = openArchive(t, b) })
+			if err == nil {
+				t.Errorf("%s: taken", what)
+			}
+			if took > 1<<20 {
+				t.Errorf("%s: %d KiB for a file of %d bytes (%v)", what, took>>10, len(b), err)
+			}
+		}
+	}
+	// What is there indeed, packed a thousandfold.
+	for what, x := range map[string]string{
+		"many nodes": array2("|u1", 1<<20, 1, false, strings.Repeat("\x00", 1<<20)),
+		"ones":       array2("|u1", 1<<13, 1<<10, false, strings.Repeat("\x01", 8<<20)),
+		"by columns": array2("|u1", 1<<13, 1<<10, true, strings.Repeat("\x01", 8<<20)),
+	} {
+		b := archive(t, map[string]any{"x": x, "edge_index": edges, "y": y})
+		var err error
+		took := allocated(func() { _, err = openArchive(t, b) })
+		if err == nil || !strings.Contains(err.Error(), "give it unpacked") {
+			t.Errorf("%s: %v, want an error that says to unpack", what, err)
+		}
+		if took > 6*freeBytes {
+			t.Errorf("%s: %d MiB for a file of %d KiB", what, took>>20, len(b)>>10)
+		}
+	}
+}
+
+// bearOut makes the directory of an archive say that each member is as long as
+// its header says.
+func bearOut(b []byte, arrays map[string]any) {
+	const entry = "PK\x01\x02"
+	for at := bytes.Index(b, []byte(entry)); at >= 0; {
+		name := string(b[at+46 : at+46+int(binary.LittleEndian.Uint16(b[at+28:]))])
+		if raw, ok := arrays[strings.TrimSuffix(name, ".npy")].(string); ok && strings.Contains(raw, "shape") {
+			var rows, columns, width uint32
+			if _, err := fmt.Sscanf(raw[strings.Index(raw, "shape"):], "shape': (%d, %d)", &rows, &columns); err != nil {
+				panic(err)
+			}
+			width = uint32(raw[strings.Index(raw, "descr")+11] - '0')
+			binary.LittleEndian.PutUint32(b[at+20:], 128+rows*columns*width)
+			binary.LittleEndian.PutUint32(b[at+24:], 128+rows*columns*width)
+		}
+		next := bytes.Index(b[at+4:], []byte(entry))
+		if next < 0 {
+			return
+		}
+		at += 4 + next
+	}
+}
+
+// parts are two nodes as sparse matrices.
+func parts() map[string]any {
+	return map[string]any{
+		"adj_indices": []int32{1, 0}, "adj_indptr": []int32{0, 1, 2}, "adj_shape": []int64{2, 2},
+		"attr_data": []float64{1, 2}, "attr_indices": []int32{0, 3}, "attr_indptr": []int64{0, 2, 2}, "attr_shape": []int64{2, 5},
+		"labels": []int16{2, 0},
+	}
+}
+
+// archive packs arrays as numpy.savez_compressed does, in the order of their
+// names; strings are members as they are.
+func archive(t testing.TB, arrays map[string]any) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for _, name := range slices.Sorted(maps.Keys(arrays)) {
+		how := &zip.FileHeader{Name: name + ".npy", Method: zip.Deflate}
+		raw, ok := arrays[name].(string)
+		if len(raw) < 1<<10 {
+			how.Method = zip.Store
+		}
+		w, err := z.CreateHeader(how)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok {
+			_, err = w.Write([]byte(raw))
+		} else {
+			err = npy.Write(w, arrays[name])
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// array2 is a matrix as numpy writes it: npy.Write takes no shapes.
+func array2(kind string, rows, columns int, fortran bool, raw string) string {
+	order := "False"
+	if fortran {
+		order = "True"
+	}
+	dictionary := fmt.Sprintf("{'descr': '%s', 'fortran_order': %s, 'shape': (%d, %d), }", kind, order, rows, columns)
+	return fmt.Sprintf("\x93NUMPY\x01\x00\x76\x00%-117s\n%s", dictionary, raw)
+}
+
+func floats(x ...float32) string {
+	var b []byte
+	for _, v := range x {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+	}
+	return string(b)
+}
+
+func openArchive(t testing.TB, b []byte) (*Dataset, error) {
+	t.Helper()
+	return Open(filepath.Join(write(t, map[string]string{"few.npz": string(b)}), "few.npz"))
+}
