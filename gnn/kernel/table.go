@@ -15,6 +15,7 @@ type Table[T any] struct {
 	width  int
 	shift  uint // a full block has 1<<shift rows
 	n      int
+	ahead  chan []T // the block after the last, being made ready; nil for none
 }
 
 const (
@@ -73,8 +74,37 @@ func (t *Table[T]) Grow(rows int) {
 		t.blocks = append(t.blocks[:0], block)
 	}
 	for t.n > t.room() {
-		t.blocks = append(t.blocks, Zeros[T](full*t.width))
+		t.blocks = append(t.blocks, t.next())
 	}
+}
+
+// next returns a full block, and has the one after it made ready meanwhile. The
+// first touch of a page can cost more than all that an arrival brings, on a
+// virtual machine most of all, and whoever grows the table should not wait for
+// it.
+func (t *Table[T]) next() []T {
+	size := t.width << t.shift
+	var block []T
+	if t.ahead != nil {
+		block = <-t.ahead
+	} else {
+		block = touched[T](size)
+	}
+	ahead := make(chan []T, 1)
+	t.ahead = ahead
+	go func() { ahead <- touched[T](size) }()
+	return block
+}
+
+// touched is [Zeros], with every page there.
+func touched[T any](n int) []T {
+	s := Zeros[T](n)
+	const page = 4096
+	bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), uintptr(n)*unsafe.Sizeof(s[0]))
+	for i := 0; i < len(bytes); i += page {
+		bytes[i] = 0
+	}
+	return s
 }
 
 // room is how many rows there are blocks for.
