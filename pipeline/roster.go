@@ -5,7 +5,7 @@ import "github.com/gvbll/gvbll/pipeline/event"
 // roster gives nodes their numbers in the graph and keeps the edges that name
 // a node which has not come yet (late binding).
 type roster struct {
-	integers map[int64]int32 // numbers of the nodes with integer ids
+	integers integers // numbers of the nodes with integer ids
 	strings  map[string]int32
 	waiting  *queue[event.ID, []int32] // unknown id -> the nodes that named it
 	edges    int                       // total length of the lists in waiting
@@ -13,23 +13,22 @@ type roster struct {
 }
 
 func newRoster(bound int) *roster {
-	return &roster{integers: make(map[int64]int32), strings: make(map[string]int32), waiting: newQueue[event.ID, []int32](), bound: bound}
+	return &roster{integers: integers{far: make(map[int64]int32)}, strings: make(map[string]int32), waiting: newQueue[event.ID, []int32](), bound: bound}
 }
 
 // number returns a node's number, if it has come.
 func (r *roster) number(id event.ID) (v int32, known bool) {
 	if id.Str == "" {
-		v, known = r.integers[id.Num]
-	} else {
-		v, known = r.strings[id.Str]
+		return r.integers.get(id.Num)
 	}
+	v, known = r.strings[id.Str]
 	return v, known
 }
 
 // enter gives a node that comes its number.
 func (r *roster) enter(id event.ID, v int32) {
 	if id.Str == "" {
-		r.integers[id.Num] = v
+		r.integers.put(id.Num, v)
 	} else {
 		r.strings[id.Str] = v
 	}
@@ -58,4 +57,37 @@ func (r *roster) claim(id event.ID) []int32 {
 	list, _ := r.waiting.take(id)
 	r.edges -= len(list)
 	return list
+}
+
+// integers maps ids to numbers. Those from 0 to a few times their number, as
+// counters give them, lie in a list, which is read several times as quickly as a
+// map: an arrival names a dozen ids. Any others are in a map.
+type integers struct {
+	near  []int32 // by id: its number and 1, or 0
+	far   map[int64]int32
+	count int64
+}
+
+func (m *integers) get(id int64) (v int32, known bool) {
+	if uint64(id) < uint64(len(m.near)) && m.near[id] != 0 {
+		return m.near[id] - 1, true
+	}
+	if len(m.far) > 0 {
+		v, known = m.far[id]
+	}
+	return v, known
+}
+
+// put enters an id that is not there.
+func (m *integers) put(id int64, v int32) {
+	m.count++
+	limit := 4 * (m.count + 1024)
+	if uint64(id) >= uint64(limit) {
+		m.far[id] = v
+		return
+	}
+	if id >= int64(len(m.near)) {
+		m.near = append(m.near, make([]int32, min(2*id+1024, limit)-int64(len(m.near)))...)
+	}
+	m.near[id] = v + 1
 }

@@ -1,0 +1,45 @@
+package pipeline
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestIntegers: whatever ids come, in whatever order, the map is a map, and the
+// list is not longer than a few times what it holds.
+func TestIntegers(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	m, want := integers{far: make(map[int64]int32)}, map[int64]int32{}
+	for v := range int32(20_000) {
+		id := int64(v)
+		switch rng.IntN(6) {
+		case 0:
+			id = rng.Int64()
+		case 1:
+			id = -rng.Int64N(10_000) - 1
+		case 2:
+			id = 1 << rng.IntN(63)
+		case 3:
+			id = rng.Int64N(200_000)
+		case 4:
+			id = []int64{math.MaxInt64, math.MinInt64, 0}[rng.IntN(3)]
+		}
+		if _, there := want[id]; there {
+			continue
+		}
+		if _, known := m.get(id); known {
+			t.Fatalf("%d is there before it came", id)
+		}
+		m.put(id, v)
+		want[id] = v
+		if len(m.near) > 4*(len(want)+1024) {
+			t.Fatalf("a list of %d for %d ids", len(m.near), len(want))
+		}
+	}
+	for id, v := range want {
+		if got, known := m.get(id); !known || got != v {
+			t.Errorf("%d is %d (%v), want %d", id, got, known, v)
+		}
+	}
+}
