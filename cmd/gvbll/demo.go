@@ -183,12 +183,16 @@ func (d demoCmd) model(ctx context.Context, set *dataSet, w io.Writer) (*model.M
 	return m, m.Save(path)
 }
 
+// contextWindow bounds the windows of the context, well below what the worker
+// holds of an input at once.
+const contextWindow = 10_000
+
 // demoWindows are the windows of a stream whose labels come delay steps late:
 // the context, then a step's nodes, and the labels of the step that is due.
 func demoWindows(s *sender.Stream, delay int) []worker.Size {
 	var w []worker.Size
-	if len(s.Context) > 0 {
-		w = append(w, worker.Size{Nodes: len(s.Context)})
+	for left := len(s.Context); left > 0; left -= contextWindow {
+		w = append(w, worker.Size{Nodes: min(left, contextWindow)})
 	}
 	for t := range len(s.Steps) + delay {
 		if t < len(s.Steps) {

@@ -15,6 +15,8 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/sender"
+	"github.com/gvbll/gvbll/topics/worker"
 	"github.com/gvbll/gvbll/topics/broker"
 )
 
@@ -257,5 +259,16 @@ func TestDemoAgain(t *testing.T) {
 		if code != exitFailed || !strings.Contains(last, c.want) {
 			t.Errorf("%s %s: exit code %d, %q", c.flag, c.value, code, last)
 		}
+	}
+}
+
+// TestDemoWindows: a large context is cut, so that no window is larger than what
+// the worker holds at once; labels come as many steps late as they should.
+func TestDemoWindows(t *testing.T) {
+	s := &sender.Stream{Context: make([]event.Node, 25_000), Steps: [][]sender.Item{make([]sender.Item, 3), make([]sender.Item, 2)}}
+	got := demoWindows(s, 1)
+	want := []worker.Size{{Nodes: 10_000}, {Nodes: 10_000}, {Nodes: 5000}, {Nodes: 3}, {Nodes: 2}, {Labels: 3}, {Labels: 2}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
