@@ -57,9 +57,21 @@ func (f genFlags) apply(c *dataset.DriftConfig) {
 		given *float64
 		field *float64
 	}{
-		{f.Cross, &c.Cross}, {f.Rot, &c.Rot}, {f.Share, &c.Share}, {f.Hom, &c.Hom}, {f.Jump, &c.Jump}, {f.ShareJump, &c.ShareJump}, {f.HomJump, &c.HomJump},
-		{f.Spread, &c.Spread}, {f.SubSpread, &c.SubSpread}, {f.Cites, &c.Cites}, {f.CitesSpread, &c.CitesSpread}, {f.Recency, &c.Recency},
-		{f.Home, &c.Home}, {f.Noise, &c.Noise}, {f.FeatureNoise, &c.FeatureNoise},
+		{f.Cross, &c.Cross},
+		{f.Rot, &c.Rot},
+		{f.Share, &c.Share},
+		{f.Hom, &c.Hom},
+		{f.Jump, &c.Jump},
+		{f.ShareJump, &c.ShareJump},
+		{f.HomJump, &c.HomJump},
+		{f.Spread, &c.Spread},
+		{f.SubSpread, &c.SubSpread},
+		{f.Cites, &c.Cites},
+		{f.CitesSpread, &c.CitesSpread},
+		{f.Recency, &c.Recency},
+		{f.Home, &c.Home},
+		{f.Noise, &c.Noise},
+		{f.FeatureNoise, &c.FeatureNoise},
 	} {
 		if o.given != nil {
 			*o.field = *o.given

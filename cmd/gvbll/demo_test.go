@@ -15,9 +15,9 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/sender"
 	"github.com/gvbll/gvbll/topics/worker"
-	"github.com/gvbll/gvbll/topics/broker"
 )
 
 // lines collects output and tells when a text has been written.
