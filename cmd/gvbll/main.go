@@ -44,6 +44,8 @@ type cli struct {
 	Send   sendCmd   `cmd:"" help:"Stream a data set into the topics."`
 	Tail   tailCmd   `cmd:"" help:"Print predictions as they are published."`
 	Topics topicsCmd `cmd:"" help:"Show or create the topics."`
+	Ledger ledgerCmd `cmd:"" help:"Print the ledger: where the windows were cut, and what came of them."`
+	Audit  auditCmd  `cmd:"" help:"Prove from the logs that what was served is what the model says."`
 
 	Table       tableCmd       `cmd:"" help:"Run the paper's Table I: twelve systems, measured, beside the paper's figures."`
 	Bench       benchCmd       `cmd:"" help:"Measure what an arrival costs, beside the bars."`

@@ -157,6 +157,10 @@ func (w *worker) open(ctx, fetching context.Context) (err error) {
 	if w.outputs, err = w.client.Partitions(ctx, w.cfg.Names.Predictions, w.cfg.Names.DeadLetters); err != nil {
 		return err
 	}
+	return w.openInputs(ctx, fetching)
+}
+
+func (w *worker) openInputs(ctx, fetching context.Context) (err error) {
 	if w.nodes, err = openInput(fetching, w.client, w.cfg.Names.Nodes, w.cfg.Limits, (*wire.Decoder).Node); err != nil {
 		return err
 	}
@@ -180,9 +184,13 @@ func (w *worker) recover(ctx context.Context) error {
 		if r == nil {
 			break
 		}
-		if err := w.replay(ctx, r); err != nil {
+		began := time.Now()
+		out, err := w.replay(ctx, r)
+		if err != nil {
 			return err
 		}
+		w.stepped(Stepped{Outcome: out, Cause: r.Cause, Replayed: true, Took: time.Since(began)})
+		w.release()
 	}
 	if w.next > 0 {
 		w.cfg.Logger.Info("recovered from the ledger", "windows", w.next, "took", time.Since(began))
@@ -193,12 +201,14 @@ func (w *worker) recover(ctx context.Context) error {
 	return nil
 }
 
-func (w *worker) replay(ctx context.Context, r *ledger.Record) error {
+// replay steps a window of the ledger again and compares hashes. Its records are
+// held until they are released.
+func (w *worker) replay(ctx context.Context, r *ledger.Record) (*event.Outcome, error) {
 	if r.Model != w.cfg.Model {
-		return fmt.Errorf("ledger %s belongs to model %s, and this is model %s: start the other model under its own --prefix", w.cfg.Names.Ledger, r.Model, w.cfg.Model)
+		return nil, fmt.Errorf("ledger %s belongs to model %s, and this is model %s: start the other model under its own --prefix", w.cfg.Names.Ledger, r.Model, w.cfg.Model)
 	}
 	if r.Settings != w.cfg.Settings {
-		return fmt.Errorf("ledger %s was written with settings %q, and these are %q: use the same, or start under another --prefix", w.cfg.Names.Ledger, r.Settings, w.cfg.Settings)
+		return nil, fmt.Errorf("ledger %s was written with settings %q, and these are %q: use the same, or start under another --prefix", w.cfg.Names.Ledger, r.Settings, w.cfg.Settings)
 	}
 	var nodes, labels []ledger.Range
 	for _, g := range r.Ranges {
@@ -208,23 +218,20 @@ func (w *worker) replay(ctx context.Context, r *ledger.Record) error {
 		case w.cfg.Names.Labels:
 			labels = append(labels, g)
 		default:
-			return fmt.Errorf("ledger %s, window %d: a range of topic %s, which is no input", w.cfg.Names.Ledger, r.Window, g.Topic)
+			return nil, fmt.Errorf("ledger %s, window %d: a range of topic %s, which is no input", w.cfg.Names.Ledger, r.Window, g.Topic)
 		}
 	}
 	if err := w.nodes.replay(ctx, nodes); err != nil {
-		return err
+		return nil, err
 	}
 	if err := w.labels.replay(ctx, labels); err != nil {
-		return err
+		return nil, err
 	}
-	defer w.release()
-	began := time.Now()
 	out := w.step()
 	if got := hash(out.Chain); got != r.Chain {
-		return fmt.Errorf("ledger %s, window %d: replay gives %s where %s was written: inputs, model or program are not those that served it", w.cfg.Names.Ledger, r.Window, got, r.Chain)
+		return nil, fmt.Errorf("ledger %s, window %d: replay gives %s where %s was written: inputs, model or program are not those that served it", w.cfg.Names.Ledger, r.Window, got, r.Chain)
 	}
-	w.stepped(Stepped{Outcome: out, Cause: r.Cause, Replayed: true, Took: time.Since(began)})
-	return nil
+	return out, nil
 }
 
 // serve is the live loop, with the publisher beside it. However it ends, what

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics/worker"
+)
+
+type auditCmd struct {
+	Kafka  kafkaFlags  `embed:""`
+	Update updateFlags `embed:""`
+
+	Model    string `help:"Model file that the graph was served with." required:"" type:"path" placeholder:"FILE"`
+	BFloat16 bool   `help:"The graph was served with --bfloat16." name:"bfloat16"`
+	JSON     bool   `help:"Print the result as JSON." name:"json"`
+}
+
+// Help is shown by gvbll audit --help.
+func (auditCmd) Help() string {
+	return "Replays the ledger from its beginning and proves, byte by byte, that every published prediction and dead letter, and every posterior, is what the model says of the inputs; or names the first record that differs. It writes nothing, and can run beside a live worker."
+}
+
+// Run audits.
+func (a auditCmd) Run(ctx context.Context, s streams) error {
+	cfg, err := a.Update.config()
+	if err != nil {
+		return err
+	}
+	cfg.BFloat16 = a.BFloat16
+	m, err := model.Open(a.Model)
+	if err != nil {
+		return err
+	}
+	client, names, err := a.Kafka.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	engine, err := pipeline.New(m, cfg)
+	if err != nil {
+		return err
+	}
+	at, err := client.Offsets(ctx, names.Ledger)
+	if err != nil {
+		return err
+	}
+	total := 0
+	for _, b := range at {
+		total += int(b.End - b.First)
+	}
+	bar := newProgress(s.err, "audit", total)
+	found, err := worker.Audit(ctx, client, engine, worker.Config{
+		Names: names, Model: m.ID, Settings: engine.Config().String(), Classes: m.Classes,
+	}, func(windows int64) { bar.set(int(windows), "windows") })
+	if err != nil {
+		return fmt.Errorf("audit, %d windows agree, then: %w", found.Windows, err)
+	}
+	if a.JSON {
+		return json.NewEncoder(s.out).Encode(found)
+	}
+	_, err = fmt.Fprintf(s.out, "%d windows, %d predictions and %d dead letters agree with the model, in %v; chain %s\n",
+		found.Windows, found.Predictions, found.DeadLetters, found.Took.Round(time.Millisecond), found.Chain)
+	return err
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+type ledgerCmd struct {
+	Kafka kafkaFlags `embed:""`
+
+	From int64 `help:"First window to print." default:"0"`
+	JSON bool  `help:"Print one JSON object a line, as the ledger has it." name:"json"`
+}
+
+// Help is shown by gvbll ledger --help.
+func (ledgerCmd) Help() string {
+	return "Prints the ledger: for each window why it was cut, what it took of each input partition, what came of it, and the hashes of the posterior and of all that was served and learned."
+}
+
+// Run prints the committed records that are there.
+func (c ledgerCmd) Run(ctx context.Context, s streams) error {
+	client, names, err := c.Kafka.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	l, err := ledger.Open(ctx, client, names.Ledger)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	header := !c.JSON
+	for {
+		r, err := l.Next(ctx)
+		if err != nil {
+			return err
+		}
+		if r == nil {
+			return nil
+		}
+		if r.Window < c.From {
+			continue
+		}
+		if c.JSON {
+			fmt.Fprintf(s.out, "%s\n", r.Append(nil))
+			continue
+		}
+		if header {
+			header = false
+			fmt.Fprintf(s.out, "model %s, %s\n\n%8s %-8s %11s %7s %7s %8s  %-12s %-12s %s\n", r.Model, r.Settings,
+				"WINDOW", "CUT BY", "PREDICTIONS", "LABELS", "REFUSED", "UPDATES", "POSTERIOR", "CHAIN", "TOOK")
+		}
+		var took []string
+		for _, g := range r.Ranges {
+			took = append(took, fmt.Sprintf("%s/%d:%d-%d", g.Topic, g.Partition, g.From, g.To-1))
+		}
+		if _, err := fmt.Fprintf(s.out, "%8d %-8s %11d %7d %7d %8d  %-12.12s %-12.12s %s\n",
+			r.Window, r.Cause, r.Predictions, r.Labels, r.Refused, r.Updates, r.Posterior, r.Chain, strings.Join(took, " ")); err != nil {
+			return err
+		}
+	}
+}

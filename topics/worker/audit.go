@@ -1,0 +1,196 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// Audited is what an audit found to be as it should.
+type Audited struct {
+	Windows     int64         `json:"windows"`
+	Predictions int64         `json:"predictions"`
+	DeadLetters int64         `json:"dead_letters"`
+	Chain       string        `json:"chain"` // SHA-256 of all that was served and learned
+	Took        time.Duration `json:"-"`
+}
+
+// Audit replays the ledger from its beginning through a fresh engine and holds
+// what comes of it to what was published: the hashes of every window, and every
+// committed prediction and dead letter, byte by byte and in its place. It writes
+// nothing and disturbs no worker, so it also runs beside a live one; then it ends
+// with the window that was the last when it came there. The error names the first
+// record that differs.
+//
+// progress, when not nil, hears of every window.
+func Audit(ctx context.Context, c *kafka.Client, e Engine, cfg Config, progress func(windows int64)) (Audited, error) {
+	began := time.Now()
+	fetching, stop := context.WithCancel(ctx)
+	defer stop()
+	a := auditor{worker: worker{cfg: cfg, client: c, engine: e}}
+	if err := a.open(ctx, fetching); err != nil {
+		return a.found, err
+	}
+	defer a.close()
+	for {
+		r, err := a.ledger.Next(ctx)
+		if err != nil {
+			return a.found, err
+		}
+		if r == nil {
+			break
+		}
+		if err := a.window(ctx, r); err != nil {
+			return a.found, err
+		}
+		if progress != nil {
+			progress(a.found.Windows)
+		}
+	}
+	err := a.nothingElse(ctx)
+	a.found.Took = time.Since(began)
+	return a.found, err
+}
+
+// auditor is a worker that compares where the other publishes.
+type auditor struct {
+	worker
+	published *kafka.Reader
+	waiting   map[kafka.TopicPartition][]kafka.Record // fetched and not compared
+	found     Audited
+}
+
+func (a *auditor) open(ctx, fetching context.Context) (err error) {
+	if a.ledger, err = ledger.Open(ctx, a.client, a.cfg.Names.Ledger); err != nil {
+		return err
+	}
+	outputs := []string{a.cfg.Names.Predictions, a.cfg.Names.DeadLetters}
+	if a.outputs, err = a.client.Partitions(ctx, outputs...); err != nil {
+		return err
+	}
+	start := make(map[kafka.TopicPartition]int64)
+	for _, topic := range outputs {
+		for p := range a.outputs[topic] {
+			start[kafka.TopicPartition{Topic: topic, Partition: int32(p)}] = 0
+		}
+	}
+	a.published = a.client.NewReader(start, kafka.ReaderConfig{})
+	a.waiting = make(map[kafka.TopicPartition][]kafka.Record)
+	return a.openInputs(ctx, fetching)
+}
+
+func (a *auditor) close() {
+	a.ledger.Close()
+	a.published.Close()
+}
+
+// window replays one window, which compares the hashes, and then holds what it
+// says to what was published.
+func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
+	out, err := a.replay(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer a.release()
+	for i := range out.Predictions {
+		p := &out.Predictions[i]
+		a.key, a.value = wire.AppendKey(a.key[:0], p.Node), wire.AppendPrediction(a.value[:0], p)
+		if err := a.compare(ctx, out.Window, a.cfg.Names.Predictions, a.key, a.value); err != nil {
+			return err
+		}
+		a.found.Predictions++
+	}
+	for i := range out.Refused {
+		d := &out.Refused[i]
+		a.value = wire.AppendDeadLetter(a.value[:0], d)
+		if err := a.compare(ctx, out.Window, a.cfg.Names.DeadLetters, d.Origin.Key[:min(len(d.Origin.Key), maxKey)], a.value); err != nil {
+			return err
+		}
+		a.found.DeadLetters++
+	}
+	a.found.Windows, a.found.Chain = out.Window+1, r.Chain
+	return nil
+}
+
+// compare holds the next committed record of the key's partition to what the
+// replay says.
+func (a *auditor) compare(ctx context.Context, window int64, topic string, key, value []byte) error {
+	at := kafka.TopicPartition{Topic: topic}
+	if n := a.outputs[topic]; n > 1 {
+		at.Partition = kafka.PartitionFor(key, n)
+	}
+	for len(a.waiting[at]) == 0 {
+		more, err := a.fetch(ctx, at)
+		if err != nil {
+			return err
+		}
+		if !more {
+			return fmt.Errorf("window %d of the ledger has a record for key %.80q that is not in %s partition %d", window, key, topic, at.Partition)
+		}
+	}
+	r := &a.waiting[at][0]
+	a.waiting[at] = a.waiting[at][1:]
+	if !bytes.Equal(r.Key, key) || !bytes.Equal(r.Value, value) {
+		return fmt.Errorf("%s partition %d offset %d, key %.80q: not what window %d says, which is of key %.80q and %s", topic, at.Partition, r.Offset, r.Key, window, key, difference(r.Value, value))
+	}
+	return nil
+}
+
+// difference says where two values part.
+func difference(published, replayed []byte) string {
+	for i := range min(len(published), len(replayed)) {
+		if published[i] != replayed[i] {
+			return fmt.Sprintf("differs from byte %d on", i)
+		}
+	}
+	return fmt.Sprintf("has %d bytes instead of %d", len(replayed), len(published))
+}
+
+// fetch reads on, and reports whether the partition has records that were not
+// read.
+func (a *auditor) fetch(ctx context.Context, at kafka.TopicPartition) (more bool, err error) {
+	bounds, err := a.client.Offsets(ctx, at.Topic)
+	if err != nil {
+		return false, err
+	}
+	if b := bounds[at]; b.First > 0 && a.published.Position(at) < b.First {
+		return false, fmt.Errorf("%s partition %d begins at offset %d: what was published before is gone, and cannot be proved", at.Topic, at.Partition, b.First)
+	}
+	if a.published.Position(at) >= bounds[at].End {
+		return false, nil
+	}
+	records, err := a.published.Poll(ctx)
+	for _, r := range records {
+		p := kafka.TopicPartition{Topic: r.Topic, Partition: r.Partition}
+		a.waiting[p] = append(a.waiting[p], r)
+	}
+	return true, err
+}
+
+// nothingElse makes sure that no prediction of the windows replayed stands in the
+// topic beside those that were compared. Later windows' may: the worker is live.
+func (a *auditor) nothingElse(ctx context.Context) error {
+	topic := a.cfg.Names.Predictions
+	for p := range a.outputs[topic] {
+		at := kafka.TopicPartition{Topic: topic, Partition: int32(p)}
+		for more := true; more && len(a.waiting[at]) == 0; {
+			var err error
+			if more, err = a.fetch(ctx, at); err != nil {
+				return err
+			}
+		}
+		for _, r := range a.waiting[at] {
+			var prediction event.Prediction
+			if err := wire.DecodePrediction(r.Value, &prediction); err != nil || prediction.Window < a.found.Windows {
+				return fmt.Errorf("%s partition %d offset %d, key %.80q: published, and of no window in the ledger", topic, p, r.Offset, r.Key)
+			}
+		}
+	}
+	return nil
+}
