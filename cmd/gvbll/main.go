@@ -38,14 +38,15 @@ type cli struct {
 	LogLevel  slog.Level `help:"Least level that is logged: debug, info, warn or error." default:"info" placeholder:"info"`
 	LogFormat string     `help:"Format of the log: text or json." enum:"text,json" default:"text" placeholder:"text"`
 
-	Demo   demoCmd   `cmd:"" help:"Show the whole job: broker, training, stream, late labels, scores."`
-	Train  trainCmd  `cmd:"" help:"Train a model from a data set (Phase 1) and save it."`
-	Work   workCmd   `cmd:"" help:"Classify the nodes of a topic as they arrive."`
-	Send   sendCmd   `cmd:"" help:"Stream a data set into the topics."`
-	Tail   tailCmd   `cmd:"" help:"Print predictions as they are published."`
-	Topics topicsCmd `cmd:"" help:"Show or create the topics."`
-	Ledger ledgerCmd `cmd:"" help:"Print the ledger: where the windows were cut, and what came of them."`
-	Audit  auditCmd  `cmd:"" help:"Prove from the logs that what was served is what the model says."`
+	Demo        demoCmd        `cmd:"" help:"Show the whole job: broker, training, stream, late labels, scores."`
+	Train       trainCmd       `cmd:"" help:"Train a model from a data set (Phase 1) and save it."`
+	Work        workCmd        `cmd:"" help:"Classify the nodes of a topic as they arrive."`
+	Send        sendCmd        `cmd:"" help:"Stream a data set into the topics."`
+	Tail        tailCmd        `cmd:"" help:"Print predictions as they are published."`
+	Topics      topicsCmd      `cmd:"" help:"Show or create the topics."`
+	Ledger      ledgerCmd      `cmd:"" help:"Print the ledger: where the windows were cut, and what came of them."`
+	Audit       auditCmd       `cmd:"" help:"Prove from the logs that what was served is what the model says."`
+	DeadLetters deadLettersCmd `cmd:"" help:"List what was refused and why, or send it again."`
 
 	Table       tableCmd       `cmd:"" help:"Run the paper's Table I: twelve systems, measured, beside the paper's figures."`
 	Bench       benchCmd       `cmd:"" help:"Measure what an arrival costs, beside the bars."`

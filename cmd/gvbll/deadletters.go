@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+type deadLettersCmd struct {
+	Kafka kafkaFlags `embed:""`
+
+	Reason []string `help:"Only those with one of these reasons." placeholder:"REASON"`
+	JSON   bool     `help:"Print one JSON object a line; keys and values are base64." name:"json"`
+	Resend string   `help:"Send the records in this file, lines as --json prints them, repaired or not, to the topics they came from; - for standard input." type:"path" placeholder:"FILE"`
+}
+
+// Help is shown by gvbll dead-letters --help.
+func (deadLettersCmd) Help() string {
+	return "Lists what was refused, and why. To send some again: print them with --json, repair the values, and give the lines to --resend."
+}
+
+// deadLetter is a line of --json. What could not be kept whole cannot be sent
+// again.
+type deadLetter struct {
+	Reason    event.Reason `json:"reason"`
+	Detail    string       `json:"detail"`
+	Topic     string       `json:"topic"`
+	Partition int32        `json:"partition"`
+	Offset    int64        `json:"offset"`
+	Key       []byte       `json:"key"`
+	Value     []byte       `json:"value"`
+	Headers   []deadHeader `json:"headers,omitempty"`
+	Truncated bool         `json:"truncated,omitempty"`
+}
+
+type deadHeader struct {
+	Key   string `json:"key"`
+	Value []byte `json:"value"`
+}
+
+// Run lists, or sends again.
+func (c deadLettersCmd) Run(ctx context.Context, s streams) error {
+	for _, reason := range c.Reason {
+		if !slices.Contains(event.Reasons(), event.Reason(reason)) {
+			return usagef("--reason %s: give some of %v", reason, event.Reasons())
+		}
+	}
+	client, names, err := c.Kafka.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if c.Resend != "" {
+		return c.resend(ctx, s, client, names)
+	}
+	var failed error
+	if !c.JSON {
+		fmt.Fprintf(s.out, "%-20s %-24s %-16s %s\n", "REASON", "RECORD", "KEY", "DETAIL")
+	}
+	err = client.ReadAll(ctx, names.DeadLetters, func(r *kafka.Record) {
+		if failed == nil {
+			failed = c.print(s.out, r)
+		}
+	})
+	return errors.Join(err, failed)
+}
+
+func (c deadLettersCmd) print(w io.Writer, r *kafka.Record) error {
+	var refusal event.Refusal
+	err := wire.DecodeDeadLetter(r.Value, &refusal)
+	if err != nil && !errors.Is(err, wire.ErrTruncated) {
+		return fmt.Errorf("%s partition %d offset %d: %w", r.Topic, r.Partition, r.Offset, err)
+	}
+	if len(c.Reason) > 0 && !slices.Contains(c.Reason, string(refusal.Reason)) {
+		return nil
+	}
+	o := refusal.Origin
+	if c.JSON {
+		d := deadLetter{
+			Reason: refusal.Reason, Detail: refusal.Detail, Topic: o.Topic, Partition: o.Partition, Offset: o.Offset,
+			Key: o.Key, Value: o.Value, Truncated: err != nil,
+		}
+		for _, h := range o.Headers {
+			d.Headers = append(d.Headers, deadHeader(h))
+		}
+		return json.NewEncoder(w).Encode(d)
+	}
+	_, err = fmt.Fprintf(w, "%-20s %-24s %-16.16q %s\n", refusal.Reason, fmt.Sprintf("%s/%d:%d", o.Topic, o.Partition, o.Offset), o.Key, refusal.Detail)
+	return err
+}
+
+// resend checks all lines before it sends any.
+func (c deadLettersCmd) resend(ctx context.Context, s streams, client *kafka.Client, names topics.Names) error {
+	in := io.Reader(os.Stdin)
+	if c.Resend != "-" {
+		f, err := os.Open(c.Resend)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		in = f
+	}
+	partitions, err := client.Partitions(ctx, names.Nodes, names.Labels)
+	if err != nil {
+		return err
+	}
+	var records []kafka.Record
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 1<<24)
+	for n := 1; lines.Scan(); n++ {
+		var d deadLetter
+		if err := json.Unmarshal(lines.Bytes(), &d); err != nil {
+			return fmt.Errorf("line %d: %w", n, err)
+		}
+		switch {
+		case d.Topic != names.Nodes && d.Topic != names.Labels:
+			return fmt.Errorf("line %d: topic %q, want %s or %s: check --prefix", n, d.Topic, names.Nodes, names.Labels)
+		case d.Truncated:
+			return fmt.Errorf("line %d: the dead letter holds only a part of the record: send it from its source", n)
+		}
+		r := kafka.Record{Topic: d.Topic, Key: d.Key, Value: d.Value, Partition: kafka.PartitionFor(d.Key, partitions[d.Topic])}
+		for _, h := range d.Headers {
+			r.Headers = append(r.Headers, kafka.Header(h))
+		}
+		records = append(records, r)
+	}
+	if err := lines.Err(); err != nil {
+		return err
+	}
+	p, err := client.NewProducer(ctx, kafka.ProducerConfig{})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	if len(records) > 0 {
+		if err := p.Send(ctx, records); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(s.out, "sent %d records again\n", len(records))
+	return err
+}

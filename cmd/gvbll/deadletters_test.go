@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/broker"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// TestDeadLetters: what was refused is listed with its reason; one that is
+// repaired goes back to where it came from, with its headers; one that is not
+// whole does not.
+func TestDeadLetters(t *testing.T) {
+	b, err := broker.Start(broker.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	client, err := kafka.Dial(t.Context(), kafka.Config{Brokers: []string{b.Addr()}, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	names, err := topics.Under("gvbll")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := topics.Create(t.Context(), client, names, 2, 1); err != nil {
+		t.Fatal(err)
+	}
+	p, err := client.NewProducer(t.Context(), kafka.ProducerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for _, r := range []event.Refusal{
+		{Reason: event.Undecodable, Detail: "no JSON", Origin: &event.Origin{
+			Topic: names.Nodes, Partition: 1, Offset: 7, Key: []byte("k"), Value: []byte("{"), Headers: []event.Header{{Key: "content-type", Value: []byte("application/json")}},
+		}},
+		{Reason: event.TooLarge, Detail: "long", Origin: &event.Origin{Topic: names.Labels, Value: make([]byte, wire.MaxDeadLetterValue+1)}},
+	} {
+		if err := p.Send(t.Context(), []kafka.Record{{Topic: names.DeadLetters, Value: wire.AppendDeadLetter(nil, &r)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	command := func(args ...string) (code int, out, errs string) {
+		var o, e bytes.Buffer
+		code = run(t.Context(), append([]string{"dead-letters", "--brokers", b.Addr()}, args...), &o, &e)
+		return code, o.String(), e.String()
+	}
+
+	if code, out, _ := command(); code != exitOK || !strings.Contains(out, "undecodable") || !strings.Contains(out, "gvbll.nodes/1:7") || strings.Count(out, "\n") != 3 {
+		t.Errorf("the list ends with %d:\n%s", code, out)
+	}
+	code, out, _ := command("--json", "--reason", "undecodable")
+	var d deadLetter
+	if err := json.Unmarshal([]byte(out), &d); code != exitOK || err != nil || string(d.Value) != "{" || d.Offset != 7 {
+		t.Fatalf("ends with %d, %v: %s", code, err, out)
+	}
+	d.Value = []byte(`{"id": 1, "features": [1]}`)
+	repaired, err := json.Marshal(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "repaired")
+	if err := os.WriteFile(path, append(repaired, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, errs := command("--resend", path); code != exitOK || out != "sent 1 records again\n" {
+		t.Fatalf("resend ends with %d: %s%s", code, out, errs)
+	}
+	var back []kafka.Record
+	if err := client.ReadAll(t.Context(), names.Nodes, func(r *kafka.Record) { back = append(back, *r) }); err != nil {
+		t.Fatal(err)
+	}
+	if len(back) != 1 || string(back[0].Key) != "k" || string(back[0].Value) != string(d.Value) || len(back[0].Headers) != 1 {
+		t.Errorf("back in the topic: %+v", back)
+	}
+
+	_, whole, _ := command("--json")
+	if err := os.WriteFile(path, []byte(whole), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := command("--resend", path); code != exitFailed || !strings.Contains(errs, "line 2: the dead letter holds only a part") {
+		t.Errorf("resending a part ends with %d: %s", code, errs)
+	}
+	if code, _, errs := command("--reason", "boredom"); code != exitUsage || !strings.Contains(errs, "--reason boredom") {
+		t.Errorf("an unknown reason ends with %d: %s", code, errs)
+	}
+}
