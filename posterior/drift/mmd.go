@@ -14,7 +14,7 @@ type MMDConfig struct {
 	Features  int // random Fourier features of an embedding; of no use to classes
 	Reference int // rows of the reference window, ≥ 4 blocks
 	Block     int // rows that are compared with it at once
-	// FalseAlarms in [1e-5, 0.5] is the share of blocks that fire although
+	// FalseAlarms in [1e-4, 0.5] is the share of blocks that fire although
 	// nothing changed, if rows are independent. Rows that come in runs fire more
 	// often.
 	FalseAlarms float64
@@ -33,7 +33,7 @@ func DefaultMMD(dim int) MMDConfig {
 }
 
 // maxNumbers bounds the reference window and the matrix of the features.
-const maxNumbers = 1 << 26
+const maxNumbers = 1 << 24
 
 // Validate reports every constant that is out of range, with the remedy.
 func (c MMDConfig) Validate() error {
@@ -43,7 +43,7 @@ func (c MMDConfig) Validate() error {
 		check{small(c.Features, max(c.Dim, 1)) && small(c.Features, max(c.Reference, 1)), fmt.Errorf("features %d: give 1 or more, such as 64, and with %d dimensions and %d rows of reference no more than %d numbers", c.Features, c.Dim, c.Reference, maxNumbers)},
 		check{c.Block > 0 && c.Block <= maxNumbers, fmt.Errorf("block %d: give 1 or more, such as 64", c.Block)},
 		check{c.Block > 0 && c.Reference/4 >= c.Block && small(c.Reference, max(c.Dim, 1)), fmt.Errorf("reference %d: give at least four blocks of %d and, at %d dimensions, no more than %d numbers", c.Reference, c.Block, c.Dim, maxNumbers)},
-		check{c.FalseAlarms >= 1e-5 && c.FalseAlarms <= 0.5, fmt.Errorf("false alarms %v: give a share of blocks from 1e-5 to 0.5, such as 0.001", c.FalseAlarms)},
+		check{c.FalseAlarms >= 1e-4 && c.FalseAlarms <= 0.5, fmt.Errorf("false alarms %v: give a share of blocks from 1e-4 to 0.5, such as 0.001", c.FalseAlarms)},
 	)
 }
 
