@@ -54,8 +54,9 @@ type Config struct {
 	Slices int
 
 	Window int // scores kept for each threshold
-	// Rate > 0 is what a label changes: of ACI's level γ, of PID's offset in
-	// shares of the range of the scores.
+	// Rate > 0 is what a label changes: of ACI's level γ, such as 0.001; of PID's
+	// offset in shares of the range of the scores, such as 0.005. Where it times
+	// the labels on their way comes near 1, ACI's level swings between its bounds.
 	Rate float64
 	// Integral ≥ 0, in shares of that range, and Horizon > 0, in misses too
 	// many, are those of PID's saturating term: Integral·x/(1-|x|), x =
@@ -123,8 +124,8 @@ type Rows struct {
 	// when it is served and when its label comes. A count of arrivals serves.
 	// Only randomized scores read it; else it may be nil.
 	ID []uint64
-	// Slice, n, is the group of every row, from 0. It may be nil where there is
-	// one.
+	// Slice, n, is the group of every row, from 0. Where there is but one it is
+	// not read, and may be nil.
 	Slice []int32
 }
 
@@ -205,19 +206,20 @@ func (p *Predictor) Learn(rows Rows, labels []int32, covered []bool) {
 	}
 	for i := range n {
 		c, score := p.cell(rows, i, labels[i]), p.score(rows, i, labels[i])
-		hit := score <= c.threshold
+		now := score <= c.threshold
+		served := now
 		if covered != nil {
-			hit = covered[i]
+			served = covered[i]
 		}
-		c.learn(&p.cfg, score, hit)
+		c.learn(&p.cfg, score, served, now)
 	}
 }
 
 func (p *Predictor) check(rows Rows) (n int) {
 	n = len(rows.Probs) / p.cfg.Classes
 	if len(rows.Probs) != n*p.cfg.Classes ||
-		len(rows.ID) != n && (p.cfg.Score.randomized() || rows.ID != nil) ||
-		len(rows.Slice) != n && (p.cfg.Slices > 1 || rows.Slice != nil) {
+		p.cfg.Score.randomized() && len(rows.ID) != n ||
+		p.cfg.Slices > 1 && len(rows.Slice) != n {
 		panic(fmt.Sprintf("conformal: %d probabilities over %d classes, %d identities, slices of %d rows", len(rows.Probs), p.cfg.Classes, len(rows.ID), len(rows.Slice)))
 	}
 	return n
@@ -247,7 +249,7 @@ func (p *Predictor) score(rows Rows, i int, label int32) float64 {
 // index is that of the cell of a class in a row's slice.
 func (p *Predictor) index(rows Rows, i int, class int32) int {
 	k := 0
-	if rows.Slice != nil {
+	if p.cfg.Slices > 1 {
 		k = int(rows.Slice[i])
 		if k < 0 || k >= p.cfg.Slices {
 			panic(fmt.Sprintf("conformal: slice %d of %d", k, p.cfg.Slices))
@@ -300,23 +302,30 @@ func (c *cell) calibrate(cfg *Config, scores []float64) {
 	c.settle(cfg)
 }
 
-func (c *cell) learn(cfg *Config, score float64, hit bool) {
+// learn takes the score of a label, whether the set served held it, and whether
+// the threshold in force does. PID's offset follows the latter: from what was
+// served, late labels would make it swing, as nothing bounds it.
+func (c *cell) learn(cfg *Config, score float64, served, now bool) {
 	if cfg.Method == Fixed {
 		return
 	}
 	// While scores are too few for a threshold, a hit means nothing.
 	if !math.IsInf(quantile(c.sorted, cfg.Alpha), 1) {
-		miss := 1 - cfg.Alpha
-		if hit {
-			miss = -cfg.Alpha
-		}
-		c.level -= float64(cfg.Rate * miss)
+		c.level -= float64(cfg.Rate * miss(served, cfg.Alpha))
 		c.level = min(max(c.level, cfg.Alpha/3), 2*cfg.Alpha)
-		c.offset += float64(cfg.Rate * c.spread() * miss)
-		c.missed += miss
+		c.offset += float64(cfg.Rate * c.spread() * miss(now, cfg.Alpha))
+		c.missed += miss(served, cfg.Alpha)
 	}
 	c.push(cfg, score)
 	c.settle(cfg)
+}
+
+// miss is [missed] - α, whose mean is 0 where coverage is as stated.
+func miss(hit bool, alpha float64) float64 {
+	if hit {
+		return -alpha
+	}
+	return 1 - alpha
 }
 
 func (c *cell) spread() float64 { return c.sorted[len(c.sorted)-1] - c.sorted[0] }
@@ -344,7 +353,7 @@ func (c *cell) settle(cfg *Config) {
 	c.threshold = quantile(c.sorted, cfg.Alpha)
 	if len(c.sorted) > 0 {
 		x := min(max(c.missed/cfg.Horizon, -saturated), saturated)
-		c.threshold += c.offset + float64(cfg.Integral*c.spread())*(x/(1-math.Abs(x)))
+		c.threshold += c.offset + float64(cfg.Integral*c.spread()*(x/(1-math.Abs(x))))
 	}
 }
 
