@@ -1,0 +1,56 @@
+package conformal_test
+
+import (
+	"fmt"
+
+	"github.com/gvbll/gvbll/posterior/conformal"
+)
+
+// Sets that miss one label in five, and when not to act on a prediction.
+func ExamplePredictor() {
+	cfg := conformal.DefaultConfig(3)
+	cfg.Alpha = 0.2
+	p := conformal.New(cfg)
+
+	// Warm-up: the label's probability was .9, .8, … .1.
+	var warm conformal.Rows
+	var labels []int32
+	for i := range 9 {
+		y := float64(9-i) / 10
+		warm.Probs = append(warm.Probs, y, 1-y, 0)
+		labels = append(labels, 0)
+	}
+	p.Calibrate(warm, labels)
+	fmt.Printf("threshold %.1f\n", p.Thresholds()[0])
+
+	limits := conformal.Limits{MinConfidence: 0.4, MaxSize: 2}
+	now := []float64{
+		0.9, 0.06, 0.04,
+		0.6, 0.35, 0.05,
+		0.4, 0.35, 0.25,
+	}
+	for i, set := range p.Sets(conformal.Rows{Probs: now}) {
+		fmt.Printf("%v %q\n", set.Append(nil), limits.Abstain(now[3*i], set, 0))
+	}
+	// Output:
+	// threshold 0.8
+	// [0] ""
+	// [0 1] ""
+	// [0 1 2] "large-set"
+}
+
+// Labels come late: what served sets held is told with them.
+func ExamplePredictor_Learn() {
+	p := conformal.New(conformal.DefaultConfig(2))
+	rows := conformal.Rows{Probs: []float64{0.7, 0.3, 0.1, 0.9}}
+	labels := []int32{0, 1}
+	var seen conformal.Coverage
+	var covered []bool
+	for i, set := range p.Sets(rows) {
+		covered = append(covered, seen.Add(set, labels[i]))
+	}
+	p.Learn(rows, labels, covered)
+	fmt.Printf("coverage %.2f, %.1f classes a set\n", seen.Rate(), seen.MeanSize())
+	// Output:
+	// coverage 1.00, 2.0 classes a set
+}

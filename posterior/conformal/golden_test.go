@@ -1,0 +1,105 @@
+package conformal
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+type goldenFile struct {
+	CalProbs     [][]float64 `json:"cal_probs"`
+	CalLabels    []int32     `json:"cal_labels"`
+	TestProbs    [][]float64 `json:"test_probs"`
+	TestLabels   []int32     `json:"test_labels"`
+	Penalty      float64     `json:"raps_penalty"`
+	Free         int         `json:"raps_kreg"`
+	CalUniforms  []float64   `json:"cal_uniforms"`
+	TestUniforms [][]float64 `json:"test_uniforms"`
+	Methods      map[string]struct {
+		CalScores []float64 `json:"cal_scores"`
+		Alpha     map[string]struct {
+			Threshold float64
+			Sets      []string
+			Coverage  float64
+			MeanSize  float64 `json:"mean_size"`
+		}
+	}
+}
+
+func goldens(t *testing.T) (g goldenFile) {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		b, err := os.ReadFile(filepath.Join(dir, "shared", "goldens", "conformal.json"))
+		if err == nil {
+			if err := json.Unmarshal(b, &g); err != nil {
+				t.Fatal(err)
+			}
+			return g
+		}
+		if dir == filepath.Dir(dir) {
+			t.Skip("no shared/goldens/conformal.json above the working directory")
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// The file gives uniforms to nine places only.
+const tol = 1e-9
+
+func TestGolden(t *testing.T) {
+	g := goldens(t)
+	kinds := map[string]Kind{"lac": LAC, "aps": APS, "raps": RAPS}
+	if len(g.Methods) != 5 {
+		t.Errorf("%d scores, want 5", len(g.Methods))
+	}
+	for name, want := range g.Methods {
+		t.Run(name, func(t *testing.T) {
+			base, randomized := strings.CutSuffix(name, "_randomized")
+			s := Score{Kind: kinds[base], Penalty: g.Penalty, Free: g.Free, Randomized: randomized}
+			var scores []float64
+			for i, row := range g.CalProbs {
+				score := s.One(row, g.CalLabels[i], g.CalUniforms[i])
+				if math.Abs(score-want.CalScores[i]) > tol {
+					t.Fatalf("row %d: score %v, want %v", i, score, want.CalScores[i])
+				}
+				scores = append(scores, score)
+			}
+			for level, w := range want.Alpha {
+				alpha, _ := strconv.ParseFloat(level, 64)
+				threshold := Threshold(scores, alpha)
+				if math.Abs(threshold-w.Threshold) > tol {
+					t.Errorf("alpha %s: threshold %v, want %v", level, threshold, w.Threshold)
+				}
+				var seen Coverage
+				for i, row := range g.TestProbs {
+					all, set := make([]float64, len(row)), make(Set, 1)
+					s.All(all, row, g.TestUniforms[i])
+					var got strings.Builder
+					for c, score := range all {
+						in := 0
+						if score <= threshold {
+							in = 1
+							set.add(c)
+						}
+						got.WriteString(strconv.Itoa(in))
+					}
+					if got.String() != w.Sets[i] {
+						t.Errorf("alpha %s, row %d: set %s, want %s", level, i, got.String(), w.Sets[i])
+					}
+					seen.Add(set, g.TestLabels[i])
+				}
+				if math.Abs(seen.Rate()-w.Coverage) > 1e-12 || math.Abs(seen.MeanSize()-w.MeanSize) > 1e-12 {
+					t.Errorf("alpha %s: coverage %v, size %v; want %v, %v", level, seen.Rate(), seen.MeanSize(), w.Coverage, w.MeanSize)
+				}
+			}
+		})
+	}
+}

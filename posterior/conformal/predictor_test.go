@@ -1,0 +1,377 @@
+package conformal
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestThresholdByHand(t *testing.T) {
+	scores := []float64{.9, .1, .5, .3, .7, .2, .4, .6, .8}
+	for _, c := range []struct{ alpha, want float64 }{
+		{0.1, .9}, {0.2, .8}, {0.5, .5}, {0.3, .7}, {0.25, .8},
+		{0.09, math.Inf(1)}, {0, math.Inf(1)}, {1, math.Inf(-1)},
+	} {
+		if got := Threshold(scores, c.alpha); got != c.want {
+			t.Errorf("alpha %v: %v, want %v", c.alpha, got, c.want)
+		}
+	}
+	if got := Threshold(nil, 0.1); !math.IsInf(got, 1) {
+		t.Errorf("%v of no scores", got)
+	}
+}
+
+func TestScoresByHand(t *testing.T) {
+	probs := []float64{.2, .5, .2, .1}
+	for _, c := range []struct {
+		score Score
+		u     float64
+		want  []float64
+	}{
+		{Score{Kind: LAC, Randomized: true}, .5, []float64{.8, .5, .8, .9}},
+		{Score{Kind: APS}, .5, []float64{.7, .5, .9, 1}},
+		{Score{Kind: APS, Randomized: true}, .5, []float64{.6, .25, .8, .95}},
+		{Score{Kind: RAPS, Penalty: .1, Free: 2}, .5, []float64{.7, .5, 1, 1.2}},
+	} {
+		all, same := make([]float64, 4), slices.Repeat([]float64{c.u}, 4)
+		c.score.All(all, probs, same)
+		for class, want := range c.want {
+			one := c.score.One(probs, int32(class), c.u)
+			if math.Abs(all[class]-want) > 1e-15 || one != all[class] {
+				t.Errorf("%+v, class %d: %v and alone %v, want %v", c.score, class, all[class], one, want)
+			}
+		}
+	}
+}
+
+func TestSet(t *testing.T) {
+	s := make(Set, 2)
+	for _, c := range []int{0, 63, 64, 99} {
+		s.add(c)
+	}
+	if got := s.Append([]int32{7}); !slices.Equal(got, []int32{7, 0, 63, 64, 99}) || s.Len() != 4 || !s.Has(64) || s.Has(65) {
+		t.Errorf("%v", got)
+	}
+	a, b := Coverage{Rows: 1}, Coverage{}
+	b.Add(s, 63)
+	a.Merge(b)
+	if a != (Coverage{Rows: 2, Covered: 1, Classes: 4}) || a.Rate() != 0.5 || a.MeanSize() != 2 || (Coverage{}).Rate() != 0 {
+		t.Errorf("%+v", a)
+	}
+}
+
+// hardSecond draws rows of two classes, of which the second is hard to tell.
+func hardSecond(rng *rand.Rand, n int) (rows Rows, labels []int32) {
+	for i := range n {
+		y := int32(rng.IntN(2))
+		p := .8 + .2*rng.Float64()
+		if y == 1 {
+			p = rng.Float64()
+		}
+		rows.Probs = append(rows.Probs, p, 1-p)
+		rows.Slice = append(rows.Slice, y)
+		rows.ID = append(rows.ID, uint64(i))
+		labels = append(labels, y)
+	}
+	return rows, labels
+}
+
+// Each class, and each slice, is covered by itself, where one threshold for all
+// favours some.
+func TestCoverageWithin(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+		within bool
+	}{
+		{"one threshold", func(c *Config) {}, false},
+		{"classes", func(c *Config) { c.PerClass = true }, true},
+		{"slices", func(c *Config) { c.Slices = 2 }, true},
+		{"both", func(c *Config) { c.PerClass, c.Slices = true, 2 }, true},
+	} {
+		for _, method := range []Method{Fixed, ACI, PID} {
+			cfg := DefaultConfig(2)
+			cfg.Method = method
+			c.change(&cfg)
+			rng := rand.New(rand.NewPCG(1, 2))
+			p := New(cfg)
+			p.Calibrate(hardSecond(rng, 4000))
+			p.Learn(Rows{}, nil, nil)
+			rows, labels := hardSecond(rng, 4000)
+			var by [2]Coverage
+			for i, set := range p.Sets(rows) {
+				by[labels[i]].Add(set, labels[i])
+			}
+			if within := math.Abs(by[0].Rate()-.9) < .04 && math.Abs(by[1].Rate()-.9) < .04; within != c.within {
+				t.Errorf("%s, %v: classes are covered at %.3f and %.3f", c.name, method, by[0].Rate(), by[1].Rate())
+			}
+		}
+	}
+}
+
+func TestUnknownClassIsInEverySet(t *testing.T) {
+	cfg := DefaultConfig(3)
+	cfg.PerClass = true
+	p := New(cfg)
+	rng := rand.New(rand.NewPCG(1, 2))
+	rows, labels := hardSecond(rng, 200)
+	var wide Rows
+	for i := range labels {
+		wide.Probs = append(wide.Probs, rows.Probs[2*i], rows.Probs[2*i+1], 0)
+	}
+	p.Learn(wide, labels, nil)
+	for _, set := range p.Sets(wide) {
+		if !set.Has(2) {
+			t.Fatal("the class that no label named is not in the set")
+		}
+	}
+}
+
+// Randomized scores of a row are the same at serving and at learning, and
+// their uniforms are uniform.
+func TestUniforms(t *testing.T) {
+	cfg := DefaultConfig(2)
+	cfg.Score = Score{Kind: APS, Randomized: true}
+	p := New(cfg)
+	rows := Rows{}
+	for id := range uint64(20000) {
+		rows.ID = append(rows.ID, id)
+	}
+	var bins [10]int
+	for i := range rows.ID {
+		bins[int(10*p.uniform(rows, i))]++
+	}
+	for b, n := range bins {
+		if n < 1800 || n > 2200 {
+			t.Errorf("%d of 20000 in tenth %d", n, b)
+		}
+	}
+}
+
+// The level repays what served sets missed, even when the threshold in force
+// would have held the label, and stays within its bounds.
+func TestServedMissesRaiseTheThreshold(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, method := range []Method{ACI, PID} {
+		cfg := DefaultConfig(2)
+		cfg.Method = method
+		hit, missed := New(cfg), New(cfg)
+		cal, labels := hardSecond(rng, 1000)
+		hit.Calibrate(cal, labels)
+		missed.Calibrate(cal, labels)
+		rows, labels := hardSecond(rng, 300)
+		held := slices.Repeat([]bool{true}, 300)
+		hit.Learn(rows, labels, held)
+		missed.Learn(rows, labels, make([]bool, 300))
+		if a, b := hit.Thresholds()[0], missed.Thresholds()[0]; !(a < b) || math.IsInf(b, 0) || math.IsInf(a, 0) {
+			t.Errorf("%v: threshold %v after hits and %v after misses", method, a, b)
+		}
+		if l := missed.cells[0].level; method == ACI && l != cfg.Alpha/3 {
+			t.Errorf("level %v", l)
+		}
+	}
+}
+
+func configs() (all []Config) {
+	for _, method := range []Method{ACI, PID, Fixed} {
+		for _, slices := range []int{1, 2} {
+			for _, score := range []Score{{Kind: LAC}, {Kind: RAPS, Penalty: 0.01, Randomized: true}} {
+				cfg := DefaultConfig(2)
+				cfg.Method, cfg.Slices, cfg.PerClass, cfg.Score, cfg.Window = method, slices, slices == 2, score, 50
+				all = append(all, cfg)
+			}
+		}
+	}
+	return all
+}
+
+func TestStateResumes(t *testing.T) {
+	for _, cfg := range configs() {
+		rng := rand.New(rand.NewPCG(3, 4))
+		whole, carried := New(cfg), New(cfg)
+		for i := range 60 {
+			rows, labels := hardSecond(rng, rng.IntN(8))
+			if i == 5 {
+				whole.Calibrate(rows, labels)
+				carried.Calibrate(rows, labels)
+			}
+			a, b := whole.Sets(rows), carried.Sets(rows)
+			for r := range a {
+				if !slices.Equal(a[r], b[r]) {
+					t.Fatalf("%+v, batch %d, row %d: sets differ", cfg, i, r)
+				}
+			}
+			whole.Learn(rows, labels, nil)
+			carried.Learn(rows, labels, nil)
+			state := whole.AppendState(nil)
+			if !bytes.Equal(state, carried.AppendState(nil)) {
+				t.Fatalf("%+v, batch %d: states differ", cfg, i)
+			}
+			for _, bad := range [][]byte{nil, state[:len(state)-8], state[:len(state)-1], append(bytes.Clone(state), 0)} {
+				if carried.SetState(bad) == nil {
+					t.Fatalf("a state of %d bytes for %d is taken", len(bad), len(state))
+				}
+			}
+			carried = New(cfg)
+			if err := carried.SetState(state); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// One batch or many: Learn takes rows in their order.
+func TestBatchesAddUp(t *testing.T) {
+	for _, cfg := range configs() {
+		rng := rand.New(rand.NewPCG(3, 4))
+		rows, labels := hardSecond(rng, 200)
+		whole, parts := New(cfg), New(cfg)
+		whole.Learn(rows, labels, nil)
+		for i := range labels {
+			parts.Learn(Rows{rows.Probs[2*i : 2*i+2], rows.ID[i : i+1], rows.Slice[i : i+1]}, labels[i:i+1], nil)
+		}
+		if !bytes.Equal(whole.AppendState(nil), parts.AppendState(nil)) {
+			t.Errorf("%+v: states differ", cfg)
+		}
+	}
+}
+
+func FuzzSetState(f *testing.F) {
+	for _, cfg := range configs() {
+		p := New(cfg)
+		rows, labels := hardSecond(rand.New(rand.NewPCG(1, 1)), 20)
+		p.Learn(rows, labels, nil)
+		f.Add(p.AppendState(nil))
+	}
+	f.Fuzz(func(t *testing.T, state []byte) {
+		for _, cfg := range configs() {
+			p := New(cfg)
+			if p.SetState(state) != nil {
+				continue
+			}
+			if !bytes.Equal(p.AppendState(nil), state) {
+				t.Error("a state that was taken comes back different")
+			}
+			rows, labels := hardSecond(rand.New(rand.NewPCG(1, 1)), 60)
+			p.Learn(rows, labels, nil)
+			p.Sets(rows)
+		}
+	})
+}
+
+func TestAbstain(t *testing.T) {
+	none, one, three := Set{0}, Set{1}, Set{7}
+	l := Limits{MinConfidence: 0.5, MaxSize: 2, MaxOutside: 3}
+	for _, c := range []struct {
+		limits     Limits
+		confidence float64
+		set        Set
+		outside    float64
+		want       Reason
+	}{
+		{l, 0.9, one, 1, Certain},
+		{l, 0.4, one, 1, LowConfidence},
+		{l, 0.4, three, 1, LargeSet},
+		{l, 0.4, none, 1, EmptySet},
+		{l, 0.4, nil, 1, LowConfidence},
+		{l, 0.9, three, 4, OutOfDistribution},
+		{l, 0.9, one, math.NaN(), OutOfDistribution},
+		{Limits{}, 0, none, math.Inf(1), Certain},
+	} {
+		if got := c.limits.Abstain(c.confidence, c.set, c.outside); got != c.want {
+			t.Errorf("%+v: %q, want %q", c, got, c.want)
+		}
+	}
+}
+
+func TestConfigErrors(t *testing.T) {
+	for _, c := range []struct {
+		word   string
+		change func(*Config)
+	}{
+		{"classes 1", func(c *Config) { c.Classes = 1 }},
+		{"alpha NaN", func(c *Config) { c.Alpha = math.NaN() }},
+		{"method", func(c *Config) { c.Method = 9 }},
+		{"score", func(c *Config) { c.Score.Kind = 9 }},
+		{"penalty", func(c *Config) { c.Score.Penalty = math.Inf(1) }},
+		{"free ranks", func(c *Config) { c.Score.Free = -1 }},
+		{"slices 0", func(c *Config) { c.Slices = 0 }},
+		{"window 20", func(c *Config) { c.Window = 20 }},
+		{"product", func(c *Config) { c.PerClass, c.Slices = true, 1<<40 }},
+		{"rate", func(c *Config) { c.Rate = 0 }},
+		{"integral", func(c *Config) { c.Integral = -1 }},
+		{"horizon", func(c *Config) { c.Horizon = 0 }},
+	} {
+		cfg := DefaultConfig(10)
+		c.change(&cfg)
+		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), c.word) {
+			t.Errorf("%s: %v", c.word, err)
+		}
+	}
+	if err := DefaultConfig(2).Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMisusePanics(t *testing.T) {
+	random := DefaultConfig(2)
+	random.Score = Score{Kind: APS, Randomized: true}
+	sliced := DefaultConfig(2)
+	sliced.Slices = 2
+	for name, f := range map[string]func(){
+		"config":   func() { New(Config{}) },
+		"shape":    func() { New(DefaultConfig(2)).Sets(Rows{Probs: make([]float64, 3)}) },
+		"identity": func() { New(random).Sets(Rows{Probs: make([]float64, 2)}) },
+		"slices":   func() { New(sliced).Sets(Rows{Probs: make([]float64, 2)}) },
+		"slice":    func() { New(sliced).Sets(Rows{Probs: make([]float64, 2), Slice: []int32{2}}) },
+		"labels":   func() { New(DefaultConfig(2)).Learn(Rows{Probs: make([]float64, 2)}, nil, nil) },
+		"label":    func() { New(DefaultConfig(2)).Learn(Rows{Probs: make([]float64, 2)}, []int32{2}, nil) },
+		"covered":  func() { New(DefaultConfig(2)).Learn(Rows{Probs: make([]float64, 2)}, []int32{1}, []bool{}) },
+		"uniforms": func() { random.Score.All(make([]float64, 2), make([]float64, 2), nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			f()
+		})
+	}
+}
+
+func BenchmarkPredictor(b *testing.B) {
+	const n, classes = 57, 40
+	rng := rand.New(rand.NewPCG(1, 2))
+	var rows Rows
+	labels := make([]int32, n)
+	for i := range n {
+		var total float64
+		row := make([]float64, classes)
+		for c := range row {
+			row[c] = rng.ExpFloat64()
+			total += row[c]
+		}
+		for c := range row {
+			row[c] /= total
+		}
+		rows.Probs = append(rows.Probs, row...)
+		rows.ID = append(rows.ID, uint64(i))
+		labels[i] = int32(rng.IntN(classes))
+	}
+	for _, kind := range []Kind{LAC, RAPS} {
+		cfg := DefaultConfig(classes)
+		cfg.Score = Score{Kind: kind, Randomized: true}
+		p := New(cfg)
+		b.Run(kind.String(), func(b *testing.B) {
+			for b.Loop() {
+				p.Sets(rows)
+				p.Learn(rows, labels, nil)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/row")
+		})
+	}
+}

@@ -1,0 +1,159 @@
+package conformal
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Kind names a score.
+type Kind uint8
+
+const (
+	// LAC is 1 - p(y): the smallest sets on average (Sadinle, Lei & Wasserman
+	// 2019).
+	LAC Kind = iota
+	// APS is the sum of probabilities down to and including y's, most probable
+	// first: sets that grow with the row's difficulty (Romano, Sesia & Candès
+	// 2020).
+	APS
+	// RAPS is APS with a penalty on unlikely ranks: smaller sets (Angelopoulos
+	// et al. 2021).
+	RAPS
+)
+
+// String returns "lac", "aps" or "raps".
+func (k Kind) String() string {
+	switch k {
+	case LAC:
+		return "lac"
+	case APS:
+		return "aps"
+	case RAPS:
+		return "raps"
+	}
+	return fmt.Sprintf("Kind(%d)", uint8(k))
+}
+
+// Score is a measure of how badly a class conforms to a row of probabilities.
+type Score struct {
+	Kind Kind
+	// Penalty ≥ 0 is what RAPS adds for every rank beyond Free, ranks from 1.
+	Penalty float64
+	Free    int
+	// Randomized takes u·p off APS and RAPS, u uniform: coverage is then exact,
+	// not only at least as stated, and sets are smaller. LAC is never randomized.
+	Randomized bool
+}
+
+// Validate reports what is out of range, with the remedy.
+func (s Score) Validate() error {
+	return remedies(
+		check{s.Kind <= RAPS, fmt.Errorf("score %v: give lac, aps or raps", s.Kind)},
+		check{s.Penalty >= 0 && !math.IsInf(s.Penalty, 0), fmt.Errorf("penalty %v: give 0 or more, such as 0.05", s.Penalty)},
+		check{s.Free >= 0, fmt.Errorf("free ranks %d: give 0 or more, such as 2", s.Free)},
+	)
+}
+
+// All writes the score of every class of one row to dst. Of classes with equal
+// probabilities the lowest ranks first. Where the score is randomized, u has a
+// uniform number for every rank, most probable class first; else it is not read
+// and may be nil.
+func (s Score) All(dst, probs, u []float64) {
+	if len(dst) != len(probs) || s.randomized() && len(u) != len(probs) {
+		panic(fmt.Sprintf("conformal: %d probabilities and %d uniforms into %d scores", len(probs), len(u), len(dst)))
+	}
+	s.all(dst, probs, func(rank int) float64 { return u[rank] })
+}
+
+// One returns the score of one class of a row; u, a uniform number, counts
+// where the score is randomized.
+func (s Score) One(probs []float64, class int32, u float64) float64 {
+	if s.Kind == LAC {
+		return 1 - probs[class]
+	}
+	var before float64
+	rank := 1
+	for _, c := range ranked(probs) {
+		if c == int(class) {
+			break
+		}
+		before += probs[c]
+		rank++
+	}
+	return s.sum(before, probs[class], rank, u)
+}
+
+func (s Score) randomized() bool { return s.Randomized && s.Kind != LAC }
+
+func (s Score) all(dst, probs []float64, u func(rank int) float64) {
+	if s.Kind == LAC {
+		for c, p := range probs {
+			dst[c] = 1 - p
+		}
+		return
+	}
+	var before float64
+	for rank, c := range ranked(probs) {
+		var chance float64
+		if s.Randomized {
+			chance = u(rank)
+		}
+		dst[c] = s.sum(before, probs[c], rank+1, chance)
+		before += probs[c]
+	}
+}
+
+// sum is the score of the class at a rank from 1 with probability p, after
+// classes of probability before.
+func (s Score) sum(before, p float64, rank int, u float64) float64 {
+	score := before + p
+	if s.Kind == RAPS {
+		score += float64(s.Penalty * float64(max(rank-s.Free, 0)))
+	}
+	if s.Randomized {
+		score -= float64(u * p)
+	}
+	return score
+}
+
+// ranked returns the classes from the most probable on.
+func ranked(probs []float64) []int {
+	order := make([]int, len(probs))
+	for c := range order {
+		order[c] = c
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(probs[b], probs[a]) })
+	return order
+}
+
+// Threshold returns the split conformal threshold: of n scores of labels the
+// ⌈(n+1)(1-α)⌉-th smallest (Vovk, Gammerman & Shafer 2005), infinite where n is
+// less than that.
+func Threshold(scores []float64, alpha float64) float64 {
+	sorted := slices.Clone(scores)
+	slices.Sort(sorted)
+	return quantile(sorted, alpha)
+}
+
+// quantile is Threshold of sorted scores. α may be any number: at 0 and below
+// the threshold is infinite, at 1 and above minus infinite.
+func quantile(sorted []float64, alpha float64) float64 {
+	n := len(sorted)
+	if alpha <= 0 {
+		return math.Inf(1)
+	}
+	if alpha >= 1 {
+		return math.Inf(-1)
+	}
+	// (n+1)α is nearer to a whole number than (n+1)(1-α), which 1-α rounds.
+	switch rank := n + 1 - int(math.Floor(float64(n+1)*alpha)); {
+	case rank > n:
+		return math.Inf(1)
+	case rank < 1:
+		return math.Inf(-1)
+	default:
+		return sorted[rank-1]
+	}
+}

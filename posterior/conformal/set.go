@@ -1,0 +1,122 @@
+package conformal
+
+import (
+	"fmt"
+	"math/bits"
+)
+
+// Set is a set of classes: class c is in it when bit c mod 64 of word c/64 is
+// set.
+type Set []uint64
+
+// Has reports whether the class is in the set.
+func (s Set) Has(class int32) bool { return s[class/64]>>(class%64)&1 == 1 }
+
+// Len returns the number of classes.
+func (s Set) Len() (n int) {
+	for _, w := range s {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+// Append appends the classes to dst, ascending.
+func (s Set) Append(dst []int32) []int32 {
+	for i, w := range s {
+		for ; w != 0; w &= w - 1 {
+			dst = append(dst, int32(64*i+bits.TrailingZeros64(w)))
+		}
+	}
+	return dst
+}
+
+func (s Set) add(class int) { s[class/64] |= 1 << (class % 64) }
+
+// Coverage counts how sets as served fared. Counts of parts of a stream add up.
+type Coverage struct {
+	Rows    uint64
+	Covered uint64 // rows whose set held the label
+	Classes uint64 // in all sets together
+}
+
+// Add counts a set whose label came.
+func (c *Coverage) Add(s Set, label int32) (covered bool) {
+	covered = s.Has(label)
+	c.Rows++
+	c.Classes += uint64(s.Len())
+	if covered {
+		c.Covered++
+	}
+	return covered
+}
+
+// Merge adds the counts of other.
+func (c *Coverage) Merge(other Coverage) {
+	c.Rows += other.Rows
+	c.Covered += other.Covered
+	c.Classes += other.Classes
+}
+
+// Rate returns the share of rows that were covered, 0 of none.
+func (c Coverage) Rate() float64 { return float64(c.Covered) / float64(max(c.Rows, 1)) }
+
+// MeanSize returns the mean number of classes of a set, 0 of none.
+func (c Coverage) MeanSize() float64 { return float64(c.Classes) / float64(max(c.Rows, 1)) }
+
+// Reason says why a prediction is better not acted on.
+type Reason uint8
+
+const (
+	// Certain is no reason.
+	Certain Reason = iota
+	// OutOfDistribution: the caller's score says the row is like none known.
+	OutOfDistribution
+	// EmptySet: no class conforms.
+	EmptySet
+	// LargeSet: too many classes conform.
+	LargeSet
+	// LowConfidence: the most probable class is not probable enough.
+	LowConfidence
+)
+
+// String returns the reason as it stands in messages and metrics, "" for
+// Certain.
+func (r Reason) String() string {
+	switch r {
+	case Certain:
+		return ""
+	case OutOfDistribution:
+		return "out-of-distribution"
+	case EmptySet:
+		return "empty-set"
+	case LargeSet:
+		return "large-set"
+	case LowConfidence:
+		return "low-confidence"
+	}
+	return fmt.Sprintf("Reason(%d)", uint8(r))
+}
+
+// Limits say when to abstain. The zero value never does.
+type Limits struct {
+	MinConfidence float64 // abstain below
+	MaxSize       int     // abstain when the set has more classes, or none; 0: never
+	MaxOutside    float64 // abstain when the out-of-distribution score is above; 0: never
+}
+
+// Abstain returns the first reason, in the order of the constants, to abstain
+// from a prediction with the given confidence, set and out-of-distribution
+// score, or Certain. A nil set is of no concern.
+func (l Limits) Abstain(confidence float64, set Set, outside float64) Reason {
+	switch {
+	case l.MaxOutside > 0 && !(outside <= l.MaxOutside):
+		return OutOfDistribution
+	case l.MaxSize > 0 && set != nil && set.Len() == 0:
+		return EmptySet
+	case l.MaxSize > 0 && set.Len() > l.MaxSize:
+		return LargeSet
+	case confidence < l.MinConfidence:
+		return LowConfidence
+	}
+	return Certain
+}

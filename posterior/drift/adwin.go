@@ -1,0 +1,209 @@
+package drift
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// ADWINConfig holds the constants of ADWIN.
+type ADWINConfig struct {
+	Delta      float64 // δ in (0, 1): lower means fewer false alarms
+	Clock      int     // a check every Clock values
+	MaxBuckets int     // of one size, ≥ 2: more means finer cuts
+	MinLength  int     // of either side of a cut, ≥ 1
+	Grace      int     // no check while the window is no longer than this
+	// Keep goes on, after a drift, with the part of the window that is left, as
+	// published; the rest of the change then often fires again. Otherwise
+	// everything starts over at the value after a drift, as the Python library
+	// river does.
+	Keep bool
+}
+
+// DefaultADWIN returns river's constants: δ .002, clock 32, 5 buckets, sides of
+// 5, grace 10.
+func DefaultADWIN() ADWINConfig {
+	return ADWINConfig{Delta: 0.002, Clock: 32, MaxBuckets: 5, MinLength: 5, Grace: 10}
+}
+
+// Validate reports every constant that is out of range, with the remedy.
+func (c ADWINConfig) Validate() error {
+	return remedies(
+		check{c.Delta > 0 && c.Delta < 1, fmt.Errorf("delta %v: give a number between 0 and 1, such as 0.002", c.Delta)},
+		check{c.Clock > 0, fmt.Errorf("clock %d: give 1 to check at every value, or more, such as 32", c.Clock)},
+		check{c.MaxBuckets > 1, fmt.Errorf("max buckets %d: give 2 or more, such as 5", c.MaxBuckets)},
+		check{c.MinLength > 0, fmt.Errorf("min length %d: give 1 or more, such as 5", c.MinLength)},
+		check{c.Grace > 1, fmt.Errorf("grace %d: give 2 or more, such as 10", c.Grace)},
+	)
+}
+
+// ADWIN keeps a window of the latest values that is as long as their mean
+// stays the same (Bifet & Gavaldà 2007, ADWIN2). The window is an exponential
+// histogram: MaxBuckets·log₂(values) buckets.
+type ADWIN struct {
+	cfg  ADWINConfig
+	rows [][]bucket // rows[i]: buckets of 2ⁱ values each, oldest first
+	tick uint64     // values since the start
+	sum  bucket     // of the window
+	n    uint64     // values in the window
+	done bool       // everything starts over at the next value
+}
+
+// bucket sums up neighbouring values.
+type bucket struct{ total, squares float64 } // squares: Σ (x - mean)²
+
+// NewADWIN returns a detector with an empty window. A cfg that does not
+// validate panics.
+func NewADWIN(cfg ADWINConfig) *ADWIN {
+	if err := cfg.Validate(); err != nil {
+		panic(err)
+	}
+	return &ADWIN{cfg: cfg}
+}
+
+// Width returns the number of values in the window.
+func (a *ADWIN) Width() int { return int(a.n) }
+
+// Mean returns the mean of the window, 0 of an empty one.
+func (a *ADWIN) Mean() float64 {
+	if a.n == 0 {
+		return 0
+	}
+	return a.sum.total / float64(a.n)
+}
+
+// Add takes the next value and reports whether the mean changed: whether the
+// window was cut. Width and Mean are then those of what is left.
+func (a *ADWIN) Add(x float64) (drift bool) {
+	if a.done {
+		*a = ADWIN{cfg: a.cfg}
+	}
+	a.insert(x)
+	a.tick++
+	if a.tick%uint64(a.cfg.Clock) == 0 && a.n > uint64(a.cfg.Grace) {
+		for a.changed() {
+			drift = true
+			a.drop()
+		}
+	}
+	a.done = drift && !a.cfg.Keep
+	return drift
+}
+
+func (a *ADWIN) insert(x float64) {
+	if a.n > 0 {
+		a.sum.squares += between(bucket{total: x}, 1, a.sum, float64(a.n))
+	}
+	a.n++
+	a.sum.total += x
+	if len(a.rows) == 0 {
+		a.rows = append(a.rows, nil)
+	}
+	a.rows[0] = append(a.rows[0], bucket{total: x})
+	for i := 0; i < len(a.rows) && len(a.rows[i]) > a.cfg.MaxBuckets; i++ {
+		if i+1 == len(a.rows) {
+			a.rows = append(a.rows, nil)
+		}
+		row, n := a.rows[i], math.Ldexp(1, i)
+		a.rows[i+1] = append(a.rows[i+1], bucket{
+			total:   row[0].total + row[1].total,
+			squares: row[0].squares + row[1].squares + between(row[0], n, row[1], n),
+		})
+		a.rows[i] = slices.Delete(row, 0, 2)
+	}
+}
+
+// between is what the sum of squared deviations gains, beyond those of its
+// parts, when n values and m values come together.
+func between(x bucket, n float64, y bucket, m float64) float64 {
+	d := x.total/n - y.total/m
+	return n * m * d * d / (n + m)
+}
+
+// drop takes the oldest bucket out of the window.
+func (a *ADWIN) drop() {
+	last := len(a.rows) - 1
+	oldest, n := a.rows[last][0], math.Ldexp(1, last)
+	a.rows[last] = slices.Delete(a.rows[last], 0, 1)
+	if len(a.rows[last]) == 0 {
+		a.rows = a.rows[:last]
+	}
+	a.n -= 1 << last
+	a.sum.total -= oldest.total
+	a.sum.squares -= oldest.squares + between(oldest, n, a.sum, float64(a.n))
+}
+
+// changed reports whether, at some cut between buckets, the means of the two
+// sides differ by more than chance allows.
+func (a *ADWIN) changed() bool {
+	least, width := float64(a.cfg.MinLength), float64(a.n)
+	d := math.Log(2 * math.Log(width) / a.cfg.Delta)
+	variance := a.sum.squares / width
+	n0, total0 := 0., 0.
+	for i := len(a.rows) - 1; i >= 0; i-- {
+		size := math.Ldexp(1, i)
+		for _, b := range a.rows[i] {
+			n0 += size
+			total0 += b.total
+			n1, total1 := width-n0, a.sum.total-total0
+			if n0 < least || n1 < least {
+				continue
+			}
+			m := 1/(n0-least+1) + 1/(n1-least+1)
+			bound := math.Sqrt(2*m*variance*d) + float64(2./3*d*m)
+			if math.Abs(total0/n0-total1/n1) > bound {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// AppendState appends the canonical state: done, tick, the window's sums, then
+// every row's length and buckets.
+func (a *ADWIN) AppendState(b []byte) []byte {
+	b = appendFlag(b, a.done)
+	b = appendCount(b, a.tick)
+	b = appendNumbers(b, a.sum.total, a.sum.squares)
+	b = appendCount(b, uint64(len(a.rows)))
+	for _, row := range a.rows {
+		b = appendCount(b, uint64(len(row)))
+		for _, x := range row {
+			b = appendNumbers(b, x.total, x.squares)
+		}
+	}
+	return b
+}
+
+// maxRows keeps the number of values within 63 bits.
+const maxRows = 56
+
+// SetState reads what AppendState wrote.
+func (a *ADWIN) SetState(b []byte) error {
+	r := reader{rest: b}
+	next := ADWIN{cfg: a.cfg, done: r.flag(), tick: r.count(), sum: bucket{r.number(), r.number()}}
+	rows := r.count()
+	ok := rows <= maxRows && finite(next.sum.total, next.sum.squares)
+	for i := uint64(0); ok && i < rows; i++ {
+		n := r.count()
+		if ok = n <= uint64(a.cfg.MaxBuckets) && r.holds(2*n); !ok {
+			break
+		}
+		row := make([]bucket, n)
+		for k := range row {
+			row[k] = bucket{r.number(), r.number()}
+			ok = ok && finite(row[k].total, row[k].squares)
+		}
+		next.n += n << i
+		next.rows = append(next.rows, row)
+	}
+	if err := r.end(); r.short || ok && err != nil {
+		return errLength
+	}
+	// An empty last row, or more values than came, would later be dropped twice.
+	if !ok || rows > 0 && len(next.rows[rows-1]) == 0 || next.n > next.tick {
+		return errValue
+	}
+	*a = next
+	return nil
+}

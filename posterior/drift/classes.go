@@ -1,0 +1,43 @@
+package drift
+
+import "fmt"
+
+// Classes returns an MMD on predicted classes, 0 to cfg.Dim-1. Its kernel is 1
+// for equal classes and 0 for others, so the squared distance is that of the
+// classes' shares, Σ_c (share in the block - share in the reference)². A cfg
+// that does not validate panics; Add panics at a class out of range.
+func Classes(cfg MMDConfig) *MMD[int32] {
+	cfg.Features = max(cfg.Features, 1)
+	if err := cfg.Validate(); err != nil {
+		panic(err)
+	}
+	return newMMD(cfg, kernel[int32](equal(cfg.Dim)))
+}
+
+// equal is the kernel; its number is that of the classes.
+type equal int32
+
+func (e equal) features() int { return int(e) }
+
+func (e equal) check(class int32) {
+	if class < 0 || class >= int32(e) {
+		panic(fmt.Sprintf("drift: class %d of %d", class, int32(e)))
+	}
+}
+
+func (e equal) clone(class int32) int32 { return class }
+
+func (e equal) fit([]int32) {}
+
+func (e equal) add(sum []float64, class int32) { sum[class]++ }
+
+func (e equal) appendRow(b []byte, class int32) []byte { return appendCount(b, uint64(class)) }
+
+func (e equal) row(r *reader) (class int32, ok bool) {
+	n := r.count()
+	return int32(n), n < uint64(e)
+}
+
+func (e equal) appendFit(b []byte) []byte { return b }
+
+func (e equal) setFit(*reader) (kernel[int32], bool) { return e, true }

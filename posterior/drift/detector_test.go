@@ -1,0 +1,376 @@
+package drift
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// shifted draws normal rows of the given mean.
+func shifted(rng *rand.Rand, dim int, mean float64) []float32 {
+	x := make([]float32, dim)
+	for j := range x {
+		x[j] = float32(rng.NormFloat64() + mean)
+	}
+	return x
+}
+
+func smallMMD(dim int) MMDConfig {
+	return MMDConfig{Dim: dim, Features: 32, Reference: 256, Block: 32, FalseAlarms: 0.01, Seed: 3}
+}
+
+func TestADWINFollowsTheMean(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		cfg := DefaultADWIN()
+		cfg.Keep = keep
+		a, rng, fired := NewADWIN(cfg), rand.New(rand.NewPCG(1, 2)), 0
+		for i := range 4000 {
+			if a.Add(rng.NormFloat64() + 2*float64(i/2000)) {
+				fired++
+				if i < 2000 || i > 2500 {
+					t.Errorf("keep %v: fires at %d", keep, i)
+				}
+			}
+		}
+		if fired == 0 || math.Abs(a.Mean()-2) > 0.1 || a.Width() < 1500 || a.Width() > 2050 {
+			t.Errorf("keep %v: %d drifts, mean %v of %d values", keep, fired, a.Mean(), a.Width())
+		}
+	}
+}
+
+// The window's sums are those of its values, and its buckets few.
+func TestADWINBuckets(t *testing.T) {
+	cfg := DefaultADWIN()
+	cfg.Delta = 1e-300
+	a, rng := NewADWIN(cfg), rand.New(rand.NewPCG(1, 2))
+	var values []float64
+	for range 5000 {
+		x := rng.NormFloat64() + 3
+		values = append(values, x)
+		a.Add(x)
+	}
+	var mean, squares float64
+	for _, x := range values {
+		mean += x / float64(len(values))
+	}
+	for _, x := range values {
+		squares += (x - mean) * (x - mean)
+	}
+	if a.Width() != 5000 || math.Abs(a.Mean()-mean) > 1e-9 || math.Abs(a.sum.squares-squares) > 1e-6 {
+		t.Errorf("width %d, mean %v, squares %v; want 5000, %v, %v", a.Width(), a.Mean(), a.sum.squares, mean, squares)
+	}
+	if len(a.rows) > 11 {
+		t.Errorf("%d sizes of buckets", len(a.rows))
+	}
+}
+
+func TestPageHinkleySeesBothSides(t *testing.T) {
+	for _, shift := range []float64{-1, 1} {
+		p, at := NewPageHinkley(DefaultPageHinkley()), -1
+		for i := range 600 {
+			x := 0.
+			if i >= 300 {
+				x = shift
+			}
+			if p.Add(x) && at < 0 {
+				at = i
+			}
+		}
+		if at < 340 || at > 400 {
+			t.Errorf("shift %v: fires at %d", shift, at)
+		}
+	}
+}
+
+// Of blocks of the reference's own law, the stated share fires, over many
+// references.
+func TestFalseAlarmsAreAsStated(t *testing.T) {
+	const references, blocks = 60, 100
+	cfg := smallMMD(4)
+	cfg.FalseAlarms, cfg.Keep = 0.05, true
+	rng := rand.New(rand.NewPCG(5, 6))
+	var embeddings, classes int
+	for seed := range uint64(references) {
+		cfg.Seed = seed
+		e, c := Embeddings(cfg), Classes(cfg)
+		for range cfg.Reference + blocks*cfg.Block {
+			if e.Add(shifted(rng, 4, 0)) {
+				embeddings++
+			}
+			if c.Add(int32(min(rng.IntN(7), 3))) {
+				classes++
+			}
+		}
+		if got := e.Last().Blocks; got != blocks {
+			t.Fatalf("%d blocks compared, want %d", got, blocks)
+		}
+	}
+	for name, fired := range map[string]int{"embeddings": embeddings, "classes": classes} {
+		share := float64(fired) / (references * blocks)
+		t.Logf("%s: %.4f of blocks fire", name, share)
+		if share < 0.03 || share > 0.07 {
+			t.Errorf("%s: %.4f of blocks fire, want .05", name, share)
+		}
+	}
+}
+
+func TestMMDSeesAShift(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	cfg := smallMMD(16)
+	cfg.FalseAlarms = 0.001
+	m, fired := Embeddings(cfg), -1
+	for i := range 2000 {
+		mean := 0.
+		if i >= 1000 {
+			mean = 0.4
+		}
+		if m.Add(shifted(rng, 16, mean)) && fired < 0 {
+			fired = i
+		}
+	}
+	if fired < 1000 || fired > 1000+4*cfg.Block {
+		t.Errorf("a shift at 1000 fires at %d", fired)
+	}
+	if c := m.Last(); c.Threshold <= 0 || c.MMD > c.Threshold {
+		t.Errorf("against a new reference %+v", c)
+	}
+}
+
+// The mean may stay where it is.
+func TestMMDSeesAChangeOfSpread(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	cfg := smallMMD(8)
+	cfg.Keep = true
+	m, late := Embeddings(cfg), 0
+	for i := range 2000 {
+		x := shifted(rng, 8, 0)
+		if i >= 1000 {
+			for j := range x {
+				x[j] *= 2
+			}
+		}
+		if m.Add(x) && i >= 1000 {
+			late++
+		}
+	}
+	if late < 25 {
+		t.Errorf("%d of 31 blocks fire", late)
+	}
+}
+
+func TestClassesByHand(t *testing.T) {
+	cfg := MMDConfig{Dim: 3, Reference: 8, Block: 2, FalseAlarms: 0.5}
+	m := Classes(cfg)
+	for _, c := range []int32{0, 0, 0, 0, 1, 1, 2, 2, 2, 2} {
+		m.Add(c)
+	}
+	// Shares ½ ¼ ¼ against 0 0 1.
+	if got, want := m.Last().MMD, 0.25+0.0625+0.5625; got != want {
+		t.Errorf("squared distance %v, want %v", got, want)
+	}
+}
+
+func TestConstantRowsNeverFire(t *testing.T) {
+	e, c := Embeddings(smallMMD(2)), Classes(smallMMD(2))
+	for range 2000 {
+		if e.Add([]float32{1, 2}) || c.Add(1) {
+			t.Fatal("fires")
+		}
+	}
+}
+
+func TestCosine(t *testing.T) {
+	for turns := -40.; turns < 40; turns += 0.0037 {
+		if got, want := cosine(turns), math.Cos(2*math.Pi*turns); math.Abs(got-want) > 1e-11 {
+			t.Fatalf("cosine of %v turns is %v, want %v", turns, got, want)
+		}
+	}
+}
+
+// The kernel that the features make is nearly Gaussian.
+func TestFeaturesMakeAGaussianKernel(t *testing.T) {
+	cfg := smallMMD(3)
+	cfg.Features = 1 << 14
+	f := newFourier(cfg)
+	rng := rand.New(rand.NewPCG(9, 9))
+	for range 10 {
+		x, y := shifted(rng, 3, 0), shifted(rng, 3, 0)
+		fx, fy := make([]float64, f.features()), make([]float64, f.features())
+		f.add(fx, x)
+		f.add(fy, y)
+		var dot, d float64
+		for k := range fx {
+			dot += fx[k] * fy[k]
+		}
+		for j := range x {
+			d += math.Pow(float64(x[j])-float64(y[j]), 2)
+		}
+		if want := math.Exp(-d / 2); math.Abs(dot-want) > 0.03 {
+			t.Errorf("kernel %v at a squared distance of %v, want %v", dot, d, want)
+		}
+	}
+}
+
+// resumes runs a stream with the state carried over, at random places, to a
+// fresh detector, and expects what one detector says.
+func resumes[X any](t *testing.T, fresh func() Detector[X], next func(i int) X) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(11, 12))
+	whole, carried, drifts := fresh(), fresh(), 0
+	for i := range 3000 {
+		x := next(i)
+		a, b := whole.Add(x), carried.Add(x)
+		if a != b {
+			t.Fatalf("value %d: %v, carried over %v", i, a, b)
+		}
+		if a {
+			drifts++
+		}
+		if a || rng.IntN(50) == 0 {
+			state := whole.AppendState(nil)
+			if !bytes.Equal(state, carried.AppendState(nil)) {
+				t.Fatalf("value %d: states differ", i)
+			}
+			for _, bad := range [][]byte{state[:len(state)-1], state[:len(state)/2], append(bytes.Clone(state), 0), nil} {
+				if carried.SetState(bad) == nil {
+					t.Fatalf("value %d: a state of %d bytes for %d is taken", i, len(bad), len(state))
+				}
+			}
+			if !bytes.Equal(state, carried.AppendState(nil)) {
+				t.Fatal("a refused state leaves a trace")
+			}
+			carried = fresh()
+			if err := carried.SetState(state); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if drifts == 0 {
+		t.Error("no drift to resume after")
+	}
+}
+
+func TestStateResumes(t *testing.T) {
+	numbers := func() func(int) float64 {
+		rng := rand.New(rand.NewPCG(1, 2))
+		return func(i int) float64 { return rng.NormFloat64() + 2*float64(i/700) }
+	}
+	for _, keep := range []bool{false, true} {
+		cfg := DefaultADWIN()
+		cfg.Keep = keep
+		resumes(t, func() Detector[float64] { return NewADWIN(cfg) }, numbers())
+
+		small := smallMMD(3)
+		small.Keep = keep
+		rng := rand.New(rand.NewPCG(1, 2))
+		resumes(t, func() Detector[[]float32] { return Embeddings(small) }, func(i int) []float32 {
+			return shifted(rng, 3, float64(i/700))
+		})
+		resumes(t, func() Detector[int32] { return Classes(small) }, func(i int) int32 {
+			return int32(min(rng.IntN(3+3*(i/700)), 2))
+		})
+	}
+	resumes(t, func() Detector[float64] { return NewPageHinkley(DefaultPageHinkley()) }, numbers())
+}
+
+func FuzzSetState(f *testing.F) {
+	cfg := MMDConfig{Dim: 2, Features: 2, Reference: 8, Block: 2, FalseAlarms: 0.5}
+	a, p, e, c, m := NewADWIN(DefaultADWIN()), NewPageHinkley(DefaultPageHinkley()), Embeddings(cfg), Classes(cfg), NewMonitor(DefaultMonitor())
+	for i := range 30 {
+		for _, state := range [][]byte{a.AppendState(nil), p.AppendState(nil), e.AppendState(nil), c.AppendState(nil), m.AppendState(nil)} {
+			f.Add(state)
+		}
+		a.Add(float64(i))
+		p.Add(float64(i))
+		e.Add([]float32{float32(i), 1})
+		c.Add(int32(i % 2))
+		m.Serve(0.5)
+	}
+	f.Fuzz(func(t *testing.T, state []byte) {
+		taken := func(set func([]byte) error, get func([]byte) []byte) bool {
+			if set(state) != nil {
+				return false
+			}
+			if !bytes.Equal(get(nil), state) {
+				t.Error("a state that was taken comes back different")
+			}
+			return true
+		}
+		// What was taken must also go on.
+		if a := NewADWIN(DefaultADWIN()); taken(a.SetState, a.AppendState) {
+			for i := range 100 {
+				a.Add(float64(i))
+			}
+		}
+		if p := NewPageHinkley(DefaultPageHinkley()); taken(p.SetState, p.AppendState) {
+			p.Add(1)
+		}
+		if e := Embeddings(cfg); taken(e.SetState, e.AppendState) {
+			for range 20 {
+				e.Add([]float32{1, 2})
+			}
+		}
+		if c := Classes(cfg); taken(c.SetState, c.AppendState) {
+			for range 20 {
+				c.Add(1)
+			}
+		}
+		m := NewMonitor(DefaultMonitor())
+		taken(m.SetState, m.AppendState)
+	})
+}
+
+func TestMisusePanics(t *testing.T) {
+	for name, f := range map[string]func(){
+		"adwin":   func() { NewADWIN(ADWINConfig{}) },
+		"hinkley": func() { NewPageHinkley(PageHinkleyConfig{}) },
+		"mmd":     func() { Embeddings(MMDConfig{}) },
+		"memory": func() {
+			Embeddings(MMDConfig{Dim: 1 << 20, Features: 1 << 20, Reference: 1 << 40, Block: 4, FalseAlarms: .1})
+		},
+		"monitor":   func() { NewMonitor(MonitorConfig{}) },
+		"dimension": func() { Embeddings(smallMMD(2)).Add([]float32{1}) },
+		"class":     func() { Classes(smallMMD(2)).Add(2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			f()
+		})
+	}
+}
+
+func BenchmarkAdd(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	b.Run("adwin", func(b *testing.B) {
+		a := NewADWIN(DefaultADWIN())
+		for b.Loop() {
+			a.Add(rng.NormFloat64())
+		}
+	})
+	b.Run("embeddings", func(b *testing.B) {
+		m, x := Embeddings(DefaultMMD(64)), shifted(rng, 64, 0)
+		for range 1024 {
+			m.Add(shifted(rng, 64, 0))
+		}
+		b.ReportAllocs()
+		for b.Loop() {
+			m.Add(x)
+			m.done = false
+		}
+	})
+	b.Run("threshold", func(b *testing.B) {
+		m := Embeddings(DefaultMMD(64))
+		for range 1023 {
+			m.Add(shifted(rng, 64, 0))
+		}
+		m.reference = append(m.reference, shifted(rng, 64, 0))
+		for b.Loop() {
+			m.settle()
+		}
+	})
+}

@@ -1,0 +1,148 @@
+package drift
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Embeddings returns an MMD on embeddings of dimension cfg.Dim. Its kernel is
+// nearly Gaussian, exp(-|x-y|²/2σ²), with σ the median distance of the
+// reference's rows, in cfg.Features random Fourier features (Rahimi & Recht
+// 2007). A cfg that does not validate panics; Add panics at another dimension.
+func Embeddings(cfg MMDConfig) *MMD[[]float32] {
+	if err := cfg.Validate(); err != nil {
+		panic(err)
+	}
+	return newMMD(cfg, kernel[[]float32](newFourier(cfg)))
+}
+
+// fourier has features √(2/D) cos(2π(w·x/σ + b)). Counted in turns, an angle is
+// reduced without error.
+type fourier struct {
+	dim   int
+	waves []float64 // dim × features; entries N(0, 1/4π²), nearly
+	phase []float64 // features, in [0, 1)
+	scale float64   // 1/σ
+
+	turns []float64 // features; scratch
+}
+
+func newFourier(cfg MMDConfig) *fourier {
+	rng := rand.New(rand.NewPCG(cfg.Seed, featureStream))
+	f := &fourier{
+		dim: cfg.Dim, scale: 1,
+		waves: make([]float64, cfg.Dim*cfg.Features),
+		phase: make([]float64, cfg.Features),
+		turns: make([]float64, cfg.Features),
+	}
+	for i := range f.waves {
+		f.waves[i] = normal(rng) / (2 * math.Pi)
+	}
+	for k := range f.phase {
+		f.phase[k] = rng.Float64()
+	}
+	return f
+}
+
+// normal draws from the sum of twelve uniforms: mean 0, variance 1, and near
+// enough to a normal for a kernel's spectrum. rand's own normals take math.Exp,
+// which differs between processors.
+func normal(rng *rand.Rand) (x float64) {
+	for range 12 {
+		x += rng.Float64()
+	}
+	return x - 6
+}
+
+func (f *fourier) features() int { return len(f.phase) }
+
+func (f *fourier) check(x []float32) {
+	if len(x) != f.dim {
+		panic(fmt.Sprintf("drift: embedding of dimension %d, not %d", len(x), f.dim))
+	}
+}
+
+func (f *fourier) clone(x []float32) []float32 { return slices.Clone(x) }
+
+// pairRows rows are enough for the median of their distances.
+const pairRows = 128
+
+// fit sets σ. Where more than half of the distances are 0 it is 1.
+func (f *fourier) fit(reference [][]float32) {
+	every := max(len(reference)/pairRows, 1)
+	var distances []float64
+	for i := 0; i < len(reference); i += every {
+		for j := 0; j < i; j += every {
+			var sum float64
+			for k, x := range reference[i] {
+				d := float64(x) - float64(reference[j][k])
+				sum += float64(d * d)
+			}
+			distances = append(distances, sum)
+		}
+	}
+	slices.Sort(distances)
+	f.scale = 1
+	if median := distances[len(distances)/2]; median > 0 {
+		f.scale = 1 / math.Sqrt(median)
+	}
+}
+
+func (f *fourier) add(sum []float64, x []float32) {
+	copy(f.turns, f.phase)
+	for j, x := range x {
+		s := float64(x) * f.scale
+		if s == 0 {
+			continue
+		}
+		w := f.waves[j*len(f.turns):][:len(f.turns)]
+		for k := range f.turns {
+			f.turns[k] += float64(s * w[k])
+		}
+	}
+	height := math.Sqrt(2 / float64(len(f.turns)))
+	for k, t := range f.turns {
+		sum[k] += float64(height * cosine(t))
+	}
+}
+
+// cosine is cos(2πt), t in turns, by the Taylor sum of the sine about its
+// nearest zero: true to 1e-11 for angles that are still known, and the same bits
+// everywhere.
+func cosine(t float64) float64 {
+	const s3, s5, s7, s9, s11, s13, s15 = -1. / 6, 1. / 120, -1. / 5040, 1. / 362880, -1. / 39916800, 1. / 6227020800, -1. / 1307674368000
+	x := (0.25 - math.Abs(t-math.RoundToEven(t))) * (2 * math.Pi)
+	u := x * x
+	return x * (1 + float64(u*(s3+float64(u*(s5+float64(u*(s7+float64(u*(s9+float64(u*(s11+float64(u*(s13+float64(u*s15))))))))))))))
+}
+
+func (f *fourier) appendRow(b []byte, x []float32) []byte {
+	for _, x := range x {
+		b = appendNumbers(b, float64(x))
+	}
+	return b
+}
+
+func (f *fourier) row(r *reader) (x []float32, ok bool) {
+	if !r.holds(uint64(f.dim)) {
+		return nil, false
+	}
+	x, ok = make([]float32, f.dim), true
+	for j := range x {
+		wide := r.number()
+		x[j] = float32(wide)
+		ok = ok && finite(wide) && float64(x[j]) == wide
+	}
+	return x, ok
+}
+
+func (f *fourier) appendFit(b []byte) []byte { return appendNumbers(b, f.scale) }
+
+func (f *fourier) setFit(r *reader) (kernel[[]float32], bool) {
+	next := *f
+	next.scale = r.number()
+	next.turns = make([]float64, len(f.turns))
+	return &next, next.scale > 0 && finite(next.scale)
+}

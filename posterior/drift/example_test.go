@@ -1,0 +1,54 @@
+package drift_test
+
+import (
+	"fmt"
+
+	"github.com/gvbll/gvbll/posterior/drift"
+)
+
+// The log loss rises at the thousandth label.
+func ExampleADWIN() {
+	a := drift.NewADWIN(drift.DefaultADWIN())
+	for i := range 2000 {
+		loss := 0.4 + 0.1*float64(i%3)
+		if i >= 1000 {
+			loss += 0.5
+		}
+		if a.Add(loss) {
+			fmt.Printf("drift at %d: the mean is now %.2f\n", i, a.Mean())
+		}
+	}
+	// Output:
+	// drift at 1023: the mean is now 0.56
+}
+
+// Predicted classes change although no label came.
+func ExampleClasses() {
+	cfg := drift.DefaultMMD(3)
+	cfg.Reference, cfg.Block = 300, 30
+	m := drift.Classes(cfg)
+	for i := range int32(900) {
+		class := i % 3
+		if i >= 600 {
+			class = i % 2
+		}
+		if m.Add(class) {
+			fmt.Printf("drift at %d: %.3f apart\n", i, m.Last().MMD)
+		}
+	}
+	// Output:
+	// drift at 629: 0.167 apart
+}
+
+// A model that is right less often than it says.
+func ExampleMonitor() {
+	m := drift.NewMonitor(drift.DefaultMonitor())
+	for i := range 1000 {
+		m.Learn(0.9, i%4 != 0)
+	}
+	m.Serve(0.9)
+	now := m.Measures()
+	fmt.Printf("confidence %.2f, accuracy about %.2f, ECE about %.2f\n", now.Confidence, now.EstimatedAccuracy, now.EstimatedECE)
+	// Output:
+	// confidence 0.90, accuracy about 0.75, ECE about 0.15
+}

@@ -1,0 +1,123 @@
+package drift
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+type golden struct {
+	streams map[string][]float64
+	fires   map[string]map[string]json.RawMessage
+}
+
+func goldens(t *testing.T) (g golden) {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		b, err := os.ReadFile(filepath.Join(dir, "shared", "goldens", "drift.json"))
+		if err == nil {
+			var file struct {
+				Streams map[string][]float64
+				Fires   map[string]map[string]json.RawMessage
+			}
+			if err := json.Unmarshal(b, &file); err != nil {
+				t.Fatal(err)
+			}
+			return golden{file.Streams, file.Fires}
+		}
+		if dir == filepath.Dir(dir) {
+			t.Skip("no shared/goldens/drift.json above the working directory")
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// each runs check on every stream and what a detector of the given name, or
+// measurement, said of it.
+func each[V any](t *testing.T, name string, check func(t *testing.T, stream []float64, want []V)) {
+	g := goldens(t)
+	for stream, fires := range g.fires {
+		t.Run(strings.Join([]string{stream, name}, "/"), func(t *testing.T) {
+			var want []V
+			if err := json.Unmarshal(fires[name], &want); err != nil {
+				t.Fatal(err)
+			}
+			check(t, g.streams[stream], want)
+		})
+	}
+}
+
+// fires returns the indices of the values at which d reports a drift.
+func fires(d Detector[float64], stream []float64, at func()) (index []int) {
+	for i, x := range stream {
+		if d.Add(x) {
+			index = append(index, i)
+			at()
+		}
+	}
+	return index
+}
+
+func TestADWINIsRivers(t *testing.T) {
+	for name, change := range map[string]func(*ADWINConfig){
+		"adwin":            func(*ADWINConfig) {},
+		"adwin_delta_0.05": func(c *ADWINConfig) { c.Delta = 0.05 },
+		"adwin_clock_1":    func(c *ADWINConfig) { c.Clock = 1 },
+	} {
+		cfg := DefaultADWIN()
+		change(&cfg)
+		each(t, name, func(t *testing.T, stream []float64, want []int) {
+			if got := fires(NewADWIN(cfg), stream, func() {}); !slices.Equal(got, want) {
+				t.Errorf("fires at %v, want %v", got, want)
+			}
+		})
+		each(t, name+"_width_and_mean", func(t *testing.T, stream []float64, want [][2]float64) {
+			a, i := NewADWIN(cfg), 0
+			fires(a, stream, func() {
+				if float64(a.Width()) != want[i][0] || math.Abs(a.Mean()-want[i][1]) > 1e-12 {
+					t.Errorf("drift %d: width %d and mean %v, want %v", i, a.Width(), a.Mean(), want[i])
+				}
+				i++
+			})
+		})
+	}
+}
+
+func TestADWINAsPublished(t *testing.T) {
+	cfg := DefaultADWIN()
+	cfg.Keep = true
+	each(t, "adwin_kept_window_index_and_width", func(t *testing.T, stream []float64, want [][2]int) {
+		a := NewADWIN(cfg)
+		var widths []int
+		index := fires(a, stream, func() { widths = append(widths, a.Width()) })
+		var got [][2]int
+		for i, at := range index {
+			got = append(got, [2]int{at, widths[i]})
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("index and width %v, want %v", got, want)
+		}
+	})
+}
+
+func TestPageHinkleyIsRivers(t *testing.T) {
+	strict := DefaultPageHinkley()
+	strict.Threshold, strict.Delta = 20, 0.1
+	for name, cfg := range map[string]PageHinkleyConfig{
+		"page_hinkley": DefaultPageHinkley(), "page_hinkley_threshold_20_delta_0.1": strict,
+	} {
+		each(t, name, func(t *testing.T, stream []float64, want []int) {
+			if got := fires(NewPageHinkley(cfg), stream, func() {}); !slices.Equal(got, want) {
+				t.Errorf("fires at %v, want %v", got, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,253 @@
+package drift
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// MMDConfig holds the constants of an MMD.
+type MMDConfig struct {
+	Dim       int // of an embedding; the number of classes
+	Features  int // random Fourier features of an embedding; of no use to classes
+	Reference int // rows of the reference window, ≥ 4 blocks
+	Block     int // rows that are compared with it at once
+	// FalseAlarms in [1e-4, 0.5] is the share of blocks that fire although
+	// nothing changed, if rows are independent. Rows that come in runs fire more
+	// often.
+	FalseAlarms float64
+	Seed        uint64 // of the features and of the threshold's draws
+	// Keep goes on comparing with the same reference after a drift: a change
+	// that stays fires at every block. Otherwise the next rows are the new
+	// reference.
+	Keep bool
+}
+
+// DefaultMMD returns 64 features, blocks of 64 rows against 1024 and one false
+// alarm in a thousand blocks, for embeddings of dimension dim or as many
+// classes.
+func DefaultMMD(dim int) MMDConfig {
+	return MMDConfig{Dim: dim, Features: 64, Reference: 1024, Block: 64, FalseAlarms: 0.001, Seed: 1}
+}
+
+// maxNumbers bounds the reference window and the matrix of the features.
+const maxNumbers = 1 << 24
+
+// Validate reports every constant that is out of range, with the remedy.
+func (c MMDConfig) Validate() error {
+	small := func(a, b int) bool { return a > 0 && b > 0 && a <= maxNumbers/b }
+	return remedies(
+		check{c.Dim > 0, fmt.Errorf("dim %d: give the dimension of an embedding or the number of classes", c.Dim)},
+		check{small(c.Features, max(c.Dim, 1)) && small(c.Features, max(c.Reference, 1)), fmt.Errorf("features %d: give 1 or more, such as 64, and with %d dimensions and %d rows of reference no more than %d numbers", c.Features, c.Dim, c.Reference, maxNumbers)},
+		check{c.Block > 0 && c.Block <= maxNumbers, fmt.Errorf("block %d: give 1 or more, such as 64", c.Block)},
+		check{c.Block > 0 && c.Reference/4 >= c.Block && small(c.Reference, max(c.Dim, 1)), fmt.Errorf("reference %d: give at least four blocks of %d and, at %d dimensions, no more than %d numbers", c.Reference, c.Block, c.Dim, maxNumbers)},
+		check{c.FalseAlarms >= 1e-4 && c.FalseAlarms <= 0.5, fmt.Errorf("false alarms %v: give a share of blocks from 1e-4 to 0.5, such as 0.001", c.FalseAlarms)},
+	)
+}
+
+// MMD compares blocks of rows with a reference window by their maximum mean
+// discrepancy (Gretton et al. 2012): the squared distance of the mean of a
+// kernel's features over the block from that over the reference, which is the
+// first rows seen. A block fires when it is further away than all but a share
+// FalseAlarms of blocks drawn at random from the reference itself, each measured
+// against the rest. The reference is held until its features' mean is known:
+// Reference·Dim numbers of float32, then no more than Features.
+type MMD[X any] struct {
+	cfg    MMDConfig
+	kernel kernel[X]
+
+	reference []X // while it fills
+	base      base
+
+	block []float64 // Σ of the features of the block at hand
+	rows  int       // of the block at hand
+	last  Comparison
+	done  bool // the next row starts a new reference
+}
+
+// base is what is kept of a full reference.
+type base struct {
+	mean      []float64 // of the features; nil while the reference fills
+	threshold float64
+}
+
+// Comparison says how the latest block compared with the reference.
+type Comparison struct {
+	Blocks    uint64  // compared so far, over all references
+	MMD       float64 // squared distance of the latest
+	Threshold float64 // that it had to exceed
+}
+
+// kernel maps rows to features.
+type kernel[X any] interface {
+	features() int
+	// check panics at a row of the wrong shape.
+	check(x X)
+	// clone returns a copy that is the kernel's caller's own.
+	clone(x X) X
+	// fit finds the kernel's constants from the reference.
+	fit(reference []X)
+	// add adds the features of a row to sum.
+	add(sum []float64, x X)
+	// appendRow and row write and read a row, appendFit and setFit what fit found.
+	appendRow(b []byte, x X) []byte
+	row(r *reader) (x X, ok bool)
+	appendFit(b []byte) []byte
+	setFit(r *reader) (kernel[X], bool)
+}
+
+func newMMD[X any](cfg MMDConfig, k kernel[X]) *MMD[X] {
+	return &MMD[X]{cfg: cfg, kernel: k, block: make([]float64, k.features())}
+}
+
+// Add takes the next row and reports whether it completes a block that is not
+// like the reference.
+func (m *MMD[X]) Add(x X) (drift bool) {
+	m.kernel.check(x)
+	if m.done {
+		m.base, m.done = base{}, false
+	}
+	if m.base.mean == nil {
+		m.reference = append(m.reference, m.kernel.clone(x))
+		if len(m.reference) == m.cfg.Reference {
+			m.kernel.fit(m.reference)
+			m.base = m.settle()
+			m.reference = nil
+		}
+		return false
+	}
+	m.kernel.add(m.block, x)
+	if m.rows++; m.rows < m.cfg.Block {
+		return false
+	}
+	m.last.Blocks++
+	m.last.MMD, m.last.Threshold = distance(m.block, float64(m.rows), m.base.mean, 1), m.base.threshold
+	clear(m.block)
+	m.rows = 0
+	drift = m.last.MMD > m.base.threshold
+	m.done = drift && !m.cfg.Keep
+	return drift
+}
+
+// Last returns the latest comparison, zeros before the first.
+func (m *MMD[X]) Last() Comparison { return m.last }
+
+// distance is |x/n - y/k|².
+func distance(x []float64, n float64, y []float64, k float64) (sum float64) {
+	for i := range x {
+		d := x[i]/n - y[i]/k
+		sum += float64(d * d)
+	}
+	return sum
+}
+
+// drawsPerAlarm random blocks at the least lie beyond the threshold.
+const drawsPerAlarm = 10
+
+// settle finds mean and threshold of a full reference.
+func (m *MMD[X]) settle() base {
+	n, width := len(m.reference), m.kernel.features()
+	all, total := make([]float64, n*width), make([]float64, width)
+	for i, x := range m.reference {
+		row := all[i*width : (i+1)*width]
+		m.kernel.add(row, x)
+		for k, f := range row {
+			total[k] += f
+		}
+	}
+	rng := rand.New(rand.NewPCG(m.cfg.Seed, thresholdStream))
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	draws := make([]float64, int(math.Ceil(drawsPerAlarm/m.cfg.FalseAlarms)))
+	sum, rest := make([]float64, width), make([]float64, width)
+	for d := range draws {
+		clear(sum)
+		for i := range m.cfg.Block {
+			j := i + rng.IntN(n-i)
+			order[i], order[j] = order[j], order[i]
+			for k, f := range all[order[i]*width:][:width] {
+				sum[k] += f
+			}
+		}
+		for k := range rest {
+			rest[k] = total[k] - sum[k]
+		}
+		draws[d] = distance(sum, float64(m.cfg.Block), rest, float64(n-m.cfg.Block))
+	}
+	slices.SortFunc(draws, func(a, b float64) int { return cmp.Compare(b, a) })
+	b := base{mean: total, threshold: draws[drawsPerAlarm-1]}
+	for k := range b.mean {
+		b.mean[k] /= float64(n)
+	}
+	return b
+}
+
+// Streams of the seed, so that features and threshold do not share draws.
+const (
+	featureStream   = 1
+	thresholdStream = 2
+)
+
+// AppendState appends the canonical state: the latest comparison, then the rows
+// of a reference that fills, or mean, threshold and fit of a full one and the
+// block at hand.
+func (m *MMD[X]) AppendState(b []byte) []byte {
+	b = appendFlag(b, m.done)
+	b = appendCount(b, m.last.Blocks)
+	b = appendNumbers(b, m.last.MMD, m.last.Threshold)
+	full := m.base.mean != nil
+	b = appendFlag(b, full)
+	if !full {
+		b = appendCount(b, uint64(len(m.reference)))
+		for _, x := range m.reference {
+			b = m.kernel.appendRow(b, x)
+		}
+		return b
+	}
+	b = appendNumbers(b, m.base.mean...)
+	b = appendNumbers(b, m.base.threshold)
+	b = m.kernel.appendFit(b)
+	b = appendCount(b, uint64(m.rows))
+	return appendNumbers(b, m.block...)
+}
+
+// SetState reads what AppendState wrote.
+func (m *MMD[X]) SetState(b []byte) error {
+	r := &reader{rest: b}
+	next := newMMD(m.cfg, m.kernel)
+	next.done = r.flag()
+	next.last = Comparison{r.count(), r.number(), r.number()}
+	ok := finite(next.last.MMD, next.last.Threshold)
+	if full := r.flag(); full {
+		next.base.mean = r.numbers(len(m.block))
+		next.base.threshold = r.number()
+		var fits bool
+		next.kernel, fits = m.kernel.setFit(r)
+		rows := r.count()
+		next.rows = int(min(rows, maxNumbers))
+		if sum := r.numbers(len(m.block)); sum != nil {
+			next.block = sum
+		}
+		ok = ok && fits && rows < uint64(m.cfg.Block) && finite(next.base.threshold) && finite(next.base.mean...) && finite(next.block...)
+	} else {
+		n := r.count()
+		ok = ok && n < uint64(m.cfg.Reference) && !next.done && r.holds(n)
+		for i := uint64(0); ok && i < n; i++ {
+			var x X
+			x, ok = m.kernel.row(r)
+			next.reference = append(next.reference, x)
+		}
+	}
+	if err := r.end(); r.short || ok && err != nil {
+		return errLength
+	}
+	if !ok {
+		return errValue
+	}
+	*m = *next
+	return nil
+}

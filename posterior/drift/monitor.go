@@ -1,0 +1,156 @@
+package drift
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gvbll/gvbll/posterior/calibration"
+)
+
+// MonitorConfig holds the constants of a Monitor.
+type MonitorConfig struct {
+	// Keep in (0, 1) is what a row keeps of the rows before it: the measures
+	// are over about the latest 1/(1-Keep).
+	Keep float64
+	// Prior > 0 is how many labelled rows the belief that confidences are right
+	// weighs, in each of the calibration.BinCount bins.
+	Prior float64
+}
+
+// DefaultMonitor returns a memory of 1000 rows and a prior of 5.
+func DefaultMonitor() MonitorConfig { return MonitorConfig{Keep: 0.999, Prior: 5} }
+
+// Validate reports every constant that is out of range, with the remedy.
+func (c MonitorConfig) Validate() error {
+	return remedies(
+		check{c.Keep > 0 && c.Keep < 1, fmt.Errorf("keep %v: give a number between 0 and 1, such as 0.999", c.Keep)},
+		check{c.Prior > 0 && finite(c.Prior), fmt.Errorf("prior %v: give a positive number of rows, such as 5", c.Prior)},
+	)
+}
+
+// Monitor estimates, before labels come, the accuracy and the calibration error
+// of what is served, and measures the realised ones as they come. The estimate
+// takes off a confidence what confidences near it were wrong by when labels
+// came: it follows the confidences that are served at once, and what they are
+// worth only with the labels. Both run over the bins of equal width of package
+// calibration, with old rows fading.
+type Monitor struct {
+	cfg      MonitorConfig
+	served   [calibration.BinCount]fading
+	realised [calibration.BinCount]fading
+}
+
+// fading is a calibration.Bin whose rows lose weight with time.
+type fading struct{ count, correct, confidence float64 }
+
+// gap is Σ (confidence - right) over the rows.
+func (f *fading) gap() float64 { return f.confidence - f.correct }
+
+// Measures are those of a Monitor. All are 0 before the first row of their kind.
+type Measures struct {
+	Served, Labelled  float64 // rows that still weigh
+	Confidence        float64 // mean confidence of what is served: accuracy, if calibrated
+	EstimatedAccuracy float64 // of what is served, recalibrated on the labels so far
+	EstimatedECE      float64 // of what is served
+	RealisedAccuracy  float64 // of what labels came for
+	RealisedECE       float64 // the same, over 20 bins of equal width
+}
+
+// NewMonitor returns a monitor that saw nothing. A cfg that does not validate
+// panics.
+func NewMonitor(cfg MonitorConfig) *Monitor {
+	if err := cfg.Validate(); err != nil {
+		panic(err)
+	}
+	return &Monitor{cfg: cfg}
+}
+
+// Serve counts a row that was served with the given confidence.
+func (m *Monitor) Serve(confidence float64) { m.count(&m.served, confidence, 0) }
+
+// Learn counts a row whose label came: its confidence as served, and whether
+// the prediction was right.
+func (m *Monitor) Learn(confidence float64, ok bool) {
+	right := 0.
+	if ok {
+		right = 1
+	}
+	m.count(&m.realised, confidence, right)
+}
+
+func (m *Monitor) count(bins *[calibration.BinCount]fading, confidence, right float64) {
+	for i := range bins {
+		b := &bins[i]
+		b.count *= m.cfg.Keep
+		b.correct *= m.cfg.Keep
+		b.confidence *= m.cfg.Keep
+	}
+	b := &bins[bin(confidence)]
+	b.count++
+	b.correct += right
+	b.confidence += confidence
+}
+
+// bin is calibration's, which counts confidences outside [0, 1] in the nearest.
+func bin(confidence float64) int {
+	if !(confidence > 0) {
+		return 0
+	}
+	return int(min(confidence*calibration.BinCount, calibration.BinCount-1))
+}
+
+// Measures returns the measures as of now.
+func (m *Monitor) Measures() (out Measures) {
+	var right float64
+	for i := range m.served {
+		s, r := &m.served[i], &m.realised[i]
+		out.Served += s.count
+		out.Labelled += r.count
+		out.Confidence += s.confidence
+		excess := float64(s.count * (r.gap() / (r.count + m.cfg.Prior)))
+		out.EstimatedAccuracy += min(max(s.confidence-excess, 0), s.count)
+		out.EstimatedECE += math.Abs(excess)
+		right += r.correct
+		out.RealisedECE += math.Abs(r.gap())
+	}
+	if out.Served > 0 {
+		out.Confidence /= out.Served
+		out.EstimatedAccuracy /= out.Served
+		out.EstimatedECE /= out.Served
+	}
+	if out.Labelled > 0 {
+		out.RealisedAccuracy = right / out.Labelled
+		out.RealisedECE /= out.Labelled
+	}
+	return out
+}
+
+// AppendState appends canonical bytes of the whole state to b.
+func (m *Monitor) AppendState(b []byte) []byte {
+	for _, bins := range [...]*[calibration.BinCount]fading{&m.served, &m.realised} {
+		for _, f := range bins {
+			b = appendNumbers(b, f.count, f.correct, f.confidence)
+		}
+	}
+	return b
+}
+
+// SetState reads what AppendState wrote. On an error the state is as it was.
+func (m *Monitor) SetState(b []byte) error {
+	r, next, ok := reader{rest: b}, Monitor{cfg: m.cfg}, true
+	for _, bins := range [...]*[calibration.BinCount]fading{&next.served, &next.realised} {
+		for i := range bins {
+			f := fading{r.number(), r.number(), r.number()}
+			ok = ok && finite(f.count, f.correct, f.confidence) && f.count >= 0
+			bins[i] = f
+		}
+	}
+	if err := r.end(); err != nil {
+		return err
+	}
+	if !ok {
+		return errValue
+	}
+	*m = next
+	return nil
+}

@@ -1,0 +1,98 @@
+package drift
+
+import (
+	"fmt"
+	"math"
+)
+
+// PageHinkleyConfig holds the constants of PageHinkley.
+type PageHinkleyConfig struct {
+	MinValues int     // no drift before so many values
+	Delta     float64 // δ ≥ 0: deviations from the mean below it are no change
+	Threshold float64 // > 0: the sum of deviations that is a change
+	Alpha     float64 // in (0, 1]: what a value keeps of the sums before it
+}
+
+// DefaultPageHinkley returns river's constants: 30 values, δ .005, threshold 50,
+// α .9999.
+func DefaultPageHinkley() PageHinkleyConfig {
+	return PageHinkleyConfig{MinValues: 30, Delta: 0.005, Threshold: 50, Alpha: 0.9999}
+}
+
+// Validate reports every constant that is out of range, with the remedy.
+func (c PageHinkleyConfig) Validate() error {
+	return remedies(
+		check{c.MinValues >= 0, fmt.Errorf("min values %d: give 0 or more, such as 30", c.MinValues)},
+		check{c.Delta >= 0 && finite(c.Delta), fmt.Errorf("delta %v: give 0 or more, such as 0.005", c.Delta)},
+		check{c.Threshold > 0 && finite(c.Threshold), fmt.Errorf("threshold %v: give a positive number, such as 50", c.Threshold)},
+		check{c.Alpha > 0 && c.Alpha <= 1, fmt.Errorf("alpha %v: give a number above 0 and at most 1, such as 0.9999", c.Alpha)},
+	)
+}
+
+// PageHinkley sums up deviations from the mean so far and reports when the sum
+// leaves its extreme, upwards or downwards (Page 1954; Hinkley 1971). After a
+// drift everything starts over at the next value.
+type PageHinkley struct {
+	cfg PageHinkleyConfig
+	hinkley
+}
+
+type hinkley struct {
+	n        uint64
+	mean     float64
+	up, low  float64 // the sum that lets deviations of -δ pass, and its minimum
+	down, hi float64 // the sum that lets deviations of +δ pass, and its maximum
+	done     bool
+}
+
+// before is the state before the first value. The maximum starts at -1, as in
+// river, so that a first deviation below -1 counts.
+var before = hinkley{low: math.Inf(1), hi: -1}
+
+// NewPageHinkley returns a detector that saw nothing. A cfg that does not
+// validate panics.
+func NewPageHinkley(cfg PageHinkleyConfig) *PageHinkley {
+	if err := cfg.Validate(); err != nil {
+		panic(err)
+	}
+	return &PageHinkley{cfg, before}
+}
+
+// Add takes the next value and reports whether the mean changed.
+func (p *PageHinkley) Add(x float64) (drift bool) {
+	if p.done {
+		p.hinkley = before
+	}
+	p.n++
+	p.mean += (x - p.mean) / float64(p.n)
+	deviation := x - p.mean
+	p.up = float64(p.cfg.Alpha*p.up) + deviation - p.cfg.Delta
+	p.down = float64(p.cfg.Alpha*p.down) + deviation + p.cfg.Delta
+	p.low, p.hi = min(p.low, p.up), max(p.hi, p.down)
+	p.done = p.n >= uint64(p.cfg.MinValues) && (p.up-p.low > p.cfg.Threshold || p.hi-p.down > p.cfg.Threshold)
+	return p.done
+}
+
+// Mean returns the mean of the values since the start or the last drift.
+func (p *PageHinkley) Mean() float64 { return p.mean }
+
+// AppendState appends the canonical state.
+func (p *PageHinkley) AppendState(b []byte) []byte {
+	b = appendFlag(b, p.done)
+	b = appendCount(b, p.n)
+	return appendNumbers(b, p.mean, p.up, p.low, p.down, p.hi)
+}
+
+// SetState reads what AppendState wrote.
+func (p *PageHinkley) SetState(b []byte) error {
+	r := reader{rest: b}
+	next := hinkley{done: r.flag(), n: r.count(), mean: r.number(), up: r.number(), low: r.number(), down: r.number(), hi: r.number()}
+	if err := r.end(); err != nil {
+		return err
+	}
+	if next.n == 0 && next != before || next.n > 0 && !finite(next.mean, next.up, next.low, next.down, next.hi) {
+		return errValue
+	}
+	p.hinkley = next
+	return nil
+}

@@ -1,0 +1,94 @@
+package drift
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+)
+
+// State is written as 64-bit little-endian words: counts as they are, numbers
+// as the bits of float64s.
+
+func appendCount(b []byte, n uint64) []byte { return binary.LittleEndian.AppendUint64(b, n) }
+
+func appendFlag(b []byte, set bool) []byte {
+	if set {
+		return appendCount(b, 1)
+	}
+	return appendCount(b, 0)
+}
+
+func appendNumbers(b []byte, x ...float64) []byte {
+	for _, x := range x {
+		b = appendCount(b, math.Float64bits(x))
+	}
+	return b
+}
+
+var (
+	errLength = errors.New("drift: the state is not as long as it says: it was cut, or is of another configuration")
+	errValue  = errors.New("drift: the state holds values that no detector of this configuration has")
+)
+
+// reader takes words off a state. Past the end it gives zeros and remembers.
+type reader struct {
+	rest  []byte
+	short bool
+}
+
+func (r *reader) count() uint64 {
+	if len(r.rest) < 8 {
+		r.rest, r.short = nil, true
+		return 0
+	}
+	n := binary.LittleEndian.Uint64(r.rest)
+	r.rest = r.rest[8:]
+	return n
+}
+
+func (r *reader) number() float64 { return math.Float64frombits(r.count()) }
+
+// flag reports a word of 1; any other than 0 and 1 counts as a lack of words.
+func (r *reader) flag() bool {
+	n := r.count()
+	r.short = r.short || n > 1
+	return n == 1
+}
+
+// holds reports whether n words are left, and remembers if not: asked before
+// memory is taken for them.
+func (r *reader) holds(n uint64) bool {
+	if uint64(len(r.rest)/8) < n {
+		r.rest, r.short = nil, true
+	}
+	return !r.short
+}
+
+// numbers returns n numbers.
+func (r *reader) numbers(n int) []float64 {
+	if !r.holds(uint64(n)) {
+		return nil
+	}
+	x := make([]float64, n)
+	for i := range x {
+		x[i] = r.number()
+	}
+	return x
+}
+
+// end returns an error unless every word was there and none is left.
+func (r *reader) end() error {
+	if r.short || len(r.rest) > 0 {
+		return errLength
+	}
+	return nil
+}
+
+func finite(x ...float64) bool {
+	for _, x := range x {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return false
+		}
+	}
+	return true
+}
