@@ -12,8 +12,14 @@ import (
 func TestThresholdByHand(t *testing.T) {
 	scores := []float64{.9, .1, .5, .3, .7, .2, .4, .6, .8}
 	for _, c := range []struct{ alpha, want float64 }{
-		{0.1, .9}, {0.2, .8}, {0.5, .5}, {0.3, .7}, {0.25, .8},
-		{0.09, math.Inf(1)}, {0, math.Inf(1)}, {1, math.Inf(-1)},
+		{0.1, .9},
+		{0.2, .8},
+		{0.5, .5},
+		{0.3, .7},
+		{0.25, .8},
+		{0.09, math.Inf(1)},
+		{0, math.Inf(1)},
+		{1, math.Inf(-1)},
 	} {
 		if got := Threshold(scores, c.alpha); got != c.want {
 			t.Errorf("alpha %v: %v, want %v", c.alpha, got, c.want)
