@@ -12,7 +12,7 @@ import (
 
 // Version changes whenever the same windows would give other bits, so that a
 // ledger is never replayed by an engine that cannot agree with it.
-const Version = 1
+const Version = 2
 
 // Config bounds what the engine keeps and says how it predicts and learns. It
 // is part of what the outcome depends on: a ledger is bound to one Config.
