@@ -50,7 +50,7 @@ func (b *bayes) predict(rows *Rows, logp []float64) {
 
 func (b *bayes) train(batch *Batch) { b.learn(batch, 1) }
 
-func (b *bayes) learn(batch *Batch, _ float64) {
+func (b *bayes) learn(batch *Batch, _ float64) posterior.Report {
 	for _, j := range b.changed {
 		b.row[j] = false
 	}
@@ -67,6 +67,7 @@ func (b *bayes) learn(batch *Batch, _ float64) {
 		})
 	}
 	b.version++
+	return posterior.Report{}
 }
 
 func (b *bayes) appendState(s *state) {

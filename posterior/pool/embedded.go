@@ -17,7 +17,9 @@ func (e embedded) predict(rows *Rows, logp []float64) {
 
 func (e embedded) train(*Batch) {}
 
-func (e embedded) learn(b *Batch, _ float64) { e.Learn(b.Embedded, b.Labels) }
+func (e embedded) learn(b *Batch, _ float64) posterior.Report {
+	return e.Learn(b.Embedded, b.Labels)
+}
 
 func (e embedded) appendState(s *state) { s.section(e.AppendState) }
 

@@ -92,7 +92,7 @@ func (l *label) shares() []float64 {
 
 func (l *label) train(b *Batch) { l.learn(b, 1) }
 
-func (l *label) learn(b *Batch, _ float64) {
+func (l *label) learn(b *Batch, _ float64) posterior.Report {
 	for i, y := range b.Labels {
 		l.see(&b.Rows, i)
 		for k, e := range l.evidence {
@@ -110,6 +110,7 @@ func (l *label) learn(b *Batch, _ float64) {
 		}
 	}
 	l.version++
+	return posterior.Report{}
 }
 
 func (l *label) appendState(s *state) {
@@ -164,11 +165,12 @@ func (v *vote) predict(rows *Rows, logp []float64) {
 
 func (v *vote) train(b *Batch) { v.learn(b, 1) }
 
-func (v *vote) learn(b *Batch, _ float64) {
+func (v *vote) learn(b *Batch, _ float64) posterior.Report {
 	for _, y := range b.Labels {
 		v.count[y]++
 	}
 	v.version++
+	return posterior.Report{}
 }
 
 func (v *vote) appendState(s *state) {

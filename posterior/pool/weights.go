@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
@@ -33,14 +32,15 @@ type weights struct {
 	start, next      []float64 // θ0 and the point that is tried
 	gradient, move   []float64
 	curvature, total []float64 // Σ JᵀΛJ, and with Q
-	rowMean, scratch []float64
+	rowMean          []float64 // Σ_c p_c a_k(c) of a row
+	offset, scratch  []float64
 	cholesky         mat.Cholesky
 }
 
 func newWeights(spec Weights, heads, classes int) *weights {
 	n := heads + classes
 	w := &weights{Weights: spec, heads: heads, classes: classes}
-	for _, x := range []*[]float64{&w.theta, &w.prior, &w.diagonal, &w.start, &w.next, &w.gradient, &w.move, &w.scratch} {
+	for _, x := range []*[]float64{&w.theta, &w.prior, &w.diagonal, &w.start, &w.next, &w.gradient, &w.move, &w.offset, &w.scratch} {
 		*x = make([]float64, n)
 	}
 	for _, x := range []*[]float64{&w.precision, &w.curvature, &w.total} {
@@ -169,24 +169,23 @@ func (w *weights) objective(theta []float64, labels []int32) (f float64) {
 		w.logits(p, theta, i)
 		f -= logProbability(p, int(y))
 	}
-	for i, x := range theta {
-		w.move0(i, x)
-	}
-	w.multiply(w.scratch, w.precision, w.gradient)
-	return f + 0.5*dot(w.scratch, w.gradient)
+	w.pull(theta)
+	return f + 0.5*dot(w.scratch, w.offset)
 }
 
-// move0 notes how far entry i of a point x is from θ0.
-func (w *weights) move0(i int, x float64) { w.gradient[i] = x - w.start[i] }
+// pull sets offset to θ-θ0 and scratch to Q(θ-θ0).
+func (w *weights) pull(theta []float64) {
+	for i, x := range theta {
+		w.offset[i] = x - w.start[i]
+	}
+	w.multiply(w.scratch, w.precision, w.offset)
+}
 
 // derivatives finds gradient and curvature of F at theta, where the
 // probabilities are those of theta.
 func (w *weights) derivatives(labels []int32) {
 	n, classes := len(w.theta), w.classes
-	for i, x := range w.theta {
-		w.move0(i, x)
-	}
-	w.multiply(w.scratch, w.precision, w.gradient)
+	w.pull(w.theta)
 	copy(w.gradient, w.scratch)
 	clear(w.curvature)
 	for i, y := range labels {
@@ -273,15 +272,4 @@ func (w *weights) readState(r *reader) {
 	if r.err == nil {
 		r.want(w.cholesky.Factorize(mat.NewSymDense(n, slices.Clone(w.precision))), "the precision of the weights is not positive definite")
 	}
-}
-
-// argmax returns the lowest index of the largest entry.
-func argmax(row []float32) int {
-	best, most := 0, float32(math.Inf(-1))
-	for c, x := range row {
-		if x > most {
-			best, most = c, x
-		}
-	}
-	return best
 }

@@ -136,7 +136,7 @@ func (w *wide) train(b *Batch) {
 	w.version++
 }
 
-func (w *wide) learn(b *Batch, share float64) {
+func (w *wide) learn(b *Batch, share float64) posterior.Report {
 	w.clock += share
 	w.changed = w.changed[:0]
 	w.update(&b.Rows, b.Labels, w.Passes)
@@ -144,6 +144,7 @@ func (w *wide) learn(b *Batch, share float64) {
 		w.update(&b.Refresh, b.RefreshLabels, w.Passes)
 	}
 	w.version++
+	return posterior.Report{}
 }
 
 func (w *wide) update(rows *Rows, labels []int32, passes int) {
