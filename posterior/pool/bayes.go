@@ -16,6 +16,7 @@ type bayes struct {
 	logTotal []float64
 	changed  []int32
 	row      []bool // by feature: whether it is in changed
+	buffer   entries
 }
 
 func newBayes(spec Bayes, shape Shape) *bayes {
@@ -38,12 +39,13 @@ func (b *bayes) predict(rows *Rows, logp []float64) {
 	for i := range rows.N {
 		row := logp[i*classes : (i+1)*classes]
 		clear(row)
-		rows.X.entries(i, d, func(j int32, x float64) {
-			x = max(x, 0)
+		index, value := rows.X.entries(i, d, &b.buffer)
+		for k, j := range index {
+			x := max(float64(value[k]), 0)
 			for c, n := range b.count[int(j)*classes : (int(j)+1)*classes] {
 				row[c] += float64(x * (posterior.Log(n+b.Smoothing) - b.logTotal[c]))
 			}
-		})
+		}
 		logSoftmax(row)
 	}
 }
@@ -56,15 +58,16 @@ func (b *bayes) learn(batch *Batch, _ float64) posterior.Report {
 	}
 	b.changed = b.changed[:0]
 	for i, y := range batch.Labels {
-		batch.X.entries(i, b.shape.Features, func(j int32, x float64) {
-			x = max(x, 0)
+		index, value := batch.X.entries(i, b.shape.Features, &b.buffer)
+		for k, j := range index {
+			x := max(float64(value[k]), 0)
 			b.count[int(j)*b.shape.Classes+int(y)] += x
 			b.total[y] += x
 			if !b.row[j] {
 				b.row[j] = true
 				b.changed = append(b.changed, j)
 			}
-		})
+		}
 	}
 	b.version++
 	return posterior.Report{}

@@ -37,6 +37,7 @@ type sparseDesign struct {
 	sum    []float64 // a
 	name   []int32
 	place  []int32 // by the head's column: 1 + number here, or 0
+	buffer entries
 }
 
 func newSparseDesign(columns int) *sparseDesign { return &sparseDesign{place: make([]int32, columns)} }
@@ -53,21 +54,24 @@ func (s *sparseDesign) reset() {
 // appendUnit appends row i of f, scaled to unit length, to the row that is being
 // made.
 func (s *sparseDesign) appendUnit(f *Features, i, d, offset int) {
+	index, value := f.entries(i, d, &s.buffer)
 	var square float64
-	f.entries(i, d, func(_ int32, x float64) { square += float64(x * x) })
+	for _, x := range value {
+		square += float64(float64(x) * float64(x))
+	}
 	if square == 0 {
 		return
 	}
 	by := 1 / math.Sqrt(square)
-	f.entries(i, d, func(j int32, x float64) {
+	for k, j := range index {
 		j += int32(offset)
 		if s.place[j] == 0 {
 			s.name = append(s.name, j)
 			s.place[j] = int32(len(s.name))
 		}
 		s.column = append(s.column, s.place[j]-1)
-		s.value = append(s.value, x*by)
-	})
+		s.value = append(s.value, float64(value[k])*by)
+	}
 }
 
 // endRow ends the row that is being made.
@@ -113,9 +117,25 @@ func (s *sparseDesign) gather(g, h, r, w []float64, stride int) {
 		for c := 0; c < stride; c += lane {
 			from, bound := (*[lane]float64)(r[i*stride+c:]), (*[lane]float64)(w[i*stride+c:])
 			for k, j := range columns {
-				at := int(j)*stride + c
-				addScaled((*[lane]float64)(g[at:]), values[k], from)
-				addScaled((*[lane]float64)(h[at:]), math.Abs(values[k]), bound)
+				at, x := int(j)*stride+c, values[k]
+				to, y := (*[lane]float64)(g[at:]), math.Abs(x)
+				to[0] += float64(x * from[0])
+				to[1] += float64(x * from[1])
+				to[2] += float64(x * from[2])
+				to[3] += float64(x * from[3])
+				to[4] += float64(x * from[4])
+				to[5] += float64(x * from[5])
+				to[6] += float64(x * from[6])
+				to[7] += float64(x * from[7])
+				to = (*[lane]float64)(h[at:])
+				to[0] += float64(y * bound[0])
+				to[1] += float64(y * bound[1])
+				to[2] += float64(y * bound[2])
+				to[3] += float64(y * bound[3])
+				to[4] += float64(y * bound[4])
+				to[5] += float64(y * bound[5])
+				to[6] += float64(y * bound[6])
+				to[7] += float64(y * bound[7])
 			}
 		}
 	}
@@ -124,23 +144,13 @@ func (s *sparseDesign) gather(g, h, r, w []float64, stride int) {
 func (s *sparseDesign) squares(t, w []float64, stride int) {
 	for i := range s.sum {
 		for k := s.start[i]; k < s.start[i+1]; k++ {
-			x := float64(s.value[k] * s.value[k])
-			for c := 0; c < stride; c += lane {
-				addScaled((*[lane]float64)(t[int(s.column[k])*stride+c:]), x, (*[lane]float64)(w[i*stride+c:]))
+			x, from := float64(s.value[k]*s.value[k]), w[i*stride:(i+1)*stride]
+			to := t[int(s.column[k])*stride:][:len(from)]
+			for c, v := range from {
+				to[c] += float64(x * v)
 			}
 		}
 	}
-}
-
-func addScaled(dst *[lane]float64, x float64, src *[lane]float64) {
-	dst[0] += float64(x * src[0])
-	dst[1] += float64(x * src[1])
-	dst[2] += float64(x * src[2])
-	dst[3] += float64(x * src[3])
-	dst[4] += float64(x * src[4])
-	dst[5] += float64(x * src[5])
-	dst[6] += float64(x * src[6])
-	dst[7] += float64(x * src[7])
 }
 
 type denseDesign struct {

@@ -111,19 +111,26 @@ func checkLength(what string, got, want int) {
 	}
 }
 
-// entries calls yield with the entries of row i that are not zero, in order.
-func (f *Features) entries(i, d int, yield func(j int32, x float64)) {
-	if f.Start == nil {
-		for j, x := range f.Dense[i*d : (i+1)*d] {
-			if x != 0 {
-				yield(int32(j), float64(x))
-			}
+// entries returns the entries of row i, in order: of sparse features what is
+// stored, of dense ones those that are not zero, written to buffer.
+func (f *Features) entries(i, d int, buffer *entries) (index []int32, value []float32) {
+	if f.Start != nil {
+		from, to := f.Start[i], f.Start[i+1]
+		return f.Index[from:to], f.Value[from:to]
+	}
+	buffer.index, buffer.value = buffer.index[:0], buffer.value[:0]
+	for j, x := range f.Dense[i*d : (i+1)*d] {
+		if x != 0 {
+			buffer.index, buffer.value = append(buffer.index, int32(j)), append(buffer.value, x)
 		}
-		return
 	}
-	for k := f.Start[i]; k < f.Start[i+1]; k++ {
-		yield(f.Index[k], float64(f.Value[k]))
-	}
+	return buffer.index, buffer.value
+}
+
+// entries holds the entries of a row.
+type entries struct {
+	index []int32
+	value []float32
 }
 
 // resize returns s with length n; the numbers are of no meaning.

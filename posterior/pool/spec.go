@@ -122,16 +122,18 @@ type Traits struct {
 func Inspect(x Features, n, d int) Traits {
 	x.check(n, d)
 	var (
-		t     Traits
-		count int
+		t      Traits
+		count  int
+		buffer entries
 	)
 	for i := range n {
-		x.entries(i, d, func(_ int32, v float64) {
+		_, value := x.entries(i, d, &buffer)
+		for _, v := range value {
 			if v != 0 {
 				count++
 			}
 			t.Negative = t.Negative || v < 0
-		})
+		}
 	}
 	t.Density = float64(count) / max(1, float64(n)*float64(d))
 	return t
@@ -167,8 +169,8 @@ func Default(t Traits) Spec {
 	s.Heads = []Head{
 		{Name: "static", Shadow: true, Static: &Static{}},
 		{Name: "online", Online: &online},
-		{Name: "wide-own", Wide: &Wide{Scale: Unit, Variance: 30, Lambda: 1, Passes: 5, TrainingPasses: 40}},
-		{Name: "wide", Wide: &Wide{Neighbours: true, Scale: Unit, Variance: 30, Lambda: 1, Passes: 5, TrainingPasses: 40, Refresh: true}},
+		{Name: "wide-own", Wide: &Wide{Scale: Unit, Variance: 30, Lambda: 1, Passes: 3, TrainingPasses: 40}},
+		{Name: "wide", Wide: &Wide{Neighbours: true, Scale: Unit, Variance: 30, Lambda: 1, Passes: 3, TrainingPasses: 40, Refresh: true}},
 	}
 	if !t.Negative {
 		s.Heads = append(s.Heads, Head{Name: "bayes", Bayes: &Bayes{Smoothing: 0.2}})

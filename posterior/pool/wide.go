@@ -204,6 +204,7 @@ type scaling struct {
 	neighbours bool
 	mean       []float64 // of x, and of the neighbours' mean
 	by         []float64 // 1/standard deviation
+	buffer     entries
 }
 
 func newScaling(features int, neighbours bool) *scaling {
@@ -223,12 +224,18 @@ func newScaling(features int, neighbours bool) *scaling {
 func (s *scaling) raw(dst []float64, rows *Rows, i int) bool {
 	d := s.features
 	clear(dst)
-	rows.X.entries(i, d, func(j int32, x float64) { dst[j] = x })
+	index, value := rows.X.entries(i, d, &s.buffer)
+	for k, j := range index {
+		dst[j] = float64(value[k])
+	}
 	if !s.neighbours || rows.Degree[i] == 0 {
 		return false
 	}
 	by := 1 / float64(rows.Degree[i])
-	rows.S.entries(i, d, func(j int32, x float64) { dst[d+int(j)] = x * by })
+	index, value = rows.S.entries(i, d, &s.buffer)
+	for k, j := range index {
+		dst[d+int(j)] = float64(value[k]) * by
+	}
 	return true
 }
 
