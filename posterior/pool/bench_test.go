@@ -1,6 +1,9 @@
 package pool
 
-import "testing"
+import (
+	"math/rand/v2"
+	"testing"
+)
 
 // BenchmarkCora is what an arrival and its label cost in the pool of the default
 // heads, without those on the embedding and without the graph's bookkeeping.
@@ -39,4 +42,23 @@ func BenchmarkCora(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*nodes), "µs/node")
+}
+
+// BenchmarkDense is what a row of a pool of the default heads for dense features
+// costs, at the size of the drifting graph's batches.
+func BenchmarkDense(b *testing.B) {
+	s := Shape{Classes: 40, Features: 128, Embedding: 64}
+	rng := rand.New(rand.NewPCG(1, 2))
+	pool, err := New(Default(Traits{Density: 1}), s, randomPrior(rng, s))
+	if err != nil {
+		b.Fatal(err)
+	}
+	batch := randomBatch(rng, 57, s, true)
+	pool.Train(batch)
+	batch.Said = make([]float32, batch.N*pool.SaidPerRow())
+	for b.Loop() {
+		pool.Predict(batch.Rows, batch.Said)
+		pool.Learn(batch)
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*batch.N), "µs/node")
 }

@@ -1,10 +1,6 @@
 package pool
 
-import (
-	"gonum.org/v1/gonum/mat"
-
-	"github.com/gvbll/gvbll/posterior"
-)
+import "github.com/gvbll/gvbll/posterior"
 
 // full is a last layer on u = z/τ in which the weights of a class have a full
 // covariance, and those of different classes none. It starts at the training
@@ -24,7 +20,7 @@ type full struct {
 	start, next, gradient, move  []float64 // d_e × C
 	blocks                       [][]float64
 	column, solution             []float64
-	cholesky                     mat.Cholesky
+	cholesky                     cholesky
 }
 
 func newFull(spec Full, prior *posterior.Gaussian) *full {
@@ -118,7 +114,7 @@ func (f *full) objective(m []float64, labels []int32) (sum float64) {
 		for j := range f.column {
 			f.column[j] = m[j*f.classes+c] - f.start[j*f.classes+c]
 		}
-		symmetric(f.solution, t, f.column)
+		multiplySymmetric(f.solution, t, f.column)
 		for j, x := range f.solution {
 			f.gradient[j*f.classes+c] = x
 		}
@@ -156,13 +152,11 @@ func (f *full) direction(labels []int32) bool {
 		for j := range f.column {
 			f.column[j] = f.gradient[j*f.classes+c]
 		}
-		if !f.cholesky.Factorize(mat.NewSymDense(f.dim, block)) {
+		if !f.cholesky.factorize(block, f.dim) {
 			return false
 		}
-		if f.cholesky.SolveVecTo(mat.NewVecDense(f.dim, f.solution), mat.NewVecDense(f.dim, f.column)) != nil {
-			return false
-		}
-		for j, x := range f.solution {
+		f.cholesky.solve(f.column)
+		for j, x := range f.column {
 			f.move[j*f.classes+c] = -x
 		}
 	}
@@ -183,20 +177,6 @@ func (f *full) descend(objective float64, labels []int32) (float64, bool) {
 	}
 	f.objective(f.mean, labels)
 	return objective, false
-}
-
-// symmetric sets dst to m x, where the upper half of m is read.
-func symmetric(dst, m, x []float64) {
-	n := len(x)
-	clear(dst)
-	for i := range n {
-		row := m[i*n : (i+1)*n]
-		dst[i] += float64(row[i] * x[i])
-		for j := i + 1; j < n; j++ {
-			dst[i] += float64(row[j] * x[j])
-			dst[j] += float64(row[j] * x[i])
-		}
-	}
 }
 
 func (f *full) appendState(s *state) {
@@ -228,7 +208,7 @@ func (f *full) readState(r *reader) {
 			r.floats(t[j*f.dim+j : (j+1)*f.dim])
 		}
 		if r.err == nil {
-			r.want(f.cholesky.Factorize(mat.NewSymDense(f.dim, t)), "a precision is not positive definite")
+			r.want(f.cholesky.factorize(t, f.dim), "a precision is not positive definite")
 		}
 	}
 }

@@ -1,12 +1,6 @@
 package pool
 
-import (
-	"slices"
-
-	"gonum.org/v1/gonum/mat"
-
-	"github.com/gvbll/gvbll/posterior"
-)
+import "github.com/gvbll/gvbll/posterior"
 
 // weights is the pool itself: a Bayesian last layer over heads. With
 // a_k(c) = max(log p_k(c), floor), centred over c, its logits are
@@ -34,7 +28,7 @@ type weights struct {
 	curvature, total []float64 // Σ JᵀΛJ, and with Q
 	rowMean          []float64 // Σ_c p_c a_k(c) of a row
 	offset, scratch  []float64
-	cholesky         mat.Cholesky
+	cholesky         cholesky
 }
 
 func newWeights(spec Weights, heads, classes int) *weights {
@@ -103,9 +97,11 @@ func (w *weights) learn(labels []int32, share float64) (steps int) {
 	f := w.objective(w.theta, labels)
 	for steps < w.Steps {
 		w.derivatives(labels)
-		if !w.solve(w.move, w.total, w.gradient) {
+		if !w.cholesky.factorize(w.total, len(w.theta)) {
 			break
 		}
+		copy(w.move, w.gradient)
+		w.cholesky.solve(w.move)
 		if decrement := dot(w.move, w.gradient); decrement < 1e-12*(1+f) {
 			break
 		}
@@ -128,7 +124,7 @@ func (w *weights) forget(share float64) {
 		return
 	}
 	keep := posterior.Exp(float64(posterior.Log(w.Lambda) * share))
-	w.multiply(w.scratch, w.precision, w.theta)
+	multiplySymmetric(w.scratch, w.precision, w.theta)
 	n := len(w.theta)
 	for i := range w.scratch {
 		w.scratch[i] = float64(keep*w.scratch[i]) + float64((1-keep)*w.diagonal[i]*w.prior[i])
@@ -139,8 +135,9 @@ func (w *weights) forget(share float64) {
 	for i, q := range w.diagonal {
 		w.precision[i*n+i] += float64((1 - keep) * q)
 	}
-	if w.solve(w.move, w.precision, w.scratch) {
-		copy(w.theta, w.move)
+	if w.cholesky.factorize(w.precision, n) {
+		w.cholesky.solve(w.scratch)
+		copy(w.theta, w.scratch)
 	}
 }
 
@@ -178,7 +175,7 @@ func (w *weights) pull(theta []float64) {
 	for i, x := range theta {
 		w.offset[i] = x - w.start[i]
 	}
-	w.multiply(w.scratch, w.precision, w.offset)
+	multiplySymmetric(w.scratch, w.precision, w.offset)
 }
 
 // derivatives finds gradient and curvature of F at theta, where the
@@ -224,29 +221,6 @@ func (w *weights) derivatives(labels []int32) {
 	}
 }
 
-// multiply sets dst to the symmetric matrix m, of which the upper half is read,
-// times x.
-func (w *weights) multiply(dst, m, x []float64) {
-	n := len(x)
-	clear(dst)
-	for i := range n {
-		dst[i] += float64(m[i*n+i] * x[i])
-		for j := i + 1; j < n; j++ {
-			dst[i] += float64(m[i*n+j] * x[j])
-			dst[j] += float64(m[i*n+j] * x[i])
-		}
-	}
-}
-
-// solve sets dst to m⁻¹x. It reports whether m is positive definite.
-func (w *weights) solve(dst, m, x []float64) bool {
-	n := len(x)
-	if !w.cholesky.Factorize(mat.NewSymDense(n, m)) {
-		return false
-	}
-	return w.cholesky.SolveVecTo(mat.NewVecDense(n, dst), mat.NewVecDense(n, x)) == nil
-}
-
 func dot(x, y []float64) (sum float64) {
 	y = y[:len(x)]
 	for i, v := range x {
@@ -270,6 +244,6 @@ func (w *weights) readState(r *reader) {
 		r.floats(w.precision[i*n+i : (i+1)*n])
 	}
 	if r.err == nil {
-		r.want(w.cholesky.Factorize(mat.NewSymDense(n, slices.Clone(w.precision))), "the precision of the weights is not positive definite")
+		r.want(w.cholesky.factorize(w.precision, n), "the precision of the weights is not positive definite")
 	}
 }
