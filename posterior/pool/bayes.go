@@ -1,0 +1,100 @@
+package pool
+
+import "github.com/gvbll/gvbll/posterior"
+
+// bayes is multinomial naive Bayes: with N_cj = Σ_{v of class c} x_vj,
+// log p(c) = Σ_j x_vj log[(N_cj + α)/Σ_j'(N_cj' + α)], normalised; α is the
+// smoothing. No class is likelier than another before a feature is seen, and
+// negative features count as 0.
+type bayes struct {
+	Bayes
+	shape   Shape
+	version uint64
+	count   []float64 // N, d × C
+	total   []float64 // Σ_j N_cj, C
+
+	logTotal []float64
+	changed  []int32
+	row      []bool // by feature: whether it is in changed
+	buffer   entries
+}
+
+func newBayes(spec Bayes, shape Shape) *bayes {
+	return &bayes{
+		Bayes: spec, shape: shape,
+		count:    make([]float64, shape.Features*shape.Classes),
+		total:    make([]float64, shape.Classes),
+		logTotal: make([]float64, shape.Classes),
+		row:      make([]bool, shape.Features),
+	}
+}
+
+func (b *bayes) need() Need { return NeedX }
+
+func (b *bayes) predict(rows *Rows, logp []float64) {
+	d, classes := b.shape.Features, b.shape.Classes
+	for c, n := range b.total {
+		b.logTotal[c] = posterior.Log(n + float64(b.Smoothing*float64(d)))
+	}
+	for i := range rows.N {
+		row := logp[i*classes : (i+1)*classes]
+		clear(row)
+		index, value := rows.X.entries(i, d, &b.buffer)
+		for k, j := range index {
+			x := max(float64(value[k]), 0)
+			for c, n := range b.count[int(j)*classes : (int(j)+1)*classes] {
+				row[c] += float64(x * (posterior.Log(n+b.Smoothing) - b.logTotal[c]))
+			}
+		}
+		logSoftmax(row)
+	}
+}
+
+func (b *bayes) train(batch *Batch) { b.learn(batch, 1) }
+
+func (b *bayes) learn(batch *Batch, _ float64) posterior.Report {
+	for _, j := range b.changed {
+		b.row[j] = false
+	}
+	b.changed = b.changed[:0]
+	for i, y := range batch.Labels {
+		index, value := batch.X.entries(i, b.shape.Features, &b.buffer)
+		for k, j := range index {
+			x := max(float64(value[k]), 0)
+			b.count[int(j)*b.shape.Classes+int(y)] += x
+			b.total[y] += x
+			if !b.row[j] {
+				b.row[j] = true
+				b.changed = append(b.changed, j)
+			}
+		}
+	}
+	b.version++
+	return posterior.Report{}
+}
+
+func (b *bayes) appendState(s *state) {
+	s.uint(b.version)
+	s.floats(b.total)
+	s.floats(b.count)
+}
+
+func (b *bayes) appendChange(s *state) {
+	s.uint(b.version)
+	s.floats(b.total)
+	for _, j := range b.changed {
+		s.uint(uint64(j))
+		s.floats(b.count[int(j)*b.shape.Classes : (int(j)+1)*b.shape.Classes])
+	}
+}
+
+func (b *bayes) readState(r *reader) {
+	b.version = r.uint()
+	r.floats(b.total)
+	r.floats(b.count)
+	for _, counts := range [][]float64{b.total, b.count} {
+		for _, n := range counts {
+			r.want(n >= 0, "a count of %v", n)
+		}
+	}
+}

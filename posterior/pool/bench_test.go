@@ -1,0 +1,64 @@
+package pool
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// BenchmarkCora is what an arrival and its label cost in the pool of the default
+// heads, without those on the embedding and without the graph's bookkeeping.
+func BenchmarkCora(b *testing.B) {
+	g := readGraph(b, "cora")
+	train, batches := g.split(1, .05, 30)
+	type step struct {
+		rows  Rows
+		batch Batch
+	}
+	p := newPlayer(g)
+	p.arrive(train)
+	first := p.batch(train, p.rows(train), nil)
+	p.reveal(train)
+	var steps []step
+	nodes := 0
+	for _, batch := range batches {
+		p.arrive(batch)
+		rows := p.rows(batch)
+		steps = append(steps, step{rows, p.batch(batch, rows, nil)})
+		p.reveal(batch)
+		nodes += len(batch)
+	}
+	for b.Loop() {
+		pool, err := New(withoutEmbedding(), Shape{Classes: g.classes, Features: g.features}, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		pool.Train(first)
+		b.StartTimer()
+		for _, s := range steps {
+			s.batch.Said = make([]float32, s.rows.N*pool.SaidPerRow())
+			pool.Predict(s.rows, s.batch.Said)
+			pool.Learn(s.batch)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*nodes), "µs/node")
+}
+
+// BenchmarkDense is what a row of a pool of the default heads for dense features
+// costs, at the size of the drifting graph's batches.
+func BenchmarkDense(b *testing.B) {
+	s := Shape{Classes: 40, Features: 128, Embedding: 64}
+	rng := rand.New(rand.NewPCG(1, 2))
+	pool, err := New(Default(Traits{Density: 1}), s, randomPrior(rng, s))
+	if err != nil {
+		b.Fatal(err)
+	}
+	batch := randomBatch(rng, 57, s, true)
+	pool.Train(batch)
+	batch.Said = make([]float32, batch.N*pool.SaidPerRow())
+	for b.Loop() {
+		pool.Predict(batch.Rows, batch.Said)
+		pool.Learn(batch)
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*batch.N), "µs/node")
+}

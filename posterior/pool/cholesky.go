@@ -1,0 +1,45 @@
+package pool
+
+import (
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/lapack/lapack64"
+)
+
+// cholesky solves symmetric systems. Package mat would estimate the condition
+// number too, at the price of several solutions.
+type cholesky struct {
+	factor []float64
+}
+
+// factorize takes a square matrix, of which the upper half is read. It reports
+// whether it is positive definite.
+func (c *cholesky) factorize(m []float64, n int) bool {
+	c.factor = resize(c.factor, n*n)
+	copy(c.factor, m)
+	_, ok := lapack64.Potrf(blas64.Symmetric{N: n, Stride: n, Uplo: blas.Upper, Data: c.factor})
+	return ok
+}
+
+// solve replaces x by m⁻¹x.
+func (c *cholesky) solve(x []float64) {
+	n := len(x)
+	lapack64.Potrs(
+		blas64.Triangular{N: n, Stride: n, Uplo: blas.Upper, Diag: blas.NonUnit, Data: c.factor},
+		blas64.General{Rows: n, Cols: 1, Stride: 1, Data: x},
+	)
+}
+
+// multiplySymmetric sets dst to m x, where the upper half of m is read.
+func multiplySymmetric(dst, m, x []float64) {
+	n := len(x)
+	clear(dst)
+	for i := range n {
+		row := m[i*n : (i+1)*n]
+		dst[i] += float64(row[i] * x[i])
+		for j := i + 1; j < n; j++ {
+			dst[i] += float64(row[j] * x[j])
+			dst[j] += float64(row[j] * x[i])
+		}
+	}
+}

@@ -1,0 +1,212 @@
+package pool
+
+import (
+	"math"
+
+	"github.com/gvbll/gvbll/posterior"
+)
+
+// design is the matrix Φ of a batch's rows, over the columns that occur in
+// them. Matrices with a number for each class have rows of stride numbers, the
+// classes first and then zeros.
+type design interface {
+	// size returns the rows and columns.
+	size() (rows, columns int)
+	// columns returns the head's column of every column here.
+	names() []int32
+	// lengths returns a_i = Σ_j |φ_ij|.
+	lengths() []float64
+	// logits sets dst to ΦM.
+	logits(dst, m []float64, stride int)
+	// gather adds Φᵀr to g and |Φ|ᵀw to h.
+	gather(g, h, r, w []float64, stride int)
+	// squares adds (Φ²)ᵀw to t.
+	squares(t, w []float64, stride int)
+}
+
+// lane is the number of classes that the loops over sparse rows take at once;
+// strides are multiples of it.
+const lane = 8
+
+func strideOf(classes int) int { return (classes + lane - 1) / lane * lane }
+
+type sparseDesign struct {
+	start  []int
+	column []int32 // number here
+	value  []float64
+	sum    []float64 // a
+	name   []int32
+	place  []int32 // by the head's column: 1 + number here, or 0
+	buffer entries
+}
+
+func newSparseDesign(columns int) *sparseDesign { return &sparseDesign{place: make([]int32, columns)} }
+
+// reset leaves no rows.
+func (s *sparseDesign) reset() {
+	for _, j := range s.name {
+		s.place[j] = 0
+	}
+	s.start = append(s.start[:0], 0)
+	s.column, s.value, s.sum, s.name = s.column[:0], s.value[:0], s.sum[:0], s.name[:0]
+}
+
+// appendUnit appends row i of f, scaled to unit length, to the row that is being
+// made.
+func (s *sparseDesign) appendUnit(f *Features, i, d, offset int) {
+	index, value := f.entries(i, d, &s.buffer)
+	var square float64
+	for _, x := range value {
+		square += float64(float64(x) * float64(x))
+	}
+	if square == 0 {
+		return
+	}
+	by := 1 / math.Sqrt(square)
+	for k, j := range index {
+		j += int32(offset)
+		if s.place[j] == 0 {
+			s.name = append(s.name, j)
+			s.place[j] = int32(len(s.name))
+		}
+		s.column = append(s.column, s.place[j]-1)
+		s.value = append(s.value, float64(value[k])*by)
+	}
+}
+
+// endRow ends the row that is being made.
+func (s *sparseDesign) endRow() {
+	var sum float64
+	for _, x := range s.value[s.start[len(s.start)-1]:] {
+		sum += math.Abs(x)
+	}
+	s.sum = append(s.sum, sum)
+	s.start = append(s.start, len(s.value))
+}
+
+func (s *sparseDesign) size() (rows, columns int) { return len(s.sum), len(s.name) }
+func (s *sparseDesign) names() []int32            { return s.name }
+func (s *sparseDesign) lengths() []float64        { return s.sum }
+
+func (s *sparseDesign) logits(dst, m []float64, stride int) {
+	for i := range s.sum {
+		columns := s.column[s.start[i]:s.start[i+1]]
+		values := s.value[s.start[i]:s.start[i+1]][:len(columns)]
+		for c := 0; c < stride; c += lane {
+			var s0, s1, s2, s3, s4, s5, s6, s7 float64
+			for k, j := range columns {
+				x, w := values[k], (*[lane]float64)(m[int(j)*stride+c:])
+				s0 += float64(x * w[0])
+				s1 += float64(x * w[1])
+				s2 += float64(x * w[2])
+				s3 += float64(x * w[3])
+				s4 += float64(x * w[4])
+				s5 += float64(x * w[5])
+				s6 += float64(x * w[6])
+				s7 += float64(x * w[7])
+			}
+			*(*[lane]float64)(dst[i*stride+c:]) = [lane]float64{s0, s1, s2, s3, s4, s5, s6, s7}
+		}
+	}
+}
+
+func (s *sparseDesign) gather(g, h, r, w []float64, stride int) {
+	for i := range s.sum {
+		columns := s.column[s.start[i]:s.start[i+1]]
+		values := s.value[s.start[i]:s.start[i+1]][:len(columns)]
+		for c := 0; c < stride; c += lane {
+			from, bound := (*[lane]float64)(r[i*stride+c:]), (*[lane]float64)(w[i*stride+c:])
+			for k, j := range columns {
+				at, x := int(j)*stride+c, values[k]
+				to, y := (*[lane]float64)(g[at:]), math.Abs(x)
+				to[0] += float64(x * from[0])
+				to[1] += float64(x * from[1])
+				to[2] += float64(x * from[2])
+				to[3] += float64(x * from[3])
+				to[4] += float64(x * from[4])
+				to[5] += float64(x * from[5])
+				to[6] += float64(x * from[6])
+				to[7] += float64(x * from[7])
+				to = (*[lane]float64)(h[at:])
+				to[0] += float64(y * bound[0])
+				to[1] += float64(y * bound[1])
+				to[2] += float64(y * bound[2])
+				to[3] += float64(y * bound[3])
+				to[4] += float64(y * bound[4])
+				to[5] += float64(y * bound[5])
+				to[6] += float64(y * bound[6])
+				to[7] += float64(y * bound[7])
+			}
+		}
+	}
+}
+
+func (s *sparseDesign) squares(t, w []float64, stride int) {
+	for i := range s.sum {
+		for k := s.start[i]; k < s.start[i+1]; k++ {
+			x, from := float64(s.value[k]*s.value[k]), w[i*stride:(i+1)*stride]
+			to := t[int(s.column[k])*stride:][:len(from)]
+			for c, v := range from {
+				to[c] += float64(x * v)
+			}
+		}
+	}
+}
+
+type denseDesign struct {
+	rows     int
+	value    []float64 // rows × columns
+	absolute []float64
+	sum      []float64
+	name     []int32 // 0, 1, …
+}
+
+func newDenseDesign(columns int) *denseDesign {
+	d := &denseDesign{name: make([]int32, columns)}
+	for j := range d.name {
+		d.name[j] = int32(j)
+	}
+	return d
+}
+
+// reset makes room for rows, which row then gives.
+func (d *denseDesign) reset(rows int) {
+	d.rows = rows
+	d.value = resize(d.value, rows*len(d.name))
+}
+
+func (d *denseDesign) row(i int) []float64 { return d.value[i*len(d.name) : (i+1)*len(d.name)] }
+
+// end is called when all rows are written.
+func (d *denseDesign) end() {
+	d.absolute, d.sum = resize(d.absolute, len(d.value)), resize(d.sum, d.rows)
+	for i := range d.rows {
+		d.sum[i] = 0
+		for j, x := range d.row(i) {
+			x = math.Abs(x)
+			d.absolute[i*len(d.name)+j] = x
+			d.sum[i] += x
+		}
+	}
+}
+
+func (d *denseDesign) size() (rows, columns int) { return d.rows, len(d.name) }
+func (d *denseDesign) names() []int32            { return d.name }
+func (d *denseDesign) lengths() []float64        { return d.sum }
+
+func (d *denseDesign) logits(dst, m []float64, stride int) {
+	clear(dst)
+	posterior.AddProduct(dst, d.value, m, d.rows, len(d.name), stride)
+}
+
+func (d *denseDesign) gather(g, h, r, w []float64, stride int) {
+	posterior.AddTransposed(g, d.value, r, len(d.name), d.rows, stride)
+	posterior.AddTransposed(h, d.absolute, w, len(d.name), d.rows, stride)
+}
+
+func (d *denseDesign) squares(t, w []float64, stride int) {
+	for i, x := range d.value {
+		d.absolute[i] = float64(x * x)
+	}
+	posterior.AddTransposed(t, d.absolute, w, len(d.name), d.rows, stride)
+}

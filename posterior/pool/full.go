@@ -1,0 +1,214 @@
+package pool
+
+import "github.com/gvbll/gvbll/posterior"
+
+// full is a last layer on u = z/τ in which the weights of a class have a full
+// covariance, and those of different classes none. It starts at the training
+// posterior (M*, T*). A batch first forgets, T_c = λT_c + (1-λ)diag T*_c, then
+// takes Newton's steps with the blocks T_c + Σ_i p_ic(1-p_ic) u_i u_iᵀ, halved
+// until the objective falls; what the blocks are at the solution is the new T.
+type full struct {
+	Full
+	dim, classes int
+	version      uint64
+	anchor       []float64 // T*, d_e × C
+
+	mean      []float64   // M, d_e × C
+	precision [][]float64 // T_c, d_e × d_e; the upper half is in use
+
+	u, weighted, probs, residual []float64 // rows × …
+	start, next, gradient, move  []float64 // d_e × C
+	blocks                       [][]float64
+	column, solution             []float64
+	cholesky                     cholesky
+}
+
+func newFull(spec Full, prior *posterior.Gaussian) *full {
+	d, classes := prior.Dim, prior.Classes
+	q := prior.Clone()
+	f := &full{Full: spec, dim: d, classes: classes, anchor: q.Precision, mean: q.Mean}
+	for c := range classes {
+		t := make([]float64, d*d)
+		for j := range d {
+			t[j*d+j] = f.anchor[j*classes+c]
+		}
+		f.precision = append(f.precision, t)
+		f.blocks = append(f.blocks, make([]float64, d*d))
+	}
+	for _, x := range []*[]float64{&f.start, &f.next, &f.gradient, &f.move} {
+		*x = make([]float64, d*classes)
+	}
+	f.column, f.solution = make([]float64, d), make([]float64, d)
+	return f
+}
+
+func (f *full) need() Need { return NeedEmbedded }
+
+func (f *full) load(rows posterior.Rows) {
+	f.u = resize(f.u, len(rows.Z))
+	for i, tau := range rows.Tau {
+		by := 1 / tau
+		for j, z := range rows.Z[i*f.dim : (i+1)*f.dim] {
+			f.u[i*f.dim+j] = float64(z) * by
+		}
+	}
+}
+
+func (f *full) predict(rows *Rows, logp []float64) {
+	f.load(rows.Embedded)
+	clear(logp)
+	posterior.AddProduct(logp, f.u, f.mean, rows.N, f.dim, f.classes)
+	for i := range rows.N {
+		logSoftmax(logp[i*f.classes : (i+1)*f.classes])
+	}
+}
+
+func (f *full) train(*Batch) {}
+
+func (f *full) learn(b *Batch, share float64) posterior.Report {
+	f.version++
+	if f.Lambda < 1 {
+		f.forget(posterior.Exp(float64(posterior.Log(f.Lambda) * share)))
+	}
+	f.load(b.Embedded)
+	copy(f.start, f.mean)
+	objective := f.objective(f.mean, b.Labels)
+	f.curvature(b.N)
+	for range f.Steps {
+		if !f.direction(b.Labels) {
+			break
+		}
+		next, ok := f.descend(objective, b.Labels)
+		f.curvature(b.N)
+		if !ok {
+			break
+		}
+		objective = next
+	}
+	f.precision, f.blocks = f.blocks, f.precision
+	return posterior.Report{}
+}
+
+func (f *full) forget(keep float64) {
+	for c, t := range f.precision {
+		for i := range t {
+			t[i] *= keep
+		}
+		for j := range f.dim {
+			t[j*f.dim+j] += float64((1 - keep) * f.anchor[j*f.classes+c])
+		}
+	}
+}
+
+// objective returns -Σ log p_i[y_i] + ½ Σ_c (m_c - m0_c)ᵀT_c(m_c - m0_c) at m,
+// leaves the probabilities, and in gradient the prior's part of the gradient.
+func (f *full) objective(m []float64, labels []int32) (sum float64) {
+	n := len(labels)
+	f.probs = resize(f.probs, n*f.classes)
+	clear(f.probs)
+	posterior.AddProduct(f.probs, f.u, m, n, f.dim, f.classes)
+	for i, y := range labels {
+		sum -= logProbability(f.probs[i*f.classes:(i+1)*f.classes], int(y))
+	}
+	for c, t := range f.precision {
+		for j := range f.column {
+			f.column[j] = m[j*f.classes+c] - f.start[j*f.classes+c]
+		}
+		multiplySymmetric(f.solution, t, f.column)
+		for j, x := range f.solution {
+			f.gradient[j*f.classes+c] = x
+		}
+		sum += 0.5 * dot(f.column, f.solution)
+	}
+	return sum
+}
+
+// curvature sets the blocks at the probabilities of n rows.
+func (f *full) curvature(n int) {
+	f.weighted = resize(f.weighted, len(f.u))
+	for c, block := range f.blocks {
+		copy(block, f.precision[c])
+		for i := range n {
+			p := f.probs[i*f.classes+c]
+			by := p * (1 - p)
+			for j, x := range f.u[i*f.dim : (i+1)*f.dim] {
+				f.weighted[i*f.dim+j] = x * by
+			}
+		}
+		posterior.AddTransposed(block, f.u, f.weighted, f.dim, n, f.dim)
+	}
+}
+
+// direction finds the step from the mean, where objective was last taken. It
+// reports whether it could.
+func (f *full) direction(labels []int32) bool {
+	f.residual = resize(f.residual, len(f.probs))
+	copy(f.residual, f.probs)
+	for i, y := range labels {
+		f.residual[i*f.classes+int(y)]--
+	}
+	posterior.AddTransposed(f.gradient, f.u, f.residual, f.dim, len(labels), f.classes)
+	for c, block := range f.blocks {
+		for j := range f.column {
+			f.column[j] = f.gradient[j*f.classes+c]
+		}
+		if !f.cholesky.factorize(block, f.dim) {
+			return false
+		}
+		f.cholesky.solve(f.column)
+		for j, x := range f.column {
+			f.move[j*f.classes+c] = -x
+		}
+	}
+	return true
+}
+
+// descend goes along move, halved until the objective falls. It reports whether
+// it does.
+func (f *full) descend(objective float64, labels []int32) (float64, bool) {
+	for scale := 1.0; scale > 1e-3; scale *= 0.5 {
+		for i, x := range f.move {
+			f.next[i] = f.mean[i] + float64(scale*x)
+		}
+		if tried := f.objective(f.next, labels); tried < objective {
+			copy(f.mean, f.next)
+			return tried, true
+		}
+	}
+	f.objective(f.mean, labels)
+	return objective, false
+}
+
+func (f *full) appendState(s *state) {
+	s.uint(f.version)
+	s.floats(f.mean)
+	for _, t := range f.precision {
+		for j := range f.dim {
+			s.floats(t[j*f.dim+j : (j+1)*f.dim])
+		}
+	}
+}
+
+// appendChange leaves out the covariances: where they differ, the next means do.
+func (f *full) appendChange(s *state) {
+	s.uint(f.version)
+	s.floats(f.mean)
+	for _, t := range f.precision {
+		for j := range f.dim {
+			s.float(t[j*f.dim+j])
+		}
+	}
+}
+
+func (f *full) readState(r *reader) {
+	f.version = r.uint()
+	r.floats(f.mean)
+	for _, t := range f.precision {
+		for j := range f.dim {
+			r.floats(t[j*f.dim+j : (j+1)*f.dim])
+		}
+		if r.err == nil {
+			r.want(f.cholesky.factorize(t, f.dim), "a precision is not positive definite")
+		}
+	}
+}

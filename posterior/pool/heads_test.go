@@ -1,0 +1,711 @@
+package pool
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/optimize"
+
+	"github.com/gvbll/gvbll/posterior"
+)
+
+// wantClose fails unless got is within tol of want, relative to 1 or to want if
+// that is larger.
+func wantClose(t *testing.T, what string, got, want []float64, tol float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d numbers, want %d", what, len(got), len(want))
+	}
+	for i := range want {
+		if !(math.Abs(got[i]-want[i]) <= tol*max(1, math.Abs(want[i]))) {
+			t.Fatalf("%s[%d] = %v, want %v", what, i, got[i], want[i])
+		}
+	}
+}
+
+// randomSparse has n rows of about d·density features in 1..3; row 1 has none.
+func randomSparse(rng *rand.Rand, n, d int, density float64) Features {
+	f := Features{Start: []int{0}}
+	for i := range n {
+		for j := range d {
+			if i != 1 && rng.Float64() < density {
+				f.Index, f.Value = append(f.Index, int32(j)), append(f.Value, float32(1+rng.IntN(3)))
+			}
+		}
+		f.Start = append(f.Start, len(f.Index))
+	}
+	return f
+}
+
+func randomDense(rng *rand.Rand, n, d int) (f Features) {
+	for range n * d {
+		f.Dense = append(f.Dense, float32(2+rng.NormFloat64()))
+	}
+	return f
+}
+
+// randomBatch has everything that a head may need, sparse or dense.
+func randomBatch(rng *rand.Rand, n int, s Shape, dense bool) Batch {
+	make := func(n int) Rows {
+		r := Rows{N: n}
+		if dense {
+			r.X, r.S = randomDense(rng, n, s.Features), randomDense(rng, n, s.Features)
+		} else {
+			r.X, r.S = randomSparse(rng, n, s.Features, .3), randomSparse(rng, n, s.Features, .5)
+		}
+		for range n {
+			r.Degree = append(r.Degree, int32(rng.IntN(4)))
+			r.Embedded.Tau = append(r.Embedded.Tau, .5+rng.Float64())
+			for range s.Classes {
+				r.Labelled, r.Second = append(r.Labelled, float32(rng.IntN(3))), append(r.Second, rng.Float32())
+			}
+			for range s.Embedding {
+				r.Embedded.Z = append(r.Embedded.Z, float32(rng.NormFloat64()))
+			}
+		}
+		return r
+	}
+	b := Batch{Rows: make(n), Refresh: make(n / 2)}
+	for range n {
+		b.Labels = append(b.Labels, int32(rng.IntN(s.Classes)))
+	}
+	for range n / 2 {
+		b.RefreshLabels = append(b.RefreshLabels, int32(rng.IntN(s.Classes)))
+	}
+	if n > 3 {
+		b.Pairs = [][2]int32{{0, 2}, {3, 1}}
+	}
+	return b
+}
+
+func randomPrior(rng *rand.Rand, s Shape) *posterior.Gaussian {
+	q := &posterior.Gaussian{Dim: s.Embedding, Classes: s.Classes}
+	for range s.Embedding * s.Classes {
+		q.Mean, q.Precision = append(q.Mean, rng.NormFloat64()), append(q.Precision, 1+rng.Float64())
+	}
+	return q
+}
+
+// matrix returns n × d numbers as rows.
+func (f Features) matrix(n, d int) [][]float64 {
+	m := make([][]float64, n)
+	for i := range m {
+		m[i] = make([]float64, d)
+		if f.Start == nil {
+			for j := range d {
+				m[i][j] = float64(f.Dense[i*d+j])
+			}
+			continue
+		}
+		for k := f.Start[i]; k < f.Start[i+1]; k++ {
+			m[i][f.Index[k]] = float64(f.Value[k])
+		}
+	}
+	return m
+}
+
+func plainUnit(x []float64) []float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v * v
+	}
+	y := slices.Clone(x)
+	for j := range y {
+		if sum > 0 {
+			y[j] /= math.Sqrt(sum)
+		}
+	}
+	return y
+}
+
+func plainSoftmax(a []float64) []float64 {
+	p, sum := make([]float64, len(a)), 0.0
+	for c, x := range a {
+		p[c] = math.Exp(x)
+		sum += p[c]
+	}
+	for c := range p {
+		p[c] /= sum
+	}
+	return p
+}
+
+// plainLogits is φᵀM.
+func plainLogits(m [][]float64, phi []float64) []float64 {
+	a := make([]float64, len(m[0]))
+	for j, x := range phi {
+		for c := range a {
+			a[c] += x * m[j][c]
+		}
+	}
+	return a
+}
+
+// plainWide is the update of a wide head as its formulas stand, on all columns.
+type plainWide struct{ m, t [][]float64 }
+
+func (w *plainWide) forget(lambda, variance float64) {
+	for _, t := range w.t {
+		for c := range t {
+			t[c] = lambda*t[c] + (1-lambda)/variance
+		}
+	}
+}
+
+func (w *plainWide) update(phi [][]float64, labels []int32, passes int) {
+	m0 := make([][]float64, len(w.m))
+	for j := range m0 {
+		m0[j] = slices.Clone(w.m[j])
+	}
+	for range passes {
+		p := make([][]float64, len(phi))
+		for i := range phi {
+			p[i] = plainSoftmax(plainLogits(w.m, phi[i]))
+		}
+		for j := range w.m {
+			for c := range w.m[j] {
+				g, h := -w.t[j][c]*(w.m[j][c]-m0[j][c]), w.t[j][c]
+				for i := range phi {
+					a, y := 0.0, 0.0
+					for _, x := range phi[i] {
+						a += math.Abs(x)
+					}
+					if int(labels[i]) == c {
+						y = 1
+					}
+					g += phi[i][j] * (y - p[i][c])
+					h += math.Abs(phi[i][j]) * a * max(p[i][c]*(1-p[i][c]), .05)
+				}
+				w.m[j][c] += g / h
+			}
+		}
+	}
+	for i := range phi {
+		p := plainSoftmax(plainLogits(w.m, phi[i]))
+		for j := range w.t {
+			for c := range w.t[j] {
+				w.t[j][c] += phi[i][j] * phi[i][j] * p[c] * (1 - p[c])
+			}
+		}
+	}
+}
+
+func TestWideIsItsFormulas(t *testing.T) {
+	s := Shape{Classes: 5, Features: 30}
+	for _, spec := range []Wide{
+		{Scale: Unit, Variance: 30, Lambda: 1, Passes: 4, TrainingPasses: 9},
+		{Scale: Unit, Variance: 3, Lambda: .8, Passes: 3, TrainingPasses: 9, Neighbours: true, Refresh: true},
+	} {
+		rng := rand.New(rand.NewPCG(1, 2))
+		head := newWide(spec, s)
+		columns := s.Features
+		if spec.Neighbours {
+			columns *= 2
+		}
+		plain := &plainWide{}
+		for range columns {
+			plain.m = append(plain.m, make([]float64, s.Classes))
+			plain.t = append(plain.t, slices.Repeat([]float64{1 / spec.Variance}, s.Classes))
+		}
+		phi := func(r *Rows) (phi [][]float64) {
+			x, sums := r.X.matrix(r.N, s.Features), r.S.matrix(r.N, s.Features)
+			for i := range x {
+				row := plainUnit(x[i])
+				if spec.Neighbours {
+					row = append(row, plainUnit(sums[i])...)
+				}
+				phi = append(phi, row)
+			}
+			return phi
+		}
+		for step := range 6 {
+			b := randomBatch(rng, 1+step*3, s, step == 4)
+			got, want := make([]float64, b.N*s.Classes), []float64(nil)
+			head.predict(&b.Rows, got)
+			for _, row := range phi(&b.Rows) {
+				for _, p := range plainSoftmax(plainLogits(plain.m, row)) {
+					want = append(want, math.Log(p))
+				}
+			}
+			wantClose(t, "log p", got, want, 1e-9)
+			if step == 0 {
+				head.train(&b)
+				plain.update(phi(&b.Rows), b.Labels, spec.TrainingPasses)
+				continue
+			}
+			head.learn(&b, .5)
+			plain.forget(math.Sqrt(spec.Lambda), spec.Variance)
+			plain.update(phi(&b.Rows), b.Labels, spec.Passes)
+			if spec.Refresh && b.Refresh.N > 0 {
+				plain.update(phi(&b.Refresh), b.RefreshLabels, spec.Passes)
+			}
+		}
+	}
+}
+
+func TestStandardFeatures(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	s := Shape{Classes: 3, Features: 4}
+	b := randomBatch(rng, 50, s, true)
+	for i := range b.N {
+		b.X.Dense[i*s.Features+2] = 7 // constant: nothing to scale by
+	}
+	w := newWide(Wide{Scale: Standard, Neighbours: true, Variance: 30, Lambda: .99, Passes: 3, TrainingPasses: 5}, s)
+	w.train(&b)
+	x, sums := b.X.matrix(b.N, s.Features), b.S.matrix(b.N, s.Features)
+	standard := func(m [][]float64) {
+		for j := range m[0] {
+			mean, square, n := 0.0, 0.0, 0.0
+			for i := range m {
+				if m[i] != nil {
+					mean, square, n = mean+m[i][j], square+m[i][j]*m[i][j], n+1
+				}
+			}
+			mean /= n
+			sd := math.Sqrt(max(0, square/n-mean*mean))
+			if sd < 1e-6 {
+				sd = 1
+			}
+			for i := range m {
+				if m[i] != nil {
+					m[i][j] = (m[i][j] - mean) / sd
+				}
+			}
+		}
+	}
+	for i := range sums {
+		if b.Degree[i] == 0 {
+			sums[i] = nil
+			continue
+		}
+		for j := range sums[i] {
+			sums[i][j] /= float64(b.Degree[i])
+		}
+	}
+	standard(x)
+	standard(sums)
+	phi := w.design(&b.Rows).(*denseDesign)
+	for i := range b.N {
+		want := plainUnit(x[i])
+		if sums[i] == nil {
+			sums[i] = make([]float64, s.Features)
+		}
+		want = append(append(want, plainUnit(sums[i])...), 1)
+		wantClose(t, "φ", phi.row(i), want, 1e-6)
+	}
+}
+
+// TestDesignsAgree: the same Φ, sparse and dense, gives the same fit.
+func TestDesignsAgree(t *testing.T) {
+	const n, d, classes = 12, 17, 9
+	rng := rand.New(rand.NewPCG(1, 2))
+	f := randomSparse(rng, n, d, .4)
+	f.Value[0] = -2
+	sparse, dense := newSparseDesign(d), newDenseDesign(d)
+	sparse.reset()
+	dense.reset(n)
+	for i, row := range f.matrix(n, d) {
+		sparse.appendUnit(&f, i, d, 0)
+		sparse.endRow()
+		copy(dense.row(i), plainUnit(row))
+	}
+	dense.end()
+	labels := make([]int32, n)
+	for i := range labels {
+		labels[i] = int32(rng.IntN(classes))
+	}
+	var means, precisions [][]float64
+	for _, phi := range []design{sparse, dense} {
+		s := surrogate{classes: classes, stride: strideOf(classes)}
+		s.resize(phi.size())
+		clear(s.m)
+		for i := range s.t {
+			s.t[i] = .1
+		}
+		s.run(phi, labels, 5)
+		m, p := make([]float64, d*classes), make([]float64, d*classes)
+		for k, j := range phi.names() {
+			copy(m[int(j)*classes:(int(j)+1)*classes], s.m[k*s.stride:])
+			copy(p[int(j)*classes:(int(j)+1)*classes], s.t[k*s.stride:])
+		}
+		means, precisions = append(means, m), append(precisions, p)
+	}
+	wantClose(t, "M", means[0], means[1], 1e-12)
+	wantClose(t, "T", precisions[0], precisions[1], 1e-12)
+}
+
+// TestSurrogateFalls: no pass ends above what it began at, even where the bound
+// does not hold (two classes, one feature a row); many passes reach the minimum
+// that BFGS finds.
+func TestSurrogateFalls(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		classes, d int
+		density    float64
+	}{{"many features", 4, 30, .3}, {"one feature", 2, 1, 1}, {"two classes", 2, 3, .5}} {
+		t.Run(c.name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(3, 4))
+			const n = 25
+			f := randomSparse(rng, n, c.d, c.density)
+			phi := newSparseDesign(c.d)
+			phi.reset()
+			for i := range n {
+				phi.appendUnit(&f, i, c.d, 0)
+				phi.endRow()
+			}
+			labels := make([]int32, n)
+			for i := range labels {
+				labels[i] = int32(i * i % c.classes)
+			}
+			fit := func(passes int) (*surrogate, float64) {
+				s := &surrogate{classes: c.classes, stride: strideOf(c.classes)}
+				s.resize(phi.size())
+				for i := range s.t {
+					s.m[i], s.t[i] = 0, .01
+					if i%s.stride < c.classes {
+						s.m[i] = float64(i%3) - 1
+					}
+				}
+				start := slices.Clone(s.m)
+				s.run(phi, labels, passes)
+				end := slices.Clone(s.m)
+				_, columns := phi.size()
+				copy(s.start, start)
+				for i := range columns * s.stride {
+					s.t[i] = .01
+				}
+				copy(s.m, end)
+				return s, s.objective(phi, labels)
+			}
+			last := math.Inf(1)
+			for passes := range 12 {
+				_, f := fit(passes)
+				if f > last {
+					t.Fatalf("F = %v after %d passes, %v after one less", f, passes, last)
+				}
+				last = f
+			}
+			s, got := fit(3000)
+			problem := optimize.Problem{Func: func(x []float64) float64 {
+				clear(s.m)
+				for i, v := range x {
+					s.m[i/c.classes*s.stride+i%c.classes] = v
+				}
+				return s.objective(phi, labels)
+			}, Grad: func(grad, x []float64) {
+				clear(s.m)
+				for i, v := range x {
+					s.m[i/c.classes*s.stride+i%c.classes] = v
+				}
+				s.objective(phi, labels)
+				s.direction(phi, labels)
+				for i := range grad {
+					at := i/c.classes*s.stride + i%c.classes
+					grad[i] = -s.step[at] * s.h[at]
+				}
+			}}
+			_, columns := phi.size()
+			r, err := optimize.Minimize(problem, make([]float64, columns*c.classes), &optimize.Settings{GradientThreshold: 1e-9}, &optimize.BFGS{})
+			if r == nil {
+				t.Fatal(err)
+			}
+			if math.Abs(got-r.F) > 1e-6 {
+				t.Errorf("F = %v after many passes, BFGS finds %v", got, r.F)
+			}
+		})
+	}
+}
+
+func TestBayesIsItsFormula(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	s := Shape{Classes: 4, Features: 12}
+	head := newBayes(Bayes{Smoothing: .2}, s)
+	count := make([][]float64, s.Classes)
+	for c := range count {
+		count[c] = make([]float64, s.Features)
+	}
+	for range 4 {
+		b := randomBatch(rng, 8, s, false)
+		x := b.X.matrix(b.N, s.Features)
+		got, want := make([]float64, b.N*s.Classes), []float64(nil)
+		head.predict(&b.Rows, got)
+		for i := range x {
+			a := make([]float64, s.Classes)
+			for c := range a {
+				total := 0.0
+				for _, n := range count[c] {
+					total += n + .2
+				}
+				for j, v := range x[i] {
+					a[c] += v * math.Log((count[c][j]+.2)/total)
+				}
+			}
+			most := slices.Max(a)
+			for c := range a {
+				a[c] -= most
+			}
+			for _, p := range plainSoftmax(a) {
+				want = append(want, math.Log(p))
+			}
+		}
+		wantClose(t, "log p", got, want, 1e-9)
+		head.learn(&b, 1)
+		for i, y := range b.Labels {
+			for j, v := range x[i] {
+				count[y][j] += v
+			}
+		}
+	}
+}
+
+func TestLabelChannelsAreTheirFormulas(t *testing.T) {
+	s := Shape{Classes: 3, Features: 2}
+	for _, evidence := range []Evidence{Counts, Scaled, Second} {
+		rng := rand.New(rand.NewPCG(1, 2))
+		head := newLabel(Label{evidence}, s.Classes)
+		h := [][]float64{{1, 1, 1}, {1, 1, 1}, {1, 1, 1}}
+		for range 4 {
+			b := randomBatch(rng, 8, s, false)
+			got, want := make([]float64, b.N*s.Classes), []float64(nil)
+			head.predict(&b.Rows, got)
+			e := make([][]float64, b.N)
+			for i := range e {
+				from := b.Labelled
+				if evidence == Second {
+					from = b.Second
+				}
+				total := 0.0
+				for k := range s.Classes {
+					e[i] = append(e[i], float64(from[i*s.Classes+k]))
+					total += e[i][k]
+				}
+				a := make([]float64, s.Classes)
+				for c := range a {
+					for k := range e[i] {
+						if evidence != Counts && c == 0 {
+							e[i][k] /= math.Sqrt(max(1, total))
+						}
+						a[c] += e[i][k] * math.Log(h[c][k]/(h[c][0]+h[c][1]+h[c][2]))
+					}
+				}
+				for _, p := range plainSoftmax(a) {
+					want = append(want, math.Log(p))
+				}
+			}
+			wantClose(t, "log p", got, want, 1e-9)
+			head.learn(&b, 1)
+			for i, y := range b.Labels {
+				for k := range s.Classes {
+					h[y][k] += e[i][k]
+					if evidence != Second {
+						h[k][y] += e[i][k]
+					}
+				}
+			}
+			if evidence != Second {
+				for _, pair := range b.Pairs {
+					i, j := b.Labels[pair[0]], b.Labels[pair[1]]
+					h[i][j]++
+					h[j][i]++
+				}
+			}
+		}
+		for c, row := range h {
+			wantClose(t, "H", head.h[c*s.Classes:(c+1)*s.Classes], row, 1e-9)
+		}
+	}
+}
+
+func TestVoteIsItsFormula(t *testing.T) {
+	head := newVote(2)
+	rows := Rows{N: 2, Labelled: []float32{3, 1, 0, 0}}
+	head.learn(&Batch{Labels: []int32{0, 0, 0, 1}}, 1) // shares 4/6 and 2/6
+	got := make([]float64, 4)
+	head.predict(&rows, got)
+	wantClose(t, "log p", got, []float64{
+		math.Log((3 + 4./6) / 5), math.Log((1 + 2./6) / 5), math.Log(4. / 6), math.Log(2. / 6),
+	}, 1e-12)
+}
+
+// TestFullIsLaplace: with many steps the head ends at the minimum that BFGS
+// finds, and its precision is the curvature there.
+func TestFullIsLaplace(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	s := Shape{Classes: 3, Features: 1, Embedding: 4}
+	prior := randomPrior(rng, s)
+	head := newFull(Full{Lambda: .9, Steps: 100}, prior)
+	for range 2 {
+		b := randomBatch(rng, 30, s, false)
+		before := slices.Clone(head.mean)
+		var t0 [][]float64
+		for c, t := range head.precision {
+			t0 = append(t0, slices.Clone(t))
+			for j := range s.Embedding {
+				for k := range s.Embedding {
+					t0[c][j*s.Embedding+k] *= .9
+				}
+				t0[c][j*s.Embedding+j] += .1 * prior.Precision[j*s.Classes+c]
+			}
+		}
+		head.learn(&b, 1)
+		probs := func(m []float64, i int) []float64 {
+			a := make([]float64, s.Classes)
+			for c := range a {
+				for j := range s.Embedding {
+					a[c] += float64(b.Embedded.Z[i*s.Embedding+j]) / b.Embedded.Tau[i] * m[j*s.Classes+c]
+				}
+			}
+			return plainSoftmax(a)
+		}
+		upper := func(t []float64, j, k int) float64 { return t[min(j, k)*s.Embedding+max(j, k)] }
+		objective := func(m []float64) (f float64) {
+			for i, y := range b.Labels {
+				f -= math.Log(probs(m, i)[y])
+			}
+			for c := range t0 {
+				for j := range s.Embedding {
+					for k := range s.Embedding {
+						f += .5 * upper(t0[c], j, k) * (m[j*s.Classes+c] - before[j*s.Classes+c]) * (m[k*s.Classes+c] - before[k*s.Classes+c])
+					}
+				}
+			}
+			return f
+		}
+		r, err := optimize.Minimize(optimize.Problem{Func: objective}, before, nil, &optimize.NelderMead{})
+		if r == nil {
+			t.Fatal(err)
+		}
+		if got := objective(head.mean); got > r.F+1e-6 {
+			t.Errorf("objective %v, Nelder and Mead find %v", got, r.F)
+		}
+		for c := range t0 {
+			for j := range s.Embedding {
+				for k := j; k < s.Embedding; k++ {
+					want := t0[c][j*s.Embedding+k]
+					for i := range b.N {
+						p := probs(head.mean, i)[c]
+						want += p * (1 - p) * float64(b.Embedded.Z[i*s.Embedding+j]) * float64(b.Embedded.Z[i*s.Embedding+k]) / b.Embedded.Tau[i] / b.Embedded.Tau[i]
+					}
+					wantClose(t, "T", []float64{head.precision[c][j*s.Embedding+k]}, []float64{want}, 1e-9)
+				}
+			}
+		}
+	}
+}
+
+// TestWeightsAreLaplace: Newton ends where BFGS does, Q is the curvature there,
+// and forgetting is that of the formulas.
+func TestWeightsAreLaplace(t *testing.T) {
+	const heads, classes, n = 3, 4, 40
+	spec := Weights{Total: 1.5, WeightSD: .2, BiasSD: .5, Floor: -8, Lambda: .97, Steps: 50}
+	w := newWeights(spec, heads, classes)
+	size := heads + classes
+	at := func(q []float64, i, j int) float64 { return q[min(i, j)*size+max(i, j)] }
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 3 {
+		said, labels := make([]float32, n*heads*classes), make([]int32, n)
+		for i := range labels {
+			labels[i] = int32(rng.IntN(classes))
+			for k := range heads {
+				for c := range classes {
+					said[(i*heads+k)*classes+c] = float32(-12 * rng.Float64())
+				}
+				said[(i*heads+k)*classes+int(labels[i])] *= .3
+			}
+		}
+		keep := math.Pow(.97, .5)
+		q0, theta0 := make([]float64, size*size), make([]float64, size)
+		for i := range size {
+			for j := i; j < size; j++ {
+				q0[i*size+j] = keep * w.precision[i*size+j]
+			}
+			q0[i*size+i] += (1 - keep) * w.diagonal[i]
+		}
+		old, oldQ := slices.Clone(w.theta), slices.Clone(w.precision)
+		w.evidence(n, func(i, k int) []float32 { return said[(i*heads+k)*classes:][:classes] })
+		w.learn(labels, .5)
+		copy(theta0, w.start)
+		for i := range size { // (λQ + (1-λ)Q0)θ0 = λQθ + (1-λ)Q0 θ_prior
+			left, right := 0.0, (1-keep)*w.diagonal[i]*w.prior[i]
+			for j := range size {
+				left += at(q0, i, j) * theta0[j]
+				right += keep * at(oldQ, i, j) * old[j]
+			}
+			wantClose(t, "Qθ0", []float64{left}, []float64{right}, 1e-9)
+		}
+		probs := func(theta []float64, i int) ([]float64, [][]float64) {
+			jacobian := make([][]float64, classes)
+			a := make([]float64, classes)
+			for c := range classes {
+				jacobian[c] = make([]float64, size)
+				for k := range heads {
+					mean := 0.0
+					for e := range classes {
+						mean += max(-8, float64(said[(i*heads+k)*classes+e])) / classes
+					}
+					jacobian[c][k] = max(-8, float64(said[(i*heads+k)*classes+c])) - mean
+				}
+				jacobian[c][heads+c] = 1
+				for k, x := range jacobian[c] {
+					a[c] += x * theta[k]
+				}
+			}
+			return plainSoftmax(a), jacobian
+		}
+		objective := func(theta []float64) (f float64) {
+			for i, y := range labels {
+				p, _ := probs(theta, i)
+				f -= math.Log(p[y])
+			}
+			for i := range size {
+				for j := range size {
+					f += .5 * at(q0, i, j) * (theta[i] - theta0[i]) * (theta[j] - theta0[j])
+				}
+			}
+			return f
+		}
+		gradient := func(g, theta []float64) {
+			for i := range size {
+				g[i] = 0
+				for j := range size {
+					g[i] += at(q0, i, j) * (theta[j] - theta0[j])
+				}
+			}
+			for i, y := range labels {
+				p, jacobian := probs(theta, i)
+				p[y]--
+				for c, row := range jacobian {
+					for k, x := range row {
+						g[k] += p[c] * x
+					}
+				}
+			}
+		}
+		r, err := optimize.Minimize(optimize.Problem{Func: objective, Grad: gradient}, theta0, &optimize.Settings{GradientThreshold: 1e-8}, &optimize.BFGS{})
+		if r == nil {
+			t.Fatal(err)
+		}
+		wantClose(t, "θ", w.theta, r.X, 1e-5)
+		for i := range labels {
+			p, jacobian := probs(w.theta, i)
+			for c := range classes {
+				for e := range classes {
+					lambda := -p[c] * p[e]
+					if c == e {
+						lambda += p[c]
+					}
+					for k := range size {
+						for l := k; l < size; l++ {
+							q0[k*size+l] += lambda * jacobian[c][k] * jacobian[e][l]
+						}
+					}
+				}
+			}
+		}
+		for i := range size {
+			wantClose(t, "Q", w.precision[i*size+i:(i+1)*size], q0[i*size+i:(i+1)*size], 1e-9)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package pool
+
+import (
+	"math"
+
+	"github.com/gvbll/gvbll/posterior"
+)
+
+// label is a label channel. H_ck counts how often evidence of class k was seen
+// around a node of class c, 1 of each before any was; the channel says
+// Σ_k e_v[k] log(H_ck/Σ_k' H_ck'), normalised over c.
+//
+// When the label y of v comes, H[y,·] grows by e_v as served. For n_v and its
+// scaled form, neighbours that were labelled in the same batch count too, and v
+// is news to its labelled neighbours: H[k,y] grows by e_v[k].
+type label struct {
+	Label
+	classes int
+	version uint64
+	h       []float64 // C × C
+
+	evidence, log []float64
+}
+
+func newLabel(spec Label, classes int) *label {
+	l := &label{Label: spec, classes: classes, h: make([]float64, classes*classes), evidence: make([]float64, classes), log: make([]float64, classes*classes)}
+	for i := range l.h {
+		l.h[i] = 1
+	}
+	return l
+}
+
+func (l *label) need() Need {
+	if l.Evidence == Second {
+		return NeedSecond
+	}
+	return NeedLabelled
+}
+
+// see sets evidence to e of row i.
+func (l *label) see(rows *Rows, i int) {
+	from := rows.Labelled
+	if l.Evidence == Second {
+		from = rows.Second
+	}
+	var total float64
+	for k, n := range from[i*l.classes : (i+1)*l.classes] {
+		l.evidence[k] = float64(n)
+		total += float64(n)
+	}
+	if l.Evidence == Counts || total <= 1 {
+		return
+	}
+	by := 1 / math.Sqrt(total)
+	for k := range l.evidence {
+		l.evidence[k] *= by
+	}
+}
+
+func (l *label) predict(rows *Rows, logp []float64) {
+	copy(l.log, l.shares())
+	for i, share := range l.log {
+		l.log[i] = posterior.Log(share)
+	}
+	for i := range rows.N {
+		l.see(rows, i)
+		row := logp[i*l.classes : (i+1)*l.classes]
+		for c := range row {
+			row[c] = 0
+			for k, e := range l.evidence {
+				row[c] += float64(e * l.log[c*l.classes+k])
+			}
+		}
+		logSoftmax(row)
+	}
+}
+
+// shares returns H with rows that sum to 1.
+func (l *label) shares() []float64 {
+	shares := make([]float64, len(l.h))
+	for c := range l.classes {
+		var total float64
+		for _, n := range l.h[c*l.classes : (c+1)*l.classes] {
+			total += n
+		}
+		for k, n := range l.h[c*l.classes : (c+1)*l.classes] {
+			shares[c*l.classes+k] = n / total
+		}
+	}
+	return shares
+}
+
+func (l *label) train(b *Batch) { l.learn(b, 1) }
+
+func (l *label) learn(b *Batch, _ float64) posterior.Report {
+	for i, y := range b.Labels {
+		l.see(&b.Rows, i)
+		for k, e := range l.evidence {
+			l.h[int(y)*l.classes+k] += e
+			if l.Evidence != Second {
+				l.h[k*l.classes+int(y)] += e
+			}
+		}
+	}
+	if l.Evidence != Second {
+		for _, pair := range b.Pairs {
+			y, k := int(b.Labels[pair[0]]), int(b.Labels[pair[1]])
+			l.h[y*l.classes+k]++
+			l.h[k*l.classes+y]++
+		}
+	}
+	l.version++
+	return posterior.Report{}
+}
+
+func (l *label) appendState(s *state) {
+	s.uint(l.version)
+	s.floats(l.h)
+}
+
+func (l *label) appendChange(s *state) { l.appendState(s) }
+
+func (l *label) readState(r *reader) {
+	l.version = r.uint()
+	r.floats(l.h)
+	for _, n := range l.h {
+		r.want(n > 0, "an entry %v of the compatibility matrix", n)
+	}
+}
+
+// vote says log((n_v[c] + π_c)/(Σn_v + 1)), π the share of class c among all
+// labels so far, with one label of each class before any came.
+type vote struct {
+	classes int
+	version uint64
+	count   []float64 // C
+}
+
+func newVote(classes int) *vote {
+	v := &vote{classes: classes, count: make([]float64, classes)}
+	for c := range v.count {
+		v.count[c] = 1
+	}
+	return v
+}
+
+func (v *vote) need() Need { return NeedLabelled }
+
+func (v *vote) predict(rows *Rows, logp []float64) {
+	var all float64
+	for _, n := range v.count {
+		all += n
+	}
+	for i := range rows.N {
+		labelled := rows.Labelled[i*v.classes : (i+1)*v.classes]
+		total := 1.0
+		for _, n := range labelled {
+			total += float64(n)
+		}
+		for c, n := range labelled {
+			logp[i*v.classes+c] = posterior.Log((float64(n) + v.count[c]/all) / total)
+		}
+	}
+}
+
+func (v *vote) train(b *Batch) { v.learn(b, 1) }
+
+func (v *vote) learn(b *Batch, _ float64) posterior.Report {
+	for _, y := range b.Labels {
+		v.count[y]++
+	}
+	v.version++
+	return posterior.Report{}
+}
+
+func (v *vote) appendState(s *state) {
+	s.uint(v.version)
+	s.floats(v.count)
+}
+
+func (v *vote) appendChange(s *state) { v.appendState(s) }
+
+func (v *vote) readState(r *reader) {
+	v.version = r.uint()
+	r.floats(v.count)
+	for _, n := range v.count {
+		r.want(n > 0, "a count of %v", n)
+	}
+}

@@ -1,0 +1,324 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gvbll/gvbll/posterior"
+)
+
+// PoolName is the name of the pool itself among the names of heads.
+const PoolName = "pool"
+
+// head is one classifier over rows.
+type head interface {
+	need() Need
+	// predict writes log p_k, n × C.
+	predict(rows *Rows, logp []float64)
+	// train takes the training rows, before anything else.
+	train(b *Batch)
+	// learn takes a batch that is this share of a full one.
+	learn(b *Batch, share float64) posterior.Report
+	appendState(s *state)
+	// appendChange appends what the last learn changed.
+	appendChange(s *state)
+	// readState reads what appendState wrote; what it leaves after an error is of
+	// no meaning.
+	readState(r *reader)
+}
+
+var _ = []head{embedded{}, (*full)(nil), (*wide)(nil), (*bayes)(nil), (*label)(nil), (*vote)(nil)}
+
+// Pool is heads and the weights by which they are pooled. It holds scratch
+// memory: it must not be used by two goroutines at once.
+type Pool struct {
+	spec    Spec
+	shape   Shape
+	prior   *posterior.Gaussian
+	heads   []head
+	members []int // heads that are not shadows
+	needs   Need
+
+	weights *weights
+	scores  []Score // of the pool, then of each head
+	version uint64
+
+	logp []float64
+}
+
+// New returns a pool that knows nothing yet but the training posterior prior,
+// which may be nil where no head is on the embedding.
+func New(spec Spec, shape Shape, prior *posterior.Gaussian) (*Pool, error) {
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	if shape.Classes < 2 || shape.Features < 1 || shape.Embedding < 0 {
+		return nil, fmt.Errorf("pool: %d classes, %d features and embeddings of %d: want at least 2, 1 and 0", shape.Classes, shape.Features, shape.Embedding)
+	}
+	if shape.Features > math.MaxInt32/2/strideOf(shape.Classes) {
+		return nil, fmt.Errorf("pool: %d features for %d classes are too many: hash or select them", shape.Features, shape.Classes)
+	}
+	if prior != nil {
+		if err := prior.Validate(); err != nil {
+			return nil, err
+		}
+		if prior.Dim != shape.Embedding || prior.Classes != shape.Classes {
+			return nil, fmt.Errorf("pool: training posterior of shape %d × %d for embeddings of %d and %d classes", prior.Dim, prior.Classes, shape.Embedding, shape.Classes)
+		}
+		q := prior.Clone()
+		prior = &q
+	}
+	p := &Pool{spec: spec, shape: shape, prior: prior}
+	for i, h := range spec.Heads {
+		made := p.head(h)
+		if made == nil {
+			return nil, fmt.Errorf("pool: head %q is on the embedding and there is no training posterior: leave it out", h.Name)
+		}
+		p.heads = append(p.heads, made)
+		p.needs |= made.need()
+		if !h.Shadow {
+			p.members = append(p.members, i)
+		}
+	}
+	p.weights = newWeights(spec.Weights, len(p.members), shape.Classes)
+	p.scores = make([]Score, 1+len(p.heads))
+	return p, nil
+}
+
+// head makes a head, or nil where it wants a training posterior and there is none.
+func (p *Pool) head(h Head) head {
+	switch {
+	case h.Wide != nil:
+		return newWide(*h.Wide, p.shape)
+	case h.Bayes != nil:
+		return newBayes(*h.Bayes, p.shape)
+	case h.Label != nil:
+		return newLabel(*h.Label, p.shape.Classes)
+	case h.Vote != nil:
+		return newVote(p.shape.Classes)
+	case p.prior == nil:
+		return nil
+	case h.Online != nil:
+		return embedded{posterior.NewOnline(*p.prior, *h.Online)}
+	case h.Full != nil:
+		return newFull(*h.Full, p.prior)
+	}
+	return embedded{posterior.NewStatic(*p.prior)}
+}
+
+// Spec returns what the pool was made from.
+func (p *Pool) Spec() Spec { return p.spec }
+
+// Names returns "pool" and the heads' names, in the order of Said and Scores.
+func (p *Pool) Names() []string {
+	names := []string{PoolName}
+	for _, h := range p.spec.Heads {
+		names = append(names, h.Name)
+	}
+	return names
+}
+
+// Needs returns the parts of Rows that the heads use.
+func (p *Pool) Needs() Need { return p.needs }
+
+// SaidPerRow returns how many numbers Predict says of a row: C for the pool and
+// C for each head.
+func (p *Pool) SaidPerRow() int { return (1 + len(p.heads)) * p.shape.Classes }
+
+// Version returns the number of batches learned.
+func (p *Pool) Version() uint64 { return p.version }
+
+// Predict writes to said, for each row in turn, the C log probabilities of the
+// pool and then those of each head: n × SaidPerRow numbers. Log probabilities
+// are natural. What is said must be kept for Learn.
+func (p *Pool) Predict(rows Rows, said []float32) {
+	rows.check(p.shape, p.needs)
+	checkLength("log probabilities", len(said), rows.N*p.SaidPerRow())
+	n, classes, width := rows.N, p.shape.Classes, p.SaidPerRow()
+	p.logp = resize(p.logp, n*classes)
+	for k, h := range p.heads {
+		h.predict(&rows, p.logp)
+		for i := range n {
+			to := said[i*width+(1+k)*classes:][:classes]
+			for c, x := range p.logp[i*classes : (i+1)*classes] {
+				to[c] = float32(x)
+			}
+		}
+	}
+	p.weigh(n, said)
+	for i := range n {
+		row := p.logp[i*classes : (i+1)*classes]
+		p.weights.logits(row, p.weights.theta, i)
+		logSoftmax(row)
+		for c, x := range row {
+			said[i*width+c] = float32(x)
+		}
+	}
+}
+
+// weigh gives the members' part of said to the weights.
+func (p *Pool) weigh(n int, said []float32) {
+	p.weights.evidence(n, func(i, k int) []float32 {
+		return said[i*p.SaidPerRow()+(1+p.members[k])*p.shape.Classes:][:p.shape.Classes]
+	})
+}
+
+// Train gives the heads the training rows, in one batch, before any other. The
+// weights learn nothing from them: the heads would look better than they are.
+// Said and Refresh are not read.
+func (p *Pool) Train(b Batch) {
+	p.check(&b)
+	if b.N == 0 {
+		return
+	}
+	for _, h := range p.heads {
+		h.train(&b)
+	}
+}
+
+// Report is what a batch did.
+type Report struct {
+	Steps int                // Newton's steps of the weights
+	Heads []posterior.Report // one for each head; zero but for those of package posterior
+}
+
+// Learn takes a batch of labels: it scores what was said, teaches the weights
+// from it, and then the heads. A batch without rows changes nothing.
+func (p *Pool) Learn(b Batch) Report {
+	p.check(&b)
+	checkLength("log probabilities", len(b.Said), b.N*p.SaidPerRow())
+	b.Refresh.check(p.shape, p.needs&(NeedX|NeedS))
+	checkLength("labels to refresh", len(b.RefreshLabels), b.Refresh.N)
+	p.checkLabels(b.RefreshLabels)
+	r := Report{Heads: make([]posterior.Report, len(p.heads))}
+	if b.N == 0 {
+		return r
+	}
+	width, classes := p.SaidPerRow(), p.shape.Classes
+	for i, y := range b.Labels {
+		for k := range p.scores {
+			p.scores[k].add(b.Said[i*width+k*classes:][:classes], int(y))
+		}
+	}
+	share := min(1, float64(b.N)/p.spec.Batch)
+	p.weigh(b.N, b.Said)
+	r.Steps = p.weights.learn(b.Labels, share)
+	for k, h := range p.heads {
+		r.Heads[k] = h.learn(&b, share)
+	}
+	p.version++
+	return r
+}
+
+func (p *Pool) check(b *Batch) {
+	b.Rows.check(p.shape, p.needs)
+	checkLength("labels", len(b.Labels), b.N)
+	p.checkLabels(b.Labels)
+	for _, pair := range b.Pairs {
+		for _, i := range pair {
+			if i < 0 || int(i) >= b.N {
+				panic(fmt.Sprintf("pool: a pair with row %d of %d", i, b.N))
+			}
+		}
+	}
+}
+
+func (p *Pool) checkLabels(labels []int32) {
+	for _, y := range labels {
+		if y < 0 || int(y) >= p.shape.Classes {
+			panic(fmt.Sprintf("pool: label %d of %d classes", y, p.shape.Classes))
+		}
+	}
+}
+
+// Weights returns the weight of each head, 0 of shadows, and the bias of each
+// class.
+func (p *Pool) Weights() (heads, bias []float64) {
+	heads = make([]float64, len(p.heads))
+	for k, i := range p.members {
+		heads[i] = p.weights.theta[k]
+	}
+	return heads, slices.Clone(p.weights.theta[len(p.members):])
+}
+
+// Compatibility returns what the first label channel of evidence Counts has
+// learned, C × C: entry (c, k) is the share of class k among the labelled
+// neighbours of nodes of class c. It is nil where there is no such channel.
+func (p *Pool) Compatibility() []float64 {
+	for _, h := range p.heads {
+		if l, ok := h.(*label); ok && l.Evidence == Counts {
+			return l.shares()
+		}
+	}
+	return nil
+}
+
+// stateFormat changes with the order of what is in a state.
+const stateFormat = 1
+
+// AppendState appends canonical bytes of all that was learned, for checkpoints
+// and model files. Spec, shape and training posterior are not among it.
+func (p *Pool) AppendState(b []byte) []byte {
+	s := &state{b: b}
+	p.appendHeader(s)
+	for _, h := range p.heads {
+		h.appendState(s)
+	}
+	return s.b
+}
+
+// AppendChange appends canonical bytes of what the last Learn changed, so that
+// state can be followed by a hash at the cost of a batch and not of the state.
+// Covariances of full heads are left out but for their diagonals.
+func (p *Pool) AppendChange(b []byte) []byte {
+	s := &state{b: b}
+	p.appendHeader(s)
+	for _, h := range p.heads {
+		h.appendChange(s)
+	}
+	return s.b
+}
+
+func (p *Pool) appendHeader(s *state) {
+	for _, x := range []int{stateFormat, len(p.heads), p.shape.Classes, p.shape.Features, p.shape.Embedding} {
+		s.uint(uint64(x))
+	}
+	s.uint(p.version)
+	for _, score := range p.scores {
+		score.appendState(s)
+	}
+	p.weights.appendState(s)
+}
+
+// SetState reads what AppendState wrote, of a pool with the same spec and shape.
+// On an error the state is as it was.
+func (p *Pool) SetState(b []byte) error {
+	next, err := New(p.spec, p.shape, p.prior)
+	if err != nil {
+		return err
+	}
+	r := &reader{b: b}
+	for _, x := range []int{stateFormat, len(p.heads), p.shape.Classes, p.shape.Features, p.shape.Embedding} {
+		if got := r.uint(); r.err == nil && got != uint64(x) {
+			return fmt.Errorf("pool: state is of format, heads, classes, features or embedding %d, the pool's is %d", got, x)
+		}
+	}
+	next.version = r.uint()
+	for k := range next.scores {
+		next.scores[k].readState(r)
+	}
+	next.weights.readState(r)
+	for k, h := range next.heads {
+		h.readState(r)
+		if r.err != nil {
+			return fmt.Errorf("head %q: %w", p.spec.Heads[k].Name, r.err)
+		}
+	}
+	if len(r.b) != 0 {
+		return errors.New("pool: state is longer than one of this pool")
+	}
+	*p = *next
+	return nil
+}

@@ -1,0 +1,434 @@
+package pool
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gvbll/gvbll/posterior"
+)
+
+// everything has heads of all kinds; the dense one takes standardised features.
+func everything(dense bool) Spec {
+	t := Traits{Density: .01}
+	if dense {
+		t.Density = 1
+	}
+	s := Default(t)
+	s.Batch = 10
+	if !dense {
+		s.Heads = append(s.Heads, Head{Name: "full", Full: &Full{Lambda: .9, Steps: 2}}, Head{Name: "votes", Vote: &Vote{}})
+		s.Heads[2].Wide.Lambda = .95
+	}
+	return s
+}
+
+var small = Shape{Classes: 5, Features: 40, Embedding: 6}
+
+func newPool(t *testing.T, s Spec) *Pool {
+	t.Helper()
+	p, err := New(s, small, randomPrior(rand.New(rand.NewPCG(5, 6)), small))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// live trains a pool and plays batches from to below to.
+func live(p *Pool, dense bool, from, to int) {
+	for step := from; step < to; step++ {
+		rng := rand.New(rand.NewPCG(7, uint64(step)))
+		b := randomBatch(rng, 1+step*4%17, small, dense)
+		if step == 0 {
+			p.Train(b)
+			continue
+		}
+		b.Said = make([]float32, b.N*p.SaidPerRow())
+		p.Predict(b.Rows, b.Said)
+		p.Learn(b)
+	}
+}
+
+func TestStateRoundTrip(t *testing.T) {
+	for _, dense := range []bool{false, true} {
+		p, q := newPool(t, everything(dense)), newPool(t, everything(dense))
+		live(p, dense, 0, 6)
+		b := p.AppendState([]byte("kept"))
+		if err := q.SetState(b[4:]); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(q.AppendState(nil), b[4:]) || string(b[:4]) != "kept" {
+			t.Fatal("another state")
+		}
+		live(p, dense, 6, 12)
+		live(q, dense, 6, 12)
+		if !bytes.Equal(p.AppendState(nil), q.AppendState(nil)) {
+			t.Error("after the state was set, learning went another way")
+		}
+		if !bytes.Equal(p.AppendChange(nil), q.AppendChange(nil)) {
+			t.Error("another change")
+		}
+		if p.Version() != 11 || q.Version() != 11 {
+			t.Errorf("versions %d and %d, want 11", p.Version(), q.Version())
+		}
+	}
+}
+
+func TestSetStateRefuses(t *testing.T) {
+	for _, dense := range []bool{false, true} {
+		p := newPool(t, everything(dense))
+		live(p, dense, 0, 3)
+		good := p.AppendState(nil)
+		other := newPool(t, everything(dense))
+		live(other, dense, 0, 5)
+		before := other.AppendState(nil)
+		for name, b := range map[string][]byte{
+			"longer":       append(slices.Clone(good), 0),
+			"empty":        nil,
+			"other format": append([]byte{9}, good[1:]...),
+		} {
+			if other.SetState(b) == nil {
+				t.Errorf("%s: taken", name)
+			}
+		}
+		nan := binary.LittleEndian.AppendUint64(nil, math.Float64bits(math.NaN()))
+		huge := bytes.Repeat([]byte{0xff}, 8)
+		for at := 0; at+8 <= len(good); at += 8 * 7 {
+			if other.SetState(good[:at]) == nil {
+				t.Fatalf("cut to %d of %d bytes: taken", at, len(good))
+			}
+			for _, word := range [][]byte{nan, huge} {
+				b := slices.Clone(good)
+				copy(b[at:], word)
+				// Whatever a damaged state does, it must not stop the program or be half
+				// taken. A counter may be any number.
+				if other.SetState(b) != nil && !bytes.Equal(other.AppendState(nil), before) {
+					t.Fatalf("refused with damage at %d, and taken in part", at)
+				}
+				if err := other.SetState(before); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// TestChangeIsOfABatch: what a batch changes is told without the columns that it
+// left alone.
+func TestChangeIsOfABatch(t *testing.T) {
+	p := newPool(t, everything(false))
+	live(p, false, 0, 6)
+	rows := Batch{Rows: randomBatch(rand.New(rand.NewPCG(1, 1)), 1, small, false).Rows, Labels: []int32{2}}
+	rows.X = Features{Start: []int{0, 1}, Index: []int32{3}, Value: []float32{1}}
+	rows.S = Features{Start: []int{0, 0}}
+	rows.Said = make([]float32, p.SaidPerRow())
+	p.Predict(rows.Rows, rows.Said)
+	before := p.AppendChange(nil)
+	p.Learn(rows)
+	after := p.AppendChange(nil)
+	if bytes.Equal(before, after) {
+		t.Error("a batch changed nothing")
+	}
+	if state := p.AppendState(nil); len(after) > len(state)/2 {
+		t.Errorf("the change of a row is told in %d bytes, the state in %d", len(after), len(state))
+	}
+}
+
+// TestSameBits: the plain loops and those for this processor leave the same state.
+func TestSameBits(t *testing.T) {
+	hash := func() string {
+		var all []byte
+		for _, dense := range []bool{false, true} {
+			p := newPool(t, everything(dense))
+			live(p, dense, 0, 8)
+			all = p.AppendState(all)
+		}
+		return fmt.Sprintf("state %x", sha256.Sum256(all))
+	}
+	const only = "GVBLL_TEST_PRINT_STATE"
+	if os.Getenv(only) != "" {
+		fmt.Println(hash())
+		return
+	}
+	want := hash()
+	for _, kernel := range []string{"go", "avx2", "avx512"} {
+		c := exec.Command(os.Args[0], "-test.run=^TestSameBits$")
+		c.Env = append(os.Environ(), only+"=1", "GVBLL_KERNEL="+kernel)
+		out, err := c.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if !strings.Contains(string(out), want) {
+			t.Errorf("kernel %s: %s, want %s", kernel, out, want)
+		}
+	}
+}
+
+// TestSaidSumsToOne: what is said is logarithms of probabilities, of rows
+// without features or neighbours too.
+func TestSaidSumsToOne(t *testing.T) {
+	for _, dense := range []bool{false, true} {
+		p := newPool(t, everything(dense))
+		live(p, dense, 0, 5)
+		r := randomBatch(rand.New(rand.NewPCG(1, 2)), 9, small, dense).Rows
+		clear(r.Labelled)
+		clear(r.Second)
+		clear(r.Degree)
+		said := make([]float32, r.N*p.SaidPerRow())
+		p.Predict(r, said)
+		for row := range slices.Chunk(said, small.Classes) {
+			sum := 0.0
+			for _, x := range row {
+				sum += math.Exp(float64(x))
+			}
+			if math.Abs(sum-1) > 1e-5 {
+				t.Fatalf("probabilities sum to %v", sum)
+			}
+		}
+	}
+}
+
+// TestShadowHasNoPart: a shadow is scored and learns, and the pool is as without.
+func TestShadowHasNoPart(t *testing.T) {
+	with := everything(false)
+	without := with
+	without.Heads = slices.DeleteFunc(slices.Clone(with.Heads), func(h Head) bool { return h.Shadow })
+	p, q := newPool(t, with), newPool(t, without)
+	live(p, false, 0, 6)
+	live(q, false, 0, 6)
+	if p.Scores()[0] != q.Scores()[0] || p.Regret() != q.Regret() {
+		t.Errorf("scores %v with a shadow, %v without", p.Scores()[0], q.Scores()[0])
+	}
+	w, bias := p.Weights()
+	v, other := q.Weights()
+	if w[0] != 0 || !slices.Equal(w[1:], v) || !slices.Equal(bias, other) {
+		t.Errorf("weights %v with a shadow, %v without", w, v)
+	}
+	if s := p.Scores()[1]; p.Names()[1] != "static" || s.Rows == 0 || s.LogLoss <= 0 {
+		t.Errorf("%s: %v", p.Names()[1], s)
+	}
+}
+
+func TestScoresAreOfWhatWasSaid(t *testing.T) {
+	s := Default(Traits{})
+	s.Heads = []Head{{Name: "a", Vote: &Vote{}}, {Name: "b", Vote: &Vote{}}}
+	p, err := New(s, Shape{Classes: 2, Features: 1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := func(x float64) float32 { return float32(math.Log(x)) }
+	p.Learn(Batch{
+		Rows: Rows{N: 2, Labelled: make([]float32, 4)}, Labels: []int32{0, 1},
+		Said: []float32{
+			log(.7), log(.3), log(.9), log(.1), log(.5), log(.5),
+			log(.6), log(.4), log(.8), log(.2), log(.5), log(.5),
+		},
+	})
+	want := []Score{
+		{2, 1, -math.Log(.7) - math.Log(.4)},
+		{2, 1, -math.Log(.9) - math.Log(.2)},
+		{2, 1, -math.Log(.5) - math.Log(.5)},
+	}
+	for k, s := range p.Scores() {
+		if s.Rows != want[k].Rows || s.Correct != want[k].Correct || math.Abs(s.LogLoss-want[k].LogLoss) > 1e-6 {
+			t.Errorf("score %d is %v, want %v", k, s, want[k])
+		}
+	}
+	if got, want := p.Regret(), want[0].LogLoss-want[2].LogLoss; math.Abs(got-want) > 1e-6 {
+		t.Errorf("regret %v, want %v", got, want)
+	}
+}
+
+func TestNothingChangesNothing(t *testing.T) {
+	for _, dense := range []bool{false, true} {
+		p := newPool(t, everything(dense))
+		live(p, dense, 0, 3)
+		before := p.AppendState(nil)
+		empty := Batch{}
+		if !dense {
+			empty.X, empty.S = Features{Start: []int{0}}, Features{Start: []int{0}}
+		}
+		p.Predict(empty.Rows, nil)
+		p.Train(empty)
+		if r := p.Learn(empty); r.Steps != 0 || len(r.Heads) != len(p.Names())-1 {
+			t.Errorf("report %v", r)
+		}
+		if !bytes.Equal(before, p.AppendState(nil)) {
+			t.Error("no rows changed the state")
+		}
+	}
+}
+
+// TestLearnsOpposites: where unlike is next to unlike, the channel says so.
+func TestLearnsOpposites(t *testing.T) {
+	s := Default(Traits{})
+	s.Heads = []Head{{Name: "labels", Label: &Label{Counts}}}
+	p, err := New(s, Shape{Classes: 2, Features: 1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h := newPool(t, everything(false)).Compatibility(); len(h) != small.Classes*small.Classes {
+		t.Errorf("compatibility of %d numbers", len(h))
+	}
+	for i := range 100 {
+		y := i % 2
+		b := Batch{Rows: Rows{N: 1, Labelled: []float32{float32(3 * y), float32(3 - 3*y)}}, Labels: []int32{int32(y)}}
+		b.Said = make([]float32, p.SaidPerRow())
+		p.Predict(b.Rows, b.Said)
+		p.Learn(b)
+	}
+	if score := p.Scores()[0]; score.Correct < 98 {
+		t.Errorf("%d right of 100", score.Correct)
+	}
+	if h := p.Compatibility(); !(h[1] > .9 && h[2] > .9) {
+		t.Errorf("compatibility %v", h)
+	}
+}
+
+func TestDefaultFollowsTheData(t *testing.T) {
+	dense := Features{Dense: []float32{1, 2, 3, -4, 5, 6}}
+	if got := Inspect(dense, 2, 3); got != (Traits{1, true}) {
+		t.Errorf("dense: %v", got)
+	}
+	counts := Features{Start: []int{0, 1, 2}, Index: []int32{0, 7}, Value: []float32{1, 2}}
+	if got := Inspect(counts, 2, 8); got != (Traits{.125, false}) {
+		t.Errorf("counts: %v", got)
+	}
+	names := func(t Traits) (s string) {
+		for _, h := range Default(t).Heads {
+			s += h.Name + " "
+		}
+		return s
+	}
+	for traits, want := range map[Traits]string{
+		{.01, false}: "static online wide-own wide bayes labels labels-scaled labels-second ",
+		{.01, true}:  "static online wide-own wide labels labels-scaled labels-second ",
+		{1, true}:    "static online full wide labels labels-scaled labels-second votes ",
+	} {
+		if got := names(traits); got != want {
+			t.Errorf("%v: heads %s, want %s", traits, got, want)
+		}
+	}
+}
+
+func TestSpecIsJSON(t *testing.T) {
+	for _, dense := range []bool{false, true} {
+		s := everything(dense)
+		if err := s.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		b, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Spec
+		d := json.NewDecoder(bytes.NewReader(b))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&back); err != nil {
+			t.Fatal(err)
+		}
+		again, err := json.Marshal(back)
+		if err != nil || !bytes.Equal(again, b) {
+			t.Errorf("%s\nbecame\n%s (%v)", b, again, err)
+		}
+	}
+}
+
+func TestValidateRefuses(t *testing.T) {
+	for name, spoil := range map[string]func(s *Spec){
+		"no heads":           func(s *Spec) { s.Heads = nil },
+		"shadows alone":      func(s *Spec) { s.Heads = s.Heads[:1] },
+		"same name":          func(s *Spec) { s.Heads[1].Name = s.Heads[0].Name },
+		"no name":            func(s *Spec) { s.Heads[1].Name = "" },
+		"the pool's name":    func(s *Spec) { s.Heads[1].Name = PoolName },
+		"two kinds":          func(s *Spec) { s.Heads[1].Vote = &Vote{} },
+		"no kind":            func(s *Spec) { s.Heads[1].Online = nil },
+		"online":             func(s *Spec) { s.Heads[1].Online.Lambda = 2 },
+		"scale":              func(s *Spec) { s.Heads[2].Wide.Scale = "" },
+		"variance":           func(s *Spec) { s.Heads[2].Wide.Variance = math.Inf(1) },
+		"lambda":             func(s *Spec) { s.Heads[2].Wide.Lambda = 0 },
+		"passes":             func(s *Spec) { s.Heads[2].Wide.Passes = 0 },
+		"refresh":            func(s *Spec) { s.Heads[2].Wide.Refresh = true },
+		"smoothing":          func(s *Spec) { s.Heads[4].Bayes.Smoothing = 0 },
+		"evidence":           func(s *Spec) { s.Heads[5].Label.Evidence = "third" },
+		"full lambda":        func(s *Spec) { s.Heads[8].Full.Lambda = math.NaN() },
+		"full steps":         func(s *Spec) { s.Heads[8].Full.Steps = 0 },
+		"weights total":      func(s *Spec) { s.Weights.Total = 0 },
+		"weights sd":         func(s *Spec) { s.Weights.WeightSD = -1 },
+		"bias sd":            func(s *Spec) { s.Weights.BiasSD = math.NaN() },
+		"floor":              func(s *Spec) { s.Weights.Floor = 8 },
+		"forgetting weights": func(s *Spec) { s.Weights.Lambda = 1.1 },
+		"steps":              func(s *Spec) { s.Weights.Steps = 0 },
+		"batch":              func(s *Spec) { s.Batch = 0 },
+	} {
+		s := everything(false)
+		spoil(&s)
+		if s.Validate() == nil {
+			t.Errorf("%s: valid", name)
+		}
+		if _, err := New(s, small, nil); err == nil {
+			t.Errorf("%s: a pool was made", name)
+		}
+	}
+	prior := randomPrior(rand.New(rand.NewPCG(1, 2)), Shape{Embedding: 6, Classes: 4})
+	for name, make := range map[string]func() (*Pool, error){
+		"no prior":          func() (*Pool, error) { return New(everything(false), small, nil) },
+		"prior's shape":     func() (*Pool, error) { return New(everything(false), small, prior) },
+		"prior":             func() (*Pool, error) { return New(everything(false), small, &posterior.Gaussian{}) },
+		"one class":         func() (*Pool, error) { return New(withoutEmbedding(), Shape{Classes: 1, Features: 2}, nil) },
+		"features overflow": func() (*Pool, error) { return New(withoutEmbedding(), Shape{Classes: 9, Features: math.MaxInt}, nil) },
+	} {
+		if _, err := make(); err == nil {
+			t.Errorf("%s: a pool was made", name)
+		}
+	}
+}
+
+func TestMisusePanics(t *testing.T) {
+	for name, spoil := range map[string]func(b *Batch){
+		"labels":           func(b *Batch) { b.Labels = b.Labels[1:] },
+		"label":            func(b *Batch) { b.Labels[0] = int32(small.Classes) },
+		"negative label":   func(b *Batch) { b.Labels[0] = -1 },
+		"said":             func(b *Batch) { b.Said = b.Said[1:] },
+		"starts":           func(b *Batch) { b.X.Start = b.X.Start[1:] },
+		"start too large":  func(b *Batch) { b.X.Start[b.N]++ },
+		"starts fall":      func(b *Batch) { b.X.Start[1] = b.X.Start[2] + 1 },
+		"values":           func(b *Batch) { b.S.Value = b.S.Value[1:] },
+		"dense":            func(b *Batch) { b.X = Features{Dense: []float32{1}} },
+		"degrees":          func(b *Batch) { b.Degree = nil },
+		"counts":           func(b *Batch) { b.Labelled = nil },
+		"second":           func(b *Batch) { b.Second = nil },
+		"embeddings":       func(b *Batch) { b.Embedded.Z = nil },
+		"temperatures":     func(b *Batch) { b.Embedded.Tau = nil },
+		"pair":             func(b *Batch) { b.Pairs = [][2]int32{{0, int32(b.N)}} },
+		"refreshed labels": func(b *Batch) { b.RefreshLabels = nil },
+		"refreshed rows":   func(b *Batch) { b.Refresh.N++ },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPool(t, everything(false))
+			b := randomBatch(rand.New(rand.NewPCG(1, 2)), 7, small, false)
+			b.Said = make([]float32, b.N*p.SaidPerRow())
+			p.Predict(b.Rows, b.Said)
+			spoil(&b)
+			before := p.AppendState(nil)
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+				if !bytes.Equal(before, p.AppendState(nil)) {
+					t.Error("it learned before it panicked")
+				}
+			}()
+			p.Learn(b)
+		})
+	}
+}

@@ -1,0 +1,76 @@
+package pool
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// state is bytes in the making: 64-bit integers and the bits of float64s, all
+// little-endian, one after the other.
+type state struct{ b []byte }
+
+func (s *state) uint(x uint64)   { s.b = binary.LittleEndian.AppendUint64(s.b, x) }
+func (s *state) float(x float64) { s.uint(math.Float64bits(x)) }
+
+func (s *state) floats(x []float64) {
+	for _, v := range x {
+		s.float(v)
+	}
+}
+
+// section adds what appends bytes, after their number.
+func (s *state) section(appends func([]byte) []byte) {
+	at := len(s.b)
+	s.uint(0)
+	s.b = appends(s.b)
+	binary.LittleEndian.PutUint64(s.b[at:], uint64(len(s.b)-at-8))
+}
+
+// reader reads what state wrote. After the first error it gives zeros.
+type reader struct {
+	b   []byte
+	err error
+}
+
+func (r *reader) uint() uint64 {
+	if len(r.b) < 8 {
+		r.want(false, "too short")
+		return 0
+	}
+	x := binary.LittleEndian.Uint64(r.b)
+	r.b = r.b[8:]
+	return x
+}
+
+// float reads a finite number.
+func (r *reader) float() float64 {
+	x := math.Float64frombits(r.uint())
+	r.want(!math.IsNaN(x) && !math.IsInf(x, 0), "a number is %v", x)
+	return x
+}
+
+func (r *reader) floats(dst []float64) {
+	for i := range dst {
+		dst[i] = r.float()
+	}
+}
+
+func (r *reader) section(set func([]byte) error) {
+	n := r.uint()
+	if n > uint64(len(r.b)) {
+		r.want(false, "a section of %d bytes where %d are left", n, len(r.b))
+		return
+	}
+	if r.err == nil {
+		r.err = set(r.b[:n])
+	}
+	r.b = r.b[n:]
+}
+
+// want notes an error unless ok or one was noted before.
+func (r *reader) want(ok bool, format string, args ...any) {
+	if !ok && r.err == nil {
+		r.err = fmt.Errorf("pool: state: "+format, args...)
+	}
+}
