@@ -241,7 +241,8 @@ func (d *demoShow) stepped(s worker.Stepped) {
 		d.step, d.arrivals, d.labels, static.Acc, static.NLL, online.Acc, online.NLL, out.Levels.Pending))
 }
 
-func (d *demoShow) recovered(windows int64, _ time.Duration) {
+func (d *demoShow) recovered(r worker.Recovered) {
+	windows := r.Windows
 	if windows > 0 {
 		fmt.Fprintf(d.w, "replayed %d windows from the ledger, going on from there\n", windows)
 	}

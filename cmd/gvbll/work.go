@@ -142,7 +142,7 @@ func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 	cfg.Model, cfg.Classes, cfg.Settings = s.model.ID, s.model.Classes, s.engine.Config().String()
 	var last *event.Outcome
 	own := worker.Hooks{
-		Recovered: func(int64, time.Duration) {
+		Recovered: func(worker.Recovered) {
 			if last != nil {
 				s.metrics.Show(last, s.engine.Summaries())
 			}

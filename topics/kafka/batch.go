@@ -18,6 +18,9 @@ type session struct {
 	epoch int16
 }
 
+// none is no session.
+var none = session{-1, -1}
+
 // Fixed places in a record batch of format 2, from its first byte
 // (kafka.apache.org/documentation, "Record Batch").
 const (

@@ -15,6 +15,8 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/produce"
 	"github.com/segmentio/kafka-go/protocol/rawproduce"
+
+	"github.com/gvbll/gvbll/topics/crash"
 )
 
 // ProducerConfig says how to produce. Zero fields have defaults.
@@ -61,6 +63,7 @@ type Producer struct {
 	topics  []string                 // produced to
 	leaders leaderCache              // of topics
 	open    map[TopicPartition]bool  // partitions of the open transaction; none while none is open
+	last    map[TopicPartition]int64 // see Last
 	// ended is why the session cannot be gone on with, nil while it can: a
 	// transaction may be open, and sequence numbers are spent. To go on would
 	// mix the next transaction with what is left of this one.
@@ -79,7 +82,7 @@ func (c *Client) NewProducer(ctx context.Context, cfg ProducerConfig) (*Producer
 	if cfg.MaxBatchBytes == 0 {
 		cfg.MaxBatchBytes = 900_000
 	}
-	p := &Producer{client: c, cfg: cfg}
+	p := &Producer{client: c, cfg: cfg, session: none, last: make(map[TopicPartition]int64)}
 	if cfg.Compression != "" {
 		if err := p.codec.UnmarshalText([]byte(cfg.Compression)); err != nil {
 			return nil, err
@@ -92,17 +95,25 @@ func (c *Client) NewProducer(ctx context.Context, cfg ProducerConfig) (*Producer
 }
 
 // Restart begins a new session. It waits until no transaction of the former
-// one is open, so that what was committed can be read afterwards. It fences
-// every other producer of the transactional id: whoever was fenced must not
-// call it to go on.
+// one is open, so that what was committed can be read afterwards. It is
+// ErrFenced when another producer of the transactional id has begun one since
+// (KIP-360; kfake does not mind).
 func (p *Producer) Restart(ctx context.Context) error {
+	former := p.session
+	if p.cfg.TransactionalID == "" {
+		former = none
+	}
 	err := p.client.retry(ctx, 4*p.cfg.RetryFor, func(ctx context.Context) error {
 		res, err := p.client.client.InitProducerID(ctx, &kafkago.InitProducerIDRequest{
 			TransactionalID: p.cfg.TransactionalID, TransactionTimeoutMs: int(p.cfg.TransactionTimeout.Milliseconds()),
-			ProducerID: -1, ProducerEpoch: -1, // 0 would name a producer
+			ProducerID: int(former.id), ProducerEpoch: int(former.epoch),
 		})
 		if err != nil {
 			return err
+		}
+		if errors.Is(res.Error, kafkago.InvalidProducerIDMapping) && former != none {
+			former = none // forgotten after days without a transaction
+			return kafkago.ConcurrentTransactions
 		}
 		if res.Error != nil {
 			return res.Error
@@ -111,10 +122,23 @@ func (p *Producer) Restart(ctx context.Context) error {
 		return nil
 	})
 	if err != nil {
+		if former != none && fenced(err) {
+			err = fmt.Errorf("%w (%w)", ErrFenced, cause(err))
+		}
 		return fmt.Errorf("opening a producer session: %w", cause(err))
 	}
 	p.next, p.open, p.ended = make(map[TopicPartition]int32), make(map[TopicPartition]bool), nil
 	return nil
+}
+
+// Last returns the offset of the last record that the broker said it has
+// appended to the partition, -1 before the first. A record that it had already,
+// whose answer was lost, does not count.
+func (p *Producer) Last(at TopicPartition) int64 {
+	if offset, ok := p.last[at]; ok {
+		return offset
+	}
+	return -1
 }
 
 // Close ends the use of the producer. An open transaction, if any, is aborted
@@ -168,13 +192,17 @@ func (p *Producer) Produce(ctx context.Context, b *Batch) error {
 	if err != nil || len(rounds) == 0 {
 		return err
 	}
+	crash.Point(crash.BeforeAdd)
 	if err := p.addPartitions(ctx, rounds[0]); err != nil { // which has a batch of every partition
 		return p.fail(ctx, "adding partitions to the transaction", err)
 	}
+	crash.Point(crash.AfterAdd)
 	for _, round := range rounds {
+		crash.Point(crash.BeforeProduce)
 		if err := p.produce(ctx, round); err != nil {
 			return p.fail(ctx, "producing", err)
 		}
+		crash.Point(crash.AfterProduce)
 	}
 	return nil
 }
@@ -187,15 +215,19 @@ func (p *Producer) End(ctx context.Context, group string, offsets map[TopicParti
 		return p.unusable()
 	}
 	if withOffsets := group != "" && len(offsets) > 0; withOffsets {
+		crash.Point(crash.BeforeOffsets)
 		if err := p.addOffsets(ctx, group, offsets); err != nil {
 			return p.fail(ctx, "committing group offsets", err)
 		}
+		crash.Point(crash.AfterOffsets)
 	} else if len(p.open) == 0 {
 		return nil // a transaction of nothing cannot be ended
 	}
+	crash.Point(crash.BeforeEnd)
 	if err := p.end(ctx, p.cfg.RetryFor, true); err != nil {
 		return p.endUnknown("ending the transaction", err)
 	}
+	crash.Point(crash.AfterEnd)
 	clear(p.open)
 	return nil
 }
@@ -279,7 +311,9 @@ func sessionLost(err error) bool {
 // to the byte.
 type sealed struct {
 	at    TopicPartition
+	n     int // records
 	bytes []byte
+	first int64 // offset that it got, -1 while none is known
 }
 
 func (p *Producer) unusable() error {
@@ -309,7 +343,7 @@ func (p *Producer) seal(b *Batch, transactional bool) ([][]sealed, error) {
 				if round == len(rounds) {
 					rounds = append(rounds, nil)
 				}
-				rounds[round] = append(rounds[round], sealed{at, bytes})
+				rounds[round] = append(rounds[round], sealed{at, s.n, bytes, -1})
 			}
 			if len(sets) > 0 {
 				p.next[at] = next
@@ -374,6 +408,11 @@ func (p *Producer) produce(ctx context.Context, round []sealed) error {
 			wg.Go(func() { failed[i], errs[i] = p.produceTo(ctx, group) })
 		}
 		wg.Wait()
+		for _, b := range slices.Concat(groups...) {
+			if b.first >= 0 {
+				p.last[b.at] = b.first + int64(b.n) - 1
+			}
+		}
 		left = slices.Concat(failed...)
 		if len(left) > 0 {
 			p.leaders.forget()
@@ -428,15 +467,19 @@ func (p *Producer) produceTo(ctx context.Context, batches []sealed) (failed []se
 		return batches, err
 	}
 	codes := make(map[TopicPartition]kafkago.Error)
+	first := make(map[TopicPartition]int64) // offsets
 	for _, t := range m.(*produce.Response).Topics {
 		for _, part := range t.Partitions {
 			codes[TopicPartition{t.Topic, part.Partition}] = kafkago.Error(part.ErrorCode)
+			first[TopicPartition{t.Topic, part.Partition}] = part.BaseOffset
 		}
 	}
 	var errs []error
-	for _, b := range batches {
+	for i, b := range batches {
 		code, ok := codes[b.at]
 		switch {
+		case ok && code == 0:
+			batches[i].first = first[b.at]
 		case !ok:
 			failed = append(failed, b)
 			errs = append(errs, fmt.Errorf("%s partition %d: the answer does not mention it", b.at.Topic, b.at.Partition))

@@ -84,27 +84,48 @@ func Decode(b []byte) (*Record, error) {
 // Ledger reads one ledger topic, forwards.
 type Ledger struct {
 	client *kafka.Client
-	topic  string
+	at     kafka.TopicPartition
 	reader *kafka.Reader
-	next   int64 // window expected next
+	next   int64 // window expected next; any, when it is -1
+	last   int64 // offset of the record returned last, -1 before the first
 	queue  []kafka.Record
 }
 
 // Open stands at the beginning of the ledger.
 func Open(ctx context.Context, c *kafka.Client, topic string) (*Ledger, error) {
-	bounds, err := c.Offsets(ctx, topic)
+	l, first, err := open(ctx, c, topic)
 	if err != nil {
 		return nil, err
+	}
+	if first > 0 {
+		return nil, fmt.Errorf("ledger topic %s begins at offset %d: its first records are gone, so nothing can be proved or replayed without a checkpoint; set retention.ms=-1 and start under a new prefix", topic, first)
+	}
+	l.reader = c.NewReader(map[kafka.TopicPartition]int64{l.at: 0}, kafka.ReaderConfig{})
+	return l, nil
+}
+
+// OpenAt stands at the first record from the offset on, whatever its window is.
+func OpenAt(ctx context.Context, c *kafka.Client, topic string, offset int64) (*Ledger, error) {
+	l, first, err := open(ctx, c, topic)
+	if err != nil {
+		return nil, err
+	}
+	l.next = -1
+	l.reader = c.NewReader(map[kafka.TopicPartition]int64{l.at: max(offset, first)}, kafka.ReaderConfig{})
+	return l, nil
+}
+
+func open(ctx context.Context, c *kafka.Client, topic string) (l *Ledger, first int64, err error) {
+	bounds, err := c.Offsets(ctx, topic)
+	if err != nil {
+		return nil, 0, err
 	}
 	at := kafka.TopicPartition{Topic: topic}
 	b, ok := bounds[at]
 	if !ok {
-		return nil, fmt.Errorf("ledger topic %s does not exist", topic)
+		return nil, 0, fmt.Errorf("ledger topic %s does not exist", topic)
 	}
-	if b.First > 0 {
-		return nil, fmt.Errorf("ledger topic %s begins at offset %d: its first records are gone, so nothing can be proved or replayed; set retention.ms=-1 and start under a new prefix", topic, b.First)
-	}
-	return &Ledger{client: c, topic: topic, reader: c.NewReader(map[kafka.TopicPartition]int64{at: 0}, kafka.ReaderConfig{})}, nil
+	return &Ledger{client: c, at: at, last: -1}, b.First, nil
 }
 
 // ErrGap says that a record does not follow the one before it.
@@ -113,30 +134,48 @@ var ErrGap = errors.New("the ledger is not continuous")
 // Next returns the next committed record, or nil when there is none yet.
 func (l *Ledger) Next(ctx context.Context) (*Record, error) {
 	for len(l.queue) == 0 {
-		at := kafka.TopicPartition{Topic: l.topic}
-		bounds, err := l.client.Offsets(ctx, l.topic)
+		bounds, err := l.client.Offsets(ctx, l.at.Topic)
 		if err != nil {
 			return nil, err
 		}
-		if l.reader.Position(at) >= bounds[at].End {
+		if l.reader.Position(l.at) >= bounds[l.at].End {
 			return nil, nil
 		}
 		if l.queue, err = l.reader.Poll(ctx); err != nil {
 			return nil, err
 		}
 	}
+	return l.take()
+}
+
+// Wait is Next, but waits a moment for a record before it returns nil.
+func (l *Ledger) Wait(ctx context.Context) (*Record, error) {
+	if len(l.queue) == 0 {
+		var err error
+		if l.queue, err = l.reader.Poll(ctx); err != nil || len(l.queue) == 0 {
+			return nil, err
+		}
+	}
+	return l.take()
+}
+
+func (l *Ledger) take() (*Record, error) {
 	raw := l.queue[0]
 	l.queue = l.queue[1:]
 	r, err := Decode(raw.Value)
 	if err != nil {
-		return nil, fmt.Errorf("%s offset %d: %w", l.topic, raw.Offset, err)
+		return nil, fmt.Errorf("%s offset %d: %w", l.at.Topic, raw.Offset, err)
 	}
-	if r.Window != l.next {
-		return nil, fmt.Errorf("%s offset %d: window %d follows window %d: %w", l.topic, raw.Offset, r.Window, l.next-1, ErrGap)
+	if l.next >= 0 && r.Window != l.next {
+		return nil, fmt.Errorf("%s offset %d: window %d follows window %d: %w", l.at.Topic, raw.Offset, r.Window, l.next-1, ErrGap)
 	}
-	l.next++
+	l.next, l.last = r.Window+1, raw.Offset
 	return r, nil
 }
+
+// Last returns the offset of the record that was returned last, -1 before the
+// first.
+func (l *Ledger) Last() int64 { return l.last }
 
 // Close ends the reading.
 func (l *Ledger) Close() { l.reader.Close() }

@@ -121,7 +121,7 @@ func TestAhead(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var lose atomic.Bool
-			cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.ListenFn(func(network, address string) (net.Listener, error) {
+			cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(session), kfake.ListenFn(func(network, address string) (net.Listener, error) {
 				l, err := net.Listen(network, address)
 				return deaf{l, &lose}, err
 			}))
@@ -216,7 +216,7 @@ func TestInputFails(t *testing.T) {
 	}
 	fault.Load().Remove()
 	recovered := int64(0)
-	if err := w.run(&tally{}, worker.Config{Hooks: worker.Hooks{Recovered: func(n int64, _ time.Duration) { recovered = n }}}); err != nil {
+	if err := w.run(&tally{}, worker.Config{Hooks: worker.Hooks{Recovered: func(r worker.Recovered) { recovered = r.Windows }}}); err != nil {
 		t.Fatal(err)
 	}
 	if recovered != last+1 {

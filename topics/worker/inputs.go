@@ -85,8 +85,9 @@ type fetched[E any] struct {
 	err   error
 }
 
-// openInput starts fetching every partition of the topic from its beginning.
-func openInput[E any](ctx context.Context, c *kafka.Client, topic string, limits wire.Limits, decode func(*wire.Decoder, *event.Origin, *E) (event.Reason, string)) (*input[E], error) {
+// openInput starts fetching every partition of the topic behind what was taken
+// of it, or from its beginning.
+func openInput[E any](ctx, fetching context.Context, c *kafka.Client, topic string, taken []ledger.Range, limits wire.Limits, decode func(*wire.Decoder, *event.Origin, *E) (event.Reason, string)) (*input[E], error) {
 	bounds, err := c.Offsets(ctx, topic)
 	if err != nil {
 		return nil, err
@@ -94,8 +95,14 @@ func openInput[E any](ctx context.Context, c *kafka.Client, topic string, limits
 	in := &input[E]{topic: topic, decode: decode, decoded: make(chan fetched[E]), spare: make(chan *block[E], spareBlocks)}
 	start := make(map[kafka.TopicPartition]int64)
 	for at, b := range bounds {
-		start[at] = b.First
-		in.parts = append(in.parts, &lane[E]{partition: at.Partition, taken: b.First})
+		from := b.First
+		for _, g := range taken {
+			if g.Topic == topic && g.Partition == at.Partition {
+				from = g.To
+			}
+		}
+		start[at] = from
+		in.parts = append(in.parts, &lane[E]{partition: at.Partition, taken: from})
 	}
 	if len(start) == 0 {
 		return nil, fmt.Errorf("topic %s does not exist: run 'gvbll topics', or start with --create-topics", topic)
@@ -103,8 +110,8 @@ func openInput[E any](ctx context.Context, c *kafka.Client, topic string, limits
 	slices.SortFunc(in.parts, func(a, b *lane[E]) int { return cmp.Compare(a.partition, b.partition) })
 	in.reader = c.NewReader(start, kafka.ReaderConfig{MaxBytes: max(fetchBytes, len(start)*laneBytes)})
 	raw := make(chan fetched[E])
-	go in.fetch(ctx, raw)
-	go in.decodeAll(ctx, raw, limits)
+	go in.fetch(fetching, raw)
+	go in.decodeAll(fetching, raw, limits)
 	return in, nil
 }
 
@@ -178,6 +185,16 @@ func resize[T any](s []T, n int) []T {
 		return make([]T, n, max(n, 2*cap(s)))
 	}
 	return s[:n]
+}
+
+// taken returns what windows have taken of every partition.
+func (in *input[E]) taken() (ranges []ledger.Range) {
+	for _, p := range in.parts {
+		if p.taken > 0 {
+			ranges = append(ranges, ledger.Range{Topic: in.topic, Partition: p.partition, To: p.taken})
+		}
+	}
+	return ranges
 }
 
 // ready is the channel of the next block, nil while enough is held.

@@ -20,6 +20,12 @@ type Metrics struct {
 	replayed     prometheus.Gauge
 	recovery     prometheus.Gauge
 	lastCommit   prometheus.Gauge
+	owner        prometheus.Gauge
+	takeover     prometheus.Histogram
+	saved        prometheus.Gauge
+	savedBytes   prometheus.Gauge
+	saving       prometheus.Histogram
+	unsaved      prometheus.Counter
 }
 
 // NewMetrics registers the metrics.
@@ -44,13 +50,27 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "gvbll_recovery_windows", Help: "Windows replayed from the ledger at the start.",
 		}),
 		recovery: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gvbll_recovery_seconds", Help: "Time that the replay at the start took.",
+			Name: "gvbll_recovery_seconds", Help: "Time that reading the checkpoint and the replay at the start took.",
 		}),
 		lastCommit: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "gvbll_last_commit_timestamp_seconds", Help: "Unix time of the last commit.",
 		}),
+		owner: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "gvbll_owner", Help: "1 when this worker owns the graph and serves, 0 while it recovers or stands by.",
+		}),
+		takeover: histogram("gvbll_takeover_seconds", "Time from being elected to serving: to fence the former owner and to replay what it still committed.", prometheus.ExponentialBuckets(0.001, 2, 16)),
+		saved: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "gvbll_checkpoint_timestamp_seconds", Help: "Unix time of the newest checkpoint that this worker wrote, 0 before the first.",
+		}),
+		savedBytes: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "gvbll_checkpoint_bytes", Help: "Size of that checkpoint.",
+		}),
+		saving: histogram("gvbll_checkpoint_seconds", "Time to write a checkpoint, beside serving.", prometheus.ExponentialBuckets(0.01, 2, 14)),
+		unsaved: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "gvbll_checkpoint_failures_total", Help: "Checkpoints that could not be written.",
+		}),
 	}
-	reg.MustRegister(m.windows, m.step, m.arrivals, m.transactions, m.retries, m.commit, m.lag, m.replayed, m.recovery, m.lastCommit)
+	reg.MustRegister(m.windows, m.step, m.arrivals, m.transactions, m.retries, m.commit, m.lag, m.replayed, m.recovery, m.lastCommit, m.owner, m.takeover, m.saved, m.savedBytes, m.saving, m.unsaved)
 	return m
 }
 
@@ -65,9 +85,13 @@ func histogram(name, help string, buckets []float64) prometheus.Histogram {
 // counted again.
 func (m *Metrics) Hooks() Hooks {
 	return Hooks{
-		Recovered: func(windows int64, took time.Duration) {
-			m.replayed.Set(float64(windows))
-			m.recovery.Set(took.Seconds())
+		Recovered: func(r Recovered) {
+			m.replayed.Set(float64(r.Windows - r.Checkpoint))
+			m.recovery.Set(r.Took.Seconds())
+		},
+		TookOver: func(t TookOver) {
+			m.owner.Set(1)
+			m.takeover.Observe(t.Took.Seconds())
 		},
 		Stepped: func(s Stepped) {
 			if s.Replayed {
@@ -84,33 +108,26 @@ func (m *Metrics) Hooks() Hooks {
 			m.lastCommit.SetToCurrentTime()
 		},
 		Lag: func(topic string, records int64) { m.lag.WithLabelValues(topic).Set(float64(records)) },
+		Saved: func(s Saved) {
+			if s.Err != nil {
+				m.unsaved.Inc()
+				return
+			}
+			m.saved.SetToCurrentTime()
+			m.savedBytes.Set(float64(s.Bytes))
+			m.saving.Observe(s.Took.Seconds())
+		},
 	}
 }
 
 // Join returns hooks that call all of the given ones in turn.
 func Join(hooks ...Hooks) Hooks {
 	return Hooks{
-		Recovered: func(windows int64, took time.Duration) {
-			for _, h := range hooks {
-				if h.Recovered != nil {
-					h.Recovered(windows, took)
-				}
-			}
-		},
-		Stepped: func(s Stepped) {
-			for _, h := range hooks {
-				if h.Stepped != nil {
-					h.Stepped(s)
-				}
-			}
-		},
-		Committed: func(c Committed) {
-			for _, h := range hooks {
-				if h.Committed != nil {
-					h.Committed(c)
-				}
-			}
-		},
+		Recovered: func(r Recovered) { each(hooks, func(h Hooks) func(Recovered) { return h.Recovered }, r) },
+		TookOver:  func(t TookOver) { each(hooks, func(h Hooks) func(TookOver) { return h.TookOver }, t) },
+		Stepped:   func(s Stepped) { each(hooks, func(h Hooks) func(Stepped) { return h.Stepped }, s) },
+		Committed: func(c Committed) { each(hooks, func(h Hooks) func(Committed) { return h.Committed }, c) },
+		Saved:     func(s Saved) { each(hooks, func(h Hooks) func(Saved) { return h.Saved }, s) },
 		Lag: func(topic string, records int64) {
 			for _, h := range hooks {
 				if h.Lag != nil {
@@ -118,5 +135,13 @@ func Join(hooks ...Hooks) Hooks {
 				}
 			}
 		},
+	}
+}
+
+func each[T any](hooks []Hooks, of func(Hooks) func(T), what T) {
+	for _, h := range hooks {
+		if f := of(h); f != nil {
+			f(what)
+		}
 	}
 }

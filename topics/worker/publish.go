@@ -207,7 +207,10 @@ func (p *publisher) commit(ctx context.Context) error {
 
 // done tells of the committed transaction and makes ready for the next.
 func (p *publisher) done(began time.Time) {
-	c := Committed{Last: p.open[len(p.open)-1].last, Took: time.Since(began), Tries: p.tries}
+	c := Committed{
+		Last: p.open[len(p.open)-1].last, Took: time.Since(began), Tries: p.tries,
+		offset: p.producer.Last(kafka.TopicPartition{Topic: p.cfg.Names.Ledger}),
+	}
 	for _, o := range p.open {
 		c.Windows += o.windows
 		o.windows = 0

@@ -2,10 +2,11 @@
 // windows, lets the engine step, and commits what came of it. It knows Kafka
 // and no model; the engine it drives knows a model and no Kafka.
 //
-// A worker starts by fencing whoever owned the graph before, then replays the
-// ledger's ranges through the engine, comparing hashes on the way, and goes on
-// from there. Predictions, dead letters and ledger records of a commit are one
-// Kafka transaction.
+// The workers of a graph elect one owner. The others follow its ledger, stepping
+// the same windows and comparing hashes, so that the next owner need only fence
+// the last and go on from the ledger's end. A worker that starts does the same,
+// from its newest checkpoint on. Predictions, dead letters and ledger records of
+// a commit are one Kafka transaction.
 //
 // The stages overlap: each input fetches and decodes ahead (input), the loop
 // cuts, steps and encodes (worker), and a publisher produces and commits what
@@ -19,10 +20,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/crash"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
@@ -58,6 +61,11 @@ type Config struct {
 	// Compression of what is produced: none, gzip, snappy, lz4 or zstd; empty
 	// means none.
 	Compression string
+	// Session is after how long without a sign of life the owner is replaced.
+	// Zero means 10 s; brokers want 6 s at least, unless they are told otherwise.
+	Session time.Duration
+	// Checkpoints are written by owner and standby alike.
+	Checkpoints Checkpoints
 	// Limits bound what an event may bring; zero fields have defaults.
 	Limits wire.Limits
 	// Hooks are told what happens; nil ones are not.
@@ -68,10 +76,34 @@ type Config struct {
 
 // Hooks are called from the worker's loop, one at a time; they must not block.
 type Hooks struct {
-	Recovered func(windows int64, took time.Duration) // the ledger is replayed; live from here
-	Stepped   func(Stepped)                           // after each window, replayed ones too
-	Committed func(Committed)                         // after each transaction
-	Lag       func(topic string, records int64)       // after each transaction
+	Recovered func(Recovered)                   // once, when the ledger is first replayed to its end
+	TookOver  func(TookOver)                    // this worker is the owner from here
+	Stepped   func(Stepped)                     // after each window, replayed ones too
+	Committed func(Committed)                   // after each transaction
+	Lag       func(topic string, records int64) // after each transaction
+	Saved     func(Saved)                       // after each checkpoint
+}
+
+// Recovered is the end of a worker's start.
+type Recovered struct {
+	Engine     Engine // the one that Run was given, or one that was read back
+	Windows    int64  // stepped in its life
+	Checkpoint int64  // of these, what it knew from a checkpoint; the rest was replayed
+	Took       time.Duration
+}
+
+// TookOver is the beginning of this worker's ownership.
+type TookOver struct {
+	Windows int64
+	Took    time.Duration // since it was elected: to fence the former owner, and to replay what that one still committed
+}
+
+// Saved is a checkpoint, or the failure to write one.
+type Saved struct {
+	Window int64 // the first that is not in it
+	Bytes  int64
+	Took   time.Duration
+	Err    error
 }
 
 // Stepped is one window, cut and stepped.
@@ -88,6 +120,8 @@ type Committed struct {
 	Windows int
 	Took    time.Duration // from the first request that ends the transaction to the last answer
 	Tries   int
+
+	offset int64 // of a ledger record no later than the last window's
 }
 
 // ErrOwned says that another worker has taken over the graph.
@@ -105,19 +139,11 @@ func Run(ctx context.Context, c *kafka.Client, e Engine, cfg Config) error {
 		return fmt.Errorf("missing topics %v: run 'gvbll topics --create', or let the worker do it with --create-topics", missing)
 	}
 	w := &worker{cfg: cfg, client: c, engine: e}
-	fetching, stop := context.WithCancel(ctx)
-	defer stop()
-	if err := w.open(ctx, fetching); err != nil {
-		return err
+	err := w.run(ctx)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil // nothing of ours was open: there was nothing to commit
 	}
-	defer w.close()
-	if err := w.recover(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil // nothing of ours is open: there is nothing to commit
-		}
-		return err
-	}
-	return w.serve(ctx)
+	return err
 }
 
 // worker is the loop. Its goroutine alone steps, and calls the hooks.
@@ -128,11 +154,19 @@ type worker struct {
 	producer  *kafka.Producer // the publisher's, once it runs
 	ledger    *ledger.Ledger  // so, too
 	publisher *publisher
+	member    *kafka.Membership
+	saver     *saver
 	outputs   map[string]int // partitions of the topics written to
 	nodes     *input[event.Node]
 	labels    *input[event.Label]
-	next      int64   // number of the next window
-	output    *output // stepped and not handed over to the publisher
+	next      int64     // number of the next window
+	chain     string    // hash of the last one
+	landed    committed // the ledger's end, as far as this worker knows
+	output    *output   // stepped and not handed over to the publisher
+
+	// What the election asks for, from another goroutine.
+	owner    atomic.Bool
+	progress atomic.Int64
 
 	// Memory of the window in hand.
 	window     event.Window
@@ -140,98 +174,50 @@ type worker struct {
 	key, value []byte
 }
 
-// open fences the former owner first, so that the ledger that is then read
-// ends with what it committed.
-func (w *worker) open(ctx, fetching context.Context) (err error) {
-	w.producer, err = w.client.NewProducer(ctx, kafka.ProducerConfig{
-		TransactionalID:    w.cfg.Names.Ledger,
-		TransactionTimeout: w.cfg.TransactionTimeout,
-		Compression:        w.cfg.Compression,
-	})
-	if err != nil {
+// run stands for election, recovers meanwhile, and serves once it is the owner.
+func (w *worker) run(ctx context.Context) (err error) {
+	fetching, stop := context.WithCancel(ctx)
+	defer stop()
+	if err := w.join(); err != nil {
 		return err
 	}
-	if w.ledger, err = ledger.Open(ctx, w.client, w.cfg.Names.Ledger); err != nil {
+	defer w.member.Leave()
+	if w.saver, err = newSaver(&w.cfg); err != nil {
 		return err
 	}
-	if w.outputs, err = w.client.Partitions(ctx, w.cfg.Names.Predictions, w.cfg.Names.DeadLetters); err != nil {
+	if err := w.open(ctx, fetching); err != nil {
 		return err
 	}
-	return w.openInputs(ctx, fetching)
-}
-
-func (w *worker) openInputs(ctx, fetching context.Context) (err error) {
-	if w.nodes, err = openInput(fetching, w.client, w.cfg.Names.Nodes, w.cfg.Limits, (*wire.Decoder).Node); err != nil {
-		return err
+	defer w.ledger.Close()
+	if err = w.stand(ctx); err == nil {
+		err = w.serve(ctx)
+		w.producer.Close()
 	}
-	w.labels, err = openInput(fetching, w.client, w.cfg.Names.Labels, w.cfg.Limits, (*wire.Decoder).Label)
+	w.member.Leave() // another can take over while the last checkpoint is written
+	w.saver.close(w, err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err()))
 	return err
 }
 
-func (w *worker) close() {
-	w.producer.Close()
-	w.ledger.Close()
+// open puts the worker where the newest checkpoint ends, or at the beginning.
+func (w *worker) open(ctx, fetching context.Context) error {
+	taken, err := w.restore(ctx)
+	if err != nil {
+		return err
+	}
+	w.saver.last = w.next
+	w.progress.Store(w.next)
+	if w.outputs, err = w.client.Partitions(ctx, w.cfg.Names.Predictions, w.cfg.Names.DeadLetters); err != nil {
+		return err
+	}
+	return w.openInputs(ctx, fetching, taken)
 }
 
-// recover steps the ledger's windows again, without publishing anything.
-func (w *worker) recover(ctx context.Context) error {
-	began := time.Now()
-	for {
-		r, err := w.ledger.Next(ctx)
-		if err != nil {
-			return err
-		}
-		if r == nil {
-			break
-		}
-		began := time.Now()
-		out, err := w.replay(ctx, r)
-		if err != nil {
-			return err
-		}
-		w.stepped(Stepped{Outcome: out, Cause: r.Cause, Replayed: true, Took: time.Since(began)})
-		w.release()
+func (w *worker) openInputs(ctx, fetching context.Context, taken []ledger.Range) (err error) {
+	if w.nodes, err = openInput(ctx, fetching, w.client, w.cfg.Names.Nodes, taken, w.cfg.Limits, (*wire.Decoder).Node); err != nil {
+		return err
 	}
-	if w.next > 0 {
-		w.cfg.Logger.Info("recovered from the ledger", "windows", w.next, "took", time.Since(began))
-	}
-	if w.cfg.Hooks.Recovered != nil {
-		w.cfg.Hooks.Recovered(w.next, time.Since(began))
-	}
-	return nil
-}
-
-// replay steps a window of the ledger again and compares hashes. Its records are
-// held until they are released.
-func (w *worker) replay(ctx context.Context, r *ledger.Record) (*event.Outcome, error) {
-	if r.Model != w.cfg.Model {
-		return nil, fmt.Errorf("ledger %s belongs to model %s, and this is model %s: start the other model under its own --prefix", w.cfg.Names.Ledger, r.Model, w.cfg.Model)
-	}
-	if r.Settings != w.cfg.Settings {
-		return nil, fmt.Errorf("ledger %s was written with settings %q, and these are %q: use the same, or start under another --prefix", w.cfg.Names.Ledger, r.Settings, w.cfg.Settings)
-	}
-	var nodes, labels []ledger.Range
-	for _, g := range r.Ranges {
-		switch g.Topic {
-		case w.cfg.Names.Nodes:
-			nodes = append(nodes, g)
-		case w.cfg.Names.Labels:
-			labels = append(labels, g)
-		default:
-			return nil, fmt.Errorf("ledger %s, window %d: a range of topic %s, which is no input", w.cfg.Names.Ledger, r.Window, g.Topic)
-		}
-	}
-	if err := w.nodes.replay(ctx, nodes); err != nil {
-		return nil, err
-	}
-	if err := w.labels.replay(ctx, labels); err != nil {
-		return nil, err
-	}
-	out := w.step()
-	if got := hash(out.Chain); got != r.Chain {
-		return nil, fmt.Errorf("ledger %s, window %d: replay gives %s where %s was written: inputs, model or program are not those that served it", w.cfg.Names.Ledger, r.Window, got, r.Chain)
-	}
-	return out, nil
+	w.labels, err = openInput(ctx, fetching, w.client, w.cfg.Names.Labels, taken, w.cfg.Limits, (*wire.Decoder).Label)
+	return err
 }
 
 // serve is the live loop, with the publisher beside it. However it ends, what
@@ -267,6 +253,9 @@ func (w *worker) loop(ctx context.Context) error {
 		if w.output.windows > 0 {
 			in = w.publisher.in
 		}
+		if err := w.saver.between(w); err != nil {
+			return err
+		}
 		select {
 		case f := <-w.nodes.ready():
 			err = w.nodes.add(f, time.Now())
@@ -279,6 +268,16 @@ func (w *worker) loop(ctx context.Context) error {
 				return w.publisher.err
 			}
 			w.committed(c)
+		case b := <-w.saver.room():
+			w.saver.read(b)
+		case <-w.saver.due.C:
+			w.saver.ripe = true
+		case err := <-w.saver.done:
+			w.saver.end(err)
+		case e := <-w.member.Elected():
+			if e.Err != nil || !e.Owner {
+				return cmp.Or(e.Err, ErrOwned)
+			}
 		case <-wake:
 		case <-ctx.Done():
 			return nil
@@ -320,6 +319,9 @@ func (w *worker) cut() (time.Duration, error) {
 		if err := w.advance(c); err != nil {
 			return 0, err
 		}
+		if err := w.saver.between(w); err != nil {
+			return 0, err
+		}
 		if w.output.batch.Bytes() >= maxOutput {
 			if err := w.handOver(); err != nil {
 				return 0, err
@@ -347,6 +349,7 @@ func (w *worker) advance(c Cut) error {
 		w.output = w.publisher.new()
 		return err
 	}
+	w.chain = w.output.chain
 	w.stepped(Stepped{Outcome: out, Cause: c.Cause, Took: time.Since(began)})
 	return nil
 }
@@ -371,6 +374,7 @@ func (w *worker) step() *event.Outcome {
 	win := &w.window
 	win.Number = w.next
 	w.next++
+	w.progress.Store(w.next)
 	win.Nodes, win.Refused = w.nodes.gather(win.Nodes[:0], win.Refused[:0])
 	win.Labels, win.Refused = w.labels.gather(win.Labels[:0], win.Refused)
 	return w.engine.Step(win)
@@ -389,6 +393,8 @@ func (w *worker) stepped(s Stepped) {
 }
 
 func (w *worker) committed(c Committed) {
+	crash.Point(crash.Committed)
+	w.landed = committed{c.Last, c.offset}
 	if w.cfg.Hooks.Committed != nil {
 		w.cfg.Hooks.Committed(c)
 	}

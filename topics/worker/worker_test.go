@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -59,6 +58,9 @@ func (e *tally) Step(w *event.Window) *event.Outcome {
 	return out
 }
 
+// session is as short as test brokers allow.
+const session = time.Second
+
 // world is one graph's topics on one broker.
 type world struct {
 	t      *testing.T
@@ -96,7 +98,7 @@ func onBrokers(t *testing.T, test func(t *testing.T, w *world)) {
 
 func fake(t *testing.T) *kfake.Cluster {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1))
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(session))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,6 +139,7 @@ func (w *world) run(e worker.Engine, cfg worker.Config) error {
 	if cfg.Policy == nil {
 		cfg.Policy = worker.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}
 	}
+	cfg.Session = session
 	cfg.Names, cfg.Model, cfg.Settings, cfg.Classes = w.names, "tally", "none", []string{"a", "b"}
 	want, got := w.count(w.names.Nodes)+w.count(w.names.Labels), 0
 	done := func() {
@@ -145,7 +148,7 @@ func (w *world) run(e worker.Engine, cfg worker.Config) error {
 		}
 	}
 	hooks := worker.Hooks{
-		Recovered: func(int64, time.Duration) { done() },
+		TookOver: func(worker.TookOver) { done() },
 		Stepped: func(s worker.Stepped) {
 			got += len(s.Outcome.Labelled) + len(s.Outcome.Predictions) + len(s.Outcome.Refused)
 		},
@@ -246,7 +249,7 @@ func TestEveryNodeIsPredictedOnce(t *testing.T) {
 		// A worker that starts again replays and goes on.
 		w.send(100, 150)
 		recovered := int64(0)
-		err := w.run(&tally{}, worker.Config{Hooks: worker.Hooks{Recovered: func(n int64, _ time.Duration) { recovered = n }}})
+		err := w.run(&tally{}, worker.Config{Hooks: worker.Hooks{Recovered: func(r worker.Recovered) { recovered = r.Windows }}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -300,39 +303,6 @@ func TestLedgerOfAnother(t *testing.T) {
 				t.Errorf("another %s: error %v, want one line with %q", c.name, err, c.want)
 			}
 		}
-	})
-}
-
-// TestTakeOver: a worker that is taken over stops, and commits nothing more.
-func TestTakeOver(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *world) {
-		w.send(0, 20)
-		live := make(chan struct{})
-		first := make(chan error)
-		go func() {
-			first <- worker.Run(t.Context(), w.client, &tally{}, worker.Config{
-				Names: w.names, Model: "tally", Settings: "none", Policy: worker.CountOrLinger{Count: 1000, Linger: time.Millisecond},
-				Hooks: worker.Hooks{Committed: func(c worker.Committed) {
-					if c.Last == 0 {
-						close(live)
-					}
-				}},
-			})
-		}()
-		<-live
-		w.send(20, 40)
-		if err := w.run(&tally{}, worker.Config{}); err != nil && !errors.Is(err, worker.ErrOwned) {
-			t.Fatal(err)
-		}
-		w.send(40, 60)
-		// Whichever of the two is fenced tries once more before it knows.
-		if err := <-first; !errors.Is(err, worker.ErrOwned) {
-			t.Fatalf("the first worker ended with %v", err)
-		}
-		if err := w.run(&tally{}, worker.Config{}); err != nil {
-			t.Fatal(err)
-		}
-		w.check(60, 3)
 	})
 }
 

@@ -1,0 +1,164 @@
+// Package checkpoint keeps the newest few of a worker's checkpoints in a
+// directory. A file is there whole or not at all, whenever the process or the
+// machine ends: it is written under another name, synced, renamed, and the
+// directory synced. Whether its bytes are still those that were written, its
+// reader finds out.
+package checkpoint
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gvbll/gvbll/topics/crash"
+)
+
+const (
+	prefix  = "checkpoint-"
+	suffix  = ".safetensors"
+	partial = ".partial" // behind the name of a file that is being written
+)
+
+// Dir is a directory of checkpoints. One process writes into it at a time.
+type Dir struct {
+	path string
+	keep int
+}
+
+// Entry is one checkpoint.
+type Entry struct {
+	Path   string
+	Window int64 // the state is that before this window
+}
+
+// Open makes the directory if it is not there, and removes what a process that
+// was killed left half-written. The newest keep checkpoints, at least 1, stay
+// when one is added.
+func Open(path string, keep int) (*Dir, error) {
+	if keep < 1 {
+		return nil, fmt.Errorf("%d checkpoints to keep: keep at least 1", keep)
+	}
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return nil, err
+	}
+	left, err := filepath.Glob(filepath.Join(path, prefix+"*"+partial))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range left {
+		if err := os.Remove(name); err != nil {
+			return nil, err
+		}
+	}
+	return &Dir{path, keep}, nil
+}
+
+// List returns what the directory at path holds, newest first.
+func List(path string) ([]Entry, error) {
+	files, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	var list []Entry
+	for _, f := range files {
+		number, ok := strings.CutPrefix(f.Name(), prefix)
+		number, whole := strings.CutSuffix(number, suffix)
+		window, err := strconv.ParseInt(number, 10, 64)
+		if ok && whole && err == nil && window >= 0 {
+			list = append(list, Entry{filepath.Join(path, f.Name()), window})
+		}
+	}
+	slices.SortFunc(list, func(a, b Entry) int { return cmp.Compare(b.Window, a.Window) })
+	return list, nil
+}
+
+// List returns the checkpoints, newest first.
+func (d *Dir) List() ([]Entry, error) { return List(d.path) }
+
+// Writer takes the bytes of one checkpoint. It ends with Commit or Abort.
+type Writer struct {
+	dir   *Dir
+	file  *os.File
+	name  string
+	begun bool
+}
+
+// Create begins the checkpoint of the state before the window.
+func (d *Dir) Create(window int64) (*Writer, error) {
+	crash.Point(crash.BeforeCheckpoint)
+	name := filepath.Join(d.path, fmt.Sprintf("%s%020d%s", prefix, window, suffix))
+	f, err := os.OpenFile(name+partial, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	return &Writer{dir: d, file: f, name: name}, nil
+}
+
+// Write writes the next bytes.
+func (w *Writer) Write(p []byte) (int, error) {
+	if w.begun {
+		crash.Point(crash.InCheckpoint)
+	}
+	w.begun = true
+	return w.file.Write(p)
+}
+
+// Sync has the bytes on the disk: Commit is then quick.
+func (w *Writer) Sync() error {
+	crash.Point(crash.BeforeSync)
+	err := w.file.Sync()
+	crash.Point(crash.AfterSync)
+	return err
+}
+
+// Commit makes the checkpoint the newest, and removes those that are too many.
+func (w *Writer) Commit() error {
+	if err := cmp.Or(w.Sync(), w.file.Close()); err != nil {
+		w.Abort()
+		return err
+	}
+	crash.Point(crash.BeforeRename)
+	if err := os.Rename(w.name+partial, w.name); err != nil {
+		w.Abort()
+		return err
+	}
+	crash.Point(crash.AfterRename)
+	if err := syncDir(w.dir.path); err != nil {
+		return err
+	}
+	crash.Point(crash.AfterDirSync)
+	err := w.dir.prune()
+	crash.Point(crash.AfterPrune)
+	return err
+}
+
+// Abort removes what was written.
+func (w *Writer) Abort() {
+	_ = w.file.Close()
+	_ = os.Remove(w.name + partial)
+}
+
+func (d *Dir) prune() error {
+	list, err := d.List()
+	if err != nil {
+		return err
+	}
+	for _, e := range list[min(d.keep, len(list)):] {
+		err = errors.Join(err, os.Remove(e.Path))
+	}
+	return err
+}
+
+// syncDir has the directory's names on the disk.
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,38 @@
+// Package crash has the process killed at named points, for tests of what is
+// left behind. Without the build tag crashpoints its points are nothing, and
+// compiled away.
+package crash
+
+// Points lists the names of all points, in the order in which a worker that
+// commits a window and keeps a checkpoint passes them.
+var Points = []string{
+	BeforeFence, AfterFence, Recovered,
+	BeforeAdd, AfterAdd, BeforeProduce, AfterProduce, BeforeOffsets, AfterOffsets, BeforeEnd, AfterEnd, Committed,
+	BeforeCheckpoint, InCheckpoint, BeforeSync, AfterSync, BeforeRename, AfterRename, AfterDirSync, AfterPrune,
+}
+
+// The points: of taking over, of a transaction, and of a checkpoint.
+const (
+	BeforeFence = "before-fence" // elected, and the former owner not fenced
+	AfterFence  = "after-fence"
+	Recovered   = "recovered" // the ledger is replayed to its end
+
+	BeforeAdd     = "before-add-partitions"
+	AfterAdd      = "after-add-partitions"
+	BeforeProduce = "before-produce"
+	AfterProduce  = "after-produce"
+	BeforeOffsets = "before-add-offsets"
+	AfterOffsets  = "after-add-offsets"
+	BeforeEnd     = "before-end"
+	AfterEnd      = "after-end" // the broker has said that it is committed
+	Committed     = "committed" // and the worker's loop has heard of it
+
+	BeforeCheckpoint = "before-checkpoint"
+	InCheckpoint     = "in-checkpoint" // a part of the file is written
+	BeforeSync       = "before-fsync"
+	AfterSync        = "after-fsync"
+	BeforeRename     = "before-rename"
+	AfterRename      = "after-rename"
+	AfterDirSync     = "after-directory-fsync"
+	AfterPrune       = "after-prune" // older checkpoints are removed
+)

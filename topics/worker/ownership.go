@@ -1,0 +1,160 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/crash"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// join enters the election of the graph's owner: the members of the group on
+// the ledger elect the one that gets its partition.
+func (w *worker) join() (err error) {
+	w.member, err = w.client.Join(kafka.MembershipConfig{
+		Group: w.cfg.Names.Ledger, Topic: w.cfg.Names.Ledger, Session: w.cfg.Session,
+		Standing: func() (bool, int64) { return w.owner.Load(), w.progress.Load() },
+	})
+	return err
+}
+
+// stand follows the ledger, stepping the windows that the owner has committed,
+// until this worker is elected and stands at the ledger's end.
+func (w *worker) stand(ctx context.Context) error {
+	began, first := time.Now(), w.next
+	recovered, elected := false, false
+	for {
+		select {
+		case e := <-w.member.Elected():
+			if e.Err != nil {
+				return e.Err
+			}
+			elected = e.Owner
+		default:
+		}
+		r, err := w.ledger.Next(ctx)
+		if err == nil && r == nil {
+			if !recovered {
+				recovered = true
+				w.recovered(first, began, elected)
+			}
+			if elected {
+				return w.take(ctx)
+			}
+			r, err = w.ledger.Wait(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		if err := w.follow(ctx, r); err != nil {
+			return err
+		}
+	}
+}
+
+// follow steps a window of the ledger; of none, it waits for no longer than
+// that takes.
+func (w *worker) follow(ctx context.Context, r *ledger.Record) error {
+	if r != nil {
+		began := time.Now()
+		out, err := w.replay(ctx, r)
+		if err != nil {
+			return err
+		}
+		w.stepped(Stepped{Outcome: out, Cause: r.Cause, Replayed: true, Took: time.Since(began)})
+		w.release()
+		w.landed = committed{r.Window, w.ledger.Last()}
+	}
+	return w.saver.between(w)
+}
+
+// take makes this worker the owner. It fences the former one first, so that the
+// ledger, read to its end after that, ends with what that one committed.
+func (w *worker) take(ctx context.Context) (err error) {
+	began := time.Now()
+	crash.Point(crash.BeforeFence)
+	w.producer, err = w.client.NewProducer(ctx, kafka.ProducerConfig{
+		TransactionalID:    w.cfg.Names.Ledger,
+		TransactionTimeout: w.cfg.TransactionTimeout,
+		Compression:        w.cfg.Compression,
+	})
+	if err != nil {
+		return err
+	}
+	crash.Point(crash.AfterFence)
+	w.owner.Store(true)
+	for {
+		r, err := w.ledger.Next(ctx)
+		if err != nil {
+			return err
+		}
+		if r == nil {
+			break
+		}
+		if err := w.follow(ctx, r); err != nil {
+			return err
+		}
+	}
+	crash.Point(crash.Recovered)
+	if w.cfg.Hooks.TookOver != nil {
+		w.cfg.Hooks.TookOver(TookOver{Windows: w.next, Took: time.Since(began)})
+	}
+	return nil
+}
+
+func (w *worker) recovered(first int64, began time.Time, elected bool) {
+	if w.next > 0 {
+		w.cfg.Logger.Info("recovered", "checkpoint", first, "windows", w.next, "took", time.Since(began).Round(time.Millisecond))
+	}
+	if !elected {
+		w.cfg.Logger.Info("standing by: another worker owns this graph, or will be elected")
+	}
+	if w.cfg.Hooks.Recovered != nil {
+		w.cfg.Hooks.Recovered(Recovered{Engine: w.engine, Windows: w.next, Checkpoint: first, Took: time.Since(began)})
+	}
+}
+
+// replay steps a window of the ledger again and compares hashes. Its records are
+// held until they are released.
+func (w *worker) replay(ctx context.Context, r *ledger.Record) (*event.Outcome, error) {
+	if err := w.belongs(r); err != nil {
+		return nil, err
+	}
+	var nodes, labels []ledger.Range
+	for _, g := range r.Ranges {
+		switch g.Topic {
+		case w.cfg.Names.Nodes:
+			nodes = append(nodes, g)
+		case w.cfg.Names.Labels:
+			labels = append(labels, g)
+		default:
+			return nil, fmt.Errorf("ledger %s, window %d: a range of topic %s, which is no input", w.cfg.Names.Ledger, r.Window, g.Topic)
+		}
+	}
+	if err := w.nodes.replay(ctx, nodes); err != nil {
+		return nil, err
+	}
+	if err := w.labels.replay(ctx, labels); err != nil {
+		return nil, err
+	}
+	out := w.step()
+	w.chain = hash(out.Chain)
+	if w.chain != r.Chain {
+		return nil, fmt.Errorf("ledger %s, window %d: replay gives %s where %s was written: inputs, model or program are not those that served it", w.cfg.Names.Ledger, r.Window, w.chain, r.Chain)
+	}
+	return out, nil
+}
+
+// belongs holds a record's model and settings to ours.
+func (w *worker) belongs(r *ledger.Record) error {
+	if r.Model != w.cfg.Model {
+		return fmt.Errorf("ledger %s belongs to model %s, and this is model %s: start the other model under its own --prefix", w.cfg.Names.Ledger, r.Model, w.cfg.Model)
+	}
+	if r.Settings != w.cfg.Settings {
+		return fmt.Errorf("ledger %s was written with settings %q, and these are %q: use the same, or start under another --prefix", w.cfg.Names.Ledger, r.Settings, w.cfg.Settings)
+	}
+	return nil
+}
