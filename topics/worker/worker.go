@@ -138,7 +138,7 @@ func Run(ctx context.Context, c *kafka.Client, e Engine, cfg Config) error {
 	} else if len(missing) > 0 {
 		return fmt.Errorf("missing topics %v: run 'gvbll topics --create', or let the worker do it with --create-topics", missing)
 	}
-	w := &worker{cfg: cfg, client: c, engine: e}
+	w := &worker{cfg: cfg, client: c, engine: e, landed: committed{-1, -1}}
 	err := w.run(ctx)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil // nothing of ours was open: there was nothing to commit

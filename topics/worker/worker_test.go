@@ -148,7 +148,8 @@ func (w *world) run(e worker.Engine, cfg worker.Config) error {
 		}
 	}
 	hooks := worker.Hooks{
-		TookOver: func(worker.TookOver) { done() },
+		Recovered: func(r worker.Recovered) { got += w.events(r.Checkpoint) },
+		TookOver:  func(worker.TookOver) { done() },
 		Stepped: func(s worker.Stepped) {
 			got += len(s.Outcome.Labelled) + len(s.Outcome.Predictions) + len(s.Outcome.Refused)
 		},
@@ -160,6 +161,23 @@ func (w *world) run(e worker.Engine, cfg worker.Config) error {
 		w.t.Fatalf("the worker ended after %d of %d events", got, want)
 	}
 	return err
+}
+
+// events counts what the ledger has in the windows before the given one.
+func (w *world) events(before int64) (n int) {
+	w.t.Helper()
+	l, err := ledger.Open(w.t.Context(), w.client, w.names.Ledger)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for range before {
+		r, err := l.Next(w.t.Context())
+		if err != nil || r == nil {
+			w.t.Fatalf("the ledger ends before window %d (%v)", before, err)
+		}
+		n += r.Predictions + r.Labels + r.Refused
+	}
+	return n
 }
 
 // read returns all committed records of a topic.
