@@ -1,0 +1,178 @@
+// Command faults tries what the program promises: see package topics/faults. It
+// runs the gvbll binary that it is given, or builds it.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/gvbll/gvbll/gnn/dataset"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics/faults"
+)
+
+type flags struct {
+	Broker  string `help:"What to try on: kfake, or kafka for three nodes of Apache Kafka." default:"kfake"`
+	Tool    string `help:"Script that starts nodes of Apache Kafka, for --broker kafka." default:".ci/kafka-broker" type:"path"`
+	Seed    uint64 `help:"Seed of all that is drawn." default:"1"`
+	JSON    bool   `help:"Print the counts as JSON." name:"json"`
+	Verbose bool   `help:"Say what is done." short:"v"`
+	Keep    bool   `help:"Keep logs and checkpoints."`
+
+	Crash struct {
+		Runs     int `help:"Runs." default:"40"`
+		Parallel int `help:"Runs at the same time." default:"4"`
+		Nodes    int `help:"Nodes of a run." default:"600"`
+	} `cmd:"" help:"Kill workers at every point of the commit and checkpoint paths."`
+	Chaos struct {
+		Minutes float64 `help:"How long." default:"1"`
+	} `cmd:"" help:"Kill, halt, cut off, move and slow down whatever there is, for a while."`
+	Soak struct {
+		Minutes float64 `help:"How long." default:"2"`
+		Nodes   int     `help:"Nodes of the graph." default:"20000"`
+	} `cmd:"" help:"Work at a steady rate and look at what the process takes."`
+}
+
+func main() {
+	var f flags
+	cmd := kong.Parse(&f, kong.Name("faults"), kong.UsageOnError())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := f.run(ctx, cmd.Command()); err != nil {
+		fmt.Fprintln(os.Stderr, "faults:", err)
+		os.Exit(1)
+	}
+}
+
+// outcome is what a trial found.
+type outcome interface {
+	fmt.Stringer
+	Err() error
+}
+
+func (f *flags) run(ctx context.Context, command string) error {
+	dir, err := os.MkdirTemp("", "gvbll-faults-")
+	if err != nil {
+		return err
+	}
+	s := &faults.Setup{Program: filepath.Join(dir, "gvbll"), Model: filepath.Join(dir, "model.safetensors"), Dir: dir, Log: os.Stderr}
+	nodes := map[string]int{"crash": f.Crash.Nodes, "chaos": 2000, "soak": f.Soak.Nodes}[command]
+	if err := f.prepare(ctx, s, nodes); err != nil {
+		return err
+	}
+	cluster, err := f.cluster(dir)
+	if err != nil {
+		return err
+	}
+	defer cluster.Close()
+	s.Brokers = cluster.Addresses()
+	began := time.Now()
+	say := func(what string) {
+		if f.Verbose {
+			fmt.Fprintf(os.Stderr, "%8.1f s  %s\n", time.Since(began).Seconds(), what)
+		}
+	}
+	var found outcome
+	switch command {
+	case "crash":
+		found, err = faults.Crash(ctx, s, f.Crash.Runs, f.Seed, f.Crash.Parallel, func(done int) { say(fmt.Sprintf("%d of %d runs", done, f.Crash.Runs)) })
+	case "chaos":
+		found, err = faults.Chaos(ctx, s, cluster, f.Seed, time.Duration(f.Chaos.Minutes*float64(time.Minute)), say)
+	case "soak":
+		found, err = faults.Soak(ctx, s, time.Duration(f.Soak.Minutes*float64(time.Minute)), say)
+	}
+	if err != nil {
+		return fmt.Errorf("%w (logs are in %s)", err, dir)
+	}
+	if err := f.print(found); err != nil {
+		return err
+	}
+	if err := found.Err(); err != nil {
+		return fmt.Errorf("%w (logs are in %s)", err, dir)
+	}
+	if !f.Keep {
+		return os.RemoveAll(dir)
+	}
+	return nil
+}
+
+func (f *flags) print(found outcome) error {
+	if f.JSON {
+		return json.NewEncoder(os.Stdout).Encode(found)
+	}
+	if found.Err() != nil {
+		b, err := json.MarshalIndent(found, "", "  ")
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "%s\n", b)
+	}
+	_, err := fmt.Println(found)
+	return err
+}
+
+// prepare builds the program, trains a small model and makes the nodes.
+func (f *flags) prepare(ctx context.Context, s *faults.Setup, nodes int) error {
+	build := exec.CommandContext(ctx, "go", "build", "-tags", "crashpoints", "-o", s.Program, "./cmd/gvbll")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("building the program: %w: %s", err, out)
+	}
+	cfg, err := dataset.DriftPreset("moderate")
+	if err != nil {
+		return err
+	}
+	cfg.Nodes, cfg.Steps, cfg.Seed = nodes+nodes/2+500, 10, f.Seed
+	d, split, err := dataset.Drift(cfg)
+	if err != nil {
+		return err
+	}
+	data := model.Data{Name: d.Name, Dim: d.Dim, Classes: d.Classes}
+	for _, v := range split.Train {
+		data.X, data.Labels = append(data.X, d.Features[v]), append(data.Labels, d.Labels[v])
+	}
+	data.Src, data.Dst = d.Subgraph(split.Train)
+	m, err := model.Train(ctx, data, model.Config{Epochs: 20, Seed: f.Seed}, nil)
+	if err != nil {
+		return err
+	}
+	if err := m.Save(s.Model); err != nil {
+		return err
+	}
+	neighbours := d.Arrivals(split.Steps)
+	for _, step := range split.Steps {
+		for _, v := range step {
+			if len(s.Items) == nodes {
+				return nil
+			}
+			x := d.Features[v]
+			n := event.Node{ID: event.ID{Num: int64(v)}, Dense: x.Dense, Index: x.Index, Value: x.Value}
+			for _, u := range neighbours[v] {
+				n.Neighbours = append(n.Neighbours, event.ID{Num: int64(u)})
+			}
+			s.Items = append(s.Items, faults.Item{Node: n, Class: d.Classes[d.Labels[v]]})
+		}
+	}
+	if len(s.Items) < nodes {
+		return fmt.Errorf("%d nodes of %d were made", len(s.Items), nodes)
+	}
+	return nil
+}
+
+func (f *flags) cluster(dir string) (faults.Cluster, error) {
+	switch f.Broker {
+	case "kfake":
+		return faults.NewFake()
+	case "kafka":
+		return faults.NewKafka(f.Tool, filepath.Join(dir, "kafka"))
+	}
+	return nil, fmt.Errorf("--broker %s: say kfake or kafka", f.Broker)
+}

@@ -1,0 +1,351 @@
+package faults
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/crash"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// Crashes is the outcome of a crash matrix.
+type Crashes struct {
+	Runs       int            `json:"runs"`
+	Kills      int            `json:"kills"` // processes killed at a point
+	Points     map[string]int `json:"points"`
+	TakeOvers  int            `json:"takeovers"` // by a standby
+	SlowestMS  int64          `json:"slowest_takeover_ms"`
+	Lost       int            `json:"lost"`
+	Duplicated int            `json:"duplicated"`
+	Unequal    int            `json:"unequal"`     // runs whose predictions, posteriors or dead letters differ from the undisturbed run's
+	Unfinished int            `json:"unfinished"`  // runs that came to no end
+	Unasked    int            `json:"unexplained"` // processes that ended without being killed, or told why
+	Faults     []string       `json:"faults,omitempty"`
+}
+
+// Err is an error when anything was lost, doubled, unequal or unexplained.
+func (c *Crashes) Err() error {
+	if c.Lost+c.Duplicated+c.Unequal+c.Unfinished+c.Unasked > 0 {
+		return errors.New("the promise does not hold")
+	}
+	return nil
+}
+
+// String is one line of counts.
+func (c *Crashes) String() string {
+	return fmt.Sprintf("crash matrix: %d runs, %d processes killed at %d points, %d takeovers by a standby (slowest %d ms after the kill): lost %d, duplicated %d, unequal %d, unfinished %d, unexplained %d",
+		c.Runs, c.Kills, len(c.Points), c.TakeOvers, c.SlowestMS, c.Lost, c.Duplicated, c.Unequal, c.Unfinished, c.Unasked)
+}
+
+// Crash kills workers at named points, in so many runs, and compares each with a
+// run that nothing disturbed. Windows are cut by event time, so that they are the
+// same. Every second run has a standby.
+func Crash(ctx context.Context, s *Setup, runs int, seed uint64, parallel int, progress func(done int)) (*Crashes, error) {
+	client, err := kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers})
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	m := &matrix{Setup: s, client: client, begin: time.Now().Add(-30 * time.Minute).Truncate(time.Minute).UnixMilli(), seed: seed}
+	m.found.Points = make(map[string]int)
+	base, err := m.run(ctx, "undisturbed", nil, false)
+	if err != nil {
+		return nil, fmt.Errorf("the undisturbed run: %w", err)
+	}
+	if len(base.faults) > 0 {
+		return nil, fmt.Errorf("the undisturbed run: %s", strings.Join(base.faults, "; "))
+	}
+	// As many passes as the undisturbed worker had, to draw from.
+	work := make(chan int)
+	var wg sync.WaitGroup
+	for range parallel {
+		wg.Go(func() {
+			for n := range work {
+				m.trial(ctx, n, base)
+				m.mu.Lock()
+				m.found.Runs++
+				done := m.found.Runs
+				m.mu.Unlock()
+				progress(done)
+			}
+		})
+	}
+	for n := range runs {
+		if ctx.Err() != nil {
+			break
+		}
+		work <- n
+	}
+	close(work)
+	wg.Wait()
+	return &m.found, ctx.Err()
+}
+
+// matrix is the crash matrix at work.
+type matrix struct {
+	*Setup
+	client *kafka.Client
+	begin  int64 // event time of the first node
+	seed   uint64
+
+	mu    sync.Mutex
+	found Crashes
+}
+
+// trial is one run, with its plan of crashes.
+func (m *matrix) trial(ctx context.Context, n int, base *came) {
+	rng := rand.New(rand.NewPCG(m.seed, uint64(n)))
+	// Each point has its turn; a run may have further crashes behind it.
+	plan := []string{fmt.Sprintf("%s:%d", crash.Points[n%len(crash.Points)], 1+rng.IntN(3))}
+	for rng.IntN(2) == 0 {
+		plan = append(plan, fmt.Sprintf("%s:%d", crash.Points[rng.IntN(len(crash.Points))], 1+rng.IntN(5)))
+	}
+	name := fmt.Sprintf("crash-%d-%d", m.seed, n)
+	got, err := m.run(ctx, name, plan, n/len(crash.Points)%2 == 1)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	told := func(what string) {
+		m.found.Faults = append(m.found.Faults, fmt.Sprintf("run %d (%s): %s", n, strings.Join(plan, ", "), what))
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			m.found.Unfinished++
+			told(err.Error())
+		}
+		return
+	}
+	m.found.Lost += got.lost
+	m.found.Duplicated += got.twice
+	for _, f := range got.faults {
+		told(f)
+	}
+	if what := base.differs(got); what != "" {
+		m.found.Unequal++
+		told(what)
+	}
+	if len(got.faults) == 0 {
+		_ = os.RemoveAll(filepath.Join(m.Dir, name))
+	}
+}
+
+// differs says how other is not what c is, "" when it is.
+func (c *came) differs(other *came) string {
+	for id, value := range c.predictions {
+		if !bytes.Equal(value, other.predictions[id]) {
+			return fmt.Sprintf("the prediction of node %v is another", id)
+		}
+	}
+	if !slices.Equal(c.windows, other.windows) {
+		return "the posteriors are others"
+	}
+	if !slices.Equal(c.dead, other.dead) {
+		return "the dead letters are others"
+	}
+	return ""
+}
+
+// patience is how long a run may take altogether.
+const patience = 3 * time.Minute
+
+// run sends the stream, has it worked on while the plan's crashes happen one
+// after the other, and reads what came of it.
+func (m *matrix) run(ctx context.Context, name string, plan []string, standby bool) (*came, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	g, err := m.graph(ctx, m.client, fmt.Sprintf("%s-%d", name, time.Now().UnixNano()%1e9))
+	if err != nil {
+		return nil, err
+	}
+	poison, err := m.fill(ctx, g)
+	if err != nil {
+		return nil, err
+	}
+	w, err := g.watch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	args := []string{
+		"--event-time", "20ms", "--lateness", "10ms", "--idle-timeout", "10m", "--commit-interval", "10ms",
+		"--checkpoint-every", "50ms", "--checkpoint-keep", "2",
+	}
+	names := []string{"a"}
+	if standby {
+		names = append(names, "b")
+	}
+	workers := make(map[string]*process)
+	defer func() {
+		for _, p := range workers {
+			p.signal(syscall.SIGKILL)
+			<-p.ended
+		}
+	}()
+	next := func() (point string) {
+		if len(plan) > 0 {
+			point, plan = plan[0], plan[1:]
+		}
+		return point
+	}
+	for _, n := range names {
+		point := ""
+		if n == "a" {
+			point = next()
+		}
+		if workers[n], err = g.start(n, point, args...); err != nil {
+			return nil, err
+		}
+	}
+	var died time.Time // the last kill that nobody has made up for
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		sum, last := w.now()
+		if !died.IsZero() && last.After(died) {
+			if standby {
+				m.tookOver(last.Sub(died))
+			}
+			died = time.Time{}
+		}
+		if sum.predictions >= len(m.Items) && sum.labels >= len(m.Items) && sum.refused >= poison {
+			break
+		}
+		for _, n := range names {
+			p := workers[n]
+			select {
+			case <-p.ended:
+				m.note(g, n, p)
+				died = p.at
+				if workers[n], err = g.start(n, next(), args...); err != nil {
+					return nil, err
+				}
+			default:
+			}
+		}
+		select {
+		case <-tick.C:
+		case err := <-w.done:
+			return nil, fmt.Errorf("the ledger: %w", err)
+		case <-ctx.Done():
+			return nil, fmt.Errorf("after %v it had come to %+v, see %s", patience, sum, g.dir)
+		}
+	}
+	for n, p := range workers {
+		delete(workers, n)
+		select {
+		case <-p.ended: // at a point behind the end
+			m.note(g, n, p)
+			continue
+		default:
+		}
+		if err := p.stop(); err != nil {
+			m.note(g, n, p)
+		}
+	}
+	if err := w.close(); err != nil {
+		return nil, err
+	}
+	var ids []event.ID
+	for _, item := range m.Items {
+		ids = append(ids, item.Node.ID)
+	}
+	return g.read(ctx, ids)
+}
+
+// note counts how a process ended that should have gone on.
+func (m *matrix) note(g *graph, name string, p *process) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case p.killed():
+		m.found.Kills++
+		for _, point := range crash.Points {
+			if strings.Contains(strings.Join(p.cmd.Env, "\n"), "GVBLL_CRASH="+point+":") {
+				m.found.Points[point]++
+			}
+		}
+	case explained(filepath.Join(g.dir, name+".log")):
+	default:
+		m.found.Unasked++
+		m.found.Faults = append(m.found.Faults, fmt.Sprintf("a worker ended with %v, see %s", p.err, filepath.Join(g.dir, name+".log")))
+	}
+}
+
+func (m *matrix) tookOver(after time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.found.TakeOvers++
+	m.found.SlowestMS = max(m.found.SlowestMS, after.Milliseconds())
+}
+
+// explained tells whether the log ends with what a worker says that was taken
+// over, which is no fault where several run.
+func explained(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil {
+		_, _ = f.Seek(max(info.Size()-2000, 0), io.SeekStart)
+	}
+	b, err := io.ReadAll(f)
+	return err == nil && bytes.Contains(b, []byte("has taken over this graph"))
+}
+
+// fill sends the whole stream: nodes a millisecond apart, a little out of order,
+// their labels a while later, poison, and behind all of it, in every partition, an
+// event that is so much later that all windows before it are closed.
+func (m *matrix) fill(ctx context.Context, g *graph) (poison int, err error) {
+	s, err := g.sender(ctx)
+	if err != nil {
+		return 0, err
+	}
+	rng := rand.New(rand.NewPCG(m.seed, 1<<32)) // the same for every run
+	type timed struct {
+		at  int64 // place in the stream: event time with jitter
+		put func()
+	}
+	var stream []timed
+	for i := range m.Items {
+		item := &m.Items[i]
+		at := int64(i)
+		n := item.Node
+		n.Time = m.begin + at
+		stream = append(stream, timed{at + rng.Int64N(8), func() { s.node(&n) }})
+		late := at + 20 + rng.Int64N(100)
+		l := event.Label{Node: n.ID, Class: item.Class, Time: m.begin + late}
+		stream = append(stream, timed{late + rng.Int64N(8), func() { s.label(&l) }})
+		if i%50 == 7 {
+			topic := []string{g.names.Nodes, g.names.Labels}[poison%2]
+			n := poison
+			stream = append(stream, timed{at, func() { s.poison(topic, n) }})
+			poison++
+		}
+	}
+	slices.SortStableFunc(stream, func(a, b timed) int { return int(a.at - b.at) })
+	for _, e := range stream {
+		e.put()
+	}
+	end := m.begin + int64(len(m.Items)) + 60_000
+	for p := range partitions {
+		id := event.ID{Str: fmt.Sprintf("end-%d", p)}
+		n := m.Items[0].Node
+		n.ID, n.Neighbours, n.Time = id, nil, end
+		s.put(g.names.Nodes, []byte(id.Str), wire.AppendNode(nil, &n), p)
+		l := event.Label{Node: id, Class: m.Items[0].Class, Time: end}
+		s.put(g.names.Labels, []byte(id.Str), wire.AppendLabel(nil, &l), p)
+	}
+	return poison, s.send(ctx)
+}
