@@ -20,6 +20,8 @@ type Metrics struct {
 	replayed     prometheus.Gauge
 	recovery     prometheus.Gauge
 	lastCommit   prometheus.Gauge
+	late         *prometheus.CounterVec
+	early        *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics.
@@ -49,8 +51,14 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		lastCommit: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "gvbll_last_commit_timestamp_seconds", Help: "Unix time of the last commit.",
 		}),
+		late: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gvbll_late_events_total", Help: "Events that came after their window of event time was closed, and went with a later one.",
+		}, []string{"topic"}),
+		early: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gvbll_early_events_total", Help: "Events whose time was too far ahead of the clock to go by.",
+		}, []string{"topic"}),
 	}
-	reg.MustRegister(m.windows, m.step, m.arrivals, m.transactions, m.retries, m.commit, m.lag, m.replayed, m.recovery, m.lastCommit)
+	reg.MustRegister(m.windows, m.step, m.arrivals, m.transactions, m.retries, m.commit, m.lag, m.replayed, m.recovery, m.lastCommit, m.late, m.early)
 	return m
 }
 
@@ -84,6 +92,10 @@ func (m *Metrics) Hooks() Hooks {
 			m.lastCommit.SetToCurrentTime()
 		},
 		Lag: func(topic string, records int64) { m.lag.WithLabelValues(topic).Set(float64(records)) },
+		Untimely: func(topic string, late, early int) {
+			m.late.WithLabelValues(topic).Add(float64(late))
+			m.early.WithLabelValues(topic).Add(float64(early))
+		},
 	}
 }
 
@@ -115,6 +127,13 @@ func Join(hooks ...Hooks) Hooks {
 			for _, h := range hooks {
 				if h.Lag != nil {
 					h.Lag(topic, records)
+				}
+			}
+		},
+		Untimely: func(topic string, late, early int) {
+			for _, h := range hooks {
+				if h.Untimely != nil {
+					h.Untimely(topic, late, early)
 				}
 			}
 		},

@@ -60,6 +60,9 @@ type Config struct {
 	Compression string
 	// Limits bound what an event may bring; zero fields have defaults.
 	Limits wire.Limits
+	// Ahead is how far ahead of the clock an event's time may lie for policies
+	// to go by it. Zero means one hour.
+	Ahead time.Duration
 	// Hooks are told what happens; nil ones are not.
 	Hooks Hooks
 	// Logger defaults to slog's default.
@@ -72,6 +75,10 @@ type Hooks struct {
 	Stepped   func(Stepped)                           // after each window, replayed ones too
 	Committed func(Committed)                         // after each transaction
 	Lag       func(topic string, records int64)       // after each transaction
+	// Untimely counts events that a policy by event time could not go by: late
+	// ones came after their window was closed, early ones lie too far ahead of the
+	// clock.
+	Untimely func(topic string, late, early int)
 }
 
 // Stepped is one window, cut and stepped.
@@ -128,15 +135,20 @@ type worker struct {
 	producer  *kafka.Producer // the publisher's, once it runs
 	ledger    *ledger.Ledger  // so, too
 	publisher *publisher
-	outputs   map[string]int // partitions of the topics written to
-	nodes     *input[event.Node]
-	labels    *input[event.Label]
-	next      int64   // number of the next window
-	output    *output // stepped and not handed over to the publisher
+	// outputs has the partitions of the topics written to, as they were at the
+	// start: a key stays in its partition while the worker runs, though one is
+	// added.
+	outputs map[string]int
+	nodes   *input[event.Node]
+	labels  *input[event.Label]
+	next    int64   // number of the next window
+	output  *output // stepped and not handed over to the publisher
+	closed  int64   // event time up to which windows are closed, 0 for none
 
 	// Memory of the window in hand.
 	window     event.Window
 	ranges     []ledger.Range
+	progress   []Progress
 	key, value []byte
 }
 
@@ -157,14 +169,24 @@ func (w *worker) open(ctx, fetching context.Context) (err error) {
 	if w.outputs, err = w.client.Partitions(ctx, w.cfg.Names.Predictions, w.cfg.Names.DeadLetters); err != nil {
 		return err
 	}
-	return w.openInputs(ctx, fetching)
+	return w.openInputs(fetching, nil)
 }
 
-func (w *worker) openInputs(ctx, fetching context.Context) (err error) {
-	if w.nodes, err = openInput(fetching, w.client, w.cfg.Names.Nodes, w.cfg.Limits, (*wire.Decoder).Node); err != nil {
+// openInputs begins behind what is taken, as consumed told of it; with nothing,
+// at the beginning.
+func (w *worker) openInputs(fetching context.Context, taken []ledger.Range) (err error) {
+	ahead := cmp.Or(w.cfg.Ahead, time.Hour)
+	w.nodes, err = openInput(fetching, w.client, source[event.Node]{
+		topic: w.cfg.Names.Nodes, decode: (*wire.Decoder).Node, limits: w.cfg.Limits,
+		when: func(n *event.Node) int64 { return n.Time }, ahead: ahead,
+	}, taken)
+	if err != nil {
 		return err
 	}
-	w.labels, err = openInput(fetching, w.client, w.cfg.Names.Labels, w.cfg.Limits, (*wire.Decoder).Label)
+	w.labels, err = openInput(fetching, w.client, source[event.Label]{
+		topic: w.cfg.Names.Labels, decode: (*wire.Decoder).Label, limits: w.cfg.Limits,
+		when: func(l *event.Label) int64 { return l.Time }, ahead: ahead,
+	}, taken)
 	return err
 }
 
@@ -311,9 +333,7 @@ func (w *worker) handOver() error {
 // up to a limit, while it is busy.
 func (w *worker) cut() (time.Duration, error) {
 	for {
-		c := w.cfg.Policy.Cut(Buffered{
-			Window: w.next, Nodes: w.nodes.held, Labels: w.labels.held, Waited: w.waited(),
-		})
+		c := w.ask()
 		if c.Cause == "" {
 			return c.Within, nil
 		}
@@ -334,11 +354,51 @@ func (w *worker) cut() (time.Duration, error) {
 	}
 }
 
+// ask asks the policy.
+func (w *worker) ask() Cut {
+	c := w.cfg.Policy.Cut(Buffered{
+		Window: w.next, Nodes: w.nodes.held, Labels: w.labels.held, Waited: w.waited(), Times: w.times,
+	})
+	if w.closed == 0 || c.Closed > w.closed {
+		w.closed = c.Closed
+	}
+	return c
+}
+
+// times looks at the event times of what is buffered.
+func (w *worker) times() Times {
+	t := Times{Oldest: NoTime, Partitions: w.progress[:0]}
+	now := time.Now()
+	w.nodes.survey(&t, now, w.closed)
+	w.labels.survey(&t, now, w.closed)
+	w.progress = t.Partitions
+	w.untimely(w.nodes.topic, &w.nodes.late, &w.nodes.early)
+	w.untimely(w.labels.topic, &w.labels.late, &w.labels.early)
+	return t
+}
+
+func (w *worker) untimely(topic string, late, early *int) {
+	if *late+*early > 0 && w.cfg.Hooks.Untimely != nil {
+		w.cfg.Hooks.Untimely(topic, *late, *early)
+	}
+	*late, *early = 0, 0
+}
+
+// take picks the records of a window.
+func (w *worker) take(c Cut) {
+	if c.ByTime {
+		w.ranges = w.nodes.takeBefore(c.Before, w.ranges[:0])
+		w.ranges = w.labels.takeBefore(c.Before, w.ranges)
+		return
+	}
+	w.ranges = w.nodes.take(c.Nodes, w.ranges[:0])
+	w.ranges = w.labels.take(c.Labels, w.ranges)
+}
+
 // advance cuts a window, steps it and encodes what came of it.
 func (w *worker) advance(c Cut) error {
 	began := time.Now()
-	w.ranges = w.nodes.take(c.Nodes, w.ranges[:0])
-	w.ranges = w.labels.take(c.Labels, w.ranges)
+	w.take(c)
 	defer w.release()
 	out := w.step()
 	if err := w.encode(w.output, out, c.Cause, w.ranges); err != nil {
