@@ -140,13 +140,7 @@ func openInput[E any](ctx context.Context, c *kafka.Client, from source[E], take
 	start := make(map[kafka.TopicPartition]int64)
 	for at, b := range bounds {
 		p := newLane[E](at.Partition, b.First)
-		for i, g := range ofPartition(taken, at) {
-			if i == 0 {
-				p.taken, p.got = g.To, g.To
-				continue
-			}
-			p.islands = append(p.islands, span{g.From, g.To})
-		}
+		p.behind(ofPartition(taken, at))
 		if p.taken < b.First || p.reach() > b.End {
 			return nil, &kafka.OutOfRangeError{At: at, Position: p.taken, Bounds: b}
 		}
@@ -163,6 +157,17 @@ func openInput[E any](ctx context.Context, c *kafka.Client, from source[E], take
 
 func newLane[E any](partition int32, first int64) *lane[E] {
 	return &lane[E]{partition: partition, first: first, got: first, taken: first, latest: NoTime}
+}
+
+// behind puts a lane that is empty behind what was consumed of it.
+func (p *lane[E]) behind(consumed []ledger.Range) {
+	for i, g := range consumed {
+		if i == 0 {
+			p.taken, p.got = g.To, g.To
+			continue
+		}
+		p.islands = append(p.islands, span{g.From, g.To})
+	}
 }
 
 // ofPartition returns the ranges of one partition.

@@ -106,16 +106,10 @@ func (in *input[E]) survey(t *Times, now time.Time, closed int64) {
 				t.Loose, t.Waited = true, max(t.Waited, now.Sub(r.at))
 			}
 		}
-		t.Partitions = append(t.Partitions, Progress{Latest: p.latest, Quiet: in.quiet(p.partition)})
+		t.Partitions = append(t.Partitions, Progress{
+			Latest: p.latest, Quiet: in.reader.Quiet(kafka.TopicPartition{Topic: in.topic, Partition: p.partition}),
+		})
 	}
-}
-
-// quiet tells for how long nothing came from a partition.
-func (in *input[E]) quiet(partition int32) time.Duration {
-	if in.reader == nil {
-		return 0
-	}
-	return in.reader.Quiet(kafka.TopicPartition{Topic: in.topic, Partition: partition})
 }
 
 // takeBefore picks the records whose event time lies before the given one, and
