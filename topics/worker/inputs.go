@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"sync/atomic"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -53,6 +54,7 @@ type input[E any] struct {
 	decoded chan fetched[E]
 	spare   chan *block[E]
 	look    chan struct{} // wakes the search for new partitions
+	flying  atomic.Int32  // blocks fetched and not added
 	parts   []*lane[E]    // by partition, ascending
 	fetches int           // runs fetched so far
 	held    int           // records fetched and in no window yet
@@ -81,7 +83,8 @@ type block[E any] struct {
 	origins []event.Origin
 	events  []E
 	refused []verdict
-	times   []int64 // of the runs that were judged: event time, or NoTime
+	times   []int64         // of the runs that were judged: event time, or NoTime
+	quiet   []time.Duration // by partition: for how long nothing had come when it was fetched
 	memory  wire.Memory
 	bytes   int // held by it
 	left    int // records not yet released
@@ -112,7 +115,8 @@ type lane[E any] struct {
 	got       int64 // the offset behind the last record fetched
 	taken     int64
 	islands   []span
-	latest    int64 // largest event time that came, NoTime before the first
+	latest    int64         // largest event time that came, NoTime before the first
+	quiet     time.Duration // as of the last block
 }
 
 // span is the offsets from ≤ offset < to.
@@ -226,6 +230,11 @@ func (in *input[E]) fetch(ctx context.Context, raw chan<- fetched[E], known int)
 		if len(b.answer.Records) == 0 && err == nil {
 			continue
 		}
+		in.flying.Add(1)
+		b.quiet = resize(b.quiet, known)
+		for i := range b.quiet {
+			b.quiet[i] = in.reader.Quiet(kafka.TopicPartition{Topic: in.topic, Partition: int32(i)})
+		}
 		select {
 		case raw <- fetched[E]{b, err}:
 			b = nil
@@ -316,6 +325,7 @@ func (in *input[E]) add(f fetched[E], now time.Time) error {
 		return f.err
 	}
 	b := f.block
+	in.flying.Add(-1)
 	in.bytes += b.bytes
 	records := b.answer.Records
 	for i := 0; i < len(records); {
@@ -339,6 +349,11 @@ func (in *input[E]) add(f fetched[E], now time.Time) error {
 			in.held += j - i
 		}
 		i = j
+	}
+	for _, p := range in.parts {
+		if int(p.partition) < len(b.quiet) {
+			p.quiet = b.quiet[p.partition]
+		}
 	}
 	return nil
 }

@@ -106,10 +106,25 @@ func (in *input[E]) survey(t *Times, now time.Time, closed int64) {
 				t.Loose, t.Waited = true, max(t.Waited, now.Sub(r.at))
 			}
 		}
-		t.Partitions = append(t.Partitions, Progress{
-			Latest: p.latest, Quiet: in.reader.Quiet(kafka.TopicPartition{Topic: in.topic, Partition: p.partition}),
-		})
 	}
+	in.progress(t)
+}
+
+// progress enters into t how far the partitions have come.
+func (in *input[E]) progress(t *Times) {
+	for _, p := range in.parts {
+		t.Partitions = append(t.Partitions, Progress{Latest: p.latest, Quiet: in.silence(p)})
+	}
+}
+
+// silence returns for how long nothing came from a partition. While blocks are on
+// their way it is what was known when the last one that arrived was fetched, or a
+// partition would pass for idle whose events wait for the loop.
+func (in *input[E]) silence(p *lane[E]) time.Duration {
+	if in.flying.Load() > 0 {
+		return p.quiet
+	}
+	return in.reader.Quiet(kafka.TopicPartition{Topic: in.topic, Partition: p.partition})
 }
 
 // takeBefore picks the records whose event time lies before the given one, and

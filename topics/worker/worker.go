@@ -268,11 +268,15 @@ func (w *worker) serve(ctx context.Context) error {
 	for c := range w.publisher.committed {
 		w.committed(c)
 	}
+	if p := w.publisher.err; p != nil && err != nil && !errors.Is(err, p) {
+		return fmt.Errorf("%w (and then: %w)", err, p)
+	}
 	return cmp.Or(w.publisher.err, err)
 }
 
 // loop fetches, cuts and steps until the context ends, or something fails.
 func (w *worker) loop(ctx context.Context) error {
+	w.resume()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -363,6 +367,18 @@ func (w *worker) ask() Cut {
 		w.closed = c.Closed
 	}
 	return c
+}
+
+// resume closes the windows that the replayed events have closed, before what was
+// fetched behind them is looked at.
+func (w *worker) resume() {
+	c := w.cfg.Policy.Cut(Buffered{Window: w.next, Times: func() Times {
+		t := Times{Oldest: NoTime}
+		w.nodes.progress(&t)
+		w.labels.progress(&t)
+		return t
+	}})
+	w.closed = c.Closed
 }
 
 // times looks at the event times of what is buffered.

@@ -62,6 +62,7 @@ func (e *tally) Step(w *event.Window) *event.Outcome {
 // world is one graph's topics on one broker.
 type world struct {
 	t      *testing.T
+	addr   string
 	client *kafka.Client
 	names  topics.Names
 }
@@ -82,7 +83,19 @@ func newWorld(t *testing.T, addr string) *world {
 	if _, err := topics.Create(t.Context(), c, names, 3, 1); err != nil {
 		t.Fatal(err)
 	}
-	return &world{t, c, names}
+	return &world{t, addr, c, names}
+}
+
+// impatient gives the world a client that believes for so long that what is not
+// there may still come.
+func (w *world) impatient(d time.Duration) {
+	w.t.Helper()
+	c, err := kafka.Dial(w.t.Context(), kafka.Config{Brokers: []string{w.addr}, DialFor: d})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(c.Close)
+	w.client = c
 }
 
 // onBrokers runs the test on kfake, and on the Kafka of GVBLL_KAFKA when there
