@@ -145,8 +145,11 @@ func openInput[E any](ctx context.Context, c *kafka.Client, from source[E], take
 	for at, b := range bounds {
 		p := newLane[E](at.Partition, b.First)
 		p.behind(ofPartition(taken, at))
-		if p.taken < b.First || p.reach() > b.End {
+		switch {
+		case p.taken < b.First:
 			return nil, &kafka.OutOfRangeError{At: at, Position: p.taken, Bounds: b}
+		case p.reach() > b.End:
+			return nil, &kafka.OutOfRangeError{At: at, Position: p.reach() - 1, Bounds: b}
 		}
 		start[at] = p.taken
 		in.parts = append(in.parts, p)

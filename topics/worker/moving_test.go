@@ -213,12 +213,12 @@ func TestTopicComesBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			onBrokers(t, func(t *testing.T, w *world) {
-				w.impatient(time.Second)
+				hasty := w.impatient(time.Second)
 				w.sendAt(0, 60, 3, func(int) int64 { return 0 })
 				var once sync.Once
 				running := make(chan struct{})
 				got := 0
-				ended := w.start(t.Context(), worker.Config{Hooks: worker.Hooks{
+				ended := hasty.start(t.Context(), worker.Config{Hooks: worker.Hooks{
 					Stepped: func(s worker.Stepped) { got += len(s.Outcome.Predictions) + len(s.Outcome.Labelled) },
 					Committed: func(worker.Committed) {
 						if got == 120 {
@@ -239,7 +239,7 @@ func TestTopicComesBack(t *testing.T) {
 					t.Errorf("the worker ended with %v", err)
 				}
 				// A start tells it, too.
-				err = w.run(&tally{}, worker.Config{})
+				err = hasty.run(&tally{}, worker.Config{})
 				if err == nil || strings.Contains(err.Error(), "\n") {
 					t.Errorf("the next worker ended with %v", err)
 				}
@@ -251,12 +251,12 @@ func TestTopicComesBack(t *testing.T) {
 // TestTopicGoes has an input deleted for good.
 func TestTopicGoes(t *testing.T) {
 	onBrokers(t, func(t *testing.T, w *world) {
-		w.impatient(300 * time.Millisecond)
+		hasty := w.impatient(300 * time.Millisecond)
 		w.sendAt(0, 60, 3, func(int) int64 { return 0 })
 		var once sync.Once
 		running := make(chan struct{})
 		got := 0
-		ended := w.start(t.Context(), worker.Config{Hooks: worker.Hooks{
+		ended := hasty.start(t.Context(), worker.Config{Hooks: worker.Hooks{
 			Stepped: func(s worker.Stepped) { got += len(s.Outcome.Predictions) + len(s.Outcome.Labelled) },
 			Committed: func(worker.Committed) {
 				if got == 120 {

@@ -7,9 +7,11 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	kafkago "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -272,8 +274,8 @@ func sorted(width int64, until int64, s *streams) map[int64][]place {
 
 // TestInAnyOrder has streams out of order over several partitions come in random
 // fetches. Within the lateness the windows are those that sorting gives, and
-// nothing is late. Beyond it every event is in one window. A replay agrees, from
-// the beginning and from the middle.
+// nothing is late. Beyond it every event is in one window, even when the policy
+// changes. A replay agrees, from the beginning and from the middle.
 func TestInAnyOrder(t *testing.T) {
 	h := newTheatre(t)
 	lates, islands := 0, 0
@@ -291,6 +293,9 @@ func TestInAnyOrder(t *testing.T) {
 			nodes, labels := stream(rng, true, parts, n, step, jitter, end), stream(rng, false, parts, n, step, jitter, end)
 			policy := EventTime{Width: time.Duration(width) * time.Millisecond, Lateness: time.Duration(lateness) * time.Millisecond, Idle: time.Hour}
 			w, e := h.worker(policy, parts, nil)
+			if beyond && seed%2 == 0 {
+				w.cfg.Policy = moody{rng, policy}
+			}
 			late := 0
 			w.cfg.Hooks.Untimely = func(_ string, n, early int) { late += n + early }
 			play(t, w, e, rng, nodes, labels)
@@ -313,8 +318,8 @@ func TestInAnyOrder(t *testing.T) {
 				if len(wantNodes)+len(wantLabels) > 0 {
 					t.Errorf("%s: %d and %d windows were not cut", name, len(wantNodes), len(wantLabels))
 				}
-			} else if n := once(t, e.windows); n != 2*parts*n0(nodes) {
-				t.Errorf("%s: %d events are in windows, of %d", name, n, 2*parts*n0(nodes))
+			} else if n, all := once(t, e.windows)+w.nodes.held+w.labels.held, 2*parts*(n+1); n != all {
+				t.Errorf("%s: %d events are in windows or held, of %d", name, n, all)
 			}
 			replayed(t, h, rng, e.windows, nodes, labels, nil)
 			// What is consumed after half of the windows is where to begin for the
@@ -336,6 +341,19 @@ func TestInAnyOrder(t *testing.T) {
 	}
 }
 
+// moody goes by event time or by count, as it likes.
+type moody struct {
+	rng *rand.Rand
+	EventTime
+}
+
+func (p moody) Cut(b Buffered) Cut {
+	if p.rng.IntN(8) == 0 {
+		return CountOrLinger{Count: 1 + p.rng.IntN(30), Linger: time.Hour}.Cut(b)
+	}
+	return p.EventTime.Cut(b)
+}
+
 // consume replays one topic's side of windows.
 func consume[E any](t *testing.T, in *input[E], s *streams, windows []cutAt) {
 	t.Helper()
@@ -349,8 +367,6 @@ func consume[E any](t *testing.T, in *input[E], s *streams, windows []cutAt) {
 		in.release()
 	}
 }
-
-func n0(s *streams) int { return len(s.parts[0]) - 1 }
 
 func only(ranges []ledger.Range, topic string) (of []ledger.Range) {
 	for _, g := range ranges {
@@ -547,6 +563,120 @@ func TestLedgerNamesTwice(t *testing.T) {
 	for _, g := range []ledger.Range{of(4, 6), of(8, 10), of(6, 12)} {
 		if err := w.nodes.replay(t.Context(), []ledger.Range{g}); err == nil {
 			t.Errorf("%v: no error", g)
+		}
+	}
+}
+
+// filled has a topic of three partitions with records on a broker.
+func filled(t *testing.T, n int) (*worker, *kfake.Cluster, func(parts int32, n int)) {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: cluster.ListenAddrs(), DialFor: 500 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	names, err := topics.Under("filled")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := topics.Create(t.Context(), c, names, 3, 1); err != nil {
+		t.Fatal(err)
+	}
+	p, err := c.NewProducer(t.Context(), kafka.ProducerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func(parts int32, n int) {
+		t.Helper()
+		var records []kafka.Record
+		for part := range parts {
+			for i := range n {
+				value := wire.AppendNode(nil, &event.Node{ID: event.ID{Num: int64(i)}, Dense: []float32{1}})
+				records = append(records, kafka.Record{Topic: names.Nodes, Partition: part, Value: value})
+			}
+		}
+		if err := p.Send(t.Context(), records); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(3, n)
+	return &worker{cfg: Config{Names: names}, client: c}, cluster, send
+}
+
+// TestBehindWhatIsTaken has inputs begin behind what was consumed before, islands
+// among it.
+func TestBehindWhatIsTaken(t *testing.T) {
+	w, cluster, _ := filled(t, 20)
+	topic := w.cfg.Names.Nodes
+	taken := []ledger.Range{
+		{Topic: topic, Partition: 0, From: 0, To: 20},
+		{Topic: topic, Partition: 1, From: 0, To: 5}, {Topic: topic, Partition: 1, From: 7, To: 9}, {Topic: topic, Partition: 1, From: 12, To: 20},
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	if err := w.openInputs(ctx, taken); err != nil {
+		t.Fatal(err)
+	}
+	for w.nodes.parts[1].got < 20 || w.nodes.parts[2].got < 20 {
+		if err := w.nodes.add(<-w.nodes.ready(), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ranges := w.nodes.take(w.nodes.held, nil)
+	want := []ledger.Range{
+		{Topic: topic, Partition: 1, From: 5, To: 7}, {Topic: topic, Partition: 1, From: 9, To: 12},
+		{Topic: topic, Partition: 2, From: 0, To: 20},
+	}
+	if !slices.Equal(ranges, want) {
+		t.Errorf("%v is left, want %v", ranges, want)
+	}
+	want = []ledger.Range{{Topic: topic, Partition: 0, To: 20}, {Topic: topic, Partition: 1, To: 20}, {Topic: topic, Partition: 2, To: 20}}
+	if got := w.nodes.consumed(nil); !slices.Equal(got, want) {
+		t.Errorf("%v is consumed, want %v", got, want)
+	}
+	// More than there is was consumed, or what is left is gone.
+	if err := w.openInputs(ctx, []ledger.Range{{Topic: topic, From: 0, To: 21}}); err == nil {
+		t.Error("a log that is shorter than what was consumed of it is no error")
+	}
+	if err := cluster.DeleteRecords(topic, 1, 6); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.openInputs(ctx, taken); err == nil {
+		t.Error("records that are gone before they were consumed are no error")
+	}
+}
+
+// TestUnknownPartition has a replay come to a partition that was added after the
+// inputs were opened, to one that does not exist, and to the end of one too early.
+func TestUnknownPartition(t *testing.T) {
+	w, cluster, send := filled(t, 3)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	if err := w.openInputs(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	topic := w.cfg.Names.Nodes
+	admin := kafkago.Client{Addr: kafkago.TCP(cluster.ListenAddrs()[0])}
+	res, err := admin.CreatePartitions(t.Context(), &kafkago.CreatePartitionsRequest{Topics: []kafkago.TopicPartitionsConfig{{Name: topic, Count: 5}}})
+	if err != nil || res.Errors[topic] != nil {
+		t.Fatal(err, res)
+	}
+	send(5, 2)
+	if err := w.nodes.replay(ctx, []ledger.Range{{Topic: topic, Partition: 0, From: 0, To: 4}, {Topic: topic, Partition: 4, From: 0, To: 2}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(w.nodes.picked); w.nodes.picked[n-1].partition() != 4 {
+		t.Errorf("%d runs were picked, the last of partition %d", n, w.nodes.picked[n-1].partition())
+	}
+	w.nodes.release()
+	for _, g := range []ledger.Range{{Topic: topic, Partition: 7, From: 0, To: 1}, {Topic: topic, Partition: 4, From: 2, To: 3}} {
+		if err := w.nodes.replay(ctx, []ledger.Range{g}); err == nil || !strings.Contains(err.Error(), "anew") {
+			t.Errorf("%v: %v", g, err)
 		}
 	}
 }

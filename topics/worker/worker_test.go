@@ -86,16 +86,16 @@ func newWorld(t *testing.T, addr string) *world {
 	return &world{t, addr, c, names}
 }
 
-// impatient gives the world a client that believes for so long that what is not
-// there may still come.
-func (w *world) impatient(d time.Duration) {
+// impatient is the same world for a client that believes for no longer than this
+// that what is not there may still come.
+func (w *world) impatient(d time.Duration) *world {
 	w.t.Helper()
 	c, err := kafka.Dial(w.t.Context(), kafka.Config{Brokers: []string{w.addr}, DialFor: d})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(c.Close)
-	w.client = c
+	return &world{w.t, w.addr, c, w.names}
 }
 
 // onBrokers runs the test on kfake, and on the Kafka of GVBLL_KAFKA when there
