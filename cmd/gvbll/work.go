@@ -25,6 +25,9 @@ type workCmd struct {
 	Model          string        `help:"Model file, from 'gvbll train'." required:"" type:"path" placeholder:"FILE"`
 	Window         int           `help:"Cut a window after this many nodes (or labels)." default:"500"`
 	Linger         time.Duration `help:"Cut a window when its first event has waited this long." default:"100ms"`
+	EventTime      time.Duration `help:"Cut windows of so much event time instead of by --window and --linger; 0 for not." default:"0s"`
+	Lateness       time.Duration `help:"With --event-time: how much older than one before it in its partition an event may be." default:"10s"`
+	IdleTimeout    time.Duration `help:"With --event-time: a partition is not waited for when nothing has come from it for so long." default:"10s"`
 	CommitInterval time.Duration `help:"How long windows may wait to share a transaction; 0 commits each at once." default:"100ms"`
 	HTTP           string        `help:"Where /metrics, /healthz and /readyz are served." default:"${default_http}" placeholder:"${default_http}" name:"http"`
 	CreateTopics   bool          `help:"Create the topics that are missing." default:"true" negatable:""`
@@ -66,6 +69,12 @@ func (w workCmd) Run(ctx context.Context) error {
 		return usagef("--window %d: a window holds at least one event", w.Window)
 	case w.Linger < 0:
 		return usagef("--linger %v: give a duration such as 100ms, or 0 to cut at every fetch", w.Linger)
+	case w.EventTime != 0 && w.EventTime < time.Millisecond:
+		return usagef("--event-time %v: give the width of a window, 1ms or more, or 0 to cut by --window and --linger", w.EventTime)
+	case w.Lateness < 0:
+		return usagef("--lateness %v: give a duration such as 10s, or 0 when events come in order", w.Lateness)
+	case w.IdleTimeout < time.Millisecond:
+		return usagef("--idle-timeout %v: give a duration such as 10s, 1ms or more", w.IdleTimeout)
 	case w.CommitInterval < 0:
 		return usagef("--commit-interval %v: give a duration such as 100ms, or 0", w.CommitInterval)
 	case w.Partitions < 1:
@@ -102,7 +111,7 @@ func (w workCmd) Run(ctx context.Context) error {
 	go func() { served <- web.serve(ctx) }()
 	err = s.run(ctx, client, worker.Config{
 		Names: names, CommitInterval: w.CommitInterval, Compression: w.Compression,
-		Policy: worker.CountOrLinger{Count: w.Window, Linger: w.Linger},
+		Policy: w.policy(),
 	})
 	stop()
 	if e := <-served; err == nil {
@@ -110,6 +119,14 @@ func (w workCmd) Run(ctx context.Context) error {
 	}
 	slog.Info("ended, everything is committed")
 	return err
+}
+
+// policy says where windows are cut.
+func (w workCmd) policy() worker.Policy {
+	if w.EventTime > 0 {
+		return worker.EventTime{Width: w.EventTime, Lateness: w.Lateness, Idle: w.IdleTimeout}
+	}
+	return worker.CountOrLinger{Count: w.Window, Linger: w.Linger}
 }
 
 // service is an engine with its metrics, ready to be driven by a worker.

@@ -40,6 +40,9 @@ func TestKafka(t *testing.T) {
 		"a record too large stops nothing":               testTooLarge,
 		"small answers lose nothing":                     testSmallAnswers,
 		"offsets out of range are named":                 testOutOfRange,
+		"a topic that comes back is another":             testReplaced,
+		"partitions are taken on":                        testAdd,
+		"quiet is what answers without records":          testQuiet,
 		"a lost answer to the commit":                    testLostAnswer,
 		"a lost commit":                                  testLostCommit,
 		"one lost answer is made up for by asking again": testOneLostAnswer,
@@ -505,6 +508,185 @@ func testOutOfRange(t *testing.T, c *Client) {
 	}
 	if read != 5 {
 		t.Errorf("%d records of the other topic were read, not 5", read)
+	}
+}
+
+// testReplaced has a topic deleted and created anew under a reader.
+func testReplaced(t *testing.T, c *Client) {
+	c = dial(t, Config{Brokers: c.cfg.Brokers, DialFor: 500 * time.Millisecond})
+	for _, test := range []struct {
+		name   string
+		values []string // of the new topic
+		seen   bool     // that the topic was away
+		same   bool     // the topic is left as it is
+	}{
+		{"other records", []string{"a", "b", "x", "d"}, true, false},
+		{"as many others, and nobody saw it", []string{"a", "b", "x", "d"}, false, false},
+		{"fewer", []string{"a"}, true, false},
+		{"none", nil, true, false},
+		{"the same topic", []string{"d"}, true, true},
+		{"the same topic, not asked for a while", []string{"d"}, false, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			name := topic(t, c, 1)
+			send := func(values ...string) {
+				var records []Record
+				for _, v := range values {
+					records = append(records, Record{Topic: name, Value: []byte(v)})
+				}
+				if err := producer(t, c, ProducerConfig{}).Send(t.Context(), records); err != nil {
+					t.Fatal(err)
+				}
+			}
+			send("a", "b", "c")
+			at := TopicPartition{name, 0}
+			r := c.NewReader(map[TopicPartition]int64{at: 0}, ReaderConfig{MaxWait: 10 * time.Millisecond})
+			for r.Position(at) < 3 {
+				if _, err := r.Poll(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p := r.index[at]
+			if !test.same {
+				drop(t, c, name)
+			}
+			if test.seen {
+				p.answered(kafkago.UnknownTopicOrPartition)
+			} else {
+				p.heard = time.Time{}
+			}
+			if !test.same {
+				_, err := c.CreateTopics(t.Context(), TopicSpec{Name: name, Partitions: 1, Replication: -1})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(test.values) > 0 {
+				send(test.values...)
+			}
+			var got []string
+			var err error
+			for err == nil && len(got) == 0 {
+				var records []Record
+				records, err = r.Poll(t.Context())
+				got = append(got, values(records)...)
+			}
+			if test.same {
+				if err != nil {
+					t.Fatal(err)
+				}
+				same(t, test.values, got)
+				return
+			}
+			var replaced *ReplacedError
+			if !errors.As(err, &replaced) || len(got) > 0 || strings.Contains(err.Error(), "\n") {
+				t.Fatalf("%q was read, and %v", got, err)
+			}
+			same(t, &ReplacedError{At: at, Offset: 2}, replaced)
+		})
+	}
+}
+
+// drop deletes a topic, and waits until it is gone.
+func drop(t *testing.T, c *Client, name string) {
+	t.Helper()
+	res, err := c.client.DeleteTopics(t.Context(), &kafkago.DeleteTopicsRequest{Topics: []string{name}})
+	if err == nil {
+		err = res.Errors[name]
+	}
+	for n := 1; err == nil && n > 0; {
+		var counts map[string]int
+		counts, err = c.Partitions(t.Context(), name)
+		n = counts[name]
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// testAdd has a partition that a reader is given later, and one that goes.
+func testAdd(t *testing.T, c *Client) {
+	c = dial(t, Config{Brokers: c.cfg.Brokers, DialFor: 500 * time.Millisecond})
+	name := topic(t, c, 2)
+	at := func(part int32) TopicPartition { return TopicPartition{name, part} }
+	r := c.NewReader(map[TopicPartition]int64{at(0): 0}, ReaderConfig{MaxWait: 10 * time.Millisecond})
+	send := func(part int32, v string) {
+		if err := producer(t, c, ProducerConfig{}).Send(t.Context(), []Record{{Topic: name, Partition: part, Value: []byte(v)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	poll := func() string {
+		for {
+			records, err := r.Poll(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(records) > 0 {
+				return string(records[0].Value)
+			}
+		}
+	}
+	send(1, "b")
+	send(0, "a")
+	same(t, "a", poll())
+	r.Add(at(1), 0)
+	same(t, "b", poll())
+	send(0, "c")
+	same(t, "c", poll())
+	if r.Position(at(1)) != 1 {
+		t.Errorf("position %d", r.Position(at(1)))
+	}
+	r.Add(at(2), 0)
+	for {
+		_, err := r.Poll(t.Context())
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, kafkago.UnknownTopicOrPartition) || !strings.Contains(err.Error(), name+" partition 2") {
+			t.Errorf("a partition that does not exist: %v", err)
+		}
+		break
+	}
+}
+
+// testQuiet has one of two partitions bring something, and a log that ends before
+// what is expected of it.
+func testQuiet(t *testing.T, c *Client) {
+	c = dial(t, Config{Brokers: c.cfg.Brokers, DialFor: 200 * time.Millisecond})
+	name := topic(t, c, 2)
+	r := c.NewReader(map[TopicPartition]int64{{name, 0}: 0, {name, 1}: 0}, ReaderConfig{MaxWait: 10 * time.Millisecond})
+	if q := r.Quiet(TopicPartition{name, 0}); q != 0 {
+		t.Errorf("quiet for %v before it was asked", q)
+	}
+	p := producer(t, c, ProducerConfig{})
+	for r.Quiet(TopicPartition{name, 1}) < 100*time.Millisecond {
+		if err := p.Send(t.Context(), []Record{{Topic: name, Value: []byte("a")}}); err != nil {
+			t.Fatal(err)
+		}
+		for brought := false; !brought; {
+			records, err := r.Poll(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			brought = len(records) > 0
+		}
+		if q := r.Quiet(TopicPartition{name, 0}); q != 0 {
+			t.Errorf("quiet for %v with what it brought", q)
+		}
+	}
+	r.Expect(TopicPartition{name, 1}, 1)
+	for {
+		_, err := r.Poll(t.Context())
+		if err == nil {
+			continue
+		}
+		var got *OutOfRangeError
+		if !errors.As(err, &got) {
+			t.Fatal(err)
+		}
+		same(t, &OutOfRangeError{At: TopicPartition{name, 1}, Position: 0, Bounds: Bounds{0, 0}}, got)
+		break
 	}
 }
 

@@ -82,7 +82,7 @@ func (a *auditor) open(ctx, fetching context.Context) (err error) {
 	}
 	a.published = a.client.NewReader(start, kafka.ReaderConfig{})
 	a.waiting = make(map[kafka.TopicPartition][]kafka.Record)
-	return a.openInputs(ctx, fetching, nil)
+	return a.openInputs(fetching, nil)
 }
 
 func (a *auditor) close() {

@@ -41,6 +41,7 @@ type position struct {
 	Model    string         `json:"model"`
 	Settings string         `json:"settings"`
 	Taken    []ledger.Range `json:"taken"`  // of every input partition
+	Closed   int64          `json:"closed"` // event time up to which windows are closed, 0 for none
 	Ledger   int64          `json:"ledger"` // offset at or before that of the last window's record
 }
 
@@ -59,7 +60,7 @@ func (w *worker) restore(ctx context.Context) (taken []ledger.Range, err error) 
 		return nil, err
 	}
 	for _, entry := range list {
-		p, err := w.resume(ctx, entry.Path)
+		p, err := w.load(ctx, entry.Path)
 		if err == nil {
 			return p.Taken, nil
 		}
@@ -72,8 +73,8 @@ func (w *worker) restore(ctx context.Context) (taken []ledger.Range, err error) 
 	return nil, err
 }
 
-// resume puts the worker behind the last window of the checkpoint.
-func (w *worker) resume(ctx context.Context, path string) (*position, error) {
+// load puts the worker behind the last window of the checkpoint.
+func (w *worker) load(ctx context.Context, path string) (*position, error) {
 	began := time.Now()
 	f, err := os.Open(path)
 	if err != nil {
@@ -96,7 +97,7 @@ func (w *worker) resume(ctx context.Context, path string) (*position, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.engine, w.ledger, w.next, w.chain = e, l, p.Window, p.Chain
+	w.engine, w.ledger, w.next, w.chain, w.closed = e, l, p.Window, p.Chain, p.Closed
 	w.landed = committed{p.Window - 1, l.Last()}
 	w.cfg.Logger.Info("read a checkpoint", "file", path, "window", p.Window, "megabytes", info.Size()>>20, "took", time.Since(began).Round(time.Millisecond))
 	return &p, nil
@@ -221,7 +222,7 @@ func (s *saver) begin(w *worker) error {
 	}
 	p := position{
 		Window: w.next, Chain: w.chain, Model: w.cfg.Model, Settings: w.cfg.Settings,
-		Taken: append(w.nodes.taken(), w.labels.taken()...), Ledger: max(w.landed.offset, 0),
+		Taken: w.labels.consumed(w.nodes.consumed(nil)), Closed: w.closed, Ledger: max(w.landed.offset, 0),
 	}
 	b, err := json.Marshal(p)
 	if err != nil {

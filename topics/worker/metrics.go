@@ -26,6 +26,8 @@ type Metrics struct {
 	savedBytes   prometheus.Gauge
 	saving       prometheus.Histogram
 	unsaved      prometheus.Counter
+	late         *prometheus.CounterVec
+	early        *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics.
@@ -69,8 +71,14 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		unsaved: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gvbll_checkpoint_failures_total", Help: "Checkpoints that could not be written.",
 		}),
+		late: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gvbll_late_events_total", Help: "Events that came after their window of event time was closed, and went with a later one.",
+		}, []string{"topic"}),
+		early: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gvbll_early_events_total", Help: "Events whose time was too far ahead of the clock to go by.",
+		}, []string{"topic"}),
 	}
-	reg.MustRegister(m.windows, m.step, m.arrivals, m.transactions, m.retries, m.commit, m.lag, m.replayed, m.recovery, m.lastCommit, m.owner, m.takeover, m.saved, m.savedBytes, m.saving, m.unsaved)
+	reg.MustRegister(m.windows, m.step, m.arrivals, m.transactions, m.retries, m.commit, m.lag, m.replayed, m.recovery, m.lastCommit, m.owner, m.takeover, m.saved, m.savedBytes, m.saving, m.unsaved, m.late, m.early)
 	return m
 }
 
@@ -117,6 +125,10 @@ func (m *Metrics) Hooks() Hooks {
 			m.savedBytes.Set(float64(s.Bytes))
 			m.saving.Observe(s.Took.Seconds())
 		},
+		Untimely: func(topic string, late, early int) {
+			m.late.WithLabelValues(topic).Add(float64(late))
+			m.early.WithLabelValues(topic).Add(float64(early))
+		},
 	}
 }
 
@@ -132,6 +144,13 @@ func Join(hooks ...Hooks) Hooks {
 			for _, h := range hooks {
 				if h.Lag != nil {
 					h.Lag(topic, records)
+				}
+			}
+		},
+		Untimely: func(topic string, late, early int) {
+			for _, h := range hooks {
+				if h.Untimely != nil {
+					h.Untimely(topic, late, early)
 				}
 			}
 		},

@@ -16,7 +16,7 @@ import (
 func (w *worker) join() (err error) {
 	w.member, err = w.client.Join(kafka.MembershipConfig{
 		Group: w.cfg.Names.Ledger, Topic: w.cfg.Names.Ledger, Session: w.cfg.Session,
-		Standing: func() (bool, int64) { return w.owner.Load(), w.progress.Load() },
+		Standing: func() (bool, int64) { return w.owner.Load(), w.stood.Load() },
 	})
 	return err
 }
@@ -42,7 +42,7 @@ func (w *worker) stand(ctx context.Context) error {
 				w.recovered(first, began, elected)
 			}
 			if elected {
-				return w.take(ctx)
+				return w.takeOver(ctx)
 			}
 			r, err = w.ledger.Wait(ctx)
 		}
@@ -71,9 +71,9 @@ func (w *worker) follow(ctx context.Context, r *ledger.Record) error {
 	return w.saver.between(w)
 }
 
-// take makes this worker the owner. It fences the former one first, so that the
+// takeOver makes this worker the owner. It fences the former one first, so that the
 // ledger, read to its end after that, ends with what that one committed.
-func (w *worker) take(ctx context.Context) (err error) {
+func (w *worker) takeOver(ctx context.Context) (err error) {
 	began := time.Now()
 	crash.Point(crash.BeforeFence)
 	w.producer, err = w.client.NewProducer(ctx, kafka.ProducerConfig{

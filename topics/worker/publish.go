@@ -81,9 +81,8 @@ func (w *worker) encode(o *output, out *event.Outcome, cause string, ranges []le
 		return err
 	}
 	o.last, o.chain = record.Window, record.Chain
-	for _, g := range ranges {
-		o.offsets[kafka.TopicPartition{Topic: g.Topic, Partition: g.Partition}] = g.To
-	}
+	w.nodes.positions(o.offsets)
+	w.labels.positions(o.offsets)
 	return nil
 }
 

@@ -68,6 +68,9 @@ type Config struct {
 	Checkpoints Checkpoints
 	// Limits bound what an event may bring; zero fields have defaults.
 	Limits wire.Limits
+	// Ahead is how far ahead of the clock an event's time may lie for policies
+	// to go by it. Zero means one hour.
+	Ahead time.Duration
 	// Hooks are told what happens; nil ones are not.
 	Hooks Hooks
 	// Logger defaults to slog's default.
@@ -82,6 +85,10 @@ type Hooks struct {
 	Committed func(Committed)                   // after each transaction
 	Lag       func(topic string, records int64) // after each transaction
 	Saved     func(Saved)                       // after each checkpoint
+	// Untimely counts events that a policy by event time could not go by: late
+	// ones came after their window was closed, early ones lie too far ahead of the
+	// clock.
+	Untimely func(topic string, late, early int)
 }
 
 // Recovered is the end of a worker's start.
@@ -156,21 +163,26 @@ type worker struct {
 	publisher *publisher
 	member    *kafka.Membership
 	saver     *saver
-	outputs   map[string]int // partitions of the topics written to
-	nodes     *input[event.Node]
-	labels    *input[event.Label]
-	next      int64     // number of the next window
-	chain     string    // hash of the last one
-	landed    committed // the ledger's end, as far as this worker knows
-	output    *output   // stepped and not handed over to the publisher
+	// outputs has the partitions of the topics written to, as they were at the
+	// start: a key stays in its partition while the worker runs, though one is
+	// added.
+	outputs map[string]int
+	nodes   *input[event.Node]
+	labels  *input[event.Label]
+	next    int64     // number of the next window
+	chain   string    // hash of the last one
+	landed  committed // the ledger's end, as far as this worker knows
+	output  *output   // stepped and not handed over to the publisher
+	closed  int64     // event time up to which windows are closed, 0 for none
 
 	// What the election asks for, from another goroutine.
-	owner    atomic.Bool
-	progress atomic.Int64
+	owner atomic.Bool
+	stood atomic.Int64 // next
 
 	// Memory of the window in hand.
 	window     event.Window
 	ranges     []ledger.Range
+	progress   []Progress
 	key, value []byte
 }
 
@@ -205,18 +217,28 @@ func (w *worker) open(ctx, fetching context.Context) error {
 		return err
 	}
 	w.saver.last = w.next
-	w.progress.Store(w.next)
+	w.stood.Store(w.next)
 	if w.outputs, err = w.client.Partitions(ctx, w.cfg.Names.Predictions, w.cfg.Names.DeadLetters); err != nil {
 		return err
 	}
-	return w.openInputs(ctx, fetching, taken)
+	return w.openInputs(fetching, taken)
 }
 
-func (w *worker) openInputs(ctx, fetching context.Context, taken []ledger.Range) (err error) {
-	if w.nodes, err = openInput(ctx, fetching, w.client, w.cfg.Names.Nodes, taken, w.cfg.Limits, (*wire.Decoder).Node); err != nil {
+// openInputs begins behind what is taken, as consumed told of it; with nothing,
+// at the beginning.
+func (w *worker) openInputs(fetching context.Context, taken []ledger.Range) (err error) {
+	ahead := cmp.Or(w.cfg.Ahead, time.Hour)
+	w.nodes, err = openInput(fetching, w.client, source[event.Node]{
+		topic: w.cfg.Names.Nodes, decode: (*wire.Decoder).Node, limits: w.cfg.Limits,
+		when: func(n *event.Node) int64 { return n.Time }, ahead: ahead,
+	}, taken)
+	if err != nil {
 		return err
 	}
-	w.labels, err = openInput(ctx, fetching, w.client, w.cfg.Names.Labels, taken, w.cfg.Limits, (*wire.Decoder).Label)
+	w.labels, err = openInput(fetching, w.client, source[event.Label]{
+		topic: w.cfg.Names.Labels, decode: (*wire.Decoder).Label, limits: w.cfg.Limits,
+		when: func(l *event.Label) int64 { return l.Time }, ahead: ahead,
+	}, taken)
 	return err
 }
 
@@ -232,11 +254,15 @@ func (w *worker) serve(ctx context.Context) error {
 	for c := range w.publisher.committed {
 		w.committed(c)
 	}
+	if p := w.publisher.err; p != nil && err != nil && !errors.Is(err, p) {
+		return fmt.Errorf("%w (and then: %w)", err, p)
+	}
 	return cmp.Or(w.publisher.err, err)
 }
 
 // loop fetches, cuts and steps until the context ends, or something fails.
 func (w *worker) loop(ctx context.Context) error {
+	w.resume()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -310,9 +336,7 @@ func (w *worker) handOver() error {
 // up to a limit, while it is busy.
 func (w *worker) cut() (time.Duration, error) {
 	for {
-		c := w.cfg.Policy.Cut(Buffered{
-			Window: w.next, Nodes: w.nodes.held, Labels: w.labels.held, Waited: w.waited(),
-		})
+		c := w.ask()
 		if c.Cause == "" {
 			return c.Within, nil
 		}
@@ -336,11 +360,65 @@ func (w *worker) cut() (time.Duration, error) {
 	}
 }
 
+// ask asks the policy.
+func (w *worker) ask() Cut {
+	c := w.cfg.Policy.Cut(Buffered{
+		Window: w.next, Nodes: w.nodes.held, Labels: w.labels.held, Waited: w.waited(), Times: w.times,
+	})
+	if w.closed == 0 || c.Closed > w.closed {
+		w.closed = c.Closed
+	}
+	return c
+}
+
+// resume closes the windows that the replayed events have closed, before what was
+// fetched behind them is looked at.
+func (w *worker) resume() {
+	c := w.cfg.Policy.Cut(Buffered{Window: w.next, Times: func() Times {
+		t := Times{Oldest: NoTime}
+		w.nodes.progress(&t)
+		w.labels.progress(&t)
+		return t
+	}})
+	if w.closed == 0 || c.Closed > w.closed {
+		w.closed = c.Closed
+	}
+}
+
+// times looks at the event times of what is buffered.
+func (w *worker) times() Times {
+	t := Times{Oldest: NoTime, Partitions: w.progress[:0]}
+	now := time.Now()
+	w.nodes.survey(&t, now, w.closed)
+	w.labels.survey(&t, now, w.closed)
+	w.progress = t.Partitions
+	w.untimely(w.nodes.topic, &w.nodes.late, &w.nodes.early)
+	w.untimely(w.labels.topic, &w.labels.late, &w.labels.early)
+	return t
+}
+
+func (w *worker) untimely(topic string, late, early *int) {
+	if *late+*early > 0 && w.cfg.Hooks.Untimely != nil {
+		w.cfg.Hooks.Untimely(topic, *late, *early)
+	}
+	*late, *early = 0, 0
+}
+
+// take picks the records of a window.
+func (w *worker) take(c Cut) {
+	if c.ByTime {
+		w.ranges = w.nodes.takeBefore(c.Before, w.ranges[:0])
+		w.ranges = w.labels.takeBefore(c.Before, w.ranges)
+		return
+	}
+	w.ranges = w.nodes.take(c.Nodes, w.ranges[:0])
+	w.ranges = w.labels.take(c.Labels, w.ranges)
+}
+
 // advance cuts a window, steps it and encodes what came of it.
 func (w *worker) advance(c Cut) error {
 	began := time.Now()
-	w.ranges = w.nodes.take(c.Nodes, w.ranges[:0])
-	w.ranges = w.labels.take(c.Labels, w.ranges)
+	w.take(c)
 	defer w.release()
 	out := w.step()
 	if err := w.encode(w.output, out, c.Cause, w.ranges); err != nil {
@@ -374,7 +452,7 @@ func (w *worker) step() *event.Outcome {
 	win := &w.window
 	win.Number = w.next
 	w.next++
-	w.progress.Store(w.next)
+	w.stood.Store(w.next)
 	win.Nodes, win.Refused = w.nodes.gather(win.Nodes[:0], win.Refused[:0])
 	win.Labels, win.Refused = w.labels.gather(win.Labels[:0], win.Refused)
 	return w.engine.Step(win)

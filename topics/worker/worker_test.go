@@ -64,6 +64,7 @@ const session = time.Second
 // world is one graph's topics on one broker.
 type world struct {
 	t      *testing.T
+	addr   string
 	client *kafka.Client
 	names  topics.Names
 }
@@ -84,7 +85,19 @@ func newWorld(t *testing.T, addr string) *world {
 	if _, err := topics.Create(t.Context(), c, names, 3, 1); err != nil {
 		t.Fatal(err)
 	}
-	return &world{t, c, names}
+	return &world{t, addr, c, names}
+}
+
+// impatient is the same world for a client that believes for no longer than this
+// that what is not there may still come.
+func (w *world) impatient(d time.Duration) *world {
+	w.t.Helper()
+	c, err := kafka.Dial(w.t.Context(), kafka.Config{Brokers: []string{w.addr}, DialFor: d})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(c.Close)
+	return &world{w.t, w.addr, c, w.names}
 }
 
 // onBrokers runs the test on kfake, and on the Kafka of GVBLL_KAFKA when there
