@@ -88,19 +88,19 @@ func (f *Frozen) Parts() []safetensors.Part {
 	v := int32(0)
 	parts := []safetensors.Part{
 		safetensors.PartOf(tensorDegrees, f.degree, n),
-		{Name: tensorNeighbours, DType: safetensors.I32, Shape: []int{2 * f.edges}, Next: func(b []byte) []byte {
+		safetensors.NewPart[int32](tensorNeighbours, func(b []byte) []byte {
 			v++
 			return safetensors.Append(b, f.g.Neighbours(v - 1)[:f.degree[v-1]]...)
-		}},
+		}, 2*f.edges),
 		safetensors.PartOf(tensorStale, f.stale, n),
 	}
 	if f.whole != nil {
-		return append(parts, f.whole.part(tensorRows, safetensors.F32, f.g.rowLen))
+		return append(parts, f.whole.part(tensorRows, f.g.rowLen))
 	}
 	if f.sums != nil {
-		parts = append(parts, f.sums.part(tensorHeard, safetensors.F32, f.g.rows.heard))
+		parts = append(parts, f.sums.part(tensorHeard, f.g.rows.heard))
 	}
-	return append(parts, f.half.part(tensorOwn, safetensors.BF16, f.g.own))
+	return append(parts, f.half.part(tensorOwn, f.g.own))
 }
 
 // frozenRows is the first rows of a table as they were. A nil one is of no
@@ -149,15 +149,15 @@ func (f *frozenRows[T]) copy(place int32, width int) []T {
 	return f.copies[i/copiesPage][i%copiesPage*width:][:width]
 }
 
-func (f *frozenRows[T]) part(name string, dtype safetensors.DType, width int) safetensors.Part {
-	return safetensors.Part{Name: name, DType: dtype, Shape: []int{len(f.place), width}, Next: func(b []byte) []byte {
+func (f *frozenRows[T]) part(name string, width int) safetensors.Part {
+	return safetensors.NewPart[T](name, func(b []byte) []byte {
 		row := f.table.Row(f.next)
 		if place := f.place[f.next]; place != 0 {
 			row = f.copy(place, width)
 		}
 		f.next++
 		return safetensors.Append(b, row...)
-	}}
+	}, len(f.place), width)
 }
 
 // Thaw makes a graph of the tensors that [Frozen.Parts] gave, of the same

@@ -30,20 +30,25 @@ type Part struct {
 	Next func(b []byte) []byte
 }
 
+// NewPart returns the part of elements of type T that next makes.
+func NewPart[T Element](name string, next func(b []byte) []byte, shape ...int) Part {
+	return Part{Name: name, DType: dtypeOf[T](), Shape: shape, Next: next}
+}
+
 // PartOf returns the part of the given values and shape. The values may not
 // change before they were read. It panics when the shape asks for another
 // number of values.
 func PartOf[T Element](name string, values []T, shape ...int) Part {
-	t := Tensor{DType: dtypeOf[T](), Shape: slices.Clone(shape)}
+	t := Tensor{DType: dtypeOf[T](), Shape: shape}
 	if n, err := t.bytes(); err != nil || n != len(values)*t.DType.size() {
 		panic(fmt.Sprintf("safetensors: %d values for shape %v", len(values), shape))
 	}
-	return Part{Name: name, DType: t.DType, Shape: t.Shape, Next: func(b []byte) []byte {
+	return NewPart[T](name, func(b []byte) []byte {
 		n := min(len(values), piece/t.DType.size())
 		b = Append(b, values[:n]...)
 		values = values[n:]
 		return b
-	}}
+	}, shape...)
 }
 
 // Append appends values as a tensor holds them.
