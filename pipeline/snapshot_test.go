@@ -29,6 +29,7 @@ type life struct {
 	m      *model.Model
 	number int64
 	nodes  int
+	x      map[event.ID][]float32 // the last features, which come again at times
 }
 
 func (l *life) id() event.ID {
@@ -60,8 +61,12 @@ func (l *life) window() *event.Window {
 	l.number++
 	for range l.rng.IntN(9) {
 		n := event.Node{Origin: l.origin("nodes"), ID: l.id(), Context: l.rng.IntN(5) == 0, Time: l.rng.Int64N(1000)}
-		for range l.m.Encoder.In() {
-			n.Dense = append(n.Dense, float32(l.rng.NormFloat64()))
+		if n.Dense = l.x[n.ID]; n.Dense == nil || l.rng.IntN(2) == 0 {
+			n.Dense = make([]float32, l.m.Encoder.In())
+			for i := range n.Dense {
+				n.Dense[i] = float32(l.rng.NormFloat64())
+			}
+			l.x[n.ID] = n.Dense
 		}
 		for range l.rng.IntN(6) {
 			n.Neighbours = append(n.Neighbours, l.id())
@@ -168,7 +173,7 @@ func TestRestoredEngineIsTheOther(t *testing.T) {
 					}
 					cfg.BFloat16 = seed%3 == 0
 					m := modelOf(t, rng, kind, depth)
-					l := &life{rng: rng, m: m}
+					l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
 					e := newEngine(t, m, cfg)
 					for range rng.IntN(60) {
 						e.Step(l.window())
@@ -246,7 +251,7 @@ func lived(t testing.TB, seed uint64, windows int) (*pipeline.Engine, *model.Mod
 	rng := rand.New(rand.NewPCG(seed, 3))
 	m := modelOf(t, rng, gnn.KindSAGE, 2)
 	cfg := pipeline.Config{Samples: 2, BFloat16: seed%2 == 1}
-	l := &life{rng: rng, m: m}
+	l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
 	e := newEngine(t, m, cfg)
 	for range windows {
 		e.Step(l.window())

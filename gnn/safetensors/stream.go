@@ -79,7 +79,7 @@ type Stream struct {
 	in   int    // bytes of it
 }
 
-// piece is about how many bytes a Stream makes at once.
+// piece is about how many bytes a Stream makes at once at most.
 const piece = 1 << 16
 
 // NewStream returns the stream of the given metadata and parts. The tensors
@@ -126,10 +126,11 @@ func NewStream(metadata map[string]string, parts []Part) (*Stream, error) {
 // Len is the length of the stream from its beginning.
 func (s *Stream) Len() int64 { return s.length }
 
-// Read fills p, except at the end.
+// Read fills p, except at the end. Bytes are not made long before they are
+// read.
 func (s *Stream) Read(p []byte) (n int, err error) {
 	for n < len(p) {
-		if len(s.made) == 0 && !s.more() {
+		if len(s.made) == 0 && !s.more(len(p)-n) {
 			if n == 0 {
 				return 0, io.EOF
 			}
@@ -152,10 +153,11 @@ func (s *Stream) enter() {
 	}
 }
 
-// more makes the next bytes and reports whether there are any.
-func (s *Stream) more() bool {
+// more makes the next bytes, as many as are wanted or a piece, and reports
+// whether there are any.
+func (s *Stream) more(want int) bool {
 	b := s.room[:0]
-	for len(b) < piece && len(s.parts) > 0 {
+	for len(b) < min(want, piece) && len(s.parts) > 0 {
 		before := len(b)
 		b = s.parts[0].Next(b)
 		s.left -= len(b) - before
