@@ -60,6 +60,14 @@ func (a *arena) reserve(b *block, more int) {
 	}
 }
 
+// fill sets an empty list to the numbers.
+func (a *arena) fill(b *block, numbers []int32) {
+	if len(numbers) > 0 {
+		a.grow(b, len(numbers))
+		b.len = int32(copy(a.segments[b.at.segment][b.at.offset:], numbers))
+	}
+}
+
 // grow moves b to a block with room for more.
 func (a *arena) grow(b *block, more int) {
 	class := max(bits.Len(uint(int(b.len)+more-1)), minClass)

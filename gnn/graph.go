@@ -39,6 +39,8 @@ type Graph struct {
 	work    []workspace // one a worker
 	met     []int32     // the neighbours that LinkAll adds
 	fresh   []float32   // for Replace: the own part to come
+	frozen  *Frozen     // nil unless the graph is
+	freezer Frozen      // with room from the last time
 }
 
 // node is what the graph keeps of a node beside its row. It is half a cache
@@ -119,6 +121,7 @@ func (g *Graph) heard(v int32) []float32 {
 	w := &g.work[0]
 	row := g.rows.row(v, &w.row)
 	if n.stale {
+		g.keep(v)
 		g.enc.start(row)
 		for _, u := range g.adj.view(n.adj) {
 			g.enc.hear(row, g.rows.row(u, &w.other))
@@ -128,6 +131,14 @@ func (g *Graph) heard(v int32) []float32 {
 		g.stale--
 	}
 	return row
+}
+
+// keep has a row that is about to be changed be kept as it is, if the graph is
+// frozen.
+func (g *Graph) keep(v int32) {
+	if g.frozen != nil {
+		g.frozen.keep(v)
+	}
 }
 
 // expire notes that what n's node has heard is no longer as it should be.
@@ -234,6 +245,12 @@ func (g *Graph) LinkAll(v int32, neighbours []int32) (added int) {
 		g.adj.append(&g.node(u).adj, v)
 	}
 	if g.hears() {
+		if g.frozen != nil {
+			g.keep(v)
+			for _, u := range g.met {
+				g.keep(u)
+			}
+		}
 		g.enc.exchange(g.rows.whole, v, g.met)
 	}
 	g.edges += len(g.met)
@@ -260,10 +277,12 @@ func (g *Graph) link(u, v int32) {
 	w := &g.work[0]
 	ru, rv := g.rows.row(u, &w.row), g.rows.row(v, &w.other)
 	if !a.stale {
+		g.keep(u)
 		g.enc.hear(ru, rv)
 		g.rows.putHeard(u, ru)
 	}
 	if !b.stale {
+		g.keep(v)
 		g.enc.hear(rv, ru)
 		g.rows.putHeard(v, rv)
 	}
@@ -282,6 +301,7 @@ func (g *Graph) Replace(v int32, x Vector) {
 	if slices.Equal(own, g.fresh) {
 		return
 	}
+	g.keep(v)
 	g.rows.putOwn(v, g.fresh)
 	if !g.hears() {
 		return

@@ -78,6 +78,14 @@ func (c Config) WithDefaults() (Config, error) {
 	return c, c.Update.Validate()
 }
 
+func (c Config) graphOptions() []gnn.Option {
+	options := []gnn.Option{gnn.Workers(c.Workers)}
+	if c.BFloat16 {
+		options = append(options, gnn.BFloat16())
+	}
+	return options
+}
+
 // Engine is the state machine. Its state is the graph, what waits, and the
 // pool of heads.
 type Engine struct {
@@ -115,6 +123,9 @@ type Engine struct {
 	labels   []int32
 	said     []float32 // labels × heads × classes, as served
 	state    []byte
+
+	snapshot *Snapshot // under way, or nil
+	taken    taken     // with room from the last one
 }
 
 // fate is what is known of a node beside its place in the graph.
@@ -130,15 +141,11 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := []gnn.Option{gnn.Workers(cfg.Workers)}
-	if cfg.BFloat16 {
-		options = append(options, gnn.BFloat16())
-	}
 	online := posterior.NewOnline(m.Prior, cfg.Update)
 	e := &Engine{
 		model:       m,
 		cfg:         cfg,
-		graph:       gnn.NewGraph(m.Encoder, options...),
+		graph:       gnn.NewGraph(m.Encoder, cfg.graphOptions()...),
 		roster:      newRoster(cfg.MaxWaitingEdges),
 		early:       newQueue[event.ID, early](),
 		heads:       []posterior.Head{online, posterior.NewStatic(m.Prior)},
@@ -155,6 +162,12 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 
 // Config returns the settings in force, defaults filled in.
 func (e *Engine) Config() Config { return e.cfg }
+
+// Next returns the number of the next window.
+func (e *Engine) Next() int64 { return e.next }
+
+// Chain returns the hash of everything served and learned so far.
+func (e *Engine) Chain() event.Hash { return e.chain }
 
 // Summaries returns the prequential scores so far, one per head, the serving
 // head first.

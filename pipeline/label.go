@@ -38,6 +38,7 @@ func (e *Engine) join(w *event.Window, out *event.Outcome) {
 type early struct {
 	label event.Label
 	class int32
+	size  int // of its record in a snapshot
 }
 
 func (e *Engine) class(l *event.Label) (int32, bool) {
@@ -103,7 +104,13 @@ func (e *Engine) await(class int32, l *event.Label, out *event.Outcome) {
 	}
 	kept := *l
 	kept.Origin = l.Origin.Clone()
-	e.early.put(l.Node, early{label: kept, class: class})
+	e.keep(class, kept)
+}
+
+// keep keeps a label, which is the engine's own, until its node comes.
+func (e *Engine) keep(class int32, l event.Label) {
+	e.state = appendLabel(e.state[:0], &l)
+	e.early.put(l.Node, early{label: l, class: class, size: len(e.state)})
 }
 
 // score holds every head's served probabilities against the labels, before

@@ -7,6 +7,8 @@ type queue[K comparable, V any] struct {
 	entries    []entry[K, V]
 	free       []int32
 	head, tail int32 // oldest and newest entry, none when empty
+	held       []int32
+	hold       bool // what is taken goes to held, not to free: see still
 }
 
 type entry[K comparable, V any] struct {
@@ -72,7 +74,11 @@ func (q *queue[K, V]) take(k K) (v V, ok bool) {
 	}
 	delete(q.slot, k)
 	q.entries[i] = entry[K, V]{}
-	q.free = append(q.free, i)
+	if q.hold {
+		q.held = append(q.held, i)
+	} else {
+		q.free = append(q.free, i)
+	}
 	return e.value, true
 }
 
@@ -82,4 +88,36 @@ func (q *queue[K, V]) oldest() (K, V) {
 	k := q.entries[q.head].key
 	v, _ := q.take(k)
 	return k, v
+}
+
+// still is a queue's entries as they were at one time.
+type still[K comparable, V any] struct {
+	q       *queue[K, V]
+	entries []entry[K, V]
+	head    int32
+	len     int
+}
+
+// take copies the entries of q, which until release puts nothing into the slots
+// that they stand in: what lies beside the queue by slot stays as it is.
+func (s *still[K, V]) take(q *queue[K, V]) {
+	s.q, s.entries, s.head, s.len = q, append(s.entries[:0], q.entries...), q.head, q.len()
+	q.hold = true
+}
+
+// release forgets the entries and gives the slots back. Room is kept.
+func (s *still[K, V]) release() {
+	clear(s.entries)
+	s.q.free, s.q.held, s.q.hold = append(s.q.free, s.q.held...), s.q.held[:0], false
+}
+
+// walk returns a function that returns each entry in turn, the oldest first,
+// with its slot.
+func (s *still[K, V]) walk() func() (int32, *entry[K, V]) {
+	next := s.head
+	return func() (int32, *entry[K, V]) {
+		slot := next
+		next = s.entries[slot].next
+		return slot, &s.entries[slot]
+	}
 }

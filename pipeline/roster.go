@@ -10,6 +10,7 @@ type roster struct {
 	waiting  *queue[event.ID, []int32] // unknown id -> the nodes that named it
 	edges    int                       // total length of the lists in waiting
 	bound    int                       // of edges
+	came     ids                       // in the order of the numbers
 }
 
 func newRoster(bound int) *roster {
@@ -32,6 +33,7 @@ func (r *roster) enter(id event.ID, v int32) {
 	} else {
 		r.strings[id.Str] = v
 	}
+	r.came.add(id)
 }
 
 // wait keeps the edge from v to id until id comes, and returns how many older

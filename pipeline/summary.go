@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"math"
+
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
@@ -60,4 +62,47 @@ func (s *Summary) Stream() Scores {
 	}
 	n := float64(s.Labels)
 	return Scores{Acc: s.total.Acc / n, NLL: s.total.NLL / n, ECE: s.bins.ECE(), Brier: s.total.Brier / n}
+}
+
+// How many numbers appendState appends.
+const (
+	summaryCounts = 2 + 2*calibration.BinCount
+	summarySums   = 7 + calibration.BinCount
+)
+
+// appendState appends all that is added up.
+func (s *Summary) appendState(counts []int64, sums []float64) ([]int64, []float64) {
+	counts = append(counts, int64(s.Labels), int64(s.windows))
+	sums = append(sums, s.sum.Acc, s.sum.NLL, s.sum.ECE, s.sum.Brier, s.total.Acc, s.total.NLL, s.total.Brier)
+	for _, b := range s.bins {
+		counts = append(counts, b.Count, b.Correct)
+		sums = append(sums, b.SumConfidence)
+	}
+	return counts, sums
+}
+
+// setState is the inverse of appendState.
+func (s *Summary) setState(counts []int64, sums []float64) error {
+	for _, x := range sums {
+		if !(x >= 0 && x <= math.MaxFloat64) {
+			return damaged("head %s: a sum of scores is %v", s.Head, x)
+		}
+	}
+	s.Labels, s.windows = int(counts[0]), int(counts[1])
+	s.sum = Scores{Acc: sums[0], NLL: sums[1], ECE: sums[2], Brier: sums[3]}
+	s.total = Scores{Acc: sums[4], NLL: sums[5], Brier: sums[6]}
+	counts, sums = counts[2:], sums[7:]
+	labels := int64(s.Labels)
+	for i := range s.bins {
+		b := calibration.Bin{Count: counts[2*i], Correct: counts[2*i+1], SumConfidence: sums[i]}
+		if b.Count < 0 || b.Count > labels || b.Correct < 0 || b.Correct > b.Count {
+			return damaged("head %s: bin %d has %d of %d right", s.Head, i, b.Correct, b.Count)
+		}
+		labels -= b.Count
+		s.bins[i] = b
+	}
+	if labels != 0 || s.windows < 0 || s.windows > s.Labels {
+		return damaged("head %s: %d labels in %d windows, %d of them in no bin", s.Head, s.Labels, s.windows, labels)
+	}
+	return nil
 }

@@ -7,6 +7,9 @@
 // spaces), and the tensors' bytes. Every length is checked against the file
 // before memory is taken for it, so a hostile file costs no more than a small
 // multiple of its size.
+//
+// A [File] is held in memory. What is too large for that is written by a
+// [Stream], which adds checksums, and read by a [Reader].
 package safetensors
 
 import (
@@ -34,23 +37,26 @@ type DType string
 // The element types this package reads and writes; a file with another one is
 // refused.
 const (
-	U8  DType = "U8"
-	I32 DType = "I32"
-	F32 DType = "F32"
-	F64 DType = "F64"
-	I64 DType = "I64"
+	U8   DType = "U8"
+	BF16 DType = "BF16" // the upper half of an F32
+	I32  DType = "I32"
+	F32  DType = "F32"
+	F64  DType = "F64"
+	I64  DType = "I64"
 )
 
 // dtypes lists the element types in the order in which the tensors of a file
 // are stored, the reverse of the first implementation's enumeration. Sizes
 // fall, so every tensor is aligned to its element.
-var dtypes = []DType{I64, F64, F32, I32, U8}
+var dtypes = []DType{I64, F64, F32, I32, BF16, U8}
 
 // size is the number of bytes of an element, 0 for an unknown type.
 func (d DType) size() int {
 	switch d {
 	case U8:
 		return 1
+	case BF16:
+		return 2
 	case I32, F32:
 		return 4
 	case I64, F64:
@@ -86,9 +92,10 @@ func (t Tensor) bytes() (int, error) {
 	return int(n), nil
 }
 
-// Element is a Go type that a tensor's elements may have.
+// Element is a Go type that a tensor's elements may have: uint16 is the bits of
+// a BF16.
 type Element interface {
-	uint8 | int32 | int64 | float32 | float64
+	uint8 | uint16 | int32 | int64 | float32 | float64
 }
 
 // dtypeOf returns the element type that stands for T.
@@ -96,6 +103,8 @@ func dtypeOf[T Element]() DType {
 	switch any(T(0)).(type) {
 	case uint8:
 		return U8
+	case uint16:
+		return BF16
 	case int32:
 		return I32
 	case int64:
@@ -170,6 +179,21 @@ func Decode(b []byte) (*File, error) {
 		return nil, fmt.Errorf("safetensors: header: %w", err)
 	}
 
+	if err := f.arrange(places, len(data)); err != nil {
+		return nil, fmt.Errorf("safetensors: %w", err)
+	}
+	for _, p := range places {
+		t := f.Tensors[p.name]
+		t.Data = data[p.begin:p.end:p.end]
+		f.Tensors[p.name] = t
+	}
+	return f, nil
+}
+
+// arrange sorts the places by where they stand. It is an error when they are
+// not as long as the tensors' shapes say, overlap, leave gaps, or do not end
+// where the data do, so many bytes from the first.
+func (f *File) arrange(places []place, data int) error {
 	slices.SortFunc(places, func(p, q place) int {
 		// The first by end among equal begins: empty tensors come before the
 		// one that fills the place.
@@ -180,25 +204,23 @@ func Decode(b []byte) (*File, error) {
 	})
 	at := 0
 	for _, p := range places {
-		if p.begin != at || p.end < p.begin || p.end > len(data) {
-			return nil, fmt.Errorf("safetensors: tensor %q stands at bytes %d to %d, want it to begin at %d and end by %d", p.name, p.begin, p.end, at, len(data))
+		if p.begin != at || p.end < p.begin || p.end > data {
+			return fmt.Errorf("tensor %q stands at bytes %d to %d, want it to begin at %d and end by %d", p.name, p.begin, p.end, at, data)
 		}
 		t := f.Tensors[p.name]
 		want, err := t.bytes()
 		if err != nil {
-			return nil, fmt.Errorf("safetensors: tensor %q: %w", p.name, err)
+			return fmt.Errorf("tensor %q: %w", p.name, err)
 		}
 		if want != p.end-p.begin {
-			return nil, fmt.Errorf("safetensors: tensor %q has %d bytes, want %d for %s %v", p.name, p.end-p.begin, want, t.DType, t.Shape)
+			return fmt.Errorf("tensor %q has %d bytes, want %d for %s %v", p.name, p.end-p.begin, want, t.DType, t.Shape)
 		}
-		t.Data = data[p.begin:p.end:p.end]
-		f.Tensors[p.name] = t
 		at = p.end
 	}
-	if at != len(data) {
-		return nil, fmt.Errorf("safetensors: %d bytes after the last tensor", len(data)-at)
+	if at != data {
+		return fmt.Errorf("%d bytes after the last tensor", data-at)
 	}
-	return f, nil
+	return nil
 }
 
 // place is where in the data a tensor stands.
@@ -358,35 +380,55 @@ func (f *File) Encode() ([]byte, error) {
 		return bytes.Compare([]byte(a), []byte(b))
 	})
 
+	for _, name := range names {
+		t := f.Tensors[name]
+		if n, err := t.bytes(); err == nil && n != len(t.Data) {
+			return nil, fmt.Errorf("safetensors: tensor %q: %d bytes, want %d for %s %v", name, len(t.Data), n, t.DType, t.Shape)
+		}
+	}
+	header, length, err := encodeHeader(f.Metadata, names, f.Tensors)
+	if err != nil {
+		return nil, fmt.Errorf("safetensors: %w", err)
+	}
+	out := slices.Grow(header, length)
+	for _, name := range names {
+		out = append(out, f.Tensors[name].Data...)
+	}
+	return out, nil
+}
+
+// encodeHeader returns what stands before the tensors, which follow in the
+// order of the names, and how many bytes they are.
+func encodeHeader(metadata map[string]string, names []string, tensors map[string]Tensor) (header []byte, length int, err error) {
 	w := headerWriter{buf: make([]byte, 8)}
 	w.raw("{")
-	if len(f.Metadata) > 0 {
+	if len(metadata) > 0 {
 		w.string(metadataKey)
 		w.raw(":{")
-		for i, key := range slices.Sorted(maps.Keys(f.Metadata)) {
+		for i, key := range slices.Sorted(maps.Keys(metadata)) {
 			if i > 0 {
 				w.raw(",")
 			}
 			w.string(key)
 			w.raw(":")
-			w.string(f.Metadata[key])
+			w.string(metadata[key])
 		}
 		w.raw("}")
 	}
 	at := 0
 	for i, name := range names {
-		t := f.Tensors[name]
+		t := tensors[name]
 		n, err := t.bytes()
-		if err == nil && n != len(t.Data) {
-			err = fmt.Errorf("%d bytes, want %d for %s %v", len(t.Data), n, t.DType, t.Shape)
-		}
 		if err == nil && name == metadataKey {
 			err = errors.New("the name is reserved")
 		}
-		if err != nil {
-			return nil, fmt.Errorf("safetensors: tensor %q: %w", name, err)
+		if err == nil && n > math.MaxInt-at {
+			err = errors.New("the tensors are too large")
 		}
-		if i > 0 || len(f.Metadata) > 0 {
+		if err != nil {
+			return nil, 0, fmt.Errorf("tensor %q: %w", name, err)
+		}
+		if i > 0 || len(metadata) > 0 {
 			w.raw(",")
 		}
 		w.string(name)
@@ -399,22 +441,16 @@ func (f *File) Encode() ([]byte, error) {
 	}
 	w.raw("}")
 	if w.err != nil {
-		return nil, fmt.Errorf("safetensors: %w", w.err)
+		return nil, 0, w.err
 	}
 	for len(w.buf)%8 != 0 {
 		w.raw(" ")
 	}
-	length := len(w.buf) - 8
-	if length > MaxHeader {
-		return nil, fmt.Errorf("safetensors: header of %d bytes, want at most %d", length, MaxHeader)
+	if n := len(w.buf) - 8; n > MaxHeader {
+		return nil, 0, fmt.Errorf("header of %d bytes, want at most %d", n, MaxHeader)
 	}
-	binary.LittleEndian.PutUint64(w.buf, uint64(length))
-
-	out := slices.Grow(w.buf, at)
-	for _, name := range names {
-		out = append(out, f.Tensors[name].Data...)
-	}
-	return out, nil
+	binary.LittleEndian.PutUint64(w.buf, uint64(len(w.buf)-8))
+	return w.buf, at, nil
 }
 
 // headerWriter collects the header; err is the first error.

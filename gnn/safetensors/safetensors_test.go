@@ -29,6 +29,7 @@ func sample() *File {
 			"empty":    Of([]float64{}, 4, 0),
 			"double":   Of([]float64{math.Pi}, 1),
 			"int":      Of([]int32{-1, 7}, 2),
+			"half":     Of([]uint16{0x3f80, 0x4049}, 2),
 		},
 	}
 }
@@ -90,7 +91,7 @@ func TestEncodeBytes(t *testing.T) {
 func TestEncodeRefuses(t *testing.T) {
 	for name, f := range map[string]*File{
 		"short data":    {Tensors: map[string]Tensor{"a": {DType: F32, Shape: []int{2}, Data: make([]byte, 4)}}},
-		"type":          {Tensors: map[string]Tensor{"a": {DType: "BF16", Shape: []int{2}, Data: make([]byte, 4)}}},
+		"type":          {Tensors: map[string]Tensor{"a": {DType: "F16", Shape: []int{2}, Data: make([]byte, 4)}}},
 		"negative":      {Tensors: map[string]Tensor{"a": {DType: U8, Shape: []int{-1, -1}, Data: make([]byte, 1)}}},
 		"overflow":      {Tensors: map[string]Tensor{"a": {DType: U8, Shape: []int{1 << 62, 4}}}},
 		"reserved name": {Tensors: map[string]Tensor{"__metadata__": Of([]byte{1}, 1)}},

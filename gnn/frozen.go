@@ -1,0 +1,297 @@
+package gnn
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/safetensors"
+)
+
+// The tensors of a graph of n nodes. Whole rows are kept as such, see
+// incremental; rows of bfloat16 as their two parts.
+const (
+	tensorDegrees    = "graph.degrees"    // n
+	tensorNeighbours = "graph.neighbours" // 2·edges, by node, in the order in which the edges came
+	tensorStale      = "graph.stale"      // n: 1 where what was heard is to be made anew
+	tensorRows       = "graph.rows"       // n×(own+heard)
+	tensorOwn        = "graph.own"        // n×own
+	tensorHeard      = "graph.heard"      // n×heard
+)
+
+// Frozen is a graph as it was when [Graph.Freeze] was called. What is small was
+// copied then. Rows and adjacency stay where they are and are read from there:
+// an adjacency list only grows, so that its beginning is what it was, and a row
+// that is changed before it was read is copied before.
+type Frozen struct {
+	g      *Graph
+	edges  int
+	degree []int32
+	stale  []uint8
+
+	whole *frozenRows[float32]
+	// Or, with rows of bfloat16:
+	half *frozenRows[uint16]
+	sums *frozenRows[float32] // nil if nothing is heard
+}
+
+// Freeze holds the graph as it is, for [Frozen.Parts] to be read while nodes
+// and edges come, until [Frozen.Release]. It takes a few nanoseconds a node.
+// Meanwhile the graph takes some more time to change, and memory for the rows
+// that are changed before they were read. It panics when the graph is frozen
+// already.
+func (g *Graph) Freeze() *Frozen {
+	if g.frozen != nil {
+		panic("gnn: the graph is frozen already")
+	}
+	f := &g.freezer
+	if f.g == nil {
+		f.g = g
+		f.whole, f.half, f.sums = freezerOf(g.rows.whole), freezerOf(g.rows.half), freezerOf(g.rows.sums)
+	}
+	n := g.Len()
+	f.edges = g.edges
+	f.degree, f.stale = resize(f.degree, n), resize(f.stale, n)
+	for v := 0; v < n; {
+		some := g.nodes.From(int32(v))
+		degree, stale := f.degree[v:][:len(some)], f.stale[v:][:len(some)]
+		for i := range some {
+			degree[i], stale[i] = some[i].adj.len, 0
+			if some[i].stale {
+				stale[i] = 1
+			}
+		}
+		v += len(some)
+	}
+	f.whole.begin(n)
+	f.half.begin(n)
+	f.sums.begin(n)
+	g.frozen = f
+	return f
+}
+
+// Release ends what Freeze began. Room that was taken is kept for the next
+// time. Parts may not be read any more.
+func (f *Frozen) Release() { f.g.frozen = nil }
+
+// keep copies a row that is about to be changed.
+func (f *Frozen) keep(v int32) {
+	f.whole.keep(v)
+	f.half.keep(v)
+	f.sums.keep(v)
+}
+
+// Parts returns the tensors that [Thaw] makes the graph of. They are to be read
+// between calls of the graph's methods, and once.
+func (f *Frozen) Parts() []safetensors.Part {
+	n := len(f.degree)
+	v := int32(0)
+	parts := []safetensors.Part{
+		safetensors.PartOf(tensorDegrees, f.degree, n),
+		safetensors.NewPart[int32](tensorNeighbours, func(b []byte) []byte {
+			v++
+			return safetensors.Append(b, f.g.Neighbours(v - 1)[:f.degree[v-1]]...)
+		}, 2*f.edges),
+		safetensors.PartOf(tensorStale, f.stale, n),
+	}
+	if f.whole != nil {
+		return append(parts, f.whole.part(tensorRows, f.g.rowLen))
+	}
+	if f.sums != nil {
+		parts = append(parts, f.sums.part(tensorHeard, f.g.rows.heard))
+	}
+	return append(parts, f.half.part(tensorOwn, f.g.own))
+}
+
+// frozenRows is the first rows of a table as they were. A nil one is of no
+// table.
+type frozenRows[T safetensors.Element] struct {
+	table  *kernel.Table[T]
+	next   int32   // the first row that was not read
+	place  []int32 // by row: 0 where it is as it was, or its place among the copies, from 1
+	copies [][]T   // in pages
+	count  int32
+}
+
+// copiesPage is how many copies of rows stand in a page.
+const copiesPage = 256
+
+func freezerOf[T safetensors.Element](table *kernel.Table[T]) *frozenRows[T] {
+	if table == nil {
+		return nil
+	}
+	return &frozenRows[T]{table: table}
+}
+
+func (f *frozenRows[T]) begin(n int) {
+	if f != nil {
+		f.place = resize(f.place, n)
+		clear(f.place)
+		f.next, f.count = 0, 0
+	}
+}
+
+func (f *frozenRows[T]) keep(v int32) {
+	if f == nil || v < f.next || int(v) >= len(f.place) || f.place[v] != 0 {
+		return
+	}
+	row := f.table.Row(v)
+	if int(f.count) == len(f.copies)*copiesPage {
+		f.copies = append(f.copies, make([]T, copiesPage*len(row)))
+	}
+	f.count++
+	f.place[v] = f.count
+	copy(f.copy(f.count, len(row)), row)
+}
+
+func (f *frozenRows[T]) copy(place int32, width int) []T {
+	i := int(place - 1)
+	return f.copies[i/copiesPage][i%copiesPage*width:][:width]
+}
+
+func (f *frozenRows[T]) part(name string, width int) safetensors.Part {
+	return safetensors.NewPart[T](name, func(b []byte) []byte {
+		row := f.table.Row(f.next)
+		if place := f.place[f.next]; place != 0 {
+			row = f.copy(place, width)
+		}
+		f.next++
+		return safetensors.Append(b, row...)
+	}, len(f.place), width)
+}
+
+// Thaw makes a graph of the tensors that [Frozen.Parts] gave, of the same
+// encoder and with the same options but for [Workers]. It returns an error that
+// wraps [safetensors.ErrDamaged] when they are no graph's.
+func Thaw(encoder Encoder, file *safetensors.Reader, options ...Option) (*Graph, error) {
+	g := NewGraph(encoder, options...)
+	n := file.Len(tensorDegrees)
+	degree, err := safetensors.Read[int32](file, tensorDegrees, n)
+	if err != nil {
+		return nil, err
+	}
+	if n > math.MaxInt32 {
+		return nil, notAGraph("%d nodes, at most %d are possible", n, math.MaxInt32)
+	}
+	stale, err := safetensors.Read[uint8](file, tensorStale, n)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.thawRows(file, n); err != nil {
+		return nil, err
+	}
+	neighbours, err := safetensors.Read[int32](file, tensorNeighbours, file.Len(tensorNeighbours))
+	if err != nil {
+		return nil, err
+	}
+	g.nodes.Grow(n)
+	for v := range int32(n) {
+		node := g.nodes.At(v)
+		switch {
+		case stale[v] == 1 && g.hears():
+			g.expire(node)
+		case stale[v] != 0:
+			return nil, notAGraph("node %d cannot be stale as %d says", v, stale[v])
+		}
+	}
+	return g, g.thawEdges(degree, neighbours)
+}
+
+// thawRows reads the rows of n nodes.
+func (g *Graph) thawRows(file *safetensors.Reader, n int) error {
+	rows := &g.rows
+	if rows.whole != nil {
+		return thawTable(file, tensorRows, rows.whole, n, g.rowLen, finite32)
+	}
+	if rows.sums != nil {
+		if err := thawTable(file, tensorHeard, rows.sums, n, rows.heard, finite32); err != nil {
+			return err
+		}
+	}
+	return thawTable(file, tensorOwn, rows.half, n, rows.own, finite16)
+}
+
+// thawTable reads n rows of the given width into an empty table.
+func thawTable[T safetensors.Element](file *safetensors.Reader, name string, table *kernel.Table[T], n, width int, finite func([]T) bool) error {
+	if err := safetensors.Expect[T](file, name, n, width); err != nil {
+		return err
+	}
+	table.Grow(n)
+	return safetensors.Each(file, name, func(at int, values []T) error {
+		if !finite(values) {
+			return notAGraph("%s has a number that is not finite", name)
+		}
+		for len(values) > 0 {
+			some := copy(table.From(int32(at / width))[at%width:], values)
+			values, at = values[some:], at+some
+		}
+		return nil
+	}, n, width)
+}
+
+func finite32(x []float32) bool {
+	for _, v := range x {
+		if math.Float32bits(v)&0x7f800000 == 0x7f800000 {
+			return false
+		}
+	}
+	return true
+}
+
+func finite16(x []uint16) bool {
+	for _, v := range x {
+		if v&0x7f80 == 0x7f80 {
+			return false
+		}
+	}
+	return true
+}
+
+// thawEdges gives nodes without edges those of the lists of neighbours, of the
+// given lengths, one after the other. The lists must be those of a simple,
+// undirected graph: that each edge stands at both of its ends is not looked for
+// edge by edge, for which the lists would have to be sorted, but taken from a
+// sum of one 64-bit hash an edge, added at one end and subtracted at the other.
+func (g *Graph) thawEdges(degree, neighbours []int32) error {
+	n := len(degree)
+	met := make([]int32, n) // by node: the last whose neighbour it is, and 1
+	sum := uint64(0)
+	rest := neighbours
+	for v := range int32(n) {
+		d := int(degree[v])
+		if d < 0 || d > len(rest) || d > 1<<30 {
+			return notAGraph("node %d has %d neighbours, there are %d more", v, d, len(rest))
+		}
+		for _, u := range rest[:d] {
+			if uint(u) >= uint(n) || u == v || met[u] == v+1 {
+				return notAGraph("node %d of %d has the neighbour %d, or has it twice", v, n, u)
+			}
+			met[u] = v + 1
+			if u > v {
+				sum += edgeHash(v, u)
+			} else {
+				sum -= edgeHash(u, v)
+			}
+		}
+		g.adj.fill(&g.nodes.At(v).adj, rest[:d])
+		rest = rest[d:]
+	}
+	if len(rest) > 0 || sum != 0 {
+		return notAGraph("an edge stands at one of its ends only")
+	}
+	g.edges = len(neighbours) / 2
+	return nil
+}
+
+// edgeHash mixes an edge's ends (Steele, Lea, Flood: Fast splittable
+// pseudorandom number generators, 2014).
+func edgeHash(u, v int32) uint64 {
+	x := (uint64(u)<<32 | uint64(uint32(v))) * 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+func notAGraph(format string, args ...any) error {
+	return fmt.Errorf("%w: graph: "+format, append([]any{safetensors.ErrDamaged}, args...)...)
+}

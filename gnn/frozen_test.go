@@ -1,0 +1,126 @@
+package gnn
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/gvbll/gvbll/gnn/safetensors"
+)
+
+// bytesIn reads some of a stream's bytes, -1 for all that are left.
+func bytesIn(t testing.TB, s io.Reader, n int) []byte {
+	t.Helper()
+	if n < 0 {
+		b, err := io.ReadAll(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	b := make([]byte, n)
+	n, err := io.ReadFull(s, b)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Fatal(err)
+	}
+	return b[:n]
+}
+
+func streamOf(t testing.TB, parts []safetensors.Part) *safetensors.Stream {
+	t.Helper()
+	s, err := safetensors.NewStream(nil, parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func thaw(b []byte, enc Encoder, options ...Option) (*Graph, error) {
+	file, err := safetensors.NewReader(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		return nil, err
+	}
+	g, err := Thaw(enc, file, options...)
+	if err != nil {
+		return nil, err
+	}
+	return g, file.Done()
+}
+
+// change makes one of the calls that a stream makes, at random.
+func change(rng *rand.Rand, g *Graph) {
+	n := g.Len()
+	if n == 0 || rng.IntN(4) == 0 {
+		x := make([]Vector, 1+rng.IntN(20))
+		for i := range x {
+			x[i] = randomVector(rng, g.enc.In(), 1)
+		}
+		g.Add(x)
+		return
+	}
+	some := make([]int32, 1+rng.IntN(6))
+	for i := range some {
+		some[i] = int32(rng.IntN(n) * rng.IntN(2)) // node 0 becomes a hub
+	}
+	switch v := int32(rng.IntN(n)); rng.IntN(4) {
+	case 0:
+		g.Link(v, some[0])
+	case 1:
+		g.Replace(v, randomVector(rng, g.enc.In(), 1))
+	case 2:
+		g.Embed(some, make([]float32, len(some)*g.enc.Out()))
+	default:
+		g.LinkAll(v, some)
+	}
+}
+
+// TestThaw: a graph that is made of what was read of another while that changed
+// is the other as it was, to the bit, and takes the same changes to the same.
+func TestThaw(t *testing.T) {
+	for name, options := range map[string][]Option{"float32": nil, "bfloat16": {BFloat16()}} {
+		ofEachKind(t, func(t *testing.T, random func(*rand.Rand, ...int) Encoder) {
+			for seed := range uint64(12) {
+				t.Run(fmt.Sprint(name, seed), func(t *testing.T) {
+					rng := rand.New(rand.NewPCG(seed, 11))
+					enc := random(rng, 5, 7, 4)
+					g := NewGraph(enc, options...)
+					for range rng.IntN(150) {
+						change(rng, g)
+					}
+					for range 2 { // the second time in what room the first one left
+						frozen := g.Freeze()
+						s := streamOf(t, frozen.Parts())
+						since := rand.New(rand.NewPCG(seed, 12))
+						var b []byte
+						changes := 0
+						for int64(len(b)) < s.Len() {
+							b = append(b, bytesIn(t, s, 1+rng.IntN(int(s.Len())/8))...)
+							change(since, g)
+							changes++
+						}
+						frozen.Release()
+
+						restored, err := thaw(b, enc, options...)
+						if err != nil {
+							t.Fatal(err)
+						}
+						if again := bytesIn(t, streamOf(t, restored.Freeze().Parts()), -1); !bytes.Equal(again, b) {
+							t.Fatal("frozen again: other bytes")
+						}
+						after := rand.New(rand.NewPCG(seed, 12))
+						for range changes {
+							change(after, restored)
+						}
+						if !slices.Equal(embedAll(restored), embedAll(g)) {
+							t.Fatal("other embeddings")
+						}
+					}
+				})
+			}
+		})
+	}
+}

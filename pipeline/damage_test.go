@@ -1,0 +1,308 @@
+package pipeline_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// sealed returns a file with the checksums that its bytes have, if it is long
+// enough to have some.
+func sealed(b []byte) []byte {
+	const span = 1 << 20
+	b = bytes.Clone(b)
+	spans := (len(b) + span + 3) / (span + 4)
+	if at := len(b) - 4*spans; at >= 0 {
+		for i := range spans {
+			sum := crc32.Checksum(b[i*span:min((i+1)*span, at)], crc32.MakeTable(crc32.Castagnoli))
+			binary.LittleEndian.PutUint32(b[at+4*i:], sum)
+		}
+	}
+	return b
+}
+
+// TestDamage: whatever bit is flipped, wherever the file ends or goes on, it is
+// found and said.
+func TestDamage(t *testing.T) {
+	for seed := range uint64(2) {
+		e, m, cfg, _ := lived(t, seed, 40)
+		whole := snapshotOf(t, e, map[string]string{"key": "value"})
+		if !bytes.Equal(sealed(whole), whole) {
+			t.Fatal("the tests have other checksums")
+		}
+		check := func(what string, b []byte) {
+			t.Helper()
+			if _, _, err := restore(m, cfg, b); !errors.Is(err, pipeline.ErrDamaged) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		rng := rand.New(rand.NewPCG(seed, 5))
+		header := 8 + int(binary.LittleEndian.Uint64(whole))
+		for range 1500 {
+			i := rng.IntN(len(whole))
+			if rng.IntN(2) == 0 {
+				i = rng.IntN(header)
+			}
+			b := bytes.Clone(whole)
+			b[i] ^= 1 << rng.IntN(8)
+			check(fmt.Sprintf("byte %d of %d", i, len(whole)), b)
+		}
+		for range 300 {
+			n := rng.IntN(len(whole))
+			check(fmt.Sprintf("%d bytes of %d", n, len(whole)), whole[:n])
+			// The size is told, but the bytes are not there.
+			if _, _, err := pipeline.Restore(m, cfg, bytes.NewReader(whole[:n]), int64(len(whole))); !errors.Is(err, pipeline.ErrDamaged) {
+				t.Errorf("%d bytes of %d that were told: %v", n, len(whole), err)
+			}
+		}
+		for _, more := range []string{"\x00", "1234", strings.Repeat("x", 4096)} {
+			check("appended", append(bytes.Clone(whole), more...))
+			check("sealed after more was appended", sealed(append(bytes.Clone(whole), more...)))
+		}
+		check("twice", append(bytes.Clone(whole), whole...))
+		check("another safetensors file", altered(t, whole, func(f *safetensors.File) { clear(f.Tensors); clear(f.Metadata) }))
+	}
+}
+
+type broken struct{ err error }
+
+func (r broken) ReadAt([]byte, int64) (int, error) { return 0, r.err }
+
+// TestUnreadable: a disk that fails is not a damaged file.
+func TestUnreadable(t *testing.T) {
+	e, m, cfg, _ := lived(t, 0, 3)
+	failure := errors.New("input/output error")
+	_, _, err := pipeline.Restore(m, cfg, broken{failure}, int64(len(snapshotOf(t, e, nil))))
+	if !errors.Is(err, failure) || errors.Is(err, pipeline.ErrDamaged) {
+		t.Error(err)
+	}
+}
+
+// set changes a tensor's values.
+func set[T safetensors.Element](name string, change func([]T)) func(*safetensors.File) {
+	return func(f *safetensors.File) {
+		tensor := f.Tensors[name]
+		values, err := safetensors.Values[T](tensor)
+		if err != nil {
+			panic(err)
+		}
+		change(values)
+		f.Tensors[name] = safetensors.Of(values, tensor.Shape...)
+	}
+}
+
+func to[T safetensors.Element](i int, x T) func([]T) { return func(v []T) { v[i] = x } }
+
+// cut takes the last row off a tensor.
+func cut(name string) func(*safetensors.File) {
+	return func(f *safetensors.File) {
+		tensor := f.Tensors[name]
+		row := len(tensor.Data) / tensor.Shape[0]
+		tensor.Shape = slices.Clone(tensor.Shape)
+		tensor.Shape[0]--
+		tensor.Data = tensor.Data[:len(tensor.Data)-row]
+		f.Tensors[name] = tensor
+	}
+}
+
+// TestImpossibleStates: what no engine could have written is found, though the
+// checksums are right.
+func TestImpossibleStates(t *testing.T) {
+	nan32, nan64, inf32 := float32(math.NaN()), math.NaN(), float32(math.Inf(1))
+	e, m, cfg, _ := lived(t, 0, 40) // rows of float32
+	half, halfModel, halfCfg, _ := lived(t, 1, 40)
+	whole := snapshotOf(t, e, nil)
+	file, err := safetensors.Decode(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]func(*safetensors.File){
+		"degree negative":          set("graph.degrees", to(3, int32(-1))),
+		"degree huge":              set("graph.degrees", to(3, int32(math.MaxInt32))),
+		"degree more, degree less": set("graph.degrees", func(d []int32) { d[0], d[1] = d[0]+1, d[1]-1 }),
+		"neighbour out of range":   set("graph.neighbours", to(0, int32(math.MaxInt32))),
+		"neighbour negative":       set("graph.neighbours", to(0, int32(-1))),
+		"neighbour one-sided": set("graph.neighbours", func(u []int32) {
+			for other := range int32(len(u)) { // an id that node 0 has not
+				if other > 0 && !slices.Contains(u[:file0Degree(file)], other) {
+					u[0] = other
+					return
+				}
+			}
+		}),
+		"neighbour twice":        set("graph.neighbours", func(u []int32) { d := file0Degree(file); u[d-1] = u[0] }),
+		"neighbour itself":       set("graph.neighbours", to(0, int32(0))),
+		"stale":                  set("graph.stale", to(0, uint8(2))),
+		"row not a number":       set("graph.rows", to(5, nan32)),
+		"row infinite":           set("graph.rows", to(5, inf32)),
+		"class":                  set("nodes.label", to(0, int32(3))),
+		"class negative":         set("nodes.label", to(0, int32(-2))),
+		"context":                set("nodes.context", to(0, uint8(2))),
+		"id twice":               set("nodes.integers", func(v []int64) { v[1] = v[0] }),
+		"id longer":              set("nodes.lengths", to(0, int32(math.MaxInt32))),
+		"id negative":            set("nodes.lengths", to(0, int32(-1))),
+		"id lengths":             set("nodes.lengths", func(v []int32) { clear(v) }),
+		"pending node":           set("pending.node", to(0, int32(math.MaxInt32))),
+		"pending node negative":  set("pending.node", to(0, int32(-1))),
+		"pending twice":          set("pending.node", func(v []int32) { v[1] = v[0] }),
+		"pending labelled":       func(f *safetensors.File) { set("nodes.label", func(v []int32) { v[pending0(f)] = 1 })(f) },
+		"pending context":        func(f *safetensors.File) { set("nodes.context", func(v []uint8) { v[pending0(f)] = 1 })(f) },
+		"pending window":         set("pending.window", to(0, int64(40))),
+		"pending window before":  set("pending.window", to(0, int64(-1))),
+		"temperature 0":          set("pending.temperature", to(0, 0.)),
+		"temperature not":        set("pending.temperature", to(0, nan64)),
+		"embedding":              set("pending.embedding", to(0, nan32)),
+		"probability":            set("pending.probabilities", to(0, float32(1.5))),
+		"probability not":        set("pending.probabilities", to(0, nan32)),
+		"waiting node":           set("waiting.nodes", to(0, int32(math.MaxInt32))),
+		"waiting count 0":        set("waiting.edges", to(0, int32(0))),
+		"waiting count negative": set("waiting.edges", to(0, int32(-1))),
+		"waiting count":          set("waiting.edges", to(0, int32(math.MaxInt32))),
+		"waiting for a node": func(f *safetensors.File) {
+			known, _ := safetensors.Values[int64](f.Tensors["nodes.integers"])
+			set("waiting.integers", to(0, known[0]))(f)
+		},
+		"waiting twice": set("waiting.integers", func(v []int64) { v[1] = v[0] }),
+		"early for a node": func(f *safetensors.File) {
+			known, _ := safetensors.Values[int64](f.Tensors["nodes.integers"])
+			set("early.integers", to(0, known[0]))(f)
+		},
+		"early twice":        set("early.integers", func(v []int64) { v[1] = v[0] }),
+		"early record":       set("early.records", func(b []byte) { b[0] = 0xff }),
+		"early class":        set("early.records", func(b []byte) { b[bytes.Index(b, []byte("\x01a"))+1] = 'd' }),
+		"early varint":       set("early.records", func(b []byte) { copy(b, bytes.Repeat([]byte{0xff}, 11)) }),
+		"head":               set("heads.online", to(30, uint8(0xaa))),
+		"head not a number":  set("heads.online", func(b []byte) { binary.LittleEndian.PutUint64(b[24:], math.Float64bits(nan64)) }),
+		"score not a number": set("summaries.sums", to(0, nan64)),
+		"score negative":     set("summaries.sums", to(0, -1.)),
+		"labels negative":    set("summaries.counts", to(0, int64(-1))),
+		"windows":            set("summaries.counts", to(1, int64(math.MaxInt64))),
+		"bin negative":       set("summaries.counts", to(2, int64(-1))),
+		"bin overflow":       set("summaries.counts", func(v []int64) { v[0], v[2], v[4] = math.MaxInt64, math.MaxInt64, math.MaxInt64 }),
+		"bin":                set("summaries.counts", to(41, int64(math.MaxInt64))),
+		"a tensor more":      func(f *safetensors.File) { f.Tensors["nodes.more"] = safetensors.Of([]uint8{1}, 1) },
+		"another shape":      func(f *safetensors.File) { f.Tensors["nodes.label"] = safetensors.Of([]int32{1}, 1, 1) },
+		"another type": func(f *safetensors.File) {
+			t := f.Tensors["nodes.label"]
+			t.DType = safetensors.F32
+			f.Tensors["nodes.label"] = t
+		},
+		"window":          func(f *safetensors.File) { f.Metadata["gvbll.window"] = "-1" },
+		"window not":      func(f *safetensors.File) { f.Metadata["gvbll.window"] = "x" },
+		"chain":           func(f *safetensors.File) { f.Metadata["gvbll.chain"] = "00" },
+		"posterior":       func(f *safetensors.File) { f.Metadata["gvbll.posterior"] = strings.Repeat("0", 64) },
+		"without a model": func(f *safetensors.File) { delete(f.Metadata, "gvbll.model") },
+	}
+	for name, tensor := range file.Tensors {
+		if name == "checksums" {
+			continue
+		}
+		cases["without "+name] = func(f *safetensors.File) { delete(f.Tensors, name) }
+		if tensor.Shape[0] > 0 {
+			cases["short "+name] = cut(name)
+		} else if name != "heads.static" {
+			t.Errorf("%s is empty: the case shows nothing", name)
+		}
+	}
+	for name, alter := range cases {
+		t.Run(name, func(t *testing.T) {
+			if _, _, err := restore(m, cfg, altered(t, whole, alter)); !errors.Is(err, pipeline.ErrDamaged) || strings.Contains(err.Error(), "\n") {
+				t.Error(err)
+			} else {
+				t.Log(err)
+			}
+		})
+	}
+	for name, alter := range map[string]func(*safetensors.File){
+		"own":   set("graph.own", to(5, uint16(0x7fc0))),
+		"heard": set("graph.heard", to(5, nan32)),
+	} {
+		if _, _, err := restore(halfModel, halfCfg, altered(t, snapshotOf(t, half, nil), alter)); !errors.Is(err, pipeline.ErrDamaged) {
+			t.Errorf("bfloat16, %s not a number: %v", name, err)
+		}
+	}
+	if _, _, err := restore(m, cfg, altered(t, whole, func(*safetensors.File) {})); err != nil {
+		t.Errorf("altered in nothing: %v", err)
+	}
+}
+
+// file0Degree is the degree of node 0.
+func file0Degree(f *safetensors.File) int32 {
+	degrees, err := safetensors.Values[int32](f.Tensors["graph.degrees"])
+	if err != nil {
+		panic(err)
+	}
+	return degrees[0]
+}
+
+// pending0 is the first node that waits for its label.
+func pending0(f *safetensors.File) int32 {
+	nodes, err := safetensors.Values[int32](f.Tensors["pending.node"])
+	if err != nil {
+		panic(err)
+	}
+	return nodes[0]
+}
+
+// FuzzRestore: whatever the bytes, with their own checksums or right ones,
+// Restore does not panic, takes memory in proportion, and what it takes for a
+// snapshot is an engine that steps and is written down again.
+func FuzzRestore(f *testing.F) {
+	seeds := map[string][]byte{}
+	for seed := range uint64(2) {
+		for _, windows := range []int{0, 2, 12} {
+			e, _, _, _ := lived(f, seed, windows)
+			b := snapshotOf(f, e, map[string]string{"k": "v"})
+			seeds[fmt.Sprint(seed, windows)] = b
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(seeds)) {
+		f.Add(seeds[name], uint64(0), uint64(0))
+		f.Add(seeds[name], uint64(1000), uint64(0xff))
+	}
+	_, m, cfg, _ := lived(f, 0, 0)
+	_, halfModel, halfCfg, _ := lived(f, 1, 0)
+	f.Fuzz(func(t *testing.T, b []byte, at, word uint64) {
+		// A word somewhere is changed beside what the fuzzer does.
+		changed := bytes.Clone(b)
+		if len(changed) >= 8 {
+			i := int(at % uint64(len(changed)-7))
+			binary.LittleEndian.PutUint64(changed[i:], binary.LittleEndian.Uint64(changed[i:])^word)
+		}
+		for _, b := range [][]byte{b, sealed(b), sealed(changed)} {
+			for _, restored := range []func() (*pipeline.Engine, error){
+				func() (*pipeline.Engine, error) { e, _, err := restore(m, cfg, b); return e, err },
+				func() (*pipeline.Engine, error) { e, _, err := restore(halfModel, halfCfg, b); return e, err },
+			} {
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				e, err := restored()
+				runtime.ReadMemStats(&after)
+				if taken, most := after.TotalAlloc-before.TotalAlloc, uint64(1<<20+64*len(b)); taken > most {
+					t.Errorf("%d bytes taken for a file of %d (%v)", taken, len(b), err)
+				}
+				if err != nil {
+					continue
+				}
+				l := &life{rng: rand.New(rand.NewPCG(1, 1)), m: m, number: e.Next(), x: map[event.ID][]float32{}}
+				for range min(3, math.MaxInt64-e.Next()) {
+					e.Step(l.window())
+				}
+				snapshotOf(t, e, nil)
+			}
+		}
+	})
+}

@@ -1,0 +1,102 @@
+package pipeline
+
+import (
+	"fmt"
+
+	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// ids is a growing list of ids. It holds no pointers but those of strings.
+type ids struct {
+	text     []bool // of each, whether it is a string
+	integers []int64
+	strings  []string
+	bytes    int // of the strings
+}
+
+func (l *ids) add(id event.ID) {
+	l.text = append(l.text, id.Str != "")
+	if id.Str == "" {
+		l.integers = append(l.integers, id.Num)
+		return
+	}
+	l.strings = append(l.strings, id.Str)
+	l.bytes += len(id.Str)
+}
+
+// walk returns a function that returns each id in turn.
+func (l *ids) walk() func() event.ID {
+	i, integers, strings := -1, l.integers, l.strings
+	return func() (id event.ID) {
+		i++
+		if l.text[i] {
+			id.Str, strings = strings[0], strings[1:]
+		} else {
+			id.Num, integers = integers[0], integers[1:]
+		}
+		return id
+	}
+}
+
+// idParts are n ids as tensors: of each, its length as a string or 0 for an
+// integer; the integers; the bytes of the strings, so many in all. A call of
+// walk begins at the first id.
+func idParts(name string, n, strings, bytes int, walk func() func() event.ID) []safetensors.Part {
+	lengths, integers, text := walk(), walk(), walk()
+	return []safetensors.Part{
+		column(name+".lengths", n, func() int32 { return int32(len(lengths().Str)) }),
+		column(name+".integers", n-strings, func() int64 {
+			for {
+				if id := integers(); id.Str == "" {
+					return id.Num
+				}
+			}
+		}),
+		safetensors.NewPart[uint8](name+".text", func(b []byte) []byte { return append(b, text().Str...) }, bytes),
+	}
+}
+
+// readIDs is the inverse of idParts. It calls take for each id in turn.
+func readIDs(file *safetensors.Reader, name string, take func(i int, id event.ID) error) error {
+	lengths, err := safetensors.Read[int32](file, name+".lengths", file.Len(name+".lengths"))
+	if err != nil {
+		return err
+	}
+	integers, err := safetensors.Read[int64](file, name+".integers", file.Len(name+".integers"))
+	if err != nil {
+		return err
+	}
+	bytes, err := safetensors.Read[uint8](file, name+".text", file.Len(name+".text"))
+	if err != nil {
+		return err
+	}
+	text := string(bytes) // one string, of which ids are parts
+	for i, length := range lengths {
+		var id event.ID
+		switch {
+		case length == 0 && len(integers) > 0:
+			id.Num, integers = integers[0], integers[1:]
+		case length > 0 && int(length) <= len(text):
+			id.Str, text = text[:length], text[length:]
+		default:
+			return damaged("%s: id %d is %d bytes long, there are %d more and %d integers", name, i, length, len(text), len(integers))
+		}
+		if err := take(i, id); err != nil {
+			return err
+		}
+	}
+	if len(integers) > 0 || text != "" {
+		return damaged("%s: %d integers and %d bytes more than ids", name, len(integers), len(text))
+	}
+	return nil
+}
+
+// column is a tensor of one value after the other.
+func column[T safetensors.Element](name string, n int, next func() T) safetensors.Part {
+	return safetensors.NewPart[T](name, func(b []byte) []byte { return safetensors.Append(b, next()) }, n)
+}
+
+func damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrDamaged}, args...)...)
+}

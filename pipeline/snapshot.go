@@ -1,0 +1,235 @@
+package pipeline
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// snapshotFormat changes whenever a snapshot is written otherwise.
+const snapshotFormat = "1"
+
+// The strings of a snapshot beside the caller's.
+const (
+	metaOwn       = "gvbll."
+	metaFormat    = metaOwn + "format"
+	metaEngine    = metaOwn + "engine" // Config.String
+	metaModel     = metaOwn + "model"
+	metaWindow    = metaOwn + "window" // number of the next
+	metaChain     = metaOwn + "chain"
+	metaPosterior = metaOwn + "posterior"
+)
+
+// Snapshot is the state of an engine as it was when [Engine.Snapshot] was
+// called, as the bytes of a safetensors file. It may be read between steps, in
+// any pieces: the engine's own goroutine makes the bytes as they are asked for,
+// and there is no other.
+//
+// The file's tensors are named by what they hold, its strings are the caller's
+// and what says which engine it fits; [safetensors.Stream] adds checksums.
+// docs/snapshot.md lists them.
+type Snapshot struct {
+	e      *Engine // nil when closed
+	stream *safetensors.Stream
+}
+
+// taken is what is copied for a snapshot: what is small, or has no beginning
+// that stays as it is.
+type taken struct {
+	graph   *gnn.Frozen
+	fate    []fate
+	pending still[int32, served]
+	waiting still[event.ID, []int32]
+	early   still[event.ID, early]
+}
+
+// Snapshot begins to take down the engine's state behind the last window, for
+// [Restore]. meta goes with it; keys that begin with "gvbll." are taken. It
+// copies some 13 bytes a node and what waits, but for embeddings and
+// probabilities; the rest is copied as it is read, or before a step changes it.
+//
+// There is one snapshot at a time: it panics when the last one was not closed,
+// and when meta cannot stand in a file.
+func (e *Engine) Snapshot(meta map[string]string) *Snapshot {
+	if e.snapshot != nil {
+		panic("pipeline: a snapshot is under way")
+	}
+	for key := range meta {
+		if strings.HasPrefix(key, metaOwn) {
+			panic(fmt.Sprintf("pipeline: %q is a key of the engine's own", key))
+		}
+	}
+	meta = maps.Clone(meta)
+	if meta == nil {
+		meta = map[string]string{}
+	}
+	meta[metaFormat] = snapshotFormat
+	meta[metaEngine] = e.cfg.String()
+	meta[metaModel] = e.model.ID
+	meta[metaWindow] = strconv.FormatInt(e.next, 10)
+	meta[metaChain] = hex.EncodeToString(e.chain[:])
+	meta[metaPosterior] = hex.EncodeToString(e.posterior[:])
+
+	t := &e.taken
+	t.graph = e.graph.Freeze()
+	t.fate = append(t.fate[:0], e.fate...)
+	t.pending.take(e.pending.nodes)
+	t.waiting.take(e.roster.waiting)
+	t.early.take(e.early)
+
+	parts := t.graph.Parts()
+	parts = append(parts, e.nodeParts()...)
+	parts = append(parts, e.pendingParts()...)
+	parts = append(parts, e.waitingParts()...)
+	parts = append(parts, e.earlyParts()...)
+	parts = append(parts, e.headParts()...)
+	stream, err := safetensors.NewStream(meta, parts)
+	if err != nil {
+		panic(fmt.Sprintf("pipeline: snapshot: %v", err))
+	}
+	e.snapshot = &Snapshot{e: e, stream: stream}
+	return e.snapshot
+}
+
+var errClosed = errors.New("snapshot: it is closed")
+
+// Read is an [io.Reader]'s. It fills p, except at the end.
+func (s *Snapshot) Read(p []byte) (int, error) {
+	if s.e == nil {
+		return 0, errClosed
+	}
+	return s.stream.Read(p)
+}
+
+// Len is how many bytes there are from the beginning to the end.
+func (s *Snapshot) Len() int64 { return s.stream.Len() }
+
+// Close gives up what the snapshot holds, read to the end or not, and lets
+// another begin. It may be called twice.
+func (s *Snapshot) Close() {
+	if s.e == nil {
+		return
+	}
+	t := &s.e.taken
+	t.graph.Release()
+	t.pending.release()
+	t.waiting.release()
+	t.early.release()
+	s.e.snapshot, s.e = nil, nil
+}
+
+// nodeParts are the ids of the nodes and what is known of them.
+func (e *Engine) nodeParts() []safetensors.Part {
+	came := e.roster.came // nothing in it but grows
+	fates := e.taken.fate
+	label, context := fates, fates
+	return append(idParts("nodes", len(fates), len(came.strings), came.bytes, came.walk),
+		column("nodes.label", len(fates), func() (class int32) {
+			class, label = label[0].label, label[1:]
+			return class
+		}),
+		column("nodes.context", len(fates), func() (is uint8) {
+			if context[0].context {
+				is = 1
+			}
+			context = context[1:]
+			return is
+		}))
+}
+
+// pendingParts are what was served and has no label, the oldest first. What was
+// served lies by the queue's slots, which stay as they are.
+func (e *Engine) pendingParts() []safetensors.Part {
+	p, s := e.pending, &e.taken.pending
+	row := func(all *[]float32, width int) func(b []byte) []byte {
+		next := s.walk()
+		return func(b []byte) []byte {
+			slot, _ := next()
+			return safetensors.Append(b, (*all)[int(slot)*width:][:width]...)
+		}
+	}
+	return []safetensors.Part{
+		queueColumn("pending.node", s, func(v int32, _ *served) int32 { return v }),
+		queueColumn("pending.window", s, func(_ int32, x *served) int64 { return x.window }),
+		queueColumn("pending.time", s, func(_ int32, x *served) int64 { return x.time }),
+		queueColumn("pending.temperature", s, func(_ int32, x *served) float64 { return x.tau }),
+		safetensors.NewPart[float32]("pending.embedding", row(&p.z, p.dim), s.len, p.dim),
+		safetensors.NewPart[float32]("pending.probabilities", row(&p.probs, p.width), s.len, len(e.heads), p.width/len(e.heads)),
+	}
+}
+
+// waitingParts are the ids that edges wait for, the oldest first, and the nodes
+// that named them.
+func (e *Engine) waitingParts() []safetensors.Part {
+	s := &e.taken.waiting
+	next := s.walk()
+	return append(queueIDs("waiting", s),
+		queueColumn("waiting.edges", s, func(_ event.ID, list *[]int32) int32 { return int32(len(*list)) }),
+		safetensors.NewPart[int32]("waiting.nodes", func(b []byte) []byte {
+			_, entry := next()
+			return safetensors.Append(b, entry.value...)
+		}, e.roster.edges))
+}
+
+// earlyParts are the labels whose nodes have not come, the oldest first.
+func (e *Engine) earlyParts() []safetensors.Part {
+	s := &e.taken.early
+	size := 0
+	for i := range s.entries {
+		size += s.entries[i].value.size // 0 of one that was taken
+	}
+	next := s.walk()
+	return append(queueIDs("early", s),
+		safetensors.NewPart[uint8]("early.records", func(b []byte) []byte {
+			_, entry := next()
+			return appendLabel(b, &entry.value.label)
+		}, size))
+}
+
+// headParts are the state of each head, and its scores.
+func (e *Engine) headParts() (parts []safetensors.Part) {
+	for _, h := range e.heads {
+		state := h.AppendState(nil)
+		parts = append(parts, safetensors.PartOf("heads."+h.Name(), state, len(state)))
+	}
+	var counts []int64
+	var sums []float64
+	for h := range e.summary {
+		counts, sums = e.summary[h].appendState(counts, sums)
+	}
+	return append(parts,
+		safetensors.PartOf("summaries.counts", counts, len(e.heads), summaryCounts),
+		safetensors.PartOf("summaries.sums", sums, len(e.heads), summarySums))
+}
+
+func queueColumn[T safetensors.Element, K comparable, V any](name string, s *still[K, V], of func(K, *V) T) safetensors.Part {
+	next := s.walk()
+	return column(name, s.len, func() T {
+		_, entry := next()
+		return of(entry.key, &entry.value)
+	})
+}
+
+func queueIDs[V any](name string, s *still[event.ID, V]) []safetensors.Part {
+	strings, bytes := 0, 0
+	for i := range s.entries {
+		if id := s.entries[i].key.Str; id != "" { // an entry that was taken has none
+			strings++
+			bytes += len(id)
+		}
+	}
+	return idParts(name, s.len, strings, bytes, func() func() event.ID {
+		next := s.walk()
+		return func() event.ID {
+			_, entry := next()
+			return entry.key
+		}
+	})
+}

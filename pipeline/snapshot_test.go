@@ -1,0 +1,369 @@
+package pipeline_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/posterior"
+)
+
+// life is a random stream of windows: nodes with ids of both kinds that come
+// once or more often and name nodes that are there, come later or never; and
+// labels that are early, late, right, repeated, in conflict or of no node.
+type life struct {
+	rng    *rand.Rand
+	m      *model.Model
+	number int64
+	nodes  int
+	x      map[event.ID][]float32 // the last features, which come again at times
+}
+
+func (l *life) id() event.ID {
+	v := l.rng.IntN(l.nodes + 8)
+	switch {
+	case v%3 == 0:
+		return event.ID{Str: fmt.Sprintf("node-%d", v)}
+	case v%7 == 0:
+		return event.ID{Num: -int64(v) << 40}
+	}
+	return event.ID{Num: int64(v)}
+}
+
+func (l *life) origin(topic string) *event.Origin {
+	o := &event.Origin{Topic: topic, Partition: l.rng.Int32N(4), Offset: l.rng.Int64N(1 << 40)}
+	switch l.rng.IntN(4) {
+	case 0:
+		o.Key = []byte{}
+	case 1:
+		o.Value = []byte("value")
+	case 2:
+		o.Key, o.Headers = []byte("key"), []event.Header{{Key: "a"}, {Value: []byte{}}, {Key: "b", Value: []byte("c")}}
+	}
+	return o
+}
+
+func (l *life) window() *event.Window {
+	w := &event.Window{Number: l.number}
+	l.number++
+	for range l.rng.IntN(9) {
+		n := event.Node{Origin: l.origin("nodes"), ID: l.id(), Context: l.rng.IntN(5) == 0, Time: l.rng.Int64N(1000)}
+		if n.Dense = l.x[n.ID]; n.Dense == nil || l.rng.IntN(2) == 0 {
+			n.Dense = make([]float32, l.m.Encoder.In())
+			for i := range n.Dense {
+				n.Dense[i] = float32(l.rng.NormFloat64())
+			}
+			l.x[n.ID] = n.Dense
+		}
+		for range l.rng.IntN(6) {
+			n.Neighbours = append(n.Neighbours, l.id())
+		}
+		w.Nodes = append(w.Nodes, n)
+		l.nodes++
+	}
+	for range l.rng.IntN(9) {
+		y := l.rng.IntN(len(l.m.Classes))
+		label := event.Label{Origin: l.origin("labels"), Node: l.id(), Class: l.m.Classes[y], Time: l.rng.Int64N(2000)}
+		if l.rng.IntN(2) == 0 {
+			label.Class, label.Index = "", int32(y)
+		}
+		w.Labels = append(w.Labels, label)
+	}
+	return w
+}
+
+// modelOf returns a model with random weights, of an encoder of the given kind
+// and depth.
+func modelOf(t testing.TB, rng *rand.Rand, kind gnn.Kind, depth int) *model.Model {
+	t.Helper()
+	const classes = 3
+	weights := func(n int) []float32 {
+		w := make([]float32, n)
+		for i := range w {
+			w[i] = float32(rng.NormFloat64() / 2)
+		}
+		return w
+	}
+	width := []int{5, 6, 4, 7}[:depth+1]
+	tensors := map[string]safetensors.Tensor{}
+	for l := range depth {
+		in, out, name := width[l], width[l+1], fmt.Sprintf("convs.%d.", l)
+		matrix := func(suffix string, rows, cols int) {
+			tensors[name+suffix] = safetensors.Of(weights(rows*cols), rows, cols)
+		}
+		bias := func(suffix string) { tensors[name+suffix] = safetensors.Of(weights(out), out) }
+		switch kind {
+		case gnn.KindSAGE:
+			matrix("lin_l.weight", out, in)
+			matrix("lin_r.weight", out, in)
+			bias("lin_l.bias")
+		case gnn.KindGCN:
+			matrix("lin.weight", out, in)
+			bias("bias")
+		case gnn.KindGAT:
+			matrix("lin.weight", out, in)
+			bias("bias")
+			tensors[name+"att_src"] = safetensors.Of(weights(out), 1, 1, out)
+			tensors[name+"att_dst"] = safetensors.Of(weights(out), 1, 1, out)
+		case gnn.KindGIN:
+			matrix("nn.0.weight", out, in)
+			bias("nn.0.bias")
+			matrix("nn.2.weight", out, out)
+			bias("nn.2.bias")
+			tensors[name+"eps"] = safetensors.Of(weights(1), 1)
+		}
+	}
+	enc, err := gnn.Load(kind, gnn.ReLU, tensors)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &model.Model{
+		ID:         "random",
+		Meta:       model.Meta{Format: model.Format, Encoder: kind, Classes: []string{"a", "b", "c"}},
+		Encoder:    enc,
+		Normalizer: &gnn.Normalizer{Kind: gnn.NormalizeNone},
+		Prior:      posterior.Gaussian{Dim: enc.Out(), Classes: classes},
+	}
+	for range enc.Out() * classes {
+		m.Prior.Mean = append(m.Prior.Mean, rng.NormFloat64()/2)
+		m.Prior.Precision = append(m.Prior.Precision, 1+10*rng.Float64())
+	}
+	return m
+}
+
+func newEngine(t testing.TB, m *model.Model, cfg pipeline.Config) *pipeline.Engine {
+	t.Helper()
+	e, err := pipeline.New(m, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func restore(m *model.Model, cfg pipeline.Config, b []byte) (*pipeline.Engine, map[string]string, error) {
+	return pipeline.Restore(m, cfg, bytes.NewReader(b), int64(len(b)))
+}
+
+// TestRestoredEngineIsTheOther takes a snapshot behind a random window and reads
+// it in random pieces while the engine goes on. An engine that is restored from
+// it, and steps through what the other has since, must be the other to the bit.
+func TestRestoredEngineIsTheOther(t *testing.T) {
+	small := pipeline.Config{MaxPending: 15, MaxWaitingLabels: 6, MaxWaitingEdges: 12, Samples: 2}
+	for _, kind := range []gnn.Kind{gnn.KindSAGE, gnn.KindGCN, gnn.KindGAT, gnn.KindGIN} {
+		for depth := 1; depth <= 3; depth++ {
+			for seed := range uint64(12) {
+				t.Run(fmt.Sprintf("%s/depth=%d/seed=%d", kind, depth, seed), func(t *testing.T) {
+					rng := rand.New(rand.NewPCG(seed, uint64(depth)))
+					cfg := pipeline.Config{Samples: 2}
+					if seed%2 == 0 {
+						cfg = small
+					}
+					cfg.BFloat16 = seed%3 == 0
+					m := modelOf(t, rng, kind, depth)
+					l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
+					e := newEngine(t, m, cfg)
+					for range rng.IntN(60) {
+						e.Step(l.window())
+					}
+					for range 3 { // again in the room that the first one left; of one that was restored
+						e = followed(t, rng, l, e, m, cfg)
+					}
+				})
+			}
+		}
+	}
+}
+
+// followed takes a snapshot of e and returns the engine restored of it, stepped
+// as far as e.
+func followed(t *testing.T, rng *rand.Rand, l *life, e *pipeline.Engine, m *model.Model, cfg pipeline.Config) *pipeline.Engine {
+	t.Helper()
+	meta := map[string]string{"worker": "ünique", "window": fmt.Sprint(e.Next())}
+	s := e.Snapshot(meta)
+	chain := e.Chain()
+	var file []byte
+	var windows []*event.Window
+	var outcomes []*event.Outcome
+	piece := make([]byte, s.Len())
+	for {
+		n, err := s.Read(piece[:1+rng.IntN(len(piece)/6)])
+		file = append(file, piece[:n]...)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		windows = append(windows, l.window())
+		outcomes = append(outcomes, e.Step(windows[len(windows)-1]))
+	}
+	if int64(len(file)) != s.Len() {
+		t.Fatalf("%d bytes, Len said %d", len(file), s.Len())
+	}
+	s.Close()
+	if n, err := s.Read(piece); n != 0 || err == nil || err == io.EOF {
+		t.Errorf("read after it was closed: %d, %v", n, err)
+	}
+
+	cfg.Workers = 1 + rng.IntN(2) // no part of the state
+	other, got, err := restore(m, cfg, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(meta, got); d != "" {
+		t.Errorf("meta (-want +got)\n%s", d)
+	}
+	if other.Chain() != chain || other.Next() != e.Next()-int64(len(windows)) {
+		t.Errorf("restored behind window %d, %x, want %x", other.Next()-1, other.Chain(), chain)
+	}
+	again := other.Snapshot(meta)
+	if b, err := io.ReadAll(again); err != nil || !bytes.Equal(b, file) {
+		t.Errorf("the restored engine's snapshot has other bytes (%v)", err)
+	}
+	again.Close()
+	for i, w := range windows {
+		if got := other.Step(w); !reflect.DeepEqual(got, outcomes[i]) {
+			t.Fatalf("window %d (-want +got)\n%s", w.Number, cmp.Diff(outcomes[i], got))
+		}
+	}
+	if !reflect.DeepEqual(other.Summaries(), e.Summaries()) {
+		t.Error("other summaries")
+	}
+	return other
+}
+
+// lived returns an engine after so many windows.
+func lived(t testing.TB, seed uint64, windows int) (*pipeline.Engine, *model.Model, pipeline.Config, *life) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 3))
+	m := modelOf(t, rng, gnn.KindSAGE, 2)
+	cfg := pipeline.Config{Samples: 2, BFloat16: seed%2 == 1}
+	l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
+	e := newEngine(t, m, cfg)
+	for range windows {
+		e.Step(l.window())
+	}
+	return e, m, cfg, l
+}
+
+func snapshotOf(t testing.TB, e *pipeline.Engine, meta map[string]string) []byte {
+	t.Helper()
+	s := e.Snapshot(meta)
+	defer s.Close()
+	b, err := io.ReadAll(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestSnapshotGivenUp: one that is given up half-way changes nothing, and lets
+// the next begin.
+func TestSnapshotGivenUp(t *testing.T) {
+	with, _, _, l := lived(t, 1, 30)
+	without, _, _, same := lived(t, 1, 30)
+	for range 20 {
+		s := with.Snapshot(nil)
+		if _, err := io.CopyN(io.Discard, s, s.Len()/2); err != nil {
+			t.Fatal(err)
+		}
+		got := with.Step(l.window())
+		s.Close()
+		s.Close()
+		if want := without.Step(same.window()); !reflect.DeepEqual(got, want) {
+			t.Fatal(cmp.Diff(want, got))
+		}
+	}
+	if !bytes.Equal(snapshotOf(t, with, nil), snapshotOf(t, without, nil)) {
+		t.Error("other bytes")
+	}
+}
+
+func TestSnapshotPanics(t *testing.T) {
+	for name, misuse := range map[string]func(*pipeline.Engine){
+		"two at once": func(e *pipeline.Engine) { e.Snapshot(nil); e.Snapshot(nil) },
+		"own key":     func(e *pipeline.Engine) { e.Snapshot(map[string]string{"gvbll.window": "7"}) },
+		"not UTF-8":   func(e *pipeline.Engine) { e.Snapshot(map[string]string{"a": "\xff"}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("want a panic")
+				}
+			}()
+			misuse(newEngine(t, smallModel(t), pipeline.Config{}))
+		})
+	}
+}
+
+// TestRestoreElsewhere: a snapshot that is whole, but of another engine, is no
+// damage, and the error says what to do.
+func TestRestoreElsewhere(t *testing.T) {
+	e, m, cfg, _ := lived(t, 2, 10)
+	b := snapshotOf(t, e, nil)
+	other := *m
+	other.ID = "another"
+	settings := cfg
+	settings.MaxPending = 7
+	for name, c := range map[string]struct {
+		m    *model.Model
+		cfg  pipeline.Config
+		b    []byte
+		want string
+	}{
+		"model":    {&other, cfg, b, "it is of model random, this is another: give the model"},
+		"settings": {m, settings, b, "give the settings"},
+		"version":  {m, cfg, rewritten(t, b, "gvbll.engine", "engine=1"), "it is of an engine engine=1, this is engine=2 lambda"},
+		"format":   {m, cfg, rewritten(t, b, "gvbll.format", "2"), "it is of format 2, this is 1: restore it with the gvbll that wrote it"},
+	} {
+		_, _, err := restore(c.m, c.cfg, c.b)
+		if err == nil || errors.Is(err, pipeline.ErrDamaged) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// rewritten returns a snapshot with another string under a key.
+func rewritten(t testing.TB, b []byte, key, value string) []byte {
+	t.Helper()
+	return altered(t, b, func(f *safetensors.File) { f.Metadata[key] = value })
+}
+
+// altered returns a snapshot after alter has changed what it holds, with
+// checksums that are right.
+func altered(t testing.TB, b []byte, alter func(*safetensors.File)) []byte {
+	t.Helper()
+	f, err := safetensors.Decode(bytes.Clone(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(f.Tensors, "checksums")
+	alter(f)
+	var parts []safetensors.Part
+	for name, tensor := range f.Tensors {
+		parts = append(parts, safetensors.Part{Name: name, DType: tensor.DType, Shape: tensor.Shape, Next: func(b []byte) []byte { return append(b, tensor.Data...) }})
+	}
+	slices.SortFunc(parts, func(a, b safetensors.Part) int { return strings.Compare(a.Name, b.Name) })
+	s, err := safetensors.NewStream(f.Metadata, parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := io.ReadAll(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
