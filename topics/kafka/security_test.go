@@ -35,7 +35,7 @@ func TestSecure(t *testing.T) {
 	for where, c := range kafkatest.Clusters(t) {
 		for _, mechanism := range Mechanisms {
 			t.Run(where+"/"+mechanism, func(t *testing.T) {
-				dial(t, secure(t, c, mechanism, kafkatest.User))
+				dial(t, secure(t, c, mechanism, kafkatest.Users[0]))
 			})
 		}
 		t.Run(where+"/transactions", func(t *testing.T) {
@@ -49,11 +49,11 @@ func TestSecure(t *testing.T) {
 // testGroupMember joins a group with what Dialer returns.
 func testGroupMember(t *testing.T, cluster *kafkatest.Cluster) {
 	for _, mechanism := range []string{"plain", "scram-sha-512"} {
-		c := dial(t, secure(t, cluster, mechanism, kafkatest.User))
+		c := dial(t, secure(t, cluster, mechanism, kafkatest.Users[0]))
 		admin := dial(t, secure(t, cluster, "plain", kafkatest.Admin))
 		name := topic(t, admin, 1)
-		cluster.Allow(t, kafkago.ResourceTypeTopic, name, kafkago.ACLOperationTypeRead)
-		cluster.Allow(t, kafkago.ResourceTypeGroup, name, kafkago.ACLOperationTypeRead)
+		cluster.Allow(t, kafkatest.Users[0], kafkago.ResourceTypeTopic, name, kafkago.ACLOperationTypeRead)
+		cluster.Allow(t, kafkatest.Users[0], kafkago.ResourceTypeGroup, name, kafkago.ACLOperationTypeRead)
 		g, err := kafkago.NewConsumerGroup(kafkago.ConsumerGroupConfig{
 			ID: name, Brokers: c.cfg.Brokers, Dialer: c.Dialer(), Topics: []string{name}, JoinGroupBackoff: 50 * time.Millisecond,
 		})
@@ -85,7 +85,7 @@ func testRefused(t *testing.T, c *kafkatest.Cluster) {
 		login [3]string // mechanism, user, password
 		want  []string
 	}
-	right := [3]string{"plain", kafkatest.User, kafkatest.Password}
+	right := [3]string{"plain", kafkatest.Users[0], kafkatest.Password}
 	refusals := []refusal{
 		{"wrong authority", TLSFiles{CA: stranger.File, Cert: c.Cert, Key: c.Key}, right, []string{"not to be trusted: check the file of certificate authorities", "unknown authority"}},
 		{"wrong name", TLSFiles{CA: c.Authority.File, Cert: c.Cert, Key: c.Key, ServerName: "kafka.example"}, right, []string{"not to be trusted", "kafka.example"}},
@@ -94,7 +94,7 @@ func testRefused(t *testing.T, c *kafkatest.Cluster) {
 	}
 	patience := time.Minute
 	check := []string{"refuse this client: check user, password and SASL mechanism"}
-	for _, login := range [][3]string{{"plain", kafkatest.User, "guess"}, {"scram-sha-256", kafkatest.User, "guess"}, {"scram-sha-512", "mallory", kafkatest.Password}} {
+	for _, login := range [][3]string{{"plain", kafkatest.Users[0], "guess"}, {"scram-sha-256", kafkatest.Users[0], "guess"}, {"scram-sha-512", "mallory", kafkatest.Password}} {
 		if c.Silent {
 			patience, check = time.Second, []string{"no Kafka broker answers", "and the user and password"}
 		}

@@ -19,13 +19,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
-// Users. Admin may do all, with PLAIN; User what Allow grants, with any
-// mechanism.
+// Admin may do all, and logs in with PLAIN. Everybody has the same password.
 const (
 	Admin    = "root"
-	User     = "alice"
 	Password = "Tr0ub4dor-and-3"
 )
+
+// Users may do what Allow grants, and log in with any mechanism.
+var Users = []string{"worker", "sender", "reader"}
+
+var mechanisms = []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
 
 // Cluster is a running broker.
 type Cluster struct {
@@ -61,13 +64,18 @@ func Fake(t *testing.T) *Cluster {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(read(t, c.Authority.File))
-	k, err := kfake.NewCluster(
+	options := []kfake.Opt{
 		kfake.NumBrokers(1),
 		kfake.TLS(&tls.Config{Certificates: []tls.Certificate{certificate}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}),
 		kfake.EnableSASL(), kfake.EnableACLs(),
 		kfake.Superuser("PLAIN", Admin, Password),
-		kfake.User("PLAIN", User, Password), kfake.User("SCRAM-SHA-256", User, Password), kfake.User("SCRAM-SHA-512", User, Password),
-	)
+	}
+	for _, user := range Users {
+		for _, m := range mechanisms {
+			options = append(options, kfake.User(m, user, Password))
+		}
+	}
+	k, err := kfake.NewCluster(options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,6 +92,14 @@ func Apache(t *testing.T, tool string) *Cluster {
 	store := filepath.Join(t.TempDir(), "store.pem")
 	cert, key := c.Authority.Issue(t, "127.0.0.1")
 	write(t, store, read(t, key), read(t, cert))
+	logins := fmt.Sprintf(`user_%s="%s"`, Admin, Password)
+	var formats []string
+	for _, user := range Users {
+		logins += fmt.Sprintf(` user_%s="%s"`, user, Password)
+		for _, m := range mechanisms[1:] {
+			formats = append(formats, fmt.Sprintf("--add-scram %s=[name=%s,password=%s]", m, user, Password))
+		}
+	}
 	open, control := freePort(t), freePort(t)
 	c.Addr = fmt.Sprintf("127.0.0.1:%d", freePort(t))
 	start := exec.Command(tool, "start", dir, fmt.Sprint(open),
@@ -94,17 +110,13 @@ func Apache(t *testing.T, tool string) *Cluster {
 		"ssl.keystore.type=PEM", "ssl.keystore.location="+store,
 		"ssl.truststore.type=PEM", "ssl.truststore.location="+c.Authority.File,
 		"listener.name.sasl_ssl.ssl.client.auth=required", // the general one is not for SASL listeners
-		"sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-		fmt.Sprintf(`listener.name.sasl_ssl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_%s="%s" user_%s="%s";`, Admin, Password, User, Password),
+		"sasl.enabled.mechanisms="+strings.Join(mechanisms, ","),
+		"listener.name.sasl_ssl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "+logins+";",
 		"listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;",
 		"listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;",
 		"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
 		"super.users=User:"+Admin+";User:ANONYMOUS",
 	)
-	var formats []string
-	for _, m := range []string{"SCRAM-SHA-256", "SCRAM-SHA-512"} {
-		formats = append(formats, fmt.Sprintf("--add-scram %s=[name=%s,password=%s]", m, User, Password))
-	}
 	start.Env = append(os.Environ(), "KAFKA_FORMAT="+strings.Join(formats, " "))
 	start.Stderr = os.Stderr
 	t.Cleanup(func() {
@@ -133,9 +145,9 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// Allow grants User an operation on a resource; names with a * at the end mean
+// Allow grants a user operations on a resource; a name with a * at its end means
 // all that begin so.
-func (c *Cluster) Allow(t *testing.T, resource kafkago.ResourceType, name string, operations ...kafkago.ACLOperationType) {
+func (c *Cluster) Allow(t *testing.T, user string, resource kafkago.ResourceType, name string, operations ...kafkago.ACLOperationType) {
 	t.Helper()
 	pattern := kafkago.PatternTypeLiteral
 	if prefix, ok := strings.CutSuffix(name, "*"); ok {
@@ -145,7 +157,7 @@ func (c *Cluster) Allow(t *testing.T, resource kafkago.ResourceType, name string
 	for _, o := range operations {
 		req.ACLs = append(req.ACLs, kafkago.ACLEntry{
 			ResourceType: resource, ResourceName: name, ResourcePatternType: pattern,
-			Principal: "User:" + User, Host: "*", Operation: o, PermissionType: kafkago.ACLPermissionTypeAllow,
+			Principal: "User:" + user, Host: "*", Operation: o, PermissionType: kafkago.ACLPermissionTypeAllow,
 		})
 	}
 	res, err := c.admin(t).CreateACLs(t.Context(), req)
