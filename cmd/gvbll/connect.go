@@ -26,14 +26,14 @@ type kafkaFlags struct {
 // flag has a secret for its value: command lines can be seen by others.
 type securityFlags struct {
 	TLS           bool   `help:"Speak TLS with the brokers." name:"tls"`
-	TLSCA         string `help:"File of the certificate authorities to trust, PEM; the system's when left out." name:"tls-ca" type:"path" placeholder:"FILE"`
-	TLSCert       string `help:"File of this client's certificate, PEM; read again for each connection." name:"tls-cert" type:"path" placeholder:"FILE"`
-	TLSKey        string `help:"File of its key, PEM." name:"tls-key" type:"path" placeholder:"FILE"`
+	TLSCA         string `help:"File of the certificate authorities to trust, PEM; the system's when left out." name:"tls-ca" placeholder:"FILE"`
+	TLSCert       string `help:"File of this client's certificate, PEM; read again for each connection." name:"tls-cert" placeholder:"FILE"`
+	TLSKey        string `help:"File of its key, PEM." name:"tls-key" placeholder:"FILE"`
 	TLSServerName string `help:"Name to find in the brokers' certificates, if it is not their address." name:"tls-server-name" placeholder:"NAME"`
 
 	SASLMechanism    string `help:"How to log in: plain, scram-sha-256 or scram-sha-512." name:"sasl-mechanism" enum:",plain,scram-sha-256,scram-sha-512" default:"" placeholder:"NAME"`
 	SASLUser         string `help:"User to log in as." name:"sasl-user" placeholder:"USER"`
-	SASLPasswordFile string `help:"File of the password; or give the password itself in $$GVBLL_SASL_PASSWORD." name:"sasl-password-file" type:"path" placeholder:"FILE"`
+	SASLPasswordFile string `help:"File of the password; or give the password itself in $$GVBLL_SASL_PASSWORD." name:"sasl-password-file" placeholder:"FILE"`
 }
 
 // passwordVariable is the environment variable of the password. It is no

@@ -36,7 +36,7 @@ type demoCmd struct {
 	LabelDelay int      `help:"Steps by which labels come late; -1 is 2 for the synthetic graph and 0, as in the paper, for --data." default:"-1"`
 	Port       int      `help:"Port of the embedded broker on 127.0.0.1; 0 for any." default:"0"`
 	HTTP       string   `help:"Where /metrics, /healthz and /readyz are served." default:"127.0.0.1:0" placeholder:"127.0.0.1:0" name:"http"`
-	HTTPConfig string   `help:"File that switches on TLS and passwords there, in the format of Prometheus' exporters." name:"http-config" type:"path" placeholder:"FILE"`
+	HTTPConfig string   `help:"File that switches on TLS and passwords there, in the format of Prometheus' exporters." name:"http-config" placeholder:"FILE"`
 	Keep       bool     `help:"Go on serving at the end, until interrupted."`
 	JSON       bool     `help:"Print the summary as JSON, and all else to standard error." name:"json"`
 }

@@ -27,7 +27,7 @@ type workCmd struct {
 	Linger         time.Duration `help:"Cut a window when its first event has waited this long." default:"100ms"`
 	CommitInterval time.Duration `help:"How long windows may wait to share a transaction; 0 commits each at once." default:"100ms"`
 	HTTP           string        `help:"Where /metrics, /healthz and /readyz are served." default:"${default_http}" placeholder:"${default_http}" name:"http"`
-	HTTPConfig     string        `help:"File that switches on TLS and passwords there, in the format of Prometheus' exporters." name:"http-config" type:"path" placeholder:"FILE"`
+	HTTPConfig     string        `help:"File that switches on TLS and passwords there, in the format of Prometheus' exporters." name:"http-config" placeholder:"FILE"`
 	CreateTopics   bool          `help:"Create the topics that are missing." default:"true" negatable:""`
 	Partitions     int           `help:"Partitions of the topics that are created." default:"1"`
 	Workers        int           `help:"Threads that share the products of a window, with the same results." default:"1"`
