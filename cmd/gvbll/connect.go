@@ -2,6 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/gvbll/gvbll/topics"
@@ -12,7 +18,27 @@ import (
 type kafkaFlags struct {
 	Brokers []string `help:"Addresses of Kafka brokers, host:port." default:"127.0.0.1:9092" placeholder:"127.0.0.1:9092"`
 	Prefix  string   `help:"What the topics' names begin with; one prefix is one graph." default:"gvbll"`
+
+	Security securityFlags `embed:"" group:"Kafka's security"`
 }
+
+// securityFlags say how to enter a cluster that does not let in everyone. No
+// flag has a secret for its value: command lines can be seen by others.
+type securityFlags struct {
+	TLS           bool   `help:"Speak TLS with the brokers." name:"tls"`
+	TLSCA         string `help:"File of the certificate authorities to trust, PEM; the system's when left out." name:"tls-ca" placeholder:"FILE"`
+	TLSCert       string `help:"File of this client's certificate, PEM; read again for each connection." name:"tls-cert" placeholder:"FILE"`
+	TLSKey        string `help:"File of its key, PEM." name:"tls-key" placeholder:"FILE"`
+	TLSServerName string `help:"Name to find in the brokers' certificates, if it is not their address." name:"tls-server-name" placeholder:"NAME"`
+
+	SASLMechanism    string `help:"How to log in: plain, scram-sha-256 or scram-sha-512." name:"sasl-mechanism" enum:",plain,scram-sha-256,scram-sha-512" default:"" placeholder:"NAME"`
+	SASLUser         string `help:"User to log in as." name:"sasl-user" placeholder:"USER"`
+	SASLPasswordFile string `help:"File of the password; or give the password itself in $$GVBLL_SASL_PASSWORD." name:"sasl-password-file" placeholder:"FILE"`
+}
+
+// passwordVariable is the environment variable of the password. It is no
+// flag's, so that the password has no place on a command line.
+const passwordVariable = "GVBLL_SASL_PASSWORD"
 
 // connect returns a client whose brokers have answered, and the topics' names.
 func (f kafkaFlags) connect(ctx context.Context) (*kafka.Client, topics.Names, error) {
@@ -20,6 +46,131 @@ func (f kafkaFlags) connect(ctx context.Context) (*kafka.Client, topics.Names, e
 	if err != nil {
 		return nil, names, usageError{err}
 	}
-	c, err := kafka.Dial(ctx, kafka.Config{Brokers: f.Brokers, ClientID: "gvbll", Timeout: 10 * time.Second})
+	cfg, err := f.Security.config(f.Brokers)
+	if err != nil {
+		return nil, names, err
+	}
+	c, err := kafka.Dial(ctx, cfg)
 	return c, names, err
+}
+
+// config reads the files that the flags name.
+func (f securityFlags) config(brokers []string) (kafka.Config, error) {
+	cfg := kafka.Config{Brokers: brokers, ClientID: "gvbll", Timeout: 10 * time.Second}
+	if err := f.check(); err != nil {
+		return cfg, err
+	}
+	var err error
+	if f.TLS {
+		files := kafka.TLSFiles{CA: f.TLSCA, Cert: f.TLSCert, Key: f.TLSKey, ServerName: f.TLSServerName}
+		if cfg.TLS, err = files.Config(); err != nil {
+			return cfg, fmt.Errorf("--tls: %w", err)
+		}
+		if f.TLSKey != "" {
+			warnIfOpen("--tls-key", f.TLSKey)
+		}
+	}
+	if f.SASLMechanism == "" {
+		return cfg, nil
+	}
+	password, err := f.password()
+	if err != nil {
+		return cfg, err
+	}
+	if cfg.SASL, err = kafka.SASL(f.SASLMechanism, f.SASLUser, password); err != nil {
+		return cfg, fmt.Errorf("--sasl-mechanism %s: %w", f.SASLMechanism, err)
+	}
+	if away := remote(brokers); f.SASLMechanism == "plain" && !f.TLS && away != "" {
+		slog.Warn(fmt.Sprintf("--sasl-mechanism plain: the password goes to %s as it is, for all to read who are on the way: add --tls, or use scram-sha-512", away))
+	}
+	return cfg, nil
+}
+
+// check refuses flags that make no sense together, in one line.
+func (f securityFlags) check() error {
+	for _, needs := range []struct {
+		flag, value string
+		met         bool
+		remedy      string
+	}{
+		{"--tls-ca", f.TLSCA, f.TLS, "does nothing without --tls: add it"},
+		{"--tls-cert", f.TLSCert, f.TLS, "does nothing without --tls: add it"},
+		{"--tls-key", f.TLSKey, f.TLS, "does nothing without --tls: add it"},
+		{"--tls-server-name", f.TLSServerName, f.TLS, "does nothing without --tls: add it"},
+		{"--tls-cert", f.TLSCert, f.TLSKey != "", "has no key: add --tls-key FILE"},
+		{"--tls-key", f.TLSKey, f.TLSCert != "", "has no certificate: add --tls-cert FILE"},
+		{"--sasl-mechanism", f.SASLMechanism, f.SASLUser != "", "has no user: add --sasl-user USER"},
+		{"--sasl-user", f.SASLUser, f.SASLMechanism != "", "does nothing without --sasl-mechanism: add it"},
+		{"--sasl-password-file", f.SASLPasswordFile, f.SASLMechanism != "", "does nothing without --sasl-mechanism: add it"},
+	} {
+		if needs.value != "" && !needs.met {
+			return usagef("%s %s: %s", needs.flag, needs.value, needs.remedy)
+		}
+	}
+	return nil
+}
+
+// password comes from the file or from the environment. No error shows it.
+func (f securityFlags) password() (string, error) {
+	password := os.Getenv(passwordVariable)
+	switch {
+	case f.SASLPasswordFile == "" && password == "":
+		return "", usagef("--sasl-user %s: has no password: add --sasl-password-file FILE, or set %s", f.SASLUser, passwordVariable)
+	case f.SASLPasswordFile == "":
+		return password, nil
+	case password != "":
+		return "", usagef("--sasl-password-file %s: %s is set too: keep one of them", f.SASLPasswordFile, passwordVariable)
+	}
+	password, err := readSecret(f.SASLPasswordFile)
+	if err != nil {
+		return "", fmt.Errorf("--sasl-password-file %s: %w", f.SASLPasswordFile, err)
+	}
+	warnIfOpen("--sasl-password-file", f.SASLPasswordFile)
+	return password, nil
+}
+
+// maxSecret bounds a file that should hold a password, in bytes.
+const maxSecret = 4096
+
+// readSecret returns what the file holds, less the line's end that editors add.
+func readSecret(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", fmt.Errorf("%w: give a file that can be read", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
+	if err != nil {
+		return "", fmt.Errorf("%w: give a file that can be read", err)
+	}
+	secret := strings.TrimRight(string(b), "\r\n")
+	switch {
+	case len(b) > maxSecret:
+		return "", fmt.Errorf("more than %d bytes: give a file that holds the password alone", maxSecret)
+	case secret == "":
+		return "", fmt.Errorf("it is empty: write the password into it")
+	}
+	return secret, nil
+}
+
+// warnIfOpen warns of a secret that all users of the machine can read.
+func warnIfOpen(flag, file string) {
+	if i, err := os.Stat(file); err == nil && i.Mode().Perm()&0o004 != 0 {
+		slog.Warn(fmt.Sprintf("%s %s: every user of this machine may read it: chmod o-r %s", flag, file, file))
+	}
+}
+
+// remote returns the first of the addresses that is not on this machine's
+// loopback, or "".
+func remote(addresses []string) string {
+	for _, a := range addresses {
+		host, _, err := net.SplitHostPort(a)
+		if err != nil {
+			host = a
+		}
+		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return a
+		}
+	}
+	return ""
 }

@@ -27,7 +27,8 @@ type demoCmd struct {
 	Data  dataFlags  `embed:""`
 	Train trainFlags `embed:""`
 
-	Update updateFlags `embed:"" group:"Update"`
+	Update   updateFlags   `embed:"" group:"Update"`
+	Security securityFlags `embed:"" group:"Your own Kafka's security"`
 
 	Brokers    []string `help:"Your own Kafka, host:port; an embedded broker when left out." placeholder:"ADDR"`
 	Prefix     string   `help:"What the topics' names begin with." default:"gvbll"`
@@ -35,6 +36,7 @@ type demoCmd struct {
 	LabelDelay int      `help:"Steps by which labels come late; -1 is 2 for the synthetic graph and 0, as in the paper, for --data." default:"-1"`
 	Port       int      `help:"Port of the embedded broker on 127.0.0.1; 0 for any." default:"0"`
 	HTTP       string   `help:"Where /metrics, /healthz and /readyz are served." default:"127.0.0.1:0" placeholder:"127.0.0.1:0" name:"http"`
+	HTTPConfig string   `help:"File that switches on TLS and passwords there, in the format of Prometheus' exporters." name:"http-config" placeholder:"FILE"`
 	Keep       bool     `help:"Go on serving at the end, until interrupted."`
 	JSON       bool     `help:"Print the summary as JSON, and all else to standard error." name:"json"`
 }
@@ -77,16 +79,20 @@ func (d demoCmd) Run(ctx context.Context, s streams) error {
 	}
 	fmt.Fprintf(talk, "model      %s: %s\n", m.ID, describe(m))
 
-	addrs := d.Brokers
+	addrs, security := d.Brokers, d.Security
 	if len(addrs) == 0 {
 		b, err := d.broker()
 		if err != nil {
 			return err
 		}
 		defer b.Close()
-		addrs = []string{b.Addr()}
+		addrs, security = []string{b.Addr()}, securityFlags{}
 	}
-	client, err := kafka.Dial(ctx, kafka.Config{Brokers: addrs})
+	reach, err := security.config(addrs)
+	if err != nil {
+		return err
+	}
+	client, err := kafka.Dial(ctx, reach)
 	if err != nil {
 		return err
 	}
@@ -95,7 +101,7 @@ func (d demoCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	reg := newRegistry()
-	web, err := listenHTTP(d.HTTP, reg)
+	web, err := listenHTTP(d.HTTP, d.HTTPConfig, reg)
 	if err != nil {
 		return err
 	}

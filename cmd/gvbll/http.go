@@ -4,20 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/exporter-toolkit/web"
+	"go.yaml.in/yaml/v2"
 )
 
 // httpServer serves /metrics, /healthz and /readyz.
 type httpServer struct {
 	listener net.Listener
 	server   *http.Server
+	config   string // the web configuration file, or ""
+	scheme   string
 	ready    atomic.Bool
 }
 
@@ -27,15 +33,36 @@ func newRegistry() *prometheus.Registry {
 	return reg
 }
 
-// listenHTTP takes the address, so that a port in use is known at the start.
-func listenHTTP(addr string, reg *prometheus.Registry) (*httpServer, error) {
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
+// What one request may take. Nobody has a reason to send a body.
+const (
+	maxHTTPHeader  = 16 << 10 // bytes
+	maxHTTPBody    = 1 << 10  // bytes
+	maxScrapes     = 4        // at once
+	maxHTTPRequest = 20 * time.Second
+)
+
+// listenHTTP takes the address, so that a port in use is known at the start. The
+// file config, if not "", switches on TLS and passwords; it has the format that
+// Prometheus' own programs read, and is checked here.
+func listenHTTP(addr, config string, reg *prometheus.Registry) (*httpServer, error) {
+	h := &httpServer{config: config, scheme: "http"}
+	if config != "" {
+		tls, err := checkWebConfig(config)
+		if err != nil {
+			return nil, fmt.Errorf("--http-config %s: %w", config, err)
+		}
+		if tls {
+			h.scheme = "https"
+		}
+	}
+	var err error
+	if h.listener, err = net.Listen("tcp", addr); err != nil {
 		return nil, fmt.Errorf("--http %s: %w: give another address, or :0 for any free port", addr, err)
 	}
-	h := &httpServer{listener: l}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(reg, promhttp.HandlerFor(reg, promhttp.HandlerOpts{})))
+	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(reg, promhttp.HandlerFor(reg, promhttp.HandlerOpts{
+		MaxRequestsInFlight: maxScrapes, Timeout: maxHTTPRequest,
+	})))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !h.ready.Load() {
@@ -45,20 +72,43 @@ func listenHTTP(addr string, reg *prometheus.Registry) (*httpServer, error) {
 		fmt.Fprintln(w, "ready")
 	})
 	h.server = &http.Server{
-		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 16,
+		Handler:           http.MaxBytesHandler(mux, maxHTTPBody),
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: maxHTTPRequest + 10*time.Second,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHTTPHeader,
 	}
 	return h, nil
+}
+
+// checkWebConfig tells whether the file switches on TLS.
+func checkWebConfig(file string) (tls bool, err error) {
+	if err := web.Validate(file); err != nil {
+		return false, err
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return false, err
+	}
+	var c web.Config
+	if err := yaml.Unmarshal(b, &c); err != nil {
+		return false, err
+	}
+	return c.TLSConfig.IsEnabled(), nil
 }
 
 // serve answers until the context ends.
 func (h *httpServer) serve(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { h.server.Close() })
 	defer stop()
-	if err := h.server.Serve(h.listener); !errors.Is(err, http.ErrServerClosed) {
+	serve := h.server.Serve
+	if h.config != "" {
+		serve = func(l net.Listener) error {
+			return web.Serve(l, h.server, &web.FlagConfig{WebConfigFile: &h.config}, slog.Default())
+		}
+	}
+	if err := serve(h.listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
 }
 
-func (h *httpServer) url() string { return "http://" + h.listener.Addr().String() }
+func (h *httpServer) url() string { return h.scheme + "://" + h.listener.Addr().String() }

@@ -30,6 +30,7 @@ type workCmd struct {
 	IdleTimeout    time.Duration `help:"With --event-time: a partition is not waited for when nothing has come from it for so long." default:"10s"`
 	CommitInterval time.Duration `help:"How long windows may wait to share a transaction; 0 commits each at once." default:"100ms"`
 	HTTP           string        `help:"Where /metrics, /healthz and /readyz are served." default:"${default_http}" placeholder:"${default_http}" name:"http"`
+	HTTPConfig     string        `help:"File that switches on TLS and passwords there, in the format of Prometheus' exporters." name:"http-config" placeholder:"FILE"`
 	CreateTopics   bool          `help:"Create the topics that are missing." default:"true" negatable:""`
 	Partitions     int           `help:"Partitions of the topics that are created." default:"1"`
 	Workers        int           `help:"Threads that share the products of a window, with the same results." default:"1"`
@@ -85,7 +86,7 @@ func (w workCmd) Run(ctx context.Context) error {
 		return err
 	}
 	reg := newRegistry()
-	web, err := listenHTTP(w.HTTP, reg)
+	web, err := listenHTTP(w.HTTP, w.HTTPConfig, reg)
 	if err != nil {
 		return err
 	}

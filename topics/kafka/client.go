@@ -32,7 +32,7 @@ type Config struct {
 	// change nothing are repeated, and how long a Reader believes that a topic
 	// or offset that is not there may still come. Zero means 10 s.
 	DialFor time.Duration
-	// TLS and SASL are off when nil.
+	// TLS and SASL are off when nil. TLSFiles.Config and SASL make them.
 	TLS  *tls.Config
 	SASL sasl.Mechanism
 	// Logger hears of what is repeated: each time at debug level, and as a
@@ -104,8 +104,12 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	// Whoever accepts a connection and says nothing must not outlast DialFor.
 	within, cancel := context.WithTimeout(ctx, cfg.DialFor)
 	defer cancel()
+	var refused error
 	err := c.retry(within, cfg.DialFor, func(ctx context.Context) error {
 		_, err := c.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: []string{}})
+		if refused = distrust(err); refused != nil {
+			cancel()
+		}
 		return err
 	})
 	if err == nil {
@@ -116,11 +120,26 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("reaching Kafka at %s: %w", addresses, ctx.Err())
 	}
+	if refused != nil {
+		return nil, fmt.Errorf("reaching Kafka at %s: %w", addresses, refused)
+	}
 	var code kafkago.Error
 	if errors.As(err, &code) && !transient(err) {
 		return nil, fmt.Errorf("the brokers at %s refuse this client: check user, password and SASL mechanism (%w)", addresses, cause(err))
 	}
-	return nil, fmt.Errorf("no Kafka broker answers at %s: check the address, that it can be reached from here, and whether it wants TLS (%w)", addresses, cause(err))
+	return nil, fmt.Errorf("no Kafka broker answers at %s: check the address, that it can be reached from here, and %s (%w)", addresses, cfg.doubts(), cause(err))
+}
+
+// doubts says what else can make a broker close the connection without a word.
+func (cfg Config) doubts() string {
+	tls := "whether it wants TLS"
+	if cfg.TLS != nil {
+		tls = "whether it speaks TLS there"
+	}
+	if cfg.SASL == nil {
+		return tls + " or wants SASL"
+	}
+	return tls + ", and the user and password"
 }
 
 // Close releases the connections.

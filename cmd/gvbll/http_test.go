@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
+)
+
+// webServer serves until the test ends.
+func webServer(t *testing.T, config string) *httpServer {
+	t.Helper()
+	h, err := listenHTTP("127.0.0.1:0", config, prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- h.serve(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+// ask returns the status, and the body's first bytes.
+func ask(t *testing.T, c *http.Client, req *http.Request) (status int, body string) {
+	t.Helper()
+	res, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(res.Body, 1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(b)
+}
+
+func request(t *testing.T, method, url string) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return req
+}
+
+// TestHTTPServesNothingElse: three pages, for GET; no directory, no profile.
+func TestHTTPServesNothingElse(t *testing.T) {
+	h := webServer(t, "")
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	for _, tc := range []struct {
+		method, path string
+		status       int
+	}{
+		{"GET", "/metrics", 200},
+		{"GET", "/healthz", 200},
+		{"GET", "/readyz", 503},
+		{"GET", "/", 404},
+		{"GET", "/metrics/", 404},
+		{"GET", "/debug/pprof/", 404},
+		{"GET", "/debug/pprof/heap", 404},
+		{"GET", "/debug/vars", 404},
+		{"POST", "/metrics", 405},
+		{"DELETE", "/healthz", 405},
+	} {
+		if status, body := ask(t, client, request(t, tc.method, h.url()+tc.path)); status != tc.status {
+			t.Errorf("%s %s: %d %s", tc.method, tc.path, status, body)
+		}
+	}
+	h.ready.Store(true)
+	if status, body := ask(t, client, request(t, "GET", h.url()+"/readyz")); status != 200 || body != "ready\n" {
+		t.Errorf("/readyz: %d %q", status, body)
+	}
+	long := request(t, "GET", h.url()+"/metrics")
+	long.Header.Set("X-Long", strings.Repeat("x", 2*maxHTTPHeader))
+	if status, _ := ask(t, client, long); status != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("a long header: %d", status)
+	}
+}
+
+// TestHTTPConfig: TLS and a password, as the file says.
+func TestHTTPConfig(t *testing.T) {
+	authority := kafkatest.NewAuthority(t)
+	cert, key := authority.Issue(t, "127.0.0.1")
+	file := filepath.Join(t.TempDir(), "web.yml")
+	// The hash is of "test".
+	config := fmt.Sprintf("tls_server_config:\n  cert_file: %s\n  key_file: %s\nbasic_auth_users:\n  prometheus: %s\n", cert, key,
+		"$2b$12$hNf2lSsxfm0.i4a.1kVpSOVyBCfIB51VRjgBUyv6kdnyTlgWj81Ay")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := webServer(t, file)
+	if !strings.HasPrefix(h.url(), "https://") {
+		t.Errorf("served at %s", h.url())
+	}
+	pool := x509.NewCertPool()
+	pem, err := os.ReadFile(authority.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool.AppendCertsFromPEM(pem)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	defer client.CloseIdleConnections()
+	for _, path := range []string{"/metrics", "/healthz", "/readyz"} {
+		anonymous := request(t, "GET", h.url()+path)
+		wrong := request(t, "GET", h.url()+path)
+		wrong.SetBasicAuth("prometheus", "guess")
+		for _, req := range []*http.Request{anonymous, wrong} {
+			if status, body := ask(t, client, req); status != http.StatusUnauthorized {
+				t.Errorf("%s: %d %s", path, status, body)
+			}
+		}
+	}
+	right := request(t, "GET", h.url()+"/metrics")
+	right.SetBasicAuth("prometheus", "test")
+	if status, body := ask(t, client, right); status != http.StatusOK {
+		t.Errorf("with the password: %d %s", status, body)
+	}
+	var unknown x509.UnknownAuthorityError
+	if _, err := http.DefaultClient.Do(request(t, "GET", h.url()+"/healthz")); !errors.As(err, &unknown) {
+		t.Errorf("without the authority: %v", err)
+	}
+	if status, _ := ask(t, client, request(t, "GET", "http://"+h.listener.Addr().String()+"/healthz")); status != http.StatusBadRequest {
+		t.Errorf("without TLS: %d", status)
+	}
+}
+
+func TestHTTPConfigThatIsWrong(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "web.yml")
+	for content, want := range map[string]string{
+		"tls_server_config: {cert_file: nowhere.pem, key_file: k}": "nowhere.pem",
+		"tls_server_config: {key_file: k}":                         "missing one of cert or cert_file",
+		"basic_auth_users: {a: plain}":                             "hash",
+		"unknown: field":                                           "unknown",
+	} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := listenHTTP("127.0.0.1:0", file, prometheus.NewRegistry())
+		if err == nil || !strings.HasPrefix(err.Error(), "--http-config "+file+": ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", content, err)
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	kafkago "github.com/segmentio/kafka-go"
+
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
+)
+
+// TestSecureScripts runs scripts against clusters that want TLS, a client
+// certificate and SASL. The prefix is "secured".
+func TestSecureScripts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("processes of their own: not under the race detector")
+	}
+	for where, c := range kafkatest.Clusters(t) {
+		t.Run(where, func(t *testing.T) {
+			grant(t, c, "secured")
+			password := filepath.Join(t.TempDir(), "password")
+			if err := os.WriteFile(password, []byte(kafkatest.Password+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			testscript.Run(t, testscript.Params{
+				Dir: "testdata/secure",
+				Setup: func(e *testscript.Env) error {
+					e.Vars = append(e.Vars,
+						"CA="+c.Authority.File, "WRONG_CA="+kafkatest.NewAuthority(t).File, "CERT="+c.Cert, "KEY="+c.Key,
+						"OWNER="+kafkatest.Admin, "PASSWORD="+kafkatest.Password, "PASSWORD_FILE="+password,
+						"GVBLL_LOG_LEVEL=debug", "GVBLL_BROKERS="+c.Addr, "GVBLL_PREFIX=secured",
+						"GVBLL_TLS=true", "GVBLL_TLS_CA="+c.Authority.File, "GVBLL_TLS_CERT="+c.Cert, "GVBLL_TLS_KEY="+c.Key,
+						"GVBLL_SASL_MECHANISM=plain", "GVBLL_SASL_PASSWORD_FILE="+password,
+					)
+					return nil
+				},
+				Cmds: map[string]func(*testscript.TestScript, bool, []string){"silent": silent},
+			})
+		})
+	}
+}
+
+// grant allows the users what docs/security.md lists.
+func grant(t *testing.T, c *kafkatest.Cluster, prefix string) {
+	const (
+		topic = kafkago.ResourceTypeTopic
+		read  = kafkago.ACLOperationTypeRead
+		write = kafkago.ACLOperationTypeWrite
+	)
+	for _, name := range []string{".nodes", ".labels"} {
+		c.Allow(t, "worker", topic, prefix+name, read)
+		c.Allow(t, "sender", topic, prefix+name, read, write)
+	}
+	c.Allow(t, "worker", topic, prefix+".predictions", write)
+	c.Allow(t, "worker", topic, prefix+".dead-letters", write)
+	c.Allow(t, "worker", topic, prefix+".ledger", read, write)
+	c.Allow(t, "worker", kafkago.ResourceTypeTransactionalID, prefix+".ledger", write)
+	c.Allow(t, "worker", kafkago.ResourceTypeGroup, prefix+".ledger", read)
+	c.Allow(t, "sender", topic, prefix+".predictions", read)
+	c.Allow(t, "reader", topic, prefix+".*", read)
+}
+
+// silent fails if the last command printed the password.
+func silent(ts *testscript.TestScript, _ bool, _ []string) {
+	for _, f := range []string{"stdout", "stderr"} {
+		if strings.Contains(ts.ReadFile(f), kafkatest.Password) {
+			ts.Fatalf("the password is in %s", f)
+		}
+	}
+}
+
+// TestSecurityWarnings: what works and should not be done is told in a line
+// that names the flag and what to do.
+func TestSecurityWarnings(t *testing.T) {
+	dir := t.TempDir()
+	secret := func(name string, mode os.FileMode) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte("hunter2\r\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	closed, open := secret("closed", 0o640), secret("open", 0o644)
+	cert, key := kafkatest.NewAuthority(t).Issue(t, "client")
+	if err := os.Chmod(key, 0o604); err != nil {
+		t.Fatal(err)
+	}
+	login := func(mechanism, file string) securityFlags {
+		return securityFlags{SASLMechanism: mechanism, SASLUser: "alice", SASLPasswordFile: file}
+	}
+	encrypted := login("plain", closed)
+	encrypted.TLS = true
+	for _, tc := range []struct {
+		name    string
+		flags   securityFlags
+		brokers string
+		want    string
+	}{
+		{"plain on loopback", login("plain", closed), "127.0.0.1:9092,localhost:9092,[::1]:9092", ""},
+		{"plain elsewhere", login("plain", closed), "127.0.0.1:9092,kafka.example:9092", "--sasl-mechanism plain: the password goes to kafka.example:9092 as it is"},
+		{"plain in TLS", encrypted, "kafka.example:9092", ""},
+		{"scram", login("scram-sha-512", closed), "kafka.example:9092", ""},
+		{"password for all to read", login("scram-sha-512", open), "kafka.example:9092", "--sasl-password-file " + open + ": every user of this machine may read it: chmod o-r"},
+		{"key for all to read", securityFlags{TLS: true, TLSCert: cert, TLSKey: key}, "kafka.example:9092", "--tls-key " + key + ": every user of this machine may read it: chmod o-r"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var log bytes.Buffer
+			defer slog.SetDefault(slog.Default())
+			slog.SetDefault(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+			if _, err := tc.flags.config(strings.Split(tc.brokers, ",")); err != nil {
+				t.Fatal(err)
+			}
+			got := log.String()
+			if tc.want == "" && got != "" || !strings.Contains(got, tc.want) || strings.Count(got, "\n") > 1 || strings.Contains(got, "hunter2") {
+				t.Errorf("the log has %q", got)
+			}
+		})
+	}
+}
+
+func TestReadSecret(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "secret")
+	for content, want := range map[string]string{
+		"pw":                                    "pw",
+		"pw\n":                                  "pw",
+		"pw\r\n":                                "pw",
+		" p w \n":                               " p w ",
+		"p\nw\n\n":                              "p\nw",
+		strings.Repeat("x", maxSecret-1) + "\n": strings.Repeat("x", maxSecret-1),
+	} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := readSecret(file); got != want || err != nil {
+			t.Errorf("%q is read as %q, %v", content, got, err)
+		}
+	}
+	for _, content := range []string{"", "\n", strings.Repeat("x", maxSecret+1)} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := readSecret(file); err == nil {
+			t.Errorf("%d bytes are read as %q", len(content), got)
+		}
+	}
+}

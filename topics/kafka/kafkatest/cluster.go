@@ -1,0 +1,187 @@
+// Package kafkatest starts clusters for tests that let in only who has both a
+// certificate and a password, and then allow only what was granted: kfake, and
+// an Apache Kafka.
+package kafkatest
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/sasl/plain"
+	"github.com/twmb/franz-go/pkg/kfake"
+)
+
+// Admin may do all, and logs in with PLAIN. Everybody has the same password.
+const (
+	Admin    = "root"
+	Password = "Tr0ub4dor-and-3"
+)
+
+// Users may do what Allow grants, and log in with any mechanism.
+var Users = []string{"worker", "sender", "reader"}
+
+var mechanisms = []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
+
+// Cluster is a running broker.
+type Cluster struct {
+	// Addr takes TLS with a client certificate, and SASL.
+	Addr string
+	// Authority signed the broker's certificate, and is believed by it.
+	Authority *Authority
+	// Cert and Key are files of a client certificate.
+	Cert, Key string
+	// Silent tells that a wrong password gets no answer, only a closed
+	// connection.
+	Silent bool
+}
+
+// Clusters returns a fake, and an Apache Kafka where GVBLL_KAFKA_TOOL names the
+// script that starts one: "start DIR PORT key=value ..." and "stop DIR".
+func Clusters(t *testing.T) map[string]*Cluster {
+	t.Helper()
+	all := map[string]*Cluster{"fake": Fake(t)}
+	if tool := os.Getenv("GVBLL_KAFKA_TOOL"); tool != "" {
+		all["real"] = Apache(t, tool)
+	}
+	return all
+}
+
+// Fake starts kfake.
+func Fake(t *testing.T) *Cluster {
+	t.Helper()
+	c := newCluster(t)
+	certificate, err := tls.LoadX509KeyPair(c.Authority.Issue(t, "127.0.0.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(read(t, c.Authority.File))
+	options := []kfake.Opt{
+		kfake.NumBrokers(1),
+		kfake.TLS(&tls.Config{Certificates: []tls.Certificate{certificate}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}),
+		kfake.EnableSASL(), kfake.EnableACLs(),
+		kfake.Superuser("PLAIN", Admin, Password),
+	}
+	for _, user := range Users {
+		for _, m := range mechanisms {
+			options = append(options, kfake.User(m, user, Password))
+		}
+	}
+	k, err := kfake.NewCluster(options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.Close)
+	c.Addr, c.Silent = k.ListenAddrs()[0], true
+	return c
+}
+
+// Apache starts an Apache Kafka with the tool.
+func Apache(t *testing.T, tool string) *Cluster {
+	t.Helper()
+	c := newCluster(t)
+	dir := t.TempDir()
+	store := filepath.Join(t.TempDir(), "store.pem")
+	cert, key := c.Authority.Issue(t, "127.0.0.1")
+	write(t, store, read(t, key), read(t, cert))
+	logins := fmt.Sprintf(`user_%s="%s"`, Admin, Password)
+	var formats []string
+	for _, user := range Users {
+		logins += fmt.Sprintf(` user_%s="%s"`, user, Password)
+		for _, m := range mechanisms[1:] {
+			formats = append(formats, fmt.Sprintf("--add-scram %s=[name=%s,password=%s]", m, user, Password))
+		}
+	}
+	open, control := freePort(t), freePort(t)
+	c.Addr = fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	start := exec.Command(tool, "start", dir, fmt.Sprint(open),
+		fmt.Sprintf("listeners=SASL_SSL://%s,PLAINTEXT://127.0.0.1:%d,CONTROLLER://127.0.0.1:%d", c.Addr, open, control),
+		fmt.Sprintf("advertised.listeners=SASL_SSL://%s,PLAINTEXT://127.0.0.1:%d", c.Addr, open),
+		fmt.Sprintf("controller.quorum.voters=1@127.0.0.1:%d", control),
+		"listener.security.protocol.map=SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+		"ssl.keystore.type=PEM", "ssl.keystore.location="+store,
+		"ssl.truststore.type=PEM", "ssl.truststore.location="+c.Authority.File,
+		"listener.name.sasl_ssl.ssl.client.auth=required", // the general one is not for SASL listeners
+		"sasl.enabled.mechanisms="+strings.Join(mechanisms, ","),
+		"listener.name.sasl_ssl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "+logins+";",
+		"listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;",
+		"listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;",
+		"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+		"super.users=User:"+Admin+";User:ANONYMOUS",
+	)
+	start.Env = append(os.Environ(), "KAFKA_FORMAT="+strings.Join(formats, " "))
+	start.Stderr = os.Stderr
+	t.Cleanup(func() {
+		if out, err := exec.Command(tool, "stop", dir).CombinedOutput(); err != nil {
+			t.Errorf("%s stop: %v\n%s", tool, err, out)
+		}
+	})
+	if err := start.Run(); err != nil {
+		t.Fatalf("%s start: %v", tool, err)
+	}
+	return c
+}
+
+func newCluster(t *testing.T) *Cluster {
+	c := &Cluster{Authority: NewAuthority(t)}
+	c.Cert, c.Key = c.Authority.Issue(t, "client")
+	return c
+}
+
+func freePort(t *testing.T) int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// Allow grants a user operations on a resource; a name with a * at its end means
+// all that begin so.
+func (c *Cluster) Allow(t *testing.T, user string, resource kafkago.ResourceType, name string, operations ...kafkago.ACLOperationType) {
+	t.Helper()
+	pattern := kafkago.PatternTypeLiteral
+	if prefix, ok := strings.CutSuffix(name, "*"); ok {
+		name, pattern = prefix, kafkago.PatternTypePrefixed
+	}
+	req := &kafkago.CreateACLsRequest{}
+	for _, o := range operations {
+		req.ACLs = append(req.ACLs, kafkago.ACLEntry{
+			ResourceType: resource, ResourceName: name, ResourcePatternType: pattern,
+			Principal: "User:" + user, Host: "*", Operation: o, PermissionType: kafkago.ACLPermissionTypeAllow,
+		})
+	}
+	res, err := c.admin(t).CreateACLs(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range res.Errors {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (c *Cluster) admin(t *testing.T) *kafkago.Client {
+	certificate, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(read(t, c.Authority.File))
+	transport := &kafkago.Transport{
+		TLS:  &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{certificate}},
+		SASL: plain.Mechanism{Username: Admin, Password: Password},
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &kafkago.Client{Addr: kafkago.TCP(c.Addr), Transport: transport}
+}

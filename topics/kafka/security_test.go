@@ -1,0 +1,260 @@
+package kafka
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
+)
+
+// secure returns the way into the cluster as the user.
+func secure(t *testing.T, c *kafkatest.Cluster, mechanism, user string) Config {
+	t.Helper()
+	cfg := Config{Brokers: []string{c.Addr}, Logger: slog.New(slog.DiscardHandler)}
+	var err error
+	if cfg.TLS, err = (TLSFiles{CA: c.Authority.File, Cert: c.Cert, Key: c.Key}).Config(); err != nil {
+		t.Fatal(err)
+	}
+	if cfg.SASL, err = SASL(mechanism, user, kafkatest.Password); err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// TestSecure enters clusters that want TLS, a client certificate and SASL.
+func TestSecure(t *testing.T) {
+	for where, c := range kafkatest.Clusters(t) {
+		for _, mechanism := range Mechanisms {
+			t.Run(where+"/"+mechanism, func(t *testing.T) {
+				dial(t, secure(t, c, mechanism, kafkatest.Users[0]))
+			})
+		}
+		t.Run(where+"/transactions", func(t *testing.T) {
+			testGroupOffsets(t, dial(t, secure(t, c, "plain", kafkatest.Admin)))
+		})
+		t.Run(where+"/group member", func(t *testing.T) { testGroupMember(t, c) })
+		t.Run(where+"/refused", func(t *testing.T) { testRefused(t, c) })
+	}
+}
+
+// testGroupMember joins a group with what Dialer returns.
+func testGroupMember(t *testing.T, cluster *kafkatest.Cluster) {
+	for _, mechanism := range []string{"plain", "scram-sha-512"} {
+		c := dial(t, secure(t, cluster, mechanism, kafkatest.Users[0]))
+		admin := dial(t, secure(t, cluster, "plain", kafkatest.Admin))
+		name := topic(t, admin, 1)
+		cluster.Allow(t, kafkatest.Users[0], kafkago.ResourceTypeTopic, name, kafkago.ACLOperationTypeRead)
+		cluster.Allow(t, kafkatest.Users[0], kafkago.ResourceTypeGroup, name, kafkago.ACLOperationTypeRead)
+		g, err := kafkago.NewConsumerGroup(kafkago.ConsumerGroupConfig{
+			ID: name, Brokers: c.cfg.Brokers, Dialer: c.Dialer(), Topics: []string{name}, JoinGroupBackoff: 50 * time.Millisecond,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		generation, err := g.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := generation.Assignments[name]; len(got) != 1 || got[0].ID != 0 {
+			t.Errorf("assigned %v", got)
+		}
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// testRefused: whoever is not let in is told why, in a line, and at once when
+// waiting cannot help.
+func testRefused(t *testing.T, c *kafkatest.Cluster) {
+	stranger := kafkatest.NewAuthority(t)
+	foreignCert, foreignKey := stranger.Issue(t, "client")
+	ours := TLSFiles{CA: c.Authority.File, Cert: c.Cert, Key: c.Key}
+	type refusal struct {
+		name  string
+		files TLSFiles
+		login [3]string // mechanism, user, password
+		want  []string
+	}
+	right := [3]string{"plain", kafkatest.Users[0], kafkatest.Password}
+	refusals := []refusal{
+		{"wrong authority", TLSFiles{CA: stranger.File, Cert: c.Cert, Key: c.Key}, right, []string{"not to be trusted: check the file of certificate authorities", "unknown authority"}},
+		{"wrong name", TLSFiles{CA: c.Authority.File, Cert: c.Cert, Key: c.Key, ServerName: "kafka.example"}, right, []string{"not to be trusted", "kafka.example"}},
+		{"no certificate", TLSFiles{CA: c.Authority.File}, right, []string{"refuses the TLS connection: check the client's certificate"}},
+		{"foreign certificate", TLSFiles{CA: c.Authority.File, Cert: foreignCert, Key: foreignKey}, right, []string{"refuses the TLS connection: check the client's certificate"}},
+	}
+	patience := time.Minute
+	check := []string{"refuse this client: check user, password and SASL mechanism"}
+	for _, login := range [][3]string{{"plain", kafkatest.Users[0], "guess"}, {"scram-sha-256", kafkatest.Users[0], "guess"}, {"scram-sha-512", "mallory", kafkatest.Password}} {
+		if c.Silent {
+			patience, check = time.Second, []string{"no Kafka broker answers", "and the user and password"}
+		}
+		refusals = append(refusals, refusal{strings.Join(login[:], " "), ours, login, check})
+	}
+	for _, r := range refusals {
+		t.Run(r.name, func(t *testing.T) {
+			files, err := r.files.Config()
+			if err != nil {
+				t.Fatal(err)
+			}
+			login, err := SASL(r.login[0], r.login[1], r.login[2])
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = Dial(t.Context(), Config{Brokers: []string{c.Addr}, TLS: files, SASL: login, DialFor: patience, Logger: slog.New(slog.DiscardHandler)})
+			checkLine(t, err, append(r.want, c.Addr)...)
+		})
+	}
+	_, err := Dial(t.Context(), Config{Brokers: []string{c.Addr}, DialFor: time.Second, Logger: slog.New(slog.DiscardHandler)})
+	checkLine(t, err, c.Addr, "whether it wants TLS or wants SASL")
+}
+
+// TestNoTLSThere: TLS spoken to a broker that does not.
+func TestNoTLSThere(t *testing.T) {
+	addr := fake(t).ListenAddrs()[0]
+	_, err := Dial(t.Context(), Config{Brokers: []string{addr}, TLS: &tls.Config{MinVersion: tls.VersionTLS12}, DialFor: 200 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	checkLine(t, err, addr, "whether it speaks TLS there")
+}
+
+func checkLine(t *testing.T, err error, want ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, w := range want {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("%q is not in %q", w, err)
+		}
+	}
+	if strings.ContainsAny(err.Error(), "\r\n") || strings.Contains(err.Error(), kafkatest.Password) {
+		t.Errorf("not a line to show: %q", err)
+	}
+}
+
+// TestRenewedCertificate: each handshake shows what the files have by then.
+func TestRenewedCertificate(t *testing.T) {
+	authority := kafkatest.NewAuthority(t)
+	cert, key := authority.Issue(t, "first")
+	cfg, err := TLSFiles{Cert: cert, Key: key}.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := func() string {
+		t.Helper()
+		c, err := cfg.GetClientCertificate(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Leaf.Subject.CommonName
+	}
+	if got := shown(); got != "first" {
+		t.Errorf("%s is shown", got)
+	}
+	newCert, newKey := authority.Issue(t, "second")
+	move(t, newCert, cert)
+	if got := shown(); got != "first" {
+		t.Errorf("in the middle of the renewal %s is shown", got)
+	}
+	move(t, newKey, key)
+	if got := shown(); got != "second" {
+		t.Errorf("after the renewal %s is shown", got)
+	}
+	if err := os.Remove(key); err != nil {
+		t.Fatal(err)
+	}
+	if got := shown(); got != "second" {
+		t.Errorf("without a key %s is shown", got)
+	}
+}
+
+func move(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTLSFilesThatAreWrong(t *testing.T) {
+	cert, key := kafkatest.NewAuthority(t).Issue(t, "a")
+	_, other := kafkatest.NewAuthority(t).Issue(t, "b")
+	empty := t.TempDir() + "/empty.pem"
+	huge := t.TempDir() + "/huge.pem"
+	for file, size := range map[string]int{empty: 0, huge: maxPEM + 1} {
+		if err := os.WriteFile(file, make([]byte, size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tc := range []struct {
+		files TLSFiles
+		want  string
+	}{
+		{TLSFiles{CA: "nowhere.pem"}, "certificate authorities: open nowhere.pem"},
+		{TLSFiles{CA: empty}, "holds no certificate in PEM format"},
+		{TLSFiles{CA: huge}, "more than 1048576 bytes"},
+		{TLSFiles{Cert: cert}, "given together"},
+		{TLSFiles{Key: key}, "given together"},
+		{TLSFiles{Cert: cert, Key: other}, "make no pair"},
+		{TLSFiles{Cert: cert, Key: cert}, "make no pair"},
+		{TLSFiles{Cert: cert, Key: "nowhere.pem"}, "client certificate: open nowhere.pem"},
+	} {
+		_, err := tc.files.Config()
+		if err == nil {
+			t.Errorf("%+v is taken", tc.files)
+			continue
+		}
+		checkLine(t, err, tc.want)
+	}
+}
+
+func TestSASLThatIsWrong(t *testing.T) {
+	for _, tc := range []struct{ mechanism, user, password, want string }{
+		{"gssapi", "u", "p", `"gssapi": use plain, scram-sha-256, scram-sha-512`},
+		{"plain", "", "p", "needs a user and a password"},
+		{"plain", "u", "", "needs a user and a password"},
+		{"plain", "u\x00v", "p", "NUL"},
+		{"scram-sha-256", "u", "hunter\u0007", "SASLprep"},
+	} {
+		_, err := SASL(tc.mechanism, tc.user, tc.password)
+		checkLine(t, err, tc.want)
+		if err != nil && strings.Contains(err.Error(), "hunter") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestPasswordIsNotPrinted: whatever is made of a configuration, the password
+// is not in it.
+func TestPasswordIsNotPrinted(t *testing.T) {
+	const secret = "hunter2"
+	for _, mechanism := range Mechanisms {
+		m, err := SASL(mechanism, "alice", secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := Config{Brokers: []string{"a:1"}, SASL: m}
+		var out bytes.Buffer
+		for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
+			fmt.Fprintf(&out, format+format+format, m, cfg, &cfg)
+		}
+		for _, h := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {
+			slog.New(h).Info("x", "mechanism", m, "config", cfg)
+		}
+		b, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.Write(b)
+		if hex := fmt.Sprintf("%x", secret); strings.Contains(out.String(), secret) || strings.Contains(out.String(), hex) {
+			t.Errorf("%s: %s", mechanism, out.String())
+		}
+	}
+}
