@@ -37,6 +37,7 @@ type Origin struct {
 	Topic     string
 	Partition int32
 	Offset    int64
+	Time      int64 // the record's timestamp, not the event's: milliseconds since the Unix epoch
 	Key       []byte
 	Value     []byte // nil for a null value, which differs from an empty one
 	Headers   []Header
