@@ -12,7 +12,15 @@ import (
 
 // Version changes whenever the same windows would give other bits, so that a
 // ledger is never replayed by an engine that cannot agree with it.
-const Version = 2
+const Version = 3
+
+// The bounds on what waits hold in bytes, too: ids may be a kilobyte long, and a
+// label's record, which is kept for its dead letter, megabytes. These are what
+// the entries may take on average.
+const (
+	waitingEdgeBytes  = 256     // of the id that an edge names
+	waitingLabelBytes = 1 << 10 // of a label's record
+)
 
 // Config bounds what the engine keeps and says how it predicts and learns. It
 // is part of what the outcome depends on: a ledger is bound to one Config.
@@ -28,10 +36,12 @@ type Config struct {
 	// it the oldest is forgotten. Zero means 262,144.
 	MaxPending int
 	// MaxWaitingLabels bounds the labels kept for a node that has not come;
-	// beyond it the oldest is refused as an orphan. Zero means 65,536.
+	// beyond it, or where their records take more than 1 KiB each on average,
+	// the oldest is refused as an orphan. Zero means 65,536.
 	MaxWaitingLabels int
 	// MaxWaitingEdges bounds the edges kept for a node that has not come;
-	// beyond it the oldest are dropped. Zero means 262,144.
+	// beyond it, or where the ids waited for take more than 256 bytes an edge
+	// on average, the oldest are dropped. Zero means 262,144.
 	MaxWaitingEdges int
 	// BFloat16 keeps the graph's rows in half the memory, see [gnn.BFloat16].
 	BFloat16 bool
@@ -89,6 +99,8 @@ type Engine struct {
 	fate    []fate // by node number
 	pending *pending
 	early   *queue[event.ID, early] // labels whose node has not come
+	// earlyBytes is the size of the records in early.
+	earlyBytes int
 
 	// The pool. heads[0] serves.
 	heads       []posterior.Head

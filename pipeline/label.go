@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -16,6 +17,7 @@ func (e *Engine) join(w *event.Window, out *event.Outcome) {
 	e.said = e.said[:0]
 	for _, a := range e.accepted {
 		if l, waited := e.early.take(a.node.ID); waited {
+			e.earlyBytes -= l.size
 			e.settle(a.number, l.class, &l.label, out)
 		}
 	}
@@ -36,8 +38,9 @@ func (e *Engine) join(w *event.Window, out *event.Outcome) {
 
 // early is a label whose node has not come.
 type early struct {
-	label event.Label
+	label event.Label // without the class's name
 	class int32
+	size  int // of its record, bytes
 }
 
 func (e *Engine) class(l *event.Label) (int32, bool) {
@@ -82,9 +85,22 @@ func (e *Engine) settle(v, class int32, l *event.Label, out *event.Outcome) {
 	e.said = append(e.said, probs...)
 	joined := event.Labelled{Node: l.Node, Class: class, Served: s.window, Time: l.Time}
 	if l.Time != 0 && s.time != 0 {
-		joined.Delay = l.Time - s.time
+		joined.Delay = delay(s.time, l.Time)
 	}
 	out.Labelled = append(out.Labelled, joined)
+}
+
+// delay is the time between two that may be any: what does not fit is the most
+// that does.
+func delay(from, to int64) int64 {
+	d := to - from
+	switch {
+	case to >= from && d < 0:
+		return math.MaxInt64
+	case to < from && d >= 0:
+		return math.MinInt64
+	}
+	return d
 }
 
 // await keeps the label of a node that has not come.
@@ -97,13 +113,19 @@ func (e *Engine) await(class int32, l *event.Label, out *event.Outcome) {
 		}
 		return
 	}
-	if e.early.len() == e.cfg.MaxWaitingLabels {
+	size, most := l.Origin.Size()+len(l.Node.Str), waitingLabelBytes*e.cfg.MaxWaitingLabels
+	if size > most {
+		refuse(out, l.Origin, event.OrphanLabel, "its node has not come, and its record is too long to be kept until then")
+		return
+	}
+	for e.early.len() == e.cfg.MaxWaitingLabels || e.earlyBytes+size > most {
 		_, oldest := e.early.oldest()
+		e.earlyBytes -= oldest.size
 		refuse(out, oldest.label.Origin, event.OrphanLabel, "its node did not come while the label was kept")
 	}
-	kept := *l
-	kept.Origin = l.Origin.Clone()
-	e.early.put(l.Node, early{label: kept, class: class})
+	kept := event.Label{Origin: l.Origin.Clone(), Node: l.Node.Clone(), Time: l.Time}
+	e.early.put(kept.Node, early{label: kept, class: class, size: size})
+	e.earlyBytes += size
 }
 
 // score holds every head's served probabilities against the labels, before

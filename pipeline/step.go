@@ -24,6 +24,7 @@ func (e *Engine) Step(w *event.Window) *event.Outcome {
 	e.join(w, out)
 	e.score(out)
 	e.learn(out)
+	clear(e.accepted) // they point into the window
 
 	out.Levels = event.Levels{
 		Nodes: e.graph.Len(), Edges: e.graph.Edges(),
@@ -132,7 +133,11 @@ func (e *Engine) serve(out *event.Outcome) {
 	rows.Tau = resize(rows.Tau, n)
 	e.graph.Embed(e.asked, rows.Z)
 	for i := range rows.Tau {
-		rows.Tau[i] = e.model.Temperature.At(rows.Z[i*d : (i+1)*d])
+		z := rows.Z[i*d : (i+1)*d]
+		if !finite(z) {
+			clear(z)
+		}
+		rows.Tau[i] = e.model.Temperature.At(z)
 	}
 	e.probs = resize(e.probs, len(e.heads)*n*c)
 	for h, head := range e.heads {
@@ -169,6 +174,18 @@ func (e *Engine) serve(out *event.Outcome) {
 		}
 		i++
 	}
+}
+
+// finite tells whether z is an embedding. One whose sums went beyond float32
+// says nothing of its node, which is then predicted as z = 0 is; and it must not
+// get into the posterior, which it would spoil for all nodes to come.
+func finite(z []float32) bool {
+	for _, x := range z {
+		if float32(x-x) != 0 { // NaN and the infinities
+			return false
+		}
+	}
+	return true
 }
 
 // learn gives the window's labels to every head: Algorithm 1 for the online
