@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -103,4 +104,31 @@ func TestDeadLetters(t *testing.T) {
 	if code, _, errs := command("--reason", "boredom"); code != exitUsage || !strings.Contains(errs, "--reason boredom") {
 		t.Errorf("an unknown reason ends with %d: %s", code, errs)
 	}
+}
+
+// FuzzRecordOf reads what people repaired by hand: a line is refused, or is a
+// record for one of the two topics, in memory in proportion.
+func FuzzRecordOf(f *testing.F) {
+	names, err := topics.Under("g")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte(`{"reason":"undecodable","detail":"x","topic":"g.nodes","partition":1,"offset":7,"time":1,"key":"aw==","value":"ew==","headers":[{"key":"content-type","value":"eA=="}]}`))
+	f.Add([]byte(`{"topic":"g.labels","key":null,"value":null,"headers":[{},{}]}`))
+	f.Add([]byte(`{"topic":"g.nodes","truncated":true}`))
+	f.Add([]byte(`{"topic":"other"}`))
+	f.Add([]byte(`{"topic":"g.nodes","value":[255]}`))
+	f.Add([]byte(strings.Repeat("[", 100)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r, err := recordOf(b, names)
+		runtime.ReadMemStats(&after)
+		if got := after.TotalAlloc - before.TotalAlloc; got > uint64(128*len(b)+64<<10) {
+			t.Fatalf("%d bytes of memory for %d", got, len(b))
+		}
+		if err == nil && r.Topic != names.Nodes && r.Topic != names.Labels {
+			t.Fatalf("a record for %q", r.Topic)
+		}
+	})
 }
