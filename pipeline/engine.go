@@ -114,8 +114,9 @@ type Engine struct {
 
 	// What a step works with and the next reuses: the arrivals …
 	accepted []accepted
-	features []gnn.Vector // of the new nodes, normalised
-	update   gnn.Vector   // of one that was there
+	features []gnn.Vector          // of the new nodes, normalised
+	again    map[int32]*event.Node // the last event of each node that was there
+	update   gnn.Vector            // of one of these
 	links    []int32
 	asked    []int32        // numbers of the arrivals to serve
 	arrived  posterior.Rows // their embeddings and temperatures
@@ -156,6 +157,7 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 		heads:       []posterior.Head{online, posterior.NewStatic(m.Prior)},
 		serving:     online,
 		uncertainty: posterior.NewPredictive(m.Prior.Classes, cfg.Samples),
+		again:       make(map[int32]*event.Node),
 	}
 	e.pending = newPending(m.Prior.Dim, len(e.heads)*m.Prior.Classes, cfg.MaxPending)
 	for _, h := range e.heads {

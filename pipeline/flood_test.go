@@ -275,7 +275,9 @@ func TestHub(t *testing.T) {
 	for number := range int64(windows) {
 		want := calm.Step(h.window(number))
 		w := h.window(number)
-		w.Nodes = append(w.Nodes, event.Node{Origin: &event.Origin{}, ID: hub, Dense: []float32{float32(number), 1}})
+		for i := range 1000 {
+			w.Nodes = append(w.Nodes, event.Node{Origin: &event.Origin{}, ID: hub, Dense: []float32{float32(number), float32(i)}, Neighbours: []event.ID{{Num: int64(i)}}})
+		}
 		for range edges / windows {
 			w.Nodes = append(w.Nodes, event.Node{Origin: &event.Origin{}, ID: event.ID{Num: next}, Dense: []float32{1, 0}, Context: true, Neighbours: []event.ID{hub}})
 			next++

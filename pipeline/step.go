@@ -24,7 +24,8 @@ func (e *Engine) Step(w *event.Window) *event.Outcome {
 	e.join(w, out)
 	e.score(out)
 	e.learn(out)
-	clear(e.accepted) // they point into the window
+	clear(e.accepted) // these point into the window
+	clear(e.again)
 
 	out.Levels = event.Levels{
 		Nodes: e.graph.Len(), Edges: e.graph.Edges(),
@@ -60,8 +61,7 @@ func (e *Engine) arrive(w *event.Window, out *event.Outcome) {
 			if v >= first {
 				e.features[v-first] = e.model.Normalizer.Apply(e.features[v-first], x)
 			} else {
-				e.update = e.model.Normalizer.Apply(e.update, x)
-				e.graph.Replace(v, e.update)
+				e.again[v] = n
 			}
 			e.accepted = append(e.accepted, accepted{node: n, number: v})
 			continue
@@ -77,6 +77,14 @@ func (e *Engine) arrive(w *event.Window, out *event.Outcome) {
 			out.Counts.Arrivals++
 		}
 		e.accepted = append(e.accepted, accepted{node: n, number: v, asked: !n.Context})
+	}
+	// A node that comes again costs its degree, so a hub that comes a thousand
+	// times in a window is replaced once.
+	for _, a := range e.accepted {
+		if e.again[a.number] == a.node {
+			e.update = e.model.Normalizer.Apply(e.update, gnn.Vector{Dense: a.node.Dense, Index: a.node.Index, Value: a.node.Value})
+			e.graph.Replace(a.number, e.update)
+		}
 	}
 	e.graph.Add(e.features)
 	for _, a := range e.accepted {
@@ -110,9 +118,24 @@ func (e *Engine) connect(a accepted, out *event.Outcome) {
 			out.Counts.EdgesDropped += e.roster.wait(id, a.number)
 		}
 	}
-	added := e.graph.LinkAll(a.number, e.links)
+	added := e.link(a.number)
 	out.Counts.Edges += added
 	out.Counts.DuplicateEdges += len(e.links) - added
+}
+
+// link adds the edges in links to v, and returns how many were new. LinkAll
+// takes time by v's degree, and a hub may come again and again with an edge or
+// none; one by one, each takes time by the smaller degree.
+func (e *Engine) link(v int32) (added int) {
+	if e.graph.Degree(v) <= 8*len(e.links) {
+		return e.graph.LinkAll(v, e.links)
+	}
+	for _, u := range e.links {
+		if e.graph.Link(v, u) {
+			added++
+		}
+	}
+	return added
 }
 
 // serve encodes the arrivals on G_t and predicts them with every head of the

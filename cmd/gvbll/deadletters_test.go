@@ -132,3 +132,18 @@ func FuzzRecordOf(f *testing.F) {
 		}
 	})
 }
+
+// TestReasonsAreDocumented: whoever finds a reason in the list finds what to do.
+func TestReasonsAreDocumented(t *testing.T) {
+	for _, name := range []string{"hostile-input.md", "wire-format.md"} {
+		b, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, reason := range event.Reasons() {
+			if !strings.Contains(string(b), "| `"+string(reason)+"` |") {
+				t.Errorf("%s has no row for %s", name, reason)
+			}
+		}
+	}
+}
