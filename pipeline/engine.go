@@ -12,7 +12,15 @@ import (
 
 // Version changes whenever the same windows would give other bits, so that a
 // ledger is never replayed by an engine that cannot agree with it.
-const Version = 2
+const Version = 3
+
+// The bounds on what waits hold in bytes, too: ids may be a kilobyte long, and a
+// label's record, which is kept for its dead letter, megabytes. These are what
+// the entries may take on average.
+const (
+	waitingEdgeBytes  = 256     // of the id that an edge names
+	waitingLabelBytes = 1 << 10 // of a label's record
+)
 
 // Config bounds what the engine keeps and says how it predicts and learns. It
 // is part of what the outcome depends on: a ledger is bound to one Config.
@@ -28,10 +36,12 @@ type Config struct {
 	// it the oldest is forgotten. Zero means 262,144.
 	MaxPending int
 	// MaxWaitingLabels bounds the labels kept for a node that has not come;
-	// beyond it the oldest is refused as an orphan. Zero means 65,536.
+	// beyond it, or where their records take more than 1 KiB each on average,
+	// the oldest is refused as an orphan. Zero means 65,536.
 	MaxWaitingLabels int
 	// MaxWaitingEdges bounds the edges kept for a node that has not come;
-	// beyond it the oldest are dropped. Zero means 262,144.
+	// beyond it, or where the ids waited for take more than 256 bytes an edge
+	// on average, the oldest are dropped. Zero means 262,144.
 	MaxWaitingEdges int
 	// BFloat16 keeps the graph's rows in half the memory, see [gnn.BFloat16].
 	BFloat16 bool
@@ -97,6 +107,8 @@ type Engine struct {
 	fate    []fate // by node number
 	pending *pending
 	early   *queue[event.ID, early] // labels whose node has not come
+	// earlyBytes is the size of the records in early.
+	earlyBytes int
 
 	// The pool. heads[0] serves.
 	heads       []posterior.Head
@@ -110,8 +122,9 @@ type Engine struct {
 
 	// What a step works with and the next reuses: the arrivals …
 	accepted []accepted
-	features []gnn.Vector // of the new nodes, normalised
-	update   gnn.Vector   // of one that was there
+	features []gnn.Vector          // of the new nodes, normalised
+	again    map[int32]*event.Node // the last event of each node that was there
+	update   gnn.Vector            // of one of these
 	links    []int32
 	asked    []int32        // numbers of the arrivals to serve
 	arrived  posterior.Rows // their embeddings and temperatures
@@ -151,6 +164,7 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 		heads:       []posterior.Head{online, posterior.NewStatic(m.Prior)},
 		serving:     online,
 		uncertainty: posterior.NewPredictive(m.Prior.Classes, cfg.Samples),
+		again:       make(map[int32]*event.Node),
 	}
 	e.pending = newPending(m.Prior.Dim, len(e.heads)*m.Prior.Classes, cfg.MaxPending)
 	for _, h := range e.heads {

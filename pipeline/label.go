@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -16,6 +17,7 @@ func (e *Engine) join(w *event.Window, out *event.Outcome) {
 	e.said = e.said[:0]
 	for _, a := range e.accepted {
 		if l, waited := e.early.take(a.node.ID); waited {
+			e.earlyBytes -= l.bytes
 			e.settle(a.number, l.class, &l.label, out)
 		}
 	}
@@ -36,9 +38,10 @@ func (e *Engine) join(w *event.Window, out *event.Outcome) {
 
 // early is a label whose node has not come.
 type early struct {
-	label event.Label
+	label event.Label // without the class's name
 	class int32
 	size  int // of its record in a snapshot
+	bytes int // that it takes
 }
 
 func (e *Engine) class(l *event.Label) (int32, bool) {
@@ -83,9 +86,22 @@ func (e *Engine) settle(v, class int32, l *event.Label, out *event.Outcome) {
 	e.said = append(e.said, probs...)
 	joined := event.Labelled{Node: l.Node, Class: class, Served: s.window, Time: l.Time}
 	if l.Time != 0 && s.time != 0 {
-		joined.Delay = l.Time - s.time
+		joined.Delay = delay(s.time, l.Time)
 	}
 	out.Labelled = append(out.Labelled, joined)
+}
+
+// delay is the time between two that may be any: what does not fit is the most
+// that does.
+func delay(from, to int64) int64 {
+	d := to - from
+	switch {
+	case to >= from && d < 0:
+		return math.MaxInt64
+	case to < from && d >= 0:
+		return math.MinInt64
+	}
+	return d
 }
 
 // await keeps the label of a node that has not come.
@@ -98,19 +114,28 @@ func (e *Engine) await(class int32, l *event.Label, out *event.Outcome) {
 		}
 		return
 	}
-	if e.early.len() == e.cfg.MaxWaitingLabels {
+	size, most := labelBytes(l), waitingLabelBytes*e.cfg.MaxWaitingLabels
+	if size > most {
+		refuse(out, l.Origin, event.OrphanLabel, "its node has not come, and its record is too long to be kept until then")
+		return
+	}
+	for e.early.len() == e.cfg.MaxWaitingLabels || e.earlyBytes+size > most {
 		_, oldest := e.early.oldest()
+		e.earlyBytes -= oldest.bytes
 		refuse(out, oldest.label.Origin, event.OrphanLabel, "its node did not come while the label was kept")
 	}
-	kept := *l
-	kept.Origin = l.Origin.Clone()
-	e.keep(class, kept)
+	e.keep(class, event.Label{Origin: l.Origin.Clone(), Node: l.Node.Clone(), Index: class, Time: l.Time})
 }
+
+// labelBytes is about how many bytes a label takes while it waits.
+func labelBytes(l *event.Label) int { return l.Origin.Size() + len(l.Node.Str) }
 
 // keep keeps a label, which is the engine's own, until its node comes.
 func (e *Engine) keep(class int32, l event.Label) {
 	e.state = appendLabel(e.state[:0], &l)
-	e.early.put(l.Node, early{label: l, class: class, size: len(e.state)})
+	kept := early{label: l, class: class, size: len(e.state), bytes: labelBytes(&l)}
+	e.early.put(l.Node, kept)
+	e.earlyBytes += kept.bytes
 }
 
 // score holds every head's served probabilities against the labels, before

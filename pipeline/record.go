@@ -17,6 +17,7 @@ func appendLabel(b []byte, l *event.Label) []byte {
 	b = appendString(b, o.Topic)
 	b = binary.AppendVarint(b, int64(o.Partition))
 	b = binary.AppendVarint(b, o.Offset)
+	b = binary.AppendVarint(b, o.Time)
 	b = appendBytes(b, o.Key)
 	b = appendBytes(b, o.Value)
 	b = binary.AppendUvarint(b, uint64(len(o.Headers)))
@@ -54,6 +55,7 @@ func (r *record) label() (l event.Label) {
 	o.Topic = r.string()
 	o.Partition = r.int32()
 	o.Offset = r.int()
+	o.Time = r.int()
 	o.Key = r.bytes()
 	o.Value = r.bytes()
 	for headers := r.uint(); headers > 0 && !r.bad; headers-- {

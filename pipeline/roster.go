@@ -1,6 +1,10 @@
 package pipeline
 
-import "github.com/gvbll/gvbll/pipeline/event"
+import (
+	"strings"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+)
 
 // roster gives nodes their numbers in the graph and keeps the edges that name
 // a node which has not come yet (late binding).
@@ -9,6 +13,7 @@ type roster struct {
 	strings  map[string]int32
 	waiting  *queue[event.ID, []int32] // unknown id -> the nodes that named it
 	edges    int                       // total length of the lists in waiting
+	bytes    int                       // total length of the ids in waiting
 	bound    int                       // of edges
 	came     ids                       // in the order of the numbers
 }
@@ -31,7 +36,7 @@ func (r *roster) enter(id event.ID, v int32) {
 	if id.Str == "" {
 		r.integers.put(id.Num, v)
 	} else {
-		r.strings[id.Str] = v
+		r.strings[strings.Clone(id.Str)] = v
 	}
 	r.came.add(id)
 }
@@ -42,12 +47,14 @@ func (r *roster) wait(id event.ID, v int32) (dropped int) {
 	if list := r.waiting.get(id); list != nil {
 		*list = append(*list, v)
 	} else {
-		r.waiting.put(id, []int32{v})
+		r.waiting.put(id.Clone(), []int32{v})
+		r.bytes += len(id.Str)
 	}
 	r.edges++
-	for r.edges > r.bound {
-		_, list := r.waiting.oldest()
+	for r.edges > r.bound || r.bytes > waitingEdgeBytes*r.bound {
+		id, list := r.waiting.oldest()
 		r.edges -= len(list)
+		r.bytes -= len(id.Str)
 		dropped += len(list)
 	}
 	return dropped
@@ -56,8 +63,11 @@ func (r *roster) wait(id event.ID, v int32) (dropped int) {
 // claim returns the nodes that waited for id, in the order in which they named
 // it, and forgets them.
 func (r *roster) claim(id event.ID) []int32 {
-	list, _ := r.waiting.take(id)
-	r.edges -= len(list)
+	list, waited := r.waiting.take(id)
+	if waited {
+		r.edges -= len(list)
+		r.bytes -= len(id.Str)
+	}
 	return list
 }
 

@@ -326,7 +326,7 @@ func TestRestoreElsewhere(t *testing.T) {
 	}{
 		"model":    {&other, cfg, b, "it is of model random, this is another: give the model"},
 		"settings": {m, settings, b, "give the settings"},
-		"version":  {m, cfg, rewritten(t, b, "gvbll.engine", "engine=1"), "it is of an engine engine=1, this is engine=2 lambda"},
+		"version":  {m, cfg, rewritten(t, b, "gvbll.engine", "engine=1"), "it is of an engine engine=1, this is engine="},
 		"format":   {m, cfg, rewritten(t, b, "gvbll.format", "2"), "it is of format 2, this is 1: restore it with the gvbll that wrote it"},
 	} {
 		_, _, err := restore(c.m, c.cfg, c.b)

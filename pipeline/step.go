@@ -24,6 +24,8 @@ func (e *Engine) Step(w *event.Window) *event.Outcome {
 	e.join(w, out)
 	e.score(out)
 	e.learn(out)
+	clear(e.accepted) // these point into the window
+	clear(e.again)
 
 	out.Levels = event.Levels{
 		Nodes: e.graph.Len(), Edges: e.graph.Edges(),
@@ -59,8 +61,7 @@ func (e *Engine) arrive(w *event.Window, out *event.Outcome) {
 			if v >= first {
 				e.features[v-first] = e.model.Normalizer.Apply(e.features[v-first], x)
 			} else {
-				e.update = e.model.Normalizer.Apply(e.update, x)
-				e.graph.Replace(v, e.update)
+				e.again[v] = n
 			}
 			e.accepted = append(e.accepted, accepted{node: n, number: v})
 			continue
@@ -76,6 +77,14 @@ func (e *Engine) arrive(w *event.Window, out *event.Outcome) {
 			out.Counts.Arrivals++
 		}
 		e.accepted = append(e.accepted, accepted{node: n, number: v, asked: !n.Context})
+	}
+	// A node that comes again costs its degree, so a hub that comes a thousand
+	// times in a window is replaced once.
+	for _, a := range e.accepted {
+		if e.again[a.number] == a.node {
+			e.update = e.model.Normalizer.Apply(e.update, gnn.Vector{Dense: a.node.Dense, Index: a.node.Index, Value: a.node.Value})
+			e.graph.Replace(a.number, e.update)
+		}
 	}
 	e.graph.Add(e.features)
 	for _, a := range e.accepted {
@@ -109,9 +118,24 @@ func (e *Engine) connect(a accepted, out *event.Outcome) {
 			out.Counts.EdgesDropped += e.roster.wait(id, a.number)
 		}
 	}
-	added := e.graph.LinkAll(a.number, e.links)
+	added := e.link(a.number)
 	out.Counts.Edges += added
 	out.Counts.DuplicateEdges += len(e.links) - added
+}
+
+// link adds the edges in links to v, and returns how many were new. LinkAll
+// takes time by v's degree, and a hub may come again and again with an edge or
+// none; one by one, each takes time by the smaller degree.
+func (e *Engine) link(v int32) (added int) {
+	if e.graph.Degree(v) <= 8*len(e.links) {
+		return e.graph.LinkAll(v, e.links)
+	}
+	for _, u := range e.links {
+		if e.graph.Link(v, u) {
+			added++
+		}
+	}
+	return added
 }
 
 // serve encodes the arrivals on G_t and predicts them with every head of the
@@ -132,7 +156,11 @@ func (e *Engine) serve(out *event.Outcome) {
 	rows.Tau = resize(rows.Tau, n)
 	e.graph.Embed(e.asked, rows.Z)
 	for i := range rows.Tau {
-		rows.Tau[i] = e.model.Temperature.At(rows.Z[i*d : (i+1)*d])
+		z := rows.Z[i*d : (i+1)*d]
+		if !finite(z) {
+			clear(z)
+		}
+		rows.Tau[i] = e.model.Temperature.At(z)
 	}
 	e.probs = resize(e.probs, len(e.heads)*n*c)
 	for h, head := range e.heads {
@@ -169,6 +197,18 @@ func (e *Engine) serve(out *event.Outcome) {
 		}
 		i++
 	}
+}
+
+// finite tells whether z is an embedding. One whose sums went beyond float32
+// says nothing of its node, which is then predicted as z = 0 is; and it must not
+// get into the posterior, which it would spoil for all nodes to come.
+func finite(z []float32) bool {
+	for _, x := range z {
+		if float32(x-x) != 0 { // NaN and the infinities
+			return false
+		}
+	}
+	return true
 }
 
 // learn gives the window's labels to every head: Algorithm 1 for the online

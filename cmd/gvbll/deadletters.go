@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
@@ -37,6 +38,7 @@ type deadLetter struct {
 	Topic     string       `json:"topic"`
 	Partition int32        `json:"partition"`
 	Offset    int64        `json:"offset"`
+	Time      int64        `json:"time"` // of the record, milliseconds since the Unix epoch
 	Key       []byte       `json:"key"`
 	Value     []byte       `json:"value"`
 	Headers   []deadHeader `json:"headers,omitempty"`
@@ -63,39 +65,53 @@ func (c deadLettersCmd) Run(ctx context.Context, s streams) error {
 	if c.Resend != "" {
 		return c.resend(ctx, s, client, names)
 	}
-	var failed error
-	if !c.JSON {
-		fmt.Fprintf(s.out, "%-20s %-24s %-16s %s\n", "REASON", "RECORD", "KEY", "DETAIL")
-	}
-	err = client.ReadAll(ctx, names.DeadLetters, func(r *kafka.Record) {
-		if failed == nil {
-			failed = c.print(s.out, r)
-		}
-	})
-	return errors.Join(err, failed)
+	return c.list(ctx, s.out, client, names.DeadLetters)
 }
 
-func (c deadLettersCmd) print(w io.Writer, r *kafka.Record) error {
-	var refusal event.Refusal
-	err := wire.DecodeDeadLetter(r.Value, &refusal)
-	if err != nil && !errors.Is(err, wire.ErrTruncated) {
-		return fmt.Errorf("%s partition %d offset %d: %w", r.Topic, r.Partition, r.Offset, err)
+// list prints all that the topic holds. Others can write there too: what is no
+// dead letter is told at the end and hides no other.
+func (c deadLettersCmd) list(ctx context.Context, w io.Writer, client *kafka.Client, topic string) error {
+	if !c.JSON {
+		fmt.Fprintf(w, "%-20s %-24s %-20s %-16s %s\n", "REASON", "RECORD", "TIME", "KEY", "DETAIL")
 	}
-	if len(c.Reason) > 0 && !slices.Contains(c.Reason, string(refusal.Reason)) {
+	var failed, strange error
+	strangers := 0
+	err := client.ReadAll(ctx, topic, func(r *kafka.Record) {
+		var refusal event.Refusal
+		err := wire.DecodeDeadLetter(r.Value, &refusal)
+		switch {
+		case failed != nil:
+		case err == nil || errors.Is(err, wire.ErrTruncated):
+			failed = c.print(w, &refusal, err != nil)
+		default:
+			if strangers++; strange == nil {
+				strange = fmt.Errorf("%s partition %d offset %d: %w", r.Topic, r.Partition, r.Offset, err)
+			}
+		}
+	})
+	if strange != nil {
+		strange = fmt.Errorf("records that are no dead letters: %d, the first is %w", strangers, strange)
+	}
+	return errors.Join(err, failed, strange)
+}
+
+func (c deadLettersCmd) print(w io.Writer, r *event.Refusal, truncated bool) error {
+	if len(c.Reason) > 0 && !slices.Contains(c.Reason, string(r.Reason)) {
 		return nil
 	}
-	o := refusal.Origin
+	o := r.Origin
 	if c.JSON {
 		d := deadLetter{
-			Reason: refusal.Reason, Detail: refusal.Detail, Topic: o.Topic, Partition: o.Partition, Offset: o.Offset,
-			Key: o.Key, Value: o.Value, Truncated: err != nil,
+			Reason: r.Reason, Detail: r.Detail, Topic: o.Topic, Partition: o.Partition, Offset: o.Offset, Time: o.Time,
+			Key: o.Key, Value: o.Value, Truncated: truncated,
 		}
 		for _, h := range o.Headers {
 			d.Headers = append(d.Headers, deadHeader(h))
 		}
 		return json.NewEncoder(w).Encode(d)
 	}
-	_, err = fmt.Fprintf(w, "%-20s %-24s %-16.16q %s\n", refusal.Reason, fmt.Sprintf("%s/%d:%d", o.Topic, o.Partition, o.Offset), o.Key, refusal.Detail)
+	record, at := fmt.Sprintf("%s/%d:%d", o.Topic, o.Partition, o.Offset), time.UnixMilli(o.Time).UTC().Format(time.RFC3339)
+	_, err := fmt.Fprintf(w, "%-20s %-24s %-20s %-16.16q %s\n", r.Reason, record, at, o.Key, r.Detail)
 	return err
 }
 
@@ -118,20 +134,11 @@ func (c deadLettersCmd) resend(ctx context.Context, s streams, client *kafka.Cli
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<24)
 	for n := 1; lines.Scan(); n++ {
-		var d deadLetter
-		if err := json.Unmarshal(lines.Bytes(), &d); err != nil {
+		r, err := recordOf(lines.Bytes(), names)
+		if err != nil {
 			return fmt.Errorf("line %d: %w", n, err)
 		}
-		switch {
-		case d.Topic != names.Nodes && d.Topic != names.Labels:
-			return fmt.Errorf("line %d: topic %q, want %s or %s: check --prefix", n, d.Topic, names.Nodes, names.Labels)
-		case d.Truncated:
-			return fmt.Errorf("line %d: the dead letter holds only a part of the record: send it from its source", n)
-		}
-		r := kafka.Record{Topic: d.Topic, Key: d.Key, Value: d.Value, Partition: kafka.PartitionFor(d.Key, partitions[d.Topic])}
-		for _, h := range d.Headers {
-			r.Headers = append(r.Headers, kafka.Header(h))
-		}
+		r.Partition = kafka.PartitionFor(r.Key, partitions[r.Topic])
 		records = append(records, r)
 	}
 	if err := lines.Err(); err != nil {
@@ -149,4 +156,25 @@ func (c deadLettersCmd) resend(ctx context.Context, s streams, client *kafka.Cli
 	}
 	_, err = fmt.Fprintf(s.out, "sent %d records again\n", len(records))
 	return err
+}
+
+// recordOf makes the record that a line of --json stands for. It has no time,
+// and so gets that of its sending: by its first time, retention might take it
+// at once.
+func recordOf(line []byte, names topics.Names) (r kafka.Record, err error) {
+	var d deadLetter
+	if err := json.Unmarshal(line, &d); err != nil {
+		return r, err
+	}
+	switch {
+	case d.Topic != names.Nodes && d.Topic != names.Labels:
+		return r, fmt.Errorf("topic %q, want %s or %s: check --prefix", d.Topic, names.Nodes, names.Labels)
+	case d.Truncated:
+		return r, errors.New("the dead letter holds only a part of the record: send it from its source")
+	}
+	r = kafka.Record{Topic: d.Topic, Key: d.Key, Value: d.Value}
+	for _, h := range d.Headers {
+		r.Headers = append(r.Headers, kafka.Header(h))
+	}
+	return r, nil
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -44,7 +45,7 @@ func TestDeadLetters(t *testing.T) {
 	defer p.Close()
 	for _, r := range []event.Refusal{
 		{Reason: event.Undecodable, Detail: "no JSON", Origin: &event.Origin{
-			Topic: names.Nodes, Partition: 1, Offset: 7, Key: []byte("k"), Value: []byte("{"), Headers: []event.Header{{Key: "content-type", Value: []byte("application/json")}},
+			Topic: names.Nodes, Partition: 1, Offset: 7, Time: 1_700_000_000_000, Key: []byte("k"), Value: []byte("{"), Headers: []event.Header{{Key: "content-type", Value: []byte("application/json")}},
 		}},
 		{Reason: event.TooLarge, Detail: "long", Origin: &event.Origin{Topic: names.Labels, Value: make([]byte, wire.MaxDeadLetterValue+1)}},
 	} {
@@ -58,12 +59,12 @@ func TestDeadLetters(t *testing.T) {
 		return code, o.String(), e.String()
 	}
 
-	if code, out, _ := command(); code != exitOK || !strings.Contains(out, "undecodable") || !strings.Contains(out, "gvbll.nodes/1:7") || strings.Count(out, "\n") != 3 {
+	if code, out, _ := command(); code != exitOK || !strings.Contains(out, "undecodable") || !strings.Contains(out, "gvbll.nodes/1:7 ") || !strings.Contains(out, "2023-11-14T22:13:20Z") || strings.Count(out, "\n") != 3 {
 		t.Errorf("the list ends with %d:\n%s", code, out)
 	}
 	code, out, _ := command("--json", "--reason", "undecodable")
 	var d deadLetter
-	if err := json.Unmarshal([]byte(out), &d); code != exitOK || err != nil || string(d.Value) != "{" || d.Offset != 7 {
+	if err := json.Unmarshal([]byte(out), &d); code != exitOK || err != nil || string(d.Value) != "{" || d.Offset != 7 || d.Time != 1_700_000_000_000 {
 		t.Fatalf("ends with %d, %v: %s", code, err, out)
 	}
 	d.Value = []byte(`{"id": 1, "features": [1]}`)
@@ -93,7 +94,56 @@ func TestDeadLetters(t *testing.T) {
 	if code, _, errs := command("--resend", path); code != exitFailed || !strings.Contains(errs, "line 2: the dead letter holds only a part") {
 		t.Errorf("resending a part ends with %d: %s", code, errs)
 	}
+	// What others write into the topic hides nothing.
+	if err := p.Send(t.Context(), []kafka.Record{{Topic: names.DeadLetters, Value: []byte{0xdd, 0xff, 0xff, 0xff, 0xff}}}); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, errs := command(); code != exitFailed || strings.Count(out, "\n") != 3 || !strings.Contains(errs, "no dead letters: 1, the first is gvbll.dead-letters partition 0 offset 2") {
+		t.Errorf("with a stranger among them the list ends with %d: %s%s", code, out, errs)
+	}
 	if code, _, errs := command("--reason", "boredom"); code != exitUsage || !strings.Contains(errs, "--reason boredom") {
 		t.Errorf("an unknown reason ends with %d: %s", code, errs)
+	}
+}
+
+// FuzzRecordOf reads what people repaired by hand: a line is refused, or is a
+// record for one of the two topics, in memory in proportion.
+func FuzzRecordOf(f *testing.F) {
+	names, err := topics.Under("g")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte(`{"reason":"undecodable","detail":"x","topic":"g.nodes","partition":1,"offset":7,"time":1,"key":"aw==","value":"ew==","headers":[{"key":"content-type","value":"eA=="}]}`))
+	f.Add([]byte(`{"topic":"g.labels","key":null,"value":null,"headers":[{},{}]}`))
+	f.Add([]byte(`{"topic":"g.nodes","truncated":true}`))
+	f.Add([]byte(`{"topic":"other"}`))
+	f.Add([]byte(`{"topic":"g.nodes","value":[255]}`))
+	f.Add([]byte(strings.Repeat("[", 100)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r, err := recordOf(b, names)
+		runtime.ReadMemStats(&after)
+		if got := after.TotalAlloc - before.TotalAlloc; got > uint64(128*len(b)+64<<10) {
+			t.Fatalf("%d bytes of memory for %d", got, len(b))
+		}
+		if err == nil && r.Topic != names.Nodes && r.Topic != names.Labels {
+			t.Fatalf("a record for %q", r.Topic)
+		}
+	})
+}
+
+// TestReasonsAreDocumented: whoever finds a reason in the list finds what to do.
+func TestReasonsAreDocumented(t *testing.T) {
+	for _, name := range []string{"hostile-input.md", "wire-format.md"} {
+		b, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, reason := range event.Reasons() {
+			if !strings.Contains(string(b), "| `"+string(reason)+"` |") {
+				t.Errorf("%s has no row for %s", name, reason)
+			}
+		}
 	}
 }

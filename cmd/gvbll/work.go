@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"time"
 
@@ -22,20 +23,24 @@ type workCmd struct {
 	Kafka  kafkaFlags  `embed:""`
 	Update updateFlags `embed:""`
 
-	Model          string        `help:"Model file, from 'gvbll train'." required:"" type:"path" placeholder:"FILE"`
-	Window         int           `help:"Cut a window after this many nodes (or labels)." default:"500"`
-	Linger         time.Duration `help:"Cut a window when its first event has waited this long." default:"100ms"`
-	EventTime      time.Duration `help:"Cut windows of so much event time instead of by --window and --linger; 0 for not." default:"0s"`
-	Lateness       time.Duration `help:"With --event-time: how much older than one before it in its partition an event may be." default:"10s"`
-	IdleTimeout    time.Duration `help:"With --event-time: a partition is not waited for when nothing has come from it for so long." default:"10s"`
-	CommitInterval time.Duration `help:"How long windows may wait to share a transaction; 0 commits each at once." default:"100ms"`
-	HTTP           string        `help:"Where /metrics, /healthz and /readyz are served." default:"${default_http}" placeholder:"${default_http}" name:"http"`
-	HTTPConfig     string        `help:"File that switches on TLS and passwords there, in the format of Prometheus' exporters." name:"http-config" placeholder:"FILE"`
-	CreateTopics   bool          `help:"Create the topics that are missing." default:"true" negatable:""`
-	Partitions     int           `help:"Partitions of the topics that are created." default:"1"`
-	Workers        int           `help:"Threads that share the products of a window, with the same results." default:"1"`
-	BFloat16       bool          `help:"Keep the graph's rows as bfloat16: two thirds of the memory, embeddings off by some thousandths." name:"bfloat16"`
-	Compression    string        `help:"Compression of what is produced: none, gzip, snappy, lz4 or zstd." enum:"none,gzip,snappy,lz4,zstd" default:"none" placeholder:"none"`
+	Model           string        `help:"Model file, from 'gvbll train'." required:"" type:"path" placeholder:"FILE"`
+	Window          int           `help:"Cut a window after this many nodes (or labels)." default:"500"`
+	Linger          time.Duration `help:"Cut a window when its first event has waited this long." default:"100ms"`
+	EventTime       time.Duration `help:"Cut windows of so much event time instead of by --window and --linger; 0 for not." default:"0s"`
+	Lateness        time.Duration `help:"With --event-time: how much older than one before it in its partition an event may be." default:"10s"`
+	IdleTimeout     time.Duration `help:"With --event-time: a partition is not waited for when nothing has come from it for so long." default:"10s"`
+	SessionTimeout  time.Duration `help:"Another worker takes over when nothing is heard of the owner for so long; brokers allow 6s and more, unless told otherwise." default:"10s"`
+	CommitInterval  time.Duration `help:"How long windows may wait to share a transaction; 0 commits each at once." default:"100ms"`
+	CheckpointDir   string        `help:"Folder for checkpoints, from which a start goes on; without one it replays the ledger from its beginning." type:"path" placeholder:"DIR"`
+	CheckpointEvery time.Duration `help:"How far apart checkpoints are." default:"5m"`
+	CheckpointKeep  int           `help:"How many checkpoints are kept." default:"3"`
+	HTTP            string        `help:"Where /metrics, /healthz and /readyz are served." default:"${default_http}" placeholder:"${default_http}" name:"http"`
+	HTTPConfig      string        `help:"File that switches on TLS and passwords there, in the format of Prometheus' exporters." name:"http-config" placeholder:"FILE"`
+	CreateTopics    bool          `help:"Create the topics that are missing." default:"true" negatable:""`
+	Partitions      int           `help:"Partitions of the topics that are created." default:"1"`
+	Workers         int           `help:"Threads that share the products of a window, with the same results." default:"1"`
+	BFloat16        bool          `help:"Keep the graph's rows as bfloat16: two thirds of the memory, embeddings off by some thousandths." name:"bfloat16"`
+	Compression     string        `help:"Compression of what is produced: none, gzip, snappy, lz4 or zstd." enum:"none,gzip,snappy,lz4,zstd" default:"none" placeholder:"none"`
 }
 
 // updateFlags are the constants of the paper's Proposition 1.
@@ -78,6 +83,12 @@ func (w workCmd) Run(ctx context.Context) error {
 		return usagef("--idle-timeout %v: give a duration such as 10s, 1ms or more", w.IdleTimeout)
 	case w.CommitInterval < 0:
 		return usagef("--commit-interval %v: give a duration such as 100ms, or 0", w.CommitInterval)
+	case w.SessionTimeout < time.Millisecond:
+		return usagef("--session-timeout %v: give a duration such as 10s", w.SessionTimeout)
+	case w.CheckpointEvery <= 0:
+		return usagef("--checkpoint-every %v: give a duration such as 5m", w.CheckpointEvery)
+	case w.CheckpointKeep < 1:
+		return usagef("--checkpoint-keep %d: keep at least one", w.CheckpointKeep)
 	case w.Partitions < 1:
 		return usagef("--partitions %d: a topic has at least one", w.Partitions)
 	}
@@ -112,13 +123,16 @@ func (w workCmd) Run(ctx context.Context) error {
 	go func() { served <- web.serve(ctx) }()
 	err = s.run(ctx, client, worker.Config{
 		Names: names, CommitInterval: w.CommitInterval, Compression: w.Compression,
-		Policy: w.policy(),
+		Policy: w.policy(), Session: w.SessionTimeout,
+		Checkpoints: worker.Checkpoints{Dir: w.CheckpointDir, Every: w.CheckpointEvery, Keep: w.CheckpointKeep, Restore: restorer(m, cfg)},
 	})
 	stop()
 	if e := <-served; err == nil {
 		err = e
 	}
-	slog.Info("ended, everything is committed")
+	if err == nil {
+		slog.Info("ended, everything is committed")
+	}
 	return err
 }
 
@@ -128,6 +142,29 @@ func (w workCmd) policy() worker.Policy {
 		return worker.EventTime{Width: w.EventTime, Lateness: w.Lateness, Idle: w.IdleTimeout}
 	}
 	return worker.CountOrLinger{Count: w.Window, Linger: w.Linger}
+}
+
+// keeper is an engine that a worker can write down.
+type keeper struct{ *pipeline.Engine }
+
+// Snapshot implements worker.Keeper.
+func (k keeper) Snapshot(meta map[string]string) io.ReadCloser {
+	return snapshot{k.Engine.Snapshot(meta)}
+}
+
+type snapshot struct{ *pipeline.Snapshot }
+
+func (s snapshot) Close() error {
+	s.Snapshot.Close()
+	return nil
+}
+
+// restorer returns what reads an engine back.
+func restorer(m *model.Model, cfg pipeline.Config) func(io.ReaderAt, int64) (worker.Keeper, map[string]string, error) {
+	return func(r io.ReaderAt, size int64) (worker.Keeper, map[string]string, error) {
+		e, meta, err := pipeline.Restore(m, cfg, r, size)
+		return keeper{e}, meta, err
+	}
 }
 
 // service is an engine with its metrics, ready to be driven by a worker.
@@ -160,7 +197,8 @@ func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 	cfg.Model, cfg.Classes, cfg.Settings = s.model.ID, s.model.Classes, s.engine.Config().String()
 	var last *event.Outcome
 	own := worker.Hooks{
-		Recovered: func(worker.Recovered) {
+		Recovered: func(r worker.Recovered) {
+			s.engine = r.Engine.(keeper).Engine
 			if last != nil {
 				s.metrics.Show(last, s.engine.Summaries())
 			}
@@ -177,7 +215,7 @@ func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 		Committed: func(worker.Committed) { s.metrics.Show(last, s.engine.Summaries()) },
 	}
 	cfg.Hooks = worker.Join(append([]worker.Hooks{s.stream.Hooks(), own}, s.hooks...)...)
-	if err := worker.Run(ctx, c, s.engine, cfg); err != nil {
+	if err := worker.Run(ctx, c, keeper{s.engine}, cfg); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
 	return nil

@@ -68,9 +68,17 @@ func (f folder) records(name string, header, row func(fields []string) error) er
 	return err
 }
 
+// maxFields is as many fields as a line needs: features, id, label, year, and
+// room for commas in quotes.
+const maxFields = maxDim + 1024
+
 // split returns a line's fields. The package's reader is for quotes alone: its
 // buffer costs more than most lines.
 func split(line []byte) (fields []string, err error) {
+	// A field takes sixteen times a comma's memory, and more in a header's map.
+	if n := bytes.Count(line, []byte(",")); n >= maxFields {
+		return nil, fmt.Errorf("%d commas, want fewer than %d", n, maxFields)
+	}
 	if bytes.IndexByte(line, '"') < 0 {
 		fields = strings.Split(string(line), ",")
 	} else if fields, err = csv.NewReader(bytes.NewReader(line)).Read(); err != nil {

@@ -155,6 +155,39 @@ func TestBombs(t *testing.T) {
 	}
 }
 
+// TestHugeLines: a line may have 16 MiB, and one without an end takes no more
+// than a reader's buffer of that; nor does one of nothing but commas, in a header
+// or under one.
+func TestHugeLines(t *testing.T) {
+	const length = 17 << 20
+	long, commas := strings.Repeat("x", length), strings.Repeat(",", 4<<20)
+	for what, c := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"a header": {map[string]string{"nodes.csv": long, "edges.csv": ""}, "line 1: bufio.Scanner: token too long"},
+		"packed":   {map[string]string{"nodes.csv.gz": long + long + long, "edges.csv": ""}, "line 1: bufio.Scanner: token too long"},
+		"a label":  {map[string]string{"nodes.csv": "id,label,x\na," + long + ",1\n", "edges.csv": "source,target\n"}, "line 2: bufio.Scanner: token too long"},
+		"quotes":   {map[string]string{"nodes.csv": "id,label,x\na,\"" + long[:4<<20] + "\n", "edges.csv": "source,target\n"}, "quoted"},
+		"columns":  {map[string]string{"nodes.csv": "id,label,x" + commas + "\n", "edges.csv": ""}, "4194306 commas"},
+		"fields":   {map[string]string{"nodes.csv": "id,label,x\na,b,1" + commas + "\n", "edges.csv": ""}, "4194306 commas"},
+		"pairs":    {map[string]string{"nodes.csv": "id,label,features\na,b," + strings.Repeat("0:1 ", 1<<20) + "\n", "edges.csv": ""}, "want them ascending"},
+		"OGB": {map[string]string{
+			"num-node-list.csv": "1", "num-edge-list.csv": "0", "node-feat.csv": strings.Repeat("0,", 2<<20), "node-label.csv": "0", "edge.csv": "",
+		}, "more than 1048576 features"},
+	} {
+		dir := write(t, c.files)
+		var err error
+		took := allocated(func() { _, err = Open(dir) })
+		if err == nil || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 1000 {
+			t.Errorf("%s: %.300v, want an error with %q", what, err, c.want)
+		}
+		if took > 12*freeBytes {
+			t.Errorf("%s: %d MiB allocated", what, took>>20)
+		}
+	}
+}
+
 // allocated is the number of bytes that f allocates.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats

@@ -3,9 +3,12 @@ package safetensors
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -248,6 +251,54 @@ func TestGoldens(t *testing.T) {
 	}
 }
 
+// taken is the number of bytes of memory that f takes.
+func taken(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// perByte is how much memory a byte of a file may take while its header is
+// read, token by token: two bytes of a shape make a number's text and value.
+const perByte = 100
+
+// TestHostileHeaders: what a header declares takes no memory, and what it repeats
+// a small multiple of its length.
+func TestHostileHeaders(t *testing.T) {
+	const length = 1 << 20
+	repeat := func(head, item, tail string) []byte {
+		return raw(head+strings.Repeat(item, length/len(item))+tail, "")
+	}
+	var names strings.Builder
+	for i := range length / 50 {
+		fmt.Fprintf(&names, `,"%d":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}`, i)
+	}
+	for name, b := range map[string][]byte{
+		"a terabyte":           raw(`{"a":{"dtype":"U8","shape":[1099511627776],"data_offsets":[0,1099511627776]}}`, "1"),
+		"a terabyte of no end": raw(`{"a":{"dtype":"F64","shape":[137438953472],"data_offsets":[0,8]}}`, "12345678"),
+		"many terabytes":       repeat(`{"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}`, `,"b":{"dtype":"U8","shape":[1099511627776],"data_offsets":[0,1099511627776]}`, `}`),
+		"deep":                 repeat(``, `{"a":`, ``),
+		"deep metadata":        repeat(`{"__metadata__":`, `{"a":`, ``),
+		"deep shape":           repeat(`{"a":{"shape":`, `[`, ``),
+		"a long shape":         repeat(`{"a":{"shape":[`, `1,`, `1],"dtype":"U8","data_offsets":[0,1]}}`),
+		"long offsets":         repeat(`{"a":{"data_offsets":[`, `1,`, `1]}}`),
+		"a long number":        repeat(`{"a":{"shape":[`, `9`, `]}}`),
+		"a long name":          repeat(`{"`, `a`, `":{}}`),
+		"many tensors":         raw("{"+names.String()[1:]+"}", "1"),
+		"spaces":               repeat(`{}`, ` `, `1`),
+	} {
+		var err error
+		if got := taken(func() { _, err = Decode(b) }); got > uint64(perByte*len(b)+16<<10) {
+			t.Errorf("%s: %d bytes of memory for %d", name, got, len(b))
+		}
+		if err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	b, err := sample().Encode()
 	if err != nil {
@@ -259,9 +310,23 @@ func FuzzDecode(f *testing.F) {
 	f.Add(raw(`{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}`, ""))
 	f.Add(raw(`{"__metadata__":{"\ud800":"\\"}}`, ""))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		file, err := Decode(b)
+		var file *File
+		var err error
+		if got := taken(func() { file, err = Decode(b) }); got > uint64(perByte*len(b)+16<<10) {
+			t.Fatalf("%d bytes of memory for %d", got, len(b))
+		}
 		if err != nil {
 			return
+		}
+		total := 0
+		for name, tensor := range file.Tensors {
+			if n, err := tensor.bytes(); err != nil || n != len(tensor.Data) {
+				t.Fatalf("tensor %q: %d bytes for %v, %v", name, len(tensor.Data), tensor.Shape, err)
+			}
+			total += len(tensor.Data)
+		}
+		if total > len(b) {
+			t.Fatalf("%d bytes of tensors in a file of %d", total, len(b))
 		}
 		// Whatever is read is written so that it reads the same.
 		encoded, err := file.Encode()
@@ -272,11 +337,11 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			t.Fatalf("encoded, but does not decode: %v", err)
 		}
-		if len(again.Tensors) != len(file.Tensors) {
+		if len(again.Tensors) != len(file.Tensors) || !maps.Equal(again.Metadata, file.Metadata) {
 			t.Fatalf("%d tensors, want %d", len(again.Tensors), len(file.Tensors))
 		}
 		for name, want := range file.Tensors {
-			if got := again.Tensors[name]; !bytes.Equal(got.Data, want.Data) || got.DType != want.DType {
+			if got := again.Tensors[name]; !bytes.Equal(got.Data, want.Data) || got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
 				t.Fatalf("tensor %q: got %v, want %v", name, got, want)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // ID names a node: a non-empty string, or a 64-bit integer when Str is empty.
@@ -26,6 +27,10 @@ func (id ID) String() string {
 	return strconv.FormatInt(id.Num, 10)
 }
 
+// Clone returns the same id in memory of its own. A decoder's strings may be
+// parts of larger blocks, which whoever keeps one of them keeps.
+func (id ID) Clone() ID { return ID{Str: strings.Clone(id.Str), Num: id.Num} }
+
 // Header is one record header.
 type Header struct {
 	Key   string
@@ -37,6 +42,7 @@ type Origin struct {
 	Topic     string
 	Partition int32
 	Offset    int64
+	Time      int64 // the record's timestamp, not the event's: milliseconds since the Unix epoch
 	Key       []byte
 	Value     []byte // nil for a null value, which differs from an empty one
 	Headers   []Header
@@ -51,6 +57,16 @@ func (o *Origin) Clone() *Origin {
 		c.Headers[i].Value = bytes.Clone(c.Headers[i].Value)
 	}
 	return &c
+}
+
+// Size is about how many bytes a clone of o takes.
+func (o *Origin) Size() int {
+	const record, header = 128, 48 // of the structures themselves
+	n := record + len(o.Key) + len(o.Value) + header*len(o.Headers)
+	for _, h := range o.Headers {
+		n += len(h.Key) + len(h.Value)
+	}
+	return n
 }
 
 // Node is the arrival of one node with its features and the neighbours it

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/gvbll/gvbll/gnn"
@@ -147,8 +148,8 @@ func fromFile(f *safetensors.File) (*Model, error) {
 
 func (m *Model) loadHead(tensors map[string]safetensors.Tensor) error {
 	d, c := m.Encoder.Out(), len(m.Classes)
-	if c < 2 {
-		return fmt.Errorf("%d classes, at least 2 are needed", c)
+	if err := checkClasses(m.Classes); err != nil {
+		return err
 	}
 	m.Prior = posterior.Gaussian{Dim: d, Classes: c}
 	r := reader{tensors: tensors}
@@ -178,6 +179,30 @@ func (m *Model) loadHead(tensors map[string]safetensors.Tensor) error {
 		return err
 	}
 	return m.Prior.Validate()
+}
+
+// maxClass bounds the length of a class's name, in bytes, as the wire does.
+const maxClass = 1024
+
+// checkClasses makes sure that a name means one class: labels come by name, and
+// a label without one by index.
+func checkClasses(classes []string) error {
+	if len(classes) < 2 {
+		return fmt.Errorf("%d classes, at least 2 are needed", len(classes))
+	}
+	seen := make(map[string]bool, len(classes))
+	for i, name := range classes {
+		switch {
+		case name == "":
+			return fmt.Errorf("class %d has no name", i)
+		case len(name) > maxClass:
+			return fmt.Errorf("class %d has a name of %d bytes, at most %d are taken", i, len(name), maxClass)
+		case seen[name]:
+			return fmt.Errorf("class %q stands twice", name)
+		}
+		seen[name] = true
+	}
+	return nil
 }
 
 func (m *Model) loadNormalizer(tensors map[string]safetensors.Tensor) error {
@@ -210,7 +235,19 @@ type reader struct {
 	err     error
 }
 
-func (r *reader) floats(name string, shape ...int) []float64 { return values[float64](r, name, shape) }
+// maxWeight bounds the head's numbers. An embedding is float32, so that with it
+// neither a logit nor the temperature's three products can leave float64.
+const maxWeight = 1e80
+
+func (r *reader) floats(name string, shape ...int) []float64 {
+	v := values[float64](r, name, shape)
+	for _, x := range v {
+		if !(math.Abs(x) <= maxWeight) && r.err == nil {
+			r.err = fmt.Errorf("tensor %s holds %v, numbers up to ±%v are expected", name, x, maxWeight)
+		}
+	}
+	return v
+}
 
 func (r *reader) singles(name string, shape ...int) []float32 {
 	return values[float32](r, name, shape)

@@ -109,6 +109,18 @@ func TestOpenRefuses(t *testing.T) {
 		{"one class", "1 classes", func(f *safetensors.File) {
 			f.Metadata["gvbll"] = `{"format":1,"encoder":"graphsage","classes":["a"],"normalization":"none"}`
 		}},
+		{"a class twice", `class "a" stands twice`, func(f *safetensors.File) {
+			f.Metadata["gvbll"] = `{"format":1,"encoder":"graphsage","classes":["a","b","a"],"normalization":"standard"}`
+		}},
+		{"a class without a name", "class 1 has no name", func(f *safetensors.File) {
+			f.Metadata["gvbll"] = `{"format":1,"encoder":"graphsage","classes":["a",""],"normalization":"standard"}`
+		}},
+		{"a class of a long name", "at most 1024", func(f *safetensors.File) {
+			f.Metadata["gvbll"] = `{"format":1,"encoder":"graphsage","classes":["a","` + strings.Repeat("b", 1025) + `"],"normalization":"standard"}`
+		}},
+		{"a mean that overflows", "head.mean", func(f *safetensors.File) {
+			f.Tensors["head.mean"] = safetensors.Of([]float64{1, 1, 1, 1, 1, 1, 1, 1e300}, 4, 2)
+		}},
 		{"no head", "head.mean", func(f *safetensors.File) { delete(f.Tensors, "head.mean") }},
 		{"a head of other width", "head.precision", func(f *safetensors.File) { f.Tensors["head.precision"] = safetensors.Of(make([]float64, 3), 3, 1) }},
 		{"a precision of zero", "recision", func(f *safetensors.File) { f.Tensors["head.precision"] = safetensors.Of(make([]float64, 8), 4, 2) }},

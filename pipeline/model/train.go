@@ -115,6 +115,9 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 	if len(d.X) == 0 {
 		return nil, fmt.Errorf("no training nodes: raise --train-share")
 	}
+	if err := checkClasses(d.Classes); err != nil {
+		return nil, err
+	}
 	settings := cfg.String()
 	cfg, err := cfg.withDefaults(len(d.Classes))
 	if err != nil {

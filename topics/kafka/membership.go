@@ -109,12 +109,6 @@ func (m *Membership) Leave() {
 	<-m.left
 }
 
-// Dialer returns what kafka-go's own readers and groups need to reach the
-// cluster as this client does.
-func (c *Client) Dialer() *kafkago.Dialer {
-	return &kafkago.Dialer{ClientID: c.cfg.ClientID, Timeout: min(c.cfg.Timeout, 5*time.Second), DualStack: true, TLS: c.cfg.TLS, SASLMechanism: c.cfg.SASL}
-}
-
 // balancer gives the topic's one partition to who owns it already, or else to
 // the member that is furthest.
 type balancer struct {

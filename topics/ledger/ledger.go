@@ -65,7 +65,7 @@ func Decode(b []byte) (*Record, error) {
 	}
 	var r Record
 	if err := json.Unmarshal(b, &r); err != nil {
-		return nil, fmt.Errorf("ledger record: %w", err)
+		return nil, fmt.Errorf("ledger record: %.200w", err) // it quotes the record
 	}
 	if r.Version != Version {
 		return nil, fmt.Errorf("ledger record of format %d, this program reads format %d", r.Version, Version)

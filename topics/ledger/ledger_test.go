@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 
@@ -38,13 +39,63 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
+// taken is the number of bytes of memory that f takes.
+func taken(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// perByte is how much memory a byte of a record may take: three bytes of JSON
+// make an empty range of 48, in a list that grows by copying.
+const perByte = 128
+
+// TestAttacks: a record that nests or repeats as much as its length allows is
+// refused at no more than a small multiple of its size.
+func TestAttacks(t *testing.T) {
+	repeat := func(head, item, tail string) []byte {
+		return []byte(head + strings.Repeat(item, (maxRecord-len(head)-len(tail))/len(item)) + tail)
+	}
+	for name, b := range map[string][]byte{
+		"deep":         repeat(``, `[`, ``),
+		"deep ranges":  repeat(`{"v":1,"ranges":`, `[`, ``),
+		"deep unknown": repeat(`{"v":1,"x":`, `{"a":`, ``),
+		"many ranges":  repeat(`{"v":1,"ranges":[`, `{},`, `{}]}`),
+		"many classes": repeat(`{"v":1,"window":-1,"classes":[`, `"",`, `""]}`),
+		"many keys":    repeat(`{`, `"v":1,`, `"v":2}`),
+		"long number":  repeat(`{"v":`, `1`, `}`),
+	} {
+		var err error
+		if got := taken(func() { _, err = Decode(b) }); got > perByte*maxRecord {
+			t.Errorf("%s: %d bytes of memory for %d", name, got, len(b))
+		}
+		if err == nil || len(err.Error()) > 1000 {
+			t.Errorf("%s: error %.200v", name, err)
+		}
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"v":1,"window":3,"cause":"linger","ranges":[{"topic":"a","partition":0,"from":0,"to":3}]}`))
 	f.Add([]byte(`[[[[[[`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r, err := Decode(b)
+		var r *Record
+		var err error
+		if got := taken(func() { r, err = Decode(b) }); got > uint64(perByte*len(b)+16<<10) {
+			t.Fatalf("%d bytes of memory for %d", got, len(b))
+		}
 		if err != nil {
 			return
+		}
+		if r.Window < 0 {
+			t.Fatalf("window %d", r.Window)
+		}
+		for _, g := range r.Ranges {
+			if g.Topic == "" || g.Partition < 0 || g.From < 0 || g.To <= g.From {
+				t.Fatalf("range %+v", g)
+			}
 		}
 		again, err := Decode(r.Append(nil))
 		if err != nil {

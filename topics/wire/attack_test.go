@@ -74,6 +74,41 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
+// JSON that is deep, and headers that are long: what encoding/json and mime make
+// of them is bounded too.
+func TestAttacksOnText(t *testing.T) {
+	deep := strings.Repeat(`[`, 1_000_000)
+	objects := strings.Repeat(`{"a":`, 1_000_000)
+	header := func(value string) *event.Origin {
+		return &event.Origin{Value: []byte(`{"id":1,"features":[1]}`), Headers: []event.Header{{Key: ContentType, Value: []byte(value)}}}
+	}
+	var names strings.Builder
+	names.WriteString(JSON)
+	for i := range 1 << 16 {
+		fmt.Fprintf(&names, ";a%d=b", i)
+	}
+	for name, o := range map[string]*event.Origin{
+		"deep": jsonRecord(deep), "deep objects": jsonRecord(objects),
+		"deep neighbours": jsonRecord(`{"id":1,"neighbours":` + deep), "deep unknown": jsonRecord(`{"id":1,"x":` + objects),
+		"deep and closed":     jsonRecord(`{"x":` + deep[:500_000] + strings.Repeat("]", 500_000) + `,"id":1}`),
+		"one long string":     jsonRecord(`{"id":"` + strings.Repeat(`\u0041`, 500_000) + `"}`),
+		"one long number":     jsonRecord(`{"id":1e` + strings.Repeat("9", 3_000_000) + `}`),
+		"a number of its own": jsonRecord(`{"id":1,"features":[` + strings.Repeat("9", 3_000_000) + `]}`),
+		"one parameter":       header(JSON + ";a=" + strings.Repeat("b", 1<<20)),
+		"many parameters":     header(names.String()),
+	} {
+		var d Decoder
+		var reason event.Reason
+		got := taken(func() { reason, _ = d.Node(o, new(event.Node)) })
+		if reason == "" {
+			t.Errorf("%s: taken", name)
+		}
+		if limit := uint64(8*len(o.Value) + 16<<10); got > limit {
+			t.Errorf("%s: %q: %d bytes of memory for %d", name, reason, got, len(o.Value))
+		}
+	}
+}
+
 // What is dear to hold and cheap to send: the worst of each kind, within the
 // limits and just beyond them.
 func TestMemoryIsASmallMultiple(t *testing.T) {

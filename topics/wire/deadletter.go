@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"strings"
+	"unicode"
 
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 
@@ -36,12 +37,13 @@ func AppendDeadLetter(dst []byte, r *event.Refusal) []byte {
 	for _, h := range headers {
 		truncated = truncated || headerKey(h) != h.Key || len(h.Value) > maxHeader
 	}
-	out.fields(10)
+	out.fields(11)
 	out.textField("reason", string(r.Reason))
 	out.textField("detail", line(r.Detail))
 	out.textField("topic", o.Topic)
 	out.intField("partition", int64(o.Partition))
 	out.intField("offset", o.Offset)
+	out.intField("time", o.Time)
 	out.text("key")
 	out.block(clip(o.Key, maxDeadLetterKey))
 	out.text("value")
@@ -67,11 +69,17 @@ func headerKey(h event.Header) string {
 	return strings.ToValidUTF8(h.Key[:min(len(h.Key), maxHeader)], "?")
 }
 
-// line makes one line of text of bounded length: what is refused is quoted in
-// the detail, and could be megabytes.
+// line makes one line of text of bounded length, with nothing in it that a
+// terminal would act on: what is refused is quoted in the detail, and could be
+// megabytes, or an escape sequence.
 func line(s string) string {
 	s = strings.ToValidUTF8(s[:min(len(s), maxDetail)], "")
-	return strings.ReplaceAll(s, "\n", " ")
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s)
 }
 
 // DecodeDeadLetter reads what AppendDeadLetter wrote into r, whatever r held.
@@ -88,16 +96,19 @@ func DecodeDeadLetter(b []byte, r *event.Refusal) error {
 		switch string(key) {
 		case "reason":
 			s, err = in.text(maxDetail)
-			r.Reason = event.Reason(s)
+			r.Reason = event.Reason(line(s))
 		case "detail":
 			s, err = in.text(maxDetail)
 			r.Detail = line(s)
 		case "topic":
-			o.Topic, err = in.text(maxDetail)
+			s, err = in.text(maxDetail)
+			o.Topic = line(s)
 		case "partition":
 			o.Partition, err = in.int32()
 		case "offset":
 			o.Offset, err = in.integer()
+		case "time":
+			o.Time, err = in.integer()
 		case "key":
 			o.Key, err = in.binary()
 		case "value":

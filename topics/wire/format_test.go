@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vmihailenco/msgpack/v5"
@@ -417,6 +418,24 @@ func TestDetailIsBounded(t *testing.T) {
 	}
 }
 
+// Details and the rest of a dead letter are printed, and are whatever came.
+func TestDeadLetterIsSafeToPrint(t *testing.T) {
+	o := jsonRecord("{\"id\":1,\"features\":\"\u009b2J\u202e\u007f\"}")
+	_, detail := new(Decoder).Node(o, new(event.Node))
+	written := event.Refusal{Reason: "a\x1b[2J", Detail: detail + "\r\n\x1b]0;x\a", Origin: &event.Origin{Topic: "t\u0085"}}
+	var r event.Refusal
+	if err := DecodeDeadLetter(AppendDeadLetter(nil, &written), &r); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []string{detail, r.Detail, string(r.Reason), r.Origin.Topic} {
+		for _, c := range s {
+			if !unicode.IsPrint(c) {
+				t.Errorf("%q has a %U", s, c)
+			}
+		}
+	}
+}
+
 func randomID(rng *rand.Rand) event.ID {
 	if rng.IntN(2) == 0 {
 		return event.ID{Num: rng.Int64() >> rng.IntN(64)}
@@ -563,7 +582,7 @@ func TestDeadLetter(t *testing.T) {
 		err    error
 	}{
 		"whole": {event.Origin{
-			Topic: "gvbll.nodes", Partition: 3, Offset: 99, Key: []byte("k"), Value: []byte{0xff, 0},
+			Topic: "gvbll.nodes", Partition: 3, Offset: 99, Time: 1_700_000_000_123, Key: []byte("k"), Value: []byte{0xff, 0},
 			Headers: []event.Header{{Key: "content-type", Value: []byte("x")}, {Key: "null"}, {Key: "", Value: []byte{}}},
 		}, nil},
 		"null":          {event.Origin{Topic: "t", Headers: []event.Header{}}, nil},

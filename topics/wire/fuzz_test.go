@@ -1,8 +1,13 @@
 package wire
 
 import (
+	"encoding/json"
 	"math"
+	"slices"
+	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -13,6 +18,15 @@ import (
 // asJSON are the headers of a record whose value is JSON.
 var asJSON = []event.Header{{Key: ContentType, Value: []byte(JSON)}}
 
+// within checks that f takes memory in proportion to n bytes of input, whatever
+// they declare: the dearest is a JSON list of a million short fields.
+func within(t *testing.T, n int, f func()) {
+	t.Helper()
+	if got, limit := taken(f), uint64(32*n+16<<10); got > limit {
+		t.Fatalf("%d bytes of memory for %d", got, n)
+	}
+}
+
 func FuzzNode(f *testing.F) {
 	dense := event.Node{ID: event.ID{Str: "a"}, Dense: []float32{1, 2}, Neighbours: []event.ID{{Num: 3}, {Str: "b"}}, Time: 5, Context: true}
 	sparse := event.Node{ID: event.ID{Num: 7}, Index: []uint32{1, 5}, Value: []float32{2, .5}}
@@ -21,24 +35,35 @@ func FuzzNode(f *testing.F) {
 	f.Add([]byte(`{"id":"a","features":[1,2],"neighbours":["b",3],"time":5}`), true)
 	f.Add([]byte(`{"id":1,"indices":[1,5],"values":[2,0.5]}`), true)
 	f.Add([]byte(`{"id":1,"features":"AACAPw=="}`), true)
-	f.Add([]byte{0xdf, 0xff, 0xff, 0xff, 0xff}, false)
-	f.Add([]byte{0x81, 0xa1, 'x', 0xdd, 0xff, 0xff, 0xff, 0xff}, false)
-	f.Fuzz(func(t *testing.T, b []byte, json bool) {
+	for _, b := range attacks() {
+		if len(b) < 100 {
+			f.Add(b, false)
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte, isJSON bool) {
 		o := &event.Origin{Value: b}
-		if json {
+		if isJSON {
 			o.Headers = asJSON
 		}
 		var d Decoder
-		var n event.Node
-		reason, detail := d.Node(o, &n)
+		var n, again event.Node
+		var reason event.Reason
+		var detail string
+		within(t, len(b), func() { reason, detail = d.Node(o, &n) })
+		shared := Decoder{Memory: &Memory{}}
+		if r, _ := shared.Node(o, &again); r != reason {
+			t.Fatalf("%q with memory of its own, %q with shared memory", reason, r)
+		}
 		if reason != "" {
-			if detail == "" {
-				t.Fatalf("refused as %s without a word", reason)
+			if detail == "" || !slices.Contains(event.Reasons(), reason) {
+				t.Fatalf("refused as %q: %q", reason, detail)
 			}
 			return
 		}
 		keeps(t, &n)
-		var again event.Node
+		if diff := cmp.Diff(n, again, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatal(diff)
+		}
 		if reason, detail := d.Node(&event.Origin{Value: AppendNode(nil, &n)}, &again); reason != "" {
 			t.Fatalf("taken, and refused when sent on: %s, %s", reason, detail)
 		}
@@ -54,6 +79,12 @@ func keeps(t *testing.T, n *event.Node) {
 	if (n.Dense == nil) == (n.Index == nil) || len(n.Index) != len(n.Value) {
 		t.Fatalf("features of neither form, or of both: %+v", n)
 	}
+	if len(n.Neighbours) > 1<<16 || len(n.Dense) > 1<<20 || len(n.Index) > 1<<20 {
+		t.Fatalf("%d neighbours, %d features, %d indices", len(n.Neighbours), len(n.Dense), len(n.Index))
+	}
+	for _, id := range append(n.Neighbours, n.ID) {
+		isID(t, id)
+	}
 	for i := 1; i < len(n.Index); i++ {
 		if n.Index[i] <= n.Index[i-1] {
 			t.Fatalf("indices %v", n.Index)
@@ -66,20 +97,33 @@ func keeps(t *testing.T, n *event.Node) {
 	}
 }
 
+func isID(t *testing.T, id event.ID) {
+	t.Helper()
+	if len(id.Str) > 1024 || !utf8.ValidString(id.Str) || id.Str != "" && id.Num != 0 {
+		t.Fatalf("id %+v", id)
+	}
+}
+
 func FuzzLabel(f *testing.F) {
 	f.Add(AppendLabel(nil, &event.Label{Node: event.ID{Str: "a"}, Class: "red", Time: 3}), false)
 	f.Add(AppendLabel(nil, &event.Label{Node: event.ID{Num: 1}, Index: 2}), false)
 	f.Add([]byte(`{"node":"a","class":"red","time":3}`), true)
 	f.Add([]byte(`{"node":1,"class":0}`), true)
-	f.Fuzz(func(t *testing.T, b []byte, json bool) {
+	f.Fuzz(func(t *testing.T, b []byte, isJSON bool) {
 		o := &event.Origin{Value: b}
-		if json {
+		if isJSON {
 			o.Headers = asJSON
 		}
 		var d Decoder
 		var l, again event.Label
-		if reason, _ := d.Label(o, &l); reason != "" {
+		var reason event.Reason
+		within(t, len(b), func() { reason, _ = d.Label(o, &l) })
+		if reason != "" {
 			return
+		}
+		isID(t, l.Node)
+		if len(l.Class) > 1024 || l.Index < 0 || l.Class != "" && l.Index != 0 {
+			t.Fatalf("class %+v", l)
 		}
 		if reason, detail := d.Label(&event.Origin{Value: AppendLabel(nil, &l)}, &again); reason != "" {
 			t.Fatalf("taken, and refused when sent on: %s, %s", reason, detail)
@@ -94,13 +138,19 @@ func FuzzPrediction(f *testing.F) {
 	f.Add(AppendPrediction(nil, &event.Prediction{Node: event.ID{Num: 3}, Class: "a", Probabilities: []float32{.5, .5}, Model: "m"}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var p, again event.Prediction
-		if DecodePrediction(b, &p) != nil {
+		var err error
+		within(t, len(b), func() { err = DecodePrediction(b, &p) })
+		if err != nil {
 			return
+		}
+		isID(t, p.Node)
+		if !json.Valid(AppendPredictionJSON(nil, &p)) {
+			t.Fatalf("no JSON for %+v", p)
 		}
 		if err := DecodePrediction(AppendPrediction(nil, &p), &again); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(p, again, cmpopts.EquateNaNs(), cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(p, again, cmpopts.EquateEmpty()); diff != "" {
 			t.Fatal(diff)
 		}
 	})
@@ -111,14 +161,37 @@ func FuzzDeadLetter(f *testing.F) {
 	f.Add([]byte("\x82\xa6reason\xa1x\xa6detail\xa3a\nb"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var r, again event.Refusal
-		if DecodeDeadLetter(b, &r) != nil {
+		var err error
+		within(t, len(b), func() { err = DecodeDeadLetter(b, &r) })
+		if err != nil {
 			return
+		}
+		for _, s := range []string{string(r.Reason), r.Detail, r.Origin.Topic} {
+			if len(s) > maxDetail || strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) }) {
+				t.Fatalf("%q", s)
+			}
 		}
 		if err := DecodeDeadLetter(AppendDeadLetter(nil, &r), &again); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(r, again, cmpopts.EquateEmpty()); diff != "" {
 			t.Fatal(diff)
+		}
+	})
+}
+
+func FuzzContentType(f *testing.F) {
+	for _, s := range []string{JSON, MsgPack, "application/x-msgpack", "application/json; charset=utf-8", "text/plain", ";a=b;c*0=d", "application/json;a=\"\\", ""} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		o := record([]byte{0x80})
+		o.Headers = []event.Header{{Key: "Content-Type", Value: b}}
+		var encoding string
+		var err error
+		within(t, len(b), func() { encoding, err = encodingOf(o) })
+		if (err == nil) != (encoding == JSON || encoding == MsgPack) {
+			t.Fatalf("%q, %v", encoding, err)
 		}
 	})
 }

@@ -27,6 +27,10 @@ const (
 	JSON    = "application/json"
 )
 
+// maxContentType bounds the header's value, in bytes: parameters are parsed into
+// a map.
+const maxContentType = 256
+
 // Limits bound what one event may bring. Zero fields have defaults.
 type Limits struct {
 	MaxValue      int     // bytes of a record's value; 4 MiB
@@ -120,6 +124,9 @@ func encodingOf(o *event.Origin) (string, error) {
 	for _, h := range o.Headers {
 		if !strings.EqualFold(h.Key, ContentType) {
 			continue
+		}
+		if len(h.Value) > maxContentType {
+			return "", refusef(event.Undecodable, "a content-type of %d bytes, at most %d are taken", len(h.Value), maxContentType)
 		}
 		kind, _, err := mime.ParseMediaType(string(h.Value))
 		switch {

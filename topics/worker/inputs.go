@@ -297,7 +297,7 @@ func (b *block[E]) decode(d *wire.Decoder, decode func(*wire.Decoder, *event.Ori
 	for i := range records {
 		r, o := &records[i], &b.origins[i]
 		b.bytes += len(r.Value)
-		*o = event.Origin{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: r.Key, Value: r.Value}
+		*o = event.Origin{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Time: r.Time.UnixMilli(), Key: r.Key, Value: r.Value}
 		for _, h := range r.Headers {
 			o.Headers = append(o.Headers, event.Header(h))
 		}

@@ -1,0 +1,293 @@
+package pipeline_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+)
+
+// smallBounds are reached by a flood within a few windows.
+var smallBounds = pipeline.Config{MaxPending: 64, MaxWaitingLabels: 256, MaxWaitingEdges: 1024}
+
+// town is a stream of honest events, a function of the window's number: nodes
+// that name each other, and labels one window later.
+type town struct{ m *model.Model }
+
+func (h town) id(window int64, i int) event.ID {
+	return event.ID{Str: fmt.Sprintf("honest-%d-%d", window, i)}
+}
+
+func (h town) window(number int64) *event.Window {
+	const arrivals = 3
+	rng := rand.New(rand.NewPCG(11, uint64(number)))
+	w := &event.Window{Number: number}
+	for i := range arrivals {
+		n := event.Node{Origin: &event.Origin{}, ID: h.id(number, i), Time: 1_700_000_000_000 + number}
+		for range h.m.Encoder.In() {
+			n.Dense = append(n.Dense, float32(rng.NormFloat64()))
+		}
+		for range min(number, 4) {
+			n.Neighbours = append(n.Neighbours, h.id(rng.Int64N(number), rng.IntN(arrivals)))
+		}
+		w.Nodes = append(w.Nodes, n)
+		if number > 0 {
+			w.Labels = append(w.Labels, event.Label{Origin: &event.Origin{}, Node: h.id(number-1, i), Index: int32(rng.IntN(len(h.m.Classes)))})
+		}
+	}
+	return w
+}
+
+// flood pours into windows what costs most to hold. What it sent is counted.
+type flood struct {
+	rng                   *rand.Rand
+	in                    int // dimension of the features
+	serial                int
+	edges, labels, poison int
+}
+
+var megabyte = strings.Repeat("é", 1<<19)
+
+// fresh is an id that never came and never will. As those of a decoder, it may
+// be a small part of a large block.
+func (f *flood) fresh() event.ID {
+	f.serial++
+	switch n := f.rng.IntN(1000); {
+	case n < 5:
+		return event.ID{Str: fmt.Sprint(f.serial, megabyte)}
+	case n < 100:
+		return event.ID{Str: fmt.Sprint(f.serial, megabyte[:1000])}
+	case n < 200:
+		return event.ID{Num: -f.rng.Int64() - 1}
+	}
+	return event.ID{Str: fmt.Sprintf("%10d%s", f.serial, megabyte[:8<<10])[:10]}
+}
+
+func (f *flood) pour(w *event.Window) {
+	times := []int64{0, math.MinInt64, math.MaxInt64, -1, 884_541_340_800_000} // the last in the year 30000
+	sizes := []float32{1, 1e6, 1e38, -1e38, math.MaxFloat32, math.SmallestNonzeroFloat32}
+	for i := range 20 { // the same nodes, again and again
+		n := event.Node{Origin: &event.Origin{}, ID: event.ID{Num: int64(i)}, Time: times[f.rng.IntN(len(times))]}
+		for range f.in {
+			n.Dense = append(n.Dense, sizes[f.rng.IntN(len(sizes))]*f.rng.Float32())
+		}
+		for range 50 {
+			n.Neighbours = append(n.Neighbours, f.fresh())
+			f.edges++
+		}
+		n.Neighbours = append(n.Neighbours, event.ID{Num: 0}) // a hub
+		w.Nodes = append(w.Nodes, n)
+	}
+	for i := range 100 {
+		o := &event.Origin{Value: make([]byte, 1<<f.rng.IntN(10)), Headers: make([]event.Header, f.rng.IntN(10))}
+		if i%20 == 0 && w.Number%40 <= 20 { // few long records at times, many short ones at others
+			o.Value = make([]byte, 100<<10)
+		}
+		w.Labels = append(w.Labels, event.Label{Origin: o, Node: f.fresh(), Time: times[f.rng.IntN(len(times))]})
+		f.labels++
+		w.Refused = append(w.Refused, event.Refusal{Origin: o, Reason: event.Undecodable})
+		f.poison++
+	}
+}
+
+// live returns the bytes of the heap that are in use.
+func live() int {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}
+
+// TestFlood: in a stream of everything that is dear to hold, memory stops
+// growing where the bounds are, all of it is counted, and who has nothing to do
+// with it is served the same bits as without it.
+func TestFlood(t *testing.T) {
+	m := randomModel(t, rand.New(rand.NewPCG(1, 2)))
+	h := town{m}
+	calm, err := pipeline.New(m, smallBounds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := pipeline.New(m, smallBounds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &flood{rng: rand.New(rand.NewPCG(3, 4)), in: m.Encoder.In()}
+	const full, windows = 20, 200
+	before, atBound := live(), 0
+	got := make(map[event.Reason]int)
+	dropped := 0
+	var last event.Levels
+	for number := range int64(windows) {
+		want := calm.Step(h.window(number))
+		w := h.window(number)
+		f.pour(w)
+		out := e.Step(w)
+		honest := out.Predictions[:len(want.Predictions)]
+		if diff := cmp.Diff(want.Predictions, honest); diff != "" {
+			t.Fatalf("window %d: honest nodes are served otherwise in a flood:\n%s", number, diff)
+		}
+		if diff := cmp.Diff(want.Labelled, out.Labelled); diff != "" {
+			t.Fatalf("window %d: honest labels are joined otherwise in a flood:\n%s", number, diff)
+		}
+		for _, p := range out.Predictions {
+			sound(t, p)
+		}
+		for _, r := range out.Refused {
+			got[r.Reason]++
+		}
+		dropped += out.Counts.EdgesDropped
+		last = out.Levels
+		if last.Pending > smallBounds.MaxPending || last.WaitingEdges > smallBounds.MaxWaitingEdges || last.WaitingLabels > smallBounds.MaxWaitingLabels {
+			t.Fatalf("window %d: %+v", number, last)
+		}
+		if number == full {
+			atBound = live()
+		}
+	}
+	end := live()
+	// A quarter of a megabyte each is for ids and for records; the queues
+	// themselves, the window in hand and the honest nodes take the rest.
+	const most = 3 << 19
+	if atBound-before > most || end-before > most {
+		t.Errorf("%d KiB at the bounds, %d KiB at ten times as much", (atBound-before)>>10, (end-before)>>10)
+	}
+	t.Logf("%d KiB at the bounds, %d KiB at ten times as much", (atBound-before)>>10, (end-before)>>10)
+	if dropped+last.WaitingEdges != f.edges {
+		t.Errorf("%d edges dropped and %d waiting, of %d", dropped, last.WaitingEdges, f.edges)
+	}
+	if got[event.OrphanLabel]+last.WaitingLabels != f.labels || got[event.Undecodable] != f.poison || len(got) != 2 {
+		t.Errorf("refused %v with %d labels waiting, of %d labels and %d poisoned records", got, last.WaitingLabels, f.labels, f.poison)
+	}
+	runtime.KeepAlive(e)
+}
+
+// sound checks that a prediction is one.
+func sound(t *testing.T, p event.Prediction) {
+	t.Helper()
+	sum := 0.0
+	for _, q := range p.Probabilities {
+		if !(q >= 0 && q <= 1) {
+			t.Fatalf("%+v", p)
+		}
+		sum += float64(q)
+	}
+	if math.Abs(sum-1) > 1e-4 {
+		t.Fatalf("probabilities of sum %v: %+v", sum, p)
+	}
+	for _, x := range []float32{p.Confidence, p.Total, p.Aleatoric, p.Epistemic} {
+		if !(x >= 0 && x <= math.MaxFloat32) {
+			t.Fatalf("%+v", p)
+		}
+	}
+}
+
+// TestNumbersBeyondFloat32: features whose sums overflow are served as nothing
+// known, and their labels leave a posterior that still serves.
+func TestNumbersBeyondFloat32(t *testing.T) {
+	m := randomModel(t, rand.New(rand.NewPCG(1, 2)))
+	e, err := pipeline.New(m, pipeline.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := town{m}
+	for number := range int64(50) {
+		w := h.window(number)
+		huge := event.Node{Origin: &event.Origin{}, ID: event.ID{Num: number}, Neighbours: []event.ID{{Num: number - 1}}}
+		for i := range m.Encoder.In() {
+			huge.Dense = append(huge.Dense, []float32{math.MaxFloat32, -math.MaxFloat32, 1e6}[(int(number)+i)%3])
+		}
+		w.Nodes = append(w.Nodes, huge)
+		w.Labels = append(w.Labels, event.Label{Origin: &event.Origin{}, Node: huge.ID, Index: int32(number % 3)})
+		out := e.Step(w)
+		for _, p := range out.Predictions {
+			sound(t, p)
+		}
+		if len(out.Labelled) != len(w.Labels) {
+			t.Fatalf("window %d: %d of %d labels joined", number, len(out.Labelled), len(w.Labels))
+		}
+		for _, head := range out.Heads {
+			for _, s := range head.Scores {
+				if !(s.LogLoss >= 0 && s.LogLoss <= math.MaxFloat64) || !(s.Brier >= 0) {
+					t.Fatalf("window %d, head %s: %+v", number, head.Name, s)
+				}
+			}
+			if math.IsNaN(head.Step) {
+				t.Fatalf("window %d: head %s moved by NaN", number, head.Name)
+			}
+		}
+	}
+}
+
+// TestDelayOfAnyTimes: event times are whatever was sent.
+func TestDelayOfAnyTimes(t *testing.T) {
+	for _, c := range []struct{ arrival, label, want int64 }{
+		{1, 3, 2},
+		{3, 1, -2},
+		{math.MinInt64, math.MaxInt64, math.MaxInt64},
+		{math.MaxInt64, math.MinInt64, math.MinInt64},
+		{-2, math.MaxInt64, math.MaxInt64},
+		{1, math.MinInt64, math.MinInt64},
+		{0, math.MinInt64, 0},
+	} {
+		e, err := pipeline.New(smallModel(t), pipeline.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := e.Step(&event.Window{
+			Nodes:  []event.Node{{Origin: &event.Origin{}, Dense: []float32{1, 0}, Time: c.arrival}},
+			Labels: []event.Label{{Origin: &event.Origin{}, Class: "red", Time: c.label}},
+		})
+		if got := out.Labelled[0].Delay; got != c.want {
+			t.Errorf("from %d to %d: %d, want %d", c.arrival, c.label, got, c.want)
+		}
+	}
+}
+
+// TestHub: a node that a million others name, and that comes again and again,
+// changes nothing for those that do not know it.
+func TestHub(t *testing.T) {
+	edges := 1_000_000
+	if testing.Short() {
+		edges = 50_000
+	}
+	m := smallModel(t)
+	h := town{m}
+	calm, err := pipeline.New(m, pipeline.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := pipeline.New(m, smallBounds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hub := event.ID{Str: "hub"}
+	const windows = 20
+	next := int64(0)
+	for number := range int64(windows) {
+		want := calm.Step(h.window(number))
+		w := h.window(number)
+		for i := range 1000 {
+			w.Nodes = append(w.Nodes, event.Node{Origin: &event.Origin{}, ID: hub, Dense: []float32{float32(number), float32(i)}, Neighbours: []event.ID{{Num: int64(i)}}})
+		}
+		for range edges / windows {
+			w.Nodes = append(w.Nodes, event.Node{Origin: &event.Origin{}, ID: event.ID{Num: next}, Dense: []float32{1, 0}, Context: true, Neighbours: []event.ID{hub}})
+			next++
+		}
+		out := e.Step(w)
+		if diff := cmp.Diff(want.Predictions, out.Predictions[:len(want.Predictions)]); diff != "" {
+			t.Fatalf("window %d: %s", number, diff)
+		}
+		if out.Counts.Edges < edges/windows {
+			t.Fatalf("window %d: %d edges", number, out.Counts.Edges)
+		}
+	}
+}
