@@ -32,7 +32,7 @@ func TestSecureScripts(t *testing.T) {
 				Setup: func(e *testscript.Env) error {
 					e.Vars = append(e.Vars,
 						"CA="+c.Authority.File, "WRONG_CA="+kafkatest.NewAuthority(t).File, "CERT="+c.Cert, "KEY="+c.Key,
-						"OWNER="+kafkatest.Admin, "PASSWORD="+kafkatest.Password, "PASSWORD_FILE="+password,
+						"PASSWORD="+kafkatest.Password, "PASSWORD_FILE="+password,
 						"GVBLL_LOG_LEVEL=debug", "GVBLL_BROKERS="+c.Addr, "GVBLL_PREFIX=secured",
 						"GVBLL_TLS=true", "GVBLL_TLS_CA="+c.Authority.File, "GVBLL_TLS_CERT="+c.Cert, "GVBLL_TLS_KEY="+c.Key,
 						"GVBLL_SASL_MECHANISM=plain", "GVBLL_SASL_PASSWORD_FILE="+password,
@@ -52,6 +52,9 @@ func grant(t *testing.T, c *kafkatest.Cluster, prefix string) {
 		read  = kafkago.ACLOperationTypeRead
 		write = kafkago.ACLOperationTypeWrite
 	)
+	for _, name := range []string{".nodes", ".labels", ".predictions", ".dead-letters", ".ledger"} {
+		c.Allow(t, "owner", topic, prefix+name, kafkago.ACLOperationTypeCreate, kafkago.ACLOperationTypeDescribe)
+	}
 	for _, name := range []string{".nodes", ".labels"} {
 		c.Allow(t, "worker", topic, prefix+name, read)
 		c.Allow(t, "sender", topic, prefix+name, read, write)

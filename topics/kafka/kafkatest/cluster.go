@@ -26,7 +26,7 @@ const (
 )
 
 // Users may do what Allow grants, and log in with any mechanism.
-var Users = []string{"worker", "sender", "reader"}
+var Users = []string{"owner", "worker", "sender", "reader"}
 
 var mechanisms = []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
 
