@@ -130,7 +130,7 @@ func (f *flags) prepare(ctx context.Context, s *faults.Setup, nodes int) error {
 	if err != nil {
 		return err
 	}
-	cfg.Nodes, cfg.Steps, cfg.Seed = nodes+nodes/2+500, 10, f.Seed
+	cfg.Nodes, cfg.Steps, cfg.Seed = 4*nodes+500, 10, f.Seed // the rest trains
 	d, split, err := dataset.Drift(cfg)
 	if err != nil {
 		return err
