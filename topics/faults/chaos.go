@@ -248,8 +248,8 @@ func (r *riot) tend(names []string) error {
 
 func (r *riot) note(name string, p *process) {
 	switch {
-	case p.killed(), p.err == nil:
-	case explained(filepath.Join(r.dir, name+".log")):
+	case p.killed(), p.err == nil, p.interrupted():
+	case p.takenOver():
 		r.found.TakenOver++
 	default:
 		r.found.Unasked++

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -37,18 +39,90 @@ type Fake struct {
 	mu      sync.Mutex
 	conns   map[*conn]bool
 	slow    time.Duration
-	quiet   int // answers still to be swallowed
+	quiet   int                  // answers still to be swallowed
+	beats   map[string]time.Time // of group members, by id: when they were last heard
+	stop    context.CancelFunc
 }
 
 // NewFake starts the brokers.
 func NewFake() (*Fake, error) {
-	f := &Fake{conns: make(map[*conn]bool)}
+	f := &Fake{conns: make(map[*conn]bool), beats: make(map[string]time.Time)}
 	var err error
 	f.cluster, err = kfake.NewCluster(kfake.NumBrokers(3), kfake.GroupMinSessionTimeout(session), kfake.ListenFn(func(network, address string) (net.Listener, error) {
 		l, err := net.Listen(network, address)
 		return listener{l, f}, err
 	}))
-	return f, err
+	if err != nil {
+		return nil, err
+	}
+	f.cluster.ControlKey(kmsg.Heartbeat.Int16(), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		f.cluster.KeepControl()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.beats[r.(*kmsg.HeartbeatRequest).MemberID] = time.Now()
+		return nil, nil, false
+	})
+	client, err := kgo.NewClient(kgo.SeedBrokers(f.cluster.ListenAddrs()...))
+	if err != nil {
+		f.cluster.Close()
+		return nil, err
+	}
+	var ctx context.Context
+	ctx, f.stop = context.WithCancel(context.Background())
+	go f.bury(ctx, client)
+	return f, nil
+}
+
+// bury takes members out of their groups that were not heard of for three
+// sessions. A broker does so after one; but kfake never drops a member whose
+// connection broke while it waited for an election, and may have it win that.
+func (f *Fake) bury(ctx context.Context, client *kgo.Client) {
+	defer client.Close()
+	tick := time.NewTicker(session / 2)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		groups, err := kmsg.NewPtrListGroupsRequest().RequestWith(ctx, client)
+		if err != nil {
+			continue
+		}
+		describe := kmsg.NewPtrDescribeGroupsRequest()
+		for _, g := range groups.Groups {
+			describe.Groups = append(describe.Groups, g.Group)
+		}
+		described, err := describe.RequestWith(ctx, client)
+		if err != nil {
+			continue
+		}
+		for _, g := range described.Groups {
+			for _, m := range g.Members {
+				if !f.dead(m.MemberID) {
+					continue
+				}
+				leave := kmsg.NewPtrLeaveGroupRequest()
+				leave.Group = g.Group
+				member := kmsg.NewLeaveGroupRequestMember()
+				member.MemberID = m.MemberID
+				leave.Members = append(leave.Members, member)
+				_, _ = leave.RequestWith(ctx, client) // or next time
+			}
+		}
+	}
+}
+
+func (f *Fake) dead(member string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	last, known := f.beats[member]
+	if !known {
+		f.beats[member] = time.Now()
+		return false
+	}
+	return time.Since(last) > 3*session
 }
 
 // Addresses of all three.
@@ -63,7 +137,10 @@ func (f *Fake) Calm() error {
 }
 
 // Close stops the brokers.
-func (f *Fake) Close() { f.cluster.Close() }
+func (f *Fake) Close() {
+	f.stop()
+	f.cluster.Close()
+}
 
 // Disturb implements [Cluster].
 func (f *Fake) Disturb(rng *rand.Rand) (string, error) {

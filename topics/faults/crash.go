@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -68,7 +67,6 @@ func Crash(ctx context.Context, s *Setup, runs int, seed uint64, parallel int, p
 	if len(base.faults) > 0 {
 		return nil, fmt.Errorf("the undisturbed run: %s", strings.Join(base.faults, "; "))
 	}
-	// As many passes as the undisturbed worker had, to draw from.
 	work := make(chan int)
 	var wg sync.WaitGroup
 	for range parallel {
@@ -158,7 +156,7 @@ func (c *came) differs(other *came) string {
 }
 
 // patience is how long a run may take altogether.
-const patience = 3 * time.Minute
+const patience = 1 * time.Minute
 
 // run sends the stream, has it worked on while the plan's crashes happen one
 // after the other, and reads what came of it.
@@ -249,7 +247,7 @@ func (m *matrix) run(ctx context.Context, name string, plan []string, standby bo
 			continue
 		default:
 		}
-		if err := p.stop(); err != nil {
+		if err := p.stop(); err != nil && !p.interrupted() {
 			m.note(g, n, p)
 		}
 	}
@@ -275,7 +273,7 @@ func (m *matrix) note(g *graph, name string, p *process) {
 				m.found.Points[point]++
 			}
 		}
-	case explained(filepath.Join(g.dir, name+".log")):
+	case p.takenOver():
 	default:
 		m.found.Unasked++
 		m.found.Faults = append(m.found.Faults, fmt.Sprintf("a worker ended with %v, see %s", p.err, filepath.Join(g.dir, name+".log")))
@@ -287,21 +285,6 @@ func (m *matrix) tookOver(after time.Duration) {
 	defer m.mu.Unlock()
 	m.found.TakeOvers++
 	m.found.SlowestMS = max(m.found.SlowestMS, after.Milliseconds())
-}
-
-// explained tells whether the log ends with what a worker says that was taken
-// over, which is no fault where several run.
-func explained(path string) bool {
-	f, err := os.Open(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil {
-		_, _ = f.Seek(max(info.Size()-2000, 0), io.SeekStart)
-	}
-	b, err := io.ReadAll(f)
-	return err == nil && bytes.Contains(b, []byte("has taken over this graph"))
 }
 
 // fill sends the whole stream: nodes a millisecond apart, a little out of order,

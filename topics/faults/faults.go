@@ -122,6 +122,34 @@ func (p *process) killed() bool {
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
+// interrupted tells whether the process was told to end before it had begun.
+func (p *process) interrupted() bool {
+	var exit *exec.ExitError
+	if !errors.As(p.err, &exit) {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGTERM || endsWith(p.log.Name(), "gvbll: interrupted")
+}
+
+// endsWith looks for words at the end of a log.
+func endsWith(path, words string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil {
+		_, _ = f.Seek(max(info.Size()-2000, 0), io.SeekStart)
+	}
+	b, err := io.ReadAll(f)
+	return err == nil && bytes.Contains(b, []byte(words))
+}
+
+// takenOver tells whether the worker ended because another had taken over, which
+// is no fault where several run.
+func (p *process) takenOver() bool { return endsWith(p.log.Name(), "has taken over this graph") }
+
 // stop ends a worker as an operator would, and is patient for a minute.
 func (p *process) stop() error {
 	p.signal(syscall.SIGCONT)
