@@ -33,7 +33,7 @@ const (
 // spareBlocks is how many blocks are kept for the next fetches.
 const spareBlocks = 8
 
-// recordBytes is what a record takes beside its value while its block is held:
+// recordBytes is what a record takes beside its key and value while its block is held:
 // the event, its origin, its verdict.
 const recordBytes = 400
 
@@ -296,7 +296,7 @@ func (b *block[E]) decode(d *wire.Decoder, decode func(*wire.Decoder, *event.Ori
 	d.Memory = &b.memory
 	for i := range records {
 		r, o := &records[i], &b.origins[i]
-		b.bytes += len(r.Value)
+		b.bytes += len(r.Key) + len(r.Value)
 		*o = event.Origin{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: r.Key, Value: r.Value}
 		for _, h := range r.Headers {
 			o.Headers = append(o.Headers, event.Header(h))
