@@ -8,6 +8,7 @@ package topics
 import (
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
 
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -46,13 +47,16 @@ func (n Names) All() []string {
 
 // Create makes the topics that are missing and returns their names. The ledger
 // has one partition. Inputs and ledger are kept for ever, because recovery
-// replays them; the retention of the outputs is the broker's default.
+// replays them; inputs are kept uncompressed, however they are sent; the retention of the outputs is the broker's default.
 // Replication -1 is the broker's default too.
 func Create(ctx context.Context, c *kafka.Client, n Names, partitions, replication int) ([]string, error) {
 	keep := map[string]string{"retention.ms": "-1", "retention.bytes": "-1"}
+	// A batch that unpacks to gigabytes is then refused by the broker.
+	input := maps.Clone(keep)
+	input["compression.type"] = "uncompressed"
 	return c.CreateTopics(ctx,
-		kafka.TopicSpec{Name: n.Nodes, Partitions: partitions, Replication: replication, Config: keep},
-		kafka.TopicSpec{Name: n.Labels, Partitions: partitions, Replication: replication, Config: keep},
+		kafka.TopicSpec{Name: n.Nodes, Partitions: partitions, Replication: replication, Config: input},
+		kafka.TopicSpec{Name: n.Labels, Partitions: partitions, Replication: replication, Config: input},
 		kafka.TopicSpec{Name: n.Predictions, Partitions: partitions, Replication: replication},
 		kafka.TopicSpec{Name: n.DeadLetters, Partitions: 1, Replication: replication},
 		kafka.TopicSpec{Name: n.Ledger, Partitions: 1, Replication: replication, Config: keep},

@@ -236,6 +236,10 @@ func (m *matrix) run(ctx context.Context, name string, plan []string, standby bo
 		case err := <-w.done:
 			return nil, fmt.Errorf("the ledger: %w", err)
 		case <-ctx.Done():
+			for _, p := range workers { // their goroutines are then in their logs
+				p.signal(syscall.SIGQUIT)
+				<-p.ended
+			}
 			return nil, fmt.Errorf("after %v it had come to %+v, see %s", patience, sum, g.dir)
 		}
 	}

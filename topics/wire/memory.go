@@ -2,6 +2,7 @@ package wire
 
 import (
 	"strings"
+	"unsafe"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 )
@@ -14,12 +15,22 @@ type Memory struct {
 	indices slab[uint32]
 	ids     slab[event.ID]
 	texts   strings.Builder
+	written int // bytes of texts since the last Reset
 }
 
 // Reset takes the memory back: the lists of events decoded before are no longer
 // valid. Their strings are.
 func (m *Memory) Reset() {
-	m.numbers.used, m.indices.used, m.ids.used = 0, 0, 0
+	m.numbers.reset()
+	m.indices.reset()
+	m.ids.reset()
+	m.written = 0
+}
+
+// Bytes is how much the events take that were decoded since the last Reset,
+// beside their records.
+func (m *Memory) Bytes() int {
+	return m.numbers.bytes() + m.indices.bytes() + m.ids.bytes() + m.written
 }
 
 // slab is a block from which lists are cut. A block that is too short is left
@@ -27,6 +38,14 @@ func (m *Memory) Reset() {
 type slab[T any] struct {
 	block []T
 	used  int
+	total int // cut since the last reset
+}
+
+func (s *slab[T]) reset() { s.used, s.total = 0, 0 }
+
+func (s *slab[T]) bytes() int {
+	var item T
+	return s.total * int(unsafe.Sizeof(item))
 }
 
 // cut returns a list of n items whose content is arbitrary.
@@ -38,6 +57,7 @@ func (s *slab[T]) cut(n int) []T {
 		s.block, s.used = make([]T, max(n, 2*len(s.block), 256)), 0
 	}
 	s.used += n
+	s.total += n
 	return s.block[s.used-n : s.used : s.used]
 }
 
@@ -52,6 +72,7 @@ func (m *Memory) text(b []byte) string {
 	}
 	at := m.texts.Len()
 	m.texts.Write(b)
+	m.written += len(b)
 	return m.texts.String()[at:]
 }
 

@@ -41,7 +41,6 @@ type position struct {
 	Model    string         `json:"model"`
 	Settings string         `json:"settings"`
 	Taken    []ledger.Range `json:"taken"`  // of every input partition
-	Closed   int64          `json:"closed"` // event time up to which windows are closed, 0 for none
 	Ledger   int64          `json:"ledger"` // offset at or before that of the last window's record
 }
 
@@ -97,7 +96,7 @@ func (w *worker) load(ctx context.Context, path string) (*position, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.engine, w.ledger, w.next, w.chain, w.closed = e, l, p.Window, p.Chain, p.Closed
+	w.engine, w.ledger, w.next, w.chain = e, l, p.Window, p.Chain
 	w.landed = committed{p.Window - 1, l.Last()}
 	w.cfg.Logger.Info("read a checkpoint", "file", path, "window", p.Window, "megabytes", info.Size()>>20, "took", time.Since(began).Round(time.Millisecond))
 	return &p, nil
@@ -222,7 +221,7 @@ func (s *saver) begin(w *worker) error {
 	}
 	p := position{
 		Window: w.next, Chain: w.chain, Model: w.cfg.Model, Settings: w.cfg.Settings,
-		Taken: w.labels.consumed(w.nodes.consumed(nil)), Closed: w.closed, Ledger: max(w.landed.offset, 0),
+		Taken: w.labels.consumed(w.nodes.consumed(nil)), Ledger: max(w.landed.offset, 0),
 	}
 	b, err := json.Marshal(p)
 	if err != nil {

@@ -33,9 +33,13 @@ const (
 // spareBlocks is how many blocks are kept for the next fetches.
 const spareBlocks = 8
 
-// recordBytes is what a record takes beside its value while its block is held:
-// the event, its origin, its verdict.
-const recordBytes = 400
+// recordBytes is what a record takes while its block is held, beside its key,
+// its value and what they are decoded to: the event, its origin, its verdict. A
+// header takes headerBytes twice.
+const (
+	recordBytes = 400
+	headerBytes = 2 * 48
+)
 
 // lookEvery is how often partitions are looked for that were added to a topic.
 const lookEvery = time.Second
@@ -296,13 +300,15 @@ func (b *block[E]) decode(d *wire.Decoder, decode func(*wire.Decoder, *event.Ori
 	d.Memory = &b.memory
 	for i := range records {
 		r, o := &records[i], &b.origins[i]
-		b.bytes += len(r.Value)
+		b.bytes += len(r.Key) + len(r.Value)
 		*o = event.Origin{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Time: r.Time.UnixMilli(), Key: r.Key, Value: r.Value}
 		for _, h := range r.Headers {
 			o.Headers = append(o.Headers, event.Header(h))
+			b.bytes += headerBytes + len(h.Key) + len(h.Value)
 		}
 		b.refused[i].reason, b.refused[i].detail = decode(d, o, &b.events[i])
 	}
+	b.bytes += b.memory.Bytes()
 }
 
 // resize returns a slice of length n, whose content is arbitrary.

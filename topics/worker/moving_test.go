@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -327,4 +329,51 @@ func TestWaitedOut(t *testing.T) {
 	if err := w.run(&tally{}, worker.Config{}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestBrokerRestarts has the only broker go, and come back with its data, under a
+// worker.
+func TestBrokerRestarts(t *testing.T) {
+	dir := t.TempDir()
+	port := 0
+	broker := func() *kfake.Cluster {
+		opts := []kfake.Opt{kfake.NumBrokers(1), kfake.DataDir(dir)}
+		if port > 0 {
+			opts = append(opts, kfake.Ports(port))
+		}
+		c, err := kfake.NewCluster(opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	first := broker()
+	addr := first.ListenAddrs()[0]
+	_, p, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if port, err = strconv.Atoi(p); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, addr)
+	w.sendAt(0, 60, 3, func(int) int64 { return 0 })
+	got := 0
+	half := make(chan struct{})
+	ended := w.start(t.Context(), worker.Config{Hooks: worker.Hooks{
+		Stepped: func(s worker.Stepped) { got += len(s.Outcome.Predictions) + len(s.Outcome.Labelled) },
+		Committed: func(worker.Committed) {
+			if got == 120 {
+				close(half)
+			}
+		},
+	}}, 240)
+	<-half
+	first.Close()
+	t.Cleanup(broker().Close)
+	w.sendAt(60, 120, 3, func(int) int64 { return 0 })
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	w.check(120, 0)
 }

@@ -615,7 +615,9 @@ func TestBehindWhatIsTaken(t *testing.T) {
 	topic := w.cfg.Names.Nodes
 	taken := []ledger.Range{
 		{Topic: topic, Partition: 0, From: 0, To: 20},
-		{Topic: topic, Partition: 1, From: 0, To: 5}, {Topic: topic, Partition: 1, From: 7, To: 9}, {Topic: topic, Partition: 1, From: 12, To: 20},
+		{Topic: topic, Partition: 1, From: 0, To: 5},
+		{Topic: topic, Partition: 1, From: 7, To: 9},
+		{Topic: topic, Partition: 1, From: 12, To: 20},
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -629,7 +631,8 @@ func TestBehindWhatIsTaken(t *testing.T) {
 	}
 	ranges := w.nodes.take(w.nodes.held, nil)
 	want := []ledger.Range{
-		{Topic: topic, Partition: 1, From: 5, To: 7}, {Topic: topic, Partition: 1, From: 9, To: 12},
+		{Topic: topic, Partition: 1, From: 5, To: 7},
+		{Topic: topic, Partition: 1, From: 9, To: 12},
 		{Topic: topic, Partition: 2, From: 0, To: 20},
 	}
 	if !slices.Equal(ranges, want) {

@@ -380,9 +380,7 @@ func (w *worker) resume() {
 		w.labels.progress(&t)
 		return t
 	}})
-	if w.closed == 0 || c.Closed > w.closed {
-		w.closed = c.Closed
-	}
+	w.closed = c.Closed
 }
 
 // times looks at the event times of what is buffered.
