@@ -1,5 +1,7 @@
 package pipeline
 
+import "github.com/gvbll/gvbll/gnn/kernel"
+
 // queue is a map that remembers the order of insertion, so that the oldest
 // entry can make room: every store of things that wait is one, and bounded.
 type queue[K comparable, V any] struct {
@@ -101,7 +103,9 @@ type still[K comparable, V any] struct {
 // take copies the entries of q, which until release puts nothing into the slots
 // that they stand in: what lies beside the queue by slot stays as it is.
 func (s *still[K, V]) take(q *queue[K, V]) {
-	s.q, s.entries, s.head, s.len = q, append(s.entries[:0], q.entries...), q.head, q.len()
+	s.q, s.head, s.len = q, q.head, q.len()
+	s.entries = kernel.Room(s.entries, len(q.entries))
+	copy(s.entries, q.entries)
 	q.hold = true
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline/event"
 )
@@ -79,7 +80,8 @@ func (e *Engine) Snapshot(meta map[string]string) *Snapshot {
 
 	t := &e.taken
 	t.graph = e.graph.Freeze()
-	t.fate = append(t.fate[:0], e.fate...)
+	t.fate = kernel.Room(t.fate, len(e.fate))
+	copy(t.fate, e.fate)
 	t.pending.take(e.pending.nodes)
 	t.waiting.take(e.roster.waiting)
 	t.early.take(e.early)
@@ -148,11 +150,11 @@ func (e *Engine) nodeParts() []safetensors.Part {
 // served lies by the queue's slots, which stay as they are.
 func (e *Engine) pendingParts() []safetensors.Part {
 	p, s := e.pending, &e.taken.pending
-	row := func(all *[]float32, width int) func(b []byte) []byte {
+	rows := func(of *kernel.Table[float32]) func(b []byte) []byte {
 		next := s.walk()
 		return func(b []byte) []byte {
 			slot, _ := next()
-			return safetensors.Append(b, (*all)[int(slot)*width:][:width]...)
+			return safetensors.Append(b, of.Row(slot)...)
 		}
 	}
 	return []safetensors.Part{
@@ -160,8 +162,8 @@ func (e *Engine) pendingParts() []safetensors.Part {
 		queueColumn("pending.window", s, func(_ int32, x *served) int64 { return x.window }),
 		queueColumn("pending.time", s, func(_ int32, x *served) int64 { return x.time }),
 		queueColumn("pending.temperature", s, func(_ int32, x *served) float64 { return x.tau }),
-		safetensors.NewPart[float32]("pending.embedding", row(&p.z, p.dim), s.len, p.dim),
-		safetensors.NewPart[float32]("pending.probabilities", row(&p.probs, p.width), s.len, len(e.heads), p.width/len(e.heads)),
+		safetensors.NewPart[float32]("pending.embedding", rows(p.z), s.len, e.model.Prior.Dim),
+		safetensors.NewPart[float32]("pending.probabilities", rows(p.probs), s.len, len(e.heads), e.model.Prior.Classes),
 	}
 }
 
