@@ -41,20 +41,31 @@ type Snapshot struct {
 	stream *safetensors.Stream
 }
 
-// taken is what is copied for a snapshot: what is small, or has no beginning
-// that stays as it is.
+// taken is what is noted for a snapshot, to find the state as it was.
 type taken struct {
 	graph   *gnn.Frozen
-	fate    []fate
+	fate    map[int32]fate // as they were, of nodes whose fate has changed since
 	pending still[int32, served]
 	waiting still[event.ID, []int32]
+	edges   []int32 // that wait, by slot: the lists may get longer
 	early   still[event.ID, early]
+}
+
+// keep notes the fate of a node that is about to change, if a snapshot is under
+// way.
+func (t *taken) keep(v int32, f fate) {
+	if t.fate == nil {
+		return
+	}
+	if _, changed := t.fate[v]; !changed {
+		t.fate[v] = f
+	}
 }
 
 // Snapshot begins to take down the engine's state behind the last window, for
 // [Restore]. meta goes with it; keys that begin with "gvbll." are taken. It
-// copies some 13 bytes a node and what waits, but for embeddings and
-// probabilities; the rest is copied as it is read, or before a step changes it.
+// copies some 5 bytes a node and the order of what waits; the rest is copied as it
+// is read, or before a step changes it.
 //
 // There is one snapshot at a time: it panics when the last one was not closed,
 // and when meta cannot stand in a file.
@@ -80,8 +91,7 @@ func (e *Engine) Snapshot(meta map[string]string) *Snapshot {
 
 	t := &e.taken
 	t.graph = e.graph.Freeze()
-	t.fate = kernel.Room(t.fate, len(e.fate))
-	copy(t.fate, e.fate)
+	t.fate = map[int32]fate{}
 	t.pending.take(e.pending.nodes)
 	t.waiting.take(e.roster.waiting)
 	t.early.take(e.early)
@@ -124,25 +134,31 @@ func (s *Snapshot) Close() {
 	t.pending.release()
 	t.waiting.release()
 	t.early.release()
+	t.fate = nil
 	s.e.snapshot, s.e = nil, nil
 }
 
 // nodeParts are the ids of the nodes and what is known of them.
 func (e *Engine) nodeParts() []safetensors.Part {
 	came := e.roster.came // nothing in it but grows
-	fates := e.taken.fate
-	label, context := fates, fates
-	return append(idParts("nodes", len(fates), len(came.strings), came.bytes, came.walk),
-		column("nodes.label", len(fates), func() (class int32) {
-			class, label = label[0].label, label[1:]
-			return class
-		}),
-		column("nodes.context", len(fates), func() (is uint8) {
-			if context[0].context {
-				is = 1
+	fates := func() func() fate {
+		v := int32(-1)
+		return func() fate {
+			v++
+			if f, changed := e.taken.fate[v]; changed {
+				return f
 			}
-			context = context[1:]
-			return is
+			return e.fate[v]
+		}
+	}
+	label, context := fates(), fates()
+	return append(idParts("nodes", len(e.fate), len(came.strings), came.bytes, came.walk),
+		column("nodes.label", len(e.fate), func() int32 { return label().label }),
+		column("nodes.context", len(e.fate), func() uint8 {
+			if context().context {
+				return 1
+			}
+			return 0
 		}))
 }
 
@@ -170,13 +186,21 @@ func (e *Engine) pendingParts() []safetensors.Part {
 // waitingParts are the ids that edges wait for, the oldest first, and the nodes
 // that named them.
 func (e *Engine) waitingParts() []safetensors.Part {
-	s := &e.taken.waiting
-	next := s.walk()
-	return append(queueIDs("waiting", s),
-		queueColumn("waiting.edges", s, func(_ event.ID, list *[]int32) int32 { return int32(len(*list)) }),
+	t := &e.taken
+	lists := t.waiting.q.entries
+	t.edges = kernel.Room(t.edges, len(lists))
+	for i := range lists {
+		t.edges[i] = int32(len(lists[i].value))
+	}
+	next, list := t.waiting.walk(), t.waiting.walk()
+	return append(queueIDs("waiting", &t.waiting),
+		column("waiting.edges", t.waiting.len, func() int32 {
+			slot, _ := next()
+			return t.edges[slot]
+		}),
 		safetensors.NewPart[int32]("waiting.nodes", func(b []byte) []byte {
-			_, entry := next()
-			return safetensors.Append(b, entry.value...)
+			slot, entry := list()
+			return safetensors.Append(b, entry.value[:t.edges[slot]]...)
 		}, e.roster.edges))
 }
 
@@ -184,8 +208,8 @@ func (e *Engine) waitingParts() []safetensors.Part {
 func (e *Engine) earlyParts() []safetensors.Part {
 	s := &e.taken.early
 	size := 0
-	for i := range s.entries {
-		size += s.entries[i].value.size // 0 of one that was taken
+	for i := range s.q.entries {
+		size += s.q.entries[i].value.size // 0 in an empty slot
 	}
 	next := s.walk()
 	return append(queueIDs("early", s),
@@ -221,8 +245,8 @@ func queueColumn[T safetensors.Element, K comparable, V any](name string, s *sti
 
 func queueIDs[V any](name string, s *still[event.ID, V]) []safetensors.Part {
 	strings, bytes := 0, 0
-	for i := range s.entries {
-		if id := s.entries[i].key.Str; id != "" { // an entry that was taken has none
+	for i := range s.q.entries {
+		if id := s.q.entries[i].key.Str; id != "" { // there is none in an empty slot
 			strings++
 			bytes += len(id)
 		}
