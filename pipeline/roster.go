@@ -1,6 +1,9 @@
 package pipeline
 
-import "github.com/gvbll/gvbll/pipeline/event"
+import (
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/pipeline/event"
+)
 
 // roster gives nodes their numbers in the graph and keeps the edges that name
 // a node which has not come yet (late binding).
@@ -14,7 +17,11 @@ type roster struct {
 }
 
 func newRoster(bound int) *roster {
-	return &roster{integers: integers{far: make(map[int64]int32)}, strings: make(map[string]int32), waiting: newQueue[event.ID, []int32](), bound: bound}
+	return &roster{
+		integers: integers{far: make(map[int64]int32)}, strings: make(map[string]int32),
+		waiting: newQueue[event.ID, []int32](), bound: bound,
+		came: ids{integers: kernel.NewTable[int64](1)},
+	}
 }
 
 // number returns a node's number, if it has come.

@@ -33,9 +33,35 @@ const (
 // any pieces: the engine's own goroutine makes the bytes as they are asked for,
 // and there is no other.
 //
-// The file's tensors are named by what they hold, its strings are the caller's
-// and what says which engine it fits; [safetensors.Stream] adds checksums.
-// docs/snapshot.md lists them.
+// The file's strings are the caller's and, under keys that begin with "gvbll.",
+// what says which engine it is of. Its tensors, of n nodes, e edges and p nodes
+// that wait for their label, are
+//
+//	graph.degrees          I32  n
+//	graph.neighbours       I32  2e: by node, in the order in which the edges came
+//	graph.stale            U8   n: 1 where sums are to be made anew
+//	graph.rows             F32  n × what the encoder keeps of a node; or, in halves,
+//	graph.own              BF16   what it makes of the node's features
+//	graph.heard            F32    and of its neighbours
+//	nodes.*                     ids, by number
+//	nodes.label            I32  n: -1 for none
+//	nodes.context          U8   n: 1 where it was not asked about
+//	pending.node           I32  p, the oldest first
+//	pending.window         I64  p: in which it was served
+//	pending.time           I64  p
+//	pending.temperature    F64  p
+//	pending.embedding      F32  p × d_e
+//	pending.probabilities  F32  p × heads × classes
+//	waiting.*                   ids of nodes that have not come, the oldest first
+//	waiting.edges          I32  how many edges wait for each
+//	waiting.nodes          I32  from which nodes, one after the other
+//	early.*                     ids of nodes that have a label and have not come
+//	early.records          U8   the labels, see appendLabel
+//	heads.NAME             U8   a head's state, see [posterior.Head]
+//	summaries.counts       I64  heads × 42, see Summary.appendState
+//	summaries.sums         F64  heads × 27
+//
+// where ids are three tensors, see idParts. [safetensors.Stream] adds checksums.
 type Snapshot struct {
 	e      *Engine // nil when closed
 	stream *safetensors.Stream
@@ -140,7 +166,7 @@ func (s *Snapshot) Close() {
 
 // nodeParts are the ids of the nodes and what is known of them.
 func (e *Engine) nodeParts() []safetensors.Part {
-	came := e.roster.came // nothing in it but grows
+	came := &e.roster.came // of which the beginning stays as it is
 	fates := func() func() fate {
 		v := int32(-1)
 		return func() fate {

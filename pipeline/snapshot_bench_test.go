@@ -77,7 +77,7 @@ func BenchmarkSnapshot(b *testing.B) {
 		var pause, piece, with, without spans
 		bytes := make([]byte, 1<<20)
 		for b.Loop() {
-			for range 300 {
+			for range 1000 {
 				w := l.window(e.Next(), window)
 				without.time(func() { e.Step(w) })
 			}
