@@ -47,11 +47,11 @@ func (g *Graph) Freeze() *Frozen {
 	f := &g.freezer
 	if f.g == nil {
 		f.g = g
-		f.whole, f.half, f.sums = freezerOf(g.rows.whole), freezerOf(g.rows.half), freezerOf(g.rows.sums)
+		f.whole, f.half, f.sums = freezerOf(g.rows.whole, g.rowLen), freezerOf(g.rows.half, g.own), freezerOf(g.rows.sums, g.rows.heard)
 	}
 	n := g.Len()
 	f.edges = g.edges
-	f.degree, f.stale = resize(f.degree, n), resize(f.stale, n)
+	f.degree, f.stale = kernel.Room(f.degree, n), kernel.Room(f.stale, n)
 	for v := 0; v < n; {
 		some := g.nodes.From(int32(v))
 		degree, stale := f.degree[v:][:len(some)], f.stale[v:][:len(some)]
@@ -108,24 +108,21 @@ func (f *Frozen) Parts() []safetensors.Part {
 type frozenRows[T safetensors.Element] struct {
 	table  *kernel.Table[T]
 	next   int32   // the first row that was not read
-	place  []int32 // by row: 0 where it is as it was, or its place among the copies, from 1
-	copies [][]T   // in pages
-	count  int32
+	place  []int32 // by row: 0 where it is as it was, or the number of its copy and 1
+	copies *kernel.Table[T]
+	count  int32 // of the copies
 }
 
-// copiesPage is how many copies of rows stand in a page.
-const copiesPage = 256
-
-func freezerOf[T safetensors.Element](table *kernel.Table[T]) *frozenRows[T] {
+func freezerOf[T safetensors.Element](table *kernel.Table[T], width int) *frozenRows[T] {
 	if table == nil {
 		return nil
 	}
-	return &frozenRows[T]{table: table}
+	return &frozenRows[T]{table: table, copies: kernel.NewTable[T](width)}
 }
 
 func (f *frozenRows[T]) begin(n int) {
 	if f != nil {
-		f.place = resize(f.place, n)
+		f.place = kernel.Room(f.place, n)
 		clear(f.place)
 		f.next, f.count = 0, 0
 	}
@@ -135,25 +132,19 @@ func (f *frozenRows[T]) keep(v int32) {
 	if f == nil || v < f.next || int(v) >= len(f.place) || f.place[v] != 0 {
 		return
 	}
-	row := f.table.Row(v)
-	if int(f.count) == len(f.copies)*copiesPage {
-		f.copies = append(f.copies, make([]T, copiesPage*len(row)))
+	if int(f.count) == f.copies.Len() {
+		f.copies.Grow(1)
 	}
+	copy(f.copies.Row(f.count), f.table.Row(v))
 	f.count++
 	f.place[v] = f.count
-	copy(f.copy(f.count, len(row)), row)
-}
-
-func (f *frozenRows[T]) copy(place int32, width int) []T {
-	i := int(place - 1)
-	return f.copies[i/copiesPage][i%copiesPage*width:][:width]
 }
 
 func (f *frozenRows[T]) part(name string, width int) safetensors.Part {
 	return safetensors.NewPart[T](name, func(b []byte) []byte {
 		row := f.table.Row(f.next)
 		if place := f.place[f.next]; place != 0 {
-			row = f.copy(place, width)
+			row = f.copies.Row(place - 1)
 		}
 		f.next++
 		return safetensors.Append(b, row...)

@@ -3,14 +3,15 @@ package pipeline
 import (
 	"fmt"
 
+	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// ids is a growing list of ids. It holds no pointers but those of strings.
+// ids is a growing list of ids.
 type ids struct {
 	text     []bool // of each, whether it is a string
-	integers []int64
+	integers *kernel.Table[int64]
 	strings  []string
 	bytes    int // of the strings
 }
@@ -18,7 +19,8 @@ type ids struct {
 func (l *ids) add(id event.ID) {
 	l.text = append(l.text, id.Str != "")
 	if id.Str == "" {
-		l.integers = append(l.integers, id.Num)
+		l.integers.Grow(1)
+		*l.integers.At(int32(l.integers.Len() - 1)) = id.Num
 		return
 	}
 	l.strings = append(l.strings, id.Str)
@@ -27,15 +29,15 @@ func (l *ids) add(id event.ID) {
 
 // walk returns a function that returns each id in turn.
 func (l *ids) walk() func() event.ID {
-	i, integers, strings := -1, l.integers, l.strings
-	return func() (id event.ID) {
+	i, integer, text := -1, int32(-1), -1
+	return func() event.ID {
 		i++
 		if l.text[i] {
-			id.Str, strings = strings[0], strings[1:]
-		} else {
-			id.Num, integers = integers[0], integers[1:]
+			text++
+			return event.ID{Str: l.strings[text]}
 		}
-		return id
+		integer++
+		return event.ID{Num: *l.integers.At(integer)}
 	}
 }
 

@@ -70,6 +70,7 @@ func (e *Engine) settle(v, class int32, l *event.Label, out *event.Outcome) {
 		refuse(out, l.Origin, event.ConflictingLabel, fmt.Sprintf("class %q, the node has %q already", e.model.Classes[class], e.model.Classes[f.label]))
 		return
 	}
+	e.taken.keep(v, *f)
 	f.label = class
 	if f.context {
 		out.Counts.LabelsOfContext++

@@ -1,15 +1,15 @@
 package pipeline
 
+import "github.com/gvbll/gvbll/gnn/kernel"
+
 // pending keeps what was served, as it was served, until the label comes or
 // until it is the oldest and room is needed. Embeddings and probabilities lie
-// in flat arrays that are indexed by the queue's slots.
+// in tables that are indexed by the queue's slots.
 type pending struct {
 	nodes *queue[int32, served]
 	bound int
-	dim   int // of an embedding
-	width int // heads × classes
-	z     []float32
-	probs []float32
+	z     *kernel.Table[float32] // d_e a row
+	probs *kernel.Table[float32] // heads × classes
 }
 
 // served is what is noted of one prediction beside its numbers.
@@ -20,7 +20,7 @@ type served struct {
 }
 
 func newPending(dim, width, bound int) *pending {
-	return &pending{nodes: newQueue[int32, served](), bound: bound, dim: dim, width: width}
+	return &pending{nodes: newQueue[int32, served](), bound: bound, z: kernel.NewTable[float32](dim), probs: kernel.NewTable[float32](width)}
 }
 
 // put keeps the prediction of node v, and tells whether an older one was
@@ -31,14 +31,13 @@ func (p *pending) put(v int32, s served, z, probs []float32) (expired bool) {
 		expired = true
 	}
 	p.nodes.put(v, s)
-	i := int(p.nodes.slot[v])
-	if i*p.dim == len(p.z) {
-		p.z = append(p.z, z...)
-		p.probs = append(p.probs, probs...)
-		return expired
+	i := p.nodes.slot[v]
+	if int(i) == p.z.Len() {
+		p.z.Grow(1)
+		p.probs.Grow(1)
 	}
-	copy(p.z[i*p.dim:], z)
-	copy(p.probs[i*p.width:], probs)
+	copy(p.z.Row(i), z)
+	copy(p.probs.Row(i), probs)
 	return expired
 }
 
@@ -50,6 +49,5 @@ func (p *pending) take(v int32) (s served, z, probs []float32, ok bool) {
 		return s, nil, nil, false
 	}
 	s, _ = p.nodes.take(v)
-	lo := int(i)
-	return s, p.z[lo*p.dim : (lo+1)*p.dim], p.probs[lo*p.width : (lo+1)*p.width], true
+	return s, p.z.Row(i), p.probs.Row(i), true
 }

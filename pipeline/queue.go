@@ -1,5 +1,7 @@
 package pipeline
 
+import "github.com/gvbll/gvbll/gnn/kernel"
+
 // queue is a map that remembers the order of insertion, so that the oldest
 // entry can make room: every store of things that wait is one, and bounded.
 type queue[K comparable, V any] struct {
@@ -7,8 +9,8 @@ type queue[K comparable, V any] struct {
 	entries    []entry[K, V]
 	free       []int32
 	head, tail int32 // oldest and newest entry, none when empty
+	hold       bool  // for a still: what is taken stays in its slot
 	held       []int32
-	hold       bool // what is taken goes to held, not to free: see still
 }
 
 type entry[K comparable, V any] struct {
@@ -73,13 +75,18 @@ func (q *queue[K, V]) take(k K) (v V, ok bool) {
 		q.entries[e.next].prev = e.prev
 	}
 	delete(q.slot, k)
-	q.entries[i] = entry[K, V]{}
 	if q.hold {
 		q.held = append(q.held, i)
-	} else {
-		q.free = append(q.free, i)
+		return e.value, true
 	}
+	q.empty(i)
 	return e.value, true
+}
+
+// empty has a slot used again.
+func (q *queue[K, V]) empty(i int32) {
+	q.entries[i] = entry[K, V]{}
+	q.free = append(q.free, i)
 }
 
 // oldest removes and returns the entry that has waited longest; the queue must
@@ -90,25 +97,32 @@ func (q *queue[K, V]) oldest() (K, V) {
 	return k, v
 }
 
-// still is a queue's entries as they were at one time.
+// still is a queue's entries as they were at one time, but for values that were
+// changed in place.
 type still[K comparable, V any] struct {
-	q       *queue[K, V]
-	entries []entry[K, V]
-	head    int32
-	len     int
+	q    *queue[K, V]
+	next []int32 // by slot: the next entry's
+	head int32
+	len  int
 }
 
-// take copies the entries of q, which until release puts nothing into the slots
-// that they stand in: what lies beside the queue by slot stays as it is.
+// take notes the order of q's entries, which until release stay in their slots,
+// and what lies beside the queue by slot with them.
 func (s *still[K, V]) take(q *queue[K, V]) {
-	s.q, s.entries, s.head, s.len = q, append(s.entries[:0], q.entries...), q.head, q.len()
+	s.q, s.head, s.len = q, q.head, q.len()
+	s.next = kernel.Room(s.next, len(q.entries))
+	for i := range s.next {
+		s.next[i] = q.entries[i].next
+	}
 	q.hold = true
 }
 
-// release forgets the entries and gives the slots back. Room is kept.
+// release lets the slots of entries that were taken be used again.
 func (s *still[K, V]) release() {
-	clear(s.entries)
-	s.q.free, s.q.held, s.q.hold = append(s.q.free, s.q.held...), s.q.held[:0], false
+	for _, i := range s.q.held {
+		s.q.empty(i)
+	}
+	s.q.held, s.q.hold = s.q.held[:0], false
 }
 
 // walk returns a function that returns each entry in turn, the oldest first,
@@ -117,7 +131,7 @@ func (s *still[K, V]) walk() func() (int32, *entry[K, V]) {
 	next := s.head
 	return func() (int32, *entry[K, V]) {
 		slot := next
-		next = s.entries[slot].next
-		return slot, &s.entries[slot]
+		next = s.next[slot]
+		return slot, &s.q.entries[slot]
 	}
 }

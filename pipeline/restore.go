@@ -119,7 +119,7 @@ func (e *Engine) setNodes(file *safetensors.Reader) error {
 }
 
 func (e *Engine) setPending(file *safetensors.Reader) error {
-	p, n := e.pending, file.Len("pending.node")
+	p, n, dim, classes := e.pending, file.Len("pending.node"), e.model.Prior.Dim, e.model.Prior.Classes
 	if n > p.bound {
 		return damaged("%d nodes wait for their label, at most %d do", n, p.bound)
 	}
@@ -139,11 +139,11 @@ func (e *Engine) setPending(file *safetensors.Reader) error {
 	if err != nil {
 		return err
 	}
-	z, err := safetensors.Read[float32](file, "pending.embedding", n, p.dim)
+	z, err := safetensors.Read[float32](file, "pending.embedding", n, dim)
 	if err != nil {
 		return err
 	}
-	probs, err := safetensors.Read[float32](file, "pending.probabilities", n, len(e.heads), p.width/len(e.heads))
+	probs, err := safetensors.Read[float32](file, "pending.probabilities", n, len(e.heads), classes)
 	if err != nil {
 		return err
 	}
@@ -154,13 +154,13 @@ func (e *Engine) setPending(file *safetensors.Reader) error {
 		if !(tau[i] > 0 && tau[i] <= math.MaxFloat64) || window[i] < 0 || window[i] >= e.next {
 			return damaged("node %d was served at temperature %v in window %d", v, tau[i], window[i])
 		}
-		row := probs[i*p.width:][:p.width]
+		row := probs[i*len(e.heads)*classes:][:len(e.heads)*classes]
 		for _, x := range row {
 			if !(x >= 0 && x <= 1) {
 				return damaged("node %d was served with probability %v", v, x)
 			}
 		}
-		embedding := z[i*p.dim:][:p.dim]
+		embedding := z[i*dim:][:dim]
 		for _, x := range embedding {
 			if !(math.Abs(float64(x)) <= math.MaxFloat32) {
 				return damaged("node %d was served at an embedding of %v", v, x)

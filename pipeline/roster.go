@@ -3,6 +3,7 @@ package pipeline
 import (
 	"strings"
 
+	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
@@ -19,7 +20,11 @@ type roster struct {
 }
 
 func newRoster(bound int) *roster {
-	return &roster{integers: integers{far: make(map[int64]int32)}, strings: make(map[string]int32), waiting: newQueue[event.ID, []int32](), bound: bound}
+	return &roster{
+		integers: integers{far: make(map[int64]int32)}, strings: make(map[string]int32),
+		waiting: newQueue[event.ID, []int32](), bound: bound,
+		came: ids{integers: kernel.NewTable[int64](1)},
+	}
 }
 
 // number returns a node's number, if it has come.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline/event"
 )
@@ -32,28 +33,65 @@ const (
 // any pieces: the engine's own goroutine makes the bytes as they are asked for,
 // and there is no other.
 //
-// The file's tensors are named by what they hold, its strings are the caller's
-// and what says which engine it fits; [safetensors.Stream] adds checksums.
-// docs/snapshot.md lists them.
+// The file's strings are the caller's and, under keys that begin with "gvbll.",
+// what says which engine it is of. Its tensors, of n nodes, e edges and p nodes
+// that wait for their label, are
+//
+//	graph.degrees          I32  n
+//	graph.neighbours       I32  2e: by node, in the order in which the edges came
+//	graph.stale            U8   n: 1 where sums are to be made anew
+//	graph.rows             F32  n × what the encoder keeps of a node; or, in halves,
+//	graph.own              BF16   what it makes of the node's features
+//	graph.heard            F32    and of its neighbours
+//	nodes.*                     ids, by number
+//	nodes.label            I32  n: -1 for none
+//	nodes.context          U8   n: 1 where it was not asked about
+//	pending.node           I32  p, the oldest first
+//	pending.window         I64  p: in which it was served
+//	pending.time           I64  p
+//	pending.temperature    F64  p
+//	pending.embedding      F32  p × d_e
+//	pending.probabilities  F32  p × heads × classes
+//	waiting.*                   ids of nodes that have not come, the oldest first
+//	waiting.edges          I32  how many edges wait for each
+//	waiting.nodes          I32  from which nodes, one after the other
+//	early.*                     ids of nodes that have a label and have not come
+//	early.records          U8   the labels, see appendLabel
+//	heads.NAME             U8   a head's state, see [posterior.Head]
+//	summaries.counts       I64  heads × 42, see Summary.appendState
+//	summaries.sums         F64  heads × 27
+//
+// where ids are three tensors, see idParts. [safetensors.Stream] adds checksums.
 type Snapshot struct {
 	e      *Engine // nil when closed
 	stream *safetensors.Stream
 }
 
-// taken is what is copied for a snapshot: what is small, or has no beginning
-// that stays as it is.
+// taken is what is noted for a snapshot, to find the state as it was.
 type taken struct {
 	graph   *gnn.Frozen
-	fate    []fate
+	fate    map[int32]fate // as they were, of nodes whose fate has changed since
 	pending still[int32, served]
 	waiting still[event.ID, []int32]
+	edges   []int32 // that wait, by slot: the lists may get longer
 	early   still[event.ID, early]
+}
+
+// keep notes the fate of a node that is about to change, if a snapshot is under
+// way.
+func (t *taken) keep(v int32, f fate) {
+	if t.fate == nil {
+		return
+	}
+	if _, changed := t.fate[v]; !changed {
+		t.fate[v] = f
+	}
 }
 
 // Snapshot begins to take down the engine's state behind the last window, for
 // [Restore]. meta goes with it; keys that begin with "gvbll." are taken. It
-// copies some 13 bytes a node and what waits, but for embeddings and
-// probabilities; the rest is copied as it is read, or before a step changes it.
+// copies some 5 bytes a node and the order of what waits; the rest is copied as it
+// is read, or before a step changes it.
 //
 // There is one snapshot at a time: it panics when the last one was not closed,
 // and when meta cannot stand in a file.
@@ -79,7 +117,7 @@ func (e *Engine) Snapshot(meta map[string]string) *Snapshot {
 
 	t := &e.taken
 	t.graph = e.graph.Freeze()
-	t.fate = append(t.fate[:0], e.fate...)
+	t.fate = map[int32]fate{}
 	t.pending.take(e.pending.nodes)
 	t.waiting.take(e.roster.waiting)
 	t.early.take(e.early)
@@ -122,25 +160,31 @@ func (s *Snapshot) Close() {
 	t.pending.release()
 	t.waiting.release()
 	t.early.release()
+	t.fate = nil
 	s.e.snapshot, s.e = nil, nil
 }
 
 // nodeParts are the ids of the nodes and what is known of them.
 func (e *Engine) nodeParts() []safetensors.Part {
-	came := e.roster.came // nothing in it but grows
-	fates := e.taken.fate
-	label, context := fates, fates
-	return append(idParts("nodes", len(fates), len(came.strings), came.bytes, came.walk),
-		column("nodes.label", len(fates), func() (class int32) {
-			class, label = label[0].label, label[1:]
-			return class
-		}),
-		column("nodes.context", len(fates), func() (is uint8) {
-			if context[0].context {
-				is = 1
+	came := &e.roster.came // of which the beginning stays as it is
+	fates := func() func() fate {
+		v := int32(-1)
+		return func() fate {
+			v++
+			if f, changed := e.taken.fate[v]; changed {
+				return f
 			}
-			context = context[1:]
-			return is
+			return e.fate[v]
+		}
+	}
+	label, context := fates(), fates()
+	return append(idParts("nodes", len(e.fate), len(came.strings), came.bytes, came.walk),
+		column("nodes.label", len(e.fate), func() int32 { return label().label }),
+		column("nodes.context", len(e.fate), func() uint8 {
+			if context().context {
+				return 1
+			}
+			return 0
 		}))
 }
 
@@ -148,11 +192,11 @@ func (e *Engine) nodeParts() []safetensors.Part {
 // served lies by the queue's slots, which stay as they are.
 func (e *Engine) pendingParts() []safetensors.Part {
 	p, s := e.pending, &e.taken.pending
-	row := func(all *[]float32, width int) func(b []byte) []byte {
+	rows := func(of *kernel.Table[float32]) func(b []byte) []byte {
 		next := s.walk()
 		return func(b []byte) []byte {
 			slot, _ := next()
-			return safetensors.Append(b, (*all)[int(slot)*width:][:width]...)
+			return safetensors.Append(b, of.Row(slot)...)
 		}
 	}
 	return []safetensors.Part{
@@ -160,21 +204,29 @@ func (e *Engine) pendingParts() []safetensors.Part {
 		queueColumn("pending.window", s, func(_ int32, x *served) int64 { return x.window }),
 		queueColumn("pending.time", s, func(_ int32, x *served) int64 { return x.time }),
 		queueColumn("pending.temperature", s, func(_ int32, x *served) float64 { return x.tau }),
-		safetensors.NewPart[float32]("pending.embedding", row(&p.z, p.dim), s.len, p.dim),
-		safetensors.NewPart[float32]("pending.probabilities", row(&p.probs, p.width), s.len, len(e.heads), p.width/len(e.heads)),
+		safetensors.NewPart[float32]("pending.embedding", rows(p.z), s.len, e.model.Prior.Dim),
+		safetensors.NewPart[float32]("pending.probabilities", rows(p.probs), s.len, len(e.heads), e.model.Prior.Classes),
 	}
 }
 
 // waitingParts are the ids that edges wait for, the oldest first, and the nodes
 // that named them.
 func (e *Engine) waitingParts() []safetensors.Part {
-	s := &e.taken.waiting
-	next := s.walk()
-	return append(queueIDs("waiting", s),
-		queueColumn("waiting.edges", s, func(_ event.ID, list *[]int32) int32 { return int32(len(*list)) }),
+	t := &e.taken
+	lists := t.waiting.q.entries
+	t.edges = kernel.Room(t.edges, len(lists))
+	for i := range lists {
+		t.edges[i] = int32(len(lists[i].value))
+	}
+	next, list := t.waiting.walk(), t.waiting.walk()
+	return append(queueIDs("waiting", &t.waiting),
+		column("waiting.edges", t.waiting.len, func() int32 {
+			slot, _ := next()
+			return t.edges[slot]
+		}),
 		safetensors.NewPart[int32]("waiting.nodes", func(b []byte) []byte {
-			_, entry := next()
-			return safetensors.Append(b, entry.value...)
+			slot, entry := list()
+			return safetensors.Append(b, entry.value[:t.edges[slot]]...)
 		}, e.roster.edges))
 }
 
@@ -182,8 +234,8 @@ func (e *Engine) waitingParts() []safetensors.Part {
 func (e *Engine) earlyParts() []safetensors.Part {
 	s := &e.taken.early
 	size := 0
-	for i := range s.entries {
-		size += s.entries[i].value.size // 0 of one that was taken
+	for i := range s.q.entries {
+		size += s.q.entries[i].value.size // 0 in an empty slot
 	}
 	next := s.walk()
 	return append(queueIDs("early", s),
@@ -219,8 +271,8 @@ func queueColumn[T safetensors.Element, K comparable, V any](name string, s *sti
 
 func queueIDs[V any](name string, s *still[event.ID, V]) []safetensors.Part {
 	strings, bytes := 0, 0
-	for i := range s.entries {
-		if id := s.entries[i].key.Str; id != "" { // an entry that was taken has none
+	for i := range s.q.entries {
+		if id := s.q.entries[i].key.Str; id != "" { // there is none in an empty slot
 			strings++
 			bytes += len(id)
 		}

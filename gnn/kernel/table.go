@@ -124,6 +124,15 @@ func Zeros[T any](n int) []T {
 	return s
 }
 
+// Room returns a slice of length n, s itself where that is large enough, or else
+// with [Zeros] for up to twice as many. What it holds is not defined.
+func Room[T any](s []T, n int) []T {
+	if n > cap(s) {
+		s = Zeros[T](1 << bits.Len(uint(n)))
+	}
+	return s[:n]
+}
+
 // within panics when an index is not of the table.
 func (t *Table[T]) within(index []int32) {
 	var most uint32 // an index below zero is a large one

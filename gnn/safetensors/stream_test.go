@@ -1,0 +1,282 @@
+package safetensors
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// readAll reads a stream in random pieces.
+func readAll(t *testing.T, rng *rand.Rand, s *Stream) (b []byte) {
+	t.Helper()
+	p := make([]byte, 3*piece)
+	for {
+		n, err := s.Read(p[:rng.IntN(len(p))])
+		b = append(b, p[:n]...)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if int64(len(b)) != s.Len() {
+		t.Fatalf("%d bytes, Len said %d", len(b), s.Len())
+	}
+	return b
+}
+
+func reading(b []byte) (*Reader, error) { return NewReader(bytes.NewReader(b), int64(len(b))) }
+
+// sequence is a tensor of n numbers, made by random numbers of them at a time.
+func sequence(rng *rand.Rand, name string, n int) Part {
+	x := int32(0)
+	return NewPart[int32](name, func(b []byte) []byte {
+		for range min(n-int(x), rng.IntN(3000)) {
+			b = Append(b, x)
+			x++
+		}
+		return b
+	}, n)
+}
+
+// TestStream: files of less than one span, of some, of exactly some, are what
+// Encode would have written beside the checksums, and are read again.
+func TestStream(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	stream := func(n int) *Stream {
+		s, err := NewStream(map[string]string{"k": "v"}, []Part{
+			PartOf("bytes", []byte("abcd"), 4), sequence(rng, "numbers", n), PartOf("none", []float64{}, 0, 2), PartOf("halves", []uint16{1, 2}, 1, 2),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	exact := span/4 - 200 // numbers that fill one span
+	for stream(exact).Len() != span+4 {
+		if exact++; exact == span/4 {
+			t.Fatal("no file of exactly one span")
+		}
+	}
+	for _, n := range []int{0, 1, 1000, exact, exact + 1, span, 1_000_000} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			b := readAll(t, rng, stream(n))
+			f, err := Decode(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := reading(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Metadata()["k"] != "v" || r.Len("numbers") != n || r.Len("nothing") != 0 {
+				t.Errorf("metadata %v, %d numbers", r.Metadata(), r.Len("numbers"))
+			}
+			numbers, err := Read[int32](r, "numbers", n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, x := range numbers {
+				if x != int32(i) {
+					t.Fatalf("number %d is %d", i, x)
+				}
+			}
+			if err := r.Done(); !errors.Is(err, ErrDamaged) {
+				t.Errorf("all is read, it says, but it is not: %v", err)
+			}
+			text, err := Read[uint8](r, "bytes", 4)
+			if err != nil || string(text) != "abcd" {
+				t.Errorf("%q, %v", text, err)
+			}
+			if halves, err := Read[uint16](r, "halves", 1, 2); err != nil || !slices.Equal(halves, []uint16{1, 2}) {
+				t.Errorf("%v, %v", halves, err)
+			}
+			if none, err := Read[float64](r, "none", 0, 2); err != nil || len(none) != 0 {
+				t.Errorf("%v, %v", none, err)
+			}
+			if err := r.Done(); err != nil {
+				t.Error(err)
+			}
+
+			// The same tensors and metadata, encoded at once.
+			sums := f.Tensors[checksums]
+			delete(f.Tensors, checksums)
+			f.Tensors["~"] = sums // so named it stands last
+			again, err := f.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			data := 8 + binary.LittleEndian.Uint64(again)
+			if !bytes.HasSuffix(b, again[data:]) {
+				t.Error("Encode writes other tensors")
+			}
+		})
+	}
+}
+
+// TestStreamRefuses: names that stand twice or are taken, and what Encode
+// refuses.
+func TestStreamRefuses(t *testing.T) {
+	one := func(name string) Part { return PartOf(name, []byte{1}, 1) }
+	for name, parts := range map[string][]Part{
+		"twice":    {one("a"), one("a")},
+		"taken":    {one(checksums)},
+		"reserved": {one(metadataKey)},
+		"UTF-8":    {one("\xff")},
+		"type":     {{Name: "a", DType: "F16", Shape: []int{1}}},
+	} {
+		if _, err := NewStream(nil, parts); err == nil {
+			t.Errorf("%s: want an error", name)
+		}
+	}
+}
+
+func TestStreamPanicsOnLongPart(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("want a panic")
+		}
+	}()
+	s, err := NewStream(nil, []Part{NewPart[uint8]("a", func(b []byte) []byte { return append(b, 1, 2) }, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, s)
+}
+
+// long returns a file of several spans.
+func long(t *testing.T) []byte {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(2, 2))
+	s, err := NewStream(nil, []Part{sequence(rng, "a", 700_000), sequence(rng, "b", 300_000)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return readAll(t, rng, s)
+}
+
+// TestReaderFindsDamage: wherever a bit is flipped, either the reader is not
+// made or a tensor that stands in the span is not read.
+func TestReaderFindsDamage(t *testing.T) {
+	whole := long(t)
+	rng := rand.New(rand.NewPCG(3, 3))
+	for range 40 {
+		b := bytes.Clone(whole)
+		at := rng.IntN(len(b))
+		if rng.IntN(4) == 0 {
+			at = len(b) - 1 - rng.IntN(20) // the checksums themselves
+		}
+		b[at] ^= 1 << rng.IntN(8)
+		r, err := reading(b)
+		if err == nil {
+			_, first := Read[int32](r, "a", 700_000)
+			_, second := Read[int32](r, "b", 300_000)
+			if err = first; err == nil {
+				err = second
+			}
+		}
+		if !errors.Is(err, ErrDamaged) {
+			t.Errorf("a bit of byte %d of %d: %v", at, len(b), err)
+		}
+	}
+}
+
+func TestReaderRefuses(t *testing.T) {
+	var file bytes.Buffer
+	s, err := NewStream(nil, []Part{PartOf("a", []int32{1, 2}, 2)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.ReadFrom(s); err != nil {
+		t.Fatal(err)
+	}
+	plain, err := (&File{Tensors: map[string]Tensor{"a": Of([]int32{1}, 1)}}).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const one = `"dtype":"U8","shape":[1],"data_offsets":`
+	for name, b := range map[string][]byte{
+		"nothing":      nil,
+		"no checksums": plain,
+		"not aligned":  raw(`{"a":{`+one+`[0,1]},"b":{"dtype":"I32","shape":[0],"data_offsets":[1,1]}}     `, "1"),
+		"header":       raw(`{"a":{`+one+`[0,1]}}`, "1"), // its length is no multiple of 8
+		"sums between": raw(`{"checksums":{"dtype":"U8","shape":[1,4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[1],"data_offsets":[4,5]}}     `, "\x00\x00\x00\x001"),
+		"more":         append(bytes.Clone(file.Bytes()), 0),
+	} {
+		if _, err := reading(b); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+
+	r, err := reading(file.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, err := range map[string]error{
+		"no such": Expect[int32](r, "b", 2),
+		"type":    Expect[float32](r, "a", 2),
+		"length":  Expect[int32](r, "a", 1),
+		"rank":    Expect[int32](r, "a", 2, 1),
+	} {
+		if !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	own := errors.New("not liked")
+	if err := Each(r, "a", func(int, []int32) error { return own }, 2); !errors.Is(err, own) || errors.Is(err, ErrDamaged) {
+		t.Errorf("take's error is %v", err)
+	}
+}
+
+// TestEachCovers: the parts of a tensor cover it, once.
+func TestEachCovers(t *testing.T) {
+	r, err := reading(long(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, n := range map[string]int{"a": 700_000, "b": 300_000} {
+		seen := make([]int, n)
+		if err := Each(r, name, func(at int, values []int32) error {
+			for i, x := range values {
+				if int(x) != at+i {
+					return fmt.Errorf("number %d is %d", at+i, x)
+				}
+				seen[at+i]++
+			}
+			return nil
+		}, n); err != nil {
+			t.Fatal(err)
+		}
+		if slices.Max(seen) != 1 || slices.Min(seen) != 1 {
+			t.Errorf("%s: parts are left out or given twice", name)
+		}
+	}
+	if keys := slices.Collect(maps.Keys(r.Metadata())); len(keys) > 0 {
+		t.Errorf("metadata %v", keys)
+	}
+}
+
+type failing struct{ at int64 }
+
+func (f failing) ReadAt(b []byte, at int64) (int, error) {
+	if at+int64(len(b)) > f.at {
+		return 0, errors.New("input/output error")
+	}
+	return len(b), nil
+}
+
+func TestReaderPassesErrorsOn(t *testing.T) {
+	for _, at := range []int64{0, 8} {
+		if _, err := NewReader(failing{at}, 1<<30); err == nil || at == 0 && (errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "input/output")) {
+			t.Errorf("unreadable from %d: %v", at, err)
+		}
+	}
+}

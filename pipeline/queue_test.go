@@ -1,0 +1,65 @@
+package pipeline
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestStill: what a still shows stays as it was, whatever is put and taken, and
+// afterwards every slot is used again.
+func TestStill(t *testing.T) {
+	const bound = 40
+	rng := rand.New(rand.NewPCG(1, 1))
+	q := newQueue[int, int]()
+	var s still[int, int]
+	key := 0
+	change := func() {
+		for range rng.IntN(100) {
+			if q.len() == bound {
+				q.oldest()
+			}
+			if rng.IntN(3) == 0 {
+				q.take(key - rng.IntN(2*bound))
+			}
+			q.put(key, -key)
+			key++
+		}
+	}
+	order := func() (keys []int) {
+		for i := q.head; i != none; i = q.entries[i].next {
+			keys = append(keys, q.entries[i].key)
+		}
+		return keys
+	}
+	for range 200 {
+		change()
+		want := order()
+		s.take(q)
+		change()
+		var got []int
+		next := s.walk()
+		for range s.len {
+			_, entry := next()
+			if entry.value != -entry.key {
+				t.Fatalf("%d has the value %d", entry.key, entry.value)
+			}
+			got = append(got, entry.key)
+			if rng.IntN(8) == 0 {
+				change()
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+		s.release()
+		if len(q.entries) != q.len()+len(q.free) || len(q.held) > 0 {
+			t.Fatalf("%d slots, %d entries, %d free", len(q.entries), q.len(), len(q.free))
+		}
+		for _, i := range q.free {
+			if q.entries[i] != (entry[int, int]{}) {
+				t.Fatal("what was taken is kept")
+			}
+		}
+	}
+}
