@@ -177,7 +177,7 @@ func (r *riot) riot(ctx context.Context, long time.Duration) error {
 	r.halted = make(map[string]time.Time)
 	end := time.Now().Add(long)
 	for time.Now().Before(end) {
-		pause := time.NewTimer(time.Duration(100+r.rng.IntN(1400)) * time.Millisecond)
+		pause := time.NewTimer(time.Duration(200+r.rng.IntN(2300)) * time.Millisecond)
 		select {
 		case <-pause.C:
 		case err := <-r.watch.done:
@@ -291,7 +291,7 @@ func (r *riot) finish(ctx context.Context) error {
 	if err := r.drained(ctx, last); err != nil {
 		return err
 	}
-	if err := last.stop(); err != nil {
+	if err := last.stop(); err != nil && !last.interrupted() {
 		return fmt.Errorf("the last worker: %w", err)
 	}
 	if err := r.watch.close(); err != nil {

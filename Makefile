@@ -1,0 +1,28 @@
+# What takes longer than a test: docs/reliability.md says what it shows.
+#
+#   make test                                      the tests
+#   make test-kafka                                the tests, on Apache Kafka too
+#   make crash RUNS=200 BROKER=kfake|kafka         workers killed at every point
+#   make chaos MINUTES=10 SEED=1 BROKER=kfake|kafka
+#   make soak MINUTES=5 BROKER=kfake|kafka         a steady rate
+#   make ci                                        everything that a change must pass
+
+RUNS ?= 40
+MINUTES ?= 2
+SEED ?= 1
+BROKER ?= kfake
+faults = go run ./cmd/faults --broker $(BROKER) --seed $(SEED)
+
+.PHONY: test test-kafka crash chaos soak ci
+test:
+	go test ./...
+test-kafka:
+	.ci/kafka
+crash:
+	$(faults) crash --runs $(RUNS)
+chaos:
+	$(faults) chaos --minutes $(MINUTES)
+soak:
+	$(faults) soak --minutes $(MINUTES)
+ci:
+	.ci/run
