@@ -10,5 +10,8 @@
 // settings and the windows; feeding the same windows again gives the same
 // bits, which is how a worker recovers and how an audit proves what was served.
 //
+// That state can also be written down beside the steps and read again:
+// [Engine.Snapshot] and [Restore].
+//
 // An Engine is not safe for concurrent use.
 package pipeline
