@@ -15,14 +15,15 @@ type auditCmd struct {
 	Kafka  kafkaFlags  `embed:""`
 	Update updateFlags `embed:""`
 
-	Model    string `help:"Model file that the graph was served with." required:"" type:"path" placeholder:"FILE"`
-	BFloat16 bool   `help:"The graph was served with --bfloat16." name:"bfloat16"`
-	JSON     bool   `help:"Print the result as JSON." name:"json"`
+	Model      string `help:"Model file that the graph was served with." required:"" type:"path" placeholder:"FILE"`
+	BFloat16   bool   `help:"The graph was served with --bfloat16." name:"bfloat16"`
+	Checkpoint string `help:"Begin behind this checkpoint instead of at the beginning." type:"path" placeholder:"FILE"`
+	JSON       bool   `help:"Print the result as JSON." name:"json"`
 }
 
 // Help is shown by gvbll audit --help.
 func (auditCmd) Help() string {
-	return "Replays the ledger from its beginning and proves, byte by byte, that every published prediction and dead letter, and every posterior, is what the model says of the inputs; or names the first record that differs. It writes nothing, and can run beside a live worker."
+	return "Replays the ledger from its beginning and proves, byte by byte, that every published prediction and dead letter, and every posterior, is what the model says of the inputs; or names the first record that differs. With --checkpoint the replay begins there. It writes nothing, and can run beside a live worker."
 }
 
 // Run audits.
@@ -56,14 +57,18 @@ func (a auditCmd) Run(ctx context.Context, s streams) error {
 	bar := newProgress(s.err, "audit", total)
 	found, err := worker.Audit(ctx, client, engine, worker.Config{
 		Names: names, Model: m.ID, Settings: engine.Config().String(), Classes: m.Classes,
-	}, func(windows int64) { bar.set(int(windows), "windows") })
+		Checkpoints: worker.Checkpoints{Restore: restorer(m, cfg)},
+	}, a.Checkpoint, func(windows int64) { bar.set(int(windows), "windows") })
 	if err != nil {
 		return fmt.Errorf("audit, %d windows agree, then: %w", found.Windows, err)
 	}
 	if a.JSON {
 		return json.NewEncoder(s.out).Encode(found)
 	}
+	if found.First > 0 {
+		fmt.Fprintf(s.out, "from the checkpoint before window %d on: ", found.First)
+	}
 	_, err = fmt.Fprintf(s.out, "%d windows, %d predictions and %d dead letters agree with the model, in %v; chain %s\n",
-		found.Windows, found.Predictions, found.DeadLetters, found.Took.Round(time.Millisecond), found.Chain)
+		found.Windows-found.First, found.Predictions, found.DeadLetters, found.Took.Round(time.Millisecond), found.Chain)
 	return err
 }

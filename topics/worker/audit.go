@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -14,7 +15,8 @@ import (
 
 // Audited is what an audit found to be as it should.
 type Audited struct {
-	Windows     int64         `json:"windows"`
+	First       int64         `json:"first_window"` // those before it are taken from the checkpoint as they are
+	Windows     int64         `json:"windows"`      // the ledger's up to the last one audited
 	Predictions int64         `json:"predictions"`
 	DeadLetters int64         `json:"dead_letters"`
 	Chain       string        `json:"chain"` // SHA-256 of all that was served and learned
@@ -28,34 +30,42 @@ type Audited struct {
 // with the window that was the last when it came there. The error names the first
 // record that differs.
 //
+// With the path of a checkpoint it begins behind that: the checkpoint's own hash
+// is held to the ledger's, and what was published before is not looked at. Of
+// dead letters the first one to compare is looked for, since they do not say of
+// which window they are.
+//
 // progress, when not nil, hears of every window.
-func Audit(ctx context.Context, c *kafka.Client, e Engine, cfg Config, progress func(windows int64)) (Audited, error) {
+func Audit(ctx context.Context, c *kafka.Client, e Engine, cfg Config, from string, progress func(windows int64)) (Audited, error) {
 	began := time.Now()
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
-	a := auditor{worker: worker{cfg: cfg, client: c, engine: e}}
-	if err := a.open(ctx, fetching); err != nil {
-		return a.found, err
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	a := auditor{worker: worker{cfg: cfg, client: c, engine: e}, found: make(map[kafka.TopicPartition]bool)}
+	if err := a.open(ctx, fetching, from); err != nil {
+		return a.audited, err
 	}
 	defer a.close()
 	for {
 		r, err := a.ledger.Next(ctx)
 		if err != nil {
-			return a.found, err
+			return a.audited, err
 		}
 		if r == nil {
 			break
 		}
 		if err := a.window(ctx, r); err != nil {
-			return a.found, err
+			return a.audited, err
 		}
 		if progress != nil {
-			progress(a.found.Windows)
+			progress(a.audited.Windows)
 		}
 	}
 	err := a.nothingElse(ctx)
-	a.found.Took = time.Since(began)
-	return a.found, err
+	a.audited.Took = time.Since(began)
+	return a.audited, err
 }
 
 // auditor is a worker that compares where the other publishes.
@@ -63,11 +73,23 @@ type auditor struct {
 	worker
 	published *kafka.Reader
 	waiting   map[kafka.TopicPartition][]kafka.Record // fetched and not compared
-	found     Audited
+	audited   Audited
+	found     map[kafka.TopicPartition]bool // the partition's first record to compare
 }
 
-func (a *auditor) open(ctx, fetching context.Context) (err error) {
-	if a.ledger, err = ledger.Open(ctx, a.client, a.cfg.Names.Ledger); err != nil {
+func (a *auditor) open(ctx, fetching context.Context, from string) (err error) {
+	var taken []ledger.Range
+	if from == "" {
+		a.ledger, err = ledger.Open(ctx, a.client, a.cfg.Names.Ledger)
+	} else {
+		var p *position
+		if p, err = a.load(ctx, from); err == nil {
+			taken = p.Taken
+			a.audited.First, a.audited.Windows = p.Window, p.Window
+			a.audited.Chain = p.Chain
+		}
+	}
+	if err != nil {
 		return err
 	}
 	outputs := []string{a.cfg.Names.Predictions, a.cfg.Names.DeadLetters}
@@ -82,7 +104,7 @@ func (a *auditor) open(ctx, fetching context.Context) (err error) {
 	}
 	a.published = a.client.NewReader(start, kafka.ReaderConfig{})
 	a.waiting = make(map[kafka.TopicPartition][]kafka.Record)
-	return a.openInputs(fetching, nil)
+	return a.openInputs(fetching, taken)
 }
 
 func (a *auditor) close() {
@@ -104,7 +126,7 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 		if err := a.compare(ctx, out.Window, a.cfg.Names.Predictions, a.key, a.value); err != nil {
 			return err
 		}
-		a.found.Predictions++
+		a.audited.Predictions++
 	}
 	for i := range out.Refused {
 		d := &out.Refused[i]
@@ -112,9 +134,9 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 		if err := a.compare(ctx, out.Window, a.cfg.Names.DeadLetters, d.Origin.Key[:min(len(d.Origin.Key), maxKey)], a.value); err != nil {
 			return err
 		}
-		a.found.DeadLetters++
+		a.audited.DeadLetters++
 	}
-	a.found.Windows, a.found.Chain = out.Window+1, r.Chain
+	a.audited.Windows, a.audited.Chain = out.Window+1, r.Chain
 	return nil
 }
 
@@ -125,7 +147,7 @@ func (a *auditor) compare(ctx context.Context, window int64, topic string, key, 
 	if n := a.outputs[topic]; n > 1 {
 		at.Partition = kafka.PartitionFor(key, n)
 	}
-	for len(a.waiting[at]) == 0 {
+	for a.skip(at, key, value); len(a.waiting[at]) == 0; a.skip(at, key, value) {
 		more, err := a.fetch(ctx, at)
 		if err != nil {
 			return err
@@ -140,6 +162,27 @@ func (a *auditor) compare(ctx context.Context, window int64, topic string, key, 
 		return fmt.Errorf("%s partition %d offset %d, key %.80q: not what window %d says, which is of key %.80q and %s", topic, at.Partition, r.Offset, r.Key, window, key, difference(r.Value, value))
 	}
 	return nil
+}
+
+// skip passes over what was published before the checkpoint that the audit began
+// with: predictions of windows before it, and dead letters before the first that
+// is to be compared.
+func (a *auditor) skip(at kafka.TopicPartition, key, value []byte) {
+	list := a.waiting[at]
+	for a.audited.First > 0 && !a.found[at] && len(list) > 0 {
+		var p event.Prediction
+		switch r := &list[0]; {
+		case at.Topic == a.cfg.Names.DeadLetters:
+			a.found[at] = bytes.Equal(r.Key, key) && bytes.Equal(r.Value, value)
+		default:
+			// What cannot be decoded is looked at: it is a difference.
+			a.found[at] = wire.DecodePrediction(r.Value, &p) != nil || p.Window >= a.audited.First
+		}
+		if !a.found[at] {
+			list = list[1:]
+		}
+	}
+	a.waiting[at] = list
 }
 
 // difference says where two values part.
@@ -179,7 +222,7 @@ func (a *auditor) nothingElse(ctx context.Context) error {
 	topic := a.cfg.Names.Predictions
 	for p := range a.outputs[topic] {
 		at := kafka.TopicPartition{Topic: topic, Partition: int32(p)}
-		for more := true; more && len(a.waiting[at]) == 0; {
+		for more := true; more && len(a.waiting[at]) == 0; a.skip(at, nil, nil) {
 			var err error
 			if more, err = a.fetch(ctx, at); err != nil {
 				return err
@@ -187,7 +230,7 @@ func (a *auditor) nothingElse(ctx context.Context) error {
 		}
 		for _, r := range a.waiting[at] {
 			var prediction event.Prediction
-			if err := wire.DecodePrediction(r.Value, &prediction); err != nil || prediction.Window < a.found.Windows {
+			if err := wire.DecodePrediction(r.Value, &prediction); err != nil || prediction.Window < a.audited.Windows {
 				return fmt.Errorf("%s partition %d offset %d, key %.80q: published, and of no window in the ledger", topic, p, r.Offset, r.Key)
 			}
 		}

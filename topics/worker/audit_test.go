@@ -1,10 +1,13 @@
 package worker_test
 
 import (
+	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/checkpoint"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
@@ -12,7 +15,7 @@ import (
 
 func (w *world) audit(e worker.Engine) (worker.Audited, error) {
 	cfg := worker.Config{Names: w.names, Model: "tally", Settings: "none", Classes: []string{"a", "b"}}
-	return worker.Audit(w.t.Context(), w.client, e, cfg, nil)
+	return worker.Audit(w.t.Context(), w.client, e, cfg, "", nil)
 }
 
 // TestAudit: what was published agrees, over restarts, and again beside a worker
@@ -35,6 +38,51 @@ func TestAudit(t *testing.T) {
 		}
 	})
 }
+
+// TestAuditFromCheckpoint: only what came after it is replayed and compared, and
+// that all the same.
+func TestAuditFromCheckpoint(t *testing.T) {
+	onBrokers(t, func(t *testing.T, w *world) {
+		dir := t.TempDir()
+		kept := worker.Config{Checkpoints: worker.Checkpoints{Dir: dir, Every: time.Hour, Restore: readTally}}
+		w.send(0, 50)
+		if err := w.run(&tally{}, kept); err != nil {
+			t.Fatal(err)
+		}
+		list, err := checkpoint.List(dir)
+		if err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+		w.send(50, 120)
+		if err := w.run(&tally{}, worker.Config{}); err != nil {
+			t.Fatal(err)
+		}
+		w.settle()
+		cfg := worker.Config{Names: w.names, Model: "tally", Settings: "none", Classes: []string{"a", "b"}, Checkpoints: kept.Checkpoints}
+		got, err := worker.Audit(t.Context(), w.client, &tally{}, cfg, list[0].Path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.First != list[0].Window || got.Windows <= got.First || got.Predictions != 70 || got.DeadLetters != 1 {
+			t.Errorf("%+v, want 70 predictions and a dead letter from window %d on", got, list[0].Window)
+		}
+		cfg.Checkpoints.Restore = func(r io.ReaderAt, size int64) (worker.Keeper, map[string]string, error) {
+			e, meta, err := readTally(r, size)
+			return altered{e.(*tally), &changed{e, 60}}, meta, err
+		}
+		if _, err := worker.Audit(t.Context(), w.client, &tally{}, cfg, list[0].Path, nil); err == nil || !strings.Contains(err.Error(), "not what window") {
+			t.Errorf("another confidence: %v", err)
+		}
+	})
+}
+
+// altered is a changed tally that can be written down.
+type altered struct {
+	*tally
+	changed *changed
+}
+
+func (e altered) Step(w *event.Window) *event.Outcome { return e.changed.Step(w) }
 
 // TestAuditNamesWhatDiffers: a prediction that is of no window, one that is not
 // what the replay says, one that is missing, and another engine.

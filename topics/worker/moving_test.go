@@ -111,7 +111,7 @@ func TestEventTime(t *testing.T) {
 		if err := w.run(&tally{}, worker.Config{}); err != nil {
 			t.Errorf("another policy: %v", err)
 		}
-		if a, err := worker.Audit(t.Context(), w.client, &tally{}, worker.Config{Names: w.names, Model: "tally", Settings: "none"}, nil); err != nil || a.Predictions != 1010 {
+		if a, err := worker.Audit(t.Context(), w.client, &tally{}, worker.Config{Names: w.names, Model: "tally", Settings: "none"}, "", nil); err != nil || a.Predictions != 1010 {
 			t.Errorf("audit: %+v, %v", a, err)
 		}
 	})
