@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
+	"unicode"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -73,6 +75,17 @@ func (t tailCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
+// printable is what a terminal takes for text: ids come from outside, and could
+// tell it to do something.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '\uFFFD'
+	}, s)
+}
+
 func (t tailCmd) print(w io.Writer, r *kafka.Record) error {
 	var p event.Prediction
 	if err := wire.DecodePrediction(r.Value, &p); err != nil {
@@ -83,6 +96,6 @@ func (t tailCmd) print(w io.Writer, r *kafka.Record) error {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "%-16s %-16s %10.4f %8.4f %9.4f %9.4f %8d %8d\n",
-		p.Node, p.Class, p.Confidence, p.Total, p.Aleatoric, p.Epistemic, p.Window, p.PosteriorVersion)
+		printable(p.Node.String()), printable(p.Class), p.Confidence, p.Total, p.Aleatoric, p.Epistemic, p.Window, p.PosteriorVersion)
 	return err
 }
