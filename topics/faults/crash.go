@@ -156,7 +156,7 @@ func (c *came) differs(other *came) string {
 }
 
 // patience is how long a run may take altogether.
-const patience = 1 * time.Minute
+const patience = 3 * time.Minute
 
 // run sends the stream, has it worked on while the plan's crashes happen one
 // after the other, and reads what came of it.
