@@ -103,10 +103,25 @@ func refusedMember(err error) bool {
 // case, since the next owner fences it first.
 func (m *Membership) Elected() <-chan Election { return m.elected }
 
-// Leave has the group elect another without waiting for the session to expire.
+// leaveFor bounds the leaving: a member that waits for an election cannot say
+// that it leaves before that is over, and no broker may answer.
+const leaveFor = 2 * time.Second
+
+// Leave has the group elect another without waiting for the session to expire,
+// if the group can be told in time.
 func (m *Membership) Leave() {
-	_ = m.group.Close() // says nothing of interest: the session expires
+	left := make(chan struct{})
+	go func() {
+		_ = m.group.Close() // says nothing of interest: the session expires
+		close(left)
+	}()
 	<-m.left
+	patience := time.NewTimer(leaveFor)
+	defer patience.Stop()
+	select {
+	case <-left:
+	case <-patience.C:
+	}
 }
 
 // balancer gives the topic's one partition to who owns it already, or else to
