@@ -3,6 +3,7 @@ package gnn
 import (
 	"fmt"
 	"math"
+	"sync"
 
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/safetensors"
@@ -168,9 +169,6 @@ func Thaw(encoder Encoder, file *safetensors.Reader, options ...Option) (*Graph,
 	if err != nil {
 		return nil, err
 	}
-	if err := g.thawRows(file, n); err != nil {
-		return nil, err
-	}
 	neighbours, err := safetensors.Read[int32](file, tensorNeighbours, file.Len(tensorNeighbours))
 	if err != nil {
 		return nil, err
@@ -185,57 +183,50 @@ func Thaw(encoder Encoder, file *safetensors.Reader, options ...Option) (*Graph,
 			return nil, notAGraph("node %d cannot be stale as %d says", v, stale[v])
 		}
 	}
-	return g, g.thawEdges(degree, neighbours)
+	// Adjacency is mostly the wait for memory, and one goroutine's.
+	var edges error
+	var other sync.WaitGroup
+	other.Go(func() { edges = g.thawEdges(degree, neighbours) })
+	err = g.rows.thaw(file, n)
+	other.Wait()
+	if err == nil {
+		err = edges
+	}
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
 }
 
-// thawRows reads the rows of n nodes.
-func (g *Graph) thawRows(file *safetensors.Reader, n int) error {
-	rows := &g.rows
-	if rows.whole != nil {
-		return thawTable(file, tensorRows, rows.whole, n, g.rowLen, finite32)
+// thaw reads n rows.
+func (t *rowTable) thaw(file *safetensors.Reader, n int) error {
+	if t.whole != nil {
+		return safetensors.ReadRows(file, tensorRows, t.whole, finite32, n, t.own+t.heard)
 	}
-	if rows.sums != nil {
-		if err := thawTable(file, tensorHeard, rows.sums, n, rows.heard, finite32); err != nil {
+	if t.sums != nil {
+		if err := safetensors.ReadRows(file, tensorHeard, t.sums, finite32, n, t.heard); err != nil {
 			return err
 		}
 	}
-	return thawTable(file, tensorOwn, rows.half, n, rows.own, finite16)
+	return safetensors.ReadRows(file, tensorOwn, t.half, finite16, n, t.own)
 }
 
-// thawTable reads n rows of the given width into an empty table.
-func thawTable[T safetensors.Element](file *safetensors.Reader, name string, table *kernel.Table[T], n, width int, finite func([]T) bool) error {
-	if err := safetensors.Expect[T](file, name, n, width); err != nil {
-		return err
-	}
-	table.Grow(n)
-	return safetensors.Each(file, name, func(at int, values []T) error {
-		if !finite(values) {
-			return notAGraph("%s has a number that is not finite", name)
-		}
-		for len(values) > 0 {
-			some := copy(table.From(int32(at / width))[at%width:], values)
-			values, at = values[some:], at+some
-		}
-		return nil
-	}, n, width)
-}
-
-func finite32(x []float32) bool {
+func finite32(x []float32) error {
 	for _, v := range x {
 		if math.Float32bits(v)&0x7f800000 == 0x7f800000 {
-			return false
+			return notAGraph("a row has the number %v", v)
 		}
 	}
-	return true
+	return nil
 }
 
-func finite16(x []uint16) bool {
+func finite16(x []uint16) error {
 	for _, v := range x {
 		if v&0x7f80 == 0x7f80 {
-			return false
+			return notAGraph("a row has the number %v", math.Float32frombits(uint32(v)<<16))
 		}
 	}
-	return true
+	return nil
 }
 
 // thawEdges gives nodes without edges those of the lists of neighbours, of the

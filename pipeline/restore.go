@@ -119,7 +119,7 @@ func (e *Engine) setNodes(file *safetensors.Reader) error {
 }
 
 func (e *Engine) setPending(file *safetensors.Reader) error {
-	p, n, dim, classes := e.pending, file.Len("pending.node"), e.model.Prior.Dim, e.model.Prior.Classes
+	p, n := e.pending, file.Len("pending.node")
 	if n > p.bound {
 		return damaged("%d nodes wait for their label, at most %d do", n, p.bound)
 	}
@@ -139,12 +139,24 @@ func (e *Engine) setPending(file *safetensors.Reader) error {
 	if err != nil {
 		return err
 	}
-	z, err := safetensors.Read[float32](file, "pending.embedding", n, dim)
-	if err != nil {
+	if err := safetensors.ReadRows(file, "pending.embedding", p.z, func(z []float32) error {
+		for _, x := range z {
+			if !(math.Abs(float64(x)) <= math.MaxFloat32) {
+				return damaged("a node was served at an embedding of %v", x)
+			}
+		}
+		return nil
+	}, n, e.model.Prior.Dim); err != nil {
 		return err
 	}
-	probs, err := safetensors.Read[float32](file, "pending.probabilities", n, len(e.heads), classes)
-	if err != nil {
+	if err := safetensors.ReadRows(file, "pending.probabilities", p.probs, func(probs []float32) error {
+		for _, x := range probs {
+			if !(x >= 0 && x <= 1) {
+				return damaged("a node was served with the probability %v", x)
+			}
+		}
+		return nil
+	}, n, len(e.heads), e.model.Prior.Classes); err != nil {
 		return err
 	}
 	for i, v := range node {
@@ -154,19 +166,7 @@ func (e *Engine) setPending(file *safetensors.Reader) error {
 		if !(tau[i] > 0 && tau[i] <= math.MaxFloat64) || window[i] < 0 || window[i] >= e.next {
 			return damaged("node %d was served at temperature %v in window %d", v, tau[i], window[i])
 		}
-		row := probs[i*len(e.heads)*classes:][:len(e.heads)*classes]
-		for _, x := range row {
-			if !(x >= 0 && x <= 1) {
-				return damaged("node %d was served with probability %v", v, x)
-			}
-		}
-		embedding := z[i*dim:][:dim]
-		for _, x := range embedding {
-			if !(math.Abs(float64(x)) <= math.MaxFloat32) {
-				return damaged("node %d was served at an embedding of %v", v, x)
-			}
-		}
-		p.put(v, served{window: window[i], time: time[i], tau: tau[i]}, embedding, row)
+		p.nodes.put(v, served{window: window[i], time: time[i], tau: tau[i]}) // slot i, as the rows are
 	}
 	return nil
 }

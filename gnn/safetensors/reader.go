@@ -174,6 +174,36 @@ func Each[T Element](d *Reader, name string, take func(at int, values []T) error
 	})
 }
 
+// ReadRows reads a tensor of n rows, each of the given shape, into the rows of a
+// table that has none: it grows by n, and From returns those from i on, as many
+// as stand together. Each part goes through check before. Its errors are those
+// of [Expect] and [Each], with check's for take's.
+func ReadRows[T Element](d *Reader, name string, into interface {
+	Grow(n int)
+	From(i int32) []T
+}, check func([]T) error, n int, shape ...int,
+) error {
+	width := 1
+	for _, dim := range shape {
+		width *= dim
+	}
+	shape = append([]int{n}, shape...)
+	if err := Expect[T](d, name, shape...); err != nil {
+		return err
+	}
+	into.Grow(n)
+	return Each(d, name, func(at int, values []T) error {
+		if err := check(values); err != nil {
+			return err
+		}
+		for len(values) > 0 {
+			some := copy(into.From(int32(at / width))[at%width:], values)
+			values, at = values[some:], at+some
+		}
+		return nil
+	}, shape...)
+}
+
 // Done returns an error that wraps [ErrDamaged] when there is a tensor that was
 // not read.
 func (d *Reader) Done() error {
