@@ -121,9 +121,8 @@ func cut(name string) func(*safetensors.File) {
 // TestImpossibleStates: what no engine could have written is found, though the
 // checksums are right.
 func TestImpossibleStates(t *testing.T) {
-	nan32, nan64, inf32 := float32(math.NaN()), math.NaN(), float32(math.Inf(1))
+	nan32, nan64 := float32(math.NaN()), math.NaN()
 	e, m, cfg, _ := lived(t, 0, 40) // rows of float32
-	half, halfModel, halfCfg, _ := lived(t, 1, 40)
 	whole := snapshotOf(t, e, nil)
 	file, err := safetensors.Decode(whole)
 	if err != nil {
@@ -146,8 +145,6 @@ func TestImpossibleStates(t *testing.T) {
 		"neighbour twice":        set("graph.neighbours", func(u []int32) { d := file0Degree(file); u[d-1] = u[0] }),
 		"neighbour itself":       set("graph.neighbours", to(0, int32(0))),
 		"stale":                  set("graph.stale", to(0, uint8(2))),
-		"row not a number":       set("graph.rows", to(5, nan32)),
-		"row infinite":           set("graph.rows", to(5, inf32)),
 		"class":                  set("nodes.label", to(0, int32(3))),
 		"class negative":         set("nodes.label", to(0, int32(-2))),
 		"context":                set("nodes.context", to(0, uint8(2))),
@@ -225,14 +222,6 @@ func TestImpossibleStates(t *testing.T) {
 				t.Log(err)
 			}
 		})
-	}
-	for name, alter := range map[string]func(*safetensors.File){
-		"own":   set("graph.own", to(5, uint16(0x7fc0))),
-		"heard": set("graph.heard", to(5, nan32)),
-	} {
-		if _, _, err := restore(halfModel, halfCfg, altered(t, snapshotOf(t, half, nil), alter)); !errors.Is(err, pipeline.ErrDamaged) {
-			t.Errorf("bfloat16, %s not a number: %v", name, err)
-		}
 	}
 	if _, _, err := restore(m, cfg, altered(t, whole, func(*safetensors.File) {})); err != nil {
 		t.Errorf("altered in nothing: %v", err)

@@ -227,6 +227,12 @@ func TestNumbersBeyondFloat32(t *testing.T) {
 				t.Fatalf("window %d: head %s moved by NaN", number, head.Name)
 			}
 		}
+		if number%20 == 0 {
+			// What overflowed is no reason not to come back from a checkpoint.
+			if e, _, err = restore(m, e.Config(), snapshotOf(t, e, nil)); err != nil {
+				t.Fatalf("window %d: %v", number, err)
+			}
+		}
 	}
 }
 

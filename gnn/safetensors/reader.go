@@ -176,7 +176,7 @@ func Each[T Element](d *Reader, name string, take func(at int, values []T) error
 
 // ReadRows reads a tensor of n rows, each of the given shape, into the rows of a
 // table that has none: it grows by n, and From returns those from i on, as many
-// as stand together. Each part goes through check before. Its errors are those
+// as stand together. Each part goes through check before, unless that is nil. Its errors are those
 // of [Expect] and [Each], with check's for take's.
 func ReadRows[T Element](d *Reader, name string, into interface {
 	Grow(n int)
@@ -193,8 +193,10 @@ func ReadRows[T Element](d *Reader, name string, into interface {
 	}
 	into.Grow(n)
 	return Each(d, name, func(at int, values []T) error {
-		if err := check(values); err != nil {
-			return err
+		if check != nil {
+			if err := check(values); err != nil {
+				return err
+			}
 		}
 		for len(values) > 0 {
 			some := copy(into.From(int32(at / width))[at%width:], values)

@@ -99,6 +99,7 @@ func (w *worker) takeOver(ctx context.Context) (err error) {
 		}
 	}
 	crash.Point(crash.Recovered)
+	w.cfg.Logger.Info("serving: this worker owns the graph now", "windows", w.next, "took", time.Since(began).Round(time.Millisecond))
 	if w.cfg.Hooks.TookOver != nil {
 		w.cfg.Hooks.TookOver(TookOver{Windows: w.next, Took: time.Since(began)})
 	}
