@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -127,7 +128,12 @@ func (d demoCmd) Run(ctx context.Context, s streams) error {
 	interrupt := func(error) { stop() }
 	group.Add(func() error { return web.serve(ctx) }, interrupt)
 	group.Add(func() error {
-		return svc.run(ctx, client, worker.Config{Names: names, Policy: policy})
+		// What a worker says as it goes would stand in the middle of the table.
+		log := slog.Default()
+		if !log.Enabled(ctx, slog.LevelDebug) {
+			log = slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		}
+		return svc.run(ctx, client, worker.Config{Names: names, Policy: policy, Logger: log})
 	}, interrupt)
 	group.Add(func() error {
 		if err := sender.Run(ctx, client, stream, sender.Config{Names: names, Labels: sender.Predicted, Delay: delay, Rate: d.Data.Rate, Resume: true}); err != nil {

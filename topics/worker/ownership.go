@@ -33,13 +33,16 @@ func (w *worker) stand(ctx context.Context) error {
 				return e.Err
 			}
 			elected = e.Owner
+			if !elected {
+				w.cfg.Logger.Info("standing by: another worker owns this graph")
+			}
 		default:
 		}
 		r, err := w.ledger.Next(ctx)
 		if err == nil && r == nil {
 			if !recovered {
 				recovered = true
-				w.recovered(first, began, elected)
+				w.recovered(first, began)
 			}
 			if elected {
 				return w.takeOver(ctx)
@@ -106,12 +109,9 @@ func (w *worker) takeOver(ctx context.Context) (err error) {
 	return nil
 }
 
-func (w *worker) recovered(first int64, began time.Time, elected bool) {
+func (w *worker) recovered(first int64, began time.Time) {
 	if w.next > 0 {
 		w.cfg.Logger.Info("recovered", "checkpoint", first, "windows", w.next, "took", time.Since(began).Round(time.Millisecond))
-	}
-	if !elected {
-		w.cfg.Logger.Info("standing by: another worker owns this graph, or will be elected")
 	}
 	if w.cfg.Hooks.Recovered != nil {
 		w.cfg.Hooks.Recovered(Recovered{Engine: w.engine, Windows: w.next, Checkpoint: first, Took: time.Since(began)})
