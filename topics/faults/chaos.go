@@ -249,6 +249,7 @@ func (r *riot) tend(names []string) error {
 func (r *riot) note(name string, p *process) {
 	switch {
 	case p.killed(), p.err == nil, p.interrupted():
+	case endsWith(p.log.Name(), "gvbll: no Kafka broker answers"): // when it started; its supervisor tries again
 	case p.takenOver():
 		r.found.TakenOver++
 	default:

@@ -290,7 +290,7 @@ func (s *saver) close(w *worker, well bool) {
 	if s.busy {
 		s.finish(w)
 	}
-	if well && w.landed.window == w.next-1 {
+	if well && !w.torn && w.landed.window == w.next-1 {
 		s.ripe = true
 		if err := s.begin(w); err == nil && s.busy {
 			s.finish(w)

@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,10 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/checkpoint"
@@ -134,6 +139,41 @@ func TestCheckpoint(t *testing.T) {
 		}
 		w.check(150, 2)
 	})
+}
+
+// TestCheckpointInTheMiddleOfAReplay: a worker is told to end when it has a
+// window's nodes and waits for its labels. No checkpoint may take the nodes for
+// taken.
+func TestCheckpointInTheMiddleOfAReplay(t *testing.T) {
+	cluster := fake(t)
+	w := newWorld(t, cluster.ListenAddrs()[0])
+	w.send(0, 50)
+	if err := w.run(&tally{}, worker.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	kept := worker.Checkpoints{Dir: t.TempDir(), Every: time.Hour, Restore: readTally}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	asked := 0
+	fault := cluster.Fault(kfake.Fault{
+		Keys: []kmsg.Key{kmsg.Fetch}, Topic: w.names.Labels, Err: kerr.NotLeaderForPartition, Count: -1,
+		When: func(kmsg.Request) bool {
+			if asked++; asked == 20 {
+				cancel()
+			}
+			return true
+		},
+	})
+	if err := worker.Run(ctx, w.client, &tally{}, worker.Config{
+		Names: w.names, Model: "tally", Settings: "none", Session: session, Policy: worker.CountOrLinger{Count: 7}, Checkpoints: kept,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	fault.Remove()
+	if err := w.run(&tally{}, worker.Config{Checkpoints: kept}); err != nil {
+		t.Fatal(err)
+	}
+	w.check(50, 1)
 }
 
 // TestCheckpointOfWhatWasNotCommitted: the state is ahead of the ledger when the

@@ -135,6 +135,7 @@ func (w *worker) replay(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 			return nil, fmt.Errorf("ledger %s, window %d: a range of topic %s, which is no input", w.cfg.Names.Ledger, r.Window, g.Topic)
 		}
 	}
+	w.torn = true
 	if err := w.nodes.replay(ctx, nodes); err != nil {
 		return nil, err
 	}
@@ -142,6 +143,7 @@ func (w *worker) replay(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 		return nil, err
 	}
 	out := w.step()
+	w.torn = false
 	w.chain = hash(out.Chain)
 	if w.chain != r.Chain {
 		return nil, fmt.Errorf("ledger %s, window %d: replay gives %s where %s was written: inputs, model or program are not those that served it", w.cfg.Names.Ledger, r.Window, w.chain, r.Chain)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -124,6 +126,27 @@ func TestStandby(t *testing.T) {
 		}
 		w.check(100, 3)
 	})
+}
+
+// TestTakenOverMeanwhile: the answer to a commit leaves it open, and the session
+// that is then begun is refused, because another has begun one (KIP-360).
+func TestTakenOverMeanwhile(t *testing.T) {
+	cluster := fake(t)
+	w := newWorld(t, cluster.ListenAddrs()[0])
+	w.send(0, 20)
+	ends(cluster, func() int16 { return invalidState })
+	cluster.ControlKey(int16(kmsg.InitProducerID), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		if r.(*kmsg.InitProducerIDRequest).ProducerID < 0 {
+			return nil, nil, false
+		}
+		res := r.ResponseKind().(*kmsg.InitProducerIDResponse)
+		res.ErrorCode = fencedOff
+		return res, nil, true
+	})
+	if err := w.run(&tally{}, worker.Config{}); !errors.Is(err, worker.ErrOwned) {
+		t.Fatalf("the worker ended with %v", err)
+	}
 }
 
 // TestTakeOver: an owner that was fenced by somebody stops, commits nothing

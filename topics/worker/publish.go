@@ -258,7 +258,9 @@ func (p *publisher) again(ctx context.Context, err error) (landed bool, _ error)
 // landed tells whether the ledger holds the open transaction. The producer is
 // restarted first, which waits until no transaction of ours is open.
 func (p *publisher) landed(ctx context.Context) (landed bool, err error) {
-	if err := p.producer.Restart(ctx); err != nil {
+	if err := p.producer.Restart(ctx); errors.Is(err, kafka.ErrFenced) {
+		return false, fmt.Errorf("%w: %w", ErrOwned, err)
+	} else if err != nil {
 		return false, err
 	}
 	last := p.open[len(p.open)-1]

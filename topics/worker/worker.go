@@ -172,6 +172,7 @@ type worker struct {
 	next    int64     // number of the next window
 	chain   string    // hash of the last one
 	landed  committed // the ledger's end, as far as this worker knows
+	torn    bool      // what a window takes is picked in part, and it is not stepped
 	output  *output   // stepped and not handed over to the publisher
 	closed  int64     // event time up to which windows are closed, 0 for none
 
