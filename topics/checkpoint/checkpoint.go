@@ -82,10 +82,9 @@ func (d *Dir) List() ([]Entry, error) { return List(d.path) }
 
 // Writer takes the bytes of one checkpoint. It ends with Commit or Abort.
 type Writer struct {
-	dir   *Dir
-	file  *os.File
-	name  string
-	begun bool
+	dir  *Dir
+	file *os.File
+	name string
 }
 
 // Create begins the checkpoint of the state before the window.
@@ -101,11 +100,9 @@ func (d *Dir) Create(window int64) (*Writer, error) {
 
 // Write writes the next bytes.
 func (w *Writer) Write(p []byte) (int, error) {
-	if w.begun {
-		crash.Point(crash.InCheckpoint)
-	}
-	w.begun = true
-	return w.file.Write(p)
+	n, err := w.file.Write(p)
+	crash.Point(crash.InCheckpoint)
+	return n, err
 }
 
 // Sync has the bytes on the disk: Commit is then quick.

@@ -176,7 +176,7 @@ func (m *matrix) run(ctx context.Context, name string, plan []string, standby bo
 		return nil, err
 	}
 	args := []string{
-		"--event-time", "20ms", "--lateness", "10ms", "--idle-timeout", "10m", "--commit-interval", "10ms",
+		"--event-time", "20ms", "--lateness", "10ms", "--idle-timeout", "10m", "--commit-interval", "0s",
 		"--checkpoint-every", "50ms", "--checkpoint-keep", "2",
 	}
 	names := []string{"a"}
