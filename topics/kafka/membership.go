@@ -49,7 +49,7 @@ func (c *Client) Join(cfg MembershipConfig) (*Membership, error) {
 		GroupBalancers: []kafkago.GroupBalancer{balancer{cfg.Topic, cfg.Standing}},
 		SessionTimeout: cfg.Session,
 		// A member hears of an election with its next heartbeat.
-		HeartbeatInterval: min(cfg.Session/6, 3*time.Second), RebalanceTimeout: cfg.Session,
+		HeartbeatInterval: min(cfg.Session/6, 500*time.Millisecond), RebalanceTimeout: cfg.Session,
 		JoinGroupBackoff: min(cfg.Session/6, time.Second),
 	})
 	if err != nil {
