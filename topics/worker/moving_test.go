@@ -359,12 +359,13 @@ func TestBrokerRestarts(t *testing.T) {
 	w := newWorld(t, addr)
 	w.sendAt(0, 60, 3, func(int) int64 { return 0 })
 	got := 0
+	var once sync.Once
 	half := make(chan struct{})
 	ended := w.start(t.Context(), worker.Config{Hooks: worker.Hooks{
 		Stepped: func(s worker.Stepped) { got += len(s.Outcome.Predictions) + len(s.Outcome.Labelled) },
 		Committed: func(worker.Committed) {
 			if got == 120 {
-				close(half)
+				once.Do(func() { close(half) })
 			}
 		},
 	}}, 240)
