@@ -228,6 +228,7 @@ type Belief struct {
 	Version   uint64
 	Hash      event.Hash // of the state of all heads
 	Posterior posterior.Gaussian
+	Deviation []float64 // σ, d_e × C
 	Classes   []ClassBelief
 	Distance  float64 // ‖M - M*‖, Frobenius norm
 	KL        float64 // of the posterior from the anchor, nats
@@ -244,7 +245,7 @@ type ClassBelief struct {
 // Belief returns the posterior as it is now, in memory of its own.
 func (e *Engine) Belief() *Belief {
 	q, anchor := e.serving.Posterior().Clone(), &e.model.Prior
-	b := &Belief{Version: e.serving.Version(), Hash: e.posterior, Posterior: q, Classes: make([]ClassBelief, q.Classes)}
+	b := &Belief{Version: e.serving.Version(), Hash: e.posterior, Posterior: q, Deviation: make([]float64, len(q.Mean)), Classes: make([]ClassBelief, q.Classes)}
 	for c := range b.Classes {
 		b.Classes[c].Class = e.model.Classes[c]
 	}
@@ -256,6 +257,7 @@ func (e *Engine) Belief() *Belief {
 		square := float64(moved * moved)
 		c.Precision += t / n
 		c.Variance += 1 / (t * n)
+		b.Deviation[i] = math.Sqrt(1 / t)
 		c.Distance += square
 		b.Distance += square
 		b.KL += (math.Log(t/was) + was/t + float64(was*square) - 1) / 2

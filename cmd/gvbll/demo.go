@@ -35,7 +35,7 @@ type demoCmd struct {
 	Dir        string   `help:"Keep the model and the embedded broker's data here: run again to go on after an interruption." type:"path" placeholder:"DIR"`
 	LabelDelay int      `help:"Steps by which labels come late; -1 is 2 for the synthetic graph and 0, as in the paper, for --data." default:"-1"`
 	Port       int      `help:"Port of the embedded broker on 127.0.0.1; 0 for any." default:"0"`
-	HTTP       string   `help:"Where /metrics, /healthz and /readyz are served." default:"127.0.0.1:0" placeholder:"127.0.0.1:0" name:"http"`
+	HTTP       string   `help:"Where the live page, the query API, /metrics, /healthz and /readyz are served." default:"127.0.0.1:0" placeholder:"127.0.0.1:0" name:"http"`
 	HTTPConfig string   `help:"File that switches on TLS and passwords there, in the format of Prometheus' exporters." name:"http-config" placeholder:"FILE"`
 	Keep       bool     `help:"Go on serving at the end, until interrupted."`
 	JSON       bool     `help:"Print the summary as JSON, and all else to standard error." name:"json"`
@@ -101,20 +101,20 @@ func (d demoCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	reg := newRegistry()
-	web, err := listenHTTP(d.HTTP, d.HTTPConfig, reg)
-	if err != nil {
-		return err
-	}
 	svc, err := newService(m, cfg, reg)
 	if err != nil {
 		return err
 	}
+	web, err := listenHTTP(d.HTTP, d.HTTPConfig, reg, svc.page)
+	if err != nil {
+		return err
+	}
 	svc.web = web
-	fmt.Fprintf(talk, "broker     %s, metrics %s/metrics\n", strings.Join(addrs, ","), web.url())
+	fmt.Fprintf(talk, "broker     %s\nlive page  %s, metrics at /metrics\n", strings.Join(addrs, ","), web.url())
 	fmt.Fprintf(talk, "consume    %s tail --brokers %s --prefix %s\n\n", program(), strings.Join(addrs, ","), d.Prefix)
 
 	stream := set.stream()
-	show := &demoShow{w: talk, model: m.ID, engine: svc.engine, total: len(stream.Steps), windows: demoWindows(stream, delay), done: make(chan struct{})}
+	show := &demoShow{w: talk, model: m.ID, engine: svc.engine.Engine, total: len(stream.Steps), windows: demoWindows(stream, delay), done: make(chan struct{})}
 	svc.hooks = []worker.Hooks{{Stepped: show.stepped, Committed: show.committed, Recovered: show.recovered}}
 	policy := worker.Schedule{Windows: show.windows}
 	if d.Keep {
