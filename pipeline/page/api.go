@@ -170,21 +170,35 @@ func idsOf(text string, query url.Values) ([]event.ID, *problem) {
 	if text == "" || len(text) > maxID {
 		return nil, badParameter.because(fmt.Sprintf("id: give 1 to %d bytes", maxID))
 	}
+	kind, given, p := parameter(query, "type")
+	if p != nil {
+		return nil, p
+	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	integer := err == nil && strconv.FormatInt(n, 10) == text
-	switch kind := query.Get("type"); {
-	case kind == "integer" && integer:
+	switch {
+	case given && kind == "integer" && integer:
 		return []event.ID{{Num: n}}, nil
-	case kind == "integer":
+	case given && kind == "integer":
 		return nil, badParameter.because(fmt.Sprintf("id: %.40q is no 64-bit integer", text))
-	case kind == "string":
-		return []event.ID{{Str: text}}, nil
-	case kind != "":
+	case given && kind != "string":
 		return nil, badParameter.because(fmt.Sprintf("type: %.40q is neither integer nor string", kind))
-	case integer:
+	case integer && !given:
 		return []event.ID{{Num: n}, {Str: text}}, nil
 	}
 	return []event.ID{{Str: text}}, nil
+}
+
+// parameter returns a parameter that may be given once.
+func parameter(query url.Values, name string) (value string, given bool, p *problem) {
+	switch values := query[name]; len(values) {
+	case 0:
+		return "", false, nil
+	case 1:
+		return values[0], true, nil
+	default:
+		return "", false, badParameter.because(fmt.Sprintf("%s: it is given %d times", name, len(values)))
+	}
 }
 
 type modelValue struct {
@@ -257,14 +271,16 @@ func (s *Server) posterior(r *http.Request) (any, *problem) {
 }
 
 func flag(r *http.Request, name string) (bool, *problem) {
-	switch text := r.URL.Query().Get(name); text {
-	case "", "false":
+	text, given, p := parameter(r.URL.Query(), name)
+	switch {
+	case p != nil:
+		return false, p
+	case !given || text == "false":
 		return false, nil
-	case "true":
+	case text == "true":
 		return true, nil
-	default:
-		return false, badParameter.because(fmt.Sprintf("%s: %.40q is neither true nor false", name, text))
 	}
+	return false, badParameter.because(fmt.Sprintf("%s: %.40q is neither true nor false", name, text))
 }
 
 // windowSummary is what is remembered and told of a window.
@@ -309,7 +325,11 @@ type windowsValue struct {
 // windows answers with the last windows.
 func (s *Server) windows(r *http.Request) (any, *problem) {
 	limit := 50
-	if text := r.URL.Query().Get("limit"); text != "" {
+	text, given, p := parameter(r.URL.Query(), "limit")
+	if p != nil {
+		return nil, p
+	}
+	if given {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > keptWindows {
 			return nil, badParameter.because(fmt.Sprintf("limit: give 1 to %d", keptWindows))

@@ -227,6 +227,10 @@ func TestAPIIsAsDescribed(t *testing.T) {
 		{"/v1/windows", "/v1/windows?limit=0", 400},
 		{"/v1/windows", "/v1/windows?limit=257", 400},
 		{"/v1/windows", "/v1/windows?limit=x", 400},
+		{"/v1/windows", "/v1/windows?limit=", 400},
+		{"/v1/windows", "/v1/windows?limit=1&limit=1", 400},
+		{"/v1/posterior", "/v1/posterior?moments=true&moments=true", 400},
+		{"/v1/nodes/{id}", "/v1/nodes/1?type=string&type=integer", 400},
 	} {
 		get(c.pattern, c.path, c.status)
 	}
