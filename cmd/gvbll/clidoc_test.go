@@ -64,8 +64,18 @@ work:
 | %d | the work could not be done, or was interrupted; one line on standard error says why |
 | %d | the command line, the environment or the file of flags is wrong; nothing was done |
 
-Results go to standard output, all else to standard error. Colours and live views are for terminals
-alone. `+"`gvbll completion bash`"+`, `+"`zsh`"+` and `+"`fish`"+` print what lets a shell complete all of this.
+Results go to standard output, all else to standard error. `+"`gvbll completion bash`"+`, `+"`zsh`"+` and `+"`fish`"+`
+print what lets a shell complete all of this.
+
+**In a terminal** `+"`demo`"+` and `+"`tail`"+` paint live views in place; elsewhere, and with `+"`tail --lines`"+`, they print
+lines. Colours are left out with NO_COLOR in the environment. The demo:
+
+`+"```"+`
+step 25 of 25  ████████████████████████ 100%%  1148 nodes served, 1148 labels, 0 pending
+            accuracy      NLL      ECE    Brier  NLL by step
+online        0.5521   1.7075   0.2113   0.6368  ▁▁▃▂▂▂▂▃▃▂▂▂▁▁▁▁▂▁▂▁▁▂▂▁▂
+static        0.3927   3.5923   0.4206   0.9852  ▁▁▃▃▂▃▃▆▆▇▆▆▅▆▅▆▆▅█▅▇▆▆▆█
+`+"```"+`
 
 ## For every command
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	oklog "github.com/oklog/run"
 
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/broker"
@@ -114,7 +116,7 @@ func (d demoCmd) Run(ctx context.Context, s streams) error {
 	fmt.Fprintf(talk, "consume    %s tail --brokers %s --prefix %s\n\n", program(), strings.Join(addrs, ","), d.Prefix)
 
 	stream := set.stream()
-	show := &demoShow{w: talk, model: m.ID, engine: svc.engine.Engine, total: len(stream.Steps), windows: demoWindows(stream, delay), done: make(chan struct{})}
+	show := &demoShow{w: talk, screen: newScreen(talk), model: m.ID, engine: svc.engine.Engine, total: len(stream.Steps), windows: demoWindows(stream, delay), done: make(chan struct{})}
 	svc.hooks = []worker.Hooks{{Stepped: show.stepped, Committed: show.committed, Recovered: show.recovered}}
 	policy := worker.Schedule{Windows: show.windows}
 	if d.Keep {
@@ -168,7 +170,7 @@ func (d demoCmd) broker() (*broker.Broker, error) {
 // model trains, or takes what an earlier run in the same directory trained.
 func (d demoCmd) model(ctx context.Context, set *dataSet, w io.Writer) (*model.Model, error) {
 	if d.Dir == "" {
-		return d.Train.train(ctx, set, w)
+		return d.Train.train(ctx, set, w, nil)
 	}
 	if err := os.MkdirAll(d.Dir, 0o755); err != nil {
 		return nil, err
@@ -182,7 +184,7 @@ func (d demoCmd) model(ctx context.Context, set *dataSet, w io.Writer) (*model.M
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	m, err := d.Train.train(ctx, set, w)
+	m, err := d.Train.train(ctx, set, w, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -214,6 +216,7 @@ func demoWindows(s *sender.Stream, delay int) []worker.Size {
 // demoShow follows the worker and prints how static and online compare.
 type demoShow struct {
 	w       io.Writer
+	screen  *screen // nil where there is no terminal: then lines are printed
 	model   string
 	engine  *pipeline.Engine
 	windows []worker.Size
@@ -225,6 +228,8 @@ type demoShow struct {
 	posterior, chain       string
 	lines                  []string // of the windows that are not committed yet
 	scores                 []pipeline.Summary
+	pending                int
+	nll                    [][]float64 // by head and step
 }
 
 const header = "  step   nodes  labels     static acc     NLL     online acc     NLL   pending\n"
@@ -234,11 +239,15 @@ func (d *demoShow) stepped(s worker.Stepped) {
 	d.arrivals += out.Counts.Arrivals
 	d.labels += len(out.Labelled)
 	d.posterior, d.chain = fmt.Sprintf("%x", out.Posterior), fmt.Sprintf("%x", out.Chain)
-	d.scores = d.engine.Summaries()
+	d.scores, d.pending = d.engine.Summaries(), out.Levels.Pending
 	if len(out.Labelled) == 0 {
 		return
 	}
 	d.step++
+	d.note(out)
+	if d.screen != nil {
+		return
+	}
 	if every := max(1, d.total/25); s.Replayed || d.step%every != 0 && d.step != d.total {
 		return
 	}
@@ -247,12 +256,53 @@ func (d *demoShow) stepped(s worker.Stepped) {
 		d.step, d.arrivals, d.labels, static.Acc, static.NLL, online.Acc, online.NLL, out.Levels.Pending))
 }
 
+// note keeps the step's mean log-likelihoods for the live view.
+func (d *demoShow) note(out *event.Outcome) {
+	if d.nll == nil {
+		d.nll = make([][]float64, len(out.Heads))
+	}
+	for h := range out.Heads {
+		sum := 0.0
+		for _, s := range out.Heads[h].Scores {
+			sum += s.LogLoss
+		}
+		d.nll[h] = append(d.nll[h], sum/float64(len(out.Labelled)))
+	}
+}
+
+// view is the live view: how far the stream is, and how the heads compare.
+func (d *demoShow) view() []line {
+	share := float64(d.step) / float64(max(d.total, 1))
+	lines := []line{
+		{fmt.Sprintf("step %d of %d  %s %3.0f%%  %d nodes served, %d labels, %d pending", d.step, d.total, bar(share, 24), 100*share, d.arrivals, d.labels, d.pending), bold},
+		{fmt.Sprintf("%-10s %9s %8s %8s %8s  %s", "", "accuracy", "NLL", "ECE", "Brier", "NLL by step"), faint},
+	}
+	lo, hi := math.Inf(1), math.Inf(-1)
+	const room = 40
+	for _, steps := range d.nll {
+		for _, v := range steps[max(len(steps)-room, 0):] {
+			lo, hi = min(lo, v), max(hi, v)
+		}
+	}
+	for h := range d.scores {
+		s := d.scores[h].Batches()
+		curve := ""
+		if h < len(d.nll) {
+			curve = spark(d.nll[h], lo, hi, room)
+		}
+		lines = append(lines, line{fmt.Sprintf("%-10s %9.4f %8.4f %8.4f %8.4f  %s", d.scores[h].Head, s.Acc, s.NLL, s.ECE, s.Brier, curve), usual})
+	}
+	return lines
+}
+
 func (d *demoShow) recovered(r worker.Recovered) {
 	windows := r.Windows
 	if windows > 0 {
 		fmt.Fprintf(d.w, "replayed %d windows from the ledger, going on from there\n", windows)
 	}
-	fmt.Fprint(d.w, header)
+	if d.screen == nil {
+		fmt.Fprint(d.w, header)
+	}
 	d.reached(windows)
 }
 
@@ -261,6 +311,9 @@ func (d *demoShow) committed(c worker.Committed) {
 		fmt.Fprint(d.w, l)
 	}
 	d.lines = d.lines[:0]
+	if d.screen != nil && d.scores != nil {
+		_ = d.screen.paint(d.view()) // a terminal that is gone is no reason to stop
+	}
 	d.reached(c.Last + 1)
 }
 
