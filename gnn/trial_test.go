@@ -116,3 +116,17 @@ func TestTrialsLeaveNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestNoEdgeToLeaveOut: to leave out what is not there is a mistake.
+func TestNoEdgeToLeaveOut(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	enc := randomEncoder(rng, KindSAGE, ReLU, 3, 2)
+	g := NewGraph(enc)
+	g.Add([]Vector{randomVector(rng, 3, 1), randomVector(rng, 3, 1)})
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	g.EmbedWithout(0, 1, make([]float32, 2))
+}
