@@ -76,11 +76,16 @@ func (a *arena) grow(b *block, more int) {
 	}
 	at := a.take(class)
 	copy(a.segments[at.segment][at.offset:], a.view(*b))
-	if b.cap > 0 {
-		old := bits.Len32(uint32(b.cap)) - 1
-		a.free[old] = append(a.free[old], b.at)
-	}
+	a.release(b)
 	b.at, b.cap = at, 1<<class
+}
+
+// release lets the room of a list be used again.
+func (a *arena) release(b *block) {
+	if b.cap > 0 {
+		class := bits.Len32(uint32(b.cap)) - 1
+		a.free[class] = append(a.free[class], b.at)
+	}
 }
 
 // take returns a block of 2^class numbers.
@@ -115,4 +120,19 @@ func (a *arena) recycle() {
 		a.room -= 1 << class
 	}
 	a.room = 0
+}
+
+// cut takes number i out of a list. It stays in its room.
+func (a *arena) cut(b *block, i int) {
+	list := a.segments[b.at.segment][b.at.offset:][:b.len]
+	copy(list[i:], list[i+1:])
+	b.len--
+}
+
+// insert puts back what cut took.
+func (a *arena) insert(b *block, i int, v int32) {
+	b.len++
+	list := a.segments[b.at.segment][b.at.offset:][:b.len]
+	copy(list[i+1:], list[i:])
+	list[i] = v
 }

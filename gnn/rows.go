@@ -34,6 +34,17 @@ func (t *rowTable) grow(n int) {
 	}
 }
 
+func (t *rowTable) shrink(n int) {
+	for _, table := range []*kernel.Table[float32]{t.whole, t.sums} {
+		if table != nil {
+			table.Shrink(n)
+		}
+	}
+	if t.half != nil {
+		t.half.Shrink(n)
+	}
+}
+
 // row returns v's row. It is the table's own if whole, or else made in room,
 // which grows to hold it: what is changed there is to be put back.
 func (t *rowTable) row(v int32, room *[]float32) []float32 {

@@ -1,7 +1,9 @@
 package pipeline
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/safetensors"
@@ -25,6 +27,38 @@ func (l *ids) add(id event.ID) {
 	}
 	l.strings = append(l.strings, id.Str)
 	l.bytes += len(id.Str)
+}
+
+// at returns the ids of the given numbers. It takes time in proportion to all of
+// them if there are both integers and strings.
+func (l *ids) at(numbers []int32) []event.ID {
+	found := make([]event.ID, len(numbers))
+	strings, passed := 0, int32(0) // among the first so many
+	order := make([]int, len(numbers))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(numbers[a], numbers[b]) })
+	for _, i := range order {
+		v := numbers[i]
+		switch {
+		case len(l.strings) == 0:
+		case l.integers.Len() == 0:
+			strings = int(v)
+		default:
+			for ; passed < v; passed++ {
+				if l.text[passed] {
+					strings++
+				}
+			}
+		}
+		if l.text[v] {
+			found[i] = event.ID{Str: l.strings[strings]}
+		} else {
+			found[i] = event.ID{Num: *l.integers.At(v - int32(strings))}
+		}
+	}
+	return found
 }
 
 // walk returns a function that returns each id in turn.

@@ -160,7 +160,7 @@ func (e *Engine) score(out *event.Outcome) {
 			p := e.probs[i*c : (i+1)*c]
 			best := argmax(p)
 			out.Heads[h].Scores[i] = event.Score{
-				Confidence: p[best], Correct: best == int(y),
+				Class: int32(best), Confidence: p[best], Correct: best == int(y),
 				LogLoss: calibration.LogLoss(p, y), Brier: calibration.Brier(p, y),
 			}
 		}

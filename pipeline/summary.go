@@ -64,6 +64,9 @@ func (s *Summary) Stream() Scores {
 	return Scores{Acc: s.total.Acc / n, NLL: s.total.NLL / n, ECE: s.bins.ECE(), Brier: s.total.Brier / n}
 }
 
+// Bins returns the counts by confidence that the ECE of Stream is of.
+func (s *Summary) Bins() calibration.Bins { return s.bins }
+
 // How many numbers appendState appends.
 const (
 	summaryCounts = 2 + 2*calibration.BinCount

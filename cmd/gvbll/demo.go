@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	oklog "github.com/oklog/run"
 
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/broker"
@@ -36,7 +38,7 @@ type demoCmd struct {
 	Dir        string   `help:"Keep the model and the embedded broker's data here: run again to go on after an interruption." type:"path" placeholder:"DIR"`
 	LabelDelay int      `help:"Steps by which labels come late; -1 is 2 for the synthetic graph and 0, as in the paper, for --data." default:"-1"`
 	Port       int      `help:"Port of the embedded broker on 127.0.0.1; 0 for any." default:"0"`
-	HTTP       string   `help:"Where /metrics, /healthz and /readyz are served." default:"127.0.0.1:0" placeholder:"127.0.0.1:0" name:"http"`
+	HTTP       string   `help:"Where the live page, the query API, /metrics, /healthz and /readyz are served." default:"127.0.0.1:0" placeholder:"127.0.0.1:0" name:"http"`
 	HTTPConfig string   `help:"File that switches on TLS and passwords there, in the format of Prometheus' exporters." name:"http-config" placeholder:"FILE"`
 	Keep       bool     `help:"Go on serving at the end, until interrupted."`
 	JSON       bool     `help:"Print the summary as JSON, and all else to standard error." name:"json"`
@@ -102,20 +104,20 @@ func (d demoCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	reg := newRegistry()
-	web, err := listenHTTP(d.HTTP, d.HTTPConfig, reg)
-	if err != nil {
-		return err
-	}
 	svc, err := newService(m, cfg, reg)
 	if err != nil {
 		return err
 	}
+	web, err := listenHTTP(d.HTTP, d.HTTPConfig, reg, svc.page)
+	if err != nil {
+		return err
+	}
 	svc.web = web
-	fmt.Fprintf(talk, "broker     %s, metrics %s/metrics\n", strings.Join(addrs, ","), web.url())
+	fmt.Fprintf(talk, "broker     %s\nlive page  %s, metrics at /metrics\n", strings.Join(addrs, ","), web.url())
 	fmt.Fprintf(talk, "consume    %s tail --brokers %s --prefix %s\n\n", program(), strings.Join(addrs, ","), d.Prefix)
 
 	stream := set.stream()
-	show := &demoShow{w: talk, model: m.ID, engine: svc.engine, total: len(stream.Steps), windows: demoWindows(stream, delay), done: make(chan struct{})}
+	show := &demoShow{w: talk, screen: newScreen(talk), model: m.ID, engine: svc.engine.Engine, total: len(stream.Steps), windows: demoWindows(stream, delay), done: make(chan struct{})}
 	svc.hooks = []worker.Hooks{{Stepped: show.stepped, Committed: show.committed, Recovered: show.recovered}}
 	policy := worker.Schedule{Windows: show.windows}
 	if d.Keep {
@@ -174,7 +176,7 @@ func (d demoCmd) broker() (*broker.Broker, error) {
 // model trains, or takes what an earlier run in the same directory trained.
 func (d demoCmd) model(ctx context.Context, set *dataSet, w io.Writer) (*model.Model, error) {
 	if d.Dir == "" {
-		return d.Train.train(ctx, set, w)
+		return d.Train.train(ctx, set, w, nil)
 	}
 	if err := os.MkdirAll(d.Dir, 0o755); err != nil {
 		return nil, err
@@ -188,7 +190,7 @@ func (d demoCmd) model(ctx context.Context, set *dataSet, w io.Writer) (*model.M
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	m, err := d.Train.train(ctx, set, w)
+	m, err := d.Train.train(ctx, set, w, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -220,6 +222,7 @@ func demoWindows(s *sender.Stream, delay int) []worker.Size {
 // demoShow follows the worker and prints how static and online compare.
 type demoShow struct {
 	w       io.Writer
+	screen  *screen // nil where there is no terminal: then lines are printed
 	model   string
 	engine  *pipeline.Engine
 	windows []worker.Size
@@ -231,6 +234,8 @@ type demoShow struct {
 	posterior, chain       string
 	lines                  []string // of the windows that are not committed yet
 	scores                 []pipeline.Summary
+	pending                int
+	nll                    [][]float64 // by head and step
 }
 
 const header = "  step   nodes  labels     static acc     NLL     online acc     NLL   pending\n"
@@ -240,11 +245,15 @@ func (d *demoShow) stepped(s worker.Stepped) {
 	d.arrivals += out.Counts.Arrivals
 	d.labels += len(out.Labelled)
 	d.posterior, d.chain = fmt.Sprintf("%x", out.Posterior), fmt.Sprintf("%x", out.Chain)
-	d.scores = d.engine.Summaries()
+	d.scores, d.pending = d.engine.Summaries(), out.Levels.Pending
 	if len(out.Labelled) == 0 {
 		return
 	}
 	d.step++
+	d.note(out)
+	if d.screen != nil {
+		return
+	}
 	if every := max(1, d.total/25); s.Replayed || d.step%every != 0 && d.step != d.total {
 		return
 	}
@@ -253,12 +262,53 @@ func (d *demoShow) stepped(s worker.Stepped) {
 		d.step, d.arrivals, d.labels, static.Acc, static.NLL, online.Acc, online.NLL, out.Levels.Pending))
 }
 
+// note keeps the step's mean log-likelihoods for the live view.
+func (d *demoShow) note(out *event.Outcome) {
+	if d.nll == nil {
+		d.nll = make([][]float64, len(out.Heads))
+	}
+	for h := range out.Heads {
+		sum := 0.0
+		for _, s := range out.Heads[h].Scores {
+			sum += s.LogLoss
+		}
+		d.nll[h] = append(d.nll[h], sum/float64(len(out.Labelled)))
+	}
+}
+
+// view is the live view: how far the stream is, and how the heads compare.
+func (d *demoShow) view() []line {
+	share := float64(d.step) / float64(max(d.total, 1))
+	lines := []line{
+		{fmt.Sprintf("step %d of %d  %s %3.0f%%  %d nodes served, %d labels, %d pending", d.step, d.total, bar(share, 24), 100*share, d.arrivals, d.labels, d.pending), bold},
+		{fmt.Sprintf("%-10s %9s %8s %8s %8s  %s", "", "accuracy", "NLL", "ECE", "Brier", "NLL by step"), faint},
+	}
+	lo, hi := math.Inf(1), math.Inf(-1)
+	const room = 40
+	for _, steps := range d.nll {
+		for _, v := range steps[max(len(steps)-room, 0):] {
+			lo, hi = min(lo, v), max(hi, v)
+		}
+	}
+	for h := range d.scores {
+		s := d.scores[h].Batches()
+		curve := ""
+		if h < len(d.nll) {
+			curve = spark(d.nll[h], lo, hi, room)
+		}
+		lines = append(lines, line{fmt.Sprintf("%-10s %9.4f %8.4f %8.4f %8.4f  %s", d.scores[h].Head, s.Acc, s.NLL, s.ECE, s.Brier, curve), usual})
+	}
+	return lines
+}
+
 func (d *demoShow) recovered(r worker.Recovered) {
 	windows := r.Windows
 	if windows > 0 {
 		fmt.Fprintf(d.w, "replayed %d windows from the ledger, going on from there\n", windows)
 	}
-	fmt.Fprint(d.w, header)
+	if d.screen == nil {
+		fmt.Fprint(d.w, header)
+	}
 	d.reached(windows)
 }
 
@@ -267,6 +317,9 @@ func (d *demoShow) committed(c worker.Committed) {
 		fmt.Fprint(d.w, l)
 	}
 	d.lines = d.lines[:0]
+	if d.screen != nil && d.scores != nil {
+		_ = d.screen.paint(d.view()) // a terminal that is gone is no reason to stop
+	}
 	d.reached(c.Last + 1)
 }
 

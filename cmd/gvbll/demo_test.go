@@ -118,7 +118,7 @@ func direct(t *testing.T, late bool) (s demoSummary) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := trainFlags{Encoder: "graphsage", Heads: 4, TempHidden: 16, Epochs: 30, Hidden: []int{16}, Embedding: 8, Samples: 10, LearningRate: 0.01, WeightDecay: 0.0005, Dropout: 0.5}.train(t.Context(), set, &lines{})
+	m, err := trainFlags{Encoder: "graphsage", Heads: 4, TempHidden: 16, Epochs: 30, Hidden: []int{16}, Embedding: 8, Samples: 10, LearningRate: 0.01, WeightDecay: 0.0005, Dropout: 0.5}.train(t.Context(), set, &lines{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

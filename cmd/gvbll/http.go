@@ -16,9 +16,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/exporter-toolkit/web"
 	"go.yaml.in/yaml/v2"
+
+	"github.com/gvbll/gvbll/pipeline/page"
 )
 
-// httpServer serves /metrics, /healthz and /readyz.
+// httpServer serves /metrics, /healthz and /readyz, and the live page with the
+// query API.
 type httpServer struct {
 	listener net.Listener
 	server   *http.Server
@@ -33,7 +36,8 @@ func newRegistry() *prometheus.Registry {
 	return reg
 }
 
-// What one request may take. Nobody has a reason to send a body.
+// What one request may take. Nobody has a reason to send a body, but to
+// page.PredictPath.
 const (
 	maxHTTPHeader  = 16 << 10 // bytes
 	maxHTTPBody    = 1 << 10  // bytes
@@ -44,7 +48,7 @@ const (
 // listenHTTP takes the address, so that a port in use is known at the start. The
 // file config, if not "", switches on TLS and passwords; it has the format that
 // Prometheus' own programs read, and is checked here.
-func listenHTTP(addr, config string, reg *prometheus.Registry) (*httpServer, error) {
+func listenHTTP(addr, config string, reg *prometheus.Registry, live http.Handler) (*httpServer, error) {
 	h := &httpServer{config: config, scheme: "http"}
 	if config != "" {
 		tls, err := checkWebConfig(config)
@@ -71,12 +75,25 @@ func listenHTTP(addr, config string, reg *prometheus.Registry) (*httpServer, err
 		}
 		fmt.Fprintln(w, "ready")
 	})
+	mux.Handle("/", live)
 	h.server = &http.Server{
-		Handler:           http.MaxBytesHandler(mux, maxHTTPBody),
+		Handler:           bounded(mux),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: maxHTTPRequest + 10*time.Second,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHTTPHeader,
 	}
 	return h, nil
+}
+
+// bounded bounds the bodies that h is given.
+func bounded(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		most := int64(maxHTTPBody)
+		if r.URL.Path == page.PredictPath {
+			most = page.MaxPredictBody
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, most)
+		h.ServeHTTP(w, r)
+	})
 }
 
 // checkWebConfig tells whether the file switches on TLS.

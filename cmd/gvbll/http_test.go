@@ -12,16 +12,20 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/page"
 	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 )
 
 // webServer serves until the test ends.
 func webServer(t *testing.T, config string) *httpServer {
 	t.Helper()
-	h, err := listenHTTP("127.0.0.1:0", config, prometheus.NewRegistry())
+	h, err := listenHTTP("127.0.0.1:0", config, prometheus.NewRegistry(), emptyPage())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,6 +39,12 @@ func webServer(t *testing.T, config string) *httpServer {
 		}
 	})
 	return h
+}
+
+// emptyPage is that of a worker that has not begun.
+func emptyPage() *page.Server {
+	m := &model.Model{Encoder: &gnn.SAGE{}}
+	return page.New(page.Config{Model: m, Now: time.Now, Decode: decodeNode})
 }
 
 // ask returns the status, and the body's first bytes.
@@ -61,7 +71,8 @@ func request(t *testing.T, method, url string) *http.Request {
 	return req
 }
 
-// TestHTTPServesNothingElse: three pages, for GET; no directory, no profile.
+// TestHTTPServesNothingElse: the live page and three others, for GET; no
+// directory, no profile.
 func TestHTTPServesNothingElse(t *testing.T) {
 	h := webServer(t, "")
 	client := &http.Client{Transport: &http.Transport{}}
@@ -73,13 +84,16 @@ func TestHTTPServesNothingElse(t *testing.T) {
 		{"GET", "/metrics", 200},
 		{"GET", "/healthz", 200},
 		{"GET", "/readyz", 503},
-		{"GET", "/", 404},
+		{"GET", "/", 200},
 		{"GET", "/metrics/", 404},
 		{"GET", "/debug/pprof/", 404},
 		{"GET", "/debug/pprof/heap", 404},
 		{"GET", "/debug/vars", 404},
+		{"GET", "/v1/nodes/1", 503},
+		{"GET", "/v1/", 404},
 		{"POST", "/metrics", 405},
 		{"DELETE", "/healthz", 405},
+		{"POST", "/", 405},
 	} {
 		if status, body := ask(t, client, request(t, tc.method, h.url()+tc.path)); status != tc.status {
 			t.Errorf("%s %s: %d %s", tc.method, tc.path, status, body)
@@ -154,7 +168,7 @@ func TestHTTPConfigThatIsWrong(t *testing.T) {
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := listenHTTP("127.0.0.1:0", file, prometheus.NewRegistry())
+		_, err := listenHTTP("127.0.0.1:0", file, prometheus.NewRegistry(), http.NotFoundHandler())
 		if err == nil || !strings.HasPrefix(err.Error(), "--http-config "+file+": ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", content, err)
 		}

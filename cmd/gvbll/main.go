@@ -21,8 +21,8 @@ import (
 // Exit codes.
 const (
 	exitOK     = 0
-	exitFailed = 1 // the work could not be done
-	exitUsage  = 2 // the command line is wrong
+	exitFailed = 1 // the work could not be done, or was interrupted
+	exitUsage  = 2 // the command line, the environment or the file of flags is wrong
 )
 
 func main() {
@@ -33,14 +33,16 @@ func main() {
 }
 
 // cli is the command line: every flag can also be given as an environment
-// variable, GVBLL_ and its name in capitals.
+// variable, GVBLL_ and its name in capitals, and in a file.
 type cli struct {
-	LogLevel  slog.Level `help:"Least level that is logged: debug, info, warn or error." default:"info" placeholder:"info"`
-	LogFormat string     `help:"Format of the log: text or json." enum:"text,json" default:"text" placeholder:"text"`
+	Config    kong.ConfigFlag `help:"YAML file of flags, for what neither the command line nor the environment says: 'brokers: [kafka:9092]', or under a command's name for that alone." type:"path" placeholder:"FILE"`
+	LogLevel  slog.Level      `help:"Least level that is logged: debug, info, warn or error." default:"info" placeholder:"info"`
+	LogFormat string          `help:"Format of the log: text or json." enum:"text,json" default:"text" placeholder:"text"`
 
 	Demo        demoCmd        `cmd:"" help:"Show the whole job: broker, training, stream, late labels, scores."`
 	Train       trainCmd       `cmd:"" help:"Train a model from a data set (Phase 1) and save it."`
 	Work        workCmd        `cmd:"" help:"Classify the nodes of a topic as they arrive."`
+	Inspect     inspectCmd     `cmd:"" help:"Tell what is in a model file."`
 	Send        sendCmd        `cmd:"" help:"Stream a data set into the topics."`
 	Tail        tailCmd        `cmd:"" help:"Print predictions as they are published."`
 	Topics      topicsCmd      `cmd:"" help:"Show or create the topics."`
@@ -52,7 +54,8 @@ type cli struct {
 	Bench       benchCmd       `cmd:"" help:"Measure what an arrival costs, beside the bars."`
 	Sensitivity sensitivityCmd `cmd:"" help:"Show how the online update depends on its constants, batches and training nodes."`
 
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Completion completionCmd `cmd:"" help:"Print a script that lets a shell complete commands and flags."`
+	Version    versionCmd    `cmd:"" help:"Print the version."`
 }
 
 // streams are where a command writes: results to out, all else to err.
@@ -60,19 +63,21 @@ type streams struct {
 	out, err io.Writer
 }
 
-// run is main without the process: it returns the exit code.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	var c cli
-	exit := -1
-	parser, err := kong.New(&c,
+// newParser returns the parser of the command line into c. exit is called where
+// the program is to end at once, as --help has it.
+func newParser(ctx context.Context, c *cli, s streams, exit func(int)) *kong.Kong {
+	parser, err := kong.New(c,
 		kong.Name("gvbll"),
-		kong.Description("Classifies the nodes of a growing graph as they arrive in Kafka, with probabilities that can be trusted.\n\nEvery flag can also be set as an environment variable: GVBLL_ and the flag's name in capitals, as GVBLL_BROKERS."),
+		kong.Description("Classifies the nodes of a growing graph as they arrive in Kafka, with probabilities that can be trusted.\n\n"+
+			"Every flag can also be set as an environment variable: GVBLL_ and the flag's name in capitals, as GVBLL_BROKERS; and in the file that --config names. The command line goes before the environment, and that before the file.\n\n"+
+			"Exit codes: 0 done, 1 failed or interrupted, 2 wrong command line."),
 		kong.DefaultEnvars("GVBLL"),
-		kong.Writers(stdout, stderr),
-		kong.Exit(func(code int) { exit = code }),
+		kong.Configuration(loadConfig),
+		kong.Writers(s.out, s.err),
+		kong.Exit(exit),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(streams{stdout, stderr}),
+		kong.Bind(s),
 		kong.Vars{
 			"default_http": "127.0.0.1:8473",
 			"systems":      strings.Join(table.Systems, ", "),
@@ -83,6 +88,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		panic(err) // the grammar above is wrong
 	}
+	return parser
+}
+
+// run is main without the process: it returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var c cli
+	exit := -1
+	parser := newParser(ctx, &c, streams{stdout, stderr}, func(code int) { exit = code })
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}

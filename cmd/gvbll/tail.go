@@ -4,8 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
-	"unicode"
+	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -18,6 +17,7 @@ type tailCmd struct {
 	JSON   bool `help:"Print one JSON object a line." name:"json"`
 	New    bool `help:"Only predictions published from now on, not those that are there."`
 	Limit  int  `help:"End after this many; 0 for no limit." short:"n"`
+	Lines  bool `help:"Print lines on a terminal too, instead of a live table of the last ones."`
 	Follow bool `help:"Wait for more at the end; --no-follow ends there." default:"true" negatable:""`
 }
 
@@ -45,8 +45,14 @@ func (t tailCmd) Run(ctx context.Context, s streams) error {
 	if len(start) == 0 {
 		return fmt.Errorf("topic %s does not exist: check --prefix, or run 'gvbll topics --create'", names.Predictions)
 	}
-	if !t.JSON {
-		fmt.Fprintf(s.out, "%-16s %-16s %10s %8s %9s %9s %8s %8s\n", "NODE", "CLASS", "CONFIDENCE", "TOTAL", "ALEATORIC", "EPISTEMIC", "WINDOW", "UPDATES")
+	var live *tailView
+	if !t.JSON && !t.Lines {
+		if screen := newScreen(s.out); screen != nil {
+			live = &tailView{screen: screen, began: time.Now()}
+		}
+	}
+	if !t.JSON && live == nil {
+		fmt.Fprintln(s.out, tailHeader)
 	}
 	reader := c.NewReader(start, kafka.ReaderConfig{})
 	defer reader.Close()
@@ -59,12 +65,15 @@ func (t tailCmd) Run(ctx context.Context, s streams) error {
 			return err
 		}
 		for i := range records {
-			if err := t.print(s.out, &records[i]); err != nil {
+			if err := t.print(s.out, live, &records[i]); err != nil {
 				return err
 			}
 			if printed++; printed == t.Limit {
-				return nil
+				return live.paint()
 			}
+		}
+		if err := live.paint(); err != nil {
+			return err
 		}
 		for at, end := range left {
 			if reader.Position(at) >= end {
@@ -75,27 +84,72 @@ func (t tailCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-// printable is what a terminal takes for text: ids come from outside, and could
-// tell it to do something.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '\uFFFD'
-	}, s)
-}
-
-func (t tailCmd) print(w io.Writer, r *kafka.Record) error {
+// print shows one record, in the live table if there is one.
+func (t tailCmd) print(w io.Writer, live *tailView, r *kafka.Record) error {
 	var p event.Prediction
 	if err := wire.DecodePrediction(r.Value, &p); err != nil {
 		return fmt.Errorf("%s partition %d offset %d: %w", r.Topic, r.Partition, r.Offset, err)
 	}
-	if t.JSON {
+	switch {
+	case live != nil:
+		live.add(&p)
+		return nil
+	case t.JSON:
 		_, err := fmt.Fprintf(w, "%s\n", wire.AppendPredictionJSON(nil, &p))
 		return err
 	}
-	_, err := fmt.Fprintf(w, "%-16s %-16s %10.4f %8.4f %9.4f %9.4f %8d %8d\n",
-		printable(p.Node.String()), printable(p.Class), p.Confidence, p.Total, p.Aleatoric, p.Epistemic, p.Window, p.PosteriorVersion)
+	_, err := fmt.Fprintln(w, tailLine(&p))
 	return err
+}
+
+var tailHeader = fmt.Sprintf("%-16s %-16s %10s %8s %9s %9s %8s %8s", "NODE", "CLASS", "CONFIDENCE", "TOTAL", "ALEATORIC", "EPISTEMIC", "WINDOW", "UPDATES")
+
+func tailLine(p *event.Prediction) string {
+	return fmt.Sprintf("%-16s %-16s %10.4f %8.4f %9.4f %9.4f %8d %8d",
+		shown(p.Node.String()), shown(p.Class), p.Confidence, p.Total, p.Aleatoric, p.Epistemic, p.Window, p.PosteriorVersion)
+}
+
+// tailView is the last predictions on a terminal, and what they come to.
+type tailView struct {
+	screen *screen
+	began  time.Time
+
+	count      int
+	confidence float64 // summed
+	epistemic  float64
+	rows       []string
+}
+
+func (v *tailView) add(p *event.Prediction) {
+	v.count++
+	v.confidence += float64(p.Confidence)
+	v.epistemic += float64(p.Epistemic)
+	v.rows = append(v.rows, fmt.Sprintf("%s %s %s %6.4f %8.4f %9.4f %9.4f %8d %8d", column(p.Node.String(), 16), column(p.Class, 16),
+		bar(float64(p.Confidence), 10), p.Confidence, p.Total, p.Aleatoric, p.Epistemic, p.Window, p.PosteriorVersion))
+	if most := 1 << 10; len(v.rows) > 2*most { // more than any terminal is high
+		v.rows = append(v.rows[:0], v.rows[len(v.rows)-most:]...)
+	}
+}
+
+// paint shows the table; of none, it does nothing.
+func (v *tailView) paint() error {
+	if v == nil {
+		return nil
+	}
+	_, height := v.screen.size()
+	return v.screen.paint(v.lines(height-1, time.Since(v.began)))
+}
+
+// lines are the table in so many lines.
+func (v *tailView) lines(most int, since time.Duration) []line {
+	n := float64(max(v.count, 1))
+	list := []line{
+		{fmt.Sprintf("%d predictions, %.0f a second, mean confidence %.4f, mean epistemic uncertainty %.4f nats",
+			v.count, float64(v.count)/max(since.Seconds(), 1e-3), v.confidence/n, v.epistemic/n), bold},
+		{fmt.Sprintf("%-16s %-16s %-17s %8s %9s %9s %8s %8s", "NODE", "CLASS", "CONFIDENCE", "TOTAL", "ALEATORIC", "EPISTEMIC", "WINDOW", "UPDATES"), faint},
+	}
+	for _, r := range v.rows[max(len(v.rows)-max(most-len(list), 0), 0):] {
+		list = append(list, line{r, usual})
+	}
+	return list
 }

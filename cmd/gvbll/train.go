@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/train"
+	"github.com/gvbll/gvbll/pipeline/draw"
 	"github.com/gvbll/gvbll/pipeline/model"
 )
 
@@ -18,6 +20,7 @@ type trainCmd struct {
 	Train trainFlags `embed:""`
 
 	Out       string `help:"Where the model is written." default:"model.safetensors" type:"path" placeholder:"FILE"`
+	Report    string `help:"Draw the curves of the training into this file, .svg or .png." type:"path" placeholder:"FILE"`
 	IfMissing bool   `help:"Do nothing when the file is there already."`
 }
 
@@ -67,14 +70,29 @@ func (c trainCmd) Run(ctx context.Context, s streams) error {
 	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
+	if ext := filepath.Ext(c.Report); c.Report != "" && ext != ".svg" && ext != ".png" {
+		return usagef("--report %s: give a file that ends in .svg or .png", c.Report)
+	}
 	set, err := c.Data.open()
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(s.err, set)
-	m, err := c.Train.train(ctx, set, s.err)
+	var epochs draw.Epochs
+	m, err := c.Train.train(ctx, set, s.err, func(p train.Progress) {
+		epochs.Loss, epochs.ELL = append(epochs.Loss, p.Loss.Total), append(epochs.ELL, p.Loss.ELL)
+		epochs.KLWeight, epochs.Train = append(epochs.KLWeight, p.Loss.KLWeight), append(epochs.Train, p.TrainAccuracy)
+		if c.Train.ValidShare > 0 {
+			epochs.Validation = append(epochs.Validation, p.ValidAccuracy)
+		}
+	})
 	if err != nil {
 		return err
+	}
+	if c.Report != "" {
+		if err := report(c.Report, draw.Training(fmt.Sprintf("%s on %s", m.Meta.Encoder, m.Training.DataSet), epochs)); err != nil {
+			return err
+		}
 	}
 	if err := m.Save(c.Out); err != nil {
 		return err
@@ -83,7 +101,21 @@ func (c trainCmd) Run(ctx context.Context, s streams) error {
 	return err
 }
 
-func (f trainFlags) train(ctx context.Context, set *dataSet, w io.Writer) (*model.Model, error) {
+// report writes a picture, of the kind that the file's name ends in.
+func report(file string, p draw.Picture) error {
+	render := p.SVG
+	if filepath.Ext(file) == ".png" {
+		render = p.PNG
+	}
+	b, err := render()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, b, 0o644)
+}
+
+// train trains a model, and calls watch, unless it is nil, after each epoch.
+func (f trainFlags) train(ctx context.Context, set *dataSet, w io.Writer, watch func(train.Progress)) (*model.Model, error) {
 	cfg, err := f.config(set.seed)
 	if err != nil {
 		return nil, err
@@ -95,6 +127,9 @@ func (f trainFlags) train(ctx context.Context, set *dataSet, w io.Writer) (*mode
 			note += fmt.Sprintf(", held out %.3f", p.ValidAccuracy)
 		}
 		bar.set(p.Epoch+1, note)
+		if watch != nil {
+			watch(p)
+		}
 	})
 }
 

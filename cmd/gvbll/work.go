@@ -13,9 +13,11 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/metrics"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/page"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -34,7 +36,7 @@ type workCmd struct {
 	CheckpointDir   string        `help:"Folder for checkpoints, from which a start goes on; without one it replays the ledger from its beginning." type:"path" placeholder:"DIR"`
 	CheckpointEvery time.Duration `help:"How far apart checkpoints are." default:"5m"`
 	CheckpointKeep  int           `help:"How many checkpoints are kept." default:"3"`
-	HTTP            string        `help:"Where /metrics, /healthz and /readyz are served." default:"${default_http}" placeholder:"${default_http}" name:"http"`
+	HTTP            string        `help:"Where the live page, the query API, /metrics, /healthz and /readyz are served." default:"${default_http}" placeholder:"${default_http}" name:"http"`
 	HTTPConfig      string        `help:"File that switches on TLS and passwords there, in the format of Prometheus' exporters." name:"http-config" placeholder:"FILE"`
 	CreateTopics    bool          `help:"Create the topics that are missing." default:"true" negatable:""`
 	Partitions      int           `help:"Partitions of the topics that are created." default:"1"`
@@ -97,8 +99,11 @@ func (w workCmd) Run(ctx context.Context) error {
 		return err
 	}
 	reg := newRegistry()
-	web, err := listenHTTP(w.HTTP, w.HTTPConfig, reg)
+	s, err := newService(m, cfg, reg)
 	if err != nil {
+		return err
+	}
+	if s.web, err = listenHTTP(w.HTTP, w.HTTPConfig, reg, s.page); err != nil {
 		return err
 	}
 	client, names, err := w.Kafka.connect(ctx)
@@ -111,16 +116,11 @@ func (w workCmd) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	s, err := newService(m, cfg, reg)
-	if err != nil {
-		return err
-	}
-	s.web = web
-	slog.Info("working", "model", m.ID, "classes", len(m.Classes), "topics", names.Nodes, "http", web.url())
+	slog.Info("working", "model", m.ID, "classes", len(m.Classes), "topics", names.Nodes, "http", s.web.url())
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan error, 1)
-	go func() { served <- web.serve(ctx) }()
+	go func() { served <- s.web.serve(ctx) }()
 	err = s.run(ctx, client, worker.Config{
 		Names: names, CommitInterval: w.CommitInterval, Compression: w.Compression,
 		Policy: w.policy(), Session: w.SessionTimeout,
@@ -144,37 +144,16 @@ func (w workCmd) policy() worker.Policy {
 	return worker.CountOrLinger{Count: w.Window, Linger: w.Linger}
 }
 
-// keeper is an engine that a worker can write down.
-type keeper struct{ *pipeline.Engine }
-
-// Snapshot implements worker.Keeper.
-func (k keeper) Snapshot(meta map[string]string) io.ReadCloser {
-	return snapshot{k.Engine.Snapshot(meta)}
-}
-
-type snapshot struct{ *pipeline.Snapshot }
-
-func (s snapshot) Close() error {
-	s.Snapshot.Close()
-	return nil
-}
-
-// restorer returns what reads an engine back.
-func restorer(m *model.Model, cfg pipeline.Config) func(io.ReaderAt, int64) (worker.Keeper, map[string]string, error) {
-	return func(r io.ReaderAt, size int64) (worker.Keeper, map[string]string, error) {
-		e, meta, err := pipeline.Restore(m, cfg, r, size)
-		return keeper{e}, meta, err
-	}
-}
-
-// service is an engine with its metrics, ready to be driven by a worker.
+// service is an engine with its metrics and its page, ready to be driven by a
+// worker.
 type service struct {
 	model   *model.Model
-	engine  *pipeline.Engine
+	engine  *keeper
 	metrics *metrics.Metrics
 	stream  *worker.Metrics
+	page    *page.Server
 	web     *httpServer
-	hooks   []worker.Hooks // beside the metrics'
+	hooks   []worker.Hooks // beside these
 }
 
 func newService(m *model.Model, cfg pipeline.Config, reg prometheus.Registerer) (*service, error) {
@@ -188,7 +167,20 @@ func newService(m *model.Model, cfg pipeline.Config, reg prometheus.Registerer) 
 	})
 	reg.MustRegister(info)
 	info.Set(1)
-	return &service{model: m, engine: engine, metrics: metrics.New(reg), stream: worker.NewMetrics(reg)}, nil
+	return &service{
+		model: m, engine: &keeper{Engine: engine}, metrics: metrics.New(reg), stream: worker.NewMetrics(reg),
+		page: page.New(page.Config{
+			Model: m, Settings: engine.Config().String(), Version: versionString(), Decode: decodeNode, Now: time.Now,
+		}),
+	}, nil
+}
+
+// decodeNode reads a node event in JSON, as the nodes topic has it.
+func decodeNode(body []byte) (n *event.Node, reason event.Reason, detail string) {
+	n = &event.Node{}
+	o := &event.Origin{Value: body, Headers: []event.Header{{Key: wire.ContentType, Value: []byte(wire.JSON)}}}
+	reason, detail = (&wire.Decoder{}).Node(o, n)
+	return n, reason, detail
 }
 
 // run drives the engine until the context ends. cfg brings what depends on the
@@ -196,26 +188,42 @@ func newService(m *model.Model, cfg pipeline.Config, reg prometheus.Registerer) 
 func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
 	cfg.Model, cfg.Classes, cfg.Settings = s.model.ID, s.model.Classes, s.engine.Config().String()
 	var last *event.Outcome
+	recovered := false
+	show := func() {
+		scores := s.engine.Summaries()
+		s.page.Show(scores)
+		if last != nil {
+			s.metrics.Show(last, scores)
+		}
+	}
 	own := worker.Hooks{
 		Recovered: func(r worker.Recovered) {
-			s.engine = r.Engine.(keeper).Engine
-			if last != nil {
-				s.metrics.Show(last, s.engine.Summaries())
-			}
+			s.engine, recovered = r.Engine.(*keeper), true
+			show()
+			s.page.Attach(s.engine.ask)
 			if s.web != nil {
 				s.web.ready.Store(true)
 			}
 		},
+		TookOver: func(worker.TookOver) { s.page.Owns() },
 		Stepped: func(w worker.Stepped) {
 			last = w.Outcome
-			if !w.Replayed {
+			s.page.Stepped(page.Window{Outcome: w.Outcome, Cause: w.Cause, Replayed: w.Replayed, Took: w.Took, At: time.Now()})
+			switch {
+			case !w.Replayed:
 				s.metrics.Observe(w.Outcome)
+			case recovered: // standing by: there will be no commit of its own
+				s.page.Show(s.engine.Summaries())
 			}
 		},
-		Committed: func(worker.Committed) { s.metrics.Show(last, s.engine.Summaries()) },
+		Committed: func(worker.Committed) {
+			show()
+			s.page.Committed(time.Now())
+		},
+		Lag: s.page.Lag,
 	}
 	cfg.Hooks = worker.Join(append([]worker.Hooks{s.stream.Hooks(), own}, s.hooks...)...)
-	if err := worker.Run(ctx, c, keeper{s.engine}, cfg); err != nil {
+	if err := worker.Run(ctx, c, s.engine, cfg); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
 	return nil

@@ -78,6 +78,18 @@ func (t *Table[T]) Grow(rows int) {
 	}
 }
 
+// Shrink takes away the last rows, and keeps their memory for the next that are
+// added. It panics when there are fewer.
+func (t *Table[T]) Shrink(rows int) {
+	if rows < 0 || rows > t.n {
+		panic(fmt.Sprintf("kernel: %d rows fewer than %d", rows, t.n))
+	}
+	for i := t.n - rows; i < t.n; i++ {
+		clear(t.Row(int32(i)))
+	}
+	t.n -= rows
+}
+
 // next returns a full block, and has the one after it made ready meanwhile. The
 // first touch of a page can cost more than all that an arrival brings, on a
 // virtual machine most of all, and whoever grows the table should not wait for

@@ -67,6 +67,8 @@ func (p Picture) SVG() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A map's cells are as wide and high as the plot has them.
+	out = bytes.ReplaceAll(out, []byte("<image "), []byte(`<image preserveAspectRatio="none" `))
 	// In text a quote is escaped, so that only attributes match.
 	return bytes.ReplaceAll(out, []byte(`style="font-family:Liberation Sans;`),
 		[]byte(`style="font-family:'Liberation Sans',Arimo,Arial,Helvetica,sans-serif;`)), nil

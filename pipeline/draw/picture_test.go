@@ -82,6 +82,11 @@ func gallery() map[string]struct {
 			}),
 			[]string{"Loss", "loss", "−ELL", "Weight of the KL term", "train", "validation", "epoch", "nats per node"},
 		},
+		"heat": {
+			Heat("Posterior", Map{Title: "Means", XLabel: "dimension", Rows: []string{"a & b", "c"}, Columns: 3, Around: true, Values: []float64{-1, 0, 2, nan, 1, 1}},
+				Map{Title: "Deviations", Rows: []string{"a & b", "c"}, Columns: 2, Values: []float64{.5, .5, .5, .5}}),
+			[]string{"Means", "Deviations", "dimension", "a & b", "c", "-2", "0", "2", "0.5"},
+		},
 		"own legends": {
 			Lines("Own legends", 1, Panel{Title: "a", Series: both}, Panel{Title: "b", Series: both[:1]}),
 			[]string{"a", "b", "static", "online"},
@@ -413,6 +418,10 @@ func TestErrors(t *testing.T) {
 		"bin 1 is [0.5, NaN]":       bin(Bin{Low: .5, High: nan}),
 		"bin 1 has -1 predictions":  bin(Bin{High: 1, Count: -1}),
 		"accuracy 1.5":              bin(Bin{High: 1, Count: 1, Accuracy: 1.5}),
+		"0 rows × 3 columns":        Heat("", Map{Columns: 3}),
+		"1 rows × 65537 columns":    Heat("", Map{Rows: []string{"a"}, Columns: 65537}),
+		"2 values for 1 rows":       Heat("", Map{Rows: []string{"a"}, Columns: 3, Values: []float64{1, 2}}),
+		"none of the values":        Heat("", Map{Rows: []string{"a"}, Columns: 1, Values: []float64{nan}}),
 		"no predictions in any bin": Reliability("", Diagram{"d", []Bin{{0, 1, 0, nan, nan}}}),
 	} {
 		svg, err := p.SVG()
@@ -423,6 +432,32 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%q: a PNG", want)
 		}
 	}
+}
+
+// TestHeat: zero has the page's colour, the ends theirs, what is no number none of
+// these, and each cell is a square of pixels.
+func TestHeat(t *testing.T) {
+	st := newStyle(Light)
+	h := heat{Rows: []string{"a", "b"}, Columns: 2, Around: true, Values: []float64{-3, 0, 3, math.NaN()}}
+	m := h.image(st)
+	size := m.Bounds().Size()
+	if size.X != size.Y || size.X%2 != 0 {
+		t.Fatalf("an image of %v for 2 × 2 cells", size)
+	}
+	for i, want := range []color.NRGBA{st.hues[0], st.page, st.hues[1], st.grid} {
+		x, y := (i%2)*size.X/2+1, (i/2)*size.Y/2+1
+		if got := m.At(x, y); got != color.Color(want) {
+			t.Errorf("cell %d is %v, want %v", i, got, want)
+		}
+	}
+	many := heat{Rows: make([]string, 200), Columns: 300, Values: make([]float64, 60000)}
+	if size := many.image(st).Bounds().Size(); size.X > 2048 || size.Y > 2048 {
+		t.Errorf("60,000 cells have an image of %v", size)
+	}
+	for i := range many.Rows {
+		many.Rows[i] = fmt.Sprintf("a class with a long name, number %d", i)
+	}
+	render(t, Heat("", Map(many)))
 }
 
 func TestTextFromOutside(t *testing.T) {

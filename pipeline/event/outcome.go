@@ -37,6 +37,7 @@ type Head struct {
 
 // Score is one label held against what one head said when its node was served.
 type Score struct {
+	Class      int32 // most probable, as the head said
 	Confidence float64
 	Correct    bool
 	LogLoss    float64 // nats

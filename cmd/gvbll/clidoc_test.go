@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+var update = flag.Bool("update", false, "write docs/cli.md anew")
+
+// TestCommandLineIsDocumented: docs/cli.md says what the grammar says.
+func TestCommandLineIsDocumented(t *testing.T) {
+	const file = "../../docs/cli.md"
+	var c cli
+	var out lines
+	want := commandLine(newParser(context.Background(), &c, streams{&out, &out}, func(int) {}))
+	if *update {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Errorf("%s is out of date: go test ./cmd/gvbll -run TestCommandLineIsDocumented -update", file)
+	}
+}
+
+// commandLine is docs/cli.md.
+func commandLine(k *kong.Kong) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `# Command line
+
+This page is made of the program's own help: `+"`go test ./cmd/gvbll -run TestCommandLineIsDocumented -update`"+`.
+
+**Where a flag comes from.** In this order: the command line; the environment, `+"`GVBLL_`"+` and the flag's
+name in capitals with `+"`_`"+` for `+"`-`"+`, as `+"`GVBLL_LOG_FORMAT`"+`; the YAML file that `+"`--config`"+` names, there a command's
+section before the rest; the default. A password has no flag (docs/security.md).
+
+`+"```yaml"+`
+brokers: [kafka-1:9092, kafka-2:9092]
+log-format: json
+work:
+  window: 1000
+  linger: 50ms
+`+"```"+`
+
+**Exit codes**
+
+| code | meaning |
+|---|---|
+| %d | done; of `+"`work`"+` and `+"`tail`"+`, ended by a signal with everything in order |
+| %d | the work could not be done, or was interrupted; one line on standard error says why |
+| %d | the command line, the environment or the file of flags is wrong; nothing was done |
+
+Results go to standard output, all else to standard error. `+"`gvbll completion bash`"+`, `+"`zsh`"+` and `+"`fish`"+`
+print what lets a shell complete all of this.
+
+**In a terminal** `+"`demo`"+` and `+"`tail`"+` paint live views in place; elsewhere, and with `+"`tail --lines`"+`, they print
+lines. Colours are left out with NO_COLOR in the environment. The demo:
+
+`+"```"+`
+step 25 of 25  ████████████████████████ 100%%  1148 nodes served, 1148 labels, 0 pending
+            accuracy      NLL      ECE    Brier  NLL by step
+online        0.5521   1.7075   0.2113   0.6368  ▁▁▃▂▂▂▂▃▃▂▂▂▁▁▁▁▂▁▂▁▁▂▂▁▂
+static        0.3927   3.5923   0.4206   0.9852  ▁▁▃▃▂▃▃▆▆▇▆▆▅▆▅▆▆▅█▅▇▆▆▆█
+`+"```"+`
+
+## For every command
+
+`, exitOK, exitFailed, exitUsage)
+	flagTable(&b, k.Model.Flags)
+	for _, n := range k.Model.Leaves(true) {
+		fmt.Fprintf(&b, "\n## gvbll %s\n\n%s\n", n.Name, n.Help)
+		if n.Detail != "" {
+			fmt.Fprintf(&b, "\n%s\n", strings.ReplaceAll(n.Detail, "\n", "  \n"))
+		}
+		if len(n.Positional) > 0 {
+			fmt.Fprintf(&b, "\n| argument | |\n|---|---|\n")
+			for _, p := range n.Positional {
+				fmt.Fprintf(&b, "| `%s` | %s |\n", p.Name, cell(p.Help))
+			}
+		}
+		if len(n.Flags) > 0 {
+			b.WriteString("\n")
+			flagTable(&b, n.Flags)
+		}
+	}
+	return b.String()
+}
+
+func flagTable(b *strings.Builder, flags []*kong.Flag) {
+	fmt.Fprintf(b, "| flag | default | |\n|---|---|---|\n")
+	for _, f := range flags {
+		if f.Hidden {
+			continue
+		}
+		name := "--" + f.Name
+		switch {
+		case f.Tag.Negatable != "":
+			name = "--[no-]" + f.Name
+		case !f.IsBool():
+			kind := kindOf(f.Target.Type())
+			if slices.Contains([]string{"FILE", "DIR", "ADDR", "NAME", "USER", "KIND"}, f.PlaceHolder) {
+				kind = f.PlaceHolder
+			}
+			name += " " + kind
+		}
+		if f.Short != 0 {
+			name += fmt.Sprintf(", -%c", f.Short)
+		}
+		value := f.Default
+		switch {
+		case f.Required:
+			value = "required"
+		case f.IsBool() && value == "":
+			value = "false"
+		}
+		if value != "" && value != "required" {
+			value = "`" + value + "`"
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, value, cell(f.Help))
+	}
+}
+
+// kindOf is what a flag of the type takes.
+func kindOf(t reflect.Type) string {
+	switch t {
+	case reflect.TypeFor[time.Duration]():
+		return "DURATION"
+	case reflect.TypeFor[slog.Level]():
+		return "LEVEL"
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return kindOf(t.Elem())
+	case reflect.Slice:
+		return "LIST"
+	case reflect.Float64, reflect.Float32:
+		return "NUMBER"
+	case reflect.String:
+		return "TEXT"
+	default:
+		return "INTEGER"
+	}
+}
+
+// cell is a text as a table's cell holds it.
+func cell(s string) string { return strings.NewReplacer("|", `\|`, "\n", " ").Replace(s) }

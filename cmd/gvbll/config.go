@@ -1,0 +1,140 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"go.yaml.in/yaml/v2"
+)
+
+// configFile is a file of flags: YAML, with the flags' names as keys. A key that
+// is a command's name holds keys for that command alone, which go before those
+// of the same name outside. Command line and environment go before either.
+//
+//	brokers: [kafka-1:9092, kafka-2:9092]
+//	log-format: json
+//	work:
+//	  window: 1000
+type configFile struct {
+	all     map[string]any
+	command map[string]map[string]any
+}
+
+// maxConfig bounds the file, in bytes.
+const maxConfig = 1 << 20
+
+// loadConfig is a kong.ConfigurationLoader.
+func loadConfig(r io.Reader) (kong.Resolver, error) {
+	b, err := io.ReadAll(io.LimitReader(r, maxConfig+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > maxConfig {
+		return nil, fmt.Errorf("more than %d bytes: give a file of flags", maxConfig)
+	}
+	var file map[string]any
+	if err := yaml.UnmarshalStrict(b, &file); err != nil {
+		return nil, fmt.Errorf("it is no YAML mapping: %w", err)
+	}
+	c := &configFile{all: map[string]any{}, command: map[string]map[string]any{}}
+	for key, v := range file {
+		section, ok := v.(map[any]any)
+		if !ok {
+			c.all[key] = v
+			continue
+		}
+		c.command[key] = map[string]any{}
+		for k, v := range section {
+			c.command[key][fmt.Sprint(k)] = v
+		}
+	}
+	return c, nil
+}
+
+// Validate implements kong.Resolver: a key that is no flag's is an error, for it
+// is most likely a flag's that is misspelt.
+func (c *configFile) Validate(app *kong.Application) error {
+	flags := func(n *kong.Node) (names []string) {
+		for _, group := range n.AllFlags(true) {
+			for _, f := range group {
+				names = append(names, f.Name)
+			}
+		}
+		return names
+	}
+	var every, wrong []string
+	for _, n := range app.Leaves(false) {
+		own := flags(n)
+		every = append(every, own...)
+		for key := range c.command[n.Name] {
+			if !slices.Contains(own, key) || !settable(key) {
+				wrong = append(wrong, n.Name+": "+key)
+			}
+		}
+	}
+	for key := range c.all {
+		if !slices.Contains(every, key) || !settable(key) {
+			wrong = append(wrong, key)
+		}
+	}
+	for name := range c.command {
+		if !slices.ContainsFunc(app.Leaves(false), func(n *kong.Node) bool { return n.Name == name }) {
+			wrong = append(wrong, name)
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	slices.Sort(wrong)
+	return fmt.Errorf("--config: no flag or command has the name %s", strings.Join(wrong, ", "))
+}
+
+// settable tells whether a flag has a meaning in a file.
+func settable(flag string) bool { return flag != "help" && flag != "config" }
+
+// Resolve implements kong.Resolver.
+func (c *configFile) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	for _, name := range flag.Envs {
+		if _, set := os.LookupEnv(name); set {
+			return nil, nil
+		}
+	}
+	value, given := any(nil), false
+	if n := ctx.Selected(); n != nil {
+		value, given = c.command[n.Name][flag.Name]
+	}
+	if !given {
+		value, given = c.all[flag.Name]
+	}
+	if !given {
+		return nil, nil
+	}
+	return flagText(value)
+}
+
+// flagText is a value as it would stand on a command line.
+func flagText(v any) (any, error) {
+	switch v := v.(type) {
+	case nil:
+		return nil, errors.New("it is empty: give a value, or leave out the key")
+	case []any:
+		items := make([]string, len(v))
+		for i, item := range v {
+			text, err := flagText(item)
+			if err != nil {
+				return nil, err
+			}
+			items[i] = text.(string)
+		}
+		return kong.JoinEscaped(items, ','), nil
+	case map[any]any:
+		return nil, errors.New("it is a mapping: give a value, or a list of values")
+	default:
+		return fmt.Sprint(v), nil
+	}
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// parsed parses a command line, with a file of flags, and returns what it says.
+func parsed(t *testing.T, file string, args ...string) (c cli, err error) {
+	t.Helper()
+	if file != "" {
+		path := filepath.Join(t.TempDir(), "gvbll.yaml")
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "--config", path)
+	}
+	var out lines
+	_, err = newParser(context.Background(), &c, streams{&out, &out}, func(int) {}).Parse(args)
+	return c, err
+}
+
+// TestPrecedence: the command line goes before the environment, that before the
+// file, there a command's section before the rest, and all before the default.
+func TestPrecedence(t *testing.T) {
+	file := "brokers: [\"file-1:1\", 'file-2:2']\nwindow: 11\nlinger: 1s\nlog-format: json\nwork:\n  window: 12\n  bfloat16: true\n"
+	work := []string{"work", "--model", "m"}
+	c, err := parsed(t, file, work...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := c.Work; !slices.Equal(w.Kafka.Brokers, []string{"file-1:1", "file-2:2"}) || w.Window != 12 || w.Linger.Seconds() != 1 || !w.BFloat16 || c.LogFormat != "json" || w.Workers != 1 {
+		t.Errorf("from the file: %+v", w)
+	}
+	t.Setenv("GVBLL_WINDOW", "13")
+	t.Setenv("GVBLL_LINGER", "2s")
+	if c, err = parsed(t, file, append(work, "--linger", "3s")...); err != nil || c.Work.Window != 13 || c.Work.Linger.Seconds() != 3 {
+		t.Errorf("window %d, linger %v (%v)", c.Work.Window, c.Work.Linger, err)
+	}
+	if c, err = parsed(t, file, "ledger"); err != nil || c.Ledger.Kafka.Brokers[1] != "file-2:2" {
+		t.Errorf("another command: %v (%v)", c.Ledger.Kafka.Brokers, err)
+	}
+}
+
+// TestConfigErrors: what the file has wrong is said, and where.
+func TestConfigErrors(t *testing.T) {
+	for file, want := range map[string]string{
+		"windw: 3\n":                          "windw",
+		"work:\n  epochs: 3\n":                "work: epochs",
+		"dance:\n  window: 3\n":               "dance",
+		"config: other.yaml\n":                "config",
+		"window: 3\nwindow: 4\n":              "already set",
+		"- window\n":                          "no YAML mapping",
+		"window: much\n":                      "--window",
+		"window:\n":                           "--window: it is empty",
+		"brokers: [a, {b: c}]\n":              "--brokers: it is a mapping",
+		"compression: middling\n":             "compression",
+		"# " + strings.Repeat("x", maxConfig): "more than",
+	} {
+		if _, err := parsed(t, file, "work", "--model", "m"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: %v, want %q", file, err, want)
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"io"
+	"sync"
+
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics/worker"
+)
+
+// keeper is an engine that a worker drives and can write down, and that others
+// may ask between its steps. The engine itself knows no locks: whoever is at it
+// has the turn.
+type keeper struct {
+	*pipeline.Engine
+	turn sync.Mutex
+}
+
+var _ worker.Keeper = (*keeper)(nil)
+
+// Step implements worker.Engine.
+func (k *keeper) Step(w *event.Window) *event.Outcome {
+	k.turn.Lock()
+	defer k.turn.Unlock()
+	return k.Engine.Step(w)
+}
+
+// ask calls f with the engine, between steps.
+func (k *keeper) ask(f func(*pipeline.Engine)) {
+	k.turn.Lock()
+	defer k.turn.Unlock()
+	f(k.Engine)
+}
+
+// Snapshot implements worker.Keeper.
+func (k *keeper) Snapshot(meta map[string]string) io.ReadCloser {
+	k.turn.Lock()
+	defer k.turn.Unlock()
+	return snapshot{k, k.Engine.Snapshot(meta)}
+}
+
+// restorer reads a keeper back from what its snapshot wrote.
+func restorer(m *model.Model, cfg pipeline.Config) func(io.ReaderAt, int64) (worker.Keeper, map[string]string, error) {
+	return func(r io.ReaderAt, size int64) (worker.Keeper, map[string]string, error) {
+		e, meta, err := pipeline.Restore(m, cfg, r, size)
+		return &keeper{Engine: e}, meta, err
+	}
+}
+
+// snapshot is read from the engine as the engine is then.
+type snapshot struct {
+	of *keeper
+	*pipeline.Snapshot
+}
+
+func (s snapshot) Read(p []byte) (int, error) {
+	s.of.turn.Lock()
+	defer s.of.turn.Unlock()
+	return s.Snapshot.Read(p)
+}
+
+func (s snapshot) Close() error {
+	s.of.turn.Lock()
+	defer s.of.turn.Unlock()
+	s.Snapshot.Close()
+	return nil
+}

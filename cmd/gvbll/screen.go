@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode"
+
+	"github.com/rivo/uniseg"
+	"golang.org/x/term"
+)
+
+// screen repaints some lines of a terminal in place: what was written before
+// stays above them, and what is written after comes below.
+type screen struct {
+	w     io.Writer
+	size  func() (width, height int)
+	shown int  // lines
+	plain bool // without colours
+}
+
+// newScreen returns nil where w is no terminal that can be painted on.
+func newScreen(w io.Writer) *screen {
+	if !isTerminal(w) || os.Getenv("TERM") == "dumb" {
+		return nil
+	}
+	f := w.(*os.File)
+	return &screen{w: w, plain: os.Getenv("NO_COLOR") != "", size: func() (int, int) {
+		width, height, err := term.GetSize(int(f.Fd()))
+		if err != nil || width < 1 || height < 1 {
+			return 80, 24
+		}
+		return width, height
+	}}
+}
+
+// line is a line of text with what it looks like as a whole.
+type line struct {
+	text string
+	look look
+}
+
+// look is an SGR parameter (ECMA-48).
+type look int
+
+const (
+	usual look = 0
+	bold  look = 1
+	faint look = 2
+)
+
+// paint shows the lines in place of those it showed before: as much of them as
+// there is room for.
+func (s *screen) paint(lines []line) error {
+	width, height := s.size()
+	lines = lines[:min(len(lines), max(height-1, 1))]
+	var b strings.Builder
+	if s.shown > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA", min(s.shown, max(height-1, 1)))
+	}
+	for _, l := range lines {
+		text := cut(l.text, width)
+		if l.look != usual && !s.plain {
+			text = fmt.Sprintf("\x1b[%dm%s\x1b[0m", l.look, text)
+		}
+		b.WriteString("\r" + text + "\x1b[K\n")
+	}
+	b.WriteString("\x1b[J")
+	s.shown = len(lines)
+	_, err := io.WriteString(s.w, b.String())
+	return err
+}
+
+// cut returns as much of a text as goes into so many columns.
+func cut(s string, width int) string {
+	if uniseg.StringWidth(s) <= width {
+		return s
+	}
+	var b strings.Builder
+	used := 1 // for the mark
+	for state := -1; len(s) > 0; {
+		var cluster string
+		var w int
+		cluster, s, w, state = uniseg.FirstGraphemeClusterInString(s, state)
+		if used += w; used > width {
+			break
+		}
+		b.WriteString(cluster)
+	}
+	return b.String() + "…"
+}
+
+// shown returns a text from outside as a terminal may have it: without what
+// would move its cursor or change its colours.
+func shown(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '·'
+		}
+		return r
+	}, s)
+}
+
+// column fills a text up to, or cuts it down to, so many columns.
+func column(s string, width int) string {
+	s = cut(shown(s), width)
+	return s + strings.Repeat(" ", max(width-uniseg.StringWidth(s), 0))
+}
+
+// bar is a share as so many characters.
+func bar(share float64, width int) string {
+	full := min(max(int(share*float64(width)+0.5), 0), width)
+	return strings.Repeat("█", full) + strings.Repeat("░", width-full)
+}
+
+// spark draws the last values that there is room for, from lo to hi.
+func spark(values []float64, lo, hi float64, width int) string {
+	const marks = "▁▂▃▄▅▆▇█"
+	steps := []rune(marks)
+	var b strings.Builder
+	for _, v := range values[max(len(values)-width, 0):] {
+		at := 0
+		if hi > lo {
+			at = min(max(int((v-lo)/(hi-lo)*float64(len(steps))), 0), len(steps)-1)
+		}
+		b.WriteRune(steps[at])
+	}
+	return b.String()
+}

@@ -1,0 +1,36 @@
+package kernel
+
+import "testing"
+
+// TestShrink: rows that were taken away come again as zeros, over the end of a
+// block too, and the others stay.
+func TestShrink(t *testing.T) {
+	const width = 1 << 20 // a few rows a block
+	table := NewTable[float32](width)
+	for range 3 {
+		for table.Len() < 9 {
+			table.Grow(1)
+			v := int32(table.Len() - 1)
+			row := table.Row(v)
+			if row[0] != 0 || row[width-1] != 0 {
+				t.Fatalf("row %d comes with %v and %v", v, row[0], row[width-1])
+			}
+			row[0], row[width-1] = float32(v)+1, float32(v)+1
+		}
+		table.Shrink(7)
+	}
+	table.Shrink(0)
+	if table.Len() != 2 || *table.At(0) != 1 || *table.At(1) != 2 {
+		t.Errorf("%d rows are left, with %v and %v", table.Len(), *table.At(0), *table.At(1))
+	}
+	for _, rows := range []int{-1, 3} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%d of 2 rows are taken away", rows)
+				}
+			}()
+			table.Shrink(rows)
+		}()
+	}
+}

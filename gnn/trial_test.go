@@ -1,0 +1,132 @@
+package gnn
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestTrialsAreTrue: what EmbedArrival and EmbedWithout say is, to the bit for
+// the first and nearly so for the other, what comes of it when it is done.
+func TestTrialsAreTrue(t *testing.T) {
+	for _, kind := range kinds {
+		for _, width := range [][]int{{6, 5}, {6, 8, 4}, {3, 4, 5, 2}} {
+			t.Run(fmt.Sprint(kind, width), func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(1, 2))
+				enc := randomEncoder(rng, kind, ReLU, width...)
+				live(rng, enc, 25, func(g *Graph, h *history) {
+					n := len(h.x)
+					x := randomVector(rng, enc.In(), 0.5)
+					neighbours := make([]int32, rng.IntN(6))
+					for i := range neighbours {
+						neighbours[i] = int32(rng.IntN(n))
+					}
+					got := make([]float32, enc.Out())
+					g.EmbedArrival(x, neighbours, got)
+					if g.Len() != n || g.Edges() != len(h.edges) {
+						t.Fatalf("%d nodes and %d edges after a trial, %d and %d before", g.Len(), g.Edges(), n, len(h.edges))
+					}
+					after := history{x: append(slices.Clone(h.x), x), has: map[[2]int32]bool{}, edges: slices.Clone(h.edges)}
+					for _, u := range neighbours {
+						after.link(int32(n), u)
+					}
+					wantNear(t, got, after.encode(enc)[n*enc.Out():])
+
+					if len(h.edges) == 0 {
+						return
+					}
+					i := rng.IntN(len(h.edges))
+					e := h.edges[i]
+					g.EmbedWithout(e[0], e[1], got)
+					without := history{x: h.x, edges: slices.Delete(slices.Clone(h.edges), i, i+1)}
+					wantNear(t, got, without.encode(enc)[int(e[0])*enc.Out():][:enc.Out()])
+				})
+			})
+		}
+	}
+}
+
+func wantNear(t *testing.T, got, want []float32) {
+	t.Helper()
+	for i := range want {
+		if d := got[i] - want[i]; d > 1e-4*(1+abs(want[i])) || -d > 1e-4*(1+abs(want[i])) {
+			t.Fatalf("embedding %v, want %v", got, want)
+		}
+	}
+}
+
+func abs(x float32) float32 { return max(x, -x) }
+
+// TestTrialsLeaveNothing: two graphs with the same life, of which one is asked
+// between, stay equal to the bit; frozen and with halves too.
+func TestTrialsLeaveNothing(t *testing.T) {
+	for _, kind := range kinds {
+		for _, options := range [][]Option{nil, {BFloat16()}} {
+			t.Run(fmt.Sprint(kind, len(options)), func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(3, 4))
+				enc := randomEncoder(rng, kind, ReLU, 5, 6, 4)
+				asked, plain := NewGraph(enc, options...), NewGraph(enc, options...)
+				got, want := make([]float32, enc.Out()), make([]float32, enc.Out())
+				var frozen *Frozen
+				for step := range 300 {
+					x := randomVector(rng, enc.In(), 0.5)
+					var neighbours []int32
+					for range rng.IntN(5) {
+						neighbours = append(neighbours, int32(rng.IntN(step+1)*rng.IntN(2)))
+					}
+					switch {
+					case step%50 == 10:
+						frozen = asked.Freeze()
+					case step%50 == 40:
+						frozen.Release()
+					}
+					if step > 0 {
+						others := make([]int32, rng.IntN(4))
+						for i := range others {
+							others[i] = int32(rng.IntN(step))
+						}
+						asked.EmbedArrival(randomVector(rng, enc.In(), 0.5), others, got)
+						v := int32(rng.IntN(step))
+						if near := asked.Neighbours(v); len(near) > 0 {
+							asked.EmbedWithout(v, near[rng.IntN(len(near))], got)
+						}
+						again := int32(rng.IntN(step))
+						for _, g := range []*Graph{asked, plain} {
+							g.Replace(again, x)
+						}
+					}
+					for _, g := range []*Graph{asked, plain} {
+						v := g.Add([]Vector{x})
+						g.LinkAll(v, neighbours)
+					}
+					for v := range int32(step + 1) {
+						if !slices.Equal(asked.Neighbours(v), plain.Neighbours(v)) {
+							t.Fatalf("step %d: node %d has neighbours %v, want %v", step, v, asked.Neighbours(v), plain.Neighbours(v))
+						}
+					}
+					v := int32(rng.IntN(step + 1))
+					asked.Embed([]int32{v}, got)
+					plain.Embed([]int32{v}, want)
+					if !slices.Equal(got, want) {
+						t.Fatalf("step %d: node %d has embedding %v, want %v", step, v, got, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestNoEdgeToLeaveOut: to leave out what is not there is a mistake.
+func TestNoEdgeToLeaveOut(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	enc := randomEncoder(rng, KindSAGE, ReLU, 3, 2)
+	g := NewGraph(enc)
+	g.Add([]Vector{randomVector(rng, 3, 1), randomVector(rng, 3, 1)})
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	g.EmbedWithout(0, 1, make([]float32, 2))
+}

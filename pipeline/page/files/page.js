@@ -1,0 +1,63 @@
+"use strict";
+
+// Keeps the page up to date: it is fetched again and what differs is changed in
+// place, so that focus, selection and scrolling stay. Pictures are swapped when
+// the next is ready to be shown.
+
+const every = 2000; // milliseconds
+const live = document.getElementById("live");
+const trouble = document.getElementById("trouble");
+
+function morph(from, to) {
+	if (from.nodeType !== to.nodeType || from.nodeName !== to.nodeName) {
+		from.replaceWith(to.cloneNode(true));
+		return;
+	}
+	if (from.nodeType !== Node.ELEMENT_NODE) {
+		if (from.data !== to.data) from.data = to.data;
+		return;
+	}
+	if (from.nodeName === "PICTURE") {
+		swap(from, to);
+		return;
+	}
+	if (from.nodeName === "INPUT") return;
+	for (const { name, value } of to.attributes) {
+		if (from.getAttribute(name) !== value) from.setAttribute(name, value);
+	}
+	while (from.childNodes.length > to.childNodes.length) from.lastChild.remove();
+	to.childNodes.forEach((child, i) => {
+		if (i < from.childNodes.length) morph(from.childNodes[i], child);
+		else from.append(child.cloneNode(true));
+	});
+}
+
+async function swap(from, to) {
+	if (from.innerHTML === to.innerHTML) return;
+	const next = document.importNode(to, true);
+	try {
+		await next.querySelector("img").decode();
+		from.replaceWith(next);
+	} catch {
+		// The picture that is there stays.
+	}
+}
+
+async function refresh() {
+	if (live.checked && !document.hidden) {
+		try {
+			const res = await fetch("/", { signal: AbortSignal.timeout(10000) });
+			if (!res.ok) throw new Error(`the worker answers ${res.status}`);
+			const next = new DOMParser().parseFromString(await res.text(), "text/html");
+			document.title = next.title;
+			for (const id of ["state", "main"]) morph(document.getElementById(id), next.getElementById(id));
+			trouble.textContent = "";
+		} catch (error) {
+			trouble.textContent = `Not up to date: ${error.message}`;
+		}
+	}
+	setTimeout(refresh, every);
+}
+
+document.getElementById("live-switch").hidden = false;
+setTimeout(refresh, every);

@@ -1,0 +1,242 @@
+package pipeline_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+var kinds = []gnn.Kind{gnn.KindSAGE, gnn.KindGCN, gnn.KindGAT, gnn.KindGIN}
+
+// TestQuestionsChangeNothing: of two engines that step the same windows, one is
+// asked all there is to ask between, and while a snapshot is read. What they
+// serve and learn is the same to the bit, and so is the snapshot's engine.
+func TestQuestionsChangeNothing(t *testing.T) {
+	for _, kind := range kinds {
+		for _, depth := range []int{1, 2, 3} {
+			for _, half := range []bool{false, true} {
+				t.Run(fmt.Sprint(kind, depth, half), func(t *testing.T) {
+					rng := rand.New(rand.NewPCG(1, uint64(depth)))
+					m := modelOf(t, rng, kind, depth)
+					cfg := pipeline.Config{BFloat16: half, MaxPending: 20}
+					asked, plain := newEngine(t, m, cfg), newEngine(t, m, cfg)
+					l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
+					var snapshot *pipeline.Snapshot
+					var since []*event.Window
+					var file []byte
+					for number := range 40 {
+						if number == 20 {
+							snapshot = asked.Snapshot(nil)
+						}
+						askAll(asked, l, rng)
+						w := l.window()
+						a, b := asked.Step(w), plain.Step(w)
+						if diff := cmp.Diff(b, a); diff != "" {
+							t.Fatalf("window %d: %s", number, diff)
+						}
+						if snapshot != nil {
+							since = append(since, w)
+							piece := make([]byte, snapshot.Len()/20+1)
+							n, _ := snapshot.Read(piece)
+							file = append(file, piece[:n]...)
+						}
+					}
+					snapshot.Close()
+					restored, _, err := restore(m, cfg, file)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, w := range since {
+						restored.Step(w)
+					}
+					if restored.Chain() != plain.Chain() {
+						t.Fatal("the engine restored of a snapshot that was read while it was asked differs")
+					}
+				})
+			}
+		}
+	}
+}
+
+func askAll(e *pipeline.Engine, l *life, rng *rand.Rand) {
+	for range 5 {
+		e.Node(l.id())
+		x := make([]float32, l.m.Encoder.In())
+		for i := range x {
+			x[i] = float32(rng.NormFloat64())
+		}
+		e.Suppose(&event.Node{ID: l.id(), Dense: x, Neighbours: []event.ID{l.id(), l.id(), l.id()}})
+	}
+	e.Belief()
+}
+
+// TestSupposeIsWhatIsServed: a node that comes in a window of its own is served
+// what was said it would be, edges that wait for it included.
+func TestSupposeIsWhatIsServed(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(string(kind), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(5, 6))
+			m := modelOf(t, rng, kind, 2)
+			e := newEngine(t, m, pipeline.Config{})
+			l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
+			compared := 0
+			for range 60 {
+				w := l.window()
+				w.Labels = nil
+				if len(w.Nodes) > 1 {
+					w.Nodes = w.Nodes[:1]
+				}
+				for i := range w.Nodes {
+					w.Nodes[i].Context = false
+				}
+				var want *pipeline.Supposed
+				if len(w.Nodes) == 1 {
+					s, known, reason, detail := e.Suppose(&w.Nodes[0])
+					if reason != "" {
+						t.Fatal(detail)
+					}
+					if !known {
+						want = s
+					}
+				}
+				out := e.Step(w)
+				if want == nil {
+					continue
+				}
+				compared++
+				if diff := cmp.Diff(out.Predictions[0], want.Prediction); diff != "" {
+					t.Fatalf("served, then supposed: %s", diff)
+				}
+				r, ok := e.Node(want.Node)
+				if !ok || r.Degree != want.Degree || r.Served == nil {
+					t.Fatalf("the node has %+v, supposed were %d edges", r, want.Degree)
+				}
+				if diff := cmp.Diff(want.Heads, r.Served.Heads); diff != "" {
+					t.Fatalf("as served, and as kept: %s", diff)
+				}
+				if !slices.Equal(r.Now.Probabilities, want.Probabilities) || r.Now.Total != want.Total || r.Now.Epistemic != want.Epistemic {
+					t.Fatalf("now %+v, just served %+v", r.Now.Prediction, want.Prediction)
+				}
+			}
+			if compared < 10 {
+				t.Fatalf("%d nodes compared", compared)
+			}
+		})
+	}
+}
+
+func TestSupposeRefuses(t *testing.T) {
+	m := modelOf(t, rand.New(rand.NewPCG(1, 1)), gnn.KindSAGE, 2)
+	e := newEngine(t, m, pipeline.Config{})
+	if _, _, reason, detail := e.Suppose(&event.Node{Dense: make([]float32, 4)}); reason != event.WrongDimension || detail == "" {
+		t.Errorf("4 features of 5: %q, %q", reason, detail)
+	}
+	e.Step(&event.Window{Nodes: []event.Node{{ID: event.ID{Num: 3}, Dense: make([]float32, 5)}}})
+	if _, known, _, _ := e.Suppose(&event.Node{ID: event.ID{Num: 3}, Dense: make([]float32, 5)}); !known {
+		t.Error("a node of the graph is taken for one that has not come")
+	}
+	if _, known := e.Node(event.ID{Str: "3"}); known {
+		t.Error(`"3" is taken for 3`)
+	}
+}
+
+// TestInfluences: a neighbour's gain is what an engine that never had the edge
+// says, the weightiest comes first, and a node's labels are told.
+func TestInfluences(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(string(kind), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(8, 9))
+			m := modelOf(t, rng, kind, 2)
+			node := func(id int, near ...int) event.Node {
+				n := event.Node{ID: event.ID{Num: int64(id)}, Dense: make([]float32, 5)}
+				if id%2 == 1 { // both kinds of ids
+					n.ID = event.ID{Str: fmt.Sprint("n", id)}
+				}
+				for i := range n.Dense {
+					n.Dense[i] = float32(rng.NormFloat64())
+				}
+				for _, u := range near {
+					n.Neighbours = append(n.Neighbours, event.ID{Num: int64(u)})
+				}
+				return n
+			}
+			nodes := []event.Node{node(0), node(2, 0), node(4, 2), node(1, 0, 2), node(6, 4, 0, 2)}
+			nodes[2].Context = true // so that its label is told, and not learned
+			e := newEngine(t, m, pipeline.Config{})
+			e.Step(&event.Window{Nodes: nodes})
+			e.Step(&event.Window{Number: 1, Labels: []event.Label{{Node: event.ID{Num: 4}, Class: m.Classes[1]}}})
+			r, ok := e.Node(event.ID{Num: 6})
+			if !ok || len(r.Neighbours) != 3 || r.Degree != 3 {
+				t.Fatalf("%+v", r)
+			}
+			for i, n := range r.Neighbours {
+				if i > 0 && math.Abs(n.Gain) > math.Abs(r.Neighbours[i-1].Gain) {
+					t.Errorf("neighbour %d is weightier than the one before", i)
+				}
+				if want := map[int64]string{4: m.Classes[1]}[n.Node.Num]; n.Label != want {
+					t.Errorf("neighbour %v has label %q, want %q", n.Node, n.Label, want)
+				}
+				fewer := slices.Clone(nodes)
+				fewer[4].Neighbours = slices.DeleteFunc(slices.Clone(nodes[4].Neighbours), func(id event.ID) bool { return id == n.Node })
+				other := newEngine(t, m, pipeline.Config{})
+				other.Step(&event.Window{Nodes: fewer})
+				o, _ := other.Node(event.ID{Num: 6})
+				want := float64(r.Now.Confidence - o.Now.Probabilities[r.Now.ClassIndex])
+				if math.Abs(n.Gain-want) > 1e-5 || n.Without != o.Now.Class {
+					t.Errorf("neighbour %v gains %v and leaves %q, an engine without the edge says %v and %q", n.Node, n.Gain, n.Without, want, o.Now.Class)
+				}
+			}
+		})
+	}
+}
+
+func TestBelief(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 3))
+	m := modelOf(t, rng, gnn.KindSAGE, 2)
+	e := newEngine(t, m, pipeline.Config{})
+	b := e.Belief()
+	if b.Distance != 0 || math.Abs(b.KL) > 1e-12 || b.Version != 0 || len(b.Classes) != len(m.Classes) {
+		t.Errorf("at the anchor: %+v", b)
+	}
+	l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
+	var out *event.Outcome
+	for range 30 {
+		out = e.Step(l.window())
+	}
+	b = e.Belief()
+	if b.Hash != out.Posterior || b.Version != out.Heads[0].Version || b.Version == 0 {
+		t.Errorf("version %d, hash %x; the outcome says %d, %x", b.Version, b.Hash, out.Heads[0].Version, out.Posterior)
+	}
+	var square, kl float64
+	for j := range m.Prior.Dim {
+		for c := range m.Prior.Classes {
+			i := j*m.Prior.Classes + c
+			q, p := b.Posterior.Precision[i], m.Prior.Precision[i]
+			d := b.Posterior.Mean[i] - m.Prior.Mean[i]
+			square += d * d
+			kl += .5 * (math.Log(q/p) + p/q + p*d*d - 1)
+		}
+	}
+	if math.Abs(b.Distance-math.Sqrt(square)) > 1e-12 || math.Abs(b.KL-kl) > 1e-9 || b.KL <= 0 {
+		t.Errorf("distance %v and KL %v, want %v and %v", b.Distance, b.KL, math.Sqrt(square), kl)
+	}
+	squares := 0.0
+	for _, c := range b.Classes {
+		squares += c.Distance * c.Distance
+	}
+	if math.Abs(squares-square) > 1e-9 {
+		t.Errorf("the classes' distances make %v, want %v", squares, square)
+	}
+	clear(b.Posterior.Mean)
+	if e.Belief().Posterior.Mean[0] == 0 {
+		t.Error("the engine's own posterior is handed out")
+	}
+}
