@@ -211,6 +211,9 @@ func checkPod(p *core.PodSpec, claims []core.PersistentVolumeClaim, flags []stri
 	volumes := make(map[string]bool)
 	for _, v := range p.Volumes {
 		volumes[v.Name] = false
+		if s := v.Secret; s != nil && v.Name != "model" && (s.DefaultMode == nil || *s.DefaultMode != 0o440) {
+			complain("secret %s may be read by others, or not by the worker's group", v.Name)
+		}
 	}
 	for _, c := range claims {
 		volumes[c.Name] = false
@@ -235,6 +238,9 @@ func checkPod(p *core.PodSpec, claims []core.PersistentVolumeClaim, flags []stri
 				complain("container %s sets %s twice", c.Name, e.Name)
 			}
 			names[e.Name] = true
+			if strings.Contains(e.Value, "e+") {
+				complain("container %s sets %s to %s", c.Name, e.Name, e.Value)
+			}
 			flag, ours := strings.CutPrefix(e.Name, "GVBLL_")
 			if flag = strings.ToLower(strings.ReplaceAll(flag, "_", "-")); ours && !slices.Contains(flags, flag) {
 				complain("container %s sets %s, and there is no flag --%s", c.Name, e.Name, flag)
