@@ -1,7 +1,9 @@
 // Package metrics exports what the engine's outcomes say: scores of what was
-// served, calibration, the graph, and what was refused. It counts live windows
-// only, so that rates survive a restart; the prequential gauges hold the whole
-// history, replayed windows included.
+// served, calibration, the graph, what was refused, and the posterior's health.
+// It counts live windows only, so that rates survive a restart and only the
+// owner of a graph counts: counters of several workers add up. Gauges hold the
+// whole history, replayed windows included; those of a standby are as old as its
+// start, so queries keep to the worker with gvbll_owner 1.
 package metrics
 
 import (
@@ -19,6 +21,12 @@ import (
 // can be had from them.
 const Bins = 10
 
+// maxClasses is how many classes have series of their own. The rest share one.
+const maxClasses = 64
+
+// otherClasses is the class of those.
+const otherClasses = "(other)"
+
 // Metrics follow the outcomes of one engine.
 type Metrics struct {
 	arrivals, context, updates, predictions prometheus.Counter
@@ -26,7 +34,9 @@ type Metrics struct {
 	joined, repeated, ofContext, expired    prometheus.Counter
 	refused                                 map[event.Reason]prometheus.Counter
 	uncertainty                             *prometheus.CounterVec
-	delay                                   prometheus.Histogram
+	delay, confidence                       prometheus.Histogram
+	predicted                               *prometheus.CounterVec
+	classes                                 []prometheus.Counter // of predicted, by class index; nil before the first of a class
 	levels                                  *prometheus.GaugeVec
 	heads                                   map[string]*head
 	vectors                                 vectors
@@ -36,16 +46,17 @@ type Metrics struct {
 type vectors struct {
 	binCount, binCorrect, binConfidence *prometheus.CounterVec
 	labels, correct, logLoss, brier     *prometheus.CounterVec
-	clipped                             *prometheus.CounterVec
+	clipped, batches                    *prometheus.CounterVec
 	updates, step                       *prometheus.GaugeVec
 	prequential, scored                 *prometheus.GaugeVec
+	health                              health
 }
 
 // head caches one head's series.
 type head struct {
 	binCount, binCorrect, binConfidence [Bins]prometheus.Counter
 	labels, correct, logLoss, brier     prometheus.Counter
-	clipped                             prometheus.Counter
+	clipped, batches                    prometheus.Counter
 	updates, step                       prometheus.Gauge
 }
 
@@ -88,8 +99,14 @@ func New(reg prometheus.Registerer) *Metrics {
 			Buckets:                     prometheus.ExponentialBuckets(0.1, 6, 10),
 			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 		}),
-		levels: gauges("gvbll_level", "What the engine holds: nodes and edges of the graph, pending predictions, waiting labels and edges.", "of"),
-		heads:  make(map[string]*head),
+		confidence: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "gvbll_prediction_confidence", Help: "Confidence of the predictions served, labelled or not: the probability of the class that is named.",
+			Buckets:                     prometheus.LinearBuckets(0.1, 0.1, 10),
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
+		}),
+		predicted: counters("gvbll_predicted_classes_total", "Predictions served, by the class that is named; beyond 64 classes the rest is (other).", "class"),
+		levels:    gauges("gvbll_level", "What the engine holds: nodes and edges of the graph, pending predictions, waiting labels and edges.", "of"),
+		heads:     make(map[string]*head),
 		vectors: vectors{
 			binCount:      counters("gvbll_calibration_predictions_total", "Labelled predictions by confidence bin of equal width; bin 0 begins at confidence 0.", "head", "bin"),
 			binCorrect:    counters("gvbll_calibration_correct_total", "Those of them that were right.", "head", "bin"),
@@ -99,13 +116,15 @@ func New(reg prometheus.Registerer) *Metrics {
 			logLoss:       counters("gvbll_log_loss_nats_total", "Their negative log-likelihood, summed.", "head"),
 			brier:         counters("gvbll_brier_score_total", "Their Brier scores, summed over classes and labels.", "head"),
 			clipped:       counters("gvbll_posterior_clipped_entries_total", "Entries of the posterior mean whose step was clipped to ±δ.", "head"),
+			batches:       counters("gvbll_posterior_batches_total", "Batches of labels that the head's posterior has learned from.", "head"),
 			updates:       gauges("gvbll_posterior_updates", "Updates that the head's posterior has taken (its version).", "head"),
 			step:          gauges("gvbll_posterior_step_norm", "Euclidean norm of the last update of the posterior mean.", "head"),
 			scored:        gauges("gvbll_prequential_labels", "Labels that the prequential scores are of.", "head"),
 			prequential:   gauges("gvbll_prequential", "Scores since the first window, as served: accuracy, nll (nats), ece, brier; mean over windows with labels or over labels.", "head", "measure", "mean"),
+			health:        newHealth(gauges),
 		},
 	}
-	reg.MustRegister(m.delay)
+	reg.MustRegister(m.delay, m.confidence)
 	refused := counters("gvbll_refused_events_total", "Events sent to the dead-letter topic.", "reason")
 	for _, r := range event.Reasons() {
 		m.refused[r] = refused.WithLabelValues(string(r))
@@ -137,6 +156,8 @@ func (m *Metrics) Observe(out *event.Outcome) {
 		total += float64(p.Total)
 		aleatoric += float64(p.Aleatoric)
 		epistemic += float64(p.Epistemic)
+		m.confidence.Observe(float64(p.Confidence))
+		m.class(p).Inc()
 	}
 	m.uncertainty.WithLabelValues("total").Add(total)
 	m.uncertainty.WithLabelValues("aleatoric").Add(aleatoric)
@@ -149,6 +170,22 @@ func (m *Metrics) Observe(out *event.Outcome) {
 	for i := range out.Heads {
 		m.head(out.Heads[i].Name).observe(&out.Heads[i])
 	}
+}
+
+// class returns the counter of the class that a prediction names.
+func (m *Metrics) class(p *event.Prediction) prometheus.Counter {
+	i := min(int(p.ClassIndex), maxClasses)
+	for len(m.classes) <= i {
+		m.classes = append(m.classes, nil)
+	}
+	if m.classes[i] == nil {
+		name := p.Class
+		if i == maxClasses {
+			name = otherClasses
+		}
+		m.classes[i] = m.predicted.WithLabelValues(name)
+	}
+	return m.classes[i]
 }
 
 // Show sets the gauges: what the engine holds, and its scores so far.
@@ -186,7 +223,7 @@ func (m *Metrics) head(name string) *head {
 	h := &head{
 		labels: v.labels.WithLabelValues(name), correct: v.correct.WithLabelValues(name),
 		logLoss: v.logLoss.WithLabelValues(name), brier: v.brier.WithLabelValues(name),
-		clipped: v.clipped.WithLabelValues(name),
+		clipped: v.clipped.WithLabelValues(name), batches: v.batches.WithLabelValues(name),
 		updates: v.updates.WithLabelValues(name), step: v.step.WithLabelValues(name),
 	}
 	for b := range Bins {
@@ -215,5 +252,8 @@ func (h *head) observe(o *event.Head) {
 	h.clipped.Add(float64(o.Clipped))
 	if len(o.Scores) > 0 {
 		h.step.Set(o.Step)
+		if o.Version > 0 { // a static head takes none
+			h.batches.Inc()
+		}
 	}
 }

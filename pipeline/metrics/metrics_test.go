@@ -11,6 +11,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/metrics"
+	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
@@ -119,5 +120,96 @@ func TestCountersGiveECE(t *testing.T) {
 	want, _ := calibration.ECEWidth(confidences, correct, metrics.Bins)
 	if got := ece / 500; math.Abs(got-want) > 1e-9 {
 		t.Errorf("ECE %v, want %v", got, want)
+	}
+}
+
+// TestShowPosterior against sums made by hand, for a posterior of 2 × 2 that
+// forgot one weight and moved another.
+func TestShowPosterior(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	m := metrics.New(reg)
+	m.ShowPosterior(&metrics.Posterior{
+		Head: "online", Classes: []string{"a", "b"}, Version: 2, Lambda: 0.5,
+		Now:     &posterior.Gaussian{Dim: 2, Classes: 2, Mean: []float64{1, 0, 0, 4}, Precision: []float64{2, 1, 4, 1}},
+		Trained: &posterior.Gaussian{Dim: 2, Classes: 2, Mean: []float64{1, 0, 3, 0}, Precision: []float64{2, 1, 4, 1}},
+	})
+	const want = `
+# HELP gvbll_posterior_anchor_distance Euclidean distance of the posterior mean to the trained one.
+# TYPE gvbll_posterior_anchor_distance gauge
+gvbll_posterior_anchor_distance{head="online"} 5
+# HELP gvbll_posterior_anchor_kl_nats KL divergence of the posterior from the trained one.
+# TYPE gvbll_posterior_anchor_kl_nats gauge
+gvbll_posterior_anchor_kl_nats{head="online"} 26
+# HELP gvbll_posterior_entries Weights of the posterior, embedding dimensions times classes.
+# TYPE gvbll_posterior_entries gauge
+gvbll_posterior_entries{head="online"} 4
+# HELP gvbll_posterior_memory_batches Effective memory: batches that the precision is a sum of, forgetting counted, (1-λⁿ)/(1-λ) after n.
+# TYPE gvbll_posterior_memory_batches gauge
+gvbll_posterior_memory_batches{head="online"} 1.5
+# HELP gvbll_posterior_precision_mean Mean precision 1/Σ of a class's weights: how much is known of them.
+# TYPE gvbll_posterior_precision_mean gauge
+gvbll_posterior_precision_mean{class="a",head="online"} 3
+gvbll_posterior_precision_mean{class="b",head="online"} 1
+# HELP gvbll_posterior_precision_min Least precision of a class's weights; near 0 when one is forgotten.
+# TYPE gvbll_posterior_precision_min gauge
+gvbll_posterior_precision_min{class="a",head="online"} 2
+gvbll_posterior_precision_min{class="b",head="online"} 1
+# HELP gvbll_posterior_variance_mean Mean variance Σ of a class's weights.
+# TYPE gvbll_posterior_variance_mean gauge
+gvbll_posterior_variance_mean{class="a",head="online"} 0.375
+gvbll_posterior_variance_mean{class="b",head="online"} 1
+`
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(want),
+		"gvbll_posterior_anchor_distance", "gvbll_posterior_anchor_kl_nats", "gvbll_posterior_entries", "gvbll_posterior_memory_batches",
+		"gvbll_posterior_precision_mean", "gvbll_posterior_precision_min", "gvbll_posterior_variance_mean"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestManyClasses: a model of a thousand classes has as many series as one of
+// 65, and nothing is left out of them.
+func TestManyClasses(t *testing.T) {
+	const classes, dim = 1000, 3
+	reg := prometheus.NewPedanticRegistry()
+	m := metrics.New(reg)
+	q := &posterior.Gaussian{Dim: dim, Classes: classes, Mean: make([]float64, dim*classes), Precision: make([]float64, dim*classes)}
+	for i := range q.Precision {
+		q.Precision[i] = 2
+	}
+	names := make([]string, classes)
+	var out event.Outcome
+	for c := range names {
+		names[c] = fmt.Sprint("class ", c)
+		out.Predictions = append(out.Predictions, event.Prediction{Class: names[c], ClassIndex: int32(c)})
+	}
+	m.Observe(&out)
+	m.ShowPosterior(&metrics.Posterior{Head: "online", Classes: names, Now: q, Trained: q, Lambda: 1})
+	for _, name := range []string{"gvbll_predicted_classes_total", "gvbll_posterior_precision_min"} {
+		if n, err := testutil.GatherAndCount(reg, name); err != nil || n != 65 {
+			t.Errorf("%d series of %s, %v", n, name, err)
+		}
+	}
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, s := range f.Metric {
+			for _, l := range s.Label {
+				if l.GetValue() != "(other)" {
+					continue
+				}
+				switch f.GetName() {
+				case "gvbll_predicted_classes_total":
+					if got := s.Counter.GetValue(); got != classes-64 {
+						t.Errorf("%v predictions of other classes", got)
+					}
+				case "gvbll_posterior_precision_mean":
+					if got := s.Gauge.GetValue(); got != 2 {
+						t.Errorf("mean precision of other classes is %v", got)
+					}
+				}
+			}
+		}
 	}
 }

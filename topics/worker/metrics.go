@@ -11,6 +11,9 @@ import (
 // outcomes.
 type Metrics struct {
 	windows      *prometheus.CounterVec
+	number       prometheus.Gauge
+	repeated     prometheus.Counter
+	age          prometheus.Histogram
 	step         prometheus.Histogram
 	arrivals     prometheus.Histogram
 	transactions prometheus.Counter
@@ -30,12 +33,23 @@ type Metrics struct {
 	early        *prometheus.CounterVec
 }
 
+// causes are those of the policies here: they have a series from the start, so
+// that a rate is 0 before the first window and not missing.
+var causes = [...]string{"count", "linger", "schedule", "event-time", "full", "idle"}
+
 // NewMetrics registers the metrics.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		windows: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gvbll_windows_total", Help: "Windows cut, by what cut them.",
 		}, []string{"cause"}),
+		number: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "gvbll_window_number", Help: "Number of the last window stepped, replayed ones too: how far a standby follows.",
+		}),
+		repeated: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "gvbll_windows_replayed_total", Help: "Windows of the ledger stepped again, at a start or standing by.",
+		}),
+		age:      histogram("gvbll_prediction_age_seconds", "From the time that an arrival tells to when its prediction was ready; of arrivals that tell one.", prometheus.ExponentialBuckets(0.005, 2.5, 16)),
 		step:     histogram("gvbll_window_step_seconds", "Time to step the engine over a window and to encode what came of it.", prometheus.ExponentialBuckets(0.0001, 2, 14)),
 		arrivals: histogram("gvbll_window_arrivals", "Arrivals a window.", prometheus.ExponentialBuckets(1, 2, 14)),
 		transactions: prometheus.NewCounter(prometheus.CounterOpts{
@@ -78,7 +92,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "gvbll_early_events_total", Help: "Events whose time was too far ahead of the clock to go by.",
 		}, []string{"topic"}),
 	}
-	reg.MustRegister(m.windows, m.step, m.arrivals, m.transactions, m.retries, m.commit, m.lag, m.replayed, m.recovery, m.lastCommit, m.owner, m.takeover, m.saved, m.savedBytes, m.saving, m.unsaved, m.late, m.early)
+	for _, cause := range causes {
+		m.windows.WithLabelValues(cause)
+	}
+	reg.MustRegister(m.windows, m.number, m.repeated, m.age, m.step, m.arrivals, m.transactions, m.retries, m.commit, m.lag, m.replayed, m.recovery, m.lastCommit, m.owner, m.takeover, m.saved, m.savedBytes, m.saving, m.unsaved, m.late, m.early)
 	return m
 }
 
@@ -102,8 +119,16 @@ func (m *Metrics) Hooks() Hooks {
 			m.takeover.Observe(t.Took.Seconds())
 		},
 		Stepped: func(s Stepped) {
+			m.number.Set(float64(s.Outcome.Window))
 			if s.Replayed {
+				m.repeated.Inc()
 				return
+			}
+			now := time.Now()
+			for i := range s.Outcome.Predictions {
+				if t := s.Outcome.Predictions[i].Time; t > 0 {
+					m.age.Observe(max(now.Sub(time.UnixMilli(t)).Seconds(), 0))
+				}
 			}
 			m.windows.WithLabelValues(s.Cause).Inc()
 			m.step.Observe(s.Took.Seconds())

@@ -1,0 +1,48 @@
+// Holds the dashboards to the types that Grafana publishes: each is written out
+// as a TypeScript value of them, so that an option that does not exist, is
+// misspelt or has another type is an error of the compiler.
+//
+//   node check.mjs OUT.ts DASHBOARD.json...
+import fs from "node:fs";
+import path from "node:path";
+
+const [out, ...files] = process.argv.slice(2);
+let text = `
+import type { AnnotationQuery, Dashboard, DataSourceRef, FieldConfig, Panel, RowPanel, VariableModel } from "@grafana/schema";
+import type * as timeseries from "@grafana/schema/dist/types/raw/composable/timeseries/panelcfg/x/TimeSeriesPanelCfg_types.gen";
+import type * as stat from "@grafana/schema/dist/types/raw/composable/stat/panelcfg/x/StatPanelCfg_types.gen";
+import type * as barchart from "@grafana/schema/dist/types/raw/composable/barchart/panelcfg/x/BarChartPanelCfg_types.gen";
+import type * as bargauge from "@grafana/schema/dist/types/raw/composable/bargauge/panelcfg/x/BarGaugePanelCfg_types.gen";
+import type * as heatmap from "@grafana/schema/dist/types/raw/composable/heatmap/panelcfg/x/HeatmapPanelCfg_types.gen";
+import type * as table from "@grafana/schema/dist/types/raw/composable/table/panelcfg/x/TablePanelCfg_types.gen";
+
+// JSON has the values of enums where TypeScript wants their names.
+type Plain<T> = unknown extends T ? unknown
+  : T extends string ? \`\${T}\`
+  : T extends number | boolean | null | undefined ? T
+  : T extends (infer E)[] ? Plain<E>[]
+  : { [K in keyof T]: Plain<T[K]> };
+
+interface Query {
+  refId: string; datasource: DataSourceRef; editorMode: "code"; expr: string; legendFormat: string;
+  instant?: boolean; range?: boolean; format?: "time_series" | "table" | "heatmap";
+}
+type Of<Type extends string, Options, Custom> = Plain<Omit<Panel, "type" | "options" | "targets" | "fieldConfig">> & {
+  type: Type; targets: Query[]; options: Plain<Options>;
+  fieldConfig: { defaults: Plain<Omit<FieldConfig, "custom">> & { custom?: Plain<Custom> }; overrides: [] };
+};
+// "type" stays readable: the compiler tells the kinds of panel apart by it.
+type Some = Of<"timeseries", timeseries.Options, timeseries.FieldConfig> | Of<"stat", stat.Options, {}>
+  | Of<"barchart", Partial<barchart.Options>, barchart.FieldConfig> | Of<"bargauge", bargauge.Options, {}>
+  | Of<"heatmap", Partial<heatmap.Options>, heatmap.FieldConfig> | Of<"table", Partial<table.Options>, {}>
+  | (Plain<Omit<RowPanel, "type" | "panels">> & { type: "row"; panels: [] });
+type Checked = Plain<Omit<Dashboard, "panels" | "templating" | "annotations">> & {
+  panels: Some[]; templating: { list: Plain<VariableModel>[] };
+  // expr and titleFormat are the data source's.
+  annotations: { list: (Plain<AnnotationQuery> & { expr?: string; titleFormat?: string })[] };
+};
+`;
+for (const [i, file] of files.entries()) {
+  text += `\n// ${path.basename(file)}\nexport const dashboard${i}: Checked = ${fs.readFileSync(file, "utf8").trim()};\n`;
+}
+fs.writeFileSync(out, text);

@@ -1,0 +1,304 @@
+// Command deploy checks what gvbll is deployed with, as far as that goes without
+// a cluster or a container engine: the Helm chart is linted and rendered over its
+// values files, and every manifest is decoded strictly into the Kubernetes API's
+// own types; docker-compose.yml is loaded by compose's own library.
+//
+//	deploy ROOT    (of the project)
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/compose-spec/compose-go/v2/cli"
+	"github.com/compose-spec/compose-go/v2/types"
+	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/releaseutil"
+	apps "k8s.io/api/apps/v1"
+	core "k8s.io/api/core/v1"
+	policy "k8s.io/api/policy/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/yaml"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: deploy ROOT")
+		os.Exit(2)
+	}
+	root := os.Args[1]
+	if err := errors.Join(checkChart(root), checkCompose(root)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func checkChart(root string) error {
+	dir := filepath.Join(root, "charts/gvbll")
+	c, err := loader.Load(dir)
+	if err != nil {
+		return err
+	}
+	flags, err := workFlags(root)
+	if err != nil {
+		return err
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "ci/*.yaml"))
+	if err != nil || len(files) == 0 {
+		return fmt.Errorf("no values files: %w", err)
+	}
+	var errs []error
+	for _, file := range files {
+		values, err := chartutil.ReadValuesFile(file)
+		if err != nil {
+			return err
+		}
+		manifests, err := render(c, values)
+		if err == nil {
+			err = check(manifests, flags)
+		}
+		if lint := action.NewLint().Run([]string{dir}, values); len(lint.Errors) > 0 {
+			err = errors.Join(err, errors.Join(lint.Errors...))
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", file, err))
+		}
+		fmt.Printf("%s: %d manifests\n", filepath.Base(file), len(manifests))
+	}
+	return errors.Join(append(errs, checkRefused(c))...)
+}
+
+// refused are values that must not pass, and what the refusal names.
+var refused = []struct{ values, want string }{
+	{`model: {volume: {emptyDir: {}}}`, "kafka.brokers"},
+	{`kafka: {brokers: ["kafka:9092"]}`, "model.volume"},
+	{`kafka: {brokers: ["kafka:9092"], brkers: 1}`, "brkers"},
+	{`kafka: {brokers: ["kafka"]}`, "brokers"},
+	{`replicas: 0`, "replicas"},
+	{`settings: {checkpoint-dir: /elsewhere}`, "checkpoint-dir"},
+	{`{kafka: {brokers: ["k:1"], sasl: {mechanism: plain, user: u}}, model: {volume: {emptyDir: {}}}}`, "passwordSecret"},
+}
+
+func checkRefused(c *chart.Chart) error {
+	var errs []error
+	for _, r := range refused {
+		values, err := chartutil.ReadValues([]byte(r.values))
+		if err != nil {
+			return err
+		}
+		if _, err := render(c, values); err == nil || !strings.Contains(err.Error(), r.want) {
+			errs = append(errs, fmt.Errorf("values %s: %v, and it should name %s", r.values, err, r.want))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// render returns the manifests by name of template and place in it.
+func render(c *chart.Chart, values chartutil.Values) (map[string]string, error) {
+	release := chartutil.ReleaseOptions{Name: "papers", Namespace: "ml", IsInstall: true}
+	all, err := chartutil.ToRenderValues(c, values, release, chartutil.DefaultCapabilities)
+	if err != nil {
+		return nil, err
+	}
+	out, err := engine.Render(c, all)
+	if err != nil {
+		return nil, err
+	}
+	manifests := make(map[string]string)
+	for name, text := range out {
+		if strings.HasSuffix(name, "NOTES.txt") {
+			continue
+		}
+		for part, manifest := range releaseutil.SplitManifests(text) {
+			manifests[name+"/"+part] = manifest
+		}
+	}
+	return manifests, nil
+}
+
+// check decodes every manifest into its type, and holds together what refers to
+// each other.
+func check(manifests map[string]string, flags []string) error {
+	var errs []error
+	var workers, others []*core.PodTemplateSpec
+	var selectors []labels.Selector
+	for _, name := range slices.Sorted(maps.Keys(manifests)) {
+		var kind meta.TypeMeta
+		if err := yaml.Unmarshal([]byte(manifests[name]), &kind); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		object, err := of(kind)
+		if err == nil {
+			err = yaml.UnmarshalStrict([]byte(manifests[name]), object)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+			continue
+		}
+		switch o := object.(type) {
+		case *apps.StatefulSet:
+			workers = append(workers, &o.Spec.Template)
+			selectors = append(selectors, labels.SelectorFromSet(o.Spec.Selector.MatchLabels))
+			errs = append(errs, checkPod(&o.Spec.Template.Spec, o.Spec.VolumeClaimTemplates, flags))
+		case *core.Pod:
+			others = append(others, &core.PodTemplateSpec{ObjectMeta: o.ObjectMeta})
+			errs = append(errs, checkPod(&o.Spec, nil, flags))
+		case *core.Service:
+			selectors = append(selectors, labels.SelectorFromSet(o.Spec.Selector))
+		case *policy.PodDisruptionBudget:
+			selectors = append(selectors, labels.SelectorFromSet(o.Spec.Selector.MatchLabels))
+		}
+	}
+	if len(workers) != 1 {
+		errs = append(errs, fmt.Errorf("%d sets of workers", len(workers)))
+	}
+	for _, s := range selectors {
+		for _, w := range workers {
+			if !s.Matches(labels.Set(w.Labels)) {
+				errs = append(errs, fmt.Errorf("%s does not select the workers", s))
+			}
+		}
+		for _, p := range others {
+			if s.Matches(labels.Set(p.Labels)) {
+				errs = append(errs, fmt.Errorf("%s selects %s, which is no worker", s, p.Name))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// of returns an empty object of a kind.
+func of(kind meta.TypeMeta) (any, error) {
+	switch kind.APIVersion + " " + kind.Kind {
+	case "apps/v1 StatefulSet":
+		return new(apps.StatefulSet), nil
+	case "v1 Service":
+		return new(core.Service), nil
+	case "v1 ServiceAccount":
+		return new(core.ServiceAccount), nil
+	case "v1 ConfigMap":
+		return new(core.ConfigMap), nil
+	case "v1 Pod":
+		return new(core.Pod), nil
+	case "policy/v1 PodDisruptionBudget":
+		return new(policy.PodDisruptionBudget), nil
+	case "monitoring.coreos.com/v1 ServiceMonitor":
+		return new(monitoring.ServiceMonitor), nil
+	case "monitoring.coreos.com/v1 PrometheusRule":
+		return new(monitoring.PrometheusRule), nil
+	}
+	return nil, fmt.Errorf("no type for %s %s", kind.APIVersion, kind.Kind)
+}
+
+// checkPod looks for what the API's types allow and a cluster, or the program,
+// would not.
+func checkPod(p *core.PodSpec, claims []core.PersistentVolumeClaim, flags []string) error {
+	var errs []error
+	complain := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	volumes := make(map[string]bool)
+	for _, v := range p.Volumes {
+		volumes[v.Name] = false
+		if s := v.Secret; s != nil && v.Name != "model" && (s.DefaultMode == nil || *s.DefaultMode != 0o440) {
+			complain("secret %s may be read by others, or not by the worker's group", v.Name)
+		}
+	}
+	for _, c := range claims {
+		volumes[c.Name] = false
+	}
+	if s := p.SecurityContext; s == nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot {
+		complain("a pod may run as root")
+	}
+	for _, c := range p.Containers {
+		s := c.SecurityContext
+		if s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation {
+			complain("container %s may write its root or gain privileges", c.Name)
+		}
+		for _, m := range c.VolumeMounts {
+			if _, there := volumes[m.Name]; !there {
+				complain("container %s mounts volume %s, which is not there", c.Name, m.Name)
+			}
+			volumes[m.Name] = true
+		}
+		names := make(map[string]bool)
+		for _, e := range c.Env {
+			if names[e.Name] {
+				complain("container %s sets %s twice", c.Name, e.Name)
+			}
+			names[e.Name] = true
+			if strings.Contains(e.Value, "e+") {
+				complain("container %s sets %s to %s", c.Name, e.Name, e.Value)
+			}
+			flag, ours := strings.CutPrefix(e.Name, "GVBLL_")
+			if flag = strings.ToLower(strings.ReplaceAll(flag, "_", "-")); ours && !slices.Contains(flags, flag) {
+				complain("container %s sets %s, and there is no flag --%s", c.Name, e.Name, flag)
+			}
+		}
+	}
+	for name, used := range volumes {
+		if !used {
+			complain("volume %s is not mounted", name)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// workFlags returns the names of the flags of gvbll work.
+func workFlags(root string) ([]string, error) {
+	cmd := exec.Command("go", "run", "./cmd/gvbll", "work", "--help")
+	cmd.Dir, cmd.Stderr = root, os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, err
+	}
+	var flags []string
+	for _, word := range strings.FieldsFunc(string(out), func(r rune) bool { return strings.ContainsRune(" ,=\n", r) }) {
+		if name, ok := strings.CutPrefix(word, "--"); ok {
+			flags = append(flags, strings.TrimPrefix(name, "[no-]"))
+		}
+	}
+	return flags, nil
+}
+
+func checkCompose(root string) error {
+	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "docker-compose.yml")}, cli.WithWorkingDirectory(root), cli.WithResolvedPaths(true))
+	if err != nil {
+		return err
+	}
+	project, err := options.LoadProject(context.Background())
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for name, s := range project.Services {
+		if _, tag, _ := strings.Cut(filepath.Base(s.Image), ":"); s.Build == nil && (tag == "" || tag == "latest") {
+			errs = append(errs, fmt.Errorf("service %s: image %s is not pinned", name, s.Image))
+		}
+		for _, p := range s.Ports {
+			if p.Published != "" && p.HostIP != "127.0.0.1" {
+				errs = append(errs, fmt.Errorf("service %s: port %s is open to other machines", name, p.Published))
+			}
+		}
+		for _, v := range s.Volumes {
+			if v.Type == types.VolumeTypeBind {
+				if _, err := os.Stat(v.Source); err != nil {
+					errs = append(errs, fmt.Errorf("service %s: %w", name, err))
+				}
+			}
+		}
+	}
+	fmt.Printf("docker-compose.yml: %d services\n", len(project.Services))
+	return errors.Join(errs...)
+}

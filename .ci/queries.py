@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""Executes every query of every panel, variable, annotation and rule on a
+Prometheus. Each must give data, or there must be a reason that it gives none.
+
+    queries.py URL --graph NAME [--fresh] [--rules] [--documented FILE] DASHBOARD...
+
+--fresh: nothing was sent yet; a panel without data must then say why (noValue).
+"""
+
+import argparse, json, math, re, sys, time, urllib.parse, urllib.request
+
+# Why a query has no data on a graph that is served and labelled. Each reason is
+# held to be true: data for one of these is an error too.
+NONE = {
+    ("stream.json", "Age of the newest checkpoint", "demo"): "the demo writes no checkpoints",
+    **{
+        ("posterior.json", title): "the worker does not call metrics.ShowPosterior yet"
+        for title in (
+            "Clipped", "Distance to the trained posterior", "KL from the trained posterior", "Effective memory",
+            "Precision, by class", "Least precision, by class", "Variance, by class",
+        )
+    },
+}
+# So, too, rules: the name of what is missing.
+MISSING = {"graph_head:gvbll_posterior_clipped:ratio15m", "gvbll_posterior_entries"}
+# These may have data or not, as time has it.
+EITHER = {
+    ("stream.json", "Backlog, in seconds"): "of a stream that is served, none of one that has ended",
+    ("stream.json", "Age of predictions"): "only of arrivals that tell a time",
+}
+
+p = argparse.ArgumentParser()
+p.add_argument("url")
+p.add_argument("dashboards", nargs="*")
+p.add_argument("--graph", required=True)
+p.add_argument("--fresh", action="store_true")
+p.add_argument("--rules", action="store_true")
+p.add_argument("--documented")
+args = p.parse_intermixed_args()
+failures, ran, empty = [], 0, []
+
+
+def api(path, **params):
+    url = f"{args.url}/api/v1/{path}?{urllib.parse.urlencode(params)}"
+    try:
+        return json.load(urllib.request.urlopen(url))["data"]
+    except urllib.error.HTTPError as e:
+        raise RuntimeError(json.load(e)["error"])
+
+
+def number(s):
+    return not math.isnan(float(s))
+
+
+def data(expr, instant):
+    """Tells whether an expression gives a number."""
+    global ran
+    ran += 1
+    if instant:
+        r = api("query", query=expr)["result"]
+        return any(number(s["value"][1]) for s in r)
+    now = time.time()
+    r = api("query_range", query=expr, start=now - 120, end=now, step=2)["result"]
+    return any(number(v[1]) for s in r for v in s["values"])
+
+
+def fill(expr):
+    for name, value in {"$__rate_interval": "15s", "$__range": "2m", "$cluster": ".*", "$graph": args.graph, "$instance": ".*"}.items():
+        expr = expr.replace(name, value)
+    return expr
+
+
+def panel(board, p):
+    key = (board, p["title"])
+    for t in p["targets"]:
+        expr = fill(t["expr"])
+        try:
+            some = data(expr, t.get("instant", False))
+        except RuntimeError as e:
+            failures.append(f"{board}: {p['title']}: {e}: {expr}")
+            continue
+        if some:
+            if not args.fresh and (key in NONE or (*key, args.graph) in NONE) and key not in EITHER:
+                failures.append(f"{board}: {p['title']}: has data, and NONE says that it has none")
+            continue
+        if args.fresh:
+            if not p["fieldConfig"]["defaults"].get("noValue"):
+                failures.append(f"{board}: {p['title']}: empty on a fresh start, and says nothing (noValue): {expr}")
+            continue
+        reason = NONE.get(key) or NONE.get((*key, args.graph)) or EITHER.get(key)
+        if reason:
+            empty.append(f"{board}: {p['title']}: {reason}")
+        else:
+            failures.append(f"{board}: {p['title']}: no data: {expr}")
+
+
+for path in args.dashboards:
+    board = path.rsplit("/", 1)[-1]
+    d = json.load(open(path))
+    for v in d["templating"]["list"]:
+        if v["type"] != "query":
+            continue
+        m = re.fullmatch(r"label_values\((.*), (\w+)\)", fill(v["query"]["query"]))
+        if not api(f"label/{m[2]}/values", **{"match[]": m[1]}):
+            failures.append(f"{board}: variable {v['name']} has no values")
+    for a in d["annotations"]["list"]:
+        if "expr" in a:
+            data(fill(a["expr"]), False)  # a takeover or none
+    for p in d["panels"]:
+        if p["type"] != "row":
+            panel(board, p)
+
+if args.rules:
+    names = set(api("label/__name__/values"))
+    for group in api("rules")["groups"]:
+        for r in group["rules"]:
+            if r["health"] != "ok":
+                failures.append(f"rule {r['name']}: {r.get('lastError')}")
+            if r["type"] == "recording":
+                if not data(r["query"], True) and r["name"] not in names and r["name"] not in MISSING:
+                    failures.append(f"rule {r['name']}: no data: {r['query']}")
+                continue
+            # An alert that has no data is right: what it is of must have some.
+            data(r["query"], True)
+            for name in re.findall(r"[a-z_:]*gvbll_[a-z0-9_:]+", r["query"]):
+                if name not in names and name not in MISSING:
+                    failures.append(f"alert {r['name']}: there is no {name}")
+            if r["state"] == "firing":
+                failures.append(f"alert {r['name']} fires on a graph that is well: {r['alerts']}")
+
+if args.documented:
+    text = open(args.documented).read()
+    for name in api("label/__name__/values"):
+        base = re.sub(r"_(bucket|sum|count)$", "", name)
+        if name.startswith("gvbll_") and f"`{base}`" not in text and f"`{name}`" not in text:
+            failures.append(f"{name} is not in {args.documented}")
+
+for e in empty:
+    print("no data,", e)
+print(f"{args.graph}{', fresh' if args.fresh else ''}: {ran} queries, {len(failures)} failures")
+if failures:
+    sys.exit("\n".join(failures))

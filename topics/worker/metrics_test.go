@@ -1,0 +1,84 @@
+package worker_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/worker"
+)
+
+// TestMetricsOfAStandby: what is replayed counts as replayed alone, so that
+// owner and standbys together count every window once.
+func TestMetricsOfAStandby(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	hooks := worker.NewMetrics(reg).Hooks()
+	at := time.Now().Add(-time.Minute).UnixMilli()
+	out := func(n int64) *event.Outcome {
+		return &event.Outcome{Window: n, Predictions: []event.Prediction{{Time: at}, {}}}
+	}
+	for n := range int64(3) {
+		hooks.Stepped(worker.Stepped{Outcome: out(n), Cause: "count", Replayed: true})
+	}
+	hooks.Stepped(worker.Stepped{Outcome: out(3), Cause: "count"})
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]float64)
+	for _, f := range families {
+		for _, s := range f.Metric {
+			switch {
+			case s.Counter != nil:
+				got[f.GetName()] += s.Counter.GetValue()
+			case s.Gauge != nil:
+				got[f.GetName()] += s.Gauge.GetValue()
+			case s.Histogram != nil:
+				got[f.GetName()] += float64(s.Histogram.GetSampleCount())
+			}
+		}
+	}
+	for name, want := range map[string]float64{
+		"gvbll_window_number": 3, "gvbll_windows_replayed_total": 3, "gvbll_windows_total": 1,
+		"gvbll_window_step_seconds": 1, "gvbll_prediction_age_seconds": 1, "gvbll_owner": 0,
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %v, want %v", name, got[name], want)
+		}
+	}
+	problems, err := testutil.GatherAndLint(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+// TestHistogramsAreOfBothKinds: classic buckets for every Prometheus, native
+// ones for those that take them.
+func TestHistogramsAreOfBothKinds(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	worker.NewMetrics(reg)
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, f := range families {
+		for _, s := range f.Metric {
+			if h := s.Histogram; h != nil {
+				n++
+				if len(h.Bucket) == 0 || h.Schema == nil {
+					t.Errorf("%s has %d classic buckets and schema %v", f.GetName(), len(h.Bucket), h.Schema)
+				}
+			}
+		}
+	}
+	if n == 0 {
+		t.Error("no histogram")
+	}
+}
