@@ -454,7 +454,7 @@ func testSmallAnswers(t *testing.T, c *Client) {
 }
 
 func testOutOfRange(t *testing.T, c *Client) {
-	c = dial(t, Config{Brokers: c.cfg.Brokers, DialFor: 500 * time.Millisecond})
+	c = dial(t, Config{Brokers: c.cfg.Brokers, DialFor: 3 * time.Second})
 	name := topic(t, c, 2)
 	p := producer(t, c, ProducerConfig{TransactionalID: name})
 	var records []Record
@@ -513,7 +513,7 @@ func testOutOfRange(t *testing.T, c *Client) {
 
 // testReplaced has a topic deleted and created anew under a reader.
 func testReplaced(t *testing.T, c *Client) {
-	c = dial(t, Config{Brokers: c.cfg.Brokers, DialFor: 500 * time.Millisecond})
+	c = dial(t, Config{Brokers: c.cfg.Brokers, DialFor: 3 * time.Second})
 	for _, test := range []struct {
 		name   string
 		values []string // of the new topic
@@ -607,7 +607,7 @@ func drop(t *testing.T, c *Client, name string) {
 
 // testAdd has a partition that a reader is given later, and one that goes.
 func testAdd(t *testing.T, c *Client) {
-	c = dial(t, Config{Brokers: c.cfg.Brokers, DialFor: 500 * time.Millisecond})
+	c = dial(t, Config{Brokers: c.cfg.Brokers, DialFor: 3 * time.Second})
 	name := topic(t, c, 2)
 	at := func(part int32) TopicPartition { return TopicPartition{name, part} }
 	r := c.NewReader(map[TopicPartition]int64{at(0): 0}, ReaderConfig{MaxWait: 10 * time.Millisecond})
@@ -653,7 +653,7 @@ func testAdd(t *testing.T, c *Client) {
 // testQuiet has one of two partitions bring something, and a log that ends before
 // what is expected of it.
 func testQuiet(t *testing.T, c *Client) {
-	c = dial(t, Config{Brokers: c.cfg.Brokers, DialFor: 200 * time.Millisecond})
+	c = dial(t, Config{Brokers: c.cfg.Brokers, DialFor: 3 * time.Second})
 	name := topic(t, c, 2)
 	r := c.NewReader(map[TopicPartition]int64{{name, 0}: 0, {name, 1}: 0}, ReaderConfig{MaxWait: 10 * time.Millisecond})
 	if q := r.Quiet(TopicPartition{name, 0}); q != 0 {

@@ -215,7 +215,7 @@ func TestTopicComesBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			onBrokers(t, func(t *testing.T, w *world) {
-				hasty := w.impatient(time.Second)
+				hasty := w.impatient(3 * time.Second)
 				w.sendAt(0, 60, 3, func(int) int64 { return 0 })
 				var once sync.Once
 				running := make(chan struct{})
@@ -253,7 +253,7 @@ func TestTopicComesBack(t *testing.T) {
 // TestTopicGoes has an input deleted for good.
 func TestTopicGoes(t *testing.T) {
 	onBrokers(t, func(t *testing.T, w *world) {
-		hasty := w.impatient(300 * time.Millisecond)
+		hasty := w.impatient(3 * time.Second)
 		w.sendAt(0, 60, 3, func(int) int64 { return 0 })
 		var once sync.Once
 		running := make(chan struct{})

@@ -575,7 +575,7 @@ func filled(t *testing.T, n int) (*worker, *kfake.Cluster, func(parts int32, n i
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: cluster.ListenAddrs(), DialFor: 500 * time.Millisecond})
+	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: cluster.ListenAddrs(), DialFor: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
