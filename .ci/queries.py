@@ -60,12 +60,12 @@ def data(expr, instant):
         r = api("query", query=expr)["result"]
         return any(number(s["value"][1]) for s in r)
     now = time.time()
-    r = api("query_range", query=expr, start=now - 120, end=now, step=2)["result"]
+    r = api("query_range", query=expr, start=now - 600, end=now, step=5)["result"]
     return any(number(v[1]) for s in r for v in s["values"])
 
 
 def fill(expr):
-    for name, value in {"$__rate_interval": "15s", "$__range": "2m", "$cluster": ".*", "$graph": args.graph, "$instance": ".*"}.items():
+    for name, value in {"$__rate_interval": "15s", "$__range": "10m", "$cluster": ".*", "$graph": args.graph, "$instance": ".*"}.items():
         expr = expr.replace(name, value)
     return expr
 
