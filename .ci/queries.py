@@ -13,16 +13,7 @@ import argparse, json, math, re, sys, time, urllib.parse, urllib.request
 # held to be true: data for one of these is an error too.
 NONE = {
     ("stream.json", "Age of the newest checkpoint", "demo"): "the demo writes no checkpoints",
-    **{
-        ("posterior.json", title): "the worker does not call metrics.ShowPosterior yet"
-        for title in (
-            "Clipped", "Distance to the trained posterior", "KL from the trained posterior", "Effective memory",
-            "Precision, by class", "Least precision, by class", "Variance, by class",
-        )
-    },
 }
-# So, too, rules: the name of what is missing.
-MISSING = {"graph_head:gvbll_posterior_clipped:ratio15m", "gvbll_posterior_entries"}
 # These may have data or not, as time has it.
 EITHER = {
     ("stream.json", "Backlog, in seconds"): "of a stream that is served, none of one that has ended",
@@ -117,13 +108,13 @@ if args.rules:
             if r["health"] != "ok":
                 failures.append(f"rule {r['name']}: {r.get('lastError')}")
             if r["type"] == "recording":
-                if not data(r["query"], True) and r["name"] not in names and r["name"] not in MISSING:
+                if not data(r["query"], True) and r["name"] not in names:
                     failures.append(f"rule {r['name']}: no data: {r['query']}")
                 continue
             # An alert that has no data is right: what it is of must have some.
             data(r["query"], True)
             for name in re.findall(r"[a-z_:]*gvbll_[a-z0-9_:]+", r["query"]):
-                if name not in names and name not in MISSING:
+                if name not in names:
                     failures.append(f"alert {r['name']}: there is no {name}")
             if r["state"] == "firing":
                 failures.append(f"alert {r['name']} fires on a graph that is well: {r['alerts']}")

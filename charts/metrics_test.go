@@ -39,6 +39,9 @@ var advice = []struct {
 		{"gvbll_calibration_predictions_total", "ECE and reliability are worked out of this and the next two; see `GvbllCalibrationOff`."},
 		{"gvbll_calibration_correct_total", "By the one before: how often predictions of this confidence were right."},
 		{"gvbll_calibration_confidence_total", "By the first: their mean confidence. Above accuracy: overconfident."},
+		{"gvbll_slice_labels_total", "The next two by this: accuracy and confidence of a part of the graph. One part bad alone: look at who sends it."},
+		{"gvbll_slice_correct_total", "Low at degree 0: neighbours are missing. Low where neighbourhoods are fresh: the graph drifts."},
+		{"gvbll_slice_confidence_total", "Above `gvbll_slice_correct_total`: overconfident there."},
 	}},
 	{"Predictions, before any label", [][2]string{
 		{"gvbll_predictions_total", "Rate 0 while nodes arrive: `GvbllCommitsStopped`, `GvbllNoOwner`."},

@@ -183,6 +183,13 @@ func (e *Engine) Next() int64 { return e.next }
 // Chain returns the hash of everything served and learned so far.
 func (e *Engine) Chain() event.Hash { return e.chain }
 
+// Posterior returns the posterior that serves and the one that training left.
+// They are the engine's own: they must not be written, and the first changes with
+// Step.
+func (e *Engine) Posterior() (now, trained *posterior.Gaussian) {
+	return e.serving.Posterior(), &e.model.Prior
+}
+
 // Summaries returns the prequential scores so far, one per head, the serving
 // head first.
 func (e *Engine) Summaries() []Summary { return append([]Summary(nil), e.summary...) }

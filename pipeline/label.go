@@ -86,10 +86,26 @@ func (e *Engine) settle(v, class int32, l *event.Label, out *event.Outcome) {
 	e.labels = append(e.labels, class)
 	e.said = append(e.said, probs...)
 	joined := event.Labelled{Node: l.Node, Class: class, Served: s.window, Time: l.Time}
+	joined.Predicted = e.model.Classes[argmax(probs[:len(e.model.Classes)])]
+	joined.Degree, joined.Fresh = e.surroundings(v)
 	if l.Time != 0 && s.time != 0 {
 		joined.Delay = delay(s.time, l.Time)
 	}
 	out.Labelled = append(out.Labelled, joined)
+}
+
+// surroundings counts the neighbours of node v that came before it, and those of
+// them that are not context. Numbers are given in the order of arrival.
+func (e *Engine) surroundings(v int32) (degree, fresh int) {
+	for _, u := range e.graph.Neighbours(v) {
+		if u < v {
+			degree++
+			if !e.fate[u].context {
+				fresh++
+			}
+		}
+	}
+	return degree, fresh
 }
 
 // delay is the time between two that may be any: what does not fit is the most

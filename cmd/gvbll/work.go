@@ -193,6 +193,11 @@ func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 		s.page.Show(scores)
 		if last != nil {
 			s.metrics.Show(last, scores)
+			now, trained := s.engine.Posterior()
+			s.metrics.ShowPosterior(&metrics.Posterior{
+				Head: last.Heads[0].Name, Classes: s.model.Classes, Now: now, Trained: trained,
+				Version: last.Heads[0].Version, Lambda: s.engine.Config().Update.Lambda,
+			})
 		}
 	}
 	own := worker.Hooks{

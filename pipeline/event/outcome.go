@@ -24,6 +24,11 @@ type Labelled struct {
 	Served int64 // number of the window in which its node was served
 	Time   int64 // event time of the label
 	Delay  int64 // event time from arrival to label, milliseconds; 0 when either is not told
+
+	// Where in the graph its node was served, for scores by slice.
+	Predicted string // the class that was served
+	Degree    int    // neighbours that came before it
+	Fresh     int    // of these, how many came on the stream and not as context
 }
 
 // Head is one classifier of the pool after the window.

@@ -39,6 +39,7 @@ type Metrics struct {
 	classes                                 []prometheus.Counter // of predicted, by class index; nil before the first of a class
 	levels                                  *prometheus.GaugeVec
 	heads                                   map[string]*head
+	slices                                  slices
 	vectors                                 vectors
 }
 
@@ -125,6 +126,7 @@ func New(reg prometheus.Registerer) *Metrics {
 		},
 	}
 	reg.MustRegister(m.delay, m.confidence)
+	m.slices = newSlices(counters)
 	refused := counters("gvbll_refused_events_total", "Events sent to the dead-letter topic.", "reason")
 	for _, r := range event.Reasons() {
 		m.refused[r] = refused.WithLabelValues(string(r))
@@ -169,6 +171,9 @@ func (m *Metrics) Observe(out *event.Outcome) {
 	}
 	for i := range out.Heads {
 		m.head(out.Heads[i].Name).observe(&out.Heads[i])
+	}
+	for i := range out.Labelled {
+		m.slices.observe(&out.Labelled[i], &out.Heads[0].Scores[i])
 	}
 }
 

@@ -166,6 +166,50 @@ gvbll_posterior_variance_mean{class="b",head="online"} 1
 	}
 }
 
+// TestSlices: every label counts once in each way of slicing.
+func TestSlices(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	m := metrics.New(reg)
+	m.Observe(&event.Outcome{
+		Labelled: []event.Labelled{
+			{Predicted: "a"},
+			{Predicted: "a", Degree: 1, Fresh: 1},
+			{Predicted: "b", Degree: 4, Fresh: 2},
+			{Predicted: "b", Degree: 1000, Fresh: 501},
+		},
+		Heads: []event.Head{{Name: "online", Version: 1, Scores: []event.Score{
+			{Confidence: .5, Correct: true, LogLoss: .7}, {Confidence: .75}, {Confidence: .5}, {Confidence: 1, Correct: true},
+		}}},
+	})
+	const want = `
+# HELP gvbll_slice_confidence_total The sum of their confidences.
+# TYPE gvbll_slice_confidence_total counter
+gvbll_slice_confidence_total{slice="degree",value="0"} 0.5
+gvbll_slice_confidence_total{slice="degree",value="1-3"} 0.75
+gvbll_slice_confidence_total{slice="degree",value="16+"} 1
+gvbll_slice_confidence_total{slice="degree",value="4-15"} 0.5
+gvbll_slice_confidence_total{slice="neighbourhood",value="fresh"} 1.75
+gvbll_slice_confidence_total{slice="neighbourhood",value="none"} 0.5
+gvbll_slice_confidence_total{slice="neighbourhood",value="old"} 0.5
+gvbll_slice_confidence_total{slice="predicted",value="a"} 1.25
+gvbll_slice_confidence_total{slice="predicted",value="b"} 1.5
+# HELP gvbll_slice_correct_total Those of them that were right.
+# TYPE gvbll_slice_correct_total counter
+gvbll_slice_correct_total{slice="degree",value="0"} 1
+gvbll_slice_correct_total{slice="degree",value="1-3"} 0
+gvbll_slice_correct_total{slice="degree",value="16+"} 1
+gvbll_slice_correct_total{slice="degree",value="4-15"} 0
+gvbll_slice_correct_total{slice="neighbourhood",value="fresh"} 1
+gvbll_slice_correct_total{slice="neighbourhood",value="none"} 1
+gvbll_slice_correct_total{slice="neighbourhood",value="old"} 0
+gvbll_slice_correct_total{slice="predicted",value="a"} 1
+gvbll_slice_correct_total{slice="predicted",value="b"} 1
+`
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "gvbll_slice_confidence_total", "gvbll_slice_correct_total"); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestManyClasses: a model of a thousand classes has as many series as one of
 // 65, and nothing is left out of them.
 func TestManyClasses(t *testing.T) {

@@ -1,0 +1,43 @@
+package pipeline_test
+
+import (
+	"testing"
+
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// TestSurroundings: a label tells what was served, and how many neighbours were
+// there before the node, on the stream or as context; who came later does not
+// count.
+func TestSurroundings(t *testing.T) {
+	e, err := pipeline.New(smallModel(t), pipeline.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var offset int64
+	for i, text := range []string{
+		"node 1 x=1,0 context\nnode 2 x=0,1",
+		"node 3 x=0,5 nbr=1,2,9",
+		"node 9 x=1,0\nnode 4 x=0,1 nbr=3",
+		"label 3 blue\nlabel 4 red\nlabel 9 red",
+	} {
+		w := parseWindow(t, text, &offset)
+		w.Number = int64(i)
+		out := e.Step(w)
+		if i < 3 {
+			continue
+		}
+		for j, want := range []event.Labelled{
+			{Predicted: "blue", Degree: 2, Fresh: 1}, {Predicted: "blue", Degree: 1, Fresh: 1}, {Degree: 1, Fresh: 1},
+		} {
+			got := out.Labelled[j]
+			if want.Predicted == "" {
+				want.Predicted = got.Predicted
+			}
+			if got.Predicted != want.Predicted || got.Degree != want.Degree || got.Fresh != want.Fresh {
+				t.Errorf("label %d: %+v, want %+v", j, got, want)
+			}
+		}
+	}
+}
