@@ -64,7 +64,7 @@ func (f *flags) run(ctx context.Context, command string) error {
 	if err != nil {
 		return err
 	}
-	s := &faults.Setup{Program: filepath.Join(dir, "gvbll"), Model: filepath.Join(dir, "model.safetensors"), Dir: dir, Log: os.Stderr}
+	s := &faults.Setup{Program: filepath.Join(dir, "gvbll"), Model: filepath.Join(dir, "model.safetensors"), Dir: dir}
 	nodes := map[string]int{"crash": f.Crash.Nodes, "chaos": 2000, "soak": f.Soak.Nodes}[command]
 	if err := f.prepare(ctx, s, nodes); err != nil {
 		return err

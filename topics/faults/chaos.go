@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -254,7 +253,7 @@ func (r *riot) note(name string, p *process) {
 		r.found.TakenOver++
 	default:
 		r.found.Unasked++
-		r.found.Wrong = append(r.found.Wrong, fmt.Sprintf("worker %s ended with %v, see %s", name, p.err, filepath.Join(r.dir, name+".log")))
+		r.found.Wrong = append(r.found.Wrong, fmt.Sprintf("worker %s ended with %v, see %s", name, p.err, p.log.Name()))
 	}
 }
 

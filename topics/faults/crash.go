@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -130,12 +129,13 @@ func (m *matrix) trial(ctx context.Context, n int, base *came) {
 	for _, f := range got.faults {
 		told(f)
 	}
-	if what := base.differs(got); what != "" {
+	what := base.differs(got)
+	if what != "" {
 		m.found.Unequal++
 		told(what)
 	}
-	if len(got.faults) == 0 {
-		_ = os.RemoveAll(filepath.Join(m.Dir, name))
+	if what == "" && len(got.faults) == 0 {
+		_ = os.RemoveAll(got.dir)
 	}
 }
 
@@ -223,7 +223,7 @@ func (m *matrix) run(ctx context.Context, name string, plan []string, standby bo
 			p := workers[n]
 			select {
 			case <-p.ended:
-				m.note(g, n, p)
+				m.note(p)
 				died = p.at
 				if workers[n], err = g.start(n, next(), args...); err != nil {
 					return nil, err
@@ -247,12 +247,12 @@ func (m *matrix) run(ctx context.Context, name string, plan []string, standby bo
 		delete(workers, n)
 		select {
 		case <-p.ended: // at a point behind the end
-			m.note(g, n, p)
+			m.note(p)
 			continue
 		default:
 		}
 		if err := p.stop(); err != nil && !p.interrupted() {
-			m.note(g, n, p)
+			m.note(p)
 		}
 	}
 	if err := w.close(); err != nil {
@@ -266,21 +266,18 @@ func (m *matrix) run(ctx context.Context, name string, plan []string, standby bo
 }
 
 // note counts how a process ended that should have gone on.
-func (m *matrix) note(g *graph, name string, p *process) {
+func (m *matrix) note(p *process) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
 	case p.killed():
 		m.found.Kills++
-		for _, point := range crash.Points {
-			if strings.Contains(strings.Join(p.cmd.Env, "\n"), "GVBLL_CRASH="+point+":") {
-				m.found.Points[point]++
-			}
-		}
+		point, _, _ := strings.Cut(p.point, ":")
+		m.found.Points[point]++
 	case p.takenOver():
 	default:
 		m.found.Unasked++
-		m.found.Faults = append(m.found.Faults, fmt.Sprintf("a worker ended with %v, see %s", p.err, filepath.Join(g.dir, name+".log")))
+		m.found.Faults = append(m.found.Faults, fmt.Sprintf("a worker ended with %v, see %s", p.err, p.log.Name()))
 	}
 }
 

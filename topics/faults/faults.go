@@ -38,7 +38,6 @@ type Setup struct {
 	Items   []Item   // that fit the model, in the order of their arrival
 	Brokers []string // of the cluster; the cluster's own business is Cluster
 	Dir     string   // for checkpoints and logs
-	Log     io.Writer
 }
 
 // Item is a node and its class.
@@ -77,6 +76,7 @@ const partitions = 3
 // process is one worker.
 type process struct {
 	cmd   *exec.Cmd
+	point string // that it is to be killed at, and how often that is passed; empty for none
 	log   *os.File
 	ended chan struct{}
 	err   error // how, once ended is closed
@@ -94,7 +94,7 @@ func (g *graph) start(name, crash string, args ...string) (*process, error) {
 		return nil, err
 	}
 	fmt.Fprintf(log, "--- %s GVBLL_CRASH=%s gvbll %s\n", time.Now().Format(time.TimeOnly), crash, strings.Join(args, " "))
-	p := &process{cmd: exec.Command(g.Program, args...), log: log, ended: make(chan struct{})}
+	p := &process{cmd: exec.Command(g.Program, args...), point: crash, log: log, ended: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.Env = append(os.Environ(), "GVBLL_CRASH="+crash)
 	if err := p.cmd.Start(); err != nil {
@@ -218,6 +218,7 @@ func (s *sender) send(ctx context.Context) error {
 
 // came is what one graph's outputs hold.
 type came struct {
+	dir         string              // of the graph's checkpoints and logs
 	predictions map[event.ID][]byte // the value
 	windows     []window            // of the ledger
 	dead        []string            // "topic/partition/offset reason", sorted
@@ -245,7 +246,7 @@ func (g *graph) settle(ctx context.Context) error {
 // read reads what was published, as a consumer that believes nothing. want are
 // the nodes that must be predicted once each.
 func (g *graph) read(ctx context.Context, want []event.ID) (*came, error) {
-	c := &came{predictions: make(map[event.ID][]byte)}
+	c := &came{dir: g.dir, predictions: make(map[event.ID][]byte)}
 	if err := g.settle(ctx); err != nil {
 		return nil, err
 	}
@@ -288,32 +289,29 @@ func (g *graph) read(ctx context.Context, want []event.ID) (*came, error) {
 		c.twice++
 		c.faults = append(c.faults, "a record was refused twice")
 	}
-	c.windows, _, err = g.ledger(ctx)
+	c.windows, err = g.ledger(ctx)
 	return c, err
 }
 
-// totals add up a ledger.
-type totals struct {
-	windows, predictions, labels, refused int
-}
-
-func (g *graph) ledger(ctx context.Context) (list []window, sum totals, err error) {
+// ledger reads all windows.
+func (g *graph) ledger(ctx context.Context) (list []window, err error) {
 	l, err := ledger.Open(ctx, g.client, g.names.Ledger)
 	if err != nil {
-		return nil, sum, err
+		return nil, err
 	}
 	defer l.Close()
 	for {
 		r, err := l.Next(ctx)
 		if err != nil || r == nil {
-			return list, sum, err
+			return list, err
 		}
-		sum.windows++
-		sum.predictions += r.Predictions
-		sum.labels += r.Labels
-		sum.refused += r.Refused
 		list = append(list, window{r.Posterior, r.Predictions, r.Labels})
 	}
+}
+
+// totals add up a ledger.
+type totals struct {
+	windows, predictions, labels, refused int
 }
 
 // watch reads a ledger as it grows.

@@ -208,6 +208,22 @@ func (w *world) remove(topic string) {
 	}
 }
 
+// whenCommitted returns hooks that close the channel with the first commit told
+// of once exactly n nodes and labels have been stepped.
+func whenCommitted(n int) (worker.Hooks, <-chan struct{}) {
+	var once sync.Once
+	reached := make(chan struct{})
+	got := 0
+	return worker.Hooks{
+		Stepped: func(s worker.Stepped) { got += len(s.Outcome.Predictions) + len(s.Outcome.Labelled) },
+		Committed: func(worker.Committed) {
+			if got == n {
+				once.Do(func() { close(reached) })
+			}
+		},
+	}, reached
+}
+
 // TestTopicComesBack has an input deleted under a worker that is running, and
 // created anew: as it was, with other records; with fewer; with none.
 func TestTopicComesBack(t *testing.T) {
@@ -217,17 +233,8 @@ func TestTopicComesBack(t *testing.T) {
 			onBrokers(t, func(t *testing.T, w *world) {
 				hasty := w.impatient(3 * time.Second)
 				w.sendAt(0, 60, 3, func(int) int64 { return 0 })
-				var once sync.Once
-				running := make(chan struct{})
-				got := 0
-				ended := hasty.start(t.Context(), worker.Config{Hooks: worker.Hooks{
-					Stepped: func(s worker.Stepped) { got += len(s.Outcome.Predictions) + len(s.Outcome.Labelled) },
-					Committed: func(worker.Committed) {
-						if got == 120 {
-							once.Do(func() { close(running) })
-						}
-					},
-				}}, 1000)
+				hooks, running := whenCommitted(120)
+				ended := hasty.start(t.Context(), worker.Config{Hooks: hooks}, 1000)
 				<-running
 				w.remove(w.names.Nodes)
 				if _, err := topics.Create(t.Context(), w.client, w.names, 3, 1); err != nil {
@@ -255,17 +262,8 @@ func TestTopicGoes(t *testing.T) {
 	onBrokers(t, func(t *testing.T, w *world) {
 		hasty := w.impatient(3 * time.Second)
 		w.sendAt(0, 60, 3, func(int) int64 { return 0 })
-		var once sync.Once
-		running := make(chan struct{})
-		got := 0
-		ended := hasty.start(t.Context(), worker.Config{Hooks: worker.Hooks{
-			Stepped: func(s worker.Stepped) { got += len(s.Outcome.Predictions) + len(s.Outcome.Labelled) },
-			Committed: func(worker.Committed) {
-				if got == 120 {
-					once.Do(func() { close(running) })
-				}
-			},
-		}}, 1000)
+		hooks, running := whenCommitted(120)
+		ended := hasty.start(t.Context(), worker.Config{Hooks: hooks}, 1000)
 		<-running
 		w.remove(w.names.Labels)
 		if err := <-ended; err == nil || !strings.Contains(err.Error(), w.names.Labels) || !strings.Contains(err.Error(), "restore") {
@@ -358,17 +356,8 @@ func TestBrokerRestarts(t *testing.T) {
 	}
 	w := newWorld(t, addr)
 	w.sendAt(0, 60, 3, func(int) int64 { return 0 })
-	got := 0
-	var once sync.Once
-	half := make(chan struct{})
-	ended := w.start(t.Context(), worker.Config{Hooks: worker.Hooks{
-		Stepped: func(s worker.Stepped) { got += len(s.Outcome.Predictions) + len(s.Outcome.Labelled) },
-		Committed: func(worker.Committed) {
-			if got == 120 {
-				once.Do(func() { close(half) })
-			}
-		},
-	}}, 240)
+	hooks, half := whenCommitted(120)
+	ended := w.start(t.Context(), worker.Config{Hooks: hooks}, 240)
 	<-half
 	first.Close()
 	t.Cleanup(broker().Close)
