@@ -35,7 +35,7 @@ func (d *stateDict) layers(read func(prefix string)) error {
 		read(d.conv(l))
 	}
 	if d.err == nil && len(d.rest) > 0 {
-		d.err = fmt.Errorf("tensors of no layer of such an encoder: %s", strings.Join(slices.Sorted(maps.Keys(d.rest)), ", "))
+		d.err = fmt.Errorf("%d tensors of no layer of such an encoder, first %.80q", len(d.rest), slices.Min(slices.Collect(maps.Keys(d.rest))))
 	}
 	return d.err
 }

@@ -31,6 +31,13 @@ import (
 // package as by the format's first implementation.
 const MaxHeader = 100_000_000
 
+// The longest name and the most dimensions of a tensor that are read, so that an
+// error that tells of one is a line that can be read too.
+const (
+	maxName = 512
+	maxDims = 16
+)
+
 // DType is a tensor's element type as the format names it.
 type DType string
 
@@ -160,7 +167,8 @@ const metadataKey = "__metadata__"
 // Decode reads a file. The tensors' Data are parts of b, not copies. It
 // returns an error for whatever is not exactly a safetensors file: a header
 // that is too long or is no JSON of the format's form, a key that stands
-// twice, an unknown element type, a shape that does not agree with the place,
+// twice, a name or a shape that is very long, an unknown element type, a shape
+// that does not agree with the place,
 // and places that overlap, leave gaps, or do not end where the file does.
 func Decode(b []byte) (*File, error) {
 	if len(b) < 8 {
@@ -278,6 +286,9 @@ func parseTensor(dec *json.Decoder) (t Tensor, p place, err error) {
 			return err
 		case "shape":
 			t.Shape, err = integers(dec)
+			if err == nil && len(t.Shape) > maxDims {
+				err = fmt.Errorf("shape of %d dimensions, at most %d are read", len(t.Shape), maxDims)
+			}
 			return err
 		case "data_offsets":
 			offsets, err := integers(dec)
@@ -309,6 +320,9 @@ func object(dec *json.Decoder, value func(key string) error) error {
 		if err != nil {
 			return err
 		}
+		if len(key) > maxName {
+			return fmt.Errorf("a name of %d bytes, at most %d are read", len(key), maxName)
+		}
 		if seen[key] {
 			return fmt.Errorf("key %q stands twice", key)
 		}
@@ -326,9 +340,14 @@ func delimiter(dec *json.Decoder, want json.Delim) error {
 		return err
 	}
 	if token != want {
-		return fmt.Errorf("%v, want %v", token, want)
+		return fmt.Errorf("%s, want %v", shown(token), want)
 	}
 	return nil
+}
+
+// shown is a token on one line of bounded length.
+func shown(token json.Token) string {
+	return fmt.Sprintf("%.80q", fmt.Sprint(token))
 }
 
 func text(dec *json.Decoder) (string, error) {
@@ -338,7 +357,7 @@ func text(dec *json.Decoder) (string, error) {
 	}
 	s, ok := token.(string)
 	if !ok {
-		return "", fmt.Errorf("%v, want a string", token)
+		return "", fmt.Errorf("%s, want a string", shown(token))
 	}
 	return s, nil
 }
@@ -355,11 +374,11 @@ func integers(dec *json.Decoder) ([]int, error) {
 		}
 		number, ok := token.(json.Number)
 		if !ok {
-			return nil, fmt.Errorf("%v, want an integer", token)
+			return nil, fmt.Errorf("%s, want an integer", shown(token))
 		}
 		n, err := strconv.ParseUint(number.String(), 10, strconv.IntSize-1)
 		if err != nil {
-			return nil, fmt.Errorf("%v, want an integer from 0 to %d", number, math.MaxInt)
+			return nil, fmt.Errorf("%s, want an integer from 0 to %d", shown(number), math.MaxInt)
 		}
 		list = append(list, int(n))
 	}

@@ -140,12 +140,17 @@ func TestDecodeRefuses(t *testing.T) {
 		{"size", `{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,3]}}`, "123", "want 4"},
 		{"shape overflow", `{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}`, "", "too large"},
 		{"shape overflow to 0", `{"a":{"dtype":"F64","shape":[2305843009213693952],"data_offsets":[0,0]}}`, "", "too large"},
+		{"shape too long", `{"a":{"dtype":"U8","shape":[` + strings.Repeat("1,", 16) + `1],"data_offsets":[0,1]}}`, "1", "17 dimensions"},
+		{"name too long", `{"` + strings.Repeat("a", 513) + `":{` + one + `[0,1]}}`, "1", "513 bytes"},
+		{"line feed for a type", `{"a":{"dtype":"a\nb","shape":[1],"data_offsets":[0,1]}}`, "1", "element type"},
+		{"line feed for a tensor", `{"a":"a\nb"}`, "1", "want {"},
+		{"line feed for a dimension", `{"a":{"shape":["a\nb"]}}`, "", "want an integer"},
 		{"shape of strings", `{"a":{"dtype":"U8","shape":["1"],"data_offsets":[0,1]}}`, "1", "want an integer"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Decode(raw(c.header, c.data))
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v, want an error with %q", err, c.want)
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got %v, want an error of one line with %q", err, c.want)
 			}
 		})
 	}
