@@ -168,8 +168,8 @@ const metadataKey = "__metadata__"
 // returns an error for whatever is not exactly a safetensors file: a header
 // that is too long or is no JSON of the format's form, a key that stands
 // twice, a name or a shape that is very long, an unknown element type, a shape
-// that does not agree with the place,
-// and places that overlap, leave gaps, or do not end where the file does.
+// that does not agree with the place, and places that overlap, leave gaps, or
+// do not end where the file does.
 func Decode(b []byte) (*File, error) {
 	if len(b) < 8 {
 		return nil, fmt.Errorf("safetensors: %d bytes, want at least 8", len(b))
