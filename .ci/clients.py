@@ -1,0 +1,84 @@
+"""What .ci/python runs: a graph of two classes, sent and read by others' clients."""
+
+import json
+import random
+import sys
+from pathlib import Path
+
+PEOPLE = 300
+CLASSES = ["physics", "biology"]
+
+
+def graph(seed):
+    """Yields (number, class, features, neighbours): classes differ in both features."""
+    draw = random.Random(seed)
+    for i in range(PEOPLE):
+        c = draw.randrange(2)
+        x = [draw.gauss(2 * c - 1, 1), draw.gauss(1 - 2 * c, 1)]
+        yield i, c, x, draw.sample(range(i), min(i, 2))
+
+
+def write(folder):
+    """The data set that the model is trained on."""
+    folder.mkdir()
+    nodes, edges = ["id,label,x,y"], ["source,target"]
+    for i, c, x, neighbours in graph(1):
+        nodes.append(f"paper-{i},{CLASSES[c]},{x[0]},{x[1]}")
+        edges += [f"paper-{i},paper-{j}" for j in neighbours]
+    (folder / "nodes.csv").write_text("\n".join(nodes) + "\n")
+    (folder / "edges.csv").write_text("\n".join(edges) + "\n")
+
+
+def run(broker, prefix, page):
+    # The page's program up to its endless loop, with another broker and prefix.
+    text = Path(page).read_text().split("```python\n")[1].split("```")[0]
+    text = text.split("while True:")[0].replace("localhost:9092", broker).replace('"gvbll.', f'"{prefix}.')
+    doc = {}
+    exec(text, doc)
+
+    from kafka import KafkaProducer
+
+    other = KafkaProducer(bootstrap_servers=broker, acks="all")
+    header = [("content-type", b"application/json")]
+
+    def as_json(topic, key, value):
+        other.send(f"{prefix}.{topic}", key=key.encode(), value=json.dumps(value).encode(), headers=header)
+
+    want = {"paper-7": None}  # what the page itself sent
+    for i, c, x, neighbours in graph(2):
+        for client in ("c", "k"):
+            name, near = f"{client}-{i}", [f"{client}-{j}" for j in neighbours]
+            want[name] = CLASSES[c]
+            if client == "c":
+                doc["node"](name, x, near)
+                doc["label"](name, CLASSES[c])
+            else:
+                as_json("nodes", name, {"id": name, "features": x, "neighbours": near})
+                as_json("labels", name, {"node": name, "class": CLASSES[c]})
+    doc["producer"].flush()
+    other.flush()
+
+    import msgpack
+
+    right, seen = 0, set()
+    while seen != want.keys():
+        message = doc["consumer"].poll(1.0)
+        if message is None:
+            continue
+        assert message.error() is None, message.error()
+        p = msgpack.unpackb(message.value())
+        name = p["node"]
+        assert name in want and name not in seen, f"{name} came twice, or was not sent"
+        assert message.key().decode() == name
+        assert abs(sum(p["probabilities"]) - 1) < 1e-5 and p["confidence"] == max(p["probabilities"]), p
+        assert abs(p["total_uncertainty"] - p["aleatoric_uncertainty"] - p["epistemic_uncertainty"]) < 1e-5, p
+        seen.add(name)
+        right += p["class"] == want[name]
+    share = right / (len(want) - 1)
+    print(f"{len(seen)} predictions of {len(want)} nodes, {share:.3f} right")
+    assert share > 0.8
+
+
+if __name__ == "__main__":
+    command, *rest = sys.argv[1:]
+    write(Path(rest[0])) if command == "write" else run(*rest)
