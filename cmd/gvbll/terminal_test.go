@@ -1,0 +1,175 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"html"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/chromedp/chromedp"
+	"github.com/creack/pty"
+)
+
+// TestTerminal starts the demo in a terminal, reads predictions in another, and
+// looks at what stands there at the end: as in docs/pictures, for which
+// GVBLL_SCREENSHOTS is the folder.
+func TestTerminal(t *testing.T) {
+	args := slices.DeleteFunc(small(), func(arg string) bool { return arg == "--json" })
+	dir := filepath.Join(t.TempDir(), "demo")
+	demo := inTerminal(t, 100, 40, append(args, "--dir", dir)...)
+	for _, want := range []string{"step 12 of 12", "100%", "mean over steps", "The online update"} {
+		if n := strings.Count(strings.Join(demo.texts(), "\n"), want); n != 1 {
+			t.Errorf("%q stands there %d times:\n%s", want, n, strings.Join(demo.texts(), "\n"))
+		}
+	}
+	keep(t, "terminal-demo.png", "gvbll demo", demo)
+
+	addr := kept(t, dir)
+	tail := inTerminal(t, 110, 18, "tail", "--brokers", addr, "--no-follow")
+	texts := tail.texts()
+	if len(texts) != 17 || !strings.Contains(texts[0], "predictions, ") || !strings.HasPrefix(texts[1], "NODE") || !strings.Contains(texts[16], "█") {
+		t.Errorf("the table is %d lines:\n%s", len(texts), strings.Join(texts, "\n"))
+	}
+	keep(t, "terminal-tail.png", "gvbll tail", tail)
+}
+
+// kept serves what a demo left in dir, for the length of the test.
+func kept(t *testing.T, dir string) string {
+	t.Helper()
+	b, err := demoCmd{Dir: dir}.broker()
+	must(t, err)
+	t.Cleanup(b.Close)
+	return b.Addr()
+}
+
+// display is what a terminal shows, as far as this program goes: lines, each a
+// list of glyphs, and the cursor.
+type display struct {
+	cells [][]glyph
+	row   int
+	col   int
+	look  look
+}
+
+type glyph struct {
+	r    rune
+	look look
+}
+
+// inTerminal runs the program in a terminal of that size until it ends.
+func inTerminal(t *testing.T, width, height int, args ...string) *display {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	cmd := exec.CommandContext(ctx, os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asProgram+"=1", "TERM=xterm-256color", "NO_COLOR=")
+	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: uint16(height), Cols: uint16(width)})
+	must(t, err)
+	defer f.Close()
+	out, _ := io.ReadAll(f) // which ends with an error when the program does
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	d := &display{}
+	d.write(t, out)
+	return d
+}
+
+var escape = regexp.MustCompile(`^\x1b\[([0-9]*)([A-Za-z])`)
+
+func (d *display) write(t *testing.T, b []byte) {
+	t.Helper()
+	for len(b) > 0 {
+		if m := escape.FindSubmatch(b); m != nil {
+			n, _ := strconv.Atoi(string(m[1]))
+			switch m[2][0] {
+			case 'A':
+				d.row = max(d.row-max(n, 1), 0)
+			case 'J':
+				d.cells = d.cells[:min(d.row, len(d.cells))]
+			case 'K':
+				if d.row < len(d.cells) {
+					d.cells[d.row] = d.cells[d.row][:min(d.col, len(d.cells[d.row]))]
+				}
+			case 'm':
+				d.look = look(n)
+			default:
+				t.Fatalf("what is %q?", m[0])
+			}
+			b = b[len(m[0]):]
+			continue
+		}
+		r, size := utf8.DecodeRune(b)
+		b = b[size:]
+		switch {
+		case r == '\r':
+			d.col = 0
+		case r == '\n':
+			d.row++
+		case r < ' ':
+			t.Fatalf("what is %q?", r)
+		default:
+			for len(d.cells) <= d.row {
+				d.cells = append(d.cells, nil)
+			}
+			for len(d.cells[d.row]) <= d.col {
+				d.cells[d.row] = append(d.cells[d.row], glyph{r: ' '})
+			}
+			d.cells[d.row][d.col] = glyph{r, d.look}
+			d.col++
+		}
+	}
+}
+
+// texts are the lines without what they look like.
+func (d *display) texts() []string {
+	var texts []string
+	for _, line := range d.cells {
+		var b strings.Builder
+		for _, c := range line {
+			b.WriteRune(c.r)
+		}
+		texts = append(texts, strings.TrimRight(b.String(), " "))
+	}
+	return texts
+}
+
+// keep makes a picture of a terminal, if there is a folder for it.
+func keep(t *testing.T, name, command string, d *display) {
+	t.Helper()
+	if os.Getenv("GVBLL_SCREENSHOTS") == "" {
+		return
+	}
+	var b strings.Builder
+	b.WriteString(`<body style="margin:0;background:#1c1f26;color:#dfe3ea;width:max-content"><pre style="margin:0;padding:16px;font:14px/1.3 'DejaVu Sans Mono',monospace">`)
+	fmt.Fprintf(&b, "<span style=\"color:#7fd18b\">$</span> %s\n", command)
+	for _, line := range d.cells {
+		for _, c := range line {
+			style := ""
+			switch c.look {
+			case bold:
+				style = "font-weight:bold"
+			case faint:
+				style = "opacity:.6"
+			}
+			fmt.Fprintf(&b, `<span style="%s">%s</span>`, style, html.EscapeString(string(c.r)))
+		}
+		b.WriteString("\n")
+	}
+	path := filepath.Join(t.TempDir(), "terminal.html")
+	must(t, os.WriteFile(path, []byte(`<!doctype html><meta charset="utf-8">`+b.String()), 0o600))
+	w := newBrowser(t)
+	w.do(t, chromedp.EmulateViewport(940, 200), chromedp.Navigate("file://"+path))
+	w.picture(t, name)
+}
