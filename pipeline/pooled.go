@@ -43,19 +43,10 @@ type pooled struct {
 
 	batch []int32 // numbers of the labelled nodes, in the batch's order
 
-	rows    pool.Rows // of a chunk of arrivals, or of the batch
-	refresh pool.Rows
-	known   []int32         // labels of refresh
-	place   map[int32]int32 // by node: where it is in the batch
-	again   map[int32]bool  // nodes to refresh
-	pairs   [][2]int32
-	said    []float32
-	mix     []float64 // see split
+	rows pool.Rows // of a chunk of arrivals, or of the batch
+	said []float32
+	mix  []float64 // see split
 }
-
-// refreshed is the most neighbours of a labelled node that are learned from
-// again.
-const refreshed = 4
 
 // chunk is how many arrivals are predicted at once, so that what that takes fits
 // a cache.
@@ -68,7 +59,6 @@ func newPooled(m *model.Model, graph vicinity.Graph) (*pooled, error) {
 	}
 	return &pooled{
 		pool: p, spec: p.Spec(), classes: len(m.Classes), around: vicinity.New(graph, p.Spec(), m.Shape()),
-		place: make(map[int32]int32), again: make(map[int32]bool),
 	}, nil
 }
 
@@ -180,46 +170,8 @@ func (p *pooled) learn(kept []float32, labels []int32, embedded posterior.Rows) 
 	}
 	p.rows.Labelled, p.rows.Second = b.Labelled, b.Second
 	b.Said, b.Embedded = p.said, embedded
-	p.meet(&b)
+	p.around.Meet(&b, p.batch, p.spec.Refreshes())
 	return p.pool.Learn(b)
-}
-
-// meet finds the batch's edges among itself, and the neighbours to learn from
-// again: of each node the first that were labelled before the batch.
-func (p *pooled) meet(b *pool.Batch) {
-	clear(p.place)
-	clear(p.again)
-	for i, v := range p.batch {
-		p.place[v] = int32(i)
-	}
-	p.pairs, p.known = p.pairs[:0], p.known[:0]
-	p.around.Reset(&p.refresh)
-	most := 0
-	if p.spec.Refreshes() {
-		most = refreshed
-	}
-	for i, v := range p.batch {
-		found := 0
-		for _, u := range p.around.Neighbours(v) {
-			y := p.around.Known(u)
-			if y == vicinity.None {
-				continue
-			}
-			if j, in := p.place[u]; in {
-				if j > int32(i) {
-					p.pairs = append(p.pairs, [2]int32{int32(i), j})
-				}
-			} else if found < most {
-				found++
-				if !p.again[u] {
-					p.again[u] = true
-					p.around.AppendFeatures(&p.refresh, u)
-					p.known = append(p.known, y)
-				}
-			}
-		}
-	}
-	b.Pairs, b.Refresh, b.RefreshLabels = p.pairs, p.refresh, p.known
 }
 
 // split takes the uncertainty of a row apart: its total is the entropy of what

@@ -32,21 +32,20 @@ func (m *Model) NewPool() (*pool.Pool, error) {
 	return p, p.SetState(m.PoolState)
 }
 
+// DefaultPool returns the heads and constants for training data like d.
+func DefaultPool(d Data) pool.Spec {
+	return pool.Default(pool.Inspect(features(d.X), len(d.X), d.Dim))
+}
+
 // AddPool trains a pool of heads on the data that the model was trained on, and
-// makes it the model's. A nil spec stands for [pool.Default] by the traits of the
-// features.
-func (m *Model) AddPool(d Data, spec *pool.Spec) error {
-	x := rawFeatures(d.X)
-	if spec == nil {
-		s := pool.Default(pool.Inspect(x, len(d.X), d.Dim))
-		spec = &s
-	}
-	p, err := pool.New(*spec, m.Shape(), &m.Prior)
+// makes it the model's.
+func (m *Model) AddPool(d Data, spec pool.Spec) error {
+	p, err := pool.New(spec, m.Shape(), &m.Prior)
 	if err != nil {
 		return err
 	}
-	p.Train(trainingBatch(d, *spec, m.Shape()))
-	m.Pool, m.PoolState = spec, p.AppendState(nil)
+	p.Train(trainingBatch(d, spec, m.Shape()))
+	m.Pool, m.PoolState = &spec, p.AppendState(nil)
 	return m.identify()
 }
 
@@ -65,14 +64,14 @@ func trainingBatch(d Data, spec pool.Spec, shape pool.Shape) pool.Batch {
 		}
 	}
 	b := pool.Batch{Labels: d.Labels, Pairs: all.pairs()}
-	features, labels := vicinity.New(near, spec, shape), vicinity.New(all, spec, shape)
+	own, labels := vicinity.New(near, spec, shape), vicinity.New(all, spec, shape)
 	for v, x := range d.X {
-		features.Put(int32(v), x)
+		own.Put(int32(v), x)
 		labels.Put(int32(v), gnn.Vector{})
 	}
-	features.Reset(&b.Rows)
+	own.Reset(&b.Rows)
 	for v := range int32(n) {
-		features.Append(&b.Rows, v) // no label is known yet
+		own.Append(&b.Rows, v) // no label is known yet
 	}
 	var after pool.Rows
 	for v, y := range d.Labels {
@@ -90,7 +89,7 @@ func trainingBatch(d Data, spec pool.Spec, shape pool.Shape) pool.Batch {
 	return b
 }
 
-func rawFeatures(x []gnn.Vector) pool.Features {
+func features(x []gnn.Vector) pool.Features {
 	f := pool.Features{Start: []int{0}}
 	for _, v := range x {
 		for j, value := range v.Dense {

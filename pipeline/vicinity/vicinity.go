@@ -62,7 +62,8 @@ type Vicinity struct {
 	present []uint64
 	entries []entry
 
-	still *still // nil unless it is frozen
+	meeting meeting
+	still   *still // nil unless it is frozen
 }
 
 // hub is where the sum of a node of many neighbours is, and how many of them
@@ -188,9 +189,6 @@ func (s *Vicinity) count(v, class int32, by float32) {
 		s.counts.Row(u)[class] += by
 	}
 }
-
-// Known returns the class of v, None if it is not known.
-func (s *Vicinity) Known(v int32) int32 { return s.label[v] }
 
 // Remove is called before v's edges leave the graph: it takes its features and
 // its label from all that they are in. v stays, without features and label.
@@ -443,6 +441,3 @@ func inverse(x []entry) float32 {
 	}
 	return float32(1 / math.Sqrt(square))
 }
-
-// Neighbours are the graph's.
-func (s *Vicinity) Neighbours(v int32) []int32 { return s.graph.Neighbours(v) }
