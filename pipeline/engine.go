@@ -12,7 +12,7 @@ import (
 
 // Version changes whenever the same windows would give other bits, so that a
 // ledger is never replayed by an engine that cannot agree with it.
-const Version = 3
+const Version = 4
 
 // The bounds on what waits hold in bytes, too: ids may be a kilobyte long, and a
 // label's record, which is kept for its dead letter, megabytes. These are what
@@ -25,7 +25,11 @@ const (
 // Config bounds what the engine keeps and says how it predicts and learns. It
 // is part of what the outcome depends on: a ledger is bound to one Config.
 type Config struct {
-	// Update holds λ, η, β, δ and ε of the paper's Proposition 1.
+	// Head says what serves: [HeadPool], [HeadPaper], or, empty, the model's pool
+	// if it has one and else the paper's head.
+	Head string
+	// Update holds λ, η, β, δ and ε of the paper's Proposition 1, for the paper's
+	// head: those of a pool's heads are the model's.
 	Update posterior.Config
 	// Samples is the number of posterior samples behind the uncertainty split.
 	// Zero means 16.
@@ -56,6 +60,9 @@ func (c Config) String() string {
 	rows := ""
 	if c.BFloat16 {
 		rows = " rows=bfloat16"
+	}
+	if c.Head == HeadPool {
+		rows += " head=pool"
 	}
 	return fmt.Sprintf("engine=%d lambda=%g eta=%g beta=%g clip=%g epsilon=%g gradient=%v samples=%d bins=%d pending=%d waiting-labels=%d waiting-edges=%d",
 		Version, u.Lambda, u.Eta, u.Beta, u.Clip, u.Epsilon, u.Gradient, c.Samples, c.Bins, c.MaxPending, c.MaxWaitingLabels, c.MaxWaitingEdges) + rows
@@ -110,11 +117,14 @@ type Engine struct {
 	// earlyBytes is the size of the records in early.
 	earlyBytes int
 
-	// The pool. heads[0] serves.
-	heads       []posterior.Head
-	serving     *posterior.Online
+	// The heads, of which the first serves: the paper's, or a pool and its own.
+	heads       []head
+	paper       []posterior.Head
+	pooled      *pooled           // nil unless it serves
+	online      *posterior.Online // the paper's head, or the first such head of the pool
 	uncertainty *posterior.Predictive
 	summary     []Summary
+	width       int // numbers kept of a node that was served
 
 	next      int64 // number of the next window
 	posterior event.Hash
@@ -130,11 +140,12 @@ type Engine struct {
 	arrived  posterior.Rows // their embeddings and temperatures
 	probs    []float64
 	split    []posterior.Uncertainty
-	row      []float32 // one node's probabilities, heads × classes
+	row      []float32 // one node's probabilities
+	kept     []float32 // what is kept of each, width numbers
 	// … and the batch of labels.
-	labelled posterior.Rows // as served
+	labelled posterior.Rows // as they were served
 	labels   []int32
-	said     []float32 // labels × heads × classes, as served
+	said     []float32 // labels × width, as served
 	state    []byte
 
 	snapshot *Snapshot // under way, or nil
@@ -147,6 +158,14 @@ type fate struct {
 	context bool
 }
 
+// head is a classifier as the engine's books know it.
+type head interface {
+	Name() string
+	Version() uint64 // updates taken
+	AppendState(b []byte) []byte
+	SetState(b []byte) error
+}
+
 // New makes an engine at window 0: an empty graph and the posterior that
 // Phase 1 left (M*, Σ*).
 func New(m *model.Model, cfg Config) (*Engine, error) {
@@ -154,24 +173,47 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	online := posterior.NewOnline(m.Prior, cfg.Update)
+	if cfg.Head, err = servable(m, cfg.Head); err != nil {
+		return nil, err
+	}
 	e := &Engine{
 		model:       m,
 		cfg:         cfg,
 		graph:       gnn.NewGraph(m.Encoder, cfg.graphOptions()...),
 		roster:      newRoster(cfg.MaxWaitingEdges),
 		early:       newQueue[event.ID, early](),
-		heads:       []posterior.Head{online, posterior.NewStatic(m.Prior)},
-		serving:     online,
 		uncertainty: posterior.NewPredictive(m.Prior.Classes, cfg.Samples),
 		again:       make(map[int32]*event.Node),
 	}
-	e.pending = newPending(m.Prior.Dim, len(e.heads)*m.Prior.Classes, cfg.MaxPending)
+	if err := e.setServing(); err != nil {
+		return nil, err
+	}
+	e.pending = newPending(m.Prior.Dim, e.width, cfg.MaxPending)
 	for _, h := range e.heads {
 		e.summary = append(e.summary, Summary{Head: h.Name()})
 	}
-	e.hashPosterior()
+	e.startHash()
 	return e, nil
+}
+
+// setServing makes the heads that the settings ask for.
+func (e *Engine) setServing() (err error) {
+	m := e.model
+	if e.cfg.Head == HeadPool {
+		if e.pooled, err = newPooled(m, e.graph); err != nil {
+			return err
+		}
+		e.heads, e.width = e.pooled.heads(), e.pooled.width()
+		e.online = e.pooled.online(m, e.cfg.Update)
+		return nil
+	}
+	e.online = posterior.NewOnline(m.Prior, e.cfg.Update)
+	e.paper = []posterior.Head{e.online, posterior.NewStatic(m.Prior)}
+	for _, h := range e.paper {
+		e.heads = append(e.heads, h)
+	}
+	e.width = len(e.heads) * m.Prior.Classes
+	return nil
 }
 
 // Config returns the settings in force, defaults filled in.
@@ -183,22 +225,36 @@ func (e *Engine) Next() int64 { return e.next }
 // Chain returns the hash of everything served and learned so far.
 func (e *Engine) Chain() event.Hash { return e.chain }
 
-// Posterior returns the posterior that serves and the one that training left.
+// Posterior returns the posterior of the online head, which serves or is one of
+// the pool's, and the one that training left; a pool without such a head stays
+// there.
 // They are the engine's own: they must not be written, and the first changes with
 // Step.
 func (e *Engine) Posterior() (now, trained *posterior.Gaussian) {
-	return e.serving.Posterior(), &e.model.Prior
+	return e.online.Posterior(), &e.model.Prior
 }
 
 // Summaries returns the prequential scores so far, one per head, the serving
 // head first.
 func (e *Engine) Summaries() []Summary { return append([]Summary(nil), e.summary...) }
 
-func (e *Engine) hashPosterior() {
+// startHash is the hash of the state of all heads.
+func (e *Engine) startHash() {
 	b := e.state[:0]
 	for _, h := range e.heads {
 		b = h.AppendState(b)
 	}
 	e.state = b
 	e.posterior = sha256.Sum256(b)
+}
+
+// hashPosterior brings the hash up to date after a batch. That of a pool is of
+// the last one and of what the batch changed: its state may be large.
+func (e *Engine) hashPosterior() {
+	if e.pooled == nil {
+		e.startHash()
+		return
+	}
+	e.state = e.pooled.pool.AppendChange(append(e.state[:0], e.posterior[:]...))
+	e.posterior = sha256.Sum256(e.state)
 }

@@ -15,6 +15,9 @@ import (
 func (e *Engine) join(w *event.Window, out *event.Outcome) {
 	e.labelled.Z, e.labelled.Tau, e.labels = e.labelled.Z[:0], e.labelled.Tau[:0], e.labels[:0]
 	e.said = e.said[:0]
+	if e.pooled != nil {
+		e.pooled.batch = e.pooled.batch[:0]
+	}
 	for _, a := range e.accepted {
 		if l, waited := e.early.take(a.node.ID); waited {
 			e.earlyBytes -= l.bytes
@@ -72,6 +75,9 @@ func (e *Engine) settle(v, class int32, l *event.Label, out *event.Outcome) {
 	}
 	e.taken.keep(v, *f)
 	f.label = class
+	if e.pooled != nil {
+		e.pooled.around.Label(v, class)
+	}
 	if f.context {
 		out.Counts.LabelsOfContext++
 		return
@@ -85,8 +91,13 @@ func (e *Engine) settle(v, class int32, l *event.Label, out *event.Outcome) {
 	e.labelled.Tau = append(e.labelled.Tau, s.tau)
 	e.labels = append(e.labels, class)
 	e.said = append(e.said, probs...)
+	if e.pooled != nil {
+		e.pooled.batch = append(e.pooled.batch, v)
+	}
 	joined := event.Labelled{Node: l.Node, Class: class, Served: s.window, Time: l.Time}
-	joined.Predicted = e.model.Classes[argmax(probs[:len(e.model.Classes)])]
+	e.row = resize(e.row, len(e.model.Classes))
+	e.asServed(e.row, probs[:len(e.row)])
+	joined.Predicted = e.model.Classes[argmax(e.row)]
 	joined.Degree, joined.Fresh = e.surroundings(v)
 	if l.Time != 0 && s.time != 0 {
 		joined.Delay = delay(s.time, l.Time)
@@ -158,7 +169,8 @@ func (e *Engine) keep(class int32, l event.Label) {
 // score holds every head's served probabilities against the labels, before
 // any head learns from them (prequential).
 func (e *Engine) score(out *event.Outcome) {
-	n, c, width := len(e.labels), e.model.Prior.Classes, len(e.heads)*e.model.Prior.Classes
+	n, c := len(e.labels), e.model.Prior.Classes
+	e.row = resize(e.row, c)
 	out.Heads = make([]event.Head, len(e.heads))
 	for h, head := range e.heads {
 		out.Heads[h].Name = head.Name()
@@ -167,8 +179,9 @@ func (e *Engine) score(out *event.Outcome) {
 		}
 		e.probs = resize(e.probs, n*c)
 		for i := range n {
-			for k, p := range e.said[i*width+h*c : i*width+(h+1)*c] {
-				e.probs[i*c+k] = float64(p)
+			e.asServed(e.row, e.said[i*e.width+h*c:i*e.width+(h+1)*c])
+			for k, x := range e.row {
+				e.probs[i*c+k] = float64(x)
 			}
 		}
 		out.Heads[h].Scores = make([]event.Score, n)

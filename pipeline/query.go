@@ -7,7 +7,9 @@ import (
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/vicinity"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/pool"
 )
 
 // The questions of this file may be asked between steps. They change nothing: the
@@ -74,7 +76,7 @@ func (e *Engine) Node(id event.ID) (*Report, bool) {
 	r := &Report{Node: id, Context: f.context, Label: e.className(f.label), Degree: e.graph.Degree(v), Served: e.served(v, id)}
 	z := make([]float32, e.model.Prior.Dim)
 	e.graph.Embed([]int32{v}, z)
-	r.Now = e.opinion(id, z)
+	r.Now = e.opinion(id, z, func(a *vicinity.Vicinity, rows *pool.Rows) { a.Append(rows, v) })
 	r.Neighbours = e.influences(v, &r.Now)
 	return r, true
 }
@@ -99,41 +101,46 @@ func (e *Engine) served(v int32, id event.ID) *Opinion {
 	return o
 }
 
+// around adds the row of the node that is asked about, for a pool.
+type around func(*vicinity.Vicinity, *pool.Rows)
+
 // opinion predicts a node with the given embedding as serve does.
-func (e *Engine) opinion(id event.ID, z []float32) Opinion {
-	rows, probs := e.predict(z)
-	split := make([]posterior.Uncertainty, 1)
-	e.uncertainty.Split(e.serving.Posterior(), rows, split)
-	o := Opinion{Heads: e.estimates(probs)}
+func (e *Engine) opinion(id event.ID, z []float32, row around) Opinion {
+	kept, u := e.predict(z, row)
+	o := Opinion{Heads: e.estimates(kept)}
 	o.Prediction = o.prediction(e, id)
-	u := split[0]
 	o.Total, o.Aleatoric, o.Epistemic = float32(u.Total), float32(u.Aleatoric), float32(u.Epistemic)
-	o.Window, o.PosteriorVersion = e.next-1, e.serving.Version()
+	o.Window, o.PosteriorVersion = e.next-1, e.heads[0].Version()
 	return o
 }
 
-// predict returns the probabilities of every head, heads × classes.
-func (e *Engine) predict(z []float32) (posterior.Rows, []float32) {
+// predict returns what serve would keep, and the uncertainty.
+func (e *Engine) predict(z []float32, row around) ([]float32, posterior.Uncertainty) {
 	if !finite(z) {
 		clear(z)
 	}
 	rows := posterior.Rows{Z: z, Tau: []float64{e.model.Temperature.At(z)}}
-	c := e.model.Prior.Classes
-	said, p := make([]float32, 0, len(e.heads)*c), make([]float64, c)
-	for _, head := range e.heads {
-		head.Predict(rows, p)
-		for _, x := range p {
-			said = append(said, float32(x))
-		}
+	kept := make([]float32, e.width)
+	if p := e.pooled; p != nil {
+		p.around.Reset(&p.rows)
+		row(p.around, &p.rows)
+		p.rows.Embedded = rows
+		p.say(kept)
+		return kept, p.split(kept)
 	}
-	return rows, said
+	e.predictPaper(rows, kept)
+	split := make([]posterior.Uncertainty, 1)
+	e.uncertainty.Split(e.online.Posterior(), rows, split)
+	return kept, split[0]
 }
 
-func (e *Engine) estimates(probs []float32) []Estimate {
+// estimates are those of each head, of what is kept of a node.
+func (e *Engine) estimates(kept []float32) []Estimate {
 	c := e.model.Prior.Classes
 	list := make([]Estimate, len(e.heads))
 	for h, head := range e.heads {
-		p := slices.Clone(probs[h*c : (h+1)*c])
+		p := make([]float32, c)
+		e.asServed(p, kept[h*c:(h+1)*c])
 		best := argmax(p)
 		list[h] = Estimate{Head: head.Name(), Class: e.model.Classes[best], Confidence: p[best], Probabilities: p}
 	}
@@ -163,11 +170,11 @@ func (e *Engine) influences(v int32, now *Opinion) []Influence {
 	near = near[len(near)-most:]
 	names := e.roster.came.at(near)
 	list := make([]Influence, len(near))
-	z := make([]float32, e.model.Prior.Dim)
+	z, p := make([]float32, e.model.Prior.Dim), make([]float32, e.model.Prior.Classes)
 	for i, u := range near {
 		e.graph.EmbedWithout(v, u, z)
-		_, p := e.predict(z)
-		p = p[:e.model.Prior.Classes]
+		kept, _ := e.predict(z, func(a *vicinity.Vicinity, rows *pool.Rows) { a.AppendWithout(rows, v, u) })
+		e.asServed(p, kept[:len(p)])
 		list[i] = Influence{
 			Node: names[i], Label: e.className(e.fate[u].label),
 			Gain:    float64(now.Probabilities[now.ClassIndex]) - float64(p[now.ClassIndex]),
@@ -218,7 +225,14 @@ func (e *Engine) Suppose(n *event.Node) (s *Supposed, known bool, reason event.R
 	s.Degree = len(met)
 	z := make([]float32, e.model.Prior.Dim)
 	e.graph.EmbedArrival(e.model.Normalizer.Apply(gnn.Vector{}, x), near, z)
-	s.Opinion = e.opinion(n.ID, z)
+	distinct := near[:0]
+	for _, u := range near {
+		if met[u] {
+			met[u] = false
+			distinct = append(distinct, u)
+		}
+	}
+	s.Opinion = e.opinion(n.ID, z, func(a *vicinity.Vicinity, rows *pool.Rows) { a.AppendArrival(rows, x, distinct) })
 	s.Window, s.Time = e.next, n.Time
 	return s, false, "", ""
 }
@@ -244,8 +258,8 @@ type ClassBelief struct {
 
 // Belief returns the posterior as it is now, in memory of its own.
 func (e *Engine) Belief() *Belief {
-	q, anchor := e.serving.Posterior().Clone(), &e.model.Prior
-	b := &Belief{Version: e.serving.Version(), Hash: e.posterior, Posterior: q, Deviation: make([]float64, len(q.Mean)), Classes: make([]ClassBelief, q.Classes)}
+	q, anchor := e.online.Posterior().Clone(), &e.model.Prior
+	b := &Belief{Version: e.heads[0].Version(), Hash: e.posterior, Posterior: q, Deviation: make([]float64, len(q.Mean)), Classes: make([]ClassBelief, q.Classes)}
 	for c := range b.Classes {
 		b.Classes[c].Class = e.model.Classes[c]
 	}

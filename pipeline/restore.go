@@ -115,6 +115,9 @@ func (e *Engine) setNodes(file *safetensors.Reader) error {
 	if err == nil && entered < n {
 		err = damaged("%d ids of %d nodes", entered, n)
 	}
+	if err == nil && e.pooled != nil {
+		err = e.pooled.thaw(e.model, e.graph, file, class)
+	}
 	return err
 }
 
@@ -149,14 +152,7 @@ func (e *Engine) setPending(file *safetensors.Reader) error {
 	}, n, e.model.Prior.Dim); err != nil {
 		return err
 	}
-	if err := safetensors.ReadRows(file, "pending.probabilities", p.probs, func(probs []float32) error {
-		for _, x := range probs {
-			if !(x >= 0 && x <= 1) {
-				return damaged("a node was served with the probability %v", x)
-			}
-		}
-		return nil
-	}, n, len(e.heads), e.model.Prior.Classes); err != nil {
+	if err := safetensors.ReadRows(file, e.keptName(), p.probs, e.checkKept, n, e.width/e.model.Prior.Classes, e.model.Prior.Classes); err != nil {
 		return err
 	}
 	for i, v := range node {
@@ -167,6 +163,19 @@ func (e *Engine) setPending(file *safetensors.Reader) error {
 			return damaged("node %d was served at temperature %v in window %d", v, tau[i], window[i])
 		}
 		p.nodes.put(v, served{window: window[i], time: time[i], tau: tau[i]}) // slot i, as the rows are
+	}
+	return nil
+}
+
+// checkKept refuses numbers that cannot be of what was served.
+func (e *Engine) checkKept(kept []float32) error {
+	for _, x := range kept {
+		switch {
+		case e.pooled != nil && !(math.Abs(float64(x)) <= math.MaxFloat32):
+			return damaged("of a node that was served %v is kept", x)
+		case e.pooled == nil && !(x >= 0 && x <= 1):
+			return damaged("a node was served with the probability %v", x)
+		}
 	}
 	return nil
 }
@@ -242,8 +251,9 @@ func (e *Engine) setHeads(file *safetensors.Reader) error {
 			return damaged("%s: %v", name, err)
 		}
 	}
-	want := e.posterior
-	if e.hashPosterior(); e.posterior != want {
+	if want := e.posterior; e.pooled != nil { // its hash is of what led to the state
+		e.online = e.pooled.online(e.model, e.cfg.Update)
+	} else if e.startHash(); e.posterior != want {
 		return damaged("the heads have the hash %x, want %x", e.posterior, want)
 	}
 	counts, err := safetensors.Read[int64](file, "summaries.counts", len(e.heads), summaryCounts)

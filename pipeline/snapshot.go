@@ -51,13 +51,15 @@ const (
 //	pending.time           I64  p
 //	pending.temperature    F64  p
 //	pending.embedding      F32  p × d_e
-//	pending.probabilities  F32  p × heads × classes
+//	pending.probabilities  F32  p × heads × classes; or, of a pool,
+//	pending.said           F32  p × (heads + 2) × classes: log probabilities, n_v and q_v
 //	waiting.*                   ids of nodes that have not come, the oldest first
 //	waiting.edges          I32  how many edges wait for each
 //	waiting.nodes          I32  from which nodes, one after the other
 //	early.*                     ids of nodes that have a label and have not come
 //	early.records          U8   the labels, see appendLabel
 //	heads.NAME             U8   a head's state, see [posterior.Head]
+//	features.*                  of a pool: the nodes' features, see [vicinity.Vicinity.Parts]
 //	summaries.counts       I64  heads × 42, see Summary.appendState
 //	summaries.sums         F64  heads × 27
 //
@@ -121,6 +123,9 @@ func (e *Engine) Snapshot(meta map[string]string) *Snapshot {
 	t.pending.take(e.pending.nodes)
 	t.waiting.take(e.roster.waiting)
 	t.early.take(e.early)
+	if e.pooled != nil {
+		e.pooled.around.Freeze()
+	}
 
 	parts := t.graph.Parts()
 	parts = append(parts, e.nodeParts()...)
@@ -128,6 +133,9 @@ func (e *Engine) Snapshot(meta map[string]string) *Snapshot {
 	parts = append(parts, e.waitingParts()...)
 	parts = append(parts, e.earlyParts()...)
 	parts = append(parts, e.headParts()...)
+	if e.pooled != nil {
+		parts = append(parts, e.pooled.around.Parts()...)
+	}
 	stream, err := safetensors.NewStream(meta, parts)
 	if err != nil {
 		panic(fmt.Sprintf("pipeline: snapshot: %v", err))
@@ -160,6 +168,9 @@ func (s *Snapshot) Close() {
 	t.pending.release()
 	t.waiting.release()
 	t.early.release()
+	if s.e.pooled != nil {
+		s.e.pooled.around.Release()
+	}
 	t.fate = nil
 	s.e.snapshot, s.e = nil, nil
 }
@@ -205,8 +216,16 @@ func (e *Engine) pendingParts() []safetensors.Part {
 		queueColumn("pending.time", s, func(_ int32, x *served) int64 { return x.time }),
 		queueColumn("pending.temperature", s, func(_ int32, x *served) float64 { return x.tau }),
 		safetensors.NewPart[float32]("pending.embedding", rows(p.z), s.len, e.model.Prior.Dim),
-		safetensors.NewPart[float32]("pending.probabilities", rows(p.probs), s.len, len(e.heads), e.model.Prior.Classes),
+		safetensors.NewPart[float32](e.keptName(), rows(p.probs), s.len, e.width/e.model.Prior.Classes, e.model.Prior.Classes),
 	}
+}
+
+// keptName is the tensor of what is kept of the nodes that wait for a label.
+func (e *Engine) keptName() string {
+	if e.pooled != nil {
+		return "pending.said"
+	}
+	return "pending.probabilities"
 }
 
 // waitingParts are the ids that edges wait for, the oldest first, and the nodes

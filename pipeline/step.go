@@ -8,6 +8,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/posterior"
 )
 
 // Step takes the next window and says what is served and learned. The window
@@ -87,6 +88,7 @@ func (e *Engine) arrive(w *event.Window, out *event.Outcome) {
 		}
 	}
 	e.graph.Add(e.features)
+	e.putAround()
 	for _, a := range e.accepted {
 		e.connect(a, out)
 	}
@@ -128,12 +130,17 @@ func (e *Engine) connect(a accepted, out *event.Outcome) {
 // none; one by one, each takes time by the smaller degree.
 func (e *Engine) link(v int32) (added int) {
 	if e.graph.Degree(v) <= 8*len(e.links) {
-		return e.graph.LinkAll(v, e.links)
-	}
-	for _, u := range e.links {
-		if e.graph.Link(v, u) {
-			added++
+		added = e.graph.LinkAll(v, e.links)
+	} else {
+		for _, u := range e.links {
+			if e.graph.Link(v, u) {
+				added++
+			}
 		}
+	}
+	if e.pooled != nil {
+		near := e.graph.Neighbours(v)
+		e.pooled.around.Link(v, near[len(near)-added:])
 	}
 	return added
 }
@@ -162,41 +169,72 @@ func (e *Engine) serve(out *event.Outcome) {
 		}
 		rows.Tau[i] = e.model.Temperature.At(z)
 	}
-	e.probs = resize(e.probs, len(e.heads)*n*c)
-	for h, head := range e.heads {
-		head.Predict(*rows, e.probs[h*n*c:(h+1)*n*c])
-	}
-	e.split = resize(e.split, n)
-	e.uncertainty.Split(e.serving.Posterior(), *rows, e.split)
+	e.predictAll(e.asked, *rows)
 
 	out.Predictions = make([]event.Prediction, 0, n)
 	probabilities := make([]float32, n*c)
-	e.row = resize(e.row, len(e.heads)*c)
 	i := 0
 	for _, a := range e.accepted {
 		if !a.asked {
 			continue
 		}
-		for h := range e.heads {
-			for k, p := range e.probs[(h*n+i)*c : (h*n+i+1)*c] {
-				e.row[h*c+k] = float32(p)
-			}
-		}
+		kept := e.kept[i*e.width : (i+1)*e.width]
 		p := probabilities[i*c : (i+1)*c : (i+1)*c]
-		copy(p, e.row)
+		e.asServed(p, kept[:c])
 		best := argmax(p)
 		u := e.split[i]
 		out.Predictions = append(out.Predictions, event.Prediction{
 			Node: a.node.ID, Class: e.model.Classes[best], ClassIndex: int32(best), Confidence: p[best],
 			Probabilities: p, Total: float32(u.Total), Aleatoric: float32(u.Aleatoric), Epistemic: float32(u.Epistemic),
-			Window: out.Window, PosteriorVersion: e.serving.Version(), Time: a.node.Time, Model: e.model.ID,
+			Window: out.Window, PosteriorVersion: e.heads[0].Version(), Time: a.node.Time, Model: e.model.ID,
 		})
 		s := served{window: out.Window, time: a.node.Time, tau: rows.Tau[i]}
-		if e.pending.put(a.number, s, rows.Z[i*d:(i+1)*d], e.row) {
+		if e.pending.put(a.number, s, rows.Z[i*d:(i+1)*d], kept) {
 			out.Counts.Expired++
 		}
 		i++
 	}
+}
+
+// predictAll leaves in kept what is kept of each of the nodes, with these
+// embeddings, and in split their uncertainties.
+func (e *Engine) predictAll(nodes []int32, rows posterior.Rows) {
+	n := len(nodes)
+	e.kept, e.split = resize(e.kept, n*e.width), resize(e.split, n)
+	if e.pooled != nil {
+		e.pooled.serve(nodes, rows, e.kept)
+		for i := range e.split {
+			e.split[i] = e.pooled.split(e.kept[i*e.width:])
+		}
+		return
+	}
+	e.predictPaper(rows, e.kept)
+	e.uncertainty.Split(e.online.Posterior(), rows, e.split)
+}
+
+// predictPaper writes what the paper's heads say of rows: probabilities, heads ×
+// classes a row.
+func (e *Engine) predictPaper(rows posterior.Rows, said []float32) {
+	n, c := rows.Len(), e.model.Prior.Classes
+	e.probs = resize(e.probs, n*c)
+	for h, head := range e.paper {
+		head.Predict(rows, e.probs)
+		for i := range n {
+			to := said[i*e.width+h*c:][:c]
+			for k, p := range e.probs[i*c : (i+1)*c] {
+				to[k] = float32(p)
+			}
+		}
+	}
+}
+
+// asServed writes the probabilities of what is kept of one head.
+func (e *Engine) asServed(p, kept []float32) {
+	if e.pooled != nil {
+		probabilities(p, kept)
+		return
+	}
+	copy(p, kept)
 }
 
 // finite tells whether z is an embedding. One whose sums went beyond float32
@@ -214,11 +252,19 @@ func finite(z []float32) bool {
 // learn gives the window's labels to every head: Algorithm 1 for the online
 // one. Without labels nothing is forgotten either.
 func (e *Engine) learn(out *event.Outcome) {
+	report := func(h int, r posterior.Report) { out.Heads[h].Clipped, out.Heads[h].Step = r.Clipped, r.Step }
+	switch {
+	case e.pooled == nil:
+		for h, head := range e.paper {
+			report(h, head.Learn(e.labelled, e.labels))
+		}
+	case len(e.labels) > 0:
+		for k, r := range e.pooled.learn(e.said, e.labels, e.labelled).Heads {
+			report(1+k, r)
+		}
+	}
 	for h, head := range e.heads {
-		report := head.Learn(e.labelled, e.labels)
 		out.Heads[h].Version = head.Version()
-		out.Heads[h].Clipped = report.Clipped
-		out.Heads[h].Step = report.Step
 	}
 	if len(e.labels) > 0 {
 		e.hashPosterior()

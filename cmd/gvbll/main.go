@@ -80,7 +80,7 @@ func newParser(ctx context.Context, c *cli, s streams, exit func(int)) *kong.Kon
 		kong.Bind(s),
 		kong.Vars{
 			"default_http": "127.0.0.1:8473",
-			"systems":      strings.Join(table.Systems, ", "),
+			"systems":      strings.Join(table.Known, ", "),
 			"benchmarks":   strings.Join(benchmarks(), ", "),
 			"parameters":   strings.Join(table.Parameters, ", "),
 		},

@@ -20,7 +20,7 @@ import (
 type tableCmd struct {
 	Plan planFlags `embed:""`
 
-	Systems []string `help:"Systems to run, all twelve when left out: ${systems}." placeholder:"NAME"`
+	Systems []string `help:"Systems to run, the paper's twelve when left out: ${systems}." placeholder:"NAME"`
 	Folds   int      `help:"Instead: cross-validate these settings inside the training nodes, with so many folds, without a look at the stream." default:"0"`
 	Results string   `help:"Where results are kept, a line of JSON each: run again to go on where it was interrupted, or to add systems and seeds." default:"table-results.jsonl" type:"path" placeholder:"FILE"`
 	JSON    string   `help:"Write a JSON array here, an object for each data set, protocol and system; - for standard output instead of the table." name:"json" type:"path" placeholder:"FILE"`
@@ -42,6 +42,7 @@ type planFlags struct {
 	Seeds    int      `help:"Seeds, from 1; of the split, the training and all draws." default:"10"`
 
 	TrainShare float64 `help:"Share of the nodes that train; 0 follows the data set's name." default:"0"`
+	Delay      int     `help:"Steps by which labels come late." default:"0"`
 	Steps      int     `help:"Steps that the stream is cut into; 0 follows the data set's name." default:"0"`
 	Parallel   int     `help:"Data sets and seeds worked on at once; 0 for the number of processors." default:"0"`
 
@@ -72,6 +73,7 @@ func (f planFlags) plan() (table.Plan, error) {
 	}
 	s := &p.Settings
 	s.Hidden, s.Embedding, s.Epochs = f.Hidden, f.Embedding, f.Epochs
+	s.Delay = f.Delay
 	s.LearningRate, s.WeightDecay, s.Dropout, s.Update = f.LearningRate, f.WeightDecay, f.Dropout, cfg.Update
 	if len(f.Data)+len(f.Drift) == 0 {
 		return p, usagef("no data: give --data DIR,DIR or --drift none,strong")
@@ -116,8 +118,8 @@ func (c tableCmd) Run(ctx context.Context, s streams) error {
 		plan.Systems = table.Systems
 	}
 	for _, name := range plan.Systems {
-		if !slices.Contains(table.Systems, name) {
-			return usagef("--systems %s: give some of %s", name, strings.Join(table.Systems, ", "))
+		if !slices.Contains(table.Known, name) {
+			return usagef("--systems %s: give some of %s", name, strings.Join(table.Known, ", "))
 		}
 	}
 	if c.Folds > 0 {

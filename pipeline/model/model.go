@@ -16,6 +16,7 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/pool"
 )
 
 // Format is the version of the files written here.
@@ -35,6 +36,7 @@ type Model struct {
 	// TrainingNodes are the nodes it was trained on, by their number in the
 	// data set; empty when the file does not tell.
 	TrainingNodes []int64
+	PoolState     []byte // of the pool that Meta describes, as training left it
 }
 
 // Meta is the part of a model that is not numbers.
@@ -45,6 +47,7 @@ type Meta struct {
 	Classes       []string       `json:"classes"` // in the order of the probabilities
 	Normalization string         `json:"normalization"`
 	Training      Training       `json:"training"`
+	Pool          *pool.Spec     `json:"pool,omitempty"` // nil where there is none
 }
 
 // Training says how the model came to be.
@@ -107,6 +110,9 @@ func (m *Model) file() *safetensors.File {
 	if len(m.TrainingNodes) > 0 {
 		t["training.nodes"] = safetensors.Of(m.TrainingNodes, len(m.TrainingNodes))
 	}
+	if m.Pool != nil {
+		t["pool.state"] = safetensors.Of(m.PoolState, len(m.PoolState))
+	}
 	return &safetensors.File{Metadata: map[string]string{metadataKey: string(meta)}, Tensors: t}
 }
 
@@ -141,6 +147,14 @@ func fromFile(f *safetensors.File) (*Model, error) {
 	if t, ok := f.Tensors["training.nodes"]; ok {
 		if m.TrainingNodes, err = safetensors.Values[int64](t); err != nil {
 			return nil, fmt.Errorf("training.nodes: %w", err)
+		}
+	}
+	if m.Pool != nil {
+		if m.PoolState, err = safetensors.Values[uint8](f.Tensors["pool.state"]); err != nil {
+			return nil, fmt.Errorf("pool.state: %w", err)
+		}
+		if _, err := m.NewPool(); err != nil {
+			return nil, err
 		}
 	}
 	return m, m.identify()

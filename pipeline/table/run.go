@@ -34,7 +34,7 @@ func (p Plan) withDefaults() (Plan, error) {
 	for _, list := range []struct {
 		kind        string
 		given, know []string
-	}{{"protocol", p.Protocols, Protocols}, {"system", p.Systems, Systems}} {
+	}{{"protocol", p.Protocols, Protocols}, {"system", p.Systems, Known}} {
 		for _, name := range list.given {
 			if !slices.Contains(list.know, name) {
 				errs = append(errs, fmt.Errorf("%s %q: it is one of %v", list.kind, name, list.know))

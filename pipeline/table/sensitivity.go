@@ -169,6 +169,6 @@ func online(s *school, stream *stage, protocol string, update posterior.Config) 
 		return Scores{}, err
 	}
 	var r Result
-	err = play(s.ctx, g, stream, len(s.data.Classes), s.settings.Bins, &r)
+	err = play(s.ctx, g, stream, len(s.data.Classes), s.settings.Bins, s.settings.Delay, &r)
 	return r.Mean, err
 }

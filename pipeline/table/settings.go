@@ -17,14 +17,15 @@ import (
 // Settings hold for all systems and data sets alike. [DefaultSettings] fills
 // them; Run refuses what makes no sense.
 type Settings struct {
-	Hidden        []int             `json:"hidden"`        // widths of the encoder's hidden layers
-	Embedding     int               `json:"embedding"`     // d_e; 0 for [model.EmbeddingFor]
-	Epochs        int               `json:"epochs"`        // of every training
-	LearningRate  float64           `json:"learning_rate"` // Adam's
-	WeightDecay   float64           `json:"weight_decay"`  // of encoders and linear heads; 0 for none
-	Dropout       float64           `json:"dropout"`       // 0 for none
-	Normalization gnn.Normalization `json:"normalization"` // empty: row-l2 for sparse features, standard for dense
-	Bins          int               `json:"bins"`          // equal-mass bins of a step's ECE
+	Hidden        []int             `json:"hidden"`          // widths of the encoder's hidden layers
+	Embedding     int               `json:"embedding"`       // d_e; 0 for [model.EmbeddingFor]
+	Epochs        int               `json:"epochs"`          // of every training
+	LearningRate  float64           `json:"learning_rate"`   // Adam's
+	WeightDecay   float64           `json:"weight_decay"`    // of encoders and linear heads; 0 for none
+	Dropout       float64           `json:"dropout"`         // 0 for none
+	Normalization gnn.Normalization `json:"normalization"`   // empty: row-l2 for sparse features, standard for dense
+	Bins          int               `json:"bins"`            // equal-mass bins of a step's ECE
+	Delay         int               `json:"delay,omitempty"` // steps by which labels come late
 
 	Passes  int       `json:"passes"`  // stochastic passes of MC dropout
 	Members int       `json:"members"` // of the deep ensemble
@@ -61,6 +62,7 @@ func (s Settings) validate() error {
 		{"folds", s.Folds, 2, 5},
 		{"temp_hidden", s.TempHidden, 0, 16},
 		{"samples", s.Samples, 1, 10},
+		{"delay", s.Delay, 0, 1},
 	} {
 		if f.value < f.least {
 			errs = append(errs, fmt.Errorf("%s is %d: give at least %d, such as %d", f.name, f.value, f.least, f.usual))

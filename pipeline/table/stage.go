@@ -10,6 +10,7 @@ import (
 // and warm-up nodes first, as the context, then step by step.
 type stage struct {
 	memo
+	raw    []gnn.Vector // as they came
 	x      []gnn.Vector // normalised
 	labels []int32
 	// links are the neighbours that each node names: those before it, and of its
@@ -17,7 +18,9 @@ type stage struct {
 	links [][]int32
 	// src and dst are the same edges in both directions, in order of arrival.
 	src, dst []int32
-	// context and steps tell where each batch ends.
+	// train is how many nodes train. context, which is them and the warm-up, and
+	// steps tell where each batch ends.
+	train   int
 	context extent
 	steps   []extent
 }
@@ -30,10 +33,11 @@ func newStage(d *dataset.Dataset, cut dataset.Stream, n *gnn.Normalizer) *stage 
 	batches := append([][]int32{context}, cut.Steps...)
 	neighbours := d.Arrivals(batches)
 	number := make([]int32, len(d.Features))
-	s := &stage{}
+	s := &stage{train: len(cut.Train)}
 	for b, batch := range batches {
 		for _, v := range batch {
 			number[v] = int32(len(s.x))
+			s.raw = append(s.raw, d.Features[v])
 			s.x = append(s.x, n.Apply(gnn.Vector{}, d.Features[v]))
 			s.labels = append(s.labels, d.Labels[v])
 		}
@@ -71,7 +75,11 @@ func (s *stage) stepLabels(t int) []int32 {
 
 // targets are the numbers of step t's nodes.
 func (s *stage) targets(t int) []int32 {
-	lo, hi := s.span(t)
+	return numbers(s.span(t))
+}
+
+// numbers are those from lo to below hi.
+func numbers(lo, hi int) []int32 {
 	v := make([]int32, hi-lo)
 	for i := range v {
 		v[i] = int32(lo + i)

@@ -58,7 +58,7 @@ func Summarise(results []Result) []Row {
 			cmp.Compare(rank(paperDatasets, a.Dataset), rank(paperDatasets, b.Dataset)),
 			cmp.Compare(a.Dataset, b.Dataset),
 			cmp.Compare(rank(Protocols, a.Protocol), rank(Protocols, b.Protocol)),
-			cmp.Compare(rank(Systems, a.System), rank(Systems, b.System)),
+			cmp.Compare(rank(Known, a.System), rank(Known, b.System)),
 		)
 	})
 	return rows

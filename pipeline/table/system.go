@@ -3,6 +3,7 @@ package table
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gvbll/gvbll/gnn"
@@ -50,12 +51,15 @@ func newSystem(name string, s *school, stream *stage, protocol string) (system, 
 	case "gvbll-online":
 		return newOnline(s, stream, protocol, s.settings.Update)
 	}
-	return nil, fmt.Errorf("system %q: it is one of %v", name, Systems)
+	if name == "pool" || slices.Contains(Ablations, name) {
+		return newPooled(s, stream, protocol, name)
+	}
+	return nil, fmt.Errorf("system %q: it is one of %v", name, Known)
 }
 
 // play streams a system: it predicts each step, is scored, and is then told the
-// step's labels (Algorithm 1's order of things).
-func play(ctx context.Context, sys system, stream *stage, classes, bins int, r *Result) error {
+// step's labels (Algorithm 1's order of things), or those of delay steps ago.
+func play(ctx context.Context, sys system, stream *stage, classes, bins, delay int, r *Result) error {
 	score := tally{classes: classes, mass: bins, result: r}
 	for t := range stream.steps {
 		if ctx.Err() != nil {
@@ -65,7 +69,9 @@ func play(ctx context.Context, sys system, stream *stage, classes, bins int, r *
 		probs := make([]float64, len(labels)*classes)
 		sys.predict(t, probs)
 		score.step(probs, labels)
-		sys.learn(t)
+		if past := t - delay; past >= 0 {
+			sys.learn(past)
+		}
 		if g, ok := sys.(*gvbll); ok {
 			distance, variance := g.drift()
 			r.AnchorDistance = append(r.AnchorDistance, distance)
@@ -73,6 +79,9 @@ func play(ctx context.Context, sys system, stream *stage, classes, bins int, r *
 		}
 	}
 	score.done()
+	if g, ok := sys.(*pooled); ok {
+		r.Heads = g.headScores()
+	}
 	return nil
 }
 
@@ -85,7 +94,7 @@ func perform(name string, s *school, stream *stage, protocol string) (Result, er
 		return r, err
 	}
 	begin := time.Now()
-	if err := play(s.ctx, sys, stream, len(s.data.Classes), s.settings.Bins, &r); err != nil {
+	if err := play(s.ctx, sys, stream, len(s.data.Classes), s.settings.Bins, s.settings.Delay, &r); err != nil {
 		return r, err
 	}
 	r.Seconds = (s.spent + stream.spent + time.Since(begin)).Seconds()

@@ -30,6 +30,10 @@ var Systems = []string{
 	"gvbll-static", "gvbll-online",
 }
 
+// Known are all systems: those, the pool of heads that the program serves, and
+// the pool with a part taken away.
+var Known = append(append(slices.Clone(Systems), "pool"), Ablations...)
+
 // The protocols. Under both, encoders are trained on the training nodes' own
 // subgraph. Under Strict an arrival is embedded in the graph of the nodes that
 // have arrived, its own step's included; under Full, once, in the whole graph.
@@ -63,9 +67,18 @@ type Result struct {
 	// each step: the Frobenius norm of M - M*, and the mean of Σ.
 	AnchorDistance []float64 `json:"anchor_distance,omitempty"`
 	Variance       []float64 `json:"variance,omitempty"`
+	// Heads are, of the pool, its heads by themselves: means over steps.
+	Heads []HeadScores `json:"heads,omitempty"`
 	// Seconds is what the system takes on its own: a training that it shares
 	// with others counts in full. It alone differs from run to run.
 	Seconds float64 `json:"seconds"`
+}
+
+// HeadScores are those of one head of the pool.
+type HeadScores struct {
+	Name   string  `json:"name"`
+	Weight float64 `json:"weight"` // in the pool, after the last step
+	Scores
 }
 
 // Scores are the paper's three measures of N labels: accuracy as a fraction, NLL

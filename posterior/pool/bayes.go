@@ -29,8 +29,6 @@ func newBayes(spec Bayes, shape Shape) *bayes {
 	}
 }
 
-func (b *bayes) need() Need { return NeedX }
-
 func (b *bayes) predict(rows *Rows, logp []float64) {
 	d, classes := b.shape.Features, b.shape.Classes
 	for c, n := range b.total {

@@ -6,8 +6,6 @@ import "github.com/gvbll/gvbll/posterior"
 // starts from knows the training rows, so that they teach it nothing.
 type embedded struct{ posterior.Head }
 
-func (e embedded) need() Need { return NeedEmbedded }
-
 func (e embedded) predict(rows *Rows, logp []float64) {
 	e.Predict(rows.Embedded, logp)
 	for i, p := range logp {

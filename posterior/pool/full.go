@@ -42,8 +42,6 @@ func newFull(spec Full, prior *posterior.Gaussian) *full {
 	return f
 }
 
-func (f *full) need() Need { return NeedEmbedded }
-
 func (f *full) load(rows posterior.Rows) {
 	f.u = resize(f.u, len(rows.Z))
 	for i, tau := range rows.Tau {

@@ -30,13 +30,6 @@ func newLabel(spec Label, classes int) *label {
 	return l
 }
 
-func (l *label) need() Need {
-	if l.Evidence == Second {
-		return NeedSecond
-	}
-	return NeedLabelled
-}
-
 // see sets evidence to e of row i.
 func (l *label) see(rows *Rows, i int) {
 	from := rows.Labelled
@@ -143,8 +136,6 @@ func newVote(classes int) *vote {
 	}
 	return v
 }
-
-func (v *vote) need() Need { return NeedLabelled }
 
 func (v *vote) predict(rows *Rows, logp []float64) {
 	var all float64

@@ -14,7 +14,6 @@ const PoolName = "pool"
 
 // head is one classifier over rows.
 type head interface {
-	need() Need
 	// predict writes log p_k, n × C.
 	predict(rows *Rows, logp []float64)
 	// train takes the training rows, before anything else.
@@ -70,14 +69,13 @@ func New(spec Spec, shape Shape, prior *posterior.Gaussian) (*Pool, error) {
 		q := prior.Clone()
 		prior = &q
 	}
-	p := &Pool{spec: spec, shape: shape, prior: prior}
+	p := &Pool{spec: spec, shape: shape, prior: prior, needs: spec.Needs()}
 	for i, h := range spec.Heads {
 		made := p.head(h)
 		if made == nil {
 			return nil, fmt.Errorf("pool: head %q is on the embedding and there is no training posterior: leave it out", h.Name)
 		}
 		p.heads = append(p.heads, made)
-		p.needs |= made.need()
 		if !h.Shadow {
 			p.members = append(p.members, i)
 		}
@@ -120,12 +118,22 @@ func (p *Pool) Names() []string {
 	return names
 }
 
-// Needs returns the parts of Rows that the heads use.
-func (p *Pool) Needs() Need { return p.needs }
-
 // SaidPerRow returns how many numbers Predict says of a row: C for the pool and
 // C for each head.
 func (p *Pool) SaidPerRow() int { return (1 + len(p.heads)) * p.shape.Classes }
+
+// Online returns the first head that is the paper's, nil if there is none. It
+// is the pool's own, until SetState.
+func (p *Pool) Online() *posterior.Online {
+	for _, h := range p.heads {
+		if e, is := h.(embedded); is {
+			if online, is := e.Head.(*posterior.Online); is {
+				return online
+			}
+		}
+	}
+	return nil
+}
 
 // Version returns the number of batches learned.
 func (p *Pool) Version() uint64 { return p.version }

@@ -25,7 +25,7 @@ type Features struct {
 }
 
 // Rows are nodes as the heads see them. Only what a head of the pool uses need
-// be there (Pool.Needs).
+// be there (Spec.Needs).
 type Rows struct {
 	N int
 	// X are the features as they came, not normalised.

@@ -112,6 +112,46 @@ type Weights struct {
 	Steps    int     `json:"steps"`     // Newton's steps for a batch, at most
 }
 
+// Needs returns the parts of Rows that the heads use.
+func (s Spec) Needs() (n Need) {
+	for _, h := range s.Heads {
+		switch {
+		case h.Wide != nil && h.Wide.Neighbours:
+			n |= NeedX | NeedS
+		case h.Wide != nil || h.Bayes != nil:
+			n |= NeedX
+		case h.Label != nil && h.Label.Evidence == Second:
+			n |= NeedSecond
+		case h.Label != nil || h.Vote != nil:
+			n |= NeedLabelled
+		default:
+			n |= NeedEmbedded
+		}
+	}
+	return n
+}
+
+// Scale returns how the wide heads take their features: [Standard] if one is
+// on dense features, or else [Unit].
+func (s Spec) Scale() Scale {
+	for _, h := range s.Heads {
+		if h.Wide != nil && h.Wide.Scale == Standard {
+			return Standard
+		}
+	}
+	return Unit
+}
+
+// Refreshes reports whether a head learns from Batch.Refresh.
+func (s Spec) Refreshes() bool {
+	for _, h := range s.Heads {
+		if h.Wide != nil && h.Wide.Refresh {
+			return true
+		}
+	}
+	return false
+}
+
 // Traits are properties of training data that decide which heads serve.
 type Traits struct {
 	Density  float64 // share of the features that are not zero
@@ -188,16 +228,21 @@ func (s Spec) Validate() error {
 		}
 	}
 	serving := false
+	scales := make(map[Scale]bool)
 	seen := make(map[string]bool)
 	for _, h := range s.Heads {
 		refuse(h.Name != "" && h.Name != PoolName && !seen[h.Name], "head %q: give each head a name of its own, other than %q", h.Name, PoolName)
 		seen[h.Name] = true
 		serving = serving || !h.Shadow
+		if h.Wide != nil {
+			scales[h.Wide.Scale] = true
+		}
 		if err := h.validate(); err != nil {
 			errs = append(errs, fmt.Errorf("head %q: %w", h.Name, err))
 		}
 	}
 	refuse(serving, "no head has a part in the pool: give one that is not a shadow")
+	refuse(len(scales) < 2, "wide heads differ in scale: give all of them %q or all %q", Unit, Standard)
 	w := s.Weights
 	refuse(isPositive(w.Total), "weights: total %v: give a positive number, such as 1.5", w.Total)
 	refuse(isPositive(w.WeightSD), "weights: weight_sd %v: give a positive number, such as 0.2", w.WeightSD)

@@ -74,3 +74,43 @@ func (r *reader) want(ok bool, format string, args ...any) {
 		r.err = fmt.Errorf("pool: state: "+format, args...)
 	}
 }
+
+// StateBytes returns how long the state of a pool is, so that a state from
+// outside can be held to it before memory is taken for the pool. It is a
+// float64 because shapes from outside may be any.
+func (s Spec) StateBytes(shape Shape) float64 {
+	d, classes, z := float64(shape.Features), float64(shape.Classes), float64(shape.Embedding)
+	words := 6 + 3*float64(1+len(s.Heads)) // header and scores
+	weights := classes
+	for _, h := range s.Heads {
+		if !h.Shadow {
+			weights++
+		}
+		switch {
+		case h.Wide != nil:
+			columns, scaled := d, d
+			if h.Wide.Neighbours {
+				columns, scaled = 2*d, 2*d
+			}
+			if h.Wide.Scale == Standard {
+				columns++
+				words += 2 * scaled
+			}
+			words += 2 + columns*(1+2*classes)
+		case h.Bayes != nil:
+			words += 1 + classes + d*classes
+		case h.Label != nil:
+			words += 1 + classes*classes
+		case h.Vote != nil:
+			words += 1 + classes
+		case h.Full != nil:
+			words += 1 + z*classes + classes*z*(z+1)/2
+		case h.Online != nil:
+			words += 4 + 2*z*classes
+		default:
+			words++ // the length of nothing
+		}
+	}
+	words += weights + weights*(weights+1)/2
+	return 8 * words
+}

@@ -102,13 +102,6 @@ func (w *wide) give(phi design) {
 	}
 }
 
-func (w *wide) need() Need {
-	if w.Neighbours {
-		return NeedX | NeedS
-	}
-	return NeedX
-}
-
 func (w *wide) predict(rows *Rows, logp []float64) {
 	phi := w.design(rows)
 	n, columns := phi.size()
