@@ -161,7 +161,6 @@ func (e *Engine) influences(v int32, now *Opinion) []Influence {
 		most = min(most, Weighed/4)
 	}
 	near = near[len(near)-most:]
-	names := e.roster.came.at(near)
 	list := make([]Influence, len(near))
 	z := make([]float32, e.model.Prior.Dim)
 	for i, u := range near {
@@ -169,7 +168,7 @@ func (e *Engine) influences(v int32, now *Opinion) []Influence {
 		_, p := e.predict(z)
 		p = p[:e.model.Prior.Classes]
 		list[i] = Influence{
-			Node: names[i], Label: e.className(e.fate[u].label),
+			Node: e.roster.came.at(u), Label: e.className(e.fate[u].label),
 			Gain:    float64(now.Probabilities[now.ClassIndex]) - float64(p[now.ClassIndex]),
 			Without: e.model.Classes[argmax(p)],
 		}

@@ -70,7 +70,7 @@ func (o *Origin) Size() int {
 }
 
 // Node is the arrival of one node with its features and the neighbours it
-// names. Either Dense is set, or Index and Value (same length, Index strictly
+// names, or its departure. Either Dense is set, or Index and Value (same length, Index strictly
 // increasing). Every number is finite.
 type Node struct {
 	Origin     *Origin
@@ -81,6 +81,12 @@ type Node struct {
 	Neighbours []ID
 	Context    bool  // belongs to the graph but is not asked about: no prediction, no score (the training nodes)
 	Time       int64 // event time, milliseconds since the Unix epoch; 0 when not told
+	// Departed says that the node leaves the graph. It has no features then, and
+	// names no neighbours.
+	Departed bool
+	// ByKey says that it leaves by its record's key, in which the ids "7" and 7
+	// are the same: both nodes leave.
+	ByKey bool
 }
 
 // Label tells the class of a node, by name or by index.
