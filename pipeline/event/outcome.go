@@ -51,8 +51,8 @@ type Score struct {
 
 // Counts tells what happened in one window.
 type Counts struct {
-	Arrivals        int // nodes seen for the first time and served
-	Context         int // nodes seen for the first time, not asked about
+	Arrivals        int // nodes seen for the first time, or again after they left: served, unless they left in the same window
+	Context         int // so, but not asked about
 	Updates         int // nodes that came again: features replaced, edges added
 	Edges           int // edges added
 	DuplicateEdges  int // named again, dropped
