@@ -33,6 +33,7 @@ func (e *Engine) Step(w *event.Window) *event.Outcome {
 	}
 	out.Posterior = e.posterior
 	out.Chain = e.extendChain(out)
+	e.decline(w, out)
 	return out
 }
 

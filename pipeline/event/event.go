@@ -135,13 +135,15 @@ const (
 	OrphanLabel       Reason = "orphan-label"        // its node did not come while the label was kept
 	LateLabel         Reason = "late-label"          // what was served for its node is no longer kept
 	ConflictingLabel  Reason = "conflicting-label"   // the node has another label already
+	UnknownCommand    Reason = "unknown-command"     // a command that there is not, or without what it needs
+	ImpossibleCommand Reason = "impossible-command"  // a command that cannot be done as things are
 )
 
 // Reasons lists every Reason, in the order of the declaration.
 func Reasons() []Reason {
 	return []Reason{
 		Undecodable, Empty, TooLarge, BadID, BadFeatures, NonFinite, HugeNumber, TooManyNeighbours,
-		WrongDimension, UnknownClass, OrphanLabel, LateLabel, ConflictingLabel,
+		WrongDimension, UnknownClass, OrphanLabel, LateLabel, ConflictingLabel, UnknownCommand, ImpossibleCommand,
 	}
 }
 
@@ -153,10 +155,12 @@ type Refusal struct {
 }
 
 // Window is ΔV_t: the events between two cuts, in canonical order (by
-// partition, then offset). Nodes come before labels.
+// partition, then offset). Nodes come before labels, and commands last: they
+// take effect behind the window.
 type Window struct {
-	Number  int64 // from 0, without gaps
-	Nodes   []Node
-	Labels  []Label
-	Refused []Refusal // records in the window's ranges that could not be decoded
+	Number   int64 // from 0, without gaps
+	Nodes    []Node
+	Labels   []Label
+	Commands []Command
+	Refused  []Refusal // records in the window's ranges that could not be decoded
 }
