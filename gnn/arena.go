@@ -10,7 +10,8 @@ import (
 // arena holds the adjacency lists of all nodes in few allocations. Lists live
 // in blocks of 2^class numbers, cut from segments; a list that outgrows its
 // block moves to one of twice the size, and the block it left is used again.
-// At most half of a block stands empty.
+// At most half of a block stands empty, or three quarters of one whose list got
+// shorter.
 type arena struct {
 	segments [][]int32
 	total    int           // length of the segments together
@@ -135,4 +136,27 @@ func (a *arena) insert(b *block, i int, v int32) {
 	list := a.segments[b.at.segment][b.at.offset:][:b.len]
 	copy(list[i+1:], list[i:])
 	list[i] = v
+}
+
+// retain takes the numbers out of a list that are not to stay, and moves it to a
+// smaller block where it has become short.
+func (a *arena) retain(b *block, stays func(int32) bool) {
+	list := a.segments[b.at.segment][b.at.offset:][:b.len]
+	b.len = 0
+	for _, v := range list {
+		if stays(v) {
+			list[b.len] = v
+			b.len++
+		}
+	}
+	switch {
+	case b.len == 0:
+		a.release(b)
+		*b = block{}
+	case b.len <= b.cap/4 && b.cap > 1<<minClass:
+		was := *b
+		b.at, b.len, b.cap = address{}, 0, 0
+		a.fill(b, a.view(was))
+		a.release(&was)
+	}
 }

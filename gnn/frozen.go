@@ -3,6 +3,7 @@ package gnn
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/gvbll/gvbll/gnn/kernel"
@@ -22,13 +23,16 @@ const (
 
 // Frozen is a graph as it was when [Graph.Freeze] was called. What is small was
 // copied then. Rows and adjacency stay where they are and are read from there:
-// an adjacency list only grows, so that its beginning is what it was, and a row
-// that is changed before it was read is copied before.
+// where an adjacency list only grows, its beginning is what it was, and a row
+// that is changed or a list that gets shorter before it was read is copied
+// before.
 type Frozen struct {
 	g      *Graph
 	edges  int
 	degree []int32
 	stale  []uint8
+	read   int32             // adjacency lists
+	lists  map[int32][]int32 // those that got shorter, as they were
 
 	whole *frozenRows[float32]
 	// Or, with rows of bfloat16:
@@ -51,7 +55,7 @@ func (g *Graph) Freeze() *Frozen {
 		f.whole, f.half, f.sums = freezerOf(g.rows.whole, g.rowLen), freezerOf(g.rows.half, g.own), freezerOf(g.rows.sums, g.rows.heard)
 	}
 	n := g.Len()
-	f.edges = g.edges
+	f.edges, f.read = g.edges, 0
 	f.degree, f.stale = kernel.Room(f.degree, n), kernel.Room(f.stale, n)
 	for v := 0; v < n; {
 		some := g.nodes.From(int32(v))
@@ -73,7 +77,7 @@ func (g *Graph) Freeze() *Frozen {
 
 // Release ends what Freeze began. Room that was taken is kept for the next
 // time. Parts may not be read any more.
-func (f *Frozen) Release() { f.g.frozen = nil }
+func (f *Frozen) Release() { f.g.frozen, f.lists = nil, nil }
 
 // keep copies a row that is about to be changed.
 func (f *Frozen) keep(v int32) {
@@ -82,17 +86,38 @@ func (f *Frozen) keep(v int32) {
 	f.sums.keep(v)
 }
 
+// keepList copies an adjacency list that is about to get shorter.
+func (f *Frozen) keepList(v int32) {
+	if v < f.read || int(v) >= len(f.degree) {
+		return
+	}
+	if _, kept := f.lists[v]; kept {
+		return
+	}
+	if f.lists == nil {
+		f.lists = make(map[int32][]int32)
+	}
+	f.lists[v] = slices.Clone(f.g.Neighbours(v)[:f.degree[v]])
+}
+
+// list returns the next adjacency list as it was.
+func (f *Frozen) list() []int32 {
+	v := f.read
+	f.read++
+	if list, kept := f.lists[v]; kept {
+		delete(f.lists, v)
+		return list
+	}
+	return f.g.Neighbours(v)[:f.degree[v]]
+}
+
 // Parts returns the tensors that [Thaw] makes the graph of. They are to be read
 // between calls of the graph's methods, and once.
 func (f *Frozen) Parts() []safetensors.Part {
 	n := len(f.degree)
-	v := int32(0)
 	parts := []safetensors.Part{
 		safetensors.PartOf(tensorDegrees, f.degree, n),
-		safetensors.NewPart[int32](tensorNeighbours, func(b []byte) []byte {
-			v++
-			return safetensors.Append(b, f.g.Neighbours(v - 1)[:f.degree[v-1]]...)
-		}, 2*f.edges),
+		safetensors.NewPart[int32](tensorNeighbours, func(b []byte) []byte { return safetensors.Append(b, f.list()...) }, 2*f.edges),
 		safetensors.PartOf(tensorStale, f.stale, n),
 	}
 	if f.whole != nil {

@@ -66,13 +66,15 @@ func change(rng *rand.Rand, g *Graph) {
 	for i := range some {
 		some[i] = int32(rng.IntN(n) * rng.IntN(2)) // node 0 becomes a hub
 	}
-	switch v := int32(rng.IntN(n)); rng.IntN(4) {
+	switch v := int32(rng.IntN(n)); rng.IntN(5) {
 	case 0:
 		g.Link(v, some[0])
 	case 1:
 		g.Replace(v, randomVector(rng, g.enc.In(), 1))
 	case 2:
 		g.Embed(some, make([]float32, len(some)*g.enc.Out()))
+	case 3:
+		g.Remove(some[:rng.IntN(2)+len(some)/6])
 	default:
 		g.LinkAll(v, some)
 	}

@@ -89,7 +89,7 @@ func NewGraph(encoder Encoder, options ...Option) *Graph {
 	return g
 }
 
-// Len is the number of nodes.
+// Len is the number of nodes, those that were removed among them.
 func (g *Graph) Len() int { return g.nodes.Len() }
 
 // Edges is the number of edges.

@@ -47,6 +47,10 @@ type Config struct {
 	// beyond it, or where the ids waited for take more than 256 bytes an edge
 	// on average, the oldest are dropped. Zero means 262,144.
 	MaxWaitingEdges int
+	// ForgetDeparted takes what the label of a node taught out of the online
+	// posterior when the node leaves, see [posterior.Online.Remove]. Without it, it
+	// stays; and a label that comes after the node has left is learned.
+	ForgetDeparted bool
 	// BFloat16 keeps the graph's rows in half the memory, see [gnn.BFloat16].
 	BFloat16 bool
 	// Workers is how many goroutines share a window's products, with the same
@@ -63,6 +67,9 @@ func (c Config) String() string {
 	}
 	if c.Head == HeadPool {
 		rows += " head=pool"
+	}
+	if c.ForgetDeparted {
+		rows += " departed-labels=remove"
 	}
 	return fmt.Sprintf("engine=%d lambda=%g eta=%g beta=%g clip=%g epsilon=%g gradient=%v samples=%d bins=%d pending=%d waiting-labels=%d waiting-edges=%d",
 		Version, u.Lambda, u.Eta, u.Beta, u.Clip, u.Epsilon, u.Gradient, c.Samples, c.Bins, c.MaxPending, c.MaxWaitingLabels, c.MaxWaitingEdges) + rows
@@ -112,6 +119,7 @@ type Engine struct {
 	graph   *gnn.Graph
 	roster  *roster
 	fate    []fate // by node number
+	gone    departed
 	pending *pending
 	early   *queue[event.ID, early] // labels whose node has not come
 	// earlyBytes is the size of the records in early.
@@ -156,6 +164,8 @@ type Engine struct {
 type fate struct {
 	label   int32 // class told, none before
 	context bool
+	gone    bool // it left, and no other has its number
+	waits   bool // edges that it named may wait, see [roster.withdraw]
 }
 
 // head is a classifier as the engine's books know it.
@@ -189,6 +199,7 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e.pending = newPending(m.Prior.Dim, e.width, cfg.MaxPending)
+	e.gone = newDeparted(&m.Prior, cfg)
 	for _, h := range e.heads {
 		e.summary = append(e.summary, Summary{Head: h.Name()})
 	}

@@ -1,79 +1,67 @@
 package pipeline
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// ids is a growing list of ids.
+// ids is a list of ids by number, which may be set anew.
 type ids struct {
-	text     []bool // of each, whether it is a string
-	integers *kernel.Table[int64]
-	strings  []string
-	bytes    int // of the strings
+	text    []bool               // of each, whether it is a string
+	numbers *kernel.Table[int64] // the integer, or where its string stands in strings
+	strings []string
+	spare   []int32 // places in strings that are empty
+	bytes   int     // of the strings
 }
 
-func (l *ids) add(id event.ID) {
-	l.text = append(l.text, id.Str != "")
-	if id.Str == "" {
-		l.integers.Grow(1)
-		*l.integers.At(int32(l.integers.Len() - 1)) = id.Num
+// set makes id that of number v: the next one, or one that is cleared.
+func (l *ids) set(v int32, id event.ID) {
+	if int(v) == len(l.text) {
+		l.text = append(l.text, false)
+		l.numbers.Grow(1)
+	}
+	at := l.numbers.At(v)
+	if l.text[v] = id.Str != ""; !l.text[v] {
+		*at = id.Num
 		return
 	}
-	l.strings = append(l.strings, id.Str)
 	l.bytes += len(id.Str)
+	if last := len(l.spare) - 1; last >= 0 {
+		*at = int64(l.spare[last])
+		l.spare = l.spare[:last]
+		l.strings[*at] = id.Str
+		return
+	}
+	*at = int64(len(l.strings))
+	l.strings = append(l.strings, id.Str)
 }
 
-// at returns the ids of the given numbers. It takes time in proportion to all of
-// them if there are both integers and strings.
-func (l *ids) at(numbers []int32) []event.ID {
-	found := make([]event.ID, len(numbers))
-	strings, passed := 0, int32(0) // among the first so many
-	order := make([]int, len(numbers))
-	for i := range order {
-		order[i] = i
+// clear forgets the id of number v, which is 0 then.
+func (l *ids) clear(v int32) {
+	at := l.numbers.At(v)
+	if l.text[v] {
+		l.bytes -= len(l.strings[*at])
+		l.strings[*at] = ""
+		l.spare = append(l.spare, int32(*at))
+		l.text[v] = false
 	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(numbers[a], numbers[b]) })
-	for _, i := range order {
-		v := numbers[i]
-		switch {
-		case len(l.strings) == 0:
-		case l.integers.Len() == 0:
-			strings = int(v)
-		default:
-			for ; passed < v; passed++ {
-				if l.text[passed] {
-					strings++
-				}
-			}
-		}
-		if l.text[v] {
-			found[i] = event.ID{Str: l.strings[strings]}
-		} else {
-			found[i] = event.ID{Num: *l.integers.At(v - int32(strings))}
-		}
-	}
-	return found
+	*at = 0
 }
 
-// walk returns a function that returns each id in turn.
-func (l *ids) walk() func() event.ID {
-	i, integer, text := -1, int32(-1), -1
-	return func() event.ID {
-		i++
-		if l.text[i] {
-			text++
-			return event.ID{Str: l.strings[text]}
-		}
-		integer++
-		return event.ID{Num: *l.integers.At(integer)}
+// at returns the id of number v.
+func (l *ids) at(v int32) event.ID {
+	n := *l.numbers.At(v)
+	if l.text[v] {
+		return event.ID{Str: l.strings[n]}
 	}
+	return event.ID{Num: n}
 }
+
+// texts is how many of the ids are strings.
+func (l *ids) texts() int { return len(l.strings) - len(l.spare) }
 
 // idParts are n ids as tensors: of each, its length as a string or 0 for an
 // integer; the integers; the bytes of the strings, so many in all. A call of

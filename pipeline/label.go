@@ -35,6 +35,13 @@ func (e *Engine) join(w *event.Window, out *event.Outcome) {
 			e.settle(v, class, l, out)
 			continue
 		}
+		if left, waits := e.gone.waiting.take(l.Node); waits {
+			e.settle(left.number, class, l, out)
+			last := &out.Labelled[len(out.Labelled)-1]
+			last.Degree, last.Fresh = int(left.degree), int(left.fresh)
+			e.vacate(left.number)
+			continue
+		}
 		e.await(class, l, out)
 	}
 }
@@ -73,9 +80,9 @@ func (e *Engine) settle(v, class int32, l *event.Label, out *event.Outcome) {
 		refuse(out, l.Origin, event.ConflictingLabel, fmt.Sprintf("class %q, the node has %q already", e.model.Classes[class], e.model.Classes[f.label]))
 		return
 	}
-	e.taken.keep(v, *f)
+	e.noteFate(v)
 	f.label = class
-	if e.pooled != nil {
+	if e.pooled != nil && !f.gone {
 		e.pooled.around.Label(v, class)
 	}
 	if f.context {
@@ -90,6 +97,7 @@ func (e *Engine) settle(v, class int32, l *event.Label, out *event.Outcome) {
 	e.labelled.Z = append(e.labelled.Z, z...)
 	e.labelled.Tau = append(e.labelled.Tau, s.tau)
 	e.labels = append(e.labels, class)
+	e.gone.joined(v)
 	e.said = append(e.said, probs...)
 	if e.pooled != nil {
 		e.pooled.batch = append(e.pooled.batch, v)
@@ -106,10 +114,10 @@ func (e *Engine) settle(v, class int32, l *event.Label, out *event.Outcome) {
 }
 
 // surroundings counts the neighbours of node v that came before it, and those of
-// them that are not context. Numbers are given in the order of arrival.
+// them that are not context.
 func (e *Engine) surroundings(v int32) (degree, fresh int) {
 	for _, u := range e.graph.Neighbours(v) {
-		if u < v {
+		if e.gone.before(u, v) {
 			degree++
 			if !e.fate[u].context {
 				fresh++

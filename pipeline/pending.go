@@ -23,11 +23,11 @@ func newPending(dim, width, bound int) *pending {
 	return &pending{nodes: newQueue[int32, served](), bound: bound, z: kernel.NewTable[float32](dim), probs: kernel.NewTable[float32](width)}
 }
 
-// put keeps the prediction of node v, and tells whether an older one was
-// forgotten for it.
-func (p *pending) put(v int32, s served, z, probs []float32) (expired bool) {
+// put keeps the prediction of node v, and returns the node whose older one was
+// forgotten for it, if any was.
+func (p *pending) put(v int32, s served, z, probs []float32) (old int32, expired bool) {
 	if p.nodes.len() == p.bound {
-		p.nodes.oldest()
+		old, _ = p.nodes.oldest()
 		expired = true
 	}
 	p.nodes.put(v, s)
@@ -38,7 +38,7 @@ func (p *pending) put(v int32, s served, z, probs []float32) (expired bool) {
 	}
 	copy(p.z.Row(i), z)
 	copy(p.probs.Row(i), probs)
-	return expired
+	return old, expired
 }
 
 // take gives back what was served for node v and forgets it. The slices hold

@@ -168,7 +168,6 @@ func (e *Engine) influences(v int32, now *Opinion) []Influence {
 		most = min(most, Weighed/4)
 	}
 	near = near[len(near)-most:]
-	names := e.roster.came.at(near)
 	list := make([]Influence, len(near))
 	z, p := make([]float32, e.model.Prior.Dim), make([]float32, e.model.Prior.Classes)
 	for i, u := range near {
@@ -176,7 +175,7 @@ func (e *Engine) influences(v int32, now *Opinion) []Influence {
 		kept, _ := e.predict(z, func(a *vicinity.Vicinity, rows *pool.Rows) { a.AppendWithout(rows, v, u) })
 		e.asServed(p, kept[:len(p)])
 		list[i] = Influence{
-			Node: names[i], Label: e.className(e.fate[u].label),
+			Node: e.roster.came.at(u), Label: e.className(e.fate[u].label),
 			Gain:    float64(now.Probabilities[now.ClassIndex]) - float64(p[now.ClassIndex]),
 			Without: e.model.Classes[argmax(p)],
 		}

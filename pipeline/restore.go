@@ -37,7 +37,7 @@ func Restore(m *model.Model, cfg Config, r io.ReaderAt, size int64) (e *Engine, 
 		return nil, nil, fmt.Errorf("snapshot: %w", err)
 	}
 	for _, set := range []func(*safetensors.Reader) error{
-		e.setGraph, e.setNodes, e.setPending, e.setWaiting, e.setEarly, e.setHeads, (*safetensors.Reader).Done,
+		e.setGraph, e.setNodes, e.setPending, e.setWaiting, e.setEarly, e.setHeads, e.setLessons, (*safetensors.Reader).Done,
 	} {
 		if err := set(file); err != nil {
 			return nil, nil, fmt.Errorf("snapshot: %w", err)
@@ -86,6 +86,10 @@ func (e *Engine) setGraph(file *safetensors.Reader) (err error) {
 
 func (e *Engine) setNodes(file *safetensors.Reader) error {
 	n := e.graph.Len()
+	waiting, err := e.setGone(file)
+	if err != nil {
+		return err
+	}
 	class, err := safetensors.Read[int32](file, "nodes.label", n)
 	if err != nil {
 		return err
@@ -94,20 +98,24 @@ func (e *Engine) setNodes(file *safetensors.Reader) error {
 	if err != nil {
 		return err
 	}
-	e.fate = make([]fate, n)
 	for v := range e.fate {
-		if class[v] < none || int(class[v]) >= len(e.model.Classes) || context[v] > 1 {
+		f := &e.fate[v]
+		if class[v] < none || int(class[v]) >= len(e.model.Classes) || context[v] > 1 || f.gone && class[v] != none {
 			return damaged("node %d has class %d, is context %d", v, class[v], context[v])
 		}
-		e.fate[v] = fate{label: class[v], context: context[v] == 1}
+		f.label, f.context = class[v], context[v] == 1
 	}
 	entered := 0
 	err = readIDs(file, "nodes", func(v int, id event.ID) error {
-		if _, known := e.roster.number(id); known {
-			return damaged("two nodes have the id %q", id)
-		}
 		if entered = v + 1; entered > n {
 			return damaged("more ids than the %d nodes", n)
+		}
+		if e.fate[v].gone {
+			e.roster.came.set(int32(v), id.Clone())
+			return nil
+		}
+		if _, known := e.roster.number(id); known {
+			return damaged("two nodes have the id %q", id)
 		}
 		e.roster.enter(id, int32(v))
 		return nil
@@ -115,8 +123,16 @@ func (e *Engine) setNodes(file *safetensors.Reader) error {
 	if err == nil && entered < n {
 		err = damaged("%d ids of %d nodes", entered, n)
 	}
+	for _, v := range e.gone.free {
+		if err == nil && e.roster.came.at(v) != (event.ID{}) {
+			err = damaged("number %d is of no node and has the id %q", v, e.roster.came.at(v))
+		}
+	}
 	if err == nil && e.pooled != nil {
 		err = e.pooled.thaw(e.model, e.graph, file, class)
+	}
+	if err == nil {
+		err = e.setLeft(waiting)
 	}
 	return err
 }
@@ -155,6 +171,7 @@ func (e *Engine) setPending(file *safetensors.Reader) error {
 	if err := safetensors.ReadRows(file, e.keptName(), p.probs, e.checkKept, n, e.width/e.model.Prior.Classes, e.model.Prior.Classes); err != nil {
 		return err
 	}
+	left := 0 // the graph
 	for i, v := range node {
 		if uint(v) >= uint(len(e.fate)) || e.fate[v].context || e.fate[v].label != none || p.nodes.get(v) != nil {
 			return damaged("node %d does not wait for a label, or is there twice", v)
@@ -162,7 +179,15 @@ func (e *Engine) setPending(file *safetensors.Reader) error {
 		if !(tau[i] > 0 && tau[i] <= math.MaxFloat64) || window[i] < 0 || window[i] >= e.next {
 			return damaged("node %d was served at temperature %v in window %d", v, tau[i], window[i])
 		}
+		if l := e.gone.waiting.get(e.roster.came.at(v)); e.fate[v].gone && (l == nil || l.number != v) {
+			return damaged("number %d waits for a label and is of no node", v)
+		} else if e.fate[v].gone {
+			left++
+		}
 		p.nodes.put(v, served{window: window[i], time: time[i], tau: tau[i]}) // slot i, as the rows are
+	}
+	if left != e.gone.waiting.len() {
+		return damaged("%d nodes that left wait for their label, %d of them were served", e.gone.waiting.len(), left)
 	}
 	return nil
 }
@@ -201,9 +226,10 @@ func (e *Engine) setWaiting(file *safetensors.Reader) error {
 			return damaged("other edges than wait for node %q", id)
 		}
 		for _, v := range nodes[:lengths[i]] {
-			if uint(v) >= uint(len(e.fate)) {
-				return damaged("an edge of node %d waits, there are %d", v, len(e.fate))
+			if uint(v) >= uint(len(e.fate)) || e.fate[v].gone {
+				return damaged("an edge of node %d waits, which is not there", v)
 			}
+			e.fate[v].waits = true
 			e.roster.wait(id, v)
 		}
 		nodes = nodes[lengths[i]:]

@@ -1,7 +1,7 @@
 package pipeline
 
 import (
-	"strings"
+	"slices"
 
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -16,14 +16,14 @@ type roster struct {
 	edges    int                       // total length of the lists in waiting
 	bytes    int                       // total length of the ids in waiting
 	bound    int                       // of edges
-	came     ids                       // in the order of the numbers
+	came     ids                       // by number
 }
 
 func newRoster(bound int) *roster {
 	return &roster{
 		integers: integers{far: make(map[int64]int32)}, strings: make(map[string]int32),
 		waiting: newQueue[event.ID, []int32](), bound: bound,
-		came: ids{integers: kernel.NewTable[int64](1)},
+		came: ids{numbers: kernel.NewTable[int64](1)},
 	}
 }
 
@@ -38,12 +38,23 @@ func (r *roster) number(id event.ID) (v int32, known bool) {
 
 // enter gives a node that comes its number.
 func (r *roster) enter(id event.ID, v int32) {
+	id = id.Clone()
 	if id.Str == "" {
 		r.integers.put(id.Num, v)
 	} else {
-		r.strings[strings.Clone(id.Str)] = v
+		r.strings[id.Str] = v
 	}
-	r.came.add(id)
+	r.came.set(v, id)
+}
+
+// leave forgets which number a node has. That the number is of this id is for
+// the caller to forget, with came.clear.
+func (r *roster) leave(id event.ID) {
+	if id.Str == "" {
+		r.integers.drop(id.Num)
+	} else {
+		delete(r.strings, id.Str)
+	}
 }
 
 // wait keeps the edge from v to id until id comes, and returns how many older
@@ -74,6 +85,34 @@ func (r *roster) claim(id event.ID) []int32 {
 		r.bytes -= len(id.Str)
 	}
 	return list
+}
+
+// withdraw forgets the edges that wait and were named by nodes that have gone,
+// and returns how many. It looks at all that wait. Lists stay as they are: one
+// that gets shorter is made anew, and keep is told of the old one and its slot.
+func (r *roster) withdraw(gone func(v int32) bool, keep func(slot int32, list []int32)) (edges int) {
+	for slot := r.waiting.head; slot != none; {
+		entry := &r.waiting.entries[slot]
+		next := entry.next
+		if slices.ContainsFunc(entry.value, gone) {
+			keep(slot, entry.value)
+			left := make([]int32, 0, len(entry.value))
+			for _, v := range entry.value {
+				if !gone(v) {
+					left = append(left, v)
+				}
+			}
+			edges += len(entry.value) - len(left)
+			entry.value = left
+			if len(left) == 0 {
+				r.bytes -= len(entry.key.Str)
+				r.waiting.take(entry.key)
+			}
+		}
+		slot = next
+	}
+	r.edges -= edges
+	return edges
 }
 
 // integers maps ids to numbers. Those from 0 to a few times their number, as
@@ -107,4 +146,14 @@ func (m *integers) put(id int64, v int32) {
 		m.near = append(m.near, make([]int32, min(2*id+1024, limit)-int64(len(m.near)))...)
 	}
 	m.near[id] = v + 1
+}
+
+// drop forgets an id that is there.
+func (m *integers) drop(id int64) {
+	m.count--
+	if uint64(id) < uint64(len(m.near)) && m.near[id] != 0 {
+		m.near[id] = 0
+		return
+	}
+	delete(m.far, id)
 }

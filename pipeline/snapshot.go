@@ -60,10 +60,22 @@ const (
 //	early.records          U8   the labels, see appendLabel
 //	heads.NAME             U8   a head's state, see [posterior.Head]
 //	features.*                  of a pool: the nodes' features, see [vicinity.Vicinity.Parts]
+//	departed.free          I32  numbers that no node has, the next to be used last
+//	departed.node          I32  numbers of nodes that left and wait for their label, in the order in which they left
+//	departed.near          I32  × 2: neighbours that came before, and those of them not of the context
+//	departed.next          I64  how many nodes have come
+//	departed.born          I64  n: how many had come before
+//	lessons.node           I32  nodes of which is kept what they taught, the oldest first
+//	lessons.class          I32
+//	lessons.update         I64  which update that was
+//	lessons.temperature    F64
+//	lessons.embedding      F32  × d_e
+//	lessons.probabilities  F64  × classes, when it was learned
 //	summaries.counts       I64  heads × 42, see Summary.appendState
 //	summaries.sums         F64  heads × 27
 //
-// where ids are three tensors, see idParts. [safetensors.Stream] adds checksums.
+// where ids are three tensors, see idParts. Of departed.* those are missing that
+// would be empty, and of lessons.* all when none are kept. [safetensors.Stream] adds checksums.
 type Snapshot struct {
 	e      *Engine // nil when closed
 	stream *safetensors.Stream
@@ -72,21 +84,47 @@ type Snapshot struct {
 // taken is what is noted for a snapshot, to find the state as it was.
 type taken struct {
 	graph   *gnn.Frozen
-	fate    map[int32]fate // as they were, of nodes whose fate has changed since
+	was     map[int32]was // nodes as they were that have changed since
 	pending still[int32, served]
 	waiting still[event.ID, []int32]
-	edges   []int32 // that wait, by slot: the lists may get longer
+	edges   []int32           // that wait, by slot: the lists may get longer
+	lists   map[int32][]int32 // those that got shorter, as they were, by slot
 	early   still[event.ID, early]
+	lessons still[int32, lesson]
 }
 
-// keep notes the fate of a node that is about to change, if a snapshot is under
+// was is what a node was.
+type was struct {
+	fate fate
+	id   event.ID
+	born int64
+}
+
+// noteFate notes what a node is that is about to change, if a snapshot is under
 // way.
-func (t *taken) keep(v int32, f fate) {
-	if t.fate == nil {
+func (e *Engine) noteFate(v int32) {
+	t := &e.taken
+	if t.was == nil {
 		return
 	}
-	if _, changed := t.fate[v]; !changed {
-		t.fate[v] = f
+	if _, changed := t.was[v]; changed {
+		return
+	}
+	w := was{fate: e.fate[v], id: e.roster.came.at(v)}
+	if e.gone.born != nil {
+		w.born = e.gone.born[v]
+	}
+	t.was[v] = w
+}
+
+// keepList notes a list of edges that wait, by slot, which is about to get
+// shorter.
+func (t *taken) keepList(slot int32, list []int32) {
+	if t.was == nil || int(slot) >= len(t.edges) {
+		return
+	}
+	if _, kept := t.lists[slot]; !kept {
+		t.lists[slot] = list[:t.edges[slot]]
 	}
 }
 
@@ -119,7 +157,7 @@ func (e *Engine) Snapshot(meta map[string]string) *Snapshot {
 
 	t := &e.taken
 	t.graph = e.graph.Freeze()
-	t.fate = map[int32]fate{}
+	t.was, t.lists = map[int32]was{}, map[int32][]int32{}
 	t.pending.take(e.pending.nodes)
 	t.waiting.take(e.roster.waiting)
 	t.early.take(e.early)
@@ -136,6 +174,7 @@ func (e *Engine) Snapshot(meta map[string]string) *Snapshot {
 	if e.pooled != nil {
 		parts = append(parts, e.pooled.around.Parts()...)
 	}
+	parts = append(parts, e.goneParts()...)
 	stream, err := safetensors.NewStream(meta, parts)
 	if err != nil {
 		panic(fmt.Sprintf("pipeline: snapshot: %v", err))
@@ -171,25 +210,37 @@ func (s *Snapshot) Close() {
 	if s.e.pooled != nil {
 		s.e.pooled.around.Release()
 	}
-	t.fate = nil
+	if s.e.gone.lessons != nil {
+		t.lessons.release()
+	}
+	t.was, t.lists = nil, nil
 	s.e.snapshot, s.e = nil, nil
 }
 
 // nodeParts are the ids of the nodes and what is known of them.
 func (e *Engine) nodeParts() []safetensors.Part {
-	came := &e.roster.came // of which the beginning stays as it is
+	came := &e.roster.came
 	fates := func() func() fate {
 		v := int32(-1)
 		return func() fate {
 			v++
-			if f, changed := e.taken.fate[v]; changed {
-				return f
+			if w, changed := e.taken.was[v]; changed {
+				return w.fate
 			}
 			return e.fate[v]
 		}
 	}
 	label, context := fates(), fates()
-	return append(idParts("nodes", len(e.fate), len(came.strings), came.bytes, came.walk),
+	return append(idParts("nodes", len(e.fate), came.texts(), came.bytes, func() func() event.ID {
+		v := int32(-1)
+		return func() event.ID {
+			v++
+			if w, changed := e.taken.was[v]; changed {
+				return w.id
+			}
+			return came.at(v)
+		}
+	}),
 		column("nodes.label", len(e.fate), func() int32 { return label().label }),
 		column("nodes.context", len(e.fate), func() uint8 {
 			if context().context {
@@ -245,6 +296,9 @@ func (e *Engine) waitingParts() []safetensors.Part {
 		}),
 		safetensors.NewPart[int32]("waiting.nodes", func(b []byte) []byte {
 			slot, entry := list()
+			if was, kept := t.lists[slot]; kept {
+				return safetensors.Append(b, was...)
+			}
 			return safetensors.Append(b, entry.value[:t.edges[slot]]...)
 		}, e.roster.edges))
 }

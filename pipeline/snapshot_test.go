@@ -22,8 +22,8 @@ import (
 )
 
 // life is a random stream of windows: nodes with ids of both kinds that come
-// once or more often and name nodes that are there, come later or never; and
-// labels that are early, late, right, repeated, in conflict or of no node.
+// once or more often, leave and return, and name nodes that are there, come later
+// or never; and labels that are early, late, right, repeated, in conflict or of no node.
 type life struct {
 	rng    *rand.Rand
 	m      *model.Model
@@ -60,6 +60,11 @@ func (l *life) window() *event.Window {
 	w := &event.Window{Number: l.number}
 	l.number++
 	for range l.rng.IntN(9) {
+		if l.rng.IntN(5) == 0 {
+			n := event.Node{Origin: l.origin("nodes"), ID: l.id(), Departed: true, ByKey: l.rng.IntN(2) == 0}
+			w.Nodes = append(w.Nodes, n)
+			continue
+		}
 		n := event.Node{Origin: l.origin("nodes"), ID: l.id(), Context: l.rng.IntN(5) == 0, Time: l.rng.Int64N(1000)}
 		if n.Dense = l.x[n.ID]; n.Dense == nil || l.rng.IntN(2) == 0 {
 			n.Dense = make([]float32, l.m.Encoder.In())
@@ -172,6 +177,7 @@ func TestRestoredEngineIsTheOther(t *testing.T) {
 						cfg = small
 					}
 					cfg.BFloat16 = seed%3 == 0
+					cfg.ForgetDeparted = seed%4 < 2
 					m := modelOf(t, rng, kind, depth)
 					l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
 					e := newEngine(t, m, cfg)
@@ -250,7 +256,7 @@ func lived(t testing.TB, seed uint64, windows int) (*pipeline.Engine, *model.Mod
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 3))
 	m := modelOf(t, rng, gnn.KindSAGE, 2)
-	cfg := pipeline.Config{Samples: 2, BFloat16: seed%2 == 1}
+	cfg := pipeline.Config{Samples: 2, BFloat16: seed%2 == 1, ForgetDeparted: seed%2 == 1}
 	l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
 	e := newEngine(t, m, cfg)
 	for range windows {

@@ -29,11 +29,12 @@ func (e *Engine) Step(w *event.Window) *event.Outcome {
 	clear(e.again)
 
 	out.Levels = event.Levels{
-		Nodes: e.graph.Len(), Edges: e.graph.Edges(),
+		Nodes: e.graph.Len() - e.gone.len(), Edges: e.graph.Edges(),
 		Pending: e.pending.nodes.len(), WaitingLabels: e.early.len(), WaitingEdges: e.roster.edges,
 	}
 	out.Posterior = e.posterior
 	out.Chain = e.extendChain(out)
+	e.decline(w, out)
 	return out
 }
 
@@ -52,6 +53,10 @@ func (e *Engine) arrive(w *event.Window, out *event.Outcome) {
 	first := int32(e.graph.Len())
 	for i := range w.Nodes {
 		n := &w.Nodes[i]
+		if n.Departed {
+			e.depart(n, out)
+			continue
+		}
 		x := gnn.Vector{Dense: n.Dense, Index: n.Index, Value: n.Value}
 		if detail := e.misfit(x); detail != "" {
 			refuse(out, n.Origin, event.WrongDimension, detail)
@@ -67,11 +72,19 @@ func (e *Engine) arrive(w *event.Window, out *event.Outcome) {
 			e.accepted = append(e.accepted, accepted{node: n, number: v})
 			continue
 		}
-		v := first + int32(len(e.features))
-		e.features = extend(e.features)
-		e.features[v-first] = e.model.Normalizer.Apply(e.features[v-first], x)
+		e.superseded(n.ID, out)
+		v, vacant := e.vacancy()
+		if vacant {
+			e.fate[v] = fate{}
+			e.again[v] = n
+		} else {
+			v = first + int32(len(e.features))
+			e.features = extend(e.features)
+			e.features[v-first] = e.model.Normalizer.Apply(e.features[v-first], x)
+			e.fate = append(e.fate, fate{})
+		}
+		e.fate[v].label, e.fate[v].context = none, n.Context
 		e.roster.enter(n.ID, v)
-		e.fate = append(e.fate, fate{label: none, context: n.Context})
 		if n.Context {
 			out.Counts.Context++
 		} else {
@@ -79,6 +92,9 @@ func (e *Engine) arrive(w *event.Window, out *event.Outcome) {
 		}
 		e.accepted = append(e.accepted, accepted{node: n, number: v, asked: !n.Context})
 	}
+	e.graph.Add(e.features)
+	e.putAround()
+	e.withdraw(out)
 	// A node that comes again costs its degree, so a hub that comes a thousand
 	// times in a window is replaced once.
 	for _, a := range e.accepted {
@@ -87,8 +103,6 @@ func (e *Engine) arrive(w *event.Window, out *event.Outcome) {
 			e.graph.Replace(a.number, e.update)
 		}
 	}
-	e.graph.Add(e.features)
-	e.putAround()
 	for _, a := range e.accepted {
 		e.connect(a, out)
 	}
@@ -118,6 +132,7 @@ func (e *Engine) connect(a accepted, out *event.Outcome) {
 			e.links = append(e.links, u)
 		default:
 			out.Counts.EdgesDropped += e.roster.wait(id, a.number)
+			e.fate[a.number].waits = true
 		}
 	}
 	added := e.link(a.number)
@@ -189,8 +204,9 @@ func (e *Engine) serve(out *event.Outcome) {
 			Window: out.Window, PosteriorVersion: e.heads[0].Version(), Time: a.node.Time, Model: e.model.ID,
 		})
 		s := served{window: out.Window, time: a.node.Time, tau: rows.Tau[i]}
-		if e.pending.put(a.number, s, rows.Z[i*d:(i+1)*d], kept) {
+		if old, expired := e.pending.put(a.number, s, rows.Z[i*d:(i+1)*d], kept); expired {
 			out.Counts.Expired++
+			e.expired(old)
 		}
 		i++
 	}
@@ -252,6 +268,7 @@ func finite(z []float32) bool {
 // learn gives the window's labels to every head: Algorithm 1 for the online
 // one. Without labels nothing is forgotten either.
 func (e *Engine) learn(out *event.Outcome) {
+	e.remember()
 	report := func(h int, r posterior.Report) { out.Heads[h].Clipped, out.Heads[h].Step = r.Clipped, r.Step }
 	switch {
 	case e.pooled == nil:

@@ -18,7 +18,8 @@ import (
 // TestTranscripts runs the stories in testdata: windows in, outcomes out.
 //
 // A line of a window is "node ID x=1,0 nbr=2,3", with "context" for a node
-// that is not asked about, or "label ID CLASS", the class by name or as #index.
+// that is not asked about, "depart ID", with "by-key", or "label ID CLASS", the
+// class by name or as #index.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		var e *pipeline.Engine
@@ -30,6 +31,7 @@ func TestTranscripts(t *testing.T) {
 				d.MaybeScanArgs(t, "pending", &cfg.MaxPending)
 				d.MaybeScanArgs(t, "waiting-labels", &cfg.MaxWaitingLabels)
 				d.MaybeScanArgs(t, "waiting-edges", &cfg.MaxWaitingEdges)
+				cfg.ForgetDeparted = d.HasArg("forget-departed")
 				var err error
 				if e, err = pipeline.New(smallModel(t), cfg); err != nil {
 					return err.Error()
@@ -41,6 +43,9 @@ func TestTranscripts(t *testing.T) {
 				w.Number = number
 				number++
 				return show(e.Step(w))
+			case "posterior":
+				now, _ := e.Posterior()
+				return fmt.Sprintf("mean %.4f precision %.4f\n", now.Mean, now.Precision)
 			case "summary":
 				var b strings.Builder
 				for _, s := range e.Summaries() {
@@ -115,6 +120,8 @@ func parseWindow(t *testing.T, text string, offset *int64) *event.Window {
 				}
 			}
 			w.Nodes = append(w.Nodes, n)
+		case "depart":
+			w.Nodes = append(w.Nodes, event.Node{Origin: o, ID: parseID(f[1]), Departed: true, ByKey: len(f) > 2})
 		case "label":
 			l := event.Label{Origin: o, Node: parseID(f[1]), Class: f[2]}
 			if index, ok := strings.CutPrefix(f[2], "#"); ok {
@@ -132,12 +139,12 @@ func parseWindow(t *testing.T, text string, offset *int64) *event.Window {
 	return w
 }
 
-// parseID reads digits as an integer id and all else as a string.
+// parseID reads digits as an integer id and all else as a string, without quotes.
 func parseID(s string) event.ID {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return event.ID{Num: n}
 	}
-	return event.ID{Str: s}
+	return event.ID{Str: strings.Trim(s, `"`)}
 }
 
 // show writes an outcome, without what is zero.

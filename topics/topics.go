@@ -18,6 +18,7 @@ import (
 type Names struct {
 	Nodes       string // in: node arrivals
 	Labels      string // in: labels, whenever they come
+	Commands    string // in: what an operator tells the worker, one partition
 	Predictions string // out
 	DeadLetters string // out: what was refused, and why
 	Ledger      string // out: where each window was cut, one partition
@@ -34,6 +35,7 @@ func Under(prefix string) (Names, error) {
 	return Names{
 		Nodes:       prefix + ".nodes",
 		Labels:      prefix + ".labels",
+		Commands:    prefix + ".commands",
 		Predictions: prefix + ".predictions",
 		DeadLetters: prefix + ".dead-letters",
 		Ledger:      prefix + ".ledger",
@@ -42,12 +44,13 @@ func Under(prefix string) (Names, error) {
 
 // All lists the names, inputs first.
 func (n Names) All() []string {
-	return []string{n.Nodes, n.Labels, n.Predictions, n.DeadLetters, n.Ledger}
+	return []string{n.Nodes, n.Labels, n.Commands, n.Predictions, n.DeadLetters, n.Ledger}
 }
 
-// Create makes the topics that are missing and returns their names. The ledger
-// has one partition. Inputs and ledger are kept for ever, because recovery
-// replays them; inputs are kept uncompressed, however they are sent; the retention of the outputs is the broker's default.
+// Create makes the topics that are missing and returns their names. Ledger,
+// commands and dead letters have one partition. Inputs and ledger are kept for
+// ever, because recovery replays them; inputs are kept uncompressed, however they
+// are sent; the retention of the outputs is the broker's default.
 // Replication -1 is the broker's default too.
 func Create(ctx context.Context, c *kafka.Client, n Names, partitions, replication int) ([]string, error) {
 	keep := map[string]string{"retention.ms": "-1", "retention.bytes": "-1"}
@@ -57,6 +60,7 @@ func Create(ctx context.Context, c *kafka.Client, n Names, partitions, replicati
 	return c.CreateTopics(ctx,
 		kafka.TopicSpec{Name: n.Nodes, Partitions: partitions, Replication: replication, Config: input},
 		kafka.TopicSpec{Name: n.Labels, Partitions: partitions, Replication: replication, Config: input},
+		kafka.TopicSpec{Name: n.Commands, Partitions: 1, Replication: replication, Config: input},
 		kafka.TopicSpec{Name: n.Predictions, Partitions: partitions, Replication: replication},
 		kafka.TopicSpec{Name: n.DeadLetters, Partitions: 1, Replication: replication},
 		kafka.TopicSpec{Name: n.Ledger, Partitions: 1, Replication: replication, Config: keep},

@@ -126,7 +126,7 @@ func (c deadLettersCmd) resend(ctx context.Context, s streams, client *kafka.Cli
 		defer f.Close()
 		in = f
 	}
-	partitions, err := client.Partitions(ctx, names.Nodes, names.Labels)
+	partitions, err := client.Partitions(ctx, names.Nodes, names.Labels, names.Commands)
 	if err != nil {
 		return err
 	}
@@ -167,8 +167,8 @@ func recordOf(line []byte, names topics.Names) (r kafka.Record, err error) {
 		return r, err
 	}
 	switch {
-	case d.Topic != names.Nodes && d.Topic != names.Labels:
-		return r, fmt.Errorf("topic %q, want %s or %s: check --prefix", d.Topic, names.Nodes, names.Labels)
+	case d.Topic != names.Nodes && d.Topic != names.Labels && d.Topic != names.Commands:
+		return r, fmt.Errorf("topic %q, want %s, %s or %s: check --prefix", d.Topic, names.Nodes, names.Labels, names.Commands)
 	case d.Truncated:
 		return r, errors.New("the dead letter holds only a part of the record: send it from its source")
 	}

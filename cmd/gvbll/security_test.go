@@ -52,13 +52,14 @@ func grant(t *testing.T, c *kafkatest.Cluster, prefix string) {
 		read  = kafkago.ACLOperationTypeRead
 		write = kafkago.ACLOperationTypeWrite
 	)
-	for _, name := range []string{".nodes", ".labels", ".predictions", ".dead-letters", ".ledger"} {
+	for _, name := range []string{".nodes", ".labels", ".commands", ".predictions", ".dead-letters", ".ledger"} {
 		c.Allow(t, "owner", topic, prefix+name, kafkago.ACLOperationTypeCreate, kafkago.ACLOperationTypeDescribe)
 	}
 	for _, name := range []string{".nodes", ".labels"} {
 		c.Allow(t, "worker", topic, prefix+name, read)
 		c.Allow(t, "sender", topic, prefix+name, read, write)
 	}
+	c.Allow(t, "worker", topic, prefix+".commands", read)
 	c.Allow(t, "worker", topic, prefix+".predictions", write)
 	c.Allow(t, "worker", topic, prefix+".dead-letters", write)
 	c.Allow(t, "worker", topic, prefix+".ledger", read, write)

@@ -14,7 +14,7 @@ type topicsCmd struct {
 	Kafka kafkaFlags `embed:""`
 
 	Create      bool `help:"Create the topics that are missing."`
-	Partitions  int  `help:"Partitions of the topics that are created (the ledger and the dead letters have one)." default:"1"`
+	Partitions  int  `help:"Partitions of the topics that are created (ledger, commands and dead letters have one)." default:"1"`
 	Replication int  `help:"Their replication factor; -1 is the broker's default." default:"-1"`
 	JSON        bool `help:"Print JSON." name:"json"`
 }

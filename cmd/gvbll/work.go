@@ -50,12 +50,14 @@ type updateFlags struct {
 	Eta    float64 `help:"η, step size of the update." default:"1"`
 	Beta   float64 `help:"β, strength of the anchor to the training posterior; 0 for none." default:"0"`
 	Clip   float64 `help:"δ, the most that a weight moves in one update." default:"0.1"`
+
+	DepartedLabels string `help:"What the label of a node taught when the node leaves: keep it, or remove it from the posterior, approximately." enum:"keep,remove" default:"keep" placeholder:"keep"`
 }
 
 func (f updateFlags) config() (pipeline.Config, error) {
 	u := posterior.DefaultConfig()
 	u.Lambda, u.Eta, u.Beta, u.Clip = f.Lambda, f.Eta, f.Beta, f.Clip
-	cfg, err := pipeline.Config{Update: u}.WithDefaults()
+	cfg, err := pipeline.Config{Update: u, ForgetDeparted: f.DepartedLabels == "remove"}.WithDefaults()
 	if err != nil {
 		err = usageError{err}
 	}
@@ -179,6 +181,9 @@ func decodeNode(body []byte) (n *event.Node, reason event.Reason, detail string)
 	n = &event.Node{}
 	o := &event.Origin{Value: body, Headers: []event.Header{{Key: wire.ContentType, Value: []byte(wire.JSON)}}}
 	reason, detail = (&wire.Decoder{}).Node(o, n)
+	if reason == "" && n.Departed {
+		return n, event.BadFeatures, "a node that leaves is not predicted"
+	}
 	return n, reason, detail
 }
 

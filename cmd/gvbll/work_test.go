@@ -154,7 +154,7 @@ func workDay(t *testing.T, addr, prefix string) {
 	if strings.Count(table, "\n") != 4 || !strings.Contains(table, "EPISTEMIC") {
 		t.Errorf("the table is %q", table)
 	}
-	if list := gvbll(t, "topics", "--brokers", addr, "--prefix", prefix); strings.Count(list, "there") != 5 {
+	if list := gvbll(t, "topics", "--brokers", addr, "--prefix", prefix); strings.Count(list, "there") != 6 {
 		t.Errorf("topics says %q", list)
 	}
 }

@@ -70,7 +70,7 @@ func (o *Origin) Size() int {
 }
 
 // Node is the arrival of one node with its features and the neighbours it
-// names. Either Dense is set, or Index and Value (same length, Index strictly
+// names, or its departure. Either Dense is set, or Index and Value (same length, Index strictly
 // increasing). Every number is finite.
 type Node struct {
 	Origin     *Origin
@@ -81,6 +81,12 @@ type Node struct {
 	Neighbours []ID
 	Context    bool  // belongs to the graph but is not asked about: no prediction, no score (the training nodes)
 	Time       int64 // event time, milliseconds since the Unix epoch; 0 when not told
+	// Departed says that the node leaves the graph. It has no features then, and
+	// names no neighbours.
+	Departed bool
+	// ByKey says that it leaves by its record's key, in which the ids "7" and 7
+	// are the same: both nodes leave.
+	ByKey bool
 }
 
 // Label tells the class of a node, by name or by index.
@@ -129,13 +135,15 @@ const (
 	OrphanLabel       Reason = "orphan-label"        // its node did not come while the label was kept
 	LateLabel         Reason = "late-label"          // what was served for its node is no longer kept
 	ConflictingLabel  Reason = "conflicting-label"   // the node has another label already
+	UnknownCommand    Reason = "unknown-command"     // a command that there is not, or without what it needs
+	ImpossibleCommand Reason = "impossible-command"  // a command that cannot be done as things are
 )
 
 // Reasons lists every Reason, in the order of the declaration.
 func Reasons() []Reason {
 	return []Reason{
 		Undecodable, Empty, TooLarge, BadID, BadFeatures, NonFinite, HugeNumber, TooManyNeighbours,
-		WrongDimension, UnknownClass, OrphanLabel, LateLabel, ConflictingLabel,
+		WrongDimension, UnknownClass, OrphanLabel, LateLabel, ConflictingLabel, UnknownCommand, ImpossibleCommand,
 	}
 }
 
@@ -147,10 +155,12 @@ type Refusal struct {
 }
 
 // Window is ΔV_t: the events between two cuts, in canonical order (by
-// partition, then offset). Nodes come before labels.
+// partition, then offset). Nodes come before labels, and commands last: they
+// take effect behind the window.
 type Window struct {
-	Number  int64 // from 0, without gaps
-	Nodes   []Node
-	Labels  []Label
-	Refused []Refusal // records in the window's ranges that could not be decoded
+	Number   int64 // from 0, without gaps
+	Nodes    []Node
+	Labels   []Label
+	Commands []Command
+	Refused  []Refusal // records in the window's ranges that could not be decoded
 }

@@ -51,8 +51,8 @@ type Score struct {
 
 // Counts tells what happened in one window.
 type Counts struct {
-	Arrivals        int // nodes seen for the first time and served
-	Context         int // nodes seen for the first time, not asked about
+	Arrivals        int // nodes seen for the first time, or again after they left: served, unless they left in the same window
+	Context         int // so, but not asked about
 	Updates         int // nodes that came again: features replaced, edges added
 	Edges           int // edges added
 	DuplicateEdges  int // named again, dropped
@@ -61,11 +61,16 @@ type Counts struct {
 	LabelsOfContext int // of nodes that were not asked about: noted, neither scored nor learned
 	Expired         int // served nodes forgotten before their label came
 	EdgesDropped    int // waiting edges forgotten before their node came
+
+	Departures        int // nodes that left
+	DeparturesUnknown int // departures of nodes that were not there, ignored
+	EdgesRemoved      int // edges that went with their nodes, waiting ones among them
+	LabelsRemoved     int // of nodes that left: what they had taught was taken back
 }
 
 // Levels tells how full the engine's stores are after the window.
 type Levels struct {
-	Nodes         int
+	Nodes         int // that are there
 	Edges         int
 	Pending       int // served, label not yet come
 	WaitingLabels int // label come, node not yet

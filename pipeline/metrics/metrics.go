@@ -32,6 +32,7 @@ type Metrics struct {
 	arrivals, context, updates, predictions prometheus.Counter
 	edges, duplicates, loops, edgesDropped  prometheus.Counter
 	joined, repeated, ofContext, expired    prometheus.Counter
+	left, unknown, edgesGone, labelsGone    prometheus.Counter
 	refused                                 map[event.Reason]prometheus.Counter
 	uncertainty                             *prometheus.CounterVec
 	delay, confidence                       prometheus.Histogram
@@ -80,8 +81,9 @@ func New(reg prometheus.Registerer) *Metrics {
 	}
 	dropped := counters("gvbll_edges_dropped_total", "Edges not added: named twice, to itself, or forgotten before their node came.", "reason")
 	labels := counters("gvbll_labels_total", "Labels taken: joined to what was served, repeated, or of a context node.", "result")
+	departures := counters("gvbll_departures_total", "Departures: of nodes that left, or unknown, of nodes that were not there.", "result")
 	m := &Metrics{
-		arrivals:     counter("gvbll_arrivals_total", "Nodes that arrived and were served."),
+		arrivals:     counter("gvbll_arrivals_total", "Nodes that arrived, to be served unless they left in the same window."),
 		context:      counter("gvbll_context_nodes_total", "Nodes that arrived as context, not to be served."),
 		updates:      counter("gvbll_node_updates_total", "Nodes that came again: features replaced, edges added."),
 		predictions:  counter("gvbll_predictions_total", "Predictions served."),
@@ -93,6 +95,10 @@ func New(reg prometheus.Registerer) *Metrics {
 		repeated:     labels.WithLabelValues("repeated"),
 		ofContext:    labels.WithLabelValues("context"),
 		expired:      counter("gvbll_predictions_expired_total", "Predictions forgotten before their label came, to make room."),
+		left:         departures.WithLabelValues("left"),
+		unknown:      departures.WithLabelValues("unknown"),
+		edgesGone:    counter("gvbll_edges_removed_total", "Edges that went with a node that left, waiting ones among them."),
+		labelsGone:   counter("gvbll_labels_removed_total", "Labels of nodes that left whose contribution was taken out of the posterior."),
 		refused:      make(map[event.Reason]prometheus.Counter),
 		uncertainty:  counters("gvbll_uncertainty_nats_total", "Uncertainty of the predictions served, summed: total, aleatoric and epistemic.", "kind"),
 		delay: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -149,6 +155,10 @@ func (m *Metrics) Observe(out *event.Outcome) {
 	m.repeated.Add(float64(c.LabelsRepeated))
 	m.ofContext.Add(float64(c.LabelsOfContext))
 	m.expired.Add(float64(c.Expired))
+	m.left.Add(float64(c.Departures))
+	m.unknown.Add(float64(c.DeparturesUnknown))
+	m.edgesGone.Add(float64(c.EdgesRemoved))
+	m.labelsGone.Add(float64(c.LabelsRemoved))
 	for i := range out.Refused {
 		m.refused[out.Refused[i].Reason].Inc()
 	}

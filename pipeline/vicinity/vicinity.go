@@ -190,19 +190,27 @@ func (s *Vicinity) count(v, class int32, by float32) {
 	}
 }
 
-// Remove is called before v's edges leave the graph: it takes its features and
-// its label from all that they are in. v stays, without features and label.
-func (s *Vicinity) Remove(v int32) {
-	if y := s.label[v]; y != None {
-		s.count(v, y, -1)
-		s.label[v] = None
+// Leave is called before nodes and their edges leave the graph: it takes their
+// features and labels from all that they are in. Their own features stay until
+// [Vicinity.Clear], for what was served of them may still be learned from.
+func (s *Vicinity) Leave(nodes []int32) {
+	for _, v := range nodes {
+		if y := s.label[v]; y != None {
+			s.count(v, y, -1)
+			s.label[v] = None
+		}
+		s.expire(v)
+		s.forget(v)
 	}
 	if s.counts != nil {
-		clear(s.counts.Row(v))
+		for _, v := range nodes {
+			clear(s.counts.Row(v))
+		}
 	}
-	s.Put(v, gnn.Vector{})
-	s.forget(v)
 }
+
+// Clear forgets the features of v, which has left.
+func (s *Vicinity) Clear(v int32) { s.Put(v, gnn.Vector{}) }
 
 // Reset makes rows ready for [Vicinity.Append].
 func (s *Vicinity) Reset(rows *pool.Rows) {

@@ -65,7 +65,7 @@ func (s *Setup) Measure(ctx context.Context, n int) (t Throughput, err error) {
 	}
 	own := names
 	defer s.remove(ctx, own)
-	names.Nodes, names.Labels = inputs.Nodes, inputs.Labels
+	names.Nodes, names.Labels, names.Commands = inputs.Nodes, inputs.Labels, inputs.Commands
 	took, err := s.work(ctx, names, n)
 	if err != nil {
 		return t, err
@@ -202,6 +202,6 @@ func (s *Setup) work(ctx context.Context, names topics.Names, n int) (took time.
 func (s *Setup) remove(ctx context.Context, names topics.Names) {
 	c := &kafkago.Client{Addr: kafkago.TCP(s.Broker), Timeout: 10 * time.Second}
 	_, _ = c.DeleteTopics(context.WithoutCancel(ctx), &kafkago.DeleteTopicsRequest{
-		Topics: []string{names.Nodes, names.Labels, names.Predictions, names.DeadLetters, names.Ledger},
+		Topics: names.All(),
 	})
 }

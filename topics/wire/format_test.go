@@ -123,7 +123,7 @@ func TestNodeRefused(t *testing.T) {
 		reason event.Reason
 		detail string
 	}{
-		{"null", nil, event.Empty, ""},
+		{"null", nil, event.BadID, "the key"},
 		{"empty", []byte{}, event.Empty, ""},
 		{"too large", make([]byte, 4<<20+1), event.TooLarge, "4194305 bytes"},
 		{"text", []byte("hello"), event.Undecodable, "where a map is needed"},

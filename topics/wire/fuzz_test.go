@@ -35,6 +35,7 @@ func FuzzNode(f *testing.F) {
 	f.Add([]byte(`{"id":"a","features":[1,2],"neighbours":["b",3],"time":5}`), true)
 	f.Add([]byte(`{"id":1,"indices":[1,5],"values":[2,0.5]}`), true)
 	f.Add([]byte(`{"id":1,"features":"AACAPw=="}`), true)
+	f.Add([]byte(`{"id":1,"departed":true,"neighbours":[2]}`), true)
 	for _, b := range attacks() {
 		if len(b) < 100 {
 			f.Add(b, false)
@@ -76,6 +77,12 @@ func FuzzNode(f *testing.F) {
 // keeps checks what event.Node promises.
 func keeps(t *testing.T, n *event.Node) {
 	t.Helper()
+	if n.Departed {
+		if n.Dense != nil || n.Index != nil || n.Value != nil || n.Neighbours != nil || n.Context {
+			t.Fatalf("a departure with more than an id: %+v", n)
+		}
+		return
+	}
 	if (n.Dense == nil) == (n.Index == nil) || len(n.Index) != len(n.Value) {
 		t.Fatalf("features of neither form, or of both: %+v", n)
 	}

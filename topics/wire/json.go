@@ -220,6 +220,7 @@ func nodeJSON(b []byte, n *event.Node, limits Limits) error {
 		Values     field `json:"values"`
 		Neighbours field `json:"neighbours"`
 		Context    field `json:"context"`
+		Departed   field `json:"departed"`
 		Time       field `json:"time"`
 	}
 	err := object(b, &f)
@@ -242,6 +243,9 @@ func nodeJSON(b []byte, n *event.Node, limits Limits) error {
 		return err
 	}
 	if n.Context, err = f.Context.boolean(); err != nil {
+		return err
+	}
+	if n.Departed, err = f.Departed.boolean(); err != nil {
 		return err
 	}
 	n.Time, err = f.Time.integer()

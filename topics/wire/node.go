@@ -3,6 +3,7 @@ package wire
 import (
 	"math"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 )
@@ -26,6 +27,8 @@ func (in *input) node(n *event.Node, limits Limits) error {
 			err = in.neighbours(n, limits)
 		case "context":
 			n.Context, err = in.boolean()
+		case "departed":
+			n.Departed, err = in.boolean()
 		case "time":
 			n.Time, err = in.integer()
 		default:
@@ -53,8 +56,28 @@ func (in *input) neighbours(n *event.Node, limits Limits) error {
 	return nil
 }
 
+// departure reads the key of a record without a value: the id of the node that
+// leaves, as AppendKey writes it.
+func (in *input) departure(key []byte, n *event.Node, limits Limits) error {
+	n.Departed, n.ByKey = true, true
+	if len(key) == 0 || len(key) > limits.MaxID || !utf8.Valid(key) {
+		return refusef(event.BadID, "a null value takes out the node that the key names, and the key is not 1 to %d bytes of UTF-8", limits.MaxID)
+	}
+	var room [20]byte
+	if num, err := strconv.ParseInt(string(key), 10, 64); err == nil && string(strconv.AppendInt(room[:0], num, 10)) == string(key) {
+		n.ID.Num = num
+		return nil
+	}
+	n.ID.Str = in.newText(key)
+	return nil
+}
+
 // checkNode makes sure of what event.Node promises, for either encoding.
 func (in *input) checkNode(n *event.Node, limits Limits) error {
+	if n.Departed {
+		n.Dense, n.Index, n.Value, n.Neighbours, n.Context = nil, nil, nil, nil, false
+		return nil
+	}
 	switch {
 	case n.Dense != nil && (n.Index != nil || n.Value != nil):
 		return refusef(event.BadFeatures, "features and indices or values: give one or the other")
@@ -95,7 +118,7 @@ func unfit(i int, a float64, limits Limits) error {
 func AppendNode(dst []byte, n *event.Node) []byte {
 	o := output{dst}
 	fields := 2
-	if n.Dense == nil {
+	if n.Dense == nil && !n.Departed {
 		fields++
 	}
 	for _, has := range [...]bool{len(n.Neighbours) > 0, n.Context, n.Time != 0} {
@@ -106,10 +129,14 @@ func AppendNode(dst []byte, n *event.Node) []byte {
 	o.fields(fields)
 	o.text("id")
 	o.id(n.ID)
-	if n.Dense != nil {
+	switch {
+	case n.Departed:
+		o.text("departed")
+		o.boolean(true)
+	case n.Dense != nil:
 		o.text("features")
 		o.singles(n.Dense)
-	} else {
+	default:
 		o.text("indices")
 		o.indices(n.Index)
 		o.text("values")

@@ -69,11 +69,15 @@ type Decoder struct {
 
 // Node decodes a node event into n, whatever n held. A reason says that the
 // event is refused, and detail why, in one line; without one the event
-// satisfies what event.Node promises.
+// satisfies what event.Node promises. A null value is the departure of the node
+// that the key names.
 func (d *Decoder) Node(o *event.Origin, n *event.Node) (reason event.Reason, detail string) {
 	*n = event.Node{Origin: o}
 	limits := d.Limits.withDefaults()
 	d.in.memory = d.Memory
+	if o.Value == nil {
+		return verdict(d.in.departure(o.Key, n, limits))
+	}
 	return verdict(d.decode(o, limits,
 		func(in *input) error { return in.node(n, limits) },
 		func(b []byte) error { return nodeJSON(b, n, limits) },
@@ -96,7 +100,7 @@ func (d *Decoder) Label(o *event.Origin, l *event.Label) (reason event.Reason, d
 func (d *Decoder) decode(o *event.Origin, limits Limits, msgpack func(*input) error, json func([]byte) error, check func() error) error {
 	switch {
 	case len(o.Value) == 0:
-		return refusef(event.Empty, "the value is null or empty")
+		return refusef(event.Empty, "the value is empty, or null where that is no departure")
 	case len(o.Value) > limits.MaxValue:
 		return refusef(event.TooLarge, "the value has %d bytes, at most %d are taken", len(o.Value), limits.MaxValue)
 	}

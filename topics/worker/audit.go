@@ -104,6 +104,7 @@ func (a *auditor) open(ctx, fetching context.Context, from string) (err error) {
 	}
 	a.published = a.client.NewReader(start, kafka.ReaderConfig{})
 	a.waiting = make(map[kafka.TopicPartition][]kafka.Record)
+	a.lenient = true
 	return a.openInputs(fetching, taken)
 }
 

@@ -221,7 +221,7 @@ func (s *saver) begin(w *worker) error {
 	}
 	p := position{
 		Window: w.next, Chain: w.chain, Model: w.cfg.Model, Settings: w.cfg.Settings,
-		Taken: w.labels.consumed(w.nodes.consumed(nil)), Ledger: max(w.landed.offset, 0),
+		Taken: w.commands.consumed(w.labels.consumed(w.nodes.consumed(nil))), Ledger: max(w.landed.offset, 0),
 	}
 	b, err := json.Marshal(p)
 	if err != nil {

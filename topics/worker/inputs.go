@@ -74,6 +74,7 @@ type input[E any] struct {
 // source is what tells one input from another.
 type source[E any] struct {
 	topic  string
+	spared bool // the topic may be missing: then nothing comes
 	decode func(*wire.Decoder, *event.Origin, *E) (event.Reason, string)
 	when   func(*E) int64 // event time in milliseconds, 0 when not told
 	limits wire.Limits
@@ -137,6 +138,9 @@ func openInput[E any](ctx context.Context, c *kafka.Client, from source[E], take
 	bounds, err := c.Offsets(ctx, from.topic)
 	if err != nil {
 		return nil, err
+	}
+	if len(bounds) == 0 && from.spared {
+		return &input[E]{source: from, client: c}, nil
 	}
 	if len(bounds) == 0 {
 		return nil, fmt.Errorf("topic %s does not exist: run 'gvbll topics', or start with --create-topics", from.topic)
@@ -636,6 +640,9 @@ func (in *input[E]) await(ctx context.Context, ranges []ledger.Range) (*lane[E],
 	at := kafka.TopicPartition{Topic: in.topic, Partition: ranges[0].Partition}
 	p := in.lane(at.Partition)
 	if p == nil {
+		if in.reader == nil {
+			return nil, fmt.Errorf("the ledger names %s, and there is no such topic: restore it", in.topic)
+		}
 		if err := in.find(ctx, at); err != nil {
 			return nil, err
 		}

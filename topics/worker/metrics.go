@@ -35,7 +35,7 @@ type Metrics struct {
 
 // causes are those of the policies here: they have a series from the start, so
 // that a rate is 0 before the first window and not missing.
-var causes = [...]string{"count", "linger", "schedule", "event-time", "full", "idle"}
+var causes = [...]string{"count", "linger", "schedule", "event-time", "full", "idle", "command"}
 
 // NewMetrics registers the metrics.
 func NewMetrics(reg prometheus.Registerer) *Metrics {

@@ -124,13 +124,15 @@ func (w *worker) replay(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 	if err := w.belongs(r); err != nil {
 		return nil, err
 	}
-	var nodes, labels []ledger.Range
+	var nodes, labels, commands []ledger.Range
 	for _, g := range r.Ranges {
 		switch g.Topic {
 		case w.cfg.Names.Nodes:
 			nodes = append(nodes, g)
 		case w.cfg.Names.Labels:
 			labels = append(labels, g)
+		case w.cfg.Names.Commands:
+			commands = append(commands, g)
 		default:
 			return nil, fmt.Errorf("ledger %s, window %d: a range of topic %s, which is no input", w.cfg.Names.Ledger, r.Window, g.Topic)
 		}
@@ -140,6 +142,9 @@ func (w *worker) replay(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 		return nil, err
 	}
 	if err := w.labels.replay(ctx, labels); err != nil {
+		return nil, err
+	}
+	if err := w.commands.replay(ctx, commands); err != nil {
 		return nil, err
 	}
 	out := w.step()

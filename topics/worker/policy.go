@@ -62,6 +62,8 @@ type Cut struct {
 	// comes before it from now on is late. It does not go back. It counts without
 	// a cut, too.
 	Closed int64
+
+	commands int // records; no policy's to say
 }
 
 // CountOrLinger cuts when Count nodes or Count labels have come, or when the

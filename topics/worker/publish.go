@@ -83,6 +83,7 @@ func (w *worker) encode(o *output, out *event.Outcome, cause string, ranges []le
 	o.last, o.chain = record.Window, record.Chain
 	w.nodes.positions(o.offsets)
 	w.labels.positions(o.offsets)
+	w.commands.positions(o.offsets)
 	return nil
 }
 

@@ -88,7 +88,7 @@ func newTheatre(t *testing.T) *theatre {
 // worker returns a worker that begins behind what is taken.
 func (h *theatre) worker(policy Policy, parts int, taken []ledger.Range) (*worker, *script) {
 	e := &script{}
-	w := &worker{cfg: Config{Names: h.names, Policy: policy}, engine: e}
+	w := &worker{cfg: Config{Names: h.names, Policy: policy}, engine: e, commands: &input[event.Command]{}}
 	w.output = newPublisher(&w.cfg, h.producer, nil).new()
 	w.nodes = played(h, source[event.Node]{
 		topic: h.names.Nodes, decode: (*wire.Decoder).Node, when: func(n *event.Node) int64 { return n.Time }, ahead: time.Hour,

@@ -56,10 +56,11 @@ func newLine(tb testing.TB, n, size int) *line {
 	}
 	w := &worker{
 		cfg: Config{Names: names, Model: "model", Settings: "none"}, engine: &echo{},
-		outputs: map[string]int{names.Predictions: 4},
-		nodes:   &input[event.Node]{source: source[event.Node]{topic: names.Nodes, decode: (*wire.Decoder).Node}, spare: make(chan *block[event.Node], 1)},
-		labels:  &input[event.Label]{source: source[event.Label]{topic: names.Labels, decode: (*wire.Decoder).Label}},
-		output:  newPublisher(&Config{}, p, nil).new(),
+		outputs:  map[string]int{names.Predictions: 4},
+		nodes:    &input[event.Node]{source: source[event.Node]{topic: names.Nodes, decode: (*wire.Decoder).Node}, spare: make(chan *block[event.Node], 1)},
+		labels:   &input[event.Label]{source: source[event.Label]{topic: names.Labels, decode: (*wire.Decoder).Label}},
+		commands: &input[event.Command]{source: source[event.Command]{topic: names.Commands, decode: (*wire.Decoder).Command}},
+		output:   newPublisher(&Config{}, p, nil).new(),
 	}
 	l := &line{worker: w, block: &block[event.Node]{}, size: size}
 	for part := range int32(4) {

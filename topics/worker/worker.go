@@ -166,15 +166,17 @@ type worker struct {
 	// outputs has the partitions of the topics written to, as they were at the
 	// start: a key stays in its partition while the worker runs, though one is
 	// added.
-	outputs map[string]int
-	nodes   *input[event.Node]
-	labels  *input[event.Label]
-	next    int64     // number of the next window
-	chain   string    // hash of the last one
-	landed  committed // the ledger's end, as far as this worker knows
-	torn    bool      // what a window takes is picked in part, and it is not stepped
-	output  *output   // stepped and not handed over to the publisher
-	closed  int64     // event time up to which windows are closed, 0 for none
+	outputs  map[string]int
+	nodes    *input[event.Node]
+	labels   *input[event.Label]
+	commands *input[event.Command]
+	lenient  bool      // a graph without a topic of commands will do
+	next     int64     // number of the next window
+	chain    string    // hash of the last one
+	landed   committed // the ledger's end, as far as this worker knows
+	torn     bool      // what a window takes is picked in part, and it is not stepped
+	output   *output   // stepped and not handed over to the publisher
+	closed   int64     // event time up to which windows are closed, 0 for none
 
 	// What the election asks for, from another goroutine.
 	owner atomic.Bool
@@ -240,6 +242,13 @@ func (w *worker) openInputs(fetching context.Context, taken []ledger.Range) (err
 		topic: w.cfg.Names.Labels, decode: (*wire.Decoder).Label, limits: w.cfg.Limits,
 		when: func(l *event.Label) int64 { return l.Time }, ahead: ahead,
 	}, taken)
+	if err != nil {
+		return err
+	}
+	w.commands, err = openInput(fetching, w.client, source[event.Command]{
+		topic: w.cfg.Names.Commands, decode: (*wire.Decoder).Command, limits: w.cfg.Limits,
+		when: func(*event.Command) int64 { return 0 }, spared: w.lenient,
+	}, taken)
 	return err
 }
 
@@ -288,6 +297,8 @@ func (w *worker) loop(ctx context.Context) error {
 			err = w.nodes.add(f, time.Now())
 		case f := <-w.labels.ready():
 			err = w.labels.add(f, time.Now())
+		case f := <-w.commands.ready():
+			err = w.commands.add(f, time.Now())
 		case in <- w.output:
 			w.output = w.publisher.new()
 		case c, more := <-w.publisher.committed:
@@ -361,8 +372,12 @@ func (w *worker) cut() (time.Duration, error) {
 	}
 }
 
-// ask asks the policy.
+// ask asks the policy, save that commands have a window of their own at once:
+// where the others are cut does not depend on them.
 func (w *worker) ask() Cut {
+	if n := w.commands.held; n > 0 {
+		return Cut{commands: min(n, maxCommands), Cause: "command"}
+	}
 	c := w.cfg.Policy.Cut(Buffered{
 		Window: w.next, Nodes: w.nodes.held, Labels: w.labels.held, Waited: w.waited(), Times: w.times,
 	})
@@ -412,6 +427,7 @@ func (w *worker) take(c Cut) {
 	}
 	w.ranges = w.nodes.take(c.Nodes, w.ranges[:0])
 	w.ranges = w.labels.take(c.Labels, w.ranges)
+	w.ranges = w.commands.take(c.commands, w.ranges)
 }
 
 // advance cuts a window, steps it and encodes what came of it.
@@ -454,6 +470,7 @@ func (w *worker) step() *event.Outcome {
 	w.stood.Store(w.next)
 	win.Nodes, win.Refused = w.nodes.gather(win.Nodes[:0], win.Refused[:0])
 	win.Labels, win.Refused = w.labels.gather(win.Labels[:0], win.Refused)
+	win.Commands, win.Refused = w.commands.gather(win.Commands[:0], win.Refused)
 	return w.engine.Step(win)
 }
 
@@ -461,6 +478,7 @@ func (w *worker) step() *event.Outcome {
 func (w *worker) release() {
 	w.nodes.release()
 	w.labels.release()
+	w.commands.release()
 }
 
 func (w *worker) stepped(s Stepped) {
@@ -478,5 +496,6 @@ func (w *worker) committed(c Committed) {
 	if w.cfg.Hooks.Lag != nil {
 		w.cfg.Hooks.Lag(w.nodes.topic, w.nodes.lag())
 		w.cfg.Hooks.Lag(w.labels.topic, w.labels.lag())
+		w.cfg.Hooks.Lag(w.commands.topic, w.commands.lag())
 	}
 }

@@ -154,7 +154,7 @@ func (w *world) run(e worker.Engine, cfg worker.Config) error {
 	}
 	cfg.Session = session
 	cfg.Names, cfg.Model, cfg.Settings, cfg.Classes = w.names, "tally", "none", []string{"a", "b"}
-	want, got := w.count(w.names.Nodes)+w.count(w.names.Labels), 0
+	want, got := w.count(w.names.Nodes)+w.count(w.names.Labels)+w.count(w.names.Commands), 0
 	done := func() {
 		if got >= want {
 			cancel()

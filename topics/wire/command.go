@@ -1,0 +1,85 @@
+package wire
+
+import (
+	"encoding/json"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// Command decodes a command into c, whatever c held, as Node does an event.
+// Commands are JSON, whether or not a header says so: people write them.
+func (d *Decoder) Command(o *event.Origin, c *event.Command) (reason event.Reason, detail string) {
+	*c = event.Command{Origin: o}
+	limits := d.Limits.withDefaults()
+	switch {
+	case len(o.Value) == 0:
+		return event.Empty, "the value is null or empty"
+	case len(o.Value) > limits.MaxValue:
+		return verdict(refusef(event.TooLarge, "the value has %d bytes, at most %d are taken", len(o.Value), limits.MaxValue))
+	}
+	return verdict(commandJSON(o.Value, c, limits))
+}
+
+func commandJSON(b []byte, c *event.Command, limits Limits) error {
+	var f struct {
+		Command field `json:"command"`
+		Model   field `json:"model"`
+		Nodes   field `json:"nodes"`
+	}
+	err := object(b, &f)
+	if err != nil {
+		return err
+	}
+	if c.Name, err = f.Command.word(limits.MaxID); err != nil {
+		return err
+	}
+	if c.Model, err = f.Model.word(limits.MaxID); err != nil {
+		return err
+	}
+	if c.Nodes, err = f.Nodes.ids(limits); err != nil {
+		return err
+	}
+	switch {
+	case c.Name == "":
+		return refusef(event.UnknownCommand, "there is no command")
+	case c.Name == event.Promote && c.Model == "":
+		return refusef(event.UnknownCommand, "promote needs a model")
+	case c.Name == event.Forget && len(c.Nodes) == 0:
+		return refusef(event.UnknownCommand, "forget needs nodes")
+	case c.Name != event.Promote && c.Name != event.Forget:
+		return refusef(event.UnknownCommand, "there is no command %.40q", c.Name)
+	}
+	return nil
+}
+
+// word reads a string of bounded length, "" where there is none.
+func (f field) word(limit int) (string, error) {
+	if !f.given() {
+		return "", nil
+	}
+	if len(f) > 6*limit { // as long as escapes make it
+		return "", refusef(event.UnknownCommand, "a string of %d bytes", len(f))
+	}
+	var s string
+	if f[0] != '"' || json.Unmarshal(f, &s) != nil || len(s) > limit {
+		return "", refusef(event.UnknownCommand, "%.40s is no string of at most %d bytes", f, limit)
+	}
+	return s, nil
+}
+
+// AppendCommand appends a command as JSON.
+func AppendCommand(dst []byte, c *event.Command) []byte {
+	ids := make([]jsonID, len(c.Nodes))
+	for i, id := range c.Nodes {
+		ids[i] = jsonID(id)
+	}
+	b, err := json.Marshal(struct {
+		Command string   `json:"command"`
+		Model   string   `json:"model,omitempty"`
+		Nodes   []jsonID `json:"nodes,omitempty"`
+	}{c.Name, c.Model, ids})
+	if err != nil {
+		panic(err) // strings and integers only
+	}
+	return append(dst, b...)
+}
