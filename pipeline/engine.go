@@ -12,7 +12,7 @@ import (
 
 // Version changes whenever the same windows would give other bits, so that a
 // ledger is never replayed by an engine that cannot agree with it.
-const Version = 3
+const Version = 4
 
 // The bounds on what waits hold in bytes, too: ids may be a kilobyte long, and a
 // label's record, which is kept for its dead letter, megabytes. These are what
@@ -45,6 +45,9 @@ type Config struct {
 	MaxWaitingEdges int
 	// BFloat16 keeps the graph's rows in half the memory, see [gnn.BFloat16].
 	BFloat16 bool
+	// Unwatched leaves out the drift detectors. They have no part in what is
+	// served: a ledger is not bound to it.
+	Unwatched bool
 	// Workers is how many goroutines share a window's products, with the same
 	// bits: a ledger is not bound to it. Zero means 1.
 	Workers int
@@ -115,6 +118,7 @@ type Engine struct {
 	serving     *posterior.Online
 	uncertainty *posterior.Predictive
 	summary     []Summary
+	drift       *watch // nil when nothing watches
 
 	next      int64 // number of the next window
 	posterior event.Hash
@@ -169,6 +173,11 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 	e.pending = newPending(m.Prior.Dim, len(e.heads)*m.Prior.Classes, cfg.MaxPending)
 	for _, h := range e.heads {
 		e.summary = append(e.summary, Summary{Head: h.Name()})
+	}
+	if !cfg.Unwatched {
+		if e.drift, err = newWatch(m.Prior.Dim, m.Prior.Classes); err != nil {
+			return nil, err
+		}
 	}
 	e.hashPosterior()
 	return e, nil

@@ -26,6 +26,7 @@ const (
 	metaWindow    = metaOwn + "window" // number of the next
 	metaChain     = metaOwn + "chain"
 	metaPosterior = metaOwn + "posterior"
+	metaDrift     = metaOwn + "drift" // "watched", or not there
 )
 
 // Snapshot is the state of an engine as it was when [Engine.Snapshot] was
@@ -60,6 +61,8 @@ const (
 //	heads.NAME             U8   a head's state, see [posterior.Head]
 //	summaries.counts       I64  heads × 42, see Summary.appendState
 //	summaries.sums         F64  heads × 27
+//	drift.NAME             U8   a detector's state, see package drift, where it is watched
+//	drift.found            I64  4: how often each detector found a change
 //
 // where ids are three tensors, see idParts. [safetensors.Stream] adds checksums.
 type Snapshot struct {
@@ -115,6 +118,10 @@ func (e *Engine) Snapshot(meta map[string]string) *Snapshot {
 	meta[metaChain] = hex.EncodeToString(e.chain[:])
 	meta[metaPosterior] = hex.EncodeToString(e.posterior[:])
 
+	if e.drift != nil {
+		meta[metaDrift] = "watched"
+	}
+
 	t := &e.taken
 	t.graph = e.graph.Freeze()
 	t.fate = map[int32]fate{}
@@ -128,6 +135,7 @@ func (e *Engine) Snapshot(meta map[string]string) *Snapshot {
 	parts = append(parts, e.waitingParts()...)
 	parts = append(parts, e.earlyParts()...)
 	parts = append(parts, e.headParts()...)
+	parts = append(parts, e.driftParts()...)
 	stream, err := safetensors.NewStream(meta, parts)
 	if err != nil {
 		panic(fmt.Sprintf("pipeline: snapshot: %v", err))

@@ -23,6 +23,7 @@ func (e *Engine) Step(w *event.Window) *event.Outcome {
 	e.serve(out)
 	e.join(w, out)
 	e.score(out)
+	e.watchDrift(out)
 	e.learn(out)
 	clear(e.accepted) // these point into the window
 	clear(e.again)
