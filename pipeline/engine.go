@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 
 	"github.com/gvbll/gvbll/gnn"
@@ -45,6 +46,8 @@ type Config struct {
 	MaxWaitingEdges int
 	// BFloat16 keeps the graph's rows in half the memory, see [gnn.BFloat16].
 	BFloat16 bool
+	// Coverage asks for sets of classes; none when it is zero.
+	Coverage Coverage
 	// Unwatched leaves out the drift detectors. They have no part in what is
 	// served: a ledger is not bound to it.
 	Unwatched bool
@@ -61,7 +64,7 @@ func (c Config) String() string {
 		rows = " rows=bfloat16"
 	}
 	return fmt.Sprintf("engine=%d lambda=%g eta=%g beta=%g clip=%g epsilon=%g gradient=%v samples=%d bins=%d pending=%d waiting-labels=%d waiting-edges=%d",
-		Version, u.Lambda, u.Eta, u.Beta, u.Clip, u.Epsilon, u.Gradient, c.Samples, c.Bins, c.MaxPending, c.MaxWaitingLabels, c.MaxWaitingEdges) + rows
+		Version, u.Lambda, u.Eta, u.Beta, u.Clip, u.Epsilon, u.Gradient, c.Samples, c.Bins, c.MaxPending, c.MaxWaitingLabels, c.MaxWaitingEdges) + rows + c.Coverage.String()
 }
 
 // WithDefaults fills what is zero and validates the rest.
@@ -88,7 +91,7 @@ func (c Config) WithDefaults() (Config, error) {
 			return c, fmt.Errorf("%s %d is negative: give a positive number, or 0 for the default of %d", d.name, *d.value, d.def)
 		}
 	}
-	return c, c.Update.Validate()
+	return c, errors.Join(c.Update.Validate(), c.Coverage.validate())
 }
 
 func (c Config) graphOptions() []gnn.Option {
@@ -119,6 +122,7 @@ type Engine struct {
 	uncertainty *posterior.Predictive
 	summary     []Summary
 	drift       *watch // nil when nothing watches
+	sets        *sets  // nil when none are asked for
 
 	next      int64 // number of the next window
 	posterior event.Hash
@@ -176,6 +180,11 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 	}
 	if !cfg.Unwatched {
 		if e.drift, err = newWatch(m.Prior.Dim, m.Prior.Classes); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.Coverage.Target > 0 {
+		if e.sets, err = newSets(cfg.Coverage, m.Prior.Dim, m.Prior.Classes); err != nil {
 			return nil, err
 		}
 	}

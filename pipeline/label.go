@@ -15,6 +15,9 @@ import (
 func (e *Engine) join(w *event.Window, out *event.Outcome) {
 	e.labelled.Z, e.labelled.Tau, e.labels = e.labelled.Z[:0], e.labelled.Tau[:0], e.labels[:0]
 	e.said = e.said[:0]
+	if e.sets != nil {
+		e.sets.clearRows()
+	}
 	for _, a := range e.accepted {
 		if l, waited := e.early.take(a.node.ID); waited {
 			e.earlyBytes -= l.bytes
@@ -75,6 +78,9 @@ func (e *Engine) settle(v, class int32, l *event.Label, out *event.Outcome) {
 	if f.context {
 		out.Counts.LabelsOfContext++
 		return
+	}
+	if e.sets != nil {
+		e.sets.join(e.pending, v, class)
 	}
 	s, z, probs, ok := e.pending.take(v)
 	if !ok {

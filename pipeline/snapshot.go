@@ -61,6 +61,10 @@ const (
 //	heads.NAME             U8   a head's state, see [posterior.Head]
 //	summaries.counts       I64  heads × 42, see Summary.appendState
 //	summaries.sums         F64  heads × 27
+//	sets.thresholds        U8   see [conformal.Predictor], where sets are asked for
+//	sets.outside           U8   see [conformal.Outside], where it counts
+//	sets.counts            I64  4: predictions; sets with a label, of these that held it, their classes
+//	sets.served            I64  p × (number of the prediction, slice, words of its set)
 //	drift.NAME             U8   a detector's state, see package drift, where it is watched
 //	drift.found            I64  4: how often each detector found a change
 //
@@ -135,6 +139,7 @@ func (e *Engine) Snapshot(meta map[string]string) *Snapshot {
 	parts = append(parts, e.waitingParts()...)
 	parts = append(parts, e.earlyParts()...)
 	parts = append(parts, e.headParts()...)
+	parts = append(parts, e.setParts()...)
 	parts = append(parts, e.driftParts()...)
 	stream, err := safetensors.NewStream(meta, parts)
 	if err != nil {

@@ -10,9 +10,10 @@ type Outcome struct {
 	Heads       []Head       // the pool; Heads[0] is the one that serves
 	Counts      Counts
 	Levels      Levels
-	Drift       *Drift // nil when nothing watches
-	Posterior   Hash   // of the state of every head
-	Chain       Hash   // of everything served and learned so far
+	Drift       *Drift    // nil when nothing watches
+	Coverage    *Coverage // nil when no sets are asked for
+	Posterior   Hash      // of the state of every head
+	Chain       Hash      // of everything served and learned so far
 }
 
 // Hash is a SHA-256.
@@ -97,4 +98,20 @@ type Detector struct {
 	Changes   int     // found in this window
 	Worse     int     // of these, rises of a loss
 	Total     int64   // changes since the beginning
+}
+
+// Coverage is how the sets that were served fared.
+type Coverage struct {
+	Target   float64
+	Labels   []Covered // aligned with Outcome.Labelled
+	Sets     int64     // whose label came, since the beginning
+	Rate     float64   // the share of these that held it
+	MeanSize float64   // their mean number of classes
+}
+
+// Covered is a set as served, held against its label.
+type Covered struct {
+	Held  bool
+	Size  int
+	Group string // the class or slice that has a threshold of its own, "" where none has
 }
