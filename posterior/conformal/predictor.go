@@ -21,7 +21,8 @@ const (
 	// conformal PID control (Angelopoulos, Candès & Tibshirani 2023), with the
 	// quantile as its forecast.
 	PID
-	// Fixed keeps the threshold of Calibrate: split conformal prediction.
+	// Fixed keeps the threshold of Calibrate: split conformal prediction. Without
+	// one it takes the first scores that come, until there are Window.
 	Fixed
 )
 
@@ -198,7 +199,8 @@ func (p *Predictor) Calibrate(rows Rows, labels []int32) {
 // Learn takes labelled rows in their order. Covered says of each whether its
 // set, as served, held the label: coverage is then made up for what was served,
 // however late labels come. If it is nil, the thresholds now in force are
-// judged instead. With Fixed nothing changes.
+// judged instead. With Fixed nothing changes behind Calibrate, nor behind Window
+// labels.
 func (p *Predictor) Learn(rows Rows, labels []int32, covered []bool) {
 	n := p.checkLabels(rows, labels)
 	if covered != nil && len(covered) != n {
@@ -280,7 +282,7 @@ func (p *Predictor) uniform(rows Rows, i int) float64 {
 // cell is one threshold and what it is learned from.
 type cell struct {
 	threshold float64
-	level     float64 // ACI: the share to miss that the quantile is taken at
+	level     float64 // ACI: the share to miss that the quantile is taken at; Fixed: 0 behind Calibrate
 	offset    float64 // PID: of the threshold
 	missed    float64 // PID: Σ (miss - α)
 
@@ -293,7 +295,7 @@ func newCell(cfg *Config) cell { return cell{threshold: math.Inf(1), level: cfg.
 
 func (c *cell) calibrate(cfg *Config, scores []float64) {
 	if cfg.Method == Fixed {
-		c.threshold = Threshold(scores, cfg.Alpha)
+		c.threshold, c.level = Threshold(scores, cfg.Alpha), 0
 		return
 	}
 	for _, s := range scores {
@@ -307,6 +309,10 @@ func (c *cell) calibrate(cfg *Config, scores []float64) {
 // served, late labels would make it swing, as nothing bounds it.
 func (c *cell) learn(cfg *Config, score float64, served, now bool) {
 	if cfg.Method == Fixed {
+		if c.level > 0 && len(c.window) < cfg.Window {
+			c.push(cfg, score)
+			c.threshold = quantile(c.sorted, cfg.Alpha)
+		}
 		return
 	}
 	// While scores are too few for a threshold, a hit means nothing.
