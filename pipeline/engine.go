@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 
 	"github.com/gvbll/gvbll/gnn"
@@ -53,6 +54,11 @@ type Config struct {
 	ForgetDeparted bool
 	// BFloat16 keeps the graph's rows in half the memory, see [gnn.BFloat16].
 	BFloat16 bool
+	// Coverage asks for sets of classes; none when it is zero.
+	Coverage Coverage
+	// Unwatched leaves out the drift detectors. They have no part in what is
+	// served: a ledger is not bound to it.
+	Unwatched bool
 	// Workers is how many goroutines share a window's products, with the same
 	// bits: a ledger is not bound to it. Zero means 1.
 	Workers int
@@ -72,7 +78,7 @@ func (c Config) String() string {
 		rows += " departed-labels=remove"
 	}
 	return fmt.Sprintf("engine=%d lambda=%g eta=%g beta=%g clip=%g epsilon=%g gradient=%v samples=%d bins=%d pending=%d waiting-labels=%d waiting-edges=%d",
-		Version, u.Lambda, u.Eta, u.Beta, u.Clip, u.Epsilon, u.Gradient, c.Samples, c.Bins, c.MaxPending, c.MaxWaitingLabels, c.MaxWaitingEdges) + rows
+		Version, u.Lambda, u.Eta, u.Beta, u.Clip, u.Epsilon, u.Gradient, c.Samples, c.Bins, c.MaxPending, c.MaxWaitingLabels, c.MaxWaitingEdges) + rows + c.Coverage.String()
 }
 
 // WithDefaults fills what is zero and validates the rest.
@@ -99,7 +105,7 @@ func (c Config) WithDefaults() (Config, error) {
 			return c, fmt.Errorf("%s %d is negative: give a positive number, or 0 for the default of %d", d.name, *d.value, d.def)
 		}
 	}
-	return c, c.Update.Validate()
+	return c, errors.Join(c.Update.Validate(), c.Coverage.validate())
 }
 
 func (c Config) graphOptions() []gnn.Option {
@@ -132,7 +138,9 @@ type Engine struct {
 	online      *posterior.Online // the paper's head, or the first such head of the pool
 	uncertainty *posterior.Predictive
 	summary     []Summary
-	width       int // numbers kept of a node that was served
+	width       int    // numbers kept of a node that was served
+	drift       *watch // nil when nothing watches
+	sets        *sets  // nil when none are asked for
 
 	next      int64 // number of the next window
 	posterior event.Hash
@@ -202,6 +210,16 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 	e.gone = newDeparted(&m.Prior, cfg)
 	for _, h := range e.heads {
 		e.summary = append(e.summary, Summary{Head: h.Name()})
+	}
+	if !cfg.Unwatched {
+		if e.drift, err = newWatch(m.Prior.Dim, m.Prior.Classes); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.Coverage.Target > 0 {
+		if e.sets, err = newSets(cfg.Coverage, m.Prior.Dim, m.Prior.Classes); err != nil {
+			return nil, err
+		}
 	}
 	e.startHash()
 	return e, nil

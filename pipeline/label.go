@@ -18,6 +18,9 @@ func (e *Engine) join(w *event.Window, out *event.Outcome) {
 	if e.pooled != nil {
 		e.pooled.batch = e.pooled.batch[:0]
 	}
+	if e.sets != nil {
+		e.sets.clearRows()
+	}
 	for _, a := range e.accepted {
 		if l, waited := e.early.take(a.node.ID); waited {
 			e.earlyBytes -= l.bytes
@@ -88,6 +91,9 @@ func (e *Engine) settle(v, class int32, l *event.Label, out *event.Outcome) {
 	if f.context {
 		out.Counts.LabelsOfContext++
 		return
+	}
+	if e.sets != nil {
+		e.sets.join(e.pending, v, class)
 	}
 	s, z, probs, ok := e.pending.take(v)
 	if !ok {

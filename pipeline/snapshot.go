@@ -26,6 +26,7 @@ const (
 	metaWindow    = metaOwn + "window" // number of the next
 	metaChain     = metaOwn + "chain"
 	metaPosterior = metaOwn + "posterior"
+	metaDrift     = metaOwn + "drift" // "watched", or not there
 )
 
 // Snapshot is the state of an engine as it was when [Engine.Snapshot] was
@@ -73,6 +74,12 @@ const (
 //	lessons.probabilities  F64  × classes, when it was learned
 //	summaries.counts       I64  heads × 42, see Summary.appendState
 //	summaries.sums         F64  heads × 27
+//	sets.thresholds        U8   see [conformal.Predictor], where sets are asked for
+//	sets.outside           U8   see [conformal.Outside], where it counts
+//	sets.counts            I64  4: predictions; sets with a label, of these that held it, their classes
+//	sets.served            I64  p × (number of the prediction, slice, words of its set)
+//	drift.NAME             U8   a detector's state, see package drift, where it is watched
+//	drift.found            I64  4: how often each detector found a change
 //
 // where ids are three tensors, see idParts. Of departed.* those are missing that
 // would be empty, and of lessons.* all when none are kept. [safetensors.Stream] adds checksums.
@@ -155,6 +162,10 @@ func (e *Engine) Snapshot(meta map[string]string) *Snapshot {
 	meta[metaChain] = hex.EncodeToString(e.chain[:])
 	meta[metaPosterior] = hex.EncodeToString(e.posterior[:])
 
+	if e.drift != nil {
+		meta[metaDrift] = "watched"
+	}
+
 	t := &e.taken
 	t.graph = e.graph.Freeze()
 	t.was, t.lists = map[int32]was{}, map[int32][]int32{}
@@ -175,6 +186,8 @@ func (e *Engine) Snapshot(meta map[string]string) *Snapshot {
 		parts = append(parts, e.pooled.around.Parts()...)
 	}
 	parts = append(parts, e.goneParts()...)
+	parts = append(parts, e.setParts()...)
+	parts = append(parts, e.driftParts()...)
 	stream, err := safetensors.NewStream(meta, parts)
 	if err != nil {
 		panic(fmt.Sprintf("pipeline: snapshot: %v", err))

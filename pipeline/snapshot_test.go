@@ -19,6 +19,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
 // life is a random stream of windows: nodes with ids of both kinds that come
@@ -178,6 +179,10 @@ func TestRestoredEngineIsTheOther(t *testing.T) {
 					}
 					cfg.BFloat16 = seed%3 == 0
 					cfg.ForgetDeparted = seed%4 < 2
+					cfg.Unwatched = seed%5 == 0
+					if seed%4 > 0 {
+						cfg.Coverage = pipeline.Coverage{Target: 0.8, Score: conformal.Kind(seed % 3), Per: pipeline.Per(seed % 3), MaxSize: 2, MaxOutside: 1}
+					}
 					m := modelOf(t, rng, kind, depth)
 					l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
 					e := newEngine(t, m, cfg)
@@ -256,7 +261,7 @@ func lived(t testing.TB, seed uint64, windows int) (*pipeline.Engine, *model.Mod
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 3))
 	m := modelOf(t, rng, gnn.KindSAGE, 2)
-	cfg := pipeline.Config{Samples: 2, BFloat16: seed%2 == 1, ForgetDeparted: seed%2 == 1}
+	cfg := pipeline.Config{Samples: 2, BFloat16: seed%2 == 1, ForgetDeparted: seed%2 == 1, Coverage: pipeline.Coverage{Target: 0.9, Per: pipeline.PerSlice, MaxOutside: 2}}
 	l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
 	e := newEngine(t, m, cfg)
 	for range windows {

@@ -22,8 +22,11 @@ func (e *Engine) Step(w *event.Window) *event.Outcome {
 
 	e.arrive(w, out)
 	e.serve(out)
+	e.cover(out)
 	e.join(w, out)
 	e.score(out)
+	e.learnSets(out)
+	e.watchDrift(out)
 	e.learn(out)
 	clear(e.accepted) // these point into the window
 	clear(e.again)
@@ -302,6 +305,7 @@ func (e *Engine) extendChain(out *event.Outcome) event.Hash {
 		for _, x := range [...]float32{p.Total, p.Aleatoric, p.Epistemic} {
 			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
 		}
+		b = appendSet(b, p.Set)
 	}
 	for i := range out.Refused {
 		r := &out.Refused[i]

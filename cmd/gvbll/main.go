@@ -51,6 +51,7 @@ type cli struct {
 	DeadLetters deadLettersCmd `cmd:"" help:"List what was refused and why, or send it again."`
 
 	Table       tableCmd       `cmd:"" help:"Run the paper's Table I: twelve systems, measured, beside the paper's figures."`
+	Coverage    coverageCmd    `cmd:"" help:"Measure how sets of classes keep their coverage, under drift and with late labels."`
 	Bench       benchCmd       `cmd:"" help:"Measure what an arrival costs, beside the bars."`
 	Sensitivity sensitivityCmd `cmd:"" help:"Show how the online update depends on its constants, batches and training nodes."`
 

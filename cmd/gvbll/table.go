@@ -23,6 +23,7 @@ type tableCmd struct {
 	Systems []string `help:"Systems to run, the paper's twelve when left out: ${systems}." placeholder:"NAME"`
 	Folds   int      `help:"Instead: cross-validate these settings inside the training nodes, with so many folds, without a look at the stream." default:"0"`
 	Results string   `help:"Where results are kept, a line of JSON each: run again to go on where it was interrupted, or to add systems and seeds." default:"table-results.jsonl" type:"path" placeholder:"FILE"`
+	Delay   int      `help:"Steps by which labels come late." default:"0"`
 	JSON    string   `help:"Write a JSON array here, an object for each data set, protocol and system; - for standard output instead of the table." name:"json" type:"path" placeholder:"FILE"`
 	Format  string   `help:"How the table is printed: text or markdown." enum:"text,markdown" default:"text" placeholder:"text"`
 	Plots   string   `help:"Write plots here, SVG and PNG: curves over the steps, reliability, the posterior, systems beside the paper's figures." type:"path" placeholder:"DIR"`
@@ -42,7 +43,6 @@ type planFlags struct {
 	Seeds    int      `help:"Seeds, from 1; of the split, the training and all draws." default:"10"`
 
 	TrainShare float64 `help:"Share of the nodes that train; 0 follows the data set's name." default:"0"`
-	Delay      int     `help:"Steps by which labels come late." default:"0"`
 	Steps      int     `help:"Steps that the stream is cut into; 0 follows the data set's name." default:"0"`
 	Parallel   int     `help:"Data sets and seeds worked on at once; 0 for the number of processors." default:"0"`
 
@@ -73,7 +73,6 @@ func (f planFlags) plan() (table.Plan, error) {
 	}
 	s := &p.Settings
 	s.Hidden, s.Embedding, s.Epochs = f.Hidden, f.Embedding, f.Epochs
-	s.Delay = f.Delay
 	s.LearningRate, s.WeightDecay, s.Dropout, s.Update = f.LearningRate, f.WeightDecay, f.Dropout, cfg.Update
 	if len(f.Data)+len(f.Drift) == 0 {
 		return p, usagef("no data: give --data DIR,DIR or --drift none,strong")
@@ -113,7 +112,7 @@ func (c tableCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	plan.Systems = c.Systems
+	plan.Settings.Delay, plan.Systems = c.Delay, c.Systems
 	if len(plan.Systems) == 0 {
 		plan.Systems = table.Systems
 	}

@@ -114,6 +114,14 @@ type Prediction struct {
 	PosteriorVersion uint64  // updates the serving posterior had taken
 	Time             int64   // event time of the arrival
 	Model            string  // id of the model file
+	Set              *Set    // nil where no sets are asked for
+}
+
+// Set is what a prediction says beside its most probable class.
+type Set struct {
+	Classes  []string // in the model's order; the node's class is among them in a share Coverage of predictions
+	Coverage float32
+	Abstain  string // why the prediction is better not acted on; "" where there is no reason
 }
 
 // Reason says why an event was refused or put aside. The list is closed, so

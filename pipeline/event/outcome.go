@@ -10,8 +10,10 @@ type Outcome struct {
 	Heads       []Head       // the pool; Heads[0] is the one that serves
 	Counts      Counts
 	Levels      Levels
-	Posterior   Hash // of the state of every head
-	Chain       Hash // of everything served and learned so far
+	Drift       *Drift    // nil when nothing watches
+	Coverage    *Coverage // nil when no sets are asked for
+	Posterior   Hash      // of the state of every head
+	Chain       Hash      // of everything served and learned so far
 }
 
 // Hash is a SHA-256.
@@ -75,4 +77,46 @@ type Levels struct {
 	Pending       int // served, label not yet come
 	WaitingLabels int // label come, node not yet
 	WaitingEdges  int // edge named, node not yet come
+}
+
+// Drift is what the detectors say after the window. Nothing that is served
+// depends on it.
+type Drift struct {
+	Detectors []Detector
+
+	// Over about the latest thousand rows: what is served says of its own
+	// accuracy and calibration error before labels, and what labels said of those
+	// they came for. All are 0 before the first row of their kind.
+	Confidence                      float64
+	EstimatedAccuracy, EstimatedECE float64
+	RealisedAccuracy, RealisedECE   float64
+	ServedRows, LabelledRows        float64 // that these are of, those of long ago counting less
+	LogLoss                         float64 // mean of the labels since the last change, nats
+	LogLossRows                     int     // these labels
+}
+
+// Detector is one of the drift detectors.
+type Detector struct {
+	Name      string
+	Score     float64 // the latest; above Threshold is a change
+	Threshold float64 // 0 while there is none
+	Changes   int     // found in this window
+	Worse     int     // of these, rises of a loss
+	Total     int64   // changes since the beginning
+}
+
+// Coverage is how the sets that were served fared.
+type Coverage struct {
+	Target   float64
+	Labels   []Covered // aligned with Outcome.Labelled
+	Sets     int64     // whose label came, since the beginning
+	Rate     float64   // the share of these that held it
+	MeanSize float64   // their mean number of classes
+}
+
+// Covered is a set as served, held against its label.
+type Covered struct {
+	Held  bool
+	Size  int
+	Group string // the class or slice that has a threshold of its own, "" where none has
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/pipeline"
-	"github.com/gvbll/gvbll/pipeline/event"
 )
 
 // TestEngine: GVBLL under the strict protocol scores to the last digit what the
@@ -35,8 +34,8 @@ func TestEngine(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, w := range windows(d, cut) {
-				engine.Step(&w)
+			for _, w := range windows(d, cut, 0) {
+				engine.Step(&w.Window)
 			}
 			results := run(t, Plan{
 				Sources: []Source{source}, Protocols: []string{Strict}, Seeds: []uint64{3}, Settings: settings,
@@ -60,34 +59,4 @@ func TestEngine(t *testing.T) {
 			}
 		})
 	}
-}
-
-// windows are the context, and then in turn a step's nodes and its labels.
-func windows(d *dataset.Dataset, cut dataset.Stream) (w []event.Window) {
-	context := append(append([]int32(nil), cut.Train...), cut.Warmup...)
-	neighbours := d.Arrivals(append([][]int32{context}, cut.Steps...))
-	add := func(nodes []event.Node, labels []event.Label) {
-		w = append(w, event.Window{Number: int64(len(w)), Nodes: nodes, Labels: labels})
-	}
-	nodes := func(batch []int32, context bool) (list []event.Node) {
-		for _, v := range batch {
-			x := d.Features[v]
-			n := event.Node{Origin: &event.Origin{}, ID: event.ID{Num: int64(v)}, Dense: x.Dense, Index: x.Index, Value: x.Value, Context: context}
-			for _, u := range neighbours[v] {
-				n.Neighbours = append(n.Neighbours, event.ID{Num: int64(u)})
-			}
-			list = append(list, n)
-		}
-		return list
-	}
-	add(nodes(context, true), nil)
-	for _, step := range cut.Steps {
-		add(nodes(step, false), nil)
-		var labels []event.Label
-		for _, v := range step {
-			labels = append(labels, event.Label{Origin: &event.Origin{}, Node: event.ID{Num: int64(v)}, Class: d.Classes[d.Labels[v]]})
-		}
-		add(nil, labels)
-	}
-	return w
 }

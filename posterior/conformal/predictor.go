@@ -21,7 +21,8 @@ const (
 	// conformal PID control (Angelopoulos, Candès & Tibshirani 2023), with the
 	// quantile as its forecast.
 	PID
-	// Fixed keeps the threshold of Calibrate: split conformal prediction.
+	// Fixed keeps the threshold of Calibrate: split conformal prediction. Without
+	// one it takes the first scores that come, until there are Window.
 	Fixed
 )
 
@@ -58,6 +59,12 @@ type Config struct {
 	// offset in shares of the range of the scores, such as 0.005. Where it times
 	// the labels on their way comes near 1, ACI's level swings between its bounds.
 	Rate float64
+	// Gain ≥ 0 bounds ACI's rate by Gain/lag where rows tell their lag, so that it
+	// may be large where labels come at once; 0 for no bound.
+	Gain float64
+	// Borrow is how many scores a threshold may take from rows without labels,
+	// see [Predictor.Borrow]; 0 for none.
+	Borrow int
 	// Integral ≥ 0, in shares of that range, and Horizon > 0, in misses too
 	// many, are those of PID's saturating term: Integral·x/(1-|x|), x =
 	// misses/Horizon.
@@ -86,6 +93,8 @@ func (c Config) Validate() error {
 		check{c.Window > 0 && float64(c.Window)*c.Alpha >= 3, fmt.Errorf("window %d: give at least 3/alpha, such as 500", c.Window)},
 		check{float64(c.Window)*float64(c.Slices)*float64(c.perSlice()) <= maxScores, fmt.Errorf("window %d of %d slices of %d thresholds: keep the product at %d or less", c.Window, c.Slices, c.perSlice(), maxScores)},
 		check{c.Rate > 0 && c.Rate <= 1, fmt.Errorf("rate %v: give a positive number of at most 1, such as 0.001", c.Rate)},
+		check{c.Gain >= 0 && c.Gain <= 1, fmt.Errorf("gain %v: give 0 for none, or a positive number of at most 1, such as 0.25", c.Gain)},
+		check{c.Borrow >= 0 && c.Borrow <= c.Window, fmt.Errorf("borrow %d: give 0 for none, or a number up to the window of %d", c.Borrow, c.Window)},
 		check{c.Integral >= 0 && c.Integral <= maxGain, fmt.Errorf("integral %v: give 0 for none, or a positive number of at most %d, such as 0.1", c.Integral, maxGain)},
 		check{c.Horizon >= 1 && c.Horizon <= maxScores, fmt.Errorf("horizon %v: give 1 or more, such as 200", c.Horizon)},
 	))
@@ -122,11 +131,14 @@ type Rows struct {
 	Probs []float64 // n × C
 	// ID, n, tells rows apart: with the seed it makes a row's uniform, the same
 	// when it is served and when its label comes. A count of arrivals serves.
-	// Only randomized scores read it; else it may be nil.
+	// Only randomized scores and Borrow read it; else it may be nil.
 	ID []uint64
 	// Slice, n, is the group of every row, from 0. Where there is but one it is
 	// not read, and may be nil.
 	Slice []int32
+	// Lag, n, is how many rows were served from each to its label, and at least
+	// 1. Learn alone reads it, and where it is nil Gain bounds nothing.
+	Lag []int
 }
 
 // Predictor gives sets for rows as they are served and learns thresholds from
@@ -198,7 +210,8 @@ func (p *Predictor) Calibrate(rows Rows, labels []int32) {
 // Learn takes labelled rows in their order. Covered says of each whether its
 // set, as served, held the label: coverage is then made up for what was served,
 // however late labels come. If it is nil, the thresholds now in force are
-// judged instead. With Fixed nothing changes.
+// judged instead. With Fixed nothing changes behind Calibrate, nor behind Window
+// labels.
 func (p *Predictor) Learn(rows Rows, labels []int32, covered []bool) {
 	n := p.checkLabels(rows, labels)
 	if covered != nil && len(covered) != n {
@@ -211,7 +224,37 @@ func (p *Predictor) Learn(rows Rows, labels []int32, covered []bool) {
 		if covered != nil {
 			served = covered[i]
 		}
-		c.learn(&p.cfg, score, served, now)
+		rate := p.cfg.Rate
+		if p.cfg.Gain > 0 && rows.Lag != nil {
+			rate = min(rate, p.cfg.Gain/float64(rows.Lag[i]))
+		}
+		c.learn(&p.cfg, score, served, now, rate)
+	}
+}
+
+// Borrow takes rows as they are served, before their labels, into thresholds that
+// have few scores yet: a row counts as if its class were drawn from its own
+// probabilities. Thresholds then are what a calibrated model would have. Each
+// label that comes takes the place of a borrowed score, so that they are gone
+// after at most Config.Borrow labels.
+func (p *Predictor) Borrow(rows Rows) {
+	n := p.check(rows)
+	if len(rows.ID) != n {
+		panic(fmt.Sprintf("conformal: %d identities of %d rows", len(rows.ID), n))
+	}
+	for i := range n {
+		if p.cfg.Borrow == 0 {
+			return
+		}
+		left, class := p.draw(rows.ID[i]+1<<63), 0
+		for row := p.row(rows, i); class < len(row)-1 && left >= row[class]; class++ {
+			left -= row[class]
+		}
+		if c := p.cell(rows, i, int32(class)); c.borrows(&p.cfg) {
+			c.borrowed++
+			c.push(&p.cfg, p.score(rows, i, int32(class)))
+			c.settle(&p.cfg)
+		}
 	}
 }
 
@@ -271,7 +314,11 @@ func (p *Predictor) uniform(rows Rows, i int) float64 {
 	if !p.cfg.Score.randomized() {
 		return 0
 	}
-	z := p.cfg.Seed + (rows.ID[i]+1)*0x9e3779b97f4a7c15
+	return p.draw(rows.ID[i])
+}
+
+func (p *Predictor) draw(id uint64) float64 {
+	z := p.cfg.Seed + (id+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return float64((z^z>>31)>>11) * 0x1p-53
@@ -280,20 +327,27 @@ func (p *Predictor) uniform(rows Rows, i int) float64 {
 // cell is one threshold and what it is learned from.
 type cell struct {
 	threshold float64
-	level     float64 // ACI: the share to miss that the quantile is taken at
+	level     float64 // ACI: the share to miss that the quantile is taken at; Fixed: 0 behind Calibrate
 	offset    float64 // PID: of the threshold
 	missed    float64 // PID: Σ (miss - α)
 
 	window []float64 // the latest scores, oldest first from next
 	next   int       // where the next score goes once the window is full
 	sorted []float64 // the same
+	// borrowed of the window's oldest are not of labels: borrowed > 0 only while
+	// next is 0.
+	borrowed int
 }
 
 func newCell(cfg *Config) cell { return cell{threshold: math.Inf(1), level: cfg.Alpha} }
 
 func (c *cell) calibrate(cfg *Config, scores []float64) {
+	c.window, c.sorted = c.window[c.borrowed:], nil
+	c.sorted = append(c.sorted, c.window...)
+	slices.Sort(c.sorted)
+	c.borrowed = 0
 	if cfg.Method == Fixed {
-		c.threshold = Threshold(scores, cfg.Alpha)
+		c.threshold, c.level = Threshold(scores, cfg.Alpha), 0
 		return
 	}
 	for _, s := range scores {
@@ -305,13 +359,23 @@ func (c *cell) calibrate(cfg *Config, scores []float64) {
 // learn takes the score of a label, whether the set served held it, and whether
 // the threshold in force does. PID's offset follows the latter: from what was
 // served, late labels would make it swing, as nothing bounds it.
-func (c *cell) learn(cfg *Config, score float64, served, now bool) {
+func (c *cell) learn(cfg *Config, score float64, served, now bool, rate float64) {
+	if c.borrowed > 0 {
+		i, _ := slices.BinarySearch(c.sorted, c.window[0])
+		c.sorted = slices.Delete(c.sorted, i, i+1)
+		c.window = slices.Delete(c.window, 0, 1)
+		c.borrowed--
+	}
 	if cfg.Method == Fixed {
+		if c.level > 0 && len(c.window) < cfg.Window {
+			c.push(cfg, score)
+			c.settle(cfg)
+		}
 		return
 	}
 	// While scores are too few for a threshold, a hit means nothing.
 	if !math.IsInf(quantile(c.sorted, cfg.Alpha), 1) {
-		c.level -= float64(cfg.Rate * miss(served, cfg.Alpha))
+		c.level -= float64(rate * miss(served, cfg.Alpha))
 		c.level = min(max(c.level, cfg.Alpha/3), 2*cfg.Alpha)
 		c.offset += float64(cfg.Rate * c.spread() * miss(now, cfg.Alpha))
 		c.missed += miss(served, cfg.Alpha)
@@ -344,6 +408,12 @@ func (c *cell) push(cfg *Config, score float64) {
 	c.sorted = slices.Insert(c.sorted, i, score)
 }
 
+// borrows tells whether a row without a label is welcome: Calibrate and labels
+// leave no room for one.
+func (c *cell) borrows(cfg *Config) bool {
+	return len(c.window) < cfg.Borrow && !(cfg.Method == Fixed && c.level == 0)
+}
+
 // settle sets the threshold.
 func (c *cell) settle(cfg *Config) {
 	if cfg.Method == ACI {
@@ -351,7 +421,7 @@ func (c *cell) settle(cfg *Config) {
 		return
 	}
 	c.threshold = quantile(c.sorted, cfg.Alpha)
-	if len(c.sorted) > 0 {
+	if cfg.Method == PID && len(c.sorted) > 0 {
 		x := min(max(c.missed/cfg.Horizon, -saturated), saturated)
 		c.threshold += c.offset + float64(cfg.Integral*c.spread()*(x/(1-math.Abs(x))))
 	}

@@ -7,8 +7,9 @@ import (
 	"slices"
 )
 
-// cellHeader is threshold, level, offset, missed and the number of scores.
-const cellHeader = 5
+// cellHeader is threshold, level, offset, missed, how many scores are borrowed and
+// the number of scores.
+const cellHeader = 6
 
 // AppendState appends canonical bytes of the whole state to b, for hashes and
 // checkpoints, as 64-bit little-endian words: for every threshold the numbers it
@@ -20,6 +21,7 @@ func (p *Predictor) AppendState(b []byte) []byte {
 		for _, x := range [...]float64{c.threshold, c.level, c.offset, c.missed} {
 			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
 		}
+		b = binary.LittleEndian.AppendUint64(b, uint64(c.borrowed))
 		b = binary.LittleEndian.AppendUint64(b, uint64(len(c.window)))
 		for k := range c.window {
 			x := c.window[(c.next+k)%len(c.window)]
@@ -44,14 +46,15 @@ func (p *Predictor) SetState(b []byte) error {
 		}
 		number := func(i int) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:])) }
 		c := cell{threshold: number(0), level: number(1), offset: number(2), missed: number(3)}
-		n := binary.LittleEndian.Uint64(b[8*(cellHeader-1):])
+		borrowed, n := binary.LittleEndian.Uint64(b[8*(cellHeader-2):]), binary.LittleEndian.Uint64(b[8*(cellHeader-1):])
 		b = b[8*cellHeader:]
-		if n > uint64(p.cfg.Window) {
+		if n > uint64(p.cfg.Window) || borrowed > min(n, uint64(p.cfg.Borrow)) {
 			return errValue
 		}
 		if uint64(len(b)/8) < n {
 			return errLength
 		}
+		c.borrowed = int(borrowed)
 		c.window = make([]float64, n)
 		for k := range c.window {
 			c.window[k] = number(k)

@@ -76,6 +76,16 @@ func (p *PageHinkley) Add(x float64) (drift bool) {
 // Mean returns the mean of the values since the start or the last drift.
 func (p *PageHinkley) Mean() float64 { return p.mean }
 
+// Score returns how far the sums have left their extremes, which is a change
+// beyond Threshold, and whether it is upwards, the mean having risen.
+func (p *PageHinkley) Score() (score float64, up bool) {
+	if p.n == 0 {
+		return 0, false
+	}
+	rise, fall := p.up-p.low, p.hi-p.down
+	return max(rise, fall), rise >= fall
+}
+
 // AppendState appends the canonical state.
 func (p *PageHinkley) AppendState(b []byte) []byte {
 	b = appendFlag(b, p.done)

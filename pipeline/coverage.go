@@ -1,0 +1,398 @@
+package pipeline
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/posterior/conformal"
+)
+
+// Coverage asks for a set of classes in every prediction that holds the node's
+// class with a stated probability, and says when a prediction is better not acted
+// on. The zero value asks for nothing.
+type Coverage struct {
+	// Target in [0.5, 1) is the share of sets that are to hold the class; 0 for no
+	// sets.
+	Target float64
+	Score  conformal.Kind
+	Method conformal.Method
+	Per    Per
+
+	// MinConfidence, MaxSize and MaxOutside are limits beyond which a prediction
+	// is better not acted on, see [conformal.Limits] and [conformal.Outside]; 0
+	// for none.
+	MinConfidence float64
+	MaxSize       int
+	MaxOutside    float64
+}
+
+// Per says which nodes have thresholds, and so a coverage, of their own.
+type Per uint8
+
+const (
+	// PerNone is one threshold for all.
+	PerNone Per = iota
+	// PerClass is one for each class: coverage holds among the nodes of each.
+	PerClass
+	// PerSlice is one for each slice of the graph by degree: nodes of no, of 1 to
+	// 3, of 4 to 15 and of 16 or more neighbours that came before them.
+	PerSlice
+)
+
+// String returns "none", "class" or "slice".
+func (p Per) String() string {
+	switch p {
+	case PerNone:
+		return "none"
+	case PerClass:
+		return "class"
+	case PerSlice:
+		return "slice"
+	}
+	return fmt.Sprintf("Per(%d)", uint8(p))
+}
+
+// degreeSlices are the slices' names and the degrees that they begin with.
+var degreeSlices = [...]struct {
+	name string
+	from int
+}{{"0", 0}, {"1-3", 1}, {"4-15", 4}, {"16+", 16}}
+
+// String is what the ledger binds, with a blank before it, or "" for no sets.
+func (c Coverage) String() string {
+	if c.Target == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" coverage=%g sets=%v/%v/%v abstain=%g/%d/%g", c.Target, c.Score, c.Method, c.Per, c.MinConfidence, c.MaxSize, c.MaxOutside)
+}
+
+// predictor returns how sets are made, for so many classes. Scores that can be
+// randomized are, for then coverage is as stated and not only at least.
+func (c Coverage) predictor(classes int) conformal.Config {
+	p := conformal.DefaultConfig(classes)
+	p.Alpha = 1 - c.Target
+	p.Score = conformal.Score{Kind: c.Score, Randomized: true}
+	if c.Score == conformal.RAPS {
+		p.Score.Penalty, p.Score.Free = 0.05, 2
+	}
+	p.Method = c.Method
+	// Labels that come at once may change much, late ones must not: these held
+	// coverage within two points on every data set of docs/coverage.md.
+	p.Rate, p.Gain, p.Borrow = 0.03, 0.5, 50
+	if c.Method == conformal.PID {
+		p.Rate = 0.005
+	}
+	p.PerClass = c.Per == PerClass
+	if c.Per == PerSlice {
+		p.Slices = len(degreeSlices)
+	}
+	return p
+}
+
+// validate reports what is out of range, with the remedy.
+func (c Coverage) validate() error {
+	switch {
+	case c.Target == 0 && c != (Coverage{}):
+		return fmt.Errorf("settings of sets without sets: give a coverage too, such as 0.9")
+	case c.Target == 0:
+		return nil
+	case !(c.Target >= 0.5 && c.Target < 1):
+		return fmt.Errorf("coverage %v: give a share from 0.5 to below 1, such as 0.9, or 0 for no sets", c.Target)
+	case c.Per > PerSlice:
+		return fmt.Errorf("sets per %v: say class, slice or none", c.Per)
+	case !(c.MinConfidence >= 0 && c.MinConfidence <= 1):
+		return fmt.Errorf("min-confidence %v: give a probability, or 0 for none", c.MinConfidence)
+	case c.MaxSize < 0:
+		return fmt.Errorf("max-set-size %d: give 1 or more, or 0 for none", c.MaxSize)
+	case !(c.MaxOutside >= 0):
+		return fmt.Errorf("max-outside %v: give a positive number such as 2, or 0 for none", c.MaxOutside)
+	}
+	return c.predictor(2).Validate()
+}
+
+// sets make the sets of what is served and learn from its labels.
+type sets struct {
+	cfg       Coverage
+	predictor *conformal.Predictor
+	limits    conformal.Limits
+	outside   *conformal.Outside // nil where nothing asks
+
+	// served is by the slots of what waits for its label: the prediction's number,
+	// its slice and the words of its set.
+	served *kernel.Table[int64]
+	words  int
+	count  int64 // predictions so far
+
+	fared conformal.Coverage // sets of all labels so far
+
+	rows    conformal.Rows
+	covered []bool
+	sizes   []int
+	row     []int64
+	z       []float32
+	context []int32
+}
+
+func newSets(cfg Coverage, dim, classes int) (*sets, error) {
+	p := cfg.predictor(classes)
+	if err := p.Validate(); err != nil {
+		return nil, fmt.Errorf("sets of %d classes: %w", classes, err)
+	}
+	words := (classes + 63) / 64
+	s := &sets{
+		cfg: cfg, predictor: conformal.New(p), words: words, served: kernel.NewTable[int64](2 + words), row: make([]int64, 2+words),
+		limits: conformal.Limits{MinConfidence: cfg.MinConfidence, MaxSize: cfg.MaxSize, MaxOutside: cfg.MaxOutside},
+	}
+	if cfg.MaxOutside > 0 {
+		if dim > 1024 {
+			return nil, fmt.Errorf("max-outside with embeddings of %d dimensions: it can be told of up to 1024", dim)
+		}
+		s.outside = conformal.NewOutside(dim)
+	}
+	return s, nil
+}
+
+// cover gives every prediction of the window its set.
+func (e *Engine) cover(out *event.Outcome) {
+	s := e.sets
+	if s == nil {
+		return
+	}
+	e.learnOutside()
+	n, dim, classes := len(out.Predictions), e.model.Prior.Dim, len(e.model.Classes)
+	if n == 0 {
+		return
+	}
+	s.clearRows()
+	for i := range out.Predictions {
+		for _, p := range out.Predictions[i].Probabilities {
+			s.rows.Probs = append(s.rows.Probs, float64(p))
+		}
+		s.rows.ID = append(s.rows.ID, uint64(s.count)+uint64(i))
+		slice := int32(0)
+		if s.cfg.Per == PerSlice {
+			degree, _ := e.surroundings(e.asked[i])
+			for int(slice)+1 < len(degreeSlices) && degree >= degreeSlices[slice+1].from {
+				slice++
+			}
+		}
+		s.rows.Slice = append(s.rows.Slice, slice)
+	}
+	values := make([]event.Set, n)
+	names, members := make([]string, 0, 2*n), make([]int32, 0, classes)
+	s.predictor.Borrow(s.rows)
+	for i, set := range s.predictor.Sets(s.rows) {
+		p := &out.Predictions[i]
+		from := len(names)
+		members = set.Append(members[:0])
+		for _, c := range members {
+			names = append(names, e.model.Classes[c])
+		}
+		far := 0.
+		if s.outside != nil {
+			far = s.outside.Score(e.arrived.Z[i*dim : (i+1)*dim])
+		}
+		values[i] = event.Set{
+			Classes: names[from:len(names):len(names)], Coverage: float32(s.cfg.Target),
+			Abstain: s.limits.Abstain(float64(p.Confidence), set, far).String(),
+		}
+		p.Set = &values[i]
+		s.row[0], s.row[1] = s.count+int64(i), int64(s.rows.Slice[i])
+		for k, w := range set {
+			s.row[2+k] = int64(w)
+		}
+		s.keep(e.pending, e.asked[i])
+	}
+	s.count += int64(n)
+}
+
+// maxContext bounds the context nodes of a window that go into the reference of
+// what is known.
+const maxContext = 1024
+
+// learnOutside takes the nodes that came into the reference of what is known,
+// until that is full: context first, which is what the model was trained on.
+func (e *Engine) learnOutside() {
+	s := e.sets
+	if s.outside == nil || s.outside.Full() {
+		return
+	}
+	d := e.model.Prior.Dim
+	s.context = s.context[:0]
+	for _, a := range e.accepted {
+		if a.node.Context && len(s.context) < maxContext {
+			s.context = append(s.context, a.number)
+		}
+	}
+	s.z = resize(s.z, len(s.context)*d)
+	e.graph.Embed(s.context, s.z)
+	for _, z := range [...][]float32{s.z, e.arrived.Z[:len(e.asked)*d]} {
+		for ; len(z) > 0; z = z[d:] {
+			if finite(z[:d]) {
+				s.outside.Learn(z[:d])
+			}
+		}
+	}
+}
+
+func (s *sets) clearRows() {
+	s.rows.Probs, s.rows.ID, s.rows.Slice = s.rows.Probs[:0], s.rows.ID[:0], s.rows.Slice[:0]
+	s.covered, s.sizes = s.covered[:0], s.sizes[:0]
+}
+
+// keep keeps what row says of node v, which waits for its label, if it still
+// does: it may have made room for others of its window.
+func (s *sets) keep(p *pending, v int32) {
+	slot, waits := p.nodes.slot[v]
+	if !waits {
+		return
+	}
+	if more := int(slot) + 1 - s.served.Len(); more > 0 {
+		s.served.Grow(more)
+	}
+	copy(s.served.Row(slot), s.row)
+}
+
+// join notes the set that was served for node v, whose label came. It is called
+// before v is taken from what waits.
+func (s *sets) join(p *pending, v, class int32) {
+	slot, waits := p.nodes.slot[v]
+	if !waits {
+		return
+	}
+	row := s.served.Row(slot)
+	s.rows.ID = append(s.rows.ID, uint64(row[0]))
+	s.rows.Slice = append(s.rows.Slice, int32(row[1]))
+	s.covered = append(s.covered, uint64(row[2+class/64])>>(class%64)&1 == 1)
+	size := 0
+	for _, w := range row[2:] {
+		size += bits.OnesCount64(uint64(w))
+	}
+	s.sizes = append(s.sizes, size)
+}
+
+// learnSets moves the thresholds by the window's labels, and says how the sets
+// that were served for them fared.
+func (e *Engine) learnSets(out *event.Outcome) {
+	s := e.sets
+	if s == nil {
+		return
+	}
+	e.row = resize(e.row, len(e.model.Classes))
+	coverage := &event.Coverage{Target: s.cfg.Target, Labels: make([]event.Covered, len(e.labels))}
+	for i, y := range e.labels {
+		e.asServed(e.row, e.said[i*e.width:][:len(e.row)])
+		for _, p := range e.row {
+			s.rows.Probs = append(s.rows.Probs, float64(p))
+		}
+		group := ""
+		switch s.cfg.Per {
+		case PerClass:
+			group = e.model.Classes[y]
+		case PerSlice:
+			group = degreeSlices[s.rows.Slice[i]].name
+		}
+		coverage.Labels[i] = event.Covered{Held: s.covered[i], Size: s.sizes[i], Group: group}
+		s.fared.Rows++
+		s.fared.Classes += uint64(s.sizes[i])
+		if s.covered[i] {
+			s.fared.Covered++
+		}
+	}
+	// How late labels are: of a batch, all as the latest.
+	s.rows.Lag = s.rows.Lag[:0]
+	lag := 1
+	for _, id := range s.rows.ID {
+		lag = max(lag, int(s.count-int64(id)))
+	}
+	for range s.rows.ID {
+		s.rows.Lag = append(s.rows.Lag, lag)
+	}
+	if len(e.labels) > 0 {
+		s.predictor.Learn(s.rows, e.labels, s.covered)
+	}
+	coverage.Rate, coverage.MeanSize, coverage.Sets = s.fared.Rate(), s.fared.MeanSize(), int64(s.fared.Rows)
+	out.Coverage = coverage
+}
+
+// appendSet appends what a prediction's set is to the bytes of the chain.
+func appendSet(b []byte, s *event.Set) []byte {
+	if s == nil {
+		return b
+	}
+	b = binary.AppendUvarint(b, uint64(len(s.Classes)))
+	for _, name := range s.Classes {
+		b = appendString(b, name)
+	}
+	return appendString(b, s.Abstain)
+}
+
+// setParts are the thresholds, what they are learned from, and the sets that were
+// served and have no label.
+func (e *Engine) setParts() []safetensors.Part {
+	s := e.sets
+	if s == nil {
+		return nil
+	}
+	state := s.predictor.AppendState(nil)
+	next := e.taken.pending.walk()
+	parts := []safetensors.Part{
+		safetensors.PartOf("sets.thresholds", state, len(state)),
+		safetensors.PartOf("sets.counts", []int64{s.count, int64(s.fared.Rows), int64(s.fared.Covered), int64(s.fared.Classes)}, setCounts),
+		safetensors.NewPart[int64]("sets.served", func(b []byte) []byte {
+			slot, _ := next()
+			return safetensors.Append(b, s.served.Row(slot)...)
+		}, e.taken.pending.len, 2+s.words),
+	}
+	if s.outside != nil {
+		state := s.outside.AppendState(nil)
+		parts = append(parts, safetensors.PartOf("sets.outside", state, len(state)))
+	}
+	return parts
+}
+
+const setCounts = 4
+
+func (e *Engine) setSets(file *safetensors.Reader) error {
+	s := e.sets
+	if s == nil {
+		return nil
+	}
+	if err := setState(file, "sets.thresholds", s.predictor); err != nil {
+		return err
+	}
+	if s.outside != nil {
+		if err := setState(file, "sets.outside", s.outside); err != nil {
+			return err
+		}
+	}
+	counts, err := safetensors.Read[int64](file, "sets.counts", setCounts)
+	if err != nil {
+		return err
+	}
+	for _, n := range counts {
+		if n < 0 {
+			return damaged("%d sets", n)
+		}
+	}
+	if counts[2] > counts[1] {
+		return damaged("%d of %d sets held the class", counts[2], counts[1])
+	}
+	s.count = counts[0]
+	s.fared = conformal.Coverage{Rows: uint64(counts[1]), Covered: uint64(counts[2]), Classes: uint64(counts[3])}
+	slices, beyond := int64(1), uint(len(e.model.Classes)%64)
+	if s.cfg.Per == PerSlice {
+		slices = int64(len(degreeSlices))
+	}
+	// Rows come into slots from 0 in the order of what waits.
+	return safetensors.ReadRows(file, "sets.served", s.served, func(row []int64) error {
+		if row[0] < 0 || row[0] >= s.count || row[1] < 0 || row[1] >= slices || beyond > 0 && uint64(row[1+s.words])>>beyond != 0 {
+			return damaged("prediction %d of %d, of slice %d, has the set %x", row[0], s.count, row[1], row[2:])
+		}
+		return nil
+	}, e.pending.nodes.len(), 2+s.words)
+}
