@@ -22,6 +22,7 @@ import (
 
 type workCmd struct {
 	Kafka  kafkaFlags  `embed:""`
+	Head   headFlags   `embed:""`
 	Update updateFlags `embed:""`
 
 	Model           string        `help:"Model file, from 'gvbll train'." required:"" type:"path" placeholder:"FILE"`
@@ -42,6 +43,11 @@ type workCmd struct {
 	Workers         int           `help:"Threads that share the products of a window, with the same results." default:"1"`
 	BFloat16        bool          `help:"Keep the graph's rows as bfloat16: two thirds of the memory, embeddings off by some thousandths." name:"bfloat16"`
 	Compression     string        `help:"Compression of what is produced: none, gzip, snappy, lz4 or zstd." enum:"none,gzip,snappy,lz4,zstd" default:"none" placeholder:"none"`
+}
+
+// headFlags say what serves.
+type headFlags struct {
+	Head string `help:"What serves: pool, the model's pool of heads, or paper, the paper's head, with the constants below. The pool, when left out and the model has one." enum:",pool,paper" default:"" placeholder:"NAME"`
 }
 
 // updateFlags are the constants of the paper's Proposition 1.
@@ -68,6 +74,7 @@ func (w workCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	cfg.Head = w.Head.Head
 	cfg.Workers, cfg.BFloat16 = w.Workers, w.BFloat16
 	switch {
 	case w.Workers < 1:
