@@ -139,7 +139,7 @@ func (p *pooled) say(kept []float32) {
 	p.said = resize(p.said, n*said)
 	p.pool.Predict(p.rows, p.said)
 	for i := range n {
-		row := kept[i*p.width():(i+1)*p.width()]
+		row := kept[i*p.width() : (i+1)*p.width()]
 		copy(row, p.said[i*said:(i+1)*said])
 		clear(row[said:])
 		if len(p.rows.Labelled) > 0 {
