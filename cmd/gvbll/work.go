@@ -181,6 +181,10 @@ func newService(m *model.Model, cfg pipeline.Config, reg prometheus.Registerer) 
 	}, nil
 }
 
+// onlineHead is the head whose posterior is shown: what serves, or the first of
+// its kind in the pool.
+const onlineHead = "online"
+
 // decodeNode reads a node event in JSON, as the nodes topic has it.
 func decodeNode(body []byte) (n *event.Node, reason event.Reason, detail string) {
 	n = &event.Node{}
@@ -202,9 +206,12 @@ func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 			s.metrics.Show(last, scores)
 			now, trained := s.engine.Posterior()
 			s.metrics.ShowPosterior(&metrics.Posterior{
-				Head: last.Heads[0].Name, Classes: s.model.Classes, Now: now, Trained: trained,
+				Head: onlineHead, Classes: s.model.Classes, Now: now, Trained: trained,
 				Version: last.Heads[0].Version, Lambda: s.engine.Config().Update.Lambda,
 			})
+			if p := s.engine.Pooled(); p != nil {
+				s.metrics.ShowPool(p, s.model.Classes)
+			}
 		}
 	}
 	own := worker.Hooks{
