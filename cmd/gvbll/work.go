@@ -185,6 +185,19 @@ func newService(m *model.Model, cfg pipeline.Config, reg prometheus.Registerer) 
 // its kind in the pool.
 const onlineHead = "online"
 
+// lambda is what that head keeps of the past.
+func (s *service) lambda() float64 {
+	if cfg := s.engine.Config(); cfg.Head != pipeline.HeadPool {
+		return cfg.Update.Lambda
+	}
+	for _, h := range s.model.Pool.Heads {
+		if h.Online != nil {
+			return h.Online.Lambda
+		}
+	}
+	return 1
+}
+
 // decodeNode reads a node event in JSON, as the nodes topic has it.
 func decodeNode(body []byte) (n *event.Node, reason event.Reason, detail string) {
 	n = &event.Node{}
@@ -207,7 +220,7 @@ func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 			now, trained := s.engine.Posterior()
 			s.metrics.ShowPosterior(&metrics.Posterior{
 				Head: onlineHead, Classes: s.model.Classes, Now: now, Trained: trained,
-				Version: last.Heads[0].Version, Lambda: s.engine.Config().Update.Lambda,
+				Version: last.Heads[0].Version, Lambda: s.lambda(),
 			})
 			if p := s.engine.Pooled(); p != nil {
 				s.metrics.ShowPool(p, s.model.Classes)
