@@ -43,6 +43,12 @@ var advice = []struct {
 		{"gvbll_slice_correct_total", "Low at degree 0: neighbours are missing. Low where neighbourhoods are fresh: the graph drifts."},
 		{"gvbll_slice_confidence_total", "Above `gvbll_slice_correct_total`: overconfident there."},
 	}},
+	{"The pool of heads", [][2]string{
+		{"gvbll_pool_weight", "Which heads are listened to. One near 0 or below adds nothing beside the others; all move when the data does."},
+		{"gvbll_pool_bias", "A class far from 0 is commoner or rarer than the heads believe."},
+		{"gvbll_pool_regret_nats", "Rises above a few nats: one head alone would do better, see its scores. Below 0 is as it should be."},
+		{"gvbll_pool_compatibility", "Large on the diagonal: like is next to like. A row that changes: so does whom that class is next to."},
+	}},
 	{"Predictions, before any label", [][2]string{
 		{"gvbll_predictions_total", "Rate 0 while nodes arrive: `GvbllCommitsStopped`, `GvbllNoOwner`."},
 		{"gvbll_predicted_classes_total", "One class takes over: `GvbllPredictionsShifted`."},
@@ -180,6 +186,7 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	m.Show(out, []pipeline.Summary{{Head: "online"}})
 	q := &posterior.Gaussian{Dim: 1, Classes: 1, Mean: []float64{0}, Precision: []float64{1}}
 	m.ShowPosterior(&metrics.Posterior{Head: "online", Classes: []string{"a"}, Now: q, Trained: q})
+	m.ShowPool(&pipeline.Pooled{Heads: []string{"online"}, Weights: []float64{1}, Bias: []float64{0}, Compatibility: []float64{1}}, []string{"a"})
 	hooks.Stepped(worker.Stepped{Outcome: out, Cause: "count"})
 	hooks.Lag("t", 1)
 	hooks.Untimely("t", 1, 1)

@@ -37,7 +37,7 @@ func sealed(b []byte) []byte {
 // TestDamage: whatever bit is flipped, wherever the file ends or goes on, it is
 // found and said.
 func TestDamage(t *testing.T) {
-	for seed := range uint64(2) {
+	for _, seed := range []uint64{0, 1, poolSeeds, poolSeeds + 1} {
 		e, m, cfg, _ := lived(t, seed, 40)
 		whole := snapshotOf(t, e, map[string]string{"key": "value"})
 		if !bytes.Equal(sealed(whole), whole) {
@@ -251,7 +251,7 @@ func pending0(f *safetensors.File) int32 {
 // snapshot is an engine that steps and is written down again.
 func FuzzRestore(f *testing.F) {
 	seeds := map[string][]byte{}
-	for seed := range uint64(2) {
+	for _, seed := range []uint64{0, 1, poolSeeds, poolSeeds + 1} {
 		for _, windows := range []int{0, 2, 12} {
 			e, _, _, _ := lived(f, seed, windows)
 			b := snapshotOf(f, e, map[string]string{"k": "v"})
@@ -264,6 +264,8 @@ func FuzzRestore(f *testing.F) {
 	}
 	_, m, cfg, _ := lived(f, 0, 0)
 	_, halfModel, halfCfg, _ := lived(f, 1, 0)
+	_, sparseModel, sparseCfg, _ := lived(f, poolSeeds, 0)
+	_, denseModel, denseCfg, _ := lived(f, poolSeeds+1, 0)
 	f.Fuzz(func(t *testing.T, b []byte, at, word uint64) {
 		// A word somewhere is changed beside what the fuzzer does.
 		changed := bytes.Clone(b)
@@ -275,6 +277,8 @@ func FuzzRestore(f *testing.F) {
 			for _, restored := range []func() (*pipeline.Engine, error){
 				func() (*pipeline.Engine, error) { e, _, err := restore(m, cfg, b); return e, err },
 				func() (*pipeline.Engine, error) { e, _, err := restore(halfModel, halfCfg, b); return e, err },
+				func() (*pipeline.Engine, error) { e, _, err := restore(sparseModel, sparseCfg, b); return e, err },
+				func() (*pipeline.Engine, error) { e, _, err := restore(denseModel, denseCfg, b); return e, err },
 			} {
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)

@@ -184,6 +184,9 @@ func TestRestoredEngineIsTheOther(t *testing.T) {
 						cfg.Coverage = pipeline.Coverage{Target: 0.8, Score: conformal.Kind(seed % 3), Per: pipeline.Per(seed % 3), MaxSize: 2, MaxOutside: 1}
 					}
 					m := modelOf(t, rng, kind, depth)
+					if seed%4 >= 2 {
+						addPool(t, m, seed%3 == 0)
+					}
 					l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
 					e := newEngine(t, m, cfg)
 					for range rng.IntN(60) {
@@ -256,11 +259,17 @@ func followed(t *testing.T, rng *rand.Rand, l *life, e *pipeline.Engine, m *mode
 	return other
 }
 
+// From this seed on lived has a pool: on sparse features, and on dense ones.
+const poolSeeds = 100
+
 // lived returns an engine after so many windows.
 func lived(t testing.TB, seed uint64, windows int) (*pipeline.Engine, *model.Model, pipeline.Config, *life) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 3))
 	m := modelOf(t, rng, gnn.KindSAGE, 2)
+	if seed >= poolSeeds {
+		addPool(t, m, seed%2 == 0)
+	}
 	cfg := pipeline.Config{Samples: 2, BFloat16: seed%2 == 1, ForgetDeparted: seed%2 == 1, Coverage: pipeline.Coverage{Target: 0.9, Per: pipeline.PerSlice, MaxOutside: 2}}
 	l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
 	e := newEngine(t, m, cfg)

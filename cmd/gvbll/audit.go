@@ -13,6 +13,7 @@ import (
 
 type auditCmd struct {
 	Kafka  kafkaFlags  `embed:""`
+	Head   headFlags   `embed:""`
 	Update updateFlags `embed:""`
 
 	Model      string `help:"Model file that the graph was served with." required:"" type:"path" placeholder:"FILE"`
@@ -32,7 +33,7 @@ func (a auditCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	cfg.BFloat16 = a.BFloat16
+	cfg.Head, cfg.BFloat16 = a.Head.Head, a.BFloat16
 	m, err := model.Open(a.Model)
 	if err != nil {
 		return err

@@ -35,19 +35,19 @@ func (f coverageFlags) coverage() pipeline.Coverage {
 // The names were checked by the grammar.
 
 func scoreNamed(name string) conformal.Kind {
-	return named(name, conformal.LAC, conformal.APS, conformal.RAPS)
+	return valueNamed(name, conformal.LAC, conformal.APS, conformal.RAPS)
 }
 
 func methodNamed(name string) conformal.Method {
-	return named(name, conformal.ACI, conformal.PID, conformal.Fixed)
+	return valueNamed(name, conformal.ACI, conformal.PID, conformal.Fixed)
 }
 
 func perNamed(name string) pipeline.Per {
-	return named(name, pipeline.PerNone, pipeline.PerClass, pipeline.PerSlice)
+	return valueNamed(name, pipeline.PerNone, pipeline.PerClass, pipeline.PerSlice)
 }
 
-// named returns the value of the name, the first where there is none.
-func named[T fmt.Stringer](name string, values ...T) T {
+// valueNamed returns the value of the name, the first where there is none.
+func valueNamed[T fmt.Stringer](name string, values ...T) T {
 	return values[max(slices.IndexFunc(values, func(v T) bool { return v.String() == name }), 0)]
 }
 

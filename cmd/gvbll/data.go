@@ -164,7 +164,7 @@ func (s *dataSet) String() string {
 }
 
 // stream is the data set in the order of its arrival: training and warm-up
-// nodes as context, then the steps. A node names those of its neighbours that
+// nodes as context, with their labels, then the steps. A node names those of its neighbours that
 // are there before it or come in the same step. Event time is the order of
 // arrival, one millisecond a node.
 func (s *dataSet) stream() *sender.Stream {
@@ -185,7 +185,9 @@ func (s *dataSet) stream() *sender.Stream {
 		var step []sender.Item
 		for _, v := range batch {
 			if i == 0 {
-				out.Context = append(out.Context, node(v, true))
+				n := node(v, true)
+				out.Context = append(out.Context, n)
+				out.Known = append(out.Known, sender.Item{Node: n, Class: s.Classes[s.Labels[v]]})
 				continue
 			}
 			step = append(step, sender.Item{Node: node(v, false), Class: s.Classes[s.Labels[v]]})

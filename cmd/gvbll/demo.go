@@ -56,6 +56,7 @@ func (d demoCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	cfg.Head = d.Train.Head // the model is trained with what serves
 	names, err := topics.Under(d.Prefix)
 	if err != nil {
 		return usageError{err}
@@ -202,11 +203,14 @@ func (d demoCmd) model(ctx context.Context, set *dataSet, w io.Writer) (*model.M
 const contextWindow = 10_000
 
 // demoWindows are the windows of a stream whose labels come delay steps late:
-// the context, then a step's nodes, and the labels of the step that is due.
+// the context and its labels, then a step's nodes, and the labels of the step that is due.
 func demoWindows(s *sender.Stream, delay int) []worker.Size {
 	var w []worker.Size
 	for left := len(s.Context); left > 0; left -= contextWindow {
 		w = append(w, worker.Size{Nodes: min(left, contextWindow)})
+	}
+	for left := len(s.Known); left > 0; left -= contextWindow {
+		w = append(w, worker.Size{Labels: min(left, contextWindow)})
 	}
 	for t := range len(s.Steps) + delay {
 		if t < len(s.Steps) {
@@ -238,7 +242,7 @@ type demoShow struct {
 	nll                    [][]float64 // by head and step
 }
 
-const header = "  step   nodes  labels     static acc     NLL     online acc     NLL   pending\n"
+const header = "  step   nodes  labels     static acc     NLL     served acc     NLL   pending\n"
 
 func (d *demoShow) stepped(s worker.Stepped) {
 	out := s.Outcome
@@ -257,9 +261,9 @@ func (d *demoShow) stepped(s worker.Stepped) {
 	if every := max(1, d.total/25); s.Replayed || d.step%every != 0 && d.step != d.total {
 		return
 	}
-	online, static := d.scores[0].Batches(), d.scores[1].Batches()
+	served, static := d.scores[0].Batches(), named(d.scores, "static").Batches()
 	d.lines = append(d.lines, fmt.Sprintf("%6d %7d %7d %14.4f %7.4f %14.4f %7.4f %9d\n",
-		d.step, d.arrivals, d.labels, static.Acc, static.NLL, online.Acc, online.NLL, out.Levels.Pending))
+		d.step, d.arrivals, d.labels, static.Acc, static.NLL, served.Acc, served.NLL, out.Levels.Pending))
 }
 
 // note keeps the step's mean log-likelihoods for the live view.
@@ -339,6 +343,8 @@ type demoSummary struct {
 	Predictions int        `json:"predictions"` // committed records in the topic
 	Labels      int        `json:"labels"`      // each of which was one update's
 	Steps       int        `json:"steps"`
+	Head        string     `json:"head"` // that serves
+	Served      demoScores `json:"served"`
 	Static      demoScores `json:"static"`
 	Online      demoScores `json:"online"`
 	Posterior   string     `json:"posterior"`
@@ -362,7 +368,7 @@ func (d demoCmd) summary(ctx context.Context, out, talk io.Writer, c *kafka.Clie
 	of := func(s *pipeline.Summary) demoScores { return demoScores{Scores: s.Batches(), Stream: s.Stream()} }
 	sum := demoSummary{
 		Data: set.name(), Model: show.model, Arrivals: show.arrivals, Predictions: published, Labels: show.labels, Steps: show.total,
-		Online: of(&show.scores[0]), Static: of(&show.scores[1]), Posterior: show.posterior, Chain: show.chain,
+		Head: show.scores[0].Head, Served: of(&show.scores[0]), Online: of(named(show.scores, "online")), Static: of(named(show.scores, "static")), Posterior: show.posterior, Chain: show.chain,
 	}
 	if d.JSON {
 		e := json.NewEncoder(out)
@@ -371,20 +377,35 @@ func (d demoCmd) summary(ctx context.Context, out, talk io.Writer, c *kafka.Clie
 	}
 	fmt.Fprintf(talk, "\n%d arrivals, %d predictions published, %d labels learned from, each once.\n\n", sum.Arrivals, sum.Predictions, sum.Labels)
 	fmt.Fprintf(talk, "mean over steps   accuracy     NLL     ECE   Brier\n")
-	for _, row := range []struct {
+	rows := []struct {
 		name string
 		s    pipeline.Scores
-	}{{"static", sum.Static.Scores}, {"online", sum.Online.Scores}} {
+	}{{"static", sum.Static.Scores}, {"online", sum.Online.Scores}}
+	if sum.Head != "online" {
+		rows = append(rows, rows[0])
+		rows[2].name, rows[2].s = sum.Head, sum.Served.Scores
+	}
+	for _, row := range rows {
 		fmt.Fprintf(talk, "  %-14s %10.4f %7.4f %7.4f %7.4f\n", row.name, row.s.Acc, row.s.NLL, row.s.ECE, row.s.Brier)
 	}
 	fmt.Fprintf(talk, "  %-14s %+10.4f %+7.4f %+7.4f %+7.4f\n", "difference",
-		sum.Online.Acc-sum.Static.Acc, sum.Online.NLL-sum.Static.NLL, sum.Online.ECE-sum.Static.ECE, sum.Online.Brier-sum.Static.Brier)
-	fmt.Fprintf(talk, "\nThe online update %s: NLL %.3f to %.3f, accuracy %.1f%% to %.1f%%.\n", verdict(sum), sum.Static.NLL, sum.Online.NLL, 100*sum.Static.Acc, 100*sum.Online.Acc)
+		sum.Served.Acc-sum.Static.Acc, sum.Served.NLL-sum.Static.NLL, sum.Served.ECE-sum.Static.ECE, sum.Served.Brier-sum.Static.Brier)
+	fmt.Fprintf(talk, "\nLearning online %s: NLL %.3f to %.3f, accuracy %.1f%% to %.1f%%.\n", verdict(sum), sum.Static.NLL, sum.Served.NLL, 100*sum.Static.Acc, 100*sum.Served.Acc)
 	return nil
 }
 
+// named returns the summary of the head of that name, an empty one of none.
+func named(scores []pipeline.Summary, head string) *pipeline.Summary {
+	for i := range scores {
+		if scores[i].Head == head {
+			return &scores[i]
+		}
+	}
+	return &pipeline.Summary{}
+}
+
 func verdict(s demoSummary) string {
-	if s.Online.NLL < s.Static.NLL {
+	if s.Served.NLL < s.Static.NLL {
 		return "paid"
 	}
 	return "did not pay here"

@@ -118,7 +118,7 @@ func direct(t *testing.T, late bool) (s demoSummary) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := trainFlags{Encoder: "graphsage", Heads: 4, TempHidden: 16, Epochs: 30, Hidden: []int{16}, Embedding: 8, Samples: 10, LearningRate: 0.01, WeightDecay: 0.0005, Dropout: 0.5}.train(t.Context(), set, &lines{}, nil)
+	m, err := trainFlags{Encoder: "graphsage", Head: "pool", Heads: 4, TempHidden: 16, Epochs: 30, Hidden: []int{16}, Embedding: 8, Samples: 10, LearningRate: 0.01, WeightDecay: 0.0005, Dropout: 0.5}.train(t.Context(), set, &lines{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,10 @@ func direct(t *testing.T, late bool) (s demoSummary) {
 	if late {
 		delay = 2
 	}
-	windows := []event.Window{{Nodes: slices.Clone(stream.Context)}}
+	windows := []event.Window{{Nodes: slices.Clone(stream.Context)}, {}}
+	for _, item := range stream.Known {
+		windows[1].Labels = append(windows[1].Labels, event.Label{Node: item.Node.ID, Class: item.Class, Time: item.Node.Time})
+	}
 	for step := range len(stream.Steps) + delay {
 		if step < len(stream.Steps) {
 			var w event.Window
@@ -154,8 +157,8 @@ func direct(t *testing.T, late bool) (s demoSummary) {
 		out = e.Step(&windows[i])
 	}
 	sums := e.Summaries()
-	s.Online = demoScores{Scores: sums[0].Batches(), Stream: sums[0].Stream()}
-	s.Static = demoScores{Scores: sums[1].Batches(), Stream: sums[1].Stream()}
+	of := func(s *pipeline.Summary) demoScores { return demoScores{Scores: s.Batches(), Stream: s.Stream()} }
+	s.Head, s.Served, s.Online, s.Static = "pool", of(&sums[0]), of(named(sums, "online")), of(named(sums, "static"))
 	s.Posterior, s.Chain = fmt.Sprintf("%x", out.Posterior), fmt.Sprintf("%x", out.Chain)
 	return s
 }

@@ -3,12 +3,14 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/posterior/pool"
 )
 
 type inspectCmd struct {
@@ -37,6 +39,7 @@ type inspected struct {
 	Temperature   int              `json:"temperature_hidden"` // units; 0 for τ = 1
 	Classes       []classPrior     `json:"classes"`
 	Training      model.Training   `json:"training"`
+	Pool          *pool.Spec       `json:"pool,omitempty"` // the pool of heads, if there is one
 	TrainingNodes int              `json:"training_nodes"` // whose numbers the file tells
 }
 
@@ -72,7 +75,15 @@ func (c inspectCmd) Run(s streams) error {
 	fmt.Fprintf(w, "trained on\t%d nodes of %s (%s), seed %d\n", t.Nodes, t.DataSet, t.Split, t.Seed)
 	fmt.Fprintf(w, "for\t%d epochs, to a loss of %.4f nats a node and an accuracy of %.4f\n", t.Epochs, t.Loss, t.Accuracy)
 	fmt.Fprintf(w, "with\t%s\n", t.Settings)
+	if v.Pool == nil {
+		fmt.Fprintf(w, "serves with\tthe paper's head\n")
+	} else {
+		fmt.Fprintf(w, "serves with\ta pool of %d heads\n", len(v.Pool.Heads))
+	}
 	if err := w.Flush(); err != nil {
+		return err
+	}
+	if err := printPool(s.out, w, v.Pool); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.out, "\nposterior\n")
@@ -96,11 +107,42 @@ func (c inspectCmd) Run(s streams) error {
 	return w.Flush()
 }
 
+// printPool prints the heads of a pool with their constants.
+func printPool(out io.Writer, w *tabwriter.Writer, p *pool.Spec) error {
+	if p == nil {
+		return nil
+	}
+	fmt.Fprintf(out, "\npool\n")
+	fmt.Fprintln(w, "HEAD\tKIND\tCONSTANTS")
+	for _, h := range p.Heads {
+		// As the file has it: the one field beside the name is the kind.
+		b, err := json.Marshal(h)
+		if err != nil {
+			return err
+		}
+		var fields map[string]json.RawMessage
+		if err := json.Unmarshal(b, &fields); err != nil {
+			return err
+		}
+		delete(fields, "name")
+		delete(fields, "shadow")
+		shadow := ""
+		if h.Shadow {
+			shadow = ", scored alone"
+		}
+		for kind, constants := range fields {
+			fmt.Fprintf(w, "%s\t%s%s\t%s\n", h.Name, kind, shadow, constants)
+		}
+	}
+	return w.Flush()
+}
+
 func inspect(m *model.Model) inspected {
 	v := inspected{
 		ID: m.ID, Format: m.Format, Encoder: string(m.Meta.Encoder), Activation: string(m.Encoder.Activation()),
 		Features: m.Encoder.In(), Layers: m.Encoder.Depth(), Embedding: m.Prior.Dim, Tensors: map[string][]int{},
 		Normalization: m.Normalization, Training: m.Training, TrainingNodes: len(m.TrainingNodes),
+		Pool: m.Pool,
 	}
 	if m.Temperature != nil {
 		v.Temperature = m.Temperature.Hidden

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/train"
+	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/draw"
 	"github.com/gvbll/gvbll/pipeline/model"
 )
@@ -30,6 +31,7 @@ type trainFlags struct {
 	Weights      string  `help:"A safetensors file with the state dict of an encoder of that kind, trained in PyTorch Geometric: it stays as it is, and the head alone is trained (docs/pytorch-geometric.md)." type:"existingfile" placeholder:"FILE"`
 	Activation   string  `help:"Activation between the encoder's layers, relu or elu; elu for gat and relu for the others when left out." enum:",relu,elu" default:"" placeholder:"NAME"`
 	Heads        int     `help:"Attention heads of gat." default:"4"`
+	Head         string  `help:"What the model serves with: pool, a pool of heads on embeddings, features and the labels around a node, or paper, the paper's head alone." enum:"pool,paper" default:"pool" placeholder:"pool"`
 	Hidden       []int   `help:"Widths of the encoder's hidden layers." default:"64"`
 	Embedding    int     `help:"Dimension of an embedding, d_e; 0 for 16, or as many as there are classes, in sixteens." default:"0"`
 	TempHidden   int     `help:"Hidden units of the temperature head; 0 for τ = 1." default:"16"`
@@ -50,6 +52,7 @@ func (f trainFlags) config(seed uint64) (model.Config, error) {
 		Hidden: f.Hidden, Embedding: f.Embedding, TempHidden: f.TempHidden, Epochs: f.Epochs, Samples: f.Samples,
 		LearningRate: f.LearningRate, WeightDecay: orNone(f.WeightDecay), Dropout: orNone(f.Dropout),
 		Normalization: gnn.Normalization(f.Normalize), ValidShare: f.ValidShare, Patience: f.Patience, Seed: seed,
+		Pool: f.Head == pipeline.HeadPool,
 	}
 	if f.TempHidden == 0 {
 		cfg.TempHidden = -1
@@ -158,5 +161,9 @@ func describe(m *model.Model) string {
 	for _, w := range t.Hidden {
 		widths += fmt.Sprintf("-%d", w)
 	}
-	return fmt.Sprintf("%s %d%s-%d, %d classes, trained on %d nodes to accuracy %.3f", m.Meta.Encoder, m.Encoder.In(), widths, m.Prior.Dim, len(m.Classes), t.Nodes, t.Accuracy)
+	pool := ""
+	if m.Pool != nil {
+		pool = fmt.Sprintf("; a pool of %d heads", len(m.Pool.Heads))
+	}
+	return fmt.Sprintf("%s %d%s-%d, %d classes, trained on %d nodes to accuracy %.3f%s", m.Meta.Encoder, m.Encoder.In(), widths, m.Prior.Dim, len(m.Classes), t.Nodes, t.Accuracy, pool)
 }

@@ -22,6 +22,7 @@ import (
 
 type workCmd struct {
 	Kafka  kafkaFlags  `embed:""`
+	Head   headFlags   `embed:""`
 	Update updateFlags `embed:""`
 
 	Model           string        `help:"Model file, from 'gvbll train'." required:"" type:"path" placeholder:"FILE"`
@@ -42,6 +43,11 @@ type workCmd struct {
 	Workers         int           `help:"Threads that share the products of a window, with the same results." default:"1"`
 	BFloat16        bool          `help:"Keep the graph's rows as bfloat16: two thirds of the memory, embeddings off by some thousandths." name:"bfloat16"`
 	Compression     string        `help:"Compression of what is produced: none, gzip, snappy, lz4 or zstd." enum:"none,gzip,snappy,lz4,zstd" default:"none" placeholder:"none"`
+}
+
+// headFlags say what serves.
+type headFlags struct {
+	Head string `help:"What serves: pool, the model's pool of heads, or paper, the paper's head, with the constants below. The pool, when left out and the model has one." enum:",pool,paper" default:"" placeholder:"NAME"`
 }
 
 // updateFlags are the constants of the paper's Proposition 1.
@@ -70,6 +76,7 @@ func (w workCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	cfg.Head = w.Head.Head
 	cfg.Workers, cfg.BFloat16 = w.Workers, w.BFloat16
 	switch {
 	case w.Workers < 1:
@@ -176,6 +183,23 @@ func newService(m *model.Model, cfg pipeline.Config, reg prometheus.Registerer) 
 	}, nil
 }
 
+// onlineHead is the head whose posterior is shown: what serves, or the first of
+// its kind in the pool.
+const onlineHead = "online"
+
+// lambda is what that head keeps of the past.
+func (s *service) lambda() float64 {
+	if cfg := s.engine.Config(); cfg.Head != pipeline.HeadPool {
+		return cfg.Update.Lambda
+	}
+	for _, h := range s.model.Pool.Heads {
+		if h.Online != nil {
+			return h.Online.Lambda
+		}
+	}
+	return 1
+}
+
 // decodeNode reads a node event in JSON, as the nodes topic has it.
 func decodeNode(body []byte) (n *event.Node, reason event.Reason, detail string) {
 	n = &event.Node{}
@@ -200,9 +224,12 @@ func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 			s.metrics.Show(last, scores)
 			now, trained := s.engine.Posterior()
 			s.metrics.ShowPosterior(&metrics.Posterior{
-				Head: last.Heads[0].Name, Classes: s.model.Classes, Now: now, Trained: trained,
-				Version: last.Heads[0].Version, Lambda: s.engine.Config().Update.Lambda,
+				Head: onlineHead, Classes: s.model.Classes, Now: now, Trained: trained,
+				Version: last.Heads[0].Version, Lambda: s.lambda(),
 			})
+			if p := s.engine.Pooled(); p != nil {
+				s.metrics.ShowPool(p, s.model.Classes)
+			}
 		}
 	}
 	own := worker.Hooks{

@@ -86,7 +86,7 @@ func workDay(t *testing.T, addr, prefix string) {
 	poison(t, addr, prefix)
 	out := gvbll(t, append([]string{"send", "--brokers", addr, "--prefix", prefix, "--labels", "predicted", "--label-delay", "1"}, data...)...)
 	arrivals := 345 // what comes after training and warm-up
-	if !strings.Contains(out, "sent 1200 nodes and 345 labels") {
+	if !strings.Contains(out, "sent 1200 nodes and 1200 labels") {
 		t.Errorf("send says %q", out)
 	}
 

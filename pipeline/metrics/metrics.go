@@ -52,6 +52,7 @@ type vectors struct {
 	updates, step                       *prometheus.GaugeVec
 	prequential, scored                 *prometheus.GaugeVec
 	health                              health
+	pool                                poolGauges
 }
 
 // head caches one head's series.
@@ -129,6 +130,7 @@ func New(reg prometheus.Registerer) *Metrics {
 			scored:        gauges("gvbll_prequential_labels", "Labels that the prequential scores are of.", "head"),
 			prequential:   gauges("gvbll_prequential", "Scores since the first window, as served: accuracy, nll (nats), ece, brier; mean over windows with labels or over labels.", "head", "measure", "mean"),
 			health:        newHealth(gauges),
+			pool:          newPoolGauges(gauges),
 		},
 	}
 	reg.MustRegister(m.delay, m.confidence)

@@ -45,6 +45,7 @@ type Config struct {
 	Normalization gnn.Normalization // empty: row-l2 for sparse features, standard for dense
 	ValidShare    float64           // share of the training nodes, stratified, that is held out for validation; 0
 	Patience      int               // stop after so many epochs without a better validation accuracy; 0 for never
+	Pool          bool              // trains a pool of heads too, that of [DefaultPool]
 	Seed          uint64
 }
 
@@ -58,8 +59,12 @@ func (c Config) String() string {
 		}
 		frozen = fmt.Sprintf("%x", sha256.Sum256(b))[:16]
 	}
-	return fmt.Sprintf("encoder=%s activation=%s heads=%d frozen=%s hidden=%v embedding=%d temp-hidden=%d epochs=%d samples=%d learning-rate=%g weight-decay=%g dropout=%g normalize=%s valid-share=%g patience=%d seed=%d",
+	text := fmt.Sprintf("encoder=%s activation=%s heads=%d frozen=%s hidden=%v embedding=%d temp-hidden=%d epochs=%d samples=%d learning-rate=%g weight-decay=%g dropout=%g normalize=%s valid-share=%g patience=%d seed=%d",
 		c.Encoder, c.Activation, c.Heads, frozen, c.Hidden, c.Embedding, c.TempHidden, c.Epochs, c.Samples, c.LearningRate, c.WeightDecay, c.Dropout, c.Normalization, c.ValidShare, c.Patience, c.Seed)
+	if c.Pool {
+		text += " head=pool"
+	}
+	return text
 }
 
 func (c Config) withDefaults(classes int) (Config, error) {
@@ -157,6 +162,9 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 		Encoder: encoder, Normalizer: normalizer, TrainingNodes: d.Nodes,
 	}
 	m.Prior, m.Temperature = head.Posterior()
+	if cfg.Pool {
+		return m, m.AddPool(d, DefaultPool(d))
+	}
 	return m, m.identify()
 }
 

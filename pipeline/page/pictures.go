@@ -31,7 +31,7 @@ const redraw = time.Second
 // The pictures by name; each returns false while there is nothing to draw.
 func (s *Server) gallery() map[string]func(context.Context) (draw.Picture, bool) {
 	return map[string]func(context.Context) (draw.Picture, bool){
-		"reliability": s.reliability, "curves": s.curves, "posterior": s.heat,
+		"reliability": s.reliability, "curves": s.curves, "posterior": s.heat, "pool": s.together,
 	}
 }
 

@@ -120,6 +120,7 @@ func (s *Server) routes() {
 	s.api("GET", "/v1/nodes/{id}", s.node)
 	s.api("GET", "/v1/model", s.model)
 	s.api("GET", "/v1/posterior", s.posterior)
+	s.api("GET", "/v1/pool", s.pool)
 	s.api("GET", "/v1/windows", s.windows)
 	s.api("POST", PredictPath, s.predict)
 	s.mux.HandleFunc("GET /v1/openapi.json", func(w http.ResponseWriter, r *http.Request) {

@@ -63,6 +63,7 @@ type view struct {
 	Windows []windowSummary
 	Scored  bool // there were labels
 	Ready   bool // the engine can be asked
+	Pooled  bool // a pool serves
 }
 
 // fact is a figure of the stream; Metric is the one that shows the same, if any.
@@ -119,6 +120,7 @@ func (s *Server) view() *view {
 		v.State = "standing by"
 	}
 	v.Facts = h.facts(s.cfg.Now())
+	v.Pooled = ready && len(h.scores) > 0 && h.scores[0].Head == pipeline.HeadPool
 	for i := range h.scores {
 		v.Heads = append(v.Heads, headOf(&h.scores[i]))
 	}

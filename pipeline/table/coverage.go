@@ -112,7 +112,14 @@ func windows(d *dataset.Dataset, cut dataset.Stream, delay int) (w []stepWindow)
 		}
 		return list
 	}
+	labels := func(batch []int32) (list []event.Label) {
+		for _, v := range batch {
+			list = append(list, event.Label{Origin: nothing, Node: event.ID{Num: int64(v)}, Class: d.Classes[d.Labels[v]]})
+		}
+		return list
+	}
 	add(-1, nodes(context, true), nil)
+	add(-1, nil, labels(cut.Train)) // what trained is known
 	for t := range len(cut.Steps) + delay {
 		if t < len(cut.Steps) {
 			add(t, nodes(cut.Steps[t], false), nil)
@@ -120,11 +127,7 @@ func windows(d *dataset.Dataset, cut dataset.Stream, delay int) (w []stepWindow)
 		if t < delay {
 			continue
 		}
-		var labels []event.Label
-		for _, v := range cut.Steps[t-delay] {
-			labels = append(labels, event.Label{Origin: nothing, Node: event.ID{Num: int64(v)}, Class: d.Classes[d.Labels[v]]})
-		}
-		add(-1, nil, labels)
+		add(-1, nil, labels(cut.Steps[t-delay]))
 	}
 	return w
 }

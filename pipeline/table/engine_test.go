@@ -1,10 +1,13 @@
 package table
 
 import (
+	"math"
 	"testing"
 
 	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/posterior/pool"
 )
 
 // TestEngine: GVBLL under the strict protocol scores to the last digit what the
@@ -58,5 +61,77 @@ func TestEngine(t *testing.T) {
 				t.Errorf("online and static are not told apart: %+v, %+v", online.Mean, static.Mean)
 			}
 		})
+	}
+}
+
+// TestEngineOfThePool: the same of the pool. The stream's warm-up comes as
+// context, so that the engine does not learn from it.
+func TestEngineOfThePool(t *testing.T) {
+	cfg, err := dataset.DriftPreset("strong")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Nodes, cfg.Classes, cfg.Dim, cfg.Steps, cfg.Warmup = 400, 5, 12, 9, cfg.Train
+	for _, source := range []Source{Drifting(cfg), easySource()} {
+		t.Run(source.Name, func(t *testing.T) {
+			settings := quick()
+			d, cut, err := source.Open(Cut{Seed: 3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := newSchool(t.Context(), d, cut.Train, settings, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := s.bayesian()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := m.AddPool(s.data, model.DefaultPool(s.data)); err != nil {
+				t.Fatal(err)
+			}
+			engine, err := pipeline.New(m, pipeline.Config{Bins: settings.Bins})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range windows(d, cut, 0) {
+				engine.Step(&w.Window)
+			}
+			result := run(t, Plan{
+				Sources: []Source{source}, Protocols: []string{Strict}, Seeds: []uint64{3}, Settings: settings, Systems: []string{"pool"},
+			})[0]
+			summaries := engine.Summaries()
+			mean := summaries[0].Batches()
+			if want := (Scores{N: summaries[0].Labels, Acc: mean.Acc, NLL: mean.NLL, ECE: mean.ECE}); result.Mean != want {
+				t.Errorf("mean over steps %+v, the engine's %+v", result.Mean, want)
+			}
+			for k, h := range result.Heads {
+				mean := summaries[1+k].Batches()
+				if h.Name != summaries[1+k].Head || math.Abs(h.NLL-mean.NLL) > 1e-6 || math.Abs(h.Acc-mean.Acc) > 1e-6 {
+					t.Errorf("%s: %+v, the engine's %s %+v", h.Name, h.Scores, summaries[1+k].Head, mean)
+				}
+			}
+		})
+	}
+}
+
+// TestAblations: each takes something away, and the rest still serves.
+func TestAblations(t *testing.T) {
+	plan := Plan{Sources: []Source{easySource()}, Protocols: []string{Strict, Full}, Seeds: []uint64{1}, Settings: quick(), Systems: append([]string{"pool"}, Ablations...)}
+	whole := 0.0
+	for _, r := range run(t, plan) {
+		if r.System == "pool" {
+			whole = r.Mean.NLL
+		} else if _, part := without(pool.Default(pool.Traits{Density: 1, Negative: true}), r.System); part && r.Mean.NLL == whole {
+			t.Errorf("%s is the pool", r.System)
+		}
+		if r.Mean.Acc < 0.5 {
+			t.Errorf("%s, %s: accuracy %.3f", r.System, r.Protocol, r.Mean.Acc)
+		}
+	}
+	plan.Settings.Delay = 3
+	late := run(t, plan)
+	if late[0].Mean.NLL <= whole {
+		t.Errorf("NLL %.3f with late labels, %.3f with labels at once", late[0].Mean.NLL, whole)
 	}
 }

@@ -82,23 +82,33 @@ func newPooled(s *school, stream *stage, protocol, system string) (*pooled, erro
 	if err != nil {
 		return nil, err
 	}
-	trained := *m
 	spec, _ := without(model.DefaultPool(s.data), system)
-	if err := trained.AddPool(s.data, spec); err != nil {
+	g, err := playedBy(*m, s.data, spec, stream, protocol, s.settings.Bins)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", system, err)
 	}
-	p, err := trained.NewPool()
+	if system == "pool-mixture" {
+		g.mixture = newMixture(spec)
+	}
+	g.warm(m)
+	return g, nil
+}
+
+// playedBy returns the pool of that spec beside a trained model, before the
+// warm-up.
+func playedBy(m model.Model, data model.Data, spec pool.Spec, stream *stage, protocol string, bins int) (*pooled, error) {
+	if err := m.AddPool(data, spec); err != nil {
+		return nil, err
+	}
+	p, err := m.NewPool()
 	if err != nil {
 		return nil, err
 	}
 	g := &pooled{
 		pool: p, spec: spec, classes: len(m.Classes), protocol: protocol, stream: stream, raw: stream.raw,
-		graph: gnn.NewGraph(m.Encoder), served: make([]servedStep, len(stream.steps)), heads: make([]Scores, len(spec.Heads)), bins: s.settings.Bins,
+		graph: gnn.NewGraph(m.Encoder), served: make([]servedStep, len(stream.steps)), heads: make([]Scores, len(spec.Heads)), bins: bins,
 	}
-	if system == "pool-mixture" {
-		g.mixture = newMixture(spec)
-	}
-	g.around = vicinity.New(g.graph, spec, trained.Shape())
+	g.around = vicinity.New(g.graph, spec, m.Shape())
 	for _, z := range stream.embeddings(m.Encoder, protocol) {
 		rows := posterior.Rows{Z: z, Tau: make([]float64, len(z)/m.Prior.Dim)}
 		for i := range rows.Tau {
@@ -113,7 +123,6 @@ func newPooled(s *school, stream *stage, protocol, system string) (*pooled, erro
 	for v, y := range stream.labels[:stream.train] {
 		g.around.Label(int32(v), y)
 	}
-	g.warm(m)
 	return g, nil
 }
 

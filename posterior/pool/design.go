@@ -177,8 +177,8 @@ func (d *denseDesign) reset(rows int) {
 
 func (d *denseDesign) row(i int) []float64 { return d.value[i*len(d.name) : (i+1)*len(d.name)] }
 
-// end is called when all rows are written.
-func (d *denseDesign) end() {
+// measure makes what learning needs, when all rows are written.
+func (d *denseDesign) measure() {
 	d.absolute, d.sum = resize(d.absolute, len(d.value)), resize(d.sum, d.rows)
 	for i := range d.rows {
 		d.sum[i] = 0

@@ -286,7 +286,7 @@ func TestStandardFeatures(t *testing.T) {
 	}
 	standard(x)
 	standard(sums)
-	phi := w.design(&b.Rows).(*denseDesign)
+	phi := w.design(&b.Rows, true).(*denseDesign)
 	for i := range b.N {
 		want := plainUnit(x[i])
 		if sums[i] == nil {
@@ -311,7 +311,7 @@ func TestDesignsAgree(t *testing.T) {
 		sparse.endRow()
 		copy(dense.row(i), plainUnit(row))
 	}
-	dense.end()
+	dense.measure()
 	labels := make([]int32, n)
 	for i := range labels {
 		labels[i] = int32(rng.IntN(classes))

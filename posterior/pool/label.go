@@ -51,17 +51,16 @@ func (l *label) see(rows *Rows, i int) {
 }
 
 func (l *label) predict(rows *Rows, logp []float64) {
-	copy(l.log, l.shares())
-	for i, share := range l.log {
-		l.log[i] = posterior.Log(share)
+	for i, share := range l.shares() { // by the evidence's class
+		l.log[i%l.classes*l.classes+i/l.classes] = posterior.Log(share)
 	}
 	for i := range rows.N {
 		l.see(rows, i)
 		row := logp[i*l.classes : (i+1)*l.classes]
-		for c := range row {
-			row[c] = 0
-			for k, e := range l.evidence {
-				row[c] += float64(e * l.log[c*l.classes+k])
+		clear(row)
+		for k, e := range l.evidence {
+			if e != 0 {
+				axpy(row, e, l.log[k*l.classes:(k+1)*l.classes])
 			}
 		}
 		logSoftmax(row)
@@ -89,6 +88,9 @@ func (l *label) learn(b *Batch, _ float64) posterior.Report {
 	for i, y := range b.Labels {
 		l.see(&b.Rows, i)
 		for k, e := range l.evidence {
+			if e == 0 {
+				continue
+			}
 			l.h[int(y)*l.classes+k] += e
 			if l.Evidence != Second {
 				l.h[k*l.classes+int(y)] += e

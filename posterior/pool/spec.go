@@ -44,6 +44,7 @@ type Static struct{}
 type Full struct {
 	Lambda float64 `json:"lambda"` // in (0, 1]: what a batch keeps of the past; the rest returns to the training posterior
 	Steps  int     `json:"steps"`  // Newton's steps for a batch
+	Return float64 `json:"return,omitempty"`
 }
 
 // Wide is a last layer on features.

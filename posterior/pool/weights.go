@@ -27,6 +27,7 @@ type weights struct {
 	gradient, move   []float64
 	curvature, total []float64 // Σ JᵀΛJ, and with Q
 	rowMean          []float64 // Σ_c p_c a_k(c) of a row
+	outer            []float64 // Σ p pᵀ
 	offset, scratch  []float64
 	cholesky         cholesky
 }
@@ -83,9 +84,7 @@ func (w *weights) row(i, k int) []float64 {
 func (w *weights) logits(dst, theta []float64, i int) {
 	copy(dst, theta[w.heads:])
 	for k, weight := range theta[:w.heads] {
-		for c, x := range w.row(i, k) {
-			dst[c] += float64(weight * x)
-		}
+		axpy(dst, weight, w.row(i, k))
 	}
 }
 
@@ -209,11 +208,17 @@ func (w *weights) derivatives(labels []int32) {
 			}
 		}
 		for c, x := range p {
-			to := w.curvature[(w.heads+c)*n+w.heads : (w.heads+c+1)*n]
-			to[c] += x
-			for e := c; e < classes; e++ {
-				to[e] -= float64(x * p[e])
-			}
+			w.curvature[(w.heads+c)*n+w.heads+c] += x
+		}
+	}
+	// Of the biases with each other, what is not diagonal: -Σ p pᵀ.
+	w.outer = resize(w.outer, classes*classes)
+	clear(w.outer)
+	posterior.AddTransposed(w.outer, w.probs, w.probs, classes, len(labels), classes)
+	for c := range classes {
+		to := w.curvature[(w.heads+c)*n+w.heads : (w.heads+c+1)*n]
+		for e := c; e < classes; e++ {
+			to[e] -= w.outer[c*classes+e]
 		}
 	}
 	for i, x := range w.curvature {
@@ -221,12 +226,31 @@ func (w *weights) derivatives(labels []int32) {
 	}
 }
 
+// dot is the sum of four sums, of every fourth product each.
 func dot(x, y []float64) (sum float64) {
 	y = y[:len(x)]
-	for i, v := range x {
-		sum += float64(v * y[i])
+	var s0, s1, s2, s3 float64
+	i := 0
+	for ; i+4 <= len(x); i += 4 {
+		a, b := (*[4]float64)(x[i:]), (*[4]float64)(y[i:])
+		s0 += float64(a[0] * b[0])
+		s1 += float64(a[1] * b[1])
+		s2 += float64(a[2] * b[2])
+		s3 += float64(a[3] * b[3])
+	}
+	sum = (s0 + s1) + (s2 + s3)
+	for ; i < len(x); i++ {
+		sum += float64(x[i] * y[i])
 	}
 	return sum
+}
+
+// axpy adds a·x to dst.
+func axpy(dst []float64, a float64, x []float64) {
+	x = x[:len(dst)]
+	for i := range dst {
+		dst[i] += float64(a * x[i])
+	}
 }
 
 func (w *weights) appendState(s *state) {

@@ -51,15 +51,17 @@ func newWide(spec Wide, shape Shape) *wide {
 	return w
 }
 
-// design makes Φ of rows.
-func (w *wide) design(rows *Rows) design {
+// design makes Φ of rows, to learn from or only to predict.
+func (w *wide) design(rows *Rows, learn bool) design {
 	d := w.shape.Features
 	if w.Scale == Standard {
 		w.dense.reset(rows.N)
 		for i := range rows.N {
 			w.scaling.row(w.dense.row(i), rows, i)
 		}
-		w.dense.end()
+		if learn {
+			w.dense.measure()
+		}
 		return w.dense
 	}
 	w.sparse.reset()
@@ -103,7 +105,7 @@ func (w *wide) give(phi design) {
 }
 
 func (w *wide) predict(rows *Rows, logp []float64) {
-	phi := w.design(rows)
+	phi := w.design(rows, false)
 	n, columns := phi.size()
 	w.fit.resize(n, columns)
 	m := w.mean
@@ -141,7 +143,7 @@ func (w *wide) learn(b *Batch, share float64) posterior.Report {
 }
 
 func (w *wide) update(rows *Rows, labels []int32, passes int) {
-	phi := w.design(rows)
+	phi := w.design(rows, true)
 	w.take(phi)
 	w.fit.run(phi, labels, passes)
 	w.give(phi)

@@ -13,10 +13,12 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// Stream is a data set in the order of its arrival. Context nodes go first and
-// have no labels; Steps are the batches ΔV_t.
+// Stream is a data set in the order of its arrival. Context nodes go first;
+// behind them go the labels of Known, those of them whose classes are known from
+// the beginning. Steps are the batches ΔV_t.
 type Stream struct {
 	Context []event.Node
+	Known   []Item
 	Steps   [][]Item
 }
 
@@ -91,6 +93,11 @@ func Run(ctx context.Context, c *kafka.Client, s *Stream, cfg Config) error {
 	}
 	if err := r.nodes(ctx, s.Context); err != nil {
 		return err
+	}
+	if cfg.Labels != Never {
+		if err := r.labels(ctx, s.Known); err != nil {
+			return err
+		}
 	}
 	if cfg.Labels == Predicted {
 		return r.steps(ctx, c, s)

@@ -1,0 +1,285 @@
+package pipeline_test
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/vicinity"
+	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/pool"
+)
+
+// addPool gives a model a pool of the default heads, which knows nothing yet.
+func addPool(t testing.TB, m *model.Model, sparse bool) {
+	t.Helper()
+	traits := pool.Traits{Density: 1, Negative: true}
+	if sparse {
+		traits.Density = 0.01
+	}
+	spec := pool.Default(traits)
+	p, err := pool.New(spec, m.Shape(), &m.Prior)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Pool, m.PoolState = &spec, p.AppendState(nil)
+}
+
+// oracle is the pool as the engine should use it, on a graph of its own that is
+// looked at as a whole.
+type oracle struct {
+	m    *model.Model
+	pool *pool.Pool
+	x    []gnn.Vector
+	near [][]int32
+	y    []int32
+	made map[int32]servedRow
+}
+
+type servedRow struct {
+	said, labelled, second []float32
+	z                      []float32
+}
+
+func (o *oracle) Degree(v int32) int         { return len(o.near[v]) }
+func (o *oracle) Neighbours(v int32) []int32 { return o.near[v] }
+
+// around makes what is known of the graph anew.
+func (o *oracle) around() *vicinity.Vicinity {
+	s := vicinity.New(o, *o.m.Pool, o.m.Shape())
+	for v, x := range o.x {
+		s.Put(int32(v), x)
+	}
+	for v, y := range o.y {
+		if y != vicinity.None {
+			s.Label(int32(v), y)
+		}
+	}
+	return s
+}
+
+func (o *oracle) embed(nodes []int32) posterior.Rows {
+	var src, dst []int32
+	for v, list := range o.near {
+		for _, u := range list {
+			src, dst = append(src, u), append(dst, int32(v))
+		}
+	}
+	all, d := o.m.Encoder.Encode(o.x, src, dst), o.m.Prior.Dim
+	var rows posterior.Rows
+	for _, v := range nodes {
+		z := all[int(v)*d : int(v+1)*d]
+		rows.Z, rows.Tau = append(rows.Z, z...), append(rows.Tau, o.m.Temperature.At(z))
+	}
+	return rows
+}
+
+// serve predicts nodes, each by itself.
+func (o *oracle) serve(nodes []int32) (p [][]float64) {
+	s := o.around()
+	for _, v := range nodes {
+		var rows pool.Rows
+		s.Reset(&rows)
+		s.Append(&rows, v)
+		rows.Embedded = o.embed([]int32{v})
+		said := make([]float32, o.pool.SaidPerRow())
+		o.pool.Predict(rows, said)
+		o.made[v] = servedRow{said, rows.Labelled, rows.Second, rows.Embedded.Z}
+		var row []float64
+		for _, x := range said[:len(o.m.Classes)] {
+			row = append(row, math.Exp(float64(x)))
+		}
+		p = append(p, row)
+	}
+	return p
+}
+
+// learn takes the labels of nodes; those of context nodes are known by now.
+func (o *oracle) learn(nodes, labels []int32) {
+	var b pool.Batch
+	for i, v := range nodes {
+		o.y[v] = labels[i]
+	}
+	s := o.around()
+	s.Reset(&b.Rows)
+	for _, v := range nodes {
+		s.AppendFeatures(&b.Rows, v)
+		r := o.made[v]
+		b.Said, b.Labelled, b.Second = append(b.Said, r.said...), append(b.Labelled, r.labelled...), append(b.Second, r.second...)
+		b.Embedded.Z, b.Embedded.Tau = append(b.Embedded.Z, r.z...), append(b.Embedded.Tau, o.m.Temperature.At(r.z))
+	}
+	b.Labels = labels
+	s.Meet(&b, nodes, o.pool.Spec().Refreshes())
+	o.pool.Learn(b)
+}
+
+// TestEngineServesThePool holds the engine to the pool's library, fed with what
+// the whole graph says: arrivals with edges back and forth, context nodes with
+// labels, labels at once, late and never.
+func TestEngineServesThePool(t *testing.T) {
+	for _, sparse := range []bool{true, false} {
+		rng := rand.New(rand.NewPCG(7, 7))
+		m := modelOf(t, rng, gnn.KindSAGE, 2)
+		addPool(t, m, sparse)
+		p, err := m.NewPool()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := &oracle{m: m, pool: p, made: map[int32]servedRow{}}
+		e := newEngine(t, m, pipeline.Config{})
+		var waiting []int32
+		for number := range int64(40) {
+			w := &event.Window{Number: number}
+			var asked []int32
+			first := int32(len(o.x))
+			for range 1 + rng.IntN(5) {
+				v := int32(len(o.x))
+				x := make([]float32, m.Encoder.In())
+				for j := range x {
+					if !sparse || rng.IntN(3) == 0 {
+						x[j] = float32(rng.NormFloat64())
+					}
+				}
+				n := event.Node{Origin: &event.Origin{}, ID: event.ID{Num: int64(v)}, Dense: x, Context: rng.IntN(4) == 0}
+				o.x, o.near, o.y = append(o.x, gnn.Vector{Dense: x}), append(o.near, nil), append(o.y, vicinity.None)
+				for u := range v {
+					if rng.IntN(4) == 0 {
+						n.Neighbours = append(n.Neighbours, event.ID{Num: int64(u)})
+						o.near[v], o.near[u] = append(o.near[v], u), append(o.near[u], v)
+					}
+				}
+				w.Nodes = append(w.Nodes, n)
+				if !n.Context {
+					asked = append(asked, v)
+				}
+			}
+			var nodes, labels []int32
+			tell := func(v, y int32) {
+				w.Labels = append(w.Labels, event.Label{Origin: &event.Origin{}, Node: event.ID{Num: int64(v)}, Index: y})
+			}
+			waiting = append(waiting, asked...)
+			for len(waiting) > 0 && rng.IntN(4) > 0 {
+				v, y := waiting[0], rng.Int32N(3)
+				waiting = waiting[1:]
+				if rng.IntN(5) > 0 {
+					nodes, labels = append(nodes, v), append(labels, y)
+					tell(v, y)
+				}
+			}
+			known := map[int32]int32{}
+			for i := range w.Nodes {
+				if v := first + int32(i); w.Nodes[i].Context && rng.IntN(2) == 0 {
+					known[v] = rng.Int32N(3)
+					tell(v, known[v])
+				}
+			}
+			got := e.Step(w)
+			for i, want := range o.serve(asked) {
+				for c, q := range got.Predictions[i].Probabilities {
+					if math.Abs(float64(q)-want[c]) > 1e-4 {
+						t.Fatalf("sparse %t, window %d, node %d, class %d: %v, the pool says %v", sparse, number, asked[i], c, q, want[c])
+					}
+				}
+				u := got.Predictions[i]
+				if u.Total < 0 || u.Epistemic < 0 || u.Aleatoric < 0 || math.Abs(float64(u.Total-u.Epistemic-u.Aleatoric)) > 1e-6 {
+					t.Fatalf("uncertainty %+v", u)
+				}
+			}
+			for v, y := range known {
+				o.y[v] = y
+			}
+			if len(nodes) > 0 {
+				o.learn(nodes, labels)
+			}
+		}
+		if s := e.Summaries()[0]; s.Head != "pool" || s.Labels == 0 {
+			t.Errorf("%+v", s)
+		}
+		if v := e.Pooled(); len(v.Heads) != len(v.Weights) || len(v.Compatibility) != 9 || v.Weights[1] == o.pool.Spec().Weights.Total {
+			t.Errorf("%+v", v)
+		}
+	}
+}
+
+// TestPaperServes: a model without a pool, or whose pool is not asked for, is
+// served with the paper's head, and a pool that is not there is an error that
+// says what to do.
+func TestPaperServes(t *testing.T) {
+	m := modelOf(t, rand.New(rand.NewPCG(1, 1)), gnn.KindSAGE, 2)
+	plain := newEngine(t, m, pipeline.Config{})
+	if _, err := pipeline.New(m, pipeline.Config{Head: pipeline.HeadPool}); err == nil || !strings.Contains(err.Error(), "--head paper") {
+		t.Errorf("no pool: %v", err)
+	}
+	if _, err := pipeline.New(m, pipeline.Config{Head: "best"}); err == nil || !strings.Contains(err.Error(), `"pool" or "paper"`) {
+		t.Errorf("no such head: %v", err)
+	}
+	addPool(t, m, true)
+	paper, pooled := newEngine(t, m, pipeline.Config{Head: pipeline.HeadPaper}), newEngine(t, m, pipeline.Config{})
+	if plain.Config().String() != paper.Config().String() || plain.Config().String()+" head=pool" != pooled.Config().String() {
+		t.Errorf("%v\n%v\n%v", plain.Config(), paper.Config(), pooled.Config())
+	}
+	one := &life{rng: rand.New(rand.NewPCG(2, 2)), m: m, x: map[event.ID][]float32{}}
+	for range 20 {
+		w := one.window()
+		if a, b := plain.Step(w), paper.Step(w); a.Chain != b.Chain {
+			t.Fatalf("window %d: other bits for a pool that does not serve", w.Number)
+		}
+	}
+	if paper.Pooled() != nil {
+		t.Error("the paper's head has a pool")
+	}
+}
+
+// TestImpossiblePools: what no engine with a pool could have written is found,
+// though the checksums are right.
+func TestImpossiblePools(t *testing.T) {
+	nan := float32(math.NaN())
+	for _, seed := range []uint64{poolSeeds, poolSeeds + 1} {
+		e, m, cfg, _ := lived(t, seed, 40)
+		whole := snapshotOf(t, e, nil)
+		file, err := safetensors.Decode(whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cases := map[string]func(*safetensors.File){
+			"said": set("pending.said", to(0, nan)),
+			"pool": set("heads.pool", to(0, uint8(0xff))),
+			"pool long": func(f *safetensors.File) {
+				f.Tensors["heads.pool"] = safetensors.Of(append(f.Tensors["heads.pool"].Data, 0), len(f.Tensors["heads.pool"].Data)+1)
+			},
+			"member": func(f *safetensors.File) { f.Tensors["heads.wide"] = safetensors.Of([]uint8{1}, 1) },
+		}
+		if seed%2 == 0 {
+			cases["index"] = set("features.index", to(0, int32(5)))
+			cases["index negative"] = set("features.index", to(0, int32(-1)))
+			cases["index twice"] = set("features.index", func(v []int32) { v[1] = v[0] })
+			cases["value"] = set("features.value", to(0, nan))
+			cases["value 0"] = set("features.value", to(0, float32(0)))
+			cases["length"] = set("features.lengths", to(0, int32(math.MaxInt32)))
+			cases["length negative"] = set("features.lengths", to(0, int32(-1)))
+			cases["length less"] = set("features.lengths", func(v []int32) { v[len(v)-1]-- })
+		} else {
+			cases["row"] = set("features.rows", to(0, nan))
+		}
+		for name, tensor := range file.Tensors {
+			if strings.HasPrefix(name, "features.") || name == "pending.said" || name == "heads.pool" {
+				cases["without "+name] = func(f *safetensors.File) { delete(f.Tensors, name) }
+				if tensor.Shape[0] > 0 {
+					cases["short "+name] = cut(name)
+				}
+			}
+		}
+		for name, alter := range cases {
+			if _, _, err := restore(m, cfg, altered(t, whole, alter)); !errors.Is(err, pipeline.ErrDamaged) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("seed %d, %s: %v", seed, name, err)
+			}
+		}
+	}
+}
