@@ -164,6 +164,15 @@ func (p *process) stop() error {
 	}
 }
 
+// audit has the program prove what was published.
+func (g *graph) audit(ctx context.Context, args ...string) error {
+	args = append([]string{"audit", "--brokers", strings.Join(g.Brokers, ","), "--prefix", g.prefix, "--model", g.Model}, args...)
+	if out, err := exec.CommandContext(ctx, g.Program, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("the audit: %w: %.500s", err, out)
+	}
+	return nil
+}
+
 // sender produces what a trial wants to have come in.
 type sender struct {
 	g        *graph
@@ -312,6 +321,7 @@ func (g *graph) ledger(ctx context.Context) (list []window, err error) {
 // totals add up a ledger.
 type totals struct {
 	windows, predictions, labels, refused int
+	forgotten                             int // commands to forget nodes that were done
 }
 
 // watch reads a ledger as it grows.
@@ -348,6 +358,9 @@ func (g *graph) watch(ctx context.Context) (*watch, error) {
 			w.sum.predictions += r.Predictions
 			w.sum.labels += r.Labels
 			w.sum.refused += r.Refused
+			if r.Forgot != nil {
+				w.sum.forgotten++
+			}
 			w.mu.Unlock()
 		}
 		w.done <- nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/crash"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
@@ -116,6 +117,7 @@ func (w *worker) forget(ctx context.Context, r *ledger.Record) error {
 			return err
 		}
 	}
+	crash.Point(crash.BeforeForget)
 	left, _, err := w.forgotten(ctx, w.next)
 	if err != nil {
 		return err
@@ -130,6 +132,7 @@ func (w *worker) forget(ctx context.Context, r *ledger.Record) error {
 		w.forgot.Distance, w.forgot.Approximate = c.Apart(nodes, exact)
 	}
 	w.engine = exact
+	crash.Point(crash.AfterForget)
 	took := time.Since(began)
 	w.cfg.Logger.Info("forgot", "nodes", len(nodes), "windows", w.next, "took", took.Round(time.Millisecond))
 	if w.cfg.Hooks.Forgot != nil {
@@ -256,6 +259,7 @@ func (w *worker) without(ctx context.Context, left leftOut) (Engine, error) {
 			return nil, err
 		}
 		a.release()
+		crash.Point(crash.InForget)
 		if time.Since(told) >= tellEvery {
 			told = time.Now()
 			w.cfg.Logger.Info("forgetting", "replayed", a.next, "of", w.next)
