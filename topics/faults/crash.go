@@ -330,7 +330,7 @@ func (m *matrix) note(p *process) {
 	case p.takenOver():
 	default:
 		m.found.Unasked++
-		m.found.Faults = append(m.found.Faults, fmt.Sprintf("a worker ended with %v, see %s", p.err, p.log.Name()))
+		m.found.Faults = append(m.found.Faults, fmt.Sprintf("a worker ended with %v, see %s: %s", p.err, p.log.Name(), lastWords(p.log.Name())))
 	}
 }
 

@@ -134,16 +134,30 @@ func (p *process) interrupted() bool {
 
 // endsWith looks for words at the end of a log.
 func endsWith(path, words string) bool {
+	return strings.Contains(end(path), words)
+}
+
+// lastWords is what a program said last in its log.
+func lastWords(path string) string {
+	said := end(path)
+	return strings.TrimSpace(said[max(strings.LastIndex(said, "\ngvbll: "), 0):])
+}
+
+// end is the end of a log, "" where there is none.
+func end(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
-		return false
+		return ""
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil {
 		_, _ = f.Seek(max(info.Size()-2000, 0), io.SeekStart)
 	}
 	b, err := io.ReadAll(f)
-	return err == nil && bytes.Contains(b, []byte(words))
+	if err != nil {
+		return ""
+	}
+	return string(b)
 }
 
 // takenOver tells whether the worker ended because another had taken over, which
