@@ -58,7 +58,7 @@ func (a auditCmd) Run(ctx context.Context, s streams) error {
 	bar := newProgress(s.err, "audit", total)
 	found, err := worker.Audit(ctx, client, engine, worker.Config{
 		Names: names, Model: m.ID, Settings: engine.Config().String(), Classes: m.Classes,
-		Checkpoints: worker.Checkpoints{Restore: restorer(m, cfg)},
+		Checkpoints: worker.Checkpoints{Restore: restorer(m, cfg)}, Fresh: fresh(m, cfg),
 	}, a.Checkpoint, func(windows int64) { bar.set(int(windows), "windows") })
 	if err != nil {
 		return fmt.Errorf("audit, %d windows agree, then: %w", found.Windows, err)

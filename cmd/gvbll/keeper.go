@@ -7,6 +7,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -18,7 +19,10 @@ type keeper struct {
 	turn sync.Mutex
 }
 
-var _ worker.Keeper = (*keeper)(nil)
+var (
+	_ worker.Keeper   = (*keeper)(nil)
+	_ worker.Comparer = (*keeper)(nil)
+)
 
 // Step implements worker.Engine.
 func (k *keeper) Step(w *event.Window) *event.Outcome {
@@ -47,6 +51,27 @@ func restorer(m *model.Model, cfg pipeline.Config) func(io.ReaderAt, int64) (wor
 		e, meta, err := pipeline.Restore(m, cfg, r, size)
 		return &keeper{Engine: e}, meta, err
 	}
+}
+
+// fresh makes keepers at window 0.
+func fresh(m *model.Model, cfg pipeline.Config) func() (worker.Engine, error) {
+	return func() (worker.Engine, error) {
+		e, err := pipeline.New(m, cfg)
+		return &keeper{Engine: e}, err
+	}
+}
+
+// Apart implements worker.Comparer.
+func (k *keeper) Apart(nodes []event.ID, exact worker.Engine) (before ledger.Distance, approximate *ledger.Distance) {
+	k.turn.Lock()
+	defer k.turn.Unlock()
+	other := exact.(*keeper).Engine
+	before.Mean, before.Variance = k.Engine.Apart(other)
+	if k.Engine.Unlearn(nodes) {
+		approximate = &ledger.Distance{}
+		approximate.Mean, approximate.Variance = k.Engine.Apart(other)
+	}
+	return before, approximate
 }
 
 // snapshot is read from the engine as the engine is then.

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"os"
 
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/sender"
@@ -12,6 +14,7 @@ type sendCmd struct {
 	Kafka kafkaFlags `embed:""`
 	Data  dataFlags  `embed:""`
 
+	Events       string `help:"Send the node events of this file instead, one in JSON a line as in docs/wire-format.md, departures among them; - for standard input." placeholder:"FILE"`
 	Labels       string `help:"When labels are sent: predicted (a step's labels once its predictions are published), delayed (--label-delay node events later) or never." enum:"predicted,delayed,never" default:"predicted" placeholder:"predicted"`
 	LabelDelay   int    `help:"Delay of the labels: further steps with 'predicted', node events with 'delayed'." default:"0"`
 	Resume       bool   `help:"Leave out the nodes and labels that the topics hold already."`
@@ -28,6 +31,9 @@ func (sendCmd) Help() string {
 func (c sendCmd) Run(ctx context.Context, s streams) error {
 	if c.LabelDelay < 0 {
 		return usagef("--label-delay %d: give 0 or more", c.LabelDelay)
+	}
+	if c.Events != "" {
+		return c.events(ctx, s)
 	}
 	set, err := c.Data.open()
 	if err != nil {
@@ -59,5 +65,34 @@ func (c sendCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	_, err = fmt.Fprintf(s.out, "sent %d nodes and %d labels\n", nodes, labels)
+	return err
+}
+
+// events sends what a file has.
+func (c sendCmd) events(ctx context.Context, s streams) error {
+	var in io.Reader = os.Stdin
+	if c.Events != "-" {
+		f, err := os.Open(c.Events)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		in = f
+	}
+	client, names, err := c.Kafka.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if c.CreateTopics {
+		if _, err := topics.Create(ctx, client, names, 1, -1); err != nil {
+			return err
+		}
+	}
+	sent, err := sender.Lines(ctx, client, names, in)
+	if err != nil {
+		return fmt.Errorf("after %d events: %w", sent, err)
+	}
+	_, err = fmt.Fprintf(s.out, "sent %d node events\n", sent)
 	return err
 }

@@ -215,6 +215,7 @@ func decodeNode(body []byte) (n *event.Node, reason event.Reason, detail string)
 // occasion: names, policy, intervals.
 func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
 	cfg.Model, cfg.Classes, cfg.Settings = s.model.ID, s.model.Classes, s.engine.Config().String()
+	cfg.Fresh = fresh(s.model, s.engine.Config())
 	var last *event.Outcome
 	recovered := false
 	show := func() {
@@ -257,6 +258,12 @@ func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 			s.page.Committed(time.Now())
 		},
 		Lag: s.page.Lag,
+		Forgot: func(f worker.Forgotten) {
+			s.engine = f.Engine.(*keeper)
+			if recovered {
+				s.page.Attach(s.engine.ask)
+			}
+		},
 	}
 	cfg.Hooks = worker.Join(append([]worker.Hooks{s.stream.Hooks(), own}, s.hooks...)...)
 	if err := worker.Run(ctx, c, s.engine, cfg); err != nil {

@@ -9,9 +9,11 @@ var Points = []string{
 	BeforeFence, AfterFence, Recovered,
 	BeforeAdd, AfterAdd, BeforeProduce, AfterProduce, BeforeOffsets, AfterOffsets, BeforeEnd, AfterEnd, Committed,
 	BeforeCheckpoint, InCheckpoint, BeforeSync, AfterSync, BeforeRename, AfterRename, AfterDirSync, AfterPrune,
+	BeforeForget, InForget, AfterForget,
 }
 
-// The points: of taking over, of a transaction, and of a checkpoint.
+// The points: of taking over, of a transaction, of a checkpoint, and of forgetting
+// nodes.
 const (
 	BeforeFence = "before-fence" // elected, and the former owner not fenced
 	AfterFence  = "after-fence"
@@ -35,4 +37,8 @@ const (
 	AfterRename      = "after-rename"
 	AfterDirSync     = "after-directory-fsync"
 	AfterPrune       = "after-prune" // older checkpoints are removed
+
+	BeforeForget = "before-forget" // what was stepped is committed
+	InForget     = "in-forget"     // a window was replayed without the nodes
+	AfterForget  = "after-forget"  // the engines are exchanged, and nothing of it is committed
 )

@@ -134,16 +134,30 @@ func (p *process) interrupted() bool {
 
 // endsWith looks for words at the end of a log.
 func endsWith(path, words string) bool {
+	return strings.Contains(end(path), words)
+}
+
+// lastWords is what a program said last in its log.
+func lastWords(path string) string {
+	said := end(path)
+	return strings.TrimSpace(said[max(strings.LastIndex(said, "\ngvbll: "), 0):])
+}
+
+// end is the end of a log, "" where there is none.
+func end(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
-		return false
+		return ""
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil {
 		_, _ = f.Seek(max(info.Size()-2000, 0), io.SeekStart)
 	}
 	b, err := io.ReadAll(f)
-	return err == nil && bytes.Contains(b, []byte(words))
+	if err != nil {
+		return ""
+	}
+	return string(b)
 }
 
 // takenOver tells whether the worker ended because another had taken over, which
@@ -162,6 +176,15 @@ func (p *process) stop() error {
 		<-p.ended
 		return errors.New("it did not end within a minute of SIGTERM")
 	}
+}
+
+// audit has the program prove what was published.
+func (g *graph) audit(ctx context.Context, args ...string) error {
+	args = append([]string{"audit", "--brokers", strings.Join(g.Brokers, ","), "--prefix", g.prefix, "--model", g.Model}, args...)
+	if out, err := exec.CommandContext(ctx, g.Program, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("the audit: %w: %.500s", err, out)
+	}
+	return nil
 }
 
 // sender produces what a trial wants to have come in.
@@ -312,6 +335,7 @@ func (g *graph) ledger(ctx context.Context) (list []window, err error) {
 // totals add up a ledger.
 type totals struct {
 	windows, predictions, labels, refused int
+	forgotten                             int // commands to forget nodes that were done
 }
 
 // watch reads a ledger as it grows.
@@ -348,6 +372,9 @@ func (g *graph) watch(ctx context.Context) (*watch, error) {
 			w.sum.predictions += r.Predictions
 			w.sum.labels += r.Labels
 			w.sum.refused += r.Refused
+			if r.Forgot != nil {
+				w.sum.forgotten++
+			}
 			w.mu.Unlock()
 		}
 		w.done <- nil

@@ -39,6 +39,27 @@ type Record struct {
 	Updates     uint64 `json:"updates"`   // the serving posterior has taken
 	Posterior   string `json:"posterior"` // SHA-256 of the state of every head
 	Chain       string `json:"chain"`     // SHA-256 of all that was served and learned so far
+
+	// Forgot says that nodes were forgotten before this window was stepped: Chain
+	// and what follows are as if they never had come.
+	Forgot *Forgot `json:"forgot,omitempty"`
+}
+
+// Forgot is what it came to that nodes were forgotten exactly.
+type Forgot struct {
+	Nodes   int   `json:"nodes"`   // named
+	Windows int64 `json:"windows"` // replayed without them
+	// Distance is that of the posterior from what it was.
+	Distance
+	// Approximate is its distance from what it was, with what the nodes taught taken
+	// back; nil where that is not kept.
+	Approximate *Distance `json:"approximate,omitempty"`
+}
+
+// Distance is how far apart two posteriors are, in Frobenius norms.
+type Distance struct {
+	Mean     float64 `json:"mean"`     // ‖ΔM‖
+	Variance float64 `json:"variance"` // ‖ΔΣ‖
 }
 
 // Range is the records From ≤ offset < To of one partition.
@@ -53,7 +74,7 @@ type Range struct {
 func (r *Record) Append(dst []byte) []byte {
 	b, err := json.Marshal(r)
 	if err != nil {
-		panic(err) // strings and integers only
+		panic(err) // strings and finite numbers only
 	}
 	return append(dst, b...)
 }

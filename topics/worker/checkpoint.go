@@ -212,7 +212,7 @@ func (s *saver) between(w *worker) error {
 
 // begin begins a checkpoint of the state as it is, if one is due.
 func (s *saver) begin(w *worker) error {
-	if s.dir == nil || s.busy || !s.ripe || w.next == s.last || w.next == 0 {
+	if s.dir == nil || s.busy || !s.ripe || w.next == s.last || w.next == 0 || w.next < w.rewound {
 		return nil
 	}
 	keeper, ok := w.engine.(Keeper)

@@ -45,7 +45,7 @@ func hostile(rng *rand.Rand, reason event.Reason) (value []byte, headers []kafka
 		}
 		return bytes.Repeat(level, 1+rng.IntN(5000)), headers
 	case event.Empty:
-		return [][]byte{nil, {}}[rng.IntN(2)], nil
+		return []byte{}, nil
 	case event.TooLarge:
 		return make([]byte, maxValue+1+rng.IntN(600<<10)), nil
 	case event.BadID:

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gvbll/gvbll/topics/ledger"
 )
 
 // Metrics are the stream's side of a worker's metrics: windows, transactions,
@@ -31,6 +33,9 @@ type Metrics struct {
 	unsaved      prometheus.Counter
 	late         *prometheus.CounterVec
 	early        *prometheus.CounterVec
+	forget       prometheus.Histogram
+	forgotten    prometheus.Counter
+	distance     *prometheus.GaugeVec
 }
 
 // causes are those of the policies here: they have a series from the start, so
@@ -92,6 +97,14 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "gvbll_early_events_total", Help: "Events whose time was too far ahead of the clock to go by.",
 		}, []string{"topic"}),
 	}
+	m.forget = histogram("gvbll_forget_seconds", "Time to forget nodes exactly: a replay from the beginning, during which nothing is served.", prometheus.ExponentialBuckets(0.01, 4, 12))
+	m.forgotten = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "gvbll_forgotten_nodes_total", Help: "Nodes that were named to be forgotten exactly, and were; in windows stepped again too.",
+	})
+	m.distance = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "gvbll_forget_distance", Help: "How far the posterior is, since nodes were last forgotten exactly, from what it was before, and from what is left when what they taught is taken back approximately: Frobenius norms of the differences of mean and variance.",
+	}, []string{"of", "from"})
+	reg.MustRegister(m.forget, m.forgotten, m.distance)
 	for _, cause := range causes {
 		m.windows.WithLabelValues(cause)
 	}
@@ -150,6 +163,18 @@ func (m *Metrics) Hooks() Hooks {
 			m.savedBytes.Set(float64(s.Bytes))
 			m.saving.Observe(s.Took.Seconds())
 		},
+		Forgot: func(f Forgotten) {
+			m.forget.Observe(f.Took.Seconds())
+			m.forgotten.Add(float64(f.Nodes))
+			show := func(from string, d ledger.Distance) {
+				m.distance.WithLabelValues("mean", from).Set(d.Mean)
+				m.distance.WithLabelValues("variance", from).Set(d.Variance)
+			}
+			show("before", f.Distance)
+			if f.Approximate != nil {
+				show("approximate", *f.Approximate)
+			}
+		},
 		Untimely: func(topic string, late, early int) {
 			m.late.WithLabelValues(topic).Add(float64(late))
 			m.early.WithLabelValues(topic).Add(float64(early))
@@ -165,6 +190,7 @@ func Join(hooks ...Hooks) Hooks {
 		Stepped:   func(s Stepped) { each(hooks, func(h Hooks) func(Stepped) { return h.Stepped }, s) },
 		Committed: func(c Committed) { each(hooks, func(h Hooks) func(Committed) { return h.Committed }, c) },
 		Saved:     func(s Saved) { each(hooks, func(h Hooks) func(Saved) { return h.Saved }, s) },
+		Forgot:    func(f Forgotten) { each(hooks, func(h Hooks) func(Forgotten) { return h.Forgot }, f) },
 		Lag: func(topic string, records int64) {
 			for _, h := range hooks {
 				if h.Lag != nil {

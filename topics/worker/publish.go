@@ -72,6 +72,7 @@ func (w *worker) encode(o *output, out *event.Outcome, cause string, ranges []le
 		Model: w.cfg.Model, Settings: w.cfg.Settings,
 		Predictions: len(out.Predictions), Labels: len(out.Labelled), Refused: len(out.Refused),
 		Updates: out.Heads[0].Version, Posterior: hash(out.Posterior), Chain: hash(out.Chain),
+		Forgot: w.forgot,
 	}
 	if out.Window == 0 {
 		record.Classes = w.cfg.Classes

@@ -176,7 +176,7 @@ func drain(t *testing.T, w *worker, e *script) {
 		if c.Cause == "" {
 			return
 		}
-		if err := w.advance(c); err != nil {
+		if err := w.advance(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
 		last := &e.windows[len(e.windows)-1]

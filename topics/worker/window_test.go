@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -82,7 +83,7 @@ func (l *line) run(tb testing.TB) {
 		tb.Fatal(err)
 	}
 	for l.nodes.held > 0 {
-		if err := l.advance(Cut{Nodes: min(l.size, l.nodes.held), Cause: "count"}); err != nil {
+		if err := l.advance(context.Background(), Cut{Nodes: min(l.size, l.nodes.held), Cause: "count"}); err != nil {
 			tb.Fatal(err)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -64,6 +65,9 @@ type Config struct {
 	// Session is after how long without a sign of life the owner is replaced.
 	// Zero means 10 s; brokers want 6 s at least, unless they are told otherwise.
 	Session time.Duration
+	// Fresh makes an engine at window 0, for the windows so far to be replayed
+	// without nodes that are to be forgotten. Nil declines to forget any.
+	Fresh func() (Engine, error)
 	// Checkpoints are written by owner and standby alike.
 	Checkpoints Checkpoints
 	// Limits bound what an event may bring; zero fields have defaults.
@@ -89,6 +93,8 @@ type Hooks struct {
 	// ones came after their window was closed, early ones lie too far ahead of the
 	// clock.
 	Untimely func(topic string, late, early int)
+	// Forgot is told of nodes that were forgotten exactly, in replayed windows too.
+	Forgot func(Forgotten)
 }
 
 // Recovered is the end of a worker's start.
@@ -170,13 +176,17 @@ type worker struct {
 	nodes    *input[event.Node]
 	labels   *input[event.Label]
 	commands *input[event.Command]
-	lenient  bool      // a graph without a topic of commands will do
-	next     int64     // number of the next window
-	chain    string    // hash of the last one
-	landed   committed // the ledger's end, as far as this worker knows
-	torn     bool      // what a window takes is picked in part, and it is not stepped
-	output   *output   // stepped and not handed over to the publisher
-	closed   int64     // event time up to which windows are closed, 0 for none
+	lenient  bool           // a graph without a topic of commands will do
+	left     leftOut        // of the windows stepped
+	rewound  int64          // behind the last window that forgot nodes when this replay began: it has left them out
+	forgot   *ledger.Forgot // in the window in hand, nil for nothing
+	declines bool           // the commands of the window in hand that are to forget nodes
+	next     int64          // number of the next window
+	chain    string         // hash of the last one
+	landed   committed      // the ledger's end, as far as this worker knows
+	torn     bool           // what a window takes is picked in part, and it is not stepped
+	output   *output        // stepped and not handed over to the publisher
+	closed   int64          // event time up to which windows are closed, 0 for none
 
 	// What the election asks for, from another goroutine.
 	owner atomic.Bool
@@ -219,6 +229,11 @@ func (w *worker) open(ctx, fetching context.Context) error {
 	if err != nil {
 		return err
 	}
+	if w.next == 0 {
+		if w.left, w.rewound, err = w.forgotten(ctx, math.MaxInt64); err != nil {
+			return err
+		}
+	}
 	w.saver.last = w.next
 	w.stood.Store(w.next)
 	if w.outputs, err = w.client.Partitions(ctx, w.cfg.Names.Predictions, w.cfg.Names.DeadLetters); err != nil {
@@ -245,11 +260,15 @@ func (w *worker) openInputs(fetching context.Context, taken []ledger.Range) (err
 	if err != nil {
 		return err
 	}
-	w.commands, err = openInput(fetching, w.client, source[event.Command]{
+	w.commands, err = openInput(fetching, w.client, w.commandSource(), taken)
+	return err
+}
+
+func (w *worker) commandSource() source[event.Command] {
+	return source[event.Command]{
 		topic: w.cfg.Names.Commands, decode: (*wire.Decoder).Command, limits: w.cfg.Limits,
 		when: func(*event.Command) int64 { return 0 }, spared: w.lenient,
-	}, taken)
-	return err
+	}
 }
 
 // serve is the live loop, with the publisher beside it. However it ends, what
@@ -276,7 +295,7 @@ func (w *worker) loop(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		within, err := w.cut()
+		within, err := w.cut(ctx)
 		if err != nil {
 			return err
 		}
@@ -346,13 +365,13 @@ func (w *worker) handOver() error {
 // and returns how soon the policy wants to be asked again, 0 for after the
 // next fetch. The publisher gets what it can take at once; the rest gathers,
 // up to a limit, while it is busy.
-func (w *worker) cut() (time.Duration, error) {
+func (w *worker) cut(ctx context.Context) (time.Duration, error) {
 	for {
 		c := w.ask()
 		if c.Cause == "" {
 			return c.Within, nil
 		}
-		if err := w.advance(c); err != nil {
+		if err := w.advance(ctx, c); err != nil {
 			return 0, err
 		}
 		if err := w.saver.between(w); err != nil {
@@ -431,10 +450,15 @@ func (w *worker) take(c Cut) {
 }
 
 // advance cuts a window, steps it and encodes what came of it.
-func (w *worker) advance(c Cut) error {
+func (w *worker) advance(ctx context.Context, c Cut) error {
 	began := time.Now()
 	w.take(c)
 	defer w.release()
+	w.torn = true
+	if err := w.forget(ctx, nil); err != nil {
+		return err
+	}
+	w.torn = false
 	out := w.step()
 	if err := w.encode(w.output, out, c.Cause, w.ranges); err != nil {
 		// Part of a window must not be published; a replay makes up for the
@@ -471,7 +495,12 @@ func (w *worker) step() *event.Outcome {
 	win.Nodes, win.Refused = w.nodes.gather(win.Nodes[:0], win.Refused[:0])
 	win.Labels, win.Refused = w.labels.gather(win.Labels[:0], win.Refused)
 	win.Commands, win.Refused = w.commands.gather(win.Commands[:0], win.Refused)
-	return w.engine.Step(win)
+	w.left.sift(win)
+	out := w.engine.Step(win)
+	if w.declines {
+		w.decline(out)
+	}
+	return out
 }
 
 // release gives back the memory of the records in hand.

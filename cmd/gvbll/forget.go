@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+type forgetCmd struct {
+	Kafka kafkaFlags `embed:""`
+
+	Nodes []string `arg:"" name:"node" help:"Ids of the nodes. One that reads as an integer is meant as that and as a string."`
+	Wait  bool     `help:"Wait until it is done, and say how far the posterior moved." default:"true" negatable:""`
+	JSON  bool     `help:"Print the result as JSON." name:"json"`
+}
+
+// Help is shown by gvbll forget --help.
+func (forgetCmd) Help() string {
+	return "The owner of the graph stops serving, replays the ledger's windows from the beginning without these nodes (their events, their labels, the edges that name them), and goes on from there: to the bit where a worker would be that never saw them. Standbys, starts and audits do the same when they come there. It needs the inputs from their beginning; without them the command is refused to the dead letters.\n\n" +
+		"What stays in Kafka is the input records themselves, the predictions that were published, and this command: see docs/forgetting.md."
+}
+
+// maxForgotten is how many ids one command has.
+const maxForgotten = 1 << 16
+
+// Run sends the command.
+func (c forgetCmd) Run(ctx context.Context, s streams) error {
+	var ids []event.ID
+	for _, text := range c.Nodes {
+		if text == "" {
+			return usagef("an empty id names no node")
+		}
+		ids = append(ids, event.ID{Str: text})
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil && strconv.FormatInt(n, 10) == text {
+			ids = append(ids, event.ID{Num: n})
+		}
+	}
+	if len(ids) > maxForgotten {
+		return usagef("%d ids, a command has %d at most: give them in several", len(ids), maxForgotten)
+	}
+	client, names, err := c.Kafka.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	follower, err := end(ctx, client, names)
+	if err != nil {
+		return err
+	}
+	defer follower.Close()
+	value := wire.AppendCommand(nil, &event.Command{Name: event.Forget, Nodes: ids})
+	behind, err := sendCommand(ctx, client, names, value)
+	if err != nil {
+		return err
+	}
+	if !c.Wait {
+		_, err = fmt.Fprintf(s.out, "told the worker to forget %d nodes\n", len(c.Nodes))
+		return err
+	}
+	r, err := followed(ctx, follower, names.Commands, behind)
+	if err != nil {
+		return err
+	}
+	if r.Forgot == nil {
+		return fmt.Errorf("window %d: declined, for the inputs cannot be replayed from their beginning: see 'gvbll dead-letters'", r.Window)
+	}
+	if c.JSON {
+		return json.NewEncoder(s.out).Encode(r.Forgot)
+	}
+	_, err = fmt.Fprintf(s.out, "forgot in window %d, by a replay of %d: the posterior moved by ‖ΔM‖ %.4g, ‖ΔΣ‖ %.4g\n", r.Window, r.Forgot.Windows, r.Forgot.Mean, r.Forgot.Variance)
+	if a := r.Forgot.Approximate; a != nil && err == nil {
+		_, err = fmt.Fprintf(s.out, "taking back what they taught would have left ‖ΔM‖ %.4g, ‖ΔΣ‖ %.4g of that\n", a.Mean, a.Variance)
+	}
+	return err
+}
+
+// end stands at the end of the ledger.
+func end(ctx context.Context, c *kafka.Client, names topics.Names) (*ledger.Ledger, error) {
+	bounds, err := c.Offsets(ctx, names.Ledger)
+	if err != nil {
+		return nil, err
+	}
+	return ledger.OpenAt(ctx, c, names.Ledger, bounds[kafka.TopicPartition{Topic: names.Ledger}].End)
+}
+
+// sendCommand sends a command and returns an offset behind it.
+func sendCommand(ctx context.Context, c *kafka.Client, names topics.Names, value []byte) (behind int64, err error) {
+	at := kafka.TopicPartition{Topic: names.Commands}
+	bounds, err := c.Offsets(ctx, names.Commands)
+	if err != nil {
+		return 0, err
+	}
+	if _, there := bounds[at]; !there {
+		return 0, fmt.Errorf("topic %s does not exist: start a worker, or run 'gvbll topics --create' first", names.Commands)
+	}
+	p, err := c.NewProducer(ctx, kafka.ProducerConfig{})
+	if err != nil {
+		return 0, err
+	}
+	defer p.Close()
+	if err := p.Send(ctx, []kafka.Record{{Topic: names.Commands, Value: value, Time: time.Now()}}); err != nil {
+		return 0, err
+	}
+	if bounds, err = c.Offsets(ctx, names.Commands); err != nil {
+		return 0, err
+	}
+	return bounds[at].End, nil
+}
+
+// followed waits for the window that has the command before the given offset.
+func followed(ctx context.Context, l *ledger.Ledger, topic string, behind int64) (*ledger.Record, error) {
+	for {
+		r, err := l.Wait(ctx)
+		if err != nil {
+			if errors.Is(err, context.Canceled) {
+				err = fmt.Errorf("the command is sent, and a worker will do it: %w", err)
+			}
+			return nil, err
+		}
+		if r != nil && slices.ContainsFunc(r.Ranges, func(g ledger.Range) bool { return g.Topic == topic && g.To >= behind }) {
+			return r, nil
+		}
+	}
+}

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/broker"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// town is a stream of nodes that cite each other, leave and return, with labels
+// that come before and after their nodes; 7, which many cite, is the one to be
+// forgotten.
+func town(from, to int, in int) (nodes []event.Node, labels []event.Label) {
+	for i := from; i < to; i++ {
+		n := event.Node{ID: event.ID{Num: int64(i)}}
+		for j := range in {
+			n.Dense = append(n.Dense, float32((i*31+j*17)%13)/6-1)
+		}
+		n.Neighbours = []event.ID{{Num: 7}, {Num: int64(i + 3)}, {Num: int64(i * 5 % (i + 1))}}
+		nodes = append(nodes, n)
+		if i%11 == 10 {
+			nodes = append(nodes, event.Node{ID: event.ID{Num: int64(i - 5)}, Departed: true})
+		}
+		labels = append(labels, event.Label{Node: event.ID{Num: int64(i + i%5 - 2)}, Index: int32(i % 3)})
+	}
+	return nodes, labels
+}
+
+// TestForget: a graph that forgets a node goes on, to the bit, as one that never
+// saw it: with real nodes, windows and labels out of order, and while a worker
+// runs. A start and an audit agree.
+func TestForget(t *testing.T) {
+	b, err := broker.Start(broker.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	for _, departed := range []string{"keep", "remove"} {
+		t.Run(departed, func(t *testing.T) { forgetOne(t, b.Addr(), departed) })
+	}
+}
+
+func forgetOne(t *testing.T, addr, departed string) {
+	file := filepath.Join(t.TempDir(), "m.safetensors")
+	gvbll(t, "train", "--out", file, "--nodes", "600", "--steps", "5", "--epochs", "5", "--hidden", "8", "--embedding", "4", "--classes", "3", "--late", "0", "--dim", "6")
+	m, err := model.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kafka.Dial(t.Context(), kafka.Config{Brokers: []string{addr}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	prefix := fmt.Sprintf("forget-%s-%d", departed, time.Now().UnixNano())
+	names, err := topics.Under(prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gvbll(t, "topics", "--create", "--brokers", addr, "--prefix", prefix)
+	producer, err := client.NewProducer(t.Context(), kafka.ProducerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer producer.Close()
+	send := func(from, to int) {
+		nodes, labels := town(from, to, m.Encoder.In())
+		var records []kafka.Record
+		for i := range nodes {
+			n := &nodes[i]
+			r := kafka.Record{Topic: names.Nodes, Key: wire.AppendKey(nil, n.ID), Time: time.Now()}
+			if !n.Departed {
+				r.Value = wire.AppendNode(nil, n)
+			}
+			records = append(records, r)
+		}
+		for i := range labels {
+			records = append(records, kafka.Record{Topic: names.Labels, Value: wire.AppendLabel(nil, &labels[i]), Time: time.Now()})
+		}
+		if err := producer.Send(t.Context(), records); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var log bytes.Buffer
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, []string{
+			"work", "--brokers", addr, "--prefix", prefix, "--model", file, "--http", "127.0.0.1:0", "--departed-labels", departed,
+			"--window", "20", "--linger", "5ms", "--commit-interval", "5ms",
+		}, &log, &log)
+	}()
+	committed := func() {
+		t.Helper()
+		want := total(t, client, names.Nodes) + total(t, client, names.Labels) + total(t, client, names.Commands)
+		l, err := ledger.Open(t.Context(), client, names.Ledger)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		for got := int64(0); got < want; {
+			r, err := l.Wait(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r != nil {
+				for _, g := range r.Ranges {
+					got += g.To - g.From
+				}
+			}
+		}
+	}
+	send(0, 100)
+	committed()
+	out := gvbll(t, "forget", "--brokers", addr, "--prefix", prefix, "7")
+	if !strings.HasPrefix(out, "forgot in window ") || strings.Contains(out, "‖ΔM‖ 0,") || strings.Contains(out, "taking back") != (departed == "remove") {
+		t.Errorf("forget says %q", out)
+	}
+	send(100, 150)
+	committed()
+	stop()
+	if code := <-ended; code != exitOK {
+		t.Fatalf("the worker ended with %d: %s", code, log.String())
+	}
+
+	// A run that never saw it, window by window as the ledger has them cut.
+	cfg, err := updateFlags{Lambda: .99, Eta: 1, Clip: .1, DepartedLabels: departed}.config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	never, err := pipeline.New(m, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	published := map[string][]byte{}
+	inputs := map[string][]kafka.Record{}
+	for _, topic := range []string{names.Nodes, names.Labels, names.Predictions} {
+		if err := client.ReadAll(t.Context(), topic, func(r *kafka.Record) {
+			c := *r
+			c.Key, c.Value = bytes.Clone(r.Key), bytes.Clone(r.Value)
+			inputs[topic] = append(inputs[topic], c)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, r := range inputs[names.Predictions] {
+		var p event.Prediction
+		if err := wire.DecodePrediction(r.Value, &p); err != nil {
+			t.Fatal(err)
+		}
+		published[fmt.Sprint(p.Window, p.Node)] = r.Value
+	}
+	l, err := ledger.Open(t.Context(), client, names.Ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	forgot, after := int64(-1), 0
+	for {
+		r, err := l.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r == nil {
+			break
+		}
+		outcome := never.Step(windowOf(t, r, names, inputs, event.ID{Num: 7}))
+		if r.Forgot != nil {
+			forgot = r.Window
+		}
+		if forgot < 0 {
+			continue
+		}
+		if got := hex.EncodeToString(outcome.Chain[:]); got != r.Chain || hex.EncodeToString(outcome.Posterior[:]) != r.Posterior {
+			t.Fatalf("window %d: chain %s, one that never saw it has %s", r.Window, r.Chain, got)
+		}
+		for i := range outcome.Predictions {
+			p := &outcome.Predictions[i]
+			after++
+			if !bytes.Equal(published[fmt.Sprint(p.Window, p.Node)], wire.AppendPrediction(nil, p)) {
+				t.Errorf("window %d: node %v was predicted otherwise", r.Window, p.Node)
+			}
+		}
+	}
+	if forgot < 0 || after < 30 {
+		t.Fatalf("forgot in window %d, %d predictions after that", forgot, after)
+	}
+	if out := gvbll(t, "audit", "--brokers", addr, "--prefix", prefix, "--model", file, "--departed-labels", departed); !strings.Contains(out, "agree with the model") {
+		t.Errorf("audit says %q", out)
+	}
+}
+
+func total(t *testing.T, c *kafka.Client, topic string) (n int64) {
+	t.Helper()
+	bounds, err := c.Offsets(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range bounds {
+		n += b.End - b.First
+	}
+	return n
+}
+
+// windowOf is a window of the ledger without what is of one node. The topics have
+// one partition.
+func windowOf(t *testing.T, r *ledger.Record, names topics.Names, inputs map[string][]kafka.Record, without event.ID) *event.Window {
+	t.Helper()
+	w := &event.Window{Number: r.Window}
+	var d wire.Decoder
+	for _, g := range r.Ranges {
+		for _, x := range inputs[g.Topic] {
+			if x.Offset < g.From || x.Offset >= g.To {
+				continue
+			}
+			o := &event.Origin{Topic: x.Topic, Offset: x.Offset, Key: x.Key, Value: x.Value}
+			var n event.Node
+			var label event.Label
+			switch g.Topic {
+			case names.Nodes:
+				if reason, detail := d.Node(o, &n); reason != "" {
+					t.Fatal(detail)
+				}
+				kept := n.Neighbours[:0]
+				for _, id := range n.Neighbours {
+					if id != without {
+						kept = append(kept, id)
+					}
+				}
+				if n.Neighbours = kept; n.ID != without {
+					w.Nodes = append(w.Nodes, n)
+				}
+			case names.Labels:
+				if reason, detail := d.Label(o, &label); reason != "" {
+					t.Fatal(detail)
+				}
+				if label.Node != without {
+					w.Labels = append(w.Labels, label)
+				}
+			}
+		}
+	}
+	return w
+}

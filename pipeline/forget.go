@@ -1,0 +1,42 @@
+package pipeline
+
+import (
+	"math"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/posterior"
+)
+
+// Apart returns how far the serving posterior of exact is from that of e, as
+// Frobenius norms of the differences of mean and variance.
+func (e *Engine) Apart(exact *Engine) (mean, variance float64) {
+	a, b := e.serving.Posterior(), exact.serving.Posterior()
+	for i := range a.Mean {
+		mean = math.Hypot(mean, a.Mean[i]-b.Mean[i])
+		variance = math.Hypot(variance, 1/max(a.Precision[i], leastPrecision)-1/max(b.Precision[i], leastPrecision))
+	}
+	return mean, variance
+}
+
+// Unlearn takes back what nodes have taught, as when they leave, and reports
+// whether what is needed for it is kept (Config.ForgetDeparted). It is for an
+// engine that is not stepped again: the nodes stay in the graph, and no outcome
+// tells of it.
+func (e *Engine) Unlearn(nodes []event.ID) bool {
+	l := e.gone.lessons
+	if l == nil {
+		return false
+	}
+	var taken posterior.Lessons
+	seen := make(map[int32]bool, len(nodes))
+	for _, id := range nodes {
+		v, known := e.roster.number(id)
+		if x := l.nodes.get(v); known && x != nil && !seen[v] {
+			seen[v] = true
+			slot := l.nodes.slot[v]
+			taken.Add(l.z.Row(slot), x.tau, x.class, l.probs.Row(slot), e.serving.Version()-x.update)
+		}
+	}
+	e.serving.Remove(&taken)
+	return true
+}

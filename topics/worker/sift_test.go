@@ -1,0 +1,58 @@
+package worker
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// TestSift: of a node that was forgotten in a window nothing is left of the windows
+// before, and all of those behind.
+func TestSift(t *testing.T) {
+	number, text, other := event.ID{Num: 7}, event.ID{Str: "7"}, event.ID{Num: 8}
+	left := leftOut{}
+	left.note(5, []event.Command{{Name: event.Forget, Nodes: []event.ID{number}}, {Name: event.Promote, Nodes: []event.ID{other}}})
+	left.note(3, []event.Command{{Name: event.Forget, Nodes: []event.ID{number}}})
+	window := func(n int64) *event.Window {
+		return &event.Window{
+			Number: n,
+			Nodes: []event.Node{
+				{ID: number, Neighbours: []event.ID{other}},
+				{ID: text, Neighbours: []event.ID{number, other, number}},
+				{ID: other, Neighbours: []event.ID{number}},
+				{ID: number, Departed: true},
+				{ID: number, Departed: true, ByKey: true},
+			},
+			Labels:  []event.Label{{Node: number}, {Node: text}},
+			Refused: []event.Refusal{{Reason: event.Empty}},
+		}
+	}
+	w := window(4)
+	left.sift(w)
+	want := &event.Window{
+		Number: 4,
+		Nodes: []event.Node{
+			{ID: text, Neighbours: []event.ID{other}},
+			{ID: other},
+			{ID: number, Departed: true, ByKey: true}, // of the other node with its key, for all that is known
+		},
+		Labels: []event.Label{{Node: text}}, Refused: []event.Refusal{{Reason: event.Empty}},
+	}
+	if d := cmp.Diff(want, w, cmpopts.EquateEmpty()); d != "" {
+		t.Error(d)
+	}
+	w = window(5)
+	left.sift(w)
+	if d := cmp.Diff(window(5), w); d != "" {
+		t.Errorf("behind it: %s", d)
+	}
+	left.note(6, []event.Command{{Name: event.Forget, Nodes: []event.ID{text}}})
+	w = window(4)
+	left.sift(w)
+	if len(w.Nodes) != 1 || len(w.Labels) != 0 {
+		t.Errorf("both forgotten: %+v", w)
+	}
+}
