@@ -177,6 +177,9 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 // Config returns the settings in force, defaults filled in.
 func (e *Engine) Config() Config { return e.cfg }
 
+// Model returns the model that it was made of.
+func (e *Engine) Model() *model.Model { return e.model }
+
 // Next returns the number of the next window.
 func (e *Engine) Next() int64 { return e.next }
 

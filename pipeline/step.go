@@ -17,7 +17,7 @@ func (e *Engine) Step(w *event.Window) *event.Outcome {
 		panic(fmt.Sprintf("pipeline: window %d where %d is next", w.Number, e.next))
 	}
 	e.next++
-	out := &event.Outcome{Window: w.Number, Refused: append([]event.Refusal(nil), w.Refused...)}
+	out := &event.Outcome{Window: w.Number, Model: e.model.ID, Refused: append([]event.Refusal(nil), w.Refused...)}
 
 	e.arrive(w, out)
 	e.serve(out)
@@ -33,7 +33,9 @@ func (e *Engine) Step(w *event.Window) *event.Outcome {
 	}
 	out.Posterior = e.posterior
 	out.Chain = e.extendChain(out)
-	e.decline(w, out)
+	for i := range w.Commands {
+		decline(&w.Commands[i], out)
+	}
 	return out
 }
 

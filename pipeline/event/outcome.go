@@ -4,6 +4,7 @@ package event
 // settings and the windows up to this one, and of nothing else.
 type Outcome struct {
 	Window      int64
+	Model       string       // id of the model that served
 	Predictions []Prediction // one for each arrival, in canonical order
 	Refused     []Refusal    // the window's own, then the engine's, in canonical order
 	Labelled    []Labelled   // labels joined to what was served, in the order learned
@@ -12,6 +13,13 @@ type Outcome struct {
 	Levels      Levels
 	Posterior   Hash // of the state of every head
 	Chain       Hash // of everything served and learned so far
+
+	// Shadow is what the model in the shadow made of the same window, nil where
+	// there is none.
+	Shadow *Outcome
+	// Promoted is the id of the model that serves from the next window on, where
+	// that is another.
+	Promoted string
 }
 
 // Hash is a SHA-256.

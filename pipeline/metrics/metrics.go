@@ -40,6 +40,7 @@ type Metrics struct {
 	levels                                  *prometheus.GaugeVec
 	heads                                   map[string]*head
 	slices                                  slices
+	shadow                                  shadow
 	vectors                                 vectors
 }
 
@@ -127,6 +128,7 @@ func New(reg prometheus.Registerer) *Metrics {
 	}
 	reg.MustRegister(m.delay, m.confidence)
 	m.slices = newSlices(counters)
+	m.shadow = newShadow(counter, counters, gauges)
 	refused := counters("gvbll_refused_events_total", "Events sent to the dead-letter topic.", "reason")
 	for _, r := range event.Reasons() {
 		m.refused[r] = refused.WithLabelValues(string(r))
@@ -172,6 +174,7 @@ func (m *Metrics) Observe(out *event.Outcome) {
 	for i := range out.Heads {
 		m.head(out.Heads[i].Name).observe(&out.Heads[i])
 	}
+	m.shadow.observe(out)
 	for i := range out.Labelled {
 		m.slices.observe(&out.Labelled[i], &out.Heads[0].Scores[i])
 	}

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -69,9 +70,13 @@ func (w *worker) encode(o *output, out *event.Outcome, cause string, ranges []le
 	}
 	record := ledger.Record{
 		Version: ledger.Version, Window: out.Window, Cause: cause, Ranges: ranges,
-		Model: w.cfg.Model, Settings: w.cfg.Settings,
+		Model: cmp.Or(out.Model, w.cfg.Model), Settings: w.cfg.Settings,
 		Predictions: len(out.Predictions), Labels: len(out.Labelled), Refused: len(out.Refused),
 		Updates: out.Heads[0].Version, Posterior: hash(out.Posterior), Chain: hash(out.Chain),
+		Promoted: out.Promoted,
+	}
+	if s := out.Shadow; s != nil {
+		record.Shadow = &ledger.Shadow{Model: s.Model, Updates: s.Heads[0].Version, Posterior: hash(s.Posterior), Chain: hash(s.Chain)}
 	}
 	if out.Window == 0 {
 		record.Classes = w.cfg.Classes
@@ -81,6 +86,7 @@ func (w *worker) encode(o *output, out *event.Outcome, cause string, ranges []le
 		return err
 	}
 	o.last, o.chain = record.Window, record.Chain
+	w.stands = standingOf(&record)
 	w.nodes.positions(o.offsets)
 	w.labels.positions(o.offsets)
 	w.commands.positions(o.offsets)
