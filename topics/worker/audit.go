@@ -250,6 +250,7 @@ func (a *auditor) nothingElse(ctx context.Context) error {
 	topic := a.cfg.Names.Predictions
 	for p := range a.outputs[topic] {
 		at := kafka.TopicPartition{Topic: topic, Partition: int32(p)}
+		a.skip(at, nil, nil)
 		for more := true; more && len(a.waiting[at]) == 0; a.skip(at, nil, nil) {
 			var err error
 			if more, err = a.fetch(ctx, at); err != nil {
