@@ -46,6 +46,7 @@ var advice = []struct {
 	}},
 	{"Predictions, before any label", [][2]string{
 		{"gvbll_predictions_total", "Rate 0 while nodes arrive: `GvbllCommitsStopped`, `GvbllNoOwner`."},
+		{"gvbll_revisions_total", "Rate at `--rescore-limit` times that of windows: nodes wait to be predicted again; raise it, or `--rescore-after`."},
 		{"gvbll_predicted_classes_total", "One class takes over: `GvbllPredictionsShifted`."},
 		{"gvbll_prediction_confidence", "All low: arrivals are unlike what was learned. All high while accuracy falls: do not trust it, forget faster."},
 		{"gvbll_uncertainty_nats_total", "Epistemic rises: the posterior knows too little here, labels would help. Aleatoric rises: the data is ambiguous."},

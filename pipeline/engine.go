@@ -45,6 +45,8 @@ type Config struct {
 	MaxWaitingEdges int
 	// BFloat16 keeps the graph's rows in half the memory, see [gnn.BFloat16].
 	BFloat16 bool
+	// Rescore says when nodes are predicted again.
+	Rescore Rescoring
 	// Workers is how many goroutines share a window's products, with the same
 	// bits: a ledger is not bound to it. Zero means 1.
 	Workers int
@@ -56,6 +58,9 @@ func (c Config) String() string {
 	rows := ""
 	if c.BFloat16 {
 		rows = " rows=bfloat16"
+	}
+	if r := c.Rescore; r.on() {
+		rows += fmt.Sprintf(" rescore-after=%d rescore-confidence=%g rescore-limit=%d", r.After, r.Confidence, r.Limit)
 	}
 	return fmt.Sprintf("engine=%d lambda=%g eta=%g beta=%g clip=%g epsilon=%g gradient=%v samples=%d bins=%d pending=%d waiting-labels=%d waiting-edges=%d",
 		Version, u.Lambda, u.Eta, u.Beta, u.Clip, u.Epsilon, u.Gradient, c.Samples, c.Bins, c.MaxPending, c.MaxWaitingLabels, c.MaxWaitingEdges) + rows
@@ -77,6 +82,8 @@ func (c Config) WithDefaults() (Config, error) {
 		{"max-waiting-labels", &c.MaxWaitingLabels, 1 << 16},
 		{"max-waiting-edges", &c.MaxWaitingEdges, 1 << 18},
 		{"workers", &c.Workers, 1},
+		{"rescore-after", &c.Rescore.After, 0},
+		{"rescore-limit", &c.Rescore.Limit, 100},
 	} {
 		if *d.value == 0 {
 			*d.value = d.def
@@ -84,6 +91,9 @@ func (c Config) WithDefaults() (Config, error) {
 		if *d.value < 0 {
 			return c, fmt.Errorf("%s %d is negative: give a positive number, or 0 for the default of %d", d.name, *d.value, d.def)
 		}
+	}
+	if p := c.Rescore.Confidence; !(p >= 0 && p < 1) {
+		return c, fmt.Errorf("rescore-confidence %v: give a probability below 1, or 0 for none", p)
 	}
 	return c, c.Update.Validate()
 }
@@ -102,11 +112,12 @@ type Engine struct {
 	model *model.Model
 	cfg   Config
 
-	graph   *gnn.Graph
-	roster  *roster
-	fate    []fate // by node number
-	pending *pending
-	early   *queue[event.ID, early] // labels whose node has not come
+	graph     *gnn.Graph
+	roster    *roster
+	fate      []fate // by node number
+	pending   *pending
+	rescoring *rescoring              // nil where nothing is predicted again
+	early     *queue[event.ID, early] // labels whose node has not come
 	// earlyBytes is the size of the records in early.
 	earlyBytes int
 
@@ -167,6 +178,7 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 		again:       make(map[int32]*event.Node),
 	}
 	e.pending = newPending(m.Prior.Dim, len(e.heads)*m.Prior.Classes, cfg.MaxPending)
+	e.rescoring = newRescoring(cfg.Rescore, m.Prior.Classes)
 	for _, h := range e.heads {
 		e.summary = append(e.summary, Summary{Head: h.Name()})
 	}
@@ -194,8 +206,14 @@ func (e *Engine) Posterior() (now, trained *posterior.Gaussian) {
 }
 
 // Summaries returns the prequential scores so far, one per head, the serving
-// head first.
-func (e *Engine) Summaries() []Summary { return append([]Summary(nil), e.summary...) }
+// head first; and, where nodes are predicted again, last of what was last said.
+func (e *Engine) Summaries() []Summary {
+	all := append([]Summary(nil), e.summary...)
+	if e.rescoring != nil {
+		all = append(all, e.rescoring.summary)
+	}
+	return all
+}
 
 func (e *Engine) hashPosterior() {
 	b := e.state[:0]

@@ -46,7 +46,7 @@ func restored(m *model.Model, cfg Config, file *safetensors.Reader, own string) 
 		return nil, err
 	}
 	for _, set := range []func(*safetensors.Reader) error{
-		e.setGraph, e.setNodes, e.setPending, e.setWaiting, e.setEarly, e.setHeads, (*safetensors.Reader).Done,
+		e.setGraph, e.setNodes, e.setPending, e.setRescoring, e.setWaiting, e.setEarly, e.setHeads, (*safetensors.Reader).Done,
 	} {
 		if err := set(file); err != nil {
 			return nil, err
@@ -183,6 +183,13 @@ func (e *Engine) setPending(file *safetensors.Reader) error {
 		p.nodes.put(v, served{window: window[i], time: time[i], tau: tau[i]}) // slot i, as the rows are
 	}
 	return nil
+}
+
+func (e *Engine) setRescoring(file *safetensors.Reader) error {
+	if e.rescoring == nil {
+		return nil
+	}
+	return e.rescoring.set(e, file)
 }
 
 func (e *Engine) setWaiting(file *safetensors.Reader) error {

@@ -61,7 +61,8 @@ const (
 //	summaries.counts       I64  heads × 42, see Summary.appendState
 //	summaries.sums         F64  heads × 27
 //
-// where ids are three tensors, see idParts. [safetensors.Stream] adds checksums.
+// and rescore.* where nodes are predicted again, see rescoring.parts. There, ids
+// are three tensors, see idParts. [safetensors.Stream] adds checksums.
 type Snapshot struct {
 	engines []*Engine // none when closed
 	stream  *safetensors.Stream
@@ -158,6 +159,9 @@ func (e *Engine) parts() []safetensors.Part {
 	parts = append(parts, e.pendingParts()...)
 	parts = append(parts, e.waitingParts()...)
 	parts = append(parts, e.earlyParts()...)
+	if e.rescoring != nil {
+		parts = append(parts, e.rescoring.parts(&t.pending, e.model.Prior.Classes)...)
+	}
 	return append(parts, e.headParts()...)
 }
 

@@ -21,8 +21,14 @@ func (e *Engine) Step(w *event.Window) *event.Outcome {
 
 	e.arrive(w, out)
 	e.serve(out)
+	if e.rescoring != nil {
+		e.rescoring.rescore(e, out)
+	}
 	e.join(w, out)
 	e.score(out)
+	if e.rescoring != nil {
+		e.rescoring.score(e, out)
+	}
 	e.learn(out)
 	clear(e.accepted) // these point into the window
 	clear(e.again)
@@ -124,6 +130,10 @@ func (e *Engine) connect(a accepted, out *event.Outcome) {
 	added := e.link(a.number)
 	out.Counts.Edges += added
 	out.Counts.DuplicateEdges += len(e.links) - added
+	if e.rescoring != nil {
+		e.rescoring.changed(e, a.number)
+		e.rescoring.changed(e, e.links...)
+	}
 }
 
 // link adds the edges in links to v, and returns how many were new. LinkAll
@@ -198,6 +208,9 @@ func (e *Engine) serve(out *event.Outcome) {
 		if e.pending.put(a.number, s, rows.Z[i*d:(i+1)*d], e.row) {
 			out.Counts.Expired++
 		}
+		if e.rescoring != nil {
+			e.rescoring.put(e, a.number, a.node.ID, p)
+		}
 		i++
 	}
 }
@@ -240,6 +253,15 @@ func (e *Engine) extendChain(out *event.Outcome) event.Hash {
 			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
 		}
 		for _, x := range [...]float32{p.Total, p.Aleatoric, p.Epistemic} {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+		}
+	}
+	for i := range out.Revisions {
+		p := &out.Revisions[i]
+		b = append(b, p.Node.Str...)
+		b = binary.LittleEndian.AppendUint64(b, uint64(p.Node.Num))
+		b = binary.LittleEndian.AppendUint32(b, uint32(p.Revision))
+		for _, x := range p.Probabilities {
 			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
 		}
 	}

@@ -11,8 +11,9 @@ import (
 )
 
 type auditCmd struct {
-	Kafka  kafkaFlags  `embed:""`
-	Update updateFlags `embed:""`
+	Kafka  kafkaFlags   `embed:""`
+	Update updateFlags  `embed:""`
+	Again  rescoreFlags `embed:""`
 
 	Model      string `help:"Model file that the graph was served with." required:"" type:"path" placeholder:"FILE"`
 	Shadow     string `help:"The other model file, where one was in the shadow or was promoted; without it, what that one served is not looked at." type:"path" placeholder:"FILE"`
@@ -30,6 +31,9 @@ func (auditCmd) Help() string {
 func (a auditCmd) Run(ctx context.Context, s streams) error {
 	cfg, err := a.Update.config()
 	if err != nil {
+		return err
+	}
+	if err := a.Again.into(&cfg); err != nil {
 		return err
 	}
 	cfg.BFloat16 = a.BFloat16

@@ -21,8 +21,9 @@ import (
 )
 
 type workCmd struct {
-	Kafka  kafkaFlags  `embed:""`
-	Update updateFlags `embed:""`
+	Kafka  kafkaFlags   `embed:""`
+	Update updateFlags  `embed:""`
+	Again  rescoreFlags `embed:""`
 
 	Model           string        `help:"Model file, from 'gvbll train'." required:"" type:"path" placeholder:"FILE"`
 	Shadow          string        `help:"Another model file, of the same classes and features, that runs beside the first on the same stream, is scored the same way, and can be promoted: 'gvbll promote'. It takes as much time and memory as the first. Which of the two serves, the ledger says." type:"path" placeholder:"FILE"`
@@ -67,6 +68,9 @@ func (f updateFlags) config() (pipeline.Config, error) {
 func (w workCmd) Run(ctx context.Context) error {
 	cfg, err := w.Update.config()
 	if err != nil {
+		return err
+	}
+	if err := w.Again.into(&cfg); err != nil {
 		return err
 	}
 	cfg.Workers, cfg.BFloat16 = w.Workers, w.BFloat16

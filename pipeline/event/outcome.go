@@ -6,6 +6,7 @@ type Outcome struct {
 	Window      int64
 	Model       string       // id of the model that served
 	Predictions []Prediction // one for each arrival, in canonical order
+	Revisions   []Prediction // of nodes that were served before, in the order in which they were due
 	Refused     []Refusal    // the window's own, then the engine's, in canonical order
 	Labelled    []Labelled   // labels joined to what was served, in the order learned
 	Heads       []Head       // the pool; Heads[0] is the one that serves

@@ -31,6 +31,7 @@ const otherClasses = "(other)"
 type Metrics struct {
 	arrivals, context, updates, predictions prometheus.Counter
 	edges, duplicates, loops, edgesDropped  prometheus.Counter
+	revisions                               prometheus.Counter
 	joined, repeated, ofContext, expired    prometheus.Counter
 	refused                                 map[event.Reason]prometheus.Counter
 	uncertainty                             *prometheus.CounterVec
@@ -86,6 +87,7 @@ func New(reg prometheus.Registerer) *Metrics {
 		context:      counter("gvbll_context_nodes_total", "Nodes that arrived as context, not to be served."),
 		updates:      counter("gvbll_node_updates_total", "Nodes that came again: features replaced, edges added."),
 		predictions:  counter("gvbll_predictions_total", "Predictions served."),
+		revisions:    counter("gvbll_revisions_total", "Predictions of nodes that were served before, published again."),
 		edges:        counter("gvbll_edges_total", "Edges added to the graph."),
 		duplicates:   dropped.WithLabelValues("duplicate"),
 		loops:        dropped.WithLabelValues("self-loop"),
@@ -143,6 +145,7 @@ func (m *Metrics) Observe(out *event.Outcome) {
 	m.context.Add(float64(c.Context))
 	m.updates.Add(float64(c.Updates))
 	m.predictions.Add(float64(len(out.Predictions)))
+	m.revisions.Add(float64(len(out.Revisions)))
 	m.edges.Add(float64(c.Edges))
 	m.duplicates.Add(float64(c.DuplicateEdges))
 	m.loops.Add(float64(c.SelfLoops))

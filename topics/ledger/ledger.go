@@ -34,7 +34,8 @@ type Record struct {
 	Classes []string `json:"classes,omitempty"`
 
 	Predictions int    `json:"predictions"`
-	Labels      int    `json:"labels"` // joined to what was served, and learned
+	Revisions   int    `json:"revisions,omitempty"` // of predictions of earlier windows
+	Labels      int    `json:"labels"`              // joined to what was served, and learned
 	Refused     int    `json:"refused"`
 	Updates     uint64 `json:"updates"`   // the serving posterior has taken
 	Posterior   string `json:"posterior"` // SHA-256 of the state of every head

@@ -142,15 +142,17 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 	if !a.ours(r.Model) {
 		a.elsewhere[r.Model] = true
 		a.audited.Elsewhere++
-		out.Predictions = nil
+		out.Predictions, out.Revisions = nil, nil
 	}
-	for i := range out.Predictions {
-		p := &out.Predictions[i]
-		a.key, a.value = wire.AppendKey(a.key[:0], p.Node), wire.AppendPrediction(a.value[:0], p)
-		if err := a.compare(ctx, out.Window, a.cfg.Names.Predictions, a.key, a.value); err != nil {
-			return err
+	for _, list := range [...][]event.Prediction{out.Predictions, out.Revisions} {
+		for i := range list {
+			p := &list[i]
+			a.key, a.value = wire.AppendKey(a.key[:0], p.Node), wire.AppendPrediction(a.value[:0], p)
+			if err := a.compare(ctx, out.Window, a.cfg.Names.Predictions, a.key, a.value); err != nil {
+				return err
+			}
+			a.audited.Predictions++
 		}
-		a.audited.Predictions++
 	}
 	for i := range out.Refused {
 		d := &out.Refused[i]
