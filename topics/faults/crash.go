@@ -50,7 +50,8 @@ func (c *Crashes) String() string {
 
 // Crash kills workers at named points, in so many runs, and compares each with a
 // run that nothing disturbed. Windows are cut by event time, so that they are the
-// same. Every second run has a standby.
+// same. Every second run has a standby. Where there is a model for the shadow, it is
+// promoted half-way. At the end an audit replays what came of it.
 func Crash(ctx context.Context, s *Setup, runs int, seed uint64, parallel int, progress func(done int)) (*Crashes, error) {
 	client, err := kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers})
 	if err != nil {
@@ -146,6 +147,9 @@ func (c *came) differs(other *came) string {
 			return fmt.Sprintf("the prediction of node %v is another", id)
 		}
 	}
+	if len(other.predictions) > len(c.predictions) {
+		return "there are more predictions"
+	}
 	if !slices.Equal(c.windows, other.windows) {
 		return "the posteriors are others"
 	}
@@ -153,6 +157,24 @@ func (c *came) differs(other *came) string {
 		return "the dead letters are others"
 	}
 	return ""
+}
+
+// half returns the items of the stream's first or second half.
+func (m *matrix) half(second bool) []Item {
+	if second {
+		return m.Items[len(m.Items)/2:]
+	}
+	return m.Items[:len(m.Items)/2]
+}
+
+// promote commands that the model in the shadow serve.
+func (m *matrix) promote(ctx context.Context, g *graph) error {
+	s, err := g.sender(ctx)
+	if err != nil {
+		return err
+	}
+	s.put(g.names.Commands, nil, wire.AppendCommand(nil, &event.Command{Name: event.Promote, Model: m.ShadowID}), 0)
+	return s.send(ctx)
 }
 
 // patience is how long a run may take altogether.
@@ -167,7 +189,7 @@ func (m *matrix) run(ctx context.Context, name string, plan []string, standby bo
 	if err != nil {
 		return nil, err
 	}
-	poison, err := m.fill(ctx, g)
+	poison, err := m.fill(ctx, g, false)
 	if err != nil {
 		return nil, err
 	}
@@ -208,6 +230,8 @@ func (m *matrix) run(ctx context.Context, name string, plan []string, standby bo
 	var died time.Time // the last kill that nobody has made up for
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
+	due, told := len(m.half(false)), 0 // items sent, and commands
+working:
 	for {
 		sum, last := w.now()
 		if !died.IsZero() && last.After(died) {
@@ -216,8 +240,22 @@ func (m *matrix) run(ctx context.Context, name string, plan []string, standby bo
 			}
 			died = time.Time{}
 		}
-		if sum.predictions >= len(m.Items) && sum.labels >= len(m.Items) && sum.refused >= poison {
-			break
+		if sum.predictions >= due && sum.labels >= due && sum.refused >= poison && sum.promoted >= told {
+			switch {
+			case told == 0 && m.Shadow != "": // whatever is closed is committed: it stands in the same place in every run
+				told = 1
+				err = m.promote(ctx, g)
+			case due < len(m.Items): // and the events that were behind the first half
+				due = len(m.Items) + partitions
+				var more int
+				more, err = m.fill(ctx, g, true)
+				poison += more
+			default:
+				break working
+			}
+			if err != nil {
+				return nil, err
+			}
 		}
 		for _, n := range names {
 			p := workers[n]
@@ -262,7 +300,11 @@ func (m *matrix) run(ctx context.Context, name string, plan []string, standby bo
 	for _, item := range m.Items {
 		ids = append(ids, item.Node.ID)
 	}
-	return g.read(ctx, ids)
+	found, err := g.read(ctx, ids)
+	if err == nil {
+		err = g.audit(ctx)
+	}
+	return found, err
 }
 
 // note counts how a process ended that should have gone on.
@@ -277,7 +319,7 @@ func (m *matrix) note(p *process) {
 	case p.takenOver():
 	default:
 		m.found.Unasked++
-		m.found.Faults = append(m.found.Faults, fmt.Sprintf("a worker ended with %v, see %s", p.err, p.log.Name()))
+		m.found.Faults = append(m.found.Faults, fmt.Sprintf("a worker ended with %v, see %s: %s", p.err, p.log.Name(), lastWords(p.log.Name())))
 	}
 }
 
@@ -288,32 +330,37 @@ func (m *matrix) tookOver(after time.Duration) {
 	m.found.SlowestMS = max(m.found.SlowestMS, after.Milliseconds())
 }
 
-// fill sends the whole stream: nodes a millisecond apart, a little out of order,
+// fill sends a half of the stream: nodes a millisecond apart, a little out of order,
 // their labels a while later, poison, and behind all of it, in every partition, an
 // event that is so much later that all windows before it are closed.
-func (m *matrix) fill(ctx context.Context, g *graph) (poison int, err error) {
+func (m *matrix) fill(ctx context.Context, g *graph, second bool) (poison int, err error) {
 	s, err := g.sender(ctx)
 	if err != nil {
 		return 0, err
 	}
 	rng := rand.New(rand.NewPCG(m.seed, 1<<32)) // the same for every run
+	begin, serial := m.begin, 0
+	if second {
+		begin, serial = m.begin+120_000, 1000
+	}
 	type timed struct {
 		at  int64 // place in the stream: event time with jitter
 		put func()
 	}
 	var stream []timed
-	for i := range m.Items {
-		item := &m.Items[i]
+	items := m.half(second)
+	for i := range items {
+		item := &items[i]
 		at := int64(i)
 		n := item.Node
-		n.Time = m.begin + at
+		n.Time = begin + at
 		stream = append(stream, timed{at + rng.Int64N(8), func() { s.node(&n) }})
 		late := at + 20 + rng.Int64N(100)
-		l := event.Label{Node: n.ID, Class: item.Class, Time: m.begin + late}
+		l := event.Label{Node: n.ID, Class: item.Class, Time: begin + late}
 		stream = append(stream, timed{late + rng.Int64N(8), func() { s.label(&l) }})
 		if i%50 == 7 {
 			topic := []string{g.names.Nodes, g.names.Labels}[poison%2]
-			n := poison
+			n := serial + poison
 			stream = append(stream, timed{at, func() { s.poison(topic, n) }})
 			poison++
 		}
@@ -322,13 +369,13 @@ func (m *matrix) fill(ctx context.Context, g *graph) (poison int, err error) {
 	for _, e := range stream {
 		e.put()
 	}
-	end := m.begin + int64(len(m.Items)) + 60_000
+	end := begin + int64(len(items)) + 60_000
 	for p := range partitions {
-		id := event.ID{Str: fmt.Sprintf("end-%d", p)}
-		n := m.Items[0].Node
+		id := event.ID{Str: fmt.Sprintf("end-%d-%d", serial, p)}
+		n := items[0].Node
 		n.ID, n.Neighbours, n.Time = id, nil, end
 		s.put(g.names.Nodes, []byte(id.Str), wire.AppendNode(nil, &n), p)
-		l := event.Label{Node: id, Class: m.Items[0].Class, Time: end}
+		l := event.Label{Node: id, Class: items[0].Class, Time: end}
 		s.put(g.names.Labels, []byte(id.Str), wire.AppendLabel(nil, &l), p)
 	}
 	return poison, s.send(ctx)
