@@ -18,6 +18,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/metrics"
+	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -51,6 +52,7 @@ var advice = []struct {
 	}},
 	{"Predictions, before any label", [][2]string{
 		{"gvbll_predictions_total", "Rate 0 while nodes arrive: `GvbllCommitsStopped`, `GvbllNoOwner`."},
+		{"gvbll_revisions_total", "Rate at `--rescore-limit` times that of windows: nodes wait to be predicted again; raise it, or `--rescore-after`."},
 		{"gvbll_predicted_classes_total", "One class takes over: `GvbllPredictionsShifted`."},
 		{"gvbll_prediction_confidence", "All low: arrivals are unlike what was learned. All high while accuracy falls: do not trust it, forget faster."},
 		{"gvbll_uncertainty_nats_total", "Epistemic rises: the posterior knows too little here, labels would help. Aleatoric rises: the data is ambiguous."},
@@ -87,6 +89,16 @@ var advice = []struct {
 		{"gvbll_posterior_variance_mean", "The other way round, with the largest weighing most."},
 		{"gvbll_posterior_entries", "Fixed by the model; the share of clipped weights is worked out of it."},
 		{"gvbll_posterior_memory_batches", "Reaches 1/(1-λ) and stays: right. Few batches: nothing much is learned yet."},
+	}},
+	{"Models", [][2]string{
+		{"gvbll_model_info", "No series with `part=\"shadow\"`: `--shadow` was not given to the owner."},
+		{"gvbll_promotions_total", "Moves when nobody ran `gvbll promote`: who may write to the topic of commands?"},
+		{"gvbll_shadow_labels_total", "As `gvbll_scored_labels_total`, of the model in the shadow; so are the next three."},
+		{"gvbll_shadow_correct_labels_total", "By `gvbll_shadow_labels_total` above what serves has: `gvbll promote`."},
+		{"gvbll_shadow_log_loss_nats_total", "By `gvbll_shadow_labels_total` below what serves has: `gvbll promote`."},
+		{"gvbll_shadow_brier_score_total", "As the one before."},
+		{"gvbll_shadow_prequential", "As `gvbll_prequential`. Of the owner alone."},
+		{"gvbll_shadow_prequential_labels", "Few: its scores mean little yet."},
 	}},
 	{"Windows and transactions", [][2]string{
 		{"gvbll_windows_total", "Many `full`: the watermark does not pass, a partition is behind or `--lateness` too long."},
@@ -181,8 +193,11 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 		Predictions: []event.Prediction{{Class: "a", Time: 1}},
 		Labelled:    []event.Labelled{{Delay: 1000}},
 		Heads:       []event.Head{{Name: "online", Scores: make([]event.Score, 1), Version: 1}},
+		Shadow:      &event.Outcome{Model: "b", Heads: []event.Head{{Name: "online"}}},
 	}
 	m.Observe(out)
+	m.ShowModels(&model.Model{ID: "a"}, &model.Model{ID: "b"})
+	m.ShowShadow("b", []pipeline.Summary{{Head: "online"}})
 	m.Show(out, []pipeline.Summary{{Head: "online"}})
 	q := &posterior.Gaussian{Dim: 1, Classes: 1, Mean: []float64{0}, Precision: []float64{1}}
 	m.ShowPosterior(&metrics.Posterior{Head: "online", Classes: []string{"a"}, Now: q, Trained: q})

@@ -176,7 +176,16 @@ func (e *Engine) withdraw(out *event.Outcome) {
 	if e.pooled != nil {
 		e.pooled.around.Leave(d.leaving)
 	}
+	var near []int32 // whose neighbourhoods change
+	if e.rescoring != nil {
+		for _, v := range d.leaving {
+			near = append(near, e.graph.Neighbours(v)...)
+		}
+	}
 	out.Counts.EdgesRemoved += e.graph.Remove(d.leaving)
+	if e.rescoring != nil {
+		e.rescoring.changed(e, near...)
+	}
 	if waits {
 		out.Counts.EdgesRemoved += e.roster.withdraw(gone, e.taken.keepList)
 	}

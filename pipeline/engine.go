@@ -59,6 +59,8 @@ type Config struct {
 	// Unwatched leaves out the drift detectors. They have no part in what is
 	// served: a ledger is not bound to it.
 	Unwatched bool
+	// Rescore says when nodes are predicted again.
+	Rescore Rescoring
 	// Workers is how many goroutines share a window's products, with the same
 	// bits: a ledger is not bound to it. Zero means 1.
 	Workers int
@@ -71,11 +73,14 @@ func (c Config) String() string {
 	if c.BFloat16 {
 		rows = " rows=bfloat16"
 	}
-	if c.Head == HeadPool {
-		rows += " head=pool"
+	if c.Head == HeadPaper {
+		rows += " head=paper"
 	}
 	if c.ForgetDeparted {
 		rows += " departed-labels=remove"
+	}
+	if r := c.Rescore; r.on() {
+		rows += fmt.Sprintf(" rescore-after=%d rescore-confidence=%g rescore-limit=%d", r.After, r.Confidence, r.Limit)
 	}
 	return fmt.Sprintf("engine=%d lambda=%g eta=%g beta=%g clip=%g epsilon=%g gradient=%v samples=%d bins=%d pending=%d waiting-labels=%d waiting-edges=%d",
 		Version, u.Lambda, u.Eta, u.Beta, u.Clip, u.Epsilon, u.Gradient, c.Samples, c.Bins, c.MaxPending, c.MaxWaitingLabels, c.MaxWaitingEdges) + rows + c.Coverage.String()
@@ -97,6 +102,8 @@ func (c Config) WithDefaults() (Config, error) {
 		{"max-waiting-labels", &c.MaxWaitingLabels, 1 << 16},
 		{"max-waiting-edges", &c.MaxWaitingEdges, 1 << 18},
 		{"workers", &c.Workers, 1},
+		{"rescore-after", &c.Rescore.After, 0},
+		{"rescore-limit", &c.Rescore.Limit, 100},
 	} {
 		if *d.value == 0 {
 			*d.value = d.def
@@ -104,6 +111,9 @@ func (c Config) WithDefaults() (Config, error) {
 		if *d.value < 0 {
 			return c, fmt.Errorf("%s %d is negative: give a positive number, or 0 for the default of %d", d.name, *d.value, d.def)
 		}
+	}
+	if p := c.Rescore.Confidence; !(p >= 0 && p < 1) {
+		return c, fmt.Errorf("rescore-confidence %v: give a probability below 1, or 0 for none", p)
 	}
 	return c, errors.Join(c.Update.Validate(), c.Coverage.validate())
 }
@@ -122,12 +132,13 @@ type Engine struct {
 	model *model.Model
 	cfg   Config
 
-	graph   *gnn.Graph
-	roster  *roster
-	fate    []fate // by node number
-	gone    departed
-	pending *pending
-	early   *queue[event.ID, early] // labels whose node has not come
+	graph     *gnn.Graph
+	roster    *roster
+	fate      []fate // by node number
+	gone      departed
+	pending   *pending
+	rescoring *rescoring              // nil where nothing is predicted again
+	early     *queue[event.ID, early] // labels whose node has not come
 	// earlyBytes is the size of the records in early.
 	earlyBytes int
 
@@ -191,9 +202,6 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Head, err = servable(m, cfg.Head); err != nil {
-		return nil, err
-	}
 	e := &Engine{
 		model:       m,
 		cfg:         cfg,
@@ -208,6 +216,7 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 	}
 	e.pending = newPending(m.Prior.Dim, e.width, cfg.MaxPending)
 	e.gone = newDeparted(&m.Prior, cfg)
+	e.rescoring = newRescoring(cfg.Rescore, m.Prior.Classes)
 	for _, h := range e.heads {
 		e.summary = append(e.summary, Summary{Head: h.Name()})
 	}
@@ -228,7 +237,11 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 // setServing makes the heads that the settings ask for.
 func (e *Engine) setServing() (err error) {
 	m := e.model
-	if e.cfg.Head == HeadPool {
+	head, err := servable(m, e.cfg.Head)
+	if err != nil {
+		return err
+	}
+	if head == HeadPool {
 		if e.pooled, err = newPooled(m, e.graph); err != nil {
 			return err
 		}
@@ -248,6 +261,9 @@ func (e *Engine) setServing() (err error) {
 // Config returns the settings in force, defaults filled in.
 func (e *Engine) Config() Config { return e.cfg }
 
+// Model returns the model that it was made of.
+func (e *Engine) Model() *model.Model { return e.model }
+
 // Next returns the number of the next window.
 func (e *Engine) Next() int64 { return e.next }
 
@@ -264,8 +280,14 @@ func (e *Engine) Posterior() (now, trained *posterior.Gaussian) {
 }
 
 // Summaries returns the prequential scores so far, one per head, the serving
-// head first.
-func (e *Engine) Summaries() []Summary { return append([]Summary(nil), e.summary...) }
+// head first; and, where nodes are predicted again, last of what was last said.
+func (e *Engine) Summaries() []Summary {
+	all := append([]Summary(nil), e.summary...)
+	if e.rescoring != nil {
+		all = append(all, e.rescoring.summary)
+	}
+	return all
+}
 
 // startHash is the hash of the state of all heads.
 func (e *Engine) startHash() {

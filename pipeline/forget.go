@@ -10,7 +10,7 @@ import (
 // Apart returns how far the serving posterior of exact is from that of e, as
 // Frobenius norms of the differences of mean and variance.
 func (e *Engine) Apart(exact *Engine) (mean, variance float64) {
-	a, b := e.serving.Posterior(), exact.serving.Posterior()
+	a, b := e.online.Posterior(), exact.online.Posterior()
 	for i := range a.Mean {
 		mean = math.Hypot(mean, a.Mean[i]-b.Mean[i])
 		variance = math.Hypot(variance, 1/max(a.Precision[i], leastPrecision)-1/max(b.Precision[i], leastPrecision))
@@ -34,9 +34,9 @@ func (e *Engine) Unlearn(nodes []event.ID) bool {
 		if x := l.nodes.get(v); known && x != nil && !seen[v] {
 			seen[v] = true
 			slot := l.nodes.slot[v]
-			taken.Add(l.z.Row(slot), x.tau, x.class, l.probs.Row(slot), e.serving.Version()-x.update)
+			taken.Add(l.z.Row(slot), x.tau, x.class, l.probs.Row(slot), e.online.Version()-x.update)
 		}
 	}
-	e.serving.Remove(&taken)
+	e.online.Remove(&taken)
 	return true
 }

@@ -95,6 +95,9 @@ func (e *Engine) settle(v, class int32, l *event.Label, out *event.Outcome) {
 	if e.sets != nil {
 		e.sets.join(e.pending, v, class)
 	}
+	if e.rescoring != nil && e.pending.nodes.get(v) != nil {
+		e.rescoring.label(e, v)
+	}
 	s, z, probs, ok := e.pending.take(v)
 	if !ok {
 		refuse(out, l.Origin, event.LateLabel, "what was served for this node is no longer kept")

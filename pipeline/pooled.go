@@ -18,7 +18,8 @@ const (
 	HeadPaper = "paper" // the paper's: GVBLL-Online, with GVBLL-Static beside it
 )
 
-// servable resolves Config.Head for a model.
+// servable returns what serves with a model, of two models beside each other
+// perhaps a pool with one and the paper's head with the other.
 func servable(m *model.Model, head string) (string, error) {
 	switch head {
 	case "":

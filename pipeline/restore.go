@@ -26,57 +26,71 @@ var ErrDamaged = safetensors.ErrDamaged
 // is an error that says so and what to do, damage one that wraps [ErrDamaged].
 // Memory is taken in proportion to size, whatever the bytes.
 func Restore(m *model.Model, cfg Config, r io.ReaderAt, size int64) (e *Engine, meta map[string]string, err error) {
-	if e, err = New(m, cfg); err != nil {
-		return nil, nil, err
-	}
 	file, err := safetensors.NewReader(r, size)
 	if err == nil {
-		meta, err = e.setMeta(file.Metadata())
+		e, err = restored(m, cfg, file, metaOwn)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("snapshot: %w", err)
 	}
-	for _, set := range []func(*safetensors.Reader) error{
-		e.setGraph, e.setNodes, e.setPending, e.setWaiting, e.setEarly, e.setHeads, e.setLessons, e.setSets, e.setDrift, (*safetensors.Reader).Done,
-	} {
-		if err := set(file); err != nil {
-			return nil, nil, fmt.Errorf("snapshot: %w", err)
-		}
-	}
-	return e, meta, nil
+	return e, callers(file.Metadata()), nil
 }
 
-// setMeta takes the engine's own strings and returns the caller's.
-func (e *Engine) setMeta(all map[string]string) (meta map[string]string, err error) {
-	for _, c := range []struct{ key, want, what, remedy string }{
-		{metaFormat, snapshotFormat, "format", "restore it with the gvbll that wrote it"},
-		{metaEngine, e.cfg.String(), "an engine", "give the settings it was taken with"},
-		{metaModel, e.model.ID, "model", "give the model it was taken with"},
+// restored makes an engine of the file, whose strings for it begin with own.
+func restored(m *model.Model, cfg Config, file *safetensors.Reader, own string) (*Engine, error) {
+	e, err := New(m, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.setMeta(file.Metadata(), own); err != nil {
+		return nil, err
+	}
+	for _, set := range []func(*safetensors.Reader) error{
+		e.setGraph, e.setNodes, e.setPending, e.setRescoring, e.setWaiting, e.setEarly, e.setHeads, e.setLessons, e.setSets, e.setDrift, (*safetensors.Reader).Done,
 	} {
-		switch got, ok := all[c.key]; {
-		case !ok:
-			return nil, damaged("it does not say %q", c.key)
-		case got != c.want:
-			return nil, fmt.Errorf("it is of %s %s, this is %s: %s, or start without the snapshot", c.what, got, c.want, c.remedy)
+		if err := set(file); err != nil {
+			return nil, err
 		}
 	}
-	if e.next, err = strconv.ParseInt(all[metaWindow], 10, 64); err != nil || e.next < 0 {
-		return nil, damaged("window %q", all[metaWindow])
-	}
-	for key, hash := range map[string]*event.Hash{metaChain: &e.chain, metaPosterior: &e.posterior} {
-		b, err := hex.DecodeString(all[key])
-		if err != nil || len(b) != len(hash) {
-			return nil, damaged("%s %q", key, all[key])
-		}
-		copy(hash[:], b)
-	}
-	meta = map[string]string{}
+	return e, nil
+}
+
+// callers returns the strings that are not an engine's own.
+func callers(all map[string]string) map[string]string {
+	meta := map[string]string{}
 	for key, value := range all {
 		if !strings.HasPrefix(key, metaOwn) {
 			meta[key] = value
 		}
 	}
-	return meta, nil
+	return meta
+}
+
+// setMeta takes the engine's own strings.
+func (e *Engine) setMeta(all map[string]string, own string) (err error) {
+	for _, c := range []struct{ key, want, what, remedy string }{
+		{metaFormat, snapshotFormat, "format", "restore it with the gvbll that wrote it"},
+		{metaEngine, e.cfg.String(), "an engine", "give the settings it was taken with"},
+		{metaModel, e.model.ID, "model", "give the model it was taken with"},
+	} {
+		switch got, ok := all[own+c.key]; {
+		case !ok:
+			return damaged("it does not say %q", own+c.key)
+		case got != c.want:
+			return fmt.Errorf("it is of %s %s, this is %s: %s, or start without the snapshot", c.what, got, c.want, c.remedy)
+		}
+	}
+	if e.next, err = strconv.ParseInt(all[own+metaWindow], 10, 64); err != nil || e.next < 0 {
+		return damaged("window %q", all[own+metaWindow])
+	}
+	for key, hash := range map[string]*event.Hash{metaChain: &e.chain, metaPosterior: &e.posterior} {
+		b, err := hex.DecodeString(all[own+key])
+		if err != nil || len(b) != len(hash) {
+			return damaged("%s %q", own+key, all[own+key])
+		}
+		copy(hash[:], b)
+	}
+	return nil
 }
 
 func (e *Engine) setGraph(file *safetensors.Reader) (err error) {
@@ -203,6 +217,13 @@ func (e *Engine) checkKept(kept []float32) error {
 		}
 	}
 	return nil
+}
+
+func (e *Engine) setRescoring(file *safetensors.Reader) error {
+	if e.rescoring == nil {
+		return nil
+	}
+	return e.rescoring.set(e, file)
 }
 
 func (e *Engine) setWaiting(file *safetensors.Reader) error {

@@ -19,14 +19,13 @@ const snapshotFormat = "1"
 
 // The strings of a snapshot beside the caller's.
 const (
-	metaOwn       = "gvbll."
-	metaFormat    = metaOwn + "format"
-	metaEngine    = metaOwn + "engine" // Config.String
-	metaModel     = metaOwn + "model"
-	metaWindow    = metaOwn + "window" // number of the next
-	metaChain     = metaOwn + "chain"
-	metaPosterior = metaOwn + "posterior"
-	metaDrift     = metaOwn + "drift" // "watched", or not there
+	metaOwn       = "gvbll." // before all of these
+	metaFormat    = "format"
+	metaEngine    = "engine" // Config.String
+	metaModel     = "model"
+	metaWindow    = "window" // number of the next
+	metaChain     = "chain"
+	metaPosterior = "posterior"
 )
 
 // Snapshot is the state of an engine as it was when [Engine.Snapshot] was
@@ -82,10 +81,12 @@ const (
 //	drift.found            I64  4: how often each detector found a change
 //
 // where ids are three tensors, see idParts. Of departed.* those are missing that
-// would be empty, and of lessons.* all when none are kept. [safetensors.Stream] adds checksums.
+// would be empty, and of lessons.* all when none are kept.
+// There are rescore.* where nodes are predicted again, see rescoring.parts.
+// [safetensors.Stream] adds checksums.
 type Snapshot struct {
-	e      *Engine // nil when closed
-	stream *safetensors.Stream
+	engines []*Engine // none when closed
+	stream  *safetensors.Stream
 }
 
 // taken is what is noted for a snapshot, to find the state as it was.
@@ -142,9 +143,14 @@ func (t *taken) keepList(slot int32, list []int32) {
 //
 // There is one snapshot at a time: it panics when the last one was not closed,
 // and when meta cannot stand in a file.
-func (e *Engine) Snapshot(meta map[string]string) *Snapshot {
-	if e.snapshot != nil {
-		panic("pipeline: a snapshot is under way")
+func (e *Engine) Snapshot(meta map[string]string) *Snapshot { return takeDown(meta, e) }
+
+// takeDown begins the snapshot of an engine, or of one and its shadow.
+func takeDown(meta map[string]string, engines ...*Engine) *Snapshot {
+	for _, e := range engines {
+		if e.snapshot != nil {
+			panic("pipeline: a snapshot is under way")
+		}
 	}
 	for key := range meta {
 		if strings.HasPrefix(key, metaOwn) {
@@ -155,17 +161,39 @@ func (e *Engine) Snapshot(meta map[string]string) *Snapshot {
 	if meta == nil {
 		meta = map[string]string{}
 	}
-	meta[metaFormat] = snapshotFormat
-	meta[metaEngine] = e.cfg.String()
-	meta[metaModel] = e.model.ID
-	meta[metaWindow] = strconv.FormatInt(e.next, 10)
-	meta[metaChain] = hex.EncodeToString(e.chain[:])
-	meta[metaPosterior] = hex.EncodeToString(e.posterior[:])
-
-	if e.drift != nil {
-		meta[metaDrift] = "watched"
+	var parts []safetensors.Part
+	own := ""
+	for _, e := range engines {
+		e.describe(meta, metaOwn+own)
+		for _, p := range e.parts() {
+			p.Name = own + p.Name
+			parts = append(parts, p)
+		}
+		own = behind
 	}
+	stream, err := safetensors.NewStream(meta, parts)
+	if err != nil {
+		panic(fmt.Sprintf("pipeline: snapshot: %v", err))
+	}
+	s := &Snapshot{engines: engines, stream: stream}
+	for _, e := range engines {
+		e.snapshot = s
+	}
+	return s
+}
 
+// describe enters the engine's own strings, under keys that begin with own.
+func (e *Engine) describe(meta map[string]string, own string) {
+	meta[own+metaFormat] = snapshotFormat
+	meta[own+metaEngine] = e.cfg.String()
+	meta[own+metaModel] = e.model.ID
+	meta[own+metaWindow] = strconv.FormatInt(e.next, 10)
+	meta[own+metaChain] = hex.EncodeToString(e.chain[:])
+	meta[own+metaPosterior] = hex.EncodeToString(e.posterior[:])
+}
+
+// parts notes the state as it is, and returns the tensors that will be made of it.
+func (e *Engine) parts() []safetensors.Part {
 	t := &e.taken
 	t.graph = e.graph.Freeze()
 	t.was, t.lists = map[int32]was{}, map[int32][]int32{}
@@ -181,26 +209,23 @@ func (e *Engine) Snapshot(meta map[string]string) *Snapshot {
 	parts = append(parts, e.pendingParts()...)
 	parts = append(parts, e.waitingParts()...)
 	parts = append(parts, e.earlyParts()...)
-	parts = append(parts, e.headParts()...)
 	if e.pooled != nil {
 		parts = append(parts, e.pooled.around.Parts()...)
 	}
 	parts = append(parts, e.goneParts()...)
 	parts = append(parts, e.setParts()...)
 	parts = append(parts, e.driftParts()...)
-	stream, err := safetensors.NewStream(meta, parts)
-	if err != nil {
-		panic(fmt.Sprintf("pipeline: snapshot: %v", err))
+	if e.rescoring != nil {
+		parts = append(parts, e.rescoring.parts(&t.pending, e.model.Prior.Classes)...)
 	}
-	e.snapshot = &Snapshot{e: e, stream: stream}
-	return e.snapshot
+	return append(parts, e.headParts()...)
 }
 
 var errClosed = errors.New("snapshot: it is closed")
 
 // Read is an [io.Reader]'s. It fills p, except at the end.
 func (s *Snapshot) Read(p []byte) (int, error) {
-	if s.e == nil {
+	if s.engines == nil {
 		return 0, errClosed
 	}
 	return s.stream.Read(p)
@@ -212,22 +237,22 @@ func (s *Snapshot) Len() int64 { return s.stream.Len() }
 // Close gives up what the snapshot holds, read to the end or not, and lets
 // another begin. It may be called twice.
 func (s *Snapshot) Close() {
-	if s.e == nil {
-		return
+	for _, e := range s.engines {
+		t := &e.taken
+		t.graph.Release()
+		t.pending.release()
+		t.waiting.release()
+		t.early.release()
+		if e.pooled != nil {
+			e.pooled.around.Release()
+		}
+		if e.gone.lessons != nil {
+			t.lessons.release()
+		}
+		t.was, t.lists = nil, nil
+		e.snapshot = nil
 	}
-	t := &s.e.taken
-	t.graph.Release()
-	t.pending.release()
-	t.waiting.release()
-	t.early.release()
-	if s.e.pooled != nil {
-		s.e.pooled.around.Release()
-	}
-	if s.e.gone.lessons != nil {
-		t.lessons.release()
-	}
-	t.was, t.lists = nil, nil
-	s.e.snapshot, s.e = nil, nil
+	s.engines = nil
 }
 
 // nodeParts are the ids of the nodes and what is known of them.

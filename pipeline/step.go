@@ -18,13 +18,19 @@ func (e *Engine) Step(w *event.Window) *event.Outcome {
 		panic(fmt.Sprintf("pipeline: window %d where %d is next", w.Number, e.next))
 	}
 	e.next++
-	out := &event.Outcome{Window: w.Number, Refused: append([]event.Refusal(nil), w.Refused...)}
+	out := &event.Outcome{Window: w.Number, Model: e.model.ID, Refused: append([]event.Refusal(nil), w.Refused...)}
 
 	e.arrive(w, out)
 	e.serve(out)
 	e.cover(out)
+	if e.rescoring != nil {
+		e.rescoring.rescore(e, out)
+	}
 	e.join(w, out)
 	e.score(out)
+	if e.rescoring != nil {
+		e.rescoring.score(e, out)
+	}
 	e.learnSets(out)
 	e.watchDrift(out)
 	e.learn(out)
@@ -37,7 +43,9 @@ func (e *Engine) Step(w *event.Window) *event.Outcome {
 	}
 	out.Posterior = e.posterior
 	out.Chain = e.extendChain(out)
-	e.decline(w, out)
+	for i := range w.Commands {
+		decline(&w.Commands[i], out)
+	}
 	return out
 }
 
@@ -141,6 +149,10 @@ func (e *Engine) connect(a accepted, out *event.Outcome) {
 	added := e.link(a.number)
 	out.Counts.Edges += added
 	out.Counts.DuplicateEdges += len(e.links) - added
+	if e.rescoring != nil {
+		e.rescoring.changed(e, a.number)
+		e.rescoring.changed(e, e.links...)
+	}
 }
 
 // link adds the edges in links to v, and returns how many were new. LinkAll
@@ -210,6 +222,9 @@ func (e *Engine) serve(out *event.Outcome) {
 		if old, expired := e.pending.put(a.number, s, rows.Z[i*d:(i+1)*d], kept); expired {
 			out.Counts.Expired++
 			e.expired(old)
+		}
+		if e.rescoring != nil {
+			e.rescoring.put(e, a.number, a.node.ID, p)
 		}
 		i++
 	}
@@ -306,6 +321,15 @@ func (e *Engine) extendChain(out *event.Outcome) event.Hash {
 			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
 		}
 		b = appendSet(b, p.Set)
+	}
+	for i := range out.Revisions {
+		p := &out.Revisions[i]
+		b = append(b, p.Node.Str...)
+		b = binary.LittleEndian.AppendUint64(b, uint64(p.Node.Num))
+		b = binary.LittleEndian.AppendUint32(b, uint32(p.Revision))
+		for _, x := range p.Probabilities {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+		}
 	}
 	for i := range out.Refused {
 		r := &out.Refused[i]

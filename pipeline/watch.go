@@ -147,7 +147,7 @@ func (e *Engine) driftParts() (parts []safetensors.Part) {
 // setDrift reads them, if the snapshot is of an engine that watched. Of one that
 // did not, the detectors begin here.
 func (e *Engine) setDrift(file *safetensors.Reader) error {
-	if file.Metadata()[metaDrift] == "" {
+	if file.Len("drift.found") == 0 {
 		return nil
 	}
 	w := e.drift

@@ -14,6 +14,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -32,6 +33,9 @@ type flags struct {
 		Runs     int `help:"Runs." default:"40"`
 		Parallel int `help:"Runs at the same time." default:"4"`
 		Nodes    int `help:"Nodes of a run." default:"600"`
+
+		Promote bool     `help:"Have a second model in the shadow, and promote it half-way."`
+		Flags   []string `help:"Flags of the engine, for worker and audit, such as --flags=--rescore-after=3." sep:" " placeholder:"FLAG"`
 	} `cmd:"" help:"Kill workers at every point of the commit and checkpoint paths."`
 	Chaos struct {
 		Minutes float64 `help:"How long." default:"1"`
@@ -146,6 +150,21 @@ func (f *flags) prepare(ctx context.Context, s *faults.Setup, nodes int) error {
 	}
 	if err := m.Save(s.Model); err != nil {
 		return err
+	}
+	s.Flags = f.Crash.Flags
+	if f.Crash.Promote {
+		other, err := model.Train(ctx, data, model.Config{Epochs: 20, Seed: f.Seed + 1, Encoder: gnn.KindGCN, Embedding: 8}, nil)
+		if err != nil {
+			return err
+		}
+		s.Shadow = filepath.Join(s.Dir, "shadow.safetensors")
+		if err := other.Save(s.Shadow); err != nil {
+			return err
+		}
+		if other, err = model.Open(s.Shadow); err != nil {
+			return err
+		}
+		s.ShadowID = other.ID
 	}
 	neighbours := d.Arrivals(split.Steps)
 	for _, step := range split.Steps {

@@ -7,16 +7,17 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline"
-	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
 type auditCmd struct {
-	Kafka  kafkaFlags  `embed:""`
-	Head   headFlags   `embed:""`
-	Update updateFlags `embed:""`
+	Kafka  kafkaFlags   `embed:""`
+	Head   headFlags    `embed:""`
+	Update updateFlags  `embed:""`
+	Again  rescoreFlags `embed:""`
 
 	Model      string `help:"Model file that the graph was served with." required:"" type:"path" placeholder:"FILE"`
+	Shadow     string `help:"The other model file, where one was in the shadow or was promoted; without it, what that one served is not looked at." type:"path" placeholder:"FILE"`
 	BFloat16   bool   `help:"The graph was served with --bfloat16." name:"bfloat16"`
 	Checkpoint string `help:"Begin behind this checkpoint instead of at the beginning." type:"path" placeholder:"FILE"`
 	JSON       bool   `help:"Print the result as JSON." name:"json"`
@@ -33,8 +34,11 @@ func (a auditCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	if err := a.Again.into(&cfg); err != nil {
+		return err
+	}
 	cfg.Head, cfg.BFloat16 = a.Head.Head, a.BFloat16
-	m, err := model.Open(a.Model)
+	models, err := openModels(a.Model, a.Shadow)
 	if err != nil {
 		return err
 	}
@@ -43,7 +47,7 @@ func (a auditCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer client.Close()
-	engine, err := pipeline.New(m, cfg)
+	engine, err := pipeline.NewTandem(cfg, models...)
 	if err != nil {
 		return err
 	}
@@ -57,8 +61,8 @@ func (a auditCmd) Run(ctx context.Context, s streams) error {
 	}
 	bar := newProgress(s.err, "audit", total)
 	found, err := worker.Audit(ctx, client, engine, worker.Config{
-		Names: names, Model: m.ID, Settings: engine.Config().String(), Classes: m.Classes,
-		Checkpoints: worker.Checkpoints{Restore: restorer(m, cfg)}, Fresh: fresh(m, cfg),
+		Names: names, Model: models[0].ID, Shadow: shadowOf(models), Settings: engine.Config().String(), Classes: models[0].Classes,
+		Checkpoints: worker.Checkpoints{Restore: restorer(cfg, models...)}, Fresh: fresh(cfg, models...),
 	}, a.Checkpoint, func(windows int64) { bar.set(int(windows), "windows") })
 	if err != nil {
 		return fmt.Errorf("audit, %d windows agree, then: %w", found.Windows, err)
@@ -68,6 +72,9 @@ func (a auditCmd) Run(ctx context.Context, s streams) error {
 	}
 	if found.First > 0 {
 		fmt.Fprintf(s.out, "from the checkpoint before window %d on: ", found.First)
+	}
+	if found.Elsewhere > 0 {
+		fmt.Fprintf(s.out, "without the predictions of %d windows, which another model served: ", found.Elsewhere)
 	}
 	_, err = fmt.Fprintf(s.out, "%d windows, %d predictions and %d dead letters agree with the model, in %v; chain %s\n",
 		found.Windows-found.First, found.Predictions, found.DeadLetters, found.Took.Round(time.Millisecond), found.Chain)

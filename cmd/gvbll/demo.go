@@ -105,7 +105,7 @@ func (d demoCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	reg := newRegistry()
-	svc, err := newService(m, cfg, reg)
+	svc, err := newService(cfg, reg, m)
 	if err != nil {
 		return err
 	}

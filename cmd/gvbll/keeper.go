@@ -15,23 +15,31 @@ import (
 // may ask between its steps. The engine itself knows no locks: whoever is at it
 // has the turn.
 type keeper struct {
-	*pipeline.Engine
+	*pipeline.Tandem
 	turn sync.Mutex
 }
 
 var (
 	_ worker.Keeper   = (*keeper)(nil)
 	_ worker.Comparer = (*keeper)(nil)
+	_ worker.Caster   = (*keeper)(nil)
 )
 
 // Step implements worker.Engine.
 func (k *keeper) Step(w *event.Window) *event.Outcome {
 	k.turn.Lock()
 	defer k.turn.Unlock()
-	return k.Engine.Step(w)
+	return k.Tandem.Step(w)
 }
 
-// ask calls f with the engine, between steps.
+// Cast implements worker.Caster.
+func (k *keeper) Cast(serves, shadow string) {
+	k.turn.Lock()
+	defer k.turn.Unlock()
+	k.Tandem.Cast(serves, shadow)
+}
+
+// ask calls f with the engine that serves, between steps.
 func (k *keeper) ask(f func(*pipeline.Engine)) {
 	k.turn.Lock()
 	defer k.turn.Unlock()
@@ -42,22 +50,22 @@ func (k *keeper) ask(f func(*pipeline.Engine)) {
 func (k *keeper) Snapshot(meta map[string]string) io.ReadCloser {
 	k.turn.Lock()
 	defer k.turn.Unlock()
-	return snapshot{k, k.Engine.Snapshot(meta)}
+	return snapshot{k, k.Tandem.Snapshot(meta)}
 }
 
 // restorer reads a keeper back from what its snapshot wrote.
-func restorer(m *model.Model, cfg pipeline.Config) func(io.ReaderAt, int64) (worker.Keeper, map[string]string, error) {
+func restorer(cfg pipeline.Config, models ...*model.Model) func(io.ReaderAt, int64) (worker.Keeper, map[string]string, error) {
 	return func(r io.ReaderAt, size int64) (worker.Keeper, map[string]string, error) {
-		e, meta, err := pipeline.Restore(m, cfg, r, size)
-		return &keeper{Engine: e}, meta, err
+		t, meta, err := pipeline.RestoreTandem(cfg, r, size, models...)
+		return &keeper{Tandem: t}, meta, err
 	}
 }
 
 // fresh makes keepers at window 0.
-func fresh(m *model.Model, cfg pipeline.Config) func() (worker.Engine, error) {
+func fresh(cfg pipeline.Config, models ...*model.Model) func() (worker.Engine, error) {
 	return func() (worker.Engine, error) {
-		e, err := pipeline.New(m, cfg)
-		return &keeper{Engine: e}, err
+		t, err := pipeline.NewTandem(cfg, models...)
+		return &keeper{Tandem: t}, err
 	}
 }
 

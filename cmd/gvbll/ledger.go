@@ -17,7 +17,7 @@ type ledgerCmd struct {
 
 // Help is shown by gvbll ledger --help.
 func (ledgerCmd) Help() string {
-	return "Prints the ledger: for each window why it was cut, what it took of each input partition, what came of it, and the hashes of the posterior and of all that was served and learned."
+	return "Prints the ledger: for each window why it was cut, what it took of each input partition, what came of it, and the hashes of the posterior and of all that was served and learned; and where another model was promoted. With --json also what the model in the shadow came to."
 }
 
 // Run prints the committed records that are there.
@@ -32,7 +32,7 @@ func (c ledgerCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer l.Close()
-	header := !c.JSON
+	header, model := !c.JSON, ""
 	for {
 		r, err := l.Next(ctx)
 		if err != nil {
@@ -52,6 +52,12 @@ func (c ledgerCmd) Run(ctx context.Context, s streams) error {
 			header = false
 			fmt.Fprintf(s.out, "model %s, %s\n\n%8s %-8s %11s %7s %7s %8s  %-12s %-12s %s\n", r.Model, r.Settings,
 				"WINDOW", "CUT BY", "PREDICTIONS", "LABELS", "REFUSED", "UPDATES", "POSTERIOR", "CHAIN", "TOOK")
+		}
+		if r.Model != model {
+			if model != "" {
+				fmt.Fprintf(s.out, "%8d model %s serves from here on, before it model %s\n", r.Window, r.Model, model)
+			}
+			model = r.Model
 		}
 		var took []string
 		for _, g := range r.Ranges {

@@ -47,6 +47,7 @@ type cli struct {
 	Tail        tailCmd        `cmd:"" help:"Print predictions as they are published."`
 	Topics      topicsCmd      `cmd:"" help:"Show or create the topics."`
 	Ledger      ledgerCmd      `cmd:"" help:"Print the ledger: where the windows were cut, and what came of them."`
+	Promote     promoteCmd     `cmd:"" help:"Let the model in the shadow serve."`
 	Audit       auditCmd       `cmd:"" help:"Prove from the logs that what was served is what the model says."`
 	Forget      forgetCmd      `cmd:"" help:"Have nodes never have come: exactly, by a replay without them."`
 	DeadLetters deadLettersCmd `cmd:"" help:"List what was refused and why, or send it again."`

@@ -21,11 +21,13 @@ import (
 )
 
 type workCmd struct {
-	Kafka  kafkaFlags  `embed:""`
-	Head   headFlags   `embed:""`
-	Update updateFlags `embed:""`
+	Kafka  kafkaFlags   `embed:""`
+	Head   headFlags    `embed:""`
+	Update updateFlags  `embed:""`
+	Again  rescoreFlags `embed:""`
 
 	Model           string        `help:"Model file, from 'gvbll train'." required:"" type:"path" placeholder:"FILE"`
+	Shadow          string        `help:"Another model file, of the same classes and features, that runs beside the first on the same stream, is scored the same way, and can be promoted: 'gvbll promote'. It takes as much time and memory as the first. Which of the two serves, the ledger says." type:"path" placeholder:"FILE"`
 	Window          int           `help:"Cut a window after this many nodes (or labels)." default:"500"`
 	Linger          time.Duration `help:"Cut a window when its first event has waited this long." default:"100ms"`
 	EventTime       time.Duration `help:"Cut windows of so much event time instead of by --window and --linger; 0 for not." default:"0s"`
@@ -77,6 +79,9 @@ func (w workCmd) Run(ctx context.Context) error {
 		return err
 	}
 	cfg.Head = w.Head.Head
+	if err := w.Again.into(&cfg); err != nil {
+		return err
+	}
 	cfg.Workers, cfg.BFloat16 = w.Workers, w.BFloat16
 	switch {
 	case w.Workers < 1:
@@ -102,12 +107,12 @@ func (w workCmd) Run(ctx context.Context) error {
 	case w.Partitions < 1:
 		return usagef("--partitions %d: a topic has at least one", w.Partitions)
 	}
-	m, err := model.Open(w.Model)
+	models, err := openModels(w.Model, w.Shadow)
 	if err != nil {
 		return err
 	}
 	reg := newRegistry()
-	s, err := newService(m, cfg, reg)
+	s, err := newService(cfg, reg, models...)
 	if err != nil {
 		return err
 	}
@@ -124,7 +129,7 @@ func (w workCmd) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	slog.Info("working", "model", m.ID, "classes", len(m.Classes), "topics", names.Nodes, "http", s.web.url())
+	slog.Info("working", "model", models[0].ID, "shadow", shadowOf(models), "classes", len(models[0].Classes), "topics", names.Nodes, "http", s.web.url())
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan error, 1)
@@ -132,7 +137,7 @@ func (w workCmd) Run(ctx context.Context) error {
 	err = s.run(ctx, client, worker.Config{
 		Names: names, CommitInterval: w.CommitInterval, Compression: w.Compression,
 		Policy: w.policy(), Session: w.SessionTimeout,
-		Checkpoints: worker.Checkpoints{Dir: w.CheckpointDir, Every: w.CheckpointEvery, Keep: w.CheckpointKeep, Restore: restorer(m, cfg)},
+		Checkpoints: worker.Checkpoints{Dir: w.CheckpointDir, Every: w.CheckpointEvery, Keep: w.CheckpointKeep, Restore: restorer(cfg, models...)},
 	})
 	stop()
 	if e := <-served; err == nil {
@@ -152,10 +157,30 @@ func (w workCmd) policy() worker.Policy {
 	return worker.CountOrLinger{Count: w.Window, Linger: w.Linger}
 }
 
+// openModels reads the model file and, unless its name is empty, the shadow's.
+func openModels(file, shadow string) ([]*model.Model, error) {
+	m, err := model.Open(file)
+	if err != nil || shadow == "" {
+		return []*model.Model{m}, err
+	}
+	other, err := model.Open(shadow)
+	return []*model.Model{m, other}, err
+}
+
+// shadowOf returns the id of the model that is given for the shadow, "" for none.
+func shadowOf(models []*model.Model) string {
+	if len(models) < 2 {
+		return ""
+	}
+	return models[1].ID
+}
+
 // service is an engine with its metrics and its page, ready to be driven by a
 // worker.
 type service struct {
-	model   *model.Model
+	models  []*model.Model // as they were given
+	shown   *model.Model   // the one that serves, as page and metrics have it
+	info    *prometheus.GaugeVec
 	engine  *keeper
 	metrics *metrics.Metrics
 	stream  *worker.Metrics
@@ -164,23 +189,44 @@ type service struct {
 	hooks   []worker.Hooks // beside these
 }
 
-func newService(m *model.Model, cfg pipeline.Config, reg prometheus.Registerer) (*service, error) {
-	engine, err := pipeline.New(m, cfg)
+func newService(cfg pipeline.Config, reg prometheus.Registerer, models ...*model.Model) (*service, error) {
+	engine, err := pipeline.NewTandem(cfg, models...)
 	if err != nil {
 		return nil, err
 	}
-	info := prometheus.NewGauge(prometheus.GaugeOpts{
+	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "gvbll_info", Help: "Always 1; the labels say which program and which model.",
-		ConstLabels: prometheus.Labels{"version": versionString(), "model": m.ID, "encoder": string(m.Meta.Encoder)},
-	})
+		ConstLabels: prometheus.Labels{"version": versionString()},
+	}, []string{"model", "encoder"})
 	reg.MustRegister(info)
-	info.Set(1)
-	return &service{
-		model: m, engine: &keeper{Engine: engine}, metrics: metrics.New(reg), stream: worker.NewMetrics(reg),
+	s := &service{
+		models: models, info: info, engine: &keeper{Tandem: engine}, metrics: metrics.New(reg), stream: worker.NewMetrics(reg),
 		page: page.New(page.Config{
-			Model: m, Settings: engine.Config().String(), Version: versionString(), Decode: decodeNode, Now: time.Now,
+			Model: models[0], Settings: engine.Config().String(), Version: versionString(), Decode: decodeNode, Now: time.Now,
 		}),
-	}, nil
+	}
+	s.showModels()
+	return s, nil
+}
+
+// showModels has page and metrics name the model that serves, if that is another
+// than they do.
+func (s *service) showModels() {
+	serves := s.engine.Model()
+	if serves == s.shown {
+		return
+	}
+	s.shown = serves
+	s.info.Reset()
+	s.info.WithLabelValues(serves.ID, string(serves.Meta.Encoder)).Set(1)
+	var behind *model.Model
+	for _, m := range s.models {
+		if m != serves {
+			behind = m
+		}
+	}
+	s.metrics.ShowModels(serves, behind)
+	s.page.Serves(serves)
 }
 
 // onlineHead is the head whose posterior is shown: what serves, or the first of
@@ -189,10 +235,10 @@ const onlineHead = "online"
 
 // lambda is what that head keeps of the past.
 func (s *service) lambda() float64 {
-	if cfg := s.engine.Config(); cfg.Head != pipeline.HeadPool {
-		return cfg.Update.Lambda
+	if s.engine.Pooled() == nil {
+		return s.engine.Config().Update.Lambda
 	}
-	for _, h := range s.model.Pool.Heads {
+	for _, h := range s.shown.Pool.Heads {
 		if h.Online != nil {
 			return h.Online.Lambda
 		}
@@ -214,22 +260,29 @@ func decodeNode(body []byte) (n *event.Node, reason event.Reason, detail string)
 // run drives the engine until the context ends. cfg brings what depends on the
 // occasion: names, policy, intervals.
 func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
-	cfg.Model, cfg.Classes, cfg.Settings = s.model.ID, s.model.Classes, s.engine.Config().String()
-	cfg.Fresh = fresh(s.model, s.engine.Config())
+	cfg.Model, cfg.Shadow = s.models[0].ID, shadowOf(s.models)
+	cfg.Classes, cfg.Settings = s.models[0].Classes, s.engine.Config().String()
+	cfg.Fresh = fresh(s.engine.Config(), s.models...)
 	var last *event.Outcome
 	recovered := false
 	show := func() {
 		scores := s.engine.Summaries()
 		s.page.Show(scores)
+		s.showModels()
+		if shadow := s.engine.Shadow(); shadow != nil {
+			scores := shadow.Summaries()
+			s.page.ShowShadow(shadow.Model().ID, scores)
+			s.metrics.ShowShadow(shadow.Model().ID, scores)
+		}
 		if last != nil {
 			s.metrics.Show(last, scores)
 			now, trained := s.engine.Posterior()
 			s.metrics.ShowPosterior(&metrics.Posterior{
-				Head: onlineHead, Classes: s.model.Classes, Now: now, Trained: trained,
+				Head: onlineHead, Classes: s.shown.Classes, Now: now, Trained: trained,
 				Version: last.Heads[0].Version, Lambda: s.lambda(),
 			})
 			if p := s.engine.Pooled(); p != nil {
-				s.metrics.ShowPool(p, s.model.Classes)
+				s.metrics.ShowPool(p, s.shown.Classes)
 			}
 		}
 	}
@@ -242,9 +295,13 @@ func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 				s.web.ready.Store(true)
 			}
 		},
-		TookOver: func(worker.TookOver) { s.page.Owns() },
+		TookOver: func(worker.TookOver) {
+			s.showModels()
+			s.page.Owns()
+		},
 		Stepped: func(w worker.Stepped) {
 			last = w.Outcome
+			s.showModels()
 			s.page.Stepped(page.Window{Outcome: w.Outcome, Cause: w.Cause, Replayed: w.Replayed, Took: w.Took, At: time.Now()})
 			switch {
 			case !w.Replayed:

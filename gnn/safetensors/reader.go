@@ -10,6 +10,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -204,6 +205,27 @@ func ReadRows[T Element](d *Reader, name string, into interface {
 		}
 		return nil
 	}, shape...)
+}
+
+// Under returns a reader of the tensors whose names begin with the prefix, by the
+// rest of their names. They are no longer d's. The two readers may not be used by
+// two goroutines at once.
+func (d *Reader) Under(prefix string) *Reader {
+	under := *d
+	under.file = &File{Metadata: d.file.Metadata, Tensors: make(map[string]Tensor)}
+	under.places, under.rest = make(map[string]place), make(map[string]bool)
+	for name, t := range d.file.Tensors {
+		rest, ok := strings.CutPrefix(name, prefix)
+		if !ok {
+			continue
+		}
+		under.file.Tensors[rest], under.places[rest], under.rest[rest] = t, d.places[name], true
+		delete(d.file.Tensors, name)
+		delete(d.places, name)
+		delete(d.rest, name)
+	}
+	under.rooms = nil
+	return &under
 }
 
 // Done returns an error that wraps [ErrDamaged] when there is a tensor that was

@@ -114,6 +114,7 @@ type Prediction struct {
 	PosteriorVersion uint64  // updates the serving posterior had taken
 	Time             int64   // event time of the arrival
 	Model            string  // id of the model file
+	Revision         int32   // 0 for what is served first, then 1, 2, … for what is predicted again
 	Set              *Set    // nil where no sets are asked for
 }
 

@@ -4,7 +4,9 @@ package event
 // settings and the windows up to this one, and of nothing else.
 type Outcome struct {
 	Window      int64
+	Model       string       // id of the model that served
 	Predictions []Prediction // one for each arrival, in canonical order
+	Revisions   []Prediction // of nodes that were served before, in the order in which they were due
 	Refused     []Refusal    // the window's own, then the engine's, in canonical order
 	Labelled    []Labelled   // labels joined to what was served, in the order learned
 	Heads       []Head       // the pool; Heads[0] is the one that serves
@@ -14,6 +16,13 @@ type Outcome struct {
 	Coverage    *Coverage // nil when no sets are asked for
 	Posterior   Hash      // of the state of every head
 	Chain       Hash      // of everything served and learned so far
+
+	// Shadow is what the model in the shadow made of the same window, nil where
+	// there is none.
+	Shadow *Outcome
+	// Promoted is the id of the model that serves from the next window on, where
+	// that is another.
+	Promoted string
 }
 
 // Hash is a SHA-256.

@@ -31,6 +31,7 @@ const otherClasses = "(other)"
 type Metrics struct {
 	arrivals, context, updates, predictions prometheus.Counter
 	edges, duplicates, loops, edgesDropped  prometheus.Counter
+	revisions                               prometheus.Counter
 	joined, repeated, ofContext, expired    prometheus.Counter
 	left, unknown, edgesGone, labelsGone    prometheus.Counter
 	refused                                 map[event.Reason]prometheus.Counter
@@ -41,6 +42,7 @@ type Metrics struct {
 	levels                                  *prometheus.GaugeVec
 	heads                                   map[string]*head
 	slices                                  slices
+	shadow                                  shadow
 	vectors                                 vectors
 }
 
@@ -88,6 +90,7 @@ func New(reg prometheus.Registerer) *Metrics {
 		context:      counter("gvbll_context_nodes_total", "Nodes that arrived as context, not to be served."),
 		updates:      counter("gvbll_node_updates_total", "Nodes that came again: features replaced, edges added."),
 		predictions:  counter("gvbll_predictions_total", "Predictions served."),
+		revisions:    counter("gvbll_revisions_total", "Predictions of nodes that were served before, published again."),
 		edges:        counter("gvbll_edges_total", "Edges added to the graph."),
 		duplicates:   dropped.WithLabelValues("duplicate"),
 		loops:        dropped.WithLabelValues("self-loop"),
@@ -135,6 +138,7 @@ func New(reg prometheus.Registerer) *Metrics {
 	}
 	reg.MustRegister(m.delay, m.confidence)
 	m.slices = newSlices(counters)
+	m.shadow = newShadow(counter, counters, gauges)
 	refused := counters("gvbll_refused_events_total", "Events sent to the dead-letter topic.", "reason")
 	for _, r := range event.Reasons() {
 		m.refused[r] = refused.WithLabelValues(string(r))
@@ -149,6 +153,7 @@ func (m *Metrics) Observe(out *event.Outcome) {
 	m.context.Add(float64(c.Context))
 	m.updates.Add(float64(c.Updates))
 	m.predictions.Add(float64(len(out.Predictions)))
+	m.revisions.Add(float64(len(out.Revisions)))
 	m.edges.Add(float64(c.Edges))
 	m.duplicates.Add(float64(c.DuplicateEdges))
 	m.loops.Add(float64(c.SelfLoops))
@@ -184,6 +189,7 @@ func (m *Metrics) Observe(out *event.Outcome) {
 	for i := range out.Heads {
 		m.head(out.Heads[i].Name).observe(&out.Heads[i])
 	}
+	m.shadow.observe(out)
 	for i := range out.Labelled {
 		m.slices.observe(&out.Labelled[i], &out.Heads[0].Scores[i])
 	}

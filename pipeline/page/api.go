@@ -218,7 +218,9 @@ type modelValue struct {
 
 // model answers what is served with.
 func (s *Server) model(*http.Request) (any, *problem) {
-	m := s.cfg.Model
+	s.mu.Lock()
+	m := s.h.model
+	s.mu.Unlock()
 	return modelValue{
 		ID: m.ID, Encoder: string(m.Meta.Encoder), Activation: string(m.Encoder.Activation()), Features: m.Encoder.In(),
 		Layers: m.Encoder.Depth(), Embedding: m.Prior.Dim, Classes: m.Classes, Normalization: m.Normalization,

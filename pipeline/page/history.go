@@ -5,6 +5,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
@@ -26,8 +27,12 @@ type history struct {
 	windows ring[windowSummary]
 	curve   curve
 	heads   []confusion // by head
+	of      string      // id of the model whose heads these and the curve are
 
 	scores  []pipeline.Summary // as of the last commit, as the metrics show them
+	model   *model.Model       // that serves
+	shadow  string             // id of the model in the shadow, "" for none
+	beside  []pipeline.Summary // of that one
 	levels  event.Levels
 	refused int
 	lag     map[string]int64
@@ -79,6 +84,9 @@ func (h *history) step(w Window) {
 		if s := h.find(l.Node); s != nil {
 			s.label = l.Class
 		}
+	}
+	if out.Model != h.of {
+		h.of, h.heads, h.curve = out.Model, nil, curve{}
 	}
 	h.count(out)
 	h.curve.add(out)

@@ -59,6 +59,7 @@ func New(cfg Config) *Server {
 		cfg: cfg, mux: http.NewServeMux(), questions: make(chan struct{}, maxQuestions),
 		h: newHistory(len(cfg.Model.Classes), cfg.Now()),
 	}
+	s.h.model = cfg.Model
 	s.routes()
 	return s
 }
@@ -81,6 +82,22 @@ func (s *Server) Show(scores []pipeline.Summary) {
 	defer s.mu.Unlock()
 	s.h.scores = scores
 	s.h.version++
+}
+
+// Serves tells which model serves from now on: another of the same classes.
+func (s *Server) Serves(m *model.Model) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.h.model = m
+	s.h.shadow, s.h.beside = "", nil
+	s.h.version++
+}
+
+// ShowShadow tells how all heads of the model in the shadow have done so far.
+func (s *Server) ShowShadow(id string, scores []pipeline.Summary) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.h.shadow, s.h.beside = id, scores
 }
 
 // Committed tells of a commit, at the given time.

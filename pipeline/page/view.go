@@ -58,6 +58,8 @@ type view struct {
 	Version uint64 // of the pictures
 	Facts   []fact
 	Heads   []headView
+	Shadow  string     // id of the model in the shadow, "" for none
+	Beside  []headView // of that one
 	Classes []classView
 	Latest  []predictionView
 	Windows []windowSummary
@@ -72,6 +74,7 @@ type fact struct{ Name, Value, Metric string }
 type headView struct {
 	Name   string
 	Labels int
+	Metric string // of Labels
 	Scores []figure
 }
 
@@ -106,7 +109,7 @@ func (s *Server) view() *view {
 	ready := s.ask.Load() != nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h, m := &s.h, s.cfg.Model
+	h, m := &s.h, s.h.model
 	v := &view{
 		Model: m.ID, Encoder: string(m.Meta.Encoder), Program: s.cfg.Version, Version: h.version, Ready: ready,
 		Windows: h.windows.newest(shownWindows), Scored: len(h.curve.points) > 0,
@@ -122,7 +125,11 @@ func (s *Server) view() *view {
 	v.Facts = h.facts(s.cfg.Now())
 	v.Pooled = ready && len(h.scores) > 0 && h.scores[0].Head == pipeline.HeadPool
 	for i := range h.scores {
-		v.Heads = append(v.Heads, headOf(&h.scores[i]))
+		v.Heads = append(v.Heads, headOf(&h.scores[i], "gvbll_prequential", ""))
+	}
+	v.Shadow = h.shadow
+	for i := range h.beside {
+		v.Beside = append(v.Beside, headOf(&h.beside[i], "gvbll_shadow_prequential", fmt.Sprintf("model=%q,", h.shadow)))
 	}
 	for c, name := range m.Classes {
 		v.Classes = append(v.Classes, h.class(c, name))
@@ -160,8 +167,9 @@ func (h *history) facts(now time.Time) []fact {
 	return append(facts, fact{"last commit", commit, ""})
 }
 
-func headOf(s *pipeline.Summary) headView {
-	v := headView{Name: s.Head, Labels: s.Labels}
+// headOf shows a head's scores, which are the metric's with the labels.
+func headOf(s *pipeline.Summary, metric, labels string) headView {
+	v := headView{Name: s.Head, Labels: s.Labels, Metric: fmt.Sprintf("%s_labels{%shead=%q}", metric, labels, s.Head)}
 	for _, by := range []struct {
 		mean   string
 		scores pipeline.Scores
@@ -170,7 +178,7 @@ func headOf(s *pipeline.Summary) headView {
 			name  string
 			value float64
 		}{{"accuracy", by.scores.Acc}, {"nll", by.scores.NLL}, {"ece", by.scores.ECE}, {"brier", by.scores.Brier}} {
-			v.Scores = append(v.Scores, figure{score(measure.value), fmt.Sprintf("gvbll_prequential{head=%q,mean=%q,measure=%q}", s.Head, by.mean, measure.name)})
+			v.Scores = append(v.Scores, figure{score(measure.value), fmt.Sprintf("%s{%shead=%q,mean=%q,measure=%q}", metric, labels, s.Head, by.mean, measure.name)})
 		}
 	}
 	return v

@@ -52,7 +52,8 @@ func (c *Crashes) String() string {
 // run that nothing disturbed. Windows are cut by event time, so that they are the
 // same. Every second run has a standby. Nodes leave in each, and half-way some are
 // forgotten; with an odd seed what the labels of those that leave taught is taken
-// back. At the end an audit replays what came of it.
+// back. Where there is a model for the shadow, it is then promoted. At the end an
+// audit replays what came of it.
 func Crash(ctx context.Context, s *Setup, runs int, seed uint64, parallel int, progress func(done int)) (*Crashes, error) {
 	client, err := kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers})
 	if err != nil {
@@ -148,6 +149,9 @@ func (c *came) differs(other *came) string {
 			return fmt.Sprintf("the prediction of node %v is another", id)
 		}
 	}
+	if len(other.predictions) > len(c.predictions) {
+		return "there are more predictions"
+	}
 	if !slices.Equal(c.windows, other.windows) {
 		return "the posteriors are others"
 	}
@@ -173,17 +177,25 @@ func (m *matrix) half(second bool) []Item {
 	return m.Items[:len(m.Items)/2]
 }
 
-// forget commands that some of the first nodes, which many cite, be forgotten.
-func (m *matrix) forget(ctx context.Context, g *graph) error {
+// commands are what is told half-way: to forget some of the first nodes, which many
+// cite, and to promote the model in the shadow.
+func (m *matrix) commands() []event.Command {
+	forget := event.Command{Name: event.Forget}
+	for _, item := range m.Items[:min(len(m.Items), 5)] {
+		forget.Nodes = append(forget.Nodes, item.Node.ID)
+	}
+	if m.Shadow == "" {
+		return []event.Command{forget}
+	}
+	return []event.Command{forget, {Name: event.Promote, Model: m.ShadowID}}
+}
+
+func (m *matrix) tell(ctx context.Context, g *graph, c *event.Command) error {
 	s, err := g.sender(ctx)
 	if err != nil {
 		return err
 	}
-	c := event.Command{Name: event.Forget}
-	for _, item := range m.Items[:min(len(m.Items), 5)] {
-		c.Nodes = append(c.Nodes, item.Node.ID)
-	}
-	s.put(g.names.Commands, nil, wire.AppendCommand(nil, &c), 0)
+	s.put(g.names.Commands, nil, wire.AppendCommand(nil, c), 0)
 	return s.send(ctx)
 }
 
@@ -251,11 +263,11 @@ working:
 			}
 			died = time.Time{}
 		}
-		if sum.predictions >= due && sum.labels >= due && sum.refused >= poison && sum.forgotten >= told {
-			switch {
-			case told == 0: // whatever is closed is committed: it stands in the same place in every run
-				told = 1
-				err = m.forget(ctx, g)
+		if sum.predictions >= due && sum.labels >= due && sum.refused >= poison && sum.forgotten+sum.promoted >= told {
+			switch commands := m.commands(); {
+			case told < len(commands): // whatever is closed is committed: it stands in the same place in every run
+				err = m.tell(ctx, g, &commands[told])
+				told++
 			case due < len(m.Items): // and the events that were behind the first half
 				due = len(m.Items) + partitions
 				var more int

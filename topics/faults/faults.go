@@ -33,11 +33,15 @@ import (
 
 // Setup is what every trial stands on.
 type Setup struct {
-	Program string   // the gvbll binary; Crash wants it built with the tag crashpoints
-	Model   string   // a model file
-	Items   []Item   // that fit the model, in the order of their arrival
-	Brokers []string // of the cluster; the cluster's own business is Cluster
-	Dir     string   // for checkpoints and logs
+	Program string // the gvbll binary; Crash wants it built with the tag crashpoints
+	Model   string // a model file
+	// Shadow is the file of a model for the shadow, empty for none, and ShadowID
+	// its id.
+	Shadow, ShadowID string
+	Flags            []string // of the engine, for worker and audit
+	Items            []Item   // that fit the model, in the order of their arrival
+	Brokers          []string // of the cluster; the cluster's own business is Cluster
+	Dir              string   // for checkpoints and logs
 }
 
 // Item is a node and its class.
@@ -88,7 +92,7 @@ func (g *graph) start(name, crash string, args ...string) (*process, error) {
 	args = append([]string{
 		"work", "--brokers", strings.Join(g.Brokers, ","), "--prefix", g.prefix, "--model", g.Model, "--http", g.http,
 		"--session-timeout", session.String(), "--checkpoint-dir", filepath.Join(g.dir, name), "--partitions", fmt.Sprint(partitions),
-	}, args...)
+	}, append(args, g.engine()...)...)
 	log, err := os.OpenFile(filepath.Join(g.dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
@@ -178,9 +182,17 @@ func (p *process) stop() error {
 	}
 }
 
+// engine are the flags of worker and audit alike, beside the model.
+func (s *Setup) engine() []string {
+	if s.Shadow == "" {
+		return s.Flags
+	}
+	return append([]string{"--shadow", s.Shadow}, s.Flags...)
+}
+
 // audit has the program prove what was published.
 func (g *graph) audit(ctx context.Context, args ...string) error {
-	args = append([]string{"audit", "--brokers", strings.Join(g.Brokers, ","), "--prefix", g.prefix, "--model", g.Model}, args...)
+	args = append([]string{"audit", "--brokers", strings.Join(g.Brokers, ","), "--prefix", g.prefix, "--model", g.Model}, append(args, g.engine()...)...)
 	if out, err := exec.CommandContext(ctx, g.Program, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("the audit: %w: %.500s", err, out)
 	}
@@ -241,19 +253,28 @@ func (s *sender) send(ctx context.Context) error {
 
 // came is what one graph's outputs hold.
 type came struct {
-	dir         string              // of the graph's checkpoints and logs
-	predictions map[event.ID][]byte // the value
-	windows     []window            // of the ledger
-	dead        []string            // "topic/partition/offset reason", sorted
+	dir         string          // of the graph's checkpoints and logs
+	predictions map[said][]byte // the value
+	windows     []window        // of the ledger
+	dead        []string        // "topic/partition/offset reason", sorted
 	lost        int
 	twice       int
 	faults      []string // what is wrong beside
+}
+
+// said is what is said once: of a node by a model, at first or as a revision.
+type said struct {
+	node     event.ID
+	model    string
+	revision int32
 }
 
 // window is what must be the same however the worker was disturbed.
 type window struct {
 	posterior           string
 	predictions, labels int
+	shadow              ledger.Shadow
+	model, promoted     string
 }
 
 // settle waits until the last transaction can be read, which a new producer
@@ -269,10 +290,11 @@ func (g *graph) settle(ctx context.Context) error {
 // read reads what was published, as a consumer that believes nothing. want are
 // the nodes that must be predicted once each.
 func (g *graph) read(ctx context.Context, want []event.ID) (*came, error) {
-	c := &came{dir: g.dir, predictions: make(map[event.ID][]byte)}
+	c := &came{dir: g.dir, predictions: make(map[said][]byte)}
 	if err := g.settle(ctx); err != nil {
 		return nil, err
 	}
+	first := make(map[event.ID]bool)
 	var wrong error
 	err := g.client.ReadAll(ctx, g.names.Predictions, func(r *kafka.Record) {
 		var p event.Prediction
@@ -280,17 +302,21 @@ func (g *graph) read(ctx context.Context, want []event.ID) (*came, error) {
 			wrong = err
 			return
 		}
-		if _, there := c.predictions[p.Node]; there {
+		id := said{p.Node, p.Model, p.Revision}
+		if _, there := c.predictions[id]; there || p.Revision == 0 && first[p.Node] {
 			c.twice++
 			c.faults = append(c.faults, fmt.Sprintf("node %v was predicted twice", p.Node))
 		}
-		c.predictions[p.Node] = bytes.Clone(r.Value)
+		c.predictions[id] = bytes.Clone(r.Value)
+		if p.Revision == 0 {
+			first[p.Node] = true
+		}
 	})
 	if err = errors.Join(err, wrong); err != nil {
 		return nil, err
 	}
 	for _, id := range want {
-		if _, there := c.predictions[id]; !there {
+		if !first[id] {
 			c.lost++
 			c.faults = append(c.faults, fmt.Sprintf("node %v was not predicted", id))
 		}
@@ -328,7 +354,12 @@ func (g *graph) ledger(ctx context.Context) (list []window, err error) {
 		if err != nil || r == nil {
 			return list, err
 		}
-		list = append(list, window{r.Posterior, r.Predictions, r.Labels})
+		w := window{posterior: r.Posterior, predictions: r.Predictions, labels: r.Labels, model: r.Model, promoted: r.Promoted}
+		if r.Shadow != nil {
+			w.shadow = *r.Shadow
+			w.shadow.Chain = "" // poison's offsets are in it
+		}
+		list = append(list, w)
 	}
 }
 
@@ -336,6 +367,7 @@ func (g *graph) ledger(ctx context.Context) (list []window, err error) {
 type totals struct {
 	windows, predictions, labels, refused int
 	forgotten                             int // commands to forget nodes that were done
+	promoted                              int // models, out of the shadow
 }
 
 // watch reads a ledger as it grows.
@@ -374,6 +406,9 @@ func (g *graph) watch(ctx context.Context) (*watch, error) {
 			w.sum.refused += r.Refused
 			if r.Forgot != nil {
 				w.sum.forgotten++
+			}
+			if r.Promoted != "" {
+				w.sum.promoted++
 			}
 			w.mu.Unlock()
 		}

@@ -34,7 +34,8 @@ type Record struct {
 	Classes []string `json:"classes,omitempty"`
 
 	Predictions int    `json:"predictions"`
-	Labels      int    `json:"labels"` // joined to what was served, and learned
+	Revisions   int    `json:"revisions,omitempty"` // of predictions of earlier windows
+	Labels      int    `json:"labels"`              // joined to what was served, and learned
 	Refused     int    `json:"refused"`
 	Updates     uint64 `json:"updates"`   // the serving posterior has taken
 	Posterior   string `json:"posterior"` // SHA-256 of the state of every head
@@ -43,6 +44,12 @@ type Record struct {
 	// Forgot says that nodes were forgotten before this window was stepped: Chain
 	// and what follows are as if they never had come.
 	Forgot *Forgot `json:"forgot,omitempty"`
+
+	// Shadow is what a model in the shadow made of the window.
+	Shadow *Shadow `json:"shadow,omitempty"`
+	// Promoted is the model that serves from the next window on, where that is
+	// another.
+	Promoted string `json:"promoted,omitempty"`
 }
 
 // Forgot is what it came to that nodes were forgotten exactly.
@@ -60,6 +67,35 @@ type Forgot struct {
 type Distance struct {
 	Mean     float64 `json:"mean"`     // ‖ΔM‖
 	Variance float64 `json:"variance"` // ‖ΔΣ‖
+}
+
+// Shadow is where the engine of a model in the shadow stands. Its chain is what
+// it would be had it served from the first window on.
+type Shadow struct {
+	Model     string `json:"model"`
+	Updates   uint64 `json:"updates"`
+	Posterior string `json:"posterior"`
+	Chain     string `json:"chain"`
+}
+
+// Serves returns the model that serves behind the window.
+func (r *Record) Serves() string {
+	if r.Promoted != "" {
+		return r.Promoted
+	}
+	return r.Model
+}
+
+// ChainOf returns the chain of a model, if it served the window or was in the
+// shadow.
+func (r *Record) ChainOf(model string) (chain string, ok bool) {
+	switch {
+	case r.Model == model:
+		return r.Chain, true
+	case r.Shadow != nil && r.Shadow.Model == model:
+		return r.Shadow.Chain, true
+	}
+	return "", false
 }
 
 // Range is the records From ≤ offset < To of one partition.
@@ -134,6 +170,38 @@ func OpenAt(ctx context.Context, c *kafka.Client, topic string, offset int64) (*
 	l.next = -1
 	l.reader = c.NewReader(map[kafka.TopicPartition]int64{l.at: max(offset, first)}, kafka.ReaderConfig{})
 	return l, nil
+}
+
+// Newest returns the last committed record, nil of an empty ledger.
+func Newest(ctx context.Context, c *kafka.Client, topic string) (*Record, error) {
+	bounds, err := c.Offsets(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	b := bounds[kafka.TopicPartition{Topic: topic}]
+	// Behind the last record stand the marks of transactions, aborted ones too.
+	for back := int64(64); ; back *= 8 {
+		from := max(b.End-back, b.First)
+		r, err := newestFrom(ctx, c, topic, from)
+		if r != nil || err != nil || from == b.First {
+			return r, err
+		}
+	}
+}
+
+func newestFrom(ctx context.Context, c *kafka.Client, topic string, from int64) (newest *Record, err error) {
+	l, err := OpenAt(ctx, c, topic, from)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	for {
+		r, err := l.Next(ctx)
+		if r == nil || err != nil {
+			return newest, err
+		}
+		newest = r
+	}
 }
 
 func open(ctx context.Context, c *kafka.Client, topic string) (l *Ledger, first int64, err error) {

@@ -9,7 +9,11 @@ import (
 // AppendPrediction appends a prediction as msgpack.
 func AppendPrediction(dst []byte, p *event.Prediction) []byte {
 	o := output{dst}
-	o.fields(12)
+	fields := 12
+	if p.Revision != 0 {
+		fields++
+	}
+	o.fields(fields)
 	o.text("node")
 	o.id(p.Node)
 	o.textField("class", p.Class)
@@ -31,6 +35,9 @@ func AppendPrediction(dst []byte, p *event.Prediction) []byte {
 	o.intField("posterior_version", int64(p.PosteriorVersion))
 	o.intField("time", p.Time)
 	o.textField("model", p.Model)
+	if p.Revision != 0 {
+		o.intField("revision", int64(p.Revision))
+	}
 	return o.b
 }
 
@@ -74,6 +81,10 @@ func DecodePrediction(b []byte, p *event.Prediction) error {
 			p.Time, err = in.integer()
 		case "model":
 			p.Model, err = in.text(limits.MaxID)
+		case "revision":
+			if p.Revision, err = in.int32(); err == nil && p.Revision < 0 {
+				err = refusef(event.Undecodable, "revision %d", p.Revision)
+			}
 		default:
 			return false, nil
 		}
@@ -118,9 +129,10 @@ func AppendPredictionJSON(dst []byte, p *event.Prediction) []byte {
 		PosteriorVersion uint64    `json:"posterior_version"`
 		Time             int64     `json:"time"`
 		Model            string    `json:"model"`
+		Revision         int32     `json:"revision,omitempty"`
 	}{
 		jsonID(p.Node), p.Class, p.ClassIndex, p.Confidence, p.Probabilities, p.Total, p.Aleatoric, p.Epistemic,
-		p.Window, p.PosteriorVersion, p.Time, p.Model,
+		p.Window, p.PosteriorVersion, p.Time, p.Model, p.Revision,
 	})
 	if err != nil {
 		panic(err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -15,12 +16,15 @@ import (
 
 // Audited is what an audit found to be as it should.
 type Audited struct {
-	First       int64         `json:"first_window"` // those before it are taken from the checkpoint as they are
-	Windows     int64         `json:"windows"`      // the ledger's up to the last one audited
-	Predictions int64         `json:"predictions"`
-	DeadLetters int64         `json:"dead_letters"`
-	Chain       string        `json:"chain"` // SHA-256 of all that was served and learned
-	Took        time.Duration `json:"-"`
+	First       int64 `json:"first_window"` // those before it are taken from the checkpoint as they are
+	Windows     int64 `json:"windows"`      // the ledger's up to the last one audited
+	Predictions int64 `json:"predictions"`
+	DeadLetters int64 `json:"dead_letters"`
+	// Elsewhere is how many of the windows were served by models that are not
+	// here: their predictions are not looked at.
+	Elsewhere int64         `json:"windows_of_other_models,omitempty"`
+	Chain     string        `json:"chain"` // SHA-256 of all that was served and learned
+	Took      time.Duration `json:"-"`
 }
 
 // Audit replays the ledger from its beginning through a fresh engine and holds
@@ -35,6 +39,10 @@ type Audited struct {
 // dead letters the first one to compare is looked for, since they do not say of
 // which window they are.
 //
+// Where a model was promoted, one of the two may be missing: then windows that it
+// served are replayed for the chain of the other, and its predictions not looked
+// at.
+//
 // progress, when not nil, hears of every window.
 func Audit(ctx context.Context, c *kafka.Client, e Engine, cfg Config, from string, progress func(windows int64)) (Audited, error) {
 	began := time.Now()
@@ -43,7 +51,8 @@ func Audit(ctx context.Context, c *kafka.Client, e Engine, cfg Config, from stri
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	a := auditor{worker: worker{cfg: cfg, client: c, engine: e}, found: make(map[kafka.TopicPartition]bool)}
+	a := auditor{worker: worker{cfg: cfg, client: c, engine: e}, found: make(map[kafka.TopicPartition]bool), elsewhere: make(map[string]bool)}
+	a.met = math.MaxInt64 // whoever served them, all windows are of the past
 	if err := a.open(ctx, fetching, from); err != nil {
 		return a.audited, err
 	}
@@ -63,6 +72,9 @@ func Audit(ctx context.Context, c *kafka.Client, e Engine, cfg Config, from stri
 			progress(a.audited.Windows)
 		}
 	}
+	if a.last != nil && !a.proved {
+		return a.audited, a.serves(a.last)
+	}
 	err := a.nothingElse(ctx)
 	a.audited.Took = time.Since(began)
 	return a.audited, err
@@ -75,6 +87,9 @@ type auditor struct {
 	waiting   map[kafka.TopicPartition][]kafka.Record // fetched and not compared
 	audited   Audited
 	found     map[kafka.TopicPartition]bool // the partition's first record to compare
+	last      *ledger.Record
+	proved    bool            // a chain of ours is in the ledger
+	elsewhere map[string]bool // models that served and are not ours
 }
 
 func (a *auditor) open(ctx, fetching context.Context, from string) (err error) {
@@ -121,13 +136,23 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 		return err
 	}
 	defer a.release()
-	for i := range out.Predictions {
-		p := &out.Predictions[i]
-		a.key, a.value = wire.AppendKey(a.key[:0], p.Node), wire.AppendPrediction(a.value[:0], p)
-		if err := a.compare(ctx, out.Window, a.cfg.Names.Predictions, a.key, a.value); err != nil {
-			return err
+	_, first := r.ChainOf(a.cfg.Model)
+	_, second := r.ChainOf(a.cfg.Shadow)
+	a.last, a.proved = r, a.proved || first || second
+	if !a.ours(r.Model) {
+		a.elsewhere[r.Model] = true
+		a.audited.Elsewhere++
+		out.Predictions, out.Revisions = nil, nil
+	}
+	for _, list := range [...][]event.Prediction{out.Predictions, out.Revisions} {
+		for i := range list {
+			p := &list[i]
+			a.key, a.value = wire.AppendKey(a.key[:0], p.Node), wire.AppendPrediction(a.value[:0], p)
+			if err := a.compare(ctx, out.Window, a.cfg.Names.Predictions, a.key, a.value); err != nil {
+				return err
+			}
+			a.audited.Predictions++
 		}
-		a.audited.Predictions++
 	}
 	for i := range out.Refused {
 		d := &out.Refused[i]
@@ -165,13 +190,17 @@ func (a *auditor) compare(ctx context.Context, window int64, topic string, key, 
 	return nil
 }
 
-// skip passes over what was published before the checkpoint that the audit began
-// with: predictions of windows before it, and dead letters before the first that
+// skip passes over predictions of models that are not here, and what was published
+// before the checkpoint that the audit began with: predictions of windows before it, and dead letters before the first that
 // is to be compared.
 func (a *auditor) skip(at kafka.TopicPartition, key, value []byte) {
 	list := a.waiting[at]
+	var p event.Prediction
+	for at.Topic == a.cfg.Names.Predictions && len(a.elsewhere) > 0 && len(list) > 0 &&
+		wire.DecodePrediction(list[0].Value, &p) == nil && a.elsewhere[p.Model] {
+		list = list[1:]
+	}
 	for a.audited.First > 0 && !a.found[at] && len(list) > 0 {
-		var p event.Prediction
 		switch r := &list[0]; {
 		case at.Topic == a.cfg.Names.DeadLetters:
 			a.found[at] = bytes.Equal(r.Key, key) && bytes.Equal(r.Value, value)
@@ -223,6 +252,7 @@ func (a *auditor) nothingElse(ctx context.Context) error {
 	topic := a.cfg.Names.Predictions
 	for p := range a.outputs[topic] {
 		at := kafka.TopicPartition{Topic: topic, Partition: int32(p)}
+		a.skip(at, nil, nil)
 		for more := true; more && len(a.waiting[at]) == 0; a.skip(at, nil, nil) {
 			var err error
 			if more, err = a.fetch(ctx, at); err != nil {

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,8 +38,10 @@ type Keeper interface {
 // checkpoint, as JSON, under positionKey.
 type position struct {
 	Window   int64          `json:"window"` // the next
-	Chain    string         `json:"chain"`
+	Chain    string         `json:"chain"`  // of the model that served
 	Model    string         `json:"model"`
+	Shadow   *ledger.Shadow `json:"shadow,omitempty"`
+	Serves   string         `json:"serves,omitempty"` // where that is another than Model
 	Settings string         `json:"settings"`
 	Taken    []ledger.Range `json:"taken"`  // of every input partition
 	Ledger   int64          `json:"ledger"` // offset at or before that of the last window's record
@@ -96,7 +99,7 @@ func (w *worker) load(ctx context.Context, path string) (*position, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.engine, w.ledger, w.next, w.chain = e, l, p.Window, p.Chain
+	w.engine, w.ledger, w.next, w.stands = e, l, p.Window, standing{p.Model, p.Chain, p.Shadow, cmp.Or(p.Serves, p.Model)}
 	w.landed = committed{p.Window - 1, l.Last()}
 	w.cfg.Logger.Info("read a checkpoint", "file", path, "window", p.Window, "megabytes", info.Size()>>20, "took", time.Since(began).Round(time.Millisecond))
 	return &p, nil
@@ -121,8 +124,10 @@ func (w *worker) locate(ctx context.Context, p *position) (*ledger.Ledger, error
 			return nil, fmt.Errorf("the ledger %s does not hold window %d where it should", w.cfg.Names.Ledger, p.Window-1)
 		case r.Window < p.Window-1:
 			continue
-		case r.Chain != p.Chain:
+		case r.Model != p.Model || r.Chain != p.Chain:
 			return nil, fmt.Errorf("the ledger %s has %s for window %d, and the checkpoint has %s", w.cfg.Names.Ledger, r.Chain, r.Window, p.Chain)
+		case p.Shadow != nil && r.Shadow != nil && *p.Shadow != *r.Shadow:
+			return nil, fmt.Errorf("the ledger %s has %s of model %s in the shadow for window %d, and the checkpoint has %s", w.cfg.Names.Ledger, r.Shadow.Chain, r.Shadow.Model, r.Window, p.Shadow.Chain)
 		}
 		return l, w.belongs(r)
 	}
@@ -220,8 +225,11 @@ func (s *saver) begin(w *worker) error {
 		return errors.New("checkpoints of an engine that cannot be written down")
 	}
 	p := position{
-		Window: w.next, Chain: w.chain, Model: w.cfg.Model, Settings: w.cfg.Settings,
+		Window: w.next, Chain: w.stands.chain, Model: w.stands.model, Shadow: w.stands.shadow, Serves: w.stands.serves, Settings: w.cfg.Settings,
 		Taken: w.commands.consumed(w.labels.consumed(w.nodes.consumed(nil))), Ledger: max(w.landed.offset, 0),
+	}
+	if p.Serves == p.Model {
+		p.Serves = ""
 	}
 	b, err := json.Marshal(p)
 	if err != nil {

@@ -132,6 +132,14 @@ func (w *worker) forget(ctx context.Context, r *ledger.Record) error {
 		w.forgot.Distance, w.forgot.Approximate = c.Apart(nodes, exact)
 	}
 	w.engine = exact
+	if r != nil {
+		err = w.cast(r)
+	} else {
+		err = w.own()
+	}
+	if err != nil {
+		return err
+	}
 	crash.Point(crash.AfterForget)
 	took := time.Since(began)
 	w.cfg.Logger.Info("forgot", "nodes", len(nodes), "windows", w.next, "took", took.Round(time.Millisecond))
@@ -234,7 +242,7 @@ func (w *worker) without(ctx context.Context, left leftOut) (Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := worker{cfg: w.cfg, client: w.client, engine: e, left: left, rewound: math.MaxInt64, lenient: true}
+	a := worker{cfg: w.cfg, client: w.client, engine: e, left: left, rewound: math.MaxInt64, met: math.MaxInt64, lenient: true}
 	a.cfg.Hooks = Hooks{}
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()

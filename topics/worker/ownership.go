@@ -101,6 +101,9 @@ func (w *worker) takeOver(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if err := w.own(); err != nil {
+		return err
+	}
 	crash.Point(crash.Recovered)
 	w.cfg.Logger.Info("serving: this worker owns the graph now", "windows", w.next, "took", time.Since(began).Round(time.Millisecond))
 	if w.cfg.Hooks.TookOver != nil {
@@ -122,6 +125,9 @@ func (w *worker) recovered(first int64, began time.Time) {
 // held until they are released.
 func (w *worker) replay(ctx context.Context, r *ledger.Record) (*event.Outcome, error) {
 	if err := w.belongs(r); err != nil {
+		return nil, err
+	}
+	if err := w.cast(r); err != nil {
 		return nil, err
 	}
 	var nodes, labels, commands []ledger.Range
@@ -152,21 +158,15 @@ func (w *worker) replay(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 	}
 	out := w.step()
 	w.torn = false
-	w.chain = hash(out.Chain)
+	w.stands = standingOf(r)
 	if w.next < w.rewound { // it was served with nodes that are left out here
 		return out, nil
 	}
-	if w.chain != r.Chain {
-		return nil, fmt.Errorf("ledger %s, window %d: replay gives %s where %s was written: inputs, model or program are not those that served it", w.cfg.Names.Ledger, r.Window, w.chain, r.Chain)
-	}
-	return out, nil
+	return out, w.agree(r, out)
 }
 
-// belongs holds a record's model and settings to ours.
+// belongs holds a record's settings to ours.
 func (w *worker) belongs(r *ledger.Record) error {
-	if r.Model != w.cfg.Model {
-		return fmt.Errorf("ledger %s belongs to model %s, and this is model %s: start the other model under its own --prefix", w.cfg.Names.Ledger, r.Model, w.cfg.Model)
-	}
 	if r.Settings != w.cfg.Settings {
 		return fmt.Errorf("ledger %s was written with settings %q, and these are %q: use the same, or start under another --prefix", w.cfg.Names.Ledger, r.Settings, w.cfg.Settings)
 	}

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -53,11 +54,13 @@ func (w *worker) encode(o *output, out *event.Outcome, cause string, ranges []le
 		}
 		return o.batch.Add(&r)
 	}
-	for i := range out.Predictions {
-		p := &out.Predictions[i]
-		w.key, w.value = wire.AppendKey(w.key[:0], p.Node), wire.AppendPrediction(w.value[:0], p)
-		if err := put(w.cfg.Names.Predictions, w.key, w.value); err != nil {
-			return err
+	for _, list := range [...][]event.Prediction{out.Predictions, out.Revisions} {
+		for i := range list {
+			p := &list[i]
+			w.key, w.value = wire.AppendKey(w.key[:0], p.Node), wire.AppendPrediction(w.value[:0], p)
+			if err := put(w.cfg.Names.Predictions, w.key, w.value); err != nil {
+				return err
+			}
 		}
 	}
 	for i := range out.Refused {
@@ -69,10 +72,14 @@ func (w *worker) encode(o *output, out *event.Outcome, cause string, ranges []le
 	}
 	record := ledger.Record{
 		Version: ledger.Version, Window: out.Window, Cause: cause, Ranges: ranges,
-		Model: w.cfg.Model, Settings: w.cfg.Settings,
-		Predictions: len(out.Predictions), Labels: len(out.Labelled), Refused: len(out.Refused),
+		Model: cmp.Or(out.Model, w.cfg.Model), Settings: w.cfg.Settings,
+		Predictions: len(out.Predictions), Revisions: len(out.Revisions), Labels: len(out.Labelled), Refused: len(out.Refused),
 		Updates: out.Heads[0].Version, Posterior: hash(out.Posterior), Chain: hash(out.Chain),
-		Forgot: w.forgot,
+		Forgot:   w.forgot,
+		Promoted: out.Promoted,
+	}
+	if s := out.Shadow; s != nil {
+		record.Shadow = &ledger.Shadow{Model: s.Model, Updates: s.Heads[0].Version, Posterior: hash(s.Posterior), Chain: hash(s.Chain)}
 	}
 	if out.Window == 0 {
 		record.Classes = w.cfg.Classes
@@ -82,6 +89,7 @@ func (w *worker) encode(o *output, out *event.Outcome, cause string, ranges []le
 		return err
 	}
 	o.last, o.chain = record.Window, record.Chain
+	w.stands = standingOf(&record)
 	w.nodes.positions(o.offsets)
 	w.labels.positions(o.offsets)
 	w.commands.positions(o.offsets)

@@ -45,8 +45,11 @@ type Engine interface {
 type Config struct {
 	Names topics.Names
 	// Model, Classes and Settings identify the engine. The ledger is bound to
-	// Model and Settings, and tells consumers the Classes.
+	// Model and Settings, and tells consumers the Classes. Shadow is the model of
+	// an engine that is a [Caster], beside Model: which of the two serves, the
+	// ledger says, and where that is empty it is Model.
 	Model    string
+	Shadow   string
 	Classes  []string
 	Settings string
 	// Policy decides where windows are cut.
@@ -182,7 +185,8 @@ type worker struct {
 	forgot   *ledger.Forgot // in the window in hand, nil for nothing
 	declines bool           // the commands of the window in hand that are to forget nodes
 	next     int64          // number of the next window
-	chain    string         // hash of the last one
+	stands   standing       // behind the last one
+	met      int64          // the ledger's last window when this worker began
 	landed   committed      // the ledger's end, as far as this worker knows
 	torn     bool           // what a window takes is picked in part, and it is not stepped
 	output   *output        // stepped and not handed over to the publisher
@@ -208,6 +212,9 @@ func (w *worker) run(ctx context.Context) (err error) {
 	}
 	defer w.member.Leave()
 	if w.saver, err = newSaver(&w.cfg); err != nil {
+		return err
+	}
+	if err := w.meet(ctx); err != nil {
 		return err
 	}
 	if err := w.open(ctx, fetching); err != nil {
@@ -466,7 +473,6 @@ func (w *worker) advance(ctx context.Context, c Cut) error {
 		w.output = w.publisher.new()
 		return err
 	}
-	w.chain = w.output.chain
 	w.stepped(Stepped{Outcome: out, Cause: c.Cause, Took: time.Since(began)})
 	return nil
 }

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+type promoteCmd struct {
+	Kafka kafkaFlags `embed:""`
+
+	Model string `arg:"" optional:"" help:"Id of the model; the one in the shadow when left out." placeholder:"MODEL-ID"`
+}
+
+// Help is shown by gvbll promote --help.
+func (promoteCmd) Help() string {
+	return "Lets the model in the shadow serve, from the window on that the workers take next; the one that served is then in the shadow, and can be promoted again. The command goes through the stream: workers that are down meet it when they start. 'gvbll ledger' shows when it happened."
+}
+
+// Run sends the command.
+func (c promoteCmd) Run(ctx context.Context, s streams) error {
+	client, names, err := c.Kafka.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	r, err := ledger.Newest(ctx, client, names.Ledger)
+	switch {
+	case err != nil:
+		return err
+	case r == nil:
+		return fmt.Errorf("ledger %s is empty: start 'gvbll work' with --shadow first", names.Ledger)
+	case c.Model == r.Serves():
+		_, err := fmt.Fprintf(s.out, "model %s serves already\n", c.Model)
+		return err
+	case r.Shadow == nil:
+		return fmt.Errorf("no model is in the shadow of model %s: start 'gvbll work' with --shadow first", r.Serves())
+	}
+	behind := r.Shadow.Model
+	if behind == r.Serves() {
+		behind = r.Model
+	}
+	if c.Model == "" {
+		c.Model = behind
+	}
+	if c.Model != behind {
+		return fmt.Errorf("model %.40s is not in the shadow: that is model %s, behind model %s", c.Model, behind, r.Serves())
+	}
+	if err := command(ctx, client, names.Commands, &event.Command{Name: event.Promote, Model: c.Model}); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.out, "told the workers to promote model %s, behind window %d or a later one\n", c.Model, r.Window)
+	return err
+}
+
+// command sends a command to the workers of a graph.
+func command(ctx context.Context, client *kafka.Client, topic string, c *event.Command) error {
+	p, err := client.NewProducer(ctx, kafka.ProducerConfig{})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	return p.Send(ctx, []kafka.Record{{
+		Topic: topic, Value: wire.AppendCommand(nil, c),
+		Headers: []kafka.Header{{Key: wire.ContentType, Value: []byte(wire.JSON)}},
+	}})
+}

@@ -1,0 +1,190 @@
+package pipeline_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// newestOf is what a reader of the predictions has of a node: by the plainest
+// account, when it is to be predicted again.
+type newestOf struct {
+	degree, revision int
+	probabilities    []float32
+}
+
+// TestRescoring holds revisions to a plain account of who is due: nodes that wait
+// for their label, by degree, in the order of becoming due, so many a window; and
+// what they say to what the engine answers when asked at once.
+func TestRescoring(t *testing.T) {
+	for _, r := range []pipeline.Rescoring{{After: 1}, {After: 3}, {After: 2, Limit: 2}, {Confidence: .5}, {After: 2, Confidence: .6, Limit: 3}} {
+		t.Run(fmt.Sprintf("%+v", r), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(3, uint64(r.After)))
+			m := modelOf(t, rng, gnn.KindSAGE, 2)
+			cfg := pipeline.Config{Samples: 2, Rescore: r}
+			e, plain := newEngine(t, m, cfg), newEngine(t, m, pipeline.Config{Samples: 2})
+			l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
+			latest := map[event.ID]*newestOf{}
+			revised, scored, differ := 0, 0, 0
+			limit := e.Config().Rescore.Limit
+			for range 150 {
+				w := l.window()
+				// Without labels, so that the posterior asked is the one that served, save
+				// where a label waited.
+				labels := w.Labels
+				w.Labels = nil
+				out, bare := e.Step(w), plain.Step(w)
+				if diff := cmp.Diff(bare.Predictions, out.Predictions); diff != "" {
+					t.Fatalf("window %d: what is served first is another\n%s", w.Number, diff)
+				}
+				for _, p := range out.Predictions {
+					report, _ := e.Node(p.Node)
+					if report.Label == "" {
+						latest[p.Node] = &newestOf{degree: report.Degree, probabilities: p.Probabilities}
+					}
+				}
+				if len(out.Revisions) > limit {
+					t.Fatalf("window %d: %d revisions, at most %d", w.Number, len(out.Revisions), limit)
+				}
+				for _, p := range out.Revisions {
+					n := latest[p.Node]
+					if n == nil {
+						t.Fatalf("window %d: revision of %v, which does not wait", w.Number, p.Node)
+					}
+					report, _ := e.Node(p.Node)
+					if by := report.Degree - n.degree; r.Confidence == 0 && by < r.After {
+						t.Errorf("window %d: %v was predicted again after %d changes", w.Number, p.Node, by)
+					}
+					if n.revision++; int(p.Revision) != n.revision || p.Window != w.Number || p.Model != m.ID {
+						t.Errorf("window %d: %v has revision %d of window %d, want %d", w.Number, p.Node, p.Revision, p.Window, n.revision)
+					}
+					if len(out.Labelled) == 0 && !reflect.DeepEqual(p.Probabilities, report.Now.Probabilities) {
+						t.Errorf("window %d: %v: %v, asked at once it says %v", w.Number, p.Node, p.Probabilities, report.Now.Probabilities)
+					}
+					was := n.probabilities[argmaxOf(n.probabilities)]
+					if c := float32(r.Confidence); c > 0 && (was >= c) == (p.Confidence >= c) {
+						t.Errorf("window %d: %v goes from %v to %v, which does not cross %v", w.Number, p.Node, was, p.Confidence, c)
+					}
+					n.degree, n.probabilities = report.Degree, p.Probabilities
+					revised++
+				}
+				if r.Confidence == 0 && len(out.Revisions) < limit {
+					for id, n := range latest {
+						if report, _ := e.Node(id); report.Label == "" && report.Degree-n.degree >= r.After {
+							t.Errorf("window %d: %v was not predicted again after %d changes", w.Number, id, report.Degree-n.degree)
+						}
+					}
+				}
+				// Then the labels, by themselves: no edge comes, so no revision but
+				// those that the limit left.
+				told := &event.Window{Number: l.number, Labels: labels}
+				l.number++
+				out, bare = e.Step(told), plain.Step(told)
+				for _, p := range out.Revisions {
+					latest[p.Node].revision++
+					latest[p.Node].probabilities = p.Probabilities
+					report, _ := e.Node(p.Node)
+					latest[p.Node].degree = report.Degree
+				}
+				if out.Posterior != bare.Posterior {
+					t.Fatalf("window %d: the posterior is another", told.Number)
+				}
+				last := out.Heads[len(out.Heads)-1]
+				if diff := cmp.Diff(bare.Heads, out.Heads[:len(out.Heads)-1]); diff != "" || last.Name != "revised" {
+					t.Fatalf("window %d: heads\n%s", told.Number, diff)
+				}
+				for i, joined := range out.Labelled {
+					n := latest[joined.Node]
+					if n == nil {
+						continue
+					}
+					p := n.probabilities
+					if got := last.Scores[i]; got.Class != int32(argmaxOf(p)) || got.Confidence != float64(p[argmaxOf(p)]) {
+						t.Errorf("window %d: %v is scored as %+v, last published %v", told.Number, joined.Node, got, p)
+					}
+					if scored++; last.Scores[i] != out.Heads[0].Scores[i] {
+						differ++
+					}
+					delete(latest, joined.Node)
+				}
+			}
+			if revised == 0 || scored == 0 || differ == 0 {
+				t.Errorf("%d revisions, %d scored, %d of them otherwise than what was served first", revised, scored, differ)
+			}
+			if s := e.Summaries(); s[len(s)-1].Head != "revised" || s[len(s)-1].Labels != s[0].Labels {
+				t.Errorf("summaries %+v", s)
+			}
+		})
+	}
+}
+
+func argmaxOf(p []float32) (best int) {
+	for i := range p {
+		if p[i] > p[best] {
+			best = i
+		}
+	}
+	return best
+}
+
+// TestRescoringIsRestored: a snapshot has what is due, and what was last published.
+func TestRescoringIsRestored(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 12))
+		m := modelOf(t, rng, gnn.KindGCN, 2)
+		cfg := pipeline.Config{Samples: 2, MaxPending: 30, Rescore: pipeline.Rescoring{After: 1 + int(seed%3), Confidence: float64(seed%2) / 2, Limit: 1 + int(seed%4)}}
+		e := newEngine(t, m, cfg)
+		l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
+		for range rng.IntN(80) {
+			e.Step(l.window())
+		}
+		for range 3 {
+			e = followed(t, rng, l, e, m, cfg)
+		}
+	}
+}
+
+// TestRescoringOff: what is off is in no setting, no snapshot and no outcome.
+func TestRescoringOff(t *testing.T) {
+	e, m, cfg, l := lived(t, 2, 30)
+	off := cfg
+	off.Rescore = pipeline.Rescoring{Limit: 7}
+	other := newEngine(t, m, off)
+	if got, want := other.Config().String(), e.Config().String(); got != want {
+		t.Errorf("settings %q, want %q", got, want)
+	}
+	on := cfg
+	on.Rescore = pipeline.Rescoring{After: 2}
+	if got := newEngine(t, m, on).Config().String(); got == e.Config().String() {
+		t.Errorf("settings %q with and without", got)
+	}
+	if out := e.Step(l.window()); out.Revisions != nil || out.Heads[len(out.Heads)-1].Name == "revised" {
+		t.Errorf("%+v", out)
+	}
+	if bytes.Contains(snapshotOf(t, e, nil), []byte("rescore")) {
+		t.Error("a snapshot names it")
+	}
+	for _, r := range []pipeline.Rescoring{{After: -1}, {Confidence: 1}, {Confidence: -.1}, {After: 1, Limit: -1}} {
+		if _, err := (pipeline.Config{Rescore: r}).WithDefaults(); err == nil {
+			t.Errorf("%+v is taken", r)
+		}
+	}
+	s := newEngine(t, m, on).Snapshot(nil)
+	defer s.Close()
+	file, err := io.ReadAll(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := restore(m, cfg, file); err == nil {
+		t.Error("restored with other settings")
+	}
+}

@@ -1,0 +1,265 @@
+package pipeline_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+)
+
+// twoModels are of one stream: another encoder, other weights.
+func twoModels(t testing.TB, rng *rand.Rand) (a, b *model.Model) {
+	t.Helper()
+	a, b = modelOf(t, rng, gnn.KindSAGE, 2), modelOf(t, rng, gnn.KindGCN, 1)
+	a.ID, b.ID = "first", "second"
+	return a, b
+}
+
+func newTandem(t testing.TB, cfg pipeline.Config, models ...*model.Model) *pipeline.Tandem {
+	t.Helper()
+	tandem, err := pipeline.NewTandem(cfg, models...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tandem
+}
+
+func promote(model string) event.Command {
+	return event.Command{Origin: &event.Origin{Topic: "commands"}, Name: event.Promote, Model: model}
+}
+
+// TestTandem: whoever serves and whoever is promoted, each model comes to what it
+// comes to alone, and a promotion counts from the next window on.
+func TestTandem(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	a, b := twoModels(t, rng)
+	cfg := pipeline.Config{Samples: 2, MaxPending: 40}
+	tandem := newTandem(t, cfg, a, b)
+	alone := map[string]*pipeline.Engine{a.ID: newEngine(t, a, cfg), b.ID: newEngine(t, b, cfg)}
+	l := &life{rng: rng, m: a, x: map[event.ID][]float32{}}
+	serves, behind := a.ID, b.ID
+	promotions := 0
+	for range 120 {
+		w := l.window()
+		want, shadow := alone[serves].Step(w), alone[behind].Step(w)
+		if rng.IntN(4) == 0 {
+			for range 1 + rng.IntN(2) {
+				w.Commands = append(w.Commands, promote([]string{a.ID, b.ID}[rng.IntN(2)]))
+			}
+			if to := w.Commands[len(w.Commands)-1].Model; to != serves {
+				serves, behind = behind, serves
+				want.Promoted = serves
+				promotions++
+			}
+		}
+		want.Shadow = shadow
+		if got := tandem.Step(w); !reflect.DeepEqual(got, want) {
+			t.Fatalf("window %d (-want +got)\n%s", w.Number, cmp.Diff(want, got))
+		}
+		if id := tandem.Model().ID; id != serves || tandem.Shadow().Model().ID != behind {
+			t.Fatalf("model %s serves, want %s", id, serves)
+		}
+	}
+	if promotions < 10 {
+		t.Errorf("%d promotions", promotions)
+	}
+}
+
+// TestTandemReplaysWithoutTheOther: an engine that stands alone for a past in
+// which there were others obeys and refuses as they did, with its own chain.
+func TestTandemReplaysWithoutTheOther(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	a, b := twoModels(t, rng)
+	both, second := newTandem(t, pipeline.Config{Samples: 2}, a, b), newTandem(t, pipeline.Config{Samples: 2}, b)
+	l := &life{rng: rng, m: a, x: map[event.ID][]float32{}}
+	for i := range 20 {
+		w := l.window()
+		if i == 7 || i == 11 {
+			w.Commands = []event.Command{promote("third"), promote(b.ID), promote(b.ID)}
+		}
+		if i == 9 {
+			w.Commands = []event.Command{promote(a.ID), {Origin: &event.Origin{}, Name: event.Forget, Nodes: []event.ID{{}}}}
+		}
+		serves, shadow := both.Model().ID, both.Shadow().Model().ID
+		want := both.Step(w)
+		second.Cast(serves, shadow)
+		got := second.Step(w)
+		if got.Promoted != want.Promoted {
+			t.Errorf("window %d: promotes %q, want %q", i, got.Promoted, want.Promoted)
+		}
+		if diff := cmp.Diff(want.Refused, got.Refused); diff != "" {
+			t.Errorf("window %d: refusals (-want +got)\n%s", i, diff)
+		}
+		of := want
+		if of.Model != b.ID {
+			of = want.Shadow
+		}
+		if got.Chain != of.Chain {
+			t.Fatalf("window %d: another chain", i)
+		}
+	}
+	if both.Model() != b {
+		t.Errorf("model %s serves at the end", both.Model().ID)
+	}
+}
+
+func TestPromotionsRefused(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 6))
+	a, b := twoModels(t, rng)
+	for _, c := range []struct {
+		tandem *pipeline.Tandem
+		model  string
+		want   string // "" for taken
+	}{
+		{newTandem(t, pipeline.Config{}, a), b.ID, "no model in the shadow"},
+		{newTandem(t, pipeline.Config{}, a), a.ID, ""},
+		{newTandem(t, pipeline.Config{}, a, b), "third", "the model in the shadow is second"},
+		{newTandem(t, pipeline.Config{}, a, b), a.ID, ""},
+		{newTandem(t, pipeline.Config{}, a, b), b.ID, ""},
+	} {
+		w := &event.Window{Commands: []event.Command{promote(c.model)}}
+		out := c.tandem.Step(w)
+		if c.want == "" {
+			if len(out.Refused) != 0 {
+				t.Errorf("%s: refused: %s", c.model, out.Refused[0].Detail)
+			}
+			continue
+		}
+		if len(out.Refused) != 1 || out.Refused[0].Reason != event.ImpossibleCommand || !strings.Contains(out.Refused[0].Detail, c.want) || out.Promoted != "" {
+			t.Errorf("%s: %+v, want a refusal with %q", c.model, out.Refused, c.want)
+		}
+		if len(w.Commands) != 1 {
+			t.Error("the window's commands are gone")
+		}
+	}
+}
+
+func TestModelsThatCannotRunTogether(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	a, b := twoModels(t, rng)
+	for want, spoil := range map[string]func(m *model.Model){
+		"is the one that serves": func(m *model.Model) { m.ID = a.ID },
+		"has the classes":        func(m *model.Model) { m.Classes = []string{"a", "c", "b"} },
+		"takes 5 features":       func(m *model.Model) { m.Encoder = randomModel(t, rng).Encoder },
+	} {
+		other := *b
+		spoil(&other)
+		if _, err := pipeline.NewTandem(pipeline.Config{}, a, &other); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
+
+// TestTandemSnapshot: of a snapshot of two, both are restored, or one of them.
+func TestTandemSnapshot(t *testing.T) {
+	for seed := range uint64(8) {
+		rng := rand.New(rand.NewPCG(seed, 8))
+		a, b := twoModels(t, rng)
+		cfg := pipeline.Config{Samples: 2, BFloat16: seed%2 == 1}
+		tandem := newTandem(t, cfg, a, b)
+		l := &life{rng: rng, m: a, x: map[event.ID][]float32{}}
+		step := func(e interface {
+			Step(*event.Window) *event.Outcome
+		}, w *event.Window) *event.Outcome {
+			return e.Step(w)
+		}
+		for i := range 10 + rng.IntN(30) {
+			w := l.window()
+			if i == 5 && seed%3 > 0 {
+				w.Commands = []event.Command{promote(b.ID)}
+			}
+			step(tandem, w)
+		}
+		s := tandem.Snapshot(map[string]string{"worker": "its own"})
+		var file bytes.Buffer
+		var later []*event.Window
+		var outcomes []*event.Outcome
+		for {
+			_, err := io.CopyN(&file, s, 1+s.Len()/5)
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			later = append(later, l.window())
+			outcomes = append(outcomes, step(tandem, later[len(later)-1]))
+		}
+		s.Close()
+		for _, models := range [][]*model.Model{{a, b}, {b, a}, {a}, {b}} {
+			name := fmt.Sprintf("seed %d, %d models, first %s", seed, len(models), models[0].ID)
+			restored, meta, err := pipeline.RestoreTandem(cfg, bytes.NewReader(file.Bytes()), int64(file.Len()), models...)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if meta["worker"] != "its own" || len(meta) != 1 {
+				t.Errorf("%s: meta %v", name, meta)
+			}
+			for i, w := range later {
+				got, want := step(restored, w), outcomes[i]
+				if len(models) == 2 && !reflect.DeepEqual(got, want) {
+					t.Fatalf("%s: window %d (-want +got)\n%s", name, w.Number, cmp.Diff(want, got))
+				}
+				of := slices.IndexFunc([]*event.Outcome{want, want.Shadow}, func(o *event.Outcome) bool { return o.Model == got.Model })
+				if chain := []event.Hash{want.Chain, want.Shadow.Chain}[of]; got.Chain != chain {
+					t.Fatalf("%s: window %d: another chain", name, w.Number)
+				}
+			}
+		}
+		third := *a
+		third.ID = "third"
+		if _, _, err := pipeline.RestoreTandem(cfg, bytes.NewReader(file.Bytes()), int64(file.Len()), a, &third); !errors.Is(err, pipeline.ErrNotThere) {
+			t.Errorf("a model that is not there: %v", err)
+		}
+		one := newTandem(t, cfg, a)
+		single := one.Snapshot(nil)
+		alone, err := io.ReadAll(single)
+		single.Close()
+		if err != nil || !bytes.Equal(alone, snapshotOf(t, newEngine(t, a, cfg), nil)) {
+			t.Errorf("the snapshot of one has other bytes than the engine's (%v)", err)
+		}
+	}
+}
+
+// TestDamagedTandem: a snapshot of two that is cut off or changed is damaged.
+func TestDamagedTandem(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 9))
+	a, b := twoModels(t, rng)
+	tandem := newTandem(t, pipeline.Config{Samples: 2}, a, b)
+	l := &life{rng: rng, m: a, x: map[event.ID][]float32{}}
+	for range 20 {
+		tandem.Step(l.window())
+	}
+	s := tandem.Snapshot(nil)
+	file, err := io.ReadAll(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	for range 200 {
+		bad := bytes.Clone(file)
+		if rng.IntN(3) == 0 {
+			bad = bad[:rng.IntN(len(bad))]
+		} else {
+			bad[rng.IntN(len(bad))] ^= 1 << rng.IntN(8)
+		}
+		if _, _, err := pipeline.RestoreTandem(pipeline.Config{Samples: 2}, bytes.NewReader(bad), int64(len(bad)), a, b); !errors.Is(err, pipeline.ErrDamaged) {
+			t.Fatalf("error %v, want one of damage", err)
+		}
+	}
+	if _, _, err := pipeline.Restore(a, pipeline.Config{Samples: 2}, bytes.NewReader(file), int64(len(file))); !errors.Is(err, pipeline.ErrDamaged) {
+		t.Errorf("one engine of a snapshot of two: %v", err)
+	}
+}
