@@ -282,10 +282,9 @@ func (e *Engine) learnSets(out *event.Outcome) {
 	if s == nil {
 		return
 	}
-	c, width := len(e.model.Classes), len(e.heads)*len(e.model.Classes)
 	coverage := &event.Coverage{Target: s.cfg.Target, Labels: make([]event.Covered, len(e.labels))}
 	for i, y := range e.labels {
-		for _, p := range e.said[i*width : i*width+c] {
+		for _, p := range e.saidOf(i) {
 			s.rows.Probs = append(s.rows.Probs, float64(p))
 		}
 		group := ""

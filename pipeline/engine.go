@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -46,6 +47,10 @@ type Config struct {
 	MaxWaitingEdges int
 	// BFloat16 keeps the graph's rows in half the memory, see [gnn.BFloat16].
 	BFloat16 bool
+	// Fallback is θ, in nats: the static head serves in place of the online one
+	// where it is ahead by so much log likelihood, until it no longer is. Zero
+	// means 20, a negative number that the online head always serves.
+	Fallback float64
 	// Coverage asks for sets of classes; none when it is zero.
 	Coverage Coverage
 	// Unwatched leaves out the drift detectors. They have no part in what is
@@ -64,7 +69,7 @@ func (c Config) String() string {
 		rows = " rows=bfloat16"
 	}
 	return fmt.Sprintf("engine=%d lambda=%g eta=%g beta=%g clip=%g epsilon=%g gradient=%v samples=%d bins=%d pending=%d waiting-labels=%d waiting-edges=%d",
-		Version, u.Lambda, u.Eta, u.Beta, u.Clip, u.Epsilon, u.Gradient, c.Samples, c.Bins, c.MaxPending, c.MaxWaitingLabels, c.MaxWaitingEdges) + rows + c.Coverage.String()
+		Version, u.Lambda, u.Eta, u.Beta, u.Clip, u.Epsilon, u.Gradient, c.Samples, c.Bins, c.MaxPending, c.MaxWaitingLabels, c.MaxWaitingEdges) + rows + newFallback(c).String() + c.Coverage.String()
 }
 
 // WithDefaults fills what is zero and validates the rest.
@@ -90,6 +95,12 @@ func (c Config) WithDefaults() (Config, error) {
 		if *d.value < 0 {
 			return c, fmt.Errorf("%s %d is negative: give a positive number, or 0 for the default of %d", d.name, *d.value, d.def)
 		}
+	}
+	if c.Fallback == 0 {
+		c.Fallback = defaultFallback
+	}
+	if math.IsNaN(c.Fallback) {
+		return c, errors.New("fallback NaN: give a number of nats such as 20, or a negative one for none")
 	}
 	return c, errors.Join(c.Update.Validate(), c.Coverage.validate())
 }
@@ -121,8 +132,9 @@ type Engine struct {
 	serving     *posterior.Online
 	uncertainty *posterior.Predictive
 	summary     []Summary
-	drift       *watch // nil when nothing watches
-	sets        *sets  // nil when none are asked for
+	fallback    *fallback // nil where there is none
+	drift       *watch    // nil when nothing watches
+	sets        *sets     // nil when none are asked for
 
 	next      int64 // number of the next window
 	posterior event.Hash
@@ -143,6 +155,7 @@ type Engine struct {
 	labelled posterior.Rows // as served
 	labels   []int32
 	said     []float32 // labels × heads × classes, as served
+	by       []uint8   // whose were served, by label
 	state    []byte
 
 	snapshot *Snapshot // under way, or nil
@@ -172,6 +185,7 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 		heads:       []posterior.Head{online, posterior.NewStatic(m.Prior)},
 		serving:     online,
 		uncertainty: posterior.NewPredictive(m.Prior.Classes, cfg.Samples),
+		fallback:    newFallback(cfg),
 		again:       make(map[int32]*event.Node),
 	}
 	e.pending = newPending(m.Prior.Dim, len(e.heads)*m.Prior.Classes, cfg.MaxPending)

@@ -14,7 +14,7 @@ import (
 // the order of the arrivals, then the window's own.
 func (e *Engine) join(w *event.Window, out *event.Outcome) {
 	e.labelled.Z, e.labelled.Tau, e.labels = e.labelled.Z[:0], e.labelled.Tau[:0], e.labels[:0]
-	e.said = e.said[:0]
+	e.said, e.by = e.said[:0], e.by[:0]
 	if e.sets != nil {
 		e.sets.clearRows()
 	}
@@ -90,9 +90,9 @@ func (e *Engine) settle(v, class int32, l *event.Label, out *event.Outcome) {
 	e.labelled.Z = append(e.labelled.Z, z...)
 	e.labelled.Tau = append(e.labelled.Tau, s.tau)
 	e.labels = append(e.labels, class)
-	e.said = append(e.said, probs...)
-	joined := event.Labelled{Node: l.Node, Class: class, Served: s.window, Time: l.Time}
-	joined.Predicted = e.model.Classes[argmax(probs[:len(e.model.Classes)])]
+	e.said, e.by = append(e.said, probs...), append(e.by, s.by)
+	joined := event.Labelled{Node: l.Node, Class: class, Served: s.window, Time: l.Time, By: int(s.by)}
+	joined.Predicted = e.model.Classes[argmax(e.saidOf(len(e.by)-1))]
 	joined.Degree, joined.Fresh = e.surroundings(v)
 	if l.Time != 0 && s.time != 0 {
 		joined.Delay = delay(s.time, l.Time)

@@ -16,7 +16,7 @@ import (
 // Opinion is what the pool says of one node.
 type Opinion struct {
 	event.Prediction            // of the serving head
-	Heads            []Estimate // of every head, the serving one first
+	Heads            []Estimate // of every head, in the order of the pool
 }
 
 // Estimate is one head's view of one node.
@@ -94,7 +94,7 @@ func (e *Engine) served(v int32, id event.ID) *Opinion {
 		return nil
 	}
 	o := &Opinion{Heads: e.estimates(e.pending.probs.Row(e.pending.nodes.slot[v]))}
-	o.Prediction = o.prediction(e, id)
+	o.Prediction = o.prediction(e, id, s.by)
 	o.Window, o.Time = s.window, s.time
 	return o
 }
@@ -103,12 +103,13 @@ func (e *Engine) served(v int32, id event.ID) *Opinion {
 func (e *Engine) opinion(id event.ID, z []float32) Opinion {
 	rows, probs := e.predict(z)
 	split := make([]posterior.Uncertainty, 1)
-	e.uncertainty.Split(e.serving.Posterior(), rows, split)
+	by := e.servedBy()
+	e.uncertainty.Split(e.posteriorOf(by), rows, split)
 	o := Opinion{Heads: e.estimates(probs)}
-	o.Prediction = o.prediction(e, id)
+	o.Prediction = o.prediction(e, id, by)
 	u := split[0]
 	o.Total, o.Aleatoric, o.Epistemic = float32(u.Total), float32(u.Aleatoric), float32(u.Epistemic)
-	o.Window, o.PosteriorVersion = e.next-1, e.serving.Version()
+	o.Window, o.PosteriorVersion = e.next-1, e.heads[by].Version()
 	return o
 }
 
@@ -140,9 +141,9 @@ func (e *Engine) estimates(probs []float32) []Estimate {
 	return list
 }
 
-// prediction is that of the serving head, as far as probabilities tell it.
-func (o *Opinion) prediction(e *Engine, id event.ID) event.Prediction {
-	first := &o.Heads[0]
+// prediction is that of the head that serves, or served, as far as probabilities tell it.
+func (o *Opinion) prediction(e *Engine, id event.ID, by uint8) event.Prediction {
+	first := &o.Heads[by]
 	return event.Prediction{
 		Node: id, Class: first.Class, ClassIndex: int32(argmax(first.Probabilities)), Confidence: first.Confidence,
 		Probabilities: first.Probabilities, Model: e.model.ID,
@@ -167,7 +168,7 @@ func (e *Engine) influences(v int32, now *Opinion) []Influence {
 	for i, u := range near {
 		e.graph.EmbedWithout(v, u, z)
 		_, p := e.predict(z)
-		p = p[:e.model.Prior.Classes]
+		p = p[int(e.servedBy())*e.model.Prior.Classes:][:e.model.Prior.Classes]
 		list[i] = Influence{
 			Node: names[i], Label: e.className(e.fate[u].label),
 			Gain:    float64(now.Probabilities[now.ClassIndex]) - float64(p[now.ClassIndex]),

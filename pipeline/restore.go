@@ -37,7 +37,7 @@ func Restore(m *model.Model, cfg Config, r io.ReaderAt, size int64) (e *Engine, 
 		return nil, nil, fmt.Errorf("snapshot: %w", err)
 	}
 	for _, set := range []func(*safetensors.Reader) error{
-		e.setGraph, e.setNodes, e.setPending, e.setWaiting, e.setEarly, e.setHeads, e.setSets, e.setDrift, (*safetensors.Reader).Done,
+		e.setGraph, e.setNodes, e.setPending, e.setWaiting, e.setEarly, e.setHeads, e.setFallback, e.setSets, e.setDrift, (*safetensors.Reader).Done,
 	} {
 		if err := set(file); err != nil {
 			return nil, nil, fmt.Errorf("snapshot: %w", err)

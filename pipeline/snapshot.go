@@ -61,6 +61,9 @@ const (
 //	heads.NAME             U8   a head's state, see [posterior.Head]
 //	summaries.counts       I64  heads × 42, see Summary.appendState
 //	summaries.sums         F64  heads × 27
+//	fallback.lead          F64  1: of the static head, in nats, where it may serve
+//	fallback.head          U8   1: who serves
+//	fallback.pending       U8   p: who served
 //	sets.thresholds        U8   see [conformal.Predictor], where sets are asked for
 //	sets.outside           U8   see [conformal.Outside], where it counts
 //	sets.counts            I64  4: predictions; sets with a label, of these that held it, their classes
@@ -139,6 +142,7 @@ func (e *Engine) Snapshot(meta map[string]string) *Snapshot {
 	parts = append(parts, e.waitingParts()...)
 	parts = append(parts, e.earlyParts()...)
 	parts = append(parts, e.headParts()...)
+	parts = append(parts, e.fallbackParts()...)
 	parts = append(parts, e.setParts()...)
 	parts = append(parts, e.driftParts()...)
 	stream, err := safetensors.NewStream(meta, parts)

@@ -24,6 +24,7 @@ func (e *Engine) Step(w *event.Window) *event.Outcome {
 	e.cover(out)
 	e.join(w, out)
 	e.score(out)
+	e.compare(out)
 	e.learnSets(out)
 	e.watchDrift(out)
 	e.learn(out)
@@ -170,7 +171,8 @@ func (e *Engine) serve(out *event.Outcome) {
 		head.Predict(*rows, e.probs[h*n*c:(h+1)*n*c])
 	}
 	e.split = resize(e.split, n)
-	e.uncertainty.Split(e.serving.Posterior(), *rows, e.split)
+	by := e.servedBy()
+	e.uncertainty.Split(e.posteriorOf(by), *rows, e.split)
 
 	out.Predictions = make([]event.Prediction, 0, n)
 	probabilities := make([]float32, n*c)
@@ -186,15 +188,15 @@ func (e *Engine) serve(out *event.Outcome) {
 			}
 		}
 		p := probabilities[i*c : (i+1)*c : (i+1)*c]
-		copy(p, e.row)
+		copy(p, e.row[int(by)*c:])
 		best := argmax(p)
 		u := e.split[i]
 		out.Predictions = append(out.Predictions, event.Prediction{
 			Node: a.node.ID, Class: e.model.Classes[best], ClassIndex: int32(best), Confidence: p[best],
 			Probabilities: p, Total: float32(u.Total), Aleatoric: float32(u.Aleatoric), Epistemic: float32(u.Epistemic),
-			Window: out.Window, PosteriorVersion: e.serving.Version(), Time: a.node.Time, Model: e.model.ID,
+			Window: out.Window, PosteriorVersion: e.heads[by].Version(), Time: a.node.Time, Model: e.model.ID,
 		})
-		s := served{window: out.Window, time: a.node.Time, tau: rows.Tau[i]}
+		s := served{window: out.Window, time: a.node.Time, tau: rows.Tau[i], by: by}
 		if e.pending.put(a.number, s, rows.Z[i*d:(i+1)*d], e.row) {
 			out.Counts.Expired++
 		}

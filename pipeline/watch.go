@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -82,7 +83,8 @@ func (e *Engine) watchDrift(out *event.Outcome) {
 		found(mmdClasses, w.classes.Add(p.ClassIndex), false)
 		w.monitor.Serve(float64(p.Confidence))
 	}
-	for _, s := range out.Heads[0].Scores {
+	for i, l := range out.Labelled {
+		s := &out.Heads[l.By].Scores[i]
 		before := w.adwin.Mean()
 		changed := w.adwin.Add(s.LogLoss)
 		found(adwin, changed, w.adwin.Mean() > before)
@@ -140,7 +142,7 @@ func (e *Engine) driftParts() (parts []safetensors.Part) {
 		state := states[name].AppendState(nil)
 		parts = append(parts, safetensors.PartOf("drift."+name, state, len(state)))
 	}
-	return append(parts, safetensors.PartOf("drift.found", e.drift.total[:], watchers))
+	return append(parts, safetensors.PartOf("drift.found", slices.Clone(e.drift.total[:]), watchers))
 }
 
 // setDrift reads them, if the snapshot is of an engine that watched. Of one that

@@ -173,7 +173,8 @@ func (m *Metrics) Observe(out *event.Outcome) {
 		m.head(out.Heads[i].Name).observe(&out.Heads[i])
 	}
 	for i := range out.Labelled {
-		m.slices.observe(&out.Labelled[i], &out.Heads[0].Scores[i])
+		l := &out.Labelled[i]
+		m.slices.observe(l, &out.Heads[l.By].Scores[i])
 	}
 }
 

@@ -34,6 +34,7 @@ type Record struct {
 	Classes []string `json:"classes,omitempty"`
 
 	Predictions int    `json:"predictions"`
+	Head        string `json:"head,omitempty"` // that served them, where it is not the first
 	Labels      int    `json:"labels"` // joined to what was served, and learned
 	Refused     int    `json:"refused"`
 	Updates     uint64 `json:"updates"`   // the serving posterior has taken

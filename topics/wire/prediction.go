@@ -9,7 +9,14 @@ import (
 // AppendPrediction appends a prediction as msgpack.
 func AppendPrediction(dst []byte, p *event.Prediction) []byte {
 	o := output{dst}
-	o.fields(12)
+	fields := 12
+	if s := p.Set; s != nil {
+		fields += 3
+		if s.Abstain != "" {
+			fields++
+		}
+	}
+	o.fields(fields)
 	o.text("node")
 	o.id(p.Node)
 	o.textField("class", p.Class)
@@ -31,6 +38,20 @@ func AppendPrediction(dst []byte, p *event.Prediction) []byte {
 	o.intField("posterior_version", int64(p.PosteriorVersion))
 	o.intField("time", p.Time)
 	o.textField("model", p.Model)
+	if s := p.Set; s != nil {
+		o.text("set")
+		o.list(len(s.Classes))
+		for _, name := range s.Classes {
+			o.text(name)
+		}
+		o.text("coverage")
+		o.single(s.Coverage)
+		o.text("abstain")
+		o.boolean(s.Abstain != "")
+		if s.Abstain != "" {
+			o.textField("abstain_reason", s.Abstain)
+		}
+	}
 	return o.b
 }
 
@@ -41,7 +62,7 @@ func DecodePrediction(b []byte, p *event.Prediction) error {
 	var in input
 	in.reset(b)
 	*p = event.Prediction{}
-	hasNode := false
+	hasNode, abstain := false, false
 	err := in.fields(func(key []byte) (bool, error) {
 		var err error
 		var n int64
@@ -74,6 +95,15 @@ func DecodePrediction(b []byte, p *event.Prediction) error {
 			p.Time, err = in.integer()
 		case "model":
 			p.Model, err = in.text(limits.MaxID)
+		case "set":
+			setOf(p).Classes, err = in.classes(limits)
+		case "coverage":
+			setOf(p).Coverage, err = in.finite()
+		case "abstain":
+			setOf(p)
+			abstain, err = in.boolean()
+		case "abstain_reason":
+			setOf(p).Abstain, err = in.text(limits.MaxID)
 		default:
 			return false, nil
 		}
@@ -84,8 +114,34 @@ func DecodePrediction(b []byte, p *event.Prediction) error {
 		return err
 	case !hasNode:
 		return refusef(event.BadID, "there is no node")
+	case p.Set != nil && abstain != (p.Set.Abstain != ""):
+		return refusef(event.Undecodable, "abstain is %t with the reason %.60q", abstain, p.Set.Abstain)
 	}
 	return in.end()
+}
+
+// setOf returns the prediction's set, a new one where there is none.
+func setOf(p *event.Prediction) *event.Set {
+	if p.Set == nil {
+		p.Set = &event.Set{}
+	}
+	return p.Set
+}
+
+// classes reads a list of names.
+func (in *input) classes(limits Limits) (names []string, err error) {
+	n, _, err := in.list(0, limits.MaxFeatures, event.TooLarge)
+	if err != nil {
+		return nil, err
+	}
+	for range n {
+		name, err := in.text(limits.MaxID)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, nil
 }
 
 func (in *input) probabilities(limits Limits) ([]float32, error) {
@@ -118,12 +174,29 @@ func AppendPredictionJSON(dst []byte, p *event.Prediction) []byte {
 		PosteriorVersion uint64    `json:"posterior_version"`
 		Time             int64     `json:"time"`
 		Model            string    `json:"model"`
+		*setJSON
 	}{
 		jsonID(p.Node), p.Class, p.ClassIndex, p.Confidence, p.Probabilities, p.Total, p.Aleatoric, p.Epistemic,
 		p.Window, p.PosteriorVersion, p.Time, p.Model,
+		setJSONOf(p.Set),
 	})
 	if err != nil {
 		panic(err)
 	}
 	return append(dst, b...)
+}
+
+// setJSON is a prediction's set in JSON; nil, it has no fields.
+type setJSON struct {
+	Classes  []string `json:"set"`
+	Coverage float32  `json:"coverage"`
+	Abstain  bool     `json:"abstain"`
+	Reason   string   `json:"abstain_reason,omitempty"`
+}
+
+func setJSONOf(s *event.Set) *setJSON {
+	if s == nil {
+		return nil
+	}
+	return &setJSON{append([]string{}, s.Classes...), s.Coverage, s.Abstain != "", s.Abstain}
 }

@@ -73,6 +73,9 @@ func (w *worker) encode(o *output, out *event.Outcome, cause string, ranges []le
 		Predictions: len(out.Predictions), Labels: len(out.Labelled), Refused: len(out.Refused),
 		Updates: out.Heads[0].Version, Posterior: hash(out.Posterior), Chain: hash(out.Chain),
 	}
+	if by := out.ServedBy; by > 0 {
+		record.Head = out.Heads[by].Name
+	}
 	if out.Window == 0 {
 		record.Classes = w.cfg.Classes
 	}
