@@ -64,9 +64,12 @@ type Config struct {
 // String is the canonical form that the ledger binds.
 func (c Config) String() string {
 	u := c.Update
-	rows := ""
+	rows := "" // and what else is off by default
 	if c.BFloat16 {
 		rows = " rows=bfloat16"
+	}
+	if u.Walk > 0 {
+		rows += fmt.Sprintf(" walk=%g", u.Walk)
 	}
 	return fmt.Sprintf("engine=%d lambda=%g eta=%g beta=%g clip=%g epsilon=%g gradient=%v samples=%d bins=%d pending=%d waiting-labels=%d waiting-edges=%d",
 		Version, u.Lambda, u.Eta, u.Beta, u.Clip, u.Epsilon, u.Gradient, c.Samples, c.Bins, c.MaxPending, c.MaxWaitingLabels, c.MaxWaitingEdges) + rows + newFallback(c).String() + c.Coverage.String()

@@ -14,6 +14,7 @@ import (
 type auditCmd struct {
 	Kafka  kafkaFlags  `embed:""`
 	Update updateFlags `embed:""`
+	Serve  serveFlags  `embed:""`
 
 	Model      string `help:"Model file that the graph was served with." required:"" type:"path" placeholder:"FILE"`
 	BFloat16   bool   `help:"The graph was served with --bfloat16." name:"bfloat16"`
@@ -32,7 +33,10 @@ func (a auditCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	cfg.BFloat16 = a.BFloat16
+	if cfg, err = a.Serve.into(cfg); err != nil {
+		return err
+	}
+	cfg.BFloat16, cfg.Unwatched = a.BFloat16, true
 	m, err := model.Open(a.Model)
 	if err != nil {
 		return err

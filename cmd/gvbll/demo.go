@@ -31,6 +31,7 @@ type demoCmd struct {
 	Train trainFlags `embed:""`
 
 	Update   updateFlags   `embed:"" group:"Update"`
+	Serve    serveFlags    `embed:"" group:"Serving"`
 	Security securityFlags `embed:"" group:"Your own Kafka's security"`
 
 	Brokers    []string `help:"Your own Kafka, host:port; an embedded broker when left out." placeholder:"ADDR"`
@@ -54,6 +55,9 @@ func (demoCmd) Help() string {
 func (d demoCmd) Run(ctx context.Context, s streams) error {
 	cfg, err := d.Update.config()
 	if err != nil {
+		return err
+	}
+	if cfg, err = d.Serve.into(cfg); err != nil {
 		return err
 	}
 	names, err := topics.Under(d.Prefix)
