@@ -40,6 +40,7 @@ type Metrics struct {
 	levels                                  *prometheus.GaugeVec
 	heads                                   map[string]*head
 	slices                                  slices
+	watch                                   watch
 	vectors                                 vectors
 }
 
@@ -127,6 +128,7 @@ func New(reg prometheus.Registerer) *Metrics {
 	}
 	reg.MustRegister(m.delay, m.confidence)
 	m.slices = newSlices(counters)
+	m.watch = newWatch(reg, counters, gauges)
 	refused := counters("gvbll_refused_events_total", "Events sent to the dead-letter topic.", "reason")
 	for _, r := range event.Reasons() {
 		m.refused[r] = refused.WithLabelValues(string(r))
@@ -176,6 +178,7 @@ func (m *Metrics) Observe(out *event.Outcome) {
 		l := &out.Labelled[i]
 		m.slices.observe(l, &out.Heads[l.By].Scores[i])
 	}
+	m.watch.observe(out)
 }
 
 // class returns the counter of the class that a prediction names.
@@ -196,6 +199,7 @@ func (m *Metrics) class(p *event.Prediction) prometheus.Counter {
 
 // Show sets the gauges: what the engine holds, and its scores so far.
 func (m *Metrics) Show(out *event.Outcome, scores []pipeline.Summary) {
+	m.watch.show(out)
 	l := &out.Levels
 	for of, n := range map[string]int{
 		"nodes": l.Nodes, "edges": l.Edges, "pending-predictions": l.Pending, "waiting-labels": l.WaitingLabels, "waiting-edges": l.WaitingEdges,
