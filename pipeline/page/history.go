@@ -29,6 +29,7 @@ type history struct {
 
 	scores  []pipeline.Summary // as of the last commit, as the metrics show them
 	levels  event.Levels
+	watched *event.Outcome // the last, of which facts are shown
 	refused int
 	lag     map[string]int64
 	owner   bool
@@ -65,6 +66,7 @@ func newHistory(classes int, began time.Time) history {
 func (h *history) step(w Window) {
 	out := w.Outcome
 	h.levels = out.Levels
+	h.watched = &event.Outcome{ServedBy: out.ServedBy, Heads: out.Heads, Drift: out.Drift, Coverage: out.Coverage}
 	h.refused += len(out.Refused)
 	h.version++
 	for i := range out.Predictions {
