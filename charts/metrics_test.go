@@ -100,6 +100,23 @@ var advice = []struct {
 		{"gvbll_shadow_prequential", "As `gvbll_prequential`. Of the owner alone."},
 		{"gvbll_shadow_prequential_labels", "Few: its scores mean little yet."},
 	}},
+	{"Drift, sets and who serves", [][2]string{
+		{"gvbll_drift_changes_total", "Worse: `GvbllDriftFound`. Other: `GvbllDriftUnlabelled`. Better: the head learned, or the stream became easier. The first rows after a start, or after a change, are the new reference."},
+		{"gvbll_drift_score", "By its threshold: near 1 and rising is drift that is not yet found. Of the owner alone. ADWIN has none: its window is the next but last two."},
+		{"gvbll_drift_threshold", "0: the reference is not full yet; embeddings take 256 rows of at most 8 a window, classes 1024 predictions."},
+		{"gvbll_drift_accuracy", "Estimated falls below realised: what is served now will be right less often than what labels have been seen of. Confidence above both: overconfident."},
+		{"gvbll_drift_ece", "Estimated above realised: as accuracy. Both high: `GvbllCalibrationOff`."},
+		{"gvbll_drift_log_loss_nats", "Rises in steps, at each change. Compare with the NLL since the first window."},
+		{"gvbll_drift_log_loss_labels", "Falls to few at every change, and grows while nothing changes."},
+		{"gvbll_set_labels_total", "No series: no sets are served, see `--coverage`."},
+		{"gvbll_set_covered_total", "By `gvbll_set_labels_total` it is the realised coverage: `GvbllCoverageOff`."},
+		{"gvbll_set_classes_total", "By `gvbll_set_labels_total` the mean size of a set: large sets keep their promise and say little; the model is unsure."},
+		{"gvbll_abstentions_total", "By predictions: how many come with the advice not to act. Out of distribution rises: arrivals are like none that were trained on."},
+		{"gvbll_set_coverage_target", "What the realised coverage is held against."},
+		{"gvbll_fallback", "1: `GvbllFallback`. Of the owner alone."},
+		{"gvbll_fallback_lead_nats", "Rises: learning makes it worse; at the threshold the model as trained takes over."},
+		{"gvbll_fallback_windows_total", "Its rate by that of windows is how much of the time learning was worse."},
+	}},
 	{"Windows and transactions", [][2]string{
 		{"gvbll_windows_total", "Many `full`: the watermark does not pass, a partition is behind or `--lateness` too long."},
 		{"gvbll_window_number", "Apart between instances: `GvbllStandbyBehind`."},
@@ -190,10 +207,12 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	described := &describing{Registerer: reg}
 	m, hooks := metrics.New(described), worker.NewMetrics(described).Hooks()
 	out := &event.Outcome{
-		Predictions: []event.Prediction{{Class: "a", Time: 1}},
+		Predictions: []event.Prediction{{Class: "a", Time: 1, Set: &event.Set{}}},
 		Labelled:    []event.Labelled{{Delay: 1000}},
 		Heads:       []event.Head{{Name: "online", Scores: make([]event.Score, 1), Version: 1}},
 		Shadow:      &event.Outcome{Model: "b", Heads: []event.Head{{Name: "online"}}},
+		Drift:       &event.Drift{Detectors: []event.Detector{{Name: "adwin"}}, ServedRows: 1, LabelledRows: 1},
+		Coverage:    &event.Coverage{Labels: []event.Covered{{Held: true}}},
 	}
 	m.Observe(out)
 	m.ShowModels(&model.Model{ID: "a"}, &model.Model{ID: "b"})

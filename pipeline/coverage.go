@@ -282,11 +282,9 @@ func (e *Engine) learnSets(out *event.Outcome) {
 	if s == nil {
 		return
 	}
-	e.row = resize(e.row, len(e.model.Classes))
 	coverage := &event.Coverage{Target: s.cfg.Target, Labels: make([]event.Covered, len(e.labels))}
 	for i, y := range e.labels {
-		e.asServed(e.row, e.said[i*e.width:][:len(e.row)])
-		for _, p := range e.row {
+		for _, p := range e.saidOf(i) {
 			s.rows.Probs = append(s.rows.Probs, float64(p))
 		}
 		group := ""

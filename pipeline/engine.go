@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -54,6 +55,10 @@ type Config struct {
 	ForgetDeparted bool
 	// BFloat16 keeps the graph's rows in half the memory, see [gnn.BFloat16].
 	BFloat16 bool
+	// Fallback is θ, in nats: the static head serves in place of the online one
+	// where it is ahead by so much log likelihood, until it no longer is. Zero
+	// means 20, a negative number that the online head always serves.
+	Fallback float64
 	// Coverage asks for sets of classes; none when it is zero.
 	Coverage Coverage
 	// Unwatched leaves out the drift detectors. They have no part in what is
@@ -69,7 +74,7 @@ type Config struct {
 // String is the canonical form that the ledger binds.
 func (c Config) String() string {
 	u := c.Update
-	rows := ""
+	rows := "" // and what else is off by default
 	if c.BFloat16 {
 		rows = " rows=bfloat16"
 	}
@@ -82,8 +87,11 @@ func (c Config) String() string {
 	if r := c.Rescore; r.on() {
 		rows += fmt.Sprintf(" rescore-after=%d rescore-confidence=%g rescore-limit=%d", r.After, r.Confidence, r.Limit)
 	}
+	if u.Walk > 0 {
+		rows += fmt.Sprintf(" walk=%g", u.Walk)
+	}
 	return fmt.Sprintf("engine=%d lambda=%g eta=%g beta=%g clip=%g epsilon=%g gradient=%v samples=%d bins=%d pending=%d waiting-labels=%d waiting-edges=%d",
-		Version, u.Lambda, u.Eta, u.Beta, u.Clip, u.Epsilon, u.Gradient, c.Samples, c.Bins, c.MaxPending, c.MaxWaitingLabels, c.MaxWaitingEdges) + rows + c.Coverage.String()
+		Version, u.Lambda, u.Eta, u.Beta, u.Clip, u.Epsilon, u.Gradient, c.Samples, c.Bins, c.MaxPending, c.MaxWaitingLabels, c.MaxWaitingEdges) + rows + newFallback(c).String() + c.Coverage.String()
 }
 
 // WithDefaults fills what is zero and validates the rest.
@@ -114,6 +122,12 @@ func (c Config) WithDefaults() (Config, error) {
 	}
 	if p := c.Rescore.Confidence; !(p >= 0 && p < 1) {
 		return c, fmt.Errorf("rescore-confidence %v: give a probability below 1, or 0 for none", p)
+	}
+	if c.Fallback == 0 {
+		c.Fallback = defaultFallback
+	}
+	if math.IsNaN(c.Fallback) {
+		return c, errors.New("fallback NaN: give a number of nats such as 20, or a negative one for none")
 	}
 	return c, errors.Join(c.Update.Validate(), c.Coverage.validate())
 }
@@ -149,9 +163,10 @@ type Engine struct {
 	online      *posterior.Online // the paper's head, or the first such head of the pool
 	uncertainty *posterior.Predictive
 	summary     []Summary
-	width       int    // numbers kept of a node that was served
-	drift       *watch // nil when nothing watches
-	sets        *sets  // nil when none are asked for
+	width       int       // numbers kept of a node that was served
+	fallback    *fallback // nil where there is none
+	drift       *watch    // nil when nothing watches
+	sets        *sets     // nil when none are asked for
 
 	next      int64 // number of the next window
 	posterior event.Hash
@@ -173,6 +188,7 @@ type Engine struct {
 	labelled posterior.Rows // as they were served
 	labels   []int32
 	said     []float32 // labels × width, as served
+	by       []uint8   // whose were served, by label
 	state    []byte
 
 	snapshot *Snapshot // under way, or nil
@@ -217,6 +233,9 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 	e.pending = newPending(m.Prior.Dim, e.width, cfg.MaxPending)
 	e.gone = newDeparted(&m.Prior, cfg)
 	e.rescoring = newRescoring(cfg.Rescore, m.Prior.Classes)
+	if e.pooled == nil { // a pool does it by its weights
+		e.fallback = newFallback(cfg)
+	}
 	for _, h := range e.heads {
 		e.summary = append(e.summary, Summary{Head: h.Name()})
 	}

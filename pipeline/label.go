@@ -14,7 +14,7 @@ import (
 // the order of the arrivals, then the window's own.
 func (e *Engine) join(w *event.Window, out *event.Outcome) {
 	e.labelled.Z, e.labelled.Tau, e.labels = e.labelled.Z[:0], e.labelled.Tau[:0], e.labels[:0]
-	e.said = e.said[:0]
+	e.said, e.by = e.said[:0], e.by[:0]
 	if e.pooled != nil {
 		e.pooled.batch = e.pooled.batch[:0]
 	}
@@ -107,14 +107,12 @@ func (e *Engine) settle(v, class int32, l *event.Label, out *event.Outcome) {
 	e.labelled.Tau = append(e.labelled.Tau, s.tau)
 	e.labels = append(e.labels, class)
 	e.gone.joined(v)
-	e.said = append(e.said, probs...)
+	e.said, e.by = append(e.said, probs...), append(e.by, s.by)
 	if e.pooled != nil {
 		e.pooled.batch = append(e.pooled.batch, v)
 	}
-	joined := event.Labelled{Node: l.Node, Class: class, Served: s.window, Time: l.Time}
-	e.row = resize(e.row, len(e.model.Classes))
-	e.asServed(e.row, probs[:len(e.row)])
-	joined.Predicted = e.model.Classes[argmax(e.row)]
+	joined := event.Labelled{Node: l.Node, Class: class, Served: s.window, Time: l.Time, By: int(s.by)}
+	joined.Predicted = e.model.Classes[argmax(e.saidOf(len(e.by)-1))]
 	joined.Degree, joined.Fresh = e.surroundings(v)
 	if l.Time != 0 && s.time != 0 {
 		joined.Delay = delay(s.time, l.Time)

@@ -17,6 +17,7 @@ type served struct {
 	window int64
 	time   int64
 	tau    float64
+	by     uint8 // the place of the head that served
 }
 
 func newPending(dim, width, bound int) *pending {

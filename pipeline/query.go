@@ -18,7 +18,7 @@ import (
 // Opinion is what the pool says of one node.
 type Opinion struct {
 	event.Prediction            // of the serving head
-	Heads            []Estimate // of every head, the serving one first
+	Heads            []Estimate // of every head, in the order of the pool
 }
 
 // Estimate is one head's view of one node.
@@ -96,7 +96,7 @@ func (e *Engine) served(v int32, id event.ID) *Opinion {
 		return nil
 	}
 	o := &Opinion{Heads: e.estimates(e.pending.probs.Row(e.pending.nodes.slot[v]))}
-	o.Prediction = o.prediction(e, id)
+	o.Prediction = o.prediction(e, id, s.by)
 	o.Window, o.Time = s.window, s.time
 	return o
 }
@@ -108,9 +108,10 @@ type around func(*vicinity.Vicinity, *pool.Rows)
 func (e *Engine) opinion(id event.ID, z []float32, row around) Opinion {
 	kept, u := e.predict(z, row)
 	o := Opinion{Heads: e.estimates(kept)}
-	o.Prediction = o.prediction(e, id)
+	by := e.servedBy()
+	o.Prediction = o.prediction(e, id, by)
 	o.Total, o.Aleatoric, o.Epistemic = float32(u.Total), float32(u.Aleatoric), float32(u.Epistemic)
-	o.Window, o.PosteriorVersion = e.next-1, e.heads[0].Version()
+	o.Window, o.PosteriorVersion = e.next-1, e.heads[by].Version()
 	return o
 }
 
@@ -130,7 +131,7 @@ func (e *Engine) predict(z []float32, row around) ([]float32, posterior.Uncertai
 	}
 	e.predictPaper(rows, kept)
 	split := make([]posterior.Uncertainty, 1)
-	e.uncertainty.Split(e.online.Posterior(), rows, split)
+	e.uncertainty.Split(e.posteriorOf(e.servedBy()), rows, split)
 	return kept, split[0]
 }
 
@@ -147,9 +148,9 @@ func (e *Engine) estimates(kept []float32) []Estimate {
 	return list
 }
 
-// prediction is that of the serving head, as far as probabilities tell it.
-func (o *Opinion) prediction(e *Engine, id event.ID) event.Prediction {
-	first := &o.Heads[0]
+// prediction is that of the head that serves, or served, as far as probabilities tell it.
+func (o *Opinion) prediction(e *Engine, id event.ID, by uint8) event.Prediction {
+	first := &o.Heads[by]
 	return event.Prediction{
 		Node: id, Class: first.Class, ClassIndex: int32(argmax(first.Probabilities)), Confidence: first.Confidence,
 		Probabilities: first.Probabilities, Model: e.model.ID,
@@ -173,7 +174,7 @@ func (e *Engine) influences(v int32, now *Opinion) []Influence {
 	for i, u := range near {
 		e.graph.EmbedWithout(v, u, z)
 		kept, _ := e.predict(z, func(a *vicinity.Vicinity, rows *pool.Rows) { a.AppendWithout(rows, v, u) })
-		e.asServed(p, kept[:len(p)])
+		e.asServed(p, kept[int(e.servedBy())*len(p):][:len(p)])
 		list[i] = Influence{
 			Node: e.roster.came.at(u), Label: e.className(e.fate[u].label),
 			Gain:    float64(now.Probabilities[now.ClassIndex]) - float64(p[now.ClassIndex]),

@@ -73,6 +73,9 @@ const (
 //	lessons.probabilities  F64  × classes, when it was learned
 //	summaries.counts       I64  heads × 42, see Summary.appendState
 //	summaries.sums         F64  heads × 27
+//	fallback.lead          F64  1: of the static head, in nats, where it may serve
+//	fallback.head          U8   1: who serves
+//	fallback.pending       U8   p: who served
 //	sets.thresholds        U8   see [conformal.Predictor], where sets are asked for
 //	sets.outside           U8   see [conformal.Outside], where it counts
 //	sets.counts            I64  4: predictions; sets with a label, of these that held it, their classes
@@ -213,6 +216,7 @@ func (e *Engine) parts() []safetensors.Part {
 		parts = append(parts, e.pooled.around.Parts()...)
 	}
 	parts = append(parts, e.goneParts()...)
+	parts = append(parts, e.fallbackParts()...)
 	parts = append(parts, e.setParts()...)
 	parts = append(parts, e.driftParts()...)
 	if e.rescoring != nil {

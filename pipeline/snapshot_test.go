@@ -180,6 +180,7 @@ func TestRestoredEngineIsTheOther(t *testing.T) {
 					cfg.BFloat16 = seed%3 == 0
 					cfg.ForgetDeparted = seed%4 < 2
 					cfg.Unwatched = seed%5 == 0
+					cfg.Fallback = []float64{0.5, -1, 2}[seed%3]
 					if seed%4 > 0 {
 						cfg.Coverage = pipeline.Coverage{Target: 0.8, Score: conformal.Kind(seed % 3), Per: pipeline.Per(seed % 3), MaxSize: 2, MaxOutside: 1}
 					}

@@ -31,6 +31,7 @@ func (e *Engine) Step(w *event.Window) *event.Outcome {
 	if e.rescoring != nil {
 		e.rescoring.score(e, out)
 	}
+	e.compare(out)
 	e.learnSets(out)
 	e.watchDrift(out)
 	e.learn(out)
@@ -200,6 +201,7 @@ func (e *Engine) serve(out *event.Outcome) {
 		rows.Tau[i] = e.model.Temperature.At(z)
 	}
 	e.predictAll(e.asked, *rows)
+	by := e.servedBy()
 
 	out.Predictions = make([]event.Prediction, 0, n)
 	probabilities := make([]float32, n*c)
@@ -210,15 +212,15 @@ func (e *Engine) serve(out *event.Outcome) {
 		}
 		kept := e.kept[i*e.width : (i+1)*e.width]
 		p := probabilities[i*c : (i+1)*c : (i+1)*c]
-		e.asServed(p, kept[:c])
+		e.asServed(p, kept[int(by)*c:][:c])
 		best := argmax(p)
 		u := e.split[i]
 		out.Predictions = append(out.Predictions, event.Prediction{
 			Node: a.node.ID, Class: e.model.Classes[best], ClassIndex: int32(best), Confidence: p[best],
 			Probabilities: p, Total: float32(u.Total), Aleatoric: float32(u.Aleatoric), Epistemic: float32(u.Epistemic),
-			Window: out.Window, PosteriorVersion: e.heads[0].Version(), Time: a.node.Time, Model: e.model.ID,
+			Window: out.Window, PosteriorVersion: e.heads[by].Version(), Time: a.node.Time, Model: e.model.ID,
 		})
-		s := served{window: out.Window, time: a.node.Time, tau: rows.Tau[i]}
+		s := served{window: out.Window, time: a.node.Time, tau: rows.Tau[i], by: by}
 		if old, expired := e.pending.put(a.number, s, rows.Z[i*d:(i+1)*d], kept); expired {
 			out.Counts.Expired++
 			e.expired(old)
@@ -243,7 +245,7 @@ func (e *Engine) predictAll(nodes []int32, rows posterior.Rows) {
 		return
 	}
 	e.predictPaper(rows, e.kept)
-	e.uncertainty.Split(e.online.Posterior(), rows, e.split)
+	e.uncertainty.Split(e.posteriorOf(e.servedBy()), rows, e.split)
 }
 
 // predictPaper writes what the paper's heads say of rows: probabilities, heads ×

@@ -83,7 +83,8 @@ func (e *Engine) watchDrift(out *event.Outcome) {
 		found(mmdClasses, w.classes.Add(p.ClassIndex), false)
 		w.monitor.Serve(float64(p.Confidence))
 	}
-	for _, s := range out.Heads[0].Scores {
+	for i, l := range out.Labelled {
+		s := &out.Heads[l.By].Scores[i]
 		before := w.adwin.Mean()
 		changed := w.adwin.Add(s.LogLoss)
 		found(adwin, changed, w.adwin.Mean() > before)

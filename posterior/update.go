@@ -37,6 +37,11 @@ type Config struct {
 	Clip     float64 // δ > 0: the most an entry of M moves in one update
 	Epsilon  float64 // ε ≥ 0: keeps Σ = 1/(T+ε) finite; never carried in T
 	Gradient Gradient
+	// Walk is q ≥ 0: weights are taken to have walked at random since the batch
+	// before, by N(0, q), so that Σ becomes Σ + q, T = T/(1 + qT), before λ
+	// forgets: the prediction step of a Kalman filter (the last sentence of the paper).
+	// What is well known is forgotten more than what is not, unlike by λ.
+	Walk float64 `json:",omitempty"`
 }
 
 // DefaultConfig returns the setting that served best across data sets with the
@@ -58,6 +63,7 @@ func (c Config) Validate() error {
 	refuse(c.Beta >= 0 && isFinite(c.Beta), "beta %v: give 0 for no anchor, or a positive strength such as 0.01", c.Beta)
 	refuse(c.Clip > 0 && isFinite(c.Clip), "clip %v: give a positive bound, such as 0.1, or a large one such as 1e9 to never clip", c.Clip)
 	refuse(c.Epsilon >= 0 && isFinite(c.Epsilon), "epsilon %v: give 0 or a small positive number, such as 1e-8", c.Epsilon)
+	refuse(c.Walk >= 0 && isFinite(c.Walk), "walk %v: give 0 for weights that stay, or a small positive variance such as 1e-3", c.Walk)
 	refuse(c.Gradient <= AsWritten, "gradient %v: give scaled or as-written", c.Gradient)
 	return errors.Join(errs...)
 }
@@ -173,7 +179,11 @@ func ApplyTo(dst, q, anchor *Gaussian, s Statistics, cfg Config) Report {
 		square float64
 	)
 	for i := range q.Mean {
-		t := float64(cfg.Lambda*q.Precision[i]) + float64(cfg.Eta*s.Precision[i]) + float64(cfg.Eta*cfg.Beta*anchor.Precision[i])
+		before := q.Precision[i]
+		if cfg.Walk > 0 {
+			before /= 1 + float64(cfg.Walk*before)
+		}
+		t := float64(cfg.Lambda*before) + float64(cfg.Eta*s.Precision[i]) + float64(cfg.Eta*cfg.Beta*anchor.Precision[i])
 		g := s.Gradient[i] - float64(cfg.Beta*(q.Mean[i]-anchor.Mean[i])*anchor.Precision[i])
 		var step float64
 		// An entry that is forgotten entirely and told nothing has Σ·G = ∞·0: it stays.

@@ -14,6 +14,7 @@ type auditCmd struct {
 	Kafka  kafkaFlags   `embed:""`
 	Head   headFlags    `embed:""`
 	Update updateFlags  `embed:""`
+	Serve  serveFlags   `embed:""`
 	Again  rescoreFlags `embed:""`
 
 	Model      string `help:"Model file that the graph was served with." required:"" type:"path" placeholder:"FILE"`
@@ -34,10 +35,13 @@ func (a auditCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	if cfg, err = a.Serve.into(cfg); err != nil {
+		return err
+	}
 	if err := a.Again.into(&cfg); err != nil {
 		return err
 	}
-	cfg.Head, cfg.BFloat16 = a.Head.Head, a.BFloat16
+	cfg.Head, cfg.BFloat16, cfg.Unwatched = a.Head.Head, a.BFloat16, true
 	models, err := openModels(a.Model, a.Shadow)
 	if err != nil {
 		return err

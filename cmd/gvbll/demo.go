@@ -31,6 +31,7 @@ type demoCmd struct {
 	Train trainFlags `embed:""`
 
 	Update   updateFlags   `embed:"" group:"Update"`
+	Serve    serveFlags    `embed:"" group:"Serving"`
 	Security securityFlags `embed:"" group:"Your own Kafka's security"`
 
 	Brokers    []string `help:"Your own Kafka, host:port; an embedded broker when left out." placeholder:"ADDR"`
@@ -57,6 +58,9 @@ func (d demoCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	cfg.Head = d.Train.Head // the model is trained with what serves
+	if cfg, err = d.Serve.into(cfg); err != nil {
+		return err
+	}
 	names, err := topics.Under(d.Prefix)
 	if err != nil {
 		return usageError{err}

@@ -24,7 +24,10 @@ type workCmd struct {
 	Kafka  kafkaFlags   `embed:""`
 	Head   headFlags    `embed:""`
 	Update updateFlags  `embed:""`
+	Serve  serveFlags   `embed:""`
 	Again  rescoreFlags `embed:""`
+
+	Watch bool `help:"Look for drift in what is served and in its labels." default:"true" negatable:""`
 
 	Model           string        `help:"Model file, from 'gvbll train'." required:"" type:"path" placeholder:"FILE"`
 	Shadow          string        `help:"Another model file, of the same classes and features, that runs beside the first on the same stream, is scored the same way, and can be promoted: 'gvbll promote'. It takes as much time and memory as the first. Which of the two serves, the ledger says." type:"path" placeholder:"FILE"`
@@ -58,13 +61,35 @@ type updateFlags struct {
 	Eta    float64 `help:"η, step size of the update." default:"1"`
 	Beta   float64 `help:"β, strength of the anchor to the training posterior; 0 for none." default:"0"`
 	Clip   float64 `help:"δ, the most that a weight moves in one update." default:"0.1"`
+	Walk   float64 `help:"q, random walk: what every batch adds to the variance of every weight; 0 for weights that stay." default:"0"`
 
 	DepartedLabels string `help:"What the label of a node taught when the node leaves: keep it, or remove it from the posterior, approximately." enum:"keep,remove" default:"keep" placeholder:"keep"`
 }
 
+// serveFlags say what is served beside the class, and when the static head serves.
+type serveFlags struct {
+	Fallback float64 `help:"Serve the model as trained where it is ahead of the one that learns by so many nats of log likelihood, until it no longer is; 0 for never." default:"20"`
+	coverageFlags
+}
+
+func (f serveFlags) into(c pipeline.Config) (pipeline.Config, error) {
+	c.Fallback, c.Coverage = f.Fallback, f.coverage()
+	switch {
+	case !(f.Fallback >= 0):
+		return c, usagef("--fallback %v: give a number of nats such as 20, or 0 for never", f.Fallback)
+	case f.Fallback == 0:
+		c.Fallback = -1
+	}
+	c, err := c.WithDefaults()
+	if err != nil {
+		err = usageError{err}
+	}
+	return c, err
+}
+
 func (f updateFlags) config() (pipeline.Config, error) {
 	u := posterior.DefaultConfig()
-	u.Lambda, u.Eta, u.Beta, u.Clip = f.Lambda, f.Eta, f.Beta, f.Clip
+	u.Lambda, u.Eta, u.Beta, u.Clip, u.Walk = f.Lambda, f.Eta, f.Beta, f.Clip, f.Walk
 	cfg, err := pipeline.Config{Update: u, ForgetDeparted: f.DepartedLabels == "remove"}.WithDefaults()
 	if err != nil {
 		err = usageError{err}
@@ -82,7 +107,10 @@ func (w workCmd) Run(ctx context.Context) error {
 	if err := w.Again.into(&cfg); err != nil {
 		return err
 	}
-	cfg.Workers, cfg.BFloat16 = w.Workers, w.BFloat16
+	if cfg, err = w.Serve.into(cfg); err != nil {
+		return err
+	}
+	cfg.Workers, cfg.BFloat16, cfg.Unwatched = w.Workers, w.BFloat16, !w.Watch
 	switch {
 	case w.Workers < 1:
 		return usagef("--workers %d: give at least 1", w.Workers)

@@ -9,9 +9,11 @@ type Outcome struct {
 	Revisions   []Prediction // of nodes that were served before, in the order in which they were due
 	Refused     []Refusal    // the window's own, then the engine's, in canonical order
 	Labelled    []Labelled   // labels joined to what was served, in the order learned
-	Heads       []Head       // the pool; Heads[0] is the one that serves
+	Heads       []Head       // the pool; Heads[0] serves unless ServedBy says otherwise
 	Counts      Counts
 	Levels      Levels
+	ServedBy    int       // whose probabilities were served, by place in Heads
+	Lead        float64   // nats by which the static head is ahead, as far as it counts
 	Drift       *Drift    // nil when nothing watches
 	Coverage    *Coverage // nil when no sets are asked for
 	Posterior   Hash      // of the state of every head
@@ -35,6 +37,8 @@ type Labelled struct {
 	Served int64 // number of the window in which its node was served
 	Time   int64 // event time of the label
 	Delay  int64 // event time from arrival to label, milliseconds; 0 when either is not told
+
+	By int // the head that served it, by place in Outcome.Heads
 
 	// Where in the graph its node was served, for scores by slice.
 	Predicted string // the class that was served

@@ -43,6 +43,7 @@ type Metrics struct {
 	heads                                   map[string]*head
 	slices                                  slices
 	shadow                                  shadow
+	watch                                   watch
 	vectors                                 vectors
 }
 
@@ -139,6 +140,7 @@ func New(reg prometheus.Registerer) *Metrics {
 	reg.MustRegister(m.delay, m.confidence)
 	m.slices = newSlices(counters)
 	m.shadow = newShadow(counter, counters, gauges)
+	m.watch = newWatch(reg, counters, gauges)
 	refused := counters("gvbll_refused_events_total", "Events sent to the dead-letter topic.", "reason")
 	for _, r := range event.Reasons() {
 		m.refused[r] = refused.WithLabelValues(string(r))
@@ -191,8 +193,10 @@ func (m *Metrics) Observe(out *event.Outcome) {
 	}
 	m.shadow.observe(out)
 	for i := range out.Labelled {
-		m.slices.observe(&out.Labelled[i], &out.Heads[0].Scores[i])
+		l := &out.Labelled[i]
+		m.slices.observe(l, &out.Heads[l.By].Scores[i])
 	}
+	m.watch.observe(out)
 }
 
 // class returns the counter of the class that a prediction names.
@@ -213,6 +217,7 @@ func (m *Metrics) class(p *event.Prediction) prometheus.Counter {
 
 // Show sets the gauges: what the engine holds, and its scores so far.
 func (m *Metrics) Show(out *event.Outcome, scores []pipeline.Summary) {
+	m.watch.show(out)
 	l := &out.Levels
 	for of, n := range map[string]int{
 		"nodes": l.Nodes, "edges": l.Edges, "pending-predictions": l.Pending, "waiting-labels": l.WaitingLabels, "waiting-edges": l.WaitingEdges,

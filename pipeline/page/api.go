@@ -52,15 +52,22 @@ type predictionValue struct {
 	PosteriorVersion *uint64         `json:"posterior_version,omitempty"`
 	Time             int64           `json:"time,omitempty"`
 	Model            string          `json:"model"`
+	Set              *[]string       `json:"set,omitempty"`
+	Coverage         float32         `json:"coverage,omitempty"`
+	AbstainReason    string          `json:"abstain_reason,omitempty"`
 	Heads            []estimateValue `json:"heads,omitempty"`
 }
 
 func predictionOf(p *event.Prediction) *predictionValue {
-	return &predictionValue{
+	v := &predictionValue{
 		Node: nodeID(p.Node), Class: p.Class, ClassIndex: p.ClassIndex, Confidence: p.Confidence, Probabilities: p.Probabilities,
 		Total: &p.Total, Aleatoric: &p.Aleatoric, Epistemic: &p.Epistemic,
 		Window: p.Window, PosteriorVersion: &p.PosteriorVersion, Time: p.Time, Model: p.Model,
 	}
+	if s := p.Set; s != nil {
+		v.Set, v.Coverage, v.AbstainReason = &s.Classes, s.Coverage, s.Abstain
+	}
+	return v
 }
 
 func opinionOf(o *pipeline.Opinion) *predictionValue {

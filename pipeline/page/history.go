@@ -34,6 +34,7 @@ type history struct {
 	shadow  string             // id of the model in the shadow, "" for none
 	beside  []pipeline.Summary // of that one
 	levels  event.Levels
+	watched *event.Outcome // the last, of which facts are shown
 	refused int
 	lag     map[string]int64
 	owner   bool
@@ -70,6 +71,7 @@ func newHistory(classes int, began time.Time) history {
 func (h *history) step(w Window) {
 	out := w.Outcome
 	h.levels = out.Levels
+	h.watched = &event.Outcome{ServedBy: out.ServedBy, Heads: out.Heads, Drift: out.Drift, Coverage: out.Coverage}
 	h.refused += len(out.Refused)
 	h.version++
 	for i := range out.Predictions {

@@ -155,6 +155,9 @@ func (h *history) facts(now time.Time) []fact {
 	if n := len(h.windows.items); n > 0 {
 		facts = append(facts, fact{"window", strconv.FormatInt(h.windows.newest(1)[0].Window, 10), ""})
 	}
+	if w := h.watched; w != nil {
+		facts = append(facts, watchFacts(w)...)
+	}
 	var lag int64
 	for _, records := range h.lag {
 		lag += records
@@ -165,6 +168,31 @@ func (h *history) facts(now time.Time) []fact {
 		commit = now.Sub(h.commit).Truncate(time.Second).String() + " ago"
 	}
 	return append(facts, fact{"last commit", commit, ""})
+}
+
+// watchFacts are who serves where it is not the first head, how sets fare, and
+// what drift detectors found since the first window.
+func watchFacts(out *event.Outcome) (facts []fact) {
+	if out.ServedBy > 0 {
+		facts = append(facts, fact{"served by the head", out.Heads[out.ServedBy].Name, ""})
+	}
+	if c := out.Coverage; c != nil && c.Sets > 0 {
+		facts = append(facts, fact{
+			fmt.Sprintf("sets that hold the class, of %s %%", strconv.FormatFloat(100*c.Target, 'f', -1, 64)),
+			fmt.Sprintf("%.1f %%, of %.1f classes", 100*c.Rate, c.MeanSize), "",
+		})
+	}
+	if d := out.Drift; d != nil {
+		var found int64
+		for i := range d.Detectors {
+			found += d.Detectors[i].Total
+		}
+		facts = append(facts, fact{"changes found by drift detectors", strconv.FormatInt(found, 10), ""})
+		if d.ServedRows > 0 && d.LabelledRows > 0 {
+			facts = append(facts, fact{"accuracy, estimated before labels", score(d.EstimatedAccuracy), ""})
+		}
+	}
+	return facts
 }
 
 // headOf shows a head's scores, which are the metric's with the labels.

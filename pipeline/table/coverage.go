@@ -168,7 +168,7 @@ func secondHalf(e *pipeline.Engine, stream []stepWindow, steps int) (r Covered) 
 				byClass[l.Class] = &conformal.Coverage{}
 			}
 			byClass[l.Class].Merge(c)
-			if out.Heads[0].Scores[k].Correct {
+			if out.Heads[l.By].Scores[k].Correct {
 				r.Correct++
 			}
 		}

@@ -101,7 +101,7 @@ func (o *Outside) settle() {
 
 // ridge is added to the variances, as a share of their mean: embeddings may lie
 // in fewer dimensions than they have.
-const ridge = 0.01
+const ridge = 0.001
 
 // moments returns mean and Cholesky factor of rows.
 func moments(rows []float64, d int) (mean, factor []float64) {

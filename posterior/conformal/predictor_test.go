@@ -237,7 +237,7 @@ func TestBatchesAddUp(t *testing.T) {
 		whole, parts := New(cfg), New(cfg)
 		whole.Learn(rows, labels, nil)
 		for i := range labels {
-			parts.Learn(Rows{rows.Probs[2*i : 2*i+2], rows.ID[i : i+1], rows.Slice[i : i+1]}, labels[i:i+1], nil)
+			parts.Learn(Rows{rows.Probs[2*i : 2*i+2], rows.ID[i : i+1], rows.Slice[i : i+1], nil}, labels[i:i+1], nil)
 		}
 		if !bytes.Equal(whole.AppendState(nil), parts.AppendState(nil)) {
 			t.Errorf("%+v: states differ", cfg)

@@ -35,6 +35,7 @@ type Record struct {
 
 	Predictions int    `json:"predictions"`
 	Revisions   int    `json:"revisions,omitempty"` // of predictions of earlier windows
+	Head        string `json:"head,omitempty"`      // that served them, where it is not the first
 	Labels      int    `json:"labels"`              // joined to what was served, and learned
 	Refused     int    `json:"refused"`
 	Updates     uint64 `json:"updates"`   // the serving posterior has taken

@@ -559,16 +559,38 @@ func TestPrediction(t *testing.T) {
 	if got := string(AppendPredictionJSON([]byte("> "), &p)); got != "> "+want {
 		t.Error(got)
 	}
+	for tail, set := range map[string]event.Set{
+		`"set":["Theory","Rule_Learning"],"coverage":0.9,"abstain":false}`:                  {Classes: []string{"Theory", "Rule_Learning"}, Coverage: 0.9},
+		`"set":[],"coverage":0.9,"abstain":true,"abstain_reason":"empty-set"}`:              {Coverage: 0.9, Abstain: "empty-set"},
+		`"set":["a"],"coverage":0.5,"abstain":true,"abstain_reason":"out-of-distribution"}`: {Classes: []string{"a"}, Coverage: 0.5, Abstain: "out-of-distribution"},
+	} {
+		p := samplePrediction()
+		p.Set = &set
+		var got event.Prediction
+		if err := DecodePrediction(AppendPrediction(nil, &p), &got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(p, got); diff != "" {
+			t.Error(diff)
+		}
+		if got, want := string(AppendPredictionJSON(nil, &p)), want[:len(want)-1]+","+tail; got != want {
+			t.Error(got)
+		}
+	}
 	for name, value := range map[string][]byte{
-		"empty":           nil,
-		"no node":         {0x80},
-		"more bytes":      append(bytes.Clone(b), 0),
-		"cut":             b[:len(b)-1],
-		"NaN":             pack(t, fields{"node": 1, "confidence": math.NaN()}),
-		"probability":     pack(t, fields{"node": 1, "probabilities": []float32{1.5}}),
-		"NaN probability": pack(t, fields{"node": 1, "probabilities": []float64{math.NaN()}}),
-		"class index":     pack(t, fields{"node": 1, "class_index": int64(1 << 31)}),
-		"version":         pack(t, fields{"node": 1, "posterior_version": -1}),
+		"abstain without a reason": pack(t, fields{"node": 1, "set": []string{}, "abstain": true}),
+		"reason without abstain":   pack(t, fields{"node": 1, "abstain_reason": "large-set"}),
+		"set of numbers":           pack(t, fields{"node": 1, "set": []int{1}}),
+		"coverage":                 pack(t, fields{"node": 1, "coverage": math.NaN()}),
+		"empty":                    nil,
+		"no node":                  {0x80},
+		"more bytes":               append(bytes.Clone(b), 0),
+		"cut":                      b[:len(b)-1],
+		"NaN":                      pack(t, fields{"node": 1, "confidence": math.NaN()}),
+		"probability":              pack(t, fields{"node": 1, "probabilities": []float32{1.5}}),
+		"NaN probability":          pack(t, fields{"node": 1, "probabilities": []float64{math.NaN()}}),
+		"class index":              pack(t, fields{"node": 1, "class_index": int64(1 << 31)}),
+		"version":                  pack(t, fields{"node": 1, "posterior_version": -1}),
 	} {
 		if err := DecodePrediction(value, new(event.Prediction)); err == nil {
 			t.Errorf("%s: taken", name)

@@ -143,6 +143,7 @@ func FuzzLabel(f *testing.F) {
 
 func FuzzPrediction(f *testing.F) {
 	f.Add(AppendPrediction(nil, &event.Prediction{Node: event.ID{Num: 3}, Class: "a", Probabilities: []float32{.5, .5}, Model: "m"}))
+	f.Add(AppendPrediction(nil, &event.Prediction{Set: &event.Set{Classes: []string{"a", "b"}, Coverage: .9, Abstain: "large-set"}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var p, again event.Prediction
 		var err error

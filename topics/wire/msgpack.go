@@ -428,9 +428,14 @@ type output struct{ b []byte }
 
 func (o *output) code(c byte) { o.b = append(o.b, c) }
 
-// fields begins a map of n keys; no event has more than the 15 of the shortest
-// form.
-func (o *output) fields(n int) { o.code(msgpcode.FixedMapLow | byte(n)) }
+// fields begins a map of n keys.
+func (o *output) fields(n int) {
+	if n < 16 {
+		o.code(msgpcode.FixedMapLow | byte(n))
+		return
+	}
+	o.sized(n, 0, msgpcode.Map16, msgpcode.Map32)
+}
 
 // sized writes the shortest of the codes whose length holds n. A code of 0
 // stands for a form that does not exist.

@@ -13,6 +13,12 @@ func AppendPrediction(dst []byte, p *event.Prediction) []byte {
 	if p.Revision != 0 {
 		fields++
 	}
+	if s := p.Set; s != nil {
+		fields += 3
+		if s.Abstain != "" {
+			fields++
+		}
+	}
 	o.fields(fields)
 	o.text("node")
 	o.id(p.Node)
@@ -38,6 +44,20 @@ func AppendPrediction(dst []byte, p *event.Prediction) []byte {
 	if p.Revision != 0 {
 		o.intField("revision", int64(p.Revision))
 	}
+	if s := p.Set; s != nil {
+		o.text("set")
+		o.list(len(s.Classes))
+		for _, name := range s.Classes {
+			o.text(name)
+		}
+		o.text("coverage")
+		o.single(s.Coverage)
+		o.text("abstain")
+		o.boolean(s.Abstain != "")
+		if s.Abstain != "" {
+			o.textField("abstain_reason", s.Abstain)
+		}
+	}
 	return o.b
 }
 
@@ -48,7 +68,7 @@ func DecodePrediction(b []byte, p *event.Prediction) error {
 	var in input
 	in.reset(b)
 	*p = event.Prediction{}
-	hasNode := false
+	hasNode, abstain := false, false
 	err := in.fields(func(key []byte) (bool, error) {
 		var err error
 		var n int64
@@ -85,6 +105,15 @@ func DecodePrediction(b []byte, p *event.Prediction) error {
 			if p.Revision, err = in.int32(); err == nil && p.Revision < 0 {
 				err = refusef(event.Undecodable, "revision %d", p.Revision)
 			}
+		case "set":
+			setOf(p).Classes, err = in.classes(limits)
+		case "coverage":
+			setOf(p).Coverage, err = in.finite()
+		case "abstain":
+			setOf(p)
+			abstain, err = in.boolean()
+		case "abstain_reason":
+			setOf(p).Abstain, err = in.text(limits.MaxID)
 		default:
 			return false, nil
 		}
@@ -95,8 +124,34 @@ func DecodePrediction(b []byte, p *event.Prediction) error {
 		return err
 	case !hasNode:
 		return refusef(event.BadID, "there is no node")
+	case p.Set != nil && abstain != (p.Set.Abstain != ""):
+		return refusef(event.Undecodable, "abstain is %t with the reason %.60q", abstain, p.Set.Abstain)
 	}
 	return in.end()
+}
+
+// setOf returns the prediction's set, a new one where there is none.
+func setOf(p *event.Prediction) *event.Set {
+	if p.Set == nil {
+		p.Set = &event.Set{}
+	}
+	return p.Set
+}
+
+// classes reads a list of names.
+func (in *input) classes(limits Limits) (names []string, err error) {
+	n, _, err := in.list(0, limits.MaxFeatures, event.TooLarge)
+	if err != nil {
+		return nil, err
+	}
+	for range n {
+		name, err := in.text(limits.MaxID)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, nil
 }
 
 func (in *input) probabilities(limits Limits) ([]float32, error) {
@@ -130,12 +185,29 @@ func AppendPredictionJSON(dst []byte, p *event.Prediction) []byte {
 		Time             int64     `json:"time"`
 		Model            string    `json:"model"`
 		Revision         int32     `json:"revision,omitempty"`
+		*setJSON
 	}{
 		jsonID(p.Node), p.Class, p.ClassIndex, p.Confidence, p.Probabilities, p.Total, p.Aleatoric, p.Epistemic,
 		p.Window, p.PosteriorVersion, p.Time, p.Model, p.Revision,
+		setJSONOf(p.Set),
 	})
 	if err != nil {
 		panic(err)
 	}
 	return append(dst, b...)
+}
+
+// setJSON is a prediction's set in JSON; nil, it has no fields.
+type setJSON struct {
+	Classes  []string `json:"set"`
+	Coverage float32  `json:"coverage"`
+	Abstain  bool     `json:"abstain"`
+	Reason   string   `json:"abstain_reason,omitempty"`
+}
+
+func setJSONOf(s *event.Set) *setJSON {
+	if s == nil {
+		return nil
+	}
+	return &setJSON{append([]string{}, s.Classes...), s.Coverage, s.Abstain != "", s.Abstain}
 }

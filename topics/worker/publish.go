@@ -81,6 +81,9 @@ func (w *worker) encode(o *output, out *event.Outcome, cause string, ranges []le
 	if s := out.Shadow; s != nil {
 		record.Shadow = &ledger.Shadow{Model: s.Model, Updates: s.Heads[0].Version, Posterior: hash(s.Posterior), Chain: hash(s.Chain)}
 	}
+	if by := out.ServedBy; by > 0 {
+		record.Head = out.Heads[by].Name
+	}
 	if out.Window == 0 {
 		record.Classes = w.cfg.Classes
 	}

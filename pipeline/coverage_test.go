@@ -1,0 +1,158 @@
+package pipeline_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/posterior/conformal"
+)
+
+// TestCoverage: sets hold the class as often as stated, whatever makes them, with
+// labels at once and late, and are what the outcome says of them.
+func TestCoverage(t *testing.T) {
+	for _, score := range []conformal.Kind{conformal.LAC, conformal.APS, conformal.RAPS} {
+		for _, method := range []conformal.Method{conformal.ACI, conformal.PID, conformal.Fixed} {
+			for _, per := range []pipeline.Per{pipeline.PerNone, pipeline.PerClass, pipeline.PerSlice} {
+				for _, late := range []int{0, 8} {
+					t.Run(fmt.Sprintf("%v/%v/%v/%d", score, method, per, late), func(t *testing.T) {
+						s := newSchool(t, 4)
+						e := newEngine(t, s.m, pipeline.Config{Samples: 1, Unwatched: true, Coverage: pipeline.Coverage{Target: 0.8, Score: score, Method: method, Per: per}})
+						rate := covered(t, e, s, late)
+						if math.Abs(rate-0.8) > 0.03 {
+							t.Errorf("coverage %v", rate)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// covered steps through a stream whose labels come so many steps late, holds what
+// is said of every set against the set, and returns their coverage in the second
+// half.
+func covered(t *testing.T, e *pipeline.Engine, s *school, late int) float64 {
+	const steps = 160
+	sets := map[event.ID]*event.Set{}
+	var queue []*event.Window
+	var sum conformal.Coverage
+	number := int64(0)
+	step := func(w *event.Window) *event.Outcome {
+		w.Number = number
+		number++
+		return e.Step(w)
+	}
+	half := int64(0)
+	for i := range steps {
+		nodes, labels := s.next(15)
+		out := step(nodes)
+		if i == steps/2 {
+			half = out.Window
+		}
+		for _, p := range out.Predictions {
+			if p.Set == nil || p.Set.Coverage != 0.8 || p.Set.Abstain != "" {
+				t.Fatalf("set %+v", p.Set)
+			}
+			sets[p.Node] = p.Set
+		}
+		if queue = append(queue, labels); len(queue) <= late {
+			continue
+		}
+		out = step(queue[0])
+		queue = queue[1:]
+		if len(out.Coverage.Labels) != len(out.Labelled) || out.Coverage.Target != 0.8 {
+			t.Fatalf("%+v of %d labels", out.Coverage, len(out.Labelled))
+		}
+		for k, l := range out.Labelled {
+			c, set := out.Coverage.Labels[k], sets[l.Node]
+			if c.Held != slices.Contains(set.Classes, s.m.Classes[l.Class]) || c.Size != len(set.Classes) {
+				t.Fatalf("%+v is told of the set %v, the class is %s", c, set.Classes, s.m.Classes[l.Class])
+			}
+			if l.Served >= half && half > 0 {
+				sum.Rows++
+				if c.Held {
+					sum.Covered++
+				}
+			}
+		}
+	}
+	return sum.Rate()
+}
+
+// TestAbstain: each limit gives its reason.
+func TestAbstain(t *testing.T) {
+	for reason, c := range map[string]pipeline.Coverage{
+		"low-confidence":      {Target: 0.9, MinConfidence: 1},
+		"large-set":           {Target: 0.9, MaxSize: 1},
+		"empty-set":           {Target: 0.5, MaxSize: 3},
+		"out-of-distribution": {Target: 0.9, MaxOutside: 1},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			s := newSchool(t, 6)
+			for i := range s.m.Prior.Mean {
+				s.m.Prior.Mean[i] *= 3 // sets of a sure model may be empty
+			}
+			e := newEngine(t, s.m, pipeline.Config{Coverage: c})
+			seen := map[string]int{}
+			for i := range 30 {
+				if i == 20 && reason == "out-of-distribution" {
+					s.shift = 4
+				}
+				nodes, labels := s.next(20)
+				for _, p := range e.Step(nodes).Predictions {
+					seen[p.Set.Abstain]++
+				}
+				e.Step(labels)
+			}
+			delete(seen, "")
+			if reason == "large-set" { // the same limit counts empty ones
+				delete(seen, "empty-set")
+			}
+			if seen[reason] == 0 || len(seen) != 1 {
+				t.Errorf("reasons %v", seen)
+			}
+		})
+	}
+}
+
+// TestWithoutSets: an engine that is not asked for any says nothing of them, and
+// the ledger is bound to what is asked for.
+func TestWithoutSets(t *testing.T) {
+	s := newSchool(t, 7)
+	e, asked := newEngine(t, s.m, pipeline.Config{}), newEngine(t, s.m, pipeline.Config{Coverage: pipeline.Coverage{Target: 0.9}})
+	nodes, labels := s.next(5)
+	a, b := e.Step(nodes), asked.Step(nodes)
+	if a.Predictions[0].Set != nil || b.Predictions[0].Set == nil || a.Chain == b.Chain {
+		t.Errorf("sets %v and %v", a.Predictions[0].Set, b.Predictions[0].Set)
+	}
+	if out := e.Step(labels); out.Coverage != nil {
+		t.Errorf("%+v", out.Coverage)
+	}
+	if x, y := e.Config().String(), asked.Config().String(); y != x+" coverage=0.9 sets=lac/aci/none abstain=0/0/0" {
+		t.Errorf("settings %q and %q", x, y)
+	}
+}
+
+func TestCoverageSettings(t *testing.T) {
+	for want, c := range map[string]pipeline.Coverage{
+		"coverage 1.5":       {Target: 1.5},
+		"coverage 0.4":       {Target: 0.4},
+		"give a coverage":    {MaxSize: 3},
+		"sets per":           {Target: 0.9, Per: 9},
+		"score":              {Target: 0.9, Score: 9},
+		"method":             {Target: 0.9, Method: 9},
+		"window":             {Target: 0.999},
+		"min-confidence NaN": {Target: 0.9, MinConfidence: math.NaN()},
+		"max-set-size -1":    {Target: 0.9, MaxSize: -1},
+		"max-outside -2":     {Target: 0.9, MaxOutside: -2},
+	} {
+		if _, err := (pipeline.Config{Coverage: c}).WithDefaults(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", c, err, want)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package pipeline
+
+import (
+	"fmt"
+
+	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/posterior"
+)
+
+// The two heads of the pool, by their place in it.
+const (
+	byOnline = 0
+	byStatic = 1
+)
+
+// fallback decides which head serves: the one that learns, or, where that did
+// worse, the one that stays as training left it.
+//
+// With Δ_t the log loss of the online head less that of the static one, summed
+// over the labels of window t, both as said when their nodes were served, it
+// keeps the lead r of the static head between 0 and θ,
+//
+//	r_t = min(θ, max(0, r_{t-1} + Δ_t)),
+//
+// serves the static head from r = θ on, and the online one again from r = 0 on.
+// Both go on saying what they would serve, and the online one goes on learning.
+//
+// The regret is bounded. While the online head serves, r has not come to θ, so
+// clipping at 0 alone has happened, which only raises r: the Δ of such a stretch
+// sum up to at most θ, and with its last window, which may go beyond, to θ + b,
+// where b is the most that one window's labels differ by. While the static head
+// serves it is the same with the signs changed. So over a stream with S switches
+//
+//	loss(served) ≤ loss(static) + (⌊S/2⌋ + 1)(θ + b)
+//	loss(served) ≤ loss(online) + ⌈S/2⌉(θ + b),
+//
+// and each switch took a stretch in which the other head was better by θ: S is at
+// most Σ|Δ_t|/θ, and 0 or 1 where one head is better throughout, up to swings of
+// less than θ. This is the log odds of fixed share between two experts (Herbster &
+// Warmuth 1998), switching rate e^-θ, with its soft bounds made hard and the
+// better one served in place of the mixture: until it is needed, what is served is
+// the online head to the bit. Labels that come late add what they cost on their
+// way: the rule cannot know it.
+type fallback struct {
+	threshold float64 // θ, nats
+	lead      float64 // r
+	by        uint8   // who serves
+}
+
+// defaultFallback is θ. Of 10, 20 and 40, with steps of the paper's size, 20 was
+// the least that never let go of the online head on a stream where that was the
+// better one, on any data set, with labels in time and ten steps late; 10 did at
+// times.
+const defaultFallback = 20
+
+func newFallback(c Config) *fallback {
+	if c.Fallback < 0 {
+		return nil
+	}
+	return &fallback{threshold: c.Fallback}
+}
+
+// String is what the ledger binds, with a blank before it, or "" for none.
+func (f *fallback) String() string {
+	if f == nil {
+		return ""
+	}
+	return fmt.Sprintf(" fallback=%g", f.threshold)
+}
+
+// servedBy is the place of the head that serves.
+func (e *Engine) servedBy() uint8 {
+	if e.fallback == nil {
+		return byOnline
+	}
+	return e.fallback.by
+}
+
+// posteriorOf returns the posterior of the head in that place.
+func (e *Engine) posteriorOf(by uint8) *posterior.Gaussian {
+	if by == byStatic {
+		return &e.model.Prior
+	}
+	return e.online.Posterior()
+}
+
+// saidOf returns the probabilities that were served for label i of the window,
+// until it is called again.
+func (e *Engine) saidOf(i int) []float32 {
+	c := len(e.model.Classes)
+	e.row = resize(e.row, c)
+	e.asServed(e.row, e.said[i*e.width+int(e.by[i])*c:][:c])
+	return e.row
+}
+
+// compare takes the scores of the window's labels into account, for the next
+// window.
+func (e *Engine) compare(out *event.Outcome) {
+	f := e.fallback
+	if f == nil {
+		return
+	}
+	out.ServedBy = int(f.by)
+	for i, online := range out.Heads[byOnline].Scores {
+		f.lead += online.LogLoss - out.Heads[byStatic].Scores[i].LogLoss
+	}
+	f.lead = min(max(f.lead, 0), f.threshold)
+	switch f.lead {
+	case 0:
+		f.by = byOnline
+	case f.threshold:
+		f.by = byStatic
+	}
+	out.Lead = f.lead
+}
+
+// fallbackParts are the lead, who serves, and who served what waits for its
+// label.
+func (e *Engine) fallbackParts() []safetensors.Part {
+	f := e.fallback
+	if f == nil {
+		return nil
+	}
+	return []safetensors.Part{
+		safetensors.PartOf("fallback.lead", []float64{f.lead}, 1),
+		safetensors.PartOf("fallback.head", []uint8{f.by}, 1),
+		queueColumn("fallback.pending", &e.taken.pending, func(_ int32, x *served) uint8 { return x.by }),
+	}
+}
+
+func (e *Engine) setFallback(file *safetensors.Reader) error {
+	f := e.fallback
+	if f == nil {
+		return nil
+	}
+	lead, err := safetensors.Read[float64](file, "fallback.lead", 1)
+	if err != nil {
+		return err
+	}
+	by, err := safetensors.Read[uint8](file, "fallback.head", 1)
+	if err != nil {
+		return err
+	}
+	if !(lead[0] >= 0 && lead[0] <= f.threshold) || by[0] > byStatic || lead[0] == 0 && by[0] != byOnline || lead[0] == f.threshold && by[0] != byStatic {
+		return damaged("head %d serves with a lead of %v", by[0], lead[0])
+	}
+	f.lead, f.by = lead[0], by[0]
+	pending, err := safetensors.Read[uint8](file, "fallback.pending", e.pending.nodes.len())
+	if err != nil {
+		return err
+	}
+	for i, by := range pending { // what waits has slot i, see setPending
+		if by > byStatic {
+			return damaged("a node was served by head %d", by)
+		}
+		e.pending.nodes.entries[i].value.by = by
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package pipeline_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/posterior"
+)
+
+// TestFallback: labels that contradict the model lead the online head astray;
+// when they are right again the static one serves, and later the online one. What
+// is served never loses more to either than the bound says.
+func TestFallback(t *testing.T) {
+	for seed := range uint64(8) {
+		const threshold = 4
+		s := newSchool(t, seed)
+		update := posterior.DefaultConfig()
+		update.Clip = 0.5
+		e := newEngine(t, s.m, pipeline.Config{Update: update, Fallback: threshold})
+		plain := newEngine(t, s.m, pipeline.Config{Update: update, Fallback: -1})
+		var served, online, static, most float64
+		switches, by, was := 0, []int{}, 0
+		for step := range 90 {
+			s.twist = nil
+			if step/15%3 == 1 {
+				s.twist = func(y int32) int32 { return (y + 1) % 3 }
+			}
+			nodes, labels := s.next(12)
+			out := e.Step(nodes)
+			if out.ServedBy != was {
+				switches++
+			}
+			was = out.ServedBy
+			by = append(by, was)
+			without := plain.Step(nodes)
+			if was == 0 {
+				for i := range out.Predictions {
+					if !slices.Equal(out.Predictions[i].Probabilities, without.Predictions[i].Probabilities) {
+						t.Fatal("what the online head serves is another's")
+					}
+				}
+			} else if v := out.Predictions[0].PosteriorVersion; v != 0 {
+				t.Fatalf("the static head serves its version %d", v)
+			}
+			out = e.Step(labels)
+			if again := plain.Step(labels); again.Posterior != out.Posterior || again.ServedBy != 0 || again.Lead != 0 {
+				t.Fatal("who serves changed what is learned, or the plain engine falls back")
+			}
+			delta := 0.
+			for i, l := range out.Labelled {
+				if l.By != was {
+					t.Fatalf("served by %d, want %d", l.By, was)
+				}
+				served += out.Heads[l.By].Scores[i].LogLoss
+				online += out.Heads[0].Scores[i].LogLoss
+				static += out.Heads[1].Scores[i].LogLoss
+				delta += out.Heads[0].Scores[i].LogLoss - out.Heads[1].Scores[i].LogLoss
+			}
+			most = max(most, math.Abs(delta))
+			if out.Lead < 0 || out.Lead > threshold {
+				t.Fatalf("lead %v", out.Lead)
+			}
+		}
+		if !slices.Contains(by, 1) || by[0] != 0 || switches < 2 {
+			t.Errorf("seed %d: the static head never served, or always: %v", seed, by)
+		}
+		bound := threshold + most
+		if served > static+float64(switches/2+1)*bound+1e-9 || served > online+float64((switches+1)/2)*bound+1e-9 {
+			t.Errorf("seed %d: served %v, online %v, static %v with %d switches: beyond the bound of %v each", seed, served, online, static, switches, bound)
+		}
+	}
+}
+
+// TestFallbackTellsEveryone: questions, sets and slices are of what was served.
+func TestFallbackTellsEveryone(t *testing.T) {
+	s := newSchool(t, 5)
+	update := posterior.DefaultConfig()
+	update.Clip = 2
+	e := newEngine(t, s.m, pipeline.Config{Update: update, Fallback: 2, Coverage: pipeline.Coverage{Target: 0.9}})
+	s.twist = func(y int32) int32 { return (y + 1) % 3 }
+	for step := range 60 {
+		if step == 20 {
+			s.twist = nil
+		}
+		nodes, labels := s.next(10)
+		out := e.Step(nodes)
+		if out.ServedBy == 1 {
+			r, known := e.Node(nodes.Nodes[3].ID)
+			if !known || r.Served == nil {
+				t.Fatal("what was served is not known")
+			}
+			p := out.Predictions[3]
+			for what, got := range map[string]*pipeline.Opinion{"served": r.Served, "now": &r.Now} {
+				if got.Class != p.Class || !slices.Equal(got.Probabilities, p.Probabilities) {
+					t.Errorf("%s is %+v, want %+v", what, got.Prediction, p)
+				}
+			}
+			if r.Now.Total != p.Total || r.Now.PosteriorVersion != 0 {
+				t.Errorf("now: %+v", r.Now.Prediction)
+			}
+			out = e.Step(labels)
+			for i, l := range out.Labelled {
+				if l.Predicted != s.m.Classes[out.Heads[1].Scores[i].Class] {
+					t.Errorf("label %d: predicted %s", i, l.Predicted)
+				}
+			}
+			return
+		}
+		e.Step(labels)
+	}
+	t.Fatal("the static head never served")
+}
+
+// TestFallbackSettings: the ledger is bound to it, unless it is off.
+func TestFallbackSettings(t *testing.T) {
+	for fallback, want := range map[float64]string{0: " fallback=20", 7.5: " fallback=7.5", -1: ""} {
+		cfg, err := pipeline.Config{Fallback: fallback}.WithDefaults()
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain, _ := pipeline.Config{Fallback: -1}.WithDefaults()
+		if got := cfg.String(); got != plain.String()+want {
+			t.Errorf("%v: %q", fallback, got)
+		}
+	}
+	if _, err := (pipeline.Config{Fallback: math.NaN()}).WithDefaults(); err == nil {
+		t.Error("NaN is taken")
+	}
+}

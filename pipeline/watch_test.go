@@ -1,0 +1,134 @@
+package pipeline_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+)
+
+// school is a stream of nodes without edges whose labels are drawn from what the
+// model as trained says of them, if nobody twists them.
+type school struct {
+	m      *model.Model
+	rng    *rand.Rand
+	oracle *pipeline.Engine // never learns
+	number int64
+	nodes  int64
+	shift  float32           // added to every feature
+	twist  func(int32) int32 // of a label; nil for none
+}
+
+func newSchool(t testing.TB, seed uint64) *school {
+	rng := rand.New(rand.NewPCG(seed, 11))
+	m := modelOf(t, rng, gnn.KindSAGE, 1)
+	for i := range m.Prior.Mean {
+		m.Prior.Mean[i] *= 4 // surer of itself
+	}
+	return &school{m: m, rng: rng, oracle: newEngine(t, m, pipeline.Config{Fallback: -1, Unwatched: true})}
+}
+
+// next are n nodes, and then their labels.
+func (s *school) next(n int) (nodes, labels *event.Window) {
+	w := &event.Window{Number: s.number}
+	for range n {
+		x := make([]float32, s.m.Encoder.In())
+		for i := range x {
+			x[i] = float32(s.rng.NormFloat64()) + s.shift
+		}
+		w.Nodes = append(w.Nodes, event.Node{Origin: &event.Origin{}, ID: event.ID{Num: s.nodes}, Dense: x})
+		s.nodes++
+	}
+	said := s.oracle.Step(&event.Window{Number: s.number / 2, Nodes: w.Nodes})
+	l := &event.Window{Number: s.number + 1}
+	s.number += 2
+	for i := range said.Predictions {
+		u, y := s.rng.Float32(), int32(0)
+		for p := said.Predictions[i].Probabilities; int(y) < len(p)-1 && u >= p[y]; y++ {
+			u -= p[y]
+		}
+		if s.twist != nil {
+			y = s.twist(y)
+		}
+		l.Labels = append(l.Labels, event.Label{Origin: &event.Origin{}, Node: w.Nodes[i].ID, Index: y})
+	}
+	return w, l
+}
+
+// changes adds up what the detectors find over so many steps.
+func changes(e *pipeline.Engine, s *school, steps, n int) map[string]event.Detector {
+	found := map[string]event.Detector{}
+	for range steps {
+		nodes, labels := s.next(n)
+		for _, w := range []*event.Window{nodes, labels} {
+			for _, d := range e.Step(w).Drift.Detectors {
+				sum := found[d.Name]
+				found[d.Name] = event.Detector{Changes: sum.Changes + d.Changes, Worse: sum.Worse + d.Worse, Total: d.Total}
+			}
+		}
+	}
+	return found
+}
+
+// TestDrift: nothing is found where nothing changes; labels that contradict the
+// model are found by their loss alone, and other features without a label.
+func TestDrift(t *testing.T) {
+	s := newSchool(t, 1)
+	e := newEngine(t, s.m, pipeline.Config{Fallback: -1})
+	for name, d := range changes(e, s, 120, 30) {
+		if d.Changes != 0 {
+			t.Errorf("%s found %d changes in a stream without", name, d.Changes)
+		}
+	}
+	s.twist = func(y int32) int32 { return (y + 1) % 3 }
+	found := changes(e, s, 10, 30)
+	for _, name := range []string{"adwin", "page-hinkley"} {
+		if d := found[name]; d.Worse == 0 || d.Total < int64(d.Worse) {
+			t.Errorf("%s does not see the loss rise: %+v", name, d)
+		}
+	}
+	if n := found["mmd-embeddings"].Changes + found["mmd-classes"].Changes; n > 0 {
+		t.Errorf("%d changes of what is served where labels changed", n)
+	}
+
+	s = newSchool(t, 2)
+	e = newEngine(t, s.m, pipeline.Config{Fallback: -1})
+	changes(e, s, 60, 30)
+	s.shift = 1.5
+	if found := changes(e, s, 30, 30); found["mmd-embeddings"].Changes == 0 {
+		t.Errorf("embeddings far away are not seen: %+v", found)
+	}
+}
+
+// TestUnwatched: watching changes nothing that is served, and a snapshot of an
+// engine that watches is as good for one that does not.
+func TestUnwatched(t *testing.T) {
+	s := newSchool(t, 3)
+	with, without := newEngine(t, s.m, pipeline.Config{}), newEngine(t, s.m, pipeline.Config{Unwatched: true})
+	for range 20 {
+		nodes, labels := s.next(7)
+		for _, w := range []*event.Window{nodes, labels} {
+			a, b := with.Step(w), without.Step(w)
+			if a.Drift == nil || b.Drift != nil || a.Chain != b.Chain {
+				t.Fatalf("window %d: chains %x and %x", w.Number, a.Chain, b.Chain)
+			}
+		}
+	}
+	if a, b := with.Config().String(), without.Config().String(); a != b {
+		t.Errorf("settings %q and %q", a, b)
+	}
+	for _, taken := range []*pipeline.Engine{with, without} {
+		for _, unwatched := range []bool{false, true} {
+			e, _, err := restore(s.m, pipeline.Config{Unwatched: unwatched}, snapshotOf(t, taken, nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Chain() != with.Chain() {
+				t.Error("another chain")
+			}
+		}
+	}
+}
