@@ -57,6 +57,9 @@ func (c ledgerCmd) Run(ctx context.Context, s streams) error {
 		for _, g := range r.Ranges {
 			took = append(took, fmt.Sprintf("%s/%d:%d-%d", g.Topic, g.Partition, g.From, g.To-1))
 		}
+		if r.Forgot != nil {
+			took = append(took, fmt.Sprintf("forgot %d", r.Forgot.Nodes))
+		}
 		if _, err := fmt.Fprintf(s.out, "%8d %-8s %11d %7d %7d %8d  %-12.12s %-12.12s %s\n",
 			r.Window, r.Cause, r.Predictions, r.Labels, r.Refused, r.Updates, r.Posterior, r.Chain, strings.Join(took, " ")); err != nil {
 			return err
