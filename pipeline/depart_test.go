@@ -181,9 +181,9 @@ func TestDeparturesBoundMemory(t *testing.T) {
 		}
 		before := run(200)
 		snapshot := len(snapshotOf(t, e, nil))
-		after := run(2000)
+		after := run(800)
 		if grown := int64(after) - int64(before); grown > 1<<20 {
-			t.Errorf("forget %v: %d bytes more after 100,000 arrivals and departures", forget, grown)
+			t.Errorf("forget %v: %d bytes more after 40,000 arrivals and departures", forget, grown)
 		}
 		if now := len(snapshotOf(t, e, nil)); now > snapshot*5/4 {
 			t.Errorf("forget %v: a snapshot of %d bytes, it had %d", forget, now, snapshot)

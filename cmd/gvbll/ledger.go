@@ -63,6 +63,9 @@ func (c ledgerCmd) Run(ctx context.Context, s streams) error {
 		for _, g := range r.Ranges {
 			took = append(took, fmt.Sprintf("%s/%d:%d-%d", g.Topic, g.Partition, g.From, g.To-1))
 		}
+		if r.Forgot != nil {
+			took = append(took, fmt.Sprintf("forgot %d", r.Forgot.Nodes))
+		}
 		by := ""
 		if r.Head != "" {
 			by = " served by " + r.Head

@@ -36,7 +36,8 @@ type Comparer interface {
 type Forgotten struct {
 	Engine Engine // the one from here on
 	ledger.Forgot
-	Took time.Duration
+	Replayed bool // from the ledger, and not on command
+	Took     time.Duration
 }
 
 // leftOut has, of every node that was forgotten, the window in which it last was:
@@ -144,7 +145,7 @@ func (w *worker) forget(ctx context.Context, r *ledger.Record) error {
 	took := time.Since(began)
 	w.cfg.Logger.Info("forgot", "nodes", len(nodes), "windows", w.next, "took", took.Round(time.Millisecond))
 	if w.cfg.Hooks.Forgot != nil {
-		w.cfg.Hooks.Forgot(Forgotten{Engine: exact, Forgot: *w.forgot, Took: took})
+		w.cfg.Hooks.Forgot(Forgotten{Engine: exact, Forgot: *w.forgot, Replayed: r != nil, Took: took})
 	}
 	return nil
 }

@@ -101,26 +101,36 @@ func (w *world) work(e worker.Engine, cfg worker.Config) {
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
 	want := w.count(w.names.Nodes) + w.count(w.names.Labels) + w.count(w.names.Commands)
-	whole := false
-	look := func() {
+	l, err := ledger.Open(ctx, w.client, w.names.Ledger)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer l.Close()
+	owned, whole := make(chan struct{}), make(chan bool, 1)
+	go func() {
+		defer cancel()
+		<-owned
 		taken := 0
-		for _, r := range w.records() {
+		for taken < want {
+			r, err := l.Wait(ctx)
+			if err != nil {
+				whole <- false
+				return
+			}
+			if r == nil {
+				continue
+			}
 			for _, g := range r.Ranges {
 				taken += int(g.To - g.From)
 			}
 		}
-		if whole = taken == want; whole {
-			cancel()
-		}
-	}
+		whole <- true
+	}()
 	cfg.Names, cfg.Model, cfg.Settings, cfg.Classes = w.names, "tally", "none", []string{"a", "b"}
 	cfg.Policy, cfg.Session = worker.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}, session
-	cfg.Hooks = worker.Join(cfg.Hooks, worker.Hooks{
-		TookOver:  func(worker.TookOver) { look() },
-		Committed: func(worker.Committed) { look() },
-	})
-	if err := worker.Run(ctx, w.client, e, cfg); err != nil || !whole {
-		w.t.Fatalf("the worker ended with %v, all taken: %v", err, whole)
+	cfg.Hooks = worker.Join(cfg.Hooks, worker.Hooks{TookOver: func(worker.TookOver) { close(owned) }})
+	if err := worker.Run(ctx, w.client, e, cfg); err != nil || !<-whole {
+		w.t.Fatalf("the worker ended with %v, and had not taken all", err)
 	}
 	w.settle()
 }

@@ -99,7 +99,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}
 	m.forget = histogram("gvbll_forget_seconds", "Time to forget nodes exactly: a replay from the beginning, during which nothing is served.", prometheus.ExponentialBuckets(0.01, 4, 12))
 	m.forgotten = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "gvbll_forgotten_nodes_total", Help: "Nodes that were named to be forgotten exactly, and were; in windows stepped again too.",
+		Name: "gvbll_forgotten_nodes_total", Help: "Ids that were named to be forgotten exactly, and were.",
 	})
 	m.distance = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "gvbll_forget_distance", Help: "How far the posterior is, since nodes were last forgotten exactly, from what it was before, and from what is left when what they taught is taken back approximately: Frobenius norms of the differences of mean and variance.",
@@ -165,7 +165,9 @@ func (m *Metrics) Hooks() Hooks {
 		},
 		Forgot: func(f Forgotten) {
 			m.forget.Observe(f.Took.Seconds())
-			m.forgotten.Add(float64(f.Nodes))
+			if !f.Replayed {
+				m.forgotten.Add(float64(f.Nodes))
+			}
 			show := func(from string, d ledger.Distance) {
 				m.distance.WithLabelValues("mean", from).Set(d.Mean)
 				m.distance.WithLabelValues("variance", from).Set(d.Variance)
