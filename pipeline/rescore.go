@@ -71,7 +71,8 @@ func (r *rescoring) put(e *Engine, v int32, id event.ID, probs []float32) {
 		r.nodes = append(r.nodes, newest{})
 		r.probs.Grow(1)
 	}
-	r.nodes[i] = newest{id: id.Clone(), degree: int32(e.graph.Degree(v))}
+	// The roster keeps the same bytes of the id for as long.
+	r.nodes[i] = newest{id: id, degree: int32(e.graph.Degree(v))}
 	copy(r.probs.Row(i), probs)
 }
 
@@ -246,7 +247,7 @@ func (r *rescoring) set(e *Engine, file *safetensors.Reader) error {
 		if degrees[i] < 0 || revisions[i] < 0 {
 			return damaged("node %d has revision %d and had %d neighbours", v, revisions[i], degrees[i])
 		}
-		r.nodes[i] = newest{id: e.roster.came.at(v).Clone(), degree: degrees[i], revision: revisions[i]}
+		r.nodes[i] = newest{id: e.roster.came.at(v), degree: degrees[i], revision: revisions[i]}
 	}
 	return nil
 }

@@ -172,7 +172,8 @@ func TestTandemSnapshot(t *testing.T) {
 		l := &life{rng: rng, m: a, x: map[event.ID][]float32{}}
 		step := func(e interface {
 			Step(*event.Window) *event.Outcome
-		}, w *event.Window) *event.Outcome {
+		}, w *event.Window,
+		) *event.Outcome {
 			return e.Step(w)
 		}
 		for i := range 10 + rng.IntN(30) {

@@ -105,8 +105,16 @@ func (t tailCmd) print(w io.Writer, live *tailView, r *kafka.Record) error {
 var tailHeader = fmt.Sprintf("%-16s %-16s %10s %8s %9s %9s %8s %8s", "NODE", "CLASS", "CONFIDENCE", "TOTAL", "ALEATORIC", "EPISTEMIC", "WINDOW", "UPDATES")
 
 func tailLine(p *event.Prediction) string {
-	return fmt.Sprintf("%-16s %-16s %10.4f %8.4f %9.4f %9.4f %8d %8d",
-		shown(p.Node.String()), shown(p.Class), p.Confidence, p.Total, p.Aleatoric, p.Epistemic, p.Window, p.PosteriorVersion)
+	return fmt.Sprintf("%-16s %-16s %10.4f %8.4f %9.4f %9.4f %8d %8d%s",
+		shown(p.Node.String()), shown(p.Class), p.Confidence, p.Total, p.Aleatoric, p.Epistemic, p.Window, p.PosteriorVersion, again(p))
+}
+
+// again marks what is predicted again, "" what is served first.
+func again(p *event.Prediction) string {
+	if p.Revision == 0 {
+		return ""
+	}
+	return fmt.Sprintf("  revision %d", p.Revision)
 }
 
 // tailView is the last predictions on a terminal, and what they come to.
@@ -124,8 +132,8 @@ func (v *tailView) add(p *event.Prediction) {
 	v.count++
 	v.confidence += float64(p.Confidence)
 	v.epistemic += float64(p.Epistemic)
-	v.rows = append(v.rows, fmt.Sprintf("%s %s %s %6.4f %8.4f %9.4f %9.4f %8d %8d", column(p.Node.String(), 16), column(p.Class, 16),
-		bar(float64(p.Confidence), 10), p.Confidence, p.Total, p.Aleatoric, p.Epistemic, p.Window, p.PosteriorVersion))
+	v.rows = append(v.rows, fmt.Sprintf("%s %s %s %6.4f %8.4f %9.4f %9.4f %8d %8d%s", column(p.Node.String(), 16), column(p.Class, 16),
+		bar(float64(p.Confidence), 10), p.Confidence, p.Total, p.Aleatoric, p.Epistemic, p.Window, p.PosteriorVersion, again(p)))
 	if most := 1 << 10; len(v.rows) > 2*most { // more than any terminal is high
 		v.rows = append(v.rows[:0], v.rows[len(v.rows)-most:]...)
 	}

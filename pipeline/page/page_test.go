@@ -116,8 +116,12 @@ func (s *stage) step(arrivals int) {
 		s.nodes++
 	}
 	s.last = s.engine.Step(w)
+	s.show(s.last)
+}
+
+func (s *stage) show(out *event.Outcome) {
 	s.now = s.now.Add(time.Second)
-	s.server.Stepped(page.Window{Outcome: s.last, Cause: "count", Took: time.Millisecond, At: s.now})
+	s.server.Stepped(page.Window{Outcome: out, Cause: "count", Took: time.Millisecond, At: s.now})
 	s.server.Show(s.engine.Summaries())
 	s.server.Committed(s.now)
 }

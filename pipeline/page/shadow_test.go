@@ -1,0 +1,40 @@
+package page_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// TestShadow: the page shows the model in the shadow beside the one that serves, and
+// after a promotion names the other.
+func TestShadow(t *testing.T) {
+	s := newStage(t)
+	for range 3 {
+		s.step(4)
+	}
+	page := func() string {
+		return s.do(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)).Body.String()
+	}
+	if strings.Contains(page(), "in the shadow") {
+		t.Error("a shadow is shown where there is none")
+	}
+	s.server.ShowShadow("candidate", s.engine.Summaries())
+	for _, want := range []string{"online, model candidate in the shadow", `gvbll_shadow_prequential{model=&#34;candidate&#34;,head=&#34;online&#34;,mean=&#34;label&#34;`} {
+		if !strings.Contains(page(), want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+	other := *s.m
+	other.ID = "candidate"
+	s.server.Serves(&other)
+	if got := page(); !strings.Contains(got, "model candidate (") || strings.Contains(got, "in the shadow") {
+		t.Error("the page does not name the promoted model alone")
+	}
+	// Its heads may be fewer or others.
+	out := *s.last
+	out.Model, out.Heads = "candidate", out.Heads[:1]
+	s.show(&out)
+	page()
+}

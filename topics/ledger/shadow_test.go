@@ -1,0 +1,93 @@
+package ledger
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/gvbll/gvbll/topics/kafka"
+)
+
+// TestShadow: a record has a chain for each model, and what is not there takes no
+// bytes.
+func TestShadow(t *testing.T) {
+	r := &Record{Version: Version, Window: 3, Model: "a", Chain: "1"}
+	const alone = `{"v":1,"window":3,"cause":"","ranges":null,"model":"a","settings":"","predictions":0,"labels":0,"refused":0,"updates":0,"posterior":"","chain":"1"}`
+	if got := string(r.Append(nil)); got != alone {
+		t.Error(got)
+	}
+	if r.Serves() != "a" {
+		t.Errorf("%s serves", r.Serves())
+	}
+	r.Shadow, r.Promoted = &Shadow{Model: "b", Chain: "2"}, "b"
+	again, err := Decode(r.Append(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(r, again); diff != "" {
+		t.Error(diff)
+	}
+	if again.Serves() != "b" {
+		t.Errorf("%s serves behind the window", again.Serves())
+	}
+	for model, want := range map[string]string{"a": "1", "b": "2", "c": "", "": ""} {
+		if got, ok := again.ChainOf(model); got != want || ok != (want != "") {
+			t.Errorf("the chain of %q is %q, %v", model, got, ok)
+		}
+	}
+}
+
+// TestNewest: the last record is found behind any number of the marks that
+// transactions leave.
+func TestNewest(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: cluster.ListenAddrs()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.CreateTopics(t.Context(), kafka.TopicSpec{Name: "ledger", Partitions: 1, Replication: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Newest(t.Context(), c, "ledger"); r != nil || err != nil {
+		t.Errorf("of an empty ledger: %v, %v", r, err)
+	}
+	p, err := c.NewProducer(t.Context(), kafka.ProducerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for window := range int64(200) {
+		r := Record{Version: Version, Window: window}
+		if err := p.Send(t.Context(), []kafka.Record{{Topic: "ledger", Value: r.Append(nil)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.Close()
+	// A hundred transactions come to nothing.
+	for range 100 {
+		p, err := c.NewProducer(t.Context(), kafka.ProducerConfig{TransactionalID: "ledger"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := p.NewBatch()
+		r := Record{Version: Version, Window: 200}
+		if err := b.Add(&kafka.Record{Topic: "ledger", Value: r.Append(nil)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Produce(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p.Close()
+	}
+	if r, err := Newest(t.Context(), c, "ledger"); err != nil || r == nil || r.Window != 199 {
+		t.Errorf("%+v, %v, want window 199", r, err)
+	}
+}
