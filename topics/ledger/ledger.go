@@ -35,7 +35,7 @@ type Record struct {
 
 	Predictions int    `json:"predictions"`
 	Head        string `json:"head,omitempty"` // that served them, where it is not the first
-	Labels      int    `json:"labels"` // joined to what was served, and learned
+	Labels      int    `json:"labels"`         // joined to what was served, and learned
 	Refused     int    `json:"refused"`
 	Updates     uint64 `json:"updates"`   // the serving posterior has taken
 	Posterior   string `json:"posterior"` // SHA-256 of the state of every head
