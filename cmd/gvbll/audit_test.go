@@ -11,6 +11,28 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
+// TestAuditWithEverythingOn: sets, abstentions, the random walk and the fallback
+// are proved too, and are in the bytes of the predictions.
+func TestAuditWithEverythingOn(t *testing.T) {
+	b, err := broker.Start(broker.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	dir := t.TempDir()
+	on := []string{"--coverage", "0.9", "--set-score", "aps", "--sets-per", "slice", "--max-outside", "1", "--min-confidence", "0.3", "--fallback", "1", "--walk", "0.01"}
+	sum := demo(t, small(append([]string{"--brokers", b.Addr(), "--dir", dir}, on...)...))
+	model := filepath.Join(dir, "model.safetensors")
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), append([]string{"audit", "--brokers", b.Addr(), "--model", model}, on...), &out, &errs); code != exitOK || !strings.Contains(out.String(), sum.Chain) {
+		t.Errorf("audit ends with %d: %s%s, want chain %s", code, &out, &errs, sum.Chain)
+	}
+	out.Reset()
+	if code := run(t.Context(), []string{"audit", "--brokers", b.Addr(), "--model", model}, &out, &errs); code != exitFailed || !strings.Contains(errs.String(), "coverage=0.9 sets=aps/aci/slice") {
+		t.Errorf("audit without them ends with %d: %s", code, &errs)
+	}
+}
+
 // TestAuditOfTheDemo: what the demo published is proved from its logs, and the
 // ledger tells the same; with other settings it is not the same graph.
 func TestAuditOfTheDemo(t *testing.T) {
