@@ -249,10 +249,12 @@ func TestImpossiblePools(t *testing.T) {
 			t.Fatal(err)
 		}
 		cases := map[string]func(*safetensors.File){
-			"said":      set("pending.said", to(0, nan)),
-			"pool":      set("heads.pool", to(0, uint8(0xff))),
-			"pool long": func(f *safetensors.File) { f.Tensors["heads.pool"] = safetensors.Of(append(f.Tensors["heads.pool"].Data, 0), len(f.Tensors["heads.pool"].Data)+1) },
-			"member":    func(f *safetensors.File) { f.Tensors["heads.wide"] = safetensors.Of([]uint8{1}, 1) },
+			"said": set("pending.said", to(0, nan)),
+			"pool": set("heads.pool", to(0, uint8(0xff))),
+			"pool long": func(f *safetensors.File) {
+				f.Tensors["heads.pool"] = safetensors.Of(append(f.Tensors["heads.pool"].Data, 0), len(f.Tensors["heads.pool"].Data)+1)
+			},
+			"member": func(f *safetensors.File) { f.Tensors["heads.wide"] = safetensors.Of([]uint8{1}, 1) },
 		}
 		if seed%2 == 0 {
 			cases["index"] = set("features.index", to(0, int32(5)))
