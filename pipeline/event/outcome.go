@@ -10,7 +10,7 @@ type Outcome struct {
 	Heads       []Head       // the pool; Heads[0] is the one that serves
 	Counts      Counts
 	Levels      Levels
-	Posterior   Hash // of the state of every head
+	Posterior   Hash // of the state of every head; of a pool, of the one before and what the batch changed
 	Chain       Hash // of everything served and learned so far
 }
 
