@@ -122,7 +122,7 @@ func (w workCmd) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	slog.Info("working", "model", m.ID, "classes", len(m.Classes), "topics", names.Nodes, "http", s.web.url())
+	slog.Info("working", "model", m.ID, "classes", len(m.Classes), "head", s.engine.Config().Head, "topics", names.Nodes, "http", s.web.url())
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan error, 1)
