@@ -283,3 +283,48 @@ func TestImpossiblePools(t *testing.T) {
 		}
 	}
 }
+
+// TestQuestionsOfThePool: what would be served is what is then served, and asking
+// changes nothing.
+func TestQuestionsOfThePool(t *testing.T) {
+	for _, sparse := range []bool{true, false} {
+		rng := rand.New(rand.NewPCG(3, 8))
+		m := modelOf(t, rng, gnn.KindSAGE, 2)
+		addPool(t, m, sparse)
+		asked, other := newEngine(t, m, pipeline.Config{}), newEngine(t, m, pipeline.Config{})
+		l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
+		for range 30 {
+			w := l.window()
+			if got, want := asked.Step(w), other.Step(w); got.Chain != want.Chain {
+				t.Fatalf("window %d: other bits for having been asked", w.Number)
+			}
+			n := event.Node{Origin: &event.Origin{}, ID: event.ID{Num: 1<<50 + w.Number}, Dense: make([]float32, m.Encoder.In())}
+			for j := range n.Dense {
+				n.Dense[j] = float32(rng.NormFloat64())
+			}
+			for range 6 {
+				n.Neighbours = append(n.Neighbours, l.id())
+			}
+			supposed, known, reason, _ := asked.Suppose(&n)
+			if known || reason != "" {
+				t.Fatal("the node is refused")
+			}
+			one := &event.Window{Number: l.number, Nodes: []event.Node{n}}
+			l.number++
+			served := asked.Step(one).Predictions[0]
+			other.Step(one)
+			for c, p := range supposed.Probabilities {
+				if math.Abs(float64(p-served.Probabilities[c])) > 1e-6 {
+					t.Fatalf("sparse %t, class %d: %v was supposed, %v is served", sparse, c, p, served.Probabilities[c])
+				}
+			}
+			r, _ := asked.Node(n.ID)
+			if math.Abs(float64(r.Now.Confidence-served.Confidence)) > 1e-6 || r.Served == nil || r.Served.Confidence != served.Confidence || r.Now.Heads[0].Head != "pool" {
+				t.Fatalf("%+v, served %+v", r.Now, served)
+			}
+			if len(r.Neighbours) != r.Degree {
+				t.Fatalf("%d influences of %d neighbours", len(r.Neighbours), r.Degree)
+			}
+		}
+	}
+}

@@ -132,7 +132,7 @@ func TestLivePage(t *testing.T) {
 	at := liveDemo(t)
 
 	b.do(t, chromedp.EmulateViewport(1200, 900), chromedp.Navigate(at))
-	if n := value[int](t, b, loaded); n != 3 {
+	if n := value[int](t, b, loaded); n != 4 {
 		t.Errorf("%d pictures", n)
 	}
 	figures := value[map[string]string](t, b, figuresScript)

@@ -56,6 +56,7 @@ var Engine = []Benchmark{
 	{"encoder", "graph and encoder alone, one thread", encoder},
 	{"single", "one arrival at a time, graph and encoder", single},
 	{"engine", "graph, encoder, predictions, labels, update, one thread", engine},
+	{"pool", "the engine with the pool of heads against the paper's head, and on Cora-like sparse features", pooled},
 	{"size", "an arrival in a large graph against a small one", size},
 	{"hubs", "an arrival whose neighbours have a hundred thousand edges against ten", hubs},
 	{"memory", "what a node takes", memory},
@@ -88,6 +89,27 @@ func engine(w Workload, quick bool) ([]Row, error) {
 	return []Row{
 		AtLeast("engine", c.PerSecond(), "arrivals/s", 150_000),
 		AtMost("engine-allocations", c.Allocations, "an arrival", 0.1),
+	}, err
+}
+
+// pooled compares whole steps with labels.
+func pooled(w Workload, quick bool) ([]Row, error) {
+	w.Nodes = min(w.Nodes, 20_000)
+	n := max(4, windows(w, quick)/5)
+	paper, err := w.Engine(n, true)
+	if err != nil {
+		return nil, err
+	}
+	w.Pool = true
+	dense, err := w.Engine(n, true)
+	if err != nil {
+		return nil, err
+	}
+	cora := Workload{Nodes: 1000, Degree: 4, Features: 1433, Density: 0.0127, Hidden: 64, Embedding: 16, Classes: 7, Window: 85, Pool: true}
+	sparse, err := cora.Engine(n, true)
+	return []Row{
+		AtMost("pool-against-paper", dense.Nanoseconds/paper.Nanoseconds, "times", 3),
+		AtMost("pool-sparse", sparse.Nanoseconds/1000, "microseconds an arrival", 40),
 	}, err
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/pool"
 )
 
 // Workload is a growing graph with power-law degrees, and the model that
@@ -25,6 +26,7 @@ type Workload struct {
 	Classes   int     // 40
 	Window    int     // arrivals a window; 500
 	Encoder   gnn.Kind
+	Pool      bool // the default pool of heads serves, and all labels are known
 	Seed      uint64
 }
 
@@ -126,6 +128,15 @@ func (w Workload) Model() (*model.Model, error) {
 		m.Prior.Mean = append(m.Prior.Mean, rng.NormFloat64())
 		m.Prior.Precision = append(m.Prior.Precision, 1+10*rng.Float64())
 	}
+	if !w.Pool {
+		return m, nil
+	}
+	spec := pool.Default(pool.Traits{Density: w.Density, Negative: w.Density >= 1, PerClass: float64(w.Nodes) / float64(w.Classes)})
+	p, err := pool.New(spec, m.Shape(), &m.Prior)
+	if err != nil {
+		return nil, err
+	}
+	m.Pool, m.PoolState = &spec, p.AppendState(nil)
 	return m, nil
 }
 
@@ -180,6 +191,9 @@ func (w Workload) Stream() *Stream {
 // with. The window holds until the next call, as Next's does.
 func (s *Stream) Grow(n int) *event.Window {
 	s.nodes(n, true)
+	if s.w.Pool {
+		s.labels()
+	}
 	return &s.window
 }
 
@@ -187,11 +201,16 @@ func (s *Stream) Grow(n int) *event.Window {
 func (s *Stream) Next(labelled bool) *event.Window {
 	s.nodes(s.w.Window, false)
 	if labelled {
-		for i := range s.window.Nodes {
-			s.window.Labels = append(s.window.Labels, event.Label{Origin: &s.origin, Node: s.window.Nodes[i].ID, Index: s.rng.Int32N(int32(s.w.Classes))})
-		}
+		s.labels()
 	}
 	return &s.window
+}
+
+// labels has the window tell those of its own nodes.
+func (s *Stream) labels() {
+	for i := range s.window.Nodes {
+		s.window.Labels = append(s.window.Labels, event.Label{Origin: &s.origin, Node: s.window.Nodes[i].ID, Index: s.rng.Int32N(int32(s.w.Classes))})
+	}
 }
 
 func (s *Stream) nodes(n int, context bool) {

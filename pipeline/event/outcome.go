@@ -16,7 +16,7 @@ type Outcome struct {
 	Lead        float64   // nats by which the static head is ahead, as far as it counts
 	Drift       *Drift    // nil when nothing watches
 	Coverage    *Coverage // nil when no sets are asked for
-	Posterior   Hash      // of the state of every head
+	Posterior   Hash      // of the state of every head; of a pool, of the one before and what the batch changed
 	Chain       Hash      // of everything served and learned so far
 
 	// Shadow is what the model in the shadow made of the same window, nil where

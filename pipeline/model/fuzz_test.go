@@ -127,6 +127,17 @@ func FuzzOpen(f *testing.F) {
 	for _, kind := range []gnn.Kind{gnn.KindSAGE, gnn.KindGCN, gnn.KindGAT, gnn.KindGIN} {
 		f.Add(encoded(f, small(f, kind)))
 	}
+	for _, sparse := range []bool{true, false} {
+		path := filepath.Join(f.TempDir(), "pool.safetensors")
+		if err := withPool(f, sparse).Save(path); err != nil {
+			f.Fatal(err)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
 	f.Add([]byte("\x02\x00\x00\x00\x00\x00\x00\x00{}"))
 	path := filepath.Join(f.TempDir(), "m.safetensors")
 	f.Fuzz(func(t *testing.T, b []byte) { opens(t, path, b) })

@@ -34,7 +34,7 @@ func (m *Model) NewPool() (*pool.Pool, error) {
 
 // DefaultPool returns the heads and constants for training data like d.
 func DefaultPool(d Data) pool.Spec {
-	return pool.Default(pool.Inspect(features(d.X), len(d.X), d.Dim))
+	return pool.Default(pool.Inspect(features(d.X), len(d.X), d.Dim, len(d.Classes)))
 }
 
 // AddPool trains a pool of heads on the data that the model was trained on, and

@@ -135,3 +135,25 @@ func TestAblations(t *testing.T) {
 		t.Errorf("NLL %.3f with late labels, %.3f with labels at once", late[0].Mean.NLL, whole)
 	}
 }
+
+// TestBatchesOfOne: labels that come one at a time teach the pool about as much
+// as those of a step at once.
+func TestBatchesOfOne(t *testing.T) {
+	var nll []float64
+	for _, steps := range []int{7, 105} {
+		source := easySource()
+		open := source.Open
+		source.Open = func(c Cut) (*dataset.Dataset, dataset.Stream, error) {
+			c.Steps = steps
+			return open(c)
+		}
+		r := run(t, Plan{Sources: []Source{source}, Protocols: []string{Strict}, Seeds: []uint64{1}, Settings: quick(), Systems: []string{"pool"}})[0]
+		if len(r.Steps) != steps {
+			t.Fatalf("%d steps, want %d", len(r.Steps), steps)
+		}
+		nll = append(nll, r.Stream.NLL)
+	}
+	if math.Abs(nll[0]-nll[1]) > 0.08 {
+		t.Errorf("NLL %.3f with batches of 15, %.3f with batches of one", nll[0], nll[1])
+	}
+}

@@ -55,13 +55,13 @@ func without(s pool.Spec, system string) (pool.Spec, bool) {
 	}
 	switch strings.TrimPrefix(system, "pool-no-") {
 	case "labels":
-		return s, drop(func(h pool.Head) bool { return h.Label != nil || h.Vote != nil })
+		return s, drop(func(h pool.Head) bool { return h.Label != nil || h.Vote != nil || h.Joint != nil })
 	case "wide":
 		return s, drop(func(h pool.Head) bool { return h.Wide != nil })
 	case "bayes":
 		return s, drop(func(h pool.Head) bool { return h.Bayes != nil })
 	case "gnn":
-		return s, drop(func(h pool.Head) bool { return h.Static != nil || h.Online != nil || h.Full != nil })
+		return s, drop(func(h pool.Head) bool { return h.Static != nil || h.Online != nil || h.Full != nil || h.Joint != nil })
 	case "refresh":
 		was := s.Refreshes()
 		s.Heads = slices.Clone(s.Heads)

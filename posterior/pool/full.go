@@ -27,15 +27,10 @@ func newFull(spec Full, prior *posterior.Gaussian) *full {
 	d, classes := prior.Dim, prior.Classes
 	q := prior.Clone()
 	f := &full{Full: spec, dim: d, classes: classes, anchor: q.Precision, mean: q.Mean}
-	if spec.Return > 0 {
-		for i := range f.anchor {
-			f.anchor[i] *= spec.Return
-		}
-	}
 	for c := range classes {
 		t := make([]float64, d*d)
 		for j := range d {
-			t[j*d+j] = prior.Precision[j*classes+c]
+			t[j*d+j] = f.anchor[j*classes+c]
 		}
 		f.precision = append(f.precision, t)
 		f.blocks = append(f.blocks, make([]float64, d*d))

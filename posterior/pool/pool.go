@@ -28,7 +28,7 @@ type head interface {
 	readState(r *reader)
 }
 
-var _ = []head{embedded{}, (*full)(nil), (*wide)(nil), (*bayes)(nil), (*label)(nil), (*vote)(nil)}
+var _ = []head{embedded{}, (*full)(nil), (*joint)(nil), (*wide)(nil), (*bayes)(nil), (*label)(nil), (*vote)(nil)}
 
 // Pool is heads and the weights by which they are pooled. It holds scratch
 // memory: it must not be used by two goroutines at once.
@@ -102,6 +102,8 @@ func (p *Pool) head(h Head) head {
 		return embedded{posterior.NewOnline(*p.prior, *h.Online)}
 	case h.Full != nil:
 		return newFull(*h.Full, p.prior)
+	case h.Joint != nil:
+		return newJoint(*h.Joint, p.shape, p.prior)
 	}
 	return embedded{posterior.NewStatic(*p.prior)}
 }

@@ -26,7 +26,8 @@ func everything(dense bool) Spec {
 	s := Default(t)
 	s.Batch = 10
 	if !dense {
-		s.Heads = append(s.Heads, Head{Name: "full", Full: &Full{Lambda: .9, Steps: 2}}, Head{Name: "votes", Vote: &Vote{}})
+		s.Heads = append(s.Heads,
+			Head{Name: "full", Full: &Full{Lambda: .9, Steps: 2}}, Head{Name: "joint", Joint: &Joint{Lambda: .9, Share: .1, Variance: 1, Passes: 3}}, Head{Name: "votes", Vote: &Vote{}})
 		s.Heads[2].Wide.Lambda = .95
 	}
 	return s
@@ -296,11 +297,11 @@ func TestLearnsOpposites(t *testing.T) {
 
 func TestDefaultFollowsTheData(t *testing.T) {
 	dense := Features{Dense: []float32{1, 2, 3, -4, 5, 6}}
-	if got := Inspect(dense, 2, 3); got != (Traits{1, true}) {
+	if got := Inspect(dense, 2, 3, 2); got != (Traits{1, true, 1}) {
 		t.Errorf("dense: %v", got)
 	}
 	counts := Features{Start: []int{0, 1, 2}, Index: []int32{0, 7}, Value: []float32{1, 2}}
-	if got := Inspect(counts, 2, 8); got != (Traits{.125, false}) {
+	if got := Inspect(counts, 2, 8, 2); got != (Traits{.125, false, 1}) {
 		t.Errorf("counts: %v", got)
 	}
 	names := func(t Traits) (s string) {
@@ -310,9 +311,10 @@ func TestDefaultFollowsTheData(t *testing.T) {
 		return s
 	}
 	for traits, want := range map[Traits]string{
-		{.01, false}: "static online wide-own wide bayes labels labels-scaled labels-second ",
-		{.01, true}:  "static online wide-own wide labels labels-scaled labels-second ",
-		{1, true}:    "static online full wide labels labels-scaled labels-second votes ",
+		{.01, false, 5}:  "static online wide-own wide bayes labels labels-scaled labels-second ",
+		{.01, true, 500}: "static online wide-own wide labels labels-scaled labels-second ",
+		{1, true, 5}:     "static online joint wide labels labels-scaled labels-second votes ",
+		{1, true, 500}:   "static online joint labels labels-scaled labels-second votes ",
 	} {
 		if got := names(traits); got != want {
 			t.Errorf("%v: heads %s, want %s", traits, got, want)

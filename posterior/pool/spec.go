@@ -30,6 +30,7 @@ type Head struct {
 	Static *Static           `json:"static,omitempty"`
 	Online *posterior.Config `json:"online,omitempty"`
 	Full   *Full             `json:"full,omitempty"`
+	Joint  *Joint            `json:"joint,omitempty"`
 	Wide   *Wide             `json:"wide,omitempty"`
 	Bayes  *Bayes            `json:"bayes,omitempty"`
 	Label  *Label            `json:"label,omitempty"`
@@ -44,7 +45,18 @@ type Static struct{}
 type Full struct {
 	Lambda float64 `json:"lambda"` // in (0, 1]: what a batch keeps of the past; the rest returns to the training posterior
 	Steps  int     `json:"steps"`  // Newton's steps for a batch
-	Return float64 `json:"return,omitempty"`
+}
+
+// Joint is a last layer on the embedding and the labels around a node.
+type Joint struct {
+	// Lambda in (0, 1] is what a batch keeps of the past; the rest of the
+	// precision returns to what it was at the start.
+	Lambda float64 `json:"lambda"`
+	// Share in (0, 1] of the training posterior's precision is what it starts with
+	// on the embedding; Variance, of a weight on labels, is the prior's there.
+	Share    float64 `json:"share"`
+	Variance float64 `json:"variance"`
+	Passes   int     `json:"passes"` // over a batch
 }
 
 // Wide is a last layer on features.
@@ -121,6 +133,8 @@ func (s Spec) Needs() (n Need) {
 			n |= NeedX | NeedS
 		case h.Wide != nil || h.Bayes != nil:
 			n |= NeedX
+		case h.Joint != nil:
+			n |= NeedEmbedded | NeedLabelled | NeedSecond
 		case h.Label != nil && h.Label.Evidence == Second:
 			n |= NeedSecond
 		case h.Label != nil || h.Vote != nil:
@@ -157,13 +171,14 @@ func (s Spec) Refreshes() bool {
 type Traits struct {
 	Density  float64 // share of the features that are not zero
 	Negative bool    // whether a feature is negative
+	PerClass float64 // training rows for each class
 }
 
-// Inspect finds the traits of n rows of d features.
-func Inspect(x Features, n, d int) Traits {
+// Inspect finds the traits of n training rows of d features and so many classes.
+func Inspect(x Features, n, d, classes int) Traits {
 	x.check(n, d)
 	var (
-		t      Traits
+		t      = Traits{PerClass: float64(n) / float64(max(classes, 1))}
 		count  int
 		buffer entries
 	)
@@ -183,9 +198,15 @@ func Inspect(x Features, n, d int) Traits {
 // sparseDensity is the density up to which features are taken for sparse.
 const sparseDensity = 0.25
 
+// enoughPerClass is how many training rows a class is to have for the encoder to
+// have learned what dense features say: a wide head, which costs most, then adds
+// nothing to those on the embedding.
+const enoughPerClass = 100
+
 // Default returns the heads and constants for training data with the given
 // traits: one set for sparse features, one for dense ones. Naive Bayes is
-// among the first where no feature is negative.
+// among the first where no feature is negative; a wide head is among the second
+// where training rows are few.
 func Default(t Traits) Spec {
 	online := posterior.DefaultConfig()
 	labels := []Head{
@@ -198,13 +219,15 @@ func Default(t Traits) Spec {
 		Batch:   50,
 	}
 	if t.Density > sparseDensity {
-		s.Heads = append([]Head{
+		s.Heads = []Head{
 			{Name: "static", Static: &Static{}},
 			{Name: "online", Online: &online},
-			{Name: "full", Full: &Full{Lambda: 0.99, Steps: 3}},
-			{Name: "wide", Wide: &Wide{Neighbours: true, Scale: Standard, Variance: 30, Lambda: 0.99, Passes: 5, TrainingPasses: 40}},
-		}, labels...)
-		s.Heads = append(s.Heads, Head{Name: "votes", Vote: &Vote{}})
+			{Name: "joint", Joint: &Joint{Lambda: 0.99, Share: 0.01, Variance: 1, Passes: 3}},
+		}
+		if t.PerClass < enoughPerClass {
+			s.Heads = append(s.Heads, Head{Name: "wide", Wide: &Wide{Neighbours: true, Scale: Standard, Variance: 30, Lambda: 0.99, Passes: 5, TrainingPasses: 40}})
+		}
+		s.Heads = append(append(s.Heads, labels...), Head{Name: "votes", Vote: &Vote{}})
 		return s
 	}
 	s.Heads = []Head{
@@ -277,6 +300,13 @@ func (h Head) validate() error {
 		refuse(isShare(f.Lambda), "lambda %v: give a number above 0 and up to 1, such as 0.99", f.Lambda)
 		refuse(f.Steps > 0, "steps %d: give a positive number, such as 3", f.Steps)
 	}
+	if j := h.Joint; j != nil {
+		kinds++
+		refuse(isShare(j.Lambda), "lambda %v: give a number above 0 and up to 1, such as 0.99", j.Lambda)
+		refuse(isShare(j.Share), "share %v: give a number above 0 and up to 1, such as 0.01", j.Share)
+		refuse(isPositive(j.Variance), "variance %v: give a positive number, such as 1", j.Variance)
+		refuse(j.Passes > 0, "passes %d: give a positive number, such as 3", j.Passes)
+	}
 	if w := h.Wide; w != nil {
 		kinds++
 		refuse(w.Scale == Unit || w.Scale == Standard, "scale %q: give %q or %q", w.Scale, Unit, Standard)
@@ -296,7 +326,7 @@ func (h Head) validate() error {
 	if h.Vote != nil {
 		kinds++
 	}
-	refuse(kinds == 1, "%d kinds: give exactly one of static, online, full, wide, bayes, label, vote", kinds)
+	refuse(kinds == 1, "%d kinds: give exactly one of static, online, full, joint, wide, bayes, label, vote", kinds)
 	return errors.Join(errs...)
 }
 

@@ -103,6 +103,8 @@ func (s Spec) StateBytes(shape Shape) float64 {
 			words += 1 + classes*classes
 		case h.Vote != nil:
 			words += 1 + classes
+		case h.Joint != nil:
+			words += 1 + 2*classes*(z+2*classes+1)
 		case h.Full != nil:
 			words += 1 + z*classes + classes*z*(z+1)/2
 		case h.Online != nil:

@@ -1,0 +1,95 @@
+package pool
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/gvbll/gvbll/posterior"
+)
+
+// TestJointStartsAtTheTrainingPosterior: before any label it says what the
+// static head says, whatever is known around a node.
+func TestJointStartsAtTheTrainingPosterior(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 3))
+	prior := randomPrior(rng, small)
+	b := randomBatch(rng, 20, small, true)
+	got, want := make([]float64, 20*small.Classes), make([]float64, 20*small.Classes)
+	newJoint(Joint{Lambda: .99, Share: .01, Variance: 1, Passes: 3}, small, prior).predict(&b.Rows, got)
+	embedded{posterior.NewStatic(*prior)}.predict(&b.Rows, want)
+	for i := range want {
+		if math.Abs(got[i]-want[i]) > 1e-9 {
+			t.Fatalf("log probability %d is %v, the static head's is %v", i, got[i], want[i])
+		}
+	}
+}
+
+// TestJointLowersItsObjective: what a batch leaves is likelier than what was
+// before, by the batch and what was believed; and more is known of it.
+func TestJointLowersItsObjective(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 3))
+	j := newJoint(Joint{Lambda: 1, Share: .1, Variance: 2, Passes: 6}, small, randomPrior(rng, small))
+	for range 5 {
+		b := randomBatch(rng, 30, small, true)
+		mean, precision := append([]float64(nil), j.mean...), append([]float64(nil), j.precision...)
+		objective := func(m []float64) (f float64) {
+			phi := j.design(&b.Rows)
+			for i, y := range b.Labels {
+				logits := make([]float64, small.Classes)
+				for k, x := range phi.row(i) {
+					for c := range logits {
+						logits[c] += x * m[k*j.stride+c]
+					}
+				}
+				logSoftmax(logits)
+				f -= logits[y]
+			}
+			for i, t := range precision {
+				f += t * (m[i] - mean[i]) * (m[i] - mean[i]) / 2
+			}
+			return f
+		}
+		before := objective(mean)
+		j.learn(&b, 1)
+		if after := objective(j.mean); !(after < before) {
+			t.Errorf("objective %v after learning, %v before", after, before)
+		}
+		for i, p := range precision {
+			if j.precision[i] < p {
+				t.Fatalf("entry %d: precision %v after %v", i, j.precision[i], p)
+			}
+		}
+	}
+}
+
+// TestJointForgets: sureness returns to what it was at the start, and the mean
+// stays.
+func TestJointForgets(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	j := newJoint(Joint{Lambda: .5, Share: .1, Variance: 2, Passes: 3}, small, randomPrior(rng, small))
+	b := randomBatch(rng, 50, small, true)
+	j.learn(&b, 1)
+	sure := append([]float64(nil), j.precision...)
+	none := Batch{Rows: Rows{Embedded: posterior.Rows{}}}
+	mean := append([]float64(nil), j.mean...)
+	j.learn(&none, 1)
+	for i, p := range j.precision {
+		if want := .5*sure[i] + .5*j.least[i]; math.Abs(p-want) > 1e-12*want {
+			t.Fatalf("precision %v, want %v", p, want)
+		}
+		if j.mean[i] != mean[i] {
+			t.Fatal("the mean moved without a label")
+		}
+	}
+}
+
+// TestStateBytes: the length that a file's state is held to is the state's.
+func TestStateBytes(t *testing.T) {
+	for _, dense := range []bool{false, true} {
+		p := newPool(t, everything(dense))
+		live(p, dense, 0, 3)
+		if got, want := len(p.AppendState(nil)), p.Spec().StateBytes(small); float64(got) != want {
+			t.Errorf("dense %t: %d bytes, StateBytes says %v", dense, got, want)
+		}
+	}
+}
