@@ -28,7 +28,7 @@ func TestTerminal(t *testing.T) {
 	args := slices.DeleteFunc(small(), func(arg string) bool { return arg == "--json" })
 	dir := filepath.Join(t.TempDir(), "demo")
 	demo := inTerminal(t, 100, 40, append(args, "--dir", dir)...)
-	for _, want := range []string{"step 12 of 12", "100%", "mean over steps", "The online update"} {
+	for _, want := range []string{"step 12 of 12", "100%", "mean over steps", "Learning online"} {
 		if n := strings.Count(strings.Join(demo.texts(), "\n"), want); n != 1 {
 			t.Errorf("%q stands there %d times:\n%s", want, n, strings.Join(demo.texts(), "\n"))
 		}
