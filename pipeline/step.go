@@ -163,11 +163,11 @@ func (e *Engine) serve(out *event.Outcome) {
 		rows.Tau[i] = e.model.Temperature.At(z)
 	}
 	e.probs = resize(e.probs, len(e.heads)*n*c)
-	for h, head := range e.heads {
-		head.Predict(*rows, e.probs[h*n*c:(h+1)*n*c])
-	}
 	e.split = resize(e.split, n)
-	e.uncertainty.Split(e.serving.Posterior(), *rows, e.split)
+	e.uncertainty.Serve(e.serving.Posterior(), *rows, e.probs[:n*c], e.split) // what heads[0] predicts
+	for h, head := range e.heads[1:] {
+		head.Predict(*rows, e.probs[(h+1)*n*c:(h+2)*n*c])
+	}
 
 	out.Predictions = make([]event.Prediction, 0, n)
 	probabilities := make([]float32, n*c)

@@ -22,3 +22,7 @@ func boxMuller(cos, sin []float64, bits []uint64)   { boxMullerPlain(cos, sin, b
 func gather(dMean, dSD, plus, minus, invPlus, invMinus, noise []float64) {
 	gatherPlain(dMean, dSD, plus, minus, invPlus, invMinus, noise)
 }
+
+func averages(d *drawn, mean, variance []float64, normals []float32, classes, lanes int) {
+	averagesPlain(d, mean, variance, normals, classes, lanes)
+}
