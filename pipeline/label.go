@@ -180,6 +180,6 @@ func (e *Engine) score(out *event.Outcome) {
 				LogLoss: calibration.LogLoss(p, y), Brier: calibration.Brier(p, y),
 			}
 		}
-		e.summary[h].add(calibration.Measure(e.probs, c, e.labels, e.cfg.Bins), out.Heads[h].Scores)
+		e.summary[h].add(out.Heads[h].Scores, e.cfg.Bins)
 	}
 }
