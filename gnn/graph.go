@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"github.com/gvbll/gvbll/gnn/kernel"
 )
@@ -37,10 +38,11 @@ type Graph struct {
 	project projection
 	embed   embedder
 	work    []workspace // one a worker
-	met     []int32     // the neighbours that LinkAll adds
-	fresh   []float32   // for Replace: the own part to come
-	frozen  *Frozen     // nil unless the graph is
-	freezer Frozen      // with room from the last time
+	crew    crew
+	met     []int32   // the neighbours that LinkAll adds
+	fresh   []float32 // for Replace: the own part to come
+	frozen  *Frozen   // nil unless the graph is
+	freezer Frozen    // with room from the last time
 }
 
 // node is what the graph keeps of a node beside its row. It is half a cache
@@ -86,6 +88,7 @@ func NewGraph(encoder Encoder, options ...Option) *Graph {
 	for _, option := range options {
 		option(g)
 	}
+	g.crew.awake = make([]atomic.Bool, len(g.work))
 	return g
 }
 
