@@ -40,6 +40,7 @@ type Graph struct {
 	work    []workspace // one a worker
 	crew    crew
 	met     []int32   // the neighbours that LinkAll adds
+	ends    []uintptr // of their adjacency lists
 	fresh   []float32 // for Replace: the own part to come
 	frozen  *Frozen   // nil unless the graph is
 	freezer Frozen    // with room from the last time
@@ -242,11 +243,12 @@ func (g *Graph) LinkAll(v int32, neighbours []int32) (added int) {
 		}
 		return len(g.met)
 	}
-	g.adj.reserve(&n.adj, len(g.met))
+	// Where the lists go on is far away too: it comes nearer during the exchange.
+	g.ends = g.ends[:0]
 	for _, u := range g.met {
-		g.adj.append(&n.adj, u)
-		g.adj.append(&g.node(u).adj, v)
+		g.ends = g.adj.end(g.ends, g.node(u).adj)
 	}
+	kernel.PrefetchLines(g.ends)
 	if g.hears() {
 		if g.frozen != nil {
 			g.keep(v)
@@ -255,6 +257,11 @@ func (g *Graph) LinkAll(v int32, neighbours []int32) (added int) {
 			}
 		}
 		g.enc.exchange(g.rows.whole, v, g.met)
+	}
+	g.adj.reserve(&n.adj, len(g.met))
+	for _, u := range g.met {
+		g.adj.append(&n.adj, u)
+		g.adj.append(&g.node(u).adj, v)
 	}
 	g.edges += len(g.met)
 	return len(g.met)

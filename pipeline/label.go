@@ -98,12 +98,17 @@ func (e *Engine) settle(v, class int32, l *event.Label, out *event.Outcome) {
 // them that are not context. Numbers are given in the order of arrival.
 func (e *Engine) surroundings(v int32) (degree, fresh int) {
 	for _, u := range e.graph.Neighbours(v) {
+		// Without branches, which nobody could predict: the fates lie far apart,
+		// and a wrong guess would wait for each.
+		before, context := 0, 0
 		if u < v {
-			degree++
-			if !e.fate[u].context {
-				fresh++
-			}
+			before = 1
 		}
+		if e.fate[u].context {
+			context = 1
+		}
+		degree += before
+		fresh += before &^ context
 	}
 	return degree, fresh
 }
