@@ -3,6 +3,7 @@ package gnn
 import (
 	"math"
 	"math/bits"
+	"unsafe"
 
 	"github.com/gvbll/gvbll/gnn/kernel"
 )
@@ -52,6 +53,19 @@ func (a *arena) append(b *block, v int32) {
 	}
 	a.segments[b.at.segment][b.at.offset+b.len] = v
 	b.len++
+}
+
+// end appends the address at which the next number of a list will be put, or, if
+// the list is about to move, of the list.
+func (a *arena) end(addresses []uintptr, b block) []uintptr {
+	if b.cap == 0 {
+		return addresses
+	}
+	at := b.at.offset
+	if b.len < b.cap {
+		at += b.len
+	}
+	return append(addresses, uintptr(unsafe.Pointer(&a.segments[b.at.segment][at])))
 }
 
 // reserve makes room for more numbers, so that appending them moves nothing.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"github.com/gvbll/gvbll/gnn/kernel"
 )
@@ -37,10 +38,12 @@ type Graph struct {
 	project projection
 	embed   embedder
 	work    []workspace // one a worker
-	met     []int32     // the neighbours that LinkAll adds
-	fresh   []float32   // for Replace: the own part to come
-	frozen  *Frozen     // nil unless the graph is
-	freezer Frozen      // with room from the last time
+	crew    crew
+	met     []int32   // the neighbours that LinkAll adds
+	ends    []uintptr // of their adjacency lists
+	fresh   []float32 // for Replace: the own part to come
+	frozen  *Frozen   // nil unless the graph is
+	freezer Frozen    // with room from the last time
 }
 
 // node is what the graph keeps of a node beside its row. It is half a cache
@@ -86,6 +89,7 @@ func NewGraph(encoder Encoder, options ...Option) *Graph {
 	for _, option := range options {
 		option(g)
 	}
+	g.crew.awake = make([]atomic.Bool, len(g.work))
 	return g
 }
 
@@ -239,11 +243,12 @@ func (g *Graph) LinkAll(v int32, neighbours []int32) (added int) {
 		}
 		return len(g.met)
 	}
-	g.adj.reserve(&n.adj, len(g.met))
+	// Where the lists go on is far away too: it comes nearer during the exchange.
+	g.ends = g.ends[:0]
 	for _, u := range g.met {
-		g.adj.append(&n.adj, u)
-		g.adj.append(&g.node(u).adj, v)
+		g.ends = g.adj.end(g.ends, g.node(u).adj)
 	}
+	kernel.PrefetchLines(g.ends)
 	if g.hears() {
 		if g.frozen != nil {
 			g.keep(v)
@@ -252,6 +257,11 @@ func (g *Graph) LinkAll(v int32, neighbours []int32) (added int) {
 			}
 		}
 		g.enc.exchange(g.rows.whole, v, g.met)
+	}
+	g.adj.reserve(&n.adj, len(g.met))
+	for _, u := range g.met {
+		g.adj.append(&n.adj, u)
+		g.adj.append(&g.node(u).adj, v)
 	}
 	g.edges += len(g.met)
 	return len(g.met)

@@ -1,23 +1,78 @@
 package gnn
 
-import "sync"
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
 
-// minRows is how many rows a goroutine is worth, which takes some microseconds
-// to wake.
-const minRows = 32
+// chunkRows is how many rows a worker takes at a time. A call with less than two
+// chunks is for one.
+const chunkRows = 32
+
+// lingers is how long a helper looks out for the next job before it ends. Waking
+// a thread can take as long as a window's product, so the layers of one call, and
+// calls that follow each other closely, find their helpers awake; between
+// windows there are none.
+const lingers = 100 * time.Microsecond
+
+// crew are the goroutines that help the one that calls.
+type crew struct {
+	job   atomic.Pointer[job]
+	awake []atomic.Bool // by worker; the first is the caller
+}
+
+// job is rows to share. Whoever is free takes the next chunk, so a helper that
+// wakes late has taken none, and nobody waits for it.
+type job struct {
+	rows int
+	do   func(w *workspace, from, to int)
+	next atomic.Int64   // row that nobody has taken
+	left sync.WaitGroup // chunks that are not done
+}
+
+// work does chunks until none is left to take.
+func (j *job) work(w *workspace) {
+	for {
+		from := int(j.next.Add(chunkRows)) - chunkRows
+		if from >= j.rows {
+			return
+		}
+		j.do(w, from, min(from+chunkRows, j.rows))
+		j.left.Done()
+	}
+}
 
 // alone reports whether one worker had best do all of so many rows.
-func (g *Graph) alone(rows int) bool { return len(g.work) == 1 || rows < 2*minRows }
+func (g *Graph) alone(rows int) bool { return len(g.work) == 1 || rows < 2*chunkRows }
 
-// split has the workers share rows, each doing one range of them, and returns
-// when all are done.
+// split has the workers share rows, of which each is done by one of them, and
+// returns when all are done.
 func (g *Graph) split(rows int, do func(w *workspace, from, to int)) {
-	parts := min(len(g.work), rows/minRows)
-	bound := func(part int) int { return rows * part / parts }
-	var others sync.WaitGroup
-	for part := 1; part < parts; part++ {
-		others.Go(func() { do(&g.work[part], bound(part), bound(part+1)) })
+	j := &job{rows: rows, do: do}
+	chunks := (rows + chunkRows - 1) / chunkRows
+	j.left.Add(chunks)
+	g.crew.job.Store(j)
+	for k := 1; k < min(len(g.work), chunks); k++ {
+		if !g.crew.awake[k].Swap(true) {
+			go g.crew.help(k, &g.work[k])
+		}
 	}
-	do(&g.work[0], 0, bound(1))
-	others.Wait()
+	j.work(&g.work[0])
+	j.left.Wait()
+	g.crew.job.Store(nil)
+}
+
+// help works on one job after the other, and ends when none has come for a
+// while. A job that comes at that moment is done without it.
+func (c *crew) help(k int, w *workspace) {
+	defer c.awake[k].Store(false)
+	var last *job
+	for until := time.Now().Add(lingers); time.Now().Before(until); runtime.Gosched() {
+		if j := c.job.Load(); j != nil && j != last {
+			j.work(w)
+			last, until = j, time.Now().Add(lingers)
+		}
+	}
 }

@@ -124,12 +124,17 @@ func (e *Engine) settle(v, class int32, l *event.Label, out *event.Outcome) {
 // them that are not context.
 func (e *Engine) surroundings(v int32) (degree, fresh int) {
 	for _, u := range e.graph.Neighbours(v) {
+		// Without branches, which nobody could predict: the fates lie far apart,
+		// and a wrong guess would wait for each.
+		before, context := 0, 0
 		if e.gone.before(u, v) {
-			degree++
-			if !e.fate[u].context {
-				fresh++
-			}
+			before = 1
 		}
+		if e.fate[u].context {
+			context = 1
+		}
+		degree += before
+		fresh += before &^ context
 	}
 	return degree, fresh
 }
@@ -199,15 +204,22 @@ func (e *Engine) score(out *event.Outcome) {
 				e.probs[i*c+k] = float64(x)
 			}
 		}
-		out.Heads[h].Scores = make([]event.Score, n)
-		for i, y := range e.labels {
-			p := e.probs[i*c : (i+1)*c]
-			best := argmax(p)
-			out.Heads[h].Scores[i] = event.Score{
-				Class: int32(best), Confidence: p[best], Correct: best == int(y),
-				LogLoss: calibration.LogLoss(p, y), Brier: calibration.Brier(p, y),
-			}
-		}
-		e.summary[h].add(calibration.Measure(e.probs, c, e.labels, e.cfg.Bins), out.Heads[h].Scores)
+		out.Heads[h].Scores = e.scoresOf(e.probs)
+		e.summary[h].add(out.Heads[h].Scores, e.cfg.Bins)
 	}
+}
+
+// scoresOf holds probabilities, labels × classes, against the window's labels.
+func (e *Engine) scoresOf(probs []float64) []event.Score {
+	c := e.model.Prior.Classes
+	scores := make([]event.Score, len(e.labels))
+	for i, y := range e.labels {
+		p := probs[i*c : (i+1)*c]
+		best := argmax(p)
+		scores[i] = event.Score{
+			Class: int32(best), Confidence: p[best], Correct: best == int(y),
+			LogLoss: calibration.LogLoss(p, y), Brier: calibration.Brier(p, y),
+		}
+	}
+	return scores
 }

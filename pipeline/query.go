@@ -129,9 +129,8 @@ func (e *Engine) predict(z []float32, row around) ([]float32, posterior.Uncertai
 		p.say(kept)
 		return kept, p.split(kept)
 	}
-	e.predictPaper(rows, kept)
 	split := make([]posterior.Uncertainty, 1)
-	e.uncertainty.Split(e.posteriorOf(e.servedBy()), rows, split)
+	e.predictPaper(rows, kept, split)
 	return kept, split[0]
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/vicinity"
-	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
@@ -146,16 +145,8 @@ func (r *rescoring) score(e *Engine, out *event.Outcome) {
 		for i, p := range r.told {
 			e.probs[i] = float64(p)
 		}
-		h.Scores = make([]event.Score, n)
-		for i, y := range e.labels {
-			p := e.probs[i*c : (i+1)*c]
-			best := argmax(p)
-			h.Scores[i] = event.Score{
-				Class: int32(best), Confidence: p[best], Correct: best == int(y),
-				LogLoss: calibration.LogLoss(p, y), Brier: calibration.Brier(p, y),
-			}
-		}
-		r.summary.add(calibration.Measure(e.probs, c, e.labels, e.cfg.Bins), h.Scores)
+		h.Scores = e.scoresOf(e.probs)
+		r.summary.add(h.Scores, e.cfg.Bins)
 	}
 	r.told = r.told[:0]
 	out.Heads = append(out.Heads, h)

@@ -29,21 +29,29 @@ type Summary struct {
 	bins    calibration.Bins
 }
 
-func (s *Summary) add(batch calibration.Scores, labels []event.Score) {
-	s.windows++
-	s.sum.Acc += batch.Acc
-	s.sum.NLL += batch.NLL
-	s.sum.ECE += batch.ECE
-	s.sum.Brier += batch.Brier
-	for _, l := range labels {
+// add takes a window's labels, whose ECE is over so many bins of equal mass.
+func (s *Summary) add(labels []event.Score, bins int) {
+	conf, ok := make([]float64, len(labels)), make([]bool, len(labels))
+	var batch Scores
+	for i, l := range labels {
+		conf[i], ok[i] = l.Confidence, l.Correct
+		batch.NLL += l.LogLoss
+		batch.Brier += l.Brier
 		s.Labels++
 		if l.Correct {
+			batch.Acc++
 			s.total.Acc++
 		}
 		s.total.NLL += l.LogLoss
 		s.total.Brier += l.Brier
 		s.bins.Add(l.Confidence, l.Correct)
 	}
+	n := float64(len(labels))
+	s.windows++
+	s.sum.Acc += batch.Acc / n
+	s.sum.NLL += batch.NLL / n
+	s.sum.Brier += batch.Brier / n
+	s.sum.ECE += calibration.ECEMass(conf, ok, bins)
 }
 
 // Batches returns the means over windows; zeros before the first label.

@@ -49,8 +49,13 @@ func (b *block) probabilities(q *Gaussian, rows Rows) {
 	b.load(rows, q.Dim)
 	b.probs = resize(b.probs, q.Classes*b.lanes)
 	b.linear(b.probs, q.Mean, b.z, b.byTau[:b.lanes])
-	exponentials(b.probs, b.lanes, &b.sums)
-	for p := b.probs; len(p) > 0; p = p[b.lanes:] {
+	b.softmax(b.probs)
+}
+
+// softmax turns logits into probabilities, C × lanes.
+func (b *block) softmax(p []float64) {
+	exponentials(p, b.lanes, &b.sums)
+	for ; len(p) > 0; p = p[b.lanes:] {
 		multiply(p[:b.lanes], p, b.inverse[:])
 	}
 }

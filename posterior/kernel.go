@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-//go:generate go run -modfile=../.ci/tools.mod gen/kernel.go -out kernel_amd64.s -stubs kernel_stubs_amd64.go
+//go:generate go run -modfile=../.ci/tools.mod gen/kernel.go gen/averages.go -out kernel_amd64.s -stubs kernel_stubs_amd64.go
 
 // The inner loops. Each is here in plain Go, which is its definition, and in
 // assembly for AVX2 and AVX-512 (gen/kernel.go), which gives the same bits:
@@ -155,17 +155,6 @@ func gatePlain(dst, x, by, weight []float64) {
 			if x[k*lanes+l] > 0 {
 				dst[k*lanes+l] = s * w
 			}
-		}
-	}
-}
-
-// shift sets a to mean + noise·sd, all classes × lanes but for the noise, which
-// is the same in all lanes.
-func shiftPlain(a, mean, sd, noise []float64) {
-	lanes := len(a) / len(noise)
-	for c, e := range noise {
-		for l := c * lanes; l < (c+1)*lanes; l++ {
-			a[l] = mean[l] + float64(e*sd[l])
 		}
 	}
 }

@@ -99,19 +99,6 @@ func gate(dst, x, by, weight []float64) {
 	}
 }
 
-func shift(a, mean, sd, noise []float64) {
-	classes, lanes := len(noise), len(a)/len(noise)
-	mean, sd = mean[:len(a)], sd[:len(a)]
-	switch kernels {
-	case avx512:
-		shiftAVX512(&a[0], &mean[0], &sd[0], &noise[0], classes, lanes)
-	case avx2:
-		shiftAVX2(&a[0], &mean[0], &sd[0], &noise[0], classes, lanes)
-	default:
-		shiftPlain(a, mean, sd, noise)
-	}
-}
-
 func mirror(plus, minus, mean, sd, noise []float64) {
 	n := len(mean)
 	plus, minus, sd, noise = plus[:n], minus[:n], sd[:n], noise[:n]
@@ -134,6 +121,25 @@ func exponentials(a []float64, lanes int, s *sums) {
 		exponentialsAVX2(&a[0], &s.most[0], &s.total[0], &s.inverse[0], &s.dot[0], classes, lanes)
 	default:
 		exponentialsPlain(a, lanes, s)
+	}
+}
+
+func averages(d *drawn, mean, variance []float64, normals []float32, classes, lanes int) {
+	samples := len(normals) / classes
+	mean, variance = mean[:classes*lanes], variance[:classes*lanes]
+	average, total, dot := d.average[:classes*lanes], d.total[:samples*lanes], d.dot[:lanes]
+	if kernels == plain {
+		averagesPlain(d, mean, variance, normals, classes, lanes)
+		return
+	}
+	d.scratch = resize(d.scratch, (4*classes+2)*16)
+	for l := 0; l < lanes; {
+		do, width := averagesAVX2, 8
+		if kernels == avx512 && l+16 <= lanes {
+			do, width = averagesAVX512, 16
+		}
+		do(&average[l], &total[l], &dot[l], &mean[l], &variance[l], &normals[0], &d.scratch[0], samples, classes, lanes)
+		l += width
 	}
 }
 

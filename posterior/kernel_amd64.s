@@ -788,6 +788,312 @@ DATA cc086200000000000<>+48(SB)/8, $0xc086200000000000
 DATA cc086200000000000<>+56(SB)/8, $0xc086200000000000
 GLOBL cc086200000000000<>(SB), RODATA|NOPTR, $64
 
+// func averagesAVX2(average *float64, total *float64, dot *float64, mean *float64, variance *float64, normals *float32, scratch *float32, samples int, classes int, lanes int)
+// Requires: AVX, AVX2
+TEXT ·averagesAVX2(SB), NOSPLIT, $0-80
+	MOVQ    average+0(FP), AX
+	MOVQ    total+8(FP), CX
+	MOVQ    mean+24(FP), DX
+	MOVQ    variance+32(FP), BX
+	MOVQ    normals+40(FP), SI
+	MOVQ    scratch+48(FP), DI
+	MOVQ    lanes+72(FP), R8
+	SHLQ    $0x03, R8
+	VMOVUPD cfff0000000000000<>+0(SB), Y0
+	VMOVUPD cfff0000000000000<>+0(SB), Y1
+	MOVQ    DX, R11
+	MOVQ    DI, R9
+	MOVQ    classes+64(FP), R10
+
+top:
+	VMOVUPD (R11), Y2
+	VMAXPD  Y0, Y2, Y0
+	VMOVUPD 32(R11), Y2
+	VMAXPD  Y1, Y2, Y1
+	ADDQ    R8, R11
+	ADDQ    $0x00000080, R9
+	SUBQ    $0x01, R10
+	JNZ     top
+	VXORPD  Y2, Y2, Y2
+	MOVQ    DI, R9
+	MOVQ    classes+64(FP), R10
+
+moments:
+	VMOVUPD    (DX), Y3
+	VSUBPD     Y0, Y3, Y3
+	VMAXPD     cc6293e5939a08cea<>+0(SB), Y3, Y3
+	VCVTPD2PSY Y3, X3
+	VMOVUPS    X3, (R9)
+	VMOVUPD    (BX), Y3
+	VMINPD     c47d2ced32a16a1b1<>+0(SB), Y3, Y3
+	VCVTPD2PSY Y3, X3
+	VMOVUPS    X3, 32(R9)
+	VMOVUPD    32(DX), Y3
+	VSUBPD     Y1, Y3, Y3
+	VMAXPD     cc6293e5939a08cea<>+0(SB), Y3, Y3
+	VCVTPD2PSY Y3, X3
+	VMOVUPS    X3, 16(R9)
+	VMOVUPD    32(BX), Y3
+	VMINPD     c47d2ced32a16a1b1<>+0(SB), Y3, Y3
+	VCVTPD2PSY Y3, X3
+	VMOVUPS    X3, 48(R9)
+	VMOVUPS    Y2, 96(R9)
+	ADDQ       R8, DX
+	ADDQ       R8, BX
+	ADDQ       $0x00000080, R9
+	SUBQ       $0x01, R10
+	JNZ        moments
+	MOVQ       DI, R9
+	MOVQ       classes+64(FP), R10
+
+roots:
+	VSQRTPS 32(R9), Y0
+	VMOVUPS Y0, 32(R9)
+	ADDQ    $0x00000080, R9
+	SUBQ    $0x01, R10
+	JNZ     roots
+	VXORPD  Y0, Y0, Y0
+	MOVQ    samples+56(FP), DX
+
+samples:
+	VMOVUPS cff800000ff800000<>+0(SB), Y1
+	MOVQ    DI, R9
+	MOVQ    classes+64(FP), R10
+
+logits:
+	VBROADCASTSS (SI), Y2
+	ADDQ         $0x04, SI
+	VMULPS       32(R9), Y2, Y2
+	VADDPS       (R9), Y2, Y2
+	VMOVUPS      Y2, 64(R9)
+	VMAXPS       Y1, Y2, Y1
+	ADDQ         $0x00000080, R9
+	SUBQ         $0x01, R10
+	JNZ          logits
+	VXORPD       Y2, Y2, Y2
+	VXORPD       Y3, Y3, Y3
+	MOVQ         DI, R9
+	MOVQ         classes+64(FP), R10
+
+exponentials:
+	VMOVUPS 64(R9), Y4
+	VSUBPS  Y1, Y4, Y4
+	VMAXPS  cc2a00000c2a00000<>+0(SB), Y4, Y4
+	VMULPS  c3fb8aa3b3fb8aa3b<>+0(SB), Y4, Y5
+	VADDPS  c4b4000004b400000<>+0(SB), Y5, Y5
+	VSUBPS  c4b4000004b400000<>+0(SB), Y5, Y6
+	VMULPS  c3f3180003f318000<>+0(SB), Y6, Y7
+	VSUBPS  Y7, Y4, Y7
+	VMULPS  cb95e8083b95e8083<>+0(SB), Y6, Y6
+	VSUBPS  Y6, Y7, Y6
+	VMULPS  c3ab511a93ab511a9<>+0(SB), Y6, Y7
+	VADDPS  c3c091d363c091d36<>+0(SB), Y7, Y7
+	VMULPS  Y6, Y7, Y7
+	VADDPS  c3d2aac7a3d2aac7a<>+0(SB), Y7, Y7
+	VMULPS  Y6, Y7, Y7
+	VADDPS  c3e2aaa483e2aaa48<>+0(SB), Y7, Y7
+	VMULPS  Y6, Y7, Y7
+	VADDPS  c3efffffe3efffffe<>+0(SB), Y7, Y7
+	VMULPS  Y6, Y6, Y8
+	VMULPS  Y8, Y7, Y7
+	VADDPS  Y6, Y7, Y6
+	VADDPS  c3f8000003f800000<>+0(SB), Y6, Y6
+	VPSLLD  $0x17, Y5, Y5
+	VPADDD  Y5, Y6, Y5
+	VMOVUPS Y5, 64(R9)
+	VADDPS  Y5, Y2, Y2
+	VMULPS  Y4, Y5, Y4
+	VADDPS  Y4, Y3, Y3
+	ADDQ    $0x00000080, R9
+	SUBQ    $0x01, R10
+	JNZ     exponentials
+	VMOVUPS c3f8000003f800000<>+0(SB), Y1
+	VDIVPS  Y2, Y1, Y1
+	VMULPS  Y1, Y3, Y3
+	VADDPS  Y3, Y0, Y0
+	MOVQ    DI, R9
+	MOVQ    classes+64(FP), R10
+
+sums:
+	VMULPS    64(R9), Y1, Y3
+	VADDPS    96(R9), Y3, Y3
+	VMOVUPS   Y3, 96(R9)
+	ADDQ      $0x00000080, R9
+	SUBQ      $0x01, R10
+	JNZ       sums
+	VMOVUPS   Y2, (R9)
+	VCVTPS2PD (R9), Y1
+	VMOVUPD   Y1, (CX)
+	VCVTPS2PD 16(R9), Y1
+	VMOVUPD   Y1, 32(CX)
+	ADDQ      R8, CX
+	SUBQ      $0x01, DX
+	JNZ       samples
+	VMOVUPS   Y0, 32(R9)
+	MOVQ      dot+16(FP), CX
+	VCVTPS2PD 32(R9), Y0
+	VADDPD    (CX), Y0, Y0
+	VMOVUPD   Y0, (CX)
+	VCVTPS2PD 48(R9), Y0
+	VADDPD    32(CX), Y0, Y0
+	VMOVUPD   Y0, 32(CX)
+	MOVQ      DI, R9
+	MOVQ      classes+64(FP), R10
+
+averages:
+	VCVTPS2PD 96(R9), Y0
+	VADDPD    (AX), Y0, Y0
+	VMOVUPD   Y0, (AX)
+	VCVTPS2PD 112(R9), Y0
+	VADDPD    32(AX), Y0, Y0
+	VMOVUPD   Y0, 32(AX)
+	ADDQ      R8, AX
+	ADDQ      $0x00000080, R9
+	SUBQ      $0x01, R10
+	JNZ       averages
+	VZEROUPPER
+	RET
+
+DATA cc6293e5939a08cea<>+0(SB)/8, $0xc6293e5939a08cea
+DATA cc6293e5939a08cea<>+8(SB)/8, $0xc6293e5939a08cea
+DATA cc6293e5939a08cea<>+16(SB)/8, $0xc6293e5939a08cea
+DATA cc6293e5939a08cea<>+24(SB)/8, $0xc6293e5939a08cea
+DATA cc6293e5939a08cea<>+32(SB)/8, $0xc6293e5939a08cea
+DATA cc6293e5939a08cea<>+40(SB)/8, $0xc6293e5939a08cea
+DATA cc6293e5939a08cea<>+48(SB)/8, $0xc6293e5939a08cea
+DATA cc6293e5939a08cea<>+56(SB)/8, $0xc6293e5939a08cea
+GLOBL cc6293e5939a08cea<>(SB), RODATA|NOPTR, $64
+
+DATA c47d2ced32a16a1b1<>+0(SB)/8, $0x47d2ced32a16a1b1
+DATA c47d2ced32a16a1b1<>+8(SB)/8, $0x47d2ced32a16a1b1
+DATA c47d2ced32a16a1b1<>+16(SB)/8, $0x47d2ced32a16a1b1
+DATA c47d2ced32a16a1b1<>+24(SB)/8, $0x47d2ced32a16a1b1
+DATA c47d2ced32a16a1b1<>+32(SB)/8, $0x47d2ced32a16a1b1
+DATA c47d2ced32a16a1b1<>+40(SB)/8, $0x47d2ced32a16a1b1
+DATA c47d2ced32a16a1b1<>+48(SB)/8, $0x47d2ced32a16a1b1
+DATA c47d2ced32a16a1b1<>+56(SB)/8, $0x47d2ced32a16a1b1
+GLOBL c47d2ced32a16a1b1<>(SB), RODATA|NOPTR, $64
+
+DATA cff800000ff800000<>+0(SB)/8, $0xff800000ff800000
+DATA cff800000ff800000<>+8(SB)/8, $0xff800000ff800000
+DATA cff800000ff800000<>+16(SB)/8, $0xff800000ff800000
+DATA cff800000ff800000<>+24(SB)/8, $0xff800000ff800000
+DATA cff800000ff800000<>+32(SB)/8, $0xff800000ff800000
+DATA cff800000ff800000<>+40(SB)/8, $0xff800000ff800000
+DATA cff800000ff800000<>+48(SB)/8, $0xff800000ff800000
+DATA cff800000ff800000<>+56(SB)/8, $0xff800000ff800000
+GLOBL cff800000ff800000<>(SB), RODATA|NOPTR, $64
+
+DATA cc2a00000c2a00000<>+0(SB)/8, $0xc2a00000c2a00000
+DATA cc2a00000c2a00000<>+8(SB)/8, $0xc2a00000c2a00000
+DATA cc2a00000c2a00000<>+16(SB)/8, $0xc2a00000c2a00000
+DATA cc2a00000c2a00000<>+24(SB)/8, $0xc2a00000c2a00000
+DATA cc2a00000c2a00000<>+32(SB)/8, $0xc2a00000c2a00000
+DATA cc2a00000c2a00000<>+40(SB)/8, $0xc2a00000c2a00000
+DATA cc2a00000c2a00000<>+48(SB)/8, $0xc2a00000c2a00000
+DATA cc2a00000c2a00000<>+56(SB)/8, $0xc2a00000c2a00000
+GLOBL cc2a00000c2a00000<>(SB), RODATA|NOPTR, $64
+
+DATA c3fb8aa3b3fb8aa3b<>+0(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA c3fb8aa3b3fb8aa3b<>+8(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA c3fb8aa3b3fb8aa3b<>+16(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA c3fb8aa3b3fb8aa3b<>+24(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA c3fb8aa3b3fb8aa3b<>+32(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA c3fb8aa3b3fb8aa3b<>+40(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA c3fb8aa3b3fb8aa3b<>+48(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA c3fb8aa3b3fb8aa3b<>+56(SB)/8, $0x3fb8aa3b3fb8aa3b
+GLOBL c3fb8aa3b3fb8aa3b<>(SB), RODATA|NOPTR, $64
+
+DATA c4b4000004b400000<>+0(SB)/8, $0x4b4000004b400000
+DATA c4b4000004b400000<>+8(SB)/8, $0x4b4000004b400000
+DATA c4b4000004b400000<>+16(SB)/8, $0x4b4000004b400000
+DATA c4b4000004b400000<>+24(SB)/8, $0x4b4000004b400000
+DATA c4b4000004b400000<>+32(SB)/8, $0x4b4000004b400000
+DATA c4b4000004b400000<>+40(SB)/8, $0x4b4000004b400000
+DATA c4b4000004b400000<>+48(SB)/8, $0x4b4000004b400000
+DATA c4b4000004b400000<>+56(SB)/8, $0x4b4000004b400000
+GLOBL c4b4000004b400000<>(SB), RODATA|NOPTR, $64
+
+DATA c3f3180003f318000<>+0(SB)/8, $0x3f3180003f318000
+DATA c3f3180003f318000<>+8(SB)/8, $0x3f3180003f318000
+DATA c3f3180003f318000<>+16(SB)/8, $0x3f3180003f318000
+DATA c3f3180003f318000<>+24(SB)/8, $0x3f3180003f318000
+DATA c3f3180003f318000<>+32(SB)/8, $0x3f3180003f318000
+DATA c3f3180003f318000<>+40(SB)/8, $0x3f3180003f318000
+DATA c3f3180003f318000<>+48(SB)/8, $0x3f3180003f318000
+DATA c3f3180003f318000<>+56(SB)/8, $0x3f3180003f318000
+GLOBL c3f3180003f318000<>(SB), RODATA|NOPTR, $64
+
+DATA cb95e8083b95e8083<>+0(SB)/8, $0xb95e8083b95e8083
+DATA cb95e8083b95e8083<>+8(SB)/8, $0xb95e8083b95e8083
+DATA cb95e8083b95e8083<>+16(SB)/8, $0xb95e8083b95e8083
+DATA cb95e8083b95e8083<>+24(SB)/8, $0xb95e8083b95e8083
+DATA cb95e8083b95e8083<>+32(SB)/8, $0xb95e8083b95e8083
+DATA cb95e8083b95e8083<>+40(SB)/8, $0xb95e8083b95e8083
+DATA cb95e8083b95e8083<>+48(SB)/8, $0xb95e8083b95e8083
+DATA cb95e8083b95e8083<>+56(SB)/8, $0xb95e8083b95e8083
+GLOBL cb95e8083b95e8083<>(SB), RODATA|NOPTR, $64
+
+DATA c3ab511a93ab511a9<>+0(SB)/8, $0x3ab511a93ab511a9
+DATA c3ab511a93ab511a9<>+8(SB)/8, $0x3ab511a93ab511a9
+DATA c3ab511a93ab511a9<>+16(SB)/8, $0x3ab511a93ab511a9
+DATA c3ab511a93ab511a9<>+24(SB)/8, $0x3ab511a93ab511a9
+DATA c3ab511a93ab511a9<>+32(SB)/8, $0x3ab511a93ab511a9
+DATA c3ab511a93ab511a9<>+40(SB)/8, $0x3ab511a93ab511a9
+DATA c3ab511a93ab511a9<>+48(SB)/8, $0x3ab511a93ab511a9
+DATA c3ab511a93ab511a9<>+56(SB)/8, $0x3ab511a93ab511a9
+GLOBL c3ab511a93ab511a9<>(SB), RODATA|NOPTR, $64
+
+DATA c3c091d363c091d36<>+0(SB)/8, $0x3c091d363c091d36
+DATA c3c091d363c091d36<>+8(SB)/8, $0x3c091d363c091d36
+DATA c3c091d363c091d36<>+16(SB)/8, $0x3c091d363c091d36
+DATA c3c091d363c091d36<>+24(SB)/8, $0x3c091d363c091d36
+DATA c3c091d363c091d36<>+32(SB)/8, $0x3c091d363c091d36
+DATA c3c091d363c091d36<>+40(SB)/8, $0x3c091d363c091d36
+DATA c3c091d363c091d36<>+48(SB)/8, $0x3c091d363c091d36
+DATA c3c091d363c091d36<>+56(SB)/8, $0x3c091d363c091d36
+GLOBL c3c091d363c091d36<>(SB), RODATA|NOPTR, $64
+
+DATA c3d2aac7a3d2aac7a<>+0(SB)/8, $0x3d2aac7a3d2aac7a
+DATA c3d2aac7a3d2aac7a<>+8(SB)/8, $0x3d2aac7a3d2aac7a
+DATA c3d2aac7a3d2aac7a<>+16(SB)/8, $0x3d2aac7a3d2aac7a
+DATA c3d2aac7a3d2aac7a<>+24(SB)/8, $0x3d2aac7a3d2aac7a
+DATA c3d2aac7a3d2aac7a<>+32(SB)/8, $0x3d2aac7a3d2aac7a
+DATA c3d2aac7a3d2aac7a<>+40(SB)/8, $0x3d2aac7a3d2aac7a
+DATA c3d2aac7a3d2aac7a<>+48(SB)/8, $0x3d2aac7a3d2aac7a
+DATA c3d2aac7a3d2aac7a<>+56(SB)/8, $0x3d2aac7a3d2aac7a
+GLOBL c3d2aac7a3d2aac7a<>(SB), RODATA|NOPTR, $64
+
+DATA c3e2aaa483e2aaa48<>+0(SB)/8, $0x3e2aaa483e2aaa48
+DATA c3e2aaa483e2aaa48<>+8(SB)/8, $0x3e2aaa483e2aaa48
+DATA c3e2aaa483e2aaa48<>+16(SB)/8, $0x3e2aaa483e2aaa48
+DATA c3e2aaa483e2aaa48<>+24(SB)/8, $0x3e2aaa483e2aaa48
+DATA c3e2aaa483e2aaa48<>+32(SB)/8, $0x3e2aaa483e2aaa48
+DATA c3e2aaa483e2aaa48<>+40(SB)/8, $0x3e2aaa483e2aaa48
+DATA c3e2aaa483e2aaa48<>+48(SB)/8, $0x3e2aaa483e2aaa48
+DATA c3e2aaa483e2aaa48<>+56(SB)/8, $0x3e2aaa483e2aaa48
+GLOBL c3e2aaa483e2aaa48<>(SB), RODATA|NOPTR, $64
+
+DATA c3efffffe3efffffe<>+0(SB)/8, $0x3efffffe3efffffe
+DATA c3efffffe3efffffe<>+8(SB)/8, $0x3efffffe3efffffe
+DATA c3efffffe3efffffe<>+16(SB)/8, $0x3efffffe3efffffe
+DATA c3efffffe3efffffe<>+24(SB)/8, $0x3efffffe3efffffe
+DATA c3efffffe3efffffe<>+32(SB)/8, $0x3efffffe3efffffe
+DATA c3efffffe3efffffe<>+40(SB)/8, $0x3efffffe3efffffe
+DATA c3efffffe3efffffe<>+48(SB)/8, $0x3efffffe3efffffe
+DATA c3efffffe3efffffe<>+56(SB)/8, $0x3efffffe3efffffe
+GLOBL c3efffffe3efffffe<>(SB), RODATA|NOPTR, $64
+
+DATA c3f8000003f800000<>+0(SB)/8, $0x3f8000003f800000
+DATA c3f8000003f800000<>+8(SB)/8, $0x3f8000003f800000
+DATA c3f8000003f800000<>+16(SB)/8, $0x3f8000003f800000
+DATA c3f8000003f800000<>+24(SB)/8, $0x3f8000003f800000
+DATA c3f8000003f800000<>+32(SB)/8, $0x3f8000003f800000
+DATA c3f8000003f800000<>+40(SB)/8, $0x3f8000003f800000
+DATA c3f8000003f800000<>+48(SB)/8, $0x3f8000003f800000
+DATA c3f8000003f800000<>+56(SB)/8, $0x3f8000003f800000
+GLOBL c3f8000003f800000<>(SB), RODATA|NOPTR, $64
+
 // func mirrorAVX2(plus *float64, minus *float64, mean *float64, sd *float64, noise *float64, n int)
 // Requires: AVX
 TEXT ·mirrorAVX2(SB), NOSPLIT, $0-48
@@ -875,35 +1181,6 @@ lanes:
 	ADDQ    $0x08, DX
 	SUBQ    $0x01, BX
 	JNZ     units
-	VZEROUPPER
-	RET
-
-// func shiftAVX2(a *float64, mean *float64, sd *float64, noise *float64, classes int, lanes int)
-// Requires: AVX
-TEXT ·shiftAVX2(SB), NOSPLIT, $0-48
-	MOVQ a+0(FP), AX
-	MOVQ mean+8(FP), CX
-	MOVQ sd+16(FP), DX
-	MOVQ noise+24(FP), BX
-	MOVQ classes+32(FP), SI
-
-classes:
-	VBROADCASTSD (BX), Y0
-	MOVQ         lanes+40(FP), DI
-
-lanes:
-	VMOVUPD (CX), Y1
-	VMULPD  (DX), Y0, Y2
-	VADDPD  Y2, Y1, Y1
-	VMOVUPD Y1, (AX)
-	ADDQ    $0x20, AX
-	ADDQ    $0x20, CX
-	ADDQ    $0x20, DX
-	SUBQ    $0x04, DI
-	JNZ     lanes
-	ADDQ    $0x08, BX
-	SUBQ    $0x01, SI
-	JNZ     classes
 	VZEROUPPER
 	RET
 
@@ -2097,6 +2374,172 @@ classes:
 	VZEROUPPER
 	RET
 
+// func averagesAVX512(average *float64, total *float64, dot *float64, mean *float64, variance *float64, normals *float32, scratch *float32, samples int, classes int, lanes int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·averagesAVX512(SB), NOSPLIT, $0-80
+	MOVQ    average+0(FP), AX
+	MOVQ    total+8(FP), CX
+	MOVQ    mean+24(FP), DX
+	MOVQ    variance+32(FP), BX
+	MOVQ    normals+40(FP), SI
+	MOVQ    scratch+48(FP), DI
+	MOVQ    lanes+72(FP), R8
+	SHLQ    $0x03, R8
+	VMOVUPD cfff0000000000000<>+0(SB), Z0
+	VMOVUPD cfff0000000000000<>+0(SB), Z1
+	MOVQ    DX, R11
+	MOVQ    DI, R9
+	MOVQ    classes+64(FP), R10
+
+top:
+	VMOVUPD (R11), Z2
+	VMAXPD  Z0, Z2, Z0
+	VMOVUPD 64(R11), Z2
+	VMAXPD  Z1, Z2, Z1
+	ADDQ    R8, R11
+	ADDQ    $0x00000100, R9
+	SUBQ    $0x01, R10
+	JNZ     top
+	VXORPD  Z2, Z2, Z2
+	MOVQ    DI, R9
+	MOVQ    classes+64(FP), R10
+
+moments:
+	VMOVUPD   (DX), Z3
+	VSUBPD    Z0, Z3, Z3
+	VMAXPD    cc6293e5939a08cea<>+0(SB), Z3, Z3
+	VCVTPD2PS Z3, Y3
+	VMOVUPS   Y3, (R9)
+	VMOVUPD   (BX), Z3
+	VMINPD    c47d2ced32a16a1b1<>+0(SB), Z3, Z3
+	VCVTPD2PS Z3, Y3
+	VMOVUPS   Y3, 64(R9)
+	VMOVUPD   64(DX), Z3
+	VSUBPD    Z1, Z3, Z3
+	VMAXPD    cc6293e5939a08cea<>+0(SB), Z3, Z3
+	VCVTPD2PS Z3, Y3
+	VMOVUPS   Y3, 32(R9)
+	VMOVUPD   64(BX), Z3
+	VMINPD    c47d2ced32a16a1b1<>+0(SB), Z3, Z3
+	VCVTPD2PS Z3, Y3
+	VMOVUPS   Y3, 96(R9)
+	VMOVUPS   Z2, 192(R9)
+	ADDQ      R8, DX
+	ADDQ      R8, BX
+	ADDQ      $0x00000100, R9
+	SUBQ      $0x01, R10
+	JNZ       moments
+	MOVQ      DI, R9
+	MOVQ      classes+64(FP), R10
+
+roots:
+	VSQRTPS 64(R9), Z0
+	VMOVUPS Z0, 64(R9)
+	ADDQ    $0x00000100, R9
+	SUBQ    $0x01, R10
+	JNZ     roots
+	VXORPD  Z0, Z0, Z0
+	MOVQ    samples+56(FP), DX
+
+samples:
+	VMOVUPS cff800000ff800000<>+0(SB), Z1
+	MOVQ    DI, R9
+	MOVQ    classes+64(FP), R10
+
+logits:
+	VBROADCASTSS (SI), Z2
+	ADDQ         $0x04, SI
+	VMULPS       64(R9), Z2, Z2
+	VADDPS       (R9), Z2, Z2
+	VMOVUPS      Z2, 128(R9)
+	VMAXPS       Z1, Z2, Z1
+	ADDQ         $0x00000100, R9
+	SUBQ         $0x01, R10
+	JNZ          logits
+	VXORPD       Z2, Z2, Z2
+	VXORPD       Z3, Z3, Z3
+	MOVQ         DI, R9
+	MOVQ         classes+64(FP), R10
+
+exponentials:
+	VMOVUPS 128(R9), Z4
+	VSUBPS  Z1, Z4, Z4
+	VMAXPS  cc2a00000c2a00000<>+0(SB), Z4, Z4
+	VMULPS  c3fb8aa3b3fb8aa3b<>+0(SB), Z4, Z5
+	VADDPS  c4b4000004b400000<>+0(SB), Z5, Z5
+	VSUBPS  c4b4000004b400000<>+0(SB), Z5, Z6
+	VMULPS  c3f3180003f318000<>+0(SB), Z6, Z7
+	VSUBPS  Z7, Z4, Z7
+	VMULPS  cb95e8083b95e8083<>+0(SB), Z6, Z6
+	VSUBPS  Z6, Z7, Z6
+	VMULPS  c3ab511a93ab511a9<>+0(SB), Z6, Z7
+	VADDPS  c3c091d363c091d36<>+0(SB), Z7, Z7
+	VMULPS  Z6, Z7, Z7
+	VADDPS  c3d2aac7a3d2aac7a<>+0(SB), Z7, Z7
+	VMULPS  Z6, Z7, Z7
+	VADDPS  c3e2aaa483e2aaa48<>+0(SB), Z7, Z7
+	VMULPS  Z6, Z7, Z7
+	VADDPS  c3efffffe3efffffe<>+0(SB), Z7, Z7
+	VMULPS  Z6, Z6, Z8
+	VMULPS  Z8, Z7, Z7
+	VADDPS  Z6, Z7, Z6
+	VADDPS  c3f8000003f800000<>+0(SB), Z6, Z6
+	VPSLLD  $0x17, Z5, Z5
+	VPADDD  Z5, Z6, Z5
+	VMOVUPS Z5, 128(R9)
+	VADDPS  Z5, Z2, Z2
+	VMULPS  Z4, Z5, Z4
+	VADDPS  Z4, Z3, Z3
+	ADDQ    $0x00000100, R9
+	SUBQ    $0x01, R10
+	JNZ     exponentials
+	VMOVUPS c3f8000003f800000<>+0(SB), Z1
+	VDIVPS  Z2, Z1, Z1
+	VMULPS  Z1, Z3, Z3
+	VADDPS  Z3, Z0, Z0
+	MOVQ    DI, R9
+	MOVQ    classes+64(FP), R10
+
+sums:
+	VMULPS    128(R9), Z1, Z3
+	VADDPS    192(R9), Z3, Z3
+	VMOVUPS   Z3, 192(R9)
+	ADDQ      $0x00000100, R9
+	SUBQ      $0x01, R10
+	JNZ       sums
+	VMOVUPS   Z2, (R9)
+	VCVTPS2PD (R9), Z1
+	VMOVUPD   Z1, (CX)
+	VCVTPS2PD 32(R9), Z1
+	VMOVUPD   Z1, 64(CX)
+	ADDQ      R8, CX
+	SUBQ      $0x01, DX
+	JNZ       samples
+	VMOVUPS   Z0, 64(R9)
+	MOVQ      dot+16(FP), CX
+	VCVTPS2PD 64(R9), Z0
+	VADDPD    (CX), Z0, Z0
+	VMOVUPD   Z0, (CX)
+	VCVTPS2PD 96(R9), Z0
+	VADDPD    64(CX), Z0, Z0
+	VMOVUPD   Z0, 64(CX)
+	MOVQ      DI, R9
+	MOVQ      classes+64(FP), R10
+
+averages:
+	VCVTPS2PD 192(R9), Z0
+	VADDPD    (AX), Z0, Z0
+	VMOVUPD   Z0, (AX)
+	VCVTPS2PD 224(R9), Z0
+	VADDPD    64(AX), Z0, Z0
+	VMOVUPD   Z0, 64(AX)
+	ADDQ      R8, AX
+	ADDQ      $0x00000100, R9
+	SUBQ      $0x01, R10
+	JNZ       averages
+	VZEROUPPER
+	RET
+
 // func mirrorAVX512(plus *float64, minus *float64, mean *float64, sd *float64, noise *float64, n int)
 // Requires: AVX, AVX512F
 TEXT ·mirrorAVX512(SB), NOSPLIT, $0-48
@@ -2184,35 +2627,6 @@ lanes:
 	ADDQ      $0x08, DX
 	SUBQ      $0x01, BX
 	JNZ       units
-	VZEROUPPER
-	RET
-
-// func shiftAVX512(a *float64, mean *float64, sd *float64, noise *float64, classes int, lanes int)
-// Requires: AVX, AVX512F
-TEXT ·shiftAVX512(SB), NOSPLIT, $0-48
-	MOVQ a+0(FP), AX
-	MOVQ mean+8(FP), CX
-	MOVQ sd+16(FP), DX
-	MOVQ noise+24(FP), BX
-	MOVQ classes+32(FP), SI
-
-classes:
-	VBROADCASTSD (BX), Z0
-	MOVQ         lanes+40(FP), DI
-
-lanes:
-	VMOVUPD (CX), Z1
-	VMULPD  (DX), Z0, Z2
-	VADDPD  Z2, Z1, Z1
-	VMOVUPD Z1, (AX)
-	ADDQ    $0x40, AX
-	ADDQ    $0x40, CX
-	ADDQ    $0x40, DX
-	SUBQ    $0x08, DI
-	JNZ     lanes
-	ADDQ    $0x08, BX
-	SUBQ    $0x01, SI
-	JNZ     classes
 	VZEROUPPER
 	RET
 

@@ -14,11 +14,14 @@ func addByLane(dst, src, by []float64)              { addByLanePlain(dst, src, b
 func squareRoots(dst []float64)                     { squareRootsPlain(dst) }
 func relu(dst []float64)                            { reluPlain(dst) }
 func gate(dst, x, by, weight []float64)             { gatePlain(dst, x, by, weight) }
-func shift(a, mean, sd, noise []float64)            { shiftPlain(a, mean, sd, noise) }
 func mirror(plus, minus, mean, sd, noise []float64) { mirrorPlain(plus, minus, mean, sd, noise) }
 func exponentials(a []float64, lanes int, s *sums)  { exponentialsPlain(a, lanes, s) }
 func logarithms(dst, src []float64)                 { logarithmsPlain(dst, src) }
 func boxMuller(cos, sin []float64, bits []uint64)   { boxMullerPlain(cos, sin, bits) }
 func gather(dMean, dSD, plus, minus, invPlus, invMinus, noise []float64) {
 	gatherPlain(dMean, dSD, plus, minus, invPlus, invMinus, noise)
+}
+
+func averages(d *drawn, mean, variance []float64, normals []float32, classes, lanes int) {
+	averagesPlain(d, mean, variance, normals, classes, lanes)
 }

@@ -11,6 +11,9 @@ func productAVX2(dst *float64, dstStep int, a *float64, aRow int, aCol int, b *f
 func exponentialsAVX2(a *float64, most *float64, total *float64, inverse *float64, dot *float64, classes int, lanes int)
 
 //go:noescape
+func averagesAVX2(average *float64, total *float64, dot *float64, mean *float64, variance *float64, normals *float32, scratch *float32, samples int, classes int, lanes int)
+
+//go:noescape
 func mirrorAVX2(plus *float64, minus *float64, mean *float64, sd *float64, noise *float64, n int)
 
 //go:noescape
@@ -21,9 +24,6 @@ func reluAVX2(dst *float64, n int)
 
 //go:noescape
 func gateAVX2(dst *float64, x *float64, by *float64, weight *float64, units int, lanes int)
-
-//go:noescape
-func shiftAVX2(a *float64, mean *float64, sd *float64, noise *float64, classes int, lanes int)
 
 //go:noescape
 func gatherAVX2(dMean *float64, dSD *float64, plus *float64, minus *float64, invPlus *float64, invMinus *float64, noise *float64, classes int, lanes int)
@@ -47,6 +47,9 @@ func productAVX512(dst *float64, dstStep int, a *float64, aRow int, aCol int, b 
 func exponentialsAVX512(a *float64, most *float64, total *float64, inverse *float64, dot *float64, classes int, lanes int)
 
 //go:noescape
+func averagesAVX512(average *float64, total *float64, dot *float64, mean *float64, variance *float64, normals *float32, scratch *float32, samples int, classes int, lanes int)
+
+//go:noescape
 func mirrorAVX512(plus *float64, minus *float64, mean *float64, sd *float64, noise *float64, n int)
 
 //go:noescape
@@ -57,9 +60,6 @@ func reluAVX512(dst *float64, n int)
 
 //go:noescape
 func gateAVX512(dst *float64, x *float64, by *float64, weight *float64, units int, lanes int)
-
-//go:noescape
-func shiftAVX512(a *float64, mean *float64, sd *float64, noise *float64, classes int, lanes int)
 
 //go:noescape
 func gatherAVX512(dMean *float64, dSD *float64, plus *float64, minus *float64, invPlus *float64, invMinus *float64, noise *float64, classes int, lanes int)

@@ -147,11 +147,6 @@ func TestLaneKernels(t *testing.T) {
 			gate(dst, x, by, weight)
 			return dst
 		})
-		sameAtLevels(t, "shift", func() []float64 {
-			dst := make([]float64, n)
-			shift(dst, x, y, weight)
-			return dst
-		})
 		sameAtLevels(t, "mirror", func() []float64 {
 			dst := make([]float64, 2*n)
 			mirror(dst[:n], dst[n:], x, y, z)

@@ -54,17 +54,19 @@ type Uncertainty struct{ Total, Aleatoric, Epistemic float64 }
 // posterior the C logits of a node are independent normals,
 // N(zᵀμ_c/τ, (z²)ᵀσ²_c/τ²), so each sample takes C numbers and not d_e·C. The
 // normals are one fixed quasi-random set shared by all rows: the predictive is
-// a function of posterior and row alone.
+// a function of posterior and row alone. Samples are in float32, see average.go.
 //
 // A Predictive holds scratch memory: it must not be used by two goroutines at
 // once.
 type Predictive struct {
 	classes  int
-	normals  []float64 // samples × classes
-	variance []float64 // d_e × classes
+	normals  []float32 // samples × classes
+	variance []float64 // of the weights, d_e × classes
 
-	block                             // the rows at hand: their embeddings in lanes …
-	square, mean, sd, sample, average []float64
+	block                          // the rows at hand: their embeddings in lanes …
+	square, mean, spread []float64 // … squared, and their logits' means and variances
+	logs                 []float64
+	drawn
 }
 
 // NewPredictive returns a predictive over the given number of classes from the
@@ -73,16 +75,37 @@ func NewPredictive(classes, samples int) *Predictive {
 	if classes <= 0 || samples <= 0 {
 		panic(fmt.Sprintf("posterior: predictive of %d samples over %d classes", samples, classes))
 	}
-	return &Predictive{classes: classes, normals: normals(samples, classes)}
+	p := &Predictive{classes: classes}
+	for _, x := range normals(samples, classes) {
+		p.normals = append(p.normals, float32(x))
+	}
+	return p
 }
 
 // Predict writes the averaged probabilities of every row to probs, n × C, and
 // its uncertainty to split, n. Either may be nil.
 func (p *Predictive) Predict(q *Gaussian, rows Rows, probs []float64, split []Uncertainty) {
+	p.predict(q, rows, nil, probs, split)
+}
+
+// Split writes the uncertainty of every row to dst.
+func (p *Predictive) Split(q *Gaussian, rows Rows, dst []Uncertainty) {
+	p.predict(q, rows, nil, nil, dst)
+}
+
+// Serve writes what [MAP] does to mode, and the uncertainty of every row to
+// split, in less time than the two take.
+func (p *Predictive) Serve(q *Gaussian, rows Rows, mode []float64, split []Uncertainty) {
+	p.predict(q, rows, mode, nil, split)
+}
+
+func (p *Predictive) predict(q *Gaussian, rows Rows, mode, probs []float64, split []Uncertainty) {
 	rows.check(q.Dim)
 	n, classes := rows.Len(), p.classes
-	if q.Classes != classes || probs != nil && len(probs) != n*classes || split != nil && len(split) != n {
-		panic(fmt.Sprintf("posterior: predictive over %d classes: posterior of %d, %d rows into %d probabilities and %d splits", classes, q.Classes, n, len(probs), len(split)))
+	for _, out := range [][]float64{mode, probs} {
+		if q.Classes != classes || out != nil && len(out) != n*classes || split != nil && len(split) != n {
+			panic(fmt.Sprintf("posterior: predictive over %d classes: posterior of %d, %d rows into %d probabilities and %d splits", classes, q.Classes, n, len(out), len(split)))
+		}
 	}
 	p.variance = resize(p.variance, len(q.Precision))
 	q.variances(p.variance)
@@ -90,6 +113,10 @@ func (p *Predictive) Predict(q *Gaussian, rows Rows, probs []float64, split []Un
 		hi := min(lo+blockRows, n)
 		p.moments(q, rows.part(lo, hi, q.Dim))
 		aleatoric := p.run()
+		if mode != nil {
+			p.softmax(p.mean)
+			fromLanes(mode[lo*classes:hi*classes], p.mean, hi-lo, classes)
+		}
 		if probs != nil {
 			fromLanes(probs[lo*classes:hi*classes], p.average, hi-lo, classes)
 		}
@@ -106,54 +133,46 @@ func (p *Predictive) Predict(q *Gaussian, rows Rows, probs []float64, split []Un
 	}
 }
 
-// Split writes the uncertainty of every row to dst.
-func (p *Predictive) Split(q *Gaussian, rows Rows, dst []Uncertainty) { p.Predict(q, rows, nil, dst) }
-
-// moments finds mean and standard deviation of the logits of a block of rows.
+// moments finds mean and variance of the logits of a block of rows.
 func (p *Predictive) moments(q *Gaussian, rows Rows) {
 	p.load(rows, q.Dim)
 	p.square = resize(p.square, len(p.z))
 	multiply(p.square, p.z, p.z)
 	n := p.classes * p.lanes
-	p.mean, p.sd = resize(p.mean, n), resize(p.sd, n)
-	p.sample, p.average = resize(p.sample, n), resize(p.average, n)
+	p.mean, p.spread = resize(p.mean, n), resize(p.spread, n)
 	p.linear(p.mean, q.Mean, p.z, p.byTau[:p.lanes])
 	var bySquare [blockRows]float64
 	for l, tau := range rows.Tau {
 		bySquare[l] = 1 / float64(tau*tau)
 	}
-	p.linear(p.sd, p.variance, p.square, bySquare[:p.lanes])
-	squareRoots(p.sd)
+	p.linear(p.spread, p.variance, p.square, bySquare[:p.lanes])
 }
 
 // run averages the softmax of the sampled logits of every lane and returns the
 // average entropies.
 func (p *Predictive) run() (aleatoric [blockRows]float64) {
-	clear(p.average)
-	var logTotal [blockRows]float64
-	samples := float64(len(p.normals) / p.classes)
-	for s := 0; s < len(p.normals); s += p.classes {
-		shift(p.sample, p.mean, p.sd, p.normals[s:s+p.classes])
-		exponentials(p.sample, p.lanes, &p.sums)
-		logarithms(logTotal[:p.lanes], p.total[:p.lanes])
-		for l, total := range p.total[:p.lanes] {
-			// -Σ p log p = log Σ e^a - Σ p a, with dot = Σ e^a a.
-			aleatoric[l] += logTotal[l] - p.dot[l]/total
+	samples := len(p.normals) / p.classes
+	p.draw(p.mean, p.spread, p.normals, p.classes, p.lanes)
+	logarithms(p.total, p.total)
+	for s := range samples {
+		for l, log := range p.total[s*p.lanes : (s+1)*p.lanes] {
+			aleatoric[l] += log
 		}
-		addByLane(p.average, p.sample, p.inverse[:p.lanes])
+	}
+	for l, dot := range p.dot[:p.lanes] {
+		// -Σ p log p = log Σ e^a - Σ p a.
+		aleatoric[l] = (aleatoric[l] - dot) / float64(samples)
 	}
 	for i := range p.average {
-		p.average[i] /= samples
-	}
-	for l := range aleatoric {
-		aleatoric[l] /= samples
+		p.average[i] /= float64(samples)
 	}
 	return aleatoric
 }
 
 // entropies returns the entropy of every lane's average, -Σ p log p in nats.
 func (p *Predictive) entropies() (h [blockRows]float64) {
-	logs := p.sample
+	logs := resize(p.logs, len(p.average))
+	p.logs = logs
 	logarithms(logs, p.average)
 	for i := 0; i < len(logs); i += p.lanes {
 		for l, x := range p.average[i : i+p.lanes] {

@@ -78,6 +78,12 @@ func prefetchRows(blocks *[]float32, shift, stride int, index []int32, from, n i
 	}
 }
 
+func prefetchLines(address []uintptr) {
+	if active != plain && len(address) > 0 {
+		prefetchAt(&address[0], len(address))
+	}
+}
+
 func gatherRectified(dst []float32, t *Table[float32], index []int32, scale []float32, own, sum int) {
 	switch active {
 	case avx512:

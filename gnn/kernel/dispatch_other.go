@@ -25,5 +25,7 @@ var (
 	narrow          = plainNarrow
 )
 
-// prefetchRows is left to the processor.
+// Prefetching is left to the processor.
+
 func prefetchRows(*[]float32, int, int, []int32, int, int) {}
+func prefetchLines([]uintptr)                              {}

@@ -3032,3 +3032,17 @@ lines:
 	CMPQ       R9, DX
 	JL         rows
 	RET
+
+// func prefetchAt(address *uintptr, count int)
+// Requires: MMX+
+TEXT ·prefetchAt(SB), NOSPLIT, $0-16
+	MOVQ address+0(FP), AX
+	MOVQ count+8(FP), CX
+
+lines:
+	MOVQ       (AX), DX
+	PREFETCHT1 (DX)
+	ADDQ       $0x00000008, AX
+	SUBQ       $0x00000001, CX
+	JG         lines
+	RET

@@ -108,3 +108,6 @@ func narrowAVX512(dst *uint16, n int, src *float32)
 
 //go:noescape
 func prefetch(n int, index *int32, count int, blocks *[]float32, shift int, stride int, from int)
+
+//go:noescape
+func prefetchAt(address *uintptr, count int)

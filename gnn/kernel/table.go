@@ -176,6 +176,10 @@ func Prefetch[T any](t *Table[T], index []int32, from, n int) {
 	}
 }
 
+// PrefetchLines is [Prefetch] of the memory at some addresses, one line of the
+// cache each. They are not pointers, and may be of memory that is gone.
+func PrefetchLines(address []uintptr) { prefetchLines(address) }
+
 // GatherRectified computes dst[j] = Σ_i max(row[own+j] + scale[i]·row[sum+j], 0)
 // with row the one that index[i] says, i ascending: the sum, from zero, of what
 // [Combine] and [Rectify] make of each.

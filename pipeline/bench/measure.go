@@ -257,9 +257,8 @@ func (w Workload) Head(windows int) (predict, learn Cost, err error) {
 	p, l := begin(w.Window), begin(w.Window)
 	for range windows {
 		p.run(func() {
-			online.Predict(rows, probs)
+			split.Serve(online.Posterior(), rows, probs, u)
 			static.Predict(rows, probs)
-			split.Split(online.Posterior(), rows, u)
 		})
 		l.run(func() { online.Learn(rows, labels) })
 	}

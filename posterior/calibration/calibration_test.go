@@ -1,11 +1,13 @@
 package calibration
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 )
@@ -225,5 +227,20 @@ func BenchmarkMeasure(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		Measure(probs, classes, labels, 10)
+	}
+}
+
+// Confidences of float32 are put in the same order as any others.
+func TestAscending(t *testing.T) {
+	rng := rand.New(rand.NewPCG(21, 22))
+	for _, other := range []float64{0.5, 0.1, 1e-300, -0.25, math.Copysign(0, -1), math.NaN(), math.Inf(1)} {
+		conf := make([]float64, 200)
+		for i := range conf {
+			conf[i] = float64(float32(rng.IntN(50)) / 50)
+		}
+		conf[rng.IntN(len(conf))] = other
+		if got, want := ascending(conf), sorted(conf, cmp.Compare[float64]); !slices.Equal(got, want) {
+			t.Errorf("with %v: %v, want %v", other, got, want)
+		}
 	}
 }

@@ -32,11 +32,11 @@ func main() {
 	} {
 		s.product()
 		s.exponentials()
+		s.averages()
 		s.mirror()
 		s.squareRoots()
 		s.relu()
 		s.gate()
-		s.shift()
 		s.gather()
 		s.multiply()
 		s.addByLane()
@@ -401,24 +401,6 @@ func (s isa) mirror() {
 		for _, p := range []Register{plus, minus, mean, sd, noise} {
 			ADDQ(U8(s.bytes()), p)
 		}
-	})
-	s.end()
-}
-
-func (s isa) shift() {
-	s.text("shift", "(a, mean, sd, noise *float64, classes, lanes int)")
-	a, mean, sd, noise := pointer("a"), pointer("mean"), pointer("sd"), pointer("noise")
-	loop("classes", count("classes"), 1, func() {
-		e := s.register()
-		VBROADCASTSD(Mem{Base: noise}, e)
-		loop("lanes", count("lanes"), s.lanes, func() {
-			x := s.add(s.load(Mem{Base: mean}), s.mul(e, Mem{Base: sd}))
-			VMOVUPD(x, Mem{Base: a})
-			for _, p := range []Register{a, mean, sd} {
-				ADDQ(U8(s.bytes()), p)
-			}
-		})
-		ADDQ(U8(8), noise)
 	})
 	s.end()
 }

@@ -62,6 +62,7 @@ func main() {
 		narrow(l)
 	}
 	prefetch()
+	prefetchAt()
 	Generate()
 }
 
@@ -316,6 +317,21 @@ func prefetch() {
 	INCQ(i)
 	CMPQ(i, count)
 	JL(LabelRef("rows"))
+	RET()
+}
+
+// prefetchAt asks for the cache lines at some addresses.
+func prefetchAt() {
+	TEXT("prefetchAt", NOSPLIT, "func(address *uintptr, count int)")
+	Pragma("noescape")
+	address, count := Load(Param("address"), GP64()), Load(Param("count"), GP64())
+	Label("lines")
+	line := GP64()
+	MOVQ(Mem{Base: address}, line)
+	PREFETCHT1(Mem{Base: line})
+	ADDQ(U32(8), address)
+	SUBQ(U32(1), count)
+	JG(LabelRef("lines"))
 	RET()
 }
 

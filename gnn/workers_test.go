@@ -1,0 +1,51 @@
+package gnn
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"testing"
+)
+
+// TestSplit: every row is done once, by a worker that has its workspace to
+// itself, whether helpers are awake or not, and all is done on return.
+func TestSplit(t *testing.T) {
+	for _, processors := range []int{1, 2, 4} {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
+		g := NewGraph(randomSAGE(rand.New(rand.NewPCG(1, 2)), 4, 4, 3), Workers(3))
+		for _, rows := range []int{64, 65, 500, 2000} {
+			for range 200 {
+				done := make([]int32, rows) // race detector: no row has two writers
+				var busy [3]atomic.Bool
+				g.split(rows, func(w *workspace, from, to int) {
+					k := 0
+					for w != &g.work[k] {
+						k++
+					}
+					if busy[k].Swap(true) {
+						t.Error("two chunks at once in one workspace")
+					}
+					for i := from; i < to; i++ {
+						done[i]++
+					}
+					busy[k].Store(false)
+				})
+				if i := slices.IndexFunc(done, func(n int32) bool { return n != 1 }); i >= 0 {
+					t.Fatalf("row %d of %d was done %d times", i, rows, done[i])
+				}
+			}
+		}
+	}
+}
+
+// TestHelpersEnd: helpers are gone a while after the last job.
+func TestHelpersEnd(t *testing.T) {
+	g := NewGraph(randomSAGE(rand.New(rand.NewPCG(1, 2)), 4, 4, 3), Workers(4))
+	g.split(1000, func(*workspace, int, int) {})
+	for k := range g.crew.awake {
+		for g.crew.awake[k].Load() {
+			runtime.Gosched()
+		}
+	}
+}
