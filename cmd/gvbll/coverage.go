@@ -55,6 +55,7 @@ type coverageCmd struct {
 	Plan planFlags `embed:""`
 
 	Target float64  `help:"Share of sets that are to hold the class." default:"0.9"`
+	Head   string   `help:"What serves: pool, or paper, the paper's head." enum:"pool,paper" default:"pool" placeholder:"pool"`
 	Delay  []int    `help:"Steps by which labels come late, comma-separated." default:"0,1,10"`
 	Score  []string `help:"Scores: lac, aps, raps." enum:"lac,aps,raps" default:"lac" placeholder:"NAME"`
 	Method []string `help:"Methods: aci, pid, fixed." enum:"aci,pid,fixed" default:"aci,fixed" placeholder:"NAME"`
@@ -76,7 +77,7 @@ func (c coverageCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	job := table.Covering{Sources: plan.Sources, Seeds: plan.Seeds, Settings: plan.Settings, Delays: c.Delay, Parallel: plan.Parallel}
+	job := table.Covering{Sources: plan.Sources, Seeds: plan.Seeds, Settings: plan.Settings, Delays: c.Delay, Head: c.Head, Parallel: plan.Parallel}
 	if c.Plan.Parallel == 0 {
 		job.Parallel = runtime.GOMAXPROCS(0)
 	}

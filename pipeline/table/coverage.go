@@ -9,6 +9,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
@@ -20,6 +21,7 @@ type Covering struct {
 	Settings Settings
 	Delays   []int
 	Sets     []pipeline.Coverage
+	Head     string // what serves: pipeline.HeadPaper, or the pool
 	Parallel int // (source, seed) pairs worked on at once; 0 for 1
 }
 
@@ -60,6 +62,11 @@ func Cover(ctx context.Context, c Covering, sink func(Covered) error) error {
 		m, err := s.bayesian()
 		if err != nil {
 			return fmt.Errorf("coverage: %s, seed %d: %w", source.Name, seed, err)
+		}
+		if c.Head != pipeline.HeadPaper {
+			if err := m.AddPool(s.data, model.DefaultPool(s.data)); err != nil {
+				return fmt.Errorf("coverage: %s, seed %d: %w", source.Name, seed, err)
+			}
 		}
 		for _, delay := range c.Delays {
 			stream := windows(d, cut, delay)

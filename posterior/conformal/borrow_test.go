@@ -30,8 +30,9 @@ func calibrated(rng *rand.Rand, from, n int) (rows Rows, labels []int32) {
 	return rows, labels
 }
 
-// TestBorrow: before any label, sets of a calibrated model cover as they should,
-// and labels put borrowed scores out one by one.
+// TestBorrow: before any label, sets of a calibrated model cover as they should;
+// rows that were served behind the latest label stay, and of the others as many as
+// make up for labels that are few.
 func TestBorrow(t *testing.T) {
 	cfg := DefaultConfig(4)
 	cfg.Borrow = 50
@@ -42,20 +43,28 @@ func TestBorrow(t *testing.T) {
 		p := New(cfg)
 		rows, _ := calibrated(rng, 0, 200)
 		p.Borrow(rows)
-		if c := &p.cells[0]; c.borrowed != 50 || len(c.window) != 50 {
-			t.Fatalf("%d borrowed of %d", c.borrowed, len(c.window))
+		if c := &p.cells[0]; len(c.rows) != 200 || len(c.window) != 0 {
+			t.Fatalf("%d borrowed of %d rows without labels", len(c.rows), 200)
 		}
 		fresh, labels := calibrated(rng, 200, 100)
 		for i, set := range p.Sets(fresh) {
 			seen.Add(set, labels[i])
 		}
-		p.Learn(fresh, labels, nil)
-		if c := &p.cells[0]; c.borrowed != 0 || len(c.window) != 100 {
-			t.Fatalf("%d borrowed of %d, after 100 labels", c.borrowed, len(c.window))
+		p.Borrow(fresh)
+		for k, want := range map[int]int{10: 290, 100: 200, 180: 120, 280: 20, 300: 0} {
+			q := New(cfg)
+			q.Borrow(rows)
+			q.Borrow(fresh)
+			told := Rows{Probs: rows.Probs[4*(min(k, 200)-1):][:4], ID: []uint64{uint64(k - 1)}}
+			q.Learn(told, []int32{0}, nil)
+			// One label: 49 loans at the least.
+			if c := &q.cells[0]; len(c.rows) != max(want, 49) || len(c.lent) != len(c.rows) || len(c.window) != 1 {
+				t.Fatalf("%d borrowed after the label of row %d", len(c.rows), k-1)
+			}
 		}
-		p.Borrow(rows)
-		if c := &p.cells[0]; c.borrowed != 0 {
-			t.Fatal("borrowed though there are labels")
+		p.Learn(fresh, labels, nil)
+		if c := &p.cells[0]; len(c.rows) != 0 || len(c.window) != 100 {
+			t.Fatalf("%d borrowed beside %d, after 100 labels", len(c.rows), len(c.window))
 		}
 	}
 	if r := seen.Rate(); math.Abs(r-0.9) > 0.025 {

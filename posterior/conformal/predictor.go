@@ -62,8 +62,9 @@ type Config struct {
 	// Gain ≥ 0 bounds ACI's rate by Gain/lag where rows tell their lag, so that it
 	// may be large where labels come at once; 0 for no bound.
 	Gain float64
-	// Borrow is how many scores a threshold may take from rows without labels,
-	// see [Predictor.Borrow]; 0 for none.
+	// Borrow > 0 lets thresholds have scores of rows without labels, see
+	// [Predictor.Borrow]: of all that were served behind the latest that has one,
+	// and of so many with those of labels at the least. 0 for none.
 	Borrow int
 	// Integral ≥ 0, in shares of that range, and Horizon > 0, in misses too
 	// many, are those of PID's saturating term: Integral·x/(1-|x|), x =
@@ -146,6 +147,8 @@ type Rows struct {
 type Predictor struct {
 	cfg   Config
 	cells []cell // slices × perSlice
+	// through is behind the identity of the latest row that has a label.
+	through uint64
 
 	scores []float64 // C; scratch
 }
@@ -228,33 +231,10 @@ func (p *Predictor) Learn(rows Rows, labels []int32, covered []bool) {
 		if p.cfg.Gain > 0 && rows.Lag != nil {
 			rate = min(rate, p.cfg.Gain/float64(rows.Lag[i]))
 		}
-		c.learn(&p.cfg, score, served, now, rate)
-	}
-}
-
-// Borrow takes rows as they are served, before their labels, into thresholds that
-// have few scores yet: a row counts as if its class were drawn from its own
-// probabilities. Thresholds then are what a calibrated model would have. Each
-// label that comes takes the place of a borrowed score, so that they are gone
-// after at most Config.Borrow labels.
-func (p *Predictor) Borrow(rows Rows) {
-	n := p.check(rows)
-	if len(rows.ID) != n {
-		panic(fmt.Sprintf("conformal: %d identities of %d rows", len(rows.ID), n))
-	}
-	for i := range n {
-		if p.cfg.Borrow == 0 {
-			return
+		if p.cfg.Borrow > 0 && len(rows.ID) == n {
+			p.through = max(p.through, rows.ID[i]+1)
 		}
-		left, class := p.draw(rows.ID[i]+1<<63), 0
-		for row := p.row(rows, i); class < len(row)-1 && left >= row[class]; class++ {
-			left -= row[class]
-		}
-		if c := p.cell(rows, i, int32(class)); c.borrows(&p.cfg) {
-			c.borrowed++
-			c.push(&p.cfg, p.score(rows, i, int32(class)))
-			c.settle(&p.cfg)
-		}
+		c.learn(&p.cfg, score, served, now, rate, p.through)
 	}
 }
 
@@ -334,18 +314,13 @@ type cell struct {
 	window []float64 // the latest scores, oldest first from next
 	next   int       // where the next score goes once the window is full
 	sorted []float64 // the same
-	// borrowed of the window's oldest are not of labels: borrowed > 0 only while
-	// next is 0.
-	borrowed int
+	loans
 }
 
 func newCell(cfg *Config) cell { return cell{threshold: math.Inf(1), level: cfg.Alpha} }
 
 func (c *cell) calibrate(cfg *Config, scores []float64) {
-	c.window, c.sorted = c.window[c.borrowed:], nil
-	c.sorted = append(c.sorted, c.window...)
-	slices.Sort(c.sorted)
-	c.borrowed = 0
+	c.loans = loans{}
 	if cfg.Method == Fixed {
 		c.threshold, c.level = Threshold(scores, cfg.Alpha), 0
 		return
@@ -359,28 +334,24 @@ func (c *cell) calibrate(cfg *Config, scores []float64) {
 // learn takes the score of a label, whether the set served held it, and whether
 // the threshold in force does. PID's offset follows the latter: from what was
 // served, late labels would make it swing, as nothing bounds it.
-func (c *cell) learn(cfg *Config, score float64, served, now bool, rate float64) {
-	if c.borrowed > 0 {
-		i, _ := slices.BinarySearch(c.sorted, c.window[0])
-		c.sorted = slices.Delete(c.sorted, i, i+1)
-		c.window = slices.Delete(c.window, 0, 1)
-		c.borrowed--
-	}
+func (c *cell) learn(cfg *Config, score float64, served, now bool, rate float64, through uint64) {
 	if cfg.Method == Fixed {
 		if c.level > 0 && len(c.window) < cfg.Window {
 			c.push(cfg, score)
+			c.repay(cfg, len(c.window), through)
 			c.settle(cfg)
 		}
 		return
 	}
 	// While scores are too few for a threshold, a hit means nothing.
-	if !math.IsInf(quantile(c.sorted, cfg.Alpha), 1) {
+	if !math.IsInf(quantile(cfg.Alpha, c.sorted, c.lent), 1) {
 		c.level -= float64(rate * miss(served, cfg.Alpha))
 		c.level = min(max(c.level, cfg.Alpha/3), 2*cfg.Alpha)
 		c.offset += float64(cfg.Rate * c.spread() * miss(now, cfg.Alpha))
 		c.missed += miss(served, cfg.Alpha)
 	}
 	c.push(cfg, score)
+	c.repay(cfg, len(c.window), through)
 	c.settle(cfg)
 }
 
@@ -392,7 +363,17 @@ func miss(hit bool, alpha float64) float64 {
 	return 1 - alpha
 }
 
-func (c *cell) spread() float64 { return c.sorted[len(c.sorted)-1] - c.sorted[0] }
+// spread is the range of the scores, of which there are some.
+func (c *cell) spread() float64 {
+	all := [2][]float64{c.sorted, c.lent}
+	if len(all[0]) == 0 || len(all[1]) == 0 {
+		all[0] = slices.Concat(all[0], all[1])
+		all[1] = all[0]
+	}
+	return max(last(all[0]), last(all[1])) - min(all[0][0], all[1][0])
+}
+
+func last(x []float64) float64 { return x[len(x)-1] }
 
 // push puts a score into the window, in place of the oldest if it is full.
 func (c *cell) push(cfg *Config, score float64) {
@@ -408,19 +389,13 @@ func (c *cell) push(cfg *Config, score float64) {
 	c.sorted = slices.Insert(c.sorted, i, score)
 }
 
-// borrows tells whether a row without a label is welcome: Calibrate and labels
-// leave no room for one.
-func (c *cell) borrows(cfg *Config) bool {
-	return len(c.window) < cfg.Borrow && !(cfg.Method == Fixed && c.level == 0)
-}
-
 // settle sets the threshold.
 func (c *cell) settle(cfg *Config) {
 	if cfg.Method == ACI {
-		c.threshold = quantile(c.sorted, c.level)
+		c.threshold = quantile(c.level, c.sorted, c.lent)
 		return
 	}
-	c.threshold = quantile(c.sorted, cfg.Alpha)
+	c.threshold = quantile(cfg.Alpha, c.sorted, c.lent)
 	if cfg.Method == PID && len(c.sorted) > 0 {
 		x := min(max(c.missed/cfg.Horizon, -saturated), saturated)
 		c.threshold += c.offset + float64(cfg.Integral*c.spread()*(x/(1-math.Abs(x))))

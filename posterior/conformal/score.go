@@ -134,13 +134,13 @@ func ranked(probs []float64) []int {
 func Threshold(scores []float64, alpha float64) float64 {
 	sorted := slices.Clone(scores)
 	slices.Sort(sorted)
-	return quantile(sorted, alpha)
+	return quantile(alpha, sorted, nil)
 }
 
-// quantile is Threshold of sorted scores. α may be any number: at 0 and below
-// the threshold is infinite, at 1 and above minus infinite.
-func quantile(sorted []float64, alpha float64) float64 {
-	n := len(sorted)
+// quantile is Threshold of the scores of two sorted lists. α may be any number: at
+// 0 and below the threshold is infinite, at 1 and above minus infinite.
+func quantile(alpha float64, a, b []float64) float64 {
+	n := len(a) + len(b)
 	if alpha <= 0 {
 		return math.Inf(1)
 	}
@@ -154,6 +154,15 @@ func quantile(sorted []float64, alpha float64) float64 {
 	case rank < 1:
 		return math.Inf(-1)
 	default:
-		return sorted[rank-1]
+		for above := n - rank; ; above-- {
+			from := &a
+			if len(a) == 0 || len(b) > 0 && last(b) > last(a) {
+				from = &b
+			}
+			if above == 0 {
+				return last(*from)
+			}
+			*from = (*from)[:len(*from)-1]
+		}
 	}
 }

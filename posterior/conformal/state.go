@@ -7,25 +7,31 @@ import (
 	"slices"
 )
 
-// cellHeader is threshold, level, offset, missed, how many scores are borrowed and
-// the number of scores.
+// cellHeader is threshold, level, offset, missed, the number of loans and the
+// number of scores.
 const cellHeader = 6
 
 // AppendState appends canonical bytes of the whole state to b, for hashes and
-// checkpoints, as 64-bit little-endian words: for every threshold the numbers it
-// is made of, then the scores of its window, oldest first. The configuration is
-// not part of it.
+// checkpoints, as 64-bit little-endian words: what is behind the latest row with a
+// label, then for every threshold the numbers it is made of, the scores of its
+// window, oldest first, and its loans, each an identity and a score. The
+// configuration is not part of it.
 func (p *Predictor) AppendState(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint64(b, p.through)
 	for i := range p.cells {
 		c := &p.cells[i]
 		for _, x := range [...]float64{c.threshold, c.level, c.offset, c.missed} {
 			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
 		}
-		b = binary.LittleEndian.AppendUint64(b, uint64(c.borrowed))
+		b = binary.LittleEndian.AppendUint64(b, uint64(len(c.rows)))
 		b = binary.LittleEndian.AppendUint64(b, uint64(len(c.window)))
 		for k := range c.window {
 			x := c.window[(c.next+k)%len(c.window)]
 			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
+		}
+		for _, l := range c.rows {
+			b = binary.LittleEndian.AppendUint64(b, l.id)
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(l.score))
 		}
 	}
 	return b
@@ -39,6 +45,11 @@ var (
 // SetState is the inverse of AppendState for a predictor of the same
 // configuration. On an error the state is as it was.
 func (p *Predictor) SetState(b []byte) error {
+	if len(b) < 8 {
+		return errLength
+	}
+	through := binary.LittleEndian.Uint64(b)
+	b = b[8:]
 	next := make([]cell, len(p.cells))
 	for i := range next {
 		if len(b) < 8*cellHeader {
@@ -46,21 +57,24 @@ func (p *Predictor) SetState(b []byte) error {
 		}
 		number := func(i int) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:])) }
 		c := cell{threshold: number(0), level: number(1), offset: number(2), missed: number(3)}
-		borrowed, n := binary.LittleEndian.Uint64(b[8*(cellHeader-2):]), binary.LittleEndian.Uint64(b[8*(cellHeader-1):])
+		loans, n := binary.LittleEndian.Uint64(b[8*(cellHeader-2):]), binary.LittleEndian.Uint64(b[8*(cellHeader-1):])
 		b = b[8*cellHeader:]
-		if n > uint64(p.cfg.Window) || borrowed > min(n, uint64(p.cfg.Borrow)) {
+		if n > uint64(p.cfg.Window) || loans > uint64(p.cfg.Window) || loans > 0 && p.cfg.Borrow == 0 {
 			return errValue
 		}
-		if uint64(len(b)/8) < n {
+		if uint64(len(b)/8) < n+2*loans {
 			return errLength
 		}
-		c.borrowed = int(borrowed)
 		c.window = make([]float64, n)
 		for k := range c.window {
 			c.window[k] = number(k)
 		}
 		b = b[8*n:]
-		if !finite(c.level, c.offset, c.missed) || !finite(c.window...) || math.IsNaN(c.threshold) {
+		for k := range int(loans) {
+			c.lend(loan{binary.LittleEndian.Uint64(b[16*k:]), number(2*k + 1)})
+		}
+		b = b[16*loans:]
+		if !finite(c.level, c.offset, c.missed) || !finite(c.window...) || !finite(c.lent...) || math.IsNaN(c.threshold) {
 			return errValue
 		}
 		c.sorted = slices.Clone(c.window)
@@ -70,7 +84,7 @@ func (p *Predictor) SetState(b []byte) error {
 	if len(b) > 0 {
 		return errLength
 	}
-	p.cells = next
+	p.cells, p.through = next, through
 	return nil
 }
 
