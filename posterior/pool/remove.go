@@ -2,6 +2,7 @@ package pool
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/gvbll/gvbll/posterior"
 )
@@ -19,9 +20,6 @@ type Lessons struct {
 	// many full ones they were, Σ Spec.Share.
 	Batches []uint64
 	Elapsed []float64
-	// Times is how often the row was learned: once, and whenever it was in
-	// Batch.Refresh.
-	Times []int32
 	// Met counts by class with how many rows of its batch the row was in
 	// Batch.Pairs, n × C. A pair is to be counted for one of its rows.
 	Met []float32
@@ -119,13 +117,12 @@ func (p *Pool) checkLessons(l *Lessons) {
 	checkLength("notes", len(l.Notes), l.N*p.NotesPerRow())
 	checkLength("numbers of batches", len(l.Batches), l.N)
 	checkLength("times since", len(l.Elapsed), l.N)
-	checkLength("numbers of times", len(l.Times), l.N)
 	if p.needs&NeedLabelled != 0 {
 		checkLength("counts of rows that it met", len(l.Met), l.N*p.shape.Classes)
 	}
-	for i, elapsed := range l.Elapsed {
-		if !(elapsed >= 0) || l.Times[i] < 1 {
-			panic(fmt.Sprintf("pool: a row that was learned %d times, the first %v batches ago", l.Times[i], elapsed))
+	for _, elapsed := range l.Elapsed {
+		if !(elapsed >= 0) {
+			panic(fmt.Sprintf("pool: a row that was learned %v batches ago", elapsed))
 		}
 	}
 }
@@ -198,23 +195,18 @@ func (l *label) remove(taken *Lessons, _ []float64) {
 	}
 }
 
-func (w *wide) notes() int { return w.shape.Classes + 2 }
+func (w *wide) notes() int { return w.fit.notes() }
 
 func (w *wide) note(b *Batch, learned bool, notes []float64) {
-	if learned {
-		phi := w.design(&b.Rows, true)
-		w.take(phi)
-		w.fit.note(phi, notes)
-	}
+	phi := w.design(&b.Rows, true)
+	w.take(phi)
+	w.fit.note(phi, learned, notes)
 }
 
 func (w *wide) remove(l *Lessons, notes []float64) {
 	weight := make([]float64, l.N)
 	for i := range weight {
 		weight[i] = l.discount(w.Lambda, i)
-		if w.Refresh {
-			weight[i] *= float64(l.Times[i])
-		}
 	}
 	phi := w.design(&l.Rows, true)
 	w.take(phi)
@@ -223,12 +215,10 @@ func (w *wide) remove(l *Lessons, notes []float64) {
 	w.changed = append(w.changed[:0], phi.names()...)
 }
 
-func (j *joint) notes() int { return j.shape.Classes + 2 }
+func (j *joint) notes() int { return j.fit.notes() }
 
 func (j *joint) note(b *Batch, learned bool, notes []float64) {
-	if learned {
-		j.fit.note(j.take(&b.Rows), notes)
-	}
+	j.fit.note(j.take(&b.Rows), learned, notes)
 }
 
 func (j *joint) remove(l *Lessons, notes []float64) {
@@ -272,13 +262,7 @@ func (f *full) remove(l *Lessons, _ []float64) {
 	for i, x := range f.weight {
 		f.weight[i] = -x
 	}
-	want := append([]float64(nil), f.mean...)
-	for range undoRounds {
-		f.fit(l.Labels)
-		if undone(f.mean, f.start, want) < undoneWithin {
-			break
-		}
-	}
+	seek(f.mean, f.start, func() { f.fit(l.Labels) })
 }
 
 // above reports whether t is at least half of what class c's precision was at
@@ -295,22 +279,39 @@ func (f *full) above(t []float64, c int) bool {
 	return ok
 }
 
-// undoRounds is how often undo looks again, at most, and undoneWithin the
-// difference of an entry that it does not look at.
+// The search of seek ends after so many rounds, or where it is as near.
 const (
-	undoRounds   = 12
-	undoneWithin = 1e-9
+	seekRounds = 20
+	seekWithin = 1e-9
 )
 
-// undone sets m, to which a fit has come from start, to where to look next for
-// what it comes to want from. It returns the largest difference from want.
-func undone(m, start, want []float64) (off float64) {
-	for i, x := range want {
-		d := x - m[i]
-		off = max(off, d, -d)
-		m[i] = start[i] + d
+// seek sets m to a point from which fit, which goes from m and leaves in start
+// where that was, comes to m as it is. With L the map from M0 to where it ends, it
+// repeats M0 += M - L(M0) from M0 = M on. L draws points together, so that this
+// comes nearer each time, from M's side: what is left after n rounds is the part
+// (1-ℓ)ⁿ of the way, ℓ the part of a difference that L leaves. Where it comes
+// nearer no more, for fit halves steps at times, it ends.
+func seek(m, start []float64, fit func()) {
+	want, best := append([]float64(nil), m...), append([]float64(nil), m...)
+	least := math.Inf(1)
+	for range seekRounds {
+		fit()
+		var off float64
+		for i, x := range want {
+			d := x - m[i]
+			off += float64(d * d)
+			m[i] = start[i] + d
+		}
+		if !(off < least) {
+			break
+		}
+		least = off
+		copy(best, start)
+		if off < seekWithin*seekWithin {
+			break
+		}
 	}
-	return off
+	copy(m, best)
 }
 
 // undoing is what undo fits with.
@@ -318,22 +319,51 @@ type undoing struct {
 	weight []float64 // of each row's likelihood
 	bound  []float64 // and of its bound of the curvature
 	offset []float64 // rows × stride, added to the logits
-	want   []float64 // columns × stride
 }
 
-// note writes of each row, learned by now, what undo is to know: P, its share of
-// the bounds (design.shares), and the mean t of T as t/(1+t): classes + 2 numbers.
-func (s *surrogate) note(phi design, notes []float64) {
-	n, width := len(phi.lengths()), s.classes+2
+// notes are P before and after, and two numbers more.
+func (s *surrogate) notes() int { return 2*s.classes + 2 }
+
+// note writes of each row what undo is to know: P before it is learned and, when it
+// was, P, its share of the bounds (design.shares), and the mean t of T as t/(1+t).
+func (s *surrogate) note(phi design, learned bool, notes []float64) {
+	n, width := len(phi.lengths()), s.notes()
 	phi.logits(s.probs, s.m, s.stride)
 	shares, t := make([]float64, n), s.known(phi)
 	phi.shares(shares)
 	for i := range n {
 		row := notes[i*width : (i+1)*width]
-		copy(row, s.probs[i*s.stride:][:s.classes])
-		logProbability(row[:s.classes], 0)
-		row[s.classes], row[s.classes+1] = shares[i], t[i]/(1+t[i])
+		to := row[:s.classes]
+		if learned {
+			to = row[s.classes : 2*s.classes]
+			row[2*s.classes], row[2*s.classes+1] = shares[i], t[i]/(1+t[i])
+		}
+		copy(to, s.probs[i*s.stride:])
+		logProbability(to, 0)
 	}
+}
+
+// kept is how much is there at the logits now of what a row did when it moved
+// probabilities from before to after: from 0 to 1, 1 where it did nothing.
+func kept(now, before, after []float64) float64 {
+	n := float64(len(now))
+	var a, b float64 // means
+	for c, x := range now {
+		from := posterior.Log(before[c])
+		a += (x - from) / n
+		b += (posterior.Log(after[c]) - from) / n
+	}
+	var did, does float64
+	for c, x := range now {
+		from := posterior.Log(before[c])
+		step := posterior.Log(after[c]) - from - b
+		did += float64(step * step)
+		does += float64(step * (x - from - a))
+	}
+	if did == 0 {
+		return 1
+	}
+	return min(max(does/did, 0), 1)
 }
 
 // known returns the mean of T over the columns of each row and all classes.
@@ -355,21 +385,17 @@ const leastShare = 1e-6
 
 // undo takes rows of these weights, of which notes are kept, out of m and t. With P
 // as noted it subtracts their curvature, to no less than least says of an entry,
-// and then goes to where the passes over them would come from to m, if each row's
-// logits had kept at m what they differ from those of P: for what has been
-// learned since may have said otherwise, and what a row did is to be undone, and
-// not what it would do. With L the map from M0 to where the passes end, it repeats
-// M0 += M - L(M0) from M0 = M on. A pass is a step of Newton's method with a bound
-// of the curvature in place of it, so that L draws points together and this comes
-// nearer each time, from M's side: what is left after n rounds is the part (1-ℓ)ⁿ
-// of the way, ℓ the part of a difference that L leaves.
+// and then seeks where the passes over them would come from to m, if each row's
+// logits had kept at m what they differ from those of P: for what has been learned
+// since may have said otherwise, and what a row did is to be undone, and not what
+// it would do.
 //
 // A row that has a larger share of the bounds here than it had in its batch steps
-// as far as it did there. And where T is larger than it was, by what has come
-// since, what the row did has become that much less: its likelihood is weighted
-// with what T was over what it is.
+// as far as it did there. What the row did has become less by what has come since:
+// its likelihood is weighted with what T was over what it is, where that is
+// larger, and with how much of what the row did is there (kept).
 func (s *surrogate) undo(phi design, labels []int32, weight, notes []float64, passes int, least func(i int) float64) {
-	n, width := len(labels), s.classes+2
+	n, width := len(labels), s.notes()
 	u := &undoing{weight: make([]float64, n), bound: make([]float64, n), offset: make([]float64, n*s.stride)}
 	phi.logits(s.probs, s.m, s.stride)
 	clear(s.w)
@@ -377,13 +403,14 @@ func (s *surrogate) undo(phi design, labels []int32, weight, notes []float64, pa
 	phi.shares(u.bound)
 	for i, by := range weight {
 		note := notes[i*width : (i+1)*width]
-		for c, p := range note[:s.classes] {
+		before, after, share, t := note[:s.classes], note[s.classes:2*s.classes], note[2*s.classes], note[2*s.classes+1]
+		for c, p := range after {
 			u.offset[i*s.stride+c] = posterior.Log(p) - s.probs[i*s.stride+c]
 			s.w[i*s.stride+c] = float64(by * p * (1 - p))
 		}
-		u.bound[i] = by * max(u.bound[i]/max(note[s.classes], leastShare), 1)
-		u.weight[i] = by
-		if was := note[s.classes+1] / (1 - note[s.classes+1]); was < now[i] {
+		u.bound[i] = by * max(u.bound[i]/max(share, leastShare), 1)
+		u.weight[i] = by * kept(s.probs[i*s.stride:][:s.classes], before, after)
+		if was := t / (1 - t); was < now[i] {
 			u.weight[i] *= was / now[i]
 		}
 	}
@@ -392,13 +419,7 @@ func (s *surrogate) undo(phi design, labels []int32, weight, notes []float64, pa
 	for i, d := range s.g {
 		s.t[i] = max(s.t[i]-d, min(s.t[i], least(i)))
 	}
-	u.want = append(u.want, s.m...)
 	s.undoing = u
-	defer func() { s.undoing = nil }()
-	for range undoRounds {
-		s.descend(phi, labels, passes)
-		if undone(s.m, s.start, u.want) < undoneWithin {
-			break
-		}
-	}
+	seek(s.m, s.start, func() { s.descend(phi, labels, passes) })
+	s.undoing = nil
 }
