@@ -43,20 +43,26 @@ type Lessons struct {
 //
 //	T' = T - λᵏ d,  T' (M - M') = λᵏ g
 //
-// with d at M as it is now. Passes and steps may end well before they have got to
-// the minimum, so that M' is not solved for: it is where the same passes over the
-// rows would come from, see undo.
+// Of a full head d and g are those of M as it is now; of a wide or a joint one those
+// of the probabilities that the rows had when they were learned, which are noted.
+// Passes and steps may end well before they have got to the minimum, so that M' is
+// not solved for: it is where the same passes over the rows would come from, see
+// seek and undo.
 //
 // For a batch that was learned last, and is taken back whole, T' is T0 to
-// rounding, and M' is M0 up to where undo ends. What is approximate besides:
-//   - M has moved since, so that d and g are not those of then: an error of the
-//     order of d/T' times how far it moved;
+// rounding, and M' is M0 up to where seek ends. What is approximate besides:
 //   - batches learned since, and the rows that stay of the row's own, saw
 //     probabilities that the row had moved;
-//   - in the bound of the curvature by which wide and joint heads step, the rows
-//     of a batch slow each other down: by how much is noted as one number a row,
-//     its mean share of the bounds of its columns;
-//   - a row in Refresh counts Times, as if it had been learned as often at first.
+//   - of a full head, d and g are off by how far M has moved since;
+//   - of a wide or a joint head, T is diagonal while rows share columns, so that
+//     what a row did to M fades faster than T tells, as other batches move it. No
+//     more is taken back than the part that is there at the row's logits. Some
+//     batches later what has faded and what is taken back are about as large as
+//     what remains, and the mean is hardly nearer than before; the precision is;
+//   - in the bound of the curvature by which these heads step, the rows of a batch
+//     slow each other down: by how much is noted as one number a row, its mean
+//     share of the bounds of its columns;
+//   - what a head learned of a row again, in Batch.Refresh, stays.
 //
 // No precision falls below what it was at the start, where it had not: of full
 // heads below half of it.

@@ -304,6 +304,28 @@ func TestRemoveStaysSound(t *testing.T) {
 	}
 }
 
+// TestNotesChangeNothing: what is noted for later has no part in what is learned,
+// and is what may stand in a file.
+func TestNotesChangeNothing(t *testing.T) {
+	for _, dense := range []bool{false, true} {
+		p, q := newPool(t, everything(dense)), newPool(t, everything(dense))
+		for step := range 5 {
+			b := randomBatch(rand.New(rand.NewPCG(uint64(step), 76)), 12, small, dense)
+			learn(q, b)
+			b.Notes = make([]float64, b.N*p.NotesPerRow())
+			learn(p, b)
+			for i, x := range b.Notes {
+				if !(x >= 0 && x <= 1) {
+					t.Fatalf("note %d is %v", i, x)
+				}
+			}
+		}
+		if !bytes.Equal(p.AppendState(nil), q.AppendState(nil)) {
+			t.Error("with notes it learned something else")
+		}
+	}
+}
+
 func TestRemoveNothing(t *testing.T) {
 	p := newPool(t, everything(false))
 	live(p, false, 0, 4)
