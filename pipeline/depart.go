@@ -39,10 +39,10 @@ type left struct {
 	degree, fresh int32 // see Engine.surroundings
 }
 
-func newDeparted(prior *posterior.Gaussian, cfg Config) departed {
+func newDeparted(prior *posterior.Gaussian, p *pooled, cfg Config) departed {
 	d := departed{waiting: newQueue[event.ID, left]()}
 	if cfg.ForgetDeparted {
-		d.lessons = newLessons(prior, cfg.MaxPending)
+		d.lessons = newLessons(prior, p, cfg.MaxPending)
 	}
 	return d
 }

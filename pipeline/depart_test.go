@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -12,6 +13,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/pool"
 )
 
 // village is the graph of a stream with departures, kept as plainly as can be.
@@ -224,5 +226,114 @@ func TestForgetDepartedIsOneBack(t *testing.T) {
 	}
 	if moved == 0 || off > moved/10 {
 		t.Errorf("the mean moved by %v, and is still off by %v", moved, off)
+	}
+}
+
+// TestForgetDepartedOfAPool: nodes that leave take back from the pool's counts just
+// what they had brought, whether they leave at once or one by one, the other way
+// round, or after a snapshot; also what two nodes of one batch said of each other.
+// What nodes are held against in others' counts stays.
+func TestForgetDepartedOfAPool(t *testing.T) {
+	for _, sparse := range []bool{false, true} {
+		m := modelOf(t, rand.New(rand.NewPCG(1, 44)), gnn.KindSAGE, 2)
+		addPool(t, m, sparse)
+		cfg := pipeline.Config{ForgetDeparted: true}
+		rng := rand.New(rand.NewPCG(2, 44))
+		node := func(v int64, near ...int64) event.Node {
+			n := event.Node{Origin: &event.Origin{}, ID: event.ID{Num: v}}
+			for range m.Encoder.In() {
+				n.Dense = append(n.Dense, float32(rng.NormFloat64()))
+			}
+			for _, u := range near {
+				n.Neighbours = append(n.Neighbours, event.ID{Num: u})
+			}
+			return n
+		}
+		label := func(v int64, y int32) event.Label {
+			return event.Label{Origin: &event.Origin{}, Node: event.ID{Num: v}, Index: y}
+		}
+		left := func(v int64) event.Node {
+			return event.Node{Origin: &event.Origin{}, ID: event.ID{Num: v}, Departed: true}
+		}
+		first := &event.Window{Nodes: []event.Node{node(1), node(2, 1), node(3, 1, 2)}, Labels: []event.Label{label(1, 0), label(2, 2), label(3, 2)}}
+		second := &event.Window{Number: 1, Nodes: []event.Node{node(4, 1), node(5, 4, 2), node(6, 4, 5)}}
+		third := &event.Window{Number: 2, Labels: []event.Label{label(4, 1), label(5, 1), label(6, 0)}}
+		began := func(labels *event.Window) *pipeline.Engine {
+			e := newEngine(t, m, cfg)
+			e.Step(first)
+			e.Step(second)
+			e.Step(labels)
+			return e
+		}
+		want := began(&event.Window{Number: 2}).Pooled()
+		for name, leave := range map[string][][]int64{"at once": {{4, 5, 6}}, "one by one": {{4}, {5}, {6}}, "the other way": {{6, 5}, {4}}} {
+			e := began(third)
+			if learned := e.Pooled().Compatibility; slices.Equal(learned, want.Compatibility) {
+				t.Fatal("nothing was learned")
+			}
+			removed := 0
+			for i, some := range leave {
+				w := &event.Window{Number: 3 + int64(i)}
+				for _, v := range some {
+					w.Nodes = append(w.Nodes, left(v))
+				}
+				before := e.Chain()
+				s := e.Snapshot(nil)
+				out := e.Step(w)
+				file, err := io.ReadAll(s) // of before
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.Close()
+				restored, _, err := restore(m, cfg, file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if restored.Chain() != before || restored.Step(w).Chain != out.Chain {
+					t.Errorf("%s: after a snapshot it goes another way", name)
+				}
+				removed += out.Counts.LabelsRemoved
+				e = restored
+			}
+			got := e.Pooled()
+			for i, x := range got.Compatibility {
+				if math.Abs(x-want.Compatibility[i]) > 1e-12 {
+					t.Errorf("sparse %t, %s: compatibility %v, want %v", sparse, name, got.Compatibility, want.Compatibility)
+					break
+				}
+			}
+			if removed != 3 {
+				t.Errorf("%d labels were taken back", removed)
+			}
+		}
+	}
+}
+
+// TestForgetDepartedWithoutTheOnlineHead: a pool that has none is restored and
+// taken from as any.
+func TestForgetDepartedWithoutTheOnlineHead(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 44))
+	m := modelOf(t, rng, gnn.KindSAGE, 2)
+	spec := pool.Spec{
+		Heads: []pool.Head{{Name: "votes", Vote: &pool.Vote{}}}, Batch: 50,
+		Weights: pool.Default(pool.Traits{}).Weights,
+	}
+	p, err := pool.New(spec, m.Shape(), &m.Prior)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Pool, m.PoolState = &spec, p.AppendState(nil)
+	cfg := pipeline.Config{ForgetDeparted: true}
+	l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
+	e := newEngine(t, m, cfg)
+	removed := 0
+	for range 5 {
+		for range 20 {
+			removed += e.Step(l.window()).Counts.LabelsRemoved
+		}
+		e = followed(t, rng, l, e, m, cfg)
+	}
+	if removed == 0 {
+		t.Error("nothing was taken back")
 	}
 }

@@ -50,8 +50,9 @@ type Config struct {
 	// on average, the oldest are dropped. Zero means 262,144.
 	MaxWaitingEdges int
 	// ForgetDeparted takes what the label of a node taught out of the online
-	// posterior when the node leaves, see [posterior.Online.Remove]. Without it, it
-	// stays; and a label that comes after the node has left is learned.
+	// posterior or the pool when the node leaves, see [posterior.Online.Remove] and
+	// [pool.Pool.Remove]. Without it, it stays; and a label that comes after the node
+	// has left is learned.
 	ForgetDeparted bool
 	// BFloat16 keeps the graph's rows in half the memory, see [gnn.BFloat16].
 	BFloat16 bool
@@ -231,7 +232,7 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e.pending = newPending(m.Prior.Dim, e.width, cfg.MaxPending)
-	e.gone = newDeparted(&m.Prior, cfg)
+	e.gone = newDeparted(&m.Prior, e.pooled, cfg)
 	e.rescoring = newRescoring(cfg.Rescore, m.Prior.Classes)
 	if e.pooled == nil { // a pool does it by its weights
 		e.fallback = newFallback(cfg)

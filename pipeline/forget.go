@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/posterior"
 )
 
 // Apart returns how far the serving posterior of exact is from that of e, as
@@ -23,20 +22,15 @@ func (e *Engine) Apart(exact *Engine) (mean, variance float64) {
 // engine that is not stepped again: the nodes stay in the graph, and no outcome
 // tells of it.
 func (e *Engine) Unlearn(nodes []event.ID) bool {
-	l := e.gone.lessons
-	if l == nil {
+	if e.gone.lessons == nil {
 		return false
 	}
-	var taken posterior.Lessons
-	seen := make(map[int32]bool, len(nodes))
+	var numbers []int32
 	for _, id := range nodes {
-		v, known := e.roster.number(id)
-		if x := l.nodes.get(v); known && x != nil && !seen[v] {
-			seen[v] = true
-			slot := l.nodes.slot[v]
-			taken.Add(l.z.Row(slot), x.tau, x.class, l.probs.Row(slot), e.online.Version()-x.update)
+		if v, known := e.roster.number(id); known {
+			numbers = append(numbers, v)
 		}
 	}
-	e.online.Remove(&taken)
+	e.takeBack(numbers)
 	return true
 }

@@ -70,7 +70,13 @@ const (
 //	lessons.update         I64  which update that was
 //	lessons.temperature    F64
 //	lessons.embedding      F32  × d_e
-//	lessons.probabilities  F64  × classes, when it was learned
+//	lessons.probabilities  F64  × classes, when it was learned; or, of a pool,
+//	lessons.notes          F64  × what it notes, see [pool.Batch],
+//	lessons.around         F32  × 2 × classes: n_v and q_v as served
+//	lessons.since          F64  how much had been learned before, in full batches
+//	lessons.elapsed        F64  1: and how much has been by now
+//	lessons.met            I32  how many neighbours were in its batch,
+//	lessons.neighbours     I32  × 2: their numbers and classes, one after the other
 //	summaries.counts       I64  heads × 42, see Summary.appendState
 //	summaries.sums         F64  heads × 27
 //	fallback.lead          F64  1: of the static head, in nats, where it may serve

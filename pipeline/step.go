@@ -303,6 +303,7 @@ func (e *Engine) learn(out *event.Outcome) {
 		for k, r := range e.pooled.learn(e.said, e.labels, e.labelled).Heads {
 			report(1+k, r)
 		}
+		e.rememberPooled()
 	}
 	for h, head := range e.heads {
 		out.Heads[h].Version = head.Version()

@@ -144,7 +144,7 @@ func (f *flags) prepare(ctx context.Context, s *faults.Setup, nodes int) error {
 		data.X, data.Labels = append(data.X, d.Features[v]), append(data.Labels, d.Labels[v])
 	}
 	data.Src, data.Dst = d.Subgraph(split.Train)
-	m, err := model.Train(ctx, data, model.Config{Epochs: 20, Seed: f.Seed}, nil)
+	m, err := model.Train(ctx, data, model.Config{Epochs: 20, Seed: f.Seed, Pool: true}, nil)
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (f *flags) prepare(ctx context.Context, s *faults.Setup, nodes int) error {
 	}
 	s.Flags = f.Crash.Flags
 	if f.Crash.Promote {
-		other, err := model.Train(ctx, data, model.Config{Epochs: 20, Seed: f.Seed + 1, Encoder: gnn.KindGCN, Embedding: 8}, nil)
+		other, err := model.Train(ctx, data, model.Config{Epochs: 20, Seed: f.Seed + 1, Encoder: gnn.KindGCN, Embedding: 8, Pool: true}, nil)
 		if err != nil {
 			return err
 		}

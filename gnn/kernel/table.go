@@ -41,6 +41,9 @@ func NewTable[T any](width int) *Table[T] {
 // Len is the number of rows.
 func (t *Table[T]) Len() int { return t.n }
 
+// Width is the number of elements in a row.
+func (t *Table[T]) Width() int { return t.width }
+
 // Row returns row i, which may be written to, until the table is next grown.
 func (t *Table[T]) Row(i int32) []T {
 	return t.blocks[i>>t.shift][int(i)&(1<<t.shift-1)*t.width:][:t.width:t.width]

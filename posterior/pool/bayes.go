@@ -7,10 +7,11 @@ import "github.com/gvbll/gvbll/posterior"
 // smoothing. No class is likelier than another before a feature is seen, and
 // negative features count as 0.
 type bayes struct {
+	noteless
 	Bayes
 	shape   Shape
 	version uint64
-	count   []float64 // N, d × C
+	counts  []float64 // N, d × C
 	total   []float64 // Σ_j N_cj, C
 
 	logTotal []float64
@@ -22,7 +23,7 @@ type bayes struct {
 func newBayes(spec Bayes, shape Shape) *bayes {
 	return &bayes{
 		Bayes: spec, shape: shape,
-		count:    make([]float64, shape.Features*shape.Classes),
+		counts:   make([]float64, shape.Features*shape.Classes),
 		total:    make([]float64, shape.Classes),
 		logTotal: make([]float64, shape.Classes),
 		row:      make([]bool, shape.Features),
@@ -40,7 +41,7 @@ func (b *bayes) predict(rows *Rows, logp []float64) {
 		index, value := rows.X.entries(i, d, &b.buffer)
 		for k, j := range index {
 			x := max(float64(value[k]), 0)
-			for c, n := range b.count[int(j)*classes : (int(j)+1)*classes] {
+			for c, n := range b.counts[int(j)*classes : (int(j)+1)*classes] {
 				row[c] += float64(x * (posterior.Log(n+b.Smoothing) - b.logTotal[c]))
 			}
 		}
@@ -51,30 +52,36 @@ func (b *bayes) predict(rows *Rows, logp []float64) {
 func (b *bayes) train(batch *Batch) { b.learn(batch, 1) }
 
 func (b *bayes) learn(batch *Batch, _ float64) posterior.Report {
+	b.count(&batch.Rows, batch.Labels, 1)
+	b.version++
+	return posterior.Report{}
+}
+
+// count adds rows, or with -1 takes them out again.
+func (b *bayes) count(rows *Rows, labels []int32, by float64) {
 	for _, j := range b.changed {
 		b.row[j] = false
 	}
 	b.changed = b.changed[:0]
-	for i, y := range batch.Labels {
-		index, value := batch.X.entries(i, b.shape.Features, &b.buffer)
+	for i, y := range labels {
+		index, value := rows.X.entries(i, b.shape.Features, &b.buffer)
 		for k, j := range index {
-			x := max(float64(value[k]), 0)
-			b.count[int(j)*b.shape.Classes+int(y)] += x
-			b.total[y] += x
+			x := float64(by * max(float64(value[k]), 0))
+			n := &b.counts[int(j)*b.shape.Classes+int(y)]
+			*n = max(*n+x, 0)
+			b.total[y] = max(b.total[y]+x, 0)
 			if !b.row[j] {
 				b.row[j] = true
 				b.changed = append(b.changed, j)
 			}
 		}
 	}
-	b.version++
-	return posterior.Report{}
 }
 
 func (b *bayes) appendState(s *state) {
 	s.uint(b.version)
 	s.floats(b.total)
-	s.floats(b.count)
+	s.floats(b.counts)
 }
 
 func (b *bayes) appendChange(s *state) {
@@ -82,15 +89,15 @@ func (b *bayes) appendChange(s *state) {
 	s.floats(b.total)
 	for _, j := range b.changed {
 		s.uint(uint64(j))
-		s.floats(b.count[int(j)*b.shape.Classes : (int(j)+1)*b.shape.Classes])
+		s.floats(b.counts[int(j)*b.shape.Classes : (int(j)+1)*b.shape.Classes])
 	}
 }
 
 func (b *bayes) readState(r *reader) {
 	b.version = r.uint()
 	r.floats(b.total)
-	r.floats(b.count)
-	for _, counts := range [][]float64{b.total, b.count} {
+	r.floats(b.counts)
+	for _, counts := range [][]float64{b.total, b.counts} {
 		for _, n := range counts {
 			r.want(n >= 0, "a count of %v", n)
 		}

@@ -8,6 +8,7 @@ import "github.com/gvbll/gvbll/posterior"
 // takes Newton's steps with the blocks T_c + Σ_i p_ic(1-p_ic) u_i u_iᵀ, halved
 // until the objective falls; what the blocks are at the solution is the new T.
 type full struct {
+	noteless
 	Full
 	dim, classes int
 	version      uint64
@@ -21,6 +22,8 @@ type full struct {
 	blocks                       [][]float64
 	column, solution             []float64
 	cholesky                     cholesky
+
+	weight []float64 // of each row; nil for 1
 }
 
 func newFull(spec Full, prior *posterior.Gaussian) *full {
@@ -69,22 +72,28 @@ func (f *full) learn(b *Batch, share float64) posterior.Report {
 		f.forget(posterior.Exp(float64(posterior.Log(f.Lambda) * share)))
 	}
 	f.load(b.Embedded)
+	f.fit(b.Labels)
+	f.precision, f.blocks = f.blocks, f.precision
+	return posterior.Report{}
+}
+
+// fit takes the steps from the mean, and leaves in blocks what the precision is
+// where they end.
+func (f *full) fit(labels []int32) {
 	copy(f.start, f.mean)
-	objective := f.objective(f.mean, b.Labels)
-	f.curvature(b.N)
+	objective := f.objective(f.mean, labels)
+	f.curvature(len(labels))
 	for range f.Steps {
-		if !f.direction(b.Labels) {
+		if !f.direction(labels) {
 			break
 		}
-		next, ok := f.descend(objective, b.Labels)
-		f.curvature(b.N)
+		next, ok := f.descend(objective, labels)
+		f.curvature(len(labels))
 		if !ok {
 			break
 		}
 		objective = next
 	}
-	f.precision, f.blocks = f.blocks, f.precision
-	return posterior.Report{}
 }
 
 func (f *full) forget(keep float64) {
@@ -106,7 +115,11 @@ func (f *full) objective(m []float64, labels []int32) (sum float64) {
 	clear(f.probs)
 	posterior.AddProduct(f.probs, f.u, m, n, f.dim, f.classes)
 	for i, y := range labels {
-		sum -= logProbability(f.probs[i*f.classes:(i+1)*f.classes], int(y))
+		own := logProbability(f.probs[i*f.classes:(i+1)*f.classes], int(y))
+		if f.weight != nil {
+			own *= f.weight[i]
+		}
+		sum -= own
 	}
 	for c, t := range f.precision {
 		for j := range f.column {
@@ -129,6 +142,9 @@ func (f *full) curvature(n int) {
 		for i := range n {
 			p := f.probs[i*f.classes+c]
 			by := p * (1 - p)
+			if f.weight != nil {
+				by *= f.weight[i]
+			}
 			for j, x := range f.u[i*f.dim : (i+1)*f.dim] {
 				f.weighted[i*f.dim+j] = x * by
 			}
@@ -143,7 +159,13 @@ func (f *full) direction(labels []int32) bool {
 	f.residual = resize(f.residual, len(f.probs))
 	copy(f.residual, f.probs)
 	for i, y := range labels {
-		f.residual[i*f.classes+int(y)]--
+		row := f.residual[i*f.classes : (i+1)*f.classes]
+		row[y]--
+		if f.weight != nil {
+			for c := range row {
+				row[c] *= f.weight[i]
+			}
+		}
 	}
 	posterior.AddTransposed(f.gradient, f.u, f.residual, f.dim, len(labels), f.classes)
 	for c, block := range f.blocks {

@@ -14,6 +14,7 @@ import (
 // scaled form, neighbours that were labelled in the same batch count too, and v
 // is news to its labelled neighbours: H[k,y] grows by e_v[k].
 type label struct {
+	noteless
 	Label
 	classes int
 	version uint64
@@ -85,27 +86,41 @@ func (l *label) shares() []float64 {
 func (l *label) train(b *Batch) { l.learn(b, 1) }
 
 func (l *label) learn(b *Batch, _ float64) posterior.Report {
-	for i, y := range b.Labels {
-		l.see(&b.Rows, i)
-		for k, e := range l.evidence {
-			if e == 0 {
-				continue
-			}
-			l.h[int(y)*l.classes+k] += e
-			if l.Evidence != Second {
-				l.h[k*l.classes+int(y)] += e
-			}
-		}
-	}
+	l.count(&b.Rows, b.Labels, 1)
 	if l.Evidence != Second {
 		for _, pair := range b.Pairs {
-			y, k := int(b.Labels[pair[0]]), int(b.Labels[pair[1]])
-			l.h[y*l.classes+k]++
-			l.h[k*l.classes+y]++
+			l.meet(int(b.Labels[pair[0]]), int(b.Labels[pair[1]]), 1)
 		}
 	}
 	l.version++
 	return posterior.Report{}
+}
+
+// count adds the evidence of rows, or with -1 takes it out again.
+func (l *label) count(rows *Rows, labels []int32, by float64) {
+	for i, y := range labels {
+		l.see(rows, i)
+		for k, e := range l.evidence {
+			switch {
+			case e == 0:
+			case l.Evidence == Second:
+				l.add(int(y), k, float64(by*e))
+			default:
+				l.meet(int(y), k, float64(by*e))
+			}
+		}
+	}
+}
+
+// meet adds x neighbours of class k to those of class y, and the other way.
+func (l *label) meet(y, k int, x float64) {
+	l.add(y, k, x)
+	l.add(k, y, x)
+}
+
+func (l *label) add(c, k int, x float64) {
+	h := &l.h[c*l.classes+k]
+	*h = max(*h+x, 1)
 }
 
 func (l *label) appendState(s *state) {
@@ -126,22 +141,23 @@ func (l *label) readState(r *reader) {
 // vote says log((n_v[c] + π_c)/(Σn_v + 1)), π the share of class c among all
 // labels so far, with one label of each class before any came.
 type vote struct {
+	noteless
 	classes int
 	version uint64
-	count   []float64 // C
+	counts  []float64 // C
 }
 
 func newVote(classes int) *vote {
-	v := &vote{classes: classes, count: make([]float64, classes)}
-	for c := range v.count {
-		v.count[c] = 1
+	v := &vote{classes: classes, counts: make([]float64, classes)}
+	for c := range v.counts {
+		v.counts[c] = 1
 	}
 	return v
 }
 
 func (v *vote) predict(rows *Rows, logp []float64) {
 	var all float64
-	for _, n := range v.count {
+	for _, n := range v.counts {
 		all += n
 	}
 	for i := range rows.N {
@@ -151,7 +167,7 @@ func (v *vote) predict(rows *Rows, logp []float64) {
 			total += float64(n)
 		}
 		for c, n := range labelled {
-			logp[i*v.classes+c] = posterior.Log((float64(n) + v.count[c]/all) / total)
+			logp[i*v.classes+c] = posterior.Log((float64(n) + v.counts[c]/all) / total)
 		}
 	}
 }
@@ -160,7 +176,7 @@ func (v *vote) train(b *Batch) { v.learn(b, 1) }
 
 func (v *vote) learn(b *Batch, _ float64) posterior.Report {
 	for _, y := range b.Labels {
-		v.count[y]++
+		v.counts[y]++
 	}
 	v.version++
 	return posterior.Report{}
@@ -168,15 +184,15 @@ func (v *vote) learn(b *Batch, _ float64) posterior.Report {
 
 func (v *vote) appendState(s *state) {
 	s.uint(v.version)
-	s.floats(v.count)
+	s.floats(v.counts)
 }
 
 func (v *vote) appendChange(s *state) { v.appendState(s) }
 
 func (v *vote) readState(r *reader) {
 	v.version = r.uint()
-	r.floats(v.count)
-	for _, n := range v.count {
+	r.floats(v.counts)
+	for _, n := range v.counts {
 		r.want(n > 0, "a count of %v", n)
 	}
 }

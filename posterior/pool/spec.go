@@ -146,6 +146,9 @@ func (s Spec) Needs() (n Need) {
 	return n
 }
 
+// Share returns the part of a full batch that so many labels are, at most 1.
+func (s Spec) Share(labels int) float64 { return min(1, float64(labels)/s.Batch) }
+
 // Scale returns how the wide heads take their features: [Standard] if one is
 // on dense features, or else [Unit].
 func (s Spec) Scale() Scale {

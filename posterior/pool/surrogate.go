@@ -23,6 +23,8 @@ type surrogate struct {
 	t                    []float64 // T0, and T in the end
 	g, h                 []float64 // columns × stride
 	probs, r, w          []float64 // P, Y-P and the bound: rows × stride
+
+	undoing *undoing // nil while it learns
 }
 
 // leastCurvature is the least P(1-P) in the bound: P is far from 0 and 1 by the
@@ -43,6 +45,15 @@ func (s *surrogate) resize(rows, columns int) {
 // run takes that many passes and then adds the batch's curvature to t:
 // T_jc = T0_jc + Σ_i φ_ij² P_ic(1-P_ic).
 func (s *surrogate) run(phi design, labels []int32, passes int) {
+	s.descend(phi, labels, passes)
+	for i, p := range s.probs {
+		s.w[i] = p * (1 - p)
+	}
+	phi.squares(s.t, s.w, s.stride)
+}
+
+// descend takes that many passes.
+func (s *surrogate) descend(phi design, labels []int32, passes int) {
 	copy(s.start, s.m)
 	least := math.Inf(1)
 	f := s.objective(phi, labels)
@@ -65,10 +76,6 @@ func (s *surrogate) run(phi design, labels []int32, passes int) {
 		copy(s.m, s.held)
 		s.objective(phi, labels)
 	}
-	for i, p := range s.probs {
-		s.w[i] = p * (1 - p)
-	}
-	phi.squares(s.t, s.w, s.stride)
 }
 
 // objective finds P and F at m.
@@ -76,7 +83,14 @@ func (s *surrogate) objective(phi design, labels []int32) (f float64) {
 	phi.logits(s.probs, s.m, s.stride)
 	for i, y := range labels {
 		row := s.probs[i*s.stride : (i+1)*s.stride]
-		f -= logProbability(row[:s.classes], int(y))
+		if s.undoing != nil {
+			axpy(row, 1, s.undoing.offset[i*s.stride:(i+1)*s.stride])
+		}
+		own := logProbability(row[:s.classes], int(y))
+		if s.undoing != nil {
+			own *= s.undoing.weight[i]
+		}
+		f -= own
 		clear(row[s.classes:])
 	}
 	var quadratic float64
@@ -97,6 +111,12 @@ func (s *surrogate) direction(phi design, labels []int32) {
 			s.w[at+c] = a[i] * max(p*(1-p), leastCurvature)
 		}
 		s.r[at+int(y)]++
+		if u := s.undoing; u != nil {
+			for c := range s.classes {
+				s.r[at+c] *= u.weight[i]
+				s.w[at+c] *= u.bound[i]
+			}
+		}
 		clear(s.r[at+s.classes : at+s.stride])
 		clear(s.w[at+s.classes : at+s.stride])
 	}
