@@ -1,7 +1,6 @@
 package drift
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -91,6 +90,9 @@ type kernel[X any] interface {
 	fit(reference []X)
 	// add adds the features of a row to sum.
 	add(sum []float64, x X)
+	// adder returns what adds the features of row i of a reference to sum, many
+	// times over.
+	adder(reference []X) func(sum []float64, i int)
 	// appendRow and row write and read a row, appendFit and setFit what fit found.
 	appendRow(b []byte, x X) []byte
 	row(r *reader) (x X, ok bool)
@@ -149,13 +151,9 @@ const drawsPerAlarm = 10
 // settle finds mean and threshold of a full reference.
 func (m *MMD[X]) settle() base {
 	n, width := len(m.reference), m.kernel.features()
-	all, total := make([]float64, n*width), make([]float64, width)
-	for i, x := range m.reference {
-		row := all[i*width : (i+1)*width]
-		m.kernel.add(row, x)
-		for k, f := range row {
-			total[k] += f
-		}
+	add, total := m.kernel.adder(m.reference), make([]float64, width)
+	for i := range n {
+		add(total, i)
 	}
 	rng := rand.New(rand.NewPCG(m.cfg.Seed, thresholdStream))
 	order := make([]int, n)
@@ -169,17 +167,15 @@ func (m *MMD[X]) settle() base {
 		for i := range m.cfg.Block {
 			j := i + rng.IntN(n-i)
 			order[i], order[j] = order[j], order[i]
-			for k, f := range all[order[i]*width:][:width] {
-				sum[k] += f
-			}
+			add(sum, order[i])
 		}
 		for k := range rest {
 			rest[k] = total[k] - sum[k]
 		}
 		draws[d] = distance(sum, float64(m.cfg.Block), rest, float64(n-m.cfg.Block))
 	}
-	slices.SortFunc(draws, func(a, b float64) int { return cmp.Compare(b, a) })
-	b := base{mean: total, threshold: draws[drawsPerAlarm-1]}
+	slices.Sort(draws)
+	b := base{mean: total, threshold: draws[len(draws)-drawsPerAlarm]}
 	for k := range b.mean {
 		b.mean[k] /= float64(n)
 	}
