@@ -22,3 +22,20 @@ func boxMuller(cos, sin []float64, bits []uint64)   { boxMullerPlain(cos, sin, b
 func gather(dMean, dSD, plus, minus, invPlus, invMinus, noise []float64) {
 	gatherPlain(dMean, dSD, plus, minus, invPlus, invMinus, noise)
 }
+func exponentialEachKernel([]float64) (done int) { return 0 }
+func newton(step, m, start, t, g, h []float64)   { newtonPlain(step, m, start, t, g, h) }
+func stride(m, held, step, start, t []float64, sum *[laneWidth]float64) {
+	stridePlain(m, held, step, start, t, sum)
+}
+
+func sparseProduct(dst *[laneWidth]float64, column []int32, value, m []float64, stride int) {
+	sparseProductPlain(dst, column, value, m, stride)
+}
+
+func sparseTransposed(g, h []float64, column []int32, value []float64, r, w *[laneWidth]float64, stride int) {
+	sparseTransposedPlain(g, h, column, value, r, w, stride)
+}
+
+func sparseSquares(t []float64, column []int32, value []float64, w *[laneWidth]float64, stride int) {
+	sparseSquaresPlain(t, column, value, w, stride)
+}
