@@ -1805,6 +1805,39 @@ loop:
 	VZEROUPPER
 	RET
 
+// func addCentredAVX2(sum *float64, dst *float64, a *float64, by *float64, mean *float64, classes int, lanes int)
+// Requires: AVX
+TEXT ·addCentredAVX2(SB), NOSPLIT, $0-56
+	MOVQ sum+0(FP), AX
+	MOVQ dst+8(FP), CX
+	MOVQ a+16(FP), DX
+	MOVQ by+24(FP), BX
+	MOVQ classes+40(FP), SI
+
+classes:
+	VBROADCASTSD (BX), Y0
+	MOVQ         mean+32(FP), DI
+	MOVQ         lanes+48(FP), R8
+
+lanes:
+	VMOVUPD (DX), Y1
+	VSUBPD  (DI), Y1, Y1
+	VMULPD  Y0, Y1, Y1
+	VMOVUPD Y1, (CX)
+	VADDPD  (AX), Y1, Y1
+	VMOVUPD Y1, (AX)
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, DI
+	SUBQ    $0x04, R8
+	JNZ     lanes
+	ADDQ    $0x08, BX
+	SUBQ    $0x01, SI
+	JNZ     classes
+	VZEROUPPER
+	RET
+
 // func productAVX512(dst *float64, dstStep int, a *float64, aRow int, aCol int, b *float64, bStep int, rows int, inner int, cols int)
 // Requires: AVX, AVX512F
 TEXT ·productAVX512(SB), NOSPLIT, $0-80
@@ -2995,5 +3028,38 @@ loop:
 	SUBQ    $0x08, R8
 	JNZ     loop
 	VMOVUPD Z0, (DI)
+	VZEROUPPER
+	RET
+
+// func addCentredAVX512(sum *float64, dst *float64, a *float64, by *float64, mean *float64, classes int, lanes int)
+// Requires: AVX, AVX512F
+TEXT ·addCentredAVX512(SB), NOSPLIT, $0-56
+	MOVQ sum+0(FP), AX
+	MOVQ dst+8(FP), CX
+	MOVQ a+16(FP), DX
+	MOVQ by+24(FP), BX
+	MOVQ classes+40(FP), SI
+
+classes:
+	VBROADCASTSD (BX), Z0
+	MOVQ         mean+32(FP), DI
+	MOVQ         lanes+48(FP), R8
+
+lanes:
+	VMOVUPD (DX), Z1
+	VSUBPD  (DI), Z1, Z1
+	VMULPD  Z0, Z1, Z1
+	VMOVUPD Z1, (CX)
+	VADDPD  (AX), Z1, Z1
+	VMOVUPD Z1, (AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, DI
+	SUBQ    $0x08, R8
+	JNZ     lanes
+	ADDQ    $0x08, BX
+	SUBQ    $0x01, SI
+	JNZ     classes
 	VZEROUPPER
 	RET

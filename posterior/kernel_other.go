@@ -28,6 +28,8 @@ func stride(m, held, step, start, t []float64, sum *[laneWidth]float64) {
 	stridePlain(m, held, step, start, t, sum)
 }
 
+func addCentred(sum, dst, a, by, mean []float64) { addCentredPlain(sum, dst, a, by, mean) }
+
 func sparseProduct(dst *[laneWidth]float64, column []int32, value, m []float64, stride int) {
 	sparseProductPlain(dst, column, value, m, stride)
 }

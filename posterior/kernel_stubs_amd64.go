@@ -59,6 +59,9 @@ func newtonAVX2(step *float64, m *float64, start *float64, t *float64, gradient 
 func strideAVX2(m *float64, held *float64, step *float64, start *float64, t *float64, sum *float64, n int)
 
 //go:noescape
+func addCentredAVX2(sum *float64, dst *float64, a *float64, by *float64, mean *float64, classes int, lanes int)
+
+//go:noescape
 func productAVX512(dst *float64, dstStep int, a *float64, aRow int, aCol int, b *float64, bStep int, rows int, inner int, cols int)
 
 //go:noescape
@@ -111,3 +114,6 @@ func newtonAVX512(step *float64, m *float64, start *float64, t *float64, gradien
 
 //go:noescape
 func strideAVX512(m *float64, held *float64, step *float64, start *float64, t *float64, sum *float64, n int)
+
+//go:noescape
+func addCentredAVX512(sum *float64, dst *float64, a *float64, by *float64, mean *float64, classes int, lanes int)

@@ -46,6 +46,17 @@ func Stride(m, held, step, start, t []float64) (sum float64) {
 	return total(sums[:])
 }
 
+// AddCentred sets every row of dst to by (a - mean), with a factor for each row
+// and a mean for each column, of which there are a multiple of 8, and adds that
+// to sum.
+func AddCentred(sum, dst, a, by, mean []float64) {
+	n := len(by) * len(mean)
+	if n == 0 || len(mean)%laneWidth != 0 {
+		panic(fmt.Sprintf("posterior: %d rows of %d numbers: want some, of a multiple of %d", len(by), len(mean), laneWidth))
+	}
+	addCentred(sum[:n:n], dst[:n:n], a[:n:n], by, mean)
+}
+
 func checkLengths(n int, of ...[]float64) {
 	for _, x := range of {
 		if n%laneWidth != 0 || len(x) != n {
@@ -120,10 +131,16 @@ func (s *Sparse) row(i int) (column []int32, value []float64) {
 
 // check panics unless matrices of so many numbers have all columns and rows.
 func (s *Sparse) check(stride, columns, rows int) {
-	var most uint32
-	for _, j := range s.Column {
+	var most, m1, m2, m3 uint32
+	k := 0
+	for ; k+4 <= len(s.Column); k += 4 {
+		j := (*[4]int32)(s.Column[k:])
+		most, m1, m2, m3 = max(most, uint32(j[0])), max(m1, uint32(j[1])), max(m2, uint32(j[2])), max(m3, uint32(j[3]))
+	}
+	for _, j := range s.Column[k:] {
 		most = max(most, uint32(j))
 	}
+	most = max(most, m1, m2, m3)
 	if stride <= 0 || stride%laneWidth != 0 || rows < s.Len()*stride || len(s.Column) != len(s.Value) || len(s.Column) > 0 && int(most) >= columns/stride {
 		panic(fmt.Sprintf("posterior: %d sparse rows with column %d beside %d numbers of rows and %d of columns, %d each", s.Len(), most, rows, columns, stride))
 	}
@@ -173,5 +190,16 @@ func stridePlain(m, held, step, start, t []float64, sum *[laneWidth]float64) {
 		m[i] = held[i] + x
 		off := m[i] - start[i]
 		sum[i%laneWidth] += float64(float64(off*t[i]) * off)
+	}
+}
+
+func addCentredPlain(sum, dst, a, by, mean []float64) {
+	lanes := len(mean)
+	for i, p := range by {
+		for l, m := range mean {
+			at := i*lanes + l
+			dst[at] = float64((a[at] - m) * p)
+			sum[at] += dst[at]
+		}
 	}
 }

@@ -39,6 +39,17 @@ func stride(m, held, step, start, t []float64, sum *[laneWidth]float64) {
 	}
 }
 
+func addCentred(sum, dst, a, by, mean []float64) {
+	switch kernels {
+	case avx512:
+		addCentredAVX512(&sum[0], &dst[0], &a[0], &by[0], &mean[0], len(by), len(mean))
+	case avx2:
+		addCentredAVX2(&sum[0], &dst[0], &a[0], &by[0], &mean[0], len(by), len(mean))
+	default:
+		addCentredPlain(sum, dst, a, by, mean)
+	}
+}
+
 func sparseProduct(dst *[laneWidth]float64, column []int32, value, m []float64, stride int) {
 	switch kernels {
 	case avx512:

@@ -117,6 +117,18 @@ func TestLayerKernels(t *testing.T) {
 			return append(slices.Concat(found, moved), sum)
 		})
 	}
+	for _, c := range [][2]int{{1, 8}, {7, 16}, {40, 8}} {
+		n := c[0] * c[1]
+		a, by, mean, sum := randoms(rng, n), randoms(rng, c[0]), randoms(rng, c[1]), randoms(rng, n)
+		sameAtLevels(t, "centred", func() []float64 {
+			dst, sum := make([]float64, n), slices.Clone(sum)
+			AddCentred(sum, dst, a, by, mean)
+			if x := (a[n-1] - mean[c[1]-1]) * by[c[0]-1]; dst[n-1] != x {
+				t.Errorf("%v, want %v", dst[n-1], x)
+			}
+			return append(sum, dst...)
+		})
+	}
 	var want float64
 	m, held, step, start, prior := make([]float64, 24), randoms(rng, 24), randoms(rng, 24), randoms(rng, 24), randoms(rng, 24)
 	for i := range m {

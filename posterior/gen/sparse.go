@@ -21,6 +21,7 @@ func (s isa) layers() {
 	s.exponentialEach()
 	s.newton()
 	s.stride()
+	s.addCentred()
 }
 
 // registers is the number of registers that sparseLanes take.
@@ -178,5 +179,23 @@ func (s isa) stride() {
 	for i, x := range total {
 		VMOVUPD(x, Mem{Base: sum, Disp: i * s.bytes()})
 	}
+	s.end()
+}
+
+func (s isa) addCentred() {
+	s.text("addCentred", "(sum, dst, a, by, mean *float64, classes, lanes int)")
+	sum, dst, a, by := pointer("sum"), pointer("dst"), pointer("a"), pointer("by")
+	loop("classes", count("classes"), 1, func() {
+		p, mean := s.broadcast(Mem{Base: by}), pointer("mean")
+		loop("lanes", count("lanes"), s.lanes, func() {
+			x := s.mul(s.sub(s.load(Mem{Base: a}), Mem{Base: mean}), p)
+			VMOVUPD(x, Mem{Base: dst})
+			VMOVUPD(s.add(x, Mem{Base: sum}), Mem{Base: sum})
+			for _, p := range []Register{sum, dst, a, mean} {
+				ADDQ(U8(s.bytes()), p)
+			}
+		})
+		ADDQ(U8(8), by)
+	})
 	s.end()
 }

@@ -13,6 +13,7 @@ type bayes struct {
 	count   []float64 // N, d × C
 	total   []float64 // Σ_j N_cj, C
 
+	log      []float64 // log(N_cj + α), d × C
 	logTotal []float64
 	changed  []int32
 	row      []bool // by feature: whether it is in changed
@@ -20,13 +21,24 @@ type bayes struct {
 }
 
 func newBayes(spec Bayes, shape Shape) *bayes {
-	return &bayes{
+	b := &bayes{
 		Bayes: spec, shape: shape,
 		count:    make([]float64, shape.Features*shape.Classes),
 		total:    make([]float64, shape.Classes),
+		log:      make([]float64, shape.Features*shape.Classes),
 		logTotal: make([]float64, shape.Classes),
 		row:      make([]bool, shape.Features),
 	}
+	b.takeLogs()
+	return b
+}
+
+// takeLogs sets log by count.
+func (b *bayes) takeLogs() {
+	for i, n := range b.count {
+		b.log[i] = n + b.Smoothing
+	}
+	posterior.Logarithms(b.log)
 }
 
 func (b *bayes) predict(rows *Rows, logp []float64) {
@@ -40,11 +52,10 @@ func (b *bayes) predict(rows *Rows, logp []float64) {
 		index, value := rows.X.entries(i, d, &b.buffer)
 		for k, j := range index {
 			x := max(float64(value[k]), 0)
-			for c, n := range b.count[int(j)*classes : (int(j)+1)*classes] {
-				row[c] += float64(x * (posterior.Log(n+b.Smoothing) - b.logTotal[c]))
+			for c, log := range b.log[int(j)*classes : (int(j)+1)*classes] {
+				row[c] += float64(x * (log - b.logTotal[c]))
 			}
 		}
-		logSoftmax(row)
 	}
 }
 
@@ -59,7 +70,9 @@ func (b *bayes) learn(batch *Batch, _ float64) posterior.Report {
 		index, value := batch.X.entries(i, b.shape.Features, &b.buffer)
 		for k, j := range index {
 			x := max(float64(value[k]), 0)
-			b.count[int(j)*b.shape.Classes+int(y)] += x
+			at := int(j)*b.shape.Classes + int(y)
+			b.count[at] += x
+			b.log[at] = posterior.Log(b.count[at] + b.Smoothing)
 			b.total[y] += x
 			if !b.row[j] {
 				b.row[j] = true
@@ -95,4 +108,5 @@ func (b *bayes) readState(r *reader) {
 			r.want(n >= 0, "a count of %v", n)
 		}
 	}
+	b.takeLogs()
 }

@@ -44,21 +44,13 @@ func newFull(spec Full, prior *posterior.Gaussian) *full {
 
 func (f *full) load(rows posterior.Rows) {
 	f.u = resize(f.u, len(rows.Z))
-	for i, tau := range rows.Tau {
-		by := 1 / tau
-		for j, z := range rows.Z[i*f.dim : (i+1)*f.dim] {
-			f.u[i*f.dim+j] = float64(z) * by
-		}
-	}
+	scale(f.u, rows)
 }
 
 func (f *full) predict(rows *Rows, logp []float64) {
 	f.load(rows.Embedded)
 	clear(logp)
 	posterior.AddProduct(logp, f.u, f.mean, rows.N, f.dim, f.classes)
-	for i := range rows.N {
-		logSoftmax(logp[i*f.classes : (i+1)*f.classes])
-	}
 }
 
 func (f *full) train(*Batch) {}
@@ -105,9 +97,7 @@ func (f *full) objective(m []float64, labels []int32) (sum float64) {
 	f.probs = resize(f.probs, n*f.classes)
 	clear(f.probs)
 	posterior.AddProduct(f.probs, f.u, m, n, f.dim, f.classes)
-	for i, y := range labels {
-		sum -= logProbability(f.probs[i*f.classes:(i+1)*f.classes], int(y))
-	}
+	sum = softmax(f.probs, f.classes, f.classes, labels)
 	for c, t := range f.precision {
 		for j := range f.column {
 			f.column[j] = m[j*f.classes+c] - f.start[j*f.classes+c]

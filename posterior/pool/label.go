@@ -1,8 +1,6 @@
 package pool
 
 import (
-	"math"
-
 	"github.com/gvbll/gvbll/posterior"
 )
 
@@ -19,52 +17,45 @@ type label struct {
 	version uint64
 	h       []float64 // C × C
 
-	evidence, log []float64
+	evidence []float64 // of rows, rows × C
+	log      []float64 // log(H_ck/Σ_k' H_ck') by the evidence's class, C × C
 }
 
 func newLabel(spec Label, classes int) *label {
-	l := &label{Label: spec, classes: classes, h: make([]float64, classes*classes), evidence: make([]float64, classes), log: make([]float64, classes*classes)}
+	l := &label{Label: spec, classes: classes, h: make([]float64, classes*classes), log: make([]float64, classes*classes)}
 	for i := range l.h {
 		l.h[i] = 1
 	}
 	return l
 }
 
-// see sets evidence to e of row i.
-func (l *label) see(rows *Rows, i int) {
+// see sets evidence to e of the rows.
+func (l *label) see(rows *Rows) {
 	from := rows.Labelled
 	if l.Evidence == Second {
 		from = rows.Second
 	}
-	var total float64
-	for k, n := range from[i*l.classes : (i+1)*l.classes] {
-		l.evidence[k] = float64(n)
-		total += float64(n)
-	}
-	if l.Evidence == Counts || total <= 1 {
-		return
-	}
-	by := 1 / math.Sqrt(total)
-	for k := range l.evidence {
-		l.evidence[k] *= by
+	l.evidence = resize(l.evidence, rows.N*l.classes)
+	for at := 0; at < len(l.evidence); at += l.classes {
+		e, n := l.evidence[at:at+l.classes], from[at:at+l.classes]
+		if l.Evidence != Counts {
+			scaled(e, n)
+			continue
+		}
+		for k, x := range n {
+			e[k] = float64(x)
+		}
 	}
 }
 
 func (l *label) predict(rows *Rows, logp []float64) {
 	for i, share := range l.shares() { // by the evidence's class
-		l.log[i%l.classes*l.classes+i/l.classes] = posterior.Log(share)
+		l.log[i%l.classes*l.classes+i/l.classes] = share
 	}
-	for i := range rows.N {
-		l.see(rows, i)
-		row := logp[i*l.classes : (i+1)*l.classes]
-		clear(row)
-		for k, e := range l.evidence {
-			if e != 0 {
-				axpy(row, e, l.log[k*l.classes:(k+1)*l.classes])
-			}
-		}
-		logSoftmax(row)
-	}
+	posterior.Logarithms(l.log)
+	l.see(rows)
+	clear(logp)
+	posterior.AddProduct(logp, l.evidence, l.log, rows.N, l.classes, l.classes)
 }
 
 // shares returns H with rows that sum to 1.
@@ -85,9 +76,9 @@ func (l *label) shares() []float64 {
 func (l *label) train(b *Batch) { l.learn(b, 1) }
 
 func (l *label) learn(b *Batch, _ float64) posterior.Report {
+	l.see(&b.Rows)
 	for i, y := range b.Labels {
-		l.see(&b.Rows, i)
-		for k, e := range l.evidence {
+		for k, e := range l.evidence[i*l.classes : (i+1)*l.classes] {
 			if e == 0 {
 				continue
 			}
@@ -151,9 +142,10 @@ func (v *vote) predict(rows *Rows, logp []float64) {
 			total += float64(n)
 		}
 		for c, n := range labelled {
-			logp[i*v.classes+c] = posterior.Log((float64(n) + v.count[c]/all) / total)
+			logp[i*v.classes+c] = (float64(n) + v.count[c]/all) / total
 		}
 	}
+	posterior.Logarithms(logp)
 }
 
 func (v *vote) train(b *Batch) { v.learn(b, 1) }
