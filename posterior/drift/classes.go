@@ -31,10 +31,6 @@ func (e equal) fit([]int32) {}
 
 func (e equal) add(sum []float64, class int32) { sum[class]++ }
 
-func (e equal) adder(reference []int32) func(sum []float64, i int) {
-	return func(sum []float64, i int) { sum[reference[i]]++ }
-}
-
 func (e equal) appendRow(b []byte, class int32) []byte { return appendCount(b, uint64(class)) }
 
 func (e equal) row(r *reader) (class int32, ok bool) {

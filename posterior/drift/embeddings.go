@@ -108,19 +108,6 @@ func (f *fourier) add(sum []float64, x []float32) {
 	}
 }
 
-func (f *fourier) adder(reference [][]float32) func(sum []float64, i int) {
-	width := f.features()
-	all := make([]float64, len(reference)*width)
-	for i, x := range reference {
-		f.add(all[i*width:(i+1)*width], x)
-	}
-	return func(sum []float64, i int) {
-		for k, feature := range all[i*width:][:width] {
-			sum[k] += feature
-		}
-	}
-}
-
 // cosine is cos(2πt), t in turns, by the Taylor sum of the sine about its
 // nearest zero: true to 1e-11 for angles that are still known, and the same bits
 // everywhere.

@@ -287,7 +287,8 @@ func (p *Pool) AppendState(b []byte) []byte {
 
 // AppendChange appends canonical bytes of what the last Learn changed, so that
 // state can be followed by a hash at the cost of a batch and not of the state.
-// Covariances of full heads are left out but for their diagonals.
+// Covariances of full heads are left out but for their diagonals, precisions of
+// wide heads altogether.
 func (p *Pool) AppendChange(b []byte) []byte {
 	s := &state{b: b}
 	p.appendHeader(s)

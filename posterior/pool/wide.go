@@ -176,12 +176,13 @@ func (w *wide) appendColumn(s *state, j int) {
 	s.floats(w.precision[j*w.stride : j*w.stride+w.shape.Classes])
 }
 
+// appendChange leaves out the precisions: where they differ, the next means do.
 func (w *wide) appendChange(s *state) {
 	s.uint(w.version)
 	s.float(w.clock)
 	for _, j := range w.changed {
 		s.uint(uint64(j))
-		w.appendColumn(s, int(j))
+		s.floats(w.mean[int(j)*w.stride : int(j)*w.stride+w.shape.Classes])
 	}
 }
 
