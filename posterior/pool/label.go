@@ -16,6 +16,7 @@ type label struct {
 	classes int
 	version uint64
 	h       []float64 // C × C
+	news    []float64 // Σ e_v over a batch's rows of each class, C × C
 
 	evidence []float64 // of rows, rows × C
 	log      []float64 // log(H_ck/Σ_k' H_ck') by the evidence's class, C × C
@@ -77,15 +78,18 @@ func (l *label) train(b *Batch) { l.learn(b, 1) }
 
 func (l *label) learn(b *Batch, _ float64) posterior.Report {
 	l.see(&b.Rows)
+	l.news = resize(l.news, len(l.h))
+	clear(l.news)
 	for i, y := range b.Labels {
-		for k, e := range l.evidence[i*l.classes : (i+1)*l.classes] {
-			if e == 0 {
-				continue
-			}
-			l.h[int(y)*l.classes+k] += e
-			if l.Evidence != Second {
-				l.h[k*l.classes+int(y)] += e
-			}
+		to := l.news[int(y)*l.classes:][:l.classes]
+		for k, e := range l.evidence[i*l.classes:][:l.classes] {
+			to[k] += e
+		}
+	}
+	for i, e := range l.news {
+		l.h[i] += e
+		if l.Evidence != Second {
+			l.h[i%l.classes*l.classes+i/l.classes] += e
 		}
 	}
 	if l.Evidence != Second {

@@ -3,8 +3,7 @@ package pool
 import "github.com/gvbll/gvbll/posterior"
 
 // weights is the pool itself: a Bayesian last layer over heads. With
-// a_k(c) = max(log p_k(c), floor), centred over c, its logits are
-// Σ_k w_k a_k(c) + b_c. θ = (w, b) has prior w_k ~ N(Total/K, WeightSD²) and
+// a_k(c) = max(log p_k(c), floor), its logits are Σ_k w_k a_k(c) + b_c. θ = (w, b) has prior w_k ~ N(Total/K, WeightSD²) and
 // b_c ~ N(0, BiasSD²), which is where it starts. A batch minimises
 //
 //	F(θ) = -Σ_i log softmax(J_i θ)[y_i] + ½ (θ-θ0)ᵀQ(θ-θ0),  J_i = [a_1 … a_K, I],
@@ -67,16 +66,12 @@ func (w *weights) evidence(n int, at func(i, k int) []float32) {
 		for k := range w.heads {
 			from := (i*w.heads + k) * w.classes
 			a := w.a[from : from+w.classes]
-			for c, x := range at(i, k) {
+			for c, x := range at(i, k)[:len(a)] {
 				x := float64(x)
 				if x < w.Floor {
 					x = w.Floor
 				}
 				a[c] = x
-			}
-			mean := sum(a) / float64(w.classes)
-			for c := range a {
-				a[c] -= mean
 			}
 		}
 	}
