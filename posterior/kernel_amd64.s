@@ -1838,6 +1838,126 @@ lanes:
 	VZEROUPPER
 	RET
 
+// func rowExponentialsAVX2(a *float64, most *float64, total *float64, rows int, n int)
+// Requires: AVX, AVX2
+TEXT ·rowExponentialsAVX2(SB), NOSPLIT, $0-40
+	MOVQ a+0(FP), AX
+	MOVQ most+8(FP), CX
+	MOVQ total+16(FP), DX
+	MOVQ rows+24(FP), BX
+
+rows:
+	MOVQ    AX, SI
+	MOVQ    n+32(FP), DI
+	VMOVUPD cfff0000000000000<>+0(SB), Y0
+	VMOVUPD cfff0000000000000<>+0(SB), Y1
+
+most:
+	VMOVUPD      (SI), Y2
+	VMAXPD       Y0, Y2, Y0
+	VMOVUPD      32(SI), Y2
+	VMAXPD       Y1, Y2, Y1
+	ADDQ         $0x40, SI
+	SUBQ         $0x08, DI
+	JNZ          most
+	VMAXPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VMAXPD       X1, X0, X1
+	VPERMILPD    $0x01, X1, X0
+	VMAXPD       X0, X1, X0
+	VMOVSD       X0, (CX)
+	VBROADCASTSD X0, Y0
+	MOVQ         n+32(FP), SI
+	VXORPD       Y1, Y1, Y1
+	VXORPD       Y2, Y2, Y2
+
+numbers:
+	VMOVUPD      (AX), Y3
+	VSUBPD       Y0, Y3, Y3
+	VMULPD       c3ff71547652b82fe<>+0(SB), Y3, Y4
+	VADDPD       c4338000000000000<>+0(SB), Y4, Y4
+	VSUBPD       c4338000000000000<>+0(SB), Y4, Y5
+	VMULPD       c3fe62e42fee00000<>+0(SB), Y5, Y6
+	VSUBPD       Y6, Y3, Y6
+	VMULPD       c3dea39ef35793c76<>+0(SB), Y5, Y5
+	VSUBPD       Y5, Y6, Y7
+	VMULPD       Y7, Y7, Y8
+	VMULPD       c3e66376972bea4d0<>+0(SB), Y8, Y9
+	VADDPD       cbebbbd41c5d26bf1<>+0(SB), Y9, Y9
+	VMULPD       Y8, Y9, Y9
+	VADDPD       c3f11566aaf25de2c<>+0(SB), Y9, Y9
+	VMULPD       Y8, Y9, Y9
+	VADDPD       cbf66c16c16bebd93<>+0(SB), Y9, Y9
+	VMULPD       Y8, Y9, Y9
+	VADDPD       c3fc5555555555555<>+0(SB), Y9, Y9
+	VMULPD       Y8, Y9, Y8
+	VSUBPD       Y8, Y7, Y8
+	VMULPD       Y8, Y7, Y7
+	VMOVUPD      c4000000000000000<>+0(SB), Y9
+	VSUBPD       Y8, Y9, Y8
+	VDIVPD       Y8, Y7, Y7
+	VMOVUPD      c3ff0000000000000<>+0(SB), Y8
+	VSUBPD       Y7, Y5, Y5
+	VSUBPD       Y6, Y5, Y5
+	VSUBPD       Y5, Y8, Y5
+	VPADDQ       c00000000000003ff<>+0(SB), Y4, Y4
+	VPSLLQ       $0x34, Y4, Y4
+	VMULPD       Y4, Y5, Y4
+	VCMPPD       $0x05, cc086200000000000<>+0(SB), Y3, Y3
+	VANDPD       Y3, Y4, Y3
+	VMOVUPD      Y3, (AX)
+	VADDPD       Y3, Y1, Y1
+	VMOVUPD      32(AX), Y3
+	VSUBPD       Y0, Y3, Y3
+	VMULPD       c3ff71547652b82fe<>+0(SB), Y3, Y4
+	VADDPD       c4338000000000000<>+0(SB), Y4, Y4
+	VSUBPD       c4338000000000000<>+0(SB), Y4, Y5
+	VMULPD       c3fe62e42fee00000<>+0(SB), Y5, Y6
+	VSUBPD       Y6, Y3, Y6
+	VMULPD       c3dea39ef35793c76<>+0(SB), Y5, Y5
+	VSUBPD       Y5, Y6, Y7
+	VMULPD       Y7, Y7, Y8
+	VMULPD       c3e66376972bea4d0<>+0(SB), Y8, Y9
+	VADDPD       cbebbbd41c5d26bf1<>+0(SB), Y9, Y9
+	VMULPD       Y8, Y9, Y9
+	VADDPD       c3f11566aaf25de2c<>+0(SB), Y9, Y9
+	VMULPD       Y8, Y9, Y9
+	VADDPD       cbf66c16c16bebd93<>+0(SB), Y9, Y9
+	VMULPD       Y8, Y9, Y9
+	VADDPD       c3fc5555555555555<>+0(SB), Y9, Y9
+	VMULPD       Y8, Y9, Y8
+	VSUBPD       Y8, Y7, Y8
+	VMULPD       Y8, Y7, Y7
+	VMOVUPD      c4000000000000000<>+0(SB), Y9
+	VSUBPD       Y8, Y9, Y8
+	VDIVPD       Y8, Y7, Y7
+	VMOVUPD      c3ff0000000000000<>+0(SB), Y8
+	VSUBPD       Y7, Y5, Y5
+	VSUBPD       Y6, Y5, Y5
+	VSUBPD       Y5, Y8, Y5
+	VPADDQ       c00000000000003ff<>+0(SB), Y4, Y4
+	VPSLLQ       $0x34, Y4, Y4
+	VMULPD       Y4, Y5, Y4
+	VCMPPD       $0x05, cc086200000000000<>+0(SB), Y3, Y3
+	VANDPD       Y3, Y4, Y3
+	VMOVUPD      Y3, 32(AX)
+	VADDPD       Y3, Y2, Y2
+	ADDQ         $0x40, AX
+	SUBQ         $0x08, SI
+	JNZ          numbers
+	VADDPD       Y2, Y1, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X1
+	VPERMILPD    $0x01, X1, X0
+	VADDPD       X0, X1, X0
+	VMOVSD       X0, (DX)
+	ADDQ         $0x08, CX
+	ADDQ         $0x08, DX
+	SUBQ         $0x01, BX
+	JNZ          rows
+	VZEROUPPER
+	RET
+
 // func productAVX512(dst *float64, dstStep int, a *float64, aRow int, aCol int, b *float64, bStep int, rows int, inner int, cols int)
 // Requires: AVX, AVX512F
 TEXT ·productAVX512(SB), NOSPLIT, $0-80
@@ -3061,5 +3181,88 @@ lanes:
 	ADDQ    $0x08, BX
 	SUBQ    $0x01, SI
 	JNZ     classes
+	VZEROUPPER
+	RET
+
+// func rowExponentialsAVX512(a *float64, most *float64, total *float64, rows int, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·rowExponentialsAVX512(SB), NOSPLIT, $0-40
+	MOVQ a+0(FP), AX
+	MOVQ most+8(FP), CX
+	MOVQ total+16(FP), DX
+	MOVQ rows+24(FP), BX
+
+rows:
+	MOVQ    AX, SI
+	MOVQ    n+32(FP), DI
+	VMOVUPD cfff0000000000000<>+0(SB), Z0
+
+most:
+	VMOVUPD       (SI), Z1
+	VMAXPD        Z0, Z1, Z0
+	ADDQ          $0x40, SI
+	SUBQ          $0x08, DI
+	JNZ           most
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VMAXPD        Y1, Y0, Y1
+	VEXTRACTF128  $0x01, Y1, X0
+	VMAXPD        X0, X1, X0
+	VPERMILPD     $0x01, X0, X1
+	VMAXPD        X1, X0, X1
+	VMOVSD        X1, (CX)
+	VBROADCASTSD  X1, Z0
+	MOVQ          n+32(FP), SI
+	VXORPD        Z1, Z1, Z1
+
+numbers:
+	VMOVUPD       (AX), Z2
+	VSUBPD        Z0, Z2, Z2
+	VMULPD        c3ff71547652b82fe<>+0(SB), Z2, Z3
+	VADDPD        c4338000000000000<>+0(SB), Z3, Z3
+	VSUBPD        c4338000000000000<>+0(SB), Z3, Z4
+	VMULPD        c3fe62e42fee00000<>+0(SB), Z4, Z5
+	VSUBPD        Z5, Z2, Z5
+	VMULPD        c3dea39ef35793c76<>+0(SB), Z4, Z4
+	VSUBPD        Z4, Z5, Z6
+	VMULPD        Z6, Z6, Z7
+	VMULPD        c3e66376972bea4d0<>+0(SB), Z7, Z8
+	VADDPD        cbebbbd41c5d26bf1<>+0(SB), Z8, Z8
+	VMULPD        Z7, Z8, Z8
+	VADDPD        c3f11566aaf25de2c<>+0(SB), Z8, Z8
+	VMULPD        Z7, Z8, Z8
+	VADDPD        cbf66c16c16bebd93<>+0(SB), Z8, Z8
+	VMULPD        Z7, Z8, Z8
+	VADDPD        c3fc5555555555555<>+0(SB), Z8, Z8
+	VMULPD        Z7, Z8, Z7
+	VSUBPD        Z7, Z6, Z7
+	VMULPD        Z7, Z6, Z6
+	VMOVUPD       c4000000000000000<>+0(SB), Z8
+	VSUBPD        Z7, Z8, Z7
+	VDIVPD        Z7, Z6, Z6
+	VMOVUPD       c3ff0000000000000<>+0(SB), Z7
+	VSUBPD        Z6, Z4, Z4
+	VSUBPD        Z5, Z4, Z4
+	VSUBPD        Z4, Z7, Z4
+	VPADDQ        c00000000000003ff<>+0(SB), Z3, Z3
+	VPSLLQ        $0x34, Z3, Z3
+	VMULPD        Z3, Z4, Z3
+	VCMPPD        $0x05, cc086200000000000<>+0(SB), Z2, K1
+	VMOVAPD.Z     Z3, K1, Z3
+	VMOVUPD       Z3, (AX)
+	VADDPD        Z3, Z1, Z1
+	ADDQ          $0x40, AX
+	SUBQ          $0x08, SI
+	JNZ           numbers
+	VEXTRACTF64X4 $0x01, Z1, Y0
+	VADDPD        Y0, Y1, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPD        X1, X0, X1
+	VPERMILPD     $0x01, X1, X0
+	VADDPD        X0, X1, X0
+	VMOVSD        X0, (DX)
+	ADDQ          $0x08, CX
+	ADDQ          $0x08, DX
+	SUBQ          $0x01, BX
+	JNZ           rows
 	VZEROUPPER
 	RET

@@ -30,6 +30,8 @@ func stride(m, held, step, start, t []float64, sum *[laneWidth]float64) {
 
 func addCentred(sum, dst, a, by, mean []float64) { addCentredPlain(sum, dst, a, by, mean) }
 
+func rowExponentials(a, most, total []float64) { rowExponentialsPlain(a, most, total) }
+
 func sparseProduct(dst *[laneWidth]float64, column []int32, value, m []float64, stride int) {
 	sparseProductPlain(dst, column, value, m, stride)
 }

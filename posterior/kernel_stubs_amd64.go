@@ -62,6 +62,9 @@ func strideAVX2(m *float64, held *float64, step *float64, start *float64, t *flo
 func addCentredAVX2(sum *float64, dst *float64, a *float64, by *float64, mean *float64, classes int, lanes int)
 
 //go:noescape
+func rowExponentialsAVX2(a *float64, most *float64, total *float64, rows int, n int)
+
+//go:noescape
 func productAVX512(dst *float64, dstStep int, a *float64, aRow int, aCol int, b *float64, bStep int, rows int, inner int, cols int)
 
 //go:noescape
@@ -117,3 +120,6 @@ func strideAVX512(m *float64, held *float64, step *float64, start *float64, t *f
 
 //go:noescape
 func addCentredAVX512(sum *float64, dst *float64, a *float64, by *float64, mean *float64, classes int, lanes int)
+
+//go:noescape
+func rowExponentialsAVX512(a *float64, most *float64, total *float64, rows int, n int)

@@ -26,6 +26,21 @@ func Logarithms(a []float64) {
 	}
 }
 
+// RowExponentials takes its largest number from every row of a, sets it to most,
+// and replaces what is left by [Exp] of it, of which the sum is total. Rows have a
+// multiple of 8 numbers; -Inf is no number, of which there is at least one. The
+// sum is of eight sums, of every eighth each.
+func RowExponentials(a, most, total []float64) {
+	if len(a) == 0 {
+		return
+	}
+	n := len(a) / max(len(most), 1)
+	if n == 0 || n%laneWidth != 0 || len(a) != n*len(most) || len(most) != len(total) {
+		panic(fmt.Sprintf("posterior: %d numbers in %d rows with %d sums: want a multiple of %d in each", len(a), len(most), len(total), laneWidth))
+	}
+	rowExponentials(a, most, total)
+}
+
 // Newton sets step to (g - t(m-start))/(t+h), entry by entry, a multiple of 8 of
 // them: the step from m against the gradient -g and the curvature h of a
 // function, and those of ½t(m-start)².
@@ -201,5 +216,24 @@ func addCentredPlain(sum, dst, a, by, mean []float64) {
 			dst[at] = float64((a[at] - m) * p)
 			sum[at] += dst[at]
 		}
+	}
+}
+
+func rowExponentialsPlain(a, most, total []float64) {
+	n := len(a) / len(most)
+	for i := range most {
+		row := a[i*n : (i+1)*n]
+		most[i] = math.Inf(-1)
+		for _, x := range row {
+			if x > most[i] {
+				most[i] = x
+			}
+		}
+		var sum [laneWidth]float64
+		for c, x := range row {
+			row[c] = exp(x - most[i])
+			sum[c%laneWidth] += row[c]
+		}
+		total[i] = ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]))
 	}
 }

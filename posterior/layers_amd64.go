@@ -50,6 +50,18 @@ func addCentred(sum, dst, a, by, mean []float64) {
 	}
 }
 
+func rowExponentials(a, most, total []float64) {
+	n := len(a) / len(most)
+	switch kernels {
+	case avx512:
+		rowExponentialsAVX512(&a[0], &most[0], &total[0], len(most), n)
+	case avx2:
+		rowExponentialsAVX2(&a[0], &most[0], &total[0], len(most), n)
+	default:
+		rowExponentialsPlain(a, most, total)
+	}
+}
+
 func sparseProduct(dst *[laneWidth]float64, column []int32, value, m []float64, stride int) {
 	switch kernels {
 	case avx512:

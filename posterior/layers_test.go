@@ -129,6 +129,31 @@ func TestLayerKernels(t *testing.T) {
 			return append(sum, dst...)
 		})
 	}
+	for _, c := range [][2]int{{0, 8}, {1, 8}, {3, 16}, {5, 40}} {
+		a := randoms(rng, c[0]*c[1])
+		for i := range a {
+			if i%c[1] > 4 && i%5 == 0 {
+				a[i] = odd[rng.IntN(12)]
+			}
+			if i%c[1] == c[1]-1 {
+				a[i] = math.Inf(-1)
+			}
+		}
+		sameAtLevels(t, "rows of exponentials", func() []float64 {
+			e, most, total := slices.Clone(a), make([]float64, c[0]), make([]float64, c[0])
+			RowExponentials(e, most, total)
+			for i := range most {
+				var sum float64
+				for _, x := range e[i*c[1] : (i+1)*c[1]] {
+					sum += x
+				}
+				if most[i] != slices.Max(a[i*c[1]:(i+1)*c[1]]) || math.Abs(sum-total[i]) > 1e-12 {
+					t.Errorf("row %d: %v and %v, want %v", i, most[i], total[i], sum)
+				}
+			}
+			return slices.Concat(e, most, total)
+		})
+	}
 	var want float64
 	m, held, step, start, prior := make([]float64, 24), randoms(rng, 24), randoms(rng, 24), randoms(rng, 24), randoms(rng, 24)
 	for i := range m {

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"math"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -22,6 +24,7 @@ func (s isa) layers() {
 	s.newton()
 	s.stride()
 	s.addCentred()
+	s.rowExponentials()
 }
 
 // registers is the number of registers that sparseLanes take.
@@ -198,4 +201,61 @@ func (s isa) addCentred() {
 		ADDQ(U8(8), by)
 	})
 	s.end()
+}
+
+// rowExponentials sums across lanes, unlike the others: the eight sums of a row
+// and the order in which they are added are its definition, at either width.
+func (s isa) rowExponentials() {
+	s.text("rowExponentials", "(a, most, total *float64, rows, n int)")
+	a, most, total := pointer("a"), pointer("most"), pointer("total")
+	loop("rows", count("rows"), 1, func() {
+		p, n := copyOf(a), count("n")
+		top := s.eachRegister(func(int) VecVirtual { return s.load(s.number(math.Inf(-1))) })
+		loop("most", n, sparseLanes, func() {
+			for i, t := range top {
+				x := s.load(Mem{Base: p, Disp: i * s.bytes()})
+				VMAXPD(t, x, t)
+			}
+			ADDQ(U8(8*sparseLanes), p)
+		})
+		highest := s.across(top, VMAXPD)
+		VMOVSD(highest, Mem{Base: most})
+		all := s.register()
+		VBROADCASTSD(highest, all)
+
+		n = count("n")
+		sum := s.eachRegister(func(int) VecVirtual { return s.zero() })
+		loop("numbers", n, sparseLanes, func() {
+			for i, t := range sum {
+				at := Mem{Base: a, Disp: i * s.bytes()}
+				y := s.exp(s.sub(s.load(at), all))
+				VMOVUPD(y, at)
+				VADDPD(y, t, t)
+			}
+			ADDQ(U8(8*sparseLanes), a)
+		})
+		VMOVSD(s.across(sum, VADDPD), Mem{Base: total})
+		ADDQ(U8(8), most)
+		ADDQ(U8(8), total)
+	})
+	s.end()
+}
+
+// across takes eight lanes together, each with the one four further on, these
+// with the one two further on, and these with each other.
+func (s isa) across(x []VecVirtual, with func(...Op)) VecVirtual {
+	four := YMM()
+	if s.lanes == 8 {
+		VEXTRACTF64X4(U8(1), x[0], four)
+		with(four, x[0].AsY(), four)
+	} else {
+		with(x[1], x[0], four)
+	}
+	two := XMM()
+	VEXTRACTF128(U8(1), four, two)
+	with(two, four.AsX(), two)
+	one := XMM()
+	VPERMILPD(U8(1), two, one)
+	with(one, two, one)
+	return one
 }

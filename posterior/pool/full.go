@@ -21,6 +21,8 @@ type full struct {
 	blocks                       [][]float64
 	column, solution             []float64
 	cholesky                     cholesky
+	rows                         []float64 // probs, rows × stride
+	norm                         normaliser
 }
 
 func newFull(spec Full, prior *posterior.Gaussian) *full {
@@ -93,11 +95,17 @@ func (f *full) forget(keep float64) {
 // objective returns -Σ log p_i[y_i] + ½ Σ_c (m_c - m0_c)ᵀT_c(m_c - m0_c) at m,
 // leaves the probabilities, and in gradient the prior's part of the gradient.
 func (f *full) objective(m []float64, labels []int32) (sum float64) {
-	n := len(labels)
-	f.probs = resize(f.probs, n*f.classes)
+	n, stride := len(labels), strideOf(f.classes)
+	f.probs, f.rows = resize(f.probs, n*f.classes), resize(f.rows, n*stride)
 	clear(f.probs)
 	posterior.AddProduct(f.probs, f.u, m, n, f.dim, f.classes)
-	sum = softmax(f.probs, f.classes, f.classes, labels)
+	for i := range n {
+		copy(f.rows[i*stride:], f.probs[i*f.classes:(i+1)*f.classes])
+	}
+	sum = f.norm.softmax(f.rows, f.classes, stride, labels)
+	for i := range n {
+		copy(f.probs[i*f.classes:(i+1)*f.classes], f.rows[i*stride:])
+	}
 	for c, t := range f.precision {
 		for j := range f.column {
 			f.column[j] = m[j*f.classes+c] - f.start[j*f.classes+c]

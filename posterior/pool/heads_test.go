@@ -339,7 +339,7 @@ func TestDesignsAgree(t *testing.T) {
 // predictNormalised writes log p of the rows, as the pool takes it from a head.
 func predictNormalised(h head, rows *Rows, logp []float64, classes int) {
 	h.predict(rows, logp)
-	logSoftmax(logp, classes, make([]float64, len(logp)))
+	new(normaliser).logSoftmax(logp, classes)
 }
 
 // surrogateObjective is F at m.

@@ -44,7 +44,8 @@ type Pool struct {
 	scores  []Score // of the pool, then of each head
 	version uint64
 
-	logp, scratch []float64
+	logp []float64
+	norm normaliser
 }
 
 // New returns a pool that knows nothing yet but the training posterior prior,
@@ -147,10 +148,10 @@ func (p *Pool) Predict(rows Rows, said []float32) {
 	rows.check(p.shape, p.needs)
 	checkLength("log probabilities", len(said), rows.N*p.SaidPerRow())
 	n, classes, width := rows.N, p.shape.Classes, p.SaidPerRow()
-	p.logp, p.scratch = resize(p.logp, n*classes), resize(p.scratch, n*classes)
+	p.logp = resize(p.logp, n*classes)
 	for k, h := range p.heads {
 		h.predict(&rows, p.logp)
-		logSoftmax(p.logp, classes, p.scratch)
+		p.norm.logSoftmax(p.logp, classes)
 		for i := range n {
 			to := said[i*width+(1+k)*classes:][:classes]
 			for c, x := range p.logp[i*classes : (i+1)*classes] {
@@ -159,8 +160,8 @@ func (p *Pool) Predict(rows Rows, said []float32) {
 		}
 	}
 	p.weigh(n, said)
-	p.weights.logits(p.logp, p.weights.theta)
-	logSoftmax(p.logp, classes, p.scratch)
+	p.weights.logits(p.logp, p.weights.theta, classes)
+	p.norm.logSoftmax(p.logp, classes)
 	for i := range n {
 		for c, x := range p.logp[i*classes : (i+1)*classes] {
 			said[i*width+c] = float32(x)

@@ -28,6 +28,7 @@ type surrogate struct {
 	t             []float64 // T0, and T in the end
 	g, h          []float64 // columns × stride
 	probs, r, w   []float64 // P, Y-P and the bound: rows × stride
+	norm          normaliser
 }
 
 // leastCurvature is the least P(1-P) in the bound: P is far from 0 and 1 by the
@@ -77,7 +78,7 @@ func (s *surrogate) run(phi design, labels []int32, passes int) {
 // logLoss finds P and the first part of F at m.
 func (s *surrogate) logLoss(phi design, labels []int32) float64 {
 	phi.logits(s.probs, s.m, s.stride)
-	return softmax(s.probs, s.classes, s.stride, labels)
+	return s.norm.softmax(s.probs, s.classes, s.stride, labels)
 }
 
 // direction finds the step from held.

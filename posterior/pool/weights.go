@@ -14,6 +14,7 @@ import "github.com/gvbll/gvbll/posterior"
 type weights struct {
 	Weights
 	heads, classes int
+	stride         int // of classes
 
 	theta     []float64 // w, b
 	precision []float64 // Q, square; its upper half is in use
@@ -24,20 +25,21 @@ type weights struct {
 	turned           []float64 // rows × classes × across
 	weighted         []float64 // p_c (a_k(c) - Σ p a_k), rows × classes × across
 	across           int       // heads, rounded up to a stride
-	probs            []float64 // rows × classes
+	probs            []float64 // rows × stride
 	start, next      []float64 // θ0 and the point that is tried
 	gradient, move   []float64
 	curvature, total []float64 // Σ JᵀΛJ, and with Q
 	rowMean          []float64 // Σ_c p_c a_k(c) of a row, across
 	cross, square    []float64 // Σ weighted, classes × across; Σ weightedᵀ turned
-	outer            []float64 // Σ p pᵀ
+	outer            []float64 // Σ p pᵀ, stride × stride
 	offset, scratch  []float64
 	cholesky         cholesky
+	norm             normaliser
 }
 
 func newWeights(spec Weights, heads, classes int) *weights {
 	n := heads + classes
-	w := &weights{Weights: spec, heads: heads, classes: classes, across: strideOf(heads)}
+	w := &weights{Weights: spec, heads: heads, classes: classes, stride: strideOf(classes), across: strideOf(heads)}
 	for _, x := range []*[]float64{&w.theta, &w.prior, &w.diagonal, &w.start, &w.next, &w.gradient, &w.move, &w.offset, &w.scratch} {
 		*x = make([]float64, n)
 	}
@@ -93,10 +95,10 @@ func (w *weights) turn(n int) {
 	}
 }
 
-// logits writes those of the rows in a under theta to dst.
-func (w *weights) logits(dst, theta []float64) {
+// logits writes those of the rows in a under theta to dst, rows × stride.
+func (w *weights) logits(dst, theta []float64, stride int) {
 	size := w.heads * w.classes
-	for i, at := 0, 0; at < len(dst); i, at = i+1, at+w.classes {
+	for i, at := 0, 0; at < len(dst); i, at = i+1, at+stride {
 		row := dst[at : at+w.classes]
 		copy(row, theta[w.heads:])
 		posterior.AddProduct(row, theta[:w.heads], w.a[i*size:(i+1)*size], 1, w.heads, w.classes)
@@ -171,9 +173,9 @@ func (w *weights) descend(f float64, labels []int32) (float64, bool) {
 
 // objective returns F at theta and leaves the probabilities of the rows.
 func (w *weights) objective(theta []float64, labels []int32) (f float64) {
-	w.probs = resize(w.probs, len(labels)*w.classes)
-	w.logits(w.probs, theta)
-	f = softmax(w.probs, w.classes, w.classes, labels)
+	w.probs = resize(w.probs, len(labels)*w.stride)
+	w.logits(w.probs, theta, w.stride)
+	f = w.norm.softmax(w.probs, w.classes, w.stride, labels)
 	w.pull(theta)
 	return f + 0.5*dot(w.scratch, w.offset)
 }
@@ -194,7 +196,7 @@ func (w *weights) derivatives(labels []int32) {
 	copy(w.gradient, w.scratch)
 	clear(w.cross)
 	for i, y := range labels {
-		p := w.probs[i*classes : (i+1)*classes]
+		p := w.probs[i*w.stride:][:classes]
 		a, weighted := w.turned[i*classes*across:][:classes*across], w.weighted[i*classes*across:][:classes*across]
 		clear(w.rowMean)
 		posterior.AddProduct(w.rowMean, p, a, 1, classes, across)
@@ -220,18 +222,18 @@ func (w *weights) derivatives(labels []int32) {
 		}
 	}
 	for i := range labels {
-		for c, x := range w.probs[i*classes : (i+1)*classes] {
+		for c, x := range w.probs[i*w.stride:][:classes] {
 			w.curvature[(heads+c)*n+heads+c] += x
 		}
 	}
 	// Of the biases with each other, what is not diagonal: -Σ p pᵀ.
-	w.outer = resize(w.outer, classes*classes)
+	w.outer = resize(w.outer, w.stride*w.stride)
 	clear(w.outer)
-	posterior.AddTransposed(w.outer, w.probs, w.probs, classes, len(labels), classes)
+	posterior.AddTransposed(w.outer, w.probs, w.probs, w.stride, len(labels), w.stride)
 	for c := range classes {
 		to := w.curvature[(w.heads+c)*n+w.heads : (w.heads+c+1)*n]
 		for e := c; e < classes; e++ {
-			to[e] -= w.outer[c*classes+e]
+			to[e] -= w.outer[c*w.stride+e]
 		}
 	}
 	for i, x := range w.curvature {
