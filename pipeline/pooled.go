@@ -50,7 +50,8 @@ type pooled struct {
 
 	rows pool.Rows // of a chunk of arrivals, or of the batch
 	said []float32
-	mix  []float64 // see split
+	// See split.
+	weights, mix, logs, each []float64
 }
 
 // chunk is how many arrivals are predicted at once, so that what that takes fits
@@ -193,32 +194,37 @@ func (p *pooled) learn(kept []float32, labels []int32, embedded posterior.Rows) 
 // far as they are positive.
 func (p *pooled) split(said []float32) posterior.Uncertainty {
 	c := p.classes
-	weights, _ := p.pool.Weights()
+	p.weights = p.pool.AppendWeights(p.weights[:0])
 	var all float64
-	for _, w := range weights {
+	for _, w := range p.weights {
 		all += max(w, 0)
 	}
-	p.mix = resize(p.mix, c)
+	p.mix, p.logs, p.each = resize(p.mix, c), resize(p.logs, c), resize(p.each, p.pool.SaidPerRow())
 	clear(p.mix)
+	for i, x := range said[:len(p.each)] {
+		p.each[i] = float64(x)
+	}
+	posterior.Exponentials(p.each)
 	var own float64 // Σ w_k H(p_k)
-	for k, w := range weights {
+	for k, w := range p.weights {
 		if w <= 0 {
 			continue
 		}
-		share := w / all
-		for i, x := range said[(1+k)*c : (2+k)*c] {
-			q := posterior.Exp(float64(x))
+		share, at := w/all, (1+k)*c
+		var entropy float64
+		for i, x := range said[at : at+c] {
+			q := p.each[at+i]
 			p.mix[i] += float64(share * q)
-			own -= float64(share * float64(q*float64(x)))
+			entropy -= float64(q * float64(x))
 		}
+		own += float64(share * entropy)
 	}
+	copy(p.logs, p.mix)
+	posterior.Logarithms(p.logs)
 	var mixed, total float64
 	for i, q := range p.mix {
-		if q > 0 {
-			mixed -= float64(q * posterior.Log(q))
-		}
-		x := float64(said[i])
-		total -= float64(posterior.Exp(x) * x)
+		mixed -= float64(q * p.logs[i])
+		total -= float64(p.each[i] * float64(said[i]))
 	}
 	u := posterior.Uncertainty{Total: max(total, 0)}
 	if mixed > 0 {
@@ -230,8 +236,17 @@ func (p *pooled) split(said []float32) posterior.Uncertainty {
 
 // probabilities writes those of one head's log probabilities.
 func probabilities(dst, said []float32) {
-	for i, x := range said {
-		dst[i] = float32(posterior.Exp(float64(x)))
+	var some [64]float64
+	for len(said) > 0 {
+		n := min(len(some), len(said))
+		for i, x := range said[:n] {
+			some[i] = float64(x)
+		}
+		posterior.Exponentials(some[:n])
+		for i, p := range some[:n] {
+			dst[i] = float32(p)
+		}
+		dst, said = dst[n:], said[n:]
 	}
 }
 

@@ -155,6 +155,10 @@ func (s *Static) Name() string { return "static" }
 // Classes returns C.
 func (s *Static) Classes() int { return s.q.Classes }
 
+// Posterior returns the training posterior. It is the head's own: it must not be
+// written.
+func (s *Static) Posterior() *Gaussian { return &s.q }
+
 // Predict is MAP at the training posterior.
 func (s *Static) Predict(rows Rows, probs []float64) { MAP(&s.q, rows, probs) }
 

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-//go:generate go run -modfile=../.ci/tools.mod gen/kernel.go gen/averages.go -out kernel_amd64.s -stubs kernel_stubs_amd64.go
+//go:generate go run -modfile=../.ci/tools.mod gen/kernel.go gen/averages.go gen/sparse.go -out kernel_amd64.s -stubs kernel_stubs_amd64.go
 
 // The inner loops. Each is here in plain Go, which is its definition, and in
 // assembly for AVX2 and AVX-512 (gen/kernel.go), which gives the same bits:

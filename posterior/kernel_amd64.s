@@ -1785,6 +1785,456 @@ DATA cbfe0000000000000<>+48(SB)/8, $0xbfe0000000000000
 DATA cbfe0000000000000<>+56(SB)/8, $0xbfe0000000000000
 GLOBL cbfe0000000000000<>(SB), RODATA|NOPTR, $64
 
+// func sparseProductAVX2(dst *float64, column *int32, value *float64, n int, m *float64, stride int)
+// Requires: AVX
+TEXT ·sparseProductAVX2(SB), NOSPLIT, $0-48
+	MOVQ   column+8(FP), AX
+	MOVQ   value+16(FP), CX
+	MOVQ   n+24(FP), DX
+	MOVQ   m+32(FP), BX
+	MOVQ   stride+40(FP), SI
+	SHLQ   $0x03, SI
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+	VXORPD Y4, Y4, Y4
+	VXORPD Y5, Y5, Y5
+	VXORPD Y6, Y6, Y6
+	VXORPD Y7, Y7, Y7
+
+four:
+	CMPQ         DX, $0x04
+	JLT          rest
+	VBROADCASTSD (CX), Y8
+	MOVLQSX      (AX), DI
+	IMULQ        SI, DI
+	VMULPD       (BX)(DI*1), Y8, Y9
+	VADDPD       Y9, Y0, Y0
+	VMULPD       32(BX)(DI*1), Y8, Y8
+	VADDPD       Y8, Y1, Y1
+	VBROADCASTSD 8(CX), Y8
+	MOVLQSX      4(AX), DI
+	IMULQ        SI, DI
+	VMULPD       (BX)(DI*1), Y8, Y9
+	VADDPD       Y9, Y2, Y2
+	VMULPD       32(BX)(DI*1), Y8, Y8
+	VADDPD       Y8, Y3, Y3
+	VBROADCASTSD 16(CX), Y8
+	MOVLQSX      8(AX), DI
+	IMULQ        SI, DI
+	VMULPD       (BX)(DI*1), Y8, Y9
+	VADDPD       Y9, Y4, Y4
+	VMULPD       32(BX)(DI*1), Y8, Y8
+	VADDPD       Y8, Y5, Y5
+	VBROADCASTSD 24(CX), Y8
+	MOVLQSX      12(AX), DI
+	IMULQ        SI, DI
+	VMULPD       (BX)(DI*1), Y8, Y9
+	VADDPD       Y9, Y6, Y6
+	VMULPD       32(BX)(DI*1), Y8, Y8
+	VADDPD       Y8, Y7, Y7
+	ADDQ         $0x20, CX
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, DX
+	JMP          four
+
+rest:
+	CMPQ         DX, $0x00
+	JLE          end
+	VBROADCASTSD (CX), Y8
+	MOVLQSX      (AX), DI
+	IMULQ        SI, DI
+	VMULPD       (BX)(DI*1), Y8, Y9
+	VADDPD       Y9, Y0, Y0
+	VMULPD       32(BX)(DI*1), Y8, Y8
+	VADDPD       Y8, Y1, Y1
+	CMPQ         DX, $0x01
+	JLE          end
+	VBROADCASTSD 8(CX), Y8
+	MOVLQSX      4(AX), DI
+	IMULQ        SI, DI
+	VMULPD       (BX)(DI*1), Y8, Y9
+	VADDPD       Y9, Y2, Y2
+	VMULPD       32(BX)(DI*1), Y8, Y8
+	VADDPD       Y8, Y3, Y3
+	CMPQ         DX, $0x02
+	JLE          end
+	VBROADCASTSD 16(CX), Y8
+	MOVLQSX      8(AX), AX
+	IMULQ        SI, AX
+	VMULPD       (BX)(AX*1), Y8, Y9
+	VADDPD       Y9, Y4, Y4
+	VMULPD       32(BX)(AX*1), Y8, Y8
+	VADDPD       Y8, Y5, Y5
+
+end:
+	MOVQ    dst+0(FP), AX
+	VADDPD  Y2, Y0, Y0
+	VADDPD  Y6, Y4, Y2
+	VADDPD  Y2, Y0, Y0
+	VMOVUPD Y0, (AX)
+	VADDPD  Y3, Y1, Y0
+	VADDPD  Y7, Y5, Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVUPD Y0, 32(AX)
+	VZEROUPPER
+	RET
+
+// func sparseTransposedAVX2(gradient *float64, h *float64, column *int32, value *float64, r *float64, w *float64, n int, stride int)
+// Requires: AVX
+TEXT ·sparseTransposedAVX2(SB), NOSPLIT, $0-64
+	MOVQ    gradient+0(FP), AX
+	MOVQ    h+8(FP), CX
+	MOVQ    column+16(FP), DX
+	MOVQ    value+24(FP), BX
+	MOVQ    stride+56(FP), SI
+	SHLQ    $0x03, SI
+	MOVQ    r+32(FP), DI
+	MOVQ    w+40(FP), R8
+	VMOVUPD (DI), Y0
+	VMOVUPD 32(DI), Y1
+	VMOVUPD (R8), Y2
+	VMOVUPD 32(R8), Y3
+	VMOVUPD c7fffffffffffffff<>+0(SB), Y4
+	MOVQ    n+48(FP), DI
+
+entries:
+	VBROADCASTSD (BX), Y5
+	VANDPD       Y4, Y5, Y6
+	MOVLQSX      (DX), R8
+	IMULQ        SI, R8
+	VMULPD       Y5, Y0, Y7
+	VADDPD       (AX)(R8*1), Y7, Y7
+	VMOVUPD      Y7, (AX)(R8*1)
+	VMULPD       Y6, Y2, Y7
+	VADDPD       (CX)(R8*1), Y7, Y7
+	VMOVUPD      Y7, (CX)(R8*1)
+	VMULPD       Y5, Y1, Y5
+	VADDPD       32(AX)(R8*1), Y5, Y5
+	VMOVUPD      Y5, 32(AX)(R8*1)
+	VMULPD       Y6, Y3, Y5
+	VADDPD       32(CX)(R8*1), Y5, Y5
+	VMOVUPD      Y5, 32(CX)(R8*1)
+	ADDQ         $0x08, BX
+	ADDQ         $0x04, DX
+	SUBQ         $0x01, DI
+	JNZ          entries
+	VZEROUPPER
+	RET
+
+DATA c7fffffffffffffff<>+0(SB)/8, $0x7fffffffffffffff
+DATA c7fffffffffffffff<>+8(SB)/8, $0x7fffffffffffffff
+DATA c7fffffffffffffff<>+16(SB)/8, $0x7fffffffffffffff
+DATA c7fffffffffffffff<>+24(SB)/8, $0x7fffffffffffffff
+DATA c7fffffffffffffff<>+32(SB)/8, $0x7fffffffffffffff
+DATA c7fffffffffffffff<>+40(SB)/8, $0x7fffffffffffffff
+DATA c7fffffffffffffff<>+48(SB)/8, $0x7fffffffffffffff
+DATA c7fffffffffffffff<>+56(SB)/8, $0x7fffffffffffffff
+GLOBL c7fffffffffffffff<>(SB), RODATA|NOPTR, $64
+
+// func sparseSquaresAVX2(t *float64, column *int32, value *float64, w *float64, n int, stride int)
+// Requires: AVX
+TEXT ·sparseSquaresAVX2(SB), NOSPLIT, $0-48
+	MOVQ    t+0(FP), AX
+	MOVQ    column+8(FP), CX
+	MOVQ    value+16(FP), DX
+	MOVQ    stride+40(FP), BX
+	SHLQ    $0x03, BX
+	MOVQ    w+24(FP), SI
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+	MOVQ    n+32(FP), SI
+
+entries:
+	VBROADCASTSD (DX), Y2
+	VMULPD       Y2, Y2, Y2
+	MOVLQSX      (CX), DI
+	IMULQ        BX, DI
+	VMULPD       Y2, Y0, Y3
+	VADDPD       (AX)(DI*1), Y3, Y3
+	VMOVUPD      Y3, (AX)(DI*1)
+	VMULPD       Y2, Y1, Y2
+	VADDPD       32(AX)(DI*1), Y2, Y2
+	VMOVUPD      Y2, 32(AX)(DI*1)
+	ADDQ         $0x08, DX
+	ADDQ         $0x04, CX
+	SUBQ         $0x01, SI
+	JNZ          entries
+	VZEROUPPER
+	RET
+
+// func exponentialEachAVX2(a *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·exponentialEachAVX2(SB), NOSPLIT, $0-16
+	MOVQ a+0(FP), AX
+	MOVQ n+8(FP), CX
+
+loop:
+	VMOVUPD (AX), Y0
+	VMULPD  c3ff71547652b82fe<>+0(SB), Y0, Y1
+	VADDPD  c4338000000000000<>+0(SB), Y1, Y1
+	VSUBPD  c4338000000000000<>+0(SB), Y1, Y2
+	VMULPD  c3fe62e42fee00000<>+0(SB), Y2, Y3
+	VSUBPD  Y3, Y0, Y3
+	VMULPD  c3dea39ef35793c76<>+0(SB), Y2, Y2
+	VSUBPD  Y2, Y3, Y4
+	VMULPD  Y4, Y4, Y5
+	VMULPD  c3e66376972bea4d0<>+0(SB), Y5, Y6
+	VADDPD  cbebbbd41c5d26bf1<>+0(SB), Y6, Y6
+	VMULPD  Y5, Y6, Y6
+	VADDPD  c3f11566aaf25de2c<>+0(SB), Y6, Y6
+	VMULPD  Y5, Y6, Y6
+	VADDPD  cbf66c16c16bebd93<>+0(SB), Y6, Y6
+	VMULPD  Y5, Y6, Y6
+	VADDPD  c3fc5555555555555<>+0(SB), Y6, Y6
+	VMULPD  Y5, Y6, Y5
+	VSUBPD  Y5, Y4, Y5
+	VMULPD  Y5, Y4, Y4
+	VMOVUPD c4000000000000000<>+0(SB), Y6
+	VSUBPD  Y5, Y6, Y5
+	VDIVPD  Y5, Y4, Y4
+	VMOVUPD c3ff0000000000000<>+0(SB), Y5
+	VSUBPD  Y4, Y2, Y2
+	VSUBPD  Y3, Y2, Y2
+	VSUBPD  Y2, Y5, Y2
+	VPADDQ  c00000000000003ff<>+0(SB), Y1, Y1
+	VPSLLQ  $0x34, Y1, Y1
+	VMULPD  Y1, Y2, Y1
+	VCMPPD  $0x05, cc086200000000000<>+0(SB), Y0, Y0
+	VANDPD  Y0, Y1, Y0
+	VMOVUPD Y0, (AX)
+	ADDQ    $0x20, AX
+	SUBQ    $0x04, CX
+	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func newtonAVX2(step *float64, m *float64, start *float64, t *float64, gradient *float64, h *float64, n int)
+// Requires: AVX
+TEXT ·newtonAVX2(SB), NOSPLIT, $0-56
+	MOVQ step+0(FP), AX
+	MOVQ m+8(FP), CX
+	MOVQ start+16(FP), DX
+	MOVQ t+24(FP), BX
+	MOVQ gradient+32(FP), SI
+	MOVQ h+40(FP), DI
+	MOVQ n+48(FP), R8
+
+loop:
+	VMOVUPD (BX), Y0
+	VMOVUPD (CX), Y1
+	VSUBPD  (DX), Y1, Y1
+	VMOVUPD (SI), Y2
+	VMULPD  Y0, Y1, Y1
+	VSUBPD  Y1, Y2, Y1
+	VADDPD  (DI), Y0, Y0
+	VDIVPD  Y0, Y1, Y0
+	VMOVUPD Y0, (AX)
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, BX
+	ADDQ    $0x20, SI
+	ADDQ    $0x20, DI
+	SUBQ    $0x04, R8
+	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func strideAVX2(m *float64, held *float64, step *float64, start *float64, t *float64, sum *float64, n int)
+// Requires: AVX
+TEXT ·strideAVX2(SB), NOSPLIT, $0-56
+	MOVQ   m+0(FP), AX
+	MOVQ   held+8(FP), CX
+	MOVQ   step+16(FP), DX
+	MOVQ   start+24(FP), BX
+	MOVQ   t+32(FP), SI
+	MOVQ   sum+40(FP), DI
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	MOVQ   n+48(FP), R8
+
+loop:
+	VMOVUPD (CX), Y2
+	VADDPD  (DX), Y2, Y2
+	VMOVUPD Y2, (AX)
+	VSUBPD  (BX), Y2, Y2
+	VMULPD  (SI), Y2, Y3
+	VMULPD  Y2, Y3, Y2
+	VADDPD  Y2, Y0, Y0
+	VMOVUPD 32(CX), Y2
+	VADDPD  32(DX), Y2, Y2
+	VMOVUPD Y2, 32(AX)
+	VSUBPD  32(BX), Y2, Y2
+	VMULPD  32(SI), Y2, Y3
+	VMULPD  Y2, Y3, Y2
+	VADDPD  Y2, Y1, Y1
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, BX
+	ADDQ    $0x40, SI
+	SUBQ    $0x08, R8
+	JNZ     loop
+	VMOVUPD Y0, (DI)
+	VMOVUPD Y1, 32(DI)
+	VZEROUPPER
+	RET
+
+// func addCentredAVX2(sum *float64, dst *float64, a *float64, by *float64, mean *float64, classes int, lanes int)
+// Requires: AVX
+TEXT ·addCentredAVX2(SB), NOSPLIT, $0-56
+	MOVQ sum+0(FP), AX
+	MOVQ dst+8(FP), CX
+	MOVQ a+16(FP), DX
+	MOVQ by+24(FP), BX
+	MOVQ classes+40(FP), SI
+
+classes:
+	VBROADCASTSD (BX), Y0
+	MOVQ         mean+32(FP), DI
+	MOVQ         lanes+48(FP), R8
+
+lanes:
+	VMOVUPD (DX), Y1
+	VSUBPD  (DI), Y1, Y1
+	VMULPD  Y0, Y1, Y1
+	VMOVUPD Y1, (CX)
+	VADDPD  (AX), Y1, Y1
+	VMOVUPD Y1, (AX)
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, DI
+	SUBQ    $0x04, R8
+	JNZ     lanes
+	ADDQ    $0x08, BX
+	SUBQ    $0x01, SI
+	JNZ     classes
+	VZEROUPPER
+	RET
+
+// func rowExponentialsAVX2(a *float64, most *float64, total *float64, rows int, n int)
+// Requires: AVX, AVX2
+TEXT ·rowExponentialsAVX2(SB), NOSPLIT, $0-40
+	MOVQ a+0(FP), AX
+	MOVQ most+8(FP), CX
+	MOVQ total+16(FP), DX
+	MOVQ rows+24(FP), BX
+
+rows:
+	MOVQ    AX, SI
+	MOVQ    n+32(FP), DI
+	VMOVUPD cfff0000000000000<>+0(SB), Y0
+	VMOVUPD cfff0000000000000<>+0(SB), Y1
+
+most:
+	VMOVUPD      (SI), Y2
+	VMAXPD       Y0, Y2, Y0
+	VMOVUPD      32(SI), Y2
+	VMAXPD       Y1, Y2, Y1
+	ADDQ         $0x40, SI
+	SUBQ         $0x08, DI
+	JNZ          most
+	VMAXPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VMAXPD       X1, X0, X1
+	VPERMILPD    $0x01, X1, X0
+	VMAXPD       X0, X1, X0
+	VMOVSD       X0, (CX)
+	VBROADCASTSD X0, Y0
+	MOVQ         n+32(FP), SI
+	VXORPD       Y1, Y1, Y1
+	VXORPD       Y2, Y2, Y2
+
+numbers:
+	VMOVUPD      (AX), Y3
+	VSUBPD       Y0, Y3, Y3
+	VMULPD       c3ff71547652b82fe<>+0(SB), Y3, Y4
+	VADDPD       c4338000000000000<>+0(SB), Y4, Y4
+	VSUBPD       c4338000000000000<>+0(SB), Y4, Y5
+	VMULPD       c3fe62e42fee00000<>+0(SB), Y5, Y6
+	VSUBPD       Y6, Y3, Y6
+	VMULPD       c3dea39ef35793c76<>+0(SB), Y5, Y5
+	VSUBPD       Y5, Y6, Y7
+	VMULPD       Y7, Y7, Y8
+	VMULPD       c3e66376972bea4d0<>+0(SB), Y8, Y9
+	VADDPD       cbebbbd41c5d26bf1<>+0(SB), Y9, Y9
+	VMULPD       Y8, Y9, Y9
+	VADDPD       c3f11566aaf25de2c<>+0(SB), Y9, Y9
+	VMULPD       Y8, Y9, Y9
+	VADDPD       cbf66c16c16bebd93<>+0(SB), Y9, Y9
+	VMULPD       Y8, Y9, Y9
+	VADDPD       c3fc5555555555555<>+0(SB), Y9, Y9
+	VMULPD       Y8, Y9, Y8
+	VSUBPD       Y8, Y7, Y8
+	VMULPD       Y8, Y7, Y7
+	VMOVUPD      c4000000000000000<>+0(SB), Y9
+	VSUBPD       Y8, Y9, Y8
+	VDIVPD       Y8, Y7, Y7
+	VMOVUPD      c3ff0000000000000<>+0(SB), Y8
+	VSUBPD       Y7, Y5, Y5
+	VSUBPD       Y6, Y5, Y5
+	VSUBPD       Y5, Y8, Y5
+	VPADDQ       c00000000000003ff<>+0(SB), Y4, Y4
+	VPSLLQ       $0x34, Y4, Y4
+	VMULPD       Y4, Y5, Y4
+	VCMPPD       $0x05, cc086200000000000<>+0(SB), Y3, Y3
+	VANDPD       Y3, Y4, Y3
+	VMOVUPD      Y3, (AX)
+	VADDPD       Y3, Y1, Y1
+	VMOVUPD      32(AX), Y3
+	VSUBPD       Y0, Y3, Y3
+	VMULPD       c3ff71547652b82fe<>+0(SB), Y3, Y4
+	VADDPD       c4338000000000000<>+0(SB), Y4, Y4
+	VSUBPD       c4338000000000000<>+0(SB), Y4, Y5
+	VMULPD       c3fe62e42fee00000<>+0(SB), Y5, Y6
+	VSUBPD       Y6, Y3, Y6
+	VMULPD       c3dea39ef35793c76<>+0(SB), Y5, Y5
+	VSUBPD       Y5, Y6, Y7
+	VMULPD       Y7, Y7, Y8
+	VMULPD       c3e66376972bea4d0<>+0(SB), Y8, Y9
+	VADDPD       cbebbbd41c5d26bf1<>+0(SB), Y9, Y9
+	VMULPD       Y8, Y9, Y9
+	VADDPD       c3f11566aaf25de2c<>+0(SB), Y9, Y9
+	VMULPD       Y8, Y9, Y9
+	VADDPD       cbf66c16c16bebd93<>+0(SB), Y9, Y9
+	VMULPD       Y8, Y9, Y9
+	VADDPD       c3fc5555555555555<>+0(SB), Y9, Y9
+	VMULPD       Y8, Y9, Y8
+	VSUBPD       Y8, Y7, Y8
+	VMULPD       Y8, Y7, Y7
+	VMOVUPD      c4000000000000000<>+0(SB), Y9
+	VSUBPD       Y8, Y9, Y8
+	VDIVPD       Y8, Y7, Y7
+	VMOVUPD      c3ff0000000000000<>+0(SB), Y8
+	VSUBPD       Y7, Y5, Y5
+	VSUBPD       Y6, Y5, Y5
+	VSUBPD       Y5, Y8, Y5
+	VPADDQ       c00000000000003ff<>+0(SB), Y4, Y4
+	VPSLLQ       $0x34, Y4, Y4
+	VMULPD       Y4, Y5, Y4
+	VCMPPD       $0x05, cc086200000000000<>+0(SB), Y3, Y3
+	VANDPD       Y3, Y4, Y3
+	VMOVUPD      Y3, 32(AX)
+	VADDPD       Y3, Y2, Y2
+	ADDQ         $0x40, AX
+	SUBQ         $0x08, SI
+	JNZ          numbers
+	VADDPD       Y2, Y1, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X1
+	VPERMILPD    $0x01, X1, X0
+	VADDPD       X0, X1, X0
+	VMOVSD       X0, (DX)
+	ADDQ         $0x08, CX
+	ADDQ         $0x08, DX
+	SUBQ         $0x01, BX
+	JNZ          rows
+	VZEROUPPER
+	RET
+
 // func productAVX512(dst *float64, dstStep int, a *float64, aRow int, aCol int, b *float64, bStep int, rows int, inner int, cols int)
 // Requires: AVX, AVX512F
 TEXT ·productAVX512(SB), NOSPLIT, $0-80
@@ -2868,5 +3318,365 @@ loop:
 	ADDQ    $0x40, DX
 	SUBQ    $0x08, BX
 	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func sparseProductAVX512(dst *float64, column *int32, value *float64, n int, m *float64, stride int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·sparseProductAVX512(SB), NOSPLIT, $0-48
+	MOVQ   column+8(FP), AX
+	MOVQ   value+16(FP), CX
+	MOVQ   n+24(FP), DX
+	MOVQ   m+32(FP), BX
+	MOVQ   stride+40(FP), SI
+	SHLQ   $0x03, SI
+	VXORPD Z0, Z0, Z0
+	VXORPD Z1, Z1, Z1
+	VXORPD Z2, Z2, Z2
+	VXORPD Z3, Z3, Z3
+
+four:
+	CMPQ         DX, $0x04
+	JLT          rest
+	VBROADCASTSD (CX), Z4
+	MOVLQSX      (AX), DI
+	IMULQ        SI, DI
+	VMULPD       (BX)(DI*1), Z4, Z4
+	VADDPD       Z4, Z0, Z0
+	VBROADCASTSD 8(CX), Z4
+	MOVLQSX      4(AX), DI
+	IMULQ        SI, DI
+	VMULPD       (BX)(DI*1), Z4, Z4
+	VADDPD       Z4, Z1, Z1
+	VBROADCASTSD 16(CX), Z4
+	MOVLQSX      8(AX), DI
+	IMULQ        SI, DI
+	VMULPD       (BX)(DI*1), Z4, Z4
+	VADDPD       Z4, Z2, Z2
+	VBROADCASTSD 24(CX), Z4
+	MOVLQSX      12(AX), DI
+	IMULQ        SI, DI
+	VMULPD       (BX)(DI*1), Z4, Z4
+	VADDPD       Z4, Z3, Z3
+	ADDQ         $0x20, CX
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, DX
+	JMP          four
+
+rest:
+	CMPQ         DX, $0x00
+	JLE          end
+	VBROADCASTSD (CX), Z4
+	MOVLQSX      (AX), DI
+	IMULQ        SI, DI
+	VMULPD       (BX)(DI*1), Z4, Z4
+	VADDPD       Z4, Z0, Z0
+	CMPQ         DX, $0x01
+	JLE          end
+	VBROADCASTSD 8(CX), Z4
+	MOVLQSX      4(AX), DI
+	IMULQ        SI, DI
+	VMULPD       (BX)(DI*1), Z4, Z4
+	VADDPD       Z4, Z1, Z1
+	CMPQ         DX, $0x02
+	JLE          end
+	VBROADCASTSD 16(CX), Z4
+	MOVLQSX      8(AX), AX
+	IMULQ        SI, AX
+	VMULPD       (BX)(AX*1), Z4, Z4
+	VADDPD       Z4, Z2, Z2
+
+end:
+	MOVQ    dst+0(FP), AX
+	VADDPD  Z1, Z0, Z0
+	VADDPD  Z3, Z2, Z1
+	VADDPD  Z1, Z0, Z0
+	VMOVUPD Z0, (AX)
+	VZEROUPPER
+	RET
+
+// func sparseTransposedAVX512(gradient *float64, h *float64, column *int32, value *float64, r *float64, w *float64, n int, stride int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·sparseTransposedAVX512(SB), NOSPLIT, $0-64
+	MOVQ    gradient+0(FP), AX
+	MOVQ    h+8(FP), CX
+	MOVQ    column+16(FP), DX
+	MOVQ    value+24(FP), BX
+	MOVQ    stride+56(FP), SI
+	SHLQ    $0x03, SI
+	MOVQ    r+32(FP), DI
+	MOVQ    w+40(FP), R8
+	VMOVUPD (DI), Z0
+	VMOVUPD (R8), Z1
+	VMOVUPD c7fffffffffffffff<>+0(SB), Z2
+	MOVQ    n+48(FP), DI
+
+entries:
+	VBROADCASTSD (BX), Z3
+	VANDPD       Z2, Z3, Z4
+	MOVLQSX      (DX), R8
+	IMULQ        SI, R8
+	VMULPD       Z3, Z0, Z3
+	VADDPD       (AX)(R8*1), Z3, Z3
+	VMOVUPD      Z3, (AX)(R8*1)
+	VMULPD       Z4, Z1, Z3
+	VADDPD       (CX)(R8*1), Z3, Z3
+	VMOVUPD      Z3, (CX)(R8*1)
+	ADDQ         $0x08, BX
+	ADDQ         $0x04, DX
+	SUBQ         $0x01, DI
+	JNZ          entries
+	VZEROUPPER
+	RET
+
+// func sparseSquaresAVX512(t *float64, column *int32, value *float64, w *float64, n int, stride int)
+// Requires: AVX, AVX512F
+TEXT ·sparseSquaresAVX512(SB), NOSPLIT, $0-48
+	MOVQ    t+0(FP), AX
+	MOVQ    column+8(FP), CX
+	MOVQ    value+16(FP), DX
+	MOVQ    stride+40(FP), BX
+	SHLQ    $0x03, BX
+	MOVQ    w+24(FP), SI
+	VMOVUPD (SI), Z0
+	MOVQ    n+32(FP), SI
+
+entries:
+	VBROADCASTSD (DX), Z1
+	VMULPD       Z1, Z1, Z1
+	MOVLQSX      (CX), DI
+	IMULQ        BX, DI
+	VMULPD       Z1, Z0, Z1
+	VADDPD       (AX)(DI*1), Z1, Z1
+	VMOVUPD      Z1, (AX)(DI*1)
+	ADDQ         $0x08, DX
+	ADDQ         $0x04, CX
+	SUBQ         $0x01, SI
+	JNZ          entries
+	VZEROUPPER
+	RET
+
+// func exponentialEachAVX512(a *float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·exponentialEachAVX512(SB), NOSPLIT, $0-16
+	MOVQ a+0(FP), AX
+	MOVQ n+8(FP), CX
+
+loop:
+	VMOVUPD   (AX), Z0
+	VMULPD    c3ff71547652b82fe<>+0(SB), Z0, Z1
+	VADDPD    c4338000000000000<>+0(SB), Z1, Z1
+	VSUBPD    c4338000000000000<>+0(SB), Z1, Z2
+	VMULPD    c3fe62e42fee00000<>+0(SB), Z2, Z3
+	VSUBPD    Z3, Z0, Z3
+	VMULPD    c3dea39ef35793c76<>+0(SB), Z2, Z2
+	VSUBPD    Z2, Z3, Z4
+	VMULPD    Z4, Z4, Z5
+	VMULPD    c3e66376972bea4d0<>+0(SB), Z5, Z6
+	VADDPD    cbebbbd41c5d26bf1<>+0(SB), Z6, Z6
+	VMULPD    Z5, Z6, Z6
+	VADDPD    c3f11566aaf25de2c<>+0(SB), Z6, Z6
+	VMULPD    Z5, Z6, Z6
+	VADDPD    cbf66c16c16bebd93<>+0(SB), Z6, Z6
+	VMULPD    Z5, Z6, Z6
+	VADDPD    c3fc5555555555555<>+0(SB), Z6, Z6
+	VMULPD    Z5, Z6, Z5
+	VSUBPD    Z5, Z4, Z5
+	VMULPD    Z5, Z4, Z4
+	VMOVUPD   c4000000000000000<>+0(SB), Z6
+	VSUBPD    Z5, Z6, Z5
+	VDIVPD    Z5, Z4, Z4
+	VMOVUPD   c3ff0000000000000<>+0(SB), Z5
+	VSUBPD    Z4, Z2, Z2
+	VSUBPD    Z3, Z2, Z2
+	VSUBPD    Z2, Z5, Z2
+	VPADDQ    c00000000000003ff<>+0(SB), Z1, Z1
+	VPSLLQ    $0x34, Z1, Z1
+	VMULPD    Z1, Z2, Z1
+	VCMPPD    $0x05, cc086200000000000<>+0(SB), Z0, K1
+	VMOVAPD.Z Z1, K1, Z1
+	VMOVUPD   Z1, (AX)
+	ADDQ      $0x40, AX
+	SUBQ      $0x08, CX
+	JNZ       loop
+	VZEROUPPER
+	RET
+
+// func newtonAVX512(step *float64, m *float64, start *float64, t *float64, gradient *float64, h *float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·newtonAVX512(SB), NOSPLIT, $0-56
+	MOVQ step+0(FP), AX
+	MOVQ m+8(FP), CX
+	MOVQ start+16(FP), DX
+	MOVQ t+24(FP), BX
+	MOVQ gradient+32(FP), SI
+	MOVQ h+40(FP), DI
+	MOVQ n+48(FP), R8
+
+loop:
+	VMOVUPD (BX), Z0
+	VMOVUPD (CX), Z1
+	VSUBPD  (DX), Z1, Z1
+	VMOVUPD (SI), Z2
+	VMULPD  Z0, Z1, Z1
+	VSUBPD  Z1, Z2, Z1
+	VADDPD  (DI), Z0, Z0
+	VDIVPD  Z0, Z1, Z0
+	VMOVUPD Z0, (AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, BX
+	ADDQ    $0x40, SI
+	ADDQ    $0x40, DI
+	SUBQ    $0x08, R8
+	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func strideAVX512(m *float64, held *float64, step *float64, start *float64, t *float64, sum *float64, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·strideAVX512(SB), NOSPLIT, $0-56
+	MOVQ   m+0(FP), AX
+	MOVQ   held+8(FP), CX
+	MOVQ   step+16(FP), DX
+	MOVQ   start+24(FP), BX
+	MOVQ   t+32(FP), SI
+	MOVQ   sum+40(FP), DI
+	VXORPD Z0, Z0, Z0
+	MOVQ   n+48(FP), R8
+
+loop:
+	VMOVUPD (CX), Z1
+	VADDPD  (DX), Z1, Z1
+	VMOVUPD Z1, (AX)
+	VSUBPD  (BX), Z1, Z1
+	VMULPD  (SI), Z1, Z2
+	VMULPD  Z1, Z2, Z1
+	VADDPD  Z1, Z0, Z0
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, BX
+	ADDQ    $0x40, SI
+	SUBQ    $0x08, R8
+	JNZ     loop
+	VMOVUPD Z0, (DI)
+	VZEROUPPER
+	RET
+
+// func addCentredAVX512(sum *float64, dst *float64, a *float64, by *float64, mean *float64, classes int, lanes int)
+// Requires: AVX, AVX512F
+TEXT ·addCentredAVX512(SB), NOSPLIT, $0-56
+	MOVQ sum+0(FP), AX
+	MOVQ dst+8(FP), CX
+	MOVQ a+16(FP), DX
+	MOVQ by+24(FP), BX
+	MOVQ classes+40(FP), SI
+
+classes:
+	VBROADCASTSD (BX), Z0
+	MOVQ         mean+32(FP), DI
+	MOVQ         lanes+48(FP), R8
+
+lanes:
+	VMOVUPD (DX), Z1
+	VSUBPD  (DI), Z1, Z1
+	VMULPD  Z0, Z1, Z1
+	VMOVUPD Z1, (CX)
+	VADDPD  (AX), Z1, Z1
+	VMOVUPD Z1, (AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, DI
+	SUBQ    $0x08, R8
+	JNZ     lanes
+	ADDQ    $0x08, BX
+	SUBQ    $0x01, SI
+	JNZ     classes
+	VZEROUPPER
+	RET
+
+// func rowExponentialsAVX512(a *float64, most *float64, total *float64, rows int, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·rowExponentialsAVX512(SB), NOSPLIT, $0-40
+	MOVQ a+0(FP), AX
+	MOVQ most+8(FP), CX
+	MOVQ total+16(FP), DX
+	MOVQ rows+24(FP), BX
+
+rows:
+	MOVQ    AX, SI
+	MOVQ    n+32(FP), DI
+	VMOVUPD cfff0000000000000<>+0(SB), Z0
+
+most:
+	VMOVUPD       (SI), Z1
+	VMAXPD        Z0, Z1, Z0
+	ADDQ          $0x40, SI
+	SUBQ          $0x08, DI
+	JNZ           most
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VMAXPD        Y1, Y0, Y1
+	VEXTRACTF128  $0x01, Y1, X0
+	VMAXPD        X0, X1, X0
+	VPERMILPD     $0x01, X0, X1
+	VMAXPD        X1, X0, X1
+	VMOVSD        X1, (CX)
+	VBROADCASTSD  X1, Z0
+	MOVQ          n+32(FP), SI
+	VXORPD        Z1, Z1, Z1
+
+numbers:
+	VMOVUPD       (AX), Z2
+	VSUBPD        Z0, Z2, Z2
+	VMULPD        c3ff71547652b82fe<>+0(SB), Z2, Z3
+	VADDPD        c4338000000000000<>+0(SB), Z3, Z3
+	VSUBPD        c4338000000000000<>+0(SB), Z3, Z4
+	VMULPD        c3fe62e42fee00000<>+0(SB), Z4, Z5
+	VSUBPD        Z5, Z2, Z5
+	VMULPD        c3dea39ef35793c76<>+0(SB), Z4, Z4
+	VSUBPD        Z4, Z5, Z6
+	VMULPD        Z6, Z6, Z7
+	VMULPD        c3e66376972bea4d0<>+0(SB), Z7, Z8
+	VADDPD        cbebbbd41c5d26bf1<>+0(SB), Z8, Z8
+	VMULPD        Z7, Z8, Z8
+	VADDPD        c3f11566aaf25de2c<>+0(SB), Z8, Z8
+	VMULPD        Z7, Z8, Z8
+	VADDPD        cbf66c16c16bebd93<>+0(SB), Z8, Z8
+	VMULPD        Z7, Z8, Z8
+	VADDPD        c3fc5555555555555<>+0(SB), Z8, Z8
+	VMULPD        Z7, Z8, Z7
+	VSUBPD        Z7, Z6, Z7
+	VMULPD        Z7, Z6, Z6
+	VMOVUPD       c4000000000000000<>+0(SB), Z8
+	VSUBPD        Z7, Z8, Z7
+	VDIVPD        Z7, Z6, Z6
+	VMOVUPD       c3ff0000000000000<>+0(SB), Z7
+	VSUBPD        Z6, Z4, Z4
+	VSUBPD        Z5, Z4, Z4
+	VSUBPD        Z4, Z7, Z4
+	VPADDQ        c00000000000003ff<>+0(SB), Z3, Z3
+	VPSLLQ        $0x34, Z3, Z3
+	VMULPD        Z3, Z4, Z3
+	VCMPPD        $0x05, cc086200000000000<>+0(SB), Z2, K1
+	VMOVAPD.Z     Z3, K1, Z3
+	VMOVUPD       Z3, (AX)
+	VADDPD        Z3, Z1, Z1
+	ADDQ          $0x40, AX
+	SUBQ          $0x08, SI
+	JNZ           numbers
+	VEXTRACTF64X4 $0x01, Z1, Y0
+	VADDPD        Y0, Y1, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPD        X1, X0, X1
+	VPERMILPD     $0x01, X1, X0
+	VADDPD        X0, X1, X0
+	VMOVSD        X0, (DX)
+	ADDQ          $0x08, CX
+	ADDQ          $0x08, DX
+	SUBQ          $0x01, BX
+	JNZ           rows
 	VZEROUPPER
 	RET

@@ -25,3 +25,25 @@ func gather(dMean, dSD, plus, minus, invPlus, invMinus, noise []float64) {
 func averages(d *drawn, mean, variance []float64, normals []float32, classes, lanes int) {
 	averagesPlain(d, mean, variance, normals, classes, lanes)
 }
+
+func exponentialEachKernel([]float64) (done int) { return 0 }
+func newton(step, m, start, t, g, h []float64)   { newtonPlain(step, m, start, t, g, h) }
+func stride(m, held, step, start, t []float64, sum *[laneWidth]float64) {
+	stridePlain(m, held, step, start, t, sum)
+}
+
+func addCentred(sum, dst, a, by, mean []float64) { addCentredPlain(sum, dst, a, by, mean) }
+
+func rowExponentials(a, most, total []float64) { rowExponentialsPlain(a, most, total) }
+
+func sparseProduct(dst *[laneWidth]float64, column []int32, value, m []float64, stride int) {
+	sparseProductPlain(dst, column, value, m, stride)
+}
+
+func sparseTransposed(g, h []float64, column []int32, value []float64, r, w *[laneWidth]float64, stride int) {
+	sparseTransposedPlain(g, h, column, value, r, w, stride)
+}
+
+func sparseSquares(t []float64, column []int32, value []float64, w *[laneWidth]float64, stride int) {
+	sparseSquaresPlain(t, column, value, w, stride)
+}

@@ -41,6 +41,30 @@ func logarithmsAVX2(dst *float64, src *float64, n int)
 func boxMullerAVX2(cos *float64, sin *float64, bits *uint64, n int)
 
 //go:noescape
+func sparseProductAVX2(dst *float64, column *int32, value *float64, n int, m *float64, stride int)
+
+//go:noescape
+func sparseTransposedAVX2(gradient *float64, h *float64, column *int32, value *float64, r *float64, w *float64, n int, stride int)
+
+//go:noescape
+func sparseSquaresAVX2(t *float64, column *int32, value *float64, w *float64, n int, stride int)
+
+//go:noescape
+func exponentialEachAVX2(a *float64, n int)
+
+//go:noescape
+func newtonAVX2(step *float64, m *float64, start *float64, t *float64, gradient *float64, h *float64, n int)
+
+//go:noescape
+func strideAVX2(m *float64, held *float64, step *float64, start *float64, t *float64, sum *float64, n int)
+
+//go:noescape
+func addCentredAVX2(sum *float64, dst *float64, a *float64, by *float64, mean *float64, classes int, lanes int)
+
+//go:noescape
+func rowExponentialsAVX2(a *float64, most *float64, total *float64, rows int, n int)
+
+//go:noescape
 func productAVX512(dst *float64, dstStep int, a *float64, aRow int, aCol int, b *float64, bStep int, rows int, inner int, cols int)
 
 //go:noescape
@@ -75,3 +99,27 @@ func logarithmsAVX512(dst *float64, src *float64, n int)
 
 //go:noescape
 func boxMullerAVX512(cos *float64, sin *float64, bits *uint64, n int)
+
+//go:noescape
+func sparseProductAVX512(dst *float64, column *int32, value *float64, n int, m *float64, stride int)
+
+//go:noescape
+func sparseTransposedAVX512(gradient *float64, h *float64, column *int32, value *float64, r *float64, w *float64, n int, stride int)
+
+//go:noescape
+func sparseSquaresAVX512(t *float64, column *int32, value *float64, w *float64, n int, stride int)
+
+//go:noescape
+func exponentialEachAVX512(a *float64, n int)
+
+//go:noescape
+func newtonAVX512(step *float64, m *float64, start *float64, t *float64, gradient *float64, h *float64, n int)
+
+//go:noescape
+func strideAVX512(m *float64, held *float64, step *float64, start *float64, t *float64, sum *float64, n int)
+
+//go:noescape
+func addCentredAVX512(sum *float64, dst *float64, a *float64, by *float64, mean *float64, classes int, lanes int)
+
+//go:noescape
+func rowExponentialsAVX512(a *float64, most *float64, total *float64, rows int, n int)

@@ -43,9 +43,17 @@ func TestCoverageOfDrift(t *testing.T) {
 }
 
 // TestCoverageBars: on the real data sets, the mean of ten seeds stays within two
-// points of 90 %, as docs/coverage.md has it, and the noise of ten seeds more.
+// points of 90 %, as docs/coverage.md has it, and the noise of ten seeds more. Where
+// labels are half the stream late the pool's sets cover more, which is said there
+// too.
 func TestCoverageBars(t *testing.T) {
-	job := Covering{Settings: DefaultSettings(), Delays: []int{0, 1, 10}, Sets: []pipeline.Coverage{{Target: 0.9}}, Parallel: 2}
+	for _, head := range []string{pipeline.HeadPool, pipeline.HeadPaper} {
+		t.Run(head, func(t *testing.T) { coverageBars(t, head) })
+	}
+}
+
+func coverageBars(t *testing.T, head string) {
+	job := Covering{Settings: DefaultSettings(), Delays: []int{0, 1, 10}, Sets: []pipeline.Coverage{{Target: 0.9}}, Head: head, Parallel: 2}
 	for seed := range uint64(10) {
 		job.Seeds = append(job.Seeds, seed+1)
 	}
@@ -73,7 +81,11 @@ func TestCoverageBars(t *testing.T) {
 	}
 	for c, rate := range sum {
 		t.Logf("%v: %.3f", c, rate)
-		if math.Abs(rate-0.9) > 0.025 {
+		most := 0.925
+		if head == pipeline.HeadPool && c.dataset != "cora" && c.delay == 10 {
+			most = 0.945
+		}
+		if rate < 0.875 || rate > most {
 			t.Errorf("%s, labels %d steps late: coverage %.3f", c.dataset, c.delay, rate)
 		}
 	}

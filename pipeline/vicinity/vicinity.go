@@ -403,17 +403,20 @@ func (s *Vicinity) appendSecond(rows *pool.Rows, near []int32, label int32, more
 	at := len(rows.Second)
 	rows.Second = append(rows.Second, make([]float32, s.classes)...)
 	second := rows.Second[at:]
-	for _, u := range near {
-		by := 1 / float32(s.graph.Degree(u)+more)
-		for k, n := range s.counts.Row(u) {
-			if int32(k) == label {
-				n--
-			}
-			if n != 0 {
-				second[k] += float32(n * by)
-			}
+	kernel.Prefetch(s.counts, near, 0, s.classes)
+	if label == None {
+		for _, u := range near {
+			kernel.Axpy(second, 1/float32(s.graph.Degree(u)+more), s.counts.Row(u))
 		}
+		return
 	}
+	var own float32
+	for _, u := range near {
+		by, counts := 1/float32(s.graph.Degree(u)+more), s.counts.Row(u)
+		kernel.Axpy(second, by, counts)
+		own += float32((counts[label] - 1) * by)
+	}
+	second[label] = own
 }
 
 func appendSparse(x *pool.Features, entries []entry) {

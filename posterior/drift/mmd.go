@@ -1,11 +1,11 @@
 package drift
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
+
+	"github.com/gvbll/gvbll/posterior"
 )
 
 // MMDConfig holds the constants of an MMD.
@@ -136,8 +136,9 @@ func (m *MMD[X]) Last() Comparison { return m.last }
 
 // distance is |x/n - y/k|².
 func distance(x []float64, n float64, y []float64, k float64) (sum float64) {
+	byN, byK := 1/n, 1/k
 	for i := range x {
-		d := x[i]/n - y[i]/k
+		d := float64(x[i]*byN) - float64(y[i]*byK)
 		sum += float64(d * d)
 	}
 	return sum
@@ -149,37 +150,48 @@ const drawsPerAlarm = 10
 // settle finds mean and threshold of a full reference.
 func (m *MMD[X]) settle() base {
 	n, width := len(m.reference), m.kernel.features()
-	all, total := make([]float64, n*width), make([]float64, width)
+	stride := (width + 7) / 8 * 8 // see posterior.Sparse
+	all, total := make([]float64, n*stride), make([]float64, width)
 	for i, x := range m.reference {
-		row := all[i*width : (i+1)*width]
+		row := all[i*stride : i*stride+width]
 		m.kernel.add(row, x)
 		for k, f := range row {
 			total[k] += f
 		}
 	}
 	rng := rand.New(rand.NewPCG(m.cfg.Seed, thresholdStream))
-	order := make([]int, n)
+	order := make([]int32, n)
 	for i := range order {
-		order[i] = i
+		order[i] = int32(i)
 	}
-	draws := make([]float64, int(math.Ceil(drawsPerAlarm/m.cfg.FalseAlarms)))
-	sum, rest := make([]float64, width), make([]float64, width)
-	for d := range draws {
-		clear(sum)
+	// The largest distances, the least of them first.
+	var far [drawsPerAlarm]float64
+	block := posterior.Sparse{Start: []int{0, m.cfg.Block}, Value: make([]float64, m.cfg.Block)}
+	for i := range block.Value {
+		block.Value[i] = 1
+	}
+	sum, rest := make([]float64, stride), make([]float64, width)
+	for range int(math.Ceil(drawsPerAlarm / m.cfg.FalseAlarms)) {
 		for i := range m.cfg.Block {
 			j := i + rng.IntN(n-i)
 			order[i], order[j] = order[j], order[i]
-			for k, f := range all[order[i]*width:][:width] {
-				sum[k] += f
-			}
 		}
+		block.Column = order[:m.cfg.Block]
+		block.Product(sum, all, stride)
 		for k := range rest {
 			rest[k] = total[k] - sum[k]
 		}
-		draws[d] = distance(sum, float64(m.cfg.Block), rest, float64(n-m.cfg.Block))
+		d := distance(sum[:width], float64(m.cfg.Block), rest, float64(n-m.cfg.Block))
+		if d <= far[0] {
+			continue
+		}
+		k := 1
+		for ; k < len(far) && far[k] < d; k++ {
+			far[k-1] = far[k]
+		}
+		far[k-1] = d
 	}
-	slices.SortFunc(draws, func(a, b float64) int { return cmp.Compare(b, a) })
-	b := base{mean: total, threshold: draws[drawsPerAlarm-1]}
+	b := base{mean: total, threshold: far[0]}
 	for k := range b.mean {
 		b.mean[k] /= float64(n)
 	}

@@ -42,6 +42,7 @@ func main() {
 		s.addByLane()
 		s.logarithms()
 		s.normals()
+		s.layers()
 	}
 	Generate()
 }

@@ -14,6 +14,7 @@ type bayes struct {
 	counts  []float64 // N, d × C
 	total   []float64 // Σ_j N_cj, C
 
+	log      []float64 // log(N_cj + α), d × C
 	logTotal []float64
 	changed  []int32
 	row      []bool // by feature: whether it is in changed
@@ -21,13 +22,24 @@ type bayes struct {
 }
 
 func newBayes(spec Bayes, shape Shape) *bayes {
-	return &bayes{
+	b := &bayes{
 		Bayes: spec, shape: shape,
 		counts:   make([]float64, shape.Features*shape.Classes),
 		total:    make([]float64, shape.Classes),
+		log:      make([]float64, shape.Features*shape.Classes),
 		logTotal: make([]float64, shape.Classes),
 		row:      make([]bool, shape.Features),
 	}
+	b.takeLogs()
+	return b
+}
+
+// takeLogs sets log by count.
+func (b *bayes) takeLogs() {
+	for i, n := range b.counts {
+		b.log[i] = n + b.Smoothing
+	}
+	posterior.Logarithms(b.log)
 }
 
 func (b *bayes) predict(rows *Rows, logp []float64) {
@@ -41,11 +53,10 @@ func (b *bayes) predict(rows *Rows, logp []float64) {
 		index, value := rows.X.entries(i, d, &b.buffer)
 		for k, j := range index {
 			x := max(float64(value[k]), 0)
-			for c, n := range b.counts[int(j)*classes : (int(j)+1)*classes] {
-				row[c] += float64(x * (posterior.Log(n+b.Smoothing) - b.logTotal[c]))
+			for c, log := range b.log[int(j)*classes : (int(j)+1)*classes] {
+				row[c] += float64(x * (log - b.logTotal[c]))
 			}
 		}
-		logSoftmax(row)
 	}
 }
 
@@ -67,8 +78,9 @@ func (b *bayes) count(rows *Rows, labels []int32, by float64) {
 		index, value := rows.X.entries(i, b.shape.Features, &b.buffer)
 		for k, j := range index {
 			x := float64(by * max(float64(value[k]), 0))
-			n := &b.counts[int(j)*b.shape.Classes+int(y)]
-			*n = max(*n+x, 0)
+			at := int(j)*b.shape.Classes + int(y)
+			b.counts[at] = max(b.counts[at]+x, 0)
+			b.log[at] = posterior.Log(b.counts[at] + b.Smoothing)
 			b.total[y] = max(b.total[y]+x, 0)
 			if !b.row[j] {
 				b.row[j] = true
@@ -102,4 +114,5 @@ func (b *bayes) readState(r *reader) {
 			r.want(n >= 0, "a count of %v", n)
 		}
 	}
+	b.takeLogs()
 }

@@ -31,17 +31,14 @@ type design interface {
 	means(dst, x []float64)
 }
 
-// lane is the number of classes that the loops over sparse rows take at once;
-// strides are multiples of it.
+// lane is what strides are multiples of: the classes that a register holds.
 const lane = 8
 
 func strideOf(classes int) int { return (classes + lane - 1) / lane * lane }
 
 type sparseDesign struct {
-	start  []int
-	column []int32 // number here
-	value  []float64
-	sum    []float64 // a
+	rows   posterior.Sparse // columns by their numbers here
+	sum    []float64        // a
 	name   []int32
 	place  []int32 // by the head's column: 1 + number here, or 0
 	buffer entries
@@ -54,8 +51,9 @@ func (s *sparseDesign) reset() {
 	for _, j := range s.name {
 		s.place[j] = 0
 	}
-	s.start = append(s.start[:0], 0)
-	s.column, s.value, s.sum, s.name = s.column[:0], s.value[:0], s.sum[:0], s.name[:0]
+	r := &s.rows
+	r.Start, r.Column, r.Value = append(r.Start[:0], 0), r.Column[:0], r.Value[:0]
+	s.sum, s.name = s.sum[:0], s.name[:0]
 }
 
 // appendUnit appends row i of f, scaled to unit length, to the row that is being
@@ -76,103 +74,46 @@ func (s *sparseDesign) appendUnit(f *Features, i, d, offset int) {
 			s.name = append(s.name, j)
 			s.place[j] = int32(len(s.name))
 		}
-		s.column = append(s.column, s.place[j]-1)
-		s.value = append(s.value, float64(value[k])*by)
+		s.rows.Column = append(s.rows.Column, s.place[j]-1)
+		s.rows.Value = append(s.rows.Value, float64(value[k])*by)
 	}
 }
 
 // endRow ends the row that is being made.
 func (s *sparseDesign) endRow() {
 	var sum float64
-	for _, x := range s.value[s.start[len(s.start)-1]:] {
+	for _, x := range s.rows.Value[s.rows.Start[s.rows.Len()]:] {
 		sum += math.Abs(x)
 	}
 	s.sum = append(s.sum, sum)
-	s.start = append(s.start, len(s.value))
+	s.rows.Start = append(s.rows.Start, len(s.rows.Value))
 }
 
 func (s *sparseDesign) size() (rows, columns int) { return len(s.sum), len(s.name) }
 func (s *sparseDesign) names() []int32            { return s.name }
 func (s *sparseDesign) lengths() []float64        { return s.sum }
 
-func (s *sparseDesign) logits(dst, m []float64, stride int) {
-	for i := range s.sum {
-		columns := s.column[s.start[i]:s.start[i+1]]
-		values := s.value[s.start[i]:s.start[i+1]][:len(columns)]
-		for c := 0; c < stride; c += lane {
-			var s0, s1, s2, s3, s4, s5, s6, s7 float64
-			for k, j := range columns {
-				x, w := values[k], (*[lane]float64)(m[int(j)*stride+c:])
-				s0 += float64(x * w[0])
-				s1 += float64(x * w[1])
-				s2 += float64(x * w[2])
-				s3 += float64(x * w[3])
-				s4 += float64(x * w[4])
-				s5 += float64(x * w[5])
-				s6 += float64(x * w[6])
-				s7 += float64(x * w[7])
-			}
-			*(*[lane]float64)(dst[i*stride+c:]) = [lane]float64{s0, s1, s2, s3, s4, s5, s6, s7}
-		}
-	}
-}
+func (s *sparseDesign) logits(dst, m []float64, stride int) { s.rows.Product(dst, m, stride) }
 
 func (s *sparseDesign) gather(g, h, r, w []float64, stride int) {
-	for i := range s.sum {
-		columns := s.column[s.start[i]:s.start[i+1]]
-		values := s.value[s.start[i]:s.start[i+1]][:len(columns)]
-		for c := 0; c < stride; c += lane {
-			from, bound := (*[lane]float64)(r[i*stride+c:]), (*[lane]float64)(w[i*stride+c:])
-			for k, j := range columns {
-				at, x := int(j)*stride+c, values[k]
-				to, y := (*[lane]float64)(g[at:]), math.Abs(x)
-				to[0] += float64(x * from[0])
-				to[1] += float64(x * from[1])
-				to[2] += float64(x * from[2])
-				to[3] += float64(x * from[3])
-				to[4] += float64(x * from[4])
-				to[5] += float64(x * from[5])
-				to[6] += float64(x * from[6])
-				to[7] += float64(x * from[7])
-				to = (*[lane]float64)(h[at:])
-				to[0] += float64(y * bound[0])
-				to[1] += float64(y * bound[1])
-				to[2] += float64(y * bound[2])
-				to[3] += float64(y * bound[3])
-				to[4] += float64(y * bound[4])
-				to[5] += float64(y * bound[5])
-				to[6] += float64(y * bound[6])
-				to[7] += float64(y * bound[7])
-			}
-		}
-	}
+	s.rows.AddTransposed(g, h, r, w, stride)
 }
 
-func (s *sparseDesign) squares(t, w []float64, stride int) {
-	for i := range s.sum {
-		for k := s.start[i]; k < s.start[i+1]; k++ {
-			x, from := float64(s.value[k]*s.value[k]), w[i*stride:(i+1)*stride]
-			to := t[int(s.column[k])*stride:][:len(from)]
-			for c, v := range from {
-				to[c] += float64(x * v)
-			}
-		}
-	}
-}
+func (s *sparseDesign) squares(t, w []float64, stride int) { s.rows.AddSquares(t, w, stride) }
 
 func (s *sparseDesign) shares(dst []float64) {
 	bound := make([]float64, len(s.name))
 	for i, a := range s.sum {
-		for k := s.start[i]; k < s.start[i+1]; k++ {
-			bound[s.column[k]] += float64(math.Abs(s.value[k]) * a)
+		for k := s.rows.Start[i]; k < s.rows.Start[i+1]; k++ {
+			bound[s.rows.Column[k]] += float64(math.Abs(s.rows.Value[k]) * a)
 		}
 	}
 	for i, a := range s.sum {
 		var own, all float64
-		for k := s.start[i]; k < s.start[i+1]; k++ {
-			square := float64(s.value[k] * s.value[k])
-			own += float64(square * float64(math.Abs(s.value[k])*a))
-			all += float64(square * bound[s.column[k]])
+		for k := s.rows.Start[i]; k < s.rows.Start[i+1]; k++ {
+			square := float64(s.rows.Value[k] * s.rows.Value[k])
+			own += float64(square * float64(math.Abs(s.rows.Value[k])*a))
+			all += float64(square * bound[s.rows.Column[k]])
 		}
 		dst[i] = share(own, all)
 	}
@@ -181,9 +122,9 @@ func (s *sparseDesign) shares(dst []float64) {
 func (s *sparseDesign) means(dst, x []float64) {
 	for i := range s.sum {
 		var sum, all float64
-		for k := s.start[i]; k < s.start[i+1]; k++ {
-			square := float64(s.value[k] * s.value[k])
-			sum += float64(square * x[s.column[k]])
+		for k := s.rows.Start[i]; k < s.rows.Start[i+1]; k++ {
+			square := float64(s.rows.Value[k] * s.rows.Value[k])
+			sum += float64(square * x[s.rows.Column[k]])
 			all += square
 		}
 		dst[i] = sum / max(all, math.SmallestNonzeroFloat64)

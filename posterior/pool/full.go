@@ -22,6 +22,8 @@ type full struct {
 	blocks                       [][]float64
 	column, solution             []float64
 	cholesky                     cholesky
+	rows                         []float64 // probs, rows × stride
+	norm                         normaliser
 
 	weight []float64 // of each row; nil for 1
 }
@@ -47,21 +49,13 @@ func newFull(spec Full, prior *posterior.Gaussian) *full {
 
 func (f *full) load(rows posterior.Rows) {
 	f.u = resize(f.u, len(rows.Z))
-	for i, tau := range rows.Tau {
-		by := 1 / tau
-		for j, z := range rows.Z[i*f.dim : (i+1)*f.dim] {
-			f.u[i*f.dim+j] = float64(z) * by
-		}
-	}
+	scale(f.u, rows)
 }
 
 func (f *full) predict(rows *Rows, logp []float64) {
 	f.load(rows.Embedded)
 	clear(logp)
 	posterior.AddProduct(logp, f.u, f.mean, rows.N, f.dim, f.classes)
-	for i := range rows.N {
-		logSoftmax(logp[i*f.classes : (i+1)*f.classes])
-	}
 }
 
 func (f *full) train(*Batch) {}
@@ -110,16 +104,16 @@ func (f *full) forget(keep float64) {
 // objective returns -Σ log p_i[y_i] + ½ Σ_c (m_c - m0_c)ᵀT_c(m_c - m0_c) at m,
 // leaves the probabilities, and in gradient the prior's part of the gradient.
 func (f *full) objective(m []float64, labels []int32) (sum float64) {
-	n := len(labels)
-	f.probs = resize(f.probs, n*f.classes)
+	n, stride := len(labels), strideOf(f.classes)
+	f.probs, f.rows = resize(f.probs, n*f.classes), resize(f.rows, n*stride)
 	clear(f.probs)
 	posterior.AddProduct(f.probs, f.u, m, n, f.dim, f.classes)
-	for i, y := range labels {
-		own := logProbability(f.probs[i*f.classes:(i+1)*f.classes], int(y))
-		if f.weight != nil {
-			own *= f.weight[i]
-		}
-		sum -= own
+	for i := range n {
+		copy(f.rows[i*stride:], f.probs[i*f.classes:(i+1)*f.classes])
+	}
+	sum = f.norm.softmax(f.rows, f.classes, stride, labels, f.weight)
+	for i := range n {
+		copy(f.probs[i*f.classes:(i+1)*f.classes], f.rows[i*stride:])
 	}
 	for c, t := range f.precision {
 		for j := range f.column {

@@ -223,7 +223,7 @@ func TestWideIsItsFormulas(t *testing.T) {
 		for step := range 6 {
 			b := randomBatch(rng, 1+step*3, s, step == 4)
 			got, want := make([]float64, b.N*s.Classes), []float64(nil)
-			head.predict(&b.Rows, got)
+			predictNormalised(head, &b.Rows, got, s.Classes)
 			for _, row := range phi(&b.Rows) {
 				for _, p := range plainSoftmax(plainLogits(plain.m, row)) {
 					want = append(want, math.Log(p))
@@ -336,6 +336,22 @@ func TestDesignsAgree(t *testing.T) {
 	wantClose(t, "T", precisions[0], precisions[1], 1e-12)
 }
 
+// predictNormalised writes log p of the rows, as the pool takes it from a head.
+func predictNormalised(h head, rows *Rows, logp []float64, classes int) {
+	h.predict(rows, logp)
+	new(normaliser).logSoftmax(logp, classes)
+}
+
+// surrogateObjective is F at m.
+func surrogateObjective(s *surrogate, phi design, labels []int32) float64 {
+	f := s.logLoss(phi, labels)
+	for i, m := range s.m {
+		d := m - s.start[i]
+		f += 0.5 * s.t[i] * d * d
+	}
+	return f
+}
+
 // TestSurrogateFalls: no pass ends above what it began at, even where the bound
 // does not hold (two classes, one feature a row); many passes reach the minimum
 // that BFGS finds.
@@ -377,7 +393,7 @@ func TestSurrogateFalls(t *testing.T) {
 					s.t[i] = .01
 				}
 				copy(s.m, end)
-				return s, s.objective(phi, labels)
+				return s, surrogateObjective(s, phi, labels)
 			}
 			last := math.Inf(1)
 			for passes := range 12 {
@@ -393,17 +409,18 @@ func TestSurrogateFalls(t *testing.T) {
 				for i, v := range x {
 					s.m[i/c.classes*s.stride+i%c.classes] = v
 				}
-				return s.objective(phi, labels)
+				return surrogateObjective(s, phi, labels)
 			}, Grad: func(grad, x []float64) {
 				clear(s.m)
 				for i, v := range x {
 					s.m[i/c.classes*s.stride+i%c.classes] = v
 				}
-				s.objective(phi, labels)
+				surrogateObjective(s, phi, labels)
+				copy(s.held, s.m)
 				s.direction(phi, labels)
 				for i := range grad {
 					at := i/c.classes*s.stride + i%c.classes
-					grad[i] = -s.step[at] * s.h[at]
+					grad[i] = -s.step[at] * (s.h[at] + s.t[at])
 				}
 			}}
 			_, columns := phi.size()
@@ -430,7 +447,7 @@ func TestBayesIsItsFormula(t *testing.T) {
 		b := randomBatch(rng, 8, s, false)
 		x := b.X.matrix(b.N, s.Features)
 		got, want := make([]float64, b.N*s.Classes), []float64(nil)
-		head.predict(&b.Rows, got)
+		predictNormalised(head, &b.Rows, got, s.Classes)
 		for i := range x {
 			a := make([]float64, s.Classes)
 			for c := range a {
@@ -469,7 +486,7 @@ func TestLabelChannelsAreTheirFormulas(t *testing.T) {
 		for range 4 {
 			b := randomBatch(rng, 8, s, false)
 			got, want := make([]float64, b.N*s.Classes), []float64(nil)
-			head.predict(&b.Rows, got)
+			predictNormalised(head, &b.Rows, got, s.Classes)
 			e := make([][]float64, b.N)
 			for i := range e {
 				from := b.Labelled

@@ -89,7 +89,6 @@ func (j *joint) predict(rows *Rows, logp []float64) {
 	for i := range rows.N {
 		row := logp[i*j.shape.Classes : (i+1)*j.shape.Classes]
 		copy(row, j.fit.probs[i*j.stride:])
-		logSoftmax(row)
 	}
 }
 

@@ -16,7 +16,7 @@ func TestJointStartsAtTheTrainingPosterior(t *testing.T) {
 	b := randomBatch(rng, 20, small, true)
 	got, want := make([]float64, 20*small.Classes), make([]float64, 20*small.Classes)
 	newJoint(Joint{Lambda: .99, Share: .01, Variance: 1, Passes: 3}, small, prior).predict(&b.Rows, got)
-	embedded{posterior.NewStatic(*prior)}.predict(&b.Rows, want)
+	(&embedded{layer: posterior.NewStatic(*prior)}).predict(&b.Rows, want)
 	for i := range want {
 		if math.Abs(got[i]-want[i]) > 1e-9 {
 			t.Fatalf("log probability %d is %v, the static head's is %v", i, got[i], want[i])
@@ -41,7 +41,7 @@ func TestJointLowersItsObjective(t *testing.T) {
 						logits[c] += x * m[k*j.stride+c]
 					}
 				}
-				logSoftmax(logits)
+				new(normaliser).logSoftmax(logits, len(logits))
 				f -= logits[y]
 			}
 			for i, t := range precision {

@@ -1,8 +1,6 @@
 package pool
 
 import (
-	"math"
-
 	"github.com/gvbll/gvbll/posterior"
 )
 
@@ -19,53 +17,47 @@ type label struct {
 	classes int
 	version uint64
 	h       []float64 // C × C
+	news    []float64 // Σ e_v over a batch's rows of each class, C × C
 
-	evidence, log []float64
+	evidence []float64 // of rows, rows × C
+	log      []float64 // log(H_ck/Σ_k' H_ck') by the evidence's class, C × C
 }
 
 func newLabel(spec Label, classes int) *label {
-	l := &label{Label: spec, classes: classes, h: make([]float64, classes*classes), evidence: make([]float64, classes), log: make([]float64, classes*classes)}
+	l := &label{Label: spec, classes: classes, h: make([]float64, classes*classes), log: make([]float64, classes*classes)}
 	for i := range l.h {
 		l.h[i] = 1
 	}
 	return l
 }
 
-// see sets evidence to e of row i.
-func (l *label) see(rows *Rows, i int) {
+// see sets evidence to e of the rows.
+func (l *label) see(rows *Rows) {
 	from := rows.Labelled
 	if l.Evidence == Second {
 		from = rows.Second
 	}
-	var total float64
-	for k, n := range from[i*l.classes : (i+1)*l.classes] {
-		l.evidence[k] = float64(n)
-		total += float64(n)
-	}
-	if l.Evidence == Counts || total <= 1 {
-		return
-	}
-	by := 1 / math.Sqrt(total)
-	for k := range l.evidence {
-		l.evidence[k] *= by
+	l.evidence = resize(l.evidence, rows.N*l.classes)
+	for at := 0; at < len(l.evidence); at += l.classes {
+		e, n := l.evidence[at:at+l.classes], from[at:at+l.classes]
+		if l.Evidence != Counts {
+			scaled(e, n)
+			continue
+		}
+		for k, x := range n {
+			e[k] = float64(x)
+		}
 	}
 }
 
 func (l *label) predict(rows *Rows, logp []float64) {
 	for i, share := range l.shares() { // by the evidence's class
-		l.log[i%l.classes*l.classes+i/l.classes] = posterior.Log(share)
+		l.log[i%l.classes*l.classes+i/l.classes] = share
 	}
-	for i := range rows.N {
-		l.see(rows, i)
-		row := logp[i*l.classes : (i+1)*l.classes]
-		clear(row)
-		for k, e := range l.evidence {
-			if e != 0 {
-				axpy(row, e, l.log[k*l.classes:(k+1)*l.classes])
-			}
-		}
-		logSoftmax(row)
-	}
+	posterior.Logarithms(l.log)
+	l.see(rows)
+	clear(logp)
+	posterior.AddProduct(logp, l.evidence, l.log, rows.N, l.classes, l.classes)
 }
 
 // shares returns H with rows that sum to 1.
@@ -98,16 +90,22 @@ func (l *label) learn(b *Batch, _ float64) posterior.Report {
 
 // count adds the evidence of rows, or with -1 takes it out again.
 func (l *label) count(rows *Rows, labels []int32, by float64) {
+	l.see(rows)
+	l.news = resize(l.news, len(l.h))
+	clear(l.news)
 	for i, y := range labels {
-		l.see(rows, i)
-		for k, e := range l.evidence {
-			switch {
-			case e == 0:
-			case l.Evidence == Second:
-				l.add(int(y), k, float64(by*e))
-			default:
-				l.meet(int(y), k, float64(by*e))
-			}
+		to := l.news[int(y)*l.classes:][:l.classes]
+		for k, e := range l.evidence[i*l.classes:][:l.classes] {
+			to[k] += e
+		}
+	}
+	for i, e := range l.news {
+		if e == 0 {
+			continue
+		}
+		l.add(i/l.classes, i%l.classes, float64(by*e))
+		if l.Evidence != Second {
+			l.add(i%l.classes, i/l.classes, float64(by*e))
 		}
 	}
 }
@@ -167,9 +165,10 @@ func (v *vote) predict(rows *Rows, logp []float64) {
 			total += float64(n)
 		}
 		for c, n := range labelled {
-			logp[i*v.classes+c] = posterior.Log((float64(n) + v.counts[c]/all) / total)
+			logp[i*v.classes+c] = (float64(n) + v.counts[c]/all) / total
 		}
 	}
+	posterior.Logarithms(logp)
 }
 
 func (v *vote) train(b *Batch) { v.learn(b, 1) }

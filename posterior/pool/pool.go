@@ -14,7 +14,7 @@ const PoolName = "pool"
 
 // head is one classifier over rows.
 type head interface {
-	// predict writes log p_k, n × C.
+	// predict writes log p_k, n × C, of each row but for a constant.
 	predict(rows *Rows, logp []float64)
 	// train takes the training rows, before anything else.
 	train(b *Batch)
@@ -36,7 +36,7 @@ type head interface {
 	readState(r *reader)
 }
 
-var _ = []head{embedded{}, (*full)(nil), (*joint)(nil), (*wide)(nil), (*bayes)(nil), (*label)(nil), (*vote)(nil)}
+var _ = []head{(*embedded)(nil), (*full)(nil), (*joint)(nil), (*wide)(nil), (*bayes)(nil), (*label)(nil), (*vote)(nil)}
 
 // Pool is heads and the weights by which they are pooled. It holds scratch
 // memory: it must not be used by two goroutines at once.
@@ -53,6 +53,7 @@ type Pool struct {
 	version uint64
 
 	logp []float64
+	norm normaliser
 }
 
 // New returns a pool that knows nothing yet but the training posterior prior,
@@ -107,13 +108,13 @@ func (p *Pool) head(h Head) head {
 	case p.prior == nil:
 		return nil
 	case h.Online != nil:
-		return embedded{posterior.NewOnline(*p.prior, *h.Online)}
+		return &embedded{layer: posterior.NewOnline(*p.prior, *h.Online)}
 	case h.Full != nil:
 		return newFull(*h.Full, p.prior)
 	case h.Joint != nil:
 		return newJoint(*h.Joint, p.shape, p.prior)
 	}
-	return embedded{posterior.NewStatic(*p.prior)}
+	return &embedded{layer: posterior.NewStatic(*p.prior)}
 }
 
 // Spec returns what the pool was made from.
@@ -136,8 +137,8 @@ func (p *Pool) SaidPerRow() int { return (1 + len(p.heads)) * p.shape.Classes }
 // is the pool's own, until SetState.
 func (p *Pool) Online() *posterior.Online {
 	for _, h := range p.heads {
-		if e, is := h.(embedded); is {
-			if online, is := e.Head.(*posterior.Online); is {
+		if e, is := h.(*embedded); is {
+			if online, is := e.layer.(*posterior.Online); is {
 				return online
 			}
 		}
@@ -158,6 +159,7 @@ func (p *Pool) Predict(rows Rows, said []float32) {
 	p.logp = resize(p.logp, n*classes)
 	for k, h := range p.heads {
 		h.predict(&rows, p.logp)
+		p.norm.logSoftmax(p.logp, classes)
 		for i := range n {
 			to := said[i*width+(1+k)*classes:][:classes]
 			for c, x := range p.logp[i*classes : (i+1)*classes] {
@@ -166,11 +168,10 @@ func (p *Pool) Predict(rows Rows, said []float32) {
 		}
 	}
 	p.weigh(n, said)
+	p.weights.logits(p.logp, p.weights.theta, classes)
+	p.norm.logSoftmax(p.logp, classes)
 	for i := range n {
-		row := p.logp[i*classes : (i+1)*classes]
-		p.weights.logits(row, p.weights.theta, i)
-		logSoftmax(row)
-		for c, x := range row {
+		for c, x := range p.logp[i*classes : (i+1)*classes] {
 			said[i*width+c] = float32(x)
 		}
 	}
@@ -259,11 +260,17 @@ func (p *Pool) checkLabels(labels []int32) {
 // Weights returns the weight of each head, 0 of shadows, and the bias of each
 // class.
 func (p *Pool) Weights() (heads, bias []float64) {
-	heads = make([]float64, len(p.heads))
+	return p.AppendWeights(nil), slices.Clone(p.weights.theta[len(p.members):])
+}
+
+// AppendWeights appends the weight of each head, 0 of shadows.
+func (p *Pool) AppendWeights(b []float64) []float64 {
+	at := len(b)
+	b = append(b, make([]float64, len(p.heads))...)
 	for k, i := range p.members {
-		heads[i] = p.weights.theta[k]
+		b[at+i] = p.weights.theta[k]
 	}
-	return heads, slices.Clone(p.weights.theta[len(p.members):])
+	return b
 }
 
 // Compatibility returns what the first label channel of evidence Counts has
@@ -294,7 +301,8 @@ func (p *Pool) AppendState(b []byte) []byte {
 
 // AppendChange appends canonical bytes of what the last Learn or Remove changed, so that
 // state can be followed by a hash at the cost of a batch and not of the state.
-// Covariances of full heads are left out but for their diagonals.
+// Covariances of full heads are left out but for their diagonals, precisions of
+// wide heads altogether.
 func (p *Pool) AppendChange(b []byte) []byte {
 	s := &state{b: b}
 	p.appendHeader(s)

@@ -142,13 +142,13 @@ func (l *Lessons) discount(lambda float64, i int) float64 {
 }
 
 // online returns the paper's head, nil where it is the one that never learns.
-func (e embedded) online() *posterior.Online {
-	o, _ := e.Head.(*posterior.Online)
+func (e *embedded) online() *posterior.Online {
+	o, _ := e.layer.(*posterior.Online)
 	return o
 }
 
 // notes is the number of probabilities of the paper's head.
-func (e embedded) notes() int {
+func (e *embedded) notes() int {
 	if o := e.online(); o != nil {
 		return o.Posterior().Classes
 	}
@@ -156,13 +156,13 @@ func (e embedded) notes() int {
 }
 
 // note has those of before.
-func (e embedded) note(b *Batch, learned bool, probs []float64) {
+func (e *embedded) note(b *Batch, learned bool, probs []float64) {
 	if o := e.online(); o != nil && !learned {
 		o.Predict(b.Embedded, probs)
 	}
 }
 
-func (e embedded) remove(l *Lessons, probs []float64) {
+func (e *embedded) remove(l *Lessons, probs []float64) {
 	o := e.online()
 	if o == nil {
 		return
@@ -268,7 +268,7 @@ func (f *full) remove(l *Lessons, _ []float64) {
 	for i, x := range f.weight {
 		f.weight[i] = -x
 	}
-	seek(f.mean, f.start, func() { f.fit(l.Labels) })
+	seek(&f.mean, f.start, func() { f.fit(l.Labels) })
 }
 
 // above reports whether t is at least half of what class c's precision was at
@@ -296,12 +296,13 @@ const (
 // repeats M0 += M - L(M0) from M0 = M on. L draws points together, so that this
 // comes nearer each time, from M's side: what is left after n rounds is the part
 // (1-ℓ)ⁿ of the way, ℓ the part of a difference that L leaves. Where it comes
-// nearer no more, for fit halves steps at times, it ends.
-func seek(m, start []float64, fit func()) {
-	want, best := append([]float64(nil), m...), append([]float64(nil), m...)
+// nearer no more, for fit halves steps at times, it ends. Fit may put m elsewhere.
+func seek(at *[]float64, start []float64, fit func()) {
+	want, best := append([]float64(nil), *at...), append([]float64(nil), *at...)
 	least := math.Inf(1)
 	for range seekRounds {
 		fit()
+		m := *at
 		var off float64
 		for i, x := range want {
 			d := x - m[i]
@@ -317,7 +318,7 @@ func seek(m, start []float64, fit func()) {
 			break
 		}
 	}
-	copy(m, best)
+	copy(*at, best)
 }
 
 // undoing is what undo fits with.
@@ -335,6 +336,7 @@ func (s *surrogate) notes() int { return 2*s.classes + 2 }
 func (s *surrogate) note(phi design, learned bool, notes []float64) {
 	n, width := len(phi.lengths()), s.notes()
 	phi.logits(s.probs, s.m, s.stride)
+	s.norm.probabilities(s.probs, n, s.classes, s.stride)
 	shares, t := make([]float64, n), s.known(phi)
 	phi.shares(shares)
 	for i := range n {
@@ -345,7 +347,6 @@ func (s *surrogate) note(phi design, learned bool, notes []float64) {
 			row[2*s.classes], row[2*s.classes+1] = shares[i], t[i]/(1+t[i])
 		}
 		copy(to, s.probs[i*s.stride:])
-		logProbability(to, 0)
 	}
 }
 
@@ -426,6 +427,6 @@ func (s *surrogate) undo(phi design, labels []int32, weight, notes []float64, pa
 		s.t[i] = max(s.t[i]-d, min(s.t[i], least(i)))
 	}
 	s.undoing = u
-	seek(s.m, s.start, func() { s.descend(phi, labels, passes) })
+	seek(&s.m, s.start, func() { s.descend(phi, labels, passes) })
 	s.undoing = nil
 }

@@ -75,8 +75,8 @@ func numbers(h head) (counts, mean, precision []float64) {
 			precision = append(precision, keep*t+(1-keep)/h.Variance)
 		}
 		return nil, slices.Clone(h.mean), precision
-	case embedded:
-		if o, is := h.Head.(*posterior.Online); is {
+	case *embedded:
+		if o, is := h.layer.(*posterior.Online); is {
 			return nil, slices.Clone(o.Posterior().Mean), slices.Clone(o.Posterior().Precision)
 		}
 	}
@@ -124,8 +124,8 @@ func TestRemoveLast(t *testing.T) {
 				}
 			case *full:
 				h.forget(math.Pow(h.Lambda, q.spec.Share(9)))
-			case embedded:
-				if o, is := h.Head.(*posterior.Online); is {
+			case *embedded:
+				if o, is := h.layer.(*posterior.Online); is {
 					for i := range o.Posterior().Precision {
 						o.Posterior().Precision[i] *= .99
 					}

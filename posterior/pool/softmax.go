@@ -6,37 +6,76 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// logProbability replaces logits by their softmax and returns the logarithm of
-// entry y.
-func logProbability(a []float64, y int) float64 {
-	most := math.Inf(-1)
-	for _, x := range a {
-		most = max(most, x)
-	}
-	own := a[y] - most
-	var total float64
-	for c, x := range a {
-		a[c] = posterior.Exp(x - most)
-		total += a[c]
-	}
-	for c := range a {
-		a[c] /= total
-	}
-	return own - posterior.Log(total)
+// normaliser holds the memory that softmaxes take.
+type normaliser struct {
+	rows        []float64 // rows × stride
+	most, total []float64
 }
 
-// logSoftmax replaces logits by the logarithms of their softmax.
-func logSoftmax(a []float64) {
-	most := math.Inf(-1)
-	for _, x := range a {
-		most = max(most, x)
+// exponentials replaces rows, n × stride, of which the first numbers are logits
+// and the others become 0, by e^(logit - most), and finds most and the sum.
+func (s *normaliser) exponentials(rows []float64, n, classes, stride int) {
+	s.most, s.total = resize(s.most, n), resize(s.total, n)
+	if classes < stride {
+		for i := range n {
+			for c := classes; c < stride; c++ {
+				rows[i*stride+c] = math.Inf(-1)
+			}
+		}
 	}
-	var total float64
-	for _, x := range a {
-		total += posterior.Exp(x - most)
+	posterior.RowExponentials(rows, s.most, s.total)
+}
+
+// probabilities replaces n rows of logits by their softmax, of stride numbers
+// each, of which those beyond the classes become 0.
+func (s *normaliser) probabilities(a []float64, n, classes, stride int) {
+	s.exponentials(a, n, classes, stride)
+	for i, total := range s.total {
+		by := 1 / total
+		row := a[i*stride : (i+1)*stride]
+		for c := range row {
+			row[c] *= by
+		}
 	}
-	by := most + posterior.Log(total)
-	for c := range a {
-		a[c] -= by
+}
+
+// softmax replaces rows of logits by their softmax and returns -Σ log p[y] over
+// them, each times its weight, nil for 1. Rows have stride numbers, of which those
+// beyond the classes become 0.
+func (s *normaliser) softmax(a []float64, classes, stride int, labels []int32, weight []float64) (loss float64) {
+	weighed := func(i int, x float64) float64 {
+		if weight == nil {
+			return x
+		}
+		return float64(weight[i] * x)
+	}
+	for i, y := range labels {
+		loss -= weighed(i, a[i*stride+int(y)])
+	}
+	s.probabilities(a, len(labels), classes, stride)
+	for i, most := range s.most {
+		loss += weighed(i, most)
+	}
+	posterior.Logarithms(s.total)
+	for i, log := range s.total {
+		loss += weighed(i, log)
+	}
+	return loss
+}
+
+// logSoftmax replaces rows of logits by the logarithms of their softmax.
+func (s *normaliser) logSoftmax(a []float64, classes int) {
+	n, stride := len(a)/classes, strideOf(classes)
+	s.rows = resize(s.rows, n*stride)
+	for i := range n {
+		copy(s.rows[i*stride:], a[i*classes:(i+1)*classes])
+	}
+	s.exponentials(s.rows, n, classes, stride)
+	posterior.Logarithms(s.total)
+	for i, log := range s.total {
+		by, row := s.most[i]+log, a[i*classes:(i+1)*classes]
+		for c := range row {
+			row[c] -= by
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // state is bytes in the making: 64-bit integers and the bits of float64s, all
@@ -14,8 +15,10 @@ func (s *state) uint(x uint64)   { s.b = binary.LittleEndian.AppendUint64(s.b, x
 func (s *state) float(x float64) { s.uint(math.Float64bits(x)) }
 
 func (s *state) floats(x []float64) {
-	for _, v := range x {
-		s.float(v)
+	at := len(s.b)
+	s.b = slices.Grow(s.b, 8*len(x))[:at+8*len(x)]
+	for i, v := range x {
+		binary.LittleEndian.PutUint64(s.b[at+8*i:], math.Float64bits(v))
 	}
 }
 

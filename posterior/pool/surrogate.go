@@ -1,6 +1,10 @@
 package pool
 
-import "math"
+import (
+	"math"
+
+	"github.com/gvbll/gvbll/posterior"
+)
 
 // surrogate fits a softmax layer with a Gaussian prior of its own for every
 // weight: it makes
@@ -19,10 +23,12 @@ import "math"
 type surrogate struct {
 	classes, stride int
 
-	m, start, held, step []float64 // M, M0, the best M, and the step from it: columns × stride
-	t                    []float64 // T0, and T in the end
-	g, h                 []float64 // columns × stride
-	probs, r, w          []float64 // P, Y-P and the bound: rows × stride
+	m, held, step []float64 // M0 and then M, the best M so far, and the step from it: columns × stride
+	start         []float64 // M0
+	t             []float64 // T0, and T in the end
+	g, h          []float64 // columns × stride
+	probs, r, w   []float64 // P, Y-P and the bound: rows × stride
+	norm          normaliser
 
 	undoing *undoing // nil while it learns
 }
@@ -56,74 +62,63 @@ func (s *surrogate) run(phi design, labels []int32, passes int) {
 func (s *surrogate) descend(phi design, labels []int32, passes int) {
 	copy(s.start, s.m)
 	least := math.Inf(1)
-	f := s.objective(phi, labels)
+	f := s.logLoss(phi, labels)
 	for range passes {
 		if f <= least {
 			least = f
-			copy(s.held, s.m)
+			s.m, s.held = s.held, s.m
 			s.direction(phi, labels)
 		} else {
 			for i := range s.step {
 				s.step[i] *= 0.5
 			}
 		}
-		for i, x := range s.step {
-			s.m[i] = s.held[i] + x
-		}
-		f = s.objective(phi, labels)
+		quadratic := posterior.Stride(s.m, s.held, s.step, s.start, s.t)
+		f = s.logLoss(phi, labels) + 0.5*quadratic
 	}
 	if !(f <= least) {
-		copy(s.m, s.held)
-		s.objective(phi, labels)
+		s.m, s.held = s.held, s.m
+		s.logLoss(phi, labels)
 	}
 }
 
-// objective finds P and F at m.
-func (s *surrogate) objective(phi design, labels []int32) (f float64) {
+// logLoss finds P and the first part of F at m.
+func (s *surrogate) logLoss(phi design, labels []int32) float64 {
 	phi.logits(s.probs, s.m, s.stride)
-	for i, y := range labels {
-		row := s.probs[i*s.stride : (i+1)*s.stride]
-		if s.undoing != nil {
-			axpy(row, 1, s.undoing.offset[i*s.stride:(i+1)*s.stride])
+	if u := s.undoing; u != nil {
+		for i, x := range u.offset {
+			s.probs[i] += x
 		}
-		own := logProbability(row[:s.classes], int(y))
-		if s.undoing != nil {
-			own *= s.undoing.weight[i]
-		}
-		f -= own
-		clear(row[s.classes:])
+		return s.norm.softmax(s.probs, s.classes, s.stride, labels, u.weight)
 	}
-	var quadratic float64
-	for i, m := range s.m {
-		d := m - s.start[i]
-		quadratic += float64(float64(s.t[i]*d) * d)
-	}
-	return f + 0.5*quadratic
+	return s.norm.softmax(s.probs, s.classes, s.stride, labels, nil)
 }
 
-// direction finds the step from m.
+// direction finds the step from held.
 func (s *surrogate) direction(phi design, labels []int32) {
 	a := phi.lengths()
 	for i, y := range labels {
 		at := i * s.stride
-		for c, p := range s.probs[at : at+s.classes] {
-			s.r[at+c] = -p
-			s.w[at+c] = a[i] * max(p*(1-p), leastCurvature)
+		r, w := s.r[at:at+s.stride], s.w[at:at+s.stride]
+		for c, p := range s.probs[at : at+s.stride] {
+			r[c] = -p
+			curvature := p * (1 - p)
+			if curvature < leastCurvature {
+				curvature = leastCurvature
+			}
+			w[c] = a[i] * curvature
 		}
-		s.r[at+int(y)]++
+		r[y]++
 		if u := s.undoing; u != nil {
 			for c := range s.classes {
-				s.r[at+c] *= u.weight[i]
-				s.w[at+c] *= u.bound[i]
+				r[c] *= u.weight[i]
+				w[c] *= u.bound[i]
 			}
 		}
-		clear(s.r[at+s.classes : at+s.stride])
-		clear(s.w[at+s.classes : at+s.stride])
+		clear(w[s.classes:])
 	}
 	clear(s.g)
-	copy(s.h, s.t)
+	clear(s.h)
 	phi.gather(s.g, s.h, s.r, s.w, s.stride)
-	for i, g := range s.g {
-		s.step[i] = (g - float64(s.t[i]*(s.m[i]-s.start[i]))) / s.h[i]
-	}
+	posterior.Newton(s.step, s.held, s.start, s.t, s.g, s.h)
 }

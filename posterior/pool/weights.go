@@ -3,8 +3,7 @@ package pool
 import "github.com/gvbll/gvbll/posterior"
 
 // weights is the pool itself: a Bayesian last layer over heads. With
-// a_k(c) = max(log p_k(c), floor), centred over c, its logits are
-// Σ_k w_k a_k(c) + b_c. θ = (w, b) has prior w_k ~ N(Total/K, WeightSD²) and
+// a_k(c) = max(log p_k(c), floor), its logits are Σ_k w_k a_k(c) + b_c. θ = (w, b) has prior w_k ~ N(Total/K, WeightSD²) and
 // b_c ~ N(0, BiasSD²), which is where it starts. A batch minimises
 //
 //	F(θ) = -Σ_i log softmax(J_i θ)[y_i] + ½ (θ-θ0)ᵀQ(θ-θ0),  J_i = [a_1 … a_K, I],
@@ -15,6 +14,7 @@ import "github.com/gvbll/gvbll/posterior"
 type weights struct {
 	Weights
 	heads, classes int
+	stride         int // of classes
 
 	theta     []float64 // w, b
 	precision []float64 // Q, square; its upper half is in use
@@ -22,26 +22,31 @@ type weights struct {
 	diagonal  []float64 // of Q0
 
 	a                []float64 // rows × heads × classes
-	probs            []float64 // rows × classes
+	turned           []float64 // rows × classes × across
+	weighted         []float64 // p_c (a_k(c) - Σ p a_k), rows × classes × across
+	across           int       // heads, rounded up to a stride
+	probs            []float64 // rows × stride
 	start, next      []float64 // θ0 and the point that is tried
 	gradient, move   []float64
 	curvature, total []float64 // Σ JᵀΛJ, and with Q
-	rowMean          []float64 // Σ_c p_c a_k(c) of a row
-	outer            []float64 // Σ p pᵀ
+	rowMean          []float64 // Σ_c p_c a_k(c) of a row, across
+	cross, square    []float64 // Σ weighted, classes × across; Σ weightedᵀ turned
+	outer            []float64 // Σ p pᵀ, stride × stride
 	offset, scratch  []float64
 	cholesky         cholesky
+	norm             normaliser
 }
 
 func newWeights(spec Weights, heads, classes int) *weights {
 	n := heads + classes
-	w := &weights{Weights: spec, heads: heads, classes: classes}
+	w := &weights{Weights: spec, heads: heads, classes: classes, stride: strideOf(classes), across: strideOf(heads)}
 	for _, x := range []*[]float64{&w.theta, &w.prior, &w.diagonal, &w.start, &w.next, &w.gradient, &w.move, &w.offset, &w.scratch} {
 		*x = make([]float64, n)
 	}
 	for _, x := range []*[]float64{&w.precision, &w.curvature, &w.total} {
 		*x = make([]float64, n*n)
 	}
-	w.rowMean = make([]float64, heads)
+	w.rowMean, w.cross, w.square = make([]float64, w.across), make([]float64, classes*w.across), make([]float64, w.across*w.across)
 	for k := range n {
 		sd := w.BiasSD
 		if k < heads {
@@ -61,30 +66,42 @@ func (w *weights) evidence(n int, at func(i, k int) []float32) {
 	w.a = resize(w.a, n*w.heads*w.classes)
 	for i := range n {
 		for k := range w.heads {
-			a := w.row(i, k)
-			var sum float64
-			for c, x := range at(i, k) {
-				a[c] = max(float64(x), w.Floor)
-				sum += a[c]
-			}
-			mean := sum / float64(w.classes)
-			for c := range a {
-				a[c] -= mean
+			from := (i*w.heads + k) * w.classes
+			a := w.a[from : from+w.classes]
+			for c, x := range at(i, k)[:len(a)] {
+				x := float64(x)
+				if x < w.Floor {
+					x = w.Floor
+				}
+				a[c] = x
 			}
 		}
 	}
 }
 
-func (w *weights) row(i, k int) []float64 {
-	at := (i*w.heads + k) * w.classes
-	return w.a[at : at+w.classes]
+// turn sets turned to a, the other way round.
+func (w *weights) turn(n int) {
+	size := w.classes * w.across
+	w.turned, w.weighted = resize(w.turned, n*size), resize(w.weighted, n*size)
+	clear(w.turned)
+	for i := range n {
+		to := w.turned[i*size : (i+1)*size]
+		for k := range w.heads {
+			from := (i*w.heads + k) * w.classes
+			for c, x := range w.a[from : from+w.classes] {
+				to[c*w.across+k] = x
+			}
+		}
+	}
 }
 
-// logits writes those of row i under theta to dst.
-func (w *weights) logits(dst, theta []float64, i int) {
-	copy(dst, theta[w.heads:])
-	for k, weight := range theta[:w.heads] {
-		axpy(dst, weight, w.row(i, k))
+// logits writes those of the rows in a under theta to dst, rows × stride.
+func (w *weights) logits(dst, theta []float64, stride int) {
+	size := w.heads * w.classes
+	for i, at := 0, 0; at < len(dst); i, at = i+1, at+stride {
+		row := dst[at : at+w.classes]
+		copy(row, theta[w.heads:])
+		posterior.AddProduct(row, theta[:w.heads], w.a[i*size:(i+1)*size], 1, w.heads, w.classes)
 	}
 }
 
@@ -92,13 +109,11 @@ func (w *weights) logits(dst, theta []float64, i int) {
 // that they are. It returns the steps taken.
 func (w *weights) learn(labels []int32, share float64) (steps int) {
 	w.forget(share)
+	w.turn(len(labels))
 	copy(w.start, w.theta)
 	f := w.objective(w.theta, labels)
-	for steps < w.Steps {
-		w.derivatives(labels)
-		if !w.cholesky.factorize(w.total, len(w.theta)) {
-			break
-		}
+	w.derivatives(labels)
+	for steps < w.Steps && w.cholesky.factorize(w.total, len(w.theta)) {
 		copy(w.move, w.gradient)
 		w.cholesky.solve(w.move)
 		if decrement := dot(w.move, w.gradient); decrement < 1e-12*(1+f) {
@@ -110,9 +125,8 @@ func (w *weights) learn(labels []int32, share float64) (steps int) {
 		}
 		f = next
 		steps++
+		w.derivatives(labels)
 	}
-	w.objective(w.theta, labels)
-	w.derivatives(labels)
 	copy(w.precision, w.total)
 	return steps
 }
@@ -159,12 +173,9 @@ func (w *weights) descend(f float64, labels []int32) (float64, bool) {
 
 // objective returns F at theta and leaves the probabilities of the rows.
 func (w *weights) objective(theta []float64, labels []int32) (f float64) {
-	w.probs = resize(w.probs, len(labels)*w.classes)
-	for i, y := range labels {
-		p := w.probs[i*w.classes : (i+1)*w.classes]
-		w.logits(p, theta, i)
-		f -= logProbability(p, int(y))
-	}
+	w.probs = resize(w.probs, len(labels)*w.stride)
+	w.logits(w.probs, theta, w.stride)
+	f = w.norm.softmax(w.probs, w.classes, w.stride, labels, nil)
 	w.pull(theta)
 	return f + 0.5*dot(w.scratch, w.offset)
 }
@@ -180,45 +191,49 @@ func (w *weights) pull(theta []float64) {
 // derivatives finds gradient and curvature of F at theta, where the
 // probabilities are those of theta.
 func (w *weights) derivatives(labels []int32) {
-	n, classes := len(w.theta), w.classes
+	n, heads, classes, across := len(w.theta), w.heads, w.classes, w.across
 	w.pull(w.theta)
 	copy(w.gradient, w.scratch)
-	clear(w.curvature)
+	clear(w.cross)
 	for i, y := range labels {
-		p := w.probs[i*classes : (i+1)*classes]
-		for k := range w.heads {
-			a := w.row(i, k)
-			w.rowMean[k] = dot(p, a)
-			w.gradient[k] += w.rowMean[k] - a[y]
+		p := w.probs[i*w.stride:][:classes]
+		a, weighted := w.turned[i*classes*across:][:classes*across], w.weighted[i*classes*across:][:classes*across]
+		clear(w.rowMean)
+		posterior.AddProduct(w.rowMean, p, a, 1, classes, across)
+		posterior.AddCentred(w.cross, weighted, a, p, w.rowMean)
+		for k, x := range a[int(y)*across:][:heads] {
+			w.gradient[k] += w.rowMean[k] - x
 		}
 		for c, x := range p {
-			w.gradient[w.heads+c] += x
+			w.gradient[heads+c] += x
 		}
-		w.gradient[w.heads+int(y)]--
-		// Upper half: first the rows of w, then those of b.
-		for k := range w.heads {
-			a, to := w.row(i, k), w.curvature[k*n:(k+1)*n]
-			pa := w.scratch[:classes] // p_c (a_k(c) - Σ p a_k): the row of w_k against b
-			for c, x := range p {
-				pa[c] = float64(x * (a[c] - w.rowMean[k]))
-				to[w.heads+c] += pa[c]
-			}
-			for l := k; l < w.heads; l++ {
-				to[l] += dot(pa, w.row(i, l))
-			}
+		w.gradient[heads+int(y)]--
+	}
+	// Upper half: first the rows of w, then those of b, which on the diagonal
+	// have Σ p.
+	clear(w.curvature)
+	clear(w.square)
+	posterior.AddTransposed(w.square, w.weighted, w.turned, across, len(labels)*classes, across)
+	for k := range heads {
+		to := w.curvature[k*n : (k+1)*n]
+		copy(to[k:heads], w.square[k*across+k:])
+		for c := range classes {
+			to[heads+c] = w.cross[c*across+k]
 		}
-		for c, x := range p {
-			w.curvature[(w.heads+c)*n+w.heads+c] += x
+	}
+	for i := range labels {
+		for c, x := range w.probs[i*w.stride:][:classes] {
+			w.curvature[(heads+c)*n+heads+c] += x
 		}
 	}
 	// Of the biases with each other, what is not diagonal: -Σ p pᵀ.
-	w.outer = resize(w.outer, classes*classes)
+	w.outer = resize(w.outer, w.stride*w.stride)
 	clear(w.outer)
-	posterior.AddTransposed(w.outer, w.probs, w.probs, classes, len(labels), classes)
+	posterior.AddTransposed(w.outer, w.probs, w.probs, w.stride, len(labels), w.stride)
 	for c := range classes {
 		to := w.curvature[(w.heads+c)*n+w.heads : (w.heads+c+1)*n]
 		for e := c; e < classes; e++ {
-			to[e] -= w.outer[c*classes+e]
+			to[e] -= w.outer[c*w.stride+e]
 		}
 	}
 	for i, x := range w.curvature {
@@ -243,14 +258,6 @@ func dot(x, y []float64) (sum float64) {
 		sum += float64(x[i] * y[i])
 	}
 	return sum
-}
-
-// axpy adds a·x to dst.
-func axpy(dst []float64, a float64, x []float64) {
-	x = x[:len(dst)]
-	for i := range dst {
-		dst[i] += float64(a * x[i])
-	}
 }
 
 func (w *weights) appendState(s *state) {

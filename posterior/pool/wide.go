@@ -26,7 +26,8 @@ type wide struct {
 	sparse  *sparseDesign // one of the two
 	dense   *denseDesign
 	fit     surrogate
-	changed []int32 // columns that the last batch changed
+	changed []int32 // columns that the last batch changed, each once
+	listed  []bool  // by column: whether it is in changed
 }
 
 func newWide(spec Wide, shape Shape) *wide {
@@ -47,7 +48,7 @@ func newWide(spec Wide, shape Shape) *wide {
 	for i := range w.precision {
 		w.precision[i] = 1 / w.Variance
 	}
-	w.touched = make([]float64, w.columns)
+	w.touched, w.listed = make([]float64, w.columns), make([]bool, w.columns)
 	return w
 }
 
@@ -80,14 +81,15 @@ func (w *wide) design(rows *Rows, learn bool) design {
 func (w *wide) take(phi design) {
 	rows, columns := phi.size()
 	w.fit.resize(rows, columns)
-	log := posterior.Log(w.Lambda)
+	forgets, log := w.Lambda < 1, posterior.Log(w.Lambda)
 	for k, name := range phi.names() {
 		from, to := int(name)*w.stride, k*w.stride
 		copy(w.fit.m[to:to+w.stride], w.mean[from:])
-		keep := 1.0
-		if w.Lambda < 1 {
-			keep = posterior.Exp(log * (w.clock - w.touched[name]))
+		if !forgets {
+			copy(w.fit.t[to:to+w.stride], w.precision[from:])
+			continue
 		}
+		keep := posterior.Exp(log * (w.clock - w.touched[name]))
 		for c, t := range w.precision[from : from+w.stride] {
 			w.fit.t[to+c] = float64(keep*t) + float64((1-keep)/w.Variance)
 		}
@@ -119,7 +121,6 @@ func (w *wide) predict(rows *Rows, logp []float64) {
 	for i := range n {
 		row := logp[i*w.shape.Classes : (i+1)*w.shape.Classes]
 		copy(row, w.fit.probs[i*w.stride:])
-		logSoftmax(row)
 	}
 }
 
@@ -133,6 +134,9 @@ func (w *wide) train(b *Batch) {
 
 func (w *wide) learn(b *Batch, share float64) posterior.Report {
 	w.clock += share
+	for _, j := range w.changed {
+		w.listed[j] = false
+	}
 	w.changed = w.changed[:0]
 	w.update(&b.Rows, b.Labels, w.Passes)
 	if w.Refresh && b.Refresh.N > 0 {
@@ -147,7 +151,12 @@ func (w *wide) update(rows *Rows, labels []int32, passes int) {
 	w.take(phi)
 	w.fit.run(phi, labels, passes)
 	w.give(phi)
-	w.changed = append(w.changed, phi.names()...)
+	for _, j := range phi.names() {
+		if !w.listed[j] {
+			w.listed[j] = true
+			w.changed = append(w.changed, j)
+		}
+	}
 }
 
 func (w *wide) appendState(s *state) {
@@ -167,12 +176,13 @@ func (w *wide) appendColumn(s *state, j int) {
 	s.floats(w.precision[j*w.stride : j*w.stride+w.shape.Classes])
 }
 
+// appendChange leaves out the precisions: where they differ, the next means do.
 func (w *wide) appendChange(s *state) {
 	s.uint(w.version)
 	s.float(w.clock)
 	for _, j := range w.changed {
 		s.uint(uint64(j))
-		w.appendColumn(s, int(j))
+		s.floats(w.mean[int(j)*w.stride : int(j)*w.stride+w.shape.Classes])
 	}
 }
 

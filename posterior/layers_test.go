@@ -1,0 +1,188 @@
+package posterior
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// randomSparse returns rows, of which some have no entry and some have one column
+// twice in neighbouring rows.
+func randomSparse(rng *rand.Rand, rows, columns int) *Sparse {
+	s := &Sparse{Start: []int{0}}
+	for range rows {
+		for j := range columns {
+			if rng.IntN(3) == 0 {
+				s.Column, s.Value = append(s.Column, int32(j)), append(s.Value, rng.NormFloat64())
+			}
+		}
+		s.Start = append(s.Start, len(s.Column))
+	}
+	return s
+}
+
+func TestSparseKernels(t *testing.T) {
+	rng := rand.New(rand.NewPCG(61, 62))
+	for range 200 {
+		rows, columns, stride := rng.IntN(6), 1+rng.IntN(25), laneWidth*(1+rng.IntN(3))
+		s := randomSparse(rng, rows, columns)
+		m, r, w, start := randoms(rng, columns*stride), randoms(rng, rows*stride), randoms(rng, rows*stride), randoms(rng, columns*stride)
+		sameAtLevels(t, "sparse rows", func() []float64 {
+			dst, g, h, squares := randoms(rng, rows*stride), slices.Clone(start), slices.Clone(start), slices.Clone(start)
+			s.Product(dst, m, stride)
+			s.AddTransposed(g, h, r, w, stride)
+			s.AddSquares(squares, w, stride)
+			return slices.Concat(dst, g, h, squares)
+		})
+	}
+}
+
+func TestSparseIsTheFormula(t *testing.T) {
+	rng := rand.New(rand.NewPCG(63, 64))
+	const rows, columns, stride = 5, 30, 2 * laneWidth
+	s := randomSparse(rng, rows, columns)
+	m, r, w := randoms(rng, columns*stride), randoms(rng, rows*stride), randoms(rng, rows*stride)
+	product, g, h, squares := make([]float64, rows*stride), make([]float64, columns*stride), make([]float64, columns*stride), make([]float64, columns*stride)
+	for i := range rows {
+		column, value := s.row(i)
+		for k, j := range column {
+			for c := range stride {
+				x, at, in := value[k], int(j)*stride+c, i*stride+c
+				product[in] += x * m[at]
+				g[at] += x * r[in]
+				h[at] += math.Abs(x) * w[in]
+				squares[at] += x * x * w[in]
+			}
+		}
+	}
+	near := func(what string, got, want []float64) {
+		for i, x := range want {
+			if math.Abs(got[i]-x) > 1e-12 {
+				t.Errorf("%s %d is %v, want %v", what, i, got[i], x)
+			}
+		}
+	}
+	dst := make([]float64, rows*stride)
+	s.Product(dst, m, stride)
+	near("product", dst, product)
+	a, b, c := make([]float64, len(g)), make([]float64, len(g)), make([]float64, len(g))
+	s.AddTransposed(a, b, r, w, stride)
+	s.AddSquares(c, w, stride)
+	near("gradient", a, g)
+	near("bound", b, h)
+	near("square", c, squares)
+}
+
+// Nothing beyond the matrices is read or written.
+func TestSparseRefusesWrongShapes(t *testing.T) {
+	s := &Sparse{Start: []int{0, 2}, Column: []int32{0, 3}, Value: []float64{1, 2}}
+	negative := &Sparse{Start: []int{0, 1}, Column: []int32{-1}, Value: []float64{1}}
+	row, m := make([]float64, 8), make([]float64, 4*8)
+	for what, f := range map[string]func(){
+		"a column too many":   func() { s.Product(row, m[8:], 8) },
+		"a row too many":      func() { s.Product(row[1:], m, 8) },
+		"an odd stride":       func() { s.Product(row, m, 7) },
+		"a negative column":   func() { negative.Product(row, m, 8) },
+		"a short gradient":    func() { s.AddTransposed(m[8:], m, row, row, 8) },
+		"a short bound":       func() { s.AddTransposed(m, m[8:], row, row, 8) },
+		"a short residual":    func() { s.AddTransposed(m, m, row[1:], row, 8) },
+		"a short curvature":   func() { s.AddSquares(m, row[1:], 8) },
+		"a step of 7 numbers": func() { Newton(row[1:], row, row, row, row, row) },
+		"a longer start":      func() { Stride(row, row, row, m, row) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", what)
+				}
+			}()
+			f()
+		}()
+	}
+}
+
+func TestLayerKernels(t *testing.T) {
+	rng := rand.New(rand.NewPCG(65, 66))
+	for _, n := range []int{0, 8, 16, 40, 56} {
+		m, held, start, step, g := randoms(rng, n), randoms(rng, n), randoms(rng, n), randoms(rng, n), randoms(rng, n)
+		prior, h := randoms(rng, n), randoms(rng, n)
+		for i := range prior {
+			prior[i], h[i] = math.Abs(prior[i]), math.Abs(h[i])
+		}
+		sameAtLevels(t, "steps", func() []float64 {
+			found, moved := make([]float64, n), make([]float64, n)
+			Newton(found, m, start, prior, g, h)
+			sum := Stride(moved, held, step, start, prior)
+			return append(slices.Concat(found, moved), sum)
+		})
+	}
+	for _, c := range [][2]int{{1, 8}, {7, 16}, {40, 8}} {
+		n := c[0] * c[1]
+		a, by, mean, sum := randoms(rng, n), randoms(rng, c[0]), randoms(rng, c[1]), randoms(rng, n)
+		sameAtLevels(t, "centred", func() []float64 {
+			dst, sum := make([]float64, n), slices.Clone(sum)
+			AddCentred(sum, dst, a, by, mean)
+			if x := (a[n-1] - mean[c[1]-1]) * by[c[0]-1]; dst[n-1] != x {
+				t.Errorf("%v, want %v", dst[n-1], x)
+			}
+			return append(sum, dst...)
+		})
+	}
+	for _, c := range [][2]int{{0, 8}, {1, 8}, {3, 16}, {5, 40}} {
+		a := randoms(rng, c[0]*c[1])
+		for i := range a {
+			if i%c[1] > 4 && i%5 == 0 {
+				a[i] = odd[rng.IntN(12)]
+			}
+			if i%c[1] == c[1]-1 {
+				a[i] = math.Inf(-1)
+			}
+		}
+		sameAtLevels(t, "rows of exponentials", func() []float64 {
+			e, most, total := slices.Clone(a), make([]float64, c[0]), make([]float64, c[0])
+			RowExponentials(e, most, total)
+			for i := range most {
+				var sum float64
+				for _, x := range e[i*c[1] : (i+1)*c[1]] {
+					sum += x
+				}
+				if most[i] != slices.Max(a[i*c[1]:(i+1)*c[1]]) || math.Abs(sum-total[i]) > 1e-12 {
+					t.Errorf("row %d: %v and %v, want %v", i, most[i], total[i], sum)
+				}
+			}
+			return slices.Concat(e, most, total)
+		})
+	}
+	var want float64
+	m, held, step, start, prior := make([]float64, 24), randoms(rng, 24), randoms(rng, 24), randoms(rng, 24), randoms(rng, 24)
+	for i := range m {
+		d := held[i] + step[i] - start[i]
+		want += prior[i] * d * d
+	}
+	if got := Stride(m, held, step, start, prior); math.Abs(got-want) > 1e-12 {
+		t.Errorf("the sum is %v, want %v", got, want)
+	}
+}
+
+// Exponentials and Logarithms are Exp and Log, of any number of numbers.
+func TestExponentialsAndLogarithms(t *testing.T) {
+	rng := rand.New(rand.NewPCG(67, 68))
+	atLevels(t, func(t *testing.T) {
+		for n := range 20 {
+			x := randoms(rng, n)
+			e, l, exps, logs := slices.Clone(x), slices.Clone(x), make([]float64, n), make([]float64, n)
+			if n > 11 {
+				x[3], x[n-1] = -1e9, math.Inf(-1)
+				e[3], e[n-1] = -1e9, math.Inf(-1)
+			}
+			for i, v := range x {
+				exps[i], logs[i] = Exp(v), Log(l[i])
+			}
+			Exponentials(e)
+			Logarithms(l)
+			wantSame(t, "exponentials", e, exps)
+			wantSame(t, "logarithms", l, logs)
+		}
+	})
+}
