@@ -22,7 +22,7 @@ type Covering struct {
 	Delays   []int
 	Sets     []pipeline.Coverage
 	Head     string // what serves: pipeline.HeadPaper, or the pool
-	Parallel int // (source, seed) pairs worked on at once; 0 for 1
+	Parallel int    // (source, seed) pairs worked on at once; 0 for 1
 }
 
 // Covered is what became of the sets of one stream's second half. The first is
