@@ -16,6 +16,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/dataset"
+	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/faults"
@@ -25,6 +26,7 @@ type flags struct {
 	Broker  string `help:"What to try on: kfake, or kafka for three nodes of Apache Kafka." default:"kfake"`
 	Tool    string `help:"Script that starts nodes of Apache Kafka, for --broker kafka." default:".ci/kafka-broker" type:"path"`
 	Seed    uint64 `help:"Seed of all that is drawn." default:"1"`
+	Head    string `help:"What serves: pool, a pool of heads, or paper, the paper's head." enum:"pool,paper" default:"pool"`
 	JSON    bool   `help:"Print the counts as JSON." name:"json"`
 	Verbose bool   `help:"Say what is done." short:"v"`
 	Keep    bool   `help:"Keep logs and checkpoints."`
@@ -144,7 +146,7 @@ func (f *flags) prepare(ctx context.Context, s *faults.Setup, nodes int) error {
 		data.X, data.Labels = append(data.X, d.Features[v]), append(data.Labels, d.Labels[v])
 	}
 	data.Src, data.Dst = d.Subgraph(split.Train)
-	m, err := model.Train(ctx, data, model.Config{Epochs: 20, Seed: f.Seed, Pool: true}, nil)
+	m, err := model.Train(ctx, data, model.Config{Epochs: 20, Seed: f.Seed, Pool: f.Head == pipeline.HeadPool}, nil)
 	if err != nil {
 		return err
 	}
@@ -153,7 +155,7 @@ func (f *flags) prepare(ctx context.Context, s *faults.Setup, nodes int) error {
 	}
 	s.Flags = f.Crash.Flags
 	if f.Crash.Promote {
-		other, err := model.Train(ctx, data, model.Config{Epochs: 20, Seed: f.Seed + 1, Encoder: gnn.KindGCN, Embedding: 8, Pool: true}, nil)
+		other, err := model.Train(ctx, data, model.Config{Epochs: 20, Seed: f.Seed + 1, Encoder: gnn.KindGCN, Embedding: 8, Pool: f.Head == pipeline.HeadPool}, nil)
 		if err != nil {
 			return err
 		}

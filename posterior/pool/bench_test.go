@@ -62,3 +62,24 @@ func BenchmarkDense(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*batch.N), "µs/node")
 }
+
+// BenchmarkRemove is what it costs to take a row back from the same pool.
+func BenchmarkRemove(b *testing.B) {
+	s := Shape{Classes: 40, Features: 128, Embedding: 64}
+	rng := rand.New(rand.NewPCG(1, 2))
+	pool, err := New(Default(Traits{Density: 1}), s, randomPrior(rng, s))
+	if err != nil {
+		b.Fatal(err)
+	}
+	batch := randomBatch(rng, 57, s, true)
+	pool.Train(batch)
+	batch.Said = make([]float32, batch.N*pool.SaidPerRow())
+	l := lessonsOf(pool, &batch, 0, 1, 0)
+	for b.Loop() {
+		b.StopTimer()
+		pool.Predict(batch.Rows, batch.Said)
+		pool.Learn(batch)
+		b.StartTimer()
+		pool.Remove(l)
+	}
+}

@@ -285,10 +285,11 @@ func (f *full) above(t []float64, c int) bool {
 	return ok
 }
 
-// The search of seek ends after so many rounds, or where it is as near.
+// The search of seek ends after so many rounds, or when what is left is this part
+// of the first step, both as Euclidean norms.
 const (
-	seekRounds = 20
-	seekWithin = 1e-9
+	seekRounds = 12
+	seekWithin = 1e-3
 )
 
 // seek sets m to a point from which fit, which goes from m and leaves in start
@@ -296,11 +297,11 @@ const (
 // repeats M0 += M - L(M0) from M0 = M on. L draws points together, so that this
 // comes nearer each time, from M's side: what is left after n rounds is the part
 // (1-ℓ)ⁿ of the way, ℓ the part of a difference that L leaves. Where it comes
-// nearer no more, for fit halves steps at times, it ends. Fit may put m elsewhere.
+// nearer no more, for fit may halve its steps, it ends. Fit may put m elsewhere.
 func seek(at *[]float64, start []float64, fit func()) {
 	want, best := append([]float64(nil), *at...), append([]float64(nil), *at...)
-	least := math.Inf(1)
-	for range seekRounds {
+	least, first := math.Inf(1), 0.0
+	for round := range seekRounds {
 		fit()
 		m := *at
 		var off float64
@@ -314,7 +315,10 @@ func seek(at *[]float64, start []float64, fit func()) {
 		}
 		least = off
 		copy(best, start)
-		if off < seekWithin*seekWithin {
+		if round == 0 {
+			first = off
+		}
+		if off <= first*seekWithin*seekWithin {
 			break
 		}
 	}
