@@ -41,6 +41,14 @@ func (s *samples) run(f func()) {
 	s.took = append(s.took, float64(time.Since(start).Nanoseconds())/float64(s.per))
 }
 
+// runAlone is run for what takes one thread, by its CPU time. The goroutine must be
+// locked to its thread.
+func (s *samples) runAlone(f func()) {
+	start := cpuTime()
+	f()
+	s.took = append(s.took, float64(cpuTime()-start)/float64(s.per))
+}
+
 func (s *samples) cost() Cost {
 	var after runtime.MemStats
 	runtime.ReadMemStats(&after)
@@ -134,14 +142,55 @@ func (w Workload) Graph(windows int, options ...gnn.Option) (Cost, error) {
 // Engine measures whole steps, on one thread: graph, encoder, predictions with
 // their uncertainty, the join of labels, scores and the update.
 func (w Workload) Engine(windows int, labelled bool) (Cost, error) {
-	w = w.WithDefaults()
-	m, err := w.Model()
+	step, err := w.steps(labelled)
 	if err != nil {
 		return Cost{}, err
 	}
+	s := begin(w.WithDefaults().Window)
+	for range windows {
+		s.run(step())
+	}
+	return s.cost(), nil
+}
+
+// InTurn measures the CPU time of whole steps, with labels, of an engine for each
+// workload, one step of each after the other, so that what else the machine does
+// falls on all of them. It returns nanoseconds an arrival, medians of windows.
+func InTurn(windows int, workloads ...Workload) ([]float64, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	steps, measured := make([]func() func(), len(workloads)), make([]*samples, len(workloads))
+	for i, w := range workloads {
+		var err error
+		if steps[i], err = w.steps(true); err != nil {
+			return nil, err
+		}
+	}
+	for i, w := range workloads {
+		measured[i] = begin(w.WithDefaults().Window)
+	}
+	for range windows {
+		for i, step := range steps {
+			measured[i].runAlone(step())
+		}
+	}
+	costs := make([]float64, len(workloads))
+	for i, s := range measured {
+		costs[i] = s.cost().Nanoseconds
+	}
+	return costs, nil
+}
+
+// steps grows an engine's graph and returns what makes its next step ready.
+func (w Workload) steps(labelled bool) (func() func(), error) {
+	w = w.WithDefaults()
+	m, err := w.Model()
+	if err != nil {
+		return nil, err
+	}
 	e, err := pipeline.New(m, pipeline.Config{})
 	if err != nil {
-		return Cost{}, err
+		return nil, err
 	}
 	stream := w.Stream()
 	for grown := 0; grown < w.Nodes; {
@@ -152,12 +201,10 @@ func (w Workload) Engine(windows int, labelled bool) (Cost, error) {
 	for range 3 { // buffers take their size
 		e.Step(stream.Next(labelled))
 	}
-	s := begin(w.Window)
-	for range windows {
+	return func() func() {
 		window := stream.Next(labelled)
-		s.run(func() { e.Step(window) })
-	}
-	return s.cost(), nil
+		return func() { e.Step(window) }
+	}, nil
 }
 
 // Memory measures what the graph takes, in bytes: a node without its edges, and

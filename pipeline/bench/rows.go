@@ -92,25 +92,33 @@ func engine(w Workload, quick bool) ([]Row, error) {
 	}, err
 }
 
-// pooled compares whole steps with labels.
+// pooled compares whole steps with labels, in turn. After 20 windows the sparse
+// graph is as large as Cora, so that all begin anew; the best round counts.
 func pooled(w Workload, quick bool) ([]Row, error) {
 	w.Nodes = min(w.Nodes, 20_000)
-	n := max(4, windows(w, quick)/5)
-	paper, err := w.Engine(n, true)
-	if err != nil {
-		return nil, err
-	}
-	w.Pool = true
-	dense, err := w.Engine(n, true)
-	if err != nil {
-		return nil, err
-	}
+	pool := w
+	pool.Pool = true
 	cora := Workload{Nodes: 1000, Degree: 4, Features: 1433, Density: 0.0127, Hidden: 64, Embedding: 16, Classes: 7, Window: 85, Pool: true}
-	sparse, err := cora.Engine(n, true)
+	rounds := 4
+	if quick {
+		rounds = 1
+	}
+	var dense, paper, sparse float64
+	for r := range rounds {
+		costs, err := InTurn(20, w, pool, cora)
+		if err != nil {
+			return nil, err
+		}
+		for i, least := range []*float64{&paper, &dense, &sparse} {
+			if r == 0 || costs[i] < *least {
+				*least = costs[i]
+			}
+		}
+	}
 	return []Row{
-		AtMost("pool-against-paper", dense.Nanoseconds/paper.Nanoseconds, "times", 3),
-		AtMost("pool-sparse", sparse.Nanoseconds/1000, "microseconds an arrival", 40),
-	}, err
+		AtMost("pool-against-paper", dense/paper, "times", 3),
+		AtMost("pool-sparse", sparse/1000, "microseconds an arrival", 40),
+	}, nil
 }
 
 // size compares in a narrower model, so that ten million nodes fit.
