@@ -73,13 +73,19 @@ func (s *Server) picture(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(d.svg) // an error is the client's
 }
 
-// reliability is all labels' so far, of each head.
+// pictured tells which heads are drawn: the one that serves, and of a pool's those
+// of the paper, to compare with. More would be a thicket; all are in the table.
+func pictured(head int, name string) bool {
+	return head == 0 || name == "online" || name == "static"
+}
+
+// reliability is all labels' so far, of the heads that are drawn.
 func (s *Server) reliability(context.Context) (draw.Picture, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var diagrams []draw.Diagram
 	for i := range s.h.scores {
-		if s.h.scores[i].Labels > 0 {
+		if s.h.scores[i].Labels > 0 && pictured(i, s.h.scores[i].Head) {
 			diagrams = append(diagrams, diagramOf(&s.h.scores[i]))
 		}
 	}
@@ -113,6 +119,9 @@ func (s *Server) curves(context.Context) (draw.Picture, bool) {
 	var accuracy, nll, ece []draw.Series
 	for h := range points[0].heads {
 		name := s.h.heads[h].name
+		if !pictured(h, name) {
+			continue
+		}
 		a, n, e := draw.Series{Name: name}, draw.Series{Name: name}, draw.Series{Name: name}
 		for i := range points {
 			t := &points[i].heads[h]
