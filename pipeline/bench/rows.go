@@ -56,7 +56,7 @@ var Engine = []Benchmark{
 	{"encoder", "graph and encoder alone, one thread", encoder},
 	{"single", "one arrival at a time, graph and encoder", single},
 	{"engine", "graph, encoder, predictions, labels, update, one thread", engine},
-	{"pool", "the engine with the pool of heads against the paper's head, and on Cora-like sparse features", pooled},
+	{"pool", "the engine with the pool of heads against the paper's head, and on Cora-like sparse features, by CPU time", pooled},
 	{"size", "an arrival in a large graph against a small one", size},
 	{"hubs", "an arrival whose neighbours have a hundred thousand edges against ten", hubs},
 	{"memory", "what a node takes", memory},

@@ -83,7 +83,9 @@ func (w *weights) evidence(n int, at func(i, k int) []float32) {
 func (w *weights) turn(n int) {
 	size := w.classes * w.across
 	w.turned, w.weighted = resize(w.turned, n*size), resize(w.weighted, n*size)
-	clear(w.turned)
+	if w.across > w.heads {
+		clear(w.turned)
+	}
 	for i := range n {
 		to := w.turned[i*size : (i+1)*size]
 		for k := range w.heads {
