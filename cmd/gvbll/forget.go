@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
-	"github.com/gvbll/gvbll/topics/wire"
 )
 
 type forgetCmd struct {
@@ -58,8 +56,7 @@ func (c forgetCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer follower.Close()
-	value := wire.AppendCommand(nil, &event.Command{Name: event.Forget, Nodes: ids})
-	behind, err := sendCommand(ctx, client, names, value)
+	behind, err := sendCommand(ctx, client, names.Commands, &event.Command{Name: event.Forget, Nodes: ids})
 	if err != nil {
 		return err
 	}
@@ -91,30 +88,6 @@ func end(ctx context.Context, c *kafka.Client, names topics.Names) (*ledger.Ledg
 		return nil, err
 	}
 	return ledger.OpenAt(ctx, c, names.Ledger, bounds[kafka.TopicPartition{Topic: names.Ledger}].End)
-}
-
-// sendCommand sends a command and returns an offset behind it.
-func sendCommand(ctx context.Context, c *kafka.Client, names topics.Names, value []byte) (behind int64, err error) {
-	at := kafka.TopicPartition{Topic: names.Commands}
-	bounds, err := c.Offsets(ctx, names.Commands)
-	if err != nil {
-		return 0, err
-	}
-	if _, there := bounds[at]; !there {
-		return 0, fmt.Errorf("topic %s does not exist: start a worker, or run 'gvbll topics --create' first", names.Commands)
-	}
-	p, err := c.NewProducer(ctx, kafka.ProducerConfig{})
-	if err != nil {
-		return 0, err
-	}
-	defer p.Close()
-	if err := p.Send(ctx, []kafka.Record{{Topic: names.Commands, Value: value, Time: time.Now()}}); err != nil {
-		return 0, err
-	}
-	if bounds, err = c.Offsets(ctx, names.Commands); err != nil {
-		return 0, err
-	}
-	return bounds[at].End, nil
 }
 
 // followed waits for the window that has the command before the given offset.

@@ -5,9 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
-	"github.com/gvbll/gvbll/topics/wire"
 )
 
 type promoteCmd struct {
@@ -50,22 +48,9 @@ func (c promoteCmd) Run(ctx context.Context, s streams) error {
 	if c.Model != behind {
 		return fmt.Errorf("model %.40s is not in the shadow: that is model %s, behind model %s", c.Model, behind, r.Serves())
 	}
-	if err := command(ctx, client, names.Commands, &event.Command{Name: event.Promote, Model: c.Model}); err != nil {
+	if _, err := sendCommand(ctx, client, names.Commands, &event.Command{Name: event.Promote, Model: c.Model}); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(s.out, "told the workers to promote model %s, behind window %d or a later one\n", c.Model, r.Window)
 	return err
-}
-
-// command sends a command to the workers of a graph.
-func command(ctx context.Context, client *kafka.Client, topic string, c *event.Command) error {
-	p, err := client.NewProducer(ctx, kafka.ProducerConfig{})
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	return p.Send(ctx, []kafka.Record{{
-		Topic: topic, Value: wire.AppendCommand(nil, c),
-		Headers: []kafka.Header{{Key: wire.ContentType, Value: []byte(wire.JSON)}},
-	}})
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/sender"
 )
 
@@ -39,16 +40,11 @@ func (c sendCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	client, names, err := c.Kafka.connect(ctx)
+	client, names, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	if c.CreateTopics {
-		if _, err := topics.Create(ctx, client, names, 1, -1); err != nil {
-			return err
-		}
-	}
 	stream := set.stream()
 	total := stream.Events()
 	fmt.Fprintf(s.err, "sending %s\n", set)
@@ -68,6 +64,19 @@ func (c sendCmd) Run(ctx context.Context, s streams) error {
 	return err
 }
 
+// connect makes the topics too, where that is asked for.
+func (c sendCmd) connect(ctx context.Context) (*kafka.Client, topics.Names, error) {
+	client, names, err := c.Kafka.connect(ctx)
+	if err != nil || !c.CreateTopics {
+		return client, names, err
+	}
+	if _, err := topics.Create(ctx, client, names, 1, -1); err != nil {
+		client.Close()
+		return nil, names, err
+	}
+	return client, names, nil
+}
+
 // events sends what a file has.
 func (c sendCmd) events(ctx context.Context, s streams) error {
 	var in io.Reader = os.Stdin
@@ -79,16 +88,11 @@ func (c sendCmd) events(ctx context.Context, s streams) error {
 		defer f.Close()
 		in = f
 	}
-	client, names, err := c.Kafka.connect(ctx)
+	client, names, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	if c.CreateTopics {
-		if _, err := topics.Create(ctx, client, names, 1, -1); err != nil {
-			return err
-		}
-	}
 	sent, err := sender.Lines(ctx, client, names, in)
 	if err != nil {
 		return fmt.Errorf("after %d events: %w", sent, err)

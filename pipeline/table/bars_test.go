@@ -28,17 +28,7 @@ func TestBars(t *testing.T) {
 	for seed := range uint64(10) {
 		plan.Seeds = append(plan.Seeds, seed+1)
 	}
-	for _, name := range []string{"cora", "cornell", "texas", "wisconsin"} {
-		path := filepath.Join("..", "..", "..", "shared", "datasets", name)
-		if _, err := os.Stat(path); err != nil {
-			t.Skipf("the data sets are not here: %v", err)
-		}
-		d, err := dataset.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		plan.Sources = append(plan.Sources, Of(d, 0, 0))
-	}
+	plan.Sources = realSources(t)
 	var results []Result
 	if err := Run(t.Context(), plan, nil, func(r Result) error {
 		results = append(results, r)
@@ -60,4 +50,21 @@ func TestBars(t *testing.T) {
 			t.Errorf("%s, %s: NLL %.3f, without updates %.3f", b.dataset, b.protocol, online.NLL, static.NLL)
 		}
 	}
+}
+
+// realSources are the four data sets; the test is skipped where they are not.
+func realSources(t *testing.T) (sources []Source) {
+	t.Helper()
+	for _, name := range []string{"cora", "cornell", "texas", "wisconsin"} {
+		path := filepath.Join("..", "..", "..", "shared", "datasets", name)
+		if _, err := os.Stat(path); err != nil {
+			t.Skipf("the data sets are not here: %v", err)
+		}
+		d, err := dataset.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sources = append(sources, Of(d, 0, 0))
+	}
+	return sources
 }

@@ -2,8 +2,6 @@ package table
 
 import (
 	"math"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/gvbll/gvbll/gnn/dataset"
@@ -57,17 +55,7 @@ func coverageBars(t *testing.T, head string) {
 	for seed := range uint64(10) {
 		job.Seeds = append(job.Seeds, seed+1)
 	}
-	for _, name := range []string{"cora", "cornell", "texas", "wisconsin"} {
-		path := filepath.Join("..", "..", "..", "shared", "datasets", name)
-		if _, err := os.Stat(path); err != nil {
-			t.Skipf("the data sets are not here: %v", err)
-		}
-		d, err := dataset.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		job.Sources = append(job.Sources, Of(d, 0, 0))
-	}
+	job.Sources = realSources(t)
 	type cell struct {
 		dataset string
 		delay   int

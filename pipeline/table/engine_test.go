@@ -10,6 +10,24 @@ import (
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
+// trained opens a source at seed 3 and trains the model for it.
+func trained(t *testing.T, source Source, settings Settings) (*dataset.Dataset, dataset.Stream, *model.Model, *school) {
+	t.Helper()
+	d, cut, err := source.Open(Cut{Seed: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newSchool(t.Context(), d, cut.Train, settings, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := s.bayesian()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, cut, m, s
+}
+
 // TestEngine: GVBLL under the strict protocol scores to the last digit what the
 // program's engine scores on the same stream with labels that come at once.
 func TestEngine(t *testing.T) {
@@ -21,18 +39,7 @@ func TestEngine(t *testing.T) {
 	for _, source := range []Source{Drifting(cfg), easySource()} {
 		t.Run(source.Name, func(t *testing.T) {
 			settings := quick()
-			d, cut, err := source.Open(Cut{Seed: 3})
-			if err != nil {
-				t.Fatal(err)
-			}
-			s, err := newSchool(t.Context(), d, cut.Train, settings, 3)
-			if err != nil {
-				t.Fatal(err)
-			}
-			m, err := s.bayesian()
-			if err != nil {
-				t.Fatal(err)
-			}
+			d, cut, m, _ := trained(t, source, settings)
 			engine, err := pipeline.New(m, pipeline.Config{Update: settings.Update, Bins: settings.Bins})
 			if err != nil {
 				t.Fatal(err)
@@ -75,18 +82,7 @@ func TestEngineOfThePool(t *testing.T) {
 	for _, source := range []Source{Drifting(cfg), easySource()} {
 		t.Run(source.Name, func(t *testing.T) {
 			settings := quick()
-			d, cut, err := source.Open(Cut{Seed: 3})
-			if err != nil {
-				t.Fatal(err)
-			}
-			s, err := newSchool(t.Context(), d, cut.Train, settings, 3)
-			if err != nil {
-				t.Fatal(err)
-			}
-			m, err := s.bayesian()
-			if err != nil {
-				t.Fatal(err)
-			}
+			d, cut, m, s := trained(t, source, settings)
 			if err := m.AddPool(s.data, model.DefaultPool(s.data)); err != nil {
 				t.Fatal(err)
 			}

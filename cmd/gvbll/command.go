@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// sendCommand sends a command to the workers of a graph, and returns an offset
+// behind it.
+func sendCommand(ctx context.Context, client *kafka.Client, topic string, c *event.Command) (behind int64, err error) {
+	at := kafka.TopicPartition{Topic: topic}
+	bounds, err := client.Offsets(ctx, topic)
+	if err != nil {
+		return 0, err
+	}
+	if _, there := bounds[at]; !there {
+		return 0, fmt.Errorf("topic %s does not exist: start a worker, or run 'gvbll topics --create' first", topic)
+	}
+	p, err := client.NewProducer(ctx, kafka.ProducerConfig{})
+	if err != nil {
+		return 0, err
+	}
+	defer p.Close()
+	if err := p.Send(ctx, []kafka.Record{{
+		Topic: topic, Value: wire.AppendCommand(nil, c), Time: time.Now(),
+		Headers: []kafka.Header{{Key: wire.ContentType, Value: []byte(wire.JSON)}},
+	}}); err != nil {
+		return 0, err
+	}
+	if bounds, err = client.Offsets(ctx, topic); err != nil {
+		return 0, err
+	}
+	return bounds[at].End, nil
+}
