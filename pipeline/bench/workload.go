@@ -103,7 +103,7 @@ func (s *source) next(dst []int32) (gnn.Vector, []int32) {
 			dst = append(dst, u)
 		}
 	}
-	return s.x[int(v)%len(s.x)], dst
+	return s.x[s.rng.IntN(len(s.x))], dst
 }
 
 // Model returns a model of the workload's shape.
