@@ -2,7 +2,6 @@ package gnn
 
 import (
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -17,6 +16,10 @@ const chunkRows = 32
 // windows there are none.
 const lingers = 100 * time.Microsecond
 
+// looks is how often the caller looks whether its helpers are done, before it lets
+// others have the processor between two looks.
+const looks = 1000
+
 // crew are the goroutines that help the one that calls.
 type crew struct {
 	job   atomic.Pointer[job]
@@ -28,8 +31,8 @@ type crew struct {
 type job struct {
 	rows int
 	do   func(w *workspace, from, to int)
-	next atomic.Int64   // row that nobody has taken
-	left sync.WaitGroup // chunks that are not done
+	next atomic.Int64 // row that nobody has taken
+	left atomic.Int64 // chunks that are not done
 }
 
 // work does chunks until none is left to take.
@@ -40,7 +43,7 @@ func (j *job) work(w *workspace) {
 			return
 		}
 		j.do(w, from, min(from+chunkRows, j.rows))
-		j.left.Done()
+		j.left.Add(-1)
 	}
 }
 
@@ -52,7 +55,7 @@ func (g *Graph) alone(rows int) bool { return len(g.work) == 1 || rows < 2*chunk
 func (g *Graph) split(rows int, do func(w *workspace, from, to int)) {
 	j := &job{rows: rows, do: do}
 	chunks := (rows + chunkRows - 1) / chunkRows
-	j.left.Add(chunks)
+	j.left.Store(int64(chunks))
 	g.crew.job.Store(j)
 	for k := 1; k < min(len(g.work), chunks); k++ {
 		if !g.crew.awake[k].Swap(true) {
@@ -60,7 +63,13 @@ func (g *Graph) split(rows int, do func(w *workspace, from, to int)) {
 		}
 	}
 	j.work(&g.work[0])
-	j.left.Wait()
+	// What is left is a part of a chunk. To sleep until then, and be woken, would
+	// take longer, and put the helper to sleep in turn.
+	for looked := 0; j.left.Load() > 0; looked++ {
+		if looked >= looks {
+			runtime.Gosched()
+		}
+	}
 	g.crew.job.Store(nil)
 }
 
