@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"runtime"
 	"unsafe"
 )
 
@@ -19,9 +20,9 @@ type Table[T any] struct {
 }
 
 const (
-	// blockBytes is about what a full block takes: of the huge pages that a
-	// block lies on, all but the first and the last are its own.
-	blockBytes = 1 << 24
+	// blockBytes is about what a full block takes: some huge pages, few enough that
+	// nobody waits long for one to be made, or for the first to be copied.
+	blockBytes = 1 << 22
 	// startRows is how many rows the first block begins with; it is replaced
 	// by one of twice the size until it is a full block.
 	startRows = 64
@@ -79,6 +80,9 @@ func (t *Table[T]) Grow(rows int) {
 	for t.n > t.room() {
 		t.blocks = append(t.blocks, t.next())
 	}
+	if t.ahead == nil && t.n > full/2 {
+		t.prepare()
+	}
 }
 
 // Shrink takes away the last rows, and keeps their memory for the next that are
@@ -93,31 +97,36 @@ func (t *Table[T]) Shrink(rows int) {
 	t.n -= rows
 }
 
-// next returns a full block, and has the one after it made ready meanwhile. The
-// first touch of a page can cost more than all that an arrival brings, on a
-// virtual machine most of all, and whoever grows the table should not wait for
-// it.
+// next returns a full block, and has the one after it made ready.
 func (t *Table[T]) next() []T {
-	size := t.width << t.shift
-	var block []T
-	if t.ahead != nil {
-		block = <-t.ahead
-	} else {
-		block = touched[T](size)
+	if t.ahead == nil {
+		t.prepare()
 	}
-	ahead := make(chan []T, 1)
-	t.ahead = ahead
-	go func() { ahead <- touched[T](size) }()
+	block := <-t.ahead
+	t.prepare()
 	return block
 }
 
-// touched is [Zeros], with every page there.
+// prepare has the next block made ready by another goroutine. The first touch of a
+// page can cost more than all that an arrival brings, on a virtual machine most of
+// all, and whoever grows the table should not wait for it.
+func (t *Table[T]) prepare() {
+	ahead, size := make(chan []T, 1), t.width<<t.shift
+	t.ahead = ahead
+	go func() { ahead <- touched[T](size) }()
+}
+
+// touched is [Zeros], with every page there. It lets others have the processor
+// now and then.
 func touched[T any](n int) []T {
 	s := Zeros[T](n)
-	const page = 4096
+	const page, pages = 4096, 64
 	bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), uintptr(n)*unsafe.Sizeof(s[0]))
 	for i := 0; i < len(bytes); i += page {
 		bytes[i] = 0
+		if i%(page*pages) == 0 {
+			runtime.Gosched()
+		}
 	}
 	return s
 }
