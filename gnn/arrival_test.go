@@ -37,6 +37,7 @@ func cpu() time.Duration {
 type arrivals struct {
 	x    []Vector // in turn
 	edge []int32  // perArrival a node
+	near [][]int32
 }
 
 const perArrival = 7 // edges that an arrival brings: half of the mean degree
@@ -59,14 +60,12 @@ func attach(rng *rand.Rand, n, dim int) *arrivals {
 }
 
 // arrive adds the next nodes to g and sets z to their embeddings.
-func (a *arrivals) arrive(g *Graph, nodes []int32, z []float32) {
-	first := g.Add(a.x[:len(nodes)])
-	for i := range nodes {
-		v := first + int32(i)
-		nodes[i] = v
-		g.LinkAll(v, a.edge[int(v)*perArrival:][:perArrival])
+func (a *arrivals) arrive(g *Graph, n int, z []float32) {
+	a.near = a.near[:0]
+	for v := g.Len(); v < g.Len()+n; v++ {
+		a.near = append(a.near, a.edge[v*perArrival:][:perArrival])
 	}
-	g.Embed(nodes, z)
+	g.Arrive(a.x[:n], a.near, nil, z)
 }
 
 // grown returns a graph of the first n arrivals.
@@ -112,7 +111,7 @@ func (l *life) resident() {
 
 // take measures b.N windows.
 func (l *life) take(b *testing.B, window int) {
-	nodes, z := make([]int32, window), make([]float32, window*l.enc.Out())
+	z := make([]float32, window*l.enc.Out())
 	b.ReportAllocs()
 	b.StopTimer()
 	b.ResetTimer()
@@ -129,7 +128,7 @@ func (l *life) take(b *testing.B, window int) {
 		b.StartTimer()
 		start := cpu()
 		for range n {
-			l.a.arrive(l.g, nodes, z)
+			l.a.arrive(l.g, window, z)
 		}
 		worked += cpu() - start
 		b.StopTimer()
@@ -321,9 +320,9 @@ func TestArrivalsAllocateLittle(t *testing.T) {
 		a := attach(rng, 20_000, 16)
 		for _, window := range []int{1, 100} {
 			g := a.grown(10_000, enc)
-			nodes, z := make([]int32, window), make([]float32, window*8)
-			a.arrive(g, nodes, z)
-			if allocs := testing.AllocsPerRun(50, func() { a.arrive(g, nodes, z) }); allocs >= 0.1*float64(window) {
+			z := make([]float32, window*8)
+			a.arrive(g, window, z)
+			if allocs := testing.AllocsPerRun(50, func() { a.arrive(g, window, z) }); allocs >= 0.1*float64(window) {
 				t.Errorf("%v allocations a window of %d", allocs, window)
 			}
 		}

@@ -151,22 +151,28 @@ func (g *Graph) layerRows(w *workspace, l int, nodes []int32, dst []float32) {
 				g.enc.gather(l, row, &g.embed.below, g.slots(v, w), w)
 			}
 		}
-		for k := range dense {
-			if k > 0 {
-				kernel.Rectify(x, x)
-			}
-			y := z
-			if k+1 < len(dense) {
-				w.block[1] = resize(w.block[1], n*dense[k].out)
-				y = w.block[1]
-			}
-			dense[k].apply(y, x)
-			w.block[0], w.block[1], x = w.block[1], w.block[0], y
-		}
+		w.multiply(dense, z, x)
 		if !last {
 			g.enc.Activation().apply(z)
 		}
 		nodes, dst = nodes[n:], dst[n*out:]
+	}
+}
+
+// multiply sets the rows of z to what the linear maps, a ReLU after each but the
+// last, make of as many rows of x; without maps x is z.
+func (w *workspace) multiply(dense []linear, z, x []float32) {
+	for k := range dense {
+		if k > 0 {
+			kernel.Rectify(x, x)
+		}
+		y := z
+		if k+1 < len(dense) {
+			w.block[1] = resize(w.block[1], len(x)/dense[k].in*dense[k].out)
+			y = w.block[1]
+		}
+		dense[k].apply(y, x)
+		w.block[0], w.block[1], x = w.block[1], w.block[0], y
 	}
 }
 

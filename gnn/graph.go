@@ -39,6 +39,7 @@ type Graph struct {
 	embed   embedder
 	work    []workspace // one a worker
 	crew    crew
+	window  window
 	met     []int32   // the neighbours that LinkAll adds
 	ends    []uintptr // of their adjacency lists
 	fresh   []float32 // for Replace: the own part to come
@@ -51,7 +52,7 @@ type Graph struct {
 type node struct {
 	adj   block
 	mark  uint32 // the node is marked when this is the graph's epoch
-	slot  int32  // of a node that is marked by plan, its place in order
+	slot  int32  // of a node that is marked by plan, its place in order; in a window of Arrive, the last arrival that changes it
 	stale bool   // what was heard is not of the neighbours, or the node itself, as they are
 	_     [4]byte
 }
@@ -222,8 +223,14 @@ func (g *Graph) Link(u, v int32) bool {
 // returns how many edges it added, in time proportional to v's degree plus
 // their number.
 func (g *Graph) LinkAll(v int32, neighbours []int32) (added int) {
-	n := g.node(v)
 	g.approach(neighbours)
+	return len(g.linkAll(v, neighbours))
+}
+
+// linkAll is LinkAll of neighbours that were approached, and returns those that
+// are new, until its next call.
+func (g *Graph) linkAll(v int32, neighbours []int32) (met []int32) {
+	n := g.node(v)
 	g.unmark()
 	g.mark(n)
 	for _, u := range g.adj.view(n.adj) {
@@ -241,7 +248,7 @@ func (g *Graph) LinkAll(v int32, neighbours []int32) (added int) {
 		for _, u := range g.met {
 			g.link(v, u)
 		}
-		return len(g.met)
+		return g.met
 	}
 	// Where the lists go on is far away too: it comes nearer during the exchange.
 	g.ends = g.ends[:0]
@@ -264,7 +271,7 @@ func (g *Graph) LinkAll(v int32, neighbours []int32) (added int) {
 		g.adj.append(&g.node(u).adj, v)
 	}
 	g.edges += len(g.met)
-	return len(g.met)
+	return g.met
 }
 
 // approach has what LinkAll will read of the neighbours brought nearer.

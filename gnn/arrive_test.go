@@ -1,0 +1,115 @@
+package gnn
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestArriveIsThreeCalls: a graph that takes windows by Arrive has the edges and the
+// bits of one that adds, links and embeds, whatever arrivals name: each other before
+// and after they come, themselves, nodes twice, hubs, or nodes with new features.
+func TestArriveIsThreeCalls(t *testing.T) {
+	for _, options := range [][]Option{nil, {Workers(2)}, {BFloat16()}} {
+		ofEachKind(t, func(t *testing.T, random func(*rand.Rand, ...int) Encoder) {
+			for _, width := range [][]int{{6, 5}, {6, 8, 7}, {6, 8, 7, 5}} {
+				for seed := range uint64(4) {
+					rng := rand.New(rand.NewPCG(seed, 31))
+					enc := random(rng, width...)
+					arriveIsThreeCalls(t, rng, NewGraph(enc, options...), NewGraph(enc, options...), enc)
+				}
+			}
+		})
+	}
+}
+
+func arriveIsThreeCalls(t *testing.T, rng *rand.Rand, quick, plain *Graph, enc Encoder) {
+	for window := range 12 {
+		n := rng.IntN(200)
+		x, near := make([]Vector, n), make([][]int32, n)
+		first := int32(plain.Len())
+		for i := range x {
+			if x[i] = randomVector(rng, enc.In(), 0.5); rng.IntN(4) == 0 {
+				x[i] = sparse(x[i])
+			}
+			for range rng.IntN(5) {
+				u := rng.IntN(int(first) + 1)
+				switch rng.IntN(8) {
+				case 0:
+					u = int(first) + rng.IntN(n) // in the window
+				case 1:
+					u = rng.IntN(3) // a hub
+				}
+				if u < int(first)+n {
+					near[i] = append(near[i], int32(u))
+				}
+			}
+		}
+		var wantMet, gotMet []string
+		if got := plain.Add(x); got != first {
+			t.Fatalf("first node %d, want %d", got, first)
+		}
+		for i := range x {
+			v := first + int32(i)
+			before := len(plain.Neighbours(v))
+			plain.LinkAll(v, near[i])
+			wantMet = append(wantMet, fmt.Sprint(i, plain.Neighbours(v)[before:]))
+		}
+		want, got := make([]float32, n*enc.Out()), make([]float32, n*enc.Out())
+		plain.Embed(upTo(int(first) + n)[first:], want)
+		if v := quick.Arrive(x, near, func(i int, met []int32) { gotMet = append(gotMet, fmt.Sprint(i, met)) }, got); v != first {
+			t.Fatalf("first node %d, want %d", v, first)
+		}
+		switch {
+		case !slices.Equal(gotMet, wantMet):
+			t.Fatalf("window %d: new neighbours\n%v\nwant\n%v", window, gotMet, wantMet)
+		case !slices.Equal(bitsOf(got), bitsOf(want)):
+			t.Fatalf("window %d of %d arrivals: other embeddings", window, n)
+		case quick.Edges() != plain.Edges() || !slices.Equal(embedAll(quick), embedAll(plain)):
+			t.Fatalf("window %d of %d arrivals: another graph", window, n)
+		}
+		if rng.IntN(3) == 0 && plain.Len() > 0 { // and none is embedded before it is up to date
+			v, fresh := int32(rng.IntN(plain.Len())), randomVector(rng, enc.In(), 0.5)
+			quick.Replace(v, fresh)
+			plain.Replace(v, fresh)
+		}
+	}
+}
+
+// TestArriveEmbedsEarly: where arrivals name what no other one changes, none waits.
+func TestArriveEmbedsEarly(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	g := NewGraph(randomSAGE(rng, 4, 5, 3))
+	x, near := make([]Vector, 6), make([][]int32, 6)
+	for i := range x {
+		x[i] = randomVector(rng, 4, 1)
+	}
+	g.Add(x)
+	near[0], near[1], near[2] = []int32{0, 1}, []int32{2}, []int32{1, 3} // 1 is changed again
+	near[3], near[4], near[5] = []int32{4}, []int32{11}, nil             // and 11 comes later, and is changed by 4
+	g.Arrive(x, near, nil, make([]float32, 6*3))
+	if want := []int32{6, 10}; !slices.Equal(g.window.late, want) {
+		t.Errorf("%v waited, want %v", g.window.late, want)
+	}
+}
+
+func TestArrivePanics(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	g := NewGraph(randomSAGE(rng, 4, 5, 3))
+	x := []Vector{randomVector(rng, 4, 1)}
+	for name, arrive := range map[string]func(){
+		"neighbours of none": func() { g.Arrive(x, nil, nil, make([]float32, 3)) },
+		"room for less":      func() { g.Arrive(x, [][]int32{nil}, nil, make([]float32, 2)) },
+		"no such node":       func() { g.Arrive(x, [][]int32{{7}}, nil, make([]float32, 3)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("it went on")
+				}
+			}()
+			arrive()
+		})
+	}
+}
