@@ -107,12 +107,7 @@ func (g *graph) draw(n int) {
 
 // arrive adds, links and embeds the window that was drawn.
 func (g *graph) arrive() {
-	first := g.g.Add(g.x[:g.w.Window])
-	for i := range g.nodes {
-		g.nodes[i] = first + int32(i)
-		g.g.LinkAll(g.nodes[i], g.near[i])
-	}
-	g.g.Embed(g.nodes, g.z)
+	g.g.Arrive(g.x[:g.w.Window], g.near[:g.w.Window], nil, g.z)
 }
 
 // measure takes so many windows.

@@ -121,20 +121,34 @@ func pooled(w Workload, quick bool) ([]Row, error) {
 	}, nil
 }
 
-// size compares in a narrower model, so that ten million nodes fit.
+// size compares the cost of an arrival among ten million nodes with that among ten
+// thousand, of a narrower model where memory does not hold as many of this one.
 func size(w Workload, quick bool) ([]Row, error) {
-	w.Features, w.Hidden, w.Embedding = 32, 32, 16
 	small, large := w, w
 	small.Nodes, large.Nodes = 10_000, 10_000_000
 	if quick {
 		large.Nodes = 300_000
 	}
+	for large.Hidden > 32 && large.bytes() > 0.85*float64(availableMemory()) {
+		large.Hidden /= 2
+	}
+	small.Hidden = large.Hidden
 	a, err := small.Graph(windows(w, quick))
 	if err != nil {
 		return nil, err
 	}
 	b, err := large.Graph(windows(w, quick))
-	return []Row{AtMost("size", b.Nanoseconds/a.Nanoseconds, "times", 1.5)}, err
+	return []Row{
+		AtMost("size", b.Nanoseconds/a.Nanoseconds, "times", 1.5),
+		{Name: "size-hidden", Value: float64(large.Hidden), Unit: "wide", Bar: "none", Holds: true},
+	}, err
+}
+
+// bytes is about what a graph of the workload takes, and the making of it: rows,
+// adjacency at both ends, and the ends of edges that new nodes are drawn from.
+func (w Workload) bytes() float64 {
+	const node, edge = 64, 2*9 + 2*4
+	return float64(w.Nodes) * float64(3*4*w.Hidden+node+w.Degree/2*edge)
 }
 
 func hubs(w Workload, quick bool) ([]Row, error) {
