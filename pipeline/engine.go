@@ -14,7 +14,7 @@ import (
 
 // Version changes whenever the same windows would give other bits, so that a
 // ledger is never replayed by an engine that cannot agree with it.
-const Version = 4
+const Version = 5
 
 // The bounds on what waits hold in bytes, too: ids may be a kilobyte long, and a
 // label's record, which is kept for its dead letter, megabytes. These are what
