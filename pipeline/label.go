@@ -88,7 +88,7 @@ func (e *Engine) settle(v, class int32, l *event.Label, out *event.Outcome) {
 	if e.pooled != nil && !f.gone {
 		e.pooled.around.Label(v, class)
 	}
-	if f.context {
+	if e.context.has(v) {
 		out.Counts.LabelsOfContext++
 		return
 	}
@@ -124,17 +124,12 @@ func (e *Engine) settle(v, class int32, l *event.Label, out *event.Outcome) {
 // them that are not context.
 func (e *Engine) surroundings(v int32) (degree, fresh int) {
 	for _, u := range e.graph.Neighbours(v) {
-		// Without branches, which nobody could predict: the fates lie far apart,
-		// and a wrong guess would wait for each.
-		before, context := 0, 0
+		before := 0 // and no branches, which nobody could predict
 		if e.gone.before(u, v) {
 			before = 1
 		}
-		if e.fate[u].context {
-			context = 1
-		}
 		degree += before
-		fresh += before &^ context
+		fresh += before &^ e.context.at(u)
 	}
 	return degree, fresh
 }

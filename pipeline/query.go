@@ -73,7 +73,7 @@ func (e *Engine) Node(id event.ID) (*Report, bool) {
 		return nil, false
 	}
 	f := e.fate[v]
-	r := &Report{Node: id, Context: f.context, Label: e.className(f.label), Degree: e.graph.Degree(v), Served: e.served(v, id)}
+	r := &Report{Node: id, Context: e.context.has(v), Label: e.className(f.label), Degree: e.graph.Degree(v), Served: e.served(v, id)}
 	z := make([]float32, e.model.Prior.Dim)
 	e.graph.Embed([]int32{v}, z)
 	r.Now = e.opinion(id, z, func(a *vicinity.Vicinity, rows *pool.Rows) { a.Append(rows, v) })

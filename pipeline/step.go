@@ -95,7 +95,8 @@ func (e *Engine) arrive(w *event.Window, out *event.Outcome) {
 			e.features[v-first] = e.model.Normalizer.Apply(e.features[v-first], x)
 			e.fate = append(e.fate, fate{})
 		}
-		e.fate[v].label, e.fate[v].context = none, n.Context
+		e.fate[v].label = none
+		e.context.set(v, n.Context)
 		e.roster.enter(n.ID, v)
 		if n.Context {
 			out.Counts.Context++
@@ -115,8 +116,28 @@ func (e *Engine) arrive(w *event.Window, out *event.Outcome) {
 			e.graph.Replace(a.number, e.update)
 		}
 	}
+	e.resolve()
+	named := e.named
 	for _, a := range e.accepted {
-		e.connect(a, out)
+		n := len(a.node.Neighbours)
+		e.connect(a, named[:n], out)
+		named = named[n:]
+	}
+}
+
+// resolve leaves in named the numbers of all neighbours that the accepted nodes
+// name, none for one that has not come. One after the other, with nothing between
+// them, the look-ups wait for memory together.
+func (e *Engine) resolve() {
+	e.named = e.named[:0]
+	for _, a := range e.accepted {
+		for _, id := range a.node.Neighbours {
+			u, known := e.roster.number(id)
+			if !known {
+				u = none
+			}
+			e.named = append(e.named, u)
+		}
 	}
 }
 
@@ -132,15 +153,15 @@ func (e *Engine) misfit(x gnn.Vector) string {
 	return ""
 }
 
-// connect adds a node's edges: those that waited for it, then those it names.
-func (e *Engine) connect(a accepted, out *event.Outcome) {
+// connect adds a node's edges: those that waited for it, then those it names,
+// whose numbers are in named.
+func (e *Engine) connect(a accepted, named []int32, out *event.Outcome) {
 	e.links = append(e.links[:0], e.roster.claim(a.node.ID)...)
-	for _, id := range a.node.Neighbours {
-		u, known := e.roster.number(id)
-		switch {
-		case id == a.node.ID:
+	for i, u := range named {
+		switch id := a.node.Neighbours[i]; {
+		case u == a.number:
 			out.Counts.SelfLoops++
-		case known:
+		case u != none:
 			e.links = append(e.links, u)
 		default:
 			out.Counts.EdgesDropped += e.roster.wait(id, a.number)
