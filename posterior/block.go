@@ -39,8 +39,13 @@ func (b *block) linear(dst, w, z, by []float64) {
 	classes, dim := len(dst)/b.lanes, len(z)/b.lanes
 	clear(dst)
 	product(dense(dst, classes, b.lanes), dense(w, dim, classes).t(), dense(z, dim, b.lanes))
-	for ; len(dst) > 0; dst = dst[b.lanes:] {
-		multiply(dst[:b.lanes], dst, by)
+	scaleLanes(dst, by)
+}
+
+// scaleLanes gives every lane of x, C × lanes, a factor of its own.
+func scaleLanes(x, by []float64) {
+	for lanes := len(by); len(x) > 0; x = x[lanes:] {
+		multiply(x[:lanes], x, by)
 	}
 }
 
@@ -55,9 +60,7 @@ func (b *block) probabilities(q *Gaussian, rows Rows) {
 // softmax turns logits into probabilities, C × lanes.
 func (b *block) softmax(p []float64) {
 	exponentials(p, b.lanes, &b.sums)
-	for ; len(p) > 0; p = p[b.lanes:] {
-		multiply(p[:b.lanes], p, b.inverse[:])
-	}
+	scaleLanes(p, b.inverse[:b.lanes])
 }
 
 // toLanes turns rows × cols numbers into cols × lanes, 0 beyond the rows.

@@ -163,9 +163,11 @@ func (p *Predictive) run() (aleatoric [blockRows]float64) {
 		// -Σ p log p = log Σ e^a - Σ p a.
 		aleatoric[l] = (aleatoric[l] - dot) / float64(samples)
 	}
-	for i := range p.average {
-		p.average[i] /= float64(samples)
+	var share [blockRows]float64
+	for l := range share {
+		share[l] = 1 / float64(samples)
 	}
+	scaleLanes(p.average, share[:p.lanes])
 	return aleatoric
 }
 
