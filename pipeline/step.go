@@ -234,7 +234,7 @@ func (e *Engine) serve(out *event.Outcome) {
 		kept := e.kept[i*e.width : (i+1)*e.width]
 		p := probabilities[i*c : (i+1)*c : (i+1)*c]
 		e.asServed(p, kept[int(by)*c:][:c])
-		best := argmax(p)
+		best := mostProbable(p)
 		u := e.split[i]
 		out.Predictions = append(out.Predictions, event.Prediction{
 			Node: a.node.ID, Class: e.model.Classes[best], ClassIndex: int32(best), Confidence: p[best],
@@ -376,15 +376,15 @@ func refuse(out *event.Outcome, o *event.Origin, why event.Reason, detail string
 	out.Refused = append(out.Refused, event.Refusal{Origin: o, Reason: why, Detail: detail})
 }
 
-// argmax returns the lowest index of the largest entry.
-func argmax[F float32 | float64](p []F) int {
-	best := 0
+// mostProbable returns the lowest index of the largest of some probabilities. The
+// bits of numbers that are not negative are in the numbers' order, and a largest
+// integer is found without branches, which nobody could predict.
+func mostProbable(p []float32) int {
+	var most uint64
 	for i, x := range p {
-		if x > p[best] {
-			best = i
-		}
+		most = max(most, uint64(math.Float32bits(x))<<32|uint64(^uint32(i)))
 	}
-	return best
+	return int(^uint32(most))
 }
 
 // extend returns s with one element more. Its value is what stood there before,
