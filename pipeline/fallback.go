@@ -77,12 +77,9 @@ func (e *Engine) servedBy() uint8 {
 	return e.fallback.by
 }
 
-// posteriorOf returns the posterior of the head in that place.
-func (e *Engine) posteriorOf(by uint8) *posterior.Gaussian {
-	if by == byStatic {
-		return &e.model.Prior
-	}
-	return e.online.Posterior()
+// posteriors are those of the paper's heads, by their place.
+func (e *Engine) posteriors() []*posterior.Gaussian {
+	return []*posterior.Gaussian{byOnline: e.online.Posterior(), byStatic: &e.model.Prior}
 }
 
 // saidOf returns the probabilities that were served for label i of the window,

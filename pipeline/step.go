@@ -271,22 +271,7 @@ func (e *Engine) predictAll(nodes []int32, rows posterior.Rows) {
 // predictPaper writes what the paper's heads say of rows: probabilities, heads ×
 // classes a row; and the uncertainty of the one that serves.
 func (e *Engine) predictPaper(rows posterior.Rows, said []float32, split []posterior.Uncertainty) {
-	n, c := rows.Len(), e.model.Prior.Classes
-	e.probs = resize(e.probs, n*c)
-	by := e.servedBy()
-	for h, head := range e.paper {
-		if h == int(by) {
-			e.uncertainty.Serve(e.posteriorOf(by), rows, e.probs, split)
-		} else {
-			head.Predict(rows, e.probs)
-		}
-		for i := range n {
-			to := said[i*e.width+h*c:][:c]
-			for k, p := range e.probs[i*c : (i+1)*c] {
-				to[k] = float32(p)
-			}
-		}
-	}
+	e.uncertainty.Serve(e.posteriors(), int(e.servedBy()), rows, said, split)
 }
 
 // asServed writes the probabilities of what is kept of one head.

@@ -297,7 +297,7 @@ func TestTurning(t *testing.T) {
 			}
 		}
 		back := make([]float64, n*cols)
-		fromLanes(back, turned, n, cols)
+		fromLanes(back, cols, turned, n, cols)
 		wantSame(t, "turned back", back, src)
 	}
 }

@@ -298,14 +298,14 @@ func (w Workload) Head(windows int) (predict, learn Cost, err error) {
 	for i := range labels {
 		rows.Tau[i], labels[i] = 1, rng.Int32N(int32(w.Classes))
 	}
-	online, static := posterior.NewOnline(m.Prior, posterior.DefaultConfig()), posterior.NewStatic(m.Prior)
+	online := posterior.NewOnline(m.Prior, posterior.DefaultConfig())
+	heads := []*posterior.Gaussian{online.Posterior(), &m.Prior}
 	split, u := posterior.NewPredictive(w.Classes, 16), make([]posterior.Uncertainty, w.Window)
-	probs := make([]float64, w.Window*w.Classes)
+	said := make([]float32, w.Window*len(heads)*w.Classes)
 	p, l := begin(w.Window), begin(w.Window)
 	for range windows {
 		p.run(func() {
-			split.Serve(online.Posterior(), rows, probs, u)
-			static.Predict(rows, probs)
+			split.Serve(heads, 0, rows, said, u)
 		})
 		l.run(func() { online.Learn(rows, labels) })
 	}
