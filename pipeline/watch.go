@@ -41,8 +41,8 @@ const (
 var watcherNames = [watchers]string{"adwin", "page-hinkley", "mmd-embeddings", "mmd-classes"}
 
 // watchedRows is how many embeddings of a window are looked at, at most, spread
-// evenly over it: a row costs some 4 µs at d_e = 64, which small windows can bear
-// and large ones would not like to. With windows of 500 it is 1 % of an arrival.
+// evenly over it: a row costs some 0.7 µs at d_e = 64, which small windows can bear
+// and large ones need not. With windows of 500 it is 0.2 % of an arrival.
 const watchedRows = 8
 
 func newWatch(dim, classes int) (*watch, error) {
