@@ -37,6 +37,10 @@ func (e *Engine) Step(w *event.Window) *event.Outcome {
 	e.learn(out)
 	clear(e.accepted) // these point into the window
 	clear(e.again)
+	if e.asTheyCame() {
+		clear(e.features)
+		e.update = gnn.Vector{}
+	}
 
 	out.Levels = event.Levels{
 		Nodes: e.graph.Len() - e.gone.len(), Edges: e.graph.Edges(),
@@ -77,7 +81,7 @@ func (e *Engine) arrive(w *event.Window, out *event.Outcome) {
 		if v, known := e.roster.number(n.ID); known {
 			out.Counts.Updates++
 			if v >= first {
-				e.features[v-first] = e.model.Normalizer.Apply(e.features[v-first], x)
+				e.features[v-first] = e.normalised(e.features[v-first], x)
 			} else {
 				e.again[v] = n
 			}
@@ -92,7 +96,7 @@ func (e *Engine) arrive(w *event.Window, out *event.Outcome) {
 		} else {
 			v = first + int32(len(e.features))
 			e.features = extend(e.features)
-			e.features[v-first] = e.model.Normalizer.Apply(e.features[v-first], x)
+			e.features[v-first] = e.normalised(e.features[v-first], x)
 			e.fate = append(e.fate, fate{})
 		}
 		e.fate[v].label = none
@@ -112,7 +116,7 @@ func (e *Engine) arrive(w *event.Window, out *event.Outcome) {
 	// times in a window is replaced once.
 	for _, a := range e.accepted {
 		if e.again[a.number] == a.node {
-			e.update = e.model.Normalizer.Apply(e.update, gnn.Vector{Dense: a.node.Dense, Index: a.node.Index, Value: a.node.Value})
+			e.update = e.normalised(e.update, gnn.Vector{Dense: a.node.Dense, Index: a.node.Index, Value: a.node.Value})
 			e.graph.Replace(a.number, e.update)
 		}
 	}
@@ -140,6 +144,18 @@ func (e *Engine) resolve() {
 		}
 	}
 }
+
+// normalised returns features as the model takes them, in the memory of dst where
+// they are not as they came.
+func (e *Engine) normalised(dst, x gnn.Vector) gnn.Vector {
+	if e.asTheyCame() {
+		return x
+	}
+	return e.model.Normalizer.Apply(dst, x)
+}
+
+// asTheyCame says that the model takes features so.
+func (e *Engine) asTheyCame() bool { return e.model.Normalizer.Kind == gnn.NormalizeNone }
 
 // misfit says why x is no feature vector of this model, "" when it is one.
 func (e *Engine) misfit(x gnn.Vector) string {
@@ -361,15 +377,29 @@ func refuse(out *event.Outcome, o *event.Origin, why event.Reason, detail string
 	out.Refused = append(out.Refused, event.Refusal{Origin: o, Reason: why, Detail: detail})
 }
 
-// mostProbable returns the lowest index of the largest of some probabilities. The
-// bits of numbers that are not negative are in the numbers' order, and a largest
-// integer is found without branches, which nobody could predict.
+// mostProbable returns the lowest index of the largest of some probabilities. It
+// looks for the greatest integer, which is of the bits of a number, in the order of
+// numbers that are not negative, and of the index: without branches, which nobody
+// could predict, and in four chains.
 func mostProbable(p []float32) int {
-	var most uint64
-	for i, x := range p {
-		most = max(most, uint64(math.Float32bits(x))<<32|uint64(^uint32(i)))
+	key := func(i int, x float32) int64 { return int64(math.Float32bits(x))<<32 | int64(^uint32(i)) }
+	var a, b, c, d int64
+	i := 0
+	for ; i+4 <= len(p); i += 4 {
+		x := p[i:][:4]
+		a, b = greater(a, key(i, x[0])), greater(b, key(i+1, x[1]))
+		c, d = greater(c, key(i+2, x[2])), greater(d, key(i+3, x[3]))
 	}
-	return int(^uint32(most))
+	for ; i < len(p); i++ {
+		a = greater(a, key(i, p[i]))
+	}
+	return int(^uint32(greater(greater(a, b), greater(c, d))))
+}
+
+// greater is the greater of two integers that are not negative.
+func greater(a, b int64) int64 {
+	ahead := b - a
+	return a + ahead&^(ahead>>63)
 }
 
 // extend returns s with one element more. Its value is what stood there before,
