@@ -194,6 +194,7 @@ type Engine struct {
 	by       []uint8   // whose were served, by label
 	state    []byte
 
+	spare    spare     // for the next outcome
 	snapshot *Snapshot // under way, or nil
 	taken    taken     // with room from the last one
 }

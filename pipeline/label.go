@@ -201,7 +201,11 @@ func (e *Engine) score(out *event.Outcome) {
 // scoresOf holds probabilities, as they were said for each of the window's labels,
 // against these.
 func (e *Engine) scoresOf(said func(i int) []float32) []event.Score {
-	scores := make([]event.Score, len(e.labels))
+	var scores []event.Score
+	if last := len(e.spare.scores) - 1; last >= 0 {
+		scores, e.spare.scores = e.spare.scores[last], e.spare.scores[:last]
+	}
+	scores = resize(scores, len(e.labels))
 	e.probs = resize(e.probs, len(e.labels))
 	for i, y := range e.labels {
 		p := said(i)

@@ -19,6 +19,7 @@ func (e *Engine) Step(w *event.Window) *event.Outcome {
 	}
 	e.next++
 	out := &event.Outcome{Window: w.Number, Model: e.model.ID, Refused: append([]event.Refusal(nil), w.Refused...)}
+	out.Labelled, e.spare.labelled = e.spare.labelled, nil
 
 	e.arrive(w, out)
 	e.serve(out)
@@ -52,6 +53,31 @@ func (e *Engine) Step(w *event.Window) *event.Outcome {
 		decline(&w.Commands[i], out)
 	}
 	return out
+}
+
+// spare is the memory of an outcome that nobody looks at any more.
+type spare struct {
+	predictions []event.Prediction
+	labelled    []event.Labelled
+	scores      [][]event.Score
+}
+
+// Recycle gives back an outcome of the engine's: the next one has the memory of its
+// lists of predictions, labels and scores, but not that of the probabilities, which
+// may be kept.
+func (e *Engine) Recycle(out *event.Outcome) {
+	s := &e.spare
+	if cap(out.Predictions) > cap(s.predictions) { // a window may have had none
+		s.predictions = out.Predictions[:0]
+	}
+	if cap(out.Labelled) > cap(s.labelled) {
+		s.labelled = out.Labelled[:0]
+	}
+	for _, h := range out.Heads {
+		if cap(h.Scores) > 0 {
+			s.scores = append(s.scores, h.Scores)
+		}
+	}
 }
 
 // accepted is a node event that fits the model, with the node's number.
@@ -240,7 +266,7 @@ func (e *Engine) serve(out *event.Outcome) {
 	e.predictAll(e.asked, *rows)
 	by := e.servedBy()
 
-	out.Predictions = make([]event.Prediction, 0, n)
+	out.Predictions, e.spare.predictions = resize(e.spare.predictions, n)[:0], nil
 	probabilities := make([]float32, n*c)
 	i := 0
 	for _, a := range e.accepted {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior"
 )
 
@@ -201,9 +202,15 @@ func (w Workload) steps(labelled bool) (func() func(), error) {
 	for range 3 { // buffers take their size
 		e.Step(stream.Next(labelled))
 	}
+	var out *event.Outcome // the last, given back as a worker's engine does
 	return func() func() {
 		window := stream.Next(labelled)
-		return func() { e.Step(window) }
+		return func() {
+			if out != nil {
+				e.Recycle(out)
+			}
+			out = e.Step(window)
+		}
 	}, nil
 }
 
