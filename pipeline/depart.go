@@ -142,6 +142,7 @@ func (e *Engine) expired(v int32) {
 func (e *Engine) vacate(v int32) {
 	e.noteFate(v)
 	e.fate[v] = fate{label: none, gone: true}
+	e.context.set(v, false)
 	e.roster.came.clear(v)
 	if e.pooled != nil {
 		e.pooled.around.Clear(v)

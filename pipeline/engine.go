@@ -14,7 +14,7 @@ import (
 
 // Version changes whenever the same windows would give other bits, so that a
 // ledger is never replayed by an engine that cannot agree with it.
-const Version = 4
+const Version = 5
 
 // The bounds on what waits hold in bytes, too: ids may be a kilobyte long, and a
 // label's record, which is kept for its dead letter, megabytes. These are what
@@ -150,6 +150,7 @@ type Engine struct {
 	graph     *gnn.Graph
 	roster    *roster
 	fate      []fate // by node number
+	context   marks  // of fate's nodes, those that are not asked about
 	gone      departed
 	pending   *pending
 	rescoring *rescoring              // nil where nothing is predicted again
@@ -178,6 +179,7 @@ type Engine struct {
 	features []gnn.Vector          // of the new nodes, normalised
 	again    map[int32]*event.Node // the last event of each node that was there
 	update   gnn.Vector            // of one of these
+	named    []int32               // numbers of the neighbours that the accepted name
 	links    []int32
 	asked    []int32        // numbers of the arrivals to serve
 	arrived  posterior.Rows // their embeddings and temperatures
@@ -192,17 +194,38 @@ type Engine struct {
 	by       []uint8   // whose were served, by label
 	state    []byte
 
+	spare    spare     // for the next outcome
 	snapshot *Snapshot // under way, or nil
 	taken    taken     // with room from the last one
 }
 
 // fate is what is known of a node beside its place in the graph.
 type fate struct {
-	label   int32 // class told, none before
-	context bool
-	gone    bool // it left, and no other has its number
-	waits   bool // edges that it named may wait, see [roster.withdraw]
+	label int32 // class told, none before
+	gone  bool  // it left, and no other has its number
+	waits bool  // edges that it named may wait, see [roster.withdraw]
 }
+
+// marks are a bit for each node, by number, so that those of a million nodes lie
+// in a near cache: whoever has a label is asked about all of its neighbours.
+type marks []uint64
+
+// set sets the bit of node v, which may be a node more than there were.
+func (m *marks) set(v int32, on bool) {
+	if int(v>>6) == len(*m) {
+		*m = append(*m, 0)
+	}
+	bit := uint64(1) << (v & 63)
+	(*m)[v>>6] &^= bit
+	if on {
+		(*m)[v>>6] |= bit
+	}
+}
+
+// at is 1 for a node that is marked and 0 for one that is not.
+func (m marks) at(v int32) int { return int(m[v>>6] >> (v & 63) & 1) }
+
+func (m marks) has(v int32) bool { return m.at(v) == 1 }
 
 // head is a classifier as the engine's books know it.
 type head interface {

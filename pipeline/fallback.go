@@ -77,20 +77,24 @@ func (e *Engine) servedBy() uint8 {
 	return e.fallback.by
 }
 
-// posteriorOf returns the posterior of the head in that place.
-func (e *Engine) posteriorOf(by uint8) *posterior.Gaussian {
-	if by == byStatic {
-		return &e.model.Prior
-	}
-	return e.online.Posterior()
+// posteriors are those of the paper's heads, by their place.
+func (e *Engine) posteriors() []*posterior.Gaussian {
+	return []*posterior.Gaussian{byOnline: e.online.Posterior(), byStatic: &e.model.Prior}
 }
 
 // saidOf returns the probabilities that were served for label i of the window,
 // until it is called again.
-func (e *Engine) saidOf(i int) []float32 {
+func (e *Engine) saidOf(i int) []float32 { return e.saidBy(int(e.by[i]), i) }
+
+// saidBy returns those of the head in a place.
+func (e *Engine) saidBy(head, i int) []float32 {
 	c := len(e.model.Classes)
+	said := e.said[i*e.width+head*c:][:c]
+	if e.pooled == nil {
+		return said
+	}
 	e.row = resize(e.row, c)
-	e.asServed(e.row, e.said[i*e.width+int(e.by[i])*c:][:c])
+	e.asServed(e.row, said)
 	return e.row
 }
 

@@ -88,7 +88,7 @@ func (e *Engine) settle(v, class int32, l *event.Label, out *event.Outcome) {
 	if e.pooled != nil && !f.gone {
 		e.pooled.around.Label(v, class)
 	}
-	if f.context {
+	if e.context.has(v) {
 		out.Counts.LabelsOfContext++
 		return
 	}
@@ -112,7 +112,6 @@ func (e *Engine) settle(v, class int32, l *event.Label, out *event.Outcome) {
 		e.pooled.batch = append(e.pooled.batch, v)
 	}
 	joined := event.Labelled{Node: l.Node, Class: class, Served: s.window, Time: l.Time, By: int(s.by)}
-	joined.Predicted = e.model.Classes[argmax(e.saidOf(len(e.by)-1))]
 	joined.Degree, joined.Fresh = e.surroundings(v)
 	if l.Time != 0 && s.time != 0 {
 		joined.Delay = delay(s.time, l.Time)
@@ -124,17 +123,12 @@ func (e *Engine) settle(v, class int32, l *event.Label, out *event.Outcome) {
 // them that are not context.
 func (e *Engine) surroundings(v int32) (degree, fresh int) {
 	for _, u := range e.graph.Neighbours(v) {
-		// Without branches, which nobody could predict: the fates lie far apart,
-		// and a wrong guess would wait for each.
-		before, context := 0, 0
+		before := 0 // and no branches, which nobody could predict
 		if e.gone.before(u, v) {
 			before = 1
 		}
-		if e.fate[u].context {
-			context = 1
-		}
 		degree += before
-		fresh += before &^ context
+		fresh += before &^ e.context.at(u)
 	}
 	return degree, fresh
 }
@@ -189,37 +183,41 @@ func (e *Engine) keep(class int32, l event.Label) {
 // score holds every head's served probabilities against the labels, before
 // any head learns from them (prequential).
 func (e *Engine) score(out *event.Outcome) {
-	n, c := len(e.labels), e.model.Prior.Classes
-	e.row = resize(e.row, c)
 	out.Heads = make([]event.Head, len(e.heads))
 	for h, head := range e.heads {
 		out.Heads[h].Name = head.Name()
-		if n == 0 {
+		if len(e.labels) == 0 {
 			continue
 		}
-		e.probs = resize(e.probs, n*c)
-		for i := range n {
-			e.asServed(e.row, e.said[i*e.width+h*c:i*e.width+(h+1)*c])
-			for k, x := range e.row {
-				e.probs[i*c+k] = float64(x)
-			}
-		}
-		out.Heads[h].Scores = e.scoresOf(e.probs)
+		out.Heads[h].Scores = e.scoresOf(func(i int) []float32 { return e.saidBy(h, i) })
 		e.summary[h].add(out.Heads[h].Scores, e.cfg.Bins)
+	}
+	for i := range out.Labelled {
+		l := &out.Labelled[i]
+		l.Predicted = e.model.Classes[out.Heads[l.By].Scores[i].Class]
 	}
 }
 
-// scoresOf holds probabilities, labels × classes, against the window's labels.
-func (e *Engine) scoresOf(probs []float64) []event.Score {
-	c := e.model.Prior.Classes
-	scores := make([]event.Score, len(e.labels))
+// scoresOf holds probabilities, as they were said for each of the window's labels,
+// against these.
+func (e *Engine) scoresOf(said func(i int) []float32) []event.Score {
+	var scores []event.Score
+	if last := len(e.spare.scores) - 1; last >= 0 {
+		scores, e.spare.scores = e.spare.scores[last], e.spare.scores[:last]
+	}
+	scores = resize(scores, len(e.labels))
+	e.probs = resize(e.probs, len(e.labels))
 	for i, y := range e.labels {
-		p := probs[i*c : (i+1)*c]
-		best := argmax(p)
+		p := said(i)
+		best := mostProbable(p)
+		e.probs[i] = float64(p[y])
 		scores[i] = event.Score{
-			Class: int32(best), Confidence: p[best], Correct: best == int(y),
-			LogLoss: calibration.LogLoss(p, y), Brier: calibration.Brier(p, y),
+			Class: int32(best), Confidence: float64(p[best]), Correct: best == int(y), Brier: calibration.Brier(p, y),
 		}
+	}
+	calibration.LogLosses(e.probs)
+	for i, loss := range e.probs {
+		scores[i].LogLoss = loss
 	}
 	return scores
 }

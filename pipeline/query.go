@@ -73,7 +73,7 @@ func (e *Engine) Node(id event.ID) (*Report, bool) {
 		return nil, false
 	}
 	f := e.fate[v]
-	r := &Report{Node: id, Context: f.context, Label: e.className(f.label), Degree: e.graph.Degree(v), Served: e.served(v, id)}
+	r := &Report{Node: id, Context: e.context.has(v), Label: e.className(f.label), Degree: e.graph.Degree(v), Served: e.served(v, id)}
 	z := make([]float32, e.model.Prior.Dim)
 	e.graph.Embed([]int32{v}, z)
 	r.Now = e.opinion(id, z, func(a *vicinity.Vicinity, rows *pool.Rows) { a.Append(rows, v) })
@@ -141,7 +141,7 @@ func (e *Engine) estimates(kept []float32) []Estimate {
 	for h, head := range e.heads {
 		p := make([]float32, c)
 		e.asServed(p, kept[h*c:(h+1)*c])
-		best := argmax(p)
+		best := mostProbable(p)
 		list[h] = Estimate{Head: head.Name(), Class: e.model.Classes[best], Confidence: p[best], Probabilities: p}
 	}
 	return list
@@ -151,7 +151,7 @@ func (e *Engine) estimates(kept []float32) []Estimate {
 func (o *Opinion) prediction(e *Engine, id event.ID, by uint8) event.Prediction {
 	first := &o.Heads[by]
 	return event.Prediction{
-		Node: id, Class: first.Class, ClassIndex: int32(argmax(first.Probabilities)), Confidence: first.Confidence,
+		Node: id, Class: first.Class, ClassIndex: int32(mostProbable(first.Probabilities)), Confidence: first.Confidence,
 		Probabilities: first.Probabilities, Model: e.model.ID,
 	}
 }
@@ -177,7 +177,7 @@ func (e *Engine) influences(v int32, now *Opinion) []Influence {
 		list[i] = Influence{
 			Node: e.roster.came.at(u), Label: e.className(e.fate[u].label),
 			Gain:    float64(now.Probabilities[now.ClassIndex]) - float64(p[now.ClassIndex]),
-			Without: e.model.Classes[argmax(p)],
+			Without: e.model.Classes[mostProbable(p)],
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Influence) int { return cmp.Compare(math.Abs(b.Gain), math.Abs(a.Gain)) })

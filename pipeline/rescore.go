@@ -120,7 +120,7 @@ func (r *rescoring) rescore(e *Engine, out *event.Outcome) {
 		n, last := &r.nodes[slot], r.probs.Row(slot)
 		n.degree = int32(e.graph.Degree(v))
 		said := e.opinion(n.id, r.z[i*d:(i+1)*d], func(a *vicinity.Vicinity, rows *pool.Rows) { a.Append(rows, v) }).Prediction
-		if r.Confidence > 0 && r.sure(last[argmax(last)]) == r.sure(said.Confidence) {
+		if r.Confidence > 0 && r.sure(last[mostProbable(last)]) == r.sure(said.Confidence) {
 			continue
 		}
 		n.revision++
@@ -140,12 +140,8 @@ func (r *rescoring) label(e *Engine, v int32) {
 // score holds that against the labels, as [Engine.score] does what was served.
 func (r *rescoring) score(e *Engine, out *event.Outcome) {
 	h := event.Head{Name: revisedHead}
-	if n, c := len(e.labels), e.model.Prior.Classes; n > 0 {
-		e.probs = resize(e.probs, n*c)
-		for i, p := range r.told {
-			e.probs[i] = float64(p)
-		}
-		h.Scores = e.scoresOf(e.probs)
+	if c := e.model.Prior.Classes; len(e.labels) > 0 {
+		h.Scores = e.scoresOf(func(i int) []float32 { return r.told[i*c : (i+1)*c] })
 		r.summary.add(h.Scores, e.cfg.Bins)
 	}
 	r.told = r.told[:0]

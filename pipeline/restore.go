@@ -117,7 +117,8 @@ func (e *Engine) setNodes(file *safetensors.Reader) error {
 		if class[v] < none || int(class[v]) >= len(e.model.Classes) || context[v] > 1 || f.gone && class[v] != none {
 			return damaged("node %d has class %d, is context %d", v, class[v], context[v])
 		}
-		f.label, f.context = class[v], context[v] == 1
+		f.label = class[v]
+		e.context.set(int32(v), context[v] == 1)
 	}
 	entered := 0
 	err = readIDs(file, "nodes", func(v int, id event.ID) error {
@@ -187,7 +188,7 @@ func (e *Engine) setPending(file *safetensors.Reader) error {
 	}
 	left := 0 // the graph
 	for i, v := range node {
-		if uint(v) >= uint(len(e.fate)) || e.fate[v].context || e.fate[v].label != none || p.nodes.get(v) != nil {
+		if uint(v) >= uint(len(e.fate)) || e.context.has(v) || e.fate[v].label != none || p.nodes.get(v) != nil {
 			return damaged("node %d does not wait for a label, or is there twice", v)
 		}
 		if !(tau[i] > 0 && tau[i] <= math.MaxFloat64) || window[i] < 0 || window[i] >= e.next {

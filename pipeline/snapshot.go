@@ -112,9 +112,10 @@ type taken struct {
 
 // was is what a node was.
 type was struct {
-	fate fate
-	id   event.ID
-	born int64
+	fate    fate
+	context int
+	id      event.ID
+	born    int64
 }
 
 // noteFate notes what a node is that is about to change, if a snapshot is under
@@ -127,7 +128,7 @@ func (e *Engine) noteFate(v int32) {
 	if _, changed := t.was[v]; changed {
 		return
 	}
-	w := was{fate: e.fate[v], id: e.roster.came.at(v)}
+	w := was{fate: e.fate[v], context: e.context.at(v), id: e.roster.came.at(v)}
 	if e.gone.born != nil {
 		w.born = e.gone.born[v]
 	}
@@ -268,17 +269,7 @@ func (s *Snapshot) Close() {
 // nodeParts are the ids of the nodes and what is known of them.
 func (e *Engine) nodeParts() []safetensors.Part {
 	came := &e.roster.came
-	fates := func() func() fate {
-		v := int32(-1)
-		return func() fate {
-			v++
-			if w, changed := e.taken.was[v]; changed {
-				return w.fate
-			}
-			return e.fate[v]
-		}
-	}
-	label, context := fates(), fates()
+	label, context := int32(-1), int32(-1)
 	return append(idParts("nodes", len(e.fate), came.texts(), came.bytes, func() func() event.ID {
 		v := int32(-1)
 		return func() event.ID {
@@ -289,12 +280,19 @@ func (e *Engine) nodeParts() []safetensors.Part {
 			return came.at(v)
 		}
 	}),
-		column("nodes.label", len(e.fate), func() int32 { return label().label }),
-		column("nodes.context", len(e.fate), func() uint8 {
-			if context().context {
-				return 1
+		column("nodes.label", len(e.fate), func() int32 {
+			label++
+			if w, changed := e.taken.was[label]; changed {
+				return w.fate.label
 			}
-			return 0
+			return e.fate[label].label
+		}),
+		column("nodes.context", len(e.fate), func() uint8 {
+			context++
+			if w, changed := e.taken.was[context]; changed {
+				return uint8(w.context)
+			}
+			return uint8(e.context.at(context))
 		}))
 }
 

@@ -19,6 +19,7 @@ func (e *Engine) Step(w *event.Window) *event.Outcome {
 	}
 	e.next++
 	out := &event.Outcome{Window: w.Number, Model: e.model.ID, Refused: append([]event.Refusal(nil), w.Refused...)}
+	out.Labelled, e.spare.labelled = e.spare.labelled, nil
 
 	e.arrive(w, out)
 	e.serve(out)
@@ -37,6 +38,10 @@ func (e *Engine) Step(w *event.Window) *event.Outcome {
 	e.learn(out)
 	clear(e.accepted) // these point into the window
 	clear(e.again)
+	if e.asTheyCame() {
+		clear(e.features)
+		e.update = gnn.Vector{}
+	}
 
 	out.Levels = event.Levels{
 		Nodes: e.graph.Len() - e.gone.len(), Edges: e.graph.Edges(),
@@ -48,6 +53,31 @@ func (e *Engine) Step(w *event.Window) *event.Outcome {
 		decline(&w.Commands[i], out)
 	}
 	return out
+}
+
+// spare is the memory of an outcome that nobody looks at any more.
+type spare struct {
+	predictions []event.Prediction
+	labelled    []event.Labelled
+	scores      [][]event.Score
+}
+
+// Recycle gives back an outcome of the engine's: the next one has the memory of its
+// lists of predictions, labels and scores, but not that of the probabilities, which
+// may be kept.
+func (e *Engine) Recycle(out *event.Outcome) {
+	s := &e.spare
+	if cap(out.Predictions) > cap(s.predictions) { // a window may have had none
+		s.predictions = out.Predictions[:0]
+	}
+	if cap(out.Labelled) > cap(s.labelled) {
+		s.labelled = out.Labelled[:0]
+	}
+	for _, h := range out.Heads {
+		if cap(h.Scores) > 0 {
+			s.scores = append(s.scores, h.Scores)
+		}
+	}
 }
 
 // accepted is a node event that fits the model, with the node's number.
@@ -77,7 +107,7 @@ func (e *Engine) arrive(w *event.Window, out *event.Outcome) {
 		if v, known := e.roster.number(n.ID); known {
 			out.Counts.Updates++
 			if v >= first {
-				e.features[v-first] = e.model.Normalizer.Apply(e.features[v-first], x)
+				e.features[v-first] = e.normalised(e.features[v-first], x)
 			} else {
 				e.again[v] = n
 			}
@@ -92,10 +122,11 @@ func (e *Engine) arrive(w *event.Window, out *event.Outcome) {
 		} else {
 			v = first + int32(len(e.features))
 			e.features = extend(e.features)
-			e.features[v-first] = e.model.Normalizer.Apply(e.features[v-first], x)
+			e.features[v-first] = e.normalised(e.features[v-first], x)
 			e.fate = append(e.fate, fate{})
 		}
-		e.fate[v].label, e.fate[v].context = none, n.Context
+		e.fate[v].label = none
+		e.context.set(v, n.Context)
 		e.roster.enter(n.ID, v)
 		if n.Context {
 			out.Counts.Context++
@@ -111,14 +142,46 @@ func (e *Engine) arrive(w *event.Window, out *event.Outcome) {
 	// times in a window is replaced once.
 	for _, a := range e.accepted {
 		if e.again[a.number] == a.node {
-			e.update = e.model.Normalizer.Apply(e.update, gnn.Vector{Dense: a.node.Dense, Index: a.node.Index, Value: a.node.Value})
+			e.update = e.normalised(e.update, gnn.Vector{Dense: a.node.Dense, Index: a.node.Index, Value: a.node.Value})
 			e.graph.Replace(a.number, e.update)
 		}
 	}
+	e.resolve()
+	named := e.named
 	for _, a := range e.accepted {
-		e.connect(a, out)
+		n := len(a.node.Neighbours)
+		e.connect(a, named[:n], out)
+		named = named[n:]
 	}
 }
+
+// resolve leaves in named the numbers of all neighbours that the accepted nodes
+// name, none for one that has not come. One after the other, with nothing between
+// them, the look-ups wait for memory together.
+func (e *Engine) resolve() {
+	e.named = e.named[:0]
+	for _, a := range e.accepted {
+		for _, id := range a.node.Neighbours {
+			u, known := e.roster.number(id)
+			if !known {
+				u = none
+			}
+			e.named = append(e.named, u)
+		}
+	}
+}
+
+// normalised returns features as the model takes them, in the memory of dst where
+// they are not as they came.
+func (e *Engine) normalised(dst, x gnn.Vector) gnn.Vector {
+	if e.asTheyCame() {
+		return x
+	}
+	return e.model.Normalizer.Apply(dst, x)
+}
+
+// asTheyCame says that the model takes features so.
+func (e *Engine) asTheyCame() bool { return e.model.Normalizer.Kind == gnn.NormalizeNone }
 
 // misfit says why x is no feature vector of this model, "" when it is one.
 func (e *Engine) misfit(x gnn.Vector) string {
@@ -132,15 +195,15 @@ func (e *Engine) misfit(x gnn.Vector) string {
 	return ""
 }
 
-// connect adds a node's edges: those that waited for it, then those it names.
-func (e *Engine) connect(a accepted, out *event.Outcome) {
+// connect adds a node's edges: those that waited for it, then those it names,
+// whose numbers are in named.
+func (e *Engine) connect(a accepted, named []int32, out *event.Outcome) {
 	e.links = append(e.links[:0], e.roster.claim(a.node.ID)...)
-	for _, id := range a.node.Neighbours {
-		u, known := e.roster.number(id)
-		switch {
-		case id == a.node.ID:
+	for i, u := range named {
+		switch id := a.node.Neighbours[i]; {
+		case u == a.number:
 			out.Counts.SelfLoops++
-		case known:
+		case u != none:
 			e.links = append(e.links, u)
 		default:
 			out.Counts.EdgesDropped += e.roster.wait(id, a.number)
@@ -203,7 +266,7 @@ func (e *Engine) serve(out *event.Outcome) {
 	e.predictAll(e.asked, *rows)
 	by := e.servedBy()
 
-	out.Predictions = make([]event.Prediction, 0, n)
+	out.Predictions, e.spare.predictions = resize(e.spare.predictions, n)[:0], nil
 	probabilities := make([]float32, n*c)
 	i := 0
 	for _, a := range e.accepted {
@@ -213,7 +276,7 @@ func (e *Engine) serve(out *event.Outcome) {
 		kept := e.kept[i*e.width : (i+1)*e.width]
 		p := probabilities[i*c : (i+1)*c : (i+1)*c]
 		e.asServed(p, kept[int(by)*c:][:c])
-		best := argmax(p)
+		best := mostProbable(p)
 		u := e.split[i]
 		out.Predictions = append(out.Predictions, event.Prediction{
 			Node: a.node.ID, Class: e.model.Classes[best], ClassIndex: int32(best), Confidence: p[best],
@@ -250,22 +313,7 @@ func (e *Engine) predictAll(nodes []int32, rows posterior.Rows) {
 // predictPaper writes what the paper's heads say of rows: probabilities, heads ×
 // classes a row; and the uncertainty of the one that serves.
 func (e *Engine) predictPaper(rows posterior.Rows, said []float32, split []posterior.Uncertainty) {
-	n, c := rows.Len(), e.model.Prior.Classes
-	e.probs = resize(e.probs, n*c)
-	by := e.servedBy()
-	for h, head := range e.paper {
-		if h == int(by) {
-			e.uncertainty.Serve(e.posteriorOf(by), rows, e.probs, split)
-		} else {
-			head.Predict(rows, e.probs)
-		}
-		for i := range n {
-			to := said[i*e.width+h*c:][:c]
-			for k, p := range e.probs[i*c : (i+1)*c] {
-				to[k] = float32(p)
-			}
-		}
-	}
+	e.uncertainty.Serve(e.posteriors(), int(e.servedBy()), rows, said, split)
 }
 
 // asServed writes the probabilities of what is kept of one head.
@@ -355,15 +403,29 @@ func refuse(out *event.Outcome, o *event.Origin, why event.Reason, detail string
 	out.Refused = append(out.Refused, event.Refusal{Origin: o, Reason: why, Detail: detail})
 }
 
-// argmax returns the lowest index of the largest entry.
-func argmax[F float32 | float64](p []F) int {
-	best := 0
-	for i, x := range p {
-		if x > p[best] {
-			best = i
-		}
+// mostProbable returns the lowest index of the largest of some probabilities. It
+// looks for the greatest integer, which is of the bits of a number, in the order of
+// numbers that are not negative, and of the index: without branches, which nobody
+// could predict, and in four chains.
+func mostProbable(p []float32) int {
+	key := func(i int, x float32) int64 { return int64(math.Float32bits(x))<<32 | int64(^uint32(i)) }
+	var a, b, c, d int64
+	i := 0
+	for ; i+4 <= len(p); i += 4 {
+		x := p[i:][:4]
+		a, b = greater(a, key(i, x[0])), greater(b, key(i+1, x[1]))
+		c, d = greater(c, key(i+2, x[2])), greater(d, key(i+3, x[3]))
 	}
-	return best
+	for ; i < len(p); i++ {
+		a = greater(a, key(i, p[i]))
+	}
+	return int(^uint32(greater(greater(a, b), greater(c, d))))
+}
+
+// greater is the greater of two integers that are not negative.
+func greater(a, b int64) int64 {
+	ahead := b - a
+	return a + ahead&^(ahead>>63)
 }
 
 // extend returns s with one element more. Its value is what stood there before,

@@ -105,6 +105,14 @@ func (t *Tandem) Step(w *event.Window) *event.Outcome {
 	return out
 }
 
+// Recycle gives back an outcome of the tandem's, as [Engine.Recycle] does.
+func (t *Tandem) Recycle(out *event.Outcome) {
+	t.Engine.Recycle(out)
+	if t.shadow != nil && out.Shadow != nil {
+		t.shadow.Recycle(out.Shadow)
+	}
+}
+
 func (t *Tandem) obey(c *event.Command, out *event.Outcome) {
 	switch {
 	case c.Name == event.Forget: // whoever steps the windows exchanges the engine

@@ -39,8 +39,13 @@ func (b *block) linear(dst, w, z, by []float64) {
 	classes, dim := len(dst)/b.lanes, len(z)/b.lanes
 	clear(dst)
 	product(dense(dst, classes, b.lanes), dense(w, dim, classes).t(), dense(z, dim, b.lanes))
-	for ; len(dst) > 0; dst = dst[b.lanes:] {
-		multiply(dst[:b.lanes], dst, by)
+	scaleLanes(dst, by)
+}
+
+// scaleLanes gives every lane of x, C × lanes, a factor of its own.
+func scaleLanes(x, by []float64) {
+	for lanes := len(by); len(x) > 0; x = x[lanes:] {
+		multiply(x[:lanes], x, by)
 	}
 }
 
@@ -55,9 +60,7 @@ func (b *block) probabilities(q *Gaussian, rows Rows) {
 // softmax turns logits into probabilities, C × lanes.
 func (b *block) softmax(p []float64) {
 	exponentials(p, b.lanes, &b.sums)
-	for ; len(p) > 0; p = p[b.lanes:] {
-		multiply(p[:b.lanes], p, b.inverse[:])
-	}
+	scaleLanes(p, b.inverse[:b.lanes])
 }
 
 // toLanes turns rows × cols numbers into cols × lanes, 0 beyond the rows.
@@ -87,13 +90,26 @@ func toLanes[T float32 | float64](dst []float64, src []T, rows, cols int) {
 	}
 }
 
-// fromLanes turns cols × lanes numbers into rows × cols.
-func fromLanes(dst, src []float64, rows, cols int) {
+// fromLanes turns cols × lanes numbers into rows of cols, which begin stride
+// numbers apart.
+func fromLanes[T float32 | float64](dst []T, stride int, src []float64, rows, cols int) {
 	lanes := len(src) / cols
-	for i := range rows {
-		d := dst[i*cols : (i+1)*cols]
+	i := 0
+	for ; i+laneWidth <= rows; i += laneWidth {
+		// Whole lines of the cache are read at once.
+		d := dst[i*stride:]
+		d0, d1, d2, d3 := d[:cols], d[stride:][:cols], d[2*stride:][:cols], d[3*stride:][:cols]
+		d4, d5, d6, d7 := d[4*stride:][:cols], d[5*stride:][:cols], d[6*stride:][:cols], d[7*stride:][:cols]
+		for j := range cols {
+			s := src[j*lanes+i:][:laneWidth]
+			d0[j], d1[j], d2[j], d3[j] = T(s[0]), T(s[1]), T(s[2]), T(s[3])
+			d4[j], d5[j], d6[j], d7[j] = T(s[4]), T(s[5]), T(s[6]), T(s[7])
+		}
+	}
+	for ; i < rows; i++ {
+		d := dst[i*stride:][:cols]
 		for j := range d {
-			d[j] = src[j*lanes+i]
+			d[j] = T(src[j*lanes+i])
 		}
 	}
 }

@@ -10,9 +10,10 @@
 // Matrices are flat and row-major: a d_e × C matrix has entry (j, c), embedding
 // dimension j and class c, at j*C+c. Shape misuse panics.
 //
-// The same inputs give the same bits on every amd64 machine: every sum runs in
-// one fixed order, products are rounded before they are added (the explicit
-// float64 conversions forbid fusing), and exponentials come from this package,
+// The same inputs give the same bits on every machine: every sum runs in one
+// fixed order, the sums of products of matrices are fused on every machine
+// (math.FMA is, in software if need be) and nothing else is on any (the explicit
+// float64 conversions forbid it), and exponentials come from this package,
 // because math.Exp takes fused instructions where the processor has them. The
 // inner loops are in AVX-512, AVX2 and plain Go, which agree to the bit; the
 // environment variable GVBLL_KERNEL (avx512, avx2 or go) holds the package to

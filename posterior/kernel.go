@@ -10,8 +10,9 @@ import (
 // The inner loops. Each is here in plain Go, which is its definition, and in
 // assembly for AVX2 and AVX-512 (gen/kernel.go), which gives the same bits:
 // lanes run across outputs; the sum of each output goes over classes, rows or
-// embedding dimensions in ascending order, and products are rounded before they
-// are added.
+// embedding dimensions in ascending order. In product a multiplication and the
+// addition after it are one operation with one rounding, on every path; elsewhere
+// products are rounded before they are added.
 
 // level is a set of instructions that the kernels are written in.
 type level uint8
@@ -67,7 +68,8 @@ func (m matrix) fits() bool {
 	return m.rows == 0 || m.cols == 0 || (m.rows-1)*m.down+(m.cols-1)*m.right < len(m.data)
 }
 
-// product adds a·b to dst. Rows of dst and b are contiguous.
+// product adds a·b to dst, by fused multiplications and additions. Rows of dst and
+// b are contiguous.
 func product(dst, a, b matrix) {
 	if dst.rows != a.rows || dst.cols != b.cols || a.cols != b.rows || dst.right != 1 || b.right != 1 || !dst.fits() || !a.fits() || !b.fits() {
 		panic(fmt.Sprintf("posterior: %d × %d times %d × %d into %d × %d", a.rows, a.cols, b.rows, b.cols, dst.rows, dst.cols))
@@ -89,12 +91,14 @@ func productPlain(dst, a, b matrix) {
 			x2, w2 := at(k + 2)
 			x3, w3 := at(k + 3)
 			for c, sum := range row {
-				row[c] = sum + float64(x0*w0[c]) + float64(x1*w1[c]) + float64(x2*w2[c]) + float64(x3*w3[c])
+				row[c] = math.FMA(x3, w3[c], math.FMA(x2, w2[c], math.FMA(x1, w1[c], math.FMA(x0, w0[c], sum))))
 			}
 		}
 		for ; k < a.cols; k++ {
 			x, w := at(k)
-			addScaled(row, x, w)
+			for c, sum := range row {
+				row[c] = math.FMA(x, w[c], sum)
+			}
 		}
 	}
 }

@@ -11,9 +11,9 @@ var kernels = chosen(os.Getenv("GVBLL_KERNEL"), best())
 
 func best() level {
 	switch {
-	case cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ:
+	case cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasFMA:
 		return avx512
-	case cpu.X86.HasAVX2:
+	case cpu.X86.HasAVX2 && cpu.X86.HasFMA:
 		return avx2
 	}
 	return plain

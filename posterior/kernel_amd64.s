@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func productAVX2(dst *float64, dstStep int, a *float64, aRow int, aCol int, b *float64, bStep int, rows int, inner int, cols int)
-// Requires: AVX
+// Requires: AVX, FMA3
 TEXT ·productAVX2(SB), NOSPLIT, $0-80
 	MOVQ    dst+0(FP), AX
 	MOVQ    a+16(FP), CX
@@ -18,8 +18,8 @@ TEXT ·productAVX2(SB), NOSPLIT, $0-80
 	SHLQ    $0x03, DI
 	MOVQ    bStep+48(FP), R8
 	SHLQ    $0x03, R8
-	MOVQ    cols+72(FP), R9
-	LEAQ    (SI)(SI*2), R10
+	MOVQ    cols+72(FP), R10
+	LEAQ    (SI)(SI*2), R9
 	CMPQ    rows+56(FP), $0x08
 	JEQ     rows8
 	CMPQ    rows+56(FP), $0x07
@@ -37,36 +37,35 @@ TEXT ·productAVX2(SB), NOSPLIT, $0-80
 	VMOVUPD masksAVX2<>+128(SB), Y0
 
 cols1:
-	CMPQ    R9, $0x04
+	CMPQ    R10, $0x04
 	JGE     full1
-	MOVQ    R9, R10
+	MOVQ    R10, R9
 	LEAQ    masksAVX2<>+0(SB), SI
-	SHLQ    $0x05, R10
-	VMOVUPD (SI)(R10*1), Y0
+	SHLQ    $0x05, R9
+	VMOVUPD (SI)(R9*1), Y0
 
 full1:
 	MOVQ       AX, SI
 	VMASKMOVPD (SI), Y0, Y1
 	ADDQ       BX, SI
 	MOVQ       CX, SI
-	MOVQ       DX, R10
+	MOVQ       DX, R9
 	MOVQ       inner+64(FP), R11
 
-inner1:
-	VMASKMOVPD   (R10), Y0, Y2
+inner11:
+	VMASKMOVPD   (R9), Y0, Y2
 	VBROADCASTSD (SI), Y3
-	VMULPD       Y2, Y3, Y3
-	VADDPD       Y3, Y1, Y1
+	VFMADD231PD  Y2, Y3, Y1
 	ADDQ         DI, SI
-	ADDQ         R8, R10
+	ADDQ         R8, R9
 	SUBQ         $0x01, R11
-	JNZ          inner1
+	JNZ          inner11
 	MOVQ         AX, SI
 	VMASKMOVPD   Y1, Y0, (SI)
 	ADDQ         BX, SI
-	ADDQ         $0x20, AX
-	ADDQ         $0x20, DX
-	SUBQ         $0x04, R9
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000020, DX
+	SUBQ         $0x04, R10
 	JG           cols1
 	VZEROUPPER
 	RET
@@ -75,43 +74,41 @@ rows2:
 	VMOVUPD masksAVX2<>+128(SB), Y0
 
 cols2:
-	CMPQ    R9, $0x04
+	CMPQ    R10, $0x04
 	JGE     full2
-	MOVQ    R9, R11
-	LEAQ    masksAVX2<>+0(SB), R10
+	MOVQ    R10, R11
+	LEAQ    masksAVX2<>+0(SB), R9
 	SHLQ    $0x05, R11
-	VMOVUPD (R10)(R11*1), Y0
+	VMOVUPD (R9)(R11*1), Y0
 
 full2:
-	MOVQ       AX, R10
-	VMASKMOVPD (R10), Y0, Y1
-	ADDQ       BX, R10
-	VMASKMOVPD (R10), Y0, Y2
-	ADDQ       BX, R10
-	MOVQ       CX, R10
+	MOVQ       AX, R9
+	VMASKMOVPD (R9), Y0, Y1
+	ADDQ       BX, R9
+	VMASKMOVPD (R9), Y0, Y2
+	ADDQ       BX, R9
+	MOVQ       CX, R9
 	MOVQ       DX, R11
 	MOVQ       inner+64(FP), R12
 
-inner2:
+inner12:
 	VMASKMOVPD   (R11), Y0, Y3
-	VBROADCASTSD (R10), Y4
-	VMULPD       Y3, Y4, Y4
-	VADDPD       Y4, Y1, Y1
-	VBROADCASTSD (R10)(SI*1), Y4
-	VMULPD       Y3, Y4, Y4
-	VADDPD       Y4, Y2, Y2
-	ADDQ         DI, R10
+	VBROADCASTSD (R9), Y4
+	VFMADD231PD  Y3, Y4, Y1
+	VBROADCASTSD (R9)(SI*1), Y4
+	VFMADD231PD  Y3, Y4, Y2
+	ADDQ         DI, R9
 	ADDQ         R8, R11
 	SUBQ         $0x01, R12
-	JNZ          inner2
-	MOVQ         AX, R10
-	VMASKMOVPD   Y1, Y0, (R10)
-	ADDQ         BX, R10
-	VMASKMOVPD   Y2, Y0, (R10)
-	ADDQ         BX, R10
-	ADDQ         $0x20, AX
-	ADDQ         $0x20, DX
-	SUBQ         $0x04, R9
+	JNZ          inner12
+	MOVQ         AX, R9
+	VMASKMOVPD   Y1, Y0, (R9)
+	ADDQ         BX, R9
+	VMASKMOVPD   Y2, Y0, (R9)
+	ADDQ         BX, R9
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000020, DX
+	SUBQ         $0x04, R10
 	JG           cols2
 	VZEROUPPER
 	RET
@@ -120,50 +117,47 @@ rows3:
 	VMOVUPD masksAVX2<>+128(SB), Y0
 
 cols3:
-	CMPQ    R9, $0x04
+	CMPQ    R10, $0x04
 	JGE     full3
-	MOVQ    R9, R11
-	LEAQ    masksAVX2<>+0(SB), R10
+	MOVQ    R10, R11
+	LEAQ    masksAVX2<>+0(SB), R9
 	SHLQ    $0x05, R11
-	VMOVUPD (R10)(R11*1), Y0
+	VMOVUPD (R9)(R11*1), Y0
 
 full3:
-	MOVQ       AX, R10
-	VMASKMOVPD (R10), Y0, Y1
-	ADDQ       BX, R10
-	VMASKMOVPD (R10), Y0, Y2
-	ADDQ       BX, R10
-	VMASKMOVPD (R10), Y0, Y3
-	ADDQ       BX, R10
-	MOVQ       CX, R10
+	MOVQ       AX, R9
+	VMASKMOVPD (R9), Y0, Y1
+	ADDQ       BX, R9
+	VMASKMOVPD (R9), Y0, Y2
+	ADDQ       BX, R9
+	VMASKMOVPD (R9), Y0, Y3
+	ADDQ       BX, R9
+	MOVQ       CX, R9
 	MOVQ       DX, R11
 	MOVQ       inner+64(FP), R12
 
-inner3:
+inner13:
 	VMASKMOVPD   (R11), Y0, Y4
-	VBROADCASTSD (R10), Y5
-	VMULPD       Y4, Y5, Y5
-	VADDPD       Y5, Y1, Y1
-	VBROADCASTSD (R10)(SI*1), Y5
-	VMULPD       Y4, Y5, Y5
-	VADDPD       Y5, Y2, Y2
-	VBROADCASTSD (R10)(SI*2), Y5
-	VMULPD       Y4, Y5, Y5
-	VADDPD       Y5, Y3, Y3
-	ADDQ         DI, R10
+	VBROADCASTSD (R9), Y5
+	VFMADD231PD  Y4, Y5, Y1
+	VBROADCASTSD (R9)(SI*1), Y5
+	VFMADD231PD  Y4, Y5, Y2
+	VBROADCASTSD (R9)(SI*2), Y5
+	VFMADD231PD  Y4, Y5, Y3
+	ADDQ         DI, R9
 	ADDQ         R8, R11
 	SUBQ         $0x01, R12
-	JNZ          inner3
-	MOVQ         AX, R10
-	VMASKMOVPD   Y1, Y0, (R10)
-	ADDQ         BX, R10
-	VMASKMOVPD   Y2, Y0, (R10)
-	ADDQ         BX, R10
-	VMASKMOVPD   Y3, Y0, (R10)
-	ADDQ         BX, R10
-	ADDQ         $0x20, AX
-	ADDQ         $0x20, DX
-	SUBQ         $0x04, R9
+	JNZ          inner13
+	MOVQ         AX, R9
+	VMASKMOVPD   Y1, Y0, (R9)
+	ADDQ         BX, R9
+	VMASKMOVPD   Y2, Y0, (R9)
+	ADDQ         BX, R9
+	VMASKMOVPD   Y3, Y0, (R9)
+	ADDQ         BX, R9
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000020, DX
+	SUBQ         $0x04, R10
 	JG           cols3
 	VZEROUPPER
 	RET
@@ -172,9 +166,9 @@ rows4:
 	VMOVUPD masksAVX2<>+128(SB), Y0
 
 cols4:
-	CMPQ    R9, $0x04
+	CMPQ    R10, $0x04
 	JGE     full4
-	MOVQ    R9, R12
+	MOVQ    R10, R12
 	LEAQ    masksAVX2<>+0(SB), R11
 	SHLQ    $0x05, R12
 	VMOVUPD (R11)(R12*1), Y0
@@ -193,24 +187,20 @@ full4:
 	MOVQ       DX, R12
 	MOVQ       inner+64(FP), R13
 
-inner4:
+inner14:
 	VMASKMOVPD   (R12), Y0, Y5
 	VBROADCASTSD (R11), Y6
-	VMULPD       Y5, Y6, Y6
-	VADDPD       Y6, Y1, Y1
+	VFMADD231PD  Y5, Y6, Y1
 	VBROADCASTSD (R11)(SI*1), Y6
-	VMULPD       Y5, Y6, Y6
-	VADDPD       Y6, Y2, Y2
+	VFMADD231PD  Y5, Y6, Y2
 	VBROADCASTSD (R11)(SI*2), Y6
-	VMULPD       Y5, Y6, Y6
-	VADDPD       Y6, Y3, Y3
-	VBROADCASTSD (R11)(R10*1), Y6
-	VMULPD       Y5, Y6, Y6
-	VADDPD       Y6, Y4, Y4
+	VFMADD231PD  Y5, Y6, Y3
+	VBROADCASTSD (R11)(R9*1), Y6
+	VFMADD231PD  Y5, Y6, Y4
 	ADDQ         DI, R11
 	ADDQ         R8, R12
 	SUBQ         $0x01, R13
-	JNZ          inner4
+	JNZ          inner14
 	MOVQ         AX, R11
 	VMASKMOVPD   Y1, Y0, (R11)
 	ADDQ         BX, R11
@@ -220,9 +210,9 @@ inner4:
 	ADDQ         BX, R11
 	VMASKMOVPD   Y4, Y0, (R11)
 	ADDQ         BX, R11
-	ADDQ         $0x20, AX
-	ADDQ         $0x20, DX
-	SUBQ         $0x04, R9
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000020, DX
+	SUBQ         $0x04, R10
 	JG           cols4
 	VZEROUPPER
 	RET
@@ -231,9 +221,9 @@ rows5:
 	VMOVUPD masksAVX2<>+128(SB), Y0
 
 cols5:
-	CMPQ    R9, $0x04
+	CMPQ    R10, $0x04
 	JGE     full5
-	MOVQ    R9, R12
+	MOVQ    R10, R12
 	LEAQ    masksAVX2<>+0(SB), R11
 	SHLQ    $0x05, R12
 	VMOVUPD (R11)(R12*1), Y0
@@ -255,28 +245,23 @@ full5:
 	LEAQ       (CX)(SI*4), R12
 	MOVQ       inner+64(FP), R14
 
-inner5:
+inner15:
 	VMASKMOVPD   (R13), Y0, Y6
 	VBROADCASTSD (R11), Y7
-	VMULPD       Y6, Y7, Y7
-	VADDPD       Y7, Y1, Y1
+	VFMADD231PD  Y6, Y7, Y1
 	VBROADCASTSD (R11)(SI*1), Y7
-	VMULPD       Y6, Y7, Y7
-	VADDPD       Y7, Y2, Y2
+	VFMADD231PD  Y6, Y7, Y2
 	VBROADCASTSD (R11)(SI*2), Y7
-	VMULPD       Y6, Y7, Y7
-	VADDPD       Y7, Y3, Y3
-	VBROADCASTSD (R11)(R10*1), Y7
-	VMULPD       Y6, Y7, Y7
-	VADDPD       Y7, Y4, Y4
+	VFMADD231PD  Y6, Y7, Y3
+	VBROADCASTSD (R11)(R9*1), Y7
+	VFMADD231PD  Y6, Y7, Y4
 	VBROADCASTSD (R12), Y7
-	VMULPD       Y6, Y7, Y7
-	VADDPD       Y7, Y5, Y5
+	VFMADD231PD  Y6, Y7, Y5
 	ADDQ         DI, R11
 	ADDQ         DI, R12
 	ADDQ         R8, R13
 	SUBQ         $0x01, R14
-	JNZ          inner5
+	JNZ          inner15
 	MOVQ         AX, R11
 	VMASKMOVPD   Y1, Y0, (R11)
 	ADDQ         BX, R11
@@ -288,9 +273,9 @@ inner5:
 	ADDQ         BX, R11
 	VMASKMOVPD   Y5, Y0, (R11)
 	ADDQ         BX, R11
-	ADDQ         $0x20, AX
-	ADDQ         $0x20, DX
-	SUBQ         $0x04, R9
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000020, DX
+	SUBQ         $0x04, R10
 	JG           cols5
 	VZEROUPPER
 	RET
@@ -299,9 +284,9 @@ rows6:
 	VMOVUPD masksAVX2<>+128(SB), Y0
 
 cols6:
-	CMPQ    R9, $0x04
+	CMPQ    R10, $0x04
 	JGE     full6
-	MOVQ    R9, R12
+	MOVQ    R10, R12
 	LEAQ    masksAVX2<>+0(SB), R11
 	SHLQ    $0x05, R12
 	VMOVUPD (R11)(R12*1), Y0
@@ -325,31 +310,25 @@ full6:
 	LEAQ       (CX)(SI*4), R12
 	MOVQ       inner+64(FP), R14
 
-inner6:
+inner16:
 	VMASKMOVPD   (R13), Y0, Y7
 	VBROADCASTSD (R11), Y8
-	VMULPD       Y7, Y8, Y8
-	VADDPD       Y8, Y1, Y1
+	VFMADD231PD  Y7, Y8, Y1
 	VBROADCASTSD (R11)(SI*1), Y8
-	VMULPD       Y7, Y8, Y8
-	VADDPD       Y8, Y2, Y2
+	VFMADD231PD  Y7, Y8, Y2
 	VBROADCASTSD (R11)(SI*2), Y8
-	VMULPD       Y7, Y8, Y8
-	VADDPD       Y8, Y3, Y3
-	VBROADCASTSD (R11)(R10*1), Y8
-	VMULPD       Y7, Y8, Y8
-	VADDPD       Y8, Y4, Y4
+	VFMADD231PD  Y7, Y8, Y3
+	VBROADCASTSD (R11)(R9*1), Y8
+	VFMADD231PD  Y7, Y8, Y4
 	VBROADCASTSD (R12), Y8
-	VMULPD       Y7, Y8, Y8
-	VADDPD       Y8, Y5, Y5
+	VFMADD231PD  Y7, Y8, Y5
 	VBROADCASTSD (R12)(SI*1), Y8
-	VMULPD       Y7, Y8, Y8
-	VADDPD       Y8, Y6, Y6
+	VFMADD231PD  Y7, Y8, Y6
 	ADDQ         DI, R11
 	ADDQ         DI, R12
 	ADDQ         R8, R13
 	SUBQ         $0x01, R14
-	JNZ          inner6
+	JNZ          inner16
 	MOVQ         AX, R11
 	VMASKMOVPD   Y1, Y0, (R11)
 	ADDQ         BX, R11
@@ -363,9 +342,9 @@ inner6:
 	ADDQ         BX, R11
 	VMASKMOVPD   Y6, Y0, (R11)
 	ADDQ         BX, R11
-	ADDQ         $0x20, AX
-	ADDQ         $0x20, DX
-	SUBQ         $0x04, R9
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000020, DX
+	SUBQ         $0x04, R10
 	JG           cols6
 	VZEROUPPER
 	RET
@@ -374,9 +353,9 @@ rows7:
 	VMOVUPD masksAVX2<>+128(SB), Y0
 
 cols7:
-	CMPQ    R9, $0x04
+	CMPQ    R10, $0x04
 	JGE     full7
-	MOVQ    R9, R12
+	MOVQ    R10, R12
 	LEAQ    masksAVX2<>+0(SB), R11
 	SHLQ    $0x05, R12
 	VMOVUPD (R11)(R12*1), Y0
@@ -402,34 +381,27 @@ full7:
 	LEAQ       (CX)(SI*4), R12
 	MOVQ       inner+64(FP), R14
 
-inner7:
+inner17:
 	VMASKMOVPD   (R13), Y0, Y8
 	VBROADCASTSD (R11), Y9
-	VMULPD       Y8, Y9, Y9
-	VADDPD       Y9, Y1, Y1
+	VFMADD231PD  Y8, Y9, Y1
 	VBROADCASTSD (R11)(SI*1), Y9
-	VMULPD       Y8, Y9, Y9
-	VADDPD       Y9, Y2, Y2
+	VFMADD231PD  Y8, Y9, Y2
 	VBROADCASTSD (R11)(SI*2), Y9
-	VMULPD       Y8, Y9, Y9
-	VADDPD       Y9, Y3, Y3
-	VBROADCASTSD (R11)(R10*1), Y9
-	VMULPD       Y8, Y9, Y9
-	VADDPD       Y9, Y4, Y4
+	VFMADD231PD  Y8, Y9, Y3
+	VBROADCASTSD (R11)(R9*1), Y9
+	VFMADD231PD  Y8, Y9, Y4
 	VBROADCASTSD (R12), Y9
-	VMULPD       Y8, Y9, Y9
-	VADDPD       Y9, Y5, Y5
+	VFMADD231PD  Y8, Y9, Y5
 	VBROADCASTSD (R12)(SI*1), Y9
-	VMULPD       Y8, Y9, Y9
-	VADDPD       Y9, Y6, Y6
+	VFMADD231PD  Y8, Y9, Y6
 	VBROADCASTSD (R12)(SI*2), Y9
-	VMULPD       Y8, Y9, Y9
-	VADDPD       Y9, Y7, Y7
+	VFMADD231PD  Y8, Y9, Y7
 	ADDQ         DI, R11
 	ADDQ         DI, R12
 	ADDQ         R8, R13
 	SUBQ         $0x01, R14
-	JNZ          inner7
+	JNZ          inner17
 	MOVQ         AX, R11
 	VMASKMOVPD   Y1, Y0, (R11)
 	ADDQ         BX, R11
@@ -445,9 +417,9 @@ inner7:
 	ADDQ         BX, R11
 	VMASKMOVPD   Y7, Y0, (R11)
 	ADDQ         BX, R11
-	ADDQ         $0x20, AX
-	ADDQ         $0x20, DX
-	SUBQ         $0x04, R9
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000020, DX
+	SUBQ         $0x04, R10
 	JG           cols7
 	VZEROUPPER
 	RET
@@ -456,9 +428,9 @@ rows8:
 	VMOVUPD masksAVX2<>+128(SB), Y0
 
 cols8:
-	CMPQ    R9, $0x04
+	CMPQ    R10, $0x04
 	JGE     full8
-	MOVQ    R9, R12
+	MOVQ    R10, R12
 	LEAQ    masksAVX2<>+0(SB), R11
 	SHLQ    $0x05, R12
 	VMOVUPD (R11)(R12*1), Y0
@@ -486,37 +458,29 @@ full8:
 	LEAQ       (CX)(SI*4), R12
 	MOVQ       inner+64(FP), R14
 
-inner8:
+inner18:
 	VMASKMOVPD   (R13), Y0, Y9
 	VBROADCASTSD (R11), Y10
-	VMULPD       Y9, Y10, Y10
-	VADDPD       Y10, Y1, Y1
+	VFMADD231PD  Y9, Y10, Y1
 	VBROADCASTSD (R11)(SI*1), Y10
-	VMULPD       Y9, Y10, Y10
-	VADDPD       Y10, Y2, Y2
+	VFMADD231PD  Y9, Y10, Y2
 	VBROADCASTSD (R11)(SI*2), Y10
-	VMULPD       Y9, Y10, Y10
-	VADDPD       Y10, Y3, Y3
-	VBROADCASTSD (R11)(R10*1), Y10
-	VMULPD       Y9, Y10, Y10
-	VADDPD       Y10, Y4, Y4
+	VFMADD231PD  Y9, Y10, Y3
+	VBROADCASTSD (R11)(R9*1), Y10
+	VFMADD231PD  Y9, Y10, Y4
 	VBROADCASTSD (R12), Y10
-	VMULPD       Y9, Y10, Y10
-	VADDPD       Y10, Y5, Y5
+	VFMADD231PD  Y9, Y10, Y5
 	VBROADCASTSD (R12)(SI*1), Y10
-	VMULPD       Y9, Y10, Y10
-	VADDPD       Y10, Y6, Y6
+	VFMADD231PD  Y9, Y10, Y6
 	VBROADCASTSD (R12)(SI*2), Y10
-	VMULPD       Y9, Y10, Y10
-	VADDPD       Y10, Y7, Y7
-	VBROADCASTSD (R12)(R10*1), Y10
-	VMULPD       Y9, Y10, Y10
-	VADDPD       Y10, Y8, Y8
+	VFMADD231PD  Y9, Y10, Y7
+	VBROADCASTSD (R12)(R9*1), Y10
+	VFMADD231PD  Y9, Y10, Y8
 	ADDQ         DI, R11
 	ADDQ         DI, R12
 	ADDQ         R8, R13
 	SUBQ         $0x01, R14
-	JNZ          inner8
+	JNZ          inner18
 	MOVQ         AX, R11
 	VMASKMOVPD   Y1, Y0, (R11)
 	ADDQ         BX, R11
@@ -534,9 +498,9 @@ inner8:
 	ADDQ         BX, R11
 	VMASKMOVPD   Y8, Y0, (R11)
 	ADDQ         BX, R11
-	ADDQ         $0x20, AX
-	ADDQ         $0x20, DX
-	SUBQ         $0x04, R9
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000020, DX
+	SUBQ         $0x04, R10
 	JG           cols8
 	VZEROUPPER
 	RET
@@ -2249,8 +2213,8 @@ TEXT ·productAVX512(SB), NOSPLIT, $0-80
 	SHLQ  $0x03, DI
 	MOVQ  bStep+48(FP), R8
 	SHLQ  $0x03, R8
-	MOVQ  cols+72(FP), R9
-	LEAQ  (SI)(SI*2), R10
+	MOVQ  cols+72(FP), R10
+	LEAQ  (SI)(SI*2), R9
 	CMPQ  rows+56(FP), $0x08
 	JEQ   rows8
 	CMPQ  rows+56(FP), $0x07
@@ -2267,136 +2231,318 @@ TEXT ·productAVX512(SB), NOSPLIT, $0-80
 	JEQ   rows2
 	KMOVW masksAVX512<>+16(SB), K1
 
+wide1:
+	CMPQ      R10, $0x10
+	JLT       cols1
+	MOVQ      AX, SI
+	VMOVUPD.Z (SI), K1, Z0
+	VMOVUPD.Z 64(SI), K1, Z1
+	ADDQ      BX, SI
+	MOVQ      CX, SI
+	MOVQ      DX, R9
+	MOVQ      inner+64(FP), R11
+
+inner21:
+	VMOVUPD.Z    (R9), K1, Z2
+	VMOVUPD.Z    64(R9), K1, Z3
+	VBROADCASTSD (SI), Z4
+	VFMADD231PD  Z2, Z4, Z0
+	VFMADD231PD  Z3, Z4, Z1
+	ADDQ         DI, SI
+	ADDQ         R8, R9
+	SUBQ         $0x01, R11
+	JNZ          inner21
+	MOVQ         AX, SI
+	VMOVUPD      Z0, K1, (SI)
+	VMOVUPD      Z1, K1, 64(SI)
+	ADDQ         BX, SI
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, DX
+	SUBQ         $0x10, R10
+	JG           wide1
+	VZEROUPPER
+	RET
+
 cols1:
-	CMPQ  R9, $0x08
+	CMPQ  R10, $0x08
 	JGE   full1
-	MOVQ  R9, R10
+	MOVQ  R10, R9
 	LEAQ  masksAVX512<>+0(SB), SI
-	KMOVW (SI)(R10*2), K1
+	KMOVW (SI)(R9*2), K1
 
 full1:
 	MOVQ      AX, SI
 	VMOVUPD.Z (SI), K1, Z0
 	ADDQ      BX, SI
 	MOVQ      CX, SI
-	MOVQ      DX, R10
+	MOVQ      DX, R9
 	MOVQ      inner+64(FP), R11
 
-inner1:
-	VMOVUPD.Z   (R10), K1, Z1
-	VMULPD.BCST (SI), Z1, Z1
-	VADDPD      Z1, Z0, Z0
-	ADDQ        DI, SI
-	ADDQ        R8, R10
-	SUBQ        $0x01, R11
-	JNZ         inner1
-	MOVQ        AX, SI
-	VMOVUPD     Z0, K1, (SI)
-	ADDQ        BX, SI
-	ADDQ        $0x40, AX
-	ADDQ        $0x40, DX
-	SUBQ        $0x08, R9
-	JG          cols1
+inner11:
+	VMOVUPD.Z    (R9), K1, Z1
+	VBROADCASTSD (SI), Z2
+	VFMADD231PD  Z1, Z2, Z0
+	ADDQ         DI, SI
+	ADDQ         R8, R9
+	SUBQ         $0x01, R11
+	JNZ          inner11
+	MOVQ         AX, SI
+	VMOVUPD      Z0, K1, (SI)
+	ADDQ         BX, SI
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, DX
+	SUBQ         $0x08, R10
+	JG           cols1
 	VZEROUPPER
 	RET
 
 rows2:
 	KMOVW masksAVX512<>+16(SB), K1
 
-cols2:
-	CMPQ  R9, $0x08
-	JGE   full2
-	MOVQ  R9, R11
-	LEAQ  masksAVX512<>+0(SB), R10
-	KMOVW (R10)(R11*2), K1
-
-full2:
-	MOVQ      AX, R10
-	VMOVUPD.Z (R10), K1, Z0
-	ADDQ      BX, R10
-	VMOVUPD.Z (R10), K1, Z1
-	ADDQ      BX, R10
-	MOVQ      CX, R10
+wide2:
+	CMPQ      R10, $0x10
+	JLT       cols2
+	MOVQ      AX, R9
+	VMOVUPD.Z (R9), K1, Z0
+	VMOVUPD.Z 64(R9), K1, Z1
+	ADDQ      BX, R9
+	VMOVUPD.Z (R9), K1, Z2
+	VMOVUPD.Z 64(R9), K1, Z3
+	ADDQ      BX, R9
+	MOVQ      CX, R9
 	MOVQ      DX, R11
 	MOVQ      inner+64(FP), R12
 
-inner2:
-	VMOVUPD.Z   (R11), K1, Z2
-	VMULPD.BCST (R10), Z2, Z3
-	VADDPD      Z3, Z0, Z0
-	VMULPD.BCST (R10)(SI*1), Z2, Z2
-	VADDPD      Z2, Z1, Z1
-	ADDQ        DI, R10
-	ADDQ        R8, R11
-	SUBQ        $0x01, R12
-	JNZ         inner2
-	MOVQ        AX, R10
-	VMOVUPD     Z0, K1, (R10)
-	ADDQ        BX, R10
-	VMOVUPD     Z1, K1, (R10)
-	ADDQ        BX, R10
-	ADDQ        $0x40, AX
-	ADDQ        $0x40, DX
-	SUBQ        $0x08, R9
-	JG          cols2
+inner22:
+	VMOVUPD.Z    (R11), K1, Z4
+	VMOVUPD.Z    64(R11), K1, Z5
+	VBROADCASTSD (R9), Z6
+	VFMADD231PD  Z4, Z6, Z0
+	VFMADD231PD  Z5, Z6, Z1
+	VBROADCASTSD (R9)(SI*1), Z6
+	VFMADD231PD  Z4, Z6, Z2
+	VFMADD231PD  Z5, Z6, Z3
+	ADDQ         DI, R9
+	ADDQ         R8, R11
+	SUBQ         $0x01, R12
+	JNZ          inner22
+	MOVQ         AX, R9
+	VMOVUPD      Z0, K1, (R9)
+	VMOVUPD      Z1, K1, 64(R9)
+	ADDQ         BX, R9
+	VMOVUPD      Z2, K1, (R9)
+	VMOVUPD      Z3, K1, 64(R9)
+	ADDQ         BX, R9
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, DX
+	SUBQ         $0x10, R10
+	JG           wide2
+	VZEROUPPER
+	RET
+
+cols2:
+	CMPQ  R10, $0x08
+	JGE   full2
+	MOVQ  R10, R11
+	LEAQ  masksAVX512<>+0(SB), R9
+	KMOVW (R9)(R11*2), K1
+
+full2:
+	MOVQ      AX, R9
+	VMOVUPD.Z (R9), K1, Z0
+	ADDQ      BX, R9
+	VMOVUPD.Z (R9), K1, Z1
+	ADDQ      BX, R9
+	MOVQ      CX, R9
+	MOVQ      DX, R11
+	MOVQ      inner+64(FP), R12
+
+inner12:
+	VMOVUPD.Z    (R11), K1, Z2
+	VBROADCASTSD (R9), Z3
+	VFMADD231PD  Z2, Z3, Z0
+	VBROADCASTSD (R9)(SI*1), Z3
+	VFMADD231PD  Z2, Z3, Z1
+	ADDQ         DI, R9
+	ADDQ         R8, R11
+	SUBQ         $0x01, R12
+	JNZ          inner12
+	MOVQ         AX, R9
+	VMOVUPD      Z0, K1, (R9)
+	ADDQ         BX, R9
+	VMOVUPD      Z1, K1, (R9)
+	ADDQ         BX, R9
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, DX
+	SUBQ         $0x08, R10
+	JG           cols2
 	VZEROUPPER
 	RET
 
 rows3:
 	KMOVW masksAVX512<>+16(SB), K1
 
-cols3:
-	CMPQ  R9, $0x08
-	JGE   full3
-	MOVQ  R9, R11
-	LEAQ  masksAVX512<>+0(SB), R10
-	KMOVW (R10)(R11*2), K1
-
-full3:
-	MOVQ      AX, R10
-	VMOVUPD.Z (R10), K1, Z0
-	ADDQ      BX, R10
-	VMOVUPD.Z (R10), K1, Z1
-	ADDQ      BX, R10
-	VMOVUPD.Z (R10), K1, Z2
-	ADDQ      BX, R10
-	MOVQ      CX, R10
+wide3:
+	CMPQ      R10, $0x10
+	JLT       cols3
+	MOVQ      AX, R9
+	VMOVUPD.Z (R9), K1, Z0
+	VMOVUPD.Z 64(R9), K1, Z1
+	ADDQ      BX, R9
+	VMOVUPD.Z (R9), K1, Z2
+	VMOVUPD.Z 64(R9), K1, Z3
+	ADDQ      BX, R9
+	VMOVUPD.Z (R9), K1, Z4
+	VMOVUPD.Z 64(R9), K1, Z5
+	ADDQ      BX, R9
+	MOVQ      CX, R9
 	MOVQ      DX, R11
 	MOVQ      inner+64(FP), R12
 
-inner3:
-	VMOVUPD.Z   (R11), K1, Z3
-	VMULPD.BCST (R10), Z3, Z4
-	VADDPD      Z4, Z0, Z0
-	VMULPD.BCST (R10)(SI*1), Z3, Z4
-	VADDPD      Z4, Z1, Z1
-	VMULPD.BCST (R10)(SI*2), Z3, Z3
-	VADDPD      Z3, Z2, Z2
-	ADDQ        DI, R10
-	ADDQ        R8, R11
-	SUBQ        $0x01, R12
-	JNZ         inner3
-	MOVQ        AX, R10
-	VMOVUPD     Z0, K1, (R10)
-	ADDQ        BX, R10
-	VMOVUPD     Z1, K1, (R10)
-	ADDQ        BX, R10
-	VMOVUPD     Z2, K1, (R10)
-	ADDQ        BX, R10
-	ADDQ        $0x40, AX
-	ADDQ        $0x40, DX
-	SUBQ        $0x08, R9
-	JG          cols3
+inner23:
+	VMOVUPD.Z    (R11), K1, Z6
+	VMOVUPD.Z    64(R11), K1, Z7
+	VBROADCASTSD (R9), Z8
+	VFMADD231PD  Z6, Z8, Z0
+	VFMADD231PD  Z7, Z8, Z1
+	VBROADCASTSD (R9)(SI*1), Z8
+	VFMADD231PD  Z6, Z8, Z2
+	VFMADD231PD  Z7, Z8, Z3
+	VBROADCASTSD (R9)(SI*2), Z8
+	VFMADD231PD  Z6, Z8, Z4
+	VFMADD231PD  Z7, Z8, Z5
+	ADDQ         DI, R9
+	ADDQ         R8, R11
+	SUBQ         $0x01, R12
+	JNZ          inner23
+	MOVQ         AX, R9
+	VMOVUPD      Z0, K1, (R9)
+	VMOVUPD      Z1, K1, 64(R9)
+	ADDQ         BX, R9
+	VMOVUPD      Z2, K1, (R9)
+	VMOVUPD      Z3, K1, 64(R9)
+	ADDQ         BX, R9
+	VMOVUPD      Z4, K1, (R9)
+	VMOVUPD      Z5, K1, 64(R9)
+	ADDQ         BX, R9
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, DX
+	SUBQ         $0x10, R10
+	JG           wide3
+	VZEROUPPER
+	RET
+
+cols3:
+	CMPQ  R10, $0x08
+	JGE   full3
+	MOVQ  R10, R11
+	LEAQ  masksAVX512<>+0(SB), R9
+	KMOVW (R9)(R11*2), K1
+
+full3:
+	MOVQ      AX, R9
+	VMOVUPD.Z (R9), K1, Z0
+	ADDQ      BX, R9
+	VMOVUPD.Z (R9), K1, Z1
+	ADDQ      BX, R9
+	VMOVUPD.Z (R9), K1, Z2
+	ADDQ      BX, R9
+	MOVQ      CX, R9
+	MOVQ      DX, R11
+	MOVQ      inner+64(FP), R12
+
+inner13:
+	VMOVUPD.Z    (R11), K1, Z3
+	VBROADCASTSD (R9), Z4
+	VFMADD231PD  Z3, Z4, Z0
+	VBROADCASTSD (R9)(SI*1), Z4
+	VFMADD231PD  Z3, Z4, Z1
+	VBROADCASTSD (R9)(SI*2), Z4
+	VFMADD231PD  Z3, Z4, Z2
+	ADDQ         DI, R9
+	ADDQ         R8, R11
+	SUBQ         $0x01, R12
+	JNZ          inner13
+	MOVQ         AX, R9
+	VMOVUPD      Z0, K1, (R9)
+	ADDQ         BX, R9
+	VMOVUPD      Z1, K1, (R9)
+	ADDQ         BX, R9
+	VMOVUPD      Z2, K1, (R9)
+	ADDQ         BX, R9
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, DX
+	SUBQ         $0x08, R10
+	JG           cols3
 	VZEROUPPER
 	RET
 
 rows4:
 	KMOVW masksAVX512<>+16(SB), K1
 
+wide4:
+	CMPQ      R10, $0x10
+	JLT       cols4
+	MOVQ      AX, R11
+	VMOVUPD.Z (R11), K1, Z0
+	VMOVUPD.Z 64(R11), K1, Z1
+	ADDQ      BX, R11
+	VMOVUPD.Z (R11), K1, Z2
+	VMOVUPD.Z 64(R11), K1, Z3
+	ADDQ      BX, R11
+	VMOVUPD.Z (R11), K1, Z4
+	VMOVUPD.Z 64(R11), K1, Z5
+	ADDQ      BX, R11
+	VMOVUPD.Z (R11), K1, Z6
+	VMOVUPD.Z 64(R11), K1, Z7
+	ADDQ      BX, R11
+	MOVQ      CX, R11
+	MOVQ      DX, R12
+	MOVQ      inner+64(FP), R13
+
+inner24:
+	VMOVUPD.Z    (R12), K1, Z8
+	VMOVUPD.Z    64(R12), K1, Z9
+	VBROADCASTSD (R11), Z10
+	VFMADD231PD  Z8, Z10, Z0
+	VFMADD231PD  Z9, Z10, Z1
+	VBROADCASTSD (R11)(SI*1), Z10
+	VFMADD231PD  Z8, Z10, Z2
+	VFMADD231PD  Z9, Z10, Z3
+	VBROADCASTSD (R11)(SI*2), Z10
+	VFMADD231PD  Z8, Z10, Z4
+	VFMADD231PD  Z9, Z10, Z5
+	VBROADCASTSD (R11)(R9*1), Z10
+	VFMADD231PD  Z8, Z10, Z6
+	VFMADD231PD  Z9, Z10, Z7
+	ADDQ         DI, R11
+	ADDQ         R8, R12
+	SUBQ         $0x01, R13
+	JNZ          inner24
+	MOVQ         AX, R11
+	VMOVUPD      Z0, K1, (R11)
+	VMOVUPD      Z1, K1, 64(R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z2, K1, (R11)
+	VMOVUPD      Z3, K1, 64(R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z4, K1, (R11)
+	VMOVUPD      Z5, K1, 64(R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z6, K1, (R11)
+	VMOVUPD      Z7, K1, 64(R11)
+	ADDQ         BX, R11
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, DX
+	SUBQ         $0x10, R10
+	JG           wide4
+	VZEROUPPER
+	RET
+
 cols4:
-	CMPQ  R9, $0x08
+	CMPQ  R10, $0x08
 	JGE   full4
-	MOVQ  R9, R12
+	MOVQ  R10, R12
 	LEAQ  masksAVX512<>+0(SB), R11
 	KMOVW (R11)(R12*2), K1
 
@@ -2414,43 +2560,113 @@ full4:
 	MOVQ      DX, R12
 	MOVQ      inner+64(FP), R13
 
-inner4:
-	VMOVUPD.Z   (R12), K1, Z4
-	VMULPD.BCST (R11), Z4, Z5
-	VADDPD      Z5, Z0, Z0
-	VMULPD.BCST (R11)(SI*1), Z4, Z5
-	VADDPD      Z5, Z1, Z1
-	VMULPD.BCST (R11)(SI*2), Z4, Z5
-	VADDPD      Z5, Z2, Z2
-	VMULPD.BCST (R11)(R10*1), Z4, Z4
-	VADDPD      Z4, Z3, Z3
-	ADDQ        DI, R11
-	ADDQ        R8, R12
-	SUBQ        $0x01, R13
-	JNZ         inner4
-	MOVQ        AX, R11
-	VMOVUPD     Z0, K1, (R11)
-	ADDQ        BX, R11
-	VMOVUPD     Z1, K1, (R11)
-	ADDQ        BX, R11
-	VMOVUPD     Z2, K1, (R11)
-	ADDQ        BX, R11
-	VMOVUPD     Z3, K1, (R11)
-	ADDQ        BX, R11
-	ADDQ        $0x40, AX
-	ADDQ        $0x40, DX
-	SUBQ        $0x08, R9
-	JG          cols4
+inner14:
+	VMOVUPD.Z    (R12), K1, Z4
+	VBROADCASTSD (R11), Z5
+	VFMADD231PD  Z4, Z5, Z0
+	VBROADCASTSD (R11)(SI*1), Z5
+	VFMADD231PD  Z4, Z5, Z1
+	VBROADCASTSD (R11)(SI*2), Z5
+	VFMADD231PD  Z4, Z5, Z2
+	VBROADCASTSD (R11)(R9*1), Z5
+	VFMADD231PD  Z4, Z5, Z3
+	ADDQ         DI, R11
+	ADDQ         R8, R12
+	SUBQ         $0x01, R13
+	JNZ          inner14
+	MOVQ         AX, R11
+	VMOVUPD      Z0, K1, (R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z1, K1, (R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z2, K1, (R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z3, K1, (R11)
+	ADDQ         BX, R11
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, DX
+	SUBQ         $0x08, R10
+	JG           cols4
 	VZEROUPPER
 	RET
 
 rows5:
 	KMOVW masksAVX512<>+16(SB), K1
 
+wide5:
+	CMPQ      R10, $0x10
+	JLT       cols5
+	MOVQ      AX, R11
+	VMOVUPD.Z (R11), K1, Z0
+	VMOVUPD.Z 64(R11), K1, Z1
+	ADDQ      BX, R11
+	VMOVUPD.Z (R11), K1, Z2
+	VMOVUPD.Z 64(R11), K1, Z3
+	ADDQ      BX, R11
+	VMOVUPD.Z (R11), K1, Z4
+	VMOVUPD.Z 64(R11), K1, Z5
+	ADDQ      BX, R11
+	VMOVUPD.Z (R11), K1, Z6
+	VMOVUPD.Z 64(R11), K1, Z7
+	ADDQ      BX, R11
+	VMOVUPD.Z (R11), K1, Z8
+	VMOVUPD.Z 64(R11), K1, Z9
+	ADDQ      BX, R11
+	MOVQ      CX, R11
+	MOVQ      DX, R13
+	LEAQ      (CX)(SI*4), R12
+	MOVQ      inner+64(FP), R14
+
+inner25:
+	VMOVUPD.Z    (R13), K1, Z10
+	VMOVUPD.Z    64(R13), K1, Z11
+	VBROADCASTSD (R11), Z12
+	VFMADD231PD  Z10, Z12, Z0
+	VFMADD231PD  Z11, Z12, Z1
+	VBROADCASTSD (R11)(SI*1), Z12
+	VFMADD231PD  Z10, Z12, Z2
+	VFMADD231PD  Z11, Z12, Z3
+	VBROADCASTSD (R11)(SI*2), Z12
+	VFMADD231PD  Z10, Z12, Z4
+	VFMADD231PD  Z11, Z12, Z5
+	VBROADCASTSD (R11)(R9*1), Z12
+	VFMADD231PD  Z10, Z12, Z6
+	VFMADD231PD  Z11, Z12, Z7
+	VBROADCASTSD (R12), Z12
+	VFMADD231PD  Z10, Z12, Z8
+	VFMADD231PD  Z11, Z12, Z9
+	ADDQ         DI, R11
+	ADDQ         DI, R12
+	ADDQ         R8, R13
+	SUBQ         $0x01, R14
+	JNZ          inner25
+	MOVQ         AX, R11
+	VMOVUPD      Z0, K1, (R11)
+	VMOVUPD      Z1, K1, 64(R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z2, K1, (R11)
+	VMOVUPD      Z3, K1, 64(R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z4, K1, (R11)
+	VMOVUPD      Z5, K1, 64(R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z6, K1, (R11)
+	VMOVUPD      Z7, K1, 64(R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z8, K1, (R11)
+	VMOVUPD      Z9, K1, 64(R11)
+	ADDQ         BX, R11
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, DX
+	SUBQ         $0x10, R10
+	JG           wide5
+	VZEROUPPER
+	RET
+
 cols5:
-	CMPQ  R9, $0x08
+	CMPQ  R10, $0x08
 	JGE   full5
-	MOVQ  R9, R12
+	MOVQ  R10, R12
 	LEAQ  masksAVX512<>+0(SB), R11
 	KMOVW (R11)(R12*2), K1
 
@@ -2471,48 +2687,127 @@ full5:
 	LEAQ      (CX)(SI*4), R12
 	MOVQ      inner+64(FP), R14
 
-inner5:
-	VMOVUPD.Z   (R13), K1, Z5
-	VMULPD.BCST (R11), Z5, Z6
-	VADDPD      Z6, Z0, Z0
-	VMULPD.BCST (R11)(SI*1), Z5, Z6
-	VADDPD      Z6, Z1, Z1
-	VMULPD.BCST (R11)(SI*2), Z5, Z6
-	VADDPD      Z6, Z2, Z2
-	VMULPD.BCST (R11)(R10*1), Z5, Z6
-	VADDPD      Z6, Z3, Z3
-	VMULPD.BCST (R12), Z5, Z5
-	VADDPD      Z5, Z4, Z4
-	ADDQ        DI, R11
-	ADDQ        DI, R12
-	ADDQ        R8, R13
-	SUBQ        $0x01, R14
-	JNZ         inner5
-	MOVQ        AX, R11
-	VMOVUPD     Z0, K1, (R11)
-	ADDQ        BX, R11
-	VMOVUPD     Z1, K1, (R11)
-	ADDQ        BX, R11
-	VMOVUPD     Z2, K1, (R11)
-	ADDQ        BX, R11
-	VMOVUPD     Z3, K1, (R11)
-	ADDQ        BX, R11
-	VMOVUPD     Z4, K1, (R11)
-	ADDQ        BX, R11
-	ADDQ        $0x40, AX
-	ADDQ        $0x40, DX
-	SUBQ        $0x08, R9
-	JG          cols5
+inner15:
+	VMOVUPD.Z    (R13), K1, Z5
+	VBROADCASTSD (R11), Z6
+	VFMADD231PD  Z5, Z6, Z0
+	VBROADCASTSD (R11)(SI*1), Z6
+	VFMADD231PD  Z5, Z6, Z1
+	VBROADCASTSD (R11)(SI*2), Z6
+	VFMADD231PD  Z5, Z6, Z2
+	VBROADCASTSD (R11)(R9*1), Z6
+	VFMADD231PD  Z5, Z6, Z3
+	VBROADCASTSD (R12), Z6
+	VFMADD231PD  Z5, Z6, Z4
+	ADDQ         DI, R11
+	ADDQ         DI, R12
+	ADDQ         R8, R13
+	SUBQ         $0x01, R14
+	JNZ          inner15
+	MOVQ         AX, R11
+	VMOVUPD      Z0, K1, (R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z1, K1, (R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z2, K1, (R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z3, K1, (R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z4, K1, (R11)
+	ADDQ         BX, R11
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, DX
+	SUBQ         $0x08, R10
+	JG           cols5
 	VZEROUPPER
 	RET
 
 rows6:
 	KMOVW masksAVX512<>+16(SB), K1
 
+wide6:
+	CMPQ      R10, $0x10
+	JLT       cols6
+	MOVQ      AX, R11
+	VMOVUPD.Z (R11), K1, Z0
+	VMOVUPD.Z 64(R11), K1, Z1
+	ADDQ      BX, R11
+	VMOVUPD.Z (R11), K1, Z2
+	VMOVUPD.Z 64(R11), K1, Z3
+	ADDQ      BX, R11
+	VMOVUPD.Z (R11), K1, Z4
+	VMOVUPD.Z 64(R11), K1, Z5
+	ADDQ      BX, R11
+	VMOVUPD.Z (R11), K1, Z6
+	VMOVUPD.Z 64(R11), K1, Z7
+	ADDQ      BX, R11
+	VMOVUPD.Z (R11), K1, Z8
+	VMOVUPD.Z 64(R11), K1, Z9
+	ADDQ      BX, R11
+	VMOVUPD.Z (R11), K1, Z10
+	VMOVUPD.Z 64(R11), K1, Z11
+	ADDQ      BX, R11
+	MOVQ      CX, R11
+	MOVQ      DX, R13
+	LEAQ      (CX)(SI*4), R12
+	MOVQ      inner+64(FP), R14
+
+inner26:
+	VMOVUPD.Z    (R13), K1, Z12
+	VMOVUPD.Z    64(R13), K1, Z13
+	VBROADCASTSD (R11), Z14
+	VFMADD231PD  Z12, Z14, Z0
+	VFMADD231PD  Z13, Z14, Z1
+	VBROADCASTSD (R11)(SI*1), Z14
+	VFMADD231PD  Z12, Z14, Z2
+	VFMADD231PD  Z13, Z14, Z3
+	VBROADCASTSD (R11)(SI*2), Z14
+	VFMADD231PD  Z12, Z14, Z4
+	VFMADD231PD  Z13, Z14, Z5
+	VBROADCASTSD (R11)(R9*1), Z14
+	VFMADD231PD  Z12, Z14, Z6
+	VFMADD231PD  Z13, Z14, Z7
+	VBROADCASTSD (R12), Z14
+	VFMADD231PD  Z12, Z14, Z8
+	VFMADD231PD  Z13, Z14, Z9
+	VBROADCASTSD (R12)(SI*1), Z14
+	VFMADD231PD  Z12, Z14, Z10
+	VFMADD231PD  Z13, Z14, Z11
+	ADDQ         DI, R11
+	ADDQ         DI, R12
+	ADDQ         R8, R13
+	SUBQ         $0x01, R14
+	JNZ          inner26
+	MOVQ         AX, R11
+	VMOVUPD      Z0, K1, (R11)
+	VMOVUPD      Z1, K1, 64(R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z2, K1, (R11)
+	VMOVUPD      Z3, K1, 64(R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z4, K1, (R11)
+	VMOVUPD      Z5, K1, 64(R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z6, K1, (R11)
+	VMOVUPD      Z7, K1, 64(R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z8, K1, (R11)
+	VMOVUPD      Z9, K1, 64(R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z10, K1, (R11)
+	VMOVUPD      Z11, K1, 64(R11)
+	ADDQ         BX, R11
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, DX
+	SUBQ         $0x10, R10
+	JG           wide6
+	VZEROUPPER
+	RET
+
 cols6:
-	CMPQ  R9, $0x08
+	CMPQ  R10, $0x08
 	JGE   full6
-	MOVQ  R9, R12
+	MOVQ  R10, R12
 	LEAQ  masksAVX512<>+0(SB), R11
 	KMOVW (R11)(R12*2), K1
 
@@ -2535,52 +2830,140 @@ full6:
 	LEAQ      (CX)(SI*4), R12
 	MOVQ      inner+64(FP), R14
 
-inner6:
-	VMOVUPD.Z   (R13), K1, Z6
-	VMULPD.BCST (R11), Z6, Z7
-	VADDPD      Z7, Z0, Z0
-	VMULPD.BCST (R11)(SI*1), Z6, Z7
-	VADDPD      Z7, Z1, Z1
-	VMULPD.BCST (R11)(SI*2), Z6, Z7
-	VADDPD      Z7, Z2, Z2
-	VMULPD.BCST (R11)(R10*1), Z6, Z7
-	VADDPD      Z7, Z3, Z3
-	VMULPD.BCST (R12), Z6, Z7
-	VADDPD      Z7, Z4, Z4
-	VMULPD.BCST (R12)(SI*1), Z6, Z6
-	VADDPD      Z6, Z5, Z5
-	ADDQ        DI, R11
-	ADDQ        DI, R12
-	ADDQ        R8, R13
-	SUBQ        $0x01, R14
-	JNZ         inner6
-	MOVQ        AX, R11
-	VMOVUPD     Z0, K1, (R11)
-	ADDQ        BX, R11
-	VMOVUPD     Z1, K1, (R11)
-	ADDQ        BX, R11
-	VMOVUPD     Z2, K1, (R11)
-	ADDQ        BX, R11
-	VMOVUPD     Z3, K1, (R11)
-	ADDQ        BX, R11
-	VMOVUPD     Z4, K1, (R11)
-	ADDQ        BX, R11
-	VMOVUPD     Z5, K1, (R11)
-	ADDQ        BX, R11
-	ADDQ        $0x40, AX
-	ADDQ        $0x40, DX
-	SUBQ        $0x08, R9
-	JG          cols6
+inner16:
+	VMOVUPD.Z    (R13), K1, Z6
+	VBROADCASTSD (R11), Z7
+	VFMADD231PD  Z6, Z7, Z0
+	VBROADCASTSD (R11)(SI*1), Z7
+	VFMADD231PD  Z6, Z7, Z1
+	VBROADCASTSD (R11)(SI*2), Z7
+	VFMADD231PD  Z6, Z7, Z2
+	VBROADCASTSD (R11)(R9*1), Z7
+	VFMADD231PD  Z6, Z7, Z3
+	VBROADCASTSD (R12), Z7
+	VFMADD231PD  Z6, Z7, Z4
+	VBROADCASTSD (R12)(SI*1), Z7
+	VFMADD231PD  Z6, Z7, Z5
+	ADDQ         DI, R11
+	ADDQ         DI, R12
+	ADDQ         R8, R13
+	SUBQ         $0x01, R14
+	JNZ          inner16
+	MOVQ         AX, R11
+	VMOVUPD      Z0, K1, (R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z1, K1, (R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z2, K1, (R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z3, K1, (R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z4, K1, (R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z5, K1, (R11)
+	ADDQ         BX, R11
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, DX
+	SUBQ         $0x08, R10
+	JG           cols6
 	VZEROUPPER
 	RET
 
 rows7:
 	KMOVW masksAVX512<>+16(SB), K1
 
+wide7:
+	CMPQ      R10, $0x10
+	JLT       cols7
+	MOVQ      AX, R11
+	VMOVUPD.Z (R11), K1, Z0
+	VMOVUPD.Z 64(R11), K1, Z1
+	ADDQ      BX, R11
+	VMOVUPD.Z (R11), K1, Z2
+	VMOVUPD.Z 64(R11), K1, Z3
+	ADDQ      BX, R11
+	VMOVUPD.Z (R11), K1, Z4
+	VMOVUPD.Z 64(R11), K1, Z5
+	ADDQ      BX, R11
+	VMOVUPD.Z (R11), K1, Z6
+	VMOVUPD.Z 64(R11), K1, Z7
+	ADDQ      BX, R11
+	VMOVUPD.Z (R11), K1, Z8
+	VMOVUPD.Z 64(R11), K1, Z9
+	ADDQ      BX, R11
+	VMOVUPD.Z (R11), K1, Z10
+	VMOVUPD.Z 64(R11), K1, Z11
+	ADDQ      BX, R11
+	VMOVUPD.Z (R11), K1, Z12
+	VMOVUPD.Z 64(R11), K1, Z13
+	ADDQ      BX, R11
+	MOVQ      CX, R11
+	MOVQ      DX, R13
+	LEAQ      (CX)(SI*4), R12
+	MOVQ      inner+64(FP), R14
+
+inner27:
+	VMOVUPD.Z    (R13), K1, Z14
+	VMOVUPD.Z    64(R13), K1, Z15
+	VBROADCASTSD (R11), Z16
+	VFMADD231PD  Z14, Z16, Z0
+	VFMADD231PD  Z15, Z16, Z1
+	VBROADCASTSD (R11)(SI*1), Z16
+	VFMADD231PD  Z14, Z16, Z2
+	VFMADD231PD  Z15, Z16, Z3
+	VBROADCASTSD (R11)(SI*2), Z16
+	VFMADD231PD  Z14, Z16, Z4
+	VFMADD231PD  Z15, Z16, Z5
+	VBROADCASTSD (R11)(R9*1), Z16
+	VFMADD231PD  Z14, Z16, Z6
+	VFMADD231PD  Z15, Z16, Z7
+	VBROADCASTSD (R12), Z16
+	VFMADD231PD  Z14, Z16, Z8
+	VFMADD231PD  Z15, Z16, Z9
+	VBROADCASTSD (R12)(SI*1), Z16
+	VFMADD231PD  Z14, Z16, Z10
+	VFMADD231PD  Z15, Z16, Z11
+	VBROADCASTSD (R12)(SI*2), Z16
+	VFMADD231PD  Z14, Z16, Z12
+	VFMADD231PD  Z15, Z16, Z13
+	ADDQ         DI, R11
+	ADDQ         DI, R12
+	ADDQ         R8, R13
+	SUBQ         $0x01, R14
+	JNZ          inner27
+	MOVQ         AX, R11
+	VMOVUPD      Z0, K1, (R11)
+	VMOVUPD      Z1, K1, 64(R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z2, K1, (R11)
+	VMOVUPD      Z3, K1, 64(R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z4, K1, (R11)
+	VMOVUPD      Z5, K1, 64(R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z6, K1, (R11)
+	VMOVUPD      Z7, K1, 64(R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z8, K1, (R11)
+	VMOVUPD      Z9, K1, 64(R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z10, K1, (R11)
+	VMOVUPD      Z11, K1, 64(R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z12, K1, (R11)
+	VMOVUPD      Z13, K1, 64(R11)
+	ADDQ         BX, R11
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, DX
+	SUBQ         $0x10, R10
+	JG           wide7
+	VZEROUPPER
+	RET
+
 cols7:
-	CMPQ  R9, $0x08
+	CMPQ  R10, $0x08
 	JGE   full7
-	MOVQ  R9, R12
+	MOVQ  R10, R12
 	LEAQ  masksAVX512<>+0(SB), R11
 	KMOVW (R11)(R12*2), K1
 
@@ -2605,56 +2988,153 @@ full7:
 	LEAQ      (CX)(SI*4), R12
 	MOVQ      inner+64(FP), R14
 
-inner7:
-	VMOVUPD.Z   (R13), K1, Z7
-	VMULPD.BCST (R11), Z7, Z8
-	VADDPD      Z8, Z0, Z0
-	VMULPD.BCST (R11)(SI*1), Z7, Z8
-	VADDPD      Z8, Z1, Z1
-	VMULPD.BCST (R11)(SI*2), Z7, Z8
-	VADDPD      Z8, Z2, Z2
-	VMULPD.BCST (R11)(R10*1), Z7, Z8
-	VADDPD      Z8, Z3, Z3
-	VMULPD.BCST (R12), Z7, Z8
-	VADDPD      Z8, Z4, Z4
-	VMULPD.BCST (R12)(SI*1), Z7, Z8
-	VADDPD      Z8, Z5, Z5
-	VMULPD.BCST (R12)(SI*2), Z7, Z7
-	VADDPD      Z7, Z6, Z6
-	ADDQ        DI, R11
-	ADDQ        DI, R12
-	ADDQ        R8, R13
-	SUBQ        $0x01, R14
-	JNZ         inner7
-	MOVQ        AX, R11
-	VMOVUPD     Z0, K1, (R11)
-	ADDQ        BX, R11
-	VMOVUPD     Z1, K1, (R11)
-	ADDQ        BX, R11
-	VMOVUPD     Z2, K1, (R11)
-	ADDQ        BX, R11
-	VMOVUPD     Z3, K1, (R11)
-	ADDQ        BX, R11
-	VMOVUPD     Z4, K1, (R11)
-	ADDQ        BX, R11
-	VMOVUPD     Z5, K1, (R11)
-	ADDQ        BX, R11
-	VMOVUPD     Z6, K1, (R11)
-	ADDQ        BX, R11
-	ADDQ        $0x40, AX
-	ADDQ        $0x40, DX
-	SUBQ        $0x08, R9
-	JG          cols7
+inner17:
+	VMOVUPD.Z    (R13), K1, Z7
+	VBROADCASTSD (R11), Z8
+	VFMADD231PD  Z7, Z8, Z0
+	VBROADCASTSD (R11)(SI*1), Z8
+	VFMADD231PD  Z7, Z8, Z1
+	VBROADCASTSD (R11)(SI*2), Z8
+	VFMADD231PD  Z7, Z8, Z2
+	VBROADCASTSD (R11)(R9*1), Z8
+	VFMADD231PD  Z7, Z8, Z3
+	VBROADCASTSD (R12), Z8
+	VFMADD231PD  Z7, Z8, Z4
+	VBROADCASTSD (R12)(SI*1), Z8
+	VFMADD231PD  Z7, Z8, Z5
+	VBROADCASTSD (R12)(SI*2), Z8
+	VFMADD231PD  Z7, Z8, Z6
+	ADDQ         DI, R11
+	ADDQ         DI, R12
+	ADDQ         R8, R13
+	SUBQ         $0x01, R14
+	JNZ          inner17
+	MOVQ         AX, R11
+	VMOVUPD      Z0, K1, (R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z1, K1, (R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z2, K1, (R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z3, K1, (R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z4, K1, (R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z5, K1, (R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z6, K1, (R11)
+	ADDQ         BX, R11
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, DX
+	SUBQ         $0x08, R10
+	JG           cols7
 	VZEROUPPER
 	RET
 
 rows8:
 	KMOVW masksAVX512<>+16(SB), K1
 
+wide8:
+	CMPQ      R10, $0x10
+	JLT       cols8
+	MOVQ      AX, R11
+	VMOVUPD.Z (R11), K1, Z0
+	VMOVUPD.Z 64(R11), K1, Z1
+	ADDQ      BX, R11
+	VMOVUPD.Z (R11), K1, Z2
+	VMOVUPD.Z 64(R11), K1, Z3
+	ADDQ      BX, R11
+	VMOVUPD.Z (R11), K1, Z4
+	VMOVUPD.Z 64(R11), K1, Z5
+	ADDQ      BX, R11
+	VMOVUPD.Z (R11), K1, Z6
+	VMOVUPD.Z 64(R11), K1, Z7
+	ADDQ      BX, R11
+	VMOVUPD.Z (R11), K1, Z8
+	VMOVUPD.Z 64(R11), K1, Z9
+	ADDQ      BX, R11
+	VMOVUPD.Z (R11), K1, Z10
+	VMOVUPD.Z 64(R11), K1, Z11
+	ADDQ      BX, R11
+	VMOVUPD.Z (R11), K1, Z12
+	VMOVUPD.Z 64(R11), K1, Z13
+	ADDQ      BX, R11
+	VMOVUPD.Z (R11), K1, Z14
+	VMOVUPD.Z 64(R11), K1, Z15
+	ADDQ      BX, R11
+	MOVQ      CX, R11
+	MOVQ      DX, R13
+	LEAQ      (CX)(SI*4), R12
+	MOVQ      inner+64(FP), R14
+
+inner28:
+	VMOVUPD.Z    (R13), K1, Z16
+	VMOVUPD.Z    64(R13), K1, Z17
+	VBROADCASTSD (R11), Z18
+	VFMADD231PD  Z16, Z18, Z0
+	VFMADD231PD  Z17, Z18, Z1
+	VBROADCASTSD (R11)(SI*1), Z18
+	VFMADD231PD  Z16, Z18, Z2
+	VFMADD231PD  Z17, Z18, Z3
+	VBROADCASTSD (R11)(SI*2), Z18
+	VFMADD231PD  Z16, Z18, Z4
+	VFMADD231PD  Z17, Z18, Z5
+	VBROADCASTSD (R11)(R9*1), Z18
+	VFMADD231PD  Z16, Z18, Z6
+	VFMADD231PD  Z17, Z18, Z7
+	VBROADCASTSD (R12), Z18
+	VFMADD231PD  Z16, Z18, Z8
+	VFMADD231PD  Z17, Z18, Z9
+	VBROADCASTSD (R12)(SI*1), Z18
+	VFMADD231PD  Z16, Z18, Z10
+	VFMADD231PD  Z17, Z18, Z11
+	VBROADCASTSD (R12)(SI*2), Z18
+	VFMADD231PD  Z16, Z18, Z12
+	VFMADD231PD  Z17, Z18, Z13
+	VBROADCASTSD (R12)(R9*1), Z18
+	VFMADD231PD  Z16, Z18, Z14
+	VFMADD231PD  Z17, Z18, Z15
+	ADDQ         DI, R11
+	ADDQ         DI, R12
+	ADDQ         R8, R13
+	SUBQ         $0x01, R14
+	JNZ          inner28
+	MOVQ         AX, R11
+	VMOVUPD      Z0, K1, (R11)
+	VMOVUPD      Z1, K1, 64(R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z2, K1, (R11)
+	VMOVUPD      Z3, K1, 64(R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z4, K1, (R11)
+	VMOVUPD      Z5, K1, 64(R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z6, K1, (R11)
+	VMOVUPD      Z7, K1, 64(R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z8, K1, (R11)
+	VMOVUPD      Z9, K1, 64(R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z10, K1, (R11)
+	VMOVUPD      Z11, K1, 64(R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z12, K1, (R11)
+	VMOVUPD      Z13, K1, 64(R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z14, K1, (R11)
+	VMOVUPD      Z15, K1, 64(R11)
+	ADDQ         BX, R11
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, DX
+	SUBQ         $0x10, R10
+	JG           wide8
+	VZEROUPPER
+	RET
+
 cols8:
-	CMPQ  R9, $0x08
+	CMPQ  R10, $0x08
 	JGE   full8
-	MOVQ  R9, R12
+	MOVQ  R10, R12
 	LEAQ  masksAVX512<>+0(SB), R11
 	KMOVW (R11)(R12*2), K1
 
@@ -2681,50 +3161,50 @@ full8:
 	LEAQ      (CX)(SI*4), R12
 	MOVQ      inner+64(FP), R14
 
-inner8:
-	VMOVUPD.Z   (R13), K1, Z8
-	VMULPD.BCST (R11), Z8, Z9
-	VADDPD      Z9, Z0, Z0
-	VMULPD.BCST (R11)(SI*1), Z8, Z9
-	VADDPD      Z9, Z1, Z1
-	VMULPD.BCST (R11)(SI*2), Z8, Z9
-	VADDPD      Z9, Z2, Z2
-	VMULPD.BCST (R11)(R10*1), Z8, Z9
-	VADDPD      Z9, Z3, Z3
-	VMULPD.BCST (R12), Z8, Z9
-	VADDPD      Z9, Z4, Z4
-	VMULPD.BCST (R12)(SI*1), Z8, Z9
-	VADDPD      Z9, Z5, Z5
-	VMULPD.BCST (R12)(SI*2), Z8, Z9
-	VADDPD      Z9, Z6, Z6
-	VMULPD.BCST (R12)(R10*1), Z8, Z8
-	VADDPD      Z8, Z7, Z7
-	ADDQ        DI, R11
-	ADDQ        DI, R12
-	ADDQ        R8, R13
-	SUBQ        $0x01, R14
-	JNZ         inner8
-	MOVQ        AX, R11
-	VMOVUPD     Z0, K1, (R11)
-	ADDQ        BX, R11
-	VMOVUPD     Z1, K1, (R11)
-	ADDQ        BX, R11
-	VMOVUPD     Z2, K1, (R11)
-	ADDQ        BX, R11
-	VMOVUPD     Z3, K1, (R11)
-	ADDQ        BX, R11
-	VMOVUPD     Z4, K1, (R11)
-	ADDQ        BX, R11
-	VMOVUPD     Z5, K1, (R11)
-	ADDQ        BX, R11
-	VMOVUPD     Z6, K1, (R11)
-	ADDQ        BX, R11
-	VMOVUPD     Z7, K1, (R11)
-	ADDQ        BX, R11
-	ADDQ        $0x40, AX
-	ADDQ        $0x40, DX
-	SUBQ        $0x08, R9
-	JG          cols8
+inner18:
+	VMOVUPD.Z    (R13), K1, Z8
+	VBROADCASTSD (R11), Z9
+	VFMADD231PD  Z8, Z9, Z0
+	VBROADCASTSD (R11)(SI*1), Z9
+	VFMADD231PD  Z8, Z9, Z1
+	VBROADCASTSD (R11)(SI*2), Z9
+	VFMADD231PD  Z8, Z9, Z2
+	VBROADCASTSD (R11)(R9*1), Z9
+	VFMADD231PD  Z8, Z9, Z3
+	VBROADCASTSD (R12), Z9
+	VFMADD231PD  Z8, Z9, Z4
+	VBROADCASTSD (R12)(SI*1), Z9
+	VFMADD231PD  Z8, Z9, Z5
+	VBROADCASTSD (R12)(SI*2), Z9
+	VFMADD231PD  Z8, Z9, Z6
+	VBROADCASTSD (R12)(R9*1), Z9
+	VFMADD231PD  Z8, Z9, Z7
+	ADDQ         DI, R11
+	ADDQ         DI, R12
+	ADDQ         R8, R13
+	SUBQ         $0x01, R14
+	JNZ          inner18
+	MOVQ         AX, R11
+	VMOVUPD      Z0, K1, (R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z1, K1, (R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z2, K1, (R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z3, K1, (R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z4, K1, (R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z5, K1, (R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z6, K1, (R11)
+	ADDQ         BX, R11
+	VMOVUPD      Z7, K1, (R11)
+	ADDQ         BX, R11
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, DX
+	SUBQ         $0x08, R10
+	JG           cols8
 	VZEROUPPER
 	RET
 

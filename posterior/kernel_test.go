@@ -53,7 +53,7 @@ var odd = []float64{
 func TestProductKernels(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
-		m, inner, n := 1+rng.IntN(19), 1+rng.IntN(9), 1+rng.IntN(21)
+		m, inner, n := 1+rng.IntN(19), 1+rng.IntN(9), 1+rng.IntN(41)
 		gap := rng.IntN(3) // numbers between rows that are not the matrices'
 		a := dense(randoms(rng, (m+gap)*(inner+gap)), m, inner)
 		a.down += gap
@@ -86,6 +86,18 @@ func TestProductIsTheFormula(t *testing.T) {
 		clear(dst)
 		product(dense(dst, 2, 2), dense(a, 2, 3).left(1), dense(b, 1, 2))
 		wantSame(t, "product of the left column", dst, []float64{1, -1, 4, -4})
+	})
+}
+
+// TestProductIsFused: what rounding takes from a product is in the sum.
+func TestProductIsFused(t *testing.T) {
+	const n = 21
+	x, row := 1+0x1p-30, slices.Repeat([]float64{1 + 0x1p-30}, n)
+	want := slices.Repeat([]float64{0x1p-60}, n)
+	atLevels(t, func(t *testing.T) {
+		dst := slices.Repeat([]float64{-float64(x * x)}, n)
+		product(dense(dst, 1, n), dense([]float64{x}, 1, 1), dense(row, 1, n))
+		wantSame(t, "product", dst, want)
 	})
 }
 
@@ -285,7 +297,7 @@ func TestTurning(t *testing.T) {
 			}
 		}
 		back := make([]float64, n*cols)
-		fromLanes(back, turned, n, cols)
+		fromLanes(back, cols, turned, n, cols)
 		wantSame(t, "turned back", back, src)
 	}
 }

@@ -35,7 +35,7 @@ func MAP(q *Gaussian, rows Rows, dst []float64) {
 	for lo := 0; lo < rows.Len(); lo += blockRows {
 		part := rows.part(lo, min(lo+blockRows, rows.Len()), q.Dim)
 		b.probabilities(q, part)
-		fromLanes(dst[lo*q.Classes:(lo+part.Len())*q.Classes], b.probs, part.Len(), q.Classes)
+		fromLanes(dst[lo*q.Classes:], q.Classes, b.probs, part.Len(), q.Classes)
 	}
 }
 
@@ -85,46 +85,65 @@ func NewPredictive(classes, samples int) *Predictive {
 // Predict writes the averaged probabilities of every row to probs, n × C, and
 // its uncertainty to split, n. Either may be nil.
 func (p *Predictive) Predict(q *Gaussian, rows Rows, probs []float64, split []Uncertainty) {
-	p.predict(q, rows, nil, probs, split)
+	if probs != nil && len(probs) != rows.Len()*p.classes {
+		panic(fmt.Sprintf("posterior: %d rows of %d classes into %d probabilities", rows.Len(), p.classes, len(probs)))
+	}
+	p.predict(q, rows, split, func(lo, n int) {
+		if probs != nil {
+			fromLanes(probs[lo*p.classes:], p.classes, p.average, n, p.classes)
+		}
+	})
 }
 
 // Split writes the uncertainty of every row to dst.
 func (p *Predictive) Split(q *Gaussian, rows Rows, dst []Uncertainty) {
-	p.predict(q, rows, nil, nil, dst)
+	p.Predict(q, rows, nil, dst)
 }
 
-// Serve writes what [MAP] does to mode, and the uncertainty of every row to
-// split, in less time than the two take.
-func (p *Predictive) Serve(q *Gaussian, rows Rows, mode []float64, split []Uncertainty) {
-	p.predict(q, rows, mode, nil, split)
-}
-
-func (p *Predictive) predict(q *Gaussian, rows Rows, mode, probs []float64, split []Uncertainty) {
-	rows.check(q.Dim)
-	n, classes := rows.Len(), p.classes
-	for _, out := range [][]float64{mode, probs} {
-		if q.Classes != classes || out != nil && len(out) != n*classes || split != nil && len(split) != n {
-			panic(fmt.Sprintf("posterior: predictive over %d classes: posterior of %d, %d rows into %d probabilities and %d splits", classes, q.Classes, n, len(out), len(split)))
+// Serve writes to said what [MAP] says of every row at each of some posteriors,
+// n × posteriors × C and rounded to float32, and to split the uncertainty of every
+// row under the one that serves, by its place; in less time than these take.
+func (p *Predictive) Serve(posteriors []*Gaussian, serves int, rows Rows, said []float32, split []Uncertainty) {
+	width := len(posteriors) * p.classes
+	if len(said) != rows.Len()*width {
+		panic(fmt.Sprintf("posterior: %d rows of %d classes under %d posteriors into %d probabilities", rows.Len(), p.classes, len(posteriors), len(said)))
+	}
+	first := posteriors[serves]
+	p.predict(first, rows, split, func(lo, n int) {
+		for h, q := range posteriors {
+			if h != serves {
+				if !q.sameShape(first) {
+					panic(fmt.Sprintf("posterior: posteriors of shape %d × %d and %d × %d", q.Dim, q.Classes, first.Dim, first.Classes))
+				}
+				p.linear(p.probs, q.Mean, p.z, p.byTau[:p.lanes])
+			} else {
+				copy(p.probs, p.mean)
+			}
+			p.softmax(p.probs)
+			fromLanes(said[lo*width+h*p.classes:], width, p.probs, n, p.classes)
 		}
+	})
+}
+
+// predict finds the averages of every block of rows, of which each tells where
+// it begins and how many there are, and writes their uncertainty.
+func (p *Predictive) predict(q *Gaussian, rows Rows, split []Uncertainty, each func(lo, n int)) {
+	rows.check(q.Dim)
+	if q.Classes != p.classes || split != nil && len(split) != rows.Len() {
+		panic(fmt.Sprintf("posterior: predictive over %d classes: posterior of %d, %d rows into %d splits", p.classes, q.Classes, rows.Len(), len(split)))
 	}
 	p.variance = resize(p.variance, len(q.Precision))
 	q.variances(p.variance)
-	for lo := 0; lo < n; lo += blockRows {
-		hi := min(lo+blockRows, n)
-		p.moments(q, rows.part(lo, hi, q.Dim))
+	for lo := 0; lo < rows.Len(); lo += blockRows {
+		n := min(blockRows, rows.Len()-lo)
+		p.moments(q, rows.part(lo, lo+n, q.Dim))
 		aleatoric := p.run()
-		if mode != nil {
-			p.softmax(p.mean)
-			fromLanes(mode[lo*classes:hi*classes], p.mean, hi-lo, classes)
-		}
-		if probs != nil {
-			fromLanes(probs[lo*classes:hi*classes], p.average, hi-lo, classes)
-		}
+		each(lo, n)
 		if split == nil {
 			continue
 		}
 		total := p.entropies()
-		for l := range split[lo:hi] {
+		for l := range n {
 			// Exact averages never have less entropy than the average entropy;
 			// rounded ones may.
 			a := min(aleatoric[l], total[l])
@@ -139,7 +158,7 @@ func (p *Predictive) moments(q *Gaussian, rows Rows) {
 	p.square = resize(p.square, len(p.z))
 	multiply(p.square, p.z, p.z)
 	n := p.classes * p.lanes
-	p.mean, p.spread = resize(p.mean, n), resize(p.spread, n)
+	p.mean, p.spread, p.probs = resize(p.mean, n), resize(p.spread, n), resize(p.probs, n)
 	p.linear(p.mean, q.Mean, p.z, p.byTau[:p.lanes])
 	var bySquare [blockRows]float64
 	for l, tau := range rows.Tau {
@@ -163,9 +182,11 @@ func (p *Predictive) run() (aleatoric [blockRows]float64) {
 		// -Σ p log p = log Σ e^a - Σ p a.
 		aleatoric[l] = (aleatoric[l] - dot) / float64(samples)
 	}
-	for i := range p.average {
-		p.average[i] /= float64(samples)
+	var share [blockRows]float64
+	for l := range share {
+		share[l] = 1 / float64(samples)
 	}
+	scaleLanes(p.average, share[:p.lanes])
 	return aleatoric
 }
 

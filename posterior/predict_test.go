@@ -248,21 +248,30 @@ func TestPredictiveIsAFunctionOfItsInputs(t *testing.T) {
 	}
 }
 
-// Serve is MAP and Split, to the bit.
+// Serve is MAP of each posterior, and Split of the one that serves, to the bit.
 func TestServe(t *testing.T) {
-	const n = 2*blockRows + 10
+	const n, classes = 2*blockRows + 10, 5
 	rng := rand.New(rand.NewPCG(8, 10))
-	q := randomGaussian(rng, 6, 5)
-	rows, _ := randomRows(rng, n, 6, 5)
-	p := NewPredictive(5, 16)
-	mode, want := make([]float64, n*5), make([]float64, n*5)
-	split, wanted := make([]Uncertainty, n), make([]Uncertainty, n)
-	p.Serve(&q, rows, mode, split)
-	MAP(&q, rows, want)
-	p.Split(&q, rows, wanted)
-	wantSame(t, "probabilities", mode, want)
-	if !slices.Equal(split, wanted) {
-		t.Errorf("%v, want %v", split, wanted)
+	a, b := randomGaussian(rng, 6, classes), randomGaussian(rng, 6, classes)
+	posteriors := []*Gaussian{&a, &b}
+	rows, _ := randomRows(rng, n, 6, classes)
+	p := NewPredictive(classes, 16)
+	mode := make([]float64, n*classes)
+	for serves, q := range posteriors {
+		said, split, want := make([]float32, 2*n*classes), make([]Uncertainty, n), make([]Uncertainty, n)
+		p.Serve(posteriors, serves, rows, said, split)
+		p.Split(q, rows, want)
+		if !slices.Equal(split, want) {
+			t.Errorf("%v, want %v", split, want)
+		}
+		for h, q := range posteriors {
+			MAP(q, rows, mode)
+			for i, x := range mode {
+				if got := said[(2*(i/classes)+h)*classes+i%classes]; got != float32(x) {
+					t.Fatalf("number %d of posterior %d is %v, want %v", i, h, got, x)
+				}
+			}
+		}
 	}
 }
 

@@ -140,7 +140,7 @@ func (e *evidence) find(q *Gaussian, rows Rows, labels []int32, g Gradient) {
 	}
 	multiply(e.square, e.u, e.u)
 	e.residual, e.curvature = resize(e.residual, n*classes), resize(e.curvature, n*classes)
-	fromLanes(e.residual, e.probs, n, classes)
+	fromLanes(e.residual, classes, e.probs, n, classes)
 	for i, p := range e.residual {
 		e.curvature[i] = p * (1 - p)
 		e.residual[i] = -p

@@ -17,6 +17,7 @@ import (
 type keeper struct {
 	*pipeline.Tandem
 	turn sync.Mutex
+	last *event.Outcome // of Step, nil before the first
 }
 
 var (
@@ -29,7 +30,11 @@ var (
 func (k *keeper) Step(w *event.Window) *event.Outcome {
 	k.turn.Lock()
 	defer k.turn.Unlock()
-	return k.Tandem.Step(w)
+	if k.last != nil { // the worker is done with it
+		k.Recycle(k.last)
+	}
+	k.last = k.Tandem.Step(w)
+	return k.last
 }
 
 // Cast implements worker.Caster.

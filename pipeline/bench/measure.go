@@ -8,6 +8,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior"
 )
 
@@ -196,9 +197,15 @@ func (w Workload) steps(labelled bool) (func() func(), error) {
 	for range 3 { // buffers take their size
 		e.Step(stream.Next(labelled))
 	}
+	var out *event.Outcome // the last, given back as a worker's engine does
 	return func() func() {
 		window := stream.Next(labelled)
-		return func() { e.Step(window) }
+		return func() {
+			if out != nil {
+				e.Recycle(out)
+			}
+			out = e.Step(window)
+		}
 	}, nil
 }
 
@@ -293,14 +300,14 @@ func (w Workload) Head(windows int) (predict, learn Cost, err error) {
 	for i := range labels {
 		rows.Tau[i], labels[i] = 1, rng.Int32N(int32(w.Classes))
 	}
-	online, static := posterior.NewOnline(m.Prior, posterior.DefaultConfig()), posterior.NewStatic(m.Prior)
+	online := posterior.NewOnline(m.Prior, posterior.DefaultConfig())
+	heads := []*posterior.Gaussian{online.Posterior(), &m.Prior}
 	split, u := posterior.NewPredictive(w.Classes, 16), make([]posterior.Uncertainty, w.Window)
-	probs := make([]float64, w.Window*w.Classes)
+	said := make([]float32, w.Window*len(heads)*w.Classes)
 	p, l := begin(w.Window), begin(w.Window)
 	for range windows {
 		p.run(func() {
-			split.Serve(online.Posterior(), rows, probs, u)
-			static.Predict(rows, probs)
+			split.Serve(heads, 0, rows, said, u)
 		})
 		l.run(func() { online.Learn(rows, labels) })
 	}

@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/gvbll/gvbll/posterior"
 )
 
 // Scores are the measures of one batch.
@@ -71,16 +73,29 @@ const leastProbability = 1e-12
 
 // LogLoss returns -log p(label) of one row in nats, p no less than 1e-12.
 func LogLoss(row []float64, label int32) float64 {
-	return -math.Log(max(row[label], leastProbability))
+	return -posterior.Log(max(row[label], leastProbability))
+}
+
+// LogLosses replaces probabilities, each that of a row's label, by what LogLoss
+// makes of them.
+func LogLosses(p []float64) {
+	for i, x := range p {
+		p[i] = max(x, leastProbability)
+	}
+	posterior.Logarithms(p)
+	for i, x := range p {
+		p[i] = -x
+	}
 }
 
 // Brier returns Σ_c (p_c - [c = label])² of one row.
-func Brier(row []float64, label int32) (sum float64) {
+func Brier[F float32 | float64](row []F, label int32) (sum float64) {
 	for c, p := range row {
+		off := float64(p)
 		if c == int(label) {
-			p--
+			off--
 		}
-		sum += float64(p * p)
+		sum += float64(off * off)
 	}
 	return sum
 }

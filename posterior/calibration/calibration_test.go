@@ -133,6 +133,16 @@ func TestLogLossIsFinite(t *testing.T) {
 	wantClose(t, "Brier", Brier([]float64{1, 0}, 1), 2, 0)
 }
 
+func TestLogLosses(t *testing.T) {
+	row := []float64{0, 1e-300, 1e-12, 0.1, 0.25, 0.3, 0.5, 0.9, 0.99, 1, 1}
+	got := slices.Clone(row)
+	LogLosses(got)
+	for i, x := range got {
+		wantClose(t, "log loss", x, LogLoss(row, int32(i)), 0)
+		wantClose(t, "log loss", x, -math.Log(max(row[i], 1e-12)), 1e-14)
+	}
+}
+
 // numpy.array_split of five sorted rows in three: two, two and one.
 func TestECEMassByHand(t *testing.T) {
 	conf := []float64{0.9, 0.5, 0.7, 0.6, 0.8}

@@ -31,6 +31,18 @@ func (e equal) fit([]int32) {}
 
 func (e equal) add(sum []float64, class int32) { sum[class]++ }
 
+func (e equal) sums(total []float64, reference []int32) func(sum []float64, rows []int32) {
+	for _, class := range reference {
+		total[class]++
+	}
+	return func(sum []float64, rows []int32) {
+		clear(sum)
+		for _, i := range rows {
+			sum[reference[i]]++
+		}
+	}
+}
+
 func (e equal) appendRow(b []byte, class int32) []byte { return appendCount(b, uint64(class)) }
 
 func (e equal) row(r *reader) (class int32, ok bool) {

@@ -180,6 +180,18 @@ func TestConstantRowsNeverFire(t *testing.T) {
 	}
 }
 
+// TestBelow: draws are those of package rand.
+func TestBelow(t *testing.T) {
+	a, b := rand.NewPCG(1, 2), rand.New(rand.NewPCG(1, 2))
+	for _, n := range []int{1, 2, 3, 64, 1000, 1024, maxNumbers, math.MaxInt32} {
+		for range 1000 {
+			if got, want := below(n, a), b.IntN(n); got != want {
+				t.Fatalf("%d below %d, want %d", got, n, want)
+			}
+		}
+	}
+}
+
 func TestCosine(t *testing.T) {
 	for turns := -40.; turns < 40; turns += 0.0037 {
 		if got, want := cosine(turns), math.Cos(2*math.Pi*turns); math.Abs(got-want) > 1e-11 {
@@ -369,6 +381,16 @@ func BenchmarkAdd(b *testing.B) {
 			m.Add(shifted(rng, 64, 0))
 		}
 		m.reference = append(m.reference, shifted(rng, 64, 0))
+		for b.Loop() {
+			m.settle()
+		}
+	})
+	b.Run("threshold of classes", func(b *testing.B) {
+		m := Classes(DefaultMMD(40))
+		for range 1023 {
+			m.Add(rng.Int32N(40))
+		}
+		m.reference = append(m.reference, rng.Int32N(40))
 		for b.Loop() {
 			m.settle()
 		}

@@ -5,8 +5,8 @@
 // confidence and from what labels said of such confidences before.
 //
 // All are functions of their configuration and of the values added, to the bit,
-// on every amd64 machine: sums run in one order, products are rounded before
-// they are added, and no exponential is taken. Memory is bounded. Numbers that
+// on every machine: sums run in one order, products are rounded before they are
+// added or fused everywhere, as in package posterior, and no exponential is taken. Memory is bounded. Numbers that
 // come in must be finite: one that is not spoils a detector until it starts
 // over.
 package drift

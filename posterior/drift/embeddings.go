@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/gvbll/gvbll/posterior"
 )
 
 // Embeddings returns an MMD on embeddings of dimension cfg.Dim. Its kernel is
@@ -26,16 +28,16 @@ type fourier struct {
 	phase []float64 // features, in [0, 1)
 	scale float64   // 1/σ
 
-	turns []float64 // features; scratch
+	scaled, turns []float64 // dim and features; scratch
 }
 
 func newFourier(cfg MMDConfig) *fourier {
 	rng := rand.New(rand.NewPCG(cfg.Seed, featureStream))
 	f := &fourier{
 		dim: cfg.Dim, scale: 1,
-		waves: make([]float64, cfg.Dim*cfg.Features),
-		phase: make([]float64, cfg.Features),
-		turns: make([]float64, cfg.Features),
+		waves:  make([]float64, cfg.Dim*cfg.Features),
+		phase:  make([]float64, cfg.Features),
+		scaled: make([]float64, cfg.Dim), turns: make([]float64, cfg.Features),
 	}
 	for i := range f.waves {
 		f.waves[i] = normal(rng) / (2 * math.Pi)
@@ -91,20 +93,33 @@ func (f *fourier) fit(reference [][]float32) {
 }
 
 func (f *fourier) add(sum []float64, x []float32) {
-	copy(f.turns, f.phase)
 	for j, x := range x {
-		s := float64(x) * f.scale
-		if s == 0 {
-			continue
-		}
-		w := f.waves[j*len(f.turns):][:len(f.turns)]
-		for k := range f.turns {
-			f.turns[k] += float64(s * w[k])
-		}
+		f.scaled[j] = float64(x) * f.scale
 	}
+	copy(f.turns, f.phase)
+	posterior.AddProduct(f.turns, f.scaled, f.waves, 1, f.dim, len(f.turns))
 	height := math.Sqrt(2 / float64(len(f.turns)))
 	for k, t := range f.turns {
 		sum[k] += float64(height * cosine(t))
+	}
+}
+
+func (f *fourier) sums(total []float64, reference [][]float32) func(sum []float64, rows []int32) {
+	width := f.features()
+	stride := (width + 7) / 8 * 8 // see posterior.Sparse
+	all, some := make([]float64, len(reference)*stride), make([]float64, stride)
+	for i, x := range reference {
+		row := all[i*stride : i*stride+width]
+		f.add(row, x)
+		for k, feature := range row {
+			total[k] += feature
+		}
+	}
+	ones := slices.Repeat([]float64{1}, len(reference))
+	return func(sum []float64, rows []int32) {
+		block := posterior.Sparse{Start: []int{0, len(rows)}, Column: rows, Value: ones[:len(rows)]}
+		block.Product(some, all, stride)
+		copy(sum, some)
 	}
 }
 
@@ -143,6 +158,6 @@ func (f *fourier) appendFit(b []byte) []byte { return appendNumbers(b, f.scale) 
 func (f *fourier) setFit(r *reader) (kernel[[]float32], bool) {
 	next := *f
 	next.scale = r.number()
-	next.turns = make([]float64, len(f.turns))
+	next.scaled, next.turns = make([]float64, f.dim), make([]float64, len(f.turns))
 	return &next, next.scale > 0 && finite(next.scale)
 }

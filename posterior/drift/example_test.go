@@ -44,7 +44,7 @@ func ExampleClasses() {
 func ExampleMonitor() {
 	m := drift.NewMonitor(drift.DefaultMonitor())
 	for i := range 1000 {
-		m.Learn(0.9, i%4 != 0)
+		m.Learn([]float64{0.9}, []bool{i%4 != 0})
 	}
 	m.Serve(0.9)
 	now := m.Measures()

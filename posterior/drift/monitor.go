@@ -65,30 +65,41 @@ func NewMonitor(cfg MonitorConfig) *Monitor {
 	return &Monitor{cfg: cfg}
 }
 
-// Serve counts a row that was served with the given confidence.
-func (m *Monitor) Serve(confidence float64) { m.count(&m.served, confidence, 0) }
+// Serve counts rows that were served with the given confidences, one after the
+// other.
+func (m *Monitor) Serve(confidence ...float64) { m.count(&m.served, confidence, nil) }
 
-// Learn counts a row whose label came: its confidence as served, and whether
-// the prediction was right.
-func (m *Monitor) Learn(confidence float64, ok bool) {
-	right := 0.
-	if ok {
-		right = 1
+// Learn counts rows whose labels came: their confidences as served, and whether
+// the predictions were right.
+func (m *Monitor) Learn(confidence []float64, ok []bool) {
+	if len(confidence) != len(ok) {
+		panic(fmt.Sprintf("drift: %d confidences, %d answers", len(confidence), len(ok)))
 	}
-	m.count(&m.realised, confidence, right)
+	m.count(&m.realised, confidence, ok)
 }
 
-func (m *Monitor) count(bins *[calibration.BinCount]fading, confidence, right float64) {
+// count has the bins fade once for all rows, and each row by those behind it.
+func (m *Monitor) count(bins *[calibration.BinCount]fading, confidence []float64, ok []bool) {
+	weight := 1.
+	for range confidence {
+		weight *= m.cfg.Keep
+	}
 	for i := range bins {
 		b := &bins[i]
-		b.count *= m.cfg.Keep
-		b.correct *= m.cfg.Keep
-		b.confidence *= m.cfg.Keep
+		b.count *= weight
+		b.correct *= weight
+		b.confidence *= weight
 	}
-	b := &bins[bin(confidence)]
-	b.count++
-	b.correct += right
-	b.confidence += confidence
+	weight = 1
+	for i := len(confidence) - 1; i >= 0; i-- {
+		b := &bins[bin(confidence[i])]
+		b.count += weight
+		b.confidence += float64(weight * confidence[i])
+		if ok != nil && ok[i] {
+			b.correct += weight
+		}
+		weight *= m.cfg.Keep
+	}
 }
 
 // bin is calibration's, which counts confidences outside [0, 1] in the nearest.

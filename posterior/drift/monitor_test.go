@@ -26,7 +26,7 @@ func TestMonitorRecalibrates(t *testing.T) {
 	for range 5000 {
 		confidence, ok := draw(0.4, 1)
 		m.Serve(confidence)
-		m.Learn(confidence, ok)
+		m.Learn([]float64{confidence}, []bool{ok})
 	}
 	got := m.Measures()
 	near(t, "mean confidence", got.Confidence, 0.7, 0.02)
@@ -60,7 +60,7 @@ func TestMonitorState(t *testing.T) {
 	m, again := NewMonitor(DefaultMonitor()), NewMonitor(DefaultMonitor())
 	for i := range 100 {
 		m.Serve(float64(i) / 99)
-		m.Learn(float64(i)/99, i%2 == 0)
+		m.Learn([]float64{float64(i) / 99}, []bool{i%2 == 0})
 	}
 	state := m.AppendState(nil)
 	if err := again.SetState(state); err != nil {
@@ -71,5 +71,32 @@ func TestMonitorState(t *testing.T) {
 	}
 	if again.SetState(state[8:]) == nil {
 		t.Error("a short state is taken")
+	}
+}
+
+// TestMonitorTakesRowsTogether: rows fade as they do one by one.
+func TestMonitorTakesRowsTogether(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	each, together := NewMonitor(DefaultMonitor()), NewMonitor(DefaultMonitor())
+	for n := range 200 {
+		var confidence []float64
+		var ok []bool
+		for range n {
+			confidence, ok = append(confidence, rng.Float64()), append(ok, rng.IntN(2) == 0)
+		}
+		for i := range n {
+			each.Serve(confidence[i])
+			each.Learn(confidence[i:i+1], ok[i:i+1])
+		}
+		together.Serve(confidence...)
+		together.Learn(confidence, ok)
+	}
+	for i, want := range each.served {
+		for what, x := range map[string][2]fading{"served": {together.served[i], want}, "realised": {together.realised[i], each.realised[i]}} {
+			got, want := x[0], x[1]
+			near(t, what+" count", got.count, want.count, 1e-9)
+			near(t, what+" correct", got.correct, want.correct, 1e-9)
+			near(t, what+" confidence", got.confidence, want.confidence, 1e-9)
+		}
 	}
 }

@@ -214,49 +214,79 @@ func (s isa) eachLane(body func(stride Register), pointers ...Register) {
 	s.end()
 }
 
-// product is the product of up to 8 rows. A register holds a part of one row of
-// dst, in whose last part lanes are masked.
+// product is the product of up to 8 rows, fused: the only kernel that is.
 func (s isa) product() {
 	s.text("product", "(dst *float64, dstStep int, a *float64, aRow, aCol int, b *float64, bStep int, rows, inner, cols int)")
-	dst, a, b := pointer("dst"), pointer("a"), pointer("b")
-	dstStep, aRow, aCol, bStep := step("dstStep"), step("aRow"), step("aCol"), step("bStep")
+	p := factors{
+		dst: pointer("dst"), a: pointer("a"), b: pointer("b"),
+		dstStep: step("dstStep"), aRow: step("aRow"), aCol: step("aCol"), bStep: step("bStep"), aRow3: GP64(),
+	}
 	cols := count("cols")
-	aRow3 := GP64()
-	LEAQ(Mem{Base: aRow, Index: aRow, Scale: 2}, aRow3)
+	LEAQ(Mem{Base: p.aRow, Index: p.aRow, Scale: 2}, p.aRow3)
 	for rows := 8; rows > 1; rows-- {
 		CMPQ(NewParamAddr("rows", 7*8), U8(rows))
 		JEQ(LabelRef(fmt.Sprintf("rows%d", rows)))
 	}
 	for rows := 1; rows <= 8; rows++ {
-		Label(fmt.Sprintf("rows%d", rows))
-		s.productRows(rows, dst, a, b, dstStep, aRow, aRow3, aCol, bStep, cols)
+		label := func(name string) string { return fmt.Sprintf("%s%d", name, rows) }
+		Label(label("rows"))
+		mask := s.fullMask()
+		if s.lanes == 8 {
+			// Two registers a row are 16 sums, so that none waits for itself.
+			Label(label("wide"))
+			CMPQ(cols, U8(2*s.lanes))
+			JLT(LabelRef(label("cols")))
+			s.productColumns(label("inner2"), rows, 2, mask, p)
+			SUBQ(U8(2*s.lanes), cols)
+			JG(LabelRef(label("wide")))
+			s.end()
+		}
+		// One register a row, in whose last part lanes are masked.
+		Label(label("cols"))
+		CMPQ(cols, U8(s.lanes))
+		JGE(LabelRef(label("full")))
+		s.partMask(mask, cols)
+		Label(label("full"))
+		s.productColumns(label("inner1"), rows, 1, mask, p)
+		SUBQ(U8(s.lanes), cols)
+		JG(LabelRef(label("cols")))
+		s.end()
 	}
 }
 
-func (s isa) productRows(rows int, dst, a, b, dstStep, aRow, aRow3, aCol, bStep, cols Register) {
-	label := func(name string) string { return fmt.Sprintf("%s%d", name, rows) }
-	mask := s.fullMask()
-	Label(label("cols"))
-	CMPQ(cols, U8(s.lanes))
-	JGE(LabelRef(label("full")))
-	s.partMask(mask, cols)
-	Label(label("full"))
+// factors are where matrices of a product are, and how far apart their rows and
+// columns.
+type factors struct{ dst, a, b, dstStep, aRow, aRow3, aCol, bStep Register }
 
-	sum := make([]VecVirtual, rows)
-	p := copyOf(dst)
+// productColumns is the product's next so many registers of columns, and moves dst
+// and b on.
+func (s isa) productColumns(label string, rows, registers int, mask Register, f factors) {
+	sum := make([][]VecVirtual, rows)
+	eachSum := func(do func(at Mem, sum VecVirtual)) {
+		p := copyOf(f.dst)
+		for i := range sum {
+			for r, to := range sum[i] {
+				do(Mem{Base: p}.Offset(r*s.bytes()), to)
+			}
+			ADDQ(f.dstStep, p)
+		}
+	}
 	for i := range sum {
-		sum[i] = s.register()
-		s.loadMasked(Mem{Base: p}, mask, sum[i])
-		ADDQ(dstStep, p)
+		for range registers {
+			sum[i] = append(sum[i], s.register())
+		}
 	}
-	p0, p4, pb := copyOf(a), GP64(), copyOf(b)
+	eachSum(func(at Mem, sum VecVirtual) { s.loadMasked(at, mask, sum) })
+	p0, p4, pb := copyOf(f.a), GP64(), copyOf(f.b)
 	if rows > 4 {
-		LEAQ(Mem{Base: a, Index: aRow, Scale: 4}, p4)
+		LEAQ(Mem{Base: f.a, Index: f.aRow, Scale: 4}, p4)
 	}
-	inner := count("inner")
-	loop(label("inner"), inner, 1, func() {
-		v := s.register()
-		s.loadMasked(Mem{Base: pb}, mask, v)
+	loop(label, count("inner"), 1, func() {
+		v := make([]VecVirtual, registers)
+		for r := range v {
+			v[r] = s.register()
+			s.loadMasked(Mem{Base: pb}.Offset(r*s.bytes()), mask, v[r])
+		}
 		for i := range sum {
 			at := Mem{Base: p0}
 			if i >= 4 {
@@ -264,37 +294,27 @@ func (s isa) productRows(rows int, dst, a, b, dstStep, aRow, aRow3, aCol, bStep,
 			}
 			switch i % 4 {
 			case 1:
-				at.Index, at.Scale = aRow, 1
+				at.Index, at.Scale = f.aRow, 1
 			case 2:
-				at.Index, at.Scale = aRow, 2
+				at.Index, at.Scale = f.aRow, 2
 			case 3:
-				at.Index, at.Scale = aRow3, 1
+				at.Index, at.Scale = f.aRow3, 1
 			}
-			x := s.register()
-			if s.lanes == 8 {
-				VMULPD_BCST(at, v, x)
-			} else {
-				VBROADCASTSD(at, x)
-				VMULPD(v, x, x)
+			x := s.broadcast(at)
+			for r, to := range sum[i] {
+				VFMADD231PD(v[r], x, to)
 			}
-			VADDPD(x, sum[i], sum[i])
 		}
-		ADDQ(aCol, p0)
+		ADDQ(f.aCol, p0)
 		if rows > 4 {
-			ADDQ(aCol, p4)
+			ADDQ(f.aCol, p4)
 		}
-		ADDQ(bStep, pb)
+		ADDQ(f.bStep, pb)
 	})
-	MOVQ(dst, p)
-	for i := range sum {
-		s.storeMasked(sum[i], mask, Mem{Base: p})
-		ADDQ(dstStep, p)
+	eachSum(func(at Mem, sum VecVirtual) { s.storeMasked(sum, mask, at) })
+	for _, p := range []Register{f.dst, f.b} {
+		ADDQ(U32(registers*s.bytes()), p)
 	}
-	ADDQ(U8(s.bytes()), dst)
-	ADDQ(U8(s.bytes()), b)
-	SUBQ(U8(s.lanes), cols)
-	JG(LabelRef(label("cols")))
-	s.end()
 }
 
 // masks is the table of masks for 0 to lanes-1 columns, and then for all.

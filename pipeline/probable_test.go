@@ -1,0 +1,26 @@
+package pipeline
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// TestMostProbable: of the largest, the first.
+func TestMostProbable(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		p := make([]float32, 1+rng.IntN(12))
+		for i := range p {
+			p[i] = float32(rng.IntN(4)) / 3 // so that there are equal ones, 0 and 1
+		}
+		best := 0
+		for i, x := range p {
+			if x > p[best] {
+				best = i
+			}
+		}
+		if got := mostProbable(p); got != best {
+			t.Fatalf("%d is the most probable of %v, want %d", got, p, best)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package pipeline_test
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// TestRecycle: outcomes are the same in memory that was used before, which is used
+// again indeed, and what was served stays as it was.
+func TestRecycle(t *testing.T) {
+	s := newSchool(t, 5)
+	cfg := pipeline.Config{Rescore: pipeline.Rescoring{After: 1}}
+	fresh, again := newEngine(t, s.m, cfg), newEngine(t, s.m, cfg)
+	var last *event.Outcome
+	var memory *event.Prediction
+	var served, copies [][]float32
+	used := 0
+	for i := range 30 {
+		nodes, labels := s.next(5 + i%3)
+		for _, w := range []*event.Window{nodes, labels} {
+			want := fresh.Step(w)
+			if last != nil {
+				again.Recycle(last)
+			}
+			last = again.Step(w)
+			if len(last.Predictions) > 0 {
+				if memory == &last.Predictions[0] {
+					used++
+				}
+				memory = &last.Predictions[0]
+			}
+			got := *last
+			for _, o := range []*event.Outcome{want, &got} {
+				if len(o.Labelled) == 0 {
+					o.Labelled = nil
+				}
+			}
+			if !reflect.DeepEqual(&got, want) {
+				t.Fatalf("window %d: %+v, want %+v", w.Number, got, want)
+			}
+			for _, p := range last.Predictions {
+				served, copies = append(served, p.Probabilities), append(copies, slices.Clone(p.Probabilities))
+			}
+		}
+	}
+	if used == 0 {
+		t.Error("no memory is used again")
+	}
+	if !reflect.DeepEqual(served, copies) {
+		t.Error("probabilities that were served have changed")
+	}
+}
