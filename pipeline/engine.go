@@ -180,9 +180,11 @@ type Engine struct {
 	again    map[int32]*event.Node // the last event of each node that was there
 	update   gnn.Vector            // of one of these
 	named    []int32               // numbers of the neighbours that the accepted name
-	links    []int32
-	asked    []int32        // numbers of the arrivals to serve
-	arrived  posterior.Rows // their embeddings and temperatures
+	links    []int32               // those whom they are linked to, one after the other …
+	near     [][]int32             // … and of each
+	asked    []int32               // numbers of the arrivals to serve
+	arrived  posterior.Rows        // their embeddings and temperatures
+	embedded bool                  // the embeddings are there
 	probs    []float64
 	split    []posterior.Uncertainty
 	row      []float32 // one node's probabilities

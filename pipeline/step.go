@@ -135,8 +135,14 @@ func (e *Engine) arrive(w *event.Window, out *event.Outcome) {
 		}
 		e.accepted = append(e.accepted, accepted{node: n, number: v, asked: !n.Context})
 	}
-	e.graph.Add(e.features)
 	e.putAround()
+	if e.embedded = e.onlyArrivals(); e.embedded {
+		e.name(out)
+		e.arrived.Z = resize(e.arrived.Z, len(e.accepted)*e.model.Prior.Dim)
+		e.graph.Arrive(e.features, e.near, func(i int, met []int32) { e.linked(i, met, out) }, e.arrived.Z)
+		return
+	}
+	e.graph.Add(e.features)
 	e.withdraw(out)
 	// A node that comes again costs its degree, so a hub that comes a thousand
 	// times in a window is replaced once.
@@ -146,12 +152,45 @@ func (e *Engine) arrive(w *event.Window, out *event.Outcome) {
 			e.graph.Replace(a.number, e.update)
 		}
 	}
+	e.name(out)
+	for i, a := range e.accepted {
+		e.linked(i, e.link(a.number, e.near[i]), out)
+	}
+}
+
+// onlyArrivals reports whether nothing has come but nodes that are new and to be
+// served, as is so in most windows: then the graph takes them in one go.
+func (e *Engine) onlyArrivals() bool {
+	for _, a := range e.accepted {
+		if !a.asked {
+			return false
+		}
+	}
+	return len(e.features) == len(e.accepted) && len(e.again) == 0 && len(e.gone.leaving) == 0
+}
+
+// name leaves in near the neighbours of each accepted node: those that waited for
+// it, then those that it names.
+func (e *Engine) name(out *event.Outcome) {
 	e.resolve()
+	e.links, e.near = e.links[:0], e.near[:0]
 	named := e.named
 	for _, a := range e.accepted {
-		n := len(a.node.Neighbours)
-		e.connect(a, named[:n], out)
-		named = named[n:]
+		from := len(e.links)
+		e.links = append(e.links, e.roster.claim(a.node.ID)...)
+		for i, id := range a.node.Neighbours {
+			switch u := named[i]; u {
+			case a.number:
+				out.Counts.SelfLoops++
+			case none:
+				out.Counts.EdgesDropped += e.roster.wait(id, a.number)
+				e.fate[a.number].waits = true
+			default:
+				e.links = append(e.links, u)
+			}
+		}
+		named = named[len(a.node.Neighbours):]
+		e.near = append(e.near, e.links[from:len(e.links):len(e.links)])
 	}
 }
 
@@ -195,48 +234,36 @@ func (e *Engine) misfit(x gnn.Vector) string {
 	return ""
 }
 
-// connect adds a node's edges: those that waited for it, then those it names,
-// whose numbers are in named.
-func (e *Engine) connect(a accepted, named []int32, out *event.Outcome) {
-	e.links = append(e.links[:0], e.roster.claim(a.node.ID)...)
-	for i, u := range named {
-		switch id := a.node.Neighbours[i]; {
-		case u == a.number:
-			out.Counts.SelfLoops++
-		case u != none:
-			e.links = append(e.links, u)
-		default:
-			out.Counts.EdgesDropped += e.roster.wait(id, a.number)
-			e.fate[a.number].waits = true
-		}
-	}
-	added := e.link(a.number)
-	out.Counts.Edges += added
-	out.Counts.DuplicateEdges += len(e.links) - added
-	if e.rescoring != nil {
-		e.rescoring.changed(e, a.number)
-		e.rescoring.changed(e, e.links...)
-	}
-}
-
-// link adds the edges in links to v, and returns how many were new. LinkAll
-// takes time by v's degree, and a hub may come again and again with an edge or
-// none; one by one, each takes time by the smaller degree.
-func (e *Engine) link(v int32) (added int) {
-	if e.graph.Degree(v) <= 8*len(e.links) {
-		added = e.graph.LinkAll(v, e.links)
+// link adds the edges from v to its neighbours, and returns those that were new.
+// LinkAll takes time by v's degree, and a hub may come again and again with an edge
+// or none; one by one, each takes time by the smaller degree.
+func (e *Engine) link(v int32, neighbours []int32) (met []int32) {
+	added := 0
+	if e.graph.Degree(v) <= 8*len(neighbours) {
+		added = e.graph.LinkAll(v, neighbours)
 	} else {
-		for _, u := range e.links {
+		for _, u := range neighbours {
 			if e.graph.Link(v, u) {
 				added++
 			}
 		}
 	}
+	near := e.graph.Neighbours(v)
+	return near[len(near)-added:]
+}
+
+// linked notes that the i-th accepted node has its edges, and which were new.
+func (e *Engine) linked(i int, met []int32, out *event.Outcome) {
+	v, near := e.accepted[i].number, e.near[i]
+	out.Counts.Edges += len(met)
+	out.Counts.DuplicateEdges += len(near) - len(met)
 	if e.pooled != nil {
-		near := e.graph.Neighbours(v)
-		e.pooled.around.Link(v, near[len(near)-added:])
+		e.pooled.around.Link(v, met)
 	}
-	return added
+	if e.rescoring != nil {
+		e.rescoring.changed(e, v)
+		e.rescoring.changed(e, near...)
+	}
 }
 
 // serve encodes the arrivals on G_t and predicts them with every head of the
@@ -253,9 +280,11 @@ func (e *Engine) serve(out *event.Outcome) {
 		return
 	}
 	rows := &e.arrived
-	rows.Z = resize(rows.Z, n*d)
 	rows.Tau = resize(rows.Tau, n)
-	e.graph.Embed(e.asked, rows.Z)
+	if !e.embedded {
+		rows.Z = resize(rows.Z, n*d)
+		e.graph.Embed(e.asked, rows.Z)
+	}
 	for i := range rows.Tau {
 		z := rows.Z[i*d : (i+1)*d]
 		if !finite(z) {
