@@ -11,10 +11,10 @@
 // dimension j and class c, at j*C+c. Shape misuse panics.
 //
 // The same inputs give the same bits on every machine: every sum runs in one
-// fixed order, the sums of products of matrices are fused on every machine
-// (math.FMA is, in software if need be) and nothing else is on any (the explicit
-// float64 conversions forbid it), and exponentials come from this package,
-// because math.Exp takes fused instructions where the processor has them. The
+// fixed order, the products of matrices and the exponential are fused on every
+// machine (math.FMA is, in software if need be) and nothing else is on any (the
+// explicit float64 conversions forbid it), and exponentials come from this
+// package, because math.Exp is fused where the processor can. The
 // inner loops are in AVX-512, AVX2 and plain Go, which agree to the bit; the
 // environment variable GVBLL_KERNEL (avx512, avx2 or go) holds the package to
 // less than the processor can.

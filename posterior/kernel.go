@@ -10,9 +10,9 @@ import (
 // The inner loops. Each is here in plain Go, which is its definition, and in
 // assembly for AVX2 and AVX-512 (gen/kernel.go), which gives the same bits:
 // lanes run across outputs; the sum of each output goes over classes, rows or
-// embedding dimensions in ascending order. In product a multiplication and the
-// addition after it are one operation with one rounding, on every path; elsewhere
-// products are rounded before they are added.
+// embedding dimensions in ascending order. In product and in exp a multiplication
+// and the addition after it are one operation with one rounding, on every path;
+// elsewhere products are rounded before they are added.
 
 // level is a set of instructions that the kernels are written in.
 type level uint8

@@ -152,20 +152,21 @@ func (s isa) horner(t VecVirtual, c ...float64) VecVirtual {
 	return s.add(sum, s.number(c[0]))
 }
 
-// exp is exp of kernel.go for x ≤ 709.
+// exp is exp of elementary.go for x ≤ 709.
 func (s isa) exp(x VecVirtual) VecVirtual {
 	const round = 0x1.8p52
-	shifted := s.add(s.mul(x, s.number(math.Log2E)), s.number(round))
-	k := s.sub(shifted, s.number(round))
-	hi := s.sub(x, s.mul(k, s.number(6.93147180369123816490e-01)))
-	lo := s.mul(k, s.number(1.90821492927058770002e-10))
-	r := s.sub(hi, lo)
-	t := s.mul(r, r)
-	c := s.sub(r, s.mul(s.horner(t,
-		1.66666666666666657415e-01, -2.77777777770155933842e-03, 6.61375632143793436117e-05,
-		-1.65339022054652515390e-06, 4.13813679705723846039e-08), t))
-	quotient := s.div(s.mul(r, c), s.sub(s.load(s.number(2)), c))
-	y := s.sub(s.load(s.number(1)), s.sub(s.sub(lo, quotient), hi))
+	shifted := s.load(s.number(round))
+	VFMADD231PD(s.number(math.Log2E), x, shifted)
+	k, r := s.sub(shifted, s.number(round)), s.register()
+	VMOVAPD(x, r)
+	VFNMADD231PD(s.number(6.93147180369123816490e-01), k, r)
+	VFNMADD231PD(s.number(1.90821492927058770002e-10), k, r)
+	y := s.load(s.number(1. / 6227020800))
+	for _, c := range []float64{
+		1. / 479001600, 1. / 39916800, 1. / 3628800, 1. / 362880, 1. / 40320, 1. / 5040, 1. / 720, 1. / 120, 1. / 24, 1. / 6, 1. / 2, 1, 1,
+	} {
+		VFMADD213PD(s.number(c), r, y) // y·r + c
+	}
 	y = s.mul(y, s.left(s.addInt(shifted, s.bits(1023)), 52))
 	// 0 where x < -708; the comparison "not less" keeps NaN.
 	const notLess = 5
@@ -180,7 +181,7 @@ func (s isa) exp(x VecVirtual) VecVirtual {
 	return s.and(y, keep)
 }
 
-// log is log of kernel.go.
+// log is log of elementary.go.
 func (s isa) log(x VecVirtual) VecVirtual {
 	bits := s.register()
 	VMAXPD(s.number(0x1p-1022), x, bits)
@@ -214,7 +215,7 @@ func (s isa) eachLane(body func(stride Register), pointers ...Register) {
 	s.end()
 }
 
-// product is the product of up to 8 rows, fused: the only kernel that is.
+// product is the product of up to 8 rows, fused as exp is.
 func (s isa) product() {
 	s.text("product", "(dst *float64, dstStep int, a *float64, aRow, aCol int, b *float64, bStep int, rows, inner, cols int)")
 	p := factors{
