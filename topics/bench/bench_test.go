@@ -93,6 +93,15 @@ func TestLatency(t *testing.T) {
 	})
 }
 
+// TestSustained: a stream whose sender keeps ahead of the predictions has a rate.
+func TestSustained(t *testing.T) {
+	setups(t, func(name string, s *Setup) {
+		if rate, err := s.Sustained(t.Context(), 4000); err != nil || !(rate > 0) {
+			t.Errorf("%s: %v, %v", name, rate, err)
+		}
+	})
+}
+
 // BenchmarkStream is the worker with an engine that costs nothing, beside the
 // bare pass-through, in turns.
 func BenchmarkStream(b *testing.B) {
