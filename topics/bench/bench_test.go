@@ -16,11 +16,12 @@ import (
 // ready is an engine that answers at once, so that the stream's own ceiling
 // shows.
 type ready struct {
-	out   event.Outcome
-	probs [40]float32
+	out, last event.Outcome
+	probs     [40]float32
 }
 
 func (e *ready) Step(w *event.Window) *event.Outcome {
+	e.out, e.last = e.last, e.out
 	e.out.Window, e.out.Refused, e.out.Predictions = w.Number, w.Refused, e.out.Predictions[:0]
 	e.out.Heads = []event.Head{{Name: "ready"}}
 	e.out.Counts.Arrivals = len(w.Nodes)
