@@ -16,11 +16,12 @@ import (
 // ready is an engine that answers at once, so that the stream's own ceiling
 // shows.
 type ready struct {
-	out   event.Outcome
-	probs [40]float32
+	out, last event.Outcome
+	probs     [40]float32
 }
 
 func (e *ready) Step(w *event.Window) *event.Outcome {
+	e.out, e.last = e.last, e.out
 	e.out.Window, e.out.Refused, e.out.Predictions = w.Number, w.Refused, e.out.Predictions[:0]
 	e.out.Heads = []event.Head{{Name: "ready"}}
 	e.out.Counts.Arrivals = len(w.Nodes)
@@ -89,6 +90,15 @@ func TestLatency(t *testing.T) {
 		}
 		if !(uncommitted.P50 > 0 && uncommitted.P50 <= uncommitted.P99 && committed.P50 > 0) {
 			t.Errorf("%s: %+v and %+v", name, uncommitted, committed)
+		}
+	})
+}
+
+// TestSustained: a stream whose sender keeps ahead of the predictions has a rate.
+func TestSustained(t *testing.T) {
+	setups(t, func(name string, s *Setup) {
+		if rate, err := s.Sustained(t.Context(), 4000); err != nil || !(rate > 0) {
+			t.Errorf("%s: %v, %v", name, rate, err)
 		}
 	})
 }

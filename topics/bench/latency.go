@@ -3,10 +3,12 @@ package bench
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -27,160 +30,229 @@ type Latency struct{ P50, P99 time.Duration }
 // readers, and the embedded broker share the machine. Nodes must have the ids 0,
 // 1, and so on.
 func (s *Setup) Latency(ctx context.Context, rate float64, long time.Duration) (uncommitted, committed Latency, err error) {
-	names, err := s.topics(ctx)
-	if err != nil {
+	l := s.newLive(int(long.Seconds() * rate))
+	if err := l.run(ctx, func(sent int) int { return int(l.now().Seconds()*rate) - sent }); err != nil {
 		return uncommitted, committed, err
 	}
-	defer s.remove(ctx, names)
-	engine, err := s.Engine()
-	if err != nil {
-		return uncommitted, committed, err
+	return l.latency(uncommittedReader), l.latency(committedReader), nil
+}
+
+// Sustained is how many events a second come out of what Latency measures, with
+// the sender and both readers live, when n nodes are sent as fast as predictions
+// come: on average after the first quarter.
+func (s *Setup) Sustained(ctx context.Context, n int) (rate float64, err error) {
+	ahead := min(8000, n/8+1) // so that the worker need never wait for the sender
+	l := s.newLive(n)
+	r := &l.readers[uncommittedReader]
+	if err := l.run(ctx, func(sent int) int { return int(r.seen.Load()) + ahead - sent }); err != nil {
+		return 0, err
 	}
+	return float64(n-n/4) / (r.end - r.quarter).Seconds(), nil
+}
+
+// live is a stream from a sender through a worker to two readers.
+type live struct {
+	setup   *Setup
+	names   topics.Names
+	records []kafka.Record // in the order of their ids
+	sent    []atomic.Int64 // when, in nanoseconds since the start, by id
+	began   time.Time
+	readers [2]reader
+}
+
+// Readers are numbered by their isolation level.
+const (
+	uncommittedReader = iota
+	committedReader
+)
+
+// reader is what one of them has seen of the n predictions.
+type reader struct {
+	next         []int64 // offset, by partition
+	age          []time.Duration
+	seen         atomic.Int64
+	quarter, end time.Duration // since the start, when a quarter and all had been seen
+}
+
+// newLive encodes n nodes beforehand: what that takes is no part of a stream.
+func (s *Setup) newLive(n int) *live {
+	l := &live{setup: s, records: make([]kafka.Record, n), sent: make([]atomic.Int64, n)}
+	var block []byte
+	for i := range l.records {
+		node := s.Node(i)
+		if cap(block)-len(block) < 1<<16 {
+			block = make([]byte, 0, 1<<22)
+		}
+		from := len(block)
+		block = wire.AppendKey(block, node.ID)
+		key := block[from:len(block):len(block)]
+		from = len(block)
+		block = wire.AppendNode(block, node)
+		l.records[i] = kafka.Record{
+			Partition: kafka.PartitionFor(key, s.Partitions), Key: key, Value: block[from:len(block):len(block)],
+		}
+	}
+	for i := range l.readers {
+		l.readers[i].next, l.readers[i].age = make([]int64, s.Partitions), make([]time.Duration, n)
+	}
+	return l
+}
+
+// now is how long ago the sender started.
+func (l *live) now() time.Duration { return time.Since(l.began) }
+
+// run lets all of it run until both readers have seen a prediction of each node.
+// Every 2 ms, due says how many more may be sent.
+func (l *live) run(ctx context.Context, due func(sent int) int) (err error) {
+	if l.names, err = l.setup.topics(ctx); err != nil {
+		return err
+	}
+	defer l.setup.remove(ctx, l.names)
+	for i := range l.records {
+		l.records[i].Topic = l.names.Nodes
+	}
+	engine, err := l.setup.Engine()
+	if err != nil {
+		return err
+	}
+	p, err := l.setup.Client.NewProducer(ctx, kafka.ProducerConfig{})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var running, readers sync.WaitGroup
 	running.Go(func() {
-		if err := worker.Run(ctx, s.Client, engine, s.config(names)); err != nil {
+		if err := worker.Run(ctx, l.setup.Client, engine, l.setup.config(l.names)); err != nil {
 			cancel(err)
 		}
 	})
-	sent := make([]time.Time, int(long.Seconds()*rate))
-	var mu sync.Mutex
-	seen := [2][]time.Duration{}
-	for level := range seen {
+	l.began = time.Now()
+	for level := range l.readers {
 		readers.Go(func() {
-			d, err := s.watch(ctx, names.Predictions, int8(level), sent, &mu)
-			if err != nil {
+			if err := l.watch(ctx, level); err != nil {
 				cancel(err)
 			}
-			seen[level] = d
 		})
 	}
-	if err := s.pace(ctx, names, sent, &mu, rate); err != nil {
+	if err := l.send(ctx, p, due); err != nil {
 		cancel(err)
 	}
 	readers.Wait()
 	failed := context.Cause(ctx)
 	cancel(nil)
 	running.Wait()
-	if failed != nil {
-		return uncommitted, committed, failed
-	}
-	for level, l := range []*Latency{&uncommitted, &committed} {
-		d := seen[level][len(sent)/5:] // behind the start
-		slices.Sort(d)
-		*l = Latency{P50: d[len(d)/2], P99: d[len(d)*99/100]}
-	}
-	return uncommitted, committed, nil
+	return failed
 }
 
-// pace sends nodes at a rate, every 2 ms as many as have become due, and notes
-// when.
-func (s *Setup) pace(ctx context.Context, names topics.Names, sent []time.Time, mu *sync.Mutex, rate float64) error {
-	p, err := s.Client.NewProducer(ctx, kafka.ProducerConfig{})
-	if err != nil {
-		return err
-	}
-	defer p.Close()
+// send sends what is due, and notes when.
+func (l *live) send(ctx context.Context, p *kafka.Producer, due func(sent int) int) error {
+	const most = 2000 // at once
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	began := time.Now()
-	var records []kafka.Record
-	for n := 0; n < len(sent); {
+	for n := 0; n < len(l.records); {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		now := time.Now()
-		due := min(int(now.Sub(began).Seconds()*rate), len(sent), n+2000)
-		records = records[:0]
-		mu.Lock()
-		for ; n < due; n++ {
-			sent[n] = now
-			records = append(records, s.record(names.Nodes, n))
-		}
-		mu.Unlock()
-		if len(records) == 0 {
+		more := min(due(n), len(l.records)-n, most)
+		if more <= 0 {
 			continue
 		}
-		if err := p.Send(ctx, records); err != nil {
+		now := int64(l.now())
+		for i := range more {
+			l.sent[n+i].Store(now)
+		}
+		if err := p.Send(ctx, l.records[n:n+more]); err != nil {
 			return err
 		}
+		n += more
 	}
 	return nil
 }
 
-// watch fetches predictions at an isolation level until it has seen one for each
-// of the nodes sent, and returns how old each was.
-func (s *Setup) watch(ctx context.Context, topic string, level int8, sent []time.Time, mu *sync.Mutex) ([]time.Duration, error) {
+// watch fetches predictions at an isolation level until it has seen one of each
+// node.
+func (l *live) watch(ctx context.Context, level int) error {
 	t := &kafkago.Transport{}
 	defer t.CloseIdleConnections()
-	next := make([]int64, s.Partitions)
-	seen := make([]time.Duration, 0, len(sent))
-	for len(seen) < len(sent) {
-		req := &fetch.Request{ReplicaID: -1, MaxWaitTime: 100, MinBytes: 1, MaxBytes: 1 << 30, IsolationLevel: level, SessionEpoch: -1}
-		req.Topics = []fetch.RequestTopic{{Topic: topic}}
-		for i, at := range next {
+	r := &l.readers[level]
+	for n := len(l.records); int(r.seen.Load()) < n; {
+		req := &fetch.Request{ReplicaID: -1, MaxWaitTime: 100, MinBytes: 1, MaxBytes: 1 << 30, IsolationLevel: int8(level), SessionEpoch: -1}
+		req.Topics = []fetch.RequestTopic{{Topic: l.names.Predictions}}
+		for i, at := range r.next {
 			req.Topics[0].Partitions = append(req.Topics[0].Partitions, fetch.RequestPartition{
 				Partition: int32(i), CurrentLeaderEpoch: -1, FetchOffset: at, PartitionMaxBytes: 1 << 20,
 			})
 		}
-		m, err := t.RoundTrip(ctx, kafkago.TCP(s.Broker), req)
+		m, err := t.RoundTrip(ctx, kafkago.TCP(l.setup.Broker), req)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		now := time.Now()
+		now, before := l.now(), int(r.seen.Load())
 		for _, part := range m.(*fetch.Response).Topics[0].Partitions {
 			stream, ok := part.RecordSet.Records.(*protocol.RecordStream)
 			if !ok {
 				continue
 			}
 			for _, batch := range stream.Records {
-				ids, err := drain(batch, &next[part.Partition])
-				if err != nil {
-					return nil, err
+				if err := l.drain(r, batch, part.Partition, now); err != nil {
+					return err
 				}
-				mu.Lock()
-				for _, id := range ids {
-					seen = append(seen, now.Sub(sent[id]))
-				}
-				mu.Unlock()
 			}
 		}
+		seen := int(r.seen.Load())
+		if before < n/4 && seen >= n/4 {
+			r.quarter = now
+		}
+		if seen == n {
+			r.end = now
+		}
 	}
-	return seen, nil
+	return nil
 }
 
-// drain returns the ids of a batch's records from next on, and moves next behind
-// them. Markers have none.
-func drain(batch protocol.RecordReader, next *int64) (ids []int, err error) {
+// drain notes the age of a batch's records, and moves behind them. Markers are
+// none.
+func (l *live) drain(r *reader, batch protocol.RecordReader, partition int32, now time.Duration) error {
 	_, marker := batch.(*protocol.ControlBatch)
+	next := &r.next[partition]
+	var room [20]byte
 	for {
-		r, err := batch.ReadRecord()
+		rec, err := batch.ReadRecord()
 		if errors.Is(err, io.EOF) {
-			return ids, nil
+			return nil
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		key, err := protocol.ReadAll(r.Key)
+		key := room[:min(rec.Key.Len(), len(room))]
+		_, err = io.ReadFull(rec.Key, key)
+		rec.Key.Close()
+		if rec.Value != nil {
+			rec.Value.Close()
+		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		r.Key.Close()
-		if r.Value != nil {
-			r.Value.Close()
-		}
-		again := r.Offset < *next
-		*next = max(*next, r.Offset+1)
+		again := rec.Offset < *next
+		*next = max(*next, rec.Offset+1)
 		if marker || again {
 			continue
 		}
 		id, err := strconv.Atoi(string(key))
-		if err != nil {
-			return nil, err
+		if err != nil || id < 0 || id >= len(l.sent) {
+			return fmt.Errorf("a prediction of node %q, which was not sent", key)
 		}
-		ids = append(ids, id)
+		r.age[id] = now - time.Duration(l.sent[id].Load())
+		r.seen.Add(1)
 	}
+}
+
+// latency is what a reader saw behind the start, which is a fifth.
+func (l *live) latency(level int) Latency {
+	age := slices.Sorted(slices.Values(l.readers[level].age[len(l.records)/5:]))
+	return Latency{P50: age[len(age)/2], P99: age[len(age)*99/100]}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/vmihailenco/msgpack/v5"
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
@@ -27,6 +28,7 @@ type input struct {
 	buf   []byte
 	bytes bytes.Reader // what is left of buf
 	dec   *msgpack.Decoder
+	keys  [][]byte // of the map in hand
 	// memory is nil where what is read has memory of its own.
 	memory *Memory
 }
@@ -34,6 +36,7 @@ type input struct {
 func (in *input) reset(b []byte) {
 	in.buf = b
 	in.bytes.Reset(b)
+	clear(in.keys)
 	if in.dec == nil {
 		in.dec = msgpack.NewDecoder(&in.bytes)
 	}
@@ -41,6 +44,8 @@ func (in *input) reset(b []byte) {
 }
 
 func (in *input) left() int { return in.bytes.Len() }
+
+func (in *input) rest() []byte { return in.buf[len(in.buf)-in.left():] }
 
 // peek returns the next code. The library's own goes through an interface twice
 // for it.
@@ -92,18 +97,18 @@ func (in *input) fields(field func(key []byte) (known bool, err error)) error {
 	if n > maxFields {
 		return refusef(event.Undecodable, "a map of %d keys, at most %d are taken", n, maxFields)
 	}
-	var seen [maxFields][]byte
-	for i := range n {
+	in.keys = in.keys[:0]
+	for range n {
 		key, err := in.string(maxKey)
 		if err != nil {
 			return err
 		}
-		for _, k := range seen[:i] {
+		for _, k := range in.keys {
 			if bytes.Equal(k, key) {
 				return refusef(event.Undecodable, "key %q comes twice", key)
 			}
 		}
-		seen[i] = key
+		in.keys = append(in.keys, key)
 		code, err := in.peek()
 		if err != nil {
 			return err
@@ -211,16 +216,9 @@ func (in *input) integer() (int64, error) {
 	if !isInteger(code) {
 		return 0, refusef(event.Undecodable, "code 0x%02x where an integer is needed", code)
 	}
-	// The short forms are read here: a node event may name many neighbours.
-	switch n := in.left(); {
-	case msgpcode.IsFixedNum(code):
-		return int64(int8(in.take(1)[0])), nil
-	case code == msgpcode.Uint8 && n >= 2:
-		return int64(in.take(2)[1]), nil
-	case code == msgpcode.Uint16 && n >= 3:
-		return int64(binary.BigEndian.Uint16(in.take(3)[1:])), nil
-	case code == msgpcode.Uint32 && n >= 5:
-		return int64(binary.BigEndian.Uint32(in.take(5)[1:])), nil
+	if n, size := short(in.rest()); size > 0 {
+		in.take(size)
+		return n, nil
 	}
 	if code != msgpcode.Uint64 {
 		return in.dec.DecodeInt64()
@@ -230,6 +228,23 @@ func (in *input) integer() (int64, error) {
 		return 0, refusef(event.Undecodable, "integer %d does not fit 64 bits with sign", n)
 	}
 	return int64(n), err
+}
+
+// short reads an integer in one of its short forms from the beginning of b, and
+// returns how many bytes it has, 0 where there is none. A node event may name many
+// neighbours, and the library asks a reader for every byte.
+func short(b []byte) (n int64, size int) {
+	switch {
+	case len(b) >= 1 && msgpcode.IsFixedNum(b[0]):
+		return int64(int8(b[0])), 1
+	case len(b) >= 2 && b[0] == msgpcode.Uint8:
+		return int64(b[1]), 2
+	case len(b) >= 3 && b[0] == msgpcode.Uint16:
+		return int64(binary.BigEndian.Uint16(b[1:])), 3
+	case len(b) >= 5 && b[0] == msgpcode.Uint32:
+		return int64(binary.BigEndian.Uint32(b[1:])), 5
+	}
+	return 0, 0
 }
 
 func (in *input) boolean() (bool, error) {
@@ -331,8 +346,20 @@ func (in *input) numbers(limits Limits) ([]float32, error) {
 	return x, nil
 }
 
+// little tells whether numbers lie in this machine's memory as they do on the wire.
+var little = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// memory is where the numbers lie.
+func memory(x []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
+}
+
 // readFloats reads a block of little-endian float32 into x.
 func readFloats(x []float32, block []byte) {
+	if little {
+		copy(memory(x), block)
+		return
+	}
 	for i := range x {
 		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(block[4*i:]))
 	}
@@ -505,6 +532,10 @@ func (o *output) blockLen(n int) { o.sized(n, msgpcode.Bin8, msgpcode.Bin16, msg
 
 func (o *output) singles(x []float32) {
 	o.blockLen(4 * len(x))
+	if little {
+		o.b = append(o.b, memory(x)...)
+		return
+	}
 	for _, v := range x {
 		o.b = binary.LittleEndian.AppendUint32(o.b, math.Float32bits(v))
 	}

@@ -48,11 +48,20 @@ func (in *input) neighbours(n *event.Node, limits Limits) error {
 		return err
 	}
 	n.Neighbours = in.newIDs(count)
+	rest, at := in.rest(), 0
 	for i := range n.Neighbours {
+		if num, size := short(rest[at:]); size > 0 {
+			n.Neighbours[i] = event.ID{Num: num}
+			at += size
+			continue
+		}
+		in.take(at)
 		if n.Neighbours[i], err = in.id(limits.MaxID); err != nil {
 			return err
 		}
+		rest, at = in.rest(), 0
 	}
+	in.take(at)
 	return nil
 }
 
@@ -97,6 +106,9 @@ func (in *input) checkNode(n *event.Node, limits Limits) error {
 		}
 	}
 	for _, x := range [...][]float32{n.Dense, n.Value} {
+		if largest(x) <= limits.MaxAbs {
+			continue
+		}
 		for i, v := range x {
 			if a := math.Abs(float64(v)); !(a <= float64(limits.MaxAbs)) {
 				return unfit(i, a, limits)
@@ -104,6 +116,24 @@ func (in *input) checkNode(n *event.Node, limits Limits) error {
 		}
 	}
 	return nil
+}
+
+// largest returns the largest magnitude in x, NaN if there is one: without their
+// sign, the bits of numbers are in the order of magnitudes, NaN above all. Four at
+// a time, none waits for the one before.
+func largest(x []float32) float32 {
+	var a, b, c, d uint32
+	for len(x) >= 4 {
+		a = max(a, math.Float32bits(x[0])<<1)
+		b = max(b, math.Float32bits(x[1])<<1)
+		c = max(c, math.Float32bits(x[2])<<1)
+		d = max(d, math.Float32bits(x[3])<<1)
+		x = x[4:]
+	}
+	for _, v := range x {
+		a = max(a, math.Float32bits(v)<<1)
+	}
+	return math.Float32frombits(max(a, b, c, d) >> 1)
 }
 
 func unfit(i int, a float64, limits Limits) error {

@@ -90,6 +90,8 @@ type auditor struct {
 	last      *ledger.Record
 	proved    bool            // a chain of ours is in the ledger
 	elsewhere map[string]bool // models that served and are not ours
+
+	key, value []byte // memory of the record in hand
 }
 
 func (a *auditor) open(ctx, fetching context.Context, from string) (err error) {

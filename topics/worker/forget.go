@@ -173,9 +173,6 @@ func (w *worker) replayable(ctx context.Context) (bool, error) {
 
 // flush waits until all that was stepped is committed, so that the ledger has it.
 func (w *worker) flush() error {
-	if err := w.handOver(); err != nil {
-		return err
-	}
 	for w.landed.window < w.next-1 {
 		c, more := <-w.publisher.committed
 		if !more {

@@ -3,26 +3,19 @@ package worker
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
 	"time"
 
-	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
-	"github.com/gvbll/gvbll/topics/wire"
 )
 
 // maxOutput is how many bytes of records a transaction gathers before it is
 // committed without waiting for the commit interval, and how many wait in front
 // of it before the stepping does.
 const maxOutput = 8 << 20
-
-// maxKey is how much of a refused record's key is its dead letter's. The dead
-// letter's value has more of it.
-const maxKey = 1 << 10
 
 // commitFor bounds a commit, and producing into one, all tries together. Both
 // go to their end even when the worker is told to end meanwhile.
@@ -39,69 +32,7 @@ type output struct {
 	since   time.Time // when the first window was stepped
 }
 
-// encode adds what a window led to: predictions, dead letters and the ledger's
-// record. Nothing of the outcome is kept.
-func (w *worker) encode(o *output, out *event.Outcome, cause string, ranges []ledger.Range) error {
-	if o.windows == 0 {
-		o.since = time.Now()
-	}
-	o.windows++
-	now := time.Now()
-	put := func(topic string, key, value []byte) error {
-		r := kafka.Record{Topic: topic, Key: key, Value: value, Time: now}
-		if n := w.outputs[topic]; n > 1 {
-			r.Partition = kafka.PartitionFor(key, n)
-		}
-		return o.batch.Add(&r)
-	}
-	for _, list := range [...][]event.Prediction{out.Predictions, out.Revisions} {
-		for i := range list {
-			p := &list[i]
-			w.key, w.value = wire.AppendKey(w.key[:0], p.Node), wire.AppendPrediction(w.value[:0], p)
-			if err := put(w.cfg.Names.Predictions, w.key, w.value); err != nil {
-				return err
-			}
-		}
-	}
-	for i := range out.Refused {
-		r := &out.Refused[i]
-		w.value = wire.AppendDeadLetter(w.value[:0], r)
-		if err := put(w.cfg.Names.DeadLetters, r.Origin.Key[:min(len(r.Origin.Key), maxKey)], w.value); err != nil {
-			return err
-		}
-	}
-	record := ledger.Record{
-		Version: ledger.Version, Window: out.Window, Cause: cause, Ranges: ranges,
-		Model: cmp.Or(out.Model, w.cfg.Model), Settings: w.cfg.Settings,
-		Predictions: len(out.Predictions), Revisions: len(out.Revisions), Labels: len(out.Labelled), Refused: len(out.Refused),
-		Updates: out.Heads[0].Version, Posterior: hash(out.Posterior), Chain: hash(out.Chain),
-		Forgot:   w.forgot,
-		Promoted: out.Promoted,
-	}
-	if s := out.Shadow; s != nil {
-		record.Shadow = &ledger.Shadow{Model: s.Model, Updates: s.Heads[0].Version, Posterior: hash(s.Posterior), Chain: hash(s.Chain)}
-	}
-	if by := out.ServedBy; by > 0 {
-		record.Head = out.Heads[by].Name
-	}
-	if out.Window == 0 {
-		record.Classes = w.cfg.Classes
-	}
-	w.value = record.Append(w.value[:0])
-	if err := put(w.cfg.Names.Ledger, nil, w.value); err != nil {
-		return err
-	}
-	o.last, o.chain = record.Window, record.Chain
-	w.stands = standingOf(&record)
-	w.nodes.positions(o.offsets)
-	w.labels.positions(o.offsets)
-	w.commands.positions(o.offsets)
-	return nil
-}
-
-func hash(h event.Hash) string { return hex.EncodeToString(h[:]) }
-
-// publisher puts outputs into transactions, beside the worker's loop: an output
+// publisher puts outputs into transactions, beside the encoder: an output
 // is produced as soon as it is handed over, so that readers that want it early
 // have it, and the transaction ends an interval after the first window in it
 // was stepped. There is one transaction at a time, and outputs come in the
@@ -114,8 +45,10 @@ type publisher struct {
 	ledger   *ledger.Ledger // behind what was replayed
 
 	in        chan *output   // closed when no more will come
+	short     error          // why no more comes, to be read when in is closed; nil when all came
 	spare     chan *output   // for use again
 	committed chan Committed // after each transaction; closed at the end
+	ended     chan struct{}  // closed at the end
 	err       error          // why it ended, to be read when committed is closed
 
 	open    []*output // in the open transaction
@@ -124,7 +57,7 @@ type publisher struct {
 	tries   int
 }
 
-// Bounds on what lies ready between the loop and the publisher.
+// Bounds on what lies ready between the encoder, the publisher and the loop.
 const (
 	spareOutputs = 64
 	maxUntold    = 16 // transactions that the loop has not been told of
@@ -133,7 +66,7 @@ const (
 func newPublisher(cfg *Config, p *kafka.Producer, l *ledger.Ledger) *publisher {
 	return &publisher{
 		cfg: cfg, producer: p, ledger: l,
-		in: make(chan *output), spare: make(chan *output, spareOutputs), committed: make(chan Committed, maxUntold),
+		in: make(chan *output), spare: make(chan *output, spareOutputs), committed: make(chan Committed, maxUntold), ended: make(chan struct{}),
 		offsets: make(map[kafka.TopicPartition]int64), tries: 1,
 	}
 }
@@ -152,6 +85,7 @@ func (p *publisher) new() *output {
 // error.
 func (p *publisher) run(ctx context.Context) {
 	defer close(p.committed)
+	defer close(p.ended)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for p.err == nil {
@@ -168,7 +102,7 @@ func (p *publisher) run(ctx context.Context) {
 		select {
 		case o, more := <-p.in:
 			if !more {
-				p.err = p.commit(ctx)
+				p.err = cmp.Or(p.commit(ctx), p.short)
 				return
 			}
 			p.err = p.produce(ctx, o)

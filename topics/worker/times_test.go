@@ -89,7 +89,12 @@ func newTheatre(t *testing.T) *theatre {
 func (h *theatre) worker(policy Policy, parts int, taken []ledger.Range) (*worker, *script) {
 	e := &script{}
 	w := &worker{cfg: Config{Names: h.names, Policy: policy}, engine: e, commands: &input[event.Command]{}}
-	w.output = newPublisher(&w.cfg, h.producer, nil).new()
+	w.publisher = newPublisher(&w.cfg, h.producer, nil)
+	w.encoder = newEncoder(&w.cfg, nil, w.publisher)
+	go func() {
+		for range w.encoder.in { // what becomes of the windows is not looked at
+		}
+	}()
 	w.nodes = played(h, source[event.Node]{
 		topic: h.names.Nodes, decode: (*wire.Decoder).Node, when: func(n *event.Node) int64 { return n.Time }, ahead: time.Hour,
 	}, parts, taken)

@@ -9,9 +9,10 @@
 // a commit are one Kafka transaction.
 //
 // The stages overlap: each input fetches and decodes ahead (input), the loop
-// cuts, steps and encodes (worker), and a publisher produces and commits what
-// was stepped while the loop goes on. Nothing of this shows in the outcome: the
-// loop alone decides what is in a window, and the publisher keeps the order.
+// cuts and steps (worker), an encoder makes records of what was stepped while the
+// loop goes on (encoder), and a publisher produces and commits these. Nothing of
+// this shows in the outcome: the loop alone decides what is in a window, and who
+// comes behind it keeps the order.
 package worker
 
 import (
@@ -34,8 +35,9 @@ import (
 
 // Engine is the state machine that a worker drives: state is a function of the
 // windows stepped. The lists of a window are used again after Step, so an engine
-// copies what it keeps of them; strings it may keep. An outcome must stay as it
-// is until the next Step.
+// copies what it keeps of them; strings it may keep. The predictions of an outcome
+// must stay as they are until the Step after the next one begins, the rest of it
+// until the next one does.
 type Engine interface {
 	Step(*event.Window) *event.Outcome
 }
@@ -127,7 +129,7 @@ type Stepped struct {
 	Outcome  *event.Outcome // its refusals point to records that are valid during the hook
 	Cause    string
 	Replayed bool
-	Took     time.Duration // stepping, and encoding what came of it
+	Took     time.Duration // stepping, and waiting until the window before is encoded
 }
 
 // Committed is one transaction.
@@ -170,6 +172,7 @@ type worker struct {
 	producer  *kafka.Producer // the publisher's, once it runs
 	ledger    *ledger.Ledger  // so, too
 	publisher *publisher
+	encoder   *encoder
 	member    *kafka.Membership
 	saver     *saver
 	// outputs has the partitions of the topics written to, as they were at the
@@ -189,7 +192,6 @@ type worker struct {
 	met      int64          // the ledger's last window when this worker began
 	landed   committed      // the ledger's end, as far as this worker knows
 	torn     bool           // what a window takes is picked in part, and it is not stepped
-	output   *output        // stepped and not handed over to the publisher
 	closed   int64          // event time up to which windows are closed, 0 for none
 
 	// What the election asks for, from another goroutine.
@@ -197,10 +199,9 @@ type worker struct {
 	stood atomic.Int64 // next
 
 	// Memory of the window in hand.
-	window     event.Window
-	ranges     []ledger.Range
-	progress   []Progress
-	key, value []byte
+	window   event.Window
+	ranges   []ledger.Range
+	progress []Progress
 }
 
 // run stands for election, recovers meanwhile, and serves once it is the owner.
@@ -278,15 +279,15 @@ func (w *worker) commandSource() source[event.Command] {
 	}
 }
 
-// serve is the live loop, with the publisher beside it. However it ends, what
-// was stepped is committed if that can be.
+// serve is the live loop, with the encoder and the publisher beside it. However it
+// ends, what was stepped is committed if that can be.
 func (w *worker) serve(ctx context.Context) error {
 	w.publisher = newPublisher(&w.cfg, w.producer, w.ledger)
+	w.encoder = newEncoder(&w.cfg, w.outputs, w.publisher)
 	go w.publisher.run(context.WithoutCancel(ctx))
-	w.output = w.publisher.new()
+	go w.encoder.run()
 	err := w.loop(ctx)
-	_ = w.handOver() // its error is the publisher's
-	close(w.publisher.in)
+	close(w.encoder.in)
 	for c := range w.publisher.committed {
 		w.committed(c)
 	}
@@ -311,10 +312,6 @@ func (w *worker) loop(ctx context.Context) error {
 			timer.Reset(within)
 			wake = timer.C
 		}
-		var in chan<- *output
-		if w.output.windows > 0 {
-			in = w.publisher.in
-		}
 		if err := w.saver.between(w); err != nil {
 			return err
 		}
@@ -325,8 +322,6 @@ func (w *worker) loop(ctx context.Context) error {
 			err = w.labels.add(f, time.Now())
 		case f := <-w.commands.ready():
 			err = w.commands.add(f, time.Now())
-		case in <- w.output:
-			w.output = w.publisher.new()
 		case c, more := <-w.publisher.committed:
 			if !more {
 				return w.publisher.err
@@ -352,12 +347,13 @@ func (w *worker) loop(ctx context.Context) error {
 	}
 }
 
-// handOver waits until the publisher takes the output.
-func (w *worker) handOver() error {
-	for w.output.windows > 0 {
+// handOver gives a window's effects to the encoder as soon as it has encoded the
+// window before.
+func (w *worker) handOver(e *effects) error {
+	for {
 		select {
-		case w.publisher.in <- w.output:
-			w.output = w.publisher.new()
+		case w.encoder.in <- e:
+			return nil
 		case c, more := <-w.publisher.committed:
 			if !more {
 				return w.publisher.err
@@ -365,13 +361,11 @@ func (w *worker) handOver() error {
 			w.committed(c)
 		}
 	}
-	return nil
 }
 
 // cut makes windows of what is buffered for as long as the policy wants any,
 // and returns how soon the policy wants to be asked again, 0 for after the
-// next fetch. The publisher gets what it can take at once; the rest gathers,
-// up to a limit, while it is busy.
+// next fetch.
 func (w *worker) cut(ctx context.Context) (time.Duration, error) {
 	for {
 		c := w.ask()
@@ -383,17 +377,6 @@ func (w *worker) cut(ctx context.Context) (time.Duration, error) {
 		}
 		if err := w.saver.between(w); err != nil {
 			return 0, err
-		}
-		if w.output.batch.Bytes() >= maxOutput {
-			if err := w.handOver(); err != nil {
-				return 0, err
-			}
-			continue
-		}
-		select {
-		case w.publisher.in <- w.output:
-			w.output = w.publisher.new()
-		default:
 		}
 	}
 }
@@ -456,7 +439,7 @@ func (w *worker) take(c Cut) {
 	w.ranges = w.commands.take(c.commands, w.ranges)
 }
 
-// advance cuts a window, steps it and encodes what came of it.
+// advance cuts a window, steps it and hands on what came of it.
 func (w *worker) advance(ctx context.Context, c Cut) error {
 	began := time.Now()
 	w.take(c)
@@ -467,10 +450,7 @@ func (w *worker) advance(ctx context.Context, c Cut) error {
 	}
 	w.torn = false
 	out := w.step()
-	if err := w.encode(w.output, out, c.Cause, w.ranges); err != nil {
-		// Part of a window must not be published; a replay makes up for the
-		// whole ones before it.
-		w.output = w.publisher.new()
+	if err := w.handOver(w.effects(out, c.Cause, w.ranges)); err != nil {
 		return err
 	}
 	w.stepped(Stepped{Outcome: out, Cause: c.Cause, Took: time.Since(began)})

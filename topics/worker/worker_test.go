@@ -369,3 +369,28 @@ func TestUnknownOutcome(t *testing.T) {
 		})
 	}
 }
+
+// boaster serves a class that no record has room for.
+type boaster struct{ tally }
+
+func (e *boaster) Step(w *event.Window) *event.Outcome {
+	out := e.tally.Step(w)
+	out.Predictions[0].Class = strings.Repeat("x", 1<<20)
+	return out
+}
+
+// TestTooLarge: what cannot be published ends the worker, and nothing of its
+// window is.
+func TestTooLarge(t *testing.T) {
+	onBrokers(t, func(t *testing.T, w *world) {
+		w.send(0, 20)
+		if err := w.run(&boaster{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "at most") {
+			t.Fatalf("the worker ended with %v", err)
+		}
+		if err := w.client.ReadAll(t.Context(), w.names.Predictions, func(r *kafka.Record) {
+			t.Errorf("%s was published", r.Key)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
