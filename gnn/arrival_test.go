@@ -373,7 +373,7 @@ func BenchmarkWorkers(b *testing.B) {
 				enc.dense(1)[0].apply(z[from*64:to*64], x[from*256:to*256])
 			}
 			for b.Loop() {
-				g.split(window, product)
+				g.split(window, chunkRows, product)
 			}
 		})
 	}

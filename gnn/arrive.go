@@ -18,6 +18,11 @@ func (g *Graph) Arrive(x []Vector, near [][]int32, met func(i int, neighbours []
 	}
 	first = g.Add(x)
 	w := &g.window
+	if !g.alone(len(x)) && g.rows.whole != nil && g.hears() && g.stale == 0 {
+		w.share(g, first, near, met)
+		g.Embed(w.late, dst)
+		return first
+	}
 	early := g.embedsEarly(len(x))
 	if early {
 		w.begin(g, first, near)
@@ -52,9 +57,44 @@ func (g *Graph) Arrive(x []Vector, near [][]int32, met func(i int, neighbours []
 // rows are near.
 type window struct {
 	late  []int32 // arrivals that had to wait
+	met   []int32 // whom the arrivals were linked to, one after the other …
+	ends  []int   // … and where each one's end
 	ready []int   // arrivals whose inputs to the last layer stand in block
 	block []float32
 	z     []float32
+}
+
+// share links the arrivals with all workers: one enters the edges, and then each
+// lets the rows hear each other in some of the columns, in the order of the edges.
+func (w *window) share(g *Graph, first int32, near [][]int32, met func(i int, neighbours []int32)) {
+	w.late, w.met, w.ends = w.late[:0], w.met[:0], w.ends[:0]
+	for i, neighbours := range near {
+		if i+1 < len(near) {
+			kernel.Prefetch(g.nodes, near[i+1], 0, 1)
+		}
+		v := first + int32(i)
+		fresh, _ := g.meet(v, neighbours)
+		g.approachEnds(fresh)
+		g.keepAll(v, fresh)
+		g.join(v, fresh)
+		if met != nil {
+			met(i, fresh)
+		}
+		w.met = append(w.met, fresh...)
+		w.late, w.ends = append(w.late, v), append(w.ends, len(w.met))
+	}
+	const register = 16
+	columns := g.enc.columns()
+	each := (columns/len(g.work) + register - 1) &^ (register - 1)
+	g.split(columns, max(each, 1), func(_ *workspace, from, to int) {
+		begin := 0
+		for i, end := range w.ends {
+			neighbours := w.met[begin:end]
+			g.enc.approach(g.rows.whole, neighbours, from, to)
+			g.enc.exchange(g.rows.whole, first+int32(i), neighbours, from, to)
+			begin = end
+		}
+	})
 }
 
 // embedsEarly reports whether some of n arrivals can be embedded before all are

@@ -124,7 +124,7 @@ func (g *Graph) layer(l int, nodes []int32, dst []float32) {
 		return
 	}
 	out := g.enc.dims()[l+1]
-	g.split(len(nodes), func(w *workspace, from, to int) { g.layerRows(w, l, nodes[from:to], dst[from*out:to*out]) })
+	g.split(len(nodes), chunkRows, func(w *workspace, from, to int) { g.layerRows(w, l, nodes[from:to], dst[from*out:to*out]) })
 }
 
 // layerRows is layer for one worker.

@@ -55,11 +55,21 @@ func thaw(b []byte, enc Encoder, options ...Option) (*Graph, error) {
 func change(rng *rand.Rand, g *Graph) {
 	n := g.Len()
 	if n == 0 || rng.IntN(4) == 0 {
-		x := make([]Vector, 1+rng.IntN(20))
+		x := make([]Vector, 1+rng.IntN(80))
 		for i := range x {
 			x[i] = randomVector(rng, g.enc.In(), 1)
 		}
-		g.Add(x)
+		if rng.IntN(2) == 0 {
+			g.Add(x)
+			return
+		}
+		near := make([][]int32, len(x))
+		for i := range near {
+			for range rng.IntN(4) {
+				near[i] = append(near[i], int32(rng.IntN(n+len(x))))
+			}
+		}
+		g.Arrive(x, near, nil, make([]float32, len(x)*g.enc.Out()))
 		return
 	}
 	some := make([]int32, 1+rng.IntN(6))

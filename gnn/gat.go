@@ -335,12 +335,15 @@ func (g *GAT) hear(row, neighbour []float32) {
 	}
 }
 
-func (g *GAT) approach(rows *kernel.Table[float32], neighbours []int32) {
+// columns is 1: what a head hears in one of its channels depends on all of them.
+func (g *GAT) columns() int { return 1 }
+
+func (g *GAT) approach(rows *kernel.Table[float32], neighbours []int32, _, _ int) {
 	own, heard := g.keeps()
 	kernel.Prefetch(rows, neighbours, 0, own+heard)
 }
 
-func (g *GAT) exchange(rows *kernel.Table[float32], v int32, neighbours []int32) {
+func (g *GAT) exchange(rows *kernel.Table[float32], v int32, neighbours []int32, _, _ int) {
 	row := rows.Row(v)
 	for _, u := range neighbours {
 		g.hear(row, rows.Row(u))

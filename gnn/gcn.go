@@ -138,9 +138,11 @@ func (c *GCN) start([]float32) {}
 
 func (c *GCN) hear(_, _ []float32) {}
 
-func (c *GCN) approach(*kernel.Table[float32], []int32) {}
+func (c *GCN) columns() int { return 0 }
 
-func (c *GCN) exchange(*kernel.Table[float32], int32, []int32) {}
+func (c *GCN) approach(*kernel.Table[float32], []int32, int, int) {}
+
+func (c *GCN) exchange(*kernel.Table[float32], int32, []int32, int, int) {}
 
 func (c *GCN) base() int { return 0 }
 

@@ -149,13 +149,15 @@ func (g *GIN) hear(row, neighbour []float32) {
 	kernel.Add(row[out:], neighbour[:out])
 }
 
-func (g *GIN) approach(rows *kernel.Table[float32], neighbours []int32) {
-	kernel.Prefetch(rows, neighbours, 0, 2*g.mlps[0][0].out)
+func (g *GIN) columns() int { return g.mlps[0][0].out }
+
+func (g *GIN) approach(rows *kernel.Table[float32], neighbours []int32, from, to int) {
+	kernel.Prefetch(rows, neighbours, from, to-from)
+	kernel.Prefetch(rows, neighbours, g.columns()+from, to-from)
 }
 
-func (g *GIN) exchange(rows *kernel.Table[float32], v int32, neighbours []int32) {
-	out := g.mlps[0][0].out
-	kernel.Exchange(rows, v, neighbours, 0, out, out)
+func (g *GIN) exchange(rows *kernel.Table[float32], v int32, neighbours []int32, from, to int) {
+	kernel.Exchange(rows, v, neighbours, from, g.columns()+from, to-from)
 }
 
 func (g *GIN) base() int { return 0 }

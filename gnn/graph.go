@@ -170,7 +170,7 @@ func (g *Graph) Add(x []Vector) (first int32) {
 	if g.alone(len(x)) {
 		g.addRows(&g.work[0], v, x)
 	} else {
-		g.split(len(x), func(w *workspace, from, to int) { g.addRows(w, v+int32(from), x[from:to]) })
+		g.split(len(x), chunkRows, func(w *workspace, from, to int) { g.addRows(w, v+int32(from), x[from:to]) })
 	}
 	return v
 }
@@ -230,6 +230,25 @@ func (g *Graph) LinkAll(v int32, neighbours []int32) (added int) {
 // linkAll is LinkAll of neighbours that were approached, and returns those that
 // are new, until its next call.
 func (g *Graph) linkAll(v int32, neighbours []int32) (met []int32) {
+	met, stale := g.meet(v, neighbours)
+	if (stale || g.rows.whole == nil) && g.hears() {
+		for _, u := range met {
+			g.link(v, u)
+		}
+		return met
+	}
+	g.approachEnds(met) // they come nearer during the exchange
+	if g.hears() {
+		g.keepAll(v, met)
+		g.enc.exchange(g.rows.whole, v, met, 0, g.enc.columns())
+	}
+	g.join(v, met)
+	return met
+}
+
+// meet returns those of some nodes that are not v nor its neighbours, each once,
+// until its next call, and whether any of them or v is stale.
+func (g *Graph) meet(v int32, nodes []int32) (met []int32, stale bool) {
 	n := g.node(v)
 	g.unmark()
 	g.mark(n)
@@ -237,48 +256,53 @@ func (g *Graph) linkAll(v int32, neighbours []int32) (met []int32) {
 		g.mark(g.node(u))
 	}
 	g.met = g.met[:0]
-	stale := n.stale
-	for _, u := range neighbours {
+	stale = n.stale
+	for _, u := range nodes {
 		if m := g.node(u); g.mark(m) {
 			g.met = append(g.met, u)
 			stale = stale || m.stale
 		}
 	}
-	if (stale || g.rows.whole == nil) && g.hears() {
-		for _, u := range g.met {
-			g.link(v, u)
-		}
-		return g.met
-	}
-	// Where the lists go on is far away too: it comes nearer during the exchange.
+	return g.met, stale
+}
+
+// approachEnds has the ends of the nodes' lists brought nearer, which go on there.
+func (g *Graph) approachEnds(nodes []int32) {
 	g.ends = g.ends[:0]
-	for _, u := range g.met {
+	for _, u := range nodes {
 		g.ends = g.adj.end(g.ends, g.node(u).adj)
 	}
 	kernel.PrefetchLines(g.ends)
-	if g.hears() {
-		if g.frozen != nil {
-			g.keep(v)
-			for _, u := range g.met {
-				g.keep(u)
-			}
-		}
-		g.enc.exchange(g.rows.whole, v, g.met)
+}
+
+// keepAll has the rows that v's exchange with the nodes is about to change be kept
+// as they are, if the graph is frozen.
+func (g *Graph) keepAll(v int32, nodes []int32) {
+	if g.frozen == nil {
+		return
 	}
-	g.adj.reserve(&n.adj, len(g.met))
-	for _, u := range g.met {
+	g.keep(v)
+	for _, u := range nodes {
+		g.keep(u)
+	}
+}
+
+// join enters the edges between v and the nodes, which are new.
+func (g *Graph) join(v int32, nodes []int32) {
+	n := g.node(v)
+	g.adj.reserve(&n.adj, len(nodes))
+	for _, u := range nodes {
 		g.adj.append(&n.adj, u)
 		g.adj.append(&g.node(u).adj, v)
 	}
-	g.edges += len(g.met)
-	return g.met
+	g.edges += len(nodes)
 }
 
 // approach has what LinkAll will read of the neighbours brought nearer.
 func (g *Graph) approach(neighbours []int32) {
 	kernel.Prefetch(g.nodes, neighbours, 0, 1)
 	if g.hears() && g.rows.whole != nil {
-		g.enc.approach(g.rows.whole, neighbours)
+		g.enc.approach(g.rows.whole, neighbours, 0, g.enc.columns())
 	}
 }
 

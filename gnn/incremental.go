@@ -16,8 +16,8 @@ type incremental interface {
 	// dims returns depth+1 widths: the features', then each layer's output.
 	dims() []int
 	// keeps returns the lengths of a row's two parts. heard is 0 when nothing
-	// of the neighbours can be kept up: then start, hear, approach and
-	// exchange are not called.
+	// of the neighbours can be kept up: then start, hear, columns,
+	// approach and exchange are not called.
 	keeps() (own, heard int)
 	// bottom returns the matrix by which features are multiplied, In×out
 	// row-major. The product is the beginning of own.
@@ -29,12 +29,15 @@ type incremental interface {
 	// hear adds a neighbour, of whose row only the own part is read, to row's
 	// heard part.
 	hear(row, neighbour []float32)
+	// columns is in how many columns an exchange can be cut, of which each can be
+	// exchanged by itself.
+	columns() int
 	// approach has what exchange will read of the neighbours brought nearer. It
 	// changes nothing but time.
-	approach(rows *kernel.Table[float32], neighbours []int32)
+	approach(rows *kernel.Table[float32], neighbours []int32, from, to int)
 	// exchange lets row v hear the rows of the neighbours in turn, which differ
-	// from each other and from v, and each of them hear v.
-	exchange(rows *kernel.Table[float32], v int32, neighbours []int32)
+	// from each other and from v, and each of them hear v, in some of the columns.
+	exchange(rows *kernel.Table[float32], v int32, neighbours []int32, from, to int)
 	// base is the lowest layer whose inputs are made and multiplied as such.
 	base() int
 	// first sets dst to what dense(base) takes of node v, or to v's output of

@@ -175,15 +175,15 @@ func (s *SAGE) hear(row, neighbour []float32) {
 	kernel.Add(row[2*out:], neighbour[:out])
 }
 
-func (s *SAGE) approach(rows *kernel.Table[float32], neighbours []int32) {
-	out := s.width[1]
-	kernel.Prefetch(rows, neighbours, 0, out)
-	kernel.Prefetch(rows, neighbours, 2*out, out)
+func (s *SAGE) columns() int { return s.width[1] }
+
+func (s *SAGE) approach(rows *kernel.Table[float32], neighbours []int32, from, to int) {
+	kernel.Prefetch(rows, neighbours, from, to-from)
+	kernel.Prefetch(rows, neighbours, 2*s.width[1]+from, to-from)
 }
 
-func (s *SAGE) exchange(rows *kernel.Table[float32], v int32, neighbours []int32) {
-	out := s.width[1]
-	kernel.Exchange(rows, v, neighbours, 0, 2*out, out)
+func (s *SAGE) exchange(rows *kernel.Table[float32], v int32, neighbours []int32, from, to int) {
+	kernel.Exchange(rows, v, neighbours, from, 2*s.width[1]+from, to-from)
 }
 
 // base is 1 where the first layer's states are as quickly made anew from the

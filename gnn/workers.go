@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// chunkRows is how many rows a worker takes at a time. A call with less than two
+// chunkRows is how many rows a worker takes at a time, where rows are shared. A call with less than two
 // chunks is for one.
 const chunkRows = 32
 
@@ -26,23 +26,23 @@ type crew struct {
 	awake []atomic.Bool // by worker; the first is the caller
 }
 
-// job is rows to share. Whoever is free takes the next chunk, so a helper that
-// wakes late has taken none, and nobody waits for it.
+// job is rows to share, or columns. Whoever is free takes the next chunk, so a
+// helper that wakes late has taken none, and nobody waits for it.
 type job struct {
-	rows int
-	do   func(w *workspace, from, to int)
-	next atomic.Int64 // row that nobody has taken
-	left atomic.Int64 // chunks that are not done
+	rows, chunk int
+	do          func(w *workspace, from, to int)
+	next        atomic.Int64 // row that nobody has taken
+	left        atomic.Int64 // chunks that are not done
 }
 
 // work does chunks until none is left to take.
 func (j *job) work(w *workspace) {
 	for {
-		from := int(j.next.Add(chunkRows)) - chunkRows
+		from := int(j.next.Add(int64(j.chunk))) - j.chunk
 		if from >= j.rows {
 			return
 		}
-		j.do(w, from, min(from+chunkRows, j.rows))
+		j.do(w, from, min(from+j.chunk, j.rows))
 		j.left.Add(-1)
 	}
 }
@@ -50,11 +50,11 @@ func (j *job) work(w *workspace) {
 // alone reports whether one worker had best do all of so many rows.
 func (g *Graph) alone(rows int) bool { return len(g.work) == 1 || rows < 2*chunkRows }
 
-// split has the workers share rows, of which each is done by one of them, and
-// returns when all are done.
-func (g *Graph) split(rows int, do func(w *workspace, from, to int)) {
-	j := &job{rows: rows, do: do}
-	chunks := (rows + chunkRows - 1) / chunkRows
+// split has the workers share rows, a chunk at a time, of which each is done by one
+// of them, and returns when all are done.
+func (g *Graph) split(rows, chunk int, do func(w *workspace, from, to int)) {
+	j := &job{rows: rows, chunk: chunk, do: do}
+	chunks := (rows + chunk - 1) / chunk
 	j.left.Store(int64(chunks))
 	g.crew.job.Store(j)
 	for k := 1; k < min(len(g.work), chunks); k++ {
