@@ -142,7 +142,7 @@ func (r *rescoring) score(e *Engine, out *event.Outcome) {
 	h := event.Head{Name: revisedHead}
 	if c := e.model.Prior.Classes; len(e.labels) > 0 {
 		h.Scores = e.scoresOf(func(i int) []float32 { return r.told[i*c : (i+1)*c] })
-		r.summary.add(h.Scores, e.cfg.Bins)
+		r.summary.add(h.Scores, e.cfg.Bins, &e.rated)
 	}
 	r.told = r.told[:0]
 	out.Heads = append(out.Heads, h)

@@ -69,11 +69,7 @@ func (w *weights) evidence(n int, at func(i, k int) []float32) {
 			from := (i*w.heads + k) * w.classes
 			a := w.a[from : from+w.classes]
 			for c, x := range at(i, k)[:len(a)] {
-				x := float64(x)
-				if x < w.Floor {
-					x = w.Floor
-				}
-				a[c] = x
+				a[c] = max(float64(x), w.Floor)
 			}
 		}
 	}
