@@ -54,6 +54,9 @@ func TestProductKernels(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
 		m, inner, n := 1+rng.IntN(19), 1+rng.IntN(9), 1+rng.IntN(41)
+		if rng.IntN(10) == 0 {
+			inner = 1 + rng.IntN(200)
+		}
 		gap := rng.IntN(3) // numbers between rows that are not the matrices'
 		a := dense(randoms(rng, (m+gap)*(inner+gap)), m, inner)
 		a.down += gap
