@@ -1962,6 +1962,25 @@ loop:
 	VZEROUPPER
 	RET
 
+// func raiseAVX2(dst *float64, src *float32, least float64, n int)
+// Requires: AVX
+TEXT ·raiseAVX2(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	VBROADCASTSD least+16(FP), Y0
+	MOVQ         n+24(FP), DX
+
+loop:
+	VCVTPS2PD (CX), Y1
+	VMAXPD    Y1, Y0, Y1
+	VMOVUPD   Y1, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      $0x10, CX
+	SUBQ      $0x04, DX
+	JNZ       loop
+	VZEROUPPER
+	RET
+
 // func newtonAVX2(step *float64, m *float64, start *float64, t *float64, gradient *float64, h *float64, n int)
 // Requires: AVX
 TEXT ·newtonAVX2(SB), NOSPLIT, $0-56
@@ -3943,6 +3962,25 @@ loop:
 	ADDQ         $0x40, AX
 	SUBQ         $0x08, CX
 	JNZ          loop
+	VZEROUPPER
+	RET
+
+// func raiseAVX512(dst *float64, src *float32, least float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·raiseAVX512(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	VBROADCASTSD least+16(FP), Z0
+	MOVQ         n+24(FP), DX
+
+loop:
+	VCVTPS2PD (CX), Z1
+	VMAXPD    Z1, Z0, Z1
+	VMOVUPD   Z1, (AX)
+	ADDQ      $0x40, AX
+	ADDQ      $0x20, CX
+	SUBQ      $0x08, DX
+	JNZ       loop
 	VZEROUPPER
 	RET
 

@@ -27,7 +27,9 @@ func averages(d *drawn, mean, variance []float64, normals []float32, classes, la
 }
 
 func exponentialEachKernel([]float64) (done int) { return 0 }
-func newton(step, m, start, t, g, h []float64)   { newtonPlain(step, m, start, t, g, h) }
+
+func raiseKernel([]float64, []float32, float64) (done int) { return 0 }
+func newton(step, m, start, t, g, h []float64)             { newtonPlain(step, m, start, t, g, h) }
 func stride(m, held, step, start, t []float64, sum *[laneWidth]float64) {
 	stridePlain(m, held, step, start, t, sum)
 }

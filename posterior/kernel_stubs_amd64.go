@@ -53,6 +53,9 @@ func sparseSquaresAVX2(t *float64, column *int32, value *float64, w *float64, n 
 func exponentialEachAVX2(a *float64, n int)
 
 //go:noescape
+func raiseAVX2(dst *float64, src *float32, least float64, n int)
+
+//go:noescape
 func newtonAVX2(step *float64, m *float64, start *float64, t *float64, gradient *float64, h *float64, n int)
 
 //go:noescape
@@ -111,6 +114,9 @@ func sparseSquaresAVX512(t *float64, column *int32, value *float64, w *float64, 
 
 //go:noescape
 func exponentialEachAVX512(a *float64, n int)
+
+//go:noescape
+func raiseAVX512(dst *float64, src *float32, least float64, n int)
 
 //go:noescape
 func newtonAVX512(step *float64, m *float64, start *float64, t *float64, gradient *float64, h *float64, n int)
