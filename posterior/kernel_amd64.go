@@ -71,6 +71,18 @@ func addByLane(dst, src, by []float64) {
 	}
 }
 
+func scaleByLane(dst, by []float64) {
+	lanes := len(by)
+	switch kernels {
+	case avx512:
+		scaleByLaneAVX512(&dst[0], &by[0], len(dst)/lanes, lanes)
+	case avx2:
+		scaleByLaneAVX2(&dst[0], &by[0], len(dst)/lanes, lanes)
+	default:
+		scaleByLanePlain(dst, by)
+	}
+}
+
 func squareRoots(dst []float64) {
 	switch kernels {
 	case avx512:

@@ -1289,6 +1289,29 @@ lanes:
 	VZEROUPPER
 	RET
 
+// func scaleByLaneAVX2(dst *float64, by *float64, classes int, lanes int)
+// Requires: AVX
+TEXT ·scaleByLaneAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ classes+16(FP), CX
+
+classes:
+	MOVQ by+8(FP), DX
+	MOVQ lanes+24(FP), BX
+
+lanes:
+	VMOVUPD (DX), Y0
+	VMULPD  (AX), Y0, Y0
+	VMOVUPD Y0, (AX)
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, DX
+	SUBQ    $0x04, BX
+	JNZ     lanes
+	SUBQ    $0x01, CX
+	JNZ     classes
+	VZEROUPPER
+	RET
+
 // func logarithmsAVX2(dst *float64, src *float64, n int)
 // Requires: AVX, AVX2
 TEXT ·logarithmsAVX2(SB), NOSPLIT, $0-24
@@ -3632,6 +3655,29 @@ lanes:
 	SUBQ    $0x08, SI
 	JNZ     lanes
 	SUBQ    $0x01, DX
+	JNZ     classes
+	VZEROUPPER
+	RET
+
+// func scaleByLaneAVX512(dst *float64, by *float64, classes int, lanes int)
+// Requires: AVX, AVX512F
+TEXT ·scaleByLaneAVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ classes+16(FP), CX
+
+classes:
+	MOVQ by+8(FP), DX
+	MOVQ lanes+24(FP), BX
+
+lanes:
+	VMOVUPD (DX), Z0
+	VMULPD  (AX), Z0, Z0
+	VMOVUPD Z0, (AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, DX
+	SUBQ    $0x08, BX
+	JNZ     lanes
+	SUBQ    $0x01, CX
 	JNZ     classes
 	VZEROUPPER
 	RET

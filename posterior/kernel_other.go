@@ -11,6 +11,7 @@ func best() level { return plain }
 func productKernel(dst, a, b matrix)                { productPlain(dst, a, b) }
 func multiplyKernel(_, _, _ []float64) (done int)   { return 0 }
 func addByLane(dst, src, by []float64)              { addByLanePlain(dst, src, by) }
+func scaleByLane(dst, by []float64)                 { scaleByLanePlain(dst, by) }
 func squareRoots(dst []float64)                     { squareRootsPlain(dst) }
 func relu(dst []float64)                            { reluPlain(dst) }
 func gate(dst, x, by, weight []float64)             { gatePlain(dst, x, by, weight) }

@@ -35,6 +35,9 @@ func multiplyAVX2(dst *float64, x *float64, y *float64, n int)
 func addByLaneAVX2(dst *float64, src *float64, by *float64, classes int, lanes int)
 
 //go:noescape
+func scaleByLaneAVX2(dst *float64, by *float64, classes int, lanes int)
+
+//go:noescape
 func logarithmsAVX2(dst *float64, src *float64, n int)
 
 //go:noescape
@@ -96,6 +99,9 @@ func multiplyAVX512(dst *float64, x *float64, y *float64, n int)
 
 //go:noescape
 func addByLaneAVX512(dst *float64, src *float64, by *float64, classes int, lanes int)
+
+//go:noescape
+func scaleByLaneAVX512(dst *float64, by *float64, classes int, lanes int)
 
 //go:noescape
 func logarithmsAVX512(dst *float64, src *float64, n int)

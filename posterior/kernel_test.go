@@ -139,6 +139,11 @@ func TestLaneKernels(t *testing.T) {
 			multiply(dst, x, y)
 			return dst
 		})
+		sameAtLevels(t, "scaleByLane", func() []float64 {
+			dst := slices.Clone(x)
+			scaleByLane(dst, by)
+			return dst
+		})
 		sameAtLevels(t, "addByLane", func() []float64 {
 			dst := slices.Clone(x)
 			addByLane(dst, y, by)
