@@ -247,7 +247,7 @@ func (s *sets) clearRows() {
 // keep keeps what row says of node v, which waits for its label, if it still
 // does: it may have made room for others of its window.
 func (s *sets) keep(p *pending, v int32) {
-	slot, waits := p.nodes.slot[v]
+	slot, waits := p.nodes.place(v)
 	if !waits {
 		return
 	}
@@ -260,7 +260,7 @@ func (s *sets) keep(p *pending, v int32) {
 // join notes the set that was served for node v, whose label came. It is called
 // before v is taken from what waits.
 func (s *sets) join(p *pending, v, class int32) {
-	slot, waits := p.nodes.slot[v]
+	slot, waits := p.nodes.place(v)
 	if !waits {
 		return
 	}

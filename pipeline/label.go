@@ -190,7 +190,7 @@ func (e *Engine) score(out *event.Outcome) {
 			continue
 		}
 		out.Heads[h].Scores = e.scoresOf(func(i int) []float32 { return e.saidBy(h, i) })
-		e.summary[h].add(out.Heads[h].Scores, e.cfg.Bins)
+		e.summary[h].add(out.Heads[h].Scores, e.cfg.Bins, &e.rated)
 	}
 	for i := range out.Labelled {
 		l := &out.Labelled[i]

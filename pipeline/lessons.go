@@ -42,7 +42,7 @@ type lesson struct {
 type neighbour struct{ number, class int32 }
 
 func newLessons(prior *posterior.Gaussian, p *pooled, bound int) *lessons {
-	l := &lessons{nodes: newQueue[int32, lesson](), bound: bound, z: kernel.NewTable[float32](prior.Dim)}
+	l := &lessons{nodes: newNodeQueue[lesson](), bound: bound, z: kernel.NewTable[float32](prior.Dim)}
 	width := prior.Classes
 	if p != nil {
 		p.noting = true
@@ -77,7 +77,8 @@ func (e *Engine) rememberPooled() {
 	width := p.pool.NotesPerRow()
 	for i, v := range e.gone.batch {
 		e.note(i, p.pool.Version(), p.notes[i*width:(i+1)*width])
-		copy(l.around.Row(l.nodes.slot[v]), e.said[(i+1)*e.width-2*c:(i+1)*e.width])
+		slot, _ := l.nodes.place(v)
+		copy(l.around.Row(slot), e.said[(i+1)*e.width-2*c:(i+1)*e.width])
 	}
 	for _, pair := range p.met {
 		for _, side := range [][2]int32{pair, {pair[1], pair[0]}} {
@@ -95,8 +96,7 @@ func (e *Engine) note(i int, update uint64, notes []float64) {
 	if l.nodes.len() == l.bound {
 		l.nodes.oldest()
 	}
-	l.nodes.put(v, lesson{class: e.labels[i], tau: e.labelled.Tau[i], update: update, elapsed: l.elapsed})
-	slot := l.nodes.slot[v]
+	slot := l.nodes.put(v, lesson{class: e.labels[i], tau: e.labelled.Tau[i], update: update, elapsed: l.elapsed})
 	if int(slot) == l.z.Len() {
 		l.z.Grow(1)
 		l.notes.Grow(1)
@@ -131,7 +131,7 @@ func (e *Engine) takeBack(nodes []int32) (n int) {
 		e.pooled.around.Reset(&t.Rows)
 	}
 	for _, v := range nodes {
-		slot, ok := l.nodes.slot[v]
+		slot, ok := l.nodes.place(v)
 		if !ok {
 			continue
 		}

@@ -21,7 +21,7 @@ type served struct {
 }
 
 func newPending(dim, width, bound int) *pending {
-	return &pending{nodes: newQueue[int32, served](), bound: bound, z: kernel.NewTable[float32](dim), probs: kernel.NewTable[float32](width)}
+	return &pending{nodes: newNodeQueue[served](), bound: bound, z: kernel.NewTable[float32](dim), probs: kernel.NewTable[float32](width)}
 }
 
 // put keeps the prediction of node v, and returns the node whose older one was
@@ -31,8 +31,7 @@ func (p *pending) put(v int32, s served, z, probs []float32) (old int32, expired
 		old, _ = p.nodes.oldest()
 		expired = true
 	}
-	p.nodes.put(v, s)
-	i := p.nodes.slot[v]
+	i := p.nodes.put(v, s)
 	if int(i) == p.z.Len() {
 		p.z.Grow(1)
 		p.probs.Grow(1)
@@ -45,7 +44,7 @@ func (p *pending) put(v int32, s served, z, probs []float32) (old int32, expired
 // take gives back what was served for node v and forgets it. The slices hold
 // until the next put.
 func (p *pending) take(v int32) (s served, z, probs []float32, ok bool) {
-	i, ok := p.nodes.slot[v]
+	i, ok := p.nodes.place(v)
 	if !ok {
 		return s, nil, nil, false
 	}

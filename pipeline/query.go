@@ -91,11 +91,12 @@ func (e *Engine) className(class int32) string {
 
 // served returns what waits for the node's label.
 func (e *Engine) served(v int32, id event.ID) *Opinion {
-	s := e.pending.nodes.get(v)
-	if s == nil {
+	slot, waits := e.pending.nodes.place(v)
+	if !waits {
 		return nil
 	}
-	o := &Opinion{Heads: e.estimates(e.pending.probs.Row(e.pending.nodes.slot[v]))}
+	s := &e.pending.nodes.entries[slot].value
+	o := &Opinion{Heads: e.estimates(e.pending.probs.Row(slot))}
 	o.Prediction = o.prediction(e, id, s.by)
 	o.Window, o.Time = s.window, s.time
 	return o

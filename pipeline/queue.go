@@ -5,7 +5,7 @@ import "github.com/gvbll/gvbll/gnn/kernel"
 // queue is a map that remembers the order of insertion, so that the oldest
 // entry can make room: every store of things that wait is one, and bounded.
 type queue[K comparable, V any] struct {
-	slot       map[K]int32
+	slot       places[K]
 	entries    []entry[K, V]
 	free       []int32
 	head, tail int32 // oldest and newest entry, none when empty
@@ -22,23 +22,82 @@ type entry[K comparable, V any] struct {
 const none = -1
 
 func newQueue[K comparable, V any]() *queue[K, V] {
-	return &queue[K, V]{slot: make(map[K]int32), head: none, tail: none}
+	return &queue[K, V]{slot: hashed[K]{}, head: none, tail: none}
 }
 
-func (q *queue[K, V]) len() int { return len(q.slot) }
+// newNodeQueue returns a queue of nodes by their numbers.
+func newNodeQueue[V any]() *queue[int32, V] {
+	return &queue[int32, V]{slot: new(numbered), head: none, tail: none}
+}
+
+// places say in which slot a key is.
+type places[K comparable] interface {
+	len() int
+	get(k K) (slot int32, ok bool)
+	set(k K, slot int32)
+	drop(k K) // which is there
+}
+
+type hashed[K comparable] map[K]int32
+
+func (m hashed[K]) len() int { return len(m) }
+
+func (m hashed[K]) get(k K) (slot int32, ok bool) {
+	slot, ok = m[k]
+	return slot, ok
+}
+
+func (m hashed[K]) set(k K, slot int32) { m[k] = slot }
+
+func (m hashed[K]) drop(k K) { delete(m, k) }
+
+// numbered is for the numbers of nodes, which are dense: 4 bytes a node, in a
+// fraction of the time that a map takes.
+type numbered struct {
+	slots []int32 // and 1, or 0, by number
+	n     int
+}
+
+func (m *numbered) len() int { return m.n }
+
+func (m *numbered) get(v int32) (slot int32, ok bool) {
+	if int(v) >= len(m.slots) {
+		return 0, false
+	}
+	slot = m.slots[v] - 1
+	return slot, slot >= 0
+}
+
+func (m *numbered) set(v, slot int32) {
+	if more := int(v) + 1 - len(m.slots); more > 0 {
+		m.slots = append(m.slots, make([]int32, more)...)
+	}
+	m.slots[v] = slot + 1
+	m.n++
+}
+
+func (m *numbered) drop(v int32) {
+	m.slots[v] = 0
+	m.n--
+}
+
+func (q *queue[K, V]) len() int { return q.slot.len() }
+
+// place returns the slot of k, if it is there.
+func (q *queue[K, V]) place(k K) (slot int32, ok bool) { return q.slot.get(k) }
 
 // get returns the value kept under k, to read or to change in place until the
 // next put or take; nil when there is none.
 func (q *queue[K, V]) get(k K) *V {
-	i, ok := q.slot[k]
+	i, ok := q.slot.get(k)
 	if !ok {
 		return nil
 	}
 	return &q.entries[i].value
 }
 
-// put appends k, which must not be there.
-func (q *queue[K, V]) put(k K, v V) {
+// put appends k, which must not be there, and returns its slot.
+func (q *queue[K, V]) put(k K, v V) (slot int32) {
 	e := entry[K, V]{key: k, value: v, prev: q.tail, next: none}
 	i := int32(len(q.entries))
 	if n := len(q.free); n > 0 {
@@ -54,12 +113,13 @@ func (q *queue[K, V]) put(k K, v V) {
 		q.entries[q.tail].next = i
 	}
 	q.tail = i
-	q.slot[k] = i
+	q.slot.set(k, i)
+	return i
 }
 
 // take removes and returns what is kept under k.
 func (q *queue[K, V]) take(k K) (v V, ok bool) {
-	i, ok := q.slot[k]
+	i, ok := q.slot.get(k)
 	if !ok {
 		return v, false
 	}
@@ -74,7 +134,7 @@ func (q *queue[K, V]) take(k K) (v V, ok bool) {
 	} else {
 		q.entries[e.next].prev = e.prev
 	}
-	delete(q.slot, k)
+	q.slot.drop(k)
 	if q.hold {
 		q.held = append(q.held, i)
 		return e.value, true

@@ -63,3 +63,25 @@ func TestStill(t *testing.T) {
 		}
 	}
 }
+
+// TestNumbered: places by number are those of a map.
+func TestNumbered(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	want, got := hashed[int32]{}, new(numbered)
+	for range 5000 {
+		v, slot := rng.Int32N(300), rng.Int32N(100)
+		if _, there := want.get(v); there {
+			want.drop(v)
+			got.drop(v)
+		} else {
+			want.set(v, slot)
+			got.set(v, slot)
+		}
+		v = rng.Int32N(400)
+		a, inA := want.get(v)
+		b, inB := got.get(v)
+		if inA != inB || inA && a != b || want.len() != got.len() {
+			t.Fatalf("node %d is in slot %d: %v, want %d: %v; %d and %d in all", v, b, inB, a, inA, got.len(), want.len())
+		}
+	}
+}

@@ -60,12 +60,12 @@ func newRescoring(r Rescoring, classes int) *rescoring {
 	if !r.on() {
 		return nil
 	}
-	return &rescoring{Rescoring: r, probs: kernel.NewTable[float32](classes), due: newQueue[int32, struct{}](), summary: Summary{Head: revisedHead}}
+	return &rescoring{Rescoring: r, probs: kernel.NewTable[float32](classes), due: newNodeQueue[struct{}](), summary: Summary{Head: revisedHead}}
 }
 
 // put notes what is served for node v, which was put into pending.
 func (r *rescoring) put(e *Engine, v int32, id event.ID, probs []float32) {
-	i := e.pending.nodes.slot[v]
+	i, _ := e.pending.nodes.place(v)
 	if int(i) == len(r.nodes) {
 		r.nodes = append(r.nodes, newest{})
 		r.probs.Grow(1)
@@ -91,7 +91,7 @@ func (r *rescoring) changed(e *Engine, nodes ...int32) {
 // isDue tells whether node v, which is still there, is to be predicted again, and
 // its slot.
 func (r *rescoring) isDue(e *Engine, v int32) (slot int32, due bool) {
-	slot, waits := e.pending.nodes.slot[v]
+	slot, waits := e.pending.nodes.place(v)
 	if !waits || e.fate[v].gone {
 		return 0, false
 	}
@@ -116,7 +116,7 @@ func (r *rescoring) rescore(e *Engine, out *event.Outcome) {
 	r.z = resize(r.z, len(r.batch)*d)
 	e.graph.Embed(r.batch, r.z)
 	for i, v := range r.batch {
-		slot := e.pending.nodes.slot[v]
+		slot, _ := e.pending.nodes.place(v)
 		n, last := &r.nodes[slot], r.probs.Row(slot)
 		n.degree = int32(e.graph.Degree(v))
 		said := e.opinion(n.id, r.z[i*d:(i+1)*d], func(a *vicinity.Vicinity, rows *pool.Rows) { a.Append(rows, v) }).Prediction
@@ -134,7 +134,8 @@ func (r *rescoring) sure(confidence float32) bool { return float64(confidence) >
 
 // label notes what was last published of node v, whose label joins the window's.
 func (r *rescoring) label(e *Engine, v int32) {
-	r.told = append(r.told, r.probs.Row(e.pending.nodes.slot[v])...)
+	slot, _ := e.pending.nodes.place(v)
+	r.told = append(r.told, r.probs.Row(slot)...)
 }
 
 // score holds that against the labels, as [Engine.score] does what was served.
@@ -142,7 +143,7 @@ func (r *rescoring) score(e *Engine, out *event.Outcome) {
 	h := event.Head{Name: revisedHead}
 	if c := e.model.Prior.Classes; len(e.labels) > 0 {
 		h.Scores = e.scoresOf(func(i int) []float32 { return r.told[i*c : (i+1)*c] })
-		r.summary.add(h.Scores, e.cfg.Bins)
+		r.summary.add(h.Scores, e.cfg.Bins, &e.rated)
 	}
 	r.told = r.told[:0]
 	out.Heads = append(out.Heads, h)
@@ -225,12 +226,9 @@ func (r *rescoring) set(e *Engine, file *safetensors.Reader) error {
 	if err := r.summary.setState(counts, sums); err != nil {
 		return err
 	}
-	nodes := make([]int32, n) // by slot
-	for v, slot := range e.pending.nodes.slot {
-		nodes[slot] = v
-	}
 	r.nodes = make([]newest, n)
-	for i, v := range nodes {
+	for i := range r.nodes { // what waits has slot i, see setPending
+		v := e.pending.nodes.entries[i].key
 		if degrees[i] < 0 || revisions[i] < 0 {
 			return damaged("node %d has revision %d and had %d neighbours", v, revisions[i], degrees[i])
 		}

@@ -29,12 +29,26 @@ type Summary struct {
 	bins    calibration.Bins
 }
 
-// add takes a window's labels, whose ECE is over so many bins of equal mass.
-func (s *Summary) add(labels []event.Score, bins int) {
-	conf, ok := make([]float64, len(labels)), make([]bool, len(labels))
+// rated are the confidences of a window's labels, and whether these said that they
+// were right.
+type rated struct {
+	confidence []float64
+	right      []bool
+}
+
+func (r *rated) add(confidence float64, right bool) {
+	r.confidence, r.right = append(r.confidence, confidence), append(r.right, right)
+}
+
+func (r *rated) clear() { r.confidence, r.right = r.confidence[:0], r.right[:0] }
+
+// add takes a window's labels, whose ECE is over so many bins of equal mass, and
+// needs memory for them.
+func (s *Summary) add(labels []event.Score, bins int, memory *rated) {
+	memory.clear()
 	var batch Scores
-	for i, l := range labels {
-		conf[i], ok[i] = l.Confidence, l.Correct
+	for _, l := range labels {
+		memory.add(l.Confidence, l.Correct)
 		batch.NLL += l.LogLoss
 		batch.Brier += l.Brier
 		s.Labels++
@@ -51,7 +65,7 @@ func (s *Summary) add(labels []event.Score, bins int) {
 	s.sum.Acc += batch.Acc / n
 	s.sum.NLL += batch.NLL / n
 	s.sum.Brier += batch.Brier / n
-	s.sum.ECE += calibration.ECEMass(conf, ok, bins)
+	s.sum.ECE += calibration.ECEMass(memory.confidence, memory.right, bins)
 }
 
 // Batches returns the means over windows; zeros before the first label.

@@ -24,9 +24,7 @@ type watch struct {
 
 	total [watchers]int64 // changes found
 
-	// A window's confidences, and whether labels said that they were right.
-	confidence []float64
-	right      []bool
+	window rated // of the serving head
 }
 
 // The detectors, in the order of event.Drift.
@@ -82,14 +80,14 @@ func (e *Engine) watchDrift(out *event.Outcome) {
 		row := i * n / min(n, watchedRows)
 		found(mmdEmbeddings, w.embeddings.Add(e.arrived.Z[row*dim:(row+1)*dim]), false)
 	}
-	w.confidence = w.confidence[:0]
+	w.window.clear()
 	for i := range out.Predictions {
 		p := &out.Predictions[i]
 		found(mmdClasses, w.classes.Add(p.ClassIndex), false)
-		w.confidence = append(w.confidence, float64(p.Confidence))
+		w.window.add(float64(p.Confidence), false)
 	}
-	w.monitor.Serve(w.confidence...)
-	w.confidence, w.right = w.confidence[:0], w.right[:0]
+	w.monitor.Serve(w.window.confidence...)
+	w.window.clear()
 	for i, l := range out.Labelled {
 		s := &out.Heads[l.By].Scores[i]
 		before := w.adwin.Mean()
@@ -98,9 +96,9 @@ func (e *Engine) watchDrift(out *event.Outcome) {
 		changed = w.hinkley.Add(s.LogLoss)
 		_, up := w.hinkley.Score()
 		found(pageHinkley, changed, up)
-		w.confidence, w.right = append(w.confidence, s.Confidence), append(w.right, s.Correct)
+		w.window.add(s.Confidence, s.Correct)
 	}
-	w.monitor.Learn(w.confidence, w.right)
+	w.monitor.Learn(w.window.confidence, w.window.right)
 	w.show(&d)
 	out.Drift = &d
 }

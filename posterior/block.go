@@ -39,14 +39,7 @@ func (b *block) linear(dst, w, z, by []float64) {
 	classes, dim := len(dst)/b.lanes, len(z)/b.lanes
 	clear(dst)
 	product(dense(dst, classes, b.lanes), dense(w, dim, classes).t(), dense(z, dim, b.lanes))
-	scaleLanes(dst, by)
-}
-
-// scaleLanes gives every lane of x, C × lanes, a factor of its own.
-func scaleLanes(x, by []float64) {
-	for lanes := len(by); len(x) > 0; x = x[lanes:] {
-		multiply(x[:lanes], x, by)
-	}
+	scaleByLane(dst, by)
 }
 
 // probabilities sets probs to softmax(zᵀM / τ).
@@ -60,7 +53,7 @@ func (b *block) probabilities(q *Gaussian, rows Rows) {
 // softmax turns logits into probabilities, C × lanes.
 func (b *block) softmax(p []float64) {
 	exponentials(p, b.lanes, &b.sums)
-	scaleLanes(p, b.inverse[:b.lanes])
+	scaleByLane(p, b.inverse[:b.lanes])
 }
 
 // toLanes turns rows × cols numbers into cols × lanes, 0 beyond the rows.

@@ -322,11 +322,8 @@ func (v *Variational) moments() {
 	product(dense(b.logit, v.Classes, blockRows), dense(v.paramsT.mean, v.Classes, v.Dim), dense(b.zT, v.Dim, blockRows))
 	product(dense(b.sd, v.Classes, blockRows), dense(v.paramsT.variance, v.Classes, v.Dim), dense(b.squareT, v.Dim, blockRows))
 	squareRoots(b.sd)
-	for i := 0; i < len(b.sd); i += blockRows {
-		for _, m := range [...][]float64{b.logit[i : i+blockRows], b.sd[i : i+blockRows]} {
-			multiply(m, m, b.inverse[:])
-		}
-	}
+	scaleByLane(b.logit, b.inverse[:])
+	scaleByLane(b.sd, b.inverse[:])
 }
 
 // correct counts rows whose label has the largest mean logit, the lowest class

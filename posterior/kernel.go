@@ -134,6 +134,15 @@ func addByLanePlain(dst, src, by []float64) {
 	}
 }
 
+// scaleByLane gives every lane of dst, classes × lanes, a factor of its own.
+func scaleByLanePlain(dst, by []float64) {
+	for lanes := len(by); len(dst) > 0; dst = dst[lanes:] {
+		for l, s := range by {
+			dst[l] *= s
+		}
+	}
+}
+
 func squareRootsPlain(dst []float64) {
 	for i, x := range dst {
 		dst[i] = math.Sqrt(x)

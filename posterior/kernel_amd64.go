@@ -24,16 +24,23 @@ func productKernel(dst, a, b matrix) {
 		productPlain(dst, a, b)
 		return
 	}
-	for i := 0; i < dst.rows; i += 8 {
-		rows := min(8, dst.rows-i)
-		to, from := &dst.data[i*dst.down], &a.data[i*a.down]
-		if kernels == avx512 {
-			productAVX512(to, dst.down, from, a.down, a.right, &b.data[0], b.down, rows, a.cols, dst.cols)
-		} else {
-			productAVX2(to, dst.down, from, a.down, a.right, &b.data[0], b.down, rows, a.cols, dst.cols)
+	for k := 0; k < a.cols; k += productTerms {
+		terms, with := min(productTerms, a.cols-k), &b.data[k*b.down]
+		for i := 0; i < dst.rows; i += 8 {
+			rows := min(8, dst.rows-i)
+			to, from := &dst.data[i*dst.down], &a.data[i*a.down+k*a.right]
+			if kernels == avx512 {
+				productAVX512(to, dst.down, from, a.down, a.right, with, b.down, rows, terms, dst.cols)
+			} else {
+				productAVX2(to, dst.down, from, a.down, a.right, with, b.down, rows, terms, dst.cols)
+			}
 		}
 	}
 }
+
+// productTerms terms of each sum are added before the next, so that the rows of b
+// that they take stay in the nearest cache.
+const productTerms = 64
 
 // multiplyKernel returns how many entries it did.
 func multiplyKernel(dst, x, y []float64) (done int) {
@@ -61,6 +68,18 @@ func addByLane(dst, src, by []float64) {
 		addByLaneAVX2(&dst[0], &src[0], &by[0], len(dst)/lanes, lanes)
 	default:
 		addByLanePlain(dst, src, by)
+	}
+}
+
+func scaleByLane(dst, by []float64) {
+	lanes := len(by)
+	switch kernels {
+	case avx512:
+		scaleByLaneAVX512(&dst[0], &by[0], len(dst)/lanes, lanes)
+	case avx2:
+		scaleByLaneAVX2(&dst[0], &by[0], len(dst)/lanes, lanes)
+	default:
+		scaleByLanePlain(dst, by)
 	}
 }
 

@@ -1289,6 +1289,29 @@ lanes:
 	VZEROUPPER
 	RET
 
+// func scaleByLaneAVX2(dst *float64, by *float64, classes int, lanes int)
+// Requires: AVX
+TEXT ·scaleByLaneAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ classes+16(FP), CX
+
+classes:
+	MOVQ by+8(FP), DX
+	MOVQ lanes+24(FP), BX
+
+lanes:
+	VMOVUPD (DX), Y0
+	VMULPD  (AX), Y0, Y0
+	VMOVUPD Y0, (AX)
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, DX
+	SUBQ    $0x04, BX
+	JNZ     lanes
+	SUBQ    $0x01, CX
+	JNZ     classes
+	VZEROUPPER
+	RET
+
 // func logarithmsAVX2(dst *float64, src *float64, n int)
 // Requires: AVX, AVX2
 TEXT ·logarithmsAVX2(SB), NOSPLIT, $0-24
@@ -1959,6 +1982,25 @@ loop:
 	ADDQ         $0x20, AX
 	SUBQ         $0x04, CX
 	JNZ          loop
+	VZEROUPPER
+	RET
+
+// func raiseAVX2(dst *float64, src *float32, least float64, n int)
+// Requires: AVX
+TEXT ·raiseAVX2(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	VBROADCASTSD least+16(FP), Y0
+	MOVQ         n+24(FP), DX
+
+loop:
+	VCVTPS2PD (CX), Y1
+	VMAXPD    Y1, Y0, Y1
+	VMOVUPD   Y1, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      $0x10, CX
+	SUBQ      $0x04, DX
+	JNZ       loop
 	VZEROUPPER
 	RET
 
@@ -3617,6 +3659,29 @@ lanes:
 	VZEROUPPER
 	RET
 
+// func scaleByLaneAVX512(dst *float64, by *float64, classes int, lanes int)
+// Requires: AVX, AVX512F
+TEXT ·scaleByLaneAVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ classes+16(FP), CX
+
+classes:
+	MOVQ by+8(FP), DX
+	MOVQ lanes+24(FP), BX
+
+lanes:
+	VMOVUPD (DX), Z0
+	VMULPD  (AX), Z0, Z0
+	VMOVUPD Z0, (AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, DX
+	SUBQ    $0x08, BX
+	JNZ     lanes
+	SUBQ    $0x01, CX
+	JNZ     classes
+	VZEROUPPER
+	RET
+
 // func logarithmsAVX512(dst *float64, src *float64, n int)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·logarithmsAVX512(SB), NOSPLIT, $0-24
@@ -3943,6 +4008,25 @@ loop:
 	ADDQ         $0x40, AX
 	SUBQ         $0x08, CX
 	JNZ          loop
+	VZEROUPPER
+	RET
+
+// func raiseAVX512(dst *float64, src *float32, least float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·raiseAVX512(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	VBROADCASTSD least+16(FP), Z0
+	MOVQ         n+24(FP), DX
+
+loop:
+	VCVTPS2PD (CX), Z1
+	VMAXPD    Z1, Z0, Z1
+	VMOVUPD   Z1, (AX)
+	ADDQ      $0x40, AX
+	ADDQ      $0x20, CX
+	SUBQ      $0x08, DX
+	JNZ       loop
 	VZEROUPPER
 	RET
 

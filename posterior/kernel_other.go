@@ -11,6 +11,7 @@ func best() level { return plain }
 func productKernel(dst, a, b matrix)                { productPlain(dst, a, b) }
 func multiplyKernel(_, _, _ []float64) (done int)   { return 0 }
 func addByLane(dst, src, by []float64)              { addByLanePlain(dst, src, by) }
+func scaleByLane(dst, by []float64)                 { scaleByLanePlain(dst, by) }
 func squareRoots(dst []float64)                     { squareRootsPlain(dst) }
 func relu(dst []float64)                            { reluPlain(dst) }
 func gate(dst, x, by, weight []float64)             { gatePlain(dst, x, by, weight) }
@@ -27,7 +28,9 @@ func averages(d *drawn, mean, variance []float64, normals []float32, classes, la
 }
 
 func exponentialEachKernel([]float64) (done int) { return 0 }
-func newton(step, m, start, t, g, h []float64)   { newtonPlain(step, m, start, t, g, h) }
+
+func raiseKernel([]float64, []float32, float64) (done int) { return 0 }
+func newton(step, m, start, t, g, h []float64)             { newtonPlain(step, m, start, t, g, h) }
 func stride(m, held, step, start, t []float64, sum *[laneWidth]float64) {
 	stridePlain(m, held, step, start, t, sum)
 }

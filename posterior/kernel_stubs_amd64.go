@@ -35,6 +35,9 @@ func multiplyAVX2(dst *float64, x *float64, y *float64, n int)
 func addByLaneAVX2(dst *float64, src *float64, by *float64, classes int, lanes int)
 
 //go:noescape
+func scaleByLaneAVX2(dst *float64, by *float64, classes int, lanes int)
+
+//go:noescape
 func logarithmsAVX2(dst *float64, src *float64, n int)
 
 //go:noescape
@@ -51,6 +54,9 @@ func sparseSquaresAVX2(t *float64, column *int32, value *float64, w *float64, n 
 
 //go:noescape
 func exponentialEachAVX2(a *float64, n int)
+
+//go:noescape
+func raiseAVX2(dst *float64, src *float32, least float64, n int)
 
 //go:noescape
 func newtonAVX2(step *float64, m *float64, start *float64, t *float64, gradient *float64, h *float64, n int)
@@ -95,6 +101,9 @@ func multiplyAVX512(dst *float64, x *float64, y *float64, n int)
 func addByLaneAVX512(dst *float64, src *float64, by *float64, classes int, lanes int)
 
 //go:noescape
+func scaleByLaneAVX512(dst *float64, by *float64, classes int, lanes int)
+
+//go:noescape
 func logarithmsAVX512(dst *float64, src *float64, n int)
 
 //go:noescape
@@ -111,6 +120,9 @@ func sparseSquaresAVX512(t *float64, column *int32, value *float64, w *float64, 
 
 //go:noescape
 func exponentialEachAVX512(a *float64, n int)
+
+//go:noescape
+func raiseAVX512(dst *float64, src *float32, least float64, n int)
 
 //go:noescape
 func newtonAVX512(step *float64, m *float64, start *float64, t *float64, gradient *float64, h *float64, n int)

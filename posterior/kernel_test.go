@@ -54,6 +54,9 @@ func TestProductKernels(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
 		m, inner, n := 1+rng.IntN(19), 1+rng.IntN(9), 1+rng.IntN(41)
+		if rng.IntN(10) == 0 {
+			inner = 1 + rng.IntN(200)
+		}
 		gap := rng.IntN(3) // numbers between rows that are not the matrices'
 		a := dense(randoms(rng, (m+gap)*(inner+gap)), m, inner)
 		a.down += gap
@@ -134,6 +137,11 @@ func TestLaneKernels(t *testing.T) {
 		sameAtLevels(t, "multiply", func() []float64 {
 			dst := make([]float64, n-3) // the last ones are no whole register
 			multiply(dst, x, y)
+			return dst
+		})
+		sameAtLevels(t, "scaleByLane", func() []float64 {
+			dst := slices.Clone(x)
+			scaleByLane(dst, by)
 			return dst
 		})
 		sameAtLevels(t, "addByLane", func() []float64 {

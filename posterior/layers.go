@@ -26,6 +26,16 @@ func Logarithms(a []float64) {
 	}
 }
 
+// Raise sets dst to src, entry by entry, or to least where that is more.
+func Raise(dst []float64, src []float32, least float64) {
+	src = src[:len(dst)]
+	for i := raiseKernel(dst, src, least); i < len(dst); i++ {
+		if dst[i] = float64(src[i]); dst[i] < least {
+			dst[i] = least
+		}
+	}
+}
+
 // RowExponentials takes its largest number from every row of a, sets it to most,
 // and replaces what is left by [Exp] of it, of which the sum is total. Rows have a
 // multiple of 8 numbers; -Inf is no number, of which there is at least one. The

@@ -16,6 +16,22 @@ func exponentialEachKernel(a []float64) (done int) {
 	return done
 }
 
+// raiseKernel returns how many entries it did.
+func raiseKernel(dst []float64, src []float32, least float64) (done int) {
+	if done = len(dst) &^ (laneWidth - 1); done == 0 {
+		return 0
+	}
+	switch kernels {
+	case avx512:
+		raiseAVX512(&dst[0], &src[0], least, done)
+	case avx2:
+		raiseAVX2(&dst[0], &src[0], least, done)
+	default:
+		return 0
+	}
+	return done
+}
+
 func newton(step, m, start, t, g, h []float64) {
 	switch n := len(step); {
 	case n == 0:

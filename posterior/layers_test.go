@@ -165,6 +165,27 @@ func TestLayerKernels(t *testing.T) {
 	}
 }
 
+func TestRaise(t *testing.T) {
+	rng := rand.New(rand.NewPCG(69, 70))
+	atLevels(t, func(t *testing.T) {
+		for n := range 20 {
+			src, dst, want := make([]float32, n+1), make([]float64, n), make([]float64, n)
+			for i := range want {
+				src[i] = float32(rng.NormFloat64())
+				switch rng.IntN(9) {
+				case 0:
+					src[i] = -0.5
+				case 1:
+					src[i] = float32(math.Inf(2*rng.IntN(2) - 1))
+				}
+				want[i] = max(float64(src[i]), -0.5)
+			}
+			Raise(dst, src, -0.5)
+			wantSame(t, "raised", dst, want)
+		}
+	})
+}
+
 // Exponentials and Logarithms are Exp and Log, of any number of numbers.
 func TestExponentialsAndLogarithms(t *testing.T) {
 	rng := rand.New(rand.NewPCG(67, 68))

@@ -186,7 +186,7 @@ func (p *Predictive) run() (aleatoric [blockRows]float64) {
 	for l := range share {
 		share[l] = 1 / float64(samples)
 	}
-	scaleLanes(p.average, share[:p.lanes])
+	scaleByLane(p.average, share[:p.lanes])
 	return aleatoric
 }
 

@@ -10,7 +10,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/gvbll/gvbll/posterior"
 )
@@ -133,7 +132,9 @@ func MeanConfidence(conf []float64) (mean float64) {
 // have one row more (numpy's array_split).
 func ECEMass(conf []float64, ok []bool, bins int) (ece float64) {
 	n := check(conf, ok, bins)
-	order := ascending(conf)
+	s := sorters.Get().(*sorter)
+	defer sorters.Put(s)
+	order := s.ascending(conf)
 	bins = min(bins, n)
 	for b := range bins {
 		size := n / bins
@@ -181,34 +182,4 @@ func check(conf []float64, ok []bool, bins int) int {
 		panic(fmt.Sprintf("calibration: %d confidences, %d answers, %d bins", len(conf), len(ok), bins))
 	}
 	return len(conf)
-}
-
-// ascending returns the indices of conf by confidence, equal ones ascending.
-// Confidences that float32 holds, as those that were served, go through a sort
-// of integers, which takes a quarter of the time.
-func ascending(conf []float64) []int {
-	keys := make([]uint64, len(conf))
-	for i, c := range conf {
-		bits := math.Float32bits(float32(c))
-		if float64(float32(c)) != c || bits >= 1<<31 {
-			return sorted(conf, func(a, b float64) int { return cmp.Compare(a, b) })
-		}
-		keys[i] = uint64(bits)<<32 | uint64(i)
-	}
-	slices.Sort(keys)
-	order := make([]int, len(keys))
-	for k, key := range keys {
-		order[k] = int(uint32(key))
-	}
-	return order
-}
-
-// sorted returns the indices of conf in the given order, equal ones ascending.
-func sorted(conf []float64, compare func(a, b float64) int) []int {
-	order := make([]int, len(conf))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(i, j int) int { return compare(conf[i], conf[j]) })
-	return order
 }

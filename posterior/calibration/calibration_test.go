@@ -243,14 +243,20 @@ func BenchmarkMeasure(b *testing.B) {
 // Confidences of float32 are put in the same order as any others.
 func TestAscending(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 22))
-	for _, other := range []float64{0.5, 0.1, 1e-300, -0.25, math.Copysign(0, -1), math.NaN(), math.Inf(1)} {
-		conf := make([]float64, 200)
-		for i := range conf {
-			conf[i] = float64(float32(rng.IntN(50)) / 50)
+	var s sorter
+	for _, n := range []int{1, 2, few, few + 1, 200, 700} {
+		for _, other := range []float64{0.5, 0.1, 1e-300, -0.25, math.Copysign(0, -1), math.NaN(), math.Inf(1)} {
+			conf := make([]float64, n)
+			for i := range conf {
+				conf[i] = float64(float32(rng.IntN(50)) / 50)
+			}
+			conf[rng.IntN(len(conf))] = other
+			if got, want := s.ascending(conf), sorted(conf, cmp.Compare[float64]); !slices.Equal(got, want) {
+				t.Errorf("%d with %v: %v, want %v", n, other, got, want)
+			}
 		}
-		conf[rng.IntN(len(conf))] = other
-		if got, want := ascending(conf), sorted(conf, cmp.Compare[float64]); !slices.Equal(got, want) {
-			t.Errorf("with %v: %v, want %v", other, got, want)
-		}
+	}
+	if got := s.ascending(nil); len(got) > 0 {
+		t.Errorf("%v of none", got)
 	}
 }

@@ -40,6 +40,7 @@ func main() {
 		s.gather()
 		s.multiply()
 		s.addByLane()
+		s.scaleByLane()
 		s.logarithms()
 		s.normals()
 		s.layers()
@@ -520,6 +521,21 @@ func (s isa) addByLane() {
 			x := s.mul(s.load(Mem{Base: by}), Mem{Base: src})
 			VMOVUPD(s.add(x, Mem{Base: dst}), Mem{Base: dst})
 			for _, p := range []Register{dst, src, by} {
+				ADDQ(U8(s.bytes()), p)
+			}
+		})
+	})
+	s.end()
+}
+
+func (s isa) scaleByLane() {
+	s.text("scaleByLane", "(dst, by *float64, classes, lanes int)")
+	dst := pointer("dst")
+	loop("classes", count("classes"), 1, func() {
+		by := pointer("by")
+		loop("lanes", count("lanes"), s.lanes, func() {
+			VMOVUPD(s.mul(s.load(Mem{Base: by}), Mem{Base: dst}), Mem{Base: dst})
+			for _, p := range []Register{dst, by} {
 				ADDQ(U8(s.bytes()), p)
 			}
 		})

@@ -21,6 +21,7 @@ func (s isa) layers() {
 	s.sparseTransposed()
 	s.sparseSquares()
 	s.exponentialEach()
+	s.raise()
 	s.newton()
 	s.stride()
 	s.addCentred()
@@ -144,6 +145,21 @@ func (s isa) exponentialEach() {
 	loop("loop", count("n"), s.lanes, func() {
 		VMOVUPD(s.exp(s.load(Mem{Base: a})), Mem{Base: a})
 		ADDQ(U8(s.bytes()), a)
+	})
+	s.end()
+}
+
+func (s isa) raise() {
+	s.text("raise", "(dst *float64, src *float32, least float64, n int)")
+	dst, src := pointer("dst"), pointer("src")
+	least := s.register()
+	VBROADCASTSD(NewParamAddr("least", 2*8), least)
+	loop("loop", count("n"), s.lanes, func() {
+		x := s.widen(Mem{Base: src})
+		VMAXPD(x, least, x) // x unless least > x
+		VMOVUPD(x, Mem{Base: dst})
+		ADDQ(U8(s.bytes()), dst)
+		ADDQ(U8(s.bytes()/2), src)
 	})
 	s.end()
 }

@@ -434,3 +434,18 @@ func TestMisusePanics(t *testing.T) {
 		})
 	}
 }
+
+func TestFirst(t *testing.T) {
+	rng := rand.New(rand.NewPCG(31, 32))
+	for range 1000 {
+		logp := make([]float32, 1+rng.IntN(9))
+		for c := range logp {
+			logp[c] = -float32(rng.IntN(4)) // so that there are equal ones
+		}
+		for y := range logp {
+			if got, want := first(logp, y), slices.Index(logp, slices.Max(logp)) == y; got != want {
+				t.Fatalf("%d is the first of the largest of %v: %v", y, logp, got)
+			}
+		}
+	}
+}

@@ -9,17 +9,28 @@ type Score struct {
 }
 
 func (s *Score) add(logp []float32, y int) {
-	best := 0
-	for c, x := range logp {
-		if x > logp[best] {
-			best = c
-		}
-	}
 	s.Rows++
-	if best == y {
+	if first(logp, y) {
 		s.Correct++
 	}
 	s.LogLoss -= float64(logp[y])
+}
+
+// first tells whether entry y is the largest, and no one before it as large. It
+// counts those ahead, for a search by branches would guess wrong all the time.
+func first(logp []float32, y int) bool {
+	ahead := 0
+	for _, x := range logp[:y] {
+		if x >= logp[y] {
+			ahead++
+		}
+	}
+	for _, x := range logp[y+1:] {
+		if x > logp[y] {
+			ahead++
+		}
+	}
+	return ahead == 0
 }
 
 func (s *Score) appendState(b *state) {

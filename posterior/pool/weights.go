@@ -67,14 +67,7 @@ func (w *weights) evidence(n int, at func(i, k int) []float32) {
 	for i := range n {
 		for k := range w.heads {
 			from := (i*w.heads + k) * w.classes
-			a := w.a[from : from+w.classes]
-			for c, x := range at(i, k)[:len(a)] {
-				x := float64(x)
-				if x < w.Floor {
-					x = w.Floor
-				}
-				a[c] = x
-			}
+			posterior.Raise(w.a[from:from+w.classes], at(i, k), w.Floor)
 		}
 	}
 }
