@@ -23,7 +23,6 @@ import (
 	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/wire"
-	"github.com/gvbll/gvbll/topics/worker"
 )
 
 type benchCmd struct {
@@ -217,7 +216,7 @@ func (c benchCmd) setup(client *kafka.Client, addr string) (*streambench.Setup, 
 	var window *event.Window
 	return &streambench.Setup{
 		Client: client, Broker: addr, Classes: m.Classes, Partitions: c.Partitions, Window: c.Window, Interval: c.CommitInterval,
-		Engine: func() (worker.Engine, error) { return pipeline.New(m, pipeline.Config{Workers: c.Workers}) },
+		Engine: fresh(pipeline.Config{Workers: c.Workers}, m),
 		Node: func(i int) *event.Node {
 			if i == 0 {
 				stream = w.Stream()
