@@ -23,7 +23,6 @@ import (
 	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/wire"
-	"github.com/gvbll/gvbll/topics/worker"
 )
 
 type benchCmd struct {
@@ -42,6 +41,7 @@ type benchCmd struct {
 	Brokers        []string      `help:"Measure the stream on this Kafka too, host:port." placeholder:"ADDR"`
 	Events         int           `help:"Arrivals that go through a broker." default:"200000"`
 	Partitions     int           `help:"Partitions of the topics." default:"4"`
+	Workers        int           `help:"Threads that share the products of a window behind a broker, as in gvbll work." default:"1"`
 	CommitInterval time.Duration `help:"Interval between transactions." default:"100ms"`
 
 	Quick bool `help:"A short run on small graphs, to see that it works: its figures mean little."`
@@ -53,6 +53,7 @@ func (benchCmd) Help() string {
 	return "What an arrival costs, in the graph, in the engine and through a broker, beside the bars that docs/performance.md explains. " +
 		"Ratios are of two measurements in one run; close other programs. " +
 		"Throughput is the best of two rounds; throughput-first is a round before them, in which the process has its memory to get from the system. " +
+		"With GODEBUG=madvdontneed=0 in the environment, what a round gives back stays for the next: on a virtual machine a page can cost more than an arrival. " +
 		"Latency is measured at half of latency-sustained, the rate of sender, worker and two readers together, and beside it (latency-alone) at half of what the worker takes without them."
 }
 
@@ -69,7 +70,7 @@ func (c benchCmd) Run(ctx context.Context, s streams) error {
 	for _, n := range []struct {
 		flag  string
 		value int
-	}{{"nodes", c.Nodes}, {"features", c.Features}, {"hidden", c.Hidden}, {"embedding", c.Embedding}, {"window", c.Window}, {"events", c.Events}, {"partitions", c.Partitions}} {
+	}{{"nodes", c.Nodes}, {"features", c.Features}, {"hidden", c.Hidden}, {"embedding", c.Embedding}, {"window", c.Window}, {"events", c.Events}, {"partitions", c.Partitions}, {"workers", c.Workers}} {
 		if n.value < 1 {
 			return usagef("--%s %d: give a positive number", n.flag, n.value)
 		}
@@ -215,7 +216,7 @@ func (c benchCmd) setup(client *kafka.Client, addr string) (*streambench.Setup, 
 	var window *event.Window
 	return &streambench.Setup{
 		Client: client, Broker: addr, Classes: m.Classes, Partitions: c.Partitions, Window: c.Window, Interval: c.CommitInterval,
-		Engine: func() (worker.Engine, error) { return pipeline.New(m, pipeline.Config{}) },
+		Engine: fresh(pipeline.Config{Workers: c.Workers}, m),
 		Node: func(i int) *event.Node {
 			if i == 0 {
 				stream = w.Stream()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -10,6 +11,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/bench"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/wire"
 )
 
 // TestAskedWhileItServes: a demo that is asked all the time, of nodes, of what
@@ -86,6 +92,39 @@ func TestAskedWhileItServes(t *testing.T) {
 	}
 	if answered.Load() == 0 {
 		t.Error("nothing was answered")
+	}
+}
+
+// TestKeeperOutcomeHolds: a window's predictions stay as they are while the next
+// one is stepped, as worker.Engine wants: they are being encoded.
+func TestKeeperOutcomeHolds(t *testing.T) {
+	w := bench.Workload{Features: 16, Hidden: 16, Embedding: 8, Classes: 5, Window: 20, Seed: 1}.WithDefaults()
+	m, err := w.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := fresh(pipeline.Config{}, m)()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream := w.Stream()
+	encoded := func(out *event.Outcome) (b []byte) {
+		for i := range out.Predictions {
+			b = wire.AppendPrediction(b, &out.Predictions[i])
+		}
+		return b
+	}
+	var last *event.Outcome
+	var want []byte
+	for range 10 {
+		out := e.Step(stream.Next(false))
+		if last != nil && !bytes.Equal(encoded(last), want) {
+			t.Fatalf("window %d changed the predictions of the one before", out.Window)
+		}
+		last, want = out, encoded(out)
+		if len(want) == 0 {
+			t.Fatal("nothing was predicted")
+		}
 	}
 }
 

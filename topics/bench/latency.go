@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -54,7 +55,8 @@ func (s *Setup) Sustained(ctx context.Context, n int) (rate float64, err error) 
 type live struct {
 	setup   *Setup
 	names   topics.Names
-	records []kafka.Record // in the order of their ids
+	nodes   []byte         // a key and a value each, in the order of their ids
+	ends    []int          // in nodes, of the keys and the values in turn
 	sent    []atomic.Int64 // when, in nanoseconds since the start, by id
 	began   time.Time
 	readers [2]reader
@@ -74,28 +76,31 @@ type reader struct {
 	quarter, end time.Duration // since the start, when a quarter and all had been seen
 }
 
-// newLive encodes n nodes beforehand: what that takes is no part of a stream.
+// newLive encodes n nodes beforehand, for what that takes is no part of a stream,
+// into memory in which the collector has nothing to look for.
 func (s *Setup) newLive(n int) *live {
-	l := &live{setup: s, records: make([]kafka.Record, n), sent: make([]atomic.Int64, n)}
-	var block []byte
-	for i := range l.records {
+	l := &live{setup: s, ends: make([]int, 0, 2*n), sent: make([]atomic.Int64, n)}
+	for i := range n {
 		node := s.Node(i)
-		if cap(block)-len(block) < 1<<16 {
-			block = make([]byte, 0, 1<<22)
-		}
-		from := len(block)
-		block = wire.AppendKey(block, node.ID)
-		key := block[from:len(block):len(block)]
-		from = len(block)
-		block = wire.AppendNode(block, node)
-		l.records[i] = kafka.Record{
-			Partition: kafka.PartitionFor(key, s.Partitions), Key: key, Value: block[from:len(block):len(block)],
-		}
+		l.nodes = wire.AppendKey(l.nodes, node.ID)
+		key := len(l.nodes)
+		l.nodes = wire.AppendNode(l.nodes, node)
+		l.ends = append(l.ends, key, len(l.nodes))
 	}
 	for i := range l.readers {
 		l.readers[i].next, l.readers[i].age = make([]int64, s.Partitions), make([]time.Duration, n)
 	}
 	return l
+}
+
+// record is the i-th node's.
+func (l *live) record(i int) kafka.Record {
+	from := 0
+	if i > 0 {
+		from = l.ends[2*i-1]
+	}
+	key, value := l.nodes[from:l.ends[2*i]], l.nodes[l.ends[2*i]:l.ends[2*i+1]]
+	return kafka.Record{Topic: l.names.Nodes, Partition: kafka.PartitionFor(key, l.setup.Partitions), Key: key, Value: value}
 }
 
 // now is how long ago the sender started.
@@ -108,9 +113,6 @@ func (l *live) run(ctx context.Context, due func(sent int) int) (err error) {
 		return err
 	}
 	defer l.setup.remove(ctx, l.names)
-	for i := range l.records {
-		l.records[i].Topic = l.names.Nodes
-	}
 	engine, err := l.setup.Engine()
 	if err != nil {
 		return err
@@ -128,6 +130,7 @@ func (l *live) run(ctx context.Context, due func(sent int) int) (err error) {
 			cancel(err)
 		}
 	})
+	runtime.GC() // what came before is not to be collected meanwhile
 	l.began = time.Now()
 	for level := range l.readers {
 		readers.Go(func() {
@@ -151,24 +154,26 @@ func (l *live) send(ctx context.Context, p *kafka.Producer, due func(sent int) i
 	const most = 2000 // at once
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	for n := 0; n < len(l.records); {
+	var records []kafka.Record
+	for n := 0; n < len(l.sent); {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		more := min(due(n), len(l.records)-n, most)
-		if more <= 0 {
+		end := min(n+min(due(n), most), len(l.sent))
+		if end <= n {
 			continue
 		}
 		now := int64(l.now())
-		for i := range more {
-			l.sent[n+i].Store(now)
+		records = records[:0]
+		for ; n < end; n++ {
+			l.sent[n].Store(now)
+			records = append(records, l.record(n))
 		}
-		if err := p.Send(ctx, l.records[n:n+more]); err != nil {
+		if err := p.Send(ctx, records); err != nil {
 			return err
 		}
-		n += more
 	}
 	return nil
 }
@@ -179,7 +184,7 @@ func (l *live) watch(ctx context.Context, level int) error {
 	t := &kafkago.Transport{}
 	defer t.CloseIdleConnections()
 	r := &l.readers[level]
-	for n := len(l.records); int(r.seen.Load()) < n; {
+	for n := len(l.sent); int(r.seen.Load()) < n; {
 		req := &fetch.Request{ReplicaID: -1, MaxWaitTime: 100, MinBytes: 1, MaxBytes: 1 << 30, IsolationLevel: int8(level), SessionEpoch: -1}
 		req.Topics = []fetch.RequestTopic{{Topic: l.names.Predictions}}
 		for i, at := range r.next {
@@ -253,6 +258,6 @@ func (l *live) drain(r *reader, batch protocol.RecordReader, partition int32, no
 
 // latency is what a reader saw behind the start, which is a fifth.
 func (l *live) latency(level int) Latency {
-	age := slices.Sorted(slices.Values(l.readers[level].age[len(l.records)/5:]))
+	age := slices.Sorted(slices.Values(l.readers[level].age[len(l.sent)/5:]))
 	return Latency{P50: age[len(age)/2], P99: age[len(age)*99/100]}
 }
