@@ -17,7 +17,8 @@ import (
 type keeper struct {
 	*pipeline.Tandem
 	turn sync.Mutex
-	last *event.Outcome // of Step, nil before the first
+	// Of the last two calls of Step, nil before them.
+	before, last *event.Outcome
 }
 
 var (
@@ -30,10 +31,10 @@ var (
 func (k *keeper) Step(w *event.Window) *event.Outcome {
 	k.turn.Lock()
 	defer k.turn.Unlock()
-	if k.last != nil { // the worker is done with it
-		k.Recycle(k.last)
+	if k.before != nil { // the worker is done with it
+		k.Recycle(k.before)
 	}
-	k.last = k.Tandem.Step(w)
+	k.before, k.last = k.last, k.Tandem.Step(w)
 	return k.last
 }
 
