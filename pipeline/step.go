@@ -62,9 +62,8 @@ type spare struct {
 	scores      [][]event.Score
 }
 
-// Recycle gives back an outcome of the engine's: the next one has the memory of its
-// lists of predictions, labels and scores, but not that of the probabilities, which
-// may be kept.
+// Recycle gives back an outcome of the engine's, of which nothing is looked at any
+// more: the next one has the memory of its predictions, labels and scores.
 func (e *Engine) Recycle(out *event.Outcome) {
 	s := &e.spare
 	if cap(out.Predictions) > cap(s.predictions) { // a window may have had none
@@ -295,23 +294,22 @@ func (e *Engine) serve(out *event.Outcome) {
 	e.predictAll(e.asked, *rows)
 	by := e.servedBy()
 
-	out.Predictions, e.spare.predictions = resize(e.spare.predictions, n)[:0], nil
-	probabilities := make([]float32, n*c)
+	out.Predictions = e.blank(n)
 	i := 0
 	for _, a := range e.accepted {
 		if !a.asked {
 			continue
 		}
 		kept := e.kept[i*e.width : (i+1)*e.width]
-		p := probabilities[i*c : (i+1)*c : (i+1)*c]
+		p := out.Predictions[i].Probabilities
 		e.asServed(p, kept[int(by)*c:][:c])
 		best := mostProbable(p)
 		u := e.split[i]
-		out.Predictions = append(out.Predictions, event.Prediction{
+		out.Predictions[i] = event.Prediction{
 			Node: a.node.ID, Class: e.model.Classes[best], ClassIndex: int32(best), Confidence: p[best],
 			Probabilities: p, Total: float32(u.Total), Aleatoric: float32(u.Aleatoric), Epistemic: float32(u.Epistemic),
 			Window: out.Window, PosteriorVersion: e.heads[by].Version(), Time: a.node.Time, Model: e.model.ID,
-		})
+		}
 		s := served{window: out.Window, time: a.node.Time, tau: rows.Tau[i], by: by}
 		if old, expired := e.pending.put(a.number, s, rows.Z[i*d:(i+1)*d], kept); expired {
 			out.Counts.Expired++
@@ -322,6 +320,25 @@ func (e *Engine) serve(out *event.Outcome) {
 		}
 		i++
 	}
+}
+
+// blank returns n predictions with room for their probabilities, which was an
+// outcome's before where there is such.
+func (e *Engine) blank(n int) []event.Prediction {
+	list, c := resize(e.spare.predictions, n), e.model.Prior.Classes
+	e.spare.predictions = nil
+	var block []float32
+	for i := range list {
+		p := &list[i].Probabilities
+		if len(*p) == c {
+			continue
+		}
+		if block == nil {
+			block = make([]float32, (n-i)*c)
+		}
+		*p, block = block[:c:c], block[c:]
+	}
+	return list
 }
 
 // predictAll leaves in kept what is kept of each of the nodes, with these

@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -143,6 +144,7 @@ func (s *Server) asServed(r *pipeline.Report) *predictionValue {
 	var v *predictionValue
 	if seen := s.h.find(r.Node); seen != nil {
 		p := seen.Prediction
+		p.Probabilities = slices.Clone(p.Probabilities) // its memory will be another's
 		v = predictionOf(&p)
 	}
 	if r.Served == nil {

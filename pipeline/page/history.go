@@ -66,8 +66,8 @@ func newHistory(classes int, began time.Time) history {
 	}
 }
 
-// step notes a window. Of its outcome, what is kept shares memory with no
-// event.
+// step notes a window. What is kept of predictions shares memory with no event and
+// no outcome.
 func (h *history) step(w Window) {
 	out := w.Outcome
 	h.levels = out.Levels
@@ -77,6 +77,7 @@ func (h *history) step(w Window) {
 	for i := range out.Predictions {
 		p := out.Predictions[i]
 		p.Node = p.Node.Clone()
+		p.Probabilities = append(h.served.next().Probabilities[:0], p.Probabilities...)
 		if old, full := h.served.add(served{p, none}); full && h.place[old.Node] == h.served.first()-1 {
 			delete(h.place, old.Node)
 		}
@@ -204,6 +205,14 @@ type ring[T any] struct {
 	size  int
 	items []T
 	count int
+}
+
+// next is what will have to go for the next that is added, or the zero value.
+func (r *ring[T]) next() (old T) {
+	if len(r.items) == r.size {
+		old = *r.at(r.count)
+	}
+	return old
 }
 
 // add returns what had to go for it.
