@@ -79,7 +79,7 @@ func (e *Engine) vacancy() (v int32, vacant bool) {
 	v = d.free[last]
 	e.noteFate(v)
 	if d.born == nil {
-		d.born = make([]int64, len(e.fate))
+		d.born = make([]int64, e.fate.len())
 		for u := range d.born {
 			d.born[u] = int64(u)
 		}
@@ -115,7 +115,7 @@ func (e *Engine) leave(id event.ID, out *event.Outcome) bool {
 	out.Counts.Departures++
 	e.roster.leave(id)
 	e.noteFate(v)
-	e.fate[v].gone = true
+	e.fate.at(v).gone = true
 	e.gone.leaving = append(e.gone.leaving, v)
 	return true
 }
@@ -132,7 +132,7 @@ func (e *Engine) superseded(id event.ID, out *event.Outcome) {
 
 // expired is told that what was served for v waits no longer.
 func (e *Engine) expired(v int32) {
-	if e.fate[v].gone {
+	if e.fate.at(v).gone {
 		e.gone.waiting.take(e.roster.came.at(v))
 		e.vacate(v)
 	}
@@ -141,7 +141,7 @@ func (e *Engine) expired(v int32) {
 // vacate lets the number of a node that left be used again.
 func (e *Engine) vacate(v int32) {
 	e.noteFate(v)
-	e.fate[v] = fate{label: none, gone: true}
+	*e.fate.at(v) = fate{label: none, gone: true}
 	e.context.set(v, false)
 	e.roster.came.clear(v)
 	if e.pooled != nil {
@@ -156,11 +156,11 @@ func (e *Engine) withdraw(out *event.Outcome) {
 	if len(d.leaving) == 0 {
 		return
 	}
-	gone := func(v int32) bool { return e.fate[v].gone }
+	gone := func(v int32) bool { return e.fate.at(v).gone }
 	e.accepted = slices.DeleteFunc(e.accepted, func(a accepted) bool { return gone(a.number) })
 	waits := false
 	for _, v := range d.leaving {
-		waits = waits || e.fate[v].waits
+		waits = waits || e.fate.at(v).waits
 		if e.pending.nodes.get(v) == nil {
 			continue
 		}

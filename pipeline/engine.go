@@ -149,8 +149,8 @@ type Engine struct {
 
 	graph     *gnn.Graph
 	roster    *roster
-	fate      []fate // by node number
-	context   marks  // of fate's nodes, those that are not asked about
+	fate      chunked[fate] // by node number
+	context   marks         // of fate's nodes, those that are not asked about
 	gone      departed
 	pending   *pending
 	rescoring *rescoring              // nil where nothing is predicted again

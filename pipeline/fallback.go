@@ -158,7 +158,7 @@ func (e *Engine) setFallback(file *safetensors.Reader) error {
 		if by > byStatic {
 			return damaged("a node was served by head %d", by)
 		}
-		e.pending.nodes.entries[i].value.by = by
+		e.pending.nodes.entries.at(int32(i)).value.by = by
 	}
 	return nil
 }

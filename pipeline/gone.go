@@ -18,8 +18,8 @@ func (e *Engine) goneParts() (parts []safetensors.Part) {
 	}
 	if n := d.waiting.len(); n > 0 {
 		var nodes, near []int32
-		for slot := d.waiting.head; slot != none; slot = d.waiting.entries[slot].next {
-			l := d.waiting.entries[slot].value
+		for slot := d.waiting.head; slot != none; slot = d.waiting.entries.at(slot).next {
+			l := d.waiting.entries.at(slot).value
 			nodes, near = append(nodes, l.number), append(near, l.degree, l.fresh)
 		}
 		parts = append(parts, safetensors.PartOf("departed.node", nodes, n), safetensors.PartOf("departed.near", near, n, 2))
@@ -104,7 +104,10 @@ func some[T safetensors.Element](file *safetensors.Reader, name string, shape ..
 // left and wait for their label. It comes before the ids.
 func (e *Engine) setGone(file *safetensors.Reader) ([]left, error) {
 	n, d := e.graph.Len(), &e.gone
-	e.fate = make([]fate, n)
+	e.fate = chunked[fate]{}
+	for range n {
+		e.fate.add(fate{})
+	}
 	var err error
 	if d.free, err = some[int32](file, "departed.free", file.Len("departed.free")); err != nil {
 		return nil, err
@@ -119,10 +122,10 @@ func (e *Engine) setGone(file *safetensors.Reader) ([]left, error) {
 		return nil, err
 	}
 	for _, v := range slices.Concat(d.free, nodes) {
-		if uint(v) >= uint(n) || e.fate[v].gone || e.graph.Degree(v) > 0 {
+		if uint(v) >= uint(n) || e.fate.at(v).gone || e.graph.Degree(v) > 0 {
 			return nil, damaged("node %d of %d has left and is there, or left twice", v, n)
 		}
-		e.fate[v].gone = true
+		e.fate.at(v).gone = true
 	}
 	list := make([]left, waits)
 	for i, v := range nodes {
@@ -206,7 +209,7 @@ func (e *Engine) setLessons(file *safetensors.Reader) error {
 		return err
 	}
 	for i, v := range nodes {
-		if uint(v) >= uint(len(e.fate)) || e.fate[v].gone || e.fate[v].label != class[i] || class[i] == none || l.nodes.get(v) != nil {
+		if uint(v) >= uint(e.fate.len()) || e.fate.at(v).gone || e.fate.at(v).label != class[i] || class[i] == none || l.nodes.get(v) != nil {
 			return damaged("node %d taught what is not its label, or twice", v)
 		}
 		if !(tau[i] > 0 && tau[i] <= math.MaxFloat64) || update[i] < 1 || uint64(update[i]) > e.heads[0].Version() {
@@ -261,7 +264,7 @@ func (e *Engine) setPooledLessons(file *safetensors.Reader, nodes []int32) error
 		x.elapsed = since[i]
 		for range met[i] {
 			u := neighbour{list[0], list[1]}
-			if uint(u.number) >= uint(len(e.fate)) || uint(u.class) >= uint(len(e.model.Classes)) {
+			if uint(u.number) >= uint(e.fate.len()) || uint(u.class) >= uint(len(e.model.Classes)) {
 				return damaged("node %d was learned with neighbour %d of class %d", v, u.number, u.class)
 			}
 			x.met, list = append(x.met, u), list[2:]

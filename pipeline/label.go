@@ -74,7 +74,7 @@ func unknownClass(l *event.Label, classes []string) string {
 
 // settle takes the label of a node that is in the graph.
 func (e *Engine) settle(v, class int32, l *event.Label, out *event.Outcome) {
-	f := &e.fate[v]
+	f := e.fate.at(v)
 	switch {
 	case f.label == class:
 		out.Counts.LabelsRepeated++

@@ -72,7 +72,7 @@ func (e *Engine) Node(id event.ID) (*Report, bool) {
 	if !known {
 		return nil, false
 	}
-	f := e.fate[v]
+	f := e.fate.at(v)
 	r := &Report{Node: id, Context: e.context.has(v), Label: e.className(f.label), Degree: e.graph.Degree(v), Served: e.served(v, id)}
 	z := make([]float32, e.model.Prior.Dim)
 	e.graph.Embed([]int32{v}, z)
@@ -95,7 +95,7 @@ func (e *Engine) served(v int32, id event.ID) *Opinion {
 	if !waits {
 		return nil
 	}
-	s := &e.pending.nodes.entries[slot].value
+	s := &e.pending.nodes.entries.at(slot).value
 	o := &Opinion{Heads: e.estimates(e.pending.probs.Row(slot))}
 	o.Prediction = o.prediction(e, id, s.by)
 	o.Window, o.Time = s.window, s.time
@@ -176,7 +176,7 @@ func (e *Engine) influences(v int32, now *Opinion) []Influence {
 		kept, _ := e.predict(z, func(a *vicinity.Vicinity, rows *pool.Rows) { a.AppendWithout(rows, v, u) })
 		e.asServed(p, kept[int(e.servedBy())*len(p):][:len(p)])
 		list[i] = Influence{
-			Node: e.roster.came.at(u), Label: e.className(e.fate[u].label),
+			Node: e.roster.came.at(u), Label: e.className(e.fate.at(u).label),
 			Gain:    float64(now.Probabilities[now.ClassIndex]) - float64(p[now.ClassIndex]),
 			Without: e.model.Classes[mostProbable(p)],
 		}

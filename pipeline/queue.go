@@ -6,7 +6,7 @@ import "github.com/gvbll/gvbll/gnn/kernel"
 // entry can make room: every store of things that wait is one, and bounded.
 type queue[K comparable, V any] struct {
 	slot       places[K]
-	entries    []entry[K, V]
+	entries    chunked[entry[K, V]]
 	free       []int32
 	head, tail int32 // oldest and newest entry, none when empty
 	hold       bool  // for a still: what is taken stays in its slot
@@ -54,30 +54,30 @@ func (m hashed[K]) drop(k K) { delete(m, k) }
 // numbered is for the numbers of nodes, which are dense: 4 bytes a node, in a
 // fraction of the time that a map takes.
 type numbered struct {
-	slots []int32 // and 1, or 0, by number
+	slots chunked[int32] // and 1, or 0, by number
 	n     int
 }
 
 func (m *numbered) len() int { return m.n }
 
 func (m *numbered) get(v int32) (slot int32, ok bool) {
-	if int(v) >= len(m.slots) {
+	if int(v) >= m.slots.len() {
 		return 0, false
 	}
-	slot = m.slots[v] - 1
+	slot = *m.slots.at(v) - 1
 	return slot, slot >= 0
 }
 
 func (m *numbered) set(v, slot int32) {
-	if more := int(v) + 1 - len(m.slots); more > 0 {
-		m.slots = append(m.slots, make([]int32, more)...)
+	for int(v) >= m.slots.len() {
+		m.slots.add(0)
 	}
-	m.slots[v] = slot + 1
+	*m.slots.at(v) = slot + 1
 	m.n++
 }
 
 func (m *numbered) drop(v int32) {
-	m.slots[v] = 0
+	*m.slots.at(v) = 0
 	m.n--
 }
 
@@ -93,24 +93,24 @@ func (q *queue[K, V]) get(k K) *V {
 	if !ok {
 		return nil
 	}
-	return &q.entries[i].value
+	return &q.entries.at(i).value
 }
 
 // put appends k, which must not be there, and returns its slot.
 func (q *queue[K, V]) put(k K, v V) (slot int32) {
 	e := entry[K, V]{key: k, value: v, prev: q.tail, next: none}
-	i := int32(len(q.entries))
+	i := int32(q.entries.len())
 	if n := len(q.free); n > 0 {
 		i = q.free[n-1]
 		q.free = q.free[:n-1]
-		q.entries[i] = e
+		*q.entries.at(i) = e
 	} else {
-		q.entries = append(q.entries, e)
+		q.entries.add(e)
 	}
 	if q.tail == none {
 		q.head = i
 	} else {
-		q.entries[q.tail].next = i
+		q.entries.at(q.tail).next = i
 	}
 	q.tail = i
 	q.slot.set(k, i)
@@ -123,16 +123,16 @@ func (q *queue[K, V]) take(k K) (v V, ok bool) {
 	if !ok {
 		return v, false
 	}
-	e := q.entries[i]
+	e := *q.entries.at(i)
 	if e.prev == none {
 		q.head = e.next
 	} else {
-		q.entries[e.prev].next = e.next
+		q.entries.at(e.prev).next = e.next
 	}
 	if e.next == none {
 		q.tail = e.prev
 	} else {
-		q.entries[e.next].prev = e.prev
+		q.entries.at(e.next).prev = e.prev
 	}
 	q.slot.drop(k)
 	if q.hold {
@@ -145,14 +145,14 @@ func (q *queue[K, V]) take(k K) (v V, ok bool) {
 
 // empty has a slot used again.
 func (q *queue[K, V]) empty(i int32) {
-	q.entries[i] = entry[K, V]{}
+	*q.entries.at(i) = entry[K, V]{}
 	q.free = append(q.free, i)
 }
 
 // oldest removes and returns the entry that has waited longest; the queue must
 // not be empty.
 func (q *queue[K, V]) oldest() (K, V) {
-	k := q.entries[q.head].key
+	k := q.entries.at(q.head).key
 	v, _ := q.take(k)
 	return k, v
 }
@@ -170,9 +170,9 @@ type still[K comparable, V any] struct {
 // and what lies beside the queue by slot with them.
 func (s *still[K, V]) take(q *queue[K, V]) {
 	s.q, s.head, s.len = q, q.head, q.len()
-	s.next = kernel.Room(s.next, len(q.entries))
+	s.next = kernel.Room(s.next, q.entries.len())
 	for i := range s.next {
-		s.next[i] = q.entries[i].next
+		s.next[i] = q.entries.at(int32(i)).next
 	}
 	q.hold = true
 }
@@ -192,6 +192,6 @@ func (s *still[K, V]) walk() func() (int32, *entry[K, V]) {
 	return func() (int32, *entry[K, V]) {
 		slot := next
 		next = s.next[slot]
-		return slot, &s.q.entries[slot]
+		return slot, s.q.entries.at(slot)
 	}
 }

@@ -27,8 +27,8 @@ func TestStill(t *testing.T) {
 		}
 	}
 	order := func() (keys []int) {
-		for i := q.head; i != none; i = q.entries[i].next {
-			keys = append(keys, q.entries[i].key)
+		for i := q.head; i != none; i = q.entries.at(i).next {
+			keys = append(keys, q.entries.at(i).key)
 		}
 		return keys
 	}
@@ -53,11 +53,11 @@ func TestStill(t *testing.T) {
 			t.Fatalf("got %v, want %v", got, want)
 		}
 		s.release()
-		if len(q.entries) != q.len()+len(q.free) || len(q.held) > 0 {
-			t.Fatalf("%d slots, %d entries, %d free", len(q.entries), q.len(), len(q.free))
+		if q.entries.len() != q.len()+len(q.free) || len(q.held) > 0 {
+			t.Fatalf("%d slots, %d entries, %d free", q.entries.len(), q.len(), len(q.free))
 		}
 		for _, i := range q.free {
-			if q.entries[i] != (entry[int, int]{}) {
+			if *q.entries.at(i) != (entry[int, int]{}) {
 				t.Fatal("what was taken is kept")
 			}
 		}

@@ -92,7 +92,7 @@ func (r *rescoring) changed(e *Engine, nodes ...int32) {
 // its slot.
 func (r *rescoring) isDue(e *Engine, v int32) (slot int32, due bool) {
 	slot, waits := e.pending.nodes.place(v)
-	if !waits || e.fate[v].gone {
+	if !waits || e.fate.at(v).gone {
 		return 0, false
 	}
 	by := int32(e.graph.Degree(v)) - r.nodes[slot].degree
@@ -169,8 +169,8 @@ func (r *rescoring) parts(pending *still[int32, served], classes int) []safetens
 		revisions = append(revisions, r.nodes[slot].revision)
 		probs = append(probs, r.probs.Row(slot)...)
 	}
-	for i := r.due.head; i != none; i = r.due.entries[i].next {
-		due = append(due, r.due.entries[i].key)
+	for i := r.due.head; i != none; i = r.due.entries.at(i).next {
+		due = append(due, r.due.entries.at(i).key)
 	}
 	counts, sums := r.summary.appendState(nil, nil)
 	return []safetensors.Part{
@@ -210,7 +210,7 @@ func (r *rescoring) set(e *Engine, file *safetensors.Reader) error {
 		return damaged("%d nodes are to be predicted again, at most %d are", len(due), e.cfg.MaxPending)
 	}
 	for _, v := range due {
-		if uint(v) >= uint(len(e.fate)) || r.due.get(v) != nil {
+		if uint(v) >= uint(e.fate.len()) || r.due.get(v) != nil {
 			return damaged("node %d is to be predicted again, and is not there, or twice", v)
 		}
 		r.due.put(v, struct{}{})
@@ -228,7 +228,7 @@ func (r *rescoring) set(e *Engine, file *safetensors.Reader) error {
 	}
 	r.nodes = make([]newest, n)
 	for i := range r.nodes { // what waits has slot i, see setPending
-		v := e.pending.nodes.entries[i].key
+		v := e.pending.nodes.entries.at(int32(i)).key
 		if degrees[i] < 0 || revisions[i] < 0 {
 			return damaged("node %d has revision %d and had %d neighbours", v, revisions[i], degrees[i])
 		}

@@ -112,20 +112,20 @@ func (e *Engine) setNodes(file *safetensors.Reader) error {
 	if err != nil {
 		return err
 	}
-	for v := range e.fate {
-		f := &e.fate[v]
+	for v := range int32(e.fate.len()) {
+		f := e.fate.at(v)
 		if class[v] < none || int(class[v]) >= len(e.model.Classes) || context[v] > 1 || f.gone && class[v] != none {
 			return damaged("node %d has class %d, is context %d", v, class[v], context[v])
 		}
 		f.label = class[v]
-		e.context.set(int32(v), context[v] == 1)
+		e.context.set(v, context[v] == 1)
 	}
 	entered := 0
 	err = readIDs(file, "nodes", func(v int, id event.ID) error {
 		if entered = v + 1; entered > n {
 			return damaged("more ids than the %d nodes", n)
 		}
-		if e.fate[v].gone {
+		if e.fate.at(int32(v)).gone {
 			e.roster.came.set(int32(v), id.Clone())
 			return nil
 		}
@@ -188,15 +188,15 @@ func (e *Engine) setPending(file *safetensors.Reader) error {
 	}
 	left := 0 // the graph
 	for i, v := range node {
-		if uint(v) >= uint(len(e.fate)) || e.context.has(v) || e.fate[v].label != none || p.nodes.get(v) != nil {
+		if uint(v) >= uint(e.fate.len()) || e.context.has(v) || e.fate.at(v).label != none || p.nodes.get(v) != nil {
 			return damaged("node %d does not wait for a label, or is there twice", v)
 		}
 		if !(tau[i] > 0 && tau[i] <= math.MaxFloat64) || window[i] < 0 || window[i] >= e.next {
 			return damaged("node %d was served at temperature %v in window %d", v, tau[i], window[i])
 		}
-		if l := e.gone.waiting.get(e.roster.came.at(v)); e.fate[v].gone && (l == nil || l.number != v) {
+		if l := e.gone.waiting.get(e.roster.came.at(v)); e.fate.at(v).gone && (l == nil || l.number != v) {
 			return damaged("number %d waits for a label and is of no node", v)
-		} else if e.fate[v].gone {
+		} else if e.fate.at(v).gone {
 			left++
 		}
 		p.nodes.put(v, served{window: window[i], time: time[i], tau: tau[i]}) // slot i, as the rows are
@@ -248,10 +248,10 @@ func (e *Engine) setWaiting(file *safetensors.Reader) error {
 			return damaged("other edges than wait for node %q", id)
 		}
 		for _, v := range nodes[:lengths[i]] {
-			if uint(v) >= uint(len(e.fate)) || e.fate[v].gone {
+			if uint(v) >= uint(e.fate.len()) || e.fate.at(v).gone {
 				return damaged("an edge of node %d waits, which is not there", v)
 			}
-			e.fate[v].waits = true
+			e.fate.at(v).waits = true
 			e.roster.wait(id, v)
 		}
 		nodes = nodes[lengths[i]:]

@@ -92,7 +92,7 @@ func (r *roster) claim(id event.ID) []int32 {
 // that gets shorter is made anew, and keep is told of the old one and its slot.
 func (r *roster) withdraw(gone func(v int32) bool, keep func(slot int32, list []int32)) (edges int) {
 	for slot := r.waiting.head; slot != none; {
-		entry := &r.waiting.entries[slot]
+		entry := r.waiting.entries.at(slot)
 		next := entry.next
 		if slices.ContainsFunc(entry.value, gone) {
 			keep(slot, entry.value)

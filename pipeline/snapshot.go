@@ -128,7 +128,7 @@ func (e *Engine) noteFate(v int32) {
 	if _, changed := t.was[v]; changed {
 		return
 	}
-	w := was{fate: e.fate[v], context: e.context.at(v), id: e.roster.came.at(v)}
+	w := was{fate: *e.fate.at(v), context: e.context.at(v), id: e.roster.came.at(v)}
 	if e.gone.born != nil {
 		w.born = e.gone.born[v]
 	}
@@ -270,7 +270,7 @@ func (s *Snapshot) Close() {
 func (e *Engine) nodeParts() []safetensors.Part {
 	came := &e.roster.came
 	label, context := int32(-1), int32(-1)
-	return append(idParts("nodes", len(e.fate), came.texts(), came.bytes, func() func() event.ID {
+	return append(idParts("nodes", e.fate.len(), came.texts(), came.bytes, func() func() event.ID {
 		v := int32(-1)
 		return func() event.ID {
 			v++
@@ -280,14 +280,14 @@ func (e *Engine) nodeParts() []safetensors.Part {
 			return came.at(v)
 		}
 	}),
-		column("nodes.label", len(e.fate), func() int32 {
+		column("nodes.label", e.fate.len(), func() int32 {
 			label++
 			if w, changed := e.taken.was[label]; changed {
 				return w.fate.label
 			}
-			return e.fate[label].label
+			return e.fate.at(label).label
 		}),
-		column("nodes.context", len(e.fate), func() uint8 {
+		column("nodes.context", e.fate.len(), func() uint8 {
 			context++
 			if w, changed := e.taken.was[context]; changed {
 				return uint8(w.context)
@@ -329,10 +329,10 @@ func (e *Engine) keptName() string {
 // that named them.
 func (e *Engine) waitingParts() []safetensors.Part {
 	t := &e.taken
-	lists := t.waiting.q.entries
-	t.edges = kernel.Room(t.edges, len(lists))
-	for i := range lists {
-		t.edges[i] = int32(len(lists[i].value))
+	lists := &t.waiting.q.entries
+	t.edges = kernel.Room(t.edges, lists.len())
+	for i := range int32(lists.len()) {
+		t.edges[i] = int32(len(lists.at(i).value))
 	}
 	next, list := t.waiting.walk(), t.waiting.walk()
 	return append(queueIDs("waiting", &t.waiting),
@@ -353,8 +353,8 @@ func (e *Engine) waitingParts() []safetensors.Part {
 func (e *Engine) earlyParts() []safetensors.Part {
 	s := &e.taken.early
 	size := 0
-	for i := range s.q.entries {
-		size += s.q.entries[i].value.size // 0 in an empty slot
+	for i := range int32(s.q.entries.len()) {
+		size += s.q.entries.at(i).value.size // 0 in an empty slot
 	}
 	next := s.walk()
 	return append(queueIDs("early", s),
@@ -390,8 +390,8 @@ func queueColumn[T safetensors.Element, K comparable, V any](name string, s *sti
 
 func queueIDs[V any](name string, s *still[event.ID, V]) []safetensors.Part {
 	strings, bytes := 0, 0
-	for i := range s.q.entries {
-		if id := s.q.entries[i].key.Str; id != "" { // there is none in an empty slot
+	for i := range int32(s.q.entries.len()) {
+		if id := s.q.entries.at(i).key.Str; id != "" { // there is none in an empty slot
 			strings++
 			bytes += len(id)
 		}

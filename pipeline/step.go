@@ -116,15 +116,15 @@ func (e *Engine) arrive(w *event.Window, out *event.Outcome) {
 		e.superseded(n.ID, out)
 		v, vacant := e.vacancy()
 		if vacant {
-			e.fate[v] = fate{}
+			*e.fate.at(v) = fate{}
 			e.again[v] = n
 		} else {
 			v = first + int32(len(e.features))
 			e.features = extend(e.features)
 			e.features[v-first] = e.normalised(e.features[v-first], x)
-			e.fate = append(e.fate, fate{})
+			e.fate.add(fate{})
 		}
-		e.fate[v].label = none
+		e.fate.at(v).label = none
 		e.context.set(v, n.Context)
 		e.roster.enter(n.ID, v)
 		if n.Context {
@@ -183,7 +183,7 @@ func (e *Engine) name(out *event.Outcome) {
 				out.Counts.SelfLoops++
 			case none:
 				out.Counts.EdgesDropped += e.roster.wait(id, a.number)
-				e.fate[a.number].waits = true
+				e.fate.at(a.number).waits = true
 			default:
 				e.links = append(e.links, u)
 			}

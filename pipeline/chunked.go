@@ -1,0 +1,38 @@
+package pipeline
+
+// chunked is a list that grows without moving what is in it: to copy a list of all
+// nodes, and to take new memory for it, would hold up a window for longer than many
+// windows take.
+type chunked[T any] struct {
+	chunks [][]T
+	n      int
+}
+
+const (
+	chunkShift = 12
+	chunkLen   = 1 << chunkShift
+	firstChunk = 64 // the first chunk begins with, and is copied until it is full
+)
+
+func (c *chunked[T]) len() int { return c.n }
+
+// at returns the i-th element, to read or to change in place until the next add.
+func (c *chunked[T]) at(i int32) *T { return &c.chunks[i>>chunkShift][i&(chunkLen-1)] }
+
+// add appends x.
+func (c *chunked[T]) add(x T) {
+	switch {
+	case c.n < chunkLen:
+		if c.n == 0 {
+			c.chunks = [][]T{make([]T, 0, firstChunk)}
+		}
+		c.chunks[0] = append(c.chunks[0], x)
+	case c.n&(chunkLen-1) == 0:
+		c.chunks = append(c.chunks, make([]T, 0, chunkLen))
+		fallthrough
+	default:
+		last := &c.chunks[len(c.chunks)-1]
+		*last = append(*last, x)
+	}
+	c.n++
+}
