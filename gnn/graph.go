@@ -40,6 +40,7 @@ type Graph struct {
 	work    []workspace // one a worker
 	crew    crew
 	window  window
+	reserve int       // nodes to take the memory of at the start
 	met     []int32   // the neighbours that LinkAll adds
 	ends    []uintptr // of their adjacency lists
 	fresh   []float32 // for Replace: the own part to come
@@ -76,6 +77,12 @@ func BFloat16() Option {
 	return func(g *Graph) { g.rows.halve() }
 }
 
+// Reserve takes the memory of so many nodes when the graph is made, and not as they
+// come. For their edges it takes none.
+func Reserve(nodes int) Option {
+	return func(g *Graph) { g.reserve = nodes }
+}
+
 // NewGraph returns an empty graph.
 func NewGraph(encoder Encoder, options ...Option) *Graph {
 	own, heard := encoder.keeps()
@@ -90,6 +97,8 @@ func NewGraph(encoder Encoder, options ...Option) *Graph {
 	for _, option := range options {
 		option(g)
 	}
+	g.nodes.Reserve(g.reserve)
+	g.rows.reserve(g.reserve)
 	g.crew.awake = make([]atomic.Bool, len(g.work))
 	return g
 }

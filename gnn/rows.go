@@ -34,6 +34,17 @@ func (t *rowTable) grow(n int) {
 	}
 }
 
+func (t *rowTable) reserve(n int) {
+	for _, table := range []*kernel.Table[float32]{t.whole, t.sums} {
+		if table != nil {
+			table.Reserve(n)
+		}
+	}
+	if t.half != nil {
+		t.half.Reserve(n)
+	}
+}
+
 func (t *rowTable) shrink(n int) {
 	for _, table := range []*kernel.Table[float32]{t.whole, t.sums} {
 		if table != nil {

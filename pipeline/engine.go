@@ -67,6 +67,10 @@ type Config struct {
 	Unwatched bool
 	// Rescore says when nodes are predicted again.
 	Rescore Rescoring
+	// Reserve is for how many nodes memory is taken at the start, and not while they
+	// come, which where a system gives it slowly is longer than all else that an
+	// arrival takes. A ledger is not bound to it.
+	Reserve int
 	// Workers is how many goroutines share a window's products, with the same
 	// bits: a ledger is not bound to it. Zero means 1.
 	Workers int
@@ -111,6 +115,7 @@ func (c Config) WithDefaults() (Config, error) {
 		{"max-waiting-labels", &c.MaxWaitingLabels, 1 << 16},
 		{"max-waiting-edges", &c.MaxWaitingEdges, 1 << 18},
 		{"workers", &c.Workers, 1},
+		{"reserve", &c.Reserve, 0},
 		{"rescore-after", &c.Rescore.After, 0},
 		{"rescore-limit", &c.Rescore.Limit, 100},
 	} {
@@ -134,7 +139,7 @@ func (c Config) WithDefaults() (Config, error) {
 }
 
 func (c Config) graphOptions() []gnn.Option {
-	options := []gnn.Option{gnn.Workers(c.Workers)}
+	options := []gnn.Option{gnn.Workers(c.Workers), gnn.Reserve(c.Reserve)}
 	if c.BFloat16 {
 		options = append(options, gnn.BFloat16())
 	}
@@ -258,6 +263,7 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e.pending = newPending(m.Prior.Dim, e.width, cfg.MaxPending)
+	e.pending.reserve(cfg.Reserve)
 	e.gone = newDeparted(&m.Prior, e.pooled, cfg)
 	e.rescoring = newRescoring(cfg.Rescore, m.Prior.Classes)
 	if e.pooled == nil { // a pool does it by its weights

@@ -24,6 +24,14 @@ func newPending(dim, width, bound int) *pending {
 	return &pending{nodes: newNodeQueue[served](), bound: bound, z: kernel.NewTable[float32](dim), probs: kernel.NewTable[float32](width)}
 }
 
+// reserve takes the memory of what is kept of so many nodes, as far as so many are
+// kept at once. The tables are empty.
+func (p *pending) reserve(nodes int) {
+	nodes = min(nodes, p.bound)
+	p.z.Reserve(nodes)
+	p.probs.Reserve(nodes)
+}
+
 // put keeps the prediction of node v, and returns the node whose older one was
 // forgotten for it, if any was.
 func (p *pending) put(v int32, s served, z, probs []float32) (old int32, expired bool) {

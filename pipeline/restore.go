@@ -38,10 +38,14 @@ func Restore(m *model.Model, cfg Config, r io.ReaderAt, size int64) (e *Engine, 
 
 // restored makes an engine of the file, whose strings for it begin with own.
 func restored(m *model.Model, cfg Config, file *safetensors.Reader, own string) (*Engine, error) {
-	e, err := New(m, cfg)
+	bare := cfg
+	bare.Reserve = 0 // the graph that New makes is not the one that will serve
+	e, err := New(m, bare)
 	if err != nil {
 		return nil, err
 	}
+	e.cfg.Reserve = cfg.Reserve
+	e.pending.reserve(cfg.Reserve)
 	if err := e.setMeta(file.Metadata(), own); err != nil {
 		return nil, err
 	}

@@ -216,7 +216,7 @@ func (c benchCmd) setup(client *kafka.Client, addr string) (*streambench.Setup, 
 	var window *event.Window
 	return &streambench.Setup{
 		Client: client, Broker: addr, Classes: m.Classes, Partitions: c.Partitions, Window: c.Window, Interval: c.CommitInterval,
-		Engine: fresh(pipeline.Config{Workers: c.Workers}, m),
+		Engine: fresh(pipeline.Config{Workers: c.Workers, Reserve: 2 * c.Events}, m),
 		Node: func(i int) *event.Node {
 			if i == 0 {
 				stream = w.Stream()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -46,6 +47,7 @@ type workCmd struct {
 	CreateTopics    bool          `help:"Create the topics that are missing." default:"true" negatable:""`
 	Partitions      int           `help:"Partitions of the topics that are created." default:"1"`
 	Workers         int           `help:"Threads that share the products of a window, with the same results." default:"1"`
+	Reserve         int           `help:"Nodes to take the memory of at the start, so that none is taken while they come: some 2 KB each." default:"0"`
 	BFloat16        bool          `help:"Keep the graph's rows as bfloat16: two thirds of the memory, embeddings off by some thousandths." name:"bfloat16"`
 	Compression     string        `help:"Compression of what is produced: none, gzip, snappy, lz4 or zstd." enum:"none,gzip,snappy,lz4,zstd" default:"none" placeholder:"none"`
 }
@@ -110,10 +112,12 @@ func (w workCmd) Run(ctx context.Context) error {
 	if cfg, err = w.Serve.into(cfg); err != nil {
 		return err
 	}
-	cfg.Workers, cfg.BFloat16, cfg.Unwatched = w.Workers, w.BFloat16, !w.Watch
+	cfg.Workers, cfg.Reserve, cfg.BFloat16, cfg.Unwatched = w.Workers, w.Reserve, w.BFloat16, !w.Watch
 	switch {
 	case w.Workers < 1:
 		return usagef("--workers %d: give at least 1", w.Workers)
+	case w.Reserve < 0 || w.Reserve > math.MaxInt32:
+		return usagef("--reserve %d: give a number of nodes, or 0 for none", w.Reserve)
 	case w.Window < 1:
 		return usagef("--window %d: a window holds at least one event", w.Window)
 	case w.Linger < 0:

@@ -17,6 +17,8 @@ type Table[T any] struct {
 	shift  uint // a full block has 1<<shift rows
 	n      int
 	ahead  chan []T // the block after the last, being made ready; nil for none
+
+	reserved [][]T // blocks that come first
 }
 
 const (
@@ -69,7 +71,10 @@ func (t *Table[T]) Grow(rows int) {
 	}
 	t.n += rows
 	full := 1 << t.shift
-	if len(t.blocks) <= 1 && t.n > t.room() {
+	if len(t.blocks) == 0 && len(t.reserved) > 0 {
+		t.blocks = append(t.blocks, t.next())
+	}
+	if room := t.room(); len(t.blocks) <= 1 && room < full && t.n > room {
 		size := min(max(startRows, 1<<bits.Len(uint(t.n-1))), full)
 		block := Zeros[T](size * t.width)
 		if len(t.blocks) == 1 {
@@ -80,8 +85,17 @@ func (t *Table[T]) Grow(rows int) {
 	for t.n > t.room() {
 		t.blocks = append(t.blocks, t.next())
 	}
-	if t.ahead == nil && t.n > full/2 {
+	if t.ahead == nil && t.n > full/2 && len(t.reserved) == 0 {
 		t.prepare()
+	}
+}
+
+// Reserve takes the memory of so many rows to come, of a table without rows. They
+// will not wait for it.
+func (t *Table[T]) Reserve(rows int) {
+	full := 1 << t.shift
+	for taken := 0; taken < rows; taken += full {
+		t.reserved = append(t.reserved, touched[T](full*t.width))
 	}
 }
 
@@ -99,6 +113,11 @@ func (t *Table[T]) Shrink(rows int) {
 
 // next returns a full block, and has the one after it made ready.
 func (t *Table[T]) next() []T {
+	if len(t.reserved) > 0 {
+		block := t.reserved[0]
+		t.reserved = t.reserved[1:]
+		return block
+	}
 	if t.ahead == nil {
 		t.prepare()
 	}

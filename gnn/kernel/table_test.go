@@ -34,3 +34,36 @@ func TestShrink(t *testing.T) {
 		}()
 	}
 }
+
+// TestReserve: rows come out of memory that was reserved, as zeros, and go on where
+// it ends.
+func TestReserve(t *testing.T) {
+	const width = 1 << 18 // four rows a block
+	table := NewTable[float32](width)
+	table.Reserve(5)
+	var own []*float32
+	for _, block := range table.reserved {
+		own = append(own, &block[0])
+	}
+	for v := range int32(13) {
+		table.Grow(1)
+		row := table.Row(v)
+		if row[0] != 0 || row[width-1] != 0 {
+			t.Fatalf("row %d comes with %v and %v", v, row[0], row[width-1])
+		}
+		row[0], row[width-1] = float32(v)+1, float32(v)+1
+	}
+	for i, p := range own {
+		if table.At(int32(4*i)) != p {
+			t.Errorf("row %d does not lie in what was reserved", 4*i)
+		}
+	}
+	for v := range int32(13) {
+		if *table.At(v) != float32(v)+1 {
+			t.Errorf("row %d is %v", v, *table.At(v))
+		}
+	}
+	if len(own) != 2 || len(table.reserved) != 0 {
+		t.Errorf("%d blocks were reserved, %d are left", len(own), len(table.reserved))
+	}
+}
