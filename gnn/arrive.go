@@ -18,7 +18,7 @@ func (g *Graph) Arrive(x []Vector, near [][]int32, met func(i int, neighbours []
 	}
 	first = g.Add(x)
 	w := &g.window
-	if !g.alone(len(x)) && g.rows.whole != nil && g.hears() && g.stale == 0 {
+	if !g.alone(len(x)) && g.exchanges() {
 		w.share(g, first, near, met)
 		g.Embed(w.late, dst)
 		return first
@@ -97,10 +97,14 @@ func (w *window) share(g *Graph, first int32, near [][]int32, met func(i int, ne
 	})
 }
 
+// exchanges reports whether all rows are as they should be, and hear each other
+// where they lie.
+func (g *Graph) exchanges() bool { return g.rows.whole != nil && g.hears() && g.stale == 0 }
+
 // embedsEarly reports whether some of n arrivals can be embedded before all are
 // linked: the last layer's inputs are made of rows alone.
 func (g *Graph) embedsEarly(n int) bool {
-	return g.alone(n) && g.rows.whole != nil && g.hears() && g.stale == 0 && g.enc.base() > 0 && g.enc.base() == g.enc.Depth()-1
+	return g.alone(n) && g.exchanges() && g.enc.base() > 0 && g.enc.base() == g.enc.Depth()-1
 }
 
 // begin notes of each node that the window changes, in its slot, which arrival is

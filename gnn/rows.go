@@ -23,36 +23,27 @@ func (t *rowTable) halve() {
 	}
 }
 
-func (t *rowTable) grow(n int) {
-	for _, table := range []*kernel.Table[float32]{t.whole, t.sums} {
-		if table != nil {
-			table.Grow(n)
-		}
-	}
-	if t.half != nil {
-		t.half.Grow(n)
-	}
+func (t *rowTable) grow(n int)    { t.each(func(table growing) { table.Grow(n) }) }
+func (t *rowTable) reserve(n int) { t.each(func(table growing) { table.Reserve(n) }) }
+func (t *rowTable) shrink(n int)  { t.each(func(table growing) { table.Shrink(n) }) }
+
+// growing is a table of any numbers.
+type growing interface {
+	Grow(rows int)
+	Reserve(rows int)
+	Shrink(rows int)
 }
 
-func (t *rowTable) reserve(n int) {
-	for _, table := range []*kernel.Table[float32]{t.whole, t.sums} {
-		if table != nil {
-			table.Reserve(n)
-		}
+// each does something with every table there is.
+func (t *rowTable) each(do func(growing)) {
+	if t.whole != nil {
+		do(t.whole)
+	}
+	if t.sums != nil {
+		do(t.sums)
 	}
 	if t.half != nil {
-		t.half.Reserve(n)
-	}
-}
-
-func (t *rowTable) shrink(n int) {
-	for _, table := range []*kernel.Table[float32]{t.whole, t.sums} {
-		if table != nil {
-			table.Shrink(n)
-		}
-	}
-	if t.half != nil {
-		t.half.Shrink(n)
+		do(t.half)
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// chunkRows is how many rows a worker takes at a time, where rows are shared. A call with less than two
-// chunks is for one.
+// chunkRows is how many rows a worker takes at a time, where rows are shared. A
+// call with less than two chunks is for one.
 const chunkRows = 32
 
 // lingers is how long a helper looks out for the next job before it ends. Waking
