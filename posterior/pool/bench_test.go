@@ -44,9 +44,9 @@ func BenchmarkCora(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*nodes), "µs/node")
 }
 
-// BenchmarkDense is what a row of a pool of the default heads for dense features
-// costs, at the size of the drifting graph's batches.
-func BenchmarkDense(b *testing.B) {
+// densePool returns a pool of the default heads for dense features, trained on a
+// batch of the size of the drifting graph's, and that batch.
+func densePool(b *testing.B) (*Pool, Batch) {
 	s := Shape{Classes: 40, Features: 128, Embedding: 64}
 	rng := rand.New(rand.NewPCG(1, 2))
 	pool, err := New(Default(Traits{Density: 1}), s, randomPrior(rng, s))
@@ -56,6 +56,13 @@ func BenchmarkDense(b *testing.B) {
 	batch := randomBatch(rng, 57, s, true)
 	pool.Train(batch)
 	batch.Said = make([]float32, batch.N*pool.SaidPerRow())
+	return pool, batch
+}
+
+// BenchmarkDense is what a row of a pool of the default heads for dense features
+// costs, at the size of the drifting graph's batches.
+func BenchmarkDense(b *testing.B) {
+	pool, batch := densePool(b)
 	for b.Loop() {
 		pool.Predict(batch.Rows, batch.Said)
 		pool.Learn(batch)
@@ -65,15 +72,7 @@ func BenchmarkDense(b *testing.B) {
 
 // BenchmarkRemove is what it costs to take a row back from the same pool.
 func BenchmarkRemove(b *testing.B) {
-	s := Shape{Classes: 40, Features: 128, Embedding: 64}
-	rng := rand.New(rand.NewPCG(1, 2))
-	pool, err := New(Default(Traits{Density: 1}), s, randomPrior(rng, s))
-	if err != nil {
-		b.Fatal(err)
-	}
-	batch := randomBatch(rng, 57, s, true)
-	pool.Train(batch)
-	batch.Said = make([]float32, batch.N*pool.SaidPerRow())
+	pool, batch := densePool(b)
 	l := lessonsOf(pool, &batch, 0, 1, 0)
 	for b.Loop() {
 		b.StopTimer()
