@@ -7,7 +7,7 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/pipeline/vicinity"
+	"github.com/gvbll/gvbll/pipeline/neighbourhood"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
@@ -40,7 +40,7 @@ type pooled struct {
 	pool    *pool.Pool
 	spec    pool.Spec
 	classes int
-	around  *vicinity.Vicinity
+	around  *neighbourhood.Vicinity
 
 	batch []int32 // numbers of the labelled nodes, in the batch's order
 
@@ -58,13 +58,13 @@ type pooled struct {
 // a cache.
 const chunk = 128
 
-func newPooled(m *model.Model, graph vicinity.Graph) (*pooled, error) {
+func newPooled(m *model.Model, graph neighbourhood.Graph) (*pooled, error) {
 	p, err := m.NewPool()
 	if err != nil {
 		return nil, err
 	}
 	return &pooled{
-		pool: p, spec: p.Spec(), classes: len(m.Classes), around: vicinity.New(graph, p.Spec(), m.Shape()),
+		pool: p, spec: p.Spec(), classes: len(m.Classes), around: neighbourhood.New(graph, p.Spec(), m.Shape()),
 	}, nil
 }
 
@@ -286,6 +286,6 @@ func (e *Engine) putAround() {
 
 // thaw reads what is known of the nodes of a graph, whose classes are given.
 func (p *pooled) thaw(m *model.Model, graph *gnn.Graph, file *safetensors.Reader, class []int32) error {
-	p.around = vicinity.New(graph, p.spec, m.Shape())
+	p.around = neighbourhood.New(graph, p.spec, m.Shape())
 	return p.around.Thaw(file, class)
 }

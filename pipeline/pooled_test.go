@@ -12,7 +12,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/pipeline/vicinity"
+	"github.com/gvbll/gvbll/pipeline/neighbourhood"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
@@ -52,13 +52,13 @@ func (o *oracle) Degree(v int32) int         { return len(o.near[v]) }
 func (o *oracle) Neighbours(v int32) []int32 { return o.near[v] }
 
 // around makes what is known of the graph anew.
-func (o *oracle) around() *vicinity.Vicinity {
-	s := vicinity.New(o, *o.m.Pool, o.m.Shape())
+func (o *oracle) around() *neighbourhood.Vicinity {
+	s := neighbourhood.New(o, *o.m.Pool, o.m.Shape())
 	for v, x := range o.x {
 		s.Put(int32(v), x)
 	}
 	for v, y := range o.y {
-		if y != vicinity.None {
+		if y != neighbourhood.None {
 			s.Label(int32(v), y)
 		}
 	}
@@ -148,7 +148,7 @@ func TestEngineServesThePool(t *testing.T) {
 					}
 				}
 				n := event.Node{Origin: &event.Origin{}, ID: event.ID{Num: int64(v)}, Dense: x, Context: rng.IntN(4) == 0}
-				o.x, o.near, o.y = append(o.x, gnn.Vector{Dense: x}), append(o.near, nil), append(o.y, vicinity.None)
+				o.x, o.near, o.y = append(o.x, gnn.Vector{Dense: x}), append(o.near, nil), append(o.y, neighbourhood.None)
 				for u := range v {
 					if rng.IntN(4) == 0 {
 						n.Neighbours = append(n.Neighbours, event.ID{Num: int64(u)})

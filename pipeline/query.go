@@ -7,7 +7,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/pipeline/vicinity"
+	"github.com/gvbll/gvbll/pipeline/neighbourhood"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
@@ -76,7 +76,7 @@ func (e *Engine) Node(id event.ID) (*Report, bool) {
 	r := &Report{Node: id, Context: e.context.has(v), Label: e.className(f.label), Degree: e.graph.Degree(v), Served: e.served(v, id)}
 	z := make([]float32, e.model.Prior.Dim)
 	e.graph.Embed([]int32{v}, z)
-	r.Now = e.opinion(id, z, func(a *vicinity.Vicinity, rows *pool.Rows) { a.Append(rows, v) })
+	r.Now = e.opinion(id, z, func(a *neighbourhood.Vicinity, rows *pool.Rows) { a.Append(rows, v) })
 	r.Neighbours = e.influences(v, &r.Now)
 	return r, true
 }
@@ -103,7 +103,7 @@ func (e *Engine) served(v int32, id event.ID) *Opinion {
 }
 
 // around adds the row of the node that is asked about, for a pool.
-type around func(*vicinity.Vicinity, *pool.Rows)
+type around func(*neighbourhood.Vicinity, *pool.Rows)
 
 // opinion predicts a node with the given embedding as serve does.
 func (e *Engine) opinion(id event.ID, z []float32, row around) Opinion {
@@ -173,7 +173,7 @@ func (e *Engine) influences(v int32, now *Opinion) []Influence {
 	z, p := make([]float32, e.model.Prior.Dim), make([]float32, e.model.Prior.Classes)
 	for i, u := range near {
 		e.graph.EmbedWithout(v, u, z)
-		kept, _ := e.predict(z, func(a *vicinity.Vicinity, rows *pool.Rows) { a.AppendWithout(rows, v, u) })
+		kept, _ := e.predict(z, func(a *neighbourhood.Vicinity, rows *pool.Rows) { a.AppendWithout(rows, v, u) })
 		e.asServed(p, kept[int(e.servedBy())*len(p):][:len(p)])
 		list[i] = Influence{
 			Node: e.roster.came.at(u), Label: e.className(e.fate.at(u).label),
@@ -232,7 +232,7 @@ func (e *Engine) Suppose(n *event.Node) (s *Supposed, known bool, reason event.R
 			distinct = append(distinct, u)
 		}
 	}
-	s.Opinion = e.opinion(n.ID, z, func(a *vicinity.Vicinity, rows *pool.Rows) { a.AppendArrival(rows, x, distinct) })
+	s.Opinion = e.opinion(n.ID, z, func(a *neighbourhood.Vicinity, rows *pool.Rows) { a.AppendArrival(rows, x, distinct) })
 	s.Window, s.Time = e.next, n.Time
 	return s, false, "", ""
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/pipeline/vicinity"
+	"github.com/gvbll/gvbll/pipeline/neighbourhood"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
@@ -119,7 +119,7 @@ func (r *rescoring) rescore(e *Engine, out *event.Outcome) {
 		slot, _ := e.pending.nodes.place(v)
 		n, last := &r.nodes[slot], r.probs.Row(slot)
 		n.degree = int32(e.graph.Degree(v))
-		said := e.opinion(n.id, r.z[i*d:(i+1)*d], func(a *vicinity.Vicinity, rows *pool.Rows) { a.Append(rows, v) }).Prediction
+		said := e.opinion(n.id, r.z[i*d:(i+1)*d], func(a *neighbourhood.Vicinity, rows *pool.Rows) { a.Append(rows, v) }).Prediction
 		if r.Confidence > 0 && r.sure(last[mostProbable(last)]) == r.sure(said.Confidence) {
 			continue
 		}

@@ -59,7 +59,7 @@ const (
 //	early.*                     ids of nodes that have a label and have not come
 //	early.records          U8   the labels, see appendLabel
 //	heads.NAME             U8   a head's state, see [posterior.Head]
-//	features.*                  of a pool: the nodes' features, see [vicinity.Vicinity.Parts]
+//	features.*                  of a pool: the nodes' features, see [neighbourhood.Vicinity.Parts]
 //	departed.free          I32  numbers that no node has, the next to be used last
 //	departed.node          I32  numbers of nodes that left and wait for their label, in the order in which they left
 //	departed.near          I32  × 2: neighbours that came before, and those of them not of the context

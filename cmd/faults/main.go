@@ -1,4 +1,4 @@
-// Command faults tries what the program promises: see package topics/faults. It
+// Command faults tries what the program promises: see package trial. It
 // runs the gvbll binary that it is given, or builds it.
 package main
 
@@ -14,12 +14,12 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/gvbll/gvbll/cmd/faults/trial"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/topics/faults"
 )
 
 type flags struct {
@@ -70,7 +70,7 @@ func (f *flags) run(ctx context.Context, command string) error {
 	if err != nil {
 		return err
 	}
-	s := &faults.Setup{Program: filepath.Join(dir, "gvbll"), Model: filepath.Join(dir, "model.safetensors"), Dir: dir}
+	s := &trial.Setup{Program: filepath.Join(dir, "gvbll"), Model: filepath.Join(dir, "model.safetensors"), Dir: dir}
 	nodes := map[string]int{"crash": f.Crash.Nodes, "chaos": 2000, "soak": f.Soak.Nodes}[command]
 	if err := f.prepare(ctx, s, nodes); err != nil {
 		return err
@@ -90,11 +90,11 @@ func (f *flags) run(ctx context.Context, command string) error {
 	var found outcome
 	switch command {
 	case "crash":
-		found, err = faults.Crash(ctx, s, f.Crash.Runs, f.Seed, f.Crash.Parallel, func(done int) { say(fmt.Sprintf("%d of %d runs", done, f.Crash.Runs)) })
+		found, err = trial.Crash(ctx, s, f.Crash.Runs, f.Seed, f.Crash.Parallel, func(done int) { say(fmt.Sprintf("%d of %d runs", done, f.Crash.Runs)) })
 	case "chaos":
-		found, err = faults.Chaos(ctx, s, cluster, f.Seed, time.Duration(f.Chaos.Minutes*float64(time.Minute)), say)
+		found, err = trial.Chaos(ctx, s, cluster, f.Seed, time.Duration(f.Chaos.Minutes*float64(time.Minute)), say)
 	case "soak":
-		found, err = faults.Soak(ctx, s, time.Duration(f.Soak.Minutes*float64(time.Minute)), say)
+		found, err = trial.Soak(ctx, s, time.Duration(f.Soak.Minutes*float64(time.Minute)), say)
 	}
 	if err != nil {
 		return fmt.Errorf("%w (logs are in %s)", err, dir)
@@ -127,7 +127,7 @@ func (f *flags) print(found outcome) error {
 }
 
 // prepare builds the program, trains a small model and makes the nodes.
-func (f *flags) prepare(ctx context.Context, s *faults.Setup, nodes int) error {
+func (f *flags) prepare(ctx context.Context, s *trial.Setup, nodes int) error {
 	build := exec.CommandContext(ctx, "go", "build", "-tags", "crashpoints", "-o", s.Program, "./cmd/gvbll")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("building the program: %w: %s", err, out)
@@ -179,7 +179,7 @@ func (f *flags) prepare(ctx context.Context, s *faults.Setup, nodes int) error {
 			for _, u := range neighbours[v] {
 				n.Neighbours = append(n.Neighbours, event.ID{Num: int64(u)})
 			}
-			s.Items = append(s.Items, faults.Item{Node: n, Class: d.Classes[d.Labels[v]]})
+			s.Items = append(s.Items, trial.Item{Node: n, Class: d.Classes[d.Labels[v]]})
 		}
 	}
 	if len(s.Items) < nodes {
@@ -188,12 +188,12 @@ func (f *flags) prepare(ctx context.Context, s *faults.Setup, nodes int) error {
 	return nil
 }
 
-func (f *flags) cluster(dir string) (faults.Cluster, error) {
+func (f *flags) cluster(dir string) (trial.Cluster, error) {
 	switch f.Broker {
 	case "kfake":
-		return faults.NewFake()
+		return trial.NewFake()
 	case "kafka":
-		return faults.NewKafka(f.Tool, filepath.Join(dir, "kafka"))
+		return trial.NewKafka(f.Tool, filepath.Join(dir, "kafka"))
 	}
 	return nil, fmt.Errorf("--broker %s: say kfake or kafka", f.Broker)
 }

@@ -13,13 +13,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/bench"
+	"github.com/gvbll/gvbll/cmd/gvbll/bench/stream"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/pipeline"
-	"github.com/gvbll/gvbll/pipeline/bench"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
-	streambench "github.com/gvbll/gvbll/topics/bench"
 	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/wire"
@@ -173,7 +173,7 @@ func (c benchCmd) wire() []bench.Row {
 }
 
 // onBrokers measures on the embedded broker and on the Kafka that was given.
-func (c benchCmd) onBrokers(ctx context.Context, measure func(context.Context, string, *streambench.Setup) ([]bench.Row, error)) ([]bench.Row, error) {
+func (c benchCmd) onBrokers(ctx context.Context, measure func(context.Context, string, *stream.Setup) ([]bench.Row, error)) ([]bench.Row, error) {
 	dir, err := os.MkdirTemp("", "gvbll-bench")
 	if err != nil {
 		return nil, err
@@ -210,30 +210,30 @@ func (c benchCmd) onBrokers(ctx context.Context, measure func(context.Context, s
 }
 
 // setup is the workload's stream, from an empty graph, and the real engine.
-func (c benchCmd) setup(client *kafka.Client, addr string) (*streambench.Setup, error) {
+func (c benchCmd) setup(client *kafka.Client, addr string) (*stream.Setup, error) {
 	w := c.workload()
 	m, err := w.Model()
 	if err != nil {
 		return nil, err
 	}
-	var stream *bench.Stream
+	var events *bench.Stream
 	var window *event.Window
-	return &streambench.Setup{
+	return &stream.Setup{
 		Client: client, Broker: addr, Classes: m.Classes, Partitions: c.Partitions, Window: c.Window, Interval: c.CommitInterval,
 		Engine: fresh(pipeline.Config{Workers: c.Workers, Reserve: 2 * c.Events}, m),
 		Node: func(i int) *event.Node {
 			if i == 0 {
-				stream = w.Stream()
+				events = w.Stream()
 			}
 			if i%c.Window == 0 {
-				window = stream.Next(false)
+				window = events.Next(false)
 			}
 			return &window.Nodes[i%c.Window]
 		},
 	}, nil
 }
 
-func (c benchCmd) throughput(ctx context.Context, name string, s *streambench.Setup) ([]bench.Row, error) {
+func (c benchCmd) throughput(ctx context.Context, name string, s *stream.Setup) ([]bench.Row, error) {
 	t, err := s.Measure(ctx, c.Events)
 	if err != nil {
 		return nil, err
@@ -250,7 +250,7 @@ func (c benchCmd) throughput(ctx context.Context, name string, s *streambench.Se
 
 // latency is measured at half of what sender, worker and readers sustain together,
 // and at half of what the worker takes when it has the machine to itself.
-func (c benchCmd) latency(ctx context.Context, name string, s *streambench.Setup) ([]bench.Row, error) {
+func (c benchCmd) latency(ctx context.Context, name string, s *stream.Setup) ([]bench.Row, error) {
 	events, long := max(c.Events/2, 1000), 5*time.Second
 	if c.Quick {
 		long = time.Second

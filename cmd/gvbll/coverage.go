@@ -9,8 +9,8 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/table"
 	"github.com/gvbll/gvbll/pipeline"
-	"github.com/gvbll/gvbll/pipeline/table"
 	"github.com/gvbll/gvbll/posterior/conformal"
 )
 

@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/exporter-toolkit/web"
 	"go.yaml.in/yaml/v2"
 
-	"github.com/gvbll/gvbll/pipeline/page"
+	"github.com/gvbll/gvbll/charts/page"
 )
 
 // httpServer serves /metrics, /healthz and /readyz, and the live page with the

@@ -15,7 +15,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/gvbll/gvbll/pipeline/table"
+	"github.com/gvbll/gvbll/cmd/gvbll/table"
 )
 
 // Exit codes.

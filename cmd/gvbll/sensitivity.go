@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gvbll/gvbll/pipeline/table"
+	"github.com/gvbll/gvbll/cmd/gvbll/table"
 )
 
 type sensitivityCmd struct {

@@ -13,8 +13,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/table"
 	"github.com/gvbll/gvbll/gnn/dataset"
-	"github.com/gvbll/gvbll/pipeline/table"
 )
 
 type tableCmd struct {

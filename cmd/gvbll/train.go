@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/gvbll/gvbll/charts/plot"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/train"
 	"github.com/gvbll/gvbll/pipeline"
-	"github.com/gvbll/gvbll/pipeline/draw"
 	"github.com/gvbll/gvbll/pipeline/model"
 )
 
@@ -81,7 +81,7 @@ func (c trainCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	fmt.Fprintln(s.err, set)
-	var epochs draw.Epochs
+	var epochs plot.Epochs
 	m, err := c.Train.train(ctx, set, s.err, func(p train.Progress) {
 		epochs.Loss, epochs.ELL = append(epochs.Loss, p.Loss.Total), append(epochs.ELL, p.Loss.ELL)
 		epochs.KLWeight, epochs.Train = append(epochs.KLWeight, p.Loss.KLWeight), append(epochs.Train, p.TrainAccuracy)
@@ -93,7 +93,7 @@ func (c trainCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	if c.Report != "" {
-		if err := report(c.Report, draw.Training(fmt.Sprintf("%s on %s", m.Meta.Encoder, m.Training.DataSet), epochs)); err != nil {
+		if err := report(c.Report, plot.Training(fmt.Sprintf("%s on %s", m.Meta.Encoder, m.Training.DataSet), epochs)); err != nil {
 			return err
 		}
 	}
@@ -105,7 +105,7 @@ func (c trainCmd) Run(ctx context.Context, s streams) error {
 }
 
 // report writes a picture, of the kind that the file's name ends in.
-func report(file string, p draw.Picture) error {
+func report(file string, p plot.Picture) error {
 	render := p.SVG
 	if filepath.Ext(file) == ".png" {
 		render = p.PNG

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/gvbll/gvbll/gnn"
-	"github.com/gvbll/gvbll/pipeline/vicinity"
+	"github.com/gvbll/gvbll/pipeline/neighbourhood"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
@@ -64,7 +64,7 @@ func trainingBatch(d Data, spec pool.Spec, shape pool.Shape) pool.Batch {
 		}
 	}
 	b := pool.Batch{Labels: d.Labels, Pairs: all.pairs()}
-	own, labels := vicinity.New(near, spec, shape), vicinity.New(all, spec, shape)
+	own, labels := neighbourhood.New(near, spec, shape), neighbourhood.New(all, spec, shape)
 	for v, x := range d.X {
 		own.Put(int32(v), x)
 		labels.Put(int32(v), gnn.Vector{})

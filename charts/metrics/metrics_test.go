@@ -1,0 +1,259 @@
+package metrics_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/gvbll/gvbll/charts/metrics"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/calibration"
+)
+
+// TestObserve: the counters say what the outcome says, by head and by bin.
+func TestObserve(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	m := metrics.New(reg)
+	m.Observe(&event.Outcome{
+		Predictions: []event.Prediction{{Total: .5, Aleatoric: .4, Epistemic: .1}, {Total: .5, Aleatoric: .5}},
+		Refused:     []event.Refusal{{Reason: event.NonFinite}},
+		Labelled:    []event.Labelled{{Delay: 2500}, {}},
+		Heads: []event.Head{{Name: "online", Clipped: 3, Step: .25, Version: 1, Scores: []event.Score{
+			{Confidence: .95, Correct: true, LogLoss: .1, Brier: .01}, {Confidence: 1, LogLoss: 3, Brier: 2},
+		}}},
+		Counts: event.Counts{Arrivals: 2, Edges: 5, SelfLoops: 1},
+	})
+	const want = `
+# HELP gvbll_calibration_confidence_total The sum of their confidences.
+# TYPE gvbll_calibration_confidence_total counter
+gvbll_calibration_confidence_total{bin="0",head="online"} 0
+gvbll_calibration_confidence_total{bin="1",head="online"} 0
+gvbll_calibration_confidence_total{bin="2",head="online"} 0
+gvbll_calibration_confidence_total{bin="3",head="online"} 0
+gvbll_calibration_confidence_total{bin="4",head="online"} 0
+gvbll_calibration_confidence_total{bin="5",head="online"} 0
+gvbll_calibration_confidence_total{bin="6",head="online"} 0
+gvbll_calibration_confidence_total{bin="7",head="online"} 0
+gvbll_calibration_confidence_total{bin="8",head="online"} 0
+gvbll_calibration_confidence_total{bin="9",head="online"} 1.95
+# HELP gvbll_correct_labels_total Those for which the head's class was right.
+# TYPE gvbll_correct_labels_total counter
+gvbll_correct_labels_total{head="online"} 1
+# HELP gvbll_edges_dropped_total Edges not added: named twice, to itself, or forgotten before their node came.
+# TYPE gvbll_edges_dropped_total counter
+gvbll_edges_dropped_total{reason="duplicate"} 0
+gvbll_edges_dropped_total{reason="expired"} 0
+gvbll_edges_dropped_total{reason="self-loop"} 1
+# HELP gvbll_log_loss_nats_total Their negative log-likelihood, summed.
+# TYPE gvbll_log_loss_nats_total counter
+gvbll_log_loss_nats_total{head="online"} 3.1
+# HELP gvbll_predictions_total Predictions served.
+# TYPE gvbll_predictions_total counter
+gvbll_predictions_total 2
+`
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(want),
+		"gvbll_calibration_confidence_total", "gvbll_correct_labels_total", "gvbll_edges_dropped_total", "gvbll_log_loss_nats_total", "gvbll_predictions_total"); err != nil {
+		t.Error(err)
+	}
+	problems, err := testutil.GatherAndLint(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+// TestEveryReasonHasASeries, from the start, so that an alert on it can be
+// trusted.
+func TestEveryReasonHasASeries(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	metrics.New(reg)
+	n, err := testutil.GatherAndCount(reg, "gvbll_refused_events_total")
+	if err != nil || n != len(event.Reasons()) {
+		t.Errorf("%d series of %d reasons, %v", n, len(event.Reasons()), err)
+	}
+}
+
+// TestCountersGiveECE: what PromQL adds up from the counters is the ECE over
+// bins of equal width.
+func TestCountersGiveECE(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	m := metrics.New(reg)
+	var out event.Outcome
+	var confidences []float64
+	var correct []bool
+	for i := range 500 {
+		c := .2 + .79*float64(i*i%500)/500
+		ok := i%3 != 0
+		confidences, correct = append(confidences, c), append(correct, ok)
+		out.Labelled = append(out.Labelled, event.Labelled{})
+		if i == 0 {
+			out.Heads = []event.Head{{Name: "online"}}
+		}
+		out.Heads[0].Scores = append(out.Heads[0].Scores, event.Score{Confidence: c, Correct: ok})
+	}
+	m.Observe(&out)
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums := make(map[string]float64)
+	for _, f := range families {
+		for _, s := range f.Metric {
+			for _, l := range s.Label {
+				if l.GetName() == "bin" {
+					sums[f.GetName()+l.GetValue()] = s.Counter.GetValue()
+				}
+			}
+		}
+	}
+	ece := 0.0
+	for b := range metrics.Bins {
+		ece += math.Abs(sums[fmt.Sprint("gvbll_calibration_correct_total", b)] - sums[fmt.Sprint("gvbll_calibration_confidence_total", b)])
+	}
+	want, _ := calibration.ECEWidth(confidences, correct, metrics.Bins)
+	if got := ece / 500; math.Abs(got-want) > 1e-9 {
+		t.Errorf("ECE %v, want %v", got, want)
+	}
+}
+
+// TestShowPosterior against sums made by hand, for a posterior of 2 × 2 that
+// forgot one weight and moved another.
+func TestShowPosterior(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	m := metrics.New(reg)
+	m.ShowPosterior(&metrics.Posterior{
+		Head: "online", Classes: []string{"a", "b"}, Version: 2, Lambda: 0.5,
+		Now:     &posterior.Gaussian{Dim: 2, Classes: 2, Mean: []float64{1, 0, 0, 4}, Precision: []float64{2, 1, 4, 1}},
+		Trained: &posterior.Gaussian{Dim: 2, Classes: 2, Mean: []float64{1, 0, 3, 0}, Precision: []float64{2, 1, 4, 1}},
+	})
+	const want = `
+# HELP gvbll_posterior_anchor_distance Euclidean distance of the posterior mean to the trained one.
+# TYPE gvbll_posterior_anchor_distance gauge
+gvbll_posterior_anchor_distance{head="online"} 5
+# HELP gvbll_posterior_anchor_kl_nats KL divergence of the posterior from the trained one.
+# TYPE gvbll_posterior_anchor_kl_nats gauge
+gvbll_posterior_anchor_kl_nats{head="online"} 26
+# HELP gvbll_posterior_entries Weights of the posterior, embedding dimensions times classes.
+# TYPE gvbll_posterior_entries gauge
+gvbll_posterior_entries{head="online"} 4
+# HELP gvbll_posterior_memory_batches Effective memory: batches that the precision is a sum of, forgetting counted, (1-λⁿ)/(1-λ) after n.
+# TYPE gvbll_posterior_memory_batches gauge
+gvbll_posterior_memory_batches{head="online"} 1.5
+# HELP gvbll_posterior_precision_mean Mean precision 1/Σ of a class's weights: how much is known of them.
+# TYPE gvbll_posterior_precision_mean gauge
+gvbll_posterior_precision_mean{class="a",head="online"} 3
+gvbll_posterior_precision_mean{class="b",head="online"} 1
+# HELP gvbll_posterior_precision_min Least precision of a class's weights; near 0 when one is forgotten.
+# TYPE gvbll_posterior_precision_min gauge
+gvbll_posterior_precision_min{class="a",head="online"} 2
+gvbll_posterior_precision_min{class="b",head="online"} 1
+# HELP gvbll_posterior_variance_mean Mean variance Σ of a class's weights.
+# TYPE gvbll_posterior_variance_mean gauge
+gvbll_posterior_variance_mean{class="a",head="online"} 0.375
+gvbll_posterior_variance_mean{class="b",head="online"} 1
+`
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(want),
+		"gvbll_posterior_anchor_distance", "gvbll_posterior_anchor_kl_nats", "gvbll_posterior_entries", "gvbll_posterior_memory_batches",
+		"gvbll_posterior_precision_mean", "gvbll_posterior_precision_min", "gvbll_posterior_variance_mean"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSlices: every label counts once in each way of slicing.
+func TestSlices(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	m := metrics.New(reg)
+	m.Observe(&event.Outcome{
+		Labelled: []event.Labelled{
+			{Predicted: "a"},
+			{Predicted: "a", Degree: 1, Fresh: 1},
+			{Predicted: "b", Degree: 4, Fresh: 2},
+			{Predicted: "b", Degree: 1000, Fresh: 501},
+		},
+		Heads: []event.Head{{Name: "online", Version: 1, Scores: []event.Score{
+			{Confidence: .5, Correct: true, LogLoss: .7}, {Confidence: .75}, {Confidence: .5}, {Confidence: 1, Correct: true},
+		}}},
+	})
+	const want = `
+# HELP gvbll_slice_confidence_total The sum of their confidences.
+# TYPE gvbll_slice_confidence_total counter
+gvbll_slice_confidence_total{slice="degree",value="0"} 0.5
+gvbll_slice_confidence_total{slice="degree",value="1-3"} 0.75
+gvbll_slice_confidence_total{slice="degree",value="16+"} 1
+gvbll_slice_confidence_total{slice="degree",value="4-15"} 0.5
+gvbll_slice_confidence_total{slice="neighbourhood",value="fresh"} 1.75
+gvbll_slice_confidence_total{slice="neighbourhood",value="none"} 0.5
+gvbll_slice_confidence_total{slice="neighbourhood",value="old"} 0.5
+gvbll_slice_confidence_total{slice="predicted",value="a"} 1.25
+gvbll_slice_confidence_total{slice="predicted",value="b"} 1.5
+# HELP gvbll_slice_correct_total Those of them that were right.
+# TYPE gvbll_slice_correct_total counter
+gvbll_slice_correct_total{slice="degree",value="0"} 1
+gvbll_slice_correct_total{slice="degree",value="1-3"} 0
+gvbll_slice_correct_total{slice="degree",value="16+"} 1
+gvbll_slice_correct_total{slice="degree",value="4-15"} 0
+gvbll_slice_correct_total{slice="neighbourhood",value="fresh"} 1
+gvbll_slice_correct_total{slice="neighbourhood",value="none"} 1
+gvbll_slice_correct_total{slice="neighbourhood",value="old"} 0
+gvbll_slice_correct_total{slice="predicted",value="a"} 1
+gvbll_slice_correct_total{slice="predicted",value="b"} 1
+`
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "gvbll_slice_confidence_total", "gvbll_slice_correct_total"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestManyClasses: a model of a thousand classes has as many series as one of
+// 65, and nothing is left out of them.
+func TestManyClasses(t *testing.T) {
+	const classes, dim = 1000, 3
+	reg := prometheus.NewPedanticRegistry()
+	m := metrics.New(reg)
+	q := &posterior.Gaussian{Dim: dim, Classes: classes, Mean: make([]float64, dim*classes), Precision: make([]float64, dim*classes)}
+	for i := range q.Precision {
+		q.Precision[i] = 2
+	}
+	names := make([]string, classes)
+	var out event.Outcome
+	for c := range names {
+		names[c] = fmt.Sprint("class ", c)
+		out.Predictions = append(out.Predictions, event.Prediction{Class: names[c], ClassIndex: int32(c)})
+	}
+	m.Observe(&out)
+	m.ShowPosterior(&metrics.Posterior{Head: "online", Classes: names, Now: q, Trained: q, Lambda: 1})
+	for _, name := range []string{"gvbll_predicted_classes_total", "gvbll_posterior_precision_min"} {
+		if n, err := testutil.GatherAndCount(reg, name); err != nil || n != 65 {
+			t.Errorf("%d series of %s, %v", n, name, err)
+		}
+	}
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, s := range f.Metric {
+			for _, l := range s.Label {
+				if l.GetValue() != "(other)" {
+					continue
+				}
+				switch f.GetName() {
+				case "gvbll_predicted_classes_total":
+					if got := s.Counter.GetValue(); got != classes-64 {
+						t.Errorf("%v predictions of other classes", got)
+					}
+				case "gvbll_posterior_precision_mean":
+					if got := s.Gauge.GetValue(); got != 2 {
+						t.Errorf("mean precision of other classes is %v", got)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,494 @@
+package plot
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// curveOf is a series of n points that falls from 1 towards 0, with errors.
+func curveOf(name string, n int) Series {
+	s := Series{Name: name}
+	for i := range n {
+		s.X = append(s.X, float64(i+1))
+		s.Y = append(s.Y, math.Exp(-3*float64(i)/float64(n)))
+		s.Err = append(s.Err, 0.02)
+	}
+	return s
+}
+
+// gallery is a picture of each kind, by name, with what is to be read in it.
+func gallery() map[string]struct {
+	picture Picture
+	texts   []string
+} {
+	static, online := curveOf("static", 40), curveOf("online", 40)
+	both := []Series{static, online}
+	var sizes []Series
+	for i, name := range []string{"Cora", "Texas", "ogbn-arxiv"} {
+		y := 0.5 + 0.1*float64(i)
+		sizes = append(sizes, Series{
+			Name: name, X: []float64{0.001, 0.01, 0.1, 1}, Y: []float64{y, y + .1, y + .2, y},
+			Err: []float64{.01, .02, .01, .02},
+		})
+	}
+	nan := math.NaN()
+	var bins []Bin
+	for b := range 10 {
+		low := float64(b) / 10
+		bins = append(bins, Bin{Low: low, High: low + 0.1, Count: b * b, Confidence: low + .05, Accuracy: .1 + .7*low})
+	}
+	systems := []System{
+		{Name: "GCN", Value: []float64{1.3, nan}, Paper: []float64{1.24, 2.04}},
+		{Name: "GVBLL-Online", Value: []float64{.58, .9}, Err: []float64{.02, nan}, Paper: []float64{.59, .95}},
+	}
+	lying := []System{{Name: "static", Value: []float64{.67}, Err: []float64{.01}}, {Name: "online", Value: []float64{.59}}}
+	return map[string]struct {
+		picture Picture
+		texts   []string
+	}{
+		"curves": {
+			Curves("Cora, <random> & more", both, both, both),
+			[]string{"Cora, <random> & more", "static", "online", "accuracy", "NLL (nats)", "ECE", "step"},
+		},
+		"reliability": {
+			Reliability("Reliability", Diagram{"before", bins}, Diagram{"after", bins[5:]}),
+			[]string{"Reliability", "before (ECE 0.163, n = 285)", "confidence", "accuracy", "predictions", "perfect calibration", "0.2", "1.0"},
+		},
+		"posterior": {
+			Posterior("Posterior", both, both[1:]),
+			[]string{"Posterior variance", "Distance from the anchor", "‖M − M*‖", "mean variance"},
+		},
+		"sensitivity": {
+			Sensitivity("Sensitivity", "step size η", true, sizes, nil, sizes),
+			[]string{"step size η", "0.001", "0.01", "0.1", "1", "accuracy", "ECE", "ogbn-arxiv"},
+		},
+		"bars":  {Bars("NLL", "NLL (nats)", []string{"Cora", "Cornell"}, systems), []string{"Cora", "Cornell", "GCN", "GVBLL-Online", "paper"}},
+		"lying": {Bars("NLL", "NLL (nats)", []string{"Cora"}, lying), []string{"Cora", "static", "online", "NLL (nats)"}},
+		"training": {
+			Training("Training", Epochs{
+				Loss: []float64{3, 2, 1}, ELL: []float64{-2, -1, -.5}, KLWeight: []float64{0, .5, 1},
+				Train: []float64{.3, .6, .9}, Validation: []float64{.2, .5, .6},
+			}),
+			[]string{"Loss", "loss", "−ELL", "Weight of the KL term", "train", "validation", "epoch", "nats per node"},
+		},
+		"heat": {
+			Heat("Posterior", Map{Title: "Means", XLabel: "dimension", Rows: []string{"a & b", "c"}, Columns: 3, Around: true, Values: []float64{-1, 0, 2, nan, 1, 1}},
+				Map{Title: "Deviations", Rows: []string{"a & b", "c"}, Columns: 2, Values: []float64{.5, .5, .5, .5}}),
+			[]string{"Means", "Deviations", "dimension", "a & b", "c", "-2", "0", "2", "0.5"},
+		},
+		"own legends": {
+			Lines("Own legends", 1, Panel{Title: "a", Series: both}, Panel{Title: "b", Series: both[:1]}),
+			[]string{"a", "b", "static", "online"},
+		},
+	}
+}
+
+// svg is what the tests read in an SVG.
+type svg struct {
+	width, height float64
+	texts         []string
+	styles        []string // of paths
+	data          []string // of paths
+}
+
+// parse reads an SVG, and fails the test if it is not well-formed or a text
+// leaves the page.
+func parse(t *testing.T, doc []byte) (s svg) {
+	t.Helper()
+	type text struct {
+		x, size float64
+		rotated bool
+		body    string
+	}
+	var open *text
+	var rotated []bool // by depth
+	dec := xml.NewDecoder(bytes.NewReader(doc))
+	for {
+		tok, err := dec.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("not XML: %v", err)
+		}
+		switch tok := tok.(type) {
+		case xml.StartElement:
+			attr := map[string]string{}
+			for _, a := range tok.Attr {
+				attr[a.Name.Local] = a.Value
+			}
+			rotated = append(rotated, strings.HasPrefix(attr["transform"], "rotate") || len(rotated) > 0 && rotated[len(rotated)-1])
+			switch tok.Name.Local {
+			case "svg":
+				if _, err := fmt.Sscanf(attr["viewBox"], "0 0 %g %g", &s.width, &s.height); err != nil {
+					t.Fatalf("viewBox %q: %v", attr["viewBox"], err)
+				}
+			case "path":
+				s.styles, s.data = append(s.styles, attr["style"]), append(s.data, attr["d"])
+				if strings.Contains(attr["d"], "NaN") || strings.Contains(attr["d"], "Inf") {
+					t.Errorf("a path with %s", attr["d"])
+				}
+			case "text":
+				open = &text{rotated: rotated[len(rotated)-1]}
+				open.x, _ = strconv.ParseFloat(attr["x"], 64)
+				_, after, _ := strings.Cut(attr["style"], "font-size:")
+				open.size, _ = strconv.ParseFloat(after[:strings.Index(after, "px")], 64)
+				if !strings.Contains(attr["style"], "sans-serif") {
+					t.Errorf("a text without fallback font: %s", attr["style"])
+				}
+			}
+		case xml.CharData:
+			if open != nil {
+				open.body += string(tok)
+			}
+		case xml.EndElement:
+			rotated = rotated[:len(rotated)-1]
+			if tok.Name.Local != "text" {
+				continue
+			}
+			end := open.x + float64(sansWidth(open.size, open.body))
+			if !open.rotated && (open.x < 0 || end > s.width) {
+				t.Errorf("text %q is from %.1f to %.1f on a page %.1f wide", open.body, open.x, end, s.width)
+			}
+			s.texts = append(s.texts, open.body)
+			open = nil
+		}
+	}
+	return s
+}
+
+// strokes counts the paths that are drawn with a line of this width.
+func (s svg) strokes(width string) (n int) {
+	for _, style := range s.styles {
+		if strings.Contains(style+";", "stroke-width:"+width+";") {
+			n++
+		}
+	}
+	return n
+}
+
+func render(t *testing.T, p Picture) svg {
+	t.Helper()
+	doc, err := p.SVG()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parse(t, doc)
+}
+
+func TestPictures(t *testing.T) {
+	for name, test := range gallery() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // fonts are shared
+			doc, err := test.picture.SVG()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := parse(t, doc)
+			for _, want := range test.texts {
+				if !slices.Contains(s.texts, want) {
+					t.Errorf("no text %q in %q", want, s.texts)
+				}
+			}
+			image, err := test.picture.PNG()
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkImage(t, image, s, color.White)
+
+			again, err := test.picture.SVG()
+			if err != nil || !bytes.Equal(doc, again) {
+				t.Errorf("another SVG the second time (%v)", err)
+			}
+			imageAgain, err := test.picture.PNG()
+			if err != nil || !bytes.Equal(image, imageAgain) {
+				t.Errorf("another PNG the second time (%v)", err)
+			}
+		})
+	}
+}
+
+// checkImage checks that a PNG is of the SVG's size, on a page up to the corners,
+// and not blank.
+func checkImage(t *testing.T, doc []byte, s svg, page color.Color) {
+	t.Helper()
+	m, err := png.Decode(bytes.NewReader(doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := m.Bounds().Size()
+	if want := image.Pt(int(2*s.width), int(2*s.height)); size != want {
+		t.Fatalf("size %v, want %v", size, want)
+	}
+	r, g, b, _ := page.RGBA()
+	isPage := func(x, y int) bool {
+		R, G, B, A := m.At(x, y).RGBA()
+		return R == r && G == g && B == b && A == 0xFFFF
+	}
+	for _, x := range []int{0, size.X - 1} {
+		for _, y := range []int{0, size.Y - 1} {
+			if !isPage(x, y) {
+				t.Errorf("corner (%d, %d) is %v", x, y, m.At(x, y))
+			}
+		}
+	}
+	drawn := 0
+	for y := range size.Y {
+		for x := range size.X {
+			if !isPage(x, y) {
+				drawn++
+			}
+		}
+	}
+	if share := float64(drawn) / float64(size.X*size.Y); share < 0.01 {
+		t.Errorf("%.2g of the pixels are drawn", share)
+	}
+}
+
+func TestTheme(t *testing.T) {
+	p := gallery()["curves"].picture
+	p.Theme = Dark
+	doc, err := p.PNG()
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkImage(t, doc, render(t, p), newStyle(Dark).page)
+}
+
+func TestLinesAndBands(t *testing.T) {
+	s := render(t, gallery()["curves"].picture)
+	// Three panels of two, and the legend.
+	if n := s.strokes("1.5"); n != 3*2+2 {
+		t.Errorf("%d lines", n)
+	}
+	bands := 0
+	for _, style := range s.styles {
+		if strings.Contains(style, "fill-opacity") {
+			bands++
+		}
+	}
+	if bands != 3*2 {
+		t.Errorf("%d bands", bands)
+	}
+}
+
+func TestWhiskers(t *testing.T) {
+	s := render(t, gallery()["sensitivity"].picture)
+	// Two panels of three series of four points; a whisker and two caps for each.
+	if n := s.strokes("0.9"); n != 2*3*4*3 {
+		t.Errorf("%d strokes of error bars", n)
+	}
+}
+
+func TestPublished(t *testing.T) {
+	s := render(t, gallery()["bars"].picture)
+	if n := slices.Index(s.texts, "paper"); n < 0 {
+		t.Error("no key for the published figures")
+	}
+	// Four figures and the key; the width 1 is the default, which is not written.
+	diamonds := 0
+	for _, d := range s.data {
+		if strings.Count(d, "L") == 5 {
+			diamonds++
+		}
+	}
+	if diamonds != 5 {
+		t.Errorf("%d diamonds", diamonds)
+	}
+	if s := render(t, gallery()["lying"].picture); slices.Contains(s.texts, "paper") {
+		t.Error("a key, but no published figure")
+	}
+}
+
+func TestNameKeepsItsColour(t *testing.T) {
+	a, b := curveOf("a", 5), curveOf("b", 5)
+	p := Lines("", 0, Panel{Series: []Series{a, b}}, Panel{Series: []Series{b}})
+	second := newStyle(Light).hues[1]
+	hue := fmt.Sprintf("stroke:#%02X%02X%02X", second.R, second.G, second.B)
+	n := 0
+	for _, style := range render(t, p).styles {
+		if strings.Contains(style, hue) && strings.Contains(style, "stroke-width:1.5") {
+			n++
+		}
+	}
+	if n != 4 { // two lines, two keys
+		t.Errorf("%d strokes in the second colour", n)
+	}
+}
+
+func TestManySeries(t *testing.T) {
+	var series []Series
+	for i := range maxLooks {
+		series = append(series, curveOf(fmt.Sprint("head ", i), 3))
+	}
+	looks := map[string]bool{}
+	for _, style := range render(t, Lines("", 0, Panel{Series: series})).styles {
+		if strings.Contains(style, "stroke-width:1.5") {
+			looks[style] = true
+		}
+	}
+	if len(looks) != maxLooks {
+		t.Errorf("%d looks of %d series", len(looks), maxLooks)
+	}
+	if _, err := Lines("", 0, Panel{Series: append(series, curveOf("one more", 3))}).SVG(); err == nil {
+		t.Error("no error for more names than looks")
+	}
+}
+
+func TestPointsThatCannotBeDrawn(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	s := Series{
+		Name: "s", X: []float64{0, 1, 2, 3, nan, 10}, Y: []float64{1, 2, nan, inf, 1, 4},
+		Err: []float64{nan, inf, 1, 1, 1, .5},
+	}
+	for _, test := range []struct {
+		logX bool
+		want []point
+	}{
+		{false, []point{{0, 1, 0}, {1, 2, 0}, {10, 4, .5}}},
+		{true, []point{{1, 2, 0}, {10, 4, .5}}},
+	} {
+		panel := Panel{LogX: test.logX, Series: []Series{s}}
+		if got := lines(panel).points(s); !slices.Equal(got, test.want) {
+			t.Errorf("log %v: %v, want %v", test.logX, got, test.want)
+		}
+		render(t, Lines("", 0, panel))
+	}
+}
+
+func TestExtremeValues(t *testing.T) {
+	for _, y := range [][]float64{{0}, {0, 0}, {-3, -3}, {5e-324, 0}, {-1e100, 1e100}, {1e100, 1e100}, {1e16, 1e16 + 2}, {1, 1 + 1e-15}, {1e-200, 1e-150}} {
+		x := make([]float64, len(y))
+		for i := range x {
+			x[i] = max(math.Abs(y[i]), 1e-100)
+		}
+		for _, logX := range []bool{false, true} {
+			for _, points := range []bool{false, true} {
+				p := Lines("", 0, Panel{LogX: logX, Points: points, Series: []Series{
+					{Name: "y", X: x, Y: y}, {Name: "some", X: []float64{1}, Y: []float64{1}},
+				}})
+				render(t, p)
+			}
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	good := curveOf("good", 3)
+	with := func(change func(*Series)) Picture {
+		s := curveOf("s", 3)
+		change(&s)
+		return Lines("", 0, Panel{Series: []Series{good, s}})
+	}
+	nan := math.NaN()
+	dark := Lines("", 0, Panel{Series: []Series{good}})
+	dark.Theme = 7
+	bin := func(b Bin) Picture { return Reliability("", Diagram{"d", []Bin{{0, 1, 1, .5, .5}, b}}) }
+	system := func(s System) Picture { return Bars("", "NLL", []string{"a", "b"}, []System{s}) }
+	for want, p := range map[string]Picture{
+		"without panels":            {},
+		"neither Light nor Dark":    dark,
+		"no series":                 Lines("", 0, Panel{}),
+		"at most 32":                Lines("", 0, make([]Panel, 33)...),
+		"2 x, but 3 y":              with(func(s *Series) { s.X = s.X[:2] }),
+		"2 standard errors":         with(func(s *Series) { s.Err = s.Err[:2] }),
+		"standard error of -1":      with(func(s *Series) { s.Err[1] = -1 }),
+		"none of 3 points":          with(func(s *Series) { s.Y = []float64{nan, nan, nan} }),
+		"none of 0 points":          with(func(s *Series) { *s = Series{Name: "s"} }),
+		`two series are named "go`:  with(func(s *Series) { s.Name = "good" }),
+		"no groups":                 Bars("", "", nil, []System{{}}),
+		"no systems":                Bars("", "", []string{"a"}, nil),
+		"1 values for 2 groups":     system(System{Value: []float64{1}}),
+		"1 published figures for 2": system(System{Value: []float64{1, 2}, Paper: []float64{1}}),
+		"1 standard errors of 2":    system(System{Value: []float64{1, 2}, Err: []float64{1}}),
+		"none of 2 values":          system(System{Value: []float64{nan, nan}}),
+		"at most 600 bars":          Bars("", "", make([]string, 301), make([]System, 2)),
+		"bin 1 is [0.5, 0.4]":       bin(Bin{Low: .5, High: .4}),
+		"bin 1 is [0.5, NaN]":       bin(Bin{Low: .5, High: nan}),
+		"bin 1 has -1 predictions":  bin(Bin{High: 1, Count: -1}),
+		"accuracy 1.5":              bin(Bin{High: 1, Count: 1, Accuracy: 1.5}),
+		"0 rows × 3 columns":        Heat("", Map{Columns: 3}),
+		"1 rows × 65537 columns":    Heat("", Map{Rows: []string{"a"}, Columns: 65537}),
+		"2 values for 1 rows":       Heat("", Map{Rows: []string{"a"}, Columns: 3, Values: []float64{1, 2}}),
+		"none of the values":        Heat("", Map{Rows: []string{"a"}, Columns: 1, Values: []float64{nan}}),
+		"no predictions in any bin": Reliability("", Diagram{"d", []Bin{{0, 1, 0, nan, nan}}}),
+	} {
+		svg, err := p.SVG()
+		if err == nil || !strings.Contains(err.Error(), want) || svg != nil {
+			t.Errorf("%q: error %v", want, err)
+		}
+		if _, err := p.PNG(); err == nil {
+			t.Errorf("%q: a PNG", want)
+		}
+	}
+}
+
+// TestHeat: zero has the page's colour, the ends theirs, what is no number none of
+// these, and each cell is a square of pixels.
+func TestHeat(t *testing.T) {
+	st := newStyle(Light)
+	h := heat{Rows: []string{"a", "b"}, Columns: 2, Around: true, Values: []float64{-3, 0, 3, math.NaN()}}
+	m := h.image(st)
+	size := m.Bounds().Size()
+	if size.X != size.Y || size.X%2 != 0 {
+		t.Fatalf("an image of %v for 2 × 2 cells", size)
+	}
+	for i, want := range []color.NRGBA{st.hues[0], st.page, st.hues[1], st.grid} {
+		x, y := (i%2)*size.X/2+1, (i/2)*size.Y/2+1
+		if got := m.At(x, y); got != color.Color(want) {
+			t.Errorf("cell %d is %v, want %v", i, got, want)
+		}
+	}
+	many := heat{Rows: make([]string, 200), Columns: 300, Values: make([]float64, 60000)}
+	if size := many.image(st).Bounds().Size(); size.X > 2048 || size.Y > 2048 {
+		t.Errorf("60,000 cells have an image of %v", size)
+	}
+	for i := range many.Rows {
+		many.Rows[i] = fmt.Sprintf("a class with a long name, number %d", i)
+	}
+	render(t, Heat("", Map(many)))
+}
+
+func TestTextFromOutside(t *testing.T) {
+	long := strings.Repeat("long ", 1000)
+	word := strings.Repeat("w", 1000)
+	p := Lines("a\x00b\xff]]>\ufffe <script> "+long, 0, Panel{
+		Title: word, XLabel: word, YLabel: long, Series: []Series{curveOf("a\nb\"", 3)},
+	})
+	s := render(t, p)
+	if !slices.Contains(s.texts, `a b"`) {
+		t.Errorf("texts %q", s.texts)
+	}
+	for _, text := range s.texts {
+		if n := len([]rune(text)); n > maxText {
+			t.Errorf("a text of %d characters", n)
+		}
+	}
+}
+
+// FuzzLines looks for values that no picture can be made of.
+func FuzzLines(f *testing.F) {
+	f.Add(1.0, 2.0, 3.0, 4.0, 0.5, true, true, "name")
+	f.Add(1.0, 2.0, 3.0, 4.0, 0.0, false, false, strings.Repeat("w", 200))
+	f.Add(0.0, 5e-324, math.MaxFloat64, math.Inf(1), math.NaN(), false, true, "\x01<&>")
+	f.Fuzz(func(t *testing.T, x0, x1, y0, y1, e float64, logX, points bool, name string) {
+		p := Lines(name, 0, Panel{
+			Title: name, XLabel: name, YLabel: name, LogX: logX, Points: points,
+			Series: []Series{{Name: name, X: []float64{x0, x1}, Y: []float64{y0, y1}, Err: []float64{e, 0}}},
+		})
+		if doc, err := p.SVG(); err == nil {
+			parse(t, doc)
+		}
+	})
+}

@@ -1,0 +1,191 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/kafka"
+)
+
+// Wear is the outcome of a soak.
+type Wear struct {
+	Minutes      float64 `json:"minutes"`
+	Rate         int     `json:"rate"` // node events a second
+	Nodes        int     `json:"nodes"`
+	Events       int     `json:"events"`
+	HeapFirst    float64 `json:"heap_first_mb"` // the lowest in the second quarter of the time
+	HeapLast     float64 `json:"heap_last_mb"`  // the lowest in the last quarter
+	DescFirst    float64 `json:"descriptors_first"`
+	DescLast     float64 `json:"descriptors_last"`
+	RoutineFirst float64 `json:"goroutines_first"`
+	RoutineLast  float64 `json:"goroutines_last"`
+	Checkpoints  float64 `json:"checkpoints"`
+	Lost         int     `json:"lost"`
+	Duplicated   int     `json:"duplicated"`
+}
+
+// Growth bounds what counts as flat: the heap's collector is not punctual, and
+// connections come and go.
+const (
+	heapGrowth    = 1.15
+	heapSlack     = 8 // MB
+	descGrowth    = 3
+	routineGrowth = 5
+)
+
+// Err is an error when anything grew, was lost or doubled.
+func (w *Wear) Err() error {
+	switch {
+	case w.Lost+w.Duplicated > 0:
+		return errors.New("the promise does not hold")
+	case w.HeapLast > w.HeapFirst*heapGrowth+heapSlack:
+		return errors.New("the heap grows")
+	case w.DescLast > w.DescFirst+descGrowth:
+		return errors.New("the number of open files grows")
+	case w.RoutineLast > w.RoutineFirst+routineGrowth:
+		return errors.New("the number of goroutines grows")
+	}
+	return nil
+}
+
+// String is one line of counts.
+func (w *Wear) String() string {
+	return fmt.Sprintf("soak, %.1f min at %d events/s: %d events of %d nodes, %.0f checkpoints; live heap %.1f to %.1f MB, open files %.0f to %.0f, goroutines %.0f to %.0f: lost %d, duplicated %d",
+		w.Minutes, w.Rate, w.Events, w.Nodes, w.Checkpoints, w.HeapFirst, w.HeapLast, w.DescFirst, w.DescLast, w.RoutineFirst, w.RoutineLast, w.Lost, w.Duplicated)
+}
+
+// Soak sends at a steady rate, every node again and again with other features
+// and neighbours once all have come, so that the graph stays as large as it is.
+func Soak(ctx context.Context, s *Setup, long time.Duration, progress func(string)) (*Wear, error) {
+	client, err := kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers})
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	g, err := s.graph(ctx, client, fmt.Sprintf("soak-%d", time.Now().UnixNano()%1e9))
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	g.http = l.Addr().String()
+	_ = l.Close()
+	p, err := g.start("a", "", "--linger", "20ms", "--checkpoint-every", "5s")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = p.stop() }()
+	out, err := g.sender(ctx)
+	if err != nil {
+		return nil, err
+	}
+	const rate, bursts = 2000, 20
+	w := &Wear{Minutes: long.Minutes(), Rate: rate, Nodes: len(s.Items)}
+	var samples []sample
+	began := time.Now()
+	tick := time.NewTicker(time.Second / bursts)
+	defer tick.Stop()
+	for n := 0; time.Since(began) < long; n++ {
+		for range rate / bursts {
+			i := w.Events % len(s.Items)
+			node := s.Items[i].Node
+			if round := w.Events / len(s.Items); round > 0 {
+				other := s.Items[(i+round)%len(s.Items)].Node
+				node.Dense, node.Index, node.Value, node.Neighbours = other.Dense, other.Index, other.Value, node.Neighbours[:0]
+			} else if i >= 1000 {
+				j := i - 1000
+				out.label(&event.Label{Node: s.Items[j].Node.ID, Class: s.Items[j].Class})
+			}
+			out.node(&node)
+			w.Events++
+		}
+		if err := out.send(ctx); err != nil {
+			return nil, err
+		}
+		if n%bursts == bursts-1 {
+			at, err := scrape(ctx, g.http)
+			if err != nil {
+				return nil, err
+			}
+			samples = append(samples, at)
+			w.Checkpoints = at.checkpoints
+			progress(fmt.Sprintf("%v: %d events, live heap %.1f MB, %.0f files, %.0f goroutines", time.Since(began).Round(time.Second), w.Events, at.heap, at.descriptors, at.goroutines))
+		}
+		select {
+		case <-tick.C:
+		case <-p.ended:
+			return nil, fmt.Errorf("the worker ended with %w, see %s", p.err, g.dir)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	if len(samples) < 8 {
+		return nil, errors.New("too short to say anything: soak for longer")
+	}
+	quarter := len(samples) / 4
+	first, last := lowest(samples[quarter:2*quarter]), lowest(samples[3*quarter:])
+	w.HeapFirst, w.DescFirst, w.RoutineFirst = first.heap, first.descriptors, first.goroutines
+	w.HeapLast, w.DescLast, w.RoutineLast = last.heap, last.descriptors, last.goroutines
+	var ids []event.ID
+	for i := range min(w.Events, len(s.Items)) {
+		ids = append(ids, s.Items[i].Node.ID)
+	}
+	if err := p.stop(); err != nil {
+		return nil, err
+	}
+	got, err := g.read(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	w.Lost, w.Duplicated = got.lost, got.twice
+	return w, nil
+}
+
+// sample is what the worker says of itself.
+type sample struct{ heap, descriptors, goroutines, checkpoints float64 }
+
+func lowest(list []sample) sample {
+	low := list[0]
+	for _, s := range list {
+		low.heap, low.descriptors, low.goroutines = min(low.heap, s.heap), min(low.descriptors, s.descriptors), min(low.goroutines, s.goroutines)
+	}
+	return low
+}
+
+func scrape(ctx context.Context, addr string) (s sample, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil)
+	if err != nil {
+		return s, err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return s, err
+	}
+	defer res.Body.Close()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(res.Body)
+	if err != nil {
+		return s, err
+	}
+	gauge := func(name string) float64 {
+		if f := families[name]; f != nil && len(f.Metric) > 0 {
+			return f.Metric[0].GetGauge().GetValue()
+		}
+		return 0
+	}
+	s = sample{gauge("go_memstats_heap_alloc_bytes") / 1e6, gauge("process_open_fds"), gauge("go_goroutines"), 0}
+	if f := families["gvbll_checkpoint_seconds"]; f != nil {
+		s.checkpoints = float64(f.Metric[0].GetHistogram().GetSampleCount())
+	}
+	return s, nil
+}

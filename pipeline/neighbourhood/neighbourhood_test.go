@@ -1,0 +1,367 @@
+package neighbourhood_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/pipeline/neighbourhood"
+	"github.com/gvbll/gvbll/posterior/pool"
+)
+
+const (
+	dim     = 70 // more than a word of bits
+	classes = 3
+)
+
+// graph is a plain graph, in the order in which edges came.
+type graph struct{ near [][]int32 }
+
+func (g *graph) Degree(v int32) int         { return len(g.near[v]) }
+func (g *graph) Neighbours(v int32) []int32 { return g.near[v] }
+
+// world is a graph that grows and changes at random, and the Vicinity that is
+// told of it.
+type world struct {
+	rng    *rand.Rand
+	g      *graph
+	sparse bool
+	x      []gnn.Vector
+	label  []int32
+	s      *neighbourhood.Vicinity
+	spec   pool.Spec
+}
+
+func newWorld(seed uint64, sparse bool) *world {
+	density := 1.0
+	if sparse {
+		density = 0.01
+	}
+	w := &world{rng: rand.New(rand.NewPCG(seed, 9)), g: &graph{}, sparse: sparse, spec: pool.Default(pool.Traits{Density: density})}
+	w.s = w.fresh()
+	return w
+}
+
+func (w *world) fresh() *neighbourhood.Vicinity {
+	return neighbourhood.New(w.g, w.spec, pool.Shape{Classes: classes, Features: dim, Embedding: 2})
+}
+
+// vector is sparse or dense as the world's moods are, whatever its features.
+func (w *world) vector() gnn.Vector {
+	share := 1.0
+	if w.sparse {
+		share = 0.1 * w.rng.Float64()
+	}
+	var x gnn.Vector
+	dense := make([]float32, dim)
+	for j := range dense {
+		if w.rng.Float64() < share {
+			dense[j] = float32(w.rng.NormFloat64())
+			x.Index, x.Value = append(x.Index, uint32(j)), append(x.Value, dense[j])
+		}
+	}
+	if w.rng.IntN(2) == 0 {
+		return gnn.Vector{Dense: dense}
+	}
+	return x
+}
+
+// step does one thing or another.
+func (w *world) step() {
+	n := int32(len(w.x))
+	switch k := w.rng.IntN(12); {
+	case n < 2 || k < 4: // a node, with edges to some of which one is popular
+		w.g.near, w.x, w.label = append(w.g.near, nil), append(w.x, w.vector()), append(w.label, neighbourhood.None)
+		w.s.Put(n, w.x[n])
+		w.link(n, w.rng.IntN(6))
+	case k < 6:
+		w.link(w.rng.Int32N(n), 1+w.rng.IntN(4))
+	case k < 7:
+		v := w.rng.Int32N(n)
+		w.x[v] = w.vector()
+		w.s.Put(v, w.x[v])
+	case k < 8 && w.rng.IntN(4) == 0:
+		v := w.rng.Int32N(n)
+		w.remove(append([]int32{v}, w.g.near[v][:min(len(w.g.near[v]), w.rng.IntN(3))]...))
+	default:
+		if v := w.rng.Int32N(n); w.label[v] == neighbourhood.None {
+			w.label[v] = w.rng.Int32N(classes)
+			w.s.Label(v, w.label[v])
+		}
+	}
+}
+
+func (w *world) link(v int32, edges int) {
+	before := len(w.g.near[v])
+	for range edges {
+		u := w.rng.Int32N(int32(len(w.x)))
+		if w.rng.IntN(3) == 0 {
+			u = 0
+		}
+		if u != v && !slices.Contains(w.g.near[v], u) {
+			w.g.near[v], w.g.near[u] = append(w.g.near[v], u), append(w.g.near[u], v)
+		}
+	}
+	w.s.Link(v, w.g.near[v][before:])
+}
+
+func (w *world) remove(nodes []int32) {
+	w.s.Leave(nodes)
+	for _, v := range nodes {
+		for _, u := range w.g.near[v] {
+			w.g.near[u] = slices.DeleteFunc(w.g.near[u], func(x int32) bool { return x == v })
+		}
+		w.g.near[v], w.label[v] = nil, neighbourhood.None
+		if w.rng.IntN(2) == 0 {
+			w.s.Clear(v)
+			w.x[v] = gnn.Vector{}
+		}
+	}
+}
+
+func (w *world) features(v int32) []float64 {
+	x := make([]float64, dim)
+	for j, value := range w.x[v].Dense {
+		x[j] = float64(value)
+	}
+	for k, j := range w.x[v].Index {
+		x[j] = float64(w.x[v].Value[k])
+	}
+	return x
+}
+
+// row is what rows must say of a node with the given neighbours, made of the
+// whole graph.
+type row struct {
+	X, S, Labelled, Second []float64
+	Degree                 int
+}
+
+func (w *world) want(near []int32, x []float64, label int32, more int) row {
+	r := row{X: x, S: make([]float64, dim), Labelled: make([]float64, classes), Second: make([]float64, classes), Degree: len(near)}
+	for _, u := range near {
+		xu, norm := w.features(u), 1.0
+		if w.sparse {
+			norm = 0
+			for _, value := range xu {
+				norm += value * value
+			}
+			norm = max(math.Sqrt(norm), 1e-300)
+		}
+		for j, value := range xu {
+			r.S[j] += value / norm
+		}
+		if w.label[u] != neighbourhood.None {
+			r.Labelled[w.label[u]]++
+		}
+		for _, t := range w.g.near[u] {
+			if w.label[t] != neighbourhood.None {
+				r.Second[w.label[t]] += 1 / float64(len(w.g.near[u])+more)
+			}
+		}
+		if label != neighbourhood.None {
+			r.Second[label] -= 1 / float64(len(w.g.near[u])+more)
+		}
+	}
+	return r
+}
+
+// only is the last row of rows.
+func only(rows *pool.Rows) row {
+	r := row{X: numbers(&rows.X), S: numbers(&rows.S), Degree: int(rows.Degree[rows.N-1])}
+	for _, n := range rows.Labelled[(rows.N-1)*classes:] {
+		r.Labelled = append(r.Labelled, float64(n))
+	}
+	for _, n := range rows.Second[(rows.N-1)*classes:] {
+		r.Second = append(r.Second, float64(n))
+	}
+	return r
+}
+
+// numbers are the last row of features.
+func numbers(f *pool.Features) []float64 {
+	x := make([]float64, dim)
+	if f.Start == nil {
+		for j, value := range f.Dense[len(f.Dense)-dim:] {
+			x[j] = float64(value)
+		}
+		return x
+	}
+	last := int32(-1)
+	for k := f.Start[len(f.Start)-2]; k < f.Start[len(f.Start)-1]; k++ {
+		if f.Index[k] <= last {
+			panic("indices do not ascend")
+		}
+		last = f.Index[k]
+		x[last] = float64(f.Value[k])
+	}
+	return x
+}
+
+// near allows for sums of float32.
+var near = cmp.Comparer(func(x, y float64) bool { return math.Abs(x-y) <= 2e-5*(1+math.Abs(x)) })
+
+// TestOracle: at any time a row is what the whole graph makes of it, through
+// features that change, repeated and late edges, labels, departures, and with
+// an edge less or a node more.
+func TestOracle(t *testing.T) {
+	for _, sparse := range []bool{true, false} {
+		for seed := range uint64(2) {
+			w := newWorld(seed, sparse)
+			var rows pool.Rows
+			for i := range 900 {
+				w.step()
+				if i%3 != 0 {
+					continue
+				}
+				v := w.rng.Int32N(int32(len(w.x)))
+				if w.rng.IntN(3) == 0 {
+					v = 0 // a hub
+				}
+				w.s.Reset(&rows)
+				w.s.Append(&rows, v)
+				if diff := cmp.Diff(w.want(w.g.near[v], w.features(v), w.label[v], 0), only(&rows), near); diff != "" {
+					t.Fatalf("sparse %t, seed %d, step %d, node %d of degree %d:\n%s", sparse, seed, i, v, w.g.Degree(v), diff)
+				}
+				if d := w.g.Degree(v); d > 0 {
+					u := w.g.near[v][w.rng.IntN(d)]
+					others := slices.DeleteFunc(slices.Clone(w.g.near[v]), func(x int32) bool { return x == u })
+					want := w.want(others, w.features(v), w.label[v], 0)
+					w.s.AppendWithout(&rows, v, u)
+					if diff := cmp.Diff(want, only(&rows), near); diff != "" {
+						t.Fatalf("node %d without %d:\n%s", v, u, diff)
+					}
+				}
+				w.x = append(w.x, w.vector())
+				n := int32(len(w.x) - 1)
+				want := w.want(w.g.near[v], w.features(n), neighbourhood.None, 1)
+				w.s.AppendArrival(&rows, w.x[n], w.g.near[v])
+				if diff := cmp.Diff(want, only(&rows), near); diff != "" {
+					t.Fatalf("an arrival:\n%s", diff)
+				}
+				w.x = w.x[:n]
+			}
+			if w.g.Degree(0) < 40 {
+				t.Errorf("node 0 has %d neighbours: the test has no hub", w.g.Degree(0))
+			}
+		}
+	}
+}
+
+// TestThaw: what was frozen comes back to the bit, though the graph went on
+// while it was read.
+func TestThaw(t *testing.T) {
+	for _, sparse := range []bool{true, false} {
+		w := newWorld(4, sparse)
+		for range 800 {
+			w.step()
+		}
+		want := allRows(w)
+		labels := slices.Clone(w.label)
+		w.s.Freeze()
+		stream, err := safetensors.NewStream(nil, w.s.Parts())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		edges := make([][]int32, len(w.g.near))
+		for v := range edges {
+			edges[v] = slices.Clone(w.g.near[v])
+		}
+		for {
+			if _, err := io.CopyN(&b, stream, 100); err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			v := w.rng.Int32N(int32(len(w.x)))
+			w.x[v] = w.vector()
+			w.s.Put(v, w.x[v])
+		}
+		w.s.Release()
+		w.g.near = edges
+		file, err := safetensors.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.s = w.fresh()
+		if err := w.s.Thaw(file, labels); err != nil {
+			t.Fatal(err)
+		}
+		w.label = labels
+		if diff := cmp.Diff(want, allRows(w)); diff != "" {
+			t.Errorf("sparse %t:\n%s", sparse, diff)
+		}
+		file, err = safetensors.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.fresh().Thaw(file, labels[1:]); !errors.Is(err, safetensors.ErrDamaged) {
+			t.Errorf("a node less: %v", err)
+		}
+	}
+}
+
+func allRows(w *world) *pool.Rows {
+	rows := &pool.Rows{}
+	w.s.Reset(rows)
+	for v := range w.x {
+		w.s.Append(rows, int32(v))
+	}
+	return rows
+}
+
+// TestMeet: the batch's edges each once, and at most four neighbours of a node
+// that were labelled before.
+func TestMeet(t *testing.T) {
+	w := newWorld(5, true)
+	for range 1000 {
+		w.step()
+	}
+	before := slices.Clone(w.label)
+	var batch []int32
+	for v := range w.x {
+		if w.label[v] == neighbourhood.None && w.rng.IntN(2) == 0 {
+			batch = append(batch, int32(v))
+			w.label[v] = w.rng.Int32N(classes)
+			w.s.Label(int32(v), w.label[v])
+		}
+	}
+	var b pool.Batch
+	w.s.Meet(&b, batch, true)
+	pairs := 0
+	for i, v := range batch {
+		for _, u := range batch[i+1:] {
+			if slices.Contains(w.g.near[v], u) {
+				pairs++
+			}
+		}
+	}
+	if len(b.Pairs) != pairs || pairs == 0 {
+		t.Errorf("%d pairs, want %d", len(b.Pairs), pairs)
+	}
+	again := make(map[int32]bool)
+	for _, v := range batch {
+		known := 0
+		for _, u := range w.g.near[v] {
+			if before[u] != neighbourhood.None && known < 4 {
+				known++
+				again[u] = true
+			}
+		}
+	}
+	if b.Refresh.N != len(again) || len(b.RefreshLabels) != len(again) || len(again) == 0 {
+		t.Errorf("%d rows to refresh with %d labels, want %d", b.Refresh.N, len(b.RefreshLabels), len(again))
+	}
+	if w.s.Meet(&b, batch, false); b.Refresh.N != 0 || len(b.Pairs) != pairs {
+		t.Errorf("%d rows to refresh, none were asked for", b.Refresh.N)
+	}
+}
