@@ -72,13 +72,12 @@ var advice = []struct {
 		{"gvbll_edges_dropped_total", "Many expired: ids of neighbours do not match any node's."},
 		{"gvbll_departures_total", "Many unknown: the keys of tombstones, or ids, do not match any node's; or nodes are sent away twice."},
 		{"gvbll_edges_removed_total", "By departures: how well connected those are that leave. High means that much is made anew for them."},
-		{"gvbll_labels_removed_total", "0 unless `--departed-labels remove`. Near the departures: what is learned hardly stays."},
 		{"gvbll_level", "Waiting labels or edges rise: ids differ between producers. Nodes: memory, it does not come back."},
 		{"gvbll_refused_events_total", "`GvbllDeadLettersRising`; [hostile-input.md](hostile-input.md) has each reason."},
 		{"gvbll_late_events_total", "Raise `--lateness`, or mend the clock of the producer."},
 		{"gvbll_forget_seconds", "Nothing is served for so long. It grows with the history: forget many at once, and keep standbys for what must be answered meanwhile."},
 		{"gvbll_forgotten_nodes_total", "Grows without anyone having asked: who may write to the topic of commands?"},
-		{"gvbll_forget_distance", "Far from approximate: what taking back leaves is not enough, and `gvbll forget` is what forgets. Far from before: few nodes had taught much."},
+		{"gvbll_forget_distance", "Large: the nodes had taught much."},
 		{"gvbll_early_events_total", "A producer's clock is ahead by over an hour."},
 	}},
 	{"The posterior", [][2]string{
@@ -228,7 +227,7 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	hooks.Stepped(worker.Stepped{Outcome: out, Cause: "count"})
 	hooks.Lag("t", 1)
 	hooks.Untimely("t", 1, 1)
-	hooks.Forgot(worker.Forgotten{Forgot: ledger.Forgot{Nodes: 1, Approximate: &ledger.Distance{}}})
+	hooks.Forgot(worker.Forgotten{Forgot: ledger.Forgot{Nodes: 1}})
 	hooks.Committed(worker.Committed{Tries: 1, Took: time.Second})
 	families, err := reg.Gather()
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/posterior"
 )
 
 // departed is what is known of nodes that have left, and of numbers that none
@@ -19,7 +18,7 @@ import (
 // What was served for it waits for its label as before, under its id, and keeps
 // its number as long: it left, but what was said of it can be held against the
 // truth, and learned from. When it comes again there is a newer prediction, and
-// the older one is forgotten. With Config.ForgetDeparted nothing of it waits.
+// the older one is forgotten.
 type departed struct {
 	free    []int32 // numbers that no node has, the last one the next to be used
 	waiting *queue[event.ID, left]
@@ -28,9 +27,6 @@ type departed struct {
 	// was used twice, and it is the number itself.
 	born []int64
 	next int64 // in born
-
-	lessons *lessons // nil unless what they taught is to be taken back
-	batch   []int32  // numbers of the nodes whose labels are learned
 }
 
 // left is a node that left, and whose label is waited for.
@@ -39,13 +35,7 @@ type left struct {
 	degree, fresh int32 // see Engine.surroundings
 }
 
-func newDeparted(prior *posterior.Gaussian, p *pooled, cfg Config) departed {
-	d := departed{waiting: newQueue[event.ID, left]()}
-	if cfg.ForgetDeparted {
-		d.lessons = newLessons(prior, p, cfg.MaxPending)
-	}
-	return d
-}
+func newDeparted() departed { return departed{waiting: newQueue[event.ID, left]()} }
 
 // len is how many numbers are of no node of the graph.
 func (d *departed) len() int { return len(d.free) + d.waiting.len() }
@@ -56,13 +46,6 @@ func (d *departed) before(u, v int32) bool {
 		return u < v
 	}
 	return d.born[u] < d.born[v]
-}
-
-// joined notes that the label of node v is learned in this window.
-func (d *departed) joined(v int32) {
-	if d.lessons != nil {
-		d.batch = append(d.batch, v)
-	}
 }
 
 // vacancy returns a number to be used again, if there is one.
@@ -165,7 +148,7 @@ func (e *Engine) withdraw(out *event.Outcome) {
 			continue
 		}
 		id := e.roster.came.at(v)
-		if _, back := e.roster.number(id); back || d.lessons != nil {
+		if _, back := e.roster.number(id); back {
 			e.pending.take(v)
 			out.Counts.Expired++
 			continue
@@ -173,7 +156,6 @@ func (e *Engine) withdraw(out *event.Outcome) {
 		degree, fresh := e.surroundings(v)
 		d.waiting.put(id, left{number: v, degree: int32(degree), fresh: int32(fresh)})
 	}
-	e.unlearn(out)
 	if e.pooled != nil {
 		e.pooled.around.Leave(d.leaving)
 	}

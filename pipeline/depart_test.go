@@ -2,7 +2,6 @@ package pipeline_test
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -13,7 +12,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior"
-	"github.com/gvbll/gvbll/posterior/pool"
 )
 
 // village is the graph of a stream with departures, kept as plainly as can be.
@@ -112,7 +110,7 @@ func TestDeparturesEqualOracle(t *testing.T) {
 			t.Run(fmt.Sprint(kind, seed), func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 41))
 				m := modelOf(t, rng, kind, 1+int(seed)%3)
-				e := newEngine(t, m, pipeline.Config{Samples: 2, ForgetDeparted: seed%2 == 1})
+				e := newEngine(t, m, pipeline.Config{Samples: 2})
 				l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
 				v := &village{x: map[event.ID][]float32{}}
 				left := 0
@@ -147,193 +145,46 @@ func TestDeparturesEqualOracle(t *testing.T) {
 // TestDeparturesBoundMemory: a stream in which as many leave as come takes no
 // more memory, however long it is.
 func TestDeparturesBoundMemory(t *testing.T) {
-	for _, forget := range []bool{false, true} {
-		m := modelOf(t, rand.New(rand.NewPCG(1, 42)), gnn.KindSAGE, 2)
-		e := newEngine(t, m, pipeline.Config{Samples: 1, MaxPending: 100, ForgetDeparted: forget})
-		rng := rand.New(rand.NewPCG(2, 42))
-		const arrivals, stay = 50, 4
-		number := int64(0)
-		id := func(window int64, i int) event.ID { return event.ID{Str: fmt.Sprintf("node-%d-%d", window, i)} }
-		run := func(windows int) uint64 {
-			for range windows {
-				w := &event.Window{Number: number}
-				for i := range arrivals {
-					n := event.Node{Origin: &event.Origin{}, ID: id(number, i)}
-					for range m.Encoder.In() {
-						n.Dense = append(n.Dense, rng.Float32())
-					}
-					for k := range 3 {
-						n.Neighbours = append(n.Neighbours, id(max(number-int64(k), 0), rng.IntN(arrivals)))
-					}
-					w.Nodes = append(w.Nodes, n)
-					if number >= stay {
-						w.Nodes = append(w.Nodes, event.Node{Origin: &event.Origin{}, ID: id(number-stay, i), Departed: true})
-					}
-					if number > 0 && i%2 == 0 {
-						w.Labels = append(w.Labels, event.Label{Origin: &event.Origin{}, Node: id(number-1, i), Index: 1})
-					}
+	m := modelOf(t, rand.New(rand.NewPCG(1, 42)), gnn.KindSAGE, 2)
+	e := newEngine(t, m, pipeline.Config{Samples: 1, MaxPending: 100})
+	rng := rand.New(rand.NewPCG(2, 42))
+	const arrivals, stay = 50, 4
+	number := int64(0)
+	id := func(window int64, i int) event.ID { return event.ID{Str: fmt.Sprintf("node-%d-%d", window, i)} }
+	run := func(windows int) uint64 {
+		for range windows {
+			w := &event.Window{Number: number}
+			for i := range arrivals {
+				n := event.Node{Origin: &event.Origin{}, ID: id(number, i)}
+				for range m.Encoder.In() {
+					n.Dense = append(n.Dense, rng.Float32())
 				}
-				e.Step(w)
-				number++
-			}
-			runtime.GC()
-			var s runtime.MemStats
-			runtime.ReadMemStats(&s)
-			return s.HeapAlloc
-		}
-		before := run(200)
-		snapshot := len(snapshotOf(t, e, nil))
-		after := run(800)
-		if grown := int64(after) - int64(before); grown > 1<<20 {
-			t.Errorf("forget %v: %d bytes more after 40,000 arrivals and departures", forget, grown)
-		}
-		if now := len(snapshotOf(t, e, nil)); now > snapshot*5/4 {
-			t.Errorf("forget %v: a snapshot of %d bytes, it had %d", forget, now, snapshot)
-		}
-	}
-}
-
-// TestForgetDepartedIsOneBack: with ForgetDeparted, a node whose label was
-// learned last and alone leaves the posterior as near as Remove promises to what
-// it was, and the precision exactly as if only time had passed.
-func TestForgetDepartedIsOneBack(t *testing.T) {
-	m := modelOf(t, rand.New(rand.NewPCG(1, 43)), gnn.KindSAGE, 2)
-	update := posterior.DefaultConfig()
-	update.Lambda = 1
-	e := newEngine(t, m, pipeline.Config{Update: update, ForgetDeparted: true})
-	node := func(v int64) event.Node {
-		return event.Node{Origin: &event.Origin{}, ID: event.ID{Num: v}, Dense: []float32{1, -1, 2, 0, float32(v)}}
-	}
-	label := func(v int64) event.Label {
-		return event.Label{Origin: &event.Origin{}, Node: event.ID{Num: v}, Index: int32(v % 3)}
-	}
-	e.Step(&event.Window{Nodes: []event.Node{node(1), node(2)}, Labels: []event.Label{label(1)}})
-	now, _ := e.Posterior()
-	before := now.Clone()
-	e.Step(&event.Window{Number: 1, Labels: []event.Label{label(2)}})
-	learned := now.Clone()
-	out := e.Step(&event.Window{Number: 2, Nodes: []event.Node{{Origin: &event.Origin{}, ID: event.ID{Num: 2}, Departed: true}}})
-	if out.Counts.LabelsRemoved != 1 || out.Posterior == (event.Hash{}) {
-		t.Fatalf("counts %+v", out.Counts)
-	}
-	moved, off := 0.0, 0.0
-	for i := range before.Mean {
-		if math.Abs(now.Precision[i]-before.Precision[i]) > 1e-12*before.Precision[i] {
-			t.Errorf("precision %d is %v, it was %v", i, now.Precision[i], before.Precision[i])
-		}
-		moved += math.Abs(learned.Mean[i] - before.Mean[i])
-		off += math.Abs(now.Mean[i] - before.Mean[i])
-	}
-	if moved == 0 || off > moved/10 {
-		t.Errorf("the mean moved by %v, and is still off by %v", moved, off)
-	}
-}
-
-// TestForgetDepartedOfAPool: nodes that leave take back from the pool's counts just
-// what they had brought, whether they leave at once or one by one, the other way
-// round, or after a snapshot; also what two nodes of one batch said of each other.
-// What nodes are held against in others' counts stays.
-func TestForgetDepartedOfAPool(t *testing.T) {
-	for _, sparse := range []bool{false, true} {
-		m := modelOf(t, rand.New(rand.NewPCG(1, 44)), gnn.KindSAGE, 2)
-		addPool(t, m, sparse)
-		cfg := pipeline.Config{ForgetDeparted: true}
-		rng := rand.New(rand.NewPCG(2, 44))
-		node := func(v int64, near ...int64) event.Node {
-			n := event.Node{Origin: &event.Origin{}, ID: event.ID{Num: v}}
-			for range m.Encoder.In() {
-				n.Dense = append(n.Dense, float32(rng.NormFloat64()))
-			}
-			for _, u := range near {
-				n.Neighbours = append(n.Neighbours, event.ID{Num: u})
-			}
-			return n
-		}
-		label := func(v int64, y int32) event.Label {
-			return event.Label{Origin: &event.Origin{}, Node: event.ID{Num: v}, Index: y}
-		}
-		left := func(v int64) event.Node {
-			return event.Node{Origin: &event.Origin{}, ID: event.ID{Num: v}, Departed: true}
-		}
-		first := &event.Window{Nodes: []event.Node{node(1), node(2, 1), node(3, 1, 2)}, Labels: []event.Label{label(1, 0), label(2, 2), label(3, 2)}}
-		second := &event.Window{Number: 1, Nodes: []event.Node{node(4, 1), node(5, 4, 2), node(6, 4, 5)}}
-		third := &event.Window{Number: 2, Labels: []event.Label{label(4, 1), label(5, 1), label(6, 0)}}
-		began := func(labels *event.Window) *pipeline.Engine {
-			e := newEngine(t, m, cfg)
-			e.Step(first)
-			e.Step(second)
-			e.Step(labels)
-			return e
-		}
-		want := began(&event.Window{Number: 2}).Pooled()
-		for name, leave := range map[string][][]int64{"at once": {{4, 5, 6}}, "one by one": {{4}, {5}, {6}}, "the other way": {{6, 5}, {4}}} {
-			e := began(third)
-			if learned := e.Pooled().Compatibility; slices.Equal(learned, want.Compatibility) {
-				t.Fatal("nothing was learned")
-			}
-			removed := 0
-			for i, some := range leave {
-				w := &event.Window{Number: 3 + int64(i)}
-				for _, v := range some {
-					w.Nodes = append(w.Nodes, left(v))
+				for k := range 3 {
+					n.Neighbours = append(n.Neighbours, id(max(number-int64(k), 0), rng.IntN(arrivals)))
 				}
-				before := e.Chain()
-				s := e.Snapshot(nil)
-				out := e.Step(w)
-				file, err := io.ReadAll(s) // of before
-				if err != nil {
-					t.Fatal(err)
+				w.Nodes = append(w.Nodes, n)
+				if number >= stay {
+					w.Nodes = append(w.Nodes, event.Node{Origin: &event.Origin{}, ID: id(number-stay, i), Departed: true})
 				}
-				s.Close()
-				restored, _, err := restore(m, cfg, file)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if restored.Chain() != before || restored.Step(w).Chain != out.Chain {
-					t.Errorf("%s: after a snapshot it goes another way", name)
-				}
-				removed += out.Counts.LabelsRemoved
-				e = restored
-			}
-			got := e.Pooled()
-			for i, x := range got.Compatibility {
-				if math.Abs(x-want.Compatibility[i]) > 1e-12 {
-					t.Errorf("sparse %t, %s: compatibility %v, want %v", sparse, name, got.Compatibility, want.Compatibility)
-					break
+				if number > 0 && i%2 == 0 {
+					w.Labels = append(w.Labels, event.Label{Origin: &event.Origin{}, Node: id(number-1, i), Index: 1})
 				}
 			}
-			if removed != 3 {
-				t.Errorf("%d labels were taken back", removed)
-			}
+			e.Step(w)
+			number++
 		}
+		runtime.GC()
+		var s runtime.MemStats
+		runtime.ReadMemStats(&s)
+		return s.HeapAlloc
 	}
-}
-
-// TestForgetDepartedWithoutTheOnlineHead: a pool that has none is restored and
-// taken from as any.
-func TestForgetDepartedWithoutTheOnlineHead(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 44))
-	m := modelOf(t, rng, gnn.KindSAGE, 2)
-	spec := pool.Spec{
-		Heads: []pool.Head{{Name: "votes", Vote: &pool.Vote{}}}, Batch: 50,
-		Weights: pool.Default(pool.Traits{}).Weights,
+	before := run(200)
+	snapshot := len(snapshotOf(t, e, nil))
+	after := run(800)
+	if grown := int64(after) - int64(before); grown > 1<<20 {
+		t.Errorf("%d bytes more after 40,000 arrivals and departures", grown)
 	}
-	p, err := pool.New(spec, m.Shape(), &m.Prior)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.Pool, m.PoolState = &spec, p.AppendState(nil)
-	cfg := pipeline.Config{ForgetDeparted: true}
-	l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
-	e := newEngine(t, m, cfg)
-	removed := 0
-	for range 5 {
-		for range 20 {
-			removed += e.Step(l.window()).Counts.LabelsRemoved
-		}
-		e = followed(t, rng, l, e, m, cfg)
-	}
-	if removed == 0 {
-		t.Error("nothing was taken back")
+	if now := len(snapshotOf(t, e, nil)); now > snapshot*5/4 {
+		t.Errorf("a snapshot of %d bytes, it had %d", now, snapshot)
 	}
 }

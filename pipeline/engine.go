@@ -49,11 +49,6 @@ type Config struct {
 	// beyond it, or where the ids waited for take more than 256 bytes an edge
 	// on average, the oldest are dropped. Zero means 262,144.
 	MaxWaitingEdges int
-	// ForgetDeparted takes what the label of a node taught out of the online
-	// posterior or the pool when the node leaves, see [posterior.Online.Remove] and
-	// [pool.Pool.Remove]. Without it, it stays; and a label that comes after the node
-	// has left is learned.
-	ForgetDeparted bool
 	// BFloat16 keeps the graph's rows in half the memory, see [gnn.BFloat16].
 	BFloat16 bool
 	// Fallback is θ, in nats: the static head serves in place of the online one
@@ -85,9 +80,6 @@ func (c Config) String() string {
 	}
 	if c.Head == HeadPaper {
 		rows += " head=paper"
-	}
-	if c.ForgetDeparted {
-		rows += " departed-labels=remove"
 	}
 	if r := c.Rescore; r.on() {
 		rows += fmt.Sprintf(" rescore-after=%d rescore-confidence=%g rescore-limit=%d", r.After, r.Confidence, r.Limit)
@@ -264,7 +256,7 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 	}
 	e.pending = newPending(m.Prior.Dim, e.width, cfg.MaxPending)
 	e.pending.reserve(cfg.Reserve)
-	e.gone = newDeparted(&m.Prior, e.pooled, cfg)
+	e.gone = newDeparted()
 	e.rescoring = newRescoring(cfg.Rescore, m.Prior.Classes)
 	if e.pooled == nil { // a pool does it by its weights
 		e.fallback = newFallback(cfg)

@@ -106,7 +106,6 @@ func (e *Engine) settle(v, class int32, l *event.Label, out *event.Outcome) {
 	e.labelled.Z = append(e.labelled.Z, z...)
 	e.labelled.Tau = append(e.labelled.Tau, s.tau)
 	e.labels = append(e.labels, class)
-	e.gone.joined(v)
 	e.said, e.by = append(e.said, probs...), append(e.by, s.by)
 	if e.pooled != nil {
 		e.pooled.batch = append(e.pooled.batch, v)

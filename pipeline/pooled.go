@@ -44,10 +44,6 @@ type pooled struct {
 
 	batch []int32 // numbers of the labelled nodes, in the batch's order
 
-	noting bool       // what is learned is to be taken back, see lessons
-	notes  []float64  // of the last batch
-	met    [][2]int32 // its pairs, until it is next asked for
-
 	rows pool.Rows // of a chunk of arrivals, or of the batch
 	said []float32
 	// See split.
@@ -177,10 +173,6 @@ func (p *pooled) learn(kept []float32, labels []int32, embedded posterior.Rows) 
 	p.rows.Labelled, p.rows.Second = b.Labelled, b.Second
 	b.Said, b.Embedded = p.said, embedded
 	p.around.Meet(&b, p.batch, p.spec.Refreshes())
-	if p.noting {
-		p.notes = resize(p.notes, b.N*p.pool.NotesPerRow())
-		b.Notes, p.met = p.notes, b.Pairs
-	}
 	return p.pool.Learn(b)
 }
 

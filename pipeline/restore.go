@@ -50,7 +50,7 @@ func restored(m *model.Model, cfg Config, file *safetensors.Reader, own string) 
 		return nil, err
 	}
 	for _, set := range []func(*safetensors.Reader) error{
-		e.setGraph, e.setNodes, e.setPending, e.setRescoring, e.setWaiting, e.setEarly, e.setHeads, e.setLessons, e.setFallback, e.setSets, e.setDrift, (*safetensors.Reader).Done,
+		e.setGraph, e.setNodes, e.setPending, e.setRescoring, e.setWaiting, e.setEarly, e.setHeads, e.setFallback, e.setSets, e.setDrift, (*safetensors.Reader).Done,
 	} {
 		if err := set(file); err != nil {
 			return nil, err

@@ -65,18 +65,6 @@ const (
 //	departed.near          I32  × 2: neighbours that came before, and those of them not of the context
 //	departed.next          I64  how many nodes have come
 //	departed.born          I64  n: how many had come before
-//	lessons.node           I32  nodes of which is kept what they taught, the oldest first
-//	lessons.class          I32
-//	lessons.update         I64  which update that was
-//	lessons.temperature    F64
-//	lessons.embedding      F32  × d_e
-//	lessons.probabilities  F64  × classes, when it was learned; or, of a pool,
-//	lessons.notes          F64  × what it notes, see [pool.Batch],
-//	lessons.around         F32  × 2 × classes: n_v and q_v as served
-//	lessons.since          F64  how much had been learned before, in full batches
-//	lessons.elapsed        F64  1: and how much has been by now
-//	lessons.met            I32  how many neighbours were in its batch,
-//	lessons.neighbours     I32  × 2: their numbers and classes, one after the other
 //	summaries.counts       I64  heads × 42, see Summary.appendState
 //	summaries.sums         F64  heads × 27
 //	fallback.lead          F64  1: of the static head, in nats, where it may serve
@@ -90,7 +78,7 @@ const (
 //	drift.found            I64  4: how often each detector found a change
 //
 // where ids are three tensors, see idParts. Of departed.* those are missing that
-// would be empty, and of lessons.* all when none are kept.
+// would be empty.
 // There are rescore.* where nodes are predicted again, see rescoring.parts.
 // [safetensors.Stream] adds checksums.
 type Snapshot struct {
@@ -107,7 +95,6 @@ type taken struct {
 	edges   []int32           // that wait, by slot: the lists may get longer
 	lists   map[int32][]int32 // those that got shorter, as they were, by slot
 	early   still[event.ID, early]
-	lessons still[int32, lesson]
 }
 
 // was is what a node was.
@@ -256,9 +243,6 @@ func (s *Snapshot) Close() {
 		t.early.release()
 		if e.pooled != nil {
 			e.pooled.around.Release()
-		}
-		if e.gone.lessons != nil {
-			t.lessons.release()
 		}
 		t.was, t.lists = nil, nil
 		e.snapshot = nil

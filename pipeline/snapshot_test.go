@@ -178,7 +178,6 @@ func TestRestoredEngineIsTheOther(t *testing.T) {
 						cfg = small
 					}
 					cfg.BFloat16 = seed%3 == 0
-					cfg.ForgetDeparted = seed%4 == 1 || seed%4 == 2
 					cfg.Unwatched = seed%5 == 0
 					cfg.Fallback = []float64{0.5, -1, 2}[seed%3]
 					if seed%4 > 0 {
@@ -271,7 +270,7 @@ func lived(t testing.TB, seed uint64, windows int) (*pipeline.Engine, *model.Mod
 	if seed >= poolSeeds {
 		addPool(t, m, seed%2 == 0)
 	}
-	cfg := pipeline.Config{Samples: 2, BFloat16: seed%2 == 1, ForgetDeparted: seed%2 == 1, Coverage: pipeline.Coverage{Target: 0.9, Per: pipeline.PerSlice, MaxOutside: 2}}
+	cfg := pipeline.Config{Samples: 2, BFloat16: seed%2 == 1, Coverage: pipeline.Coverage{Target: 0.9, Per: pipeline.PerSlice, MaxOutside: 2}}
 	l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
 	e := newEngine(t, m, cfg)
 	for range windows {

@@ -386,7 +386,6 @@ func finite(z []float32) bool {
 // learn gives the window's labels to every head: Algorithm 1 for the online
 // one. Without labels nothing is forgotten either.
 func (e *Engine) learn(out *event.Outcome) {
-	e.remember()
 	report := func(h int, r posterior.Report) { out.Heads[h].Clipped, out.Heads[h].Step = r.Clipped, r.Step }
 	switch {
 	case e.pooled == nil:
@@ -397,7 +396,6 @@ func (e *Engine) learn(out *event.Outcome) {
 		for k, r := range e.pooled.learn(e.said, e.labels, e.labelled).Heads {
 			report(1+k, r)
 		}
-		e.rememberPooled()
 	}
 	for h, head := range e.heads {
 		out.Heads[h].Version = head.Version()

@@ -31,7 +31,6 @@ func TestTranscripts(t *testing.T) {
 				d.MaybeScanArgs(t, "pending", &cfg.MaxPending)
 				d.MaybeScanArgs(t, "waiting-labels", &cfg.MaxWaitingLabels)
 				d.MaybeScanArgs(t, "waiting-edges", &cfg.MaxWaitingEdges)
-				cfg.ForgetDeparted = d.HasArg("forget-departed")
 				var err error
 				if e, err = pipeline.New(smallModel(t), cfg); err != nil {
 					return err.Error()

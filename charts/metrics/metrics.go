@@ -33,7 +33,7 @@ type Metrics struct {
 	edges, duplicates, loops, edgesDropped  prometheus.Counter
 	revisions                               prometheus.Counter
 	joined, repeated, ofContext, expired    prometheus.Counter
-	left, unknown, edgesGone, labelsGone    prometheus.Counter
+	left, unknown, edgesGone                prometheus.Counter
 	refused                                 map[event.Reason]prometheus.Counter
 	uncertainty                             *prometheus.CounterVec
 	delay, confidence                       prometheus.Histogram
@@ -103,7 +103,6 @@ func New(reg prometheus.Registerer) *Metrics {
 		left:         departures.WithLabelValues("left"),
 		unknown:      departures.WithLabelValues("unknown"),
 		edgesGone:    counter("gvbll_edges_removed_total", "Edges that went with a node that left, waiting ones among them."),
-		labelsGone:   counter("gvbll_labels_removed_total", "Labels of nodes that left whose contribution was taken out of the posterior."),
 		refused:      make(map[event.Reason]prometheus.Counter),
 		uncertainty:  counters("gvbll_uncertainty_nats_total", "Uncertainty of the predictions served, summed: total, aleatoric and epistemic.", "kind"),
 		delay: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -167,7 +166,6 @@ func (m *Metrics) Observe(out *event.Outcome) {
 	m.left.Add(float64(c.Departures))
 	m.unknown.Add(float64(c.DeparturesUnknown))
 	m.edgesGone.Add(float64(c.EdgesRemoved))
-	m.labelsGone.Add(float64(c.LabelsRemoved))
 	for i := range out.Refused {
 		m.refused[out.Refused[i].Reason].Inc()
 	}

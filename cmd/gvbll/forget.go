@@ -75,9 +75,6 @@ func (c forgetCmd) Run(ctx context.Context, s streams) error {
 		return json.NewEncoder(s.out).Encode(r.Forgot)
 	}
 	_, err = fmt.Fprintf(s.out, "forgot in window %d, by a replay of %d: the posterior moved by ‖ΔM‖ %.4g, ‖ΔΣ‖ %.4g\n", r.Window, r.Forgot.Windows, r.Forgot.Mean, r.Forgot.Variance)
-	if a := r.Forgot.Approximate; a != nil && err == nil {
-		_, err = fmt.Fprintf(s.out, "taking back what they taught would have left ‖ΔM‖ %.4g, ‖ΔΣ‖ %.4g of that\n", a.Mean, a.Variance)
-	}
 	return err
 }
 

@@ -48,12 +48,10 @@ func TestForget(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	for _, departed := range []string{"keep", "remove"} {
-		t.Run(departed, func(t *testing.T) { forgetOne(t, b.Addr(), departed) })
-	}
+	forgetOne(t, b.Addr())
 }
 
-func forgetOne(t *testing.T, addr, departed string) {
+func forgetOne(t *testing.T, addr string) {
 	file := filepath.Join(t.TempDir(), "m.safetensors")
 	gvbll(t, "train", "--out", file, "--nodes", "600", "--steps", "5", "--epochs", "5", "--hidden", "8", "--embedding", "4", "--classes", "3", "--late", "0", "--dim", "6")
 	m, err := model.Open(file)
@@ -65,7 +63,7 @@ func forgetOne(t *testing.T, addr, departed string) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	prefix := fmt.Sprintf("forget-%s-%d", departed, time.Now().UnixNano())
+	prefix := fmt.Sprintf("forget-%d", time.Now().UnixNano())
 	names, err := topics.Under(prefix)
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +99,7 @@ func forgetOne(t *testing.T, addr, departed string) {
 	ended := make(chan int, 1)
 	go func() {
 		ended <- run(ctx, []string{
-			"work", "--brokers", addr, "--prefix", prefix, "--model", file, "--http", "127.0.0.1:0", "--departed-labels", departed,
+			"work", "--brokers", addr, "--prefix", prefix, "--model", file, "--http", "127.0.0.1:0",
 			"--window", "20", "--linger", "5ms", "--commit-interval", "5ms",
 		}, &log, &log)
 	}()
@@ -128,7 +126,7 @@ func forgetOne(t *testing.T, addr, departed string) {
 	send(0, 100)
 	committed()
 	out := gvbll(t, "forget", "--brokers", addr, "--prefix", prefix, "7")
-	if !strings.HasPrefix(out, "forgot in window ") || strings.Contains(out, "‖ΔM‖ 0,") || strings.Contains(out, "taking back") != (departed == "remove") {
+	if !strings.HasPrefix(out, "forgot in window ") || strings.Contains(out, "‖ΔM‖ 0,") {
 		t.Errorf("forget says %q", out)
 	}
 	send(100, 150)
@@ -139,7 +137,7 @@ func forgetOne(t *testing.T, addr, departed string) {
 	}
 
 	// A run that never saw it, window by window as the ledger has them cut.
-	cfg, err := updateFlags{Lambda: .99, Eta: 1, Clip: .1, DepartedLabels: departed}.config()
+	cfg, err := updateFlags{Lambda: .99, Eta: 1, Clip: .1}.config()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +198,7 @@ func forgetOne(t *testing.T, addr, departed string) {
 	if forgot < 0 || after < 30 {
 		t.Fatalf("forgot in window %d, %d predictions after that", forgot, after)
 	}
-	if out := gvbll(t, "audit", "--brokers", addr, "--prefix", prefix, "--model", file, "--departed-labels", departed); !strings.Contains(out, "agree with the model") {
+	if out := gvbll(t, "audit", "--brokers", addr, "--prefix", prefix, "--model", file); !strings.Contains(out, "agree with the model") {
 		t.Errorf("audit says %q", out)
 	}
 }

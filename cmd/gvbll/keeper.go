@@ -76,16 +76,11 @@ func fresh(cfg pipeline.Config, models ...*model.Model) func() (worker.Engine, e
 }
 
 // Apart implements worker.Comparer.
-func (k *keeper) Apart(nodes []event.ID, exact worker.Engine) (before ledger.Distance, approximate *ledger.Distance) {
+func (k *keeper) Apart(exact worker.Engine) (d ledger.Distance) {
 	k.turn.Lock()
 	defer k.turn.Unlock()
-	other := exact.(*keeper).Engine
-	before.Mean, before.Variance = k.Engine.Apart(other)
-	if k.Engine.Unlearn(nodes) {
-		approximate = &ledger.Distance{}
-		approximate.Mean, approximate.Variance = k.Engine.Apart(other)
-	}
-	return before, approximate
+	d.Mean, d.Variance = k.Engine.Apart(exact.(*keeper).Engine)
+	return d
 }
 
 // snapshot is read from the engine as the engine is then.

@@ -64,8 +64,6 @@ type updateFlags struct {
 	Beta   float64 `help:"β, strength of the anchor to the training posterior; 0 for none." default:"0"`
 	Clip   float64 `help:"δ, the most that a weight moves in one update." default:"0.1"`
 	Walk   float64 `help:"q, random walk: what every batch adds to the variance of every weight; 0 for weights that stay." default:"0"`
-
-	DepartedLabels string `help:"What the label of a node taught when the node leaves: keep it, or remove it from the posterior, approximately." enum:"keep,remove" default:"keep" placeholder:"keep"`
 }
 
 // serveFlags say what is served beside the class, and when the static head serves.
@@ -92,7 +90,7 @@ func (f serveFlags) into(c pipeline.Config) (pipeline.Config, error) {
 func (f updateFlags) config() (pipeline.Config, error) {
 	u := posterior.DefaultConfig()
 	u.Lambda, u.Eta, u.Beta, u.Clip, u.Walk = f.Lambda, f.Eta, f.Beta, f.Clip, f.Walk
-	cfg, err := pipeline.Config{Update: u, ForgetDeparted: f.DepartedLabels == "remove"}.WithDefaults()
+	cfg, err := pipeline.Config{Update: u}.WithDefaults()
 	if err != nil {
 		err = usageError{err}
 	}

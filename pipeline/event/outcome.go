@@ -80,7 +80,6 @@ type Counts struct {
 	Departures        int // nodes that left
 	DeparturesUnknown int // departures of nodes that were not there, ignored
 	EdgesRemoved      int // edges that went with their nodes, waiting ones among them
-	LabelsRemoved     int // of nodes that left: what they had taught was taken back
 }
 
 // Levels tells how full the engine's stores are after the window.

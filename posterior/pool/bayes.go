@@ -7,7 +7,6 @@ import "github.com/gvbll/gvbll/posterior"
 // smoothing. No class is likelier than another before a feature is seen, and
 // negative features count as 0.
 type bayes struct {
-	noteless
 	Bayes
 	shape   Shape
 	version uint64
@@ -63,13 +62,13 @@ func (b *bayes) predict(rows *Rows, logp []float64) {
 func (b *bayes) train(batch *Batch) { b.learn(batch, 1) }
 
 func (b *bayes) learn(batch *Batch, _ float64) posterior.Report {
-	b.count(&batch.Rows, batch.Labels, 1)
+	b.count(&batch.Rows, batch.Labels)
 	b.version++
 	return posterior.Report{}
 }
 
-// count adds rows, or with -1 takes them out again.
-func (b *bayes) count(rows *Rows, labels []int32, by float64) {
+// count adds the features of rows to N.
+func (b *bayes) count(rows *Rows, labels []int32) {
 	for _, j := range b.changed {
 		b.row[j] = false
 	}
@@ -77,11 +76,11 @@ func (b *bayes) count(rows *Rows, labels []int32, by float64) {
 	for i, y := range labels {
 		index, value := rows.X.entries(i, b.shape.Features, &b.buffer)
 		for k, j := range index {
-			x := float64(by * max(float64(value[k]), 0))
+			x := max(float64(value[k]), 0)
 			at := int(j)*b.shape.Classes + int(y)
-			b.counts[at] = max(b.counts[at]+x, 0)
+			b.counts[at] += x
 			b.log[at] = posterior.Log(b.counts[at] + b.Smoothing)
-			b.total[y] = max(b.total[y]+x, 0)
+			b.total[y] += x
 			if !b.row[j] {
 				b.row[j] = true
 				b.changed = append(b.changed, j)

@@ -69,16 +69,3 @@ func BenchmarkDense(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*batch.N), "µs/node")
 }
-
-// BenchmarkRemove is what it costs to take a row back from the same pool.
-func BenchmarkRemove(b *testing.B) {
-	pool, batch := densePool(b)
-	l := lessonsOf(pool, &batch, 0, 1, 0)
-	for b.Loop() {
-		b.StopTimer()
-		pool.Predict(batch.Rows, batch.Said)
-		pool.Learn(batch)
-		b.StartTimer()
-		pool.Remove(l)
-	}
-}

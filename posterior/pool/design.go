@@ -22,13 +22,6 @@ type design interface {
 	gather(g, h, r, w []float64, stride int)
 	// squares adds (Φ²)ᵀw to t.
 	squares(t, w []float64, stride int)
-	// shares sets dst to the part that each row has in its columns' Σ_i |φ_ij| a_i,
-	// by which the curvature is bounded: the mean over the columns, weighted by
-	// φ_ij² times the sum; 1 of a row of zeros.
-	shares(dst []float64)
-	// means sets dst to the mean of x, a number for each column, over the columns of
-	// each row, weighted by φ_ij²; 0 of a row of zeros.
-	means(dst, x []float64)
 }
 
 // lane is what strides are multiples of: the classes that a register holds.
@@ -101,43 +94,6 @@ func (s *sparseDesign) gather(g, h, r, w []float64, stride int) {
 
 func (s *sparseDesign) squares(t, w []float64, stride int) { s.rows.AddSquares(t, w, stride) }
 
-func (s *sparseDesign) shares(dst []float64) {
-	bound := make([]float64, len(s.name))
-	for i, a := range s.sum {
-		for k := s.rows.Start[i]; k < s.rows.Start[i+1]; k++ {
-			bound[s.rows.Column[k]] += float64(math.Abs(s.rows.Value[k]) * a)
-		}
-	}
-	for i, a := range s.sum {
-		var own, all float64
-		for k := s.rows.Start[i]; k < s.rows.Start[i+1]; k++ {
-			square := float64(s.rows.Value[k] * s.rows.Value[k])
-			own += float64(square * float64(math.Abs(s.rows.Value[k])*a))
-			all += float64(square * bound[s.rows.Column[k]])
-		}
-		dst[i] = share(own, all)
-	}
-}
-
-func (s *sparseDesign) means(dst, x []float64) {
-	for i := range s.sum {
-		var sum, all float64
-		for k := s.rows.Start[i]; k < s.rows.Start[i+1]; k++ {
-			square := float64(s.rows.Value[k] * s.rows.Value[k])
-			sum += float64(square * x[s.rows.Column[k]])
-			all += square
-		}
-		dst[i] = sum / max(all, math.SmallestNonzeroFloat64)
-	}
-}
-
-func share(own, all float64) float64 {
-	if all <= 0 {
-		return 1
-	}
-	return min(own/all, 1)
-}
-
 type denseDesign struct {
 	rows     int
 	value    []float64 // rows × columns
@@ -196,36 +152,4 @@ func (d *denseDesign) squares(t, w []float64, stride int) {
 		d.square[i] = float64(x * x)
 	}
 	posterior.AddTransposed(t, d.square, w, len(d.name), d.rows, stride)
-}
-
-func (d *denseDesign) shares(dst []float64) {
-	n := len(d.name)
-	bound := make([]float64, n)
-	for i, a := range d.sum {
-		for j, x := range d.absolute[i*n : (i+1)*n] {
-			bound[j] += float64(x * a)
-		}
-	}
-	for i, a := range d.sum {
-		var own, all float64
-		for j, x := range d.absolute[i*n : (i+1)*n] {
-			square := float64(x * x)
-			own += float64(square * float64(x*a))
-			all += float64(square * bound[j])
-		}
-		dst[i] = share(own, all)
-	}
-}
-
-func (d *denseDesign) means(dst, x []float64) {
-	n := len(d.name)
-	for i := range d.sum {
-		var sum, all float64
-		for j, y := range d.value[i*n : (i+1)*n] {
-			square := float64(y * y)
-			sum += float64(square * x[j])
-			all += square
-		}
-		dst[i] = sum / max(all, math.SmallestNonzeroFloat64)
-	}
 }

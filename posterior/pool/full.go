@@ -8,7 +8,6 @@ import "github.com/gvbll/gvbll/posterior"
 // takes Newton's steps with the blocks T_c + Σ_i p_ic(1-p_ic) u_i u_iᵀ, halved
 // until the objective falls; what the blocks are at the solution is the new T.
 type full struct {
-	noteless
 	Full
 	dim, classes int
 	version      uint64
@@ -24,8 +23,6 @@ type full struct {
 	cholesky                     cholesky
 	rows                         []float64 // probs, rows × stride
 	norm                         normaliser
-
-	weight []float64 // of each row; nil for 1
 }
 
 func newFull(spec Full, prior *posterior.Gaussian) *full {
@@ -111,7 +108,7 @@ func (f *full) objective(m []float64, labels []int32) (sum float64) {
 	for i := range n {
 		copy(f.rows[i*stride:], f.probs[i*f.classes:(i+1)*f.classes])
 	}
-	sum = f.norm.softmax(f.rows, f.classes, stride, labels, f.weight)
+	sum = f.norm.softmax(f.rows, f.classes, stride, labels)
 	for i := range n {
 		copy(f.probs[i*f.classes:(i+1)*f.classes], f.rows[i*stride:])
 	}
@@ -136,9 +133,6 @@ func (f *full) curvature(n int) {
 		for i := range n {
 			p := f.probs[i*f.classes+c]
 			by := p * (1 - p)
-			if f.weight != nil {
-				by *= f.weight[i]
-			}
 			for j, x := range f.u[i*f.dim : (i+1)*f.dim] {
 				f.weighted[i*f.dim+j] = x * by
 			}
@@ -155,11 +149,6 @@ func (f *full) direction(labels []int32) bool {
 	for i, y := range labels {
 		row := f.residual[i*f.classes : (i+1)*f.classes]
 		row[y]--
-		if f.weight != nil {
-			for c := range row {
-				row[c] *= f.weight[i]
-			}
-		}
 	}
 	posterior.AddTransposed(f.gradient, f.u, f.residual, f.dim, len(labels), f.classes)
 	for c, block := range f.blocks {

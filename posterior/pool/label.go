@@ -12,7 +12,6 @@ import (
 // scaled form, neighbours that were labelled in the same batch count too, and v
 // is news to its labelled neighbours: H[k,y] grows by e_v[k].
 type label struct {
-	noteless
 	Label
 	classes int
 	version uint64
@@ -78,18 +77,20 @@ func (l *label) shares() []float64 {
 func (l *label) train(b *Batch) { l.learn(b, 1) }
 
 func (l *label) learn(b *Batch, _ float64) posterior.Report {
-	l.count(&b.Rows, b.Labels, 1)
+	l.count(&b.Rows, b.Labels)
 	if l.Evidence != Second {
 		for _, pair := range b.Pairs {
-			l.meet(int(b.Labels[pair[0]]), int(b.Labels[pair[1]]), 1)
+			y, k := int(b.Labels[pair[0]]), int(b.Labels[pair[1]])
+			l.h[y*l.classes+k]++
+			l.h[k*l.classes+y]++
 		}
 	}
 	l.version++
 	return posterior.Report{}
 }
 
-// count adds the evidence of rows, or with -1 takes it out again.
-func (l *label) count(rows *Rows, labels []int32, by float64) {
+// count adds the evidence of rows to H.
+func (l *label) count(rows *Rows, labels []int32) {
 	l.see(rows)
 	l.news = resize(l.news, len(l.h))
 	clear(l.news)
@@ -103,22 +104,11 @@ func (l *label) count(rows *Rows, labels []int32, by float64) {
 		if e == 0 {
 			continue
 		}
-		l.add(i/l.classes, i%l.classes, float64(by*e))
+		l.h[i] += e
 		if l.Evidence != Second {
-			l.add(i%l.classes, i/l.classes, float64(by*e))
+			l.h[i%l.classes*l.classes+i/l.classes] += e
 		}
 	}
-}
-
-// meet adds x neighbours of class k to those of class y, and the other way.
-func (l *label) meet(y, k int, x float64) {
-	l.add(y, k, x)
-	l.add(k, y, x)
-}
-
-func (l *label) add(c, k int, x float64) {
-	h := &l.h[c*l.classes+k]
-	*h = max(*h+x, 1)
 }
 
 func (l *label) appendState(s *state) {
@@ -139,7 +129,6 @@ func (l *label) readState(r *reader) {
 // vote says log((n_v[c] + π_c)/(Σn_v + 1)), π the share of class c among all
 // labels so far, with one label of each class before any came.
 type vote struct {
-	noteless
 	classes int
 	version uint64
 	counts  []float64 // C

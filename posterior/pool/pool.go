@@ -20,16 +20,8 @@ type head interface {
 	train(b *Batch)
 	// learn takes a batch that is this share of a full one.
 	learn(b *Batch, share float64) posterior.Report
-	// notes is how many numbers are noted of a row for remove, and note writes
-	// them, n × notes, each from 0 to 1. It is called before a batch is learned, and
-	// again when it was.
-	notes() int
-	note(b *Batch, learned bool, notes []float64)
-	// remove takes back what rows have taught, of which this was noted; see
-	// Pool.Remove.
-	remove(l *Lessons, notes []float64)
 	appendState(s *state)
-	// appendChange appends what the last learn or remove changed.
+	// appendChange appends what the last learn changed.
 	appendChange(s *state)
 	// readState reads what appendState wrote; what it leaves after an error is of
 	// no meaning.
@@ -211,9 +203,6 @@ func (p *Pool) Learn(b Batch) Report {
 	b.Refresh.check(p.shape, p.needs&(NeedX|NeedS))
 	checkLength("labels to refresh", len(b.RefreshLabels), b.Refresh.N)
 	p.checkLabels(b.RefreshLabels)
-	if b.Notes != nil {
-		checkLength("notes", len(b.Notes), b.N*p.NotesPerRow())
-	}
 	r := Report{Heads: make([]posterior.Report, len(p.heads))}
 	if b.N == 0 {
 		return r
@@ -227,11 +216,9 @@ func (p *Pool) Learn(b Batch) Report {
 	share := p.spec.Share(b.N)
 	p.weigh(b.N, b.Said)
 	r.Steps = p.weights.learn(b.Labels, share)
-	p.note(&b, false)
 	for k, h := range p.heads {
 		r.Heads[k] = h.learn(&b, share)
 	}
-	p.note(&b, true)
 	p.version++
 	return r
 }
@@ -299,8 +286,8 @@ func (p *Pool) AppendState(b []byte) []byte {
 	return s.b
 }
 
-// AppendChange appends canonical bytes of what the last Learn or Remove changed, so that
-// state can be followed by a hash at the cost of a batch and not of the state.
+// AppendChange appends canonical bytes of what the last Learn changed, so that state
+// can be followed by a hash at the cost of a batch and not of the state.
 // Covariances of full heads are left out but for their diagonals, precisions of
 // wide heads altogether.
 func (p *Pool) AppendChange(b []byte) []byte {

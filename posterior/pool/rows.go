@@ -60,9 +60,6 @@ type Batch struct {
 	// suffice.
 	Refresh       Rows
 	RefreshLabels []int32
-	// Notes is where Learn writes what is to be kept of each row for [Pool.Remove],
-	// n × NotesPerRow, each from 0 to 1; nil where nothing is to be taken back.
-	Notes []float64
 }
 
 // Need is a set of the parts of Rows that a pool uses.

@@ -40,25 +40,18 @@ func (s *normaliser) probabilities(a []float64, n, classes, stride int) {
 }
 
 // softmax replaces rows of logits by their softmax and returns -Σ log p[y] over
-// them, each times its weight, nil for 1. Rows have stride numbers, of which those
-// beyond the classes become 0.
-func (s *normaliser) softmax(a []float64, classes, stride int, labels []int32, weight []float64) (loss float64) {
-	weighed := func(i int, x float64) float64 {
-		if weight == nil {
-			return x
-		}
-		return float64(weight[i] * x)
-	}
+// them. Rows have stride numbers, of which those beyond the classes become 0.
+func (s *normaliser) softmax(a []float64, classes, stride int, labels []int32) (loss float64) {
 	for i, y := range labels {
-		loss -= weighed(i, a[i*stride+int(y)])
+		loss -= a[i*stride+int(y)]
 	}
 	s.probabilities(a, len(labels), classes, stride)
-	for i, most := range s.most {
-		loss += weighed(i, most)
+	for _, most := range s.most {
+		loss += most
 	}
 	posterior.Logarithms(s.total)
-	for i, log := range s.total {
-		loss += weighed(i, log)
+	for _, log := range s.total {
+		loss += log
 	}
 	return loss
 }

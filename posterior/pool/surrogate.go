@@ -29,8 +29,6 @@ type surrogate struct {
 	g, h          []float64 // columns × stride
 	probs, r, w   []float64 // P, Y-P and the bound: rows × stride
 	norm          normaliser
-
-	undoing *undoing // nil while it learns
 }
 
 // leastCurvature is the least P(1-P) in the bound: P is far from 0 and 1 by the
@@ -85,13 +83,7 @@ func (s *surrogate) descend(phi design, labels []int32, passes int) {
 // logLoss finds P and the first part of F at m.
 func (s *surrogate) logLoss(phi design, labels []int32) float64 {
 	phi.logits(s.probs, s.m, s.stride)
-	if u := s.undoing; u != nil {
-		for i, x := range u.offset {
-			s.probs[i] += x
-		}
-		return s.norm.softmax(s.probs, s.classes, s.stride, labels, u.weight)
-	}
-	return s.norm.softmax(s.probs, s.classes, s.stride, labels, nil)
+	return s.norm.softmax(s.probs, s.classes, s.stride, labels)
 }
 
 // direction finds the step from held.
@@ -109,12 +101,6 @@ func (s *surrogate) direction(phi design, labels []int32) {
 			w[c] = a[i] * curvature
 		}
 		r[y]++
-		if u := s.undoing; u != nil {
-			for c := range s.classes {
-				r[c] *= u.weight[i]
-				w[c] *= u.bound[i]
-			}
-		}
 		clear(w[s.classes:])
 	}
 	clear(s.g)

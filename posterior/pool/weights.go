@@ -170,7 +170,7 @@ func (w *weights) descend(f float64, labels []int32) (float64, bool) {
 func (w *weights) objective(theta []float64, labels []int32) (f float64) {
 	w.probs = resize(w.probs, len(labels)*w.stride)
 	w.logits(w.probs, theta, w.stride)
-	f = w.norm.softmax(w.probs, w.classes, w.stride, labels, nil)
+	f = w.norm.softmax(w.probs, w.classes, w.stride, labels)
 	w.pull(theta)
 	return f + 0.5*dot(w.scratch, w.offset)
 }

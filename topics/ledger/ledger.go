@@ -59,9 +59,6 @@ type Forgot struct {
 	Windows int64 `json:"windows"` // replayed without them
 	// Distance is that of the posterior from what it was.
 	Distance
-	// Approximate is its distance from what it was, with what the nodes taught taken
-	// back; nil where that is not kept.
-	Approximate *Distance `json:"approximate,omitempty"`
 }
 
 // Distance is how far apart two posteriors are, in Frobenius norms.

@@ -26,10 +26,8 @@ import (
 // own.
 type Comparer interface {
 	Engine
-	// Apart returns the distance of exact, which never saw the nodes, from this
-	// engine, and from this engine with what they taught taken back, nil where that
-	// is not known. It may change this engine, which is not stepped again.
-	Apart(nodes []event.ID, exact Engine) (before ledger.Distance, approximate *ledger.Distance)
+	// Apart returns how far the posterior of exact is from this engine's.
+	Apart(exact Engine) ledger.Distance
 }
 
 // Forgotten is nodes that were forgotten exactly.
@@ -130,7 +128,7 @@ func (w *worker) forget(ctx context.Context, r *ledger.Record) error {
 	}
 	w.forgot = &ledger.Forgot{Nodes: len(nodes), Windows: w.next}
 	if c, ok := w.engine.(Comparer); ok {
-		w.forgot.Distance, w.forgot.Approximate = c.Apart(nodes, exact)
+		w.forgot.Distance = c.Apart(exact)
 	}
 	w.engine = exact
 	if r != nil {

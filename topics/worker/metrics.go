@@ -4,8 +4,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/gvbll/gvbll/topics/ledger"
 )
 
 // Metrics are the stream's side of a worker's metrics: windows, transactions,
@@ -102,8 +100,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		Name: "gvbll_forgotten_nodes_total", Help: "Ids that were named to be forgotten exactly, and were.",
 	})
 	m.distance = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "gvbll_forget_distance", Help: "How far the posterior is, since nodes were last forgotten exactly, from what it was before, and from what is left when what they taught is taken back approximately: Frobenius norms of the differences of mean and variance.",
-	}, []string{"of", "from"})
+		Name: "gvbll_forget_distance", Help: "How far the last exact forgetting moved the posterior: Frobenius norms of the differences of its mean and variance.",
+	}, []string{"of"})
 	reg.MustRegister(m.forget, m.forgotten, m.distance)
 	for _, cause := range causes {
 		m.windows.WithLabelValues(cause)
@@ -168,14 +166,8 @@ func (m *Metrics) Hooks() Hooks {
 			if !f.Replayed {
 				m.forgotten.Add(float64(f.Nodes))
 			}
-			show := func(from string, d ledger.Distance) {
-				m.distance.WithLabelValues("mean", from).Set(d.Mean)
-				m.distance.WithLabelValues("variance", from).Set(d.Variance)
-			}
-			show("before", f.Distance)
-			if f.Approximate != nil {
-				show("approximate", *f.Approximate)
-			}
+			m.distance.WithLabelValues("mean").Set(f.Mean)
+			m.distance.WithLabelValues("variance").Set(f.Variance)
 		},
 		Untimely: func(topic string, late, early int) {
 			m.late.WithLabelValues(topic).Add(float64(late))

@@ -51,9 +51,8 @@ func (c *Crashes) String() string {
 // Crash kills workers at named points, in so many runs, and compares each with a
 // run that nothing disturbed. Windows are cut by event time, so that they are the
 // same. Every second run has a standby. Nodes leave in each, and half-way some are
-// forgotten; with an odd seed what the labels of those that leave taught is taken
-// back. Where there is a model for the shadow, it is then promoted. At the end an
-// audit replays what came of it.
+// forgotten. Where there is a model for the shadow, it is then promoted. At the end
+// an audit replays what came of it.
 func Crash(ctx context.Context, s *Setup, runs int, seed uint64, parallel int, progress func(done int)) (*Crashes, error) {
 	client, err := kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers})
 	if err != nil {
@@ -161,14 +160,6 @@ func (c *came) differs(other *came) string {
 	return ""
 }
 
-// keeps are the worker's arguments that say what becomes of departed nodes' labels.
-func (m *matrix) keeps() []string {
-	if m.seed%2 == 1 {
-		return []string{"--departed-labels", "remove"}
-	}
-	return nil
-}
-
 // half returns the items of the stream's first or second half.
 func (m *matrix) half(second bool) []Item {
 	if second {
@@ -223,7 +214,6 @@ func (m *matrix) run(ctx context.Context, name string, plan []string, standby bo
 		"--event-time", "20ms", "--lateness", "10ms", "--idle-timeout", "10m", "--commit-interval", "0s",
 		"--checkpoint-every", "50ms", "--checkpoint-keep", "2",
 	}
-	args = append(args, m.keeps()...)
 	names := []string{"a"}
 	if standby {
 		names = append(names, "b")
@@ -325,7 +315,7 @@ working:
 	}
 	found, err := g.read(ctx, ids)
 	if err == nil {
-		err = g.audit(ctx, m.keeps()...)
+		err = g.audit(ctx)
 	}
 	return found, err
 }
@@ -368,7 +358,7 @@ func (m *matrix) fill(ctx context.Context, g *graph, second bool) (poison int, e
 		begin, serial = m.begin+120_000, 1000
 	}
 	stay := int64(60) // of a node that leaves, its label there or not
-	if len(m.keeps()) > 0 {
+	if m.seed%2 == 1 {
 		stay = 150 // until it has one
 	}
 	type timed struct {

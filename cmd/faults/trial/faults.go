@@ -191,8 +191,8 @@ func (s *Setup) engine() []string {
 }
 
 // audit has the program prove what was published.
-func (g *graph) audit(ctx context.Context, args ...string) error {
-	args = append([]string{"audit", "--brokers", strings.Join(g.Brokers, ","), "--prefix", g.prefix, "--model", g.Model}, append(args, g.engine()...)...)
+func (g *graph) audit(ctx context.Context) error {
+	args := append([]string{"audit", "--brokers", strings.Join(g.Brokers, ","), "--prefix", g.prefix, "--model", g.Model}, g.engine()...)
 	if out, err := exec.CommandContext(ctx, g.Program, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("the audit: %w: %.500s", err, out)
 	}
