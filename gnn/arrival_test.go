@@ -100,8 +100,8 @@ func newLife(enc Encoder, n int, options ...Option) *life {
 // page that was never touched can cost more than all that an arrival brings,
 // and only large graphs would pay.
 func (l *life) resident() {
-	own, heard := l.enc.keeps()
-	room := make([]byte, l.to*(4*(own+heard)+300)+1<<24)
+	self, aggregate := l.enc.rowLayout()
+	room := make([]byte, l.to*(4*(self+aggregate)+300)+1<<24)
 	for i := 0; i < len(room); i += 4096 {
 		room[i] = 1
 	}
@@ -369,11 +369,11 @@ func BenchmarkWorkers(b *testing.B) {
 		b.Run(fmt.Sprintf("products/workers=%d", workers), func(b *testing.B) {
 			product := func(_ *workspace, from, to int) {
 				n := to - from
-				kernel.ProductRowsApart(g.rows.whole.From(int32(from)), g.rowLen, x[from*128:to*128], g.project.weight, n, 128, 256)
-				enc.dense(1)[0].apply(z[from*64:to*64], x[from*256:to*256])
+				kernel.ProductRowsApart(g.rows.whole.From(int32(from)), g.rowLen, x[from*128:to*128], g.projector.weight, n, 128, 256)
+				enc.linearMaps(1)[0].apply(z[from*64:to*64], x[from*256:to*256])
 			}
 			for b.Loop() {
-				g.split(window, chunkRows, product)
+				g.parallel(window, chunkRows, product)
 			}
 		})
 	}
@@ -395,8 +395,8 @@ func BenchmarkFirstProduct(b *testing.B) {
 		dense[i] = randomVector(rng, dim, 0.013)
 		thin[i] = sparse(dense[i])
 	}
-	weight, out := enc.bottom()
-	p := projection{weight: weight, in: dim, out: out}
+	p := enc.projection()
+	out := p.out
 	dst := make([]float32, window*out)
 	var room []float32
 	for name, x := range map[string][]Vector{"dense": dense, "sparse": thin} {

@@ -12,14 +12,14 @@ import (
 // bits are the same, in less time. Unless it is nil, met is told in turn of each
 // arrival's neighbours that were new to it, before the next is linked. It panics as
 // the three do.
-func (g *Graph) Arrive(x []Vector, near [][]int32, met func(i int, neighbours []int32), dst []float32) (first int32) {
+func (g *Graph) Arrive(x []Vector, near [][]int32, linked func(i int, neighbours []int32), dst []float32) (first int32) {
 	if len(near) != len(x) || len(dst) != len(x)*g.enc.Out() {
 		panic(fmt.Sprintf("gnn: %d arrivals with neighbours of %d, and room for %d numbers", len(x), len(near), len(dst)))
 	}
 	first = g.Add(x)
 	w := &g.window
-	if !g.alone(len(x)) && g.exchanges() {
-		w.share(g, first, near, met)
+	if !g.serial(len(x)) && g.exchangesInPlace() {
+		w.share(g, first, near, linked)
 		g.Embed(w.late, dst)
 		return first
 	}
@@ -34,11 +34,11 @@ func (g *Graph) Arrive(x []Vector, near [][]int32, met func(i int, neighbours []
 		if final {
 			kernel.Prefetch(g.rows.whole, near[i], 0, g.rowLen)
 		} else {
-			g.approach(near[i])
+			g.prefetch(near[i])
 		}
 		fresh := g.linkAll(v, near[i])
-		if met != nil {
-			met(i, fresh)
+		if linked != nil {
+			linked(i, fresh)
 		}
 		if final {
 			w.embed(g, i, v, dst)
@@ -56,42 +56,42 @@ func (g *Graph) Arrive(x []Vector, near [][]int32, met func(i int, neighbours []
 // neighbours are what they will be is embedded as soon as it is linked, while their
 // rows are near.
 type window struct {
-	late  []int32 // arrivals that had to wait
-	met   []int32 // whom the arrivals were linked to, one after the other …
-	ends  []int   // … and where each one's end
-	ready []int   // arrivals whose inputs to the last layer stand in block
-	block []float32
-	z     []float32
+	late   []int32 // arrivals that had to wait
+	linked []int32 // whom the arrivals were linked to, one after the other …
+	ends   []int   // … and where each one's end
+	ready  []int   // arrivals whose inputs to the last layer stand in block
+	block  []float32
+	z      []float32
 }
 
 // share links the arrivals with all workers: one enters the edges, and then each
 // lets the rows hear each other in some of the columns, in the order of the edges.
-func (w *window) share(g *Graph, first int32, near [][]int32, met func(i int, neighbours []int32)) {
-	w.late, w.met, w.ends = w.late[:0], w.met[:0], w.ends[:0]
+func (w *window) share(g *Graph, first int32, near [][]int32, linked func(i int, neighbours []int32)) {
+	w.late, w.linked, w.ends = w.late[:0], w.linked[:0], w.ends[:0]
 	for i, neighbours := range near {
 		if i+1 < len(near) {
 			kernel.Prefetch(g.nodes, near[i+1], 0, 1)
 		}
 		v := first + int32(i)
-		fresh, _ := g.meet(v, neighbours)
-		g.approachEnds(fresh)
+		fresh, _ := g.unlinked(v, neighbours)
+		g.prefetchListEnds(fresh)
 		g.keepAll(v, fresh)
-		g.join(v, fresh)
-		if met != nil {
-			met(i, fresh)
+		g.appendEdges(v, fresh)
+		if linked != nil {
+			linked(i, fresh)
 		}
-		w.met = append(w.met, fresh...)
-		w.late, w.ends = append(w.late, v), append(w.ends, len(w.met))
+		w.linked = append(w.linked, fresh...)
+		w.late, w.ends = append(w.late, v), append(w.ends, len(w.linked))
 	}
 	const register = 16
-	columns := g.enc.columns()
+	columns := g.enc.messageColumns()
 	each := (columns/len(g.work) + register - 1) &^ (register - 1)
-	g.split(columns, max(each, 1), func(_ *workspace, from, to int) {
+	g.parallel(columns, max(each, 1), func(_ *workspace, from, to int) {
 		begin := 0
 		for i, end := range w.ends {
-			neighbours := w.met[begin:end]
-			g.enc.approach(g.rows.whole, neighbours, from, to)
-			g.enc.exchange(g.rows.whole, first+int32(i), neighbours, from, to)
+			neighbours := w.linked[begin:end]
+			g.enc.prefetchMessages(g.rows.whole, neighbours, from, to)
+			g.enc.exchangeMessages(g.rows.whole, first+int32(i), neighbours, from, to)
 			begin = end
 		}
 	})
@@ -99,12 +99,14 @@ func (w *window) share(g *Graph, first int32, near [][]int32, met func(i int, ne
 
 // exchanges reports whether all rows are as they should be, and hear each other
 // where they lie.
-func (g *Graph) exchanges() bool { return g.rows.whole != nil && g.hears() && g.stale == 0 }
+func (g *Graph) exchangesInPlace() bool {
+	return g.rows.whole != nil && g.aggregates() && g.staleCount == 0
+}
 
 // embedsEarly reports whether some of n arrivals can be embedded before all are
 // linked: the last layer's inputs are made of rows alone.
 func (g *Graph) embedsEarly(n int) bool {
-	return g.alone(n) && g.exchanges() && g.enc.base() > 0 && g.enc.base() == g.enc.Depth()-1
+	return g.serial(n) && g.exchangesInPlace() && g.enc.baseLayer() > 0 && g.enc.baseLayer() == g.enc.Depth()-1
 }
 
 // begin notes of each node that the window changes, in its slot, which arrival is
@@ -145,7 +147,7 @@ func (g *Graph) final(i int, v int32, near []int32) bool {
 func (w *window) embed(g *Graph, i int, v int32, dst []float32) {
 	in := g.top()[0].in
 	w.block = resize(w.block, blockRows*in)
-	g.enc.first(w.block[len(w.ready)*in:][:in], g, v, &g.work[0])
+	g.enc.baseInput(w.block[len(w.ready)*in:][:in], g, v, &g.work[0])
 	if w.ready = append(w.ready, i); len(w.ready) == blockRows {
 		w.flush(g, dst)
 	}
@@ -180,4 +182,4 @@ func (w *window) finish(g *Graph, first int32, dst []float32) {
 }
 
 // top is what follows in the last layer.
-func (g *Graph) top() []linear { return g.enc.dense(g.enc.Depth() - 1) }
+func (g *Graph) top() []linear { return g.enc.linearMaps(g.enc.Depth() - 1) }

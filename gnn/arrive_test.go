@@ -58,7 +58,7 @@ func arriveIsThreeCalls(t *testing.T, rng *rand.Rand, quick, plain *Graph, enc E
 		}
 		want, got := make([]float32, n*enc.Out()), make([]float32, n*enc.Out())
 		plain.Embed(upTo(int(first) + n)[first:], want)
-		if v := quick.Arrive(x, near, func(i int, met []int32) { gotMet = append(gotMet, fmt.Sprint(i, met)) }, got); v != first {
+		if v := quick.Arrive(x, near, func(i int, linked []int32) { gotMet = append(gotMet, fmt.Sprint(i, linked)) }, got); v != first {
 			t.Fatalf("first node %d, want %d", v, first)
 		}
 		switch {

@@ -14,10 +14,10 @@ const blockRows = 64
 
 // embedder is what Embed works with, kept from call to call.
 type embedder struct {
-	order []int32 // the nodes whose states are needed, see plan
-	upto  []int   // upto[l] is how many of order are needed after layer l
-	below states  // after the layer before
-	next  []float32
+	order  []int32 // the nodes whose states are needed, see plan
+	prefix []int   // prefix[l] is how many of order are needed after layer l
+	below  states  // after the layer before
+	next   []float32
 }
 
 // workspace is what a worker works with, kept from call to call.
@@ -47,21 +47,21 @@ func (g *Graph) Embed(nodes []int32, dst []float32) {
 	for _, v := range nodes {
 		g.node(v)
 	}
-	e, base, top := &g.embed, g.enc.base(), g.enc.Depth()-1
+	e, base, top := &g.embed, g.enc.baseLayer(), g.enc.Depth()-1
 	g.plan(nodes, base)
 	if base < top {
-		g.refresh(e.order[:e.upto[base]])
+		g.refresh(e.order[:e.prefix[base]])
 	} else {
 		g.refresh(nodes)
 	}
 	for l := base; l < top; l++ {
-		needed, width := e.order[:e.upto[l]], g.enc.dims()[l+1]
+		needed, width := e.order[:e.prefix[l]], g.enc.widths()[l+1]
 		e.next = resize(e.next, len(needed)*width)
 		g.layer(l, needed, e.next)
 		e.below.h, e.next = e.next, e.below.h
 		e.below.width = width
 		e.below.degree = e.below.degree[:len(needed)]
-		g.enc.prepare(l+1, &e.below)
+		g.enc.precompute(l+1, &e.below)
 	}
 	g.layer(top, nodes, dst)
 }
@@ -76,8 +76,8 @@ func (g *Graph) plan(nodes []int32, base int) {
 	if base == top {
 		return
 	}
-	e.upto = resize(e.upto, top)
-	g.unmark()
+	e.prefix = resize(e.prefix, top)
+	g.clearMarks()
 	need := func(v int32) {
 		if n := g.node(v); g.mark(n) {
 			n.slot = int32(len(e.order))
@@ -95,7 +95,7 @@ func (g *Graph) plan(nodes []int32, base int) {
 				need(u)
 			}
 		}
-		e.upto[l] = len(e.order)
+		e.prefix[l] = len(e.order)
 	}
 }
 
@@ -103,14 +103,14 @@ func (g *Graph) plan(nodes []int32, base int) {
 // should be: their own, and if there are layers below the base those of their
 // neighbours.
 func (g *Graph) refresh(nodes []int32) {
-	if g.stale == 0 {
+	if g.staleCount == 0 {
 		return
 	}
 	for _, v := range nodes {
-		g.heard(v)
-		if g.enc.base() > 0 {
+		g.freshRow(v)
+		if g.enc.baseLayer() > 0 {
 			for _, u := range g.Neighbours(v) {
-				g.heard(u)
+				g.freshRow(u)
 			}
 		}
 	}
@@ -119,17 +119,17 @@ func (g *Graph) refresh(nodes []int32) {
 // layer sets dst to the given nodes' outputs of layer l, after the activation
 // if one follows. The states after the layer below stand in g.embed.below.
 func (g *Graph) layer(l int, nodes []int32, dst []float32) {
-	if g.alone(len(nodes)) {
+	if g.serial(len(nodes)) {
 		g.layerRows(&g.work[0], l, nodes, dst)
 		return
 	}
-	out := g.enc.dims()[l+1]
-	g.split(len(nodes), chunkRows, func(w *workspace, from, to int) { g.layerRows(w, l, nodes[from:to], dst[from*out:to*out]) })
+	out := g.enc.widths()[l+1]
+	g.parallel(len(nodes), chunkRows, func(w *workspace, from, to int) { g.layerRows(w, l, nodes[from:to], dst[from*out:to*out]) })
 }
 
 // layerRows is layer for one worker.
 func (g *Graph) layerRows(w *workspace, l int, nodes []int32, dst []float32) {
-	out, dense := g.enc.dims()[l+1], g.enc.dense(l)
+	out, dense := g.enc.widths()[l+1], g.enc.linearMaps(l)
 	last := l+1 == g.enc.Depth()
 	in := out // without linear maps to follow, what is gathered is the output
 	if len(dense) > 0 {
@@ -145,8 +145,8 @@ func (g *Graph) layerRows(w *workspace, l int, nodes []int32, dst []float32) {
 		}
 		for i, v := range nodes[:n] {
 			row := x[i*in : (i+1)*in]
-			if l == g.enc.base() {
-				g.enc.first(row, g, v, w)
+			if l == g.enc.baseLayer() {
+				g.enc.baseInput(row, g, v, w)
 			} else {
 				g.enc.gather(l, row, &g.embed.below, g.slots(v, w), w)
 			}
@@ -188,16 +188,16 @@ func (g *Graph) slots(v int32, w *workspace) []int32 {
 
 // rectified sets dst to the sum of max(own + sum/degree, 0) over the nodes,
 // with own and sum the parts of their rows that begin there.
-func (g *Graph) rectified(dst []float32, nodes []int32, own, sum int, w *workspace) {
+func (g *Graph) rectified(dst []float32, nodes []int32, self, sum int, w *workspace) {
 	scale := g.inverseDegrees(nodes, w)
 	if g.rows.whole != nil {
-		kernel.GatherRectified(dst, g.rows.whole, nodes, scale, own, sum)
+		kernel.GatherRectified(dst, g.rows.whole, nodes, scale, self, sum)
 		return
 	}
 	clear(dst)
 	for i, v := range nodes {
 		row := g.rows.row(v, &w.row)
-		kernel.AddRectified(dst, row[own:], row[sum:], scale[i])
+		kernel.AddRectified(dst, row[self:], row[sum:], scale[i])
 	}
 }
 

@@ -98,7 +98,7 @@ func (s *shape) Out() int { return s.width[len(s.width)-1] }
 // Depth is the number of layers: how many hops away a node is seen.
 func (s *shape) Depth() int { return len(s.width) - 1 }
 
-func (s *shape) dims() []int { return s.width }
+func (s *shape) widths() []int { return s.width }
 
 // checkEdges panics when the edges are no edges of a graph of n nodes.
 func checkEdges(n int, src, dst []int32) {

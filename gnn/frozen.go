@@ -52,7 +52,7 @@ func (g *Graph) Freeze() *Frozen {
 	f := &g.freezer
 	if f.g == nil {
 		f.g = g
-		f.whole, f.half, f.sums = freezerOf(g.rows.whole, g.rowLen), freezerOf(g.rows.half, g.own), freezerOf(g.rows.sums, g.rows.heard)
+		f.whole, f.half, f.sums = freezerOf(g.rows.whole, g.rowLen), freezerOf(g.rows.half, g.selfLen), freezerOf(g.rows.sums, g.rows.aggregateLen)
 	}
 	n := g.Len()
 	f.edges, f.read = g.edges, 0
@@ -124,9 +124,9 @@ func (f *Frozen) Parts() []safetensors.Part {
 		return append(parts, f.whole.part(tensorRows, f.g.rowLen))
 	}
 	if f.sums != nil {
-		parts = append(parts, f.sums.part(tensorHeard, f.g.rows.heard))
+		parts = append(parts, f.sums.part(tensorHeard, f.g.rows.aggregateLen))
 	}
-	return append(parts, f.half.part(tensorOwn, f.g.own))
+	return append(parts, f.half.part(tensorOwn, f.g.selfLen))
 }
 
 // frozenRows is the first rows of a table as they were. A nil one is of no
@@ -202,8 +202,8 @@ func Thaw(encoder Encoder, file *safetensors.Reader, options ...Option) (*Graph,
 	for v := range int32(n) {
 		node := g.nodes.At(v)
 		switch {
-		case stale[v] == 1 && g.hears():
-			g.expire(node)
+		case stale[v] == 1 && g.aggregates():
+			g.markStale(node)
 		case stale[v] != 0:
 			return nil, notAGraph("node %d cannot be stale as %d says", v, stale[v])
 		}
@@ -227,14 +227,14 @@ func Thaw(encoder Encoder, file *safetensors.Reader, options ...Option) (*Graph,
 // float32's sums make them.
 func (t *rowTable) thaw(file *safetensors.Reader, n int) error {
 	if t.whole != nil {
-		return safetensors.ReadRows(file, tensorRows, t.whole, nil, n, t.own+t.heard)
+		return safetensors.ReadRows(file, tensorRows, t.whole, nil, n, t.selfLen+t.aggregateLen)
 	}
 	if t.sums != nil {
-		if err := safetensors.ReadRows(file, tensorHeard, t.sums, nil, n, t.heard); err != nil {
+		if err := safetensors.ReadRows(file, tensorHeard, t.sums, nil, n, t.aggregateLen); err != nil {
 			return err
 		}
 	}
-	return safetensors.ReadRows(file, tensorOwn, t.half, nil, n, t.own)
+	return safetensors.ReadRows(file, tensorOwn, t.half, nil, n, t.selfLen)
 }
 
 // thawEdges gives nodes without edges those of the lists of neighbours, of the

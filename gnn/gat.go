@@ -193,6 +193,7 @@ func (g *GAT) Encode(x []Vector, src, dst []int32) []float32 {
 	n := len(x)
 	checkEdges(n, src, dst)
 	var h rows
+	first := g.projection()
 	for l := range g.layers {
 		layer := &g.layers[l]
 		heads, channels := layer.Heads, layer.channels()
@@ -200,8 +201,7 @@ func (g *GAT) Encode(x []Vector, src, dst []int32) []float32 {
 		source, target := newRows(n, heads), newRows(n, heads)
 		for i := range int32(n) {
 			if l == 0 {
-				bottom := projection{weight: g.projector, in: g.In(), out: heads * channels}
-				bottom.row(p.at(i), x[i])
+				first.row(p.at(i), x[i])
 			} else {
 				multiply(p.at(i), layer.Weight, h.at(i))
 			}
@@ -283,7 +283,7 @@ func (l *GATLayer) parts(row []float32) gatRow {
 	return r
 }
 
-func (g *GAT) keeps() (own, heard int) {
+func (g *GAT) rowLayout() (self, aggregate int) {
 	all, heads := len(g.layers[0].AttSrc), g.layers[0].Heads
 	return all + 2*heads, all + 2*heads
 }
@@ -295,18 +295,20 @@ func (g *GAT) keeps() (own, heard int) {
 // some term, whose weight was 1, what is lost below is nothing to the whole.
 const headroom = 16
 
-func (g *GAT) bottom() (w []float32, out int) { return g.projector, len(g.layers[0].AttSrc) }
+func (g *GAT) projection() projection {
+	return projection{weight: g.projector, in: g.In(), out: len(g.layers[0].AttSrc)}
+}
 
-func (g *GAT) settle(own []float32) {
+func (g *GAT) finishSelf(self []float32) {
 	layer := &g.layers[0]
 	all, heads := len(layer.AttSrc), layer.Heads
-	p := own[:all]
-	dots(own[all:all+heads], layer.AttSrc, p)
-	dots(own[all+heads:], layer.AttDst, p)
+	p := self[:all]
+	dots(self[all:all+heads], layer.AttSrc, p)
+	dots(self[all+heads:], layer.AttDst, p)
 }
 
 // start hears the node itself.
-func (g *GAT) start(row []float32) {
+func (g *GAT) resetAggregate(row []float32) {
 	r := g.layers[0].parts(row)
 	copy(r.sums, r.p)
 	for k := range r.reference {
@@ -315,7 +317,7 @@ func (g *GAT) start(row []float32) {
 	}
 }
 
-func (g *GAT) hear(row, neighbour []float32) {
+func (g *GAT) addMessage(row, neighbour []float32) {
 	layer := &g.layers[0]
 	all, channels := len(layer.AttSrc), layer.channels()
 	r := layer.parts(row)
@@ -336,38 +338,38 @@ func (g *GAT) hear(row, neighbour []float32) {
 }
 
 // columns is 1: what a head hears in one of its channels depends on all of them.
-func (g *GAT) columns() int { return 1 }
+func (g *GAT) messageColumns() int { return 1 }
 
-func (g *GAT) approach(rows *kernel.Table[float32], neighbours []int32, _, _ int) {
-	own, heard := g.keeps()
-	kernel.Prefetch(rows, neighbours, 0, own+heard)
+func (g *GAT) prefetchMessages(rows *kernel.Table[float32], neighbours []int32, _, _ int) {
+	self, aggregate := g.rowLayout()
+	kernel.Prefetch(rows, neighbours, 0, self+aggregate)
 }
 
-func (g *GAT) exchange(rows *kernel.Table[float32], v int32, neighbours []int32, _, _ int) {
+func (g *GAT) exchangeMessages(rows *kernel.Table[float32], v int32, neighbours []int32, _, _ int) {
 	row := rows.Row(v)
 	for _, u := range neighbours {
-		g.hear(row, rows.Row(u))
-		g.hear(rows.Row(u), row)
+		g.addMessage(row, rows.Row(u))
+		g.addMessage(rows.Row(u), row)
 	}
 }
 
-func (g *GAT) base() int { return 0 }
+func (g *GAT) baseLayer() int { return 0 }
 
-func (g *GAT) first(dst []float32, graph *Graph, v int32, w *workspace) {
+func (g *GAT) baseInput(dst []float32, graph *Graph, v int32, w *workspace) {
 	layer := &g.layers[0]
 	r := layer.parts(graph.rows.row(v, &w.row))
 	layer.join(dst, r.sums, r.weights)
 }
 
 // prepare notes each state's AttSrc · p and AttDst · p.
-func (g *GAT) prepare(l int, s *states) {
-	s.notes = resize(s.notes, len(s.degree)*g.scores[l].out)
-	g.scores[l].apply(s.notes, s.h)
+func (g *GAT) precompute(l int, s *states) {
+	s.cached = resize(s.cached, len(s.degree)*g.scores[l].out)
+	g.scores[l].apply(s.cached, s.h)
 }
 
 func (g *GAT) gather(l int, dst []float32, s *states, at []int32, w *workspace) {
 	heads := g.layers[l].Heads
-	notes := func(i int32) []float32 { return s.notes[int(i)*2*heads:] }
+	notes := func(i int32) []float32 { return s.cached[int(i)*2*heads:] }
 	w.share = resize(w.share, len(at))
 	clear(dst)
 	for k := range heads {
@@ -388,7 +390,7 @@ func (g *GAT) gather(l int, dst []float32, s *states, at []int32, w *workspace) 
 	}
 }
 
-func (g *GAT) dense(l int) []linear {
+func (g *GAT) linearMaps(l int) []linear {
 	if l == 0 {
 		return nil
 	}

@@ -16,8 +16,8 @@ import (
 func TestGATByHand(t *testing.T) {
 	x := []Vector{{Dense: []float32{1}}, {Index: []uint32{0}, Value: []float32{3}}}
 	// Scores of the first head, of i on j: LeakyReLU(x_j - 2·x_i).
-	own, other := math.Exp(-0.2), math.Exp(1)
-	first := (own*1 + 2*other*3) / (own + 2*other)
+	self, other := math.Exp(-0.2), math.Exp(1)
+	first := (self*1 + 2*other*3) / (self + 2*other)
 	second := -(1. + 3 + 3) / 3
 	layer := GATLayer{2, []float32{1, -1}, []float32{1, 0}, []float32{-2, 0}, nil}
 	for _, c := range []struct{ bias, want []float32 }{
@@ -63,11 +63,11 @@ func TestGATHugeScores(t *testing.T) {
 		},
 	}
 	for name, order := range orders {
-		for _, own := range []float64{-200, -1, 0, 1, 199, 200} {
-			t.Run(fmt.Sprint(name, own), func(t *testing.T) {
+		for _, self := range []float64{-200, -1, 0, 1, 199, 200} {
+			t.Run(fmt.Sprint(name, self), func(t *testing.T) {
 				all := slices.Clone(scores)
 				order(all)
-				all = append([]float64{own}, all...)
+				all = append([]float64{self}, all...)
 				g := NewGraph(enc)
 				var x []Vector
 				var src, dst []int32
@@ -123,7 +123,7 @@ func TestGATHugeScoresAbove(t *testing.T) {
 			if d := furthest(got, h.encode(enc)); d > tolerance {
 				t.Fatalf("seed %d, %d nodes: off by %g", seed, g.Len(), d)
 			}
-			for _, a := range g.embed.below.notes {
+			for _, a := range g.embed.below.cached {
 				largest = max(largest, math.Abs(float64(a)))
 			}
 		})

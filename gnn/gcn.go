@@ -128,25 +128,27 @@ func inverseRoot(neighbours int) float32 {
 // with them a factor of every term they stand in: sums over neighbours would
 // have to be made anew for all around, so they are made when asked for.
 
-func (c *GCN) keeps() (own, heard int) { return c.width[1], 0 }
+func (c *GCN) rowLayout() (self, aggregate int) { return c.width[1], 0 }
 
-func (c *GCN) bottom() (w []float32, out int) { return c.maps[0].weight, c.width[1] }
+func (c *GCN) projection() projection {
+	return projection{weight: c.maps[0].weight, in: c.In(), out: c.width[1]}
+}
 
-func (c *GCN) settle([]float32) {}
+func (c *GCN) finishSelf([]float32) {}
 
-func (c *GCN) start([]float32) {}
+func (c *GCN) resetAggregate([]float32) {}
 
-func (c *GCN) hear(_, _ []float32) {}
+func (c *GCN) addMessage(_, _ []float32) {}
 
-func (c *GCN) columns() int { return 0 }
+func (c *GCN) messageColumns() int { return 0 }
 
-func (c *GCN) approach(*kernel.Table[float32], []int32, int, int) {}
+func (c *GCN) prefetchMessages(*kernel.Table[float32], []int32, int, int) {}
 
-func (c *GCN) exchange(*kernel.Table[float32], int32, []int32, int, int) {}
+func (c *GCN) exchangeMessages(*kernel.Table[float32], int32, []int32, int, int) {}
 
-func (c *GCN) base() int { return 0 }
+func (c *GCN) baseLayer() int { return 0 }
 
-func (c *GCN) first(dst []float32, g *Graph, v int32, w *workspace) {
+func (c *GCN) baseInput(dst []float32, g *Graph, v int32, w *workspace) {
 	norm := inverseRoot(g.Degree(v))
 	copy(dst, c.layers[0].Bias)
 	kernel.Axpy(dst, norm*norm, g.rows.row(v, &w.row))
@@ -156,24 +158,24 @@ func (c *GCN) first(dst []float32, g *Graph, v int32, w *workspace) {
 }
 
 // prepare notes 1/√d.
-func (c *GCN) prepare(_ int, s *states) {
-	s.notes = resize(s.notes, len(s.degree))
+func (c *GCN) precompute(_ int, s *states) {
+	s.cached = resize(s.cached, len(s.degree))
 	for i, d := range s.degree {
-		s.notes[i] = inverseRoot(int(d))
+		s.cached[i] = inverseRoot(int(d))
 	}
 }
 
 func (c *GCN) gather(_ int, dst []float32, s *states, at []int32, w *workspace) {
 	w.share = resize(w.share, len(at))
-	norm := s.notes[at[0]]
+	norm := s.cached[at[0]]
 	for t, j := range at {
-		w.share[t] = norm * s.notes[j]
+		w.share[t] = norm * s.cached[j]
 	}
 	clear(dst)
 	kernel.Gather(dst, at, w.share, s.h, s.width)
 }
 
-func (c *GCN) dense(l int) []linear {
+func (c *GCN) linearMaps(l int) []linear {
 	if l == 0 {
 		return nil
 	}

@@ -136,33 +136,35 @@ func (g *GIN) Encode(x []Vector, src, dst []int32) []float32 {
 // heard the sum of the neighbours' W·x: W is linear, so it may come before the
 // sum.
 
-func (g *GIN) keeps() (own, heard int) { return g.mlps[0][0].out, g.mlps[0][0].out }
+func (g *GIN) rowLayout() (self, aggregate int) { return g.mlps[0][0].out, g.mlps[0][0].out }
 
-func (g *GIN) bottom() (w []float32, out int) { return g.mlps[0][0].weight, g.mlps[0][0].out }
+func (g *GIN) projection() projection {
+	return projection{weight: g.mlps[0][0].weight, in: g.In(), out: g.mlps[0][0].out}
+}
 
-func (g *GIN) settle([]float32) {}
+func (g *GIN) finishSelf([]float32) {}
 
-func (g *GIN) start(row []float32) { clear(row[g.mlps[0][0].out:]) }
+func (g *GIN) resetAggregate(row []float32) { clear(row[g.mlps[0][0].out:]) }
 
-func (g *GIN) hear(row, neighbour []float32) {
+func (g *GIN) addMessage(row, neighbour []float32) {
 	out := g.mlps[0][0].out
 	kernel.Add(row[out:], neighbour[:out])
 }
 
-func (g *GIN) columns() int { return g.mlps[0][0].out }
+func (g *GIN) messageColumns() int { return g.mlps[0][0].out }
 
-func (g *GIN) approach(rows *kernel.Table[float32], neighbours []int32, from, to int) {
+func (g *GIN) prefetchMessages(rows *kernel.Table[float32], neighbours []int32, from, to int) {
 	kernel.Prefetch(rows, neighbours, from, to-from)
-	kernel.Prefetch(rows, neighbours, g.columns()+from, to-from)
+	kernel.Prefetch(rows, neighbours, g.messageColumns()+from, to-from)
 }
 
-func (g *GIN) exchange(rows *kernel.Table[float32], v int32, neighbours []int32, from, to int) {
-	kernel.Exchange(rows, v, neighbours, from, g.columns()+from, to-from)
+func (g *GIN) exchangeMessages(rows *kernel.Table[float32], v int32, neighbours []int32, from, to int) {
+	kernel.Exchange(rows, v, neighbours, from, g.messageColumns()+from, to-from)
 }
 
-func (g *GIN) base() int { return 0 }
+func (g *GIN) baseLayer() int { return 0 }
 
-func (g *GIN) first(dst []float32, graph *Graph, v int32, w *workspace) {
+func (g *GIN) baseInput(dst []float32, graph *Graph, v int32, w *workspace) {
 	row := graph.rows.row(v, &w.row)
 	out := len(row) / 2
 	copy(dst, row[out:])
@@ -173,7 +175,7 @@ func (g *GIN) first(dst []float32, graph *Graph, v int32, w *workspace) {
 	}
 }
 
-func (g *GIN) prepare(int, *states) {}
+func (g *GIN) precompute(int, *states) {}
 
 func (g *GIN) gather(l int, dst []float32, s *states, at []int32, _ *workspace) {
 	clear(dst)
@@ -181,7 +183,7 @@ func (g *GIN) gather(l int, dst []float32, s *states, at []int32, _ *workspace) 
 	kernel.Axpy(dst, 1+g.layers[l].Eps, s.h[int(at[0])*s.width:])
 }
 
-func (g *GIN) dense(l int) []linear {
+func (g *GIN) linearMaps(l int) []linear {
 	if l == 0 {
 		return g.mlps[0][1:]
 	}

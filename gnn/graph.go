@@ -26,26 +26,26 @@ import (
 // A Graph may not be used by two goroutines at once, not even to read: Embed
 // brings sums up to date.
 type Graph struct {
-	enc     Encoder
-	own     int // length of a row's part made of the node's features alone
-	rowLen  int // length of a row
-	nodes   *kernel.Table[node]
-	rows    rowTable
-	edges   int
-	adj     arena
-	epoch   uint32 // of the marks, see mark
-	stale   int    // how many nodes are
-	project projection
-	embed   embedder
-	work    []workspace // one a worker
-	crew    crew
-	window  window
-	reserve int       // nodes to take the memory of at the start
-	met     []int32   // the neighbours that LinkAll adds
-	ends    []uintptr // of their adjacency lists
-	fresh   []float32 // for Replace: the own part to come
-	frozen  *Frozen   // nil unless the graph is
-	freezer Frozen    // with room from the last time
+	enc        Encoder
+	selfLen    int // length of a row's part made of the node's features alone
+	rowLen     int // length of a row
+	nodes      *kernel.Table[node]
+	rows       rowTable
+	edges      int
+	adj        arena
+	epoch      uint32 // of the marks, see mark
+	staleCount int    // how many nodes are
+	projector  projection
+	embed      embedder
+	work       []workspace // one a worker
+	helpers    helperPool
+	window     window
+	reserve    int       // nodes to take the memory of at the start
+	linked     []int32   // the neighbours that LinkAll adds
+	listEnds   []uintptr // of their adjacency lists
+	newSelf    []float32 // for Replace: the own part to come
+	frozen     *Frozen   // nil unless the graph is
+	freezer    Frozen    // with room from the last time
 }
 
 // node is what the graph keeps of a node beside its row. It is half a cache
@@ -74,7 +74,7 @@ func Workers(n int) Option {
 // embeddings are off by some thousandths of their size, see
 // BenchmarkBFloat16. The same calls give the same bits here too.
 func BFloat16() Option {
-	return func(g *Graph) { g.rows.halve() }
+	return func(g *Graph) { g.rows.useBFloat16() }
 }
 
 // Reserve takes the memory of so many nodes when the graph is made, and not as they
@@ -85,21 +85,20 @@ func Reserve(nodes int) Option {
 
 // NewGraph returns an empty graph.
 func NewGraph(encoder Encoder, options ...Option) *Graph {
-	own, heard := encoder.keeps()
-	weight, out := encoder.bottom()
+	self, aggregate := encoder.rowLayout()
 	g := &Graph{
-		enc: encoder, own: own, rowLen: own + heard,
-		nodes: kernel.NewTable[node](1), rows: rowTable{own: own, heard: heard, whole: kernel.NewTable[float32](own + heard)},
-		project: projection{weight: weight, in: encoder.In(), out: out},
-		fresh:   make([]float32, own),
-		work:    make([]workspace, 1),
+		enc: encoder, selfLen: self, rowLen: self + aggregate,
+		nodes: kernel.NewTable[node](1), rows: rowTable{selfLen: self, aggregateLen: aggregate, whole: kernel.NewTable[float32](self + aggregate)},
+		projector: encoder.projection(),
+		newSelf:   make([]float32, self),
+		work:      make([]workspace, 1),
 	}
 	for _, option := range options {
 		option(g)
 	}
 	g.nodes.Reserve(g.reserve)
 	g.rows.reserve(g.reserve)
-	g.crew.awake = make([]atomic.Bool, len(g.work))
+	g.helpers.awake = make([]atomic.Bool, len(g.work))
 	return g
 }
 
@@ -126,23 +125,23 @@ func (g *Graph) node(v int32) *node {
 }
 
 // hears reports whether anything of the neighbours is kept.
-func (g *Graph) hears() bool { return g.rowLen > g.own }
+func (g *Graph) aggregates() bool { return g.rowLen > g.selfLen }
 
 // heard returns v's row with all of it as it should be. Without that, a row's
 // own part is as it should be, and the heard part unless the node is stale.
-func (g *Graph) heard(v int32) []float32 {
+func (g *Graph) freshRow(v int32) []float32 {
 	n := g.node(v)
 	w := &g.work[0]
 	row := g.rows.row(v, &w.row)
 	if n.stale {
 		g.keep(v)
-		g.enc.start(row)
+		g.enc.resetAggregate(row)
 		for _, u := range g.adj.view(n.adj) {
-			g.enc.hear(row, g.rows.row(u, &w.other))
+			g.enc.addMessage(row, g.rows.row(u, &w.other))
 		}
-		g.rows.putHeard(v, row)
+		g.rows.putAggregate(v, row)
 		n.stale = false
-		g.stale--
+		g.staleCount--
 	}
 	return row
 }
@@ -156,10 +155,10 @@ func (g *Graph) keep(v int32) {
 }
 
 // expire notes that what n's node has heard is no longer as it should be.
-func (g *Graph) expire(n *node) {
+func (g *Graph) markStale(n *node) {
 	if !n.stale {
 		n.stale = true
-		g.stale++
+		g.staleCount++
 	}
 }
 
@@ -176,10 +175,10 @@ func (g *Graph) Add(x []Vector) (first int32) {
 	v := int32(g.Len())
 	g.nodes.Grow(len(x))
 	g.rows.grow(len(x))
-	if g.alone(len(x)) {
+	if g.serial(len(x)) {
 		g.addRows(&g.work[0], v, x)
 	} else {
-		g.split(len(x), chunkRows, func(w *workspace, from, to int) { g.addRows(w, v+int32(from), x[from:to]) })
+		g.parallel(len(x), chunkRows, func(w *workspace, from, to int) { g.addRows(w, v+int32(from), x[from:to]) })
 	}
 	return v
 }
@@ -197,17 +196,17 @@ func (g *Graph) addRows(w *workspace, v int32, x []Vector) {
 			w.rows = rows
 			clear(rows)
 		}
-		w.dense = g.project.rows(rows, g.rowLen, x[:n], w.dense)
+		w.dense = g.projector.rows(rows, g.rowLen, x[:n], w.dense)
 		for i := range n {
 			row := rows[i*g.rowLen:][:g.rowLen]
-			g.enc.settle(row[:g.own])
-			g.rows.round(row[:g.own], &w.half)
-			if g.hears() {
-				g.enc.start(row)
+			g.enc.finishSelf(row[:g.selfLen])
+			g.rows.round(row[:g.selfLen], &w.half)
+			if g.aggregates() {
+				g.enc.resetAggregate(row)
 			}
 			if g.rows.whole == nil {
-				g.rows.putOwn(v+int32(i), row[:g.own])
-				g.rows.putHeard(v+int32(i), row)
+				g.rows.putSelf(v+int32(i), row[:g.selfLen])
+				g.rows.putAggregate(v+int32(i), row)
 			}
 		}
 		x, v = x[n:], v+int32(n)
@@ -232,56 +231,56 @@ func (g *Graph) Link(u, v int32) bool {
 // returns how many edges it added, in time proportional to v's degree plus
 // their number.
 func (g *Graph) LinkAll(v int32, neighbours []int32) (added int) {
-	g.approach(neighbours)
+	g.prefetch(neighbours)
 	return len(g.linkAll(v, neighbours))
 }
 
 // linkAll is LinkAll of neighbours that were approached, and returns those that
 // are new, until its next call.
-func (g *Graph) linkAll(v int32, neighbours []int32) (met []int32) {
-	met, stale := g.meet(v, neighbours)
-	if (stale || g.rows.whole == nil) && g.hears() {
-		for _, u := range met {
+func (g *Graph) linkAll(v int32, neighbours []int32) (added []int32) {
+	added, stale := g.unlinked(v, neighbours)
+	if (stale || g.rows.whole == nil) && g.aggregates() {
+		for _, u := range added {
 			g.link(v, u)
 		}
-		return met
+		return added
 	}
-	g.approachEnds(met) // they come nearer during the exchange
-	if g.hears() {
-		g.keepAll(v, met)
-		g.enc.exchange(g.rows.whole, v, met, 0, g.enc.columns())
+	g.prefetchListEnds(added) // they come nearer during the exchange
+	if g.aggregates() {
+		g.keepAll(v, added)
+		g.enc.exchangeMessages(g.rows.whole, v, added, 0, g.enc.messageColumns())
 	}
-	g.join(v, met)
-	return met
+	g.appendEdges(v, added)
+	return added
 }
 
 // meet returns those of some nodes that are not v nor its neighbours, each once,
 // until its next call, and whether any of them or v is stale.
-func (g *Graph) meet(v int32, nodes []int32) (met []int32, stale bool) {
+func (g *Graph) unlinked(v int32, nodes []int32) (added []int32, stale bool) {
 	n := g.node(v)
-	g.unmark()
+	g.clearMarks()
 	g.mark(n)
 	for _, u := range g.adj.view(n.adj) {
 		g.mark(g.node(u))
 	}
-	g.met = g.met[:0]
+	g.linked = g.linked[:0]
 	stale = n.stale
 	for _, u := range nodes {
 		if m := g.node(u); g.mark(m) {
-			g.met = append(g.met, u)
+			g.linked = append(g.linked, u)
 			stale = stale || m.stale
 		}
 	}
-	return g.met, stale
+	return g.linked, stale
 }
 
-// approachEnds has the ends of the nodes' lists brought nearer, which go on there.
-func (g *Graph) approachEnds(nodes []int32) {
-	g.ends = g.ends[:0]
+// prefetchListEnds has the ends of the nodes' lists brought nearer, which go on there.
+func (g *Graph) prefetchListEnds(nodes []int32) {
+	g.listEnds = g.listEnds[:0]
 	for _, u := range nodes {
-		g.ends = g.adj.end(g.ends, g.node(u).adj)
+		g.listEnds = g.adj.end(g.listEnds, g.node(u).adj)
 	}
-	kernel.PrefetchLines(g.ends)
+	kernel.PrefetchLines(g.listEnds)
 }
 
 // keepAll has the rows that v's exchange with the nodes is about to change be kept
@@ -297,7 +296,7 @@ func (g *Graph) keepAll(v int32, nodes []int32) {
 }
 
 // join enters the edges between v and the nodes, which are new.
-func (g *Graph) join(v int32, nodes []int32) {
+func (g *Graph) appendEdges(v int32, nodes []int32) {
 	n := g.node(v)
 	g.adj.reserve(&n.adj, len(nodes))
 	for _, u := range nodes {
@@ -308,10 +307,10 @@ func (g *Graph) join(v int32, nodes []int32) {
 }
 
 // approach has what LinkAll will read of the neighbours brought nearer.
-func (g *Graph) approach(neighbours []int32) {
+func (g *Graph) prefetch(neighbours []int32) {
 	kernel.Prefetch(g.nodes, neighbours, 0, 1)
-	if g.hears() && g.rows.whole != nil {
-		g.enc.approach(g.rows.whole, neighbours, 0, g.enc.columns())
+	if g.aggregates() && g.rows.whole != nil {
+		g.enc.prefetchMessages(g.rows.whole, neighbours, 0, g.enc.messageColumns())
 	}
 }
 
@@ -320,7 +319,7 @@ func (g *Graph) link(u, v int32) {
 	a, b := g.node(u), g.node(v)
 	g.adj.append(&a.adj, v)
 	g.adj.append(&b.adj, u)
-	if !g.hears() {
+	if !g.aggregates() {
 		return
 	}
 	// A stale node will hear the new neighbour in its turn.
@@ -328,13 +327,13 @@ func (g *Graph) link(u, v int32) {
 	ru, rv := g.rows.row(u, &w.row), g.rows.row(v, &w.other)
 	if !a.stale {
 		g.keep(u)
-		g.enc.hear(ru, rv)
-		g.rows.putHeard(u, ru)
+		g.enc.addMessage(ru, rv)
+		g.rows.putAggregate(u, ru)
 	}
 	if !b.stale {
 		g.keep(v)
-		g.enc.hear(rv, ru)
-		g.rows.putHeard(v, rv)
+		g.enc.addMessage(rv, ru)
+		g.rows.putAggregate(v, rv)
 	}
 }
 
@@ -345,25 +344,25 @@ func (g *Graph) link(u, v int32) {
 func (g *Graph) Replace(v int32, x Vector) {
 	n := g.node(v)
 	w := &g.work[0]
-	own := g.rows.row(v, &w.row)[:g.own]
-	project(g.enc, g.fresh, x)
-	g.rows.round(g.fresh, &w.half)
-	if slices.Equal(own, g.fresh) {
+	self := g.rows.row(v, &w.row)[:g.selfLen]
+	project(g.enc, g.newSelf, x)
+	g.rows.round(g.newSelf, &w.half)
+	if slices.Equal(self, g.newSelf) {
 		return
 	}
 	g.keep(v)
-	g.rows.putOwn(v, g.fresh)
-	if !g.hears() {
+	g.rows.putSelf(v, g.newSelf)
+	if !g.aggregates() {
 		return
 	}
-	g.expire(n)
+	g.markStale(n)
 	for _, u := range g.adj.view(n.adj) {
-		g.expire(g.node(u))
+		g.markStale(g.node(u))
 	}
 }
 
 // unmark takes the mark off all nodes.
-func (g *Graph) unmark() {
+func (g *Graph) clearMarks() {
 	g.epoch++
 	if g.epoch == 0 { // the counter came round: old marks would count
 		for v := range int32(g.Len()) {

@@ -388,10 +388,10 @@ func TestNeighbours(t *testing.T) {
 func TestMarksCounterComesRound(t *testing.T) {
 	g := NewGraph(randomSAGE(rand.New(rand.NewPCG(1, 1)), 3, 4, 2))
 	g.Add(make([]Vector, 2))
-	g.unmark()
+	g.clearMarks()
 	g.mark(g.node(1))
 	g.epoch = math.MaxUint32
-	g.unmark()
+	g.clearMarks()
 	if !g.mark(g.node(1)) || g.mark(g.node(1)) {
 		t.Error("an old mark counts after the counter came round")
 	}

@@ -47,13 +47,12 @@ func (p *projection) rows(dst []float32, apart int, x []Vector, room []float32) 
 
 // project sets own to what the encoder makes of the features alone. It panics
 // when they do not fit.
-func project(e Encoder, own []float32, x Vector) {
+func project(e Encoder, self []float32, x Vector) {
 	checkFeatures(x, e.In())
-	weight, out := e.bottom()
-	clear(own)
-	p := projection{weight: weight, in: e.In(), out: out}
-	p.row(own, x)
-	e.settle(own)
+	clear(self)
+	p := e.projection()
+	p.row(self, x)
+	e.finishSelf(self)
 }
 
 // checkFeatures panics when x cannot be multiplied by a matrix of dim rows.

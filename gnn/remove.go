@@ -19,11 +19,11 @@ import "slices"
 // when it is next needed. A hub thus pays for its degree once between two
 // embeddings, however many of its neighbours leave.
 func (g *Graph) Remove(nodes []int32) (edges int) {
-	g.unmark()
+	g.clearMarks()
 	for _, v := range nodes {
 		g.mark(g.node(v))
 	}
-	g.met = g.met[:0]
+	g.linked = g.linked[:0]
 	within := 0 // ends of edges between two that leave
 	for _, v := range nodes {
 		n := g.node(v)
@@ -32,51 +32,51 @@ func (g *Graph) Remove(nodes []int32) (edges int) {
 				within++
 			} else {
 				edges++
-				g.met = append(g.met, u)
+				g.linked = append(g.linked, u)
 			}
 		}
-		g.blank(v, n)
+		g.clearNode(v, n)
 	}
 	edges += within / 2
 	g.edges -= edges
-	slices.Sort(g.met)
-	g.met = slices.Compact(g.met)
-	for _, u := range g.met {
-		g.part(u)
+	slices.Sort(g.linked)
+	g.linked = slices.Compact(g.linked)
+	for _, u := range g.linked {
+		g.dropMarked(u)
 	}
 	return edges
 }
 
 // part takes the neighbours that are marked from u's list.
-func (g *Graph) part(u int32) {
+func (g *Graph) dropMarked(u int32) {
 	n := g.node(u)
 	g.keepList(u)
 	g.adj.retain(&n.adj, func(v int32) bool { return g.nodes.At(v).mark != g.epoch })
-	if g.hears() {
-		g.expire(n)
+	if g.aggregates() {
+		g.markStale(n)
 	}
 }
 
 // blank makes v a node without features or edges. Its neighbours are not told.
-func (g *Graph) blank(v int32, n *node) {
+func (g *Graph) clearNode(v int32, n *node) {
 	g.keepList(v)
 	g.adj.release(&n.adj)
 	n.adj = block{}
 
 	w := &g.work[0]
-	project(g.enc, g.fresh, Vector{})
-	g.rows.round(g.fresh, &w.half)
+	project(g.enc, g.newSelf, Vector{})
+	g.rows.round(g.newSelf, &w.half)
 	g.keep(v)
-	g.rows.putOwn(v, g.fresh)
-	if !g.hears() {
+	g.rows.putSelf(v, g.newSelf)
+	if !g.aggregates() {
 		return
 	}
 	row := g.rows.row(v, &w.row)
-	g.enc.start(row)
-	g.rows.putHeard(v, row)
+	g.enc.resetAggregate(row)
+	g.rows.putAggregate(v, row)
 	if n.stale {
 		n.stale = false
-		g.stale--
+		g.staleCount--
 	}
 }
 

@@ -184,8 +184,8 @@ func TestRemoveKeepsNothing(t *testing.T) {
 		if g.adj.total != total {
 			t.Errorf("lists have taken room for %d numbers, %d after the first round", g.adj.total, total)
 		}
-		if g.Edges() != 0 || g.stale != 0 || !slices.Equal(embedAll(g), blank) {
-			t.Errorf("%d edges and %d stale nodes are left, or features", g.Edges(), g.stale)
+		if g.Edges() != 0 || g.staleCount != 0 || !slices.Equal(embedAll(g), blank) {
+			t.Errorf("%d edges and %d stale nodes are left, or features", g.Edges(), g.staleCount)
 		}
 	})
 }

@@ -7,8 +7,8 @@ import "github.com/gvbll/gvbll/gnn/kernel"
 // either way. As bfloat16 a sum would stop growing where a term is less than
 // half of its last place, which is from some 256 neighbours on.
 type rowTable struct {
-	own, heard int // lengths of the parts
-	whole      *kernel.Table[float32]
+	selfLen, aggregateLen int // lengths of the parts
+	whole                 *kernel.Table[float32]
 
 	// Instead of whole:
 	half *kernel.Table[uint16]  // own parts
@@ -16,10 +16,10 @@ type rowTable struct {
 }
 
 // halve has the table, which is empty, keep own parts as bfloat16.
-func (t *rowTable) halve() {
-	t.whole, t.half = nil, kernel.NewTable[uint16](t.own)
-	if t.heard > 0 {
-		t.sums = kernel.NewTable[float32](t.heard)
+func (t *rowTable) useBFloat16() {
+	t.whole, t.half = nil, kernel.NewTable[uint16](t.selfLen)
+	if t.aggregateLen > 0 {
+		t.sums = kernel.NewTable[float32](t.aggregateLen)
 	}
 }
 
@@ -53,36 +53,36 @@ func (t *rowTable) row(v int32, room *[]float32) []float32 {
 	if t.whole != nil {
 		return t.whole.Row(v)
 	}
-	row := resize(*room, t.own+t.heard)
+	row := resize(*room, t.selfLen+t.aggregateLen)
 	*room = row
-	kernel.Widen(row[:t.own], t.half.Row(v))
+	kernel.Widen(row[:t.selfLen], t.half.Row(v))
 	if t.sums != nil {
-		copy(row[t.own:], t.sums.Row(v))
+		copy(row[t.selfLen:], t.sums.Row(v))
 	}
 	return row
 }
 
-// putHeard keeps the heard part of a row that came from row.
-func (t *rowTable) putHeard(v int32, row []float32) {
+// putAggregate keeps the heard part of a row that came from row.
+func (t *rowTable) putAggregate(v int32, row []float32) {
 	if t.sums != nil {
-		copy(t.sums.Row(v), row[t.own:])
+		copy(t.sums.Row(v), row[t.selfLen:])
 	}
 }
 
-// putOwn keeps the own part of v's row.
-func (t *rowTable) putOwn(v int32, own []float32) {
+// putSelf keeps the own part of v's row.
+func (t *rowTable) putSelf(v int32, self []float32) {
 	if t.whole != nil {
-		copy(t.whole.Row(v), own)
+		copy(t.whole.Row(v), self)
 	} else {
-		kernel.Narrow(t.half.Row(v), own)
+		kernel.Narrow(t.half.Row(v), self)
 	}
 }
 
 // round sets an own part to what will be kept of it.
-func (t *rowTable) round(own []float32, room *[]uint16) {
+func (t *rowTable) round(self []float32, room *[]uint16) {
 	if t.half != nil {
-		*room = resize(*room, len(own))
-		kernel.Narrow(*room, own)
-		kernel.Widen(own, *room)
+		*room = resize(*room, len(self))
+		kernel.Narrow(*room, self)
+		kernel.Widen(self, *room)
 	}
 }

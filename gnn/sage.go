@@ -162,51 +162,53 @@ func inverseDegree(degree int) float32 {
 // So an edge adds one vector to either end, and a first-layer state is a few
 // operations per unit, whatever the degree.
 
-func (s *SAGE) keeps() (own, heard int) { return 2 * s.width[1], s.width[1] }
+func (s *SAGE) rowLayout() (self, aggregate int) { return 2 * s.width[1], s.width[1] }
 
-func (s *SAGE) bottom() (w []float32, out int) { return s.projector, 2 * s.width[1] }
+func (s *SAGE) projection() projection {
+	return projection{weight: s.projector, in: s.In(), out: 2 * s.width[1]}
+}
 
-func (s *SAGE) settle(own []float32) { kernel.Add(own[s.width[1]:], s.layers[0].Bias) }
+func (s *SAGE) finishSelf(self []float32) { kernel.Add(self[s.width[1]:], s.layers[0].Bias) }
 
-func (s *SAGE) start(row []float32) { clear(row[2*s.width[1]:]) }
+func (s *SAGE) resetAggregate(row []float32) { clear(row[2*s.width[1]:]) }
 
-func (s *SAGE) hear(row, neighbour []float32) {
+func (s *SAGE) addMessage(row, neighbour []float32) {
 	out := s.width[1]
 	kernel.Add(row[2*out:], neighbour[:out])
 }
 
-func (s *SAGE) columns() int { return s.width[1] }
+func (s *SAGE) messageColumns() int { return s.width[1] }
 
-func (s *SAGE) approach(rows *kernel.Table[float32], neighbours []int32, from, to int) {
+func (s *SAGE) prefetchMessages(rows *kernel.Table[float32], neighbours []int32, from, to int) {
 	kernel.Prefetch(rows, neighbours, from, to-from)
 	kernel.Prefetch(rows, neighbours, 2*s.width[1]+from, to-from)
 }
 
-func (s *SAGE) exchange(rows *kernel.Table[float32], v int32, neighbours []int32, from, to int) {
+func (s *SAGE) exchangeMessages(rows *kernel.Table[float32], v int32, neighbours []int32, from, to int) {
 	kernel.Exchange(rows, v, neighbours, from, 2*s.width[1]+from, to-from)
 }
 
 // base is 1 where the first layer's states are as quickly made anew from the
 // rows, for each node that hears them, as read.
-func (s *SAGE) base() int {
+func (s *SAGE) baseLayer() int {
 	if s.Depth() > 1 && s.activation == ReLU {
 		return 1
 	}
 	return 0
 }
 
-func (s *SAGE) first(dst []float32, g *Graph, v int32, w *workspace) {
-	if s.base() == 0 {
+func (s *SAGE) baseInput(dst []float32, g *Graph, v int32, w *workspace) {
+	if s.baseLayer() == 0 {
 		s.bottomState(dst, g, v, w)
 		return
 	}
 	out := s.width[1]
-	mean, own := dst[:out], dst[out:]
+	mean, self := dst[:out], dst[out:]
 	near := g.Neighbours(v)
 	g.rectified(mean, near, out, 2*out, w)
 	kernel.Scale(mean, inverseDegree(len(near)))
-	s.bottomState(own, g, v, w)
-	kernel.Rectify(own, own)
+	s.bottomState(self, g, v, w)
+	kernel.Rectify(self, self)
 }
 
 // bottomState sets dst to v's output of the first layer.
@@ -216,17 +218,17 @@ func (s *SAGE) bottomState(dst []float32, g *Graph, v int32, w *workspace) {
 	kernel.Combine(dst, row[out:2*out], row[2*out:], inverseDegree(g.Degree(v)))
 }
 
-func (s *SAGE) prepare(int, *states) {}
+func (s *SAGE) precompute(int, *states) {}
 
 func (s *SAGE) gather(l int, dst []float32, st *states, at []int32, _ *workspace) {
-	mean, own := dst[:st.width], dst[st.width:]
+	mean, self := dst[:st.width], dst[st.width:]
 	clear(mean)
 	kernel.GatherSum(mean, at[1:], st.h, st.width)
 	kernel.Scale(mean, inverseDegree(len(at)-1))
-	copy(own, st.h[int(at[0])*st.width:])
+	copy(self, st.h[int(at[0])*st.width:])
 }
 
-func (s *SAGE) dense(l int) []linear {
+func (s *SAGE) linearMaps(l int) []linear {
 	if l == 0 {
 		return nil
 	}

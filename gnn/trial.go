@@ -16,16 +16,16 @@ func (g *Graph) EmbedArrival(x Vector, neighbours []int32, dst []float32) {
 	for _, u := range neighbours {
 		g.node(u)
 	}
-	met := slices.Clone(neighbours)
-	slices.Sort(met)
-	met = slices.Compact(met)
-	before := g.note(met...)
+	linked := slices.Clone(neighbours)
+	slices.Sort(linked)
+	linked = slices.Compact(linked)
+	before := g.note(linked...)
 
 	v := g.Add([]Vector{x})
 	added := g.LinkAll(v, neighbours)
 	g.Embed([]int32{v}, dst)
 
-	for _, u := range met {
+	for _, u := range linked {
 		g.node(u).adj.len-- // v is the last
 	}
 	g.edges -= added
@@ -49,9 +49,9 @@ func (g *Graph) EmbedWithout(v, u int32, dst []float32) {
 	before := g.note(v, u)
 	g.adj.cut(a, i)
 	g.adj.cut(b, j)
-	if g.hears() {
-		g.expire(g.node(v))
-		g.expire(g.node(u))
+	if g.aggregates() {
+		g.markStale(g.node(v))
+		g.markStale(g.node(u))
 	}
 
 	g.Embed([]int32{v}, dst)
@@ -63,17 +63,17 @@ func (g *Graph) EmbedWithout(v, u int32, dst []float32) {
 
 // noted is what some nodes have heard, to be restored.
 type noted struct {
-	g     *Graph
-	nodes []int32
-	heard []float32
+	g         *Graph
+	nodes     []int32
+	aggregate []float32
 }
 
 // note notes what the nodes have heard, which it brings up to date.
 func (g *Graph) note(nodes ...int32) noted {
 	before := noted{g: g, nodes: nodes}
-	if g.hears() {
+	if g.aggregates() {
 		for _, v := range nodes {
-			before.heard = append(before.heard, g.heard(v)[g.own:]...)
+			before.aggregate = append(before.aggregate, g.freshRow(v)[g.selfLen:]...)
 		}
 	}
 	return before
@@ -81,18 +81,18 @@ func (g *Graph) note(nodes ...int32) noted {
 
 func (n noted) restore() {
 	g := n.g
-	if !g.hears() {
+	if !g.aggregates() {
 		return
 	}
-	length := g.rowLen - g.own
+	length := g.rowLen - g.selfLen
 	w := &g.work[0]
 	for i, v := range n.nodes {
 		row := g.rows.row(v, &w.row)
-		copy(row[g.own:], n.heard[i*length:(i+1)*length])
-		g.rows.putHeard(v, row)
+		copy(row[g.selfLen:], n.aggregate[i*length:(i+1)*length])
+		g.rows.putAggregate(v, row)
 		if m := g.node(v); m.stale {
 			m.stale = false
-			g.stale--
+			g.staleCount--
 		}
 	}
 }

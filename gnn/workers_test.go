@@ -18,7 +18,7 @@ func TestSplit(t *testing.T) {
 			for range 200 {
 				done := make([]int32, rows) // race detector: no row has two writers
 				var busy [3]atomic.Bool
-				g.split(rows, chunkRows, func(w *workspace, from, to int) {
+				g.parallel(rows, chunkRows, func(w *workspace, from, to int) {
 					k := 0
 					for w != &g.work[k] {
 						k++
@@ -42,9 +42,9 @@ func TestSplit(t *testing.T) {
 // TestHelpersEnd: helpers are gone a while after the last job.
 func TestHelpersEnd(t *testing.T) {
 	g := NewGraph(randomSAGE(rand.New(rand.NewPCG(1, 2)), 4, 4, 3), Workers(4))
-	g.split(1000, chunkRows, func(*workspace, int, int) {})
-	for k := range g.crew.awake {
-		for g.crew.awake[k].Load() {
+	g.parallel(1000, chunkRows, func(*workspace, int, int) {})
+	for k := range g.helpers.awake {
+		for g.helpers.awake[k].Load() {
 			runtime.Gosched()
 		}
 	}
