@@ -12,20 +12,20 @@ import (
 	"github.com/segmentio/kafka-go/compress"
 )
 
-// session is a producer's identity: what idempotence and fencing go by.
+// session is a producer's id and epoch, which idempotence and fencing rest on.
 type session struct {
 	id    int64
 	epoch int16
 }
 
-// none is no session.
+// none is the absence of a session, as requests have it.
 var none = session{-1, -1}
 
-// Fixed places in a record batch of format 2, from its first byte
+// Offsets in a record batch of format 2, from its first byte
 // (kafka.apache.org/documentation, "Record Batch").
 const (
-	batchLengthAt = 8  // int32, of all that follows it
-	crcAt         = 17 // uint32, CRC-32C of all that follows it
+	batchLengthAt = 8  // int32, the number of bytes that follow it
+	crcAt         = 17 // uint32, CRC-32C of the bytes that follow it
 	attributesAt  = 21
 	recordsAt     = 61
 )
@@ -34,31 +34,30 @@ const transactionalBit = 1 << 4
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// after returns the sequence number of the record that is n behind the one
-// numbered sequence: after 2³¹-1 comes 0.
+// after returns sequence + n, where sequence numbers wrap from 2³¹-1 to 0.
 func after(sequence int32, n int) int32 {
 	return int32((int64(sequence) + int64(n)) & math.MaxInt32)
 }
 
-// headerLen is what stands before a batch's records: the 4 bytes of its size,
-// which a produce request wants, and the batch's header.
+// headerLen is the length of what precedes a batch's records: its size in 4
+// bytes, as a produce request has it, and the batch header.
 const headerLen = 4 + recordsAt
 
-// set is the records of one record batch of format 2, encoded as they are
-// added. All that depends on the session stands in the header, so that the same
-// set can be sealed for one session after another.
+// set is one record batch of format 2, whose records are encoded as they are
+// added. Only the header depends on the producer's session, so the same set can
+// be sealed again for another session.
 type set struct {
-	bytes       []byte // headerLen bytes for the header, then the records
-	n           int
-	first, last int64        // times, in milliseconds
-	packed      bytes.Buffer // the sealed batch when the records are compressed
+	bytes       []byte       // room of headerLen bytes for the header, then the records
+	n           int          // records
+	first, last int64        // the first record's time and the latest time, in ms
+	packed      bytes.Buffer // the sealed batch, if records are compressed
 }
 
 func (s *set) reset() {
 	s.bytes, s.n = append(s.bytes[:0], make([]byte, headerLen)...), 0
 }
 
-// add appends a record, which is given the time at, in milliseconds.
+// add appends a record with the time at, in milliseconds.
 func (s *set) add(r *Record, at int64) {
 	if s.n == 0 {
 		s.first, s.last = at, at
@@ -85,8 +84,9 @@ func (s *set) add(r *Record, at int64) {
 	s.n++
 }
 
-// seal returns the batch, with the 4 bytes of its size in front. It is valid
-// until the set is changed or sealed again. The set is not empty.
+// seal writes the header and returns the batch, preceded by its size in 4 bytes.
+// The result is valid until the set is changed or sealed again. The set must not
+// be empty.
 func (s *set) seal(by session, sequence int32, transactional bool, codec compress.Compression) ([]byte, error) {
 	sealed := s.bytes
 	if codec != compress.None {
@@ -110,7 +110,7 @@ func (s *set) seal(by session, sequence int32, transactional bool, codec compres
 	h = be.AppendUint32(h, uint32(len(b)-batchLengthAt-4)) // length
 	h = be.AppendUint32(h, ^uint32(0))                     // partition leader epoch
 	h = append(h, 2)                                       // format
-	h = be.AppendUint32(h, 0)                              // CRC, below
+	h = be.AppendUint32(h, 0)                              // CRC, set below
 	h = be.AppendUint16(h, attributes)
 	h = be.AppendUint32(h, uint32(s.n-1)) // last offset delta
 	h = be.AppendUint64(h, uint64(s.first))
@@ -123,28 +123,28 @@ func (s *set) seal(by session, sequence int32, transactional bool, codec compres
 	return sealed, nil
 }
 
-// Batch is records on their way to be produced, encoded as they are added. What
-// is added is copied. It belongs to no session: after a Restart it can be
+// Batch holds encoded records that are to be produced. Add copies its record. A
+// Batch does not depend on the producer's session: after a Restart it can be
 // produced again.
 type Batch struct {
-	limit  int // bytes of a record batch
-	topics []pending
-	bytes  int
+	limit  int // bytes of one record batch
+	topics []topicSets
+	bytes  int // see Bytes
 }
 
-// pending is what a Batch holds for one topic.
-type pending struct {
+// topicSets is the part of a Batch for one topic.
+type topicSets struct {
 	topic string
 	parts [][]*set // by partition; each set but the last is full
 	spare []*set
 }
 
-// NewBatch returns an empty batch, whose record batches are bounded by
-// MaxBatchBytes.
+// NewBatch returns an empty Batch whose record batches have at most
+// MaxBatchBytes each.
 func (p *Producer) NewBatch() *Batch { return &Batch{limit: p.cfg.MaxBatchBytes} }
 
-// Add adds a record behind the others of its partition. A record that is too
-// large for a record batch is an error, and not added.
+// Add appends a record to its partition. A record that is too large for a record
+// batch is an error and is not added.
 func (b *Batch) Add(r *Record) error {
 	size := sizeOf(r)
 	if size > b.limit {
@@ -170,10 +170,10 @@ func (b *Batch) Add(r *Record) error {
 	return nil
 }
 
-// Bytes is how many bytes the records take, before compression.
+// Bytes returns the size of the records before compression.
 func (b *Batch) Bytes() int { return b.bytes }
 
-// Reset empties the batch. Its memory is kept for what is added next.
+// Reset empties the batch and keeps its memory.
 func (b *Batch) Reset() {
 	for i := range b.topics {
 		t := &b.topics[i]
@@ -185,17 +185,17 @@ func (b *Batch) Reset() {
 	b.bytes = 0
 }
 
-func (b *Batch) of(topic string) *pending {
+func (b *Batch) of(topic string) *topicSets {
 	for i := range b.topics {
 		if b.topics[i].topic == topic {
 			return &b.topics[i]
 		}
 	}
-	b.topics = append(b.topics, pending{topic: topic})
+	b.topics = append(b.topics, topicSets{topic: topic})
 	return &b.topics[len(b.topics)-1]
 }
 
-func (t *pending) new() *set {
+func (t *topicSets) new() *set {
 	s := &set{}
 	if n := len(t.spare); n > 0 {
 		s, t.spare = t.spare[n-1], t.spare[:n-1]
@@ -204,7 +204,7 @@ func (t *pending) new() *set {
 	return s
 }
 
-// appendBytes writes length and bytes; null has length -1.
+// appendBytes appends b with its length before it; nil has length -1 (null).
 func appendBytes(dst, b []byte) []byte {
 	if b == nil {
 		return binary.AppendVarint(dst, -1)
@@ -228,7 +228,7 @@ func varintLen(x int64) int {
 	return n
 }
 
-// sizeOf is what a record takes in a batch, or a little more: varints are
+// sizeOf returns an upper bound of a record's size in a batch: varints are
 // counted at their longest.
 func sizeOf(r *Record) int {
 	n := 40 + len(r.Key) + len(r.Value)

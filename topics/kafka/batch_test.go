@@ -196,7 +196,7 @@ func TestWalk(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			p := standing(test.from)
 			var s share
-			if err := p.walk(&s, answer(t, test.stable, test.aborted, test.batches...), test.first); err != nil {
+			if err := p.consume(&s, answer(t, test.stable, test.aborted, test.batches...), test.first); err != nil {
 				t.Fatal(err)
 			}
 			same(t, test.want, values(s.records))
@@ -212,12 +212,12 @@ func TestWalk(t *testing.T) {
 func TestWalkGap(t *testing.T) {
 	p := standing(4)
 	for range 10 {
-		if err := p.walk(&share{}, answer(t, 9, nil), false); err != nil || p.position.Load() != 4 {
+		if err := p.consume(&share{}, answer(t, 9, nil), false); err != nil || p.position.Load() != 4 {
 			t.Fatalf("position %d, %v", p.position.Load(), err)
 		}
 	}
 	for range emptyAnswers + 10 {
-		if err := p.walk(&share{}, answer(t, 9, nil), true); err != nil {
+		if err := p.consume(&share{}, answer(t, 9, nil), true); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -230,7 +230,7 @@ func TestStrangeMarkers(t *testing.T) {
 	for _, key := range [][]byte{nil, {}, {0}, {0, 0, 0, 9}, {0, 9, 0, 0, 0, 0}} {
 		p := standing(0)
 		var s share
-		err := p.walk(&s, answer(t, 5, nil, at(t, 0, 1, true, Record{Key: key})), true)
+		err := p.consume(&s, answer(t, 5, nil, at(t, 0, 1, true, Record{Key: key})), true)
 		if err != nil || len(s.records) > 0 || p.position.Load() != 1 {
 			t.Errorf("a marker %v: %d records, position %d, %v", key, len(s.records), p.position.Load(), err)
 		}
@@ -255,7 +255,7 @@ func BenchmarkWalk(b *testing.B) {
 		if _, err := set.ReadFrom(bytes.NewReader(batch)); err != nil {
 			b.Fatal(err)
 		}
-		if err := standing(0).walk(&s, &fetch.ResponsePartition{LastStableOffset: 1000, RecordSet: set}, true); err != nil || len(s.records) != 1000 {
+		if err := standing(0).consume(&s, &fetch.ResponsePartition{LastStableOffset: 1000, RecordSet: set}, true); err != nil || len(s.records) != 1000 {
 			b.Fatal(len(s.records), err)
 		}
 	}

@@ -1,8 +1,3 @@
-// Package kafka is what exactly-once work needs beside kafka-go: reading the
-// committed records of explicitly assigned partitions (Reader), and producing
-// in transactions or idempotently (Producer). kafka-go carries the requests;
-// its Reader does not filter aborted records and its Writer knows no
-// transactions (KIP-98).
 package kafka
 
 import (
@@ -20,23 +15,23 @@ import (
 
 // Config says how to reach a cluster.
 type Config struct {
-	// Brokers are bootstrap addresses, host:port; at least one. Metadata is
-	// asked of these alone: with one, nothing is learnt of the cluster while
-	// that broker is away.
+	// Brokers are bootstrap addresses, host:port; at least one. Metadata comes
+	// from these alone: with a single address, there is none while that broker
+	// is away.
 	Brokers []string
 	// ClientID is what brokers log. Empty means "gvbll".
 	ClientID string
 	// Timeout bounds one request. Zero means 10 s.
 	Timeout time.Duration
-	// DialFor is how long Dial keeps trying, how long other requests that
-	// change nothing are repeated, and how long a Reader believes that a topic
-	// or offset that is not there may still come. Zero means 10 s.
+	// DialFor is for how long Dial tries, requests that change nothing are
+	// retried, and a Reader waits for a topic or an offset that does not exist
+	// yet. Zero means 10 s.
 	DialFor time.Duration
-	// TLS and SASL are off when nil. TLSFiles.Config and SASL make them.
+	// TLS and SASL are off when nil. See TLSFiles.Config and SASL.
 	TLS  *tls.Config
 	SASL sasl.Mechanism
-	// Logger hears of what is repeated: each time at debug level, and as a
-	// warning once it lasts. Nil means slog's default.
+	// Logger gets every retry at debug level, and a warning when the failure
+	// lasts. Nil means slog's default.
 	Logger *slog.Logger
 }
 
@@ -52,9 +47,9 @@ type Header struct {
 	Value []byte
 }
 
-// Record is one record. A nil key or value is null, which differs from empty.
-// Offset is set by reading, and of no account when producing. Time has
-// milliseconds; when producing, the zero time means now.
+// Record is one record. A nil key or value is null, which is not the same as
+// empty. Offset is set by a Reader and ignored by a Producer. Time has a
+// resolution of 1 ms; when producing, the zero time means now.
 type Record struct {
 	Topic     string
 	Partition int32
@@ -65,21 +60,21 @@ type Record struct {
 	Headers   []Header
 }
 
-// Client talks to one cluster. It may be used by many goroutines.
+// Client sends requests to one cluster. It may be used by many goroutines.
 type Client struct {
 	cfg       Config
 	client    *kafkago.Client
 	transport *kafkago.Transport
 }
 
-// metadataTTL bounds the age of what is known of topics and leaders. kafka-go
-// answers metadata requests from memory and renews that in the background, at
-// random moments less than this apart: a look-up costs no request, and after a
-// leader has moved requests fail for this long at most.
+// metadataTTL bounds the age of metadata. kafka-go answers metadata requests from
+// its cache, which it renews in the background at random intervals below this:
+// a look-up costs no request, and after a leader has moved, requests fail for at
+// most this long.
 const metadataTTL = 500 * time.Millisecond
 
-// Dial returns a client once a broker has answered. When none does, the error
-// is one line that names the addresses.
+// Dial returns a client once a broker has answered. If none does within DialFor,
+// the error is one line that names the addresses and what to check.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if len(cfg.Brokers) == 0 {
 		return nil, errors.New("no brokers: give at least one address, host:port")
@@ -101,13 +96,14 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		DialTimeout: min(cfg.Timeout, 5*time.Second), MetadataTTL: metadataTTL,
 	}
 	c := &Client{cfg: cfg, transport: t, client: &kafkago.Client{Addr: kafkago.TCP(cfg.Brokers...), Timeout: cfg.Timeout, Transport: t}}
-	// Whoever accepts a connection and says nothing must not outlast DialFor.
+	// A server that accepts the connection and never answers must not outlast
+	// DialFor.
 	within, cancel := context.WithTimeout(ctx, cfg.DialFor)
 	defer cancel()
 	var refused error
 	err := c.retry(within, cfg.DialFor, func(ctx context.Context) error {
 		_, err := c.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: []string{}})
-		if refused = distrust(err); refused != nil {
+		if refused = untrusted(err); refused != nil {
 			cancel()
 		}
 		return err
@@ -127,11 +123,12 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if errors.As(err, &code) && !transient(err) {
 		return nil, fmt.Errorf("the brokers at %s refuse this client: check user, password and SASL mechanism (%w)", addresses, cause(err))
 	}
-	return nil, fmt.Errorf("no Kafka broker answers at %s: check the address, that it can be reached from here, and %s (%w)", addresses, cfg.doubts(), cause(err))
+	return nil, fmt.Errorf("no Kafka broker answers at %s: check the address, that it can be reached from here, and %s (%w)", addresses, cfg.securityHint(), cause(err))
 }
 
-// doubts says what else can make a broker close the connection without a word.
-func (cfg Config) doubts() string {
+// securityHint names the security settings that can make a broker close the
+// connection without an answer.
+func (cfg Config) securityHint() string {
 	tls := "whether it wants TLS"
 	if cfg.TLS != nil {
 		tls = "whether it speaks TLS there"
@@ -145,8 +142,8 @@ func (cfg Config) doubts() string {
 // Close releases the connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// leaders returns the broker id of the leader of every partition of the topics
-// that exists and has one.
+// leaders returns the broker ids of the leaders of the topics' partitions.
+// Partitions without a leader, and topics that do not exist, are left out.
 func (c *Client) leaders(ctx context.Context, topics []string) (map[TopicPartition]int, error) {
 	m, err := c.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: topics})
 	if err != nil {
@@ -166,16 +163,16 @@ func (c *Client) leaders(ctx context.Context, topics []string) (map[TopicPartiti
 	return leaders, nil
 }
 
-// leaderCache is what is known of the leaders while nothing fails. It saves the
-// look-up, which is no request but copies all of the metadata. It is not safe
-// for concurrent use.
+// leaderCache caches leaders while no request fails. It saves the look-up, which
+// sends no request but copies all of the metadata. It is not safe for concurrent
+// use.
 type leaderCache struct {
 	leaders map[TopicPartition]int
 	since   time.Time
 }
 
-// of returns the leaders of all partitions of the topics, as known for
-// metadataTTL at most; the same topics are asked for each time.
+// of returns the leaders of the topics' partitions, at most metadataTTL old. The
+// topics must be the same in every call between two calls of forget.
 func (k *leaderCache) of(ctx context.Context, c *Client, topics []string) (map[TopicPartition]int, error) {
 	if k.leaders != nil && time.Since(k.since) < metadataTTL {
 		return k.leaders, nil
@@ -186,11 +183,11 @@ func (k *leaderCache) of(ctx context.Context, c *Client, topics []string) (map[T
 	return k.leaders, err
 }
 
-// forget is called when a request failed, or a partition is not found.
+// forget drops the cache, after a failed request or when topics change.
 func (k *leaderCache) forget() { k.leaders = nil }
 
-// leaderless says in an error why leaders has no entry: the partition is not
-// there, or has no leader for now.
+// leaderless returns the error for a partition that leaders does not have: the
+// topic does not exist, or the partition has no leader for now.
 func leaderless(at TopicPartition, leaders map[TopicPartition]int) error {
 	why := kafkago.UnknownTopicOrPartition
 	for other := range leaders {

@@ -12,29 +12,29 @@ import (
 	"github.com/segmentio/kafka-go/protocol/fetch"
 )
 
-// emptyAnswers is how many answers without a batch do not yet prove a gap. None
-// would do, if brokers took the end of the log and its batches down at the same
-// moment.
+// emptyAnswers is how many answers in a row without a batch are still not taken
+// for a gap in the log. A broker does not read the end of the log and its
+// batches in one moment, so a single such answer proves nothing.
 const emptyAnswers = 3
 
-// walk puts the committed records of an answer into s and moves the
-// position behind all that was looked at. (KIP-98, "Reading Committed
-// Messages".)
+// consume appends the committed records of an answer to s and moves the position
+// past everything in it. first says that the request listed this partition first.
 //
-// A broker sends aborted records too, with a list of their transactions: one
-// begins at its FirstOffset, and ends at its producer's next abort marker.
-// Before every batch, markers too, the transactions that begin at or before it
-// are entered; only then may a marker take its producer out. A fetch can start
-// at an abort marker whose transaction is in the list: entered and taken out at
-// once, it does no harm; entered later, it would swallow the producer's next
-// transaction.
+// Aborted records (KIP-98, "Reading Committed Messages"). A broker sends aborted
+// records too, with a list of their transactions. A transaction begins at its
+// FirstOffset and ends at its producer's next abort marker. Before each batch,
+// including markers, the transactions that begin at or before it become active;
+// only then may an abort marker end its producer's. The order matters: a fetch
+// can start at the abort marker of a listed transaction, which then becomes
+// active and ends at once. Activated after the marker, it would swallow the
+// producer's next transaction.
 //
-// Compaction leaves gaps, at the end of which stands a batch with no records
-// behind the position, or none at all; kafka-go keeps to itself how far such a
-// batch goes. A gap is walked offset by offset. But an answer without a batch
-// can also be full with other partitions' records: only the partition first in
-// the request is sure to get a batch when there is one.
-func (p *partition) walk(s *share, answer *fetch.ResponsePartition, first bool) error {
+// Gaps. Compaction leaves gaps, which end with a batch that has no records at or
+// behind the position, or with no batch at all; kafka-go does not tell how far
+// such a batch reaches. So a gap is passed one offset at a time. An answer
+// without a batch may also have been filled by other partitions' records: only
+// the first partition of a request is sure to get a batch if it has one.
+func (p *partition) consume(s *share, answer *fetch.ResponsePartition, first bool) error {
 	p.stable.Store(answer.LastStableOffset)
 	began := p.position.Load()
 	aborted := make(map[int64]bool) // by producer
@@ -46,7 +46,7 @@ func (p *partition) walk(s *share, answer *fetch.ResponsePartition, first bool) 
 		batches = stream.Records
 	}
 	for _, set := range batches {
-		b := batch{RecordReader: set, base: -1, producer: -1} // of the formats before transactions
+		b := batch{RecordReader: set, base: -1, producer: -1} // formats older than transactions
 		switch set := set.(type) {
 		case *protocol.RecordBatch:
 			b.base, b.producer = set.BaseOffset, set.ProducerID
@@ -57,7 +57,7 @@ func (p *partition) walk(s *share, answer *fetch.ResponsePartition, first bool) 
 			aborted[pending[0].ProducerID] = true
 			pending = pending[1:]
 		}
-		if err := p.walkBatch(s, b, aborted); err != nil {
+		if err := p.consumeBatch(s, b, aborted); err != nil {
 			return err
 		}
 	}
@@ -67,17 +67,17 @@ func (p *partition) walk(s *share, answer *fetch.ResponsePartition, first bool) 
 	case len(batches) > 0:
 		p.position.Store(began + 1)
 	case !first:
-		p.empty = max(p.empty, 1) // and so it is the first of a next request
+		p.empty = max(p.empty, 1) // which puts it first in the next request
 	default:
 		if p.empty++; p.empty > emptyAnswers {
 			p.position.Store(began + 1)
 		}
 	}
-	p.served = int(p.position.Load() - began)
+	p.advanced = int(p.position.Load() - began)
 	return nil
 }
 
-// batch is a batch of an answer: of records, or of one marker.
+// batch is one batch of an answer: records, or a transaction marker.
 type batch struct {
 	protocol.RecordReader
 	base     int64
@@ -85,9 +85,9 @@ type batch struct {
 	control  bool
 }
 
-// walkBatch goes through a batch to its end: kafka-go's buffers are released by
-// closing each key and value.
-func (p *partition) walkBatch(s *share, b batch, aborted map[int64]bool) error {
+// consumeBatch reads a batch to its end. Each key and value must be closed, which
+// releases kafka-go's buffers.
+func (p *partition) consumeBatch(s *share, b batch, aborted map[int64]bool) error {
 	for {
 		rec, err := b.ReadRecord()
 		if errors.Is(err, io.EOF) {
@@ -96,11 +96,11 @@ func (p *partition) walkBatch(s *share, b batch, aborted map[int64]bool) error {
 		if err != nil {
 			return err
 		}
-		key, err := s.take(rec.Key)
+		key, err := s.copy(rec.Key)
 		if err != nil {
 			return fmt.Errorf("the key at offset %d: %w", rec.Offset, err)
 		}
-		value, err := s.take(rec.Value)
+		value, err := s.copy(rec.Value)
 		if err != nil {
 			return fmt.Errorf("the value at offset %d: %w", rec.Offset, err)
 		}
@@ -121,16 +121,16 @@ func (p *partition) walkBatch(s *share, b batch, aborted map[int64]bool) error {
 	}
 }
 
-// take copies bytes out of kafka-go's buffers and releases these. A block that
-// is too short is left to the records that stand in it.
-func (s *share) take(b protocol.Bytes) ([]byte, error) {
+// copy copies b out of kafka-go's buffers and closes it. When s.bytes is full, a
+// new block is begun; the records before keep pointing into the old one.
+func (s *share) copy(b protocol.Bytes) ([]byte, error) {
 	if b == nil {
 		return nil, nil
 	}
 	defer b.Close()
 	n := b.Len()
 	if n == 0 {
-		return []byte{}, nil // which differs from null
+		return []byte{}, nil // empty, which is not null
 	}
 	if cap(s.bytes)-len(s.bytes) < n {
 		s.bytes = make([]byte, 0, max(n, 2*cap(s.bytes), 4<<10))
@@ -141,8 +141,8 @@ func (s *share) take(b protocol.Bytes) ([]byte, error) {
 	return s.bytes[at : at+n : at+n], err
 }
 
-// isAbort tells an abort marker by its key: version, then type, of 16 bits
-// each.
+// isAbort reports whether a marker's key is that of an abort: a 16-bit version,
+// then a 16-bit type.
 func isAbort(key []byte) bool {
 	const abort = 0
 	return len(key) >= 4 && binary.BigEndian.Uint16(key[2:]) == abort

@@ -11,35 +11,36 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 )
 
-// MembershipConfig says how to stand for the ownership of a partition.
+// MembershipConfig configures a member of an election.
 type MembershipConfig struct {
-	// Group is the consumer group, Topic a topic of one partition: whom the
-	// group gives that partition is the owner.
+	// Group is the consumer group, and Topic a topic with one partition: the
+	// member to which the group assigns that partition is the owner.
 	Group, Topic string
-	// Session is after how long without a sign of life the group drops a
-	// member. The brokers have bounds, by default 6 s to 30 min. Zero means 10 s.
+	// Session is the group's session time-out: a member without a heartbeat for
+	// this long is dropped. Brokers allow 6 s to 30 min by default. Zero means
+	// 10 s.
 	Session time.Duration
-	// Standing tells, when the group elects, whether this member is the owner
-	// already, and how far it is: an owner stays one, and else who is furthest
-	// becomes it. It is called from another goroutine.
+	// Standing returns whether this member is the owner now, and its progress.
+	// An election keeps the owner; without one, the member with the most
+	// progress becomes it. It is called from another goroutine.
 	Standing func() (owner bool, progress int64)
 }
 
-// Membership is a member's place in the election.
+// Membership takes part in the elections of a group, from Join to Leave.
 type Membership struct {
 	group   *kafkago.ConsumerGroup
-	elected chan Election
-	left    chan struct{}
+	elected chan Election // holds the newest outcome that was not received
+	left    chan struct{} // closed when follow has returned
 }
 
-// Election is the outcome of one, for one member.
+// Election is the outcome of an election for this member.
 type Election struct {
 	Owner bool
-	Err   error // the group does not take this member, and will not
+	Err   error // permanent: the group does not accept this member
 }
 
-// Join enters the election. What goes wrong meanwhile and may pass (brokers that
-// are away, sessions that expire) is logged and tried again until Leave.
+// Join makes this process a member of the group. Transient failures (brokers that
+// are away, expired sessions) are logged and retried until Leave.
 func (c *Client) Join(cfg MembershipConfig) (*Membership, error) {
 	if cfg.Session == 0 {
 		cfg.Session = 10 * time.Second
@@ -48,7 +49,7 @@ func (c *Client) Join(cfg MembershipConfig) (*Membership, error) {
 		ID: cfg.Group, Topics: []string{cfg.Topic}, Brokers: c.cfg.Brokers, Dialer: c.Dialer(),
 		GroupBalancers: []kafkago.GroupBalancer{balancer{cfg.Topic, cfg.Standing}},
 		SessionTimeout: cfg.Session,
-		// A member hears of an election with its next heartbeat.
+		// A member learns of a new election with its next heartbeat.
 		HeartbeatInterval: min(cfg.Session/6, 500*time.Millisecond), RebalanceTimeout: cfg.Session,
 		JoinGroupBackoff: min(cfg.Session/6, time.Second),
 	})
@@ -60,7 +61,7 @@ func (c *Client) Join(cfg MembershipConfig) (*Membership, error) {
 	return m, nil
 }
 
-// follow tells of the outcome of every election.
+// follow publishes the outcome of every election until the group is closed.
 func (m *Membership) follow(cfg MembershipConfig, p pace) {
 	defer close(m.left)
 	for {
@@ -71,19 +72,19 @@ func (m *Membership) follow(cfg MembershipConfig, p pace) {
 		switch {
 		case err == nil:
 			p.began = time.Now()
-			m.tell(Election{Owner: len(g.Assignments[cfg.Topic]) > 0})
+			m.publish(Election{Owner: len(g.Assignments[cfg.Topic]) > 0})
 		case errors.Is(err, kafkago.InvalidSessionTimeout):
-			m.tell(Election{Err: fmt.Errorf("group %s: a session of %v is outside of what the brokers allow, by default 6s to 30m (group.min.session.timeout.ms): set --session-timeout", cfg.Group, cfg.Session)})
+			m.publish(Election{Err: fmt.Errorf("group %s: a session of %v is outside of what the brokers allow, by default 6s to 30m (group.min.session.timeout.ms): set --session-timeout", cfg.Group, cfg.Session)})
 		case refusedMember(err):
-			m.tell(Election{Err: fmt.Errorf("group %s: %w", cfg.Group, cause(err))})
+			m.publish(Election{Err: fmt.Errorf("group %s: %w", cfg.Group, cause(err))})
 		default:
-			p.tell(err)
+			p.log(err)
 		}
 	}
 }
 
-// tell puts the outcome in the place of the one before: only the last counts.
-func (m *Membership) tell(e Election) {
+// publish replaces an outcome that was not received yet: only the newest counts.
+func (m *Membership) publish(e Election) {
 	select {
 	case <-m.elected:
 	default:
@@ -91,41 +92,42 @@ func (m *Membership) tell(e Election) {
 	m.elected <- e
 }
 
-// refusedMember tells an error of joining a group that stays. Every other is
-// waited out, also those of a member that was forgotten meanwhile.
+// refusedMember reports whether an error of joining the group is permanent. All
+// others are retried, also those of a member that the group has dropped.
 func refusedMember(err error) bool {
 	return errors.Is(err, kafkago.GroupAuthorizationFailed) || errors.Is(err, kafkago.TopicAuthorizationFailed) ||
 		errors.Is(err, kafkago.InconsistentGroupProtocol) || errors.Is(err, kafkago.InvalidGroupId)
 }
 
-// Elected tells after an election whether this member is the owner. Who was and
-// hears nothing still is, as far as is known; what it commits is safe in any
-// case, since the next owner fences it first.
+// Elected delivers the outcome of each election. Until the next one, an owner
+// remains the owner as far as this member knows. What it commits is safe in any
+// case, because the next owner fences it before it reads the ledger.
 func (m *Membership) Elected() <-chan Election { return m.elected }
 
-// leaveFor bounds the leaving: a member that waits for an election cannot say
-// that it leaves before that is over, and no broker may answer.
+// leaveFor bounds Leave: a member that waits for an election cannot leave before
+// it ends, and the brokers may not answer.
 const leaveFor = 2 * time.Second
 
-// Leave has the group elect another without waiting for the session to expire,
-// if the group can be told in time.
+// Leave leaves the group, which then elects another owner without waiting for
+// the session to expire. If the group cannot be told within leaveFor, the session
+// expires.
 func (m *Membership) Leave() {
 	left := make(chan struct{})
 	go func() {
-		_ = m.group.Close() // says nothing of interest: the session expires
+		_ = m.group.Close() // on an error the session expires
 		close(left)
 	}()
 	<-m.left
-	patience := time.NewTimer(leaveFor)
-	defer patience.Stop()
+	limit := time.NewTimer(leaveFor)
+	defer limit.Stop()
 	select {
 	case <-left:
-	case <-patience.C:
+	case <-limit.C:
 	}
 }
 
-// balancer gives the topic's one partition to who owns it already, or else to
-// the member that is furthest.
+// balancer is a kafka-go GroupBalancer: it assigns the topic's one partition to
+// its present owner or, without one, to the member with the most progress.
 type balancer struct {
 	topic    string
 	standing func() (bool, int64)

@@ -2,8 +2,8 @@ package kafka
 
 import "encoding/binary"
 
-// PartitionFor places a key among n partitions as Java's default partitioner
-// does (murmur2); a nil key is in partition 0.
+// PartitionFor returns the partition of a key among n, as Java's default
+// partitioner computes it (murmur2). A nil key is in partition 0.
 func PartitionFor(key []byte, n int) int32 {
 	if key == nil || n <= 1 {
 		return 0

@@ -10,9 +10,9 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 )
 
-// retry calls f until it succeeds, fails for good, the time is over or the
-// context ends. One call of f gets half of the time at most, so that an answer
-// that never comes leaves time for asking again.
+// retry calls f until it succeeds, fails with an error that is not transient,
+// within has passed or the context ends. Each call gets at most half of within,
+// so that one answer that never comes leaves time for another try.
 func (c *Client) retry(ctx context.Context, within time.Duration, f func(context.Context) error) error {
 	began := time.Now()
 	p := pace{client: c, began: began}
@@ -35,39 +35,40 @@ func (c *Client) retry(ctx context.Context, within time.Duration, f func(context
 	}
 }
 
-// pace is the rhythm in which something is repeated.
+// pace is the back-off and the logging of one operation that is retried.
 type pace struct {
 	client *Client
-	began  time.Time // when it failed first
-	told   time.Time // when a warning was last given
+	began  time.Time // when it first failed
+	warned time.Time // when the last warning was logged
 	wait   time.Duration
 }
 
-// Failures that last this long are told of as warnings, this far apart.
+// A failure becomes a warning after warnAfter, repeated at warnEvery; before and
+// in between it is logged at debug level.
 const (
-	tellAfter = 2 * time.Second
-	tellEvery = 10 * time.Second
+	warnAfter = 2 * time.Second
+	warnEvery = 10 * time.Second
 )
 
-// pause waits before the next try, longer from time to time.
+// pause waits before the next try: 5 ms at first, doubling up to 250 ms.
 func (p *pace) pause(ctx context.Context, err error) {
 	p.wait = min(max(2*p.wait, 5*time.Millisecond), 250*time.Millisecond)
 	if errors.Is(err, kafkago.ConcurrentTransactions) {
-		// The markers of the last transaction are being written, which takes
+		// The markers of the previous transaction are being written, which takes
 		// a millisecond or two.
 		p.wait = 2 * time.Millisecond
 	}
-	p.tell(err)
-	_ = sleep(ctx, p.wait) // the callers look at the context
+	p.log(err)
+	_ = sleep(ctx, p.wait) // callers check the context
 }
 
-func (p *pace) tell(err error) {
+func (p *pace) log(err error) {
 	lasted := time.Since(p.began)
-	if lasted < tellAfter || !p.told.IsZero() && time.Since(p.told) < tellEvery {
+	if lasted < warnAfter || !p.warned.IsZero() && time.Since(p.warned) < warnEvery {
 		p.client.cfg.Logger.Debug("kafka: trying again", "err", err, "after", lasted)
 		return
 	}
-	p.told = time.Now()
+	p.warned = time.Now()
 	p.client.cfg.Logger.Warn("kafka: still trying", "err", cause(err), "after", lasted.Round(100*time.Millisecond))
 }
 
@@ -82,9 +83,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// transient tells whether the same request may succeed later. What is not a
-// broker's answer (connections, time-outs, metadata that names no leader yet)
-// may.
+// transient reports whether the same request may succeed later. Everything that
+// is not a broker's error code is transient: failed connections, time-outs,
+// metadata without a leader.
 func transient(err error) bool {
 	var code kafkago.Error
 	if !errors.As(err, &code) {
@@ -102,12 +103,12 @@ func transient(err error) bool {
 	return false
 }
 
-// operationNotAttempted is Kafka's code 55, which kafka-go names otherwise: a
-// partition that was left alone because another one failed.
+// operationNotAttempted is Kafka's error code 55 (kafka-go has another name for
+// it): the partition was not tried because another one in the request failed.
 const operationNotAttempted = kafkago.Error(55)
 
-// worst returns the error that tells most: one that will not pass before one
-// that may, and what was not attempted last of all.
+// worst returns the most telling of several errors: a permanent one before a
+// transient one before operationNotAttempted.
 func worst(errs []error) (err error) {
 	for _, e := range errs {
 		err = worse(err, e)
@@ -115,7 +116,7 @@ func worst(errs []error) (err error) {
 	return err
 }
 
-// worse returns e if it tells more than err, which came before it.
+// worse returns e if it is more telling than err, and err otherwise.
 func worse(err, e error) error {
 	if e != nil && (err == nil || errors.Is(err, operationNotAttempted) || transient(err) && !transient(e) && !errors.Is(e, operationNotAttempted)) {
 		return e
@@ -123,7 +124,7 @@ func worse(err, e error) error {
 	return err
 }
 
-// cause cuts the names of methods off a kafka-go error.
+// cause strips kafka-go's method names ("kafka.(*Client).Produce: ...").
 func cause(err error) error {
 	for {
 		inner := errors.Unwrap(err)

@@ -20,26 +20,27 @@ import (
 	"github.com/segmentio/kafka-go/sasl/scram"
 )
 
-// TLSFiles say whom to trust and who this client is. Files are in PEM format.
+// TLSFiles names the PEM files of a TLS configuration.
 type TLSFiles struct {
-	// CA holds the authorities that may have signed the brokers' certificates.
-	// Empty means those of the operating system.
+	// CA holds the certificate authorities that brokers' certificates are checked
+	// against. Empty means those of the operating system.
 	CA string
-	// Cert and Key are this client's certificate, with what lies between it and
-	// its authority, and its key, not encrypted. Both or neither.
+	// Cert is this client's certificate with its intermediate certificates, and
+	// Key its unencrypted private key. Give both or neither.
 	Cert, Key string
-	// ServerName is looked for in the brokers' certificates. Empty means the
-	// host that is dialled.
+	// ServerName is the name that brokers' certificates must have. Empty means
+	// the host that is dialled.
 	ServerName string
 }
 
-// maxPEM bounds a file in bytes: the authorities of an operating system take a
-// fifth of it.
+// maxPEM bounds the size of a file in bytes; the authorities of an operating
+// system take about a fifth of it.
 const maxPEM = 1 << 20
 
-// Config reads the files. The client's certificate is read again for every
-// connection, so that a renewed one is taken up; while the files do not make a
-// pair, as in the middle of a renewal, the last one that did is used.
+// Config reads the files. The client's certificate is read again for every new
+// connection, so a renewed certificate is used without a restart. While the two
+// files do not match, as in the middle of a renewal, the last pair that did is
+// used.
 func (f TLSFiles) Config() (*tls.Config, error) {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.ServerName}
 	if f.CA != "" {
@@ -60,13 +61,13 @@ func (f TLSFiles) Config() (*tls.Config, error) {
 	if p.last, err = f.pair(); err != nil {
 		return nil, fmt.Errorf("client certificate: %w", err)
 	}
-	cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return p.now(), nil }
+	cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return p.reload(), nil }
 	return cfg, nil
 }
 
 func (f TLSFiles) pair() (*tls.Certificate, error) {
 	if f.Cert == "" || f.Key == "" {
-		return nil, errors.New("a certificate and its key are given together")
+		return nil, errors.New("give a certificate and its key together")
 	}
 	cert, err := readPEM(f.Cert)
 	if err != nil {
@@ -78,7 +79,7 @@ func (f TLSFiles) pair() (*tls.Certificate, error) {
 	}
 	c, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, fmt.Errorf("%s and %s make no pair: %w", f.Cert, f.Key, err)
+		return nil, fmt.Errorf("certificate %s and key %s do not match: %w", f.Cert, f.Key, err)
 	}
 	return &c, nil
 }
@@ -99,32 +100,33 @@ func readPEM(file string) ([]byte, error) {
 	return b, nil
 }
 
-// pair is a certificate with its key, as the files have it.
+// pair is the client's certificate with its key, reloaded from its files.
 type pair struct {
 	files TLSFiles
 	mu    sync.Mutex
-	last  *tls.Certificate // that could be read
+	last  *tls.Certificate // the last one that could be read
 }
 
-func (p *pair) now() *tls.Certificate {
+// reload returns the certificate as the files have it now, or the last valid one.
+func (p *pair) reload() *tls.Certificate {
 	c, err := p.files.pair()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
-		slog.Warn("kafka: the client certificate cannot be read again, going on with the last one", "err", err)
+		slog.Warn("kafka: cannot reload the client certificate, using the last one", "err", err)
 		return p.last
 	}
 	p.last = c
 	return c
 }
 
-// Mechanisms are the names that SASL knows.
+// Mechanisms lists the SASL mechanisms that SASL accepts.
 var Mechanisms = []string{"plain", "scram-sha-256", "scram-sha-512"}
 
-// SASL returns how a user shows who it is: PLAIN (RFC 4616), which sends the
-// password as it is and belongs inside TLS, or SCRAM (RFC 5802, 7677), which
-// proves to know it. Neither the result, however printed, nor an error shows
-// the password.
+// SASL returns the mechanism that authenticates a user: PLAIN (RFC 4616) sends
+// the password itself and should be used inside TLS; SCRAM (RFC 5802, 7677)
+// proves knowledge of it. Neither the result, however printed, nor an error
+// contains the password.
 func SASL(mechanism, user, password string) (sasl.Mechanism, error) {
 	switch {
 	case !slices.Contains(Mechanisms, mechanism):
@@ -143,13 +145,13 @@ func SASL(mechanism, user, password string) (sasl.Mechanism, error) {
 	}
 	m, err := scram.Mechanism(algorithm, user, password)
 	if err != nil {
-		// The error itself names a character of what it complains of.
+		// The error itself would quote a character of the password.
 		return nil, errors.New("the SASL user or password holds characters that SCRAM does not allow (SASLprep, RFC 4013)")
 	}
 	return login{m}, nil
 }
 
-// login keeps the password out of whatever prints the mechanism.
+// login hides the password from every way of printing the mechanism.
 type login struct{ inner sasl.Mechanism }
 
 func (l login) Name() string { return l.inner.Name() }
@@ -161,8 +163,8 @@ func (l login) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 func (l login) String() string   { return l.Name() }
 func (l login) GoString() string { return l.Name() }
 
-// Dialer returns what enters the cluster in the same way as the client, for the
-// parts of kafka-go that dial for themselves: its ConsumerGroup.
+// Dialer returns a dialer with the client's configuration, for kafka-go's
+// ConsumerGroup, which makes its own connections.
 func (c *Client) Dialer() *kafkago.Dialer {
 	return &kafkago.Dialer{
 		ClientID: c.cfg.ClientID, Timeout: c.transport.DialTimeout, DualStack: true,
@@ -170,13 +172,12 @@ func (c *Client) Dialer() *kafkago.Dialer {
 	}
 }
 
-// distrust says which side of a TLS handshake does not trust the other, and
-// what to check; nil for errors that are something else. Neither passes by
-// itself.
-func distrust(err error) error {
+// untrusted returns an error with a remedy if one side of a TLS handshake does
+// not trust the other, and nil for all other errors. Retrying does not help.
+func untrusted(err error) error {
 	var unverified *tls.CertificateVerificationError
 	if errors.As(err, &unverified) {
-		return fmt.Errorf("the broker's certificate is not to be trusted: check the file of certificate authorities and the server's name (%w)", unverified)
+		return fmt.Errorf("the broker's certificate cannot be verified: check the file of certificate authorities and the server's name (%w)", unverified)
 	}
 	var remote *net.OpError
 	if errors.As(err, &remote) && remote.Op == "remote error" {

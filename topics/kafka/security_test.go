@@ -87,8 +87,8 @@ func testRefused(t *testing.T, c *kafkatest.Cluster) {
 	}
 	right := [3]string{"plain", kafkatest.Users[0], kafkatest.Password}
 	refusals := []refusal{
-		{"wrong authority", TLSFiles{CA: stranger.File, Cert: c.Cert, Key: c.Key}, right, []string{"not to be trusted: check the file of certificate authorities", "unknown authority"}},
-		{"wrong name", TLSFiles{CA: c.Authority.File, Cert: c.Cert, Key: c.Key, ServerName: "kafka.example"}, right, []string{"not to be trusted", "kafka.example"}},
+		{"wrong authority", TLSFiles{CA: stranger.File, Cert: c.Cert, Key: c.Key}, right, []string{"cannot be verified: check the file of certificate authorities", "unknown authority"}},
+		{"wrong name", TLSFiles{CA: c.Authority.File, Cert: c.Cert, Key: c.Key, ServerName: "kafka.example"}, right, []string{"cannot be verified", "kafka.example"}},
 		{"no certificate", TLSFiles{CA: c.Authority.File}, right, []string{"refuses the TLS connection: check the client's certificate"}},
 		{"foreign certificate", TLSFiles{CA: c.Authority.File, Cert: foreignCert, Key: foreignKey}, right, []string{"refuses the TLS connection: check the client's certificate"}},
 	}
@@ -200,10 +200,10 @@ func TestTLSFilesThatAreWrong(t *testing.T) {
 		{TLSFiles{CA: "nowhere.pem"}, "certificate authorities: open nowhere.pem"},
 		{TLSFiles{CA: empty}, "holds no certificate in PEM format"},
 		{TLSFiles{CA: huge}, "more than 1048576 bytes"},
-		{TLSFiles{Cert: cert}, "given together"},
-		{TLSFiles{Key: key}, "given together"},
-		{TLSFiles{Cert: cert, Key: other}, "make no pair"},
-		{TLSFiles{Cert: cert, Key: cert}, "make no pair"},
+		{TLSFiles{Cert: cert}, "give a certificate and its key together"},
+		{TLSFiles{Key: key}, "give a certificate and its key together"},
+		{TLSFiles{Cert: cert, Key: other}, "do not match"},
+		{TLSFiles{Cert: cert, Key: cert}, "do not match"},
 		{TLSFiles{Cert: cert, Key: "nowhere.pem"}, "client certificate: open nowhere.pem"},
 	} {
 		_, err := tc.files.Config()

@@ -554,7 +554,7 @@ func testReplaced(t *testing.T, c *Client) {
 			if test.seen {
 				p.answered(kafkago.UnknownTopicOrPartition)
 			} else {
-				p.heard = time.Time{}
+				p.answeredAt = time.Time{}
 			}
 			if !test.same {
 				_, err := c.CreateTopics(t.Context(), TopicSpec{Name: name, Partitions: 1, Replication: -1})

@@ -10,12 +10,12 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 )
 
-// Partitions returns how many partitions each topic has; an absent topic is
-// not in the map.
+// Partitions returns the number of partitions of each topic. Topics that do not
+// exist are left out.
 func (c *Client) Partitions(ctx context.Context, topics ...string) (map[string]int, error) {
 	counts := make(map[string]int)
 	if len(topics) == 0 {
-		return counts, nil // no names would mean all topics
+		return counts, nil // a request without names asks for all topics
 	}
 	for again := false; ; again = true {
 		err := c.retry(ctx, c.cfg.DialFor, func(ctx context.Context) error {
@@ -41,14 +41,14 @@ func (c *Client) Partitions(ctx context.Context, topics ...string) (map[string]i
 		if !absent || again {
 			return counts, nil
 		}
-		// What is known may be older than the topic.
+		// The cached metadata may be older than the topic.
 		if err := sleep(ctx, metadataTTL); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// TopicSpec describes a topic to create. Replication -1 is the broker's
+// TopicSpec describes a topic to create. Replication -1 means the broker's
 // default.
 type TopicSpec struct {
 	Name        string
@@ -57,9 +57,9 @@ type TopicSpec struct {
 	Config      map[string]string
 }
 
-// CreateTopics creates the topics that do not exist, waits until each has its
-// leaders, and returns the names of those it created. Existing topics are left
-// as they are.
+// CreateTopics creates the topics that do not exist, waits until every partition
+// has a leader, and returns the names of the topics it created. It does not
+// change existing topics.
 func (c *Client) CreateTopics(ctx context.Context, specs ...TopicSpec) ([]string, error) {
 	req := &kafkago.CreateTopicsRequest{}
 	var names []string
@@ -111,12 +111,12 @@ func (c *Client) CreateTopics(ctx context.Context, specs ...TopicSpec) ([]string
 	})
 }
 
-// Bounds are the offsets First ≤ offset < End of what a read-committed reader
-// can have: End is the last stable offset.
+// Bounds are the offsets First ≤ offset < End that a read-committed reader can
+// get: End is the last stable offset.
 type Bounds struct{ First, End int64 }
 
-// Offsets returns the bounds of all partitions of the topics; those of absent
-// topics are missing.
+// Offsets returns the bounds of all partitions of the topics. Topics that do not
+// exist are left out.
 func (c *Client) Offsets(ctx context.Context, topics ...string) (map[TopicPartition]Bounds, error) {
 	counts, err := c.Partitions(ctx, topics...)
 	if err != nil || len(counts) == 0 {
@@ -137,7 +137,7 @@ func (c *Client) Offsets(ctx context.Context, topics ...string) (map[TopicPartit
 		for t, parts := range res.Topics {
 			for _, p := range parts {
 				if errors.Is(p.Error, kafkago.Unknown) {
-					// kafka-go's word for a leader that did not answer.
+					// kafka-go's error for a leader that did not answer.
 					p.Error = kafkago.LeaderNotAvailable
 				}
 				if p.Error != nil {

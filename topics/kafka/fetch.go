@@ -1,0 +1,162 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/fetch"
+)
+
+// fetch sends one request to every leader, concurrently, and puts the records
+// into a. The error is that of a partition that failed.
+//
+// A broker fills its answer in the order in which the request lists the
+// partitions, and only the first is sure to get a batch. So partitions that seem
+// to be before a gap (empty > 0) go first, and those that got records go last.
+func (r *Reader) fetch(ctx context.Context, a *Answer) error {
+	leaders, err := r.leaders.of(ctx, r.client, r.topics)
+	groups := make(map[int][]*partition)
+	for _, p := range r.parts {
+		p.advanced = 0
+		leader, ok := leaders[p.at]
+		switch {
+		case err != nil:
+			p.answered(err)
+		case !ok:
+			p.answered(leaderless(p.at, leaders))
+		default:
+			groups[leader] = append(groups[leader], p)
+		}
+	}
+	maxWait := r.cfg.MaxWait
+	if len(groups) > 1 {
+		// A leader without records must not hold up the others' for long.
+		maxWait = min(maxWait, 5*time.Millisecond)
+	}
+	ids := slices.Sorted(maps.Keys(groups))
+	for len(a.shares) < len(ids) {
+		a.shares = append(a.shares, share{})
+	}
+	var wg sync.WaitGroup
+	for i, id := range ids {
+		s := &a.shares[i]
+		s.records, s.bytes = s.records[:0], s.bytes[:0]
+		wg.Go(func() { r.fetchFrom(ctx, groups[id], maxWait, s) })
+	}
+	wg.Wait()
+	a.Records = a.Records[:0]
+	for i := range ids {
+		a.Records = append(a.Records, a.shares[i].records...)
+	}
+	slices.SortStableFunc(r.parts, func(a, b *partition) int {
+		return cmp.Or(cmp.Compare(b.empty, a.empty), cmp.Compare(min(a.advanced, 1), min(b.advanced, 1)))
+	})
+	err = nil
+	for _, p := range r.parts {
+		err = worse(err, p.err)
+	}
+	if err != nil {
+		r.leaders.forget()
+	}
+	return err
+}
+
+const readCommitted = 1 // isolation level of KIP-98
+
+// unaskedFor is how long a partition may go without a request before its log
+// must be confirmed again: the topic may have been deleted and created anew in
+// between. While requests go out, the broker answers that with an error.
+const unaskedFor = time.Second
+
+// fetchFrom reads from the common leader of parts, after confirming the log of
+// each that needs it. The partitions have equal parts of MaxBytes, so that one
+// that is far behind does not starve the others.
+func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time.Duration, into *share) {
+	confirmed := parts[:0]
+	for _, p := range parts {
+		if p.last.sum != 0 && (p.unconfirmed || time.Since(p.answeredAt) >= unaskedFor) {
+			if err := r.confirm(ctx, p); err != nil {
+				p.answered(err)
+				continue
+			}
+		}
+		p.unconfirmed, p.missing = false, false
+		confirmed = append(confirmed, p)
+	}
+	if len(confirmed) == 0 {
+		return
+	}
+	err := r.request(ctx, confirmed, maxWait, r.cfg.MaxBytes/len(confirmed), func(p *partition, answer *fetch.ResponsePartition) {
+		err := errorOf(answer)
+		if err == nil {
+			n := len(into.records)
+			if err = p.consume(into, answer, p == confirmed[0]); err == nil {
+				p.read(into.records[n:])
+			}
+		}
+		if err != nil {
+			err = fmt.Errorf("reading %s partition %d: %w", p.at.Topic, p.at.Partition, err)
+		}
+		p.answered(err)
+	})
+	if err != nil {
+		for _, p := range confirmed {
+			p.answered(err)
+		}
+	}
+}
+
+func errorOf(answer *fetch.ResponsePartition) error {
+	if answer.ErrorCode != 0 {
+		return kafkago.Error(answer.ErrorCode)
+	}
+	return nil
+}
+
+// request sends one fetch request to the common leader of parts and calls each
+// for every partition in the answer. maxBytes is the limit for each partition.
+// The request as a whole has none, because kfake drops the list of aborted
+// transactions from an answer that reaches that limit.
+func (r *Reader) request(ctx context.Context, parts []*partition, maxWait time.Duration, maxBytes int, each func(*partition, *fetch.ResponsePartition)) error {
+	req := &fetch.Request{
+		ReplicaID: -1, MaxWaitTime: int32(maxWait.Milliseconds()), MinBytes: 1, MaxBytes: math.MaxInt32,
+		IsolationLevel: readCommitted, SessionID: 0, SessionEpoch: -1,
+	}
+	for _, p := range parts {
+		i := len(req.Topics) - 1
+		if i < 0 || req.Topics[i].Topic != p.at.Topic {
+			req.Topics = append(req.Topics, fetch.RequestTopic{Topic: p.at.Topic})
+			i++
+		}
+		req.Topics[i].Partitions = append(req.Topics[i].Partitions, fetch.RequestPartition{
+			Partition: p.at.Partition, CurrentLeaderEpoch: -1, FetchOffset: p.position.Load(),
+			PartitionMaxBytes: int32(max(maxBytes, 1)),
+		})
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxWait+r.client.cfg.Timeout)
+	defer cancel()
+	m, err := r.client.transport.RoundTrip(ctx, r.client.client.Addr, req)
+	if err != nil {
+		return err
+	}
+	res := m.(*fetch.Response)
+	if res.ErrorCode != 0 {
+		return kafkago.Error(res.ErrorCode)
+	}
+	for i := range res.Topics {
+		for j := range res.Topics[i].Partitions {
+			answer := &res.Topics[i].Partitions[j]
+			if p := r.of(TopicPartition{res.Topics[i].Topic, answer.Partition}); p != nil {
+				each(p, answer)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package kafka
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+)
+
+// partition is a reader's state of one partition. The reader's goroutine owns
+// it; the atomic fields may be read, and expected set, from any goroutine.
+type partition struct {
+	at TopicPartition
+
+	// Offsets. position is the next offset to read. stable is the last stable
+	// offset of the newest answer, -1 before the first. expected is an offset
+	// that the log is known to have reached, see Reader.Expect.
+	position, stable, expected atomic.Int64
+	quiet                      atomic.Int64 // nanoseconds, see Reader.Quiet
+
+	// The last answer.
+	advanced int // offsets by which it moved position
+	empty    int // answers in a row without a batch, though position < stable
+
+	// Failures. err is the last fetch's, nil after a success; failing is when
+	// the fetches began to fail with its code; short is since when stable has
+	// been below expected, zero while it is not.
+	err     error
+	failing time.Time
+	short   time.Time
+
+	// Times of the last answer, and of the last one with records (or of the
+	// first answer, before there were any).
+	answeredAt, recordsAt time.Time
+
+	// Identity of the log. last is the newest record that was read. After a
+	// failure, or unaskedFor without a request, the log may be another one:
+	// unconfirmed means that last must be found again before anything else is
+	// read; missing, that a broker has since said that the partition does not
+	// exist.
+	last        mark
+	unconfirmed bool
+	missing     bool
+}
+
+// answered records the outcome of a fetch.
+func (p *partition) answered(err error) {
+	if err == nil {
+		p.err = nil
+		return
+	}
+	if p.err == nil || code(err) != code(p.err) {
+		p.failing = time.Now()
+	}
+	p.err, p.unconfirmed = err, true
+	p.missing = p.missing || errors.Is(err, kafkago.UnknownTopicOrPartition)
+}
+
+// read records the time of an answer and the last of its records.
+func (p *partition) read(records []Record) {
+	p.answeredAt = time.Now()
+	if len(records) > 0 {
+		p.last = markOf(&records[len(records)-1])
+	}
+	if len(records) > 0 || p.recordsAt.IsZero() {
+		p.recordsAt = p.answeredAt
+	}
+	p.quiet.Store(int64(p.answeredAt.Sub(p.recordsAt)))
+}
+
+// code returns the broker's error code, 0 if err has none.
+func code(err error) (code kafkago.Error) {
+	errors.As(err, &code)
+	return code
+}

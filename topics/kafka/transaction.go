@@ -1,0 +1,94 @@
+package kafka
+
+import (
+	"context"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+)
+
+// addPartitions adds those partitions of the batches to the transaction that are
+// not in it yet.
+func (p *Producer) addPartitions(ctx context.Context, batches []sealed) error {
+	topics := make(map[string][]kafkago.AddPartitionToTxn)
+	for _, b := range batches {
+		if !p.open[b.at] {
+			topics[b.at.Topic] = append(topics[b.at.Topic], kafkago.AddPartitionToTxn{Partition: int(b.at.Partition)})
+		}
+	}
+	if len(topics) == 0 {
+		return nil
+	}
+	err := p.client.retry(ctx, p.cfg.RetryFor, func(ctx context.Context) error {
+		res, err := p.client.client.AddPartitionsToTxn(ctx, &kafkago.AddPartitionsToTxnRequest{
+			TransactionalID: p.cfg.TransactionalID, ProducerID: int(p.session.id), ProducerEpoch: int(p.session.epoch), Topics: topics,
+		})
+		if err != nil {
+			return err
+		}
+		var errs []error
+		for _, parts := range res.Topics {
+			for _, part := range parts {
+				errs = append(errs, part.Error)
+			}
+		}
+		return worst(errs)
+	})
+	if err != nil {
+		return err
+	}
+	for _, b := range batches {
+		p.open[b.at] = true
+	}
+	return nil
+}
+
+// addOffsets adds the group's offsets to the transaction.
+func (p *Producer) addOffsets(ctx context.Context, group string, offsets map[TopicPartition]int64) error {
+	err := p.client.retry(ctx, p.cfg.RetryFor, func(ctx context.Context) error {
+		res, err := p.client.client.AddOffsetsToTxn(ctx, &kafkago.AddOffsetsToTxnRequest{
+			TransactionalID: p.cfg.TransactionalID, ProducerID: int(p.session.id), ProducerEpoch: int(p.session.epoch), GroupID: group,
+		})
+		if err != nil {
+			return err
+		}
+		return res.Error
+	})
+	if err != nil {
+		return err
+	}
+	topics := make(map[string][]kafkago.TxnOffsetCommit)
+	for at, offset := range offsets {
+		topics[at.Topic] = append(topics[at.Topic], kafkago.TxnOffsetCommit{Partition: int(at.Partition), Offset: offset})
+	}
+	return p.client.retry(ctx, p.cfg.RetryFor, func(ctx context.Context) error {
+		res, err := p.client.client.TxnOffsetCommit(ctx, &kafkago.TxnOffsetCommitRequest{
+			TransactionalID: p.cfg.TransactionalID, GroupID: group, GenerationID: -1,
+			ProducerID: int(p.session.id), ProducerEpoch: int(p.session.epoch), Topics: topics,
+		})
+		if err != nil {
+			return err
+		}
+		var errs []error
+		for _, parts := range res.Topics {
+			for _, part := range parts {
+				errs = append(errs, part.Error)
+			}
+		}
+		return worst(errs)
+	})
+}
+
+// end commits or aborts the transaction. It may be retried: if the first request
+// was accepted, Kafka answers with success, or that markers are being written.
+func (p *Producer) end(ctx context.Context, within time.Duration, commit bool) error {
+	return p.client.retry(ctx, within, func(ctx context.Context) error {
+		res, err := p.client.client.EndTxn(ctx, &kafkago.EndTxnRequest{
+			TransactionalID: p.cfg.TransactionalID, ProducerID: int(p.session.id), ProducerEpoch: int(p.session.epoch), Committed: commit,
+		})
+		if err != nil {
+			return err
+		}
+		return res.Error
+	})
+}
