@@ -244,11 +244,7 @@ func randomEncoder(rng *rand.Rand, kind Kind, activation Activation, width ...in
 	var err error
 	switch kind {
 	case KindSAGE:
-		s, e := NewSAGE(width[0], sage...)
-		if e != nil {
-			panic(e)
-		}
-		enc, err = s.WithActivation(activation)
+		enc, err = NewSAGE(width[0], activation, sage...)
 	case KindGCN:
 		enc, err = NewGCN(width[0], activation, gcn...)
 	case KindGAT:
@@ -386,10 +382,10 @@ func TestLoadRefuses(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	one, inf := []float32{1}, []float32{float32(math.Inf(1))}
 	for name, build := range map[string]func() error{
-		"sage, no layers":       func() error { _, err := NewSAGE(3); return err },
-		"sage, no features":     func() error { _, err := NewSAGE(0, SAGELayer{Bias: one}); return err },
-		"sage, no outputs":      func() error { _, err := NewSAGE(1, SAGELayer{}); return err },
-		"sage, activation":      func() error { _, err := new(SAGE).WithActivation("tanh"); return err },
+		"sage, no layers":       func() error { _, err := NewSAGE(3, ReLU); return err },
+		"sage, no features":     func() error { _, err := NewSAGE(0, ReLU, SAGELayer{Bias: one}); return err },
+		"sage, no outputs":      func() error { _, err := NewSAGE(1, ReLU, SAGELayer{}); return err },
+		"sage, activation":      func() error { _, err := NewSAGE(1, "tanh", SAGELayer{Neigh: one, Bias: one}); return err },
 		"gcn, no layers":        func() error { _, err := NewGCN(3, ReLU); return err },
 		"gcn, no outputs":       func() error { _, err := NewGCN(1, ReLU, GCNLayer{}); return err },
 		"gcn, shape":            func() error { _, err := NewGCN(1, ReLU, GCNLayer{Weight: []float32{1, 2}, Bias: one}); return err },

@@ -9,7 +9,7 @@ import (
 // A graph grows: a node comes, is embedded, and a neighbour that comes later
 // changes its embedding.
 func ExampleGraph() {
-	enc, err := gnn.NewSAGE(2, gnn.SAGELayer{
+	enc, err := gnn.NewSAGE(2, gnn.ReLU, gnn.SAGELayer{
 		Neigh: []float32{10, 0, 0, 10},
 		Bias:  []float32{0, 1},
 		Self:  []float32{1, 0, 0, 1},

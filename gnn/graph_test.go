@@ -360,7 +360,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 // TestNeighbours grows lists through many block sizes, past many segments, among
 // others that leave and take blocks meanwhile.
 func TestNeighbours(t *testing.T) {
-	enc, err := NewSAGE(1, SAGELayer{Neigh: []float32{1}, Bias: []float32{0}})
+	enc, err := NewSAGE(1, ReLU, SAGELayer{Neigh: []float32{1}, Bias: []float32{0}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,27 +37,15 @@ type SAGE struct {
 }
 
 // NewSAGE returns the encoder of features of dimension in with the given
-// layers, at least one, from the first to the last, and ReLU between them. It
-// copies the weights. It returns an error when shapes do not fit or a weight
-// is not finite.
-func NewSAGE(in int, layers ...SAGELayer) (*SAGE, error) {
-	s, err := newSAGE(in, ReLU, layers)
+// layers, at least one, from the first to the last, and the activation between
+// them. It copies the weights. It returns an error when shapes do not fit, a
+// weight is not finite, or the activation is unknown.
+func NewSAGE(in int, activation Activation, layers ...SAGELayer) (*SAGE, error) {
+	s, err := newSAGE(in, activation, layers)
 	if err != nil {
 		return nil, fmt.Errorf("graphsage: %w", err)
 	}
 	return s, nil
-}
-
-// WithActivation returns the encoder of the same weights with another
-// activation. An unknown activation is an error.
-func (s *SAGE) WithActivation(activation Activation) (*SAGE, error) {
-	activation, err := activation.check()
-	if err != nil {
-		return nil, fmt.Errorf("graphsage: %w", err)
-	}
-	other := *s
-	other.activation = activation
-	return &other, nil
 }
 
 func newSAGE(in int, activation Activation, layers []SAGELayer) (*SAGE, error) {

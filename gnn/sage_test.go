@@ -7,7 +7,7 @@ import (
 // TestSAGEByHand follows the formula on a graph small enough to do so: node
 // 0 hears 1 twice and itself, node 1 hears nobody.
 func TestSAGEByHand(t *testing.T) {
-	enc, err := NewSAGE(1,
+	enc, err := NewSAGE(1, ReLU,
 		SAGELayer{Neigh: []float32{1, -1}, Bias: []float32{0.5, 0}, Self: []float32{2, 1}},
 		SAGELayer{Neigh: []float32{1, 10}, Bias: []float32{-1}})
 	if err != nil {

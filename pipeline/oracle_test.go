@@ -142,7 +142,7 @@ func randomModel(t *testing.T, rng *rand.Rand) *model.Model {
 		}
 		return w
 	}
-	enc, err := gnn.NewSAGE(in,
+	enc, err := gnn.NewSAGE(in, gnn.ReLU,
 		gnn.SAGELayer{Neigh: weights(hidden * in), Bias: weights(hidden), Self: weights(hidden * in)},
 		gnn.SAGELayer{Neigh: weights(out * hidden), Bias: weights(out), Self: weights(out * hidden)})
 	if err != nil {

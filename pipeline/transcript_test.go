@@ -64,7 +64,7 @@ func TestTranscripts(t *testing.T) {
 func smallModel(t *testing.T) *model.Model {
 	t.Helper()
 	identity := []float32{1, 0, 0, 1}
-	enc, err := gnn.NewSAGE(2,
+	enc, err := gnn.NewSAGE(2, gnn.ReLU,
 		gnn.SAGELayer{Neigh: make([]float32, 4), Bias: make([]float32, 2), Self: identity},
 		gnn.SAGELayer{Neigh: identity, Bias: make([]float32, 2), Self: identity},
 	)

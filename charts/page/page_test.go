@@ -47,7 +47,7 @@ func newStage(t *testing.T) *stage {
 		}
 		return w
 	}
-	enc, err := gnn.NewSAGE(5,
+	enc, err := gnn.NewSAGE(5, gnn.ReLU,
 		gnn.SAGELayer{Neigh: weights(30), Bias: weights(6), Self: weights(30)},
 		gnn.SAGELayer{Neigh: weights(24), Bias: weights(4), Self: weights(24)})
 	if err != nil {

@@ -7,6 +7,17 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
+// SampleDropout calls each for n embeddings of the targets, len(targets)×Out
+// row-major, each with its own dropout, as in training (Gal and Ghahramani:
+// Dropout as a Bayesian Approximation, 2016). The slice holds until each
+// returns. Data need no labels. It panics when they do not fit the encoder.
+func SampleDropout(enc gnn.Encoder, data Data, targets []int32, chance float64, n int, seed uint64, each func(z []float32)) {
+	network := newNetwork(importModel[float32](enc), data, targets, newDropout[float32](chance, rand.NewPCG(seed, 2)), false)
+	for range n {
+		each(network.forward())
+	}
+}
+
 // dropout leaves out entries, each with the same chance, and enlarges the rest
 // so that the expectation stays (Srivastava et al. 2014; inverted dropout). The
 // chance is rounded to 1/65536.
@@ -32,7 +43,7 @@ func (d *dropout[T]) dense(dst, src []T) {
 		copy(dst, src)
 		return
 	}
-	draws := d.draws.many(kernel.Draws(len(src)))
+	draws := d.draws.batch(kernel.Draws(len(src)))
 	if x, ok := any(src).([]float32); ok {
 		kernel.Dropout(any(dst).([]float32), x, draws, d.below, float32(d.scale))
 		return
@@ -53,7 +64,7 @@ func (d *dropout[T]) sparse(dst, src *sparse[T]) {
 		for e, k := range index {
 			// Written always, counted if it stays: no branch to mispredict.
 			dst.index[n], dst.value[n] = k, T(d.scale*value[e])
-			n += one(d.draws.next() < d.below)
+			n += toInt(d.draws.next() < d.below)
 		}
 		dst.start[i+1] = n
 	}
@@ -86,7 +97,7 @@ func (d *dropout[T]) backward(grad, x []T, activation gnn.Activation) {
 	}
 	keep := [2]T{0, d.scale}
 	for i, v := range x {
-		slope := keep[one(v != 0)]
+		slope := keep[toInt(v != 0)]
 		if v < 0 {
 			slope += v
 		}
@@ -114,7 +125,7 @@ func (d *draws) next() uint32 {
 
 // many returns n draws, which hold until the next call. It begins with a fresh
 // one of the source's.
-func (d *draws) many(n int) []uint16 {
+func (d *draws) batch(n int) []uint16 {
 	d.left = 0
 	n4 := (n + 3) &^ 3
 	list := resize(&d.list, n4)
@@ -126,7 +137,7 @@ func (d *draws) many(n int) []uint16 {
 }
 
 // one is 1 for true, without a branch.
-func one(b bool) int {
+func toInt(b bool) int {
 	var i int
 	if b {
 		i = 1

@@ -30,14 +30,14 @@ func newGAT[T float](rng *rand.Rand, in, out, heads int, concat bool) *gat[T] {
 	if concat {
 		channels = out / heads
 	}
-	g := gatShape[T](in, heads, channels, concat)
+	g := allocGAT[T](in, heads, channels, concat)
 	g.weight.glorot(rng, in, heads*channels)
 	g.source.glorot(rng, heads, channels)
 	g.target.glorot(rng, heads, channels)
 	return g
 }
 
-func gatShape[T float](in, heads, channels int, concat bool) *gat[T] {
+func allocGAT[T float](in, heads, channels int, concat bool) *gat[T] {
 	g := &gat[T]{in: in, heads: heads, channels: channels, concat: concat}
 	all := heads * channels
 	g.weight, g.source, g.target = newParam[T](in*all, true), newParam[T](all, true), newParam[T](all, true)
@@ -45,20 +45,20 @@ func gatShape[T float](in, heads, channels int, concat bool) *gat[T] {
 	return g
 }
 
-func gatOf[T float](l gnn.GATLayer, in int) *gat[T] {
+func importGAT[T float](l gnn.GATLayer, in int) *gat[T] {
 	all := len(l.AttSrc)
-	g := gatShape[T](in, l.Heads, all/l.Heads, len(l.Bias) == all)
-	turnIn(g.weight.value, l.Weight, in, all)
-	copyIn(g.source.value, l.AttSrc)
-	copyIn(g.target.value, l.AttDst)
-	copyIn(g.bias.value, l.Bias)
+	g := allocGAT[T](in, l.Heads, all/l.Heads, len(l.Bias) == all)
+	importWeight(g.weight.value, l.Weight, in, all)
+	importVector(g.source.value, l.AttSrc)
+	importVector(g.target.value, l.AttDst)
+	importVector(g.bias.value, l.Bias)
 	return g
 }
 
-func (g *gat[T]) frozen() gnn.GATLayer {
+func (g *gat[T]) export() gnn.GATLayer {
 	return gnn.GATLayer{
-		Heads: g.heads, Weight: turnOut(g.weight.value, g.in, g.heads*g.channels),
-		AttSrc: copyOut(g.source.value), AttDst: copyOut(g.target.value), Bias: copyOut(g.bias.value),
+		Heads: g.heads, Weight: exportWeight(g.weight.value, g.in, g.heads*g.channels),
+		AttSrc: exportVector(g.source.value), AttDst: exportVector(g.target.value), Bias: exportVector(g.bias.value),
 	}
 }
 
@@ -73,9 +73,9 @@ func (g *gat[T]) params() []param[T] { return []param[T]{g.weight, g.source, g.t
 
 // mixing lists who is heard: the node itself and the others. The values are
 // set by every forward.
-func (g *gat[T]) mixing(hood *neighbourhood, n int) sparse[T] {
+func (g *gat[T]) aggregation(hood *neighbourhood, n int) sparse[T] {
 	mix := sparse[T]{start: make([]int, 1, n+1)}
-	for i, from := range hood.from[:n] {
+	for i, from := range hood.sources[:n] {
 		mix.add(int32(i), 1)
 		for _, j := range from {
 			if int(j) != i {

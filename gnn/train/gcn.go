@@ -24,26 +24,26 @@ func newGCN[T float](rng *rand.Rand, in, out int) *gcn[T] {
 	return g
 }
 
-func gcnOf[T float](l gnn.GCNLayer, in int) *gcn[T] {
+func importGCN[T float](l gnn.GCNLayer, in int) *gcn[T] {
 	out := len(l.Bias)
 	g := &gcn[T]{in: in, out: out, weight: newParam[T](in*out, true), bias: newParam[T](out, false)}
-	turnIn(g.weight.value, l.Weight, in, out)
-	copyIn(g.bias.value, l.Bias)
+	importWeight(g.weight.value, l.Weight, in, out)
+	importVector(g.bias.value, l.Bias)
 	return g
 }
 
-func (g *gcn[T]) frozen() gnn.GCNLayer {
-	return gnn.GCNLayer{Weight: turnOut(g.weight.value, g.in, g.out), Bias: copyOut(g.bias.value)}
+func (g *gcn[T]) export() gnn.GCNLayer {
+	return gnn.GCNLayer{Weight: exportWeight(g.weight.value, g.in, g.out), Bias: exportVector(g.bias.value)}
 }
 
 func (g *gcn[T]) width() int         { return g.out }
 func (g *gcn[T]) params() []param[T] { return []param[T]{g.weight, g.bias} }
 
 // mixing is the normalised adjacency matrix with one loop at every node.
-func (g *gcn[T]) mixing(hood *neighbourhood, n int) sparse[T] {
-	root := func(i int32) float64 { return 1 / math.Sqrt(float64(hood.heard[i]+1)) }
+func (g *gcn[T]) aggregation(hood *neighbourhood, n int) sparse[T] {
+	root := func(i int32) float64 { return 1 / math.Sqrt(float64(hood.inDegree[i]+1)) }
 	mix := sparse[T]{start: make([]int, 1, n+1)}
-	for i, from := range hood.from[:n] {
+	for i, from := range hood.sources[:n] {
 		own := root(int32(i))
 		mix.add(int32(i), T(own*own))
 		for _, j := range from {
@@ -94,9 +94,9 @@ func (p *gcnPass[T]) backward(grad []T) {
 	p.x.backward(p.weight.grad, p.dp, p.weight.value, p.out)
 }
 
-// turnIn sets dst, in×out, to the transpose of a weight of package gnn, and
-// turnOut is its inverse.
-func turnIn[T float](dst []T, weight []float32, in, out int) {
+// importWeight sets dst, in×out, to the transpose of a weight of package gnn, and
+// exportWeight is its inverse.
+func importWeight[T float](dst []T, weight []float32, in, out int) {
 	for j := range out {
 		for k := range in {
 			dst[k*out+j] = T(weight[j*in+k])
@@ -104,7 +104,7 @@ func turnIn[T float](dst []T, weight []float32, in, out int) {
 	}
 }
 
-func turnOut[T float](w []T, in, out int) []float32 {
+func exportWeight[T float](w []T, in, out int) []float32 {
 	weight := make([]float32, len(w))
 	for j := range out {
 		for k := range in {
@@ -114,13 +114,13 @@ func turnOut[T float](w []T, in, out int) []float32 {
 	return weight
 }
 
-func copyIn[T float](dst []T, src []float32) {
+func importVector[T float](dst []T, src []float32) {
 	for i, v := range src {
 		dst[i] = T(v)
 	}
 }
 
-func copyOut[T float](src []T) []float32 {
+func exportVector[T float](src []T) []float32 {
 	dst := make([]float32, len(src))
 	for i, v := range src {
 		dst[i] = float32(v)

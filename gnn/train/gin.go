@@ -20,13 +20,13 @@ type gin[T float] struct {
 
 // newGIN begins with eps 0 and an inner width that is the outer one.
 func newGIN[T float](rng *rand.Rand, in, out int) *gin[T] {
-	g := ginShape[T](in, out, out)
+	g := allocGIN[T](in, out, out)
 	g.weight1.glorot(rng, in, out)
 	g.weight2.glorot(rng, out, out)
 	return g
 }
 
-func ginShape[T float](in, mid, out int) *gin[T] {
+func allocGIN[T float](in, mid, out int) *gin[T] {
 	return &gin[T]{
 		in: in, mid: mid, out: out, eps: newParam[T](1, false),
 		weight1: newParam[T](in*mid, true), bias1: newParam[T](mid, false),
@@ -34,26 +34,26 @@ func ginShape[T float](in, mid, out int) *gin[T] {
 	}
 }
 
-// ginOf panics for an MLP that has not two linear maps, which no layer trained
+// importGIN panics for an MLP that has not two linear maps, which no layer trained
 // here has.
-func ginOf[T float](l gnn.GINLayer, in int) *gin[T] {
+func importGIN[T float](l gnn.GINLayer, in int) *gin[T] {
 	if len(l.MLP) != 2 {
 		panic("train: a GIN layer whose MLP has not two linear maps")
 	}
 	first, second := l.MLP[0], l.MLP[1]
-	g := ginShape[T](in, len(first.Bias), len(second.Bias))
+	g := allocGIN[T](in, len(first.Bias), len(second.Bias))
 	g.eps.value[0] = T(l.Eps)
-	turnIn(g.weight1.value, first.Weight, in, g.mid)
-	turnIn(g.weight2.value, second.Weight, g.mid, g.out)
-	copyIn(g.bias1.value, first.Bias)
-	copyIn(g.bias2.value, second.Bias)
+	importWeight(g.weight1.value, first.Weight, in, g.mid)
+	importWeight(g.weight2.value, second.Weight, g.mid, g.out)
+	importVector(g.bias1.value, first.Bias)
+	importVector(g.bias2.value, second.Bias)
 	return g
 }
 
-func (g *gin[T]) frozen() gnn.GINLayer {
+func (g *gin[T]) export() gnn.GINLayer {
 	return gnn.GINLayer{Eps: float32(g.eps.value[0]), MLP: []gnn.Linear{
-		{Weight: turnOut(g.weight1.value, g.in, g.mid), Bias: copyOut(g.bias1.value)},
-		{Weight: turnOut(g.weight2.value, g.mid, g.out), Bias: copyOut(g.bias2.value)},
+		{Weight: exportWeight(g.weight1.value, g.in, g.mid), Bias: exportVector(g.bias1.value)},
+		{Weight: exportWeight(g.weight2.value, g.mid, g.out), Bias: exportVector(g.bias2.value)},
 	}}
 }
 
@@ -64,9 +64,9 @@ func (g *gin[T]) params() []param[T] {
 }
 
 // mixing is the sum over the neighbours.
-func (g *gin[T]) mixing(hood *neighbourhood, n int) sparse[T] {
+func (g *gin[T]) aggregation(hood *neighbourhood, n int) sparse[T] {
 	mix := sparse[T]{start: make([]int, 1, n+1)}
-	for _, from := range hood.from[:n] {
+	for _, from := range hood.sources[:n] {
 		for _, j := range from {
 			mix.add(j, 1)
 		}

@@ -9,14 +9,14 @@ type input[T float] struct {
 	grad        []T        // of dense; nil where nobody asks for it
 
 	// For the gradients:
-	columns  sparse[T] // the transpose of sparse
-	turned   []T       // the transpose of a block of dense
-	wtTurned []T       // the transpose of the weights
+	columns sparse[T] // the transpose of sparse
+	blockT  []T       // the transpose of a block of dense
+	weightT []T       // the transpose of the weights
 }
 
-// turnedRows is the number of rows of dense that are transposed at once, so
+// blockRows is the number of rows of dense that are transposed at once, so
 // that they stay in near memory.
-const turnedRows = 512
+const blockRows = 512
 
 // times sets dst to X·w, with w width×out.
 func (x *input[T]) times(dst, w []T, out int) {
@@ -43,14 +43,14 @@ func (x *input[T]) backward(dw, dy, w []T, out int) {
 		}
 		return
 	}
-	for i := 0; i < x.rows; i += turnedRows {
-		n := min(turnedRows, x.rows-i)
-		block := resize(&x.turned, n*x.width)
+	for i := 0; i < x.rows; i += blockRows {
+		n := min(blockRows, x.rows-i)
+		block := resize(&x.blockT, n*x.width)
 		transpose(block, x.dense[i*x.width:(i+n)*x.width], n, x.width)
 		products(dw, block, dy[i*out:(i+n)*out], x.width, n, out)
 	}
 	if x.grad != nil {
-		wt := resize(&x.wtTurned, len(w))
+		wt := resize(&x.weightT, len(w))
 		transpose(wt, w, x.width, out)
 		clear(x.grad)
 		products(x.grad, dy, wt, x.rows, out, x.width)

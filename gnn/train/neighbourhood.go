@@ -4,24 +4,24 @@ package train
 // numbered anew: first the targets, then their neighbours, and so on, so that
 // what is needed after a layer is a prefix, longer the lower the layer.
 type neighbourhood struct {
-	nodes []int32
-	need  []int // need[l] is how many nodes are needed after l layers
+	nodes  []int32
+	needed []int // need[l] is how many nodes are needed after l layers
 	// from lists, for the first need[1] nodes, the sources of the edges into
 	// each, in the order of the edges and as often as they stand there.
-	from [][]int32
+	sources [][]int32
 	// heard is, for every node, how many different ones than itself stand in
 	// the edges into it in the whole graph, counted as often as they do.
-	heard []int32
+	inDegree []int32
 }
 
 func newNeighbourhood(data Data, targets []int32, depth int) *neighbourhood {
 	start, sources := inEdges(data)
-	h := &neighbourhood{nodes: append([]int32(nil), targets...), need: make([]int, depth+1)}
+	h := &neighbourhood{nodes: append([]int32(nil), targets...), needed: make([]int, depth+1)}
 	local := make([]int32, len(data.X)) // number here, plus 1
 	for i, v := range h.nodes {
 		local[v] = int32(i) + 1
 	}
-	h.need[depth] = len(h.nodes)
+	h.needed[depth] = len(h.nodes)
 	expanded := 0
 	for l := depth - 1; l >= 0; l-- {
 		for end := len(h.nodes); expanded < end; expanded++ {
@@ -34,14 +34,14 @@ func newNeighbourhood(data Data, targets []int32, depth int) *neighbourhood {
 				}
 				from[i] = local[u] - 1
 			}
-			h.from = append(h.from, from)
+			h.sources = append(h.sources, from)
 		}
-		h.need[l] = len(h.nodes)
+		h.needed[l] = len(h.nodes)
 	}
-	h.heard = make([]int32, len(h.nodes))
+	h.inDegree = make([]int32, len(h.nodes))
 	for e, v := range data.Dst {
 		if i := local[v]; i > 0 && data.Src[e] != v {
-			h.heard[i-1]++
+			h.inDegree[i-1]++
 		}
 	}
 	return h

@@ -15,7 +15,7 @@ type layer[T float] interface {
 	params() []param[T]
 	// mixing returns the matrix that sums over neighbours: row i, for the first
 	// n nodes of the neighbourhood, has what i takes of whom.
-	mixing(hood *neighbourhood, n int) sparse[T]
+	aggregation(hood *neighbourhood, n int) sparse[T]
 	// pass returns what one network works with: the layer fed x, computed for
 	// the first outputs of its rows.
 	pass(x *input[T], mix sparse[T], outputs int, drop *dropout[T]) pass[T]
@@ -85,8 +85,8 @@ func newModel[T float](cfg Config) *model[T] {
 	return m
 }
 
-// modelOf returns the model that computes what the encoder does.
-func modelOf[T float](enc gnn.Encoder) *model[T] {
+// importModel returns the model that computes what the encoder does.
+func importModel[T float](enc gnn.Encoder) *model[T] {
 	m := &model[T]{kind: enc.Kind(), activation: enc.Activation(), in: enc.In()}
 	in := enc.In()
 	add := func(l layer[T]) {
@@ -96,19 +96,19 @@ func modelOf[T float](enc gnn.Encoder) *model[T] {
 	switch enc := enc.(type) {
 	case *gnn.SAGE:
 		for _, l := range enc.Layers() {
-			add(sageOf[T](l, in))
+			add(importSAGE[T](l, in))
 		}
 	case *gnn.GCN:
 		for _, l := range enc.Layers() {
-			add(gcnOf[T](l, in))
+			add(importGCN[T](l, in))
 		}
 	case *gnn.GAT:
 		for _, l := range enc.Layers() {
-			add(gatOf[T](l, in))
+			add(importGAT[T](l, in))
 		}
 	case *gnn.GIN:
 		for _, l := range enc.Layers() {
-			add(ginOf[T](l, in))
+			add(importGIN[T](l, in))
 		}
 	default:
 		panic(fmt.Sprintf("train: no layers for an encoder %T", enc))
@@ -120,24 +120,20 @@ func modelOf[T float](enc gnn.Encoder) *model[T] {
 func (m *model[T]) encoder() (gnn.Encoder, error) {
 	switch m.kind {
 	case gnn.KindSAGE:
-		enc, err := gnn.NewSAGE(m.in, frozen(m, (*sage[T]).frozen)...)
-		if err != nil {
-			return nil, err
-		}
-		return enc.WithActivation(m.activation)
+		return gnn.NewSAGE(m.in, m.activation, exportLayers(m, (*sage[T]).export)...)
 	case gnn.KindGCN:
-		return gnn.NewGCN(m.in, m.activation, frozen(m, (*gcn[T]).frozen)...)
+		return gnn.NewGCN(m.in, m.activation, exportLayers(m, (*gcn[T]).export)...)
 	case gnn.KindGAT:
-		return gnn.NewGAT(m.in, m.activation, frozen(m, (*gat[T]).frozen)...)
+		return gnn.NewGAT(m.in, m.activation, exportLayers(m, (*gat[T]).export)...)
 	default:
-		return gnn.NewGIN(m.in, m.activation, frozen(m, (*gin[T]).frozen)...)
+		return gnn.NewGIN(m.in, m.activation, exportLayers(m, (*gin[T]).export)...)
 	}
 }
 
-// frozen returns the layers as package gnn has them.
-func frozen[L layer[T], G any, T float](m *model[T], freeze func(L) G) (layers []G) {
+// exportLayers returns the layers as package gnn has them.
+func exportLayers[L layer[T], G any, T float](m *model[T], export func(L) G) (layers []G) {
 	for _, l := range m.layers {
-		layers = append(layers, freeze(l.(L)))
+		layers = append(layers, export(l.(L)))
 	}
 	return layers
 }
@@ -157,13 +153,13 @@ type network[T float] struct {
 	drop     *dropout[T]
 	features sparse[T] // as they are, for dropout to take from
 	dense    []T       // instead of features
-	stages   []stage[T]
+	layers   []boundLayer[T]
 }
 
 // stage is a layer, what it is fed, and what comes of it. It is computed for
 // the first outputs of the network's nodes, from the states of the first
 // inputs.
-type stage[T float] struct {
+type boundLayer[T float] struct {
 	pass        pass[T]
 	input       input[T]
 	state, grad []T // outputs×width, before activation
@@ -174,14 +170,14 @@ type stage[T float] struct {
 func newNetwork[T float](m *model[T], data Data, targets []int32, drop *dropout[T], learn bool) *network[T] {
 	depth := len(m.layers)
 	hood := newNeighbourhood(data, targets, depth)
-	n := &network[T]{model: m, drop: drop, stages: make([]stage[T], depth)}
+	n := &network[T]{model: m, drop: drop, layers: make([]boundLayer[T], depth)}
 	dense, sparse := features[T](data.X, hood.nodes, m.in)
 	n.dense = dense
-	mix := m.layers[0].mixing(hood, hood.need[1])
+	mix := m.layers[0].aggregation(hood, hood.needed[1])
 	in := m.in
 	for l, layer := range m.layers {
-		s := &n.stages[l]
-		inputs, outputs := hood.need[l], hood.need[l+1]
+		s := &n.layers[l]
+		inputs, outputs := hood.needed[l], hood.needed[l+1]
 		s.input = input[T]{rows: inputs, width: in}
 		switch {
 		case l > 0:
@@ -215,11 +211,11 @@ func newNetwork[T float](m *model[T], data Data, targets []int32, drop *dropout[
 // forward returns the targets' embeddings, len(targets)×Out, which hold until
 // the next call.
 func (n *network[T]) forward() []T {
-	for l := range n.stages {
-		s := &n.stages[l]
+	for l := range n.layers {
+		s := &n.layers[l]
 		switch {
 		case l > 0:
-			n.drop.activated(s.input.dense, n.stages[l-1].state, n.model.activation)
+			n.drop.activated(s.input.dense, n.layers[l-1].state, n.model.activation)
 		case n.drop.chance == 0:
 		case n.dense != nil:
 			n.drop.dense(s.input.dense, n.dense)
@@ -231,16 +227,16 @@ func (n *network[T]) forward() []T {
 	return n.last().state
 }
 
-func (n *network[T]) last() *stage[T] { return &n.stages[len(n.stages)-1] }
+func (n *network[T]) last() *boundLayer[T] { return &n.layers[len(n.layers)-1] }
 
 // backward sets the gradients of the weights from last().grad, for the states
 // of the last call of forward.
 func (n *network[T]) backward() {
-	for l := len(n.stages) - 1; l >= 0; l-- {
-		s := &n.stages[l]
+	for l := len(n.layers) - 1; l >= 0; l-- {
+		s := &n.layers[l]
 		s.pass.backward(s.grad)
 		if l > 0 {
-			below := &n.stages[l-1]
+			below := &n.layers[l-1]
 			copy(below.grad, s.input.grad)
 			n.drop.backward(below.grad, s.input.dense, n.model.activation)
 		}

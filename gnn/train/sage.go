@@ -24,7 +24,7 @@ func newSAGE[T float](rng *rand.Rand, in, out int) *sage[T] {
 	return s
 }
 
-func sageOf[T float](l gnn.SAGELayer, in int) *sage[T] {
+func importSAGE[T float](l gnn.SAGELayer, in int) *sage[T] {
 	out := len(l.Bias)
 	s := &sage[T]{in: in, out: out, both: newParam[T](in*2*out, true), bias: newParam[T](out, false)}
 	for j := range out {
@@ -37,7 +37,7 @@ func sageOf[T float](l gnn.SAGELayer, in int) *sage[T] {
 	return s
 }
 
-func (s *sage[T]) frozen() gnn.SAGELayer {
+func (s *sage[T]) export() gnn.SAGELayer {
 	l := gnn.SAGELayer{Neigh: make([]float32, s.out*s.in), Self: make([]float32, s.out*s.in), Bias: make([]float32, s.out)}
 	for j := range s.out {
 		l.Bias[j] = float32(s.bias.value[j])
@@ -53,9 +53,9 @@ func (s *sage[T]) width() int         { return s.out }
 func (s *sage[T]) params() []param[T] { return []param[T]{s.both, s.bias} }
 
 // mixing is the mean over the neighbours.
-func (s *sage[T]) mixing(hood *neighbourhood, n int) sparse[T] {
+func (s *sage[T]) aggregation(hood *neighbourhood, n int) sparse[T] {
 	mix := sparse[T]{start: make([]int, 1, n+1)}
-	for _, from := range hood.from[:n] {
+	for _, from := range hood.sources[:n] {
 		for _, j := range from {
 			mix.add(j, 1/T(len(from)))
 		}

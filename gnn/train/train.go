@@ -214,7 +214,7 @@ func Fit(ctx context.Context, data Data, head Head, cfg Config, progress func(Pr
 		validLabels = labelsOf(data, data.Validate)
 	}
 
-	steps := newSteps(m.params(), head, cfg)
+	opt := newOptimizer(m.params(), head, cfg)
 	draws := rand.New(rand.NewPCG(cfg.Seed, 3))
 	report := Report{Best: Progress{Epoch: -1}}
 	var best snapshot
@@ -233,7 +233,7 @@ func Fit(ctx context.Context, data Data, head Head, cfg Config, progress func(Pr
 		}
 		narrow(fit.last().grad, dz)
 		fit.backward()
-		steps.take()
+		opt.step()
 
 		p.TrainAccuracy = float64(p.Loss.Correct) / float64(len(labels))
 		if score != nil {
@@ -246,7 +246,7 @@ func Fit(ctx context.Context, data Data, head Head, cfg Config, progress func(Pr
 			report.Best = p
 		case report.Best.Epoch < 0 || p.ValidAccuracy > report.Best.ValidAccuracy:
 			report.Best = p
-			best.take(m.params(), head)
+			best.save(m.params(), head)
 		}
 		if progress != nil {
 			progress(p)
@@ -291,7 +291,7 @@ type snapshot struct {
 	head    [][]float64
 }
 
-func (s *snapshot) take(weights []param[float32], head Head) {
+func (s *snapshot) save(weights []param[float32], head Head) {
 	s.weights, s.head = s.weights[:0], s.head[:0]
 	for _, p := range weights {
 		s.weights = append(s.weights, slices.Clone(p.value))
@@ -311,14 +311,14 @@ func (s *snapshot) restore(weights []param[float32], head Head) {
 }
 
 // steps changes the parameters of encoder and head as their gradients say.
-type steps struct {
+type optimizer struct {
 	weights []adam[float32]
 	head    []adam[float64]
 	rate    float64
 }
 
-func newSteps(weights []param[float32], head Head, cfg Config) *steps {
-	s := &steps{rate: cfg.LearningRate}
+func newOptimizer(weights []param[float32], head Head, cfg Config) *optimizer {
+	s := &optimizer{rate: cfg.LearningRate}
 	for _, p := range weights {
 		decay := 0.0
 		if p.decays {
@@ -333,11 +333,11 @@ func newSteps(weights []param[float32], head Head, cfg Config) *steps {
 	return s
 }
 
-func (s *steps) take() {
-	for i := range s.weights {
-		s.weights[i].step(s.rate)
+func (o *optimizer) step() {
+	for i := range o.weights {
+		o.weights[i].step(o.rate)
 	}
-	for i := range s.head {
-		s.head[i].step(s.rate)
+	for i := range o.head {
+		o.head[i].step(o.rate)
 	}
 }

@@ -236,14 +236,14 @@ func TestForwardEqualsEncode(t *testing.T) {
 				}
 			}
 			check("forward", newNetwork(m, data, targets, newDropout[float32](0, nil), false).forward())
-			Sample(enc, data, targets, 0, 1, 1, func(z []float32) { check("from the encoder", z) })
+			SampleDropout(enc, data, targets, 0, 1, 1, func(z []float32) { check("from the encoder", z) })
 		}
 	}
 }
 
 // TestSample: samples differ, their mean nears the embedding of a linear
 // network, and a seed gives the same.
-func TestSample(t *testing.T) {
+func TestSampleDropout(t *testing.T) {
 	data := blocks(rand.New(rand.NewPCG(12, 12)), 40, 20)
 	m := newModel[float32](Config{Encoder: gnn.KindSAGE, Activation: gnn.ReLU, In: 20, Out: 3, Seed: 1})
 	enc, err := m.encoder()
@@ -253,7 +253,7 @@ func TestSample(t *testing.T) {
 	want := enc.Encode(data.X, data.Src, data.Dst)[:2*3]
 	run := func(n int, seed uint64) (mean []float64, last []float32) {
 		mean = make([]float64, 6)
-		Sample(enc, data, []int32{0, 1}, 0.3, n, seed, func(z []float32) {
+		SampleDropout(enc, data, []int32{0, 1}, 0.3, n, seed, func(z []float32) {
 			for i, v := range z {
 				mean[i] += float64(v) / float64(n)
 			}
@@ -582,12 +582,12 @@ func BenchmarkEpoch(b *testing.B) {
 				for i := range n.last().grad {
 					n.last().grad[i] = float32(rng.NormFloat64()) / float32(len(rows))
 				}
-				s := newSteps(m.params(), plain{}, cfg)
+				s := newOptimizer(m.params(), plain{}, cfg)
 				b.ReportAllocs()
 				for b.Loop() {
 					n.forward()
 					n.backward()
-					s.take()
+					s.step()
 				}
 			})
 		}

@@ -145,7 +145,7 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 	if encoder == nil {
 		encoder, report, err = train.Fit(ctx, data, head, phase, progress)
 	} else {
-		report, err = train.Frozen(ctx, encoder.Encode(data.X, data.Src, data.Dst), d.Labels, head, phase, progress)
+		report, err = train.FitHead(ctx, encoder.Encode(data.X, data.Src, data.Dst), d.Labels, head, phase, progress)
 	}
 	if err != nil {
 		return nil, err

@@ -151,7 +151,7 @@ func (w Workload) encoder(rng *rand.Rand) (gnn.Encoder, error) {
 	in, h, out := w.Features, w.Hidden, w.Embedding
 	switch w.Encoder {
 	case gnn.KindSAGE:
-		return gnn.NewSAGE(in,
+		return gnn.NewSAGE(in, gnn.ReLU,
 			gnn.SAGELayer{Neigh: weights(h * in), Self: weights(h * in), Bias: weights(h)},
 			gnn.SAGELayer{Neigh: weights(out * h), Self: weights(out * h), Bias: weights(out)})
 	case gnn.KindGCN:

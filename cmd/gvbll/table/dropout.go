@@ -30,7 +30,7 @@ func (d *dropout) predict(t int, probs []float64) {
 	passes := d.settings.Passes
 	pass := make([]float64, len(probs))
 	clear(probs)
-	train.Sample(d.encoder, d.stream.known(t, d.protocol), d.stream.targets(t), d.settings.Dropout, passes, mix(d.seed, uint64(t)+1),
+	train.SampleDropout(d.encoder, d.stream.known(t, d.protocol), d.stream.targets(t), d.settings.Dropout, passes, mix(d.seed, uint64(t)+1),
 		func(z []float32) {
 			d.head.predict(z, pass)
 			axpy(probs, 1/float64(passes), pass)
