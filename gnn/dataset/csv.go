@@ -29,6 +29,9 @@ func openCSV(f folder) (*Dataset, error) {
 	if d.Classes, d.Labels = classesOf(n.labels); len(d.Classes) > maxClasses {
 		return nil, fmt.Errorf("%s.csv: %d distinct labels, want at most %d", f.path("nodes"), len(d.Classes), maxClasses)
 	}
+	if err := f.describe(d, n.labels); err != nil {
+		return nil, err
+	}
 	e := edgeList{memory: f.memory, number: n.number}
 	if err := f.records("edges", e.header, e.row); err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ type Dataset struct {
 	Classes  []string   // in the order of the labels' numbers
 	Edges    [][2]int32 // as stored, direction kept
 	Year     []int32    // n, or nil
+	Own      *Own       // the split that comes with it, or nil
 }
 
 // neighbours returns every node's distinct neighbours in ascending order, edges

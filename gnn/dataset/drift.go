@@ -180,15 +180,9 @@ func Drift(c DriftConfig) (*Dataset, Stream, error) {
 			g.enter(u, int(d.Labels[u]), subs[u])
 		}
 	}
-	var s Stream
 	train, warm := int(c.Train*float64(c.Nodes)), int(c.Warmup*float64(c.Nodes))
-	all := make([]int32, c.Nodes)
-	for i := range all {
-		all[i] = int32(i)
-	}
-	s.Train, s.Warmup = all[:train], all[train:warm]
-	var err error
-	s.Steps, err = cut(all[warm:], c.Steps)
+	d.Own = &Own{Train: train, Warmup: warm - train, Steps: c.Steps, How: fmt.Sprintf("in order of arrival, %+v", c)}
+	s, err := d.SplitOwn(0)
 	return d, s, err
 }
 

@@ -22,7 +22,9 @@ import (
 //     alphabet if not), a column year if there are years, and a column for each
 //     feature, in order; or, for sparse features, one column features that holds
 //     index:value pairs with spaces between, indices ascending from 0. edges.csv
-//     has a header with columns source and target, and holds ids.
+//     has a header with columns source and target, and holds ids. A dataset.json
+//     beside them may give the data set's name, the classes in their order, and a
+//     split of its own ([Own]).
 //   - an .npz file as numpy.savez writes it of PyTorch Geometric's data: x, n×d
 //     numbers; edge_index, 2×e integers; y, n integers from 0; and node_year, n
 //     integers, where it is there. Other arrays are passed over.
@@ -31,7 +33,7 @@ import (
 //     attr_indices, attr_indptr and attr_shape; labels, n integers from 0.
 //
 // Tables may be packed: .csv or .csv.gz. The data set has the name of its folder,
-// prefix or .npz. Features are kept sparse if at most a quarter of the numbers are
+// prefix or .npz, unless dataset.json gives another. Features are kept sparse if at most a quarter of the numbers are
 // not zero.
 //
 // A file that does not hold what it should is an error that says where. Nothing

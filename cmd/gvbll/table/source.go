@@ -27,10 +27,11 @@ type Cut struct {
 
 // Of returns a data set as a source, with the given share of the nodes for
 // training and so many steps. Zeros follow the paper for the data sets that it
-// knows ([dataset.Plan]); any other then has 50 steps and a tenth for training, or
-// is cut by year if it has years.
+// knows ([dataset.Plan]); any other then keeps its own split if it has one, is cut by
+// year if it has years, or else has 50 steps and a tenth for training.
 func Of(d *dataset.Dataset, share float64, steps int) Source {
-	byYear := d.Year != nil && share == 0
+	own := d.Own != nil && share == 0
+	byYear := d.Year != nil && share == 0 && !own
 	usualShare, usualSteps, known := dataset.Plan(d.Name)
 	if !known {
 		usualShare, usualSteps = 0.10, 50
@@ -38,12 +39,20 @@ func Of(d *dataset.Dataset, share float64, steps int) Source {
 	if share == 0 {
 		share = usualShare
 	}
-	if steps == 0 {
+	switch {
+	case steps > 0:
+	case own:
+		steps = d.Own.Steps
+	default:
 		steps = usualSteps
+	}
+	key := fmt.Sprintf("%s: %d nodes, %d edges, by year %t, share %g, %d steps", d.Name, len(d.Features), len(d.Edges), byYear, share, steps)
+	if own {
+		key = fmt.Sprintf("%s: %d nodes, %d edges, %s, %d steps", d.Name, len(d.Features), len(d.Edges), d.Own.How, steps)
 	}
 	return Source{
 		Name: d.Name,
-		Key:  fmt.Sprintf("%s: %d nodes, %d edges, by year %t, share %g, %d steps", d.Name, len(d.Features), len(d.Edges), byYear, share, steps),
+		Key:  key,
 		Open: func(c Cut) (*dataset.Dataset, dataset.Stream, error) {
 			part, n := share, steps
 			if c.Share > 0 {
@@ -54,9 +63,12 @@ func Of(d *dataset.Dataset, share float64, steps int) Source {
 			}
 			var s dataset.Stream
 			var err error
-			if c.Share == 0 && byYear {
+			switch {
+			case c.Share == 0 && own:
+				s, err = d.SplitOwn(n)
+			case c.Share == 0 && byYear:
 				s, err = d.SplitByYear(n)
-			} else {
+			default:
 				s, err = d.Split(c.Seed, part, n)
 			}
 			return d, s, err

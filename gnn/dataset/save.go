@@ -1,0 +1,109 @@
+package dataset
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Save writes the data set into a folder as nodes.csv, edges.csv and dataset.json,
+// from which [Open] makes the same again: features are written with as many digits
+// as tell a float32 from all others. A folder that is not there is made; one that
+// holds any of the files is an error.
+func (d *Dataset) Save(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, file := range []struct {
+		name  string
+		write func(io.Writer) error
+	}{
+		{"nodes.csv", d.writeNodes},
+		{"edges.csv", d.writeEdges},
+		{"dataset.json", d.writeDescription},
+	} {
+		if err := create(filepath.Join(dir, file.name), file.write); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// create writes a file that must not be there.
+func create(path string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%s is there already: give another folder, or remove it", path)
+	} else if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}
+
+func (d *Dataset) writeNodes(to io.Writer) error {
+	w := csv.NewWriter(to)
+	row := []string{"id", "label"}
+	if d.Year != nil {
+		row = append(row, "year")
+	}
+	if d.Sparse {
+		row = append(row, "features")
+	} else {
+		for j := range d.Dim {
+			row = append(row, "x"+strconv.Itoa(j))
+		}
+	}
+	if err := w.Write(row); err != nil {
+		return err
+	}
+	for v, x := range d.Features {
+		row = append(row[:0], strconv.Itoa(v), d.Classes[d.Labels[v]])
+		if d.Year != nil {
+			row = append(row, strconv.Itoa(int(d.Year[v])))
+		}
+		if d.Sparse {
+			pairs := make([]string, len(x.Index))
+			for k, j := range x.Index {
+				pairs[k] = strconv.Itoa(int(j)) + ":" + exact(x.Value[k])
+			}
+			row = append(row, strings.Join(pairs, " "))
+		}
+		for _, value := range x.Dense {
+			row = append(row, exact(value))
+		}
+		if err := w.Write(row); err != nil {
+			return err
+		}
+	}
+	w.Flush()
+	return w.Error()
+}
+
+// exact is the shortest text that is read back as the same float32.
+func exact(v float32) string { return strconv.FormatFloat(float64(v), 'g', -1, 32) }
+
+func (d *Dataset) writeEdges(to io.Writer) error {
+	w := csv.NewWriter(to)
+	if err := w.Write([]string{"source", "target"}); err != nil {
+		return err
+	}
+	for _, e := range d.Edges {
+		if err := w.Write([]string{strconv.Itoa(int(e[0])), strconv.Itoa(int(e[1]))}); err != nil {
+			return err
+		}
+	}
+	w.Flush()
+	return w.Error()
+}
+
+func (d *Dataset) writeDescription(to io.Writer) error {
+	e := json.NewEncoder(to)
+	e.SetIndent("", "  ")
+	return e.Encode(description{Name: d.Name, Classes: d.Classes, Split: d.Own})
+}
