@@ -6,8 +6,8 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// Command decodes a command into c, whatever c held, as Node does an event.
-// Commands are JSON, whether or not a header says so: people write them.
+// Command decodes a command into c, overwriting it. The results are as Node's.
+// Commands are JSON whatever the content-type header, because people write them.
 func (d *Decoder) Command(o *event.Origin, c *event.Command) (reason event.Reason, detail string) {
 	*c = event.Command{Origin: o}
 	limits := d.Limits.withDefaults()
@@ -15,7 +15,7 @@ func (d *Decoder) Command(o *event.Origin, c *event.Command) (reason event.Reaso
 	case len(o.Value) == 0:
 		return event.Empty, "the value is null or empty"
 	case len(o.Value) > limits.MaxValue:
-		return verdict(refusef(event.TooLarge, "the value has %d bytes, at most %d are taken", len(o.Value), limits.MaxValue))
+		return verdict(tooLarge(o, limits))
 	}
 	return verdict(commandJSON(o.Value, c, limits))
 }
@@ -52,17 +52,17 @@ func commandJSON(b []byte, c *event.Command, limits Limits) error {
 	return nil
 }
 
-// word reads a string of bounded length, "" where there is none.
+// word reads a string of at most limit bytes, "" if the field is missing.
 func (f field) word(limit int) (string, error) {
 	if !f.given() {
 		return "", nil
 	}
-	if len(f) > 6*limit { // as long as escapes make it
+	if len(f) > 6*limit { // an escape, \u0041, has six bytes for one
 		return "", refusef(event.UnknownCommand, "a string of %d bytes", len(f))
 	}
 	var s string
 	if f[0] != '"' || json.Unmarshal(f, &s) != nil || len(s) > limit {
-		return "", refusef(event.UnknownCommand, "%.40s is no string of at most %d bytes", f, limit)
+		return "", refusef(event.UnknownCommand, "%.40s is not a string of at most %d bytes", f, limit)
 	}
 	return s, nil
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// MaxDeadLetterValue is how many bytes of a refused record's value its dead
-// letter carries; of a longer one it has the beginning. With the bounds below a
-// dead letter stays under the megabyte that brokers take by default.
+// MaxDeadLetterValue bounds the part of a refused record's value that its dead
+// letter carries, in bytes; of a longer value it has the beginning. With the
+// bounds below, a dead letter stays under the brokers' default limit of 1 MB.
 const MaxDeadLetterValue = 512 << 10
 
-// Bounds on the rest of a refused record, which is hostile too.
+// Bounds on the rest of a refused record, which may be hostile too.
 const (
 	maxDeadLetterKey = 64 << 10
 	maxHeaders       = 64
@@ -23,12 +23,12 @@ const (
 	maxDetail        = 512
 )
 
-// ErrTruncated is returned by DecodeDeadLetter with a refusal that does not hold
-// the whole record: it can be shown, and must not be sent again.
+// ErrTruncated is returned by DecodeDeadLetter for a dead letter that does not
+// hold the whole record: it can be shown, but must not be sent again.
 var ErrTruncated = errors.New("the dead letter holds only a part of the record")
 
-// AppendDeadLetter appends a dead letter as msgpack: why, and the record it was
-// made of.
+// AppendDeadLetter appends a dead letter as msgpack: the reason, and the refused
+// record.
 func AppendDeadLetter(dst []byte, r *event.Refusal) []byte {
 	out := output{dst}
 	o := r.Origin
@@ -61,17 +61,17 @@ func AppendDeadLetter(dst []byte, r *event.Refusal) []byte {
 	return out.b
 }
 
-// clip keeps null, and cuts what is too long.
+// clip shortens b to limit bytes; nil (null) stays nil.
 func clip(b []byte, limit int) []byte { return b[:min(len(b), limit)] }
 
-// headerKey makes a header's key a string that msgpack allows.
+// headerKey returns a header's key, shortened and as valid UTF-8.
 func headerKey(h event.Header) string {
 	return strings.ToValidUTF8(h.Key[:min(len(h.Key), maxHeader)], "?")
 }
 
-// line makes one line of text of bounded length, with nothing in it that a
-// terminal would act on: what is refused is quoted in the detail, and could be
-// megabytes, or an escape sequence.
+// line returns s as one line of bounded length without control characters. A
+// detail quotes what was refused, which may be megabytes, or an escape sequence
+// that a terminal would act on.
 func line(s string) string {
 	s = strings.ToValidUTF8(s[:min(len(s), maxDetail)], "")
 	return strings.Map(func(r rune) rune {
@@ -82,8 +82,8 @@ func line(s string) string {
 	}, s)
 }
 
-// DecodeDeadLetter reads what AppendDeadLetter wrote into r, whatever r held.
-// With ErrTruncated r is filled too.
+// DecodeDeadLetter reads a dead letter that AppendDeadLetter wrote into r,
+// overwriting it. With ErrTruncated r is filled, too.
 func DecodeDeadLetter(b []byte, r *event.Refusal) error {
 	var in input
 	in.reset(b)

@@ -20,8 +20,8 @@ func (id jsonID) MarshalJSON() ([]byte, error) {
 	return strconv.AppendInt(nil, id.Num, 10), nil
 }
 
-// field is the JSON text of one field of an event. encoding/json would let the
-// last of two equal keys win; as msgpack's, they are refused.
+// field is the JSON text of one field of an event. As in msgpack a duplicate key
+// is refused; encoding/json by itself would use the last one.
 type field []byte
 
 // UnmarshalJSON keeps the text.
@@ -33,11 +33,11 @@ func (f *field) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// given tells whether there is a value: null is the same as no key.
+// given reports whether there is a value: null is the same as a missing key.
 func (f field) given() bool { return f != nil && string(f) != "null" }
 
-// object reads the fields of a JSON object. encoding/json bounds its nesting,
-// and takes memory for what is there, not for what is declared.
+// object reads the fields of a JSON object. encoding/json bounds the nesting and
+// allocates in proportion to the text.
 func object(b []byte, fields any) error {
 	if !utf8.Valid(b) {
 		return refusef(event.Undecodable, "JSON that is not UTF-8")
@@ -87,8 +87,8 @@ func (f field) boolean() (bool, error) {
 	return false, refusef(event.Undecodable, "%.40s is neither true nor false", f)
 }
 
-// numbers returns the inside of an array of numbers and their count, which is
-// checked before memory is taken for it.
+// numbers returns the inside of an array of numbers and their count, which it
+// checks before the caller allocates.
 func (f field) numbers(limits Limits) (inner []byte, n int, err error) {
 	inner, opened := bytes.CutPrefix(f, []byte("["))
 	inner, closed := bytes.CutSuffix(inner, []byte("]"))
@@ -99,7 +99,7 @@ func (f field) numbers(limits Limits) (inner []byte, n int, err error) {
 		n = bytes.Count(inner, []byte(",")) + 1
 	}
 	if n > limits.MaxFeatures {
-		return nil, 0, refusef(event.TooLarge, "a list of %d, at most %d are taken", n, limits.MaxFeatures)
+		return nil, 0, refusef(event.TooLarge, "a list of %d items, the limit is %d", n, limits.MaxFeatures)
 	}
 	return inner, n, nil
 }
@@ -110,8 +110,8 @@ func first(inner []byte) (number, rest []byte) {
 	return bytes.TrimSpace(number), rest
 }
 
-// floats reads an array of numbers, or a base64 string of little-endian
-// float32. What float64 cannot hold becomes infinite, and is refused as that.
+// floats reads an array of numbers, or a base64 string of little-endian float32.
+// A number beyond float64 becomes infinite, which checkNode refuses.
 func (f field) floats(limits Limits) ([]float32, error) {
 	if !f.given() {
 		return nil, nil
@@ -122,7 +122,7 @@ func (f field) floats(limits Limits) ([]float32, error) {
 			return nil, refusef(event.BadFeatures, "a string that is not the base64 of whole float32 numbers")
 		}
 		if len(b)/4 > limits.MaxFeatures {
-			return nil, refusef(event.TooLarge, "a list of %d, at most %d are taken", len(b)/4, limits.MaxFeatures)
+			return nil, refusef(event.TooLarge, "a list of %d items, the limit is %d", len(b)/4, limits.MaxFeatures)
 		}
 		x := make([]float32, len(b)/4)
 		readFloats(x, b)
@@ -136,7 +136,7 @@ func (f field) floats(limits Limits) ([]float32, error) {
 	var text []byte
 	for i := range x {
 		text, inner = first(inner)
-		v, _ := strconv.ParseFloat(string(text), 64) // a JSON number: it can only be out of range
+		v, _ := strconv.ParseFloat(string(text), 64) // valid JSON, so the only error is a number out of range
 		x[i] = float32(v)
 	}
 	return x, nil
@@ -178,7 +178,7 @@ func (f field) ids(limits Limits) ([]event.ID, error) {
 		_, rest = firstID(rest)
 	}
 	if n > limits.MaxNeighbours {
-		return nil, refusef(event.TooManyNeighbours, "a list of %d, at most %d are taken", n, limits.MaxNeighbours)
+		return nil, refusef(event.TooManyNeighbours, "a list of %d items, the limit is %d", n, limits.MaxNeighbours)
 	}
 	ids := make([]event.ID, n)
 	for i := range ids {
@@ -192,8 +192,9 @@ func (f field) ids(limits Limits) ([]event.ID, error) {
 	return ids, nil
 }
 
-// firstID cuts the first id from the inside of an array. A comma ends it, save
-// in a string. What nests is cut in the wrong place, and then is no id.
+// firstID cuts the first id from the inside of an array. It ends at a comma that
+// is not in a string. A nested value is cut at the wrong place, and then refused
+// because the piece is not an id.
 func firstID(inner []byte) (id, rest []byte) {
 	end := 0
 	if inner[0] == '"' {
@@ -209,81 +210,4 @@ func firstID(inner []byte) (id, rest []byte) {
 		id, rest = inner[:end+comma], inner[end+comma+1:]
 	}
 	return bytes.TrimSpace(id), bytes.TrimLeft(rest, " \t\r\n")
-}
-
-// nodeJSON reads a node event.
-func nodeJSON(b []byte, n *event.Node, limits Limits) error {
-	var f struct {
-		ID         field `json:"id"`
-		Features   field `json:"features"`
-		Indices    field `json:"indices"`
-		Values     field `json:"values"`
-		Neighbours field `json:"neighbours"`
-		Context    field `json:"context"`
-		Departed   field `json:"departed"`
-		Time       field `json:"time"`
-	}
-	err := object(b, &f)
-	if err != nil {
-		return err
-	}
-	if n.ID, err = f.ID.id(limits.MaxID); err != nil {
-		return err
-	}
-	if n.Dense, err = f.Features.floats(limits); err != nil {
-		return err
-	}
-	if n.Index, err = f.Indices.indices(limits); err != nil {
-		return err
-	}
-	if n.Value, err = f.Values.floats(limits); err != nil {
-		return err
-	}
-	if n.Neighbours, err = f.Neighbours.ids(limits); err != nil {
-		return err
-	}
-	if n.Context, err = f.Context.boolean(); err != nil {
-		return err
-	}
-	if n.Departed, err = f.Departed.boolean(); err != nil {
-		return err
-	}
-	n.Time, err = f.Time.integer()
-	return err
-}
-
-// labelJSON reads a label event.
-func labelJSON(b []byte, l *event.Label, limits Limits) error {
-	var f struct {
-		Node  field `json:"node"`
-		Class field `json:"class"`
-		Time  field `json:"time"`
-	}
-	err := object(b, &f)
-	if err != nil {
-		return err
-	}
-	if err := labelled(f.Node.given(), f.Class.given(), nil); err != nil {
-		return err
-	}
-	if l.Node, err = f.Node.id(limits.MaxID); err != nil {
-		return err
-	}
-	if l.Time, err = f.Time.integer(); err != nil {
-		return err
-	}
-	if f.Class[0] == '"' {
-		if err := json.Unmarshal(f.Class, &l.Class); err != nil {
-			return err
-		}
-		if len(l.Class) > limits.MaxID {
-			return refusef(event.UnknownClass, "a class name of %d bytes", len(l.Class))
-		}
-		return named(l, nil)
-	}
-	index, err := strconv.ParseInt(string(f.Class), 10, 64)
-	if err != nil {
-		return refusef(event.UnknownClass, "class %.40s is neither a name nor an index", f.Class)
-	}
-	return indexed(l, index, nil)
 }

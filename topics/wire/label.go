@@ -1,14 +1,16 @@
 package wire
 
 import (
+	"encoding/json"
 	"math"
+	"strconv"
 
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// label reads a label event.
+// label reads a label event in msgpack.
 func (in *input) label(l *event.Label, limits Limits) error {
 	hasNode, hasClass := false, false
 	err := in.fields(func(key []byte) (bool, error) {
@@ -27,10 +29,10 @@ func (in *input) label(l *event.Label, limits Limits) error {
 		}
 		return true, err
 	})
-	return labelled(hasNode, hasClass, err)
+	return checkLabel(hasNode, hasClass, err)
 }
 
-func labelled(hasNode, hasClass bool, err error) error {
+func checkLabel(hasNode, hasClass bool, err error) error {
 	switch {
 	case err != nil:
 		return err
@@ -49,20 +51,20 @@ func (in *input) class(l *event.Label, limits Limits) error {
 	}
 	if msgpcode.IsString(code) {
 		l.Class, err = in.text(limits.MaxID)
-		return named(l, err)
+		return checkName(l, err)
 	}
 	index, err := in.integer()
-	return indexed(l, index, err)
+	return setIndex(l, index, err)
 }
 
-func named(l *event.Label, err error) error {
+func checkName(l *event.Label, err error) error {
 	if err == nil && l.Class == "" {
 		return refusef(event.UnknownClass, "the class has no name")
 	}
 	return err
 }
 
-func indexed(l *event.Label, index int64, err error) error {
+func setIndex(l *event.Label, index int64, err error) error {
 	if err == nil && (index < 0 || index > math.MaxInt32) {
 		return refusef(event.UnknownClass, "class index %d", index)
 	}
@@ -90,4 +92,40 @@ func AppendLabel(dst []byte, l *event.Label) []byte {
 		o.intField("time", l.Time)
 	}
 	return o.b
+}
+
+// labelJSON reads a label event in JSON.
+func labelJSON(b []byte, l *event.Label, limits Limits) error {
+	var f struct {
+		Node  field `json:"node"`
+		Class field `json:"class"`
+		Time  field `json:"time"`
+	}
+	err := object(b, &f)
+	if err != nil {
+		return err
+	}
+	if err := checkLabel(f.Node.given(), f.Class.given(), nil); err != nil {
+		return err
+	}
+	if l.Node, err = f.Node.id(limits.MaxID); err != nil {
+		return err
+	}
+	if l.Time, err = f.Time.integer(); err != nil {
+		return err
+	}
+	if f.Class[0] == '"' {
+		if err := json.Unmarshal(f.Class, &l.Class); err != nil {
+			return err
+		}
+		if len(l.Class) > limits.MaxID {
+			return refusef(event.UnknownClass, "a class name of %d bytes", len(l.Class))
+		}
+		return checkName(l, nil)
+	}
+	index, err := strconv.ParseInt(string(f.Class), 10, 64)
+	if err != nil {
+		return refusef(event.UnknownClass, "class %.40s is neither a name nor an index", f.Class)
+	}
+	return setIndex(l, index, nil)
 }

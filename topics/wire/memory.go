@@ -7,9 +7,8 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// Memory is where a decoder puts the lists and texts of the events that it
-// decodes, so that a stream of them takes no memory of its own. The zero value
-// is ready for use.
+// Memory holds the lists and texts of decoded events and is reused, so that
+// decoding a stream allocates nothing. The zero value is ready for use.
 type Memory struct {
 	numbers slab[float32]
 	indices slab[uint32]
@@ -18,8 +17,8 @@ type Memory struct {
 	written int // bytes of texts since the last Reset
 }
 
-// Reset takes the memory back: the lists of events decoded before are no longer
-// valid. Their strings are.
+// Reset makes the memory available again: the lists of events decoded before are
+// no longer valid. Their strings stay valid.
 func (m *Memory) Reset() {
 	m.numbers.reset()
 	m.indices.reset()
@@ -27,14 +26,13 @@ func (m *Memory) Reset() {
 	m.written = 0
 }
 
-// Bytes is how much the events take that were decoded since the last Reset,
-// beside their records.
+// Bytes returns the size of the lists and texts decoded since the last Reset.
 func (m *Memory) Bytes() int {
 	return m.numbers.bytes() + m.indices.bytes() + m.ids.bytes() + m.written
 }
 
-// slab is a block from which lists are cut. A block that is too short is left
-// to the lists cut from it.
+// slab is a block from which lists are cut. When it is used up a new one is
+// begun, and the lists cut before keep the old one alive.
 type slab[T any] struct {
 	block []T
 	used  int
@@ -48,10 +46,10 @@ func (s *slab[T]) bytes() int {
 	return s.total * int(unsafe.Sizeof(item))
 }
 
-// cut returns a list of n items whose content is arbitrary.
+// cut returns a list of n items with arbitrary contents.
 func (s *slab[T]) cut(n int) []T {
 	if n == 0 {
-		return []T{} // not nil, which would mean that there is no list
+		return []T{} // not nil, which would mean a missing list
 	}
 	if len(s.block)-s.used < n {
 		s.block, s.used = make([]T, max(n, 2*len(s.block), 256)), 0
@@ -61,8 +59,8 @@ func (s *slab[T]) cut(n int) []T {
 	return s.block[s.used-n : s.used : s.used]
 }
 
-// textBlock is how much text is taken from the allocator at once. Whoever keeps
-// one of the strings keeps its block, so blocks are short.
+// textBlock is the size of a block of texts. A string that is kept keeps its
+// whole block alive, so blocks are short.
 const textBlock = 4 << 10
 
 func (m *Memory) text(b []byte) string {
@@ -76,7 +74,8 @@ func (m *Memory) text(b []byte) string {
 	return m.texts.String()[at:]
 }
 
-// The input's lists come from its memory, or from the allocator without one.
+// The lists and texts of an input come from its memory, or are allocated if it
+// has none.
 
 func (in *input) newNumbers(n int) []float32 {
 	if in.memory == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// node reads a node event.
+// node reads a node event in msgpack.
 func (in *input) node(n *event.Node, limits Limits) error {
 	hasID := false
 	err := in.fields(func(key []byte) (bool, error) {
@@ -55,22 +55,22 @@ func (in *input) neighbours(n *event.Node, limits Limits) error {
 			at += size
 			continue
 		}
-		in.take(at)
+		in.advance(at)
 		if n.Neighbours[i], err = in.id(limits.MaxID); err != nil {
 			return err
 		}
 		rest, at = in.rest(), 0
 	}
-	in.take(at)
+	in.advance(at)
 	return nil
 }
 
-// departure reads the key of a record without a value: the id of the node that
+// departure reads the key of a record with a null value: the id of the node that
 // leaves, as AppendKey writes it.
 func (in *input) departure(key []byte, n *event.Node, limits Limits) error {
 	n.Departed, n.ByKey = true, true
 	if len(key) == 0 || len(key) > limits.MaxID || !utf8.Valid(key) {
-		return refusef(event.BadID, "a null value takes out the node that the key names, and the key is not 1 to %d bytes of UTF-8", limits.MaxID)
+		return refusef(event.BadID, "a null value removes the node that the key names, but the key is not 1 to %d bytes of UTF-8", limits.MaxID)
 	}
 	var room [20]byte
 	if num, err := strconv.ParseInt(string(key), 10, 64); err == nil && string(strconv.AppendInt(room[:0], num, 10)) == string(key) {
@@ -81,7 +81,7 @@ func (in *input) departure(key []byte, n *event.Node, limits Limits) error {
 	return nil
 }
 
-// checkNode makes sure of what event.Node promises, for either encoding.
+// checkNode enforces the invariants of event.Node, for both encodings.
 func (in *input) checkNode(n *event.Node, limits Limits) error {
 	if n.Departed {
 		n.Dense, n.Index, n.Value, n.Neighbours, n.Context = nil, nil, nil, nil, false
@@ -111,16 +111,16 @@ func (in *input) checkNode(n *event.Node, limits Limits) error {
 		}
 		for i, v := range x {
 			if a := math.Abs(float64(v)); !(a <= float64(limits.MaxAbs)) {
-				return unfit(i, a, limits)
+				return badFeature(i, a, limits)
 			}
 		}
 	}
 	return nil
 }
 
-// largest returns the largest magnitude in x, NaN if there is one: without their
-// sign, the bits of numbers are in the order of magnitudes, NaN above all. Four at
-// a time, none waits for the one before.
+// largest returns the largest magnitude in x, or NaN if there is one. It compares
+// bits: without the sign they are in the order of magnitudes, with NaN above all.
+// Four independent maxima keep the additions from waiting for each other.
 func largest(x []float32) float32 {
 	var a, b, c, d uint32
 	for len(x) >= 4 {
@@ -136,11 +136,12 @@ func largest(x []float32) float32 {
 	return math.Float32frombits(max(a, b, c, d) >> 1)
 }
 
-func unfit(i int, a float64, limits Limits) error {
+// badFeature is the refusal of feature i, whose magnitude is a.
+func badFeature(i int, a float64, limits Limits) error {
 	if math.IsNaN(a) || math.IsInf(a, 0) {
 		return refusef(event.NonFinite, "feature %d is NaN or infinite", i)
 	}
-	return refusef(event.HugeNumber, "feature %d is ±%v, at most ±%v is taken", i, a, limits.MaxAbs)
+	return refusef(event.HugeNumber, "feature %d is ±%v, the limit is ±%v", i, a, limits.MaxAbs)
 }
 
 // AppendNode appends a node event as msgpack, with its features as a binary
@@ -189,11 +190,52 @@ func AppendNode(dst []byte, n *event.Node) []byte {
 	return o.b
 }
 
-// AppendKey appends the record key of a node: its id as text. Keys place
-// records in partitions; decoders do not believe them.
+// AppendKey appends the record key of a node: its id as text. Keys decide the
+// partition; except for departures, decoders ignore them.
 func AppendKey(dst []byte, id event.ID) []byte {
 	if id.Str != "" {
 		return append(dst, id.Str...)
 	}
 	return strconv.AppendInt(dst, id.Num, 10)
+}
+
+// nodeJSON reads a node event in JSON.
+func nodeJSON(b []byte, n *event.Node, limits Limits) error {
+	var f struct {
+		ID         field `json:"id"`
+		Features   field `json:"features"`
+		Indices    field `json:"indices"`
+		Values     field `json:"values"`
+		Neighbours field `json:"neighbours"`
+		Context    field `json:"context"`
+		Departed   field `json:"departed"`
+		Time       field `json:"time"`
+	}
+	err := object(b, &f)
+	if err != nil {
+		return err
+	}
+	if n.ID, err = f.ID.id(limits.MaxID); err != nil {
+		return err
+	}
+	if n.Dense, err = f.Features.floats(limits); err != nil {
+		return err
+	}
+	if n.Index, err = f.Indices.indices(limits); err != nil {
+		return err
+	}
+	if n.Value, err = f.Values.floats(limits); err != nil {
+		return err
+	}
+	if n.Neighbours, err = f.Neighbours.ids(limits); err != nil {
+		return err
+	}
+	if n.Context, err = f.Context.boolean(); err != nil {
+		return err
+	}
+	if n.Departed, err = f.Departed.boolean(); err != nil {
+		return err
+	}
+	n.Time, err = f.Time.integer()
+	return err
 }

@@ -61,8 +61,9 @@ func AppendPrediction(dst []byte, p *event.Prediction) []byte {
 	return o.b
 }
 
-// DecodePrediction reads what AppendPrediction wrote into p, whatever p held.
-// Its errors say what is wrong with the bytes: the topic is open to others.
+// DecodePrediction reads a prediction that AppendPrediction wrote into p,
+// overwriting it. Others may write to the topic, so an error says what is wrong
+// with the bytes.
 func DecodePrediction(b []byte, p *event.Prediction) error {
 	limits := Limits{}.withDefaults()
 	var in input
@@ -130,7 +131,7 @@ func DecodePrediction(b []byte, p *event.Prediction) error {
 	return in.end()
 }
 
-// setOf returns the prediction's set, a new one where there is none.
+// setOf returns the prediction's set, which it creates if there is none.
 func setOf(p *event.Prediction) *event.Set {
 	if p.Set == nil {
 		p.Set = &event.Set{}
@@ -167,9 +168,9 @@ func (in *input) probabilities(limits Limits) ([]float32, error) {
 	return x, nil
 }
 
-// AppendPredictionJSON appends a prediction as a JSON object of the same
-// fields, without a line's end. It panics on a number that is not finite, which
-// neither the engine nor DecodePrediction gives.
+// AppendPredictionJSON appends a prediction as a JSON object with the same
+// fields, without a newline. It panics if a number is not finite; neither the
+// engine nor DecodePrediction produces one.
 func AppendPredictionJSON(dst []byte, p *event.Prediction) []byte {
 	b, err := json.Marshal(struct {
 		Node             jsonID    `json:"node"`
@@ -197,7 +198,7 @@ func AppendPredictionJSON(dst []byte, p *event.Prediction) []byte {
 	return append(dst, b...)
 }
 
-// setJSON is a prediction's set in JSON; nil, it has no fields.
+// setJSON is a prediction's set in JSON. A nil pointer adds no fields.
 type setJSON struct {
 	Classes  []string `json:"set"`
 	Coverage float32  `json:"coverage"`

@@ -1,10 +1,14 @@
-// Package wire is the wire format: the bytes of records, and the values of
-// package event. docs/wire-format.md describes it field by field.
+// Package wire converts between the bytes of records and the values of package
+// event. docs/wire-format.md describes the format field by field.
 //
-// Events are msgpack maps with string keys, or JSON objects of the same fields
-// where the record has the header content-type: application/json. Decoders
-// believe no declared length: whatever it says is held against the bytes that
-// remain before memory is taken, and nesting is bounded.
+// Events are msgpack maps with string keys, or JSON objects with the same fields
+// if the record has the header content-type: application/json. Input is hostile:
+// a decoder compares every declared length with the bytes that remain before it
+// allocates memory, and bounds nesting.
+//
+// One file for each kind of record (node, label, command, prediction, dead
+// letter) holds its fields in both encodings; msgpack_read, msgpack_write and
+// json hold the primitives.
 package wire
 
 import (
@@ -18,26 +22,26 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// ContentType is the key of the record header that tells the encoding.
+// ContentType is the key of the record header that names the encoding.
 const ContentType = "content-type"
 
-// The encodings. MsgPack is meant where the header is missing.
+// The encodings. A record without the header is MsgPack.
 const (
 	MsgPack = "application/msgpack"
 	JSON    = "application/json"
 )
 
-// maxContentType bounds the header's value, in bytes: parameters are parsed into
-// a map.
+// maxContentType bounds the header's value in bytes, because its parameters are
+// parsed into a map.
 const maxContentType = 256
 
-// Limits bound what one event may bring. Zero fields have defaults.
+// Limits bound the size of one event. Zero fields have the defaults named here.
 type Limits struct {
 	MaxValue      int     // bytes of a record's value; 4 MiB
 	MaxID         int     // bytes of a string id or a class name; 1,024
-	MaxNeighbours int     // of one node event; 65,536
-	MaxFeatures   int     // numbers of one node event; 1,048,576
-	MaxAbs        float32 // of a feature; 1e6
+	MaxNeighbours int     // neighbours in one node event; 65,536
+	MaxFeatures   int     // features in one node event; 1,048,576
+	MaxAbs        float32 // magnitude of a feature; 1e6
 }
 
 func (l Limits) withDefaults() Limits {
@@ -53,7 +57,7 @@ func (l Limits) withDefaults() Limits {
 	if l.MaxAbs == 0 {
 		l.MaxAbs = 1e6
 	}
-	l.MaxAbs = min(l.MaxAbs, math.MaxFloat32) // infinity is no feature, whatever is asked for
+	l.MaxAbs = min(l.MaxAbs, math.MaxFloat32) // features are finite, whatever the limit
 	return l
 }
 
@@ -61,16 +65,16 @@ func (l Limits) withDefaults() Limits {
 // concurrent use.
 type Decoder struct {
 	Limits Limits
-	// Memory holds what msgpack events bring; nil gives every event memory of
-	// its own.
+	// Memory holds the lists and texts of msgpack events. If it is nil, every
+	// event is allocated by itself.
 	Memory *Memory
 	in     input
 }
 
-// Node decodes a node event into n, whatever n held. A reason says that the
-// event is refused, and detail why, in one line; without one the event
-// satisfies what event.Node promises. A null value is the departure of the node
-// that the key names.
+// Node decodes a node event into n, overwriting it. A non-empty reason means that
+// the event is refused, and detail says why in one line; otherwise n satisfies
+// the invariants of event.Node. A null value is the departure of the node that
+// the key names.
 func (d *Decoder) Node(o *event.Origin, n *event.Node) (reason event.Reason, detail string) {
 	*n = event.Node{Origin: o}
 	limits := d.Limits.withDefaults()
@@ -84,7 +88,7 @@ func (d *Decoder) Node(o *event.Origin, n *event.Node) (reason event.Reason, det
 		func() error { return d.in.checkNode(n, limits) }))
 }
 
-// Label decodes a label event into l, whatever l held, as Node does.
+// Label decodes a label event into l, overwriting it. The results are as Node's.
 func (d *Decoder) Label(o *event.Origin, l *event.Label) (reason event.Reason, detail string) {
 	*l = event.Label{Origin: o}
 	limits := d.Limits.withDefaults()
@@ -95,14 +99,14 @@ func (d *Decoder) Label(o *event.Origin, l *event.Label) (reason event.Reason, d
 		func() error { return nil }))
 }
 
-// decode is what both events have in common: it picks the encoding, and checks
-// what either of them gave.
+// decode picks the encoding of a record, decodes it with msgpack or json, and
+// checks the result.
 func (d *Decoder) decode(o *event.Origin, limits Limits, msgpack func(*input) error, json func([]byte) error, check func() error) error {
 	switch {
 	case len(o.Value) == 0:
 		return refusef(event.Empty, "the value is empty, or null where that is no departure")
 	case len(o.Value) > limits.MaxValue:
-		return refusef(event.TooLarge, "the value has %d bytes, at most %d are taken", len(o.Value), limits.MaxValue)
+		return tooLarge(o, limits)
 	}
 	encoding, err := encodingOf(o)
 	if err != nil {
@@ -115,12 +119,16 @@ func (d *Decoder) decode(o *event.Origin, limits Limits, msgpack func(*input) er
 		if err = msgpack(&d.in); err == nil {
 			err = d.in.end()
 		}
-		d.in.reset(nil) // the record's value is the caller's
+		d.in.reset(nil) // do not keep the caller's bytes
 	}
 	if err != nil {
 		return err
 	}
 	return check()
+}
+
+func tooLarge(o *event.Origin, limits Limits) error {
+	return refusef(event.TooLarge, "the value has %d bytes, the limit is %d", len(o.Value), limits.MaxValue)
 }
 
 // encodingOf reads the content-type header; a record without one is msgpack.
@@ -130,7 +138,7 @@ func encodingOf(o *event.Origin) (string, error) {
 			continue
 		}
 		if len(h.Value) > maxContentType {
-			return "", refusef(event.Undecodable, "a content-type of %d bytes, at most %d are taken", len(h.Value), maxContentType)
+			return "", refusef(event.Undecodable, "a content-type of %d bytes, the limit is %d", len(h.Value), maxContentType)
 		}
 		kind, _, err := mime.ParseMediaType(string(h.Value))
 		switch {
@@ -145,7 +153,7 @@ func encodingOf(o *event.Origin) (string, error) {
 	return MsgPack, nil
 }
 
-// refusal is an event that is not taken, as an error inside this package.
+// refusal is the error, inside this package, of an event that is refused.
 type refusal struct {
 	reason event.Reason
 	detail string
@@ -157,7 +165,7 @@ func refusef(reason event.Reason, format string, args ...any) error {
 	return &refusal{reason, fmt.Sprintf(format, args...)}
 }
 
-// verdict turns an error of decoding into what the dead letter says.
+// verdict converts an error of decoding to a dead letter's reason and detail.
 func verdict(err error) (event.Reason, string) {
 	if err == nil {
 		return "", ""

@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"unicode/utf8"
-	"unsafe"
 
 	"github.com/vmihailenco/msgpack/v5"
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
@@ -14,23 +13,23 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// Bounds on what is skipped and ignored.
+// Bounds on fields, known or not.
 const (
 	maxDepth  = 16 // nesting of a value under an unknown key
-	maxFields = 64 // keys of a map, so that a look for one that comes twice stays cheap
-	maxKey    = 64 // bytes of a key
+	maxFields = 64 // keys in a map, so that the search for duplicates stays cheap
+	maxKey    = 64 // bytes in a key
 )
 
-// input reads msgpack with the library's primitives alone. Its reflective
-// decoding believes declared lengths: five bytes can ask for 4 GB. Here every
-// length goes through size, which holds it against the bytes that remain.
+// input reads msgpack from a byte slice. It uses the library's primitives only,
+// because its reflective decoding trusts declared lengths: five bytes can ask for
+// 4 GB. Here every length goes through size, which compares it with the bytes
+// that remain.
 type input struct {
-	buf   []byte
-	bytes bytes.Reader // what is left of buf
-	dec   *msgpack.Decoder
-	keys  [][]byte // of the map in hand
-	// memory is nil where what is read has memory of its own.
-	memory *Memory
+	buf    []byte
+	bytes  bytes.Reader // the rest of buf
+	dec    *msgpack.Decoder
+	keys   [][]byte // keys of the current map
+	memory *Memory  // nil to allocate every value by itself
 }
 
 func (in *input) reset(b []byte) {
@@ -47,8 +46,8 @@ func (in *input) left() int { return in.bytes.Len() }
 
 func (in *input) rest() []byte { return in.buf[len(in.buf)-in.left():] }
 
-// peek returns the next code. The library's own goes through an interface twice
-// for it.
+// peek returns the next code. The library's own PeekCode makes two calls through
+// an interface.
 func (in *input) peek() (byte, error) {
 	if in.left() == 0 {
 		return 0, io.EOF
@@ -56,15 +55,15 @@ func (in *input) peek() (byte, error) {
 	return in.buf[len(in.buf)-in.left()], nil
 }
 
-// take passes over n bytes, which size has granted, and returns them: a part of
-// the record's value, so what is kept is copied.
-func (in *input) take(n int) []byte {
+// advance moves past n bytes, which size has checked, and returns them. They are
+// part of the record's value, so the caller copies what it keeps.
+func (in *input) advance(n int) []byte {
 	at := len(in.buf) - in.left()
 	in.bytes.Reset(in.buf[at+n:])
 	return in.buf[at : at+n]
 }
 
-// end refuses what follows the value that was read.
+// end refuses bytes after the value that was read.
 func (in *input) end() error {
 	if in.left() > 0 {
 		return refusef(event.Undecodable, "%d bytes after the map", in.left())
@@ -72,7 +71,7 @@ func (in *input) end() error {
 	return nil
 }
 
-// size checks a declared number of items that take at least min bytes each.
+// size checks a declared number n of items that have at least min bytes each.
 func (in *input) size(n, min int, err error) (int, error) {
 	switch {
 	case err != nil:
@@ -80,22 +79,22 @@ func (in *input) size(n, min int, err error) (int, error) {
 	case n < 0:
 		return 0, refusef(event.Undecodable, "null where a value is needed")
 	case n > in.left()/min:
-		return 0, refusef(event.Undecodable, "%d items are declared and %d bytes remain", n, in.left())
+		return 0, refusef(event.Undecodable, "%d items are declared, but only %d bytes remain", n, in.left())
 	}
 	return n, nil
 }
 
-// fields calls field for each key of a map; field returns false for a key it
-// does not know, whose value is then skipped. A null value is the same as no
-// key. A key that comes twice is refused: one reader would take the first and
-// another the last.
+// fields calls field for each key of a map. field returns false for a key that it
+// does not know, whose value is then skipped. A null value is the same as a
+// missing key. A duplicate key is refused, because readers differ in which of the
+// two values they use.
 func (in *input) fields(field func(key []byte) (known bool, err error)) error {
 	n, err := in.mapLen()
 	if err != nil {
 		return err
 	}
 	if n > maxFields {
-		return refusef(event.Undecodable, "a map of %d keys, at most %d are taken", n, maxFields)
+		return refusef(event.Undecodable, "a map of %d keys, the limit is %d", n, maxFields)
 	}
 	in.keys = in.keys[:0]
 	for range n {
@@ -128,8 +127,8 @@ func (in *input) fields(field func(key []byte) (known bool, err error)) error {
 	return nil
 }
 
-// mapLen reads the length of a map. The library's own also takes a map behind
-// an extension's header, so the code is looked at first.
+// mapLen reads the length of a map. It checks the code first, because the
+// library's DecodeMapLen also accepts a map behind an extension header.
 func (in *input) mapLen() (int, error) {
 	code, err := in.peek()
 	if err != nil {
@@ -164,9 +163,9 @@ func (in *input) string(limit int) ([]byte, error) {
 		return nil, err
 	}
 	if n > limit {
-		return nil, refusef(event.Undecodable, "a string of %d bytes, at most %d are taken", n, limit)
+		return nil, refusef(event.Undecodable, "a string of %d bytes, the limit is %d", n, limit)
 	}
-	b := in.take(n)
+	b := in.advance(n)
 	if !utf8.Valid(b) {
 		return nil, refusef(event.Undecodable, "a string that is not UTF-8")
 	}
@@ -217,7 +216,7 @@ func (in *input) integer() (int64, error) {
 		return 0, refusef(event.Undecodable, "code 0x%02x where an integer is needed", code)
 	}
 	if n, size := short(in.rest()); size > 0 {
-		in.take(size)
+		in.advance(size)
 		return n, nil
 	}
 	if code != msgpcode.Uint64 {
@@ -230,9 +229,9 @@ func (in *input) integer() (int64, error) {
 	return int64(n), err
 }
 
-// short reads an integer in one of its short forms from the beginning of b, and
-// returns how many bytes it has, 0 where there is none. A node event may name many
-// neighbours, and the library asks a reader for every byte.
+// short reads an unsigned or fixed integer of at most 32 bits from the beginning
+// of b and returns its size in bytes, 0 if there is another code. It is the fast
+// path for lists of neighbours: the library makes a call for every byte.
 func short(b []byte) (n int64, size int) {
 	switch {
 	case len(b) >= 1 && msgpcode.IsFixedNum(b[0]):
@@ -265,7 +264,7 @@ func (in *input) number() (float32, error) {
 	}
 	switch {
 	case code == msgpcode.Float && in.left() >= 5:
-		return math.Float32frombits(binary.BigEndian.Uint32(in.take(5)[1:])), nil
+		return math.Float32frombits(binary.BigEndian.Uint32(in.advance(5)[1:])), nil
 	case code == msgpcode.Float:
 		return in.dec.DecodeFloat32()
 	case code == msgpcode.Double:
@@ -281,7 +280,7 @@ func (in *input) number() (float32, error) {
 	return 0, refusef(event.BadFeatures, "code 0x%02x where a number is needed", code)
 }
 
-// finite reads a number that is one.
+// finite reads a number and refuses NaN and infinities.
 func (in *input) finite() (float32, error) {
 	x, err := in.number()
 	if a := math.Abs(float64(x)); err == nil && (math.IsNaN(a) || math.IsInf(a, 0)) {
@@ -290,7 +289,7 @@ func (in *input) finite() (float32, error) {
 	return x, err
 }
 
-// int32 reads an integer that fits.
+// int32 reads an integer and refuses one that does not fit 32 bits.
 func (in *input) int32() (int32, error) {
 	n, err := in.integer()
 	if err == nil && int64(int32(n)) != n {
@@ -299,8 +298,8 @@ func (in *input) int32() (int32, error) {
 	return int32(n), err
 }
 
-// list reads the length of an array, or of a binary block of items of width
-// bytes.
+// list reads the length of an array or, if width > 0, of a binary block of items
+// of width bytes. A length over the limit is refused with the reason excess.
 func (in *input) list(width, limit int, excess event.Reason) (n int, block bool, err error) {
 	code, err := in.peek()
 	if err != nil {
@@ -320,7 +319,7 @@ func (in *input) list(width, limit int, excess event.Reason) (n int, block bool,
 		err = refusef(event.Undecodable, "code 0x%02x where a list is needed", code)
 	}
 	if err == nil && n > limit {
-		err = refusef(excess, "a list of %d, at most %d are taken", n, limit)
+		err = refusef(excess, "a list of %d items, the limit is %d", n, limit)
 	}
 	return n, block, err
 }
@@ -334,7 +333,7 @@ func (in *input) numbers(limits Limits) ([]float32, error) {
 	}
 	if block {
 		x := in.newNumbers(n)
-		readFloats(x, in.take(4*n))
+		readFloats(x, in.advance(4*n))
 		return x, nil
 	}
 	x := in.newNumbers(n)
@@ -346,25 +345,6 @@ func (in *input) numbers(limits Limits) ([]float32, error) {
 	return x, nil
 }
 
-// little tells whether numbers lie in this machine's memory as they do on the wire.
-var little = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
-
-// memory is where the numbers lie.
-func memory(x []float32) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
-}
-
-// readFloats reads a block of little-endian float32 into x.
-func readFloats(x []float32, block []byte) {
-	if little {
-		copy(memory(x), block)
-		return
-	}
-	for i := range x {
-		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(block[4*i:]))
-	}
-}
-
 // indices reads an array of integers, or a binary block of little-endian
 // uint32.
 func (in *input) indices(limits Limits) ([]uint32, error) {
@@ -374,7 +354,7 @@ func (in *input) indices(limits Limits) ([]uint32, error) {
 	}
 	x := in.newIndices(n)
 	if block {
-		b := in.take(4 * n)
+		b := in.advance(4 * n)
 		for i := range x {
 			x[i] = binary.LittleEndian.Uint32(b[4*i:])
 		}
@@ -407,11 +387,11 @@ func (in *input) binary() ([]byte, error) {
 		return nil, err
 	}
 	b := make([]byte, n)
-	copy(b, in.take(n))
+	copy(b, in.advance(n))
 	return b, nil
 }
 
-// skip passes over one value of any kind.
+// skip moves past one value of any kind.
 func (in *input) skip(depth int) error {
 	if depth > maxDepth {
 		return refusef(event.Undecodable, "nested deeper than %d", maxDepth)
@@ -440,129 +420,11 @@ func (in *input) skip(depth int) error {
 	if err != nil {
 		return err
 	}
-	in.take(n)
+	in.advance(n)
 	for range items {
 		if err := in.skip(depth + 1); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// output appends msgpack. It is written out here, because the library's encoder
-// writes through an interface and so takes memory for every event.
-type output struct{ b []byte }
-
-func (o *output) code(c byte) { o.b = append(o.b, c) }
-
-// fields begins a map of n keys.
-func (o *output) fields(n int) {
-	if n < 16 {
-		o.code(msgpcode.FixedMapLow | byte(n))
-		return
-	}
-	o.sized(n, 0, msgpcode.Map16, msgpcode.Map32)
-}
-
-// sized writes the shortest of the codes whose length holds n. A code of 0
-// stands for a form that does not exist.
-func (o *output) sized(n int, code8, code16, code32 byte) {
-	switch {
-	case n <= math.MaxUint8 && code8 != 0:
-		o.b = append(o.b, code8, byte(n))
-	case n <= math.MaxUint16:
-		o.b = binary.BigEndian.AppendUint16(append(o.b, code16), uint16(n))
-	default:
-		o.b = binary.BigEndian.AppendUint32(append(o.b, code32), uint32(n))
-	}
-}
-
-func (o *output) list(n int) {
-	if n < 16 {
-		o.code(msgpcode.FixedArrayLow | byte(n))
-		return
-	}
-	o.sized(n, 0, msgpcode.Array16, msgpcode.Array32)
-}
-
-func (o *output) text(s string) {
-	if len(s) < 32 {
-		o.code(msgpcode.FixedStrLow | byte(len(s)))
-	} else {
-		o.sized(len(s), msgpcode.Str8, msgpcode.Str16, msgpcode.Str32)
-	}
-	o.b = append(o.b, s...)
-}
-
-// integer writes the shortest form.
-func (o *output) integer(n int64) {
-	switch {
-	case n >= -32 && n <= math.MaxInt8:
-		o.code(byte(n))
-	case n > math.MaxUint32:
-		o.b = binary.BigEndian.AppendUint64(append(o.b, msgpcode.Uint64), uint64(n))
-	case n >= 0:
-		o.sized(int(n), msgpcode.Uint8, msgpcode.Uint16, msgpcode.Uint32)
-	case n >= math.MinInt8:
-		o.b = append(o.b, msgpcode.Int8, byte(n))
-	case n >= math.MinInt16:
-		o.b = binary.BigEndian.AppendUint16(append(o.b, msgpcode.Int16), uint16(n))
-	case n >= math.MinInt32:
-		o.b = binary.BigEndian.AppendUint32(append(o.b, msgpcode.Int32), uint32(n))
-	default:
-		o.b = binary.BigEndian.AppendUint64(append(o.b, msgpcode.Int64), uint64(n))
-	}
-}
-
-func (o *output) single(x float32) {
-	o.b = binary.BigEndian.AppendUint32(append(o.b, msgpcode.Float), math.Float32bits(x))
-}
-
-// block writes bytes, and null where there are none.
-func (o *output) block(b []byte) {
-	if b == nil {
-		o.code(msgpcode.Nil)
-		return
-	}
-	o.blockLen(len(b))
-	o.b = append(o.b, b...)
-}
-
-func (o *output) blockLen(n int) { o.sized(n, msgpcode.Bin8, msgpcode.Bin16, msgpcode.Bin32) }
-
-func (o *output) singles(x []float32) {
-	o.blockLen(4 * len(x))
-	if little {
-		o.b = append(o.b, memory(x)...)
-		return
-	}
-	for _, v := range x {
-		o.b = binary.LittleEndian.AppendUint32(o.b, math.Float32bits(v))
-	}
-}
-
-func (o *output) indices(x []uint32) {
-	o.blockLen(4 * len(x))
-	for _, v := range x {
-		o.b = binary.LittleEndian.AppendUint32(o.b, v)
-	}
-}
-
-func (o *output) boolean(b bool) {
-	if b {
-		o.code(msgpcode.True)
-	} else {
-		o.code(msgpcode.False)
-	}
-}
-
-func (o *output) textField(k, v string)      { o.text(k); o.text(v) }
-func (o *output) intField(k string, v int64) { o.text(k); o.integer(v) }
-
-func (o *output) id(id event.ID) {
-	if id.Str != "" {
-		o.text(id.Str)
-		return
-	}
-	o.integer(id.Num)
 }

@@ -1,0 +1,129 @@
+package wire
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/vmihailenco/msgpack/v5/msgpcode"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// output appends msgpack to a byte slice. The library's encoder is not used,
+// because it writes through an interface and so allocates for every event.
+type output struct{ b []byte }
+
+func (o *output) code(c byte) { o.b = append(o.b, c) }
+
+// fields begins a map of n keys.
+func (o *output) fields(n int) {
+	if n < 16 {
+		o.code(msgpcode.FixedMapLow | byte(n))
+		return
+	}
+	o.sized(n, 0, msgpcode.Map16, msgpcode.Map32)
+}
+
+// sized writes n with the first of the codes, of 8, 16 and 32 bits, that holds
+// it. A code8 of 0 means that there is no 8-bit form.
+func (o *output) sized(n int, code8, code16, code32 byte) {
+	switch {
+	case n <= math.MaxUint8 && code8 != 0:
+		o.b = append(o.b, code8, byte(n))
+	case n <= math.MaxUint16:
+		o.b = binary.BigEndian.AppendUint16(append(o.b, code16), uint16(n))
+	default:
+		o.b = binary.BigEndian.AppendUint32(append(o.b, code32), uint32(n))
+	}
+}
+
+func (o *output) list(n int) {
+	if n < 16 {
+		o.code(msgpcode.FixedArrayLow | byte(n))
+		return
+	}
+	o.sized(n, 0, msgpcode.Array16, msgpcode.Array32)
+}
+
+func (o *output) text(s string) {
+	if len(s) < 32 {
+		o.code(msgpcode.FixedStrLow | byte(len(s)))
+	} else {
+		o.sized(len(s), msgpcode.Str8, msgpcode.Str16, msgpcode.Str32)
+	}
+	o.b = append(o.b, s...)
+}
+
+// integer writes n in its shortest form.
+func (o *output) integer(n int64) {
+	switch {
+	case n >= -32 && n <= math.MaxInt8:
+		o.code(byte(n))
+	case n > math.MaxUint32:
+		o.b = binary.BigEndian.AppendUint64(append(o.b, msgpcode.Uint64), uint64(n))
+	case n >= 0:
+		o.sized(int(n), msgpcode.Uint8, msgpcode.Uint16, msgpcode.Uint32)
+	case n >= math.MinInt8:
+		o.b = append(o.b, msgpcode.Int8, byte(n))
+	case n >= math.MinInt16:
+		o.b = binary.BigEndian.AppendUint16(append(o.b, msgpcode.Int16), uint16(n))
+	case n >= math.MinInt32:
+		o.b = binary.BigEndian.AppendUint32(append(o.b, msgpcode.Int32), uint32(n))
+	default:
+		o.b = binary.BigEndian.AppendUint64(append(o.b, msgpcode.Int64), uint64(n))
+	}
+}
+
+func (o *output) single(x float32) {
+	o.b = binary.BigEndian.AppendUint32(append(o.b, msgpcode.Float), math.Float32bits(x))
+}
+
+// block writes a binary block, or null for nil.
+func (o *output) block(b []byte) {
+	if b == nil {
+		o.code(msgpcode.Nil)
+		return
+	}
+	o.blockLen(len(b))
+	o.b = append(o.b, b...)
+}
+
+func (o *output) blockLen(n int) { o.sized(n, msgpcode.Bin8, msgpcode.Bin16, msgpcode.Bin32) }
+
+func (o *output) singles(x []float32) {
+	o.blockLen(4 * len(x))
+	if little {
+		o.b = append(o.b, memory(x)...)
+		return
+	}
+	for _, v := range x {
+		o.b = binary.LittleEndian.AppendUint32(o.b, math.Float32bits(v))
+	}
+}
+
+func (o *output) indices(x []uint32) {
+	o.blockLen(4 * len(x))
+	for _, v := range x {
+		o.b = binary.LittleEndian.AppendUint32(o.b, v)
+	}
+}
+
+func (o *output) boolean(b bool) {
+	if b {
+		o.code(msgpcode.True)
+	} else {
+		o.code(msgpcode.False)
+	}
+}
+
+func (o *output) textField(k, v string) { o.text(k); o.text(v) }
+
+func (o *output) intField(k string, v int64) { o.text(k); o.integer(v) }
+
+func (o *output) id(id event.ID) {
+	if id.Str != "" {
+		o.text(id.Str)
+		return
+	}
+	o.integer(id.Num)
+}
