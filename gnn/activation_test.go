@@ -5,24 +5,6 @@ import (
 	"testing"
 )
 
-func TestExp(t *testing.T) {
-	for x := -708.0; x <= 709; x += 0.00917 {
-		if got, want := exp(x), math.Exp(x); math.Abs(got-want) > 4e-16*want {
-			t.Fatalf("exp(%v) = %v, want %v", x, got, want)
-		}
-	}
-	for _, c := range []struct{ x, want float64 }{
-		{0, 1}, {-1e300, 0}, {math.Inf(-1), 0}, {1e300, math.Inf(1)}, {math.Inf(1), math.Inf(1)},
-	} {
-		if got := exp(c.x); got != c.want {
-			t.Errorf("exp(%v) = %v, want %v", c.x, got, c.want)
-		}
-	}
-	if got := exp(math.NaN()); !math.IsNaN(got) {
-		t.Errorf("exp(NaN) = %v", got)
-	}
-}
-
 // TestExpm1 holds it to one unit in the last place, from the smallest numbers
 // on.
 func TestExpm1(t *testing.T) {

@@ -146,7 +146,7 @@ func (g *Graph) final(i int, v int32, near []int32) bool {
 // embed embeds the i-th arrival v, with others when they fill a block.
 func (w *window) embed(g *Graph, i int, v int32, dst []float32) {
 	in := g.top()[0].in
-	w.block = resize(w.block, blockRows*in)
+	w.block = kernel.Resize(w.block, blockRows*in)
 	g.enc.baseInput(w.block[len(w.ready)*in:][:in], g, v, &g.work[0])
 	if w.ready = append(w.ready, i); len(w.ready) == blockRows {
 		w.flush(g, dst)
@@ -156,7 +156,7 @@ func (w *window) embed(g *Graph, i int, v int32, dst []float32) {
 // flush multiplies the block.
 func (w *window) flush(g *Graph, dst []float32) {
 	n, dense, out := len(w.ready), g.top(), g.enc.Out()
-	w.z = resize(w.z, n*out)
+	w.z = kernel.Resize(w.z, n*out)
 	g.work[0].multiply(dense, w.z, w.block[:n*dense[0].in])
 	for k, i := range w.ready {
 		copy(dst[i*out:(i+1)*out], w.z[k*out:])
@@ -174,7 +174,7 @@ func (w *window) finish(g *Graph, first int32, dst []float32) {
 		g.Embed(w.late, dst)
 		return
 	}
-	w.z = resize(w.z, len(w.late)*out)
+	w.z = kernel.Resize(w.z, len(w.late)*out)
 	g.Embed(w.late, w.z)
 	for k, v := range w.late {
 		copy(dst[int(v-first)*out:][:out], w.z[k*out:])

@@ -2,7 +2,6 @@ package gnn
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/gvbll/gvbll/gnn/kernel"
 )
@@ -56,7 +55,7 @@ func (g *Graph) Embed(nodes []int32, dst []float32) {
 	}
 	for l := base; l < top; l++ {
 		needed, width := e.order[:e.prefix[l]], g.enc.widths()[l+1]
-		e.next = resize(e.next, len(needed)*width)
+		e.next = kernel.Resize(e.next, len(needed)*width)
 		g.layer(l, needed, e.next)
 		e.below.h, e.next = e.next, e.below.h
 		e.below.width = width
@@ -76,7 +75,7 @@ func (g *Graph) plan(nodes []int32, base int) {
 	if base == top {
 		return
 	}
-	e.prefix = resize(e.prefix, top)
+	e.prefix = kernel.Resize(e.prefix, top)
 	g.clearMarks()
 	need := func(v int32) {
 		if n := g.node(v); g.mark(n) {
@@ -140,7 +139,7 @@ func (g *Graph) layerRows(w *workspace, l int, nodes []int32, dst []float32) {
 		z := dst[:n*out]
 		x := z
 		if len(dense) > 0 {
-			w.block[0] = resize(w.block[0], n*in)
+			w.block[0] = kernel.Resize(w.block[0], n*in)
 			x = w.block[0]
 		}
 		for i, v := range nodes[:n] {
@@ -168,7 +167,7 @@ func (w *workspace) multiply(dense []linear, z, x []float32) {
 		}
 		y := z
 		if k+1 < len(dense) {
-			w.block[1] = resize(w.block[1], len(x)/dense[k].in*dense[k].out)
+			w.block[1] = kernel.Resize(w.block[1], len(x)/dense[k].in*dense[k].out)
 			y = w.block[1]
 		}
 		dense[k].apply(y, x)
@@ -204,13 +203,9 @@ func (g *Graph) rectified(dst []float32, nodes []int32, self, sum int, w *worksp
 // inverseDegrees returns, for each of the nodes, the factor that makes the sum
 // over its neighbours their mean. The slice holds until w's next call.
 func (g *Graph) inverseDegrees(nodes []int32, w *workspace) []float32 {
-	w.scale = resize(w.scale, len(nodes))
+	w.scale = kernel.Resize(w.scale, len(nodes))
 	for i, v := range nodes {
 		w.scale[i] = inverseDegree(int(g.nodes.At(v).adj.len))
 	}
 	return w.scale
 }
-
-// resize returns a slice of length n, s itself where that is large enough. What
-// it holds is not defined.
-func resize[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }

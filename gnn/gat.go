@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gvbll/gvbll/gnn/elementary"
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 )
@@ -177,7 +178,7 @@ func leaky(a float32) float32 {
 }
 
 // expOf is e^(a-r) in float32.
-func expOf(a, r float32) float32 { return float32(exp(float64(a) - float64(r))) }
+func expOf(a, r float32) float32 { return float32(elementary.Exp(float64(a) - float64(r))) }
 
 // Layers returns the weights, from the first layer to the last. They may not
 // be written to.
@@ -363,14 +364,14 @@ func (g *GAT) baseInput(dst []float32, graph *Graph, v int32, w *workspace) {
 
 // prepare notes each state's AttSrc · p and AttDst · p.
 func (g *GAT) precompute(l int, s *states) {
-	s.cached = resize(s.cached, len(s.degree)*g.scores[l].out)
+	s.cached = kernel.Resize(s.cached, len(s.degree)*g.scores[l].out)
 	g.scores[l].apply(s.cached, s.h)
 }
 
 func (g *GAT) gather(l int, dst []float32, s *states, at []int32, w *workspace) {
 	heads := g.layers[l].Heads
 	notes := func(i int32) []float32 { return s.cached[int(i)*2*heads:] }
-	w.share = resize(w.share, len(at))
+	w.share = kernel.Resize(w.share, len(at))
 	clear(dst)
 	for k := range heads {
 		target := notes(at[0])[heads+k]

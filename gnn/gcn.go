@@ -159,14 +159,14 @@ func (c *GCN) baseInput(dst []float32, g *Graph, v int32, w *workspace) {
 
 // prepare notes 1/√d.
 func (c *GCN) precompute(_ int, s *states) {
-	s.cached = resize(s.cached, len(s.degree))
+	s.cached = kernel.Resize(s.cached, len(s.degree))
 	for i, d := range s.degree {
 		s.cached[i] = inverseRoot(int(d))
 	}
 }
 
 func (c *GCN) gather(_ int, dst []float32, s *states, at []int32, w *workspace) {
-	w.share = resize(w.share, len(at))
+	w.share = kernel.Resize(w.share, len(at))
 	norm := s.cached[at[0]]
 	for t, j := range at {
 		w.share[t] = norm * s.cached[j]

@@ -192,7 +192,7 @@ func (g *Graph) addRows(w *workspace, v int32, x []Vector) {
 			rows = g.rows.whole.From(v)
 			n = min(len(rows)/g.rowLen, n)
 		} else {
-			rows = resize(w.rows, n*g.rowLen)
+			rows = kernel.Resize(w.rows, n*g.rowLen)
 			w.rows = rows
 			clear(rows)
 		}

@@ -53,7 +53,7 @@ func (t *rowTable) row(v int32, room *[]float32) []float32 {
 	if t.whole != nil {
 		return t.whole.Row(v)
 	}
-	row := resize(*room, t.selfLen+t.aggregateLen)
+	row := kernel.Resize(*room, t.selfLen+t.aggregateLen)
 	*room = row
 	kernel.Widen(row[:t.selfLen], t.half.Row(v))
 	if t.sums != nil {
@@ -81,7 +81,7 @@ func (t *rowTable) putSelf(v int32, self []float32) {
 // round sets an own part to what will be kept of it.
 func (t *rowTable) round(self []float32, room *[]uint16) {
 	if t.half != nil {
-		*room = resize(*room, len(self))
+		*room = kernel.Resize(*room, len(self))
 		kernel.Narrow(*room, self)
 		kernel.Widen(self, *room)
 	}

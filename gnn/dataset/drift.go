@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/elementary"
 )
 
 // DriftConfig describes a growing graph of papers that cite earlier ones, with
@@ -296,7 +297,7 @@ func normalize(x []float64) {
 
 // time is τ(f), in years: the graph grows by a factor a year.
 func (g *drift) time(f float64) float64 {
-	return log(1+float64(f*(math.Pow(g.c.Growth, float64(g.c.Years))-1))) / log(g.c.Growth)
+	return elementary.Log(1+float64(f*(math.Pow(g.c.Growth, float64(g.c.Years))-1))) / elementary.Log(g.c.Growth)
 }
 
 // changed is A(t): 1 after the abrupt change.
@@ -348,14 +349,14 @@ func (g *drift) subtopic(class int, since float64) int {
 
 func clip(x, limit float64) float64 { return min(max(x, -limit), limit) }
 
-// softmax draws an index in proportion to exp(w), and writes over w.
+// softmax draws an index in proportion to e^w, and overwrites w.
 func (g *drift) softmax(w []float64) int {
 	top, sum := math.Inf(-1), 0.0
 	for _, v := range w {
 		top = max(top, v)
 	}
 	for k, v := range w {
-		w[k] = exp(v - top)
+		w[k] = elementary.Exp(v - top)
 		sum += w[k]
 	}
 	u := g.rng.Float64() * sum
@@ -398,7 +399,7 @@ func (g *drift) features(p paper) []float32 {
 func (g *drift) addCentre(class, sub int, t, share float64) {
 	for _, p := range [...]*plane{&g.centre[class], &g.subCentre[class][sub]} {
 		angle := float64(g.c.Rot*p.speed*(t-g.y0)) + float64(g.c.Jump*p.sign*g.changed(t))
-		sin, cos := sincos(angle)
+		sin, cos := elementary.SinCos(angle)
 		for i := range g.latent {
 			g.latent[i] += float64(share * (float64(cos*p.u[i]) + float64(sin*p.v[i])))
 		}
@@ -410,7 +411,7 @@ func (g *drift) addCentre(class, sub int, t, share float64) {
 // preferential attachment, with recency.
 func (g *drift) cite(p paper) []int32 {
 	// Compared before it is converted: an int holds no infinity.
-	draws := 1 + int(min(float64(g.c.MaxCites-1), g.c.Cites*exp(g.c.CitesSpread*g.rng.NormFloat64())))
+	draws := 1 + int(min(float64(g.c.MaxCites-1), g.c.Cites*elementary.Exp(g.c.CitesSpread*g.rng.NormFloat64())))
 	var cited []int32
 	clear(g.seen)
 	for range draws {
@@ -440,7 +441,7 @@ func (g *drift) recent() float64 {
 	if u == 0 {
 		return 0
 	}
-	return exp(log(u) / g.c.Recency)
+	return elementary.Exp(elementary.Log(u) / g.c.Recency)
 }
 
 // list chooses where one citation is drawn from.

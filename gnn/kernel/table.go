@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"runtime"
+	"slices"
 	"unsafe"
 )
 
@@ -175,6 +176,10 @@ func Room[T any](s []T, n int) []T {
 	}
 	return s[:n]
 }
+
+// Resize returns a slice of length n, s itself where its capacity is enough. The
+// elements' values are not defined.
+func Resize[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
 
 // within panics when an index is not of the table.
 func (t *Table[T]) within(index []int32) {

@@ -128,7 +128,8 @@ func (d *draws) next() uint32 {
 func (d *draws) batch(n int) []uint16 {
 	d.left = 0
 	n4 := (n + 3) &^ 3
-	list := resize(&d.list, n4)
+	d.list = kernel.Resize(d.list, n4)
+	list := d.list
 	for i := 0; i < n4; i += 4 {
 		bits := d.source.Uint64()
 		list[i], list[i+1], list[i+2], list[i+3] = uint16(bits), uint16(bits>>16), uint16(bits>>32), uint16(bits>>48)

@@ -1,5 +1,7 @@
 package train
 
+import "github.com/gvbll/gvbll/gnn/kernel"
+
 // input is the matrix X that a layer is fed: the states of nodes, rows×width,
 // after activation and dropout. Bags of words are sparse, all else is dense.
 type input[T float] struct {
@@ -45,23 +47,14 @@ func (x *input[T]) backward(dw, dy, w []T, out int) {
 	}
 	for i := 0; i < x.rows; i += blockRows {
 		n := min(blockRows, x.rows-i)
-		block := resize(&x.blockT, n*x.width)
-		transpose(block, x.dense[i*x.width:(i+n)*x.width], n, x.width)
-		products(dw, block, dy[i*out:(i+n)*out], x.width, n, out)
+		x.blockT = kernel.Resize(x.blockT, n*x.width)
+		transpose(x.blockT, x.dense[i*x.width:(i+n)*x.width], n, x.width)
+		products(dw, x.blockT, dy[i*out:(i+n)*out], x.width, n, out)
 	}
 	if x.grad != nil {
-		wt := resize(&x.weightT, len(w))
-		transpose(wt, w, x.width, out)
+		x.weightT = kernel.Resize(x.weightT, len(w))
+		transpose(x.weightT, w, x.width, out)
 		clear(x.grad)
-		products(x.grad, dy, wt, x.rows, out, x.width)
+		products(x.grad, dy, x.weightT, x.rows, out, x.width)
 	}
-}
-
-// resize returns the first n of *s, which is made longer if it must be.
-func resize[T any](s *[]T, n int) []T {
-	if cap(*s) < n {
-		*s = make([]T, n)
-	}
-	*s = (*s)[:n]
-	return *s
 }

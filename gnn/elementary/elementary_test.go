@@ -1,4 +1,4 @@
-package dataset
+package elementary
 
 import (
 	"hash/fnv"
@@ -23,23 +23,23 @@ func TestElementary(t *testing.T) {
 	}
 	for range 100_000 {
 		x := (2*rng.Float64() - 1) * math.Ldexp(1, rng.IntN(20)-10)
-		e := exp(x)
+		e := Exp(x)
 		if want := math.Exp(x); e != want && !(math.Abs(e-want) <= 4e-16*want) && x > -708 && x < 709 {
 			t.Fatalf("exp(%v) = %v, want %v", x, e, want)
 		}
-		l := log(math.Abs(x))
+		l := Log(math.Abs(x))
 		if want := math.Log(math.Abs(x)); math.Abs(l-want) > 4e-16*math.Abs(want) {
 			t.Fatalf("log(%v) = %v, want %v", math.Abs(x), l, want)
 		}
 		y := 1000 * x
-		s, c := sincos(y)
+		s, c := SinCos(y)
 		if math.Abs(s-math.Sin(y)) > 1e-15 || math.Abs(c-math.Cos(y)) > 1e-15 {
 			t.Fatalf("sincos(%v) = %v, %v, want %v, %v", y, s, c, math.Sin(y), math.Cos(y))
 		}
 		put(e, l, s, c)
 	}
-	if exp(math.Inf(-1)) != 0 || exp(0) != 1 || !math.IsInf(exp(800), 1) {
-		t.Errorf("exp: %v at -Inf, %v at 0, %v at 800", exp(math.Inf(-1)), exp(0), exp(800))
+	if Exp(math.Inf(-1)) != 0 || Exp(0) != 1 || !math.IsInf(Exp(800), 1) {
+		t.Errorf("exp: %v at -Inf, %v at 0, %v at 800", Exp(math.Inf(-1)), Exp(0), Exp(800))
 	}
 	if got := bits.Sum64(); got != wantBits {
 		t.Errorf("the bits' hash is %#x, want %#x", got, uint64(wantBits))
@@ -47,3 +47,21 @@ func TestElementary(t *testing.T) {
 }
 
 const wantBits = 0x83333f46e29d8927
+
+func TestExp(t *testing.T) {
+	for x := -708.0; x <= 709; x += 0.00917 {
+		if got, want := Exp(x), math.Exp(x); math.Abs(got-want) > 4e-16*want {
+			t.Fatalf("exp(%v) = %v, want %v", x, got, want)
+		}
+	}
+	for _, c := range []struct{ x, want float64 }{
+		{0, 1}, {-1e300, 0}, {math.Inf(-1), 0}, {1e300, math.Inf(1)}, {math.Inf(1), math.Inf(1)},
+	} {
+		if got := Exp(c.x); got != c.want {
+			t.Errorf("exp(%v) = %v, want %v", c.x, got, c.want)
+		}
+	}
+	if got := Exp(math.NaN()); !math.IsNaN(got) {
+		t.Errorf("exp(NaN) = %v", got)
+	}
+}
