@@ -1,8 +1,8 @@
-// Package topics names the topics of one graph and creates them. Its
-// sub-packages carry the rest of what is Kafka: wire (bytes and values), kafka
+// Package topics names the topics of one graph and creates them. Everything else
+// that concerns Kafka is in the packages below it: wire (bytes and values), kafka
 // (fetching and transactions), ledger (the commit point), worker (the loop from
-// fetch to commit), sender (a data set into the topics) and broker (the
-// embedded one of the demo). Nothing here knows the model.
+// fetch to commit), sender (a data set into the topics) and broker (the demo's
+// embedded broker). Nothing here knows the model.
 package topics
 
 import (
@@ -14,20 +14,20 @@ import (
 	"github.com/gvbll/gvbll/topics/kafka"
 )
 
-// Names are the topics of one graph: one deployment, one prefix, one graph.
+// Names are the topics of one graph. One deployment has one prefix and one graph.
 type Names struct {
-	Nodes       string // in: node arrivals
-	Labels      string // in: labels, whenever they come
-	Commands    string // in: what an operator tells the worker, one partition
-	Predictions string // out
-	DeadLetters string // out: what was refused, and why
-	Ledger      string // out: where each window was cut, one partition
+	Nodes       string // in: node events
+	Labels      string // in: labels
+	Commands    string // in: an operator's commands; one partition
+	Predictions string // out: predictions
+	DeadLetters string // out: refused records and the reasons
+	Ledger      string // out: where each window was cut; one partition
 }
 
 var legal = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,200}$`)
 
-// Under returns the names that begin with the prefix. The prefix must be legal
-// in a topic's name: letters, digits, dot, underscore and hyphen, 200 at most.
+// Under returns the topics with the given prefix, which must be 1 to 200 letters,
+// digits, dots, underscores or hyphens.
 func Under(prefix string) (Names, error) {
 	if !legal.MatchString(prefix) {
 		return Names{}, fmt.Errorf("prefix %q cannot begin a topic's name: use 1 to 200 letters, digits, '.', '_' or '-'", prefix)
@@ -47,14 +47,14 @@ func (n Names) All() []string {
 	return []string{n.Nodes, n.Labels, n.Commands, n.Predictions, n.DeadLetters, n.Ledger}
 }
 
-// Create makes the topics that are missing and returns their names. Ledger,
+// Create creates the topics that are missing and returns their names. Ledger,
 // commands and dead letters have one partition. Inputs and ledger are kept for
-// ever, because recovery replays them; inputs are kept uncompressed, however they
-// are sent; the retention of the outputs is the broker's default.
-// Replication -1 is the broker's default too.
+// ever, because recovery replays them; inputs are stored uncompressed, however
+// they are sent. The retention of the outputs is the broker's default, and so is
+// a replication of -1.
 func Create(ctx context.Context, c *kafka.Client, n Names, partitions, replication int) ([]string, error) {
 	keep := map[string]string{"retention.ms": "-1", "retention.bytes": "-1"}
-	// A batch that unpacks to gigabytes is then refused by the broker.
+	// The broker then refuses a batch that would decompress to gigabytes.
 	input := maps.Clone(keep)
 	input["compression.type"] = "uncompressed"
 	return c.CreateTopics(ctx,

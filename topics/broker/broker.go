@@ -1,6 +1,6 @@
-// Package broker is the embedded Kafka broker of the demo and of tests: kfake,
-// on the loopback interface, in memory or in a directory. It is a fake, with
-// one node and no replication; real work belongs on Apache Kafka.
+// Package broker is the embedded Kafka broker of the demo and of tests: kfake on
+// the loopback interface, in memory or in a directory. It has one node and no
+// replication; production belongs on Apache Kafka.
 package broker
 
 import (
@@ -12,12 +12,12 @@ import (
 
 // Config says where a broker listens and keeps its data.
 type Config struct {
-	// Dir keeps the data, so that a later broker on it goes on from there, also
-	// after SIGKILL: topics, records, and each transaction wholly or not at
-	// all. (What the machine had not written when the power went is lost.) One
-	// broker at a time. Empty keeps it in memory.
+	// Dir is the directory of the data. A later broker on it goes on from there,
+	// also after SIGKILL: topics, records, and each transaction whole or not at
+	// all. (A power failure loses what the system had not yet written.) One broker
+	// may use it at a time. Empty keeps the data in memory.
 	Dir string
-	// Port on 127.0.0.1; 0 for any that is free.
+	// Port is the port on 127.0.0.1, 0 for any free one.
 	Port int
 }
 
@@ -27,16 +27,16 @@ type Broker struct {
 	journal *journal // nil in memory
 }
 
-// Start starts a broker. Topics must be created; none comes by itself. A batch
-// may have 1 MiB and a transaction last 15 minutes, as with Kafka's defaults.
+// Start starts a broker. It does not create topics by itself. As with Kafka's
+// defaults, a batch may have 1 MiB and a transaction may last 15 minutes.
 func Start(cfg Config) (*Broker, error) {
 	b := &Broker{}
-	// Nobody is let in before the journal is kept.
-	kept := make(chan struct{})
-	defer close(kept)
+	// Accept no connection before the journal records transactions.
+	ready := make(chan struct{})
+	defer close(ready)
 	opts := []kfake.Opt{kfake.Ports(cfg.Port), kfake.ListenFn(func(network, address string) (net.Listener, error) {
 		l, err := net.Listen(network, address)
-		return &door{l, kept}, err
+		return &gatedListener{l, ready}, err
 	})}
 	if cfg.Dir != "" {
 		if err := recoverDir(cfg.Dir); err != nil {
@@ -55,14 +55,14 @@ func Start(cfg Config) (*Broker, error) {
 		b.cluster.Close()
 		return nil, fmt.Errorf("starting the embedded broker in %s: %w", cfg.Dir, err)
 	}
-	b.journal.keep(b.cluster)
+	b.journal.record(b.cluster)
 	return b, nil
 }
 
 // Addr is the bootstrap address, host:port.
 func (b *Broker) Addr() string { return b.cluster.ListenAddrs()[0] }
 
-// Close stops the broker. What a directory holds stays there.
+// Close stops the broker. The data in a directory stays.
 func (b *Broker) Close() {
 	b.cluster.Close()
 	if b.journal != nil {
@@ -70,13 +70,13 @@ func (b *Broker) Close() {
 	}
 }
 
-// door is a listener that lets nobody in until it is opened.
-type door struct {
+// gatedListener accepts no connection until ready is closed.
+type gatedListener struct {
 	net.Listener
-	opened <-chan struct{}
+	ready <-chan struct{}
 }
 
-func (d *door) Accept() (net.Conn, error) {
-	<-d.opened
-	return d.Listener.Accept()
+func (l *gatedListener) Accept() (net.Conn, error) {
+	<-l.ready
+	return l.Listener.Accept()
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// maxLine bounds a line, in bytes: what the wire format takes of a value.
+// maxLine bounds a line in bytes: the wire format's limit for a value.
 const maxLine = 4 << 20
 
-// Lines sends node events, arrivals and departures, one in JSON a line, as they
-// are: each under the key of its node, with the header that says that it is JSON.
-// Empty lines are passed over. It returns how many were sent; a line that is no
-// event is an error that names it, and what comes before it is sent.
+// Lines sends node events (arrivals and departures) from JSON lines. Each line is
+// sent as it is, under its node's key and with the content-type of JSON; empty
+// lines are skipped. It returns the number of events sent. A line that is not an
+// event is an error with its number; the lines before it are sent.
 func Lines(ctx context.Context, c *kafka.Client, names topics.Names, lines io.Reader) (sent int, err error) {
 	partitions, err := c.Partitions(ctx, names.Nodes)
 	if err != nil {
@@ -82,7 +82,7 @@ func Lines(ctx context.Context, c *kafka.Client, names topics.Names, lines io.Re
 	return sent, nil
 }
 
-// lineRecord makes a record of a line, nil of an empty one.
+// lineRecord returns the record of a line, nil if the line is empty.
 func lineRecord(d *wire.Decoder, line []byte) (*kafka.Record, error) {
 	if len(bytes.TrimSpace(line)) == 0 {
 		return nil, nil

@@ -1,5 +1,6 @@
-// Package sender streams a data set into the topics of a graph, as the outside
-// world would: nodes as they come, labels when they are due.
+// Package sender streams a data set into the topics of a graph, as an
+// application would: nodes in the order of their arrival, labels when they are
+// due.
 package sender
 
 import (
@@ -13,13 +14,11 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// Stream is a data set in the order of its arrival. Context nodes go first;
-// behind them go the labels of Known, those of them whose classes are known from
-// the beginning. Steps are the batches ΔV_t.
+// Stream is a data set in the order of its arrival.
 type Stream struct {
-	Context []event.Node
-	Known   []Item
-	Steps   [][]Item
+	Context []event.Node // sent first; they get no prediction
+	Known   []Item       // context nodes whose labels are sent next
+	Steps   [][]Item     // the batches ΔV_t
 }
 
 // Item is a node and its class.
@@ -40,30 +39,33 @@ func (s *Stream) Events() int {
 // Timing says when labels are sent.
 type Timing string
 
-// Timings.
 const (
-	Never     Timing = "never"     // nodes only
-	Delayed   Timing = "delayed"   // a label follows its node by Delay node events
-	Predicted Timing = "predicted" // step by step: a step's labels follow its predictions, and those of Delay further steps
+	// Never sends nodes only.
+	Never Timing = "never"
+	// Delayed sends a label Delay node events after its node.
+	Delayed Timing = "delayed"
+	// Predicted sends a step's labels once that step and Delay further steps have
+	// their predictions.
+	Predicted Timing = "predicted"
 )
 
-// Config says how to send.
+// Config configures Run.
 type Config struct {
 	Names  topics.Names
 	Labels Timing
 	Delay  int     // node events (Delayed) or steps (Predicted)
-	Rate   float64 // node events a second; 0 for as fast as they are taken
-	// Resume leaves out what the topics hold already, so that a sender that was
-	// killed can be started again.
+	Rate   float64 // node events per second, 0 for no limit
+	// Resume skips events that the topics have already, so that a sender that was
+	// killed can go on.
 	Resume bool
-	// Progress is told how much has been sent, now and then.
+	// Progress, if not nil, is called with the numbers of events sent so far.
 	Progress func(nodes, labels int)
 }
 
-// maxBurst is how many node events are sent at once.
+// maxBurst is the number of node events that are sent in one request.
 const maxBurst = 500
 
-// Run sends the stream and returns when all is acknowledged.
+// Run sends the stream and returns when every event is acknowledged.
 func Run(ctx context.Context, c *kafka.Client, s *Stream, cfg Config) error {
 	partitions, err := c.Partitions(ctx, cfg.Names.All()...)
 	if err != nil {
@@ -81,13 +83,13 @@ func Run(ctx context.Context, c *kafka.Client, s *Stream, cfg Config) error {
 	defer producer.Close()
 	r := &run{
 		cfg: cfg, producer: producer, partitions: partitions, began: time.Now(),
-		sentNodes: make(map[string]bool), sentLabels: make(map[string]bool), predicted: make(map[string]bool),
+		sentNodes: make(map[string]bool), sentLabels: make(map[string]bool), hasPrediction: make(map[string]bool),
 	}
 	if cfg.Resume {
-		if err := seen(ctx, c, cfg.Names.Nodes, r.sentNodes); err != nil {
+		if err := addKeys(ctx, c, cfg.Names.Nodes, r.sentNodes); err != nil {
 			return err
 		}
-		if err := seen(ctx, c, cfg.Names.Labels, r.sentLabels); err != nil {
+		if err := addKeys(ctx, c, cfg.Names.Labels, r.sentLabels); err != nil {
 			return err
 		}
 	}
@@ -100,29 +102,32 @@ func Run(ctx context.Context, c *kafka.Client, s *Stream, cfg Config) error {
 		}
 	}
 	if cfg.Labels == Predicted {
-		return r.steps(ctx, c, s)
+		return r.predicted(ctx, c, s)
 	}
-	return r.through(ctx, s)
+	return r.delayed(ctx, s)
 }
 
+// run is the state of one Run.
 type run struct {
 	cfg                   Config
 	producer              *kafka.Producer
-	partitions            map[string]int
+	partitions            map[string]int // by topic
 	began                 time.Time
-	paced                 int // node events sent by this run
-	nodesSent, labelsSent int
+	paced                 int // node events that this run has sent itself
+	nodesSent, labelsSent int // with those that were there already
 
-	sentNodes, sentLabels, predicted map[string]bool // by record key
+	// Record keys: of events that were there before, and of nodes whose
+	// prediction was read and is not waited for yet.
+	sentNodes, sentLabels, hasPrediction map[string]bool
 }
 
-// seen notes the keys of all committed records of a topic.
-func seen(ctx context.Context, c *kafka.Client, topic string, keys map[string]bool) error {
+// addKeys adds the keys of all committed records of a topic to keys.
+func addKeys(ctx context.Context, c *kafka.Client, topic string, keys map[string]bool) error {
 	return c.ReadAll(ctx, topic, func(r *kafka.Record) { keys[string(r.Key)] = true })
 }
 
-// through sends node after node, and each label Delay nodes later.
-func (r *run) through(ctx context.Context, s *Stream) error {
+// delayed sends all nodes, and each label Delay nodes after its own.
+func (r *run) delayed(ctx context.Context, s *Stream) error {
 	var due []Item
 	for _, step := range s.Steps {
 		for len(step) > 0 {
@@ -146,10 +151,10 @@ func (r *run) through(ctx context.Context, s *Stream) error {
 	return r.labels(ctx, due)
 }
 
-// steps sends step after step: the nodes; then, once all their predictions are
-// published, the labels of the step that lies Delay steps back. The labels of
-// the last steps follow at the end.
-func (r *run) steps(ctx context.Context, c *kafka.Client, s *Stream) error {
+// predicted sends the nodes of a step, waits for their predictions, and sends the
+// labels of the step that is Delay steps back. The labels of the last steps
+// follow at the end.
+func (r *run) predicted(ctx context.Context, c *kafka.Client, s *Stream) error {
 	bounds, err := c.Offsets(ctx, r.cfg.Names.Predictions)
 	if err != nil {
 		return err
@@ -182,16 +187,16 @@ func (r *run) steps(ctx context.Context, c *kafka.Client, s *Stream) error {
 func (r *run) await(ctx context.Context, predictions *kafka.Reader, step []Item) error {
 	for i := range step {
 		key := string(wire.AppendKey(nil, step[i].Node.ID))
-		for !r.predicted[key] {
+		for !r.hasPrediction[key] {
 			records, err := predictions.Poll(ctx)
 			if err != nil {
 				return err
 			}
 			for _, p := range records {
-				r.predicted[string(p.Key)] = true
+				r.hasPrediction[string(p.Key)] = true
 			}
 		}
-		delete(r.predicted, key)
+		delete(r.hasPrediction, key)
 	}
 	return nil
 }
@@ -204,7 +209,7 @@ func nodesOf(items []Item) []event.Node {
 	return nodes
 }
 
-// nodes sends node events in bursts, at the rate.
+// nodes sends node events in bursts, at the configured rate.
 func (r *run) nodes(ctx context.Context, nodes []event.Node) error {
 	for len(nodes) > 0 {
 		n := min(len(nodes), maxBurst)

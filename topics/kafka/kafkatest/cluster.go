@@ -1,6 +1,6 @@
-// Package kafkatest starts clusters for tests that let in only who has both a
-// certificate and a password, and then allow only what was granted: kfake, and
-// an Apache Kafka.
+// Package kafkatest starts secured clusters for tests, on kfake and on Apache
+// Kafka: they require a client certificate and a password, and allow only what
+// was granted by ACLs.
 package kafkatest
 
 import (
@@ -19,7 +19,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
-// Admin may do all, and logs in with PLAIN. Everybody has the same password.
+// Admin may do everything, and logs in with PLAIN. All users have the same
+// password.
 const (
 	Admin    = "root"
 	Password = "Tr0ub4dor-and-3"
@@ -32,19 +33,19 @@ var mechanisms = []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
 
 // Cluster is a running broker.
 type Cluster struct {
-	// Addr takes TLS with a client certificate, and SASL.
+	// Addr accepts TLS with a client certificate and SASL.
 	Addr string
-	// Authority signed the broker's certificate, and is believed by it.
+	// Authority signed the broker's certificate; the broker trusts its others.
 	Authority *Authority
-	// Cert and Key are files of a client certificate.
+	// Cert and Key are the files of a client certificate.
 	Cert, Key string
-	// Silent tells that a wrong password gets no answer, only a closed
-	// connection.
+	// Silent means that the broker closes the connection on a wrong password
+	// without an answer.
 	Silent bool
 }
 
-// Clusters returns a fake, and an Apache Kafka where GVBLL_KAFKA_TOOL names the
-// script that starts one: "start DIR PORT key=value ..." and "stop DIR".
+// Clusters starts kfake and, if GVBLL_KAFKA_TOOL names a script for it ("start
+// DIR PORT key=value ..." and "stop DIR"), Apache Kafka.
 func Clusters(t *testing.T) map[string]*Cluster {
 	t.Helper()
 	all := map[string]*Cluster{"fake": Fake(t)}
@@ -109,7 +110,7 @@ func Apache(t *testing.T, tool string) *Cluster {
 		"listener.security.protocol.map=SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
 		"ssl.keystore.type=PEM", "ssl.keystore.location="+store,
 		"ssl.truststore.type=PEM", "ssl.truststore.location="+c.Authority.File,
-		"listener.name.sasl_ssl.ssl.client.auth=required", // the general one is not for SASL listeners
+		"listener.name.sasl_ssl.ssl.client.auth=required", // ssl.client.auth alone does not apply to SASL listeners
 		"sasl.enabled.mechanisms="+strings.Join(mechanisms, ","),
 		"listener.name.sasl_ssl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "+logins+";",
 		"listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;",
@@ -145,8 +146,8 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// Allow grants a user operations on a resource; a name with a * at its end means
-// all that begin so.
+// Allow grants a user operations on a resource. A name that ends with * is a
+// prefix.
 func (c *Cluster) Allow(t *testing.T, user string, resource kafkago.ResourceType, name string, operations ...kafkago.ACLOperationType) {
 	t.Helper()
 	pattern := kafkago.PatternTypeLiteral

@@ -21,24 +21,26 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// kfake writes the markers that end a transaction one partition after the
-// other, and after a crash takes transactions without a marker for aborted, but
-// writes none. Left at that, a commit that the crash cut short is one in some
-// partitions only; and since a producer keeps its id, the next one of its
-// transactions is hidden from readers, who wait for the marker, and its commit
-// brings the aborted records back at the crash after. So what is being ended
-// is noted in a journal beforehand, and after a crash the markers that are
-// missing are written: of a commit if it was noted, else of an abort.
+// kfake writes the markers that end a transaction to one partition after the
+// other. After a crash it treats transactions without a marker as aborted, but
+// writes no marker. That breaks two promises. A commit that the crash interrupted
+// is a commit in some partitions only. And because a producer keeps its id, its
+// next transaction is hidden from readers, who wait for the missing marker, and
+// the commit of that one makes the aborted records visible after the next crash.
+//
+// So the transaction that is about to end is written to a journal first, and
+// after a crash the missing markers are written: commits if the journal has the
+// commit, aborts otherwise.
 
-// journal holds the transaction that is being ended, in one entry that is
-// written over: kfake does one thing at a time. That the file is there says
-// that a broker is running, or was killed.
+// journal holds the transaction that is about to end, in one entry that is
+// overwritten: kfake handles one request at a time. The file exists while a
+// broker runs, and after one was killed.
 type journal struct {
 	file    *os.File
-	pending bool
+	pending bool // the entry is set
 }
 
-// ending is what the journal's entry says of a transaction.
+// ending is the journal's entry: a transaction and how it ends.
 type ending struct {
 	producer int64
 	epoch    int16
@@ -58,9 +60,10 @@ func openJournal(dir string) (*journal, error) {
 	return &journal{file: f}, nil
 }
 
-// keep has the journal kept by the cluster. A note stays until something new is
-// produced: until then there is nothing that it could be mistaken to be about.
-func (j *journal) keep(c *kfake.Cluster) {
+// record makes the cluster write the journal. An entry stays until the next
+// record is produced: before that no other transaction is open that it could be
+// mistaken for.
+func (j *journal) record(c *kfake.Cluster) {
 	c.ControlKey(kmsg.EndTxn.Int16(), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		end := r.(*kmsg.EndTxnRequest)
 		err := j.write(ending{end.ProducerID, end.ProducerEpoch, end.Commit})
@@ -74,7 +77,7 @@ func (j *journal) keep(c *kfake.Cluster) {
 		err := j.write(ending{})
 		j.pending = err != nil
 		if err != nil {
-			c.KeepControl() // though this request is not answered
+			c.KeepControl() // also when the request fails
 		}
 		return nil, err, err != nil
 	})
@@ -91,14 +94,14 @@ func (j *journal) write(e ending) error {
 	return err
 }
 
-// remove says that the broker ended well. If it fails, the next start looks for
-// what is not there.
+// remove deletes the journal after a clean stop. If that fails, the next start
+// only searches in vain for open transactions.
 func (j *journal) remove() {
 	_ = j.file.Close()
 	_ = os.Remove(j.file.Name())
 }
 
-// recoverDir completes what a killed broker left in the directory.
+// recoverDir writes the markers that a killed broker has left out.
 func recoverDir(dir string) error {
 	path := filepath.Join(dir, journalName)
 	entry, err := os.ReadFile(path)
@@ -126,19 +129,18 @@ func recoverDir(dir string) error {
 	return os.Remove(path)
 }
 
-// open is a transaction that has records in a partition and no marker after
-// them.
-type open struct {
+// openTransaction has records in a partition and no marker after them.
+type openTransaction struct {
 	topic     string
 	partition int32
 	producer  int64
 	epoch     int16
 }
 
-// writeMarkers ends the transactions through a broker of whose port nobody
-// knows. Its snapshots of the partitions, which kfake would believe rather than
-// the markers, are removed.
-func writeMarkers(dir string, list []open, last ending) error {
+// writeMarkers ends the transactions through a broker on a port that no client
+// knows. It removes kfake's snapshots of the partitions, which would take
+// precedence over the markers.
+func writeMarkers(dir string, list []openTransaction, last ending) error {
 	c, err := kfake.NewCluster(kfake.Ports(0), kfake.DataDir(dir))
 	if err != nil {
 		return err
@@ -181,12 +183,12 @@ func writeMarkers(dir string, list []open, last ending) error {
 
 // openTransactions looks through the logs: partitions/TOPIC-N/BASE.dat, which
 // is record batches, and BASE.idx, which has an entry for each.
-func openTransactions(dir string) ([]open, error) {
+func openTransactions(dir string) ([]openTransaction, error) {
 	partitions, err := filepath.Glob(filepath.Join(dir, "partitions", "*-*"))
 	if err != nil {
 		return nil, err
 	}
-	var list []open
+	var list []openTransaction
 	for _, p := range partitions {
 		name := filepath.Base(p)
 		i := strings.LastIndexByte(name, '-')
@@ -210,7 +212,7 @@ func openTransactions(dir string) ([]open, error) {
 			}
 		}
 		for producer, epoch := range epochs {
-			list = append(list, open{topic, int32(n), producer, epoch})
+			list = append(list, openTransaction{topic, int32(n), producer, epoch})
 		}
 	}
 	return list, nil
@@ -221,8 +223,8 @@ func base(segment string) int64 {
 	return n
 }
 
-// Places in a record batch of format 2 (kafka.apache.org/documentation,
-// "Record Batch"), and the size of an entry of kfake's index.
+// Offsets in a record batch of format 2 (kafka.apache.org/documentation,
+// "Record Batch"), and the size of an entry in kfake's index.
 const (
 	lengthAt      = 8
 	attributesAt  = 21
@@ -234,9 +236,9 @@ const (
 	indexSize     = 15
 )
 
-// scan follows the transactions through a segment. A batch at the end that has
-// no index entry, where kfake keeps that it is of a transaction, was not yet
-// answered for: it is cut off.
+// scan updates epochs, the open transactions by producer, from the batches of a
+// segment. A batch at the end without an index entry was not acknowledged, so it
+// is cut off: only the index says that a batch is transactional.
 func scan(segment string, epochs map[int64]int16) error {
 	f, err := os.OpenFile(segment, os.O_RDWR, 0)
 	if err != nil {
