@@ -81,6 +81,16 @@ func (e *Engine) Node(id event.ID) (*Report, bool) {
 	return r, true
 }
 
+// Served returns what every head said of a node when it was served, nil where it
+// was not or that is no longer kept.
+func (e *Engine) Served(id event.ID) *Opinion {
+	v, known := e.roster.number(id)
+	if !known {
+		return nil
+	}
+	return e.served(v, id)
+}
+
 // className returns the name of a class, "" of none.
 func (e *Engine) className(class int32) string {
 	if class == none {

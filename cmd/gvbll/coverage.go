@@ -77,7 +77,7 @@ func (c coverageCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	job := table.Covering{Sources: plan.Sources, Seeds: plan.Seeds, Settings: plan.Settings, Delays: c.Delay, Head: c.Head, Parallel: plan.Parallel}
+	job := table.CoveragePlan{Sources: plan.Sources, Seeds: plan.Seeds, Settings: plan.Settings, Delays: c.Delay, Head: c.Head, Parallel: plan.Parallel}
 	if c.Plan.Parallel == 0 {
 		job.Parallel = runtime.GOMAXPROCS(0)
 	}
@@ -96,8 +96,8 @@ func (c coverageCmd) Run(ctx context.Context, s streams) error {
 		}
 	}
 	bar := newProgress(s.err, "coverage", len(job.Sources)*len(job.Seeds)*len(job.Delays)*len(job.Sets))
-	var found []table.Covered
-	if err := table.Cover(ctx, job, func(r table.Covered) error {
+	var found []table.CoverageResult
+	if err := table.Coverage(ctx, job, func(r table.CoverageResult) error {
 		found = append(found, r)
 		bar.set(len(found), fmt.Sprintf("%s seed %d", r.Dataset, r.Seed))
 		return nil
@@ -117,7 +117,7 @@ func (c coverageCmd) Run(ctx context.Context, s streams) error {
 }
 
 // printCoverage prints a line for every data set, delay and way to make sets.
-func printCoverage(w io.Writer, job table.Covering, found []table.Covered) error {
+func printCoverage(w io.Writer, job table.CoveragePlan, found []table.CoverageResult) error {
 	fmt.Fprintf(w, "%-14s %5s %-6s %-6s %-6s %12s %8s %12s %9s %8s\n", "data set", "late", "score", "method", "per", "covered, %", "classes", "worst class", "right, %", "abstain")
 	for _, source := range job.Sources {
 		for _, delay := range job.Delays {

@@ -56,7 +56,7 @@ func TestBars(t *testing.T) {
 func realSources(t *testing.T) (sources []Source) {
 	t.Helper()
 	for _, name := range []string{"cora", "cornell", "texas", "wisconsin"} {
-		path := filepath.Join("..", "..", "..", "shared", "datasets", name)
+		path := filepath.Join("..", "..", "..", "..", "shared", "datasets", name)
 		if _, err := os.Stat(path); err != nil {
 			t.Skipf("the data sets are not here: %v", err)
 		}

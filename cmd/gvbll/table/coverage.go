@@ -6,28 +6,27 @@ import (
 	"math"
 	"sync"
 
-	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
-// Covering asks how the sets of the engine keep their promise: on every source
-// and seed, with labels that come so many steps late, for each way to make sets.
-type Covering struct {
+// CoveragePlan asks how well the engine's conformal sets keep their target: on
+// every source and seed, with labels of every delay, for every kind of set.
+type CoveragePlan struct {
 	Sources  []Source
 	Seeds    []uint64
 	Settings Settings
-	Delays   []int
+	Delays   []int // steps by which labels come late
 	Sets     []pipeline.Coverage
-	Head     string // what serves: pipeline.HeadPaper, or the pool
+	Head     string // what serves: pipeline.HeadPaper, or else the pool
 	Parallel int    // (source, seed) pairs worked on at once; 0 for 1
 }
 
-// Covered is what became of the sets of one stream's second half. The first is
-// what thresholds are learned on.
-type Covered struct {
+// CoverageResult counts the sets of the second half of one stream's steps. In the
+// first half thresholds are learned.
+type CoverageResult struct {
 	Dataset string             `json:"dataset"`
 	Seed    uint64             `json:"seed"`
 	Delay   int                `json:"delay"` // steps
@@ -35,55 +34,42 @@ type Covered struct {
 	Method  string             `json:"method"`
 	Per     string             `json:"per"`
 	Target  float64            `json:"target"`
-	Sets    conformal.Coverage `json:"sets"`
+	Sets    conformal.Coverage `json:"sets"`    // whose label came
 	Correct int                `json:"correct"` // of these, whose most probable class was right
-	Worst   float64            `json:"worst"`   // the least coverage of a class of 20 labels or more; 1 where there is none
-	Abstain int                `json:"abstain"` // of the second half's predictions
-	Served  int                `json:"served"`  // predictions of the second half
+	Worst   float64            `json:"worst"`   // the least coverage of a class that has minClassLabels labels; 1 where none has
+	Abstain int                `json:"abstain"` // predictions that gave a reason to abstain
+	Served  int                `json:"served"`  // predictions
 }
 
-// Cover trains a model for every source and seed and steps the engine through
-// each stream for every delay and way to make sets. Calls of sink do not overlap.
-func Cover(ctx context.Context, c Covering, sink func(Covered) error) error {
-	if err := c.Settings.validate(); err != nil {
+// Coverage trains a model for every source and seed, and steps the engine through
+// each stream once for every delay and kind of set. Calls of sink do not overlap.
+func Coverage(ctx context.Context, plan CoveragePlan, sink func(CoverageResult) error) error {
+	if err := plan.Settings.validate(); err != nil {
 		return fmt.Errorf("coverage: %w", err)
 	}
-	var turn sync.Mutex
-	return each(ctx, max(c.Parallel, 1), len(c.Sources)*len(c.Seeds), func(ctx context.Context, i int) error {
-		source, seed := c.Sources[i/len(c.Seeds)], c.Seeds[i%len(c.Seeds)]
-		d, cut, err := source.Open(Cut{Seed: seed})
+	var mu sync.Mutex // held while sink runs
+	return each(ctx, max(plan.Parallel, 1), len(plan.Sources)*len(plan.Seeds), func(ctx context.Context, i int) error {
+		source, seed := plan.Sources[i/len(plan.Seeds)], plan.Seeds[i%len(plan.Seeds)]
+		m, stream, err := plan.train(ctx, source, seed)
 		if err != nil {
 			return fmt.Errorf("coverage: %s, seed %d: %w", source.Name, seed, err)
 		}
-		s, err := newSchool(ctx, d, cut.Train, c.Settings, seed)
-		if err != nil {
-			return fmt.Errorf("coverage: seed %d: %w", seed, err)
-		}
-		m, err := s.bayesian()
-		if err != nil {
-			return fmt.Errorf("coverage: %s, seed %d: %w", source.Name, seed, err)
-		}
-		if c.Head != pipeline.HeadPaper {
-			if err := m.AddPool(s.data, model.DefaultPool(s.data)); err != nil {
-				return fmt.Errorf("coverage: %s, seed %d: %w", source.Name, seed, err)
-			}
-		}
-		for _, delay := range c.Delays {
-			stream := windows(d, cut, delay)
-			for _, sets := range c.Sets {
+		for _, delay := range plan.Delays {
+			for _, sets := range plan.Sets {
 				if ctx.Err() != nil {
 					return context.Cause(ctx)
 				}
-				engine, err := pipeline.New(m, pipeline.Config{Update: c.Settings.Update, Bins: c.Settings.Bins, Coverage: sets, Unwatched: true})
+				cfg := pipeline.Config{Head: plan.Head, Update: plan.Settings.Update, Coverage: sets}
+				e, err := newEngine(m, cfg, stream, Strict, stream.context.nodes)
 				if err != nil {
 					return fmt.Errorf("coverage: %s: %w", source.Name, err)
 				}
-				r := secondHalf(engine, stream, len(cut.Steps))
+				r := e.countSets(delay)
 				r.Dataset, r.Seed, r.Delay = source.Name, seed, delay
 				r.Score, r.Method, r.Per, r.Target = sets.Score.String(), sets.Method.String(), sets.Per.String(), sets.Target
-				turn.Lock()
+				mu.Lock()
 				err = sink(r)
-				turn.Unlock()
+				mu.Unlock()
 				if err != nil {
 					return err
 				}
@@ -93,98 +79,90 @@ func Cover(ctx context.Context, c Covering, sink func(Covered) error) error {
 	})
 }
 
-// stepWindow is a window of a stream.
-type stepWindow struct {
-	event.Window
-	step int // whose nodes come, -1 for none
+// train returns the model and the stream of a source and seed.
+func (plan *CoveragePlan) train(ctx context.Context, source Source, seed uint64) (*model.Model, *replay, error) {
+	d, cut, err := source.Open(Cut{Seed: seed})
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := newTrainer(ctx, d, cut.Train, plan.Settings, seed)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := s.gvbll()
+	if err == nil && plan.Head != pipeline.HeadPaper {
+		err = m.AddPool(s.data, model.DefaultPool(s.data))
+	}
+	return m, newReplay(d, cut, s.normalizer), err
 }
 
-// windows are the context, and then in turn a step's nodes and the labels of the
-// step that many before it; at last the labels that are left.
-func windows(d *dataset.Dataset, cut dataset.Stream, delay int) (w []stepWindow) {
-	nothing := &event.Origin{}
-	context := append(append([]int32(nil), cut.Train...), cut.Warmup...)
-	neighbours := d.Arrivals(append([][]int32{context}, cut.Steps...))
-	add := func(step int, nodes []event.Node, labels []event.Label) {
-		w = append(w, stepWindow{event.Window{Number: int64(len(w)), Nodes: nodes, Labels: labels}, step})
-	}
-	nodes := func(batch []int32, context bool) (list []event.Node) {
-		for _, v := range batch {
-			x := d.Features[v]
-			n := event.Node{Origin: nothing, ID: event.ID{Num: int64(v)}, Dense: x.Dense, Index: x.Index, Value: x.Value, Context: context}
-			for _, u := range neighbours[v] {
-				n.Neighbours = append(n.Neighbours, event.ID{Num: int64(u)})
+// countSets steps the engine through its stream, with labels that come delay steps
+// late, and counts the sets that were served in the second half.
+func (e *engine) countSets(delay int) CoverageResult {
+	steps := len(e.stream.steps)
+	c := setCounts{from: math.MaxInt64, classes: map[int32]*conformal.Coverage{}}
+	for t := range steps + delay {
+		if t < steps {
+			if t == steps/2 {
+				c.from = e.Next()
 			}
-			list = append(list, n)
+			c.served(e.serve(e.stream.span(t)))
 		}
-		return list
+		if t >= delay {
+			c.labelled(e.label(e.stream.span(t - delay)))
+		}
 	}
-	labels := func(batch []int32) (list []event.Label) {
-		for _, v := range batch {
-			list = append(list, event.Label{Origin: nothing, Node: event.ID{Num: int64(v)}, Class: d.Classes[d.Labels[v]]})
-		}
-		return list
+	return c.result()
+}
+
+// setCounts counts what is served from a window on.
+type setCounts struct {
+	CoverageResult
+	from    int64 // number of the first window that counts
+	classes map[int32]*conformal.Coverage
+}
+
+func (c *setCounts) served(out *event.Outcome) {
+	if out.Window < c.from {
+		return
 	}
-	add(-1, nodes(context, true), nil)
-	add(-1, nil, labels(cut.Train)) // what trained is known
-	for t := range len(cut.Steps) + delay {
-		if t < len(cut.Steps) {
-			add(t, nodes(cut.Steps[t], false), nil)
+	c.Served += len(out.Predictions)
+	for i := range out.Predictions {
+		if out.Predictions[i].Set.Abstain != "" {
+			c.Abstain++
 		}
-		if t < delay {
+	}
+}
+
+func (c *setCounts) labelled(out *event.Outcome) {
+	for i, l := range out.Labelled {
+		if l.Served < c.from {
 			continue
 		}
-		add(-1, nil, labels(cut.Steps[t-delay]))
+		set := conformal.Coverage{Rows: 1, Classes: uint64(out.Coverage.Labels[i].Size)}
+		if out.Coverage.Labels[i].Held {
+			set.Covered = 1
+		}
+		c.Sets.Merge(set)
+		if c.classes[l.Class] == nil {
+			c.classes[l.Class] = &conformal.Coverage{}
+		}
+		c.classes[l.Class].Merge(set)
+		if out.Heads[l.By].Scores[i].Correct {
+			c.Correct++
+		}
 	}
-	return w
 }
 
-// leastLabels is of how many a class's coverage is looked at.
-const leastLabels = 20
+// minClassLabels is how many labels a class must have for its coverage to count.
+const minClassLabels = 20
 
-// secondHalf steps the engine through the stream and counts the sets that were
-// served in the second half of its steps.
-func secondHalf(e *pipeline.Engine, stream []stepWindow, steps int) (r Covered) {
-	from := int64(math.MaxInt64)
-	byClass := map[int32]*conformal.Coverage{}
-	for i := range stream {
-		w := &stream[i]
-		if w.step == steps/2 {
-			from = w.Number
-		}
-		out := e.Step(&w.Window)
-		if w.Number >= from {
-			for k := range out.Predictions {
-				r.Served++
-				if out.Predictions[k].Set.Abstain != "" {
-					r.Abstain++
-				}
-			}
-		}
-		for k, l := range out.Labelled {
-			if l.Served < from {
-				continue
-			}
-			held := &out.Coverage.Labels[k]
-			c := conformal.Coverage{Rows: 1, Classes: uint64(held.Size)}
-			if held.Held {
-				c.Covered = 1
-			}
-			r.Sets.Merge(c)
-			if byClass[l.Class] == nil {
-				byClass[l.Class] = &conformal.Coverage{}
-			}
-			byClass[l.Class].Merge(c)
-			if out.Heads[l.By].Scores[k].Correct {
-				r.Correct++
-			}
+func (c *setCounts) result() CoverageResult {
+	c.Worst = 1
+	for _, sets := range c.classes { // a minimum does not depend on the order
+		if sets.Rows >= minClassLabels {
+			c.Worst = min(c.Worst, sets.Rate())
 		}
 	}
-	r.Worst = 1
-	for _, c := range byClass { // a minimum: in any order
-		if c.Rows >= leastLabels {
-			r.Worst = min(r.Worst, c.Rate())
-		}
-	}
-	return r
+	return c.CoverageResult
 }

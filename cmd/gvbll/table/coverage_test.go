@@ -17,12 +17,12 @@ func TestCoverageOfDrift(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.Nodes, cfg.Classes, cfg.Dim, cfg.Steps = 4000, 8, 16, 40
-	job := Covering{
+	job := CoveragePlan{
 		Sources: []Source{Drifting(cfg)}, Seeds: []uint64{1, 2}, Settings: quick(), Delays: []int{0, 1}, Parallel: 2,
 		Sets: []pipeline.Coverage{{Target: 0.9}, {Target: 0.9, Per: pipeline.PerSlice, Method: conformal.PID}},
 	}
 	seen := 0
-	if err := Cover(t.Context(), job, func(c Covered) error {
+	if err := Coverage(t.Context(), job, func(c CoverageResult) error {
 		seen++
 		t.Logf("%+v: %.3f", c, c.Sets.Rate())
 		if int(c.Sets.Rows) != c.Served || c.Served < 500 {
@@ -51,7 +51,7 @@ func TestCoverageBars(t *testing.T) {
 }
 
 func coverageBars(t *testing.T, head string) {
-	job := Covering{Settings: DefaultSettings(), Delays: []int{0, 1, 10}, Sets: []pipeline.Coverage{{Target: 0.9}}, Head: head, Parallel: 2}
+	job := CoveragePlan{Settings: DefaultSettings(), Delays: []int{0, 1, 10}, Sets: []pipeline.Coverage{{Target: 0.9}}, Head: head, Parallel: 2}
 	for seed := range uint64(10) {
 		job.Seeds = append(job.Seeds, seed+1)
 	}
@@ -61,7 +61,7 @@ func coverageBars(t *testing.T, head string) {
 		delay   int
 	}
 	sum := map[cell]float64{}
-	if err := Cover(t.Context(), job, func(c Covered) error {
+	if err := Coverage(t.Context(), job, func(c CoverageResult) error {
 		sum[cell{c.Dataset, c.Delay}] += c.Sets.Rate() / float64(len(job.Seeds))
 		return nil
 	}); err != nil {

@@ -14,11 +14,11 @@ type dropout struct {
 	*classifier
 	settings Settings
 	seed     uint64
-	stream   *stage
+	stream   *replay
 	protocol string
 }
 
-func newDropout(s *school, stream *stage, protocol string) (*dropout, error) {
+func newDropout(s *trainer, stream *replay, protocol string) (*dropout, error) {
 	c, err := s.classifier(member{kind: gnn.KindSAGE})
 	if err != nil {
 		return nil, err

@@ -58,18 +58,18 @@ func quick() Settings {
 	return s
 }
 
-// ready returns the school and the stage of a source's first seed.
-func ready(t *testing.T, source Source, settings Settings) (*school, *stage) {
+// ready returns the trainer and the replayed stream of a source's first seed.
+func ready(t *testing.T, source Source, settings Settings) (*trainer, *replay) {
 	t.Helper()
 	d, cut, err := source.Open(Cut{Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := newSchool(t.Context(), d, cut.Train, settings, 1)
+	s, err := newTrainer(t.Context(), d, cut.Train, settings, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, newStage(d, cut, s.normalizer)
+	return s, newReplay(d, cut, s.normalizer)
 }
 
 // run collects the results of a plan.

@@ -11,7 +11,7 @@ type ensemble struct {
 	members []*standalone
 }
 
-func newEnsemble(s *school, stream *stage, protocol string) (*ensemble, error) {
+func newEnsemble(s *trainer, stream *replay, protocol string) (*ensemble, error) {
 	e := &ensemble{}
 	for k := range s.settings.Members {
 		m, err := newMember(s, stream, protocol, member{kind: gnn.KindSAGE, number: k})

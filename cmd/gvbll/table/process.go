@@ -17,7 +17,7 @@ type process struct {
 	z          [][]float32 // by step
 }
 
-func newProcess(s *school, stream *stage, protocol string, kind gnn.Kind) (*process, error) {
+func newProcess(s *trainer, stream *replay, protocol string, kind gnn.Kind) (*process, error) {
 	c, err := s.classifier(member{kind: kind})
 	if err != nil {
 		return nil, err

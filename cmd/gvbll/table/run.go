@@ -140,13 +140,13 @@ func (g *group) run(ctx context.Context, settings Settings, sink func(Result) er
 	if err != nil {
 		return fmt.Errorf("table: %s, seed %d: %w", g.source.Name, g.seed, err)
 	}
-	s, err := newSchool(ctx, d, cut.Train, settings, g.seed)
+	s, err := newTrainer(ctx, d, cut.Train, settings, g.seed)
 	if err != nil {
 		return fmt.Errorf("table: seed %d: %w", g.seed, err)
 	}
-	stream := newStage(d, cut, s.normalizer)
+	stream := newReplay(d, cut, s.normalizer)
 	for _, job := range g.jobs {
-		r, err := perform(job.System, s, stream, job.Protocol)
+		r, err := evaluate(job.System, s, stream, job.Protocol)
 		if err != nil {
 			return fmt.Errorf("table: %s, %s, %s, seed %d: %w", job.Dataset, job.Protocol, job.System, job.Seed, err)
 		}

@@ -133,8 +133,8 @@ func sweep(ctx context.Context, source *Source, seed uint64, plan Plan, variants
 		x, y := variants[a].cut, variants[b].cut
 		return cmp.Or(cmp.Compare(x.Share, y.Share), cmp.Compare(x.Steps, y.Steps))
 	})
-	var s *school
-	var stream *stage
+	var s *trainer
+	var stream *replay
 	var at Cut
 	for _, i := range order {
 		v := variants[i]
@@ -145,11 +145,11 @@ func sweep(ctx context.Context, source *Source, seed uint64, plan Plan, variants
 				return nil, err
 			}
 			if s == nil || v.cut.Share != at.Share {
-				if s, err = newSchool(ctx, d, cut.Train, plan.Settings, seed); err != nil {
+				if s, err = newTrainer(ctx, d, cut.Train, plan.Settings, seed); err != nil {
 					return nil, err
 				}
 			}
-			stream, at = newStage(d, cut, s.normalizer), v.cut
+			stream, at = newReplay(d, cut, s.normalizer), v.cut
 		}
 		for _, protocol := range plan.Protocols {
 			mean, err := online(s, stream, protocol, v.update)
@@ -163,12 +163,12 @@ func sweep(ctx context.Context, source *Source, seed uint64, plan Plan, variants
 }
 
 // online plays GVBLL-Online with the given constants.
-func online(s *school, stream *stage, protocol string, update posterior.Config) (Scores, error) {
+func online(s *trainer, stream *replay, protocol string, update posterior.Config) (Scores, error) {
 	g, err := newOnline(s, stream, protocol, update)
 	if err != nil {
 		return Scores{}, err
 	}
 	var r Result
-	err = play(s.ctx, g, stream, len(s.data.Classes), s.settings.Bins, s.settings.Delay, &r)
+	err = prequential(s.ctx, g, stream, len(s.data.Classes), s.settings.Bins, s.settings.Delay, &r)
 	return r.Mean, err
 }

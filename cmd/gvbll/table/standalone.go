@@ -10,11 +10,11 @@ type standalone struct {
 	z    [][]float32 // by step
 }
 
-func newStandalone(s *school, stream *stage, protocol string, kind gnn.Kind) (*standalone, error) {
+func newStandalone(s *trainer, stream *replay, protocol string, kind gnn.Kind) (*standalone, error) {
 	return newMember(s, stream, protocol, member{kind: kind})
 }
 
-func newMember(s *school, stream *stage, protocol string, m member) (*standalone, error) {
+func newMember(s *trainer, stream *replay, protocol string, m member) (*standalone, error) {
 	c, err := s.classifier(m)
 	if err != nil {
 		return nil, err

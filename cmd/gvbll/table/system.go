@@ -24,7 +24,7 @@ type unchanging struct{}
 func (unchanging) learn(int) {}
 
 // newSystem returns the system of that name, trained.
-func newSystem(name string, s *school, stream *stage, protocol string) (system, error) {
+func newSystem(name string, s *trainer, stream *replay, protocol string) (system, error) {
 	switch name {
 	case "graphsage":
 		return newStandalone(s, stream, protocol, gnn.KindSAGE)
@@ -59,7 +59,7 @@ func newSystem(name string, s *school, stream *stage, protocol string) (system, 
 
 // play streams a system: it predicts each step, is scored, and is then told the
 // step's labels (Algorithm 1's order of things), or those of delay steps ago.
-func play(ctx context.Context, sys system, stream *stage, classes, bins, delay int, r *Result) error {
+func prequential(ctx context.Context, sys system, stream *replay, classes, bins, delay int, r *Result) error {
 	score := tally{classes: classes, mass: bins, result: r}
 	for t := range stream.steps {
 		if ctx.Err() != nil {
@@ -72,7 +72,7 @@ func play(ctx context.Context, sys system, stream *stage, classes, bins, delay i
 		if past := t - delay; past >= 0 {
 			sys.learn(past)
 		}
-		if g, ok := sys.(*gvbll); ok {
+		if g, ok := sys.(interface{ drift() (float64, float64) }); ok {
 			distance, variance := g.drift()
 			r.AnchorDistance = append(r.AnchorDistance, distance)
 			r.Variance = append(r.Variance, variance)
@@ -86,7 +86,7 @@ func play(ctx context.Context, sys system, stream *stage, classes, bins, delay i
 }
 
 // perform trains a system and plays it.
-func perform(name string, s *school, stream *stage, protocol string) (Result, error) {
+func evaluate(name string, s *trainer, stream *replay, protocol string) (Result, error) {
 	var r Result
 	s.spent, stream.spent = 0, 0
 	sys, err := newSystem(name, s, stream, protocol)
@@ -94,7 +94,7 @@ func perform(name string, s *school, stream *stage, protocol string) (Result, er
 		return r, err
 	}
 	begin := time.Now()
-	if err := play(s.ctx, sys, stream, len(s.data.Classes), s.settings.Bins, s.settings.Delay, &r); err != nil {
+	if err := prequential(s.ctx, sys, stream, len(s.data.Classes), s.settings.Bins, s.settings.Delay, &r); err != nil {
 		return r, err
 	}
 	r.Seconds = (s.spent + stream.spent + time.Since(begin)).Seconds()

@@ -22,7 +22,7 @@ type scaled struct {
 
 const manyNodes = 10_000
 
-func newScaled(s *school, stream *stage, protocol string) (*scaled, error) {
+func newScaled(s *trainer, stream *replay, protocol string) (*scaled, error) {
 	plain, err := newStandalone(s, stream, protocol, gnn.KindSAGE)
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (s *scaled) predict(t int, probs []float64) {
 }
 
 // temperature is T of the school's GraphSAGE.
-func (s *school) temperature() (float64, error) {
+func (s *trainer) temperature() (float64, error) {
 	type key struct{}
 	return recall(&s.memo, key{}, func() (float64, error) {
 		others, folds, err := s.folds(s.settings.Folds)
@@ -58,7 +58,7 @@ func (s *school) temperature() (float64, error) {
 		var logits []float64
 		var labels []int32
 		for f, fold := range folds {
-			inner, err := newSchool(s.ctx, s.graph, others[f], s.settings, mix(s.seed, uint64(f)+1))
+			inner, err := newTrainer(s.ctx, s.graph, others[f], s.settings, mix(s.seed, uint64(f)+1))
 			if err != nil {
 				return 0, err
 			}
@@ -66,7 +66,7 @@ func (s *school) temperature() (float64, error) {
 			if err != nil {
 				return 0, err
 			}
-			stream := newStage(s.graph, dataset.Stream{Train: others[f], Steps: [][]int32{fold}}, inner.normalizer)
+			stream := newReplay(s.graph, dataset.Stream{Train: others[f], Steps: [][]int32{fold}}, inner.normalizer)
 			a := make([]float64, len(fold)*c.head.classes)
 			c.head.scores(stream.embeddings(c.encoder, Strict)[0], a)
 			logits, labels = append(logits, a...), append(labels, stream.stepLabels(0)...)

@@ -76,7 +76,7 @@ func crossValidate(ctx context.Context, source *Source, seed uint64, k int, syst
 	if err != nil {
 		return nil, err
 	}
-	whole, err := newSchool(ctx, d, cut.Train, settings, seed)
+	whole, err := newTrainer(ctx, d, cut.Train, settings, seed)
 	if err != nil {
 		return nil, err
 	}
@@ -87,13 +87,13 @@ func crossValidate(ctx context.Context, source *Source, seed uint64, k int, syst
 	sum := make([]Scores, len(systems))
 	for f, fold := range folds {
 		// From here on only training nodes are looked at.
-		inner, err := newSchool(ctx, d, others[f], settings, mix(seed, uint64(f)+1))
+		inner, err := newTrainer(ctx, d, others[f], settings, mix(seed, uint64(f)+1))
 		if err != nil {
 			return nil, err
 		}
-		stream := newStage(d, dataset.Stream{Train: others[f], Steps: pieces(fold, len(cut.Steps[0]))}, inner.normalizer)
+		stream := newReplay(d, dataset.Stream{Train: others[f], Steps: pieces(fold, len(cut.Steps[0]))}, inner.normalizer)
 		for j, name := range systems {
-			r, err := perform(name, inner, stream, Strict)
+			r, err := evaluate(name, inner, stream, Strict)
 			if err != nil {
 				return nil, err
 			}

@@ -13,7 +13,7 @@ import (
 
 // school is what can be learned from the training nodes of one cut. Each
 // training takes place when it is first asked for.
-type school struct {
+type trainer struct {
 	memo
 	ctx        context.Context // of the run that the school belongs to
 	settings   Settings
@@ -25,7 +25,7 @@ type school struct {
 	normalizer *gnn.Normalizer
 }
 
-func newSchool(ctx context.Context, d *dataset.Dataset, nodes []int32, s Settings, seed uint64) (*school, error) {
+func newTrainer(ctx context.Context, d *dataset.Dataset, nodes []int32, s Settings, seed uint64) (*trainer, error) {
 	if len(nodes) == 0 {
 		return nil, fmt.Errorf("%s: no training nodes: give a larger share", d.Name)
 	}
@@ -42,7 +42,7 @@ func newSchool(ctx context.Context, d *dataset.Dataset, nodes []int32, s Setting
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Name, err)
 	}
-	return &school{ctx: ctx, settings: s, seed: seed, graph: d, nodes: nodes, data: data, seen: seen, normalizer: normalizer}, nil
+	return &trainer{ctx: ctx, settings: s, seed: seed, graph: d, nodes: nodes, data: data, seen: seen, normalizer: normalizer}, nil
 }
 
 // classifier is a deterministic GNN.
@@ -59,7 +59,7 @@ type member struct {
 
 // classifier trains encoder and linear head by cross-entropy, each member from
 // other initial weights and with other dropout.
-func (s *school) classifier(m member) (*classifier, error) {
+func (s *trainer) classifier(m member) (*classifier, error) {
 	return recall(&s.memo, m, func() (*classifier, error) {
 		seed := mix(s.seed, uint64(m.number))
 		head := newLinear(s.settings.embedding(len(s.data.Classes)), len(s.data.Classes), s.settings.WeightDecay, seed)
@@ -72,7 +72,7 @@ func (s *school) classifier(m member) (*classifier, error) {
 }
 
 // bayesian is Phase 1 of GVBLL, as the program runs it.
-func (s *school) bayesian() (*model.Model, error) {
+func (s *trainer) gvbll() (*model.Model, error) {
 	type key struct{}
 	return recall(&s.memo, key{}, func() (*model.Model, error) {
 		return model.Train(s.ctx, s.data, s.settings.phase1(s.seed), nil)
@@ -84,7 +84,7 @@ func mix(seed, number uint64) uint64 { return seed + number*0x9e3779b97f4a7c15 }
 
 // folds deals the training nodes out to k folds of nearly equal size and nearly
 // equal class shares, and returns for each the others and the fold.
-func (s *school) folds(k int) (others, fold [][]int32, err error) {
+func (s *trainer) folds(k int) (others, fold [][]int32, err error) {
 	if len(s.nodes) < 2 {
 		return nil, nil, fmt.Errorf("%s: %d training nodes cannot be folded: give a larger share", s.data.Name, len(s.nodes))
 	}

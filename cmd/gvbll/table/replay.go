@@ -4,11 +4,12 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/gnn/train"
+	"github.com/gvbll/gvbll/pipeline/event"
 )
 
 // stage is the stream of one cut. Nodes are numbered as they arrive: training
 // and warm-up nodes first, as the context, then step by step.
-type stage struct {
+type replay struct {
 	memo
 	raw    []gnn.Vector // as they came
 	x      []gnn.Vector // normalised
@@ -28,12 +29,12 @@ type stage struct {
 // extent is a graph in the course of its growth.
 type extent struct{ nodes, edges int }
 
-func newStage(d *dataset.Dataset, cut dataset.Stream, n *gnn.Normalizer) *stage {
+func newReplay(d *dataset.Dataset, cut dataset.Stream, n *gnn.Normalizer) *replay {
 	context := append(append([]int32(nil), cut.Train...), cut.Warmup...)
 	batches := append([][]int32{context}, cut.Steps...)
 	neighbours := d.Arrivals(batches)
 	number := make([]int32, len(d.Features))
-	s := &stage{train: len(cut.Train)}
+	s := &replay{train: len(cut.Train)}
 	for b, batch := range batches {
 		for _, v := range batch {
 			number[v] = int32(len(s.x))
@@ -60,7 +61,7 @@ func newStage(d *dataset.Dataset, cut dataset.Stream, n *gnn.Normalizer) *stage 
 }
 
 // span is the numbers of step t's nodes, from lo to below hi.
-func (s *stage) span(t int) (lo, hi int) {
+func (s *replay) span(t int) (lo, hi int) {
 	if t == 0 {
 		return s.context.nodes, s.steps[0].nodes
 	}
@@ -68,13 +69,13 @@ func (s *stage) span(t int) (lo, hi int) {
 }
 
 // stepLabels are those of step t's nodes.
-func (s *stage) stepLabels(t int) []int32 {
+func (s *replay) stepLabels(t int) []int32 {
 	lo, hi := s.span(t)
 	return s.labels[lo:hi]
 }
 
 // targets are the numbers of step t's nodes.
-func (s *stage) targets(t int) []int32 {
+func (s *replay) targets(t int) []int32 {
 	return numbers(s.span(t))
 }
 
@@ -88,7 +89,7 @@ func numbers(lo, hi int) []int32 {
 }
 
 // known is the graph in which step t's nodes are embedded under a protocol.
-func (s *stage) known(t int, protocol string) train.Data {
+func (s *replay) known(t int, protocol string) train.Data {
 	e := s.steps[t]
 	if protocol == Full {
 		e = s.steps[len(s.steps)-1]
@@ -97,7 +98,7 @@ func (s *stage) known(t int, protocol string) train.Data {
 }
 
 // embeddings returns those of every step's nodes, step by step.
-func (s *stage) embeddings(encoder gnn.Encoder, protocol string) [][]float32 {
+func (s *replay) embeddings(encoder gnn.Encoder, protocol string) [][]float32 {
 	type key struct {
 		encoder  gnn.Encoder
 		protocol string
@@ -111,7 +112,7 @@ func (s *stage) embeddings(encoder gnn.Encoder, protocol string) [][]float32 {
 	return z
 }
 
-func (s *stage) embedWhole(encoder gnn.Encoder) (z [][]float32) {
+func (s *replay) embedWhole(encoder gnn.Encoder) (z [][]float32) {
 	all := encoder.Encode(s.x, s.src, s.dst)
 	for t := range s.steps {
 		lo, hi := s.span(t)
@@ -121,7 +122,7 @@ func (s *stage) embedWhole(encoder gnn.Encoder) (z [][]float32) {
 }
 
 // embedArrivals grows the graph as the engine does.
-func (s *stage) embedArrivals(encoder gnn.Encoder) (z [][]float32) {
+func (s *replay) embedArrivals(encoder gnn.Encoder) (z [][]float32) {
 	g := gnn.NewGraph(encoder)
 	grow := func(upto int) {
 		lo := g.Len()
@@ -139,4 +140,50 @@ func (s *stage) embedArrivals(encoder gnn.Encoder) (z [][]float32) {
 		z = append(z, row)
 	}
 	return z
+}
+
+// neighbours returns, by node, all that it has in the whole graph.
+func (s *replay) neighbours() [][]int32 {
+	all := make([][]int32, len(s.x))
+	for i, v := range s.dst {
+		all[v] = append(all[v], s.src[i])
+	}
+	return all
+}
+
+// origin is that of every event of a replayed stream: it was read from no topic.
+var origin = &event.Origin{}
+
+func id(v int) event.ID { return event.ID{Num: int64(v)} }
+
+// arrivals are the nodes from lo to below hi, each naming its neighbours.
+func (s *replay) arrivals(lo, hi int, neighbours [][]int32, context bool) []event.Node {
+	nodes := make([]event.Node, 0, hi-lo)
+	for v := lo; v < hi; v++ {
+		x := s.raw[v]
+		n := event.Node{Origin: origin, ID: id(v), Dense: x.Dense, Index: x.Index, Value: x.Value, Context: context}
+		for _, u := range neighbours[v] {
+			n.Neighbours = append(n.Neighbours, id(int(u)))
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+// departures say that the nodes from lo to below hi leave.
+func (s *replay) departures(lo, hi int) []event.Node {
+	nodes := make([]event.Node, 0, hi-lo)
+	for v := lo; v < hi; v++ {
+		nodes = append(nodes, event.Node{Origin: origin, ID: id(v), Departed: true})
+	}
+	return nodes
+}
+
+// told are the labels of the nodes from lo to below hi.
+func (s *replay) told(lo, hi int) []event.Label {
+	labels := make([]event.Label, 0, hi-lo)
+	for v := lo; v < hi; v++ {
+		labels = append(labels, event.Label{Origin: origin, Node: id(v), Index: s.labels[v]})
+	}
+	return labels
 }
