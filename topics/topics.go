@@ -1,8 +1,8 @@
 // Package topics names the topics of one graph and creates them. Everything else
 // that concerns Kafka is in the packages below it: wire (bytes and values), kafka
-// (fetching and transactions), ledger (the commit point), worker (the loop from
-// fetch to commit), sender (a data set into the topics) and broker (the demo's
-// embedded broker). Nothing here knows the model.
+// (fetching and transactions), ledger (the commit point), intake (from input topics
+// to windows), worker (the loop from fetch to commit), sender (a data set into the
+// topics) and broker (the demo's embedded broker). Nothing here knows the model.
 package topics
 
 import (

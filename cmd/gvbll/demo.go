@@ -21,6 +21,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/broker"
+	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/sender"
 	"github.com/gvbll/gvbll/topics/worker"
@@ -124,9 +125,9 @@ func (d demoCmd) Run(ctx context.Context, s streams) error {
 	stream := set.stream()
 	show := &demoShow{w: talk, screen: newScreen(talk), model: m.ID, engine: svc.engine.Engine, total: len(stream.Steps), windows: demoWindows(stream, delay), done: make(chan struct{})}
 	svc.hooks = []worker.Hooks{{Stepped: show.stepped, Committed: show.committed, Recovered: show.recovered}}
-	policy := worker.Schedule{Windows: show.windows}
+	policy := intake.Schedule{Windows: show.windows}
 	if d.Keep {
-		policy.Then = worker.CountOrLinger{Count: 500, Linger: 100 * time.Millisecond}
+		policy.Then = intake.CountOrLinger{Count: 500, Linger: 100 * time.Millisecond}
 	}
 
 	var group oklog.Group
@@ -208,20 +209,20 @@ const contextWindow = 10_000
 
 // demoWindows are the windows of a stream whose labels come delay steps late:
 // the context and its labels, then a step's nodes, and the labels of the step that is due.
-func demoWindows(s *sender.Stream, delay int) []worker.Size {
-	var w []worker.Size
+func demoWindows(s *sender.Stream, delay int) []intake.Size {
+	var w []intake.Size
 	for left := len(s.Context); left > 0; left -= contextWindow {
-		w = append(w, worker.Size{Nodes: min(left, contextWindow)})
+		w = append(w, intake.Size{Nodes: min(left, contextWindow)})
 	}
 	for left := len(s.Known); left > 0; left -= contextWindow {
-		w = append(w, worker.Size{Labels: min(left, contextWindow)})
+		w = append(w, intake.Size{Labels: min(left, contextWindow)})
 	}
 	for t := range len(s.Steps) + delay {
 		if t < len(s.Steps) {
-			w = append(w, worker.Size{Nodes: len(s.Steps[t])})
+			w = append(w, intake.Size{Nodes: len(s.Steps[t])})
 		}
 		if past := t - delay; past >= 0 {
-			w = append(w, worker.Size{Labels: len(s.Steps[past])})
+			w = append(w, intake.Size{Labels: len(s.Steps[past])})
 		}
 	}
 	return w
@@ -233,7 +234,7 @@ type demoShow struct {
 	screen  *screen // nil where there is no terminal: then lines are printed
 	model   string
 	engine  *pipeline.Engine
-	windows []worker.Size
+	windows []intake.Size
 	total   int // steps
 	done    chan struct{}
 	once    sync.Once

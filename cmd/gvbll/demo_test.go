@@ -16,8 +16,8 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/broker"
+	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/sender"
-	"github.com/gvbll/gvbll/topics/worker"
 )
 
 // lines collects output and tells when a text has been written.
@@ -270,7 +270,7 @@ func TestDemoAgain(t *testing.T) {
 func TestDemoWindows(t *testing.T) {
 	s := &sender.Stream{Context: make([]event.Node, 25_000), Steps: [][]sender.Item{make([]sender.Item, 3), make([]sender.Item, 2)}}
 	got := demoWindows(s, 1)
-	want := []worker.Size{{Nodes: 10_000}, {Nodes: 10_000}, {Nodes: 5000}, {Nodes: 3}, {Nodes: 2}, {Labels: 3}, {Labels: 2}}
+	want := []intake.Size{{Nodes: 10_000}, {Nodes: 10_000}, {Nodes: 5000}, {Nodes: 3}, {Nodes: 2}, {Labels: 3}, {Labels: 2}}
 	if !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
@@ -180,11 +181,11 @@ func (w workCmd) Run(ctx context.Context) error {
 }
 
 // policy says where windows are cut.
-func (w workCmd) policy() worker.Policy {
+func (w workCmd) policy() intake.Policy {
 	if w.EventTime > 0 {
-		return worker.EventTime{Width: w.EventTime, Lateness: w.Lateness, Idle: w.IdleTimeout}
+		return intake.EventTime{Width: w.EventTime, Lateness: w.Lateness, Idle: w.IdleTimeout}
 	}
-	return worker.CountOrLinger{Count: w.Window, Linger: w.Linger}
+	return intake.CountOrLinger{Count: w.Window, Linger: w.Linger}
 }
 
 // openModels reads the model file and, unless its name is empty, the shadow's.

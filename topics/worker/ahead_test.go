@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -87,14 +88,14 @@ func (c *deafConn) Write(b []byte) (int, error) {
 // held is a policy that cuts the window numbered at, and those behind it, only
 // when it is let to.
 type held struct {
-	worker.Policy
+	intake.Policy
 	at int64
 	on *atomic.Bool
 }
 
-func (p held) Cut(b worker.Buffered) worker.Cut {
+func (p held) Cut(b intake.Buffered) intake.Cut {
 	if b.Window >= p.at && !p.on.Load() {
-		return worker.Cut{Within: time.Millisecond}
+		return intake.Cut{Within: time.Millisecond}
 	}
 	return p.Policy.Cut(b)
 }
@@ -156,7 +157,7 @@ func TestAhead(t *testing.T) {
 				},
 				Committed: func(c worker.Committed) { commits = append(commits, c) },
 			}
-			err = w.run(&tally{}, worker.Config{Hooks: hooks, Policy: held{worker.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}, 20, &asked}})
+			err = w.run(&tally{}, worker.Config{Hooks: hooks, Policy: held{intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}, 20, &asked}})
 			if c.err != nil {
 				if !errors.Is(err, c.err) {
 					t.Fatalf("the worker ended with %v, want %v", err, c.err)
@@ -203,7 +204,7 @@ func TestInputFails(t *testing.T) {
 	var last int64
 	err := worker.Run(t.Context(), w.client, &tally{}, worker.Config{
 		Names: w.names, Model: "tally", Settings: "none", CommitInterval: time.Hour,
-		Policy: worker.CountOrLinger{Count: 7, Linger: time.Millisecond},
+		Policy: intake.CountOrLinger{Count: 7, Linger: time.Millisecond},
 		Hooks: worker.Hooks{Stepped: func(s worker.Stepped) {
 			last = s.Outcome.Window
 			if fault.Load() == nil {
@@ -244,7 +245,7 @@ func TestProduceFails(t *testing.T) {
 				},
 				Committed: func(c worker.Committed) { tries += c.Tries - 1 },
 			}
-			policy := held{worker.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}, 6, &asked}
+			policy := held{intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}, 6, &asked}
 			if err := w.run(&tally{}, worker.Config{Hooks: hooks, Policy: policy, CommitInterval: 20 * time.Millisecond}); err != nil {
 				t.Fatal(err)
 			}

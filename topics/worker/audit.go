@@ -137,7 +137,7 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 	if err != nil {
 		return err
 	}
-	defer a.release()
+	defer a.inputs.Release()
 	_, first := r.ChainOf(a.cfg.Model)
 	_, second := r.ChainOf(a.cfg.Shadow)
 	a.last, a.proved = r, a.proved || first || second

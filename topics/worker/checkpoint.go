@@ -226,7 +226,7 @@ func (s *saver) begin(w *worker) error {
 	}
 	p := position{
 		Window: w.next, Chain: w.stands.chain, Model: w.stands.model, Shadow: w.stands.shadow, Serves: w.stands.serves, Settings: w.cfg.Settings,
-		Taken: w.commands.consumed(w.labels.consumed(w.nodes.consumed(nil))), Ledger: max(w.landed.offset, 0),
+		Taken: w.inputs.Consumed(), Ledger: max(w.landed.offset, 0),
 	}
 	if p.Serves == p.Model {
 		p.Serves = ""

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/checkpoint"
+	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -165,7 +166,7 @@ func TestCheckpointInTheMiddleOfAReplay(t *testing.T) {
 		},
 	})
 	if err := worker.Run(ctx, w.client, &tally{}, worker.Config{
-		Names: w.names, Model: "tally", Settings: "none", Session: session, Policy: worker.CountOrLinger{Count: 7}, Checkpoints: kept,
+		Names: w.names, Model: "tally", Settings: "none", Session: session, Policy: intake.CountOrLinger{Count: 7}, Checkpoints: kept,
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -66,9 +66,7 @@ func (w *worker) effects(out *event.Outcome, cause string, ranges []ledger.Range
 	e.record = record.Append(e.record)
 	e.window, e.chain = record.Window, record.Chain
 	w.stands = standingOf(&record)
-	w.nodes.positions(e.offsets)
-	w.labels.positions(e.offsets)
-	w.commands.positions(e.offsets)
+	w.inputs.Offsets(e.offsets)
 	return e
 }
 

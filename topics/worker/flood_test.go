@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
@@ -126,7 +127,7 @@ func TestFlood(t *testing.T) {
 			}
 			err := worker.Run(ctx, w.client, e, worker.Config{
 				Names: w.names, Model: "tally", Settings: "none", Classes: []string{"a", "b"},
-				Policy: worker.CountOrLinger{Count: 10, Linger: 5 * time.Millisecond},
+				Policy: intake.CountOrLinger{Count: 10, Linger: 5 * time.Millisecond},
 				Limits: wire.Limits{MaxValue: maxValue, MaxNeighbours: maxNeighbours},
 				Hooks:  worker.Hooks{TookOver: func(worker.TookOver) { done() }, Committed: func(worker.Committed) { done() }},
 			})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/crash"
+	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
@@ -84,7 +85,7 @@ func (l leftOut) sift(w *event.Window) {
 // the window's record in a replay, nil when it is served.
 func (w *worker) forget(ctx context.Context, r *ledger.Record) error {
 	w.forgot, w.declines = nil, false
-	commands, _ := w.commands.gather(nil, nil)
+	commands, _ := w.inputs.Commands.Gather(nil, nil)
 	var nodes []event.ID
 	for i := range commands {
 		nodes = append(nodes, toForget(&commands[i])...)
@@ -191,7 +192,7 @@ func (w *worker) forgotten(ctx context.Context, before int64) (left leftOut, beh
 	}
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
-	in, err := openInput(fetching, w.client, w.commandSource(), nil)
+	in, err := intake.OpenCommands(fetching, w.client, w.intake())
 	if err != nil {
 		return nil, 0, err
 	}
@@ -206,15 +207,15 @@ func (w *worker) forgotten(ctx context.Context, before int64) (left leftOut, beh
 			return left, behind, err
 		}
 		ranges := ofTopic(r.Ranges, w.cfg.Names.Commands)
-		if err := in.replay(ctx, ranges); err != nil {
+		if err := in.Replay(ctx, ranges); err != nil {
 			return nil, 0, err
 		}
 		if r.Forgot != nil {
-			commands, _ := in.gather(nil, nil)
+			commands, _ := in.Gather(nil, nil)
 			left.note(r.Window, commands)
 			behind = r.Window + 1
 		}
-		in.release()
+		in.Release()
 	}
 }
 
@@ -262,7 +263,7 @@ func (w *worker) without(ctx context.Context, left leftOut) (Engine, error) {
 		if _, err := a.replay(ctx, r); err != nil {
 			return nil, err
 		}
-		a.release()
+		a.inputs.Release()
 		crash.Point(crash.InForget)
 		if time.Since(told) >= tellEvery {
 			told = time.Now()

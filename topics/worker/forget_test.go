@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
@@ -127,7 +128,7 @@ func (w *world) work(e worker.Engine, cfg worker.Config) {
 		whole <- true
 	}()
 	cfg.Names, cfg.Model, cfg.Settings, cfg.Classes = w.names, "tally", "none", []string{"a", "b"}
-	cfg.Policy, cfg.Session = worker.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}, session
+	cfg.Policy, cfg.Session = intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}, session
 	cfg.Hooks = worker.Join(cfg.Hooks, worker.Hooks{TookOver: func(worker.TookOver) { close(owned) }})
 	if err := worker.Run(ctx, w.client, e, cfg); err != nil || !<-whole {
 		w.t.Fatalf("the worker ended with %v, and had not taken all", err)

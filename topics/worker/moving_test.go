@@ -17,6 +17,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
@@ -61,7 +62,7 @@ func TestEventTime(t *testing.T) {
 		late := 0
 		seen := make(map[int64]bool)
 		cfg := worker.Config{
-			Policy: worker.EventTime{Width: width * time.Millisecond, Lateness: disorder * time.Millisecond, Idle: 300 * time.Millisecond},
+			Policy: intake.EventTime{Width: width * time.Millisecond, Lateness: disorder * time.Millisecond, Idle: 300 * time.Millisecond},
 			Hooks: worker.Hooks{
 				Untimely: func(_ string, n, early int) { late += n + early },
 				Stepped: func(s worker.Stepped) {
@@ -121,7 +122,7 @@ func TestEventTime(t *testing.T) {
 func TestNoTimes(t *testing.T) {
 	w := newWorld(t, fake(t).ListenAddrs()[0])
 	w.send(0, 100)
-	cfg := worker.Config{Policy: worker.EventTime{Width: time.Second, Idle: 50 * time.Millisecond}}
+	cfg := worker.Config{Policy: intake.EventTime{Width: time.Second, Idle: 50 * time.Millisecond}}
 	if err := w.run(&tally{}, cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +133,7 @@ func TestNoTimes(t *testing.T) {
 // The channel has its end.
 func (w *world) start(ctx context.Context, cfg worker.Config, n int) <-chan error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	cfg.Names, cfg.Model, cfg.Settings, cfg.Policy = w.names, "tally", "none", worker.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}
+	cfg.Names, cfg.Model, cfg.Settings, cfg.Policy = w.names, "tally", "none", intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}
 	got := 0
 	cfg.Hooks = worker.Join(worker.Hooks{
 		Stepped: func(s worker.Stepped) {

@@ -68,7 +68,7 @@ func (w *worker) follow(ctx context.Context, r *ledger.Record) error {
 			return err
 		}
 		w.stepped(Stepped{Outcome: out, Cause: r.Cause, Replayed: true, Took: time.Since(began)})
-		w.release()
+		w.inputs.Release()
 		w.landed = committed{r.Window, w.ledger.Last()}
 	}
 	return w.saver.between(w)
@@ -130,28 +130,9 @@ func (w *worker) replay(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 	if err := w.cast(r); err != nil {
 		return nil, err
 	}
-	var nodes, labels, commands []ledger.Range
-	for _, g := range r.Ranges {
-		switch g.Topic {
-		case w.cfg.Names.Nodes:
-			nodes = append(nodes, g)
-		case w.cfg.Names.Labels:
-			labels = append(labels, g)
-		case w.cfg.Names.Commands:
-			commands = append(commands, g)
-		default:
-			return nil, fmt.Errorf("ledger %s, window %d: a range of topic %s, which is no input", w.cfg.Names.Ledger, r.Window, g.Topic)
-		}
-	}
 	w.torn = true
-	if err := w.nodes.replay(ctx, nodes); err != nil {
-		return nil, err
-	}
-	if err := w.labels.replay(ctx, labels); err != nil {
-		return nil, err
-	}
-	if err := w.commands.replay(ctx, commands); err != nil {
-		return nil, err
+	if err := w.inputs.Replay(ctx, r.Ranges); err != nil {
+		return nil, fmt.Errorf("ledger %s, window %d: %w", w.cfg.Names.Ledger, r.Window, err)
 	}
 	if err := w.forget(ctx, r); err != nil {
 		return nil, err

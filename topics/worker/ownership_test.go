@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -31,7 +32,7 @@ func (w *world) hire(e worker.Engine, cfg worker.Config) *colleague {
 		stepped: make(chan worker.Stepped, 1000), commits: make(chan worker.Committed, 1000), ended: make(chan error, 1),
 	}
 	if cfg.Policy == nil {
-		cfg.Policy = worker.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}
+		cfg.Policy = intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}
 	}
 	cfg.Names, cfg.Model, cfg.Settings, cfg.Classes, cfg.Session = w.names, "tally", "none", []string{"a", "b"}, session
 	cfg.Hooks = worker.Join(cfg.Hooks, worker.Hooks{

@@ -28,6 +28,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/crash"
+	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
@@ -55,7 +56,7 @@ type Config struct {
 	Classes  []string
 	Settings string
 	// Policy decides where windows are cut.
-	Policy Policy
+	Policy intake.Policy
 	// CommitInterval is how long windows may wait for others to share their
 	// transaction. Zero waits for none: windows that are stepped while a
 	// transaction is being committed share the next. Readers that take
@@ -179,9 +180,7 @@ type worker struct {
 	// start: a key stays in its partition while the worker runs, though one is
 	// added.
 	outputs  map[string]int
-	nodes    *input[event.Node]
-	labels   *input[event.Label]
-	commands *input[event.Command]
+	inputs   *intake.Inputs
 	lenient  bool           // a graph without a topic of commands will do
 	left     leftOut        // of the windows stepped
 	rewound  int64          // behind the last window that forgot nodes when this replay began: it has left them out
@@ -192,16 +191,14 @@ type worker struct {
 	met      int64          // the ledger's last window when this worker began
 	landed   committed      // the ledger's end, as far as this worker knows
 	torn     bool           // what a window takes is picked in part, and it is not stepped
-	closed   int64          // event time up to which windows are closed, 0 for none
 
 	// What the election asks for, from another goroutine.
 	owner atomic.Bool
 	stood atomic.Int64 // next
 
 	// Memory of the window in hand.
-	window   event.Window
-	ranges   []ledger.Range
-	progress []Progress
+	window event.Window
+	ranges []ledger.Range
 }
 
 // run stands for election, recovers meanwhile, and serves once it is the owner.
@@ -250,32 +247,15 @@ func (w *worker) open(ctx, fetching context.Context) error {
 	return w.openInputs(fetching, taken)
 }
 
-// openInputs begins behind what is taken, as consumed told of it; with nothing,
-// at the beginning.
-func (w *worker) openInputs(fetching context.Context, taken []ledger.Range) (err error) {
-	ahead := cmp.Or(w.cfg.Ahead, time.Hour)
-	w.nodes, err = openInput(fetching, w.client, source[event.Node]{
-		topic: w.cfg.Names.Nodes, decode: (*wire.Decoder).Node, limits: w.cfg.Limits,
-		when: func(n *event.Node) int64 { return n.Time }, ahead: ahead,
-	}, taken)
-	if err != nil {
-		return err
-	}
-	w.labels, err = openInput(fetching, w.client, source[event.Label]{
-		topic: w.cfg.Names.Labels, decode: (*wire.Decoder).Label, limits: w.cfg.Limits,
-		when: func(l *event.Label) int64 { return l.Time }, ahead: ahead,
-	}, taken)
-	if err != nil {
-		return err
-	}
-	w.commands, err = openInput(fetching, w.client, w.commandSource(), taken)
+// openInputs begins behind what is consumed; with nothing, at the beginning.
+func (w *worker) openInputs(fetching context.Context, consumed []ledger.Range) (err error) {
+	w.inputs, err = intake.Open(fetching, w.client, w.intake(), consumed)
 	return err
 }
 
-func (w *worker) commandSource() source[event.Command] {
-	return source[event.Command]{
-		topic: w.cfg.Names.Commands, decode: (*wire.Decoder).Command, limits: w.cfg.Limits,
-		when: func(*event.Command) int64 { return 0 }, spared: w.lenient,
+func (w *worker) intake() intake.Config {
+	return intake.Config{
+		Names: w.cfg.Names, Limits: w.cfg.Limits, Ahead: w.cfg.Ahead, CommandsOptional: w.lenient, Untimely: w.cfg.Hooks.Untimely,
 	}
 }
 
@@ -299,7 +279,7 @@ func (w *worker) serve(ctx context.Context) error {
 
 // loop fetches, cuts and steps until the context ends, or something fails.
 func (w *worker) loop(ctx context.Context) error {
-	w.resume()
+	w.inputs.Resume(w.cfg.Policy, w.next)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -316,12 +296,12 @@ func (w *worker) loop(ctx context.Context) error {
 			return err
 		}
 		select {
-		case f := <-w.nodes.ready():
-			err = w.nodes.add(f, time.Now())
-		case f := <-w.labels.ready():
-			err = w.labels.add(f, time.Now())
-		case f := <-w.commands.ready():
-			err = w.commands.add(f, time.Now())
+		case f := <-w.inputs.Nodes.Ready():
+			err = w.inputs.Nodes.Add(f, time.Now())
+		case f := <-w.inputs.Labels.Ready():
+			err = w.inputs.Labels.Add(f, time.Now())
+		case f := <-w.inputs.Commands.Ready():
+			err = w.inputs.Commands.Add(f, time.Now())
 		case c, more := <-w.publisher.committed:
 			if !more {
 				return w.publisher.err
@@ -368,7 +348,7 @@ func (w *worker) handOver(e *effects) error {
 // next fetch.
 func (w *worker) cut(ctx context.Context) (time.Duration, error) {
 	for {
-		c := w.ask()
+		c := w.inputs.Cut(w.cfg.Policy, w.next)
 		if c.Cause == "" {
 			return c.Within, nil
 		}
@@ -381,69 +361,11 @@ func (w *worker) cut(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// ask asks the policy, save that commands have a window of their own at once:
-// where the others are cut does not depend on them.
-func (w *worker) ask() Cut {
-	if n := w.commands.held; n > 0 {
-		return Cut{commands: min(n, maxCommands), Cause: "command"}
-	}
-	c := w.cfg.Policy.Cut(Buffered{
-		Window: w.next, Nodes: w.nodes.held, Labels: w.labels.held, Waited: w.waited(), Times: w.times,
-	})
-	if w.closed == 0 || c.Closed > w.closed {
-		w.closed = c.Closed
-	}
-	return c
-}
-
-// resume closes the windows that the replayed events have closed, before what was
-// fetched behind them is looked at.
-func (w *worker) resume() {
-	c := w.cfg.Policy.Cut(Buffered{Window: w.next, Times: func() Times {
-		t := Times{Oldest: NoTime}
-		w.nodes.progress(&t)
-		w.labels.progress(&t)
-		return t
-	}})
-	w.closed = c.Closed
-}
-
-// times looks at the event times of what is buffered.
-func (w *worker) times() Times {
-	t := Times{Oldest: NoTime, Partitions: w.progress[:0]}
-	now := time.Now()
-	w.nodes.survey(&t, now, w.closed)
-	w.labels.survey(&t, now, w.closed)
-	w.progress = t.Partitions
-	w.untimely(w.nodes.topic, &w.nodes.late, &w.nodes.early)
-	w.untimely(w.labels.topic, &w.labels.late, &w.labels.early)
-	return t
-}
-
-func (w *worker) untimely(topic string, late, early *int) {
-	if *late+*early > 0 && w.cfg.Hooks.Untimely != nil {
-		w.cfg.Hooks.Untimely(topic, *late, *early)
-	}
-	*late, *early = 0, 0
-}
-
-// take picks the records of a window.
-func (w *worker) take(c Cut) {
-	if c.ByTime {
-		w.ranges = w.nodes.takeBefore(c.Before, w.ranges[:0])
-		w.ranges = w.labels.takeBefore(c.Before, w.ranges)
-		return
-	}
-	w.ranges = w.nodes.take(c.Nodes, w.ranges[:0])
-	w.ranges = w.labels.take(c.Labels, w.ranges)
-	w.ranges = w.commands.take(c.commands, w.ranges)
-}
-
 // advance cuts a window, steps it and hands on what came of it.
-func (w *worker) advance(ctx context.Context, c Cut) error {
+func (w *worker) advance(ctx context.Context, c intake.Cut) error {
 	began := time.Now()
-	w.take(c)
-	defer w.release()
+	w.ranges = w.inputs.Claim(c, w.ranges[:0])
+	defer w.inputs.Release()
 	w.torn = true
 	if err := w.forget(ctx, nil); err != nil {
 		return err
@@ -457,20 +379,6 @@ func (w *worker) advance(ctx context.Context, c Cut) error {
 	return nil
 }
 
-func (w *worker) waited() time.Duration {
-	var oldest time.Time
-	if p := w.nodes.oldest(); p != nil {
-		oldest = p.runs[0].at
-	}
-	if p := w.labels.oldest(); p != nil && (oldest.IsZero() || p.runs[0].at.Before(oldest)) {
-		oldest = p.runs[0].at
-	}
-	if oldest.IsZero() {
-		return 0
-	}
-	return time.Since(oldest)
-}
-
 // step makes a window of what was picked of the inputs and steps the engine.
 // Live and replayed windows come through here alike.
 func (w *worker) step() *event.Outcome {
@@ -478,22 +386,13 @@ func (w *worker) step() *event.Outcome {
 	win.Number = w.next
 	w.next++
 	w.stood.Store(w.next)
-	win.Nodes, win.Refused = w.nodes.gather(win.Nodes[:0], win.Refused[:0])
-	win.Labels, win.Refused = w.labels.gather(win.Labels[:0], win.Refused)
-	win.Commands, win.Refused = w.commands.gather(win.Commands[:0], win.Refused)
+	w.inputs.Gather(win)
 	w.left.sift(win)
 	out := w.engine.Step(win)
 	if w.declines {
 		w.decline(out)
 	}
 	return out
-}
-
-// release gives back the memory of the records in hand.
-func (w *worker) release() {
-	w.nodes.release()
-	w.labels.release()
-	w.commands.release()
 }
 
 func (w *worker) stepped(s Stepped) {
@@ -509,8 +408,6 @@ func (w *worker) committed(c Committed) {
 		w.cfg.Hooks.Committed(c)
 	}
 	if w.cfg.Hooks.Lag != nil {
-		w.cfg.Hooks.Lag(w.nodes.topic, w.nodes.lag())
-		w.cfg.Hooks.Lag(w.labels.topic, w.labels.lag())
-		w.cfg.Hooks.Lag(w.commands.topic, w.commands.lag())
+		w.inputs.Lag(w.cfg.Hooks.Lag)
 	}
 }

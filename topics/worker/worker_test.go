@@ -17,6 +17,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
@@ -150,7 +151,7 @@ func (w *world) run(e worker.Engine, cfg worker.Config) error {
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
 	if cfg.Policy == nil {
-		cfg.Policy = worker.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}
+		cfg.Policy = intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}
 	}
 	cfg.Session = session
 	cfg.Names, cfg.Model, cfg.Settings, cfg.Classes = w.names, "tally", "none", []string{"a", "b"}
@@ -295,12 +296,12 @@ func TestEveryNodeIsPredictedOnce(t *testing.T) {
 func TestSchedule(t *testing.T) {
 	onBrokers(t, func(t *testing.T, w *world) {
 		w.send(0, 20)
-		var sizes []worker.Size
-		schedule := []worker.Size{{Nodes: 8}, {Labels: 3}, {Nodes: 13, Labels: 17}}
+		var sizes []intake.Size
+		schedule := []intake.Size{{Nodes: 8}, {Labels: 3}, {Nodes: 13, Labels: 17}}
 		err := w.run(&tally{}, worker.Config{
-			Policy: worker.Schedule{Windows: schedule},
+			Policy: intake.Schedule{Windows: schedule},
 			Hooks: worker.Hooks{Stepped: func(s worker.Stepped) {
-				sizes = append(sizes, worker.Size{Nodes: len(s.Outcome.Predictions) + len(s.Outcome.Refused), Labels: len(s.Outcome.Labelled)})
+				sizes = append(sizes, intake.Size{Nodes: len(s.Outcome.Predictions) + len(s.Outcome.Refused), Labels: len(s.Outcome.Labelled)})
 			}},
 		})
 		if err != nil {
@@ -328,7 +329,7 @@ func TestLedgerOfAnother(t *testing.T) {
 			{"settings", worker.Config{Names: w.names, Model: "tally", Settings: "other"}, &tally{}, `written with settings "none"`},
 			{"program", worker.Config{Names: w.names, Model: "tally", Settings: "none"}, &tally{salt: "x"}, "window 0: replay gives"},
 		} {
-			c.cfg.Policy = worker.CountOrLinger{Count: 1}
+			c.cfg.Policy = intake.CountOrLinger{Count: 1}
 			err := worker.Run(t.Context(), w.client, c.e, c.cfg)
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("another %s: error %v, want one line with %q", c.name, err, c.want)

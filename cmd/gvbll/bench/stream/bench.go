@@ -15,6 +15,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
@@ -189,7 +190,7 @@ func (s *Setup) record(topic string, i int) kafka.Record {
 func (s *Setup) config(names topics.Names) worker.Config {
 	return worker.Config{
 		Names: names, Model: "bench", Settings: "bench", Classes: s.Classes, CommitInterval: s.Interval, Compression: s.Compression,
-		Policy: worker.CountOrLinger{Count: s.Window, Linger: 2 * time.Millisecond}, Logger: slog.New(slog.DiscardHandler),
+		Policy: intake.CountOrLinger{Count: s.Window, Linger: 2 * time.Millisecond}, Logger: slog.New(slog.DiscardHandler),
 	}
 }
 

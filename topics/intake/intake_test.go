@@ -1,4 +1,4 @@
-package worker
+package intake
 
 import (
 	"cmp"
@@ -35,31 +35,10 @@ type cutAt struct {
 	ranges        []ledger.Range
 }
 
-// script is an engine that writes down what it is given.
-type script struct {
-	windows []cutAt
-}
-
-func (e *script) Step(w *event.Window) *event.Outcome {
-	var c cutAt
-	for _, n := range w.Nodes {
-		c.nodes = append(c.nodes, place{n.Origin.Partition, n.Origin.Offset, n.Time})
-	}
-	for _, l := range w.Labels {
-		c.labels = append(c.labels, place{l.Origin.Partition, l.Origin.Offset, l.Time})
-	}
-	for _, r := range w.Refused {
-		c.nodes = append(c.nodes, place{r.Origin.Partition, r.Origin.Offset, 0})
-	}
-	e.windows = append(e.windows, c)
-	return &event.Outcome{Window: w.Number, Heads: []event.Head{{}}}
-}
-
-// theatre makes workers whose records come from a script, without a broker.
+// theatre makes inputs whose records come from a script, without a broker.
 type theatre struct {
-	client   *kafka.Client
-	producer *kafka.Producer
-	names    topics.Names
+	client *kafka.Client
+	names  topics.Names
 }
 
 func newTheatre(t *testing.T) *theatre {
@@ -78,44 +57,58 @@ func newTheatre(t *testing.T) *theatre {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := c.NewProducer(t.Context(), kafka.ProducerConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &theatre{c, p, names}
+	return &theatre{c, names}
 }
 
-// worker returns a worker that begins behind what is taken.
-func (h *theatre) worker(policy Policy, parts int, taken []ledger.Range) (*worker, *script) {
-	e := &script{}
-	w := &worker{cfg: Config{Names: h.names, Policy: policy}, engine: e, commands: &input[event.Command]{}}
-	w.publisher = newPublisher(&w.cfg, h.producer, nil)
-	w.encoder = newEncoder(&w.cfg, nil, w.publisher)
-	go func() {
-		for range w.encoder.in { // what becomes of the windows is not looked at
-		}
-	}()
-	w.nodes = played(h, source[event.Node]{
-		topic: h.names.Nodes, decode: (*wire.Decoder).Node, when: func(n *event.Node) int64 { return n.Time }, ahead: time.Hour,
-	}, parts, taken)
-	w.labels = played(h, source[event.Label]{
-		topic: h.names.Labels, decode: (*wire.Decoder).Label, when: func(l *event.Label) int64 { return l.Time }, ahead: time.Hour,
-	}, parts, taken)
-	return w, e
+// stage is inputs, a policy, and the windows that came of both.
+type stage struct {
+	*Inputs
+	policy  Policy
+	window  event.Window
+	windows []cutAt
 }
 
-func played[E any](h *theatre, s source[E], parts int, taken []ledger.Range) *input[E] {
-	in := &input[E]{source: s, decoded: make(chan fetched[E]), spare: make(chan *block[E], 1)}
+// inputs returns inputs that begin behind what is consumed.
+func (h *theatre) inputs(policy Policy, parts int, consumed []ledger.Range) *stage {
+	w := &stage{Inputs: &Inputs{}, policy: policy}
+	played(h, &w.Nodes, source[event.Node]{
+		topic: h.names.Nodes, decode: (*wire.Decoder).Node, time: func(n *event.Node) int64 { return n.Time }, ahead: time.Hour,
+	}, parts, consumed)
+	played(h, &w.Labels, source[event.Label]{
+		topic: h.names.Labels, decode: (*wire.Decoder).Label, time: func(l *event.Label) int64 { return l.Time }, ahead: time.Hour,
+	}, parts, consumed)
+	return w
+}
+
+func played[E any](h *theatre, in *Input[E], s source[E], parts int, consumed []ledger.Range) {
+	in.source, in.decoded, in.spare = s, make(chan Fetched[E]), make(chan *block[E], 1)
 	start := make(map[kafka.TopicPartition]int64)
 	for i := range parts {
 		at := kafka.TopicPartition{Topic: s.topic, Partition: int32(i)}
-		p := newLane[E](at.Partition, 0)
-		p.behind(ofPartition(taken, at))
-		start[at] = p.taken
-		in.parts = append(in.parts, p)
+		b := newBuffer[E](at.Partition, 0)
+		b.skip(ofPartition(consumed, at))
+		start[at] = b.consumed
+		in.buffers = append(in.buffers, b)
 	}
 	in.reader = h.client.NewReader(start, kafka.ReaderConfig{})
-	return in
+}
+
+// step writes down the window that is claimed, and releases it.
+func (w *stage) step() *cutAt {
+	w.Gather(&w.window)
+	var c cutAt
+	for _, n := range w.window.Nodes {
+		c.nodes = append(c.nodes, place{n.Origin.Partition, n.Origin.Offset, n.Time})
+	}
+	for _, l := range w.window.Labels {
+		c.labels = append(c.labels, place{l.Origin.Partition, l.Origin.Offset, l.Time})
+	}
+	for _, r := range w.window.Refused {
+		c.nodes = append(c.nodes, place{r.Origin.Partition, r.Origin.Offset, 0})
+	}
+	w.Release()
+	w.windows = append(w.windows, c)
+	return &w.windows[len(w.windows)-1]
 }
 
 // streams are the records of one topic's partitions.
@@ -126,7 +119,7 @@ type streams struct {
 
 // block makes a fetch of the next n records of each of the partitions at next,
 // which it moves.
-func fetch[E any](in *input[E], s *streams, next []int, n []int) fetched[E] {
+func fetch[E any](in *Input[E], s *streams, next []int, n []int) Fetched[E] {
 	b := &block[E]{}
 	for part, places := range s.parts {
 		from := next[part]
@@ -142,7 +135,7 @@ func fetch[E any](in *input[E], s *streams, next []int, n []int) fetched[E] {
 	}
 	var d wire.Decoder
 	b.decode(&d, in.decode)
-	return fetched[E]{block: b}
+	return Fetched[E]{block: b}
 }
 
 // random is how much a random fetch brings of each partition.
@@ -156,36 +149,33 @@ func random(rng *rand.Rand, parts int) []int {
 	return n
 }
 
-// play brings both topics' records in a random order, and lets the worker cut
-// after each fetch.
-func play(t *testing.T, w *worker, e *script, rng *rand.Rand, nodes, labels *streams) {
+// play brings both topics' records in a random order, and cuts after each fetch.
+func play(t *testing.T, w *stage, rng *rand.Rand, nodes, labels *streams) {
 	t.Helper()
 	nextNode, nextLabel := make([]int, len(nodes.parts)), make([]int, len(labels.parts))
 	for left(nodes, nextNode)+left(labels, nextLabel) > 0 {
 		if rng.IntN(2) == 0 {
-			if err := w.nodes.add(fetch(w.nodes, nodes, nextNode, random(rng, len(nextNode))), time.Now()); err != nil {
+			if err := w.Nodes.Add(fetch(&w.Nodes, nodes, nextNode, random(rng, len(nextNode))), time.Now()); err != nil {
 				t.Fatal(err)
 			}
-		} else if err := w.labels.add(fetch(w.labels, labels, nextLabel, random(rng, len(nextLabel))), time.Now()); err != nil {
+		} else if err := w.Labels.Add(fetch(&w.Labels, labels, nextLabel, random(rng, len(nextLabel))), time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		drain(t, w, e)
+		drain(t, w)
 	}
 }
 
 // drain cuts for as long as the policy wants.
-func drain(t *testing.T, w *worker, e *script) {
+func drain(t *testing.T, w *stage) {
 	t.Helper()
 	for {
-		c := w.ask()
+		c := w.Cut(w.policy, int64(len(w.windows)))
 		if c.Cause == "" {
 			return
 		}
-		if err := w.advance(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
-		last := &e.windows[len(e.windows)-1]
-		last.cause, last.ranges = c.Cause, slices.Clone(w.ranges)
+		ranges := w.Claim(c, nil)
+		last := w.step()
+		last.cause, last.ranges = c.Cause, ranges
 		if len(last.nodes)+len(last.labels) == 0 {
 			t.Fatalf("an empty window, by %s", c.Cause)
 		}
@@ -199,36 +189,31 @@ func left(s *streams, next []int) (n int) {
 	return n
 }
 
-// replayed lets another worker replay windows, whose fetches come in another
-// order, and holds its windows to the first one's.
-func replayed(t *testing.T, h *theatre, rng *rand.Rand, windows []cutAt, nodes, labels *streams, taken []ledger.Range) {
+// replayed has other inputs replay windows, whose fetches come in another order,
+// and holds their windows to the first ones.
+func replayed(t *testing.T, h *theatre, rng *rand.Rand, windows []cutAt, nodes, labels *streams, consumed []ledger.Range) {
 	t.Helper()
-	w, e := h.worker(nil, len(nodes.parts), taken)
+	w := h.inputs(nil, len(nodes.parts), consumed)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	feed(ctx, w.nodes, nodes, rand.New(rand.NewPCG(rng.Uint64(), 1)))
-	feed(ctx, w.labels, labels, rand.New(rand.NewPCG(rng.Uint64(), 2)))
+	feed(ctx, &w.Nodes, nodes, rand.New(rand.NewPCG(rng.Uint64(), 1)))
+	feed(ctx, &w.Labels, labels, rand.New(rand.NewPCG(rng.Uint64(), 2)))
 	for i, want := range windows {
-		if err := w.nodes.replay(ctx, only(want.ranges, h.names.Nodes)); err != nil {
+		if err := w.Replay(ctx, want.ranges); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.labels.replay(ctx, only(want.ranges, h.names.Labels)); err != nil {
-			t.Fatal(err)
-		}
-		w.step()
-		w.release()
-		got := e.windows[i]
+		got := w.step()
 		if !reflect.DeepEqual(got.nodes, want.nodes) || !reflect.DeepEqual(got.labels, want.labels) {
 			t.Fatalf("window %d is replayed as\n%v\n%v\nand was\n%v\n%v", i, got.nodes, got.labels, want.nodes, want.labels)
 		}
 	}
 }
 
-// feed lets come what lies behind the lanes' prefixes.
-func feed[E any](ctx context.Context, in *input[E], s *streams, rng *rand.Rand) {
+// feed brings the records behind what is consumed.
+func feed[E any](ctx context.Context, in *Input[E], s *streams, rng *rand.Rand) {
 	next := make([]int, len(s.parts))
-	for part, p := range in.parts {
-		next[part], _ = slices.BinarySearchFunc(s.parts[part], p.taken, func(p place, offset int64) int { return cmp.Compare(p.offset, offset) })
+	for part, b := range in.buffers {
+		next[part], _ = slices.BinarySearchFunc(s.parts[part], b.consumed, func(p place, offset int64) int { return cmp.Compare(p.offset, offset) })
 	}
 	go func() {
 		for left(s, next) > 0 {
@@ -283,7 +268,7 @@ func sorted(width int64, until int64, s *streams) map[int64][]place {
 // changes. A replay agrees, from the beginning and from the middle.
 func TestInAnyOrder(t *testing.T) {
 	h := newTheatre(t)
-	lates, islands := 0, 0
+	lates, apart := 0, 0
 	for seed := range uint64(60) {
 		for _, beyond := range []bool{false, true} {
 			rng := rand.New(rand.NewPCG(seed, 0))
@@ -297,13 +282,13 @@ func TestInAnyOrder(t *testing.T) {
 			end := int64(n)*step + jitter + lateness + 2*width
 			nodes, labels := stream(rng, true, parts, n, step, jitter, end), stream(rng, false, parts, n, step, jitter, end)
 			policy := EventTime{Width: time.Duration(width) * time.Millisecond, Lateness: time.Duration(lateness) * time.Millisecond, Idle: time.Hour}
-			w, e := h.worker(policy, parts, nil)
+			w := h.inputs(policy, parts, nil)
 			if beyond && seed%2 == 0 {
-				w.cfg.Policy = moody{rng, policy}
+				w.policy = moody{rng, policy}
 			}
 			late := 0
-			w.cfg.Hooks.Untimely = func(_ string, n, early int) { late += n + early }
-			play(t, w, e, rng, nodes, labels)
+			w.untimely = func(_ string, n, early int) { late += n + early }
+			play(t, w, rng, nodes, labels)
 			name := fmt.Sprintf("seed %d, width %d, lateness %d, disorder %d, %d partitions", seed, width, lateness, jitter, parts)
 			if !beyond {
 				if late > 0 {
@@ -311,7 +296,7 @@ func TestInAnyOrder(t *testing.T) {
 				}
 				wantNodes, wantLabels := sorted(width, began+end, nodes), sorted(width, began+end, labels)
 				last := int64(0)
-				for _, c := range e.windows {
+				for _, c := range w.windows {
 					k := append(slices.Clone(c.nodes), c.labels...)[0].time / width
 					if k <= last || !slices.Equal(c.nodes, wantNodes[k]) || !slices.Equal(c.labels, wantLabels[k]) {
 						t.Fatalf("%s: window %d behind %d is\n%v\n%v\nand should be\n%v\n%v", name, k, last, c.nodes, c.labels, wantNodes[k], wantLabels[k])
@@ -323,26 +308,26 @@ func TestInAnyOrder(t *testing.T) {
 				if len(wantNodes)+len(wantLabels) > 0 {
 					t.Errorf("%s: %d and %d windows were not cut", name, len(wantNodes), len(wantLabels))
 				}
-			} else if n, all := once(t, e.windows)+w.nodes.held+w.labels.held, 2*parts*(n+1); n != all {
+			} else if n, all := once(t, w.windows)+w.Nodes.held+w.Labels.held, 2*parts*(n+1); n != all {
 				t.Errorf("%s: %d events are in windows or held, of %d", name, n, all)
 			}
-			replayed(t, h, rng, e.windows, nodes, labels, nil)
+			replayed(t, h, rng, w.windows, nodes, labels, nil)
 			// What is consumed after half of the windows is where to begin for the
 			// other half.
-			half := len(e.windows) / 2
-			m, _ := h.worker(nil, parts, nil)
-			consume(t, m.nodes, nodes, e.windows[:half])
-			consume(t, m.labels, labels, e.windows[:half])
-			consumed := m.labels.consumed(m.nodes.consumed(nil))
+			half := len(w.windows) / 2
+			m := h.inputs(nil, parts, nil)
+			consume(t, &m.Nodes, nodes, w.windows[:half])
+			consume(t, &m.Labels, labels, w.windows[:half])
+			consumed := m.Consumed()
 			if len(consumed) > 2*parts {
-				islands++
+				apart++
 			}
-			replayed(t, h, rng, e.windows[half:], nodes, labels, consumed)
+			replayed(t, h, rng, w.windows[half:], nodes, labels, consumed)
 			lates += late
 		}
 	}
-	if lates == 0 || islands == 0 {
-		t.Errorf("%d events were late, %d times there were islands: nothing was tried", lates, islands)
+	if lates == 0 || apart == 0 {
+		t.Errorf("%d events were late, %d times ranges were consumed apart: nothing was tried", lates, apart)
 	}
 }
 
@@ -360,16 +345,16 @@ func (p moody) Cut(b Buffered) Cut {
 }
 
 // consume replays one topic's side of windows.
-func consume[E any](t *testing.T, in *input[E], s *streams, windows []cutAt) {
+func consume[E any](t *testing.T, in *Input[E], s *streams, windows []cutAt) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	feed(ctx, in, s, rand.New(rand.NewPCG(0, 0)))
 	for _, c := range windows {
-		if err := in.replay(ctx, only(c.ranges, in.topic)); err != nil {
+		if err := in.Replay(ctx, only(c.ranges, in.topic)); err != nil {
 			t.Fatal(err)
 		}
-		in.release()
+		in.Release()
 	}
 }
 
@@ -409,9 +394,9 @@ func TestTimesNotToGoBy(t *testing.T) {
 	h := newTheatre(t)
 	const s = 1000
 	year30000 := time.Date(30000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
-	w, e := h.worker(EventTime{Width: 10 * time.Second, Idle: time.Hour}, 1, nil)
+	w := h.inputs(EventTime{Width: 10 * time.Second, Idle: time.Hour}, 1, nil)
 	late, early := 0, 0
-	w.cfg.Hooks.Untimely = func(_ string, l, e int) { late, early = late+l, early+e }
+	w.untimely = func(_ string, l, e int) { late, early = late+l, early+e }
 	nodes := &streams{node: true, parts: [][]place{{
 		{0, 0, began + 1*s}, {0, 1, year30000}, {0, 2, 0}, {0, 3, began + 9*s}, {0, 4, -1 << 62}, // one window, still open
 		{0, 5, began + 30*s}, // ends it
@@ -420,22 +405,22 @@ func TestTimesNotToGoBy(t *testing.T) {
 	}}}
 	labels := &streams{parts: [][]place{{{0, 0, began + 100*s}}}}
 	next, nextLabel := []int{0}, []int{0}
-	if err := w.labels.add(fetch(w.labels, labels, nextLabel, []int{1}), time.Now()); err != nil {
+	if err := w.Labels.Add(fetch(&w.Labels, labels, nextLabel, []int{1}), time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	var windows []int
 	for range nodes.parts[0] {
-		if err := w.nodes.add(fetch(w.nodes, nodes, next, []int{1}), time.Now()); err != nil {
+		if err := w.Nodes.Add(fetch(&w.Nodes, nodes, next, []int{1}), time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		drain(t, w, e)
-		windows = append(windows, len(e.windows))
+		drain(t, w)
+		windows = append(windows, len(w.windows))
 	}
 	if want := []int{0, 0, 0, 0, 0, 1, 1, 2}; !slices.Equal(windows, want) {
 		t.Errorf("windows after each event: %v, want %v", windows, want)
 	}
 	want := [][]place{nodes.parts[0][:5], nodes.parts[0][5:7]}
-	for i, c := range e.windows {
+	for i, c := range w.windows {
 		if !slices.Equal(c.nodes, want[i]) {
 			t.Errorf("window %d has %v, want %v", i, c.nodes, want[i])
 		}
@@ -450,35 +435,35 @@ func TestTimesNotToGoBy(t *testing.T) {
 // the memory comes back.
 func TestFull(t *testing.T) {
 	h := newTheatre(t)
-	w, e := h.worker(EventTime{Width: time.Second, Idle: time.Hour}, 2, nil)
-	const n = maxBuffered + 5000
+	w := h.inputs(EventTime{Width: time.Second, Idle: time.Hour}, 2, nil)
+	const n = maxHeld + 5000
 	nodes := &streams{node: true, parts: [][]place{nil, nil}}
 	for i := range int64(n) {
 		nodes.parts[1] = append(nodes.parts[1], place{1, i, began + i})
 	}
 	next := []int{0, 0}
 	for next[1] < n {
-		if w.nodes.ready() == nil {
+		if w.Nodes.Ready() == nil {
 			t.Fatal("nothing is fetched any more")
 		}
-		if err := w.nodes.add(fetch(w.nodes, nodes, next, []int{0, 1000}), time.Now()); err != nil {
+		if err := w.Nodes.Add(fetch(&w.Nodes, nodes, next, []int{0, 1000}), time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		drain(t, w, e)
+		drain(t, w)
 	}
-	if len(e.windows) == 0 || e.windows[0].cause != "full" || len(e.windows[0].nodes) != 1000 || w.nodes.held >= maxBuffered {
-		t.Errorf("%d windows, %d records are held", len(e.windows), w.nodes.held)
+	if len(w.windows) == 0 || w.windows[0].cause != "full" || len(w.windows[0].nodes) != 1000 || w.Nodes.held >= maxHeld {
+		t.Errorf("%d windows, %d records are held", len(w.windows), w.Nodes.held)
 	}
 	// The other one begins: what is left is cut.
 	nodes.parts[0] = []place{{0, 0, began + n + 1000}}
 	nodes.parts[1] = append(nodes.parts[1], place{1, n, began + n + 1000})
 	labels := &streams{parts: [][]place{{{0, 0, began + n + 1000}}, {{1, 0, began + n + 1000}}}}
-	play(t, w, e, rand.New(rand.NewPCG(0, 0)), &streams{node: true, parts: [][]place{nodes.parts[0], nodes.parts[1][n:]}}, labels)
-	if got := once(t, e.windows); got != n {
+	play(t, w, rand.New(rand.NewPCG(0, 0)), &streams{node: true, parts: [][]place{nodes.parts[0], nodes.parts[1][n:]}}, labels)
+	if got := once(t, w.windows); got != n {
 		t.Errorf("%d events are in windows, of %d", got, n)
 	}
-	if w.nodes.held != 2 || w.nodes.bytes > 4*recordBytes {
-		t.Errorf("%d records of %d bytes are held, and should be 2", w.nodes.held, w.nodes.bytes)
+	if w.Nodes.held != 2 || w.Nodes.bytes > 4*recordBytes {
+		t.Errorf("%d records of %d bytes are held, and should be 2", w.Nodes.held, w.Nodes.bytes)
 	}
 }
 
@@ -486,9 +471,9 @@ func TestFull(t *testing.T) {
 // it keeps of memory counts.
 func TestPinned(t *testing.T) {
 	h := newTheatre(t)
-	w, e := h.worker(EventTime{Width: time.Second, Lateness: time.Minute, Idle: time.Hour}, 1, nil)
+	w := h.inputs(EventTime{Width: time.Second, Lateness: time.Minute, Idle: time.Hour}, 1, nil)
 	labels := &streams{parts: [][]place{{{0, 0, began + 1e9}}}}
-	if err := w.labels.add(fetch(w.labels, labels, []int{0}, []int{1}), time.Now()); err != nil {
+	if err := w.Labels.Add(fetch(&w.Labels, labels, []int{0}, []int{1}), time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	const fetches, each = 20, 100
@@ -503,16 +488,16 @@ func TestPinned(t *testing.T) {
 	nodes.parts[0][fetches*each-1].time = began + 109_000 // up to began + 49 s
 	next := []int{0}
 	for range fetches {
-		if err := w.nodes.add(fetch(w.nodes, nodes, next, []int{each}), time.Now()); err != nil {
+		if err := w.Nodes.Add(fetch(&w.Nodes, nodes, next, []int{each}), time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		drain(t, w, e)
+		drain(t, w)
 	}
-	if w.nodes.held != fetches+1 || w.nodes.bytes < fetches*each*recordBytes {
-		t.Errorf("%d records are held, and %d bytes", w.nodes.held, w.nodes.bytes)
+	if w.Nodes.held != fetches+1 || w.Nodes.bytes < fetches*each*recordBytes {
+		t.Errorf("%d records are held, and %d bytes", w.Nodes.held, w.Nodes.bytes)
 	}
-	if p := w.nodes.parts[0]; p.taken != 0 || len(p.islands) != fetches {
-		t.Errorf("taken up to %d, and %d islands", p.taken, len(p.islands))
+	if b := w.Nodes.buffers[0]; b.consumed != 0 || len(b.beyond) != fetches {
+		t.Errorf("consumed up to %d, and %d ranges beyond", b.consumed, len(b.beyond))
 	}
 }
 
@@ -527,22 +512,22 @@ func TestManyPieces(t *testing.T) {
 	}
 	nodes.parts[0] = append(nodes.parts[0], place{0, 2 * n, began + 10_000})
 	labels := &streams{parts: [][]place{{{0, 0, began + 10_000}}}}
-	w, e := h.worker(EventTime{Width: time.Second, Lateness: time.Second, Idle: time.Hour}, 1, nil)
+	w := h.inputs(EventTime{Width: time.Second, Lateness: time.Second, Idle: time.Hour}, 1, nil)
 	rng := rand.New(rand.NewPCG(0, 0))
-	play(t, w, e, rng, nodes, labels)
-	if got := once(t, e.windows); got != n {
+	play(t, w, rng, nodes, labels)
+	if got := once(t, w.windows); got != n {
 		t.Errorf("%d events are in windows, of %d", got, n)
 	}
-	for i, c := range e.windows {
+	for i, c := range w.windows {
 		record := ledger.Record{Version: ledger.Version, Ranges: c.ranges}
 		if _, err := ledger.Decode(record.Append(nil)); err != nil || len(c.ranges) > maxRanges {
 			t.Errorf("window %d has %d ranges: %v", i, len(c.ranges), err)
 		}
 	}
-	if len(e.windows) != 6 {
-		t.Errorf("%d windows, want 3 of the first second and 3 of the next", len(e.windows))
+	if len(w.windows) != 6 {
+		t.Errorf("%d windows, want 3 of the first second and 3 of the next", len(w.windows))
 	}
-	replayed(t, h, rng, e.windows, nodes, labels, nil)
+	replayed(t, h, rng, w.windows, nodes, labels, nil)
 }
 
 // TestLedgerNamesTwice has ranges that no worker writes.
@@ -556,24 +541,24 @@ func TestLedgerNamesTwice(t *testing.T) {
 		{of(0, 10), of(5, 12)},
 		{of(10, 20), of(0, 5)},
 	} {
-		w, _ := h.worker(nil, 1, nil)
+		w := h.inputs(nil, 1, nil)
 		ctx, stop := context.WithCancel(t.Context())
-		feed(ctx, w.nodes, nodes, rand.New(rand.NewPCG(0, 0)))
-		if err := w.nodes.replay(ctx, ranges); err == nil {
+		feed(ctx, &w.Nodes, nodes, rand.New(rand.NewPCG(0, 0)))
+		if err := w.Nodes.Replay(ctx, ranges); err == nil {
 			t.Errorf("%v: no error", ranges)
 		}
 		stop()
 	}
-	w, _ := h.worker(nil, 1, []ledger.Range{of(0, 5), of(7, 9)})
+	w := h.inputs(nil, 1, []ledger.Range{of(0, 5), of(7, 9)})
 	for _, g := range []ledger.Range{of(4, 6), of(8, 10), of(6, 12)} {
-		if err := w.nodes.replay(t.Context(), []ledger.Range{g}); err == nil {
+		if err := w.Nodes.Replay(t.Context(), []ledger.Range{g}); err == nil {
 			t.Errorf("%v: no error", g)
 		}
 	}
 }
 
 // filled has a topic of three partitions with records on a broker.
-func filled(t *testing.T, n int) (*worker, *kfake.Cluster, func(parts int32, n int)) {
+func filled(t *testing.T, n int) (*theatre, *kfake.Cluster, func(parts int32, n int)) {
 	t.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
@@ -610,15 +595,15 @@ func filled(t *testing.T, n int) (*worker, *kfake.Cluster, func(parts int32, n i
 		}
 	}
 	send(3, n)
-	return &worker{cfg: Config{Names: names}, client: c}, cluster, send
+	return &theatre{c, names}, cluster, send
 }
 
-// TestBehindWhatIsTaken has inputs begin behind what was consumed before, islands
-// among it.
-func TestBehindWhatIsTaken(t *testing.T) {
-	w, cluster, _ := filled(t, 20)
-	topic := w.cfg.Names.Nodes
-	taken := []ledger.Range{
+// TestBehindWhatIsConsumed has inputs begin behind what was consumed before, ranges
+// apart from the beginning among it.
+func TestBehindWhatIsConsumed(t *testing.T) {
+	h, cluster, _ := filled(t, 20)
+	topic := h.names.Nodes
+	consumed := []ledger.Range{
 		{Topic: topic, Partition: 0, From: 0, To: 20},
 		{Topic: topic, Partition: 1, From: 0, To: 5},
 		{Topic: topic, Partition: 1, From: 7, To: 9},
@@ -626,15 +611,16 @@ func TestBehindWhatIsTaken(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	if err := w.openInputs(ctx, taken); err != nil {
+	w, err := Open(ctx, h.client, Config{Names: h.names}, consumed)
+	if err != nil {
 		t.Fatal(err)
 	}
-	for w.nodes.parts[1].got < 20 || w.nodes.parts[2].got < 20 {
-		if err := w.nodes.add(<-w.nodes.ready(), time.Now()); err != nil {
+	for w.Nodes.buffers[1].fetched < 20 || w.Nodes.buffers[2].fetched < 20 {
+		if err := w.Nodes.Add(<-w.Nodes.Ready(), time.Now()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ranges := w.nodes.take(w.nodes.held, nil)
+	ranges := w.Nodes.claimOldest(w.Nodes.held, nil)
 	want := []ledger.Range{
 		{Topic: topic, Partition: 1, From: 5, To: 7},
 		{Topic: topic, Partition: 1, From: 9, To: 12},
@@ -644,17 +630,17 @@ func TestBehindWhatIsTaken(t *testing.T) {
 		t.Errorf("%v is left, want %v", ranges, want)
 	}
 	want = []ledger.Range{{Topic: topic, Partition: 0, To: 20}, {Topic: topic, Partition: 1, To: 20}, {Topic: topic, Partition: 2, To: 20}}
-	if got := w.nodes.consumed(nil); !slices.Equal(got, want) {
+	if got := w.Nodes.consumed(nil); !slices.Equal(got, want) {
 		t.Errorf("%v is consumed, want %v", got, want)
 	}
 	// More than there is was consumed, or what is left is gone.
-	if err := w.openInputs(ctx, []ledger.Range{{Topic: topic, From: 0, To: 21}}); err == nil {
+	if _, err := Open(ctx, h.client, Config{Names: h.names}, []ledger.Range{{Topic: topic, From: 0, To: 21}}); err == nil {
 		t.Error("a log that is shorter than what was consumed of it is no error")
 	}
 	if err := cluster.DeleteRecords(topic, 1, 6); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.openInputs(ctx, taken); err == nil {
+	if _, err := Open(ctx, h.client, Config{Names: h.names}, consumed); err == nil {
 		t.Error("records that are gone before they were consumed are no error")
 	}
 }
@@ -662,28 +648,29 @@ func TestBehindWhatIsTaken(t *testing.T) {
 // TestUnknownPartition has a replay come to a partition that was added after the
 // inputs were opened, to one that does not exist, and to the end of one too early.
 func TestUnknownPartition(t *testing.T) {
-	w, cluster, send := filled(t, 3)
+	h, cluster, send := filled(t, 3)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	if err := w.openInputs(ctx, nil); err != nil {
+	w, err := Open(ctx, h.client, Config{Names: h.names}, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	topic := w.cfg.Names.Nodes
+	topic := h.names.Nodes
 	admin := kafkago.Client{Addr: kafkago.TCP(cluster.ListenAddrs()[0])}
 	res, err := admin.CreatePartitions(t.Context(), &kafkago.CreatePartitionsRequest{Topics: []kafkago.TopicPartitionsConfig{{Name: topic, Count: 5}}})
 	if err != nil || res.Errors[topic] != nil {
 		t.Fatal(err, res)
 	}
 	send(5, 2)
-	if err := w.nodes.replay(ctx, []ledger.Range{{Topic: topic, Partition: 0, From: 0, To: 4}, {Topic: topic, Partition: 4, From: 0, To: 2}}); err != nil {
+	if err := w.Nodes.Replay(ctx, []ledger.Range{{Topic: topic, Partition: 0, From: 0, To: 4}, {Topic: topic, Partition: 4, From: 0, To: 2}}); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(w.nodes.picked); w.nodes.picked[n-1].partition() != 4 {
-		t.Errorf("%d runs were picked, the last of partition %d", n, w.nodes.picked[n-1].partition())
+	if n := len(w.Nodes.claimed); w.Nodes.claimed[n-1].partition() != 4 {
+		t.Errorf("%d chunks were claimed, the last of partition %d", n, w.Nodes.claimed[n-1].partition())
 	}
-	w.nodes.release()
+	w.Nodes.Release()
 	for _, g := range []ledger.Range{{Topic: topic, Partition: 7, From: 0, To: 1}, {Topic: topic, Partition: 4, From: 2, To: 3}} {
-		if err := w.nodes.replay(ctx, []ledger.Range{g}); err == nil || !strings.Contains(err.Error(), "anew") {
+		if err := w.Nodes.Replay(ctx, []ledger.Range{g}); err == nil || !strings.Contains(err.Error(), "anew") {
 			t.Errorf("%v: %v", g, err)
 		}
 	}

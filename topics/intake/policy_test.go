@@ -1,4 +1,4 @@
-package worker
+package intake
 
 import (
 	"testing"
@@ -82,9 +82,9 @@ func TestEventTime(t *testing.T) {
 		{"all are silent, and nothing is left", Times{Oldest: NoTime, Partitions: []Progress{quiet(33*s, time.Minute)}}, Cut{}},
 		{"an answer is asked for again soon, not at once", Times{Oldest: 3 * s, Partitions: append(came(9*s), quiet(4*s, 2*time.Second-1))}, Cut{Within: soonest, Closed: -10 * s}},
 		{"a buffer is full", Times{Oldest: 3 * s, Full: true, Partitions: came(9 * s)}, Cut{ByTime: true, Cause: "full", Before: 10 * s}},
-		{"it is full of what has no time", Times{Oldest: NoTime, Full: true, Loose: true, Partitions: came(NoTime)}, Cut{ByTime: true, Cause: "full", Before: NoTime + 1}},
-		{"what has no time waits for the next window", Times{Oldest: 3 * s, Loose: true, Waited: 500 * time.Millisecond, Partitions: came(9 * s)}, Cut{Within: 1500 * time.Millisecond}},
-		{"but not for long", Times{Oldest: 3 * s, Loose: true, Waited: 2 * time.Second, Partitions: came(9 * s)}, Cut{ByTime: true, Cause: "idle", Before: NoTime + 1}},
+		{"it is full of what has no time", Times{Oldest: NoTime, Full: true, Untimed: true, Partitions: came(NoTime)}, Cut{ByTime: true, Cause: "full", Before: NoTime + 1}},
+		{"what has no time waits for the next window", Times{Oldest: 3 * s, Untimed: true, Waited: 500 * time.Millisecond, Partitions: came(9 * s)}, Cut{Within: 1500 * time.Millisecond}},
+		{"but not for long", Times{Oldest: 3 * s, Untimed: true, Waited: 2 * time.Second, Partitions: came(9 * s)}, Cut{ByTime: true, Cause: "idle", Before: NoTime + 1}},
 	} {
 		if got := p.Cut(Buffered{Times: func() Times { return c.t }}); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)

@@ -1,16 +1,16 @@
-package worker
+package intake
 
 import (
 	"math"
 	"time"
 )
 
-// Policy decides where windows are cut. It may look at time and chance as it
-// likes: what it decides is written to the ledger, and a replay follows the
-// ledger and asks no policy.
+// Policy decides where windows are cut. It may go by the clock or by chance: its
+// decisions are written to the ledger, and a replay follows the ledger and asks no
+// policy.
 type Policy interface {
-	// Cut says how much of what is buffered makes the next window. It is asked
-	// after every fetch and whenever the time named in the last answer is up.
+	// Cut says how much of what is held makes the next window. It is called after
+	// every fetch, and when the time that its last answer named has passed.
 	Cut(b Buffered) Cut
 }
 
@@ -20,50 +20,48 @@ type Buffered struct {
 	Nodes  int           // records
 	Labels int           // records
 	Waited time.Duration // since the oldest of them was fetched
-	// Times looks at the event times. What it returns is valid until the next
-	// call.
+	// Times returns their event times. The result is valid until the next call.
 	Times func() Times
 }
 
-// NoTime stands where there is no event time. It lies before all others.
+// NoTime stands for no event time. It is less than all others.
 const NoTime = math.MinInt64
 
-// Times is what the event times of what is buffered are, in milliseconds since
-// the Unix epoch. Loose records have none to go by: none is told, it cannot be
-// decoded, it is too far ahead of the clock, or it came after its window was
-// closed.
+// Times are the event times of what is held, in milliseconds since 1970. An untimed
+// record has no usable one: it tells none, it cannot be decoded, it lies too far
+// ahead of the clock, or it came after its window was closed.
 type Times struct {
-	Oldest     int64         // lowest of them, NoTime when there is none
-	Loose      bool          // there are loose records
-	Waited     time.Duration // since the oldest loose one was fetched
-	Full       bool          // an input is not fetched until something is taken
-	Partitions []Progress    // of both inputs
+	Oldest     int64         // the lowest, NoTime when there is none
+	Untimed    bool          // there are untimed records
+	Waited     time.Duration // since the oldest untimed one was fetched
+	Full       bool          // a topic is not fetched until some of its records are claimed
+	Partitions []Progress    // of nodes and labels
 }
 
-// Progress is how far one partition has come.
+// Progress is how far event time has come in one partition.
 type Progress struct {
 	Latest int64         // largest event time that came, NoTime before the first
-	Quiet  time.Duration // for how long nothing came, though it was asked
+	Quiet  time.Duration // for how long the partition has answered without a record
 }
 
-// Cut is a policy's answer. A window is cut when Cause is not empty; it takes
-// the oldest Nodes and Labels records, or goes by time.
+// Cut is a policy's answer. A window is cut when Cause is not empty: either of the
+// oldest Nodes and Labels records, or by event time.
 type Cut struct {
 	Nodes, Labels int
-	Cause         string        // count, linger, …: a label of the metrics, so one of few
+	Cause         string        // count, linger, …: one of few, it labels metrics
 	Within        time.Duration // without a cut: ask again after this long, 0 for at the next fetch
 
-	// ByTime takes, instead, what Times has told of and lies before Before, and
-	// all that is loose. (Or a part, if it is in very many pieces; the policy is
-	// then asked again with what is left.)
+	// ByTime cuts, instead, the records that lie before Before and all untimed ones.
+	// (When these are in very many pieces it cuts some of them, and the policy is
+	// asked again.)
 	ByTime bool
 	Before int64
-	// Closed is the event time up to which windows are closed, 0 for none. What
-	// comes before it from now on is late. It does not go back. It counts without
-	// a cut, too.
+	// Closed is the event time up to which windows are closed, 0 for none: an event
+	// before it that comes from now on is late. It never decreases, and holds
+	// without a cut, too.
 	Closed int64
 
-	commands int // records; no policy's to say
+	commands int // records; set by Inputs, never by a policy
 }
 
 // CountOrLinger cuts when Count nodes or Count labels have come, or when the
@@ -89,15 +87,15 @@ func (p CountOrLinger) Cut(b Buffered) Cut {
 	return c
 }
 
-// Schedule cuts windows of exactly the sizes that it lists, by window number,
-// however the events come: an experiment's steps. After its end it cuts
-// nothing more, unless Then is set.
+// Schedule cuts windows of the listed sizes, by window number, however the events
+// come: the steps of an experiment. Behind the last it asks Then, and cuts nothing
+// when that is nil.
 type Schedule struct {
 	Windows []Size
 	Then    Policy
 }
 
-// Size is how many records a window takes.
+// Size is how many records are in a window.
 type Size struct{ Nodes, Labels int }
 
 // Cut implements Policy.
@@ -115,23 +113,24 @@ func (p Schedule) Cut(b Buffered) Cut {
 	return Cut{Nodes: w.Nodes, Labels: w.Labels, Cause: "schedule"}
 }
 
-// EventTime cuts tumbling windows [k·Width, (k+1)·Width) of event time. One is
-// cut when the watermark has passed its end: the lowest, of all partitions that
-// are not idle, of the largest event time that came less Lateness. So an event
-// that comes out of order is in its own window, if within its partition it comes
-// behind none that is more than Lateness younger. One that is later still goes
-// with the next window that is cut, as do records without a time; they wait for
-// that no longer than Idle. When everything is idle, windows are closed without
-// the watermark. When a buffer is full, the oldest window is cut as far as it has
-// come. Empty windows are not cut.
+// EventTime cuts tumbling windows [k·Width, (k+1)·Width) of event time.
+//
+// A window is cut when the watermark has passed its end. The watermark is the
+// lowest, over all partitions that are not idle, of the largest event time that
+// came less Lateness. So an event that comes out of order is in its own window as
+// long as no event before it in its partition is more than Lateness younger. A later
+// one goes with the next window that is cut, as do records without a usable time;
+// these wait no longer than Idle. When all partitions are idle, windows are closed
+// without the watermark. When a topic is full, what has come of the oldest window
+// is cut. Empty windows are not cut.
 type EventTime struct {
 	Width    time.Duration // at least 1 ms
-	Lateness time.Duration // 0 when each partition's events come in order
-	Idle     time.Duration // after so long without an event a partition is not waited for; above 0
+	Lateness time.Duration // 0 when the events of each partition come in order
+	Idle     time.Duration // a partition is idle after this long without an event; above 0
 }
 
-// soonest is the least time after which EventTime wants to be asked again: what
-// it waits for is seen with every answer of a broker, and not between them.
+// soonest is the least time after which EventTime asks to be called again: what it
+// waits for changes with every answer of a broker, and not between them.
 const soonest = 10 * time.Millisecond
 
 // Cut implements Policy.
@@ -152,13 +151,13 @@ func (p EventTime) Cut(b Buffered) Cut {
 		c.Cause = "full"
 	case t.Oldest != NoTime && idle:
 		c.Cause, c.Closed = "idle", c.Before
-	case t.Loose && t.Waited >= p.Idle:
+	case t.Untimed && t.Waited >= p.Idle:
 		c.Cause, c.Before = "idle", NoTime+1
 	default:
-		if t.Loose {
+		if t.Untimed {
 			within = min(within, p.Idle-t.Waited)
 		}
-		if !t.Loose && t.Oldest == NoTime {
+		if !t.Untimed && t.Oldest == NoTime {
 			within = 0
 		} else {
 			within = max(within, soonest)
@@ -169,7 +168,7 @@ func (p EventTime) Cut(b Buffered) Cut {
 }
 
 // watermark returns the watermark, NoTime when it is not known; whether all
-// partitions are idle; and when the next one may be.
+// partitions are idle; and how soon the next one may become idle.
 func (p EventTime) watermark(parts []Progress) (watermark int64, idle bool, within time.Duration) {
 	watermark, idle, within = math.MaxInt64, true, p.Idle
 	for _, part := range parts {
@@ -190,7 +189,7 @@ func (p EventTime) watermark(parts []Progress) (watermark int64, idle bool, with
 	return watermark, idle, within
 }
 
-// begin returns the beginning of the window that a time lies in.
+// begin returns the beginning of the window that contains t.
 func (p EventTime) begin(t int64) int64 {
 	w := p.Width.Milliseconds()
 	k := t / w

@@ -1,0 +1,103 @@
+package intake
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// buffer is what is known of one partition: which of its offsets windows have
+// consumed, and the records that are held.
+//
+// Offsets first ≤ offset < fetched are of three kinds. Those before consumed, and
+// those in the ranges of beyond, are consumed. Of the others the records are in
+// chunks; some offsets have no record (transaction markers, compaction).
+type buffer[E any] struct {
+	partition int32
+	chunks    []chunk[E] // ascending by offset
+	first     int64      // the offset that the partition begins with
+	fetched   int64      // the offset behind the last record fetched
+	consumed  int64      // all records before it are consumed
+	// beyond are the consumed ranges behind consumed: ascending and disjoint, with
+	// held or not yet fetched records between them.
+	beyond []span
+	latest int64         // largest event time that came, NoTime before the first
+	quiet  time.Duration // for how long nothing had come when the last block was fetched
+}
+
+// span is the offsets from ≤ offset < to.
+type span struct{ from, to int64 }
+
+// chunk is a part of a block: records that follow each other in one partition.
+type chunk[E any] struct {
+	block    *block[E]
+	from, to int       // indices into the block's records
+	order    int       // in which chunks were added
+	at       time.Time // when it was added
+	times    timeRange // valid when timed
+	timed    bool      // the records' usable event times are known
+}
+
+func (c *chunk[E]) records() []kafka.Record { return c.block.answer.Records[c.from:c.to] }
+func (c *chunk[E]) partition() int32        { return c.block.answer.Records[c.from].Partition }
+func (c *chunk[E]) first() int64            { return c.block.answer.Records[c.from].Offset }
+func (c *chunk[E]) end() int64              { return c.block.answer.Records[c.to-1].Offset + 1 }
+
+func newBuffer[E any](partition int32, first int64) *buffer[E] {
+	return &buffer[E]{partition: partition, first: first, fetched: first, consumed: first, latest: NoTime}
+}
+
+// skip starts an empty buffer behind the consumed ranges of its partition, of which
+// the first is the one from the partition's beginning on.
+func (b *buffer[E]) skip(consumed []ledger.Range) {
+	for i, g := range consumed {
+		if i == 0 {
+			b.consumed, b.fetched = g.To, g.To
+			continue
+		}
+		b.beyond = append(b.beyond, span{g.From, g.To})
+	}
+}
+
+// reach returns the offset behind the last one that is consumed.
+func (b *buffer[E]) reach() int64 {
+	if n := len(b.beyond); n > 0 {
+		return b.beyond[n-1].to
+	}
+	return b.consumed
+}
+
+// isConsumed tells whether an offset that is not before consumed lies in a range of
+// beyond.
+func (b *buffer[E]) isConsumed(offset int64) bool {
+	i := sort.Search(len(b.beyond), func(i int) bool { return b.beyond[i].to > offset })
+	return i < len(b.beyond) && b.beyond[i].from <= offset
+}
+
+// mergeConsumed sorts the ranges of beyond and joins those between which no record
+// is held, with each other and with what is consumed from the beginning on.
+func (b *buffer[E]) mergeConsumed() {
+	slices.SortFunc(b.beyond, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	all, held := b.beyond, b.chunks
+	b.beyond = b.beyond[:0]
+	front := true
+	for _, s := range all {
+		joined := s.from <= b.fetched // what was not fetched may lie between
+		for len(held) > 0 && held[0].first() < s.from {
+			held, front, joined = held[1:], false, false
+		}
+		switch n := len(b.beyond); {
+		case front && joined:
+			b.consumed = s.to
+		case n > 0 && (joined || b.beyond[n-1].to == s.from):
+			b.beyond[n-1].to = s.to
+		default:
+			b.beyond = append(b.beyond, s)
+			front = false
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package intake
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// maxRanges bounds the ranges of one topic in one window. With the longest of
+// names a ledger record then stays below the 1 MiB that brokers accept.
+const maxRanges = 1500
+
+// claimOldest claims the n records that were added first, of which there are as
+// many, and appends their ranges.
+func (in *Input[E]) claimOldest(n int, ranges []ledger.Range) []ledger.Range {
+	in.claimed = in.claimed[:0]
+	for n > 0 {
+		b := in.oldest()
+		c := b.chunks[0]
+		n -= in.claimFront(b, min(c.from+n, c.to))
+	}
+	in.sortClaimed()
+	for i := 0; i < len(in.claimed); {
+		j := i + 1
+		for j < len(in.claimed) && in.claimed[j].partition() == in.claimed[i].partition() {
+			j++
+		}
+		b := in.buffer(in.claimed[i].partition())
+		ranges = in.consumeFront(b, in.claimed[i:j], ranges)
+		i = j
+	}
+	return ranges
+}
+
+// sortClaimed brings the claimed chunks into canonical order. Those of one
+// partition already ascend by offset.
+func (in *Input[E]) sortClaimed() {
+	slices.SortStableFunc(in.claimed, func(a, b chunk[E]) int { return cmp.Compare(a.partition(), b.partition()) })
+}
+
+// claimFront claims the records of a buffer's first chunk that stand before index
+// to of its block, and returns how many they are. It leaves what the buffer has
+// consumed to the caller.
+func (in *Input[E]) claimFront(b *buffer[E], to int) int {
+	c := &b.chunks[0]
+	front := *c
+	front.to, c.from = to, to
+	in.claimed = append(in.claimed, front)
+	if c.from == c.to {
+		*c = chunk[E]{}
+		b.chunks = b.chunks[1:]
+	} else if c.timed {
+		c.measure()
+	}
+	in.held -= front.to - front.from
+	return front.to - front.from
+}
+
+// consumeFront marks chunks consumed that were claimed from the front of a buffer,
+// and appends their ranges.
+func (in *Input[E]) consumeFront(b *buffer[E], claimed []chunk[E], ranges []ledger.Range) []ledger.Range {
+	if len(b.beyond) == 0 {
+		to := claimed[len(claimed)-1].end()
+		ranges = append(ranges, ledger.Range{Topic: in.topic, Partition: b.partition, From: b.consumed, To: to})
+		b.consumed = to
+		return ranges
+	}
+	w := newRangeWriter(in.topic, b, ranges)
+	for i := range claimed {
+		w.add(&claimed[i])
+	}
+	return w.done()
+}
+
+// rangeWriter makes ranges of chunks that are claimed from anywhere in a buffer, in
+// the order of their offsets. A range goes on over offsets without a record, but
+// not over records that stay held or were consumed before.
+type rangeWriter[E any] struct {
+	topic  string
+	buffer *buffer[E]
+	beyond []span         // of buffer.beyond, those behind the last chunk
+	ranges []ledger.Range // the caller's, then those of this buffer
+	before int            // how many are the caller's
+	apart  bool           // the next chunk cannot continue the last range
+}
+
+func newRangeWriter[E any](topic string, b *buffer[E], ranges []ledger.Range) *rangeWriter[E] {
+	return &rangeWriter[E]{topic: topic, buffer: b, beyond: b.beyond, ranges: ranges, before: len(ranges), apart: true}
+}
+
+// begins tells whether the chunk would begin another range.
+func (w *rangeWriter[E]) begins(c *chunk[E]) bool {
+	for len(w.beyond) > 0 && w.beyond[0].from < c.first() {
+		w.beyond, w.apart = w.beyond[1:], true
+	}
+	return w.apart
+}
+
+func (w *rangeWriter[E]) add(c *chunk[E]) {
+	if w.begins(c) {
+		w.ranges = append(w.ranges, ledger.Range{Topic: w.topic, Partition: w.buffer.partition, From: c.first(), To: c.end()})
+		w.apart = false
+		return
+	}
+	w.ranges[len(w.ranges)-1].To = c.end()
+}
+
+// done marks the ranges consumed. The buffer must hold no record of them any more.
+func (w *rangeWriter[E]) done() []ledger.Range {
+	for _, g := range w.ranges[w.before:] {
+		w.buffer.beyond = append(w.buffer.beyond, span{g.From, g.To})
+	}
+	w.buffer.mergeConsumed()
+	return w.ranges
+}
+
+// portion is how much of a chunk is wanted.
+type portion int
+
+const (
+	nothing portion = iota
+	part
+	whole
+)
+
+// claimWhere claims what two functions want of a buffer: of tells how much of a
+// chunk, and where that is a part, wanted decides on a record by its index in the
+// block. It appends the ranges. When they would become more than limit in all,
+// what needs another range stays held.
+func (in *Input[E]) claimWhere(b *buffer[E], of func(*chunk[E]) portion, wanted func(*chunk[E], int) bool, ranges []ledger.Range, limit int) []ledger.Range {
+	w := newRangeWriter(in.topic, b, ranges)
+	keep := func(c chunk[E]) {
+		w.apart = true
+		in.rest = append(in.rest, c)
+	}
+	claim := func(c chunk[E]) {
+		if w.begins(&c) && len(w.ranges) >= limit {
+			keep(c)
+			return
+		}
+		w.add(&c)
+		in.claimed = append(in.claimed, c)
+		in.held -= c.to - c.from
+	}
+	for i := range b.chunks {
+		c := b.chunks[i]
+		switch of(&c) {
+		case whole:
+			claim(c)
+		case nothing:
+			keep(c)
+		case part:
+			for from := c.from; from < c.to; {
+				piece := c
+				piece.from, piece.to = from, from+1
+				want := wanted(&c, from)
+				for piece.to < c.to && wanted(&c, piece.to) == want {
+					piece.to++
+				}
+				from = piece.to
+				if want {
+					claim(piece)
+					continue
+				}
+				if piece.timed {
+					piece.measure()
+				}
+				keep(piece)
+			}
+		}
+	}
+	clear(b.chunks)
+	b.chunks, in.rest = in.rest, b.chunks[:0]
+	return w.done()
+}

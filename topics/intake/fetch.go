@@ -1,0 +1,162 @@
+package intake
+
+import (
+	"context"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// Bytes of one fetch, in all and at least for each partition. It is small, so that
+// what was just decoded is still in the processor's caches when it is stepped,
+// yet more than a few records a partition.
+const (
+	fetchBytes     = 1 << 20
+	partitionBytes = 64 << 10
+)
+
+// spareBlocks is how many blocks are kept for the next fetches.
+const spareBlocks = 8
+
+// recordBytes is the memory of one record in a block beside its key, its value and
+// what it is decoded to: the event, its origin, its verdict. A header counts
+// headerBytes on top: it is kept twice.
+const (
+	recordBytes = 400
+	headerBytes = 2 * 48
+)
+
+// lookEvery is how often a topic is looked at for partitions that were added.
+const lookEvery = time.Second
+
+// block is what one fetch brought, decoded. The slices are parallel to the
+// answer's records. It is used again once all of its records are released.
+type block[E any] struct {
+	answer  kafka.Answer
+	origins []event.Origin
+	events  []E
+	refused []verdict
+	times   []int64         // usable event times, NoTime for none; set for chunks that are timed
+	quiet   []time.Duration // by partition: for how long nothing had come when it was fetched
+	memory  wire.Memory
+	bytes   int // held by it
+	left    int // records not yet released
+}
+
+// verdict says why a record is no event. The reason is empty when it is one.
+type verdict struct {
+	reason event.Reason
+	detail string
+}
+
+// fetch fetches the partitions below known, and those that are added to the topic
+// later.
+func (in *Input[E]) fetch(ctx context.Context, raw chan<- Fetched[E], known int) {
+	defer in.reader.Close()
+	looked := time.Now()
+	var b *block[E]
+	for {
+		select {
+		case <-in.look:
+			looked = time.Time{}
+		default:
+		}
+		if time.Since(looked) >= lookEvery {
+			known = in.discover(ctx, known)
+			looked = time.Now()
+		}
+		if b == nil {
+			select {
+			case b = <-in.spare:
+			default:
+				b = &block[E]{}
+			}
+		}
+		err := in.reader.Fill(ctx, &b.answer)
+		if len(b.answer.Records) == 0 && err == nil {
+			continue
+		}
+		in.inFlight.Add(1)
+		b.quiet = resize(b.quiet, known)
+		for i := range b.quiet {
+			b.quiet[i] = in.reader.Quiet(kafka.TopicPartition{Topic: in.topic, Partition: int32(i)})
+		}
+		select {
+		case raw <- Fetched[E]{b, err}:
+			b = nil
+		case <-ctx.Done():
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// discover has the reader fetch the partitions from known on, and returns how many
+// the topic has. A new partition is read from offset 0: were its beginning gone
+// already, the reader must fail. An error here is left for the next fetch to
+// find.
+func (in *Input[E]) discover(ctx context.Context, known int) int {
+	ctx, cancel := context.WithTimeout(ctx, lookEvery)
+	defer cancel()
+	counts, err := in.client.Partitions(ctx, in.topic)
+	if err != nil {
+		return known
+	}
+	for ; known < counts[in.topic]; known++ {
+		in.reader.Add(kafka.TopicPartition{Topic: in.topic, Partition: int32(known)}, 0)
+	}
+	return known
+}
+
+// decodeAll decodes blocks beside the fetching.
+func (in *Input[E]) decodeAll(ctx context.Context, raw <-chan Fetched[E]) {
+	decoder := wire.Decoder{Limits: in.limits}
+	for {
+		var f Fetched[E]
+		select {
+		case f = <-raw:
+		case <-ctx.Done():
+			return
+		}
+		f.block.decode(&decoder, in.decode)
+		select {
+		case in.decoded <- f:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// decode makes an event or a verdict of each of the block's records.
+func (b *block[E]) decode(d *wire.Decoder, decode func(*wire.Decoder, *event.Origin, *E) (event.Reason, string)) {
+	records := b.answer.Records
+	n := len(records)
+	b.left, b.bytes = n, n*recordBytes
+	b.origins, b.events, b.refused = resize(b.origins, n), resize(b.events, n), resize(b.refused, n)
+	b.memory.Reset()
+	d.Memory = &b.memory
+	for i := range records {
+		r, o := &records[i], &b.origins[i]
+		b.bytes += len(r.Key) + len(r.Value)
+		*o = event.Origin{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Time: r.Time.UnixMilli(), Key: r.Key, Value: r.Value}
+		for _, h := range r.Headers {
+			o.Headers = append(o.Headers, event.Header(h))
+			b.bytes += headerBytes + len(h.Key) + len(h.Value)
+		}
+		b.refused[i].reason, b.refused[i].detail = decode(d, o, &b.events[i])
+	}
+	b.bytes += b.memory.Bytes()
+}
+
+// resize returns a slice of length n with arbitrary content, in the memory of s
+// when that is enough.
+func resize[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n, max(n, 2*cap(s)))
+	}
+	return s[:n]
+}

@@ -1,0 +1,273 @@
+package intake
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// Bounds on what one topic holds that no window has consumed. Beyond either,
+// nothing more is fetched of it.
+const (
+	maxHeld      = 1 << 16 // records
+	maxHeldBytes = 256 << 20
+)
+
+// Input is one topic's committed events on their way into windows. One goroutine
+// fetches and one decodes, each at most one block ahead of the next; all fields
+// without a remark belong to the goroutine that calls the methods.
+type Input[E any] struct {
+	source[E]
+	client   *kafka.Client
+	reader   *kafka.Reader // of the fetching goroutine, but for its counters; nil when the topic is missing
+	decoded  chan Fetched[E]
+	spare    chan *block[E] // blocks to be used again
+	look     chan struct{}  // makes the fetching goroutine look for new partitions now
+	inFlight atomic.Int32   // blocks fetched and not yet given to Add
+
+	buffers []*buffer[E] // one for each partition, ascending by partition
+	chunks  int          // chunks added so far
+	held    int          // records added and not claimed
+	bytes   int          // of the blocks that have a record that is held or claimed
+	claimed []chunk[E]   // of the window in hand, in canonical order
+	rest    []chunk[E]   // memory of claimWhere
+
+	// Events since the policy was last asked that it could not go by: late ones
+	// came after their window was closed, early ones are too far ahead of the clock.
+	late, early int
+}
+
+// source is what tells one input topic from another.
+type source[E any] struct {
+	topic    string
+	optional bool // the topic may be missing: then nothing comes
+	decode   func(*wire.Decoder, *event.Origin, *E) (event.Reason, string)
+	time     func(*E) int64 // event time in milliseconds since 1970, 0 for none
+	limits   wire.Limits
+	ahead    time.Duration // how far ahead of the clock an event time is believed
+}
+
+// Fetched is a block of decoded records, or why there will be none.
+type Fetched[E any] struct {
+	block *block[E]
+	err   error
+}
+
+// open starts to fetch every partition of the topic behind what is consumed, or
+// from its beginning.
+func (in *Input[E]) open(ctx context.Context, c *kafka.Client, src source[E], consumed []ledger.Range) error {
+	in.source, in.client = src, c
+	bounds, err := c.Offsets(ctx, src.topic)
+	if err != nil {
+		return err
+	}
+	if len(bounds) == 0 {
+		if src.optional {
+			return nil
+		}
+		return fmt.Errorf("topic %s does not exist: run 'gvbll topics', or start with --create-topics", src.topic)
+	}
+	in.decoded, in.spare, in.look = make(chan Fetched[E]), make(chan *block[E], spareBlocks), make(chan struct{}, 1)
+	start := make(map[kafka.TopicPartition]int64)
+	for at, bound := range bounds {
+		b := newBuffer[E](at.Partition, bound.First)
+		b.skip(ofPartition(consumed, at))
+		switch {
+		case b.consumed < bound.First:
+			return &kafka.OutOfRangeError{At: at, Position: b.consumed, Bounds: bound}
+		case b.reach() > bound.End:
+			return &kafka.OutOfRangeError{At: at, Position: b.reach() - 1, Bounds: bound}
+		}
+		start[at] = b.consumed
+		in.buffers = append(in.buffers, b)
+	}
+	in.sortBuffers()
+	in.reader = c.NewReader(start, kafka.ReaderConfig{MaxBytes: max(fetchBytes, len(start)*partitionBytes)})
+	raw := make(chan Fetched[E])
+	go in.fetch(ctx, raw, len(bounds))
+	go in.decodeAll(ctx, raw)
+	return nil
+}
+
+func (in *Input[E]) sortBuffers() {
+	slices.SortFunc(in.buffers, func(a, b *buffer[E]) int { return cmp.Compare(a.partition, b.partition) })
+}
+
+// ofPartition returns the ranges of one partition.
+func ofPartition(ranges []ledger.Range, at kafka.TopicPartition) (of []ledger.Range) {
+	for _, g := range ranges {
+		if g.Topic == at.Topic && g.Partition == at.Partition {
+			of = append(of, g)
+		}
+	}
+	return of
+}
+
+// Ready returns the channel of the next block, nil while enough is held.
+func (in *Input[E]) Ready() <-chan Fetched[E] {
+	if in.full() {
+		return nil
+	}
+	return in.decoded
+}
+
+func (in *Input[E]) full() bool { return in.held >= maxHeld || in.bytes >= maxHeldBytes }
+
+// Add holds the records of a block that came at the given time, but for those that
+// were consumed before the input was opened.
+func (in *Input[E]) Add(f Fetched[E], now time.Time) error {
+	if f.err != nil {
+		return f.err
+	}
+	block := f.block
+	in.inFlight.Add(-1)
+	in.bytes += block.bytes
+	records := block.answer.Records
+	for i := 0; i < len(records); {
+		j := i
+		for j < len(records) && records[j].Partition == records[i].Partition {
+			j++
+		}
+		b := in.buffer(records[i].Partition)
+		if b == nil {
+			b = newBuffer[E](records[i].Partition, 0)
+			in.buffers = append(in.buffers, b)
+			in.sortBuffers()
+		}
+		c := chunk[E]{block: block, from: i, to: j, order: in.chunks, at: now}
+		in.chunks++
+		b.fetched = c.end()
+		if b.reach() > c.first() {
+			in.addUnconsumed(b, c)
+		} else {
+			b.chunks = append(b.chunks, c)
+			in.held += j - i
+		}
+		i = j
+	}
+	for _, b := range in.buffers {
+		if int(b.partition) < len(block.quiet) {
+			b.quiet = block.quiet[b.partition]
+		}
+	}
+	return nil
+}
+
+// addUnconsumed adds the records of a chunk that lie in no consumed range.
+func (in *Input[E]) addUnconsumed(b *buffer[E], c chunk[E]) {
+	records := c.block.answer.Records
+	for i := c.from; i < c.to; {
+		consumed := b.isConsumed(records[i].Offset)
+		j := i + 1
+		for j < c.to && b.isConsumed(records[j].Offset) == consumed {
+			j++
+		}
+		if consumed {
+			in.free(c.block, j-i)
+		} else {
+			piece := c
+			piece.from, piece.to = i, j
+			b.chunks = append(b.chunks, piece)
+			in.held += j - i
+		}
+		i = j
+	}
+	b.mergeConsumed()
+}
+
+// buffer returns a partition's buffer, nil when it has none.
+func (in *Input[E]) buffer(partition int32) *buffer[E] {
+	i, ok := slices.BinarySearchFunc(in.buffers, partition, func(b *buffer[E], n int32) int { return cmp.Compare(b.partition, n) })
+	if !ok {
+		return nil
+	}
+	return in.buffers[i]
+}
+
+// oldest returns the buffer whose first chunk was added first, nil when nothing is
+// held.
+func (in *Input[E]) oldest() (oldest *buffer[E]) {
+	for _, b := range in.buffers {
+		if len(b.chunks) > 0 && (oldest == nil || b.chunks[0].order < oldest.chunks[0].order) {
+			oldest = b
+		}
+	}
+	return oldest
+}
+
+// Gather appends the claimed events to events, and what cannot be decoded to
+// refused, in canonical order.
+func (in *Input[E]) Gather(events []E, refused []event.Refusal) ([]E, []event.Refusal) {
+	for _, c := range in.claimed {
+		b := c.block
+		for i := c.from; i < c.to; i++ {
+			if v := &b.refused[i]; v.reason != "" {
+				refused = append(refused, event.Refusal{Origin: &b.origins[i], Reason: v.reason, Detail: v.detail})
+				continue
+			}
+			events = append(events, b.events[i])
+		}
+	}
+	return events, refused
+}
+
+// Release gives the memory of the claimed records back.
+func (in *Input[E]) Release() {
+	for _, c := range in.claimed {
+		in.free(c.block, c.to-c.from)
+	}
+	clear(in.claimed)
+	in.claimed = in.claimed[:0]
+}
+
+// free gives n of a block's records back, and with the last ones the block.
+func (in *Input[E]) free(b *block[E], n int) {
+	if b.left -= n; b.left > 0 {
+		return
+	}
+	in.bytes -= b.bytes
+	select {
+	case in.spare <- b:
+	default:
+	}
+}
+
+// consumed is [Inputs.Consumed] of one topic; it appends to ranges.
+func (in *Input[E]) consumed(ranges []ledger.Range) []ledger.Range {
+	for _, b := range in.buffers {
+		ranges = append(ranges, ledger.Range{Topic: in.topic, Partition: b.partition, From: b.first, To: b.consumed})
+		for _, s := range b.beyond {
+			ranges = append(ranges, ledger.Range{Topic: in.topic, Partition: b.partition, From: s.from, To: s.to})
+		}
+	}
+	return ranges
+}
+
+func (in *Input[E]) offsets(offsets map[kafka.TopicPartition]int64) {
+	for i, c := range in.claimed {
+		if i == 0 || c.partition() != in.claimed[i-1].partition() {
+			offsets[kafka.TopicPartition{Topic: in.topic, Partition: c.partition()}] = in.buffer(c.partition()).consumed
+		}
+	}
+}
+
+func (in *Input[E]) lag() int64 {
+	var lag int64
+	for _, b := range in.buffers {
+		if end := in.reader.End(kafka.TopicPartition{Topic: in.topic, Partition: b.partition}); end > b.consumed {
+			lag += end - b.consumed
+		}
+		for _, s := range b.beyond {
+			lag -= s.to - s.from
+		}
+	}
+	return max(lag, 0)
+}

@@ -1,0 +1,227 @@
+// Package intake turns the input topics of a graph into windows. It fetches and
+// decodes ahead of the worker's loop, holds what no window has consumed yet, asks
+// a [Policy] where the next window ends, and claims the window's records. What
+// was claimed is told as offset ranges, which the ledger keeps; [Inputs.Replay]
+// claims the records of such ranges again, however they are fetched that time.
+//
+// The records of a window have a canonical order: by partition, then by offset.
+// So a window depends on its ranges alone.
+package intake
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// maxCommands bounds the commands of one window.
+const maxCommands = 1024
+
+// Config says what is read, and how much of it is believed.
+type Config struct {
+	Names topics.Names
+	// Limits bound what an event may bring; zero fields have defaults.
+	Limits wire.Limits
+	// Ahead is how far ahead of the clock an event's time may lie and still be
+	// used by policies. Zero means one hour.
+	Ahead time.Duration
+	// CommandsOptional accepts a graph without a topic of commands.
+	CommandsOptional bool
+	// Untimely, when not nil, is told of events whose time a policy could not use:
+	// late ones came after their window was closed, early ones lie more than Ahead
+	// before the clock.
+	Untimely func(topic string, late, early int)
+}
+
+// Inputs are the input topics of one graph. The zero value has no partitions, and
+// nothing comes. All methods belong to one goroutine, the worker's loop.
+//
+// The loop receives from the Ready channel of each topic and gives what it
+// received to the same topic's Add. It then asks Cut where a window ends, claims
+// its records by Claim, reads them by Gather, and gives their memory back by
+// Release. A replay claims by Replay instead.
+type Inputs struct {
+	Nodes    Input[event.Node]
+	Labels   Input[event.Label]
+	Commands Input[event.Command]
+
+	untimely func(topic string, late, early int)
+	closed   int64      // windows of event time before it are cut, 0 when none is
+	progress []Progress // memory of times
+}
+
+// Open starts to fetch every partition of the three topics. It begins behind
+// consumed, which is what Consumed returned, or at the beginning when that is
+// empty. Fetching ends with the context.
+func Open(ctx context.Context, c *kafka.Client, cfg Config, consumed []ledger.Range) (*Inputs, error) {
+	in := &Inputs{untimely: cfg.Untimely}
+	ahead := cmp.Or(cfg.Ahead, time.Hour)
+	if err := in.Nodes.open(ctx, c, source[event.Node]{
+		topic: cfg.Names.Nodes, decode: (*wire.Decoder).Node, limits: cfg.Limits,
+		time: func(n *event.Node) int64 { return n.Time }, ahead: ahead,
+	}, consumed); err != nil {
+		return nil, err
+	}
+	if err := in.Labels.open(ctx, c, source[event.Label]{
+		topic: cfg.Names.Labels, decode: (*wire.Decoder).Label, limits: cfg.Limits,
+		time: func(l *event.Label) int64 { return l.Time }, ahead: ahead,
+	}, consumed); err != nil {
+		return nil, err
+	}
+	return in, in.Commands.open(ctx, c, commands(cfg), consumed)
+}
+
+// OpenCommands starts to fetch the topic of commands alone, from its beginning.
+func OpenCommands(ctx context.Context, c *kafka.Client, cfg Config) (*Input[event.Command], error) {
+	in := &Input[event.Command]{}
+	return in, in.open(ctx, c, commands(cfg), nil)
+}
+
+func commands(cfg Config) source[event.Command] {
+	return source[event.Command]{
+		topic: cfg.Names.Commands, optional: cfg.CommandsOptional, decode: (*wire.Decoder).Command, limits: cfg.Limits,
+		time: func(*event.Command) int64 { return 0 },
+	}
+}
+
+// Cut returns the policy's answer for the window of that number. Commands come
+// first, in a window of their own as soon as one is held: so where the other
+// windows are cut does not depend on commands.
+func (in *Inputs) Cut(p Policy, window int64) Cut {
+	if n := in.Commands.held; n > 0 {
+		return Cut{commands: min(n, maxCommands), Cause: "command"}
+	}
+	c := p.Cut(Buffered{Window: window, Nodes: in.Nodes.held, Labels: in.Labels.held, Waited: in.waited(), Times: in.times})
+	if in.closed == 0 || c.Closed > in.closed {
+		in.closed = c.Closed
+	}
+	return c
+}
+
+// Resume closes the windows that the replayed events have closed. It is called
+// between a replay and the first Cut, so that what was fetched meanwhile is held
+// to the same windows.
+func (in *Inputs) Resume(p Policy, window int64) {
+	c := p.Cut(Buffered{Window: window, Times: func() Times {
+		t := Times{Oldest: NoTime}
+		in.Nodes.addProgress(&t)
+		in.Labels.addProgress(&t)
+		return t
+	}})
+	in.closed = c.Closed
+}
+
+// waited returns how long the oldest node or label has been held.
+func (in *Inputs) waited() time.Duration {
+	var oldest time.Time
+	if b := in.Nodes.oldest(); b != nil {
+		oldest = b.chunks[0].at
+	}
+	if b := in.Labels.oldest(); b != nil && (oldest.IsZero() || b.chunks[0].at.Before(oldest)) {
+		oldest = b.chunks[0].at
+	}
+	if oldest.IsZero() {
+		return 0
+	}
+	return time.Since(oldest)
+}
+
+// times returns the event times of what is held, valid until the next call.
+func (in *Inputs) times() Times {
+	t := Times{Oldest: NoTime, Partitions: in.progress[:0]}
+	now := time.Now()
+	in.Nodes.addTimes(&t, now, in.closed)
+	in.Labels.addTimes(&t, now, in.closed)
+	in.progress = t.Partitions
+	in.tellUntimely(in.Nodes.topic, &in.Nodes.late, &in.Nodes.early)
+	in.tellUntimely(in.Labels.topic, &in.Labels.late, &in.Labels.early)
+	return t
+}
+
+func (in *Inputs) tellUntimely(topic string, late, early *int) {
+	if *late+*early > 0 && in.untimely != nil {
+		in.untimely(topic, *late, *early)
+	}
+	*late, *early = 0, 0
+}
+
+// Claim claims the records of a window that Cut returned, and appends their
+// offset ranges to ranges.
+func (in *Inputs) Claim(c Cut, ranges []ledger.Range) []ledger.Range {
+	if c.ByTime {
+		ranges = in.Nodes.claimBefore(c.Before, ranges)
+		return in.Labels.claimBefore(c.Before, ranges)
+	}
+	ranges = in.Nodes.claimOldest(c.Nodes, ranges)
+	ranges = in.Labels.claimOldest(c.Labels, ranges)
+	return in.Commands.claimOldest(c.commands, ranges)
+}
+
+// Replay waits until all records of the ranges are fetched, and claims them. After
+// an error some are claimed and some are not.
+func (in *Inputs) Replay(ctx context.Context, ranges []ledger.Range) error {
+	var nodes, labels, commands []ledger.Range
+	for _, g := range ranges {
+		switch g.Topic {
+		case in.Nodes.topic:
+			nodes = append(nodes, g)
+		case in.Labels.topic:
+			labels = append(labels, g)
+		case in.Commands.topic:
+			commands = append(commands, g)
+		default:
+			return fmt.Errorf("a range of topic %s, which is no input", g.Topic)
+		}
+	}
+	if err := in.Nodes.Replay(ctx, nodes); err != nil {
+		return err
+	}
+	if err := in.Labels.Replay(ctx, labels); err != nil {
+		return err
+	}
+	return in.Commands.Replay(ctx, commands)
+}
+
+// Gather puts the claimed events into w, in canonical order, and what cannot be
+// decoded into its refusals. They are valid until Release.
+func (in *Inputs) Gather(w *event.Window) {
+	w.Nodes, w.Refused = in.Nodes.Gather(w.Nodes[:0], w.Refused[:0])
+	w.Labels, w.Refused = in.Labels.Gather(w.Labels[:0], w.Refused)
+	w.Commands, w.Refused = in.Commands.Gather(w.Commands[:0], w.Refused)
+}
+
+// Release gives the memory of the claimed records back.
+func (in *Inputs) Release() {
+	in.Nodes.Release()
+	in.Labels.Release()
+	in.Commands.Release()
+}
+
+// Consumed returns what windows have consumed of every partition: first the range
+// from its beginning on, which may be empty, then the ranges behind that.
+func (in *Inputs) Consumed() []ledger.Range {
+	return in.Commands.consumed(in.Labels.consumed(in.Nodes.consumed(nil)))
+}
+
+// Offsets notes, of every partition that the claimed records are of, the lowest
+// offset that no window has consumed.
+func (in *Inputs) Offsets(offsets map[kafka.TopicPartition]int64) {
+	in.Nodes.offsets(offsets)
+	in.Labels.offsets(offsets)
+	in.Commands.offsets(offsets)
+}
+
+// Lag calls tell for each topic, with how many of its committed records no window
+// has consumed.
+func (in *Inputs) Lag(tell func(topic string, records int64)) {
+	tell(in.Nodes.topic, in.Nodes.lag())
+	tell(in.Labels.topic, in.Labels.lag())
+	tell(in.Commands.topic, in.Commands.lag())
+}

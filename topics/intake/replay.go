@@ -1,0 +1,139 @@
+package intake
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// Replay waits until all records of the ranges are fetched, and claims them. The
+// ranges are of this topic, those of one partition together and ascending.
+func (in *Input[E]) Replay(ctx context.Context, ranges []ledger.Range) error {
+	in.claimed = in.claimed[:0]
+	for len(ranges) > 0 {
+		n := 1
+		for n < len(ranges) && ranges[n].Partition == ranges[0].Partition {
+			n++
+		}
+		b, err := in.await(ctx, ranges[:n])
+		if err != nil {
+			return err
+		}
+		if to := ranges[0].To; n == 1 && (len(b.chunks) == 0 || b.chunks[0].first() >= ranges[0].From) && len(b.beyond) == 0 {
+			for len(b.chunks) > 0 {
+				c := &b.chunks[0]
+				n := sort.Search(c.to-c.from, func(i int) bool { return c.records()[i].Offset >= to })
+				if n == 0 {
+					break
+				}
+				in.claimFront(b, c.from+n)
+			}
+			b.consumed = to
+		} else {
+			in.claimRanges(b, ranges[:n])
+		}
+		ranges = ranges[n:]
+	}
+	in.sortClaimed()
+	in.noteTimes()
+	return nil
+}
+
+// await waits until all of one partition's ranges is fetched. Nothing of them may
+// be consumed already.
+func (in *Input[E]) await(ctx context.Context, ranges []ledger.Range) (*buffer[E], error) {
+	at := kafka.TopicPartition{Topic: in.topic, Partition: ranges[0].Partition}
+	b := in.buffer(at.Partition)
+	if b == nil {
+		if in.reader == nil {
+			return nil, fmt.Errorf("the ledger names %s, and there is no such topic: restore it", in.topic)
+		}
+		if err := in.find(ctx, at); err != nil {
+			return nil, err
+		}
+		b = newBuffer[E](at.Partition, 0) // until Add has made one
+	}
+	before := int64(0)
+	for _, g := range ranges {
+		switch {
+		case g.From < b.first:
+			return nil, fmt.Errorf("the ledger names offsets %d to %d of %s partition %d, and the topic holds them no longer: recovery needs its inputs kept (retention.ms=-1)", g.From, g.To, in.topic, g.Partition)
+		case g.From < before || g.From < b.consumed || slices.ContainsFunc(b.beyond, func(s span) bool { return s.from < g.To && g.From < s.to }):
+			return nil, fmt.Errorf("the ledger names offsets %d to %d of %s partition %d twice: it is not what a worker wrote", g.From, g.To, in.topic, g.Partition)
+		}
+		before = g.To
+	}
+	for asked := false; b.fetched < before; {
+		if !asked && in.buffer(at.Partition) != nil {
+			in.reader.Expect(at, before)
+			asked = true
+		}
+		select {
+		case f := <-in.decoded:
+			if err := in.Add(f, time.Now()); err != nil {
+				return nil, err
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if found := in.buffer(at.Partition); found != nil {
+			b = found
+		}
+	}
+	return b, nil
+}
+
+// find waits a little for a partition that the ledger names and that was not there
+// when the input was opened, and has it fetched.
+func (in *Input[E]) find(ctx context.Context, at kafka.TopicPartition) error {
+	const tries, pause = 30, 100 * time.Millisecond
+	for range tries {
+		counts, err := in.client.Partitions(ctx, at.Topic)
+		if err != nil {
+			return err
+		}
+		if int(at.Partition) < counts[at.Topic] {
+			select {
+			case in.look <- struct{}{}:
+			default:
+			}
+			return nil
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return fmt.Errorf("the ledger names %s partition %d, and there is none: the topic was created anew; restore it, or start under a new prefix", at.Topic, at.Partition)
+}
+
+// claimRanges claims exactly the records in the ranges, which are one partition's
+// and ascend.
+func (in *Input[E]) claimRanges(b *buffer[E], ranges []ledger.Range) {
+	in.claimWhere(b, func(c *chunk[E]) portion {
+		first, end := c.first(), c.end()
+		for len(ranges) > 0 && ranges[0].To <= first {
+			ranges = ranges[1:]
+		}
+		switch {
+		case len(ranges) == 0 || ranges[0].From >= end:
+			return nothing
+		case ranges[0].From <= first && ranges[0].To >= end:
+			return whole
+		}
+		return part
+	}, func(c *chunk[E], i int) bool {
+		offset := c.block.answer.Records[i].Offset
+		for len(ranges) > 0 && ranges[0].To <= offset {
+			ranges = ranges[1:]
+		}
+		return len(ranges) > 0 && ranges[0].From <= offset
+	}, nil, math.MaxInt)
+}

@@ -1,0 +1,151 @@
+package intake
+
+import (
+	"math"
+	"time"
+
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// earliest bounds event times from below, in milliseconds, so that their sums with
+// any duration stay in range.
+const earliest = -1 << 60
+
+// timeRange is the range of the usable event times in a chunk.
+type timeRange struct {
+	low, high int64 // NoTime for both when no record has one
+	untimed   bool  // a record has none
+}
+
+// timeChunk decides which event times of a chunk are usable. One that lies more
+// than in.ahead before the clock is not: a single such record could close all
+// windows for years. Nor is one before closed, which is too late for its window.
+// Both kinds are counted.
+func (in *Input[E]) timeChunk(p *buffer[E], c *chunk[E], now time.Time, closed int64) {
+	b := c.block
+	if len(b.times) != len(b.events) {
+		b.times = resize(b.times, len(b.events))
+	}
+	limit := now.Add(in.ahead).UnixMilli()
+	for i := c.from; i < c.to; i++ {
+		b.times[i] = NoTime
+		t := in.timeOf(b, i)
+		switch {
+		case t == NoTime:
+		case t > limit:
+			in.early++
+		case closed != 0 && t < closed:
+			in.late++
+			p.latest = max(p.latest, t)
+		default:
+			b.times[i] = t
+			p.latest = max(p.latest, t)
+		}
+	}
+	c.timed = true
+	c.measure()
+}
+
+// timeOf returns the event time of a record, NoTime when it tells none.
+func (in *Input[E]) timeOf(b *block[E], i int) int64 {
+	if b.refused[i].reason != "" {
+		return NoTime
+	}
+	if t := in.time(&b.events[i]); t != 0 && t >= earliest {
+		return t
+	}
+	return NoTime
+}
+
+// measure finds the range of times of a chunk that is timed.
+func (c *chunk[E]) measure() {
+	x := timeRange{low: math.MaxInt64, high: NoTime}
+	for _, t := range c.block.times[c.from:c.to] {
+		if t == NoTime {
+			x.untimed = true
+			continue
+		}
+		x.low, x.high = min(x.low, t), max(x.high, t)
+	}
+	if x.high == NoTime {
+		x.low = NoTime
+	}
+	c.times = x
+}
+
+// noteTimes has the claimed records of a replay count for how far event time has
+// come in their partitions.
+func (in *Input[E]) noteTimes() {
+	limit := time.Now().Add(in.ahead).UnixMilli()
+	var b *buffer[E]
+	for _, c := range in.claimed {
+		if b == nil || b.partition != c.partition() {
+			b = in.buffer(c.partition())
+		}
+		for i := c.from; i < c.to; i++ {
+			if t := in.timeOf(c.block, i); t <= limit {
+				b.latest = max(b.latest, t)
+			}
+		}
+	}
+}
+
+// addTimes adds to t the event times of what is held.
+func (in *Input[E]) addTimes(t *Times, now time.Time, closed int64) {
+	t.Full = t.Full || in.full()
+	for _, b := range in.buffers {
+		for i := range b.chunks {
+			c := &b.chunks[i]
+			if !c.timed {
+				in.timeChunk(b, c, now, closed)
+			}
+			if low := c.times.low; low != NoTime && (t.Oldest == NoTime || low < t.Oldest) {
+				t.Oldest = low
+			}
+			if c.times.untimed {
+				t.Untimed, t.Waited = true, max(t.Waited, now.Sub(c.at))
+			}
+		}
+	}
+	in.addProgress(t)
+}
+
+// addProgress adds to t how far event time has come in each partition.
+func (in *Input[E]) addProgress(t *Times) {
+	for _, b := range in.buffers {
+		t.Partitions = append(t.Partitions, Progress{Latest: b.latest, Quiet: in.quietFor(b)})
+	}
+}
+
+// quietFor returns for how long nothing came from a partition. While blocks are in
+// flight it is what was known when the last added block was fetched: otherwise a
+// partition would count as idle although its events wait for the loop.
+func (in *Input[E]) quietFor(b *buffer[E]) time.Duration {
+	if in.inFlight.Load() > 0 {
+		return b.quiet
+	}
+	return in.reader.Quiet(kafka.TopicPartition{Topic: in.topic, Partition: b.partition})
+}
+
+// claimBefore claims the records with a usable event time before the given one, and
+// those without, and appends their ranges.
+func (in *Input[E]) claimBefore(before int64, ranges []ledger.Range) []ledger.Range {
+	in.claimed = in.claimed[:0]
+	limit := len(ranges) + maxRanges
+	for _, b := range in.buffers {
+		if len(b.chunks) == 0 {
+			continue
+		}
+		ranges = in.claimWhere(b, func(c *chunk[E]) portion {
+			switch {
+			case !c.timed, !c.times.untimed && c.times.low >= before:
+				return nothing
+			case c.times.high < before:
+				return whole
+			}
+			return part
+		}, func(c *chunk[E], i int) bool { return c.block.times[i] < before }, ranges, limit)
+	}
+	return ranges
+}
