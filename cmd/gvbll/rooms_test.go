@@ -1,49 +1,173 @@
 package main
 
 import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
 
-// TestRooms holds the imports to ARCHITECTURE.md: who must not know whom,
+const modulePath = "github.com/gvbll/gvbll/"
+
+// listed is what go list tells of a package.
+type listed struct {
+	ImportPath string
+	Dir        string
+	GoFiles    []string // for this system
+	Imports    []string
+	Standard   bool
+}
+
+// listDeps returns the packages of the patterns and all that they import, directly
+// or through others, the standard library apart.
+func listDeps(t *testing.T, patterns ...string) (packages []listed) {
+	t.Helper()
+	args := []string{"list", "-deps", "-json=ImportPath,Dir,GoFiles,Imports,Standard"}
+	for _, p := range patterns {
+		args = append(args, modulePath+p)
+	}
+	out, err := exec.Command("go", args...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for d := json.NewDecoder(strings.NewReader(string(out))); d.More(); {
+		var p listed
+		if err := d.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		if !p.Standard {
+			packages = append(packages, p)
+		}
+	}
+	return packages
+}
+
+// TestRooms holds the imports to ARCHITECTURE.md: which rooms a room must not know,
 // directly or through others.
 func TestRooms(t *testing.T) {
-	const module = "github.com/gvbll/gvbll/"
+	const kafka, embedded = "github.com/segmentio/kafka-go", "github.com/twmb/franz-go"
 	for _, room := range []struct {
 		name   string
 		absent []string
 	}{
-		{"topics/...", []string{"gnn", "posterior", "pipeline/model", "cmd"}},
-		{"pipeline/...", []string{"topics", "cmd"}},
-		{"gnn/...", []string{"topics", "posterior", "pipeline", "cmd"}},
-		{"posterior/...", []string{"topics", "gnn", "pipeline", "cmd"}},
+		{"topics/...", []string{"gnn", "posterior", "pipeline", "charts", "cmd"}},
+		{"pipeline/...", []string{"topics", "charts", "cmd", kafka, embedded}},
+		{"gnn/...", []string{"topics", "posterior", "pipeline", "charts", "cmd", kafka, embedded}},
+		{"posterior/...", []string{"topics", "gnn", "pipeline", "charts", "cmd", kafka, embedded}},
+		{"charts/...", []string{"topics", "cmd", kafka, embedded}},
 	} {
-		out, err := exec.Command("go", "list", "-deps", module+room.name).Output()
+		for _, p := range listDeps(t, room.name) {
+			path := strings.TrimPrefix(p.ImportPath, modulePath)
+			if path == "pipeline/event" { // the values that all rooms exchange
+				continue
+			}
+			for _, a := range room.absent {
+				if path == a || strings.HasPrefix(path, a+"/") {
+					t.Errorf("%s depends on %s", room.name, path)
+				}
+			}
+		}
+	}
+}
+
+// TestDeterministicRooms keeps out of the engine, and of all that it stands on, what would
+// make two replays of a ledger differ: clocks, the network, files, goroutines and
+// randomness without a seed. The exceptions say why they cannot change a bit of the
+// state, and one that is not needed any more has to go.
+func TestDeterministicRooms(t *testing.T) {
+	type exception struct {
+		path string
+		uses []string // see usesOf
+		why  string
+	}
+	const own, gonum = modulePath, "gonum.org/v1/gonum/"
+	exceptions := []exception{
+		{own + "gnn", []string{"go statement", "sync", "sync/atomic", "time"}, "helpers share rows, and each row is computed whole by one of them; the clock says when an idle helper ends"},
+		{own + "gnn/kernel", []string{"go statement", "os", "syscall"}, "the next block of zeros is made ready ahead, in large pages; the environment chooses among kernels with the same bits"},
+		{own + "gnn/safetensors", []string{"os", "path/filepath", "sync", "sync/atomic"}, "opens and writes model files and checkpoints for their owners; goroutines read a file's parts, each into its own memory"},
+		{own + "gnn/dataset", []string{"io/fs", "os", "path/filepath"}, "loads data sets; nothing of the engine imports it"},
+		{own + "posterior", []string{"os", "sync"}, "the environment chooses among kernels with the same bits; a sync.Pool of buffers that are written before they are read"},
+		{own + "posterior/calibration", []string{"sync"}, "a sync.Pool of buffers that are written before they are read"},
+
+		{"golang.org/x/sys/cpu", []string{"os"}, "asks what the processor has, for the choice of kernels"},
+		{"github.com/sbinet/npyio/npy", []string{"io/ioutil"}, "reads arrays of data sets from a reader"},
+		{gonum + "blas/gonum", []string{"go statement", "sync"}, "shares blocks of large products, and each block is computed whole by one goroutine; the engine's are smaller"},
+		{gonum + "mat", []string{"sync"}, "a sync.Pool of matrices that are written before they are read"},
+		{gonum + "stat/distuv", []string{"unseeded randomness"}, "draws without a source only; the rooms ask for quantiles"},
+		{gonum + "stat/distmv", []string{"unseeded randomness"}, "draws without a source only; posterior/gp gives one"},
+		{gonum + "stat/samplemv", []string{"unseeded randomness"}, "draws without a source only; posterior/gp gives one"},
+	}
+	needed := make(map[string]bool)
+	for _, p := range listDeps(t, "pipeline/...", "posterior/...", "gnn/...") {
+		var allowed []string
+		if i := slices.IndexFunc(exceptions, func(e exception) bool { return e.path == p.ImportPath }); i >= 0 {
+			allowed = exceptions[i].uses
+		}
+		for _, use := range usesOf(t, p) {
+			if !slices.Contains(allowed, use) {
+				t.Errorf("%s uses %s", p.ImportPath, use)
+			}
+			needed[p.ImportPath+" "+use] = true
+		}
+	}
+	for _, e := range exceptions {
+		for _, use := range e.uses {
+			if !needed[e.path+" "+use] {
+				t.Errorf("%s does not use %s any more: remove the exception", e.path, use)
+			}
+		}
+	}
+}
+
+// usesOf returns what of clocks, network, files, goroutines and chance a package
+// uses itself: packages of the standard library that it imports; "go statement" if
+// it starts goroutines with one; and "unseeded randomness" if it draws from the
+// source that math/rand seeds by itself.
+func usesOf(t *testing.T, p listed) (uses []string) {
+	for _, path := range p.Imports {
+		switch first, _, _ := strings.Cut(path, "/"); {
+		case first == "time", first == "net", first == "os", first == "sync", first == "syscall",
+			path == "io/fs", path == "io/ioutil", path == "path/filepath", path == "crypto/rand":
+			uses = append(uses, path)
+		}
+	}
+	for _, name := range p.GoFiles {
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
-		deps := strings.Fields(string(out))
-		for _, d := range deps {
-			for _, a := range room.absent {
-				if d == module+a || strings.HasPrefix(d, module+a+"/") {
-					t.Errorf("%s depends on %s", room.name, d)
+		random := slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool {
+			path, _ := strconv.Unquote(i.Path.Value)
+			return path == "math/rand" || path == "math/rand/v2"
+		})
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GoStmt:
+				uses = append(uses, "go statement")
+			case *ast.SelectorExpr:
+				if from, ok := n.X.(*ast.Ident); ok && random && from.Name == "rand" && drawsUnseeded(n.Sel.Name) {
+					uses = append(uses, "unseeded randomness")
 				}
 			}
-			if !strings.HasPrefix(room.name, "topics") && (strings.Contains(d, "segmentio/kafka-go") || strings.Contains(d, "twmb/franz-go")) {
-				t.Errorf("%s knows Kafka: %s", room.name, d)
-			}
-		}
+			return true
+		})
 	}
-	// The engine itself: no clock, no chance.
-	out, err := exec.Command("go", "list", "-f", "{{join .Imports \"\\n\"}}", module+"pipeline").Output()
-	if err != nil {
-		t.Fatal(err)
+	slices.Sort(uses)
+	return slices.Compact(uses)
+}
+
+// drawsUnseeded reports whether a name of math/rand draws from the package's own
+// source: all do but types and constructors.
+func drawsUnseeded(name string) bool {
+	switch name {
+	case "Rand", "Source", "Source64", "PCG", "ChaCha8", "Zipf", "New", "NewSource", "NewPCG", "NewChaCha8", "NewZipf":
+		return false
 	}
-	for _, d := range strings.Fields(string(out)) {
-		switch d {
-		case "time", "sync", "math/rand", "math/rand/v2", "crypto/rand", "os":
-			t.Errorf("the engine imports %s", d)
-		}
-	}
+	return true
 }
