@@ -191,7 +191,6 @@ type Engine struct {
 	labels   []int32
 	said     []float32 // labels × width, as served
 	by       []uint8   // whose were served, by label
-	rated    rated     // what one head said of it
 	state    []byte
 
 	spare    spare     // for the next outcome

@@ -189,7 +189,7 @@ func (e *Engine) score(out *event.Outcome) {
 			continue
 		}
 		out.Heads[h].Scores = e.scoresOf(func(i int) []float32 { return e.saidBy(h, i) })
-		e.summary[h].add(out.Heads[h].Scores, e.cfg.Bins, &e.rated)
+		e.summary[h].AddWindow(out.Heads[h].Scores, e.cfg.Bins)
 	}
 	for i := range out.Labelled {
 		l := &out.Labelled[i]
@@ -199,8 +199,8 @@ func (e *Engine) score(out *event.Outcome) {
 
 // scoresOf holds probabilities, as they were said for each of the window's labels,
 // against these.
-func (e *Engine) scoresOf(said func(i int) []float32) []event.Score {
-	var scores []event.Score
+func (e *Engine) scoresOf(said func(i int) []float32) []calibration.Score {
+	var scores []calibration.Score
 	if last := len(e.spare.scores) - 1; last >= 0 {
 		scores, e.spare.scores = e.spare.scores[last], e.spare.scores[:last]
 	}
@@ -210,7 +210,7 @@ func (e *Engine) scoresOf(said func(i int) []float32) []event.Score {
 		p := said(i)
 		best := mostProbable(p)
 		e.probs[i] = float64(p[y])
-		scores[i] = event.Score{
+		scores[i] = calibration.Score{
 			Class: int32(best), Confidence: float64(p[best]), Correct: best == int(y), Brier: calibration.Brier(p, y),
 		}
 	}

@@ -199,7 +199,7 @@ func TestEngineServesThePool(t *testing.T) {
 				o.learn(nodes, labels)
 			}
 		}
-		if s := e.Summaries()[0]; s.Head != "pool" || s.Labels == 0 {
+		if s := e.Summaries()[0]; s.Head != "pool" || s.Total().Labels == 0 {
 			t.Errorf("%+v", s)
 		}
 		if v := e.Pooled(); len(v.Heads) != len(v.Weights) || len(v.Compatibility) != 9 || v.Weights[1] == o.pool.Spec().Weights.Total {

@@ -8,6 +8,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/neighbourhood"
+	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
@@ -143,7 +144,7 @@ func (r *rescoring) score(e *Engine, out *event.Outcome) {
 	h := event.Head{Name: revisedHead}
 	if c := e.model.Prior.Classes; len(e.labels) > 0 {
 		h.Scores = e.scoresOf(func(i int) []float32 { return r.told[i*c : (i+1)*c] })
-		r.summary.add(h.Scores, e.cfg.Bins, &e.rated)
+		r.summary.AddWindow(h.Scores, e.cfg.Bins)
 	}
 	r.told = r.told[:0]
 	out.Heads = append(out.Heads, h)
@@ -156,7 +157,7 @@ func (r *rescoring) score(e *Engine, out *event.Outcome) {
 //	rescore.probabilities  F32  p × classes, as last published
 //	rescore.due            I32  the nodes that are due, the longest first
 //	rescore.counts         I64  42 \ of the head of what was last published,
-//	rescore.sums           F64  27 / see Summary.appendState
+//	rescore.sums           F64  27 / see calibration.Prequential
 //
 // and, unlike the rest of a snapshot, copied at once.
 func (r *rescoring) parts(pending *still[int32, served], classes int) []safetensors.Part {
@@ -172,7 +173,7 @@ func (r *rescoring) parts(pending *still[int32, served], classes int) []safetens
 	for i := r.due.head; i != none; i = r.due.entries.at(i).next {
 		due = append(due, r.due.entries.at(i).key)
 	}
-	counts, sums := r.summary.appendState(nil, nil)
+	counts, sums := r.summary.AppendState(nil, nil)
 	return []safetensors.Part{
 		safetensors.PartOf("rescore.degree", degrees, len(degrees)),
 		safetensors.PartOf("rescore.revision", revisions, len(revisions)),
@@ -215,11 +216,11 @@ func (r *rescoring) set(e *Engine, file *safetensors.Reader) error {
 		}
 		r.due.put(v, struct{}{})
 	}
-	counts, err := safetensors.Read[int64](file, "rescore.counts", summaryCounts)
+	counts, err := safetensors.Read[int64](file, "rescore.counts", calibration.StateCounts)
 	if err != nil {
 		return err
 	}
-	sums, err := safetensors.Read[float64](file, "rescore.sums", summarySums)
+	sums, err := safetensors.Read[float64](file, "rescore.sums", calibration.StateSums)
 	if err != nil {
 		return err
 	}

@@ -128,7 +128,7 @@ func TestRescoring(t *testing.T) {
 			if revised == 0 || scored == 0 || differ == 0 {
 				t.Errorf("%d revisions, %d scored, %d of them otherwise than what was served first", revised, scored, differ)
 			}
-			if s := e.Summaries(); s[len(s)-1].Head != "revised" || s[len(s)-1].Labels != s[0].Labels {
+			if s := e.Summaries(); s[len(s)-1].Head != "revised" || s[len(s)-1].Total().Labels != s[0].Total().Labels {
 				t.Errorf("summaries %+v", s)
 			}
 		})

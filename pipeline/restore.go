@@ -12,6 +12,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // ErrDamaged is what an error wraps when a file is no snapshot, or not as it
@@ -308,16 +309,16 @@ func (e *Engine) setHeads(file *safetensors.Reader) error {
 	} else if e.startHash(); e.posterior != want {
 		return damaged("the heads have the hash %x, want %x", e.posterior, want)
 	}
-	counts, err := safetensors.Read[int64](file, "summaries.counts", len(e.heads), summaryCounts)
+	counts, err := safetensors.Read[int64](file, "summaries.counts", len(e.heads), calibration.StateCounts)
 	if err != nil {
 		return err
 	}
-	sums, err := safetensors.Read[float64](file, "summaries.sums", len(e.heads), summarySums)
+	sums, err := safetensors.Read[float64](file, "summaries.sums", len(e.heads), calibration.StateSums)
 	if err != nil {
 		return err
 	}
 	for h := range e.summary {
-		if err := e.summary[h].setState(counts[h*summaryCounts:][:summaryCounts], sums[h*summarySums:][:summarySums]); err != nil {
+		if err := e.summary[h].setState(counts[h*calibration.StateCounts:][:calibration.StateCounts], sums[h*calibration.StateSums:][:calibration.StateSums]); err != nil {
 			return err
 		}
 	}

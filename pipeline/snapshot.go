@@ -12,6 +12,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // snapshotFormat changes whenever a snapshot is written otherwise.
@@ -65,7 +66,7 @@ const (
 //	departed.near          I32  × 2: neighbours that came before, and those of them not of the context
 //	departed.next          I64  how many nodes have come
 //	departed.born          I64  n: how many had come before
-//	summaries.counts       I64  heads × 42, see Summary.appendState
+//	summaries.counts       I64  heads × 42, see calibration.Prequential
 //	summaries.sums         F64  heads × 27
 //	fallback.lead          F64  1: of the static head, in nats, where it may serve
 //	fallback.head          U8   1: who serves
@@ -357,11 +358,11 @@ func (e *Engine) headParts() (parts []safetensors.Part) {
 	var counts []int64
 	var sums []float64
 	for h := range e.summary {
-		counts, sums = e.summary[h].appendState(counts, sums)
+		counts, sums = e.summary[h].AppendState(counts, sums)
 	}
 	return append(parts,
-		safetensors.PartOf("summaries.counts", counts, len(e.heads), summaryCounts),
-		safetensors.PartOf("summaries.sums", sums, len(e.heads), summarySums))
+		safetensors.PartOf("summaries.counts", counts, len(e.heads), calibration.StateCounts),
+		safetensors.PartOf("summaries.sums", sums, len(e.heads), calibration.StateSums))
 }
 
 func queueColumn[T safetensors.Element, K comparable, V any](name string, s *still[K, V], of func(K, *V) T) safetensors.Part {

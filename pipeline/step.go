@@ -9,6 +9,7 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // Step takes the next window and says what is served and learned. The window
@@ -59,7 +60,7 @@ func (e *Engine) Step(w *event.Window) *event.Outcome {
 type spare struct {
 	predictions []event.Prediction
 	labelled    []event.Labelled
-	scores      [][]event.Score
+	scores      [][]calibration.Score
 }
 
 // Recycle gives back an outcome of the engine's, of which nothing is looked at any

@@ -48,7 +48,7 @@ func TestTranscripts(t *testing.T) {
 			case "summary":
 				var b strings.Builder
 				for _, s := range e.Summaries() {
-					fmt.Fprintf(&b, "%s: %d labels, batches %.4f, stream %.4f\n", s.Head, s.Labels, s.Batches(), s.Stream())
+					fmt.Fprintf(&b, "%s: %d labels, batches %.4f, stream %.4f\n", s.Head, s.Total().Labels, s.WindowMeans(), s.LabelMeans())
 				}
 				return b.String()
 			}

@@ -121,6 +121,18 @@ func (w *watch) show(d *event.Drift) {
 	d.LogLoss, d.LogLossRows = w.adwin.Mean(), w.adwin.Width()
 }
 
+// rated are confidences of a window, and whether they were right.
+type rated struct {
+	confidence []float64
+	right      []bool
+}
+
+func (r *rated) add(confidence float64, right bool) {
+	r.confidence, r.right = append(r.confidence, confidence), append(r.right, right)
+}
+
+func (r *rated) clear() { r.confidence, r.right = r.confidence[:0], r.right[:0] }
+
 // stateful is what goes into a snapshot as the bytes that it makes of itself.
 type stateful interface {
 	AppendState(b []byte) []byte

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // Bins is the number of confidence bins of equal width. Their counters add up
@@ -227,13 +228,13 @@ func (m *Metrics) Show(out *event.Outcome, scores []pipeline.Summary) {
 	}
 	for i := range scores {
 		s := &scores[i]
-		m.vectors.scored.WithLabelValues(s.Head).Set(float64(s.Labels))
-		m.showScores(s.Head, "window", s.Batches())
-		m.showScores(s.Head, "label", s.Stream())
+		m.vectors.scored.WithLabelValues(s.Head).Set(float64(s.Total().Labels))
+		m.showScores(s.Head, "window", s.WindowMeans())
+		m.showScores(s.Head, "label", s.LabelMeans())
 	}
 }
 
-func (m *Metrics) showScores(head, mean string, s pipeline.Scores) {
+func (m *Metrics) showScores(head, mean string, s calibration.Means) {
 	set := func(measure string, v float64) { m.vectors.prequential.WithLabelValues(head, measure, mean).Set(v) }
 	set("accuracy", s.Acc)
 	set("nll", s.NLL)
@@ -263,17 +264,19 @@ func (m *Metrics) head(name string) *head {
 }
 
 func (h *head) observe(o *event.Head) {
-	for _, s := range o.Scores {
-		b := min(int(s.Confidence*Bins), Bins-1)
-		h.binCount[b].Inc()
-		h.binConfidence[b].Add(s.Confidence)
-		h.labels.Inc()
-		h.logLoss.Add(s.LogLoss)
-		h.brier.Add(s.Brier)
-		if s.Correct {
-			h.binCorrect[b].Inc()
-			h.correct.Inc()
-		}
+	var t calibration.Tally
+	for i := range o.Scores {
+		t.Add(&o.Scores[i])
+	}
+	h.labels.Add(float64(t.Labels))
+	h.correct.Add(float64(t.Correct))
+	h.logLoss.Add(t.LogLoss)
+	h.brier.Add(t.Brier)
+	for i, bin := range t.Bins {
+		b := i * Bins / calibration.BinCount // two of the tally's bins are one here
+		h.binCount[b].Add(float64(bin.Count))
+		h.binCorrect[b].Add(float64(bin.Correct))
+		h.binConfidence[b].Add(bin.SumConfidence)
 	}
 	h.clipped.Add(float64(o.Clipped))
 	if len(o.Scores) > 0 {

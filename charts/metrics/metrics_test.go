@@ -23,7 +23,7 @@ func TestObserve(t *testing.T) {
 		Predictions: []event.Prediction{{Total: .5, Aleatoric: .4, Epistemic: .1}, {Total: .5, Aleatoric: .5}},
 		Refused:     []event.Refusal{{Reason: event.NonFinite}},
 		Labelled:    []event.Labelled{{Delay: 2500}, {}},
-		Heads: []event.Head{{Name: "online", Clipped: 3, Step: .25, Version: 1, Scores: []event.Score{
+		Heads: []event.Head{{Name: "online", Clipped: 3, Step: .25, Version: 1, Scores: []calibration.Score{
 			{Confidence: .95, Correct: true, LogLoss: .1, Brier: .01}, {Confidence: 1, LogLoss: 3, Brier: 2},
 		}}},
 		Counts: event.Counts{Arrivals: 2, Edges: 5, SelfLoops: 1},
@@ -96,7 +96,7 @@ func TestCountersGiveECE(t *testing.T) {
 		if i == 0 {
 			out.Heads = []event.Head{{Name: "online"}}
 		}
-		out.Heads[0].Scores = append(out.Heads[0].Scores, event.Score{Confidence: c, Correct: ok})
+		out.Heads[0].Scores = append(out.Heads[0].Scores, calibration.Score{Confidence: c, Correct: ok})
 	}
 	m.Observe(&out)
 	families, err := reg.Gather()
@@ -117,7 +117,18 @@ func TestCountersGiveECE(t *testing.T) {
 	for b := range metrics.Bins {
 		ece += math.Abs(sums[fmt.Sprint("gvbll_calibration_correct_total", b)] - sums[fmt.Sprint("gvbll_calibration_confidence_total", b)])
 	}
-	want, _ := calibration.ECEWidth(confidences, correct, metrics.Bins)
+	var gaps [metrics.Bins]float64
+	for i, c := range confidences {
+		b := min(int(c*metrics.Bins), metrics.Bins-1)
+		gaps[b] += c
+		if correct[i] {
+			gaps[b]--
+		}
+	}
+	want := 0.0
+	for _, gap := range gaps {
+		want += math.Abs(gap) / 500
+	}
 	if got := ece / 500; math.Abs(got-want) > 1e-9 {
 		t.Errorf("ECE %v, want %v", got, want)
 	}
@@ -177,7 +188,7 @@ func TestSlices(t *testing.T) {
 			{Predicted: "b", Degree: 4, Fresh: 2},
 			{Predicted: "b", Degree: 1000, Fresh: 501},
 		},
-		Heads: []event.Head{{Name: "online", Version: 1, Scores: []event.Score{
+		Heads: []event.Head{{Name: "online", Version: 1, Scores: []calibration.Score{
 			{Confidence: .5, Correct: true, LogLoss: .7}, {Confidence: .75}, {Confidence: .5}, {Confidence: 1, Correct: true},
 		}}},
 	})

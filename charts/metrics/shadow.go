@@ -6,6 +6,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // shadow are the metrics of the models: which of them serves, and how the one in
@@ -43,18 +44,14 @@ func (s *shadow) observe(out *event.Outcome) {
 	}
 	for i := range out.Shadow.Heads {
 		h := &out.Shadow.Heads[i]
-		var correct, logLoss, brier float64
-		for _, score := range h.Scores {
-			logLoss += score.LogLoss
-			brier += score.Brier
-			if score.Correct {
-				correct++
-			}
+		var t calibration.Tally
+		for k := range h.Scores {
+			t.Add(&h.Scores[k])
 		}
-		s.labels.WithLabelValues(out.Shadow.Model, h.Name).Add(float64(len(h.Scores)))
-		s.correct.WithLabelValues(out.Shadow.Model, h.Name).Add(correct)
-		s.logLoss.WithLabelValues(out.Shadow.Model, h.Name).Add(logLoss)
-		s.brier.WithLabelValues(out.Shadow.Model, h.Name).Add(brier)
+		s.labels.WithLabelValues(out.Shadow.Model, h.Name).Add(float64(t.Labels))
+		s.correct.WithLabelValues(out.Shadow.Model, h.Name).Add(float64(t.Correct))
+		s.logLoss.WithLabelValues(out.Shadow.Model, h.Name).Add(t.LogLoss)
+		s.brier.WithLabelValues(out.Shadow.Model, h.Name).Add(t.Brier)
 	}
 }
 
@@ -75,8 +72,8 @@ func (m *Metrics) ShowModels(serves, behind *model.Model) {
 func (m *Metrics) ShowShadow(id string, scores []pipeline.Summary) {
 	for i := range scores {
 		s := &scores[i]
-		m.shadow.scored.WithLabelValues(id, s.Head).Set(float64(s.Labels))
-		for mean, v := range map[string]pipeline.Scores{"window": s.Batches(), "label": s.Stream()} {
+		m.shadow.scored.WithLabelValues(id, s.Head).Set(float64(s.Total().Labels))
+		for mean, v := range map[string]calibration.Means{"window": s.WindowMeans(), "label": s.LabelMeans()} {
 			for measure, x := range map[string]float64{"accuracy": v.Acc, "nll": v.NLL, "ece": v.ECE, "brier": v.Brier} {
 				m.shadow.prequential.WithLabelValues(id, s.Head, measure, mean).Set(x)
 			}

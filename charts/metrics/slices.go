@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // slices count the serving head's scores by where in the graph a node was served.
@@ -50,7 +51,7 @@ func (s *slices) slice(by, value string) *slice {
 	return &slice{s.labels.WithLabelValues(by, value), s.correct.WithLabelValues(by, value), s.confidence.WithLabelValues(by, value)}
 }
 
-func (s *slices) observe(l *event.Labelled, score *event.Score) {
+func (s *slices) observe(l *event.Labelled, score *calibration.Score) {
 	c := len(degreeClasses) - 1
 	for l.Degree < degreeClasses[c].from {
 		c--

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // BenchmarkStep is what remembering takes, an arrival, of a stream whose labels
@@ -14,7 +15,7 @@ func BenchmarkStep(b *testing.B) {
 	h := newHistory(classes, time.Time{})
 	out := &event.Outcome{
 		Predictions: make([]event.Prediction, arrivals), Labelled: make([]event.Labelled, arrivals),
-		Heads: []event.Head{{Name: "online", Scores: make([]event.Score, arrivals)}, {Name: "static", Scores: make([]event.Score, arrivals)}},
+		Heads: []event.Head{{Name: "online", Scores: make([]calibration.Score, arrivals)}, {Name: "static", Scores: make([]calibration.Score, arrivals)}},
 	}
 	number := int64(0)
 	for b.Loop() {

@@ -141,32 +141,18 @@ type curve struct {
 type point struct {
 	windows int
 	last    int64 // number of the last
-	heads   []tally
-}
-
-// tally adds up the scores of one head.
-type tally struct {
-	labels     int
-	correct    int
-	nll, brier float64
-	bins       calibration.Bins
+	heads   []calibration.Tally
 }
 
 func (c *curve) add(out *event.Outcome) {
 	if len(out.Labelled) == 0 {
 		return
 	}
-	p := point{windows: 1, last: out.Window, heads: make([]tally, len(out.Heads))}
+	p := point{windows: 1, last: out.Window, heads: make([]calibration.Tally, len(out.Heads))}
 	for h := range out.Heads {
 		t := &p.heads[h]
-		for _, s := range out.Heads[h].Scores {
-			t.labels++
-			t.nll += s.LogLoss
-			t.brier += s.Brier
-			if s.Correct {
-				t.correct++
-			}
-			t.bins.Add(s.Confidence, s.Correct)
+		for i := range out.Heads[h].Scores {
+			t.Add(&out.Heads[h].Scores[i])
 		}
 	}
 	c.span = max(c.span, 1)
@@ -190,12 +176,7 @@ func (p *point) merge(o *point) {
 	p.windows += o.windows
 	p.last = o.last
 	for h := range p.heads {
-		t, u := &p.heads[h], &o.heads[h]
-		t.labels += u.labels
-		t.correct += u.correct
-		t.nll += u.nll
-		t.brier += u.brier
-		t.bins.Merge(&u.bins)
+		p.heads[h].Merge(&o.heads[h])
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 func TestRing(t *testing.T) {
@@ -49,15 +50,15 @@ func TestCurve(t *testing.T) {
 		out := &event.Outcome{Window: 2 * n, Heads: make([]event.Head, 1)}
 		for i := range n % 3 {
 			out.Labelled = append(out.Labelled, event.Labelled{})
-			out.Heads[0].Scores = append(out.Heads[0].Scores, event.Score{Confidence: .5, Correct: i == 0, LogLoss: 1})
+			out.Heads[0].Scores = append(out.Heads[0].Scores, calibration.Score{Confidence: .5, Correct: i == 0, LogLoss: 1})
 			labels++
 		}
 		c.add(out)
 	}
 	got, last := 0, int64(-1)
 	for _, p := range c.points {
-		got += p.heads[0].labels
-		if p.last <= last || float64(p.heads[0].labels) != p.heads[0].nll {
+		got += p.heads[0].Labels
+		if p.last <= last || float64(p.heads[0].Labels) != p.heads[0].LogLoss {
 			t.Errorf("%+v after window %d", p, last)
 		}
 		last = p.last

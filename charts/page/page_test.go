@@ -24,6 +24,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // stage is a server in front of an engine, on a clock of its own.
@@ -466,7 +467,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("Content-Security-Policy: %q", csp)
 	}
 	for _, sum := range s.engine.Summaries() {
-		for mean, scores := range map[string]pipeline.Scores{"label": sum.Stream(), "window": sum.Batches()} {
+		for mean, scores := range map[string]calibration.Means{"label": sum.LabelMeans(), "window": sum.WindowMeans()} {
 			for measure, value := range map[string]float64{"accuracy": scores.Acc, "nll": scores.NLL, "ece": scores.ECE, "brier": scores.Brier} {
 				metric := fmt.Sprintf(`data-metric="gvbll_prequential{head=&#34;%s&#34;,mean=&#34;%s&#34;,measure=&#34;%s&#34;}">%.4f<`, sum.Head, mean, measure, value)
 				if !strings.Contains(text, metric) {

@@ -85,7 +85,7 @@ func (s *Server) reliability(context.Context) (plot.Picture, bool) {
 	defer s.mu.Unlock()
 	var diagrams []plot.Diagram
 	for i := range s.h.scores {
-		if s.h.scores[i].Labels > 0 && pictured(i, s.h.scores[i].Head) {
+		if s.h.scores[i].Total().Labels > 0 && pictured(i, s.h.scores[i].Head) {
 			diagrams = append(diagrams, diagramOf(&s.h.scores[i]))
 		}
 	}
@@ -94,7 +94,7 @@ func (s *Server) reliability(context.Context) (plot.Picture, bool) {
 
 func diagramOf(s *pipeline.Summary) plot.Diagram {
 	d := plot.Diagram{Name: s.Head}
-	bins := s.Bins()
+	bins := s.Total().Bins
 	for i, b := range bins {
 		if b.Count == 0 {
 			continue
@@ -124,11 +124,10 @@ func (s *Server) curves(context.Context) (plot.Picture, bool) {
 		}
 		a, n, e := plot.Series{Name: name}, plot.Series{Name: name}, plot.Series{Name: name}
 		for i := range points {
-			t := &points[i].heads[h]
-			x, labels := float64(points[i].last), float64(t.labels)
-			a.X, a.Y = append(a.X, x), append(a.Y, float64(t.correct)/labels)
-			n.X, n.Y = append(n.X, x), append(n.Y, t.nll/labels)
-			e.X, e.Y = append(e.X, x), append(e.Y, t.bins.ECE())
+			x, means := float64(points[i].last), points[i].heads[h].Means()
+			a.X, a.Y = append(a.X, x), append(a.Y, means.Acc)
+			n.X, n.Y = append(n.X, x), append(n.Y, means.NLL)
+			e.X, e.Y = append(e.X, x), append(e.Y, means.ECE)
 		}
 		accuracy, nll, ece = append(accuracy, a), append(nll, n), append(ece, e)
 	}

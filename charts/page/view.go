@@ -12,6 +12,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 //go:embed files
@@ -197,11 +198,11 @@ func watchFacts(out *event.Outcome) (facts []fact) {
 
 // headOf shows a head's scores, which are the metric's with the labels.
 func headOf(s *pipeline.Summary, metric, labels string) headView {
-	v := headView{Name: s.Head, Labels: s.Labels, Metric: fmt.Sprintf("%s_labels{%shead=%q}", metric, labels, s.Head)}
+	v := headView{Name: s.Head, Labels: s.Total().Labels, Metric: fmt.Sprintf("%s_labels{%shead=%q}", metric, labels, s.Head)}
 	for _, by := range []struct {
 		mean   string
-		scores pipeline.Scores
-	}{{"label", s.Stream()}, {"window", s.Batches()}} {
+		scores calibration.Means
+	}{{"label", s.LabelMeans()}, {"window", s.WindowMeans()}} {
 		for _, measure := range []struct {
 			name  string
 			value float64

@@ -19,6 +19,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/intake"
@@ -266,7 +267,7 @@ func (d *demoShow) stepped(s worker.Stepped) {
 	if every := max(1, d.total/25); s.Replayed || d.step%every != 0 && d.step != d.total {
 		return
 	}
-	served, static := d.scores[0].Batches(), named(d.scores, "static").Batches()
+	served, static := d.scores[0].WindowMeans(), named(d.scores, "static").WindowMeans()
 	d.lines = append(d.lines, fmt.Sprintf("%6d %7d %7d %14.4f %7.4f %14.4f %7.4f %9d\n",
 		d.step, d.arrivals, d.labels, static.Acc, static.NLL, served.Acc, served.NLL, out.Levels.Pending))
 }
@@ -277,11 +278,11 @@ func (d *demoShow) note(out *event.Outcome) {
 		d.nll = make([][]float64, len(out.Heads))
 	}
 	for h := range out.Heads {
-		sum := 0.0
-		for _, s := range out.Heads[h].Scores {
-			sum += s.LogLoss
+		var t calibration.Tally
+		for i := range out.Heads[h].Scores {
+			t.Add(&out.Heads[h].Scores[i])
 		}
-		d.nll[h] = append(d.nll[h], sum/float64(len(out.Labelled)))
+		d.nll[h] = append(d.nll[h], t.Means().NLL)
 	}
 }
 
@@ -300,7 +301,7 @@ func (d *demoShow) view() []line {
 		}
 	}
 	for h := range d.scores {
-		s := d.scores[h].Batches()
+		s := d.scores[h].WindowMeans()
 		curve := ""
 		if h < len(d.nll) {
 			curve = spark(d.nll[h], lo, hi, room)
@@ -358,8 +359,8 @@ type demoSummary struct {
 
 // demoScores are means over steps, as in the paper, and over all labels.
 type demoScores struct {
-	pipeline.Scores
-	Stream pipeline.Scores `json:"stream"`
+	calibration.Means
+	Stream calibration.Means `json:"stream"`
 }
 
 func (d demoCmd) summary(ctx context.Context, out, talk io.Writer, c *kafka.Client, names topics.Names, show *demoShow, set *dataSet) error {
@@ -370,7 +371,9 @@ func (d demoCmd) summary(ctx context.Context, out, talk io.Writer, c *kafka.Clie
 	if !d.Keep && (published != show.arrivals || distinct != published) {
 		return fmt.Errorf("%d arrivals and %d predictions of %d nodes: they should be equal", show.arrivals, published, distinct)
 	}
-	of := func(s *pipeline.Summary) demoScores { return demoScores{Scores: s.Batches(), Stream: s.Stream()} }
+	of := func(s *pipeline.Summary) demoScores {
+		return demoScores{Means: s.WindowMeans(), Stream: s.LabelMeans()}
+	}
 	sum := demoSummary{
 		Data: set.name(), Model: show.model, Arrivals: show.arrivals, Predictions: published, Labels: show.labels, Steps: show.total,
 		Head: show.scores[0].Head, Served: of(&show.scores[0]), Online: of(named(show.scores, "online")), Static: of(named(show.scores, "static")), Posterior: show.posterior, Chain: show.chain,
@@ -384,11 +387,11 @@ func (d demoCmd) summary(ctx context.Context, out, talk io.Writer, c *kafka.Clie
 	fmt.Fprintf(talk, "mean over steps   accuracy     NLL     ECE   Brier\n")
 	rows := []struct {
 		name string
-		s    pipeline.Scores
-	}{{"static", sum.Static.Scores}, {"online", sum.Online.Scores}}
+		s    calibration.Means
+	}{{"static", sum.Static.Means}, {"online", sum.Online.Means}}
 	if sum.Head != "online" {
 		rows = append(rows, rows[0])
-		rows[2].name, rows[2].s = sum.Head, sum.Served.Scores
+		rows[2].name, rows[2].s = sum.Head, sum.Served.Means
 	}
 	for _, row := range rows {
 		fmt.Fprintf(talk, "  %-14s %10.4f %7.4f %7.4f %7.4f\n", row.name, row.s.Acc, row.s.NLL, row.s.ECE, row.s.Brier)

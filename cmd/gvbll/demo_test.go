@@ -94,7 +94,7 @@ func TestDemoEqualsTheEngine(t *testing.T) {
 					t.Errorf("%d arrivals, %d predictions, %d labels, %d steps", got.Arrivals, got.Predictions, got.Labels, got.Steps)
 				}
 				want := direct(t, delay == "2")
-				if got.Online.Scores != want.Online.Scores || got.Online.Stream != want.Online.Stream || got.Static.Scores != want.Static.Scores {
+				if got.Online.Means != want.Online.Means || got.Online.Stream != want.Online.Stream || got.Static.Means != want.Static.Means {
 					t.Errorf("through the broker %+v and %+v, directly %+v and %+v", got.Online, got.Static, want.Online, want.Static)
 				}
 				if got.Posterior != want.Posterior || got.Chain != want.Chain {
@@ -157,7 +157,9 @@ func direct(t *testing.T, late bool) (s demoSummary) {
 		out = e.Step(&windows[i])
 	}
 	sums := e.Summaries()
-	of := func(s *pipeline.Summary) demoScores { return demoScores{Scores: s.Batches(), Stream: s.Stream()} }
+	of := func(s *pipeline.Summary) demoScores {
+		return demoScores{Means: s.WindowMeans(), Stream: s.LabelMeans()}
+	}
 	s.Head, s.Served, s.Online, s.Static = "pool", of(&sums[0]), of(named(sums, "online")), of(named(sums, "static"))
 	s.Posterior, s.Chain = fmt.Sprintf("%x", out.Posterior), fmt.Sprintf("%x", out.Chain)
 	return s

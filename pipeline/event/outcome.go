@@ -1,5 +1,7 @@
 package event
 
+import "github.com/gvbll/gvbll/posterior/calibration"
+
 // Outcome is all that a window led to. It is a function of the model, the
 // settings and the windows up to this one, and of nothing else.
 type Outcome struct {
@@ -49,19 +51,10 @@ type Labelled struct {
 // Head is one classifier of the pool after the window.
 type Head struct {
 	Name    string
-	Scores  []Score // aligned with Outcome.Labelled: of what this head said at serving
-	Version uint64  // updates taken, this window's included
-	Clipped int     // entries of the mean that this window's update clipped
-	Step    float64 // Euclidean norm of this window's change of the mean
-}
-
-// Score is one label held against what one head said when its node was served.
-type Score struct {
-	Class      int32 // most probable, as the head said
-	Confidence float64
-	Correct    bool
-	LogLoss    float64 // nats
-	Brier      float64 // sum over classes of (p - onehot)²
+	Scores  []calibration.Score // aligned with Outcome.Labelled: of what this head said at serving
+	Version uint64              // updates taken, this window's included
+	Clipped int                 // entries of the mean that this window's update clipped
+	Step    float64             // Euclidean norm of this window's change of the mean
 }
 
 // Counts tells what happened in one window.

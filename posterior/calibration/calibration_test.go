@@ -1,7 +1,6 @@
 package calibration
 
 import (
-	"cmp"
 	"encoding/json"
 	"math"
 	"math/rand/v2"
@@ -10,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/gvbll/gvbll/posterior"
 )
 
 type goldenCase struct {
@@ -24,15 +25,11 @@ type goldenCase struct {
 }
 
 type measures struct {
-	Accuracy       float64
-	NLL            float64
-	Brier          float64
-	ECEWidth       map[string]float64 `json:"ece_width"`
-	MCEWidth       map[string]float64 `json:"mce_width"`
-	ECEMass        map[string]float64 `json:"ece_mass"`
-	AURC           float64
-	MeanConfidence float64 `json:"mean_confidence"`
-	Entropy        float64
+	Accuracy float64
+	NLL      float64
+	Brier    float64
+	ECEWidth map[string]float64 `json:"ece_width"`
+	ECEMass  map[string]float64 `json:"ece_mass"`
 }
 
 func goldens(t *testing.T) (cases map[string]goldenCase) {
@@ -71,26 +68,21 @@ func compare(t *testing.T, probs []float64, classes int, labels []int32, want me
 	wantClose(t, "NLL", s.NLL, want.NLL, tol)
 	wantClose(t, "Brier", s.Brier, want.Brier, tol)
 	wantClose(t, "ECE", s.ECE, want.ECEMass["10"], tol)
-	wantClose(t, "entropy", Entropy(probs, classes), want.Entropy, tol)
-	conf, ok := Confidences(probs, classes, labels)
-	wantClose(t, "mean confidence", MeanConfidence(conf), want.MeanConfidence, tol)
-	wantClose(t, "AURC", AURC(conf, ok), want.AURC, tol)
+	scores := ScoreRows(probs, classes, labels)
 	for k, ece := range want.ECEMass {
 		bins, _ := strconv.Atoi(k)
-		wantClose(t, "ECE of equal mass, bins "+k, ECEMass(conf, ok, bins), ece, tol)
+		wantClose(t, "ECE of equal mass, bins "+k, equalMassECE(scores, bins), ece, tol)
 	}
-	for k := range want.ECEWidth {
-		bins, _ := strconv.Atoi(k)
-		ece, mce := ECEWidth(conf, ok, bins)
-		wantClose(t, "ECE of equal width, bins "+k, ece, want.ECEWidth[k], tol)
-		wantClose(t, "MCE, bins "+k, mce, want.MCEWidth[k], tol)
+	var tally Tally
+	for i := range scores {
+		tally.Add(&scores[i])
 	}
+	m := tally.Means()
+	wantClose(t, "accuracy of Tally", m.Acc, want.Accuracy, tol)
+	wantClose(t, "NLL of Tally", m.NLL, want.NLL, tol)
+	wantClose(t, "Brier of Tally", m.Brier, want.Brier, tol)
 	if ece, has := want.ECEWidth[strconv.Itoa(BinCount)]; has {
-		var b Bins
-		for i, c := range conf {
-			b.Add(c, ok[i])
-		}
-		wantClose(t, "ECE of Bins", b.ECE(), ece, tol)
+		wantClose(t, "ECE of Tally", m.ECE, ece, tol)
 	}
 }
 
@@ -128,9 +120,10 @@ func TestTiesGoToTheLowestClass(t *testing.T) {
 }
 
 func TestLogLossIsFinite(t *testing.T) {
-	wantClose(t, "log loss", LogLoss([]float64{1, 0}, 1), 12*math.Ln10, 1e-12)
-	wantClose(t, "log loss", LogLoss([]float64{1, 0}, 0), 0, 0)
-	wantClose(t, "Brier", Brier([]float64{1, 0}, 1), 2, 0)
+	scores := ScoreRows([]float64{1, 0, 1, 0}, 2, []int32{1, 0})
+	wantClose(t, "log loss", scores[0].LogLoss, 12*math.Ln10, 1e-12)
+	wantClose(t, "log loss", scores[1].LogLoss, 0, 0)
+	wantClose(t, "Brier", scores[0].Brier, 2, 0)
 }
 
 func TestLogLosses(t *testing.T) {
@@ -138,9 +131,17 @@ func TestLogLosses(t *testing.T) {
 	got := slices.Clone(row)
 	LogLosses(got)
 	for i, x := range got {
-		wantClose(t, "log loss", x, LogLoss(row, int32(i)), 0)
+		wantClose(t, "log loss", x, -posterior.Log(max(row[i], 1e-12)), 0)
 		wantClose(t, "log loss", x, -math.Log(max(row[i], 1e-12)), 1e-14)
 	}
+}
+
+// scored returns scores of nothing but confidences.
+func scored(conf []float64, ok []bool) (scores []Score) {
+	for i, c := range conf {
+		scores = append(scores, Score{Confidence: c, Correct: ok[i]})
+	}
+	return scores
 }
 
 // numpy.array_split of five sorted rows in three: two, two and one.
@@ -148,15 +149,14 @@ func TestECEMassByHand(t *testing.T) {
 	conf := []float64{0.9, 0.5, 0.7, 0.6, 0.8}
 	ok := []bool{true, false, false, true, true}
 	want := (math.Abs(1-(0.5+0.6)) + math.Abs(1-(0.7+0.8)) + math.Abs(1-0.9)) / 5
-	wantClose(t, "ECE", ECEMass(conf, ok, 3), want, 1e-15)
-	wantClose(t, "ECE of a bin a row", ECEMass(conf, ok, 100), (0.5+0.4+0.7+0.2+0.1)/5, 1e-15)
+	wantClose(t, "ECE", equalMassECE(scored(conf, ok), 3), want, 1e-15)
+	wantClose(t, "ECE of a bin a row", equalMassECE(scored(conf, ok), 100), (0.5+0.4+0.7+0.2+0.1)/5, 1e-15)
 }
 
 func TestECEMassTakesTiesByIndex(t *testing.T) {
 	conf := []float64{0.5, 0.5, 0.5, 0.5}
-	wantClose(t, "ECE", ECEMass(conf, []bool{true, true, false, false}, 2), 0.5, 0)
-	wantClose(t, "ECE", ECEMass(conf, []bool{true, false, true, false}, 2), 0, 0)
-	wantClose(t, "AURC", AURC(conf, []bool{true, true, false, false}), (1.0/3+2.0/4)/4, 1e-15)
+	wantClose(t, "ECE", equalMassECE(scored(conf, []bool{true, true, false, false}), 2), 0.5, 0)
+	wantClose(t, "ECE", equalMassECE(scored(conf, []bool{true, false, true, false}), 2), 0, 0)
 }
 
 func TestBinEdges(t *testing.T) {
@@ -166,7 +166,7 @@ func TestBinEdges(t *testing.T) {
 	}{
 		{0, 0}, {-0.1, 0}, {math.NaN(), 0}, {0.05, 1}, {0.5, 10}, {0.999, 19}, {1, 19}, {1 + 1e-9, 19}, {math.Inf(1), 19},
 	} {
-		if got := width(c.conf, BinCount); got != c.bin {
+		if got := BinOf(c.conf); got != c.bin {
 			t.Errorf("bin of %v is %d, want %d", c.conf, got, c.bin)
 		}
 	}
@@ -187,31 +187,106 @@ func TestBinsAddUp(t *testing.T) {
 	for i := 1; i < 3; i++ {
 		parts[0].Merge(&parts[i])
 	}
-	ece, _ := ECEWidth(conf, ok, BinCount)
-	wantClose(t, "ECE", whole.ECE(), ece, 1e-15)
-	wantClose(t, "merged ECE", parts[0].ECE(), ece, 1e-12)
+	wantClose(t, "ECE", whole.ECE(), equalWidthECE(conf, ok, BinCount), 1e-15)
+	wantClose(t, "merged ECE", parts[0].ECE(), whole.ECE(), 1e-12)
+}
+
+// equalWidthECE is the definition.
+func equalWidthECE(conf []float64, ok []bool, bins int) (ece float64) {
+	gap := make([]float64, bins)
+	for i, c := range conf {
+		b := min(int(c*float64(bins)), bins-1)
+		gap[b] += c
+		if ok[i] {
+			gap[b]--
+		}
+	}
+	for _, g := range gap {
+		ece += math.Abs(g) / float64(len(conf))
+	}
+	return ece
+}
+
+// TestPrequential: labels count alike over labels, windows over windows, and the
+// state is read back as it was written.
+func TestPrequential(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	var p Prequential
+	var all Tally
+	var sum Means
+	windows := 0
+	for size := range 12 {
+		window := make([]Score, size)
+		for i := range window {
+			window[i] = Score{Confidence: rng.Float64(), Correct: rng.IntN(2) == 0, LogLoss: rng.Float64(), Brier: rng.Float64()}
+			all.Add(&window[i])
+		}
+		m := p.AddWindow(window, 4)
+		if size == 0 {
+			continue
+		}
+		var tally Tally
+		for i := range window {
+			tally.Add(&window[i])
+		}
+		want := tally.Means()
+		want.ECE = equalMassECE(window, 4)
+		if m != want {
+			t.Errorf("window of %d: %+v, want %+v", size, m, want)
+		}
+		windows++
+		sum = Means{sum.Acc + m.Acc, sum.NLL + m.NLL, sum.ECE + m.ECE, sum.Brier + m.Brier}
+	}
+	if p.Total() != all || p.LabelMeans() != all.Means() {
+		t.Errorf("over labels %+v, want %+v", p.Total(), all)
+	}
+	if got, want := p.WindowMeans(), sum.over(windows); got != want {
+		t.Errorf("over windows %+v, want %+v", got, want)
+	}
+	counts, sums := p.AppendState(nil, nil)
+	var back Prequential
+	if err := back.SetState(counts, sums); err != nil || back != p {
+		t.Errorf("%+v, want %+v: %v", back, p, err)
+	}
+	for name, damage := range map[string]func(counts []int64, sums []float64){
+		"a label more":        func(counts []int64, _ []float64) { counts[0]++ },
+		"a label less":        func(counts []int64, _ []float64) { counts[0]-- },
+		"no window":           func(counts []int64, _ []float64) { counts[1] = 0 },
+		"more windows":        func(counts []int64, _ []float64) { counts[1] = counts[0] + 1 },
+		"negative count":      func(counts []int64, _ []float64) { counts[2] = -1 },
+		"more right than are": func(counts []int64, _ []float64) { counts[3] = counts[2] + 1 },
+		"other accuracy":      func(_ []int64, sums []float64) { sums[4]++ },
+		"NaN":                 func(_ []int64, sums []float64) { sums[5] = math.NaN() },
+		"infinite":            func(_ []int64, sums []float64) { sums[7] = math.Inf(1) },
+		"negative sum":        func(_ []int64, sums []float64) { sums[0] = -1 },
+	} {
+		c, s := slices.Clone(counts), slices.Clone(sums)
+		damage(c, s)
+		if err := back.SetState(c, s); err == nil || back != p {
+			t.Errorf("%s: %v, and the state is %+v", name, err, back)
+		}
+	}
 }
 
 func TestNothingGivesZeros(t *testing.T) {
-	if s := Measure(nil, 3, nil, 10); s != (Scores{}) {
-		t.Errorf("%+v", s)
+	if m := Measure(nil, 3, nil, 10); m != (Means{}) {
+		t.Errorf("%+v", m)
 	}
-	ece, mce := ECEWidth(nil, nil, 10)
 	var b Bins
-	for _, x := range []float64{ece, mce, b.ECE(), AURC(nil, nil), Entropy(nil, 3), MeanConfidence(nil)} {
-		if x != 0 {
-			t.Errorf("%v", x)
-		}
+	var tally Tally
+	var p Prequential
+	if b.ECE() != 0 || tally.Means() != (Means{}) || p.WindowMeans() != (Means{}) || p.LabelMeans() != (Means{}) {
+		t.Errorf("%v, %+v, %+v, %+v", b.ECE(), tally.Means(), p.WindowMeans(), p.LabelMeans())
 	}
 }
 
 func TestMisusePanics(t *testing.T) {
 	for name, f := range map[string]func(){
 		"probabilities": func() { Measure(make([]float64, 5), 2, make([]int32, 2), 10) },
-		"classes":       func() { Entropy(nil, 0) },
+		"classes":       func() { Measure(nil, 0, nil, 10) },
 		"label":         func() { Measure(make([]float64, 4), 2, []int32{0, 2}, 10) },
-		"bins":          func() { ECEMass(nil, nil, 0) },
-		"answers":       func() { AURC([]float64{1}, nil) },
+		"bins":          func() { equalMassECE(nil, 0) },
+		"state":         func() { new(Prequential).SetState(nil, nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
@@ -251,7 +326,7 @@ func TestAscending(t *testing.T) {
 				conf[i] = float64(float32(rng.IntN(50)) / 50)
 			}
 			conf[rng.IntN(len(conf))] = other
-			if got, want := s.ascending(conf), sorted(conf, cmp.Compare[float64]); !slices.Equal(got, want) {
+			if got, want := s.ascending(conf), sorted(conf); !slices.Equal(got, want) {
 				t.Errorf("%d with %v: %v, want %v", n, other, got, want)
 			}
 		}

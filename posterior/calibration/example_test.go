@@ -13,10 +13,10 @@ func ExampleMeasure() {
 		0.4, 0.6,
 		0.3, 0.7,
 	}
-	s := calibration.Measure(probs, 2, []int32{0, 1, 1, 1}, 2)
-	fmt.Printf("%d rows: accuracy %.2f, NLL %.2f, Brier %.2f, ECE %.2f\n", s.N, s.Acc, s.NLL, s.Brier, s.ECE)
+	m := calibration.Measure(probs, 2, []int32{0, 1, 1, 1}, 2)
+	fmt.Printf("accuracy %.2f, NLL %.2f, Brier %.2f, ECE %.2f\n", m.Acc, m.NLL, m.Brier, m.ECE)
 	// Output:
-	// 4 rows: accuracy 0.75, NLL 0.65, Brier 0.45, ECE 0.35
+	// accuracy 0.75, NLL 0.65, Brier 0.45, ECE 0.35
 }
 
 // Counters of two windows add up to those of both.

@@ -92,7 +92,7 @@ func (m *Monitor) count(bins *[calibration.BinCount]fading, confidence []float64
 	}
 	weight = 1
 	for i := len(confidence) - 1; i >= 0; i-- {
-		b := &bins[bin(confidence[i])]
+		b := &bins[calibration.BinOf(confidence[i])]
 		b.count += weight
 		b.confidence += float64(weight * confidence[i])
 		if ok != nil && ok[i] {
@@ -100,14 +100,6 @@ func (m *Monitor) count(bins *[calibration.BinCount]fading, confidence []float64
 		}
 		weight *= m.cfg.Keep
 	}
-}
-
-// bin is calibration's, which counts confidences outside [0, 1] in the nearest.
-func bin(confidence float64) int {
-	if !(confidence > 0) {
-		return 0
-	}
-	return int(min(confidence*calibration.BinCount, calibration.BinCount-1))
 }
 
 // Measures returns the measures as of now.

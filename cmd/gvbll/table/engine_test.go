@@ -63,14 +63,14 @@ func TestEngine(t *testing.T) {
 				Systems: []string{"gvbll-online", "gvbll-static"},
 			})
 			for i, summary := range engine.Summaries() {
-				got, mean, stream := results[i], summary.Batches(), summary.Stream()
+				got, mean, stream := results[i], summary.WindowMeans(), summary.LabelMeans()
 				if got.System != "gvbll-"+summary.Head {
 					t.Fatalf("result %d is of %s, the engine's of %s", i, got.System, summary.Head)
 				}
-				if want := (Scores{N: summary.Labels, Acc: mean.Acc, NLL: mean.NLL, ECE: mean.ECE}); got.Mean != want {
+				if want := (Scores{N: summary.Total().Labels, Acc: mean.Acc, NLL: mean.NLL, ECE: mean.ECE}); got.Mean != want {
 					t.Errorf("%s: mean over steps %+v, the engine's %+v", got.System, got.Mean, want)
 				}
-				if want := (Scores{N: summary.Labels, Acc: stream.Acc, NLL: stream.NLL, ECE: stream.ECE}); got.Stream != want {
+				if want := (Scores{N: summary.Total().Labels, Acc: stream.Acc, NLL: stream.NLL, ECE: stream.ECE}); got.Stream != want {
 					t.Errorf("%s: stream %+v, the engine's %+v", got.System, got.Stream, want)
 				}
 			}
@@ -102,12 +102,12 @@ func TestEngineOfThePool(t *testing.T) {
 				Sources: []Source{source}, Protocols: []string{Strict}, Seeds: []uint64{3}, Settings: settings, Systems: []string{"pool"},
 			})[0]
 			summaries := engine.Summaries()
-			mean := summaries[0].Batches()
-			if want := (Scores{N: summaries[0].Labels, Acc: mean.Acc, NLL: mean.NLL, ECE: mean.ECE}); result.Mean != want {
+			mean := summaries[0].WindowMeans()
+			if want := (Scores{N: summaries[0].Total().Labels, Acc: mean.Acc, NLL: mean.NLL, ECE: mean.ECE}); result.Mean != want {
 				t.Errorf("mean over steps %+v, the engine's %+v", result.Mean, want)
 			}
 			for k, h := range result.Heads {
-				mean := summaries[1+k].Batches()
+				mean := summaries[1+k].WindowMeans()
 				if h.Name != summaries[1+k].Head || math.Abs(h.NLL-mean.NLL) > 1e-6 || math.Abs(h.Acc-mean.Acc) > 1e-6 {
 					t.Errorf("%s: %+v, the engine's %s %+v", h.Name, h.Scores, summaries[1+k].Head, mean)
 				}

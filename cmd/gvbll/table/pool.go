@@ -55,7 +55,7 @@ type pooled struct {
 	*engine
 	mixture *mixture // nil where the product serves
 	bins    int
-	heads   []Scores // of each head by itself: sums over steps
+	heads   []calibration.Prequential // scores of each head by itself
 }
 
 func newPooled(s *trainer, stream *replay, protocol, system string) (*pooled, error) {
@@ -73,7 +73,7 @@ func newPooled(s *trainer, stream *replay, protocol, system string) (*pooled, er
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", system, err)
 	}
-	p := &pooled{engine: e, bins: s.settings.Bins, heads: make([]Scores, len(spec.Heads))}
+	p := &pooled{engine: e, bins: s.settings.Bins, heads: make([]calibration.Prequential, len(spec.Heads))}
 	if system == "pool-mixture" {
 		p.mixture = newMixture(spec)
 	}
@@ -93,11 +93,7 @@ func (p *pooled) predict(t int, probs []float64) {
 	labels := p.stream.stepLabels(t)
 	classes := len(probs) / len(labels)
 	for k := range p.heads {
-		s := calibration.Measure(each[k], classes, labels, p.bins)
-		p.heads[k].N += s.N
-		p.heads[k].Acc += s.Acc
-		p.heads[k].NLL += s.NLL
-		p.heads[k].ECE += s.ECE
+		p.heads[k].AddWindow(calibration.ScoreRows(each[k], classes, labels), p.bins)
 	}
 	if p.mixture != nil {
 		p.mixture.predict(each, probs)
@@ -132,9 +128,9 @@ func (p *pooled) tell(lo, hi int) {
 // headScores returns each head's means over steps, and its weight.
 func (p *pooled) headScores() (list []HeadScores) {
 	learned := p.Pooled()
-	for k, s := range p.heads {
-		s.divide(len(p.stream.steps))
-		list = append(list, HeadScores{Name: learned.Heads[k], Weight: learned.Weights[k], Scores: s})
+	for k := range p.heads {
+		scores := scoresOf(p.heads[k].Total().Labels, p.heads[k].WindowMeans())
+		list = append(list, HeadScores{Name: learned.Heads[k], Weight: learned.Weights[k], Scores: scores})
 	}
 	return list
 }

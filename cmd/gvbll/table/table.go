@@ -103,41 +103,29 @@ type Bin struct {
 type tally struct {
 	classes, mass int // mass is the number of equal-mass bins of a step's ECE
 	result        *Result
-	bins          calibration.Bins
+	scores        calibration.Prequential
 }
 
 func (t *tally) step(probs []float64, labels []int32) {
 	for i, p := range probs {
 		probs[i] = float64(float32(p))
 	}
-	s := calibration.Measure(probs, t.classes, labels, t.mass)
-	t.result.Steps = append(t.result.Steps, Scores{N: s.N, Acc: s.Acc, NLL: s.NLL, ECE: s.ECE})
-	stream := &t.result.Stream
-	conf, ok := calibration.Confidences(probs, t.classes, labels)
-	for i, y := range labels {
-		stream.N++
-		if ok[i] {
-			stream.Acc++
-		}
-		stream.NLL += calibration.LogLoss(probs[i*t.classes:(i+1)*t.classes], y)
-		t.bins.Add(conf[i], ok[i])
-	}
+	m := t.scores.AddWindow(calibration.ScoreRows(probs, t.classes, labels), t.mass)
+	t.result.Steps = append(t.result.Steps, scoresOf(len(labels), m))
 }
 
 func (t *tally) done() {
-	r := t.result
-	for _, s := range r.Steps {
-		r.Mean.N += s.N
-		r.Mean.Acc += s.Acc
-		r.Mean.NLL += s.NLL
-		r.Mean.ECE += s.ECE
+	total := t.scores.Total()
+	t.result.Mean = scoresOf(total.Labels, t.scores.WindowMeans())
+	t.result.Stream = scoresOf(total.Labels, total.Means())
+	for _, b := range total.Bins {
+		t.result.Bins = append(t.result.Bins, Bin{Count: b.Count, Correct: b.Correct, Confidence: b.SumConfidence})
 	}
-	r.Mean.divide(len(r.Steps))
-	r.Stream.divide(r.Stream.N)
-	r.Stream.ECE = t.bins.ECE()
-	for _, b := range t.bins {
-		r.Bins = append(r.Bins, Bin{Count: b.Count, Correct: b.Correct, Confidence: b.SumConfidence})
-	}
+}
+
+// scoresOf are the means over n labels.
+func scoresOf(n int, m calibration.Means) Scores {
+	return Scores{N: n, Acc: m.Acc, NLL: m.NLL, ECE: m.ECE}
 }
 
 // divide makes means of sums.

@@ -1,0 +1,80 @@
+package calibration
+
+import (
+	"fmt"
+
+	"github.com/gvbll/gvbll/posterior"
+)
+
+// Score rates one prediction by the label that came for it.
+type Score struct {
+	Class      int32   // predicted class
+	Confidence float64 // its probability
+	Correct    bool    // Class is the label
+	LogLoss    float64 // -log p(label) in nats, p(label) being at least 1e-12
+	Brier      float64 // see [Brier]
+}
+
+// ScoreRows scores n predictions by their labels. probs is n × classes, flat and
+// row-major.
+func ScoreRows(probs []float64, classes int, labels []int32) []Score {
+	if classes <= 0 || len(probs) != len(labels)*classes {
+		panic(fmt.Sprintf("calibration: %d probabilities over %d classes for %d labels", len(probs), classes, len(labels)))
+	}
+	scores, losses := make([]Score, len(labels)), make([]float64, len(labels))
+	for i, y := range labels {
+		row := probs[i*classes : (i+1)*classes]
+		class, confidence := Top(row)
+		scores[i] = Score{Class: int32(class), Confidence: confidence, Correct: class == int(y), Brier: Brier(row, y)}
+		losses[i] = row[y]
+	}
+	LogLosses(losses)
+	for i, loss := range losses {
+		scores[i].LogLoss = loss
+	}
+	return scores
+}
+
+// Measure returns the means over n predictions, see [ScoreRows], with the ECE
+// over bins of equal mass. Without predictions all are 0.
+func Measure(probs []float64, classes int, labels []int32, bins int) Means {
+	return means(ScoreRows(probs, classes, labels), bins)
+}
+
+// Top returns the predicted class of a row of probabilities and its confidence.
+func Top(row []float64) (class int, confidence float64) {
+	for c, p := range row {
+		if p > row[class] {
+			class = c
+		}
+	}
+	return class, row[class]
+}
+
+// leastProbability bounds the log loss of a label by 27.6 nats, so that one label
+// that was predicted impossible does not make the mean infinite.
+const leastProbability = 1e-12
+
+// LogLosses replaces every p, the probability of a label, by its log loss
+// -log max(p, 1e-12) in nats.
+func LogLosses(p []float64) {
+	for i, x := range p {
+		p[i] = max(x, leastProbability)
+	}
+	posterior.Logarithms(p)
+	for i, x := range p {
+		p[i] = -x
+	}
+}
+
+// Brier returns the Brier score Σ_c (p_c - [c = label])² of one row.
+func Brier[F float32 | float64](row []F, label int32) (sum float64) {
+	for c, p := range row {
+		off := float64(p)
+		if c == int(label) {
+			off--
+		}
+		sum += float64(off * off)
+	}
+	return sum
+}
