@@ -131,11 +131,7 @@ func (s *Server) curves(context.Context) (plot.Picture, bool) {
 		}
 		accuracy, nll, ece = append(accuracy, a), append(nll, n), append(ece, e)
 	}
-	panel := func(title, label string, series []plot.Series) plot.Panel {
-		return plot.Panel{Title: title, XLabel: "window", YLabel: label, Series: series}
-	}
-	return plot.Lines("", 0,
-		panel("Accuracy", "share", accuracy), panel("Negative log-likelihood", "nats", nll), panel("Calibration error", "ECE", ece)), true
+	return plot.Curves("", "window", accuracy, nll, ece), true
 }
 
 // maxHeat is the most columns of the map; more would not be told apart.
@@ -149,7 +145,7 @@ func (s *Server) heat(ctx context.Context) (plot.Picture, bool) {
 	}
 	means, deviations := matrices(b)
 	maps := []plot.Map{
-		{Title: "Means M", Around: true, Values: means},
+		{Title: "Means M", Diverging: true, Values: means},
 		{Title: "Standard deviations σ", Values: deviations},
 	}
 	for i := range maps {

@@ -56,7 +56,7 @@ func (s *Server) together(ctx context.Context) (plot.Picture, bool) {
 	if p := s.engine(ctx, func(e *pipeline.Engine) { learned = e.Pooled() }); p != nil || learned == nil {
 		return plot.Picture{}, false
 	}
-	maps := []plot.Map{{Title: "Weights of the heads", Rows: learned.Heads, Columns: 1, Values: learned.Weights, Around: true}}
+	maps := []plot.Map{{Title: "Weights of the heads", Rows: learned.Heads, Columns: 1, Values: learned.Weights, Diverging: true}}
 	if classes := s.cfg.Model.Classes; learned.Compatibility != nil && len(classes) <= maxHeat/2 {
 		maps = append(maps, plot.Map{
 			Title: "Classes of the neighbours, by class", XLabel: "class of the neighbour", Rows: classes, Columns: len(classes), Values: learned.Compatibility,

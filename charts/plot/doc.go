@@ -1,11 +1,13 @@
-// Package draw makes the project's pictures, as SVG and PNG: curves over the
-// stream, reliability diagrams, comparisons of systems.
+// Package plot draws the project's pictures with gonum/plot, as SVG or PNG:
+// curves over the stream, sweeps of a parameter, comparisons of systems, heat
+// maps and reliability diagrams.
 //
-// A [Picture] is a pure function of the values it was made of: no file, clock or
-// chance, and the same values give the same bytes. What is wrong with the values
-// is said when it is rendered.
+// A [Picture] is made by the function named after what it shows, and rendered by
+// its SVG or PNG method. It depends on the values alone: no file, clock or
+// randomness, and equal values give equal bytes. Invalid values are reported when
+// the picture is rendered.
 //
-// A name keeps its colour in all panels of a picture. The colours are those of
-// Okabe and Ito ("Color Universal Design", 2008), which colour-blind readers can
-// tell apart. Legends stand above the data, never on it.
+// All panels of a picture share one legend, to the right of them, and a name has
+// the same colour in each. The colours are those of Okabe and Ito ("Color
+// Universal Design", 2008), which colour-blind readers can tell apart.
 package plot

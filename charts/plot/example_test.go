@@ -16,16 +16,16 @@ func Example() {
 		Name: "online", X: steps, Y: []float64{0.81, 0.82, math.NaN(), 0.85},
 		Err: []float64{0.01, 0.01, 0, 0.02},
 	}
-	picture := plot.Lines("Prequential accuracy", 0, plot.Panel{
+	picture := plot.Lines("Prequential accuracy", plot.Panel{
 		XLabel: "step", YLabel: "accuracy", Series: []plot.Series{static, online},
 	})
 	picture.Theme = plot.Dark
 	svg, err := picture.SVG()
 	fmt.Println(bytes.Contains(svg, []byte("Prequential accuracy")), err)
 
-	_, err = plot.Lines("Nothing", 0, plot.Panel{Title: "NLL"}).PNG()
+	_, err = plot.Lines("Nothing", plot.Panel{Title: "NLL"}).PNG()
 	fmt.Println(err)
 	// Output:
 	// true <nil>
-	// draw: panel 0 "NLL": no series
+	// plot: panel 0 "NLL": no series
 }

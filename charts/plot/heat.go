@@ -3,163 +3,150 @@ package plot
 import (
 	"errors"
 	"fmt"
-	"image"
 	"image/color"
 	"math"
-	"strconv"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
-	vgdraw "gonum.org/v1/plot/vg/draw"
 )
 
-// Map is a matrix that is shown by colours.
+// Map is a matrix whose values are shown as colours.
 type Map struct {
 	Title   string
-	XLabel  string   // what the columns are, which are counted from 0
+	XLabel  string   // what the columns are, numbered from 0
 	Rows    []string // their names, the first on top
 	Columns int
-	Values  []float64 // rows × columns; what is not finite has no colour
-	// Around has zero be the middle of the colours, for values of either sign.
-	// Without it they go from the least value to the largest.
-	Around bool
+	Values  []float64 // rows × columns, by row; one that is not finite is grey
+	// Diverging puts zero in the middle of the colours, for values of either sign:
+	// blue below, the page's colour at zero, vermillion above. Otherwise they go
+	// from the page's colour at the least value to blue at the largest.
+	Diverging bool
 }
 
-// Heat is maps side by side.
+// Heat returns a picture of maps side by side, each with its scale of colours
+// below.
 func Heat(title string, maps ...Map) Picture {
-	p := Picture{title: title}
+	p := Picture{title: title, strip: 10, rows: make([][]panel, 2)}
 	for _, m := range maps {
-		p.parts = append(p.parts, heat(m))
+		p.width = max(p.width, 30+widest(m.Rows)+min(max(240, vg.Length(m.Columns)*6), 480))
+		p.height = max(p.height, 60+min(max(60, vg.Length(len(m.Rows))*15), 600))
+	}
+	for _, m := range maps {
+		cells := func(st *style) (*plot.Plot, error) { return m.build(st, p.width, p.height) }
+		p.rows[0] = append(p.rows[0], panel{m.Title, cells})
+		p.rows[1] = append(p.rows[1], panel{m.Title, m.scale})
 	}
 	return p
 }
 
-// heat is a Map as part of a picture.
-type heat Map
-
-// maxCells bounds a map: beyond it a cell is no longer seen.
+// maxCells bounds a map: with more, a cell could no longer be seen.
 const maxCells = 1 << 16
 
-func (h heat) check() error {
-	if len(h.Rows) == 0 || h.Columns < 1 || len(h.Rows) > maxCells/h.Columns {
-		return fmt.Errorf("%d rows × %d columns: there is one at least of either, and of both %d at most", len(h.Rows), h.Columns, maxCells)
+func (m Map) check() error {
+	if len(m.Rows) == 0 || m.Columns < 1 || len(m.Rows) > maxCells/m.Columns {
+		return fmt.Errorf("%d rows × %d columns: give at least one of each, and at most %d cells", len(m.Rows), m.Columns, maxCells)
 	}
-	if n := len(h.Rows) * h.Columns; len(h.Values) != n {
-		return fmt.Errorf("%d values for %d rows × %d columns", len(h.Values), len(h.Rows), h.Columns)
+	if n := len(m.Rows) * m.Columns; len(m.Values) != n {
+		return fmt.Errorf("%d values for %d rows × %d columns", len(m.Values), len(m.Rows), m.Columns)
 	}
-	if lo, hi := h.bounds(); lo > hi {
-		return errors.New("none of the values can be drawn")
+	for _, v := range m.Values {
+		if drawable(v) {
+			return nil
+		}
 	}
-	return nil
+	return errors.New("none of the values can be drawn")
 }
 
-// bounds are the values at the ends of the colours.
-func (h heat) bounds() (lo, hi float64) {
+// bounds returns the values of the first and the last colour.
+func (m Map) bounds() (lo, hi float64) {
 	s := nothing
-	for _, v := range h.Values {
+	for _, v := range m.Values {
 		if drawable(v) {
-			s.hold(v)
+			s.add(v)
 		}
 	}
-	if h.Around && s.lo <= s.hi {
-		most := max(math.Abs(s.lo), math.Abs(s.hi))
-		return -most, most
+	if m.Diverging {
+		s.add(-s.lo)
+		s.add(-s.hi)
 	}
-	return s.lo, s.hi
+	return s.padded(0)
 }
 
-func (h heat) heading() string { return clean(h.Title) }
+// palette is the colours from the least value to the largest. Their number is odd,
+// so that one is that of the middle.
+type palette [255]color.Color
 
-func (h heat) names() []string { return nil }
+func (p *palette) Colors() []color.Color { return p[:] }
 
-func (h heat) keys(st *style) (keys []key) {
-	lo, hi := h.bounds()
-	for _, v := range []float64{lo, (lo + hi) / 2, hi} {
-		c := st.shade(h.Around, share(v, lo, hi))
-		keys = append(keys, key{strconv.FormatFloat(v, 'g', 3, 64), func(at vgdraw.Canvas) {
-			drawBox(at, c, st.axis, at.Min, at.Max)
-		}})
-	}
-	return keys
-}
-
-// share is where v lies between lo and hi, from 0 to 1.
-func share(v, lo, hi float64) float64 {
-	if hi <= lo {
-		return 0.5
-	}
-	return (v - lo) / (hi - lo)
-}
-
-// shade is the colour of a share. Around zero: blue, the page, vermillion, which
-// colour-blind readers can tell apart; else from the page to blue.
-func (st *style) shade(around bool, at float64) color.NRGBA {
-	from, to := st.page, st.hues[0]
-	if around {
-		if at < 0.5 {
-			from, to, at = st.hues[0], st.page, 2*at
-		} else {
-			from, to, at = st.page, st.hues[1], 2*at-1
+func (m Map) palette(st *style) *palette {
+	var p palette
+	for i := range p {
+		at := float64(i) / float64(len(p)-1)
+		switch {
+		case !m.Diverging:
+			p[i] = mix(st.page, st.hues[0], at)
+		case at < 0.5:
+			p[i] = mix(st.hues[0], st.page, 2*at)
+		default:
+			p[i] = mix(st.page, st.hues[1], 2*at-1)
 		}
 	}
-	mix := func(a, b uint8) uint8 { return uint8(math.Round(float64(a) + at*(float64(b)-float64(a)))) }
-	return color.NRGBA{R: mix(from.R, to.R), G: mix(from.G, to.G), B: mix(from.B, to.B), A: 255}
+	return &p
 }
 
-func (h heat) extent() (width, height vg.Length) {
-	return min(max(240, vg.Length(h.Columns)*6), 480), min(max(60, vg.Length(len(h.Rows))*15), 600)
+// grid is what [plotter.HeatMap] reads. Its rows count from below.
+type grid struct {
+	columns, rows int
+	x             func(column int) float64
+	z             func(column, row int) float64
 }
 
-func (h heat) plot(st *style) *plot.Plot {
-	width, height := h.extent()
-	p := st.axes(h.XLabel, "", width, height)
-	p.X.Min, p.X.Max = -0.5, float64(h.Columns)-0.5
-	p.Y.Min, p.Y.Max = -0.5, float64(len(h.Rows))-0.5
-	p.Y.Scale = plot.InvertedScale{Normalizer: plot.LinearScale{}}
-	p.Y.Tick.LineStyle.Color = color.Transparent
-	every := max(1, int(math.Ceil(float64(vg.Length(len(h.Rows))*11/height)))) // so that names do not meet
-	names := make(categories, len(h.Rows))
-	for i := range names {
-		if i%every == 0 {
-			names[i] = shortened(clean(h.Rows[i]))
-		}
+func (g grid) Dims() (columns, rows int) { return g.columns, g.rows }
+func (g grid) X(column int) float64      { return g.x(column) }
+func (g grid) Y(row int) float64         { return float64(row) }
+func (g grid) Z(column, row int) float64 { return g.z(column, row) }
+func (g grid) plotter(m Map, st *style) cells {
+	lo, hi := m.bounds()
+	return cells{&plotter.HeatMap{GridXYZ: g, Palette: m.palette(st), NaN: st.grid, Min: lo, Max: hi, Rasterized: true}}
+}
+
+// cells are a heat map that needs no room beyond the axes: gonum's asks for five
+// points around every cell.
+type cells struct{ *plotter.HeatMap }
+
+func (cells) GlyphBoxes(*plot.Plot) []plot.GlyphBox { return nil }
+
+func (m Map) build(st *style, width, height vg.Length) (*plot.Plot, error) {
+	if err := m.check(); err != nil {
+		return nil, err
 	}
-	p.Y.Tick.Marker = names
-	p.Add(plotterFunc(func(c vgdraw.Canvas, p *plot.Plot) {
-		x, y := p.Transforms(&c)
-		left, right, top, bottom := x(p.X.Min), x(p.X.Max), y(p.Y.Min), y(p.Y.Max)
-		c.DrawImage(vg.Rectangle{Min: vg.Point{X: left, Y: min(top, bottom)}, Max: vg.Point{X: right, Y: max(top, bottom)}}, h.image(st))
-	}))
-	return p
-}
-
-// maxName is the number of characters after which a row's name is cut.
-const maxName = 24
-
-func shortened(name string) string {
-	if runes := []rune(name); len(runes) > maxName {
-		return string(runes[:maxName-1]) + "…"
-	}
-	return name
-}
-
-// image has so many pixels a cell that viewers who smooth them do no harm.
-func (h heat) image(st *style) image.Image {
-	rows := len(h.Rows)
-	cell := min(max(1, 1024/max(rows, h.Columns)), 16)
-	img := image.NewNRGBA(image.Rect(0, 0, h.Columns*cell, rows*cell))
-	lo, hi := h.bounds()
-	for i, v := range h.Values {
-		c := st.grid
-		if drawable(v) {
-			c = st.shade(h.Around, share(v, lo, hi))
-		}
-		row, column := i/h.Columns, i%h.Columns
-		for py := range cell {
-			for px := range cell {
-				img.SetNRGBA(column*cell+px, row*cell+py, c)
+	p := st.newPlot(m.Title, m.XLabel, "", width, height)
+	p.Add(grid{
+		columns: m.Columns, rows: len(m.Rows),
+		x: func(column int) float64 { return float64(column) },
+		z: func(column, row int) float64 {
+			if v := m.Values[(len(m.Rows)-1-row)*m.Columns+column]; drawable(v) {
+				return v
 			}
-		}
+			return math.NaN()
+		},
+	}.plotter(m, st))
+	p.X.Tick.Marker = plot.TickerFunc(wholeTicks)
+	nameRows(p, m.Rows, height-60)
+	return p, nil
+}
+
+// scale shows which value has which colour.
+func (m Map) scale(st *style) (*plot.Plot, error) {
+	if m.check() != nil {
+		return nil, nil // as build says
 	}
-	return img
+	p := st.newPlot("", "", "", 0, 0)
+	lo, hi := m.bounds()
+	n := len(palette{})
+	value := func(column int) float64 { return lo + (hi-lo)*float64(column)/float64(n-1) }
+	p.Add(grid{columns: n, rows: 1, x: value, z: func(column, _ int) float64 { return value(column) }}.plotter(m, st))
+	p.HideY()
+	return p, nil
 }

@@ -1,81 +1,79 @@
 package plot
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"gonum.org/v1/plot/vg"
-	vgdraw "gonum.org/v1/plot/vg/draw"
 )
 
-func sansWidth(size float64, s string) vg.Length { return sans(vg.Length(size)).Width(s) }
-
-// The area of the data is as large as was asked for, whatever stands at the axes.
-func TestMargins(t *testing.T) {
+// TestLayout: panels of a row are equally high and in line, those of a column
+// equally wide and in line; nothing overlaps or leaves the page.
+func TestLayout(t *testing.T) {
 	for name, test := range gallery() {
-		st := newStyle(Light)
-		for _, part := range test.picture.parts {
-			st.names = append(st.names, part.names()...)
-			p := part.plot(st)
-			width, height := part.extent()
-			m := margins(p, width, height)
-			var c vgdraw.Canvas
-			c.Max = vg.Point{X: m.left + width + m.right, Y: m.bottom + height + m.top}
-			size := p.DataCanvas(c).Size()
-			if math.Abs(float64(size.X-width)) > 0.5 || math.Abs(float64(size.Y-height)) > 0.5 {
-				t.Errorf("%s: data on %v, want %v × %v", name, size, width, height)
+		s, err := test.picture.sheet()
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := vg.Rectangle{Min: vg.Point{Y: -s.height}, Max: vg.Point{X: s.width}}
+		var places []vg.Rectangle
+		if s.legend != (vg.Rectangle{}) {
+			places = append(places, s.legend)
+		}
+		near := func(a, b vg.Length) bool { return math.Abs(float64(a-b)) < 0.5 }
+		first := s.plots[0][0].DataCanvas(s.canvases[0][0]).Rectangle
+		for i, row := range s.canvases {
+			left := s.plots[i][0].DataCanvas(row[0]).Rectangle
+			if !near(left.Min.X, first.Min.X) || !near(left.Max.X, first.Max.X) {
+				t.Errorf("%s: row %d begins at %v, row 0 at %v", name, i, left, first)
+			}
+			for j, c := range row {
+				places = append(places, c.Rectangle)
+				data := s.plots[i][j].DataCanvas(c).Rectangle
+				if !near(data.Min.Y, left.Min.Y) || !near(data.Max.Y, left.Max.Y) || !near(data.Size().X, left.Size().X) {
+					t.Errorf("%s: panel %d of row %d shows its data on %v, the first on %v", name, j, i, data, left)
+				}
+			}
+		}
+		for i, a := range places {
+			if a.Min.X < page.Min.X || a.Max.X > page.Max.X || a.Min.Y < page.Min.Y || a.Max.Y > page.Max.Y {
+				t.Errorf("%s: %v is not on the page %v", name, a, page)
+			}
+			for _, b := range places[:i] {
+				if a.Min.X < b.Max.X && b.Min.X < a.Max.X && a.Min.Y < b.Max.Y && b.Min.Y < a.Max.Y {
+					t.Errorf("%s: %v and %v overlap", name, a, b)
+				}
 			}
 		}
 	}
 }
 
-func TestFlow(t *testing.T) {
-	var keys []key
-	for i := range 9 {
-		keys = append(keys, key{name: fmt.Sprint("a name of some length ", i)})
-	}
-	const width = 300
-	l := flow(keys, width)
-	if len(l) < 2 {
-		t.Fatalf("%d lines", len(l))
-	}
-	var back []string
-	for _, line := range l {
-		used := vg.Length(-keyGap)
-		for _, k := range line {
-			used += keyGap + k.width()
-			back = append(back, k.name)
+func TestFit(t *testing.T) {
+	for _, s := range []string{"", "short", "a text that is somewhat longer than the room for it"} {
+		got := fit(labelText, s, 100)
+		if labelText.Width(got) > 100 || got != s && len([]rune(got)) < 10 {
+			t.Errorf("%q became %q", s, got)
 		}
-		if used > width {
-			t.Errorf("a line %v wide", used)
-		}
-	}
-	if len(back) != len(keys) || back[8] != keys[8].name {
-		t.Errorf("keys %q", back)
-	}
-	if flow(nil, width).height() != 0 {
-		t.Error("a legend of nothing has a height")
 	}
 }
 
 func TestTicks(t *testing.T) {
 	for _, test := range []struct {
 		lo, hi float64
-		n      int
 		want   []string
 	}{
-		{0, 1, 5, []string{"0", "0.2", "0.4", "0.6", "0.8", "1.0"}},
-		{1, 60, 6, []string{"10", "20", "30", "40", "50", "60"}},
-		{-0.14, 0.11, 6, []string{"-0.10", "-0.05", "0", "0.05", "0.10"}},
-		{0, 3e7, 4, []string{"0", "1e7", "2e7", "3e7"}},
-		{1e-7, 1e-6, 5, []string{"2e-7", "4e-7", "6e-7", "8e-7", "1e-6"}},
-		{1.5e6, 3e6, 3, []string{"1.5e6", "2e6", "2.5e6", "3e6"}},
+		{0, 1, []string{"0", "0.2", "0.4", "0.6", "0.8", "1.0"}},
+		{1, 60, []string{"20", "40", "60"}},
+		{-0.14, 0.11, []string{"-0.10", "-0.05", "0", "0.05", "0.10"}},
+		{1.211, 1.249, []string{"1.22", "1.23", "1.24"}},
+		{0, 3e7, []string{"0", "1e+07", "2e+07", "3e+07"}},
+		{1e-7, 1e-6, []string{"2e-07", "4e-07", "6e-07", "8e-07", "1e-06"}},
+		{1.5e6, 3e6, []string{"1.5e+06", "2e+06", "2.5e+06", "3e+06"}},
 	} {
 		var got []string
-		for _, tick := range linearTicks(test.n).Ticks(test.lo, test.hi) {
+		for _, tick := range roundTicks(test.lo, test.hi) {
 			got = append(got, tick.Label)
 		}
 		if !slices.Equal(got, test.want) {
@@ -84,22 +82,19 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-func TestLogTicks(t *testing.T) {
+func TestWholeTicks(t *testing.T) {
 	for _, test := range []struct {
 		lo, hi float64
 		want   []string
 	}{
-		{0.0009, 1.1, []string{"0.001", "0.01", "0.1", "1"}},
-		{1.9, 63, []string{"2", "5", "10", "20", "50"}},
-		{1.2, 1.9, []string{"1.2", "1.4", "1.6", "1.8"}},
-		{0.5, 2e9, []string{"1e0", "1e2", "1e4", "1e6", "1e8"}},
-		{9e-6, 1.1e-3, []string{"1e-5", "1e-4", "1e-3"}},
+		{1, 3, []string{"1", "2", "3"}},
+		{-0.5, 1.5, []string{"0", "1"}},
+		{1, 100, []string{"20", "40", "60", "80", "100"}},
+		{0.1, 0.9, []string{"0.2", "0.4", "0.6", "0.8"}},
 	} {
 		var got []string
-		for _, tick := range (logTicks{6}).Ticks(test.lo, test.hi) {
-			if tick.Label != "" {
-				got = append(got, tick.Label)
-			}
+		for _, tick := range wholeTicks(test.lo, test.hi) {
+			got = append(got, tick.Label)
 		}
 		if !slices.Equal(got, test.want) {
 			t.Errorf("%v to %v: %q, want %q", test.lo, test.hi, got, test.want)
@@ -107,32 +102,46 @@ func TestLogTicks(t *testing.T) {
 	}
 }
 
-// Ticks lie on the axis, not too many, and no two read the same.
+// TestValueTicks: values have ticks, and labels where these do not overlap.
+func TestValueTicks(t *testing.T) {
+	for _, test := range []struct {
+		values []float64
+		want   []string
+	}{
+		{[]float64{1, 0.03, 0.1, 0.3, 0.1}, []string{"0.03", "0.1", "0.3", "1"}},
+		{[]float64{5}, []string{"5"}},
+		{[]float64{1, 1.01, 1.02, 100, 1e9}, []string{"1", "", "", "100", "1e+09"}},
+	} {
+		var got []string
+		for _, tick := range valueTicks(test.values, 250) {
+			got = append(got, tick.Label)
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%v: %q, want %q", test.values, got, test.want)
+		}
+	}
+}
+
+// Ticks of any axis lie on it, are not too many, and no two read the same.
 func TestTicksOfAnyRange(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 5000 {
-		lo := math.Exp(40 * rng.NormFloat64())
-		hi := lo * (1 + math.Exp(4*rng.NormFloat64()))
-		n := 2 + rng.IntN(7)
-		ticks := linearTicks(n).Ticks(lo, hi)
-		if len(ticks) > max(n, 8)+1 || len(ticks) < 2 {
-			t.Fatalf("%v to %v: %d ticks of %d", lo, hi, len(ticks), n)
+		s := nothing
+		s.add(math.Exp(40 * rng.NormFloat64()))
+		s.add(s.lo * (1 + math.Exp(4*rng.NormFloat64())))
+		if rng.IntN(2) == 0 {
+			s.add(-s.lo)
 		}
+		lo, hi := s.padded(0.06)
 		seen := map[string]bool{}
-		for _, tick := range ticks {
+		for _, tick := range roundTicks(lo, hi) {
 			if tick.Value < lo-1e-6*(hi-lo) || tick.Value > hi+1e-6*(hi-lo) || seen[tick.Label] {
-				t.Fatalf("%v to %v: tick %v %q among %v", lo, hi, tick.Value, tick.Label, ticks)
+				t.Fatalf("%v to %v: tick %v %q among %v", lo, hi, tick.Value, tick.Label, seen)
 			}
 			seen[tick.Label] = true
 		}
-		labelled := 0
-		for _, tick := range (logTicks{linearTicks(n)}).Ticks(lo, hi) {
-			if tick.Label != "" {
-				labelled++
-			}
-		}
-		if labelled == 0 || labelled > 10 {
-			t.Fatalf("%v to %v: %d labels on a logarithmic axis", lo, hi, labelled)
+		if len(seen) > 6 || len(seen) < 2 {
+			t.Fatalf("%v to %v: %d ticks", lo, hi, len(seen))
 		}
 	}
 }

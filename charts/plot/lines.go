@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	vgdraw "gonum.org/v1/plot/vg/draw"
 )
@@ -15,264 +16,180 @@ import (
 type Series struct {
 	// Name stands in the legend, unless it is empty.
 	Name string
-	// X and Y are of one length. Points that are not finite are skipped, and so
-	// are those that a logarithmic axis cannot show.
+	// X and Y have the same length. Points that are not finite are left out, and
+	// on a logarithmic axis those with X ≤ 0.
 	X, Y []float64
-	// Err is nil, or as long as Y: a standard error for each, or any other
-	// distance in Y's unit by which a value may be off to either side. What is not
+	// Err is nil, or the standard error of each Y, in its unit. One that is not
 	// finite is not drawn.
 	Err []float64
 }
 
 // Panel is a diagram of lines.
 type Panel struct {
-	Title          string
-	XLabel, YLabel string // with the unit
-	LogX           bool   // a logarithmic axis; points with X ≤ 0 are skipped
-	// Points marks every point, and draws errors as bars. Without it there is a
-	// line, and errors are a band.
-	Points bool
-	Series []Series // each of another name
+	Title string
+	// XLabel and YLabel are with their unit. Without Sweep, X counts steps of a
+	// stream or a training, so that its ticks are integers.
+	XLabel, YLabel string
+	// Sweep is for the values that were tried of a parameter: every point is
+	// marked, and errors are bars instead of a band.
+	Sweep bool
+	// Log makes the x axis logarithmic, with ticks at the values of the series.
+	Log    bool
+	Series []Series // with different names
 }
 
-// Lines is a picture of panels, so many in a row; 0 for all in one row.
-func Lines(title string, columns int, panels ...Panel) Picture {
-	p := Picture{title: title, columns: columns}
-	for _, panel := range panels {
-		p.parts = append(p.parts, lines(panel))
+// Size of a panel of lines with its axes, in points.
+const linesWidth, linesHeight = 310, 230
+
+// Lines returns a picture of panels side by side.
+func Lines(title string, panels ...Panel) Picture {
+	var row []panel
+	for _, p := range panels {
+		row = append(row, panel{p.Title, p.build})
 	}
-	return p
+	return Picture{title: title, width: linesWidth, height: linesHeight, rows: [][]panel{row}}
 }
 
-// lines is a Panel as part of a picture.
-type lines Panel
-
-// huge is what a value may be: beyond it, differences might overflow.
-const huge = 1e100
-
-// drawable reports whether v is a number that has a place on an axis.
-func drawable(v float64) bool { return math.Abs(v) <= huge }
-
-type point struct{ x, y, err float64 }
-
-// points returns those points of a series that can be drawn.
-func (l lines) points(s Series) (points []point) {
-	for i, x := range s.X {
-		if !drawable(x) || !drawable(s.Y[i]) || l.LogX && x < 1/huge {
+func (p Panel) build(st *style) (*plot.Plot, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	diagram := st.newPlot(p.Title, p.XLabel, p.YLabel, linesWidth, linesHeight)
+	x, y := nothing, nothing
+	var tried []float64
+	var bands, lines []plot.Plotter // lines are drawn over all bands
+	for _, s := range p.Series {
+		data := p.points(s)
+		for _, d := range data {
+			x.add(d.x)
+			y.add(d.y - d.err)
+			y.add(d.y + d.err)
+			tried = append(tried, d.x)
+		}
+		name := clean(s.Name)
+		look := st.look(name)
+		line := &plotter.Line{XYs: data.xys(), LineStyle: st.line(look)}
+		marks := &plotter.Scatter{XYs: line.XYs, GlyphStyle: st.marker(look)}
+		if !p.Sweep {
+			bands = append(bands, data.band(st.hue(look)))
+			st.list(name, line)
+			if len(data) == 1 { // a line that could not be seen
+				lines = append(lines, marks)
+			} else {
+				lines = append(lines, line)
+			}
 			continue
 		}
-		p := point{x: x, y: s.Y[i]}
-		if s.Err != nil && drawable(s.Err[i]) {
-			p.err = s.Err[i]
-		}
-		points = append(points, p)
+		st.list(name, line, marks)
+		lines = append(lines, line, data.bars(st.hue(look)), marks)
 	}
-	return points
+	diagram.Add(st.rules())
+	diagram.Add(bands...)
+	diagram.Add(lines...)
+	diagram.Y.Min, diagram.Y.Max = y.padded(0.06)
+	switch {
+	case p.Log:
+		diagram.X.Scale = plot.LogScale{}
+		diagram.X.Tick.Marker = valueTicks(tried, linesWidth-80)
+		room := max(math.Pow(x.hi/x.lo, 0.03), 1.05)
+		diagram.X.Min, diagram.X.Max = x.lo/room, x.hi*room
+	case p.Sweep: // marks at zero stay clear of the axis
+		lo, hi := x.padded(0)
+		diagram.X.Min, diagram.X.Max = lo-0.03*(hi-lo), hi+0.03*(hi-lo)
+	default:
+		diagram.X.Tick.Marker = plot.TickerFunc(wholeTicks)
+		diagram.X.Min, diagram.X.Max = x.padded(0)
+	}
+	return diagram, nil
 }
 
-func (l lines) check() error {
-	if len(l.Series) == 0 {
+func (p Panel) check() error {
+	if len(p.Series) == 0 {
 		return errors.New("no series")
 	}
 	var errs []error
 	seen := make(map[string]bool)
-	for _, s := range l.Series {
+	for _, s := range p.Series {
 		name := clean(s.Name)
 		if seen[name] {
 			errs = append(errs, fmt.Errorf("two series are named %q", name))
 		}
 		seen[name] = true
-		if err := l.checkSeries(s); err != nil {
+		if err := p.checkSeries(s); err != nil {
 			errs = append(errs, fmt.Errorf("series %q: %w", name, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (l lines) checkSeries(s Series) error {
+func (p Panel) checkSeries(s Series) error {
 	if len(s.X) != len(s.Y) {
 		return fmt.Errorf("%d x, but %d y", len(s.X), len(s.Y))
 	}
-	if err := checkErr(s.Err, len(s.Y)); err != nil {
-		return err
+	if s.Err != nil && len(s.Err) != len(s.Y) {
+		return fmt.Errorf("%d standard errors of %d values", len(s.Err), len(s.Y))
 	}
-	if len(l.points(s)) == 0 {
+	for _, e := range s.Err {
+		if e < 0 {
+			return fmt.Errorf("a standard error of %v", e)
+		}
+	}
+	if len(p.points(s)) == 0 {
 		return fmt.Errorf("none of %d points can be drawn", len(s.X))
 	}
 	return nil
 }
 
-// checkErr checks standard errors that belong to n values.
-func checkErr(errs []float64, n int) error {
-	if errs != nil && len(errs) != n {
-		return fmt.Errorf("%d standard errors of %d values", len(errs), n)
-	}
-	for _, e := range errs {
-		if e < 0 {
-			return fmt.Errorf("a standard error of %v", e)
-		}
-	}
-	return nil
-}
+// points are values with their errors, 0 for none.
+type points []point
 
-func (l lines) heading() string { return clean(l.Title) }
+type point struct{ x, y, err float64 }
 
-func (l lines) names() (names []string) {
-	for _, s := range l.Series {
-		names = append(names, clean(s.Name))
-	}
-	return names
-}
-
-func (l lines) extent() (width, height vg.Length) { return 270, 170 }
-
-func (l lines) keys(st *style) (keys []key) {
-	for _, name := range l.names() {
-		if name == "" {
+// points returns those points of a series that can be drawn.
+func (p Panel) points(s Series) (data points) {
+	for i, x := range s.X {
+		if !drawable(x) || !drawable(s.Y[i]) || p.Log && x < 1/huge {
 			continue
 		}
-		look := st.look(name)
-		keys = append(keys, key{name, func(c vgdraw.Canvas) {
-			middle := c.Center()
-			c.StrokeLine2(st.line(look), c.Min.X, middle.Y, c.Max.X, middle.Y)
-			if l.Points {
-				c.DrawGlyph(st.marker(look), middle)
-			}
-		}})
-	}
-	return keys
-}
-
-func (l lines) plot(st *style) *plot.Plot {
-	width, height := l.extent()
-	p := st.axes(l.XLabel, l.YLabel, width, height)
-	var curves []curve
-	x, y := nothing, nothing
-	for _, s := range l.Series {
-		look := st.look(clean(s.Name))
-		c := curve{points: l.points(s), hue: st.hue(look), line: st.line(look), marker: st.marker(look)}
-		for _, pt := range c.points {
-			x.hold(pt.x)
-			y.hold(pt.y - pt.err)
-			y.hold(pt.y + pt.err)
+		d := point{x: x, y: s.Y[i]}
+		if s.Err != nil && drawable(s.Err[i]) {
+			d.err = s.Err[i]
 		}
-		curves = append(curves, c)
+		data = append(data, d)
 	}
-	p.Y.Min, p.Y.Max = y.padded(0.06)
-	switch {
-	case l.LogX:
-		p.X.Scale = plot.LogScale{}
-		p.X.Tick.Marker = logTicks{p.X.Tick.Marker.(linearTicks)}
-		room := max(math.Pow(x.hi/x.lo, 0.03), 1.05)
-		p.X.Min, p.X.Max = x.lo/room, x.hi*room
-	case l.Points:
-		p.X.Min, p.X.Max = x.padded(0)
-		room := 0.03 * (p.X.Max - p.X.Min) // markers at zero stay clear of the axis
-		p.X.Min, p.X.Max = p.X.Min-room, p.X.Max+room
-	default:
-		p.X.Min, p.X.Max = x.padded(0)
+	return data
+}
+
+func (data points) xys() plotter.XYs {
+	xys := make(plotter.XYs, len(data))
+	for i, d := range data {
+		xys[i] = plotter.XY{X: d.x, Y: d.y}
 	}
-	p.Add(st.rules(), plotterFunc(func(c vgdraw.Canvas, p *plot.Plot) {
-		for _, line := range curves {
-			if !l.Points {
-				line.drawBand(c, p)
-			}
+	return xys
+}
+
+// band returns the area within one standard error of the points, through which
+// other bands and the grid can be seen. Without errors it has no area.
+func (data points) band(hue color.NRGBA) *plotter.Polygon {
+	ring := make(plotter.XYs, 2*len(data))
+	for i, d := range data {
+		ring[i] = plotter.XY{X: d.x, Y: d.y + d.err}
+		ring[len(ring)-1-i] = plotter.XY{X: d.x, Y: d.y - d.err}
+	}
+	return &plotter.Polygon{XYs: []plotter.XYs{ring}, Color: faded(hue, 48)}
+}
+
+// bars returns the error bars of those points that have an error.
+func (data points) bars(hue color.NRGBA) *plotter.YErrorBars {
+	b := &plotter.YErrorBars{LineStyle: vgdraw.LineStyle{Color: hue, Width: 0.9}, CapWidth: capWidth}
+	for _, d := range data {
+		if d.err > 0 {
+			b.XYs = append(b.XYs, plotter.XY{X: d.x, Y: d.y})
+			b.YErrors = append(b.YErrors, struct{ Low, High float64 }{d.err, d.err})
 		}
-		for _, line := range curves {
-			line.draw(c, p, l.Points)
-		}
-	}))
-	return p
+	}
+	return b
 }
 
-// span is the least interval that holds values.
-type span struct{ lo, hi float64 }
-
-var nothing = span{math.Inf(1), math.Inf(-1)}
-
-func (s *span) hold(v float64) { s.lo, s.hi = min(s.lo, v), max(s.hi, v) }
-
-// padded returns the range of an axis: the span with a share of it to either
-// side, and of some width even if the span has none. It does not cross zero, if
-// the span does not.
-func (s span) padded(share float64) (lo, hi float64) {
-	room := share * (s.hi - s.lo)
-	largest := max(math.Abs(s.lo), math.Abs(s.hi))
-	switch {
-	case largest < 1/huge:
-		room = 1
-	case s.hi-s.lo <= 1e-9*largest:
-		room = 0.05 * largest
-	}
-	lo, hi = s.lo-room, s.hi+room
-	if s.lo >= 0 {
-		lo = max(lo, 0)
-	}
-	if s.hi <= 0 && s.lo < 0 {
-		hi = min(hi, 0)
-	}
-	return lo, hi
-}
-
-// plotterFunc is data that draws itself on a plot's area.
-type plotterFunc func(vgdraw.Canvas, *plot.Plot)
-
-func (f plotterFunc) Plot(c vgdraw.Canvas, p *plot.Plot) { f(c, p) }
-
-// curve is a series as it is drawn.
-type curve struct {
-	points []point
-	hue    color.NRGBA
-	line   vgdraw.LineStyle
-	marker vgdraw.GlyphStyle
-}
-
-func (l curve) drawBand(c vgdraw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
-	outline := make([]vg.Point, 2*len(l.points))
-	var widest float64
-	for i, pt := range l.points {
-		outline[i] = vg.Point{X: x(pt.x), Y: y(pt.y + pt.err)}
-		outline[len(outline)-1-i] = vg.Point{X: x(pt.x), Y: y(pt.y - pt.err)}
-		widest = max(widest, pt.err)
-	}
-	if widest > 0 {
-		// Through it, other bands and the grid can be seen.
-		c.FillPolygon(faded(l.hue, 48), outline)
-	}
-}
-
-// draw draws the line; and the points with their errors, if marked. A line of one
-// point could not be seen otherwise.
-func (l curve) draw(c vgdraw.Canvas, p *plot.Plot, marked bool) {
-	x, y := p.Transforms(&c)
-	path := make([]vg.Point, len(l.points))
-	for i, pt := range l.points {
-		path[i] = vg.Point{X: x(pt.x), Y: y(pt.y)}
-	}
-	if len(path) > 1 {
-		c.StrokeLines(l.line, path)
-	}
-	if !marked && len(path) > 1 {
-		return
-	}
-	for i, pt := range l.points {
-		if marked && pt.err > 0 {
-			drawWhisker(c, vgdraw.LineStyle{Color: l.hue, Width: 0.9}, vg.Point{X: path[i].X, Y: y(pt.y - pt.err)}, vg.Point{X: path[i].X, Y: y(pt.y + pt.err)})
-		}
-		c.DrawGlyphNoClip(l.marker, path[i])
-	}
-}
-
-// drawWhisker draws an error bar between two points above or beside each other.
-func drawWhisker(c vgdraw.Canvas, line vgdraw.LineStyle, from, to vg.Point) {
-	const reach = 2.5 // of the caps, in points
-	across := vg.Point{X: reach}
-	if from.Y == to.Y {
-		across = vg.Point{Y: reach}
-	}
-	c.StrokeLines(line,
-		[]vg.Point{from, to},
-		[]vg.Point{from.Sub(across), from.Add(across)},
-		[]vg.Point{to.Sub(across), to.Add(across)})
-}
+// capWidth is the length of the caps of error bars.
+const capWidth vg.Length = 5

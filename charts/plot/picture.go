@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"math"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
@@ -18,121 +18,173 @@ import (
 // memory without bound.
 const (
 	maxPanels = 32
-	maxSlots  = 600 // bars, drawn or left out
+	maxBars   = 600
 )
 
 // dpi is the resolution of PNGs: two pixels for each point.
 const dpi = 144
 
-// Picture is panels in a grid, under one title. Make one with [Lines] or one of
-// the functions named after what they show; it holds on to the slices given. The
-// zero Picture has nothing to render.
+// Picture is a grid of panels under one title, with one legend. The functions
+// named after what they show make one; it keeps the slices it is given. The zero
+// Picture is invalid.
 type Picture struct {
 	// Theme is the colours of page and text, Light by default.
 	Theme Theme
 
-	title   string
-	columns int // panels in a row; none for all in one
-	parts   []part
+	title         string
+	width, height vg.Length // of a panel with its axes
+	rows          [][]panel // all of one length
+	strip         vg.Length // the height of the last row's data; 0 for that of the others
 }
 
-// part is one panel of a picture.
-type part interface {
-	// check says what is wrong with the values. The other methods may be called
-	// if it returns nil.
-	check() error
-	// heading is the text above the panel, or "".
-	heading() string
-	// names are those that want a look of their own, in order.
-	names() []string
-	// keys are the legend's entries; none for a panel that needs no legend.
-	keys(*style) []key
-	// extent is the least size of the area of the data, in points.
-	extent() (width, height vg.Length)
-	// plot returns axes and data, for an area of at least the extent.
-	plot(*style) *plot.Plot
+// panel is one diagram of a picture.
+type panel struct {
+	title string
+	// build checks the values and returns the plot of them. It adds to the legend
+	// of the style what has to be explained.
+	build func(*style) (*plot.Plot, error)
 }
 
-// SVG renders the picture as an SVG document. The text stays text, in Liberation
-// Sans or what the viewer has of the same widths. The errors are about the
-// picture's values: lengths that differ, nothing finite to draw.
+// SVG renders the picture as an SVG document. Text stays text, in Liberation Sans
+// or a font of the same widths. The error lists all that is wrong with the values.
 func (p Picture) SVG() ([]byte, error) {
-	s, err := p.lay()
+	s, err := p.sheet()
 	if err != nil {
 		return nil, err
 	}
-	c := vgsvg.NewWith(vgsvg.UseWH(s.width, s.height))
+	c := vgsvg.New(s.width, s.height)
 	s.draw(vgdraw.New(c))
-	out, err := written(c)
+	svg, err := encode(c)
 	if err != nil {
 		return nil, err
 	}
-	// A map's cells are as wide and high as the plot has them.
-	out = bytes.ReplaceAll(out, []byte("<image "), []byte(`<image preserveAspectRatio="none" `))
-	// In text a quote is escaped, so that only attributes match.
-	return bytes.ReplaceAll(out, []byte(`style="font-family:Liberation Sans;`),
+	// The cells of a heat map are as wide and high as the axes say, and not
+	// smoothed. A quote in text is escaped, so that only attributes match.
+	svg = bytes.ReplaceAll(svg, []byte("<image "), []byte(`<image preserveAspectRatio="none" style="image-rendering:pixelated" `))
+	return bytes.ReplaceAll(svg, []byte(`style="font-family:Liberation Sans;`),
 		[]byte(`style="font-family:'Liberation Sans',Arimo,Arial,Helvetica,sans-serif;`)), nil
 }
 
 // PNG renders the picture as a PNG, with two pixels for each point of the SVG's
 // size. It fails as SVG does.
 func (p Picture) PNG() ([]byte, error) {
-	s, err := p.lay()
+	s, err := p.sheet()
 	if err != nil {
 		return nil, err
 	}
 	c := vgimg.NewWith(vgimg.UseWH(s.width, s.height), vgimg.UseDPI(dpi))
 	s.draw(vgdraw.New(c))
-	return written(vgimg.PngCanvas{Canvas: c})
+	return encode(vgimg.PngCanvas{Canvas: c})
 }
 
-func written(from io.WriterTo) ([]byte, error) {
+func encode(c io.WriterTo) ([]byte, error) {
 	var out bytes.Buffer
-	if _, err := from.WriteTo(&out); err != nil {
-		return nil, fmt.Errorf("draw: %w", err)
+	if _, err := c.WriteTo(&out); err != nil {
+		return nil, fmt.Errorf("plot: %w", err)
 	}
 	return out.Bytes(), nil
 }
 
-// check lists all that is wrong with the picture's values.
-func (p Picture) check() error {
+// build returns the plots of all panels, and the style that they have in common.
+func (p Picture) build() (*style, [][]*plot.Plot, error) {
 	if p.Theme != Light && p.Theme != Dark {
-		return fmt.Errorf("draw: theme %d is neither Light nor Dark", p.Theme)
+		return nil, nil, fmt.Errorf("plot: theme %d is neither Light nor Dark", p.Theme)
 	}
-	if len(p.parts) == 0 {
-		return errors.New("draw: a picture without panels")
+	if len(p.rows) == 0 || len(p.rows[0]) == 0 {
+		return nil, nil, errors.New("plot: a picture without panels")
 	}
-	if len(p.parts) > maxPanels {
-		return fmt.Errorf("draw: %d panels in a picture, at most %d", len(p.parts), maxPanels)
-	}
-	var errs []error
-	for i, part := range p.parts {
-		if err := part.check(); err != nil {
-			errs = append(errs, fmt.Errorf("draw: panel %d %q: %w", i, part.heading(), err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// lay checks the picture and gives everything its place.
-func (p Picture) lay() (*sheet, error) {
-	if err := p.check(); err != nil {
-		return nil, err
+	if n := len(p.rows[0]); n > maxPanels {
+		return nil, nil, fmt.Errorf("plot: %d panels side by side, at most %d", n, maxPanels)
 	}
 	st := newStyle(p.Theme)
-	for _, part := range p.parts {
-		for _, name := range part.names() {
-			if !slices.Contains(st.names, name) {
-				st.names = append(st.names, name)
+	var errs []error
+	plots := make([][]*plot.Plot, len(p.rows))
+	for i, row := range p.rows {
+		for j, panel := range row {
+			built, err := panel.build(st)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("plot: panel %d %q: %w", j, clean(panel.title), err))
 			}
+			plots[i] = append(plots[i], built)
 		}
 	}
-	if len(st.names) > maxLooks {
-		return nil, fmt.Errorf("draw: %d names in a picture, at most %d can be told apart", len(st.names), maxLooks)
+	if n := len(st.names); n > maxLooks {
+		errs = append(errs, fmt.Errorf("plot: %d names in a picture, at most %d can be told apart", n, maxLooks))
 	}
-	columns := p.columns
-	if columns <= 0 || columns > len(p.parts) {
-		columns = len(p.parts)
+	return st, plots, errors.Join(errs...)
+}
+
+// Distances of the layout, in points.
+const (
+	margin = 14 // around the picture
+	gap    = 18 // between panels, and to the legend
+)
+
+// sheet is a picture of which everything has its place. Its origin is the upper
+// left corner, so that all y are negative.
+type sheet struct {
+	st            *style
+	width, height vg.Length
+	title         string
+	plots         [][]*plot.Plot
+	canvases      [][]vgdraw.Canvas // where each plot is drawn; they have no backend
+	legend        vg.Rectangle
+}
+
+// sheet builds the panels and lays them out.
+func (p Picture) sheet() (*sheet, error) {
+	st, plots, err := p.build()
+	if err != nil {
+		return nil, err
 	}
-	return newSheet(st, clean(p.title), columns, p.parts), nil
+	s := &sheet{st: st, plots: plots}
+	rows, columns := vg.Length(len(plots)), vg.Length(len(plots[0]))
+	width := columns*p.width + (columns-1)*gap
+	height := rows*p.height + (rows-1)*gap
+	s.title = fit(titleText, clean(p.title), width)
+	top := vg.Length(margin)
+	if s.title != "" {
+		top += titleText.Height(s.title) + 12
+	}
+	grid := vgdraw.Canvas{Rectangle: vg.Rectangle{
+		Min: vg.Point{X: margin, Y: -top - height},
+		Max: vg.Point{X: margin + width, Y: -top},
+	}}
+	s.canvases = plot.Align(plots, vgdraw.Tiles{Rows: len(plots), Cols: len(plots[0]), PadX: gap, PadY: gap}, grid)
+	if p.strip > 0 {
+		last := len(plots) - 1
+		cut := plots[last][0].DataCanvas(s.canvases[last][0]).Size().Y - p.strip
+		for j, c := range s.canvases[last] {
+			s.canvases[last][j] = vgdraw.Crop(c, 0, 0, cut, 0)
+		}
+		height -= cut
+	}
+	if len(st.listed) > 0 {
+		size := st.legend.Rectangle(vgdraw.Canvas{}).Size()
+		x := margin + width + gap
+		s.legend = vg.Rectangle{Min: vg.Point{X: x, Y: -top - size.Y}, Max: vg.Point{X: x + size.X, Y: -top}}
+		width += gap + size.X
+		height = max(height, size.Y)
+	}
+	s.width = vg.Length(math.Ceil(float64(width + 2*margin)))
+	s.height = vg.Length(math.Ceil(float64(top + height + margin)))
+	return s, nil
+}
+
+func (s *sheet) draw(c vgdraw.Canvas) {
+	c.SetColor(s.st.page)
+	c.Fill(c.Rectangle.Path())
+	c.Translate(vg.Point{Y: s.height})
+
+	sty := s.st.colored(titleText)
+	sty.YAlign = vgdraw.YTop
+	c.FillText(sty, vg.Point{X: margin, Y: -margin}, s.title)
+	for i, row := range s.plots {
+		for j, p := range row {
+			c.Rectangle = s.canvases[i][j].Rectangle
+			p.Draw(c)
+		}
+	}
+	c.Rectangle = s.legend
+	s.st.legend.Draw(c)
 }

@@ -2,6 +2,7 @@ package plot
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"gonum.org/v1/plot/vg"
 )
 
 // curveOf is a series of n points that falls from 1 towards 0, with errors.
@@ -49,16 +52,18 @@ func gallery() map[string]struct {
 		bins = append(bins, Bin{Low: low, High: low + 0.1, Count: b * b, Confidence: low + .05, Accuracy: .1 + .7*low})
 	}
 	systems := []System{
-		{Name: "GCN", Value: []float64{1.3, nan}, Paper: []float64{1.24, 2.04}},
-		{Name: "GVBLL-Online", Value: []float64{.58, .9}, Err: []float64{.02, nan}, Paper: []float64{.59, .95}},
+		{Name: "GCN", Value: 1.3, Paper: 1.24},
+		{Name: "GAT", Value: nan, Paper: 2.04},
+		{Name: "GIN", Value: .9, Err: nan, Paper: .95},
+		{Name: "GVBLL-Online", Value: .58, Err: .02, Paper: .59},
 	}
-	lying := []System{{Name: "static", Value: []float64{.67}, Err: []float64{.01}}, {Name: "online", Value: []float64{.59}}}
+	alone := []System{{Name: "static", Value: .67, Err: .01, Paper: nan}, {Name: "online", Value: .59, Paper: nan}}
 	return map[string]struct {
 		picture Picture
 		texts   []string
 	}{
 		"curves": {
-			Curves("Cora, <random> & more", both, both, both),
+			Curves("Cora, <random> & more", "step", both, both, both),
 			[]string{"Cora, <random> & more", "static", "online", "accuracy", "NLL (nats)", "ECE", "step"},
 		},
 		"reliability": {
@@ -73,8 +78,8 @@ func gallery() map[string]struct {
 			Sensitivity("Sensitivity", "step size η", true, sizes, nil, sizes),
 			[]string{"step size η", "0.001", "0.01", "0.1", "1", "accuracy", "ECE", "ogbn-arxiv"},
 		},
-		"bars":  {Bars("NLL", "NLL (nats)", []string{"Cora", "Cornell"}, systems), []string{"Cora", "Cornell", "GCN", "GVBLL-Online", "paper"}},
-		"lying": {Bars("NLL", "NLL (nats)", []string{"Cora"}, lying), []string{"Cora", "static", "online", "NLL (nats)"}},
+		"bars":       {Bars("Cora", "NLL (nats)", systems), []string{"Cora", "GCN", "GAT", "GIN", "GVBLL-Online", "paper"}},
+		"bars alone": {Bars("Cora", "NLL (nats)", alone), []string{"Cora", "static", "online", "NLL (nats)"}},
 		"training": {
 			Training("Training", Epochs{
 				Loss: []float64{3, 2, 1}, ELL: []float64{-2, -1, -.5}, KLWeight: []float64{0, .5, 1},
@@ -83,12 +88,12 @@ func gallery() map[string]struct {
 			[]string{"Loss", "loss", "−ELL", "Weight of the KL term", "train", "validation", "epoch", "nats per node"},
 		},
 		"heat": {
-			Heat("Posterior", Map{Title: "Means", XLabel: "dimension", Rows: []string{"a & b", "c"}, Columns: 3, Around: true, Values: []float64{-1, 0, 2, nan, 1, 1}},
+			Heat("Posterior", Map{Title: "Means", XLabel: "dimension", Rows: []string{"a & b", "c"}, Columns: 3, Diverging: true, Values: []float64{-1, 0, 2, nan, 1, 1}},
 				Map{Title: "Deviations", Rows: []string{"a & b", "c"}, Columns: 2, Values: []float64{.5, .5, .5, .5}}),
-			[]string{"Means", "Deviations", "dimension", "a & b", "c", "-2", "0", "2", "0.5"},
+			[]string{"Means", "Deviations", "dimension", "a & b", "c", "-2", "0", "2", "0.5000"},
 		},
-		"own legends": {
-			Lines("Own legends", 1, Panel{Title: "a", Series: both}, Panel{Title: "b", Series: both[:1]}),
+		"one legend": {
+			Lines("One legend", Panel{Title: "a", Series: both}, Panel{Title: "b", Series: both[:1]}),
 			[]string{"a", "b", "static", "online"},
 		},
 	}
@@ -157,7 +162,7 @@ func parse(t *testing.T, doc []byte) (s svg) {
 			if tok.Name.Local != "text" {
 				continue
 			}
-			end := open.x + float64(sansWidth(open.size, open.body))
+			end := open.x + float64(sans(vg.Length(open.size)).Width(open.body))
 			if !open.rotated && (open.x < 0 || end > s.width) {
 				t.Errorf("text %q is from %.1f to %.1f on a page %.1f wide", open.body, open.x, end, s.width)
 			}
@@ -285,7 +290,7 @@ func TestLinesAndBands(t *testing.T) {
 
 func TestWhiskers(t *testing.T) {
 	s := render(t, gallery()["sensitivity"].picture)
-	// Two panels of three series of four points; a whisker and two caps for each.
+	// Two panels of three series of four points; a bar and two caps for each.
 	if n := s.strokes("0.9"); n != 2*3*4*3 {
 		t.Errorf("%d strokes of error bars", n)
 	}
@@ -294,26 +299,26 @@ func TestWhiskers(t *testing.T) {
 func TestPublished(t *testing.T) {
 	s := render(t, gallery()["bars"].picture)
 	if n := slices.Index(s.texts, "paper"); n < 0 {
-		t.Error("no key for the published figures")
+		t.Error("the legend does not explain the published figures")
 	}
-	// Four figures and the key; the width 1 is the default, which is not written.
-	diamonds := 0
+	// Four figures and the legend, each a disc in a ring.
+	circles := 0
 	for _, d := range s.data {
-		if strings.Count(d, "L") == 5 {
-			diamonds++
+		if strings.Contains(d, "A") {
+			circles++
 		}
 	}
-	if diamonds != 5 {
-		t.Errorf("%d diamonds", diamonds)
+	if circles != 2*5 {
+		t.Errorf("%d discs and rings", circles)
 	}
-	if s := render(t, gallery()["lying"].picture); slices.Contains(s.texts, "paper") {
-		t.Error("a key, but no published figure")
+	if s := render(t, gallery()["bars alone"].picture); slices.Contains(s.texts, "paper") {
+		t.Error("the legend explains a published figure, but there is none")
 	}
 }
 
 func TestNameKeepsItsColour(t *testing.T) {
 	a, b := curveOf("a", 5), curveOf("b", 5)
-	p := Lines("", 0, Panel{Series: []Series{a, b}}, Panel{Series: []Series{b}})
+	p := Lines("", Panel{Series: []Series{a, b}}, Panel{Series: []Series{b}})
 	second := newStyle(Light).hues[1]
 	hue := fmt.Sprintf("stroke:#%02X%02X%02X", second.R, second.G, second.B)
 	n := 0
@@ -322,7 +327,7 @@ func TestNameKeepsItsColour(t *testing.T) {
 			n++
 		}
 	}
-	if n != 4 { // two lines, two keys
+	if n != 3 { // two lines and the legend
 		t.Errorf("%d strokes in the second colour", n)
 	}
 }
@@ -333,7 +338,7 @@ func TestManySeries(t *testing.T) {
 		series = append(series, curveOf(fmt.Sprint("head ", i), 3))
 	}
 	looks := map[string]bool{}
-	for _, style := range render(t, Lines("", 0, Panel{Series: series})).styles {
+	for _, style := range render(t, Lines("", Panel{Series: series})).styles {
 		if strings.Contains(style, "stroke-width:1.5") {
 			looks[style] = true
 		}
@@ -341,7 +346,7 @@ func TestManySeries(t *testing.T) {
 	if len(looks) != maxLooks {
 		t.Errorf("%d looks of %d series", len(looks), maxLooks)
 	}
-	if _, err := Lines("", 0, Panel{Series: append(series, curveOf("one more", 3))}).SVG(); err == nil {
+	if _, err := Lines("", Panel{Series: append(series, curveOf("one more", 3))}).SVG(); err == nil {
 		t.Error("no error for more names than looks")
 	}
 }
@@ -359,11 +364,11 @@ func TestPointsThatCannotBeDrawn(t *testing.T) {
 		{false, []point{{0, 1, 0}, {1, 2, 0}, {10, 4, .5}}},
 		{true, []point{{1, 2, 0}, {10, 4, .5}}},
 	} {
-		panel := Panel{LogX: test.logX, Series: []Series{s}}
-		if got := lines(panel).points(s); !slices.Equal(got, test.want) {
+		panel := Panel{Log: test.logX, Series: []Series{s}}
+		if got := panel.points(s); !slices.Equal(got, test.want) {
 			t.Errorf("log %v: %v, want %v", test.logX, got, test.want)
 		}
-		render(t, Lines("", 0, panel))
+		render(t, Lines("", panel))
 	}
 }
 
@@ -375,7 +380,7 @@ func TestExtremeValues(t *testing.T) {
 		}
 		for _, logX := range []bool{false, true} {
 			for _, points := range []bool{false, true} {
-				p := Lines("", 0, Panel{LogX: logX, Points: points, Series: []Series{
+				p := Lines("", Panel{Log: logX, Sweep: points, Series: []Series{
 					{Name: "y", X: x, Y: y}, {Name: "some", X: []float64{1}, Y: []float64{1}},
 				}})
 				render(t, p)
@@ -389,40 +394,38 @@ func TestErrors(t *testing.T) {
 	with := func(change func(*Series)) Picture {
 		s := curveOf("s", 3)
 		change(&s)
-		return Lines("", 0, Panel{Series: []Series{good, s}})
+		return Lines("", Panel{Series: []Series{good, s}})
 	}
 	nan := math.NaN()
-	dark := Lines("", 0, Panel{Series: []Series{good}})
+	dark := Lines("", Panel{Series: []Series{good}})
 	dark.Theme = 7
 	bin := func(b Bin) Picture { return Reliability("", Diagram{"d", []Bin{{0, 1, 1, .5, .5}, b}}) }
-	system := func(s System) Picture { return Bars("", "NLL", []string{"a", "b"}, []System{s}) }
 	for want, p := range map[string]Picture{
-		"without panels":            {},
-		"neither Light nor Dark":    dark,
-		"no series":                 Lines("", 0, Panel{}),
-		"at most 32":                Lines("", 0, make([]Panel, 33)...),
-		"2 x, but 3 y":              with(func(s *Series) { s.X = s.X[:2] }),
-		"2 standard errors":         with(func(s *Series) { s.Err = s.Err[:2] }),
-		"standard error of -1":      with(func(s *Series) { s.Err[1] = -1 }),
-		"none of 3 points":          with(func(s *Series) { s.Y = []float64{nan, nan, nan} }),
-		"none of 0 points":          with(func(s *Series) { *s = Series{Name: "s"} }),
-		`two series are named "go`:  with(func(s *Series) { s.Name = "good" }),
-		"no groups":                 Bars("", "", nil, []System{{}}),
-		"no systems":                Bars("", "", []string{"a"}, nil),
-		"1 values for 2 groups":     system(System{Value: []float64{1}}),
-		"1 published figures for 2": system(System{Value: []float64{1, 2}, Paper: []float64{1}}),
-		"1 standard errors of 2":    system(System{Value: []float64{1, 2}, Err: []float64{1}}),
-		"none of 2 values":          system(System{Value: []float64{nan, nan}}),
-		"at most 600 bars":          Bars("", "", make([]string, 301), make([]System, 2)),
-		"bin 1 is [0.5, 0.4]":       bin(Bin{Low: .5, High: .4}),
-		"bin 1 is [0.5, NaN]":       bin(Bin{Low: .5, High: nan}),
-		"bin 1 has -1 predictions":  bin(Bin{High: 1, Count: -1}),
-		"accuracy 1.5":              bin(Bin{High: 1, Count: 1, Accuracy: 1.5}),
-		"0 rows × 3 columns":        Heat("", Map{Columns: 3}),
-		"1 rows × 65537 columns":    Heat("", Map{Rows: []string{"a"}, Columns: 65537}),
-		"2 values for 1 rows":       Heat("", Map{Rows: []string{"a"}, Columns: 3, Values: []float64{1, 2}}),
-		"none of the values":        Heat("", Map{Rows: []string{"a"}, Columns: 1, Values: []float64{nan}}),
-		"no predictions in any bin": Reliability("", Diagram{"d", []Bin{{0, 1, 0, nan, nan}}}),
+		"without panels":              {},
+		"neither Light nor Dark":      dark,
+		"no series":                   Lines("", Panel{}),
+		"at most 32":                  Lines("", make([]Panel, 33)...),
+		"2 x, but 3 y":                with(func(s *Series) { s.X = s.X[:2] }),
+		"2 standard errors":           with(func(s *Series) { s.Err = s.Err[:2] }),
+		"standard error of -1":        with(func(s *Series) { s.Err[1] = -1 }),
+		"none of 3 points":            with(func(s *Series) { s.Y = []float64{nan, nan, nan} }),
+		"none of 0 points":            with(func(s *Series) { *s = Series{Name: "s"} }),
+		`two series are named "go`:    with(func(s *Series) { s.Name = "good" }),
+		"no systems":                  Bars("", "", nil),
+		`two systems are named "a"`:   Bars("", "", []System{{Name: "a"}, {Name: "a"}}),
+		`"b": a standard error of -1`: Bars("", "", []System{{Name: "b", Err: -1}}),
+		"neither its value nor":       Bars("", "", []System{{Value: nan, Paper: nan}}),
+		"601 systems, at most 600":    Bars("", "", make([]System, 601)),
+		"601 bins, at most 600":       Reliability("", Diagram{"d", make([]Bin, 601)}),
+		"bin 1 is [0.5, 0.4]":         bin(Bin{Low: .5, High: .4}),
+		"bin 1 is [0.5, NaN]":         bin(Bin{Low: .5, High: nan}),
+		"bin 1 has -1 predictions":    bin(Bin{High: 1, Count: -1}),
+		"accuracy 1.5":                bin(Bin{High: 1, Count: 1, Accuracy: 1.5}),
+		"0 rows × 3 columns":          Heat("", Map{Columns: 3}),
+		"1 rows × 65537 columns":      Heat("", Map{Rows: []string{"a"}, Columns: 65537}),
+		"2 values for 1 rows":         Heat("", Map{Rows: []string{"a"}, Columns: 3, Values: []float64{1, 2}}),
+		"none of the values":          Heat("", Map{Rows: []string{"a"}, Columns: 1, Values: []float64{nan}}),
+		"no predictions in any bin":   Reliability("", Diagram{"d", []Bin{{0, 1, 0, nan, nan}}}),
 	} {
 		svg, err := p.SVG()
 		if err == nil || !strings.Contains(err.Error(), want) || svg != nil {
@@ -434,36 +437,40 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestHeat: zero has the page's colour, the ends theirs, what is no number none of
-// these, and each cell is a square of pixels.
+// TestHeat: zero has the page's colour, the ends have theirs, what is no number has
+// none of these, and each cell is a pixel of the image.
 func TestHeat(t *testing.T) {
-	st := newStyle(Light)
-	h := heat{Rows: []string{"a", "b"}, Columns: 2, Around: true, Values: []float64{-3, 0, 3, math.NaN()}}
-	m := h.image(st)
-	size := m.Bounds().Size()
-	if size.X != size.Y || size.X%2 != 0 {
+	p := Heat("", Map{Rows: []string{"a", "b"}, Columns: 2, Diverging: true, Values: []float64{-3, 0, 3, math.NaN()}})
+	doc, err := p.SVG()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := bytes.Cut(doc, []byte("base64,"))
+	encoded, _, _ := bytes.Cut(after, []byte(`"`))
+	m, err := png.Decode(base64.NewDecoder(base64.StdEncoding, bytes.NewReader(encoded)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size := m.Bounds().Size(); size != image.Pt(2, 2) {
 		t.Fatalf("an image of %v for 2 × 2 cells", size)
 	}
+	st := newStyle(Light)
 	for i, want := range []color.NRGBA{st.hues[0], st.page, st.hues[1], st.grid} {
-		x, y := (i%2)*size.X/2+1, (i/2)*size.Y/2+1
-		if got := m.At(x, y); got != color.Color(want) {
+		if got := color.NRGBAModel.Convert(m.At(i%2, i/2)); got != color.Color(want) {
 			t.Errorf("cell %d is %v, want %v", i, got, want)
 		}
 	}
-	many := heat{Rows: make([]string, 200), Columns: 300, Values: make([]float64, 60000)}
-	if size := many.image(st).Bounds().Size(); size.X > 2048 || size.Y > 2048 {
-		t.Errorf("60,000 cells have an image of %v", size)
-	}
+	many := Map{Rows: make([]string, 200), Columns: 300, Values: make([]float64, 60000)}
 	for i := range many.Rows {
 		many.Rows[i] = fmt.Sprintf("a class with a long name, number %d", i)
 	}
-	render(t, Heat("", Map(many)))
+	render(t, Heat("", many))
 }
 
 func TestTextFromOutside(t *testing.T) {
 	long := strings.Repeat("long ", 1000)
 	word := strings.Repeat("w", 1000)
-	p := Lines("a\x00b\xff]]>\ufffe <script> "+long, 0, Panel{
+	p := Lines("a\x00b\xff]]>\ufffe <script> "+long, Panel{
 		Title: word, XLabel: word, YLabel: long, Series: []Series{curveOf("a\nb\"", 3)},
 	})
 	s := render(t, p)
@@ -483,8 +490,8 @@ func FuzzLines(f *testing.F) {
 	f.Add(1.0, 2.0, 3.0, 4.0, 0.0, false, false, strings.Repeat("w", 200))
 	f.Add(0.0, 5e-324, math.MaxFloat64, math.Inf(1), math.NaN(), false, true, "\x01<&>")
 	f.Fuzz(func(t *testing.T, x0, x1, y0, y1, e float64, logX, points bool, name string) {
-		p := Lines(name, 0, Panel{
-			Title: name, XLabel: name, YLabel: name, LogX: logX, Points: points,
+		p := Lines(name, Panel{
+			Title: name, XLabel: name, YLabel: name, Log: logX, Sweep: points,
 			Series: []Series{{Name: name, X: []float64{x0, x1}, Y: []float64{y0, y1}, Err: []float64{e, 0}}},
 		})
 		if doc, err := p.SVG(); err == nil {

@@ -87,7 +87,7 @@ func ofStream(rows []Row, runs map[cell][]*Result) (pictures []Picture) {
 			distance = append(distance, overSteps(system, some, func(r *Result, t int) float64 { return r.AnchorDistance[t] }))
 		}
 	}
-	pictures = append(pictures, Picture{name("curves"), plot.Curves(title+": each step before its labels", acc, nll, ece)})
+	pictures = append(pictures, Picture{name("curves"), plot.Curves(title+": each step before its labels", "step", acc, nll, ece)})
 	if len(diagrams) > 0 {
 		pictures = append(pictures, Picture{name("reliability"), plot.Reliability(title, diagrams...)})
 	}
@@ -177,7 +177,6 @@ func ofProtocol(rows []Row, protocol string) (pictures []Picture) {
 		return nil
 	}
 	slices.SortFunc(systems, func(a, b string) int { return rank(Systems, a) - rank(Systems, b) })
-	nan := math.NaN()
 	for _, dataset := range datasets {
 		var acc, nll []plot.System
 		for _, system := range systems {
@@ -185,16 +184,16 @@ func ofProtocol(rows []Row, protocol string) (pictures []Picture) {
 			if r == nil {
 				continue
 			}
-			a := plot.System{Name: system, Value: []float64{r.Acc}, Err: []float64{r.AccSE}, Paper: []float64{nan}}
-			n := plot.System{Name: system, Value: []float64{r.NLL}, Err: []float64{r.NLLSE}, Paper: []float64{nan}}
-			if pa, pn, _, ok := Paper(dataset, system); ok {
-				a.Paper[0], n.Paper[0] = pa, pn
+			a := plot.System{Name: system, Value: r.Acc, Err: r.AccSE, Paper: math.NaN()}
+			n := plot.System{Name: system, Value: r.NLL, Err: r.NLLSE, Paper: math.NaN()}
+			if acc, nll, _, ok := Paper(dataset, system); ok {
+				a.Paper, n.Paper = acc, nll
 			}
 			acc, nll = append(acc, a), append(nll, n)
 		}
 		pictures = append(pictures,
-			Picture{dataset + "-" + protocol + "-nll", plot.Bars(fmt.Sprintf("%s, %s: less is better", dataset, protocol), "NLL (nats)", []string{dataset}, nll)},
-			Picture{dataset + "-" + protocol + "-accuracy", plot.Bars(fmt.Sprintf("%s, %s: more is better", dataset, protocol), "accuracy", []string{dataset}, acc)})
+			Picture{dataset + "-" + protocol + "-nll", plot.Bars(fmt.Sprintf("%s, %s: less is better", dataset, protocol), "NLL (nats)", nll)},
+			Picture{dataset + "-" + protocol + "-accuracy", plot.Bars(fmt.Sprintf("%s, %s: more is better", dataset, protocol), "accuracy", acc)})
 	}
 	return pictures
 }

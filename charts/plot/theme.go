@@ -1,0 +1,187 @@
+package plot
+
+import (
+	"image/color"
+	"math"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	vgdraw "gonum.org/v1/plot/vg/draw"
+)
+
+// Theme is the choice of colours for page and text.
+type Theme int
+
+const (
+	Light Theme = iota // dark text on white, for documents
+	Dark               // light text on near-black, for a dark web page
+)
+
+// style is the look of one picture while it is built: the theme's colours, the
+// names that have been given a colour, and the legend.
+type style struct {
+	page, text, axis, grid color.NRGBA
+	hues                   [8]color.NRGBA
+	names                  []string // names[i] has look i
+	legend                 plot.Legend
+	listed                 []string // names in the legend
+}
+
+// maxLooks is the number of names that can be told apart: each hue with each dash
+// pattern.
+const maxLooks = 32
+
+// dashes are the patterns of lines, in points. All hues are used with one pattern
+// before the next.
+var dashes = [maxLooks / 8][]vg.Length{nil, {5, 2.5}, {1.5, 2}, {7, 2, 1.5, 2}}
+
+// markers are the shapes of marked points, by look in turn.
+var markers = [...]vgdraw.GlyphDrawer{vgdraw.CircleGlyph{}, vgdraw.BoxGlyph{}, vgdraw.PyramidGlyph{}}
+
+// Text styles by size, in points.
+var (
+	titleText   = sans(14)
+	headingText = sans(11.5)
+	labelText   = sans(10)
+	tickText    = sans(9)
+)
+
+func sans(size vg.Length) text.Style {
+	return text.Style{
+		Font:    font.Font{Typeface: "Liberation", Variant: "Sans", Size: size},
+		Handler: plot.DefaultTextHandler,
+	}
+}
+
+func newStyle(t Theme) *style {
+	rgb := func(v uint32) color.NRGBA {
+		return color.NRGBA{R: uint8(v >> 16), G: uint8(v >> 8), B: uint8(v), A: 255}
+	}
+	// Okabe and Ito's blue, vermillion, green, purple, orange and sky blue. Two of
+	// their colours depend on the page: black is the colour of text, and yellow
+	// cannot be seen on white, so there it is grey.
+	st := &style{hues: [8]color.NRGBA{
+		rgb(0x0072B2), rgb(0xD55E00), rgb(0x009E73), rgb(0xCC79A7), rgb(0xE69F00), rgb(0x56B4E9),
+	}}
+	if t == Dark {
+		st.page, st.text, st.axis, st.grid = rgb(0x14181F), rgb(0xE8EAED), rgb(0x9AA0A6), rgb(0x333A45)
+		st.hues[0] = rgb(0x2B9BDB) // a lighter blue: theirs has a contrast of 3:1 to the page, too little for a line
+		st.hues[6], st.hues[7] = st.text, rgb(0xF0E442)
+	} else {
+		st.page, st.text, st.axis, st.grid = rgb(0xFFFFFF), rgb(0x1A1A1A), rgb(0x6B6B6B), rgb(0xDDDDDD)
+		st.hues[6], st.hues[7] = rgb(0x000000), rgb(0x999999)
+	}
+	st.legend = plot.NewLegend()
+	st.legend.Top, st.legend.Left = true, true
+	st.legend.Padding = 5
+	st.legend.TextStyle = st.colored(labelText)
+	return st
+}
+
+// colored returns a text style in the theme's colour.
+func (st *style) colored(sty text.Style) text.Style {
+	sty.Color = st.text
+	return sty
+}
+
+// look returns the index of a name's hue, dash pattern and marker. The first name
+// asked for has look 0.
+func (st *style) look(name string) int {
+	i := slices.Index(st.names, name)
+	if i < 0 {
+		i = len(st.names)
+		st.names = append(st.names, name)
+	}
+	return i
+}
+
+func (st *style) hue(look int) color.NRGBA { return st.hues[look%len(st.hues)] }
+
+func (st *style) line(look int) vgdraw.LineStyle {
+	return vgdraw.LineStyle{Color: st.hue(look), Width: 1.5, Dashes: dashes[look/len(st.hues)%len(dashes)]}
+}
+
+func (st *style) marker(look int) vgdraw.GlyphStyle {
+	return vgdraw.GlyphStyle{Color: st.hue(look), Radius: 2.6, Shape: markers[look%len(markers)]}
+}
+
+// faded returns c with the given opacity, 255 for opaque.
+func faded(c color.NRGBA, alpha uint8) color.NRGBA {
+	c.A = alpha
+	return c
+}
+
+// mix returns the opaque colour at a share of the way from a to b.
+func mix(a, b color.NRGBA, share float64) color.NRGBA {
+	at := func(a, b uint8) uint8 { return uint8(math.Round(float64(a) + share*(float64(b)-float64(a)))) }
+	return color.NRGBA{R: at(a.R, b.R), G: at(a.G, b.G), B: at(a.B, b.B), A: 255}
+}
+
+// list adds an entry to the legend, unless the name is empty or has one.
+func (st *style) list(name string, samples ...plot.Thumbnailer) {
+	if name == "" || slices.Contains(st.listed, name) {
+		return
+	}
+	st.listed = append(st.listed, name)
+	st.legend.Add(fit(labelText, name, maxLabel), samples...)
+}
+
+// maxLabel is the widest that a name in the legend or beside an axis may be.
+const maxLabel vg.Length = 150
+
+// newPlot returns a plot with labelled axes and no data yet. The size is
+// the panel's: labels that do not fit are cut.
+func (st *style) newPlot(title, xLabel, yLabel string, width, height vg.Length) *plot.Plot {
+	p := plot.New()
+	p.BackgroundColor = nil // the picture's
+	p.Title.Text = fit(headingText, clean(title), width)
+	p.Title.TextStyle.Font, p.Title.TextStyle.Color = headingText.Font, st.text
+	p.Title.Padding = 6
+	p.X.Label.Text = fit(labelText, clean(xLabel), 0.9*width)
+	p.Y.Label.Text = fit(labelText, clean(yLabel), 0.9*height)
+	for _, a := range []*plot.Axis{&p.X, &p.Y} {
+		a.Label.TextStyle.Font, a.Label.TextStyle.Color = labelText.Font, st.text
+		a.Label.Padding = 4
+		a.LineStyle = vgdraw.LineStyle{Color: st.axis, Width: 0.75}
+		a.Padding = 0
+		a.Tick.Label.Font, a.Tick.Label.Color = tickText.Font, st.text
+		a.Tick.LineStyle = a.LineStyle
+		a.Tick.Length = 4
+		a.Tick.Marker = plot.TickerFunc(roundTicks)
+	}
+	return p
+}
+
+// rules returns the lines at the ticks of both axes.
+func (st *style) rules() *plotter.Grid {
+	line := vgdraw.LineStyle{Color: st.grid, Width: 0.5}
+	return &plotter.Grid{Vertical: line, Horizontal: line}
+}
+
+// nameRows labels the y axis with names, the first on top: row i of n is at
+// n-1-i. Of names that would overlap on so little height, only some are shown.
+func nameRows(p *plot.Plot, names []string, height vg.Length) {
+	n := len(names)
+	every := max(1, int(math.Ceil(float64(vg.Length(n)*11/height))))
+	var ticks plot.ConstantTicks
+	for i := 0; i < n; i += every {
+		ticks = append(ticks, plot.Tick{Value: float64(n - 1 - i), Label: rowName(names[i])})
+	}
+	p.Y.Tick.Marker = ticks
+	p.Y.Tick.Color = color.Transparent // a gap beside the names, where other ticks are
+	p.Y.Min, p.Y.Max = -0.5, float64(n)-0.5
+}
+
+func rowName(name string) string { return fit(tickText, clean(name), maxLabel) }
+
+// widest returns the room that row names take.
+func widest(names []string) (width vg.Length) {
+	for _, name := range names {
+		width = max(width, tickText.Width(rowName(name)))
+	}
+	return width
+}
