@@ -6,12 +6,14 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
-// Arrive is what a window of arrivals takes, ΔV_t with its edges and Z_t: [Graph.Add]
-// of the vectors, [Graph.LinkAll] of each new node with its neighbours in turn, which
-// may be among the new, and [Graph.Embed] of the new nodes into dst, len(x)×Out. The
-// bits are the same, in less time. Unless it is nil, met is told in turn of each
-// arrival's neighbours that were new to it, before the next is linked. It panics as
-// the three do.
+// Arrive enters a window of arrivals ΔV_t and embeds them: [Graph.Add] of the
+// vectors, [Graph.LinkAll] of each new node with its neighbours in turn, which
+// may be in the window too, and [Graph.Embed] of the new nodes into dst,
+// len(x)×Out row-major. It gives the bits that those calls give, in less time,
+// and panics as they do.
+//
+// linked, unless nil, is called for each arrival in turn with the neighbours to
+// which it got an edge, before the next is linked.
 func (g *Graph) Arrive(x []Vector, near [][]int32, linked func(i int, neighbours []int32), dst []float32) (first int32) {
 	if len(near) != len(x) || len(dst) != len(x)*g.enc.Out() {
 		panic(fmt.Sprintf("gnn: %d arrivals with neighbours of %d, and room for %d numbers", len(x), len(near), len(dst)))
@@ -19,15 +21,15 @@ func (g *Graph) Arrive(x []Vector, near [][]int32, linked func(i int, neighbours
 	first = g.Add(x)
 	w := &g.window
 	if !g.serial(len(x)) && g.exchangesInPlace() {
-		w.share(g, first, near, linked)
-		g.Embed(w.late, dst)
+		w.linkParallel(g, first, near, linked)
+		g.Embed(w.deferred, dst)
 		return first
 	}
 	early := g.embedsEarly(len(x))
 	if early {
-		w.begin(g, first, near)
+		w.noteLastChanges(g, first, near)
 	}
-	w.late = w.late[:0]
+	w.deferred = w.deferred[:0]
 	for i := range x {
 		v := first + int32(i)
 		final := early && g.final(i, v, near[i])
@@ -36,60 +38,70 @@ func (g *Graph) Arrive(x []Vector, near [][]int32, linked func(i int, neighbours
 		} else {
 			g.prefetch(near[i])
 		}
-		fresh := g.linkAll(v, near[i])
+		added := g.linkAll(v, near[i])
 		if linked != nil {
-			linked(i, fresh)
+			linked(i, added)
 		}
 		if final {
 			w.embed(g, i, v, dst)
 		} else {
-			w.late = append(w.late, v)
+			w.deferred = append(w.deferred, v)
 		}
 	}
 	w.finish(g, first, dst)
 	return first
 }
 
-// window is what Arrive knows of its arrivals. An arrival needs its neighbours' rows
-// twice: when it is linked, and when it is embedded after all of the window is linked.
-// Rows lie far away, and few are changed twice in a window. So an arrival whose
-// neighbours are what they will be is embedded as soon as it is linked, while their
-// rows are near.
+// window is the storage of Arrive, reused from call to call.
+//
+// An arrival needs its neighbours' rows twice: when it is linked, and when it is
+// embedded after the whole window is linked. Rows lie far apart in memory, and
+// few are changed twice within a window. So an arrival whose neighbourhood will
+// not change any more in this window is embedded as soon as it is linked, while
+// those rows are in the cache.
 type window struct {
-	late   []int32 // arrivals that had to wait
-	linked []int32 // whom the arrivals were linked to, one after the other …
-	ends   []int   // … and where each one's end
-	ready  []int   // arrivals whose inputs to the last layer stand in block
-	block  []float32
-	z      []float32
+	deferred []int32 // arrivals to embed after all are linked
+
+	// Arrivals embedded early: their numbers in the window, and by row of block
+	// their inputs to the last layer, of which z has the outputs.
+	ready []int
+	block []float32
+	z     []float32
+
+	// In linkParallel: the new neighbours of all arrivals, one after the other,
+	// and the end of each arrival's.
+	neighbours []int32
+	ends       []int
 }
 
-// share links the arrivals with all workers: one enters the edges, and then each
-// lets the rows hear each other in some of the columns, in the order of the edges.
-func (w *window) share(g *Graph, first int32, near [][]int32, linked func(i int, neighbours []int32)) {
-	w.late, w.linked, w.ends = w.late[:0], w.linked[:0], w.ends[:0]
+// linkParallel links the arrivals with all workers: the caller enters the edges,
+// then each worker exchanges the messages over all of them in some of the
+// columns. A column's sums thus run in the order of the edges, as in linkAll.
+func (w *window) linkParallel(g *Graph, first int32, near [][]int32, linked func(i int, neighbours []int32)) {
+	w.deferred, w.neighbours, w.ends = w.deferred[:0], w.neighbours[:0], w.ends[:0]
 	for i, neighbours := range near {
 		if i+1 < len(near) {
 			kernel.Prefetch(g.nodes, near[i+1], 0, 1)
 		}
 		v := first + int32(i)
-		fresh, _ := g.unlinked(v, neighbours)
-		g.prefetchListEnds(fresh)
-		g.keepAll(v, fresh)
-		g.appendEdges(v, fresh)
+		added, _ := g.unlinked(v, neighbours)
+		g.prefetchListEnds(added)
+		g.keepAll(v, added)
+		g.appendEdges(v, added)
 		if linked != nil {
-			linked(i, fresh)
+			linked(i, added)
 		}
-		w.linked = append(w.linked, fresh...)
-		w.late, w.ends = append(w.late, v), append(w.ends, len(w.linked))
+		w.neighbours = append(w.neighbours, added...)
+		w.deferred, w.ends = append(w.deferred, v), append(w.ends, len(w.neighbours))
 	}
+	// Each worker gets whole AVX-512 registers of 16 columns.
 	const register = 16
 	columns := g.enc.messageColumns()
 	each := (columns/len(g.work) + register - 1) &^ (register - 1)
 	g.parallel(columns, max(each, 1), func(_ *workspace, from, to int) {
 		begin := 0
 		for i, end := range w.ends {
-			neighbours := w.linked[begin:end]
+			neighbours := w.neighbours[begin:end]
 			g.enc.prefetchMessages(g.rows.whole, neighbours, from, to)
 			g.enc.exchangeMessages(g.rows.whole, first+int32(i), neighbours, from, to)
 			begin = end
@@ -97,21 +109,21 @@ func (w *window) share(g *Graph, first int32, near [][]int32, linked func(i int,
 	})
 }
 
-// exchanges reports whether all rows are as they should be, and hear each other
-// where they lie.
+// exchangesInPlace reports whether exchangeMessages can work on the rows where
+// they are: float32, with an aggregate, and none stale.
 func (g *Graph) exchangesInPlace() bool {
 	return g.rows.whole != nil && g.aggregates() && g.staleCount == 0
 }
 
 // embedsEarly reports whether some of n arrivals can be embedded before all are
-// linked: the last layer's inputs are made of rows alone.
+// linked: then the last layer is the base layer, which reads rows alone.
 func (g *Graph) embedsEarly(n int) bool {
 	return g.serial(n) && g.exchangesInPlace() && g.enc.baseLayer() > 0 && g.enc.baseLayer() == g.enc.Depth()-1
 }
 
-// begin notes of each node that the window changes, in its slot, which arrival is
-// the last to do so.
-func (w *window) begin(g *Graph, first int32, near [][]int32) {
+// noteLastChanges sets the slot of each node whose row the window changes to the
+// number of the last arrival that does so.
+func (w *window) noteLastChanges(g *Graph, first int32, near [][]int32) {
 	for i := range near {
 		g.nodes.At(first + int32(i)).slot = int32(i)
 	}
@@ -127,8 +139,8 @@ func (w *window) begin(g *Graph, first int32, near [][]int32) {
 	}
 }
 
-// final reports whether, when it is linked, the i-th arrival v and its neighbours
-// are as they will be.
+// final reports whether the rows of the i-th arrival v and of its neighbours, of
+// which near are still to be linked, do not change after v is linked.
 func (g *Graph) final(i int, v int32, near []int32) bool {
 	if int(g.nodes.At(v).slot) > i {
 		return false
@@ -143,9 +155,9 @@ func (g *Graph) final(i int, v int32, near []int32) bool {
 	return true
 }
 
-// embed embeds the i-th arrival v, with others when they fill a block.
+// embed embeds the i-th arrival v, together with others once they fill a block.
 func (w *window) embed(g *Graph, i int, v int32, dst []float32) {
-	in := g.top()[0].in
+	in := g.lastMaps()[0].in
 	w.block = kernel.Resize(w.block, blockRows*in)
 	g.enc.baseInput(w.block[len(w.ready)*in:][:in], g, v, &g.work[0])
 	if w.ready = append(w.ready, i); len(w.ready) == blockRows {
@@ -153,33 +165,33 @@ func (w *window) embed(g *Graph, i int, v int32, dst []float32) {
 	}
 }
 
-// flush multiplies the block.
+// flush computes the embeddings of the arrivals in block.
 func (w *window) flush(g *Graph, dst []float32) {
-	n, dense, out := len(w.ready), g.top(), g.enc.Out()
+	n, maps, out := len(w.ready), g.lastMaps(), g.enc.Out()
 	w.z = kernel.Resize(w.z, n*out)
-	g.work[0].multiply(dense, w.z, w.block[:n*dense[0].in])
+	g.work[0].multiply(maps, w.z, w.block[:n*maps[0].in])
 	for k, i := range w.ready {
 		copy(dst[i*out:(i+1)*out], w.z[k*out:])
 	}
 	w.ready = w.ready[:0]
 }
 
-// finish embeds those that are left.
+// finish embeds the arrivals that have not been.
 func (w *window) finish(g *Graph, first int32, dst []float32) {
 	if len(w.ready) > 0 {
 		w.flush(g, dst)
 	}
 	out := g.enc.Out()
-	if len(w.late)*out == len(dst) {
-		g.Embed(w.late, dst)
+	if len(w.deferred)*out == len(dst) {
+		g.Embed(w.deferred, dst)
 		return
 	}
-	w.z = kernel.Resize(w.z, len(w.late)*out)
-	g.Embed(w.late, w.z)
-	for k, v := range w.late {
+	w.z = kernel.Resize(w.z, len(w.deferred)*out)
+	g.Embed(w.deferred, w.z)
+	for k, v := range w.deferred {
 		copy(dst[int(v-first)*out:][:out], w.z[k*out:])
 	}
 }
 
-// top is what follows in the last layer.
-func (g *Graph) top() []linear { return g.enc.linearMaps(g.enc.Depth() - 1) }
+// lastMaps returns the last layer's linear maps.
+func (g *Graph) lastMaps() []linear { return g.enc.linearMaps(g.enc.Depth() - 1) }

@@ -89,8 +89,8 @@ func TestArriveEmbedsEarly(t *testing.T) {
 	near[0], near[1], near[2] = []int32{0, 1}, []int32{2}, []int32{1, 3} // 1 is changed again
 	near[3], near[4], near[5] = []int32{4}, []int32{11}, nil             // and 11 comes later, and is changed by 4
 	g.Arrive(x, near, nil, make([]float32, 6*3))
-	if want := []int32{6, 10}; !slices.Equal(g.window.late, want) {
-		t.Errorf("%v waited, want %v", g.window.late, want)
+	if want := []int32{6, 10}; !slices.Equal(g.window.deferred, want) {
+		t.Errorf("%v waited, want %v", g.window.deferred, want)
 	}
 }
 

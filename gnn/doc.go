@@ -1,16 +1,69 @@
 // Package gnn encodes the nodes of a growing graph: it maps a node v with
-// features x_v in a graph G to an embedding z_v = g(x_v, G) (the paper,
-// Section II-A), with the weights of a frozen graph neural network: a [SAGE],
-// [GCN], [GAT] or [GIN].
+// features x_v in a graph G to an embedding z_v = g(x_v, G) in R^{d_e} (the
+// paper, Section II-A), with the frozen weights of a graph neural network: a
+// [SAGE], [GCN], [GAT] or [GIN]. Package train fits the weights.
 //
 // There are two ways to the same embeddings. [Encoder.Encode] takes a whole
-// graph and encodes all of it; it is short, and the definition that the other
-// is tested against. [Graph] grows by nodes and edges, a window of them at a time
-// with [Graph.Arrive], and keeps such sums that encoding an arrival costs what the
-// arrival brings, whatever the size of the graph. Only GCN has no such sums and
-// looks at the neighbours' neighbours.
+// graph and encodes every node: it is short, follows the papers' equations, and
+// is the oracle of the tests. [Graph] grows by windows of nodes and edges,
+// ΔV_t, and keeps per node the sums that its first layer needs, so that
+// encoding an arrival costs what the arrival brings, whatever the size of the
+// graph. The two agree up to rounding (1e-5 in the tests).
 //
-// Numbers are float32. The same calls give the same bits on every machine:
-// each output's sum runs in one stated order, and no product is fused with an
-// addition.
+// # Incremental sums
+//
+// The first layer of an encoder is linear up to the aggregation over
+// neighbours, so the features are projected once, when a node arrives, and only
+// projections are aggregated. A [Graph] keeps of node v a row of two parts:
+//
+//   - the self term, a function of x_v alone, at least the projection W·x_v;
+//   - the aggregate of the neighbours' self terms: for [SAGE] and [GIN] their
+//     sum, for [GAT] the numerators and denominators of attention. [GCN] keeps
+//     none, because its weights 1/√(d_i d_j) change with every edge: it sums
+//     over the neighbours when it is asked.
+//
+// An edge adds one message, the other end's self term, to the aggregate at
+// each end, so a first-layer state costs O(h) to read whatever the degree.
+// Upper layers are computed on demand, for the nodes that need them.
+//
+// What always holds:
+//
+//   - The self term is exact: it is recomputed whenever features change.
+//   - The aggregate holds the neighbours' messages, added in the order of the
+//     adjacency list, which is the order in which the edges came; unless the
+//     node is stale.
+//   - A node becomes stale when its features or a neighbour's are replaced, or
+//     a neighbour leaves. Nothing is ever subtracted from an aggregate. The
+//     next use of a stale node's row recomputes it from the adjacency list.
+//   - Hence equal calls give equal bits, and a graph from which nodes were
+//     removed has the bits of one that never had them.
+//
+// # Numbers
+//
+// Embeddings and weights are float32. The same calls give the same bits on
+// every machine: each output's sum runs in one stated order and no product is
+// fused with an addition (package kernel); exponentials come from package
+// elementary. Worker goroutines ([Workers]) divide rows or columns among
+// themselves and never a sum, so they cannot change a bit.
+//
+// # Files
+//
+//	graph.go        Graph: nodes, edges, features
+//	arrive.go       a window of arrivals, added, linked and embedded
+//	embed.go        embeddings on demand, layer by layer
+//	incremental.go  what an encoder provides for Graph
+//	rows.go         the table of rows, float32 or bfloat16
+//	remove.go       nodes that leave
+//	trial.go        what-if embeddings
+//	workers.go      goroutines that share the work of a window
+//	arena.go        adjacency lists
+//	frozen.go       snapshots
+//	encoder.go      Encoder, Load, what encoders share
+//	sage.go, gcn.go, gat.go, gin.go
+//	                an architecture each: definition, Encode, the incremental form
+//	statedict.go    weights by PyTorch Geometric's names
+//	linear.go, project.go, activation.go
+//	                linear maps, the product with features, ReLU and ELU
+//	vector.go, normalize.go
+//	                feature vectors and their normalisation
 package gnn

@@ -6,39 +6,12 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
-// blockRows is the number of nodes whose inputs to a layer are gathered before
-// they are multiplied: enough that the weights are read from near memory, few
-// enough that the inputs stay there too.
-const blockRows = 64
-
-// embedder is what Embed works with, kept from call to call.
-type embedder struct {
-	order  []int32 // the nodes whose states are needed, see plan
-	prefix []int   // prefix[l] is how many of order are needed after layer l
-	below  states  // after the layer before
-	next   []float32
-}
-
-// workspace is what a worker works with, kept from call to call.
-type workspace struct {
-	dense []float32    // features to multiply
-	block [2][]float32 // inputs and outputs of a layer's linear maps
-	at    []int32      // slots to gather from
-	scale []float32    // see inverseDegrees
-	share []float32    // room for the weights of what is gathered
-
-	// What a graph with rows of bfloat16 makes of them:
-	row, other []float32
-	rows       []float32
-	half       []uint16
-}
-
-// Embed sets dst, len(nodes)×Out row-major, to the embeddings of the given
-// nodes in the graph as it stands. It panics when dst has another length or a
-// node is not there.
+// Embed sets dst, len(nodes)×Out row-major, to the embeddings of the given nodes
+// in the graph as it is. It panics when dst has another length or a node does
+// not exist.
 //
-// States of a layer between the encoder's base and its last are computed once
-// a call for every node they are needed of.
+// States between the encoder's base layer and its last are computed once a call
+// for every node whose state is needed.
 func (g *Graph) Embed(nodes []int32, dst []float32) {
 	if out := g.enc.Out(); len(dst) != len(nodes)*out {
 		panic(fmt.Sprintf("gnn: room for %d numbers, want %d nodes × %d", len(dst), len(nodes), out))
@@ -65,10 +38,39 @@ func (g *Graph) Embed(nodes []int32, dst []float32) {
 	g.layer(top, nodes, dst)
 }
 
-// plan lists the nodes of which states are needed: first the given ones, then
-// their neighbours, then the neighbours of those, so that what is needed after
-// a layer is a prefix of the list, longer the lower the layer. base is the
-// lowest layer to plan for.
+// blockRows is the number of nodes whose inputs to a layer are gathered before
+// they are multiplied: enough that the weights are read from cache, few enough
+// that the inputs stay in cache too.
+const blockRows = 64
+
+// embedder is the storage of Embed, reused from call to call.
+type embedder struct {
+	// order lists the nodes whose states are needed: after layer l the first
+	// prefix[l]. prefix falls as l rises. See plan.
+	order  []int32
+	prefix []int
+	below  states    // of the layer below the one being computed
+	next   []float32 // states of the one being computed
+}
+
+// workspace is a worker's storage, reused from call to call.
+type workspace struct {
+	dense []float32    // dense features to multiply, one row after the other
+	block [2][]float32 // inputs and outputs of a layer's linear maps
+	at    []int32      // slots to gather from
+	scale []float32    // see inverseDegrees
+	share []float32    // coefficients of the states that are gathered
+
+	// With rows of bfloat16, rows as float32:
+	row, other []float32
+	rows       []float32
+	half       []uint16
+}
+
+// plan lists in g.embed the nodes whose states are needed: the given ones, then
+// their neighbours, then the neighbours of those, one hop for each layer from
+// the last but one down to base. So what is needed after a layer is a prefix of
+// the list.
 func (g *Graph) plan(nodes []int32, base int) {
 	e, top := &g.embed, g.enc.Depth()-1
 	e.order, e.below.degree = e.order[:0], e.below.degree[:0]
@@ -98,9 +100,9 @@ func (g *Graph) plan(nodes []int32, base int) {
 	}
 }
 
-// refresh has the rows that the base layer reads for the given nodes be as they
-// should be: their own, and if there are layers below the base those of their
-// neighbours.
+// refresh recomputes the stale ones of the rows that the base layer reads for
+// the given nodes: their own and, if layers are fused below the base, their
+// neighbours'.
 func (g *Graph) refresh(nodes []int32) {
 	if g.staleCount == 0 {
 		return
@@ -116,7 +118,7 @@ func (g *Graph) refresh(nodes []int32) {
 }
 
 // layer sets dst to the given nodes' outputs of layer l, after the activation
-// if one follows. The states after the layer below stand in g.embed.below.
+// if one follows. Above the base layer it reads g.embed.below.
 func (g *Graph) layer(l int, nodes []int32, dst []float32) {
 	if g.serial(len(nodes)) {
 		g.layerRows(&g.work[0], l, nodes, dst)
@@ -128,17 +130,17 @@ func (g *Graph) layer(l int, nodes []int32, dst []float32) {
 
 // layerRows is layer for one worker.
 func (g *Graph) layerRows(w *workspace, l int, nodes []int32, dst []float32) {
-	out, dense := g.enc.widths()[l+1], g.enc.linearMaps(l)
+	out, maps := g.enc.widths()[l+1], g.enc.linearMaps(l)
 	last := l+1 == g.enc.Depth()
-	in := out // without linear maps to follow, what is gathered is the output
-	if len(dense) > 0 {
-		in = dense[0].in
+	in := out // without linear maps, what is gathered is the output
+	if len(maps) > 0 {
+		in = maps[0].in
 	}
 	for len(nodes) > 0 {
 		n := min(blockRows, len(nodes))
 		z := dst[:n*out]
 		x := z
-		if len(dense) > 0 {
+		if len(maps) > 0 {
 			w.block[0] = kernel.Resize(w.block[0], n*in)
 			x = w.block[0]
 		}
@@ -150,7 +152,7 @@ func (g *Graph) layerRows(w *workspace, l int, nodes []int32, dst []float32) {
 				g.enc.gather(l, row, &g.embed.below, g.slots(v, w), w)
 			}
 		}
-		w.multiply(dense, z, x)
+		w.multiply(maps, z, x)
 		if !last {
 			g.enc.Activation().apply(z)
 		}
@@ -158,25 +160,25 @@ func (g *Graph) layerRows(w *workspace, l int, nodes []int32, dst []float32) {
 	}
 }
 
-// multiply sets the rows of z to what the linear maps, a ReLU after each but the
-// last, make of as many rows of x; without maps x is z.
-func (w *workspace) multiply(dense []linear, z, x []float32) {
-	for k := range dense {
+// multiply sets the rows of z to the images of as many rows of x under the
+// linear maps, with a ReLU between them. x is overwritten. Without maps it does
+// nothing: x is z.
+func (w *workspace) multiply(maps []linear, z, x []float32) {
+	for k := range maps {
 		if k > 0 {
 			kernel.Rectify(x, x)
 		}
 		y := z
-		if k+1 < len(dense) {
-			w.block[1] = kernel.Resize(w.block[1], len(x)/dense[k].in*dense[k].out)
+		if k+1 < len(maps) {
+			w.block[1] = kernel.Resize(w.block[1], len(x)/maps[k].in*maps[k].out)
 			y = w.block[1]
 		}
-		dense[k].apply(y, x)
+		maps[k].apply(y, x)
 		w.block[0], w.block[1], x = w.block[1], w.block[0], y
 	}
 }
 
-// slots lists v's place in order, then its neighbours'. The slice holds until
-// w's next call.
+// slots lists v's slot, then its neighbours', valid until w's next call.
 func (g *Graph) slots(v int32, w *workspace) []int32 {
 	w.at = append(w.at[:0], g.node(v).slot)
 	for _, u := range g.Neighbours(v) {
@@ -185,9 +187,10 @@ func (g *Graph) slots(v int32, w *workspace) []int32 {
 	return w.at
 }
 
-// rectified sets dst to the sum of max(own + sum/degree, 0) over the nodes,
-// with own and sum the parts of their rows that begin there.
-func (g *Graph) rectified(dst []float32, nodes []int32, self, sum int, w *workspace) {
+// sumRectified sets dst to Σ_v max(self_v + sum_v/degree_v, 0) over the nodes,
+// where self_v and sum_v are the parts of v's row that begin at those columns:
+// the rectified first-layer states of [SAGE].
+func (g *Graph) sumRectified(dst []float32, nodes []int32, self, sum int, w *workspace) {
 	scale := g.inverseDegrees(nodes, w)
 	if g.rows.whole != nil {
 		kernel.GatherRectified(dst, g.rows.whole, nodes, scale, self, sum)
@@ -200,8 +203,7 @@ func (g *Graph) rectified(dst []float32, nodes []int32, self, sum int, w *worksp
 	}
 }
 
-// inverseDegrees returns, for each of the nodes, the factor that makes the sum
-// over its neighbours their mean. The slice holds until w's next call.
+// inverseDegrees returns each node's inverseDegree, valid until w's next call.
 func (g *Graph) inverseDegrees(nodes []int32, w *workspace) []float32 {
 	w.scale = kernel.Resize(w.scale, len(nodes))
 	for i, v := range nodes {

@@ -7,7 +7,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/safetensors"
 )
 
-// Kind names an architecture, as model files and flags do.
+// Kind names an architecture, in model files and flags.
 type Kind string
 
 // The encoders.
@@ -19,23 +19,24 @@ const (
 )
 
 // Encoder maps the nodes of a graph to embeddings, z_v = g(x_v, G), with frozen
-// weights: a [SAGE], [GCN], [GAT] or [GIN]. It does not change and may be
-// shared.
+// weights: a [SAGE], [GCN], [GAT] or [GIN]. It is immutable and safe for
+// concurrent use.
 type Encoder interface {
 	Kind() Kind
-	// Activation follows every layer but the last.
+	// Activation is the function after every layer but the last.
 	Activation() Activation
 	// In is the dimension of the features.
 	In() int
 	// Out is d_e, the dimension of the embeddings.
 	Out() int
-	// Depth is the number of layers: how many hops away a node is seen.
+	// Depth is the number of layers: an embedding depends on the nodes that many
+	// hops away.
 	Depth() int
 	// Encode returns the embeddings of all nodes of a graph, len(x)×Out
-	// row-major. Edge e goes from node src[e] to node dst[e] and carries a
-	// message that way. That is what PyTorch Geometric makes of an edge_index.
-	// For an undirected graph give each edge in both directions. Encode panics
-	// when an edge names no node or features do not fit.
+	// row-major. Edge e carries a message from node src[e] to node dst[e], as in
+	// PyTorch Geometric's edge_index; an undirected edge is given in both
+	// directions. It panics when an edge names a node that is not there or
+	// features do not fit.
 	Encode(x []Vector, src, dst []int32) []float32
 	// Tensors returns the weights under the names that PyTorch Geometric gives
 	// them in a state dict.
@@ -44,11 +45,12 @@ type Encoder interface {
 	incremental
 }
 
-// Load is the inverse of [Encoder.Tensors]; each encoder's method says which
-// names it takes. Hand-written modules' conv1, conv2 and so on may stand for
-// convs.0, convs.1. The activation is not told by any tensor's name. A tensor
-// that is no part of such an encoder is an error: it would belong to a model
-// that computes something else.
+// Load makes an encoder from named weights; it is the inverse of
+// [Encoder.Tensors], and each encoder's Tensors says which other names it takes.
+// conv1, conv2 and so on may stand for convs.0, convs.1, as in modules written by
+// hand. The activation is given because no tensor tells it. A tensor that is not
+// part of such an encoder is an error: it would belong to a model that computes
+// something else.
 func Load(kind Kind, activation Activation, tensors map[string]safetensors.Tensor) (Encoder, error) {
 	load := map[Kind]func(*stateDict, Activation) (Encoder, error){
 		KindSAGE: loadSAGE, KindGCN: loadGCN, KindGAT: loadGAT, KindGIN: loadGIN,
@@ -67,14 +69,14 @@ func Load(kind Kind, activation Activation, tensors map[string]safetensors.Tenso
 	return encoder, nil
 }
 
-// shape is what all encoders have: how wide they are, and the activation.
+// shape is what all encoders have in common.
 type shape struct {
-	width      []int // depth+1 of them: the features' dimension, then each layer's output
+	width      []int // depth+1 numbers: the features' dimension, then each layer's output
 	activation Activation
 }
 
-// newShape returns the shape of an encoder that has no layers yet, of so many
-// to come.
+// newShape returns the shape of an encoder that will have the given number of
+// layers and has none yet.
 func newShape(in int, activation Activation, layers int) (shape, error) {
 	if in < 1 {
 		return shape{}, fmt.Errorf("input dimension %d, want at least 1", in)
@@ -100,7 +102,7 @@ func (s *shape) Depth() int { return len(s.width) - 1 }
 
 func (s *shape) widths() []int { return s.width }
 
-// checkEdges panics when the edges are no edges of a graph of n nodes.
+// checkEdges panics unless src and dst are the edges of a graph of n nodes.
 func checkEdges(n int, src, dst []int32) {
 	if len(src) != len(dst) {
 		panic(fmt.Sprintf("gnn: %d sources of edges, %d targets", len(src), len(dst)))
@@ -112,7 +114,7 @@ func checkEdges(n int, src, dst []int32) {
 	}
 }
 
-// rows is one row of the given width a node.
+// rows is a matrix with a row of the given width for each node.
 type rows struct {
 	x     []float32
 	width int

@@ -12,38 +12,38 @@ import (
 
 // GATLayer holds the weights of one graph attention layer (Veličković et al.:
 // Graph Attention Networks, 2018). With p = Weight · h cut in Heads parts of Ch
-// numbers, each head k maps the state to
+// numbers, each head k maps the states to
 //
 //	a_ij = LeakyReLU(AttSrc_k · p_jk + AttDst_k · p_ik)
-//	α_ij = exp(a_ij) / Σ over j' in N(i) ∪ {i} of exp(a_ij')
-//	y_ik = Σ over j in N(i) ∪ {i} of α_ij p_jk
+//	α_ij = exp(a_ij) / Σ_{j' ∈ N(i) ∪ {i}} exp(a_ij')
+//	y_ik = Σ_{j ∈ N(i) ∪ {i}} α_ij p_jk
 //
-// where LeakyReLU has slope 0.2 below zero. The outcomes of the heads stand
-// side by side when Bias is as long, and are averaged when it is as long as
-// one of them; then Bias is added.
+// where LeakyReLU has slope 0.2 below zero. If Bias has Heads·Ch numbers the
+// heads' outputs are concatenated, if it has Ch they are averaged; then Bias is
+// added.
 type GATLayer struct {
 	Heads          int
 	Weight         []float32 // Heads·Ch×In, row-major; PyTorch Geometric's lin.weight
-	AttSrc, AttDst []float32 // Heads·Ch; att_src, of the node that is heard, att_dst, of the one that hears
+	AttSrc, AttDst []float32 // Heads·Ch; att_src, for the sender j, and att_dst, for the receiver i
 	Bias           []float32 // Heads·Ch (concat=True) or Ch (concat=False)
 }
 
 // GAT is a frozen graph attention network, with an activation after each layer
-// but the last. It does not change and may be shared.
+// but the last. It is immutable and safe for concurrent use.
 type GAT struct {
 	shape
 	layers []GATLayer
 
 	projector []float32 // the first layer's Weightᵀ, In×Heads·Ch
-	// For layers above the first, where states are aggregated, then projected:
-	scores []linear // a state's AttSrc · p and AttDst · p, for all heads of each
-	maps   []linear // from every head's mean of states to the output
+	// By layer, from the second on, which average states and then project them:
+	scores []linear // a state's AttSrc_k · p_k for every head k, then its AttDst_k · p_k
+	maps   []linear // from each head's mean of states, concatenated, to the output
 }
 
-// NewGAT returns the encoder of features of dimension in with the given
-// layers, at least one, from the first to the last, and the activation between
-// them. It copies the weights. It returns an error when shapes do not fit, a
-// weight is not finite, or the activation is unknown.
+// NewGAT returns an encoder of features of dimension in with the given layers, at
+// least one, first to last, and the activation between them. It copies the
+// weights. It returns an error when shapes do not fit, a weight is not finite, or
+// the activation is unknown.
 func NewGAT(in int, activation Activation, layers ...GATLayer) (*GAT, error) {
 	g, err := newGAT(in, activation, layers)
 	if err != nil {
@@ -63,21 +63,19 @@ func newGAT(in int, activation Activation, layers []GATLayer) (*GAT, error) {
 		if layer.Heads < 1 || all == 0 || all%layer.Heads != 0 {
 			return nil, fmt.Errorf("layer %d has %d heads of %d attention weights together, want at least 1 head and as many weights for each", l, layer.Heads, all)
 		}
-		for _, err := range []error{
+		if err := inLayer(l,
 			checkWeights("linear", layer.Weight, all, in),
 			checkWeights("source attention", layer.AttSrc, all, 1),
 			checkWeights("target attention", layer.AttDst, all, 1),
-		} {
-			if err != nil {
-				return nil, fmt.Errorf("layer %d: %w", l, err)
-			}
+		); err != nil {
+			return nil, err
 		}
 		out := len(layer.Bias)
 		if out != all && out != all/layer.Heads {
 			return nil, fmt.Errorf("layer %d has %d bias weights, want %d (heads side by side) or %d (averaged)", l, out, all, all/layer.Heads)
 		}
-		if err := checkWeights("bias", layer.Bias, out, 1); err != nil {
-			return nil, fmt.Errorf("layer %d: %w", l, err)
+		if err := inLayer(l, checkWeights("bias", layer.Bias, out, 1)); err != nil {
+			return nil, err
 		}
 		layer.Weight, layer.Bias = slices.Clone(layer.Weight), slices.Clone(layer.Bias)
 		layer.AttSrc, layer.AttDst = slices.Clone(layer.AttSrc), slices.Clone(layer.AttDst)
@@ -95,12 +93,13 @@ func newGAT(in int, activation Activation, layers []GATLayer) (*GAT, error) {
 // channels is Ch.
 func (l *GATLayer) channels() int { return len(l.AttSrc) / l.Heads }
 
-// averages reports whether the heads are averaged. With one head it is all the
-// same.
+// averages reports whether the heads are averaged. With one head that is the same
+// as concatenating.
 func (l *GATLayer) averages() bool { return len(l.Bias) != len(l.AttSrc) }
 
-// scores returns the map of a state h to the numbers AttSrc_k · p_k and then
-// AttDst_k · p_k, without p: AttSrc_k · (Weight_k h) = (Weight_kᵀ AttSrc_k) · h.
+// scores returns the map from a state h to AttSrc_k · p_k for every head and then
+// AttDst_k · p_k, without computing p: AttSrc_k · (Weight_k h) = (Weight_kᵀ
+// AttSrc_k) · h.
 func (l *GATLayer) scores(in int) linear {
 	channels := l.channels()
 	s := linear{groups: 1, in: in, out: 2 * l.Heads, weight: make([]float32, in*2*l.Heads), bias: make([]float32, 2*l.Heads)}
@@ -118,7 +117,7 @@ func (l *GATLayer) scores(in int) linear {
 	return s
 }
 
-// headMap returns the map of every head's mean of states, side by side, to the
+// headMap returns the map from each head's mean of states, concatenated, to the
 // layer's output.
 func (l *GATLayer) headMap(in int) linear {
 	channels := l.channels()
@@ -135,8 +134,8 @@ func (l *GATLayer) headMap(in int) linear {
 	return m
 }
 
-// join sets dst to the layer's output, given its heads' sums Σ exp(a-r) p and
-// weights Σ exp(a-r), with any r.
+// join sets dst to the layer's output, given for each head the sum Σ exp(a-r) p
+// and the weight Σ exp(a-r). The reference r cancels.
 func (l *GATLayer) join(dst, sums, weights []float32) {
 	channels := l.channels()
 	if !l.averages() {
@@ -157,7 +156,7 @@ func (l *GATLayer) join(dst, sums, weights []float32) {
 	kernel.Add(dst, l.Bias)
 }
 
-// dots sets dst[k] to attention_k · p_k for each head.
+// dots sets dst[k] to attention_k · p_k for each head k.
 func dots(dst, attention, p []float32) {
 	channels := len(p) / len(dst)
 	for k := range dst {
@@ -177,19 +176,35 @@ func leaky(a float32) float32 {
 	return a
 }
 
-// expOf is e^(a-r) in float32.
+// expOf is e^(a-r), rounded to float32 once.
 func expOf(a, r float32) float32 { return float32(elementary.Exp(float64(a) - float64(r))) }
 
-// Layers returns the weights, from the first layer to the last. They may not
-// be written to.
+// Layers returns the weights, first layer to last. They must not be modified.
 func (g *GAT) Layers() []GATLayer { return slices.Clone(g.layers) }
 
 // Kind is gat.
 func (g *GAT) Kind() Kind { return KindGAT }
 
-// Encode returns the embeddings of all nodes of a graph, see [Encoder]. The
-// neighbours of i are the sources of the edges into i, as often as they stand
-// there; loops i to i, however many, are as none, for i is a term once anyway.
+// Tensors returns the weights under the names that PyTorch Geometric gives them
+// in a state dict: convs.N.lin.weight, convs.N.att_src, convs.N.att_dst and
+// convs.N.bias. [Load] also takes lin_src.weight with an equal lin_dst.weight for
+// lin.weight, as PyTorch Geometric wrote it before 2.5.
+func (g *GAT) Tensors() map[string]safetensors.Tensor {
+	tensors := make(map[string]safetensors.Tensor, 4*len(g.layers))
+	for l := range g.layers {
+		layer := &g.layers[l]
+		prefix := fmt.Sprintf("convs.%d.", l)
+		tensors[prefix+"lin.weight"] = safetensors.Of(layer.Weight, len(layer.AttSrc), g.width[l])
+		tensors[prefix+"att_src"] = safetensors.Of(layer.AttSrc, 1, layer.Heads, layer.channels())
+		tensors[prefix+"att_dst"] = safetensors.Of(layer.AttDst, 1, layer.Heads, layer.channels())
+		tensors[prefix+"bias"] = safetensors.Of(layer.Bias, len(layer.Bias))
+	}
+	return tensors
+}
+
+// Encode returns the embeddings of all nodes of a graph, see [Encoder]. N(i) is
+// the multiset of the sources of the edges into i, without i: i itself is one term
+// in any case, so loops count for nothing.
 func (g *GAT) Encode(x []Vector, src, dst []int32) []float32 {
 	n := len(x)
 	checkEdges(n, src, dst)
@@ -209,8 +224,8 @@ func (g *GAT) Encode(x []Vector, src, dst []int32) []float32 {
 			dots(source.at(i), layer.AttSrc, p.at(i))
 			dots(target.at(i), layer.AttDst, p.at(i))
 		}
-		// The largest score of each node and head, so that no exponential
-		// overflows.
+		// The largest score of each node and head is the reference, so that no
+		// exponential overflows.
 		most := newRows(n, heads)
 		each := func(term func(i, j int32)) {
 			for i := range int32(n) {
@@ -260,14 +275,14 @@ func multiply(dst, w, x []float32) {
 	}
 }
 
-// gatRow is a row by its parts. Own are
+// gatRow is a row by its parts. The self term is
 //
-//	p                what others hear, Heads·Ch numbers
-//	source, target   AttSrc · p and AttDst · p by head
+//	p                Weight·x, Heads·Ch numbers
+//	source, target   AttSrc_k · p_k and AttDst_k · p_k by head k
 //
-// and heard, with the sums over N(i) ∪ {i}, by head
+// and the aggregate, with sums over N(i) ∪ {i}, by head
 //
-//	reference        r, one of the scores a_ij, or near it
+//	reference        r, within headroom of the largest score a_ij, see addMessage
 //	weights          Σ exp(a_ij - r)
 //	sums             Σ exp(a_ij - r) p_j, Ch numbers
 type gatRow struct{ p, source, target, reference, weights, sums []float32 }
@@ -289,11 +304,12 @@ func (g *GAT) rowLayout() (self, aggregate int) {
 	return all + 2*heads, all + 2*heads
 }
 
-// headroom is by how much a score may exceed the reference before the sums are
-// rescaled to it as the new reference (as in Milakov, Gimelshein: Online
-// normalizer calculation for softmax, 2018, where it is 0). A sum of 2³¹ terms
-// of at most e¹⁶ is far from overflow, and as the reference was the score of
-// some term, whose weight was 1, what is lost below is nothing to the whole.
+// headroom is how far a score may exceed the reference before the sums are
+// rescaled to that score as the new reference. (Milakov, Gimelshein: Online
+// normalizer calculation for softmax, 2018, rescale at every new maximum: headroom
+// 0.) A sum of 2³¹ terms of at most e¹⁶ ≈ 8.9e6 is about 2e16, far from float32's
+// 3.4e38. The reference was the score of some term, whose weight was then 1, so
+// what underflows beside it is negligible.
 const headroom = 16
 
 func (g *GAT) projection() projection {
@@ -308,7 +324,8 @@ func (g *GAT) finishSelf(self []float32) {
 	dots(self[all+heads:], layer.AttDst, p)
 }
 
-// start hears the node itself.
+// resetAggregate sets the aggregate to the node's attention to itself, which has
+// weight exp(0) = 1 relative to its own score as the reference.
 func (g *GAT) resetAggregate(row []float32) {
 	r := g.layers[0].parts(row)
 	copy(r.sums, r.p)
@@ -338,7 +355,7 @@ func (g *GAT) addMessage(row, neighbour []float32) {
 	}
 }
 
-// columns is 1: what a head hears in one of its channels depends on all of them.
+// messageColumns is 1: a score depends on all channels of its head.
 func (g *GAT) messageColumns() int { return 1 }
 
 func (g *GAT) prefetchMessages(rows *kernel.Table[float32], neighbours []int32, _, _ int) {
@@ -362,7 +379,7 @@ func (g *GAT) baseInput(dst []float32, graph *Graph, v int32, w *workspace) {
 	layer.join(dst, r.sums, r.weights)
 }
 
-// prepare notes each state's AttSrc · p and AttDst · p.
+// precompute stores each state's AttSrc_k · p_k and AttDst_k · p_k.
 func (g *GAT) precompute(l int, s *states) {
 	s.cached = kernel.Resize(s.cached, len(s.degree)*g.scores[l].out)
 	g.scores[l].apply(s.cached, s.h)
@@ -398,23 +415,6 @@ func (g *GAT) linearMaps(l int) []linear {
 	return g.maps[l : l+1]
 }
 
-// Tensors returns the weights under the names that PyTorch Geometric gives
-// them in a state dict: convs.N.lin.weight, convs.N.att_src, convs.N.att_dst
-// and convs.N.bias. [Load] also takes lin_src.weight with an equal
-// lin_dst.weight for lin.weight, as versions before 2.5 have it.
-func (g *GAT) Tensors() map[string]safetensors.Tensor {
-	tensors := make(map[string]safetensors.Tensor, 4*len(g.layers))
-	for l := range g.layers {
-		layer := &g.layers[l]
-		prefix := fmt.Sprintf("convs.%d.", l)
-		tensors[prefix+"lin.weight"] = safetensors.Of(layer.Weight, len(layer.AttSrc), g.width[l])
-		tensors[prefix+"att_src"] = safetensors.Of(layer.AttSrc, 1, layer.Heads, layer.channels())
-		tensors[prefix+"att_dst"] = safetensors.Of(layer.AttDst, 1, layer.Heads, layer.channels())
-		tensors[prefix+"bias"] = safetensors.Of(layer.Bias, len(layer.Bias))
-	}
-	return tensors
-}
-
 func loadGAT(d *stateDict, activation Activation) (Encoder, error) {
 	in := 0
 	var layers []GATLayer
@@ -423,15 +423,15 @@ func loadGAT(d *stateDict, activation Activation) (Encoder, error) {
 		var target []float32
 		if d.has(prefix + "lin_src.weight") {
 			name = prefix + "lin_src.weight"
-			target, _ = d.take(prefix+"lin_dst.weight", 2)
+			target, _ = d.tensor(prefix+"lin_dst.weight", 2)
 		}
-		w, shape := d.take(name, 2)
+		w, shape := d.tensor(name, 2)
 		if target != nil && d.err == nil && !slices.Equal(w, target) {
 			d.err = fmt.Errorf("tensors %slin_src.weight and lin_dst.weight differ: a layer from one set of nodes to another, which is not supported", prefix)
 		}
-		attSrc, s := d.take(prefix+"att_src", 3)
-		attDst, t := d.take(prefix+"att_dst", 3)
-		bias, _ := d.take(prefix+"bias", 1)
+		attSrc, s := d.tensor(prefix+"att_src", 3)
+		attDst, t := d.tensor(prefix+"att_dst", 3)
+		bias, _ := d.tensor(prefix+"bias", 1)
 		d.want(prefix+"att_src", s, 1, s[1], s[2])
 		d.want(prefix+"att_dst", t, s...)
 		d.want(name, shape, len(attSrc), shape[1])

@@ -10,29 +10,29 @@ import (
 )
 
 // GCNLayer holds the weights of one graph convolution (Kipf, Welling:
-// Semi-Supervised Classification with Graph Convolutional Networks, 2017),
-// which maps the state h to
+// Semi-Supervised Classification with Graph Convolutional Networks, 2017), which
+// maps the states h to
 //
-//	h'_i = Σ over j in N(i) ∪ {i} of Weight · h_j / √(d_i d_j) + Bias
+//	h'_i = Σ_{j ∈ N(i) ∪ {i}} Weight · h_j / √(d_i d_j) + Bias
 //
-// with d_i the number of terms of i's sum. Out is len(Bias).
+// where d_i is the number of terms in i's sum. Out is len(Bias).
 type GCNLayer struct {
 	Weight []float32 // Out×In, row-major; PyTorch Geometric's lin.weight
 	Bias   []float32 // Out; bias
 }
 
 // GCN is a frozen graph convolutional network, with an activation after each
-// layer but the last. It does not change and may be shared.
+// layer but the last. It is immutable and safe for concurrent use.
 type GCN struct {
 	shape
 	layers []GCNLayer
-	maps   []linear
+	maps   []linear // by layer: Weight and Bias
 }
 
-// NewGCN returns the encoder of features of dimension in with the given
-// layers, at least one, from the first to the last, and the activation between
-// them. It copies the weights. It returns an error when shapes do not fit, a
-// weight is not finite, or the activation is unknown.
+// NewGCN returns an encoder of features of dimension in with the given layers, at
+// least one, first to last, and the activation between them. It copies the
+// weights. It returns an error when shapes do not fit, a weight is not finite, or
+// the activation is unknown.
 func NewGCN(in int, activation Activation, layers ...GCNLayer) (*GCN, error) {
 	c, err := newGCN(in, activation, layers)
 	if err != nil {
@@ -52,13 +52,11 @@ func newGCN(in int, activation Activation, layers []GCNLayer) (*GCN, error) {
 		if out == 0 {
 			return nil, fmt.Errorf("layer %d has no outputs", l)
 		}
-		for _, err := range []error{
+		if err := inLayer(l,
 			checkWeights("linear", layer.Weight, out, c.width[l]),
 			checkWeights("bias", layer.Bias, out, 1),
-		} {
-			if err != nil {
-				return nil, fmt.Errorf("layer %d: %w", l, err)
-			}
+		); err != nil {
+			return nil, err
 		}
 		layer = GCNLayer{slices.Clone(layer.Weight), slices.Clone(layer.Bias)}
 		c.layers = append(c.layers, layer)
@@ -68,16 +66,27 @@ func newGCN(in int, activation Activation, layers []GCNLayer) (*GCN, error) {
 	return c, nil
 }
 
-// Layers returns the weights, from the first layer to the last. They may not
-// be written to.
+// Layers returns the weights, first layer to last. They must not be modified.
 func (c *GCN) Layers() []GCNLayer { return slices.Clone(c.layers) }
 
 // Kind is gcn.
 func (c *GCN) Kind() Kind { return KindGCN }
 
-// Encode returns the embeddings of all nodes of a graph, see [Encoder]. The
-// neighbours of i are the sources of the edges into i, as often as they stand
-// there; loops i to i, however many, are as none, for i is a term once anyway.
+// Tensors returns the weights under the names that PyTorch Geometric gives them
+// in a state dict: convs.N.lin.weight and convs.N.bias.
+func (c *GCN) Tensors() map[string]safetensors.Tensor {
+	tensors := make(map[string]safetensors.Tensor, 2*len(c.layers))
+	for l, layer := range c.layers {
+		prefix := fmt.Sprintf("convs.%d.", l)
+		tensors[prefix+"lin.weight"] = safetensors.Of(layer.Weight, c.width[l+1], c.width[l])
+		tensors[prefix+"bias"] = safetensors.Of(layer.Bias, c.width[l+1])
+	}
+	return tensors
+}
+
+// Encode returns the embeddings of all nodes of a graph, see [Encoder]. N(i) is
+// the multiset of the sources of the edges into i, without i: i itself is one term
+// in any case, so loops count for nothing.
 func (c *GCN) Encode(x []Vector, src, dst []int32) []float32 {
 	n := len(x)
 	checkEdges(n, src, dst)
@@ -119,15 +128,14 @@ func (c *GCN) Encode(x []Vector, src, dst []int32) []float32 {
 	return h.x
 }
 
-// inverseRoot is 1/√d of a node with so many neighbours beside itself.
+// inverseRoot is 1/√d of a node with that many neighbours other than itself.
 func inverseRoot(neighbours int) float32 {
 	return float32(1 / math.Sqrt(float64(neighbours+1)))
 }
 
-// A row holds Weight·x alone. An edge changes the degrees of its ends, and
-// with them a factor of every term they stand in: sums over neighbours would
-// have to be made anew for all around, so they are made when asked for.
-
+// A row is Weight·x, the self term alone. An edge changes d at both ends, and
+// with it a factor of every term in the sums of all their neighbours: no sum could
+// be maintained in constant time, so they are computed on demand.
 func (c *GCN) rowLayout() (self, aggregate int) { return c.width[1], 0 }
 
 func (c *GCN) projection() projection {
@@ -157,7 +165,7 @@ func (c *GCN) baseInput(dst []float32, g *Graph, v int32, w *workspace) {
 	}
 }
 
-// prepare notes 1/√d.
+// precompute stores 1/√d of each state's node.
 func (c *GCN) precompute(_ int, s *states) {
 	s.cached = kernel.Resize(s.cached, len(s.degree))
 	for i, d := range s.degree {
@@ -182,24 +190,12 @@ func (c *GCN) linearMaps(l int) []linear {
 	return c.maps[l : l+1]
 }
 
-// Tensors returns the weights under the names that PyTorch Geometric gives
-// them in a state dict: convs.N.lin.weight and convs.N.bias.
-func (c *GCN) Tensors() map[string]safetensors.Tensor {
-	tensors := make(map[string]safetensors.Tensor, 2*len(c.layers))
-	for l, layer := range c.layers {
-		prefix := fmt.Sprintf("convs.%d.", l)
-		tensors[prefix+"lin.weight"] = safetensors.Of(layer.Weight, c.width[l+1], c.width[l])
-		tensors[prefix+"bias"] = safetensors.Of(layer.Bias, c.width[l+1])
-	}
-	return tensors
-}
-
 func loadGCN(d *stateDict, activation Activation) (Encoder, error) {
 	in := 0
 	var layers []GCNLayer
 	err := d.layers(func(prefix string) {
-		w, shape := d.take(prefix+"lin.weight", 2)
-		b, out := d.take(prefix+"bias", 1)
+		w, shape := d.tensor(prefix+"lin.weight", 2)
+		b, out := d.tensor(prefix+"bias", 1)
 		d.want(prefix+"lin.weight", shape, out[0], shape[1])
 		if len(layers) == 0 {
 			in = shape[1]

@@ -9,31 +9,31 @@ import (
 	"github.com/gvbll/gvbll/gnn/safetensors"
 )
 
-// GINLayer holds the weights of one layer of a graph isomorphism network (Xu,
-// Hu, Leskovec, Jegelka: How Powerful are Graph Neural Networks?, 2019), which
-// maps the state h to
+// GINLayer holds the weights of one layer of a graph isomorphism network (Xu, Hu,
+// Leskovec, Jegelka: How Powerful are Graph Neural Networks?, 2019), which maps
+// the states h to
 //
-//	h'_i = MLP((1 + Eps) · h_i + Σ over j in N(i) of h_j)
+//	h'_i = MLP((1 + Eps) · h_i + Σ_{j ∈ N(i)} h_j)
 //
-// with a ReLU between the linear maps of the MLP, whatever the activation
-// between layers.
+// with a ReLU between the linear maps of the MLP, whatever the activation between
+// layers.
 type GINLayer struct {
 	Eps float32
-	MLP []Linear // at least one, from the first to the last
+	MLP []Linear // at least one, first to last
 }
 
-// GIN is a frozen graph isomorphism network, with an activation after each
-// layer but the last. It does not change and may be shared.
+// GIN is a frozen graph isomorphism network, with an activation after each layer
+// but the last. It is immutable and safe for concurrent use.
 type GIN struct {
 	shape
 	layers []GINLayer
-	mlps   [][]linear
+	mlps   [][]linear // by layer
 }
 
-// NewGIN returns the encoder of features of dimension in with the given
-// layers, at least one, from the first to the last, and the activation between
-// them. It copies the weights. It returns an error when shapes do not fit, a
-// weight is not finite, or the activation is unknown.
+// NewGIN returns an encoder of features of dimension in with the given layers, at
+// least one, first to last, and the activation between them. It copies the
+// weights. It returns an error when shapes do not fit, a weight is not finite, or
+// the activation is unknown.
 func NewGIN(in int, activation Activation, layers ...GINLayer) (*GIN, error) {
 	g, err := newGIN(in, activation, layers)
 	if err != nil {
@@ -49,8 +49,8 @@ func newGIN(in int, activation Activation, layers []GINLayer) (*GIN, error) {
 	}
 	g := &GIN{shape: shape}
 	for l, layer := range layers {
-		if err := checkWeights("eps", []float32{layer.Eps}, 1, 1); err != nil {
-			return nil, fmt.Errorf("layer %d: %w", l, err)
+		if err := inLayer(l, checkWeights("eps", []float32{layer.Eps}, 1, 1)); err != nil {
+			return nil, err
 		}
 		if len(layer.MLP) == 0 {
 			return nil, fmt.Errorf("layer %d has no linear map, want at least 1", l)
@@ -82,21 +82,52 @@ func newGIN(in int, activation Activation, layers []GINLayer) (*GIN, error) {
 	return g, nil
 }
 
-// Layers returns the weights, from the first layer to the last. They may not
-// be written to.
+// Layers returns the weights, first layer to last. They must not be modified.
 func (g *GIN) Layers() []GINLayer { return slices.Clone(g.layers) }
 
 // Kind is gin.
 func (g *GIN) Kind() Kind { return KindGIN }
 
-// Encode returns the embeddings of all nodes of a graph, see [Encoder]. The
-// neighbours of i are the sources of the edges into i, as often as they stand
-// there, i itself included if it does.
+// Tensors returns the weights under the names that PyTorch Geometric gives them
+// in a state dict. If every MLP is the one of torch_geometric.nn.GIN, two linear
+// maps of equal width, those are its names: convs.N.eps,
+// convs.N.nn.lins.0.weight, convs.N.nn.lins.0.bias and so on. Otherwise they are
+// those of a Sequential of alternating Linear and ReLU: convs.N.nn.0.weight,
+// convs.N.nn.2.weight and so on.
+//
+// [Load] takes both, and any Sequential of Linear, BatchNorm1d right after a
+// Linear, and modules without tensors, which it takes for one ReLU before each
+// Linear but the first. A BatchNorm (eps 1e-5, PyTorch's default) is folded into
+// the Linear before it, so Tensors does not return it.
+func (g *GIN) Tensors() map[string]safetensors.Tensor {
+	tensors := make(map[string]safetensors.Tensor)
+	name := "convs.%d.nn.lins.%d."
+	step := 1
+	for _, layer := range g.layers {
+		if len(layer.MLP) != 2 || len(layer.MLP[0].Bias) != len(layer.MLP[1].Bias) {
+			name, step = "convs.%d.nn.%d.", 2
+		}
+	}
+	for l, layer := range g.layers {
+		tensors[fmt.Sprintf("convs.%d.eps", l)] = safetensors.Of([]float32{layer.Eps}, 1)
+		for k, m := range layer.MLP {
+			prefix := fmt.Sprintf(name, l, step*k)
+			in := len(m.Weight) / len(m.Bias)
+			tensors[prefix+"weight"] = safetensors.Of(m.Weight, len(m.Bias), in)
+			tensors[prefix+"bias"] = safetensors.Of(m.Bias, len(m.Bias))
+		}
+	}
+	return tensors
+}
+
+// Encode returns the embeddings of all nodes of a graph, see [Encoder]. N(i) is
+// the multiset of the sources of the edges into i; a loop makes i a neighbour of
+// itself.
 func (g *GIN) Encode(x []Vector, src, dst []int32) []float32 {
 	n := len(x)
 	checkEdges(n, src, dst)
-	// The first linear map comes before the first sum, where sparse features
-	// pay.
+	// The first linear map is applied before the first sum: there features may
+	// be sparse.
 	first := g.mlps[0][0]
 	h := newRows(n, first.out)
 	for i := range x {
@@ -132,10 +163,12 @@ func (g *GIN) Encode(x []Vector, src, dst []int32) []float32 {
 	return h.x
 }
 
-// A row holds W·x, where W is the first linear map of the first layer, and
-// heard the sum of the neighbours' W·x: W is linear, so it may come before the
-// sum.
-
+// With W the first linear map of the first layer, without its bias, a row is
+//
+//	W·x              the self term
+//	Σ_{j ∈ N} W·x_j  the aggregate
+//
+// As W is linear, it may be applied before the sum.
 func (g *GIN) rowLayout() (self, aggregate int) { return g.mlps[0][0].out, g.mlps[0][0].out }
 
 func (g *GIN) projection() projection {
@@ -190,45 +223,12 @@ func (g *GIN) linearMaps(l int) []linear {
 	return g.mlps[l]
 }
 
-// Tensors returns the weights under the names that PyTorch Geometric gives
-// them in a state dict. When every MLP is what torch_geometric.nn.GIN makes, of
-// two linear maps and as wide within as without, those are its names:
-// convs.N.eps, convs.N.nn.lins.0.weight, convs.N.nn.lins.0.bias and so on.
-// Otherwise they are those of a Sequential of Linear and ReLU in turn:
-// convs.N.nn.0.weight, convs.N.nn.2.weight and so on.
-//
-// [Load] takes any Sequential of Linear, BatchNorm1d right after a Linear, and
-// modules without tensors, which it believes to be one ReLU before each Linear
-// but the first; and the MLP of torch_geometric.nn.GIN, convs.N.nn.lins.0 and
-// so on. A BatchNorm (eps 1e-5, PyTorch's default) is folded into the Linear
-// before it, so it does not come back here.
-func (g *GIN) Tensors() map[string]safetensors.Tensor {
-	tensors := make(map[string]safetensors.Tensor)
-	name := "convs.%d.nn.lins.%d."
-	step := 1
-	for _, layer := range g.layers {
-		if len(layer.MLP) != 2 || len(layer.MLP[0].Bias) != len(layer.MLP[1].Bias) {
-			name, step = "convs.%d.nn.%d.", 2
-		}
-	}
-	for l, layer := range g.layers {
-		tensors[fmt.Sprintf("convs.%d.eps", l)] = safetensors.Of([]float32{layer.Eps}, 1)
-		for k, m := range layer.MLP {
-			prefix := fmt.Sprintf(name, l, step*k)
-			in := len(m.Weight) / len(m.Bias)
-			tensors[prefix+"weight"] = safetensors.Of(m.Weight, len(m.Bias), in)
-			tensors[prefix+"bias"] = safetensors.Of(m.Bias, len(m.Bias))
-		}
-	}
-	return tensors
-}
-
 func loadGIN(d *stateDict, activation Activation) (Encoder, error) {
 	in := 0
 	var layers []GINLayer
 	err := d.layers(func(prefix string) {
 		layer := GINLayer{}
-		eps, shape := d.take(prefix+"eps", 1)
+		eps, shape := d.tensor(prefix+"eps", 1)
 		d.want(prefix+"eps", shape, 1)
 		if d.err == nil {
 			layer.Eps = eps[0]
@@ -250,7 +250,7 @@ func loadGIN(d *stateDict, activation Activation) (Encoder, error) {
 	return newGIN(in, activation, layers)
 }
 
-// lins reads the linear maps numbered from 0 without a gap.
+// lins reads linear maps numbered from 0 without a gap.
 func (d *stateDict) lins(prefix string) (mlp []Linear, in int) {
 	for k := 0; k == 0 || d.err == nil && d.hasPrefix(fmt.Sprintf("%s%d.", prefix, k)); k++ {
 		m, dim := d.linear(fmt.Sprintf("%s%d.", prefix, k))
@@ -262,13 +262,13 @@ func (d *stateDict) lins(prefix string) (mlp []Linear, in int) {
 	return mlp, in
 }
 
-// maxModules is how many modules a Sequential may have: far more than any has,
-// and few enough to ask for each.
+// maxModules is the most modules that a Sequential may have: far more than any
+// real one, and few enough to look for each.
 const maxModules = 100
 
-// sequential reads what a torch.nn.Sequential has tensors of.
+// sequential reads the modules of a torch.nn.Sequential that have tensors.
 func (d *stateDict) sequential(prefix string) (mlp []Linear, in int) {
-	before := -2 // the number of the module with tensors that came last
+	before := -2 // the number of the previous module with tensors
 	for k := range maxModules {
 		name := fmt.Sprintf("%s%d.", prefix, k)
 		switch {
@@ -300,14 +300,14 @@ func (d *stateDict) sequential(prefix string) (mlp []Linear, in int) {
 	return mlp, in
 }
 
-// foldBatchNorm makes m, followed by the BatchNorm with the given prefix, one
-// map: (y - running_mean) / √(running_var + 1e-5) · weight + bias.
+// foldBatchNorm merges the BatchNorm with the given prefix into m, which comes
+// before it: (y - running_mean) / √(running_var + 1e-5) · weight + bias.
 func (d *stateDict) foldBatchNorm(prefix string, m *Linear) {
 	d.skip(prefix + "num_batches_tracked")
 	var parts [4][]float32
 	for i, name := range []string{"weight", "bias", "running_mean", "running_var"} {
 		var shape []int
-		parts[i], shape = d.take(prefix+name, 1)
+		parts[i], shape = d.tensor(prefix+name, 1)
 		d.want(prefix+name, shape, len(m.Bias))
 	}
 	if d.err != nil {

@@ -10,75 +10,84 @@ import (
 )
 
 // Graph is a growing, simple, undirected graph that embeds its nodes with a
-// frozen [Encoder]. Nodes are numbered from 0 as they are added.
+// frozen [Encoder]. Nodes are numbered from 0 in the order in which they are
+// added. See the package comment for what it keeps of each node.
 //
-// The graph keeps per node what the encoder's first layer makes of its
-// features, and of its neighbours as far as that can be kept up: for [SAGE]
-// and [GIN] a sum, for [GAT] the numerators and denominators of attention. An
-// edge adds one term to either end, and a first-layer state costs little
-// whatever the degree. For [GCN] it takes a term a neighbour.
-//
-// What is kept of the neighbours takes its terms in the order of the node's
-// adjacency, which is the order in which its edges came. Hence the same calls
-// give the same bits, and so does what is made anew after features were
-// replaced.
-//
-// A Graph may not be used by two goroutines at once, not even to read: Embed
-// brings sums up to date.
+// A Graph is not safe for concurrent use, reads included: Embed recomputes
+// stale rows.
 type Graph struct {
-	enc        Encoder
-	selfLen    int // length of a row's part made of the node's features alone
-	rowLen     int // length of a row
-	nodes      *kernel.Table[node]
-	rows       rowTable
-	edges      int
-	adj        arena
-	epoch      uint32 // of the marks, see mark
-	staleCount int    // how many nodes are
-	projector  projection
-	embed      embedder
-	work       []workspace // one a worker
-	helpers    helperPool
-	window     window
-	reserve    int       // nodes to take the memory of at the start
-	linked     []int32   // the neighbours that LinkAll adds
-	listEnds   []uintptr // of their adjacency lists
-	newSelf    []float32 // for Replace: the own part to come
-	frozen     *Frozen   // nil unless the graph is
-	freezer    Frozen    // with room from the last time
+	enc       Encoder
+	projector projection // enc.projection()
+	selfLen   int        // length of a row's self term
+	rowLen    int        // length of a row: self term, then aggregate
+
+	// nodes and rows have one entry per node, Len() of each. A row's self term
+	// is exact at all times. Its aggregate is exact unless the node is stale.
+	nodes *kernel.Table[node]
+	rows  rowTable
+
+	// adj holds an adjacency list per node, in the order in which its edges
+	// came: u is in v's list exactly if v is in u's, once, and never v in its
+	// own.
+	adj   arena
+	edges int // half of the sum of the lists' lengths
+
+	epoch      uint32 // a node is marked if its mark is epoch; see mark
+	staleCount int    // number of nodes with stale set; 0 allows shortcuts
+
+	frozen  *Frozen // the snapshot being taken; nil for none
+	freezer Frozen  // frozen's storage, reused from one snapshot to the next
+
+	work    []workspace // one for each worker; work[0] is the caller's
+	helpers helperPool
+	reserve int // nodes to preallocate, see Reserve
+
+	// Storage reused from call to call.
+	embed    embedder
+	window   window
+	added    []int32   // the neighbours that linkAll or Remove found
+	listEnds []uintptr // addresses at which their adjacency lists go on
+	newSelf  []float32 // the self term that Replace compares with the old one
 }
 
-// node is what the graph keeps of a node beside its row. It is half a cache
-// line long.
+// node is what the graph keeps of a node besides its row: 32 bytes, so that two
+// share a cache line.
 type node struct {
-	adj   block
-	mark  uint32 // the node is marked when this is the graph's epoch
-	slot  int32  // of a node that is marked by plan, its place in order; in a window of Arrive, the last arrival that changes it
-	stale bool   // what was heard is not of the neighbours, or the node itself, as they are
+	adj  block  // the adjacency list
+	mark uint32 // see Graph.epoch
+	// slot has two uses, never at once. In Embed it is the node's place in
+	// embedder.order, valid if the node is marked. In Arrive it is the number
+	// of the last arrival of the window that changes the node's row.
+	slot int32
+	// stale: the aggregate may not be the sum over the present neighbours'
+	// present self terms. Set by markStale (Replace, Remove, EmbedWithout);
+	// cleared by whoever recomputes the aggregate (freshRow, clearNode,
+	// savedAggregates.restore). No message is added to a stale aggregate.
+	stale bool
 	_     [4]byte
 }
 
-// Option is what a graph may be told when it is made.
+// Option configures a [Graph].
 type Option func(*Graph)
 
-// Workers lets so many goroutines at once, at least 1, which it is without,
-// share what a window of arrivals takes: the products of [Graph.Add], and all
-// of [Graph.Embed]. Every bit is the same.
+// Workers sets how many goroutines share the work of a window of arrivals,
+// products and embeddings; at least 1, the default. It does not change a bit of
+// any result.
 func Workers(n int) Option {
 	return func(g *Graph) { g.work = make([]workspace, max(n, 1)) }
 }
 
-// BFloat16 keeps what is made of a node's features alone as bfloat16, for
-// graphs that would not fit otherwise: a node of [SAGE] takes two thirds of the
-// memory, and more time. Each number is rounded to the nearest, so that
-// embeddings are off by some thousandths of their size, see
-// BenchmarkBFloat16. The same calls give the same bits here too.
+// BFloat16 keeps self terms as bfloat16, for graphs that would not fit in memory
+// otherwise: a node of [SAGE] takes two thirds of the memory, and more time.
+// Rounding to the nearest has a relative error of at most 2⁻⁹, so embeddings are
+// off by some thousandths of their size, see BenchmarkBFloat16. Equal calls give
+// equal bits here too.
 func BFloat16() Option {
 	return func(g *Graph) { g.rows.useBFloat16() }
 }
 
-// Reserve takes the memory of so many nodes when the graph is made, and not as they
-// come. For their edges it takes none.
+// Reserve preallocates memory for a number of nodes when the graph is made. It
+// does not preallocate memory for their edges.
 func Reserve(nodes int) Option {
 	return func(g *Graph) { g.reserve = nodes }
 }
@@ -88,7 +97,8 @@ func NewGraph(encoder Encoder, options ...Option) *Graph {
 	self, aggregate := encoder.rowLayout()
 	g := &Graph{
 		enc: encoder, selfLen: self, rowLen: self + aggregate,
-		nodes: kernel.NewTable[node](1), rows: rowTable{selfLen: self, aggregateLen: aggregate, whole: kernel.NewTable[float32](self + aggregate)},
+		nodes:     kernel.NewTable[node](1),
+		rows:      newRowTable(self, aggregate),
 		projector: encoder.projection(),
 		newSelf:   make([]float32, self),
 		work:      make([]workspace, 1),
@@ -102,7 +112,7 @@ func NewGraph(encoder Encoder, options ...Option) *Graph {
 	return g
 }
 
-// Len is the number of nodes, those that were removed among them.
+// Len is the number of nodes, removed ones included.
 func (g *Graph) Len() int { return g.nodes.Len() }
 
 // Edges is the number of edges.
@@ -112,59 +122,13 @@ func (g *Graph) Edges() int { return g.edges }
 func (g *Graph) Degree(v int32) int { return int(g.node(v).adj.len) }
 
 // Neighbours returns v's neighbours in the order in which the edges came. The
-// slice is the graph's own: it may not be written to, and holds until the
-// graph is next changed.
+// slice is the graph's own: it may not be written to, and is valid until the
+// graph next changes.
 func (g *Graph) Neighbours(v int32) []int32 { return g.adj.view(g.node(v).adj) }
 
-// node panics when v is no node.
-func (g *Graph) node(v int32) *node {
-	if uint(v) >= uint(g.nodes.Len()) {
-		panic(fmt.Sprintf("gnn: node %d of a graph of %d", v, g.nodes.Len()))
-	}
-	return g.nodes.At(v)
-}
-
-// hears reports whether anything of the neighbours is kept.
-func (g *Graph) aggregates() bool { return g.rowLen > g.selfLen }
-
-// heard returns v's row with all of it as it should be. Without that, a row's
-// own part is as it should be, and the heard part unless the node is stale.
-func (g *Graph) freshRow(v int32) []float32 {
-	n := g.node(v)
-	w := &g.work[0]
-	row := g.rows.row(v, &w.row)
-	if n.stale {
-		g.keep(v)
-		g.enc.resetAggregate(row)
-		for _, u := range g.adj.view(n.adj) {
-			g.enc.addMessage(row, g.rows.row(u, &w.other))
-		}
-		g.rows.putAggregate(v, row)
-		n.stale = false
-		g.staleCount--
-	}
-	return row
-}
-
-// keep has a row that is about to be changed be kept as it is, if the graph is
-// frozen.
-func (g *Graph) keep(v int32) {
-	if g.frozen != nil {
-		g.frozen.keep(v)
-	}
-}
-
-// expire notes that what n's node has heard is no longer as it should be.
-func (g *Graph) markStale(n *node) {
-	if !n.stale {
-		n.stale = true
-		g.staleCount++
-	}
-}
-
 // Add adds a node without edges for each vector and returns the number of the
-// first; the others follow. It panics when a vector does not fit the encoder
-// or the nodes are more than an int32 numbers. The vectors are not kept.
+// first; the others follow. It does not keep the vectors. It panics when a
+// vector does not fit the encoder or node numbers would exceed an int32.
 func (g *Graph) Add(x []Vector) (first int32) {
 	for i := range x {
 		checkFeatures(x[i], g.enc.In())
@@ -183,7 +147,115 @@ func (g *Graph) Add(x []Vector) (first int32) {
 	return v
 }
 
-// addRows makes the rows of nodes without edges from v on.
+// Link adds the edge between u and v and reports whether it did: false if the
+// edge is there already or u is v. It takes time proportional to the smaller
+// degree.
+func (g *Graph) Link(u, v int32) bool {
+	few, many := u, v
+	if g.node(few).adj.len > g.node(many).adj.len {
+		few, many = many, few
+	}
+	if u == v || slices.Contains(g.Neighbours(few), many) {
+		return false
+	}
+	g.link(u, v)
+	return true
+}
+
+// LinkAll calls [Graph.Link] for v and each of the neighbours in order, and
+// returns how many edges it added. It takes time proportional to v's degree plus
+// the number of neighbours.
+func (g *Graph) LinkAll(v int32, neighbours []int32) (added int) {
+	g.prefetch(neighbours)
+	return len(g.linkAll(v, neighbours))
+}
+
+// Replace gives v new features. v and its neighbours become stale, so a hub
+// pays once for however many of its neighbours change between two embeddings.
+// Features that give the same self term change nothing.
+func (g *Graph) Replace(v int32, x Vector) {
+	n := g.node(v)
+	w := &g.work[0]
+	self := g.rows.row(v, &w.row)[:g.selfLen]
+	project(g.enc, g.newSelf, x)
+	g.rows.round(g.newSelf, &w.half)
+	if slices.Equal(self, g.newSelf) {
+		return
+	}
+	g.keep(v)
+	g.rows.putSelf(v, g.newSelf)
+	if !g.aggregates() {
+		return
+	}
+	g.markStale(n) // GAT's aggregate depends on v's own self term
+	for _, u := range g.adj.view(n.adj) {
+		g.markStale(g.node(u))
+	}
+}
+
+// node returns v's node. It panics when there is none.
+func (g *Graph) node(v int32) *node {
+	if uint(v) >= uint(g.nodes.Len()) {
+		panic(fmt.Sprintf("gnn: node %d of a graph of %d", v, g.nodes.Len()))
+	}
+	return g.nodes.At(v)
+}
+
+// aggregates reports whether rows have an aggregate; those of [GCN] have none.
+func (g *Graph) aggregates() bool { return g.rowLen > g.selfLen }
+
+// freshRow returns v's row, first recomputing its aggregate if it is stale. With
+// bfloat16 it is a copy in the caller's workspace, until that is next used.
+func (g *Graph) freshRow(v int32) []float32 {
+	n := g.node(v)
+	w := &g.work[0]
+	row := g.rows.row(v, &w.row)
+	if n.stale {
+		g.keep(v)
+		g.enc.resetAggregate(row)
+		for _, u := range g.adj.view(n.adj) {
+			g.enc.addMessage(row, g.rows.row(u, &w.other))
+		}
+		g.rows.putAggregate(v, row)
+		g.clearStale(n)
+	}
+	return row
+}
+
+func (g *Graph) markStale(n *node) {
+	if !n.stale {
+		n.stale = true
+		g.staleCount++
+	}
+}
+
+func (g *Graph) clearStale(n *node) {
+	if n.stale {
+		n.stale = false
+		g.staleCount--
+	}
+}
+
+// keep lets a snapshot copy v's row, which is about to change.
+func (g *Graph) keep(v int32) {
+	if g.frozen != nil {
+		g.frozen.keep(v)
+	}
+}
+
+// keepAll lets a snapshot copy the rows that messages between v and the nodes
+// are about to change.
+func (g *Graph) keepAll(v int32, nodes []int32) {
+	if g.frozen == nil {
+		return
+	}
+	g.keep(v)
+	for _, u := range nodes {
+		g.keep(u)
+	}
+}
+
+// addRows sets the rows of nodes without edges, numbered from v on.
 func (g *Graph) addRows(w *workspace, v int32, x []Vector) {
 	for len(x) > 0 {
 		n := min(len(x), blockRows)
@@ -213,30 +285,8 @@ func (g *Graph) addRows(w *workspace, v int32, x []Vector) {
 	}
 }
 
-// Link adds the edge between u and v and reports whether it did: not if it is
-// there, nor if u is v. It takes time in proportion to the smaller degree.
-func (g *Graph) Link(u, v int32) bool {
-	few, many := u, v
-	if g.node(few).adj.len > g.node(many).adj.len {
-		few, many = many, few
-	}
-	if u == v || slices.Contains(g.Neighbours(few), many) {
-		return false
-	}
-	g.link(u, v)
-	return true
-}
-
-// LinkAll calls [Graph.Link] for v and each of the neighbours in order, and
-// returns how many edges it added, in time proportional to v's degree plus
-// their number.
-func (g *Graph) LinkAll(v int32, neighbours []int32) (added int) {
-	g.prefetch(neighbours)
-	return len(g.linkAll(v, neighbours))
-}
-
-// linkAll is LinkAll of neighbours that were approached, and returns those that
-// are new, until its next call.
+// linkAll is LinkAll of neighbours that were prefetched. It returns the new
+// ones, valid until the next call.
 func (g *Graph) linkAll(v int32, neighbours []int32) (added []int32) {
 	added, stale := g.unlinked(v, neighbours)
 	if (stale || g.rows.whole == nil) && g.aggregates() {
@@ -245,7 +295,7 @@ func (g *Graph) linkAll(v int32, neighbours []int32) (added []int32) {
 		}
 		return added
 	}
-	g.prefetchListEnds(added) // they come nearer during the exchange
+	g.prefetchListEnds(added) // they arrive in the cache while messages are exchanged
 	if g.aggregates() {
 		g.keepAll(v, added)
 		g.enc.exchangeMessages(g.rows.whole, v, added, 0, g.enc.messageColumns())
@@ -254,66 +304,8 @@ func (g *Graph) linkAll(v int32, neighbours []int32) (added []int32) {
 	return added
 }
 
-// meet returns those of some nodes that are not v nor its neighbours, each once,
-// until its next call, and whether any of them or v is stale.
-func (g *Graph) unlinked(v int32, nodes []int32) (added []int32, stale bool) {
-	n := g.node(v)
-	g.clearMarks()
-	g.mark(n)
-	for _, u := range g.adj.view(n.adj) {
-		g.mark(g.node(u))
-	}
-	g.linked = g.linked[:0]
-	stale = n.stale
-	for _, u := range nodes {
-		if m := g.node(u); g.mark(m) {
-			g.linked = append(g.linked, u)
-			stale = stale || m.stale
-		}
-	}
-	return g.linked, stale
-}
-
-// prefetchListEnds has the ends of the nodes' lists brought nearer, which go on there.
-func (g *Graph) prefetchListEnds(nodes []int32) {
-	g.listEnds = g.listEnds[:0]
-	for _, u := range nodes {
-		g.listEnds = g.adj.end(g.listEnds, g.node(u).adj)
-	}
-	kernel.PrefetchLines(g.listEnds)
-}
-
-// keepAll has the rows that v's exchange with the nodes is about to change be kept
-// as they are, if the graph is frozen.
-func (g *Graph) keepAll(v int32, nodes []int32) {
-	if g.frozen == nil {
-		return
-	}
-	g.keep(v)
-	for _, u := range nodes {
-		g.keep(u)
-	}
-}
-
-// join enters the edges between v and the nodes, which are new.
-func (g *Graph) appendEdges(v int32, nodes []int32) {
-	n := g.node(v)
-	g.adj.reserve(&n.adj, len(nodes))
-	for _, u := range nodes {
-		g.adj.append(&n.adj, u)
-		g.adj.append(&g.node(u).adj, v)
-	}
-	g.edges += len(nodes)
-}
-
-// approach has what LinkAll will read of the neighbours brought nearer.
-func (g *Graph) prefetch(neighbours []int32) {
-	kernel.Prefetch(g.nodes, neighbours, 0, 1)
-	if g.aggregates() && g.rows.whole != nil {
-		g.enc.prefetchMessages(g.rows.whole, neighbours, 0, g.enc.messageColumns())
-	}
-}
-
+// link adds an edge that is not there, with the messages over it. A stale end
+// gets no message: it will read the new neighbour when it is recomputed.
 func (g *Graph) link(u, v int32) {
 	g.edges++
 	a, b := g.node(u), g.node(v)
@@ -322,7 +314,6 @@ func (g *Graph) link(u, v int32) {
 	if !g.aggregates() {
 		return
 	}
-	// A stale node will hear the new neighbour in its turn.
 	w := &g.work[0]
 	ru, rv := g.rows.row(u, &w.row), g.rows.row(v, &w.other)
 	if !a.stale {
@@ -337,34 +328,59 @@ func (g *Graph) link(u, v int32) {
 	}
 }
 
-// Replace gives v new features. What v and its neighbours have heard is made
-// anew when it is next needed, so a hub pays once for however many neighbours
-// change between two embeddings; when the features come again as they were,
-// nothing is made anew.
-func (g *Graph) Replace(v int32, x Vector) {
+// unlinked returns those of the nodes that are neither v nor its neighbours,
+// each once, valid until the next call, and whether any of them or v is stale.
+func (g *Graph) unlinked(v int32, nodes []int32) (fresh []int32, stale bool) {
 	n := g.node(v)
-	w := &g.work[0]
-	self := g.rows.row(v, &w.row)[:g.selfLen]
-	project(g.enc, g.newSelf, x)
-	g.rows.round(g.newSelf, &w.half)
-	if slices.Equal(self, g.newSelf) {
-		return
-	}
-	g.keep(v)
-	g.rows.putSelf(v, g.newSelf)
-	if !g.aggregates() {
-		return
-	}
-	g.markStale(n)
+	g.clearMarks()
+	g.mark(n)
 	for _, u := range g.adj.view(n.adj) {
-		g.markStale(g.node(u))
+		g.mark(g.node(u))
+	}
+	g.added = g.added[:0]
+	stale = n.stale
+	for _, u := range nodes {
+		if m := g.node(u); g.mark(m) {
+			g.added = append(g.added, u)
+			stale = stale || m.stale
+		}
+	}
+	return g.added, stale
+}
+
+// appendEdges adds edges between v and the nodes, none of which is a neighbour,
+// to the adjacency lists alone.
+func (g *Graph) appendEdges(v int32, nodes []int32) {
+	n := g.node(v)
+	g.adj.reserve(&n.adj, len(nodes))
+	for _, u := range nodes {
+		g.adj.append(&n.adj, u)
+		g.adj.append(&g.node(u).adj, v)
+	}
+	g.edges += len(nodes)
+}
+
+// prefetch brings what linkAll reads of the neighbours into the cache.
+func (g *Graph) prefetch(neighbours []int32) {
+	kernel.Prefetch(g.nodes, neighbours, 0, 1)
+	if g.aggregates() && g.rows.whole != nil {
+		g.enc.prefetchMessages(g.rows.whole, neighbours, 0, g.enc.messageColumns())
 	}
 }
 
-// unmark takes the mark off all nodes.
+// prefetchListEnds brings the ends of the nodes' adjacency lists into the cache.
+func (g *Graph) prefetchListEnds(nodes []int32) {
+	g.listEnds = g.listEnds[:0]
+	for _, u := range nodes {
+		g.listEnds = g.adj.end(g.listEnds, g.node(u).adj)
+	}
+	kernel.PrefetchLines(g.listEnds)
+}
+
+// clearMarks unmarks all nodes, in constant time but for one call in 2³².
 func (g *Graph) clearMarks() {
 	g.epoch++
-	if g.epoch == 0 { // the counter came round: old marks would count
+	if g.epoch == 0 { // the counter wrapped: old marks would be valid again
 		for v := range int32(g.Len()) {
 			g.nodes.At(v).mark = 0
 		}
@@ -372,7 +388,7 @@ func (g *Graph) clearMarks() {
 	}
 }
 
-// mark reports whether n was not marked.
+// mark marks n and reports whether it was not marked before.
 func (g *Graph) mark(n *node) bool {
 	if n.mark == g.epoch {
 		return false

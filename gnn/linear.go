@@ -13,24 +13,24 @@ type Linear struct {
 	Bias   []float32 // Out
 }
 
-// linear is a linear map as it is applied. With more than one group, input and
-// output are cut in that many parts and each part of the output is made from
-// its part of the input alone, as in a grouped convolution.
+// linear is a linear map with bias in the layout in which it is applied. With more
+// than one group, input and output are cut in as many parts, and each part of the
+// output depends on its part of the input alone, as in a grouped convolution.
 type linear struct {
 	groups  int
 	in, out int       // of all groups together
-	weight  []float32 // per group transposed: in/groups × out/groups
+	weight  []float32 // by group, transposed: in/groups × out/groups row-major
 	bias    []float32 // out
 }
 
-// newLinear returns the map of one group with weight w, out×in row-major.
+// newLinear returns the map of one group with the given weight, out×in row-major.
 func newLinear(w, bias []float32) linear {
 	out := len(bias)
 	in := len(w) / out
 	return linear{groups: 1, in: in, out: out, weight: transpose(w, out, in), bias: bias}
 }
 
-// apply sets the rows of dst to the images of as many rows of x.
+// apply sets the rows of dst, n×out, to the images of the rows of x, n×in.
 func (a *linear) apply(dst, x []float32) {
 	if a.groups == 1 {
 		n := len(dst) / a.out
@@ -60,8 +60,8 @@ func transpose(w []float32, rows, cols int) []float32 {
 	return t
 }
 
-// checkWeights returns an error unless w, the named weights, are rows×cols
-// finite numbers; rows is at least 1.
+// checkWeights returns an error unless the weights w are rows×cols finite numbers.
+// rows is at least 1.
 func checkWeights(name string, w []float32, rows, cols int) error {
 	if len(w)%rows != 0 || len(w)/rows != cols {
 		return fmt.Errorf("%d %s weights, want %d×%d", len(w), name, rows, cols)
@@ -69,6 +69,16 @@ func checkWeights(name string, w []float32, rows, cols int) error {
 	for i, x := range w {
 		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
 			return fmt.Errorf("%s weight %d is %v, want a finite number", name, i, x)
+		}
+	}
+	return nil
+}
+
+// inLayer returns the first of the errors that is not nil, as one of layer l.
+func inLayer(l int, errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return fmt.Errorf("layer %d: %w", l, err)
 		}
 	}
 	return nil

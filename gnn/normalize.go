@@ -7,16 +7,16 @@ import (
 	"slices"
 )
 
-// Normalization names a way to normalise features.
+// Normalization names a way to normalise features, in model files and flags.
 type Normalization string
 
-// The normalisations. Those by row keep sparse features sparse.
+// The normalisations. The row-wise ones keep sparse features sparse.
 const (
-	// NormalizeNone leaves features as they are.
+	// NormalizeNone leaves features unchanged.
 	NormalizeNone Normalization = "none"
-	// NormalizeRowL1 divides a vector by the sum of its absolute values, or by
-	// 1 where the sum is less. On features that are not negative, such as bags
-	// of words, it is PyTorch Geometric's NormalizeFeatures.
+	// NormalizeRowL1 divides a vector by the sum of its absolute values, or by 1
+	// if the sum is less. For non-negative features, such as bags of words, this
+	// is PyTorch Geometric's NormalizeFeatures.
 	NormalizeRowL1 Normalization = "row-l1"
 	// NormalizeRowL2 divides a vector by its Euclidean norm; zero stays zero.
 	NormalizeRowL2 Normalization = "row-l2"
@@ -25,18 +25,19 @@ const (
 	NormalizeStandard Normalization = "standard"
 )
 
-// Normalizer normalises features as they were at training; it belongs to the
-// model and is saved with it.
+// Normalizer normalises features as it did in training. It belongs to the model
+// and is saved with it.
 type Normalizer struct {
 	Kind Normalization
-	// Mean and Std (divisor n; 1 for a feature that never varies) are for
-	// NormalizeStandard, one entry a feature, and empty otherwise.
+	// Mean and Std have one entry per feature for NormalizeStandard and are
+	// empty otherwise. Std is the population's (divisor n), or 1 for a feature
+	// that never varies.
 	Mean, Std []float32
 }
 
 // FitNormalizer returns the normaliser of the given kind for features like x,
-// those of the training nodes. NormalizeStandard is an error for sparse
-// features, for no nodes, and for vectors of different lengths.
+// those of the training nodes. For NormalizeStandard, sparse features, no nodes,
+// and vectors of different lengths are errors.
 func FitNormalizer(kind Normalization, x []Vector) (*Normalizer, error) {
 	n := &Normalizer{Kind: kind}
 	if kind != NormalizeStandard {
@@ -84,8 +85,8 @@ func FitNormalizer(kind Normalization, x []Vector) (*Normalizer, error) {
 	return n, nil
 }
 
-// Validate returns an error that says why n, read from a model file, is not a
-// normaliser of features of dimension dim.
+// Validate returns an error unless n is a valid normaliser of features of
+// dimension dim. Call it on what was read from a model file.
 func (n *Normalizer) Validate(dim int) error {
 	switch n.Kind {
 	case NormalizeNone, NormalizeRowL1, NormalizeRowL2:
@@ -105,9 +106,9 @@ func (n *Normalizer) Validate(dim int) error {
 	return nil
 }
 
-// Apply returns x normalised. The result has dst's storage where that is large
-// enough, and shares none with x: give the zero Vector for a new one, or the
-// result of the call before to use it again.
+// Apply returns x normalised. The result reuses dst's storage where that is large
+// enough and shares none with x: pass the zero Vector for new storage, or the
+// previous result to reuse it.
 func (n *Normalizer) Apply(dst, x Vector) Vector {
 	if n.Kind == NormalizeStandard {
 		return n.standardize(dst, x)
@@ -122,8 +123,8 @@ func (n *Normalizer) Apply(dst, x Vector) Vector {
 	return y
 }
 
-// nonNil returns s emptied, and not nil even if s is: nil would make a dense
-// vector without features a sparse one.
+// nonNil returns s emptied, never nil: nil would make a dense vector without
+// features a sparse one.
 func nonNil(s []float32) []float32 {
 	if s == nil {
 		return []float32{}
@@ -131,7 +132,7 @@ func nonNil(s []float32) []float32 {
 	return s[:0]
 }
 
-// scaleRow divides the entries by their norm. Zeros change no sum, so dense
+// scaleRow divides the entries by their norm. Zeros do not change the sum, so dense
 // and sparse forms agree.
 func (n *Normalizer) scaleRow(x []float32) {
 	norm := 0.0

@@ -6,13 +6,13 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
-// projection multiplies features, dense or sparse, by a matrix.
+// projection is the product of features, dense or sparse, with a matrix.
 type projection struct {
 	weight  []float32 // in×out, row-major
 	in, out int
 }
 
-// row adds the product of a vector, which fits, to dst.
+// row adds the product of x to dst.
 func (p *projection) row(dst []float32, x Vector) {
 	if x.Dense == nil {
 		kernel.Gather(dst[:p.out], x.Index, x.Value, p.weight, p.out)
@@ -21,10 +21,10 @@ func (p *projection) row(dst []float32, x Vector) {
 	kernel.Product(dst[:p.out], x.Dense, p.weight)
 }
 
-// rows is row for each of some vectors and rows of dst, which stand the given
-// number of entries apart. Dense vectors that follow each other are multiplied
-// together. It returns room, larger if need be, where they were laid out.
-func (p *projection) rows(dst []float32, apart int, x []Vector, room []float32) []float32 {
+// rows adds the product of each of the vectors to a row of dst, whose rows are
+// stride entries apart. Consecutive dense vectors are copied to buf and multiplied
+// together. It returns buf, which may have grown.
+func (p *projection) rows(dst []float32, stride int, x []Vector, buf []float32) []float32 {
 	for len(x) > 0 {
 		n := 0
 		for n < len(x) && x[n].Dense != nil {
@@ -34,19 +34,19 @@ func (p *projection) rows(dst []float32, apart int, x []Vector, room []float32) 
 			p.row(dst, x[0])
 			n = 1
 		} else {
-			room = room[:0]
+			buf = buf[:0]
 			for _, v := range x[:n] {
-				room = append(room, v.Dense...)
+				buf = append(buf, v.Dense...)
 			}
-			kernel.ProductRowsApart(dst, apart, room, p.weight, n, p.in, p.out)
+			kernel.ProductRowsApart(dst, stride, buf, p.weight, n, p.in, p.out)
 		}
-		dst, x = dst[min(n*apart, len(dst)):], x[n:]
+		dst, x = dst[min(n*stride, len(dst)):], x[n:]
 	}
-	return room
+	return buf
 }
 
-// project sets own to what the encoder makes of the features alone. It panics
-// when they do not fit.
+// project sets self to the encoder's self term of the features. It panics when they
+// do not fit.
 func project(e Encoder, self []float32, x Vector) {
 	checkFeatures(x, e.In())
 	clear(self)
@@ -55,8 +55,8 @@ func project(e Encoder, self []float32, x Vector) {
 	e.finishSelf(self)
 }
 
-// checkFeatures panics when x cannot be multiplied by a matrix of dim rows.
-// Whether the indices ascend is not looked at here, see [Vector.Validate].
+// checkFeatures panics when x cannot be multiplied by a matrix of dim rows. It does
+// not check that sparse indices increase; [Vector.Validate] does.
 func checkFeatures(x Vector, dim int) {
 	switch {
 	case x.Dense == nil && (len(x.Index) != len(x.Value) || len(x.Index) > 0 && int(x.Index[len(x.Index)-1]) >= dim):

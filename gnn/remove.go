@@ -2,29 +2,27 @@ package gnn
 
 import "slices"
 
-// Remove takes nodes out of the graph: their edges go, and of what was made of
-// their features nothing is kept. Their numbers stay, as those of nodes without
-// features or edges, until [Graph.Replace] and new edges make other nodes of
-// them; [Graph.Len] counts them. It returns how many edges went. A node may
-// stand there twice.
+// Remove takes nodes out of the graph: their edges and whatever was computed
+// from their features. Their numbers remain, as nodes without features or edges,
+// and may be used again with [Graph.Replace] and new edges; [Graph.Len] counts
+// them. It returns the number of edges removed. A node may be listed twice.
 //
-// Nothing is subtracted: what a neighbour has heard is made anew of those that
-// it still has, in the order in which their edges came. So embeddings are, bit
-// for bit, those of a graph that had the nodes and edges that are left and no
-// others, whatever came, left and came again in between.
+// Nothing is subtracted: a former neighbour becomes stale, and its aggregate is
+// recomputed from the neighbours that it still has, in the order of their edges.
+// So embeddings have the bits of a graph that only ever had the remaining nodes
+// and edges, whatever came and left in between.
 //
-// It takes time in proportion to the degrees of the nodes and of their distinct
-// neighbours, of which it reads the lists; and where something is heard at all,
-// each of these neighbours is made anew, at one term a neighbour of its own,
-// when it is next needed. A hub thus pays for its degree once between two
-// embeddings, however many of its neighbours leave.
+// It takes time proportional to the degrees of the nodes and of their distinct
+// neighbours, whose lists are filtered. Each of these neighbours is recomputed
+// when it is next needed, one message for each of its own neighbours: so a hub
+// pays for its degree once between two embeddings, however many leave.
 func (g *Graph) Remove(nodes []int32) (edges int) {
 	g.clearMarks()
 	for _, v := range nodes {
 		g.mark(g.node(v))
 	}
-	g.linked = g.linked[:0]
-	within := 0 // ends of edges between two that leave
+	g.added = g.added[:0] // the neighbours that stay
+	within := 0           // edges between two nodes that leave, counted at both ends
 	for _, v := range nodes {
 		n := g.node(v)
 		for _, u := range g.adj.view(n.adj) {
@@ -32,22 +30,22 @@ func (g *Graph) Remove(nodes []int32) (edges int) {
 				within++
 			} else {
 				edges++
-				g.linked = append(g.linked, u)
+				g.added = append(g.added, u)
 			}
 		}
 		g.clearNode(v, n)
 	}
 	edges += within / 2
 	g.edges -= edges
-	slices.Sort(g.linked)
-	g.linked = slices.Compact(g.linked)
-	for _, u := range g.linked {
+	slices.Sort(g.added)
+	g.added = slices.Compact(g.added)
+	for _, u := range g.added {
 		g.dropMarked(u)
 	}
 	return edges
 }
 
-// part takes the neighbours that are marked from u's list.
+// dropMarked takes the marked nodes out of u's adjacency list.
 func (g *Graph) dropMarked(u int32) {
 	n := g.node(u)
 	g.keepList(u)
@@ -57,7 +55,8 @@ func (g *Graph) dropMarked(u int32) {
 	}
 }
 
-// blank makes v a node without features or edges. Its neighbours are not told.
+// clearNode makes v a node without features or edges. It leaves v in its
+// neighbours' lists.
 func (g *Graph) clearNode(v int32, n *node) {
 	g.keepList(v)
 	g.adj.release(&n.adj)
@@ -74,14 +73,11 @@ func (g *Graph) clearNode(v int32, n *node) {
 	row := g.rows.row(v, &w.row)
 	g.enc.resetAggregate(row)
 	g.rows.putAggregate(v, row)
-	if n.stale {
-		n.stale = false
-		g.staleCount--
-	}
+	g.clearStale(n)
 }
 
-// keepList has an adjacency list that is about to lose neighbours be kept as it
-// is, if the graph is frozen.
+// keepList lets a snapshot copy v's adjacency list, which is about to lose
+// neighbours.
 func (g *Graph) keepList(v int32) {
 	if g.frozen != nil {
 		g.frozen.keepList(v)

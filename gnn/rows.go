@@ -2,20 +2,28 @@ package gnn
 
 import "github.com/gvbll/gvbll/gnn/kernel"
 
-// rowTable keeps the rows of a graph's nodes, see incremental: whole, as
-// float32, or with the own parts as bfloat16. The heard parts are float32
-// either way. As bfloat16 a sum would stop growing where a term is less than
-// half of its last place, which is from some 256 neighbours on.
+// rowTable holds the rows of a graph's nodes: the self term, then the
+// aggregate. Either whole is set and a row is one slice of float32, or half is
+// and self terms are rounded to bfloat16.
+//
+// Aggregates are float32 either way: with bfloat16's 8 significant bits a sum
+// would stop growing where a term is below half of its last place, from some
+// 256 neighbours on.
 type rowTable struct {
-	selfLen, aggregateLen int // lengths of the parts
-	whole                 *kernel.Table[float32]
+	selfLen, aggregateLen int
+
+	whole *kernel.Table[float32] // selfLen+aggregateLen wide
 
 	// Instead of whole:
-	half *kernel.Table[uint16]  // own parts
-	sums *kernel.Table[float32] // heard parts; nil if they are empty
+	half *kernel.Table[uint16]  // self terms
+	sums *kernel.Table[float32] // aggregates; nil if aggregateLen is 0
 }
 
-// halve has the table, which is empty, keep own parts as bfloat16.
+func newRowTable(selfLen, aggregateLen int) rowTable {
+	return rowTable{selfLen: selfLen, aggregateLen: aggregateLen, whole: kernel.NewTable[float32](selfLen + aggregateLen)}
+}
+
+// useBFloat16 makes the table, which must be empty, keep self terms as bfloat16.
 func (t *rowTable) useBFloat16() {
 	t.whole, t.half = nil, kernel.NewTable[uint16](t.selfLen)
 	if t.aggregateLen > 0 {
@@ -27,14 +35,14 @@ func (t *rowTable) grow(n int)    { t.each(func(table growing) { table.Grow(n) }
 func (t *rowTable) reserve(n int) { t.each(func(table growing) { table.Reserve(n) }) }
 func (t *rowTable) shrink(n int)  { t.each(func(table growing) { table.Shrink(n) }) }
 
-// growing is a table of any numbers.
+// growing is a [kernel.Table] of any element type.
 type growing interface {
 	Grow(rows int)
 	Reserve(rows int)
 	Shrink(rows int)
 }
 
-// each does something with every table there is.
+// each calls do with every table that is set.
 func (t *rowTable) each(do func(growing)) {
 	if t.whole != nil {
 		do(t.whole)
@@ -47,14 +55,15 @@ func (t *rowTable) each(do func(growing)) {
 	}
 }
 
-// row returns v's row. It is the table's own if whole, or else made in room,
-// which grows to hold it: what is changed there is to be put back.
-func (t *rowTable) row(v int32, room *[]float32) []float32 {
+// row returns v's row. If the table is whole that is the table's own storage.
+// Otherwise it is a copy in *buf, which grows to hold it, and changes must be
+// written back with putSelf and putAggregate.
+func (t *rowTable) row(v int32, buf *[]float32) []float32 {
 	if t.whole != nil {
 		return t.whole.Row(v)
 	}
-	row := kernel.Resize(*room, t.selfLen+t.aggregateLen)
-	*room = row
+	row := kernel.Resize(*buf, t.selfLen+t.aggregateLen)
+	*buf = row
 	kernel.Widen(row[:t.selfLen], t.half.Row(v))
 	if t.sums != nil {
 		copy(row[t.selfLen:], t.sums.Row(v))
@@ -62,14 +71,15 @@ func (t *rowTable) row(v int32, room *[]float32) []float32 {
 	return row
 }
 
-// putAggregate keeps the heard part of a row that came from row.
+// putAggregate stores the aggregate of a row that came from row. A whole table
+// has it already.
 func (t *rowTable) putAggregate(v int32, row []float32) {
 	if t.sums != nil {
 		copy(t.sums.Row(v), row[t.selfLen:])
 	}
 }
 
-// putSelf keeps the own part of v's row.
+// putSelf stores v's self term.
 func (t *rowTable) putSelf(v int32, self []float32) {
 	if t.whole != nil {
 		copy(t.whole.Row(v), self)
@@ -78,11 +88,11 @@ func (t *rowTable) putSelf(v int32, self []float32) {
 	}
 }
 
-// round sets an own part to what will be kept of it.
-func (t *rowTable) round(self []float32, room *[]uint16) {
+// round rounds a self term to the precision in which it is stored.
+func (t *rowTable) round(self []float32, buf *[]uint16) {
 	if t.half != nil {
-		*room = kernel.Resize(*room, len(self))
-		kernel.Narrow(*room, self)
-		kernel.Widen(self, *room)
+		*buf = kernel.Resize(*buf, len(self))
+		kernel.Narrow(*buf, self)
+		kernel.Widen(self, *buf)
 	}
 }

@@ -9,37 +9,38 @@ import (
 )
 
 // SAGELayer holds the weights of one GraphSAGE layer with mean aggregation
-// (Hamilton, Ying, Leskovec: Inductive Representation Learning on Large
-// Graphs, 2017), which maps the state h to
+// (Hamilton, Ying, Leskovec: Inductive Representation Learning on Large Graphs,
+// 2017), which maps the states h to
 //
-//	h'_i = Neigh · mean over j in N(i) of h_j + Bias + Self · h_i
+//	h'_i = Neigh · mean_{j ∈ N(i)} h_j + Bias + Self · h_i
 //
-// with the mean over no neighbours zero. Out is len(Bias).
+// where the mean over no neighbours is zero. Out is len(Bias).
 type SAGELayer struct {
 	Neigh []float32 // Out×In, row-major; PyTorch Geometric's lin_l.weight
 	Bias  []float32 // Out; lin_l.bias
-	Self  []float32 // Out×In, row-major; lin_r.weight. Nil means zero (root_weight=False)
+	Self  []float32 // Out×In, row-major; lin_r.weight. Nil is zero (root_weight=False)
 }
 
 // SAGE is a frozen GraphSAGE encoder: layers of mean aggregation with an
-// activation after each but the last. It does not change and may be shared.
+// activation after each but the last. It is immutable and safe for concurrent
+// use.
 type SAGE struct {
 	shape
 	layers []SAGELayer
 
-	// projector is the first layer's [Neighᵀ | Selfᵀ], In×2·Out. Features are
-	// projected before they are aggregated: that is where sums can be kept up,
-	// and where sparse features pay.
+	// projector is the first layer's [Neighᵀ | Selfᵀ], In×2·Out row-major. The
+	// first layer projects features before it aggregates them: then the sums can
+	// be maintained, and sparse features are cheap.
 	projector []float32
-	// upper[l] takes, for l >= 1, the mean of the neighbours' states beside
-	// the own state: states are aggregated, then projected.
+	// upper[l], for l ≥ 1, maps [mean of the neighbours' states | own state] to
+	// the layer's output: these layers aggregate first, then project.
 	upper []linear
 }
 
-// NewSAGE returns the encoder of features of dimension in with the given
-// layers, at least one, from the first to the last, and the activation between
-// them. It copies the weights. It returns an error when shapes do not fit, a
-// weight is not finite, or the activation is unknown.
+// NewSAGE returns an encoder of features of dimension in with the given layers,
+// at least one, first to last, and the activation between them. It copies the
+// weights. It returns an error when shapes do not fit, a weight is not finite, or
+// the activation is unknown.
 func NewSAGE(in int, activation Activation, layers ...SAGELayer) (*SAGE, error) {
 	s, err := newSAGE(in, activation, layers)
 	if err != nil {
@@ -62,14 +63,12 @@ func newSAGE(in int, activation Activation, layers []SAGELayer) (*SAGE, error) {
 		if layer.Self == nil {
 			layer.Self = make([]float32, len(layer.Neigh))
 		}
-		for _, err := range []error{
+		if err := inLayer(l,
 			checkWeights("neighbour", layer.Neigh, out, in),
 			checkWeights("self", layer.Self, out, in),
 			checkWeights("bias", layer.Bias, out, 1),
-		} {
-			if err != nil {
-				return nil, fmt.Errorf("layer %d: %w", l, err)
-			}
+		); err != nil {
+			return nil, err
 		}
 		layer = SAGELayer{slices.Clone(layer.Neigh), slices.Clone(layer.Bias), slices.Clone(layer.Self)}
 		s.layers = append(s.layers, layer)
@@ -86,16 +85,31 @@ func newSAGE(in int, activation Activation, layers []SAGELayer) (*SAGE, error) {
 	return s, nil
 }
 
-// Layers returns the weights, from the first layer to the last. They may not
-// be written to.
+// Layers returns the weights, first layer to last. They must not be modified.
 func (s *SAGE) Layers() []SAGELayer { return slices.Clone(s.layers) }
 
 // Kind is graphsage.
 func (s *SAGE) Kind() Kind { return KindSAGE }
 
-// Encode returns the embeddings of all nodes of a graph, see [Encoder]. The
-// neighbours of i are the sources of the edges into i, as often as they stand
-// there, i itself included if it does.
+// Tensors returns the weights under the names that PyTorch Geometric gives them
+// in a state dict: convs.N.lin_l.weight, convs.N.lin_l.bias and
+// convs.N.lin_r.weight. [Load] also takes layers without lin_r
+// (root_weight=False).
+func (s *SAGE) Tensors() map[string]safetensors.Tensor {
+	tensors := make(map[string]safetensors.Tensor, 3*len(s.layers))
+	for l, layer := range s.layers {
+		in, out := s.width[l], s.width[l+1]
+		prefix := fmt.Sprintf("convs.%d.", l)
+		tensors[prefix+"lin_l.weight"] = safetensors.Of(layer.Neigh, out, in)
+		tensors[prefix+"lin_l.bias"] = safetensors.Of(layer.Bias, out)
+		tensors[prefix+"lin_r.weight"] = safetensors.Of(layer.Self, out, in)
+	}
+	return tensors
+}
+
+// Encode returns the embeddings of all nodes of a graph, see [Encoder]. N(i) is
+// the multiset of the sources of the edges into i; a loop makes i a neighbour of
+// itself.
 func (s *SAGE) Encode(x []Vector, src, dst []int32) []float32 {
 	n := len(x)
 	checkEdges(n, src, dst)
@@ -137,7 +151,8 @@ func (s *SAGE) Encode(x []Vector, src, dst []int32) []float32 {
 	return h.x
 }
 
-// inverseDegree is the factor that makes a sum over neighbours their mean.
+// inverseDegree is 1/degree, the factor that makes a sum over neighbours their
+// mean; 0 for degree 0.
 func inverseDegree(degree int) float32 {
 	if degree == 0 {
 		return 0
@@ -145,11 +160,15 @@ func inverseDegree(degree int) float32 {
 	return 1 / float32(degree)
 }
 
-// A row holds Neigh·x and Self·x + Bias, and heard the sum of the neighbours'
-// Neigh·x: by linearity of the first layer, Neigh · mean x_j = mean (Neigh · x_j).
-// So an edge adds one vector to either end, and a first-layer state is a few
-// operations per unit, whatever the degree.
-
+// A row is
+//
+//	Neigh·x              what neighbours receive    ┐ self term
+//	Self·x + Bias        what the node itself adds  ┘
+//	Σ_{j ∈ N} Neigh·x_j  the aggregate
+//
+// each of the first layer's width. As Neigh is linear, Neigh · mean x_j = mean
+// (Neigh · x_j): an edge adds one vector at either end, and a first-layer state is
+// a multiply-add per unit, whatever the degree.
 func (s *SAGE) rowLayout() (self, aggregate int) { return 2 * s.width[1], s.width[1] }
 
 func (s *SAGE) projection() projection {
@@ -176,8 +195,9 @@ func (s *SAGE) exchangeMessages(rows *kernel.Table[float32], v int32, neighbours
 	kernel.Exchange(rows, v, neighbours, from, 2*s.width[1]+from, to-from)
 }
 
-// base is 1 where the first layer's states are as quickly made anew from the
-// rows, for each node that hears them, as read.
+// baseLayer is 1 if there are two layers or more and the activation is ReLU: then
+// recomputing a neighbour's first-layer state, one multiply-add and a maximum per
+// unit of its row, is as fast as loading it from where it was stored.
 func (s *SAGE) baseLayer() int {
 	if s.Depth() > 1 && s.activation == ReLU {
 		return 1
@@ -187,20 +207,20 @@ func (s *SAGE) baseLayer() int {
 
 func (s *SAGE) baseInput(dst []float32, g *Graph, v int32, w *workspace) {
 	if s.baseLayer() == 0 {
-		s.bottomState(dst, g, v, w)
+		s.firstState(dst, g, v, w)
 		return
 	}
 	out := s.width[1]
 	mean, self := dst[:out], dst[out:]
 	near := g.Neighbours(v)
-	g.rectified(mean, near, out, 2*out, w)
+	g.sumRectified(mean, near, out, 2*out, w)
 	kernel.Scale(mean, inverseDegree(len(near)))
-	s.bottomState(self, g, v, w)
+	s.firstState(self, g, v, w)
 	kernel.Rectify(self, self)
 }
 
-// bottomState sets dst to v's output of the first layer.
-func (s *SAGE) bottomState(dst []float32, g *Graph, v int32, w *workspace) {
+// firstState sets dst to v's output of the first layer, before the activation.
+func (s *SAGE) firstState(dst []float32, g *Graph, v int32, w *workspace) {
 	out := s.width[1]
 	row := g.rows.row(v, &w.row)
 	kernel.Combine(dst, row[out:2*out], row[2*out:], inverseDegree(g.Degree(v)))
@@ -223,22 +243,6 @@ func (s *SAGE) linearMaps(l int) []linear {
 	return s.upper[l : l+1]
 }
 
-// Tensors returns the weights under the names that PyTorch Geometric gives
-// them in a state dict: convs.N.lin_l.weight, convs.N.lin_l.bias and
-// convs.N.lin_r.weight. [Load] also takes layers without lin_r
-// (root_weight=False).
-func (s *SAGE) Tensors() map[string]safetensors.Tensor {
-	tensors := make(map[string]safetensors.Tensor, 3*len(s.layers))
-	for l, layer := range s.layers {
-		in, out := s.width[l], s.width[l+1]
-		prefix := fmt.Sprintf("convs.%d.", l)
-		tensors[prefix+"lin_l.weight"] = safetensors.Of(layer.Neigh, out, in)
-		tensors[prefix+"lin_l.bias"] = safetensors.Of(layer.Bias, out)
-		tensors[prefix+"lin_r.weight"] = safetensors.Of(layer.Self, out, in)
-	}
-	return tensors
-}
-
 func loadSAGE(d *stateDict, activation Activation) (Encoder, error) {
 	in := 0
 	var layers []SAGELayer
@@ -249,7 +253,7 @@ func loadSAGE(d *stateDict, activation Activation) (Encoder, error) {
 		}
 		layer := SAGELayer{Neigh: l.Weight, Bias: l.Bias}
 		if name := prefix + "lin_r.weight"; d.has(name) {
-			self, shape := d.take(name, 2)
+			self, shape := d.tensor(name, 2)
 			d.want(name, shape, len(l.Bias), dim)
 			layer.Self = self
 		}

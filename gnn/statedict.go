@@ -10,17 +10,17 @@ import (
 )
 
 // stateDict reads the layers of an encoder from named tensors. The first error
-// stays, and what is read after it is empty.
+// sticks; whatever is read after it is empty.
 type stateDict struct {
-	rest map[string]safetensors.Tensor // not read yet
-	conv func(l int) string            // what the names of layer l begin with
-	err  error
+	unread map[string]safetensors.Tensor
+	conv   func(l int) string // the prefix of layer l's names
+	err    error
 }
 
 func newStateDict(tensors map[string]safetensors.Tensor) *stateDict {
 	d := &stateDict{
-		rest: maps.Clone(tensors),
-		conv: func(l int) string { return fmt.Sprintf("convs.%d.", l) },
+		unread: maps.Clone(tensors),
+		conv:   func(l int) string { return fmt.Sprintf("convs.%d.", l) },
 	}
 	if d.hasPrefix("conv1.") {
 		d.conv = func(l int) string { return fmt.Sprintf("conv%d.", l+1) }
@@ -28,25 +28,25 @@ func newStateDict(tensors map[string]safetensors.Tensor) *stateDict {
 	return d
 }
 
-// layers calls read with the prefix of each layer's names, at least once, and
-// then makes it an error if tensors are left.
+// layers calls read with the prefix of each layer's names, at least once, and then
+// makes it an error if tensors are left unread.
 func (d *stateDict) layers(read func(prefix string)) error {
 	for l := 0; d.err == nil && (l == 0 || d.hasPrefix(d.conv(l))); l++ {
 		read(d.conv(l))
 	}
-	if d.err == nil && len(d.rest) > 0 {
-		d.err = fmt.Errorf("%d tensors of no layer of such an encoder, first %.80q", len(d.rest), slices.Min(slices.Collect(maps.Keys(d.rest))))
+	if d.err == nil && len(d.unread) > 0 {
+		d.err = fmt.Errorf("%d tensors belong to no layer of this encoder, the first is %.80q", len(d.unread), slices.Min(slices.Collect(maps.Keys(d.unread))))
 	}
 	return d.err
 }
 
 func (d *stateDict) has(name string) bool {
-	_, ok := d.rest[name]
+	_, ok := d.unread[name]
 	return ok
 }
 
 func (d *stateDict) hasPrefix(prefix string) bool {
-	for name := range d.rest {
+	for name := range d.unread {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}
@@ -54,15 +54,15 @@ func (d *stateDict) hasPrefix(prefix string) bool {
 	return false
 }
 
-// take returns the named tensor's elements, row-major, and its shape, of the
-// given number of dimensions, none of them 0.
-func (d *stateDict) take(name string, dims int) (values []float32, shape []int) {
+// tensor returns the named tensor's elements, row-major, and its shape, which must
+// have the given number of dimensions, none of them 0.
+func (d *stateDict) tensor(name string, dims int) (values []float32, shape []int) {
 	shape = make([]int, dims)
 	if d.err != nil {
 		return nil, shape
 	}
-	t, ok := d.rest[name]
-	delete(d.rest, name)
+	t, ok := d.unread[name]
+	delete(d.unread, name)
 	switch {
 	case !ok:
 		d.err = fmt.Errorf("no tensor %s", name)
@@ -78,8 +78,8 @@ func (d *stateDict) take(name string, dims int) (values []float32, shape []int) 
 	return nil, shape
 }
 
-// want makes it an error if the named tensor's shape is not the one that
-// others ask for.
+// want makes it an error if the named tensor's shape differs from what the other
+// tensors require.
 func (d *stateDict) want(name string, shape []int, want ...int) {
 	if d.err == nil && !slices.Equal(shape, want) {
 		d.err = fmt.Errorf("tensor %s has shape %v, want %v", name, shape, want)
@@ -88,11 +88,11 @@ func (d *stateDict) want(name string, shape []int, want ...int) {
 
 // linear reads prefix+"weight" and prefix+"bias".
 func (d *stateDict) linear(prefix string) (l Linear, in int) {
-	w, shape := d.take(prefix+"weight", 2)
-	b, out := d.take(prefix+"bias", 1)
+	w, shape := d.tensor(prefix+"weight", 2)
+	b, out := d.tensor(prefix+"bias", 1)
 	d.want(prefix+"weight", shape, out[0], shape[1])
 	return Linear{Weight: w, Bias: b}, shape[1]
 }
 
-// skip drops a tensor of no use in prediction, if it is there.
-func (d *stateDict) skip(name string) { delete(d.rest, name) }
+// skip drops a tensor that prediction does not need, if it is there.
+func (d *stateDict) skip(name string) { delete(d.unread, name) }

@@ -6,8 +6,8 @@ import (
 )
 
 // Vector is a node's feature vector: Dense, or sparse as Index (strictly
-// increasing) and Value of the same length. The zero Vector is the sparse
-// vector with no entries, of any dimension.
+// increasing) and Value of the same length. Dense is nil for a sparse vector. The
+// zero Vector is the sparse zero vector, of any dimension.
 //
 // Dense and sparse forms of the same features have the same embedding, bit for
 // bit.
@@ -17,9 +17,9 @@ type Vector struct {
 	Value []float32
 }
 
-// Validate returns an error that says why v is not a vector of dimension dim
-// with finite entries. What comes from outside is to be validated before it is
-// encoded: the encoders panic on a vector that does not fit.
+// Validate returns an error unless v is a vector of dimension dim with finite
+// entries. Validate what comes from outside before encoding it: the encoders panic
+// on a vector that does not fit.
 func (v Vector) Validate(dim int) error {
 	entries := v.Value
 	if v.Dense != nil {

@@ -6,36 +6,42 @@ import (
 	"time"
 )
 
-// chunkRows is how many rows a worker takes at a time, where rows are shared. A
-// call with less than two chunks is for one.
+// This file is the one place in the package with goroutines, atomics and a
+// clock. None of them can change a bit: a job's chunks are disjoint rows or
+// columns of the output, each computed whole by one worker from inputs that
+// nobody writes meanwhile, so it does not matter who computes which and when.
+// The clock only decides when an idle helper ends.
+
+// chunkRows is how many rows a worker claims at a time. A call with fewer than
+// two chunks is done by the caller alone.
 const chunkRows = 32
 
-// idleTime is how long a helper spinLimit out for the next job before it ends. Waking
-// a thread can take as long as a window's product, so the layers of one call, and
-// calls that follow each other closely, find their helpers awake; between
+// idleTime is how long a helper polls for the next job before it ends. Waking a
+// thread can take as long as a window's product; with this, the layers of one
+// call, and calls in close succession, find their helpers awake, and between
 // windows there are none.
 const idleTime = 100 * time.Microsecond
 
-// spinLimit is how often the caller spinLimit whether its helpers are done, before it lets
-// others have the processor between two spinLimit.
+// spinLimit is how many times the caller polls for its helpers to finish before
+// it yields the processor between polls.
 const spinLimit = 1000
 
-// helperPool are the goroutines that help the one that calls.
+// helperPool holds the goroutines that help the caller.
 type helperPool struct {
-	job   atomic.Pointer[job]
-	awake []atomic.Bool // by worker; the first is the caller
+	job   atomic.Pointer[job] // the job to help with; nil for none
+	awake []atomic.Bool       // by worker: its goroutine runs; [0] is the caller's and unused
 }
 
-// job is rows to share, or columns. Whoever is free takes the next chunk, so a
-// helper that wakes late has taken none, and nobody waits for it.
+// job is a range of rows, or columns, to be shared. Whoever is free claims the
+// next chunk, so nobody waits for a helper that wakes late: it has claimed none.
 type job struct {
 	rows, chunk int
 	do          func(w *workspace, from, to int)
-	next        atomic.Int64 // row that nobody has taken
-	left        atomic.Int64 // chunks that are not done
+	next        atomic.Int64 // the first row not claimed
+	left        atomic.Int64 // chunks not done
 }
 
-// work does chunks until none is left to take.
+// work does chunks until all are claimed.
 func (j *job) work(w *workspace) {
 	for {
 		from := int(j.next.Add(int64(j.chunk))) - j.chunk
@@ -47,11 +53,11 @@ func (j *job) work(w *workspace) {
 	}
 }
 
-// alone reports whether one worker had best do all of so many rows.
+// serial reports whether the caller had best do that many rows alone.
 func (g *Graph) serial(rows int) bool { return len(g.work) == 1 || rows < 2*chunkRows }
 
-// split has the workers share rows, a chunk at a time, of which each is done by one
-// of them, and returns when all are done.
+// parallel calls do for chunks of the rows, each on one of the workers, and
+// returns when all are done.
 func (g *Graph) parallel(rows, chunk int, do func(w *workspace, from, to int)) {
 	j := &job{rows: rows, chunk: chunk, do: do}
 	chunks := (rows + chunk - 1) / chunk
@@ -63,23 +69,23 @@ func (g *Graph) parallel(rows, chunk int, do func(w *workspace, from, to int)) {
 		}
 	}
 	j.work(&g.work[0])
-	// What is left is a part of a chunk. To sleep until then, and be woken, would
-	// take longer, and put the helper to sleep in turn.
-	for looked := 0; j.left.Load() > 0; looked++ {
-		if looked >= spinLimit {
+	// At most a part of a chunk is left for each helper. To sleep until then
+	// and be woken would take longer, and would let the helpers fall idle.
+	for polls := 0; j.left.Load() > 0; polls++ {
+		if polls >= spinLimit {
 			runtime.Gosched()
 		}
 	}
 	g.helpers.job.Store(nil)
 }
 
-// help works on one job after the other, and ends when none has come for a
-// while. A job that comes at that moment is done without it.
-func (c *helperPool) help(k int, w *workspace) {
-	defer c.awake[k].Store(false)
+// help works on one job after the other and ends when none has come for
+// idleTime. A job that comes at that moment is done without it.
+func (p *helperPool) help(k int, w *workspace) {
+	defer p.awake[k].Store(false)
 	var last *job
 	for until := time.Now().Add(idleTime); time.Now().Before(until); runtime.Gosched() {
-		if j := c.job.Load(); j != nil && j != last {
+		if j := p.job.Load(); j != nil && j != last {
 			j.work(w)
 			last, until = j, time.Now().Add(idleTime)
 		}
