@@ -276,23 +276,16 @@ func (e *Engine) Belief() *Belief {
 	n := float64(q.Dim)
 	for i := range q.Mean {
 		c := &b.Classes[i%q.Classes]
-		t, was := max(q.Precision[i], leastPrecision), anchor.Precision[i]
 		moved := q.Mean[i] - anchor.Mean[i]
-		square := float64(moved * moved)
-		c.Precision += t / n
-		c.Variance += 1 / (t * n)
-		b.Deviation[i] = math.Sqrt(1 / t)
-		c.Distance += square
-		b.Distance += square
-		b.KL += (math.Log(t/was) + was/t + float64(was*square) - 1) / 2
+		c.Precision += q.Precision[i] / n
+		c.Variance += q.Variance(i) / n
+		b.Deviation[i] = math.Sqrt(q.Variance(i))
+		c.Distance += float64(moved * moved)
 	}
-	b.Distance = math.Sqrt(b.Distance)
+	b.Distance, _ = q.Distance(anchor)
+	b.KL = q.KL(anchor)
 	for c := range b.Classes {
 		b.Classes[c].Distance = math.Sqrt(b.Classes[c].Distance)
 	}
 	return b
 }
-
-// leastPrecision keeps variances finite of dimensions that were forgotten
-// entirely, as prediction does.
-const leastPrecision = 1e-12

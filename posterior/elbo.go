@@ -214,7 +214,7 @@ func (v *Variational) Loss(z []float64, labels []int32, alpha float64, rng *rand
 	g, kl := &v.grads, alpha/float64(n)
 	for i, m := range v.params.mean {
 		s, l := v.variance[i], v.params.logVar[i]
-		loss.KL += 0.5 * (s + float64(m*m) - l - 1)
+		loss.KL += klNormal(s, float64(m*m), l)
 		g.mean[i] += float64(kl * m)
 		g.logVar[i] = 0.5 * (float64(g.logVar[i]*s) + float64(kl*(s-1)))
 	}

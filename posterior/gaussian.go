@@ -53,15 +53,56 @@ func (q *Gaussian) Clone() Gaussian {
 	return c
 }
 
-// leastPrecision bounds variances in prediction: a dimension that was forgotten
-// entirely and that a row does not use must add 0·10¹² to the variance of a
-// logit, not 0·∞.
+// leastPrecision bounds variances. Forgetting may take the precision of a
+// dimension that no row uses down to 0, and such a dimension must add 0·10¹² to
+// the variance of a logit, not 0·∞.
 const leastPrecision = 1e-12
 
-// variances writes Σ = 1/T to dst.
+// Variance returns Σ of weight i = j·C + c, at most 10¹².
+func (q *Gaussian) Variance(i int) float64 { return 1 / max(q.Precision[i], leastPrecision) }
+
+// variances writes Σ to dst.
 func (q *Gaussian) variances(dst []float64) {
-	for i, t := range q.Precision {
-		dst[i] = 1 / max(t, leastPrecision)
+	for i := range q.Precision {
+		dst[i] = q.Variance(i)
+	}
+}
+
+// Distance returns how far q is from p: the Frobenius norms ‖M_q - M_p‖ and
+// ‖Σ_q - Σ_p‖.
+func (q *Gaussian) Distance(p *Gaussian) (mean, variance float64) {
+	q.mustMatch(p)
+	for i, m := range q.Mean {
+		m -= p.Mean[i]
+		v := q.Variance(i) - p.Variance(i)
+		mean += float64(m * m)
+		variance += float64(v * v)
+	}
+	return math.Sqrt(mean), math.Sqrt(variance)
+}
+
+// KL returns the Kullback-Leibler divergence D_KL(q ‖ p) in nats, a sum over the
+// weights because they are independent.
+func (q *Gaussian) KL(p *Gaussian) (kl float64) {
+	q.mustMatch(p)
+	for i, m := range q.Mean {
+		v, prior := q.Variance(i), p.Variance(i)
+		m -= p.Mean[i]
+		kl += klNormal(v/prior, float64(m*m)/prior, log(v/prior))
+	}
+	return max(kl, 0) // rounding may bring it below
+}
+
+// klNormal returns D_KL(N(m, s) ‖ N(m₀, s₀)) in nats for ratio = s/s₀, shift =
+// (m - m₀)²/s₀ and logRatio = log ratio. With m₀ = 0 and s₀ = 1 it is a term of
+// eq:kl.
+func klNormal(ratio, shift, logRatio float64) float64 {
+	return 0.5 * (ratio + shift - logRatio - 1)
+}
+
+func (q *Gaussian) mustMatch(o *Gaussian) {
+	if !q.sameShape(o) {
+		panic(fmt.Sprintf("posterior: posteriors of shape %d × %d and %d × %d", q.Dim, q.Classes, o.Dim, o.Classes))
 	}
 }
 

@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat/distmv"
 )
 
 // golden reads a file of golden values into dst, or skips the test where there
@@ -235,3 +238,41 @@ func softmax(a []float64) {
 
 // top returns the index of the largest entry, the lowest of equal ones.
 func top(a []float64) int { return slices.Index(a, slices.Max(a)) }
+
+// TestKL holds KL to gonum's for full covariances, and Distance to its definition.
+func TestKL(t *testing.T) {
+	rng := rand.New(rand.NewPCG(31, 32))
+	random := func() (q Gaussian, n *distmv.Normal) {
+		q = Gaussian{Dim: 3, Classes: 2, Mean: make([]float64, 6), Precision: make([]float64, 6)}
+		sigma := mat.NewSymDense(6, nil)
+		for i := range q.Mean {
+			q.Mean[i], q.Precision[i] = rng.NormFloat64(), 0.1+rng.ExpFloat64()
+			sigma.SetSym(i, i, 1/q.Precision[i])
+		}
+		n, ok := distmv.NewNormal(q.Mean, sigma, nil)
+		if !ok {
+			t.Fatal("not positive definite")
+		}
+		return q, n
+	}
+	q, qn := random()
+	p, pn := random()
+	if got, want := q.KL(&p), (distmv.KullbackLeibler{}).DistNormal(qn, pn); math.Abs(got-want) > 1e-12*want {
+		t.Errorf("KL %v, want %v", got, want)
+	}
+	var mean, variance float64
+	for i := range q.Mean {
+		mean += math.Pow(q.Mean[i]-p.Mean[i], 2)
+		variance += math.Pow(1/q.Precision[i]-1/p.Precision[i], 2)
+	}
+	if m, v := q.Distance(&p); math.Abs(m-math.Sqrt(mean)) > 1e-12 || math.Abs(v-math.Sqrt(variance)) > 1e-12 {
+		t.Errorf("distance %v and %v, want %v and %v", m, v, math.Sqrt(mean), math.Sqrt(variance))
+	}
+	if m, v := q.Distance(&q); q.KL(&q) != 0 || m != 0 || v != 0 {
+		t.Errorf("KL %v and distance %v, %v from itself", q.KL(&q), m, v)
+	}
+	q.Precision[2] = 0 // forgotten entirely
+	if kl := q.KL(&p); !(kl > 1e10) || math.IsInf(kl, 0) || q.Variance(2) != 1e12 {
+		t.Errorf("KL %v, variance %v of what is forgotten", kl, q.Variance(2))
+	}
+}

@@ -112,9 +112,7 @@ func (p *Predictive) Serve(posteriors []*Gaussian, serves int, rows Rows, said [
 	p.predict(first, rows, split, func(lo, n int) {
 		for h, q := range posteriors {
 			if h != serves {
-				if !q.sameShape(first) {
-					panic(fmt.Sprintf("posterior: posteriors of shape %d × %d and %d × %d", q.Dim, q.Classes, first.Dim, first.Classes))
-				}
+				q.mustMatch(first)
 				p.linear(p.probs, q.Mean, p.z, p.byTau[:p.lanes])
 			} else {
 				copy(p.probs, p.mean)

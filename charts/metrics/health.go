@@ -36,10 +36,6 @@ func newHealth(gauges func(name, help string, labels ...string) *prometheus.Gaug
 	}
 }
 
-// leastPrecision is what a weight counts for whose precision is forgotten to 0.
-// It bounds variances and the divergence as the predictive does.
-const leastPrecision = 1e-12
-
 // ShowPosterior sets the gauges of a head's posterior. It takes O(d_e·C).
 // Classes beyond the first 64 share their series: means, and the least of all.
 func (m *Metrics) ShowPosterior(p *Posterior) {
@@ -54,17 +50,12 @@ func (m *Metrics) ShowPosterior(p *Posterior) {
 	for i := range by {
 		by[i].least = math.Inf(1)
 	}
-	var square, kl float64
 	for i, t := range p.Now.Precision {
 		s := &by[min(i%classes, maxClasses)]
 		s.n++
 		s.precision += t
 		s.least = min(s.least, t)
-		t = max(t, leastPrecision)
-		s.variance += 1 / t
-		d, t0 := p.Now.Mean[i]-p.Trained.Mean[i], max(p.Trained.Precision[i], leastPrecision)
-		square += float64(d * d)
-		kl += float64((t0/t - 1 + float64(t0*d*d) + math.Log(t/t0)) / 2)
+		s.variance += p.Now.Variance(i)
 	}
 	for i := range by {
 		name, s := otherClasses, &by[i]
@@ -75,8 +66,9 @@ func (m *Metrics) ShowPosterior(p *Posterior) {
 		g.least.WithLabelValues(p.Head, name).Set(s.least)
 		g.variance.WithLabelValues(p.Head, name).Set(s.variance / s.n)
 	}
-	g.distance.WithLabelValues(p.Head).Set(math.Sqrt(square))
-	g.kl.WithLabelValues(p.Head).Set(max(kl, 0))
+	distance, _ := p.Now.Distance(p.Trained)
+	g.distance.WithLabelValues(p.Head).Set(distance)
+	g.kl.WithLabelValues(p.Head).Set(p.Now.KL(p.Trained))
 	g.entries.WithLabelValues(p.Head).Set(float64(len(p.Now.Mean)))
 	memory := float64(p.Version)
 	if p.Lambda < 1 {

@@ -1,8 +1,6 @@
 package table
 
 import (
-	"math"
-
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/posterior"
 )
@@ -35,10 +33,9 @@ func (static) learn(int) {}
 // mean of Σ.
 func (g gvbll) drift() (distance, variance float64) {
 	q, anchor := g.Posterior()
-	for i, m := range q.Mean {
-		d := m - anchor.Mean[i]
-		distance += float64(d * d)
-		variance += 1 / max(q.Precision[i], 1e-12) // a dimension may be forgotten entirely
+	for i := range q.Mean {
+		variance += q.Variance(i)
 	}
-	return math.Sqrt(distance), variance / float64(len(q.Mean))
+	distance, _ = q.Distance(anchor)
+	return distance, variance / float64(len(q.Mean))
 }
