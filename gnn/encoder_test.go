@@ -300,13 +300,13 @@ func TestLoadRefuses(t *testing.T) {
 		change func(state)
 		want   string
 	}{
-		{"other model", KindSAGE, func(m state) { m["norms.0.weight"] = ones(1) }, "no layer of such an encoder, first \"norms.0.weight\""},
+		{"other model", KindSAGE, func(m state) { m["norms.0.weight"] = ones(1) }, "no layer of this encoder, the first is \"norms.0.weight\""},
 		{"layer missing", KindSAGE, func(m state) {
 			m["convs.2.lin_l.bias"] = m["convs.1.lin_l.bias"]
 			for _, part := range []string{"lin_l.weight", "lin_l.bias", "lin_r.weight"} {
 				delete(m, "convs.1."+part)
 			}
-		}, "no layer of such an encoder, first \"convs.2.lin_l.bias\""},
+		}, "no layer of this encoder, the first is \"convs.2.lin_l.bias\""},
 		{"bias missing", KindSAGE, func(m state) { delete(m, "convs.1.lin_l.bias") }, "no tensor convs.1.lin_l.bias"},
 		{"nothing", KindSAGE, func(m state) { clear(m) }, "no tensor convs.0.lin_l.weight"},
 		{"type", KindSAGE, func(m state) { m["convs.0.lin_l.bias"] = safetensors.Of(make([]float64, 3), 3) }, "elements are F64"},
@@ -322,11 +322,11 @@ func TestLoadRefuses(t *testing.T) {
 		}, "finite"},
 		{"empty", KindSAGE, func(m state) { m["convs.0.lin_l.bias"] = ones(0) }, "each at least 1"},
 
-		{"another kind", KindGCN, func(m state) { m["convs.0.att_src"] = ones(1, 1, 3) }, "no layer of such an encoder, first \"convs.0.att_src\""},
+		{"another kind", KindGCN, func(m state) { m["convs.0.att_src"] = ones(1, 1, 3) }, "no layer of this encoder, the first is \"convs.0.att_src\""},
 		{"weight missing", KindGCN, func(m state) { delete(m, "convs.0.lin.weight") }, "no tensor convs.0.lin.weight"},
 		{"weight shape", KindGCN, func(m state) { m["convs.1.lin.weight"] = ones(3, 2) }, "lin.weight has shape [3 2], want [2 2]"},
 
-		{"residual", KindGAT, func(m state) { m["convs.0.res.weight"] = ones(3, 4) }, "no layer of such an encoder, first \"convs.0.res.weight\""},
+		{"residual", KindGAT, func(m state) { m["convs.0.res.weight"] = ones(3, 4) }, "no layer of this encoder, the first is \"convs.0.res.weight\""},
 		{"two sets of nodes", KindGAT, func(m state) {
 			m["convs.0.lin_src.weight"] = m["convs.0.lin.weight"]
 			m["convs.0.lin_dst.weight"] = ones(6, 4)
@@ -356,8 +356,8 @@ func TestLoadRefuses(t *testing.T) {
 			maps.DeleteFunc(m, func(name string, _ safetensors.Tensor) bool { return strings.HasPrefix(name, "convs.0.nn") })
 			m["convs.0.nn.lins.0.weight"], m["convs.0.nn.lins.0.bias"] = ones(3, 4), ones(3)
 			m["convs.0.nn.norms.0.module.weight"] = ones(3)
-		}, "no layer of such an encoder, first \"convs.0.nn.norms.0.module.weight\""},
-		{"module too far", KindGIN, func(m state) { m["convs.0.nn.100.weight"] = ones(1, 1) }, "no layer of such an encoder, first \"convs.0.nn.100.weight\""},
+		}, "no layer of this encoder, the first is \"convs.0.nn.norms.0.module.weight\""},
+		{"module too far", KindGIN, func(m state) { m["convs.0.nn.100.weight"] = ones(1, 1) }, "no layer of this encoder, the first is \"convs.0.nn.100.weight\""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tensors := randomEncoder(rand.New(rand.NewPCG(1, 2)), c.kind, ReLU, 4, 3, 2).Tensors()
