@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -51,7 +50,7 @@ func (a auditCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer client.Close()
-	engine, err := pipeline.NewTandem(cfg, models...)
+	engine, err := fresh(cfg, models...)()
 	if err != nil {
 		return err
 	}
@@ -65,7 +64,7 @@ func (a auditCmd) Run(ctx context.Context, s streams) error {
 	}
 	bar := newProgress(s.err, "audit", total)
 	found, err := worker.Audit(ctx, client, engine, worker.Config{
-		Names: names, Model: models[0].ID, Shadow: shadowOf(models), Settings: engine.Config().String(), Classes: models[0].Classes,
+		Names: names, Model: models[0].ID, Shadow: shadowOf(models), Settings: engine.(*keeper).Config().String(), Classes: models[0].Classes,
 		Checkpoints: worker.Checkpoints{Restore: restorer(cfg, models...)}, Fresh: fresh(cfg, models...),
 	}, a.Checkpoint, func(windows int64) { bar.set(int(windows), "windows") })
 	if err != nil {

@@ -22,9 +22,9 @@ type keeper struct {
 }
 
 var (
-	_ worker.Keeper   = (*keeper)(nil)
-	_ worker.Comparer = (*keeper)(nil)
-	_ worker.Caster   = (*keeper)(nil)
+	_ worker.Keeper       = (*keeper)(nil)
+	_ worker.Comparer     = (*keeper)(nil)
+	_ worker.RoleAssigner = (*keeper)(nil)
 )
 
 // Step implements worker.Engine.
@@ -38,8 +38,8 @@ func (k *keeper) Step(w *event.Window) *event.Outcome {
 	return k.last
 }
 
-// Cast implements worker.Caster.
-func (k *keeper) Cast(serves, shadow string) {
+// AssignRoles implements worker.RoleAssigner.
+func (k *keeper) AssignRoles(serves, shadow string) {
 	k.turn.Lock()
 	defer k.turn.Unlock()
 	k.Tandem.Cast(serves, shadow)

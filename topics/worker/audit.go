@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
-	"math"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -14,45 +12,42 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// Audited is what an audit found to be as it should.
+// Audited is what an audit proved.
 type Audited struct {
-	First       int64 `json:"first_window"` // those before it are taken from the checkpoint as they are
+	First       int64 `json:"first_window"` // the windows before it were taken from the checkpoint
 	Windows     int64 `json:"windows"`      // the ledger's up to the last one audited
 	Predictions int64 `json:"predictions"`
 	DeadLetters int64 `json:"dead_letters"`
-	// Elsewhere is how many of the windows were served by models that are not
-	// here: their predictions are not looked at.
+	// Elsewhere is how many of the windows were served by models that are not here:
+	// their predictions are not compared.
 	Elsewhere int64         `json:"windows_of_other_models,omitempty"`
 	Chain     string        `json:"chain"` // SHA-256 of all that was served and learned
 	Took      time.Duration `json:"-"`
 }
 
-// Audit replays the ledger from its beginning through a fresh engine and holds
-// what comes of it to what was published: the hashes of every window, and every
-// committed prediction and dead letter, byte by byte and in its place. It writes
-// nothing and disturbs no worker, so it also runs beside a live one; then it ends
-// with the window that was the last when it came there. The error names the first
-// record that differs.
+// Audit replays the ledger from its beginning through a fresh engine and compares
+// what comes of it with what was published: the hashes of every window, and every
+// committed prediction and dead letter, byte by byte and in its place. The error
+// names the first record that differs. It writes nothing and disturbs no worker, so
+// it also runs beside a live one; it then ends with the window that is the last when
+// it comes there.
 //
-// With the path of a checkpoint it begins behind that: the checkpoint's own hash
-// is held to the ledger's, and what was published before is not looked at. Of
-// dead letters the first one to compare is looked for, since they do not say of
-// which window they are.
+// With the path of a checkpoint it begins behind that: the checkpoint's hash is
+// compared with the ledger's, and what was published before is skipped. A dead letter
+// does not say of which window it is, so of these the first one to compare is looked
+// for.
 //
 // Where a model was promoted, one of the two may be missing: then windows that it
-// served are replayed for the chain of the other, and its predictions not looked
-// at.
+// served are replayed for the chain of the other, and its predictions are skipped.
 //
-// progress, when not nil, hears of every window.
+// Of cfg it uses the names, the models, the settings, the limits, Fresh and
+// Checkpoints.Restore. progress, when not nil, is called after every window.
 func Audit(ctx context.Context, c *kafka.Client, e Engine, cfg Config, from string, progress func(windows int64)) (Audited, error) {
 	began := time.Now()
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
-	a := auditor{worker: worker{cfg: cfg, client: c, engine: e}, found: make(map[kafka.TopicPartition]bool), elsewhere: make(map[string]bool)}
-	a.met = math.MaxInt64 // whoever served them, all windows are of the past
+	cfg.setDefaults()
+	a := auditor{replayer: &replayer{cfg: &cfg, client: c, engine: e}, found: make(map[kafka.TopicPartition]bool), elsewhere: make(map[string]bool)}
 	if err := a.open(ctx, fetching, from); err != nil {
 		return a.audited, err
 	}
@@ -72,57 +67,52 @@ func Audit(ctx context.Context, c *kafka.Client, e Engine, cfg Config, from stri
 			progress(a.audited.Windows)
 		}
 	}
-	if a.last != nil && !a.proved {
-		return a.audited, a.serves(a.last)
+	if a.newest != nil && !a.proved {
+		return a.audited, cfg.checkServes(a.newest)
 	}
 	err := a.nothingElse(ctx)
 	a.audited.Took = time.Since(began)
 	return a.audited, err
 }
 
-// auditor is a worker that compares where the other publishes.
+// auditor is a replayer that compares every window with what was published.
 type auditor struct {
-	worker
-	published *kafka.Reader
-	waiting   map[kafka.TopicPartition][]kafka.Record // fetched and not compared
-	audited   Audited
-	found     map[kafka.TopicPartition]bool // the partition's first record to compare
-	last      *ledger.Record
-	proved    bool            // a chain of ours is in the ledger
-	elsewhere map[string]bool // models that served and are not ours
+	*replayer
+	published  *kafka.Reader
+	partitions map[string]int                          // of the output topics
+	waiting    map[kafka.TopicPartition][]kafka.Record // fetched and not compared
+	audited    Audited
+	found      map[kafka.TopicPartition]bool // behind a checkpoint: the partition's first record to compare was found
+	newest     *ledger.Record                // the last one replayed
+	proved     bool                          // a chain of a model that is here was in the ledger
+	elsewhere  map[string]bool               // models that served and are not here
 
 	key, value []byte // memory of the record in hand
 }
 
 func (a *auditor) open(ctx, fetching context.Context, from string) (err error) {
-	var taken []ledger.Range
+	var consumed []ledger.Range
 	if from == "" {
 		a.ledger, err = ledger.Open(ctx, a.client, a.cfg.Names.Ledger)
-	} else {
-		var p *position
-		if p, err = a.load(ctx, from); err == nil {
-			taken = p.Taken
-			a.audited.First, a.audited.Windows = p.Window, p.Window
-			a.audited.Chain = p.Chain
-		}
+	} else if consumed, err = a.load(ctx, from); err == nil {
+		a.audited.First, a.audited.Windows, a.audited.Chain = a.next, a.next, a.last.chain
 	}
 	if err != nil {
 		return err
 	}
 	outputs := []string{a.cfg.Names.Predictions, a.cfg.Names.DeadLetters}
-	if a.outputs, err = a.client.Partitions(ctx, outputs...); err != nil {
+	if a.partitions, err = a.client.Partitions(ctx, outputs...); err != nil {
 		return err
 	}
 	start := make(map[kafka.TopicPartition]int64)
 	for _, topic := range outputs {
-		for p := range a.outputs[topic] {
+		for p := range a.partitions[topic] {
 			start[kafka.TopicPartition{Topic: topic, Partition: int32(p)}] = 0
 		}
 	}
 	a.published = a.client.NewReader(start, kafka.ReaderConfig{})
 	a.waiting = make(map[kafka.TopicPartition][]kafka.Record)
-	a.lenient = true
-	return a.openInputs(fetching, taken)
+	return a.openInputs(fetching, consumed)
 }
 
 func (a *auditor) close() {
@@ -130,18 +120,18 @@ func (a *auditor) close() {
 	a.published.Close()
 }
 
-// window replays one window, which compares the hashes, and then holds what it
-// says to what was published.
+// window replays one window, which compares the hashes, and then compares what it
+// published.
 func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
-	out, err := a.replay(ctx, r)
+	out, err := a.Step(ctx, r)
 	if err != nil {
 		return err
 	}
 	defer a.inputs.Release()
 	_, first := r.ChainOf(a.cfg.Model)
 	_, second := r.ChainOf(a.cfg.Shadow)
-	a.last, a.proved = r, a.proved || first || second
-	if !a.ours(r.Model) {
+	a.newest, a.proved = r, a.proved || first || second
+	if !a.cfg.has(r.Model) {
 		a.elsewhere[r.Model] = true
 		a.audited.Elsewhere++
 		out.Predictions, out.Revisions = nil, nil
@@ -168,11 +158,11 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 	return nil
 }
 
-// compare holds the next committed record of the key's partition to what the
-// replay says.
+// compare compares the next committed record of the key's partition with what the
+// replay gives.
 func (a *auditor) compare(ctx context.Context, window int64, topic string, key, value []byte) error {
 	at := kafka.TopicPartition{Topic: topic}
-	if n := a.outputs[topic]; n > 1 {
+	if n := a.partitions[topic]; n > 1 {
 		at.Partition = kafka.PartitionFor(key, n)
 	}
 	for a.skip(at, key, value); len(a.waiting[at]) == 0; a.skip(at, key, value) {
@@ -192,9 +182,9 @@ func (a *auditor) compare(ctx context.Context, window int64, topic string, key, 
 	return nil
 }
 
-// skip passes over predictions of models that are not here, and what was published
-// before the checkpoint that the audit began with: predictions of windows before it, and dead letters before the first that
-// is to be compared.
+// skip drops what is not to be compared: predictions of models that are not here, and
+// what was published before the checkpoint that the audit began with, which is
+// predictions of windows before it, and dead letters before the given one.
 func (a *auditor) skip(at kafka.TopicPartition, key, value []byte) {
 	list := a.waiting[at]
 	var p event.Prediction
@@ -207,7 +197,7 @@ func (a *auditor) skip(at kafka.TopicPartition, key, value []byte) {
 		case at.Topic == a.cfg.Names.DeadLetters:
 			a.found[at] = bytes.Equal(r.Key, key) && bytes.Equal(r.Value, value)
 		default:
-			// What cannot be decoded is looked at: it is a difference.
+			// What cannot be decoded is kept: it is a difference.
 			a.found[at] = wire.DecodePrediction(r.Value, &p) != nil || p.Window >= a.audited.First
 		}
 		if !a.found[at] {
@@ -217,7 +207,7 @@ func (a *auditor) skip(at kafka.TopicPartition, key, value []byte) {
 	a.waiting[at] = list
 }
 
-// difference says where two values part.
+// difference says where two values begin to differ.
 func difference(published, replayed []byte) string {
 	for i := range min(len(published), len(replayed)) {
 		if published[i] != replayed[i] {
@@ -227,8 +217,7 @@ func difference(published, replayed []byte) string {
 	return fmt.Sprintf("has %d bytes instead of %d", len(replayed), len(published))
 }
 
-// fetch reads on, and reports whether the partition has records that were not
-// read.
+// fetch reads on. It returns false when all that the partition holds was read.
 func (a *auditor) fetch(ctx context.Context, at kafka.TopicPartition) (more bool, err error) {
 	bounds, err := a.client.Offsets(ctx, at.Topic)
 	if err != nil {
@@ -248,11 +237,11 @@ func (a *auditor) fetch(ctx context.Context, at kafka.TopicPartition) (more bool
 	return true, err
 }
 
-// nothingElse makes sure that no prediction of the windows replayed stands in the
-// topic beside those that were compared. Later windows' may: the worker is live.
+// nothingElse makes sure that the topic has no other prediction of the windows
+// replayed than those compared. It may have later ones: a worker may be live.
 func (a *auditor) nothingElse(ctx context.Context) error {
 	topic := a.cfg.Names.Predictions
-	for p := range a.outputs[topic] {
+	for p := range a.partitions[topic] {
 		at := kafka.TopicPartition{Topic: topic, Partition: int32(p)}
 		a.skip(at, nil, nil)
 		for more := true; more && len(a.waiting[at]) == 0; a.skip(at, nil, nil) {

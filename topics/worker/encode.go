@@ -1,8 +1,6 @@
 package worker
 
 import (
-	"cmp"
-	"encoding/hex"
 	"maps"
 	"time"
 
@@ -12,13 +10,13 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// maxKey is how much of a refused record's key is its dead letter's. The dead
-// letter's value has more of it.
+// maxKey is how many bytes of a refused record's key become the key of its dead
+// letter. The dead letter's value has more of it.
 const maxKey = 1 << 10
 
 // effects is what a window led to, on its way from the loop to the encoder. The
-// predictions are still the outcome's; all else is a copy, for the window's
-// records are given back and the engine goes on.
+// predictions are still the outcome's; all else is a copy, because the window's
+// records are released and the engine goes on.
 type effects struct {
 	predictions, revisions []event.Prediction
 	letters                []kafka.Record // dead letters
@@ -30,9 +28,8 @@ type effects struct {
 	stepped                time.Time
 }
 
-// effects notes what a window led to, and where the inputs stand behind it.
-func (w *worker) effects(out *event.Outcome, cause string, ranges []ledger.Range) *effects {
-	e := w.encoder.new()
+// note puts into empty effects what a window led to.
+func (e *effects) note(out *event.Outcome, record *ledger.Record, deadLetters string) {
 	e.predictions, e.revisions, e.stepped = out.Predictions, out.Revisions, time.Now()
 	for i := range out.Refused {
 		r := &out.Refused[i]
@@ -44,52 +41,30 @@ func (w *worker) effects(out *event.Outcome, cause string, ranges []ledger.Range
 		}
 		from = len(e.memory)
 		e.memory = wire.AppendDeadLetter(e.memory, r)
-		e.letters = append(e.letters, kafka.Record{Topic: w.cfg.Names.DeadLetters, Key: key, Value: e.memory[from:]})
-	}
-	record := ledger.Record{
-		Version: ledger.Version, Window: out.Window, Cause: cause, Ranges: ranges,
-		Model: cmp.Or(out.Model, w.cfg.Model), Settings: w.cfg.Settings,
-		Predictions: len(out.Predictions), Revisions: len(out.Revisions), Labels: len(out.Labelled), Refused: len(out.Refused),
-		Updates: out.Heads[0].Version, Posterior: hash(out.Posterior), Chain: hash(out.Chain),
-		Forgot:   w.forgot,
-		Promoted: out.Promoted,
-	}
-	if s := out.Shadow; s != nil {
-		record.Shadow = &ledger.Shadow{Model: s.Model, Updates: s.Heads[0].Version, Posterior: hash(s.Posterior), Chain: hash(s.Chain)}
-	}
-	if by := out.ServedBy; by > 0 {
-		record.Head = out.Heads[by].Name
-	}
-	if out.Window == 0 {
-		record.Classes = w.cfg.Classes
+		e.letters = append(e.letters, kafka.Record{Topic: deadLetters, Key: key, Value: e.memory[from:]})
 	}
 	e.record = record.Append(e.record)
 	e.window, e.chain = record.Window, record.Chain
-	w.stands = standingOf(&record)
-	w.inputs.Offsets(e.offsets)
-	return e
 }
 
-func hash(h event.Hash) string { return hex.EncodeToString(h[:]) }
-
-// encoder makes outputs of what windows led to, beside the worker's loop, and
-// hands them to the publisher. What the publisher cannot take at once gathers, up
-// to a limit.
+// encoder makes outputs of what windows led to, beside the owner's loop, and hands
+// them to the publisher. While the publisher is busy windows gather in one output,
+// up to maxOutput.
 type encoder struct {
-	cfg       *Config
-	outputs   map[string]int // partitions of the topics written to
-	publisher *publisher
+	cfg        *Config
+	partitions map[string]int // of the output topics
+	publisher  *publisher
 
-	in    chan *effects // unbuffered: who sends the next knows that the last is encoded
+	in    chan *effects // unbuffered: when the next is received, the last is encoded
 	spare chan *effects // for use again
 
 	output     *output // not handed over yet
 	key, value []byte
 }
 
-func newEncoder(cfg *Config, outputs map[string]int, p *publisher) *encoder {
+func newEncoder(cfg *Config, partitions map[string]int, p *publisher) *encoder {
 	// One is being encoded while the loop fills another.
-	return &encoder{cfg: cfg, outputs: outputs, publisher: p, in: make(chan *effects), spare: make(chan *effects, 2), output: p.new()}
+	return &encoder{cfg: cfg, partitions: partitions, publisher: p, in: make(chan *effects), spare: make(chan *effects, 2), output: p.new()}
 }
 
 // new returns empty effects.
@@ -102,8 +77,8 @@ func (c *encoder) new() *effects {
 	}
 }
 
-// run ends when in is closed and all that came is handed over, with the first
-// error, which the publisher then ends with, or when that has ended.
+// run ends when in is closed and all that came is handed over; with the first error,
+// which is then the publisher's; or when the publisher has ended.
 func (c *encoder) run() {
 	defer close(c.publisher.in)
 	in := c.in
@@ -121,8 +96,8 @@ func (c *encoder) run() {
 				continue
 			}
 			if err := c.encode(e); err != nil {
-				// Part of a window must not be published; a replay makes up for
-				// the whole ones before it.
+				// A part of a window must not be published. The whole windows before
+				// it are dropped with it: a replay gives them again.
 				c.publisher.short = err
 				return
 			}
@@ -144,7 +119,7 @@ func (c *encoder) encode(e *effects) error {
 	o.windows++
 	put := func(r *kafka.Record) error {
 		r.Time = e.stepped
-		if n := c.outputs[r.Topic]; n > 1 {
+		if n := c.partitions[r.Topic]; n > 1 {
 			r.Partition = kafka.PartitionFor(r.Key, n)
 		}
 		return o.batch.Add(r)

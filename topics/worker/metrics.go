@@ -175,37 +175,3 @@ func (m *Metrics) Hooks() Hooks {
 		},
 	}
 }
-
-// Join returns hooks that call all of the given ones in turn.
-func Join(hooks ...Hooks) Hooks {
-	return Hooks{
-		Recovered: func(r Recovered) { each(hooks, func(h Hooks) func(Recovered) { return h.Recovered }, r) },
-		TookOver:  func(t TookOver) { each(hooks, func(h Hooks) func(TookOver) { return h.TookOver }, t) },
-		Stepped:   func(s Stepped) { each(hooks, func(h Hooks) func(Stepped) { return h.Stepped }, s) },
-		Committed: func(c Committed) { each(hooks, func(h Hooks) func(Committed) { return h.Committed }, c) },
-		Saved:     func(s Saved) { each(hooks, func(h Hooks) func(Saved) { return h.Saved }, s) },
-		Forgot:    func(f Forgotten) { each(hooks, func(h Hooks) func(Forgotten) { return h.Forgot }, f) },
-		Lag: func(topic string, records int64) {
-			for _, h := range hooks {
-				if h.Lag != nil {
-					h.Lag(topic, records)
-				}
-			}
-		},
-		Untimely: func(topic string, late, early int) {
-			for _, h := range hooks {
-				if h.Untimely != nil {
-					h.Untimely(topic, late, early)
-				}
-			}
-		},
-	}
-}
-
-func each[T any](hooks []Hooks, of func(Hooks) func(T), what T) {
-	for _, h := range hooks {
-		if f := of(h); f != nil {
-			f(what)
-		}
-	}
-}

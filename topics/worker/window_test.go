@@ -32,7 +32,7 @@ func (e *echo) Step(w *event.Window) *event.Outcome {
 
 // newLine returns a worker with its stages from stepping to encoding; what is
 // encoded is dropped. Its windows are empty, and have size predictions.
-func newLine(tb testing.TB, size int) *worker {
+func newLine(tb testing.TB, size int) *owner {
 	tb.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
@@ -52,9 +52,10 @@ func newLine(tb testing.TB, size int) *worker {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	w := &worker{cfg: Config{Names: names, Model: "model", Settings: "none"}, engine: &echo{size: size}, inputs: &intake.Inputs{}}
-	w.publisher = newPublisher(&w.cfg, p, nil)
-	w.encoder = newEncoder(&w.cfg, map[string]int{names.Predictions: 4}, w.publisher)
+	w := newOwner(&worker{
+		replayer:   &replayer{cfg: &Config{Names: names, Model: "model", Settings: "none"}, engine: &echo{size: size}, inputs: &intake.Inputs{}},
+		partitions: map[string]int{names.Predictions: 4},
+	}, p)
 	go func() {
 		for e := range w.encoder.in {
 			if err := w.encoder.encode(e); err != nil {
@@ -68,9 +69,9 @@ func newLine(tb testing.TB, size int) *worker {
 	return w
 }
 
-func (w *worker) advanceBy(tb testing.TB, windows int) {
+func (o *owner) advanceBy(tb testing.TB, windows int) {
 	for range windows {
-		if err := w.advance(context.Background(), intake.Cut{Cause: "count"}); err != nil {
+		if err := o.advance(context.Background(), intake.Cut{Cause: "count"}); err != nil {
 			tb.Fatal(err)
 		}
 	}

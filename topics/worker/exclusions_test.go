@@ -9,13 +9,13 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// TestSift: of a node that was forgotten in a window nothing is left of the windows
-// before, and all of those behind.
-func TestSift(t *testing.T) {
+// TestExclusions: of a node that was forgotten in a window nothing is left in the
+// windows before, and all in those behind.
+func TestExclusions(t *testing.T) {
 	number, text, other := event.ID{Num: 7}, event.ID{Str: "7"}, event.ID{Num: 8}
-	left := leftOut{}
-	left.note(5, []event.Command{{Name: event.Forget, Nodes: []event.ID{number}}, {Name: event.Promote, Nodes: []event.ID{other}}})
-	left.note(3, []event.Command{{Name: event.Forget, Nodes: []event.ID{number}}})
+	var left exclusions
+	left.add(5, []event.Command{{Name: event.Forget, Nodes: []event.ID{number}}, {Name: event.Promote, Nodes: []event.ID{other}}})
+	left.add(3, []event.Command{{Name: event.Forget, Nodes: []event.ID{number}}})
 	window := func(n int64) *event.Window {
 		return &event.Window{
 			Number: n,
@@ -31,7 +31,7 @@ func TestSift(t *testing.T) {
 		}
 	}
 	w := window(4)
-	left.sift(w)
+	left.remove(w)
 	want := &event.Window{
 		Number: 4,
 		Nodes: []event.Node{
@@ -45,13 +45,13 @@ func TestSift(t *testing.T) {
 		t.Error(d)
 	}
 	w = window(5)
-	left.sift(w)
+	left.remove(w)
 	if d := cmp.Diff(window(5), w); d != "" {
 		t.Errorf("behind it: %s", d)
 	}
-	left.note(6, []event.Command{{Name: event.Forget, Nodes: []event.ID{text}}})
+	left.add(6, []event.Command{{Name: event.Forget, Nodes: []event.ID{text}}})
 	w = window(4)
-	left.sift(w)
+	left.remove(w)
 	if len(w.Nodes) != 1 || len(w.Labels) != 0 {
 		t.Errorf("both forgotten: %+v", w)
 	}

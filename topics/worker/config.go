@@ -1,0 +1,169 @@
+package worker
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// Engine is the state machine that a worker drives: its state is a function of the
+// windows stepped. The lists of a window are used again after Step, so an engine
+// copies what it keeps of them; strings it may keep. The predictions of an outcome
+// must stay as they are until the Step after the next one begins, the rest of it
+// until the next one does.
+type Engine interface {
+	Step(*event.Window) *event.Outcome
+}
+
+// Config says what a worker works on. Every field must be set unless it has a
+// default.
+type Config struct {
+	Names topics.Names
+	// Model, Classes and Settings identify the engine. The ledger is bound to Model
+	// and Settings, and tells consumers the Classes. Shadow is the second model of an
+	// engine that is a [RoleAssigner]. Which of the two serves, the ledger says;
+	// while that is empty it is Model.
+	Model    string
+	Shadow   string
+	Classes  []string
+	Settings string
+	// Policy decides where windows are cut.
+	Policy intake.Policy
+	// CommitInterval is how long a window may wait for others to share its
+	// transaction. With zero it waits for none; windows that are stepped while a
+	// transaction is being committed still share the next. Readers of uncommitted
+	// records see predictions at once, whatever the interval.
+	CommitInterval time.Duration
+	// TransactionTimeout is after how long the broker aborts an open transaction and
+	// fences the worker. Zero means one minute.
+	TransactionTimeout time.Duration
+	// Compression of what is produced: none, gzip, snappy, lz4 or zstd; empty means
+	// none.
+	Compression string
+	// Session is after how long without a sign of life the owner is replaced. Zero
+	// means 10 s. Brokers require 6 s or more, unless configured otherwise.
+	Session time.Duration
+	// Fresh makes an engine at window 0, into which windows are replayed without
+	// forgotten nodes. When it is nil, commands to forget are refused.
+	Fresh func() (Engine, error)
+	// Checkpoints are written while following and while serving.
+	Checkpoints Checkpoints
+	// Limits bound what an event may bring; zero fields have defaults.
+	Limits wire.Limits
+	// Ahead is how far ahead of the clock an event's time may lie and still be used
+	// by policies. Zero means one hour.
+	Ahead time.Duration
+	// Hooks are told what happens. Nil ones are skipped.
+	Hooks Hooks
+	// Logger defaults to slog's default.
+	Logger *slog.Logger
+}
+
+func (c *Config) setDefaults() {
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+}
+
+// Hooks are called from the worker's loop, one at a time; they must not block.
+type Hooks struct {
+	Recovered func(Recovered)                   // once, when the ledger is first replayed to its end
+	TookOver  func(TookOver)                    // this worker is the owner from here on
+	Stepped   func(Stepped)                     // after each window, replayed ones too
+	Committed func(Committed)                   // after each transaction
+	Lag       func(topic string, records int64) // after each transaction, for each input topic
+	Saved     func(Saved)                       // after each checkpoint
+	// Untimely counts events whose time a policy could not use: late ones came after
+	// their window was closed, early ones lie too far ahead of the clock.
+	Untimely func(topic string, late, early int)
+	// Forgot is told of nodes that were forgotten, in replayed windows too.
+	Forgot func(Forgotten)
+}
+
+// Recovered is the end of a worker's start.
+type Recovered struct {
+	Engine     Engine // the one that Run was given, or one that was read from a checkpoint
+	Windows    int64  // in the ledger
+	Checkpoint int64  // of these, what came from a checkpoint; the rest was replayed
+	Took       time.Duration
+}
+
+// TookOver is the beginning of this worker's ownership.
+type TookOver struct {
+	Windows int64
+	Took    time.Duration // since it was elected: to fence the former owner, and to replay what that one still committed
+}
+
+// Saved is a checkpoint, or the failure to write one.
+type Saved struct {
+	Window int64 // the first that is not in it
+	Bytes  int64
+	Took   time.Duration
+	Err    error
+}
+
+// Stepped is one window, cut and stepped.
+type Stepped struct {
+	Outcome  *event.Outcome // its refusals point to records that are valid during the hook
+	Cause    string
+	Replayed bool
+	Took     time.Duration // stepping, and waiting until the window before is encoded
+}
+
+// Committed is one transaction.
+type Committed struct {
+	Last    int64 // number of the last window in it
+	Windows int
+	Took    time.Duration // from the first request that ends the transaction to the last answer
+	Tries   int
+
+	offset int64 // of the last window's ledger record or an earlier one's
+}
+
+// Forgotten is nodes that were forgotten.
+type Forgotten struct {
+	Engine Engine // the one from here on
+	ledger.Forgot
+	Replayed bool // while following the ledger, not on a command that was served
+	Took     time.Duration
+}
+
+// Join returns hooks that call all of the given ones in turn.
+func Join(hooks ...Hooks) Hooks {
+	return Hooks{
+		Recovered: func(r Recovered) { each(hooks, func(h Hooks) func(Recovered) { return h.Recovered }, r) },
+		TookOver:  func(t TookOver) { each(hooks, func(h Hooks) func(TookOver) { return h.TookOver }, t) },
+		Stepped:   func(s Stepped) { each(hooks, func(h Hooks) func(Stepped) { return h.Stepped }, s) },
+		Committed: func(c Committed) { each(hooks, func(h Hooks) func(Committed) { return h.Committed }, c) },
+		Saved:     func(s Saved) { each(hooks, func(h Hooks) func(Saved) { return h.Saved }, s) },
+		Forgot:    func(f Forgotten) { each(hooks, func(h Hooks) func(Forgotten) { return h.Forgot }, f) },
+		Lag: func(topic string, records int64) {
+			for _, h := range hooks {
+				if h.Lag != nil {
+					h.Lag(topic, records)
+				}
+			}
+		},
+		Untimely: func(topic string, late, early int) {
+			for _, h := range hooks {
+				if h.Untimely != nil {
+					h.Untimely(topic, late, early)
+				}
+			}
+		},
+	}
+}
+
+// each calls one hook of each with what it is told.
+func each[T any](hooks []Hooks, of func(Hooks) func(T), what T) {
+	for _, h := range hooks {
+		if f := of(h); f != nil {
+			f(what)
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/crash"
+	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// owner is a worker that was elected and stands at the ledger's end: it cuts the
+// windows that come next, and has the encoder and the publisher commit what comes of
+// them. The ledger is the publisher's to read from here on.
+type owner struct {
+	*worker
+	encoder   *encoder
+	publisher *publisher
+	ranges    []ledger.Range // memory of the window in hand
+}
+
+func newOwner(w *worker, p *kafka.Producer) *owner {
+	o := &owner{worker: w, publisher: newPublisher(w.cfg, p, w.ledger)}
+	o.encoder = newEncoder(w.cfg, w.partitions, o.publisher)
+	return o
+}
+
+// serve runs the loop, with the encoder and the publisher beside it. However the
+// loop ends, what was stepped is committed if that is still possible.
+func (o *owner) serve(ctx context.Context) error {
+	go o.publisher.run(context.WithoutCancel(ctx))
+	go o.encoder.run()
+	err := o.loop(ctx)
+	close(o.encoder.in)
+	for c := range o.publisher.committed {
+		o.noteCommitted(c)
+	}
+	if p := o.publisher.err; p != nil && err != nil && !errors.Is(err, p) {
+		return fmt.Errorf("%w (and then: %w)", err, p)
+	}
+	return cmp.Or(o.publisher.err, err)
+}
+
+// loop fetches, cuts and steps until the context ends, or something fails.
+func (o *owner) loop(ctx context.Context) error {
+	o.inputs.Resume(o.cfg.Policy, o.next)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		within, err := o.cut(ctx)
+		if err != nil {
+			return err
+		}
+		var wake <-chan time.Time
+		if within > 0 {
+			timer.Reset(within)
+			wake = timer.C
+		}
+		if err := o.saver.poll(o.worker); err != nil {
+			return err
+		}
+		select {
+		case f := <-o.inputs.Nodes.Ready():
+			err = o.inputs.Nodes.Add(f, time.Now())
+		case f := <-o.inputs.Labels.Ready():
+			err = o.inputs.Labels.Add(f, time.Now())
+		case f := <-o.inputs.Commands.Ready():
+			err = o.inputs.Commands.Add(f, time.Now())
+		case c, more := <-o.publisher.committed:
+			if !more {
+				return o.publisher.err
+			}
+			o.noteCommitted(c)
+		case b := <-o.saver.room():
+			o.saver.read(b)
+		case <-o.saver.timer.C:
+			o.saver.due = true
+		case err := <-o.saver.done:
+			o.saver.finish(err)
+		case e := <-o.member.Elected():
+			if e.Err != nil || !e.Owner {
+				return cmp.Or(e.Err, ErrOwned)
+			}
+		case <-wake:
+		case <-ctx.Done():
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// cut makes windows of what is held for as long as the policy wants any, and returns
+// how soon the policy wants to be asked again, 0 for after the next fetch.
+func (o *owner) cut(ctx context.Context) (time.Duration, error) {
+	for {
+		c := o.inputs.Cut(o.cfg.Policy, o.next)
+		if c.Cause == "" {
+			return c.Within, nil
+		}
+		if err := o.advance(ctx, c); err != nil {
+			return 0, err
+		}
+		if err := o.saver.poll(o.worker); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// advance claims a window's records, steps it, and hands on what came of it.
+func (o *owner) advance(ctx context.Context, c intake.Cut) error {
+	began := time.Now()
+	o.unstepped = true
+	o.ranges = o.inputs.Claim(c, o.ranges[:0])
+	defer o.inputs.Release()
+	forgot, refused, err := o.obeyForget(ctx)
+	if err != nil {
+		return err
+	}
+	out := o.stepClaimed()
+	refuse(out, refused)
+	o.stepped.Store(o.next)
+	if err := o.handOver(o.effects(out, c.Cause, forgot)); err != nil {
+		return err
+	}
+	o.tellStepped(Stepped{Outcome: out, Cause: c.Cause, Took: time.Since(began)})
+	return nil
+}
+
+// obeyForget forgets the nodes that claimed commands name. Where they cannot be
+// forgotten it returns the commands, to be refused.
+func (o *owner) obeyForget(ctx context.Context) (forgot *ledger.Forgot, refused []event.Command, err error) {
+	commands := o.forgetCommands()
+	if len(commands) == 0 {
+		return nil, nil, nil
+	}
+	possible, err := o.replayable(ctx)
+	if err != nil || !possible {
+		return nil, commands, err
+	}
+	if err := o.flush(); err != nil {
+		return nil, nil, err
+	}
+	if forgot, err = o.forget(ctx, commands, false); err != nil {
+		return nil, nil, err
+	}
+	return forgot, nil, o.assignOwnRoles()
+}
+
+// flush waits until all that was stepped is committed.
+func (o *owner) flush() error {
+	for o.committed.window < o.next-1 {
+		c, more := <-o.publisher.committed
+		if !more {
+			return o.publisher.err
+		}
+		o.noteCommitted(c)
+	}
+	return nil
+}
+
+// effects notes what a window led to, and where the inputs stand behind it.
+func (o *owner) effects(out *event.Outcome, cause string, forgot *ledger.Forgot) *effects {
+	record := ledger.Record{
+		Version: ledger.Version, Window: out.Window, Cause: cause, Ranges: o.ranges,
+		Model: cmp.Or(out.Model, o.cfg.Model), Settings: o.cfg.Settings,
+		Predictions: len(out.Predictions), Revisions: len(out.Revisions), Labels: len(out.Labelled), Refused: len(out.Refused),
+		Updates: out.Heads[0].Version, Posterior: hash(out.Posterior), Chain: hash(out.Chain),
+		Forgot:   forgot,
+		Promoted: out.Promoted,
+	}
+	if s := out.Shadow; s != nil {
+		record.Shadow = &ledger.Shadow{Model: s.Model, Updates: s.Heads[0].Version, Posterior: hash(s.Posterior), Chain: hash(s.Chain)}
+	}
+	if by := out.ServedBy; by > 0 {
+		record.Head = out.Heads[by].Name
+	}
+	if out.Window == 0 {
+		record.Classes = o.cfg.Classes
+	}
+	o.last = stateBehind(&record)
+	e := o.encoder.new()
+	e.note(out, &record, o.cfg.Names.DeadLetters)
+	o.inputs.Offsets(e.offsets)
+	return e
+}
+
+func hash(h event.Hash) string { return hex.EncodeToString(h[:]) }
+
+// handOver gives a window's effects to the encoder as soon as it has encoded the
+// window before.
+func (o *owner) handOver(e *effects) error {
+	for {
+		select {
+		case o.encoder.in <- e:
+			return nil
+		case c, more := <-o.publisher.committed:
+			if !more {
+				return o.publisher.err
+			}
+			o.noteCommitted(c)
+		}
+	}
+}
+
+func (o *owner) noteCommitted(c Committed) {
+	crash.Point(crash.Committed)
+	o.committed = commitPoint{c.Last, c.offset}
+	if o.cfg.Hooks.Committed != nil {
+		o.cfg.Hooks.Committed(c)
+	}
+	if o.cfg.Hooks.Lag != nil {
+		o.inputs.Lag(o.cfg.Hooks.Lag)
+	}
+}

@@ -1,0 +1,123 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// replayer steps an engine through the windows of a ledger and compares hashes.
+// Between two calls of Step ledger, inputs and engine stand behind the same window,
+// next-1.
+type replayer struct {
+	cfg    *Config
+	client *kafka.Client
+	ledger *ledger.Ledger
+	inputs *intake.Inputs
+	engine Engine
+	// excluded are the nodes that this replay leaves out from its beginning: they
+	// are forgotten in windows of the ledger that it has yet to come to.
+	excluded exclusions
+	next     int64       // number of the next window
+	last     ledgerState // behind window next-1
+	// unstepped is true while records of a window are claimed that the engine has
+	// not stepped. What the inputs have consumed is then ahead of the engine, and no
+	// checkpoint may be taken.
+	unstepped bool
+	window    event.Window // memory of the window in hand
+}
+
+// ledgerState is what a ledger record says of the engines behind its window.
+type ledgerState struct {
+	model, chain string         // of the one that served the window
+	shadow       *ledger.Shadow // nil for none
+	serves       string         // the model that serves from here on; "" before the first window
+}
+
+func stateBehind(r *ledger.Record) ledgerState {
+	return ledgerState{model: r.Model, chain: r.Chain, shadow: r.Shadow, serves: r.Serves()}
+}
+
+// openInputs starts to fetch behind what is consumed; with nothing, at the
+// beginning.
+func (p *replayer) openInputs(fetching context.Context, consumed []ledger.Range) (err error) {
+	p.inputs, err = intake.Open(fetching, p.client, p.intake(), consumed)
+	return err
+}
+
+// intake returns what the inputs need to know. A graph without commands is replayed
+// as well as one with; that a worker's topics are all there, [Run] has checked.
+func (p *replayer) intake() intake.Config {
+	return intake.Config{
+		Names: p.cfg.Names, Limits: p.cfg.Limits, Ahead: p.cfg.Ahead, CommandsOptional: true, Untimely: p.cfg.Hooks.Untimely,
+	}
+}
+
+// Step steps the window of the ledger's next record, and compares hashes: a
+// difference is an error. The outcome's refusals point to records that stay until
+// the inputs are released.
+func (p *replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, error) {
+	if err := p.cfg.checkSettings(r); err != nil {
+		return nil, err
+	}
+	p.unstepped = true
+	if err := p.inputs.Replay(ctx, r.Ranges); err != nil {
+		return nil, fmt.Errorf("ledger %s, window %d: %w", p.cfg.Names.Ledger, r.Window, err)
+	}
+	commands := p.forgetCommands()
+	if len(commands) > 0 && r.Forgot != nil && !p.excluded.covers(r.Window) {
+		if _, err := p.forget(ctx, commands, true); err != nil {
+			return nil, err
+		}
+	}
+	p.assignRoles(r)
+	out := p.stepClaimed()
+	if r.Forgot == nil {
+		refuse(out, commands)
+	}
+	p.last = stateBehind(r)
+	if p.excluded.rewrites(r.Window) {
+		return out, nil
+	}
+	return out, p.agree(r, out)
+}
+
+// stepClaimed steps the engine over the claimed records. Served and replayed windows
+// both come through here.
+func (p *replayer) stepClaimed() *event.Outcome {
+	p.window.Number = p.next
+	p.next++
+	p.inputs.Gather(&p.window)
+	p.excluded.remove(&p.window)
+	out := p.engine.Step(&p.window)
+	p.unstepped = false
+	return out
+}
+
+// agree compares the outcome of a replayed window with its record, for each model
+// that is here and in the record.
+func (p *replayer) agree(r *ledger.Record, out *event.Outcome) error {
+	for o := out; o != nil; o = o.Shadow {
+		written, ok := r.ChainOf(cmp.Or(o.Model, p.cfg.Model))
+		if got := hash(o.Chain); ok && got != written {
+			return fmt.Errorf("ledger %s, window %d: replay gives %s where %s was written: inputs, model or program are not those that served it", p.cfg.Names.Ledger, r.Window, got, written)
+		}
+	}
+	if out.Promoted != r.Promoted {
+		return fmt.Errorf("ledger %s, window %d: replay promotes model %q where %q was written: commands or program are not those that served it", p.cfg.Names.Ledger, r.Window, out.Promoted, r.Promoted)
+	}
+	return nil
+}
+
+// checkSettings returns an error when the record was written with other settings.
+func (c *Config) checkSettings(r *ledger.Record) error {
+	if r.Settings != c.Settings {
+		return fmt.Errorf("ledger %s was written with settings %q, and these are %q: use the same, or start under another --prefix", c.Names.Ledger, r.Settings, c.Settings)
+	}
+	return nil
+}

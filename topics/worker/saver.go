@@ -1,0 +1,223 @@
+package worker
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/gvbll/gvbll/topics/checkpoint"
+)
+
+// saver writes checkpoints beside the loop: the loop reads a snapshot piece by piece
+// between windows, and another goroutine writes the pieces. The file gets its name
+// once its last window is known to be committed. One checkpoint is under way at a
+// time.
+type saver struct {
+	cfg    Checkpoints
+	dir    *checkpoint.Dir // nil when none are written
+	log    *slog.Logger
+	saved  func(Saved)
+	newest int64       // window of the newest checkpoint
+	timer  *time.Timer // fires when the next is due
+	due    bool        // it has fired
+
+	// Of the checkpoint under way.
+	busy     bool
+	began    time.Time
+	window   int64
+	bytes    int64
+	snapshot io.ReadCloser // nil when all of it is read
+	pieces   chan []byte   // to the writing goroutine
+	spare    chan []byte   // back from it
+	keep     chan bool     // whether the file is to be kept; nil when that was said
+	done     chan error
+}
+
+// A piece is small enough to be read between two windows.
+const (
+	pieceBytes = 1 << 20
+	pieceCount = 4
+)
+
+func newSaver(cfg *Config) (*saver, error) {
+	s := &saver{cfg: cfg.Checkpoints, log: cfg.Logger, saved: cfg.Hooks.Saved, done: make(chan error, 1)}
+	if s.cfg.Every == 0 {
+		s.cfg.Every = 5 * time.Minute
+	}
+	if s.cfg.Keep == 0 {
+		s.cfg.Keep = 3
+	}
+	s.timer = time.NewTimer(s.cfg.Every)
+	if s.cfg.Dir == "" {
+		s.timer.Stop()
+		return s, nil
+	}
+	var err error
+	s.dir, err = checkpoint.Open(s.cfg.Dir, s.cfg.Keep)
+	return s, err
+}
+
+// room returns the channel of the next piece to read into, nil while nothing is being
+// read.
+func (s *saver) room() <-chan []byte {
+	if s.snapshot == nil {
+		return nil
+	}
+	return s.spare
+}
+
+// poll does what can be done between two windows without waiting.
+func (s *saver) poll(w *worker) error {
+	select {
+	case <-s.timer.C:
+		s.due = true
+	default:
+	}
+	if err := s.begin(w); err != nil {
+		return err
+	}
+	select {
+	case b := <-s.room():
+		s.read(b)
+	default:
+	}
+	s.confirm(w.committed.window)
+	select {
+	case err := <-s.done:
+		s.finish(err)
+	default:
+	}
+	return nil
+}
+
+// begin begins a checkpoint of the state as it is, if one is due. While the replay
+// leaves out nodes that the ledger still has, the state is not the ledger's, and none
+// is begun.
+func (s *saver) begin(w *worker) error {
+	if s.dir == nil || s.busy || !s.due || w.next == s.newest || w.next == 0 || w.excluded.rewrites(w.next-1) {
+		return nil
+	}
+	keeper, ok := w.engine.(Keeper)
+	if !ok {
+		return errors.New("checkpoints of an engine that cannot be written down")
+	}
+	b, err := json.Marshal(w.position(w.committed.offset))
+	if err != nil {
+		return err
+	}
+	s.due, s.busy, s.began, s.window, s.bytes = false, true, time.Now(), w.next, 0
+	file, err := s.dir.Create(w.next)
+	if err != nil {
+		s.done <- err
+		return nil
+	}
+	s.snapshot = keeper.Snapshot(map[string]string{positionKey: string(b)})
+	s.pieces, s.spare, s.keep = make(chan []byte, pieceCount), make(chan []byte, pieceCount), make(chan bool, 1)
+	for range pieceCount {
+		s.spare <- make([]byte, pieceBytes)
+	}
+	go write(file, s.pieces, s.spare, s.keep, s.done)
+	return nil
+}
+
+// read reads the next piece of the snapshot.
+func (s *saver) read(b []byte) {
+	n, err := io.ReadFull(s.snapshot, b[:cap(b)])
+	s.bytes += int64(n)
+	s.pieces <- b[:n] // has room for all pieces
+	if err != nil {
+		s.stopReading()
+	}
+}
+
+// stopReading ends the snapshot, and with it the writing.
+func (s *saver) stopReading() {
+	close(s.pieces)
+	_ = s.snapshot.Close()
+	s.snapshot = nil
+}
+
+// confirm has the file kept once its last window is committed.
+func (s *saver) confirm(committed int64) {
+	if s.busy && s.keep != nil && committed >= s.window-1 {
+		s.keep <- true
+		s.keep = nil
+	}
+}
+
+// finish notes how the checkpoint went.
+func (s *saver) finish(err error) {
+	s.busy = false
+	s.timer.Reset(s.cfg.Every)
+	took := time.Since(s.began)
+	if err != nil {
+		s.log.Warn("a checkpoint was not written", "window", s.window, "err", err)
+	} else {
+		s.newest = s.window
+		s.log.Info("wrote a checkpoint", "window", s.window, "megabytes", s.bytes>>20, "took", took.Round(time.Millisecond))
+	}
+	if s.saved != nil {
+		s.saved(Saved{Window: s.window, Bytes: s.bytes, Took: took, Err: err})
+	}
+}
+
+// close ends the checkpoint that is under way. When the worker ends well it writes a
+// last one, so that the next start has nothing to replay.
+func (s *saver) close(w *worker, well bool) {
+	defer s.timer.Stop()
+	if s.busy {
+		s.complete(w.committed.window)
+	}
+	if well && !w.unstepped && w.committed.window == w.next-1 {
+		s.due = true
+		if err := s.begin(w); err == nil && s.busy {
+			s.complete(w.committed.window)
+		}
+	}
+}
+
+// complete writes the rest of the checkpoint. When its last window is not committed
+// now it never will be, and the file is not kept.
+func (s *saver) complete(committed int64) {
+	s.confirm(committed)
+	if s.keep != nil {
+		if s.snapshot != nil {
+			s.stopReading()
+		}
+		s.keep <- false
+		s.keep = nil
+	}
+	for s.snapshot != nil {
+		s.read(<-s.spare)
+	}
+	s.finish(<-s.done)
+}
+
+// errUncommitted is a checkpoint's end when its state turned out not to be the
+// ledger's.
+var errUncommitted = errors.New("its last window was not committed")
+
+// write writes the pieces, and names the file if it is to be kept.
+func write(file *checkpoint.Writer, pieces <-chan []byte, spare chan<- []byte, keep <-chan bool, done chan<- error) {
+	var err error
+	for b := range pieces {
+		if err == nil {
+			_, err = file.Write(b)
+		}
+		spare <- b
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	if !<-keep {
+		err = errors.Join(err, errUncommitted)
+	}
+	if err != nil {
+		file.Abort()
+	} else {
+		err = file.Commit()
+	}
+	done <- err
+}
