@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math/bits"
 
@@ -114,87 +113,91 @@ func (c Coverage) validate() error {
 	return c.predictor(2).Validate()
 }
 
-// sets make the sets of what is served and learn from its labels.
+// sets make a set of classes for every prediction and learn from labels how large
+// it has to be.
 type sets struct {
 	cfg       Coverage
 	predictor *conformal.Predictor
 	limits    conformal.Limits
-	outside   *conformal.Outside // nil where nothing asks
+	outside   *conformal.Outside // nil without Coverage.MaxOutside
 
-	// served is by the slots of what waits for its label: the prediction's number,
-	// its slice and the words of its set.
-	served *kernel.Table[int64]
-	words  int
-	count  int64 // predictions so far
+	nodes   *nodes
+	pending *pending
+	scorer  *scorer
+	taken   *taken
+	classes []string
+	dim     int
 
-	fared conformal.Coverage // sets of all labels so far
+	// kept is by the slots of pending: the prediction's number, its slice, and the
+	// words of its set.
+	kept  *kernel.Table[int64]
+	words int
+	count int64 // predictions so far
 
+	tally conformal.Coverage // of all sets that have a label
+
+	// Of the window's predictions while they are made, then of its labels:
 	rows    conformal.Rows
 	covered []bool
 	sizes   []int
+	// Scratch:
 	row     []int64
 	z       []float32
 	context []int32
 }
 
-func newSets(cfg Coverage, dim, classes int) (*sets, error) {
-	p := cfg.predictor(classes)
+var _ observer = (*sets)(nil)
+
+func newSets(cfg Coverage, n *nodes, pending *pending, scorer *scorer, t *taken) (*sets, error) {
+	names, dim := n.model.Classes, n.model.Prior.Dim
+	p := cfg.predictor(len(names))
 	if err := p.Validate(); err != nil {
-		return nil, fmt.Errorf("sets of %d classes: %w", classes, err)
+		return nil, fmt.Errorf("sets of %d classes: %w", len(names), err)
 	}
-	words := (classes + 63) / 64
+	words := (len(names) + 63) / 64
 	s := &sets{
-		cfg: cfg, predictor: conformal.New(p), words: words, served: kernel.NewTable[int64](2 + words), row: make([]int64, 2+words),
+		cfg: cfg, predictor: conformal.New(p),
 		limits: conformal.Limits{MinConfidence: cfg.MinConfidence, MaxSize: cfg.MaxSize, MaxOutside: cfg.MaxOutside},
+		nodes:  n, pending: pending, scorer: scorer, taken: t, classes: names, dim: dim,
+		kept: kernel.NewTable[int64](2 + words), words: words, row: make([]int64, 2+words),
 	}
 	if cfg.MaxOutside > 0 {
 		if dim > 1024 {
-			return nil, fmt.Errorf("max-outside with embeddings of %d dimensions: it can be told of up to 1024", dim)
+			return nil, fmt.Errorf("max-outside with embeddings of %d dimensions: give a model of up to 1024, or leave it out", dim)
 		}
 		s.outside = conformal.NewOutside(dim)
 	}
 	return s, nil
 }
 
-// cover gives every prediction of the window its set.
-func (e *Engine) cover(out *event.Outcome) {
-	s := e.sets
-	if s == nil {
-		return
-	}
-	e.learnOutside()
-	n, dim, classes := len(out.Predictions), e.model.Prior.Dim, len(e.model.Classes)
+// served gives every prediction of the window its set.
+func (s *sets) served(out *event.Outcome) {
+	s.learnOutside()
+	n := len(out.Predictions)
 	if n == 0 {
 		return
 	}
-	s.clearRows()
+	asked, z := s.nodes.arrivals.asked, s.nodes.arrivals.rows.Z
 	for i := range out.Predictions {
 		for _, p := range out.Predictions[i].Probabilities {
 			s.rows.Probs = append(s.rows.Probs, float64(p))
 		}
 		s.rows.ID = append(s.rows.ID, uint64(s.count)+uint64(i))
-		slice := int32(0)
-		if s.cfg.Per == PerSlice {
-			degree, _ := e.surroundings(e.asked[i])
-			for int(slice)+1 < len(degreeSlices) && degree >= degreeSlices[slice+1].from {
-				slice++
-			}
-		}
-		s.rows.Slice = append(s.rows.Slice, slice)
+		s.rows.Slice = append(s.rows.Slice, s.slice(asked[i]))
 	}
 	values := make([]event.Set, n)
-	names, members := make([]string, 0, 2*n), make([]int32, 0, classes)
+	names, members := make([]string, 0, 2*n), make([]int32, 0, len(s.classes))
 	s.predictor.Borrow(s.rows)
 	for i, set := range s.predictor.Sets(s.rows) {
 		p := &out.Predictions[i]
 		from := len(names)
 		members = set.Append(members[:0])
 		for _, c := range members {
-			names = append(names, e.model.Classes[c])
+			names = append(names, s.classes[c])
 		}
 		far := 0.
 		if s.outside != nil {
-			far = s.outside.Score(e.arrived.Z[i*dim : (i+1)*dim])
+			far = s.outside.Score(z[i*s.dim : (i+1)*s.dim])
 		}
 		values[i] = event.Set{
 			Classes: names[from:len(names):len(names)], Coverage: float32(s.cfg.Target),
@@ -205,66 +208,76 @@ func (e *Engine) cover(out *event.Outcome) {
 		for k, w := range set {
 			s.row[2+k] = int64(w)
 		}
-		s.keep(e.pending, e.asked[i])
+		s.keep(asked[i])
 	}
 	s.count += int64(n)
+	s.clear()
+}
+
+// slice returns a node's slice of the graph, 0 where slices have no thresholds of
+// their own.
+func (s *sets) slice(v int32) (slice int32) {
+	if s.cfg.Per != PerSlice {
+		return 0
+	}
+	degree, _ := s.nodes.surroundings(v)
+	for int(slice)+1 < len(degreeSlices) && degree >= degreeSlices[slice+1].from {
+		slice++
+	}
+	return slice
 }
 
 // maxContext bounds the context nodes of a window that go into the reference of
 // what is known.
 const maxContext = 1024
 
-// learnOutside takes the nodes that came into the reference of what is known,
-// until that is full: context first, which is what the model was trained on.
-func (e *Engine) learnOutside() {
-	s := e.sets
+// learnOutside adds the nodes that came to the reference of what is known, until
+// that is full: context first, which is what the model was trained on.
+func (s *sets) learnOutside() {
 	if s.outside == nil || s.outside.Full() {
 		return
 	}
-	d := e.model.Prior.Dim
+	arrivals := &s.nodes.arrivals
 	s.context = s.context[:0]
-	for _, a := range e.accepted {
+	for _, a := range arrivals.accepted {
 		if a.node.Context && len(s.context) < maxContext {
 			s.context = append(s.context, a.number)
 		}
 	}
-	s.z = resize(s.z, len(s.context)*d)
-	e.graph.Embed(s.context, s.z)
-	for _, z := range [...][]float32{s.z, e.arrived.Z[:len(e.asked)*d]} {
-		for ; len(z) > 0; z = z[d:] {
-			if finite(z[:d]) {
-				s.outside.Learn(z[:d])
+	s.z = kernel.Room(s.z, len(s.context)*s.dim)
+	s.nodes.graph.Embed(s.context, s.z)
+	for _, z := range [...][]float32{s.z, arrivals.rows.Z} {
+		for ; len(z) > 0; z = z[s.dim:] {
+			if finite(z[:s.dim]) {
+				s.outside.Learn(z[:s.dim])
 			}
 		}
 	}
 }
 
-func (s *sets) clearRows() {
-	s.rows.Probs, s.rows.ID, s.rows.Slice = s.rows.Probs[:0], s.rows.ID[:0], s.rows.Slice[:0]
+// clear empties rows.
+func (s *sets) clear() {
+	s.rows.Probs, s.rows.ID, s.rows.Slice, s.rows.Lag = s.rows.Probs[:0], s.rows.ID[:0], s.rows.Slice[:0], s.rows.Lag[:0]
 	s.covered, s.sizes = s.covered[:0], s.sizes[:0]
 }
 
-// keep keeps what row says of node v, which waits for its label, if it still
-// does: it may have made room for others of its window.
-func (s *sets) keep(p *pending, v int32) {
-	slot, waits := p.nodes.place(v)
+// keep keeps row beside the pending node v, if that is still pending: it may have
+// made room for others of its window.
+func (s *sets) keep(v int32) {
+	slot, waits := s.pending.nodes.place(v)
 	if !waits {
 		return
 	}
-	if more := int(slot) + 1 - s.served.Len(); more > 0 {
-		s.served.Grow(more)
+	if more := int(slot) + 1 - s.kept.Len(); more > 0 {
+		s.kept.Grow(more)
 	}
-	copy(s.served.Row(slot), s.row)
+	copy(s.kept.Row(slot), s.row)
 }
 
-// join notes the set that was served for node v, whose label came. It is called
-// before v is taken from what waits.
-func (s *sets) join(p *pending, v, class int32) {
-	slot, waits := p.nodes.place(v)
-	if !waits {
-		return
-	}
-	row := s.served.Row(slot)
+// matched adds the set that was served for the node to those of the window's
+// labels.
+func (s *sets) matched(slot, class int32) {
+	row := s.kept.Row(slot)
 	s.rows.ID = append(s.rows.ID, uint64(row[0]))
 	s.rows.Slice = append(s.rows.Slice, int32(row[1]))
 	s.covered = append(s.covered, uint64(row[2+class/64])>>(class%64)&1 == 1)
@@ -275,34 +288,30 @@ func (s *sets) join(p *pending, v, class int32) {
 	s.sizes = append(s.sizes, size)
 }
 
-// learnSets moves the thresholds by the window's labels, and says how the sets
-// that were served for them fared.
-func (e *Engine) learnSets(out *event.Outcome) {
-	s := e.sets
-	if s == nil {
-		return
-	}
-	coverage := &event.Coverage{Target: s.cfg.Target, Labels: make([]event.Covered, len(e.labels))}
-	for i, y := range e.labels {
-		for _, p := range e.saidOf(i) {
+// scored moves the thresholds by the window's labels, and reports how the sets
+// that were served for them did.
+func (s *sets) scored(out *event.Outcome) {
+	labels := s.scorer.batch.labels
+	coverage := &event.Coverage{Target: s.cfg.Target, Labels: make([]event.Covered, len(labels))}
+	for i, y := range labels {
+		for _, p := range s.scorer.served(i) {
 			s.rows.Probs = append(s.rows.Probs, float64(p))
 		}
 		group := ""
 		switch s.cfg.Per {
 		case PerClass:
-			group = e.model.Classes[y]
+			group = s.classes[y]
 		case PerSlice:
 			group = degreeSlices[s.rows.Slice[i]].name
 		}
 		coverage.Labels[i] = event.Covered{Held: s.covered[i], Size: s.sizes[i], Group: group}
-		s.fared.Rows++
-		s.fared.Classes += uint64(s.sizes[i])
+		s.tally.Rows++
+		s.tally.Classes += uint64(s.sizes[i])
 		if s.covered[i] {
-			s.fared.Covered++
+			s.tally.Covered++
 		}
 	}
-	// How late labels are: of a batch, all as the latest.
-	s.rows.Lag = s.rows.Lag[:0]
+	// How late labels are, in predictions: all of a batch as late as the latest.
 	lag := 1
 	for _, id := range s.rows.ID {
 		lag = max(lag, int(s.count-int64(id)))
@@ -310,41 +319,26 @@ func (e *Engine) learnSets(out *event.Outcome) {
 	for range s.rows.ID {
 		s.rows.Lag = append(s.rows.Lag, lag)
 	}
-	if len(e.labels) > 0 {
-		s.predictor.Learn(s.rows, e.labels, s.covered)
+	if len(labels) > 0 {
+		s.predictor.Learn(s.rows, labels, s.covered)
 	}
-	coverage.Rate, coverage.MeanSize, coverage.Sets = s.fared.Rate(), s.fared.MeanSize(), int64(s.fared.Rows)
+	coverage.Rate, coverage.MeanSize, coverage.Sets = s.tally.Rate(), s.tally.MeanSize(), int64(s.tally.Rows)
 	out.Coverage = coverage
+	s.clear()
 }
 
-// appendSet appends what a prediction's set is to the bytes of the chain.
-func appendSet(b []byte, s *event.Set) []byte {
-	if s == nil {
-		return b
-	}
-	b = binary.AppendUvarint(b, uint64(len(s.Classes)))
-	for _, name := range s.Classes {
-		b = appendString(b, name)
-	}
-	return appendString(b, s.Abstain)
-}
-
-// setParts are the thresholds, what they are learned from, and the sets that were
+// parts are the thresholds, what they are learned from, and the sets that were
 // served and have no label.
-func (e *Engine) setParts() []safetensors.Part {
-	s := e.sets
-	if s == nil {
-		return nil
-	}
+func (s *sets) parts() []safetensors.Part {
 	state := s.predictor.AppendState(nil)
-	next := e.taken.pending.walk()
+	next := s.taken.pending.walk()
 	parts := []safetensors.Part{
 		safetensors.PartOf("sets.thresholds", state, len(state)),
-		safetensors.PartOf("sets.counts", []int64{s.count, int64(s.fared.Rows), int64(s.fared.Covered), int64(s.fared.Classes)}, setCounts),
+		safetensors.PartOf("sets.counts", []int64{s.count, int64(s.tally.Rows), int64(s.tally.Covered), int64(s.tally.Classes)}, setCounts),
 		safetensors.NewPart[int64]("sets.served", func(b []byte) []byte {
 			slot, _ := next()
-			return safetensors.Append(b, s.served.Row(slot)...)
-		}, e.taken.pending.len, 2+s.words),
+			return safetensors.Append(b, s.kept.Row(slot)...)
+		}, s.taken.pending.len, 2+s.words),
 	}
 	if s.outside != nil {
 		state := s.outside.AppendState(nil)
@@ -355,11 +349,7 @@ func (e *Engine) setParts() []safetensors.Part {
 
 const setCounts = 4
 
-func (e *Engine) setSets(file *safetensors.Reader) error {
-	s := e.sets
-	if s == nil {
-		return nil
-	}
+func (s *sets) restore(file *safetensors.Reader) error {
 	if err := setState(file, "sets.thresholds", s.predictor); err != nil {
 		return err
 	}
@@ -381,16 +371,16 @@ func (e *Engine) setSets(file *safetensors.Reader) error {
 		return damaged("%d of %d sets held the class", counts[2], counts[1])
 	}
 	s.count = counts[0]
-	s.fared = conformal.Coverage{Rows: uint64(counts[1]), Covered: uint64(counts[2]), Classes: uint64(counts[3])}
-	slices, beyond := int64(1), uint(len(e.model.Classes)%64)
+	s.tally = conformal.Coverage{Rows: uint64(counts[1]), Covered: uint64(counts[2]), Classes: uint64(counts[3])}
+	slices, beyond := int64(1), uint(len(s.classes)%64)
 	if s.cfg.Per == PerSlice {
 		slices = int64(len(degreeSlices))
 	}
-	// Rows come into slots from 0 in the order of what waits.
-	return safetensors.ReadRows(file, "sets.served", s.served, func(row []int64) error {
+	// Pending nodes were read into slots in order.
+	return safetensors.ReadRows(file, "sets.served", s.kept, func(row []int64) error {
 		if row[0] < 0 || row[0] >= s.count || row[1] < 0 || row[1] >= slices || beyond > 0 && uint64(row[1+s.words])>>beyond != 0 {
 			return damaged("prediction %d of %d, of slice %d, has the set %x", row[0], s.count, row[1], row[2:])
 		}
 		return nil
-	}, e.pending.nodes.len(), 2+s.words)
+	}, s.pending.nodes.len(), 2+s.words)
 }

@@ -6,25 +6,24 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// departed is what is known of nodes that have left, and of numbers that none
+// departed is what is known of nodes that have left, and of numbers that no node
 // has.
 //
 // A node that leaves takes its edges with it, those that wait for a node among
 // them. It is out of the graph before anything of its window is encoded. When it
-// comes again it is a new arrival. Its number is used again by another node,
-// later than in its own window, so that memory is bounded by the nodes that are
-// there.
+// comes again it is a new arrival. Its number is given to another node, in a later
+// window than its own, so that memory is bounded by the nodes in the graph.
 //
 // What was served for it waits for its label as before, under its id, and keeps
-// its number as long: it left, but what was said of it can be held against the
-// truth, and learned from. When it comes again there is a newer prediction, and
-// the older one is forgotten.
+// its number until then: the node left, but its prediction can still be scored and
+// learned from. When it comes again there is a newer prediction, and the older one
+// expires.
 type departed struct {
-	free    []int32 // numbers that no node has, the last one the next to be used
-	waiting *queue[event.ID, left]
-	leaving []int32 // in this window
-	// born has, by number, how many nodes had come before; nil while no number
-	// was used twice, and it is the number itself.
+	free    []int32                // numbers that no node has, a stack
+	waiting *queue[event.ID, left] // left, and their label may still come
+	leaving []int32                // in this window
+	// born has, by number, how many nodes had come before this one. It is nil
+	// while no number was used twice: then it is the number itself.
 	born []int64
 	next int64 // in born
 }
@@ -32,7 +31,7 @@ type departed struct {
 // left is a node that left, and whose label is waited for.
 type left struct {
 	number        int32
-	degree, fresh int32 // see Engine.surroundings
+	degree, fresh int32 // see nodes.surroundings
 }
 
 func newDeparted() departed { return departed{waiting: newQueue[event.ID, left]()} }
@@ -40,7 +39,7 @@ func newDeparted() departed { return departed{waiting: newQueue[event.ID, left](
 // len is how many numbers are of no node of the graph.
 func (d *departed) len() int { return len(d.free) + d.waiting.len() }
 
-// before tells whether node u came before node v.
+// before reports whether node u came before node v.
 func (d *departed) before(u, v int32) bool {
 	if d.born == nil {
 		return u < v
@@ -48,9 +47,15 @@ func (d *departed) before(u, v int32) bool {
 	return d.born[u] < d.born[v]
 }
 
-// vacancy returns a number to be used again, if there is one.
-func (e *Engine) vacancy() (v int32, vacant bool) {
-	d := &e.gone
+// bear notes that a node comes as number v.
+func (d *departed) bear(v int32) {
+	d.born[v] = d.next
+	d.next++
+}
+
+// vacancy returns a number that another node had, if there is one.
+func (n *nodes) vacancy() (v int32, vacant bool) {
+	d := &n.departed
 	last := len(d.free) - 1
 	if last < 0 {
 		if d.born != nil {
@@ -60,9 +65,9 @@ func (e *Engine) vacancy() (v int32, vacant bool) {
 		return 0, false
 	}
 	v = d.free[last]
-	e.noteFate(v)
+	n.noteState(v)
 	if d.born == nil {
-		d.born = make([]int64, e.fate.len())
+		d.born = make([]int64, n.states.len())
 		for u := range d.born {
 			d.born[u] = int64(u)
 		}
@@ -73,108 +78,96 @@ func (e *Engine) vacancy() (v int32, vacant bool) {
 	return v, true
 }
 
-// bear notes that a node comes as number v.
-func (d *departed) bear(v int32) {
-	d.born[v] = d.next
-	d.next++
-}
-
-// depart takes the event of a node that leaves.
-func (e *Engine) depart(n *event.Node, out *event.Outcome) {
-	left := e.leave(n.ID, out)
-	if n.ByKey && n.ID.Str == "" {
-		left = e.leave(event.ID{Str: n.ID.String()}, out) || left
+// depart notes that the node of an event leaves, or both nodes that its key names.
+func (n *nodes) depart(node *event.Node, out *event.Outcome) {
+	left := n.leave(node.ID, out)
+	if node.ByKey && node.ID.Str == "" {
+		left = n.leave(event.ID{Str: node.ID.String()}, out) || left
 	}
 	if !left {
 		out.Counts.DeparturesUnknown++
 	}
 }
 
-func (e *Engine) leave(id event.ID, out *event.Outcome) bool {
-	v, known := e.roster.number(id)
+func (n *nodes) leave(id event.ID, out *event.Outcome) bool {
+	v, known := n.index.number(id)
 	if !known {
 		return false
 	}
 	out.Counts.Departures++
-	e.roster.leave(id)
-	e.noteFate(v)
-	e.fate.at(v).gone = true
-	e.gone.leaving = append(e.gone.leaving, v)
+	n.index.leave(id)
+	n.noteState(v)
+	n.states.at(v).gone = true
+	n.departed.leaving = append(n.departed.leaving, v)
 	return true
 }
 
-// superseded forgets what was served for a node that left, for it is a new
-// arrival now.
-func (e *Engine) superseded(id event.ID, out *event.Outcome) {
-	if left, waits := e.gone.waiting.take(id); waits {
-		e.pending.take(left.number)
+// supersede drops what was served for a node that left, for it comes again.
+func (n *nodes) supersede(id event.ID, out *event.Outcome) {
+	if left, waits := n.departed.waiting.take(id); waits {
+		n.pending.take(left.number)
 		out.Counts.Expired++
-		e.vacate(left.number)
+		n.vacate(left.number)
 	}
 }
 
-// expired is told that what was served for v waits no longer.
-func (e *Engine) expired(v int32) {
-	if e.fate.at(v).gone {
-		e.gone.waiting.take(e.roster.came.at(v))
-		e.vacate(v)
+// expired is called when what was served for v is no longer kept.
+func (n *nodes) expired(v int32) {
+	if n.states.at(v).gone {
+		n.departed.waiting.take(n.index.came.at(v))
+		n.vacate(v)
 	}
 }
 
-// vacate lets the number of a node that left be used again.
-func (e *Engine) vacate(v int32) {
-	e.noteFate(v)
-	*e.fate.at(v) = fate{label: none, gone: true}
-	e.context.set(v, false)
-	e.roster.came.clear(v)
-	if e.pooled != nil {
-		e.pooled.around.Clear(v)
+// vacate frees the number of a node that left.
+func (n *nodes) vacate(v int32) {
+	n.noteState(v)
+	*n.states.at(v) = nodeState{label: none, gone: true}
+	n.context.set(v, false)
+	n.index.came.clear(v)
+	for _, f := range n.followers {
+		f.vacated(v)
 	}
-	e.gone.free = append(e.gone.free, v)
+	n.departed.free = append(n.departed.free, v)
 }
 
-// withdraw takes the window's departures out of the graph and out of what waits.
-func (e *Engine) withdraw(out *event.Outcome) {
-	d := &e.gone
+// withdraw removes the window's departures from the graph and from the edges that
+// wait.
+func (n *nodes) withdraw(out *event.Outcome) {
+	d := &n.departed
 	if len(d.leaving) == 0 {
 		return
 	}
-	gone := func(v int32) bool { return e.fate.at(v).gone }
-	e.accepted = slices.DeleteFunc(e.accepted, func(a accepted) bool { return gone(a.number) })
+	gone := func(v int32) bool { return n.states.at(v).gone }
+	n.arrivals.accepted = slices.DeleteFunc(n.arrivals.accepted, func(a accepted) bool { return gone(a.number) })
 	waits := false
 	for _, v := range d.leaving {
-		waits = waits || e.fate.at(v).waits
-		if e.pending.nodes.get(v) == nil {
+		waits = waits || n.states.at(v).waits
+		if n.pending.nodes.get(v) == nil {
 			continue
 		}
-		id := e.roster.came.at(v)
-		if _, back := e.roster.number(id); back {
-			e.pending.take(v)
+		id := n.index.came.at(v)
+		if _, back := n.index.number(id); back {
+			n.pending.take(v)
 			out.Counts.Expired++
 			continue
 		}
-		degree, fresh := e.surroundings(v)
+		degree, fresh := n.surroundings(v)
 		d.waiting.put(id, left{number: v, degree: int32(degree), fresh: int32(fresh)})
 	}
-	if e.pooled != nil {
-		e.pooled.around.Leave(d.leaving)
+	for _, f := range n.followers {
+		f.leaving(d.leaving)
 	}
-	var near []int32 // whose neighbourhoods change
-	if e.rescoring != nil {
-		for _, v := range d.leaving {
-			near = append(near, e.graph.Neighbours(v)...)
-		}
-	}
-	out.Counts.EdgesRemoved += e.graph.Remove(d.leaving)
-	if e.rescoring != nil {
-		e.rescoring.changed(e, near...)
+	out.Counts.EdgesRemoved += n.graph.Remove(d.leaving)
+	for _, f := range n.followers {
+		f.left()
 	}
 	if waits {
-		out.Counts.EdgesRemoved += e.roster.withdraw(gone, e.taken.keepList)
+		out.Counts.EdgesRemoved += n.index.withdraw(gone, n.taken.keepList)
 	}
 	for _, v := range d.leaving {
-		if l := d.waiting.get(e.roster.came.at(v)); l == nil || l.number != v {
-			e.vacate(v)
+		if l := d.waiting.get(n.index.came.at(v)); l == nil || l.number != v {
+			n.vacate(v)
 		}
 	}
 	d.leaving = d.leaving[:0]

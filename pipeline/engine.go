@@ -1,10 +1,7 @@
 package pipeline
 
 import (
-	"crypto/sha256"
-	"errors"
 	"fmt"
-	"math"
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -12,299 +9,103 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// Version changes whenever the same windows would give other bits, so that a
-// ledger is never replayed by an engine that cannot agree with it.
-const Version = 5
-
-// The bounds on what waits hold in bytes, too: ids may be a kilobyte long, and a
-// label's record, which is kept for its dead letter, megabytes. These are what
-// the entries may take on average.
-const (
-	waitingEdgeBytes  = 256     // of the id that an edge names
-	waitingLabelBytes = 1 << 10 // of a label's record
-)
-
-// Config bounds what the engine keeps and says how it predicts and learns. It
-// is part of what the outcome depends on: a ledger is bound to one Config.
-type Config struct {
-	// Head says what serves: [HeadPool], [HeadPaper], or, empty, the model's pool
-	// if it has one and else the paper's head.
-	Head string
-	// Update holds λ, η, β, δ and ε of the paper's Proposition 1, for the paper's
-	// head: those of a pool's heads are the model's.
-	Update posterior.Config
-	// Samples is the number of posterior samples behind the uncertainty split.
-	// Zero means 16.
-	Samples int
-	// Bins is the number of equal-mass bins of a window's ECE. Zero means 10.
-	Bins int
-	// MaxPending bounds the served nodes that are kept for their label; beyond
-	// it the oldest is forgotten. Zero means 262,144.
-	MaxPending int
-	// MaxWaitingLabels bounds the labels kept for a node that has not come;
-	// beyond it, or where their records take more than 1 KiB each on average,
-	// the oldest is refused as an orphan. Zero means 65,536.
-	MaxWaitingLabels int
-	// MaxWaitingEdges bounds the edges kept for a node that has not come;
-	// beyond it, or where the ids waited for take more than 256 bytes an edge
-	// on average, the oldest are dropped. Zero means 262,144.
-	MaxWaitingEdges int
-	// BFloat16 keeps the graph's rows in half the memory, see [gnn.BFloat16].
-	BFloat16 bool
-	// Fallback is θ, in nats: the static head serves in place of the online one
-	// where it is ahead by so much log likelihood, until it no longer is. Zero
-	// means 20, a negative number that the online head always serves.
-	Fallback float64
-	// Coverage asks for sets of classes; none when it is zero.
-	Coverage Coverage
-	// Unwatched leaves out the drift detectors. They have no part in what is
-	// served: a ledger is not bound to it.
-	Unwatched bool
-	// Rescore says when nodes are predicted again.
-	Rescore Rescoring
-	// Reserve is for how many nodes memory is taken at the start, and not while they
-	// come, which where a system gives it slowly is longer than all else that an
-	// arrival takes. A ledger is not bound to it.
-	Reserve int
-	// Workers is how many goroutines share a window's products, with the same
-	// bits: a ledger is not bound to it. Zero means 1.
-	Workers int
-}
-
-// String is the canonical form that the ledger binds.
-func (c Config) String() string {
-	u := c.Update
-	rows := "" // and what else is off by default
-	if c.BFloat16 {
-		rows = " rows=bfloat16"
-	}
-	if c.Head == HeadPaper {
-		rows += " head=paper"
-	}
-	if r := c.Rescore; r.on() {
-		rows += fmt.Sprintf(" rescore-after=%d rescore-confidence=%g rescore-limit=%d", r.After, r.Confidence, r.Limit)
-	}
-	if u.Walk > 0 {
-		rows += fmt.Sprintf(" walk=%g", u.Walk)
-	}
-	return fmt.Sprintf("engine=%d lambda=%g eta=%g beta=%g clip=%g epsilon=%g gradient=%v samples=%d bins=%d pending=%d waiting-labels=%d waiting-edges=%d",
-		Version, u.Lambda, u.Eta, u.Beta, u.Clip, u.Epsilon, u.Gradient, c.Samples, c.Bins, c.MaxPending, c.MaxWaitingLabels, c.MaxWaitingEdges) + rows + newFallback(c).String() + c.Coverage.String()
-}
-
-// WithDefaults fills what is zero and validates the rest.
-func (c Config) WithDefaults() (Config, error) {
-	if c.Update == (posterior.Config{}) {
-		c.Update = posterior.DefaultConfig()
-	}
-	for _, d := range []struct {
-		name  string
-		value *int
-		def   int
-	}{
-		{"samples", &c.Samples, 16},
-		{"bins", &c.Bins, 10},
-		{"max-pending", &c.MaxPending, 1 << 18},
-		{"max-waiting-labels", &c.MaxWaitingLabels, 1 << 16},
-		{"max-waiting-edges", &c.MaxWaitingEdges, 1 << 18},
-		{"workers", &c.Workers, 1},
-		{"reserve", &c.Reserve, 0},
-		{"rescore-after", &c.Rescore.After, 0},
-		{"rescore-limit", &c.Rescore.Limit, 100},
-	} {
-		if *d.value == 0 {
-			*d.value = d.def
-		}
-		if *d.value < 0 {
-			return c, fmt.Errorf("%s %d is negative: give a positive number, or 0 for the default of %d", d.name, *d.value, d.def)
-		}
-	}
-	if p := c.Rescore.Confidence; !(p >= 0 && p < 1) {
-		return c, fmt.Errorf("rescore-confidence %v: give a probability below 1, or 0 for none", p)
-	}
-	if c.Fallback == 0 {
-		c.Fallback = defaultFallback
-	}
-	if math.IsNaN(c.Fallback) {
-		return c, errors.New("fallback NaN: give a number of nats such as 20, or a negative one for none")
-	}
-	return c, errors.Join(c.Update.Validate(), c.Coverage.validate())
-}
-
-func (c Config) graphOptions() []gnn.Option {
-	options := []gnn.Option{gnn.Workers(c.Workers), gnn.Reserve(c.Reserve)}
-	if c.BFloat16 {
-		options = append(options, gnn.BFloat16())
-	}
-	return options
-}
-
-// Engine is the state machine. Its state is the graph, what waits, and the
-// pool of heads.
+// Engine is the state machine. Its state is that of its parts: nodes (the graph),
+// pending (what was served), labels (those that wait), the serving's heads, the
+// scores, and the observers that the settings ask for.
 type Engine struct {
 	model *model.Model
 	cfg   Config
 
-	graph     *gnn.Graph
-	roster    *roster
-	fate      chunked[fate] // by node number
-	context   marks         // of fate's nodes, those that are not asked about
-	gone      departed
+	nodes     *nodes
 	pending   *pending
-	rescoring *rescoring              // nil where nothing is predicted again
-	early     *queue[event.ID, early] // labels whose node has not come
-	// earlyBytes is the size of the records in early.
-	earlyBytes int
+	serving   serving
+	heads     []head // the serving's
+	predictor *predictor
+	labels    *labels
+	scorer    *scorer
+	observers []observer
 
-	// The heads, of which the first serves: the paper's, or a pool and its own.
-	heads       []head
-	paper       []posterior.Head
-	pooled      *pooled           // nil unless it serves
-	online      *posterior.Online // the paper's head, or the first such head of the pool
-	uncertainty *posterior.Predictive
-	summary     []Summary
-	width       int       // numbers kept of a node that was served
-	fallback    *fallback // nil where there is none
-	drift       *watch    // nil when nothing watches
-	sets        *sets     // nil when none are asked for
+	next      int64      // number of the next window
+	posterior event.Hash // of the heads' state
+	chain     event.Hash // of everything served and learned
+	buffer    []byte     // scratch of the chain
 
-	next      int64 // number of the next window
-	posterior event.Hash
-	chain     event.Hash
+	// Of the window in hand, between Enter and Learn:
+	stage  stage
+	window *event.Window
+	out    *event.Outcome
+	// spare are the labels of an outcome that was recycled.
+	spare []event.Labelled
 
-	// What a step works with and the next reuses: the arrivals …
-	accepted []accepted
-	features []gnn.Vector          // of the new nodes, normalised
-	again    map[int32]*event.Node // the last event of each node that was there
-	update   gnn.Vector            // of one of these
-	named    []int32               // numbers of the neighbours that the accepted name
-	links    []int32               // those whom they are linked to, one after the other …
-	near     [][]int32             // … and of each
-	asked    []int32               // numbers of the arrivals to serve
-	arrived  posterior.Rows        // their embeddings and temperatures
-	embedded bool                  // the embeddings are there
-	probs    []float64
-	split    []posterior.Uncertainty
-	row      []float32 // one node's probabilities
-	kept     []float32 // what is kept of each, width numbers
-	// … and the batch of labels.
-	labelled posterior.Rows // as they were served
-	labels   []int32
-	said     []float32 // labels × width, as served
-	by       []uint8   // whose were served, by label
-	state    []byte
-
-	spare    spare     // for the next outcome
 	snapshot *Snapshot // under way, or nil
 	taken    taken     // with room from the last one
 }
 
-// fate is what is known of a node beside its place in the graph.
-type fate struct {
-	label int32 // class told, none before
-	gone  bool  // it left, and no other has its number
-	waits bool  // edges that it named may wait, see [roster.withdraw]
-}
-
-// marks are a bit for each node, by number, so that those of a million nodes lie
-// in a near cache: whoever has a label is asked about all of its neighbours.
-type marks []uint64
-
-// set sets the bit of node v, which may be a node more than there were.
-func (m *marks) set(v int32, on bool) {
-	if int(v>>6) == len(*m) {
-		*m = append(*m, 0)
-	}
-	bit := uint64(1) << (v & 63)
-	(*m)[v>>6] &^= bit
-	if on {
-		(*m)[v>>6] |= bit
-	}
-}
-
-// at is 1 for a node that is marked and 0 for one that is not.
-func (m marks) at(v int32) int { return int(m[v>>6] >> (v & 63) & 1) }
-
-func (m marks) has(v int32) bool { return m.at(v) == 1 }
-
-// head is a classifier as the engine's books know it.
-type head interface {
-	Name() string
-	Version() uint64 // updates taken
-	AppendState(b []byte) []byte
-	SetState(b []byte) error
-}
-
-// New makes an engine at window 0: an empty graph and the posterior that
-// Phase 1 left (M*, Σ*).
+// New makes an engine at window 0: an empty graph and the posterior that Phase 1
+// left (M*, Σ*).
 func New(m *model.Model, cfg Config) (*Engine, error) {
 	cfg, err := cfg.WithDefaults()
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{
-		model:       m,
-		cfg:         cfg,
-		graph:       gnn.NewGraph(m.Encoder, cfg.graphOptions()...),
-		roster:      newRoster(cfg.MaxWaitingEdges),
-		early:       newQueue[event.ID, early](),
-		uncertainty: posterior.NewPredictive(m.Prior.Classes, cfg.Samples),
-		again:       make(map[int32]*event.Node),
-	}
-	if err := e.setServing(); err != nil {
-		return nil, err
-	}
-	e.pending = newPending(m.Prior.Dim, e.width, cfg.MaxPending)
-	e.pending.reserve(cfg.Reserve)
-	e.gone = newDeparted()
-	e.rescoring = newRescoring(cfg.Rescore, m.Prior.Classes)
-	if e.pooled == nil { // a pool does it by its weights
-		e.fallback = newFallback(cfg)
-	}
-	for _, h := range e.heads {
-		e.summary = append(e.summary, Summary{Head: h.Name()})
-	}
-	if !cfg.Unwatched {
-		if e.drift, err = newWatch(m.Prior.Dim, m.Prior.Classes); err != nil {
+	e := &Engine{model: m, cfg: cfg}
+	graph := gnn.NewGraph(m.Encoder, cfg.graphOptions()...)
+	if cfg.Head == HeadPool || cfg.Head == "" && m.Pool != nil {
+		p, err := newPooled(m, cfg, graph)
+		if err != nil {
 			return nil, err
+		}
+		e.assemble(graph, p)
+		e.nodes.followers = append(e.nodes.followers, p)
+	} else {
+		p := newPaper(m, cfg)
+		e.assemble(graph, p)
+		if cfg.Fallback >= 0 {
+			e.observers = append(e.observers, &fallback{threshold: cfg.Fallback, heads: p, pending: e.pending, taken: &e.taken})
 		}
 	}
 	if cfg.Coverage.Target > 0 {
-		if e.sets, err = newSets(cfg.Coverage, m.Prior.Dim, m.Prior.Classes); err != nil {
+		s, err := newSets(cfg.Coverage, e.nodes, e.pending, e.scorer, &e.taken)
+		if err != nil {
 			return nil, err
 		}
+		e.observers = append(e.observers, s)
 	}
-	e.startHash()
+	if cfg.Rescore.on() {
+		r := newRescoring(cfg, e.predictor, e.scorer, &e.taken)
+		e.observers = append(e.observers, r)
+		e.nodes.followers = append(e.nodes.followers, r)
+	}
+	if !cfg.Unwatched {
+		d, err := newDetectors(e.nodes)
+		if err != nil {
+			return nil, err
+		}
+		e.observers = append(e.observers, d)
+	}
+	e.posterior, e.buffer = hashOf(e.heads, e.buffer)
 	return e, nil
 }
 
-// setServing makes the heads that the settings ask for.
-func (e *Engine) setServing() (err error) {
-	m := e.model
-	head, err := servable(m, e.cfg.Head)
-	if err != nil {
-		return err
+// assemble makes the parts that every engine has.
+func (e *Engine) assemble(graph *gnn.Graph, s serving) {
+	m, cfg := e.model, e.cfg
+	e.serving, e.heads = s, s.heads()
+	e.pending = newPending(m.Prior.Dim, s.width(), cfg.MaxPending)
+	e.pending.reserve(cfg.Reserve)
+	e.nodes = newNodes(m, graph, cfg, e.pending, &e.taken)
+	e.predictor = &predictor{model: m, nodes: e.nodes, pending: e.pending, serving: s, heads: e.heads}
+	e.labels = &labels{classes: m.Classes, nodes: e.nodes, pending: e.pending, unmatched: newUnmatched(cfg.MaxWaitingLabels)}
+	e.scorer = &scorer{classes: m.Classes, serving: s, heads: e.heads, batch: &e.labels.batch, bins: cfg.Bins}
+	for _, h := range e.heads {
+		e.scorer.summaries = append(e.scorer.summaries, Summary{Head: h.Name()})
 	}
-	if head == HeadPool {
-		if e.pooled, err = newPooled(m, e.graph); err != nil {
-			return err
-		}
-		e.heads, e.width = e.pooled.heads(), e.pooled.width()
-		e.online = e.pooled.online(m, e.cfg.Update)
-		return nil
-	}
-	e.online = posterior.NewOnline(m.Prior, e.cfg.Update)
-	e.paper = []posterior.Head{e.online, posterior.NewStatic(m.Prior)}
-	for _, h := range e.paper {
-		e.heads = append(e.heads, h)
-	}
-	e.width = len(e.heads) * m.Prior.Classes
-	return nil
 }
 
 // Config returns the settings in force, defaults filled in.
 func (e *Engine) Config() Config { return e.cfg }
 
-// Model returns the model that it was made of.
+// Model returns the model that the engine was made of.
 func (e *Engine) Model() *model.Model { return e.model }
 
 // Next returns the number of the next window.
@@ -314,41 +115,140 @@ func (e *Engine) Next() int64 { return e.next }
 func (e *Engine) Chain() event.Hash { return e.chain }
 
 // Posterior returns the posterior of the online head, which serves or is one of
-// the pool's, and the one that training left; a pool without such a head stays
-// there.
-// They are the engine's own: they must not be written, and the first changes with
-// Step.
+// the pool's, and the one that training left. Of a pool without such a head both
+// are equal. They belong to the engine: they must not be written, and the first
+// changes with Step.
 func (e *Engine) Posterior() (now, trained *posterior.Gaussian) {
-	return e.online.Posterior(), &e.model.Prior
+	return e.serving.online().Posterior(), &e.model.Prior
 }
 
-// Summaries returns the prequential scores so far, one per head, the serving
-// head first; and, where nodes are predicted again, last of what was last said.
+// Summaries returns the prequential scores so far, one for each head, the serving
+// head first; and, where nodes are predicted again, last those of the newest
+// predictions.
 func (e *Engine) Summaries() []Summary {
-	all := append([]Summary(nil), e.summary...)
-	if e.rescoring != nil {
-		all = append(all, e.rescoring.summary)
+	all := append([]Summary(nil), e.scorer.summaries...)
+	for _, o := range e.observers {
+		if r, is := o.(*rescoring); is {
+			all = append(all, r.summary)
+		}
 	}
 	return all
 }
 
-// startHash is the hash of the state of all heads.
-func (e *Engine) startHash() {
-	b := e.state[:0]
-	for _, h := range e.heads {
-		b = h.AppendState(b)
+// Pooled returns what the pool has learned of its heads; nil where the paper's
+// heads serve.
+func (e *Engine) Pooled() *Pooled { return e.serving.learned() }
+
+// stage is the call that comes next in a window.
+type stage uint8
+
+const (
+	entering stage = iota
+	serves
+	learning
+)
+
+func (s stage) String() string { return [...]string{"Enter", "Serve", "Learn"}[s] }
+
+// turn panics unless it is the given stage's turn, and moves on to the next one.
+func (e *Engine) turn(s stage) {
+	if e.stage != s {
+		panic(fmt.Sprintf("pipeline: %v where %v is next", s, e.stage))
 	}
-	e.state = b
-	e.posterior = sha256.Sum256(b)
+	e.stage = (s + 1) % 3
 }
 
-// hashPosterior brings the hash up to date after a batch. That of a pool is of
-// the last one and of what the batch changed: its state may be large.
-func (e *Engine) hashPosterior() {
-	if e.pooled == nil {
-		e.startHash()
-		return
+// Step takes the next window and returns what was served and learned: it is
+// [Engine.Enter], [Engine.Serve] and [Engine.Learn].
+func (e *Engine) Step(w *event.Window) *event.Outcome {
+	e.Enter(w)
+	e.Serve()
+	return e.Learn()
+}
+
+// Enter begins the next window: it brings the graph up to date with the window's
+// node events and encodes the arrivals on it, z_v = g(x_v, G_t). The window must
+// carry the next number. It must not change before Learn has returned; none of its
+// events' memory is kept after that.
+func (e *Engine) Enter(w *event.Window) {
+	if w.Number != e.next {
+		panic(fmt.Sprintf("pipeline: window %d where %d is next", w.Number, e.next))
 	}
-	e.state = e.pooled.pool.AppendChange(append(e.state[:0], e.posterior[:]...))
-	e.posterior = sha256.Sum256(e.state)
+	e.turn(entering)
+	e.window = w
+	e.out = &event.Outcome{Window: w.Number, Model: e.model.ID, Refused: append([]event.Refusal(nil), w.Refused...)}
+	e.out.Labelled, e.spare = e.spare, nil
+	e.nodes.enter(w.Nodes, e.out)
+}
+
+// Serve predicts the arrivals with every head, before anything is learned from the
+// window. It returns the predictions of the outcome that Learn will return.
+func (e *Engine) Serve() []event.Prediction {
+	e.turn(serves)
+	e.predictor.serve(e.out)
+	for _, o := range e.observers {
+		o.served(e.out)
+	}
+	return e.out.Predictions
+}
+
+// Learn ends the window: it joins labels to what was served for their nodes, scores
+// them, and updates the heads, the paper's by Algorithm 1. In a window without
+// labels nothing is learned, and nothing forgotten either.
+func (e *Engine) Learn() *event.Outcome {
+	e.turn(learning)
+	w, out := e.window, e.out
+	e.labels.join(w.Labels, e.observers, out)
+	e.scorer.score(out)
+	for _, o := range e.observers {
+		o.scored(out)
+	}
+	if b := &e.labels.batch; len(b.labels) > 0 {
+		e.serving.learn(b, out.Heads)
+		e.posterior = e.serving.hash(e.posterior)
+	}
+	for h, head := range e.heads {
+		out.Heads[h].Version = head.Version()
+	}
+	e.nodes.release()
+	out.Levels = event.Levels{
+		Nodes: e.nodes.len(), Edges: e.nodes.graph.Edges(),
+		Pending: e.pending.nodes.len(), WaitingLabels: e.labels.unmatched.queue.len(), WaitingEdges: e.nodes.index.edges,
+	}
+	out.Posterior = e.posterior
+	e.extendChain(out)
+	out.Chain = e.chain
+	for i := range w.Commands {
+		decline(&w.Commands[i], out)
+	}
+	e.next++
+	e.window, e.out = nil, nil
+	return out
+}
+
+// Recycle gives back an outcome of this engine that nobody reads any more: the next
+// outcome reuses the memory of its predictions, labels and scores.
+func (e *Engine) Recycle(out *event.Outcome) {
+	if cap(out.Predictions) > cap(e.predictor.spare) { // a window may have had none
+		e.predictor.spare = out.Predictions[:0]
+	}
+	if cap(out.Labelled) > cap(e.spare) {
+		e.spare = out.Labelled[:0]
+	}
+	for _, h := range out.Heads {
+		if cap(h.Scores) > 0 {
+			e.scorer.spare = append(e.scorer.spare, h.Scores)
+		}
+	}
+}
+
+// refuse adds a refusal to the outcome.
+func refuse(out *event.Outcome, o *event.Origin, why event.Reason, detail string) {
+	out.Refused = append(out.Refused, event.Refusal{Origin: o, Reason: why, Detail: detail})
+}
+
+// decline refuses a command that this engine cannot carry out. That is no part of
+// the chain: what a model makes of the stream does not depend on commands.
+func decline(c *event.Command, out *event.Outcome) {
+	refuse(out, c.Origin, event.ImpossibleCommand, fmt.Sprintf("%s: nothing here can do that", c.Name))
 }

@@ -1,17 +1,8 @@
 package pipeline
 
 import (
-	"fmt"
-
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/posterior"
-)
-
-// The two heads of the pool, by their place in it.
-const (
-	byOnline = 0
-	byStatic = 1
 )
 
 // fallback decides which head serves: the one that learns, or, where that did
@@ -45,99 +36,50 @@ const (
 type fallback struct {
 	threshold float64 // θ, nats
 	lead      float64 // r
-	by        uint8   // who serves
+	heads     *paper  // whose serving head it chooses
+	pending   *pending
+	taken     *taken
 }
 
+var _ observer = (*fallback)(nil)
+
 // defaultFallback is θ. Of 10, 20 and 40, with steps of the paper's size, 20 was
-// the least that never let go of the online head on a stream where that was the
+// the least that never gave up the online head on a stream where that was the
 // better one, on any data set, with labels in time and ten steps late; 10 did at
 // times.
 const defaultFallback = 20
 
-func newFallback(c Config) *fallback {
-	if c.Fallback < 0 {
-		return nil
-	}
-	return &fallback{threshold: c.Fallback}
-}
+func (f *fallback) served(*event.Outcome) {}
 
-// String is what the ledger binds, with a blank before it, or "" for none.
-func (f *fallback) String() string {
-	if f == nil {
-		return ""
-	}
-	return fmt.Sprintf(" fallback=%g", f.threshold)
-}
+func (f *fallback) matched(slot, class int32) {}
 
-// servedBy is the place of the head that serves.
-func (e *Engine) servedBy() uint8 {
-	if e.fallback == nil {
-		return byOnline
-	}
-	return e.fallback.by
-}
-
-// posteriors are those of the paper's heads, by their place.
-func (e *Engine) posteriors() []*posterior.Gaussian {
-	return []*posterior.Gaussian{byOnline: e.online.Posterior(), byStatic: &e.model.Prior}
-}
-
-// saidOf returns the probabilities that were served for label i of the window,
-// until it is called again.
-func (e *Engine) saidOf(i int) []float32 { return e.saidBy(int(e.by[i]), i) }
-
-// saidBy returns those of the head in a place.
-func (e *Engine) saidBy(head, i int) []float32 {
-	c := len(e.model.Classes)
-	said := e.said[i*e.width+head*c:][:c]
-	if e.pooled == nil {
-		return said
-	}
-	e.row = resize(e.row, c)
-	e.asServed(e.row, said)
-	return e.row
-}
-
-// compare takes the scores of the window's labels into account, for the next
+// scored takes the scores of the window's labels into account, for the next
 // window.
-func (e *Engine) compare(out *event.Outcome) {
-	f := e.fallback
-	if f == nil {
-		return
-	}
-	out.ServedBy = int(f.by)
+func (f *fallback) scored(out *event.Outcome) {
+	out.ServedBy = int(f.heads.serves)
 	for i, online := range out.Heads[byOnline].Scores {
 		f.lead += online.LogLoss - out.Heads[byStatic].Scores[i].LogLoss
 	}
 	f.lead = min(max(f.lead, 0), f.threshold)
 	switch f.lead {
 	case 0:
-		f.by = byOnline
+		f.heads.serves = byOnline
 	case f.threshold:
-		f.by = byStatic
+		f.heads.serves = byStatic
 	}
 	out.Lead = f.lead
 }
 
-// fallbackParts are the lead, who serves, and who served what waits for its
-// label.
-func (e *Engine) fallbackParts() []safetensors.Part {
-	f := e.fallback
-	if f == nil {
-		return nil
-	}
+// parts are the lead, who serves, and who served what waits for its label.
+func (f *fallback) parts() []safetensors.Part {
 	return []safetensors.Part{
 		safetensors.PartOf("fallback.lead", []float64{f.lead}, 1),
-		safetensors.PartOf("fallback.head", []uint8{f.by}, 1),
-		queueColumn("fallback.pending", &e.taken.pending, func(_ int32, x *served) uint8 { return x.by }),
+		safetensors.PartOf("fallback.head", []uint8{f.heads.serves}, 1),
+		queueColumn("fallback.pending", &f.taken.pending, func(_ int32, x *served) uint8 { return x.by }),
 	}
 }
 
-func (e *Engine) setFallback(file *safetensors.Reader) error {
-	f := e.fallback
-	if f == nil {
-		return nil
-	}
+func (f *fallback) restore(file *safetensors.Reader) error {
 	lead, err := safetensors.Read[float64](file, "fallback.lead", 1)
 	if err != nil {
 		return err
@@ -149,16 +91,16 @@ func (e *Engine) setFallback(file *safetensors.Reader) error {
 	if !(lead[0] >= 0 && lead[0] <= f.threshold) || by[0] > byStatic || lead[0] == 0 && by[0] != byOnline || lead[0] == f.threshold && by[0] != byStatic {
 		return damaged("head %d serves with a lead of %v", by[0], lead[0])
 	}
-	f.lead, f.by = lead[0], by[0]
-	pending, err := safetensors.Read[uint8](file, "fallback.pending", e.pending.nodes.len())
+	f.lead, f.heads.serves = lead[0], by[0]
+	pending, err := safetensors.Read[uint8](file, "fallback.pending", f.pending.nodes.len())
 	if err != nil {
 		return err
 	}
-	for i, by := range pending { // what waits has slot i, see setPending
+	for i, by := range pending { // pending nodes were read into slots in order
 		if by > byStatic {
 			return damaged("a node was served by head %d", by)
 		}
-		e.pending.nodes.entries.at(int32(i)).value.by = by
+		f.pending.nodes.entries.at(int32(i)).value.by = by
 	}
 	return nil
 }

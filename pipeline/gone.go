@@ -9,25 +9,25 @@ import (
 // This file writes down what is known of nodes that have left, see departed,
 // and reads it back.
 
-// goneParts are all that a snapshot has of them, and none where nothing has left.
-func (e *Engine) goneParts() (parts []safetensors.Part) {
-	d := &e.gone
-	if n := len(d.free); n > 0 {
-		parts = append(parts, safetensors.PartOf("departed.free", slices.Clone(d.free), n))
+// departedParts are all that a snapshot has of them, and none where nothing has left.
+func (n *nodes) departedParts() (parts []safetensors.Part) {
+	d := &n.departed
+	if free := len(d.free); free > 0 {
+		parts = append(parts, safetensors.PartOf("departed.free", slices.Clone(d.free), free))
 	}
-	if n := d.waiting.len(); n > 0 {
+	if waiting := d.waiting.len(); waiting > 0 {
 		var nodes, near []int32
 		for slot := d.waiting.head; slot != none; slot = d.waiting.entries.at(slot).next {
 			l := d.waiting.entries.at(slot).value
 			nodes, near = append(nodes, l.number), append(near, l.degree, l.fresh)
 		}
-		parts = append(parts, safetensors.PartOf("departed.node", nodes, n), safetensors.PartOf("departed.near", near, n, 2))
+		parts = append(parts, safetensors.PartOf("departed.node", nodes, waiting), safetensors.PartOf("departed.near", near, waiting, 2))
 	}
 	if d.born != nil {
 		v := int32(-1)
 		parts = append(parts, safetensors.PartOf("departed.next", []int64{d.next}, 1), column("departed.born", len(d.born), func() int64 {
 			v++
-			if w, changed := e.taken.was[v]; changed {
+			if w, changed := n.taken.was[v]; changed {
 				return w.born
 			}
 			return d.born[v]
@@ -44,13 +44,13 @@ func some[T safetensors.Element](file *safetensors.Reader, name string, shape ..
 	return safetensors.Read[T](file, name, shape...)
 }
 
-// setGone reads which numbers are of no node, and returns those of nodes that
+// restoreDeparted reads which numbers are of no node, and returns those of nodes that
 // left and wait for their label. It comes before the ids.
-func (e *Engine) setGone(file *safetensors.Reader) ([]left, error) {
-	n, d := e.graph.Len(), &e.gone
-	e.fate = chunked[fate]{}
-	for range n {
-		e.fate.add(fate{})
+func (n *nodes) restoreDeparted(file *safetensors.Reader) ([]left, error) {
+	count, d := n.graph.Len(), &n.departed
+	n.states = chunked[nodeState]{}
+	for range count {
+		n.states.add(nodeState{})
 	}
 	var err error
 	if d.free, err = some[int32](file, "departed.free", file.Len("departed.free")); err != nil {
@@ -66,10 +66,10 @@ func (e *Engine) setGone(file *safetensors.Reader) ([]left, error) {
 		return nil, err
 	}
 	for _, v := range slices.Concat(d.free, nodes) {
-		if uint(v) >= uint(n) || e.fate.at(v).gone || e.graph.Degree(v) > 0 {
-			return nil, damaged("node %d of %d has left and is there, or left twice", v, n)
+		if uint(v) >= uint(count) || n.states.at(v).gone || n.graph.Degree(v) > 0 {
+			return nil, damaged("node %d of %d has left and is there, or left twice", v, count)
 		}
-		e.fate.at(v).gone = true
+		n.states.at(v).gone = true
 	}
 	list := make([]left, waits)
 	for i, v := range nodes {
@@ -86,7 +86,7 @@ func (e *Engine) setGone(file *safetensors.Reader) ([]left, error) {
 		return nil, err
 	}
 	d.next = next[0]
-	if d.born, err = safetensors.Read[int64](file, "departed.born", n); err != nil {
+	if d.born, err = safetensors.Read[int64](file, "departed.born", count); err != nil {
 		return nil, err
 	}
 	for v, at := range d.born {
@@ -97,14 +97,14 @@ func (e *Engine) setGone(file *safetensors.Reader) ([]left, error) {
 	return list, nil
 }
 
-// setLeft takes the nodes that left and wait for their label, whose ids are read.
-func (e *Engine) setLeft(list []left) error {
+// restoreLeft adds the nodes that left and wait for their label, whose ids are read.
+func (n *nodes) restoreLeft(list []left) error {
 	for _, l := range list {
-		id := e.roster.came.at(l.number)
-		if _, known := e.roster.number(id); known || e.gone.waiting.get(id) != nil {
+		id := n.index.came.at(l.number)
+		if _, known := n.index.number(id); known || n.departed.waiting.get(id) != nil {
 			return damaged("node %q has left and is there, or left twice", id)
 		}
-		e.gone.waiting.put(id.Clone(), l)
+		n.departed.waiting.put(id.Clone(), l)
 	}
 	return nil
 }

@@ -7,21 +7,19 @@ import (
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/pipeline/neighbourhood"
-	"github.com/gvbll/gvbll/posterior"
-	"github.com/gvbll/gvbll/posterior/pool"
 )
 
-// The questions of this file may be asked between steps. They change nothing: the
-// engine gives the same bits afterwards, and pays nothing while nobody asks.
+// The questions of this file may be asked between windows. They change nothing:
+// the engine gives the same bits afterwards, and nothing is computed while nobody
+// asks.
 
-// Opinion is what the pool says of one node.
+// Opinion is what the heads predict for one node.
 type Opinion struct {
 	event.Prediction            // of the serving head
-	Heads            []Estimate // of every head, in the order of the pool
+	Heads            []Estimate // of every head, in their order
 }
 
-// Estimate is one head's view of one node.
+// Estimate is one head's prediction of one node.
 type Estimate struct {
 	Head          string
 	Class         string // the most probable, the first on a tie
@@ -35,19 +33,18 @@ type Report struct {
 	Context bool   // it was not asked about when it came
 	Label   string // the class that was told, "" for none
 	Degree  int
-	// Served is what was served, as far as it is kept: until the label comes, and
-	// without its uncertainties and the posterior's version. It is nil if there is
-	// nothing.
+	// Served is what was served, while it is kept: until the label comes, and
+	// without its uncertainties and the posterior's version. It is nil afterwards.
 	Served *Opinion
 	// Now is what would be served on the graph and with the posterior as they are.
 	Now Opinion
-	// Neighbours are those that matter most to it, at most [Weighed] of them, the
-	// weightiest first.
+	// Neighbours are those with the most influence, at most [Weighed] of them, the
+	// greatest first.
 	Neighbours []Influence
 }
 
-// Influence is how much a neighbour matters: what becomes of the prediction
-// without the edge to it.
+// Influence is how much a neighbour matters: what the prediction would be without
+// the edge to it.
 type Influence struct {
 	Node  event.ID
 	Label string // the class that was told of it, "" for none
@@ -58,37 +55,40 @@ type Influence struct {
 	Without string
 }
 
-// Weighed is the most neighbours of a node that are weighed: the ones it got
-// last. Hubs, whose embeddings take longer, get fewer, and at last none.
+// Weighed is the most neighbours of a node that are weighed: its latest. Hubs,
+// whose embeddings take longer, get fewer, and at last none.
 const Weighed = 64
 
-// weighing bounds what the weighing of neighbours may take, in neighbours that
-// are read for all of the embeddings: a few milliseconds.
+// weighing bounds what the weighing of neighbours may cost, in neighbours read for
+// all of the embeddings: a few milliseconds.
 const weighing = 1 << 16
 
 // Node returns what is known of a node, if it is in the graph.
 func (e *Engine) Node(id event.ID) (*Report, bool) {
-	v, known := e.roster.number(id)
+	v, known := e.nodes.index.number(id)
 	if !known {
 		return nil, false
 	}
-	f := e.fate.at(v)
-	r := &Report{Node: id, Context: e.context.has(v), Label: e.className(f.label), Degree: e.graph.Degree(v), Served: e.served(v, id)}
+	r := &Report{
+		Node: id, Context: e.nodes.context.has(v), Label: e.className(e.nodes.states.at(v).label),
+		Degree: e.nodes.graph.Degree(v), Served: e.predictor.served(v, id),
+	}
 	z := make([]float32, e.model.Prior.Dim)
-	e.graph.Embed([]int32{v}, z)
-	r.Now = e.opinion(id, z, func(a *neighbourhood.Vicinity, rows *pool.Rows) { a.Append(rows, v) })
+	e.nodes.graph.Embed([]int32{v}, z)
+	r.Now = e.predictor.opinion(id, z, view{node: v, without: none})
+	r.Now.Window = e.next - 1
 	r.Neighbours = e.influences(v, &r.Now)
 	return r, true
 }
 
-// Served returns what every head said of a node when it was served, nil where it
-// was not or that is no longer kept.
+// Served returns what every head predicted of a node when it was served, nil where
+// it was not or that is no longer kept.
 func (e *Engine) Served(id event.ID) *Opinion {
-	v, known := e.roster.number(id)
+	v, known := e.nodes.index.number(id)
 	if !known {
 		return nil
 	}
-	return e.served(v, id)
+	return e.predictor.served(v, id)
 }
 
 // className returns the name of a class, "" of none.
@@ -99,80 +99,13 @@ func (e *Engine) className(class int32) string {
 	return e.model.Classes[class]
 }
 
-// served returns what waits for the node's label.
-func (e *Engine) served(v int32, id event.ID) *Opinion {
-	slot, waits := e.pending.nodes.place(v)
-	if !waits {
-		return nil
-	}
-	s := &e.pending.nodes.entries.at(slot).value
-	o := &Opinion{Heads: e.estimates(e.pending.probs.Row(slot))}
-	o.Prediction = o.prediction(e, id, s.by)
-	o.Window, o.Time = s.window, s.time
-	return o
-}
-
-// around adds the row of the node that is asked about, for a pool.
-type around func(*neighbourhood.Vicinity, *pool.Rows)
-
-// opinion predicts a node with the given embedding as serve does.
-func (e *Engine) opinion(id event.ID, z []float32, row around) Opinion {
-	kept, u := e.predict(z, row)
-	o := Opinion{Heads: e.estimates(kept)}
-	by := e.servedBy()
-	o.Prediction = o.prediction(e, id, by)
-	o.Total, o.Aleatoric, o.Epistemic = float32(u.Total), float32(u.Aleatoric), float32(u.Epistemic)
-	o.Window, o.PosteriorVersion = e.next-1, e.heads[by].Version()
-	return o
-}
-
-// predict returns what serve would keep, and the uncertainty.
-func (e *Engine) predict(z []float32, row around) ([]float32, posterior.Uncertainty) {
-	if !finite(z) {
-		clear(z)
-	}
-	rows := posterior.Rows{Z: z, Tau: []float64{e.model.Temperature.At(z)}}
-	kept := make([]float32, e.width)
-	if p := e.pooled; p != nil {
-		p.around.Reset(&p.rows)
-		row(p.around, &p.rows)
-		p.rows.Embedded = rows
-		p.say(kept)
-		return kept, p.split(kept)
-	}
-	split := make([]posterior.Uncertainty, 1)
-	e.predictPaper(rows, kept, split)
-	return kept, split[0]
-}
-
-// estimates are those of each head, of what is kept of a node.
-func (e *Engine) estimates(kept []float32) []Estimate {
-	c := e.model.Prior.Classes
-	list := make([]Estimate, len(e.heads))
-	for h, head := range e.heads {
-		p := make([]float32, c)
-		e.asServed(p, kept[h*c:(h+1)*c])
-		best := mostProbable(p)
-		list[h] = Estimate{Head: head.Name(), Class: e.model.Classes[best], Confidence: p[best], Probabilities: p}
-	}
-	return list
-}
-
-// prediction is that of the head that serves, or served, as far as probabilities tell it.
-func (o *Opinion) prediction(e *Engine, id event.ID, by uint8) event.Prediction {
-	first := &o.Heads[by]
-	return event.Prediction{
-		Node: id, Class: first.Class, ClassIndex: int32(mostProbable(first.Probabilities)), Confidence: first.Confidence,
-		Probabilities: first.Probabilities, Model: e.model.ID,
-	}
-}
-
-// influences weighs v's last neighbours by leaving out each in turn.
+// influences weighs v's latest neighbours by leaving out each in turn.
 func (e *Engine) influences(v int32, now *Opinion) []Influence {
-	near := slices.Clone(e.graph.Neighbours(v)) // the graph's own change meanwhile
+	graph, c := e.nodes.graph, e.model.Prior.Classes
+	near := slices.Clone(graph.Neighbours(v)) // the graph's own list changes meanwhile
 	cost := len(near)
 	for _, u := range near {
-		cost += e.graph.Degree(u)
+		cost += graph.Degree(u)
 	}
 	most := min(len(near), Weighed, weighing/max(cost, 1))
 	if e.model.Encoder.Depth() > 2 { // what further hops bring is not in the cost
@@ -180,13 +113,14 @@ func (e *Engine) influences(v int32, now *Opinion) []Influence {
 	}
 	near = near[len(near)-most:]
 	list := make([]Influence, len(near))
-	z, p := make([]float32, e.model.Prior.Dim), make([]float32, e.model.Prior.Classes)
+	z, p := make([]float32, e.model.Prior.Dim), make([]float32, c)
+	by := int(e.serving.by())
 	for i, u := range near {
-		e.graph.EmbedWithout(v, u, z)
-		kept, _ := e.predict(z, func(a *neighbourhood.Vicinity, rows *pool.Rows) { a.AppendWithout(rows, v, u) })
-		e.asServed(p, kept[int(e.servedBy())*len(p):][:len(p)])
+		graph.EmbedWithout(v, u, z)
+		kept, _ := e.predictor.suppose(z, view{node: v, without: u})
+		e.serving.probabilities(p, kept[by*c:][:c])
 		list[i] = Influence{
-			Node: e.roster.came.at(u), Label: e.className(e.fate.at(u).label),
+			Node: e.nodes.index.came.at(u), Label: e.className(e.nodes.states.at(u).label),
 			Gain:    float64(now.Probabilities[now.ClassIndex]) - float64(p[now.ClassIndex]),
 			Without: e.model.Classes[mostProbable(p)],
 		}
@@ -203,89 +137,43 @@ type Supposed struct {
 }
 
 // Suppose returns what would be served if the node came now, in a window of its
-// own. Nothing of it is kept. Its features must be of the model's dimension and
-// the node not in the graph: reason says of a node that would be refused why,
-// and known that it is in the graph already.
-func (e *Engine) Suppose(n *event.Node) (s *Supposed, known bool, reason event.Reason, detail string) {
-	x := gnn.Vector{Dense: n.Dense, Index: n.Index, Value: n.Value}
-	if detail := e.misfit(x); detail != "" {
+// own. Nothing of it is kept. Of a node that would be refused, reason and detail
+// say why; of one that is in the graph already, known is true.
+func (e *Engine) Suppose(node *event.Node) (s *Supposed, known bool, reason event.Reason, detail string) {
+	x := features(node)
+	if detail := e.nodes.misfit(x); detail != "" {
 		return nil, false, event.WrongDimension, detail
 	}
-	if _, known := e.roster.number(n.ID); known {
+	index := e.nodes.index
+	if _, known := index.number(node.ID); known {
 		return nil, true, "", ""
 	}
 	s = &Supposed{}
 	var near []int32
-	if waiting := e.roster.waiting.get(n.ID); waiting != nil {
+	if waiting := index.waiting.get(node.ID); waiting != nil {
 		near = append(near, *waiting...)
 	}
-	for _, id := range n.Neighbours {
-		switch u, known := e.roster.number(id); {
-		case id == n.ID:
+	for _, id := range node.Neighbours {
+		switch u, known := index.number(id); {
+		case id == node.ID:
 		case known:
 			near = append(near, u)
 		default:
 			s.Unknown = append(s.Unknown, id)
 		}
 	}
-	met := make(map[int32]bool, len(near))
-	for _, u := range near {
-		met[u] = true
-	}
-	s.Degree = len(met)
 	z := make([]float32, e.model.Prior.Dim)
-	e.graph.EmbedArrival(e.model.Normalizer.Apply(gnn.Vector{}, x), near, z)
+	e.nodes.graph.EmbedArrival(e.model.Normalizer.Apply(gnn.Vector{}, x), near, z)
+	seen := make(map[int32]bool, len(near))
 	distinct := near[:0]
 	for _, u := range near {
-		if met[u] {
-			met[u] = false
+		if !seen[u] {
+			seen[u] = true
 			distinct = append(distinct, u)
 		}
 	}
-	s.Opinion = e.opinion(n.ID, z, func(a *neighbourhood.Vicinity, rows *pool.Rows) { a.AppendArrival(rows, x, distinct) })
-	s.Window, s.Time = e.next, n.Time
+	s.Degree = len(distinct)
+	s.Opinion = e.predictor.opinion(node.ID, z, view{node: none, features: x, neighbours: distinct})
+	s.Window, s.Time = e.next, node.Time
 	return s, false, "", ""
-}
-
-// Belief is the posterior that serves, beside the one it started from.
-type Belief struct {
-	Version   uint64
-	Hash      event.Hash // of the state of all heads
-	Posterior posterior.Gaussian
-	Deviation []float64 // σ, d_e × C
-	Classes   []ClassBelief
-	Distance  float64 // ‖M - M*‖, Frobenius norm
-	KL        float64 // of the posterior from the anchor, nats
-}
-
-// ClassBelief is what the posterior holds of one class's weights.
-type ClassBelief struct {
-	Class     string
-	Precision float64 // mean of 1/σ²
-	Variance  float64 // mean of σ²
-	Distance  float64 // Euclidean, of the means from the anchor's
-}
-
-// Belief returns the posterior as it is now, in memory of its own.
-func (e *Engine) Belief() *Belief {
-	q, anchor := e.online.Posterior().Clone(), &e.model.Prior
-	b := &Belief{Version: e.heads[0].Version(), Hash: e.posterior, Posterior: q, Deviation: make([]float64, len(q.Mean)), Classes: make([]ClassBelief, q.Classes)}
-	for c := range b.Classes {
-		b.Classes[c].Class = e.model.Classes[c]
-	}
-	n := float64(q.Dim)
-	for i := range q.Mean {
-		c := &b.Classes[i%q.Classes]
-		moved := q.Mean[i] - anchor.Mean[i]
-		c.Precision += q.Precision[i] / n
-		c.Variance += q.Variance(i) / n
-		b.Deviation[i] = math.Sqrt(q.Variance(i))
-		c.Distance += float64(moved * moved)
-	}
-	b.Distance, _ = q.Distance(anchor)
-	b.KL = q.KL(anchor)
-	for c := range b.Classes {
-		b.Classes[c].Distance = math.Sqrt(b.Classes[c].Distance)
-	}
-	return b
 }

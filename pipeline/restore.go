@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -51,7 +52,7 @@ func restored(m *model.Model, cfg Config, file *safetensors.Reader, own string) 
 		return nil, err
 	}
 	for _, set := range []func(*safetensors.Reader) error{
-		e.setGraph, e.setNodes, e.setPending, e.setRescoring, e.setWaiting, e.setEarly, e.setHeads, e.setFallback, e.setSets, e.setDrift, (*safetensors.Reader).Done,
+		e.setGraph, e.setNodes, e.setPending, e.setWaiting, e.setEarly, e.setHeads, e.setObservers, (*safetensors.Reader).Done,
 	} {
 		if err := set(file); err != nil {
 			return nil, err
@@ -99,13 +100,14 @@ func (e *Engine) setMeta(all map[string]string, own string) (err error) {
 }
 
 func (e *Engine) setGraph(file *safetensors.Reader) (err error) {
-	e.graph, err = gnn.Thaw(e.model.Encoder, file, e.cfg.graphOptions()...)
+	e.nodes.graph, err = gnn.Thaw(e.model.Encoder, file, e.cfg.graphOptions()...)
 	return err
 }
 
 func (e *Engine) setNodes(file *safetensors.Reader) error {
-	n := e.graph.Len()
-	waiting, err := e.setGone(file)
+	nodes := e.nodes
+	n := nodes.graph.Len()
+	waiting, err := nodes.restoreDeparted(file)
 	if err != nil {
 		return err
 	}
@@ -117,42 +119,42 @@ func (e *Engine) setNodes(file *safetensors.Reader) error {
 	if err != nil {
 		return err
 	}
-	for v := range int32(e.fate.len()) {
-		f := e.fate.at(v)
+	for v := range int32(nodes.states.len()) {
+		f := nodes.states.at(v)
 		if class[v] < none || int(class[v]) >= len(e.model.Classes) || context[v] > 1 || f.gone && class[v] != none {
 			return damaged("node %d has class %d, is context %d", v, class[v], context[v])
 		}
 		f.label = class[v]
-		e.context.set(v, context[v] == 1)
+		nodes.context.set(v, context[v] == 1)
 	}
 	entered := 0
 	err = readIDs(file, "nodes", func(v int, id event.ID) error {
 		if entered = v + 1; entered > n {
 			return damaged("more ids than the %d nodes", n)
 		}
-		if e.fate.at(int32(v)).gone {
-			e.roster.came.set(int32(v), id.Clone())
+		if nodes.states.at(int32(v)).gone {
+			nodes.index.came.set(int32(v), id.Clone())
 			return nil
 		}
-		if _, known := e.roster.number(id); known {
+		if _, known := nodes.index.number(id); known {
 			return damaged("two nodes have the id %q", id)
 		}
-		e.roster.enter(id, int32(v))
+		nodes.index.enter(id, int32(v))
 		return nil
 	})
 	if err == nil && entered < n {
 		err = damaged("%d ids of %d nodes", entered, n)
 	}
-	for _, v := range e.gone.free {
-		if err == nil && e.roster.came.at(v) != (event.ID{}) {
-			err = damaged("number %d is of no node and has the id %q", v, e.roster.came.at(v))
+	for _, v := range nodes.departed.free {
+		if err == nil && nodes.index.came.at(v) != (event.ID{}) {
+			err = damaged("number %d is of no node and has the id %q", v, nodes.index.came.at(v))
 		}
 	}
-	if err == nil && e.pooled != nil {
-		err = e.pooled.thaw(e.model, e.graph, file, class)
+	if err == nil {
+		err = e.serving.thaw(nodes.graph, file, class)
 	}
 	if err == nil {
-		err = e.setLeft(waiting)
+		err = nodes.restoreLeft(waiting)
 	}
 	return err
 }
@@ -188,26 +190,26 @@ func (e *Engine) setPending(file *safetensors.Reader) error {
 	}, n, e.model.Prior.Dim); err != nil {
 		return err
 	}
-	if err := safetensors.ReadRows(file, e.keptName(), p.probs, e.checkKept, n, e.width/e.model.Prior.Classes, e.model.Prior.Classes); err != nil {
+	if err := safetensors.ReadRows(file, e.serving.keptName(), p.kept, e.checkKept, n, e.serving.width()/e.model.Prior.Classes, e.model.Prior.Classes); err != nil {
 		return err
 	}
 	left := 0 // the graph
 	for i, v := range node {
-		if uint(v) >= uint(e.fate.len()) || e.context.has(v) || e.fate.at(v).label != none || p.nodes.get(v) != nil {
+		if uint(v) >= uint(e.nodes.states.len()) || e.nodes.context.has(v) || e.nodes.states.at(v).label != none || p.nodes.get(v) != nil {
 			return damaged("node %d does not wait for a label, or is there twice", v)
 		}
 		if !(tau[i] > 0 && tau[i] <= math.MaxFloat64) || window[i] < 0 || window[i] >= e.next {
 			return damaged("node %d was served at temperature %v in window %d", v, tau[i], window[i])
 		}
-		if l := e.gone.waiting.get(e.roster.came.at(v)); e.fate.at(v).gone && (l == nil || l.number != v) {
+		if l := e.nodes.departed.waiting.get(e.nodes.index.came.at(v)); e.nodes.states.at(v).gone && (l == nil || l.number != v) {
 			return damaged("number %d waits for a label and is of no node", v)
-		} else if e.fate.at(v).gone {
+		} else if e.nodes.states.at(v).gone {
 			left++
 		}
 		p.nodes.put(v, served{window: window[i], time: time[i], tau: tau[i]}) // slot i, as the rows are
 	}
-	if left != e.gone.waiting.len() {
-		return damaged("%d nodes that left wait for their label, %d of them were served", e.gone.waiting.len(), left)
+	if left != e.nodes.departed.waiting.len() {
+		return damaged("%d nodes that left wait for their label, %d of them were served", e.nodes.departed.waiting.len(), left)
 	}
 	return nil
 }
@@ -215,21 +217,11 @@ func (e *Engine) setPending(file *safetensors.Reader) error {
 // checkKept refuses numbers that cannot be of what was served.
 func (e *Engine) checkKept(kept []float32) error {
 	for _, x := range kept {
-		switch {
-		case e.pooled != nil && !(math.Abs(float64(x)) <= math.MaxFloat32):
+		if !e.serving.valid(x) {
 			return damaged("of a node that was served %v is kept", x)
-		case e.pooled == nil && !(x >= 0 && x <= 1):
-			return damaged("a node was served with the probability %v", x)
 		}
 	}
 	return nil
-}
-
-func (e *Engine) setRescoring(file *safetensors.Reader) error {
-	if e.rescoring == nil {
-		return nil
-	}
-	return e.rescoring.set(e, file)
 }
 
 func (e *Engine) setWaiting(file *safetensors.Reader) error {
@@ -242,27 +234,27 @@ func (e *Engine) setWaiting(file *safetensors.Reader) error {
 	if err != nil {
 		return err
 	}
-	if len(nodes) > e.roster.bound {
-		return damaged("%d edges wait for a node, at most %d do", len(nodes), e.roster.bound)
+	if len(nodes) > e.nodes.index.bound {
+		return damaged("%d edges wait for a node, at most %d do", len(nodes), e.nodes.index.bound)
 	}
 	err = readIDs(file, "waiting", func(i int, id event.ID) error {
-		if _, known := e.roster.number(id); known || e.roster.waiting.get(id) != nil {
+		if _, known := e.nodes.index.number(id); known || e.nodes.index.waiting.get(id) != nil {
 			return damaged("edges wait for node %q, which is there", id)
 		}
 		if i >= n || lengths[i] < 1 || int(lengths[i]) > len(nodes) {
 			return damaged("other edges than wait for node %q", id)
 		}
 		for _, v := range nodes[:lengths[i]] {
-			if uint(v) >= uint(e.fate.len()) || e.fate.at(v).gone {
+			if uint(v) >= uint(e.nodes.states.len()) || e.nodes.states.at(v).gone {
 				return damaged("an edge of node %d waits, which is not there", v)
 			}
-			e.fate.at(v).waits = true
-			e.roster.wait(id, v)
+			e.nodes.states.at(v).waits = true
+			e.nodes.index.wait(id, v)
 		}
 		nodes = nodes[lengths[i]:]
 		return nil
 	})
-	if err == nil && (len(nodes) > 0 || e.roster.waiting.len() != n) {
+	if err == nil && (len(nodes) > 0 || e.nodes.index.waiting.len() != n) {
 		err = damaged("%d edges wait for no node", len(nodes))
 	}
 	return err
@@ -275,16 +267,16 @@ func (e *Engine) setEarly(file *safetensors.Reader) error {
 	}
 	r := record{b: records}
 	err = readIDs(file, "early", func(i int, id event.ID) error {
-		if _, known := e.roster.number(id); known || e.early.get(id) != nil || i >= e.cfg.MaxWaitingLabels {
+		if _, known := e.nodes.index.number(id); known || e.labels.unmatched.queue.get(id) != nil || i >= e.cfg.MaxWaitingLabels {
 			return damaged("a label waits for node %q, which is there, or there are more than %d", id, e.cfg.MaxWaitingLabels)
 		}
 		l := r.label()
 		l.Node = id
-		class, ok := e.class(&l)
+		class, ok := e.labels.class(&l)
 		if r.bad || !ok {
 			return damaged("what waits for node %q is no label", id)
 		}
-		e.keep(class, l)
+		e.labels.unmatched.keep(class, l)
 		return nil
 	})
 	if err == nil && len(r.b) > 0 {
@@ -304,10 +296,8 @@ func (e *Engine) setHeads(file *safetensors.Reader) error {
 			return damaged("%s: %v", name, err)
 		}
 	}
-	if want := e.posterior; e.pooled != nil { // its hash is of what led to the state
-		e.online = e.pooled.online(e.model, e.cfg.Update)
-	} else if e.startHash(); e.posterior != want {
-		return damaged("the heads have the hash %x, want %x", e.posterior, want)
+	if !e.serving.matches(e.posterior) {
+		return damaged("the heads have another hash than %x", e.posterior)
 	}
 	counts, err := safetensors.Read[int64](file, "summaries.counts", len(e.heads), calibration.StateCounts)
 	if err != nil {
@@ -317,8 +307,27 @@ func (e *Engine) setHeads(file *safetensors.Reader) error {
 	if err != nil {
 		return err
 	}
-	for h := range e.summary {
-		if err := e.summary[h].setState(counts[h*calibration.StateCounts:][:calibration.StateCounts], sums[h*calibration.StateSums:][:calibration.StateSums]); err != nil {
+	for h := range e.scorer.summaries {
+		if err := e.scorer.summaries[h].setState(counts[h*calibration.StateCounts:][:calibration.StateCounts], sums[h*calibration.StateSums:][:calibration.StateSums]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setObservers reads what the observers are. What a snapshot has of drift detectors
+// that this engine does not have is read all the same: damage is to be found.
+func (e *Engine) setObservers(file *safetensors.Reader) error {
+	observers := e.observers
+	if e.cfg.Unwatched {
+		unused, err := newDetectors(e.nodes)
+		if err != nil {
+			return err
+		}
+		observers = append(slices.Clone(observers), unused)
+	}
+	for _, o := range observers {
+		if err := o.restore(file); err != nil {
 			return err
 		}
 	}

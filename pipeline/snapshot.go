@@ -95,30 +95,30 @@ type taken struct {
 	waiting still[event.ID, []int32]
 	edges   []int32           // that wait, by slot: the lists may get longer
 	lists   map[int32][]int32 // those that got shorter, as they were, by slot
-	early   still[event.ID, early]
+	early   still[event.ID, waiting]
 }
 
 // was is what a node was.
 type was struct {
-	fate    fate
+	state   nodeState
 	context int
 	id      event.ID
 	born    int64
 }
 
-// noteFate notes what a node is that is about to change, if a snapshot is under
-// way.
-func (e *Engine) noteFate(v int32) {
-	t := &e.taken
+// noteState notes the state of a node that is about to change, if a snapshot is
+// under way.
+func (n *nodes) noteState(v int32) {
+	t := n.taken
 	if t.was == nil {
 		return
 	}
 	if _, changed := t.was[v]; changed {
 		return
 	}
-	w := was{fate: *e.fate.at(v), context: e.context.at(v), id: e.roster.came.at(v)}
-	if e.gone.born != nil {
-		w.born = e.gone.born[v]
+	w := was{state: *n.states.at(v), context: n.context.at(v), id: n.index.came.at(v)}
+	if n.departed.born != nil {
+		w.born = n.departed.born[v]
 	}
 	t.was[v] = w
 }
@@ -193,29 +193,22 @@ func (e *Engine) describe(meta map[string]string, own string) {
 // parts notes the state as it is, and returns the tensors that will be made of it.
 func (e *Engine) parts() []safetensors.Part {
 	t := &e.taken
-	t.graph = e.graph.Freeze()
+	t.graph = e.nodes.graph.Freeze()
 	t.was, t.lists = map[int32]was{}, map[int32][]int32{}
 	t.pending.take(e.pending.nodes)
-	t.waiting.take(e.roster.waiting)
-	t.early.take(e.early)
-	if e.pooled != nil {
-		e.pooled.around.Freeze()
-	}
+	t.waiting.take(e.nodes.index.waiting)
+	t.early.take(e.labels.unmatched.queue)
+	e.serving.freeze()
 
 	parts := t.graph.Parts()
 	parts = append(parts, e.nodeParts()...)
 	parts = append(parts, e.pendingParts()...)
 	parts = append(parts, e.waitingParts()...)
 	parts = append(parts, e.earlyParts()...)
-	if e.pooled != nil {
-		parts = append(parts, e.pooled.around.Parts()...)
-	}
-	parts = append(parts, e.goneParts()...)
-	parts = append(parts, e.fallbackParts()...)
-	parts = append(parts, e.setParts()...)
-	parts = append(parts, e.driftParts()...)
-	if e.rescoring != nil {
-		parts = append(parts, e.rescoring.parts(&t.pending, e.model.Prior.Classes)...)
+	parts = append(parts, e.serving.parts()...)
+	parts = append(parts, e.nodes.departedParts()...)
+	for _, o := range e.observers {
+		parts = append(parts, o.parts()...)
 	}
 	return append(parts, e.headParts()...)
 }
@@ -242,9 +235,7 @@ func (s *Snapshot) Close() {
 		t.pending.release()
 		t.waiting.release()
 		t.early.release()
-		if e.pooled != nil {
-			e.pooled.around.Release()
-		}
+		e.serving.release()
 		t.was, t.lists = nil, nil
 		e.snapshot = nil
 	}
@@ -253,9 +244,10 @@ func (s *Snapshot) Close() {
 
 // nodeParts are the ids of the nodes and what is known of them.
 func (e *Engine) nodeParts() []safetensors.Part {
-	came := &e.roster.came
+	n := e.nodes
+	came := &n.index.came
 	label, context := int32(-1), int32(-1)
-	return append(idParts("nodes", e.fate.len(), came.texts(), came.bytes, func() func() event.ID {
+	return append(idParts("nodes", n.states.len(), came.texts(), came.bytes, func() func() event.ID {
 		v := int32(-1)
 		return func() event.ID {
 			v++
@@ -265,19 +257,19 @@ func (e *Engine) nodeParts() []safetensors.Part {
 			return came.at(v)
 		}
 	}),
-		column("nodes.label", e.fate.len(), func() int32 {
+		column("nodes.label", n.states.len(), func() int32 {
 			label++
 			if w, changed := e.taken.was[label]; changed {
-				return w.fate.label
+				return w.state.label
 			}
-			return e.fate.at(label).label
+			return n.states.at(label).label
 		}),
-		column("nodes.context", e.fate.len(), func() uint8 {
+		column("nodes.context", n.states.len(), func() uint8 {
 			context++
 			if w, changed := e.taken.was[context]; changed {
 				return uint8(w.context)
 			}
-			return uint8(e.context.at(context))
+			return uint8(n.context.at(context))
 		}))
 }
 
@@ -298,16 +290,8 @@ func (e *Engine) pendingParts() []safetensors.Part {
 		queueColumn("pending.time", s, func(_ int32, x *served) int64 { return x.time }),
 		queueColumn("pending.temperature", s, func(_ int32, x *served) float64 { return x.tau }),
 		safetensors.NewPart[float32]("pending.embedding", rows(p.z), s.len, e.model.Prior.Dim),
-		safetensors.NewPart[float32](e.keptName(), rows(p.probs), s.len, e.width/e.model.Prior.Classes, e.model.Prior.Classes),
+		safetensors.NewPart[float32](e.serving.keptName(), rows(p.kept), s.len, p.kept.Width()/e.model.Prior.Classes, e.model.Prior.Classes),
 	}
-}
-
-// keptName is the tensor of what is kept of the nodes that wait for a label.
-func (e *Engine) keptName() string {
-	if e.pooled != nil {
-		return "pending.said"
-	}
-	return "pending.probabilities"
 }
 
 // waitingParts are the ids that edges wait for, the oldest first, and the nodes
@@ -331,7 +315,7 @@ func (e *Engine) waitingParts() []safetensors.Part {
 				return safetensors.Append(b, was...)
 			}
 			return safetensors.Append(b, entry.value[:t.edges[slot]]...)
-		}, e.roster.edges))
+		}, e.nodes.index.edges))
 }
 
 // earlyParts are the labels whose nodes have not come, the oldest first.
@@ -357,8 +341,8 @@ func (e *Engine) headParts() (parts []safetensors.Part) {
 	}
 	var counts []int64
 	var sums []float64
-	for h := range e.summary {
-		counts, sums = e.summary[h].AppendState(counts, sums)
+	for h := range e.scorer.summaries {
+		counts, sums = e.scorer.summaries[h].AppendState(counts, sums)
 	}
 	return append(parts,
 		safetensors.PartOf("summaries.counts", counts, len(e.heads), calibration.StateCounts),

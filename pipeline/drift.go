@@ -9,11 +9,13 @@ import (
 	"github.com/gvbll/gvbll/posterior/drift"
 )
 
-// watch looks for drift in what is served and in what labels say of it. It
-// changes neither, so it is no part of the chain, and a ledger is not bound to it:
-// of one ledger, a worker may watch and an audit not. Its state is a function of
-// the windows like all else, and stands in snapshots.
-type watch struct {
+// detectors look for drift in what is served and in how it scores. They change
+// neither, so they are no part of the chain, and a ledger is not bound to them: of
+// one ledger a worker may run them and an audit not. Their state is a function of
+// the windows like all else, and is in snapshots.
+type detectors struct {
+	nodes *nodes
+
 	// Of the serving head's log loss, label by label.
 	adwin   *drift.ADWIN
 	hinkley *drift.PageHinkley
@@ -22,10 +24,12 @@ type watch struct {
 	classes    *drift.MMD[int32]
 	monitor    *drift.Monitor
 
-	total [watchers]int64 // changes found
+	total [detectorCount]int64 // changes found, by detector
 
-	window rated // of the serving head
+	window confidences // scratch: of the serving head
 }
+
+var _ observer = (*detectors)(nil)
 
 // The detectors, in the order of event.Drift.
 const (
@@ -33,39 +37,40 @@ const (
 	pageHinkley
 	mmdEmbeddings
 	mmdClasses
-	watchers
+	detectorCount
 )
 
-var watcherNames = [watchers]string{"adwin", "page-hinkley", "mmd-embeddings", "mmd-classes"}
+var detectorNames = [detectorCount]string{"adwin", "page-hinkley", "mmd-embeddings", "mmd-classes"}
 
-// watchedRows is how many embeddings of a window are looked at, at most, spread
-// evenly over it: a row costs some 0.7 µs at d_e = 64, which small windows can bear
-// and large ones need not. With windows of 500 it is 0.2 % of an arrival.
+// watchedRows is the most embeddings of a window that are looked at, spread evenly
+// over it: a row costs some 0.7 µs at d_e = 64, which small windows can bear and
+// large ones need not. With windows of 500 it is 0.2 % of an arrival.
 const watchedRows = 8
 
-func newWatch(dim, classes int) (*watch, error) {
-	z := drift.DefaultMMD(dim)
+func newDetectors(n *nodes) (*detectors, error) {
+	z := drift.DefaultMMD(n.model.Prior.Dim)
 	z.Reference, z.Block = 256, 32 // full after 32 windows
-	y := drift.DefaultMMD(classes)
+	y := drift.DefaultMMD(n.model.Prior.Classes)
 	for _, cfg := range []drift.MMDConfig{z, y} {
 		if err := cfg.Validate(); err != nil {
-			return nil, fmt.Errorf("drift detectors for %d dimensions and %d classes: %w; or switch them off", dim, classes, err)
+			return nil, fmt.Errorf("drift detectors for %d dimensions and %d classes: %w; or switch them off", n.model.Prior.Dim, n.model.Prior.Classes, err)
 		}
 	}
-	return &watch{
+	return &detectors{
+		nodes: n,
 		adwin: drift.NewADWIN(drift.DefaultADWIN()), hinkley: drift.NewPageHinkley(drift.DefaultPageHinkley()),
 		embeddings: drift.Embeddings(z), classes: drift.Classes(y), monitor: drift.NewMonitor(drift.DefaultMonitor()),
 	}, nil
 }
 
-// watchDrift tells the detectors of the window.
-func (e *Engine) watchDrift(out *event.Outcome) {
-	w := e.drift
-	if w == nil {
-		return
-	}
+func (w *detectors) served(*event.Outcome) {}
+
+func (w *detectors) matched(slot, class int32) {}
+
+// scored shows the detectors the window.
+func (w *detectors) scored(out *event.Outcome) {
 	var d event.Drift
-	d.Detectors = make([]event.Detector, watchers)
+	d.Detectors = make([]event.Detector, detectorCount)
 	found := func(detector int, changed, worse bool) {
 		if changed {
 			d.Detectors[detector].Changes++
@@ -75,10 +80,10 @@ func (e *Engine) watchDrift(out *event.Outcome) {
 			}
 		}
 	}
-	n, dim := len(out.Predictions), e.model.Prior.Dim
+	n, dim := len(out.Predictions), w.nodes.model.Prior.Dim
 	for i := range min(n, watchedRows) {
 		row := i * n / min(n, watchedRows)
-		found(mmdEmbeddings, w.embeddings.Add(e.arrived.Z[row*dim:(row+1)*dim]), false)
+		found(mmdEmbeddings, w.embeddings.Add(w.nodes.arrivals.rows.Z[row*dim:(row+1)*dim]), false)
 	}
 	w.window.clear()
 	for i := range out.Predictions {
@@ -99,20 +104,20 @@ func (e *Engine) watchDrift(out *event.Outcome) {
 		w.window.add(s.Confidence, s.Correct)
 	}
 	w.monitor.Learn(w.window.confidence, w.window.right)
-	w.show(&d)
+	w.report(&d)
 	out.Drift = &d
 }
 
-// show fills in what the detectors now say.
-func (w *watch) show(d *event.Drift) {
+// report fills in where the detectors are now.
+func (w *detectors) report(d *event.Drift) {
 	score, _ := w.hinkley.Score()
 	z, y := w.embeddings.Last(), w.classes.Last()
-	for i, s := range [watchers][2]float64{
+	for i, s := range [detectorCount][2]float64{
 		adwin: {}, pageHinkley: {score, drift.DefaultPageHinkley().Threshold},
 		mmdEmbeddings: {z.MMD, z.Threshold}, mmdClasses: {y.MMD, y.Threshold},
 	} {
 		t := &d.Detectors[i]
-		t.Name, t.Score, t.Threshold, t.Total = watcherNames[i], s[0], s[1], w.total[i]
+		t.Name, t.Score, t.Threshold, t.Total = detectorNames[i], s[0], s[1], w.total[i]
 	}
 	m := w.monitor.Measures()
 	d.Confidence, d.EstimatedAccuracy, d.EstimatedECE = m.Confidence, m.EstimatedAccuracy, m.EstimatedECE
@@ -121,74 +126,62 @@ func (w *watch) show(d *event.Drift) {
 	d.LogLoss, d.LogLossRows = w.adwin.Mean(), w.adwin.Width()
 }
 
-// rated are confidences of a window, and whether they were right.
-type rated struct {
+// confidences are those of a window's predictions, and whether each was right.
+type confidences struct {
 	confidence []float64
 	right      []bool
 }
 
-func (r *rated) add(confidence float64, right bool) {
-	r.confidence, r.right = append(r.confidence, confidence), append(r.right, right)
+func (c *confidences) add(confidence float64, right bool) {
+	c.confidence, c.right = append(c.confidence, confidence), append(c.right, right)
 }
 
-func (r *rated) clear() { r.confidence, r.right = r.confidence[:0], r.right[:0] }
+func (c *confidences) clear() { c.confidence, c.right = c.confidence[:0], c.right[:0] }
 
-// stateful is what goes into a snapshot as the bytes that it makes of itself.
+// stateful is what goes into a snapshot as bytes that it makes of itself.
 type stateful interface {
 	AppendState(b []byte) []byte
 	SetState(b []byte) error
 }
 
 // states are the parts of the state by their names.
-func (w *watch) states() map[string]stateful {
+func (w *detectors) states() map[string]stateful {
 	return map[string]stateful{
 		"adwin": w.adwin, "page-hinkley": w.hinkley, "mmd-embeddings": w.embeddings, "mmd-classes": w.classes, "monitor": w.monitor,
 	}
 }
 
-// watchNames are the names of the states, in the order in which they stand in a
-// snapshot.
-var watchNames = append(watcherNames[:], "monitor")
+// stateNames are the names of the states in the order of a snapshot.
+var stateNames = append(detectorNames[:], "monitor")
 
-// driftParts are the detectors' states.
-func (e *Engine) driftParts() (parts []safetensors.Part) {
-	if e.drift == nil {
-		return nil
-	}
-	states := e.drift.states()
-	for _, name := range watchNames {
+func (w *detectors) parts() (parts []safetensors.Part) {
+	states := w.states()
+	for _, name := range stateNames {
 		state := states[name].AppendState(nil)
 		parts = append(parts, safetensors.PartOf("drift."+name, state, len(state)))
 	}
-	return append(parts, safetensors.PartOf("drift.found", slices.Clone(e.drift.total[:]), watchers))
+	return append(parts, safetensors.PartOf("drift.found", slices.Clone(w.total[:]), detectorCount))
 }
 
-// setDrift reads them, if the snapshot is of an engine that watched. Of one that
-// did not, the detectors begin here.
-func (e *Engine) setDrift(file *safetensors.Reader) error {
+// restore reads the detectors back, if the snapshot is of an engine that had them;
+// of one that had none, they begin here.
+func (w *detectors) restore(file *safetensors.Reader) error {
 	if file.Len("drift.found") == 0 {
 		return nil
 	}
-	w := e.drift
-	if w == nil { // read all the same: damage is to be found
-		var err error
-		if w, err = newWatch(e.model.Prior.Dim, e.model.Prior.Classes); err != nil {
-			return err
-		}
-	}
 	states := w.states()
-	for _, name := range watchNames {
+	for _, name := range stateNames {
 		if err := setState(file, "drift."+name, states[name]); err != nil {
 			return err
 		}
 	}
-	total, err := safetensors.Read[int64](file, "drift.found", watchers)
+	total, err := safetensors.Read[int64](file, "drift.found", detectorCount)
 	if err != nil {
 		return err
 	}
 	for i, n := range total {
 		if n < 0 {
-			return damaged("detector %s found %d changes", watcherNames[i], n)
+			return damaged("detector %s found %d changes", detectorNames[i], n)
 		}
 		w.total[i] = n
 	}

@@ -1,0 +1,289 @@
+package pipeline
+
+import (
+	"fmt"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/posterior"
+)
+
+// arrivals are what a window brings to the graph, and the embeddings of those of
+// its nodes that are asked about. The next window reuses the memory.
+type arrivals struct {
+	accepted []accepted
+	features []gnn.Vector          // of the nodes with numbers past the graph's, normalised
+	replaced map[int32]*event.Node // by number that has a row: the event with its new features
+	scratch  gnn.Vector            // normalised features of one of replaced
+
+	named []int32   // numbers of the neighbours that the accepted name, none for one that has not come
+	links []int32   // the lists of near, one after the other
+	near  [][]int32 // by accepted node: its neighbours, repeated ones among them
+
+	asked []int32        // numbers of the nodes to be predicted, in canonical order
+	rows  posterior.Rows // their embeddings and temperatures
+}
+
+// accepted is a node event that fits the model, with the node's number.
+type accepted struct {
+	node   *event.Node
+	number int32
+	asked  bool // first arrival, to be predicted
+}
+
+// features returns the features of an event as they came.
+func features(n *event.Node) gnn.Vector {
+	return gnn.Vector{Dense: n.Dense, Index: n.Index, Value: n.Value}
+}
+
+// enter brings the graph up to date with all node events of a window, and then
+// encodes the arrivals on it. Nodes are added before edges, so that those of one
+// window may name each other in any order.
+func (n *nodes) enter(events []event.Node, out *event.Outcome) {
+	a := &n.arrivals
+	n.accept(events, out)
+	for _, x := range a.accepted {
+		for _, f := range n.followers {
+			f.entered(x.number, features(x.node))
+		}
+	}
+	d := n.model.Prior.Dim
+	if n.onlyArrivals() {
+		n.resolve(out)
+		n.listAsked()
+		a.rows.Z = kernel.Room(a.rows.Z, len(a.asked)*d)
+		n.graph.Arrive(a.features, a.near, func(i int, added []int32) { n.linked(i, added, out) }, a.rows.Z)
+	} else {
+		n.rebuild(out)
+		n.listAsked()
+		a.rows.Z = kernel.Room(a.rows.Z, len(a.asked)*d)
+		n.graph.Embed(a.asked, a.rows.Z)
+	}
+	a.rows.Tau = kernel.Room(a.rows.Tau, len(a.asked))
+	for i := range a.rows.Tau {
+		z := a.rows.Z[i*d : (i+1)*d]
+		if !finite(z) {
+			clear(z)
+		}
+		a.rows.Tau[i] = n.model.Temperature.At(z)
+	}
+}
+
+// accept gives every event that fits the model its node's number, and notes which
+// nodes leave.
+func (n *nodes) accept(events []event.Node, out *event.Outcome) {
+	a := &n.arrivals
+	a.accepted, a.features = a.accepted[:0], a.features[:0]
+	first := int32(n.graph.Len())
+	for i := range events {
+		node := &events[i]
+		if node.Departed {
+			n.depart(node, out)
+			continue
+		}
+		x := features(node)
+		if detail := n.misfit(x); detail != "" {
+			refuse(out, node.Origin, event.WrongDimension, detail)
+			continue
+		}
+		if v, known := n.index.number(node.ID); known {
+			out.Counts.Updates++
+			if v >= first {
+				a.features[v-first] = n.normalised(a.features[v-first], x)
+			} else {
+				a.replaced[v] = node
+			}
+			a.accepted = append(a.accepted, accepted{node: node, number: v})
+			continue
+		}
+		n.supersede(node.ID, out)
+		v, vacant := n.vacancy()
+		if vacant {
+			*n.states.at(v) = nodeState{}
+			a.replaced[v] = node
+		} else {
+			v = first + int32(len(a.features))
+			a.features = extend(a.features)
+			a.features[v-first] = n.normalised(a.features[v-first], x)
+			n.states.add(nodeState{})
+		}
+		n.states.at(v).label = none
+		n.context.set(v, node.Context)
+		n.index.enter(node.ID, v)
+		if node.Context {
+			out.Counts.Context++
+		} else {
+			out.Counts.Arrivals++
+		}
+		a.accepted = append(a.accepted, accepted{node: node, number: v, asked: !node.Context})
+	}
+}
+
+// onlyArrivals reports whether the window has nothing but new nodes that are to be
+// predicted, as most windows have: the graph then takes and encodes them in one
+// pass.
+func (n *nodes) onlyArrivals() bool {
+	a := &n.arrivals
+	for _, x := range a.accepted {
+		if !x.asked {
+			return false
+		}
+	}
+	return len(a.features) == len(a.accepted) && len(a.replaced) == 0 && len(n.departed.leaving) == 0
+}
+
+// rebuild brings the graph up to date one kind of change after the other: new
+// nodes, departures, replaced features, edges.
+func (n *nodes) rebuild(out *event.Outcome) {
+	a := &n.arrivals
+	n.graph.Add(a.features)
+	n.withdraw(out)
+	// Replacing features costs the node's degree, so a hub that comes a thousand
+	// times in a window is replaced once.
+	for _, x := range a.accepted {
+		if a.replaced[x.number] == x.node {
+			a.scratch = n.normalised(a.scratch, features(x.node))
+			n.graph.Replace(x.number, a.scratch)
+		}
+	}
+	n.resolve(out)
+	for i, x := range a.accepted {
+		n.linked(i, n.link(x.number, a.near[i]), out)
+	}
+}
+
+// resolve leaves in near the neighbours of each accepted node: those that waited
+// for it, then those that it names.
+func (n *nodes) resolve(out *event.Outcome) {
+	a := &n.arrivals
+	a.named = a.named[:0]
+	// The look-ups come one after the other with nothing between them, so that
+	// they wait for memory together.
+	for _, x := range a.accepted {
+		for _, id := range x.node.Neighbours {
+			u, known := n.index.number(id)
+			if !known {
+				u = none
+			}
+			a.named = append(a.named, u)
+		}
+	}
+	a.links, a.near = a.links[:0], a.near[:0]
+	named := a.named
+	for _, x := range a.accepted {
+		from := len(a.links)
+		a.links = append(a.links, n.index.claim(x.node.ID)...)
+		for i, id := range x.node.Neighbours {
+			switch u := named[i]; u {
+			case x.number:
+				out.Counts.SelfLoops++
+			case none:
+				out.Counts.EdgesDropped += n.index.wait(id, x.number)
+				n.states.at(x.number).waits = true
+			default:
+				a.links = append(a.links, u)
+			}
+		}
+		named = named[len(x.node.Neighbours):]
+		a.near = append(a.near, a.links[from:len(a.links):len(a.links)])
+	}
+}
+
+// link adds the edges from v to its neighbours, and returns those that were new.
+// LinkAll takes time by v's degree; one by one, each edge takes time by the
+// smaller of two degrees. A hub may come again and again with an edge or none.
+func (n *nodes) link(v int32, neighbours []int32) (added []int32) {
+	count := 0
+	if n.graph.Degree(v) <= 8*len(neighbours) {
+		count = n.graph.LinkAll(v, neighbours)
+	} else {
+		for _, u := range neighbours {
+			if n.graph.Link(v, u) {
+				count++
+			}
+		}
+	}
+	near := n.graph.Neighbours(v)
+	return near[len(near)-count:]
+}
+
+// linked is called when the i-th accepted node has its edges, with those that were
+// new.
+func (n *nodes) linked(i int, added []int32, out *event.Outcome) {
+	v, near := n.arrivals.accepted[i].number, n.arrivals.near[i]
+	out.Counts.Edges += len(added)
+	out.Counts.DuplicateEdges += len(near) - len(added)
+	for _, f := range n.followers {
+		f.linked(v, near, added)
+	}
+}
+
+// listAsked leaves in asked the nodes that are to be predicted. Those that came
+// and left within the window are no longer among the accepted.
+func (n *nodes) listAsked() {
+	a := &n.arrivals
+	a.asked = a.asked[:0]
+	for _, x := range a.accepted {
+		if x.asked {
+			a.asked = append(a.asked, x.number)
+		}
+	}
+}
+
+// release forgets what points into the window's memory.
+func (n *nodes) release() {
+	a := &n.arrivals
+	clear(a.accepted)
+	clear(a.replaced)
+	if n.asTheyCame() {
+		clear(a.features)
+		a.scratch = gnn.Vector{}
+	}
+}
+
+// normalised returns features as the encoder takes them: x itself, or in the
+// memory of dst where the model normalises.
+func (n *nodes) normalised(dst, x gnn.Vector) gnn.Vector {
+	if n.asTheyCame() {
+		return x
+	}
+	return n.model.Normalizer.Apply(dst, x)
+}
+
+// asTheyCame reports whether the model does not normalise features.
+func (n *nodes) asTheyCame() bool { return n.model.Normalizer.Kind == gnn.NormalizeNone }
+
+// misfit says why x is no feature vector of this model, "" when it is one.
+func (n *nodes) misfit(x gnn.Vector) string {
+	d := n.model.Encoder.In()
+	switch {
+	case x.Dense != nil && len(x.Dense) != d:
+		return fmt.Sprintf("%d features, the model has %d", len(x.Dense), d)
+	case len(x.Index) > 0 && int64(x.Index[len(x.Index)-1]) >= int64(d):
+		return fmt.Sprintf("feature index %d, the model has %d features", x.Index[len(x.Index)-1], d)
+	}
+	return ""
+}
+
+// finite reports whether z is an embedding. One whose sums overflowed float32
+// says nothing of its node, which is then predicted as z = 0 is; and it must not
+// get into the posterior, which it would spoil for all nodes to come.
+func finite(z []float32) bool {
+	for _, x := range z {
+		if float32(x-x) != 0 { // NaN and the infinities
+			return false
+		}
+	}
+	return true
+}
+
+// extend returns s with one element more, whose value is what the memory held
+// before, so that its own memory can be reused.
+func extend[T any](s []T) []T {
+	if len(s) < cap(s) {
+		return s[:len(s)+1]
+	}
+	var zero T
+	return append(s, zero)
+}

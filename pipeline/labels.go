@@ -1,0 +1,131 @@
+package pipeline
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/posterior"
+)
+
+// labels joins a window's labels to what was served for their nodes.
+type labels struct {
+	classes   []string
+	nodes     *nodes
+	pending   *pending
+	unmatched unmatched
+	batch     batch
+}
+
+// batch is the labels of a window that found what was served for their nodes, in
+// the order in which they are learned. All but labels is as it was served.
+type batch struct {
+	nodes  []int32        // numbers
+	rows   posterior.Rows // embeddings and temperatures
+	kept   []float32      // serving.width numbers a label
+	by     []uint8        // the head that served
+	labels []int32
+}
+
+func (b *batch) clear() {
+	b.nodes, b.labels = b.nodes[:0], b.labels[:0]
+	b.rows.Z, b.rows.Tau, b.kept, b.by = b.rows.Z[:0], b.rows.Tau[:0], b.kept[:0], b.by[:0]
+}
+
+// join makes the batch of a window: labels that waited for its arrivals first, in
+// the order of the arrivals, then the window's own.
+func (l *labels) join(told []event.Label, observers []observer, out *event.Outcome) {
+	l.batch.clear()
+	for _, a := range l.nodes.arrivals.accepted {
+		if w, waited := l.unmatched.take(a.node.ID); waited {
+			l.match(a.number, w.class, &w.label, observers, out)
+		}
+	}
+	for i := range told {
+		label := &told[i]
+		class, ok := l.class(label)
+		if !ok {
+			refuse(out, label.Origin, event.UnknownClass, l.unknownClass(label))
+			continue
+		}
+		if v, known := l.nodes.index.number(label.Node); known {
+			l.match(v, class, label, observers, out)
+			continue
+		}
+		if left, waits := l.nodes.departed.waiting.take(label.Node); waits {
+			l.match(left.number, class, label, observers, out)
+			last := &out.Labelled[len(out.Labelled)-1]
+			last.Degree, last.Fresh = int(left.degree), int(left.fresh)
+			l.nodes.vacate(left.number)
+			continue
+		}
+		l.unmatched.wait(class, label, out)
+	}
+}
+
+// class returns the index of a label's class, if the model has it.
+func (l *labels) class(label *event.Label) (int32, bool) {
+	if label.Class == "" {
+		return label.Index, label.Index >= 0 && int(label.Index) < len(l.classes)
+	}
+	i := slices.Index(l.classes, label.Class)
+	return int32(i), i >= 0
+}
+
+func (l *labels) unknownClass(label *event.Label) string {
+	if label.Class == "" {
+		return fmt.Sprintf("class index %d, the model has 0 to %d", label.Index, len(l.classes)-1)
+	}
+	return fmt.Sprintf("class %q is not one of the model's %d", label.Class, len(l.classes))
+}
+
+// match adds the label of node v, which has a number, to the batch, if the node
+// was served and had no label.
+func (l *labels) match(v, class int32, label *event.Label, observers []observer, out *event.Outcome) {
+	switch known := l.nodes.states.at(v).label; known {
+	case class:
+		out.Counts.LabelsRepeated++
+		return
+	case none:
+	default:
+		refuse(out, label.Origin, event.ConflictingLabel, fmt.Sprintf("class %q, the node has %q already", l.classes[class], l.classes[known]))
+		return
+	}
+	l.nodes.label(v, class)
+	if l.nodes.context.has(v) {
+		out.Counts.LabelsOfContext++
+		return
+	}
+	slot, waits := l.pending.nodes.place(v)
+	if !waits {
+		refuse(out, label.Origin, event.LateLabel, "what was served for this node is no longer kept")
+		return
+	}
+	for _, o := range observers {
+		o.matched(slot, class)
+	}
+	s, z, kept, _ := l.pending.take(v)
+	b := &l.batch
+	b.nodes, b.labels = append(b.nodes, v), append(b.labels, class)
+	b.rows.Z, b.rows.Tau = append(b.rows.Z, z...), append(b.rows.Tau, s.tau)
+	b.kept, b.by = append(b.kept, kept...), append(b.by, s.by)
+	joined := event.Labelled{Node: label.Node, Class: class, Served: s.window, Time: label.Time, By: int(s.by)}
+	joined.Degree, joined.Fresh = l.nodes.surroundings(v)
+	if label.Time != 0 && s.time != 0 {
+		joined.Delay = delay(s.time, label.Time)
+	}
+	out.Labelled = append(out.Labelled, joined)
+}
+
+// delay returns to-from, saturated to int64.
+func delay(from, to int64) int64 {
+	d := to - from
+	switch {
+	case to >= from && d < 0:
+		return math.MaxInt64
+	case to < from && d >= 0:
+		return math.MinInt64
+	}
+	return d
+}

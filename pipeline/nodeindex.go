@@ -1,0 +1,165 @@
+package pipeline
+
+import (
+	"slices"
+
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// waitingEdgeBytes bounds what the waiting edges hold in bytes, too, for ids may
+// be a kilobyte long: it is what the id that an edge names may take on average.
+const waitingEdgeBytes = 256
+
+// nodeIndex gives nodes their numbers in the graph, and keeps the edges that name
+// a node which has not come yet (late binding).
+type nodeIndex struct {
+	integers integers         // node numbers by integer id
+	strings  map[string]int32 // node numbers by string id
+	came     ids              // ids by node number
+	// waiting has, by the id that has not come, the nodes that named it.
+	waiting *queue[event.ID, []int32]
+	edges   int // total length of the lists in waiting, at most bound
+	bytes   int // total length of the ids in waiting, at most waitingEdgeBytes*bound
+	bound   int
+}
+
+func newNodeIndex(bound int) *nodeIndex {
+	return &nodeIndex{
+		integers: integers{far: make(map[int64]int32)}, strings: make(map[string]int32),
+		came:    ids{numbers: kernel.NewTable[int64](1)},
+		waiting: newQueue[event.ID, []int32](), bound: bound,
+	}
+}
+
+// number returns a node's number, if the node is in the graph.
+func (x *nodeIndex) number(id event.ID) (v int32, known bool) {
+	if id.Str == "" {
+		return x.integers.get(id.Num)
+	}
+	v, known = x.strings[id.Str]
+	return v, known
+}
+
+// enter gives an arriving node its number.
+func (x *nodeIndex) enter(id event.ID, v int32) {
+	id = id.Clone()
+	if id.Str == "" {
+		x.integers.put(id.Num, v)
+	} else {
+		x.strings[id.Str] = v
+	}
+	x.came.set(v, id)
+}
+
+// leave removes the way from an id to its number. The way back stays until the
+// caller clears came: a departed node that waits for its label keeps its number.
+func (x *nodeIndex) leave(id event.ID) {
+	if id.Str == "" {
+		x.integers.drop(id.Num)
+	} else {
+		delete(x.strings, id.Str)
+	}
+}
+
+// wait keeps the edge from v to id until id comes. It returns how many older
+// edges were dropped to make room.
+func (x *nodeIndex) wait(id event.ID, v int32) (dropped int) {
+	if list := x.waiting.get(id); list != nil {
+		*list = append(*list, v)
+	} else {
+		x.waiting.put(id.Clone(), []int32{v})
+		x.bytes += len(id.Str)
+	}
+	x.edges++
+	for x.edges > x.bound || x.bytes > waitingEdgeBytes*x.bound {
+		id, list := x.waiting.oldest()
+		x.edges -= len(list)
+		x.bytes -= len(id.Str)
+		dropped += len(list)
+	}
+	return dropped
+}
+
+// claim removes and returns the nodes that named id, in the order in which they
+// did.
+func (x *nodeIndex) claim(id event.ID) []int32 {
+	list, waited := x.waiting.take(id)
+	if waited {
+		x.edges -= len(list)
+		x.bytes -= len(id.Str)
+	}
+	return list
+}
+
+// withdraw removes the waiting edges that departed nodes named, and returns how
+// many there were, in time proportional to all edges that wait. A list that gets
+// shorter is replaced by a new one, and keep is called with the old one and its
+// slot in waiting: a snapshot may still read it.
+func (x *nodeIndex) withdraw(departed func(v int32) bool, keep func(slot int32, list []int32)) (edges int) {
+	for slot := x.waiting.head; slot != none; {
+		entry := x.waiting.entries.at(slot)
+		next := entry.next
+		if slices.ContainsFunc(entry.value, departed) {
+			keep(slot, entry.value)
+			left := make([]int32, 0, len(entry.value))
+			for _, v := range entry.value {
+				if !departed(v) {
+					left = append(left, v)
+				}
+			}
+			edges += len(entry.value) - len(left)
+			entry.value = left
+			if len(left) == 0 {
+				x.bytes -= len(entry.key.Str)
+				x.waiting.take(entry.key)
+			}
+		}
+		slot = next
+	}
+	x.edges -= edges
+	return edges
+}
+
+// integers maps integer ids to node numbers. Ids from 0 to a few times their
+// count, as counters give them, lie in a list, which is read several times as
+// fast as a map: an arrival names a dozen ids. Any others are in a map.
+type integers struct {
+	near  []int32 // by id: its number plus 1, or 0
+	far   map[int64]int32
+	count int64
+}
+
+func (m *integers) get(id int64) (v int32, known bool) {
+	if uint64(id) < uint64(len(m.near)) && m.near[id] != 0 {
+		return m.near[id] - 1, true
+	}
+	if len(m.far) > 0 {
+		v, known = m.far[id]
+	}
+	return v, known
+}
+
+// put enters an id that is not there.
+func (m *integers) put(id int64, v int32) {
+	m.count++
+	limit := 4 * (m.count + 1024)
+	if uint64(id) >= uint64(limit) {
+		m.far[id] = v
+		return
+	}
+	if id >= int64(len(m.near)) {
+		m.near = append(m.near, make([]int32, min(2*id+1024, limit)-int64(len(m.near)))...)
+	}
+	m.near[id] = v + 1
+}
+
+// drop forgets an id that is there.
+func (m *integers) drop(id int64) {
+	m.count--
+	if uint64(id) < uint64(len(m.near)) && m.near[id] != 0 {
+		m.near[id] = 0
+		return
+	}
+	delete(m.far, id)
+}

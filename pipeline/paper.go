@@ -1,0 +1,93 @@
+package pipeline
+
+import (
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/posterior"
+)
+
+// paper is the serving of the paper: GVBLL-Online, which learns by Proposition 1,
+// and beside it GVBLL-Static, which stays as training left it. The online head
+// serves, unless a [fallback] says otherwise. Both heads' probabilities are kept.
+type paper struct {
+	classes    int
+	learner    *posterior.Online
+	both       []posterior.Head      // by place
+	posteriors []*posterior.Gaussian // theirs
+	predictive *posterior.Predictive
+	serves     uint8 // the place of the head that serves
+	buffer     []byte
+}
+
+// The paper's heads by their places.
+const (
+	byOnline = 0
+	byStatic = 1
+)
+
+var _ serving = (*paper)(nil)
+
+func newPaper(m *model.Model, cfg Config) *paper {
+	online := posterior.NewOnline(m.Prior, cfg.Update)
+	return &paper{
+		classes: m.Prior.Classes, learner: online,
+		both:       []posterior.Head{byOnline: online, byStatic: posterior.NewStatic(m.Prior)},
+		posteriors: []*posterior.Gaussian{byOnline: online.Posterior(), byStatic: &m.Prior},
+		predictive: posterior.NewPredictive(m.Prior.Classes, cfg.Samples),
+	}
+}
+
+func (p *paper) heads() (list []head) {
+	for _, h := range p.both {
+		list = append(list, h)
+	}
+	return list
+}
+
+func (p *paper) by() uint8 { return p.serves }
+
+func (p *paper) width() int { return len(p.both) * p.classes }
+
+func (p *paper) serve(_ []int32, rows posterior.Rows, kept []float32, split []posterior.Uncertainty) {
+	p.predictive.Serve(p.posteriors, int(p.serves), rows, kept, split)
+}
+
+func (p *paper) suppose(_ view, rows posterior.Rows, kept []float32) posterior.Uncertainty {
+	split := make([]posterior.Uncertainty, 1)
+	p.serve(nil, rows, kept, split)
+	return split[0]
+}
+
+// probabilities copies: they are what is kept.
+func (p *paper) probabilities(dst, kept []float32) { copy(dst, kept) }
+
+func (p *paper) learn(b *batch, heads []event.Head) {
+	for i, h := range p.both {
+		r := h.Learn(b.rows, b.labels)
+		heads[i].Clipped, heads[i].Step = r.Clipped, r.Step
+	}
+}
+
+func (p *paper) hash(event.Hash) (hash event.Hash) {
+	hash, p.buffer = hashOf(p.heads(), p.buffer)
+	return hash
+}
+
+func (p *paper) online() *posterior.Online { return p.learner }
+
+func (p *paper) learned() *Pooled { return nil }
+
+func (p *paper) keptName() string { return "pending.probabilities" }
+
+func (p *paper) valid(kept float32) bool { return kept >= 0 && kept <= 1 }
+
+func (p *paper) matches(hash event.Hash) bool { return hash == p.hash(hash) }
+
+// There is nothing beside the heads.
+
+func (p *paper) freeze()                                             {}
+func (p *paper) parts() []safetensors.Part                           { return nil }
+func (p *paper) release()                                            {}
+func (p *paper) thaw(*gnn.Graph, *safetensors.Reader, []int32) error { return nil }

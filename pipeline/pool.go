@@ -1,0 +1,304 @@
+package pipeline
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/neighbourhood"
+	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/pool"
+)
+
+// pooled is the serving by the model's pool of heads. Of a served node it keeps
+// log probabilities, the pool's first and then each head's, and behind them the
+// counts of labels around the node, n_v and q_v: 2C numbers more.
+//
+// It follows the graph, for its heads want features and labels of neighbours.
+type pooled struct {
+	pool    *pool.Pool
+	spec    pool.Spec
+	model   *model.Model
+	classes int
+	around  *neighbourhood.Vicinity
+	idle    *posterior.Online // of a pool that has no online head, nil for others
+
+	buffer []byte
+	rows   pool.Rows // of a chunk of arrivals, or of a batch
+	logp   []float32 // their log probabilities
+	// Of uncertainty:
+	weights, mix, logs, each []float64
+}
+
+var (
+	_ serving  = (*pooled)(nil)
+	_ follower = (*pooled)(nil)
+)
+
+// chunk is how many arrivals are predicted at once, so that the working memory
+// fits a cache.
+const chunk = 128
+
+func newPooled(m *model.Model, cfg Config, graph *gnn.Graph) (*pooled, error) {
+	p, err := m.NewPool()
+	if err != nil {
+		return nil, err
+	}
+	made := &pooled{
+		pool: p, spec: p.Spec(), model: m, classes: len(m.Classes), around: neighbourhood.New(graph, p.Spec(), m.Shape()),
+	}
+	if p.Online() == nil {
+		made.idle = posterior.NewOnline(m.Prior, cfg.Update)
+	}
+	return made, nil
+}
+
+func (p *pooled) heads() (list []head) {
+	for k, name := range p.pool.Names() {
+		list = append(list, pooledHead{p, k, name})
+	}
+	return list
+}
+
+// pooledHead is the pool, number 0, or one of its heads. The pool's state is that
+// of all.
+type pooledHead struct {
+	of     *pooled
+	number int
+	name   string
+}
+
+func (h pooledHead) Name() string { return h.name }
+
+// Version is the number of batches learned.
+func (h pooledHead) Version() uint64 {
+	if h.number > 0 && h.of.spec.Heads[h.number-1].Static != nil {
+		return 0
+	}
+	return h.of.pool.Version()
+}
+
+func (h pooledHead) AppendState(b []byte) []byte {
+	if h.number > 0 {
+		return b
+	}
+	return h.of.pool.AppendState(b)
+}
+
+func (h pooledHead) SetState(b []byte) error {
+	if h.number > 0 {
+		if len(b) > 0 {
+			return fmt.Errorf("%d bytes, its state is the pool's", len(b))
+		}
+		return nil
+	}
+	return h.of.pool.SetState(b)
+}
+
+// by is the pool's place.
+func (p *pooled) by() uint8 { return 0 }
+
+func (p *pooled) width() int { return p.pool.SaidPerRow() + 2*p.classes }
+
+func (p *pooled) serve(nodes []int32, embedded posterior.Rows, kept []float32, split []posterior.Uncertainty) {
+	d, width := len(embedded.Z)/max(len(nodes), 1), p.width()
+	for from := 0; from < len(nodes); from += chunk {
+		to := min(from+chunk, len(nodes))
+		p.around.Reset(&p.rows)
+		for _, v := range nodes[from:to] {
+			p.around.Append(&p.rows, v)
+		}
+		p.rows.Embedded = posterior.Rows{Z: embedded.Z[from*d : to*d], Tau: embedded.Tau[from:to]}
+		p.predict(kept[from*width : to*width])
+	}
+	for i := range split {
+		split[i] = p.uncertainty(kept[i*width:])
+	}
+}
+
+func (p *pooled) suppose(v view, embedded posterior.Rows, kept []float32) posterior.Uncertainty {
+	p.around.Reset(&p.rows)
+	switch {
+	case v.node == none:
+		p.around.AppendArrival(&p.rows, v.features, v.neighbours)
+	case v.without != none:
+		p.around.AppendWithout(&p.rows, v.node, v.without)
+	default:
+		p.around.Append(&p.rows, v.node)
+	}
+	p.rows.Embedded = embedded
+	p.predict(kept)
+	return p.uncertainty(kept)
+}
+
+// predict writes what is kept of each of the rows.
+func (p *pooled) predict(kept []float32) {
+	n, said := p.rows.N, p.pool.SaidPerRow()
+	p.logp = kernel.Room(p.logp, n*said)
+	p.pool.Predict(p.rows, p.logp)
+	for i := range n {
+		row := kept[i*p.width() : (i+1)*p.width()]
+		copy(row, p.logp[i*said:(i+1)*said])
+		clear(row[said:])
+		if len(p.rows.Labelled) > 0 {
+			copy(row[said:], p.rows.Labelled[i*p.classes:(i+1)*p.classes])
+		}
+		if len(p.rows.Second) > 0 {
+			copy(row[said+p.classes:], p.rows.Second[i*p.classes:(i+1)*p.classes])
+		}
+	}
+}
+
+// learn takes embeddings and counts of labels as they were served, and features
+// around the nodes as they are now.
+func (p *pooled) learn(b *batch, heads []event.Head) {
+	p.around.Reset(&p.rows)
+	for _, v := range b.nodes {
+		p.around.AppendFeatures(&p.rows, v)
+	}
+	learned := pool.Batch{Rows: p.rows, Labels: b.labels}
+	learned.Labelled, learned.Second, p.logp = p.rows.Labelled[:0], p.rows.Second[:0], p.logp[:0]
+	said := p.pool.SaidPerRow()
+	for i := range b.labels {
+		row := b.kept[i*p.width() : (i+1)*p.width()]
+		p.logp = append(p.logp, row[:said]...)
+		learned.Labelled = append(learned.Labelled, row[said:said+p.classes]...)
+		learned.Second = append(learned.Second, row[said+p.classes:]...)
+	}
+	p.rows.Labelled, p.rows.Second = learned.Labelled, learned.Second
+	learned.Said, learned.Embedded = p.logp, b.rows
+	p.around.Meet(&learned, b.nodes, p.spec.Refreshes())
+	for k, r := range p.pool.Learn(learned).Heads {
+		heads[1+k].Clipped, heads[1+k].Step = r.Clipped, r.Step
+	}
+}
+
+// hash is of the last hash and of what the batch changed, for the whole state may
+// be large.
+func (p *pooled) hash(last event.Hash) event.Hash {
+	p.buffer = p.pool.AppendChange(append(p.buffer[:0], last[:]...))
+	return sha256.Sum256(p.buffer)
+}
+
+func (p *pooled) online() *posterior.Online {
+	if p.idle != nil {
+		return p.idle
+	}
+	return p.pool.Online()
+}
+
+// uncertainty splits the uncertainty of a row: its total is the entropy of what is
+// served, and its epistemic part is the share that the heads' disagreement has in
+// the entropy of their mixture,
+//
+//	[H(Σ_k w_k p_k) - Σ_k w_k H(p_k)] / H(Σ_k w_k p_k),
+//
+// the Jensen-Shannon divergence over that entropy, with the pool's weights where
+// they are positive.
+func (p *pooled) uncertainty(kept []float32) posterior.Uncertainty {
+	c := p.classes
+	p.weights = p.pool.AppendWeights(p.weights[:0])
+	var all float64
+	for _, w := range p.weights {
+		all += max(w, 0)
+	}
+	p.mix, p.logs, p.each = kernel.Room(p.mix, c), kernel.Room(p.logs, c), kernel.Room(p.each, p.pool.SaidPerRow())
+	clear(p.mix)
+	for i, x := range kept[:len(p.each)] {
+		p.each[i] = float64(x)
+	}
+	posterior.Exponentials(p.each)
+	var within float64 // Σ w_k H(p_k)
+	for k, w := range p.weights {
+		if w <= 0 {
+			continue
+		}
+		share, at := w/all, (1+k)*c
+		var entropy float64
+		for i, x := range kept[at : at+c] {
+			q := p.each[at+i]
+			p.mix[i] += float64(share * q)
+			entropy -= float64(q * float64(x))
+		}
+		within += float64(share * entropy)
+	}
+	copy(p.logs, p.mix)
+	posterior.Logarithms(p.logs)
+	var mixed, total float64
+	for i, q := range p.mix {
+		mixed -= float64(q * p.logs[i])
+		total -= float64(p.each[i] * float64(kept[i]))
+	}
+	u := posterior.Uncertainty{Total: max(total, 0)}
+	if mixed > 0 {
+		u.Epistemic = u.Total * min(max(1-within/mixed, 0), 1)
+	}
+	u.Aleatoric = u.Total - u.Epistemic
+	return u
+}
+
+// probabilities takes the exponentials of log probabilities.
+func (p *pooled) probabilities(dst, logp []float32) {
+	var some [64]float64
+	for len(logp) > 0 {
+		n := min(len(some), len(logp))
+		for i, x := range logp[:n] {
+			some[i] = float64(x)
+		}
+		posterior.Exponentials(some[:n])
+		for i, q := range some[:n] {
+			dst[i] = float32(q)
+		}
+		dst, logp = dst[n:], logp[n:]
+	}
+}
+
+// Pooled is what the pool has learned of its heads.
+type Pooled struct {
+	Heads   []string
+	Weights []float64 // of each head; 0 of those that are only scored
+	Bias    []float64 // of each class
+	// Regret is how much more log loss the pool has had than the best of its
+	// heads in hindsight, nats over all labels.
+	Regret float64
+	// Compatibility is the share of each class among the labelled neighbours of
+	// the nodes of a class, C × C; nil where no head learns it.
+	Compatibility []float64
+}
+
+func (p *pooled) learned() *Pooled {
+	l := &Pooled{Heads: p.pool.Names()[1:], Regret: p.pool.Regret(), Compatibility: slices.Clone(p.pool.Compatibility())}
+	l.Weights, l.Bias = p.pool.Weights()
+	return l
+}
+
+// As a follower of the graph it tells the neighbourhood.
+
+func (p *pooled) entered(v int32, x gnn.Vector)    { p.around.Put(v, x) }
+func (p *pooled) leaving(nodes []int32)            { p.around.Leave(nodes) }
+func (p *pooled) left()                            {}
+func (p *pooled) linked(v int32, _, added []int32) { p.around.Link(v, added) }
+func (p *pooled) labelled(v, class int32)          { p.around.Label(v, class) }
+func (p *pooled) vacated(v int32)                  { p.around.Clear(v) }
+
+func (p *pooled) keptName() string { return "pending.said" }
+
+func (p *pooled) valid(kept float32) bool { return math.Abs(float64(kept)) <= math.MaxFloat32 }
+
+func (p *pooled) freeze()                   { p.around.Freeze() }
+func (p *pooled) parts() []safetensors.Part { return p.around.Parts() }
+func (p *pooled) release()                  { p.around.Release() }
+
+func (p *pooled) thaw(graph *gnn.Graph, file *safetensors.Reader, labels []int32) error {
+	p.around = neighbourhood.New(graph, p.spec, p.model.Shape())
+	return p.around.Thaw(file, labels)
+}
+
+// matches cannot tell: the hash is of all batches that led to the state.
+func (p *pooled) matches(event.Hash) bool { return true }

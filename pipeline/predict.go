@@ -1,0 +1,162 @@
+package pipeline
+
+import (
+	"math"
+
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/posterior"
+)
+
+// predictor makes predictions of what the serving says of nodes.
+type predictor struct {
+	model   *model.Model
+	nodes   *nodes
+	pending *pending
+	serving serving
+	heads   []head
+
+	kept  []float32 // of a window's arrivals, serving.width numbers each
+	split []posterior.Uncertainty
+	spare []event.Prediction // of an outcome that was recycled
+}
+
+// serve predicts the window's arrivals. What is served is pending from then on.
+func (p *predictor) serve(out *event.Outcome) {
+	arrivals, d, c := &p.nodes.arrivals, p.model.Prior.Dim, p.model.Prior.Classes
+	n, width := len(arrivals.asked), p.serving.width()
+	if n == 0 {
+		return
+	}
+	p.kept, p.split = kernel.Room(p.kept, n*width), kernel.Room(p.split, n)
+	p.serving.serve(arrivals.asked, arrivals.rows, p.kept, p.split)
+	by := p.serving.by()
+	version := p.heads[by].Version()
+
+	out.Predictions = p.blank(n)
+	i := 0
+	for _, a := range arrivals.accepted {
+		if !a.asked {
+			continue
+		}
+		kept := p.kept[i*width : (i+1)*width]
+		probs := out.Predictions[i].Probabilities
+		p.serving.probabilities(probs, kept[int(by)*c:][:c])
+		best := mostProbable(probs)
+		u := p.split[i]
+		out.Predictions[i] = event.Prediction{
+			Node: a.node.ID, Class: p.model.Classes[best], ClassIndex: int32(best), Confidence: probs[best],
+			Probabilities: probs, Total: float32(u.Total), Aleatoric: float32(u.Aleatoric), Epistemic: float32(u.Epistemic),
+			Window: out.Window, PosteriorVersion: version, Time: a.node.Time, Model: p.model.ID,
+		}
+		s := served{window: out.Window, time: a.node.Time, tau: arrivals.rows.Tau[i], by: by}
+		if old, expired := p.pending.put(a.number, s, arrivals.rows.Z[i*d:(i+1)*d], kept); expired {
+			out.Counts.Expired++
+			p.nodes.expired(old)
+		}
+		i++
+	}
+}
+
+// blank returns n predictions with room for their probabilities, in the memory of
+// a recycled outcome where there is one.
+func (p *predictor) blank(n int) []event.Prediction {
+	list, c := kernel.Room(p.spare, n), p.model.Prior.Classes
+	p.spare = nil
+	var block []float32
+	for i := range list {
+		probs := &list[i].Probabilities
+		if len(*probs) == c {
+			continue
+		}
+		if block == nil {
+			block = make([]float32, (n-i)*c)
+		}
+		*probs, block = block[:c:c], block[c:]
+	}
+	return list
+}
+
+// served returns what was served for node v, while it is pending.
+func (p *predictor) served(v int32, id event.ID) *Opinion {
+	slot, waits := p.pending.nodes.place(v)
+	if !waits {
+		return nil
+	}
+	s := &p.pending.nodes.entries.at(slot).value
+	o := &Opinion{Heads: p.estimates(p.pending.kept.Row(slot))}
+	o.Prediction = p.prediction(o, id, s.by)
+	o.Window, o.Time = s.window, s.time
+	return o
+}
+
+// opinion predicts one node with the given embedding as serve does an arrival. It
+// may clear the embedding.
+func (p *predictor) opinion(id event.ID, z []float32, v view) Opinion {
+	kept, u := p.suppose(z, v)
+	o := Opinion{Heads: p.estimates(kept)}
+	by := p.serving.by()
+	o.Prediction = p.prediction(&o, id, by)
+	o.Total, o.Aleatoric, o.Epistemic = float32(u.Total), float32(u.Aleatoric), float32(u.Epistemic)
+	o.PosteriorVersion = p.heads[by].Version()
+	return o
+}
+
+// suppose returns what serve would keep of a node with the given embedding, and
+// its uncertainty.
+func (p *predictor) suppose(z []float32, v view) ([]float32, posterior.Uncertainty) {
+	if !finite(z) {
+		clear(z)
+	}
+	rows := posterior.Rows{Z: z, Tau: []float64{p.model.Temperature.At(z)}}
+	kept := make([]float32, p.serving.width())
+	return kept, p.serving.suppose(v, rows, kept)
+}
+
+// estimates are those of each head, of what is kept of a node.
+func (p *predictor) estimates(kept []float32) []Estimate {
+	c := p.model.Prior.Classes
+	list := make([]Estimate, len(p.heads))
+	for h, head := range p.heads {
+		probs := make([]float32, c)
+		p.serving.probabilities(probs, kept[h*c:(h+1)*c])
+		best := mostProbable(probs)
+		list[h] = Estimate{Head: head.Name(), Class: p.model.Classes[best], Confidence: probs[best], Probabilities: probs}
+	}
+	return list
+}
+
+// prediction is that of the head in a place, as far as its probabilities tell it.
+func (p *predictor) prediction(o *Opinion, id event.ID, by uint8) event.Prediction {
+	head := &o.Heads[by]
+	return event.Prediction{
+		Node: id, Class: head.Class, ClassIndex: int32(mostProbable(head.Probabilities)), Confidence: head.Confidence,
+		Probabilities: head.Probabilities, Model: p.model.ID,
+	}
+}
+
+// mostProbable returns the lowest index of the largest probability. It looks for
+// the largest integer made of a number's bits, which are in the order of numbers
+// that are not negative, and of its index: without branches, which nobody could
+// predict, and in four chains.
+func mostProbable(p []float32) int {
+	key := func(i int, x float32) int64 { return int64(math.Float32bits(x))<<32 | int64(^uint32(i)) }
+	var a, b, c, d int64
+	i := 0
+	for ; i+4 <= len(p); i += 4 {
+		x := p[i:][:4]
+		a, b = greater(a, key(i, x[0])), greater(b, key(i+1, x[1]))
+		c, d = greater(c, key(i+2, x[2])), greater(d, key(i+3, x[3]))
+	}
+	for ; i < len(p); i++ {
+		a = greater(a, key(i, p[i]))
+	}
+	return int(^uint32(greater(greater(a, b), greater(c, d))))
+}
+
+// greater returns the greater of two integers that are not negative.
+func greater(a, b int64) int64 {
+	ahead := b - a
+	return a + ahead&^(ahead>>63)
+}

@@ -1,0 +1,74 @@
+package pipeline
+
+import (
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/posterior/calibration"
+)
+
+// scorer scores what the heads said when nodes were served, once their labels
+// come and before any head learns from them (prequential scores).
+type scorer struct {
+	classes   []string
+	serving   serving
+	heads     []head
+	batch     *batch
+	bins      int       // of a window's ECE
+	summaries []Summary // by head
+
+	probs []float64             // of the labels, and then their log losses
+	row   []float32             // one head's probabilities
+	spare [][]calibration.Score // of an outcome that was recycled
+}
+
+// score scores every head.
+func (s *scorer) score(out *event.Outcome) {
+	out.Heads = make([]event.Head, len(s.heads))
+	for h, head := range s.heads {
+		out.Heads[h].Name = head.Name()
+		if len(s.batch.labels) == 0 {
+			continue
+		}
+		out.Heads[h].Scores = s.scores(func(i int) []float32 { return s.probabilities(h, i) })
+		s.summaries[h].AddWindow(out.Heads[h].Scores, s.bins)
+	}
+	for i := range out.Labelled {
+		l := &out.Labelled[i]
+		l.Predicted = s.classes[out.Heads[l.By].Scores[i].Class]
+	}
+}
+
+// served returns the probabilities that were served for label i of the batch. They
+// are valid until the next call.
+func (s *scorer) served(i int) []float32 { return s.probabilities(int(s.batch.by[i]), i) }
+
+// probabilities returns those of the head in a place.
+func (s *scorer) probabilities(head, i int) []float32 {
+	c := len(s.classes)
+	s.row = kernel.Room(s.row, c)
+	s.serving.probabilities(s.row, s.batch.kept[i*s.serving.width()+head*c:][:c])
+	return s.row
+}
+
+// scores scores the probabilities that were given for each label of the batch.
+func (s *scorer) scores(given func(i int) []float32) []calibration.Score {
+	var scores []calibration.Score
+	if last := len(s.spare) - 1; last >= 0 {
+		scores, s.spare = s.spare[last], s.spare[:last]
+	}
+	n := len(s.batch.labels)
+	scores, s.probs = kernel.Room(scores, n), kernel.Room(s.probs, n)
+	for i, y := range s.batch.labels {
+		p := given(i)
+		best := mostProbable(p)
+		s.probs[i] = float64(p[y])
+		scores[i] = calibration.Score{
+			Class: int32(best), Confidence: float64(p[best]), Correct: best == int(y), Brier: calibration.Brier(p, y),
+		}
+	}
+	calibration.LogLosses(s.probs)
+	for i, loss := range s.probs {
+		scores[i].LogLoss = loss
+	}
+	return scores
+}
