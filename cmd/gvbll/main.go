@@ -85,7 +85,7 @@ func newParser(ctx context.Context, c *cli, s streams, exit func(int)) *kong.Kon
 		kong.Vars{
 			"default_http": "127.0.0.1:8473",
 			"systems":      strings.Join(table.Known, ", "),
-			"benchmarks":   strings.Join(benchmarks(), ", "),
+			"benchmarks":   strings.Join(benchmarkNames(), ", "),
 			"parameters":   strings.Join(table.Parameters, ", "),
 		},
 	)

@@ -2,8 +2,8 @@ package bench
 
 import "golang.org/x/sys/unix"
 
-// cpuTime is the CPU time, in nanoseconds, of the thread that calls it: what
-// other programs take is not in it.
+// cpuTime returns the CPU time of the calling thread, in nanoseconds. What other
+// programs do does not change it.
 func cpuTime() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {

@@ -6,5 +6,6 @@ import "time"
 
 var began = time.Now()
 
-// cpuTime is the time, in nanoseconds, where a thread's own cannot be known.
+// cpuTime returns the time by the clock, in nanoseconds: this system does not tell a
+// thread its own.
 func cpuTime() int64 { return time.Since(began).Nanoseconds() }

@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// availableMemory is how many bytes programs may take before the system has to
-// take some from others, or 0 where it does not tell.
+// availableMemory returns how many bytes programs may take before the system has to
+// take some from others, or 0 where the system does not say.
 func availableMemory() (bytes int64) {
 	f, err := os.Open("/proc/meminfo")
 	if err != nil {

@@ -1,6 +1,3 @@
-// Package bench makes work for the engine and measures it: what an arrival
-// costs in the graph and the encoder, and in the whole of a step. The model has
-// random weights, for a weight's value costs nothing.
 package bench
 
 import (
@@ -14,23 +11,24 @@ import (
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
-// Workload is a growing graph with power-law degrees, and the model that
-// classifies its nodes. The zero value of a field is its default.
+// Workload describes a growing graph with power-law degrees, and the model that
+// classifies its nodes. The model's weights are random, because speed does not depend
+// on their values. Zero stands for a field's default.
 type Workload struct {
-	Nodes     int     // that are there before anything is measured; 169,000
-	Degree    int     // in the mean, even; 14
-	Features  int     // 128
-	Density   float64 // share of the features that are not zero; below 1 they are sparse; 1
-	Hidden    int     // 128
-	Embedding int     // d_e; 64
-	Classes   int     // 40
-	Window    int     // arrivals a window; 500
-	Encoder   gnn.Kind
-	Pool      bool // the default pool of heads serves, and all labels are known
+	Nodes     int      // in the graph before anything is measured; 169,000 by default
+	Degree    int      // mean degree, an even number; 14
+	Features  int      // of a node; 128
+	Density   float64  // share of features that are not zero; below 1 they are sparse; 1
+	Hidden    int      // width of the encoder's hidden layer; 128
+	Embedding int      // d_e; 64
+	Classes   int      // 40
+	Window    int      // arrivals in a window; 500
+	Encoder   gnn.Kind // GraphSAGE
+	Pool      bool     // the default pool of heads serves, and all labels are known
 	Seed      uint64
 }
 
-// WithDefaults fills in what is zero.
+// WithDefaults returns w with defaults in place of zeros.
 func (w Workload) WithDefaults() Workload {
 	for _, d := range []struct {
 		field *int
@@ -49,15 +47,15 @@ func (w Workload) WithDefaults() Workload {
 	return w
 }
 
-// source makes nodes without end. A node names Degree/2 earlier ones, each an
-// end of an older edge: so ends are chosen in proportion to their degree
-// (Barabási, Albert: Emergence of Scaling in Random Networks, 1999).
+// source draws nodes without end. A node names Degree/2 earlier ones, each an end of
+// an older edge, so that nodes are named in proportion to their degree (Barabási and
+// Albert: Emergence of Scaling in Random Networks, 1999).
 type source struct {
 	w    Workload
 	rng  *rand.Rand
-	x    []gnn.Vector // in turn
-	ends []int32      // of all edges, the newer node's named
-	n    int32
+	x    []gnn.Vector // features that nodes may have
+	ends []int32      // of every edge, the node that was named; the other is edge / (Degree/2)
+	n    int32        // nodes drawn
 }
 
 func (w Workload) source() *source {
@@ -85,7 +83,7 @@ func (w Workload) vector(rng *rand.Rand) gnn.Vector {
 	return x
 }
 
-// next returns the features of the next node and appends whom it names to dst.
+// next returns the features of the next node, and appends its neighbours to dst.
 func (s *source) next(dst []int32) (gnn.Vector, []int32) {
 	v, per := s.n, s.w.Degree/2
 	s.n++
@@ -169,26 +167,27 @@ func (w Workload) encoder(rng *rand.Rand) (gnn.Encoder, error) {
 	return nil, fmt.Errorf("encoder %q: give graphsage, gcn, gat or gin", string(w.Encoder))
 }
 
-// Stream makes the workload's windows.
+// Stream draws the workload's windows.
 type Stream struct {
 	w      Workload
 	source *source
-	rng    *rand.Rand
+	rng    *rand.Rand // of labels
 	links  []int32
-	window event.Window
-	ids    [][]event.ID
+	window event.Window // the last, whose memory the next reuses
+	ids    [][]event.ID // of its nodes' neighbours
 	origin event.Origin
 	number int64
 }
 
-// Stream returns the windows of the workload from its beginning.
+// Stream returns the windows of the workload from its beginning, the same for a
+// seed.
 func (w Workload) Stream() *Stream {
 	w = w.WithDefaults()
 	return &Stream{w: w, source: w.source(), rng: rand.New(rand.NewPCG(w.Seed, 3))}
 }
 
-// Grow returns a window of n nodes that are context, for the graph to begin
-// with. The window holds until the next call, as Next's does.
+// Grow returns a window of n context nodes, for the graph to begin with. The window
+// is valid until the next call of Grow or Next.
 func (s *Stream) Grow(n int) *event.Window {
 	s.nodes(n, true)
 	if s.w.Pool {
@@ -197,7 +196,8 @@ func (s *Stream) Grow(n int) *event.Window {
 	return &s.window
 }
 
-// Next returns a window of arrivals, each with its label when labelled.
+// Next returns a window of arrivals, with the label of each if labelled. It is valid
+// until the next call of Grow or Next.
 func (s *Stream) Next(labelled bool) *event.Window {
 	s.nodes(s.w.Window, false)
 	if labelled {
@@ -206,13 +206,14 @@ func (s *Stream) Next(labelled bool) *event.Window {
 	return &s.window
 }
 
-// labels has the window tell those of its own nodes.
+// labels adds the labels of the window's own nodes.
 func (s *Stream) labels() {
 	for i := range s.window.Nodes {
 		s.window.Labels = append(s.window.Labels, event.Label{Origin: &s.origin, Node: s.window.Nodes[i].ID, Index: s.rng.Int32N(int32(s.w.Classes))})
 	}
 }
 
+// nodes begins a window with the next n nodes.
 func (s *Stream) nodes(n int, context bool) {
 	w := &s.window
 	w.Number = s.number

@@ -1,4 +1,4 @@
-package stream
+package bench
 
 import (
 	"log/slog"
@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -34,10 +35,10 @@ func (e *ready) Step(w *event.Window) *event.Outcome {
 	return &e.out
 }
 
-// setups are on kfake, and on the Kafka of GVBLL_KAFKA when there is one: 128
-// dense features and 14 neighbours in, 40 classes out, windows of 500,
-// transactions of 100 ms.
-func setups(t testing.TB, each func(name string, s *Setup)) {
+// setups are on kfake, and on the Kafka of GVBLL_KAFKA where there is one: 128
+// dense features and 14 neighbours in, 40 classes out, windows of 500, transactions
+// of 100 ms.
+func setups(t testing.TB, each func(name string, s *setup)) {
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DataDir(t.TempDir()))
 	if err != nil {
 		t.Fatal(err)
@@ -53,29 +54,24 @@ func setups(t testing.TB, each func(name string, s *Setup)) {
 			t.Fatal(err)
 		}
 		defer client.Close()
-		n := event.Node{Dense: make([]float32, 128), Neighbours: make([]event.ID, 14), Time: 1}
-		each(name, &Setup{
-			Client: client, Broker: addr, Partitions: 4, Window: 500, Interval: 100 * time.Millisecond, Classes: []string{"a", "b"},
-			Engine: func() (worker.Engine, error) { return &ready{}, nil },
-			Node: func(i int) *event.Node {
-				n.ID.Num = int64(i)
-				for k := range n.Neighbours {
-					n.Neighbours[k].Num = int64(i*(k+1)) % 100_003
-				}
-				return &n
-			},
-		})
+		cfg := Config{Workload: Workload{Degree: 28}, Partitions: 4, Interval: 100 * time.Millisecond}
+		cfg.Engine = func(*model.Model) (worker.Engine, error) { return &ready{}, nil }
+		s, err := cfg.setup(client, addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		each(name, s)
 	}
 }
 
 // TestMeasure: every arrival's prediction is read back, and both ways have a rate.
 func TestMeasure(t *testing.T) {
-	setups(t, func(name string, s *Setup) {
-		got, err := s.Measure(t.Context(), 4000)
+	setups(t, func(name string, s *setup) {
+		got, err := s.measure(t.Context(), 4000)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if got.Read != 4000 || !(got.Worker > 0 && got.Bare > 0 && got.BytesIn > 512 && got.BytesOut > 160) {
+		if !(got.worker > 0 && got.bare > 0 && got.first > 0 && got.bytesIn > 512 && got.bytesOut > 160) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	})
@@ -83,12 +79,12 @@ func TestMeasure(t *testing.T) {
 
 // TestLatency: predictions come to both kinds of readers.
 func TestLatency(t *testing.T) {
-	setups(t, func(name string, s *Setup) {
-		uncommitted, committed, err := s.Latency(t.Context(), 1000, time.Second)
+	setups(t, func(name string, s *setup) {
+		uncommitted, committed, err := s.ages(t.Context(), 1000, time.Second)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if !(uncommitted.P50 > 0 && uncommitted.P50 <= uncommitted.P99 && committed.P50 > 0) {
+		if !(uncommitted.p50 > 0 && uncommitted.p50 <= uncommitted.p99 && committed.p50 > 0) {
 			t.Errorf("%s: %+v and %+v", name, uncommitted, committed)
 		}
 	})
@@ -96,8 +92,8 @@ func TestLatency(t *testing.T) {
 
 // TestSustained: a stream whose sender keeps ahead of the predictions has a rate.
 func TestSustained(t *testing.T) {
-	setups(t, func(name string, s *Setup) {
-		if rate, err := s.Sustained(t.Context(), 4000); err != nil || !(rate > 0) {
+	setups(t, func(name string, s *setup) {
+		if rate, err := s.sustained(t.Context(), 4000); err != nil || !(rate > 0) {
 			t.Errorf("%s: %v, %v", name, rate, err)
 		}
 	})
@@ -106,15 +102,15 @@ func TestSustained(t *testing.T) {
 // BenchmarkStream is the worker with an engine that costs nothing, beside the
 // bare pass-through, in turns.
 func BenchmarkStream(b *testing.B) {
-	setups(b, func(name string, s *Setup) {
+	setups(b, func(name string, s *setup) {
 		b.Run(name, func(b *testing.B) {
 			var worker, bare float64
 			for b.Loop() {
-				t, err := s.Measure(b.Context(), 200_000)
+				r, err := s.measure(b.Context(), 200_000)
 				if err != nil {
 					b.Fatal(err)
 				}
-				worker, bare = worker+1/t.Worker, bare+1/t.Bare
+				worker, bare = worker+1/r.worker, bare+1/r.bare
 			}
 			b.ReportMetric(float64(b.N)/worker, "worker-events/s")
 			b.ReportMetric(float64(b.N)/bare, "bare-events/s")

@@ -1,4 +1,4 @@
-package stream
+package bench
 
 import (
 	"context"
@@ -22,27 +22,60 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// Latency is how old predictions are when they have been fetched, from just
-// before their node was sent.
-type Latency struct{ P50, P99 time.Duration }
+// latency measures how old predictions are, at half of what sender, worker and
+// readers sustain together, and at half of what the worker processes without them.
+func latency(ctx context.Context, c Config) ([]Row, error) {
+	events, long := max(c.Events/2, 1000), 5*time.Second
+	if c.Quick {
+		long = time.Second
+	}
+	return c.onBrokers(ctx, func(ctx context.Context, broker string, s *setup) ([]Row, error) {
+		r, err := s.measure(ctx, events)
+		if err != nil {
+			return nil, err
+		}
+		sustained, err := s.sustained(ctx, events)
+		if err != nil {
+			return nil, err
+		}
+		uncommitted, committed, err := s.ages(ctx, sustained/2, long)
+		if err != nil {
+			return nil, err
+		}
+		early, late, err := s.ages(ctx, r.worker/2, long)
+		ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+		return []Row{
+			figure("latency-sustained-"+broker, sustained, "arrivals/s"),
+			atMost("latency-uncommitted-p99-"+broker, ms(uncommitted.p99), "ms", 20),
+			atMost("latency-committed-p99-"+broker, ms(committed.p99), "ms", ms(c.Interval)+20),
+			figure("latency-uncommitted-p50-"+broker, ms(uncommitted.p50), "ms"),
+			figure("latency-committed-p50-"+broker, ms(committed.p50), "ms"),
+			figure("latency-alone-uncommitted-p99-"+broker, ms(early.p99), "ms"),
+			figure("latency-alone-committed-p99-"+broker, ms(late.p99), "ms"),
+		}, err
+	})
+}
 
-// Latency measures at a rate of events a second, for so long: by a reader that
-// takes uncommitted records and by one that does not. Sender, worker, both
-// readers, and the embedded broker share the machine. Nodes must have the ids 0,
-// 1, and so on.
-func (s *Setup) Latency(ctx context.Context, rate float64, long time.Duration) (uncommitted, committed Latency, err error) {
+// ages are how old predictions are when they have been fetched, counted from just
+// before their node was sent.
+type ages struct{ p50, p99 time.Duration }
+
+// ages sends events at a rate a second for so long, and measures the ages of the
+// predictions, for a reader of uncommitted records and for one of committed ones.
+// Sender, worker, both readers and the embedded broker share the machine.
+func (s *setup) ages(ctx context.Context, rate float64, long time.Duration) (uncommitted, committed ages, err error) {
 	l := s.newLive(int(long.Seconds() * rate))
 	if err := l.run(ctx, func(sent int) int { return int(l.now().Seconds()*rate) - sent }); err != nil {
 		return uncommitted, committed, err
 	}
-	return l.latency(uncommittedReader), l.latency(committedReader), nil
+	return l.ages(uncommittedReader), l.ages(committedReader), nil
 }
 
-// Sustained is how many events a second come out of what Latency measures, with
-// the sender and both readers live, when n nodes are sent as fast as predictions
-// come: on average after the first quarter.
-func (s *Setup) Sustained(ctx context.Context, n int) (rate float64, err error) {
-	ahead := min(8000, n/8+1) // so that the worker need never wait for the sender
+// sustained returns how many predictions a second come out, with the sender and both
+// readers live, when n nodes are sent as fast as predictions come. It is measured
+// from a quarter of the nodes on.
+func (s *setup) sustained(ctx context.Context, n int) (rate float64, err error) {
+	ahead := min(8000, n/8+1) // so that the worker never waits for the sender
 	l := s.newLive(n)
 	r := &l.readers[uncommittedReader]
 	if err := l.run(ctx, func(sent int) int { return int(r.seen.Load()) + ahead - sent }); err != nil {
@@ -53,11 +86,11 @@ func (s *Setup) Sustained(ctx context.Context, n int) (rate float64, err error) 
 
 // live is a stream from a sender through a worker to two readers.
 type live struct {
-	setup   *Setup
+	setup   *setup
 	names   topics.Names
-	nodes   []byte         // a key and a value each, in the order of their ids
-	ends    []int          // in nodes, of the keys and the values in turn
-	sent    []atomic.Int64 // when, in nanoseconds since the start, by id
+	nodes   []byte         // keys and values in turn, in the order of ids
+	ends    []int          // of each key and each value, in nodes
+	sent    []atomic.Int64 // by id: when the node was sent, in nanoseconds since began
 	began   time.Time
 	readers [2]reader
 }
@@ -68,20 +101,20 @@ const (
 	committedReader
 )
 
-// reader is what one of them has seen of the n predictions.
+// reader is what one reader has seen of the predictions.
 type reader struct {
-	next         []int64 // offset, by partition
-	age          []time.Duration
-	seen         atomic.Int64
-	quarter, end time.Duration // since the start, when a quarter and all had been seen
+	next         []int64         // offset, by partition
+	age          []time.Duration // by id
+	seen         atomic.Int64    // how many
+	quarter, end time.Duration   // since began, when a quarter and when all had been seen
 }
 
-// newLive encodes n nodes beforehand, for what that takes is no part of a stream,
-// into memory in which the collector has nothing to look for.
-func (s *Setup) newLive(n int) *live {
+// newLive encodes n nodes beforehand, because encoding is no part of the stream,
+// into memory without pointers, which costs the garbage collector nothing.
+func (s *setup) newLive(n int) *live {
 	l := &live{setup: s, ends: make([]int, 0, 2*n), sent: make([]atomic.Int64, n)}
 	for i := range n {
-		node := s.Node(i)
+		node := s.node(i)
 		l.nodes = wire.AppendKey(l.nodes, node.ID)
 		key := len(l.nodes)
 		l.nodes = wire.AppendNode(l.nodes, node)
@@ -103,21 +136,21 @@ func (l *live) record(i int) kafka.Record {
 	return kafka.Record{Topic: l.names.Nodes, Partition: kafka.PartitionFor(key, l.setup.Partitions), Key: key, Value: value}
 }
 
-// now is how long ago the sender started.
+// now returns how long ago the sender started.
 func (l *live) now() time.Duration { return time.Since(l.began) }
 
-// run lets all of it run until both readers have seen a prediction of each node.
-// Every 2 ms, due says how many more may be sent.
+// run runs sender, worker and readers until both readers have seen a prediction of
+// each node. Every 2 ms, due says how many more nodes may be sent.
 func (l *live) run(ctx context.Context, due func(sent int) int) (err error) {
 	if l.names, err = l.setup.topics(ctx); err != nil {
 		return err
 	}
 	defer l.setup.remove(ctx, l.names)
-	engine, err := l.setup.Engine()
+	engine, err := l.setup.Engine(l.setup.model)
 	if err != nil {
 		return err
 	}
-	p, err := l.setup.Client.NewProducer(ctx, kafka.ProducerConfig{})
+	p, err := l.setup.client.NewProducer(ctx, kafka.ProducerConfig{})
 	if err != nil {
 		return err
 	}
@@ -126,11 +159,11 @@ func (l *live) run(ctx context.Context, due func(sent int) int) (err error) {
 	defer cancel(nil)
 	var running, readers sync.WaitGroup
 	running.Go(func() {
-		if err := worker.Run(ctx, l.setup.Client, engine, l.setup.config(l.names)); err != nil {
+		if err := worker.Run(ctx, l.setup.client, engine, l.setup.config(l.names)); err != nil {
 			cancel(err)
 		}
 	})
-	runtime.GC() // what came before is not to be collected meanwhile
+	runtime.GC() // so that it does not collect earlier garbage meanwhile
 	l.began = time.Now()
 	for level := range l.readers {
 		readers.Go(func() {
@@ -149,7 +182,7 @@ func (l *live) run(ctx context.Context, due func(sent int) int) (err error) {
 	return failed
 }
 
-// send sends what is due, and notes when.
+// send sends the nodes that are due, and notes when.
 func (l *live) send(ctx context.Context, p *kafka.Producer, due func(sent int) int) error {
 	const most = 2000 // at once
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -192,7 +225,7 @@ func (l *live) watch(ctx context.Context, level int) error {
 				Partition: int32(i), CurrentLeaderEpoch: -1, FetchOffset: at, PartitionMaxBytes: 1 << 20,
 			})
 		}
-		m, err := t.RoundTrip(ctx, kafkago.TCP(l.setup.Broker), req)
+		m, err := t.RoundTrip(ctx, kafkago.TCP(l.setup.addr), req)
 		if err != nil {
 			return err
 		}
@@ -219,8 +252,8 @@ func (l *live) watch(ctx context.Context, level int) error {
 	return nil
 }
 
-// drain notes the age of a batch's records, and moves behind them. Markers are
-// none.
+// drain notes the age of each record of a batch and advances the reader's offset.
+// Transaction markers are skipped.
 func (l *live) drain(r *reader, batch protocol.RecordReader, partition int32, now time.Duration) error {
 	_, marker := batch.(*protocol.ControlBatch)
 	next := &r.next[partition]
@@ -256,8 +289,8 @@ func (l *live) drain(r *reader, batch protocol.RecordReader, partition int32, no
 	}
 }
 
-// latency is what a reader saw behind the start, which is a fifth.
-func (l *live) latency(level int) Latency {
+// ages returns those that a reader saw, without the first fifth.
+func (l *live) ages(level int) ages {
 	age := slices.Sorted(slices.Values(l.readers[level].age[len(l.sent)/5:]))
-	return Latency{P50: age[len(age)/2], P99: age[len(age)*99/100]}
+	return ages{p50: age[len(age)/2], p99: age[len(age)*99/100]}
 }

@@ -1,4 +1,4 @@
-package stream
+package bench
 
 import (
 	"bytes"
@@ -17,27 +17,27 @@ import (
 	"github.com/segmentio/kafka-go/protocol/rawproduce"
 )
 
-// passThrough is what the worker is measured against: bare kafka-go moving the
-// same bytes through the same transactions, one fetch ahead, without a look at
-// what it carries. Every record in becomes a record out of the bytes given;
-// each window of them is a produce request, with a ledger record's worth beside
-// them; transactions end after the interval.
+// passThrough is what the worker is measured against: bare kafka-go that moves the
+// same bytes through the same transactions, one fetch ahead, without decoding them.
+// Every record that comes in becomes a record with its key and the given value. A
+// window of records is one produce request, with a record of a ledger record's
+// length beside it; a transaction ends after the interval.
 type passThrough struct {
 	transport *kafkago.Transport
 	client    *kafkago.Client
 	id        string // of the transactions
-	in, out   string
+	in, out   string // topics
 	ledger    string
-	parts     int
-	value     []byte
+	parts     int    // partitions of in and out
+	value     []byte // of every record out
 	window    int
 	interval  time.Duration
 
 	producer kafkago.ProducerSession
-	sequence map[string]int32
+	sequence map[string]int32 // next sequence number, by topic and partition
 }
 
-// run takes total records, and returns how long all but the first quarter took.
+// run moves total records, and returns how long all but the first quarter took.
 func (p *passThrough) run(ctx context.Context, total int) (took time.Duration, _ error) {
 	init, err := p.client.InitProducerID(ctx, &kafkago.InitProducerIDRequest{
 		TransactionalID: p.id, TransactionTimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1,
@@ -92,7 +92,7 @@ func (p *passThrough) run(ctx context.Context, total int) (took time.Duration, _
 	return time.Since(warm), nil
 }
 
-// fetch sends the keys of each answer; the values are read and dropped.
+// fetch sends the keys of each response to fetched. Values are read and dropped.
 func (p *passThrough) fetch(ctx context.Context, fetched chan<- [][]byte) error {
 	next := make([]int64, p.parts)
 	for {
@@ -144,9 +144,9 @@ func (p *passThrough) fetch(ctx context.Context, fetched chan<- [][]byte) error 
 	}
 }
 
-// again repeats what is refused while markers are being written, or a topic is
-// new.
-func again(f func() error) error {
+// retry repeats a request that is refused while transaction markers are being
+// written, or while a topic is new.
+func retry(f func() error) error {
 	for {
 		err := f()
 		switch {
@@ -163,7 +163,7 @@ func (p *passThrough) begin(ctx context.Context) error {
 	for i := range p.parts {
 		parts = append(parts, kafkago.AddPartitionToTxn{Partition: i})
 	}
-	return again(func() error {
+	return retry(func() error {
 		res, err := p.client.AddPartitionsToTxn(ctx, &kafkago.AddPartitionsToTxnRequest{
 			TransactionalID: p.id, ProducerID: p.producer.ProducerID, ProducerEpoch: p.producer.ProducerEpoch,
 			Topics: map[string][]kafkago.AddPartitionToTxn{p.out: parts, p.ledger: parts[:1]},
@@ -197,7 +197,7 @@ func (p *passThrough) produce(ctx context.Context, keys [][]byte) error {
 		}
 	}
 	ledger := p.seal(p.ledger, 0, []protocol.Record{{Value: protocol.NewBytes(make([]byte, 600))}})
-	return again(func() error {
+	return retry(func() error {
 		for i := range out.Partitions {
 			out.Partitions[i].RecordSet.Reader = bytes.NewReader(sealed[i])
 		}
@@ -220,8 +220,8 @@ func (p *passThrough) produce(ctx context.Context, keys [][]byte) error {
 	})
 }
 
-// seal lets kafka-go encode a batch, and fills in what it leaves out: the
-// transaction, the producer and its sequence.
+// seal encodes a record batch (version 2) with kafka-go, and fills in what that leaves
+// out: the producer's id, epoch and sequence number, and with them the checksum.
 func (p *passThrough) seal(topic string, part int, records []protocol.Record) []byte {
 	var b bytes.Buffer
 	set := protocol.RecordSet{Version: 2, Attributes: protocol.Transactional, Records: protocol.NewRecordReader(records...)}
@@ -239,7 +239,7 @@ func (p *passThrough) seal(topic string, part int, records []protocol.Record) []
 }
 
 func (p *passThrough) end(ctx context.Context, offset int64) error {
-	err := again(func() error {
+	err := retry(func() error {
 		res, err := p.client.AddOffsetsToTxn(ctx, &kafkago.AddOffsetsToTxnRequest{
 			TransactionalID: p.id, ProducerID: p.producer.ProducerID, ProducerEpoch: p.producer.ProducerEpoch, GroupID: p.id,
 		})
@@ -259,7 +259,7 @@ func (p *passThrough) end(ctx context.Context, offset int64) error {
 	if err != nil {
 		return err
 	}
-	return again(func() error {
+	return retry(func() error {
 		res, err := p.client.EndTxn(ctx, &kafkago.EndTxnRequest{
 			TransactionalID: p.id, ProducerID: p.producer.ProducerID, ProducerEpoch: p.producer.ProducerEpoch, Committed: true,
 		})

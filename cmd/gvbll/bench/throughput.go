@@ -1,0 +1,296 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/broker"
+	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/wire"
+	"github.com/gvbll/gvbll/topics/worker"
+)
+
+// setup is a workload on a broker. The graph begins empty.
+type setup struct {
+	Config
+	model  *model.Model
+	client *kafka.Client
+	addr   string // of the broker, for connections beside the client
+
+	stream *Stream // see node
+	window *event.Window
+}
+
+func (c Config) setup(client *kafka.Client, addr string) (*setup, error) {
+	c.Workload = c.WithDefaults()
+	m, err := c.Model()
+	return &setup{Config: c, model: m, client: client, addr: addr}, err
+}
+
+// node returns the i-th arrival, whose id is i. They must be asked for in order,
+// from 0 on as often as wanted; a node holds until the next call.
+func (s *setup) node(i int) *event.Node {
+	if i == 0 {
+		s.stream = s.Stream()
+	}
+	if i%s.Window == 0 {
+		s.window = s.stream.Next(false)
+	}
+	return &s.window.Nodes[i%s.Window]
+}
+
+// onBrokers measures on the embedded broker, and on the Kafka of the config.
+func (c Config) onBrokers(ctx context.Context, measure func(ctx context.Context, broker string, s *setup) ([]Row, error)) ([]Row, error) {
+	dir, err := os.MkdirTemp("", "gvbll-bench")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	embedded, err := broker.Start(broker.Config{Dir: dir})
+	if err != nil {
+		return nil, err
+	}
+	defer embedded.Close()
+	var rows []Row
+	for _, b := range []struct{ name, addr string }{{"kfake", embedded.Addr()}, {"kafka", c.Broker}} {
+		if b.addr == "" {
+			continue
+		}
+		client, err := kafka.Dial(ctx, kafka.Config{Brokers: []string{b.addr}, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			return nil, err
+		}
+		defer client.Close()
+		s, err := c.setup(client, b.addr)
+		if err != nil {
+			return nil, err
+		}
+		more, err := measure(ctx, b.name, s)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, more...)
+	}
+	return rows, nil
+}
+
+// throughput measures how many arrivals a second go through a worker, beside a bare
+// pass-through of the same bytes.
+func throughput(ctx context.Context, c Config) ([]Row, error) {
+	return c.onBrokers(ctx, func(ctx context.Context, broker string, s *setup) ([]Row, error) {
+		r, err := s.measure(ctx, s.Events)
+		return []Row{
+			figure("throughput-"+broker, r.worker, "arrivals/s"),
+			figure("throughput-first-"+broker, r.first, "arrivals/s"),
+			figure("bare-pass-through-"+broker, r.bare, "arrivals/s"),
+			atLeast("throughput-against-bare-"+broker, r.worker/r.bare, "times", 0.5),
+			figure("bytes-in-"+broker, r.bytesIn, "an arrival"),
+			figure("bytes-out-"+broker, r.bytesOut, "a prediction"),
+		}, err
+	})
+}
+
+// rates are events a second, each measured from a quarter of the events on: in the
+// first quarter memory grows.
+type rates struct {
+	worker, bare float64
+	// first is the worker's in a process whose memory is new to it: on a virtual
+	// machine, the first touch of a page can cost more than the arrivals whose state
+	// it holds.
+	first             float64
+	bytesIn, bytesOut float64 // of an event, and of a prediction
+}
+
+// rounds is how often worker and pass-through are measured after the first time.
+// The best round counts: what else the machine does only slows.
+const rounds = 2
+
+// measure fills a topic with n nodes, and has the worker and a bare pass-through
+// process them in turn.
+func (s *setup) measure(ctx context.Context, n int) (r rates, err error) {
+	inputs, err := s.topics(ctx)
+	if err != nil {
+		return r, err
+	}
+	defer s.remove(ctx, inputs)
+	bytesIn, err := s.fill(ctx, inputs.Nodes, n)
+	if err != nil {
+		return r, err
+	}
+	r.bytesIn = float64(bytesIn) / float64(n)
+	for round := range 1 + rounds {
+		names, worker, err := s.workerRate(ctx, inputs, n)
+		if err != nil {
+			return r, err
+		}
+		value, bytesOut, err := s.readBack(ctx, names, n)
+		if err != nil {
+			return r, err
+		}
+		r.bytesOut = float64(bytesOut) / float64(n)
+		bare, err := s.bareRate(ctx, inputs, n, value)
+		if err != nil {
+			return r, err
+		}
+		if round == 0 {
+			r.first = worker
+			continue
+		}
+		r.worker, r.bare = max(r.worker, worker), max(r.bare, bare)
+	}
+	return r, nil
+}
+
+// workerRate has a worker process the n events of the inputs into new topics.
+func (s *setup) workerRate(ctx context.Context, inputs topics.Names, n int) (names topics.Names, rate float64, err error) {
+	if names, err = s.topics(ctx); err != nil {
+		return names, 0, err
+	}
+	into := names
+	into.Nodes, into.Labels, into.Commands = inputs.Nodes, inputs.Labels, inputs.Commands
+	runtime.GC()
+	took, err := s.work(ctx, into, n)
+	return names, float64(n-n/4) / took.Seconds(), err
+}
+
+// readBack reads the predictions, of which there must be one of each of the n
+// arrivals, and deletes the topics. It returns the value of one, and the bytes of
+// all values.
+func (s *setup) readBack(ctx context.Context, names topics.Names, n int) (value []byte, bytes int, err error) {
+	defer s.remove(ctx, names)
+	// Kafka answers the end of a transaction before its markers are written, but a
+	// new producer session only after.
+	session, err := s.client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: names.Ledger})
+	if err != nil {
+		return nil, 0, err
+	}
+	session.Close()
+	seen := make(map[string]bool, n)
+	err = s.client.ReadAll(ctx, names.Predictions, func(r *kafka.Record) {
+		seen[string(r.Key)] = true
+		bytes += len(r.Value)
+		value = append(value[:0], r.Value...)
+	})
+	if err == nil && len(seen) != n {
+		err = fmt.Errorf("%d predictions of %d arrivals", len(seen), n)
+	}
+	return value, bytes, err
+}
+
+// bareRate has a bare pass-through process the events, each into the given value.
+func (s *setup) bareRate(ctx context.Context, inputs topics.Names, n int, value []byte) (rate float64, err error) {
+	names, err := s.topics(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer s.remove(ctx, names)
+	transport := &kafkago.Transport{}
+	defer transport.CloseIdleConnections()
+	p := passThrough{
+		transport: transport, client: &kafkago.Client{Addr: kafkago.TCP(s.addr), Transport: transport}, id: names.Ledger,
+		in: inputs.Nodes, out: names.Predictions, ledger: names.Ledger, parts: s.Partitions, value: value, window: s.Window, interval: s.Interval,
+	}
+	runtime.GC()
+	took, err := p.run(ctx, n)
+	return float64(n-n/4) / took.Seconds(), err
+}
+
+// topics creates topics for one measurement.
+func (s *setup) topics(ctx context.Context) (topics.Names, error) {
+	names, err := topics.Under(fmt.Sprintf("gvbll-bench-%d", time.Now().UnixNano()))
+	if err != nil {
+		return names, err
+	}
+	_, err = topics.Create(ctx, s.client, names, s.Partitions, 1)
+	return names, err
+}
+
+// fill sends n nodes and returns how many bytes their values have.
+func (s *setup) fill(ctx context.Context, topic string, n int) (bytes int, err error) {
+	p, err := s.client.NewProducer(ctx, kafka.ProducerConfig{})
+	if err != nil {
+		return 0, err
+	}
+	defer p.Close()
+	var records []kafka.Record
+	for i := range n {
+		records = append(records, s.record(topic, i))
+		bytes += len(records[len(records)-1].Value)
+		if len(records) == 2000 || i == n-1 {
+			if err := p.Send(ctx, records); err != nil {
+				return 0, err
+			}
+			records = records[:0]
+		}
+	}
+	return bytes, nil
+}
+
+func (s *setup) record(topic string, i int) kafka.Record {
+	n := s.node(i)
+	key := wire.AppendKey(nil, n.ID)
+	return kafka.Record{Topic: topic, Partition: kafka.PartitionFor(key, s.Partitions), Key: key, Value: wire.AppendNode(nil, n)}
+}
+
+func (s *setup) config(names topics.Names) worker.Config {
+	return worker.Config{
+		Names: names, Model: "bench", Settings: "bench", Classes: s.model.Classes, CommitInterval: s.Interval,
+		Policy: intake.CountOrLinger{Count: s.Window, Linger: 2 * time.Millisecond}, Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+// work has a worker process n events, and returns how long all but the first
+// quarter took, up to the last commit.
+func (s *setup) work(ctx context.Context, names topics.Names, n int) (took time.Duration, err error) {
+	engine, err := s.Engine(s.model)
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var began time.Time
+	stepped := 0
+	cfg := s.config(names)
+	cfg.Hooks = worker.Hooks{
+		Stepped: func(w worker.Stepped) {
+			arrived := w.Outcome.Counts.Arrivals
+			if stepped < n/4 && stepped+arrived >= n/4 {
+				began = time.Now()
+			}
+			if stepped += arrived; stepped == n {
+				cancel() // commits at once what was stepped
+			}
+		},
+		Committed: func(worker.Committed) {
+			if stepped == n && took == 0 {
+				took = time.Since(began)
+			}
+		},
+	}
+	if err := worker.Run(ctx, s.client, engine, cfg); err != nil {
+		return 0, err
+	}
+	if took == 0 {
+		return 0, fmt.Errorf("the worker ended after %d of %d events", stepped, n)
+	}
+	return took, nil
+}
+
+// remove deletes the topics of a measurement. If that fails they stay behind: it is
+// no reason to lose the figures.
+func (s *setup) remove(ctx context.Context, names topics.Names) {
+	c := &kafkago.Client{Addr: kafkago.TCP(s.addr), Timeout: 10 * time.Second}
+	_, _ = c.DeleteTopics(context.WithoutCancel(ctx), &kafkago.DeleteTopicsRequest{
+		Topics: names.All(),
+	})
+}
