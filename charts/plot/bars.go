@@ -33,7 +33,7 @@ func Bars(title, metric string, systems []System) Picture {
 		if err := checkSystems(systems); err != nil {
 			return nil, err
 		}
-		p := st.newPlot("", metric, "", width, height)
+		p := st.newPlot(metric, "", width, height)
 		nameRows(p, names, height)
 		rules := st.rules()
 		rules.Horizontal = vgdraw.LineStyle{}
@@ -53,7 +53,7 @@ func Bars(title, metric string, systems []System) Picture {
 		p.X.Min, p.X.Max = values.padded(0.06)
 		return p, nil
 	}
-	return Picture{title: title, width: width, height: height, rows: [][]panel{{{metric, build}}}}
+	return Picture{title: title, width: width, height: height, rows: [][]panel{{{"", build}}}}
 }
 
 // barSlot is the height of a bar with the room around it.

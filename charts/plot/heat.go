@@ -30,12 +30,12 @@ func Heat(title string, maps ...Map) Picture {
 	p := Picture{title: title, strip: 10, rows: make([][]panel, 2)}
 	for _, m := range maps {
 		p.width = max(p.width, 30+widest(m.Rows)+min(max(240, vg.Length(m.Columns)*6), 480))
-		p.height = max(p.height, 60+min(max(60, vg.Length(len(m.Rows))*15), 600))
+		p.height = max(p.height, 40+min(max(60, vg.Length(len(m.Rows))*15), 600))
 	}
 	for _, m := range maps {
 		cells := func(st *style) (*plot.Plot, error) { return m.build(st, p.width, p.height) }
 		p.rows[0] = append(p.rows[0], panel{m.Title, cells})
-		p.rows[1] = append(p.rows[1], panel{m.Title, m.scale})
+		p.rows[1] = append(p.rows[1], panel{"", m.scale})
 	}
 	return p
 }
@@ -121,7 +121,7 @@ func (m Map) build(st *style, width, height vg.Length) (*plot.Plot, error) {
 	if err := m.check(); err != nil {
 		return nil, err
 	}
-	p := st.newPlot(m.Title, m.XLabel, "", width, height)
+	p := st.newPlot(m.XLabel, "", width, height)
 	p.Add(grid{
 		columns: m.Columns, rows: len(m.Rows),
 		x: func(column int) float64 { return float64(column) },
@@ -133,7 +133,7 @@ func (m Map) build(st *style, width, height vg.Length) (*plot.Plot, error) {
 		},
 	}.plotter(m, st))
 	p.X.Tick.Marker = plot.TickerFunc(wholeTicks)
-	nameRows(p, m.Rows, height-60)
+	nameRows(p, m.Rows, height-40)
 	return p, nil
 }
 
@@ -142,7 +142,7 @@ func (m Map) scale(st *style) (*plot.Plot, error) {
 	if m.check() != nil {
 		return nil, nil // as build says
 	}
-	p := st.newPlot("", "", "", 0, 0)
+	p := st.newPlot("", "", 0, 0)
 	lo, hi := m.bounds()
 	n := len(palette{})
 	value := func(column int) float64 { return lo + (hi-lo)*float64(column)/float64(n-1) }

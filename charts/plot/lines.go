@@ -39,7 +39,7 @@ type Panel struct {
 }
 
 // Size of a panel of lines with its axes, in points.
-const linesWidth, linesHeight = 310, 230
+const linesWidth, linesHeight = 310, 210
 
 // Lines returns a picture of panels side by side.
 func Lines(title string, panels ...Panel) Picture {
@@ -54,7 +54,7 @@ func (p Panel) build(st *style) (*plot.Plot, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	diagram := st.newPlot(p.Title, p.XLabel, p.YLabel, linesWidth, linesHeight)
+	diagram := st.newPlot(p.XLabel, p.YLabel, linesWidth, linesHeight)
 	x, y := nothing, nothing
 	var tried []float64
 	var bands, lines []plot.Plotter // lines are drawn over all bands

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
@@ -39,7 +40,7 @@ type Picture struct {
 
 // panel is one diagram of a picture.
 type panel struct {
-	title string
+	title string // above it; only panels of the first row have one
 	// build checks the values and returns the plot of them. It adds to the legend
 	// of the style what has to be explained.
 	build func(*style) (*plot.Plot, error)
@@ -126,6 +127,8 @@ type sheet struct {
 	st            *style
 	width, height vg.Length
 	title         string
+	titles        []string  // of the panels of the first row
+	titlesAt      vg.Length // their y
 	plots         [][]*plot.Plot
 	canvases      [][]vgdraw.Canvas // where each plot is drawn; they have no backend
 	legend        vg.Rectangle
@@ -144,7 +147,14 @@ func (p Picture) sheet() (*sheet, error) {
 	s.title = fit(titleText, clean(p.title), width)
 	top := vg.Length(margin)
 	if s.title != "" {
-		top += titleText.Height(s.title) + 12
+		top += titleText.Height("X") + 12
+	}
+	s.titlesAt = -top
+	for _, panel := range p.rows[0] {
+		s.titles = append(s.titles, fit(headingText, clean(panel.title), p.width))
+	}
+	if slices.ContainsFunc(s.titles, func(title string) bool { return title != "" }) {
+		top += headingText.Height("X") + 6
 	}
 	grid := vgdraw.Canvas{Rectangle: vg.Rectangle{
 		Min: vg.Point{X: margin, Y: -top - height},
@@ -179,6 +189,12 @@ func (s *sheet) draw(c vgdraw.Canvas) {
 	sty := s.st.colored(titleText)
 	sty.YAlign = vgdraw.YTop
 	c.FillText(sty, vg.Point{X: margin, Y: -margin}, s.title)
+	sty = s.st.colored(headingText)
+	sty.XAlign, sty.YAlign = vgdraw.XCenter, vgdraw.YTop
+	for j, title := range s.titles {
+		data := s.plots[0][j].DataCanvas(s.canvases[0][j])
+		c.FillText(sty, vg.Point{X: data.Center().X, Y: s.titlesAt}, title)
+	}
 	for i, row := range s.plots {
 		for j, p := range row {
 			c.Rectangle = s.canvases[i][j].Rectangle

@@ -27,7 +27,7 @@ type Diagram struct {
 }
 
 // Size of a reliability diagram with its axes, in points.
-const reliabilityWidth, reliabilityHeight = 280, 270
+const reliabilityWidth, reliabilityHeight = 280, 250
 
 // Reliability returns reliability diagrams side by side, such as before and after:
 // each bin's accuracy with the gap to its mean confidence, above a histogram of
@@ -36,8 +36,8 @@ const reliabilityWidth, reliabilityHeight = 280, 270
 func Reliability(title string, diagrams ...Diagram) Picture {
 	p := Picture{title: title, width: reliabilityWidth, height: reliabilityHeight, strip: 62, rows: make([][]panel, 2)}
 	for _, d := range diagrams {
-		p.rows[0] = append(p.rows[0], panel{d.Name, d.calibration})
-		p.rows[1] = append(p.rows[1], panel{d.Name, d.histogram})
+		p.rows[0] = append(p.rows[0], panel{d.title(), d.calibration})
+		p.rows[1] = append(p.rows[1], panel{"", d.histogram})
 	}
 	return p
 }
@@ -83,7 +83,7 @@ func (d Diagram) calibration(st *style) (*plot.Plot, error) {
 	if err := d.check(); err != nil {
 		return nil, err
 	}
-	p := st.newPlot(d.title(), "confidence", "accuracy", reliabilityWidth, reliabilityHeight)
+	p := st.newPlot("confidence", "accuracy", reliabilityWidth, reliabilityHeight)
 
 	// The gap is what remains in sight of a bar up to the larger of accuracy and
 	// confidence, behind one up to the smaller.
@@ -122,7 +122,7 @@ func (d Diagram) calibration(st *style) (*plot.Plot, error) {
 }
 
 func (d Diagram) histogram(st *style) (*plot.Plot, error) {
-	p := st.newPlot("", "confidence", "predictions", reliabilityWidth, 80)
+	p := st.newPlot("confidence", "predictions", reliabilityWidth, 80)
 	h := &plotter.Histogram{
 		FillColor: mix(st.page, st.axis, 0.5),
 		LineStyle: vgdraw.LineStyle{Color: st.axis, Width: 0.75},

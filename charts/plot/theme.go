@@ -135,12 +135,9 @@ const maxLabel vg.Length = 150
 
 // newPlot returns a plot with labelled axes and no data yet. The size is
 // the panel's: labels that do not fit are cut.
-func (st *style) newPlot(title, xLabel, yLabel string, width, height vg.Length) *plot.Plot {
+func (st *style) newPlot(xLabel, yLabel string, width, height vg.Length) *plot.Plot {
 	p := plot.New()
 	p.BackgroundColor = nil // the picture's
-	p.Title.Text = fit(headingText, clean(title), width)
-	p.Title.TextStyle.Font, p.Title.TextStyle.Color = headingText.Font, st.text
-	p.Title.Padding = 6
 	p.X.Label.Text = fit(labelText, clean(xLabel), 0.9*width)
 	p.Y.Label.Text = fit(labelText, clean(yLabel), 0.9*height)
 	for _, a := range []*plot.Axis{&p.X, &p.Y} {
