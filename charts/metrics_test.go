@@ -1,4 +1,5 @@
-// Package charts_test holds what is configured here to what the program exports.
+// Package charts_test checks dashboards, rules and documentation against the
+// metrics that the program exports.
 package charts_test
 
 import (
@@ -27,120 +28,120 @@ import (
 
 var update = flag.Bool("update", false, "write docs/metrics.md anew")
 
-// advice is what to do when a metric looks bad, in the order of the page.
+// advice says what to do when a metric looks bad, in the order of the page.
 var advice = []struct {
 	section string
 	metrics [][2]string
 }{
 	{"Scores of what was served", [][2]string{
-		{"gvbll_scored_labels_total", "Its rate is 0: labels stopped, see `GvbllLabelsStopped`. All scores are of these labels."},
-		{"gvbll_correct_labels_total", "By `gvbll_scored_labels_total` it is accuracy. Falls for static too: the data changed. For online alone: `GvbllOnlineWorse`."},
-		{"gvbll_log_loss_nats_total", "By `gvbll_scored_labels_total` it is NLL. Jumps of single labels are confident errors: look at their nodes."},
-		{"gvbll_brier_score_total", "As NLL, and less moved by single labels."},
-		{"gvbll_prequential", "Cumulative: it moves slowly. For now, take rates of the counters. Of the owner alone."},
-		{"gvbll_prequential_labels", "Few: the cumulative scores mean little yet."},
-		{"gvbll_calibration_predictions_total", "ECE and reliability are worked out of this and the next two; see `GvbllCalibrationOff`."},
-		{"gvbll_calibration_correct_total", "By the one before: how often predictions of this confidence were right."},
-		{"gvbll_calibration_confidence_total", "By the first: their mean confidence. Above accuracy: overconfident."},
-		{"gvbll_slice_labels_total", "The next two by this: accuracy and confidence of a part of the graph. One part bad alone: look at who sends it."},
-		{"gvbll_slice_correct_total", "Low at degree 0: neighbours are missing. Low where neighbourhoods are fresh: the graph drifts."},
+		{"gvbll_scored_labels_total", "A rate of 0 means that no labels come: `GvbllLabelsStopped`. All scores are over these labels."},
+		{"gvbll_correct_labels_total", "Divided by `gvbll_scored_labels_total` it is the accuracy. If it falls for static too, the data changed; if for online alone, see `GvbllOnlineWorse`."},
+		{"gvbll_log_loss_nats_total", "Divided by `gvbll_scored_labels_total` it is the NLL. A jump at a single label is a confident error: look at its node."},
+		{"gvbll_brier_score_total", "As the log loss, but single labels weigh less."},
+		{"gvbll_prequential", "Moves slowly, since it covers the whole history. For recent scores, take rates of the counters. Of the owner only."},
+		{"gvbll_prequential_labels", "While there are few, the cumulative scores mean little."},
+		{"gvbll_calibration_predictions_total", "ECE and reliability are computed from this and the next two: `GvbllCalibrationOff`."},
+		{"gvbll_calibration_correct_total", "Divided by the one before: how often predictions of this confidence were right."},
+		{"gvbll_calibration_confidence_total", "Divided by the first: their mean confidence. Above the accuracy: overconfident."},
+		{"gvbll_slice_labels_total", "Divide the next two by this for the accuracy and confidence of a part of the graph. If one part alone is bad, look at who sends it."},
+		{"gvbll_slice_correct_total", "Low at degree 0: neighbours are missing. Low in fresh neighbourhoods: the graph drifts."},
 		{"gvbll_slice_confidence_total", "Above `gvbll_slice_correct_total`: overconfident there."},
 	}},
 	{"The pool of heads", [][2]string{
-		{"gvbll_pool_weight", "Which heads are listened to. One near 0 or below adds nothing beside the others; all move when the data does."},
-		{"gvbll_pool_bias", "A class far from 0 is commoner or rarer than the heads believe."},
-		{"gvbll_pool_regret_nats", "Rises above a few nats: one head alone would do better, see its scores. Below 0 is as it should be."},
-		{"gvbll_pool_compatibility", "Large on the diagonal: like is next to like. A row that changes: so does whom that class is next to."},
+		{"gvbll_pool_weight", "How much each head counts. A head near 0 or below adds nothing to the others. All weights move when the data changes."},
+		{"gvbll_pool_bias", "Far from 0: the class is more or less frequent than the heads believe."},
+		{"gvbll_pool_regret_nats", "Above a few nats and rising: one head alone would do better; compare their scores. Below 0 is normal."},
+		{"gvbll_pool_compatibility", "Large on the diagonal: neighbours tend to have the same class. A row that changes: nodes of this class have other neighbours than before."},
 	}},
 	{"Predictions, before any label", [][2]string{
 		{"gvbll_predictions_total", "Rate 0 while nodes arrive: `GvbllCommitsStopped`, `GvbllNoOwner`."},
-		{"gvbll_revisions_total", "Rate at `--rescore-limit` times that of windows: nodes wait to be predicted again; raise it, or `--rescore-after`."},
+		{"gvbll_revisions_total", "At `--rescore-limit` in every window: nodes wait to be predicted again. Raise the limit, or `--rescore-after`."},
 		{"gvbll_predicted_classes_total", "One class takes over: `GvbllPredictionsShifted`."},
-		{"gvbll_prediction_confidence", "All low: arrivals are unlike what was learned. All high while accuracy falls: do not trust it, forget faster."},
-		{"gvbll_uncertainty_nats_total", "Epistemic rises: the posterior knows too little here, labels would help. Aleatoric rises: the data is ambiguous."},
-		{"gvbll_prediction_age_seconds", "High with low step and commit times: producers send late, or there is a backlog."},
+		{"gvbll_prediction_confidence", "All low: arrivals are unlike the training data. All high while accuracy falls: confidences cannot be trusted; forget faster with a lower `--lambda`."},
+		{"gvbll_uncertainty_nats_total", "Epistemic rises: the posterior knows too little here, and labels would help. Aleatoric rises: the data is ambiguous."},
+		{"gvbll_prediction_age_seconds", "High while step and commit times are low: producers send late, or there is a backlog."},
 	}},
 	{"Labels", [][2]string{
-		{"gvbll_labels_total", "Many repeated: a producer sends again and again. Many of context: labels are sent of nodes that nobody asked about."},
-		{"gvbll_label_delay_seconds", "Rises: learning is late by as much. Near the time that predictions are kept: they expire unlabelled."},
-		{"gvbll_predictions_expired_total", "Labels come too late or never: only 262,144 of them are kept."},
+		{"gvbll_labels_total", "Many repeated: a producer sends labels again and again. Many of context: labels are sent for nodes that are not classified."},
+		{"gvbll_label_delay_seconds", "Rises: learning is late by as much. If labels take longer than predictions are kept, those expire unlabelled."},
+		{"gvbll_predictions_expired_total", "Labels come too late or never: 262,144 predictions are kept for them."},
 	}},
 	{"The graph and its events", [][2]string{
 		{"gvbll_arrivals_total", "Rate 0: the producer stopped, or `GvbllLagGrowing`."},
-		{"gvbll_context_nodes_total", "Nodes that nobody asked about; no prediction is missing."},
-		{"gvbll_node_updates_total", "High: a producer sends nodes again, at the cost of arrivals."},
-		{"gvbll_edges_total", "By arrivals: falls when a producer stops naming neighbours, and accuracy follows."},
-		{"gvbll_edges_dropped_total", "Many expired: ids of neighbours do not match any node's."},
-		{"gvbll_departures_total", "Many unknown: the keys of tombstones, or ids, do not match any node's; or nodes are sent away twice."},
-		{"gvbll_edges_removed_total", "By departures: how well connected those are that leave. High means that much is made anew for them."},
-		{"gvbll_level", "Waiting labels or edges rise: ids differ between producers. Nodes: memory, it does not come back."},
-		{"gvbll_refused_events_total", "`GvbllDeadLettersRising`; [hostile-input.md](hostile-input.md) has each reason."},
-		{"gvbll_late_events_total", "Raise `--lateness`, or mend the clock of the producer."},
-		{"gvbll_forget_seconds", "Nothing is served for so long. It grows with the history: forget many at once, and keep standbys for what must be answered meanwhile."},
-		{"gvbll_forgotten_nodes_total", "Grows without anyone having asked: who may write to the topic of commands?"},
-		{"gvbll_forget_distance", "Large: the nodes had taught much."},
+		{"gvbll_context_nodes_total", "Not an error: nodes for which no prediction was asked."},
+		{"gvbll_node_updates_total", "High: a producer sends nodes again, which slows down arrivals."},
+		{"gvbll_edges_total", "Per arrival: falls when a producer stops naming neighbours, and accuracy follows."},
+		{"gvbll_edges_dropped_total", "Many expired: the ids of neighbours match no node's."},
+		{"gvbll_departures_total", "Many unknown: the keys of tombstones match no node's id, or nodes are removed twice."},
+		{"gvbll_edges_removed_total", "Per departure: how many edges a leaving node had. If high, much of the graph is recomputed for each."},
+		{"gvbll_level", "Waiting labels or edges rise: producers use different ids. Nodes rise: so does memory, which is not given back."},
+		{"gvbll_refused_events_total", "`GvbllDeadLettersRising`; [hostile-input.md](hostile-input.md) explains each reason."},
+		{"gvbll_late_events_total", "Raise `--lateness`, or correct the producer's clock."},
+		{"gvbll_forget_seconds", "Nothing is served for this long. It grows with the history: forget many nodes in one command, and keep a standby if queries must be answered meanwhile."},
+		{"gvbll_forgotten_nodes_total", "Grows though nobody asked for it: check who may write to the commands topic."},
+		{"gvbll_forget_distance", "Large: the forgotten nodes had taught the model much."},
 		{"gvbll_early_events_total", "A producer's clock is ahead by over an hour."},
 	}},
 	{"The posterior", [][2]string{
 		{"gvbll_posterior_batches_total", "Rate 0 while labels come: nothing is learned; the log says why."},
-		{"gvbll_posterior_updates", "Falls on a new start: the ledger was replayed by another prefix or is gone."},
-		{"gvbll_posterior_step_norm", "Rises and stays: batches contradict each other, or features changed their scale."},
+		{"gvbll_posterior_updates", "Falls after a start: the ledger was replayed under another prefix, or is gone."},
+		{"gvbll_posterior_step_norm", "Rises and stays high: batches contradict each other, or features changed their scale."},
 		{"gvbll_posterior_clipped_entries_total", "`GvbllPosteriorAtClip`."},
 		{"gvbll_posterior_anchor_distance", "Climbs without end: set `--beta` above 0."},
-		{"gvbll_posterior_anchor_kl_nats", "As the distance; falls of precision show here too."},
-		{"gvbll_posterior_precision_mean", "Falls: more is forgotten than comes; raise `--lambda`."},
-		{"gvbll_posterior_precision_min", "Near 0: a weight is forgotten. No harm where no node uses it; else raise `--lambda`."},
-		{"gvbll_posterior_variance_mean", "The other way round, with the largest weighing most."},
-		{"gvbll_posterior_entries", "Fixed by the model; the share of clipped weights is worked out of it."},
-		{"gvbll_posterior_memory_batches", "Reaches 1/(1-λ) and stays: right. Few batches: nothing much is learned yet."},
+		{"gvbll_posterior_anchor_kl_nats", "As the distance; a loss of precision shows here too."},
+		{"gvbll_posterior_precision_mean", "Falls: more is forgotten than learned; raise `--lambda`."},
+		{"gvbll_posterior_precision_min", "Near 0: a weight is forgotten. Harmless where no node has its feature; otherwise raise `--lambda`."},
+		{"gvbll_posterior_variance_mean", "The inverse of the precision, in which the least certain weights count most."},
+		{"gvbll_posterior_entries", "Constant for a model; the share of clipped entries is computed with it."},
+		{"gvbll_posterior_memory_batches", "Rises to 1/(1-λ) and stays there: normal. Few batches: little is learned yet."},
 	}},
 	{"Models", [][2]string{
-		{"gvbll_model_info", "No series with `part=\"shadow\"`: `--shadow` was not given to the owner."},
-		{"gvbll_promotions_total", "Moves when nobody ran `gvbll promote`: who may write to the topic of commands?"},
-		{"gvbll_shadow_labels_total", "As `gvbll_scored_labels_total`, of the model in the shadow; so are the next three."},
-		{"gvbll_shadow_correct_labels_total", "By `gvbll_shadow_labels_total` above what serves has: `gvbll promote`."},
-		{"gvbll_shadow_log_loss_nats_total", "By `gvbll_shadow_labels_total` below what serves has: `gvbll promote`."},
+		{"gvbll_model_info", "No series with `part=\"shadow\"`: the owner runs without `--shadow`."},
+		{"gvbll_promotions_total", "Moves though nobody ran `gvbll promote`: check who may write to the commands topic."},
+		{"gvbll_shadow_labels_total", "As `gvbll_scored_labels_total`, for the shadow model; so are the next three."},
+		{"gvbll_shadow_correct_labels_total", "Divided by `gvbll_shadow_labels_total`: if above the serving model's accuracy, `gvbll promote`."},
+		{"gvbll_shadow_log_loss_nats_total", "Divided by `gvbll_shadow_labels_total`: if below the serving model's NLL, `gvbll promote`."},
 		{"gvbll_shadow_brier_score_total", "As the one before."},
-		{"gvbll_shadow_prequential", "As `gvbll_prequential`. Of the owner alone."},
-		{"gvbll_shadow_prequential_labels", "Few: its scores mean little yet."},
+		{"gvbll_shadow_prequential", "As `gvbll_prequential`. Of the owner only."},
+		{"gvbll_shadow_prequential_labels", "While there are few, its scores mean little."},
 	}},
-	{"Drift, sets and who serves", [][2]string{
-		{"gvbll_drift_changes_total", "Worse: `GvbllDriftFound`. Other: `GvbllDriftUnlabelled`. Better: the head learned, or the stream became easier. The first rows after a start, or after a change, are the new reference."},
-		{"gvbll_drift_score", "By its threshold: near 1 and rising is drift that is not yet found. Of the owner alone. ADWIN has none: its window is the next but last two."},
-		{"gvbll_drift_threshold", "0: the reference is not full yet; embeddings take 256 rows of at most 8 a window, classes 1024 predictions."},
-		{"gvbll_drift_accuracy", "Estimated falls below realised: what is served now will be right less often than what labels have been seen of. Confidence above both: overconfident."},
-		{"gvbll_drift_ece", "Estimated above realised: as accuracy. Both high: `GvbllCalibrationOff`."},
-		{"gvbll_drift_log_loss_nats", "Rises in steps, at each change. Compare with the NLL since the first window."},
-		{"gvbll_drift_log_loss_labels", "Falls to few at every change, and grows while nothing changes."},
+	{"Drift, sets and fallback", [][2]string{
+		{"gvbll_drift_changes_total", "Worse: `GvbllDriftFound`. Other: `GvbllDriftUnlabelled`. Better: the head learned, or the stream became easier. After a start or a change, the first rows become the new reference."},
+		{"gvbll_drift_score", "Divided by the threshold: near 1 and rising is a change that is not yet certain. Of the owner only. ADWIN has no score: see `gvbll_drift_log_loss_nats`."},
+		{"gvbll_drift_threshold", "0: the reference is not complete yet. It takes 256 rows of embeddings, at most 8 a window, and 1,024 predicted classes."},
+		{"gvbll_drift_accuracy", "Estimated below realised: what is served now will be right less often than what was labelled so far. Confidence above both: overconfident."},
+		{"gvbll_drift_ece", "Estimated above realised: as for accuracy. Both high: `GvbllCalibrationOff`."},
+		{"gvbll_drift_log_loss_nats", "Rises in steps, one at each change. Compare with the NLL since the first window."},
+		{"gvbll_drift_log_loss_labels", "Falls at every change, and grows while nothing changes."},
 		{"gvbll_set_labels_total", "No series: no sets are served, see `--coverage`."},
-		{"gvbll_set_covered_total", "By `gvbll_set_labels_total` it is the realised coverage: `GvbllCoverageOff`."},
-		{"gvbll_set_classes_total", "By `gvbll_set_labels_total` the mean size of a set: large sets keep their promise and say little; the model is unsure."},
-		{"gvbll_abstentions_total", "By predictions: how many come with the advice not to act. Out of distribution rises: arrivals are like none that were trained on."},
-		{"gvbll_set_coverage_target", "What the realised coverage is held against."},
-		{"gvbll_fallback", "1: `GvbllFallback`. Of the owner alone."},
-		{"gvbll_fallback_lead_nats", "Rises: learning makes it worse; at the threshold the model as trained takes over."},
-		{"gvbll_fallback_windows_total", "Its rate by that of windows is how much of the time learning was worse."},
+		{"gvbll_set_covered_total", "Divided by `gvbll_set_labels_total` it is the realised coverage: `GvbllCoverageOff`."},
+		{"gvbll_set_classes_total", "Divided by `gvbll_set_labels_total` it is the mean size of a set. Large sets reach their coverage but say little: the model is unsure."},
+		{"gvbll_abstentions_total", "Divided by predictions: how many come with the advice not to act. Out of distribution rises: arrivals are unlike the training data."},
+		{"gvbll_set_coverage_target", "The realised coverage should be near it."},
+		{"gvbll_fallback", "1: `GvbllFallback`. Of the owner only."},
+		{"gvbll_fallback_lead_nats", "Rises: learning makes predictions worse. At the threshold the model as trained takes over."},
+		{"gvbll_fallback_windows_total", "Its rate divided by that of windows is the share of time in which learning made predictions worse."},
 	}},
 	{"Windows and transactions", [][2]string{
-		{"gvbll_windows_total", "Many `full`: the watermark does not pass, a partition is behind or `--lateness` too long."},
-		{"gvbll_window_number", "Apart between instances: `GvbllStandbyBehind`."},
-		{"gvbll_windows_replayed_total", "Of a standby it follows the owner's. Of an owner it moves at the start alone."},
-		{"gvbll_window_arrivals", "All windows at `--window`: there is a backlog. All at 1: a longer `--linger` costs less."},
-		{"gvbll_window_step_seconds", "Rises with the arrivals a window, else: hubs, or a starved processor."},
+		{"gvbll_windows_total", "Many `full`: the watermark does not advance, because a partition is behind or `--lateness` is too long."},
+		{"gvbll_window_number", "Different between instances: `GvbllStandbyBehind`."},
+		{"gvbll_windows_replayed_total", "On a standby it follows the owner's windows. On an owner it moves only at the start."},
+		{"gvbll_window_arrivals", "All at `--window`: there is a backlog. All at 1: a longer `--linger` costs less."},
+		{"gvbll_window_step_seconds", "Rises with the arrivals in a window. If it rises without them: nodes with very many neighbours, or too little processor time."},
 		{"gvbll_transactions_total", "Rate 0 while events wait: `GvbllCommitsStopped`."},
-		{"gvbll_transaction_retries_total", "Above 0 now and then is a moved leader. Steadily: the broker is ill."},
-		{"gvbll_commit_seconds", "High: the broker's disks or replicas. A longer `--commit-interval` means fewer."},
-		{"gvbll_last_commit_timestamp_seconds", "Old is right when nothing comes; else `GvbllCommitsStopped`."},
-		{"gvbll_input_lag_records", "`GvbllLagGrowing`. As of the last commit, of the owner alone."},
+		{"gvbll_transaction_retries_total", "A few now and then: a partition's leader moved. Steadily: the broker is in trouble."},
+		{"gvbll_commit_seconds", "High: the broker's disks or replicas are slow. A longer `--commit-interval` needs fewer transactions."},
+		{"gvbll_last_commit_timestamp_seconds", "Old is normal while no events come; otherwise `GvbllCommitsStopped`."},
+		{"gvbll_input_lag_records", "`GvbllLagGrowing`. As of the last commit, of the owner only."},
 	}},
 	{"Owner, standbys, checkpoints", [][2]string{
 		{"gvbll_owner", "Sum 0: `GvbllNoOwner`. Above 1: `GvbllTwoOwners`."},
-		{"gvbll_takeover_seconds", "Its count rises often: workers restart or lose their session; see their logs, `--session-timeout`."},
-		{"gvbll_recovery_windows", "Many: checkpoints are far apart or were passed over; the log says."},
-		{"gvbll_recovery_seconds", "Long: give `--checkpoint-dir`, or shorten `--checkpoint-every`."},
+		{"gvbll_takeover_seconds", "If its count rises often, workers restart or lose their session: see their logs, and `--session-timeout`."},
+		{"gvbll_recovery_windows", "Many: checkpoints are far apart or were rejected; the log says which."},
+		{"gvbll_recovery_seconds", "Long: set `--checkpoint-dir`, or shorten `--checkpoint-every`."},
 		{"gvbll_checkpoint_timestamp_seconds", "`GvbllCheckpointOld`."},
-		{"gvbll_checkpoint_bytes", "Room for `--checkpoint-keep` and one of these is needed on the volume."},
-		{"gvbll_checkpoint_seconds", "Near `--checkpoint-every`: a slow volume."},
+		{"gvbll_checkpoint_bytes", "The volume needs room for `--checkpoint-keep` of these and one more."},
+		{"gvbll_checkpoint_seconds", "Near `--checkpoint-every`: the volume is slow."},
 		{"gvbll_checkpoint_failures_total", "`GvbllCheckpointOld`."},
 	}},
 }
@@ -169,15 +170,17 @@ func metricsPage(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString(`# Metrics
 
-Every metric of ` + "`/metrics`" + `, and what to do when it looks bad. Generated from the program: ` + "`go test ./charts -run TestMetricsPage -update`" + `.
-Names that begin with ` + "`Gvbll`" + ` are alerts; [runbook.md](runbook.md) has each.
+This page lists every metric of ` + "`/metrics`" + `, and what to do when it looks bad. It is generated from the program by
+` + "`go test ./charts -run TestMetricsPage -update`" + `. Names that begin with ` + "`Gvbll`" + ` are alerts, which
+[runbook.md](runbook.md) explains.
 
-Counters move on the owner of a graph alone, so they are summed over instances and survive a takeover.
-Gauges of a standby are as old as its start: keep to the owner with
-` + "`and on (cluster, graph, job, instance) (gvbll_owner == 1)`" + `. Histograms have classic buckets and native ones; a
-Prometheus that scrapes native histograms needs ` + "`always_scrape_classic_histograms: true`" + ` for the dashboards
-(` + "`scrape_classic_histograms`" + ` before 3.0). Labels have few values: heads, ten confidence bins, 64 classes and
-the rest as ` + "`(other)`" + `, reasons from a closed list, topics.
+- Only the owner of a graph counts. Sum counters over instances: the sum survives a takeover.
+- A standby sets its gauges at its start and not again. For gauges, select the owner with
+  ` + "`and on (cluster, graph, job, instance) (gvbll_owner == 1)`" + `.
+- Histograms have both classic and native buckets. A Prometheus that scrapes native histograms needs
+  ` + "`always_scrape_classic_histograms: true`" + ` for the dashboards (` + "`scrape_classic_histograms`" + ` before 3.0).
+- Labels have few values: heads, ten confidence bins, 64 classes with all others as ` + "`(other)`" + `, reasons from a
+  closed list, topics.
 
 `)
 	for _, s := range advice {

@@ -8,38 +8,38 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// Posterior is a head's q(W) = N(M, 1/T) and what it is held against.
+// Posterior is a head's posterior q(W) and the one it started from.
 type Posterior struct {
 	Head    string
 	Classes []string            // names, C of them
 	Now     *posterior.Gaussian // d_e × C
 	Trained *posterior.Gaussian // (M*, Σ*), of the same shape
-	Version uint64              // updates taken
-	Lambda  float64             // λ, what an update keeps of the past
+	Version uint64              // number of updates
+	Lambda  float64             // λ, the share of the past that an update keeps
 }
 
-// health are the gauges of a posterior.
+// health are the metrics of a posterior.
 type health struct {
 	least, precision, variance     *prometheus.GaugeVec // by class
 	distance, kl, entries, batches *prometheus.GaugeVec
 }
 
-func newHealth(gauges func(name, help string, labels ...string) *prometheus.GaugeVec) health {
+func newHealth(r register) health {
 	return health{
-		precision: gauges("gvbll_posterior_precision_mean", "Mean precision 1/Σ of a class's weights: how much is known of them.", "head", "class"),
-		least:     gauges("gvbll_posterior_precision_min", "Least precision of a class's weights; near 0 when one is forgotten.", "head", "class"),
-		variance:  gauges("gvbll_posterior_variance_mean", "Mean variance Σ of a class's weights.", "head", "class"),
-		distance:  gauges("gvbll_posterior_anchor_distance", "Euclidean distance of the posterior mean to the trained one.", "head"),
-		kl:        gauges("gvbll_posterior_anchor_kl_nats", "KL divergence of the posterior from the trained one.", "head"),
-		entries:   gauges("gvbll_posterior_entries", "Weights of the posterior, embedding dimensions times classes.", "head"),
-		batches:   gauges("gvbll_posterior_memory_batches", "Effective memory: batches that the precision is a sum of, forgetting counted, (1-λⁿ)/(1-λ) after n.", "head"),
+		precision: r.gauges("gvbll_posterior_precision_mean", "Mean precision 1/Σ of a class's weights: how certain they are.", "head", "class"),
+		least:     r.gauges("gvbll_posterior_precision_min", "Smallest precision of a class's weights; near 0 when a weight is forgotten.", "head", "class"),
+		variance:  r.gauges("gvbll_posterior_variance_mean", "Mean variance Σ of a class's weights.", "head", "class"),
+		distance:  r.gauges("gvbll_posterior_anchor_distance", "Euclidean distance of the posterior mean from the trained one.", "head"),
+		kl:        r.gauges("gvbll_posterior_anchor_kl_nats", "KL divergence of the posterior from the trained one.", "head"),
+		entries:   r.gauges("gvbll_posterior_entries", "Number of weights of the posterior: embedding dimensions times classes.", "head"),
+		batches:   r.gauges("gvbll_posterior_memory_batches", "Effective memory: how many batches' worth of precision the posterior holds with forgetting, (1-λⁿ)/(1-λ) after n batches.", "head"),
 	}
 }
 
 // ShowPosterior sets the gauges of a head's posterior. It takes O(d_e·C).
 // Classes beyond the first 64 share their series: means, and the least of all.
 func (m *Metrics) ShowPosterior(p *Posterior) {
-	g := &m.vectors.health
+	g := &m.health
 	classes := p.Now.Classes
 	shown := min(classes, maxClasses)
 	if classes > maxClasses {

@@ -29,7 +29,7 @@ func TestObserve(t *testing.T) {
 		Counts: event.Counts{Arrivals: 2, Edges: 5, SelfLoops: 1},
 	})
 	const want = `
-# HELP gvbll_calibration_confidence_total The sum of their confidences.
+# HELP gvbll_calibration_confidence_total Sum of the confidences of labelled predictions by confidence bin.
 # TYPE gvbll_calibration_confidence_total counter
 gvbll_calibration_confidence_total{bin="0",head="online"} 0
 gvbll_calibration_confidence_total{bin="1",head="online"} 0
@@ -41,15 +41,15 @@ gvbll_calibration_confidence_total{bin="6",head="online"} 0
 gvbll_calibration_confidence_total{bin="7",head="online"} 0
 gvbll_calibration_confidence_total{bin="8",head="online"} 0
 gvbll_calibration_confidence_total{bin="9",head="online"} 1.95
-# HELP gvbll_correct_labels_total Those for which the head's class was right.
+# HELP gvbll_correct_labels_total Scored labels that the head had predicted.
 # TYPE gvbll_correct_labels_total counter
 gvbll_correct_labels_total{head="online"} 1
-# HELP gvbll_edges_dropped_total Edges not added: named twice, to itself, or forgotten before their node came.
+# HELP gvbll_edges_dropped_total Edges that were not added: named before, from a node to itself, or dropped while waiting for their other node.
 # TYPE gvbll_edges_dropped_total counter
 gvbll_edges_dropped_total{reason="duplicate"} 0
 gvbll_edges_dropped_total{reason="expired"} 0
 gvbll_edges_dropped_total{reason="self-loop"} 1
-# HELP gvbll_log_loss_nats_total Their negative log-likelihood, summed.
+# HELP gvbll_log_loss_nats_total Sum of the log losses (negative log-likelihoods) of scored labels.
 # TYPE gvbll_log_loss_nats_total counter
 gvbll_log_loss_nats_total{head="online"} 3.1
 # HELP gvbll_predictions_total Predictions served.
@@ -113,13 +113,14 @@ func TestCountersGiveECE(t *testing.T) {
 			}
 		}
 	}
+	const bins = 10
 	ece := 0.0
-	for b := range metrics.Bins {
+	for b := range bins {
 		ece += math.Abs(sums[fmt.Sprint("gvbll_calibration_correct_total", b)] - sums[fmt.Sprint("gvbll_calibration_confidence_total", b)])
 	}
-	var gaps [metrics.Bins]float64
+	var gaps [bins]float64
 	for i, c := range confidences {
-		b := min(int(c*metrics.Bins), metrics.Bins-1)
+		b := min(int(c*bins), bins-1)
 		gaps[b] += c
 		if correct[i] {
 			gaps[b]--
@@ -145,23 +146,23 @@ func TestShowPosterior(t *testing.T) {
 		Trained: &posterior.Gaussian{Dim: 2, Classes: 2, Mean: []float64{1, 0, 3, 0}, Precision: []float64{2, 1, 4, 1}},
 	})
 	const want = `
-# HELP gvbll_posterior_anchor_distance Euclidean distance of the posterior mean to the trained one.
+# HELP gvbll_posterior_anchor_distance Euclidean distance of the posterior mean from the trained one.
 # TYPE gvbll_posterior_anchor_distance gauge
 gvbll_posterior_anchor_distance{head="online"} 5
 # HELP gvbll_posterior_anchor_kl_nats KL divergence of the posterior from the trained one.
 # TYPE gvbll_posterior_anchor_kl_nats gauge
 gvbll_posterior_anchor_kl_nats{head="online"} 26
-# HELP gvbll_posterior_entries Weights of the posterior, embedding dimensions times classes.
+# HELP gvbll_posterior_entries Number of weights of the posterior: embedding dimensions times classes.
 # TYPE gvbll_posterior_entries gauge
 gvbll_posterior_entries{head="online"} 4
-# HELP gvbll_posterior_memory_batches Effective memory: batches that the precision is a sum of, forgetting counted, (1-λⁿ)/(1-λ) after n.
+# HELP gvbll_posterior_memory_batches Effective memory: how many batches' worth of precision the posterior holds with forgetting, (1-λⁿ)/(1-λ) after n batches.
 # TYPE gvbll_posterior_memory_batches gauge
 gvbll_posterior_memory_batches{head="online"} 1.5
-# HELP gvbll_posterior_precision_mean Mean precision 1/Σ of a class's weights: how much is known of them.
+# HELP gvbll_posterior_precision_mean Mean precision 1/Σ of a class's weights: how certain they are.
 # TYPE gvbll_posterior_precision_mean gauge
 gvbll_posterior_precision_mean{class="a",head="online"} 3
 gvbll_posterior_precision_mean{class="b",head="online"} 1
-# HELP gvbll_posterior_precision_min Least precision of a class's weights; near 0 when one is forgotten.
+# HELP gvbll_posterior_precision_min Smallest precision of a class's weights; near 0 when a weight is forgotten.
 # TYPE gvbll_posterior_precision_min gauge
 gvbll_posterior_precision_min{class="a",head="online"} 2
 gvbll_posterior_precision_min{class="b",head="online"} 1
@@ -193,7 +194,7 @@ func TestSlices(t *testing.T) {
 		}}},
 	})
 	const want = `
-# HELP gvbll_slice_confidence_total The sum of their confidences.
+# HELP gvbll_slice_confidence_total Sum of the confidences of labelled predictions of the serving head by slice of the graph.
 # TYPE gvbll_slice_confidence_total counter
 gvbll_slice_confidence_total{slice="degree",value="0"} 0.5
 gvbll_slice_confidence_total{slice="degree",value="1-3"} 0.75
@@ -204,7 +205,7 @@ gvbll_slice_confidence_total{slice="neighbourhood",value="none"} 0.5
 gvbll_slice_confidence_total{slice="neighbourhood",value="old"} 0.5
 gvbll_slice_confidence_total{slice="predicted",value="a"} 1.25
 gvbll_slice_confidence_total{slice="predicted",value="b"} 1.5
-# HELP gvbll_slice_correct_total Those of them that were right.
+# HELP gvbll_slice_correct_total Correct predictions of the serving head by slice of the graph.
 # TYPE gvbll_slice_correct_total counter
 gvbll_slice_correct_total{slice="degree",value="0"} 1
 gvbll_slice_correct_total{slice="degree",value="1-3"} 0

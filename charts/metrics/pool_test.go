@@ -23,16 +23,16 @@ func TestShowPool(t *testing.T) {
 # TYPE gvbll_pool_bias gauge
 gvbll_pool_bias{class="a"} 1
 gvbll_pool_bias{class="b"} -1
-# HELP gvbll_pool_compatibility Share of each class among the labelled neighbours of the nodes of a class, as learned; with up to 16 classes.
+# HELP gvbll_pool_compatibility Share of each class among the labelled neighbours of the nodes of a class, as learned; only for up to 16 classes.
 # TYPE gvbll_pool_compatibility gauge
 gvbll_pool_compatibility{class="a",neighbour="a"} 0.75
 gvbll_pool_compatibility{class="a",neighbour="b"} 0.25
 gvbll_pool_compatibility{class="b",neighbour="a"} 0.5
 gvbll_pool_compatibility{class="b",neighbour="b"} 0.5
-# HELP gvbll_pool_regret_nats Log loss of the pool less that of the best of its heads in hindsight, over all labels; below 0 where the pool is better.
+# HELP gvbll_pool_regret_nats Log loss of the pool over all labels, less that of its best head in hindsight; negative where the pool is better.
 # TYPE gvbll_pool_regret_nats gauge
 gvbll_pool_regret_nats{head="pool"} -3
-# HELP gvbll_pool_weight Weight of a head in the pool that serves; 0 of heads that are only scored.
+# HELP gvbll_pool_weight Weight of a head in the pool that serves; 0 for heads that are only scored.
 # TYPE gvbll_pool_weight gauge
 gvbll_pool_weight{head="labels"} -0.25
 gvbll_pool_weight{head="online"} 0.5

@@ -7,76 +7,76 @@ import (
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
-// slices count the serving head's scores by where in the graph a node was served.
-// They add up as the confidence bins do: confidence less accuracy of a slice is
-// how far it is off.
+// slices are the serving head's scores by where in the graph a node was served.
+// They add up as the confidence bins do: the mean confidence of a slice less its
+// accuracy is its calibration error.
 type slices struct {
 	labels, correct, confidence *prometheus.CounterVec
-	degree                      [4]*slice
-	neighbours                  [3]*slice
-	predicted                   map[string]*slice
+	degree                      [len(degrees)]slice
+	neighbours                  [len(neighbourhoods)]slice
+	predicted                   byClass[slice]
 }
 
-// slice caches one slice's series.
+// slice is the series of one slice.
 type slice struct{ labels, correct, confidence prometheus.Counter }
 
-// degreeClasses are neighbours that came before the node: none, few, some, many.
-// A class ends before the next one's first degree.
-var degreeClasses = [...]struct {
-	from int
-	name string
+// degrees are the slices by number of neighbours that came before the node. Each
+// ends before the least degree of the next.
+var degrees = [...]struct {
+	least int
+	name  string
 }{{0, "0"}, {1, "1-3"}, {4, "4-15"}, {16, "16+"}}
 
-// neighbourhoods are: nobody; mostly context, which was there when the model was
-// trained; mostly nodes of the stream.
+// neighbourhoods are the slices by kind of neighbours: none; mostly context, which
+// was there at training; mostly nodes of the stream.
 var neighbourhoods = [...]string{"none", "old", "fresh"}
 
-func newSlices(counters func(name, help string, labels ...string) *prometheus.CounterVec) slices {
+func newSlices(r register) slices {
 	s := slices{
-		labels:     counters("gvbll_slice_labels_total", "Labelled predictions of the serving head, by slice of the graph: degree, neighbourhood (mostly old context, or fresh), class predicted.", "slice", "value"),
-		correct:    counters("gvbll_slice_correct_total", "Those of them that were right.", "slice", "value"),
-		confidence: counters("gvbll_slice_confidence_total", "The sum of their confidences.", "slice", "value"),
-		predicted:  make(map[string]*slice),
+		labels:     r.counters("gvbll_slice_labels_total", "Labelled predictions of the serving head by slice of the graph: degree, neighbourhood (mostly old context, or mostly fresh nodes of the stream), predicted class.", "slice", "value"),
+		correct:    r.counters("gvbll_slice_correct_total", "Correct predictions of the serving head by slice of the graph.", "slice", "value"),
+		confidence: r.counters("gvbll_slice_confidence_total", "Sum of the confidences of labelled predictions of the serving head by slice of the graph.", "slice", "value"),
 	}
-	for i, c := range degreeClasses {
-		s.degree[i] = s.slice("degree", c.name)
+	for i, d := range degrees {
+		s.degree[i] = s.slice("degree", d.name)
 	}
 	for i, name := range neighbourhoods {
 		s.neighbours[i] = s.slice("neighbourhood", name)
 	}
+	s.predicted = newByClass(func(class string) slice { return s.slice("predicted", class) })
 	return s
 }
 
-func (s *slices) slice(by, value string) *slice {
-	return &slice{s.labels.WithLabelValues(by, value), s.correct.WithLabelValues(by, value), s.confidence.WithLabelValues(by, value)}
+func (s *slices) slice(by, value string) slice {
+	return slice{s.labels.WithLabelValues(by, value), s.correct.WithLabelValues(by, value), s.confidence.WithLabelValues(by, value)}
 }
 
-func (s *slices) observe(l *event.Labelled, score *calibration.Score) {
-	c := len(degreeClasses) - 1
-	for l.Degree < degreeClasses[c].from {
-		c--
-	}
-	n := 0
-	if l.Degree > 0 {
-		n = 1
-		if 2*l.Fresh > l.Degree {
-			n = 2
+// observe counts every label once in each way of slicing.
+func (s *slices) observe(out *event.Outcome) {
+	for i := range out.Labelled {
+		l := &out.Labelled[i]
+		score := &out.Heads[l.By].Scores[i]
+		d := len(degrees) - 1
+		for l.Degree < degrees[d].least {
+			d--
 		}
-	}
-	p := s.predicted[l.Predicted]
-	if p == nil {
-		name := l.Predicted
-		if len(s.predicted) >= maxClasses {
-			name = otherClasses
+		s.degree[d].add(score)
+		switch {
+		case l.Degree == 0:
+			s.neighbours[0].add(score)
+		case 2*l.Fresh <= l.Degree:
+			s.neighbours[1].add(score)
+		default:
+			s.neighbours[2].add(score)
 		}
-		p = s.slice("predicted", name)
-		s.predicted[l.Predicted] = p
+		s.predicted.of(l.Predicted).add(score)
 	}
-	for _, one := range [...]*slice{s.degree[c], s.neighbours[n], p} {
-		one.labels.Inc()
-		one.confidence.Add(score.Confidence)
-		if score.Correct {
-			one.correct.Inc()
-		}
+}
+
+func (s slice) add(score *calibration.Score) {
+	s.labels.Inc()
+	s.confidence.Add(score.Confidence)
+	if score.Correct {
+		s.correct.Inc()
 	}
 }

@@ -1,0 +1,73 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// drift are the metrics of the drift detectors.
+type drift struct {
+	changes                *prometheus.CounterVec
+	score, threshold       *prometheus.GaugeVec
+	accuracy, ece          *prometheus.GaugeVec
+	logLoss, logLossLabels prometheus.Gauge
+}
+
+func newDrift(r register) drift {
+	d := drift{
+		changes:       r.counters("gvbll_drift_changes_total", "Changes found by a drift detector: worse or better where it watches a loss, other where it watches embeddings or predicted classes.", "detector", "change"),
+		score:         r.gauges("gvbll_drift_score", "Latest score of a drift detector; a score above the threshold is a change.", "detector"),
+		threshold:     r.gauges("gvbll_drift_threshold", "Threshold of a drift detector; 0 before it has one.", "detector"),
+		accuracy:      r.gauges("gvbll_drift_accuracy", "Accuracy over about the latest thousand: mean confidence of predictions (confidence), the same corrected by how right such confidences were (estimated), accuracy of those whose label came (realised).", "by"),
+		ece:           r.gauges("gvbll_drift_ece", "Calibration error over about the latest thousand: estimated before labels, and realised.", "by"),
+		logLoss:       r.gauge("gvbll_drift_log_loss_nats", "Mean log loss of the labels since the last change that ADWIN found."),
+		logLossLabels: r.gauge("gvbll_drift_log_loss_labels", "Number of labels since the last change that ADWIN found."),
+	}
+	// Counters begin at 0, so that an alert sees the first change.
+	for _, detector := range []string{"adwin", "page-hinkley"} {
+		d.changes.WithLabelValues(detector, "worse")
+		d.changes.WithLabelValues(detector, "better")
+	}
+	for _, detector := range []string{"mmd-embeddings", "mmd-classes"} {
+		d.changes.WithLabelValues(detector, "other")
+	}
+	return d
+}
+
+func (d *drift) observe(out *event.Outcome) {
+	if out.Drift == nil {
+		return
+	}
+	for _, t := range out.Drift.Detectors {
+		switch t.Name {
+		case "adwin", "page-hinkley":
+			d.changes.WithLabelValues(t.Name, "worse").Add(float64(t.Worse))
+			d.changes.WithLabelValues(t.Name, "better").Add(float64(t.Changes - t.Worse))
+		default:
+			d.changes.WithLabelValues(t.Name, "other").Add(float64(t.Changes))
+		}
+	}
+}
+
+func (d *drift) show(out *event.Outcome) {
+	o := out.Drift
+	if o == nil {
+		return
+	}
+	for _, t := range o.Detectors {
+		d.score.WithLabelValues(t.Name).Set(t.Score)
+		d.threshold.WithLabelValues(t.Name).Set(t.Threshold)
+	}
+	if o.ServedRows > 0 {
+		d.accuracy.WithLabelValues("confidence").Set(o.Confidence)
+		d.accuracy.WithLabelValues("estimated").Set(o.EstimatedAccuracy)
+		d.ece.WithLabelValues("estimated").Set(o.EstimatedECE)
+	}
+	if o.LabelledRows > 0 {
+		d.accuracy.WithLabelValues("realised").Set(o.RealisedAccuracy)
+		d.ece.WithLabelValues("realised").Set(o.RealisedECE)
+	}
+	d.logLoss.Set(o.LogLoss)
+	d.logLossLabels.Set(float64(o.LogLossRows))
+}

@@ -1,0 +1,54 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+)
+
+// models are the metrics of which model serves and which is in the shadow, and of
+// the shadow's scores: the same as those of the serving model, under other names.
+type models struct {
+	promotions prometheus.Counter
+	info       *prometheus.GaugeVec
+	scores     scores
+}
+
+func newModels(r register) models {
+	return models{
+		promotions: r.counter("gvbll_promotions_total", "Times that the shadow model was promoted and serves since."),
+		info:       r.gauges("gvbll_model_info", "Always 1; the labels say which model serves and which is in the shadow.", "model", "encoder", "part"),
+		scores: scores{
+			labels:  r.counters("gvbll_shadow_labels_total", "Labels that the predictions of a shadow model's head were scored against.", "model", "head"),
+			correct: r.counters("gvbll_shadow_correct_labels_total", "Scored labels that the shadow model's head had predicted.", "model", "head"),
+			logLoss: r.counters("gvbll_shadow_log_loss_nats_total", "Sum of the log losses (negative log-likelihoods) of the shadow model's scored labels.", "model", "head"),
+			brier:   r.counters("gvbll_shadow_brier_score_total", "Sum of the Brier scores of the shadow model's scored labels, each from 0 to 2.", "model", "head"),
+			scored:  r.gauges("gvbll_shadow_prequential_labels", "Number of labels in the shadow model's prequential scores.", "model", "head"),
+			means:   r.gauges("gvbll_shadow_prequential", "The shadow model's mean scores since the first window, as gvbll_prequential has them for the model that serves.", "model", "head", "measure", "mean"),
+		},
+	}
+}
+
+func (m *models) observe(out *event.Outcome) {
+	if out.Promoted != "" {
+		m.promotions.Inc()
+	}
+	if out.Shadow == nil {
+		return
+	}
+	for i := range out.Shadow.Heads {
+		h := &out.Shadow.Heads[i]
+		s := m.scores.of(out.Shadow.Model, h.Name)
+		s.add(tally(h))
+	}
+}
+
+func (m *models) show(serving, shadow *model.Model) {
+	m.info.Reset()
+	m.scores.reset()
+	m.info.WithLabelValues(serving.ID, string(serving.Meta.Encoder), "serving").Set(1)
+	if shadow != nil {
+		m.info.WithLabelValues(shadow.ID, string(shadow.Meta.Encoder), "shadow").Set(1)
+	}
+}

@@ -1,0 +1,67 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// served are the metrics of predictions, labelled or not.
+type served struct {
+	predictions, revisions      prometheus.Counter
+	total, aleatoric, epistemic prometheus.Counter
+	confidence, labelDelay      prometheus.Histogram
+	predicted                   *prometheus.CounterVec
+	classes                     [maxClasses + 1]prometheus.Counter // of predicted, by class index; nil before the first
+}
+
+func newServed(r register) served {
+	uncertainty := r.counters("gvbll_uncertainty_nats_total", "Sum of the uncertainties of predictions: total, aleatoric and epistemic.", "kind")
+	return served{
+		predictions: r.counter("gvbll_predictions_total", "Predictions served."),
+		revisions:   r.counter("gvbll_revisions_total", "Later predictions of nodes that had been served before."),
+		total:       uncertainty.WithLabelValues("total"),
+		aleatoric:   uncertainty.WithLabelValues("aleatoric"),
+		epistemic:   uncertainty.WithLabelValues("epistemic"),
+		confidence: r.histogram("gvbll_prediction_confidence", "Confidence of predictions: the probability of the predicted class.",
+			prometheus.LinearBuckets(0.1, 0.1, 10)),
+		labelDelay: r.histogram("gvbll_label_delay_seconds", "Event time from a node's arrival to its label, where both events have a time.",
+			prometheus.ExponentialBuckets(0.1, 6, 10)),
+		predicted: r.counters("gvbll_predicted_classes_total", "Predictions by predicted class; classes beyond the first 64 are counted as (other).", "class"),
+	}
+}
+
+func (s *served) observe(out *event.Outcome) {
+	s.predictions.Add(float64(len(out.Predictions)))
+	s.revisions.Add(float64(len(out.Revisions)))
+	var total, aleatoric, epistemic float64
+	for i := range out.Predictions {
+		p := &out.Predictions[i]
+		total += float64(p.Total)
+		aleatoric += float64(p.Aleatoric)
+		epistemic += float64(p.Epistemic)
+		s.confidence.Observe(float64(p.Confidence))
+		s.class(p).Inc()
+	}
+	s.total.Add(total)
+	s.aleatoric.Add(aleatoric)
+	s.epistemic.Add(max(epistemic, 0)) // a difference of the two, so rounding may take it below 0
+	for i := range out.Labelled {
+		if d := out.Labelled[i].Delay; d > 0 {
+			s.labelDelay.Observe(float64(d) / 1000)
+		}
+	}
+}
+
+// class returns the counter of a prediction's class.
+func (s *served) class(p *event.Prediction) prometheus.Counter {
+	i := min(int(p.ClassIndex), maxClasses)
+	if s.classes[i] == nil {
+		name := p.Class
+		if i == maxClasses {
+			name = otherClasses
+		}
+		s.classes[i] = s.predicted.WithLabelValues(name)
+	}
+	return s.classes[i]
+}

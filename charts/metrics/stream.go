@@ -1,0 +1,80 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// stream are the metrics of what windows brought to the graph.
+type stream struct {
+	arrivals, context, updates      prometheus.Counter
+	edges, edgesRemoved             prometheus.Counter
+	duplicates, loops, edgesExpired prometheus.Counter
+	joined, repeated, ofContext     prometheus.Counter
+	predictionsExpired              prometheus.Counter
+	departures, departuresOfUnknown prometheus.Counter
+	refused                         map[event.Reason]prometheus.Counter
+	level                           *prometheus.GaugeVec
+}
+
+func newStream(r register) stream {
+	dropped := r.counters("gvbll_edges_dropped_total", "Edges that were not added: named before, from a node to itself, or dropped while waiting for their other node.", "reason")
+	labels := r.counters("gvbll_labels_total", "Labels accepted: joined to a prediction, repeated, or of a context node.", "result")
+	departures := r.counters("gvbll_departures_total", "Departures of nodes: left, or unknown when the node was not in the graph.", "result")
+	s := stream{
+		arrivals:            r.counter("gvbll_arrivals_total", "Nodes that arrived to be classified."),
+		context:             r.counter("gvbll_context_nodes_total", "Nodes that arrived as context, which are not classified."),
+		updates:             r.counter("gvbll_node_updates_total", "Nodes that were sent again: features replaced, edges added."),
+		edges:               r.counter("gvbll_edges_total", "Edges added to the graph."),
+		edgesRemoved:        r.counter("gvbll_edges_removed_total", "Edges removed with a node that left, including waiting ones."),
+		duplicates:          dropped.WithLabelValues("duplicate"),
+		loops:               dropped.WithLabelValues("self-loop"),
+		edgesExpired:        dropped.WithLabelValues("expired"),
+		joined:              labels.WithLabelValues("joined"),
+		repeated:            labels.WithLabelValues("repeated"),
+		ofContext:           labels.WithLabelValues("context"),
+		predictionsExpired:  r.counter("gvbll_predictions_expired_total", "Predictions dropped to make room before their label came."),
+		departures:          departures.WithLabelValues("left"),
+		departuresOfUnknown: departures.WithLabelValues("unknown"),
+		level:               r.gauges("gvbll_level", "What the engine holds: nodes and edges of the graph, predictions without a label, labels and edges that wait for their node.", "of"),
+		refused:             make(map[event.Reason]prometheus.Counter),
+	}
+	// Every reason has a series from the start, so that a rate sees its first event.
+	refused := r.counters("gvbll_refused_events_total", "Events refused and sent to the dead-letter topic.", "reason")
+	for _, reason := range event.Reasons() {
+		s.refused[reason] = refused.WithLabelValues(string(reason))
+	}
+	return s
+}
+
+func (s *stream) observe(out *event.Outcome) {
+	c := &out.Counts
+	s.arrivals.Add(float64(c.Arrivals))
+	s.context.Add(float64(c.Context))
+	s.updates.Add(float64(c.Updates))
+	s.edges.Add(float64(c.Edges))
+	s.edgesRemoved.Add(float64(c.EdgesRemoved))
+	s.duplicates.Add(float64(c.DuplicateEdges))
+	s.loops.Add(float64(c.SelfLoops))
+	s.edgesExpired.Add(float64(c.EdgesDropped))
+	s.joined.Add(float64(len(out.Labelled)))
+	s.repeated.Add(float64(c.LabelsRepeated))
+	s.ofContext.Add(float64(c.LabelsOfContext))
+	s.predictionsExpired.Add(float64(c.Expired))
+	s.departures.Add(float64(c.Departures))
+	s.departuresOfUnknown.Add(float64(c.DeparturesUnknown))
+	for i := range out.Refused {
+		s.refused[out.Refused[i].Reason].Inc()
+	}
+}
+
+func (s *stream) show(out *event.Outcome) {
+	l := &out.Levels
+	set := func(of string, n int) { s.level.WithLabelValues(of).Set(float64(n)) }
+	set("nodes", l.Nodes)
+	set("edges", l.Edges)
+	set("pending-predictions", l.Pending)
+	set("waiting-labels", l.WaitingLabels)
+	set("waiting-edges", l.WaitingEdges)
+}
