@@ -11,10 +11,7 @@ import (
 
 type auditCmd struct {
 	Kafka  kafkaFlags   `embed:""`
-	Head   headFlags    `embed:""`
-	Update updateFlags  `embed:""`
-	Serve  serveFlags   `embed:""`
-	Again  rescoreFlags `embed:""`
+	Engine engineFlags `embed:""`
 
 	Model      string `help:"Model file that the graph was served with." required:"" type:"path" placeholder:"FILE"`
 	Shadow     string `help:"The other model file, where one was in the shadow or was promoted; without it, what that one served is not looked at." type:"path" placeholder:"FILE"`
@@ -30,17 +27,12 @@ func (auditCmd) Help() string {
 
 // Run audits.
 func (a auditCmd) Run(ctx context.Context, s streams) error {
-	cfg, err := a.Update.config()
+	cfg := a.Engine.settings()
+	cfg.BFloat16, cfg.Unwatched = a.BFloat16, true
+	cfg, err := validSettings(cfg)
 	if err != nil {
 		return err
 	}
-	if cfg, err = a.Serve.into(cfg); err != nil {
-		return err
-	}
-	if err := a.Again.into(&cfg); err != nil {
-		return err
-	}
-	cfg.Head, cfg.BFloat16, cfg.Unwatched = a.Head.Head, a.BFloat16, true
 	models, err := openModels(a.Model, a.Shadow)
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ func TestAuditWithEverythingOn(t *testing.T) {
 	}
 	defer b.Close()
 	dir := t.TempDir()
-	on := []string{"--coverage", "0.9", "--set-score", "aps", "--sets-per", "slice", "--max-outside", "1", "--min-confidence", "0.3", "--fallback", "1", "--walk", "0.01"}
+	on := []string{"--coverage", "0.9", "--sets", "aps/aci/slice", "--abstain", "outside=1,confidence=0.3", "--head", "paper", "--fallback", "1", "--walk", "0.01"}
 	sum := demo(t, small(append([]string{"--brokers", b.Addr(), "--dir", dir}, on...)...))
 	model := filepath.Join(dir, "model.safetensors")
 	var out, errs bytes.Buffer

@@ -15,9 +15,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-var update = flag.Bool("update", false, "write docs/cli.md anew")
+var update = flag.Bool("update", false, "write docs/cli.md")
 
-// TestCommandLineIsDocumented: docs/cli.md says what the grammar says.
+// TestCommandLineIsDocumented: docs/cli.md is what the grammar makes it.
 func TestCommandLineIsDocumented(t *testing.T) {
 	const file = "../../docs/cli.md"
 	var c cli
@@ -60,12 +60,15 @@ work:
 
 | code | meaning |
 |---|---|
-| %d | done; of `+"`work`"+` and `+"`tail`"+`, ended by a signal with everything in order |
-| %d | the work could not be done, or was interrupted; one line on standard error says why |
+| %d | done; `+"`work`"+` and `+"`tail`"+` ended by a signal, with everything in order |
+| %d | failed or interrupted; one line on standard error says why |
 | %d | the command line, the environment or the file of flags is wrong; nothing was done |
 
-Results go to standard output, all else to standard error. `+"`gvbll completion bash`"+`, `+"`zsh`"+` and `+"`fish`"+`
-print what lets a shell complete all of this.
+A flag that has no effect beside the others, or with the model, is an error (%[3]d) on the command line. From
+the environment or the file, which commands may share, it is a warning.
+
+Results go to standard output, everything else to standard error. `+"`gvbll completion bash`"+`, `+"`zsh`"+` and
+`+"`fish`"+` print a completion script.
 
 **In a terminal** `+"`demo`"+` and `+"`tail`"+` paint live views in place; elsewhere, and with `+"`tail --lines`"+`, they print
 lines. Colours are left out with NO_COLOR in the environment. The demo:
@@ -80,7 +83,7 @@ static        0.3927   3.5923   0.4206   0.9852  ▁▁▃▃▂▃▃▆▆▇�
 ## For every command
 
 `, exitOK, exitFailed, exitUsage)
-	flagTable(&b, k.Model.Flags)
+	flagTables(&b, k.Model.Flags)
 	for _, n := range k.Model.Leaves(true) {
 		fmt.Fprintf(&b, "\n## gvbll %s\n\n%s\n", n.Name, n.Help)
 		if n.Detail != "" {
@@ -94,17 +97,24 @@ static        0.3927   3.5923   0.4206   0.9852  ▁▁▃▃▂▃▃▆▆▇�
 		}
 		if len(n.Flags) > 0 {
 			b.WriteString("\n")
-			flagTable(&b, n.Flags)
+			flagTables(&b, n.Flags)
 		}
 	}
 	return b.String()
 }
 
-func flagTable(b *strings.Builder, flags []*kong.Flag) {
-	fmt.Fprintf(b, "| flag | default | |\n|---|---|---|\n")
-	for _, f := range flags {
-		if f.Hidden {
-			continue
+// flagTables writes a table for each group of flags.
+func flagTables(b *strings.Builder, flags []*kong.Flag) {
+	byGroup(flags)
+	for i, f := range flags {
+		if i == 0 || place(f) != place(flags[i-1]) {
+			if i > 0 {
+				b.WriteString("\n")
+			}
+			if f.Group != nil && f.Group.Key != "global" {
+				fmt.Fprintf(b, "**%s**\n\n", strings.TrimSuffix(f.Group.Title, ":"))
+			}
+			fmt.Fprintf(b, "| flag | default | |\n|---|---|---|\n")
 		}
 		name := "--" + f.Name
 		switch {
@@ -112,7 +122,7 @@ func flagTable(b *strings.Builder, flags []*kong.Flag) {
 			name = "--[no-]" + f.Name
 		case !f.IsBool():
 			kind := kindOf(f.Target.Type())
-			if slices.Contains([]string{"FILE", "DIR", "ADDR", "NAME", "USER", "KIND"}, f.PlaceHolder) {
+			if slices.Contains([]string{"FILE", "DIR", "PATH", "ADDR", "NAME", "USER", "KIND", "SHARE", "RATE", "SIZE", "POWER", "RADIANS", "NAME=NUMBER,..."}, f.PlaceHolder) {
 				kind = f.PlaceHolder
 			}
 			name += " " + kind
@@ -134,13 +144,15 @@ func flagTable(b *strings.Builder, flags []*kong.Flag) {
 	}
 }
 
-// kindOf is what a flag of the type takes.
+// kindOf names the values of a flag's type.
 func kindOf(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[time.Duration]():
 		return "DURATION"
 	case reflect.TypeFor[slog.Level]():
 		return "LEVEL"
+	case reflect.TypeFor[setsFlag]():
+		return "SCORE/METHOD/GROUPS"
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -156,5 +168,5 @@ func kindOf(t reflect.Type) string {
 	}
 }
 
-// cell is a text as a table's cell holds it.
+// cell escapes a text for a table's cell.
 func cell(s string) string { return strings.NewReplacer("|", `\|`, "\n", " ").Replace(s) }

@@ -33,13 +33,13 @@ func TestPrecedence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w := c.Work; !slices.Equal(w.Kafka.Brokers, []string{"file-1:1", "file-2:2"}) || w.Window != 12 || w.Linger.Seconds() != 1 || !w.BFloat16 || c.LogFormat != "json" || w.Workers != 1 {
+	if w := c.Work; !slices.Equal(w.Kafka.Brokers, []string{"file-1:1", "file-2:2"}) || w.Windows.Window != 12 || w.Windows.Linger.Seconds() != 1 || !w.BFloat16 || c.LogFormat != "json" || w.Workers != 1 {
 		t.Errorf("from the file: %+v", w)
 	}
 	t.Setenv("GVBLL_WINDOW", "13")
 	t.Setenv("GVBLL_LINGER", "2s")
-	if c, err = parsed(t, file, append(work, "--linger", "3s")...); err != nil || c.Work.Window != 13 || c.Work.Linger.Seconds() != 3 {
-		t.Errorf("window %d, linger %v (%v)", c.Work.Window, c.Work.Linger, err)
+	if c, err = parsed(t, file, append(work, "--linger", "3s")...); err != nil || c.Work.Windows.Window != 13 || c.Work.Windows.Linger.Seconds() != 3 {
+		t.Errorf("window %d, linger %v (%v)", c.Work.Windows.Window, c.Work.Windows.Linger, err)
 	}
 	if c, err = parsed(t, file, "ledger"); err != nil || c.Ledger.Kafka.Brokers[1] != "file-2:2" {
 		t.Errorf("another command: %v (%v)", c.Ledger.Kafka.Brokers, err)

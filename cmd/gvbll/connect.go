@@ -17,30 +17,30 @@ import (
 // kafkaFlags are the flags of every command that talks to Kafka.
 type kafkaFlags struct {
 	Brokers []string `help:"Addresses of Kafka brokers, host:port." default:"127.0.0.1:9092" placeholder:"127.0.0.1:9092"`
-	Prefix  string   `help:"What the topics' names begin with; one prefix is one graph." default:"gvbll"`
+	Prefix  string   `help:"Prefix of the topics' names; one prefix is one graph." default:"gvbll"`
 
-	Security securityFlags `embed:"" group:"Kafka's security"`
+	Security securityFlags `embed:"" group:"security"`
 }
 
-// securityFlags say how to enter a cluster that does not let in everyone. No
-// flag has a secret for its value: command lines can be seen by others.
+// securityFlags are those of a cluster with TLS or passwords. No flag has a secret
+// for its value, because others can see command lines.
 type securityFlags struct {
-	TLS           bool   `help:"Speak TLS with the brokers." name:"tls"`
-	TLSCA         string `help:"File of the certificate authorities to trust, PEM; the system's when left out." name:"tls-ca" placeholder:"FILE"`
-	TLSCert       string `help:"File of this client's certificate, PEM; read again for each connection." name:"tls-cert" placeholder:"FILE"`
-	TLSKey        string `help:"File of its key, PEM." name:"tls-key" placeholder:"FILE"`
-	TLSServerName string `help:"Name to find in the brokers' certificates, if it is not their address." name:"tls-server-name" placeholder:"NAME"`
+	TLS           bool   `help:"Connect to the brokers over TLS." name:"tls"`
+	TLSCA         string `help:"PEM file of the certificate authorities to trust; the system's when left out." name:"tls-ca" placeholder:"FILE"`
+	TLSCert       string `help:"PEM file of this client's certificate, read again for each connection." name:"tls-cert" placeholder:"FILE"`
+	TLSKey        string `help:"PEM file of the key of that certificate." name:"tls-key" placeholder:"FILE"`
+	TLSServerName string `help:"Name in the brokers' certificates, if it is not their address." name:"tls-server-name" placeholder:"NAME"`
 
-	SASLMechanism    string `help:"How to log in: plain, scram-sha-256 or scram-sha-512." name:"sasl-mechanism" enum:",plain,scram-sha-256,scram-sha-512" default:"" placeholder:"NAME"`
+	SASLMechanism    string `help:"SASL mechanism to log in with: plain, scram-sha-256 or scram-sha-512." name:"sasl-mechanism" enum:",plain,scram-sha-256,scram-sha-512" default:"" placeholder:"NAME"`
 	SASLUser         string `help:"User to log in as." name:"sasl-user" placeholder:"USER"`
-	SASLPasswordFile string `help:"File of the password; or give the password itself in $$GVBLL_SASL_PASSWORD." name:"sasl-password-file" placeholder:"FILE"`
+	SASLPasswordFile string `help:"File that holds the password. Or set the password itself in the variable GVBLL_SASL_PASSWORD." name:"sasl-password-file" placeholder:"FILE"`
 }
 
-// passwordVariable is the environment variable of the password. It is no
-// flag's, so that the password has no place on a command line.
+// passwordVariable is the environment variable of the password. There is no flag for
+// it, so that the password cannot stand on a command line.
 const passwordVariable = "GVBLL_SASL_PASSWORD"
 
-// connect returns a client whose brokers have answered, and the topics' names.
+// connect returns a client after the brokers have answered, and the topics' names.
 func (f kafkaFlags) connect(ctx context.Context) (*kafka.Client, topics.Names, error) {
 	names, err := topics.Under(f.Prefix)
 	if err != nil {
@@ -81,12 +81,12 @@ func (f securityFlags) config(brokers []string) (kafka.Config, error) {
 		return cfg, fmt.Errorf("--sasl-mechanism %s: %w", f.SASLMechanism, err)
 	}
 	if away := remote(brokers); f.SASLMechanism == "plain" && !f.TLS && away != "" {
-		slog.Warn(fmt.Sprintf("--sasl-mechanism plain: the password goes to %s as it is, for all to read who are on the way: add --tls, or use scram-sha-512", away))
+		slog.Warn(fmt.Sprintf("--sasl-mechanism plain: the password goes to %s in the clear: add --tls, or use scram-sha-512", away))
 	}
 	return cfg, nil
 }
 
-// check refuses flags that make no sense together, in one line.
+// check refuses flags that miss others.
 func (f securityFlags) check() error {
 	for _, needs := range []struct {
 		flag, value string
@@ -110,7 +110,8 @@ func (f securityFlags) check() error {
 	return nil
 }
 
-// password comes from the file or from the environment. No error shows it.
+// password returns the password, from the file or the environment. No error holds
+// it.
 func (f securityFlags) password() (string, error) {
 	password := os.Getenv(passwordVariable)
 	switch {
@@ -132,7 +133,7 @@ func (f securityFlags) password() (string, error) {
 // maxSecret bounds a file that should hold a password, in bytes.
 const maxSecret = 4096
 
-// readSecret returns what the file holds, less the line's end that editors add.
+// readSecret returns the text of a file without the line's end that editors add.
 func readSecret(file string) (string, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -153,7 +154,7 @@ func readSecret(file string) (string, error) {
 	return secret, nil
 }
 
-// warnIfOpen warns of a secret that all users of the machine can read.
+// warnIfOpen warns if all users of the machine can read a secret.
 func warnIfOpen(flag, file string) {
 	if i, err := os.Stat(file); err == nil && i.Mode().Perm()&0o004 != 0 {
 		slog.Warn(fmt.Sprintf("%s %s: every user of this machine may read it: chmod o-r %s", flag, file, file))

@@ -7,63 +7,20 @@ import (
 	"io"
 	"math"
 	"runtime"
-	"slices"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/table"
 	"github.com/gvbll/gvbll/pipeline"
-	"github.com/gvbll/gvbll/posterior/conformal"
 )
-
-// coverageFlags say which sets predictions carry.
-type coverageFlags struct {
-	Coverage      float64 `help:"Put a set of classes into every prediction that holds the node's with this probability, such as 0.9; 0 for none." default:"0"`
-	SetScore      string  `help:"What decides who is in a set: lac (smallest sets), aps or raps (sets that grow with the node's difficulty)." enum:"lac,aps,raps" default:"lac" placeholder:"lac"`
-	SetMethod     string  `help:"How thresholds follow the stream: aci, pid, or fixed after 500 labels." enum:"aci,pid,fixed" default:"aci" placeholder:"aci"`
-	SetsPer       string  `help:"Which nodes have a threshold, and a coverage, of their own: each class, each slice by degree, or none." enum:"class,slice,none" default:"none" placeholder:"none"`
-	MinConfidence float64 `help:"With --coverage: say abstain below this confidence; 0 for never."`
-	MaxSetSize    int     `help:"With --coverage: say abstain when a set has more classes, or none at all; 0 for never."`
-	MaxOutside    float64 `help:"With --coverage: say abstain when an embedding is further from the first nodes than so many times what 99 in 100 of them are, such as 2; 0 for never."`
-}
-
-func (f coverageFlags) coverage() pipeline.Coverage {
-	return pipeline.Coverage{
-		Target: f.Coverage, Score: scoreNamed(f.SetScore), Method: methodNamed(f.SetMethod), Per: perNamed(f.SetsPer),
-		MinConfidence: f.MinConfidence, MaxSize: f.MaxSetSize, MaxOutside: f.MaxOutside,
-	}
-}
-
-// The names were checked by the grammar.
-
-func scoreNamed(name string) conformal.Kind {
-	return valueNamed(name, conformal.LAC, conformal.APS, conformal.RAPS)
-}
-
-func methodNamed(name string) conformal.Method {
-	return valueNamed(name, conformal.ACI, conformal.PID, conformal.Fixed)
-}
-
-func perNamed(name string) pipeline.Per {
-	return valueNamed(name, pipeline.PerNone, pipeline.PerClass, pipeline.PerSlice)
-}
-
-// valueNamed returns the value of the name, the first where there is none.
-func valueNamed[T fmt.Stringer](name string, values ...T) T {
-	return values[max(slices.IndexFunc(values, func(v T) bool { return v.String() == name }), 0)]
-}
 
 type coverageCmd struct {
 	Plan planFlags `embed:""`
 
-	Target float64  `help:"Share of sets that are to hold the class." default:"0.9"`
-	Head   string   `help:"What serves: pool, or paper, the paper's head." enum:"pool,paper" default:"pool" placeholder:"pool"`
-	Delay  []int    `help:"Steps by which labels come late, comma-separated." default:"0,1,10"`
-	Score  []string `help:"Scores: lac, aps, raps." enum:"lac,aps,raps" default:"lac" placeholder:"NAME"`
-	Method []string `help:"Methods: aci, pid, fixed." enum:"aci,pid,fixed" default:"aci,fixed" placeholder:"NAME"`
-	Per    []string `help:"Thresholds: none, class, slice." enum:"none,class,slice" default:"none" placeholder:"NAME"`
-	JSON   bool     `help:"Print the results as JSON, a line for each stream." name:"json"`
-	Limits struct {
-		MaxOutside float64 `help:"Count predictions whose embedding is further away than so many times what 99 in 100 of the first nodes are; 0 for none."`
-	} `embed:""`
+	Target     float64    `help:"Probability with which a set is to hold the right class." default:"0.9"`
+	Head       string     `help:"What predicts: pool, or paper, the paper's head." enum:"pool,paper" default:"pool" placeholder:"pool"`
+	Delay      []int      `help:"Steps between a node and its label, comma-separated." default:"0,1,10" placeholder:"0,1,10"`
+	Sets       []setsFlag `help:"Ways to make sets, comma-separated, each as SCORE/METHOD/GROUPS: lac, aps or raps; aci, pid or fixed; none, class or slice." default:"lac/aci/none,lac/fixed/none" placeholder:"lac/aci/none"`
+	MaxOutside float64    `help:"Count predictions whose embedding is further from the first nodes than this many times what 99 in 100 of them are; 0 counts none." default:"0"`
+	JSON       bool       `help:"Print the results as JSON, one line for each stream." name:"json"`
 }
 
 // Help is shown by gvbll coverage --help.
@@ -86,14 +43,8 @@ func (c coverageCmd) Run(ctx context.Context, s streams) error {
 			return usagef("--delay %d: give 0 for labels at once, or steps", d)
 		}
 	}
-	for _, score := range c.Score {
-		for _, per := range c.Per {
-			for _, method := range c.Method {
-				job.Sets = append(job.Sets, pipeline.Coverage{
-					Target: c.Target, Score: scoreNamed(score), Method: methodNamed(method), Per: perNamed(per), MaxOutside: c.Limits.MaxOutside,
-				})
-			}
-		}
+	for _, way := range c.Sets {
+		job.Sets = append(job.Sets, pipeline.Coverage{Target: c.Target, Score: way.score, Method: way.method, Per: way.per, MaxOutside: c.MaxOutside})
 	}
 	bar := newProgress(s.err, "coverage", len(job.Sources)*len(job.Seeds)*len(job.Delays)*len(job.Sets))
 	var found []table.CoverageResult

@@ -18,20 +18,20 @@ import (
 )
 
 type deadLettersCmd struct {
-	Kafka kafkaFlags `embed:""`
+	Kafka kafkaFlags `embed:"" group:"kafka"`
 
-	Reason []string `help:"Only those with one of these reasons." placeholder:"REASON"`
+	Reason []string `help:"List only records that were refused for one of these reasons." placeholder:"REASON"`
 	JSON   bool     `help:"Print one JSON object a line; keys and values are base64." name:"json"`
-	Resend string   `help:"Send the records in this file, lines as --json prints them, repaired or not, to the topics they came from; - for standard input." type:"path" placeholder:"FILE"`
+	Resend string   `help:"Send the records of this file, in lines as --json prints them, to the topics they came from; - for standard input." type:"path" placeholder:"FILE"`
 }
 
 // Help is shown by gvbll dead-letters --help.
 func (deadLettersCmd) Help() string {
-	return "Lists what was refused, and why. To send some again: print them with --json, repair the values, and give the lines to --resend."
+	return "Lists the records that were refused, and why. To send some again, print them with --json, repair their values, and give the lines to --resend."
 }
 
-// deadLetter is a line of --json. What could not be kept whole cannot be sent
-// again.
+// deadLetter is a line of --json. A record that the dead letter holds only in part
+// (Truncated) cannot be sent again.
 type deadLetter struct {
 	Reason    event.Reason `json:"reason"`
 	Detail    string       `json:"detail"`
@@ -51,7 +51,10 @@ type deadHeader struct {
 }
 
 // Run lists, or sends again.
-func (c deadLettersCmd) Run(ctx context.Context, s streams) error {
+func (c deadLettersCmd) Run(ctx context.Context, s streams, g given) error {
+	if err := g.check(uselessness{c.Resend != "", "no effect on --resend: leave out one of them", []string{"reason", "json"}}); err != nil {
+		return err
+	}
 	for _, reason := range c.Reason {
 		if !slices.Contains(event.Reasons(), event.Reason(reason)) {
 			return usagef("--reason %s: give some of %v", reason, event.Reasons())
@@ -68,8 +71,8 @@ func (c deadLettersCmd) Run(ctx context.Context, s streams) error {
 	return c.list(ctx, s.out, client, names.DeadLetters)
 }
 
-// list prints all that the topic holds. Others can write there too: what is no
-// dead letter is told at the end and hides no other.
+// list prints the dead letters of a topic. Others may write there too: records that
+// are no dead letters are reported at the end, after all that are.
 func (c deadLettersCmd) list(ctx context.Context, w io.Writer, client *kafka.Client, topic string) error {
 	if !c.JSON {
 		fmt.Fprintf(w, "%-20s %-24s %-20s %-16s %s\n", "REASON", "RECORD", "TIME", "KEY", "DETAIL")
@@ -158,9 +161,8 @@ func (c deadLettersCmd) resend(ctx context.Context, s streams, client *kafka.Cli
 	return err
 }
 
-// recordOf makes the record that a line of --json stands for. It has no time,
-// and so gets that of its sending: by its first time, retention might take it
-// at once.
+// recordOf returns the record of a line of --json, without its time: by that,
+// retention might delete it at once. It gets the time at which it is sent.
 func recordOf(line []byte, names topics.Names) (r kafka.Record, err error) {
 	var d deadLetter
 	if err := json.Unmarshal(line, &d); err != nil {

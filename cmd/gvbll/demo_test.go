@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -45,7 +48,25 @@ func (l *lines) has(s string) bool {
 
 // small is a demo of a second or two.
 func small(more ...string) []string {
-	return append([]string{"demo", "--nodes", "1500", "--steps", "12", "--epochs", "30", "--hidden", "16", "--embedding", "8", "--json"}, more...)
+	return append([]string{"demo", "--data", smallGraph(), "--label-delay", "2", "--epochs", "30", "--json"}, more...)
+}
+
+// smallGraph is the folder of a graph, which TestMain removes.
+var smallGraph = sync.OnceValue(func() string {
+	dir := filepath.Join(scratch(), "small")
+	var out, errs lines
+	if code := run(context.Background(), []string{"generate", "--out", dir, "--nodes", "1500", "--steps", "12"}, &out, &errs); code != exitOK {
+		panic(string(errs.b))
+	}
+	return dir
+})
+
+// generated returns the folder of a graph that 'gvbll generate' makes.
+func generated(t *testing.T, args ...string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "graph")
+	gvbll(t, append([]string{"generate", "--out", dir}, args...)...)
+	return dir
 }
 
 // demo runs a demo to its end in this process.
@@ -111,14 +132,14 @@ func TestDemoEqualsTheEngine(t *testing.T) {
 // direct feeds the demo's windows to an engine of its own.
 func direct(t *testing.T, late bool) (s demoSummary) {
 	t.Helper()
-	set, err := dataFlags{
-		Nodes: 1500, Steps: 12, Seed: 1, Drift: "strong",
-		Generator: genFlags{Classes: 10, Dim: 128, Subtopics: 5, Latent: 24, Years: 30, Growth: 1.2},
-	}.open()
+	set, err := dataFlags{Data: smallGraph(), Seed: 1}.open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := trainFlags{Encoder: "graphsage", Head: "pool", Heads: 4, TempHidden: 16, Epochs: 30, Hidden: []int{16}, Embedding: 8, Samples: 10, LearningRate: 0.01, WeightDecay: 0.0005, Dropout: 0.5}.train(t.Context(), set, &lines{}, nil)
+	var flags trainFlags
+	must(t, kong.ApplyDefaults(&flags))
+	flags.Epochs = 30
+	m, err := flags.train(t.Context(), set, &lines{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +253,11 @@ func TestDemoOfAnotherDirectory(t *testing.T) {
 	if again := demo(t, small("--dir", dir)); again != first {
 		t.Errorf("first %+v, then %+v", first, again)
 	}
-	for _, other := range [][]string{{"--seed", "2"}, {"--epochs", "31"}, {"--nodes", "1501"}, {"--drift", "none"}} {
+	for _, other := range [][]string{
+		{"--seed", "2"}, {"--epochs", "31"}, {"--steps", "11"},
+		{"--data", generated(t, "--nodes", "1501", "--steps", "12")},
+		{"--data", generated(t, "--nodes", "1500", "--steps", "12", "--drift", "none")},
+	} {
 		var out, errs lines
 		if code := run(t.Context(), small(append(other, "--dir", dir)...), &out, &errs); code != exitFailed || !errs.has("use another --dir") {
 			t.Errorf("%v: exit code %d: %s", other, code, errs.b)
@@ -255,7 +280,7 @@ func TestDemoAgain(t *testing.T) {
 	}
 	for _, c := range []struct{ flag, value, want string }{
 		{"--epochs", "31", "belongs to model"},
-		{"--lambda", "0.9", "was written with settings"},
+		{"--coverage", "0.9", "was written with settings"},
 	} {
 		var out, errs lines
 		code := run(t.Context(), append(args, c.flag, c.value), &out, &errs)

@@ -53,7 +53,7 @@ func TestForget(t *testing.T) {
 
 func forgetOne(t *testing.T, addr string) {
 	file := filepath.Join(t.TempDir(), "m.safetensors")
-	gvbll(t, "train", "--out", file, "--nodes", "600", "--steps", "5", "--epochs", "5", "--hidden", "8", "--embedding", "4", "--classes", "3", "--late", "0", "--dim", "6")
+	gvbll(t, "train", "--out", file, "--data", generated(t, "--nodes", "600", "--steps", "5", "--classes", "3", "--late", "0", "--dim", "6"), "--epochs", "5", "--hidden", "8", "--embedding", "4")
 	m, err := model.Open(file)
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func forgetOne(t *testing.T, addr string) {
 	}
 
 	// A run that never saw it, window by window as the ledger has them cut.
-	cfg, err := updateFlags{Lambda: .99, Eta: 1, Clip: .1}.config()
+	cfg, err := validSettings(pipeline.Config{Update: updateFlags{Lambda: .99, Eta: 1, Clip: .1}.update()})
 	if err != nil {
 		t.Fatal(err)
 	}

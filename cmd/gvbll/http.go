@@ -20,6 +20,12 @@ import (
 	"github.com/gvbll/gvbll/charts/page"
 )
 
+// httpFlags are those of a command that serves HTTP.
+type httpFlags struct {
+	HTTP       string `help:"Address of the live page, the query API, /metrics, /healthz and /readyz." default:"${default_http}" placeholder:"${default_http}" name:"http"`
+	HTTPConfig string `help:"File that turns on TLS and passwords there, in the format of Prometheus' exporters." name:"http-config" placeholder:"FILE"`
+}
+
 // httpServer serves /metrics, /healthz and /readyz, and the live page with the
 // query API.
 type httpServer struct {

@@ -21,7 +21,7 @@ type inspectCmd struct {
 
 // Help is shown by gvbll inspect --help.
 func (inspectCmd) Help() string {
-	return "Reads a model file as 'gvbll work' would, and tells what is in it: encoder, classes, how it was trained, and the posterior that it starts from."
+	return "Reads a model file as 'gvbll work' does, and prints its encoder, its classes, how it was trained, and the posterior that it starts from."
 }
 
 // inspected is what --json prints.
@@ -40,10 +40,10 @@ type inspected struct {
 	Classes       []classPrior     `json:"classes"`
 	Training      model.Training   `json:"training"`
 	Pool          *pool.Spec       `json:"pool,omitempty"` // the pool of heads, if there is one
-	TrainingNodes int              `json:"training_nodes"` // whose numbers the file tells
+	TrainingNodes int              `json:"training_nodes"` // whose ids the file has
 }
 
-// classPrior is what the training posterior holds of one class's weights.
+// classPrior summarises the training posterior of one class's weights.
 type classPrior struct {
 	Name      string  `json:"name"`
 	Norm      float64 `json:"norm"`      // Euclidean, of the means

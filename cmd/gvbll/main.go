@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -21,7 +22,7 @@ import (
 // Exit codes.
 const (
 	exitOK     = 0
-	exitFailed = 1 // the work could not be done, or was interrupted
+	exitFailed = 1 // the command failed, or was interrupted
 	exitUsage  = 2 // the command line, the environment or the file of flags is wrong
 )
 
@@ -33,53 +34,58 @@ func main() {
 	os.Exit(code)
 }
 
-// cli is the command line: every flag can also be given as an environment
-// variable, GVBLL_ and its name in capitals, and in a file.
+// cli is the command line. Every flag can also be given as an environment
+// variable, GVBLL_ and its name in capitals, and in a file of flags.
 type cli struct {
-	Config    kong.ConfigFlag `help:"YAML file of flags, for what neither the command line nor the environment says: 'brokers: [kafka:9092]', or under a command's name for that alone." type:"path" placeholder:"FILE"`
-	LogLevel  slog.Level      `help:"Least level that is logged: debug, info, warn or error." default:"info" placeholder:"info"`
-	LogFormat string          `help:"Format of the log: text or json." enum:"text,json" default:"text" placeholder:"text"`
+	Config    kong.ConfigFlag `help:"Read flags from this YAML file, such as 'brokers: [kafka:9092]'. The command line and the environment go before it." type:"path" placeholder:"FILE" group:"global"`
+	LogLevel  slog.Level      `help:"Log messages of this level and above: debug, info, warn or error." default:"info" placeholder:"info" group:"global"`
+	LogFormat string          `help:"Format of the log: text or json." enum:"text,json" default:"text" placeholder:"text" group:"global"`
 
-	Demo        demoCmd        `cmd:"" help:"Show the whole job: broker, training, stream, late labels, scores."`
-	Train       trainCmd       `cmd:"" help:"Train a model from a data set (Phase 1) and save it."`
-	Work        workCmd        `cmd:"" help:"Classify the nodes of a topic as they arrive."`
-	Inspect     inspectCmd     `cmd:"" help:"Tell what is in a model file."`
-	Send        sendCmd        `cmd:"" help:"Stream a data set into the topics."`
-	Tail        tailCmd        `cmd:"" help:"Print predictions as they are published."`
-	Topics      topicsCmd      `cmd:"" help:"Show or create the topics."`
-	Ledger      ledgerCmd      `cmd:"" help:"Print the ledger: where the windows were cut, and what came of them."`
-	Promote     promoteCmd     `cmd:"" help:"Let the model in the shadow serve."`
-	Audit       auditCmd       `cmd:"" help:"Prove from the logs that what was served is what the model says."`
-	Forget      forgetCmd      `cmd:"" help:"Have nodes never have come: exactly, by a replay without them."`
-	DeadLetters deadLettersCmd `cmd:"" help:"List what was refused and why, or send it again."`
+	Demo     demoCmd     `cmd:"" help:"Run everything once on this machine: broker, training, stream, late labels, scores." group:"serve"`
+	Generate generateCmd `cmd:"" help:"Write a synthetic graph that drifts as a data set." group:"serve"`
+	Train    trainCmd    `cmd:"" help:"Train a model on a data set and save it (Phase 1)." group:"serve"`
+	Work     workCmd     `cmd:"" help:"Classify the nodes of a topic as they arrive, and learn from their labels (Phase 2)." group:"serve"`
+	Send     sendCmd     `cmd:"" help:"Send a data set, or a file of events, to the input topics." group:"serve"`
+	Tail     tailCmd     `cmd:"" help:"Print predictions as they are published." group:"serve"`
 
-	Table       tableCmd       `cmd:"" help:"Run the paper's Table I: twelve systems, measured, beside the paper's figures."`
-	Coverage    coverageCmd    `cmd:"" help:"Measure how sets of classes keep their coverage, under drift and with late labels."`
-	Bench       benchCmd       `cmd:"" help:"Measure what an arrival costs, beside the bars."`
-	Sensitivity sensitivityCmd `cmd:"" help:"Show how the online update depends on its constants, batches and training nodes."`
+	Topics      topicsCmd      `cmd:"" help:"List the topics, or create them." group:"operate"`
+	Ledger      ledgerCmd      `cmd:"" help:"Print the ledger: where each window was cut, and its result." group:"operate"`
+	Audit       auditCmd       `cmd:"" help:"Replay the ledger and prove that what was published is what the model predicts." group:"operate"`
+	Inspect     inspectCmd     `cmd:"" help:"Describe a model file." group:"operate"`
+	DeadLetters deadLettersCmd `cmd:"" help:"List the records that were refused, and why, or send them again." group:"operate"`
+	Promote     promoteCmd     `cmd:"" help:"Let the shadow model serve." group:"operate"`
+	Forget      forgetCmd      `cmd:"" help:"Erase nodes exactly, by replaying the stream without them." group:"operate"`
 
-	Completion completionCmd `cmd:"" help:"Print a script that lets a shell complete commands and flags."`
-	Version    versionCmd    `cmd:"" help:"Print the version."`
+	Table       tableCmd       `cmd:"" help:"Run the paper's comparison (Table I): twelve systems on the same streams." group:"measure"`
+	Coverage    coverageCmd    `cmd:"" help:"Measure how sets of classes keep their coverage under drift and with late labels." group:"measure"`
+	Sensitivity sensitivityCmd `cmd:"" help:"Measure how the online update depends on its constants, batch size and training nodes." group:"measure"`
+	Bench       benchCmd       `cmd:"" help:"Measure the cost of an arrival in the graph, the engine and a broker." group:"measure"`
+
+	Completion completionCmd `cmd:"" help:"Print a completion script for a shell." group:"other"`
+	Version    versionCmd    `cmd:"" help:"Print the version." group:"other"`
 }
 
-// streams are where a command writes: results to out, all else to err.
+// streams are where a command writes: results to out, everything else to err.
 type streams struct {
 	out, err io.Writer
 }
 
-// newParser returns the parser of the command line into c. exit is called where
-// the program is to end at once, as --help has it.
+// newParser returns the parser of the command line into c. It calls exit when the
+// program should end at once, as after --help.
 func newParser(ctx context.Context, c *cli, s streams, exit func(int)) *kong.Kong {
 	parser, err := kong.New(c,
 		kong.Name("gvbll"),
-		kong.Description("Classifies the nodes of a growing graph as they arrive in Kafka, with probabilities that can be trusted.\n\n"+
-			"Every flag can also be set as an environment variable: GVBLL_ and the flag's name in capitals, as GVBLL_BROKERS; and in the file that --config names. The command line goes before the environment, and that before the file.\n\n"+
+		kong.Description("Classifies the nodes of a growing graph as they arrive in Kafka, with probabilities that can be trusted. Start with 'gvbll demo'.\n\n"+
+			"A flag can also be set in the environment, as GVBLL_ and its name in capitals (--log-level as GVBLL_LOG_LEVEL), and in the file that --config names. The command line goes before the environment, and the environment before the file.\n\n"+
 			"Exit codes: 0 done, 1 failed or interrupted, 2 wrong command line."),
-		kong.DefaultEnvars("GVBLL"),
+		kong.PostBuild(nameVariables),
 		kong.Configuration(loadConfig),
 		kong.Writers(s.out, s.err),
 		kong.Exit(exit),
+		kong.ExplicitGroups(groups),
+		kong.Help(printHelp),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.ValueFormatter(func(v *kong.Value) string { return v.Help }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(s),
 		kong.Vars{
@@ -100,10 +106,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var c cli
 	exit := -1
 	parser := newParser(ctx, &c, streams{stdout, stderr}, func(code int) { exit = code })
-	if len(args) == 0 {
-		args = []string{"--help"}
-	}
-	k, err := parser.Parse(args)
+	k, err := parser.Parse(usualForms(args))
 	if exit >= 0 { // --help was answered
 		return exit
 	}
@@ -117,7 +120,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		handler = slog.NewJSONHandler(stderr, options)
 	}
 	slog.SetDefault(slog.New(handler))
-	err = k.Run()
+	err = k.Run(flagsGiven(k))
 	if err == nil {
 		return exitOK
 	}
@@ -134,7 +137,33 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
-// usageError is a command line that parses and still makes no sense.
+// usualForms turns the forms that many programs know, no arguments, 'help COMMAND'
+// and --version, into this program's own.
+func usualForms(args []string) []string {
+	switch {
+	case len(args) == 0:
+		return []string{"--help"}
+	case args[0] == "help":
+		return append(args[1:len(args):len(args)], "--help")
+	case args[0] == "--version":
+		return []string{"version"}
+	}
+	return args
+}
+
+// usageError is a command line that parses but makes no sense.
 type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// setting is the beginning of a line about a setting that is out of range.
+var setting = regexp.MustCompile(`(?m)^[a-z-]+ \S+: `)
+
+// settingError returns an error about settings, "lambda 2: give …", as one about
+// the flags of the same names.
+func settingError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return usageError{errors.New(setting.ReplaceAllString(err.Error(), "--$0"))}
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -14,7 +15,25 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
 	}
-	testscript.Main(m, map[string]func(){"gvbll": main})
+	testscript.Main(tidy{m}, map[string]func(){"gvbll": main})
+}
+
+// scratch is a folder for what several tests share.
+var scratch = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp("", "gvbll-test")
+	if err != nil {
+		panic(err)
+	}
+	return dir
+})
+
+// tidy removes that folder after the tests.
+type tidy struct{ *testing.M }
+
+func (t tidy) Run() int {
+	code := t.M.Run()
+	os.RemoveAll(scratch())
+	return code
 }
 
 // asProgram in the environment makes the test binary behave as gvbll.

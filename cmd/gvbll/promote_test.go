@@ -156,7 +156,7 @@ func TestPromote(t *testing.T) {
 func move(t *testing.T, addr string) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
-	data := []string{"--nodes", "300", "--steps", "3", "--epochs", "3"}
+	data := []string{"--data", generated(t, "--nodes", "300", "--steps", "3"), "--epochs", "3"}
 	gvbll(t, append([]string{"train", "--out", a, "--embedding", "8"}, data...)...)
 	gvbll(t, append([]string{"train", "--out", b, "--encoder", "gcn", "--embedding", "6"}, data...)...)
 	idOf := func(file string) (string, int) {

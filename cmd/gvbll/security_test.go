@@ -109,7 +109,7 @@ func TestSecurityWarnings(t *testing.T) {
 		want    string
 	}{
 		{"plain on loopback", login("plain", closed), "127.0.0.1:9092,localhost:9092,[::1]:9092", ""},
-		{"plain elsewhere", login("plain", closed), "127.0.0.1:9092,kafka.example:9092", "--sasl-mechanism plain: the password goes to kafka.example:9092 as it is"},
+		{"plain elsewhere", login("plain", closed), "127.0.0.1:9092,kafka.example:9092", "--sasl-mechanism plain: the password goes to kafka.example:9092 in the clear"},
 		{"plain in TLS", encrypted, "kafka.example:9092", ""},
 		{"scram", login("scram-sha-512", closed), "kafka.example:9092", ""},
 		{"password for all to read", login("scram-sha-512", open), "kafka.example:9092", "--sasl-password-file " + open + ": every user of this machine may read it: chmod o-r"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,26 +13,51 @@ import (
 )
 
 type sendCmd struct {
-	Kafka kafkaFlags `embed:""`
-	Data  dataFlags  `embed:""`
+	Kafka  kafkaFlags `embed:"" group:"kafka"`
+	Data   dataFlags  `embed:"" group:"data"`
+	Events string     `help:"Send the node events of this file instead of a data set, one in JSON a line as in docs/wire-format.md, departures among them; - for standard input." placeholder:"FILE" group:"data"`
 
-	Events       string `help:"Send the node events of this file instead, one in JSON a line as in docs/wire-format.md, departures among them; - for standard input." placeholder:"FILE"`
-	Labels       string `help:"When labels are sent: predicted (a step's labels once its predictions are published), delayed (--label-delay node events later) or never." enum:"predicted,delayed,never" default:"predicted" placeholder:"predicted"`
-	LabelDelay   int    `help:"Delay of the labels: further steps with 'predicted', node events with 'delayed'." default:"0"`
-	Resume       bool   `help:"Leave out the nodes and labels that the topics hold already."`
-	CreateTopics bool   `help:"Create the topics that are missing."`
+	Labels       string  `help:"When to send labels: predicted (those of a step once its predictions are published), delayed (--label-delay node events later) or never." enum:"predicted,delayed,never" default:"predicted" placeholder:"predicted"`
+	LabelDelay   int     `help:"Delay of the labels: further steps with --labels predicted, node events with delayed." default:"0"`
+	Rate         float64 `help:"Node events to send a second; 0 for no limit." default:"0"`
+	Resume       bool    `help:"Leave out the nodes and labels that the topics hold already."`
+	CreateTopics int     `help:"Create missing topics with this many partitions; 0 creates none." default:"0" group:"kafka"`
 }
 
 // Help is shown by gvbll send --help.
 func (sendCmd) Help() string {
-	return "Nodes go out in the order of arrival: the training nodes first, as context, which the model has\n" +
-		"seen and is not asked about; then step after step, each node with its neighbours so far."
+	return "Nodes are sent in order of arrival: first the training and warm-up nodes as context, which the model " +
+		"does not predict, then step after step, each node with the neighbours that came before it or with it."
+}
+
+func (c sendCmd) check(g given) error {
+	switch {
+	case c.LabelDelay < 0:
+		return usagef("--label-delay %d: give 0 or more", c.LabelDelay)
+	case c.CreateTopics < 0:
+		return usagef("--create-topics %d: give a number of partitions, or 0 to create none", c.CreateTopics)
+	}
+	if err := errors.Join(checkRate(c.Rate), c.Data.check(g)); err != nil {
+		return err
+	}
+	return g.check(
+		uselessness{c.Events != "", "no effect on --events: leave out one of them", []string{"data", "drift", "train-share", "steps", "seed", "labels", "label-delay", "rate", "resume"}},
+		uselessness{c.Labels == string(sender.Never), "no effect with --labels never: leave out one of them", []string{"label-delay"}},
+	)
+}
+
+// checkRate refuses a rate that is none.
+func checkRate(rate float64) error {
+	if !(rate >= 0) {
+		return usagef("--rate %v: give events a second, or 0 for no limit", rate)
+	}
+	return nil
 }
 
 // Run sends the whole data set.
-func (c sendCmd) Run(ctx context.Context, s streams) error {
-	if c.LabelDelay < 0 {
-		return usagef("--label-delay %d: give 0 or more", c.LabelDelay)
+func (c sendCmd) Run(ctx context.Context, s streams, g given) error {
+	if err := c.check(g); err != nil {
+		return err
 	}
 	if c.Events != "" {
 		return c.events(ctx, s)
@@ -51,7 +77,7 @@ func (c sendCmd) Run(ctx context.Context, s streams) error {
 	bar := newProgress(s.err, "sent", total)
 	nodes, labels := 0, 0
 	err = sender.Run(ctx, client, stream, sender.Config{
-		Names: names, Labels: sender.Timing(c.Labels), Delay: c.LabelDelay, Rate: c.Data.Rate, Resume: c.Resume,
+		Names: names, Labels: sender.Timing(c.Labels), Delay: c.LabelDelay, Rate: c.Rate, Resume: c.Resume,
 		Progress: func(n, l int) {
 			nodes, labels = n, l
 			bar.set(n, fmt.Sprintf("%d nodes, %d labels", n, l))
@@ -64,20 +90,20 @@ func (c sendCmd) Run(ctx context.Context, s streams) error {
 	return err
 }
 
-// connect makes the topics too, where that is asked for.
+// connect also creates the topics if asked to.
 func (c sendCmd) connect(ctx context.Context) (*kafka.Client, topics.Names, error) {
 	client, names, err := c.Kafka.connect(ctx)
-	if err != nil || !c.CreateTopics {
+	if err != nil || c.CreateTopics == 0 {
 		return client, names, err
 	}
-	if _, err := topics.Create(ctx, client, names, 1, -1); err != nil {
+	if _, err := topics.Create(ctx, client, names, c.CreateTopics, -1); err != nil {
 		client.Close()
 		return nil, names, err
 	}
 	return client, names, nil
 }
 
-// events sends what a file has.
+// events sends the node events of a file.
 func (c sendCmd) events(ctx context.Context, s streams) error {
 	var in io.Reader = os.Stdin
 	if c.Events != "-" {

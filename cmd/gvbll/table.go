@@ -53,7 +53,7 @@ type planFlags struct {
 	WeightDecay  float64 `help:"Weight decay of encoders and linear heads." default:"0.0005"`
 	Dropout      float64 `help:"Dropout of features and hidden states." default:"0.5"`
 
-	Update updateFlags `embed:"" group:"Update"`
+	Update updateFlags `embed:"" group:"update"`
 }
 
 func (f planFlags) plan() (table.Plan, error) {
@@ -67,13 +67,13 @@ func (f planFlags) plan() (table.Plan, error) {
 	for s := range f.Seeds {
 		p.Seeds = append(p.Seeds, uint64(s+1))
 	}
-	cfg, err := f.Update.config()
-	if err != nil {
-		return p, err
+	update := f.Update.update()
+	if err := update.Validate(); err != nil {
+		return p, settingError(err)
 	}
 	s := &p.Settings
 	s.Hidden, s.Embedding, s.Epochs = f.Hidden, f.Embedding, f.Epochs
-	s.LearningRate, s.WeightDecay, s.Dropout, s.Update = f.LearningRate, f.WeightDecay, f.Dropout, cfg.Update
+	s.LearningRate, s.WeightDecay, s.Dropout, s.Update = f.LearningRate, f.WeightDecay, f.Dropout, update
 	if len(f.Data)+len(f.Drift) == 0 {
 		return p, usagef("no data: give --data DIR,DIR or --drift none,strong")
 	}

@@ -12,13 +12,13 @@ import (
 )
 
 type tailCmd struct {
-	Kafka kafkaFlags `embed:""`
+	Kafka kafkaFlags `embed:"" group:"kafka"`
 
+	Limit  int  `help:"End after this many predictions; 0 for no limit." short:"n" default:"0"`
+	New    bool `help:"Print only predictions that are published from now on."`
+	Follow bool `help:"Wait for more at the end of the topic; --no-follow ends there." default:"true" negatable:""`
 	JSON   bool `help:"Print one JSON object a line." name:"json"`
-	New    bool `help:"Only predictions published from now on, not those that are there."`
-	Limit  int  `help:"End after this many; 0 for no limit." short:"n"`
-	Lines  bool `help:"Print lines on a terminal too, instead of a live table of the last ones."`
-	Follow bool `help:"Wait for more at the end; --no-follow ends there." default:"true" negatable:""`
+	Lines  bool `help:"Print lines on a terminal too, instead of a live table of the last predictions."`
 }
 
 // Run prints committed predictions in the order of publication.
@@ -84,7 +84,7 @@ func (t tailCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-// print shows one record, in the live table if there is one.
+// print shows one record: in the live table, if that is not nil.
 func (t tailCmd) print(w io.Writer, live *tailView, r *kafka.Record) error {
 	var p event.Prediction
 	if err := wire.DecodePrediction(r.Value, &p); err != nil {
@@ -109,7 +109,7 @@ func tailLine(p *event.Prediction) string {
 		shown(p.Node.String()), shown(p.Class), p.Confidence, p.Total, p.Aleatoric, p.Epistemic, p.Window, p.PosteriorVersion, again(p))
 }
 
-// again marks what is predicted again, "" what is served first.
+// again marks a revision. It returns "" for the first prediction of a node.
 func again(p *event.Prediction) string {
 	if p.Revision == 0 {
 		return ""
@@ -117,7 +117,7 @@ func again(p *event.Prediction) string {
 	return fmt.Sprintf("  revision %d", p.Revision)
 }
 
-// tailView is the last predictions on a terminal, and what they come to.
+// tailView is a live table of the last predictions, with means over all.
 type tailView struct {
 	screen *screen
 	began  time.Time
@@ -139,7 +139,7 @@ func (v *tailView) add(p *event.Prediction) {
 	}
 }
 
-// paint shows the table; of none, it does nothing.
+// paint shows the table. On nil it does nothing.
 func (v *tailView) paint() error {
 	if v == nil {
 		return nil
@@ -148,7 +148,7 @@ func (v *tailView) paint() error {
 	return v.screen.paint(v.lines(height-1, time.Since(v.began)))
 }
 
-// lines are the table in so many lines.
+// lines returns the table, with the given number of lines at most.
 func (v *tailView) lines(most int, since time.Duration) []line {
 	n := float64(max(v.count, 1))
 	list := []line{

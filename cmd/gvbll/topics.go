@@ -11,23 +11,26 @@ import (
 )
 
 type topicsCmd struct {
-	Kafka kafkaFlags `embed:""`
+	Kafka kafkaFlags `embed:"" group:"kafka"`
 
 	Create      bool `help:"Create the topics that are missing."`
-	Partitions  int  `help:"Partitions of the topics that are created (ledger, commands and dead letters have one)." default:"1"`
-	Replication int  `help:"Their replication factor; -1 is the broker's default." default:"-1"`
+	Partitions  int  `help:"Partitions of each topic to create; ledger, commands and dead letters always have one." default:"1"`
+	Replication int  `help:"Replication factor of the topics to create; -1 for the broker's default." default:"-1"`
 	JSON        bool `help:"Print JSON." name:"json"`
 }
 
 // Help is shown by gvbll topics --help.
 func (topicsCmd) Help() string {
-	return "Inputs and ledger are created to be kept for ever, because recovery replays them."
+	return "The inputs and the ledger are created without a limit on retention, because recovery replays them."
 }
 
-// Run lists the topics, after creating what is missing when asked to.
-func (t topicsCmd) Run(ctx context.Context, s streams) error {
+// Run lists the topics, and first creates what is missing if asked to.
+func (t topicsCmd) Run(ctx context.Context, s streams, g given) error {
 	if t.Partitions < 1 {
-		return usagef("--partitions %d: a topic has at least one", t.Partitions)
+		return usagef("--partitions %d: give at least 1", t.Partitions)
+	}
+	if err := g.check(uselessness{!t.Create, "no effect without --create: add it", []string{"partitions", "replication"}}); err != nil {
+		return err
 	}
 	c, names, err := t.Kafka.connect(ctx)
 	if err != nil {
@@ -51,7 +54,7 @@ func (t topicsCmd) Run(ctx context.Context, s streams) error {
 	}
 	var rows []row
 	for _, n := range names.All() {
-		r := row{n, have[n], "there"}
+		r := row{n, have[n], "exists"}
 		switch {
 		case slices.Contains(created, n):
 			r.State = "created"

@@ -17,32 +17,47 @@ import (
 )
 
 type trainCmd struct {
-	Data  dataFlags  `embed:""`
+	Data  dataFlags  `embed:"" group:"data"`
 	Train trainFlags `embed:""`
 
-	Out       string `help:"Where the model is written." default:"model.safetensors" type:"path" placeholder:"FILE"`
-	Report    string `help:"Draw the curves of the training into this file, .svg or .png." type:"path" placeholder:"FILE"`
-	IfMissing bool   `help:"Do nothing when the file is there already."`
+	Out       string `help:"File to write the model into." default:"model.safetensors" type:"path" placeholder:"FILE"`
+	Report    string `help:"File to draw the training curves into, .svg or .png." type:"path" placeholder:"FILE"`
+	IfMissing bool   `help:"Do nothing if the model file exists."`
 }
 
 // trainFlags are the constants of Phase 1.
 type trainFlags struct {
-	Encoder      string  `help:"Encoder: graphsage, gcn, gat or gin." enum:"graphsage,gcn,gat,gin" default:"graphsage" placeholder:"graphsage"`
-	Weights      string  `help:"A safetensors file with the state dict of an encoder of that kind, trained in PyTorch Geometric: it stays as it is, and the head alone is trained (docs/pytorch-geometric.md)." type:"existingfile" placeholder:"FILE"`
-	Activation   string  `help:"Activation between the encoder's layers, relu or elu; elu for gat and relu for the others when left out." enum:",relu,elu" default:"" placeholder:"NAME"`
-	Heads        int     `help:"Attention heads of gat." default:"4"`
-	Head         string  `help:"What the model serves with: pool, a pool of heads on embeddings, features and the labels around a node, or paper, the paper's head alone." enum:"pool,paper" default:"pool" placeholder:"pool"`
-	Hidden       []int   `help:"Widths of the encoder's hidden layers." default:"64"`
-	Embedding    int     `help:"Dimension of an embedding, d_e; 0 for 16, or as many as there are classes, in sixteens." default:"0"`
-	TempHidden   int     `help:"Hidden units of the temperature head; 0 for τ = 1." default:"16"`
-	Epochs       int     `help:"Epochs." default:"100"`
-	Samples      int     `help:"Posterior samples of the ELBO, S." default:"10"`
-	LearningRate float64 `help:"Adam's learning rate." default:"0.01"`
-	WeightDecay  float64 `help:"Weight decay of the encoder (an L2 term, as in torch.optim.Adam); 0 for none." default:"0.0005"`
-	Dropout      float64 `help:"Dropout of features and hidden states in training; 0 for none." default:"0.5"`
-	Normalize    string  `help:"Normalisation of the features: none, row-l1, row-l2 or standard; row-l2 for sparse and standard for dense ones when left out." enum:",none,row-l1,row-l2,standard" default:"" placeholder:"KIND"`
-	ValidShare   float64 `help:"Share of the training nodes, stratified, that is held out to watch the accuracy on." default:"0"`
-	Patience     int     `help:"Stop after so many epochs without a better accuracy on the held out nodes, and keep the best; 0 for never." default:"0"`
+	modelFlags `group:"training"`
+
+	LearningRate float64 `help:"Learning rate of Adam." default:"0.01" group:"training"`
+	WeightDecay  float64 `help:"Weight decay of the encoder, an L2 term as in torch.optim.Adam; 0 for none." default:"0.0005" group:"training"`
+	Dropout      float64 `help:"Dropout of features and hidden states; 0 for none." default:"0.5" group:"training"`
+	Samples      int     `help:"Number S of posterior samples of the ELBO." default:"10" group:"training"`
+	ValidShare   float64 `help:"Share of the training nodes to hold out of every class, and to watch the accuracy on; 0 for none." default:"0" group:"training"`
+	Patience     int     `help:"Stop after this many epochs without a better accuracy on the nodes held out, and keep the best; 0 never stops early." default:"0" group:"training"`
+
+	Hidden     []int  `help:"Widths of the encoder's hidden layers." default:"64" group:"encoder"`
+	Embedding  int    `help:"Dimension d_e of an embedding; 0 for the number of classes, rounded up to a multiple of 16." default:"0" group:"encoder"`
+	Heads      int    `help:"Number of attention heads of gat." default:"4" group:"encoder"`
+	Activation string `help:"Activation between the encoder's layers: relu or elu. For gat elu and for the others relu when left out." enum:",relu,elu" default:"" placeholder:"NAME" group:"encoder"`
+	TempHidden int    `help:"Number of hidden units of the temperature head; 0 for τ = 1." default:"16" group:"encoder"`
+	Normalize  string `help:"Normalisation of the features: none, row-l1, row-l2 or standard. For sparse features row-l2 and for dense ones standard when left out." enum:",none,row-l1,row-l2,standard" default:"" placeholder:"KIND" group:"encoder"`
+	Weights    string `help:"Safetensors file with the state dict of an encoder trained in PyTorch Geometric, to use as it is; only the head is trained (docs/pytorch-geometric.md)." type:"existingfile" placeholder:"FILE" group:"encoder"`
+}
+
+// modelFlags choose what is trained, and how long.
+type modelFlags struct {
+	Encoder string `help:"Encoder: graphsage, gcn, gat or gin." enum:"graphsage,gcn,gat,gin" default:"graphsage" placeholder:"graphsage"`
+	Head    string `help:"What the model predicts with: pool, a pool of heads on embeddings, features and the labels around a node, or paper, the paper's head." enum:"pool,paper" default:"pool" placeholder:"pool"`
+	Epochs  int    `help:"Number of epochs of the training." default:"100"`
+}
+
+func (f trainFlags) check(g given) error {
+	return g.check(
+		uselessness{f.Encoder != string(gnn.KindGAT), "no effect without --encoder gat: leave it out", []string{"heads"}},
+		uselessness{f.Weights != "", "no effect on --weights, an encoder that is trained already: leave it out", []string{"hidden", "embedding", "weight-decay", "dropout"}},
+		uselessness{f.ValidShare == 0, "no effect without nodes held out: add --valid-share, such as 0.2", []string{"patience"}},
+	)
 }
 
 // config returns the constants for a data set of the given seed.
@@ -66,9 +81,12 @@ func (f trainFlags) config(seed uint64) (model.Config, error) {
 }
 
 // Run trains and saves.
-func (c trainCmd) Run(ctx context.Context, s streams) error {
+func (c trainCmd) Run(ctx context.Context, s streams, g given) error {
+	if err := errors.Join(c.Data.check(g), c.Train.check(g)); err != nil {
+		return err
+	}
 	if _, err := os.Stat(c.Out); err == nil && c.IfMissing {
-		fmt.Fprintf(s.err, "%s is there already\n", c.Out)
+		fmt.Fprintf(s.err, "%s exists already\n", c.Out)
 		return nil
 	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -104,7 +122,7 @@ func (c trainCmd) Run(ctx context.Context, s streams) error {
 	return err
 }
 
-// report writes a picture, of the kind that the file's name ends in.
+// report writes a picture in the format that the file's name ends in.
 func report(file string, p plot.Picture) error {
 	render := p.SVG
 	if filepath.Ext(file) == ".png" {
@@ -117,7 +135,7 @@ func report(file string, p plot.Picture) error {
 	return os.WriteFile(file, b, 0o644)
 }
 
-// train trains a model, and calls watch, unless it is nil, after each epoch.
+// train trains a model, and calls watch after each epoch unless it is nil.
 func (f trainFlags) train(ctx context.Context, set *dataSet, w io.Writer, watch func(train.Progress)) (*model.Model, error) {
 	cfg, err := f.config(set.seed)
 	if err != nil {
@@ -136,7 +154,7 @@ func (f trainFlags) train(ctx context.Context, set *dataSet, w io.Writer, watch 
 	})
 }
 
-// made tells whether these flags and this data set made the model.
+// made reports whether these flags and this data set made the model.
 func (f trainFlags) made(m *model.Model, set *dataSet) bool {
 	cfg, err := f.config(set.seed)
 	if err != nil {
@@ -147,7 +165,8 @@ func (f trainFlags) made(m *model.Model, set *dataSet) bool {
 		t.Settings == cfg.String()
 }
 
-// orNone turns the flags' 0, for none, into the configuration's.
+// orNone turns a flag's 0 for none into that of configurations, whose 0 is for the
+// default.
 func orNone(x float64) float64 {
 	if x == 0 {
 		return -1

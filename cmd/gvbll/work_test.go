@@ -49,7 +49,7 @@ func TestWork(t *testing.T) {
 }
 
 func workDay(t *testing.T, addr, prefix string) {
-	data := []string{"--nodes", "1200", "--steps", "10"}
+	data := []string{"--data", generated(t, "--nodes", "1200", "--steps", "10")}
 	file := filepath.Join(t.TempDir(), "m.safetensors")
 	gvbll(t, append([]string{"train", "--out", file, "--epochs", "20", "--hidden", "16", "--embedding", "8"}, data...)...)
 

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"sync"
+
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/posterior/calibration"
+	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/worker"
+)
+
+// demoShow follows the worker, and shows how the heads compare: live on a terminal,
+// and otherwise as a table that grows.
+type demoShow struct {
+	w       io.Writer
+	screen  *screen // nil without a terminal
+	model   string
+	engine  *pipeline.Engine
+	windows []intake.Size
+	total   int // steps
+	done    chan struct{}
+	once    sync.Once
+
+	arrivals, labels, step int
+	posterior, chain       string
+	lines                  []string // of windows that are not committed yet
+	scores                 []pipeline.Summary
+	pending                int
+	nll                    [][]float64 // by head and step
+}
+
+const header = "  step   nodes  labels     static acc     NLL     served acc     NLL   pending\n"
+
+func (d *demoShow) stepped(s worker.Stepped) {
+	out := s.Outcome
+	d.arrivals += out.Counts.Arrivals
+	d.labels += len(out.Labelled)
+	d.posterior, d.chain = fmt.Sprintf("%x", out.Posterior), fmt.Sprintf("%x", out.Chain)
+	d.scores, d.pending = d.engine.Summaries(), out.Levels.Pending
+	if len(out.Labelled) == 0 {
+		return
+	}
+	d.step++
+	d.note(out)
+	if d.screen != nil {
+		return
+	}
+	if every := max(1, d.total/25); s.Replayed || d.step%every != 0 && d.step != d.total {
+		return
+	}
+	served, static := d.scores[0].WindowMeans(), named(d.scores, "static").WindowMeans()
+	d.lines = append(d.lines, fmt.Sprintf("%6d %7d %7d %14.4f %7.4f %14.4f %7.4f %9d\n",
+		d.step, d.arrivals, d.labels, static.Acc, static.NLL, served.Acc, served.NLL, out.Levels.Pending))
+}
+
+// note keeps the mean NLL of the step for the live view.
+func (d *demoShow) note(out *event.Outcome) {
+	if d.nll == nil {
+		d.nll = make([][]float64, len(out.Heads))
+	}
+	for h := range out.Heads {
+		var t calibration.Tally
+		for i := range out.Heads[h].Scores {
+			t.Add(&out.Heads[h].Scores[i])
+		}
+		d.nll[h] = append(d.nll[h], t.Means().NLL)
+	}
+}
+
+// view returns the live view: the progress of the stream, and the heads' scores.
+func (d *demoShow) view() []line {
+	share := float64(d.step) / float64(max(d.total, 1))
+	lines := []line{
+		{fmt.Sprintf("step %d of %d  %s %3.0f%%  %d nodes served, %d labels, %d pending", d.step, d.total, bar(share, 24), 100*share, d.arrivals, d.labels, d.pending), bold},
+		{fmt.Sprintf("%-14s %9s %8s %8s %8s  %s", "", "accuracy", "NLL", "ECE", "Brier", "NLL by step"), faint},
+	}
+	lo, hi := math.Inf(1), math.Inf(-1)
+	const room = 40
+	for _, steps := range d.nll {
+		for _, v := range steps[max(len(steps)-room, 0):] {
+			lo, hi = min(lo, v), max(hi, v)
+		}
+	}
+	for h := range d.scores {
+		s := d.scores[h].WindowMeans()
+		curve := ""
+		if h < len(d.nll) {
+			curve = spark(d.nll[h], lo, hi, room)
+		}
+		lines = append(lines, line{fmt.Sprintf("%-14s %9.4f %8.4f %8.4f %8.4f  %s", d.scores[h].Head, s.Acc, s.NLL, s.ECE, s.Brier, curve), usual})
+	}
+	return lines
+}
+
+func (d *demoShow) recovered(r worker.Recovered) {
+	windows := r.Windows
+	if windows > 0 {
+		fmt.Fprintf(d.w, "replayed %d windows of the ledger, and goes on from there\n", windows)
+	}
+	if d.screen == nil {
+		fmt.Fprint(d.w, header)
+	}
+	d.reached(windows)
+}
+
+func (d *demoShow) committed(c worker.Committed) {
+	for _, l := range d.lines {
+		fmt.Fprint(d.w, l)
+	}
+	d.lines = d.lines[:0]
+	if d.screen != nil && d.scores != nil {
+		_ = d.screen.paint(d.view()) // the stream goes on without the terminal
+	}
+	d.reached(c.Last + 1)
+}
+
+// reached ends the demo once all of its windows are committed.
+func (d *demoShow) reached(windows int64) {
+	if windows >= int64(len(d.windows)) {
+		d.once.Do(func() { close(d.done) })
+	}
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/gvbll/gvbll/gnn/dataset"
+)
+
+// generateCmd has a flag for each property of the synthetic graph. Its law is in
+// package dataset.
+type generateCmd struct {
+	Out   string `help:"Folder to write nodes.csv, edges.csv and dataset.json into, for --data." required:"" type:"path" placeholder:"DIR"`
+	Drift string `help:"Drift: none, moderate, strong or abrupt." enum:"none,moderate,strong,abrupt" default:"strong" placeholder:"strong"`
+	Seed  uint64 `help:"Seed of all draws." default:"1"`
+	Nodes int    `help:"Number of nodes." default:"6000"`
+	Steps int    `help:"Number of steps to cut the stream into." default:"50"`
+
+	Years  int     `help:"Number of years that the graph grows for." default:"30"`
+	Growth float64 `help:"Growth factor a year." default:"1.2"`
+
+	Rot       *float64 `help:"Angle by which class centres turn a year, in radians." placeholder:"RADIANS" group:"drift"`
+	Share     *float64 `help:"Change of the logarithm of class shares a year." placeholder:"RATE" group:"drift"`
+	Hom       *float64 `help:"Change of the share of crossing nodes a year." placeholder:"RATE" group:"drift"`
+	Late      *int     `help:"Number of classes that appear only in the stream." placeholder:"N" group:"drift"`
+	Jump      *float64 `help:"Angle by which class centres turn at once in the middle of the stream, in radians." placeholder:"RADIANS" group:"drift"`
+	ShareJump *float64 `help:"Change of the logarithm of class shares at once." placeholder:"SIZE" group:"drift"`
+	HomJump   *float64 `help:"Change of the share of crossing nodes at once." placeholder:"SHARE" group:"drift"`
+
+	Cites       *float64 `help:"Median number of citations of a node." placeholder:"N" group:"citations"`
+	CitesSpread *float64 `help:"Standard deviation of the logarithm of that number: larger makes degrees more unequal." placeholder:"SIZE" group:"citations"`
+	MaxCites    *int     `help:"Largest number of citations of a node." placeholder:"N" group:"citations"`
+	Recency     *float64 `help:"Preference for citing newer nodes; 1 for none." placeholder:"POWER" group:"citations"`
+	Home        *float64 `help:"Share of citations that stay in the node's class." placeholder:"SHARE" group:"citations"`
+	Cross       *float64 `help:"Share of crossing nodes, which look and cite like another class: more is less homophilous." placeholder:"SHARE" group:"citations"`
+
+	Classes      int      `help:"Number of classes." default:"10" group:"features"`
+	Subtopics    int      `help:"Number of subtopics of a class." default:"5" group:"features"`
+	Dim          int      `help:"Number of features." default:"128" group:"features"`
+	Latent       int      `help:"Dimension of the space that holds the centres of classes and subtopics." default:"24" group:"features"`
+	Spread       *float64 `help:"Standard deviation of the logarithm of class shares; 0 makes all classes equally frequent." placeholder:"SIZE" group:"features"`
+	SubSpread    *float64 `help:"Standard deviation of the logarithm of subtopic shares." placeholder:"SIZE" group:"features"`
+	Noise        *float64 `help:"Standard deviation of a node about its centre." placeholder:"SIZE" group:"features"`
+	FeatureNoise *float64 `help:"Standard deviation of the noise of each feature." placeholder:"SIZE" group:"features"`
+}
+
+// Help is shown by gvbll generate --help.
+func (generateCmd) Help() string {
+	return "Writes a growing citation graph whose features, class shares and homophily drift. " +
+		"Nodes are in order of arrival and bring a split of their own: the first 53.7 % train, those up to 71.3 % warm up, the others are the stream. " +
+		"With the flags as they are, '--data DIR' gives the same model and the same predictions, to the bit, as '--drift' of 'gvbll demo', 'train' and 'send' with the same seed and steps."
+}
+
+// synthetic returns the synthetic graph of demo, train and send.
+func synthetic(drift string, seed uint64) (dataset.DriftConfig, error) {
+	c, err := dataset.DriftPreset(drift)
+	c.Nodes, c.Classes, c.Steps, c.Seed = 6000, 10, 50, seed
+	return c, settingError(err)
+}
+
+// config returns the synthetic graph as the flags change it.
+func (c generateCmd) config() (dataset.DriftConfig, error) {
+	d, err := synthetic(c.Drift, c.Seed)
+	d.Nodes, d.Steps, d.Years, d.Growth = c.Nodes, c.Steps, c.Years, c.Growth
+	d.Classes, d.Sub, d.Dim, d.Latent = c.Classes, c.Subtopics, c.Dim, c.Latent
+	override(&d.Rot, c.Rot)
+	override(&d.Share, c.Share)
+	override(&d.Hom, c.Hom)
+	override(&d.Late, c.Late)
+	override(&d.Jump, c.Jump)
+	override(&d.ShareJump, c.ShareJump)
+	override(&d.HomJump, c.HomJump)
+	override(&d.Cites, c.Cites)
+	override(&d.CitesSpread, c.CitesSpread)
+	override(&d.MaxCites, c.MaxCites)
+	override(&d.Recency, c.Recency)
+	override(&d.Home, c.Home)
+	override(&d.Cross, c.Cross)
+	override(&d.Spread, c.Spread)
+	override(&d.SubSpread, c.SubSpread)
+	override(&d.Noise, c.Noise)
+	override(&d.FeatureNoise, c.FeatureNoise)
+	return d, err
+}
+
+// override sets a field to a flag's value, if that was given.
+func override[T any](field, flag *T) {
+	if flag != nil {
+		*field = *flag
+	}
+}
+
+// Run makes the graph and writes it.
+func (c generateCmd) Run(s streams) error {
+	cfg, err := c.config()
+	if err != nil {
+		return err
+	}
+	d, split, err := dataset.Drift(cfg)
+	if err != nil {
+		return settingError(err)
+	}
+	if err := d.Save(c.Out); err != nil {
+		return fmt.Errorf("--out %s: %w", c.Out, err)
+	}
+	_, err = fmt.Fprintf(s.out, "%s: %s\n", c.Out, &dataSet{Dataset: d, split: split})
+	return err
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"reflect"
+
+	"github.com/alecthomas/kong"
+)
+
+// given are the flags of a command that were given, by name: on the command line,
+// in the environment or in the file of flags.
+type given map[string]givenFlag
+
+type givenFlag struct {
+	text  string // the flag with its value
+	where string // "" for the command line
+}
+
+// flagsGiven returns the flags that were given of a parsed command line.
+func flagsGiven(k *kong.Context) given {
+	g := given{}
+	for _, f := range k.Flags() {
+		for _, name := range f.Envs {
+			if os.Getenv(name) != "" {
+				g[f.Name] = givenFlag{asGiven(f), " ($" + name + ")"}
+			}
+		}
+	}
+	for _, p := range k.Path {
+		switch {
+		case p.Flag == nil:
+		case p.Resolved:
+			g[p.Flag.Name] = givenFlag{asGiven(p.Flag), " (in the file of flags)"}
+		default:
+			g[p.Flag.Name] = givenFlag{asGiven(p.Flag), ""}
+		}
+	}
+	return g
+}
+
+// asGiven is a flag as it would stand on a command line.
+func asGiven(f *kong.Flag) string {
+	if f.IsBool() {
+		return "--" + f.Name
+	}
+	return fmt.Sprintf("--%s %v", f.Name, reflect.Indirect(f.Target))
+}
+
+// useless reports flags that have no effect where they were given: an error for one
+// of the command line, and a warning for one of the environment or the file, which
+// other commands may share. why gives the reason and the remedy.
+func (g given) useless(why string, flags ...string) error {
+	for _, name := range flags {
+		f, ok := g[name]
+		switch {
+		case !ok:
+		case f.where == "":
+			return usagef("%s: %s", f.text, why)
+		default:
+			slog.Warn(f.text + f.where + ": " + why)
+		}
+	}
+	return nil
+}
+
+// uselessness is a rule about flags that have no effect.
+type uselessness struct {
+	when  bool
+	why   string
+	flags []string
+}
+
+// check applies rules in order.
+func (g given) check(rules ...uselessness) error {
+	for _, r := range rules {
+		if r.when {
+			if err := g.useless(r.why, r.flags...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// groups are the headings of --help, in their order, by the keys that the tags name.
+// What has no group comes first.
+var groups = []kong.Group{
+	{Key: "serve", Title: "Train and serve:"},
+	{Key: "operate", Title: "Look into a graph, and operate it:"},
+	{Key: "measure", Title: "Measure:"},
+	{Key: "other", Title: "Other:"},
+
+	{Key: "data", Title: "Data:"},
+	{Key: "drift", Title: "Drift (what --drift sets when left out):"},
+	{Key: "citations", Title: "Citations:"},
+	{Key: "features", Title: "Classes and features:"},
+	{Key: "training", Title: "Training:"},
+	{Key: "encoder", Title: "Encoder:"},
+	{Key: "kafka", Title: "Kafka:"},
+	{Key: "http", Title: "HTTP:"},
+	{Key: "windows", Title: "Windows:"},
+	{Key: "checkpoints", Title: "Checkpoints:"},
+	{Key: "sets", Title: "Sets of classes:"},
+	{Key: "revisions", Title: "Drift, and predicting again:"},
+	{Key: "paper", Title: "The paper's head (--head paper):"},
+	{Key: "update", Title: "Online update:"},
+	{Key: "machine", Title: "Memory and threads:"},
+	{Key: "security", Title: "Security of the connections to Kafka:"},
+	{Key: "global", Title: "For every command:", Description: "Each flag can also be set in the environment, as GVBLL_LOG_LEVEL is for --log-level, and in the file that --config names."},
+}
+
+// place is where a flag's group stands among all groups, -1 for none.
+func place(f *kong.Flag) int {
+	if f.Group == nil {
+		return -1
+	}
+	return slices.IndexFunc(groups, func(g kong.Group) bool { return g.Key == f.Group.Key })
+}
+
+// byGroup brings flags into the order of their groups.
+func byGroup(flags []*kong.Flag) {
+	slices.SortStableFunc(flags, func(a, b *kong.Flag) int { return place(a) - place(b) })
+}
+
+// nameVariables names the environment variable of every flag: GVBLL_ and the
+// flag's name in capitals, with _ for -.
+func nameVariables(k *kong.Kong) error {
+	for _, n := range append(k.Model.Leaves(false), k.Model.Node) {
+		for _, f := range n.Flags {
+			if f.Name != "help" {
+				f.Envs = []string{variable(f.Name)}
+				f.Tag.Envs = f.Envs
+			}
+		}
+	}
+	k.Model.HelpFlag.Group = &groups[len(groups)-1]
+	return nil
+}
+
+// variable is the name of a flag's environment variable.
+func variable(flag string) string {
+	return "GVBLL_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// printHelp prints the help of a command with its flags by their groups, and those
+// that every command has at the end. The program ends after it.
+func printHelp(o kong.HelpOptions, k *kong.Context) error {
+	if n := k.Selected(); n != nil {
+		n.Flags = append(n.Flags, k.Model.Flags...)
+		k.Model.Flags = nil
+		byGroup(n.Flags)
+	}
+	return kong.DefaultHelpPrinter(o, k)
+}
