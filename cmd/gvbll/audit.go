@@ -10,7 +10,7 @@ import (
 )
 
 type auditCmd struct {
-	Kafka  kafkaFlags   `embed:""`
+	Kafka  kafkaFlags  `embed:""`
 	Engine engineFlags `embed:""`
 
 	Model      string `help:"Model file that the graph was served with." required:"" type:"path" placeholder:"FILE"`

@@ -254,7 +254,9 @@ func TestDemoOfAnotherDirectory(t *testing.T) {
 		t.Errorf("first %+v, then %+v", first, again)
 	}
 	for _, other := range [][]string{
-		{"--seed", "2"}, {"--epochs", "31"}, {"--steps", "11"},
+		{"--seed", "2"},
+		{"--epochs", "31"},
+		{"--steps", "11"},
 		{"--data", generated(t, "--nodes", "1501", "--steps", "12")},
 		{"--data", generated(t, "--nodes", "1500", "--steps", "12", "--drift", "none")},
 	} {

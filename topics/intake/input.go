@@ -73,7 +73,7 @@ func (in *Input[E]) open(ctx context.Context, c *kafka.Client, src source[E], co
 		if src.optional {
 			return nil
 		}
-		return fmt.Errorf("topic %s does not exist: run 'gvbll topics', or start with --create-topics", src.topic)
+		return fmt.Errorf("topic %s does not exist: run 'gvbll topics', or start with --create-topics 1", src.topic)
 	}
 	in.decoded, in.spare, in.look = make(chan Fetched[E]), make(chan *block[E], spareBlocks), make(chan struct{}, 1)
 	start := make(map[kafka.TopicPartition]int64)

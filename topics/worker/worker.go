@@ -46,7 +46,7 @@ func Run(ctx context.Context, c *kafka.Client, e Engine, cfg Config) error {
 	if missing, err := topics.Missing(ctx, c, cfg.Names); err != nil {
 		return err
 	} else if len(missing) > 0 {
-		return fmt.Errorf("missing topics %v: run 'gvbll topics --create', or let the worker do it with --create-topics", missing)
+		return fmt.Errorf("missing topics %v: run 'gvbll topics --create', or let the worker do it with --create-topics 1", missing)
 	}
 	w := &worker{replayer: &replayer{cfg: &cfg, client: c, engine: e}}
 	err := w.run(ctx)
