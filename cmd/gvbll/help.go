@@ -31,7 +31,7 @@ var groups = []kong.Group{
 	{Key: "update", Title: "Online update:"},
 	{Key: "machine", Title: "Memory and threads:"},
 	{Key: "security", Title: "Security of the connections to Kafka:"},
-	{Key: "global", Title: "For every command:", Description: "Each flag can also be set in the environment, as GVBLL_LOG_LEVEL is for --log-level, and in the file that --config names."},
+	{Key: "global", Title: "For every command:", Description: "Each flag of a command can also be set in the environment, as GVBLL_LOG_LEVEL, and in a file of flags."},
 }
 
 // place is where a flag's group stands among all groups, -1 for none.

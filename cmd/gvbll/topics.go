@@ -54,7 +54,7 @@ func (t topicsCmd) Run(ctx context.Context, s streams, g given) error {
 	}
 	var rows []row
 	for _, n := range names.All() {
-		r := row{n, have[n], "exists"}
+		r := row{n, have[n], "there"}
 		switch {
 		case slices.Contains(created, n):
 			r.State = "created"
