@@ -11,26 +11,24 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 )
 
-// Tandem is an engine that serves and, if there are two models, another in its
-// shadow: it steps the same windows, on a graph and with a posterior of its own,
-// and what it says is scored and not served. What either makes of the stream, its
+// Pair is an engine that serves, and perhaps another one in its shadow, for another
+// model: it steps the same windows, on a graph and with a posterior of its own, and
+// its predictions are scored and not published. What either makes of the stream, its
 // chain too, does not depend on which of them serves, nor on whether the other is
-// there at all. So a shadow costs what an engine costs, in time and in memory;
-// and where there is none, nothing.
-//
-// The embedded engine is the one that serves.
-type Tandem struct {
-	*Engine
-	shadow *Engine // nil where there is none
-
-	// The models' parts as commands know them, see Cast.
-	serves, inShadow string
+// there. A shadow costs what an engine costs, in time and in memory.
+type Pair struct {
+	engines []*Engine // the one that serves, then its shadow if there is one
+	roles   roles
 }
 
-// NewTandem makes engines at window 0 for one model or for two, of which the
-// first serves. Two must be different, and agree on classes and features.
-func NewTandem(cfg Config, models ...*model.Model) (*Tandem, error) {
-	if err := together(models); err != nil {
+// roles are the ids of the models that serve and shadow, as commands know them. A
+// model may have a role without being here, see [Pair.AssignRoles].
+type roles struct{ serves, shadow string } // shadow is "" for none
+
+// NewPair makes engines at window 0 for one model or for two, of which the first
+// serves. Two must be different, and agree on classes and features.
+func NewPair(cfg Config, models ...*model.Model) (*Pair, error) {
+	if err := compatible(models); err != nil {
 		return nil, err
 	}
 	engines := make([]*Engine, len(models))
@@ -40,17 +38,17 @@ func NewTandem(cfg Config, models ...*model.Model) (*Tandem, error) {
 			return nil, err
 		}
 	}
-	return inTandem(engines), nil
+	return pairOf(engines), nil
 }
 
-// together says why models cannot run beside each other.
-func together(models []*model.Model) error {
+// compatible says why models cannot run side by side.
+func compatible(models []*model.Model) error {
 	switch len(models) {
 	case 1:
 		return nil
 	case 2:
 	default:
-		panic(fmt.Sprintf("pipeline: %d models in tandem", len(models)))
+		panic(fmt.Sprintf("pipeline: a pair of %d models", len(models)))
 	}
 	a, b := models[0], models[1]
 	switch {
@@ -64,102 +62,110 @@ func together(models []*model.Model) error {
 	return nil
 }
 
-func inTandem(engines []*Engine) *Tandem {
-	t := &Tandem{Engine: engines[0], serves: engines[0].model.ID}
-	if len(engines) == 2 {
-		t.shadow, t.inShadow = engines[1], engines[1].model.ID
+func pairOf(engines []*Engine) *Pair {
+	p := &Pair{engines: engines, roles: roles{serves: engines[0].model.ID}}
+	for _, shadow := range engines[1:] {
+		p.roles.shadow = shadow.model.ID
 	}
-	return t
+	return p
 }
 
-// Shadow returns the engine in the shadow, nil where there is none. It is the
-// tandem's own: it may be asked, and not stepped.
-func (t *Tandem) Shadow() *Engine { return t.shadow }
+// Serving returns the engine that serves. It belongs to the pair: it must not be
+// stepped.
+func (p *Pair) Serving() *Engine { return p.engines[0] }
 
-// Cast says which model serves from the next window on, and which is in its
-// shadow, "" for none: what the ledger says, or who takes over. A model that is
-// not here has its part all the same: commands are obeyed as they were when it was.
-func (t *Tandem) Cast(serves, shadow string) {
-	t.serves, t.inShadow = serves, shadow
-	if t.shadow != nil && t.shadow.model.ID == serves {
-		t.Engine, t.shadow = t.shadow, t.Engine
+// Shadow returns the engine in the shadow, nil where there is none. It belongs to
+// the pair, too.
+func (p *Pair) Shadow() *Engine {
+	if len(p.engines) == 1 {
+		return nil
+	}
+	return p.engines[1]
+}
+
+// AssignRoles says which model serves from the next window on, and which is in its
+// shadow, "" for none: as the ledger or a new owner has it. A model has its role
+// whether it is here or not, so that commands of the past are obeyed and refused
+// as they were when it was.
+func (p *Pair) AssignRoles(serves, shadow string) {
+	p.roles = roles{serves, shadow}
+	for i, e := range p.engines {
+		if e.model.ID == serves {
+			p.engines[0], p.engines[i] = p.engines[i], p.engines[0]
+			return
+		}
 	}
 }
 
-// Step takes the next window, as [Engine.Step] does, and then does what the
-// window's commands say.
-func (t *Tandem) Step(w *event.Window) *event.Outcome {
+// Step takes the next window, as [Engine.Step] does, and then carries out the
+// window's commands.
+func (p *Pair) Step(w *event.Window) *event.Outcome {
 	events := *w
 	events.Commands = nil
-	out := t.Engine.Step(&events)
-	if t.shadow != nil {
-		out.Shadow = t.shadow.Step(&events)
+	out := p.Serving().Step(&events)
+	for _, shadow := range p.engines[1:] {
+		out.Shadow = shadow.Step(&events)
 	}
-	served := t.serves
+	served := p.roles.serves
 	for i := range w.Commands {
-		t.obey(&w.Commands[i], out)
+		p.obey(&w.Commands[i], out)
 	}
-	if t.serves != served {
-		out.Promoted = t.serves
+	if p.roles.serves != served {
+		out.Promoted = p.roles.serves
 	}
 	return out
 }
 
-// Recycle gives back an outcome of the tandem's, as [Engine.Recycle] does.
-func (t *Tandem) Recycle(out *event.Outcome) {
-	t.Engine.Recycle(out)
-	if t.shadow != nil && out.Shadow != nil {
-		t.shadow.Recycle(out.Shadow)
+// Recycle gives back an outcome of the pair's, as [Engine.Recycle] does.
+func (p *Pair) Recycle(out *event.Outcome) {
+	for _, e := range p.engines {
+		e.Recycle(out)
+		out = out.Shadow
 	}
 }
 
-func (t *Tandem) obey(c *event.Command, out *event.Outcome) {
+// obey carries out a command, or refuses it.
+func (p *Pair) obey(c *event.Command, out *event.Outcome) {
 	switch {
-	case c.Name == event.Forget: // whoever steps the windows exchanges the engine
+	case c.Name == event.Forget: // the caller steps a fresh engine from here on
 	case c.Name != event.Promote:
 		decline(c, out)
-	case c.Model == t.serves: // it was told twice
-	case t.inShadow == "":
+	case c.Model == p.roles.serves: // it was promoted before
+	case p.roles.shadow == "":
 		refuse(out, c.Origin, event.ImpossibleCommand, fmt.Sprintf("promote %.40s: there is no model in the shadow", c.Model))
-	case c.Model != t.inShadow:
-		refuse(out, c.Origin, event.ImpossibleCommand, fmt.Sprintf("promote %.40s: the model in the shadow is %s", c.Model, t.inShadow))
+	case c.Model != p.roles.shadow:
+		refuse(out, c.Origin, event.ImpossibleCommand, fmt.Sprintf("promote %.40s: the model in the shadow is %s", c.Model, p.roles.shadow))
 	default:
-		t.Cast(t.inShadow, t.serves)
+		p.AssignRoles(p.roles.shadow, p.roles.serves)
 	}
 }
 
-// behind is what the names of a shadow's tensors begin with in a snapshot, and,
-// behind metaOwn, those of its strings.
+// behind is the prefix of the names of a shadow's tensors in a snapshot, and, after
+// metaOwn, of those of its strings.
 const behind = "shadow."
 
-// Snapshot begins to take down both engines, as [Engine.Snapshot] does one. The
+// Snapshot begins a snapshot of all engines, as [Engine.Snapshot] does of one. The
 // names of the shadow's tensors begin with "shadow.".
-func (t *Tandem) Snapshot(meta map[string]string) *Snapshot {
-	if t.shadow == nil {
-		return t.Engine.Snapshot(meta)
-	}
-	return takeDown(meta, t.Engine, t.shadow)
-}
+func (p *Pair) Snapshot(meta map[string]string) *Snapshot { return takeDown(meta, p.engines...) }
 
 // ErrNotThere is what an error wraps when a snapshot is whole and does not hold a
 // model that is asked for.
 var ErrNotThere = errors.New("not in the snapshot")
 
-// RestoreTandem makes a tandem of a snapshot, as [Restore] makes an engine, of one
-// model or of two. Which of two serves, the snapshot says; of a snapshot of two,
-// one may be left behind. A model that is not in it is an error that wraps
-// [ErrNotThere].
-func RestoreTandem(cfg Config, r io.ReaderAt, size int64, models ...*model.Model) (t *Tandem, meta map[string]string, err error) {
-	if err := together(models); err != nil {
+// RestorePair makes a pair from a snapshot, as [Restore] makes an engine, for one
+// model or for two. The snapshot says which of two serves; of a snapshot of two, one
+// may be left out. A model that is not in it is an error that wraps [ErrNotThere].
+func RestorePair(cfg Config, r io.ReaderAt, size int64, models ...*model.Model) (p *Pair, meta map[string]string, err error) {
+	if err := compatible(models); err != nil {
 		return nil, nil, err
 	}
-	if t, meta, err = restoreTandem(cfg, r, size, models); err != nil {
+	if p, meta, err = restorePair(cfg, r, size, models); err != nil {
 		return nil, nil, fmt.Errorf("snapshot: %w", err)
 	}
-	return t, meta, nil
+	return p, meta, nil
 }
 
-func restoreTandem(cfg Config, r io.ReaderAt, size int64, models []*model.Model) (*Tandem, map[string]string, error) {
+func restorePair(cfg Config, r io.ReaderAt, size int64, models []*model.Model) (*Pair, map[string]string, error) {
 	file, err := safetensors.NewReader(r, size)
 	if err != nil {
 		return nil, nil, err
@@ -186,5 +192,5 @@ func restoreTandem(cfg Config, r io.ReaderAt, size int64, models []*model.Model)
 	if len(engines) == 2 && engines[0].next != engines[1].next {
 		return nil, nil, damaged("one engine is at window %d, the other at %d", engines[0].next, engines[1].next)
 	}
-	return inTandem(engines), callers(all), nil
+	return pairOf(engines), callers(all), nil
 }

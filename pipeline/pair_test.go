@@ -27,26 +27,26 @@ func twoModels(t testing.TB, rng *rand.Rand) (a, b *model.Model) {
 	return a, b
 }
 
-func newTandem(t testing.TB, cfg pipeline.Config, models ...*model.Model) *pipeline.Tandem {
+func newPair(t testing.TB, cfg pipeline.Config, models ...*model.Model) *pipeline.Pair {
 	t.Helper()
-	tandem, err := pipeline.NewTandem(cfg, models...)
+	pair, err := pipeline.NewPair(cfg, models...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tandem
+	return pair
 }
 
 func promote(model string) event.Command {
 	return event.Command{Origin: &event.Origin{Topic: "commands"}, Name: event.Promote, Model: model}
 }
 
-// TestTandem: whoever serves and whoever is promoted, each model comes to what it
+// TestPair: whoever serves and whoever is promoted, each model comes to what it
 // comes to alone, and a promotion counts from the next window on.
-func TestTandem(t *testing.T) {
+func TestPair(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	a, b := twoModels(t, rng)
 	cfg := pipeline.Config{Samples: 2, MaxPending: 40}
-	tandem := newTandem(t, cfg, a, b)
+	pair := newPair(t, cfg, a, b)
 	alone := map[string]*pipeline.Engine{a.ID: newEngine(t, a, cfg), b.ID: newEngine(t, b, cfg)}
 	l := &life{rng: rng, m: a, x: map[event.ID][]float32{}}
 	serves, behind := a.ID, b.ID
@@ -65,10 +65,10 @@ func TestTandem(t *testing.T) {
 			}
 		}
 		want.Shadow = shadow
-		if got := tandem.Step(w); !reflect.DeepEqual(got, want) {
+		if got := pair.Step(w); !reflect.DeepEqual(got, want) {
 			t.Fatalf("window %d (-want +got)\n%s", w.Number, cmp.Diff(want, got))
 		}
-		if id := tandem.Model().ID; id != serves || tandem.Shadow().Model().ID != behind {
+		if id := pair.Serving().Model().ID; id != serves || pair.Shadow().Model().ID != behind {
 			t.Fatalf("model %s serves, want %s", id, serves)
 		}
 	}
@@ -77,12 +77,12 @@ func TestTandem(t *testing.T) {
 	}
 }
 
-// TestTandemReplaysWithoutTheOther: an engine that stands alone for a past in
+// TestPairReplaysWithoutTheOther: an engine that stands alone for a past in
 // which there were others obeys and refuses as they did, with its own chain.
-func TestTandemReplaysWithoutTheOther(t *testing.T) {
+func TestPairReplaysWithoutTheOther(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	a, b := twoModels(t, rng)
-	both, second := newTandem(t, pipeline.Config{Samples: 2}, a, b), newTandem(t, pipeline.Config{Samples: 2}, b)
+	both, second := newPair(t, pipeline.Config{Samples: 2}, a, b), newPair(t, pipeline.Config{Samples: 2}, b)
 	l := &life{rng: rng, m: a, x: map[event.ID][]float32{}}
 	for i := range 20 {
 		w := l.window()
@@ -92,9 +92,9 @@ func TestTandemReplaysWithoutTheOther(t *testing.T) {
 		if i == 9 {
 			w.Commands = []event.Command{promote(a.ID), {Origin: &event.Origin{}, Name: event.Forget, Nodes: []event.ID{{}}}}
 		}
-		serves, shadow := both.Model().ID, both.Shadow().Model().ID
+		serves, shadow := both.Serving().Model().ID, both.Shadow().Model().ID
 		want := both.Step(w)
-		second.Cast(serves, shadow)
+		second.AssignRoles(serves, shadow)
 		got := second.Step(w)
 		if got.Promoted != want.Promoted {
 			t.Errorf("window %d: promotes %q, want %q", i, got.Promoted, want.Promoted)
@@ -110,8 +110,8 @@ func TestTandemReplaysWithoutTheOther(t *testing.T) {
 			t.Fatalf("window %d: another chain", i)
 		}
 	}
-	if both.Model() != b {
-		t.Errorf("model %s serves at the end", both.Model().ID)
+	if both.Serving().Model() != b {
+		t.Errorf("model %s serves at the end", both.Serving().Model().ID)
 	}
 }
 
@@ -119,18 +119,18 @@ func TestPromotionsRefused(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	a, b := twoModels(t, rng)
 	for _, c := range []struct {
-		tandem *pipeline.Tandem
-		model  string
-		want   string // "" for taken
+		pair  *pipeline.Pair
+		model string
+		want  string // "" for taken
 	}{
-		{newTandem(t, pipeline.Config{}, a), b.ID, "no model in the shadow"},
-		{newTandem(t, pipeline.Config{}, a), a.ID, ""},
-		{newTandem(t, pipeline.Config{}, a, b), "third", "the model in the shadow is second"},
-		{newTandem(t, pipeline.Config{}, a, b), a.ID, ""},
-		{newTandem(t, pipeline.Config{}, a, b), b.ID, ""},
+		{newPair(t, pipeline.Config{}, a), b.ID, "no model in the shadow"},
+		{newPair(t, pipeline.Config{}, a), a.ID, ""},
+		{newPair(t, pipeline.Config{}, a, b), "third", "the model in the shadow is second"},
+		{newPair(t, pipeline.Config{}, a, b), a.ID, ""},
+		{newPair(t, pipeline.Config{}, a, b), b.ID, ""},
 	} {
 		w := &event.Window{Commands: []event.Command{promote(c.model)}}
-		out := c.tandem.Step(w)
+		out := c.pair.Step(w)
 		if c.want == "" {
 			if len(out.Refused) != 0 {
 				t.Errorf("%s: refused: %s", c.model, out.Refused[0].Detail)
@@ -156,19 +156,19 @@ func TestModelsThatCannotRunTogether(t *testing.T) {
 	} {
 		other := *b
 		spoil(&other)
-		if _, err := pipeline.NewTandem(pipeline.Config{}, a, &other); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := pipeline.NewPair(pipeline.Config{}, a, &other); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
 }
 
-// TestTandemSnapshot: of a snapshot of two, both are restored, or one of them.
-func TestTandemSnapshot(t *testing.T) {
+// TestPairSnapshot: of a snapshot of two, both are restored, or one of them.
+func TestPairSnapshot(t *testing.T) {
 	for seed := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, 8))
 		a, b := twoModels(t, rng)
 		cfg := pipeline.Config{Samples: 2, BFloat16: seed%2 == 1}
-		tandem := newTandem(t, cfg, a, b)
+		pair := newPair(t, cfg, a, b)
 		l := &life{rng: rng, m: a, x: map[event.ID][]float32{}}
 		step := func(e interface {
 			Step(*event.Window) *event.Outcome
@@ -181,9 +181,9 @@ func TestTandemSnapshot(t *testing.T) {
 			if i == 5 && seed%3 > 0 {
 				w.Commands = []event.Command{promote(b.ID)}
 			}
-			step(tandem, w)
+			step(pair, w)
 		}
-		s := tandem.Snapshot(map[string]string{"worker": "its own"})
+		s := pair.Snapshot(map[string]string{"worker": "its own"})
 		var file bytes.Buffer
 		var later []*event.Window
 		var outcomes []*event.Outcome
@@ -196,12 +196,12 @@ func TestTandemSnapshot(t *testing.T) {
 				t.Fatal(err)
 			}
 			later = append(later, l.window())
-			outcomes = append(outcomes, step(tandem, later[len(later)-1]))
+			outcomes = append(outcomes, step(pair, later[len(later)-1]))
 		}
 		s.Close()
 		for _, models := range [][]*model.Model{{a, b}, {b, a}, {a}, {b}} {
 			name := fmt.Sprintf("seed %d, %d models, first %s", seed, len(models), models[0].ID)
-			restored, meta, err := pipeline.RestoreTandem(cfg, bytes.NewReader(file.Bytes()), int64(file.Len()), models...)
+			restored, meta, err := pipeline.RestorePair(cfg, bytes.NewReader(file.Bytes()), int64(file.Len()), models...)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -221,10 +221,10 @@ func TestTandemSnapshot(t *testing.T) {
 		}
 		third := *a
 		third.ID = "third"
-		if _, _, err := pipeline.RestoreTandem(cfg, bytes.NewReader(file.Bytes()), int64(file.Len()), a, &third); !errors.Is(err, pipeline.ErrNotThere) {
+		if _, _, err := pipeline.RestorePair(cfg, bytes.NewReader(file.Bytes()), int64(file.Len()), a, &third); !errors.Is(err, pipeline.ErrNotThere) {
 			t.Errorf("a model that is not there: %v", err)
 		}
-		one := newTandem(t, cfg, a)
+		one := newPair(t, cfg, a)
 		single := one.Snapshot(nil)
 		alone, err := io.ReadAll(single)
 		single.Close()
@@ -234,16 +234,16 @@ func TestTandemSnapshot(t *testing.T) {
 	}
 }
 
-// TestDamagedTandem: a snapshot of two that is cut off or changed is damaged.
-func TestDamagedTandem(t *testing.T) {
+// TestDamagedPair: a snapshot of two that is cut off or changed is damaged.
+func TestDamagedPair(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	a, b := twoModels(t, rng)
-	tandem := newTandem(t, pipeline.Config{Samples: 2}, a, b)
+	pair := newPair(t, pipeline.Config{Samples: 2}, a, b)
 	l := &life{rng: rng, m: a, x: map[event.ID][]float32{}}
 	for range 20 {
-		tandem.Step(l.window())
+		pair.Step(l.window())
 	}
-	s := tandem.Snapshot(nil)
+	s := pair.Snapshot(nil)
 	file, err := io.ReadAll(s)
 	if err != nil {
 		t.Fatal(err)
@@ -256,7 +256,7 @@ func TestDamagedTandem(t *testing.T) {
 		} else {
 			bad[rng.IntN(len(bad))] ^= 1 << rng.IntN(8)
 		}
-		if _, _, err := pipeline.RestoreTandem(pipeline.Config{Samples: 2}, bytes.NewReader(bad), int64(len(bad)), a, b); !errors.Is(err, pipeline.ErrDamaged) {
+		if _, _, err := pipeline.RestorePair(pipeline.Config{Samples: 2}, bytes.NewReader(bad), int64(len(bad)), a, b); !errors.Is(err, pipeline.ErrDamaged) {
 			t.Fatalf("error %v, want one of damage", err)
 		}
 	}

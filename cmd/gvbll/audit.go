@@ -56,7 +56,7 @@ func (a auditCmd) Run(ctx context.Context, s streams) error {
 	}
 	bar := newProgress(s.err, "audit", total)
 	found, err := worker.Audit(ctx, client, engine, worker.Config{
-		Names: names, Model: models[0].ID, Shadow: shadowOf(models), Settings: engine.(*keeper).Config().String(), Classes: models[0].Classes,
+		Names: names, Model: models[0].ID, Shadow: shadowOf(models), Settings: engine.(*keeper).Serving().Config().String(), Classes: models[0].Classes,
 		Checkpoints: worker.Checkpoints{Restore: restorer(cfg, models...)}, Fresh: fresh(cfg, models...),
 	}, a.Checkpoint, func(windows int64) { bar.set(int(windows), "windows") })
 	if err != nil {

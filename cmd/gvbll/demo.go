@@ -136,7 +136,7 @@ func (d demoCmd) Run(ctx context.Context, s streams, g given) error {
 	fmt.Fprintf(talk, "consume    %s tail --brokers %s --prefix %s\n\n", program(), strings.Join(addrs, ","), d.Prefix)
 
 	stream := set.stream()
-	show := &demoShow{w: talk, screen: newScreen(talk), model: m.ID, engine: svc.engine.Engine, total: len(stream.Steps), windows: demoWindows(stream, d.delay()), done: make(chan struct{})}
+	show := &demoShow{w: talk, screen: newScreen(talk), model: m.ID, engine: svc.engine.Serving(), total: len(stream.Steps), windows: demoWindows(stream, d.delay()), done: make(chan struct{})}
 	svc.hooks = []worker.Hooks{{Stepped: show.stepped, Committed: show.committed, Recovered: show.recovered}}
 	policy := intake.Schedule{Windows: show.windows}
 	if d.Keep {

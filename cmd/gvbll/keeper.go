@@ -15,7 +15,7 @@ import (
 // may ask between its steps. The engine itself knows no locks: whoever is at it
 // has the turn.
 type keeper struct {
-	*pipeline.Tandem
+	*pipeline.Pair
 	turn sync.Mutex
 	// Of the last two calls of Step, nil before them.
 	before, last *event.Outcome
@@ -34,7 +34,7 @@ func (k *keeper) Step(w *event.Window) *event.Outcome {
 	if k.before != nil { // the worker is done with it
 		k.Recycle(k.before)
 	}
-	k.before, k.last = k.last, k.Tandem.Step(w)
+	k.before, k.last = k.last, k.Pair.Step(w)
 	return k.last
 }
 
@@ -42,36 +42,36 @@ func (k *keeper) Step(w *event.Window) *event.Outcome {
 func (k *keeper) AssignRoles(serves, shadow string) {
 	k.turn.Lock()
 	defer k.turn.Unlock()
-	k.Tandem.Cast(serves, shadow)
+	k.Pair.AssignRoles(serves, shadow)
 }
 
 // ask calls f with the engine that serves, between steps.
 func (k *keeper) ask(f func(*pipeline.Engine)) {
 	k.turn.Lock()
 	defer k.turn.Unlock()
-	f(k.Engine)
+	f(k.Serving())
 }
 
 // Snapshot implements worker.Keeper.
 func (k *keeper) Snapshot(meta map[string]string) io.ReadCloser {
 	k.turn.Lock()
 	defer k.turn.Unlock()
-	return snapshot{k, k.Tandem.Snapshot(meta)}
+	return snapshot{k, k.Pair.Snapshot(meta)}
 }
 
 // restorer reads a keeper back from what its snapshot wrote.
 func restorer(cfg pipeline.Config, models ...*model.Model) func(io.ReaderAt, int64) (worker.Keeper, map[string]string, error) {
 	return func(r io.ReaderAt, size int64) (worker.Keeper, map[string]string, error) {
-		t, meta, err := pipeline.RestoreTandem(cfg, r, size, models...)
-		return &keeper{Tandem: t}, meta, err
+		p, meta, err := pipeline.RestorePair(cfg, r, size, models...)
+		return &keeper{Pair: p}, meta, err
 	}
 }
 
 // fresh makes keepers at window 0.
 func fresh(cfg pipeline.Config, models ...*model.Model) func() (worker.Engine, error) {
 	return func() (worker.Engine, error) {
-		t, err := pipeline.NewTandem(cfg, models...)
-		return &keeper{Tandem: t}, err
+		p, err := pipeline.NewPair(cfg, models...)
+		return &keeper{Pair: p}, err
 	}
 }
 
@@ -79,7 +79,7 @@ func fresh(cfg pipeline.Config, models ...*model.Model) func() (worker.Engine, e
 func (k *keeper) Apart(exact worker.Engine) (d ledger.Distance) {
 	k.turn.Lock()
 	defer k.turn.Unlock()
-	d.Mean, d.Variance = k.Engine.Apart(exact.(*keeper).Engine)
+	d.Mean, d.Variance = k.Serving().Apart(exact.(*keeper).Serving())
 	return d
 }
 

@@ -50,7 +50,7 @@ type service struct {
 }
 
 func newService(cfg pipeline.Config, reg prometheus.Registerer, models ...*model.Model) (*service, error) {
-	engine, err := pipeline.NewTandem(cfg, models...)
+	engine, err := pipeline.NewPair(cfg, models...)
 	if err != nil {
 		return nil, err
 	}
@@ -60,9 +60,9 @@ func newService(cfg pipeline.Config, reg prometheus.Registerer, models ...*model
 	}, []string{"model", "encoder"})
 	reg.MustRegister(info)
 	s := &service{
-		models: models, info: info, engine: &keeper{Tandem: engine}, metrics: metrics.New(reg), stream: worker.NewMetrics(reg),
+		models: models, info: info, engine: &keeper{Pair: engine}, metrics: metrics.New(reg), stream: worker.NewMetrics(reg),
 		page: page.New(page.Config{
-			Model: models[0], Settings: engine.Config().String(), Version: versionString(), Decode: decodeNode, Now: time.Now,
+			Model: models[0], Settings: engine.Serving().Config().String(), Version: versionString(), Decode: decodeNode, Now: time.Now,
 		}),
 	}
 	s.showModels()
@@ -72,7 +72,7 @@ func newService(cfg pipeline.Config, reg prometheus.Registerer, models ...*model
 // showModels has page and metrics name the model that serves, if that is another
 // than they do.
 func (s *service) showModels() {
-	serves := s.engine.Model()
+	serves := s.engine.Serving().Model()
 	if serves == s.shown {
 		return
 	}
@@ -95,8 +95,8 @@ const onlineHead = "online"
 
 // lambda is what that head keeps of the past.
 func (s *service) lambda() float64 {
-	if s.engine.Pooled() == nil {
-		return s.engine.Config().Update.Lambda
+	if s.engine.Serving().Pooled() == nil {
+		return s.engine.Serving().Config().Update.Lambda
 	}
 	for _, h := range s.shown.Pool.Heads {
 		if h.Online != nil {
@@ -121,12 +121,12 @@ func decodeNode(body []byte) (n *event.Node, reason event.Reason, detail string)
 // occasion: names, policy, intervals.
 func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
 	cfg.Model, cfg.Shadow = s.models[0].ID, shadowOf(s.models)
-	cfg.Classes, cfg.Settings = s.models[0].Classes, s.engine.Config().String()
-	cfg.Fresh = fresh(s.engine.Config(), s.models...)
+	cfg.Classes, cfg.Settings = s.models[0].Classes, s.engine.Serving().Config().String()
+	cfg.Fresh = fresh(s.engine.Serving().Config(), s.models...)
 	var last *event.Outcome
 	recovered := false
 	show := func() {
-		scores := s.engine.Summaries()
+		scores := s.engine.Serving().Summaries()
 		s.page.Show(scores)
 		s.showModels()
 		if shadow := s.engine.Shadow(); shadow != nil {
@@ -136,12 +136,12 @@ func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 		}
 		if last != nil {
 			s.metrics.Show(last, scores)
-			now, trained := s.engine.Posterior()
+			now, trained := s.engine.Serving().Posterior()
 			s.metrics.ShowPosterior(&metrics.Posterior{
 				Head: onlineHead, Classes: s.shown.Classes, Now: now, Trained: trained,
 				Version: last.Heads[0].Version, Lambda: s.lambda(),
 			})
-			if p := s.engine.Pooled(); p != nil {
+			if p := s.engine.Serving().Pooled(); p != nil {
 				s.metrics.ShowPool(p, s.shown.Classes)
 			}
 		}
@@ -167,7 +167,7 @@ func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 			case !w.Replayed:
 				s.metrics.Observe(w.Outcome)
 			case recovered: // standing by: there will be no commit of its own
-				s.page.Show(s.engine.Summaries())
+				s.page.Show(s.engine.Serving().Summaries())
 			}
 		},
 		Committed: func(worker.Committed) {

@@ -137,7 +137,7 @@ func (w workCmd) Run(ctx context.Context, g given) error {
 			return err
 		}
 	}
-	slog.Info("working", "model", models[0].ID, "shadow", shadowOf(models), "classes", len(models[0].Classes), "head", s.engine.Summaries()[0].Head, "topics", names.Nodes, "http", s.web.url())
+	slog.Info("working", "model", models[0].ID, "shadow", shadowOf(models), "classes", len(models[0].Classes), "head", s.engine.Serving().Summaries()[0].Head, "topics", names.Nodes, "http", s.web.url())
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan error, 1)
