@@ -23,7 +23,7 @@ import (
 // It follows the graph, for its heads want features and labels of neighbours.
 type pooled struct {
 	pool    *pool.Pool
-	spec    pool.Spec
+	spec    pool.Config
 	model   *model.Model
 	classes int
 	around  *neighbourhood.Vicinity
@@ -51,7 +51,7 @@ func newPooled(m *model.Model, cfg Config, graph *gnn.Graph) (*pooled, error) {
 		return nil, err
 	}
 	made := &pooled{
-		pool: p, spec: p.Spec(), model: m, classes: len(m.Classes), around: neighbourhood.New(graph, p.Spec(), m.Shape()),
+		pool: p, spec: p.Config(), model: m, classes: len(m.Classes), around: neighbourhood.New(graph, p.Config(), m.Shape()),
 	}
 	if p.Online() == nil {
 		made.idle = posterior.NewOnline(m.Prior, cfg.Update)
@@ -104,7 +104,7 @@ func (h pooledHead) SetState(b []byte) error {
 // by is the pool's place.
 func (p *pooled) by() uint8 { return 0 }
 
-func (p *pooled) width() int { return p.pool.SaidPerRow() + 2*p.classes }
+func (p *pooled) width() int { return p.pool.LogProbsPerRow() + 2*p.classes }
 
 func (p *pooled) serve(nodes []int32, embedded posterior.Rows, kept []float32, split []posterior.Uncertainty) {
 	d, width := len(embedded.Z)/max(len(nodes), 1), p.width()
@@ -139,7 +139,7 @@ func (p *pooled) suppose(v view, embedded posterior.Rows, kept []float32) poster
 
 // predict writes what is kept of each of the rows.
 func (p *pooled) predict(kept []float32) {
-	n, said := p.rows.N, p.pool.SaidPerRow()
+	n, said := p.rows.N, p.pool.LogProbsPerRow()
 	p.logp = kernel.Room(p.logp, n*said)
 	p.pool.Predict(p.rows, p.logp)
 	for i := range n {
@@ -164,7 +164,7 @@ func (p *pooled) learn(b *batch, heads []event.Head) {
 	}
 	learned := pool.Batch{Rows: p.rows, Labels: b.labels}
 	learned.Labelled, learned.Second, p.logp = p.rows.Labelled[:0], p.rows.Second[:0], p.logp[:0]
-	said := p.pool.SaidPerRow()
+	said := p.pool.LogProbsPerRow()
 	for i := range b.labels {
 		row := b.kept[i*p.width() : (i+1)*p.width()]
 		p.logp = append(p.logp, row[:said]...)
@@ -172,7 +172,7 @@ func (p *pooled) learn(b *batch, heads []event.Head) {
 		learned.Second = append(learned.Second, row[said+p.classes:]...)
 	}
 	p.rows.Labelled, p.rows.Second = learned.Labelled, learned.Second
-	learned.Said, learned.Embedded = p.logp, b.rows
+	learned.LogProbs, learned.Embedded = p.logp, b.rows
 	p.around.Meet(&learned, b.nodes, p.spec.Refreshes())
 	for k, r := range p.pool.Learn(learned).Heads {
 		heads[1+k].Clipped, heads[1+k].Step = r.Clipped, r.Step
@@ -208,7 +208,7 @@ func (p *pooled) uncertainty(kept []float32) posterior.Uncertainty {
 	for _, w := range p.weights {
 		all += max(w, 0)
 	}
-	p.mix, p.logs, p.each = kernel.Room(p.mix, c), kernel.Room(p.logs, c), kernel.Room(p.each, p.pool.SaidPerRow())
+	p.mix, p.logs, p.each = kernel.Room(p.mix, c), kernel.Room(p.logs, c), kernel.Room(p.each, p.pool.LogProbsPerRow())
 	clear(p.mix)
 	for i, x := range kept[:len(p.each)] {
 		p.each[i] = float64(x)

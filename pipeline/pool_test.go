@@ -89,7 +89,7 @@ func (o *oracle) serve(nodes []int32) (p [][]float64) {
 		s.Reset(&rows)
 		s.Append(&rows, v)
 		rows.Embedded = o.embed([]int32{v})
-		said := make([]float32, o.pool.SaidPerRow())
+		said := make([]float32, o.pool.LogProbsPerRow())
 		o.pool.Predict(rows, said)
 		o.made[v] = servedRow{said, rows.Labelled, rows.Second, rows.Embedded.Z}
 		var row []float64
@@ -112,11 +112,11 @@ func (o *oracle) learn(nodes, labels []int32) {
 	for _, v := range nodes {
 		s.AppendFeatures(&b.Rows, v)
 		r := o.made[v]
-		b.Said, b.Labelled, b.Second = append(b.Said, r.said...), append(b.Labelled, r.labelled...), append(b.Second, r.second...)
+		b.LogProbs, b.Labelled, b.Second = append(b.LogProbs, r.said...), append(b.Labelled, r.labelled...), append(b.Second, r.second...)
 		b.Embedded.Z, b.Embedded.Tau = append(b.Embedded.Z, r.z...), append(b.Embedded.Tau, o.m.Temperature.At(r.z))
 	}
 	b.Labels = labels
-	s.Meet(&b, nodes, o.pool.Spec().Refreshes())
+	s.Meet(&b, nodes, o.pool.Config().Refreshes())
 	o.pool.Learn(b)
 }
 
@@ -202,7 +202,7 @@ func TestEngineServesThePool(t *testing.T) {
 		if s := e.Summaries()[0]; s.Head != "pool" || s.Total().Labels == 0 {
 			t.Errorf("%+v", s)
 		}
-		if v := e.Pooled(); len(v.Heads) != len(v.Weights) || len(v.Compatibility) != 9 || v.Weights[1] == o.pool.Spec().Weights.Total {
+		if v := e.Pooled(); len(v.Heads) != len(v.Weights) || len(v.Compatibility) != 9 || v.Weights[1] == o.pool.Config().Weights.Total {
 			t.Errorf("%+v", v)
 		}
 	}

@@ -8,25 +8,28 @@ import (
 	"slices"
 )
 
-// Head is one classifier of the pool, over what was served.
+// Head is a Bayesian last layer in service: a diagonal Gaussian posterior over
+// the weights of a softmax classifier on embeddings, which may learn from labels
+// as they come. The two implementations are the paper's: [Online] and [Static].
 type Head interface {
-	// Name tells the head apart from the others of its pool.
+	// Name returns the name by which metrics and files know the head.
 	Name() string
-	// Classes returns C.
-	Classes() int
-	// Predict writes the MAP class probabilities of every row to probs, n × C.
+	// Posterior returns the current posterior. It belongs to the head: the caller
+	// must not write it, and Learn and SetState change it.
+	Posterior() *Gaussian
+	// Predict writes the class probabilities of every row at the posterior mean
+	// to probs, n × C; see [MAP].
 	Predict(rows Rows, probs []float64)
-	// Learn takes one batch of labelled rows as served. A head that never
-	// learns returns the zero Report, as does a batch without rows, which
-	// changes nothing.
+	// Learn updates the posterior with one batch of labelled rows, as they were
+	// when they were served. A batch without rows changes nothing and returns the
+	// zero Report, as does a head that never learns.
 	Learn(rows Rows, labels []int32) Report
-	// Version returns the number of updates taken.
+	// Version returns the number of updates so far.
 	Version() uint64
-	// AppendState appends canonical bytes of the whole state to b, for hashes
-	// and checkpoints.
+	// AppendState appends the whole state to b as canonical bytes, for hashes and
+	// checkpoints.
 	AppendState(b []byte) []byte
-	// SetState is the inverse of AppendState. On an error the state is as it
-	// was.
+	// SetState reads what AppendState wrote. On an error the state is as it was.
 	SetState(b []byte) error
 }
 
@@ -35,20 +38,22 @@ var (
 	_ Head = (*Static)(nil)
 )
 
-// Online is GVBLL-Online: the posterior that Algorithm 1 updates with every
-// batch of labels.
+// Online is GVBLL-Online: Algorithm 1 updates the posterior with every batch of
+// labels.
 type Online struct {
 	cfg     Config
-	anchor  Gaussian // (M*, Σ*), never written
-	q       Gaussian
-	version uint64
+	anchor  Gaussian // training posterior (M*, Σ*), never written
+	q       Gaussian // current posterior (M, Σ), of the same shape
+	version uint64   // updates so far
+
+	// Scratch memory of Learn.
 
 	statistics Statistics
 	evidence   evidence
 }
 
 // NewOnline returns a head that starts at the training posterior prior and is
-// anchored to it. A prior or cfg that does not validate panics.
+// anchored to it. It panics if prior or cfg does not validate.
 func NewOnline(prior Gaussian, cfg Config) *Online {
 	if err := errors.Join(prior.Validate(), cfg.Validate()); err != nil {
 		panic(err)
@@ -68,18 +73,15 @@ func NewOnline(prior Gaussian, cfg Config) *Online {
 // Name returns "online".
 func (o *Online) Name() string { return "online" }
 
-// Classes returns C.
-func (o *Online) Classes() int { return o.q.Classes }
-
-// Posterior returns the posterior in force. It is the head's own: it must not
-// be written, and changes with Learn and SetState.
+// Posterior returns the current posterior, see [Head].
 func (o *Online) Posterior() *Gaussian { return &o.q }
 
-// Predict is MAP at the posterior in force.
+// Predict predicts at the current posterior mean, see [MAP].
 func (o *Online) Predict(rows Rows, probs []float64) { MAP(&o.q, rows, probs) }
 
-// Learn takes one step of Algorithm 1. Unlike Apply, it does nothing for a
-// batch without rows: only labels make the posterior forget.
+// Learn is one step of Algorithm 1, with the statistics of the batch taken at the
+// current posterior mean. A batch without rows does nothing: only labels make the
+// posterior forget.
 func (o *Online) Learn(rows Rows, labels []int32) Report {
 	if len(labels) == 0 && rows.Len() == 0 {
 		return Report{}
@@ -93,12 +95,12 @@ func (o *Online) Learn(rows Rows, labels []int32) Report {
 	return ApplyTo(&o.q, &o.q, &o.anchor, *s, o.cfg)
 }
 
-// Version returns the number of updates taken.
+// Version returns the number of updates so far.
 func (o *Online) Version() uint64 { return o.version }
 
-// AppendState appends version, d_e and C as 64-bit integers, then M and T as
-// the bits of float64s, all little-endian. The anchor is not state: it comes
-// with the model.
+// AppendState appends version, d_e and C as 64-bit integers, then M and T, d_e × C
+// each, as the bits of float64s, all little-endian. The anchor is not part of the
+// state: it comes with the model.
 func (o *Online) AppendState(b []byte) []byte {
 	b = slices.Grow(b, stateHeader+16*len(o.q.Mean))
 	b = binary.LittleEndian.AppendUint64(b, o.version)
@@ -114,8 +116,8 @@ func (o *Online) AppendState(b []byte) []byte {
 
 const stateHeader = 3 * 8
 
-// SetState reads what AppendState wrote. It refuses a state of another shape,
-// of another length, or with moments that are no posterior's.
+// SetState reads what AppendState wrote. It refuses a state of another shape or
+// length, and one whose moments are not finite or whose precisions are negative.
 func (o *Online) SetState(b []byte) error {
 	if want := stateHeader + 16*len(o.q.Mean); len(b) != want {
 		return fmt.Errorf("posterior: state of %d bytes, a head of %d × %d has %d", len(b), o.q.Dim, o.q.Classes, want)
@@ -136,12 +138,12 @@ func (o *Online) SetState(b []byte) error {
 	return nil
 }
 
-// Static is GVBLL-Static: the training posterior, never updated. All it knows
-// comes with the model, so its state is empty.
+// Static is GVBLL-Static: the training posterior, never updated. It comes with the
+// model, so the state is empty.
 type Static struct{ q Gaussian }
 
-// NewStatic returns a head that stays at prior. A prior that does not validate
-// panics.
+// NewStatic returns a head that stays at the training posterior prior. It panics
+// if prior does not validate.
 func NewStatic(prior Gaussian) *Static {
 	if err := prior.Validate(); err != nil {
 		panic(err)
@@ -152,14 +154,10 @@ func NewStatic(prior Gaussian) *Static {
 // Name returns "static".
 func (s *Static) Name() string { return "static" }
 
-// Classes returns C.
-func (s *Static) Classes() int { return s.q.Classes }
-
-// Posterior returns the training posterior. It is the head's own: it must not be
-// written.
+// Posterior returns the training posterior, see [Head].
 func (s *Static) Posterior() *Gaussian { return &s.q }
 
-// Predict is MAP at the training posterior.
+// Predict predicts at the mean of the training posterior, see [MAP].
 func (s *Static) Predict(rows Rows, probs []float64) { MAP(&s.q, rows, probs) }
 
 // Learn does nothing.
@@ -171,7 +169,7 @@ func (s *Static) Version() uint64 { return 0 }
 // AppendState appends nothing.
 func (s *Static) AppendState(b []byte) []byte { return b }
 
-// SetState accepts the empty state alone.
+// SetState accepts only the empty state.
 func (s *Static) SetState(b []byte) error {
 	if len(b) != 0 {
 		return fmt.Errorf("posterior: state of %d bytes for a static head, which has none", len(b))

@@ -39,7 +39,7 @@ type inspected struct {
 	Temperature   int              `json:"temperature_hidden"` // units; 0 for τ = 1
 	Classes       []classPrior     `json:"classes"`
 	Training      model.Training   `json:"training"`
-	Pool          *pool.Spec       `json:"pool,omitempty"` // the pool of heads, if there is one
+	Pool          *pool.Config     `json:"pool,omitempty"` // the pool of heads, if there is one
 	TrainingNodes int              `json:"training_nodes"` // whose ids the file has
 }
 
@@ -108,7 +108,7 @@ func (c inspectCmd) Run(s streams) error {
 }
 
 // printPool prints the heads of a pool with their constants.
-func printPool(out io.Writer, w *tabwriter.Writer, p *pool.Spec) error {
+func printPool(out io.Writer, w *tabwriter.Writer, p *pool.Config) error {
 	if p == nil {
 		return nil
 	}

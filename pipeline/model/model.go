@@ -47,7 +47,7 @@ type Meta struct {
 	Classes       []string       `json:"classes"` // in the order of the probabilities
 	Normalization string         `json:"normalization"`
 	Training      Training       `json:"training"`
-	Pool          *pool.Spec     `json:"pool,omitempty"` // nil where there is none
+	Pool          *pool.Config   `json:"pool,omitempty"` // nil where there is none
 }
 
 // Training says how the model came to be.

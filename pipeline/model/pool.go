@@ -33,13 +33,13 @@ func (m *Model) NewPool() (*pool.Pool, error) {
 }
 
 // DefaultPool returns the heads and constants for training data like d.
-func DefaultPool(d Data) pool.Spec {
+func DefaultPool(d Data) pool.Config {
 	return pool.Default(pool.Inspect(features(d.X), len(d.X), d.Dim, len(d.Classes)))
 }
 
 // AddPool trains a pool of heads on the data that the model was trained on, and
 // makes it the model's.
-func (m *Model) AddPool(d Data, spec pool.Spec) error {
+func (m *Model) AddPool(d Data, spec pool.Config) error {
 	p, err := pool.New(spec, m.Shape(), &m.Prior)
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func (m *Model) AddPool(d Data, spec pool.Spec) error {
 // neighbours are of those that came before: a node of the stream will be served
 // with no others, and among many training nodes the difference shows. Of a few
 // nodes drawn from a graph with sparse features, all there are are too few.
-func trainingBatch(d Data, spec pool.Spec, shape pool.Shape) pool.Batch {
+func trainingBatch(d Data, spec pool.Config, shape pool.Shape) pool.Batch {
 	n := len(d.X)
 	all := newAdjacency(n, d.Src, d.Dst)
 	near := all

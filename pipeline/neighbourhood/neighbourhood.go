@@ -75,7 +75,7 @@ type hub struct {
 
 // New returns what is known of a graph without nodes. spec says which heads are
 // served, of nodes with the given shape.
-func New(graph Graph, spec pool.Spec, shape pool.Shape) *Vicinity {
+func New(graph Graph, spec pool.Config, shape pool.Shape) *Vicinity {
 	s := &Vicinity{
 		graph: graph, need: spec.Needs(), standard: spec.Scale() == pool.Standard,
 		classes: shape.Classes, features: shape.Features, hubs: make(map[int32]hub),

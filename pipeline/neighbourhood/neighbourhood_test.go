@@ -37,7 +37,7 @@ type world struct {
 	x      []gnn.Vector
 	label  []int32
 	s      *neighbourhood.Vicinity
-	spec   pool.Spec
+	spec   pool.Config
 }
 
 func newWorld(seed uint64, sparse bool) *world {

@@ -20,9 +20,9 @@ type bayes struct {
 	buffer   entries
 }
 
-func newBayes(spec Bayes, shape Shape) *bayes {
+func newBayes(cfg Bayes, shape Shape) *bayes {
 	b := &bayes{
-		Bayes: spec, shape: shape,
+		Bayes: cfg, shape: shape,
 		counts:   make([]float64, shape.Features*shape.Classes),
 		total:    make([]float64, shape.Classes),
 		log:      make([]float64, shape.Features*shape.Classes),

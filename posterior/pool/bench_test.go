@@ -36,8 +36,8 @@ func BenchmarkCora(b *testing.B) {
 		pool.Train(first)
 		b.StartTimer()
 		for _, s := range steps {
-			s.batch.Said = make([]float32, s.rows.N*pool.SaidPerRow())
-			pool.Predict(s.rows, s.batch.Said)
+			s.batch.LogProbs = make([]float32, s.rows.N*pool.LogProbsPerRow())
+			pool.Predict(s.rows, s.batch.LogProbs)
 			pool.Learn(s.batch)
 		}
 	}
@@ -55,7 +55,7 @@ func densePool(b *testing.B) (*Pool, Batch) {
 	}
 	batch := randomBatch(rng, 57, s, true)
 	pool.Train(batch)
-	batch.Said = make([]float32, batch.N*pool.SaidPerRow())
+	batch.LogProbs = make([]float32, batch.N*pool.LogProbsPerRow())
 	return pool, batch
 }
 
@@ -64,7 +64,7 @@ func densePool(b *testing.B) (*Pool, Batch) {
 func BenchmarkDense(b *testing.B) {
 	pool, batch := densePool(b)
 	for b.Loop() {
-		pool.Predict(batch.Rows, batch.Said)
+		pool.Predict(batch.Rows, batch.LogProbs)
 		pool.Learn(batch)
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*batch.N), "µs/node")

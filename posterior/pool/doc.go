@@ -14,6 +14,6 @@
 // panics.
 //
 // Sources: log-linear pools, Genest & Zidek 1986; stacking, Yao et al. 2018; the
-// separable surrogate of the wide heads, De Pierro 1995 and Erdogan & Fessler
+// separable softmaxFit of the wide heads, De Pierro 1995 and Erdogan & Fessler
 // 1999; forgetting by power priors, Ibrahim & Chen 2000.
 package pool

@@ -9,12 +9,12 @@ import (
 
 // Nodes of two classes whose words differ: served, then learned from.
 func Example() {
-	spec := pool.Default(pool.Traits{})
-	spec.Heads = []pool.Head{
+	cfg := pool.Default(pool.Traits{})
+	cfg.Heads = []pool.HeadConfig{
 		{Name: "words", Wide: &pool.Wide{Scale: pool.Unit, Variance: 30, Lambda: 1, Passes: 3, TrainingPasses: 40}},
 		{Name: "bayes", Bayes: &pool.Bayes{Smoothing: 0.2}},
 	}
-	p, err := pool.New(spec, pool.Shape{Classes: 2, Features: 4}, nil)
+	p, err := pool.New(cfg, pool.Shape{Classes: 2, Features: 4}, nil)
 	if err != nil {
 		panic(err)
 	}
@@ -22,10 +22,10 @@ func Example() {
 		Start: []int{0, 2, 4}, Index: []int32{0, 1, 2, 3}, Value: []float32{1, 1, 1, 1},
 	}}
 	for range 3 {
-		said := make([]float32, rows.N*p.SaidPerRow())
-		p.Predict(rows, said)
-		fmt.Printf("class 0: %.2f, %.2f\n", math.Exp(float64(said[0])), math.Exp(float64(said[p.SaidPerRow()])))
-		p.Learn(pool.Batch{Rows: rows, Labels: []int32{0, 1}, Said: said})
+		logProbs := make([]float32, rows.N*p.LogProbsPerRow())
+		p.Predict(rows, logProbs)
+		fmt.Printf("class 0: %.2f, %.2f\n", math.Exp(float64(logProbs[0])), math.Exp(float64(logProbs[p.LogProbsPerRow()])))
+		p.Learn(pool.Batch{Rows: rows, Labels: []int32{0, 1}, LogProbs: logProbs})
 	}
 	// Output:
 	// class 0: 0.50, 0.50

@@ -22,13 +22,13 @@ type full struct {
 	column, solution             []float64
 	cholesky                     cholesky
 	rows                         []float64 // probs, rows × stride
-	norm                         normaliser
+	norm                         softmaxScratch
 }
 
-func newFull(spec Full, prior *posterior.Gaussian) *full {
+func newFull(cfg Full, prior *posterior.Gaussian) *full {
 	d, classes := prior.Dim, prior.Classes
 	q := prior.Clone()
-	f := &full{Full: spec, dim: d, classes: classes, anchor: q.Precision, mean: q.Mean}
+	f := &full{Full: cfg, dim: d, classes: classes, anchor: q.Precision, mean: q.Mean}
 	for c := range classes {
 		t := make([]float64, d*d)
 		for j := range d {
@@ -46,7 +46,7 @@ func newFull(spec Full, prior *posterior.Gaussian) *full {
 
 func (f *full) load(rows posterior.Rows) {
 	f.u = resize(f.u, len(rows.Z))
-	scale(f.u, rows)
+	divideByTau(f.u, rows)
 }
 
 func (f *full) predict(rows *Rows, logp []float64) {

@@ -194,26 +194,26 @@ func (w *plainWide) update(phi [][]float64, labels []int32, passes int) {
 
 func TestWideIsItsFormulas(t *testing.T) {
 	s := Shape{Classes: 5, Features: 30}
-	for _, spec := range []Wide{
+	for _, cfg := range []Wide{
 		{Scale: Unit, Variance: 30, Lambda: 1, Passes: 4, TrainingPasses: 9},
 		{Scale: Unit, Variance: 3, Lambda: .8, Passes: 3, TrainingPasses: 9, Neighbours: true, Refresh: true},
 	} {
 		rng := rand.New(rand.NewPCG(1, 2))
-		head := newWide(spec, s)
+		head := newWide(cfg, s)
 		columns := s.Features
-		if spec.Neighbours {
+		if cfg.Neighbours {
 			columns *= 2
 		}
 		plain := &plainWide{}
 		for range columns {
 			plain.m = append(plain.m, make([]float64, s.Classes))
-			plain.t = append(plain.t, slices.Repeat([]float64{1 / spec.Variance}, s.Classes))
+			plain.t = append(plain.t, slices.Repeat([]float64{1 / cfg.Variance}, s.Classes))
 		}
 		phi := func(r *Rows) (phi [][]float64) {
 			x, sums := r.X.matrix(r.N, s.Features), r.S.matrix(r.N, s.Features)
 			for i := range x {
 				row := plainUnit(x[i])
-				if spec.Neighbours {
+				if cfg.Neighbours {
 					row = append(row, plainUnit(sums[i])...)
 				}
 				phi = append(phi, row)
@@ -232,14 +232,14 @@ func TestWideIsItsFormulas(t *testing.T) {
 			wantClose(t, "log p", got, want, 1e-9)
 			if step == 0 {
 				head.train(&b)
-				plain.update(phi(&b.Rows), b.Labels, spec.TrainingPasses)
+				plain.update(phi(&b.Rows), b.Labels, cfg.TrainingPasses)
 				continue
 			}
 			head.learn(&b, .5)
-			plain.forget(math.Sqrt(spec.Lambda), spec.Variance)
-			plain.update(phi(&b.Rows), b.Labels, spec.Passes)
-			if spec.Refresh && b.Refresh.N > 0 {
-				plain.update(phi(&b.Refresh), b.RefreshLabels, spec.Passes)
+			plain.forget(math.Sqrt(cfg.Lambda), cfg.Variance)
+			plain.update(phi(&b.Rows), b.Labels, cfg.Passes)
+			if cfg.Refresh && b.Refresh.N > 0 {
+				plain.update(phi(&b.Refresh), b.RefreshLabels, cfg.Passes)
 			}
 		}
 	}
@@ -286,7 +286,7 @@ func TestStandardFeatures(t *testing.T) {
 	}
 	standard(x)
 	standard(sums)
-	phi := w.design(&b.Rows, true).(*denseDesign)
+	phi := w.design(&b.Rows, true).(*denseMatrix)
 	for i := range b.N {
 		want := plainUnit(x[i])
 		if sums[i] == nil {
@@ -303,7 +303,7 @@ func TestDesignsAgree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	f := randomSparse(rng, n, d, .4)
 	f.Value[0] = -2
-	sparse, dense := newSparseDesign(d), newDenseDesign(d)
+	sparse, dense := newSparseMatrix(d), newDenseMatrix(d)
 	sparse.reset()
 	dense.reset(n)
 	for i, row := range f.matrix(n, d) {
@@ -317,8 +317,8 @@ func TestDesignsAgree(t *testing.T) {
 		labels[i] = int32(rng.IntN(classes))
 	}
 	var means, precisions [][]float64
-	for _, phi := range []design{sparse, dense} {
-		s := surrogate{classes: classes, stride: strideOf(classes)}
+	for _, phi := range []designMatrix{sparse, dense} {
+		s := softmaxFit{classes: classes, stride: strideOf(classes)}
 		s.resize(phi.size())
 		clear(s.m)
 		for i := range s.t {
@@ -326,7 +326,7 @@ func TestDesignsAgree(t *testing.T) {
 		}
 		s.run(phi, labels, 5)
 		m, p := make([]float64, d*classes), make([]float64, d*classes)
-		for k, j := range phi.names() {
+		for k, j := range phi.columns() {
 			copy(m[int(j)*classes:(int(j)+1)*classes], s.m[k*s.stride:])
 			copy(p[int(j)*classes:(int(j)+1)*classes], s.t[k*s.stride:])
 		}
@@ -337,13 +337,13 @@ func TestDesignsAgree(t *testing.T) {
 }
 
 // predictNormalised writes log p of the rows, as the pool takes it from a head.
-func predictNormalised(h head, rows *Rows, logp []float64, classes int) {
+func predictNormalised(h classifier, rows *Rows, logp []float64, classes int) {
 	h.predict(rows, logp)
-	new(normaliser).logSoftmax(logp, classes)
+	new(softmaxScratch).logSoftmax(logp, classes)
 }
 
 // surrogateObjective is F at m.
-func surrogateObjective(s *surrogate, phi design, labels []int32) float64 {
+func surrogateObjective(s *softmaxFit, phi designMatrix, labels []int32) float64 {
 	f := s.logLoss(phi, labels)
 	for i, m := range s.m {
 		d := m - s.start[i]
@@ -365,7 +365,7 @@ func TestSurrogateFalls(t *testing.T) {
 			rng := rand.New(rand.NewPCG(3, 4))
 			const n = 25
 			f := randomSparse(rng, n, c.d, c.density)
-			phi := newSparseDesign(c.d)
+			phi := newSparseMatrix(c.d)
 			phi.reset()
 			for i := range n {
 				phi.appendUnit(&f, i, c.d, 0)
@@ -375,8 +375,8 @@ func TestSurrogateFalls(t *testing.T) {
 			for i := range labels {
 				labels[i] = int32(i * i % c.classes)
 			}
-			fit := func(passes int) (*surrogate, float64) {
-				s := &surrogate{classes: c.classes, stride: strideOf(c.classes)}
+			fit := func(passes int) (*softmaxFit, float64) {
+				s := &softmaxFit{classes: c.classes, stride: strideOf(c.classes)}
 				s.resize(phi.size())
 				for i := range s.t {
 					s.m[i], s.t[i] = 0, .01
@@ -616,20 +616,20 @@ func TestFullIsLaplace(t *testing.T) {
 // and forgetting is that of the formulas.
 func TestWeightsAreLaplace(t *testing.T) {
 	const heads, classes, n = 3, 4, 40
-	spec := Weights{Total: 1.5, WeightSD: .2, BiasSD: .5, Floor: -8, Lambda: .97, Steps: 50}
-	w := newWeights(spec, heads, classes)
+	cfg := Weights{Total: 1.5, WeightSD: .2, BiasSD: .5, Floor: -8, Lambda: .97, Steps: 50}
+	w := newWeights(cfg, heads, classes)
 	size := heads + classes
 	at := func(q []float64, i, j int) float64 { return q[min(i, j)*size+max(i, j)] }
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 3 {
-		said, labels := make([]float32, n*heads*classes), make([]int32, n)
+		logProbs, labels := make([]float32, n*heads*classes), make([]int32, n)
 		for i := range labels {
 			labels[i] = int32(rng.IntN(classes))
 			for k := range heads {
 				for c := range classes {
-					said[(i*heads+k)*classes+c] = float32(-12 * rng.Float64())
+					logProbs[(i*heads+k)*classes+c] = float32(-12 * rng.Float64())
 				}
-				said[(i*heads+k)*classes+int(labels[i])] *= .3
+				logProbs[(i*heads+k)*classes+int(labels[i])] *= .3
 			}
 		}
 		keep := math.Pow(.97, .5)
@@ -641,7 +641,7 @@ func TestWeightsAreLaplace(t *testing.T) {
 			q0[i*size+i] += (1 - keep) * w.diagonal[i]
 		}
 		old, oldQ := slices.Clone(w.theta), slices.Clone(w.precision)
-		w.evidence(n, func(i, k int) []float32 { return said[(i*heads+k)*classes:][:classes] })
+		w.evidence(n, func(i, k int) []float32 { return logProbs[(i*heads+k)*classes:][:classes] })
 		w.learn(labels, .5)
 		copy(theta0, w.start)
 		for i := range size { // (λQ + (1-λ)Q0)θ0 = λQθ + (1-λ)Q0 θ_prior
@@ -660,9 +660,9 @@ func TestWeightsAreLaplace(t *testing.T) {
 				for k := range heads {
 					mean := 0.0
 					for e := range classes {
-						mean += max(-8, float64(said[(i*heads+k)*classes+e])) / classes
+						mean += max(-8, float64(logProbs[(i*heads+k)*classes+e])) / classes
 					}
-					jacobian[c][k] = max(-8, float64(said[(i*heads+k)*classes+c])) - mean
+					jacobian[c][k] = max(-8, float64(logProbs[(i*heads+k)*classes+c])) - mean
 				}
 				jacobian[c][heads+c] = 1
 				for k, x := range jacobian[c] {

@@ -12,7 +12,7 @@ import (
 //
 // so that what one part says already is not counted again for the other. It
 // starts at the training posterior for the first part, M = M* and T = share·T*,
-// and at M = 0, T = 1/v for the others. A batch leaves what surrogate finds, from
+// and at M = 0, T = 1/v for the others. A batch leaves what softmaxFit finds, from
 // M0 = M and T0 = λT + (1-λ)T at the start: what is forgotten is how sure it was,
 // not what it knew.
 type joint struct {
@@ -24,15 +24,15 @@ type joint struct {
 	mean, precision []float64 // columns × stride
 	least           []float64 // T at the start
 
-	phi *denseDesign
-	fit surrogate
+	phi *denseMatrix
+	fit softmaxFit
 }
 
-func newJoint(spec Joint, shape Shape, prior *posterior.Gaussian) *joint {
-	j := &joint{Joint: spec, shape: shape, stride: strideOf(shape.Classes)}
+func newJoint(cfg Joint, shape Shape, prior *posterior.Gaussian) *joint {
+	j := &joint{Joint: cfg, shape: shape, stride: strideOf(shape.Classes)}
 	columns := shape.Embedding + 2*shape.Classes + 1
-	j.phi = newDenseDesign(columns)
-	j.fit = surrogate{classes: shape.Classes, stride: j.stride}
+	j.phi = newDenseMatrix(columns)
+	j.fit = softmaxFit{classes: shape.Classes, stride: j.stride}
 	for _, x := range []*[]float64{&j.mean, &j.precision, &j.least} {
 		*x = make([]float64, columns*j.stride)
 	}
@@ -50,7 +50,7 @@ func newJoint(spec Joint, shape Shape, prior *posterior.Gaussian) *joint {
 }
 
 // design makes Φ of rows.
-func (j *joint) design(rows *Rows) *denseDesign {
+func (j *joint) design(rows *Rows) *denseMatrix {
 	z, classes := j.shape.Embedding, j.shape.Classes
 	j.phi.reset(rows.N)
 	for i := range rows.N {

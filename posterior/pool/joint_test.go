@@ -16,7 +16,7 @@ func TestJointStartsAtTheTrainingPosterior(t *testing.T) {
 	b := randomBatch(rng, 20, small, true)
 	got, want := make([]float64, 20*small.Classes), make([]float64, 20*small.Classes)
 	newJoint(Joint{Lambda: .99, Share: .01, Variance: 1, Passes: 3}, small, prior).predict(&b.Rows, got)
-	(&embedded{layer: posterior.NewStatic(*prior)}).predict(&b.Rows, want)
+	(&paperHead{Head: posterior.NewStatic(*prior)}).predict(&b.Rows, want)
 	for i := range want {
 		if math.Abs(got[i]-want[i]) > 1e-9 {
 			t.Fatalf("log probability %d is %v, the static head's is %v", i, got[i], want[i])
@@ -41,7 +41,7 @@ func TestJointLowersItsObjective(t *testing.T) {
 						logits[c] += x * m[k*j.stride+c]
 					}
 				}
-				new(normaliser).logSoftmax(logits, len(logits))
+				new(softmaxScratch).logSoftmax(logits, len(logits))
 				f -= logits[y]
 			}
 			for i, t := range precision {
@@ -88,7 +88,7 @@ func TestStateBytes(t *testing.T) {
 	for _, dense := range []bool{false, true} {
 		p := newPool(t, everything(dense))
 		live(p, dense, 0, 3)
-		if got, want := len(p.AppendState(nil)), p.Spec().StateBytes(small); float64(got) != want {
+		if got, want := len(p.AppendState(nil)), p.Config().StateBytes(small); float64(got) != want {
 			t.Errorf("dense %t: %d bytes, StateBytes says %v", dense, got, want)
 		}
 	}

@@ -22,8 +22,8 @@ type label struct {
 	log      []float64 // log(H_ck/Σ_k' H_ck') by the evidence's class, C × C
 }
 
-func newLabel(spec Label, classes int) *label {
-	l := &label{Label: spec, classes: classes, h: make([]float64, classes*classes), log: make([]float64, classes*classes)}
+func newLabel(cfg Label, classes int) *label {
+	l := &label{Label: cfg, classes: classes, h: make([]float64, classes*classes), log: make([]float64, classes*classes)}
 	for i := range l.h {
 		l.h[i] = 1
 	}

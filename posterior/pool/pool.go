@@ -9,11 +9,11 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// PoolName is the name of the pool itself among the names of heads.
-const PoolName = "pool"
+// poolName is the name of the pool itself among the names of heads.
+const poolName = "pool"
 
 // head is one classifier over rows.
-type head interface {
+type classifier interface {
 	// predict writes log p_k, n × C, of each row but for a constant.
 	predict(rows *Rows, logp []float64)
 	// train takes the training rows, before anything else.
@@ -28,15 +28,15 @@ type head interface {
 	readState(r *reader)
 }
 
-var _ = []head{(*embedded)(nil), (*full)(nil), (*joint)(nil), (*wide)(nil), (*bayes)(nil), (*label)(nil), (*vote)(nil)}
+var _ = []classifier{(*paperHead)(nil), (*full)(nil), (*joint)(nil), (*wide)(nil), (*bayes)(nil), (*label)(nil), (*vote)(nil)}
 
 // Pool is heads and the weights by which they are pooled. It holds scratch
 // memory: it must not be used by two goroutines at once.
 type Pool struct {
-	spec    Spec
+	cfg     Config
 	shape   Shape
 	prior   *posterior.Gaussian
-	heads   []head
+	heads   []classifier
 	members []int // heads that are not shadows
 	needs   Need
 
@@ -45,13 +45,13 @@ type Pool struct {
 	version uint64
 
 	logp []float64
-	norm normaliser
+	norm softmaxScratch
 }
 
 // New returns a pool that knows nothing yet but the training posterior prior,
 // which may be nil where no head is on the embedding.
-func New(spec Spec, shape Shape, prior *posterior.Gaussian) (*Pool, error) {
-	if err := spec.Validate(); err != nil {
+func New(cfg Config, shape Shape, prior *posterior.Gaussian) (*Pool, error) {
+	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	if shape.Classes < 2 || shape.Features < 1 || shape.Embedding < 0 {
@@ -70,9 +70,9 @@ func New(spec Spec, shape Shape, prior *posterior.Gaussian) (*Pool, error) {
 		q := prior.Clone()
 		prior = &q
 	}
-	p := &Pool{spec: spec, shape: shape, prior: prior, needs: spec.Needs()}
-	for i, h := range spec.Heads {
-		made := p.head(h)
+	p := &Pool{cfg: cfg, shape: shape, prior: prior, needs: cfg.Needs()}
+	for i, h := range cfg.Heads {
+		made := p.newHead(h)
 		if made == nil {
 			return nil, fmt.Errorf("pool: head %q is on the embedding and there is no training posterior: leave it out", h.Name)
 		}
@@ -81,13 +81,13 @@ func New(spec Spec, shape Shape, prior *posterior.Gaussian) (*Pool, error) {
 			p.members = append(p.members, i)
 		}
 	}
-	p.weights = newWeights(spec.Weights, len(p.members), shape.Classes)
+	p.weights = newWeights(cfg.Weights, len(p.members), shape.Classes)
 	p.scores = make([]Score, 1+len(p.heads))
 	return p, nil
 }
 
 // head makes a head, or nil where it wants a training posterior and there is none.
-func (p *Pool) head(h Head) head {
+func (p *Pool) newHead(h HeadConfig) classifier {
 	switch {
 	case h.Wide != nil:
 		return newWide(*h.Wide, p.shape)
@@ -100,37 +100,37 @@ func (p *Pool) head(h Head) head {
 	case p.prior == nil:
 		return nil
 	case h.Online != nil:
-		return &embedded{layer: posterior.NewOnline(*p.prior, *h.Online)}
+		return &paperHead{Head: posterior.NewOnline(*p.prior, *h.Online)}
 	case h.Full != nil:
 		return newFull(*h.Full, p.prior)
 	case h.Joint != nil:
 		return newJoint(*h.Joint, p.shape, p.prior)
 	}
-	return &embedded{layer: posterior.NewStatic(*p.prior)}
+	return &paperHead{Head: posterior.NewStatic(*p.prior)}
 }
 
-// Spec returns what the pool was made from.
-func (p *Pool) Spec() Spec { return p.spec }
+// Config returns what the pool was made from.
+func (p *Pool) Config() Config { return p.cfg }
 
-// Names returns "pool" and the heads' names, in the order of Said and Scores.
+// Names returns "pool" and the heads' names, in the order of LogProbs and Scores.
 func (p *Pool) Names() []string {
-	names := []string{PoolName}
-	for _, h := range p.spec.Heads {
+	names := []string{poolName}
+	for _, h := range p.cfg.Heads {
 		names = append(names, h.Name)
 	}
 	return names
 }
 
-// SaidPerRow returns how many numbers Predict says of a row: C for the pool and
+// LogProbsPerRow returns how many numbers Predict says of a row: C for the pool and
 // C for each head.
-func (p *Pool) SaidPerRow() int { return (1 + len(p.heads)) * p.shape.Classes }
+func (p *Pool) LogProbsPerRow() int { return (1 + len(p.heads)) * p.shape.Classes }
 
 // Online returns the first head that is the paper's, nil if there is none. It
 // is the pool's own, until SetState.
 func (p *Pool) Online() *posterior.Online {
 	for _, h := range p.heads {
-		if e, is := h.(*embedded); is {
-			if online, is := e.layer.(*posterior.Online); is {
+		if e, is := h.(*paperHead); is {
+			if online, is := e.Head.(*posterior.Online); is {
 				return online
 			}
 		}
@@ -141,44 +141,44 @@ func (p *Pool) Online() *posterior.Online {
 // Version returns the number of batches learned.
 func (p *Pool) Version() uint64 { return p.version }
 
-// Predict writes to said, for each row in turn, the C log probabilities of the
-// pool and then those of each head: n × SaidPerRow numbers. Log probabilities
-// are natural. What is said must be kept for Learn.
-func (p *Pool) Predict(rows Rows, said []float32) {
+// Predict writes to logProbs, for each row in turn, the C log probabilities of the
+// pool and then those of each head: n × LogProbsPerRow numbers. Log probabilities
+// are natural. What is logProbs must be kept for Learn.
+func (p *Pool) Predict(rows Rows, logProbs []float32) {
 	rows.check(p.shape, p.needs)
-	checkLength("log probabilities", len(said), rows.N*p.SaidPerRow())
-	n, classes, width := rows.N, p.shape.Classes, p.SaidPerRow()
+	checkLength("log probabilities", len(logProbs), rows.N*p.LogProbsPerRow())
+	n, classes, width := rows.N, p.shape.Classes, p.LogProbsPerRow()
 	p.logp = resize(p.logp, n*classes)
 	for k, h := range p.heads {
 		h.predict(&rows, p.logp)
 		p.norm.logSoftmax(p.logp, classes)
 		for i := range n {
-			to := said[i*width+(1+k)*classes:][:classes]
+			to := logProbs[i*width+(1+k)*classes:][:classes]
 			for c, x := range p.logp[i*classes : (i+1)*classes] {
 				to[c] = float32(x)
 			}
 		}
 	}
-	p.weigh(n, said)
+	p.weigh(n, logProbs)
 	p.weights.logits(p.logp, p.weights.theta, classes)
 	p.norm.logSoftmax(p.logp, classes)
 	for i := range n {
 		for c, x := range p.logp[i*classes : (i+1)*classes] {
-			said[i*width+c] = float32(x)
+			logProbs[i*width+c] = float32(x)
 		}
 	}
 }
 
-// weigh gives the members' part of said to the weights.
-func (p *Pool) weigh(n int, said []float32) {
+// weigh gives the members' part of logProbs to the weights.
+func (p *Pool) weigh(n int, logProbs []float32) {
 	p.weights.evidence(n, func(i, k int) []float32 {
-		return said[i*p.SaidPerRow()+(1+p.members[k])*p.shape.Classes:][:p.shape.Classes]
+		return logProbs[i*p.LogProbsPerRow()+(1+p.members[k])*p.shape.Classes:][:p.shape.Classes]
 	})
 }
 
 // Train gives the heads the training rows, in one batch, before any other. The
 // weights learn nothing from them: the heads would look better than they are.
-// Said and Refresh are not read.
+// LogProbs and Refresh are not read.
 func (p *Pool) Train(b Batch) {
 	p.check(&b)
 	if b.N == 0 {
@@ -195,11 +195,11 @@ type Report struct {
 	Heads []posterior.Report // one for each head; zero but for those of package posterior
 }
 
-// Learn takes a batch of labels: it scores what was said, teaches the weights
+// Learn takes a batch of labels: it scores what was logProbs, teaches the weights
 // from it, and then the heads. A batch without rows changes nothing.
 func (p *Pool) Learn(b Batch) Report {
 	p.check(&b)
-	checkLength("log probabilities", len(b.Said), b.N*p.SaidPerRow())
+	checkLength("log probabilities", len(b.LogProbs), b.N*p.LogProbsPerRow())
 	b.Refresh.check(p.shape, p.needs&(NeedX|NeedS))
 	checkLength("labels to refresh", len(b.RefreshLabels), b.Refresh.N)
 	p.checkLabels(b.RefreshLabels)
@@ -207,14 +207,14 @@ func (p *Pool) Learn(b Batch) Report {
 	if b.N == 0 {
 		return r
 	}
-	width, classes := p.SaidPerRow(), p.shape.Classes
+	width, classes := p.LogProbsPerRow(), p.shape.Classes
 	for i, y := range b.Labels {
 		for k := range p.scores {
-			p.scores[k].add(b.Said[i*width+k*classes:][:classes], int(y))
+			p.scores[k].add(b.LogProbs[i*width+k*classes:][:classes], int(y))
 		}
 	}
-	share := p.spec.Share(b.N)
-	p.weigh(b.N, b.Said)
+	share := p.cfg.share(b.N)
+	p.weigh(b.N, b.LogProbs)
 	r.Steps = p.weights.learn(b.Labels, share)
 	for k, h := range p.heads {
 		r.Heads[k] = h.learn(&b, share)
@@ -276,7 +276,7 @@ func (p *Pool) Compatibility() []float64 {
 const stateFormat = 1
 
 // AppendState appends canonical bytes of all that was learned, for checkpoints
-// and model files. Spec, shape and training posterior are not among it.
+// and model files. Config, shape and training posterior are not among it.
 func (p *Pool) AppendState(b []byte) []byte {
 	s := &state{b: b}
 	p.appendHeader(s)
@@ -310,10 +310,10 @@ func (p *Pool) appendHeader(s *state) {
 	p.weights.appendState(s)
 }
 
-// SetState reads what AppendState wrote, of a pool with the same spec and shape.
+// SetState reads what AppendState wrote, of a pool with the same cfg and shape.
 // On an error the state is as it was.
 func (p *Pool) SetState(b []byte) error {
-	next, err := New(p.spec, p.shape, p.prior)
+	next, err := New(p.cfg, p.shape, p.prior)
 	if err != nil {
 		return err
 	}
@@ -331,7 +331,7 @@ func (p *Pool) SetState(b []byte) error {
 	for k, h := range next.heads {
 		h.readState(r)
 		if r.err != nil {
-			return fmt.Errorf("head %q: %w", p.spec.Heads[k].Name, r.err)
+			return fmt.Errorf("head %q: %w", p.cfg.Heads[k].Name, r.err)
 		}
 	}
 	if len(r.b) != 0 {

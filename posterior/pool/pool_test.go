@@ -18,7 +18,7 @@ import (
 )
 
 // everything has heads of all kinds; the dense one takes standardised features.
-func everything(dense bool) Spec {
+func everything(dense bool) Config {
 	t := Traits{Density: .01}
 	if dense {
 		t.Density = 1
@@ -27,7 +27,7 @@ func everything(dense bool) Spec {
 	s.Batch = 10
 	if !dense {
 		s.Heads = append(s.Heads,
-			Head{Name: "full", Full: &Full{Lambda: .9, Steps: 2}}, Head{Name: "joint", Joint: &Joint{Lambda: .9, Share: .1, Variance: 1, Passes: 3}}, Head{Name: "votes", Vote: &Vote{}})
+			HeadConfig{Name: "full", Full: &Full{Lambda: .9, Steps: 2}}, HeadConfig{Name: "joint", Joint: &Joint{Lambda: .9, Share: .1, Variance: 1, Passes: 3}}, HeadConfig{Name: "votes", Vote: &Vote{}})
 		s.Heads[2].Wide.Lambda = .95
 	}
 	return s
@@ -35,7 +35,7 @@ func everything(dense bool) Spec {
 
 var small = Shape{Classes: 5, Features: 40, Embedding: 6}
 
-func newPool(t *testing.T, s Spec) *Pool {
+func newPool(t *testing.T, s Config) *Pool {
 	t.Helper()
 	p, err := New(s, small, randomPrior(rand.New(rand.NewPCG(5, 6)), small))
 	if err != nil {
@@ -53,8 +53,8 @@ func live(p *Pool, dense bool, from, to int) {
 			p.Train(b)
 			continue
 		}
-		b.Said = make([]float32, b.N*p.SaidPerRow())
-		p.Predict(b.Rows, b.Said)
+		b.LogProbs = make([]float32, b.N*p.LogProbsPerRow())
+		p.Predict(b.Rows, b.LogProbs)
 		p.Learn(b)
 	}
 }
@@ -131,8 +131,8 @@ func TestChangeIsOfABatch(t *testing.T) {
 	rows := Batch{Rows: randomBatch(rand.New(rand.NewPCG(1, 1)), 1, small, false).Rows, Labels: []int32{2}}
 	rows.X = Features{Start: []int{0, 1}, Index: []int32{3}, Value: []float32{1}}
 	rows.S = Features{Start: []int{0, 0}}
-	rows.Said = make([]float32, p.SaidPerRow())
-	p.Predict(rows.Rows, rows.Said)
+	rows.LogProbs = make([]float32, p.LogProbsPerRow())
+	p.Predict(rows.Rows, rows.LogProbs)
 	before := p.AppendChange(nil)
 	p.Learn(rows)
 	after := p.AppendChange(nil)
@@ -174,9 +174,9 @@ func TestSameBits(t *testing.T) {
 	}
 }
 
-// TestSaidSumsToOne: what is said is logarithms of probabilities, of rows
+// TestProbabilitiesSumToOne: what Predict writes is log probabilities, of rows
 // without features or neighbours too.
-func TestSaidSumsToOne(t *testing.T) {
+func TestProbabilitiesSumToOne(t *testing.T) {
 	for _, dense := range []bool{false, true} {
 		p := newPool(t, everything(dense))
 		live(p, dense, 0, 5)
@@ -184,9 +184,9 @@ func TestSaidSumsToOne(t *testing.T) {
 		clear(r.Labelled)
 		clear(r.Second)
 		clear(r.Degree)
-		said := make([]float32, r.N*p.SaidPerRow())
-		p.Predict(r, said)
-		for row := range slices.Chunk(said, small.Classes) {
+		logProbs := make([]float32, r.N*p.LogProbsPerRow())
+		p.Predict(r, logProbs)
+		for row := range slices.Chunk(logProbs, small.Classes) {
 			sum := 0.0
 			for _, x := range row {
 				sum += math.Exp(float64(x))
@@ -202,7 +202,7 @@ func TestSaidSumsToOne(t *testing.T) {
 func TestShadowHasNoPart(t *testing.T) {
 	with := everything(false)
 	without := with
-	without.Heads = slices.DeleteFunc(slices.Clone(with.Heads), func(h Head) bool { return h.Shadow })
+	without.Heads = slices.DeleteFunc(slices.Clone(with.Heads), func(h HeadConfig) bool { return h.Shadow })
 	p, q := newPool(t, with), newPool(t, without)
 	live(p, false, 0, 6)
 	live(q, false, 0, 6)
@@ -221,7 +221,7 @@ func TestShadowHasNoPart(t *testing.T) {
 
 func TestScoresAreOfWhatWasSaid(t *testing.T) {
 	s := Default(Traits{})
-	s.Heads = []Head{{Name: "a", Vote: &Vote{}}, {Name: "b", Vote: &Vote{}}}
+	s.Heads = []HeadConfig{{Name: "a", Vote: &Vote{}}, {Name: "b", Vote: &Vote{}}}
 	p, err := New(s, Shape{Classes: 2, Features: 1}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -229,7 +229,7 @@ func TestScoresAreOfWhatWasSaid(t *testing.T) {
 	log := func(x float64) float32 { return float32(math.Log(x)) }
 	p.Learn(Batch{
 		Rows: Rows{N: 2, Labelled: make([]float32, 4)}, Labels: []int32{0, 1},
-		Said: []float32{
+		LogProbs: []float32{
 			log(.7), log(.3), log(.9), log(.1), log(.5), log(.5),
 			log(.6), log(.4), log(.8), log(.2), log(.5), log(.5),
 		},
@@ -272,7 +272,7 @@ func TestNothingChangesNothing(t *testing.T) {
 // TestLearnsOpposites: where unlike is next to unlike, the channel says so.
 func TestLearnsOpposites(t *testing.T) {
 	s := Default(Traits{})
-	s.Heads = []Head{{Name: "labels", Label: &Label{Counts}}}
+	s.Heads = []HeadConfig{{Name: "labels", Label: &Label{Counts}}}
 	p, err := New(s, Shape{Classes: 2, Features: 1}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -283,8 +283,8 @@ func TestLearnsOpposites(t *testing.T) {
 	for i := range 100 {
 		y := i % 2
 		b := Batch{Rows: Rows{N: 1, Labelled: []float32{float32(3 * y), float32(3 - 3*y)}}, Labels: []int32{int32(y)}}
-		b.Said = make([]float32, p.SaidPerRow())
-		p.Predict(b.Rows, b.Said)
+		b.LogProbs = make([]float32, p.LogProbsPerRow())
+		p.Predict(b.Rows, b.LogProbs)
 		p.Learn(b)
 	}
 	if score := p.Scores()[0]; score.Correct < 98 {
@@ -332,7 +332,7 @@ func TestSpecIsJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var back Spec
+		var back Config
 		d := json.NewDecoder(bytes.NewReader(b))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&back); err != nil {
@@ -346,31 +346,31 @@ func TestSpecIsJSON(t *testing.T) {
 }
 
 func TestValidateRefuses(t *testing.T) {
-	for name, spoil := range map[string]func(s *Spec){
-		"no heads":           func(s *Spec) { s.Heads = nil },
-		"shadows alone":      func(s *Spec) { s.Heads = s.Heads[:1] },
-		"same name":          func(s *Spec) { s.Heads[1].Name = s.Heads[0].Name },
-		"no name":            func(s *Spec) { s.Heads[1].Name = "" },
-		"the pool's name":    func(s *Spec) { s.Heads[1].Name = PoolName },
-		"two kinds":          func(s *Spec) { s.Heads[1].Vote = &Vote{} },
-		"no kind":            func(s *Spec) { s.Heads[1].Online = nil },
-		"online":             func(s *Spec) { s.Heads[1].Online.Lambda = 2 },
-		"scale":              func(s *Spec) { s.Heads[2].Wide.Scale = "" },
-		"variance":           func(s *Spec) { s.Heads[2].Wide.Variance = math.Inf(1) },
-		"lambda":             func(s *Spec) { s.Heads[2].Wide.Lambda = 0 },
-		"passes":             func(s *Spec) { s.Heads[2].Wide.Passes = 0 },
-		"refresh":            func(s *Spec) { s.Heads[2].Wide.Refresh = true },
-		"smoothing":          func(s *Spec) { s.Heads[4].Bayes.Smoothing = 0 },
-		"evidence":           func(s *Spec) { s.Heads[5].Label.Evidence = "third" },
-		"full lambda":        func(s *Spec) { s.Heads[8].Full.Lambda = math.NaN() },
-		"full steps":         func(s *Spec) { s.Heads[8].Full.Steps = 0 },
-		"weights total":      func(s *Spec) { s.Weights.Total = 0 },
-		"weights sd":         func(s *Spec) { s.Weights.WeightSD = -1 },
-		"bias sd":            func(s *Spec) { s.Weights.BiasSD = math.NaN() },
-		"floor":              func(s *Spec) { s.Weights.Floor = 8 },
-		"forgetting weights": func(s *Spec) { s.Weights.Lambda = 1.1 },
-		"steps":              func(s *Spec) { s.Weights.Steps = 0 },
-		"batch":              func(s *Spec) { s.Batch = 0 },
+	for name, spoil := range map[string]func(s *Config){
+		"no heads":           func(s *Config) { s.Heads = nil },
+		"shadows alone":      func(s *Config) { s.Heads = s.Heads[:1] },
+		"same name":          func(s *Config) { s.Heads[1].Name = s.Heads[0].Name },
+		"no name":            func(s *Config) { s.Heads[1].Name = "" },
+		"the pool's name":    func(s *Config) { s.Heads[1].Name = poolName },
+		"two kinds":          func(s *Config) { s.Heads[1].Vote = &Vote{} },
+		"no kind":            func(s *Config) { s.Heads[1].Online = nil },
+		"online":             func(s *Config) { s.Heads[1].Online.Lambda = 2 },
+		"scale":              func(s *Config) { s.Heads[2].Wide.Scale = "" },
+		"variance":           func(s *Config) { s.Heads[2].Wide.Variance = math.Inf(1) },
+		"lambda":             func(s *Config) { s.Heads[2].Wide.Lambda = 0 },
+		"passes":             func(s *Config) { s.Heads[2].Wide.Passes = 0 },
+		"refresh":            func(s *Config) { s.Heads[2].Wide.Refresh = true },
+		"smoothing":          func(s *Config) { s.Heads[4].Bayes.Smoothing = 0 },
+		"evidence":           func(s *Config) { s.Heads[5].Label.Evidence = "third" },
+		"full lambda":        func(s *Config) { s.Heads[8].Full.Lambda = math.NaN() },
+		"full steps":         func(s *Config) { s.Heads[8].Full.Steps = 0 },
+		"weights total":      func(s *Config) { s.Weights.Total = 0 },
+		"weights sd":         func(s *Config) { s.Weights.WeightSD = -1 },
+		"bias sd":            func(s *Config) { s.Weights.BiasSD = math.NaN() },
+		"floor":              func(s *Config) { s.Weights.Floor = 8 },
+		"forgetting weights": func(s *Config) { s.Weights.Lambda = 1.1 },
+		"steps":              func(s *Config) { s.Weights.Steps = 0 },
+		"batch":              func(s *Config) { s.Batch = 0 },
 	} {
 		s := everything(false)
 		spoil(&s)
@@ -397,29 +397,29 @@ func TestValidateRefuses(t *testing.T) {
 
 func TestMisusePanics(t *testing.T) {
 	for name, spoil := range map[string]func(b *Batch){
-		"labels":           func(b *Batch) { b.Labels = b.Labels[1:] },
-		"label":            func(b *Batch) { b.Labels[0] = int32(small.Classes) },
-		"negative label":   func(b *Batch) { b.Labels[0] = -1 },
-		"said":             func(b *Batch) { b.Said = b.Said[1:] },
-		"starts":           func(b *Batch) { b.X.Start = b.X.Start[1:] },
-		"start too large":  func(b *Batch) { b.X.Start[b.N]++ },
-		"starts fall":      func(b *Batch) { b.X.Start[1] = b.X.Start[2] + 1 },
-		"values":           func(b *Batch) { b.S.Value = b.S.Value[1:] },
-		"dense":            func(b *Batch) { b.X = Features{Dense: []float32{1}} },
-		"degrees":          func(b *Batch) { b.Degree = nil },
-		"counts":           func(b *Batch) { b.Labelled = nil },
-		"second":           func(b *Batch) { b.Second = nil },
-		"embeddings":       func(b *Batch) { b.Embedded.Z = nil },
-		"temperatures":     func(b *Batch) { b.Embedded.Tau = nil },
-		"pair":             func(b *Batch) { b.Pairs = [][2]int32{{0, int32(b.N)}} },
-		"refreshed labels": func(b *Batch) { b.RefreshLabels = nil },
-		"refreshed rows":   func(b *Batch) { b.Refresh.N++ },
+		"labels":            func(b *Batch) { b.Labels = b.Labels[1:] },
+		"label":             func(b *Batch) { b.Labels[0] = int32(small.Classes) },
+		"negative label":    func(b *Batch) { b.Labels[0] = -1 },
+		"log probabilities": func(b *Batch) { b.LogProbs = b.LogProbs[1:] },
+		"starts":            func(b *Batch) { b.X.Start = b.X.Start[1:] },
+		"start too large":   func(b *Batch) { b.X.Start[b.N]++ },
+		"starts fall":       func(b *Batch) { b.X.Start[1] = b.X.Start[2] + 1 },
+		"values":            func(b *Batch) { b.S.Value = b.S.Value[1:] },
+		"dense":             func(b *Batch) { b.X = Features{Dense: []float32{1}} },
+		"degrees":           func(b *Batch) { b.Degree = nil },
+		"counts":            func(b *Batch) { b.Labelled = nil },
+		"second":            func(b *Batch) { b.Second = nil },
+		"embeddings":        func(b *Batch) { b.Embedded.Z = nil },
+		"temperatures":      func(b *Batch) { b.Embedded.Tau = nil },
+		"pair":              func(b *Batch) { b.Pairs = [][2]int32{{0, int32(b.N)}} },
+		"refreshed labels":  func(b *Batch) { b.RefreshLabels = nil },
+		"refreshed rows":    func(b *Batch) { b.Refresh.N++ },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPool(t, everything(false))
 			b := randomBatch(rand.New(rand.NewPCG(1, 2)), 7, small, false)
-			b.Said = make([]float32, b.N*p.SaidPerRow())
-			p.Predict(b.Rows, b.Said)
+			b.LogProbs = make([]float32, b.N*p.LogProbsPerRow())
+			p.Predict(b.Rows, b.LogProbs)
 			spoil(&b)
 			before := p.AppendState(nil)
 			defer func() {

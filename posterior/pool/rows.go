@@ -25,7 +25,7 @@ type Features struct {
 }
 
 // Rows are nodes as the heads see them. Only what a head of the pool uses need
-// be there (Spec.Needs).
+// be there (Config.Needs).
 type Rows struct {
 	N int
 	// X are the features as they came, not normalised.
@@ -50,8 +50,8 @@ type Rows struct {
 type Batch struct {
 	Rows
 	Labels []int32
-	// Said is what Predict said of the rows when they were served.
-	Said []float32
+	// LogProbs is what Predict logProbs of the rows when they were served.
+	LogProbs []float32
 	// Pairs are the edges between two rows of the batch, each once.
 	Pairs [][2]int32
 	// Refresh are neighbours of the batch's rows that were labelled before it, as

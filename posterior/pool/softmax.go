@@ -6,15 +6,15 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// normaliser holds the memory that softmaxes take.
-type normaliser struct {
+// softmaxScratch holds the memory that softmaxes take.
+type softmaxScratch struct {
 	rows        []float64 // rows × stride
 	most, total []float64
 }
 
 // exponentials replaces rows, n × stride, of which the first numbers are logits
 // and the others become 0, by e^(logit - most), and finds most and the sum.
-func (s *normaliser) exponentials(rows []float64, n, classes, stride int) {
+func (s *softmaxScratch) exponentials(rows []float64, n, classes, stride int) {
 	s.most, s.total = resize(s.most, n), resize(s.total, n)
 	if classes < stride {
 		for i := range n {
@@ -28,7 +28,7 @@ func (s *normaliser) exponentials(rows []float64, n, classes, stride int) {
 
 // probabilities replaces n rows of logits by their softmax, of stride numbers
 // each, of which those beyond the classes become 0.
-func (s *normaliser) probabilities(a []float64, n, classes, stride int) {
+func (s *softmaxScratch) probabilities(a []float64, n, classes, stride int) {
 	s.exponentials(a, n, classes, stride)
 	for i, total := range s.total {
 		by := 1 / total
@@ -41,7 +41,7 @@ func (s *normaliser) probabilities(a []float64, n, classes, stride int) {
 
 // softmax replaces rows of logits by their softmax and returns -Σ log p[y] over
 // them. Rows have stride numbers, of which those beyond the classes become 0.
-func (s *normaliser) softmax(a []float64, classes, stride int, labels []int32) (loss float64) {
+func (s *softmaxScratch) softmax(a []float64, classes, stride int, labels []int32) (loss float64) {
 	for i, y := range labels {
 		loss -= a[i*stride+int(y)]
 	}
@@ -57,7 +57,7 @@ func (s *normaliser) softmax(a []float64, classes, stride int, labels []int32) (
 }
 
 // logSoftmax replaces rows of logits by the logarithms of their softmax.
-func (s *normaliser) logSoftmax(a []float64, classes int) {
+func (s *softmaxScratch) logSoftmax(a []float64, classes int) {
 	n, stride := len(a)/classes, strideOf(classes)
 	s.rows = resize(s.rows, n*stride)
 	for i := range n {

@@ -81,7 +81,7 @@ func (r *reader) want(ok bool, format string, args ...any) {
 // StateBytes returns how long the state of a pool is, so that a state from
 // outside can be held to it before memory is taken for the pool. It is a
 // float64 because shapes from outside may be any.
-func (s Spec) StateBytes(shape Shape) float64 {
+func (s Config) StateBytes(shape Shape) float64 {
 	d, classes, z := float64(shape.Features), float64(shape.Classes), float64(shape.Embedding)
 	words := 6 + 3*float64(1+len(s.Heads)) // header and scores
 	weights := classes

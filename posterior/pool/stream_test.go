@@ -223,9 +223,9 @@ func (p *player) rows(nodes []int32) Rows {
 	return r
 }
 
-// batch is nodes whose labels are about to be revealed, served as rows and said.
-func (p *player) batch(nodes []int32, served Rows, said []float32) Batch {
-	b := Batch{Rows: served, Said: said}
+// batch is nodes whose labels are about to be revealed, served as rows with log probabilities.
+func (p *player) batch(nodes []int32, served Rows, logProbs []float32) Batch {
+	b := Batch{Rows: served, LogProbs: logProbs}
 	row := make(map[int32]int32)
 	for i, v := range nodes {
 		b.Labels = append(b.Labels, p.g.labels[v])
@@ -261,9 +261,9 @@ type measures struct{ accuracy, nll, ece float64 }
 
 // play trains a pool and streams the graph to it, with labels after every step.
 // It returns the pool and the measures of the pool and of every head.
-func (g *graph) play(tb testing.TB, spec Spec, seed uint64, share float64, steps int) (*Pool, []measures) {
+func (g *graph) play(tb testing.TB, cfg Config, seed uint64, share float64, steps int) (*Pool, []measures) {
 	tb.Helper()
-	pool, err := New(spec, Shape{Classes: g.classes, Features: g.features}, nil)
+	pool, err := New(cfg, Shape{Classes: g.classes, Features: g.features}, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -277,17 +277,17 @@ func (g *graph) play(tb testing.TB, spec Spec, seed uint64, share float64, steps
 	pool.Train(b)
 
 	scores := make([]measures, len(pool.Names()))
-	width := pool.SaidPerRow()
+	width := pool.LogProbsPerRow()
 	for _, nodes := range batches {
 		p.arrive(nodes)
 		rows := p.rows(nodes)
-		said := make([]float32, len(nodes)*width)
-		pool.Predict(rows, said)
-		b := p.batch(nodes, rows, said)
+		logProbs := make([]float32, len(nodes)*width)
+		pool.Predict(rows, logProbs)
+		b := p.batch(nodes, rows, logProbs)
 		for k := range scores {
 			probs := make([]float64, 0, len(nodes)*g.classes)
 			for i := range nodes {
-				for _, x := range said[i*width+k*g.classes:][:g.classes] {
+				for _, x := range logProbs[i*width+k*g.classes:][:g.classes] {
 					probs = append(probs, math.Exp(float64(x)))
 				}
 			}
@@ -303,9 +303,9 @@ func (g *graph) play(tb testing.TB, spec Spec, seed uint64, share float64, steps
 }
 
 // withoutEmbedding is the default for counts without the heads on the embedding.
-func withoutEmbedding() Spec {
+func withoutEmbedding() Config {
 	s := Default(Traits{Density: 0.01})
-	s.Heads = slices.DeleteFunc(s.Heads, func(h Head) bool { return h.Static != nil || h.Online != nil })
+	s.Heads = slices.DeleteFunc(s.Heads, func(h HeadConfig) bool { return h.Static != nil || h.Online != nil })
 	return s
 }
 

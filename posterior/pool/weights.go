@@ -34,12 +34,12 @@ type weights struct {
 	outer            []float64 // Σ p pᵀ, stride × stride
 	offset, scratch  []float64
 	cholesky         cholesky
-	norm             normaliser
+	norm             softmaxScratch
 }
 
-func newWeights(spec Weights, heads, classes int) *weights {
+func newWeights(cfg Weights, heads, classes int) *weights {
 	n := heads + classes
-	w := &weights{Weights: spec, heads: heads, classes: classes, stride: strideOf(classes), across: strideOf(heads)}
+	w := &weights{Weights: cfg, heads: heads, classes: classes, stride: strideOf(classes), across: strideOf(heads)}
 	for _, x := range []*[]float64{&w.theta, &w.prior, &w.diagonal, &w.start, &w.next, &w.gradient, &w.move, &w.offset, &w.scratch} {
 		*x = make([]float64, n)
 	}
@@ -60,7 +60,7 @@ func newWeights(spec Weights, heads, classes int) *weights {
 	return w
 }
 
-// evidence sets a to what the heads said of n rows; at(i, k) is head k's log
+// evidence sets a to what the heads logProbs of n rows; at(i, k) is head k's log
 // probabilities of row i.
 func (w *weights) evidence(n int, at func(i, k int) []float32) {
 	w.a = resize(w.a, n*w.heads*w.classes)

@@ -7,7 +7,7 @@ import (
 )
 
 // wide is a last layer on features: softmax(φᵀM), without a bias, M = 0 and
-// T = 1/v at the start. A batch leaves what surrogate finds, from M0 = M and
+// T = 1/v at the start. A batch leaves what softmaxFit finds, from M0 = M and
 // T0 = λT + (1-λ)/v; a column that is not in a batch forgets when it next is.
 type wide struct {
 	Wide
@@ -19,30 +19,30 @@ type wide struct {
 	mean, precision []float64 // M and T, columns × stride
 	// clock is the time that forgetting has run, in full batches, and touched,
 	// for each column, what it was when T was last brought up to date.
-	clock   float64
-	touched []float64
-	scaling *scaling // of Standard features
+	clock        float64
+	touched      []float64
+	standardizer *standardizer // of Standard features
 
-	sparse  *sparseDesign // one of the two
-	dense   *denseDesign
-	fit     surrogate
+	sparse  *sparseMatrix // one of the two
+	dense   *denseMatrix
+	fit     softmaxFit
 	changed []int32 // columns that the last batch changed, each once
 	listed  []bool  // by column: whether it is in changed
 }
 
-func newWide(spec Wide, shape Shape) *wide {
-	w := &wide{Wide: spec, shape: shape, columns: shape.Features, stride: strideOf(shape.Classes)}
+func newWide(cfg Wide, shape Shape) *wide {
+	w := &wide{Wide: cfg, shape: shape, columns: shape.Features, stride: strideOf(shape.Classes)}
 	if w.Neighbours {
 		w.columns *= 2
 	}
 	if w.Scale == Standard {
 		w.columns++
-		w.dense = newDenseDesign(w.columns)
-		w.scaling = newScaling(shape.Features, w.Neighbours)
+		w.dense = newDenseMatrix(w.columns)
+		w.standardizer = newStandardizer(shape.Features, w.Neighbours)
 	} else {
-		w.sparse = newSparseDesign(w.columns)
+		w.sparse = newSparseMatrix(w.columns)
 	}
-	w.fit = surrogate{classes: shape.Classes, stride: w.stride}
+	w.fit = softmaxFit{classes: shape.Classes, stride: w.stride}
 	w.mean = make([]float64, w.columns*w.stride)
 	w.precision = make([]float64, w.columns*w.stride)
 	for i := range w.precision {
@@ -53,12 +53,12 @@ func newWide(spec Wide, shape Shape) *wide {
 }
 
 // design makes Φ of rows, to learn from or only to predict.
-func (w *wide) design(rows *Rows, learn bool) design {
+func (w *wide) design(rows *Rows, learn bool) designMatrix {
 	d := w.shape.Features
 	if w.Scale == Standard {
 		w.dense.reset(rows.N)
 		for i := range rows.N {
-			w.scaling.row(w.dense.row(i), rows, i)
+			w.standardizer.row(w.dense.row(i), rows, i)
 		}
 		if learn {
 			w.dense.measure()
@@ -78,11 +78,11 @@ func (w *wide) design(rows *Rows, learn bool) design {
 
 // take copies the moments of the design's columns to the fit, T as it is after
 // the forgetting since.
-func (w *wide) take(phi design) {
+func (w *wide) take(phi designMatrix) {
 	rows, columns := phi.size()
 	w.fit.resize(rows, columns)
 	forgets, log := w.Lambda < 1, posterior.Log(w.Lambda)
-	for k, name := range phi.names() {
+	for k, name := range phi.columns() {
 		from, to := int(name)*w.stride, k*w.stride
 		copy(w.fit.m[to:to+w.stride], w.mean[from:])
 		if !forgets {
@@ -97,8 +97,8 @@ func (w *wide) take(phi design) {
 }
 
 // give copies them back.
-func (w *wide) give(phi design) {
-	for k, name := range phi.names() {
+func (w *wide) give(phi designMatrix) {
+	for k, name := range phi.columns() {
 		to, from := int(name)*w.stride, k*w.stride
 		copy(w.mean[to:to+w.stride], w.fit.m[from:])
 		copy(w.precision[to:to+w.stride], w.fit.t[from:])
@@ -113,7 +113,7 @@ func (w *wide) predict(rows *Rows, logp []float64) {
 	m := w.mean
 	if w.Scale == Unit { // the columns that occur have numbers of their own
 		m = w.fit.m
-		for k, name := range phi.names() {
+		for k, name := range phi.columns() {
 			copy(m[k*w.stride:(k+1)*w.stride], w.mean[int(name)*w.stride:])
 		}
 	}
@@ -126,7 +126,7 @@ func (w *wide) predict(rows *Rows, logp []float64) {
 
 func (w *wide) train(b *Batch) {
 	if w.Scale == Standard {
-		w.scaling.fit(&b.Rows)
+		w.standardizer.fit(&b.Rows)
 	}
 	w.update(&b.Rows, b.Labels, w.TrainingPasses)
 	w.version++
@@ -151,7 +151,7 @@ func (w *wide) update(rows *Rows, labels []int32, passes int) {
 	w.take(phi)
 	w.fit.run(phi, labels, passes)
 	w.give(phi)
-	for _, j := range phi.names() {
+	for _, j := range phi.columns() {
 		if !w.listed[j] {
 			w.listed[j] = true
 			w.changed = append(w.changed, j)
@@ -165,8 +165,8 @@ func (w *wide) appendState(s *state) {
 	for j := range w.columns {
 		w.appendColumn(s, j)
 	}
-	if w.scaling != nil {
-		w.scaling.appendState(s)
+	if w.standardizer != nil {
+		w.standardizer.appendState(s)
 	}
 }
 
@@ -198,13 +198,13 @@ func (w *wide) readState(r *reader) {
 			r.want(t > 0, "precision of column %d is not positive", j)
 		}
 	}
-	if w.scaling != nil {
-		w.scaling.readState(r)
+	if w.standardizer != nil {
+		w.standardizer.readState(r)
 	}
 }
 
-// scaling standardises features and neighbours' means by the training rows.
-type scaling struct {
+// standardizer standardises features and neighbours' means by the training rows.
+type standardizer struct {
 	features   int
 	neighbours bool
 	mean       []float64 // of x, and of the neighbours' mean
@@ -212,12 +212,12 @@ type scaling struct {
 	buffer     entries
 }
 
-func newScaling(features int, neighbours bool) *scaling {
+func newStandardizer(features int, neighbours bool) *standardizer {
 	n := features
 	if neighbours {
 		n *= 2
 	}
-	s := &scaling{features: features, neighbours: neighbours, mean: make([]float64, n), by: make([]float64, n)}
+	s := &standardizer{features: features, neighbours: neighbours, mean: make([]float64, n), by: make([]float64, n)}
 	for j := range s.by {
 		s.by[j] = 1
 	}
@@ -226,7 +226,7 @@ func newScaling(features int, neighbours bool) *scaling {
 
 // raw writes x and the neighbours' mean of row i to dst. It reports whether
 // there are neighbours.
-func (s *scaling) raw(dst []float64, rows *Rows, i int) bool {
+func (s *standardizer) raw(dst []float64, rows *Rows, i int) bool {
 	d := s.features
 	clear(dst)
 	index, value := rows.X.entries(i, d, &s.buffer)
@@ -246,7 +246,7 @@ func (s *scaling) raw(dst []float64, rows *Rows, i int) bool {
 
 // fit takes means and standard deviations over rows; the neighbours' over those
 // that have any.
-func (s *scaling) fit(rows *Rows) {
+func (s *standardizer) fit(rows *Rows) {
 	row, square := make([]float64, len(s.mean)), make([]float64, len(s.mean))
 	count := make([]float64, len(s.mean))
 	clear(s.mean)
@@ -273,7 +273,7 @@ func (s *scaling) fit(rows *Rows) {
 
 // row writes φ of row i to dst: x standardised, of unit length; the neighbours'
 // mean likewise, 0 without neighbours; and 1.
-func (s *scaling) row(dst []float64, rows *Rows, i int) {
+func (s *standardizer) row(dst []float64, rows *Rows, i int) {
 	last := len(s.mean)
 	neighbours := s.raw(dst[:last], rows, i)
 	for j, m := range s.mean {
@@ -303,12 +303,12 @@ func unit(x []float64) {
 	}
 }
 
-func (s *scaling) appendState(b *state) {
+func (s *standardizer) appendState(b *state) {
 	b.floats(s.mean)
 	b.floats(s.by)
 }
 
-func (s *scaling) readState(r *reader) {
+func (s *standardizer) readState(r *reader) {
 	r.floats(s.mean)
 	r.floats(s.by)
 }

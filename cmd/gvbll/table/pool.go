@@ -20,21 +20,23 @@ var Ablations = []string{"pool-no-labels", "pool-no-wide", "pool-no-bayes", "poo
 
 // without returns the spec without the part that a system's name says, and
 // whether it had that part.
-func without(s pool.Spec, system string) (pool.Spec, bool) {
+func without(s pool.Config, system string) (pool.Config, bool) {
 	before := len(s.Heads)
-	drop := func(is func(pool.Head) bool) bool {
+	drop := func(is func(pool.HeadConfig) bool) bool {
 		s.Heads = slices.DeleteFunc(slices.Clone(s.Heads), is)
 		return len(s.Heads) < before
 	}
 	switch strings.TrimPrefix(system, "pool-no-") {
 	case "labels":
-		return s, drop(func(h pool.Head) bool { return h.Label != nil || h.Vote != nil || h.Joint != nil })
+		return s, drop(func(h pool.HeadConfig) bool { return h.Label != nil || h.Vote != nil || h.Joint != nil })
 	case "wide":
-		return s, drop(func(h pool.Head) bool { return h.Wide != nil })
+		return s, drop(func(h pool.HeadConfig) bool { return h.Wide != nil })
 	case "bayes":
-		return s, drop(func(h pool.Head) bool { return h.Bayes != nil })
+		return s, drop(func(h pool.HeadConfig) bool { return h.Bayes != nil })
 	case "gnn":
-		return s, drop(func(h pool.Head) bool { return h.Static != nil || h.Online != nil || h.Full != nil || h.Joint != nil })
+		return s, drop(func(h pool.HeadConfig) bool {
+			return h.Static != nil || h.Online != nil || h.Full != nil || h.Joint != nil
+		})
 	case "refresh":
 		refreshes := s.Refreshes()
 		s.Heads = slices.Clone(s.Heads)
@@ -143,7 +145,7 @@ type mixture struct {
 	keep    float64   // γ, a batch
 }
 
-func newMixture(s pool.Spec) *mixture {
+func newMixture(s pool.Config) *mixture {
 	m := &mixture{keep: s.Weights.Lambda, score: make([]float64, len(s.Heads))}
 	for k, h := range s.Heads {
 		if !h.Shadow {

@@ -9,19 +9,19 @@ import (
 // design is the matrix Φ of a batch's rows, over the columns that occur in
 // them. Matrices with a number for each class have rows of stride numbers, the
 // classes first and then zeros.
-type design interface {
+type designMatrix interface {
 	// size returns the rows and columns.
 	size() (rows, columns int)
 	// columns returns the head's column of every column here.
-	names() []int32
+	columns() []int32
 	// lengths returns a_i = Σ_j |φ_ij|.
-	lengths() []float64
+	absoluteSums() []float64
 	// logits sets dst to ΦM.
 	logits(dst, m []float64, stride int)
 	// gather adds Φᵀr to g and |Φ|ᵀw to h.
-	gather(g, h, r, w []float64, stride int)
+	addGradient(g, h, r, w []float64, stride int)
 	// squares adds (Φ²)ᵀw to t.
-	squares(t, w []float64, stride int)
+	addSquares(t, w []float64, stride int)
 }
 
 // lane is what strides are multiples of: the classes that a register holds.
@@ -29,7 +29,7 @@ const lane = 8
 
 func strideOf(classes int) int { return (classes + lane - 1) / lane * lane }
 
-type sparseDesign struct {
+type sparseMatrix struct {
 	rows   posterior.Sparse // columns by their numbers here
 	sum    []float64        // a
 	name   []int32
@@ -37,10 +37,10 @@ type sparseDesign struct {
 	buffer entries
 }
 
-func newSparseDesign(columns int) *sparseDesign { return &sparseDesign{place: make([]int32, columns)} }
+func newSparseMatrix(columns int) *sparseMatrix { return &sparseMatrix{place: make([]int32, columns)} }
 
 // reset leaves no rows.
-func (s *sparseDesign) reset() {
+func (s *sparseMatrix) reset() {
 	for _, j := range s.name {
 		s.place[j] = 0
 	}
@@ -51,7 +51,7 @@ func (s *sparseDesign) reset() {
 
 // appendUnit appends row i of f, scaled to unit length, to the row that is being
 // made.
-func (s *sparseDesign) appendUnit(f *Features, i, d, offset int) {
+func (s *sparseMatrix) appendUnit(f *Features, i, d, offset int) {
 	index, value := f.entries(i, d, &s.buffer)
 	var square float64
 	for _, x := range value {
@@ -73,7 +73,7 @@ func (s *sparseDesign) appendUnit(f *Features, i, d, offset int) {
 }
 
 // endRow ends the row that is being made.
-func (s *sparseDesign) endRow() {
+func (s *sparseMatrix) endRow() {
 	var sum float64
 	for _, x := range s.rows.Value[s.rows.Start[s.rows.Len()]:] {
 		sum += math.Abs(x)
@@ -82,19 +82,19 @@ func (s *sparseDesign) endRow() {
 	s.rows.Start = append(s.rows.Start, len(s.rows.Value))
 }
 
-func (s *sparseDesign) size() (rows, columns int) { return len(s.sum), len(s.name) }
-func (s *sparseDesign) names() []int32            { return s.name }
-func (s *sparseDesign) lengths() []float64        { return s.sum }
+func (s *sparseMatrix) size() (rows, columns int) { return len(s.sum), len(s.name) }
+func (s *sparseMatrix) columns() []int32          { return s.name }
+func (s *sparseMatrix) absoluteSums() []float64   { return s.sum }
 
-func (s *sparseDesign) logits(dst, m []float64, stride int) { s.rows.Product(dst, m, stride) }
+func (s *sparseMatrix) logits(dst, m []float64, stride int) { s.rows.Product(dst, m, stride) }
 
-func (s *sparseDesign) gather(g, h, r, w []float64, stride int) {
+func (s *sparseMatrix) addGradient(g, h, r, w []float64, stride int) {
 	s.rows.AddTransposed(g, h, r, w, stride)
 }
 
-func (s *sparseDesign) squares(t, w []float64, stride int) { s.rows.AddSquares(t, w, stride) }
+func (s *sparseMatrix) addSquares(t, w []float64, stride int) { s.rows.AddSquares(t, w, stride) }
 
-type denseDesign struct {
+type denseMatrix struct {
 	rows     int
 	value    []float64 // rows × columns
 	absolute []float64
@@ -103,8 +103,8 @@ type denseDesign struct {
 	name     []int32 // 0, 1, …
 }
 
-func newDenseDesign(columns int) *denseDesign {
-	d := &denseDesign{name: make([]int32, columns)}
+func newDenseMatrix(columns int) *denseMatrix {
+	d := &denseMatrix{name: make([]int32, columns)}
 	for j := range d.name {
 		d.name[j] = int32(j)
 	}
@@ -112,15 +112,15 @@ func newDenseDesign(columns int) *denseDesign {
 }
 
 // reset makes room for rows, which row then gives.
-func (d *denseDesign) reset(rows int) {
+func (d *denseMatrix) reset(rows int) {
 	d.rows = rows
 	d.value = resize(d.value, rows*len(d.name))
 }
 
-func (d *denseDesign) row(i int) []float64 { return d.value[i*len(d.name) : (i+1)*len(d.name)] }
+func (d *denseMatrix) row(i int) []float64 { return d.value[i*len(d.name) : (i+1)*len(d.name)] }
 
 // measure makes what learning needs, when all rows are written.
-func (d *denseDesign) measure() {
+func (d *denseMatrix) measure() {
 	d.absolute, d.sum = resize(d.absolute, len(d.value)), resize(d.sum, d.rows)
 	for i := range d.rows {
 		d.sum[i] = 0
@@ -132,21 +132,21 @@ func (d *denseDesign) measure() {
 	}
 }
 
-func (d *denseDesign) size() (rows, columns int) { return d.rows, len(d.name) }
-func (d *denseDesign) names() []int32            { return d.name }
-func (d *denseDesign) lengths() []float64        { return d.sum }
+func (d *denseMatrix) size() (rows, columns int) { return d.rows, len(d.name) }
+func (d *denseMatrix) columns() []int32          { return d.name }
+func (d *denseMatrix) absoluteSums() []float64   { return d.sum }
 
-func (d *denseDesign) logits(dst, m []float64, stride int) {
+func (d *denseMatrix) logits(dst, m []float64, stride int) {
 	clear(dst)
 	posterior.AddProduct(dst, d.value, m, d.rows, len(d.name), stride)
 }
 
-func (d *denseDesign) gather(g, h, r, w []float64, stride int) {
+func (d *denseMatrix) addGradient(g, h, r, w []float64, stride int) {
 	posterior.AddTransposed(g, d.value, r, len(d.name), d.rows, stride)
 	posterior.AddTransposed(h, d.absolute, w, len(d.name), d.rows, stride)
 }
 
-func (d *denseDesign) squares(t, w []float64, stride int) {
+func (d *denseMatrix) addSquares(t, w []float64, stride int) {
 	d.square = resize(d.square, len(d.value))
 	for i, x := range d.value {
 		d.square[i] = float64(x * x)

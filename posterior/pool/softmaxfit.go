@@ -6,7 +6,7 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// surrogate fits a softmax layer with a Gaussian prior of its own for every
+// softmaxFit fits a softmax layer with a Gaussian prior of its own for every
 // weight: it makes
 //
 //	F(M) = -Σ_i log softmax(φ_iᵀM)[y_i] + ½ Σ_jc T0_jc (M_jc - M0_jc)²
@@ -20,7 +20,7 @@ import (
 // The bound is of each class's own curvature, at P and not along the step, so
 // that it may fail where rows have few features and classes are few. A step that
 // made F larger is therefore halved.
-type surrogate struct {
+type softmaxFit struct {
 	classes, stride int
 
 	m, held, step []float64 // M0 and then M, the best M so far, and the step from it: columns × stride
@@ -28,7 +28,7 @@ type surrogate struct {
 	t             []float64 // T0, and T in the end
 	g, h          []float64 // columns × stride
 	probs, r, w   []float64 // P, Y-P and the bound: rows × stride
-	norm          normaliser
+	norm          softmaxScratch
 }
 
 // leastCurvature is the least P(1-P) in the bound: P is far from 0 and 1 by the
@@ -36,7 +36,7 @@ type surrogate struct {
 const leastCurvature = 0.05
 
 // resize makes room for columns in m and t, which the caller fills with M0 and T0.
-func (s *surrogate) resize(rows, columns int) {
+func (s *softmaxFit) resize(rows, columns int) {
 	n := columns * s.stride
 	for _, x := range []*[]float64{&s.m, &s.start, &s.held, &s.step, &s.t, &s.g, &s.h} {
 		*x = resize(*x, n)
@@ -48,16 +48,16 @@ func (s *surrogate) resize(rows, columns int) {
 
 // run takes that many passes and then adds the batch's curvature to t:
 // T_jc = T0_jc + Σ_i φ_ij² P_ic(1-P_ic).
-func (s *surrogate) run(phi design, labels []int32, passes int) {
+func (s *softmaxFit) run(phi designMatrix, labels []int32, passes int) {
 	s.descend(phi, labels, passes)
 	for i, p := range s.probs {
 		s.w[i] = p * (1 - p)
 	}
-	phi.squares(s.t, s.w, s.stride)
+	phi.addSquares(s.t, s.w, s.stride)
 }
 
 // descend takes that many passes.
-func (s *surrogate) descend(phi design, labels []int32, passes int) {
+func (s *softmaxFit) descend(phi designMatrix, labels []int32, passes int) {
 	copy(s.start, s.m)
 	least := math.Inf(1)
 	f := s.logLoss(phi, labels)
@@ -81,14 +81,14 @@ func (s *surrogate) descend(phi design, labels []int32, passes int) {
 }
 
 // logLoss finds P and the first part of F at m.
-func (s *surrogate) logLoss(phi design, labels []int32) float64 {
+func (s *softmaxFit) logLoss(phi designMatrix, labels []int32) float64 {
 	phi.logits(s.probs, s.m, s.stride)
 	return s.norm.softmax(s.probs, s.classes, s.stride, labels)
 }
 
 // direction finds the step from held.
-func (s *surrogate) direction(phi design, labels []int32) {
-	a := phi.lengths()
+func (s *softmaxFit) direction(phi designMatrix, labels []int32) {
+	a := phi.absoluteSums()
 	for i, y := range labels {
 		at := i * s.stride
 		r, w := s.r[at:at+s.stride], s.w[at:at+s.stride]
@@ -105,6 +105,6 @@ func (s *surrogate) direction(phi design, labels []int32) {
 	}
 	clear(s.g)
 	clear(s.h)
-	phi.gather(s.g, s.h, s.r, s.w, s.stride)
+	phi.addGradient(s.g, s.h, s.r, s.w, s.stride)
 	posterior.Newton(s.step, s.held, s.start, s.t, s.g, s.h)
 }

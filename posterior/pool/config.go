@@ -8,11 +8,11 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// Spec says which heads a pool has and with which constants. It goes into
+// Config says which heads a pool has and with which constants. It goes into
 // files as JSON.
-type Spec struct {
-	Heads   []Head  `json:"heads"`
-	Weights Weights `json:"weights"`
+type Config struct {
+	Heads   []HeadConfig `json:"heads"`
+	Weights Weights      `json:"weights"`
 	// Batch is the number of labels that one forgetting by λ stands for, in wide
 	// and full heads and in the weights: a batch of fewer forgets λ^(n/Batch), so
 	// that many small batches forget as one large one does; a larger one forgets
@@ -20,9 +20,9 @@ type Spec struct {
 	Batch float64 `json:"batch"`
 }
 
-// Head is one head: its name, which the heads of a pool must differ in, and
+// HeadConfig is one head: its name, which the heads of a pool must differ in, and
 // exactly one of its kinds.
-type Head struct {
+type HeadConfig struct {
 	Name string `json:"name"`
 	// Shadow heads learn and are scored, but have no part in the pool.
 	Shadow bool `json:"shadow,omitempty"`
@@ -126,7 +126,7 @@ type Weights struct {
 }
 
 // Needs returns the parts of Rows that the heads use.
-func (s Spec) Needs() (n Need) {
+func (s Config) Needs() (n Need) {
 	for _, h := range s.Heads {
 		switch {
 		case h.Wide != nil && h.Wide.Neighbours:
@@ -147,11 +147,11 @@ func (s Spec) Needs() (n Need) {
 }
 
 // Share returns the part of a full batch that so many labels are, at most 1.
-func (s Spec) Share(labels int) float64 { return min(1, float64(labels)/s.Batch) }
+func (s Config) share(labels int) float64 { return min(1, float64(labels)/s.Batch) }
 
 // Scale returns how the wide heads take their features: [Standard] if one is
 // on dense features, or else [Unit].
-func (s Spec) Scale() Scale {
+func (s Config) Scale() Scale {
 	for _, h := range s.Heads {
 		if h.Wide != nil && h.Wide.Scale == Standard {
 			return Standard
@@ -161,7 +161,7 @@ func (s Spec) Scale() Scale {
 }
 
 // Refreshes reports whether a head learns from Batch.Refresh.
-func (s Spec) Refreshes() bool {
+func (s Config) Refreshes() bool {
 	for _, h := range s.Heads {
 		if h.Wide != nil && h.Wide.Refresh {
 			return true
@@ -210,44 +210,44 @@ const enoughPerClass = 100
 // traits: one set for sparse features, one for dense ones. Naive Bayes is
 // among the first where no feature is negative; a wide head is among the second
 // where training rows are few.
-func Default(t Traits) Spec {
+func Default(t Traits) Config {
 	online := posterior.DefaultConfig()
-	labels := []Head{
+	labels := []HeadConfig{
 		{Name: "labels", Label: &Label{Evidence: Counts}},
 		{Name: "labels-scaled", Label: &Label{Evidence: Scaled}},
 		{Name: "labels-second", Label: &Label{Evidence: Second}},
 	}
-	s := Spec{
+	s := Config{
 		Weights: Weights{Total: 1.5, WeightSD: 0.2, BiasSD: 0.5, Floor: -8, Lambda: 0.97, Steps: 8},
 		Batch:   50,
 	}
 	if t.Density > sparseDensity {
-		s.Heads = []Head{
+		s.Heads = []HeadConfig{
 			{Name: "static", Static: &Static{}},
 			{Name: "online", Online: &online},
 			{Name: "joint", Joint: &Joint{Lambda: 0.99, Share: 0.01, Variance: 1, Passes: 3}},
 		}
 		if t.PerClass < enoughPerClass {
-			s.Heads = append(s.Heads, Head{Name: "wide", Wide: &Wide{Neighbours: true, Scale: Standard, Variance: 30, Lambda: 0.99, Passes: 5, TrainingPasses: 40}})
+			s.Heads = append(s.Heads, HeadConfig{Name: "wide", Wide: &Wide{Neighbours: true, Scale: Standard, Variance: 30, Lambda: 0.99, Passes: 5, TrainingPasses: 40}})
 		}
-		s.Heads = append(append(s.Heads, labels...), Head{Name: "votes", Vote: &Vote{}})
+		s.Heads = append(append(s.Heads, labels...), HeadConfig{Name: "votes", Vote: &Vote{}})
 		return s
 	}
-	s.Heads = []Head{
+	s.Heads = []HeadConfig{
 		{Name: "static", Shadow: true, Static: &Static{}},
 		{Name: "online", Online: &online},
 		{Name: "wide-own", Wide: &Wide{Scale: Unit, Variance: 30, Lambda: 1, Passes: 3, TrainingPasses: 40}},
 		{Name: "wide", Wide: &Wide{Neighbours: true, Scale: Unit, Variance: 30, Lambda: 1, Passes: 3, TrainingPasses: 40, Refresh: true}},
 	}
 	if !t.Negative {
-		s.Heads = append(s.Heads, Head{Name: "bayes", Bayes: &Bayes{Smoothing: 0.2}})
+		s.Heads = append(s.Heads, HeadConfig{Name: "bayes", Bayes: &Bayes{Smoothing: 0.2}})
 	}
 	s.Heads = append(s.Heads, labels...)
 	return s
 }
 
-// Validate reports everything that is wrong with the spec, with the remedy.
-func (s Spec) Validate() error {
+// Validate reports everything that is wrong with the cfg, with the remedy.
+func (s Config) Validate() error {
 	var errs []error
 	refuse := func(ok bool, format string, args ...any) {
 		if !ok {
@@ -258,7 +258,7 @@ func (s Spec) Validate() error {
 	scales := make(map[Scale]bool)
 	seen := make(map[string]bool)
 	for _, h := range s.Heads {
-		refuse(h.Name != "" && h.Name != PoolName && !seen[h.Name], "head %q: give each head a name of its own, other than %q", h.Name, PoolName)
+		refuse(h.Name != "" && h.Name != poolName && !seen[h.Name], "head %q: give each head a name of its own, other than %q", h.Name, poolName)
 		seen[h.Name] = true
 		serving = serving || !h.Shadow
 		if h.Wide != nil {
@@ -281,7 +281,7 @@ func (s Spec) Validate() error {
 	return errors.Join(errs...)
 }
 
-func (h Head) validate() error {
+func (h HeadConfig) validate() error {
 	var errs []error
 	refuse := func(ok bool, format string, args ...any) {
 		if !ok {

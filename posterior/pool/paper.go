@@ -1,0 +1,47 @@
+package pool
+
+import "github.com/gvbll/gvbll/posterior"
+
+// paperHead is one of the paper's two heads, GVBLL-Static or GVBLL-Online:
+//
+//	p(y = c) = softmax(zᵀM/τ)_c,
+//
+// where M is the mean of a diagonal Gaussian over weights. Its prior is the
+// training posterior, so it learns nothing from the training rows. GVBLL-Online
+// updates and forgets as [posterior.Online] does, once per batch whatever the
+// batch's size; GVBLL-Static never does.
+type paperHead struct {
+	posterior.Head
+	u []float64 // z/τ of the rows, n × d_e
+}
+
+func (p *paperHead) predict(rows *Rows, logp []float64) {
+	q := p.Posterior()
+	p.u = resize(p.u, len(rows.Embedded.Z))
+	divideByTau(p.u, rows.Embedded)
+	clear(logp)
+	posterior.AddProduct(logp, p.u, q.Mean, rows.N, q.Dim, q.Classes)
+}
+
+// divideByTau writes z/τ of every row to u, n × d_e.
+func divideByTau(u []float64, rows posterior.Rows) {
+	d := len(u) / max(len(rows.Tau), 1)
+	for i, tau := range rows.Tau {
+		by, to := 1/tau, u[i*d:(i+1)*d]
+		for j, z := range rows.Z[i*d : (i+1)*d] {
+			to[j] = float64(z) * by
+		}
+	}
+}
+
+func (p *paperHead) train(*Batch) {}
+
+func (p *paperHead) learn(b *Batch, _ float64) posterior.Report {
+	return p.Learn(b.Embedded, b.Labels)
+}
+
+func (p *paperHead) appendState(s *state) { s.section(p.AppendState) }
+
+func (p *paperHead) appendChange(s *state) { p.appendState(s) }
+
+func (p *paperHead) readState(r *reader) { r.section(p.SetState) }
