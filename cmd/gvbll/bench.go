@@ -21,24 +21,24 @@ import (
 type benchCmd struct {
 	Names []string `arg:"" optional:"" name:"name" help:"Benchmarks to run, all by default: ${benchmarks}."`
 
-	Nodes     int     `help:"Nodes in the graph before anything is measured." default:"169000"`
-	Degree    int     `help:"Mean degree, an even number; degrees follow a power law." default:"14"`
-	Features  int     `help:"Features of a node." default:"128"`
-	Density   float64 `help:"Share of features that are not zero; below 1 they are sparse." default:"1"`
-	Hidden    int     `help:"Width of the encoder's hidden layer." default:"128"`
-	Embedding int     `help:"Dimension of an embedding." default:"64"`
-	Classes   int     `help:"Classes." default:"40"`
-	Window    int     `help:"Arrivals in a window." default:"500"`
-	Encoder   string  `help:"Encoder: graphsage, gcn, gat or gin." enum:"graphsage,gcn,gat,gin" default:"graphsage" placeholder:"graphsage"`
+	Quick bool `help:"Run briefly on small graphs, as a check that it works. The figures mean little."`
+	JSON  bool `help:"Print a JSON array, with an object for each figure." name:"json"`
 
-	Brokers        []string      `help:"Measure on this Kafka too, host:port." placeholder:"ADDR"`
-	Events         int           `help:"Arrivals that go through a broker." default:"200000"`
-	Partitions     int           `help:"Partitions of the topics." default:"4"`
-	Workers        int           `help:"Threads that share a window's products behind a broker, as in gvbll work." default:"1"`
-	CommitInterval time.Duration `help:"Time between transactions." default:"100ms"`
+	Nodes     int     `help:"Number of nodes of the graph before the measurement." default:"169000" group:"graph"`
+	Degree    int     `help:"Mean degree, an even number. Degrees follow a power law." default:"14" group:"graph"`
+	Features  int     `help:"Number of features of a node." default:"128" group:"graph"`
+	Density   float64 `help:"Share of the features that are not zero. Vectors are sparse below 1." default:"1" group:"graph"`
+	Classes   int     `help:"Number of classes." default:"40" group:"graph"`
+	Window    int     `help:"Number of arrivals in a window." default:"500" group:"graph"`
+	Encoder   string  `help:"Encoder: graphsage, gcn, gat or gin." enum:"graphsage,gcn,gat,gin" default:"graphsage" placeholder:"graphsage" group:"graph"`
+	Hidden    int     `help:"Width of the encoder's hidden layer." default:"128" group:"graph"`
+	Embedding int     `help:"Dimension of an embedding." default:"64" group:"graph"`
 
-	Quick bool `help:"Short runs on small graphs, to see that everything works; the figures mean little."`
-	JSON  bool `help:"Print a JSON array with an object for each figure." name:"json"`
+	Brokers        []string      `help:"Measure the stream on this Kafka too, host:port." placeholder:"ADDR" group:"kafka"`
+	Events         int           `help:"Number of arrivals to send through a broker." default:"200000" group:"kafka"`
+	Partitions     int           `help:"Number of partitions of the topics." default:"4" group:"kafka"`
+	Workers        int           `help:"Threads that share the arithmetic of a window, as in 'gvbll work'." default:"1" group:"kafka"`
+	CommitInterval time.Duration `help:"Time between transactions." default:"100ms" group:"kafka"`
 }
 
 // Help is shown by gvbll bench --help.

@@ -16,8 +16,8 @@ import (
 
 // kafkaFlags are the flags of every command that talks to Kafka.
 type kafkaFlags struct {
-	Brokers []string `help:"Addresses of Kafka brokers, host:port." default:"127.0.0.1:9092" placeholder:"127.0.0.1:9092"`
-	Prefix  string   `help:"Prefix of the topics' names; one prefix is one graph." default:"gvbll"`
+	Brokers []string `help:"Addresses of Kafka brokers, host:port." default:"127.0.0.1:9092" placeholder:"127.0.0.1:9092" group:"kafka"`
+	Prefix  string   `help:"Prefix of the topics' names; one prefix is one graph." default:"gvbll" group:"kafka"`
 
 	Security securityFlags `embed:"" group:"security"`
 }

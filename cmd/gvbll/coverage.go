@@ -25,12 +25,12 @@ type coverageCmd struct {
 
 // Help is shown by gvbll coverage --help.
 func (coverageCmd) Help() string {
-	return "Trains, streams and serves sets of classes through the worker's engine, with labels in time and late, and prints how many of the second half held their class, and how large they were, beside a threshold that stays fixed. Mean over seeds; the error is that of the mean."
+	return "Trains a model on each graph and runs its stream through the worker's engine, with labels in time and late. Prints, of the sets in the second half of the stream, the share that held the right class and the mean size, for thresholds that follow the labels and for fixed ones. Means over seeds, with the standard error."
 }
 
 // Run prints a table.
-func (c coverageCmd) Run(ctx context.Context, s streams) error {
-	plan, err := c.Plan.plan()
+func (c coverageCmd) Run(ctx context.Context, s streams, g given) error {
+	plan, err := c.Plan.plan(g)
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (c coverageCmd) Run(ctx context.Context, s streams) error {
 	}
 	for _, d := range c.Delay {
 		if d < 0 {
-			return usagef("--delay %d: give 0 for labels at once, or steps", d)
+			return usagef("--delay %d: give a number of steps, or 0 for labels at once", d)
 		}
 	}
 	for _, way := range c.Sets {
@@ -67,7 +67,7 @@ func (c coverageCmd) Run(ctx context.Context, s streams) error {
 	return printCoverage(s.out, job, found)
 }
 
-// printCoverage prints a line for every data set, delay and way to make sets.
+// printCoverage prints a line for each data set, delay and way to make sets.
 func printCoverage(w io.Writer, job table.CoveragePlan, found []table.CoverageResult) error {
 	fmt.Fprintf(w, "%-14s %5s %-6s %-6s %-6s %12s %8s %12s %9s %8s\n", "data set", "late", "score", "method", "per", "covered, %", "classes", "worst class", "right, %", "abstain")
 	for _, source := range job.Sources {

@@ -18,7 +18,7 @@ import (
 )
 
 type deadLettersCmd struct {
-	Kafka kafkaFlags `embed:"" group:"kafka"`
+	Kafka kafkaFlags `embed:""`
 
 	Reason []string `help:"List only records that were refused for one of these reasons." placeholder:"REASON"`
 	JSON   bool     `help:"Print one JSON object a line; keys and values are base64." name:"json"`

@@ -21,6 +21,7 @@ var groups = []kong.Group{
 	{Key: "features", Title: "Classes and features:"},
 	{Key: "training", Title: "Training:"},
 	{Key: "encoder", Title: "Encoder:"},
+	{Key: "graph", Title: "Graph and encoder:"},
 	{Key: "kafka", Title: "Kafka:"},
 	{Key: "http", Title: "HTTP:"},
 	{Key: "windows", Title: "Windows:"},

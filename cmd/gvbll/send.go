@@ -13,7 +13,7 @@ import (
 )
 
 type sendCmd struct {
-	Kafka  kafkaFlags `embed:"" group:"kafka"`
+	Kafka  kafkaFlags `embed:""`
 	Data   dataFlags  `embed:"" group:"data"`
 	Events string     `help:"Send the node events of this file instead of a data set, one in JSON a line as in docs/wire-format.md, departures among them; - for standard input." placeholder:"FILE" group:"data"`
 

@@ -12,25 +12,24 @@ import (
 type sensitivityCmd struct {
 	Plan planFlags `embed:""`
 
-	VarySteps  []float64 `help:"Numbers of steps to try, and so sizes of a batch." default:"5,10,20,40,80" placeholder:"N"`
-	VaryShare  []float64 `help:"Shares of training nodes to try." default:"0.05,0.1,0.2,0.4" placeholder:"SHARE"`
-	VaryLambda []float64 `help:"Forgetting rates λ to try." default:"0.9,0.95,0.97,0.99,0.995,1" placeholder:"λ"`
-	VaryEta    []float64 `help:"Step sizes η to try." default:"0.03,0.1,0.3,1" placeholder:"η"`
-	VaryBeta   []float64 `help:"Anchor strengths β to try." default:"0,0.001,0.01,0.1" placeholder:"β"`
 	Vary       []string  `help:"Parameters to vary, one at a time: ${parameters}; all when left out." placeholder:"NAME"`
-
-	JSON  string `help:"Write a JSON array here, an object for each value, data set and protocol; - for standard output instead of the table." name:"json" type:"path" placeholder:"FILE"`
-	Plots string `help:"Write plots here, SVG and PNG, a picture for each parameter." type:"path" placeholder:"DIR"`
+	VarySteps  []float64 `help:"Numbers of steps to try, which decide the size of a batch." default:"5,10,20,40,80" placeholder:"N"`
+	VaryShare  []float64 `help:"Shares of training nodes to try." default:"0.05,0.1,0.2,0.4" placeholder:"SHARE"`
+	VaryLambda []float64 `help:"Values of λ, forgetting, to try." default:"0.9,0.95,0.97,0.99,0.995,1" placeholder:"λ"`
+	VaryEta    []float64 `help:"Step sizes η to try." default:"0.03,0.1,0.3,1" placeholder:"η"`
+	VaryBeta   []float64 `help:"Strengths β of the anchor to try." default:"0,0.001,0.01,0.1" placeholder:"β"`
+	JSON       string    `help:"File to write a JSON array into, with an object for each value, data set and protocol; - for standard output, without the table." name:"json" type:"path" placeholder:"FILE"`
+	Plots      string    `help:"Folder to write plots into, as SVG and PNG, one for each parameter." type:"path" placeholder:"DIR"`
 }
 
 // Help is shown by gvbll sensitivity --help.
 func (sensitivityCmd) Help() string {
-	return "What the paper leaves open: how GVBLL-Online depends on the size of a batch, the number of training nodes, and λ, η and β, varied one at a time."
+	return "Measures what the paper leaves open: how GVBLL-Online depends on the size of a batch, the number of training nodes, and λ, η and β, varied one at a time."
 }
 
-// Run plays all values and prints them.
-func (c sensitivityCmd) Run(ctx context.Context, s streams) error {
-	plan, err := c.Plan.plan()
+// Run measures all values and prints a table.
+func (c sensitivityCmd) Run(ctx context.Context, s streams, g given) error {
+	plan, err := c.Plan.plan(g)
 	if err != nil {
 		return err
 	}

@@ -20,49 +20,61 @@ import (
 type tableCmd struct {
 	Plan planFlags `embed:""`
 
-	Systems []string `help:"Systems to run, the paper's twelve when left out: ${systems}." placeholder:"NAME"`
-	Folds   int      `help:"Instead: cross-validate these settings inside the training nodes, with so many folds, without a look at the stream." default:"0"`
-	Results string   `help:"Where results are kept, a line of JSON each: run again to go on where it was interrupted, or to add systems and seeds." default:"table-results.jsonl" type:"path" placeholder:"FILE"`
-	Delay   int      `help:"Steps by which labels come late." default:"0"`
-	JSON    string   `help:"Write a JSON array here, an object for each data set, protocol and system; - for standard output instead of the table." name:"json" type:"path" placeholder:"FILE"`
-	Format  string   `help:"How the table is printed: text or markdown." enum:"text,markdown" default:"text" placeholder:"text"`
-	Plots   string   `help:"Write plots here, SVG and PNG: curves over the steps, reliability, the posterior, systems beside the paper's figures." type:"path" placeholder:"DIR"`
+	Systems []string `help:"Systems to run; the paper's twelve when left out: ${systems}." placeholder:"NAME"`
+	Delay   int      `help:"Steps between a node and its label." default:"0"`
+	Results string   `help:"File to keep results in, one in JSON a line. The same command goes on from there after an interruption, and adds systems and seeds." default:"table-results.jsonl" type:"path" placeholder:"FILE"`
+	Format  string   `help:"Format of the table: text or markdown." enum:"text,markdown" default:"text" placeholder:"text"`
+	JSON    string   `help:"File to write a JSON array into, with an object for each data set, protocol and system; - for standard output, without the table." name:"json" type:"path" placeholder:"FILE"`
+	Plots   string   `help:"Folder to write plots into, as SVG and PNG: scores by step, reliability, the posterior, and systems beside the paper's figures." type:"path" placeholder:"DIR"`
+	Folds   int      `help:"Cross-validate the settings on the training nodes with this many folds, instead of running the stream; 0 runs the stream." default:"0"`
 }
 
 // Help is shown by gvbll table --help.
 func (tableCmd) Help() string {
-	return "The paper's Table I, measured: twelve systems on the same streams, each step scored before its labels are told, means over steps and seeds, beside the paper's figures."
+	return "Measures the paper's Table I: twelve systems on the same streams. Each step is scored before its labels are used. Scores are means over steps and seeds, beside the paper's figures."
 }
 
-// planFlags say on what a comparison is run.
+// planFlags choose the streams of a comparison, and the training of its systems.
 type planFlags struct {
-	Data     []string `help:"Data sets: folders or files as for gvbll train, comma-separated." placeholder:"DIR"`
-	Drift    []string `help:"Synthetic drifting graphs beside or instead of --data: none, moderate, strong, abrupt." placeholder:"NAME"`
-	Nodes    int      `help:"Nodes of the synthetic graphs; 169343 has the size of ogbn-arxiv." default:"20000"`
-	Protocol []string `help:"strict: embedded in the graph of the nodes that have arrived; full: in the whole graph. Trained on the training nodes' own subgraph in either." default:"strict" enum:"strict,full" placeholder:"NAME"`
-	Seeds    int      `help:"Seeds, from 1; of the split, the training and all draws." default:"10"`
+	Data       []string `help:"Data sets, comma-separated: folders or .npz files (docs/datasets.md)." placeholder:"PATH" group:"data"`
+	Drift      []string `help:"Synthetic graphs with this drift, beside or instead of --data: none, moderate, strong or abrupt." placeholder:"NAME" group:"data"`
+	Nodes      int      `help:"Number of nodes of the synthetic graphs; 169343 is the size of ogbn-arxiv." default:"20000" group:"data"`
+	Protocol   []string `help:"What embeddings see: strict, the graph of the nodes that have arrived, or full, the whole graph. Training sees the training nodes alone with either." default:"strict" enum:"strict,full" placeholder:"NAME" group:"data"`
+	Seeds      int      `help:"Number of seeds, from 1 on, of the split, the training and all draws." default:"10" group:"data"`
+	TrainShare float64  `help:"Share of the nodes to train on; 0 keeps the split of the data set (docs/datasets.md)." default:"0" group:"data"`
+	Steps      int      `help:"Number of steps to cut the stream into; 0 keeps that of the data set (docs/datasets.md)." default:"0" group:"data"`
+	Parallel   int      `help:"Number of data sets and seeds to work on at once; 0 for the number of processors." default:"0" group:"data"`
 
-	TrainShare float64 `help:"Share of the nodes that train; 0 follows the data set's name." default:"0"`
-	Steps      int     `help:"Steps that the stream is cut into; 0 follows the data set's name." default:"0"`
-	Parallel   int     `help:"Data sets and seeds worked on at once; 0 for the number of processors." default:"0"`
-
-	Hidden       []int   `help:"Widths of the encoders' hidden layers." default:"64"`
-	Embedding    int     `help:"Dimension of the embeddings; 0 for 16, or as many as there are classes, in sixteens." default:"0"`
-	Epochs       int     `help:"Epochs of every training." default:"100"`
-	LearningRate float64 `help:"Adam's learning rate." default:"0.01"`
-	WeightDecay  float64 `help:"Weight decay of encoders and linear heads." default:"0.0005"`
-	Dropout      float64 `help:"Dropout of features and hidden states." default:"0.5"`
+	Epochs       int     `help:"Number of epochs of each training." default:"100" group:"training"`
+	LearningRate float64 `help:"Learning rate of Adam." default:"0.01" group:"training"`
+	WeightDecay  float64 `help:"Weight decay of encoders and linear heads." default:"0.0005" group:"training"`
+	Dropout      float64 `help:"Dropout of features and hidden states." default:"0.5" group:"training"`
+	Hidden       []int   `help:"Widths of the encoders' hidden layers." default:"64" group:"training"`
+	Embedding    int     `help:"Dimension of an embedding; 0 for the number of classes, rounded up to a multiple of 16." default:"0" group:"training"`
 
 	Update updateFlags `embed:"" group:"update"`
 }
 
-func (f planFlags) plan() (table.Plan, error) {
+func (f planFlags) check(g given) error {
+	switch {
+	case f.Seeds < 1:
+		return usagef("--seeds %d: give at least 1", f.Seeds)
+	case f.Parallel < 0:
+		return usagef("--parallel %d: give a positive number, or 0 for the number of processors", f.Parallel)
+	case len(f.Data)+len(f.Drift) == 0:
+		return usagef("no data: give --data DIR,DIR or --drift none,strong")
+	}
+	return g.check(uselessness{len(f.Drift) == 0, "no effect without a synthetic graph: add --drift", []string{"nodes"}})
+}
+
+// plan opens the data sets.
+func (f planFlags) plan(g given) (table.Plan, error) {
+	if err := f.check(g); err != nil {
+		return table.Plan{}, err
+	}
 	p := table.Plan{Protocols: f.Protocol, Parallel: f.Parallel, Settings: table.DefaultSettings()}
 	if p.Parallel == 0 {
 		p.Parallel = runtime.GOMAXPROCS(0)
-	}
-	if f.Seeds < 1 || f.Parallel < 0 {
-		return p, usagef("--seeds %d --parallel %d: give at least 1 seed, and 0 or more at once", f.Seeds, f.Parallel)
 	}
 	for s := range f.Seeds {
 		p.Seeds = append(p.Seeds, uint64(s+1))
@@ -74,9 +86,6 @@ func (f planFlags) plan() (table.Plan, error) {
 	s := &p.Settings
 	s.Hidden, s.Embedding, s.Epochs = f.Hidden, f.Embedding, f.Epochs
 	s.LearningRate, s.WeightDecay, s.Dropout, s.Update = f.LearningRate, f.WeightDecay, f.Dropout, update
-	if len(f.Data)+len(f.Drift) == 0 {
-		return p, usagef("no data: give --data DIR,DIR or --drift none,strong")
-	}
 	for _, path := range f.Data {
 		d, err := dataset.Open(path)
 		if err != nil {
@@ -106,9 +115,15 @@ func (f planFlags) plan() (table.Plan, error) {
 	return p, nil
 }
 
-// Run does what is missing and prints all that was asked for.
-func (c tableCmd) Run(ctx context.Context, s streams) error {
-	plan, err := c.Plan.plan()
+// Run measures what the file of results does not hold yet, and prints the table.
+func (c tableCmd) Run(ctx context.Context, s streams, g given) error {
+	if c.Delay < 0 {
+		return usagef("--delay %d: give a number of steps, or 0 for labels at once", c.Delay)
+	}
+	if err := g.check(uselessness{c.Folds > 0, "no effect on --folds: leave out one of them", []string{"results", "plots", "format", "delay"}}); err != nil {
+		return err
+	}
+	plan, err := c.Plan.plan(g)
 	if err != nil {
 		return err
 	}
@@ -174,7 +189,7 @@ func (c tableCmd) Run(ctx context.Context, s streams) error {
 	return err
 }
 
-// crossValidate prints how the settings do on training nodes that were held out.
+// crossValidate prints the scores of the settings on training nodes held out.
 func (c tableCmd) crossValidate(ctx context.Context, s streams, plan table.Plan) error {
 	found, err := table.CrossValidate(ctx, plan, c.Folds, []table.Settings{plan.Settings})
 	if err != nil {
@@ -192,8 +207,8 @@ func (c tableCmd) crossValidate(ctx context.Context, s streams, plan table.Plan)
 	return nil
 }
 
-// readResults reads what earlier runs have left. A last line that was cut off
-// by an interruption is as if it had not been written.
+// readResults reads the results of earlier runs. A last line that an interruption cut
+// off is removed from the file.
 func readResults(path string) (results []table.Result, err error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -219,7 +234,7 @@ func readResults(path string) (results []table.Result, err error) {
 	return results, lines.Err()
 }
 
-// writePictures writes each as SVG and PNG; no directory, no pictures.
+// writePictures writes each picture as SVG and PNG, or none if dir is "".
 func writePictures(dir string, pictures []table.Picture) error {
 	if dir == "" {
 		return nil

@@ -12,7 +12,7 @@ import (
 )
 
 type tailCmd struct {
-	Kafka kafkaFlags `embed:"" group:"kafka"`
+	Kafka kafkaFlags `embed:""`
 
 	Limit  int  `help:"End after this many predictions; 0 for no limit." short:"n" default:"0"`
 	New    bool `help:"Print only predictions that are published from now on."`

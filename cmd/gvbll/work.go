@@ -16,7 +16,7 @@ type workCmd struct {
 	Model  string `help:"Model file, from 'gvbll train'." required:"" type:"path" placeholder:"FILE"`
 	Shadow string `help:"Second model file, of the same classes and features, to run in the shadow: on the same stream and scored alike, at the same cost in time and memory. 'gvbll promote' swaps the two; the ledger says which serves." type:"path" placeholder:"FILE"`
 
-	Kafka   kafkaFlags  `embed:"" group:"kafka"`
+	Kafka   kafkaFlags  `embed:""`
 	HTTP    httpFlags   `embed:"" group:"http"`
 	Windows windowFlags `embed:"" group:"windows"`
 	Saves   saveFlags   `embed:"" group:"checkpoints"`
