@@ -6,16 +6,49 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
+// optimizer updates the parameters of encoder and head by their gradients.
+type optimizer struct {
+	weights []adam[float32]
+	head    []adam[float64]
+	rate    float64
+}
+
+func newOptimizer(weights []param[float32], head Head, cfg Config) *optimizer {
+	o := &optimizer{rate: cfg.LearningRate}
+	for _, p := range weights {
+		decay := 0.0
+		if p.decays {
+			decay = cfg.WeightDecay
+		}
+		o.weights = append(o.weights, newAdam(p.value, p.grad, decay))
+	}
+	grads := head.Grads()
+	for i, p := range head.Params() {
+		o.head = append(o.head, newAdam(p, grads[i], 0))
+	}
+	return o
+}
+
+func (o *optimizer) step() {
+	for i := range o.weights {
+		o.weights[i].step(o.rate)
+	}
+	for i := range o.head {
+		o.head[i].step(o.rate)
+	}
+}
+
 // adam is the optimiser of Kingma and Ba (Adam: A Method for Stochastic
-// Optimization, 2015, Algorithm 1), for one slice of parameters. Weight decay
-// is an L2 term of the loss, as torch.optim.Adam has it, and not decoupled: a
-// weight that the few training nodes say nothing about then has no gradient but
-// its decay's, which Adam scales up, so it goes to zero and does not stay at the
-// noise it began with. On a subgraph with hardly an edge those are the
-// neighbours' weights.
+// Optimization, 2015, Algorithm 1), for one slice of parameters.
+//
+// Weight decay is an L2 term of the loss, as in torch.optim.Adam, not decoupled.
+// The difference matters for a weight on which the few training nodes say
+// nothing: its gradient is the decay's alone, which Adam scales up, so it goes to
+// zero instead of staying near its initial noise. On a subgraph with hardly an
+// edge those are the neighbours' weights.
 type adam[T float] struct {
 	param, grad    []T
-	first, second  []T // moments
+	first, second  []T // moments m and v
 	decay          float64
 	power1, power2 float64 // β1^t, β2^t
 }
@@ -31,12 +64,14 @@ func newAdam[T float](param, grad []T, decay float64) adam[T] {
 	return adam[T]{param: param, grad: grad, first: make([]T, len(param)), second: make([]T, len(param)), decay: decay, power1: 1, power2: 1}
 }
 
-// step changes the parameters by one step of the given learning rate.
+// step changes the parameters by one step of the given learning rate:
+//
+//	θ -= rate · (m/(1-β1^t)) / (√(v/(1-β2^t)) + ε)
+//
+// with the factors that all entries share computed once.
 func (a *adam[T]) step(rate float64) {
 	a.power1 *= beta1
 	a.power2 *= beta2
-	// θ -= rate · (m/(1-β1^t)) / (√(v/(1-β2^t)) + ε), with what does not
-	// change from entry to entry taken out.
 	size, root := rate/(1-a.power1), 1/math.Sqrt(1-a.power2)
 	if p, ok := any(a.param).([]float32); ok {
 		kernel.Adam(p, any(a.grad).([]float32), any(a.first).([]float32), any(a.second).([]float32), kernel.AdamStep{

@@ -7,10 +7,10 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
-// SampleDropout calls each for n embeddings of the targets, len(targets)×Out
-// row-major, each with its own dropout, as in training (Gal and Ghahramani:
-// Dropout as a Bayesian Approximation, 2016). The slice holds until each
-// returns. Data need no labels. It panics when they do not fit the encoder.
+// SampleDropout calls each with n samples of the targets' embeddings,
+// len(targets)×Out row-major, each with its own dropout as in training (Gal and
+// Ghahramani: Dropout as a Bayesian Approximation, 2016). The slice is valid until
+// each returns. The data need no labels. It panics when they do not fit the encoder.
 func SampleDropout(enc gnn.Encoder, data Data, targets []int32, chance float64, n int, seed uint64, each func(z []float32)) {
 	network := newNetwork(importModel[float32](enc), data, targets, newDropout[float32](chance, rand.NewPCG(seed, 2)), false)
 	for range n {
@@ -18,13 +18,14 @@ func SampleDropout(enc gnn.Encoder, data Data, targets []int32, chance float64, 
 	}
 }
 
-// dropout leaves out entries, each with the same chance, and enlarges the rest
-// so that the expectation stays (Srivastava et al. 2014; inverted dropout). The
-// chance is rounded to 1/65536.
+// dropout sets entries to zero, each with the same probability, and scales the rest
+// so that the expectation is unchanged: inverted dropout (Srivastava et al.:
+// Dropout, 2014). The probability is rounded to a multiple of 1/65536, as draws have
+// 16 bits.
 type dropout[T float] struct {
 	chance float64
 	scale  T
-	below  uint32 // an entry stays when its draw of 16 bits is below
+	below  uint32 // an entry is kept if its draw is below this; at least 1
 	draws  draws
 }
 
@@ -37,7 +38,7 @@ func newDropout[T float](chance float64, source *rand.PCG) *dropout[T] {
 	return d
 }
 
-// dense sets dst to what is left of src, which may be the same.
+// dense sets dst to src after dropout; they may be the same slice.
 func (d *dropout[T]) dense(dst, src []T) {
 	if d.chance == 0 {
 		copy(dst, src)
@@ -56,13 +57,13 @@ func (d *dropout[T]) dense(dst, src []T) {
 	}
 }
 
-// sparse sets dst, which has room, to what is left of src.
+// sparse sets dst, which has room for src, to src after dropout.
 func (d *dropout[T]) sparse(dst, src *sparse[T]) {
 	n := 0
 	for i := range src.rows() {
 		index, value := src.row(i)
 		for e, k := range index {
-			// Written always, counted if it stays: no branch to mispredict.
+			// Always written, counted if kept: no branch to mispredict.
 			dst.index[n], dst.value[n] = k, T(d.scale*value[e])
 			n += toInt(d.draws.next() < d.below)
 		}
@@ -70,8 +71,8 @@ func (d *dropout[T]) sparse(dst, src *sparse[T]) {
 	}
 }
 
-// activated sets dst to what is left of the activation of src. Every entry
-// takes a draw, so which stay does not hang on the weights.
+// activated sets dst to the activation of src after dropout. Every entry uses one
+// draw, so which entries are kept does not depend on the weights.
 func (d *dropout[T]) activated(dst, src []T, activation gnn.Activation) {
 	if activation == gnn.ELU {
 		for i, v := range src {
@@ -87,9 +88,10 @@ func (d *dropout[T]) activated(dst, src []T, activation gnn.Activation) {
 	d.dense(dst, dst)
 }
 
-// backward turns the gradients of activated's dst, which is x, into those of
-// its src. What was left out is zero, and so is its gradient; where ELU is
-// below zero its derivative is itself plus 1.
+// backward turns the gradient of activated's dst, whose values are x, into the
+// gradient of its src. A dropped entry is zero, and so is its gradient. A kept one
+// has slope scale where it is positive; below zero x = scale·(e^u - 1) has slope
+// scale·e^u = scale + x.
 func (d *dropout[T]) backward(grad, x []T, activation gnn.Activation) {
 	if activation != gnn.ELU {
 		gate(grad, x, d.scale)
@@ -105,12 +107,13 @@ func (d *dropout[T]) backward(grad, x []T, activation gnn.Activation) {
 	}
 }
 
-// draws gives four draws of 16 bits for each of the source's 64.
+// draws splits each of the source's 64-bit numbers into four draws of 16 bits, lowest
+// first.
 type draws struct {
 	source *rand.PCG
-	bits   uint64
-	left   int
-	list   []uint16
+	bits   uint64   // draws not used yet, in the low bits
+	left   int      // how many
+	list   []uint16 // storage of batch
 }
 
 func (d *draws) next() uint32 {
@@ -123,8 +126,8 @@ func (d *draws) next() uint32 {
 	return draw
 }
 
-// many returns n draws, which hold until the next call. It begins with a fresh
-// one of the source's.
+// batch returns n draws, valid until the next call. It begins with a new number of
+// the source.
 func (d *draws) batch(n int) []uint16 {
 	d.left = 0
 	n4 := (n + 3) &^ 3
@@ -137,7 +140,7 @@ func (d *draws) batch(n int) []uint16 {
 	return list
 }
 
-// one is 1 for true, without a branch.
+// toInt is 1 for true and 0 for false, without a branch.
 func toInt(b bool) int {
 	var i int
 	if b {

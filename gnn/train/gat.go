@@ -6,15 +6,15 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 )
 
-// gat is a graph attention layer, see [gnn.GATLayer]: with p_j = Weight·h_j,
-// and for each head its part of p and of the attention weights,
+// gat is a graph attention layer, see [gnn.GATLayer]: with p_j = Weight·h_j, and for
+// each head its part of p and of the attention weights,
 //
 //	a_ij = LeakyReLU(AttSrc·p_j + AttDst·p_i)
-//	α_ij = softmax over j in N(i) ∪ {i} of a_ij
+//	α_ij = softmax_{j ∈ N(i) ∪ {i}} a_ij
 //	y_i  = Σ_j α_ij p_j
 //
-// The heads stand side by side or are averaged, then Bias is added. Dropout
-// holds the attention α too (Veličković et al. 2018, Section 3.3).
+// The heads are concatenated or averaged, then Bias is added. Dropout applies to the
+// coefficients α too (Veličković et al. 2018, Section 3.3).
 type gat[T float] struct {
 	in, heads, channels int
 	concat              bool
@@ -23,8 +23,8 @@ type gat[T float] struct {
 	bias                param[T]
 }
 
-// newGAT makes heads of out/heads channels side by side, or of out channels
-// each that are averaged.
+// newGAT makes an initial layer: with concat, heads of out/heads channels that are
+// concatenated, else heads of out channels that are averaged.
 func newGAT[T float](rng *rand.Rand, in, out, heads int, concat bool) *gat[T] {
 	channels := out
 	if concat {
@@ -48,10 +48,10 @@ func allocGAT[T float](in, heads, channels int, concat bool) *gat[T] {
 func importGAT[T float](l gnn.GATLayer, in int) *gat[T] {
 	all := len(l.AttSrc)
 	g := allocGAT[T](in, l.Heads, all/l.Heads, len(l.Bias) == all)
-	importWeight(g.weight.value, l.Weight, in, all)
-	importVector(g.source.value, l.AttSrc)
-	importVector(g.target.value, l.AttDst)
-	importVector(g.bias.value, l.Bias)
+	transpose(g.weight.value, l.Weight, all, in)
+	convert(g.source.value, l.AttSrc)
+	convert(g.target.value, l.AttDst)
+	convert(g.bias.value, l.Bias)
 	return g
 }
 
@@ -71,9 +71,9 @@ func (g *gat[T]) width() int {
 
 func (g *gat[T]) params() []param[T] { return []param[T]{g.weight, g.source, g.target, g.bias} }
 
-// mixing lists who is heard: the node itself and the others. The values are
-// set by every forward.
-func (g *gat[T]) aggregation(hood *neighbourhood, n int) sparse[T] {
+// coefficients has an entry for the node itself and for each of its neighbours.
+// Attention, the coefficients proper, is computed by every forward.
+func (g *gat[T]) coefficients(hood *neighbourhood, n int) sparse[T] {
 	mix := sparse[T]{start: make([]int, 1, n+1)}
 	for i, from := range hood.sources[:n] {
 		mix.add(int32(i), 1)
@@ -82,7 +82,7 @@ func (g *gat[T]) aggregation(hood *neighbourhood, n int) sparse[T] {
 				mix.add(j, 1)
 			}
 		}
-		mix.next()
+		mix.endRow()
 	}
 	return mix
 }
@@ -94,13 +94,13 @@ type gatPass[T float] struct {
 	drop    *dropout[T]
 	outputs int
 
-	p, dp            []T // X·weight, and its gradient
+	p, dp            []T // X·weight, rows×heads·channels, and its gradient
 	source, target   []T // rows×heads: AttSrc·p and AttDst·p
 	dSource, dTarget []T
-	score            []T // by head, then by entry of mix: a before LeakyReLU
-	alpha, kept      []T // likewise: α, and what dropout leaves of it
-	dAlpha           []T // of one row
-	dy               []T // of one row, all heads side by side
+	score            []T // by head, then by entry of mix: a before the LeakyReLU
+	alpha, kept      []T // likewise: α, and α after dropout
+	dAlpha           []T // of one row and head
+	dy               []T // of one row: the gradient of each head's output, concatenated
 }
 
 func (g *gat[T]) pass(x *input[T], mix sparse[T], outputs int, drop *dropout[T]) pass[T] {
@@ -119,7 +119,7 @@ func (g *gat[T]) pass(x *input[T], mix sparse[T], outputs int, drop *dropout[T])
 	}
 }
 
-// slope of LeakyReLU below zero.
+// slope is LeakyReLU's below zero.
 const slope = 0.2
 
 func (p *gatPass[T]) forward(state []T) {
@@ -165,7 +165,7 @@ func (p *gatPass[T]) forward(state []T) {
 	}
 }
 
-// attend sets node i's attention with head k, whose entries begin at base.
+// attend sets node i's scores and attention of head k, whose entries begin at base.
 func (p *gatPass[T]) attend(i, k, base int) {
 	from, to := p.mix.start[i], p.mix.start[i+1]
 	score, alpha := p.score[base+from:base+to], p.alpha[base+from:base+to]
@@ -194,8 +194,7 @@ func (p *gatPass[T]) attend(i, k, base int) {
 
 func (p *gatPass[T]) backward(grad []T) {
 	all, c, entries, width := p.heads*p.channels, p.channels, len(p.mix.index), p.width()
-	clear(p.bias.grad)
-	sum(p.bias.grad, grad)
+	sumRows(p.bias.grad, grad)
 	clear(p.dp)
 	clear(p.dSource)
 	clear(p.dTarget)

@@ -9,26 +9,29 @@ import (
 
 // gcn is a graph convolution, see [gnn.GCNLayer]:
 //
-//	y_i = Bias + Σ over j in N(i) ∪ {i} of Weight·h_j / √(d_j·d_i)
+//	y_i = Bias + Σ_{j ∈ N(i) ∪ {i}} Weight·h_j / √(d_j·d_i)
 //
-// with d the number of terms.
+// where d_i is the number of terms in i's sum.
 type gcn[T float] struct {
 	in, out int
 	weight  param[T] // in×out
-	bias    param[T]
+	bias    param[T] // out
 }
 
 func newGCN[T float](rng *rand.Rand, in, out int) *gcn[T] {
-	g := &gcn[T]{in: in, out: out, weight: newParam[T](in*out, true), bias: newParam[T](out, false)}
+	g := allocGCN[T](in, out)
 	g.weight.glorot(rng, in, out)
 	return g
 }
 
+func allocGCN[T float](in, out int) *gcn[T] {
+	return &gcn[T]{in: in, out: out, weight: newParam[T](in*out, true), bias: newParam[T](out, false)}
+}
+
 func importGCN[T float](l gnn.GCNLayer, in int) *gcn[T] {
-	out := len(l.Bias)
-	g := &gcn[T]{in: in, out: out, weight: newParam[T](in*out, true), bias: newParam[T](out, false)}
-	importWeight(g.weight.value, l.Weight, in, out)
-	importVector(g.bias.value, l.Bias)
+	g := allocGCN[T](in, len(l.Bias))
+	transpose(g.weight.value, l.Weight, g.out, in)
+	convert(g.bias.value, l.Bias)
 	return g
 }
 
@@ -39,91 +42,47 @@ func (g *gcn[T]) export() gnn.GCNLayer {
 func (g *gcn[T]) width() int         { return g.out }
 func (g *gcn[T]) params() []param[T] { return []param[T]{g.weight, g.bias} }
 
-// mixing is the normalised adjacency matrix with one loop at every node.
-func (g *gcn[T]) aggregation(hood *neighbourhood, n int) sparse[T] {
+// coefficients are those of the normalised adjacency matrix with one loop at
+// every node.
+func (g *gcn[T]) coefficients(hood *neighbourhood, n int) sparse[T] {
 	root := func(i int32) float64 { return 1 / math.Sqrt(float64(hood.inDegree[i]+1)) }
-	mix := sparse[T]{start: make([]int, 1, n+1)}
-	for i, from := range hood.sources[:n] {
+	a := sparse[T]{start: make([]int, 1, n+1)}
+	for i, sources := range hood.sources[:n] {
 		own := root(int32(i))
-		mix.add(int32(i), T(own*own))
-		for _, j := range from {
+		a.add(int32(i), T(own*own))
+		for _, j := range sources {
 			if int(j) != i {
-				mix.add(j, T(own*root(j)))
+				a.add(j, T(own*root(j)))
 			}
 		}
-		mix.next()
+		a.endRow()
 	}
-	return mix
+	return a
 }
 
 type gcnPass[T float] struct {
 	*gcn[T]
-	x       *input[T]
-	mix     sparse[T]
-	spread  sparse[T] // transpose of mix
-	p, dp   []T       // X·weight, and its gradient
-	outputs int
+	aggregation[T] // P = X·weight
 }
 
-func (g *gcn[T]) pass(x *input[T], mix sparse[T], outputs int, _ *dropout[T]) pass[T] {
-	p := &gcnPass[T]{gcn: g, x: x, mix: mix, outputs: outputs}
-	p.p, p.dp = make([]T, x.rows*g.out), make([]T, x.rows*g.out)
-	p.spread = newSparse[T](x.rows, len(mix.index))
-	mix.transpose(&p.spread)
-	return p
+func (g *gcn[T]) pass(x *input[T], a sparse[T], outputs int, _ *dropout[T]) pass[T] {
+	return &gcnPass[T]{gcn: g, aggregation: newAggregation(x, a, outputs, g.out)}
 }
 
 func (p *gcnPass[T]) forward(state []T) {
-	p.x.times(p.p, p.weight.value, p.out)
+	p.project(p.weight.value)
 	for i := range p.outputs {
 		y := state[i*p.out : (i+1)*p.out]
 		copy(y, p.bias.value)
-		index, value := p.mix.row(i)
-		gather(y, index, value, p.p, p.out)
+		p.add(y, i)
 	}
 }
 
 func (p *gcnPass[T]) backward(grad []T) {
-	clear(p.bias.grad)
-	sum(p.bias.grad, grad)
+	sumRows(p.bias.grad, grad)
 	clear(p.dp)
 	for j := range p.x.rows {
-		index, value := p.spread.row(j)
-		gather(p.dp[j*p.out:(j+1)*p.out], index, value, grad, p.out)
+		p.addBack(p.gradRow(j), j, grad)
 	}
 	p.x.backward(p.weight.grad, p.dp, p.weight.value, p.out)
-}
-
-// importWeight sets dst, in×out, to the transpose of a weight of package gnn, and
-// exportWeight is its inverse.
-func importWeight[T float](dst []T, weight []float32, in, out int) {
-	for j := range out {
-		for k := range in {
-			dst[k*out+j] = T(weight[j*in+k])
-		}
-	}
-}
-
-func exportWeight[T float](w []T, in, out int) []float32 {
-	weight := make([]float32, len(w))
-	for j := range out {
-		for k := range in {
-			weight[j*in+k] = float32(w[k*out+j])
-		}
-	}
-	return weight
-}
-
-func importVector[T float](dst []T, src []float32) {
-	for i, v := range src {
-		dst[i] = T(v)
-	}
-}
-
-func exportVector[T float](src []T) []float32 {
-	dst := make([]float32, len(src))
-	for i, v := range src {
-		dst[i] = float32(v)
-	}
-	return dst
 }

@@ -8,17 +8,17 @@ import (
 
 // gin is a graph isomorphism layer, see [gnn.GINLayer]:
 //
-//	y_i = Bias2 + Weight2 · max(0, Bias1 + Weight1·((1+eps)·h_i + Σ over j in N(i) of h_j))
+//	y_i = Bias2 + Weight2 · max(0, Bias1 + Weight1·((1+eps)·h_i + Σ_{j ∈ N(i)} h_j))
 //
-// The first product is taken before the sum, which is narrower then.
+// The first product is computed before the sum, which is then narrower.
 type gin[T float] struct {
 	in, mid, out   int
 	eps            param[T] // one number
-	weight1, bias1 param[T] // in×mid
-	weight2, bias2 param[T] // mid×out; none in a layer whose MLP is one linear map
+	weight1, bias1 param[T] // in×mid, mid
+	weight2, bias2 param[T] // mid×out, out
 }
 
-// newGIN begins with eps 0 and an inner width that is the outer one.
+// newGIN makes an initial layer: eps 0, and an inner width equal to the outer.
 func newGIN[T float](rng *rand.Rand, in, out int) *gin[T] {
 	g := allocGIN[T](in, out, out)
 	g.weight1.glorot(rng, in, out)
@@ -34,7 +34,7 @@ func allocGIN[T float](in, mid, out int) *gin[T] {
 	}
 }
 
-// importGIN panics for an MLP that has not two linear maps, which no layer trained
+// importGIN panics unless the MLP has two linear maps, as every layer trained
 // here has.
 func importGIN[T float](l gnn.GINLayer, in int) *gin[T] {
 	if len(l.MLP) != 2 {
@@ -43,10 +43,10 @@ func importGIN[T float](l gnn.GINLayer, in int) *gin[T] {
 	first, second := l.MLP[0], l.MLP[1]
 	g := allocGIN[T](in, len(first.Bias), len(second.Bias))
 	g.eps.value[0] = T(l.Eps)
-	importWeight(g.weight1.value, first.Weight, in, g.mid)
-	importWeight(g.weight2.value, second.Weight, g.mid, g.out)
-	importVector(g.bias1.value, first.Bias)
-	importVector(g.bias2.value, second.Bias)
+	transpose(g.weight1.value, first.Weight, g.mid, in)
+	transpose(g.weight2.value, second.Weight, g.out, g.mid)
+	convert(g.bias1.value, first.Bias)
+	convert(g.bias2.value, second.Bias)
 	return g
 }
 
@@ -63,45 +63,38 @@ func (g *gin[T]) params() []param[T] {
 	return []param[T]{g.eps, g.weight1, g.bias1, g.weight2, g.bias2}
 }
 
-// mixing is the sum over the neighbours.
-func (g *gin[T]) aggregation(hood *neighbourhood, n int) sparse[T] {
-	mix := sparse[T]{start: make([]int, 1, n+1)}
-	for _, from := range hood.sources[:n] {
-		for _, j := range from {
-			mix.add(j, 1)
+// coefficients are those of the sum over the neighbours.
+func (g *gin[T]) coefficients(hood *neighbourhood, n int) sparse[T] {
+	a := sparse[T]{start: make([]int, 1, n+1)}
+	for _, sources := range hood.sources[:n] {
+		for _, j := range sources {
+			a.add(j, 1)
 		}
-		mix.next()
+		a.endRow()
 	}
-	return mix
+	return a
 }
 
 type ginPass[T float] struct {
 	*gin[T]
-	x       *input[T]
-	mix     sparse[T]
-	spread  sparse[T] // transpose of mix
-	p, dp   []T       // X·weight1, and its gradient
-	inner   input[T]  // what the second map is fed
-	outputs int
+	aggregation[T]          // P = X·weight1
+	inner          input[T] // the second map's input, after the ReLU
 }
 
-func (g *gin[T]) pass(x *input[T], mix sparse[T], outputs int, _ *dropout[T]) pass[T] {
-	p := &ginPass[T]{gin: g, x: x, mix: mix, outputs: outputs}
-	p.p, p.dp = make([]T, x.rows*g.mid), make([]T, x.rows*g.mid)
-	p.inner = input[T]{rows: outputs, width: g.mid, dense: make([]T, outputs*g.mid), grad: make([]T, outputs*g.mid)}
-	p.spread = newSparse[T](x.rows, len(mix.index))
-	mix.transpose(&p.spread)
-	return p
+func (g *gin[T]) pass(x *input[T], a sparse[T], outputs int, _ *dropout[T]) pass[T] {
+	return &ginPass[T]{
+		gin: g, aggregation: newAggregation(x, a, outputs, g.mid),
+		inner: input[T]{rows: outputs, width: g.mid, dense: make([]T, outputs*g.mid), grad: make([]T, outputs*g.mid)},
+	}
 }
 
 func (p *ginPass[T]) forward(state []T) {
-	p.x.times(p.p, p.weight1.value, p.mid)
+	p.project(p.weight1.value)
 	for i := range p.outputs {
 		u := p.inner.dense[i*p.mid : (i+1)*p.mid]
 		copy(u, p.bias1.value)
-		axpy(u, 1+p.eps.value[0], p.p[i*p.mid:(i+1)*p.mid])
-		index, value := p.mix.row(i)
-		gather(u, index, value, p.p, p.mid)
+		axpy(u, 1+p.eps.value[0], p.row(i))
+		p.add(u, i)
 		rectify(u, u)
 	}
 	p.inner.times(state, p.weight2.value, p.out)
@@ -111,24 +104,21 @@ func (p *ginPass[T]) forward(state []T) {
 }
 
 func (p *ginPass[T]) backward(grad []T) {
-	clear(p.bias2.grad)
-	sum(p.bias2.grad, grad)
+	sumRows(p.bias2.grad, grad)
 	p.inner.backward(p.weight2.grad, grad, p.weight2.value, p.out)
 
 	du := p.inner.grad
 	gate(du, p.inner.dense, 1)
-	clear(p.bias1.grad)
-	sum(p.bias1.grad, du)
+	sumRows(p.bias1.grad, du)
 	p.eps.grad[0] = 0
 	clear(p.dp)
 	for j := range p.x.rows {
-		row := p.dp[j*p.mid : (j+1)*p.mid]
-		index, value := p.spread.row(j)
-		gather(row, index, value, du, p.mid)
+		dp := p.gradRow(j)
+		p.addBack(dp, j, du)
 		if j < p.outputs {
 			own := du[j*p.mid : (j+1)*p.mid]
-			axpy(row, 1+p.eps.value[0], own)
-			p.eps.grad[0] += dot(own, p.p[j*p.mid:(j+1)*p.mid])
+			axpy(dp, 1+p.eps.value[0], own)
+			p.eps.grad[0] += dot(own, p.row(j))
 		}
 	}
 	p.x.backward(p.weight1.grad, p.dp, p.weight1.value, p.mid)

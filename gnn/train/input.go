@@ -2,22 +2,22 @@ package train
 
 import "github.com/gvbll/gvbll/gnn/kernel"
 
-// input is the matrix X that a layer is fed: the states of nodes, rows×width,
-// after activation and dropout. Bags of words are sparse, all else is dense.
+// input is a layer's input X, rows×width: the features, or states after
+// activation and dropout. Bags of words are sparse, everything else is dense.
 type input[T float] struct {
 	rows, width int
 	dense       []T
 	sparse      *sparse[T] // instead of dense
-	grad        []T        // of dense; nil where nobody asks for it
+	grad        []T        // of dense; nil if no layer below needs it
 
-	// For the gradients:
-	columns sparse[T] // the transpose of sparse
+	// Storage of backward:
+	columns sparse[T] // Xᵀ of a sparse X
 	blockT  []T       // the transpose of a block of dense
-	weightT []T       // the transpose of the weights
+	weightT []T       // wᵀ
 }
 
-// blockRows is the number of rows of dense that are transposed at once, so
-// that they stay in near memory.
+// blockRows is the number of rows of dense that are transposed at once: with 128
+// columns 256 KiB, which stay in the second-level cache.
 const blockRows = 512
 
 // times sets dst to X·w, with w width×out.
@@ -33,8 +33,7 @@ func (x *input[T]) times(dst, w []T, out int) {
 	}
 }
 
-// backward sets dw to Xᵀ·dy, for dy rows×out, and the input's own gradient, if
-// it is asked for, to dy·wᵀ.
+// backward sets dw to Xᵀ·dy, with dy rows×out, and grad, unless nil, to dy·wᵀ.
 func (x *input[T]) backward(dw, dy, w []T, out int) {
 	clear(dw)
 	if x.sparse != nil {

@@ -6,9 +6,9 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
-// float is the numbers that a network may compute with: float32 to train, by
-// package kernel, and float64 to check the gradients by differences, by the
-// plain loops below, which say what the kernels compute.
+// float is the type of a network's numbers: float32 to train, on package kernel,
+// and float64 to check gradients by differences, by the plain loops below, which
+// define what the kernels compute.
 type float interface{ float32 | float64 }
 
 // gather computes dst[j] += Σ_t value[t]·rows[index[t]·stride+j].
@@ -77,8 +77,9 @@ func gate[T float](dst, x []T, a T) {
 	}
 }
 
-// sum adds the rows of x to dst.
-func sum[T float](dst, x []T) {
+// sumRows sets dst to the sum of the rows of x, each as long as dst.
+func sumRows[T float](dst, x []T) {
+	clear(dst)
 	for ; len(x) > 0; x = x[len(dst):] {
 		axpy(dst, 1, x[:len(dst)])
 	}
@@ -94,21 +95,43 @@ func dot[T float](x, y []T) (s T) {
 }
 
 // transpose sets dst, cols×rows, to the transpose of x, rows×cols.
-func transpose[T float](dst, x []T, rows, cols int) {
-	// In squares, so that both sides stay in near memory.
+func transpose[D, S float](dst []D, x []S, rows, cols int) {
+	// By squares of 16×16, the 16 numbers of a cache line of float32: each line
+	// is used whole while it is in the first-level cache.
 	const square = 16
 	for i0 := 0; i0 < rows; i0 += square {
 		for k0 := 0; k0 < cols; k0 += square {
 			for i := i0; i < min(i0+square, rows); i++ {
 				row := x[i*cols+k0 : i*cols+min(k0+square, cols)]
 				for k, v := range row {
-					dst[(k0+k)*rows+i] = v
+					dst[(k0+k)*rows+i] = D(v)
 				}
 			}
 		}
 	}
 }
 
-// exp is e^x. Training need not give the same bits on machines that differ, as
-// serving must: a model is trained once, and then is a file.
+// convert sets dst to src in another type.
+func convert[D, S float](dst []D, src []S) {
+	for i, v := range src {
+		dst[i] = D(v)
+	}
+}
+
+// exportVector returns a copy of src as package gnn has it.
+func exportVector[T float](src []T) []float32 {
+	dst := make([]float32, len(src))
+	convert(dst, src)
+	return dst
+}
+
+// exportWeight returns the weight w, in×out, as package gnn has it: out×in.
+func exportWeight[T float](w []T, in, out int) []float32 {
+	weight := make([]float32, len(w))
+	transpose(weight, w, in, out)
+	return weight
+}
+
+// exp is e^x by math.Exp, whose bits may differ between machines; see the
+// package comment.
 func exp[T float](x T) T { return T(math.Exp(float64(x))) }

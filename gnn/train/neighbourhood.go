@@ -1,23 +1,26 @@
 package train
 
-// neighbourhood is the part of a graph that some targets hang on. Its nodes are
-// numbered anew: first the targets, then their neighbours, and so on, so that
-// what is needed after a layer is a prefix, longer the lower the layer.
+import "slices"
+
+// neighbourhood is the part of a graph on which the embeddings of some targets
+// depend. Its nodes are renumbered: first the targets, then their neighbours, and
+// so on by hops, so that the nodes whose states are needed after a layer are a
+// prefix, longer the lower the layer.
 type neighbourhood struct {
 	nodes  []int32
-	needed []int // need[l] is how many nodes are needed after l layers
-	// from lists, for the first need[1] nodes, the sources of the edges into
-	// each, in the order of the edges and as often as they stand there.
+	needed []int // needed[l] is the number of nodes whose states are needed after l layers
+	// sources lists, for the first needed[1] nodes, the sources of the edges
+	// into each, in the order of the edges, repeats and loops included.
 	sources [][]int32
-	// heard is, for every node, how many different ones than itself stand in
-	// the edges into it in the whole graph, counted as often as they do.
+	// inDegree counts, for every node, the edges into it in the whole graph,
+	// repeats included, loops not.
 	inDegree []int32
 }
 
 func newNeighbourhood(data Data, targets []int32, depth int) *neighbourhood {
 	start, sources := inEdges(data)
-	h := &neighbourhood{nodes: append([]int32(nil), targets...), needed: make([]int, depth+1)}
-	local := make([]int32, len(data.X)) // number here, plus 1
+	h := &neighbourhood{nodes: slices.Clone(targets), needed: make([]int, depth+1)}
+	local := make([]int32, len(data.X)) // by node: its number here plus 1, or 0
 	for i, v := range h.nodes {
 		local[v] = int32(i) + 1
 	}
@@ -57,7 +60,7 @@ func inEdges(data Data) (start, sources []int32) {
 	for v := range data.X {
 		start[v+1] += start[v]
 	}
-	next := append([]int32(nil), start...)
+	next := slices.Clone(start)
 	for e, v := range data.Dst {
 		sources[next[v]] = data.Src[e]
 		next[v]++

@@ -8,41 +8,42 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 )
 
-// layer is a layer's parameters. Each encoder has its own, in the file of its
-// name.
+// layer holds a layer's parameters. Each architecture's is in the file of its name.
 type layer[T float] interface {
-	// params lists the parameters. The slices do not change.
+	// params lists the parameters, the same slices on every call.
 	params() []param[T]
-	// mixing returns the matrix that sums over neighbours: row i, for the first
-	// n nodes of the neighbourhood, has what i takes of whom.
-	aggregation(hood *neighbourhood, n int) sparse[T]
-	// pass returns what one network works with: the layer fed x, computed for
-	// the first outputs of its rows.
-	pass(x *input[T], mix sparse[T], outputs int, drop *dropout[T]) pass[T]
+	// coefficients returns the matrix A of the sums over neighbours: row i, for
+	// the first n nodes of the neighbourhood, has the sum's coefficients by
+	// source. For gat the entries alone count: its values change every epoch.
+	coefficients(hood *neighbourhood, n int) sparse[T]
+	// pass binds the layer to a graph: its input is x, its coefficients a, and
+	// it is computed for the first outputs of x's rows.
+	pass(x *input[T], a sparse[T], outputs int, drop *dropout[T]) pass[T]
 	// width is the number of outputs.
 	width() int
 }
 
 // pass computes a layer and its gradients.
 type pass[T float] interface {
-	// forward sets state, outputs×width, before activation.
+	// forward sets state, outputs×width, the layer's output before the
+	// activation.
 	forward(state []T)
-	// backward sets the gradients of the parameters, and of the input if it
-	// asks for it, from those of the state that forward set last.
+	// backward sets the gradients of the parameters, and of the input unless
+	// its grad is nil, from the gradient of the state that the last forward set.
 	backward(grad []T)
 }
 
-// param is a slice of parameters with its gradient.
+// param is a slice of parameters and its gradient.
 type param[T float] struct {
 	value, grad []T
-	decays      bool // weight decay holds it
+	decays      bool // subject to weight decay
 }
 
 func newParam[T float](n int, decays bool) param[T] {
 	return param[T]{value: make([]T, n), grad: make([]T, n), decays: decays}
 }
 
-// glorot draws weights uniformly from ±sqrt(6/(in+out)) (Glorot and Bengio:
+// glorot draws weights uniformly from ±√(6/(in+out)) (Glorot and Bengio:
 // Understanding the difficulty of training deep feedforward neural networks,
 // 2010, eq. 16).
 func (p param[T]) glorot(rng *rand.Rand, in, out int) {
@@ -52,7 +53,7 @@ func (p param[T]) glorot(rng *rand.Rand, in, out int) {
 	}
 }
 
-// model is the layers of an encoder in training, and what stands between them.
+// model is an encoder in training.
 type model[T float] struct {
 	kind       gnn.Kind
 	activation gnn.Activation
@@ -60,7 +61,7 @@ type model[T float] struct {
 	layers     []layer[T]
 }
 
-// newModel draws a model to begin with. Biases begin at zero.
+// newModel returns a model with random weights and zero biases.
 func newModel[T float](cfg Config) *model[T] {
 	rng := rand.New(rand.NewPCG(cfg.Seed, 1))
 	m := &model[T]{kind: cfg.Encoder, activation: cfg.Activation, in: cfg.In}
@@ -85,7 +86,7 @@ func newModel[T float](cfg Config) *model[T] {
 	return m
 }
 
-// importModel returns the model that computes what the encoder does.
+// importModel returns the model with an encoder's weights.
 func importModel[T float](enc gnn.Encoder) *model[T] {
 	m := &model[T]{kind: enc.Kind(), activation: enc.Activation(), in: enc.In()}
 	in := enc.In()
@@ -116,7 +117,8 @@ func importModel[T float](enc gnn.Encoder) *model[T] {
 	return m
 }
 
-// encoder returns the encoder with these weights.
+// encoder returns the encoder with the model's weights, or an error if one is not
+// finite.
 func (m *model[T]) encoder() (gnn.Encoder, error) {
 	switch m.kind {
 	case gnn.KindSAGE:
@@ -130,7 +132,7 @@ func (m *model[T]) encoder() (gnn.Encoder, error) {
 	}
 }
 
-// exportLayers returns the layers as package gnn has them.
+// exportLayers returns the model's layers as package gnn has them.
 func exportLayers[L layer[T], G any, T float](m *model[T], export func(L) G) (layers []G) {
 	for _, l := range m.layers {
 		layers = append(layers, export(l.(L)))
@@ -138,6 +140,7 @@ func exportLayers[L layer[T], G any, T float](m *model[T], export func(L) G) (la
 	return layers
 }
 
+// params lists the parameters of all layers.
 func (m *model[T]) params() (list []param[T]) {
 	for _, l := range m.layers {
 		list = append(list, l.params()...)
@@ -145,35 +148,35 @@ func (m *model[T]) params() (list []param[T]) {
 	return list
 }
 
-// network computes the embeddings of some nodes of a graph, the targets, and
-// the gradients of the model's weights from those of the embeddings. All it
-// works with is taken once, when it is made.
+// network computes a model's embeddings of some nodes of a graph, the targets, and
+// the gradients of its weights from the gradient of the embeddings. It allocates
+// when it is made, not when it runs.
 type network[T float] struct {
 	model    *model[T]
 	drop     *dropout[T]
-	features sparse[T] // as they are, for dropout to take from
-	dense    []T       // instead of features
+	features sparse[T] // before dropout; or
+	dense    []T       // instead, rows×In
 	layers   []boundLayer[T]
 }
 
-// stage is a layer, what it is fed, and what comes of it. It is computed for
-// the first outputs of the network's nodes, from the states of the first
-// inputs.
+// boundLayer is a layer bound to a graph, with its input and output. It is computed
+// for the first outputs of the network's nodes from the states of the first inputs.
 type boundLayer[T float] struct {
 	pass        pass[T]
 	input       input[T]
-	state, grad []T // outputs×width, before activation
+	state, grad []T // outputs×width: the output before the activation, and its gradient
 }
 
-// newNetwork returns the network of a model for the given targets, row by row.
-// Only what the targets hang on is computed. With learn it can go backward.
+// newNetwork returns the network of a model for the given targets, a row each, in
+// that order. It computes only the states on which the targets depend. With learn,
+// backward may be called.
 func newNetwork[T float](m *model[T], data Data, targets []int32, drop *dropout[T], learn bool) *network[T] {
 	depth := len(m.layers)
 	hood := newNeighbourhood(data, targets, depth)
 	n := &network[T]{model: m, drop: drop, layers: make([]boundLayer[T], depth)}
 	dense, sparse := features[T](data.X, hood.nodes, m.in)
 	n.dense = dense
-	mix := m.layers[0].aggregation(hood, hood.needed[1])
+	mix := m.layers[0].coefficients(hood, hood.needed[1])
 	in := m.in
 	for l, layer := range m.layers {
 		s := &n.layers[l]
@@ -208,8 +211,8 @@ func newNetwork[T float](m *model[T], data Data, targets []int32, drop *dropout[
 	return n
 }
 
-// forward returns the targets' embeddings, len(targets)×Out, which hold until
-// the next call.
+// forward returns the targets' embeddings, len(targets)×Out, valid until the next
+// call.
 func (n *network[T]) forward() []T {
 	for l := range n.layers {
 		s := &n.layers[l]
@@ -229,8 +232,8 @@ func (n *network[T]) forward() []T {
 
 func (n *network[T]) last() *boundLayer[T] { return &n.layers[len(n.layers)-1] }
 
-// backward sets the gradients of the weights from last().grad, for the states
-// of the last call of forward.
+// backward sets the gradients of the weights from last().grad, for the states of the
+// last forward.
 func (n *network[T]) backward() {
 	for l := len(n.layers) - 1; l >= 0; l-- {
 		s := &n.layers[l]

@@ -8,27 +8,31 @@ import (
 
 // sage is a GraphSAGE layer, see [gnn.SAGELayer]:
 //
-//	y_i = Bias + Self·h_i + mean over j in N(i) of Neigh·h_j
+//	y_i = Bias + Self·h_i + mean_{j ∈ N(i)} Neigh·h_j
 //
-// The state is multiplied first, where it is sparse, and the narrower product
+// States are projected first, when they may be sparse, and the narrower products
 // aggregated.
 type sage[T float] struct {
 	in, out int
-	both    param[T] // [Neighᵀ | Selfᵀ], in×2·out: one product serves both
-	bias    param[T]
+	both    param[T] // [Neighᵀ | Selfᵀ], in×2·out: one product computes both
+	bias    param[T] // out
 }
 
 func newSAGE[T float](rng *rand.Rand, in, out int) *sage[T] {
-	s := &sage[T]{in: in, out: out, both: newParam[T](in*2*out, true), bias: newParam[T](out, false)}
+	s := allocSAGE[T](in, out)
 	s.both.glorot(rng, in, out)
 	return s
 }
 
+func allocSAGE[T float](in, out int) *sage[T] {
+	return &sage[T]{in: in, out: out, both: newParam[T](in*2*out, true), bias: newParam[T](out, false)}
+}
+
 func importSAGE[T float](l gnn.SAGELayer, in int) *sage[T] {
 	out := len(l.Bias)
-	s := &sage[T]{in: in, out: out, both: newParam[T](in*2*out, true), bias: newParam[T](out, false)}
+	s := allocSAGE[T](in, out)
+	convert(s.bias.value, l.Bias)
 	for j := range out {
-		s.bias.value[j] = T(l.Bias[j])
 		for k := range in {
 			s.both.value[k*2*out+j] = T(l.Neigh[j*in+k])
 			s.both.value[k*2*out+out+j] = T(l.Self[j*in+k])
@@ -38,9 +42,8 @@ func importSAGE[T float](l gnn.SAGELayer, in int) *sage[T] {
 }
 
 func (s *sage[T]) export() gnn.SAGELayer {
-	l := gnn.SAGELayer{Neigh: make([]float32, s.out*s.in), Self: make([]float32, s.out*s.in), Bias: make([]float32, s.out)}
+	l := gnn.SAGELayer{Neigh: make([]float32, s.out*s.in), Self: make([]float32, s.out*s.in), Bias: exportVector(s.bias.value)}
 	for j := range s.out {
-		l.Bias[j] = float32(s.bias.value[j])
 		for k := range s.in {
 			l.Neigh[j*s.in+k] = float32(s.both.value[k*2*s.out+j])
 			l.Self[j*s.in+k] = float32(s.both.value[k*2*s.out+s.out+j])
@@ -52,58 +55,46 @@ func (s *sage[T]) export() gnn.SAGELayer {
 func (s *sage[T]) width() int         { return s.out }
 func (s *sage[T]) params() []param[T] { return []param[T]{s.both, s.bias} }
 
-// mixing is the mean over the neighbours.
-func (s *sage[T]) aggregation(hood *neighbourhood, n int) sparse[T] {
-	mix := sparse[T]{start: make([]int, 1, n+1)}
-	for _, from := range hood.sources[:n] {
-		for _, j := range from {
-			mix.add(j, 1/T(len(from)))
+// coefficients are those of the mean over the neighbours.
+func (s *sage[T]) coefficients(hood *neighbourhood, n int) sparse[T] {
+	a := sparse[T]{start: make([]int, 1, n+1)}
+	for _, sources := range hood.sources[:n] {
+		for _, j := range sources {
+			a.add(j, 1/T(len(sources)))
 		}
-		mix.next()
+		a.endRow()
 	}
-	return mix
+	return a
 }
 
 type sagePass[T float] struct {
 	*sage[T]
-	x       *input[T]
-	mix     sparse[T]
-	spread  sparse[T] // transpose of mix
-	p, dp   []T       // X·both, and its gradient
-	outputs int
+	aggregation[T] // P = X·both
 }
 
-func (s *sage[T]) pass(x *input[T], mix sparse[T], outputs int, _ *dropout[T]) pass[T] {
-	p := &sagePass[T]{sage: s, x: x, mix: mix, outputs: outputs}
-	p.p, p.dp = make([]T, x.rows*2*s.out), make([]T, x.rows*2*s.out)
-	p.spread = newSparse[T](x.rows, len(mix.index))
-	mix.transpose(&p.spread)
-	return p
+func (s *sage[T]) pass(x *input[T], a sparse[T], outputs int, _ *dropout[T]) pass[T] {
+	return &sagePass[T]{sage: s, aggregation: newAggregation(x, a, outputs, 2*s.out)}
 }
 
 func (p *sagePass[T]) forward(state []T) {
-	width := 2 * p.out
-	p.x.times(p.p, p.both.value, width)
+	p.project(p.both.value)
 	for i := range p.outputs {
 		y := state[i*p.out : (i+1)*p.out]
 		copy(y, p.bias.value)
-		axpy(y, 1, p.p[i*width+p.out:(i+1)*width])
-		index, value := p.mix.row(i)
-		gather(y, index, value, p.p, width)
+		axpy(y, 1, p.row(i)[p.out:])
+		p.add(y, i)
 	}
 }
 
 func (p *sagePass[T]) backward(grad []T) {
-	clear(p.bias.grad)
-	sum(p.bias.grad, grad)
-	width := 2 * p.out
+	sumRows(p.bias.grad, grad)
 	clear(p.dp)
 	for j := range p.x.rows {
-		index, value := p.spread.row(j)
-		gather(p.dp[j*width:j*width+p.out], index, value, grad, p.out)
+		dp := p.gradRow(j)
+		p.addBack(dp[:p.out], j, grad)
 		if j < p.outputs {
-			copy(p.dp[j*width+p.out:], grad[j*p.out:(j+1)*p.out])
+			copy(dp[p.out:], grad[j*p.out:(j+1)*p.out])
 		}
 	}
-	p.x.backward(p.both.grad, p.dp, p.both.value, width)
+	p.x.backward(p.both.grad, p.dp, p.both.value, p.aggregation.width)
 }

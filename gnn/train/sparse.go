@@ -2,8 +2,8 @@ package train
 
 import "github.com/gvbll/gvbll/gnn"
 
-// sparse is a matrix by rows: row i has value[t] in column index[t] for t from
-// start[i] to start[i+1].
+// sparse is a matrix in compressed sparse rows: row i has value[t] in column
+// index[t] for start[i] ≤ t < start[i+1].
 type sparse[T float] struct {
 	start []int
 	index []int32
@@ -22,21 +22,22 @@ func (s *sparse[T]) row(i int) (index []int32, value []T) {
 	return s.index[from:to], s.value[from:to]
 }
 
-// add appends an entry to the last row, and next begins another.
+// add appends an entry to the last row.
 func (s *sparse[T]) add(column int32, value T) {
 	s.index, s.value = append(s.index, column), append(s.value, value)
 }
 
-func (s *sparse[T]) next() { s.start = append(s.start, len(s.index)) }
+// endRow ends the last row and begins another.
+func (s *sparse[T]) endRow() { s.start = append(s.start, len(s.index)) }
 
-// top returns the first rows, which share memory with s.
+// top returns the first rows. It shares storage with s.
 func (s *sparse[T]) top(rows int) sparse[T] {
 	n := s.start[rows]
 	return sparse[T]{start: s.start[:rows+1], index: s.index[:n], value: s.value[:n]}
 }
 
-// transpose sets t to the transpose of s. t must have a row for each column of
-// s, and room for its entries.
+// transpose sets t to the transpose of s. t must have a row for each column of s
+// and room for its entries.
 func (s *sparse[T]) transpose(t *sparse[T]) {
 	clear(t.start)
 	for _, k := range s.index[:s.start[s.rows()]] {
@@ -45,7 +46,8 @@ func (s *sparse[T]) transpose(t *sparse[T]) {
 	for k := range t.rows() {
 		t.start[k+1] += t.start[k]
 	}
-	// start[k] moves on to the end of row k, which is the start of row k+1.
+	// While rows are filled, start[k] moves to the end of row k, which is the
+	// start of row k+1.
 	for i := range s.rows() {
 		index, value := s.row(i)
 		for e, k := range index {
@@ -58,19 +60,17 @@ func (s *sparse[T]) transpose(t *sparse[T]) {
 	t.start[0] = 0
 }
 
-// features returns the features of the given nodes: dense if all are, else as
-// a sparse matrix.
+// features returns the features of the given nodes: as a dense matrix,
+// len(nodes)×dim, if all of them are dense, else as a sparse one.
 func features[T float](x []gnn.Vector, nodes []int32, dim int) (dense []T, s *sparse[T]) {
-	all := true
+	allDense := true
 	for _, v := range nodes {
-		all = all && x[v].Dense != nil
+		allDense = allDense && x[v].Dense != nil
 	}
-	if all {
-		dense = make([]T, 0, len(nodes)*dim)
-		for _, v := range nodes {
-			for _, value := range x[v].Dense {
-				dense = append(dense, T(value))
-			}
+	if allDense {
+		dense = make([]T, len(nodes)*dim)
+		for i, v := range nodes {
+			convert(dense[i*dim:(i+1)*dim], x[v].Dense)
 		}
 		return dense, nil
 	}
@@ -84,7 +84,7 @@ func features[T float](x []gnn.Vector, nodes []int32, dim int) (dense []T, s *sp
 		for i, k := range x[v].Index {
 			s.add(int32(k), T(x[v].Value[i]))
 		}
-		s.next()
+		s.endRow()
 	}
 	return nil, s
 }

@@ -318,7 +318,7 @@ func TestTransposeSparse(t *testing.T) {
 					s.add(int32(k), dense[i*columns+k])
 				}
 			}
-			s.next()
+			s.endRow()
 		}
 		transposed := newSparse[float64](columns, len(s.index))
 		s.transpose(&transposed)
@@ -392,7 +392,7 @@ func TestLearns(t *testing.T) {
 	correct := 0
 	row := make([]float64, cfg.Out)
 	for _, v := range data.Validate {
-		widen(row, z[int(v)*cfg.Out:][:cfg.Out])
+		convert(row, z[int(v)*cfg.Out:][:cfg.Out])
 		correct += head.Correct(row, data.Labels[v:v+1])
 	}
 	if got := float64(correct) / float64(len(data.Validate)); got != report.Last.ValidAccuracy {
@@ -448,7 +448,7 @@ func TestPatience(t *testing.T) {
 	}
 	z, row, correct := enc.Encode(data.X, data.Src, data.Dst), make([]float64, cfg.Out), 0
 	for _, v := range data.Validate {
-		widen(row, z[int(v)*cfg.Out:][:cfg.Out])
+		convert(row, z[int(v)*cfg.Out:][:cfg.Out])
 		correct += head.Correct(row, data.Labels[v:v+1])
 	}
 	if got := float64(correct) / float64(len(data.Validate)); got != best {
