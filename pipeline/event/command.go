@@ -1,17 +1,16 @@
 package event
 
-// Command is what an operator tells the workers of a graph. It goes through the
-// stream, so that it takes effect between two windows, in every replay the same
-// two.
+// Command is an operator's instruction to the workers of a graph. It goes through
+// the stream, so that it takes effect between the same two windows in every replay.
 type Command struct {
 	Origin *Origin
-	Name   string // one of those below
-	Model  string // of Promote: the id of the model that is to serve
-	Nodes  []ID   // of Forget: at least one
+	Name   string // Promote or Forget
+	Model  string // Promote: the id of the model that is to serve
+	Nodes  []ID   // Forget: at least one
 }
 
-// The commands that there are.
+// Commands by name.
 const (
-	Promote = "promote" // let the model in the shadow serve
-	Forget  = "forget"  // have nodes never have come
+	Promote = "promote" // the model in the shadow serves from the next window on
+	Forget  = "forget"  // erase nodes, by a replay of the stream without them
 )

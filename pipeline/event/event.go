@@ -1,8 +1,8 @@
-// Package event holds the plain values that cross the rooms: what came in
-// (Node, Label), what a window of them is (Window) and what the engine says of
-// it (Outcome). It depends on nothing, so that topics can carry these values
-// without knowing the model, and the engine can make them without knowing
-// Kafka.
+// Package event holds the plain values that pass between Kafka and the engine:
+// events (Node, Label, Command), a window of them (Window) and what the engine makes
+// of it (Outcome). It knows neither the model nor Kafka, so that package topics can
+// carry these values without the one, and the engine can make them without the
+// other.
 package event
 
 import (
@@ -27,8 +27,8 @@ func (id ID) String() string {
 	return strconv.FormatInt(id.Num, 10)
 }
 
-// Clone returns the same id in memory of its own. A decoder's strings may be
-// parts of larger blocks, which whoever keeps one of them keeps.
+// Clone returns the same id in memory of its own. A decoder's strings may be parts
+// of larger blocks, which stay in memory as long as one of their strings.
 func (id ID) Clone() ID { return ID{Str: strings.Clone(id.Str), Num: id.Num} }
 
 // Header is one record header.
@@ -37,7 +37,8 @@ type Header struct {
 	Value []byte
 }
 
-// Origin is the record an event was read from. Dead letters carry it whole.
+// Origin is the Kafka record that an event was read from. A dead letter carries all
+// of it.
 type Origin struct {
 	Topic     string
 	Partition int32
@@ -69,9 +70,10 @@ func (o *Origin) Size() int {
 	return n
 }
 
-// Node is the arrival of one node with its features and the neighbours it
-// names, or its departure. Either Dense is set, or Index and Value (same length, Index strictly
-// increasing). Every number is finite.
+// Node is the arrival of a node with its features and the neighbours that it names,
+// an update of both, or the node's departure. Features are either Dense, or Index
+// and Value, of the same length and with Index strictly increasing. Every number is
+// finite.
 type Node struct {
 	Origin     *Origin
 	ID         ID
@@ -79,28 +81,26 @@ type Node struct {
 	Index      []uint32
 	Value      []float32
 	Neighbours []ID
-	Context    bool  // belongs to the graph but is not asked about: no prediction, no score (the training nodes)
-	Time       int64 // event time, milliseconds since the Unix epoch; 0 when not told
-	// Departed says that the node leaves the graph. It has no features then, and
-	// names no neighbours.
+	Context    bool  // part of the graph, but neither predicted nor scored, as training nodes are
+	Time       int64 // event time, milliseconds since the Unix epoch; 0 when not given
+	// Departed: the node leaves the graph. Features and Neighbours are empty.
 	Departed bool
-	// ByKey says that it leaves by its record's key, in which the ids "7" and 7
-	// are the same: both nodes leave.
+	// ByKey: the node leaves by its record's key, in which the ids "7" and 7 are the
+	// same. Both nodes leave.
 	ByKey bool
 }
 
-// Label tells the class of a node, by name or by index.
+// Label is the class of a node, by name or by index.
 type Label struct {
 	Origin *Origin
 	Node   ID
 	Class  string // empty when the class was given by index
 	Index  int32  // valid when Class is empty
-	Time   int64  // event time, milliseconds since the Unix epoch; 0 when not told
+	Time   int64  // event time, milliseconds since the Unix epoch; 0 when not given
 }
 
-// Prediction is what is served for one arrival. Probabilities are in the
-// model's class order, rounded to float32 once, here: labels are scored
-// against exactly these numbers.
+// Prediction is what is served for one arrival. Probabilities are in the model's
+// class order and rounded to float32 once, here: labels score exactly these numbers.
 type Prediction struct {
 	Node             ID
 	Class            string  // name of the most probable class, the lowest index on a tie
@@ -111,22 +111,22 @@ type Prediction struct {
 	Aleatoric        float32 // expected entropy under the posterior, nats
 	Epistemic        float32 // Total - Aleatoric: mutual information, nats
 	Window           int64   // number of the window the arrival came in, from 0
-	PosteriorVersion uint64  // updates the serving posterior had taken
+	PosteriorVersion uint64  // batches that the serving head had learned
 	Time             int64   // event time of the arrival
 	Model            string  // id of the model file
-	Revision         int32   // 0 for what is served first, then 1, 2, … for what is predicted again
+	Revision         int32   // 0 for what is served first; 1, 2, … for later predictions of the node
 	Set              *Set    // nil where no sets are asked for
 }
 
-// Set is what a prediction says beside its most probable class.
+// Set is a set of classes that holds the node's class with a stated probability.
 type Set struct {
-	Classes  []string // in the model's order; the node's class is among them in a share Coverage of predictions
-	Coverage float32
-	Abstain  string // why the prediction is better not acted on; "" where there is no reason
+	Classes  []string // in the model's order
+	Coverage float32  // share of sets that hold their node's class
+	Abstain  string   // why the prediction is better not acted on; "" where there is no reason
 }
 
-// Reason says why an event was refused or put aside. The list is closed, so
-// that it can label a metric.
+// Reason says why an event was refused. The list is closed, so that a reason can be
+// the label of a metric.
 type Reason string
 
 // Reasons of refusal.
@@ -144,8 +144,8 @@ const (
 	OrphanLabel       Reason = "orphan-label"        // its node did not come while the label was kept
 	LateLabel         Reason = "late-label"          // what was served for its node is no longer kept
 	ConflictingLabel  Reason = "conflicting-label"   // the node has another label already
-	UnknownCommand    Reason = "unknown-command"     // a command that there is not, or without what it needs
-	ImpossibleCommand Reason = "impossible-command"  // a command that cannot be done as things are
+	UnknownCommand    Reason = "unknown-command"     // no such command, or one without what it needs
+	ImpossibleCommand Reason = "impossible-command"  // a command that cannot be carried out now
 )
 
 // Reasons lists every Reason, in the order of the declaration.
@@ -156,16 +156,15 @@ func Reasons() []Reason {
 	}
 }
 
-// Refusal is an event that was not taken, and why.
+// Refusal is an event that was refused, and why.
 type Refusal struct {
 	Origin *Origin
 	Reason Reason
 	Detail string // for people; one line
 }
 
-// Window is ΔV_t: the events between two cuts, in canonical order (by
-// partition, then offset). Nodes come before labels, and commands last: they
-// take effect behind the window.
+// Window is ΔV_t: the events between two cuts, each list in canonical order: by
+// partition, then offset. Nodes take effect before labels, and commands after both.
 type Window struct {
 	Number   int64 // from 0, without gaps
 	Nodes    []Node

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// lent is the number of training nodes that an isolated one is lent as
-// neighbours. Between 3 and 8 it hardly matters.
+// lent is the number of training nodes that an isolated one gets as neighbours. From
+// 3 to 8 it hardly matters.
 const lent = 5
 
 // Complete returns the edges to train on: d's, and edges into those of the
@@ -15,12 +15,12 @@ const lent = 5
 // own neighbour, along with up to five others of its class among the given,
 // drawn from seed.
 //
-// A few training nodes drawn from a graph lose nearly all of their neighbours,
-// so the neighbours' weights see hardly anything but zero and learn nothing,
-// while every node of the stream has neighbours. Under homophily those look
-// like the node itself and like others of its class; without it that would be
-// misleading, and nothing is added. Only the given nodes and their labels are
-// looked at: validation nodes are not given.
+// A few training nodes drawn from a graph lose nearly all of their neighbours, so
+// the weights for neighbours see little but zeros and learn nothing, while every
+// node of the stream has neighbours. Under homophily those look like the node itself
+// and like others of its class; without homophily that would mislead, and nothing is
+// added. Only the given nodes and their labels count: validation nodes are not among
+// them.
 func (d Data) Complete(nodes []int32, seed uint64) (src, dst []int32, completed int) {
 	src, dst = slices.Clone(d.Src), slices.Clone(d.Dst)
 	if !d.homophilous(nodes) {

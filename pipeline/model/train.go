@@ -15,8 +15,8 @@ import (
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
-// Data is what Phase 1 may see: the training nodes' own subgraph and labels
-// (the paper's "encoder sees neither streaming features nor labels").
+// Data is all that Phase 1 sees: the training nodes, the edges between them, and
+// their labels. The paper's "encoder sees neither streaming features nor labels".
 type Data struct {
 	Name     string // of the data set
 	Split    string // how the training nodes were chosen, in words
@@ -28,12 +28,12 @@ type Data struct {
 	Classes  []string
 }
 
-// Config says how to train. Zero fields have defaults.
+// Config says how to train. A zero field means the default, which is named beside it.
 type Config struct {
 	Encoder       gnn.Kind          // graphsage
 	Activation    gnn.Activation    // between the encoder's layers; relu, for gat elu
 	Heads         int               // attention heads of gat; 4
-	Frozen        gnn.Encoder       // trained elsewhere: the head alone is trained, on its embeddings
+	Frozen        gnn.Encoder       // an encoder trained elsewhere; only the head is trained, on its embeddings
 	Hidden        []int             // widths of the hidden layers; 64
 	Embedding     int               // d_e; see [EmbeddingFor]
 	TempHidden    int               // hidden units of the temperature head; 16, negative for τ = 1
@@ -43,13 +43,13 @@ type Config struct {
 	WeightDecay   float64           // of the encoder, an L2 term; 5e-4. Negative for none
 	Dropout       float64           // 0.5. Negative for none
 	Normalization gnn.Normalization // empty: row-l2 for sparse features, standard for dense
-	ValidShare    float64           // share of the training nodes, stratified, that is held out for validation; 0
-	Patience      int               // stop after so many epochs without a better validation accuracy; 0 for never
-	Pool          bool              // trains a pool of heads too, that of [DefaultPool]
+	ValidShare    float64           // stratified share of the training nodes that is held out for validation; 0
+	Patience      int               // epochs without a better validation accuracy before training stops; 0 for no limit
+	Pool          bool              // train a pool of heads too, that of [DefaultPool]
 	Seed          uint64
 }
 
-// String tells configurations apart: equal ones, and data, make equal models.
+// String is a canonical form: equal strings and equal data make equal models.
 func (c Config) String() string {
 	frozen := ""
 	if c.Frozen != nil {
@@ -108,14 +108,14 @@ func (c Config) withDefaults(classes int) (Config, error) {
 	return c, nil
 }
 
-// EmbeddingFor is the usual d_e for a number of classes: 16, or so many sixteens
-// that there is a dimension for each class. Cross-validation on a few dozen
-// training nodes has 16 before 32; with 40 classes 16 are too few.
+// EmbeddingFor returns the default d_e for a number of classes: the least multiple
+// of 16 that has a dimension for each class. Cross-validation on a few dozen training
+// nodes preferred 16 to 32; with 40 classes 16 are too few.
 func EmbeddingFor(classes int) int { return max(16, (classes+15)/16*16) }
 
-// Train is Phase 1 (Section II-B): encoder, temperature and posterior together,
-// by the negative ELBO. It is the same to the bit for a seed. progress, when
-// not nil, hears of every epoch.
+// Train is Phase 1 (Section II-B): it fits encoder, temperature and posterior
+// together, by the negative ELBO. Equal seeds give equal bits. progress, unless nil,
+// is called after every epoch.
 func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress)) (*Model, error) {
 	if len(d.X) == 0 {
 		return nil, fmt.Errorf("no training nodes: raise --train-share")
@@ -168,11 +168,11 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 	return m, m.identify()
 }
 
-// Prepare returns d as any encoder's training sees it: features normalised (in
-// the way kind says, or [Config]'s default when it is empty), the given nodes as
-// training rows, and those of them that are isolated completed, by draws from
-// seed. It also returns the normaliser, which serving needs, and how many nodes
-// were completed. d must have a node.
+// Prepare returns d as the training of an encoder sees it: features normalised (as
+// kind says, or by [Config]'s default if it is empty), the given nodes as training
+// rows, and isolated ones among them completed ([Data.Complete]) by draws from seed.
+// It also returns the normaliser, which serving needs, and how many nodes were
+// completed. d must have at least one node.
 func Prepare(d Data, nodes []int32, kind gnn.Normalization, seed uint64) (data train.Data, n *gnn.Normalizer, completed int, err error) {
 	if kind == "" {
 		kind = gnn.NormalizeStandard
@@ -191,8 +191,8 @@ func Prepare(d Data, nodes []int32, kind gnn.Normalization, seed uint64) (data t
 	return data, n, completed, nil
 }
 
-// holdOut draws share of each class's nodes for validation, rounded down; the
-// others train.
+// holdOut draws a share of each class's nodes for validation, rounded down. The
+// others are for training.
 func (d Data) holdOut(share float64, seed uint64) (fit, validate []int32) {
 	left := make([]int, len(d.Classes))
 	for _, y := range d.Labels {
@@ -214,7 +214,7 @@ func (d Data) holdOut(share float64, seed uint64) (fit, validate []int32) {
 	return fit, validate
 }
 
-// elbo is the Bayesian last layer as the encoder's training sees it.
+// elbo makes the Bayesian last layer the head that the encoder is trained with.
 type elbo struct{ *posterior.Variational }
 
 // Loss implements train.Head.
@@ -224,8 +224,8 @@ func (h *elbo) Loss(z []float64, labels []int32, epoch, epochs int, rng *rand.Ra
 	return train.Loss{Total: l.Total, ELL: l.ELL, KL: l.KL, KLWeight: alpha, Correct: l.Correct}
 }
 
-// Correct implements train.Predictor: the MAP prediction, which no temperature
-// changes.
+// Correct implements train.Predictor by the MAP prediction, which the temperature
+// does not change.
 func (h *elbo) Correct(z []float64, labels []int32) (correct int) {
 	q, _ := h.Posterior()
 	rows := posterior.Rows{Z: make([]float32, len(z)), Tau: make([]float64, len(labels))}

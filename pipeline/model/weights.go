@@ -7,10 +7,11 @@ import (
 	"github.com/gvbll/gvbll/gnn/safetensors"
 )
 
-// OpenEncoder reads the state dict of an encoder that was trained elsewhere,
-// such as in PyTorch Geometric: a safetensors file with the names of
-// SAGEConv, GCNConv, GATConv or GINConv layers, convs.0 and so on, or conv1 and
-// so on. No name tells the activation; empty is relu, and elu for gat.
+// OpenEncoder reads the state dict of an encoder that was trained elsewhere, such as
+// in PyTorch Geometric: a safetensors file with the names of SAGEConv, GCNConv,
+// GATConv or GINConv layers, named convs.0, convs.1, … or conv1, conv2, …. The file
+// does not say which activation stands between them: empty means relu, and elu for
+// gat.
 func OpenEncoder(path string, kind gnn.Kind, activation gnn.Activation) (gnn.Encoder, error) {
 	f, err := safetensors.ReadFile(path)
 	if err != nil {
