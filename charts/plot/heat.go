@@ -133,6 +133,9 @@ func (m Map) build(st *style, width, height vg.Length) (*plot.Plot, error) {
 		},
 	}.plotter(m, st))
 	p.X.Tick.Marker = plot.TickerFunc(wholeTicks)
+	if m.Columns == 1 {
+		p.HideX()
+	}
 	nameRows(p, m.Rows, height-40)
 	return p, nil
 }
