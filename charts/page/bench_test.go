@@ -2,7 +2,6 @@ package page
 
 import (
 	"testing"
-	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior/calibration"
@@ -12,7 +11,7 @@ import (
 // all come one window late.
 func BenchmarkStep(b *testing.B) {
 	const arrivals, classes = 500, 40
-	h := newHistory(classes, time.Time{})
+	h := newHistory(classes)
 	out := &event.Outcome{
 		Predictions: make([]event.Prediction, arrivals), Labelled: make([]event.Labelled, arrivals),
 		Heads: []event.Head{{Name: "online", Scores: make([]calibration.Score, arrivals)}, {Name: "static", Scores: make([]calibration.Score, arrivals)}},

@@ -1,12 +1,23 @@
-// Package page is what a worker shows over HTTP: the live page at /, for people,
-// and the query API under /v1, for programs. docs/api.md tells of both.
+// Package page serves what a worker shows over HTTP: the live page for people, and
+// the query API for programs. docs/api.md describes both.
 //
-// A [Server] is told by its methods what happens (windows, commits, lag) and
-// keeps a bounded part of it; what only the engine knows it asks the engine,
-// through the function that [Server.Attach] is given. It knows neither Kafka nor
-// who drives the engine.
+//	GET  /                  the live page: stream, scores, pictures, latest predictions
+//	GET  /node?id=ID        the page of one node
+//	GET  /pictures/NAME     a picture as SVG: reliability, curves, posterior, pool
+//	GET  /page.css, page.js the pages' style and script
+//	GET  /v1/nodes/{id}     what was served for a node, and what would be served now
+//	GET  /v1/model          the model that serves
+//	GET  /v1/posterior      the posterior, with its moments if asked for
+//	GET  /v1/pool           what a pool of heads has learned
+//	GET  /v1/windows        the last windows
+//	POST /v1/predict        what would be served for a node that has not come
+//	GET  /v1/openapi.json   the description of the API
 //
-// Nothing is written, and nothing that is asked changes what is served. The page
-// needs no script to be read and nothing from elsewhere: pictures are drawn on
-// the server.
+// The worker reports to a [Server] what happens: windows, commits, lag. The server
+// keeps a bounded part of that, see history.go. What only the engine knows it asks
+// the engine, through the function given to [Server.Attach]. It knows neither Kafka
+// nor what drives the engine.
+//
+// Requests never change what is served or learned. The pages can be read without a
+// script and load nothing from other hosts: pictures are drawn on the server.
 package page

@@ -3,7 +3,6 @@ package page
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior/calibration"
@@ -28,7 +27,7 @@ func TestRing(t *testing.T) {
 // TestHistoryIsBounded: of a long stream the last is kept, and a node that came
 // twice is found by its last.
 func TestHistoryIsBounded(t *testing.T) {
-	h := newHistory(2, time.Time{})
+	h := newHistory(2)
 	for n := range int64(3 * keptPredictions) {
 		id := event.ID{Num: n % (keptPredictions + keptPredictions/2)}
 		h.step(Window{Outcome: &event.Outcome{Window: n, Predictions: []event.Prediction{{Node: id, Window: n}}}})

@@ -12,49 +12,44 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 )
 
-// pictures keeps what was drawn last, so that any number of readers cost one
+// pictures caches the pictures drawn last, so that any number of readers cost one
 // drawing a second.
 type pictures struct {
 	mu   sync.Mutex
-	last map[string]drawn
+	last map[string]drawn // by name and theme
 }
 
 type drawn struct {
-	version uint64
+	version uint64 // of the history
 	at      time.Time
 	svg     []byte
 }
 
-// redraw is how old a picture may be that is shown while there is a newer state.
+// redraw is the age up to which a picture is shown though there is a newer state.
 const redraw = time.Second
 
-// The pictures by name; each returns false while there is nothing to plot.
-func (s *Server) gallery() map[string]func(context.Context) (plot.Picture, bool) {
-	return map[string]func(context.Context) (plot.Picture, bool){
-		"reliability": s.reliability, "curves": s.curves, "posterior": s.heat, "pool": s.together,
-	}
-}
-
-// picture serves GET /pictures/NAME.svg?theme=dark.
+// picture serves GET /pictures/NAME?theme=dark.
 func (s *Server) picture(w http.ResponseWriter, r *http.Request) {
-	paint, known := s.gallery()[r.PathValue("name")]
-	t, fits := map[string]plot.Theme{"": plot.Light, "light": plot.Light, "dark": plot.Dark}[r.URL.Query().Get("theme")]
-	if !known || !fits {
+	name := r.PathValue("name")
+	draw, known := map[string]func(context.Context) (plot.Picture, bool){
+		"reliability": s.reliability, "curves": s.curves, "posterior": s.moments, "pool": s.poolPicture,
+	}[name]
+	theme, valid := map[string]plot.Theme{"": plot.Light, "light": plot.Light, "dark": plot.Dark}[r.URL.Query().Get("theme")]
+	if !known || !valid {
 		noSuchPage.because("there is no such picture").write(w)
 		return
 	}
 	s.mu.Lock()
 	version := s.h.version
 	s.mu.Unlock()
-	key := r.PathValue("name") + strconv.Itoa(int(t))
+	key := name + strconv.Itoa(int(theme))
 
-	// One drawing at a time: nobody gains by two.
-	s.pictures.mu.Lock()
+	s.pictures.mu.Lock() // held while drawing: others would draw the same
 	defer s.pictures.mu.Unlock()
 	d := s.pictures.last[key]
 	if now := s.cfg.Now(); d.svg == nil || d.version != version && now.Sub(d.at) >= redraw {
-		p, ok := paint(r.Context())
-		p.Theme = t
+		p, ok := draw(r.Context())
+		p.Theme = theme
 		if ok {
 			svg, err := p.SVG()
 			d, ok = drawn{version: version, at: now, svg: svg}, err == nil
@@ -73,13 +68,17 @@ func (s *Server) picture(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(d.svg) // an error is the client's
 }
 
-// pictured tells which heads are drawn: the one that serves, and of a pool's those
-// of the paper, to compare with. More would be a thicket; all are in the table.
+// The methods below draw one picture each. They return false while there is nothing
+// to plot.
+
+// pictured reports whether a head is drawn: the serving one and, to compare a pool
+// with, the paper's. With all heads of a pool the pictures could not be read; the
+// table of scores has all.
 func pictured(head int, name string) bool {
 	return head == 0 || name == "online" || name == "static"
 }
 
-// reliability is all labels' so far, of the heads that are drawn.
+// reliability draws reliability diagrams over all labels so far.
 func (s *Server) reliability(context.Context) (plot.Picture, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +107,7 @@ func diagramOf(s *pipeline.Summary) plot.Diagram {
 	return d
 }
 
-// curves are the scores over the windows that had labels.
+// curves draws the scores over the windows that had labels.
 func (s *Server) curves(context.Context) (plot.Picture, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,57 +116,63 @@ func (s *Server) curves(context.Context) (plot.Picture, bool) {
 		return plot.Picture{}, false
 	}
 	var accuracy, nll, ece []plot.Series
-	for h := range points[0].heads {
-		name := s.h.heads[h].name
+	for h, name := range s.h.heads {
 		if !pictured(h, name) {
 			continue
 		}
 		a, n, e := plot.Series{Name: name}, plot.Series{Name: name}, plot.Series{Name: name}
 		for i := range points {
-			x, means := float64(points[i].last), points[i].heads[h].Means()
-			a.X, a.Y = append(a.X, x), append(a.Y, means.Acc)
-			n.X, n.Y = append(n.X, x), append(n.Y, means.NLL)
-			e.X, e.Y = append(e.X, x), append(e.Y, means.ECE)
+			x, m := float64(points[i].last), points[i].heads[h].Means()
+			a.X, a.Y = append(a.X, x), append(a.Y, m.Acc)
+			n.X, n.Y = append(n.X, x), append(n.Y, m.NLL)
+			e.X, e.Y = append(e.X, x), append(e.Y, m.ECE)
 		}
 		accuracy, nll, ece = append(accuracy, a), append(nll, n), append(ece, e)
 	}
 	return plot.Curves("", "window", accuracy, nll, ece), true
 }
 
-// maxHeat is the most columns of the map; more would not be told apart.
-const maxHeat = 480
+// maxColumns is the largest number of columns of a heat map that can be told apart.
+const maxColumns = 480
 
-// heat is the posterior that serves: its means, and its standard deviations.
-func (s *Server) heat(ctx context.Context) (plot.Picture, bool) {
+// moments draws the posterior's means and standard deviations, by class and
+// dimension of the embedding.
+func (s *Server) moments(ctx context.Context) (plot.Picture, bool) {
 	var b *pipeline.Belief
 	if p := s.engine(ctx, func(e *pipeline.Engine) { b = e.Belief() }); p != nil {
 		return plot.Picture{}, false
 	}
-	means, deviations := matrices(b)
-	maps := []plot.Map{
-		{Title: "Means M", Diverging: true, Values: means},
-		{Title: "Standard deviations σ", Values: deviations},
+	q := &b.Posterior
+	columns, label := q.Dim, "dimension of the embedding"
+	if columns > maxColumns {
+		columns, label = maxColumns, fmt.Sprintf("dimension of the embedding, the first %d of %d", maxColumns, q.Dim)
 	}
-	for i := range maps {
-		m := &maps[i]
-		m.Rows, m.Columns, m.XLabel = s.cfg.Model.Classes, len(m.Values)/len(s.cfg.Model.Classes), "dimension of the embedding"
-		if m.Columns < b.Posterior.Dim {
-			m.XLabel = fmt.Sprintf("dimension of the embedding, the first %d of %d", m.Columns, b.Posterior.Dim)
+	var means, deviations []float64 // classes × columns, where the posterior has d_e × C
+	for c := range q.Classes {
+		for j := range columns {
+			means = append(means, q.Mean[j*q.Classes+c])
+			deviations = append(deviations, b.Deviation[j*q.Classes+c])
 		}
 	}
-	return plot.Heat("", maps...), true
+	classes := s.cfg.Model.Classes
+	return plot.Heat("",
+		plot.Map{Title: "Means M", XLabel: label, Rows: classes, Columns: columns, Values: means, Diverging: true},
+		plot.Map{Title: "Standard deviations σ", XLabel: label, Rows: classes, Columns: columns, Values: deviations}), true
 }
 
-// matrices returns the moments by class, classes × dimensions.
-func matrices(b *pipeline.Belief) (means, deviations []float64) {
-	q := &b.Posterior
-	dims := min(q.Dim, maxHeat)
-	for c := range q.Classes {
-		for j := range dims {
-			i := j*q.Classes + c
-			means = append(means, q.Mean[i])
-			deviations = append(deviations, b.Deviation[i])
-		}
+// poolPicture draws the weights of a pool's heads and, for each class, the shares of
+// the classes among its labelled neighbours.
+func (s *Server) poolPicture(ctx context.Context) (plot.Picture, bool) {
+	var learned *pipeline.Pooled
+	if p := s.engine(ctx, func(e *pipeline.Engine) { learned = e.Pooled() }); p != nil || learned == nil {
+		return plot.Picture{}, false
 	}
-	return means, deviations
+	maps := []plot.Map{{Title: "Weights of the heads", Rows: learned.Heads, Columns: 1, Values: learned.Weights, Diverging: true}}
+	if classes := s.cfg.Model.Classes; learned.Compatibility != nil && len(classes) <= maxColumns/2 {
+		maps = append(maps, plot.Map{
+			Title: "Classes of the neighbours, by class", XLabel: "class of the neighbour",
+			Rows: classes, Columns: len(classes), Values: learned.Compatibility,
+		})
+	}
+	return plot.Heat("", maps...), true
 }

@@ -1,19 +1,18 @@
 package page
 
 import (
-	"context"
 	"net/http"
 
-	"github.com/gvbll/gvbll/charts/plot"
 	"github.com/gvbll/gvbll/pipeline"
 )
 
-// poolValue is what the pool that serves has learned of its heads.
+// poolValue is what a pool of heads has learned.
 type poolValue struct {
 	Heads  []poolHeadValue `json:"heads"`
 	Bias   []poolBiasValue `json:"bias"`
 	Regret float64         `json:"regret"`
-	// Compatibility is by class of the node, then of its neighbours.
+	// Compatibility[c][d] is the share of class d among the labelled neighbours of
+	// the nodes of class c.
 	Compatibility [][]float64 `json:"compatibility,omitempty"`
 }
 
@@ -27,14 +26,14 @@ type poolBiasValue struct {
 	Bias  float64 `json:"bias"`
 }
 
-// pool answers with it.
+// pool serves GET /v1/pool.
 func (s *Server) pool(r *http.Request) (any, *problem) {
 	var learned *pipeline.Pooled
 	if p := s.engine(r.Context(), func(e *pipeline.Engine) { learned = e.Pooled() }); p != nil {
 		return nil, p
 	}
 	if learned == nil {
-		return nil, noSuchPage.because("the paper's head serves, not a pool: see /v1/posterior")
+		return nil, noSuchPage.because("the paper's head serves, not a pool; see /v1/posterior")
 	}
 	v := poolValue{Regret: learned.Regret}
 	for k, head := range learned.Heads {
@@ -47,20 +46,4 @@ func (s *Server) pool(r *http.Request) (any, *problem) {
 		v.Compatibility = append(v.Compatibility, h[:n])
 	}
 	return v, nil
-}
-
-// together is a picture of the pool: its weights, and what it takes for the
-// neighbours of each class.
-func (s *Server) together(ctx context.Context) (plot.Picture, bool) {
-	var learned *pipeline.Pooled
-	if p := s.engine(ctx, func(e *pipeline.Engine) { learned = e.Pooled() }); p != nil || learned == nil {
-		return plot.Picture{}, false
-	}
-	maps := []plot.Map{{Title: "Weights of the heads", Rows: learned.Heads, Columns: 1, Values: learned.Weights, Diverging: true}}
-	if classes := s.cfg.Model.Classes; learned.Compatibility != nil && len(classes) <= maxHeat/2 {
-		maps = append(maps, plot.Map{
-			Title: "Classes of the neighbours, by class", XLabel: "class of the neighbour", Rows: classes, Columns: len(classes), Values: learned.Compatibility,
-		})
-	}
-	return plot.Heat("", maps...), true
 }

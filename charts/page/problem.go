@@ -6,40 +6,41 @@ import (
 	"strconv"
 )
 
-// problem is an answer that is not what was asked for, as RFC 9457 has it.
+// problem is an error response of RFC 9457.
 type problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
-	Reason string `json:"reason,omitempty"` // of a refused event: as in dead letters
+	Reason string `json:"reason,omitempty"` // of a refused event, as its dead letter would have it
 }
 
-// The problems. The list is closed: it stands in openapi.json and docs/api.md.
+// All problems. openapi.json and docs/api.md list them too.
 var (
 	unknownNode  = problem{Type: "urn:gvbll:problem:unknown-node", Title: "The node is not in the graph", Status: http.StatusNotFound}
 	knownNode    = problem{Type: "urn:gvbll:problem:known-node", Title: "The node is in the graph already", Status: http.StatusConflict}
 	refusedEvent = problem{Type: "urn:gvbll:problem:refused-event", Title: "The event would be refused", Status: http.StatusUnprocessableEntity}
-	badParameter = problem{Type: "urn:gvbll:problem:bad-parameter", Title: "A parameter is not what it should be", Status: http.StatusBadRequest}
+	badParameter = problem{Type: "urn:gvbll:problem:bad-parameter", Title: "A parameter is invalid", Status: http.StatusBadRequest}
 	badBody      = problem{Type: "urn:gvbll:problem:bad-body", Title: "The body cannot be read", Status: http.StatusBadRequest}
 	tooLarge     = problem{Type: "urn:gvbll:problem:too-large", Title: "The body is too large", Status: http.StatusRequestEntityTooLarge}
-	wrongMedia   = problem{Type: "urn:gvbll:problem:unsupported-media-type", Title: "The body is of another media type", Status: http.StatusUnsupportedMediaType}
-	noSuchPage   = problem{Type: "urn:gvbll:problem:not-found", Title: "There is nothing here", Status: http.StatusNotFound}
-	wrongMethod  = problem{Type: "urn:gvbll:problem:method-not-allowed", Title: "This cannot be done here", Status: http.StatusMethodNotAllowed}
+	wrongMedia   = problem{Type: "urn:gvbll:problem:unsupported-media-type", Title: "The media type of the body is not supported", Status: http.StatusUnsupportedMediaType}
+	noSuchPage   = problem{Type: "urn:gvbll:problem:not-found", Title: "There is nothing at this path", Status: http.StatusNotFound}
+	wrongMethod  = problem{Type: "urn:gvbll:problem:method-not-allowed", Title: "The method is not allowed here", Status: http.StatusMethodNotAllowed}
 	notReady     = problem{Type: "urn:gvbll:problem:not-ready", Title: "The ledger is being replayed", Status: http.StatusServiceUnavailable}
-	busy         = problem{Type: "urn:gvbll:problem:busy", Title: "Too much is asked at once", Status: http.StatusServiceUnavailable}
+	busy         = problem{Type: "urn:gvbll:problem:busy", Title: "Too many requests at once", Status: http.StatusServiceUnavailable}
 )
 
-// retryAfter is told to those who come too early, in seconds.
+// retryAfter is after how many seconds a client should repeat a request that came too
+// early or with too many others.
 const retryAfter = 1
 
-// because is the problem with what there is to say of this one.
+// because returns the problem with details of this occurrence.
 func (p problem) because(detail string) *problem {
 	p.Detail = detail
 	return &p
 }
 
-// write answers with the problem.
+// write sends the problem as the response.
 func (p *problem) write(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")

@@ -15,28 +15,27 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 )
 
-// Config says what is shown. Every field must be set.
+// Config is what a server needs to know. Every field must be set.
 type Config struct {
-	Model    *model.Model
-	Settings string // the engine's, as the ledger binds them
-	Version  string // the program's
-	// Decode reads the body of a question about a node that has not come: a node
-	// event in JSON. reason and detail say why it would be refused.
+	Model    *model.Model // the model that serves at first
+	Settings string       // of the engine, as the ledger records them
+	Version  string       // of the program
+	// Decode decodes the body of a request to [PredictPath]: a node event in JSON.
+	// A reason other than "" means that the event is invalid; detail explains it.
 	Decode func(body []byte) (n *event.Node, reason event.Reason, detail string)
 	// Now is the clock.
 	Now func() time.Time
 }
 
-// Limits of what is asked.
+// Limits of requests.
 const (
-	// PredictPath is where nodes are described that have not come. No other path
-	// takes a body.
+	// PredictPath is the only path that accepts a request body.
 	PredictPath = "/v1/predict"
-	// MaxPredictBody is the most bytes of such a body.
+	// MaxPredictBody is the largest size of that body, in bytes.
 	MaxPredictBody = 1 << 20
 
-	maxNeighbours = 1 << 12 // of a node that has not come
-	maxQuestions  = 4       // asked or waiting to be asked of the engine
+	maxNeighbours = 1 << 12 // of a node in a request to PredictPath
+	maxQuestions  = 4       // requests that use the engine or wait for it
 	maxWait       = 5 * time.Second
 )
 
@@ -45,85 +44,30 @@ const (
 type Server struct {
 	cfg       Config
 	mux       *http.ServeMux
-	ask       atomic.Pointer[func(func(*pipeline.Engine))]
-	questions chan struct{}
+	ask       atomic.Pointer[func(func(*pipeline.Engine))] // nil until Attach
+	questions chan struct{}                                // holds one element per request that uses the engine
 	pictures  pictures
 
-	mu sync.Mutex
+	mu sync.Mutex // guards h
 	h  history
 }
 
-// New returns a server that has seen nothing yet.
+// New returns a server with an empty history.
 func New(cfg Config) *Server {
 	s := &Server{
 		cfg: cfg, mux: http.NewServeMux(), questions: make(chan struct{}, maxQuestions),
-		h: newHistory(len(cfg.Model.Classes), cfg.Now()),
+		h: newHistory(len(cfg.Model.Classes)),
 	}
 	s.h.model = cfg.Model
 	s.routes()
 	return s
 }
 
-// Attach lets the server answer what only the engine knows. ask calls its
-// argument, once and before it returns, with an engine that does nothing else
-// meanwhile.
+// Attach lets the server ask the engine. ask must call its argument once, before it
+// returns, with an engine that nothing else uses meanwhile.
 func (s *Server) Attach(ask func(func(*pipeline.Engine))) { s.ask.Store(&ask) }
 
-// Stepped tells of a window, in the order of their numbers.
-func (s *Server) Stepped(w Window) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.h.step(w)
-}
-
-// Show tells how all heads have done so far, the serving one first.
-func (s *Server) Show(scores []pipeline.Summary) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.h.scores = scores
-	s.h.version++
-}
-
-// Serves tells which model serves from now on: another of the same classes.
-func (s *Server) Serves(m *model.Model) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.h.model = m
-	s.h.shadow, s.h.beside = "", nil
-	s.h.version++
-}
-
-// ShowShadow tells how all heads of the model in the shadow have done so far.
-func (s *Server) ShowShadow(id string, scores []pipeline.Summary) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.h.shadow, s.h.beside = id, scores
-}
-
-// Committed tells of a commit, at the given time.
-func (s *Server) Committed(at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.h.commit = at
-}
-
-// Lag tells how many committed records of a topic are in no window yet.
-func (s *Server) Lag(topic string, records int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.h.lag[topic] = records
-}
-
-// Owns tells that this worker is the one that serves the graph.
-func (s *Server) Owns() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.h.owner = true
-	s.h.version++
-}
-
-// ServeHTTP implements http.Handler. Paths of others answer that there is
-// nothing.
+// ServeHTTP implements [http.Handler]. Unknown paths get 404.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -151,8 +95,8 @@ func (s *Server) routes() {
 	s.pages()
 }
 
-// api has a path answer with JSON, or with a problem; to other methods, that
-// there is only this one.
+// api registers a path that answers with JSON or a problem, and rejects all methods
+// but one.
 func (s *Server) api(method, path string, answer func(*http.Request) (any, *problem)) {
 	s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 		if !allowed(w, r, method) {
@@ -172,23 +116,24 @@ func (s *Server) api(method, path string, answer func(*http.Request) (any, *prob
 	})
 }
 
-// allowed answers to other methods than the given one; to HEAD, if it is GET, it
-// does not.
+// allowed reports whether a request has the given method, or HEAD for GET. If not, it
+// answers that.
 func allowed(w http.ResponseWriter, r *http.Request, method string) bool {
 	if r.Method == method || method == http.MethodGet && r.Method == http.MethodHead {
 		return true
 	}
 	allow := strings.Replace(method, http.MethodGet, "GET, HEAD", 1)
 	w.Header().Set("Allow", allow)
-	wrongMethod.because(fmt.Sprintf("%.20q where %s is taken", r.Method, allow)).write(w)
+	wrongMethod.because(fmt.Sprintf("%.20q where only %s is allowed", r.Method, allow)).write(w)
 	return false
 }
 
-// engine asks the engine, when its turn comes.
+// engine calls f with the engine, after the requests that came before. It waits for
+// at most maxWait.
 func (s *Server) engine(ctx context.Context, f func(*pipeline.Engine)) *problem {
 	ask := s.ask.Load()
 	if ask == nil {
-		return notReady.because("this worker does not stand where the ledger ends yet: try again")
+		return notReady.because("this worker is still replaying the ledger: try again")
 	}
 	ctx, stop := context.WithTimeout(ctx, maxWait)
 	defer stop()
@@ -196,7 +141,7 @@ func (s *Server) engine(ctx context.Context, f func(*pipeline.Engine)) *problem 
 	case s.questions <- struct{}{}:
 		defer func() { <-s.questions }()
 	case <-ctx.Done():
-		return busy.because("other questions are waiting: try again")
+		return busy.because("other requests are waiting for the engine: try again")
 	}
 	(*ask)(f)
 	return nil

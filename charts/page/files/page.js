@@ -1,13 +1,14 @@
 "use strict";
 
-// Keeps the page up to date: it is fetched again and what differs is changed in
-// place, so that focus, selection and scrolling stay. Pictures are swapped when
-// the next is ready to be shown.
+// Keeps the page up to date: fetches it again and changes in place what differs, so
+// that focus, selection and scroll position stay. A picture is replaced once the
+// next one has loaded.
 
 const every = 2000; // milliseconds
 const live = document.getElementById("live");
 const trouble = document.getElementById("trouble");
 
+// morph makes the node "from" equal to the node "to".
 function morph(from, to) {
 	if (from.nodeType !== to.nodeType || from.nodeName !== to.nodeName) {
 		from.replaceWith(to.cloneNode(true));
@@ -21,7 +22,7 @@ function morph(from, to) {
 		swap(from, to);
 		return;
 	}
-	if (from.nodeName === "INPUT") return;
+	if (from.nodeName === "INPUT") return; // what the user typed
 	for (const { name, value } of to.attributes) {
 		if (from.getAttribute(name) !== value) from.setAttribute(name, value);
 	}
@@ -39,7 +40,7 @@ async function swap(from, to) {
 		await next.querySelector("img").decode();
 		from.replaceWith(next);
 	} catch {
-		// The picture that is there stays.
+		// Keep the old picture.
 	}
 }
 

@@ -1,0 +1,72 @@
+package page
+
+import (
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+)
+
+// Window is a window that was stepped.
+type Window struct {
+	Outcome  *event.Outcome
+	Cause    string        // what ended it: the name of a policy's rule
+	Replayed bool          // from the ledger: at a start, or standing by
+	Took     time.Duration // to step it
+	At       time.Time     // when it was stepped
+}
+
+// Stepped reports a window. Windows are reported in the order of their numbers.
+func (s *Server) Stepped(w Window) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.h.step(w)
+}
+
+// Show reports the scores so far of all heads, that of the serving one first.
+func (s *Server) Show(scores []pipeline.Summary) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.h.scores = scores
+	s.h.version++
+}
+
+// Serves reports which model serves from now on. It has the classes of the one
+// before.
+func (s *Server) Serves(m *model.Model) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.h.model = m
+	s.h.shadow, s.h.shadowScores = "", nil
+	s.h.version++
+}
+
+// ShowShadow reports the scores so far of the heads of the shadow model.
+func (s *Server) ShowShadow(id string, scores []pipeline.Summary) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.h.shadow, s.h.shadowScores = id, scores
+}
+
+// Committed reports the time of a commit.
+func (s *Server) Committed(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.h.commit = at
+}
+
+// Lag reports how many committed records of a topic are in no window yet.
+func (s *Server) Lag(topic string, records int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.h.lag[topic] = records
+}
+
+// Owns reports that this worker owns the graph: it serves, and does not stand by.
+func (s *Server) Owns() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.h.owner = true
+	s.h.version++
+}

@@ -1,0 +1,85 @@
+package page
+
+import (
+	"encoding/hex"
+	"net/http"
+
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/model"
+)
+
+// modelValue is the model that serves, and the settings of its engine.
+type modelValue struct {
+	ID            string         `json:"id"`
+	Encoder       string         `json:"encoder"`
+	Activation    string         `json:"activation"`
+	Features      int            `json:"features"`
+	Layers        int            `json:"layers"`
+	Embedding     int            `json:"embedding"`
+	Classes       []string       `json:"classes"`
+	Normalization string         `json:"normalization"`
+	Temperature   bool           `json:"temperature"`
+	Training      model.Training `json:"training"`
+	Settings      string         `json:"settings"`
+	Version       string         `json:"version"`
+}
+
+// model serves GET /v1/model.
+func (s *Server) model(*http.Request) (any, *problem) {
+	s.mu.Lock()
+	m := s.h.model
+	s.mu.Unlock()
+	return modelValue{
+		ID: m.ID, Encoder: string(m.Meta.Encoder), Activation: string(m.Encoder.Activation()), Features: m.Encoder.In(),
+		Layers: m.Encoder.Depth(), Embedding: m.Prior.Dim, Classes: m.Classes, Normalization: m.Normalization,
+		Temperature: m.Temperature != nil, Training: m.Training, Settings: s.cfg.Settings, Version: s.cfg.Version,
+	}, nil
+}
+
+// posteriorValue is the posterior of the head that learns.
+type posteriorValue struct {
+	Version  uint64             `json:"version"`
+	Hash     string             `json:"hash"`
+	Distance float64            `json:"distance"`
+	KL       float64            `json:"kl"`
+	Classes  []classBeliefValue `json:"classes"`
+	Moments  *momentsValue      `json:"moments,omitempty"`
+}
+
+// classBeliefValue is the mean precision and variance of a class's weights, and the
+// distance of their means from the anchor's.
+type classBeliefValue struct {
+	Class     string  `json:"class"`
+	Precision float64 `json:"precision"`
+	Variance  float64 `json:"variance"`
+	Distance  float64 `json:"distance"`
+}
+
+// momentsValue is q(W) itself: matrices of d_e × C, by row.
+type momentsValue struct {
+	Rows      int       `json:"rows"`
+	Columns   int       `json:"columns"`
+	Mean      []float64 `json:"mean"`
+	Precision []float64 `json:"precision"`
+}
+
+// posterior serves GET /v1/posterior.
+func (s *Server) posterior(r *http.Request) (any, *problem) {
+	moments, p := flag(r, "moments")
+	if p != nil {
+		return nil, p
+	}
+	var b *pipeline.Belief
+	if p := s.engine(r.Context(), func(e *pipeline.Engine) { b = e.Belief() }); p != nil {
+		return nil, p
+	}
+	v := posteriorValue{Version: b.Version, Hash: hex.EncodeToString(b.Hash[:]), Distance: b.Distance, KL: b.KL}
+	for _, c := range b.Classes {
+		v.Classes = append(v.Classes, classBeliefValue(c))
+	}
+	if moments {
+		q := &b.Posterior
+		v.Moments = &momentsValue{Rows: q.Dim, Columns: q.Classes, Mean: q.Mean, Precision: q.Precision}
+	}
+	return v, nil
+}

@@ -1,0 +1,66 @@
+package page
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// maxID is the largest size of an id in bytes, as on the wire.
+const maxID = 1024
+
+// idsOf returns the ids that a text may stand for, in the order in which to look for
+// them. A text that looks like an integer is the integer or, if there is no such
+// node, the string; the parameter type, integer or string, chooses one.
+
+func idsOf(text string, query url.Values) ([]event.ID, *problem) {
+	if text == "" || len(text) > maxID {
+		return nil, badParameter.because(fmt.Sprintf("id: give 1 to %d bytes", maxID))
+	}
+	kind, given, p := parameter(query, "type")
+	if p != nil {
+		return nil, p
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	integer := err == nil && strconv.FormatInt(n, 10) == text
+	switch {
+	case given && kind == "integer" && integer:
+		return []event.ID{{Num: n}}, nil
+	case given && kind == "integer":
+		return nil, badParameter.because(fmt.Sprintf("id: %.40q is not a 64-bit integer", text))
+	case given && kind != "string":
+		return nil, badParameter.because(fmt.Sprintf("type: %.40q is neither integer nor string", kind))
+	case integer && !given:
+		return []event.ID{{Num: n}, {Str: text}}, nil
+	}
+	return []event.ID{{Str: text}}, nil
+}
+
+// parameter returns a query parameter that may be given once at most.
+func parameter(query url.Values, name string) (value string, given bool, p *problem) {
+	switch values := query[name]; len(values) {
+	case 0:
+		return "", false, nil
+	case 1:
+		return values[0], true, nil
+	default:
+		return "", false, badParameter.because(fmt.Sprintf("%s: given %d times, but only one is allowed", name, len(values)))
+	}
+}
+
+// flag returns a query parameter that is true or false, false by default.
+func flag(r *http.Request, name string) (bool, *problem) {
+	text, given, p := parameter(r.URL.Query(), name)
+	switch {
+	case p != nil:
+		return false, p
+	case !given || text == "false":
+		return false, nil
+	case text == "true":
+		return true, nil
+	}
+	return false, badParameter.because(fmt.Sprintf("%s: %.40q is neither true nor false", name, text))
+}

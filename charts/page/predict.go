@@ -1,0 +1,64 @@
+package page
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// supposedValue is a prediction for a node that has not arrived.
+type supposedValue struct {
+	predictionValue
+	Degree  int      `json:"degree"`
+	Unknown []nodeID `json:"unknown_neighbours"`
+}
+
+// predict serves POST /v1/predict.
+func (s *Server) predict(r *http.Request) (any, *problem) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return nil, wrongMedia.because("send Content-Type: application/json")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, MaxPredictBody))
+	var over *http.MaxBytesError
+	switch {
+	case errors.As(err, &over):
+		return nil, tooLarge.because(fmt.Sprintf("at most %d bytes are allowed", MaxPredictBody))
+	case err != nil:
+		return nil, badBody.because("it ended early")
+	}
+	n, reason, detail := s.cfg.Decode(body)
+	if reason == "" && len(n.Neighbours) > maxNeighbours {
+		reason, detail = event.TooManyNeighbours, fmt.Sprintf("%d neighbours, at most %d are allowed here", len(n.Neighbours), maxNeighbours)
+	}
+	if reason != "" {
+		return nil, refused(reason, detail)
+	}
+	var supposed *pipeline.Supposed
+	var known bool
+	if p := s.engine(r.Context(), func(e *pipeline.Engine) { supposed, known, reason, detail = e.Suppose(n) }); p != nil {
+		return nil, p
+	}
+	switch {
+	case reason != "":
+		return nil, refused(reason, detail)
+	case known:
+		return nil, knownNode.because("GET /v1/nodes/{id} has its prediction; to ask about a new node, use an id that has not arrived")
+	}
+	v := supposedValue{predictionValue: *opinionOf(&supposed.Opinion), Degree: supposed.Degree, Unknown: make([]nodeID, len(supposed.Unknown))}
+	for i, id := range supposed.Unknown {
+		v.Unknown[i] = nodeID(id)
+	}
+	return v, nil
+}
+
+// refused returns the problem of an event that would be refused.
+func refused(reason event.Reason, detail string) *problem {
+	p := refusedEvent.because(detail)
+	p.Reason = string(reason)
+	return p
+}

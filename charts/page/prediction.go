@@ -1,0 +1,71 @@
+package page
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// The types named Value are the JSON of the API, as openapi.json describes it. Names
+// are those of the wire format where it has one.
+
+// nodeID is a node's id, in JSON a string or an integer.
+type nodeID event.ID
+
+// MarshalJSON implements [json.Marshaler].
+func (id nodeID) MarshalJSON() ([]byte, error) {
+	if id.Str != "" {
+		return json.Marshal(id.Str)
+	}
+	return strconv.AppendInt(nil, id.Num, 10), nil
+}
+
+// estimateValue is the prediction of one head.
+type estimateValue struct {
+	Head          string    `json:"head"`
+	Class         string    `json:"class"`
+	Confidence    float32   `json:"confidence"`
+	Probabilities []float32 `json:"probabilities"`
+}
+
+// predictionValue is a prediction. Fields that are not known are left out.
+type predictionValue struct {
+	Node             nodeID          `json:"node"`
+	Class            string          `json:"class"`
+	ClassIndex       int32           `json:"class_index"`
+	Confidence       float32         `json:"confidence"`
+	Probabilities    []float32       `json:"probabilities"`
+	Total            *float32        `json:"total_uncertainty,omitempty"`
+	Aleatoric        *float32        `json:"aleatoric_uncertainty,omitempty"`
+	Epistemic        *float32        `json:"epistemic_uncertainty,omitempty"`
+	Window           int64           `json:"window"`
+	PosteriorVersion *uint64         `json:"posterior_version,omitempty"`
+	Time             int64           `json:"time,omitempty"`
+	Model            string          `json:"model"`
+	Set              *[]string       `json:"set,omitempty"`
+	Coverage         float32         `json:"coverage,omitempty"`
+	AbstainReason    string          `json:"abstain_reason,omitempty"`
+	Heads            []estimateValue `json:"heads,omitempty"`
+}
+
+func predictionOf(p *event.Prediction) *predictionValue {
+	v := &predictionValue{
+		Node: nodeID(p.Node), Class: p.Class, ClassIndex: p.ClassIndex, Confidence: p.Confidence, Probabilities: p.Probabilities,
+		Total: &p.Total, Aleatoric: &p.Aleatoric, Epistemic: &p.Epistemic,
+		Window: p.Window, PosteriorVersion: &p.PosteriorVersion, Time: p.Time, Model: p.Model,
+	}
+	if s := p.Set; s != nil {
+		v.Set, v.Coverage, v.AbstainReason = &s.Classes, s.Coverage, s.Abstain
+	}
+	return v
+}
+
+func opinionOf(o *pipeline.Opinion) *predictionValue {
+	v := predictionOf(&o.Prediction)
+	for _, h := range o.Heads {
+		v.Heads = append(v.Heads, estimateValue(h))
+	}
+	return v
+}

@@ -1,0 +1,66 @@
+package page
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// windowSummary is what the history keeps of a window.
+type windowSummary struct {
+	Window       int64   `json:"window"`
+	At           string  `json:"at"`
+	Cause        string  `json:"cause"`
+	Replayed     bool    `json:"replayed"`
+	Milliseconds float64 `json:"milliseconds"`
+	Arrivals     int     `json:"arrivals"`
+	Context      int     `json:"context"`
+	Updates      int     `json:"updates"`
+	Edges        int     `json:"edges"`
+	Labels       int     `json:"labels"`
+	Refused      int     `json:"refused"`
+	Pending      int     `json:"pending"`
+	Version      uint64  `json:"posterior_version"`
+	Posterior    string  `json:"posterior"`
+	Chain        string  `json:"chain"`
+}
+
+func summaryOf(w *Window) windowSummary {
+	out := w.Outcome
+	v := windowSummary{
+		Window: out.Window, At: w.At.UTC().Format(time.RFC3339Nano), Cause: w.Cause, Replayed: w.Replayed,
+		Milliseconds: float64(w.Took.Nanoseconds()) / 1e6, Arrivals: out.Counts.Arrivals, Context: out.Counts.Context,
+		Updates: out.Counts.Updates, Edges: out.Counts.Edges, Labels: len(out.Labelled), Refused: len(out.Refused),
+		Pending: out.Levels.Pending, Posterior: hex.EncodeToString(out.Posterior[:]), Chain: hex.EncodeToString(out.Chain[:]),
+	}
+	if len(out.Heads) > 0 {
+		v.Version = out.Heads[0].Version
+	}
+	return v
+}
+
+// windowsValue is the last windows.
+type windowsValue struct {
+	Windows []windowSummary `json:"windows"` // the newest first
+}
+
+// windows serves GET /v1/windows.
+func (s *Server) windows(r *http.Request) (any, *problem) {
+	limit := 50
+	text, given, p := parameter(r.URL.Query(), "limit")
+	if p != nil {
+		return nil, p
+	}
+	if given {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > keptWindows {
+			return nil, badParameter.because(fmt.Sprintf("limit: give 1 to %d", keptWindows))
+		}
+		limit = n
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return windowsValue{s.h.windows.newest(limit)}, nil
+}
