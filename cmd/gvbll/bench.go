@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -86,9 +85,7 @@ func (c benchCmd) Run(ctx context.Context, s streams) error {
 		bar.set(i+1, name)
 	}
 	if c.JSON {
-		e := json.NewEncoder(s.out)
-		e.SetIndent("", "  ")
-		return e.Encode(rows)
+		return printJSON(s.out, rows)
 	}
 	return printRows(s.out, rows)
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// sendCommand sends a command to the workers of a graph, and returns an offset
-// behind it.
+// sendCommand sends a command to the workers of a graph. The command's offset in the
+// topic is below behind.
 func sendCommand(ctx context.Context, client *kafka.Client, topic string, c *event.Command) (behind int64, err error) {
 	at := kafka.TopicPartition{Topic: topic}
 	bounds, err := client.Offsets(ctx, topic)
 	if err != nil {
 		return 0, err
 	}
-	if _, there := bounds[at]; !there {
+	if _, ok := bounds[at]; !ok {
 		return 0, fmt.Errorf("topic %s does not exist: start a worker, or run 'gvbll topics --create' first", topic)
 	}
 	p, err := client.NewProducer(ctx, kafka.ProducerConfig{})

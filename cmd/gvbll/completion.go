@@ -14,7 +14,7 @@ type completionCmd struct {
 
 // Help is shown by gvbll completion --help.
 func (completionCmd) Help() string {
-	return "Prints a script that completes commands, flags and their values.\n\n" +
+	return "Prints a script that lets a shell complete commands, flags and their values.\n\n" +
 		"bash: source <(gvbll completion bash)\n" +
 		"zsh:  source <(gvbll completion zsh)\n" +
 		"fish: gvbll completion fish | source"
@@ -34,7 +34,7 @@ func (c completionCmd) Run(app *kong.Kong, s streams) error {
 	return bashCompletion(s.out, commands)
 }
 
-// bashCompletion writes a function that zsh understands as well.
+// bashCompletion writes a completion function for bash. zsh understands it too.
 func bashCompletion(w io.Writer, commands []*kong.Node) error {
 	var names, flags, values strings.Builder
 	for _, n := range commands {
@@ -105,7 +105,7 @@ func fishCompletion(w io.Writer, commands []*kong.Node) error {
 	return err
 }
 
-// flagsOf are all flags that may stand behind a command.
+// flagsOf returns the flags of a command and those of every command.
 func flagsOf(n *kong.Node) (flags []*kong.Flag) {
 	for _, group := range n.AllFlags(true) {
 		flags = append(flags, group...)
@@ -113,8 +113,8 @@ func flagsOf(n *kong.Node) (flags []*kong.Flag) {
 	return flags
 }
 
-// enumOf are the values that a flag takes, if they are few; an empty one is for
-// leaving the flag out.
+// enumOf returns the values of a flag that has a fixed list of them. The empty value,
+// which stands for a flag that was left out, is not among them.
 func enumOf(f *kong.Flag) (list []string) {
 	for _, v := range strings.Split(f.Enum, ",") {
 		if v != "" {
@@ -128,7 +128,7 @@ func isPath(f *kong.Flag) bool {
 	return f.Tag.Type == "path" || f.Tag.Type == "existingfile" || f.PlaceHolder == "FILE" || f.PlaceHolder == "DIR"
 }
 
-// fishQuote quotes a word for fish, and leaves out all but its first sentence.
+// fishQuote quotes the first sentence of a text for fish.
 func fishQuote(s string) string {
 	if first, _, cut := strings.Cut(s, ". "); cut {
 		s = first

@@ -12,9 +12,9 @@ import (
 	"go.yaml.in/yaml/v2"
 )
 
-// configFile is a file of flags: YAML, with the flags' names as keys. A key that
-// is a command's name holds keys for that command alone, which go before those
-// of the same name outside. Command line and environment go before either.
+// configFile is a file of flags in YAML, with their names as keys. A key that is the
+// name of a command holds flags for that command alone, which go before the same
+// flags outside. The command line and the environment go before the file.
 //
 //	brokers: [kafka-1:9092, kafka-2:9092]
 //	log-format: json
@@ -25,7 +25,7 @@ type configFile struct {
 	command map[string]map[string]any
 }
 
-// maxConfig bounds the file, in bytes.
+// maxConfig is the largest size of the file in bytes.
 const maxConfig = 1 << 20
 
 // loadConfig is a kong.ConfigurationLoader.
@@ -56,8 +56,8 @@ func loadConfig(r io.Reader) (kong.Resolver, error) {
 	return c, nil
 }
 
-// Validate implements kong.Resolver: a key that is no flag's is an error, for it
-// is most likely a flag's that is misspelt.
+// Validate implements kong.Resolver. A key that is not the name of a flag is an
+// error, because it is most likely misspelt.
 func (c *configFile) Validate(app *kong.Application) error {
 	flags := func(n *kong.Node) (names []string) {
 		for _, group := range n.AllFlags(true) {
@@ -94,7 +94,7 @@ func (c *configFile) Validate(app *kong.Application) error {
 	return fmt.Errorf("--config: no flag or command has the name %s", strings.Join(wrong, ", "))
 }
 
-// settable tells whether a flag has a meaning in a file.
+// settable reports whether a flag can be given in a file.
 func settable(flag string) bool { return flag != "help" && flag != "config" }
 
 // Resolve implements kong.Resolver.
@@ -117,7 +117,7 @@ func (c *configFile) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (
 	return flagText(value)
 }
 
-// flagText is a value as it would stand on a command line.
+// flagText returns a value as it would stand on a command line.
 func flagText(v any) (any, error) {
 	switch v := v.(type) {
 	case nil:

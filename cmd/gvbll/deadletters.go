@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"time"
 
@@ -120,15 +119,11 @@ func (c deadLettersCmd) print(w io.Writer, r *event.Refusal, truncated bool) err
 
 // resend checks all lines before it sends any.
 func (c deadLettersCmd) resend(ctx context.Context, s streams, client *kafka.Client, names topics.Names) error {
-	in := io.Reader(os.Stdin)
-	if c.Resend != "-" {
-		f, err := os.Open(c.Resend)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		in = f
+	in, err := openInput(c.Resend)
+	if err != nil {
+		return err
 	}
+	defer in.Close()
 	partitions, err := client.Partitions(ctx, names.Nodes, names.Labels, names.Commands)
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -51,9 +50,7 @@ func (d demoCmd) summary(ctx context.Context, out, talk io.Writer, c *kafka.Clie
 		Head: show.scores[0].Head, Served: of(&show.scores[0]), Online: of(named(show.scores, "online")), Static: of(named(show.scores, "static")), Posterior: show.posterior, Chain: show.chain,
 	}
 	if d.JSON {
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		return e.Encode(sum)
+		return printJSON(out, sum)
 	}
 	fmt.Fprintf(talk, "\n%d arrivals, %d predictions published, %d labels learned from, each once.\n\n", sum.Arrivals, sum.Predictions, sum.Labels)
 	fmt.Fprintf(talk, "mean over steps   accuracy     NLL     ECE   Brier\n")

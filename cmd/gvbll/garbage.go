@@ -7,23 +7,21 @@ import (
 	"runtime/metrics"
 )
 
-// garbageBudget is how much garbage a large heap gathers between two collections, in
-// bytes.
+// garbageBudget is the garbage, in bytes, after which a large heap is collected.
 const garbageBudget = 256 << 20
 
-// boundGarbage has the collector run, once more than the budget lives, when the
-// garbage has come to the budget and not when it has come to as much again. Most of a
-// worker's heap are the rows of its graph, which the collector need not look into: a
-// collection costs next to nothing, and garbage in memory that was never touched
-// costs more than all else that an arrival takes, where a system gives memory slowly.
-// What GOGC says stands.
+// boundGarbage lowers GOGC once the live heap exceeds garbageBudget, so that a cycle
+// starts after that much new garbage instead of as much as lives. Most of a worker's
+// heap is the rows of its graph, which hold no pointers, so a cycle is cheap; fresh
+// pages are not on systems that are slow to give them. A GOGC in the environment is
+// left alone.
 func boundGarbage() {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
 	live, percent := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}, 100
 	var wait func()
-	wait = func() { // a finalizer runs once a collection
+	wait = func() { // a finalizer runs once in each cycle
 		runtime.SetFinalizer(new(*byte), func(**byte) {
 			metrics.Read(live)
 			if p := garbagePercent(live[0].Value.Uint64()); p != percent {
@@ -36,7 +34,7 @@ func boundGarbage() {
 	wait()
 }
 
-// garbagePercent is what GOGC would have to say where so many bytes live.
+// garbagePercent returns the GOGC for a heap with that many live bytes.
 func garbagePercent(live uint64) int {
 	const least = 5
 	if live <= garbageBudget {

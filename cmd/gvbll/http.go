@@ -26,8 +26,8 @@ type httpFlags struct {
 	HTTPConfig string `help:"File that turns on TLS and passwords there, in the format of Prometheus' exporters." name:"http-config" placeholder:"FILE"`
 }
 
-// httpServer serves /metrics, /healthz and /readyz, and the live page with the
-// query API.
+// httpServer serves /metrics, /healthz and /readyz, and the live page with the query
+// API.
 type httpServer struct {
 	listener net.Listener
 	server   *http.Server
@@ -42,8 +42,7 @@ func newRegistry() *prometheus.Registry {
 	return reg
 }
 
-// What one request may take. Nobody has a reason to send a body, but to
-// page.PredictPath.
+// Limits of a request. Only page.PredictPath needs a larger body.
 const (
 	maxHTTPHeader  = 16 << 10 // bytes
 	maxHTTPBody    = 1 << 10  // bytes
@@ -51,9 +50,9 @@ const (
 	maxHTTPRequest = 20 * time.Second
 )
 
-// listenHTTP takes the address, so that a port in use is known at the start. The
-// file config, if not "", switches on TLS and passwords; it has the format that
-// Prometheus' own programs read, and is checked here.
+// listenHTTP listens at once, so that an address in use is an error at the start. The
+// file config turns on TLS and passwords, in the format of Prometheus' exporters, and
+// is checked here; "" for none.
 func listenHTTP(addr, config string, reg *prometheus.Registry, live http.Handler) (*httpServer, error) {
 	h := &httpServer{config: config, scheme: "http"}
 	if config != "" {
@@ -90,7 +89,7 @@ func listenHTTP(addr, config string, reg *prometheus.Registry, live http.Handler
 	return h, nil
 }
 
-// bounded bounds the bodies that h is given.
+// bounded limits the size of request bodies for h.
 func bounded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		most := int64(maxHTTPBody)
@@ -102,7 +101,7 @@ func bounded(h http.Handler) http.Handler {
 	})
 }
 
-// checkWebConfig tells whether the file switches on TLS.
+// checkWebConfig checks the file, and reports whether it turns on TLS.
 func checkWebConfig(file string) (tls bool, err error) {
 	if err := web.Validate(file); err != nil {
 		return false, err
@@ -118,7 +117,7 @@ func checkWebConfig(file string) (tls bool, err error) {
 	return c.TLSConfig.IsEnabled(), nil
 }
 
-// serve answers until the context ends.
+// serve answers requests until the context ends.
 func (h *httpServer) serve(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { h.server.Close() })
 	defer stop()

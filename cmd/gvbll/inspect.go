@@ -58,9 +58,7 @@ func (c inspectCmd) Run(s streams) error {
 	}
 	v := inspect(m)
 	if c.JSON {
-		e := json.NewEncoder(s.out)
-		e.SetIndent("", "  ")
-		return e.Encode(v)
+		return printJSON(s.out, v)
 	}
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	t := v.Training

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/term"
 )
 
-// progress shows how far long work is: a bar on a terminal, a line for every
-// tenth elsewhere.
+// progress shows the progress of long work: a bar on a terminal, and otherwise a line
+// for each tenth.
 type progress struct {
 	w     io.Writer
 	what  string
 	total int
 	bar   *progressbar.ProgressBar
-	shown int // tenths
+	shown int // tenths printed
 }
 
 func newProgress(w io.Writer, what string, total int) *progress {
@@ -31,7 +31,7 @@ func newProgress(w io.Writer, what string, total int) *progress {
 	return p
 }
 
-// set says that n of total are done, and how it goes.
+// set shows that n of total are done, with a note.
 func (p *progress) set(n int, note string) {
 	if p.bar != nil {
 		p.bar.Describe(p.what + " " + note)

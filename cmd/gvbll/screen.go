@@ -11,16 +11,16 @@ import (
 	"golang.org/x/term"
 )
 
-// screen repaints some lines of a terminal in place: what was written before
-// stays above them, and what is written after comes below.
+// screen repaints lines of a terminal in place. Output from before stays above them,
+// and later output comes below.
 type screen struct {
 	w     io.Writer
 	size  func() (width, height int)
-	shown int  // lines
+	shown int  // number of lines painted last
 	plain bool // without colours
 }
 
-// newScreen returns nil where w is no terminal that can be painted on.
+// newScreen returns nil if w is not a terminal that can be painted on.
 func newScreen(w io.Writer) *screen {
 	if !isTerminal(w) || os.Getenv("TERM") == "dumb" {
 		return nil
@@ -35,7 +35,7 @@ func newScreen(w io.Writer) *screen {
 	}}
 }
 
-// line is a line of text with what it looks like as a whole.
+// line is a line of text with one look.
 type line struct {
 	text string
 	look look
@@ -50,8 +50,7 @@ const (
 	faint look = 2
 )
 
-// paint shows the lines in place of those it showed before: as much of them as
-// there is room for.
+// paint replaces the lines it painted before, and cuts what does not fit.
 func (s *screen) paint(lines []line) error {
 	width, height := s.size()
 	lines = lines[:min(len(lines), max(height-1, 1))]
@@ -72,13 +71,13 @@ func (s *screen) paint(lines []line) error {
 	return err
 }
 
-// cut returns as much of a text as goes into so many columns.
+// cut shortens a text to the given number of columns.
 func cut(s string, width int) string {
 	if uniseg.StringWidth(s) <= width {
 		return s
 	}
 	var b strings.Builder
-	used := 1 // for the mark
+	used := 1 // the ellipsis
 	for state := -1; len(s) > 0; {
 		var cluster string
 		var w int
@@ -91,8 +90,8 @@ func cut(s string, width int) string {
 	return b.String() + "…"
 }
 
-// shown returns a text from outside as a terminal may have it: without what
-// would move its cursor or change its colours.
+// shown returns a text from outside without characters that could move the cursor of
+// a terminal or change its colours.
 func shown(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -102,19 +101,19 @@ func shown(s string) string {
 	}, s)
 }
 
-// column fills a text up to, or cuts it down to, so many columns.
+// column pads or cuts a text to the given number of columns.
 func column(s string, width int) string {
 	s = cut(shown(s), width)
 	return s + strings.Repeat(" ", max(width-uniseg.StringWidth(s), 0))
 }
 
-// bar is a share as so many characters.
+// bar draws a share as a bar of the given width.
 func bar(share float64, width int) string {
 	full := min(max(int(share*float64(width)+0.5), 0), width)
 	return strings.Repeat("█", full) + strings.Repeat("░", width-full)
 }
 
-// spark draws the last values that there is room for, from lo to hi.
+// spark draws the last values that fit into the width, scaled from lo to hi.
 func spark(values []float64, lo, hi float64, width int) string {
 	const marks = "▁▂▃▄▅▆▇█"
 	steps := []rune(marks)

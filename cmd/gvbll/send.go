@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -105,15 +103,11 @@ func (c sendCmd) connect(ctx context.Context) (*kafka.Client, topics.Names, erro
 
 // events sends the node events of a file.
 func (c sendCmd) events(ctx context.Context, s streams) error {
-	var in io.Reader = os.Stdin
-	if c.Events != "-" {
-		f, err := os.Open(c.Events)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		in = f
+	in, err := openInput(c.Events)
+	if err != nil {
+		return err
 	}
+	defer in.Close()
 	client, names, err := c.connect(ctx)
 	if err != nil {
 		return err

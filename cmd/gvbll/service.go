@@ -17,36 +17,21 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// openModels reads the model file and, unless its name is empty, the shadow's.
-func openModels(file, shadow string) ([]*model.Model, error) {
-	m, err := model.Open(file)
-	if err != nil || shadow == "" {
-		return []*model.Model{m}, err
-	}
-	other, err := model.Open(shadow)
-	return []*model.Model{m, other}, err
-}
-
-// shadowOf returns the id of the model that is given for the shadow, "" for none.
-func shadowOf(models []*model.Model) string {
-	if len(models) < 2 {
-		return ""
-	}
-	return models[1].ID
-}
-
-// service is an engine with its metrics and its page, ready to be driven by a
-// worker.
+// service is an engine with its metrics and its page, for a worker to drive. The
+// worker's hooks update both.
 type service struct {
-	models  []*model.Model // as they were given
-	shown   *model.Model   // the one that serves, as page and metrics have it
-	info    *prometheus.GaugeVec
-	engine  *keeper
+	models  []*model.Model // as given: the one to serve, and perhaps a shadow
+	engine  *keeper        // the worker may replace it on recovery and after forgetting
 	metrics *metrics.Metrics
 	stream  *worker.Metrics
+	info    *prometheus.GaugeVec
 	page    *page.Server
-	web     *httpServer
-	hooks   []worker.Hooks // beside these
+	web     *httpServer    // nil for none
+	hooks   []worker.Hooks // called after the service's own
+
+	named     *model.Model   // the model that page and metrics name as serving
+	last      *event.Outcome // of the last window, nil before the first
+	recovered bool           // the start's replay is over
 }
 
 func newService(cfg pipeline.Config, reg prometheus.Registerer, models ...*model.Model) (*service, error) {
@@ -65,40 +50,122 @@ func newService(cfg pipeline.Config, reg prometheus.Registerer, models ...*model
 			Model: models[0], Settings: engine.Serving().Config().String(), Version: versionString(), Decode: decodeNode, Now: time.Now,
 		}),
 	}
-	s.showModels()
+	s.nameModels()
 	return s, nil
 }
 
-// showModels has page and metrics name the model that serves, if that is another
-// than they do.
-func (s *service) showModels() {
-	serves := s.engine.Serving().Model()
-	if serves == s.shown {
+// run drives the engine until the context ends. The caller gives what the service
+// does not know: names, policy, intervals, checkpoints.
+func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
+	settings := s.engine.Serving().Config()
+	cfg.Model, cfg.Shadow = s.models[0].ID, shadowOf(s.models)
+	cfg.Classes, cfg.Settings = s.models[0].Classes, settings.String()
+	cfg.Fresh = fresh(settings, s.models...)
+	own := worker.Hooks{
+		Recovered: s.onRecovered, TookOver: s.onTookOver, Stepped: s.onStepped, Committed: s.onCommitted, Forgot: s.onForgot,
+		Lag: s.page.Lag,
+	}
+	cfg.Hooks = worker.Join(append([]worker.Hooks{s.stream.Hooks(), own}, s.hooks...)...)
+	if err := worker.Run(ctx, c, s.engine, cfg); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	return nil
+}
+
+// The hooks. The worker calls one at a time.
+
+func (s *service) onRecovered(r worker.Recovered) {
+	s.engine, s.recovered = r.Engine.(*keeper), true
+	s.show()
+	s.page.Attach(s.engine.ask)
+	if s.web != nil {
+		s.web.ready.Store(true)
+	}
+}
+
+func (s *service) onTookOver(worker.TookOver) {
+	s.nameModels()
+	s.page.Owns()
+}
+
+func (s *service) onStepped(w worker.Stepped) {
+	s.last = w.Outcome
+	s.nameModels()
+	s.page.Stepped(page.Window{Outcome: w.Outcome, Cause: w.Cause, Replayed: w.Replayed, Took: w.Took, At: time.Now()})
+	switch {
+	case !w.Replayed:
+		s.metrics.Observe(w.Outcome)
+	case s.recovered: // a standby, which never commits: its scores are shown here
+		s.page.Show(s.engine.Serving().Summaries())
+	}
+}
+
+func (s *service) onCommitted(worker.Committed) {
+	s.show()
+	s.page.Committed(time.Now())
+}
+
+func (s *service) onForgot(f worker.Forgotten) {
+	s.engine = f.Engine.(*keeper)
+	if s.recovered {
+		s.page.Attach(s.engine.ask)
+	}
+}
+
+// show updates page and metrics from the engine's state.
+func (s *service) show() {
+	engine := s.engine.Serving()
+	scores := engine.Summaries()
+	s.page.Show(scores)
+	s.nameModels()
+	if shadow := s.engine.Shadow(); shadow != nil {
+		scores := shadow.Summaries()
+		s.page.ShowShadow(shadow.Model().ID, scores)
+		s.metrics.ShowShadow(shadow.Model().ID, scores)
+	}
+	if s.last == nil {
 		return
 	}
-	s.shown = serves
+	s.metrics.Show(s.last, scores)
+	now, trained := engine.Posterior()
+	s.metrics.ShowPosterior(&metrics.Posterior{
+		Head: onlineHead, Classes: s.named.Classes, Now: now, Trained: trained,
+		Version: s.last.Heads[0].Version, Lambda: s.lambda(),
+	})
+	if p := engine.Pooled(); p != nil {
+		s.metrics.ShowPool(p, s.named.Classes)
+	}
+}
+
+// nameModels makes page and metrics name the model that serves, after a change.
+func (s *service) nameModels() {
+	serves := s.engine.Serving().Model()
+	if serves == s.named {
+		return
+	}
+	s.named = serves
 	s.info.Reset()
 	s.info.WithLabelValues(serves.ID, string(serves.Meta.Encoder)).Set(1)
-	var behind *model.Model
+	var shadow *model.Model
 	for _, m := range s.models {
 		if m != serves {
-			behind = m
+			shadow = m
 		}
 	}
-	s.metrics.ShowModels(serves, behind)
+	s.metrics.ShowModels(serves, shadow)
 	s.page.Serves(serves)
 }
 
-// onlineHead is the head whose posterior is shown: what serves, or the first of
-// its kind in the pool.
+// onlineHead is the head whose posterior is shown: the paper's if it serves, or else
+// the first of its kind in the pool.
 const onlineHead = "online"
 
-// lambda is what that head keeps of the past.
+// lambda returns the forgetting λ of that head; 1 if the pool has none.
 func (s *service) lambda() float64 {
 	if s.engine.Serving().Pooled() == nil {
 		return s.engine.Serving().Config().Update.Lambda
 	}
-	for _, h := range s.shown.Pool.Heads {
+	for _, h := range s.named.Pool.Heads {
 		if h.Online != nil {
 			return h.Online.Lambda
 		}
@@ -106,7 +173,25 @@ func (s *service) lambda() float64 {
 	return 1
 }
 
-// decodeNode reads a node event in JSON, as the nodes topic has it.
+// openModels reads the model file and, unless its name is empty, the shadow's.
+func openModels(file, shadow string) ([]*model.Model, error) {
+	m, err := model.Open(file)
+	if err != nil || shadow == "" {
+		return []*model.Model{m}, err
+	}
+	other, err := model.Open(shadow)
+	return []*model.Model{m, other}, err
+}
+
+// shadowOf returns the id of the second model, or "".
+func shadowOf(models []*model.Model) string {
+	if len(models) < 2 {
+		return ""
+	}
+	return models[1].ID
+}
+
+// decodeNode reads a node event in JSON, as in the nodes topic, for a what-if query.
 func decodeNode(body []byte) (n *event.Node, reason event.Reason, detail string) {
 	n = &event.Node{}
 	o := &event.Origin{Value: body, Headers: []event.Header{{Key: wire.ContentType, Value: []byte(wire.JSON)}}}
@@ -115,76 +200,4 @@ func decodeNode(body []byte) (n *event.Node, reason event.Reason, detail string)
 		return n, event.BadFeatures, "a node that leaves is not predicted"
 	}
 	return n, reason, detail
-}
-
-// run drives the engine until the context ends. cfg brings what depends on the
-// occasion: names, policy, intervals.
-func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
-	cfg.Model, cfg.Shadow = s.models[0].ID, shadowOf(s.models)
-	cfg.Classes, cfg.Settings = s.models[0].Classes, s.engine.Serving().Config().String()
-	cfg.Fresh = fresh(s.engine.Serving().Config(), s.models...)
-	var last *event.Outcome
-	recovered := false
-	show := func() {
-		scores := s.engine.Serving().Summaries()
-		s.page.Show(scores)
-		s.showModels()
-		if shadow := s.engine.Shadow(); shadow != nil {
-			scores := shadow.Summaries()
-			s.page.ShowShadow(shadow.Model().ID, scores)
-			s.metrics.ShowShadow(shadow.Model().ID, scores)
-		}
-		if last != nil {
-			s.metrics.Show(last, scores)
-			now, trained := s.engine.Serving().Posterior()
-			s.metrics.ShowPosterior(&metrics.Posterior{
-				Head: onlineHead, Classes: s.shown.Classes, Now: now, Trained: trained,
-				Version: last.Heads[0].Version, Lambda: s.lambda(),
-			})
-			if p := s.engine.Serving().Pooled(); p != nil {
-				s.metrics.ShowPool(p, s.shown.Classes)
-			}
-		}
-	}
-	own := worker.Hooks{
-		Recovered: func(r worker.Recovered) {
-			s.engine, recovered = r.Engine.(*keeper), true
-			show()
-			s.page.Attach(s.engine.ask)
-			if s.web != nil {
-				s.web.ready.Store(true)
-			}
-		},
-		TookOver: func(worker.TookOver) {
-			s.showModels()
-			s.page.Owns()
-		},
-		Stepped: func(w worker.Stepped) {
-			last = w.Outcome
-			s.showModels()
-			s.page.Stepped(page.Window{Outcome: w.Outcome, Cause: w.Cause, Replayed: w.Replayed, Took: w.Took, At: time.Now()})
-			switch {
-			case !w.Replayed:
-				s.metrics.Observe(w.Outcome)
-			case recovered: // standing by: there will be no commit of its own
-				s.page.Show(s.engine.Serving().Summaries())
-			}
-		},
-		Committed: func(worker.Committed) {
-			show()
-			s.page.Committed(time.Now())
-		},
-		Lag: s.page.Lag,
-		Forgot: func(f worker.Forgotten) {
-			s.engine = f.Engine.(*keeper)
-			if recovered {
-				s.page.Attach(s.engine.ask)
-			}
-		},
-	}
-	cfg.Hooks = worker.Join(append([]worker.Hooks{s.stream.Hooks(), own}, s.hooks...)...)
-	if err := worker.Run(ctx, c, s.engine, cfg); err != nil {
-		return fmt.Errorf("worker: %w", err)
-	}
-	return nil
 }

@@ -243,29 +243,11 @@ func writePictures(dir string, pictures []table.Picture) error {
 		return err
 	}
 	for _, p := range pictures {
-		for ending, render := range map[string]func() ([]byte, error){".svg": p.SVG, ".png": p.PNG} {
-			b, err := render()
-			if err != nil {
+		for _, ending := range []string{".svg", ".png"} {
+			if err := writePicture(filepath.Join(dir, p.Name+ending), p); err != nil {
 				return fmt.Errorf("plot %s: %w", p.Name, err)
-			}
-			if err := os.WriteFile(filepath.Join(dir, p.Name+ending), b, 0o644); err != nil {
-				return err
 			}
 		}
 	}
 	return nil
-}
-
-// writeJSON writes v indented to the file, or to out for -.
-func writeJSON(out io.Writer, path string, v any) error {
-	b, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return err
-	}
-	b = append(b, '\n')
-	if path == "-" {
-		_, err := out.Write(b)
-		return err
-	}
-	return os.WriteFile(path, b, 0o644)
 }

@@ -111,7 +111,7 @@ func (c trainCmd) Run(ctx context.Context, s streams, g given) error {
 		return err
 	}
 	if c.Report != "" {
-		if err := report(c.Report, plot.Training(fmt.Sprintf("%s on %s", m.Meta.Encoder, m.Training.DataSet), epochs)); err != nil {
+		if err := writePicture(c.Report, plot.Training(fmt.Sprintf("%s on %s", m.Meta.Encoder, m.Training.DataSet), epochs)); err != nil {
 			return err
 		}
 	}
@@ -120,19 +120,6 @@ func (c trainCmd) Run(ctx context.Context, s streams, g given) error {
 	}
 	_, err = fmt.Fprintf(s.out, "%s: model %s, %s\n", c.Out, m.ID, describe(m))
 	return err
-}
-
-// report writes a picture in the format that the file's name ends in.
-func report(file string, p plot.Picture) error {
-	render := p.SVG
-	if filepath.Ext(file) == ".png" {
-		render = p.PNG
-	}
-	b, err := render()
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, b, 0o644)
 }
 
 // train trains a model, and calls watch after each epoch unless it is nil.

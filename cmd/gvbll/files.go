@@ -1,0 +1,58 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// openInput opens a file for reading, or standard input for -.
+func openInput(path string) (io.ReadCloser, error) {
+	if path == "-" {
+		return io.NopCloser(os.Stdin), nil
+	}
+	return os.Open(path)
+}
+
+// printJSON writes v as indented JSON and a newline.
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// writeJSON writes v as indented JSON into a file, or to out for -.
+func writeJSON(out io.Writer, path string, v any) error {
+	if path == "-" {
+		return printJSON(out, v)
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := printJSON(f, v); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}
+
+// picture is a plot that can be rendered in two formats.
+type picture interface {
+	SVG() ([]byte, error)
+	PNG() ([]byte, error)
+}
+
+// writePicture renders a picture in the format of the file's ending, .svg or .png.
+func writePicture(file string, p picture) error {
+	render := p.SVG
+	if filepath.Ext(file) == ".png" {
+		render = p.PNG
+	}
+	b, err := render()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, b, 0o644)
+}
