@@ -85,15 +85,15 @@ func (plan *CoveragePlan) train(ctx context.Context, source Source, seed uint64)
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := newTrainer(ctx, d, cut.Train, plan.Settings, seed)
+	tr, err := newTrainer(ctx, d, cut.Train, plan.Settings, seed)
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := s.gvbll()
+	m, err := tr.gvbll()
 	if err == nil && plan.Head != pipeline.HeadPaper {
-		err = m.AddPool(s.data, model.DefaultPool(s.data))
+		err = m.AddPool(tr.data, model.DefaultPool(tr.data))
 	}
-	return m, newReplay(d, cut, s.normalizer), err
+	return m, newReplay(d, cut, tr.normalizer), err
 }
 
 // countSets steps the engine through its stream, with labels that come delay steps

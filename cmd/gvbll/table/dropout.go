@@ -5,10 +5,10 @@ import (
 	"github.com/gvbll/gvbll/gnn/train"
 )
 
-// dropout is MC dropout (Gal and Ghahramani 2016): the trained GraphSAGE with
-// its dropout left on, and the softmax averaged over
-// stochastic passes. A pass drops features and hidden states of the whole graph
-// that a step's nodes see, anew for every step.
+// dropout is MC dropout (Gal and Ghahramani 2016): the trained GraphSAGE with its
+// dropout left on, whose probabilities are averaged over stochastic passes. A pass
+// drops features and hidden states of the whole graph on which a step's nodes are
+// embedded.
 type dropout struct {
 	unchanging
 	*classifier
@@ -18,12 +18,12 @@ type dropout struct {
 	protocol string
 }
 
-func newDropout(s *trainer, stream *replay, protocol string) (*dropout, error) {
-	c, err := s.classifier(member{kind: gnn.KindSAGE})
+func newDropout(tr *trainer, stream *replay, protocol string) (*dropout, error) {
+	c, err := tr.classifier(member{kind: gnn.KindSAGE})
 	if err != nil {
 		return nil, err
 	}
-	return &dropout{classifier: c, settings: s.settings, seed: s.seed, stream: stream, protocol: protocol}, nil
+	return &dropout{classifier: c, settings: tr.settings, seed: tr.seed, stream: stream, protocol: protocol}, nil
 }
 
 func (d *dropout) predict(t int, probs []float64) {

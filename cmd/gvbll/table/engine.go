@@ -8,34 +8,34 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 )
 
-// engine steps the program's own engine through a replayed stream, so that what
-// Table I says of GVBLL is what the program serves.
+// engine runs the program's own engine on a replay, so that Table I measures what the
+// program serves.
 //
-// A step of the stream is two windows: its nodes arrive and are served, and later,
-// in a window of their own, their labels come and are learned. What is known
-// beforehand comes first, as context: it is part of the graph but neither served
-// nor scored.
+// A step of the stream is two windows. In the first its nodes arrive and are served.
+// In the second, which may come steps later, their labels come and are learned. Nodes
+// that are known beforehand come first, as context: they are part of the graph, but
+// neither served nor scored.
 //
-// The engine serves a node when it arrives, on the graph as it then is, which is
-// the strict protocol. Under the full one every node comes as context; then each
-// step's nodes depart and come back, naming all of their neighbours, and are served
+// The engine serves a node when it arrives, on the graph as it is then: that is the
+// strict protocol. For the full protocol all nodes come as context. Then the nodes of
+// each step depart and arrive again, name all of their neighbours, and so are served
 // on the whole graph.
 type engine struct {
 	*pipeline.Engine
 	stream *replay
-	// neighbours are, by node, all that it has in the whole graph; nil under the
-	// strict protocol.
+	// neighbours are each node's neighbours in the whole graph; nil under the strict
+	// protocol.
 	neighbours [][]int32
 }
 
-// newEngine returns an engine that has the first context nodes of the stream, and
-// under the full protocol all others too, and the labels of the training nodes.
-// The time that this takes counts as the stream's.
+// newEngine returns an engine whose graph holds the first context nodes of the stream,
+// or under the full protocol all nodes, and that knows the labels of the training
+// nodes. The time that this takes is added to the stream's.
 func newEngine(m *model.Model, cfg pipeline.Config, stream *replay, protocol string, context int) (*engine, error) {
 	defer func(began time.Time) { stream.spent += time.Since(began) }(time.Now())
-	cfg.Unwatched = true           // drift detectors change nothing that is served
-	cfg.Samples = 1                // nor do the samples of the uncertainty split
-	cfg.MaxPending = len(stream.x) // no served node is forgotten before its label
+	cfg.Unwatched = true           // drift detectors do not change predictions,
+	cfg.Samples = 1                // nor does the uncertainty split
+	cfg.MaxPending = len(stream.x) // every node is kept until its label comes
 	e := &engine{stream: stream}
 	var err error
 	if e.Engine, err = pipeline.New(m, cfg); err != nil {
@@ -50,12 +50,12 @@ func newEngine(m *model.Model, cfg pipeline.Config, stream *replay, protocol str
 	return e, nil
 }
 
-// step takes the next window.
+// step steps the engine with the next window.
 func (e *engine) step(nodes []event.Node, labels []event.Label) *event.Outcome {
 	return e.Step(&event.Window{Number: e.Next(), Nodes: nodes, Labels: labels})
 }
 
-// serve lets the nodes from lo to below hi arrive, and returns what was served.
+// serve has the nodes from lo to below hi arrive, and returns their predictions.
 func (e *engine) serve(lo, hi int) *event.Outcome {
 	if e.neighbours == nil {
 		return e.step(e.stream.arrivals(lo, hi, e.stream.links, false), nil)
@@ -64,12 +64,12 @@ func (e *engine) serve(lo, hi int) *event.Outcome {
 	return e.step(e.stream.arrivals(lo, hi, e.neighbours, false), nil)
 }
 
-// label tells the classes of the nodes from lo to below hi.
+// label gives the engine the labels of the nodes from lo to below hi.
 func (e *engine) label(lo, hi int) *event.Outcome {
-	return e.step(nil, e.stream.told(lo, hi))
+	return e.step(nil, e.stream.labelsOf(lo, hi))
 }
 
-// predict serves the nodes of step t.
+// predict implements system.
 func (e *engine) predict(t int, probs []float64) {
 	probs = probs[:0]
 	for _, p := range e.serve(e.stream.span(t)).Predictions {
@@ -79,5 +79,5 @@ func (e *engine) predict(t int, probs []float64) {
 	}
 }
 
-// learn tells the labels of step t.
+// learn implements system.
 func (e *engine) learn(t int) { e.label(e.stream.span(t)) }

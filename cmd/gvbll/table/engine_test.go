@@ -147,7 +147,7 @@ func TestFull(t *testing.T) {
 
 // TestAblations: each takes something away, and the rest still serves.
 func TestAblations(t *testing.T) {
-	plan := Plan{Sources: []Source{easySource()}, Protocols: []string{Strict, Full}, Seeds: []uint64{1}, Settings: quick(), Systems: append([]string{"pool"}, Ablations...)}
+	plan := Plan{Sources: []Source{easySource()}, Protocols: []string{Strict, Full}, Seeds: []uint64{1}, Settings: quick(), Systems: append([]string{"pool"}, ablations...)}
 	whole := 0.0
 	for _, r := range run(t, plan) {
 		if r.System == "pool" {

@@ -5,12 +5,12 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// gvbll is the paper's own model (Algorithm 1): frozen encoder and temperature,
-// MAP predictions, and a posterior that learns from each step.
+// gvbll is GVBLL-Online, the paper's model (Algorithm 1): a frozen encoder and
+// temperature, MAP predictions, and a posterior that learns from each step.
 type gvbll struct{ *engine }
 
-func newOnline(s *trainer, stream *replay, protocol string, update posterior.Config) (gvbll, error) {
-	m, err := s.gvbll()
+func newOnline(tr *trainer, stream *replay, protocol string, update posterior.Config) (gvbll, error) {
+	m, err := tr.gvbll()
 	if err != nil {
 		return gvbll{}, err
 	}
@@ -19,19 +19,20 @@ func newOnline(s *trainer, stream *replay, protocol string, update posterior.Con
 	return gvbll{e}, err
 }
 
-// newStatic returns the same without updates: it is told no labels of the stream.
-func newStatic(s *trainer, stream *replay, protocol string) (static, error) {
-	g, err := newOnline(s, stream, protocol, s.settings.Update)
-	return static{gvbll: g}, err
-}
-
+// static is GVBLL-Static: the same without updates. Its engine gets no labels of the
+// stream.
 type static struct{ gvbll }
+
+func newStatic(tr *trainer, stream *replay, protocol string) (static, error) {
+	g, err := newOnline(tr, stream, protocol, tr.settings.Update)
+	return static{g}, err
+}
 
 func (static) learn(int) {}
 
-// drift returns how far the posterior has moved, ‖M - M*‖, and how sure it is: the
-// mean of Σ.
-func (g gvbll) drift() (distance, variance float64) {
+// moved returns how far the posterior has moved from the anchor, ‖M - M*‖, and its
+// variance: the mean of Σ.
+func (g gvbll) moved() (distance, variance float64) {
 	q, anchor := g.Posterior()
 	for i := range q.Mean {
 		variance += q.Variance(i)

@@ -7,11 +7,11 @@ import (
 	"github.com/gvbll/gvbll/gnn/train"
 )
 
-// linear is the usual last layer, softmax(zᵀW + b), by cross-entropy: what GVBLL
-// puts a distribution in the place of.
+// linear is the usual last layer, softmax(zᵀW + b), trained by cross-entropy. GVBLL has
+// a distribution in place of its weights.
 type linear struct {
 	dim, classes int
-	decay        float64 // of the L2 term ½·decay·‖W‖², as the encoder's
+	decay        float64 // of the L2 term ½·decay·‖W‖², the same as the encoder's
 
 	params, grads [][]float64 // W, dim × classes, and b
 	logits        []float64   // of one row
@@ -19,8 +19,8 @@ type linear struct {
 
 var _ train.Head = (*linear)(nil)
 
-// newLinear draws W uniformly from ±sqrt(6/(dim+classes)), as the encoder's
-// weights (Glorot and Bengio 2010). b begins at zero.
+// newLinear draws W uniformly from ±sqrt(6/(dim+classes)), as the encoder draws its
+// weights (Glorot and Bengio 2010). b starts at zero.
 func newLinear(dim, classes int, decay float64, seed uint64) *linear {
 	h := &linear{
 		dim: dim, classes: classes, decay: decay,
@@ -39,7 +39,7 @@ func newLinear(dim, classes int, decay float64, seed uint64) *linear {
 func (h *linear) Params() [][]float64 { return h.params }
 func (h *linear) Grads() [][]float64  { return h.grads }
 
-// Loss is the mean cross-entropy and the L2 term.
+// Loss implements train.Head: the mean cross-entropy plus the L2 term.
 func (h *linear) Loss(z []float64, labels []int32, _, _ int, _ *rand.Rand, dz []float64) (loss train.Loss) {
 	w, dw, db := h.params[0], h.grads[0], h.grads[1]
 	clear(dw)
@@ -57,7 +57,7 @@ func (h *linear) Loss(z []float64, labels []int32, _, _ int, _ *rand.Rand, dz []
 		}
 		at := p[y]
 		loss.ELL += (at - softmax(p)) / n
-		p[y]-- // now the gradient of the row's loss with respect to the logits
+		p[y]-- // p is now the gradient of the row's loss with respect to its logits
 		for c := range p {
 			p[c] /= n
 			db[c] += p[c]
@@ -72,7 +72,7 @@ func (h *linear) Loss(z []float64, labels []int32, _, _ int, _ *rand.Rand, dz []
 	return loss
 }
 
-// scores writes zᵀW + b of every row to dst, len(z)/dim × classes.
+// scores writes the logits zᵀW + b of every row to dst, n × classes.
 func (h *linear) scores(z []float32, dst []float64) {
 	for i := range len(z) / h.dim {
 		a := dst[i*h.classes : (i+1)*h.classes]
@@ -83,7 +83,7 @@ func (h *linear) scores(z []float32, dst []float64) {
 	}
 }
 
-// predict writes the class probabilities of every row to dst.
+// predict writes the class probabilities of every row to dst, n × classes.
 func (h *linear) predict(z []float32, dst []float64) {
 	h.scores(z, dst)
 	for lo := 0; lo < len(dst); lo += h.classes {
@@ -91,9 +91,9 @@ func (h *linear) predict(z []float32, dst []float64) {
 	}
 }
 
-// softmax turns logits into probabilities and returns the logarithm of the sum
-// of their exponentials. math.Exp2 has the same bits on every amd64 machine,
-// math.Exp has not.
+// softmax turns logits into probabilities, and returns the logarithm of the sum of
+// their exponentials. It uses math.Exp2, which has the same bits on every amd64
+// machine; math.Exp has not.
 func softmax(a []float64) (logSum float64) {
 	top, sum := a[argmax(a)], 0.0
 	for c, x := range a {
@@ -116,6 +116,7 @@ func argmax(a []float64) (best int) {
 	return best
 }
 
+// axpy adds s·x to dst.
 func axpy(dst []float64, s float64, x []float64) {
 	for i, v := range x {
 		dst[i] += float64(s * v)

@@ -2,20 +2,21 @@ package table
 
 import "time"
 
-// memo keeps what several systems share, and adds up in spent what each would
-// have spent on it alone. One goroutine uses it.
+// memo caches what several systems share. It is not safe for concurrent use.
 type memo struct {
-	kept  map[any]kept
+	kept map[any]kept
+	// spent is how long a system would have taken without the cache: the production
+	// times of all that it asked for since spent was last set to 0.
 	spent time.Duration
 }
 
 type kept struct {
 	value any
-	took  time.Duration
+	took  time.Duration // to produce
 }
 
-// recall returns what produce returned for the key the first time. Calls do not
-// nest, so that no time counts twice.
+// recall returns the cached value of a key, producing it the first time. Calls must
+// not nest, so that no time counts twice.
 func recall[T any](m *memo, key any, produce func() (T, error)) (T, error) {
 	k, known := m.kept[key]
 	if !known {

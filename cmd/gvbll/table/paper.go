@@ -6,8 +6,9 @@ import "strings"
 var paperDatasets = []string{"cora", "cornell", "texas", "wisconsin", "ogbn-arxiv"}
 
 // paperTable is Table I of Xu, Mateos Buckstein and Lu, "Online Bayesian Node
-// Classification on Inductive Graphs under Distribution Shift": by data set
-// accuracy in percent, NLL and ECE, in the order of Systems; means over 10 seeds.
+// Classification on Inductive Graphs under Distribution Shift": for each data set the
+// accuracy in percent, NLL and ECE of each system, in the order of Systems. They are
+// means over 10 seeds.
 var paperTable = [][3][12]float64{
 	{
 		{51.46, 62.19, 63.74, 54.81, 63.32, 64.73, 63.74, 30.17, 43.94, 30.17, 81.43, 81.86},
@@ -36,10 +37,9 @@ var paperTable = [][3][12]float64{
 	},
 }
 
-// Paper returns what the paper's Table I says of a system on a data set, means
-// over steps and 10 seeds with accuracy as a fraction, and ok false where it says
-// nothing. It does not say under which protocol.
-func Paper(dataset, system string) (acc, nll, ece float64, ok bool) {
+// paperScores returns the paper's figures of a system on a data set, with accuracy as a
+// fraction. ok is false if it has none. The paper does not say under which protocol.
+func paperScores(dataset, system string) (acc, nll, ece float64, ok bool) {
 	name := strings.ToLower(strings.ReplaceAll(dataset, "_", "-"))
 	if name == "arxiv" {
 		name = "ogbn-arxiv"

@@ -1,9 +1,7 @@
 package table
 
 import (
-	"fmt"
 	"math"
-	"slices"
 
 	"github.com/gvbll/gvbll/charts/plot"
 )
@@ -14,20 +12,14 @@ type Picture struct {
 	plot.Picture
 }
 
-// Pictures returns, for each data set and protocol among the results: prequential
-// curves of GVBLL and of the best other system, GVBLL's reliability before and
-// after updating, and its posterior over the steps; and for each protocol all
-// systems' NLL and accuracy beside the paper's. Results of the same job count
-// once, the last.
+// Pictures returns for each data set and protocol: curves over the steps of GVBLL and of
+// the best other system, reliability diagrams of GVBLL with and without updates, its
+// posterior over the steps, and the NLL and accuracy of all systems beside the paper's.
+// If a job has several results, the last one counts.
 func Pictures(results []Result) []Picture {
 	rows := Summarise(results)
 	runs := make(map[cell][]*Result)
-	latest := make(map[Job]int, len(results))
-	for i := range results {
-		latest[results[i].Job] = i
-	}
-	for _, i := range inSeedOrder(results, latest) {
-		r := &results[i]
+	for _, r := range latestBySeed(results) {
 		c := cell{r.Dataset, r.Protocol, r.System}
 		runs[c] = append(runs[c], r)
 	}
@@ -37,48 +29,41 @@ func Pictures(results []Result) []Picture {
 		for hi < len(rows) && rows[hi].Dataset == rows[lo].Dataset && rows[hi].Protocol == rows[lo].Protocol {
 			hi++
 		}
-		pictures = append(pictures, ofStream(rows[lo:hi], runs)...)
+		pictures = append(pictures, overStream(rows[lo:hi], runs)...)
+		pictures = append(pictures, bars(rows[lo:hi])...)
 		lo = hi
-	}
-	for _, protocol := range Protocols {
-		pictures = append(pictures, ofProtocol(rows, protocol)...)
 	}
 	return pictures
 }
 
-// cell is results that differ by seed alone.
+// cell identifies results that differ only by seed.
 type cell struct{ dataset, protocol, system string }
 
-// ofStream are the pictures of one data set and protocol.
-func ofStream(rows []Row, runs map[cell][]*Result) (pictures []Picture) {
-	at := cell{rows[0].Dataset, rows[0].Protocol, ""}
-	of := func(system string) []*Result {
-		c := at
-		c.system = system
-		return runs[c]
-	}
+// overStream returns the pictures over steps of one data set and protocol.
+func overStream(rows []Row, runs map[cell][]*Result) (pictures []Picture) {
+	dataset, protocol := rows[0].Dataset, rows[0].Protocol
 	var shown []string
 	best := math.Inf(1)
 	for _, r := range rows {
-		if !bayesian(r.System) && r.NLL < best {
+		if !isGVBLL(r.System) && r.NLL < best {
 			best, shown = r.NLL, []string{r.System}
 		}
 	}
 	for _, r := range rows {
-		if bayesian(r.System) {
+		if isGVBLL(r.System) {
 			shown = append(shown, r.System)
 		}
 	}
-	name := func(what string) string { return at.dataset + "-" + at.protocol + "-" + what }
-	title := at.dataset + ", " + at.protocol
+	name := func(what string) string { return dataset + "-" + protocol + "-" + what }
+	title := dataset + ", " + protocol
 	var acc, nll, ece, variance, distance []plot.Series
 	var diagrams []plot.Diagram
 	for _, system := range shown {
-		some := of(system)
+		some := runs[cell{dataset, protocol, system}]
 		acc = append(acc, overSteps(system, some, func(r *Result, t int) float64 { return r.Steps[t].Acc }))
 		nll = append(nll, overSteps(system, some, func(r *Result, t int) float64 { return r.Steps[t].NLL }))
 		ece = append(ece, overSteps(system, some, func(r *Result, t int) float64 { return r.Steps[t].ECE }))
-		if !bayesian(system) {
+		if !isGVBLL(system) {
 			continue
 		}
 		diagrams = append(diagrams, plot.Diagram{Name: system, Bins: together(some)})
@@ -97,10 +82,10 @@ func ofStream(rows []Row, runs map[cell][]*Result) (pictures []Picture) {
 	return pictures
 }
 
-func bayesian(system string) bool { return system == "gvbll-static" || system == "gvbll-online" }
+func isGVBLL(system string) bool { return system == "gvbll-static" || system == "gvbll-online" }
 
-// overSteps averages runs step by step, with standard errors if there are
-// several. Seeds whose streams have fewer steps count while they last.
+// overSteps averages runs step by step, with standard errors if there are several. A
+// run with fewer steps than others counts as far as it goes.
 func overSteps(name string, runs []*Result, of func(*Result, int) float64) plot.Series {
 	s := plot.Series{Name: name}
 	for t := 0; ; t++ {
@@ -132,7 +117,7 @@ func meanAndError(values []float64) (mean, se float64) {
 	return mean, math.Sqrt(se / (n - 1) / n)
 }
 
-// together adds up the reliability bins of all seeds.
+// together adds up the reliability bins of runs.
 func together(runs []*Result) []plot.Bin {
 	sum := make([]Bin, len(runs[0].Bins))
 	for _, r := range runs {
@@ -156,46 +141,22 @@ func together(runs []*Result) []plot.Bin {
 	return bins
 }
 
-// ofProtocol are all systems on all data sets.
-func ofProtocol(rows []Row, protocol string) (pictures []Picture) {
-	var datasets, systems []string
-	found := make(map[cell]*Row)
-	for i := range rows {
-		r := &rows[i]
-		if r.Protocol != protocol {
-			continue
+// bars returns NLL and accuracy of all systems on one data set and protocol.
+func bars(rows []Row) []Picture {
+	var acc, nll []plot.System
+	for _, r := range rows {
+		a := plot.System{Name: r.System, Value: r.Acc, Err: r.AccSE, Paper: math.NaN()}
+		n := plot.System{Name: r.System, Value: r.NLL, Err: r.NLLSE, Paper: math.NaN()}
+		if paperAcc, paperNLL, _, ok := paperScores(r.Dataset, r.System); ok {
+			a.Paper, n.Paper = paperAcc, paperNLL
 		}
-		found[cell{r.Dataset, protocol, r.System}] = r
-		if !slices.Contains(datasets, r.Dataset) {
-			datasets = append(datasets, r.Dataset)
-		}
-		if !slices.Contains(systems, r.System) {
-			systems = append(systems, r.System)
-		}
+		acc, nll = append(acc, a), append(nll, n)
 	}
-	if len(datasets) == 0 {
-		return nil
+	name, title := rows[0].Dataset+"-"+rows[0].Protocol, rows[0].Dataset+", "+rows[0].Protocol
+	return []Picture{
+		{name + "-nll", plot.Bars(title+": less is better", "NLL (nats)", nll)},
+		{name + "-accuracy", plot.Bars(title+": more is better", "accuracy", acc)},
 	}
-	slices.SortFunc(systems, func(a, b string) int { return rank(Systems, a) - rank(Systems, b) })
-	for _, dataset := range datasets {
-		var acc, nll []plot.System
-		for _, system := range systems {
-			r := found[cell{dataset, protocol, system}]
-			if r == nil {
-				continue
-			}
-			a := plot.System{Name: system, Value: r.Acc, Err: r.AccSE, Paper: math.NaN()}
-			n := plot.System{Name: system, Value: r.NLL, Err: r.NLLSE, Paper: math.NaN()}
-			if acc, nll, _, ok := Paper(dataset, system); ok {
-				a.Paper, n.Paper = acc, nll
-			}
-			acc, nll = append(acc, a), append(nll, n)
-		}
-		pictures = append(pictures,
-			Picture{dataset + "-" + protocol + "-nll", plot.Bars(fmt.Sprintf("%s, %s: less is better", dataset, protocol), "NLL (nats)", nll)},
-			Picture{dataset + "-" + protocol + "-accuracy", plot.Bars(fmt.Sprintf("%s, %s: more is better", dataset, protocol), "accuracy", acc)})
-	}
-	return pictures
 }
 
 // SensitivityPictures returns a picture for each parameter and protocol among the

@@ -13,43 +13,43 @@ import (
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
-// Ablations are the pool with a part taken away, or with another rule in its
-// place: pool-mixture serves the mixture of the heads' probabilities, weighted by
-// their discounted likelihoods, instead of the weighted product.
-var Ablations = []string{"pool-no-labels", "pool-no-wide", "pool-no-bayes", "pool-no-gnn", "pool-no-refresh", "pool-mixture"}
+// ablations are the pool without one of its parts, and pool-mixture, which serves a
+// mixture of the heads' probabilities, weighted by their discounted likelihoods, in
+// place of the weighted product.
+var ablations = []string{"pool-no-labels", "pool-no-wide", "pool-no-bayes", "pool-no-gnn", "pool-no-refresh", "pool-mixture"}
 
-// without returns the spec without the part that a system's name says, and
+// without returns the pool's config without the part that an ablation's name says, and
 // whether it had that part.
-func without(s pool.Config, system string) (pool.Config, bool) {
-	before := len(s.Heads)
+func without(c pool.Config, system string) (pool.Config, bool) {
+	before := len(c.Heads)
 	drop := func(is func(pool.HeadConfig) bool) bool {
-		s.Heads = slices.DeleteFunc(slices.Clone(s.Heads), is)
-		return len(s.Heads) < before
+		c.Heads = slices.DeleteFunc(slices.Clone(c.Heads), is)
+		return len(c.Heads) < before
 	}
 	switch strings.TrimPrefix(system, "pool-no-") {
 	case "labels":
-		return s, drop(func(h pool.HeadConfig) bool { return h.Label != nil || h.Vote != nil || h.Joint != nil })
+		return c, drop(func(h pool.HeadConfig) bool { return h.Label != nil || h.Vote != nil || h.Joint != nil })
 	case "wide":
-		return s, drop(func(h pool.HeadConfig) bool { return h.Wide != nil })
+		return c, drop(func(h pool.HeadConfig) bool { return h.Wide != nil })
 	case "bayes":
-		return s, drop(func(h pool.HeadConfig) bool { return h.Bayes != nil })
+		return c, drop(func(h pool.HeadConfig) bool { return h.Bayes != nil })
 	case "gnn":
-		return s, drop(func(h pool.HeadConfig) bool {
+		return c, drop(func(h pool.HeadConfig) bool {
 			return h.Static != nil || h.Online != nil || h.Full != nil || h.Joint != nil
 		})
 	case "refresh":
-		refreshes := s.Refreshes()
-		s.Heads = slices.Clone(s.Heads)
-		for i, h := range s.Heads {
+		refreshes := c.Refreshes()
+		c.Heads = slices.Clone(c.Heads)
+		for i, h := range c.Heads {
 			if h.Wide != nil {
 				w := *h.Wide
 				w.Refresh = false
-				s.Heads[i].Wide = &w
+				c.Heads[i].Wide = &w
 			}
 		}
-		return s, refreshes
+		return c, refreshes
 	}
-	return s, true
+	return c, true
 }
 
 // pooled is the pool of heads, or one of its ablations.
@@ -60,40 +60,40 @@ type pooled struct {
 	heads   []calibration.Prequential // scores of each head by itself
 }
 
-func newPooled(s *trainer, stream *replay, protocol, system string) (*pooled, error) {
-	trained, err := s.gvbll()
+func newPooled(tr *trainer, stream *replay, protocol, system string) (*pooled, error) {
+	trained, err := tr.gvbll()
 	if err != nil {
 		return nil, err
 	}
-	spec, _ := without(model.DefaultPool(s.data), system)
+	cfg, _ := without(model.DefaultPool(tr.data), system)
 	m := *trained
-	if err := m.AddPool(s.data, spec); err != nil {
+	if err := m.AddPool(tr.data, cfg); err != nil {
 		return nil, fmt.Errorf("%s: %w", system, err)
 	}
-	// The warm-up is not context: the pool learns from it, before anything is scored.
+	// The warm-up is no context: the pool learns from it before anything is scored.
 	e, err := newEngine(&m, pipeline.Config{Head: pipeline.HeadPool}, stream, protocol, stream.train)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", system, err)
 	}
-	p := &pooled{engine: e, bins: s.settings.Bins, heads: make([]calibration.Prequential, len(spec.Heads))}
+	p := &pooled{engine: e, bins: tr.settings.Bins, heads: make([]calibration.Prequential, len(cfg.Heads))}
 	if system == "pool-mixture" {
-		p.mixture = newMixture(spec)
+		p.mixture = newMixture(cfg)
 	}
-	size := len(stream.targets(0))
+	size := len(stream.stepLabels(0))
 	for lo := stream.train; lo < stream.context.nodes; lo += size {
 		hi := min(lo+size, stream.context.nodes)
 		p.serve(lo, hi)
-		p.tell(lo, hi)
+		p.learnFrom(lo, hi)
 	}
 	return p, nil
 }
 
-// predict serves the nodes of step t and scores each head by itself.
+// predict implements system, and scores each head by itself.
 func (p *pooled) predict(t int, probs []float64) {
 	p.engine.predict(t, probs)
 	each := p.served(p.stream.span(t))
 	labels := p.stream.stepLabels(t)
-	classes := len(probs) / len(labels)
+	classes := len(p.Model().Classes)
 	for k := range p.heads {
 		p.heads[k].AddWindow(calibration.ScoreRows(each[k], classes, labels), p.bins)
 	}
@@ -102,8 +102,8 @@ func (p *pooled) predict(t int, probs []float64) {
 	}
 }
 
-// served returns, for each head, the probabilities that it gave the nodes from lo
-// to below hi, whose labels have not come.
+// served returns by head the probabilities, n × classes, that the head gave the nodes
+// from lo to below hi, whose labels have not come.
 func (p *pooled) served(lo, hi int) [][]float64 {
 	each := make([][]float64, len(p.heads))
 	for v := lo; v < hi; v++ {
@@ -117,17 +117,18 @@ func (p *pooled) served(lo, hi int) [][]float64 {
 	return each
 }
 
-func (p *pooled) learn(t int) { p.tell(p.stream.span(t)) }
+// learn implements system.
+func (p *pooled) learn(t int) { p.learnFrom(p.stream.span(t)) }
 
-// tell tells the labels of the nodes from lo to below hi.
-func (p *pooled) tell(lo, hi int) {
+// learnFrom learns from the labels of the nodes from lo to below hi.
+func (p *pooled) learnFrom(lo, hi int) {
 	out := p.label(lo, hi)
 	if p.mixture != nil {
 		p.mixture.learn(out.Heads[1:])
 	}
 }
 
-// headScores returns each head's means over steps, and its weight.
+// headScores returns each head's means over steps, and its weight at the end.
 func (p *pooled) headScores() (list []HeadScores) {
 	learned := p.Pooled()
 	for k := range p.heads {
@@ -137,17 +138,17 @@ func (p *pooled) headScores() (list []HeadScores) {
 	return list
 }
 
-// mixture is Σ_k ω_k p_k with ω_k ∝ exp(Σ_i γ^age log p_k[y_i]): Bayesian model
-// averaging that forgets.
+// mixture is Bayesian model averaging that forgets: Σ_k ω_k p_k with
+// ω_k ∝ exp(Σ_i γ^age(i) log p_k[y_i]), where age(i) counts the batches since label i.
 type mixture struct {
-	members []int     // the heads that have a part in it
-	score   []float64 // by head: its discounted log likelihood
-	keep    float64   // γ, a batch
+	members []int     // heads that are part of it
+	score   []float64 // discounted log likelihood, by head
+	keep    float64   // γ
 }
 
-func newMixture(s pool.Config) *mixture {
-	m := &mixture{keep: s.Weights.Lambda, score: make([]float64, len(s.Heads))}
-	for k, h := range s.Heads {
+func newMixture(c pool.Config) *mixture {
+	m := &mixture{keep: c.Weights.Lambda, score: make([]float64, len(c.Heads))}
+	for k, h := range c.Heads {
 		if !h.Shadow {
 			m.members = append(m.members, k)
 		}
@@ -155,7 +156,7 @@ func newMixture(s pool.Config) *mixture {
 	return m
 }
 
-// predict mixes the probabilities of each head.
+// predict writes the mixture of the heads' probabilities to probs.
 func (m *mixture) predict(each [][]float64, probs []float64) {
 	most := m.score[m.members[0]]
 	for _, k := range m.members {
@@ -171,7 +172,7 @@ func (m *mixture) predict(each [][]float64, probs []float64) {
 	}
 }
 
-// learn takes the heads' scores of a batch of labels.
+// learn adds the heads' log likelihoods of a batch of labels.
 func (m *mixture) learn(heads []event.Head) {
 	for k := range m.score {
 		m.score[k] *= m.keep

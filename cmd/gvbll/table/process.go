@@ -7,25 +7,24 @@ import (
 	"github.com/gvbll/gvbll/posterior/gp"
 )
 
-// process is a Gaussian-process classifier on the embeddings of the
-// deterministic GNN of its kind, in the manner of deep kernel learning (Wilson
-// et al. 2016) with the network trained first. It is fitted to the training
-// nodes' embeddings in their own subgraph.
+// process is a Gaussian-process classifier on the embeddings of the deterministic GNN
+// of its kind: deep kernel learning (Wilson et al. 2016) with the network trained
+// first. It is fitted to the embeddings of the training nodes on their own subgraph.
 type process struct {
 	unchanging
 	classifier *gp.Classifier
 	z          [][]float32 // by step
 }
 
-func newProcess(s *trainer, stream *replay, protocol string, kind gnn.Kind) (*process, error) {
-	c, err := s.classifier(member{kind: kind})
+func newProcess(tr *trainer, stream *replay, protocol string, kind gnn.Kind) (*process, error) {
+	c, err := tr.classifier(member{kind: kind})
 	if err != nil {
 		return nil, err
 	}
 	type key struct{ kind gnn.Kind }
-	fitted, err := recall(&s.memo, key{kind}, func() (*gp.Classifier, error) {
-		z := c.encoder.Encode(s.seen.X, s.seen.Src, s.seen.Dst)
-		return gp.Fit(s.ctx, z, c.encoder.Out(), len(s.data.Classes), s.data.Labels, processConfig(s.settings.GP, len(s.nodes), s.seed), nil)
+	fitted, err := recall(&tr.memo, key{kind}, func() (*gp.Classifier, error) {
+		z := c.encoder.Encode(tr.seen.X, tr.seen.Src, tr.seen.Dst)
+		return gp.Fit(tr.ctx, z, c.encoder.Out(), len(tr.data.Classes), tr.data.Labels, processConfig(tr.settings.GP, len(tr.nodes), tr.seed), nil)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("gaussian process on %s: %w", kind, err)
@@ -33,8 +32,8 @@ func newProcess(s *trainer, stream *replay, protocol string, kind gnn.Kind) (*pr
 	return &process{classifier: fitted, z: stream.embeddings(c.encoder, protocol)}, nil
 }
 
-// processConfig goes over to minibatches, unless the settings say how many rows
-// are in one, where all rows a step would take long: 2000 steps of 1000 rows.
+// processConfig returns how the process is fitted. With more than 5000 rows it takes
+// minibatches, 2000 steps of 1000 rows, unless the settings give a batch size.
 func processConfig(c gp.Config, rows int, seed uint64) gp.Config {
 	const batch, steps = 1000, 2000
 	c.Seed = seed

@@ -7,26 +7,25 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// stage is the stream of one cut. Nodes are numbered as they arrive: training
-// and warm-up nodes first, as the context, then step by step.
+// replay is the stream of one cut. Nodes are numbered in the order of their arrival:
+// training nodes, then warm-up nodes, then the nodes of each step.
 type replay struct {
 	memo
-	raw    []gnn.Vector // as they came
-	x      []gnn.Vector // normalised
-	labels []int32
-	// links are the neighbours that each node names: those before it, and of its
-	// own step.
+	raw    []gnn.Vector // features, by node
+	x      []gnn.Vector // the same, normalised
+	labels []int32      // by node
+	// links are the neighbours that each node names: nodes before it.
 	links [][]int32
 	// src and dst are the same edges in both directions, in order of arrival.
 	src, dst []int32
-	// train is how many nodes train. context, which is them and the warm-up, and
-	// steps tell where each batch ends.
-	train   int
-	context extent
-	steps   []extent
+
+	train   int      // training nodes
+	context extent   // after training and warm-up nodes
+	steps   []extent // after each step
 }
 
-// extent is a graph in the course of its growth.
+// extent is the size of the graph at some time: its first nodes, and its first edges
+// in src and dst.
 type extent struct{ nodes, edges int }
 
 func newReplay(d *dataset.Dataset, cut dataset.Stream, n *gnn.Normalizer) *replay {
@@ -60,7 +59,7 @@ func newReplay(d *dataset.Dataset, cut dataset.Stream, n *gnn.Normalizer) *repla
 	return s
 }
 
-// span is the numbers of step t's nodes, from lo to below hi.
+// span returns the numbers of step t's nodes: from lo to below hi.
 func (s *replay) span(t int) (lo, hi int) {
 	if t == 0 {
 		return s.context.nodes, s.steps[0].nodes
@@ -68,19 +67,15 @@ func (s *replay) span(t int) (lo, hi int) {
 	return s.steps[t-1].nodes, s.steps[t].nodes
 }
 
-// stepLabels are those of step t's nodes.
+// stepLabels returns the labels of step t's nodes.
 func (s *replay) stepLabels(t int) []int32 {
 	lo, hi := s.span(t)
 	return s.labels[lo:hi]
 }
 
-// targets are the numbers of step t's nodes.
+// targets returns the numbers of step t's nodes, one by one.
 func (s *replay) targets(t int) []int32 {
-	return numbers(s.span(t))
-}
-
-// numbers are those from lo to below hi.
-func numbers(lo, hi int) []int32 {
+	lo, hi := s.span(t)
 	v := make([]int32, hi-lo)
 	for i := range v {
 		v[i] = int32(lo + i)
@@ -88,7 +83,7 @@ func numbers(lo, hi int) []int32 {
 	return v
 }
 
-// known is the graph in which step t's nodes are embedded under a protocol.
+// known returns the graph on which step t's nodes are embedded under a protocol.
 func (s *replay) known(t int, protocol string) train.Data {
 	e := s.steps[t]
 	if protocol == Full {
@@ -97,7 +92,7 @@ func (s *replay) known(t int, protocol string) train.Data {
 	return train.Data{X: s.x[:e.nodes], Labels: s.labels[:e.nodes], Src: s.src[:e.edges], Dst: s.dst[:e.edges]}
 }
 
-// embeddings returns those of every step's nodes, step by step.
+// embeddings returns the embeddings of each step's nodes, n × d_e, by step.
 func (s *replay) embeddings(encoder gnn.Encoder, protocol string) [][]float32 {
 	type key struct {
 		encoder  gnn.Encoder
@@ -112,6 +107,7 @@ func (s *replay) embeddings(encoder gnn.Encoder, protocol string) [][]float32 {
 	return z
 }
 
+// embedWhole embeds all steps on the whole graph.
 func (s *replay) embedWhole(encoder gnn.Encoder) (z [][]float32) {
 	all := encoder.Encode(s.x, s.src, s.dst)
 	for t := range s.steps {
@@ -121,7 +117,8 @@ func (s *replay) embedWhole(encoder gnn.Encoder) (z [][]float32) {
 	return z
 }
 
-// embedArrivals grows the graph as the engine does.
+// embedArrivals embeds each step on the graph as it is after the step, which grows as
+// the engine's does.
 func (s *replay) embedArrivals(encoder gnn.Encoder) (z [][]float32) {
 	g := gnn.NewGraph(encoder)
 	grow := func(upto int) {
@@ -142,7 +139,7 @@ func (s *replay) embedArrivals(encoder gnn.Encoder) (z [][]float32) {
 	return z
 }
 
-// neighbours returns, by node, all that it has in the whole graph.
+// neighbours returns each node's neighbours in the whole graph.
 func (s *replay) neighbours() [][]int32 {
 	all := make([][]int32, len(s.x))
 	for i, v := range s.dst {
@@ -151,12 +148,13 @@ func (s *replay) neighbours() [][]int32 {
 	return all
 }
 
-// origin is that of every event of a replayed stream: it was read from no topic.
+// origin is the origin of every event of a replay: no topic.
 var origin = &event.Origin{}
 
 func id(v int) event.ID { return event.ID{Num: int64(v)} }
 
-// arrivals are the nodes from lo to below hi, each naming its neighbours.
+// arrivals returns the arrivals of the nodes from lo to below hi, which name the given
+// neighbours.
 func (s *replay) arrivals(lo, hi int, neighbours [][]int32, context bool) []event.Node {
 	nodes := make([]event.Node, 0, hi-lo)
 	for v := lo; v < hi; v++ {
@@ -170,7 +168,7 @@ func (s *replay) arrivals(lo, hi int, neighbours [][]int32, context bool) []even
 	return nodes
 }
 
-// departures say that the nodes from lo to below hi leave.
+// departures returns the departures of the nodes from lo to below hi.
 func (s *replay) departures(lo, hi int) []event.Node {
 	nodes := make([]event.Node, 0, hi-lo)
 	for v := lo; v < hi; v++ {
@@ -179,8 +177,8 @@ func (s *replay) departures(lo, hi int) []event.Node {
 	return nodes
 }
 
-// told are the labels of the nodes from lo to below hi.
-func (s *replay) told(lo, hi int) []event.Label {
+// labelsOf returns the label events of the nodes from lo to below hi.
+func (s *replay) labelsOf(lo, hi int) []event.Label {
 	labels := make([]event.Label, 0, hi-lo)
 	for v := lo; v < hi; v++ {
 		labels = append(labels, event.Label{Origin: origin, Node: id(v), Index: s.labels[v]})

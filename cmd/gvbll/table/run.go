@@ -9,16 +9,18 @@ import (
 	"sync"
 )
 
-// Plan says what is to be compared. Empty Protocols and Systems stand for all.
+// Plan says what to compare. Empty Protocols stands for both, empty Systems for those
+// of Table I.
 type Plan struct {
 	Sources   []Source
 	Protocols []string
 	Systems   []string
 	Seeds     []uint64
 	Settings  Settings
-	Parallel  int // (data set, seed) pairs worked on at once; 0 for 1
+	Parallel  int // pairs of data set and seed that run at once; 0 for 1
 }
 
+// withDefaults fills in what is empty and validates the plan.
 func (p Plan) withDefaults() (Plan, error) {
 	if len(p.Protocols) == 0 {
 		p.Protocols = Protocols
@@ -37,7 +39,7 @@ func (p Plan) withDefaults() (Plan, error) {
 	}{{"protocol", p.Protocols, Protocols}, {"system", p.Systems, Known}} {
 		for _, name := range list.given {
 			if !slices.Contains(list.know, name) {
-				errs = append(errs, fmt.Errorf("%s %q: it is one of %v", list.kind, name, list.know))
+				errs = append(errs, fmt.Errorf("%s %q: give one of %v", list.kind, name, list.know))
 			}
 		}
 	}
@@ -48,38 +50,39 @@ func (p Plan) withDefaults() (Plan, error) {
 	return p, nil
 }
 
-// Run does the jobs of the plan that are not among the existing results, or were
-// done with other settings, and hands each result to sink as it comes. Calls of
-// sink do not overlap. Their order depends on the machine's mood when Parallel is
-// more than 1; the results do not, but for their Seconds.
+// Run runs the jobs of the plan that have no result among the existing ones, or only
+// one of other settings, and passes each result to sink as soon as it is there. Calls
+// of sink do not overlap. With Parallel above 1 their order varies; the results do
+// not, except for Seconds.
 //
-// It ends with the first error: of a data set, of a training, of sink, or ctx's
-// cause when that is done. What sink was given until then can be gone on with.
+// Run ends at the first error, which may be a data set's, a training's, sink's, or
+// ctx's cause. The results that sink has got by then are good, and another Run can go
+// on from them.
 func Run(ctx context.Context, plan Plan, existing []Result, sink func(Result) error) error {
 	plan, err := plan.withDefaults()
 	if err != nil {
 		return err
 	}
 	groups, _ := plan.missing(existing)
-	var turn sync.Mutex
-	var full error // what sink ended with
+	var mu sync.Mutex    // held while sink runs
+	var sinkFailed error // sink is not called again after an error
 	return each(ctx, plan.Parallel, len(groups), func(ctx context.Context, i int) error {
 		return groups[i].run(ctx, plan.Settings, func(r Result) error {
-			turn.Lock()
-			defer turn.Unlock()
+			mu.Lock()
+			defer mu.Unlock()
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			if full == nil {
-				full = sink(r)
+			if sinkFailed == nil {
+				sinkFailed = sink(r)
 			}
-			return full
+			return sinkFailed
 		})
 	})
 }
 
-// Missing returns how many jobs of the plan [Run] would do, and those of the
-// existing results that are of the plan. A plan that Run refuses misses nothing.
+// Missing returns how many jobs of the plan [Run] would run, and the existing results
+// that belong to the plan. For a plan that Run refuses it returns nothing.
 func Missing(plan Plan, existing []Result) (jobs int, have []Result) {
 	plan, err := plan.withDefaults()
 	if err != nil {
@@ -92,6 +95,8 @@ func Missing(plan Plan, existing []Result) (jobs int, have []Result) {
 	return jobs, have
 }
 
+// missing returns the jobs that have no result yet, in groups, and the results of the
+// others.
 func (p Plan) missing(existing []Result) (groups []*group, have []Result) {
 	type done struct {
 		Job
@@ -116,7 +121,7 @@ func (p Plan) missing(existing []Result) (groups []*group, have []Result) {
 					case r != nil:
 						have = append(have, *r)
 					}
-					known[done{job, hash}] = nil // a job that is named twice is one job
+					known[done{job, hash}] = nil // a job that is named twice counts once
 				}
 			}
 			if len(g.jobs) > 0 {
@@ -127,31 +132,33 @@ func (p Plan) missing(existing []Result) (groups []*group, have []Result) {
 	return groups, have
 }
 
-// group is the jobs of one data set and seed, which share trainings.
+// group is the jobs of one data set and seed. They share trainings.
 type group struct {
 	source *Source
 	seed   uint64
-	hash   string
+	hash   string // of the settings
 	jobs   []Job
 }
+
+// run runs the jobs one after the other.
 
 func (g *group) run(ctx context.Context, settings Settings, sink func(Result) error) error {
 	d, cut, err := g.source.Open(Cut{Seed: g.seed})
 	if err != nil {
 		return fmt.Errorf("table: %s, seed %d: %w", g.source.Name, g.seed, err)
 	}
-	s, err := newTrainer(ctx, d, cut.Train, settings, g.seed)
+	tr, err := newTrainer(ctx, d, cut.Train, settings, g.seed)
 	if err != nil {
 		return fmt.Errorf("table: seed %d: %w", g.seed, err)
 	}
-	stream := newReplay(d, cut, s.normalizer)
+	stream := newReplay(d, cut, tr.normalizer)
 	for _, job := range g.jobs {
-		r, err := evaluate(job.System, s, stream, job.Protocol)
+		r, err := evaluate(job.System, tr, stream, job.Protocol)
 		if err != nil {
 			return fmt.Errorf("table: %s, %s, %s, seed %d: %w", job.Dataset, job.Protocol, job.System, job.Seed, err)
 		}
 		if x := r.Stream.NLL; math.IsNaN(x) || math.IsInf(x, 0) {
-			return fmt.Errorf("table: %s, %s, %s, seed %d: the probabilities are no numbers", job.Dataset, job.Protocol, job.System, job.Seed)
+			return fmt.Errorf("table: %s, %s, %s, seed %d: the probabilities are not finite", job.Dataset, job.Protocol, job.System, job.Seed)
 		}
 		r.Job, r.Settings = job, g.hash
 		if err := sink(r); err != nil {
@@ -161,9 +168,8 @@ func (g *group) run(ctx context.Context, settings Settings, sink func(Result) er
 	return nil
 }
 
-// each calls do for 0 to below n on a number of goroutines, in order of their
-// becoming free. The first error ends the others through their context, and is
-// returned.
+// each calls do for every i below n, on as many goroutines as parallel says. The first
+// error cancels the context of the others, and is returned.
 func each(ctx context.Context, parallel, n int, do func(ctx context.Context, i int) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

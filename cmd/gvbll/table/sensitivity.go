@@ -10,18 +10,19 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// Parameters are what Sensitivity can vary, one at a time: the number of steps
-// (and so the size of a batch), the share of training nodes, and the forgetting,
-// step size and anchor of the update.
+// Parameters lists what [Sensitivity] can vary: the number of steps, and with it the
+// size of a batch; the share of training nodes; and the update's forgetting λ, step
+// size η and anchor strength β.
 var Parameters = []string{"steps", "train-share", "lambda", "eta", "beta"}
 
-// Sweep is a parameter and the values it takes.
+// Sweep is a parameter and the values to try.
 type Sweep struct {
 	Param  string
 	Values []float64
 }
 
-// Point is how GVBLL-Online does at one value, all else as planned.
+// Point scores GVBLL-Online with one value of one parameter, all others being the
+// plan's.
 type Point struct {
 	Param    string  `json:"param"`
 	Value    float64 `json:"value"`
@@ -30,13 +31,14 @@ type Point struct {
 	Estimate
 }
 
-// Sensitivity varies one parameter at a time for GVBLL-Online, over the plan's
-// data sets, protocols and seeds; the plan's Systems are not read. A data set and
-// seed is trained for once, and again for each training share. Points come by
-// sweep, value, data set and protocol. A value that makes no sense is an error
-// before anything is trained, but for shares and steps that a data set refuses.
-// progress, when not nil, hears of each data set and seed that is done; its calls
-// do not overlap.
+// Sensitivity varies one parameter of GVBLL-Online at a time, on the plan's data sets,
+// protocols and seeds; the plan's Systems are ignored. It trains once for every data
+// set and seed, and again for every share of training nodes. Points are ordered by
+// sweep, value, data set and protocol.
+//
+// A bad value is an error before anything is trained, except for shares and steps that
+// only the data set refuses. progress, unless it is nil, is called after each data set
+// and seed; calls do not overlap.
 func Sensitivity(ctx context.Context, plan Plan, sweeps []Sweep, progress func(dataset string, seed uint64)) ([]Point, error) {
 	plan, err := plan.withDefaults()
 	if err != nil {
@@ -55,7 +57,7 @@ func Sensitivity(ctx context.Context, plan Plan, sweeps []Sweep, progress func(d
 	// means[source][seed][variant][protocol]
 	seeds := len(plan.Seeds)
 	means := make([][][]Scores, len(plan.Sources)*seeds)
-	var turn sync.Mutex
+	var mu sync.Mutex // held while progress runs
 	err = each(ctx, plan.Parallel, len(means), func(ctx context.Context, i int) error {
 		source, seed := &plan.Sources[i/seeds], plan.Seeds[i%seeds]
 		var err error
@@ -63,8 +65,8 @@ func Sensitivity(ctx context.Context, plan Plan, sweeps []Sweep, progress func(d
 			return fmt.Errorf("table: %s, seed %d: %w", source.Name, seed, err)
 		}
 		if progress != nil {
-			turn.Lock()
-			defer turn.Unlock()
+			mu.Lock()
+			defer mu.Unlock()
 			progress(source.Name, seed)
 		}
 		return nil
@@ -93,10 +95,11 @@ func Sensitivity(ctx context.Context, plan Plan, sweeps []Sweep, progress func(d
 type variant struct {
 	param  string
 	value  float64
-	cut    Cut // but for the seed
+	cut    Cut // without the seed
 	update posterior.Config
 }
 
+// vary returns the variant with value x, all else being the defaults and update.
 func vary(update posterior.Config, param string, x float64) (variant, error) {
 	v := variant{param: param, value: x, update: update}
 	switch param {
@@ -115,16 +118,17 @@ func vary(update posterior.Config, param string, x float64) (variant, error) {
 	case "beta":
 		v.update.Beta = x
 	default:
-		return v, fmt.Errorf("parameter %q: it is one of %v", param, Parameters)
+		return v, fmt.Errorf("parameter %q: give one of %v", param, Parameters)
 	}
 	return v, v.update.Validate()
 }
 
-// sweep plays all variants on one data set and seed, and returns their means over
-// steps by variant and protocol.
+// sweep runs all variants on one data set and seed. It returns their means over steps,
+// by variant and protocol.
 func sweep(ctx context.Context, source *Source, seed uint64, plan Plan, variants []variant) ([][]Scores, error) {
 	means := make([][]Scores, len(variants))
-	// Those of one share go together, and among them those of one stream.
+	// Variants of the same training nodes come one after the other, and among them
+	// variants of the same stream.
 	order := make([]int, len(variants))
 	for i := range order {
 		order[i] = i
@@ -133,7 +137,7 @@ func sweep(ctx context.Context, source *Source, seed uint64, plan Plan, variants
 		x, y := variants[a].cut, variants[b].cut
 		return cmp.Or(cmp.Compare(x.Share, y.Share), cmp.Compare(x.Steps, y.Steps))
 	})
-	var s *trainer
+	var tr *trainer
 	var stream *replay
 	var at Cut
 	for _, i := range order {
@@ -144,15 +148,15 @@ func sweep(ctx context.Context, source *Source, seed uint64, plan Plan, variants
 			if err != nil {
 				return nil, err
 			}
-			if s == nil || v.cut.Share != at.Share {
-				if s, err = newTrainer(ctx, d, cut.Train, plan.Settings, seed); err != nil {
+			if tr == nil || v.cut.Share != at.Share {
+				if tr, err = newTrainer(ctx, d, cut.Train, plan.Settings, seed); err != nil {
 					return nil, err
 				}
 			}
-			stream, at = newReplay(d, cut, s.normalizer), v.cut
+			stream, at = newReplay(d, cut, tr.normalizer), v.cut
 		}
 		for _, protocol := range plan.Protocols {
-			mean, err := online(s, stream, protocol, v.update)
+			mean, err := runOnline(tr, stream, protocol, v.update)
 			if err != nil {
 				return nil, err
 			}
@@ -162,13 +166,14 @@ func sweep(ctx context.Context, source *Source, seed uint64, plan Plan, variants
 	return means, nil
 }
 
-// online plays GVBLL-Online with the given constants.
-func online(s *trainer, stream *replay, protocol string, update posterior.Config) (Scores, error) {
-	g, err := newOnline(s, stream, protocol, update)
+// runOnline runs GVBLL-Online with the given constants, and returns its means over
+// steps.
+func runOnline(tr *trainer, stream *replay, protocol string, update posterior.Config) (Scores, error) {
+	g, err := newOnline(tr, stream, protocol, update)
 	if err != nil {
 		return Scores{}, err
 	}
 	var r Result
-	err = prequential(s.ctx, g, stream, len(s.data.Classes), s.settings.Bins, s.settings.Delay, &r)
+	err = prequential(tr.ctx, g, stream, len(tr.data.Classes), tr.settings.Bins, tr.settings.Delay, &r)
 	return r.Mean, err
 }

@@ -14,31 +14,31 @@ import (
 	"github.com/gvbll/gvbll/posterior/gp"
 )
 
-// Settings hold for all systems and data sets alike. [DefaultSettings] fills
-// them; Run refuses what makes no sense.
+// Settings are the same for all systems and data sets. [DefaultSettings] returns the
+// defaults; zeros are not filled in.
 type Settings struct {
 	Hidden        []int             `json:"hidden"`          // widths of the encoder's hidden layers
 	Embedding     int               `json:"embedding"`       // d_e; 0 for [model.EmbeddingFor]
 	Epochs        int               `json:"epochs"`          // of every training
 	LearningRate  float64           `json:"learning_rate"`   // Adam's
 	WeightDecay   float64           `json:"weight_decay"`    // of encoders and linear heads; 0 for none
-	Dropout       float64           `json:"dropout"`         // 0 for none
-	Normalization gnn.Normalization `json:"normalization"`   // empty: row-l2 for sparse features, standard for dense
+	Dropout       float64           `json:"dropout"`         // of features and hidden states; 0 for none
+	Normalization gnn.Normalization `json:"normalization"`   // empty for row-l2 of sparse features and standard of dense ones
 	Bins          int               `json:"bins"`            // equal-mass bins of a step's ECE
-	Delay         int               `json:"delay,omitempty"` // steps by which labels come late
+	Delay         int               `json:"delay,omitempty"` // steps by which labels are late
 
 	Passes  int       `json:"passes"`  // stochastic passes of MC dropout
 	Members int       `json:"members"` // of the deep ensemble
 	Folds   int       `json:"folds"`   // of the training nodes, for temperature scaling
-	GP      gp.Config `json:"gp"`      // its Seed is not read; see [gp.Config] for zeros
+	GP      gp.Config `json:"gp"`      // Seed is ignored; see [gp.Config] for zeros
 
 	TempHidden int              `json:"temp_hidden"` // hidden units of GVBLL's temperature head; 0 for τ = 1
 	Samples    int              `json:"samples"`     // S of GVBLL's training
 	Update     posterior.Config `json:"update"`      // GVBLL-Online's
 }
 
-// DefaultSettings returns the architecture and training that the program uses,
-// and the baselines' customary constants.
+// DefaultSettings returns the architecture and training of gvbll train, and the usual
+// constants of the baselines.
 func DefaultSettings() Settings {
 	return Settings{
 		Hidden: []int{64}, Embedding: 0, Epochs: 100, LearningRate: 0.01, WeightDecay: 5e-4, Dropout: 0.5, Bins: 10,
@@ -75,7 +75,7 @@ func (s Settings) validate() error {
 	return errors.Join(errs...)
 }
 
-// embedding is d_e for a data set of so many classes.
+// embedding returns d_e for a data set with this number of classes.
 func (s Settings) embedding(classes int) int {
 	if s.Embedding == 0 {
 		return model.EmbeddingFor(classes)
@@ -83,7 +83,7 @@ func (s Settings) embedding(classes int) int {
 	return s.Embedding
 }
 
-// training is how the deterministic encoders are trained.
+// training returns how the deterministic encoders are trained.
 func (s Settings) training(kind gnn.Kind, in, classes int, seed uint64) train.Config {
 	return train.Config{
 		Encoder: kind, In: in, Hidden: s.Hidden, Out: s.embedding(classes), Epochs: s.Epochs,
@@ -91,7 +91,7 @@ func (s Settings) training(kind gnn.Kind, in, classes int, seed uint64) train.Co
 	}
 }
 
-// phase1 is the same for GVBLL.
+// phase1 returns how GVBLL is trained.
 func (s Settings) phase1(seed uint64) model.Config {
 	c := model.Config{
 		Hidden: s.Hidden, Embedding: s.Embedding, TempHidden: s.TempHidden, Epochs: s.Epochs, Samples: s.Samples,
@@ -109,15 +109,15 @@ func (s Settings) phase1(seed uint64) model.Config {
 	return c
 }
 
-// hash names these settings applied to a source.
+// hash identifies the results of these settings on a source, see [Result.Settings].
 func (s Settings) hash(source *Source) string {
 	b, err := json.Marshal(struct {
 		Version  int
 		Settings Settings
 		Source   string
-	}{Version, s, source.Key})
+	}{version, s, source.Key})
 	if err != nil {
-		panic(err) // numbers and strings only, finite once validated
+		panic(err) // numbers and strings only, finite after validate
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:8])

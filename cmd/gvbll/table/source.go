@@ -6,29 +6,29 @@ import (
 	"github.com/gvbll/gvbll/gnn/dataset"
 )
 
-// Source is a data set that can be cut by many seeds.
+// Source is a data set that is cut anew for every seed.
 type Source struct {
 	Name string
-	// Key tells the data and their usual cut from others: results are taken up
-	// again only where it is the same.
+	// Key identifies the data and their default cut. An existing result is used again
+	// only if the key is the same.
 	Key string
-	// Open returns the graph and its stream. Several goroutines may call it at
-	// once; what it returns is only read.
+	// Open returns the graph and its stream. It is safe for concurrent use, and
+	// callers must not change what it returns.
 	Open func(Cut) (*dataset.Dataset, dataset.Stream, error)
 }
 
-// Cut says how a data set is divided into training nodes and steps. Share and
-// Steps are 0 for what is usual for the data set.
+// Cut says how a data set is divided into training nodes and steps. Zero Share and
+// Steps stand for the source's own.
 type Cut struct {
 	Seed  uint64
 	Share float64 // of the nodes, for training
 	Steps int
 }
 
-// Of returns a data set as a source, with the given share of the nodes for
-// training and so many steps. Zeros follow the paper for the data sets that it
-// knows ([dataset.Plan]); any other then keeps its own split if it has one, is cut by
-// year if it has years, or else has 50 steps and a tenth for training.
+// Of returns a data set as a source with this share of the nodes for training and this
+// number of steps. Zeros stand for the paper's numbers where it has the data set
+// ([dataset.Plan]), and otherwise for a tenth and 50 steps; a data set that has a split
+// of its own then keeps it, and one that has years is cut by year.
 func Of(d *dataset.Dataset, share float64, steps int) Source {
 	own := d.Own != nil && share == 0
 	byYear := d.Year != nil && share == 0 && !own
@@ -76,8 +76,8 @@ func Of(d *dataset.Dataset, share float64, steps int) Source {
 	}
 }
 
-// Drifting returns the drifting generator as a source: another graph for every
-// seed. c.Seed is not read.
+// Drifting returns the drifting generator as a source: a new graph for every seed.
+// c.Seed is ignored.
 func Drifting(c dataset.DriftConfig) Source {
 	c.Seed = 0
 	return Source{

@@ -2,20 +2,20 @@ package table
 
 import "github.com/gvbll/gvbll/gnn"
 
-// standalone is a GNN trained once and then left alone: the paper's GNN
+// standalone is a GNN that is trained once and never updated: the paper's GNN
 // baselines.
 type standalone struct {
 	unchanging
 	head *linear
-	z    [][]float32 // by step
+	z    [][]float32 // embeddings, by step
 }
 
-func newStandalone(s *trainer, stream *replay, protocol string, kind gnn.Kind) (*standalone, error) {
-	return newMember(s, stream, protocol, member{kind: kind})
+func newStandalone(tr *trainer, stream *replay, protocol string, kind gnn.Kind) (*standalone, error) {
+	return newMember(tr, stream, protocol, member{kind: kind})
 }
 
-func newMember(s *trainer, stream *replay, protocol string, m member) (*standalone, error) {
-	c, err := s.classifier(m)
+func newMember(tr *trainer, stream *replay, protocol string, m member) (*standalone, error) {
+	c, err := tr.classifier(m)
 	if err != nil {
 		return nil, err
 	}

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Estimate is a mean over seeds of the three measures, accuracy as a fraction,
-// and its standard errors, 0 for a single seed.
+// Estimate holds means over seeds of the three measures, accuracy as a fraction, and
+// their standard errors, which are 0 for a single seed.
 type Estimate struct {
 	Seeds int     `json:"seeds"`
 	Acc   float64 `json:"acc"`
@@ -18,7 +18,7 @@ type Estimate struct {
 	ECESE float64 `json:"ece_se"`
 }
 
-// Row is a cell of Table I: a mean over seeds of the means over steps.
+// Row is a cell of Table I: means over seeds of the means over steps.
 type Row struct {
 	Dataset  string `json:"dataset"`
 	Protocol string `json:"protocol"`
@@ -26,20 +26,14 @@ type Row struct {
 	Estimate
 }
 
-// Summarise averages results over seeds. Of results of the same job the last
-// counts. Rows are in the paper's order of data sets, others after them by name,
-// then by protocol and in the order of Systems.
+// Summarise averages results over seeds. If a job has several results, the last one
+// counts. Rows are ordered by data set (the paper's first, in its order, then by name),
+// protocol and system (in the order of Known).
 func Summarise(results []Result) []Row {
-	latest := make(map[Job]int, len(results))
-	for i := range results {
-		latest[results[i].Job] = i
-	}
-	type cell struct{ dataset, protocol, system string }
 	where := make(map[cell]int)
 	var rows []Row
 	var runs [][]Scores
-	for _, i := range inSeedOrder(results, latest) {
-		r := &results[i]
+	for _, r := range latestBySeed(results) {
 		c := cell{r.Dataset, r.Protocol, r.System}
 		at, known := where[c]
 		if !known {
@@ -64,20 +58,23 @@ func Summarise(results []Result) []Row {
 	return rows
 }
 
-// inSeedOrder returns the places of the latest results, by seed, so that sums run
-// in one order whatever the results' own.
-func inSeedOrder(results []Result, latest map[Job]int) []int {
-	var order []int
+// latestBySeed returns the last result of each job, ordered by seed, so that sums do not
+// depend on the order of the results.
+func latestBySeed(results []Result) (list []*Result) {
+	latest := make(map[Job]int, len(results))
+	for i := range results {
+		latest[results[i].Job] = i
+	}
 	for i := range results {
 		if latest[results[i].Job] == i {
-			order = append(order, i)
+			list = append(list, &results[i])
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(results[a].Seed, results[b].Seed) })
-	return order
+	slices.SortStableFunc(list, func(a, b *Result) int { return cmp.Compare(a.Seed, b.Seed) })
+	return list
 }
 
-// estimate averages one measurement a seed.
+// estimate averages one run per seed.
 func estimate(runs []Scores) Estimate {
 	e := Estimate{Seeds: len(runs)}
 	n := float64(len(runs))

@@ -64,15 +64,15 @@ func TestPaper(t *testing.T) {
 		{"texas", "graphsage", .6556, 1.09, .31},
 		{"cornell", "gp-gat", .4389, 1.47, .23},
 	} {
-		acc, nll, ece, ok := Paper(c.dataset, c.system)
+		acc, nll, ece, ok := paperScores(c.dataset, c.system)
 		if !ok || math.Abs(acc-c.acc) > 1e-12 || nll != c.nll || ece != c.ece {
 			t.Errorf("%s on %s: %v, %v, %v, %v", c.system, c.dataset, acc, nll, ece, ok)
 		}
 	}
-	if _, _, _, ok := Paper("zoo", "gcn"); ok {
+	if _, _, _, ok := paperScores("zoo", "gcn"); ok {
 		t.Error("the paper is said to have a data set that it has not")
 	}
-	if _, _, _, ok := Paper("cora", "svm"); ok {
+	if _, _, _, ok := paperScores("cora", "svm"); ok {
 		t.Error("the paper is said to have a system that it has not")
 	}
 }

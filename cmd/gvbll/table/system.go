@@ -9,58 +9,60 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 )
 
-// system classifies a stream step by step.
+// system classifies the nodes of a stream step by step.
 type system interface {
-	// predict writes the class probabilities of step t's nodes to probs.
+	// predict writes the class probabilities of step t's nodes, n × classes, to
+	// probs. Steps come in order, each once.
 	predict(t int, probs []float64)
-	// learn may look at the labels of step t. It is called once, after the
-	// step's predictions were scored.
+	// learn may learn from the labels of step t. Steps come in order, each at most
+	// once, after predict of the same step.
 	learn(t int)
 }
 
-// unchanging systems learn nothing from the stream.
+// unchanging is embedded in systems that learn nothing from the stream.
 type unchanging struct{}
 
 func (unchanging) learn(int) {}
 
-// newSystem returns the system of that name, trained.
-func newSystem(name string, s *trainer, stream *replay, protocol string) (system, error) {
+// newSystem returns the system of a name, trained.
+func newSystem(name string, tr *trainer, stream *replay, protocol string) (system, error) {
 	switch name {
 	case "graphsage":
-		return newStandalone(s, stream, protocol, gnn.KindSAGE)
+		return newStandalone(tr, stream, protocol, gnn.KindSAGE)
 	case "gcn":
-		return newStandalone(s, stream, protocol, gnn.KindGCN)
+		return newStandalone(tr, stream, protocol, gnn.KindGCN)
 	case "gat":
-		return newStandalone(s, stream, protocol, gnn.KindGAT)
+		return newStandalone(tr, stream, protocol, gnn.KindGAT)
 	case "gin":
-		return newStandalone(s, stream, protocol, gnn.KindGIN)
+		return newStandalone(tr, stream, protocol, gnn.KindGIN)
 	case "mc-dropout":
-		return newDropout(s, stream, protocol)
+		return newDropout(tr, stream, protocol)
 	case "deep-ensemble":
-		return newEnsemble(s, stream, protocol)
+		return newEnsemble(tr, stream, protocol)
 	case "temp-scale":
-		return newScaled(s, stream, protocol)
+		return newScaled(tr, stream, protocol)
 	case "gp-sage":
-		return newProcess(s, stream, protocol, gnn.KindSAGE)
+		return newProcess(tr, stream, protocol, gnn.KindSAGE)
 	case "gp-gcn":
-		return newProcess(s, stream, protocol, gnn.KindGCN)
+		return newProcess(tr, stream, protocol, gnn.KindGCN)
 	case "gp-gat":
-		return newProcess(s, stream, protocol, gnn.KindGAT)
+		return newProcess(tr, stream, protocol, gnn.KindGAT)
 	case "gvbll-static":
-		return newStatic(s, stream, protocol)
+		return newStatic(tr, stream, protocol)
 	case "gvbll-online":
-		return newOnline(s, stream, protocol, s.settings.Update)
+		return newOnline(tr, stream, protocol, tr.settings.Update)
 	}
-	if name == "pool" || slices.Contains(Ablations, name) {
-		return newPooled(s, stream, protocol, name)
+	if name == "pool" || slices.Contains(ablations, name) {
+		return newPooled(tr, stream, protocol, name)
 	}
-	return nil, fmt.Errorf("system %q: it is one of %v", name, Known)
+	return nil, fmt.Errorf("system %q: give one of %v", name, Known)
 }
 
-// play streams a system: it predicts each step, is scored, and is then told the
-// step's labels (Algorithm 1's order of things), or those of delay steps ago.
+// prequential runs a system through the stream in the order of Algorithm 1: predict a
+// step, score the predictions, then learn from the step's labels, or with late labels
+// from those of delay steps before. It fills in the scores of r.
 func prequential(ctx context.Context, sys system, stream *replay, classes, bins, delay int, r *Result) error {
-	score := tally{classes: classes, mass: bins, result: r}
+	score := tally{classes: classes, bins: bins, result: r}
 	for t := range stream.steps {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -72,31 +74,33 @@ func prequential(ctx context.Context, sys system, stream *replay, classes, bins,
 		if past := t - delay; past >= 0 {
 			sys.learn(past)
 		}
-		if g, ok := sys.(interface{ drift() (float64, float64) }); ok {
-			distance, variance := g.drift()
+		if g, ok := sys.(interface {
+			moved() (distance, variance float64)
+		}); ok {
+			distance, variance := g.moved()
 			r.AnchorDistance = append(r.AnchorDistance, distance)
 			r.Variance = append(r.Variance, variance)
 		}
 	}
 	score.done()
-	if g, ok := sys.(*pooled); ok {
-		r.Heads = g.headScores()
+	if p, ok := sys.(*pooled); ok {
+		r.Heads = p.headScores()
 	}
 	return nil
 }
 
-// perform trains a system and plays it.
-func evaluate(name string, s *trainer, stream *replay, protocol string) (Result, error) {
+// evaluate trains a system and runs it through the stream.
+func evaluate(name string, tr *trainer, stream *replay, protocol string) (Result, error) {
 	var r Result
-	s.spent, stream.spent = 0, 0
-	sys, err := newSystem(name, s, stream, protocol)
+	tr.spent, stream.spent = 0, 0
+	sys, err := newSystem(name, tr, stream, protocol)
 	if err != nil {
 		return r, err
 	}
 	begin := time.Now()
-	if err := prequential(s.ctx, sys, stream, len(s.data.Classes), s.settings.Bins, s.settings.Delay, &r); err != nil {
+	if err := prequential(tr.ctx, sys, stream, len(tr.data.Classes), tr.settings.Bins, tr.settings.Delay, &r); err != nil {
 		return r, err
 	}
-	r.Seconds = (s.spent + stream.spent + time.Since(begin)).Seconds()
+	r.Seconds = (tr.spent + stream.spent + time.Since(begin)).Seconds()
 	return r, nil
 }

@@ -1,15 +1,16 @@
 // Package table runs the paper's comparison, Table I: twelve systems on the same
-// streams, each scored on what it says of a step before the step's labels are
-// told, and the averages over steps.
+// streams. A stream is a number of steps, each a batch of nodes that arrive. Every
+// system predicts a step's nodes, is scored on these predictions, and only then may
+// learn from the step's labels.
 //
-// All systems share what is not their idea: the split and the steps, the
-// features' normalisation, the encoder's architecture and training, and the
-// treatment of isolated training nodes ([model.Prepare]). GVBLL is not rewritten
-// here: it is [model.Train] and the heads of package posterior, and a test holds
-// its scores to those of the engine.
+// All systems share what is not their own idea: the split and the steps, the
+// normalisation of features, the encoder's architecture and training, and the
+// treatment of isolated training nodes ([model.Prepare]). GVBLL and the pool of heads
+// are not written anew here: [model.Train] trains them, and the program's own engine
+// predicts and learns.
 //
-// A result depends on the data, the settings and the job's seed, not on which
-// other jobs were asked for, nor on how many run at once.
+// A result depends on the data, the settings and the job's seed. It does not depend
+// on which other jobs are asked for, or on how many run at once.
 package table
 
 import (
@@ -18,9 +19,9 @@ import (
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
-// Version changes whenever the same job would have other scores, so that older
-// results are not taken for present ones.
-const Version = 1
+// version changes whenever the same job would have other scores, so that results of
+// an older program are not taken for this one's.
+const version = 2
 
 // Systems are the columns of Table I, in its order.
 var Systems = []string{
@@ -30,22 +31,22 @@ var Systems = []string{
 	"gvbll-static", "gvbll-online",
 }
 
-// Known are all systems: those, the pool of heads that the program serves, and
-// the pool with a part taken away.
-var Known = append(append(slices.Clone(Systems), "pool"), Ablations...)
+// Known are all systems: those of Table I, the pool of heads that the program serves
+// by default, and the pool's ablations.
+var Known = append(append(slices.Clone(Systems), "pool"), ablations...)
 
-// The protocols. Under both, encoders are trained on the training nodes' own
-// subgraph. Under Strict an arrival is embedded in the graph of the nodes that
-// have arrived, its own step's included; under Full, once, in the whole graph.
+// The protocols. Under both, encoders are trained on the subgraph of the training
+// nodes. Under Strict a node is embedded in the graph of the nodes that have arrived,
+// those of its own step included. Under Full it is embedded in the whole graph.
 const (
 	Strict = "strict"
 	Full   = "full"
 )
 
-// Protocols lists them.
+// Protocols lists both.
 var Protocols = []string{Strict, Full}
 
-// Job is one cell of the comparison before it is averaged over seeds.
+// Job is one run of one system: a cell of Table I before it is averaged over seeds.
 type Job struct {
 	Dataset  string `json:"dataset"`
 	Protocol string `json:"protocol"`
@@ -53,36 +54,38 @@ type Job struct {
 	Seed     uint64 `json:"seed"` // of the split, the trainings and all draws
 }
 
-// Result is what a job came to.
+// Result is what a job measured.
 type Result struct {
 	Job
-	// Settings tells apart results of other settings, data or versions.
+	// Settings is a hash of the settings, the data and the version. Results with
+	// another hash do not belong to the same table.
 	Settings string   `json:"settings"`
 	Steps    []Scores `json:"steps"`
 	Mean     Scores   `json:"mean"`   // over steps, each counting alike: the paper's figures
 	Stream   Scores   `json:"stream"` // over labels, each counting alike; ECE over Bins
-	// Bins are the reliability diagram of the whole stream, of equal width.
+	// Bins are the reliability diagram of the whole stream: bins of equal width.
 	Bins []Bin `json:"bins"`
-	// AnchorDistance and Variance tell, for GVBLL, where the posterior is after
-	// each step: the Frobenius norm of M - M*, and the mean of Σ.
+	// AnchorDistance and Variance describe GVBLL's posterior after each step: the
+	// Frobenius norm of M - M*, and the mean of Σ. Other systems have none.
 	AnchorDistance []float64 `json:"anchor_distance,omitempty"`
 	Variance       []float64 `json:"variance,omitempty"`
-	// Heads are, of the pool, its heads by themselves: means over steps.
+	// Heads scores each head of the pool by itself, means over steps. Other systems
+	// have none.
 	Heads []HeadScores `json:"heads,omitempty"`
-	// Seconds is what the system takes on its own: a training that it shares
-	// with others counts in full. It alone differs from run to run.
+	// Seconds is how long the system takes on its own: a training that it shares
+	// with others counts in full. Only this field differs from run to run.
 	Seconds float64 `json:"seconds"`
 }
 
-// HeadScores are those of one head of the pool.
+// HeadScores are the scores of one head of the pool.
 type HeadScores struct {
 	Name   string  `json:"name"`
 	Weight float64 `json:"weight"` // in the pool, after the last step
 	Scores
 }
 
-// Scores are the paper's three measures of N labels: accuracy as a fraction, NLL
-// in nats, ECE.
+// Scores are the paper's three measures over N labels: accuracy as a fraction, NLL
+// in nats, and ECE.
 type Scores struct {
 	N   int     `json:"n"`
 	Acc float64 `json:"acc"`
@@ -90,7 +93,7 @@ type Scores struct {
 	ECE float64 `json:"ece"`
 }
 
-// Bin holds the predictions whose confidence lies in one of the equal parts of
+// Bin counts the predictions whose confidence lies in one of the equal parts of
 // [0, 1].
 type Bin struct {
 	Count      int64   `json:"count"`
@@ -98,22 +101,24 @@ type Bin struct {
 	Confidence float64 `json:"confidence"` // sum
 }
 
-// tally scores what is served, step by step. Probabilities are rounded to
-// float32 first, as the engine does for what it publishes.
+// tally scores predictions step by step. Probabilities are rounded to float32
+// first, as the engine rounds what it publishes.
 type tally struct {
-	classes, mass int // mass is the number of equal-mass bins of a step's ECE
-	result        *Result
-	scores        calibration.Prequential
+	classes int
+	bins    int // equal-mass bins of a step's ECE
+	result  *Result
+	scores  calibration.Prequential
 }
 
 func (t *tally) step(probs []float64, labels []int32) {
 	for i, p := range probs {
 		probs[i] = float64(float32(p))
 	}
-	m := t.scores.AddWindow(calibration.ScoreRows(probs, t.classes, labels), t.mass)
+	m := t.scores.AddWindow(calibration.ScoreRows(probs, t.classes, labels), t.bins)
 	t.result.Steps = append(t.result.Steps, scoresOf(len(labels), m))
 }
 
+// done completes the result after the last step.
 func (t *tally) done() {
 	total := t.scores.Total()
 	t.result.Mean = scoresOf(total.Labels, t.scores.WindowMeans())
@@ -123,19 +128,19 @@ func (t *tally) done() {
 	}
 }
 
-// scoresOf are the means over n labels.
+// scoresOf returns means over n labels as Scores.
 func scoresOf(n int, m calibration.Means) Scores {
 	return Scores{N: n, Acc: m.Acc, NLL: m.NLL, ECE: m.ECE}
 }
 
-// divide makes means of sums.
+// divide turns sums into means over n.
 func (s *Scores) divide(n int) {
 	if n > 0 {
 		s.Acc, s.NLL, s.ECE = s.Acc/float64(n), s.NLL/float64(n), s.ECE/float64(n)
 	}
 }
 
-// rank is the place of name in list, its length when it is not there.
+// rank returns the index of name in list, or the list's length if it is not there.
 func rank(list []string, name string) int {
 	if i := slices.Index(list, name); i >= 0 {
 		return i

@@ -8,13 +8,13 @@ import (
 )
 
 // scaled is temperature scaling (Guo et al. 2017): the trained GraphSAGE with its
-// logits divided by one number T, the one with the least NLL on nodes that the
+// logits divided by one number T, which is fitted to minimise the NLL on nodes that the
 // training did not see.
 //
-// With a few dozen training nodes none can be spared, so T is fitted to the
-// logits of all of them, each from a GraphSAGE trained without its fold, and then
-// serves the GraphSAGE that was trained on all. Of more than manyNodes training
-// nodes one fold is held out and enough.
+// A few dozen training nodes are too few to hold some out. So T is fitted to the logits
+// of all training nodes, each computed by a GraphSAGE that was trained without the
+// node's fold, and then used with the GraphSAGE that was trained on all. With more than
+// manyNodes training nodes, one fold that is held out is enough.
 type scaled struct {
 	*standalone
 	temperature float64
@@ -22,12 +22,12 @@ type scaled struct {
 
 const manyNodes = 10_000
 
-func newScaled(s *trainer, stream *replay, protocol string) (*scaled, error) {
-	plain, err := newStandalone(s, stream, protocol, gnn.KindSAGE)
+func newScaled(tr *trainer, stream *replay, protocol string) (*scaled, error) {
+	plain, err := newStandalone(tr, stream, protocol, gnn.KindSAGE)
 	if err != nil {
 		return nil, err
 	}
-	temperature, err := s.temperature()
+	temperature, err := tr.temperature()
 	if err != nil {
 		return nil, err
 	}
@@ -44,21 +44,21 @@ func (s *scaled) predict(t int, probs []float64) {
 	}
 }
 
-// temperature is T of the school's GraphSAGE.
-func (s *trainer) temperature() (float64, error) {
+// temperature returns T for the trainer's GraphSAGE.
+func (tr *trainer) temperature() (float64, error) {
 	type key struct{}
-	return recall(&s.memo, key{}, func() (float64, error) {
-		others, folds, err := s.folds(s.settings.Folds)
+	return recall(&tr.memo, key{}, func() (float64, error) {
+		others, folds, err := tr.folds(tr.settings.Folds)
 		if err != nil {
 			return 0, err
 		}
-		if len(s.nodes) > manyNodes {
+		if len(tr.nodes) > manyNodes {
 			others, folds = others[:1], folds[:1]
 		}
 		var logits []float64
 		var labels []int32
 		for f, fold := range folds {
-			inner, err := newTrainer(s.ctx, s.graph, others[f], s.settings, mix(s.seed, uint64(f)+1))
+			inner, err := newTrainer(tr.ctx, tr.graph, others[f], tr.settings, mix(tr.seed, uint64(f)+1))
 			if err != nil {
 				return 0, err
 			}
@@ -66,27 +66,27 @@ func (s *trainer) temperature() (float64, error) {
 			if err != nil {
 				return 0, err
 			}
-			stream := newReplay(s.graph, dataset.Stream{Train: others[f], Steps: [][]int32{fold}}, inner.normalizer)
+			stream := newReplay(tr.graph, dataset.Stream{Train: others[f], Steps: [][]int32{fold}}, inner.normalizer)
 			a := make([]float64, len(fold)*c.head.classes)
 			c.head.scores(stream.embeddings(c.encoder, Strict)[0], a)
 			logits, labels = append(logits, a...), append(labels, stream.stepLabels(0)...)
 		}
-		return fitTemperature(logits, len(s.data.Classes), labels), nil
+		return fitTemperature(logits, len(tr.data.Classes), labels), nil
 	})
 }
 
-// The temperatures that fitTemperature returns lie between these: logits that
-// separate the classes would have T = 0, and those that know nothing T = ∞.
+// The bounds of fitTemperature: logits that separate the classes would give T = 0, and
+// logits without information T = ∞.
 const (
 	leastTemperature = 0.05
 	mostTemperature  = 100
 )
 
-// fitTemperature returns the T that minimises the NLL of softmax(a/T). In s = 1/T
-// it is convex: with p = softmax(s·a) its derivative is the mean of
-// Σ p_c a_c - a_y, and its curvature that of the variance of a under p. Newton's
-// steps are taken where they stay between the bounds known of the root, and
-// halves of the interval elsewhere.
+// fitTemperature returns the T that minimises the NLL of softmax(a/T) for logits a,
+// n × classes. The NLL is convex in s = 1/T: with p = softmax(s·a), its derivative is
+// the mean of Σ p_c a_c - a_y, and its second derivative is the mean variance of a
+// under p. The root of the derivative is found by Newton's method, with bisection
+// wherever a step would leave the interval that is known to hold the root.
 func fitTemperature(logits []float64, classes int, labels []int32) float64 {
 	p := make([]float64, classes)
 	slope := func(s float64) (first, second float64) {
@@ -112,7 +112,7 @@ func fitTemperature(logits []float64, classes int, labels []int32) float64 {
 		return leastTemperature
 	}
 	s := 1.0
-	for range 100 { // halving alone needs fewer
+	for range 100 { // bisection alone needs fewer
 		first, second := slope(s)
 		if first > 0 {
 			hi = s

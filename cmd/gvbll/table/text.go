@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// Text lays rows out as Table I for a terminal: a block for each data set and
-// protocol, systems down, measures across. Each cell is mean ± standard error,
-// accuracy in percent, with the paper's figure in brackets; a star marks the best
-// of a block, and all that round to the same.
+// Text formats rows for a terminal: a block for each data set and protocol, with a
+// line for each system and a column for each measure. A cell is mean ± standard error,
+// accuracy in percent, with the paper's figure in brackets. A star marks the best of a
+// block, and what rounds to the same.
 func Text(rows []Row) string {
 	return layout(rows, func(b *strings.Builder, title string, table [][]string, best [][]bool) {
 		fmt.Fprintf(b, "%s\n", title)
@@ -28,7 +28,7 @@ func Text(rows []Row) string {
 	})
 }
 
-// Markdown is Text as Markdown tables, the best in bold.
+// Markdown formats rows as Text does, as Markdown tables with the best in bold.
 func Markdown(rows []Row) string {
 	return layout(rows, func(b *strings.Builder, title string, table [][]string, best [][]bool) {
 		fmt.Fprintf(b, "**%s**\n\n", title)
@@ -47,11 +47,13 @@ func Markdown(rows []Row) string {
 	})
 }
 
+// pad fills s with spaces to a width in characters.
 func pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s)))
 }
 
-// layout writes a block for each run of rows of one data set and protocol.
+// layout calls write for each block: consecutive rows of one data set and protocol.
+// table and best are by line and column.
 func layout(rows []Row, write func(b *strings.Builder, title string, table [][]string, best [][]bool)) string {
 	var b strings.Builder
 	for len(rows) > 0 {
@@ -69,6 +71,7 @@ func layout(rows []Row, write func(b *strings.Builder, title string, table [][]s
 	return b.String()
 }
 
+// title is the heading of a block.
 func title(rows []Row) string {
 	least, most := rows[0].Seeds, rows[0].Seeds
 	for _, r := range rows {
@@ -78,7 +81,7 @@ func title(rows []Row) string {
 	if least != most {
 		seeds = fmt.Sprintf("%d to %d", least, most)
 	}
-	if _, _, _, ok := Paper(rows[0].Dataset, rows[0].System); ok {
+	if _, _, _, ok := paperScores(rows[0].Dataset, rows[0].System); ok {
 		return fmt.Sprintf("%s, %s, seeds: %s (paper's figures in brackets)", rows[0].Dataset, rows[0].Protocol, seeds)
 	}
 	return fmt.Sprintf("%s, %s, seeds: %s", rows[0].Dataset, rows[0].Protocol, seeds)
@@ -87,8 +90,8 @@ func title(rows []Row) string {
 // measure is a column of a block.
 type measure struct {
 	name          string
-	digits, paper int     // decimals of our figures and of the paper's
-	sign          float64 // 1 where more is better, -1 where less is
+	digits, paper int     // decimals of our figures, and of the paper's
+	sign          float64 // 1 if more is better, -1 if less is better
 	of            func(r *Row) (mean, se float64)
 }
 
@@ -98,8 +101,8 @@ var measures = [...]measure{
 	{"ECE", 3, 2, -1, func(r *Row) (float64, float64) { return r.ECE, r.ECESE }},
 }
 
-// block makes the cells of one data set and protocol, a header first, and tells
-// which are best.
+// block returns the cells of one data set and protocol, with a header, and which of
+// them are best.
 func block(rows []Row) (table [][]string, best [][]bool) {
 	table = append(table, []string{"system"})
 	for _, r := range rows {
@@ -123,7 +126,7 @@ func block(rows []Row) (table [][]string, best [][]bool) {
 			if rows[i].Seeds > 1 {
 				text += fmt.Sprintf(" ± %.*f", m.digits, se)
 			}
-			if acc, nll, ece, ok := Paper(rows[i].Dataset, rows[i].System); ok {
+			if acc, nll, ece, ok := paperScores(rows[i].Dataset, rows[i].System); ok {
 				text += fmt.Sprintf(" (%.*f)", m.paper, [...]float64{100 * acc, nll, ece}[k])
 			}
 			table[i+1] = append(table[i+1], text)

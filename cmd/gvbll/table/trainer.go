@@ -11,17 +11,17 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 )
 
-// school is what can be learned from the training nodes of one cut. Each
-// training takes place when it is first asked for.
+// trainer trains models on the training nodes of one cut. A model is trained when it
+// is first asked for, and kept for the other systems that use it.
 type trainer struct {
 	memo
-	ctx        context.Context // of the run that the school belongs to
+	ctx        context.Context // of the run
 	settings   Settings
 	seed       uint64
 	graph      *dataset.Dataset
-	nodes      []int32    // the training nodes
-	data       model.Data // they and their own subgraph
-	seen       train.Data // the same, as trainings see it
+	nodes      []int32    // training nodes, by their numbers in graph
+	data       model.Data // training nodes and their subgraph
+	seen       train.Data // the same, normalised and with isolated nodes treated
 	normalizer *gnn.Normalizer
 }
 
@@ -45,25 +45,26 @@ func newTrainer(ctx context.Context, d *dataset.Dataset, nodes []int32, s Settin
 	return &trainer{ctx: ctx, settings: s, seed: seed, graph: d, nodes: nodes, data: data, seen: seen, normalizer: normalizer}, nil
 }
 
-// classifier is a deterministic GNN.
+// classifier is a deterministic GNN: an encoder and a linear head.
 type classifier struct {
 	encoder gnn.Encoder
 	head    *linear
 }
 
-// member names one of the classifiers of a kind: 0 is the one that stands alone.
+// member identifies one of the classifiers of a kind. Number 0 is the baseline, and
+// the first of an ensemble; others differ by their seed.
 type member struct {
 	kind   gnn.Kind
 	number int
 }
 
-// classifier trains encoder and linear head by cross-entropy, each member from
-// other initial weights and with other dropout.
-func (s *trainer) classifier(m member) (*classifier, error) {
-	return recall(&s.memo, m, func() (*classifier, error) {
-		seed := mix(s.seed, uint64(m.number))
-		head := newLinear(s.settings.embedding(len(s.data.Classes)), len(s.data.Classes), s.settings.WeightDecay, seed)
-		encoder, _, err := train.Fit(s.ctx, s.seen, head, s.settings.training(m.kind, s.data.Dim, len(s.data.Classes), seed), nil)
+// classifier returns a member, trained by cross-entropy. The member's seed decides
+// about its initial weights and its dropout.
+func (tr *trainer) classifier(m member) (*classifier, error) {
+	return recall(&tr.memo, m, func() (*classifier, error) {
+		seed := mix(tr.seed, uint64(m.number))
+		head := newLinear(tr.settings.embedding(len(tr.data.Classes)), len(tr.data.Classes), tr.settings.WeightDecay, seed)
+		encoder, _, err := train.Fit(tr.ctx, tr.seen, head, tr.settings.training(m.kind, tr.data.Dim, len(tr.data.Classes), seed), nil)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", m.kind, err)
 		}
@@ -71,30 +72,31 @@ func (s *trainer) classifier(m member) (*classifier, error) {
 	})
 }
 
-// bayesian is Phase 1 of GVBLL, as the program runs it.
-func (s *trainer) gvbll() (*model.Model, error) {
+// gvbll returns the model that Phase 1 of GVBLL trains, as gvbll train does.
+func (tr *trainer) gvbll() (*model.Model, error) {
 	type key struct{}
-	return recall(&s.memo, key{}, func() (*model.Model, error) {
-		return model.Train(s.ctx, s.data, s.settings.phase1(s.seed), nil)
+	return recall(&tr.memo, key{}, func() (*model.Model, error) {
+		return model.Train(tr.ctx, tr.data, tr.settings.phase1(tr.seed), nil)
 	})
 }
 
-// mix returns a seed of its own for each number; for 0 it is seed itself.
+// mix derives a seed for each number. For 0 it is the seed itself. The constant is
+// 2^64 divided by the golden ratio, which spreads consecutive numbers.
 func mix(seed, number uint64) uint64 { return seed + number*0x9e3779b97f4a7c15 }
 
-// folds deals the training nodes out to k folds of nearly equal size and nearly
-// equal class shares, and returns for each the others and the fold.
-func (s *trainer) folds(k int) (others, fold [][]int32, err error) {
-	if len(s.nodes) < 2 {
-		return nil, nil, fmt.Errorf("%s: %d training nodes cannot be folded: give a larger share", s.data.Name, len(s.nodes))
+// folds divides the training nodes into k folds of nearly equal size and class
+// shares. For each it returns the nodes outside and those inside.
+func (tr *trainer) folds(k int) (others, fold [][]int32, err error) {
+	if len(tr.nodes) < 2 {
+		return nil, nil, fmt.Errorf("%s: %d training nodes cannot be divided into folds: give a larger share", tr.data.Name, len(tr.nodes))
 	}
-	k = min(k, len(s.nodes))
-	rng := rand.New(rand.NewPCG(s.seed, 0x666f6c6473))
-	classes := make([][]int, len(s.data.Classes))
-	for i, y := range s.data.Labels {
+	k = min(k, len(tr.nodes))
+	rng := rand.New(rand.NewPCG(tr.seed, 0x666f6c6473))
+	classes := make([][]int, len(tr.data.Classes))
+	for i, y := range tr.data.Labels {
 		classes[y] = append(classes[y], i)
 	}
-	home, dealt := make([]int, len(s.nodes)), 0
+	home, dealt := make([]int, len(tr.nodes)), 0
 	for _, members := range classes {
 		rng.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
 		for _, i := range members {
@@ -103,7 +105,7 @@ func (s *trainer) folds(k int) (others, fold [][]int32, err error) {
 		}
 	}
 	others, fold = make([][]int32, k), make([][]int32, k)
-	for i, v := range s.nodes {
+	for i, v := range tr.nodes {
 		for f := range k {
 			if f == home[i] {
 				fold[f] = append(fold[f], v)
@@ -112,7 +114,7 @@ func (s *trainer) folds(k int) (others, fold [][]int32, err error) {
 			}
 		}
 	}
-	for _, f := range fold { // nodes of like number may be of like class
+	for _, f := range fold { // neighbouring numbers may have the same class
 		rng.Shuffle(len(f), func(i, j int) { f[i], f[j] = f[j], f[i] })
 	}
 	return others, fold, nil

@@ -7,21 +7,21 @@ import (
 	"github.com/gvbll/gvbll/gnn/dataset"
 )
 
-// Validation is how a system does, with one of several settings, on training
-// nodes that it was not trained on. A seed's figures are over all training nodes,
-// each of which is predicted once.
+// Validation scores a system with one of several settings on training nodes that were
+// held out. For each seed every training node is predicted once.
 type Validation struct {
-	Setting int    `json:"setting"` // its place in the list
+	Setting int    `json:"setting"` // index in the list
 	Dataset string `json:"dataset"`
 	System  string `json:"system"`
 	Estimate
 }
 
-// CrossValidate plays the strict protocol inside the training nodes, so that
-// settings can be chosen without a look at the stream: of k folds each is
-// streamed to systems trained on the others, in steps no larger than the data
-// set's and at least minSteps of them. The plan's Protocols and Settings are not
-// read. Validations come by setting, data set and system.
+// CrossValidate compares settings on the training nodes alone, under the strict
+// protocol, so that settings can be chosen without a look at the stream. It divides the
+// training nodes into k folds. Each fold is streamed to systems that are trained on the
+// others, in steps that are no larger than the data set's, and at least minSteps of
+// them. The plan's Protocols and Settings are ignored. Validations are ordered by
+// setting, data set and system.
 func CrossValidate(ctx context.Context, plan Plan, k int, settings []Settings) ([]Validation, error) {
 	if k < 2 || len(settings) == 0 {
 		return nil, fmt.Errorf("table: %d folds and %d settings: give at least 2 folds and 1 setting", k, len(settings))
@@ -65,12 +65,11 @@ func CrossValidate(ctx context.Context, plan Plan, k int, settings []Settings) (
 	return all, nil
 }
 
-// minSteps is the least number of steps of a fold, so that what an online system
-// learns on the way can show.
+// minSteps is the least number of steps in a fold: an online system needs some to
+// learn from.
 const minSteps = 4
 
-// crossValidate returns each system's scores over all folds of one cut: the means
-// over folds, by their nodes.
+// crossValidate returns each system's scores on one cut: means over its training nodes.
 func crossValidate(ctx context.Context, source *Source, seed uint64, k int, systems []string, settings Settings) ([]Scores, error) {
 	d, cut, err := source.Open(Cut{Seed: seed})
 	if err != nil {
@@ -86,7 +85,7 @@ func crossValidate(ctx context.Context, source *Source, seed uint64, k int, syst
 	}
 	sum := make([]Scores, len(systems))
 	for f, fold := range folds {
-		// From here on only training nodes are looked at.
+		// From here on only training nodes are used.
 		inner, err := newTrainer(ctx, d, others[f], settings, mix(seed, uint64(f)+1))
 		if err != nil {
 			return nil, err
@@ -110,8 +109,8 @@ func crossValidate(ctx context.Context, source *Source, seed uint64, k int, syst
 	return sum, nil
 }
 
-// pieces cuts a fold into steps of at most size nodes, and at least minSteps of
-// them where there are as many nodes.
+// pieces cuts a fold into steps of at most size nodes: at least minSteps steps, if there
+// are as many nodes.
 func pieces(fold []int32, size int) (steps [][]int32) {
 	n := len(fold)
 	count := min(n, max(minSteps, (n+size-1)/size))
