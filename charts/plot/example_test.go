@@ -16,16 +16,14 @@ func Example() {
 		Name: "online", X: steps, Y: []float64{0.81, 0.82, math.NaN(), 0.85},
 		Err: []float64{0.01, 0.01, 0, 0.02},
 	}
-	picture := plot.Lines("Prequential accuracy", plot.Panel{
-		XLabel: "step", YLabel: "accuracy", Series: []plot.Series{static, online},
-	})
+	picture := plot.Curves("Two heads", "step", []plot.Series{static, online}, nil, nil)
 	picture.Theme = plot.Dark
 	svg, err := picture.SVG()
-	fmt.Println(bytes.Contains(svg, []byte("Prequential accuracy")), err)
+	fmt.Println(bytes.Contains(svg, []byte("Two heads")), err)
 
-	_, err = plot.Lines("Nothing", plot.Panel{Title: "NLL"}).PNG()
+	_, err = plot.Curves("Nothing", "step", []plot.Series{{Name: "static"}}, nil, nil).PNG()
 	fmt.Println(err)
 	// Output:
 	// true <nil>
-	// plot: panel 0 "NLL": no series
+	// plot: panel 0 "Accuracy": series "static": none of 0 points can be drawn
 }

@@ -24,42 +24,41 @@ type Series struct {
 	Err []float64
 }
 
-// Panel is a diagram of lines.
-type Panel struct {
-	Title string
-	// XLabel and YLabel are with their unit. Without Sweep, X counts steps of a
-	// stream or a training, so that its ticks are integers.
-	XLabel, YLabel string
-	// Sweep is for the values that were tried of a parameter: every point is
-	// marked, and errors are bars instead of a band.
-	Sweep bool
-	// Log makes the x axis logarithmic, with ticks at the values of the series.
-	Log    bool
-	Series []Series // with different names
+// chart is a diagram of lines.
+type chart struct {
+	title          string
+	xLabel, yLabel string // with the unit
+	// sweep is for the values that were tried of a parameter: every point is
+	// marked, and errors are bars. Otherwise x counts steps of a stream or of a
+	// training, so that its ticks are integers, and errors are a band.
+	sweep bool
+	// log makes the x axis logarithmic, with ticks at the values of the series.
+	log    bool
+	series []Series // with different names
 }
 
-// Size of a panel of lines with its axes, in points.
-const linesWidth, linesHeight = 310, 210
+// Size of a chart with its axes, in points.
+const chartWidth, chartHeight = 310, 210
 
-// Lines returns a picture of panels side by side.
-func Lines(title string, panels ...Panel) Picture {
+// lines returns a picture of charts side by side.
+func lines(title string, charts ...chart) Picture {
 	var row []panel
-	for _, p := range panels {
-		row = append(row, panel{p.Title, p.build})
+	for _, c := range charts {
+		row = append(row, panel{c.title, c.build})
 	}
-	return Picture{title: title, width: linesWidth, height: linesHeight, rows: [][]panel{row}}
+	return Picture{title: title, width: chartWidth, height: chartHeight, rows: [][]panel{row}}
 }
 
-func (p Panel) build(st *style) (*plot.Plot, error) {
-	if err := p.check(); err != nil {
+func (c chart) build(st *style) (*plot.Plot, error) {
+	if err := c.check(); err != nil {
 		return nil, err
 	}
-	diagram := st.newPlot(p.XLabel, p.YLabel, linesWidth, linesHeight)
+	p := st.newPlot(c.xLabel, c.yLabel, chartWidth, chartHeight)
 	x, y := nothing, nothing
 	var tried []float64
 	var bands, lines []plot.Plotter // lines are drawn over all bands
-	for _, s := range p.Series {
-		data := p.points(s)
+	for _, s := range c.series {
+		data := c.points(s)
 		for _, d := range data {
 			x.add(d.x)
 			y.add(d.y - d.err)
@@ -70,59 +69,59 @@ func (p Panel) build(st *style) (*plot.Plot, error) {
 		look := st.look(name)
 		line := &plotter.Line{XYs: data.xys(), LineStyle: st.line(look)}
 		marks := &plotter.Scatter{XYs: line.XYs, GlyphStyle: st.marker(look)}
-		if !p.Sweep {
-			bands = append(bands, data.band(st.hue(look)))
-			st.list(name, line)
-			if len(data) == 1 { // a line that could not be seen
-				lines = append(lines, marks)
-			} else {
-				lines = append(lines, line)
-			}
+		if c.sweep {
+			st.list(name, line, marks)
+			lines = append(lines, line, data.bars(st.hue(look)), marks)
 			continue
 		}
-		st.list(name, line, marks)
-		lines = append(lines, line, data.bars(st.hue(look)), marks)
+		st.list(name, line)
+		bands = append(bands, data.band(st.hue(look)))
+		if len(data) > 1 {
+			lines = append(lines, line)
+		} else { // a line that could not be seen
+			lines = append(lines, marks)
+		}
 	}
-	diagram.Add(st.rules())
-	diagram.Add(bands...)
-	diagram.Add(lines...)
-	diagram.Y.Min, diagram.Y.Max = y.padded(0.06)
+	p.Add(st.rules())
+	p.Add(bands...)
+	p.Add(lines...)
+	p.Y.Min, p.Y.Max = y.padded(0.06)
+	p.X.Min, p.X.Max = x.padded(0)
 	switch {
-	case p.Log:
-		diagram.X.Scale = plot.LogScale{}
-		diagram.X.Tick.Marker = valueTicks(tried, linesWidth-80)
+	case c.log:
+		p.X.Scale = plot.LogScale{}
+		p.X.Tick.Marker = valueTicks(tried, chartWidth-80)
 		room := max(math.Pow(x.hi/x.lo, 0.03), 1.05)
-		diagram.X.Min, diagram.X.Max = x.lo/room, x.hi*room
-	case p.Sweep: // marks at zero stay clear of the axis
-		lo, hi := x.padded(0)
-		diagram.X.Min, diagram.X.Max = lo-0.03*(hi-lo), hi+0.03*(hi-lo)
+		p.X.Min, p.X.Max = x.lo/room, x.hi*room
+	case c.sweep: // marks at the ends stay clear of the axis
+		room := 0.03 * (p.X.Max - p.X.Min)
+		p.X.Min, p.X.Max = p.X.Min-room, p.X.Max+room
 	default:
-		diagram.X.Tick.Marker = plot.TickerFunc(wholeTicks)
-		diagram.X.Min, diagram.X.Max = x.padded(0)
+		p.X.Tick.Marker = plot.TickerFunc(wholeTicks)
 	}
-	return diagram, nil
+	return p, nil
 }
 
-func (p Panel) check() error {
-	if len(p.Series) == 0 {
+func (c chart) check() error {
+	if len(c.series) == 0 {
 		return errors.New("no series")
 	}
 	var errs []error
 	seen := make(map[string]bool)
-	for _, s := range p.Series {
+	for _, s := range c.series {
 		name := clean(s.Name)
 		if seen[name] {
 			errs = append(errs, fmt.Errorf("two series are named %q", name))
 		}
 		seen[name] = true
-		if err := p.checkSeries(s); err != nil {
+		if err := c.checkSeries(s); err != nil {
 			errs = append(errs, fmt.Errorf("series %q: %w", name, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (p Panel) checkSeries(s Series) error {
+func (c chart) checkSeries(s Series) error {
 	if len(s.X) != len(s.Y) {
 		return fmt.Errorf("%d x, but %d y", len(s.X), len(s.Y))
 	}
@@ -134,7 +133,7 @@ func (p Panel) checkSeries(s Series) error {
 			return fmt.Errorf("a standard error of %v", e)
 		}
 	}
-	if len(p.points(s)) == 0 {
+	if len(c.points(s)) == 0 {
 		return fmt.Errorf("none of %d points can be drawn", len(s.X))
 	}
 	return nil
@@ -146,9 +145,9 @@ type points []point
 type point struct{ x, y, err float64 }
 
 // points returns those points of a series that can be drawn.
-func (p Panel) points(s Series) (data points) {
+func (c chart) points(s Series) (data points) {
 	for i, x := range s.X {
-		if !drawable(x) || !drawable(s.Y[i]) || p.Log && x < 1/huge {
+		if !drawable(x) || !drawable(s.Y[i]) || c.log && x < 1/huge {
 			continue
 		}
 		d := point{x: x, y: s.Y[i]}

@@ -93,7 +93,7 @@ func gallery() map[string]struct {
 			[]string{"Means", "Deviations", "dimension", "a & b", "c", "-2", "0", "2", "0.5000"},
 		},
 		"one legend": {
-			Lines("One legend", Panel{Title: "a", Series: both}, Panel{Title: "b", Series: both[:1]}),
+			lines("One legend", chart{title: "a", series: both}, chart{title: "b", series: both[:1]}),
 			[]string{"a", "b", "static", "online"},
 		},
 	}
@@ -318,7 +318,7 @@ func TestPublished(t *testing.T) {
 
 func TestNameKeepsItsColour(t *testing.T) {
 	a, b := curveOf("a", 5), curveOf("b", 5)
-	p := Lines("", Panel{Series: []Series{a, b}}, Panel{Series: []Series{b}})
+	p := lines("", chart{series: []Series{a, b}}, chart{series: []Series{b}})
 	second := newStyle(Light).hues[1]
 	hue := fmt.Sprintf("stroke:#%02X%02X%02X", second.R, second.G, second.B)
 	n := 0
@@ -338,7 +338,7 @@ func TestManySeries(t *testing.T) {
 		series = append(series, curveOf(fmt.Sprint("head ", i), 3))
 	}
 	looks := map[string]bool{}
-	for _, style := range render(t, Lines("", Panel{Series: series})).styles {
+	for _, style := range render(t, lines("", chart{series: series})).styles {
 		if strings.Contains(style, "stroke-width:1.5") {
 			looks[style] = true
 		}
@@ -346,7 +346,7 @@ func TestManySeries(t *testing.T) {
 	if len(looks) != maxLooks {
 		t.Errorf("%d looks of %d series", len(looks), maxLooks)
 	}
-	if _, err := Lines("", Panel{Series: append(series, curveOf("one more", 3))}).SVG(); err == nil {
+	if _, err := lines("", chart{series: append(series, curveOf("one more", 3))}).SVG(); err == nil {
 		t.Error("no error for more names than looks")
 	}
 }
@@ -364,11 +364,11 @@ func TestPointsThatCannotBeDrawn(t *testing.T) {
 		{false, []point{{0, 1, 0}, {1, 2, 0}, {10, 4, .5}}},
 		{true, []point{{1, 2, 0}, {10, 4, .5}}},
 	} {
-		panel := Panel{Log: test.logX, Series: []Series{s}}
+		panel := chart{log: test.logX, series: []Series{s}}
 		if got := panel.points(s); !slices.Equal(got, test.want) {
 			t.Errorf("log %v: %v, want %v", test.logX, got, test.want)
 		}
-		render(t, Lines("", panel))
+		render(t, lines("", panel))
 	}
 }
 
@@ -380,7 +380,7 @@ func TestExtremeValues(t *testing.T) {
 		}
 		for _, logX := range []bool{false, true} {
 			for _, points := range []bool{false, true} {
-				p := Lines("", Panel{Log: logX, Sweep: points, Series: []Series{
+				p := lines("", chart{log: logX, sweep: points, series: []Series{
 					{Name: "y", X: x, Y: y}, {Name: "some", X: []float64{1}, Y: []float64{1}},
 				}})
 				render(t, p)
@@ -394,17 +394,17 @@ func TestErrors(t *testing.T) {
 	with := func(change func(*Series)) Picture {
 		s := curveOf("s", 3)
 		change(&s)
-		return Lines("", Panel{Series: []Series{good, s}})
+		return lines("", chart{series: []Series{good, s}})
 	}
 	nan := math.NaN()
-	dark := Lines("", Panel{Series: []Series{good}})
+	dark := lines("", chart{series: []Series{good}})
 	dark.Theme = 7
 	bin := func(b Bin) Picture { return Reliability("", Diagram{"d", []Bin{{0, 1, 1, .5, .5}, b}}) }
 	for want, p := range map[string]Picture{
 		"without panels":              {},
 		"neither Light nor Dark":      dark,
-		"no series":                   Lines("", Panel{}),
-		"at most 32":                  Lines("", make([]Panel, 33)...),
+		"no series":                   lines("", chart{}),
+		"at most 32":                  lines("", make([]chart, 33)...),
 		"2 x, but 3 y":                with(func(s *Series) { s.X = s.X[:2] }),
 		"2 standard errors":           with(func(s *Series) { s.Err = s.Err[:2] }),
 		"standard error of -1":        with(func(s *Series) { s.Err[1] = -1 }),
@@ -470,8 +470,8 @@ func TestHeat(t *testing.T) {
 func TestTextFromOutside(t *testing.T) {
 	long := strings.Repeat("long ", 1000)
 	word := strings.Repeat("w", 1000)
-	p := Lines("a\x00b\xff]]>\ufffe <script> "+long, Panel{
-		Title: word, XLabel: word, YLabel: long, Series: []Series{curveOf("a\nb\"", 3)},
+	p := lines("a\x00b\xff]]>\ufffe <script> "+long, chart{
+		title: word, xLabel: word, yLabel: long, series: []Series{curveOf("a\nb\"", 3)},
 	})
 	s := render(t, p)
 	if !slices.Contains(s.texts, `a b"`) {
@@ -490,9 +490,9 @@ func FuzzLines(f *testing.F) {
 	f.Add(1.0, 2.0, 3.0, 4.0, 0.0, false, false, strings.Repeat("w", 200))
 	f.Add(0.0, 5e-324, math.MaxFloat64, math.Inf(1), math.NaN(), false, true, "\x01<&>")
 	f.Fuzz(func(t *testing.T, x0, x1, y0, y1, e float64, logX, points bool, name string) {
-		p := Lines(name, Panel{
-			Title: name, XLabel: name, YLabel: name, Log: logX, Sweep: points,
-			Series: []Series{{Name: name, X: []float64{x0, x1}, Y: []float64{y0, y1}, Err: []float64{e, 0}}},
+		p := lines(name, chart{
+			title: name, xLabel: name, yLabel: name, log: logX, sweep: points,
+			series: []Series{{Name: name, X: []float64{x0, x1}, Y: []float64{y0, y1}, Err: []float64{e, 0}}},
 		})
 		if doc, err := p.SVG(); err == nil {
 			parse(t, doc)

@@ -4,7 +4,7 @@ package plot
 // a stream, a panel each, with a line for every system or head. x names what X
 // counts. A metric without series has no panel.
 func Curves(title, x string, accuracy, nll, ece []Series) Picture {
-	return Lines(title, scores(Panel{XLabel: x}, accuracy, nll, ece)...)
+	return lines(title, scores(chart{xLabel: x}, accuracy, nll, ece)...)
 }
 
 // Sensitivity returns accuracy, negative log-likelihood (nats) and ECE against a
@@ -12,11 +12,11 @@ func Curves(title, x string, accuracy, nll, ece []Series) Picture {
 // for every data set. log makes the parameter's axis logarithmic. A metric
 // without series has no panel.
 func Sensitivity(title, parameter string, log bool, accuracy, nll, ece []Series) Picture {
-	return Lines(title, scores(Panel{XLabel: parameter, Sweep: true, Log: log}, accuracy, nll, ece)...)
+	return lines(title, scores(chart{xLabel: parameter, sweep: true, log: log}, accuracy, nll, ece)...)
 }
 
-// scores returns panels like the one given, for those metrics that have series.
-func scores(like Panel, accuracy, nll, ece []Series) (panels []Panel) {
+// scores returns charts like the one given, for those metrics that have series.
+func scores(like chart, accuracy, nll, ece []Series) (charts []chart) {
 	for _, m := range []struct {
 		title, label string
 		series       []Series
@@ -26,20 +26,20 @@ func scores(like Panel, accuracy, nll, ece []Series) (panels []Panel) {
 		{"Calibration error", "ECE", ece},
 	} {
 		if len(m.series) > 0 {
-			like.Title, like.YLabel, like.Series = m.title, m.label, m.series
-			panels = append(panels, like)
+			like.title, like.yLabel, like.series = m.title, m.label, m.series
+			charts = append(charts, like)
 		}
 	}
-	return panels
+	return charts
 }
 
 // Posterior returns the mean variance of the posterior's weights, and the distance
 // ‖M - M*‖ of its mean from the anchor (Frobenius norm), over the steps of the
 // stream, a panel each.
 func Posterior(title string, variance, distance []Series) Picture {
-	return Lines(title,
-		Panel{Title: "Posterior variance", XLabel: "step", YLabel: "mean variance", Series: variance},
-		Panel{Title: "Distance from the anchor", XLabel: "step", YLabel: "‖M − M*‖", Series: distance})
+	return lines(title,
+		chart{title: "Posterior variance", xLabel: "step", yLabel: "mean variance", series: variance},
+		chart{title: "Distance from the anchor", xLabel: "step", yLabel: "‖M − M*‖", series: distance})
 }
 
 // Epochs are what a training measured in each epoch, the first at index 0. All but
@@ -69,15 +69,15 @@ func Training(title string, e Epochs) Picture {
 	for i, v := range e.ELL {
 		negative[i] = -v
 	}
-	panels := []Panel{{
-		Title: "Loss", XLabel: "epoch", YLabel: "nats per node",
-		Series: append(series("loss", e.Loss), series("−ELL", negative)...),
+	charts := []chart{{
+		title: "Loss", xLabel: "epoch", yLabel: "nats per node",
+		series: append(series("loss", e.Loss), series("−ELL", negative)...),
 	}}
 	if len(e.KLWeight) > 0 {
-		panels = append(panels, Panel{Title: "Weight of the KL term", XLabel: "epoch", YLabel: "weight", Series: series("", e.KLWeight)})
+		charts = append(charts, chart{title: "Weight of the KL term", xLabel: "epoch", yLabel: "weight", series: series("", e.KLWeight)})
 	}
 	if accuracies := append(series("train", e.Train), series("validation", e.Validation)...); len(accuracies) > 0 {
-		panels = append(panels, Panel{Title: "Accuracy", XLabel: "epoch", YLabel: "accuracy", Series: accuracies})
+		charts = append(charts, chart{title: "Accuracy", xLabel: "epoch", yLabel: "accuracy", series: accuracies})
 	}
-	return Lines(title, panels...)
+	return lines(title, charts...)
 }
