@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// openCSV reads a table of nodes and a list of edges, see [Open].
+// openCSV reads a table of nodes and a table of edges, see [Open].
 func openCSV(f folder) (*Dataset, error) {
-	d := &Dataset{Name: f.name()}
+	d := &Dataset{Name: f.name}
 	n := nodeTable{memory: f.memory, number: make(map[string]int32), x: features{memory: f.memory}}
 	err := f.records("nodes", n.header, n.row)
 	if err != nil {
@@ -23,7 +23,7 @@ func openCSV(f folder) (*Dataset, error) {
 		return nil, fmt.Errorf("%s.csv has no nodes", f.path("nodes"))
 	}
 	d.Dim, d.Year = n.dim, n.years
-	if d.Features, d.Sparse, err = n.x.settle(n.dim); err != nil {
+	if d.Features, d.Sparse, err = n.x.finish(n.dim); err != nil {
 		return nil, fmt.Errorf("%s.csv: %w", f.path("nodes"), err)
 	}
 	if d.Classes, d.Labels = classesOf(n.labels); len(d.Classes) > maxClasses {
@@ -40,15 +40,15 @@ func openCSV(f folder) (*Dataset, error) {
 	return d, nil
 }
 
-// records calls header with the first line's fields and row with those of every
-// other line, as many as the header's, without the spaces around them. Lines with
-// nothing are passed over. A field may be quoted, but not go over lines: so no
-// record can take more memory than maxLine.
+// records calls header with the fields of a table's first line and row with those of
+// every other line, as many as the header has, without the spaces around them. Empty
+// lines are skipped. A field may be quoted but not contain a line break, so that no
+// record takes more memory than maxLine.
 func (f folder) records(name string, header, row func(fields []string) error) error {
 	width := -1
 	err := f.lines(name, func(line []byte, number int) error {
 		if number == 1 {
-			line = bytes.TrimPrefix(line, []byte("\ufeff"))
+			line = bytes.TrimPrefix(line, []byte("\ufeff")) // the byte order mark, which spreadsheets write
 		}
 		if len(line) == 0 {
 			return nil
@@ -71,14 +71,14 @@ func (f folder) records(name string, header, row func(fields []string) error) er
 	return err
 }
 
-// maxFields is as many fields as a line needs: features, id, label, year, and
-// room for commas in quotes.
+// maxFields is the most fields of a line: the features, id, label, year, and room for
+// commas inside quotes.
 const maxFields = maxDim + 1024
 
-// split returns a line's fields. The package's reader is for quotes alone: its
-// buffer costs more than most lines.
+// split returns the fields of a line. encoding/csv is used only where there are quotes:
+// its reader's buffer costs more than most lines.
 func split(line []byte) (fields []string, err error) {
-	// A field takes sixteen times a comma's memory, and more in a header's map.
+	// A field takes sixteen times a comma's memory, and more in the map of a header.
 	if n := bytes.Count(line, []byte(",")); n >= maxFields {
 		return nil, fmt.Errorf("%d commas, want fewer than %d", n, maxFields)
 	}
@@ -97,7 +97,7 @@ func split(line []byte) (fields []string, err error) {
 	return fields, nil
 }
 
-// unique refuses columns without a name, or with one that stands twice.
+// unique returns an error when a column has no name or the name of another.
 func unique(header []string) error {
 	seen := make(map[string]bool, len(header))
 	for i, name := range header {
@@ -112,20 +112,20 @@ func unique(header []string) error {
 	return nil
 }
 
-// nodeTable is what nodes.csv holds.
+// nodeTable reads nodes.csv.
 type nodeTable struct {
-	id, label, year int // columns; year is -1 for none
-	pairs           int // the column of sparse features, -1 for none
-	features        []int
+	id, label, year int   // columns; year is -1 if there is none
+	pairs           int   // the column of sparse features, -1 if they are dense
+	features        []int // the columns of dense features, in order
 
 	memory *budget
-	number map[string]int32 // of each id
-	labels []string
-	years  []int32
+	number map[string]int32 // a node's number by its id
+	labels []string         // by node
+	years  []int32          // by node
 	x      features
-	dim    int
+	dim    int // of the features; if sparse, one more than the largest index so far
 
-	// The row at hand.
+	// Storage for the features of one row.
 	dense []float32
 	index []uint32
 	value []float32
@@ -168,14 +168,14 @@ func (t *nodeTable) row(fields []string) error {
 	if label == "" {
 		return errors.New("the label is empty")
 	}
-	// An id's and a label's bytes, their headers, and the map's entry.
-	if err := t.memory.take(len(id) + len(label) + 80); err != nil {
+	// The bytes of id and label, their string headers, and the map's entry.
+	if err := t.memory.claim(len(id) + len(label) + 80); err != nil {
 		return err
 	}
 	t.number[strings.Clone(id)] = int32(len(t.number))
 	t.labels = append(t.labels, strings.Clone(label))
 	if t.year >= 0 {
-		year, err := parseInt(fields[t.year], math.MinInt16, math.MaxInt16)
+		year, err := parseInt(fields[t.year], minYear, maxYear)
 		if err != nil {
 			return fmt.Errorf("year: %w", err)
 		}
@@ -195,7 +195,7 @@ func (t *nodeTable) row(fields []string) error {
 	return t.x.add(t.dense)
 }
 
-// addPairs takes a node's features as index:value pairs.
+// addPairs adds a node's features from index:value pairs.
 func (t *nodeTable) addPairs(text string) error {
 	t.index, t.value = t.index[:0], t.value[:0]
 	last := -1
@@ -224,7 +224,8 @@ func (t *nodeTable) addPairs(text string) error {
 	return t.x.addSparse(t.index, t.value)
 }
 
-// classesOf names the distinct labels in order, and numbers all by it.
+// classesOf returns the distinct labels, ordered as numbers if all of them are finite
+// numbers, else alphabetically, and every label's number in that order.
 func classesOf(labels []string) (classes []string, y []int32) {
 	value := make(map[string]float64)
 	numbers := true
@@ -256,11 +257,11 @@ func classesOf(labels []string) (classes []string, y []int32) {
 	return classes, y
 }
 
-// edgeList is what edges.csv holds.
+// edgeList reads edges.csv.
 type edgeList struct {
 	memory         *budget
-	number         map[string]int32
-	source, target int // columns
+	number         map[string]int32 // a node's number by its id
+	source, target int              // columns
 	edges          [][2]int32
 }
 
@@ -285,5 +286,5 @@ func (e *edgeList) row(fields []string) error {
 		return fmt.Errorf("more than %d edges", maxEdges)
 	}
 	e.edges = append(e.edges, [2]int32{u, v})
-	return e.memory.take(edgeBytes)
+	return e.memory.claim(edgeBytes)
 }

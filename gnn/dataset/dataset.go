@@ -1,5 +1,3 @@
-// Package dataset reads and makes labelled graphs, and cuts them into training
-// nodes and the steps of a stream.
 package dataset
 
 import (
@@ -8,21 +6,22 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 )
 
-// Dataset is a labelled graph with n nodes, numbered from 0.
+// Dataset is a labelled graph of n nodes, numbered from 0. See the package comment
+// for what always holds.
 type Dataset struct {
 	Name     string
-	Features []gnn.Vector // n of them, all sparse or all dense
-	Dim      int          // of the features
+	Features []gnn.Vector // n, all sparse or all dense
+	Dim      int          // of each of Features
 	Sparse   bool
-	Labels   []int32    // n, each an index into Classes
-	Classes  []string   // in the order of the labels' numbers
-	Edges    [][2]int32 // as stored, direction kept
+	Labels   []int32    // n, indices of Classes
+	Classes  []string   // names; some may have no nodes
+	Edges    [][2]int32 // as stored: direction, repeats and loops are kept
 	Year     []int32    // n, or nil
-	Own      *Own       // the split that comes with it, or nil
+	Own      *Own       // the split that comes with the data set, or nil
 }
 
-// neighbours returns every node's distinct neighbours in ascending order, edges
-// taken as undirected and self loops left out.
+// neighbours returns each node's distinct neighbours in ascending order, with edges
+// taken as undirected and without loops.
 func (d *Dataset) neighbours() [][]int32 {
 	adj := make([][]int32, len(d.Features))
 	for _, e := range d.Edges {
@@ -38,10 +37,10 @@ func (d *Dataset) neighbours() [][]int32 {
 	return adj
 }
 
-// Arrivals tells, for nodes that arrive batch after batch, which neighbours
-// each can name: those of earlier batches and of its own. An edge within a
-// batch is named by the later of its two nodes. The result is indexed by node;
-// nodes in no batch have nil.
+// Arrivals returns, for nodes that arrive batch after batch, the neighbours that each
+// can name on arrival: those of earlier batches and of its own. An edge within a batch
+// is named by the later of its two nodes. The result is indexed by node; nodes in no
+// batch have nil.
 func (d *Dataset) Arrivals(batches [][]int32) [][]int32 {
 	order := make([]int, len(d.Features))
 	n := 0
@@ -61,8 +60,8 @@ func (d *Dataset) Arrivals(batches [][]int32) [][]int32 {
 	return adj
 }
 
-// Subgraph returns the edges between the given nodes, in both directions and
-// once each, renumbered by the nodes' places in the list.
+// Subgraph returns the edges between the given nodes, each once in both directions,
+// with nodes renumbered by their places in the list.
 func (d *Dataset) Subgraph(nodes []int32) (src, dst []int32) {
 	place := make(map[int32]int32, len(nodes))
 	for i, v := range nodes {

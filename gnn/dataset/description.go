@@ -6,22 +6,21 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 )
 
-// Own is the split that comes with a data set. Its nodes are numbered in order of
-// arrival: the first Train of them train, the next Warmup warm up, and the others
-// are the stream, cut into Steps steps whose sizes differ by one at most.
+// Own is the split that comes with a data set whose nodes are numbered in order of
+// arrival: the first Train of them train, the next Warmup warm up, and the others are
+// the stream, cut into Steps steps whose sizes differ by at most one.
 type Own struct {
 	Train  int    `json:"train"`
 	Warmup int    `json:"warmup"`
 	Steps  int    `json:"steps"`
-	How    string `json:"how,omitempty"` // how the data set was made, in words
+	How    string `json:"how,omitempty"` // how the data set was made, for people
 }
 
 // SplitOwn returns the data set's own split, cut into the given number of steps, or
-// into its own number for 0.
+// into its own number of steps for 0.
 func (d *Dataset) SplitOwn(steps int) (Stream, error) {
 	if d.Own == nil {
 		return Stream{}, errors.New("the data set has no split of its own (dataset.json): give a training share instead")
@@ -41,23 +40,23 @@ func (d *Dataset) SplitOwn(steps int) (Stream, error) {
 	return s, err
 }
 
-// description is the file dataset.json, which may stand beside nodes.csv: what the
-// tables cannot say. All of it is optional.
+// description is the file dataset.json, which may be beside nodes.csv: what the tables
+// cannot express. Every field is optional.
 type description struct {
 	Name    string   `json:"name,omitempty"`
 	Classes []string `json:"classes,omitempty"` // in order; some may have no nodes
 	Split   *Own     `json:"split,omitempty"`
 }
 
-// describe completes a data set by its dataset.json, if there is one. labels holds
-// every node's label.
+// describe completes a data set from its dataset.json, if there is one. labels has
+// each node's label.
 func (f folder) describe(d *Dataset, labels []string) error {
 	path := f.path("dataset") + ".json"
-	file, err := os.Open(path)
+	file, err := f.files.Open(f.prefix + "dataset.json")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", path, cause(err))
 	}
 	defer file.Close()
 	if err := f.readDescription(file, d, labels); err != nil {
@@ -74,8 +73,8 @@ func (f folder) readDescription(r io.Reader, d *Dataset, labels []string) error 
 	if len(b) > maxLine {
 		return fmt.Errorf("more than %d bytes", maxLine)
 	}
-	// A class takes a string's header and an entry of a map beside its bytes.
-	if err := f.memory.take(16 * len(b)); err != nil {
+	// A class takes a string's header and a map's entry besides its bytes.
+	if err := f.memory.claim(16 * len(b)); err != nil {
 		return err
 	}
 	var text description
@@ -100,7 +99,7 @@ func (f folder) readDescription(r io.Reader, d *Dataset, labels []string) error 
 	return nil
 }
 
-// numberedBy numbers all labels by the order of the classes that are listed.
+// numberedBy numbers the labels by the order of the listed classes.
 func numberedBy(classes, labels []string) ([]string, []int32, error) {
 	if len(classes) > maxClasses {
 		return nil, nil, fmt.Errorf("%d classes, want at most %d", len(classes), maxClasses)

@@ -10,62 +10,73 @@ import (
 	"github.com/gvbll/gvbll/gnn/elementary"
 )
 
-// DriftConfig describes a growing graph of papers that cite earlier ones, with
-// class shares, features and homophily that drift. DriftPreset fills it; every
-// field then has a meaning of its own.
+// DriftConfig configures [Drift]: a growing graph of papers that cite earlier ones,
+// whose class shares, features and homophily drift. [DriftPreset] fills it; every field
+// then means what it says, 0 included.
+//
+// The law, for a paper that arrives at time t in years, with y₀ the time when training
+// ends, A(t) = 1 from the middle of the stream on and 0 before, and clip to ±3:
+//
+//	class c     ∝ exp(a_c + clip(Share·r_c·(t-y₀)) + ShareJump·j_c·A(t)), once c is born
+//	subtopic s  ∝ exp(b_cs + clip(Share·r'_cs·(t-y₀)))
+//	crossing    with probability Cross + Hom·max(t-y₀, 0) + HomJump·A(t), in [0, .9]
+//	features    x = Wᵀ(m_c(t) + m_cs(t) + Noise·ε) + FeatureNoise·ε' + offset
+//	centre      m(t) = cos φ · u + sin φ · v, φ = Rot·speed·(t-y₀) + Jump·sign·A(t)
+//
+// where a, b, r, r', j, ε, ε', W and the offset are normal, and each centre turns in a
+// plane (u, v) of its own at a speed of its own. A crossing paper has nine tenths of the
+// centres of another class, and cites mostly that class.
 type DriftConfig struct {
 	Name    string
 	Seed    uint64
 	Nodes   int
 	Classes int
-	Dim     int // of the features
-	Steps   int // of the stream
-	// Sub is the number of subtopics of a class, Latent the dimension of the
-	// space in which they lie.
+	Dim     int // dimension of the features
+	Steps   int // number of steps of the stream
+	// Sub is the number of subtopics of a class, Latent the dimension of the latent space in
+	// which the centres lie.
 	Sub, Latent int
-	// Years that the graph grows for, Growth a year.
+	// Years is how long the graph grows, by the factor Growth each year.
 	Years  int
 	Growth float64
-	// Train and Warmup are the shares of the nodes, in order of arrival, at
-	// which training and warm-up end.
+	// Train and Warmup are the fractions of the nodes, in order of arrival, at which training
+	// and warm-up end.
 	Train, Warmup float64
-	// Spread and SubSpread are the standard deviations of the log shares of
-	// classes, and of subtopics within a class: 0 makes all equally frequent.
+	// Spread and SubSpread are the standard deviations of a and b: 0 makes all classes, and
+	// all subtopics of a class, equally frequent.
 	Spread, SubSpread float64
 
-	// A paper draws 1 + ⌊Cites·e^z⌋ citations, z normal of standard deviation
-	// CitesSpread, at most MaxCites; repeats are dropped.
+	// A paper draws 1 + ⌊Cites·e^z⌋ citations, z normal with standard deviation CitesSpread, at
+	// most MaxCites. Repeats are dropped.
 	Cites, CitesSpread float64
 	MaxCites           int
-	// Recency is how strongly late entries are preferred among those that can
-	// be cited: 1 not at all. An entry is a paper or a citation of it, so the
-	// number of citations draws citations whatever the recency.
+	// Recency is how strongly late entries are preferred among those that can be cited: 1 is
+	// not at all. An entry is a paper or a citation of it, so citations attract citations
+	// whatever the recency.
 	Recency float64
-	// Home is the share of citations that a node which does not cross gives its
-	// own class.
+	// Home is the fraction of its citations that a paper which does not cross gives its own
+	// class.
 	Home float64
-	// Cross is the share of nodes whose features and citations are mostly of
-	// another class: what makes the graph less homophilous.
+	// Cross is the fraction of papers that cross: it makes the graph less homophilous.
 	Cross float64
-	// Noise is the standard deviation of a node about its class and subtopic in
-	// the latent space, whose centres have length 1; FeatureNoise that of each
-	// feature.
+	// Noise is the standard deviation of a paper about its centre in the latent space, where
+	// centres have length 1; FeatureNoise that of each feature.
 	Noise, FeatureNoise float64
 
-	// What drifts, a year: Rot, the angle of the class centres; Share, the
-	// log shares of classes and subtopics; Hom, the share of crossing nodes;
-	// Late, how many classes are born only in the stream.
+	// What drifts, per year: Rot, the angle of the centres; Share, the log shares of classes
+	// and subtopics; Hom, the fraction of crossing papers. Late is the number of classes that
+	// are born only in the stream.
 	Rot, Share, Hom float64
 	Late            int
-	// What changes at once, in the middle of the stream: the angle, the log
-	// shares, the share of crossing nodes.
+	// What changes at once, in the middle of the stream: the angle, the log shares, the
+	// fraction of crossing papers.
 	Jump, ShareJump, HomJump float64
 }
 
-// DriftPreset returns the configuration of 20,000 nodes by the name of its
-// drift: none, moderate, strong or abrupt. With 169,343 nodes it stands in for
-// ogbn-arxiv: 128 features, 40 classes, edge homophily .66 (arxiv .655), mean
-// degree 13.3 (13.8). With Cites 4.66 besides, it has arxiv's 1.17 million edges.
+// DriftPreset returns the configuration of 20,000 nodes with the drift of that name: none,
+// moderate, strong or abrupt. With 169,343 nodes it resembles ogbn-arxiv: 128 features, 40
+// classes, edge homophily .66 (arxiv .655), mean degree 13.3 (13.8); with Cites 4.66
+// besides, it has arxiv's 1.17 million edges.
 func DriftPreset(name string) (DriftConfig, error) {
 	c := DriftConfig{
 		Name: "drift-" + name, Seed: 1, Nodes: 20_000, Classes: 40, Dim: 128, Steps: 100, Sub: 5, Latent: 24,
@@ -87,7 +98,42 @@ func DriftPreset(name string) (DriftConfig, error) {
 	return c, nil
 }
 
-// validate reports the first field that is out of range, by the name of its flag.
+// Drift generates the graph and its stream: papers are numbered in order of arrival, and
+// cite earlier ones. Everything is drawn from one generator seeded by the configuration,
+// with the functions of package elementary: equal configurations give equal bits on every
+// amd64 machine. (On other architectures math.Pow, which sets the pace of growth, may be
+// compiled with fused operations.)
+func Drift(c DriftConfig) (*Dataset, Stream, error) {
+	if err := c.validate(); err != nil {
+		return nil, Stream{}, err
+	}
+	g := newDrift(c)
+	d := &Dataset{Name: c.Name, Dim: c.Dim}
+	for k := range c.Classes {
+		d.Classes = append(d.Classes, "class-"+strconv.Itoa(k))
+	}
+	subs := make([]int, c.Nodes)
+	for i := range c.Nodes {
+		p := g.paper(i)
+		subs[i] = p.sub
+		d.Features = append(d.Features, gnn.Vector{Dense: g.features(p)})
+		d.Labels = append(d.Labels, int32(p.class))
+		d.Year = append(d.Year, int32(p.t))
+		cited := g.cite(p)
+		g.enter(int32(i), p.class, p.sub)
+		for _, u := range cited {
+			d.Edges = append(d.Edges, [2]int32{int32(i), u})
+			g.enter(u, int(d.Labels[u]), subs[u])
+		}
+	}
+	train, warm := int(c.Train*float64(c.Nodes)), int(c.Warmup*float64(c.Nodes))
+	d.Own = &Own{Train: train, Warmup: warm - train, Steps: c.Steps, How: fmt.Sprintf("in order of arrival, %+v", c)}
+	s, err := d.SplitOwn(0)
+	return d, s, err
+}
+
+// validate returns an error for the first field out of range, by the name of its flag. The
+// bounds keep the arithmetic finite and the memory below what a machine has.
 func (c *DriftConfig) validate() error {
 	for _, f := range []struct {
 		name         string
@@ -152,67 +198,33 @@ func (c *DriftConfig) validate() error {
 	return nil
 }
 
-// maxLaw bounds the numbers of the generator itself: 1 GiB.
+// maxLaw bounds the numbers in the generator's parameters: 1 GiB.
 const maxLaw = 1 << 27
 
-// Drift makes the graph and its stream: nodes are numbered in order of arrival,
-// and cite earlier ones. Everything is drawn from one generator, with elementary
-// functions of our own: the same configuration makes the same bits on every
-// amd64 machine.
-func Drift(c DriftConfig) (*Dataset, Stream, error) {
-	if err := c.validate(); err != nil {
-		return nil, Stream{}, err
-	}
-	g := newDrift(c)
-	d := &Dataset{Name: c.Name, Dim: c.Dim}
-	for k := range c.Classes {
-		d.Classes = append(d.Classes, "class-"+strconv.Itoa(k))
-	}
-	subs := make([]int, c.Nodes)
-	for i := range c.Nodes {
-		p := g.paper(i)
-		subs[i] = p.sub
-		d.Features = append(d.Features, gnn.Vector{Dense: g.features(p)})
-		d.Labels = append(d.Labels, int32(p.class))
-		d.Year = append(d.Year, int32(p.t))
-		cited := g.cite(p)
-		g.enter(int32(i), p.class, p.sub)
-		for _, u := range cited {
-			d.Edges = append(d.Edges, [2]int32{int32(i), u})
-			g.enter(u, int(d.Labels[u]), subs[u])
-		}
-	}
-	train, warm := int(c.Train*float64(c.Nodes)), int(c.Warmup*float64(c.Nodes))
-	d.Own = &Own{Train: train, Warmup: warm - train, Steps: c.Steps, How: fmt.Sprintf("in order of arrival, %+v", c)}
-	s, err := d.SplitOwn(0)
-	return d, s, err
-}
-
-// drift draws papers. Names follow the law: a_c, r_c, j_c of the classes' log
-// shares; b, r' of the subtopics'; u, v, g and the signs of the centres.
+// drift draws papers. Fields have the names of [DriftConfig]'s law.
 type drift struct {
 	c   DriftConfig
 	rng *rand.Rand
 
-	y0, ys, ya float64 // times: end of training, of warm-up, the abrupt change
-	birth      []float64
+	y0, ys, ya float64   // times: end of training, start of the stream, A(t) becomes 1
+	birth      []float64 // by class
 
-	a, r, j    []float64   // by class
-	b, rSub    [][]float64 // by class and subtopic
-	alternates [][]int
-	centre     []plane   // by class
-	subCentre  [][]plane // by class and subtopic
-	w          []float64 // Latent × Dim
-	offset     []float64
-	everyone   []int32
-	ofClass    [][]int32
-	ofSub      [][][]int32
-	weights    []float64
-	latent     []float64
+	a, r, j    []float64   // by class: log shares, their drift, their jump
+	b, rSub    [][]float64 // by class and subtopic: log shares, their drift
+	alternates [][]int     // by class: up to four others that its papers cross to
+	centre     []plane     // by class
+	subCentre  [][]plane   // by class and subtopic
+	w          []float64   // the map W, Latent×Dim row-major
+	offset     []float64   // Dim
+	everyone   []int32     // entries: every paper, and every citation of it
+	ofClass    [][]int32   // entries by class
+	ofSub      [][][]int32 // entries by class and subtopic
+	weights    []float64   // storage
+	latent     []float64   // storage
 	seen       map[int32]bool
 }
 
-// plane is an orthonormal pair in which a centre turns.
+// plane is an orthonormal pair u, v in whose plane a centre turns.
 type plane struct {
 	u, v        []float64
 	speed, sign float64
@@ -226,14 +238,18 @@ type paper struct {
 	other, otherSub int
 }
 
+// driftStream selects the generator's PCG stream: "drift" in ASCII.
+const driftStream = 0x6472696674
+
 func newDrift(c DriftConfig) *drift {
-	g := &drift{c: c, rng: rand.New(rand.NewPCG(c.Seed, 0x6472696674)), seen: make(map[int32]bool)}
+	g := &drift{c: c, rng: rand.New(rand.NewPCG(c.Seed, driftStream)), seen: make(map[int32]bool)}
 	g.y0, g.ys, g.ya = g.time(c.Train), g.time(c.Warmup), g.time((1+c.Warmup)/2)
 	g.birth = make([]float64, c.Classes)
 	g.weights, g.latent = make([]float64, max(c.Classes, c.Sub)), make([]float64, c.Latent)
 	g.a, g.r, g.j = g.normals(c.Classes, c.Spread), g.normals(c.Classes, 1), g.normals(c.Classes, 1)
 	for k := range c.Late {
-		g.a[k] = .8
+		g.a[k] = .8 // more frequent than most, so that they are seen
+		// Births are spread over the first .6 of the stream.
 		g.birth[k] = g.ys + float64((float64(k)+.5)/float64(c.Late)*.6*(float64(c.Years)-g.ys))
 	}
 	g.ofClass, g.ofSub = make([][]int32, c.Classes), make([][][]int32, c.Classes)
@@ -241,7 +257,7 @@ func newDrift(c DriftConfig) *drift {
 		g.b = append(g.b, g.normals(c.Sub, c.SubSpread))
 		g.rSub = append(g.rSub, g.normals(c.Sub, 1))
 		g.ofSub[k] = make([][]int32, c.Sub)
-		// Four other classes, fewer when there are not so many.
+		// Four other classes, or as many as there are.
 		var others []int
 		for _, o := range g.rng.Perm(c.Classes) {
 			if o != k && len(others) < 4 {
@@ -296,12 +312,13 @@ func normalize(x []float64) {
 	}
 }
 
-// time is τ(f), in years: the graph grows by a factor a year.
+// time returns the time in years at which the fraction f of the nodes has arrived: the
+// number of nodes grows by the factor Growth each year.
 func (g *drift) time(f float64) float64 {
 	return elementary.Log(1+float64(f*(math.Pow(g.c.Growth, float64(g.c.Years))-1))) / elementary.Log(g.c.Growth)
 }
 
-// changed is A(t): 1 after the abrupt change.
+// changed is A(t).
 func (g *drift) changed(t float64) float64 {
 	if t >= g.ya {
 		return 1
@@ -309,7 +326,7 @@ func (g *drift) changed(t float64) float64 {
 	return 0
 }
 
-// paper draws class, subtopic and whether the node crosses.
+// paper draws a paper's class, subtopic, and whether and where it crosses to.
 func (g *drift) paper(i int) paper {
 	p := paper{t: g.time((float64(i) + .5) / float64(g.c.Nodes))}
 	since := p.t - g.y0
@@ -325,6 +342,7 @@ func (g *drift) paper(i int) paper {
 	cross := g.c.Cross + float64(g.c.Hom*max(since, 0)) + float64(g.c.HomJump*g.changed(p.t))
 	p.crossing = g.rng.Float64() < min(max(cross, 0), .9)
 	if p.crossing {
+		// The alternates are chosen with probabilities .4, .3, .2 and .1.
 		u, k := g.rng.Float64(), 0
 		for k+1 < len(g.alternates[p.class]) && u >= []float64{.4, .7, .9}[k] {
 			k++
@@ -366,15 +384,14 @@ func (g *drift) softmax(w []float64) int {
 			return k
 		}
 	}
-	for k := len(w) - 1; ; k-- { // rounding
+	for k := len(w) - 1; ; k-- { // u is the sum up to rounding
 		if w[k] > 0 {
 			return k
 		}
 	}
 }
 
-// features draws x: the centres as they stand at t, noise in the latent space,
-// the map to the features, noise there.
+// features draws x, by the law.
 func (g *drift) features(p paper) []float32 {
 	clear(g.latent)
 	own := 1.0
@@ -397,6 +414,7 @@ func (g *drift) features(p paper) []float32 {
 	return out
 }
 
+// addCentre adds share times the centres of a class and a subtopic at time t to latent.
 func (g *drift) addCentre(class, sub int, t, share float64) {
 	for _, p := range [...]*plane{&g.centre[class], &g.subCentre[class][sub]} {
 		angle := float64(g.c.Rot*p.speed*(t-g.y0)) + float64(g.c.Jump*p.sign*g.changed(t))
@@ -407,9 +425,8 @@ func (g *drift) addCentre(class, sub int, t, share float64) {
 	}
 }
 
-// cite draws the papers that p cites. A paper stands in the lists once for
-// itself and once for each citation, and late entries are preferred:
-// preferential attachment, with recency.
+// cite draws the papers that p cites: preferential attachment with recency, as lists have
+// an entry for each citation and late entries are preferred.
 func (g *drift) cite(p paper) []int32 {
 	// Compared before it is converted: an int holds no infinity.
 	draws := 1 + int(min(float64(g.c.MaxCites-1), g.c.Cites*elementary.Exp(g.c.CitesSpread*g.rng.NormFloat64())))
@@ -436,7 +453,7 @@ func (g *drift) cite(p paper) []int32 {
 	return cited
 }
 
-// recent draws a place in a list, from 0 to 1.
+// recent draws a relative place in a list, in [0, 1]: u^(1/Recency) of a uniform u.
 func (g *drift) recent() float64 {
 	u := g.rng.Float64()
 	if u == 0 {
@@ -445,11 +462,12 @@ func (g *drift) recent() float64 {
 	return elementary.Exp(elementary.Log(u) / g.c.Recency)
 }
 
-// list chooses where one citation is drawn from.
+// list draws the list from which one citation is drawn.
 func (g *drift) list(p paper) []int32 {
-	own, subShare := g.c.Home, .7
+	own, subShare := g.c.Home, .7 // subShare of the citations of its own class are of its subtopic
 	u := g.rng.Float64()
 	if p.crossing {
+		// .2 to its own class, .6 to the other, .2 to everyone.
 		own, subShare = .2, .5
 		if u >= .2 && u < .8 {
 			return g.ofClass[p.other]
@@ -464,7 +482,7 @@ func (g *drift) list(p paper) []int32 {
 	return g.ofClass[p.class]
 }
 
-// enter puts a node of the given class and subtopic in its three lists.
+// enter adds an entry of a paper of the given class and subtopic to its three lists.
 func (g *drift) enter(v int32, class, sub int) {
 	g.everyone = append(g.everyone, v)
 	g.ofClass[class] = append(g.ofClass[class], v)

@@ -10,19 +10,20 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 )
 
-// maxDensity is the share of numbers that are not zero up to which features are
-// kept sparse.
+// maxDensity is the share of nonzero numbers up to which features are kept sparse. An
+// entry of a sparse vector takes 8 bytes, of a dense one 4, so at a quarter sparse takes
+// half the memory.
 const maxDensity = 0.25
 
-// features gathers the nodes' vectors. While they come, each is in its smaller
-// form, so that a bag of words never stands in memory with its zeros.
+// features collects the nodes' feature vectors while they are read. Until finish, each
+// is in its smaller form, so that a bag of words is never in memory with its zeros.
 type features struct {
 	memory  *budget
 	x       []gnn.Vector
-	nonzero int
+	nonzero int // nonzero numbers of all vectors
 }
 
-// add takes the next node's numbers, and keeps nothing of row.
+// add adds the next node's vector. It does not keep row.
 func (f *features) add(row []float32) error {
 	n := 0
 	for _, a := range row {
@@ -31,23 +32,23 @@ func (f *features) add(row []float32) error {
 		}
 	}
 	if 2*n > len(row) {
-		if err := f.keep(n, 4*len(row)); err != nil {
+		if err := f.claim(n, 4*len(row)); err != nil {
 			return err
 		}
 		f.x = append(f.x, gnn.Vector{Dense: slices.Clone(row)})
 		return nil
 	}
-	if err := f.keep(n, 8*n); err != nil {
+	if err := f.claim(n, 8*n); err != nil {
 		return err
 	}
 	f.x = append(f.x, sparse(row, n))
 	return nil
 }
 
-// addSparse takes the next node's numbers, indices strictly ascending and values
-// other than zero, and keeps nothing of the slices.
+// addSparse adds the next node's vector, given by strictly increasing indices and
+// nonzero values. It does not keep the slices.
 func (f *features) addSparse(index []uint32, value []float32) error {
-	if err := f.keep(len(index), 8*len(index)); err != nil {
+	if err := f.claim(len(index), 8*len(index)); err != nil {
 		return err
 	}
 	v := gnn.Vector{Index: make([]uint32, len(index)), Value: make([]float32, len(index))}
@@ -57,17 +58,17 @@ func (f *features) addSparse(index []uint32, value []float32) error {
 	return nil
 }
 
-func (f *features) keep(nonzero, bytes int) error {
+// claim counts nonzero numbers against their limit and bytes against the budget.
+func (f *features) claim(nonzero, bytes int) error {
 	if f.nonzero += nonzero; f.nonzero > maxNumbers {
 		return fmt.Errorf("more than %d numbers other than zero in all features together: give fewer nodes or fewer features", maxNumbers)
 	}
-	return f.memory.take(nodeBytes + bytes)
+	return f.memory.claim(nodeBytes + bytes)
 }
 
-// settle returns the vectors, all sparse or all dense, by how many of their
-// numbers are not zero. Dense ones then take at most four numbers for each of
-// those.
-func (f *features) settle(dim int) (x []gnn.Vector, isSparse bool, err error) {
+// finish returns the vectors, all sparse or all dense, by maxDensity. Dense vectors then
+// take at most four numbers for each nonzero one.
+func (f *features) finish(dim int) (x []gnn.Vector, isSparse bool, err error) {
 	all := float64(len(f.x)) * float64(dim)
 	isSparse = float64(f.nonzero) <= maxDensity*all
 	if !isSparse && all > maxNumbers {
@@ -84,7 +85,7 @@ func (f *features) settle(dim int) (x []gnn.Vector, isSparse bool, err error) {
 			}
 			f.x[i] = sparse(v.Dense, n)
 		case !isSparse && v.Dense == nil:
-			if err := f.memory.take(4 * dim); err != nil {
+			if err := f.memory.claim(4 * dim); err != nil {
 				return nil, false, err
 			}
 			w := gnn.Vector{Dense: make([]float32, dim)}
@@ -97,7 +98,7 @@ func (f *features) settle(dim int) (x []gnn.Vector, isSparse bool, err error) {
 	return f.x, isSparse, nil
 }
 
-// sparse returns a row of which n numbers are not zero.
+// sparse returns the sparse form of a row with n nonzero numbers.
 func sparse(row []float32, n int) gnn.Vector {
 	v := gnn.Vector{Index: make([]uint32, 0, n), Value: make([]float32, 0, n)}
 	for j, a := range row {
@@ -108,7 +109,7 @@ func sparse(row []float32, n int) gnn.Vector {
 	return v
 }
 
-// parseFeature reads feature j of a node.
+// parseFeature reads feature j of a node, a finite float32.
 func parseFeature(text string, j int) (float32, error) {
 	if len(text) == 1 && text[0] >= '0' && text[0] <= '9' { // most of a bag of words
 		return float32(text[0] - '0'), nil

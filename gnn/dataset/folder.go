@@ -8,22 +8,22 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 )
 
-// folder holds a data set's tables: name.csv or name.csv.gz, after a prefix that
-// they share.
+// folder holds a data set's tables: name.csv or name.csv.gz, after a common prefix.
 type folder struct {
-	dir, prefix string
-	memory      *budget
+	files  fs.FS
+	dir    string // the path of files, for messages
+	name   string // of the data set
+	prefix string
+	memory *budget // sized by the tables that are there
 }
 
-// newFolder allows for memory by the tables that are there.
-func newFolder(dir, prefix string) (folder, error) {
-	f := folder{dir: dir, prefix: prefix}
-	entries, err := os.ReadDir(dir)
+func newFolder(files fs.FS, dir, name, prefix string) (folder, error) {
+	f := folder{files: files, dir: dir, name: name, prefix: prefix}
+	entries, err := fs.ReadDir(files, ".")
 	if err != nil {
 		return f, fmt.Errorf("%s: %w", dir, cause(err))
 	}
@@ -32,7 +32,7 @@ func newFolder(dir, prefix string) (folder, error) {
 		if name := strings.TrimSuffix(e.Name(), ".gz"); !strings.HasSuffix(name, ".csv") || !strings.HasPrefix(name, prefix) {
 			continue
 		}
-		if info, err := os.Stat(filepath.Join(dir, e.Name())); err == nil && info.Mode().IsRegular() {
+		if info, err := fs.Stat(files, e.Name()); err == nil && info.Mode().IsRegular() {
 			size += info.Size()
 		}
 	}
@@ -40,55 +40,41 @@ func newFolder(dir, prefix string) (folder, error) {
 	return f, nil
 }
 
-// name is the prefix's, or the folder's, or the folder's parent's where it is
-// OGB's "raw".
-func (f folder) name() string {
-	if name := strings.TrimRight(f.prefix, "-_. "); name != "" {
-		return name
-	}
-	dir := f.dir
-	if abs, err := filepath.Abs(dir); err == nil {
-		dir = abs
-	}
-	if filepath.Base(dir) == "raw" {
-		dir = filepath.Dir(dir)
-	}
-	return filepath.Base(dir)
-}
-
-// path is a table's without its ending.
+// path returns the path of a file, without its ending, for messages.
 func (f folder) path(name string) string { return filepath.Join(f.dir, f.prefix+name) }
 
-// has tells whether a table is there, packed or not.
+// has reports whether a table is there, gzipped or not.
 func (f folder) has(name string) bool {
 	for _, ending := range []string{".csv", ".csv.gz"} {
-		if _, err := os.Stat(f.path(name) + ending); err == nil {
+		if _, err := fs.Stat(f.files, f.prefix+name+ending); err == nil {
 			return true
 		}
 	}
 	return false
 }
 
-// open returns a table and its path.
-func (f folder) open(name string) (file *os.File, path string, err error) {
+// open opens a table and returns its path for messages. Both forms at once are an
+// error.
+func (f folder) open(name string) (file fs.File, path string, err error) {
 	packed, plain := f.path(name)+".csv.gz", f.path(name)+".csv"
-	file, err = os.Open(packed)
+	file, err = f.files.Open(f.prefix + name + ".csv.gz")
 	if errors.Is(err, fs.ErrNotExist) {
-		if file, err = os.Open(plain); err == nil {
+		if file, err = f.files.Open(f.prefix + name + ".csv"); err == nil {
 			return file, plain, nil
 		}
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("%s (or .csv): %w", packed, cause(err))
 	}
-	if _, err := os.Stat(plain); err == nil {
+	if _, err := fs.Stat(f.files, f.prefix+name+".csv"); err == nil {
 		file.Close()
 		return nil, "", fmt.Errorf("%s and %s are both there: keep one", plain, packed)
 	}
 	return file, packed, nil
 }
 
-// lines calls each for every line of a table, with its number from 1.
+// lines calls each for every line of a table, without the white space around it,
+// with its number from 1. Errors of each get the file and the line.
 func (f folder) lines(name string, each func(line []byte, number int) error) error {
 	file, path, err := f.open(name)
 	if err != nil {
@@ -116,7 +102,7 @@ func (f folder) lines(name string, each func(line []byte, number int) error) err
 	return nil
 }
 
-// cause leaves out the path, which the message has already.
+// cause drops the path of a file system's error; the message has it already.
 func cause(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {

@@ -1,35 +1,47 @@
 package dataset
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
-// Limits of what is read: a file comes from outside like everything else. Those
-// of numbers and edges hold for generated graphs too.
+// Limits of what is read, far above any data set that fits in memory: they keep
+// sums and products of counts within an int and errors within a line. The limits
+// on features and edges hold for generated graphs too.
 const (
 	maxNodes   = 100_000_000
 	maxEdges   = 2_000_000_000
 	maxDim     = 1 << 20
-	maxClasses = 1<<16 + 1
-	maxLine    = 16 << 20 // bytes
-	maxNumbers = 1 << 31  // kept of all features together: 8 GiB of float32
+	maxClasses = 1<<16 + 1 // labels 0 to 65536
+	maxLine    = 16 << 20  // bytes: maxDim features of 16 bytes
+	maxNumbers = 1 << 31   // features of all nodes together: 8 GiB of float32
 )
 
-// What files may unpack to: enough for bags of words, of which hardly more than
-// the numbers that are not zero are kept, and for small files whatever they are.
+// Years outside of this range are some other unit, such as seconds.
+const (
+	minYear = math.MinInt16
+	maxYear = math.MaxInt16
+)
+
+// What the files of a data set may expand to in memory, in bytes:
+// maxRatio·size + freeBytes. The ratio is enough for bags of words, of which
+// hardly more than the nonzero numbers are kept; the constant for small files,
+// whatever they hold.
 const (
 	maxRatio  = 64
 	freeBytes = 16 << 20
 )
 
-// nodeBytes is what a node takes beside its numbers: its vector's slices, label
-// and year, and room to grow.
+// nodeBytes is the memory of a node besides its features: the vector's slice
+// headers, label and year, and room to grow.
 const nodeBytes = 128
 
-// edgeBytes is what an edge takes, with room to grow.
+// edgeBytes is the memory of an edge, with room to grow.
 const edgeBytes = 16
 
-// budget is the memory that a data set may take, by the size of its files. A
-// packed byte can stand for a thousand, and a line of two bytes for a node: so
-// limits of counts alone would let a small file take all memory.
+// budget is the memory that a data set may still take. A gzipped byte can stand for
+// a thousand, and a line of two bytes for a node: with limits on counts alone, a
+// small file could take all memory.
 type budget struct{ limit, left int64 }
 
 func newBudget(size int64) *budget {
@@ -37,8 +49,9 @@ func newBudget(size int64) *budget {
 	return &budget{limit: limit, left: limit}
 }
 
-// take must come before the memory is taken.
-func (b *budget) take(bytes int) error {
+// claim takes bytes from the budget, or returns an error. Call it before
+// allocating.
+func (b *budget) claim(bytes int) error {
 	if b.left -= int64(bytes); b.left < 0 {
 		return fmt.Errorf("unpacks to more than %d MiB, %d times the size of its files and %d MiB: if that is right, give it unpacked (gunzip; numpy.savez in place of savez_compressed)",
 			b.limit>>20, maxRatio, freeBytes>>20)

@@ -15,11 +15,11 @@ import (
 	"github.com/sbinet/npyio/npy"
 )
 
-// array is one member of an .npz archive, an .npy file, that is read once from
-// its first number to its last.
+// array is a member of an .npz archive, an .npy file, read once from its first number to
+// its last.
 type array struct {
 	shape   []int
-	fortran bool // of a matrix: columns stand together
+	fortran bool // a matrix is stored column after column
 
 	name   string
 	member io.Closer
@@ -27,13 +27,13 @@ type array struct {
 	npy    *npy.Reader
 	decode func(*npy.Reader, []float64) error
 	left   int       // numbers not decoded yet
-	ready  []float64 // numbers decoded, not asked for yet
+	ready  []float64 // numbers decoded and not returned yet, in buf
 	buf    [4096]float64
 }
 
-// openArray believes of a member's header only what the archive's directory says
-// too. It takes no memory for the numbers: those come as they are asked for, for
-// the directory may lie as well.
+// openArray opens a member. Of its header it believes only what agrees with the archive's
+// directory. The directory may lie as well, so no memory is taken for the numbers before
+// they are there.
 func openArray(name string, f *zip.File) (*array, error) {
 	member, err := f.Open()
 	if err != nil {
@@ -47,21 +47,22 @@ func openArray(name string, f *zip.File) (*array, error) {
 	return a, nil
 }
 
-// plainHeader is the dictionary of an array of plain numbers as numpy writes it.
-// The package that reads it slices without looking, so nothing else may reach it.
+// plainHeader matches the header dictionary of an array of plain numbers as numpy writes
+// it. npyio slices its headers without checking, so nothing else may reach it.
 var plainHeader = regexp.MustCompile(`^\{'descr': '[<>|=]?[a-zA-Z]+[0-9]{0,3}', 'fortran_order': (True|False), 'shape': \(([0-9]{1,18}, ?)*([0-9]{1,18})?\), \} *\n$`)
 
-// maxHeader is more than numpy writes for plain numbers, which is 128 bytes.
+// maxHeader is the longest header accepted. For plain numbers numpy writes 128 bytes.
 const maxHeader = 4096
 
 func (a *array) header(size uint64) error {
-	// The magic, two bytes of version, and the dictionary's length.
+	// 6 bytes of magic, 2 of version, and the dictionary's length: 2 bytes in version
+	// 1, 4 in version 2.
 	start, err := a.body.Peek(10)
 	if err != nil || string(start[:6]) != npyMagic {
 		return fmt.Errorf("not an array: it begins with %.10q", start)
 	}
 	length, at := int(binary.LittleEndian.Uint16(start[8:])), 10
-	if start[6] != 1 { // version 2, for the package refuses others
+	if start[6] != 1 { // npyio refuses versions other than 1 and 2
 		if start, err = a.body.Peek(12); err != nil {
 			return errors.New("not an array: its header is cut short")
 		}
@@ -82,8 +83,11 @@ func (a *array) header(size uint64) error {
 	}
 	d := a.npy.Header.Descr
 	a.shape, a.fortran = d.Shape, d.Fortran
-	width := 0
-	if a.decode, width = decoder(d.Type); a.decode == nil {
+	element := npy.TypeFrom(d.Type) // nil for an unknown type
+	if element != nil {
+		a.decode = decoders[element.Kind()]
+	}
+	if a.decode == nil {
 		return fmt.Errorf("numbers of type %.20q, want f4, f8, i1 to i8, u1 to u8 or b1: convert with astype", d.Type)
 	}
 	a.left = 1
@@ -93,7 +97,7 @@ func (a *array) header(size uint64) error {
 		}
 		a.left *= n
 	}
-	if want := uint64(at + length + a.left*width); size != want {
+	if want := uint64(at + length + a.left*int(element.Size())); size != want {
 		return fmt.Errorf("shape %v of type %s makes %d bytes, the archive says %d", a.shape, d.Type, want, size)
 	}
 	return nil
@@ -101,8 +105,8 @@ func (a *array) header(size uint64) error {
 
 const npyMagic = "\x93NUMPY"
 
-// whole reads all that is asked for, or fails: the package takes the end of the
-// file for zeros, and part of a number for a number.
+// whole fills the slice it is given or fails. npyio takes the end of a file for zeros, and
+// a part of a number for a number.
 type whole struct{ r io.Reader }
 
 func (w whole) Read(p []byte) (int, error) {
@@ -113,43 +117,16 @@ func (w whole) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// decoder returns what reads numbers of a numpy type, and their width in bytes;
-// nil for a type that is no number.
-func decoder(descr string) (func(*npy.Reader, []float64) error, int) {
-	t := npy.TypeFrom(descr)
-	if t == nil {
-		return nil, 0
-	}
-	width := int(t.Size())
-	switch t.Kind() {
-	case reflect.Float32:
-		return decode[float32], width
-	case reflect.Float64:
-		return decode[float64], width
-	case reflect.Int8:
-		return decode[int8], width
-	case reflect.Int16:
-		return decode[int16], width
-	case reflect.Int32:
-		return decode[int32], width
-	case reflect.Int64:
-		return decode[int64], width
-	case reflect.Uint8:
-		return decode[uint8], width
-	case reflect.Uint16:
-		return decode[uint16], width
-	case reflect.Uint32:
-		return decode[uint32], width
-	case reflect.Uint64:
-		return decode[uint64], width
-	case reflect.Bool:
-		return decodeBool, width
-	}
-	return nil, 0
+// decoders read numbers of numpy's types as float64.
+var decoders = map[reflect.Kind]func(*npy.Reader, []float64) error{
+	reflect.Float32: decode[float32], reflect.Float64: decode[float64],
+	reflect.Int8: decode[int8], reflect.Int16: decode[int16], reflect.Int32: decode[int32], reflect.Int64: decode[int64],
+	reflect.Uint8: decode[uint8], reflect.Uint16: decode[uint16], reflect.Uint32: decode[uint32], reflect.Uint64: decode[uint64],
+	reflect.Bool: decodeBool,
 }
 
-// decode reads len(dst) numbers. Integers beyond 2⁵³ are rounded; all that are
-// wanted are smaller by far.
+// decode reads len(dst) numbers. Integers beyond 2⁵³ are rounded; those that are
+// accepted are far smaller.
 func decode[T float32 | float64 | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](r *npy.Reader, dst []float64) error {
 	raw := make([]T, len(dst))
 	if err := r.Read(&raw); err != nil {
@@ -175,7 +152,7 @@ func decodeBool(r *npy.Reader, dst []float64) error {
 	return nil
 }
 
-// next returns the next number, in the file's order. It panics after the last.
+// next returns the next number, in the order of the file. It panics after the last.
 func (a *array) next() (float64, error) {
 	if len(a.ready) == 0 {
 		n := min(a.left, len(a.buf))
@@ -190,7 +167,7 @@ func (a *array) next() (float64, error) {
 	return v, nil
 }
 
-// feature returns the next number, which must be finite also as a float32.
+// feature returns the next number, which must be finite as a float32.
 func (a *array) feature() (float32, error) {
 	v, err := a.next()
 	if err != nil {
@@ -203,7 +180,7 @@ func (a *array) feature() (float32, error) {
 	return w, nil
 }
 
-// integer returns the next number, which must be whole and from low to high.
+// integer returns the next number, which must be an integer from low to high.
 func (a *array) integer(low, high int) (int, error) {
 	v, err := a.next()
 	if err != nil {
@@ -215,10 +192,10 @@ func (a *array) integer(low, high int) (int, error) {
 	return int(v), nil
 }
 
-// rest returns all numbers that are left, as integer does, and ends the array.
+// rest returns the numbers that are left, as integer does, and ends the array.
 func (a *array) rest(low, high int, memory *budget) ([]int32, error) {
 	n := len(a.ready) + a.left
-	if err := memory.take(4 * n); err != nil {
+	if err := memory.claim(4 * n); err != nil {
 		return nil, err
 	}
 	var out []int32
@@ -232,8 +209,8 @@ func (a *array) rest(low, high int, memory *budget) ([]int32, error) {
 	return out, a.end()
 }
 
-// end checks that all numbers were there, and as they were written: the archive
-// compares its checksum at the end.
+// end returns an error unless all numbers were read and the archive's checksum, which is
+// compared at the end of the member, is right.
 func (a *array) end() error {
 	if _, err := a.body.ReadByte(); err == nil {
 		return fmt.Errorf("%s has more bytes than its shape %v", a.name, a.shape)

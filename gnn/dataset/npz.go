@@ -4,41 +4,24 @@ import (
 	"archive/zip"
 	"errors"
 	"fmt"
+	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// openNPZ reads numpy's archive of arrays, see [Open].
-func openNPZ(path string) (*Dataset, error) {
-	d, err := readNPZ(path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, cause(err))
-	}
-	return d, nil
-}
-
-func readNPZ(path string) (*Dataset, error) {
-	file, err := os.Open(path)
+// readNPZ reads numpy's archive of arrays, see [Open]. It has the given size in
+// bytes.
+func readNPZ(r io.ReaderAt, size int64, name string) (*Dataset, error) {
+	archive, err := zip.NewReader(r, size)
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	archive, err := zip.NewReader(file, info.Size())
-	if err != nil {
-		return nil, err
-	}
-	z := npz{members: make(map[string]*zip.File), memory: newBudget(info.Size())}
+	z := npz{members: make(map[string]*zip.File), memory: newBudget(size)}
 	for _, f := range archive.File {
 		z.members[strings.TrimSuffix(f.Name, ".npy")] = f
 	}
-	d := &Dataset{Name: strings.TrimSuffix(filepath.Base(path), ".npz")}
+	d := &Dataset{Name: name}
 	switch {
 	case z.has("edge_index"):
 		err = z.tensors(d)
@@ -51,14 +34,14 @@ func readNPZ(path string) (*Dataset, error) {
 		return nil, err
 	}
 	if z.has("node_year") {
-		if d.Year, err = z.perNode("node_year", len(d.Features), math.MinInt16, math.MaxInt16); err != nil {
+		if d.Year, err = z.perNode("node_year", len(d.Features), minYear, maxYear); err != nil {
 			return nil, err
 		}
 	}
 	return d, nil
 }
 
-// npz is an archive of arrays by their names.
+// npz is an archive of arrays by name.
 type npz struct {
 	members map[string]*zip.File
 	memory  *budget
@@ -74,41 +57,38 @@ func (z npz) open(name string) (*array, error) {
 	return openArray(name, f)
 }
 
-// vector returns a one-dimensional array of integers, of length n, or of any
-// where n is negative.
+// vector returns a one-dimensional array of n integers from low to high, or of any
+// number of them if n is negative.
 func (z npz) vector(name string, n, low, high int) ([]int32, error) {
-	a, err := z.open(name)
-	if err != nil {
-		return nil, err
+	want := "[n]"
+	if n >= 0 {
+		want = fmt.Sprintf("[%d]", n)
 	}
-	defer a.close()
-	if len(a.shape) != 1 || n >= 0 && a.shape[0] != n {
-		return nil, fmt.Errorf("%s has shape %v, want [%s]", name, a.shape, length(n))
-	}
-	return a.rest(low, high, z.memory)
+	fits := func(shape []int) bool { return len(shape) == 1 && (n < 0 || shape[0] == n) }
+	return z.integers(name, low, high, fits, want)
 }
 
-func length(n int) string {
-	if n < 0 {
-		return "n"
-	}
-	return fmt.Sprint(n)
-}
-
-// perNode returns an integer for each of n nodes, of shape [n] or [n, 1].
+// perNode returns an integer from low to high for each of n nodes. The shape may be
+// [n] or [n 1].
 func (z npz) perNode(name string, n, low, high int) ([]int32, error) {
+	fits := func(shape []int) bool { return slices.Equal(shape, []int{n}) || slices.Equal(shape, []int{n, 1}) }
+	return z.integers(name, low, high, fits, fmt.Sprintf("[%d], one for each node", n))
+}
+
+// integers returns an array of integers from low to high whose shape fits.
+func (z npz) integers(name string, low, high int, fits func(shape []int) bool, want string) ([]int32, error) {
 	a, err := z.open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer a.close()
-	if !slices.Equal(a.shape, []int{n}) && !slices.Equal(a.shape, []int{n, 1}) {
-		return nil, fmt.Errorf("%s has shape %v, want [%d], one for each node", name, a.shape, n)
+	if !fits(a.shape) {
+		return nil, fmt.Errorf("%s has shape %v, want %s", name, a.shape, want)
 	}
 	return a.rest(low, high, z.memory)
 }
 
-// tensors reads x, edge_index and y.
+// tensors reads PyTorch Geometric's x, edge_index and y.
 func (z npz) tensors(d *Dataset) (err error) {
 	if err := z.x(d); err != nil {
 		return err
@@ -146,7 +126,7 @@ func (z npz) x(d *Dataset) error {
 		return err
 	}
 	d.Dim = dim
-	if d.Features, d.Sparse, err = all.settle(dim); err != nil {
+	if d.Features, d.Sparse, err = all.finish(dim); err != nil {
 		return fmt.Errorf("x: %w", err)
 	}
 	return nil
@@ -170,8 +150,8 @@ func (f *features) addRows(a *array, n, dim int) error {
 	return nil
 }
 
-// addColumns takes the nodes' numbers column after column. It holds those that
-// are not zero, and all nodes only once the first column was there.
+// addColumns adds n vectors that come column after column. It holds the nonzero numbers,
+// and adds the nodes only as the first column is read.
 func (f *features) addColumns(a *array, n, dim int) error {
 	for j := range dim {
 		for v := range n {
@@ -189,7 +169,7 @@ func (f *features) addColumns(a *array, n, dim int) error {
 			}
 			f.x[v].Index, f.x[v].Value = append(f.x[v].Index, uint32(j)), append(f.x[v].Value, x)
 			f.nonzero++
-			if err := f.memory.take(12); err != nil {
+			if err := f.memory.claim(12); err != nil {
 				return err
 			}
 		}
@@ -207,7 +187,7 @@ func (z npz) edgeIndex(d *Dataset) error {
 		return fmt.Errorf("edge_index has shape %v, want [2 edges], at most [2 %d]", a.shape, maxEdges)
 	}
 	m := a.shape[1]
-	if err := z.memory.take(edgeBytes * m); err != nil {
+	if err := z.memory.claim(edgeBytes * m); err != nil {
 		return err
 	}
 	ends, err := a.rest(0, len(d.Features)-1, z.memory)
@@ -225,7 +205,7 @@ func (z npz) edgeIndex(d *Dataset) error {
 	return nil
 }
 
-// matrices reads the sparse matrices adj and attr, and labels.
+// matrices reads scipy's sparse matrices adj and attr, and labels.
 func (z npz) matrices(d *Dataset) error {
 	nodes := 0
 	rows, columns, err := z.csr("adj", func(index []uint32, _ []float32) error {
@@ -233,7 +213,7 @@ func (z npz) matrices(d *Dataset) error {
 			d.Edges = append(d.Edges, [2]int32{int32(nodes), int32(u)})
 		}
 		nodes++
-		return z.memory.take(edgeBytes * len(index))
+		return z.memory.claim(edgeBytes * len(index))
 	})
 	if err != nil {
 		return err
@@ -250,7 +230,7 @@ func (z npz) matrices(d *Dataset) error {
 		return fmt.Errorf("attr_shape is %d × %d, want %d × features, at most %d", n, dim, nodes, maxDim)
 	}
 	d.Dim = dim
-	if d.Features, d.Sparse, err = all.settle(dim); err != nil {
+	if d.Features, d.Sparse, err = all.finish(dim); err != nil {
 		return fmt.Errorf("attr: %w", err)
 	}
 	if d.Labels, err = z.perNode("labels", n, 0, maxClasses-1); err != nil {
@@ -260,9 +240,9 @@ func (z npz) matrices(d *Dataset) error {
 	return nil
 }
 
-// csr calls each with the rows of a matrix in compressed sparse rows, indices
-// ascending and values other than zero, which are good until each returns; and
-// returns the matrix's shape. Values that are not there are ones.
+// csr reads a matrix in compressed sparse rows and calls each with every row's nonzero
+// entries, by strictly increasing column; the slices are valid until each returns. It
+// returns the matrix's shape. If name_data is missing, all values are 1.
 func (z npz) csr(name string, each func(index []uint32, value []float32) error) (rows, columns int, err error) {
 	shape, err := z.vector(name+"_shape", 2, 0, math.MaxInt32)
 	if err != nil {

@@ -22,7 +22,7 @@ func openOGB(f folder) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Dataset{Name: f.name()}
+	d := &Dataset{Name: f.name}
 	if d.Features, d.Dim, d.Sparse, err = f.features(n); err != nil {
 		return nil, err
 	}
@@ -33,25 +33,14 @@ func openOGB(f folder) (*Dataset, error) {
 	if d.Edges, err = f.edges(m, n); err != nil {
 		return nil, err
 	}
-	d.Year, err = f.integers("node_year", n, math.MinInt16, math.MaxInt16)
+	d.Year, err = f.integers("node_year", n, minYear, maxYear)
 	if errors.Is(err, fs.ErrNotExist) {
 		return d, nil
 	}
 	return d, err
 }
 
-// numbered names classes by their numbers, up to the largest label.
-func numbered(labels []int32) (classes []string) {
-	top := int32(-1)
-	for _, y := range labels {
-		top = max(top, y)
-	}
-	for c := range top + 1 {
-		classes = append(classes, strconv.Itoa(int(c)))
-	}
-	return classes
-}
-
+// count reads a table that holds one integer from low to high.
 func (f folder) count(name string, low, high int) (int, error) {
 	n := -1
 	err := f.lines(name, func(line []byte, number int) error {
@@ -68,30 +57,42 @@ func (f folder) count(name string, low, high int) (int, error) {
 	return n, err
 }
 
-// integers reads a number for each node, whose features have been read: so the
-// count n is no mere claim.
-func (f folder) integers(name string, n, low, high int) ([]int32, error) {
-	var out []int32
+// rows calls row for each line of a table that has n lines, one for each of the
+// things (nodes or edges) whose number the file list gives.
+func (f folder) rows(name string, n int, things, list string, row func(line []byte) error) error {
+	lines := 0
 	err := f.lines(name, func(line []byte, number int) error {
 		if number > n {
-			return fmt.Errorf("more lines than the %d nodes of num-node-list", n)
+			return fmt.Errorf("more lines than the %d %s of %s", n, things, list)
 		}
+		lines = number
+		return row(line)
+	})
+	if err == nil && lines != n {
+		err = fmt.Errorf("%s: %s has %d lines, %s says %d", f.dir, name, lines, list, n)
+	}
+	return err
+}
+
+func (f folder) nodeRows(name string, n int, row func(line []byte) error) error {
+	return f.rows(name, n, "nodes", "num-node-list", row)
+}
+
+// integers reads an integer from low to high for each node. It takes no memory on
+// the word of n: the nodes' features have been read.
+func (f folder) integers(name string, n, low, high int) ([]int32, error) {
+	var out []int32
+	return out, f.nodeRows(name, n, func(line []byte) error {
 		v, err := parseInt(string(line), low, high)
 		out = append(out, int32(v))
 		return err
 	})
-	if err == nil && len(out) != n {
-		err = fmt.Errorf("%s: %s has %d lines, num-node-list says %d", f.dir, name, len(out), n)
-	}
-	return out, err
 }
 
+// edges reads m edges between n nodes.
 func (f folder) edges(m, n int) ([][2]int32, error) {
 	var out [][2]int32
-	err := f.lines("edge", func(line []byte, number int) error {
-		if number > m {
-			return fmt.Errorf("more lines than the %d edges of num-edge-list", m)
-		}
+	err := f.rows("edge", m, "edges", "num-edge-list", func(line []byte) error {
 		a, b, ok := bytes.Cut(line, []byte(","))
 		if !ok {
 			return fmt.Errorf("%.40q, want source,target", line)
@@ -105,25 +106,21 @@ func (f folder) edges(m, n int) ([][2]int32, error) {
 			return err
 		}
 		out = append(out, [2]int32{int32(u), int32(v)})
-		return f.memory.take(edgeBytes)
+		return f.memory.claim(edgeBytes)
 	})
-	if err == nil && len(out) != m {
-		err = fmt.Errorf("%s: edge has %d lines, num-edge-list says %d", f.dir, len(out), m)
-	}
 	return out, err
 }
 
+// features reads the n nodes' feature vectors, of as many features as the first
+// has.
 func (f folder) features(n int) (x []gnn.Vector, dim int, isSparse bool, err error) {
 	all := features{memory: f.memory}
 	var row []float32
-	err = f.lines("node-feat", func(line []byte, number int) error {
-		if number > n {
-			return fmt.Errorf("more lines than the %d nodes of num-node-list", n)
-		}
+	err = f.nodeRows("node-feat", n, func(line []byte) (err error) {
 		if row, err = parseRow(row[:0], line); err != nil {
 			return err
 		}
-		if number == 1 {
+		if len(all.x) == 0 {
 			dim = len(row)
 		}
 		if len(row) != dim {
@@ -134,16 +131,13 @@ func (f folder) features(n int) (x []gnn.Vector, dim int, isSparse bool, err err
 	if err != nil {
 		return nil, 0, false, err
 	}
-	if len(all.x) != n {
-		return nil, 0, false, fmt.Errorf("%s: node-feat has %d lines, num-node-list says %d", f.dir, len(all.x), n)
-	}
-	if x, isSparse, err = all.settle(dim); err != nil {
+	if x, isSparse, err = all.finish(dim); err != nil {
 		return nil, 0, false, fmt.Errorf("%s: %w", f.path("node-feat"), err)
 	}
 	return x, dim, isSparse, nil
 }
 
-// parseRow appends a line's numbers to dst.
+// parseRow appends the numbers of a line to dst.
 func parseRow(dst []float32, line []byte) ([]float32, error) {
 	for first := true; first || len(line) > 0; first = false {
 		item, rest, more := bytes.Cut(line, []byte(","))
@@ -163,13 +157,13 @@ func parseRow(dst []float32, line []byte) ([]float32, error) {
 	return dst, nil
 }
 
-// parseInt reads an integer; OGB writes some of them as floats.
+// parseInt reads an integer from low to high. OGB writes some as floats: 3.0.
 func parseInt(text string, low, high int) (int, error) {
 	s := strings.TrimSpace(text)
 	v, err := strconv.Atoi(s)
 	if err != nil {
 		f, ferr := strconv.ParseFloat(s, 64)
-		if ferr != nil || f != math.Trunc(f) || math.Abs(f) > 1e15 {
+		if ferr != nil || f != math.Trunc(f) || math.Abs(f) > 1e15 { // up to 2⁵³ ≈ 9e15 floats are exact integers
 			return 0, fmt.Errorf("%.40q is not an integer", s)
 		}
 		v = int(f)
@@ -178,4 +172,16 @@ func parseInt(text string, low, high int) (int, error) {
 		return 0, fmt.Errorf("%d is not between %d and %d", v, low, high)
 	}
 	return v, nil
+}
+
+// numbered names classes by their numbers, up to the largest label.
+func numbered(labels []int32) (classes []string) {
+	top := int32(-1)
+	for _, y := range labels {
+		top = max(top, y)
+	}
+	for c := range top + 1 {
+		classes = append(classes, strconv.Itoa(int(c)))
+	}
+	return classes
 }

@@ -7,41 +7,43 @@ import (
 	"strings"
 )
 
-// Open reads a data set in one of four layouts, which it tells apart by what is
-// there:
+// Open reads a data set in one of four layouts, told apart by what is there:
 //
-//   - a folder in the raw csv layout of the Open Graph Benchmark, without headers:
+//   - A folder with nodes.csv and edges.csv; or the path of a nodes.csv with its
+//     edges.csv beside it, where both may have a common prefix (web.nodes.csv and
+//     web.edges.csv). nodes.csv has a header, and a line for each node: a column id
+//     (any text, each once); a column label (any text; the classes are the distinct
+//     labels, ordered as numbers if all of them are, else alphabetically);
+//     optionally a column year; and a column for each feature, in order. Sparse
+//     features are instead one column named features with index:value pairs
+//     separated by spaces, indices ascending from 0. edges.csv has a header with
+//     columns source and target, and holds ids. A dataset.json beside them may
+//     give a name, the order of the classes and a split, see [Dataset.SplitOwn].
+//   - A folder in the raw csv layout of the Open Graph Benchmark, without headers:
 //     num-node-list and num-edge-list, a count each; node-feat, node-label and
-//     edge, a line for each node or edge; and node_year where there are years.
-//     Classes are named by their numbers.
-//   - a folder with nodes.csv and edges.csv, or the path of a nodes.csv that has
-//     its edges.csv beside it, where both may have a prefix (web.nodes.csv and
-//     web.edges.csv). nodes.csv has a header and a line for each node: a column id
-//     (any text, each once), a column label (any text; the classes are the
-//     distinct labels, in order of their numbers if all are numbers and of the
-//     alphabet if not), a column year if there are years, and a column for each
-//     feature, in order; or, for sparse features, one column features that holds
-//     index:value pairs with spaces between, indices ascending from 0. edges.csv
-//     has a header with columns source and target, and holds ids. A dataset.json
-//     beside them may give the data set's name, the classes in their order, and a
-//     split of its own ([Own]).
-//   - an .npz file as numpy.savez writes it of PyTorch Geometric's data: x, n×d
-//     numbers; edge_index, 2×e integers; y, n integers from 0; and node_year, n
-//     integers, where it is there. Other arrays are passed over.
-//   - an .npz file with the parts of scipy's sparse matrices, as the "gnn-benchmark"
-//     graphs are given: adj_data, adj_indices, adj_indptr and adj_shape; attr_data,
-//     attr_indices, attr_indptr and attr_shape; labels, n integers from 0.
+//     edge, a line for each node or edge; and optionally node_year. Classes are
+//     named by their numbers.
+//   - An .npz file written by numpy.savez from PyTorch Geometric's data: x, n×d
+//     numbers; edge_index, 2×e integers; y, n integers from 0; and optionally
+//     node_year, n integers. Other arrays are ignored.
+//   - An .npz file with the parts of scipy's sparse matrices, as the "gnn-benchmark"
+//     graphs are published: adj_data, adj_indices, adj_indptr and adj_shape;
+//     attr_data, attr_indices, attr_indptr and attr_shape; labels, n integers from
+//     0; and optionally node_year.
 //
-// Tables may be packed: .csv or .csv.gz. The data set has the name of its folder,
-// prefix or .npz, unless dataset.json gives another. Features are kept sparse if at most a quarter of the numbers are
-// not zero.
+// Tables may be gzipped: .csv or .csv.gz. The data set is named after its folder,
+// prefix or .npz file. Features are kept sparse if at most a quarter of the numbers
+// are nonzero.
 //
-// A file that does not hold what it should is an error that says where. Nothing
-// that a file claims takes memory before it is there, and all that is there may
-// take 64 times the size of the files and 16 MiB.
+// A file that does not hold what it should is an error that says where. Memory is
+// bounded by the size of the files, see the package comment.
 func Open(path string) (*Dataset, error) {
 	if strings.HasSuffix(path, ".npz") {
-		return openNPZ(path)
+		d, err := openNPZ(path)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, cause(err))
+		}
+		return d, nil
 	}
 	dir, file := path, ""
 	if info, err := os.Stat(path); err != nil {
@@ -53,7 +55,8 @@ func Open(path string) (*Dataset, error) {
 	if file != "" && !ok {
 		return nil, fmt.Errorf("%s: want a folder, an .npz file, or a nodes.csv that has its edges.csv beside it", path)
 	}
-	f, err := newFolder(filepath.Clean(dir), prefix)
+	dir = filepath.Clean(dir)
+	f, err := newFolder(os.DirFS(dir), dir, nameOf(dir, prefix), prefix)
 	switch {
 	case err != nil:
 		return nil, err
@@ -62,5 +65,34 @@ func Open(path string) (*Dataset, error) {
 	case f.has("num-node-list"):
 		return openOGB(f)
 	}
-	return nil, fmt.Errorf("%s: neither nodes.csv nor num-node-list.csv is there, packed (.gz) or not: want a node table with its edge list, or OGB's raw layout", path)
+	return nil, fmt.Errorf("%s: neither nodes.csv nor num-node-list.csv is there, gzipped (.gz) or not: want a node table with its edge list, or OGB's raw layout", path)
+}
+
+// openNPZ opens an archive of numpy arrays.
+func openNPZ(path string) (*Dataset, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return readNPZ(file, info.Size(), strings.TrimSuffix(filepath.Base(path), ".npz"))
+}
+
+// nameOf names a data set after its tables' prefix, or their folder, or the
+// folder's parent where the folder is OGB's "raw".
+func nameOf(dir, prefix string) string {
+	if name := strings.TrimRight(prefix, "-_. "); name != "" {
+		return name
+	}
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	if filepath.Base(dir) == "raw" {
+		dir = filepath.Dir(dir)
+	}
+	return filepath.Base(dir)
 }

@@ -12,10 +12,9 @@ import (
 	"strings"
 )
 
-// Save writes the data set into a folder as nodes.csv, edges.csv and dataset.json,
-// from which [Open] makes the same again: features are written with as many digits
-// as tell a float32 from all others. A folder that is not there is made; one that
-// holds any of the files is an error.
+// Save writes the data set into a folder as nodes.csv, edges.csv and dataset.json, from
+// which [Open] reads an equal one: features have as many digits as tell a float32 from
+// all others. It creates the folder; it is an error if any of the files exists.
 func (d *Dataset) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -35,7 +34,7 @@ func (d *Dataset) Save(dir string) error {
 	return nil
 }
 
-// create writes a file that must not be there.
+// create writes a file that must not exist.
 func create(path string, write func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, os.ErrExist) {
@@ -85,7 +84,7 @@ func (d *Dataset) writeNodes(to io.Writer) error {
 	return w.Error()
 }
 
-// exact is the shortest text that is read back as the same float32.
+// exact returns the shortest text that reads back as the same float32.
 func exact(v float32) string { return strconv.FormatFloat(float64(v), 'g', -1, 32) }
 
 func (d *Dataset) writeEdges(to io.Writer) error {

@@ -8,16 +8,15 @@ import (
 	"strings"
 )
 
-// Stream is a data set cut for training and streaming. It is fixed before
-// anything is evaluated.
+// Stream is a data set's nodes cut for training and streaming.
 type Stream struct {
-	Train  []int32
-	Warmup []int32 // between training and stream; empty for random splits
-	Steps  [][]int32
+	Train  []int32   // trained on, before the stream
+	Warmup []int32   // in the graph before the stream, not trained on; empty for random splits
+	Steps  [][]int32 // arrive one step after the other
 }
 
-// Plan returns the paper's split of a data set known by name: the share of
-// training nodes (0 for a split by year) and the number of steps.
+// Plan returns the paper's split of a data set known by name: the share of training
+// nodes (0 for a split by year) and the number of steps.
 func Plan(name string) (share float64, steps int, ok bool) {
 	switch strings.ToLower(strings.ReplaceAll(name, "_", "-")) {
 	case "cora":
@@ -30,17 +29,17 @@ func Plan(name string) (share float64, steps int, ok bool) {
 	return 0, 0, false
 }
 
-// Split draws a stratified share of the nodes for training, ⌊share·n⌋ of
-// them: each class gives its part rounded down, and those with the largest
-// remainders one more. A class that has nodes gives at least one, which can make
-// the total larger. The others are shuffled and cut into steps whose sizes differ by one at most, the larger
-// ones first.
+// Split draws a stratified sample of ⌊share·n⌋ nodes for training: each class gives
+// its part rounded down, and the classes with the largest remainders give one more. A
+// class that has nodes gives at least one, which can make the total larger. The other
+// nodes are shuffled and cut into steps whose sizes differ by at most one, larger ones
+// first.
 func (d *Dataset) Split(seed uint64, share float64, steps int) (Stream, error) {
 	n := len(d.Labels)
 	if !(share > 0 && share < 1) {
 		return Stream{}, fmt.Errorf("training share %v: give a share between 0 and 1, such as 0.1", share)
 	}
-	rng := rand.New(rand.NewPCG(seed, 0x73706c6974))
+	rng := rand.New(rand.NewPCG(seed, splitStream))
 	classes := make([][]int32, len(d.Classes))
 	for v, y := range d.Labels {
 		classes[y] = append(classes[y], int32(v))
@@ -48,13 +47,13 @@ func (d *Dataset) Split(seed uint64, share float64, steps int) (Stream, error) {
 	quota := make([]int, len(classes))
 	remainder := make([]float64, len(classes))
 	order := make([]int, len(classes))
-	left := int(float64(share*float64(n)) + 1e-9)
+	left := int(float64(share*float64(n)) + 1e-9) // 1e-9: a product like 0.29·100 may fall just short
 	for c, nodes := range classes {
 		part := float64(share * float64(len(nodes)))
 		quota[c] = int(part)
 		remainder[c] = part - float64(quota[c])
 		if quota[c] == 0 && len(nodes) > 0 {
-			quota[c], remainder[c] = 1, -1
+			quota[c], remainder[c] = 1, -1 // last in line for one more
 		}
 		left -= quota[c]
 		order[c] = c
@@ -89,9 +88,11 @@ func (d *Dataset) Split(seed uint64, share float64, steps int) (Stream, error) {
 	return s, err
 }
 
-// SplitByYear follows ogbn-arxiv's official split: papers before 2018 train,
-// those of 2018 are for warming up, later ones are the stream, by year and then
-// by number.
+// splitStream selects the split's PCG stream: "split" in ASCII.
+const splitStream = 0x73706c6974
+
+// SplitByYear cuts as ogbn-arxiv's official split does: papers before 2018 train,
+// those of 2018 warm up, later ones are the stream, ordered by year, then by number.
 func (d *Dataset) SplitByYear(steps int) (Stream, error) {
 	if d.Year == nil {
 		return Stream{}, errors.New("the data set has no years (node_year, or a column year): give a training share instead")
@@ -117,7 +118,8 @@ func (d *Dataset) SplitByYear(steps int) (Stream, error) {
 	return s, err
 }
 
-// cut makes runs of nodes as numpy.array_split does.
+// cut cuts nodes into steps as numpy.array_split does: sizes differ by at most one,
+// larger ones first.
 func cut(nodes []int32, steps int) ([][]int32, error) {
 	if steps < 1 || steps > len(nodes) {
 		return nil, fmt.Errorf("%d steps for a stream of %d nodes: give 1 to %d", steps, len(nodes), len(nodes))
