@@ -56,8 +56,7 @@
 //	remove.go       nodes that leave
 //	trial.go        what-if embeddings
 //	workers.go      goroutines that share the work of a window
-//	arena.go        adjacency lists
-//	frozen.go       snapshots
+//	state.go        what of a graph is saved and restored
 //	encoder.go      Encoder, Load, what encoders share
 //	sage.go, gcn.go, gat.go, gin.go
 //	                an architecture each: definition, Encode, the incremental form

@@ -83,7 +83,7 @@ func (g *Graph) plan(nodes []int32, base int) {
 		if n := g.node(v); g.mark(n) {
 			n.slot = int32(len(e.order))
 			e.order = append(e.order, v)
-			e.below.degree = append(e.below.degree, n.adj.len)
+			e.below.degree = append(e.below.degree, int32(n.adj.Len()))
 		}
 	}
 	for _, v := range nodes {
@@ -207,7 +207,7 @@ func (g *Graph) sumRectified(dst []float32, nodes []int32, self, sum int, w *wor
 func (g *Graph) inverseDegrees(nodes []int32, w *workspace) []float32 {
 	w.scale = kernel.Resize(w.scale, len(nodes))
 	for i, v := range nodes {
-		w.scale[i] = inverseDegree(int(g.nodes.At(v).adj.len))
+		w.scale[i] = inverseDegree(g.nodes.At(v).adj.Len())
 	}
 	return w.scale
 }

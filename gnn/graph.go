@@ -29,14 +29,13 @@ type Graph struct {
 	// adj holds an adjacency list per node, in the order in which its edges
 	// came: u is in v's list exactly if v is in u's, once, and never v in its
 	// own.
-	adj   arena
+	adj   kernel.Arena[int32]
 	edges int // half of the sum of the lists' lengths
 
 	epoch      uint32 // a node is marked if its mark is epoch; see mark
 	staleCount int    // number of nodes with stale set; 0 allows shortcuts
 
-	frozen  *Frozen // the snapshot being taken; nil for none
-	freezer Frozen  // frozen's storage, reused from one snapshot to the next
+	frozen frozenGraph // for State
 
 	work    []workspace // one for each worker; work[0] is the caller's
 	helpers helperPool
@@ -53,8 +52,8 @@ type Graph struct {
 // node is what the graph keeps of a node besides its row: 32 bytes, so that two
 // share a cache line.
 type node struct {
-	adj  block  // the adjacency list
-	mark uint32 // see Graph.epoch
+	adj  kernel.List // the adjacency list
+	mark uint32      // see Graph.epoch
 	// slot has two uses, never at once. In Embed it is the node's place in
 	// embedder.order, valid if the node is marked. In Arrive it is the number
 	// of the last arrival of the window that changes the node's row.
@@ -119,12 +118,12 @@ func (g *Graph) Len() int { return g.nodes.Len() }
 func (g *Graph) Edges() int { return g.edges }
 
 // Degree is the number of v's neighbours.
-func (g *Graph) Degree(v int32) int { return int(g.node(v).adj.len) }
+func (g *Graph) Degree(v int32) int { return g.node(v).adj.Len() }
 
 // Neighbours returns v's neighbours in the order in which the edges came. The
 // slice is the graph's own: it may not be written to, and is valid until the
 // graph next changes.
-func (g *Graph) Neighbours(v int32) []int32 { return g.adj.view(g.node(v).adj) }
+func (g *Graph) Neighbours(v int32) []int32 { return g.adj.View(g.node(v).adj) }
 
 // Add adds a node without edges for each vector and returns the number of the
 // first; the others follow. It does not keep the vectors. It panics when a
@@ -152,7 +151,7 @@ func (g *Graph) Add(x []Vector) (first int32) {
 // degree.
 func (g *Graph) Link(u, v int32) bool {
 	few, many := u, v
-	if g.node(few).adj.len > g.node(many).adj.len {
+	if g.node(few).adj.Len() > g.node(many).adj.Len() {
 		few, many = many, few
 	}
 	if u == v || slices.Contains(g.Neighbours(few), many) {
@@ -188,7 +187,7 @@ func (g *Graph) Replace(v int32, x Vector) {
 		return
 	}
 	g.markStale(n) // GAT's aggregate depends on v's own self term
-	for _, u := range g.adj.view(n.adj) {
+	for _, u := range g.adj.View(n.adj) {
 		g.markStale(g.node(u))
 	}
 }
@@ -213,7 +212,7 @@ func (g *Graph) freshRow(v int32) []float32 {
 	if n.stale {
 		g.keep(v)
 		g.enc.resetAggregate(row)
-		for _, u := range g.adj.view(n.adj) {
+		for _, u := range g.adj.View(n.adj) {
 			g.enc.addMessage(row, g.rows.row(u, &w.other))
 		}
 		g.rows.putAggregate(v, row)
@@ -236,17 +235,10 @@ func (g *Graph) clearStale(n *node) {
 	}
 }
 
-// keep lets a snapshot copy v's row, which is about to change.
-func (g *Graph) keep(v int32) {
-	if g.frozen != nil {
-		g.frozen.keep(v)
-	}
-}
-
 // keepAll lets a snapshot copy the rows that messages between v and the nodes
 // are about to change.
 func (g *Graph) keepAll(v int32, nodes []int32) {
-	if g.frozen == nil {
+	if !g.frozen.lists.On() {
 		return
 	}
 	g.keep(v)
@@ -309,8 +301,8 @@ func (g *Graph) linkAll(v int32, neighbours []int32) (added []int32) {
 func (g *Graph) link(u, v int32) {
 	g.edges++
 	a, b := g.node(u), g.node(v)
-	g.adj.append(&a.adj, v)
-	g.adj.append(&b.adj, u)
+	g.adj.Append(&a.adj, v)
+	g.adj.Append(&b.adj, u)
 	if !g.aggregates() {
 		return
 	}
@@ -334,7 +326,7 @@ func (g *Graph) unlinked(v int32, nodes []int32) (fresh []int32, stale bool) {
 	n := g.node(v)
 	g.clearMarks()
 	g.mark(n)
-	for _, u := range g.adj.view(n.adj) {
+	for _, u := range g.adj.View(n.adj) {
 		g.mark(g.node(u))
 	}
 	g.added = g.added[:0]
@@ -352,10 +344,10 @@ func (g *Graph) unlinked(v int32, nodes []int32) (fresh []int32, stale bool) {
 // to the adjacency lists alone.
 func (g *Graph) appendEdges(v int32, nodes []int32) {
 	n := g.node(v)
-	g.adj.reserve(&n.adj, len(nodes))
+	g.adj.Grow(&n.adj, len(nodes))
 	for _, u := range nodes {
-		g.adj.append(&n.adj, u)
-		g.adj.append(&g.node(u).adj, v)
+		g.adj.Append(&n.adj, u)
+		g.adj.Append(&g.node(u).adj, v)
 	}
 	g.edges += len(nodes)
 }
@@ -372,7 +364,7 @@ func (g *Graph) prefetch(neighbours []int32) {
 func (g *Graph) prefetchListEnds(nodes []int32) {
 	g.listEnds = g.listEnds[:0]
 	for _, u := range nodes {
-		g.listEnds = g.adj.end(g.listEnds, g.node(u).adj)
+		g.listEnds = g.adj.AppendEnd(g.listEnds, g.node(u).adj)
 	}
 	kernel.PrefetchLines(g.listEnds)
 }

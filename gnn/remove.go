@@ -25,7 +25,7 @@ func (g *Graph) Remove(nodes []int32) (edges int) {
 	within := 0           // edges between two nodes that leave, counted at both ends
 	for _, v := range nodes {
 		n := g.node(v)
-		for _, u := range g.adj.view(n.adj) {
+		for _, u := range g.adj.View(n.adj) {
 			if g.node(u).mark == g.epoch {
 				within++
 			} else {
@@ -49,7 +49,7 @@ func (g *Graph) Remove(nodes []int32) (edges int) {
 func (g *Graph) dropMarked(u int32) {
 	n := g.node(u)
 	g.keepList(u)
-	g.adj.retain(&n.adj, func(v int32) bool { return g.nodes.At(v).mark != g.epoch })
+	g.adj.Retain(&n.adj, func(v int32) bool { return g.nodes.At(v).mark != g.epoch })
 	if g.aggregates() {
 		g.markStale(n)
 	}
@@ -59,8 +59,7 @@ func (g *Graph) dropMarked(u int32) {
 // neighbours' lists.
 func (g *Graph) clearNode(v int32, n *node) {
 	g.keepList(v)
-	g.adj.release(&n.adj)
-	n.adj = block{}
+	g.adj.Clear(&n.adj)
 
 	w := &g.work[0]
 	project(g.enc, g.newSelf, Vector{})
@@ -74,12 +73,4 @@ func (g *Graph) clearNode(v int32, n *node) {
 	g.enc.resetAggregate(row)
 	g.rows.putAggregate(v, row)
 	g.clearStale(n)
-}
-
-// keepList lets a snapshot copy v's adjacency list, which is about to lose
-// neighbours.
-func (g *Graph) keepList(v int32) {
-	if g.frozen != nil {
-		g.frozen.keepList(v)
-	}
 }

@@ -177,12 +177,12 @@ func TestRemoveKeepsNothing(t *testing.T) {
 		g.Add(make([]Vector, n))
 		blank := embedAll(g)
 		round()
-		total := g.adj.total
+		total := g.adj.Size()
 		for range 20 {
 			round()
 		}
-		if g.adj.total != total {
-			t.Errorf("lists have taken room for %d numbers, %d after the first round", g.adj.total, total)
+		if g.adj.Size() != total {
+			t.Errorf("lists have taken room for %d numbers, %d after the first round", g.adj.Size(), total)
 		}
 		if g.Edges() != 0 || g.staleCount != 0 || !slices.Equal(embedAll(g), blank) {
 			t.Errorf("%d edges and %d stale nodes are left, or features", g.Edges(), g.staleCount)
@@ -199,8 +199,8 @@ func TestRemoveShortensBlocks(t *testing.T) {
 		g.Link(0, v)
 	}
 	g.Remove(upTo(n)[5:])
-	if hub := g.node(0).adj; hub.len != 4 || hub.cap != 4 || !slices.Equal(g.Neighbours(0), []int32{1, 2, 3, 4}) {
-		t.Errorf("the hub's list %v has room for %d", g.Neighbours(0), hub.cap)
+	if hub := g.node(0).adj; hub.Len() != 4 || hub.Cap() != 4 || !slices.Equal(g.Neighbours(0), []int32{1, 2, 3, 4}) {
+		t.Errorf("the hub's list %v has room for %d", g.Neighbours(0), hub.Cap())
 	}
 }
 

@@ -17,6 +17,8 @@ type rowTable struct {
 	// Instead of whole:
 	half *kernel.Table[uint16]  // self terms
 	sums *kernel.Table[float32] // aggregates; nil if aggregateLen is 0
+
+	frozen frozenRows // for Graph.State
 }
 
 func newRowTable(selfLen, aggregateLen int) rowTable {

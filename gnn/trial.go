@@ -25,10 +25,10 @@ func (g *Graph) EmbedArrival(x Vector, neighbours []int32, dst []float32) {
 	g.Embed([]int32{v}, dst)
 
 	for _, u := range distinct {
-		g.node(u).adj.len-- // v is the last
+		g.adj.RemoveLast(&g.node(u).adj) // v
 	}
 	g.edges -= added
-	g.adj.release(&g.node(v).adj)
+	g.adj.Clear(&g.node(v).adj)
 	g.nodes.Shrink(1)
 	g.rows.shrink(1)
 	before.restore()
@@ -40,13 +40,13 @@ func (g *Graph) EmbedArrival(x Vector, neighbours []int32, dst []float32) {
 // neighbours. It panics when there is no such edge.
 func (g *Graph) EmbedWithout(v, u int32, dst []float32) {
 	a, b := &g.node(v).adj, &g.node(u).adj
-	i, j := slices.Index(g.adj.view(*a), u), slices.Index(g.adj.view(*b), v)
+	i, j := slices.Index(g.adj.View(*a), u), slices.Index(g.adj.View(*b), v)
 	if i < 0 || j < 0 {
 		panic(fmt.Sprintf("gnn: no edge between %d and %d", v, u))
 	}
 	before := g.saveAggregates(v, u)
-	g.adj.cut(a, i)
-	g.adj.cut(b, j)
+	g.adj.Remove(a, i)
+	g.adj.Remove(b, j)
 	if g.aggregates() {
 		g.markStale(g.node(v))
 		g.markStale(g.node(u))
@@ -54,8 +54,8 @@ func (g *Graph) EmbedWithout(v, u int32, dst []float32) {
 
 	g.Embed([]int32{v}, dst)
 
-	g.adj.insert(a, i, u)
-	g.adj.insert(b, j, v)
+	g.adj.Insert(a, i, u)
+	g.adj.Insert(b, j, v)
 	before.restore()
 }
 

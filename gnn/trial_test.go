@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/gvbll/gvbll/gnn/snapshot"
 )
 
 // TestTrialsAreTrue: what EmbedArrival and EmbedWithout say is, to the bit for
@@ -68,7 +70,7 @@ func TestTrialsLeaveNothing(t *testing.T) {
 				enc := randomEncoder(rng, kind, ReLU, 5, 6, 4)
 				asked, plain := NewGraph(enc, options...), NewGraph(enc, options...)
 				got, want := make([]float32, enc.Out()), make([]float32, enc.Out())
-				var frozen *Frozen
+				var frozen *snapshot.Schema
 				for step := range 300 {
 					x := randomVector(rng, enc.In(), 0.5)
 					var neighbours []int32
@@ -77,7 +79,8 @@ func TestTrialsLeaveNothing(t *testing.T) {
 					}
 					switch {
 					case step%50 == 10:
-						frozen = asked.Freeze()
+						frozen = snapshot.Saving()
+						asked.State(frozen)
 					case step%50 == 40:
 						frozen.Release()
 					}

@@ -66,6 +66,9 @@ func (f *Freeze[T]) Begin(n int) {
 	}
 }
 
+// On reports whether a freeze is under way.
+func (f *Freeze[T]) On() bool { return f.on }
+
 // End gives up the view. What it gave out may not be read any more.
 func (f *Freeze[T]) End() {
 	f.on, f.n = false, 0

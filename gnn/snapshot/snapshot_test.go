@@ -121,8 +121,7 @@ func newStore() *store { return &store{rows: *kernel.NewTable[float32](width)} }
 
 func (x *store) state(s *Schema) {
 	n := s.Len("rows", x.rows.Len(), 1000)
-	s.Freeze(&x.freeze, n)
-	Rows(s, "rows", &x.rows, x.freeze.Walk(x.rows.Row), func(x []float32) error {
+	Rows(s, "rows", &x.rows, &x.freeze, func(x []float32) error {
 		if slices.Contains(x, -1) {
 			return Damaged("a row is negative")
 		}

@@ -44,16 +44,23 @@ func Lists[T safetensors.Element](s *Schema, name string, next func() []T, shape
 	return nil
 }
 
-// Rows is [Lists] of a table's rows, as many as the shape says first. They are
-// restored into the table, which has no rows then. Unless it is nil, check sees
-// all elements before, in pieces that may begin and end within a row, and may be
-// called by several goroutines at once.
-func Rows[T safetensors.Element](s *Schema, name string, table *kernel.Table[T], next func() []T, check func([]T) error, shape ...int) {
+// Rows freezes the first n rows of a table, each of the given shape, and declares
+// them. They are restored into the table, which has no rows then. Unless it is
+// nil, check sees all elements before, in pieces that may begin and end within a
+// row, and may be called by several goroutines at once.
+func Rows[T safetensors.Element](s *Schema, name string, table *kernel.Table[T], freeze *Freeze[T], check func([]T) error, n int, shape ...int) {
+	s.Freeze(freeze, n)
+	GatherRows(s, name, table, freeze.Walk(table.Row), check, n, shape...)
+}
+
+// GatherRows is [Rows] of n rows in the order in which next returns them when
+// they are written, such as that of a queue. They are restored as rows 0 to n-1.
+func GatherRows[T safetensors.Element](s *Schema, name string, table *kernel.Table[T], next func() []T, check func([]T) error, n int, shape ...int) {
 	if s.Saving() {
-		Lists(s, name, next, shape...)
+		Lists(s, name, next, append([]int{n}, shape...)...)
 		return
 	}
-	s.Check(func() error { return safetensors.ReadRows(s.file, name, table, check, shape[0], shape[1:]...) })
+	s.Check(func() error { return safetensors.ReadRows(s.file, name, table, check, n, shape...) })
 }
 
 // Stateful is what writes its state as bytes of its own. SetState returns an

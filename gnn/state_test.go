@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/gnn/snapshot"
 )
 
 // bytesIn reads some of a stream's bytes, -1 for all that are left.
@@ -39,16 +40,14 @@ func streamOf(t testing.TB, parts []safetensors.Part) *safetensors.Stream {
 	return s
 }
 
-func thaw(b []byte, enc Encoder, options ...Option) (*Graph, error) {
+func restore(b []byte, enc Encoder, options ...Option) (*Graph, error) {
 	file, err := safetensors.NewReader(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
 		return nil, err
 	}
-	g, err := Thaw(enc, file, options...)
-	if err != nil {
-		return nil, err
-	}
-	return g, file.Done()
+	g, s := NewGraph(enc, options...), snapshot.Restoring(file)
+	g.State(s)
+	return g, s.Finish()
 }
 
 // change makes one of the calls that a stream makes, at random.
@@ -90,9 +89,9 @@ func change(rng *rand.Rand, g *Graph) {
 	}
 }
 
-// TestThaw: a graph that is made of what was read of another while that changed
+// TestState: a graph that is made of what was read of another while that changed
 // is the other as it was, to the bit, and takes the same changes to the same.
-func TestThaw(t *testing.T) {
+func TestState(t *testing.T) {
 	for name, options := range map[string][]Option{"float32": nil, "bfloat16": {BFloat16()}} {
 		ofEachKind(t, func(t *testing.T, random func(*rand.Rand, ...int) Encoder) {
 			for seed := range uint64(12) {
@@ -104,7 +103,8 @@ func TestThaw(t *testing.T) {
 						change(rng, g)
 					}
 					for range 2 { // the second time in what room the first one left
-						frozen := g.Freeze()
+						frozen := snapshot.Saving()
+						g.State(frozen)
 						s := streamOf(t, frozen.Parts())
 						since := rand.New(rand.NewPCG(seed, 12))
 						var b []byte
@@ -116,12 +116,14 @@ func TestThaw(t *testing.T) {
 						}
 						frozen.Release()
 
-						restored, err := thaw(b, enc, options...)
+						restored, err := restore(b, enc, options...)
 						if err != nil {
 							t.Fatal(err)
 						}
-						if again := bytesIn(t, streamOf(t, restored.Freeze().Parts()), -1); !bytes.Equal(again, b) {
-							t.Fatal("frozen again: other bytes")
+						again := snapshot.Saving()
+						restored.State(again)
+						if got := bytesIn(t, streamOf(t, again.Parts()), -1); !bytes.Equal(got, b) {
+							t.Fatal("saved again: other bytes")
 						}
 						after := rand.New(rand.NewPCG(seed, 12))
 						for range changes {

@@ -1,0 +1,193 @@
+package gnn
+
+import (
+	"math"
+	"sync"
+
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/snapshot"
+)
+
+// The tensors of a graph of n nodes. Rows are kept whole or, as bfloat16, in
+// their two parts, see rowTable.
+const (
+	tensorDegrees    = "graph.degrees"    // I32, n
+	tensorNeighbours = "graph.neighbours" // I32, 2·edges: by node, in the order in which its edges came
+	tensorStale      = "graph.stale"      // U8, n: 1 where the aggregate is to be recomputed
+	tensorRows       = "graph.rows"       // F32, n × (self term and aggregate)
+	tensorSelf       = "graph.own"        // BF16, n × self term
+	tensorAggregate  = "graph.heard"      // F32, n × aggregate
+)
+
+// frozenGraph is what the graph needs to be saved as it was when [Graph.State]
+// declared it. Degrees and stale marks were copied then. Rows and adjacency lists
+// stay where they are: a list that only grows still begins as it was, and what
+// changes otherwise is copied before.
+type frozenGraph struct {
+	degree []int32
+	stale  []uint8
+	lists  snapshot.Freeze[int32]
+}
+
+// frozenRows are the rows as they were, each in the tables that there are.
+type frozenRows struct {
+	whole snapshot.Freeze[float32]
+	half  snapshot.Freeze[uint16]
+	sums  snapshot.Freeze[float32]
+}
+
+// keep lets a snapshot copy v's row, which is about to change.
+func (g *Graph) keep(v int32) {
+	if g.frozen.lists.On() {
+		g.rows.keep(v)
+	}
+}
+
+func (t *rowTable) keep(v int32) {
+	f := &t.frozen
+	if f.whole.Wants(v) {
+		f.whole.Keep(v, t.whole.Row(v))
+	}
+	if f.half.Wants(v) {
+		f.half.Keep(v, t.half.Row(v))
+	}
+	if f.sums.Wants(v) {
+		f.sums.Keep(v, t.sums.Row(v))
+	}
+}
+
+// keepList lets a snapshot copy v's adjacency list, which is about to lose
+// neighbours.
+func (g *Graph) keepList(v int32) {
+	if f := &g.frozen; f.lists.Wants(v) {
+		f.lists.Keep(v, g.Neighbours(v)[:f.degree[v]])
+	}
+}
+
+// State declares the graph to a schema. Saving takes a few nanoseconds a node at
+// once; until the schema is released, the graph takes some more time to change,
+// and memory for the rows that change before they were read. It panics when the
+// graph is being saved already.
+//
+// Restoring is into a graph without nodes, of the same encoder and with the same
+// options but for [Workers] and [Reserve].
+func (g *Graph) State(s *snapshot.Schema) {
+	f := &g.frozen
+	n := s.Len(tensorDegrees, g.Len(), math.MaxInt32)
+	s.Freeze(&f.lists, n)
+	if s.Saving() {
+		f.degree, f.stale = g.degreesAndStale(f.degree, f.stale)
+	}
+	list := f.lists.Walk(func(v int32) []int32 { return g.Neighbours(v)[:f.degree[v]] })
+	degree := snapshot.Array(s, tensorDegrees, f.degree, n)
+	neighbours := snapshot.Lists(s, tensorNeighbours, list, s.Len(tensorNeighbours, 2*g.edges, math.MaxInt))
+	stale := snapshot.Array(s, tensorStale, f.stale, n)
+
+	var edges error
+	var other sync.WaitGroup
+	s.Check(func() error {
+		g.nodes.Grow(n)
+		// Entering the edges mostly waits for memory, and is one goroutine's
+		// work: the rows are read meanwhile.
+		other.Go(func() { edges = g.setEdges(degree, neighbours) })
+		return nil
+	})
+	g.rows.state(s, n)
+	other.Wait()
+	s.Check(func() error { return edges })
+	s.Check(func() error { return g.setStale(stale) })
+}
+
+// degreesAndStale returns every node's degree, and 1 for each that is stale, in
+// the memory of the two slices where that is enough.
+func (g *Graph) degreesAndStale(degree []int32, stale []uint8) ([]int32, []uint8) {
+	n := g.Len()
+	degree, stale = kernel.Room(degree, n), kernel.Room(stale, n)
+	for v := 0; v < n; {
+		block := g.nodes.From(int32(v))
+		degree, stale := degree[v:][:len(block)], stale[v:][:len(block)]
+		for i := range block {
+			degree[i], stale[i] = int32(block[i].adj.Len()), 0
+			if block[i].stale {
+				stale[i] = 1
+			}
+		}
+		v += len(block)
+	}
+	return degree, stale
+}
+
+// state declares n rows. Their elements may be infinite or NaN: features can be
+// so large that their sums are beyond float32.
+func (t *rowTable) state(s *snapshot.Schema, n int) {
+	if t.whole != nil {
+		snapshot.Rows(s, tensorRows, t.whole, &t.frozen.whole, nil, n, t.selfLen+t.aggregateLen)
+		return
+	}
+	if t.sums != nil {
+		snapshot.Rows(s, tensorAggregate, t.sums, &t.frozen.sums, nil, n, t.aggregateLen)
+	}
+	snapshot.Rows(s, tensorSelf, t.half, &t.frozen.half, nil, n, t.selfLen)
+}
+
+// setStale marks the stale nodes of a graph that has none.
+func (g *Graph) setStale(stale []uint8) error {
+	for v, x := range stale {
+		switch {
+		case x == 1 && g.aggregates():
+			g.markStale(g.nodes.At(int32(v)))
+		case x != 0:
+			return notAGraph("node %d cannot be stale as %d says", v, x)
+		}
+	}
+	return nil
+}
+
+// setEdges gives nodes without edges those of the lists of neighbours, of the
+// given lengths, one after the other. The lists must be those of a simple,
+// undirected graph. That each edge is in the lists of both of its ends is checked
+// by a sum of one 64-bit hash an edge, added at one end and subtracted at the
+// other: to look for each edge, the lists would have to be sorted.
+func (g *Graph) setEdges(degree, neighbours []int32) error {
+	n := len(degree)
+	seen := make([]int32, n) // by node: 1 + the last node whose neighbour it is
+	sum := uint64(0)
+	rest := neighbours
+	for v := range int32(n) {
+		d := int(degree[v])
+		if d < 0 || d > len(rest) || d > 1<<30 {
+			return notAGraph("node %d has %d neighbours, there are %d more", v, d, len(rest))
+		}
+		for _, u := range rest[:d] {
+			if uint(u) >= uint(n) || u == v || seen[u] == v+1 {
+				return notAGraph("node %d of %d has the neighbour %d, or has it twice", v, n, u)
+			}
+			seen[u] = v + 1
+			if u > v {
+				sum += edgeHash(v, u)
+			} else {
+				sum -= edgeHash(u, v)
+			}
+		}
+		g.adj.Set(&g.nodes.At(v).adj, rest[:d])
+		rest = rest[d:]
+	}
+	if len(rest) > 0 || sum != 0 {
+		return notAGraph("an edge is in the list of one of its ends only")
+	}
+	g.edges = len(neighbours) / 2
+	return nil
+}
+
+// edgeHash mixes an edge's ends (Steele, Lea, Flood: Fast splittable
+// pseudorandom number generators, 2014).
+func edgeHash(u, v int32) uint64 {
+	x := (uint64(u)<<32 | uint64(uint32(v))) * 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+func notAGraph(format string, args ...any) error {
+	return snapshot.Damaged("graph: "+format, args...)
+}
