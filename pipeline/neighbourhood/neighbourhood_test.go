@@ -13,6 +13,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/neighbourhood"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
@@ -28,7 +29,7 @@ type graph struct{ near [][]int32 }
 func (g *graph) Degree(v int32) int         { return len(g.near[v]) }
 func (g *graph) Neighbours(v int32) []int32 { return g.near[v] }
 
-// world is a graph that grows and changes at random, and the Vicinity that is
+// world is a graph that grows and changes at random, and the Features that is
 // told of it.
 type world struct {
 	rng    *rand.Rand
@@ -36,7 +37,7 @@ type world struct {
 	sparse bool
 	x      []gnn.Vector
 	label  []int32
-	s      *neighbourhood.Vicinity
+	s      *neighbourhood.Features
 	spec   pool.Config
 }
 
@@ -50,7 +51,7 @@ func newWorld(seed uint64, sparse bool) *world {
 	return w
 }
 
-func (w *world) fresh() *neighbourhood.Vicinity {
+func (w *world) fresh() *neighbourhood.Features {
 	return neighbourhood.New(w.g, w.spec, pool.Shape{Classes: classes, Features: dim, Embedding: 2})
 }
 
@@ -256,9 +257,9 @@ func TestOracle(t *testing.T) {
 	}
 }
 
-// TestThaw: what was frozen comes back to the bit, though the graph went on
+// TestState: what was saved comes back to the bit, though the graph went on
 // while it was read.
-func TestThaw(t *testing.T) {
+func TestState(t *testing.T) {
 	for _, sparse := range []bool{true, false} {
 		w := newWorld(4, sparse)
 		for range 800 {
@@ -266,8 +267,9 @@ func TestThaw(t *testing.T) {
 		}
 		want := allRows(w)
 		labels := slices.Clone(w.label)
-		w.s.Freeze()
-		stream, err := safetensors.NewStream(nil, w.s.Parts())
+		saving := snapshot.Saving()
+		w.s.State(saving, len(w.x))
+		stream, err := safetensors.NewStream(nil, saving.Parts())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -286,15 +288,22 @@ func TestThaw(t *testing.T) {
 			w.x[v] = w.vector()
 			w.s.Put(v, w.x[v])
 		}
-		w.s.Release()
+		saving.Release()
 		w.g.near = edges
 		file, err := safetensors.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len()))
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.s = w.fresh()
-		if err := w.s.Thaw(file, labels); err != nil {
+		restoring := snapshot.Restoring(file)
+		w.s.State(restoring, len(labels))
+		if err := restoring.Finish(); err != nil {
 			t.Fatal(err)
+		}
+		for v, y := range labels {
+			if y != neighbourhood.None {
+				w.s.Label(int32(v), y)
+			}
 		}
 		w.label = labels
 		if diff := cmp.Diff(want, allRows(w)); diff != "" {
@@ -304,7 +313,9 @@ func TestThaw(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.fresh().Thaw(file, labels[1:]); !errors.Is(err, safetensors.ErrDamaged) {
+		restoring = snapshot.Restoring(file)
+		w.fresh().State(restoring, len(labels)-1)
+		if err := restoring.Finish(); !errors.Is(err, safetensors.ErrDamaged) {
 			t.Errorf("a node less: %v", err)
 		}
 	}
@@ -319,9 +330,9 @@ func allRows(w *world) *pool.Rows {
 	return rows
 }
 
-// TestMeet: the batch's edges each once, and at most four neighbours of a node
+// TestFillBatch: the batch's edges each once, and at most four neighbours of a node
 // that were labelled before.
-func TestMeet(t *testing.T) {
+func TestFillBatch(t *testing.T) {
 	w := newWorld(5, true)
 	for range 1000 {
 		w.step()
@@ -336,7 +347,7 @@ func TestMeet(t *testing.T) {
 		}
 	}
 	var b pool.Batch
-	w.s.Meet(&b, batch, true)
+	w.s.FillBatch(&b, batch, true)
 	pairs := 0
 	for i, v := range batch {
 		for _, u := range batch[i+1:] {
@@ -361,7 +372,7 @@ func TestMeet(t *testing.T) {
 	if b.Refresh.N != len(again) || len(b.RefreshLabels) != len(again) || len(again) == 0 {
 		t.Errorf("%d rows to refresh with %d labels, want %d", b.Refresh.N, len(b.RefreshLabels), len(again))
 	}
-	if w.s.Meet(&b, batch, false); b.Refresh.N != 0 || len(b.Pairs) != pairs {
+	if w.s.FillBatch(&b, batch, false); b.Refresh.N != 0 || len(b.Pairs) != pairs {
 		t.Errorf("%d rows to refresh, none were asked for", b.Refresh.N)
 	}
 }

@@ -1,0 +1,56 @@
+package neighbourhood
+
+import "github.com/gvbll/gvbll/posterior/pool"
+
+// maxRefreshed is the most neighbours of a labelled node that heads learn from
+// again.
+const maxRefreshed = 4
+
+// batch is the memory of what [Features.FillBatch] gives.
+type batch struct {
+	rowOf     map[int32]int32 // by node: its row
+	refreshed map[int32]bool  // neighbours in rows
+	pairs     [][2]int32
+	rows      pool.Rows
+	labels    []int32 // of rows
+}
+
+// FillBatch sets what a batch of nodes, whose labels are known by now, has beside
+// its rows: the edges among the nodes, and, if refresh is asked for, of each node
+// the first few neighbours that were labelled before, each once. It holds until
+// the next call.
+func (f *Features) FillBatch(b *pool.Batch, nodes []int32, refresh bool) {
+	m := &f.batch
+	if m.rowOf == nil {
+		m.rowOf, m.refreshed = make(map[int32]int32), make(map[int32]bool)
+	}
+	clear(m.rowOf)
+	clear(m.refreshed)
+	for i, v := range nodes {
+		m.rowOf[v] = int32(i)
+	}
+	m.pairs, m.labels = m.pairs[:0], m.labels[:0]
+	f.Reset(&m.rows)
+	for i, v := range nodes {
+		found := 0
+		for _, u := range f.graph.Neighbours(v) {
+			y := f.label[u]
+			if y == None {
+				continue
+			}
+			if j, in := m.rowOf[u]; in {
+				if j > int32(i) {
+					m.pairs = append(m.pairs, [2]int32{int32(i), j})
+				}
+			} else if refresh && found < maxRefreshed {
+				found++
+				if !m.refreshed[u] {
+					m.refreshed[u] = true
+					f.AppendFeatures(&m.rows, u)
+					m.labels = append(m.labels, y)
+				}
+			}
+		}
+	}
+	b.Pairs, b.Refresh, b.RefreshLabels = m.pairs, m.rows, m.labels
+}

@@ -1,0 +1,106 @@
+package neighbourhood
+
+import (
+	"math"
+	"slices"
+
+	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/gnn/snapshot"
+)
+
+// The tensors of n nodes' features.
+const (
+	tensorDense  = "features.rows"    // F32, n × d; or, of sparse features,
+	tensorLength = "features.lengths" // I32, n: how many are not zero
+	tensorIndex  = "features.index"   // I32, of these, by node
+	tensorValue  = "features.value"   // F32
+)
+
+// State declares the features of n nodes to a schema. All else can be made of
+// them, of the graph, and of the labels.
+//
+// Restoring is into a Features without nodes. Its nodes have no labels then: the
+// caller is to set them when the graph has its edges.
+func (f *Features) State(s *snapshot.Schema, n int) {
+	switch {
+	case f.dense != nil:
+		snapshot.Rows(s, tensorDense, f.dense, &f.frozenDense, checkFinite, n, f.features)
+	case f.sparse != nil:
+		f.sparseState(s, n)
+	}
+	s.Check(func() error {
+		f.label = slices.Repeat([]int32{None}, n)
+		if f.counts != nil {
+			f.counts.Grow(n)
+		}
+		return nil
+	})
+}
+
+func (f *Features) sparseState(s *snapshot.Schema, n int) {
+	s.Freeze(&f.frozenSparse, n)
+	lengths, indices, values := f.frozenSparse.Walk(f.sparse.view), f.frozenSparse.Walk(f.sparse.view), f.frozenSparse.Walk(f.sparse.view)
+	length := snapshot.Column(s, tensorLength, func() int32 { return int32(len(lengths())) }, n)
+	all := s.Len(tensorIndex, f.sparse.entries, math.MaxInt)
+	index := snapshot.Lists(s, tensorIndex, project(indices, func(e entry) int32 { return e.index }), all)
+	value := snapshot.Lists(s, tensorValue, project(values, func(e entry) float32 { return e.value }), all)
+	s.Check(func() error {
+		f.sparse.grow(n)
+		f.norms = make([]float32, n)
+		for v, m := range length {
+			if m < 0 || int(m) > len(index) {
+				return snapshot.Damaged("features: node %d has %d, there are %d more", v, m, len(index))
+			}
+			f.entries = f.entries[:0]
+			last := int32(-1)
+			for k, j := range index[:m] {
+				if j <= last || int(j) >= f.features || value[k] == 0 || !finite(value[k]) {
+					return snapshot.Damaged("features: node %d has feature %d of value %v after feature %d, of %d", v, j, value[k], last, f.features)
+				}
+				f.entries = append(f.entries, entry{j, value[k]})
+				last = j
+			}
+			f.sparse.set(int32(v), f.entries)
+			f.norms[v] = inverseNorm(f.entries)
+			index, value = index[m:], value[m:]
+		}
+		if len(index) > 0 {
+			return snapshot.Damaged("features: %d of no node", len(index))
+		}
+		return nil
+	})
+}
+
+// project returns a function that returns one field of each entry of the next
+// vector, until it is called again.
+func project[T safetensors.Element](next func() []entry, field func(entry) T) func() []T {
+	var fields []T
+	return func() []T {
+		fields = fields[:0]
+		for _, e := range next() {
+			fields = append(fields, field(e))
+		}
+		return fields
+	}
+}
+
+// keep lets a snapshot copy the features of v, which are about to change.
+func (f *Features) keep(v int32) {
+	switch {
+	case f.frozenDense.Wants(v):
+		f.frozenDense.Keep(v, f.dense.Row(v))
+	case f.frozenSparse.Wants(v):
+		f.frozenSparse.Keep(v, f.sparse.view(v))
+	}
+}
+
+func checkFinite(features []float32) error {
+	for _, x := range features {
+		if !finite(x) {
+			return snapshot.Damaged("features: one is %v", x)
+		}
+	}
+	return nil
+}
+
+func finite(x float32) bool { return math.Abs(float64(x)) <= math.MaxFloat32 }
