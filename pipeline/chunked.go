@@ -1,8 +1,8 @@
 package pipeline
 
-// chunked is a list that grows without moving what is in it: to copy a list of all
-// nodes, and to take new memory for it, would hold up a window for longer than many
-// windows take.
+// chunked is a list that grows without moving its elements: to allocate and copy a
+// list of all nodes takes longer than many windows do, and one window would wait for
+// it.
 type chunked[T any] struct {
 	chunks [][]T
 	n      int
@@ -11,13 +11,18 @@ type chunked[T any] struct {
 const (
 	chunkShift = 12
 	chunkLen   = 1 << chunkShift
-	firstChunk = 64 // the first chunk begins with, and is copied until it is full
+	firstChunk = 64 // room in the first chunk at first; it is copied until it is full
 )
 
 func (c *chunked[T]) len() int { return c.n }
 
 // at returns the i-th element, to read or to change in place until the next add.
 func (c *chunked[T]) at(i int32) *T { return &c.chunks[i>>chunkShift][i&(chunkLen-1)] }
+
+// slice returns the i-th element as a slice of one, until the next add.
+func (c *chunked[T]) slice(i int32) []T {
+	return c.chunks[i>>chunkShift][i&(chunkLen-1):][:1:1]
+}
 
 // add appends x.
 func (c *chunked[T]) add(x T) {

@@ -3,9 +3,10 @@ package pipeline
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/gvbll/gvbll/gnn/kernel"
-	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior/conformal"
 )
@@ -124,13 +125,12 @@ type sets struct {
 	nodes   *nodes
 	pending *pending
 	scorer  *scorer
-	taken   *taken
 	classes []string
 	dim     int
 
 	// kept is by the slots of pending: the prediction's number, its slice, and the
 	// words of its set.
-	kept  *kernel.Table[int64]
+	kept  slotTable[int64]
 	words int
 	count int64 // predictions so far
 
@@ -148,7 +148,7 @@ type sets struct {
 
 var _ observer = (*sets)(nil)
 
-func newSets(cfg Coverage, n *nodes, pending *pending, scorer *scorer, t *taken) (*sets, error) {
+func newSets(cfg Coverage, n *nodes, pending *pending, scorer *scorer) (*sets, error) {
 	names, dim := n.model.Classes, n.model.Prior.Dim
 	p := cfg.predictor(len(names))
 	if err := p.Validate(); err != nil {
@@ -158,8 +158,8 @@ func newSets(cfg Coverage, n *nodes, pending *pending, scorer *scorer, t *taken)
 	s := &sets{
 		cfg: cfg, predictor: conformal.New(p),
 		limits: conformal.Limits{MinConfidence: cfg.MinConfidence, MaxSize: cfg.MaxSize, MaxOutside: cfg.MaxOutside},
-		nodes:  n, pending: pending, scorer: scorer, taken: t, classes: names, dim: dim,
-		kept: kernel.NewTable[int64](2 + words), words: words, row: make([]int64, 2+words),
+		nodes:  n, pending: pending, scorer: scorer, classes: names, dim: dim,
+		kept: newSlotTable[int64](2 + words), words: words, row: make([]int64, 2+words),
 	}
 	if cfg.MaxOutside > 0 {
 		if dim > 1024 {
@@ -264,20 +264,15 @@ func (s *sets) clear() {
 // keep keeps row beside the pending node v, if that is still pending: it may have
 // made room for others of its window.
 func (s *sets) keep(v int32) {
-	slot, waits := s.pending.nodes.place(v)
-	if !waits {
-		return
+	if slot, waits := s.pending.nodes.place(v); waits {
+		s.kept.set(slot, s.row)
 	}
-	if more := int(slot) + 1 - s.kept.Len(); more > 0 {
-		s.kept.Grow(more)
-	}
-	copy(s.kept.Row(slot), s.row)
 }
 
 // matched adds the set that was served for the node to those of the window's
 // labels.
 func (s *sets) matched(slot, class int32) {
-	row := s.kept.Row(slot)
+	row := s.kept.row(slot)
 	s.rows.ID = append(s.rows.ID, uint64(row[0]))
 	s.rows.Slice = append(s.rows.Slice, int32(row[1]))
 	s.covered = append(s.covered, uint64(row[2+class/64])>>(class%64)&1 == 1)
@@ -327,60 +322,38 @@ func (s *sets) scored(out *event.Outcome) {
 	s.clear()
 }
 
-// parts are the thresholds, what they are learned from, and the sets that were
-// served and have no label.
-func (s *sets) parts() []safetensors.Part {
-	state := s.predictor.AppendState(nil)
-	next := s.taken.pending.walk()
-	parts := []safetensors.Part{
-		safetensors.PartOf("sets.thresholds", state, len(state)),
-		safetensors.PartOf("sets.counts", []int64{s.count, int64(s.tally.Rows), int64(s.tally.Covered), int64(s.tally.Classes)}, setCounts),
-		safetensors.NewPart[int64]("sets.served", func(b []byte) []byte {
-			slot, _ := next()
-			return safetensors.Append(b, s.kept.Row(slot)...)
-		}, s.taken.pending.len, 2+s.words),
-	}
+// state declares the thresholds, what they are learned from, and the sets of what
+// is pending.
+func (s *sets) state(schema *snapshot.Schema) {
+	snapshot.Bytes(schema, "sets.thresholds", s.predictor)
 	if s.outside != nil {
-		state := s.outside.AppendState(nil)
-		parts = append(parts, safetensors.PartOf("sets.outside", state, len(state)))
+		snapshot.Bytes(schema, "sets.outside", s.outside)
 	}
-	return parts
+	counts := []int64{s.count, int64(s.tally.Rows), int64(s.tally.Covered), int64(s.tally.Classes)}
+	snapshot.Slice(schema, "sets.counts", &counts, len(counts))
+	declareRows(schema, "sets.served", &s.kept, s.pending.nodes, nil, 2+s.words)
+	schema.Check(func() error {
+		if slices.Min(counts) < 0 || counts[2] > counts[1] {
+			return snapshot.Damaged("%d of %d sets held the class, %d classes, in %d predictions", counts[2], counts[1], counts[3], counts[0])
+		}
+		s.count = counts[0]
+		s.tally = conformal.Coverage{Rows: uint64(counts[1]), Covered: uint64(counts[2]), Classes: uint64(counts[3])}
+		return s.checkKept()
+	})
 }
 
-const setCounts = 4
-
-func (s *sets) restore(file *safetensors.Reader) error {
-	if err := setState(file, "sets.thresholds", s.predictor); err != nil {
-		return err
-	}
-	if s.outside != nil {
-		if err := setState(file, "sets.outside", s.outside); err != nil {
-			return err
-		}
-	}
-	counts, err := safetensors.Read[int64](file, "sets.counts", setCounts)
-	if err != nil {
-		return err
-	}
-	for _, n := range counts {
-		if n < 0 {
-			return damaged("%d sets", n)
-		}
-	}
-	if counts[2] > counts[1] {
-		return damaged("%d of %d sets held the class", counts[2], counts[1])
-	}
-	s.count = counts[0]
-	s.tally = conformal.Coverage{Rows: uint64(counts[1]), Covered: uint64(counts[2]), Classes: uint64(counts[3])}
+// checkKept checks the rows of pending nodes, which were restored into slots from 0
+// on.
+func (s *sets) checkKept() error {
 	slices, beyond := int64(1), uint(len(s.classes)%64)
 	if s.cfg.Per == PerSlice {
 		slices = int64(len(degreeSlices))
 	}
-	// Pending nodes were read into slots in order.
-	return safetensors.ReadRows(file, "sets.served", s.kept, func(row []int64) error {
+	for slot := range int32(s.pending.nodes.len()) {
+		row := s.kept.row(slot)
 		if row[0] < 0 || row[0] >= s.count || row[1] < 0 || row[1] >= slices || beyond > 0 && uint64(row[1+s.words])>>beyond != 0 {
-			return damaged("prediction %d of %d, of slice %d, has the set %x", row[0], s.count, row[1], row[2:])
+			return snapshot.Damaged("prediction %d of %d, of slice %d, has the set %x", row[0], s.count, row[1], row[2:])
 		}
-		return nil
-	}, s.pending.nodes.len(), 2+s.words)
+	}
+	return nil
 }

@@ -65,7 +65,7 @@ func (n *nodes) vacancy() (v int32, vacant bool) {
 		return 0, false
 	}
 	v = d.free[last]
-	n.noteState(v)
+	n.change(v)
 	if d.born == nil {
 		d.born = make([]int64, n.states.len())
 		for u := range d.born {
@@ -96,8 +96,7 @@ func (n *nodes) leave(id event.ID, out *event.Outcome) bool {
 	}
 	out.Counts.Departures++
 	n.index.leave(id)
-	n.noteState(v)
-	n.states.at(v).gone = true
+	n.change(v).gone = true
 	n.departed.leaving = append(n.departed.leaving, v)
 	return true
 }
@@ -121,8 +120,7 @@ func (n *nodes) expired(v int32) {
 
 // vacate frees the number of a node that left.
 func (n *nodes) vacate(v int32) {
-	n.noteState(v)
-	*n.states.at(v) = nodeState{label: none, gone: true}
+	*n.change(v) = nodeState{label: none, gone: true}
 	n.context.set(v, false)
 	n.index.came.clear(v)
 	for _, f := range n.followers {
@@ -163,7 +161,7 @@ func (n *nodes) withdraw(out *event.Outcome) {
 		f.left()
 	}
 	if waits {
-		out.Counts.EdgesRemoved += n.index.withdraw(gone, n.taken.keepList)
+		out.Counts.EdgesRemoved += n.index.withdraw(gone)
 	}
 	for _, v := range d.leaving {
 		if l := d.waiting.get(n.index.came.at(v)); l == nil || l.number != v {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior/drift"
 )
@@ -138,63 +138,24 @@ func (c *confidences) add(confidence float64, right bool) {
 
 func (c *confidences) clear() { c.confidence, c.right = c.confidence[:0], c.right[:0] }
 
-// stateful is what goes into a snapshot as bytes that it makes of itself.
-type stateful interface {
-	AppendState(b []byte) []byte
-	SetState(b []byte) error
-}
-
-// states are the parts of the state by their names.
-func (w *detectors) states() map[string]stateful {
-	return map[string]stateful{
-		"adwin": w.adwin, "page-hinkley": w.hinkley, "mmd-embeddings": w.embeddings, "mmd-classes": w.classes, "monitor": w.monitor,
+// state declares the detectors. A snapshot of an engine that had none has nothing
+// of them: they begin when it is restored.
+func (w *detectors) state(s *snapshot.Schema) {
+	if !s.Has("drift.found", true) {
+		return
 	}
-}
-
-// stateNames are the names of the states in the order of a snapshot.
-var stateNames = append(detectorNames[:], "monitor")
-
-func (w *detectors) parts() (parts []safetensors.Part) {
-	states := w.states()
-	for _, name := range stateNames {
-		state := states[name].AppendState(nil)
-		parts = append(parts, safetensors.PartOf("drift."+name, state, len(state)))
-	}
-	return append(parts, safetensors.PartOf("drift.found", slices.Clone(w.total[:]), detectorCount))
-}
-
-// restore reads the detectors back, if the snapshot is of an engine that had them;
-// of one that had none, they begin here.
-func (w *detectors) restore(file *safetensors.Reader) error {
-	if file.Len("drift.found") == 0 {
+	snapshot.Bytes(s, "drift."+detectorNames[adwin], w.adwin)
+	snapshot.Bytes(s, "drift."+detectorNames[pageHinkley], w.hinkley)
+	snapshot.Bytes(s, "drift."+detectorNames[mmdEmbeddings], w.embeddings)
+	snapshot.Bytes(s, "drift."+detectorNames[mmdClasses], w.classes)
+	snapshot.Bytes(s, "drift.monitor", w.monitor)
+	found := w.total[:]
+	snapshot.Slice(s, "drift.found", &found, len(found))
+	s.Check(func() error {
+		if slices.Min(found) < 0 {
+			return snapshot.Damaged("a detector found %d changes", slices.Min(found))
+		}
+		copy(w.total[:], found)
 		return nil
-	}
-	states := w.states()
-	for _, name := range stateNames {
-		if err := setState(file, "drift."+name, states[name]); err != nil {
-			return err
-		}
-	}
-	total, err := safetensors.Read[int64](file, "drift.found", detectorCount)
-	if err != nil {
-		return err
-	}
-	for i, n := range total {
-		if n < 0 {
-			return damaged("detector %s found %d changes", detectorNames[i], n)
-		}
-		w.total[i] = n
-	}
-	return nil
-}
-
-func setState(file *safetensors.Reader, name string, of stateful) error {
-	state, err := safetensors.Read[uint8](file, name, file.Len(name))
-	if err != nil {
-		return err
-	}
-	if err := of.SetState(state); err != nil {
-		return damaged("%s: %v", name, err)
-	}
-	return nil
+	})
 }

@@ -38,7 +38,6 @@ type Engine struct {
 	spare []event.Labelled
 
 	snapshot *Snapshot // under way, or nil
-	taken    taken     // with room from the last one
 }
 
 // New makes an engine at window 0: an empty graph and the posterior that Phase 1
@@ -61,18 +60,18 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 		p := newPaper(m, cfg)
 		e.assemble(graph, p)
 		if cfg.Fallback >= 0 {
-			e.observers = append(e.observers, &fallback{threshold: cfg.Fallback, heads: p, pending: e.pending, taken: &e.taken})
+			e.observers = append(e.observers, &fallback{threshold: cfg.Fallback, heads: p, pending: e.pending})
 		}
 	}
 	if cfg.Coverage.Target > 0 {
-		s, err := newSets(cfg.Coverage, e.nodes, e.pending, e.scorer, &e.taken)
+		s, err := newSets(cfg.Coverage, e.nodes, e.pending, e.scorer)
 		if err != nil {
 			return nil, err
 		}
 		e.observers = append(e.observers, s)
 	}
 	if cfg.Rescore.on() {
-		r := newRescoring(cfg, e.predictor, e.scorer, &e.taken)
+		r := newRescoring(cfg, e.predictor, e.scorer)
 		e.observers = append(e.observers, r)
 		e.nodes.followers = append(e.nodes.followers, r)
 	}
@@ -93,7 +92,7 @@ func (e *Engine) assemble(graph *gnn.Graph, s serving) {
 	e.serving, e.heads = s, s.heads()
 	e.pending = newPending(m.Prior.Dim, s.width(), cfg.MaxPending)
 	e.pending.reserve(cfg.Reserve)
-	e.nodes = newNodes(m, graph, cfg, e.pending, &e.taken)
+	e.nodes = newNodes(m, graph, cfg, e.pending)
 	e.predictor = &predictor{model: m, nodes: e.nodes, pending: e.pending, serving: s, heads: e.heads}
 	e.labels = &labels{classes: m.Classes, nodes: e.nodes, pending: e.pending, unmatched: newUnmatched(cfg.MaxWaitingLabels)}
 	e.scorer = &scorer{classes: m.Classes, serving: s, heads: e.heads, batch: &e.labels.batch, bins: cfg.Bins}

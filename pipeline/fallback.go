@@ -1,7 +1,7 @@
 package pipeline
 
 import (
-	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
@@ -38,7 +38,6 @@ type fallback struct {
 	lead      float64 // r
 	heads     *paper  // whose serving head it chooses
 	pending   *pending
-	taken     *taken
 }
 
 var _ observer = (*fallback)(nil)
@@ -70,37 +69,20 @@ func (f *fallback) scored(out *event.Outcome) {
 	out.Lead = f.lead
 }
 
-// parts are the lead, who serves, and who served what waits for its label.
-func (f *fallback) parts() []safetensors.Part {
-	return []safetensors.Part{
-		safetensors.PartOf("fallback.lead", []float64{f.lead}, 1),
-		safetensors.PartOf("fallback.head", []uint8{f.heads.serves}, 1),
-		queueColumn("fallback.pending", &f.taken.pending, func(_ int32, x *served) uint8 { return x.by }),
-	}
-}
-
-func (f *fallback) restore(file *safetensors.Reader) error {
-	lead, err := safetensors.Read[float64](file, "fallback.lead", 1)
-	if err != nil {
-		return err
-	}
-	by, err := safetensors.Read[uint8](file, "fallback.head", 1)
-	if err != nil {
-		return err
-	}
-	if !(lead[0] >= 0 && lead[0] <= f.threshold) || by[0] > byStatic || lead[0] == 0 && by[0] != byOnline || lead[0] == f.threshold && by[0] != byStatic {
-		return damaged("head %d serves with a lead of %v", by[0], lead[0])
-	}
-	f.lead, f.heads.serves = lead[0], by[0]
-	pending, err := safetensors.Read[uint8](file, "fallback.pending", f.pending.nodes.len())
-	if err != nil {
-		return err
-	}
-	for i, by := range pending { // pending nodes were read into slots in order
-		if by > byStatic {
-			return damaged("a node was served by head %d", by)
+// state declares the lead, who serves, and who served what is pending.
+func (f *fallback) state(s *snapshot.Schema) {
+	snapshot.Value(s, "fallback.lead", &f.lead)
+	snapshot.Value(s, "fallback.head", &f.heads.serves)
+	declareField(s, "fallback.pending", f.pending.nodes, func(x *served) *uint8 { return &x.by })
+	s.Check(func() error {
+		if by := f.heads.serves; !(f.lead >= 0 && f.lead <= f.threshold) || by > byStatic || f.lead == 0 && by != byOnline || f.lead == f.threshold && by != byStatic {
+			return snapshot.Damaged("head %d serves with a lead of %v", by, f.lead)
 		}
-		f.pending.nodes.entries.at(int32(i)).value.by = by
-	}
-	return nil
+		for i := range int32(f.pending.nodes.len()) {
+			if by := f.pending.nodes.entries.at(i).value.by; by > byStatic {
+				return snapshot.Damaged("a node was served by head %d", by)
+			}
+		}
+		return nil
+	})
 }

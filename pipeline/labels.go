@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior"
 )
@@ -31,6 +32,42 @@ type batch struct {
 func (b *batch) clear() {
 	b.nodes, b.labels = b.nodes[:0], b.labels[:0]
 	b.rows.Z, b.rows.Tau, b.kept, b.by = b.rows.Z[:0], b.rows.Tau[:0], b.kept[:0], b.by[:0]
+}
+
+// state declares the labels whose node has not come, the oldest first.
+func (l *labels) state(s *snapshot.Schema) {
+	u, q := &l.unmatched, l.unmatched.queue
+	q.freeze(s)
+	size := 0
+	for i := range int32(q.entries.len()) {
+		size += q.entries.at(i).value.size // 0 in an empty slot
+	}
+	next := q.walk()
+	var room []byte
+	r := record{b: snapshot.Lists(s, "early.records", func() []byte {
+		_, e := next()
+		room = appendLabel(room[:0], &e.value.label)
+		return room
+	}, s.Len("early.records", size, math.MaxInt))}
+	declareKeys(s, "early", q, func(i int, id event.ID) error {
+		if _, known := l.nodes.index.number(id); known || q.get(id) != nil || i >= u.bound {
+			return snapshot.Damaged("a label waits for node %q, which is there, or there are more than %d", id, u.bound)
+		}
+		label := r.label()
+		label.Node = id.Clone()
+		class, ok := l.class(&label)
+		if r.bad || !ok {
+			return snapshot.Damaged("what waits for node %q is no label", id)
+		}
+		u.keep(class, label)
+		return nil
+	})
+	s.Check(func() error {
+		if len(r.b) > 0 {
+			return snapshot.Damaged("%d bytes more than the labels that wait", len(r.b))
+		}
+		return nil
+	})
 }
 
 // join makes the batch of a window: labels that waited for its arrivals first, in

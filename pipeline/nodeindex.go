@@ -65,7 +65,7 @@ func (x *nodeIndex) leave(id event.ID) {
 // wait keeps the edge from v to id until id comes. It returns how many older
 // edges were dropped to make room.
 func (x *nodeIndex) wait(id event.ID, v int32) (dropped int) {
-	if list := x.waiting.get(id); list != nil {
+	if list := x.waiting.edit(id); list != nil {
 		*list = append(*list, v)
 	} else {
 		x.waiting.put(id.Clone(), []int32{v})
@@ -94,14 +94,12 @@ func (x *nodeIndex) claim(id event.ID) []int32 {
 
 // withdraw removes the waiting edges that departed nodes named, and returns how
 // many there were, in time proportional to all edges that wait. A list that gets
-// shorter is replaced by a new one, and keep is called with the old one and its
-// slot in waiting: a snapshot may still read it.
-func (x *nodeIndex) withdraw(departed func(v int32) bool, keep func(slot int32, list []int32)) (edges int) {
+// shorter is replaced by a new one: a snapshot may still read it.
+func (x *nodeIndex) withdraw(departed func(v int32) bool) (edges int) {
 	for slot := x.waiting.head; slot != none; {
 		entry := x.waiting.entries.at(slot)
 		next := entry.next
 		if slices.ContainsFunc(entry.value, departed) {
-			keep(slot, entry.value)
 			left := make([]int32, 0, len(entry.value))
 			for _, v := range entry.value {
 				if !departed(v) {
@@ -109,7 +107,7 @@ func (x *nodeIndex) withdraw(departed func(v int32) bool, keep func(slot int32, 
 				}
 			}
 			edges += len(entry.value) - len(left)
-			entry.value = left
+			x.waiting.change(slot).value = left
 			if len(left) == 0 {
 				x.bytes -= len(entry.key.Str)
 				x.waiting.take(entry.key)

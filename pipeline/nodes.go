@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 )
@@ -24,7 +25,7 @@ type nodes struct {
 	// arrivals are those of the window in hand.
 	arrivals arrivals
 
-	taken *taken // by a snapshot that is under way
+	frozen snapshot.Freeze[nodeRecord]
 }
 
 // nodeState is what is known of a node beside its place in the graph.
@@ -53,10 +54,10 @@ type follower interface {
 	vacated(v int32)
 }
 
-func newNodes(m *model.Model, graph *gnn.Graph, cfg Config, p *pending, t *taken) *nodes {
+func newNodes(m *model.Model, graph *gnn.Graph, cfg Config, p *pending) *nodes {
 	return &nodes{
 		model: m, graph: graph, index: newNodeIndex(cfg.MaxWaitingEdges),
-		departed: newDeparted(), pending: p, arrivals: arrivals{replaced: make(map[int32]*event.Node)}, taken: t,
+		departed: newDeparted(), pending: p, arrivals: arrivals{replaced: make(map[int32]*event.Node)},
 	}
 }
 
@@ -79,8 +80,7 @@ func (n *nodes) surroundings(v int32) (degree, fresh int) {
 
 // label gives node v, which had no label, its class.
 func (n *nodes) label(v, class int32) {
-	n.noteState(v)
-	state := n.states.at(v)
+	state := n.change(v)
 	state.label = class
 	if state.gone {
 		return

@@ -1,9 +1,6 @@
 package pipeline
 
-import (
-	"github.com/gvbll/gvbll/gnn/safetensors"
-	"github.com/gvbll/gvbll/pipeline/event"
-)
+import "github.com/gvbll/gvbll/pipeline/event"
 
 // observer is a part of the engine that is there or not: sets of classes,
 // re-scoring, the fallback, the drift detectors. It follows what is served and
@@ -18,7 +15,5 @@ type observer interface {
 	// scored: the window's labels are scored, and not yet learned.
 	scored(out *event.Outcome)
 
-	// parts is what a snapshot has of the observer, and restore reads it back.
-	parts() []safetensors.Part
-	restore(file *safetensors.Reader) error
+	part
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 )
@@ -190,7 +191,7 @@ func restorePair(cfg Config, r io.ReaderAt, size int64, models []*model.Model) (
 		}
 	}
 	if len(engines) == 2 && engines[0].next != engines[1].next {
-		return nil, nil, damaged("one engine is at window %d, the other at %d", engines[0].next, engines[1].next)
+		return nil, nil, snapshot.Damaged("one engine is at window %d, the other at %d", engines[0].next, engines[1].next)
 	}
 	return pairOf(engines), callers(all), nil
 }

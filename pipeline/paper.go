@@ -1,8 +1,7 @@
 package pipeline
 
 import (
-	"github.com/gvbll/gvbll/gnn"
-	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
@@ -85,9 +84,5 @@ func (p *paper) valid(kept float32) bool { return kept >= 0 && kept <= 1 }
 
 func (p *paper) matches(hash event.Hash) bool { return hash == p.hash(hash) }
 
-// There is nothing beside the heads.
-
-func (p *paper) freeze()                                             {}
-func (p *paper) parts() []safetensors.Part                           { return nil }
-func (p *paper) release()                                            {}
-func (p *paper) thaw(*gnn.Graph, *safetensors.Reader, []int32) error { return nil }
+// state declares nothing: there is nothing beside the heads.
+func (p *paper) state(*snapshot.Schema) {}

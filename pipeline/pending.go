@@ -1,16 +1,19 @@
 package pipeline
 
-import "github.com/gvbll/gvbll/gnn/kernel"
+import (
+	"math"
+
+	"github.com/gvbll/gvbll/gnn/snapshot"
+)
 
 // pending keeps what was served, as it was served, until the label comes, or until
 // it is the oldest and room is needed. Embeddings and the numbers that the serving
-// keeps lie in tables indexed by the queue's slots, and so does what observers keep
-// beside them.
+// keeps lie in tables beside the queue's slots, and so does what observers keep.
 type pending struct {
-	nodes *queue[int32, served]  // by node number
-	bound int                    // of nodes
-	z     *kernel.Table[float32] // embeddings, d_e a row
-	kept  *kernel.Table[float32] // see serving.width
+	nodes *queue[int32, served] // by node number
+	bound int                   // of nodes
+	z     slotTable[float32]    // embeddings, d_e a row
+	kept  slotTable[float32]    // see serving.width
 }
 
 // served is what is kept of one prediction beside the rows of the tables.
@@ -22,15 +25,15 @@ type served struct {
 }
 
 func newPending(dim, width, bound int) *pending {
-	return &pending{nodes: newNodeQueue[served](), bound: bound, z: kernel.NewTable[float32](dim), kept: kernel.NewTable[float32](width)}
+	return &pending{nodes: newNodeQueue[served](), bound: bound, z: newSlotTable[float32](dim), kept: newSlotTable[float32](width)}
 }
 
 // reserve preallocates the tables, which are empty, for this many nodes or for as
 // many as are kept at once.
 func (p *pending) reserve(nodes int) {
 	nodes = min(nodes, p.bound)
-	p.z.Reserve(nodes)
-	p.kept.Reserve(nodes)
+	p.z.table.Reserve(nodes)
+	p.kept.table.Reserve(nodes)
 }
 
 // put keeps the prediction of node v, and returns the node whose older one expired
@@ -40,13 +43,9 @@ func (p *pending) put(v int32, s served, z, kept []float32) (old int32, expired 
 		old, _ = p.nodes.oldest()
 		expired = true
 	}
-	i := p.nodes.put(v, s)
-	if int(i) == p.z.Len() {
-		p.z.Grow(1)
-		p.kept.Grow(1)
-	}
-	copy(p.z.Row(i), z)
-	copy(p.kept.Row(i), kept)
+	slot := p.nodes.put(v, s)
+	p.z.set(slot, z)
+	p.kept.set(slot, kept)
 	return old, expired
 }
 
@@ -58,5 +57,27 @@ func (p *pending) take(v int32) (s served, z, kept []float32, ok bool) {
 		return s, nil, nil, false
 	}
 	s, _ = p.nodes.take(v)
-	return s, p.z.Row(i), p.kept.Row(i), true
+	return s, p.z.row(i), p.kept.row(i), true
 }
+
+// state declares what was served for some of n nodes, before the given window, by
+// the given serving.
+func (p *pending) state(s *snapshot.Schema, n int, window int64, by serving, classes int) {
+	declareNodes(s, "pending.node", p.nodes, p.bound, n)
+	declareField(s, "pending.window", p.nodes, func(x *served) *int64 { return &x.window })
+	declareField(s, "pending.time", p.nodes, func(x *served) *int64 { return &x.time })
+	declareField(s, "pending.temperature", p.nodes, func(x *served) *float64 { return &x.tau })
+	declareRows(s, "pending.embedding", &p.z, p.nodes, isFinite, p.z.table.Width())
+	declareRows(s, by.keptName(), &p.kept, p.nodes, by.valid, p.kept.table.Width()/classes, classes)
+	s.Check(func() error {
+		for i := range int32(p.nodes.len()) {
+			e := p.nodes.entries.at(i)
+			if x := e.value; !(x.tau > 0 && x.tau <= math.MaxFloat64) || x.window < 0 || x.window >= window {
+				return snapshot.Damaged("node %d was served at temperature %v in window %d", e.key, x.tau, x.window)
+			}
+		}
+		return nil
+	})
+}
+
+func isFinite(x float32) bool { return math.Abs(float64(x)) <= math.MaxFloat32 }

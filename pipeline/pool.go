@@ -8,7 +8,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/kernel"
-	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/neighbourhood"
@@ -24,9 +24,9 @@ import (
 type pooled struct {
 	pool    *pool.Pool
 	spec    pool.Config
-	model   *model.Model
+	graph   *gnn.Graph
 	classes int
-	around  *neighbourhood.Vicinity
+	around  *neighbourhood.Features
 	idle    *posterior.Online // of a pool that has no online head, nil for others
 
 	buffer []byte
@@ -51,7 +51,7 @@ func newPooled(m *model.Model, cfg Config, graph *gnn.Graph) (*pooled, error) {
 		return nil, err
 	}
 	made := &pooled{
-		pool: p, spec: p.Config(), model: m, classes: len(m.Classes), around: neighbourhood.New(graph, p.Config(), m.Shape()),
+		pool: p, spec: p.Config(), graph: graph, classes: len(m.Classes), around: neighbourhood.New(graph, p.Config(), m.Shape()),
 	}
 	if p.Online() == nil {
 		made.idle = posterior.NewOnline(m.Prior, cfg.Update)
@@ -173,7 +173,7 @@ func (p *pooled) learn(b *batch, heads []event.Head) {
 	}
 	p.rows.Labelled, p.rows.Second = learned.Labelled, learned.Second
 	learned.LogProbs, learned.Embedded = p.logp, b.rows
-	p.around.Meet(&learned, b.nodes, p.spec.Refreshes())
+	p.around.FillBatch(&learned, b.nodes, p.spec.Refreshes())
 	for k, r := range p.pool.Learn(learned).Heads {
 		heads[1+k].Clipped, heads[1+k].Step = r.Clipped, r.Step
 	}
@@ -291,14 +291,9 @@ func (p *pooled) keptName() string { return "pending.said" }
 
 func (p *pooled) valid(kept float32) bool { return math.Abs(float64(kept)) <= math.MaxFloat32 }
 
-func (p *pooled) freeze()                   { p.around.Freeze() }
-func (p *pooled) parts() []safetensors.Part { return p.around.Parts() }
-func (p *pooled) release()                  { p.around.Release() }
-
-func (p *pooled) thaw(graph *gnn.Graph, file *safetensors.Reader, labels []int32) error {
-	p.around = neighbourhood.New(graph, p.spec, p.model.Shape())
-	return p.around.Thaw(file, labels)
-}
+// state declares the features of a graph that is declared. Its labels are restored
+// by labelled.
+func (p *pooled) state(s *snapshot.Schema) { p.around.State(s, p.graph.Len()) }
 
 // matches cannot tell: the hash is of all batches that led to the state.
 func (p *pooled) matches(event.Hash) bool { return true }

@@ -52,7 +52,7 @@ func (o *oracle) Degree(v int32) int         { return len(o.near[v]) }
 func (o *oracle) Neighbours(v int32) []int32 { return o.near[v] }
 
 // around makes what is known of the graph anew.
-func (o *oracle) around() *neighbourhood.Vicinity {
+func (o *oracle) around() *neighbourhood.Features {
 	s := neighbourhood.New(o, *o.m.Pool, o.m.Shape())
 	for v, x := range o.x {
 		s.Put(int32(v), x)
@@ -116,7 +116,7 @@ func (o *oracle) learn(nodes, labels []int32) {
 		b.Embedded.Z, b.Embedded.Tau = append(b.Embedded.Z, r.z...), append(b.Embedded.Tau, o.m.Temperature.At(r.z))
 	}
 	b.Labels = labels
-	s.Meet(&b, nodes, o.pool.Config().Refreshes())
+	s.FillBatch(&b, nodes, o.pool.Config().Refreshes())
 	o.pool.Learn(b)
 }
 

@@ -85,7 +85,7 @@ func (p *predictor) served(v int32, id event.ID) *Opinion {
 		return nil
 	}
 	s := &p.pending.nodes.entries.at(slot).value
-	o := &Opinion{Heads: p.estimates(p.pending.kept.Row(slot))}
+	o := &Opinion{Heads: p.estimates(p.pending.kept.row(slot))}
 	o.Prediction = p.prediction(o, id, s.by)
 	o.Window, o.Time = s.window, s.time
 	return o

@@ -1,24 +1,30 @@
 package pipeline
 
-import "github.com/gvbll/gvbll/gnn/kernel"
+import (
+	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/gnn/snapshot"
+	"github.com/gvbll/gvbll/pipeline/event"
+)
 
 // queue is a map that remembers the order of insertion, so that the oldest
 // entry can make room: every store of things that wait is one, and bounded.
+//
+// Entries lie in slots, which others may keep something beside, see slotTable.
 type queue[K comparable, V any] struct {
 	slot       places[K]
-	entries    chunked[entry[K, V]]
-	free       []int32
-	head, tail int32 // oldest and newest entry, none when empty
-	hold       bool  // for a still: what is taken stays in its slot
-	held       []int32
+	entries    chunked[entry[K, V]] // by slot
+	free       []int32              // slots without an entry
+	head, tail int32                // slots of the oldest and the newest entry, none when empty
+	frozen     snapshot.Freeze[entry[K, V]]
 }
 
 type entry[K comparable, V any] struct {
 	key        K
 	value      V
-	prev, next int32
+	prev, next int32 // slots, or none
 }
 
+// none is no slot, no node and no class.
 const none = -1
 
 func newQueue[K comparable, V any]() *queue[K, V] {
@@ -30,12 +36,12 @@ func newNodeQueue[V any]() *queue[int32, V] {
 	return &queue[int32, V]{slot: new(numbered), head: none, tail: none}
 }
 
-// places say in which slot a key is.
+// places are the slots of keys.
 type places[K comparable] interface {
 	len() int
 	get(k K) (slot int32, ok bool)
 	set(k K, slot int32)
-	drop(k K) // which is there
+	remove(k K) // which is there
 }
 
 type hashed[K comparable] map[K]int32
@@ -49,12 +55,12 @@ func (m hashed[K]) get(k K) (slot int32, ok bool) {
 
 func (m hashed[K]) set(k K, slot int32) { m[k] = slot }
 
-func (m hashed[K]) drop(k K) { delete(m, k) }
+func (m hashed[K]) remove(k K) { delete(m, k) }
 
 // numbered is for the numbers of nodes, which are dense: 4 bytes a node, in a
 // fraction of the time that a map takes.
 type numbered struct {
-	slots chunked[int32] // and 1, or 0, by number
+	slots chunked[int32] // by number: 1 + the slot, or 0
 	n     int
 }
 
@@ -76,7 +82,7 @@ func (m *numbered) set(v, slot int32) {
 	m.n++
 }
 
-func (m *numbered) drop(v int32) {
+func (m *numbered) remove(v int32) {
 	*m.slots.at(v) = 0
 	m.n--
 }
@@ -86,14 +92,31 @@ func (q *queue[K, V]) len() int { return q.slot.len() }
 // place returns the slot of k, if it is there.
 func (q *queue[K, V]) place(k K) (slot int32, ok bool) { return q.slot.get(k) }
 
-// get returns the value kept under k, to read or to change in place until the
-// next put or take; nil when there is none.
+// get returns the value under k, valid until the next put or take, to be read
+// only; nil when there is none.
 func (q *queue[K, V]) get(k K) *V {
 	i, ok := q.slot.get(k)
 	if !ok {
 		return nil
 	}
 	return &q.entries.at(i).value
+}
+
+// edit is get of a value that is about to be changed in place.
+func (q *queue[K, V]) edit(k K) *V {
+	i, ok := q.slot.get(k)
+	if !ok {
+		return nil
+	}
+	return &q.change(i).value
+}
+
+// change returns the entry in a slot, to be changed: a snapshot may copy it first.
+func (q *queue[K, V]) change(i int32) *entry[K, V] {
+	if q.frozen.Wants(i) {
+		q.frozen.Keep(i, q.entries.slice(i))
+	}
+	return q.entries.at(i)
 }
 
 // put appends k, which must not be there, and returns its slot.
@@ -103,21 +126,21 @@ func (q *queue[K, V]) put(k K, v V) (slot int32) {
 	if n := len(q.free); n > 0 {
 		i = q.free[n-1]
 		q.free = q.free[:n-1]
-		*q.entries.at(i) = e
+		*q.change(i) = e
 	} else {
 		q.entries.add(e)
 	}
 	if q.tail == none {
 		q.head = i
 	} else {
-		q.entries.at(q.tail).next = i
+		q.change(q.tail).next = i
 	}
 	q.tail = i
 	q.slot.set(k, i)
 	return i
 }
 
-// take removes and returns what is kept under k.
+// take removes and returns the value under k.
 func (q *queue[K, V]) take(k K) (v V, ok bool) {
 	i, ok := q.slot.get(k)
 	if !ok {
@@ -127,26 +150,17 @@ func (q *queue[K, V]) take(k K) (v V, ok bool) {
 	if e.prev == none {
 		q.head = e.next
 	} else {
-		q.entries.at(e.prev).next = e.next
+		q.change(e.prev).next = e.next
 	}
 	if e.next == none {
 		q.tail = e.prev
 	} else {
-		q.entries.at(e.next).prev = e.prev
+		q.change(e.next).prev = e.prev
 	}
-	q.slot.drop(k)
-	if q.hold {
-		q.held = append(q.held, i)
-		return e.value, true
-	}
-	q.empty(i)
-	return e.value, true
-}
-
-// empty has a slot used again.
-func (q *queue[K, V]) empty(i int32) {
-	*q.entries.at(i) = entry[K, V]{}
+	q.slot.remove(k)
+	*q.change(i) = entry[K, V]{}
 	q.free = append(q.free, i)
+	return e.value, true
 }
 
 // oldest removes and returns the entry that has waited longest; the queue must
@@ -157,41 +171,66 @@ func (q *queue[K, V]) oldest() (K, V) {
 	return k, v
 }
 
-// still is a queue's entries as they were at one time, but for values that were
-// changed in place.
-type still[K comparable, V any] struct {
-	q    *queue[K, V]
-	next []int32 // by slot: the next entry's
-	head int32
-	len  int
-}
+// freeze freezes the queue for a schema that saves.
+func (q *queue[K, V]) freeze(s *snapshot.Schema) { s.Freeze(&q.frozen, q.entries.len()) }
 
-// take notes the order of q's entries, which until release stay in their slots,
-// and what lies beside the queue by slot with them.
-func (s *still[K, V]) take(q *queue[K, V]) {
-	s.q, s.head, s.len = q, q.head, q.len()
-	s.next = kernel.Room(s.next, q.entries.len())
-	for i := range s.next {
-		s.next[i] = q.entries.at(int32(i)).next
-	}
-	q.hold = true
-}
-
-// release lets the slots of entries that were taken be used again.
-func (s *still[K, V]) release() {
-	for _, i := range s.q.held {
-		s.q.empty(i)
-	}
-	s.q.held, s.q.hold = s.q.held[:0], false
-}
-
-// walk returns a function that returns each entry in turn, the oldest first,
-// with its slot.
-func (s *still[K, V]) walk() func() (int32, *entry[K, V]) {
-	next := s.head
+// walk returns a function that returns the entries as they were when the queue was
+// frozen, which is now: one a call, the oldest first, with its slot. Each is valid
+// until the queue changes.
+func (q *queue[K, V]) walk() func() (slot int32, e *entry[K, V]) {
+	next, now := q.head, q.entries.slice
 	return func() (int32, *entry[K, V]) {
 		slot := next
-		next = s.next[slot]
-		return slot, s.q.entries.at(slot)
+		e := &q.frozen.At(slot, now)[0]
+		next = e.next
+		return slot, e
 	}
+}
+
+// declareNodes freezes a queue of nodes and declares its keys, the oldest first,
+// under this name. There are at most limit, all below n. They are restored with
+// values of zero, the i-th into slot i.
+func declareNodes[V any](s *snapshot.Schema, name string, q *queue[int32, V], limit, n int) {
+	q.freeze(s)
+	next := q.walk()
+	keys := snapshot.Column(s, name, func() int32 { _, e := next(); return e.key }, s.Len(name, q.len(), limit))
+	s.Check(func() error {
+		for _, v := range keys {
+			if uint(v) >= uint(n) || q.get(v) != nil {
+				return snapshot.Damaged("%s: node %d of %d, or twice", name, v, n)
+			}
+			var zero V
+			q.put(v, zero)
+		}
+		return nil
+	})
+}
+
+// declareField declares one field of all values of a queue, whose keys are
+// declared.
+func declareField[T safetensors.Element, K comparable, V any](s *snapshot.Schema, name string, q *queue[K, V], field func(*V) *T) {
+	next := q.walk()
+	values := snapshot.Column(s, name, func() T { _, e := next(); return *field(&e.value) }, q.len())
+	for i, x := range values {
+		*field(&q.entries.at(int32(i)).value) = x
+	}
+}
+
+// declareKeys declares the keys of a queue that is frozen. put is called with each
+// that was restored, the oldest first.
+func declareKeys[V any](s *snapshot.Schema, name string, q *queue[event.ID, V], put func(i int, id event.ID) error) {
+	strings, bytes := 0, 0
+	for i := range int32(q.entries.len()) {
+		if id := q.entries.at(i).key.Str; id != "" { // there is none in an empty slot
+			strings++
+			bytes += len(id)
+		}
+	}
+	declareIDs(s, name, q.len(), strings, bytes, func() func() event.ID {
+		next := q.walk()
+		return func() event.ID {
+			_, e := next()
+			return e.key
+		}
+	}, put)
 }

@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// TestStill: what a still shows stays as it was, whatever is put and taken, and
-// afterwards every slot is used again.
-func TestStill(t *testing.T) {
+// TestQueueFrozen: what walks of a frozen queue show stays as it was, whatever is
+// put, taken and changed in place, and what was taken is not kept.
+func TestQueueFrozen(t *testing.T) {
 	const bound = 40
 	rng := rand.New(rand.NewPCG(1, 1))
 	q := newQueue[int, int]()
-	var s still[int, int]
+	rows := newSlotTable[int64](2)
 	key := 0
 	change := func() {
 		for range rng.IntN(100) {
@@ -22,29 +22,30 @@ func TestStill(t *testing.T) {
 			if rng.IntN(3) == 0 {
 				q.take(key - rng.IntN(2*bound))
 			}
-			q.put(key, -key)
+			if v := q.edit(key - rng.IntN(2*bound)); v != nil {
+				*v = rng.Int()
+			}
+			rows.set(q.put(key, -key), []int64{int64(key), rng.Int64()})
 			key++
 		}
 	}
-	order := func() (keys []int) {
-		for i := q.head; i != none; i = q.entries.at(i).next {
-			keys = append(keys, q.entries.at(i).key)
-		}
-		return keys
+	type shown struct {
+		entry entry[int, int]
+		row   [2]int64
 	}
 	for range 200 {
 		change()
-		want := order()
-		s.take(q)
+		var want, got []shown
+		for i := q.head; i != none; i = q.entries.at(i).next {
+			want = append(want, shown{*q.entries.at(i), [2]int64(rows.row(i))})
+		}
+		q.frozen.Begin(q.entries.len())
+		rows.frozen.Begin(rows.table.Len())
+		next := q.walk()
 		change()
-		var got []int
-		next := s.walk()
-		for range s.len {
-			_, entry := next()
-			if entry.value != -entry.key {
-				t.Fatalf("%d has the value %d", entry.key, entry.value)
-			}
-			got = append(got, entry.key)
+		for range want {
+			slot, e := next()
+			got = append(got, shown{*e, [2]int64(rows.frozen.At(slot, rows.table.Row))})
 			if rng.IntN(8) == 0 {
 				change()
 			}
@@ -52,8 +53,9 @@ func TestStill(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Fatalf("got %v, want %v", got, want)
 		}
-		s.release()
-		if q.entries.len() != q.len()+len(q.free) || len(q.held) > 0 {
+		q.frozen.End()
+		rows.frozen.End()
+		if q.entries.len() != q.len()+len(q.free) || q.entries.len() > bound {
 			t.Fatalf("%d slots, %d entries, %d free", q.entries.len(), q.len(), len(q.free))
 		}
 		for _, i := range q.free {
@@ -71,8 +73,8 @@ func TestNumbered(t *testing.T) {
 	for range 5000 {
 		v, slot := rng.Int32N(300), rng.Int32N(100)
 		if _, there := want.get(v); there {
-			want.drop(v)
-			got.drop(v)
+			want.remove(v)
+			got.remove(v)
 		} else {
 			want.set(v, slot)
 			got.set(v, slot)

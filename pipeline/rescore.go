@@ -2,13 +2,11 @@ package pipeline
 
 import (
 	"math"
-	"slices"
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/kernel"
-	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // Rescoring says when a node that was served is predicted again. The zero value is
@@ -38,12 +36,12 @@ type rescoring struct {
 	Rescoring
 	predictor *predictor
 	scorer    *scorer
-	taken     *taken
 	bound     int // of due
 
-	// By the slots of pending:
-	newest []newest
-	probs  *kernel.Table[float32] // as last published, C a row
+	// By the slots of pending, the last prediction of a node:
+	degrees   slotTable[int32]   // the node's when it was made, published or not
+	revisions slotTable[int32]   // the number of the last published; 0 is the first
+	probs     slotTable[float32] // as last published, C a row
 
 	due *queue[int32, struct{}] // node numbers
 
@@ -54,21 +52,16 @@ type rescoring struct {
 	z       []float32
 }
 
-// newest is the last prediction of a node.
-type newest struct {
-	degree   int32 // when it was made, published or not
-	revision int32 // published; 0 is the first one
-}
-
 var (
 	_ observer = (*rescoring)(nil)
 	_ follower = (*rescoring)(nil)
 )
 
-func newRescoring(cfg Config, p *predictor, s *scorer, t *taken) *rescoring {
+func newRescoring(cfg Config, p *predictor, s *scorer) *rescoring {
 	return &rescoring{
-		Rescoring: cfg.Rescore, predictor: p, scorer: s, taken: t, bound: cfg.MaxPending,
-		probs: kernel.NewTable[float32](p.model.Prior.Classes), due: newNodeQueue[struct{}](), summary: Summary{Head: revisedHead},
+		Rescoring: cfg.Rescore, predictor: p, scorer: s, bound: cfg.MaxPending,
+		degrees: newSlotTable[int32](1), revisions: newSlotTable[int32](1), probs: newSlotTable[float32](p.model.Prior.Classes),
+		due: newNodeQueue[struct{}](), summary: Summary{Head: revisedHead},
 	}
 }
 
@@ -113,7 +106,7 @@ func (r *rescoring) isDue(v int32) (slot int32, due bool) {
 	if !waits || r.predictor.nodes.states.at(v).gone {
 		return 0, false
 	}
-	by := r.degree(v) - r.newest[slot].degree
+	by := r.degree(v) - r.degrees.row(slot)[0]
 	return slot, max(by, -by) >= int32(min(max(r.After, 1), math.MaxInt32))
 }
 
@@ -128,12 +121,9 @@ func (r *rescoring) served(out *event.Outcome) {
 		if !waits { // it made room for others of its window
 			continue
 		}
-		for int(slot) >= len(r.newest) {
-			r.newest = append(r.newest, newest{})
-			r.probs.Grow(1)
-		}
-		r.newest[slot] = newest{degree: r.degree(v)}
-		copy(r.probs.Row(slot), out.Predictions[i].Probabilities)
+		r.degrees.set(slot, []int32{r.degree(v)})
+		r.revisions.set(slot, []int32{0})
+		r.probs.set(slot, out.Predictions[i].Probabilities)
 	}
 	r.batch = r.batch[:0]
 	for r.due.len() > 0 && len(r.batch) < r.Limit {
@@ -155,15 +145,16 @@ func (r *rescoring) revise(out *event.Outcome) {
 	p.nodes.graph.Embed(r.batch, r.z)
 	for i, v := range r.batch {
 		slot, _ := p.pending.nodes.place(v)
-		n, last := &r.newest[slot], r.probs.Row(slot)
-		n.degree = r.degree(v)
+		r.degrees.set(slot, []int32{r.degree(v)})
+		last := r.probs.row(slot)
 		again := p.opinion(p.nodes.index.came.at(v), r.z[i*d:(i+1)*d], view{node: v, without: none}).Prediction
 		if r.Confidence > 0 && r.sure(last[mostProbable(last)]) == r.sure(again.Confidence) {
 			continue
 		}
-		n.revision++
-		copy(last, again.Probabilities)
-		again.Window, again.Revision, again.Time = out.Window, n.revision, p.pending.nodes.get(v).time
+		revision := r.revisions.row(slot)[0] + 1
+		r.revisions.set(slot, []int32{revision})
+		r.probs.set(slot, again.Probabilities)
+		again.Window, again.Revision, again.Time = out.Window, revision, p.pending.nodes.get(v).time
 		out.Revisions = append(out.Revisions, again)
 	}
 }
@@ -171,7 +162,7 @@ func (r *rescoring) revise(out *event.Outcome) {
 func (r *rescoring) sure(confidence float32) bool { return float64(confidence) >= r.Confidence }
 
 // matched notes the newest probabilities of the node whose label comes.
-func (r *rescoring) matched(slot, _ int32) { r.told = append(r.told, r.probs.Row(slot)...) }
+func (r *rescoring) matched(slot, _ int32) { r.told = append(r.told, r.probs.row(slot)...) }
 
 // scored scores them, as one head more.
 func (r *rescoring) scored(out *event.Outcome) {
@@ -185,7 +176,7 @@ func (r *rescoring) scored(out *event.Outcome) {
 	out.Heads = append(out.Heads, h)
 }
 
-// parts are, of p pending nodes, in the order of pending.node,
+// state declares, of p pending nodes in the order of pending.node,
 //
 //	rescore.degree         I32  p: when each was last predicted
 //	rescore.revision       I32  p
@@ -193,81 +184,15 @@ func (r *rescoring) scored(out *event.Outcome) {
 //	rescore.due            I32  the nodes that are due, the longest first
 //	rescore.counts         I64  42 \ of the head of what was last published,
 //	rescore.sums           F64  27 / see calibration.Prequential
-//
-// and, unlike the rest of a snapshot, copied at once.
-func (r *rescoring) parts() []safetensors.Part {
-	var degrees, revisions, due []int32
-	var probs []float32
-	next := r.taken.pending.walk()
-	for range r.taken.pending.len {
-		slot, _ := next()
-		degrees = append(degrees, r.newest[slot].degree)
-		revisions = append(revisions, r.newest[slot].revision)
-		probs = append(probs, r.probs.Row(slot)...)
-	}
-	for i := r.due.head; i != none; i = r.due.entries.at(i).next {
-		due = append(due, r.due.entries.at(i).key)
-	}
-	counts, sums := r.summary.AppendState(nil, nil)
-	return []safetensors.Part{
-		safetensors.PartOf("rescore.degree", degrees, len(degrees)),
-		safetensors.PartOf("rescore.revision", revisions, len(revisions)),
-		safetensors.PartOf("rescore.probabilities", probs, len(degrees), r.predictor.model.Prior.Classes),
-		safetensors.PartOf("rescore.due", due, len(due)),
-		safetensors.PartOf("rescore.counts", counts, len(counts)),
-		safetensors.PartOf("rescore.sums", sums, len(sums)),
-	}
+func (r *rescoring) state(s *snapshot.Schema) {
+	q, classes := r.predictor.pending.nodes, r.predictor.model.Prior.Classes
+	declareRows(s, "rescore.degree", &r.degrees, q, isCount)
+	declareRows(s, "rescore.revision", &r.revisions, q, isCount)
+	declareRows(s, "rescore.probabilities", &r.probs, q, isProbability, classes)
+	declareNodes(s, "rescore.due", r.due, r.bound, r.predictor.nodes.states.len())
+	declareSummaries(s, "rescore", []*Summary{&r.summary})
 }
 
-// restore is the inverse of parts. Nodes and pending were read before.
-func (r *rescoring) restore(file *safetensors.Reader) error {
-	pending, n := r.predictor.pending, r.predictor.pending.nodes.len()
-	degrees, err := safetensors.Read[int32](file, "rescore.degree", n)
-	if err != nil {
-		return err
-	}
-	revisions, err := safetensors.Read[int32](file, "rescore.revision", n)
-	if err != nil {
-		return err
-	}
-	if err := safetensors.ReadRows(file, "rescore.probabilities", r.probs, func(probs []float32) error {
-		if slices.ContainsFunc(probs, func(p float32) bool { return !(p >= 0 && p <= 1) }) {
-			return damaged("a node was served with a probability that is none")
-		}
-		return nil
-	}, n, r.predictor.model.Prior.Classes); err != nil {
-		return err
-	}
-	due, err := safetensors.Read[int32](file, "rescore.due", file.Len("rescore.due"))
-	if err != nil {
-		return err
-	}
-	if len(due) > r.bound {
-		return damaged("%d nodes are to be predicted again, at most %d are", len(due), r.bound)
-	}
-	for _, v := range due {
-		if uint(v) >= uint(r.predictor.nodes.states.len()) || r.due.get(v) != nil {
-			return damaged("node %d is to be predicted again, and is not there, or twice", v)
-		}
-		r.due.put(v, struct{}{})
-	}
-	counts, err := safetensors.Read[int64](file, "rescore.counts", calibration.StateCounts)
-	if err != nil {
-		return err
-	}
-	sums, err := safetensors.Read[float64](file, "rescore.sums", calibration.StateSums)
-	if err != nil {
-		return err
-	}
-	if err := r.summary.setState(counts, sums); err != nil {
-		return err
-	}
-	r.newest = make([]newest, n)
-	for i := range r.newest { // pending nodes were read into slots in order
-		if degrees[i] < 0 || revisions[i] < 0 {
-			return damaged("node %d has revision %d and had %d neighbours", pending.nodes.entries.at(int32(i)).key, revisions[i], degrees[i])
-		}
-		r.newest[i] = newest{degree: degrees[i], revision: revisions[i]}
-	}
-	return nil
-}
+func isCount(x int32) bool { return x >= 0 }
+
+func isProbability(p float32) bool { return p >= 0 && p <= 1 }

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
@@ -19,6 +20,15 @@ type scorer struct {
 	probs []float64             // of the labels, and then their log losses
 	row   []float32             // one head's probabilities
 	spare [][]calibration.Score // of an outcome that was recycled
+}
+
+// state declares the summaries.
+func (s *scorer) state(schema *snapshot.Schema) {
+	var list []*Summary
+	for h := range s.summaries {
+		list = append(list, &s.summaries[h])
+	}
+	declareSummaries(schema, "summaries", list, len(list))
 }
 
 // score scores every head.

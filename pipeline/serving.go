@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 
 	"github.com/gvbll/gvbll/gnn"
-	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior"
 )
@@ -41,19 +40,13 @@ type serving interface {
 	// learned is what a pool has learned of its heads, nil otherwise.
 	learned() *Pooled
 
-	// What follows is for snapshots.
-
+	// state declares what is kept beside the heads' states.
+	part
 	// keptName is the name of the tensor of the kept numbers, and valid reports
 	// whether a number may be one of them.
 	keptName() string
 	valid(kept float32) bool
-	// freeze begins, parts reads and release ends a snapshot of what it keeps
-	// beside the heads' states; thaw reads it back, with the graph's labels by node.
-	freeze()
-	parts() []safetensors.Part
-	release()
-	thaw(graph *gnn.Graph, file *safetensors.Reader, labels []int32) error
-	// matches reports whether the heads, whose states were read back, can have this
+	// matches reports whether the heads, whose states were restored, can have this
 	// hash.
 	matches(hash event.Hash) bool
 }

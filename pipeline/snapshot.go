@@ -8,11 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gvbll/gvbll/gnn"
-	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/safetensors"
-	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/posterior/calibration"
+	"github.com/gvbll/gvbll/gnn/snapshot"
 )
 
 // snapshotFormat changes whenever a snapshot is written otherwise.
@@ -84,54 +81,8 @@ const (
 // [safetensors.Stream] adds checksums.
 type Snapshot struct {
 	engines []*Engine // none when closed
+	states  []*snapshot.Schema
 	stream  *safetensors.Stream
-}
-
-// taken is what is noted for a snapshot, to find the state as it was.
-type taken struct {
-	graph   *gnn.Frozen
-	was     map[int32]was // nodes as they were that have changed since
-	pending still[int32, served]
-	waiting still[event.ID, []int32]
-	edges   []int32           // that wait, by slot: the lists may get longer
-	lists   map[int32][]int32 // those that got shorter, as they were, by slot
-	early   still[event.ID, waiting]
-}
-
-// was is what a node was.
-type was struct {
-	state   nodeState
-	context int
-	id      event.ID
-	born    int64
-}
-
-// noteState notes the state of a node that is about to change, if a snapshot is
-// under way.
-func (n *nodes) noteState(v int32) {
-	t := n.taken
-	if t.was == nil {
-		return
-	}
-	if _, changed := t.was[v]; changed {
-		return
-	}
-	w := was{state: *n.states.at(v), context: n.context.at(v), id: n.index.came.at(v)}
-	if n.departed.born != nil {
-		w.born = n.departed.born[v]
-	}
-	t.was[v] = w
-}
-
-// keepList notes a list of edges that wait, by slot, which is about to get
-// shorter.
-func (t *taken) keepList(slot int32, list []int32) {
-	if t.was == nil || int(slot) >= len(t.edges) {
-		return
-	}
-	if _, kept := t.lists[slot]; !kept {
-		t.lists[slot] = list[:t.edges[slot]]
-	}
 }
 
 // Snapshot begins to take down the engine's state behind the last window, for
@@ -159,23 +110,24 @@ func takeDown(meta map[string]string, engines ...*Engine) *Snapshot {
 	if meta == nil {
 		meta = map[string]string{}
 	}
+	s := &Snapshot{engines: engines}
 	var parts []safetensors.Part
 	own := ""
 	for _, e := range engines {
 		e.describe(meta, metaOwn+own)
-		for _, p := range e.parts() {
+		e.snapshot = s
+		state := snapshot.Saving()
+		e.state(state)
+		s.states = append(s.states, state)
+		for _, p := range state.Parts() {
 			p.Name = own + p.Name
 			parts = append(parts, p)
 		}
 		own = behind
 	}
-	stream, err := safetensors.NewStream(meta, parts)
-	if err != nil {
+	var err error
+	if s.stream, err = safetensors.NewStream(meta, parts); err != nil {
 		panic(fmt.Sprintf("pipeline: snapshot: %v", err))
-	}
-	s := &Snapshot{engines: engines, stream: stream}
-	for _, e := range engines {
-		e.snapshot = s
 	}
 	return s
 }
@@ -190,27 +142,42 @@ func (e *Engine) describe(meta map[string]string, own string) {
 	meta[own+metaPosterior] = hex.EncodeToString(e.posterior[:])
 }
 
-// parts notes the state as it is, and returns the tensors that will be made of it.
-func (e *Engine) parts() []safetensors.Part {
-	t := &e.taken
-	t.graph = e.nodes.graph.Freeze()
-	t.was, t.lists = map[int32]was{}, map[int32][]int32{}
-	t.pending.take(e.pending.nodes)
-	t.waiting.take(e.nodes.index.waiting)
-	t.early.take(e.labels.unmatched.queue)
-	e.serving.freeze()
+// part is a piece of the engine's state. Its one declaration writes it, reads it
+// back and checks it.
+type part interface{ state(s *snapshot.Schema) }
 
-	parts := t.graph.Parts()
-	parts = append(parts, e.nodeParts()...)
-	parts = append(parts, e.pendingParts()...)
-	parts = append(parts, e.waitingParts()...)
-	parts = append(parts, e.earlyParts()...)
-	parts = append(parts, e.serving.parts()...)
-	parts = append(parts, e.nodes.departedParts()...)
-	for _, o := range e.observers {
-		parts = append(parts, o.parts()...)
+// state declares the whole state but the strings. Parts are declared after those
+// that they are checked against.
+func (e *Engine) state(s *snapshot.Schema) {
+	e.nodes.graph.State(s)
+	e.serving.state(s)
+	e.nodes.state(s)
+	e.pending.state(s, e.nodes.states.len(), e.next, e.serving, e.model.Prior.Classes)
+	s.Check(e.checkPending)
+	e.nodes.waitingState(s)
+	e.labels.state(s)
+	for _, h := range e.heads {
+		snapshot.Bytes(s, "heads."+h.Name(), h)
 	}
-	return append(parts, e.headParts()...)
+	s.Check(func() error {
+		if !e.serving.matches(e.posterior) {
+			return snapshot.Damaged("the heads have another hash than %x", e.posterior)
+		}
+		return nil
+	})
+	e.scorer.state(s)
+	for _, o := range e.observers {
+		o.state(s)
+	}
+	if e.cfg.Unwatched && !s.Saving() { // damage is to be found, though nobody needs these
+		s.Check(func() error {
+			unused, err := newDetectors(e.nodes)
+			if err == nil {
+				unused.state(s)
+			}
+			return err
+		})
+	}
 }
 
 var errClosed = errors.New("snapshot: it is closed")
@@ -229,147 +196,9 @@ func (s *Snapshot) Len() int64 { return s.stream.Len() }
 // Close gives up what the snapshot holds, read to the end or not, and lets
 // another begin. It may be called twice.
 func (s *Snapshot) Close() {
-	for _, e := range s.engines {
-		t := &e.taken
-		t.graph.Release()
-		t.pending.release()
-		t.waiting.release()
-		t.early.release()
-		e.serving.release()
-		t.was, t.lists = nil, nil
+	for i, e := range s.engines {
+		s.states[i].Release()
 		e.snapshot = nil
 	}
 	s.engines = nil
-}
-
-// nodeParts are the ids of the nodes and what is known of them.
-func (e *Engine) nodeParts() []safetensors.Part {
-	n := e.nodes
-	came := &n.index.came
-	label, context := int32(-1), int32(-1)
-	return append(idParts("nodes", n.states.len(), came.texts(), came.bytes, func() func() event.ID {
-		v := int32(-1)
-		return func() event.ID {
-			v++
-			if w, changed := e.taken.was[v]; changed {
-				return w.id
-			}
-			return came.at(v)
-		}
-	}),
-		column("nodes.label", n.states.len(), func() int32 {
-			label++
-			if w, changed := e.taken.was[label]; changed {
-				return w.state.label
-			}
-			return n.states.at(label).label
-		}),
-		column("nodes.context", n.states.len(), func() uint8 {
-			context++
-			if w, changed := e.taken.was[context]; changed {
-				return uint8(w.context)
-			}
-			return uint8(n.context.at(context))
-		}))
-}
-
-// pendingParts are what was served and has no label, the oldest first. What was
-// served lies by the queue's slots, which stay as they are.
-func (e *Engine) pendingParts() []safetensors.Part {
-	p, s := e.pending, &e.taken.pending
-	rows := func(of *kernel.Table[float32]) func(b []byte) []byte {
-		next := s.walk()
-		return func(b []byte) []byte {
-			slot, _ := next()
-			return safetensors.Append(b, of.Row(slot)...)
-		}
-	}
-	return []safetensors.Part{
-		queueColumn("pending.node", s, func(v int32, _ *served) int32 { return v }),
-		queueColumn("pending.window", s, func(_ int32, x *served) int64 { return x.window }),
-		queueColumn("pending.time", s, func(_ int32, x *served) int64 { return x.time }),
-		queueColumn("pending.temperature", s, func(_ int32, x *served) float64 { return x.tau }),
-		safetensors.NewPart[float32]("pending.embedding", rows(p.z), s.len, e.model.Prior.Dim),
-		safetensors.NewPart[float32](e.serving.keptName(), rows(p.kept), s.len, p.kept.Width()/e.model.Prior.Classes, e.model.Prior.Classes),
-	}
-}
-
-// waitingParts are the ids that edges wait for, the oldest first, and the nodes
-// that named them.
-func (e *Engine) waitingParts() []safetensors.Part {
-	t := &e.taken
-	lists := &t.waiting.q.entries
-	t.edges = kernel.Room(t.edges, lists.len())
-	for i := range int32(lists.len()) {
-		t.edges[i] = int32(len(lists.at(i).value))
-	}
-	next, list := t.waiting.walk(), t.waiting.walk()
-	return append(queueIDs("waiting", &t.waiting),
-		column("waiting.edges", t.waiting.len, func() int32 {
-			slot, _ := next()
-			return t.edges[slot]
-		}),
-		safetensors.NewPart[int32]("waiting.nodes", func(b []byte) []byte {
-			slot, entry := list()
-			if was, kept := t.lists[slot]; kept {
-				return safetensors.Append(b, was...)
-			}
-			return safetensors.Append(b, entry.value[:t.edges[slot]]...)
-		}, e.nodes.index.edges))
-}
-
-// earlyParts are the labels whose nodes have not come, the oldest first.
-func (e *Engine) earlyParts() []safetensors.Part {
-	s := &e.taken.early
-	size := 0
-	for i := range int32(s.q.entries.len()) {
-		size += s.q.entries.at(i).value.size // 0 in an empty slot
-	}
-	next := s.walk()
-	return append(queueIDs("early", s),
-		safetensors.NewPart[uint8]("early.records", func(b []byte) []byte {
-			_, entry := next()
-			return appendLabel(b, &entry.value.label)
-		}, size))
-}
-
-// headParts are the state of each head, and its scores.
-func (e *Engine) headParts() (parts []safetensors.Part) {
-	for _, h := range e.heads {
-		state := h.AppendState(nil)
-		parts = append(parts, safetensors.PartOf("heads."+h.Name(), state, len(state)))
-	}
-	var counts []int64
-	var sums []float64
-	for h := range e.scorer.summaries {
-		counts, sums = e.scorer.summaries[h].AppendState(counts, sums)
-	}
-	return append(parts,
-		safetensors.PartOf("summaries.counts", counts, len(e.heads), calibration.StateCounts),
-		safetensors.PartOf("summaries.sums", sums, len(e.heads), calibration.StateSums))
-}
-
-func queueColumn[T safetensors.Element, K comparable, V any](name string, s *still[K, V], of func(K, *V) T) safetensors.Part {
-	next := s.walk()
-	return column(name, s.len, func() T {
-		_, entry := next()
-		return of(entry.key, &entry.value)
-	})
-}
-
-func queueIDs[V any](name string, s *still[event.ID, V]) []safetensors.Part {
-	strings, bytes := 0, 0
-	for i := range int32(s.q.entries.len()) {
-		if id := s.q.entries.at(i).key.Str; id != "" { // there is none in an empty slot
-			strings++
-			bytes += len(id)
-		}
-	}
-	return idParts(name, s.len, strings, bytes, func() func() event.ID {
-		next := s.walk()
-		return func() event.ID {
-			_, entry := next()
-			return entry.key
-		}
-	})
 }

@@ -11,7 +11,7 @@
 //
 //	func (q *queue) state(s *snapshot.Schema) {
 //		n := s.Len("queue.key", len(q.keys), q.limit)
-//		q.keys = snapshot.Array(s, "queue.key", q.keys, n)
+//		snapshot.Slice(s, "queue.key", &q.keys, n)
 //		s.Check(func() error { … })
 //	}
 //

@@ -146,7 +146,7 @@ func (x *store) state(s *Schema) {
 	Value(s, "number", &x.number)
 	Bytes(s, "bytes", &x.bytes)
 	if s.Has("more", len(x.more) > 0) {
-		x.more = Array(s, "more", x.more, s.Len("more", len(x.more), 10))
+		Slice(s, "more", &x.more, s.Len("more", len(x.more), 10))
 	}
 }
 

@@ -1,25 +1,33 @@
 package snapshot
 
 import (
+	"slices"
+
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 )
 
 // Array declares a tensor of the given values, which may not change before they
-// were read: where they might, they are the caller's own copy. It returns the
-// values that are saved or were restored.
+// were read. It returns the values that were restored, and nil when saving.
 func Array[T safetensors.Element](s *Schema, name string, values []T, shape ...int) []T {
 	if !s.Saving() {
 		return read[T](s, name, shape...)
 	}
 	s.parts = append(s.parts, safetensors.PartOf(name, values, shape...))
-	return values
+	return nil
+}
+
+// Slice declares a slice, which is saved as it is now or restored in place.
+func Slice[T safetensors.Element](s *Schema, name string, values *[]T, shape ...int) {
+	if restored := Array(s, name, slices.Clone(*values), shape...); restored != nil {
+		*values = restored
+	}
 }
 
 // Value declares a number, which is saved as it is now or restored in place.
 func Value[T safetensors.Element](s *Schema, name string, x *T) {
-	if one := Array(s, name, []T{*x}, 1); one != nil {
-		*x = one[0]
+	if restored := Array(s, name, []T{*x}, 1); restored != nil {
+		*x = restored[0]
 	}
 }
 

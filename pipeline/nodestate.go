@@ -1,0 +1,207 @@
+package pipeline
+
+import (
+	"math"
+	"slices"
+
+	"github.com/gvbll/gvbll/gnn/snapshot"
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// nodeRecord is what is known of a node beside its place in the graph, as a
+// snapshot reads it.
+type nodeRecord struct {
+	nodeState
+	context uint8 // 1 for a node of the context
+	id      event.ID
+	born    int64 // 0 while departed.born is nil
+}
+
+func (n *nodes) record(v int32) nodeRecord {
+	r := nodeRecord{nodeState: *n.states.at(v), context: uint8(n.context.at(v)), id: n.index.came.at(v)}
+	if n.departed.born != nil {
+		r.born = n.departed.born[v]
+	}
+	return r
+}
+
+// change returns the state of node v, to be changed as anything of its record: a
+// snapshot may copy that first.
+func (n *nodes) change(v int32) *nodeState {
+	if n.frozen.Wants(v) {
+		n.frozen.Keep(v, []nodeRecord{n.record(v)})
+	}
+	return n.states.at(v)
+}
+
+// walk returns a function that returns the records of all nodes as they are now,
+// one a call.
+func (n *nodes) walk() func() *nodeRecord {
+	room := make([]nodeRecord, 1)
+	next := n.frozen.Walk(func(v int32) []nodeRecord {
+		room[0] = n.record(v)
+		return room
+	})
+	return func() *nodeRecord { return &next()[0] }
+}
+
+// state declares the nodes of a graph that is declared. Followers are told of the
+// labels that were restored.
+func (n *nodes) state(s *snapshot.Schema) {
+	count := n.graph.Len()
+	s.Freeze(&n.frozen, count)
+	left := n.departedState(s, count)
+	label, context := n.walk(), n.walk()
+	labels := snapshot.Column(s, "nodes.label", func() int32 { return label().label }, count)
+	contexts := snapshot.Column(s, "nodes.context", func() uint8 { return context().context }, count)
+	s.Check(func() error {
+		for v := range int32(n.states.len()) {
+			state, y, c := n.states.at(v), labels[v], contexts[v]
+			if y < none || int(y) >= len(n.model.Classes) || c > 1 || state.gone && y != none {
+				return snapshot.Damaged("node %d has class %d, is context %d", v, y, c)
+			}
+			state.label = y
+			n.context.set(v, c == 1)
+		}
+		return nil
+	})
+	came, entered := &n.index.came, 0
+	declareIDs(s, "nodes", count, came.texts(), came.bytes, func() func() event.ID {
+		next := n.walk()
+		return func() event.ID { return next().id }
+	}, func(v int, id event.ID) error {
+		if entered = v + 1; entered > count {
+			return snapshot.Damaged("more ids than the %d nodes", count)
+		}
+		return n.enterRestored(int32(v), id)
+	})
+	s.Check(func() error {
+		if entered < count {
+			return snapshot.Damaged("%d ids of %d nodes", entered, count)
+		}
+		for _, v := range n.departed.free {
+			if came.at(v) != (event.ID{}) {
+				return snapshot.Damaged("number %d is of no node and has the id %q", v, came.at(v))
+			}
+		}
+		for _, l := range left {
+			id := came.at(l.number)
+			if _, known := n.index.number(id); known || n.departed.waiting.get(id) != nil {
+				return snapshot.Damaged("node %q has left and is there, or left twice", id)
+			}
+			n.departed.waiting.put(id.Clone(), l)
+		}
+		for v, y := range labels {
+			if y != none {
+				for _, f := range n.followers {
+					f.labelled(int32(v), y)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// enterRestored gives node v, whose state is restored, its id.
+func (n *nodes) enterRestored(v int32, id event.ID) error {
+	if n.states.at(v).gone {
+		n.index.came.set(v, id.Clone())
+		return nil
+	}
+	if _, known := n.index.number(id); known {
+		return snapshot.Damaged("two nodes have the id %q", id)
+	}
+	n.index.enter(id, v)
+	return nil
+}
+
+// departedState declares which of count numbers are of no node, and when nodes
+// came. What would be empty is left out. It restores whether nodes are gone, and
+// returns those that left and wait for their label, for their ids are not yet
+// restored.
+func (n *nodes) departedState(s *snapshot.Schema, count int) (restored []left) {
+	d := &n.departed
+	if free := s.Len("departed.free", len(d.free), count); free > 0 {
+		snapshot.Slice(s, "departed.free", &d.free, free)
+	}
+	if waits := s.Len("departed.node", d.waiting.len(), count); waits > 0 {
+		d.waiting.freeze(s)
+		number, near := d.waiting.walk(), d.waiting.walk()
+		numbers := snapshot.Column(s, "departed.node", func() int32 { _, e := number(); return e.value.number }, waits)
+		degrees := snapshot.Lists(s, "departed.near", func() []int32 { _, e := near(); return []int32{e.value.degree, e.value.fresh} }, waits, 2)
+		s.Check(func() error {
+			for i, v := range numbers {
+				l := left{number: v, degree: degrees[2*i], fresh: degrees[2*i+1]}
+				if l.fresh < 0 || l.fresh > l.degree {
+					return snapshot.Damaged("node %d had %d neighbours, %d of them fresh", v, l.degree, l.fresh)
+				}
+				restored = append(restored, l)
+			}
+			return nil
+		})
+	}
+	if s.Has("departed.next", d.born != nil) {
+		snapshot.Value(s, "departed.next", &d.next)
+		born := n.walk()
+		all := snapshot.Column(s, "departed.born", func() int64 { return born().born }, count)
+		s.Check(func() error {
+			for v, at := range all {
+				if at < 0 || at >= d.next {
+					return snapshot.Damaged("node %d came after %d others, of %d", v, at, d.next)
+				}
+			}
+			d.born = all
+			return nil
+		})
+	}
+	s.Check(func() error {
+		for range count {
+			n.states.add(nodeState{})
+		}
+		gone := slices.Clone(d.free)
+		for _, l := range restored {
+			gone = append(gone, l.number)
+		}
+		for _, v := range gone {
+			if uint(v) >= uint(count) || n.states.at(v).gone || n.graph.Degree(v) > 0 {
+				return snapshot.Damaged("node %d of %d has left and is there, or left twice", v, count)
+			}
+			n.states.at(v).gone = true
+		}
+		return nil
+	})
+	return restored
+}
+
+// waitingState declares the edges that wait for a node, by the ids of these, the
+// oldest first.
+func (n *nodes) waitingState(s *snapshot.Schema) {
+	x, q := n.index, n.index.waiting
+	q.freeze(s)
+	length, list := q.walk(), q.walk()
+	lengths := snapshot.Column(s, "waiting.edges", func() int32 { _, e := length(); return int32(len(e.value)) }, s.Len("waiting.edges", q.len(), math.MaxInt))
+	named := snapshot.Lists(s, "waiting.nodes", func() []int32 { _, e := list(); return e.value }, s.Len("waiting.nodes", x.edges, x.bound))
+	declareKeys(s, "waiting", q, func(i int, id event.ID) error {
+		if _, known := x.number(id); known || q.get(id) != nil {
+			return snapshot.Damaged("edges wait for node %q, which is there", id)
+		}
+		if i >= len(lengths) || lengths[i] < 1 || int(lengths[i]) > len(named) {
+			return snapshot.Damaged("other edges than wait for node %q", id)
+		}
+		for _, v := range named[:lengths[i]] {
+			if uint(v) >= uint(n.states.len()) || n.states.at(v).gone {
+				return snapshot.Damaged("an edge of node %d waits, which is not there", v)
+			}
+			n.states.at(v).waits = true
+			x.wait(id, v)
+		}
+		named = named[lengths[i]:]
+		return nil
+	})
+	s.Check(func() error {
+		if len(named) > 0 || q.len() != len(lengths) {
+			return snapshot.Damaged("%d edges wait for no node", len(named))
+		}
+		return nil
+	})
+}
