@@ -146,8 +146,8 @@ var advice = []struct {
 	}},
 }
 
-// TestMetricsPage: docs/metrics.md has every metric, as it is exported. With
-// -update it is written anew.
+// TestMetricsPage: docs/metrics.md lists every metric that is exported. With -update
+// it is written anew.
 func TestMetricsPage(t *testing.T) {
 	const file = "../docs/metrics.md"
 	page := metricsPage(t)
@@ -161,7 +161,7 @@ func TestMetricsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(b) != page {
-		t.Errorf("%s is not what the program exports: go test ./charts -run TestMetricsPage -update", file)
+		t.Errorf("%s differs from what the program exports; to update it: go test ./charts -run TestMetricsPage -update", file)
 	}
 }
 
@@ -201,7 +201,7 @@ This page lists every metric of ` + "`/metrics`" + `, and what to do when it loo
 		b.WriteString("\n")
 	}
 	for _, name := range slices.Sorted(maps.Keys(families)) {
-		t.Errorf("%s is exported and not in the page", name)
+		t.Errorf("%s is exported but not on the page", name)
 	}
 	b.WriteString("## The program\n\n`gvbll_info` is always 1; its labels `version`, `model` and `encoder` say what runs. `go_*`, `process_*` and\n`promhttp_*` are those of the Prometheus client library.\n")
 	return b.String()
@@ -243,13 +243,13 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	}
 	for _, name := range described.names() {
 		if by[name] == nil {
-			t.Errorf("%s has no series after an outcome of everything", name)
+			t.Errorf("%s has no series after an outcome with everything in it", name)
 		}
 	}
 	return by
 }
 
-// describing notes what is registered, with or without a series.
+// describing records what is registered, with or without a series.
 type describing struct {
 	prometheus.Registerer
 	descs []string
@@ -279,8 +279,8 @@ func (d *describing) names() (names []string) {
 	return names
 }
 
-// TestRunbook: every alert has its section, which its annotation points to, and
-// a test that fires it; the runbook has no other.
+// TestRunbook: every alert has a section in the runbook, an annotation with a link to
+// it, and a test that fires it; the runbook has no other sections.
 func TestRunbook(t *testing.T) {
 	rules, runbook := read(t, "gvbll/rules/gvbll.yml"), read(t, "../docs/runbook.md")
 	tests := read(t, "prometheus/tests/alerts.yml") + read(t, "prometheus/tests/day.yml")
@@ -293,7 +293,7 @@ func TestRunbook(t *testing.T) {
 			t.Errorf("no test fires %s", a)
 		}
 		if !strings.Contains(rules, "docs/runbook.md#"+strings.ToLower(a)+"\n") {
-			t.Errorf("%s does not point to its section", a)
+			t.Errorf("%s has no link to its section", a)
 		}
 	}
 	sections := found(`(?m)^## (\w+)$`, runbook)
@@ -304,7 +304,7 @@ func TestRunbook(t *testing.T) {
 	}
 	for _, a := range found("`(Gvbll\\w+)`", read(t, "../docs/metrics.md")) {
 		if !slices.Contains(alerts, a) {
-			t.Errorf("metrics.md names %s, which is no alert", a)
+			t.Errorf("metrics.md names %s, which is not an alert", a)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
-// TestObserve: the counters say what the outcome says, by head and by bin.
+// TestObserve: the counters have the sums of the outcome, by head and by bin.
 func TestObserve(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	m := metrics.New(reg)
@@ -69,8 +69,8 @@ gvbll_predictions_total 2
 	}
 }
 
-// TestEveryReasonHasASeries, from the start, so that an alert on it can be
-// trusted.
+// TestEveryReasonHasASeries: from the start, so that alerts on rates see the first
+// refused event.
 func TestEveryReasonHasASeries(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	metrics.New(reg)
@@ -80,8 +80,8 @@ func TestEveryReasonHasASeries(t *testing.T) {
 	}
 }
 
-// TestCountersGiveECE: what PromQL adds up from the counters is the ECE over
-// bins of equal width.
+// TestCountersGiveECE: the ECE over bins of equal width can be computed from the
+// counters, as PromQL does.
 func TestCountersGiveECE(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	m := metrics.New(reg)
@@ -135,8 +135,8 @@ func TestCountersGiveECE(t *testing.T) {
 	}
 }
 
-// TestShowPosterior against sums made by hand, for a posterior of 2 × 2 that
-// forgot one weight and moved another.
+// TestShowPosterior checks the gauges of a 2 × 2 posterior that moved one weight
+// against values computed by hand.
 func TestShowPosterior(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	m := metrics.New(reg)
@@ -178,7 +178,7 @@ gvbll_posterior_variance_mean{class="b",head="online"} 1
 	}
 }
 
-// TestSlices: every label counts once in each way of slicing.
+// TestSlices: every label is counted in one slice of each kind.
 func TestSlices(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	m := metrics.New(reg)
@@ -222,8 +222,8 @@ gvbll_slice_correct_total{slice="predicted",value="b"} 1
 	}
 }
 
-// TestManyClasses: a model of a thousand classes has as many series as one of
-// 65, and nothing is left out of them.
+// TestManyClasses: a model of a thousand classes has 65 series by class, of which the
+// last covers all other classes.
 func TestManyClasses(t *testing.T) {
 	const classes, dim = 1000, 3
 	reg := prometheus.NewPedanticRegistry()

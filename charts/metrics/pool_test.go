@@ -42,7 +42,7 @@ gvbll_pool_weight{head="online"} 0.5
 		t.Error(err)
 	}
 
-	// Many classes are not squared.
+	// The compatibility of many classes is left out.
 	reg = prometheus.NewPedanticRegistry()
 	m = metrics.New(reg)
 	many := &pipeline.Pooled{Bias: make([]float64, 70), Compatibility: make([]float64, 70*70)}

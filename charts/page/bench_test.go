@@ -7,8 +7,8 @@ import (
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
-// BenchmarkStep is what remembering takes, an arrival, of a stream whose labels
-// all come one window late.
+// BenchmarkStep measures the cost of the history per arrival, on a stream where every
+// label comes one window late.
 func BenchmarkStep(b *testing.B) {
 	const arrivals, classes = 500, 40
 	h := newHistory(classes)

@@ -13,26 +13,26 @@ func TestRing(t *testing.T) {
 	for i := range 7 {
 		old, full := r.add(i)
 		if full != (i >= 3) || full && old != i-3 {
-			t.Errorf("%d: %d, %v had to go", i, old, full)
+			t.Errorf("%d: add removed %d, %v", i, old, full)
 		}
 		if got := *r.at(r.end() - 1); got != i {
-			t.Errorf("the last is %d, want %d", got, i)
+			t.Errorf("the last item is %d, want %d", got, i)
 		}
 	}
 	if got := r.newest(5); !slices.Equal(got, []int{6, 5, 4}) || r.first() != 4 {
-		t.Errorf("the newest are %v, from %d on", got, r.first())
+		t.Errorf("the newest items are %v, the first has number %d", got, r.first())
 	}
 }
 
-// TestHistoryIsBounded: of a long stream the last is kept, and a node that came
-// twice is found by its last.
+// TestHistoryIsBounded: a long stream does not grow the history, and a node that was
+// served twice is found with its latest prediction.
 func TestHistoryIsBounded(t *testing.T) {
 	h := newHistory(2)
 	for n := range int64(3 * keptPredictions) {
 		id := event.ID{Num: n % (keptPredictions + keptPredictions/2)}
 		h.step(Window{Outcome: &event.Outcome{Window: n, Predictions: []event.Prediction{{Node: id, Window: n}}}})
 		if s := h.find(id); s == nil || s.Window != n {
-			t.Fatalf("window %d: node %v is not found, or as %+v", n, id, s)
+			t.Fatalf("window %d: node %v has the prediction %+v", n, id, s)
 		}
 	}
 	if len(h.place) != keptPredictions || len(h.windows.items) != keptWindows {
@@ -40,8 +40,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestCurve: however long the stream, no label is lost, and points are few and in
-// order.
+// TestCurve: on a long stream no label is lost, and the points stay few and in order.
 func TestCurve(t *testing.T) {
 	var c curve
 	labels := 0

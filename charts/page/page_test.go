@@ -27,8 +27,8 @@ import (
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
-// stage is a server in front of an engine, on a clock of its own.
-type stage struct {
+// fixture is a server with an engine and a clock of its own.
+type fixture struct {
 	t      *testing.T
 	rng    *rand.Rand
 	m      *model.Model
@@ -39,7 +39,7 @@ type stage struct {
 	last   *event.Outcome
 }
 
-func newStage(t *testing.T) *stage {
+func newFixture(t *testing.T) *fixture {
 	rng := rand.New(rand.NewPCG(1, 2))
 	weights := func(n int) []float32 {
 		w := make([]float32, n)
@@ -64,7 +64,7 @@ func newStage(t *testing.T) *stage {
 		m.Prior.Mean = append(m.Prior.Mean, rng.NormFloat64())
 		m.Prior.Precision = append(m.Prior.Precision, 1+10*rng.Float64())
 	}
-	s := &stage{t: t, rng: rng, m: m, now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
+	s := &fixture{t: t, rng: rng, m: m, now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
 	if s.engine, err = pipeline.New(m, pipeline.Config{}); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// decode reads as much of a node event as the tests send.
+// decode decodes those parts of a node event that the tests send.
 func decode(body []byte) (*event.Node, event.Reason, string) {
 	var v struct {
 		ID         int64
@@ -92,7 +92,7 @@ func decode(body []byte) (*event.Node, event.Reason, string) {
 	return n, "", ""
 }
 
-func (s *stage) features() []float32 {
+func (s *fixture) features() []float32 {
 	x := make([]float32, 5)
 	for i := range x {
 		x[i] = float32(s.rng.NormFloat64())
@@ -100,8 +100,8 @@ func (s *stage) features() []float32 {
 	return x
 }
 
-// step serves so many nodes, and tells the labels of those of the window before.
-func (s *stage) step(arrivals int) {
+// step serves a window of new nodes, with the labels of the window before.
+func (s *fixture) step(arrivals int) {
 	w := &event.Window{Number: s.engine.Next()}
 	if s.last != nil {
 		for _, p := range s.last.Predictions {
@@ -120,34 +120,34 @@ func (s *stage) step(arrivals int) {
 	s.show(s.last)
 }
 
-func (s *stage) show(out *event.Outcome) {
+func (s *fixture) show(out *event.Outcome) {
 	s.now = s.now.Add(time.Second)
 	s.server.Stepped(page.Window{Outcome: out, Cause: "count", Took: time.Millisecond, At: s.now})
 	s.server.Show(s.engine.Summaries())
 	s.server.Committed(s.now)
 }
 
-func (s *stage) attach() { s.server.Attach(func(f func(*pipeline.Engine)) { f(s.engine) }) }
+func (s *fixture) attach() { s.server.Attach(func(f func(*pipeline.Engine)) { f(s.engine) }) }
 
-func (s *stage) do(r *http.Request) *httptest.ResponseRecorder {
+func (s *fixture) do(r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	s.server.ServeHTTP(w, r)
 	return w
 }
 
-func (s *stage) get(path string) *httptest.ResponseRecorder {
+func (s *fixture) get(path string) *httptest.ResponseRecorder {
 	return s.do(httptest.NewRequest("GET", path, nil))
 }
 
-func (s *stage) predict(body string) *httptest.ResponseRecorder {
+func (s *fixture) predict(body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest("POST", page.PredictPath, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	return s.do(r)
 }
 
-// described holds an answer to the document that describes the API: status and
-// media type are among those of the path, and the body is of the schema.
-func (s *stage) described(method, path string, got *httptest.ResponseRecorder) {
+// described checks a response against openapi.json: status and media type are listed
+// for the path, and the body is valid for the schema.
+func (s *fixture) described(method, path string, got *httptest.ResponseRecorder) {
 	s.t.Helper()
 	text := s.get("/v1/openapi.json").Body.Bytes()
 	var doc struct {
@@ -194,9 +194,9 @@ func (s *stage) described(method, path string, got *httptest.ResponseRecorder) {
 	}
 }
 
-// TestAPIIsAsDescribed asks for everything, and for much that is wrong.
+// TestAPIIsAsDescribed sends valid and invalid requests to every path of the API.
 func TestAPIIsAsDescribed(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	get := func(pattern, path string, status int) {
 		t.Helper()
 		w := s.get(path)
@@ -271,10 +271,10 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, errors.New("the client has gone") }
 
-// TestProblems: what there is not, and what cannot be done, is said as RFC 9457
-// has it.
+// TestProblems: unknown paths and wrong methods are answered with problems of RFC
+// 9457.
 func TestProblems(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	for _, c := range []struct {
 		method, path string
 		status       int
@@ -302,13 +302,13 @@ func TestProblems(t *testing.T) {
 		}
 	}
 	if w := s.get("/v1/posterior"); w.Header().Get("Retry-After") == "" {
-		t.Error("who comes too early is not told when to come again")
+		t.Error("a request during the replay gets no Retry-After")
 	}
 }
 
-// TestTooMuchAtOnce: beyond a few questions that wait, others are sent away.
+// TestTooMuchAtOnce: while some requests wait for the engine, more are rejected.
 func TestTooMuchAtOnce(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	inside, leave, left := make(chan bool), make(chan bool), make(chan bool)
 	s.server.Attach(func(f func(*pipeline.Engine)) {
 		inside <- true
@@ -336,7 +336,7 @@ func TestTooMuchAtOnce(t *testing.T) {
 	}
 }
 
-// nodeAnswer is as much of a node's answer as the tests look at.
+// nodeAnswer has those fields of a node's response that the tests check.
 type nodeAnswer struct {
 	Label  *string
 	Degree int
@@ -353,7 +353,7 @@ type nodeAnswer struct {
 	Neighbours []struct{ Gain float64 }
 }
 
-func (s *stage) node(id int64) (a nodeAnswer) {
+func (s *fixture) node(id int64) (a nodeAnswer) {
 	s.t.Helper()
 	w := s.get(fmt.Sprint("/v1/nodes/", id))
 	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil {
@@ -362,10 +362,10 @@ func (s *stage) node(id int64) (a nodeAnswer) {
 	return a
 }
 
-// TestServedIsRemembered: what was served is told as it was, before and after
-// the label; after a restart, what the engine keeps of it.
+// TestServedIsRemembered: a prediction is returned as it was served, before and after
+// its label; after a restart, the part that the engine keeps.
 func TestServedIsRemembered(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	s.attach()
 	s.step(5)
 	was := s.last.Predictions[2]
@@ -380,14 +380,14 @@ func TestServedIsRemembered(t *testing.T) {
 	}
 	for _, a := range []nodeAnswer{before, after} {
 		if fmt.Sprint(a.Served.Probabilities) != fmt.Sprint(was.Probabilities) || *a.Served.Total != was.Total || a.Served.Window != 0 {
-			t.Errorf("served %+v, told %+v", was, a.Served)
+			t.Errorf("served %+v, returned %+v", was, a.Served)
 		}
 	}
 	if fmt.Sprint(after.Now.Probabilities) == fmt.Sprint(was.Probabilities) {
-		t.Error("five labels later, the same would be served")
+		t.Error("five labels later, the prediction is still the same")
 	}
 	if len(after.Neighbours) != after.Degree || after.Degree == 0 {
-		t.Errorf("%d of %d neighbours are weighed", len(after.Neighbours), after.Degree)
+		t.Errorf("influence of %d of %d neighbours", len(after.Neighbours), after.Degree)
 	}
 
 	kept := s.node(7)
@@ -402,10 +402,10 @@ func TestServedIsRemembered(t *testing.T) {
 	}
 }
 
-// TestPredictKeepsNothing: what is supposed is what is then served, however often
-// it was supposed.
+// TestPredictKeepsNothing: the prediction for a new node is what is served when it
+// arrives, however often it was asked for.
 func TestPredictKeepsNothing(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	s.attach()
 	s.step(10)
 	before := s.get("/v1/windows").Body.String()
@@ -424,19 +424,18 @@ func TestPredictKeepsNothing(t *testing.T) {
 		t.Errorf("%+v", said)
 	}
 	if w := s.get("/v1/nodes/500"); w.Code != 404 || s.get("/v1/windows").Body.String() != before {
-		t.Error("something of it was kept")
+		t.Error("the request left something behind")
 	}
 	n, _, _ := decode([]byte(body))
 	out := s.engine.Step(&event.Window{Number: s.engine.Next(), Nodes: []event.Node{*n}})
 	if fmt.Sprint(out.Predictions[0].Probabilities) != fmt.Sprint(said.Probabilities) {
-		t.Errorf("supposed %v, served %v", said.Probabilities, out.Predictions[0].Probabilities)
+		t.Errorf("predicted %v, served %v", said.Probabilities, out.Predictions[0].Probabilities)
 	}
 }
 
-// TestPage: the page says what the summaries say, can be read as XML, and shows
-// names as text.
+// TestPage: the page has the scores of the summaries, and shows names as text.
 func TestPage(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	empty := s.get("/").Body.String()
 	for _, want := range []string{"replaying the ledger", "No label has come yet"} {
 		if !strings.Contains(empty, want) {
@@ -445,7 +444,7 @@ func TestPage(t *testing.T) {
 	}
 	s.attach()
 	if !strings.Contains(s.get("/").Body.String(), "standing by") {
-		t.Error("a standby does not say so")
+		t.Error("the page of a standby does not say so")
 	}
 	s.server.Owns()
 	s.server.Lag("nodes", 7)
@@ -461,7 +460,7 @@ func TestPage(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, "<eggs>") || strings.Contains(text, "http://") || strings.Contains(text, "https://") {
-		t.Error("a name is taken for markup, or the page wants something from elsewhere")
+		t.Error("a name is markup on the page, or the page refers to another host")
 	}
 	if csp := w.Header().Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") {
 		t.Errorf("Content-Security-Policy: %q", csp)
@@ -481,10 +480,10 @@ func TestPage(t *testing.T) {
 		t.Errorf("the page of a node: %d %s", node.Code, node.Body)
 	}
 	if w := s.get("/node?id=%3Cb%3E"); w.Code != 404 || !strings.Contains(w.Body.String(), "not in the graph") || strings.Contains(w.Body.String(), "<b>") {
-		t.Errorf("the page of no node: %d %s", w.Code, w.Body)
+		t.Errorf("the page of an unknown node: %d %s", w.Code, w.Body)
 	}
 	if w := s.get("/node"); w.Code != 400 {
-		t.Errorf("the page of a node that is not named: %d", w.Code)
+		t.Errorf("the page of a node without an id: %d", w.Code)
 	}
 	for _, file := range []string{"/page.css", "/page.js"} {
 		if w := s.get(file); w.Code != 200 || w.Body.Len() == 0 {
@@ -493,10 +492,10 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestPictures: every picture that the page names is one, in either theme, drawn
-// anew when there is something new, and no more than once a second.
+// TestPictures: all pictures on the page exist in both themes, and are drawn again
+// when there is something new, at most once a second.
 func TestPictures(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	s.attach()
 	for range 4 {
 		s.step(10)
@@ -533,7 +532,7 @@ func TestPictures(t *testing.T) {
 	s.now = at.Add(time.Second)
 	for path, was := range first {
 		if s.get(path).Body.String() == was {
-			t.Errorf("%s stays as it was", path)
+			t.Errorf("%s is not drawn again", path)
 		}
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
-// TestPool: what the pool has learned is told and drawn, and where the paper's
-// head serves there is none.
+// TestPool: the API and the page show what a pool has learned, and nothing where the
+// paper's head serves.
 func TestPool(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	s.attach()
 	s.step(5)
 	get := func(path string) *httptest.ResponseRecorder {
@@ -26,7 +26,7 @@ func TestPool(t *testing.T) {
 		}
 	}
 	if strings.Contains(get("/").Body.String(), "/pictures/pool") {
-		t.Error("the page shows a pool that there is not")
+		t.Error("the page shows a pool though the paper's head serves")
 	}
 
 	spec := pool.Default(pool.Traits{Density: 1, Negative: true})

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// TestShadow: the page shows the model in the shadow beside the one that serves, and
-// after a promotion names the other.
+// TestShadow: the page shows the scores of a shadow model, and after a promotion the
+// other model.
 func TestShadow(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	for range 3 {
 		s.step(4)
 	}
@@ -32,7 +32,7 @@ func TestShadow(t *testing.T) {
 	if got := page(); !strings.Contains(got, "model candidate (") || strings.Contains(got, "in the shadow") {
 		t.Error("the page does not name the promoted model alone")
 	}
-	// Its heads may be fewer or others.
+	// The other model may have fewer or other heads.
 	out := *s.last
 	out.Model, out.Heads = "candidate", out.Heads[:1]
 	s.show(&out)

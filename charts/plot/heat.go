@@ -79,6 +79,7 @@ type palette [255]color.Color
 
 func (p *palette) Colors() []color.Color { return p[:] }
 
+// palette returns the colours in a style.
 func (m Map) palette(st *style) *palette {
 	var p palette
 	for i := range p {
@@ -95,7 +96,7 @@ func (m Map) palette(st *style) *palette {
 	return &p
 }
 
-// grid is what [plotter.HeatMap] reads. Its rows count from below.
+// grid implements [plotter.GridXYZ]. Row 0 is at the bottom.
 type grid struct {
 	columns, rows int
 	x             func(column int) float64
@@ -106,7 +107,9 @@ func (g grid) Dims() (columns, rows int) { return g.columns, g.rows }
 func (g grid) X(column int) float64      { return g.x(column) }
 func (g grid) Y(row int) float64         { return float64(row) }
 func (g grid) Z(column, row int) float64 { return g.z(column, row) }
-func (g grid) plotter(m Map, st *style) cells {
+
+// heatMap returns the plotter of a grid in the colours of m.
+func (g grid) heatMap(m Map, st *style) cells {
 	lo, hi := m.bounds()
 	return cells{&plotter.HeatMap{GridXYZ: g, Palette: m.palette(st), NaN: st.grid, Min: lo, Max: hi, Rasterized: true}}
 }
@@ -131,7 +134,7 @@ func (m Map) build(st *style, width, height vg.Length) (*plot.Plot, error) {
 			}
 			return math.NaN()
 		},
-	}.plotter(m, st))
+	}.heatMap(m, st))
 	p.X.Tick.Marker = plot.TickerFunc(wholeTicks)
 	if m.Columns == 1 {
 		p.HideX()
@@ -143,13 +146,13 @@ func (m Map) build(st *style, width, height vg.Length) (*plot.Plot, error) {
 // scale shows which value has which colour.
 func (m Map) scale(st *style) (*plot.Plot, error) {
 	if m.check() != nil {
-		return nil, nil // as build says
+		return nil, nil // build reports the error
 	}
 	p := st.newPlot("", "", 0, 0)
 	lo, hi := m.bounds()
 	n := len(palette{})
 	value := func(column int) float64 { return lo + (hi-lo)*float64(column)/float64(n-1) }
-	p.Add(grid{columns: n, rows: 1, x: value, z: func(column, _ int) float64 { return value(column) }}.plotter(m, st))
+	p.Add(grid{columns: n, rows: 1, x: value, z: func(column, _ int) float64 { return value(column) }}.heatMap(m, st))
 	p.HideY()
 	return p, nil
 }

@@ -121,8 +121,8 @@ const (
 	gap    = 18 // between panels, and to the legend
 )
 
-// sheet is a picture of which everything has its place. Its origin is the upper
-// left corner, so that all y are negative.
+// sheet is a picture with the place of everything in it. The origin is the upper left
+// corner, so that all y are negative.
 type sheet struct {
 	st            *style
 	width, height vg.Length
@@ -181,6 +181,7 @@ func (p Picture) sheet() (*sheet, error) {
 	return s, nil
 }
 
+// draw draws the picture on a canvas of its size.
 func (s *sheet) draw(c vgdraw.Canvas) {
 	c.SetColor(s.st.page)
 	c.Fill(c.Rectangle.Path())

@@ -30,7 +30,7 @@ func curveOf(name string, n int) Series {
 	return s
 }
 
-// gallery is a picture of each kind, by name, with what is to be read in it.
+// gallery returns a picture of each kind, by name, with texts that it should have.
 func gallery() map[string]struct {
 	picture Picture
 	texts   []string
@@ -99,7 +99,7 @@ func gallery() map[string]struct {
 	}
 }
 
-// svg is what the tests read in an SVG.
+// svg has those parts of an SVG that the tests check.
 type svg struct {
 	width, height float64
 	texts         []string
@@ -214,11 +214,11 @@ func TestPictures(t *testing.T) {
 
 			again, err := test.picture.SVG()
 			if err != nil || !bytes.Equal(doc, again) {
-				t.Errorf("another SVG the second time (%v)", err)
+				t.Errorf("the second SVG differs (%v)", err)
 			}
 			imageAgain, err := test.picture.PNG()
 			if err != nil || !bytes.Equal(image, imageAgain) {
-				t.Errorf("another PNG the second time (%v)", err)
+				t.Errorf("the second PNG differs (%v)", err)
 			}
 		})
 	}
@@ -437,8 +437,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestHeat: zero has the page's colour, the ends have theirs, what is no number has
-// none of these, and each cell is a pixel of the image.
+// TestHeat: zero has the colour of the page, the ends have their colours, NaN has
+// another, and each cell is a pixel of the image.
 func TestHeat(t *testing.T) {
 	p := Heat("", Map{Rows: []string{"a", "b"}, Columns: 2, Diverging: true, Values: []float64{-3, 0, 3, math.NaN()}})
 	doc, err := p.SVG()
@@ -484,7 +484,7 @@ func TestTextFromOutside(t *testing.T) {
 	}
 }
 
-// FuzzLines looks for values that no picture can be made of.
+// FuzzLines looks for values that panic or give an invalid picture.
 func FuzzLines(f *testing.F) {
 	f.Add(1.0, 2.0, 3.0, 4.0, 0.5, true, true, "name")
 	f.Add(1.0, 2.0, 3.0, 4.0, 0.0, false, false, strings.Repeat("w", 200))
