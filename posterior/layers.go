@@ -54,7 +54,7 @@ func RowExponentials(a, most, total []float64) {
 // Newton sets step to (g - t(m-start))/(t+h), entry by entry, a multiple of 8 of
 // them: the step from m against the gradient -g and the curvature h of a
 // function, and those of ½t(m-start)².
-func Newton(step, m, start, t, g, h []float64) {
+func NewtonStep(step, m, start, t, g, h []float64) {
 	n := len(step)
 	checkLengths(n, m, start, t, g, h)
 	newton(step, m[:n], start[:n], t[:n], g[:n], h[:n])
@@ -62,7 +62,7 @@ func Newton(step, m, start, t, g, h []float64) {
 
 // Stride sets m to held + step and returns Σ t(m-start)², of a multiple of 8
 // numbers: the sum of eight sums, of every eighth each.
-func Stride(m, held, step, start, t []float64) (sum float64) {
+func Advance(m, held, step, start, t []float64) (sum float64) {
 	checkLengths(len(m), held, step, start, t)
 	var sums [laneWidth]float64
 	if n := len(m); n > 0 {

@@ -88,8 +88,8 @@ func TestSparseRefusesWrongShapes(t *testing.T) {
 		"a short bound":       func() { s.AddTransposed(m, m[8:], row, row, 8) },
 		"a short residual":    func() { s.AddTransposed(m, m, row[1:], row, 8) },
 		"a short curvature":   func() { s.AddSquares(m, row[1:], 8) },
-		"a step of 7 numbers": func() { Newton(row[1:], row, row, row, row, row) },
-		"a longer start":      func() { Stride(row, row, row, m, row) },
+		"a step of 7 numbers": func() { NewtonStep(row[1:], row, row, row, row, row) },
+		"a longer start":      func() { Advance(row, row, row, m, row) },
 	} {
 		func() {
 			defer func() {
@@ -112,8 +112,8 @@ func TestLayerKernels(t *testing.T) {
 		}
 		sameAtLevels(t, "steps", func() []float64 {
 			found, moved := make([]float64, n), make([]float64, n)
-			Newton(found, m, start, prior, g, h)
-			sum := Stride(moved, held, step, start, prior)
+			NewtonStep(found, m, start, prior, g, h)
+			sum := Advance(moved, held, step, start, prior)
 			return append(slices.Concat(found, moved), sum)
 		})
 	}
@@ -160,7 +160,7 @@ func TestLayerKernels(t *testing.T) {
 		d := held[i] + step[i] - start[i]
 		want += prior[i] * d * d
 	}
-	if got := Stride(m, held, step, start, prior); math.Abs(got-want) > 1e-12 {
+	if got := Advance(m, held, step, start, prior); math.Abs(got-want) > 1e-12 {
 		t.Errorf("the sum is %v, want %v", got, want)
 	}
 }

@@ -2,39 +2,45 @@ package pool
 
 import "github.com/gvbll/gvbll/posterior"
 
-// bayes is multinomial naive Bayes: with N_cj = Σ_{v of class c} x_vj,
-// log p(c) = Σ_j x_vj log[(N_cj + α)/Σ_j'(N_cj' + α)], normalised; α is the
-// smoothing. No class is likelier than another before a feature is seen, and
-// negative features count as 0.
+// bayes is multinomial naive Bayes. With N_jc = Σ x_vj over the labelled nodes v of
+// class c,
+//
+//	log p(c) = Σ_j x_vj log[(N_jc + α)/Σ_j'(N_j'c + α)] + constant,
+//
+// which is the posterior mean of each class's distribution over features under a
+// Dirichlet(α) prior; α is Smoothing. The classes have equal prior probabilities:
+// the pool's biases learn theirs. Negative features count as 0.
+//
+// A batch adds to N. Nothing is forgotten.
 type bayes struct {
 	Bayes
 	shape   Shape
 	version uint64
 	counts  []float64 // N, d × C
-	total   []float64 // Σ_j N_cj, C
+	total   []float64 // Σ_j N_jc, C
 
-	log      []float64 // log(N_cj + α), d × C
-	logTotal []float64
-	changed  []int32
-	row      []bool // by feature: whether it is in changed
-	buffer   entries
+	log       []float64 // log(N_jc + α), d × C, kept beside counts
+	logTotal  []float64 // log Σ_j(N_jc + α), scratch of predict
+	changed   []int32   // features whose counts the last learn changed, each once
+	isChanged []bool    // by feature
+	buffer    entries
 }
 
 func newBayes(cfg Bayes, shape Shape) *bayes {
 	b := &bayes{
 		Bayes: cfg, shape: shape,
-		counts:   make([]float64, shape.Features*shape.Classes),
-		total:    make([]float64, shape.Classes),
-		log:      make([]float64, shape.Features*shape.Classes),
-		logTotal: make([]float64, shape.Classes),
-		row:      make([]bool, shape.Features),
+		counts:    make([]float64, shape.Features*shape.Classes),
+		total:     make([]float64, shape.Classes),
+		log:       make([]float64, shape.Features*shape.Classes),
+		logTotal:  make([]float64, shape.Classes),
+		isChanged: make([]bool, shape.Features),
 	}
-	b.takeLogs()
+	b.refreshLogs()
 	return b
 }
 
-// takeLogs sets log by count.
-func (b *bayes) takeLogs() {
+// refreshLogs sets log from counts.
+func (b *bayes) refreshLogs() {
 	for i, n := range b.counts {
 		b.log[i] = n + b.Smoothing
 	}
@@ -70,7 +76,7 @@ func (b *bayes) learn(batch *Batch, _ float64) posterior.Report {
 // count adds the features of rows to N.
 func (b *bayes) count(rows *Rows, labels []int32) {
 	for _, j := range b.changed {
-		b.row[j] = false
+		b.isChanged[j] = false
 	}
 	b.changed = b.changed[:0]
 	for i, y := range labels {
@@ -81,21 +87,21 @@ func (b *bayes) count(rows *Rows, labels []int32) {
 			b.counts[at] += x
 			b.log[at] = posterior.Log(b.counts[at] + b.Smoothing)
 			b.total[y] += x
-			if !b.row[j] {
-				b.row[j] = true
+			if !b.isChanged[j] {
+				b.isChanged[j] = true
 				b.changed = append(b.changed, j)
 			}
 		}
 	}
 }
 
-func (b *bayes) appendState(s *state) {
+func (b *bayes) appendState(s *writer) {
 	s.uint(b.version)
 	s.floats(b.total)
 	s.floats(b.counts)
 }
 
-func (b *bayes) appendChange(s *state) {
+func (b *bayes) appendChange(s *writer) {
 	s.uint(b.version)
 	s.floats(b.total)
 	for _, j := range b.changed {
@@ -110,8 +116,8 @@ func (b *bayes) readState(r *reader) {
 	r.floats(b.counts)
 	for _, counts := range [][]float64{b.total, b.counts} {
 		for _, n := range counts {
-			r.want(n >= 0, "a count of %v", n)
+			r.check(n >= 0, "a count of %v", n)
 		}
 	}
-	b.takeLogs()
+	b.refreshLogs()
 }

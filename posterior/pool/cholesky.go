@@ -6,14 +6,15 @@ import (
 	"gonum.org/v1/gonum/lapack/lapack64"
 )
 
-// cholesky solves symmetric systems. Package mat would estimate the condition
-// number too, at the price of several solutions.
+// cholesky solves symmetric positive definite systems. It calls LAPACK itself
+// because mat.Cholesky also estimates the condition number, which costs several
+// solutions.
 type cholesky struct {
 	factor []float64
 }
 
-// factorize takes a square matrix, of which the upper half is read. It reports
-// whether it is positive definite.
+// factorize factorises the n × n matrix m, of which it reads the upper triangle. It
+// reports whether m is positive definite; solve may follow only if it is.
 func (c *cholesky) factorize(m []float64, n int) bool {
 	c.factor = resize(c.factor, n*n)
 	copy(c.factor, m)
@@ -21,7 +22,7 @@ func (c *cholesky) factorize(m []float64, n int) bool {
 	return ok
 }
 
-// solve replaces x by m⁻¹x.
+// solve replaces x by m⁻¹x, m as last factorised.
 func (c *cholesky) solve(x []float64) {
 	n := len(x)
 	lapack64.Potrs(
@@ -30,7 +31,8 @@ func (c *cholesky) solve(x []float64) {
 	)
 }
 
-// multiplySymmetric sets dst to m x, where the upper half of m is read.
+// multiplySymmetric sets dst to m x for a symmetric m, of which it reads the upper
+// triangle.
 func multiplySymmetric(dst, m, x []float64) {
 	n := len(x)
 	clear(dst)

@@ -6,51 +6,59 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// design is the matrix Φ of a batch's rows, over the columns that occur in
-// them. Matrices with a number for each class have rows of stride numbers, the
-// classes first and then zeros.
+// designMatrix is the matrix Φ of a batch: a row for each node, a column for each
+// feature. A head may have very many columns of which a batch uses few, so Φ has
+// only the columns that occur, numbered from 0 in the order of appearance;
+// columns maps these to the head's own.
+//
+// Matrices with a number for each class have rows of stride numbers, the classes
+// first and then zeros; see [strideOf].
 type designMatrix interface {
-	// size returns the rows and columns.
+	// size returns the number of rows and columns.
 	size() (rows, columns int)
-	// columns returns the head's column of every column here.
+	// columns returns the head's column of every column of Φ.
 	columns() []int32
-	// lengths returns a_i = Σ_j |φ_ij|.
+	// absoluteSums returns a_i = Σ_j |φ_ij| of every row.
 	absoluteSums() []float64
-	// logits sets dst to ΦM.
+	// logits sets dst, rows × stride, to ΦM; m is columns × stride.
 	logits(dst, m []float64, stride int)
-	// gather adds Φᵀr to g and |Φ|ᵀw to h.
+	// addGradient adds Φᵀr to g and |Φ|ᵀw to h; r and w are rows × stride, g and h
+	// columns × stride.
 	addGradient(g, h, r, w []float64, stride int)
-	// squares adds (Φ²)ᵀw to t.
+	// addSquares adds (Φ∘Φ)ᵀw to t, columns × stride.
 	addSquares(t, w []float64, stride int)
 }
 
-// lane is what strides are multiples of: the classes that a register holds.
-const lane = 8
+// classLanes is what strides are multiples of: the float64s in an AVX-512 register.
+const classLanes = 8
 
-func strideOf(classes int) int { return (classes + lane - 1) / lane * lane }
+// strideOf returns classes rounded up to whole registers.
+func strideOf(classes int) int { return (classes + classLanes - 1) / classLanes * classLanes }
 
+// sparseMatrix is a designMatrix in compressed sparse rows.
 type sparseMatrix struct {
-	rows   posterior.Sparse // columns by their numbers here
-	sum    []float64        // a
-	name   []int32
-	place  []int32 // by the head's column: 1 + number here, or 0
+	rows   posterior.Sparse // columns numbered as in Φ
+	sums   []float64        // a
+	column []int32          // the head's column of each column of Φ
+	number []int32          // inverse of column: 1 + the number in Φ, or 0 if absent
 	buffer entries
 }
 
-func newSparseMatrix(columns int) *sparseMatrix { return &sparseMatrix{place: make([]int32, columns)} }
+// newSparseMatrix returns an empty matrix for a head of that many columns.
+func newSparseMatrix(columns int) *sparseMatrix { return &sparseMatrix{number: make([]int32, columns)} }
 
-// reset leaves no rows.
+// reset removes all rows.
 func (s *sparseMatrix) reset() {
-	for _, j := range s.name {
-		s.place[j] = 0
+	for _, j := range s.column {
+		s.number[j] = 0
 	}
 	r := &s.rows
 	r.Start, r.Column, r.Value = append(r.Start[:0], 0), r.Column[:0], r.Value[:0]
-	s.sum, s.name = s.sum[:0], s.name[:0]
+	s.sums, s.column = s.sums[:0], s.column[:0]
 }
 
-// appendUnit appends row i of f, scaled to unit length, to the row that is being
-// made.
+// appendUnit appends row i of f, scaled to unit length, to the unfinished row, in
+// the head's columns from offset on.
 func (s *sparseMatrix) appendUnit(f *Features, i, d, offset int) {
 	index, value := f.entries(i, d, &s.buffer)
 	var square float64
@@ -63,28 +71,28 @@ func (s *sparseMatrix) appendUnit(f *Features, i, d, offset int) {
 	by := 1 / math.Sqrt(square)
 	for k, j := range index {
 		j += int32(offset)
-		if s.place[j] == 0 {
-			s.name = append(s.name, j)
-			s.place[j] = int32(len(s.name))
+		if s.number[j] == 0 {
+			s.column = append(s.column, j)
+			s.number[j] = int32(len(s.column))
 		}
-		s.rows.Column = append(s.rows.Column, s.place[j]-1)
+		s.rows.Column = append(s.rows.Column, s.number[j]-1)
 		s.rows.Value = append(s.rows.Value, float64(value[k])*by)
 	}
 }
 
-// endRow ends the row that is being made.
+// endRow finishes the row.
 func (s *sparseMatrix) endRow() {
 	var sum float64
 	for _, x := range s.rows.Value[s.rows.Start[s.rows.Len()]:] {
 		sum += math.Abs(x)
 	}
-	s.sum = append(s.sum, sum)
+	s.sums = append(s.sums, sum)
 	s.rows.Start = append(s.rows.Start, len(s.rows.Value))
 }
 
-func (s *sparseMatrix) size() (rows, columns int) { return len(s.sum), len(s.name) }
-func (s *sparseMatrix) columns() []int32          { return s.name }
-func (s *sparseMatrix) absoluteSums() []float64   { return s.sum }
+func (s *sparseMatrix) size() (rows, columns int) { return len(s.sums), len(s.column) }
+func (s *sparseMatrix) columns() []int32          { return s.column }
+func (s *sparseMatrix) absoluteSums() []float64   { return s.sums }
 
 func (s *sparseMatrix) logits(dst, m []float64, stride int) { s.rows.Product(dst, m, stride) }
 
@@ -94,56 +102,58 @@ func (s *sparseMatrix) addGradient(g, h, r, w []float64, stride int) {
 
 func (s *sparseMatrix) addSquares(t, w []float64, stride int) { s.rows.AddSquares(t, w, stride) }
 
+// denseMatrix is a designMatrix with all of the head's columns.
 type denseMatrix struct {
 	rows     int
 	value    []float64 // rows × columns
-	absolute []float64
-	square   []float64
-	sum      []float64
-	name     []int32 // 0, 1, …
+	absolute []float64 // |value|
+	square   []float64 // scratch of addSquares
+	sums     []float64 // a
+	column   []int32   // 0, 1, …
 }
 
 func newDenseMatrix(columns int) *denseMatrix {
-	d := &denseMatrix{name: make([]int32, columns)}
-	for j := range d.name {
-		d.name[j] = int32(j)
+	d := &denseMatrix{column: make([]int32, columns)}
+	for j := range d.column {
+		d.column[j] = int32(j)
 	}
 	return d
 }
 
-// reset makes room for rows, which row then gives.
+// reset sets the number of rows. The caller then writes every row; before
+// absoluteSums and addGradient it calls setAbsolute.
 func (d *denseMatrix) reset(rows int) {
 	d.rows = rows
-	d.value = resize(d.value, rows*len(d.name))
+	d.value = resize(d.value, rows*len(d.column))
 }
 
-func (d *denseMatrix) row(i int) []float64 { return d.value[i*len(d.name) : (i+1)*len(d.name)] }
+func (d *denseMatrix) row(i int) []float64 { return d.value[i*len(d.column) : (i+1)*len(d.column)] }
 
-// measure makes what learning needs, when all rows are written.
-func (d *denseMatrix) measure() {
-	d.absolute, d.sum = resize(d.absolute, len(d.value)), resize(d.sum, d.rows)
+// setAbsolute computes |Φ| and a, which only learning needs.
+func (d *denseMatrix) setAbsolute() {
+	d.absolute, d.sums = resize(d.absolute, len(d.value)), resize(d.sums, d.rows)
 	for i := range d.rows {
-		d.sum[i] = 0
+		d.sums[i] = 0
 		for j, x := range d.row(i) {
 			x = math.Abs(x)
-			d.absolute[i*len(d.name)+j] = x
-			d.sum[i] += x
+			d.absolute[i*len(d.column)+j] = x
+			d.sums[i] += x
 		}
 	}
 }
 
-func (d *denseMatrix) size() (rows, columns int) { return d.rows, len(d.name) }
-func (d *denseMatrix) columns() []int32          { return d.name }
-func (d *denseMatrix) absoluteSums() []float64   { return d.sum }
+func (d *denseMatrix) size() (rows, columns int) { return d.rows, len(d.column) }
+func (d *denseMatrix) columns() []int32          { return d.column }
+func (d *denseMatrix) absoluteSums() []float64   { return d.sums }
 
 func (d *denseMatrix) logits(dst, m []float64, stride int) {
 	clear(dst)
-	posterior.AddProduct(dst, d.value, m, d.rows, len(d.name), stride)
+	posterior.AddProduct(dst, d.value, m, d.rows, len(d.column), stride)
 }
 
 func (d *denseMatrix) addGradient(g, h, r, w []float64, stride int) {
-	posterior.AddTransposed(g, d.value, r, len(d.name), d.rows, stride)
-	posterior.AddTransposed(h, d.absolute, w, len(d.name), d.rows, stride)
+	posterior.AddTransposed(g, d.value, r, len(d.column), d.rows, stride)
+	posterior.AddTransposed(h, d.absolute, w, len(d.column), d.rows, stride)
 }
 
 func (d *denseMatrix) addSquares(t, w []float64, stride int) {
@@ -151,5 +161,5 @@ func (d *denseMatrix) addSquares(t, w []float64, stride int) {
 	for i, x := range d.value {
 		d.square[i] = float64(x * x)
 	}
-	posterior.AddTransposed(t, d.square, w, len(d.name), d.rows, stride)
+	posterior.AddTransposed(t, d.square, w, len(d.column), d.rows, stride)
 }

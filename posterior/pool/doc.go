@@ -1,19 +1,79 @@
-// Package pool classifies nodes by several heads over what a node brings (its
-// embedding, its features, its neighbours' features and revealed labels) and
-// pools their log probabilities with weights that are themselves a small
-// Bayesian model, learned online.
+// Package pool classifies nodes by several heads and pools their probabilities
+// with weights that are learned online. The heads see different things: a node's
+// embedding, its features, its neighbours' features and its neighbours' labels.
+// The package knows no graph: its caller brings what the heads need as [Rows].
 //
-// What is written as formulas: row v of n has features x_v, sum s_v of its
-// neighbours' features, n_v[k] labelled neighbours of class k, and its
-// second-order counts q_v[k]; there are C classes and K heads in the pool.
+// # Data
 //
-// The package knows no graph. It is deterministic: the same calls give the same
-// bits on every amd64 machine, for sums run in one order, products are rounded
-// before they are added, and exponentials come from package posterior. What
-// comes in as rows must be finite and fit the pool's Shape; misuse of shapes
-// panics.
+// There are C classes. Row v of n has
 //
-// Sources: log-linear pools, Genest & Zidek 1986; stacking, Yao et al. 2018; the
-// separable softmaxFit of the wide heads, De Pierro 1995 and Erdogan & Fessler
-// 1999; forgetting by power priors, Ibrahim & Chen 2000.
+//	z_v, τ_v  embedding, d_e numbers, and temperature
+//	x_v       features, d numbers, dense or sparse
+//	s_v       sum of the features of v's neighbours
+//	n_v[k]    number of neighbours whose label is known to be k
+//	q_v[k]    labels two steps away: Σ_{u∈N(v)} (n_u[k] - [v is known to be k])/deg u
+//
+// A [Batch] adds labels y_v, and the log probabilities that were served.
+//
+// # Heads
+//
+// A head is a likelihood, a prior and a rule by which a batch of labels updates
+// it. Of the past a batch keeps λ^share, where share = min(1, n/Batch) of n
+// labels: many small batches forget as much as one full one.
+//
+//	static, online  softmax(zᵀM/τ), diagonal Gaussian. Prior: the training
+//	                posterior. Update: none; Algorithm 1 of the paper (paper.go)
+//	full            softmax(zᵀM/τ), one full covariance per class. Prior: the
+//	                training posterior. Update: Newton's method; the precision
+//	                forgets towards the prior's (full.go)
+//	joint           softmax(φᵀM), φ = [z/τ; n_v scaled; q_v scaled; 1]. Prior: a
+//	                weak form of the training posterior for z, N(0, v) for the
+//	                rest. Update: softmaxFit; the precision forgets towards the
+//	                prior's (joint.go)
+//	wide            softmax(φᵀM), φ = x, or [x; mean of the neighbours' x]. Prior:
+//	                N(0, v). Update: softmaxFit; the precision forgets towards the
+//	                prior's (wide.go)
+//	bayes           multinomial naive Bayes on x, uniform over classes. Prior: α
+//	                on every count. Update: counts; nothing is forgotten (bayes.go)
+//	label           p(c) ∝ Π_k (H_ck/Σ_k' H_ck')^e_k, e = n_v or q_v scaled. Prior:
+//	                H = 1. Update: counts; nothing is forgotten (label.go)
+//	vote            p(c) = (n_v[c] + π_c)/(Σ n_v + 1), π the classes' shares among
+//	                all labels. Update: counts; nothing is forgotten (label.go)
+//
+// # Pool
+//
+// The pool is a product of the heads' probabilities with a bias for each class,
+// a log-linear pool: with a_k(c) = max(log p_k(c), floor),
+//
+//	p(c) = softmax_c(Σ_k w_k a_k(c) + b_c).
+//
+// Weights w and biases b have a Gaussian posterior with full covariance. It is
+// fitted to the probabilities that were served, before the heads learn from the
+// batch's labels, so a head earns its weight by prediction and not by fit; and it
+// forgets towards its prior (weights.go). Shadow heads learn and are scored
+// without being part of the pool.
+//
+// # Determinism
+//
+// The same calls give the same bits on every amd64 machine: sums run in one order,
+// products are rounded before they are added (except in the matrix products and
+// exponentials of package posterior, which fuse on every machine), and exponentials
+// and logarithms come from package posterior. Rows must be finite and fit the
+// pool's [Shape]; misuse of shapes panics.
+//
+// # Files
+//
+//	pool.go          Pool: predict, train, learn, state
+//	config.go        Config and the constants of every head, Default
+//	rows.go          Rows, Features, Batch: what a caller brings
+//	weights.go       the log-linear pool
+//	paper.go, full.go, joint.go, wide.go, bayes.go, label.go   the heads
+//	softmaxfit.go    softmax regression with a diagonal Gaussian prior
+//	designmatrix.go  the dense and sparse matrices that it fits
+//	softmax.go, cholesky.go                                    numerics
+//	score.go, state.go                                         scores, state as bytes
+//
+// Sources: log-linear pools, Genest & Zidek 1986; stacking, Yao et al. 2018;
+// separable majorisers, De Pierro 1995 and Erdogan & Fessler 1999; forgetting by
+// power priors, Ibrahim & Chen 2000.
 package pool

@@ -2,11 +2,22 @@ package pool
 
 import "github.com/gvbll/gvbll/posterior"
 
-// full is a last layer on u = z/τ in which the weights of a class have a full
-// covariance, and those of different classes none. It starts at the training
-// posterior (M*, T*). A batch first forgets, T_c = λT_c + (1-λ)diag T*_c, then
-// takes Newton's steps with the blocks T_c + Σ_i p_ic(1-p_ic) u_i u_iᵀ, halved
-// until the objective falls; what the blocks are at the solution is the new T.
+// full is softmax regression on u = z/τ,
+//
+//	p(y = c) = softmax(uᵀM)_c,
+//
+// with a Gaussian posterior in which the d_e weights of class c have mean M_c and a
+// full precision matrix T_c, and weights of different classes are independent. Its
+// prior is the training posterior (M*, T*), T* diagonal.
+//
+// A batch first forgets, T0_c = λ^share T_c + (1-λ^share) diag T*_c, and then
+// minimises
+//
+//	F(M) = -Σ_i log p_i[y_i] + ½ Σ_c (M_c - M0_c)ᵀ T0_c (M_c - M0_c)
+//
+// by Newton's method with the block-diagonal Hessian
+// T0_c + Σ_i p_ic(1-p_ic) u_i u_iᵀ, each step halved until F falls. The blocks at
+// the solution are the new T_c. It costs d_e³ a class and step.
 type full struct {
 	Full
 	dim, classes int
@@ -14,15 +25,16 @@ type full struct {
 	anchor       []float64 // T*, d_e × C
 
 	mean      []float64   // M, d_e × C
-	precision [][]float64 // T_c, d_e × d_e; the upper half is in use
+	precision [][]float64 // T_c, d_e × d_e; only the upper triangle is valid
 
-	u, weighted, probs, residual []float64 // rows × …
-	start, next, gradient, move  []float64 // d_e × C
+	// Scratch memory of learn.
+	u, weighted, probs, residual []float64 // n × d_e, n × d_e, n × C, n × C
+	mean0, next, gradient, step  []float64 // d_e × C
 	blocks                       [][]float64
 	column, solution             []float64
 	cholesky                     cholesky
-	rows                         []float64 // probs, rows × stride
-	norm                         softmaxScratch
+	rows                         []float64 // probs, n × stride
+	scratch                      softmaxScratch
 }
 
 func newFull(cfg Full, prior *posterior.Gaussian) *full {
@@ -37,7 +49,7 @@ func newFull(cfg Full, prior *posterior.Gaussian) *full {
 		f.precision = append(f.precision, t)
 		f.blocks = append(f.blocks, make([]float64, d*d))
 	}
-	for _, x := range []*[]float64{&f.start, &f.next, &f.gradient, &f.move} {
+	for _, x := range []*[]float64{&f.mean0, &f.next, &f.gradient, &f.step} {
 		*x = make([]float64, d*classes)
 	}
 	f.column, f.solution = make([]float64, d), make([]float64, d)
@@ -68,17 +80,17 @@ func (f *full) learn(b *Batch, share float64) posterior.Report {
 	return posterior.Report{}
 }
 
-// fit takes the steps from the mean, and leaves in blocks what the precision is
-// where they end.
+// fit minimises F in at most Steps steps from the mean, and leaves the Hessian's
+// blocks at the solution in blocks.
 func (f *full) fit(labels []int32) {
-	copy(f.start, f.mean)
+	copy(f.mean0, f.mean)
 	objective := f.objective(f.mean, labels)
 	f.curvature(len(labels))
 	for range f.Steps {
-		if !f.direction(labels) {
+		if !f.newtonStep(labels) {
 			break
 		}
-		next, ok := f.descend(objective, labels)
+		next, ok := f.lineSearch(objective, labels)
 		f.curvature(len(labels))
 		if !ok {
 			break
@@ -87,6 +99,7 @@ func (f *full) fit(labels []int32) {
 	}
 }
 
+// forget replaces T by T0; keep is λ^share.
 func (f *full) forget(keep float64) {
 	for c, t := range f.precision {
 		for i := range t {
@@ -98,8 +111,8 @@ func (f *full) forget(keep float64) {
 	}
 }
 
-// objective returns -Σ log p_i[y_i] + ½ Σ_c (m_c - m0_c)ᵀT_c(m_c - m0_c) at m,
-// leaves the probabilities, and in gradient the prior's part of the gradient.
+// objective returns F at m, sets probs, and sets gradient to the prior's part of
+// the gradient.
 func (f *full) objective(m []float64, labels []int32) (sum float64) {
 	n, stride := len(labels), strideOf(f.classes)
 	f.probs, f.rows = resize(f.probs, n*f.classes), resize(f.rows, n*stride)
@@ -108,13 +121,13 @@ func (f *full) objective(m []float64, labels []int32) (sum float64) {
 	for i := range n {
 		copy(f.rows[i*stride:], f.probs[i*f.classes:(i+1)*f.classes])
 	}
-	sum = f.norm.softmax(f.rows, f.classes, stride, labels)
+	sum = f.scratch.softmax(f.rows, f.classes, stride, labels)
 	for i := range n {
 		copy(f.probs[i*f.classes:(i+1)*f.classes], f.rows[i*stride:])
 	}
 	for c, t := range f.precision {
 		for j := range f.column {
-			f.column[j] = m[j*f.classes+c] - f.start[j*f.classes+c]
+			f.column[j] = m[j*f.classes+c] - f.mean0[j*f.classes+c]
 		}
 		multiplySymmetric(f.solution, t, f.column)
 		for j, x := range f.solution {
@@ -125,7 +138,7 @@ func (f *full) objective(m []float64, labels []int32) (sum float64) {
 	return sum
 }
 
-// curvature sets the blocks at the probabilities of n rows.
+// curvature sets the Hessian's blocks from the probabilities of n rows.
 func (f *full) curvature(n int) {
 	f.weighted = resize(f.weighted, len(f.u))
 	for c, block := range f.blocks {
@@ -141,9 +154,9 @@ func (f *full) curvature(n int) {
 	}
 }
 
-// direction finds the step from the mean, where objective was last taken. It
-// reports whether it could.
-func (f *full) direction(labels []int32) bool {
+// newtonStep sets step to the step from the mean, where objective was last called.
+// It reports false if a block is not positive definite.
+func (f *full) newtonStep(labels []int32) bool {
 	f.residual = resize(f.residual, len(f.probs))
 	copy(f.residual, f.probs)
 	for i, y := range labels {
@@ -160,17 +173,17 @@ func (f *full) direction(labels []int32) bool {
 		}
 		f.cholesky.solve(f.column)
 		for j, x := range f.column {
-			f.move[j*f.classes+c] = -x
+			f.step[j*f.classes+c] = -x
 		}
 	}
 	return true
 }
 
-// descend goes along move, halved until the objective falls. It reports whether
-// it does.
-func (f *full) descend(objective float64, labels []int32) (float64, bool) {
+// lineSearch moves the mean by step, halved until the objective falls, and returns
+// the new one. It reports whether it fell; if not, the mean stays.
+func (f *full) lineSearch(objective float64, labels []int32) (float64, bool) {
 	for scale := 1.0; scale > 1e-3; scale *= 0.5 {
-		for i, x := range f.move {
+		for i, x := range f.step {
 			f.next[i] = f.mean[i] + float64(scale*x)
 		}
 		if tried := f.objective(f.next, labels); tried < objective {
@@ -182,7 +195,7 @@ func (f *full) descend(objective float64, labels []int32) (float64, bool) {
 	return objective, false
 }
 
-func (f *full) appendState(s *state) {
+func (f *full) appendState(s *writer) {
 	s.uint(f.version)
 	s.floats(f.mean)
 	for _, t := range f.precision {
@@ -192,8 +205,9 @@ func (f *full) appendState(s *state) {
 	}
 }
 
-// appendChange leaves out the covariances: where they differ, the next means do.
-func (f *full) appendChange(s *state) {
+// appendChange leaves out the precisions but for their diagonals: two states that
+// differ elsewhere differ in their means after the next batch.
+func (f *full) appendChange(s *writer) {
 	s.uint(f.version)
 	s.floats(f.mean)
 	for _, t := range f.precision {
@@ -211,7 +225,7 @@ func (f *full) readState(r *reader) {
 			r.floats(t[j*f.dim+j : (j+1)*f.dim])
 		}
 		if r.err == nil {
-			r.want(f.cholesky.factorize(t, f.dim), "a precision is not positive definite")
+			r.check(f.cholesky.factorize(t, f.dim), "a precision is not positive definite")
 		}
 	}
 }

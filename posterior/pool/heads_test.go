@@ -286,7 +286,7 @@ func TestStandardFeatures(t *testing.T) {
 	}
 	standard(x)
 	standard(sums)
-	phi := w.design(&b.Rows, true).(*denseMatrix)
+	phi := w.designMatrix(&b.Rows, true).(*denseMatrix)
 	for i := range b.N {
 		want := plainUnit(x[i])
 		if sums[i] == nil {
@@ -311,7 +311,7 @@ func TestDesignsAgree(t *testing.T) {
 		sparse.endRow()
 		copy(dense.row(i), plainUnit(row))
 	}
-	dense.measure()
+	dense.setAbsolute()
 	labels := make([]int32, n)
 	for i := range labels {
 		labels[i] = int32(rng.IntN(classes))
@@ -324,7 +324,7 @@ func TestDesignsAgree(t *testing.T) {
 		for i := range s.t {
 			s.t[i] = .1
 		}
-		s.run(phi, labels, 5)
+		s.fit(phi, labels, 5)
 		m, p := make([]float64, d*classes), make([]float64, d*classes)
 		for k, j := range phi.columns() {
 			copy(m[int(j)*classes:(int(j)+1)*classes], s.m[k*s.stride:])
@@ -346,7 +346,7 @@ func predictNormalised(h classifier, rows *Rows, logp []float64, classes int) {
 func surrogateObjective(s *softmaxFit, phi designMatrix, labels []int32) float64 {
 	f := s.logLoss(phi, labels)
 	for i, m := range s.m {
-		d := m - s.start[i]
+		d := m - s.m0[i]
 		f += 0.5 * s.t[i] * d * d
 	}
 	return f
@@ -385,10 +385,10 @@ func TestSurrogateFalls(t *testing.T) {
 					}
 				}
 				start := slices.Clone(s.m)
-				s.run(phi, labels, passes)
+				s.fit(phi, labels, passes)
 				end := slices.Clone(s.m)
 				_, columns := phi.size()
-				copy(s.start, start)
+				copy(s.m0, start)
 				for i := range columns * s.stride {
 					s.t[i] = .01
 				}
@@ -416,8 +416,8 @@ func TestSurrogateFalls(t *testing.T) {
 					s.m[i/c.classes*s.stride+i%c.classes] = v
 				}
 				surrogateObjective(s, phi, labels)
-				copy(s.held, s.m)
-				s.direction(phi, labels)
+				copy(s.best, s.m)
+				s.newtonStep(phi, labels)
 				for i := range grad {
 					at := i/c.classes*s.stride + i%c.classes
 					grad[i] = -s.step[at] * (s.h[at] + s.t[at])
@@ -641,9 +641,9 @@ func TestWeightsAreLaplace(t *testing.T) {
 			q0[i*size+i] += (1 - keep) * w.diagonal[i]
 		}
 		old, oldQ := slices.Clone(w.theta), slices.Clone(w.precision)
-		w.evidence(n, func(i, k int) []float32 { return logProbs[(i*heads+k)*classes:][:classes] })
+		w.load(n, func(i, k int) []float32 { return logProbs[(i*heads+k)*classes:][:classes] })
 		w.learn(labels, .5)
-		copy(theta0, w.start)
+		copy(theta0, w.theta0)
 		for i := range size { // (λQ + (1-λ)Q0)θ0 = λQθ + (1-λ)Q0 θ_prior
 			left, right := 0.0, (1-keep)*w.diagonal[i]*w.prior[i]
 			for j := range size {

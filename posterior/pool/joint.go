@@ -6,15 +6,20 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// joint is a last layer on the embedding and the labels around a node together,
+// joint is softmax regression on the embedding and the labels around a node
+// together,
 //
-//	φ_v = [z_v/τ_v ; n_v/√max(1, Σn_v) ; q_v/√max(1, Σq_v) ; 1],
+//	p(y = c) = softmax(φᵀM)_c,  φ_v = [z_v/τ_v ; dampen(n_v) ; dampen(q_v) ; 1],
 //
-// so that what one part says already is not counted again for the other. It
-// starts at the training posterior for the first part, M = M* and T = share·T*,
-// and at M = 0, T = 1/v for the others. A batch leaves what softmaxFit finds, from
-// M0 = M and T0 = λT + (1-λ)T at the start: what is forgotten is how sure it was,
-// not what it knew.
+// where dampen(n) = n/√max(1, Σn). An encoder's embedding and the neighbours'
+// labels tell much of the same; a joint regression does not count it twice, as a
+// product of two heads would.
+//
+// The prior of the weights on z is N(M*, 1/(Share·T*)), a weakened training
+// posterior; Share is small because with labels at hand less depends on z. That of
+// the others is N(0, Variance). A batch is one softmaxFit from M0 = M and
+// T0 = λ^share T + (1-λ^share) T_prior: only the precision is forgotten, so an
+// estimate stays until something contradicts it.
 type joint struct {
 	Joint
 	shape   Shape
@@ -22,7 +27,7 @@ type joint struct {
 	version uint64
 
 	mean, precision []float64 // columns × stride
-	least           []float64 // T at the start
+	prior           []float64 // T_prior
 
 	phi *denseMatrix
 	fit softmaxFit
@@ -33,24 +38,24 @@ func newJoint(cfg Joint, shape Shape, prior *posterior.Gaussian) *joint {
 	columns := shape.Embedding + 2*shape.Classes + 1
 	j.phi = newDenseMatrix(columns)
 	j.fit = softmaxFit{classes: shape.Classes, stride: j.stride}
-	for _, x := range []*[]float64{&j.mean, &j.precision, &j.least} {
+	for _, x := range []*[]float64{&j.mean, &j.precision, &j.prior} {
 		*x = make([]float64, columns*j.stride)
 	}
-	for i := range j.least {
-		j.least[i] = 1 / j.Variance
+	for i := range j.prior {
+		j.prior[i] = 1 / j.Variance
 	}
 	for k := range shape.Embedding {
 		for c := range shape.Classes {
 			j.mean[k*j.stride+c] = prior.Mean[k*shape.Classes+c]
-			j.least[k*j.stride+c] = j.Share * prior.Precision[k*shape.Classes+c]
+			j.prior[k*j.stride+c] = j.Share * prior.Precision[k*shape.Classes+c]
 		}
 	}
-	copy(j.precision, j.least)
+	copy(j.precision, j.prior)
 	return j
 }
 
-// design makes Φ of rows.
-func (j *joint) design(rows *Rows) *denseMatrix {
+// designMatrix returns Φ of rows. It is valid until the next call.
+func (j *joint) designMatrix(rows *Rows) *denseMatrix {
 	z, classes := j.shape.Embedding, j.shape.Classes
 	j.phi.reset(rows.N)
 	for i := range rows.N {
@@ -59,15 +64,16 @@ func (j *joint) design(rows *Rows) *denseMatrix {
 		for k, x := range rows.Embedded.Z[i*z : (i+1)*z] {
 			row[k] = float64(x) * by
 		}
-		scaled(row[z:z+classes], rows.Labelled[i*classes:(i+1)*classes])
-		scaled(row[z+classes:z+2*classes], rows.Second[i*classes:(i+1)*classes])
+		dampen(row[z:z+classes], rows.Labelled[i*classes:(i+1)*classes])
+		dampen(row[z+classes:z+2*classes], rows.Second[i*classes:(i+1)*classes])
 		row[z+2*classes] = 1
 	}
 	return j.phi
 }
 
-// scaled writes n/√max(1, Σn).
-func scaled(dst []float64, n []float32) {
+// dampen writes n/√max(1, Σn) to dst: k labels that say the same are worth √k, as
+// neighbours' labels are not independent of each other.
+func dampen(dst []float64, n []float32) {
 	var total float64
 	for k, x := range n {
 		dst[k] = float64(x)
@@ -83,7 +89,7 @@ func scaled(dst []float64, n []float32) {
 }
 
 func (j *joint) predict(rows *Rows, logp []float64) {
-	phi := j.design(rows)
+	phi := j.designMatrix(rows)
 	j.fit.probs = resize(j.fit.probs, rows.N*j.stride)
 	phi.logits(j.fit.probs, j.mean, j.stride)
 	for i := range rows.N {
@@ -92,47 +98,47 @@ func (j *joint) predict(rows *Rows, logp []float64) {
 	}
 }
 
-// train does nothing: embeddings of the training rows are better than those to
-// come, and labels around them were not known.
+// train does nothing. The encoder was trained on the training rows, so their
+// embeddings are better than those to come, and no labels were known around them.
 func (j *joint) train(*Batch) {}
 
 func (j *joint) learn(b *Batch, share float64) posterior.Report {
-	phi := j.design(&b.Rows)
-	phi.measure()
-	j.fit.resize(b.N, len(phi.name))
+	phi := j.designMatrix(&b.Rows)
+	phi.setAbsolute()
+	j.fit.resize(b.N, len(phi.column))
 	copy(j.fit.m, j.mean)
 	keep := 1.0
 	if j.Lambda < 1 {
 		keep = posterior.Exp(posterior.Log(j.Lambda) * share)
 	}
 	for i, t := range j.precision {
-		j.fit.t[i] = float64(keep*t) + float64((1-keep)*j.least[i])
+		j.fit.t[i] = float64(keep*t) + float64((1-keep)*j.prior[i])
 	}
-	j.fit.run(phi, b.Labels, j.Passes)
+	j.fit.fit(phi, b.Labels, j.Passes)
 	copy(j.mean, j.fit.m)
 	copy(j.precision, j.fit.t)
 	j.version++
 	return posterior.Report{}
 }
 
-func (j *joint) appendState(s *state) {
+func (j *joint) appendState(s *writer) {
 	s.uint(j.version)
-	for k := range j.phi.name {
+	for k := range j.phi.column {
 		s.floats(j.mean[k*j.stride : k*j.stride+j.shape.Classes])
 		s.floats(j.precision[k*j.stride : k*j.stride+j.shape.Classes])
 	}
 }
 
-func (j *joint) appendChange(s *state) { j.appendState(s) }
+func (j *joint) appendChange(s *writer) { j.appendState(s) }
 
 func (j *joint) readState(r *reader) {
 	j.version = r.uint()
-	for k := range j.phi.name {
+	for k := range j.phi.column {
 		r.floats(j.mean[k*j.stride : k*j.stride+j.shape.Classes])
 		precision := j.precision[k*j.stride : k*j.stride+j.shape.Classes]
 		r.floats(precision)
 		for _, t := range precision {
-			r.want(t > 0, "a precision is %v", t)
+			r.check(t > 0, "a precision is %v", t)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func TestJointLowersItsObjective(t *testing.T) {
 		b := randomBatch(rng, 30, small, true)
 		mean, precision := append([]float64(nil), j.mean...), append([]float64(nil), j.precision...)
 		objective := func(m []float64) (f float64) {
-			phi := j.design(&b.Rows)
+			phi := j.designMatrix(&b.Rows)
 			for i, y := range b.Labels {
 				logits := make([]float64, small.Classes)
 				for k, x := range phi.row(i) {
@@ -74,7 +74,7 @@ func TestJointForgets(t *testing.T) {
 	mean := append([]float64(nil), j.mean...)
 	j.learn(&none, 1)
 	for i, p := range j.precision {
-		if want := .5*sure[i] + .5*j.least[i]; math.Abs(p-want) > 1e-12*want {
+		if want := .5*sure[i] + .5*j.prior[i]; math.Abs(p-want) > 1e-12*want {
 			t.Fatalf("precision %v, want %v", p, want)
 		}
 		if j.mean[i] != mean[i] {

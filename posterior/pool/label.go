@@ -1,25 +1,29 @@
 package pool
 
-import (
-	"github.com/gvbll/gvbll/posterior"
-)
+import "github.com/gvbll/gvbll/posterior"
 
-// label is a label channel. H_ck counts how often evidence of class k was seen
-// around a node of class c, 1 of each before any was; the channel says
-// Σ_k e_v[k] log(H_ck/Σ_k' H_ck'), normalised over c.
+// label predicts from the labels around a node. H, C × C, counts how often a node
+// of class c had evidence of class k around it:
 //
-// When the label y of v comes, H[y,·] grows by e_v as served. For n_v and its
-// scaled form, neighbours that were labelled in the same batch count too, and v
-// is news to its labelled neighbours: H[k,y] grows by e_v[k].
+//	log p(c) = Σ_k e_v[k] log(H_ck/Σ_k' H_ck') + constant,
+//
+// naive Bayes on evidence e_v under a Dirichlet(1) prior for every class. H is a
+// compatibility matrix, so homophily and heterophily are learned alike. The
+// evidence is n_v, or n_v or q_v dampened (see dampen).
+//
+// The label y of node v adds e_v, as it was when v was served, to H[y,·]. Evidence
+// from n_v is symmetric, so v is also evidence about its labelled neighbours:
+// H[k,y] grows by e_v[k]. Edges between two nodes of the same batch were in neither
+// e_v and count one each way. Nothing is forgotten.
 type label struct {
 	Label
 	classes int
 	version uint64
-	h       []float64 // C × C
-	news    []float64 // Σ e_v over a batch's rows of each class, C × C
+	h       []float64 // H, positive
 
-	evidence []float64 // of rows, rows × C
-	log      []float64 // log(H_ck/Σ_k' H_ck') by the evidence's class, C × C
+	increments []float64 // Σ e_v over a batch's rows of each class, C × C
+	evidence   []float64 // e of the rows, n × C
+	log        []float64 // log(H_ck/Σ_k' H_ck') transposed: entry (k, c)
 }
 
 func newLabel(cfg Label, classes int) *label {
@@ -30,8 +34,8 @@ func newLabel(cfg Label, classes int) *label {
 	return l
 }
 
-// see sets evidence to e of the rows.
-func (l *label) see(rows *Rows) {
+// setEvidence sets evidence to e of the rows.
+func (l *label) setEvidence(rows *Rows) {
 	from := rows.Labelled
 	if l.Evidence == Second {
 		from = rows.Second
@@ -40,7 +44,7 @@ func (l *label) see(rows *Rows) {
 	for at := 0; at < len(l.evidence); at += l.classes {
 		e, n := l.evidence[at:at+l.classes], from[at:at+l.classes]
 		if l.Evidence != Counts {
-			scaled(e, n)
+			dampen(e, n)
 			continue
 		}
 		for k, x := range n {
@@ -50,11 +54,11 @@ func (l *label) see(rows *Rows) {
 }
 
 func (l *label) predict(rows *Rows, logp []float64) {
-	for i, share := range l.shares() { // by the evidence's class
+	for i, share := range l.shares() {
 		l.log[i%l.classes*l.classes+i/l.classes] = share
 	}
 	posterior.Logarithms(l.log)
-	l.see(rows)
+	l.setEvidence(rows)
 	clear(logp)
 	posterior.AddProduct(logp, l.evidence, l.log, rows.N, l.classes, l.classes)
 }
@@ -91,16 +95,16 @@ func (l *label) learn(b *Batch, _ float64) posterior.Report {
 
 // count adds the evidence of rows to H.
 func (l *label) count(rows *Rows, labels []int32) {
-	l.see(rows)
-	l.news = resize(l.news, len(l.h))
-	clear(l.news)
+	l.setEvidence(rows)
+	l.increments = resize(l.increments, len(l.h))
+	clear(l.increments)
 	for i, y := range labels {
-		to := l.news[int(y)*l.classes:][:l.classes]
+		to := l.increments[int(y)*l.classes:][:l.classes]
 		for k, e := range l.evidence[i*l.classes:][:l.classes] {
 			to[k] += e
 		}
 	}
-	for i, e := range l.news {
+	for i, e := range l.increments {
 		if e == 0 {
 			continue
 		}
@@ -111,27 +115,32 @@ func (l *label) count(rows *Rows, labels []int32) {
 	}
 }
 
-func (l *label) appendState(s *state) {
+func (l *label) appendState(s *writer) {
 	s.uint(l.version)
 	s.floats(l.h)
 }
 
-func (l *label) appendChange(s *state) { l.appendState(s) }
+func (l *label) appendChange(s *writer) { l.appendState(s) }
 
 func (l *label) readState(r *reader) {
 	l.version = r.uint()
 	r.floats(l.h)
 	for _, n := range l.h {
-		r.want(n > 0, "an entry %v of the compatibility matrix", n)
+		r.check(n > 0, "an entry %v of the compatibility matrix", n)
 	}
 }
 
-// vote says log((n_v[c] + π_c)/(Σn_v + 1)), π the share of class c among all
-// labels so far, with one label of each class before any came.
+// vote predicts the share of each class among a node's labelled neighbours,
+//
+//	p(c) = (n_v[c] + π_c)/(Σ_k n_v[k] + 1),
+//
+// where π is each class's share of all labels so far, plus one of each class: a
+// Dirichlet prior with the weight of one neighbour. It assumes homophily, and needs
+// no learning to use it. Nothing is forgotten.
 type vote struct {
 	classes int
 	version uint64
-	counts  []float64 // C
+	counts  []float64 // labels of each class, plus 1
 }
 
 func newVote(classes int) *vote {
@@ -170,17 +179,17 @@ func (v *vote) learn(b *Batch, _ float64) posterior.Report {
 	return posterior.Report{}
 }
 
-func (v *vote) appendState(s *state) {
+func (v *vote) appendState(s *writer) {
 	s.uint(v.version)
 	s.floats(v.counts)
 }
 
-func (v *vote) appendChange(s *state) { v.appendState(s) }
+func (v *vote) appendChange(s *writer) { v.appendState(s) }
 
 func (v *vote) readState(r *reader) {
 	v.version = r.uint()
 	r.floats(v.counts)
 	for _, n := range v.counts {
-		r.want(n > 0, "a count of %v", n)
+		r.check(n > 0, "a count of %v", n)
 	}
 }

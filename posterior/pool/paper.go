@@ -40,8 +40,8 @@ func (p *paperHead) learn(b *Batch, _ float64) posterior.Report {
 	return p.Learn(b.Embedded, b.Labels)
 }
 
-func (p *paperHead) appendState(s *state) { s.section(p.AppendState) }
+func (p *paperHead) appendState(s *writer) { s.section(p.AppendState) }
 
-func (p *paperHead) appendChange(s *state) { p.appendState(s) }
+func (p *paperHead) appendChange(s *writer) { p.appendState(s) }
 
 func (p *paperHead) readState(r *reader) { r.section(p.SetState) }

@@ -9,47 +9,51 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// poolName is the name of the pool itself among the names of heads.
+// poolName names the pool itself among the names of its heads.
 const poolName = "pool"
 
-// head is one classifier over rows.
+// classifier is a head of a pool. The package comment has each one's likelihood,
+// prior, update and forgetting.
 type classifier interface {
-	// predict writes log p_k, n × C, of each row but for a constant.
+	// predict writes the log probabilities of each row to logp, n × C, up to a
+	// constant that may differ between rows.
 	predict(rows *Rows, logp []float64)
-	// train takes the training rows, before anything else.
+	// train learns from the training rows. It is called at most once, before learn.
 	train(b *Batch)
-	// learn takes a batch that is this share of a full one.
+	// learn updates the head with a batch that is the given share, in (0, 1], of a
+	// full one.
 	learn(b *Batch, share float64) posterior.Report
-	appendState(s *state)
-	// appendChange appends what the last learn changed.
-	appendChange(s *state)
-	// readState reads what appendState wrote; what it leaves after an error is of
-	// no meaning.
+	// appendState appends the whole state.
+	appendState(w *writer)
+	// appendChange appends enough of what the last learn changed to tell apart two
+	// states that were equal before it; see [Pool.AppendChange].
+	appendChange(w *writer)
+	// readState reads what appendState wrote. After an error the head is unusable.
 	readState(r *reader)
 }
 
 var _ = []classifier{(*paperHead)(nil), (*full)(nil), (*joint)(nil), (*wide)(nil), (*bayes)(nil), (*label)(nil), (*vote)(nil)}
 
-// Pool is heads and the weights by which they are pooled. It holds scratch
-// memory: it must not be used by two goroutines at once.
+// Pool is a set of heads and the weights that pool them. It holds scratch memory,
+// so two goroutines must not use it at once.
 type Pool struct {
 	cfg     Config
 	shape   Shape
-	prior   *posterior.Gaussian
+	prior   *posterior.Gaussian // training posterior; nil if no head needs one
 	heads   []classifier
-	members []int // heads that are not shadows
-	needs   Need
+	members []int // indices of the heads that are not shadows, at least one
+	needs   Need  // what the heads read of Rows
 
 	weights *weights
-	scores  []Score // of the pool, then of each head
-	version uint64
+	scores  []score // of the pool, then of each head
+	version uint64  // batches learned
 
-	logp []float64
-	norm softmaxScratch
+	logp    []float64 // scratch memory
+	scratch softmaxScratch
 }
 
-// New returns a pool that knows nothing yet but the training posterior prior,
-// which may be nil where no head is on the embedding.
+// New returns a pool at its prior. prior is the training posterior of the paper's
+// last layer; it may be nil if no head uses the embedding.
 func New(cfg Config, shape Shape, prior *posterior.Gaussian) (*Pool, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -74,7 +78,7 @@ func New(cfg Config, shape Shape, prior *posterior.Gaussian) (*Pool, error) {
 	for i, h := range cfg.Heads {
 		made := p.newHead(h)
 		if made == nil {
-			return nil, fmt.Errorf("pool: head %q is on the embedding and there is no training posterior: leave it out", h.Name)
+			return nil, fmt.Errorf("pool: head %q uses the embedding and there is no training posterior: leave it out", h.Name)
 		}
 		p.heads = append(p.heads, made)
 		if !h.Shadow {
@@ -82,11 +86,12 @@ func New(cfg Config, shape Shape, prior *posterior.Gaussian) (*Pool, error) {
 		}
 	}
 	p.weights = newWeights(cfg.Weights, len(p.members), shape.Classes)
-	p.scores = make([]Score, 1+len(p.heads))
+	p.scores = make([]score, 1+len(p.heads))
 	return p, nil
 }
 
-// head makes a head, or nil where it wants a training posterior and there is none.
+// newHead returns a head at its prior, or nil if it needs a training posterior and
+// there is none.
 func (p *Pool) newHead(h HeadConfig) classifier {
 	switch {
 	case h.Wide != nil:
@@ -109,10 +114,11 @@ func (p *Pool) newHead(h HeadConfig) classifier {
 	return &paperHead{Head: posterior.NewStatic(*p.prior)}
 }
 
-// Config returns what the pool was made from.
+// Config returns the configuration that the pool was made with.
 func (p *Pool) Config() Config { return p.cfg }
 
-// Names returns "pool" and the heads' names, in the order of LogProbs and Scores.
+// Names returns "pool" and then the heads' names, in the order of the log
+// probabilities that Predict writes.
 func (p *Pool) Names() []string {
 	names := []string{poolName}
 	for _, h := range p.cfg.Heads {
@@ -121,12 +127,12 @@ func (p *Pool) Names() []string {
 	return names
 }
 
-// LogProbsPerRow returns how many numbers Predict says of a row: C for the pool and
-// C for each head.
+// LogProbsPerRow returns how many numbers Predict writes for a row: C for the pool
+// and C for each head.
 func (p *Pool) LogProbsPerRow() int { return (1 + len(p.heads)) * p.shape.Classes }
 
-// Online returns the first head that is the paper's, nil if there is none. It
-// is the pool's own, until SetState.
+// Online returns the first of the paper's online heads, nil if there is none. It
+// belongs to the pool; SetState replaces it.
 func (p *Pool) Online() *posterior.Online {
 	for _, h := range p.heads {
 		if e, is := h.(*paperHead); is {
@@ -141,9 +147,9 @@ func (p *Pool) Online() *posterior.Online {
 // Version returns the number of batches learned.
 func (p *Pool) Version() uint64 { return p.version }
 
-// Predict writes to logProbs, for each row in turn, the C log probabilities of the
-// pool and then those of each head: n × LogProbsPerRow numbers. Log probabilities
-// are natural. What is logProbs must be kept for Learn.
+// Predict writes to logProbs, n × LogProbsPerRow, for each row the C natural log
+// probabilities of the pool and then those of each head. The caller keeps them for
+// Learn.
 func (p *Pool) Predict(rows Rows, logProbs []float32) {
 	rows.check(p.shape, p.needs)
 	checkLength("log probabilities", len(logProbs), rows.N*p.LogProbsPerRow())
@@ -151,7 +157,7 @@ func (p *Pool) Predict(rows Rows, logProbs []float32) {
 	p.logp = resize(p.logp, n*classes)
 	for k, h := range p.heads {
 		h.predict(&rows, p.logp)
-		p.norm.logSoftmax(p.logp, classes)
+		p.scratch.logSoftmax(p.logp, classes)
 		for i := range n {
 			to := logProbs[i*width+(1+k)*classes:][:classes]
 			for c, x := range p.logp[i*classes : (i+1)*classes] {
@@ -159,9 +165,9 @@ func (p *Pool) Predict(rows Rows, logProbs []float32) {
 			}
 		}
 	}
-	p.weigh(n, logProbs)
+	p.loadMembers(n, logProbs)
 	p.weights.logits(p.logp, p.weights.theta, classes)
-	p.norm.logSoftmax(p.logp, classes)
+	p.scratch.logSoftmax(p.logp, classes)
 	for i := range n {
 		for c, x := range p.logp[i*classes : (i+1)*classes] {
 			logProbs[i*width+c] = float32(x)
@@ -169,16 +175,16 @@ func (p *Pool) Predict(rows Rows, logProbs []float32) {
 	}
 }
 
-// weigh gives the members' part of logProbs to the weights.
-func (p *Pool) weigh(n int, logProbs []float32) {
-	p.weights.evidence(n, func(i, k int) []float32 {
+// loadMembers loads the members' log probabilities of n rows into the weights.
+func (p *Pool) loadMembers(n int, logProbs []float32) {
+	p.weights.load(n, func(i, k int) []float32 {
 		return logProbs[i*p.LogProbsPerRow()+(1+p.members[k])*p.shape.Classes:][:p.shape.Classes]
 	})
 }
 
-// Train gives the heads the training rows, in one batch, before any other. The
-// weights learn nothing from them: the heads would look better than they are.
-// LogProbs and Refresh are not read.
+// Train has the heads learn from the training rows, all in one batch, before any
+// other. The weights learn nothing from it: on rows that a head was fitted to, it
+// looks better than it is. Train does not read LogProbs and Refresh.
 func (p *Pool) Train(b Batch) {
 	p.check(&b)
 	if b.N == 0 {
@@ -189,14 +195,15 @@ func (p *Pool) Train(b Batch) {
 	}
 }
 
-// Report is what a batch did.
+// Report describes the update of one batch.
 type Report struct {
-	Steps int                // Newton's steps of the weights
-	Heads []posterior.Report // one for each head; zero but for those of package posterior
+	Steps int                // Newton steps of the weights
+	Heads []posterior.Report // one for each head; zero but for online heads
 }
 
-// Learn takes a batch of labels: it scores what was logProbs, teaches the weights
-// from it, and then the heads. A batch without rows changes nothing.
+// Learn updates the pool with a batch of labels. It first scores the predictions
+// that were served, then updates the weights from them, and then the heads. A batch
+// without rows changes nothing.
 func (p *Pool) Learn(b Batch) Report {
 	p.check(&b)
 	checkLength("log probabilities", len(b.LogProbs), b.N*p.LogProbsPerRow())
@@ -214,7 +221,7 @@ func (p *Pool) Learn(b Batch) Report {
 		}
 	}
 	share := p.cfg.share(b.N)
-	p.weigh(b.N, b.LogProbs)
+	p.loadMembers(b.N, b.LogProbs)
 	r.Steps = p.weights.learn(b.Labels, share)
 	for k, h := range p.heads {
 		r.Heads[k] = h.learn(&b, share)
@@ -244,13 +251,13 @@ func (p *Pool) checkLabels(labels []int32) {
 	}
 }
 
-// Weights returns the weight of each head, 0 of shadows, and the bias of each
-// class.
+// Weights returns the posterior mean of the weight of each head, 0 for shadows, and
+// of the bias of each class.
 func (p *Pool) Weights() (heads, bias []float64) {
 	return p.AppendWeights(nil), slices.Clone(p.weights.theta[len(p.members):])
 }
 
-// AppendWeights appends the weight of each head, 0 of shadows.
+// AppendWeights appends the weight of each head, 0 for shadows, to b.
 func (p *Pool) AppendWeights(b []float64) []float64 {
 	at := len(b)
 	b = append(b, make([]float64, len(p.heads))...)
@@ -260,9 +267,9 @@ func (p *Pool) AppendWeights(b []float64) []float64 {
 	return b
 }
 
-// Compatibility returns what the first label channel of evidence Counts has
-// learned, C × C: entry (c, k) is the share of class k among the labelled
-// neighbours of nodes of class c. It is nil where there is no such channel.
+// Compatibility returns the matrix H of the first label head of evidence [Counts],
+// C × C, with rows that sum to 1: entry (c, k) is the share of class k among the
+// labelled neighbours of nodes of class c. It is nil if there is no such head.
 func (p *Pool) Compatibility() []float64 {
 	for _, h := range p.heads {
 		if l, ok := h.(*label); ok && l.Evidence == Counts {
@@ -272,13 +279,13 @@ func (p *Pool) Compatibility() []float64 {
 	return nil
 }
 
-// stateFormat changes with the order of what is in a state.
+// stateFormat is the version of the state's layout.
 const stateFormat = 1
 
-// AppendState appends canonical bytes of all that was learned, for checkpoints
-// and model files. Config, shape and training posterior are not among it.
+// AppendState appends all that was learned to b as canonical bytes, for checkpoints
+// and model files. Configuration, shape and training posterior are not part of it.
 func (p *Pool) AppendState(b []byte) []byte {
-	s := &state{b: b}
+	s := &writer{b: b}
 	p.appendHeader(s)
 	for _, h := range p.heads {
 		h.appendState(s)
@@ -286,12 +293,12 @@ func (p *Pool) AppendState(b []byte) []byte {
 	return s.b
 }
 
-// AppendChange appends canonical bytes of what the last Learn changed, so that state
-// can be followed by a hash at the cost of a batch and not of the state.
-// Covariances of full heads are left out but for their diagonals, precisions of
-// wide heads altogether.
+// AppendChange appends what the last Learn changed to b as canonical bytes: a chain
+// of hashes over them follows the state at the cost of a batch, and not of the whole
+// state. Some precisions are left out, because two states that differ in them alone
+// differ in what the next Learn changes.
 func (p *Pool) AppendChange(b []byte) []byte {
-	s := &state{b: b}
+	s := &writer{b: b}
 	p.appendHeader(s)
 	for _, h := range p.heads {
 		h.appendChange(s)
@@ -299,7 +306,7 @@ func (p *Pool) AppendChange(b []byte) []byte {
 	return s.b
 }
 
-func (p *Pool) appendHeader(s *state) {
+func (p *Pool) appendHeader(s *writer) {
 	for _, x := range []int{stateFormat, len(p.heads), p.shape.Classes, p.shape.Features, p.shape.Embedding} {
 		s.uint(uint64(x))
 	}
@@ -310,8 +317,8 @@ func (p *Pool) appendHeader(s *state) {
 	p.weights.appendState(s)
 }
 
-// SetState reads what AppendState wrote, of a pool with the same cfg and shape.
-// On an error the state is as it was.
+// SetState reads what AppendState of a pool with the same configuration, shape and
+// training posterior wrote. On an error the state is as it was.
 func (p *Pool) SetState(b []byte) error {
 	next, err := New(p.cfg, p.shape, p.prior)
 	if err != nil {
@@ -320,7 +327,7 @@ func (p *Pool) SetState(b []byte) error {
 	r := &reader{b: b}
 	for _, x := range []int{stateFormat, len(p.heads), p.shape.Classes, p.shape.Features, p.shape.Embedding} {
 		if got := r.uint(); r.err == nil && got != uint64(x) {
-			return fmt.Errorf("pool: state is of format, heads, classes, features or embedding %d, the pool's is %d", got, x)
+			return fmt.Errorf("pool: state has %d as its format, heads, classes, features or embedding, the pool has %d", got, x)
 		}
 	}
 	next.version = r.uint()

@@ -206,15 +206,15 @@ func TestShadowHasNoPart(t *testing.T) {
 	p, q := newPool(t, with), newPool(t, without)
 	live(p, false, 0, 6)
 	live(q, false, 0, 6)
-	if p.Scores()[0] != q.Scores()[0] || p.Regret() != q.Regret() {
-		t.Errorf("scores %v with a shadow, %v without", p.Scores()[0], q.Scores()[0])
+	if p.scores[0] != q.scores[0] || p.Regret() != q.Regret() {
+		t.Errorf("scores %v with a shadow, %v without", p.scores[0], q.scores[0])
 	}
 	w, bias := p.Weights()
 	v, other := q.Weights()
 	if w[0] != 0 || !slices.Equal(w[1:], v) || !slices.Equal(bias, other) {
 		t.Errorf("weights %v with a shadow, %v without", w, v)
 	}
-	if s := p.Scores()[1]; p.Names()[1] != "static" || s.Rows == 0 || s.LogLoss <= 0 {
+	if s := p.scores[1]; p.Names()[1] != "static" || s.rows == 0 || s.logLoss <= 0 {
 		t.Errorf("%s: %v", p.Names()[1], s)
 	}
 }
@@ -234,17 +234,17 @@ func TestScoresAreOfWhatWasSaid(t *testing.T) {
 			log(.6), log(.4), log(.8), log(.2), log(.5), log(.5),
 		},
 	})
-	want := []Score{
+	want := []score{
 		{2, 1, -math.Log(.7) - math.Log(.4)},
 		{2, 1, -math.Log(.9) - math.Log(.2)},
 		{2, 1, -math.Log(.5) - math.Log(.5)},
 	}
-	for k, s := range p.Scores() {
-		if s.Rows != want[k].Rows || s.Correct != want[k].Correct || math.Abs(s.LogLoss-want[k].LogLoss) > 1e-6 {
+	for k, s := range p.scores {
+		if s.rows != want[k].rows || s.correct != want[k].correct || math.Abs(s.logLoss-want[k].logLoss) > 1e-6 {
 			t.Errorf("score %d is %v, want %v", k, s, want[k])
 		}
 	}
-	if got, want := p.Regret(), want[0].LogLoss-want[2].LogLoss; math.Abs(got-want) > 1e-6 {
+	if got, want := p.Regret(), want[0].logLoss-want[2].logLoss; math.Abs(got-want) > 1e-6 {
 		t.Errorf("regret %v, want %v", got, want)
 	}
 }
@@ -287,8 +287,8 @@ func TestLearnsOpposites(t *testing.T) {
 		p.Predict(b.Rows, b.LogProbs)
 		p.Learn(b)
 	}
-	if score := p.Scores()[0]; score.Correct < 98 {
-		t.Errorf("%d right of 100", score.Correct)
+	if score := p.scores[0]; score.correct < 98 {
+		t.Errorf("%d right of 100", score.correct)
 	}
 	if h := p.Compatibility(); !(h[1] > .9 && h[2] > .9) {
 		t.Errorf("compatibility %v", h)
@@ -443,7 +443,7 @@ func TestFirst(t *testing.T) {
 			logp[c] = -float32(rng.IntN(4)) // so that there are equal ones
 		}
 		for y := range logp {
-			if got, want := first(logp, y), slices.Index(logp, slices.Max(logp)) == y; got != want {
+			if got, want := isFirstMax(logp, y), slices.Index(logp, slices.Max(logp)) == y; got != want {
 				t.Fatalf("%d is the first of the largest of %v: %v", y, logp, got)
 			}
 		}

@@ -7,16 +7,17 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// Shape is what all rows of a pool have in common.
+// Shape is the shape of a pool's rows.
 type Shape struct {
 	Classes   int // C
 	Features  int // d
-	Embedding int // d_e, 0 where no head is on the embedding
+	Embedding int // d_e, 0 if no head uses the embedding
 }
 
-// Features are n rows of d numbers. They are dense, n × d in Dense, or sparse:
-// the entries of row i are those from Start[i] to below Start[i+1] of Index and
-// Value, indices ascending. Start has n+1 entries.
+// Features are n rows of d numbers, dense or sparse. If Start is nil, they are
+// dense: Dense is n × d. Otherwise they are compressed sparse rows: the entries of
+// row i are Index[Start[i]:Start[i+1]], ascending in [0, d), with the values beside
+// them; Start has n+1 entries.
 type Features struct {
 	Dense []float32
 	Start []int
@@ -24,48 +25,50 @@ type Features struct {
 	Value []float32
 }
 
-// Rows are nodes as the heads see them. Only what a head of the pool uses need
-// be there (Config.Needs).
+// Rows are nodes as the heads see them. A field need only be set if a head of the
+// pool reads it, see [Config.Needs].
 type Rows struct {
 	N int
-	// X are the features as they came, not normalised.
+	// X is x_v, the features as they came, not normalised.
 	X Features
-	// S is the sum over the distinct neighbours of their features: of unit
-	// length each (Euclidean) where heads scale by Unit, as they came where heads
-	// scale by Standard.
+	// S is s_v, the sum of the features of v's distinct neighbours. They are summed
+	// as x_u/|x_u| if heads scale by Unit, and as they came if heads scale by
+	// Standard.
 	S Features
-	// Degree is the number of distinct neighbours, n.
+	// Degree is deg v, the number of distinct neighbours, n.
 	Degree []int32
-	// Labelled is n_v[k], the number of neighbours known to be of class k, n × C.
+	// Labelled is n_v[k], the number of neighbours with known label k, n × C.
 	Labelled []float32
-	// Second is q_v[k] = Σ_{u∈N(v)} (n_u[k] - [v is known to be k])/deg u, n × C.
+	// Second is q_v[k] = Σ_{u∈N(v)} (n_u[k] - [v is known to be k])/deg u, n × C:
+	// the expected label of the end of a random walk of two steps, v's own left out.
 	Second []float32
-	// Embedded are z_v and τ_v.
+	// Embedded is z_v and τ_v, n × d_e and n.
 	Embedded posterior.Rows
 }
 
-// Batch is labelled rows to learn from. Embedded, Labelled and Second are as
-// they were when the node was served; X, S and Degree as they are now, so that
-// no features need be kept until the label comes.
+// Batch is labelled rows to learn from. Embedded, Labelled and Second are as they
+// were when the node was served. X, S and Degree are as they are now: the heads
+// that use them learn as well from those, and then features need not be kept until
+// the label comes.
 type Batch struct {
 	Rows
 	Labels []int32
-	// LogProbs is what Predict logProbs of the rows when they were served.
+	// LogProbs is what Predict wrote for the rows when they were served.
 	LogProbs []float32
-	// Pairs are the edges between two rows of the batch, each once.
+	// Pairs are the edges between two rows of the batch, by index, each once.
 	Pairs [][2]int32
 	// Refresh are neighbours of the batch's rows that were labelled before it, as
-	// they are now, and RefreshLabels their labels: heads on neighbours' features
-	// learn from them again, for those features have changed. X, S and Degree
-	// suffice.
+	// they are now, with their labels. The batch's nodes are new neighbours to them,
+	// so s_v has changed, and heads with Wide.Refresh learn from them again. Only X,
+	// S and Degree are read.
 	Refresh       Rows
 	RefreshLabels []int32
 }
 
-// Need is a set of the parts of Rows that a pool uses.
+// Need is a set of the fields of Rows that a pool reads.
 type Need uint8
 
-// The parts of Rows.
+// The fields of Rows.
 const (
 	NeedX        Need = 1 << iota // X
 	NeedS                         // S and Degree
@@ -111,8 +114,9 @@ func checkLength(what string, got, want int) {
 	}
 }
 
-// entries returns the entries of row i, in order: of sparse features what is
-// stored, of dense ones those that are not zero, written to buffer.
+// entries returns the indices and values of row i, indices ascending: of sparse
+// features those stored, of dense ones those that are not 0. Dense ones are written
+// to buffer and valid until its next use.
 func (f *Features) entries(i, d int, buffer *entries) (index []int32, value []float32) {
 	if f.Start != nil {
 		from, to := f.Start[i], f.Start[i+1]
@@ -127,13 +131,13 @@ func (f *Features) entries(i, d int, buffer *entries) (index []int32, value []fl
 	return buffer.index, buffer.value
 }
 
-// entries holds the entries of a row.
+// entries is a buffer for the entries of a row.
 type entries struct {
 	index []int32
 	value []float32
 }
 
-// resize returns s with length n; the numbers are of no meaning.
+// resize returns s with length n, with undefined contents.
 func resize[T any](s []T, n int) []T {
 	return slices.Grow(s[:0], n)[:n]
 }

@@ -1,60 +1,57 @@
 package pool
 
-// Score adds up how well predictions were, scored before their labels were
-// learned from.
-type Score struct {
-	Rows    int64
-	Correct int64   // ties go to the lowest class
-	LogLoss float64 // Σ -log p[y], nats
+// score sums the scores of predictions, made before their labels were learned. It
+// is part of the state.
+type score struct {
+	rows    int64
+	correct int64   // of these, correct predictions; ties go to the lowest class
+	logLoss float64 // Σ -log p[y], nats
 }
 
-func (s *Score) add(logp []float32, y int) {
-	s.Rows++
-	if first(logp, y) {
-		s.Correct++
+func (s *score) add(logp []float32, y int) {
+	s.rows++
+	if isFirstMax(logp, y) {
+		s.correct++
 	}
-	s.LogLoss -= float64(logp[y])
+	s.logLoss -= float64(logp[y])
 }
 
-// first tells whether entry y is the largest, and no one before it as large. It
-// counts those ahead, for a search by branches would guess wrong all the time.
-func first(logp []float32, y int) bool {
-	ahead := 0
+// isFirstMax reports whether entry y is the largest, and none before it is as
+// large. It counts the entries that rank above y, without branches: which class is
+// the largest cannot be predicted.
+func isFirstMax(logp []float32, y int) bool {
+	above := 0
 	for _, x := range logp[:y] {
 		if x >= logp[y] {
-			ahead++
+			above++
 		}
 	}
 	for _, x := range logp[y+1:] {
 		if x > logp[y] {
-			ahead++
+			above++
 		}
 	}
-	return ahead == 0
+	return above == 0
 }
 
-func (s *Score) appendState(b *state) {
-	b.uint(uint64(s.Rows))
-	b.uint(uint64(s.Correct))
-	b.float(s.LogLoss)
+func (s *score) appendState(b *writer) {
+	b.uint(uint64(s.rows))
+	b.uint(uint64(s.correct))
+	b.float(s.logLoss)
 }
 
-func (s *Score) readState(r *reader) {
-	s.Rows, s.Correct, s.LogLoss = int64(r.uint()), int64(r.uint()), r.float()
-	r.want(s.Rows >= 0 && s.Correct >= 0 && s.Correct <= s.Rows, "%d right of %d", s.Correct, s.Rows)
+func (s *score) readState(r *reader) {
+	s.rows, s.correct, s.logLoss = int64(r.uint()), int64(r.uint()), r.float()
+	r.check(s.rows >= 0 && s.correct >= 0 && s.correct <= s.rows, "%d of %d correct", s.correct, s.rows)
 }
 
-// Scores returns the score so far of the pool and of each head, in the order of
-// Names.
-func (p *Pool) Scores() []Score { return append([]Score(nil), p.scores...) }
-
-// Regret returns how much more log loss the pool has had than the head that in
-// hindsight is the best of its members, in nats over all rows; less than 0 where
-// the pool is better.
+// Regret returns the pool's log loss less that of the best of its heads in
+// hindsight, in nats over all labels. It is negative where the pool is better than
+// every head.
 func (p *Pool) Regret() float64 {
-	best := p.scores[1+p.members[0]].LogLoss
+	best := p.scores[1+p.members[0]].logLoss
 	for _, k := range p.members {
-		best = min(best, p.scores[1+k].LogLoss)
+		best = min(best, p.scores[1+k].logLoss)
 	}
-	return p.scores[0].LogLoss - best
+	return p.scores[0].logLoss - best
 }

@@ -6,14 +6,17 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// softmaxScratch holds the memory that softmaxes take.
+// softmaxScratch computes softmaxes of many rows and holds the memory for it.
+// Logits are shifted by the largest of their row before they are exponentiated,
+// so nothing overflows.
 type softmaxScratch struct {
-	rows        []float64 // rows × stride
-	most, total []float64
+	rows        []float64 // a copy of the logits, rows × stride
+	most, total []float64 // of each row: the largest logit, and Σ e^(logit - largest)
 }
 
-// exponentials replaces rows, n × stride, of which the first numbers are logits
-// and the others become 0, by e^(logit - most), and finds most and the sum.
+// exponentials replaces rows, n × stride of which the first classes numbers are
+// logits, by e^(logit - most), and sets most and total. Numbers beyond the classes
+// become 0.
 func (s *softmaxScratch) exponentials(rows []float64, n, classes, stride int) {
 	s.most, s.total = resize(s.most, n), resize(s.total, n)
 	if classes < stride {
@@ -26,10 +29,13 @@ func (s *softmaxScratch) exponentials(rows []float64, n, classes, stride int) {
 	posterior.RowExponentials(rows, s.most, s.total)
 }
 
-// probabilities replaces n rows of logits by their softmax, of stride numbers
-// each, of which those beyond the classes become 0.
-func (s *softmaxScratch) probabilities(a []float64, n, classes, stride int) {
-	s.exponentials(a, n, classes, stride)
+// softmax replaces rows of logits, len(labels) × stride, by their softmax and
+// returns the log loss -Σ_i log p_i[y_i]. Numbers beyond the classes become 0.
+func (s *softmaxScratch) softmax(a []float64, classes, stride int, labels []int32) (loss float64) {
+	for i, y := range labels {
+		loss -= a[i*stride+int(y)]
+	}
+	s.exponentials(a, len(labels), classes, stride)
 	for i, total := range s.total {
 		by := 1 / total
 		row := a[i*stride : (i+1)*stride]
@@ -37,15 +43,6 @@ func (s *softmaxScratch) probabilities(a []float64, n, classes, stride int) {
 			row[c] *= by
 		}
 	}
-}
-
-// softmax replaces rows of logits by their softmax and returns -Σ log p[y] over
-// them. Rows have stride numbers, of which those beyond the classes become 0.
-func (s *softmaxScratch) softmax(a []float64, classes, stride int, labels []int32) (loss float64) {
-	for i, y := range labels {
-		loss -= a[i*stride+int(y)]
-	}
-	s.probabilities(a, len(labels), classes, stride)
 	for _, most := range s.most {
 		loss += most
 	}
@@ -56,7 +53,7 @@ func (s *softmaxScratch) softmax(a []float64, classes, stride int, labels []int3
 	return loss
 }
 
-// logSoftmax replaces rows of logits by the logarithms of their softmax.
+// logSoftmax replaces rows of logits, rows × classes, by their log softmax.
 func (s *softmaxScratch) logSoftmax(a []float64, classes int) {
 	n, stride := len(a)/classes, strideOf(classes)
 	s.rows = resize(s.rows, n*stride)

@@ -6,39 +6,48 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// softmaxFit fits a softmax layer with a Gaussian prior of its own for every
-// weight: it makes
+// softmaxFit fits softmax regression with an independent Gaussian prior
+// N(M0_jc, 1/T0_jc) on every weight. It minimises the negative log posterior
 //
 //	F(M) = -Σ_i log softmax(φ_iᵀM)[y_i] + ½ Σ_jc T0_jc (M_jc - M0_jc)²
 //
-// smaller by steps with a separable bound of the curvature (De Pierro 1995;
-// Erdogan & Fessler 1999),
+// by majorise-minimise. By Jensen's inequality the Hessian of F is at most a
+// diagonal one (De Pierro 1995; Erdogan & Fessler 1999), so that a Newton step
+// with that diagonal needs neither a step size nor a matrix inverse:
 //
 //	h_jc  = T0_jc + Σ_i |φ_ij| a_i max(P_ic(1-P_ic), .05),  a_i = Σ_j |φ_ij|
 //	M_jc += [Σ_i φ_ij (Y_ic - P_ic) - T0_jc (M_jc - M0_jc)] / h_jc.
 //
-// The bound is of each class's own curvature, at P and not along the step, so
-// that it may fail where rows have few features and classes are few. A step that
-// made F larger is therefore halved.
+// The bound holds for the curvature at P, and only for that of each class by
+// itself: F may rise where rows have few features and there are few classes. A
+// step that made F larger is therefore halved, which counts as a pass.
+//
+// Rows have stride ≥ classes numbers, a multiple of 8 as the kernels want it;
+// those beyond the classes are 0.
 type softmaxFit struct {
 	classes, stride int
 
-	m, held, step []float64 // M0 and then M, the best M so far, and the step from it: columns × stride
-	start         []float64 // M0
-	t             []float64 // T0, and T in the end
-	g, h          []float64 // columns × stride
-	probs, r, w   []float64 // P, Y-P and the bound: rows × stride
-	norm          softmaxScratch
+	m    []float64 // M0 at first, then the point that is tried: columns × stride
+	best []float64 // M with the least F so far
+	step []float64 // from best to m
+	m0   []float64
+	t    []float64 // T0 at first; fit adds the batch's precision
+	g, h []float64 // -gradient and curvature of the likelihood: columns × stride
+
+	probs, r, w []float64 // P, Y-P and the row's part of h: rows × stride
+	scratch     softmaxScratch
 }
 
-// leastCurvature is the least P(1-P) in the bound: P is far from 0 and 1 by the
-// time a step ends that starts there.
+// leastCurvature bounds P(1-P) from below in h. Where P is 0 or 1 the curvature at
+// the start of a step says nothing about that at its end; .05 is P(1-P) at
+// P = .053.
 const leastCurvature = 0.05
 
-// resize makes room for columns in m and t, which the caller fills with M0 and T0.
+// resize makes room for a design matrix of that size. The caller then sets m to M0
+// and t to T0.
 func (s *softmaxFit) resize(rows, columns int) {
 	n := columns * s.stride
-	for _, x := range []*[]float64{&s.m, &s.start, &s.held, &s.step, &s.t, &s.g, &s.h} {
+	for _, x := range []*[]float64{&s.m, &s.m0, &s.best, &s.step, &s.t, &s.g, &s.h} {
 		*x = resize(*x, n)
 	}
 	for _, x := range []*[]float64{&s.probs, &s.r, &s.w} {
@@ -46,48 +55,49 @@ func (s *softmaxFit) resize(rows, columns int) {
 	}
 }
 
-// run takes that many passes and then adds the batch's curvature to t:
-// T_jc = T0_jc + Σ_i φ_ij² P_ic(1-P_ic).
-func (s *softmaxFit) run(phi designMatrix, labels []int32, passes int) {
-	s.descend(phi, labels, passes)
+// fit moves m towards the minimum of F in that many passes over the rows, and then
+// adds the curvature there to the precision:
+// T_jc = T0_jc + Σ_i φ_ij² P_ic(1-P_ic), the diagonal of the Laplace approximation.
+func (s *softmaxFit) fit(phi designMatrix, labels []int32, passes int) {
+	s.minimize(phi, labels, passes)
 	for i, p := range s.probs {
 		s.w[i] = p * (1 - p)
 	}
 	phi.addSquares(s.t, s.w, s.stride)
 }
 
-// descend takes that many passes.
-func (s *softmaxFit) descend(phi designMatrix, labels []int32, passes int) {
-	copy(s.start, s.m)
+// minimize leaves in m the best of that many passes, and in probs P there.
+func (s *softmaxFit) minimize(phi designMatrix, labels []int32, passes int) {
+	copy(s.m0, s.m)
 	least := math.Inf(1)
 	f := s.logLoss(phi, labels)
 	for range passes {
 		if f <= least {
 			least = f
-			s.m, s.held = s.held, s.m
-			s.direction(phi, labels)
+			s.m, s.best = s.best, s.m
+			s.newtonStep(phi, labels)
 		} else {
 			for i := range s.step {
 				s.step[i] *= 0.5
 			}
 		}
-		quadratic := posterior.Stride(s.m, s.held, s.step, s.start, s.t)
+		quadratic := posterior.Advance(s.m, s.best, s.step, s.m0, s.t)
 		f = s.logLoss(phi, labels) + 0.5*quadratic
 	}
 	if !(f <= least) {
-		s.m, s.held = s.held, s.m
+		s.m, s.best = s.best, s.m
 		s.logLoss(phi, labels)
 	}
 }
 
-// logLoss finds P and the first part of F at m.
+// logLoss sets probs to P at m and returns the likelihood's part of F.
 func (s *softmaxFit) logLoss(phi designMatrix, labels []int32) float64 {
 	phi.logits(s.probs, s.m, s.stride)
-	return s.norm.softmax(s.probs, s.classes, s.stride, labels)
+	return s.scratch.softmax(s.probs, s.classes, s.stride, labels)
 }
 
-// direction finds the step from held.
-func (s *softmaxFit) direction(phi designMatrix, labels []int32) {
+// newtonStep sets step to the step from best, where probs are P at best.
+func (s *softmaxFit) newtonStep(phi designMatrix, labels []int32) {
 	a := phi.absoluteSums()
 	for i, y := range labels {
 		at := i * s.stride
@@ -106,5 +116,5 @@ func (s *softmaxFit) direction(phi designMatrix, labels []int32) {
 	clear(s.g)
 	clear(s.h)
 	phi.addGradient(s.g, s.h, s.r, s.w, s.stride)
-	posterior.Newton(s.step, s.held, s.start, s.t, s.g, s.h)
+	posterior.NewtonStep(s.step, s.best, s.m0, s.t, s.g, s.h)
 }

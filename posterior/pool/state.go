@@ -7,30 +7,30 @@ import (
 	"slices"
 )
 
-// state is bytes in the making: 64-bit integers and the bits of float64s, all
-// little-endian, one after the other.
-type state struct{ b []byte }
+// writer appends state to b: 64-bit integers and the bits of float64s, all
+// little-endian, without padding.
+type writer struct{ b []byte }
 
-func (s *state) uint(x uint64)   { s.b = binary.LittleEndian.AppendUint64(s.b, x) }
-func (s *state) float(x float64) { s.uint(math.Float64bits(x)) }
+func (w *writer) uint(x uint64)   { w.b = binary.LittleEndian.AppendUint64(w.b, x) }
+func (w *writer) float(x float64) { w.uint(math.Float64bits(x)) }
 
-func (s *state) floats(x []float64) {
-	at := len(s.b)
-	s.b = slices.Grow(s.b, 8*len(x))[:at+8*len(x)]
+func (w *writer) floats(x []float64) {
+	at := len(w.b)
+	w.b = slices.Grow(w.b, 8*len(x))[:at+8*len(x)]
 	for i, v := range x {
-		binary.LittleEndian.PutUint64(s.b[at+8*i:], math.Float64bits(v))
+		binary.LittleEndian.PutUint64(w.b[at+8*i:], math.Float64bits(v))
 	}
 }
 
-// section adds what appends bytes, after their number.
-func (s *state) section(appends func([]byte) []byte) {
-	at := len(s.b)
-	s.uint(0)
-	s.b = appends(s.b)
-	binary.LittleEndian.PutUint64(s.b[at:], uint64(len(s.b)-at-8))
+// section writes the number of bytes that appends appends, and then these.
+func (w *writer) section(appends func([]byte) []byte) {
+	at := len(w.b)
+	w.uint(0)
+	w.b = appends(w.b)
+	binary.LittleEndian.PutUint64(w.b[at:], uint64(len(w.b)-at-8))
 }
 
-// reader reads what state wrote. After the first error it gives zeros.
+// reader reads what writer wrote. After the first error it returns zeros.
 type reader struct {
 	b   []byte
 	err error
@@ -38,7 +38,7 @@ type reader struct {
 
 func (r *reader) uint() uint64 {
 	if len(r.b) < 8 {
-		r.want(false, "too short")
+		r.check(false, "too short")
 		return 0
 	}
 	x := binary.LittleEndian.Uint64(r.b)
@@ -46,10 +46,10 @@ func (r *reader) uint() uint64 {
 	return x
 }
 
-// float reads a finite number.
+// float reads a number, which must be finite.
 func (r *reader) float() float64 {
 	x := math.Float64frombits(r.uint())
-	r.want(!math.IsNaN(x) && !math.IsInf(x, 0), "a number is %v", x)
+	r.check(!math.IsNaN(x) && !math.IsInf(x, 0), "a number is %v", x)
 	return x
 }
 
@@ -59,10 +59,11 @@ func (r *reader) floats(dst []float64) {
 	}
 }
 
+// section has set read the bytes of a section.
 func (r *reader) section(set func([]byte) error) {
 	n := r.uint()
 	if n > uint64(len(r.b)) {
-		r.want(false, "a section of %d bytes where %d are left", n, len(r.b))
+		r.check(false, "a section of %d bytes where %d are left", n, len(r.b))
 		return
 	}
 	if r.err == nil {
@@ -71,16 +72,16 @@ func (r *reader) section(set func([]byte) error) {
 	r.b = r.b[n:]
 }
 
-// want notes an error unless ok or one was noted before.
-func (r *reader) want(ok bool, format string, args ...any) {
+// check records an error unless ok, or unless there is one already.
+func (r *reader) check(ok bool, format string, args ...any) {
 	if !ok && r.err == nil {
 		r.err = fmt.Errorf("pool: state: "+format, args...)
 	}
 }
 
-// StateBytes returns how long the state of a pool is, so that a state from
-// outside can be held to it before memory is taken for the pool. It is a
-// float64 because shapes from outside may be any.
+// StateBytes returns the length of the state of a pool of that shape, so that the
+// state in a file can be checked against it before memory is allocated for the
+// pool. It is a float64 because an untrusted shape could overflow an integer.
 func (s Config) StateBytes(shape Shape) float64 {
 	d, classes, z := float64(shape.Features), float64(shape.Classes), float64(shape.Embedding)
 	words := 6 + 3*float64(1+len(s.Heads)) // header and scores
@@ -113,7 +114,7 @@ func (s Config) StateBytes(shape Shape) float64 {
 		case h.Online != nil:
 			words += 4 + 2*z*classes
 		default:
-			words++ // the length of nothing
+			words++ // static: the length of an empty section
 		}
 	}
 	words += weights + weights*(weights+1)/2

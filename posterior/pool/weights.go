@@ -2,51 +2,73 @@ package pool
 
 import "github.com/gvbll/gvbll/posterior"
 
-// weights is the pool itself: a Bayesian last layer over heads. With
-// a_k(c) = max(log p_k(c), floor), its logits are Σ_k w_k a_k(c) + b_c. θ = (w, b) has prior w_k ~ N(Total/K, WeightSD²) and
-// b_c ~ N(0, BiasSD²), which is where it starts. A batch minimises
+// weights is the log-linear pool: softmax regression over the heads' log
+// probabilities. With a_k(c) = max(log p_k(c), Floor), row i's logits are
 //
-//	F(θ) = -Σ_i log softmax(J_i θ)[y_i] + ½ (θ-θ0)ᵀQ(θ-θ0),  J_i = [a_1 … a_K, I],
+//	Σ_k w_k a_k(c) + b_c = (J_i θ)_c,  J_i = [a_1 … a_K, I],  θ = (w, b).
 //
-// by Newton's method, and then Q += Σ_i J_iᵀ(diag p_i - p_i p_iᵀ)J_i at the
-// solution. Before, it forgets towards the prior (Q0, θ_prior): Q becomes
-// λQ + (1-λ)Q0, and θ0 solves Qθ0 = λQθ + (1-λ)Q0 θ_prior.
+// The floor bounds the loss that one head's certain mistake can bring, and with it
+// the pull on its weight.
+//
+// θ has a Gaussian posterior with precision Q, a full matrix. Its prior is
+//
+//	w_k ~ N(Total/K, WeightSD²), b_c ~ N(0, BiasSD²),
+//
+// of diagonal precision Q_prior and mean θ_prior. Total 1 would be the geometric
+// mean of the heads; the heads see different things, so the product of more of
+// them is better than the mean, and the default is 1.5.
+//
+// A batch is one Laplace update: it first forgets towards the prior,
+//
+//	Q0 = κQ + (1-κ)Q_prior,  Q0 θ0 = κQθ + (1-κ)Q_prior θ_prior,  κ = λ^share,
+//
+// which is the normalised product of posterior^κ and prior^(1-κ); then minimises
+//
+//	F(θ) = -Σ_i log softmax(J_i θ)[y_i] + ½ (θ-θ0)ᵀQ0(θ-θ0)
+//
+// by Newton's method, and adds the curvature at the solution:
+// Q = Q0 + Σ_i J_iᵀ(diag p_i - p_i p_iᵀ)J_i.
 type weights struct {
 	Weights
-	heads, classes int
-	stride         int // of classes
+	heads, classes int // K, C
+	stride         int // C rounded up to whole registers
+	headStride     int // K rounded up to whole registers
 
-	theta     []float64 // w, b
-	precision []float64 // Q, square; its upper half is in use
+	theta     []float64 // (w, b)
+	precision []float64 // Q, square; only the upper triangle is valid
 	prior     []float64 // θ_prior
-	diagonal  []float64 // of Q0
+	diagonal  []float64 // of Q_prior
 
-	a                []float64 // rows × heads × classes
-	turned           []float64 // rows × classes × across
-	weighted         []float64 // p_c (a_k(c) - Σ p a_k), rows × classes × across
-	across           int       // heads, rounded up to a stride
-	probs            []float64 // rows × stride
-	start, next      []float64 // θ0 and the point that is tried
-	gradient, move   []float64
-	curvature, total []float64 // Σ JᵀΛJ, and with Q
-	rowMean          []float64 // Σ_c p_c a_k(c) of a row, across
-	cross, square    []float64 // Σ weighted, classes × across; Σ weightedᵀ turned
-	outer            []float64 // Σ p pᵀ, stride × stride
-	offset, scratch  []float64
-	cholesky         cholesky
-	norm             softmaxScratch
+	// The batch, n rows.
+	a          []float64 // a_k(c), n × K × C
+	transposed []float64 // the same, n × C × headStride
+	centred    []float64 // p_c (a_k(c) - Σ_e p_e a_k(e)), n × C × headStride
+	probs      []float64 // p, n × stride
+
+	// Newton's method.
+	theta0, next   []float64 // θ0, and the point that is tried
+	gradient, step []float64
+	curvature      []float64 // Σ Jᵀ(diag p - ppᵀ)J
+	total          []float64 // Q0 + curvature
+	rowMean        []float64 // Σ_c p_c a_k(c) of one row, headStride
+	cross          []float64 // Σ_i centred, C × headStride: the block of w and b
+	square         []float64 // Σ_i centredᵀ transposed: the block of w
+	outer          []float64 // Σ_i p pᵀ, stride × stride: in the block of b
+	offset, pulled []float64 // θ-θ0 and Q0(θ-θ0)
+	cholesky       cholesky
+	scratch        softmaxScratch
 }
 
 func newWeights(cfg Weights, heads, classes int) *weights {
 	n := heads + classes
-	w := &weights{Weights: cfg, heads: heads, classes: classes, stride: strideOf(classes), across: strideOf(heads)}
-	for _, x := range []*[]float64{&w.theta, &w.prior, &w.diagonal, &w.start, &w.next, &w.gradient, &w.move, &w.offset, &w.scratch} {
+	w := &weights{Weights: cfg, heads: heads, classes: classes, stride: strideOf(classes), headStride: strideOf(heads)}
+	for _, x := range []*[]float64{&w.theta, &w.prior, &w.diagonal, &w.theta0, &w.next, &w.gradient, &w.step, &w.offset, &w.pulled} {
 		*x = make([]float64, n)
 	}
 	for _, x := range []*[]float64{&w.precision, &w.curvature, &w.total} {
 		*x = make([]float64, n*n)
 	}
-	w.rowMean, w.cross, w.square = make([]float64, w.across), make([]float64, classes*w.across), make([]float64, w.across*w.across)
+	w.rowMean, w.cross, w.square = make([]float64, w.headStride), make([]float64, classes*w.headStride), make([]float64, w.headStride*w.headStride)
 	for k := range n {
 		sd := w.BiasSD
 		if k < heads {
@@ -60,9 +82,9 @@ func newWeights(cfg Weights, heads, classes int) *weights {
 	return w
 }
 
-// evidence sets a to what the heads logProbs of n rows; at(i, k) is head k's log
-// probabilities of row i.
-func (w *weights) evidence(n int, at func(i, k int) []float32) {
+// load sets a from the heads' log probabilities of n rows; at(i, k) returns those of
+// head k for row i.
+func (w *weights) load(n int, at func(i, k int) []float32) {
 	w.a = resize(w.a, n*w.heads*w.classes)
 	for i := range n {
 		for k := range w.heads {
@@ -72,25 +94,25 @@ func (w *weights) evidence(n int, at func(i, k int) []float32) {
 	}
 }
 
-// turn sets turned to a, the other way round.
-func (w *weights) turn(n int) {
-	size := w.classes * w.across
-	w.turned, w.weighted = resize(w.turned, n*size), resize(w.weighted, n*size)
-	if w.across > w.heads {
-		clear(w.turned)
+// transpose sets transposed from a, and makes room for centred.
+func (w *weights) transpose(n int) {
+	size := w.classes * w.headStride
+	w.transposed, w.centred = resize(w.transposed, n*size), resize(w.centred, n*size)
+	if w.headStride > w.heads {
+		clear(w.transposed)
 	}
 	for i := range n {
-		to := w.turned[i*size : (i+1)*size]
+		to := w.transposed[i*size : (i+1)*size]
 		for k := range w.heads {
 			from := (i*w.heads + k) * w.classes
 			for c, x := range w.a[from : from+w.classes] {
-				to[c*w.across+k] = x
+				to[c*w.headStride+k] = x
 			}
 		}
 	}
 }
 
-// logits writes those of the rows in a under theta to dst, rows × stride.
+// logits writes the logits of the rows in a under theta to dst, n × stride.
 func (w *weights) logits(dst, theta []float64, stride int) {
 	size := w.heads * w.classes
 	for i, at := 0, 0; at < len(dst); i, at = i+1, at+stride {
@@ -100,21 +122,23 @@ func (w *weights) logits(dst, theta []float64, stride int) {
 	}
 }
 
-// learn takes the labels of the rows in a; share is the part of a full batch
-// that they are. It returns the steps taken.
+// learn updates θ and Q with the labels of the rows in a, and returns the number of
+// Newton steps. share is the part of a full batch that the rows are.
 func (w *weights) learn(labels []int32, share float64) (steps int) {
 	w.forget(share)
-	w.turn(len(labels))
-	copy(w.start, w.theta)
+	w.transpose(len(labels))
+	copy(w.theta0, w.theta)
 	f := w.objective(w.theta, labels)
 	w.derivatives(labels)
 	for steps < w.Steps && w.cholesky.factorize(w.total, len(w.theta)) {
-		copy(w.move, w.gradient)
-		w.cholesky.solve(w.move)
-		if decrement := dot(w.move, w.gradient); decrement < 1e-12*(1+f) {
+		copy(w.step, w.gradient)
+		w.cholesky.solve(w.step)
+		// The Newton decrement is twice what the quadratic model of F still has to
+		// fall: below the rounding error of F there is nothing to gain.
+		if decrement := dot(w.step, w.gradient); decrement < 1e-12*(1+f) {
 			break
 		}
-		next, ok := w.descend(f, labels)
+		next, ok := w.lineSearch(f, labels)
 		if !ok {
 			break
 		}
@@ -126,16 +150,16 @@ func (w *weights) learn(labels []int32, share float64) (steps int) {
 	return steps
 }
 
-// forget makes way for a batch.
+// forget replaces Q and θ by Q0 and θ0. Should Q0 not factorise, θ stays.
 func (w *weights) forget(share float64) {
 	if w.Lambda == 1 {
 		return
 	}
 	keep := posterior.Exp(float64(posterior.Log(w.Lambda) * share))
-	multiplySymmetric(w.scratch, w.precision, w.theta)
+	multiplySymmetric(w.pulled, w.precision, w.theta)
 	n := len(w.theta)
-	for i := range w.scratch {
-		w.scratch[i] = float64(keep*w.scratch[i]) + float64((1-keep)*w.diagonal[i]*w.prior[i])
+	for i := range w.pulled {
+		w.pulled[i] = float64(keep*w.pulled[i]) + float64((1-keep)*w.diagonal[i]*w.prior[i])
 	}
 	for i := range w.precision {
 		w.precision[i] *= keep
@@ -144,15 +168,16 @@ func (w *weights) forget(share float64) {
 		w.precision[i*n+i] += float64((1 - keep) * q)
 	}
 	if w.cholesky.factorize(w.precision, n) {
-		w.cholesky.solve(w.scratch)
-		copy(w.theta, w.scratch)
+		w.cholesky.solve(w.pulled)
+		copy(w.theta, w.pulled)
 	}
 }
 
-// descend goes along move, halved until F falls. It reports whether it does.
-func (w *weights) descend(f float64, labels []int32) (float64, bool) {
+// lineSearch moves θ against step, halved until F falls below f, and returns the new
+// F. It reports whether F fell; if not, θ stays.
+func (w *weights) lineSearch(f float64, labels []int32) (float64, bool) {
 	for scale := 1.0; scale > 1e-6; scale *= 0.5 {
-		for i, x := range w.move {
+		for i, x := range w.step {
 			w.next[i] = w.theta[i] - float64(scale*x)
 		}
 		if tried := w.objective(w.next, labels); tried < f {
@@ -160,43 +185,42 @@ func (w *weights) descend(f float64, labels []int32) (float64, bool) {
 			return tried, true
 		}
 	}
-	// F falls no more in these digits. The probabilities are those of a point
-	// that was not taken.
+	// F does not fall any more in float64. Restore the probabilities at θ.
 	w.objective(w.theta, labels)
 	return f, false
 }
 
-// objective returns F at theta and leaves the probabilities of the rows.
+// objective returns F at theta and sets probs.
 func (w *weights) objective(theta []float64, labels []int32) (f float64) {
 	w.probs = resize(w.probs, len(labels)*w.stride)
 	w.logits(w.probs, theta, w.stride)
-	f = w.norm.softmax(w.probs, w.classes, w.stride, labels)
+	f = w.scratch.softmax(w.probs, w.classes, w.stride, labels)
 	w.pull(theta)
-	return f + 0.5*dot(w.scratch, w.offset)
+	return f + 0.5*dot(w.pulled, w.offset)
 }
 
-// pull sets offset to θ-θ0 and scratch to Q(θ-θ0).
+// pull sets offset to θ-θ0 and pulled to Q0(θ-θ0), the prior's part of the gradient.
 func (w *weights) pull(theta []float64) {
 	for i, x := range theta {
-		w.offset[i] = x - w.start[i]
+		w.offset[i] = x - w.theta0[i]
 	}
-	multiplySymmetric(w.scratch, w.precision, w.offset)
+	multiplySymmetric(w.pulled, w.precision, w.offset)
 }
 
-// derivatives finds gradient and curvature of F at theta, where the
-// probabilities are those of theta.
+// derivatives sets gradient, and total to the Hessian of F, at θ, where probs are
+// those at θ.
 func (w *weights) derivatives(labels []int32) {
-	n, heads, classes, across := len(w.theta), w.heads, w.classes, w.across
+	n, heads, classes, headStride := len(w.theta), w.heads, w.classes, w.headStride
 	w.pull(w.theta)
-	copy(w.gradient, w.scratch)
+	copy(w.gradient, w.pulled)
 	clear(w.cross)
 	for i, y := range labels {
 		p := w.probs[i*w.stride:][:classes]
-		a, weighted := w.turned[i*classes*across:][:classes*across], w.weighted[i*classes*across:][:classes*across]
+		a, centred := w.transposed[i*classes*headStride:][:classes*headStride], w.centred[i*classes*headStride:][:classes*headStride]
 		clear(w.rowMean)
-		posterior.AddProduct(w.rowMean, p, a, 1, classes, across)
-		posterior.AddCentred(w.cross, weighted, a, p, w.rowMean)
-		for k, x := range a[int(y)*across:][:heads] {
+		posterior.AddProduct(w.rowMean, p, a, 1, classes, headStride)
+		posterior.AddCentred(w.cross, centred, a, p, w.rowMean)
+		for k, x := range a[int(y)*headStride:][:heads] {
 			w.gradient[k] += w.rowMean[k] - x
 		}
 		for c, x := range p {
@@ -204,16 +228,15 @@ func (w *weights) derivatives(labels []int32) {
 		}
 		w.gradient[heads+int(y)]--
 	}
-	// Upper half: first the rows of w, then those of b, which on the diagonal
-	// have Σ p.
+	// The upper triangle of the curvature: the rows of w, then those of b.
 	clear(w.curvature)
 	clear(w.square)
-	posterior.AddTransposed(w.square, w.weighted, w.turned, across, len(labels)*classes, across)
+	posterior.AddTransposed(w.square, w.centred, w.transposed, headStride, len(labels)*classes, headStride)
 	for k := range heads {
 		to := w.curvature[k*n : (k+1)*n]
-		copy(to[k:heads], w.square[k*across+k:])
+		copy(to[k:heads], w.square[k*headStride+k:])
 		for c := range classes {
-			to[heads+c] = w.cross[c*across+k]
+			to[heads+c] = w.cross[c*headStride+k]
 		}
 	}
 	for i := range labels {
@@ -221,7 +244,7 @@ func (w *weights) derivatives(labels []int32) {
 			w.curvature[(heads+c)*n+heads+c] += x
 		}
 	}
-	// Of the biases with each other, what is not diagonal: -Σ p pᵀ.
+	// The block of b is Σ diag p - p pᵀ.
 	w.outer = resize(w.outer, w.stride*w.stride)
 	clear(w.outer)
 	posterior.AddTransposed(w.outer, w.probs, w.probs, w.stride, len(labels), w.stride)
@@ -236,7 +259,8 @@ func (w *weights) derivatives(labels []int32) {
 	}
 }
 
-// dot is the sum of four sums, of every fourth product each.
+// dot returns xᵀy, summed as four sums of every fourth product: one chain of
+// additions would wait for itself.
 func dot(x, y []float64) (sum float64) {
 	y = y[:len(x)]
 	var s0, s1, s2, s3 float64
@@ -255,7 +279,7 @@ func dot(x, y []float64) (sum float64) {
 	return sum
 }
 
-func (w *weights) appendState(s *state) {
+func (w *weights) appendState(s *writer) {
 	s.floats(w.theta)
 	n := len(w.theta)
 	for i := range n {
@@ -270,6 +294,6 @@ func (w *weights) readState(r *reader) {
 		r.floats(w.precision[i*n+i : (i+1)*n])
 	}
 	if r.err == nil {
-		r.want(w.cholesky.factorize(w.precision, n), "the precision of the weights is not positive definite")
+		r.check(w.cholesky.factorize(w.precision, n), "the precision of the weights is not positive definite")
 	}
 }

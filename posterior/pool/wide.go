@@ -6,9 +6,18 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// wide is a last layer on features: softmax(φᵀM), without a bias, M = 0 and
-// T = 1/v at the start. A batch leaves what softmaxFit finds, from M0 = M and
-// T0 = λT + (1-λ)/v; a column that is not in a batch forgets when it next is.
+// wide is softmax regression on features, without a bias for sparse ones:
+//
+//	p(y = c) = softmax(φᵀM)_c.
+//
+// With [Unit] scale φ = x/|x|, or [x/|x| ; s/|s|] with neighbours; with [Standard]
+// scale see standardizer. Every weight has the prior N(0, v), v = Variance, and an
+// independent Gaussian posterior N(M_jc, 1/T_jc).
+//
+// A batch is one softmaxFit from M0 = M and T0 = λ^share T + (1-λ^share)/v: only
+// the precision is forgotten, so an estimate stays until something contradicts it.
+// A batch costs what its own columns cost: a column that it does not use forgets
+// later, when one does.
 type wide struct {
 	Wide
 	shape   Shape
@@ -17,17 +26,22 @@ type wide struct {
 	version uint64
 
 	mean, precision []float64 // M and T, columns × stride
-	// clock is the time that forgetting has run, in full batches, and touched,
-	// for each column, what it was when T was last brought up to date.
-	clock        float64
-	touched      []float64
-	standardizer *standardizer // of Standard features
 
-	sparse  *sparseMatrix // one of the two
-	dense   *denseMatrix
-	fit     softmaxFit
-	changed []int32 // columns that the last batch changed, each once
-	listed  []bool  // by column: whether it is in changed
+	// clock is the sum of the shares of all batches learned. updated[j] ≤ clock is
+	// its value when column j's T was last written: that T is still to forget
+	// λ^(clock - updated[j]).
+	clock   float64
+	updated []float64
+
+	// One of the two, by Scale.
+	sparse *sparseMatrix // Unit
+	dense  *denseMatrix  // Standard
+
+	standardizer *standardizer // Standard only
+	fit          softmaxFit
+
+	changed   []int32 // columns that the last learn changed, each once
+	isChanged []bool  // by column
 }
 
 func newWide(cfg Wide, shape Shape) *wide {
@@ -48,12 +62,13 @@ func newWide(cfg Wide, shape Shape) *wide {
 	for i := range w.precision {
 		w.precision[i] = 1 / w.Variance
 	}
-	w.touched, w.listed = make([]float64, w.columns), make([]bool, w.columns)
+	w.updated, w.isChanged = make([]float64, w.columns), make([]bool, w.columns)
 	return w
 }
 
-// design makes Φ of rows, to learn from or only to predict.
-func (w *wide) design(rows *Rows, learn bool) designMatrix {
+// designMatrix returns Φ of rows. It is valid until the next call. learn says
+// whether it will be learned from or only predicted with.
+func (w *wide) designMatrix(rows *Rows, learn bool) designMatrix {
 	d := w.shape.Features
 	if w.Scale == Standard {
 		w.dense.reset(rows.N)
@@ -61,7 +76,7 @@ func (w *wide) design(rows *Rows, learn bool) designMatrix {
 			w.standardizer.row(w.dense.row(i), rows, i)
 		}
 		if learn {
-			w.dense.measure()
+			w.dense.setAbsolute()
 		}
 		return w.dense
 	}
@@ -76,9 +91,9 @@ func (w *wide) design(rows *Rows, learn bool) designMatrix {
 	return w.sparse
 }
 
-// take copies the moments of the design's columns to the fit, T as it is after
-// the forgetting since.
-func (w *wide) take(phi designMatrix) {
+// loadPrior sets the fit's M0 and T0: the moments of Φ's columns, T after the
+// forgetting that is due.
+func (w *wide) loadPrior(phi designMatrix) {
 	rows, columns := phi.size()
 	w.fit.resize(rows, columns)
 	forgets, log := w.Lambda < 1, posterior.Log(w.Lambda)
@@ -89,29 +104,29 @@ func (w *wide) take(phi designMatrix) {
 			copy(w.fit.t[to:to+w.stride], w.precision[from:])
 			continue
 		}
-		keep := posterior.Exp(log * (w.clock - w.touched[name]))
+		keep := posterior.Exp(log * (w.clock - w.updated[name]))
 		for c, t := range w.precision[from : from+w.stride] {
 			w.fit.t[to+c] = float64(keep*t) + float64((1-keep)/w.Variance)
 		}
 	}
 }
 
-// give copies them back.
-func (w *wide) give(phi designMatrix) {
+// store writes the fit's moments back to Φ's columns.
+func (w *wide) store(phi designMatrix) {
 	for k, name := range phi.columns() {
 		to, from := int(name)*w.stride, k*w.stride
 		copy(w.mean[to:to+w.stride], w.fit.m[from:])
 		copy(w.precision[to:to+w.stride], w.fit.t[from:])
-		w.touched[name] = w.clock
+		w.updated[name] = w.clock
 	}
 }
 
 func (w *wide) predict(rows *Rows, logp []float64) {
-	phi := w.design(rows, false)
+	phi := w.designMatrix(rows, false)
 	n, columns := phi.size()
 	w.fit.resize(n, columns)
 	m := w.mean
-	if w.Scale == Unit { // the columns that occur have numbers of their own
+	if w.Scale == Unit { // Φ has only the columns that occur
 		m = w.fit.m
 		for k, name := range phi.columns() {
 			copy(m[k*w.stride:(k+1)*w.stride], w.mean[int(name)*w.stride:])
@@ -124,6 +139,8 @@ func (w *wide) predict(rows *Rows, logp []float64) {
 	}
 }
 
+// train standardises by the training rows and fits them, all at once, from the
+// prior.
 func (w *wide) train(b *Batch) {
 	if w.Scale == Standard {
 		w.standardizer.fit(&b.Rows)
@@ -135,7 +152,7 @@ func (w *wide) train(b *Batch) {
 func (w *wide) learn(b *Batch, share float64) posterior.Report {
 	w.clock += share
 	for _, j := range w.changed {
-		w.listed[j] = false
+		w.isChanged[j] = false
 	}
 	w.changed = w.changed[:0]
 	w.update(&b.Rows, b.Labels, w.Passes)
@@ -146,20 +163,21 @@ func (w *wide) learn(b *Batch, share float64) posterior.Report {
 	return posterior.Report{}
 }
 
+// update learns from rows, and notes which columns that changes.
 func (w *wide) update(rows *Rows, labels []int32, passes int) {
-	phi := w.design(rows, true)
-	w.take(phi)
-	w.fit.run(phi, labels, passes)
-	w.give(phi)
+	phi := w.designMatrix(rows, true)
+	w.loadPrior(phi)
+	w.fit.fit(phi, labels, passes)
+	w.store(phi)
 	for _, j := range phi.columns() {
-		if !w.listed[j] {
-			w.listed[j] = true
+		if !w.isChanged[j] {
+			w.isChanged[j] = true
 			w.changed = append(w.changed, j)
 		}
 	}
 }
 
-func (w *wide) appendState(s *state) {
+func (w *wide) appendState(s *writer) {
 	s.uint(w.version)
 	s.float(w.clock)
 	for j := range w.columns {
@@ -170,14 +188,16 @@ func (w *wide) appendState(s *state) {
 	}
 }
 
-func (w *wide) appendColumn(s *state, j int) {
-	s.float(w.touched[j])
+func (w *wide) appendColumn(s *writer, j int) {
+	s.float(w.updated[j])
 	s.floats(w.mean[j*w.stride : j*w.stride+w.shape.Classes])
 	s.floats(w.precision[j*w.stride : j*w.stride+w.shape.Classes])
 }
 
-// appendChange leaves out the precisions: where they differ, the next means do.
-func (w *wide) appendChange(s *state) {
+// appendChange appends the means of the columns that changed. It leaves out the
+// precisions: two states that differ in them alone differ in their means after the
+// next batch.
+func (w *wide) appendChange(s *writer) {
 	s.uint(w.version)
 	s.float(w.clock)
 	for _, j := range w.changed {
@@ -190,12 +210,12 @@ func (w *wide) readState(r *reader) {
 	w.version = r.uint()
 	w.clock = r.float()
 	for j := range w.columns {
-		w.touched[j] = r.float()
+		w.updated[j] = r.float()
 		r.floats(w.mean[j*w.stride : j*w.stride+w.shape.Classes])
 		precision := w.precision[j*w.stride : j*w.stride+w.shape.Classes]
 		r.floats(precision)
 		for _, t := range precision {
-			r.want(t > 0, "precision of column %d is not positive", j)
+			r.check(t > 0, "precision of column %d is not positive", j)
 		}
 	}
 	if w.standardizer != nil {
@@ -203,12 +223,19 @@ func (w *wide) readState(r *reader) {
 	}
 }
 
-// standardizer standardises features and neighbours' means by the training rows.
+// standardizer makes the rows of Φ of dense features,
+//
+//	φ = [u((x - μ)∘σ⁻¹) ; u((s/deg - μ')∘σ'⁻¹) ; 1],  u(x) = x/|x|,
+//
+// where μ and σ are mean and standard deviation over the training rows, μ' and σ'
+// those of the neighbours' mean features s/deg over the training rows that have
+// neighbours. The second part is left out without Neighbours and is 0 for a row
+// without neighbours.
 type standardizer struct {
-	features   int
-	neighbours bool
-	mean       []float64 // of x, and of the neighbours' mean
-	by         []float64 // 1/standard deviation
+	features   int       // d
+	neighbours bool      // whether there is a second part
+	mean       []float64 // [μ ; μ']
+	inverse    []float64 // [1/σ ; 1/σ'], 1 where σ is 0
 	buffer     entries
 }
 
@@ -217,15 +244,15 @@ func newStandardizer(features int, neighbours bool) *standardizer {
 	if neighbours {
 		n *= 2
 	}
-	s := &standardizer{features: features, neighbours: neighbours, mean: make([]float64, n), by: make([]float64, n)}
-	for j := range s.by {
-		s.by[j] = 1
+	s := &standardizer{features: features, neighbours: neighbours, mean: make([]float64, n), inverse: make([]float64, n)}
+	for j := range s.inverse {
+		s.inverse[j] = 1
 	}
 	return s
 }
 
-// raw writes x and the neighbours' mean of row i to dst. It reports whether
-// there are neighbours.
+// raw writes [x ; s/deg] of row i to dst. It reports whether the second part is
+// there.
 func (s *standardizer) raw(dst []float64, rows *Rows, i int) bool {
 	d := s.features
 	clear(dst)
@@ -244,40 +271,38 @@ func (s *standardizer) raw(dst []float64, rows *Rows, i int) bool {
 	return true
 }
 
-// fit takes means and standard deviations over rows; the neighbours' over those
-// that have any.
+// fit sets mean and inverse from the training rows.
 func (s *standardizer) fit(rows *Rows) {
 	row, square := make([]float64, len(s.mean)), make([]float64, len(s.mean))
 	count := make([]float64, len(s.mean))
 	clear(s.mean)
 	for i := range rows.N {
-		known := len(row)
+		present := len(row)
 		if !s.raw(row, rows, i) {
-			known = s.features
+			present = s.features
 		}
-		for j, x := range row[:known] {
+		for j, x := range row[:present] {
 			count[j]++
-			// Welford 1962: the squares of large numbers would drown their spread.
+			// Welford 1962: Σx² - (Σx)²/n would cancel where the mean is large.
 			d := x - s.mean[j]
 			s.mean[j] += d / count[j]
 			square[j] += float64(d * (x - s.mean[j]))
 		}
 	}
-	for j := range s.by {
-		s.by[j] = 1
+	for j := range s.inverse {
+		s.inverse[j] = 1
 		if sd := math.Sqrt(square[j] / max(count[j], 1)); sd > 0 {
-			s.by[j] = 1 / sd
+			s.inverse[j] = 1 / sd
 		}
 	}
 }
 
-// row writes φ of row i to dst: x standardised, of unit length; the neighbours'
-// mean likewise, 0 without neighbours; and 1.
+// row writes φ of row i to dst.
 func (s *standardizer) row(dst []float64, rows *Rows, i int) {
 	last := len(s.mean)
 	neighbours := s.raw(dst[:last], rows, i)
 	for j, m := range s.mean {
-		dst[j] = (dst[j] - m) * s.by[j]
+		dst[j] = (dst[j] - m) * s.inverse[j]
 	}
 	unit(dst[:s.features])
 	if s.neighbours {
@@ -289,6 +314,7 @@ func (s *standardizer) row(dst []float64, rows *Rows, i int) {
 	dst[last] = 1
 }
 
+// unit scales x to unit length, unless it is 0.
 func unit(x []float64) {
 	var square float64
 	for _, v := range x {
@@ -303,12 +329,12 @@ func unit(x []float64) {
 	}
 }
 
-func (s *standardizer) appendState(b *state) {
+func (s *standardizer) appendState(b *writer) {
 	b.floats(s.mean)
-	b.floats(s.by)
+	b.floats(s.inverse)
 }
 
 func (s *standardizer) readState(r *reader) {
 	r.floats(s.mean)
-	r.floats(s.by)
+	r.floats(s.inverse)
 }
