@@ -37,7 +37,7 @@ type flags struct {
 		Nodes    int `help:"Nodes of a run." default:"600"`
 
 		Promote bool     `help:"Have a second model in the shadow, and promote it half-way."`
-		Flags   []string `help:"Flags of the engine, for worker and audit, such as --flags=--rescore=after=3." sep:" " placeholder:"FLAG"`
+		Flags   []string `help:"Flags of the engine, for the workers, such as --flags=--rescore=after=3." sep:" " placeholder:"FLAG"`
 	} `cmd:"" help:"Kill workers at every point of the commit and checkpoint paths."`
 	Chaos struct {
 		Minutes float64 `help:"How long." default:"1"`

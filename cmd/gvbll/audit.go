@@ -4,35 +4,32 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"time"
 
+	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
 type auditCmd struct {
-	Kafka  kafkaFlags  `embed:""`
-	Engine engineFlags `embed:""`
+	Kafka kafkaFlags `embed:""`
 
 	Model      string `help:"Model file that the graph was served with." required:"" type:"path" placeholder:"FILE"`
-	Shadow     string `help:"The other model file, where one was in the shadow or was promoted; without it, what that one served is not looked at." type:"path" placeholder:"FILE"`
-	BFloat16   bool   `help:"The graph was served with --bfloat16." name:"bfloat16"`
-	Checkpoint string `help:"Begin behind this checkpoint instead of at the beginning." type:"path" placeholder:"FILE"`
+	Shadow     string `help:"The other model file, where one was in the shadow or was promoted. Without it, predictions of that model are not compared." type:"path" placeholder:"FILE"`
+	Checkpoint string `help:"Begin at this checkpoint instead of at the ledger's beginning." type:"path" placeholder:"FILE"`
 	JSON       bool   `help:"Print the result as JSON." name:"json"`
 }
 
 // Help is shown by gvbll audit --help.
 func (auditCmd) Help() string {
-	return "Replays the ledger from its beginning and proves, byte by byte, that every published prediction and dead letter, and every posterior, is what the model says of the inputs; or names the first record that differs. With --checkpoint the replay begins there. It writes nothing, and can run beside a live worker."
+	return "Replays the ledger from its beginning and proves that every published prediction and dead letter, byte by byte, and every posterior is what the model makes of the inputs; or names the first record that differs. The settings are the ledger's own. With --checkpoint the replay begins there. It writes nothing, and can run beside a live worker."
 }
 
 // Run audits.
 func (a auditCmd) Run(ctx context.Context, s streams) error {
-	cfg := a.Engine.settings()
-	cfg.BFloat16, cfg.Unwatched = a.BFloat16, true
-	cfg, err := validSettings(cfg)
-	if err != nil {
-		return err
-	}
 	models, err := openModels(a.Model, a.Shadow)
 	if err != nil {
 		return err
@@ -42,7 +39,17 @@ func (a auditCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer client.Close()
-	engine, err := fresh(cfg, models...)()
+	cfg := worker.Config{
+		Names: names, Model: models[0].ID, Shadow: shadowOf(models), Classes: models[0].Classes, SettingsOfLine: settingsOfLine,
+	}
+	settings, err := a.settings(ctx, client, cfg)
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	cfg.Settings = ledger.Settings(settings.Settings())
+	settings = settings.Effective(models...)
+	cfg.Fresh, cfg.Checkpoints.Restore = fresh(settings, models...), restorer(settings, models...)
+	engine, err := cfg.Fresh()
 	if err != nil {
 		return err
 	}
@@ -55,10 +62,7 @@ func (a auditCmd) Run(ctx context.Context, s streams) error {
 		total += int(b.End - b.First)
 	}
 	bar := newProgress(s.err, "audit", total)
-	found, err := worker.Audit(ctx, client, engine, worker.Config{
-		Names: names, Model: models[0].ID, Shadow: shadowOf(models), Settings: engine.(*keeper).Serving().Config().String(), Classes: models[0].Classes,
-		Checkpoints: worker.Checkpoints{Restore: restorer(cfg, models...)}, Fresh: fresh(cfg, models...),
-	}, a.Checkpoint, func(windows int64) { bar.set(int(windows), "windows") })
+	found, err := worker.Audit(ctx, client, engine, cfg, a.Checkpoint, func(windows int64) { bar.set(int(windows), "windows") })
 	if err != nil {
 		return fmt.Errorf("audit, %d windows agree, then: %w", found.Windows, err)
 	}
@@ -74,4 +78,47 @@ func (a auditCmd) Run(ctx context.Context, s streams) error {
 	_, err = fmt.Fprintf(s.out, "%d windows, %d predictions and %d dead letters agree with the model, in %v; chain %s\n",
 		found.Windows-found.First, found.Predictions, found.DeadLetters, found.Took.Round(time.Millisecond), found.Chain)
 	return err
+}
+
+// settings returns the settings that the graph was served with, as the ledger or the
+// checkpoint has them. An empty ledger is audited with any.
+func (a auditCmd) settings(ctx context.Context, c *kafka.Client, cfg worker.Config) (pipeline.Config, error) {
+	meta, err := checkpointMeta(a.Checkpoint)
+	if err != nil {
+		return pipeline.Config{}, err
+	}
+	there, err := worker.LedgerSettings(ctx, c, cfg, meta)
+	if err != nil {
+		return pipeline.Config{}, err
+	}
+	settings := pipeline.Config{}
+	if there != "" {
+		if settings, err = pipeline.ParseSettings([]byte(there)); err != nil {
+			return settings, fmt.Errorf("ledger %s: %w", cfg.Names.Ledger, err)
+		}
+	}
+	settings.Unwatched = true
+	return settings.WithDefaults()
+}
+
+// checkpointMeta returns what a worker wrote into a checkpoint beside the engine's
+// state, nil of no checkpoint.
+func checkpointMeta(path string) (map[string]string, error) {
+	if path == "" {
+		return nil, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	r, err := safetensors.NewReader(f, info.Size())
+	if err != nil {
+		return nil, err
+	}
+	return r.Metadata(), nil
 }

@@ -101,3 +101,19 @@ func (s snapshot) Close() error {
 	s.Snapshot.Close()
 	return nil
 }
+
+// settingsOfLine reads the settings of a ledger in format 1.
+func settingsOfLine(line string) ledger.Settings {
+	return ledger.Settings(pipeline.SettingsOfLine(line))
+}
+
+// effective returns what of a ledger's settings has an effect on the models.
+func effective(models ...*model.Model) func(ledger.Settings) ledger.Settings {
+	return func(there ledger.Settings) ledger.Settings {
+		cfg, err := pipeline.ParseSettings([]byte(there))
+		if err != nil {
+			return there // what cannot be read differs, and is named
+		}
+		return ledger.Settings(cfg.Effective(models...).Settings())
+	}
+}

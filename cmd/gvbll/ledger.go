@@ -17,7 +17,7 @@ type ledgerCmd struct {
 
 // Help is shown by gvbll ledger --help.
 func (ledgerCmd) Help() string {
-	return "Prints the ledger: for each window why it was cut, what it took of each input partition, what came of it, and the hashes of the posterior and of all that was served and learned; and where another model was promoted. With --json also what the model in the shadow came to."
+	return "Prints the ledger: first the model and the settings, then for each window what cut it, how many predictions, labels and refusals came of it, the hashes of the posterior and of all that was served and learned so far, and the offsets that it read of each input partition; and where another model was promoted. With --json also the state of the model in the shadow."
 }
 
 // Run prints the committed records that are there.
@@ -32,7 +32,7 @@ func (c ledgerCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer l.Close()
-	header, model := !c.JSON, ""
+	header, model, settings := !c.JSON, "", ""
 	for {
 		r, err := l.Next(ctx)
 		if err != nil {
@@ -40,6 +40,11 @@ func (c ledgerCmd) Run(ctx context.Context, s streams) error {
 		}
 		if r == nil {
 			return nil
+		}
+		if r.Configuration != "" {
+			settings = string(r.Configuration)
+		} else if r.Version == 1 {
+			settings = r.Settings
 		}
 		if r.Window < c.From {
 			continue
@@ -50,8 +55,8 @@ func (c ledgerCmd) Run(ctx context.Context, s streams) error {
 		}
 		if header {
 			header = false
-			fmt.Fprintf(s.out, "model %s, %s\n\n%8s %-8s %11s %7s %7s %8s  %-12s %-12s %s\n", r.Model, r.Settings,
-				"WINDOW", "CUT BY", "PREDICTIONS", "LABELS", "REFUSED", "UPDATES", "POSTERIOR", "CHAIN", "TOOK")
+			fmt.Fprintf(s.out, "model %s\nsettings %s\n\n%8s %-8s %11s %7s %7s %8s  %-12s %-12s %s\n", r.Model, settings,
+				"WINDOW", "CUT BY", "PREDICTIONS", "LABELS", "REFUSED", "UPDATES", "POSTERIOR", "CHAIN", "OFFSETS")
 		}
 		if r.Model != model {
 			if model != "" {
@@ -59,19 +64,19 @@ func (c ledgerCmd) Run(ctx context.Context, s streams) error {
 			}
 			model = r.Model
 		}
-		var took []string
+		var read []string
 		for _, g := range r.Ranges {
-			took = append(took, fmt.Sprintf("%s/%d:%d-%d", g.Topic, g.Partition, g.From, g.To-1))
+			read = append(read, fmt.Sprintf("%s/%d:%d-%d", g.Topic, g.Partition, g.From, g.To-1))
 		}
 		if r.Forgot != nil {
-			took = append(took, fmt.Sprintf("forgot %d", r.Forgot.Nodes))
+			read = append(read, fmt.Sprintf("forgot %d", r.Forgot.Nodes))
 		}
 		by := ""
 		if r.Head != "" {
 			by = " served by " + r.Head
 		}
 		if _, err := fmt.Fprintf(s.out, "%8d %-8s %11d %7d %7d %8d  %-12.12s %-12.12s %s%s\n",
-			r.Window, r.Cause, r.Predictions, r.Labels, r.Refused, r.Updates, r.Posterior, r.Chain, strings.Join(took, " "), by); err != nil {
+			r.Window, r.Cause, r.Predictions, r.Labels, r.Refused, r.Updates, r.Posterior, r.Chain, strings.Join(read, " "), by); err != nil {
 			return err
 		}
 	}

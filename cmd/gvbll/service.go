@@ -13,6 +13,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -59,7 +60,9 @@ func newService(cfg pipeline.Config, reg prometheus.Registerer, models ...*model
 func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
 	settings := s.engine.Serving().Config()
 	cfg.Model, cfg.Shadow = s.models[0].ID, shadowOf(s.models)
-	cfg.Classes, cfg.Settings = s.models[0].Classes, settings.String()
+	cfg.Classes = s.models[0].Classes
+	cfg.Settings = ledger.Settings(settings.Effective(s.models...).Settings())
+	cfg.Effective, cfg.SettingsOfLine = effective(s.models...), settingsOfLine
 	cfg.Fresh = fresh(settings, s.models...)
 	own := worker.Hooks{
 		Recovered: s.onRecovered, TookOver: s.onTookOver, Stepped: s.onStepped, Committed: s.onCommitted, Forgot: s.onForgot,

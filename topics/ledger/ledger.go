@@ -1,10 +1,10 @@
-// Package ledger writes down where the stream was cut: one record for each
-// window, in the same transaction as what the window led to. The cuts are the
-// only thing that time and chance decide, so the ledger and the inputs
-// determine every prediction; it is the one commit point, and the only thing a
-// worker believes when it starts.
+// Package ledger writes down where the stream was cut: one record for each window,
+// in the same transaction as what the window led to. The cuts are the only thing
+// that time and chance decide, and the first record holds the engine's settings. So
+// the model, the inputs and the ledger determine every prediction; the ledger is the
+// one commit point, and the only thing that a worker believes when it starts.
 //
-// Records are JSON, so that they can be read with any tool, and in years.
+// Records are JSON, so that any tool can read them, years later too.
 package ledger
 
 import (
@@ -16,20 +16,24 @@ import (
 	"github.com/gvbll/gvbll/topics/kafka"
 )
 
-// Version is the format of the records written here.
-const Version = 1
+// Version is the format of the records written here. Format 1 is read, too: each of
+// its records has the settings themselves, as a line of name=value.
+const Version = 2
 
 // maxRecord bounds the length of a record that is read, in bytes.
 const maxRecord = 1 << 20
 
 // Record is one window.
 type Record struct {
-	Version  int     `json:"v"`
-	Window   int64   `json:"window"`
-	Cause    string  `json:"cause"`  // why it was cut
-	Ranges   []Range `json:"ranges"` // what it took of each input partition that it took anything of
-	Model    string  `json:"model"`  // id of the model file
-	Settings string  `json:"settings"`
+	Version int     `json:"v"`
+	Window  int64   `json:"window"`
+	Cause   string  `json:"cause"`  // why it was cut
+	Ranges  []Range `json:"ranges"` // the records in it, of each input partition
+	Model   string  `json:"model"`  // id of the model file
+	// Settings is the hash of the engine's settings. In format 1 it is the settings.
+	Settings string `json:"settings"`
+	// Configuration is the settings, in the first record that has their hash.
+	Configuration Settings `json:"configuration,omitempty"`
 	// Classes, in the order of the probabilities, stand in window 0's record.
 	Classes []string `json:"classes,omitempty"`
 
@@ -38,7 +42,7 @@ type Record struct {
 	Head        string `json:"head,omitempty"`      // that served them, where it is not the first
 	Labels      int    `json:"labels"`              // joined to what was served, and learned
 	Refused     int    `json:"refused"`
-	Updates     uint64 `json:"updates"`   // the serving posterior has taken
+	Updates     uint64 `json:"updates"`   // of the serving posterior so far
 	Posterior   string `json:"posterior"` // SHA-256 of the state of every head
 	Chain       string `json:"chain"`     // SHA-256 of all that was served and learned so far
 
@@ -53,7 +57,7 @@ type Record struct {
 	Promoted string `json:"promoted,omitempty"`
 }
 
-// Forgot is what it came to that nodes were forgotten exactly.
+// Forgot says what it took to forget nodes, and what it changed.
 type Forgot struct {
 	Nodes   int   `json:"nodes"`   // named
 	Windows int64 `json:"windows"` // replayed without them
@@ -67,8 +71,8 @@ type Distance struct {
 	Variance float64 `json:"variance"` // ‖ΔΣ‖
 }
 
-// Shadow is where the engine of a model in the shadow stands. Its chain is what
-// it would be had it served from the first window on.
+// Shadow is the state of the engine of a model in the shadow. Its chain is what it
+// would be had the model served from the first window on.
 type Shadow struct {
 	Model     string `json:"model"`
 	Updates   uint64 `json:"updates"`
@@ -84,7 +88,7 @@ func (r *Record) Serves() string {
 	return r.Model
 }
 
-// ChainOf returns the chain of a model, if it served the window or was in the
+// ChainOf returns the chain of a model, when it served the window or was in the
 // shadow.
 func (r *Record) ChainOf(model string) (chain string, ok bool) {
 	switch {
@@ -122,11 +126,14 @@ func Decode(b []byte) (*Record, error) {
 	if err := json.Unmarshal(b, &r); err != nil {
 		return nil, fmt.Errorf("ledger record: %.200w", err) // it quotes the record
 	}
-	if r.Version != Version {
-		return nil, fmt.Errorf("ledger record of format %d, this program reads format %d", r.Version, Version)
+	if r.Version < 1 || r.Version > Version {
+		return nil, fmt.Errorf("ledger record of format %d, this program reads formats 1 to %d", r.Version, Version)
 	}
 	if r.Window < 0 {
 		return nil, fmt.Errorf("ledger record of window %d", r.Window)
+	}
+	if r.Configuration != "" && r.Configuration.Hash() != r.Settings {
+		return nil, fmt.Errorf("ledger record of window %d: its configuration does not have the hash %.20q", r.Window, r.Settings)
 	}
 	for _, g := range r.Ranges {
 		if g.Topic == "" || g.Partition < 0 || g.From < 0 || g.To <= g.From {
@@ -141,7 +148,7 @@ type Ledger struct {
 	client *kafka.Client
 	at     kafka.TopicPartition
 	reader *kafka.Reader
-	next   int64 // window expected next; any, when it is -1
+	next   int64 // window expected next, -1 for any
 	last   int64 // offset of the record returned last, -1 before the first
 	queue  []kafka.Record
 }
@@ -153,7 +160,7 @@ func Open(ctx context.Context, c *kafka.Client, topic string) (*Ledger, error) {
 		return nil, err
 	}
 	if first > 0 {
-		return nil, fmt.Errorf("ledger topic %s begins at offset %d: its first records are gone, so nothing can be proved or replayed without a checkpoint; set retention.ms=-1 and start under a new prefix", topic, first)
+		return nil, fmt.Errorf("ledger topic %s begins at offset %d: its first records are gone, so nothing can be proved or replayed without a checkpoint from before; set retention.ms=-1, so that no more are lost", topic, first)
 	}
 	l.reader = c.NewReader(map[kafka.TopicPartition]int64{l.at: 0}, kafka.ReaderConfig{})
 	return l, nil
@@ -170,6 +177,35 @@ func OpenAt(ctx context.Context, c *kafka.Client, topic string, offset int64) (*
 	return l, nil
 }
 
+// First returns the first committed record that the topic still has, nil of an empty
+// ledger.
+func First(ctx context.Context, c *kafka.Client, topic string) (*Record, error) {
+	l, err := OpenAt(ctx, c, topic, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	return l.Next(ctx)
+}
+
+// FindSettings returns the settings that have the hash, "" when no record holds them.
+func FindSettings(ctx context.Context, c *kafka.Client, topic, hash string) (Settings, error) {
+	l, err := OpenAt(ctx, c, topic, 0)
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	for {
+		r, err := l.Next(ctx)
+		if r == nil || err != nil {
+			return "", err
+		}
+		if r.Configuration != "" && r.Settings == hash {
+			return r.Configuration, nil
+		}
+	}
+}
+
 // Newest returns the last committed record, nil of an empty ledger.
 func Newest(ctx context.Context, c *kafka.Client, topic string) (*Record, error) {
 	bounds, err := c.Offsets(ctx, topic)
@@ -177,7 +213,7 @@ func Newest(ctx context.Context, c *kafka.Client, topic string) (*Record, error)
 		return nil, err
 	}
 	b := bounds[kafka.TopicPartition{Topic: topic}]
-	// Behind the last record stand the marks of transactions, aborted ones too.
+	// Behind the last record there are transaction markers, of aborted ones too.
 	for back := int64(64); ; back *= 8 {
 		from := max(b.End-back, b.First)
 		r, err := newestFrom(ctx, c, topic, from)
@@ -215,7 +251,7 @@ func open(ctx context.Context, c *kafka.Client, topic string) (l *Ledger, first 
 	return &Ledger{client: c, at: at, last: -1}, b.First, nil
 }
 
-// ErrGap says that a record does not follow the one before it.
+// ErrGap says that a record is not of the window that follows the one before it.
 var ErrGap = errors.New("the ledger is not continuous")
 
 // Next returns the next committed record, or nil when there is none yet.
@@ -232,10 +268,10 @@ func (l *Ledger) Next(ctx context.Context) (*Record, error) {
 			return nil, err
 		}
 	}
-	return l.take()
+	return l.decodeNext()
 }
 
-// Wait is Next, but waits a moment for a record before it returns nil.
+// Wait does what Next does, but waits a moment for a record before it returns nil.
 func (l *Ledger) Wait(ctx context.Context) (*Record, error) {
 	if len(l.queue) == 0 {
 		var err error
@@ -243,10 +279,10 @@ func (l *Ledger) Wait(ctx context.Context) (*Record, error) {
 			return nil, err
 		}
 	}
-	return l.take()
+	return l.decodeNext()
 }
 
-func (l *Ledger) take() (*Record, error) {
+func (l *Ledger) decodeNext() (*Record, error) {
 	raw := l.queue[0]
 	l.queue = l.queue[1:]
 	r, err := Decode(raw.Value)
@@ -260,8 +296,7 @@ func (l *Ledger) take() (*Record, error) {
 	return r, nil
 }
 
-// Last returns the offset of the record that was returned last, -1 before the
-// first.
+// Last returns the offset of the record that was returned last, -1 before the first.
 func (l *Ledger) Last() int64 { return l.last }
 
 // Close ends the reading.

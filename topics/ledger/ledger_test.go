@@ -10,8 +10,9 @@ import (
 )
 
 func TestRecordRoundTrip(t *testing.T) {
+	const settings Settings = `{"lambda":0.97}`
 	r := &Record{
-		Version: Version, Window: 7, Cause: "count", Model: "0123456789abcdef", Settings: "lambda=0.97", Classes: []string{"red", "blue"},
+		Version: Version, Window: 7, Cause: "count", Model: "0123456789abcdef", Settings: settings.Hash(), Configuration: settings, Classes: []string{"red", "blue"},
 		Ranges: []Range{{"g.nodes", 0, 3, 9}, {"g.labels", 1, 0, 2}}, Predictions: 5, Labels: 2, Refused: 1, Updates: 4, Posterior: "aa", Chain: "bb",
 	}
 	got, err := Decode(r.Append(nil))
@@ -26,7 +27,10 @@ func TestRecordRoundTrip(t *testing.T) {
 func TestDecodeRefuses(t *testing.T) {
 	for _, c := range []struct{ name, json, want string }{
 		{"no JSON", "x", "ledger record"},
-		{"another format", `{"v":2}`, "format 2"},
+		{"another format", `{"v":3}`, "format 3"},
+		{"no format", `{}`, "format 0"},
+		{"settings that are no object", `{"v":2,"settings":"x","configuration":[]}`, "no JSON object"},
+		{"settings of another hash", `{"v":2,"settings":"x","configuration":{"lambda":1}}`, "hash"},
 		{"a window before the first", `{"v":1,"window":-1}`, "window -1"},
 		{"an empty range", `{"v":1,"ranges":[{"topic":"a","partition":0,"from":3,"to":3}]}`, "range 3 to 3"},
 		{"a range of no topic", `{"v":1,"ranges":[{"partition":0,"from":0,"to":3}]}`, "range"},
@@ -64,7 +68,7 @@ func TestAttacks(t *testing.T) {
 		"deep unknown": repeat(`{"v":1,"x":`, `{"a":`, ``),
 		"many ranges":  repeat(`{"v":1,"ranges":[`, `{},`, `{}]}`),
 		"many classes": repeat(`{"v":1,"window":-1,"classes":[`, `"",`, `""]}`),
-		"many keys":    repeat(`{`, `"v":1,`, `"v":2}`),
+		"many keys":    repeat(`{`, `"v":1,`, `"v":3}`),
 		"long number":  repeat(`{"v":`, `1`, `}`),
 	} {
 		var err error
@@ -79,6 +83,7 @@ func TestAttacks(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"v":1,"window":3,"cause":"linger","ranges":[{"topic":"a","partition":0,"from":0,"to":3}]}`))
+	f.Add([]byte(`{"v":2,"window":0,"settings":"2afd9e0d5bd29ddb","configuration":{ "a<" : "b\u2028" }}`))
 	f.Add([]byte(`[[[[[[`))
 	_, _ = Decode([]byte(`{"v":1}`)) // encoding/json learns the type once, which takes some 20 KB
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -13,7 +13,7 @@ import (
 // bytes.
 func TestShadow(t *testing.T) {
 	r := &Record{Version: Version, Window: 3, Model: "a", Chain: "1"}
-	const alone = `{"v":1,"window":3,"cause":"","ranges":null,"model":"a","settings":"","predictions":0,"labels":0,"refused":0,"updates":0,"posterior":"","chain":"1"}`
+	const alone = `{"v":2,"window":3,"cause":"","ranges":null,"model":"a","settings":"","predictions":0,"labels":0,"refused":0,"updates":0,"posterior":"","chain":"1"}`
 	if got := string(r.Append(nil)); got != alone {
 		t.Error(got)
 	}

@@ -203,7 +203,7 @@ func TestInputFails(t *testing.T) {
 	var fault atomic.Pointer[kfake.FaultHandle]
 	var last int64
 	err := worker.Run(t.Context(), w.client, &tally{}, worker.Config{
-		Names: w.names, Model: "tally", Settings: "none", CommitInterval: time.Hour,
+		Names: w.names, Model: "tally", Settings: settings, CommitInterval: time.Hour,
 		Policy: intake.CountOrLinger{Count: 7, Linger: time.Millisecond},
 		Hooks: worker.Hooks{Stepped: func(s worker.Stepped) {
 			last = s.Outcome.Window

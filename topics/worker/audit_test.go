@@ -14,7 +14,7 @@ import (
 )
 
 func (w *world) audit(e worker.Engine) (worker.Audited, error) {
-	cfg := worker.Config{Names: w.names, Model: "tally", Settings: "none", Classes: []string{"a", "b"}}
+	cfg := worker.Config{Names: w.names, Model: "tally", Settings: settings, Classes: []string{"a", "b"}}
 	return worker.Audit(w.t.Context(), w.client, e, cfg, "", nil)
 }
 
@@ -58,7 +58,7 @@ func TestAuditFromCheckpoint(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.settle()
-		cfg := worker.Config{Names: w.names, Model: "tally", Settings: "none", Classes: []string{"a", "b"}, Checkpoints: kept.Checkpoints}
+		cfg := worker.Config{Names: w.names, Model: "tally", Settings: settings, Classes: []string{"a", "b"}, Checkpoints: kept.Checkpoints}
 		got, err := worker.Audit(t.Context(), w.client, &tally{}, cfg, list[0].Path, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,14 +35,13 @@ type Keeper interface {
 // position says behind which window a checkpoint's state stands. It is among the
 // bytes of the checkpoint, as JSON, under positionKey.
 type position struct {
-	Window   int64          `json:"window"` // the next
-	Chain    string         `json:"chain"`  // of the model that served
-	Model    string         `json:"model"`
-	Shadow   *ledger.Shadow `json:"shadow,omitempty"`
-	Serves   string         `json:"serves,omitempty"` // where that is another than Model
-	Settings string         `json:"settings"`
-	Consumed []ledger.Range `json:"taken"`  // what [intake.Inputs.Consumed] returned
-	Ledger   int64          `json:"ledger"` // offset of the last window's record or an earlier one's
+	Window   int64           `json:"window"` // the next
+	Chain    string          `json:"chain"`  // of the model that served
+	Model    string          `json:"model"`
+	Shadow   *ledger.Shadow  `json:"shadow,omitempty"`
+	Settings ledger.Settings `json:"configuration,omitempty"`
+	Consumed []ledger.Range  `json:"taken"`  // what [intake.Inputs.Consumed] returned
+	Ledger   int64           `json:"ledger"` // offset of the last window's record or an earlier one's
 }
 
 const positionKey = "position"
@@ -51,14 +49,18 @@ const positionKey = "position"
 // position returns where the replayer stands. The ledger has the window before next
 // at the given offset or behind it.
 func (p *replayer) position(offset int64) position {
-	at := position{
-		Window: p.next, Chain: p.last.chain, Model: p.last.model, Shadow: p.last.shadow, Settings: p.cfg.Settings,
+	return position{
+		Window: p.next, Chain: p.last.chain, Model: p.last.model, Shadow: p.last.shadow, Settings: p.ledgerSettings().all,
 		Consumed: p.inputs.Consumed(), Ledger: max(offset, 0),
 	}
-	if p.last.serves != p.last.model {
-		at.Serves = p.last.serves
+}
+
+// positionOf reads a position from a checkpoint's meta.
+func positionOf(meta map[string]string) (at position, err error) {
+	if err := json.Unmarshal([]byte(meta[positionKey]), &at); err != nil {
+		return at, fmt.Errorf("it does not say where it stands: %w", err)
 	}
-	return at
+	return at, nil
 }
 
 // restore puts the replayer behind the newest checkpoint that is whole and of this
@@ -99,16 +101,15 @@ func (p *replayer) load(ctx context.Context, path string) (consumed []ledger.Ran
 	if err != nil {
 		return nil, err
 	}
-	var at position
-	if err := json.Unmarshal([]byte(meta[positionKey]), &at); err != nil {
-		return nil, fmt.Errorf("it does not say where it stands: %w", err)
-	}
-	l, err := p.locate(ctx, &at)
+	at, err := positionOf(meta)
 	if err != nil {
 		return nil, err
 	}
-	p.engine, p.ledger, p.next = e, l, at.Window
-	p.last = ledgerState{at.Model, at.Chain, at.Shadow, cmp.Or(at.Serves, at.Model)}
+	l, r, err := p.locate(ctx, &at)
+	if err != nil {
+		return nil, err
+	}
+	p.engine, p.ledger, p.next, p.last = e, l, at.Window, stateBehind(r)
 	p.cfg.Logger.Info("read a checkpoint", "file", path, "window", at.Window, "megabytes", info.Size()>>20, "took", time.Since(began).Round(time.Millisecond))
 	return at.Consumed, nil
 }
@@ -116,28 +117,28 @@ func (p *replayer) load(ctx context.Context, path string) (consumed []ledger.Ran
 // locate finds the record of the checkpoint's last window in the ledger and compares
 // its hash. When that window never was committed, the record is missing, or another
 // stands in its place.
-func (p *replayer) locate(ctx context.Context, at *position) (*ledger.Ledger, error) {
+func (p *replayer) locate(ctx context.Context, at *position) (*ledger.Ledger, *ledger.Record, error) {
 	name := p.cfg.Names.Ledger
 	l, err := ledger.OpenAt(ctx, p.client, name, at.Ledger)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for {
 		r, err := l.Next(ctx)
 		switch {
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		case r == nil:
-			return nil, fmt.Errorf("the ledger %s ends before window %d", name, at.Window-1)
+			return nil, nil, fmt.Errorf("the ledger %s ends before window %d", name, at.Window-1)
 		case r.Window >= at.Window:
-			return nil, fmt.Errorf("the ledger %s does not hold window %d where it should", name, at.Window-1)
+			return nil, nil, fmt.Errorf("the ledger %s does not hold window %d where it should", name, at.Window-1)
 		case r.Window < at.Window-1:
 			continue
 		case r.Model != at.Model || r.Chain != at.Chain:
-			return nil, fmt.Errorf("the ledger %s has %s for window %d, and the checkpoint has %s", name, r.Chain, r.Window, at.Chain)
+			return nil, nil, fmt.Errorf("the ledger %s has %s for window %d, and the checkpoint has %s", name, r.Chain, r.Window, at.Chain)
 		case at.Shadow != nil && r.Shadow != nil && *at.Shadow != *r.Shadow:
-			return nil, fmt.Errorf("the ledger %s has %s of model %s in the shadow for window %d, and the checkpoint has %s", name, r.Shadow.Chain, r.Shadow.Model, r.Window, at.Shadow.Chain)
+			return nil, nil, fmt.Errorf("the ledger %s has %s of model %s in the shadow for window %d, and the checkpoint has %s", name, r.Shadow.Chain, r.Shadow.Model, r.Window, at.Shadow.Chain)
 		}
-		return l, p.cfg.checkSettings(r)
+		return l, r, p.checkSettings(ctx, r)
 	}
 }

@@ -166,7 +166,7 @@ func TestCheckpointInTheMiddleOfAReplay(t *testing.T) {
 		},
 	})
 	if err := worker.Run(ctx, w.client, &tally{}, worker.Config{
-		Names: w.names, Model: "tally", Settings: "none", Session: session, Policy: intake.CountOrLinger{Count: 7}, Checkpoints: kept,
+		Names: w.names, Model: "tally", Settings: settings, Session: session, Policy: intake.CountOrLinger{Count: 7}, Checkpoints: kept,
 	}); err != nil {
 		t.Fatal(err)
 	}

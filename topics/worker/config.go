@@ -24,14 +24,23 @@ type Engine interface {
 // default.
 type Config struct {
 	Names topics.Names
-	// Model, Classes and Settings identify the engine. The ledger is bound to Model
-	// and Settings, and tells consumers the Classes. Shadow is the second model of an
-	// engine that is a [RoleAssigner]. Which of the two serves, the ledger says;
-	// while that is empty it is Model.
-	Model    string
-	Shadow   string
-	Classes  []string
-	Settings string
+	// Model and Shadow are the ids of the engine's models. Shadow is the second of an
+	// engine that is a [RoleAssigner], else empty. Which of the two serves, the
+	// ledger says; while that is empty it is Model.
+	Model  string
+	Shadow string
+	// Classes are written into the ledger's first record, for consumers.
+	Classes []string
+	// Settings are all that the engine's outcomes depend on beside its models and the
+	// inputs. The ledger is bound to them: what is not equal to them is refused, once
+	// Effective has taken out what makes no difference to these models.
+	Settings ledger.Settings
+	// Effective, when not nil, returns settings of the ledger with everything that has
+	// no effect on these models as it is in Settings.
+	Effective func(ledger.Settings) ledger.Settings
+	// SettingsOfLine returns the settings that a record in format 1 holds as a line.
+	// It may be nil where no ledger is that old.
+	SettingsOfLine func(line string) ledger.Settings
 	// Policy decides where windows are cut.
 	Policy intake.Policy
 	// CommitInterval is how long a window may wait for others to share its

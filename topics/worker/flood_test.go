@@ -126,7 +126,7 @@ func TestFlood(t *testing.T) {
 				}
 			}
 			err := worker.Run(ctx, w.client, e, worker.Config{
-				Names: w.names, Model: "tally", Settings: "none", Classes: []string{"a", "b"},
+				Names: w.names, Model: "tally", Settings: settings, Classes: []string{"a", "b"},
 				Policy: intake.CountOrLinger{Count: 10, Linger: 5 * time.Millisecond},
 				Limits: wire.Limits{MaxValue: maxValue, MaxNeighbours: maxNeighbours},
 				Hooks:  worker.Hooks{TookOver: func(worker.TookOver) { done() }, Committed: func(worker.Committed) { done() }},

@@ -127,7 +127,7 @@ func (w *world) work(e worker.Engine, cfg worker.Config) {
 		}
 		whole <- true
 	}()
-	cfg.Names, cfg.Model, cfg.Settings, cfg.Classes = w.names, "tally", "none", []string{"a", "b"}
+	cfg.Names, cfg.Model, cfg.Settings, cfg.Classes = w.names, "tally", settings, []string{"a", "b"}
 	cfg.Policy, cfg.Session = intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}, session
 	cfg.Hooks = worker.Join(cfg.Hooks, worker.Hooks{TookOver: func(worker.TookOver) { close(owned) }})
 	if err := worker.Run(ctx, w.client, e, cfg); err != nil || !<-whole {
@@ -210,7 +210,7 @@ func TestForget(t *testing.T) {
 			}
 		}
 		audited, err := worker.Audit(t.Context(), w.client, &scribe{}, worker.Config{
-			Names: w.names, Model: "tally", Settings: "none", Classes: []string{"a", "b"}, Fresh: freshScribe,
+			Names: w.names, Model: "tally", Settings: settings, Classes: []string{"a", "b"}, Fresh: freshScribe,
 		}, "", nil)
 		if err != nil || audited.Chain != end {
 			t.Errorf("audit: %+v, %v", audited, err)

@@ -112,7 +112,7 @@ func TestEventTime(t *testing.T) {
 		if err := w.run(&tally{}, worker.Config{}); err != nil {
 			t.Errorf("another policy: %v", err)
 		}
-		if a, err := worker.Audit(t.Context(), w.client, &tally{}, worker.Config{Names: w.names, Model: "tally", Settings: "none"}, "", nil); err != nil || a.Predictions != 1010 {
+		if a, err := worker.Audit(t.Context(), w.client, &tally{}, worker.Config{Names: w.names, Model: "tally", Settings: settings}, "", nil); err != nil || a.Predictions != 1010 {
 			t.Errorf("audit: %+v, %v", a, err)
 		}
 	})
@@ -133,7 +133,7 @@ func TestNoTimes(t *testing.T) {
 // The channel has its end.
 func (w *world) start(ctx context.Context, cfg worker.Config, n int) <-chan error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	cfg.Names, cfg.Model, cfg.Settings, cfg.Policy = w.names, "tally", "none", intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}
+	cfg.Names, cfg.Model, cfg.Settings, cfg.Policy = w.names, "tally", settings, intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}
 	got := 0
 	cfg.Hooks = worker.Join(worker.Hooks{
 		Stepped: func(s worker.Stepped) {

@@ -168,9 +168,10 @@ func (o *owner) flush() error {
 
 // effects notes what a window led to, and where the inputs stand behind it.
 func (o *owner) effects(out *event.Outcome, cause string, forgot *ledger.Forgot) *effects {
+	settings := o.ledgerSettings()
 	record := ledger.Record{
 		Version: ledger.Version, Window: out.Window, Cause: cause, Ranges: o.ranges,
-		Model: cmp.Or(out.Model, o.cfg.Model), Settings: o.cfg.Settings,
+		Model: cmp.Or(out.Model, o.cfg.Model), Settings: settings.hash,
 		Predictions: len(out.Predictions), Revisions: len(out.Revisions), Labels: len(out.Labelled), Refused: len(out.Refused),
 		Updates: out.Heads[0].Version, Posterior: hash(out.Posterior), Chain: hash(out.Chain),
 		Forgot:   forgot,
@@ -184,6 +185,9 @@ func (o *owner) effects(out *event.Outcome, cause string, forgot *ledger.Forgot)
 	}
 	if out.Window == 0 {
 		record.Classes = o.cfg.Classes
+	}
+	if o.last.settings != record.Settings {
+		record.Configuration = settings.all
 	}
 	o.last = stateBehind(&record)
 	e := o.encoder.new()

@@ -34,7 +34,7 @@ func (w *world) hire(e worker.Engine, cfg worker.Config) *colleague {
 	if cfg.Policy == nil {
 		cfg.Policy = intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}
 	}
-	cfg.Names, cfg.Model, cfg.Settings, cfg.Classes, cfg.Session = w.names, "tally", "none", []string{"a", "b"}, session
+	cfg.Names, cfg.Model, cfg.Settings, cfg.Classes, cfg.Session = w.names, "tally", settings, []string{"a", "b"}, session
 	cfg.Hooks = worker.Join(cfg.Hooks, worker.Hooks{
 		Recovered: func(r worker.Recovered) { c.recovered <- r },
 		TookOver:  func(t worker.TookOver) { c.took <- t },

@@ -30,6 +30,8 @@ type replayer struct {
 	// checkpoint may be taken.
 	unstepped bool
 	window    event.Window // memory of the window in hand
+	// settings are the ledger's, once a record of it was read.
+	settings settings
 }
 
 // ledgerState is what a ledger record says of the engines behind its window.
@@ -37,10 +39,15 @@ type ledgerState struct {
 	model, chain string         // of the one that served the window
 	shadow       *ledger.Shadow // nil for none
 	serves       string         // the model that serves from here on; "" before the first window
+	settings     string         // their hash; "" in format 1
 }
 
 func stateBehind(r *ledger.Record) ledgerState {
-	return ledgerState{model: r.Model, chain: r.Chain, shadow: r.Shadow, serves: r.Serves()}
+	s := ledgerState{model: r.Model, chain: r.Chain, shadow: r.Shadow, serves: r.Serves(), settings: r.Settings}
+	if r.Version == 1 {
+		s.settings = ""
+	}
+	return s
 }
 
 // openInputs starts to fetch behind what is consumed; with nothing, at the
@@ -62,7 +69,7 @@ func (p *replayer) intake() intake.Config {
 // difference is an error. The outcome's refusals point to records that stay until
 // the inputs are released.
 func (p *replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, error) {
-	if err := p.cfg.checkSettings(r); err != nil {
+	if err := p.checkSettings(ctx, r); err != nil {
 		return nil, err
 	}
 	p.unstepped = true
@@ -110,14 +117,6 @@ func (p *replayer) agree(r *ledger.Record, out *event.Outcome) error {
 	}
 	if out.Promoted != r.Promoted {
 		return fmt.Errorf("ledger %s, window %d: replay promotes model %q where %q was written: commands or program are not those that served it", p.cfg.Names.Ledger, r.Window, out.Promoted, r.Promoted)
-	}
-	return nil
-}
-
-// checkSettings returns an error when the record was written with other settings.
-func (c *Config) checkSettings(r *ledger.Record) error {
-	if r.Settings != c.Settings {
-		return fmt.Errorf("ledger %s was written with settings %q, and these are %q: use the same, or start under another --prefix", c.Names.Ledger, r.Settings, c.Settings)
 	}
 	return nil
 }

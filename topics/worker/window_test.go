@@ -53,7 +53,7 @@ func newLine(tb testing.TB, size int) *owner {
 		tb.Fatal(err)
 	}
 	w := newOwner(&worker{
-		replayer:   &replayer{cfg: &Config{Names: names, Model: "model", Settings: "none"}, engine: &echo{size: size}, inputs: &intake.Inputs{}},
+		replayer:   &replayer{cfg: &Config{Names: names, Model: "model", Settings: `{"model":"none"}`}, engine: &echo{size: size}, inputs: &intake.Inputs{}},
 		partitions: map[string]int{names.Predictions: 4},
 	}, p)
 	go func() {

@@ -118,7 +118,8 @@ func (w *worker) join() (err error) {
 }
 
 // checkEnd looks at the ledger's end, and fails at once when the model that serves
-// there is not here: the replay would only come to the same.
+// there is not here, or its settings are others: the replay would only come to the
+// same.
 func (w *worker) checkEnd(ctx context.Context) error {
 	r, err := ledger.Newest(ctx, w.client, w.cfg.Names.Ledger)
 	if err != nil {
@@ -129,7 +130,10 @@ func (w *worker) checkEnd(ctx context.Context) error {
 		return nil
 	}
 	w.endAtStart = r.Window
-	return w.cfg.checkServes(r)
+	if err := w.cfg.checkServes(r); err != nil {
+		return err
+	}
+	return w.checkSettings(ctx, r)
 }
 
 // open starts behind the newest checkpoint, or at the ledger's beginning.

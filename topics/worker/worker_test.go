@@ -59,6 +59,9 @@ func (e *tally) Step(w *event.Window) *event.Outcome {
 	return out
 }
 
+// settings are a tally's.
+const settings ledger.Settings = `{"tally":"none"}`
+
 // session is as short as test brokers allow.
 const session = time.Second
 
@@ -154,7 +157,7 @@ func (w *world) run(e worker.Engine, cfg worker.Config) error {
 		cfg.Policy = intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}
 	}
 	cfg.Session = session
-	cfg.Names, cfg.Model, cfg.Settings, cfg.Classes = w.names, "tally", "none", []string{"a", "b"}
+	cfg.Names, cfg.Model, cfg.Settings, cfg.Classes = w.names, "tally", settings, []string{"a", "b"}
 	want, got := w.count(w.names.Nodes)+w.count(w.names.Labels)+w.count(w.names.Commands), 0
 	done := func() {
 		if got >= want {
@@ -325,15 +328,50 @@ func TestLedgerOfAnother(t *testing.T) {
 			e    *tally
 			want string
 		}{
-			{"model", worker.Config{Names: w.names, Model: "other", Settings: "none"}, &tally{}, "belongs to model tally"},
-			{"settings", worker.Config{Names: w.names, Model: "tally", Settings: "other"}, &tally{}, `written with settings "none"`},
-			{"program", worker.Config{Names: w.names, Model: "tally", Settings: "none"}, &tally{salt: "x"}, "window 0: replay gives"},
+			{"model", worker.Config{Names: w.names, Model: "other", Settings: settings}, &tally{}, "belongs to model tally"},
+			{"settings", worker.Config{Names: w.names, Model: "tally", Settings: `{"tally":"other","walk":1}`}, &tally{}, "with other settings: tally is none there and other here, walk is not set there and 1 here; start with the ledger's settings"},
+			{"program", worker.Config{Names: w.names, Model: "tally", Settings: settings}, &tally{salt: "x"}, "window 0: replay gives"},
 		} {
 			c.cfg.Policy = intake.CountOrLinger{Count: 1}
 			err := worker.Run(t.Context(), w.client, c.e, c.cfg)
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("another %s: error %v, want one line with %q", c.name, err, c.want)
 			}
+		}
+	})
+}
+
+// TestLedgerHoldsSettings: the first record has them, the others their hash, and they
+// are found again behind a checkpoint too.
+func TestLedgerHoldsSettings(t *testing.T) {
+	onBrokers(t, func(t *testing.T, w *world) {
+		w.send(0, 20)
+		kept := worker.Checkpoints{Dir: t.TempDir(), Every: time.Hour, Restore: readTally}
+		if err := w.run(&tally{}, worker.Config{Checkpoints: kept}); err != nil {
+			t.Fatal(err)
+		}
+		w.send(20, 30)
+		if err := w.run(&tally{}, worker.Config{Checkpoints: kept}); err != nil {
+			t.Fatal(err)
+		}
+		records := w.records()
+		if len(records) < 3 {
+			t.Fatalf("%d records", len(records))
+		}
+		for i, r := range records {
+			if want := map[bool]ledger.Settings{true: settings}[i == 0]; r.Settings != settings.Hash() || r.Configuration != want {
+				t.Errorf("record %d has settings %s and configuration %s", i, r.Settings, r.Configuration)
+			}
+		}
+		found, err := worker.LedgerSettings(t.Context(), w.client, worker.Config{Names: w.names}, nil)
+		if err != nil || found != settings {
+			t.Errorf("found %s (%v)", found, err)
+		}
+		err = worker.Run(t.Context(), w.client, &tally{}, worker.Config{
+			Names: w.names, Model: "tally", Settings: `{"tally":3}`, Checkpoints: kept, Session: session, Policy: intake.CountOrLinger{Count: 1},
+		})
+		if err == nil || !strings.Contains(err.Error(), "tally is none there and 3 here") {
+			t.Errorf("other settings behind a checkpoint: %v", err)
 		}
 	})
 }

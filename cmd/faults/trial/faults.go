@@ -38,7 +38,7 @@ type Setup struct {
 	// Shadow is the file of a model for the shadow, empty for none, and ShadowID
 	// its id.
 	Shadow, ShadowID string
-	Flags            []string // of the engine, for worker and audit
+	Flags            []string // of the engine, for the workers
 	Items            []Item   // that fit the model, in the order of their arrival
 	Brokers          []string // of the cluster; the cluster's own business is Cluster
 	Dir              string   // for checkpoints and logs
@@ -92,7 +92,7 @@ func (g *graph) start(name, crash string, args ...string) (*process, error) {
 	args = append([]string{
 		"work", "--brokers", strings.Join(g.Brokers, ","), "--prefix", g.prefix, "--model", g.Model, "--http", g.http,
 		"--session-timeout", session.String(), "--checkpoint-dir", filepath.Join(g.dir, name), "--create-topics", fmt.Sprint(partitions),
-	}, append(args, g.engine()...)...)
+	}, slices.Concat(args, g.shadow(), g.Flags)...)
 	log, err := os.OpenFile(filepath.Join(g.dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
@@ -182,17 +182,18 @@ func (p *process) stop() error {
 	}
 }
 
-// engine are the flags of worker and audit alike, beside the model.
-func (s *Setup) engine() []string {
+// shadow is the flag of worker and audit for the model in the shadow, if there is
+// one.
+func (s *Setup) shadow() []string {
 	if s.Shadow == "" {
-		return s.Flags
+		return nil
 	}
-	return append([]string{"--shadow", s.Shadow}, s.Flags...)
+	return []string{"--shadow", s.Shadow}
 }
 
 // audit has the program prove what was published.
 func (g *graph) audit(ctx context.Context) error {
-	args := append([]string{"audit", "--brokers", strings.Join(g.Brokers, ","), "--prefix", g.prefix, "--model", g.Model}, g.engine()...)
+	args := append([]string{"audit", "--brokers", strings.Join(g.Brokers, ","), "--prefix", g.prefix, "--model", g.Model}, g.shadow()...)
 	if out, err := exec.CommandContext(ctx, g.Program, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("the audit: %w: %.500s", err, out)
 	}

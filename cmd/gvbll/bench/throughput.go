@@ -244,7 +244,7 @@ func (s *setup) record(topic string, i int) kafka.Record {
 
 func (s *setup) config(names topics.Names) worker.Config {
 	return worker.Config{
-		Names: names, Model: "bench", Settings: "bench", Classes: s.model.Classes, CommitInterval: s.Interval,
+		Names: names, Model: "bench", Settings: `{"engine":"bench"}`, Classes: s.model.Classes, CommitInterval: s.Interval,
 		Policy: intake.CountOrLinger{Count: s.Window, Linger: 2 * time.Millisecond}, Logger: slog.New(slog.DiscardHandler),
 	}
 }

@@ -1,0 +1,281 @@
+package pipeline
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/conformal"
+)
+
+// Settings are the part of a [Config] on which outcomes depend: all of it but what
+// only tunes (Workers, Reserve) or watches (Unwatched), and the engine's version. A
+// ledger holds them as a JSON object, so that a replay needs no other source. A
+// setting that has a flag of the command line has the flag's name and value; where a
+// flag has several values, as --sets has, their names come behind its name.
+
+// setting is one field of a Config, by its name in a ledger.
+type setting struct {
+	name string
+	// absent is the value of a ledger in format 1 whose line does not name the
+	// setting; empty where every line does.
+	absent string
+	quoted bool // its value is a JSON string
+	get    func(*Config) string
+	set    func(*Config, string) error
+}
+
+// settings lists every setting, in the order in which a ledger holds them.
+var settings = []setting{
+	{
+		name: "engine",
+		get:  func(*Config) string { return strconv.Itoa(Version) },
+		set: func(_ *Config, text string) error {
+			if text != strconv.Itoa(Version) {
+				return fmt.Errorf("it is of engine %s, and this program has engine %d: use the program that wrote it", text, Version)
+			}
+			return nil
+		},
+	},
+	{
+		name: "head", absent: "default", quoted: true,
+		// The model's own head may be asked for by its name, too: the engine is the same.
+		get: func(c *Config) string {
+			if c.Head == HeadPaper {
+				return HeadPaper
+			}
+			return "default"
+		},
+		set: func(c *Config, text string) error {
+			switch text {
+			case HeadPaper:
+				c.Head = HeadPaper
+			case "default":
+				c.Head = ""
+			default:
+				return fmt.Errorf("head %q is unknown", text)
+			}
+			return nil
+		},
+	},
+	number("lambda", "", func(c *Config) *float64 { return &c.Update.Lambda }),
+	number("eta", "", func(c *Config) *float64 { return &c.Update.Eta }),
+	number("beta", "", func(c *Config) *float64 { return &c.Update.Beta }),
+	number("clip", "", func(c *Config) *float64 { return &c.Update.Clip }),
+	number("epsilon", "", func(c *Config) *float64 { return &c.Update.Epsilon }),
+	number("walk", "0", func(c *Config) *float64 { return &c.Update.Walk }),
+	named("gradient", "", func(c *Config) *posterior.Gradient { return &c.Update.Gradient }, posterior.Scaled, posterior.AsWritten),
+	{
+		name: "fallback", absent: "0", // never, as the flag has it
+		get: func(c *Config) string {
+			if c.Fallback < 0 {
+				return "0"
+			}
+			return formatNumber(c.Fallback)
+		},
+		set: func(c *Config, text string) (err error) {
+			if c.Fallback, err = strconv.ParseFloat(text, 64); c.Fallback == 0 {
+				c.Fallback = -1
+			}
+			return err
+		},
+	},
+	number("coverage", "0", func(c *Config) *float64 { return &c.Coverage.Target }),
+	named("sets-score", "lac", func(c *Config) *conformal.Kind { return &c.Coverage.Score }, conformal.LAC, conformal.APS, conformal.RAPS),
+	named("sets-method", "aci", func(c *Config) *conformal.Method { return &c.Coverage.Method }, conformal.ACI, conformal.PID, conformal.Fixed),
+	named("sets-groups", "none", func(c *Config) *Per { return &c.Coverage.Per }, PerNone, PerClass, PerSlice),
+	number("abstain-confidence", "0", func(c *Config) *float64 { return &c.Coverage.MinConfidence }),
+	integer("abstain-set-size", "0", func(c *Config) *int { return &c.Coverage.MaxSize }),
+	number("abstain-outside", "0", func(c *Config) *float64 { return &c.Coverage.MaxOutside }),
+	integer("rescore-after", "0", func(c *Config) *int { return &c.Rescore.After }),
+	number("rescore-confidence", "0", func(c *Config) *float64 { return &c.Rescore.Confidence }),
+	{
+		name: "rescore-limit", absent: "0",
+		// It binds only where nodes are predicted again.
+		get: func(c *Config) string {
+			if !c.Rescore.on() {
+				return "0"
+			}
+			return strconv.Itoa(c.Rescore.Limit)
+		},
+		set: func(c *Config, text string) (err error) {
+			c.Rescore.Limit, err = strconv.Atoi(text)
+			return err
+		},
+	},
+	{
+		name: "bfloat16", absent: "false",
+		get: func(c *Config) string { return strconv.FormatBool(c.BFloat16) },
+		set: func(c *Config, text string) (err error) {
+			c.BFloat16, err = strconv.ParseBool(text)
+			return err
+		},
+	},
+	integer("samples", "", func(c *Config) *int { return &c.Samples }),
+	integer("bins", "", func(c *Config) *int { return &c.Bins }),
+	integer("pending", "", func(c *Config) *int { return &c.MaxPending }),
+	integer("waiting-labels", "", func(c *Config) *int { return &c.MaxWaitingLabels }),
+	integer("waiting-edges", "", func(c *Config) *int { return &c.MaxWaitingEdges }),
+}
+
+// formatNumber returns the shortest text that reads back as v.
+func formatNumber(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+
+func number(name, absent string, field func(*Config) *float64) setting {
+	return setting{
+		name: name, absent: absent,
+		get: func(c *Config) string { return formatNumber(*field(c)) },
+		set: func(c *Config, text string) (err error) {
+			*field(c), err = strconv.ParseFloat(text, 64)
+			return err
+		},
+	}
+}
+
+func integer(name, absent string, field func(*Config) *int) setting {
+	return setting{
+		name: name, absent: absent,
+		get: func(c *Config) string { return strconv.Itoa(*field(c)) },
+		set: func(c *Config, text string) (err error) {
+			*field(c), err = strconv.Atoi(text)
+			return err
+		},
+	}
+}
+
+// named is a setting whose values have names.
+func named[T interface {
+	comparable
+	fmt.Stringer
+}](name, absent string, field func(*Config) *T, values ...T,
+) setting {
+	return setting{
+		name: name, absent: absent, quoted: true,
+		get: func(c *Config) string { return (*field(c)).String() },
+		set: func(c *Config, text string) error {
+			for _, v := range values {
+				if v.String() == text {
+					*field(c) = v
+					return nil
+				}
+			}
+			return fmt.Errorf("%q is unknown", text)
+		},
+	}
+}
+
+// Effective returns c with the settings that have no effect on any of the models at
+// their defaults: a pool has its constants from the model file.
+func (c Config) Effective(models ...*model.Model) Config {
+	if c.Head == HeadPaper || slices.ContainsFunc(models, func(m *model.Model) bool { return m.Pool == nil }) {
+		return c
+	}
+	c.Update, c.Fallback = posterior.DefaultConfig(), defaultFallback
+	return c
+}
+
+// Settings returns the settings of a Config with its defaults filled in, as
+// [Engine.Config] returns it: a JSON object.
+func (c Config) Settings() []byte {
+	var b []byte
+	for i := range settings {
+		s := &settings[i]
+		b = appendMember(b, s.name, s.get(&c), s.quoted)
+	}
+	return append(b, '}')
+}
+
+// appendMember appends a member to an object that is still open. A value that is no
+// JSON by itself, such as +Inf, is quoted.
+func appendMember(b []byte, name, value string, quoted bool) []byte {
+	if len(b) == 0 {
+		b = append(b, '{')
+	} else {
+		b = append(b, ',')
+	}
+	b = append(appendQuoted(b, name), ':')
+	if quoted || !json.Valid([]byte(value)) {
+		return appendQuoted(b, value)
+	}
+	return append(b, value...)
+}
+
+func appendQuoted(b []byte, s string) []byte {
+	quoted, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // of a string there is none
+	}
+	return append(b, quoted...)
+}
+
+// ParseSettings returns the Config that has these settings.
+func ParseSettings(object []byte) (c Config, err error) {
+	var values map[string]any
+	d := json.NewDecoder(bytes.NewReader(object))
+	d.UseNumber() // as it is written
+	if err := d.Decode(&values); err != nil {
+		return c, fmt.Errorf("settings: %w", err)
+	}
+	for i := range settings {
+		s := &settings[i]
+		value, ok := values[s.name]
+		if !ok {
+			return c, fmt.Errorf("settings: %s is missing: use the program that wrote them", s.name)
+		}
+		if err := s.set(&c, fmt.Sprint(value)); err != nil {
+			return c, fmt.Errorf("settings: %s: %w", s.name, err)
+		}
+		delete(values, s.name)
+	}
+	if unknown := slices.Sorted(maps.Keys(values)); len(unknown) > 0 {
+		return c, fmt.Errorf("settings: %s is unknown: use the program that wrote them", unknown[0])
+	}
+	return c.WithDefaults()
+}
+
+// SettingsOfLine returns the settings that a ledger in format 1 holds, as
+// [Config.String] wrote them: one line of name=value, which leaves out what is off. A
+// name that is unknown is kept, so that a comparison names it.
+func SettingsOfLine(line string) []byte {
+	values := make(map[string]string)
+	for _, field := range strings.Fields(line) {
+		name, value, _ := strings.Cut(field, "=")
+		switch name {
+		case "rows":
+			values["bfloat16"] = strconv.FormatBool(value == "bfloat16")
+		case "sets":
+			split(values, value, "sets-score", "sets-method", "sets-groups")
+		case "abstain":
+			split(values, value, "abstain-confidence", "abstain-set-size", "abstain-outside")
+		default:
+			values[name] = value
+		}
+	}
+	var b []byte
+	for i := range settings {
+		s := &settings[i]
+		value, ok := values[s.name]
+		if !ok {
+			value = s.absent
+		}
+		b = appendMember(b, s.name, value, s.quoted)
+		delete(values, s.name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		b = appendMember(b, name, values[name], true)
+	}
+	return append(b, '}')
+}
+
+// split sets the names to the parts of a value between slashes.
+func split(values map[string]string, value string, names ...string) {
+	for i, part := range strings.SplitN(value, "/", len(names)) {
+		values[names[i]] = part
+	}
+}

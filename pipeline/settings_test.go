@@ -1,0 +1,124 @@
+package pipeline_test
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/conformal"
+)
+
+// everything is a Config with all that is optional switched on.
+func everything(t *testing.T) pipeline.Config {
+	t.Helper()
+	cfg, err := pipeline.Config{
+		Update:   posterior.Config{Lambda: 0.9, Eta: 0.5, Beta: 0.01, Clip: 0.3, Epsilon: 1e-7, Walk: 0.001},
+		Coverage: pipeline.Coverage{Target: 0.9, MinConfidence: 0.3, MaxSize: 4, MaxOutside: 2.5},
+		Rescore:  pipeline.Rescoring{After: 3, Confidence: 0.4, Limit: 50},
+	}.WithDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// leaves calls f for every field of a struct that holds no other fields.
+func leaves(v reflect.Value, path string, f func(path string, v reflect.Value)) {
+	for i := range v.NumField() {
+		name := strings.TrimPrefix(path+"."+v.Type().Field(i).Name, ".")
+		if v.Field(i).Kind() == reflect.Struct {
+			leaves(v.Field(i), name, f)
+			continue
+		}
+		f(name, v.Field(i))
+	}
+}
+
+// TestSettingsHoldEveryField: a change of any field of Config changes the settings,
+// and is read back from them, but for the fields that no outcome depends on.
+func TestSettingsHoldEveryField(t *testing.T) {
+	tunes := map[string]bool{"Unwatched": true, "Reserve": true, "Workers": true}
+	base := everything(t)
+	cfg := base
+	leaves(reflect.ValueOf(&cfg).Elem(), "", func(path string, v reflect.Value) {
+		cfg = base
+		switch v.Kind() {
+		case reflect.String:
+			v.SetString(pipeline.HeadPaper)
+		case reflect.Bool:
+			v.SetBool(!v.Bool())
+		case reflect.Int:
+			v.SetInt(v.Int() + 1)
+		case reflect.Uint8:
+			v.SetUint(v.Uint() + 1)
+		case reflect.Float64:
+			v.SetFloat(v.Float() * 1.0625)
+		default:
+			t.Fatalf("%s is a %s: teach this test how to change it", path, v.Kind())
+		}
+		same := string(cfg.Settings()) == string(base.Settings())
+		if same != tunes[path] {
+			t.Errorf("%s: the settings are the same: %v\n%s", path, same, cfg.Settings())
+		}
+		want := cfg
+		want.Unwatched, want.Reserve, want.Workers = base.Unwatched, base.Reserve, base.Workers
+		if got, err := pipeline.ParseSettings(cfg.Settings()); err != nil || got != want {
+			t.Errorf("%s: read back as %+v, %v\nwant %+v", path, got, err, want)
+		}
+	})
+}
+
+// TestSettingsOfLine: the line of format 1 says the same, whatever it leaves out.
+func TestSettingsOfLine(t *testing.T) {
+	all := everything(t)
+	for name, change := range map[string]func(*pipeline.Config){
+		"everything":   func(*pipeline.Config) {},
+		"nothing":      func(c *pipeline.Config) { *c = pipeline.Config{Fallback: -1} },
+		"defaults":     func(c *pipeline.Config) { *c = pipeline.Config{} },
+		"paper":        func(c *pipeline.Config) { c.Head = pipeline.HeadPaper },
+		"pool":         func(c *pipeline.Config) { c.Head = pipeline.HeadPool },
+		"bfloat16":     func(c *pipeline.Config) { c.BFloat16 = true },
+		"no sets":      func(c *pipeline.Config) { c.Coverage = pipeline.Coverage{} },
+		"no rescoring": func(c *pipeline.Config) { c.Rescore = pipeline.Rescoring{Limit: 7} },
+		"other sets": func(c *pipeline.Config) {
+			c.Coverage.Score, c.Coverage.Method, c.Coverage.Per = conformal.RAPS, conformal.PID, pipeline.PerSlice
+		},
+		"as written": func(c *pipeline.Config) { c.Update.Gradient = posterior.AsWritten },
+	} {
+		cfg := all
+		change(&cfg)
+		cfg, err := cfg.WithDefaults()
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if got, want := string(pipeline.SettingsOfLine(cfg.String())), string(cfg.Settings()); got != want {
+			t.Errorf("%s: %s\ngives %s\nwant  %s", name, cfg.String(), got, want)
+		}
+	}
+	const old = "engine=4 lambda=0.5 departed-labels=remove"
+	if got := string(pipeline.SettingsOfLine(old)); !strings.HasPrefix(got, `{"engine":4,`) || !strings.HasSuffix(got, `,"departed-labels":"remove"}`) {
+		t.Errorf("%s gives %s", old, got)
+	}
+}
+
+func TestParseSettingsRefuses(t *testing.T) {
+	whole := string(everything(t).Settings())
+	for want, damage := range map[string]func(string) string{
+		"unexpected": func(s string) string { return s[:len(s)-1] },
+		"use the program that wrote it": func(s string) string {
+			return strings.Replace(s, fmt.Sprintf(`"engine":%d`, pipeline.Version), `"engine":1`, 1)
+		},
+		"eta is missing":     func(s string) string { return strings.Replace(s, `"eta":0.5,`, "", 1) },
+		"theta is unknown":   func(s string) string { return strings.Replace(s, "{", `{"theta":3,`, 1) },
+		`"other" is unknown`: func(s string) string { return strings.Replace(s, "aci", "other", 1) },
+		"lambda 7":           func(s string) string { return strings.Replace(s, `"lambda":0.9`, `"lambda":7`, 1) },
+		"bins":               func(s string) string { return strings.Replace(s, `"bins":10`, `"bins":[]`, 1) },
+	} {
+		if _, err := pipeline.ParseSettings([]byte(damage(whole))); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want an error with %q, got %v", want, err)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package ledger
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestDiff: settings are compared by name, in any order and form.
+func TestDiff(t *testing.T) {
+	const a, b Settings = `{"lambda":0.99,"head":"default","walk":0}`, `{"walk":0, "head":"paper", "lambda":0.5, "coverage":0.9}`
+	want := "[coverage is not set there and 0.9 here head is default there and paper here lambda is 0.99 there and 0.5 here]"
+	if got := fmt.Sprint(Diff(a, b)); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := Diff(a, a); got != nil {
+		t.Errorf("%v between equals", got)
+	}
+}
+
+// TestSettingsKeepTheirForm: read and written, they stay the same, and so does their
+// hash.
+func TestSettingsKeepTheirForm(t *testing.T) {
+	for _, text := range []string{`{"a":1}`, `{ "a" : [1, 2],  "<b>": "\u2028" }`, `{}`} {
+		var s, again Settings
+		if err := json.Unmarshal([]byte(text), &s); err != nil {
+			t.Fatal(err)
+		}
+		b, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(b, &again); err != nil || again != s || s.Hash() != again.Hash() {
+			t.Errorf("%s: %s, then %s (%v)", text, s, again, err)
+		}
+	}
+}
+
+// TestFormat1: a ledger that a program wrote before format 2 is read.
+func TestFormat1(t *testing.T) {
+	b, err := os.ReadFile("testdata/format1.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range strings.Split(strings.TrimSpace(string(b)), "\n") {
+		r, err := Decode([]byte(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Version != 1 || r.Window != int64(i) || !strings.HasPrefix(r.Settings, "engine=5 lambda=0.99 ") || r.Configuration != "" || r.Chain == "" {
+			t.Errorf("window %d: %+v", i, r)
+		}
+	}
+}
