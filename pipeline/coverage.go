@@ -11,26 +11,27 @@ import (
 	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
-// Coverage asks for a set of classes in every prediction that holds the node's
-// class with a stated probability, and says when a prediction is better not acted
-// on. The zero value asks for nothing.
+// Coverage asks for a set of classes with every prediction, which holds the node's
+// class with a stated probability, and says when a prediction is better not acted on.
+// The zero value asks for nothing.
 type Coverage struct {
-	// Target in [0.5, 1) is the share of sets that are to hold the class; 0 for no
-	// sets.
+	// Target, in [0.5, 1), is the share of sets that are to hold their node's class;
+	// 0 for no sets.
 	Target float64
+	// Score orders a node's classes, and Method moves the thresholds by labels.
 	Score  conformal.Kind
 	Method conformal.Method
-	Per    Per
+	// Per says which nodes share a threshold.
+	Per Per
 
-	// MinConfidence, MaxSize and MaxOutside are limits beyond which a prediction
-	// is better not acted on, see [conformal.Limits] and [conformal.Outside]; 0
-	// for none.
+	// Beyond these limits a prediction is better not acted on; 0 for none. See
+	// [conformal.Limits], and for MaxOutside [conformal.Outside].
 	MinConfidence float64
 	MaxSize       int
 	MaxOutside    float64
 }
 
-// Per says which nodes have thresholds, and so a coverage, of their own.
+// Per says which nodes have a threshold, and so a coverage, of their own.
 type Per uint8
 
 const (
@@ -38,8 +39,8 @@ const (
 	PerNone Per = iota
 	// PerClass is one for each class: coverage holds among the nodes of each.
 	PerClass
-	// PerSlice is one for each slice of the graph by degree: nodes of no, of 1 to
-	// 3, of 4 to 15 and of 16 or more neighbours that came before them.
+	// PerSlice is one for each slice of the graph by degree: nodes with 0, 1 to 3, 4 to
+	// 15, and 16 or more neighbours that came before them.
 	PerSlice
 )
 
@@ -56,13 +57,14 @@ func (p Per) String() string {
 	return fmt.Sprintf("Per(%d)", uint8(p))
 }
 
-// degreeSlices are the slices' names and the degrees that they begin with.
+// degreeSlices are the slices by name, with the degree that each begins at.
 var degreeSlices = [...]struct {
 	name string
 	from int
 }{{"0", 0}, {"1-3", 1}, {"4-15", 4}, {"16+", 16}}
 
-// String is what the ledger binds, with a blank before it, or "" for no sets.
+// String returns the settings in canonical form, with a blank before them, or "" for
+// no sets. A ledger is bound to it.
 func (c Coverage) String() string {
 	if c.Target == 0 {
 		return ""
@@ -70,8 +72,8 @@ func (c Coverage) String() string {
 	return fmt.Sprintf(" coverage=%g sets=%v/%v/%v abstain=%g/%d/%g", c.Target, c.Score, c.Method, c.Per, c.MinConfidence, c.MaxSize, c.MaxOutside)
 }
 
-// predictor returns how sets are made, for so many classes. Scores that can be
-// randomized are, for then coverage is as stated and not only at least.
+// predictor returns how sets are made of this many classes. Scores are randomized
+// where they can be: then coverage is the target, and not just at least the target.
 func (c Coverage) predictor(classes int) conformal.Config {
 	p := conformal.DefaultConfig(classes)
 	p.Alpha = 1 - c.Target
@@ -80,8 +82,8 @@ func (c Coverage) predictor(classes int) conformal.Config {
 		p.Score.Penalty, p.Score.Free = 0.05, 2
 	}
 	p.Method = c.Method
-	// Labels that come at once may change much, late ones must not: these held
-	// coverage within two points on every data set of docs/coverage.md.
+	// Labels that come at once may move thresholds far, late ones must not: these
+	// constants kept coverage within two points on every data set of docs/coverage.md.
 	p.Rate, p.Gain, p.Borrow = 0.03, 0.5, 50
 	if c.Method == conformal.PID {
 		p.Rate = 0.005
@@ -93,7 +95,7 @@ func (c Coverage) predictor(classes int) conformal.Config {
 	return p
 }
 
-// validate reports what is out of range, with the remedy.
+// validate returns an error for what is out of range, with the remedy.
 func (c Coverage) validate() error {
 	switch {
 	case c.Target == 0 && c != (Coverage{}):

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -125,11 +126,9 @@ func (e *Engine) Posterior() (now, trained *posterior.Gaussian) {
 // head first; and, where nodes are predicted again, last those of the newest
 // predictions.
 func (e *Engine) Summaries() []Summary {
-	all := append([]Summary(nil), e.scorer.summaries...)
-	for _, o := range e.observers {
-		if r, is := o.(*rescoring); is {
-			all = append(all, r.summary)
-		}
+	all := slices.Clone(e.scorer.summaries)
+	for _, s := range e.scorer.extra {
+		all = append(all, *s)
 	}
 	return all
 }

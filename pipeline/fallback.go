@@ -5,23 +5,23 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// fallback decides which head serves: the one that learns, or, where that did
-// worse, the one that stays as training left it.
+// fallback decides which of the paper's heads serves: the online one, or, where that
+// did worse, the static one.
 //
-// With Δ_t the log loss of the online head less that of the static one, summed
-// over the labels of window t, both as said when their nodes were served, it
-// keeps the lead r of the static head between 0 and θ,
+// With Δ_t the log loss of the online head less that of the static one, summed over
+// the labels of window t, both as predicted when the nodes were served, it keeps the
+// lead r of the static head between 0 and θ,
 //
 //	r_t = min(θ, max(0, r_{t-1} + Δ_t)),
 //
-// serves the static head from r = θ on, and the online one again from r = 0 on.
-// Both go on saying what they would serve, and the online one goes on learning.
+// and serves the static head from r = θ on, and the online one again from r = 0 on.
+// Both predict throughout, and the online one goes on learning.
 //
-// The regret is bounded. While the online head serves, r has not come to θ, so
-// clipping at 0 alone has happened, which only raises r: the Δ of such a stretch
-// sum up to at most θ, and with its last window, which may go beyond, to θ + b,
-// where b is the most that one window's labels differ by. While the static head
-// serves it is the same with the signs changed. So over a stream with S switches
+// The regret is bounded. While the online head serves, r has not reached θ, so it
+// was clipped at 0 alone, which only raises r: the Δ of such a stretch add up to at
+// most θ, and with its last window, which may go beyond, to θ + b, where b is the
+// most that Δ of one window can be. While the static head serves it is the same with
+// the signs changed. So over a stream with S switches
 //
 //	loss(served) ≤ loss(static) + (⌊S/2⌋ + 1)(θ + b)
 //	loss(served) ≤ loss(online) + ⌈S/2⌉(θ + b),
@@ -29,10 +29,10 @@ import (
 // and each switch took a stretch in which the other head was better by θ: S is at
 // most Σ|Δ_t|/θ, and 0 or 1 where one head is better throughout, up to swings of
 // less than θ. This is the log odds of fixed share between two experts (Herbster &
-// Warmuth 1998), switching rate e^-θ, with its soft bounds made hard and the
-// better one served in place of the mixture: until it is needed, what is served is
-// the online head to the bit. Labels that come late add what they cost on their
-// way: the rule cannot know it.
+// Warmuth 1998) at switching rate e^-θ, with its soft bounds made hard, and with the
+// better expert served in place of the mixture: until the fallback is needed, the
+// online head is served to the bit. Late labels add the loss until they come, which
+// the rule cannot know.
 type fallback struct {
 	threshold float64 // θ, nats
 	lead      float64 // r

@@ -139,18 +139,18 @@ func (p *pooled) suppose(v view, embedded posterior.Rows, kept []float32) poster
 
 // predict writes what is kept of each of the rows.
 func (p *pooled) predict(kept []float32) {
-	n, said := p.rows.N, p.pool.LogProbsPerRow()
-	p.logp = kernel.Room(p.logp, n*said)
+	n, logps := p.rows.N, p.pool.LogProbsPerRow()
+	p.logp = kernel.Room(p.logp, n*logps)
 	p.pool.Predict(p.rows, p.logp)
 	for i := range n {
 		row := kept[i*p.width() : (i+1)*p.width()]
-		copy(row, p.logp[i*said:(i+1)*said])
-		clear(row[said:])
+		copy(row, p.logp[i*logps:(i+1)*logps])
+		clear(row[logps:])
 		if len(p.rows.Labelled) > 0 {
-			copy(row[said:], p.rows.Labelled[i*p.classes:(i+1)*p.classes])
+			copy(row[logps:], p.rows.Labelled[i*p.classes:(i+1)*p.classes])
 		}
 		if len(p.rows.Second) > 0 {
-			copy(row[said+p.classes:], p.rows.Second[i*p.classes:(i+1)*p.classes])
+			copy(row[logps+p.classes:], p.rows.Second[i*p.classes:(i+1)*p.classes])
 		}
 	}
 }
@@ -164,12 +164,12 @@ func (p *pooled) learn(b *batch, heads []event.Head) {
 	}
 	learned := pool.Batch{Rows: p.rows, Labels: b.labels}
 	learned.Labelled, learned.Second, p.logp = p.rows.Labelled[:0], p.rows.Second[:0], p.logp[:0]
-	said := p.pool.LogProbsPerRow()
+	logps := p.pool.LogProbsPerRow()
 	for i := range b.labels {
 		row := b.kept[i*p.width() : (i+1)*p.width()]
-		p.logp = append(p.logp, row[:said]...)
-		learned.Labelled = append(learned.Labelled, row[said:said+p.classes]...)
-		learned.Second = append(learned.Second, row[said+p.classes:]...)
+		p.logp = append(p.logp, row[:logps]...)
+		learned.Labelled = append(learned.Labelled, row[logps:logps+p.classes]...)
+		learned.Second = append(learned.Second, row[logps+p.classes:]...)
 	}
 	p.rows.Labelled, p.rows.Second = learned.Labelled, learned.Second
 	learned.LogProbs, learned.Embedded = p.logp, b.rows

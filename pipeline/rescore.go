@@ -58,11 +58,13 @@ var (
 )
 
 func newRescoring(cfg Config, p *predictor, s *scorer) *rescoring {
-	return &rescoring{
+	r := &rescoring{
 		Rescoring: cfg.Rescore, predictor: p, scorer: s, bound: cfg.MaxPending,
 		degrees: newSlotTable[int32](1), revisions: newSlotTable[int32](1), probs: newSlotTable[float32](p.model.Prior.Classes),
 		due: newNodeQueue[struct{}](), summary: Summary{Head: revisedHead},
 	}
+	s.extra = append(s.extra, &r.summary)
+	return r
 }
 
 // Of the graph's changes only those of degrees matter.

@@ -16,6 +16,8 @@ type scorer struct {
 	batch     *batch
 	bins      int       // of a window's ECE
 	summaries []Summary // by head
+	// extra are summaries of predictions that observers make.
+	extra []*Summary
 
 	probs []float64             // of the labels, and then their log losses
 	row   []float32             // one head's probabilities

@@ -100,6 +100,9 @@ func takeDown(meta map[string]string, engines ...*Engine) *Snapshot {
 		if e.snapshot != nil {
 			panic("pipeline: a snapshot is under way")
 		}
+		if e.stage != entering {
+			panic("pipeline: a snapshot within a window")
+		}
 	}
 	for key := range meta {
 		if strings.HasPrefix(key, metaOwn) {
