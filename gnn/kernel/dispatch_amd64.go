@@ -71,7 +71,7 @@ func productRows(dst []float32, apart int, x, w []float32, n, in, out int) {
 	}
 }
 
-// prefetchRows is [Prefetch] of words of 4 bytes, whatever they are.
+// prefetchRows is [Prefetch] of words of 4 bytes, whatever their type.
 func prefetchRows(blocks *[]float32, shift, stride int, index []int32, from, n int) {
 	if active != plain {
 		prefetch(n, &index[0], len(index), blocks, shift, stride, from)
@@ -84,14 +84,14 @@ func prefetchLines(address []uintptr) {
 	}
 }
 
-func gatherRectified(dst []float32, t *Table[float32], index []int32, scale []float32, own, sum int) {
+func gatherRectified(dst []float32, t *Table[float32], index []int32, scale []float32, x, y int) {
 	switch active {
 	case avx512:
-		gatherRectifiedAVX512(&dst[0], len(dst), &index[0], &scale[0], len(index), &t.blocks[0], int(t.shift), t.width, own, sum)
+		gatherRectifiedAVX512(&dst[0], len(dst), &index[0], &scale[0], len(index), &t.blocks[0], int(t.shift), t.width, x, y)
 	case avx2:
-		gatherRectifiedAVX2(&dst[0], len(dst), &index[0], &scale[0], len(index), &t.blocks[0], int(t.shift), t.width, own, sum)
+		gatherRectifiedAVX2(&dst[0], len(dst), &index[0], &scale[0], len(index), &t.blocks[0], int(t.shift), t.width, x, y)
 	default:
-		plainGatherRectified(dst, t, index, scale, own, sum)
+		plainGatherRectified(dst, t, index, scale, x, y)
 	}
 }
 
@@ -107,8 +107,8 @@ func exchange(t *Table[float32], v int32, index []int32, from, to, n int) {
 	}
 }
 
-// productColumns is [Product] with the first columns of a matrix whose rows
-// are stride apart.
+// productColumns is [Product] with the first len(dst) columns of a matrix whose rows are stride
+// entries apart.
 func productColumns(dst, x, w []float32, stride int) {
 	if active == avx512 {
 		productAVX512(&dst[0], len(dst), &x[0], len(x), &w[0], stride)
@@ -150,14 +150,14 @@ func scale(dst []float32, a float32) {
 	}
 }
 
-func combine(dst, own, sum []float32, scale float32) {
+func combine(dst, x, y []float32, a float32) {
 	switch {
 	case active == plain || len(dst) == 0:
-		plainCombine(dst, own, sum, scale)
+		plainCombine(dst, x, y, a)
 	case active == avx512:
-		combineAVX512(&dst[0], len(dst), &own[0], &sum[0], scale)
+		combineAVX512(&dst[0], len(dst), &x[0], &y[0], a)
 	default:
-		combineAVX2(&dst[0], len(dst), &own[0], &sum[0], scale)
+		combineAVX2(&dst[0], len(dst), &x[0], &y[0], a)
 	}
 }
 
@@ -172,14 +172,14 @@ func rectify(dst, x []float32) {
 	}
 }
 
-func addRectified(dst, own, sum []float32, scale float32) {
+func addRectified(dst, x, y []float32, a float32) {
 	switch {
 	case active == plain || len(dst) == 0:
-		plainAddRectified(dst, own, sum, scale)
+		plainAddRectified(dst, x, y, a)
 	case active == avx512:
-		addRectifiedAVX512(&dst[0], len(dst), &own[0], &sum[0], scale)
+		addRectifiedAVX512(&dst[0], len(dst), &x[0], &y[0], a)
 	default:
-		addRectifiedAVX2(&dst[0], len(dst), &own[0], &sum[0], scale)
+		addRectifiedAVX2(&dst[0], len(dst), &x[0], &y[0], a)
 	}
 }
 
@@ -216,7 +216,7 @@ func adam(param, grad, first, second []float32, c *[8]float32) {
 	}
 }
 
-// whole is how many of n numbers fill registers at every level.
+// whole rounds n down to whole registers of every level.
 func whole(n int) int { return n &^ 15 }
 
 func widen(dst []float32, src []uint16) {

@@ -4,4 +4,5 @@ package kernel
 
 import "unsafe"
 
+// adviseHuge does nothing: only Linux takes such advice.
 func adviseHuge(unsafe.Pointer, uintptr) {}

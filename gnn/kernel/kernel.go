@@ -1,21 +1,3 @@
-// Package kernel is the float32 inner loops of encoding and of training, in
-// AVX-512, AVX2 and plain Go, chosen when the program starts.
-//
-// Every form gives the same bits, so that a replay on another machine is a
-// proof. The contract fixes the order of each sum:
-//
-//   - lanes run across outputs: no output's sum is split over lanes;
-//   - a sum starts from what the destination holds and takes its terms one by
-//     one, in their order;
-//   - a product is rounded before it is added: nothing is fused.
-//
-// A term whose factor is zero may be left out by the caller: the other factor
-// is finite, so the term is a zero, and a sum that starts from +0 and rounds to
-// nearest never becomes the -0 that adding it would change. That is why dense
-// and sparse features agree.
-//
-// Slices may not overlap unless they are the same. Shapes that do not fit, and
-// indices out of range, panic.
 package kernel
 
 import (
@@ -25,8 +7,8 @@ import (
 
 //go:generate go run -modfile=../../.ci/tools.mod gen/main.go -out kernel_amd64.s -stubs stubs_amd64.go -pkg kernel
 
-// Gather computes dst[j] += Σ_t value[t]·rows[index[t]·stride+j], t ascending:
-// a sparse row times a matrix.
+// Gather computes dst[j] += Σ_t value[t]·rows[index[t]·stride+j], t ascending: a sparse row
+// times a matrix whose rows are stride entries apart.
 func Gather[I int32 | uint32](dst []float32, index []I, value, rows []float32, stride int) {
 	if len(value) != len(index) {
 		panic(fmt.Sprintf("kernel: %d indices with %d values", len(index), len(value)))
@@ -36,15 +18,14 @@ func Gather[I int32 | uint32](dst []float32, index []I, value, rows []float32, s
 	}
 }
 
-// GatherSum is [Gather] with every value 1.
+// GatherSum is [Gather] with all values 1.
 func GatherSum[I int32 | uint32](dst []float32, index []I, rows []float32, stride int) {
 	if fits(dst, index, rows, stride) {
 		gatherSum(dst, signed(index), rows, stride)
 	}
 }
 
-// fits panics when a row lies outside of rows, and reports whether there is
-// anything to do.
+// fits panics when a row is out of range, and reports whether there is anything to do.
 func fits[I int32 | uint32](dst []float32, index []I, rows []float32, stride int) bool {
 	if len(dst) == 0 || len(index) == 0 {
 		return false
@@ -52,7 +33,7 @@ func fits[I int32 | uint32](dst []float32, index []I, rows []float32, stride int
 	if stride < 0 || len(rows) < len(dst) {
 		panic(fmt.Sprintf("kernel: rows of %d numbers, %d apart, in %d", len(dst), stride, len(rows)))
 	}
-	var most uint32 // an index below zero is a large one
+	var most uint32 // negative indices are large
 	for _, i := range index {
 		most = max(most, uint32(i))
 	}
@@ -62,14 +43,14 @@ func fits[I int32 | uint32](dst []float32, index []I, rows []float32, stride int
 	return true
 }
 
-// signed returns indices that fits has seen, none of them above an int32, as
-// the kernels read them.
+// signed returns indices that passed fits, none of which is above an int32, as the type that
+// the kernels read.
 func signed[I int32 | uint32](index []I) []int32 {
 	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(index))), len(index))
 }
 
-// Product computes dst[j] += Σ_k x[k]·w[k·len(dst)+j], k ascending: a dense row
-// times a matrix of len(x) rows.
+// Product computes dst[j] += Σ_k x[k]·w[k·len(dst)+j], k ascending: a dense row times a
+// matrix of len(x) rows.
 func Product(dst, x, w []float32) {
 	if len(w) != len(x)*len(dst) {
 		panic(fmt.Sprintf("kernel: %d numbers times a matrix of %d into %d", len(x), len(w), len(dst)))
@@ -79,8 +60,8 @@ func Product(dst, x, w []float32) {
 	}
 }
 
-// ProductRows is [Product] for each of n rows: dst is n×out, x n×in and w
-// in×out, row-major.
+// ProductRows is [Product] for each of n rows: dst is n×out, x n×in and w in×out, all
+// row-major.
 func ProductRows(dst, x, w []float32, n, in, out int) {
 	if n < 0 || out < 0 || len(dst) != n*out {
 		panic(fmt.Sprintf("kernel: %d numbers for %d×%d", len(dst), n, out))
@@ -88,9 +69,9 @@ func ProductRows(dst, x, w []float32, n, in, out int) {
 	ProductRowsApart(dst, out, x, w, n, in, out)
 }
 
-// ProductRowsApart is [ProductRows] with dst's rows the given number of
-// entries apart, at least out. What lies between them is left as it is, and
-// after the last there need be nothing.
+// ProductRowsApart is [ProductRows] with the rows of dst apart entries from each other, at
+// least out. It leaves the entries between them unchanged; there need be none after the
+// last.
 func ProductRowsApart(dst []float32, apart int, x, w []float32, n, in, out int) {
 	if n < 0 || in < 0 || out < 0 || apart < out || len(x) != n*in || len(w) != in*out || n > 0 && len(dst) < (n-1)*apart+out {
 		panic(fmt.Sprintf("kernel: %d×%d (%d numbers) times %d×%d (%d) into %d, rows %d apart", n, in, len(x), in, out, len(w), len(dst), apart))
@@ -115,9 +96,9 @@ func Scale(dst []float32, a float32) {
 	scale(dst, a)
 }
 
-// Combine computes dst[j] = own[j] + scale·sum[j].
-func Combine(dst, own, sum []float32, scale float32) {
-	combine(dst, own[:len(dst)], sum[:len(dst)], scale)
+// Combine computes dst[j] = x[j] + a·y[j].
+func Combine(dst, x, y []float32, a float32) {
+	combine(dst, x[:len(dst)], y[:len(dst)], a)
 }
 
 // Rectify computes dst[j] = max(x[j], 0): never -0, and NaN for NaN.
@@ -125,9 +106,9 @@ func Rectify(dst, x []float32) {
 	rectify(dst, x[:len(dst)])
 }
 
-// AddRectified computes dst[j] += max(own[j] + scale·sum[j], 0).
-func AddRectified(dst, own, sum []float32, scale float32) {
-	addRectified(dst, own[:len(dst)], sum[:len(dst)], scale)
+// AddRectified computes dst[j] += max(x[j] + a·y[j], 0).
+func AddRectified(dst, x, y []float32, a float32) {
+	addRectified(dst, x[:len(dst)], y[:len(dst)], a)
 }
 
 // Gate computes dst[j] = a·dst[j] where x[j] > 0, and 0 elsewhere.
@@ -135,8 +116,8 @@ func Gate(dst, x []float32, a float32) {
 	gate(dst, x[:len(dst)], a)
 }
 
-// Draws is how many draws [Dropout] wants for n numbers: n rounded up to whole
-// registers.
+// Draws is the number of draws that [Dropout] reads for n numbers: n rounded up to a
+// multiple of 16, a register of AVX-512.
 func Draws(n int) int { return (n + 15) &^ 15 }
 
 // Dropout computes dst[j] = scale·x[j] where draws[j] < below, and 0 elsewhere.
@@ -144,19 +125,22 @@ func Dropout(dst, x []float32, draws []uint16, below uint32, scale float32) {
 	dropout(dst, x[:len(dst)], draws[:Draws(len(dst))], below, scale)
 }
 
-// AdamStep is what does not change from entry to entry of a step of Kingma and
-// Ba (Adam: A Method for Stochastic Optimization, 2015, Algorithm 1).
+// AdamStep has the constants of a step of Kingma and Ba (Adam: A Method for Stochastic
+// Optimization, 2015, Algorithm 1).
 type AdamStep struct {
-	Size         float32 // α/(1-β1^t)
+	Size         float32 // α/(1-β1^t), with α the learning rate
 	Root         float32 // 1/√(1-β2^t)
-	Decay        float32 // of an L2 term of the loss
+	Decay        float32 // coefficient of an L2 term of the loss
 	Beta1, Beta2 float32
 	Epsilon      float32
 }
 
-// Adam changes param by one step against grad, with the moments first and
-// second: g = grad + decay·param, m = β1·m + (1-β1)·g, v = β2·v + (1-β2)·g²,
-// param -= size·m / (√v·root + ε).
+// Adam changes param by one step against grad, with the moments first (m) and second (v):
+//
+//	g = grad + decay·param
+//	m = β1·m + (1-β1)·g
+//	v = β2·v + (1-β2)·g²
+//	param -= size·m / (√v·root + ε)
 func Adam(param, grad, first, second []float32, s AdamStep) {
 	n := len(param)
 	adam(param, grad[:n], first[:n], second[:n], &[8]float32{

@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// level is an instruction set that the kernels are written for.
+// level is an instruction set for which there are kernels, in ascending order.
 type level int
 
 const (
@@ -16,15 +16,16 @@ const (
 
 var names = [...]string{plain: "go", avx2: "avx2", avx512: "avx512"}
 
-// active is the level in use. Only tests change it after the program started.
+// active is the level in use. Only tests change it after the program has started.
 var active = choose(os.Getenv("GVBLL_KERNEL"), best())
 
-// Level names the instruction set in use: avx512, avx2 or go. It is the best
-// that the machine has, or what the environment variable GVBLL_KERNEL says.
+// Level names the instruction set in use: avx512, avx2 or go. It is the best that the machine
+// has, or the one named by the environment variable GVBLL_KERNEL. It does not change a bit of
+// any result.
 func Level() string { return names[active] }
 
-// choose returns the level that is asked for. A level that the machine does not
-// have would end in an illegal instruction, so it ends here.
+// choose returns the level asked for, or best for none. It panics for a level that the machine
+// does not have: its kernels would end in an illegal instruction.
 func choose(asked string, best level) level {
 	for l, name := range names {
 		if name == asked && level(l) <= best {

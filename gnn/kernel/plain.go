@@ -2,9 +2,9 @@ package kernel
 
 import "math"
 
-// The plain forms: what other machines run, and what the others are tested
-// against. The conversions float32(x*y) forbid the compiler to fuse (Go
-// specification, "Floating-point operators").
+// The plain forms run on other machines and define what the assembly computes. The
+// conversions float32(x*y) forbid the compiler to fuse (Go specification, "Floating-point
+// operators").
 
 func plainGather(dst []float32, index []int32, value, rows []float32, stride int) {
 	t := 0
@@ -48,7 +48,7 @@ func plainAxpy(dst []float32, a float32, x []float32) {
 	}
 }
 
-// plainAxpy4 is four calls of plainAxpy in the order of the arguments.
+// plainAxpy4 is four calls of plainAxpy, in the order of the arguments.
 func plainAxpy4(dst []float32, a, b, c, d float32, x, y, z, w []float32) {
 	x, y, z, w = x[:len(dst)], y[:len(dst)], z[:len(dst)], w[:len(dst)]
 	for j := range dst {
@@ -74,10 +74,10 @@ func plainScale(dst []float32, a float32) {
 	}
 }
 
-func plainCombine(dst, own, sum []float32, scale float32) {
-	own, sum = own[:len(dst)], sum[:len(dst)]
+func plainCombine(dst, x, y []float32, a float32) {
+	x, y = x[:len(dst)], y[:len(dst)]
 	for j := range dst {
-		dst[j] = own[j] + float32(scale*sum[j])
+		dst[j] = x[j] + float32(a*y[j])
 	}
 }
 
@@ -88,10 +88,10 @@ func plainRectify(dst, x []float32) {
 	}
 }
 
-func plainAddRectified(dst, own, sum []float32, scale float32) {
-	own, sum = own[:len(dst)], sum[:len(dst)]
+func plainAddRectified(dst, x, y []float32, a float32) {
+	x, y = x[:len(dst)], y[:len(dst)]
 	for j := range dst {
-		dst[j] += max(own[j]+float32(scale*sum[j]), 0)
+		dst[j] += max(x[j]+float32(a*y[j]), 0)
 	}
 }
 
@@ -125,5 +125,35 @@ func plainAdam(param, grad, first, second []float32, c *[8]float32) {
 		v := float32(b2*second[i]) + float32(c2*float32(g*g))
 		first[i], second[i] = m, v
 		param[i] = p - float32(size*m)/(float32(float32(math.Sqrt(float64(v)))*root)+eps)
+	}
+}
+
+func plainGatherRectified(dst []float32, t *Table[float32], index []int32, scale []float32, x, y int) {
+	clear(dst)
+	for k, i := range index {
+		row := t.Row(i)
+		plainAddRectified(dst, row[x:], row[y:], scale[k])
+	}
+}
+
+func plainExchange(t *Table[float32], v int32, index []int32, from, to, n int) {
+	a := t.Row(v)
+	for _, u := range index {
+		b := t.Row(u)
+		plainAdd(a[to:to+n], b[from:from+n])
+		plainAdd(b[to:to+n], a[from:from+n])
+	}
+}
+
+func plainWiden(dst []float32, src []uint16) {
+	for j, b := range src {
+		dst[j] = math.Float32frombits(uint32(b) << 16)
+	}
+}
+
+func plainNarrow(dst []uint16, src []float32) {
+	for j, x := range src {
+		bits := math.Float32bits(x)
+		dst[j] = uint16((bits + 0x7fff + bits>>16&1) >> 16)
 	}
 }

@@ -9,30 +9,31 @@ import (
 	"unsafe"
 )
 
-// Table is a growing list of rows of as many elements each, in large blocks:
-// growing copies nothing once the first block is full, and the collector sees
-// one pointer a block. Rows are numbered from 0.
+// Table is a growing list of rows of equal width, in large blocks: growing copies nothing once
+// the first block is full, and the garbage collector sees one pointer a block. Rows are numbered
+// from 0. A Table is not safe for concurrent use, except that several goroutines may read and
+// write different rows.
 type Table[T any] struct {
-	blocks [][]T
+	blocks [][]T // all full but the last, or the first while it grows
 	width  int
-	shift  uint // a full block has 1<<shift rows
-	n      int
-	ahead  chan []T // the block after the last, being made ready; nil for none
+	shift  uint     // a full block has 1<<shift rows
+	n      int      // rows; those after row n-1 are zero
+	ahead  chan []T // delivers the next block, being made by a goroutine; nil for none
 
-	reserved [][]T // blocks that come first
+	reserved [][]T // blocks made by Reserve and not used yet
 }
 
 const (
-	// blockBytes is about what a full block takes: some huge pages, few enough that
-	// nobody waits long for one to be made, or for the first to be copied.
+	// blockBytes is about the size of a full block: two huge pages, small enough that nobody waits
+	// long for one to be made, or for the first to be copied while it grows.
 	blockBytes = 1 << 22
-	// startRows is how many rows the first block begins with; it is replaced
-	// by one of twice the size until it is a full block.
+	// startRows is the size of the first block at the beginning. It is replaced by one of twice the
+	// size until it is full.
 	startRows = 64
 )
 
-// NewTable returns a table without rows. It panics unless the width, the
-// number of elements in a row, is at least 1.
+// NewTable returns a table without rows. It panics unless the width, the number of elements in a
+// row, is at least 1.
 func NewTable[T any](width int) *Table[T] {
 	if width < 1 {
 		panic(fmt.Sprintf("kernel: rows of %d elements", width))
@@ -48,24 +49,24 @@ func (t *Table[T]) Len() int { return t.n }
 // Width is the number of elements in a row.
 func (t *Table[T]) Width() int { return t.width }
 
-// Row returns row i, which may be written to, until the table is next grown.
+// Row returns row i, which may be written to, valid until the table next grows.
 func (t *Table[T]) Row(i int32) []T {
 	return t.blocks[i>>t.shift][int(i)&(1<<t.shift-1)*t.width:][:t.width:t.width]
 }
 
-// From returns the rows from i to the end of i's block or of the table, as one
-// slice, until the table is next grown.
+// From returns the rows from i to the end of i's block or of the table, whichever is first, as one
+// slice, valid until the table next grows.
 func (t *Table[T]) From(i int32) []T {
 	last := min(int(i)|(1<<t.shift-1), t.n-1)
 	return t.blocks[i>>t.shift][int(i)&(1<<t.shift-1)*t.width:][:(last+1-int(i))*t.width]
 }
 
-// At returns the first element of row i, until the table is next grown.
+// At returns a pointer to the first element of row i, valid until the table next grows.
 func (t *Table[T]) At(i int32) *T {
 	return &t.blocks[i>>t.shift][int(i)&(1<<t.shift-1)*t.width]
 }
 
-// Grow adds rows of zeros. It panics when they are more than an int32 numbers.
+// Grow adds rows of zeros. It panics when their numbers would exceed an int32.
 func (t *Table[T]) Grow(rows int) {
 	if rows < 0 || rows > math.MaxInt32-t.n {
 		panic(fmt.Sprintf("kernel: %d rows more than %d, want at most %d", rows, t.n, math.MaxInt32))
@@ -91,8 +92,7 @@ func (t *Table[T]) Grow(rows int) {
 	}
 }
 
-// Reserve takes the memory of so many rows to come, of a table without rows. They
-// will not wait for it.
+// Reserve preallocates memory for a number of rows. The table must have none.
 func (t *Table[T]) Reserve(rows int) {
 	full := 1 << t.shift
 	for taken := 0; taken < rows; taken += full {
@@ -100,8 +100,8 @@ func (t *Table[T]) Reserve(rows int) {
 	}
 }
 
-// Shrink takes away the last rows, and keeps their memory for the next that are
-// added. It panics when there are fewer.
+// Shrink removes the last rows and keeps their memory for the next that are added. It panics when
+// there are fewer.
 func (t *Table[T]) Shrink(rows int) {
 	if rows < 0 || rows > t.n {
 		panic(fmt.Sprintf("kernel: %d rows fewer than %d", rows, t.n))
@@ -112,7 +112,7 @@ func (t *Table[T]) Shrink(rows int) {
 	t.n -= rows
 }
 
-// next returns a full block, and has the one after it made ready.
+// next returns a full block of zeros and has the one after it prepared.
 func (t *Table[T]) next() []T {
 	if len(t.reserved) > 0 {
 		block := t.reserved[0]
@@ -127,17 +127,16 @@ func (t *Table[T]) next() []T {
 	return block
 }
 
-// prepare has the next block made ready by another goroutine. The first touch of a
-// page can cost more than all that an arrival brings, on a virtual machine most of
-// all, and whoever grows the table should not wait for it.
+// prepare has a goroutine make the next block. Touching a page for the first time can cost more
+// than everything else that an arrival needs, above all on a virtual machine, and whoever grows the
+// table should not wait for it. The block is zeros whoever makes it, so this cannot change a bit.
 func (t *Table[T]) prepare() {
 	ahead, size := make(chan []T, 1), t.width<<t.shift
 	t.ahead = ahead
 	go func() { ahead <- touched[T](size) }()
 }
 
-// touched is [Zeros], with every page there. It lets others have the processor
-// now and then.
+// touched is [Zeros] with every page touched. It yields the processor every 64 pages.
 func touched[T any](n int) []T {
 	s := Zeros[T](n)
 	const page, pages = 4096, 64
@@ -151,7 +150,7 @@ func touched[T any](n int) []T {
 	return s
 }
 
-// room is how many rows there are blocks for.
+// room is the number of rows that the blocks have room for.
 func (t *Table[T]) room() int {
 	rows := 0
 	if last := len(t.blocks) - 1; last >= 0 {
@@ -160,16 +159,15 @@ func (t *Table[T]) room() int {
 	return rows
 }
 
-// Zeros returns n zeros, on huge pages where they are many and the system has
-// such.
+// Zeros returns n zeros, on huge pages if they are many and the system has them.
 func Zeros[T any](n int) []T {
 	s := make([]T, n)
 	adviseHuge(unsafe.Pointer(unsafe.SliceData(s)), uintptr(n)*unsafe.Sizeof(s[0]))
 	return s
 }
 
-// Room returns a slice of length n, s itself where that is large enough, or else
-// with [Zeros] for up to twice as many. What it holds is not defined.
+// Room returns a slice of length n: s itself if its capacity is enough, else one made by [Zeros]
+// with a capacity of the next power of two. The elements' values are not defined.
 func Room[T any](s []T, n int) []T {
 	if n > cap(s) {
 		s = Zeros[T](1 << bits.Len(uint(n)))
@@ -177,13 +175,13 @@ func Room[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// Resize returns a slice of length n, s itself where its capacity is enough. The
-// elements' values are not defined.
+// Resize returns a slice of length n: s itself if its capacity is enough, else one with room to
+// grow. The elements' values are not defined.
 func Resize[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
 
-// within panics when an index is not of the table.
+// within panics when an index is out of range.
 func (t *Table[T]) within(index []int32) {
-	var most uint32 // an index below zero is a large one
+	var most uint32 // negative indices are large
 	for _, i := range index {
 		most = max(most, uint32(i))
 	}
@@ -192,16 +190,15 @@ func (t *Table[T]) within(index []int32) {
 	}
 }
 
-// column panics when a row has no n columns from the given one.
+// column panics unless rows have n columns from the given one on.
 func (t *Table[T]) column(from, n int) {
 	if from < 0 || from > t.width-n {
 		panic(fmt.Sprintf("kernel: %d columns from %d in rows of %d", n, from, t.width))
 	}
 }
 
-// Prefetch tells the processor that n columns of the rows that the index says,
-// from the given one on, will be wanted soon. It changes nothing but time.
-// Elements are a multiple of 4 bytes long.
+// Prefetch tells the processor that n columns of the indexed rows, from the given one on, will be
+// wanted soon. It changes nothing but time. The size of an element must be a multiple of 4 bytes.
 func Prefetch[T any](t *Table[T], index []int32, from, n int) {
 	t.within(index)
 	t.column(from, n)
@@ -212,32 +209,30 @@ func Prefetch[T any](t *Table[T], index []int32, from, n int) {
 	}
 }
 
-// PrefetchLines is [Prefetch] of the memory at some addresses, one line of the
-// cache each. They are not pointers, and may be of memory that is gone.
+// PrefetchLines is [Prefetch] of the cache lines at some addresses. They need not be valid
+// pointers: the memory may be gone.
 func PrefetchLines(address []uintptr) { prefetchLines(address) }
 
-// GatherRectified computes dst[j] = Σ_i max(row[own+j] + scale[i]·row[sum+j], 0)
-// with row the one that index[i] says, i ascending: the sum, from zero, of what
-// [Combine] and [Rectify] make of each.
-func GatherRectified(dst []float32, t *Table[float32], index []int32, scale []float32, own, sum int) {
+// GatherRectified computes dst[j] = Σ_i max(row_i[x+j] + scale[i]·row_i[y+j], 0), with row_i the
+// row index[i] and i ascending: the sum, from zero, of what [AddRectified] adds for each.
+func GatherRectified(dst []float32, t *Table[float32], index []int32, scale []float32, x, y int) {
 	if len(scale) != len(index) {
 		panic(fmt.Sprintf("kernel: %d indices with %d scales", len(index), len(scale)))
 	}
 	t.within(index)
-	t.column(own, len(dst))
-	t.column(sum, len(dst))
+	t.column(x, len(dst))
+	t.column(y, len(dst))
 	switch {
 	case len(index) == 0:
 		clear(dst)
 	case len(dst) > 0:
-		gatherRectified(dst, t, index, scale, own, sum)
+		gatherRectified(dst, t, index, scale, x, y)
 	}
 }
 
-// Exchange adds, for each row u of the index in turn, n columns of u from the
-// column from on to those of row v from the column to on, and the same of v to
-// u. The rows differ from each other and from v, and the columns do not
-// overlap.
+// Exchange adds, for each row u of the index in turn, n columns of u from column from on to the
+// columns of v from column to on, and the same columns of v to u: messages over an edge in both
+// directions. The rows differ from each other and from v, and the column ranges do not overlap.
 func Exchange(t *Table[float32], v int32, index []int32, from, to, n int) {
 	t.within([]int32{v})
 	t.within(index)
@@ -245,22 +240,5 @@ func Exchange(t *Table[float32], v int32, index []int32, from, to, n int) {
 	t.column(to, n)
 	if n > 0 && len(index) > 0 {
 		exchange(t, v, index, from, to, n)
-	}
-}
-
-func plainGatherRectified(dst []float32, t *Table[float32], index []int32, scale []float32, own, sum int) {
-	clear(dst)
-	for k, i := range index {
-		row := t.Row(i)
-		plainAddRectified(dst, row[own:], row[sum:], scale[k])
-	}
-}
-
-func plainExchange(t *Table[float32], v int32, index []int32, from, to, n int) {
-	a := t.Row(v)
-	for _, u := range index {
-		b := t.Row(u)
-		plainAdd(a[to:to+n], b[from:from+n])
-		plainAdd(b[to:to+n], a[from:from+n])
 	}
 }

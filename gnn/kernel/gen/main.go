@@ -1,7 +1,10 @@
 //go:build ignore
 
-// Command main writes the assembly of package kernel: every kernel for AVX2
-// and for AVX-512, from one description. Run it with go generate.
+// Command main writes the assembly of package kernel: every kernel for AVX2 and for AVX-512,
+// from one description. Run it with go generate; the output must not change by accident.
+//
+// Registers are virtual; avo assigns them. Strides and column numbers come in elements and are
+// turned into bytes by SHLQ(2, …) on entry.
 package main
 
 import (
@@ -12,7 +15,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// level is an instruction set: its name, lanes of float32, and registers.
+// level is an instruction set: its name, its number of float32 lanes, and its registers.
 type level struct {
 	name  string
 	lanes int
@@ -66,7 +69,7 @@ func main() {
 	Generate()
 }
 
-// maskTable is 8 times all ones and 8 times zero: read from entry 8-n on, it is
+// maskTable is 8 entries of all ones followed by 8 of zero: the 8 entries from number 8-n on are
 // AVX2's mask of the first n lanes.
 func maskTable() Mem {
 	m := GLOBL("tailMask", RODATA|NOPTR)
@@ -80,7 +83,8 @@ func maskTable() Mem {
 	return m
 }
 
-// tail moves the first n < lanes numbers between memory and registers.
+// tail moves the first n < lanes numbers between memory and registers, by an AVX2 mask (ymm) or an
+// AVX-512 mask (k).
 type tail struct {
 	level level
 	ymm   VecVirtual
@@ -133,7 +137,7 @@ func multiplyAdd(l level, m Op, factor, acc VecVirtual) {
 	VADDPS(p, acc, acc)
 }
 
-// gather holds a tile of dst in registers while it goes through the rows.
+// gather keeps a tile of dst in registers while it goes through the rows.
 func gather(l level, masks Mem, weighted bool) {
 	name, signature := "gather"+l.name, "func(dst *float32, n int, index *int32, value *float32, count int, rows *float32, stride int)"
 	if !weighted {
@@ -150,7 +154,7 @@ func gather(l level, masks Mem, weighted bool) {
 	rows, stride := Load(Param("rows"), GP64()), Load(Param("stride"), GP64())
 	SHLQ(U8(2), stride)
 
-	// through adds every row's tile of acc.
+	// through adds every row's part of the tile to acc.
 	through := func(label string, acc []VecVirtual, t *tail) {
 		i := GP64()
 		XORQ(i, i)
@@ -184,7 +188,7 @@ func gather(l level, masks Mem, weighted bool) {
 	tiles(l, masks, dst, n, []Register{rows}, loaded, through)
 }
 
-// product is gather of the rows 0, 1, …
+// product is gather of the rows 0, 1, 2, …
 func product(l level, masks Mem) {
 	TEXT("product"+l.name, NOSPLIT, "func(dst *float32, n int, x *float32, count int, w *float32, stride int)")
 	Pragma("noescape")
@@ -215,7 +219,7 @@ func product(l level, masks Mem) {
 	})
 }
 
-// start is what a tile's sums start from: what dst holds, or zero.
+// start is what the sums of a tile start from: what dst holds, or zero.
 type start int
 
 const (
@@ -223,8 +227,8 @@ const (
 	zeroed
 )
 
-// tiles cuts n columns at dst into tiles of 8, 4, 2 and 1 registers and what is
-// left, and has each computed by through. What is beside dst goes along.
+// tiles cuts the n columns at dst into tiles of 8, 4, 2 and 1 registers and a rest, and has through
+// compute each. The registers in beside advance together with dst.
 func tiles(l level, masks Mem, dst, n Register, beside []Register, from start, through func(label string, acc []VecVirtual, t *tail)) {
 	for _, width := range []int{8, 4, 2, 1} {
 		Label(fmt.Sprintf("tile%d", width))
@@ -271,7 +275,8 @@ func tiles(l level, masks Mem, dst, n Register, beside []Register, from start, t
 	RET()
 }
 
-// table is a Table as the kernels read it.
+// table is a kernel.Table as the kernels read it: the address of its slice of blocks, and the shift
+// and the width of a row.
 type table struct{ blocks, shift, stride Register }
 
 func loadTable() table {
@@ -280,7 +285,7 @@ func loadTable() table {
 	return t
 }
 
-// row returns the address of the row that index says at i.
+// row returns the address of row index[i]: block number index>>shift, row index&(1<<shift-1) in it.
 func (t table) row(index, i Register) Register {
 	row, block := GP64(), GP64()
 	MOVLQSX(Mem{Base: index, Index: i, Scale: 4}, row)
@@ -288,12 +293,12 @@ func (t table) row(index, i Register) Register {
 	BZHIQ(t.shift, row, row)
 	IMULQ(t.stride, row)
 	LEAQ(Mem{Base: block, Index: block, Scale: 2}, block)
-	const sliceWords = 8 // three of them, times the 3 above
+	const sliceWords = 8 // a slice header is three words of 8 bytes: LEAQ made 3·block
 	ADDQ(Mem{Base: t.blocks, Index: block, Scale: sliceWords}, row)
 	return row
 }
 
-// prefetch asks for the cache lines of n columns of each row.
+// prefetch prefetches the cache lines of n columns of each row.
 func prefetch() {
 	TEXT("prefetch", NOSPLIT, "func(n int, index *int32, count int, blocks *[]float32, shift int, stride int, from int)")
 	Pragma("noescape")
@@ -320,7 +325,7 @@ func prefetch() {
 	RET()
 }
 
-// prefetchAt asks for the cache lines at some addresses.
+// prefetchAt prefetches the cache lines at some addresses.
 func prefetchAt() {
 	TEXT("prefetchAt", NOSPLIT, "func(address *uintptr, count int)")
 	Pragma("noescape")
@@ -335,16 +340,15 @@ func prefetchAt() {
 	RET()
 }
 
-// gatherRectified is gatherSum of what combine and rectify make of two parts of
-// each row. A maximum of -0 is left to be that: the sum starts from +0 and is
-// the same.
+// gatherRectified is gatherSum of max(x + scale·y, 0), with x and y two parts of each row. A maximum
+// of -0 is not turned into +0: added to a sum that starts from +0 it makes no difference.
 func gatherRectified(l level, masks Mem) {
 	TEXT("gatherRectified"+l.name, NOSPLIT, "func(dst *float32, n int, index *int32, scale *float32, count int, blocks *[]float32, shift int, stride int, own int, sum int)")
 	Pragma("noescape")
 	dst, n := Load(Param("dst"), GP64()), Load(Param("n"), GP64())
 	index, scale, count := Load(Param("index"), GP64()), Load(Param("scale"), GP64()), Load(Param("count"), GP64())
 	t := loadTable()
-	// From the first of the parts to the second it is always as far.
+	// The distance from the first part to the second is the same in all rows.
 	own, gap := Load(Param("own"), GP64()), Load(Param("sum"), GP64())
 	SUBQ(own, gap)
 	SHLQ(U8(2), own)
@@ -380,8 +384,7 @@ func gatherRectified(l level, masks Mem) {
 	})
 }
 
-// exchange holds a tile of v's sums in registers while it goes through the
-// rows.
+// exchange keeps a tile of v's sums in registers while it goes through the rows.
 func exchange(l level, masks Mem) {
 	TEXT("exchange"+l.name, NOSPLIT, "func(sum *float32, n int, own *float32, index *int32, count int, blocks *[]float32, shift int, stride int, from int, to int)")
 	Pragma("noescape")
@@ -423,10 +426,9 @@ func exchange(l level, masks Mem) {
 	})
 }
 
-// productRows4 multiplies four rows at once by two registers' columns of w, so
-// that eight sums go side by side and w is loaded a quarter as often. Columns
-// that fill no two registers are left to the caller, which is told how many are
-// done.
+// productRows4 multiplies four rows at once by two registers' columns of w: eight sums proceed side
+// by side, and w is loaded a quarter as often. It leaves columns that do not fill two registers to
+// the caller and returns how many are done.
 func productRows4(l level) {
 	TEXT("productRows4"+l.name, NOSPLIT, "func(dst *float32, n int, apart int, x *float32, count int, w *float32) (done int)")
 	Pragma("noescape")
@@ -501,8 +503,8 @@ func productRows4(l level) {
 	RET()
 }
 
-// block is what an elementwise kernel works on: one register's worth, at the
-// same place in every slice.
+// block is what an elementwise kernel works on: a register's worth of numbers at the same place of
+// every slice.
 type block struct {
 	level level
 	at    map[string]Register
@@ -528,7 +530,7 @@ func (b *block) store(v VecVirtual, name string) {
 	}
 }
 
-// rectified returns max(v, 0): v where it is NaN, and never -0.
+// rectified returns max(v, 0): NaN for NaN, and never -0.
 func (b *block) rectified(v VecVirtual) VecVirtual {
 	zero, most := b.level.zero(), b.level.reg()
 	VMAXPS(v, zero, most)
@@ -536,8 +538,8 @@ func (b *block) rectified(v VecVirtual) VecVirtual {
 	return most
 }
 
-// elementwise writes a kernel that does body for every register's worth of n
-// numbers. The signature's pointers are slices, its numbers constants.
+// elementwise writes a kernel that runs body for every register's worth of n numbers. The pointers in
+// the signature are slices, the numbers constants.
 func elementwise(l level, masks Mem, name, signature string, body kernel) {
 	TEXT(name+l.name, NOSPLIT, signature)
 	Pragma("noescape")
@@ -579,6 +581,8 @@ func elementwise(l level, masks Mem, name, signature string, body kernel) {
 	RET()
 }
 
+// kernel describes an elementwise kernel: its slices, its constant or the constants that it reads
+// from the array c, and what it does.
 type kernel struct {
 	slices    []string
 	constant  string
@@ -624,8 +628,7 @@ var addRectified = kernel{slices: []string{"dst", "own", "sum"}, constant: "scal
 	b.store(d, "dst")
 }}
 
-// adam is one step of Kingma and Ba's Algorithm 1, with the bias corrections
-// taken into size and root.
+// adam is one step of Kingma and Ba's Algorithm 1, with the bias corrections in size and root.
 var adam = kernel{
 	slices:    []string{"param", "grad", "first", "second"},
 	constants: []string{"size", "root", "decay", "b1", "c1", "b2", "c2", "eps"},
@@ -653,7 +656,7 @@ var adam = kernel{
 	},
 }
 
-// gate scales where x is positive and leaves +0 elsewhere.
+// gate scales where x is positive and stores +0 elsewhere.
 var gate = kernel{slices: []string{"dst", "x"}, constant: "a", do: func(b *block) {
 	x, d, zero := b.load("x"), b.load("dst"), b.level.zero()
 	const greater = 0x1e // ordered, quiet
@@ -670,8 +673,8 @@ var gate = kernel{slices: []string{"dst", "x"}, constant: "a", do: func(b *block
 	b.store(d, "dst")
 }}
 
-// dropout scales where the draw is below, and leaves +0 elsewhere. A whole
-// register's worth of draws is read for the last numbers too.
+// dropout scales where the draw is below, and stores +0 elsewhere. It reads a whole register's worth
+// of draws for the tail too, see kernel.Draws.
 func dropout(l level, masks Mem) {
 	TEXT("dropout"+l.name, NOSPLIT, "func(dst *float32, n int, x *float32, draws *uint16, below uint32, scale float32)")
 	Pragma("noescape")
@@ -718,7 +721,7 @@ func dropout(l level, masks Mem) {
 	RET()
 }
 
-// widen makes float32 of whole registers' worth of bfloat16.
+// widen converts whole registers' worth of bfloat16 to float32.
 func widen(l level) {
 	TEXT("widen"+l.name, NOSPLIT, "func(dst *float32, n int, src *uint16)")
 	Pragma("noescape")
@@ -736,9 +739,8 @@ func widen(l level) {
 	RET()
 }
 
-// narrow makes bfloat16 of whole registers' worth of float32: adding 0x7fff,
-// or 0x8000 where the number to round down to is odd, rounds to the nearest,
-// and half way to the even one.
+// narrow converts whole registers' worth of float32 to bfloat16. Adding 0x7fff, or 0x8000 if the
+// number rounded down would be odd, rounds to the nearest, half-way cases to even.
 func narrow(l level) {
 	TEXT("narrow"+l.name, NOSPLIT, "func(dst *uint16, n int, src *float32)")
 	Pragma("noescape")
