@@ -1,10 +1,7 @@
 package page
 
 import (
-	"bytes"
-	"embed"
 	"fmt"
-	"html/template"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -14,41 +11,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
-
-//go:embed files
-var files embed.FS
-
-var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"percent": func(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) },
-	"score":   formatted,
-	"short":   func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) },
-}).ParseFS(files, "files/*.html"))
-
-// formatted formats a score as the pages do.
-func formatted(v float64) string { return strconv.FormatFloat(v, 'f', 4, 64) }
-
-func (s *Server) pages() {
-	s.mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { render(w, http.StatusOK, "page.html", s.liveView()) })
-	s.mux.HandleFunc("GET /node", s.nodePage)
-	s.mux.HandleFunc("GET /pictures/{name}", func(w http.ResponseWriter, r *http.Request) { s.picture(w, r) })
-	for _, name := range []string{"page.css", "page.js"} {
-		s.mux.HandleFunc("GET /"+name, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Cache-Control", "no-cache")
-			http.ServeFileFS(w, r, files, "files/"+name)
-		})
-	}
-}
-
-func render(w http.ResponseWriter, status int, name string, data any) {
-	var b bytes.Buffer
-	if err := templates.ExecuteTemplate(&b, name, data); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // an error is the client's
-}
 
 // liveView is the data of page.html.
 type liveView struct {
@@ -107,6 +69,11 @@ const (
 	shownPredictions = 20
 	shownWindows     = 10
 )
+
+// livePage serves GET /.
+func (s *Server) livePage(w http.ResponseWriter, _ *http.Request) {
+	render(w, http.StatusOK, "page.html", s.liveView())
+}
 
 // liveView does not ask the engine: the page must come up even if that is stuck.
 func (s *Server) liveView() *liveView {

@@ -78,21 +78,23 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) routes() {
+	s.mux.HandleFunc("GET /{$}", s.livePage)
+	s.mux.HandleFunc("GET /node", s.nodePage)
+	s.mux.HandleFunc("GET /pictures/{name}", s.picture)
+	s.mux.HandleFunc("GET /page.css", file("page.css"))
+	s.mux.HandleFunc("GET /page.js", file("page.js"))
 	s.api("GET", "/v1/nodes/{id}", s.node)
 	s.api("GET", "/v1/model", s.model)
 	s.api("GET", "/v1/posterior", s.posterior)
 	s.api("GET", "/v1/pool", s.pool)
 	s.api("GET", "/v1/windows", s.windows)
 	s.api("POST", PredictPath, s.predict)
-	s.mux.HandleFunc("GET /v1/openapi.json", func(w http.ResponseWriter, r *http.Request) {
-		http.ServeFileFS(w, r, files, "files/openapi.json")
-	})
+	s.mux.HandleFunc("GET /v1/openapi.json", file("openapi.json"))
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if allowed(w, r, http.MethodGet) {
 			noSuchPage.because(fmt.Sprintf("%.80q: see / and /v1/openapi.json", r.URL.Path)).write(w)
 		}
 	})
-	s.pages()
 }
 
 // api registers a path that answers with JSON or a problem, and rejects all methods
