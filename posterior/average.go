@@ -2,23 +2,24 @@ package posterior
 
 import "math"
 
-// drawn is what draw finds of a block of rows, of which each is a lane.
+// drawn is the result of draw for a block of rows, each a lane.
 type drawn struct {
-	average []float64          // Σ p over samples, C × lanes, p the softmax of a sample's logits a
-	total   []float64          // Σ e^(a - max a), samples × lanes
-	dot     [blockRows]float64 // Σ p·(a - max a) over classes and samples
+	average []float64          // Σ_samples p, C × lanes; p is the softmax of a sample's logits a
+	total   []float64          // Σ_c e^(a_c - max a), samples × lanes
+	dot     [blockRows]float64 // Σ_samples Σ_c p_c (a_c - max a)
 	scratch []float32
 }
 
-// A chunk of samples is summed in float32, and the chunks in float64.
+// chunkSamples samples are summed in float32, and such chunks in float64, so that the
+// rounding error does not grow with the number of samples.
 const chunkSamples = 64
 
-// draw takes samples of logits from their means and variances, C × lanes, with
-// standard normals, samples × C.
+// draw samples logits mean + √variance·normal, for means and variances C × lanes and
+// standard normals samples × C.
 //
-// The samples are in float32: the moments are in float64, and what is left of a
-// logit below the lane's most probable class is small where it counts, so that a
-// probability is off by 1e-6 of itself. From 16 samples it is off by .003 anyway.
+// Samples are float32. The largest mean of a lane is subtracted in float64 before, so
+// the logits that matter are small, and a probability has a relative error of 1e-6;
+// sampling 16 times brings an error of .003 anyway.
 func (d *drawn) draw(mean, variance []float64, normals []float32, classes, lanes int) {
 	d.average = resize(d.average, classes*lanes)
 	d.total = resize(d.total, len(normals)/classes*lanes)
@@ -33,15 +34,15 @@ func (d *drawn) draw(mean, variance []float64, normals []float32, classes, lanes
 	d.total = all
 }
 
-// Bounds that keep float32 from running over, and from numbers below the least
-// normal, which are slow.
+// Bounds that keep float32 from overflowing, and from subnormal numbers, which are
+// slow. Anything beyond counts as the bound.
 const (
-	farthest = 1e30 // of a mean logit below the largest
-	widest   = 1e38 // of a variance
-	least    = 80   // of a sampled logit below the largest: e^-80 stands for all beyond
+	farthest = 1e30 // distance of a mean logit from the largest
+	widest   = 1e38 // variance
+	least    = 80   // distance of a sampled logit from the largest; e^-80 ≈ 2e-35
 )
 
-// averages adds one chunk of samples to average and dot, and sets total.
+// averagesPlain adds one chunk of samples to average and dot, and sets total.
 func averagesPlain(d *drawn, mean, variance []float64, normals []float32, classes, lanes int) {
 	d.scratch = resize(d.scratch, 4*classes)
 	s := d.scratch
@@ -98,12 +99,12 @@ func averagesPlain(d *drawn, mean, variance []float64, normals []float32, classe
 	}
 }
 
-// expSingle is e^x for x from -80 to 0, error below 1 ulp of float32, in plain
-// multiplications and additions: e^r ≈ 1 + r + r²·q(r), q by minimax, with r
-// within ln 2 / 2.
+// expSingle returns e^x for x in [-80, 0] with an error below 1 ulp of float32, in
+// operations that are not fused: with x = k ln 2 + r, |r| ≤ ln 2 / 2, it is 2^k e^r and
+// e^r ≈ 1 + r + r²·q(r), q a minimax polynomial.
 func expSingle(x float32) float32 {
 	const (
-		round  = 0x1.8p23 // see exp
+		round  = 0x1.8p23 // see Exp
 		ln2Hi  = 0x1.63p-1
 		ln2Low = -2.12194440e-4
 	)

@@ -30,7 +30,7 @@ func BenchmarkPredictive(b *testing.B) {
 			p, split := NewPredictive(q.Classes, samples), make([]Uncertainty, len(labels))
 			b.ReportAllocs()
 			for b.Loop() {
-				p.Split(&q, rows, split)
+				p.Predict(&q, rows, nil, split)
 			}
 		})
 	}

@@ -5,25 +5,25 @@ import (
 	"sync"
 )
 
-// blockRows rows at most go through the kernels together, each in its own lane:
+// blockRows is the most rows that go through the kernels together, one in each lane:
 // enough for long inner loops, and few enough that a block stays in the cache.
 const blockRows = 64
 
-// block holds rows as served, turned into lanes, and memory for their MAP
-// predictions.
+// block holds rows transposed into lanes, and their MAP predictions.
 type block struct {
 	lanes int                // rows, rounded up to a multiple of laneWidth
 	z     []float64          // zᵀ, d_e × lanes; 0 beyond the rows
 	byTau [blockRows]float64 // 1/τ; 0 beyond the rows
 	probs []float64          // C × lanes
-	sums
+	sums                     // of the last softmax
 }
 
 var blocks = sync.Pool{New: func() any { return new(block) }}
 
-// lanesOf returns the lanes that rows take.
+// lanesOf returns rows rounded up to a multiple of laneWidth.
 func lanesOf(rows int) int { return (rows + laneWidth - 1) &^ (laneWidth - 1) }
 
+// load sets lanes, z and byTau from rows.
 func (b *block) load(rows Rows, dim int) {
 	b.lanes = lanesOf(rows.Len())
 	b.z = resize(b.z, dim*b.lanes)
@@ -34,7 +34,7 @@ func (b *block) load(rows Rows, dim int) {
 	}
 }
 
-// linear sets dst, C × lanes, to (zᵀw)ᵀ with every lane scaled by its own factor.
+// linear sets dst, C × lanes, to (zᵀw)ᵀ for w, d_e × C, with lane l scaled by by[l].
 func (b *block) linear(dst, w, z, by []float64) {
 	classes, dim := len(dst)/b.lanes, len(z)/b.lanes
 	clear(dst)
@@ -42,7 +42,7 @@ func (b *block) linear(dst, w, z, by []float64) {
 	scaleByLane(dst, by)
 }
 
-// probabilities sets probs to softmax(zᵀM / τ).
+// probabilities sets probs to softmax(zᵀM/τ).
 func (b *block) probabilities(q *Gaussian, rows Rows) {
 	b.load(rows, q.Dim)
 	b.probs = resize(b.probs, q.Classes*b.lanes)
@@ -50,18 +50,18 @@ func (b *block) probabilities(q *Gaussian, rows Rows) {
 	b.softmax(b.probs)
 }
 
-// softmax turns logits into probabilities, C × lanes.
+// softmax replaces logits, C × lanes, by probabilities.
 func (b *block) softmax(p []float64) {
 	exponentials(p, b.lanes, &b.sums)
 	scaleByLane(p, b.inverse[:b.lanes])
 }
 
-// toLanes turns rows × cols numbers into cols × lanes, 0 beyond the rows.
+// toLanes transposes src, rows × cols, into dst, cols × lanes, with 0 beyond the rows.
 func toLanes[T float32 | float64](dst []float64, src []T, rows, cols int) {
 	lanes := len(dst) / cols
 	i := 0
 	for ; i+laneWidth <= rows; i += laneWidth {
-		// Whole lines of the cache are written at once.
+		// Eight numbers fill a cache line: write them together.
 		s := src[i*cols : (i+laneWidth)*cols]
 		r0, r1, r2, r3 := s[:cols], s[cols:2*cols], s[2*cols:3*cols], s[3*cols:4*cols]
 		r4, r5, r6, r7 := s[4*cols:5*cols], s[5*cols:6*cols], s[6*cols:7*cols], s[7*cols:8*cols]
@@ -83,13 +83,13 @@ func toLanes[T float32 | float64](dst []float64, src []T, rows, cols int) {
 	}
 }
 
-// fromLanes turns cols × lanes numbers into rows of cols, which begin stride
+// fromLanes transposes src, cols × lanes, into rows of cols numbers that begin stride
 // numbers apart.
 func fromLanes[T float32 | float64](dst []T, stride int, src []float64, rows, cols int) {
 	lanes := len(src) / cols
 	i := 0
 	for ; i+laneWidth <= rows; i += laneWidth {
-		// Whole lines of the cache are read at once.
+		// Eight numbers fill a cache line: read them together.
 		d := dst[i*stride:]
 		d0, d1, d2, d3 := d[:cols], d[stride:][:cols], d[2*stride:][:cols], d[3*stride:][:cols]
 		d4, d5, d6, d7 := d[4*stride:][:cols], d[5*stride:][:cols], d[6*stride:][:cols], d[7*stride:][:cols]
@@ -107,7 +107,7 @@ func fromLanes[T float32 | float64](dst []T, stride int, src []float64, rows, co
 	}
 }
 
-// resize returns s with length n; the numbers are of no meaning.
+// resize returns s with length n, with undefined contents.
 func resize[T any](s []T, n int) []T {
 	return slices.Grow(s[:0], n)[:n]
 }

@@ -1,24 +1,56 @@
-// Package posterior is the Bayesian last layer: a diagonal Gaussian over the
-// weights of a softmax classifier on embeddings. It trains it (Variational),
-// predicts with it (MAP, Predictive) and updates it online as labels come
-// (Collect, Apply), and it wraps what serves as a pool of Heads.
+// Package posterior is the paper's Bayesian last layer: softmax classification of
+// embeddings with a diagonal Gaussian posterior over the weights.
 //
-// Section, proposition and algorithm numbers are those of the paper "Online
-// Bayesian Node Classification on Inductive Graphs under Distribution Shift";
-// eq:elbo and the like are the labels of equations in its LaTeX source.
+// # Model
+//
+// A node has an embedding z of d_e numbers and a temperature τ > 0 that is a
+// function of z. With weights W, d_e × C,
+//
+//	p(y = c | z, W) = softmax(zᵀW/τ)_c          eq:lik
+//	p(W)            = Π_jc N(0, 1)               eq:prior
+//	q(W)            = Π_jc N(M_jc, Σ_jc)         eq:posterior
+//
+// The posterior is stored as mean M and precision T = 1/Σ ([Gaussian]).
+//
+//   - Training maximises the ELBO, eq:elbo, with the encoder ([Variational]). Its
+//     result is the training posterior (M*, Σ*).
+//   - Predictions are those at the mean M ([MAP]). Their uncertainty comes from
+//     samples of the logits, which are normal under q ([Predictive]).
+//   - Labels update q by Proposition 1 (Algorithm 1): precisions forget by λ and gain
+//     the curvature of the new labels, and M takes one clipped Newton step with the
+//     diagonal curvature, anchored to M* with strength β ([Online], [Config]).
+//
+// Section, proposition and algorithm numbers are those of the paper "Online Bayesian
+// Node Classification on Inductive Graphs under Distribution Shift"; eq:elbo and the
+// like are the labels of equations in its LaTeX source.
+//
+// # Conventions
 //
 // Matrices are flat and row-major: a d_e × C matrix has entry (j, c), embedding
-// dimension j and class c, at j*C+c. Shape misuse panics.
+// dimension j and class c, at j*C+c. Misuse of shapes panics. Rows must be finite: a
+// number that is not would make the posterior useless for good.
 //
-// The same inputs give the same bits on every machine: every sum runs in one
-// fixed order, the products of matrices and the exponential are fused on every
-// machine (math.FMA is, in software if need be) and nothing else is on any (the
-// explicit float64 conversions forbid it), and exponentials come from this
-// package, because math.Exp is fused where the processor can. The
-// inner loops are in AVX-512, AVX2 and plain Go, which agree to the bit; the
-// environment variable GVBLL_KERNEL (avx512, avx2 or go) holds the package to
-// less than the processor can.
+// # Determinism
 //
-// Numbers that come in as rows must be finite: one that is not would spoil the
-// posterior for good.
+// The same inputs give the same bits on every machine. Every sum runs in one fixed
+// order. Matrix products and the exponential are fused multiplications and additions
+// on every machine (math.FMA, in software if need be), and nothing else is on any: the
+// explicit float64 conversions forbid it. Exponentials and logarithms are the
+// package's own ([Exp], [Log]).
+//
+// The inner loops exist in AVX-512, AVX2 and plain Go, which agree to the bit. The
+// environment variable GVBLL_KERNEL (avx512, avx2 or go) restricts the package to less
+// than the processor has.
+//
+// # Files
+//
+//	gaussian.go       Gaussian, its variance, distance and KL divergence
+//	temperature.go    τ of eq:lik
+//	elbo.go           Variational: the ELBO and its gradients
+//	predict.go        MAP and Predictive; average.go draws the samples
+//	update.go         Config and the update of Proposition 1
+//	head.go           Head: Online and Static, and their state
+//	block.go          rows as lanes of the kernels
+//	elementary.go, matrix.go, sparse.go, newton.go   numerics, used by package pool too
+//	kernel*.go, gen   the inner loops and the generator of their assembly
 package posterior

@@ -7,19 +7,17 @@ import (
 	"slices"
 )
 
-// Variational is the Bayesian last layer while it is trained (Section II-B):
-// the variational posterior q(W) by its mean and log-variance, and the
-// temperature of eq:lik. Loss gives value and gradients; an optimiser moves
-// Params by Grads.
+// Variational is the Bayesian last layer in training (Section II-B): the variational
+// posterior q(W) by its mean and log-variance, and the temperature of eq:lik. Loss
+// computes the loss and its gradients; an optimiser moves Params by Grads.
 //
-// A Variational holds scratch memory: it must not be used by two goroutines at
-// once.
+// A Variational holds scratch memory, so two goroutines must not use it at once.
 type Variational struct {
 	Dim, Classes int
 	// Samples is S of eq:mc_ell, positive; NewVariational sets 10.
 	Samples int
-	// TemperaturePrecision is that of the temperature's prior around τ = 1, in
-	// rows; NewVariational sets 1000.
+	// TemperaturePrecision is the precision of the prior of the temperature's output
+	// weights, around τ = 1; NewVariational sets 1000. See temperaturePrior.
 	TemperaturePrecision float64
 
 	params, grads struct {
@@ -28,8 +26,8 @@ type Variational struct {
 		b2           []float64 // of the temperature: one entry
 	}
 
-	// Parameters and the sums of their gradients the other way round, with
-	// embedding dimensions in lanes.
+	// Parameters and the sums of their gradients transposed, with embedding
+	// dimensions in lanes.
 	paramsT, gradsT struct {
 		mean, variance []float64 // C × d_e
 		w1             []float64 // hidden × d_e
@@ -38,9 +36,8 @@ type Variational struct {
 	at       rowsInTraining
 }
 
-// rowsInTraining is what Loss knows of the block of rows at hand. Matrices with
-// lanes have a row in each, blockRows in all; lanes beyond the rows are those
-// of zero embeddings.
+// rowsInTraining is the block of rows that Loss works on. Its lanes are rows,
+// blockRows of them; those beyond the rows have zero embeddings.
 type rowsInTraining struct {
 	rows            int
 	z, square       []float64 // z and z², rows × d_e
@@ -51,14 +48,14 @@ type rowsInTraining struct {
 	dTau            [blockRows]float64
 
 	logit, sd    []float64 // moments of the logits, C × lanes
-	dLogit, dSD  []float64 // gradients with respect to them
-	bits         []uint64  // random ones, two normals in each
+	dLogit, dSD  []float64 // gradients with respect to these
+	bits         []uint64  // random bits, 64 for two normals
 	noise        []float64 // ε of one sample, C × lanes
 	plus, minus  []float64 // the sample's logits, and its mirror image's
 	sumsP, sumsM sums
 
-	// Sums over blocks, of all rows in one lane: the temperature's gradients
-	// with respect to B1 and W2, hidden × lanes.
+	// Gradients with respect to the temperature's B1 and W2, hidden × lanes, still to
+	// be summed over lanes.
 	b1, w2 []float64
 }
 
@@ -79,9 +76,9 @@ func newRowsInTraining(dim, classes, hidden int) (b rowsInTraining) {
 // NewVariational returns a layer for embeddings of dimension dim. tempHidden is
 // the width of the temperature's hidden layer, 0 for the constant τ = 1.
 //
-// M starts at N(0, .1²): logits near 0 that yet pass a gradient to the encoder.
-// log Σ starts at -4 (standard deviation .14): little noise while M is found
-// and the KL weight is 0. The temperature starts within a few thousandths of 1.
+// M starts at N(0, .1²): logits are near 0 but pass a gradient to the encoder. log Σ
+// starts at -4, a standard deviation of .14: little noise while M is found and the KL
+// weight is 0. The temperature starts within a few thousandths of 1.
 func NewVariational(dim, classes, tempHidden int, seed uint64) *Variational {
 	if dim <= 0 || classes <= 0 || tempHidden < 0 {
 		panic(fmt.Sprintf("posterior: last layer of %d × %d with a temperature of %d hidden units", dim, classes, tempHidden))
@@ -123,7 +120,7 @@ func newTemperature(dim, hidden int) Temperature {
 	}
 }
 
-// Params returns the parameters, to be moved in place: M and log Σ, then the
+// Params returns the parameters for an optimiser to write: M and log Σ, then the
 // temperature's W1, B1, W2 and B2 unless τ is constant.
 func (v *Variational) Params() [][]float64 {
 	p := &v.params
@@ -144,13 +141,13 @@ func (v *Variational) ordered(mean, logVar []float64, t *Temperature, b2 []float
 	return all
 }
 
-// Posterior returns copies of q(W) and of the temperature, nil for τ = 1: what
-// Phase 1 leaves.
+// Posterior returns copies of q(W) and of the temperature, nil for τ = 1: the result
+// of Phase 1 of the paper.
 func (v *Variational) Posterior() (Gaussian, *Temperature) {
 	p := &v.params
 	q := Gaussian{Dim: v.Dim, Classes: v.Classes, Mean: slices.Clone(p.mean), Precision: make([]float64, len(p.logVar))}
 	for i, l := range p.logVar {
-		q.Precision[i] = exp(-l)
+		q.Precision[i] = Exp(-l)
 	}
 	if p.temperature.Hidden == 0 {
 		return q, nil
@@ -160,8 +157,8 @@ func (v *Variational) Posterior() (Gaussian, *Temperature) {
 	return q, &t
 }
 
-// KLWeight returns α_KL of epoch 0 ≤ epoch < epochs: 0 for the first third,
-// then a straight line to 1 at the last epoch.
+// KLWeight returns α_KL of epoch 0 ≤ epoch < epochs: 0 for the first third, then
+// linear, up to 1 at the last epoch.
 func KLWeight(epoch, epochs int) float64 {
 	start, last := float64(epochs)/3, float64(epochs-1)
 	if e := float64(epoch); e > start {
@@ -178,14 +175,12 @@ type Loss struct {
 	Correct int     // rows whose most probable class at M is the label
 }
 
-// Loss returns the loss of eq:elbo over N labelled rows, z N × d_e, with KL
-// weight alpha. It sets Grads and writes the gradient with respect to z to dz,
-// N × d_e.
+// Loss returns the loss of eq:elbo over N labelled rows, z N × d_e, with KL weight
+// alpha. It sets Grads and writes the gradient with respect to z to dz, N × d_e.
 //
-// Weights are sampled where they meet the row (local reparametrisation,
-// Kingma, Salimans & Welling 2015): the C logits of a row are independent
-// normals under q, so C draws from rng stand for d_e·C, with less variance in
-// the gradient. Samples go in pairs ±ε.
+// It samples logits, not weights (local reparametrisation, Kingma, Salimans & Welling
+// 2015): the C logits of a row are independent normals under q, so C draws from rng
+// replace d_e·C, and the gradient has less variance. Samples come in pairs ±ε.
 func (v *Variational) Loss(z []float64, labels []int32, alpha float64, rng *rand.Rand, dz []float64) Loss {
 	n, d := len(labels), v.Dim
 	if n == 0 || len(z) != n*d || len(dz) != n*d || v.Samples <= 0 {
@@ -209,7 +204,7 @@ func (v *Variational) Loss(z []float64, labels []int32, alpha float64, rng *rand
 		}
 	}
 	v.end()
-	// eq:kl. So far g.logVar is twice the gradient with respect to Σ:
+	// eq:kl. Until here g.logVar is twice the gradient with respect to Σ, and
 	// ∂Σ/∂logΣ = Σ.
 	g, kl := &v.grads, alpha/float64(n)
 	for i, m := range v.params.mean {
@@ -222,14 +217,14 @@ func (v *Variational) Loss(z []float64, labels []int32, alpha float64, rng *rand
 	return loss
 }
 
-// temperaturePrior returns weight times the negative logarithm of the
-// temperature's prior, without constants, and adds to its gradients. The prior
-// is normal in the output weights, around those of τ = 1.
+// temperaturePrior returns weight times the negative log density of the temperature's
+// prior, without constants, and adds its gradient. The prior is normal in the output
+// weights W2 and B2, around those that give τ = 1.
 //
-// It is an addition to eq:elbo, which leaves the temperature free: a few dozen
-// training rows are all classified rightly, and τ then falls until it is
-// over-confident on all others. 1000 rows' worth of precision holds it there,
-// and hardly matters where there are tens of thousands.
+// The paper has no such prior. Without it, where a few dozen training rows are all
+// classified correctly, τ falls until all other predictions are overconfident. A
+// precision of 1000 holds τ near 1 there, and hardly matters with tens of thousands of
+// rows (docs/adr/0006-temperature-prior.md).
 func (v *Variational) temperaturePrior(weight float64) (penalty float64) {
 	t, g := &v.params.temperature, &v.grads
 	weight *= v.TemperaturePrecision
@@ -248,10 +243,10 @@ func (v *Variational) temperaturePrior(weight float64) (penalty float64) {
 // biasOfOne is softplus⁻¹(1): with it, and no output weights, τ = 1.
 var biasOfOne = math.Log(math.E - 1)
 
-// begin turns the parameters round and clears the gradients.
+// begin transposes the parameters and clears the gradients.
 func (v *Variational) begin() {
 	for i, l := range v.params.logVar {
-		v.variance[i] = exp(l)
+		v.variance[i] = Exp(l)
 	}
 	p, t := &v.paramsT, &v.params.temperature
 	transpose(p.mean, v.params.mean, v.Dim, v.Classes)
@@ -263,7 +258,7 @@ func (v *Variational) begin() {
 	}
 }
 
-// end turns the gradients back, and lets go of the rows.
+// end transposes the gradients back, and drops the reference to the rows.
 func (v *Variational) end() {
 	v.at.z = nil
 	sum, g := &v.gradsT, &v.grads
@@ -276,7 +271,7 @@ func (v *Variational) end() {
 	}
 }
 
-// load takes a block of rows.
+// load sets the block to rows of z.
 func (b *rowsInTraining) load(z []float64, rows, dim int) {
 	b.rows, b.z, b.square = rows, z, b.square[:len(z)]
 	multiply(b.square, z, z)
@@ -284,7 +279,7 @@ func (b *rowsInTraining) load(z []float64, rows, dim int) {
 	multiply(b.squareT, b.zT, b.zT)
 }
 
-// temperatures finds τ, 1/τ and ∂τ/∂h of every row, and its hidden units.
+// temperatures sets τ, 1/τ, ∂τ/∂h and the hidden units of every row.
 func (v *Variational) temperatures() {
 	t, b := &v.params.temperature, &v.at
 	if t.Hidden == 0 {
@@ -313,8 +308,8 @@ func (v *Variational) temperatures() {
 	}
 }
 
-// moments finds mean zᵀμ_c/τ and standard deviation √((z²)ᵀσ²_c)/τ of every
-// row's logits.
+// moments sets mean zᵀμ_c/τ and standard deviation √((z²)ᵀσ²_c)/τ of every row's
+// logits.
 func (v *Variational) moments() {
 	b := &v.at
 	clear(b.logit)
@@ -326,8 +321,8 @@ func (v *Variational) moments() {
 	scaleByLane(b.sd, b.inverse[:])
 }
 
-// correct counts rows whose label has the largest mean logit, the lowest class
-// of equal ones.
+// correct counts the rows whose label has the largest mean logit. Of equal logits the
+// lowest class counts as the largest.
 func (v *Variational) correct(labels []int32) (count int) {
 	b := &v.at
 	for l, y := range labels {
@@ -348,8 +343,8 @@ func (b *rowsInTraining) wins(lane, y int) bool {
 	return true
 }
 
-// expect returns the block's share of eq:mc_ell, Σ_v Σ_s log softmax(a_s)_y, and
-// leaves the gradient of its negative with respect to logit and sd.
+// expect returns the block's part of eq:mc_ell, Σ_v Σ_s log softmax(a_s)_y, and sets
+// dLogit and dSD to the gradient of its negative.
 func (v *Variational) expect(labels []int32, rng *rand.Rand) (ell float64) {
 	b := &v.at
 	half := len(b.bits)
@@ -364,7 +359,7 @@ func (v *Variational) expect(labels []int32, rng *rand.Rand) (ell float64) {
 		mirror(b.plus, b.minus, b.logit, b.sd, b.noise)
 		exponentials(b.plus, blockRows, &b.sumsP)
 		exponentials(b.minus, blockRows, &b.sumsM)
-		if s+1 == v.Samples { // an odd one has no mirror image
+		if s+1 == v.Samples { // the last of an odd number has no mirror image
 			fill(b.sumsM.most[:], 0)
 			fill(b.sumsM.total[:], 1)
 			fill(b.sumsM.inverse[:], 0)
@@ -376,7 +371,7 @@ func (v *Variational) expect(labels []int32, rng *rand.Rand) (ell float64) {
 		}
 		gather(b.dLogit, b.dSD, b.plus, b.minus, b.sumsP.inverse[:], b.sumsM.inverse[:], b.noise)
 	}
-	// The label's own logit: the noise of a pair cancels.
+	// The label's own logit. The noise of a pair cancels.
 	samples := float64(v.Samples)
 	for l, y := range labels {
 		i := int(y)*blockRows + l
@@ -390,9 +385,9 @@ func (v *Variational) expect(labels []int32, rng *rand.Rand) (ell float64) {
 	return ell
 }
 
-// backward takes dLogit and dSD to the gradients with respect to M, Σ, τ and z,
-// which it sets. It leaves in dLogit and dSD the gradients with respect to zᵀμ_c
-// and, twice, (z²)ᵀσ²_c.
+// backward propagates dLogit and dSD to the gradients with respect to M, Σ and τ, to
+// which it adds, and z, which it sets. It replaces dLogit by the gradient with respect
+// to zᵀμ_c, and dSD by twice that with respect to (z²)ᵀσ²_c.
 func (v *Variational) backward(weight float64, dz []float64) {
 	b := &v.at
 	clear(b.dTau[:])
@@ -408,7 +403,7 @@ func (v *Variational) backward(weight float64, dz []float64) {
 			// With a = m/τ + ε√s/τ, τ ∂a/∂τ = -a.
 			b.dTau[l] -= float64(dLogit[l]*logit[l]) + float64(dSD[l]*s)
 			dLogit[l] *= byMean[l]
-			// √s at s = 0, the zero embedding, has no derivative: it is taken as 0.
+			// √s has no derivative at s = 0, the zero embedding; 0 stands for it.
 			if s > 0 {
 				dSD[l] *= byVariance[l] / s
 			} else {
@@ -423,12 +418,12 @@ func (v *Variational) backward(weight float64, dz []float64) {
 
 	clear(dz)
 	product(out, dVariance.t(), dense(v.paramsT.variance, v.Classes, v.Dim))
-	multiply(dz, dz, b.z) // ∂z²/∂z = 2z, and the 2 is there already
+	multiply(dz, dz, b.z) // ∂z²/∂z = 2z; dVariance has the 2 already
 	product(out, dMean.t(), dense(v.paramsT.mean, v.Classes, v.Dim))
 }
 
-// backwardTau takes the gradient with respect to τ to those of the
-// temperature's parameters, and adds to dz.
+// backwardTau propagates the gradient with respect to τ to the temperature's
+// parameters and to z, adding to both.
 func (v *Variational) backwardTau(weight float64, dz []float64) {
 	t, b := &v.params.temperature, &v.at
 	var dh, ones [blockRows]float64
@@ -462,7 +457,7 @@ func fill(dst []float64, x float64) {
 	}
 }
 
-// total sums in ascending order.
+// total returns the sum of x, in ascending order.
 func total(x []float64) (sum float64) {
 	for _, y := range x {
 		sum += y

@@ -1,13 +1,26 @@
 package posterior
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
-// exp is e^x = 2^k e^r, with r within ln 2 / 2 and e^r by its Taylor sum, of which
-// what is left out is below 2^-57 of it: error below 1 ulp, in fused operations, the
-// same bits everywhere. Below -708 it is 0, above 709 infinite, and NaN stays NaN.
-func exp(x float64) float64 {
-	// Adding and taking away 1.5·2⁵² rounds to the nearest integer, which meanwhile
-	// stands in the low bits.
+// The elementary functions of the package. The encoders have their own, in package
+// gnn/elementary: those are not fused and have other bits, and neither can change
+// without changing what recorded streams come to.
+
+// Exp returns e^x with an error below 1 ulp and the same bits on every machine. Below
+// -708 it is 0, above 709 infinite, so that results are never subnormal; NaN stays
+// NaN.
+//
+// With k the integer nearest to x/ln 2 and r = x - k ln 2, |r| ≤ ln 2 / 2, it is
+// 2^k e^r, and e^r is its Taylor polynomial of degree 13, which leaves out less than
+// 2^-57 of e^r. math.Exp is not used because it fuses multiplications and additions
+// only where the processor can; these operations are fused everywhere, in software
+// if need be.
+func Exp(x float64) float64 {
+	// Adding 1.5·2⁵² rounds to the nearest integer, which is then in the low bits of
+	// the sum.
 	const round = 0x1.8p52
 	switch {
 	case x < -708:
@@ -34,16 +47,21 @@ func exp(x float64) float64 {
 	return y * math.Float64frombits((math.Float64bits(shifted)+1023)<<52)
 }
 
-// ln 2 in two parts, of which the first times an exponent is exact.
+// ln 2 in two parts. The product of the first with an exponent, at most 11 bits, is
+// exact (FreeBSD, e_exp.c and e_log.c).
 const (
 	ln2Hi = 6.93147180369123816490e-01
 	ln2Lo = 1.90821492927058770002e-10
 )
 
-// log is the natural logarithm of a positive number by FreeBSD's e_log.c, error
-// below 1 ulp, in plain operations: the same bits everywhere. Below the least
-// normal number, 0 included, it is that number's, and NaN counts as 0.
-func log(x float64) float64 {
+// Log returns the natural logarithm of a positive number, with an error below 1 ulp
+// and the same bits on every machine: FreeBSD's e_log.c, in operations that are not
+// fused. Numbers below the least normal one, 2^-1022, count as it, 0, negative
+// numbers and NaN included.
+//
+// With x = 2^k (1+f), √½ ≤ 1+f < √2, and s = f/(2+f), it is k ln 2 + log(1+f), where
+// log(1+f) = f - f²/2 + s (f²/2 + R(s²)).
+func Log(x float64) float64 {
 	const (
 		l1 = 6.666666666666735130e-01
 		l2 = 3.999999999940941908e-01
@@ -52,7 +70,7 @@ func log(x float64) float64 {
 		l5 = 1.818357216161805012e-01
 		l6 = 1.531383769920937332e-01
 		l7 = 1.479819860511658591e-01
-		// The upper half of √½: the mantissa is taken to lie between √½ and √2.
+		// The upper half of √½, the least mantissa 1+f.
 		halfRoot, one = 0x3fe6a09e << 32, 0x3ff << 52
 	)
 	if !(x > 0x1p-1022) {
@@ -68,4 +86,57 @@ func log(x float64) float64 {
 	even := float64(w * (l2 + float64(w*(l4+float64(w*l6)))))
 	odd := float64(z * (l1 + float64(w*(l3+float64(w*(l5+float64(w*l7)))))))
 	return float64(k*ln2Hi) - ((half - (float64(s*(half+(even+odd))) + float64(k*ln2Lo))) - f)
+}
+
+// Exponentials replaces every number of a, none of which may be above 709, by its
+// [Exp].
+func Exponentials(a []float64) {
+	for i := exponentialEachKernel(a); i < len(a); i++ {
+		a[i] = Exp(a[i])
+	}
+}
+
+// Logarithms replaces every number of a by its [Log].
+func Logarithms(a []float64) {
+	done := len(a) &^ (laneWidth - 1)
+	if done > 0 {
+		logarithms(a[:done], a[:done])
+	}
+	for i := done; i < len(a); i++ {
+		a[i] = Log(a[i])
+	}
+}
+
+// RowExponentials sets most to the largest number of every row of a, replaces every
+// number x of the row by Exp(x - most), and sets total to their sum. Rows have a
+// multiple of 8 numbers, of which at least one is greater than -Inf; numbers that
+// are -Inf become 0. A row is summed as eight sums of every eighth number.
+func RowExponentials(a, most, total []float64) {
+	if len(a) == 0 {
+		return
+	}
+	n := len(a) / max(len(most), 1)
+	if n == 0 || n%laneWidth != 0 || len(a) != n*len(most) || len(most) != len(total) {
+		panic(fmt.Sprintf("posterior: %d numbers in %d rows with %d sums: want a multiple of %d in each", len(a), len(most), len(total), laneWidth))
+	}
+	rowExponentials(a, most, total)
+}
+
+func rowExponentialsPlain(a, most, total []float64) {
+	n := len(a) / len(most)
+	for i := range most {
+		row := a[i*n : (i+1)*n]
+		most[i] = math.Inf(-1)
+		for _, x := range row {
+			if x > most[i] {
+				most[i] = x
+			}
+		}
+		var sum [laneWidth]float64
+		for c, x := range row {
+			row[c] = Exp(x - most[i])
+			sum[c%laneWidth] += row[c]
+		}
+		total[i] = ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]))
+	}
 }

@@ -32,20 +32,6 @@ func ExampleOnline() {
 	// online after 8 updates: [0.37 0.63 0.63 0.37]
 }
 
-// The statistics of a batch may be collected in parts.
-func ExampleApply() {
-	q := posterior.Gaussian{Dim: 1, Classes: 2, Mean: []float64{0, 0}, Precision: []float64{1, 1}}
-	cfg := posterior.Config{Lambda: 1, Eta: 1, Clip: 10}
-
-	s := posterior.Collect(&q, posterior.Rows{Z: []float32{2}, Tau: []float64{1}}, []int32{0}, cfg)
-	s.Add(posterior.Collect(&q, posterior.Rows{Z: []float32{-2}, Tau: []float64{1}}, []int32{1}, cfg))
-
-	next, report := posterior.Apply(&q, &q, s, cfg)
-	fmt.Printf("M %.2f, T %.0f, moved by %.2f\n", next.Mean, next.Precision, report.Step)
-	// Output:
-	// M [0.67 -0.67], T [3 3], moved by 0.94
-}
-
 // A dimension that training knew little about makes the weights, not the data,
 // the reason for doubt.
 func ExamplePredictive() {
@@ -56,7 +42,7 @@ func ExamplePredictive() {
 	}
 	rows := posterior.Rows{Z: []float32{1, 0, 0, 1}, Tau: []float64{1, 1}}
 	split := make([]posterior.Uncertainty, 2)
-	posterior.NewPredictive(2, 64).Split(&q, rows, split)
+	posterior.NewPredictive(2, 64).Predict(&q, rows, nil, split)
 	for _, u := range split {
 		fmt.Printf("total %.1f nats, epistemic %.1f\n", u.Total, u.Epistemic)
 	}

@@ -10,12 +10,12 @@ import (
 // the others.
 type Gaussian struct {
 	Dim, Classes int
-	Mean         []float64 // M, Dim × Classes
-	Precision    []float64 // T = 1/Σ, Dim × Classes
+	Mean         []float64 // M, Dim × Classes, finite
+	Precision    []float64 // T = 1/Σ, Dim × Classes, finite; positive before any forgetting, then at least 0
 }
 
-// Validate reports shapes that do not fit, moments that are not finite and
-// precisions that are not positive.
+// Validate returns an error if shapes do not fit, a moment is not finite, or a
+// precision is not positive.
 func (q *Gaussian) Validate() error {
 	if err := q.check(); err != nil {
 		return err
@@ -28,13 +28,13 @@ func (q *Gaussian) Validate() error {
 	return nil
 }
 
-// check is Validate but for precisions of zero, which a posterior reaches that
-// forgets a dimension no row uses.
+// check is Validate but allows precisions of 0: forgetting takes those of a dimension
+// that no row uses down to that.
 func (q *Gaussian) check() error {
 	if q.Dim <= 0 || q.Classes <= 0 {
 		return fmt.Errorf("posterior: shape %d × %d: both must be positive", q.Dim, q.Classes)
 	}
-	// Divided rather than multiplied: the product of shapes from a file may overflow.
+	// Division, because Dim × Classes from a file may overflow.
 	if n := len(q.Mean); n/q.Classes != q.Dim || n%q.Classes != 0 || len(q.Precision) != n {
 		return fmt.Errorf("posterior: shape %d × %d has %d means and %d precisions", q.Dim, q.Classes, n, len(q.Precision))
 	}
@@ -88,7 +88,7 @@ func (q *Gaussian) KL(p *Gaussian) (kl float64) {
 	for i, m := range q.Mean {
 		v, prior := q.Variance(i), p.Variance(i)
 		m -= p.Mean[i]
-		kl += klNormal(v/prior, float64(m*m)/prior, log(v/prior))
+		kl += klNormal(v/prior, float64(m*m)/prior, Log(v/prior))
 	}
 	return max(kl, 0) // rounding may bring it below
 }

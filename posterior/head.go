@@ -48,7 +48,7 @@ type Online struct {
 
 	// Scratch memory of Learn.
 
-	statistics Statistics
+	statistics statistics
 	evidence   evidence
 }
 
@@ -59,14 +59,10 @@ func NewOnline(prior Gaussian, cfg Config) *Online {
 		panic(err)
 	}
 	return &Online{
-		cfg:    cfg,
-		anchor: prior.Clone(),
-		q:      prior.Clone(),
-		statistics: Statistics{
-			Dim: prior.Dim, Classes: prior.Classes,
-			Gradient:  make([]float64, len(prior.Mean)),
-			Precision: make([]float64, len(prior.Mean)),
-		},
+		cfg:        cfg,
+		anchor:     prior.Clone(),
+		q:          prior.Clone(),
+		statistics: newStatistics(prior.Dim, prior.Classes),
 	}
 }
 
@@ -86,13 +82,10 @@ func (o *Online) Learn(rows Rows, labels []int32) Report {
 	if len(labels) == 0 && rows.Len() == 0 {
 		return Report{}
 	}
-	s := &o.statistics
-	s.Rows = 0
-	clear(s.Gradient)
-	clear(s.Precision)
-	s.collect(&o.q, rows, labels, o.cfg.Gradient, &o.evidence)
+	o.statistics.reset()
+	o.statistics.add(&o.q, rows, labels, o.cfg.Gradient, &o.evidence)
 	o.version++
-	return ApplyTo(&o.q, &o.q, &o.anchor, *s, o.cfg)
+	return update(&o.q, &o.q, &o.anchor, &o.statistics, o.cfg)
 }
 
 // Version returns the number of updates so far.

@@ -166,12 +166,11 @@ func TestMisusePanics(t *testing.T) {
 		"config":            func() { NewOnline(q, Config{}) },
 		"rows":              func() { MAP(&q, Rows{Z: make([]float32, 3), Tau: rows.Tau}, make([]float64, 4)) },
 		"probabilities":     func() { MAP(&q, rows, make([]float64, 3)) },
-		"labels":            func() { Collect(&q, rows, []int32{0}, DefaultConfig()) },
-		"label of no class": func() { Collect(&q, rows, []int32{0, 2}, DefaultConfig()) },
-		"statistics":        func() { Apply(&q, &q, Statistics{Dim: 1, Classes: 4}, DefaultConfig()) },
-		"merge":             func() { (&Statistics{Dim: 1, Classes: 4}).Add(Statistics{Dim: 4, Classes: 1}) },
+		"labels":            func() { collect(&q, rows, []int32{0}, DefaultConfig()) },
+		"label of no class": func() { collect(&q, rows, []int32{0, 2}, DefaultConfig()) },
+		"statistics":        func() { apply(&q, &q, newStatistics(1, 4), DefaultConfig()) },
 		"samples":           func() { NewPredictive(2, 0) },
-		"classes":           func() { NewPredictive(3, 4).Split(&q, rows, make([]Uncertainty, 2)) },
+		"classes":           func() { NewPredictive(3, 4).Predict(&q, rows, nil, make([]Uncertainty, 2)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

@@ -1,20 +1,17 @@
 package posterior
 
-import (
-	"fmt"
-	"math"
-)
+import "math"
 
 //go:generate go run -modfile=../.ci/tools.mod gen/kernel.go gen/averages.go gen/sparse.go -out kernel_amd64.s -stubs kernel_stubs_amd64.go
 
-// The inner loops. Each is here in plain Go, which is its definition, and in
-// assembly for AVX2 and AVX-512 (gen/kernel.go), which gives the same bits:
-// lanes run across outputs; the sum of each output goes over classes, rows or
-// embedding dimensions in ascending order. In product and in exp a multiplication
-// and the addition after it are one operation with one rounding, on every path;
-// elsewhere products are rounded before they are added.
+// The inner loops. Each has a definition in plain Go, with the suffix Plain, and
+// assembly for AVX2 and AVX-512 (gen) that gives the same bits: the lanes of a register
+// are different outputs, and the sum of each output goes over classes, rows or
+// embedding dimensions in ascending order. In product and in Exp a multiplication and
+// the addition after it are fused, on every path; elsewhere products are rounded before
+// they are added.
 
-// level is a set of instructions that the kernels are written in.
+// level is an instruction set of the kernels.
 type level uint8
 
 const (
@@ -23,8 +20,8 @@ const (
 	avx512
 )
 
-// chosen returns the level that the environment variable GVBLL_KERNEL asks for,
-// avx512, avx2 or go, and best where it asks for none or for more than there is.
+// chosen returns the level that wish, the value of GVBLL_KERNEL, names: avx512, avx2 or
+// go. It is best if wish names none, or more than the processor has.
 func chosen(wish string, best level) level {
 	switch wish {
 	case "go":
@@ -35,73 +32,8 @@ func chosen(wish string, best level) level {
 	return best
 }
 
-// laneWidth is the most float64s that a register holds.
+// laneWidth is the number of float64s in the widest register.
 const laneWidth = 8
-
-// matrix is a view of rows × cols numbers: entry (i, k) is at i·down + k·right
-// of data.
-type matrix struct {
-	data        []float64
-	rows, cols  int
-	down, right int
-}
-
-// dense is a row-major matrix.
-func dense(data []float64, rows, cols int) matrix {
-	return matrix{data: data, rows: rows, cols: cols, down: cols, right: 1}
-}
-
-// t is the transpose.
-func (m matrix) t() matrix {
-	m.rows, m.cols, m.down, m.right = m.cols, m.rows, m.right, m.down
-	return m
-}
-
-// left is the first columns.
-func (m matrix) left(cols int) matrix {
-	m.cols = cols
-	return m
-}
-
-// fits reports whether all entries are within the data.
-func (m matrix) fits() bool {
-	return m.rows == 0 || m.cols == 0 || (m.rows-1)*m.down+(m.cols-1)*m.right < len(m.data)
-}
-
-// product adds a·b to dst, by fused multiplications and additions. Rows of dst and
-// b are contiguous.
-func product(dst, a, b matrix) {
-	if dst.rows != a.rows || dst.cols != b.cols || a.cols != b.rows || dst.right != 1 || b.right != 1 || !dst.fits() || !a.fits() || !b.fits() {
-		panic(fmt.Sprintf("posterior: %d × %d times %d × %d into %d × %d", a.rows, a.cols, b.rows, b.cols, dst.rows, dst.cols))
-	}
-	if dst.rows > 0 && dst.cols > 0 && a.cols > 0 {
-		productKernel(dst, a, b)
-	}
-}
-
-func productPlain(dst, a, b matrix) {
-	n := dst.cols
-	for i := range dst.rows {
-		row, k := dst.data[i*dst.down:][:n], 0
-		at := func(k int) (x float64, w []float64) { return a.data[i*a.down+k*a.right], b.data[k*b.down:][:n] }
-		// Four steps at once load and store an entry once, and add in order.
-		for ; k+4 <= a.cols; k += 4 {
-			x0, w0 := at(k)
-			x1, w1 := at(k + 1)
-			x2, w2 := at(k + 2)
-			x3, w3 := at(k + 3)
-			for c, sum := range row {
-				row[c] = math.FMA(x3, w3[c], math.FMA(x2, w2[c], math.FMA(x1, w1[c], math.FMA(x0, w0[c], sum))))
-			}
-		}
-		for ; k < a.cols; k++ {
-			x, w := at(k)
-			for c, sum := range row {
-				row[c] = math.FMA(x, w[c], sum)
-			}
-		}
-	}
-}
 
 // addScaled adds s·w to dst.
 func addScaled(dst []float64, s float64, w []float64) {
@@ -111,7 +43,7 @@ func addScaled(dst []float64, s float64, w []float64) {
 	}
 }
 
-// multiply sets dst to x·y, entry by entry.
+// multiply sets dst to x∘y, the product entry by entry.
 func multiply(dst, x, y []float64) {
 	x, y = x[:len(dst)], y[:len(dst)]
 	done := multiplyKernel(dst, x, y)
@@ -120,12 +52,10 @@ func multiply(dst, x, y []float64) {
 	}
 }
 
-// The other kernels work on blocks of rows in which a row is a lane: in a
-// C × lanes matrix the numbers of one class are side by side. Their lanes are a
-// multiple of laneWidth.
+// The other kernels work on blocks in which every row is a lane: a C × lanes matrix has
+// the numbers of one class side by side. lanes is a multiple of laneWidth.
 
-// addByLane adds by·src to dst, both classes × lanes; by has a factor for every
-// lane.
+// addByLanePlain adds src to dst, both classes × lanes, with lane l scaled by by[l].
 func addByLanePlain(dst, src, by []float64) {
 	for lanes := len(by); len(dst) > 0; dst, src = dst[lanes:], src[lanes:] {
 		for l, s := range by {
@@ -134,7 +64,7 @@ func addByLanePlain(dst, src, by []float64) {
 	}
 }
 
-// scaleByLane gives every lane of dst, classes × lanes, a factor of its own.
+// scaleByLanePlain scales lane l of dst, classes × lanes, by by[l].
 func scaleByLanePlain(dst, by []float64) {
 	for lanes := len(by); len(dst) > 0; dst = dst[lanes:] {
 		for l, s := range by {
@@ -149,7 +79,7 @@ func squareRootsPlain(dst []float64) {
 	}
 }
 
-// relu sets to 0 what is not positive.
+// reluPlain sets numbers that are not positive to 0.
 func reluPlain(dst []float64) {
 	for i, x := range dst {
 		if !(x > 0) {
@@ -158,8 +88,8 @@ func reluPlain(dst []float64) {
 	}
 }
 
-// gate sets dst, units × lanes, to by·weight where x is positive and to 0
-// elsewhere; by has a factor for every lane, weight one for every unit.
+// gatePlain sets entry (k, l) of dst, units × lanes, to by[l]·weight[k] where x is
+// positive, and to 0 elsewhere: the gradient through a relu.
 func gatePlain(dst, x, by, weight []float64) {
 	lanes := len(by)
 	for k, w := range weight {
@@ -172,7 +102,7 @@ func gatePlain(dst, x, by, weight []float64) {
 	}
 }
 
-// mirror sets plus to mean + noise·sd and minus to mean - noise·sd.
+// mirrorPlain sets plus to mean + noise·sd and minus to mean - noise·sd.
 func mirrorPlain(plus, minus, mean, sd, noise []float64) {
 	for l, m := range mean {
 		x := float64(sd[l] * noise[l])
@@ -180,7 +110,7 @@ func mirrorPlain(plus, minus, mean, sd, noise []float64) {
 	}
 }
 
-// sums is what exponentials finds in every lane.
+// sums is what exponentials computes for every lane.
 type sums struct {
 	most    [blockRows]float64 // max a
 	total   [blockRows]float64 // Σ e^(a-most)
@@ -188,7 +118,7 @@ type sums struct {
 	dot     [blockRows]float64 // Σ e^(a-most)·(a-most)
 }
 
-// exponentials replaces a, classes × lanes, by e^(a-most).
+// exponentialsPlain replaces a, classes × lanes, by e^(a-most).
 func exponentialsPlain(a []float64, lanes int, s *sums) {
 	most, total, dot := s.most[:lanes], s.total[:lanes], s.dot[:lanes]
 	for l := range lanes {
@@ -204,7 +134,7 @@ func exponentialsPlain(a []float64, lanes int, s *sums) {
 	for ; len(a) > 0; a = a[lanes:] {
 		for l, x := range a[:lanes] {
 			x -= most[l]
-			e := exp(x)
+			e := Exp(x)
 			a[l] = e
 			total[l] += e
 			dot[l] += float64(e * x)
@@ -215,9 +145,9 @@ func exponentialsPlain(a []float64, lanes int, s *sums) {
 	}
 }
 
-// gather adds what a sample and its mirror image say to the sums of
-// probabilities: with p their exponentials times inv, p₊ + p₋ to dMean and
-// (p₊ - p₋)·noise to dSD.
+// gatherPlain adds a sample and its mirror image to the gradients: with p₊ and p₋ their
+// probabilities, the exponentials plus and minus times the inverse sums, it adds p₊ + p₋
+// to dMean and (p₊ - p₋)·noise to dSD.
 func gatherPlain(dMean, dSD, plus, minus, invPlus, invMinus, noise []float64) {
 	for lanes := len(invPlus); len(dMean) > 0; {
 		for l, inv := range invPlus {
@@ -229,22 +159,22 @@ func gatherPlain(dMean, dSD, plus, minus, invPlus, invMinus, noise []float64) {
 	}
 }
 
-// logarithms sets dst to the logarithms of src.
+// logarithmsPlain sets dst to the logarithms of src.
 func logarithmsPlain(dst, src []float64) {
 	for i, x := range src {
-		dst[i] = log(x)
+		dst[i] = Log(x)
 	}
 }
 
-// boxMuller turns every 64 random bits into two standard normals (Box & Muller
-// 1958): the upper half is the radius, so that none is beyond 6.8; of the lower
-// half 31 bits are an angle in [-π/2, π/2) and one is the sign of the cosine.
-// Sine and cosine are Taylor sums, true to 1e-11.
+// boxMullerPlain turns every 64 random bits into two standard normals (Box & Muller
+// 1958). The upper 32 bits are the radius, so that no normal is beyond 6.8; of the lower
+// 32, 31 bits are an angle in [-π/2, π/2) and one is the sign of the cosine. Sine and
+// cosine are Taylor polynomials with an error below 1e-11.
 func boxMullerPlain(cos, sin []float64, bits []uint64) {
 	const s3, s5, s7, s9, s11, s13, s15 = -1. / 6, 1. / 120, -1. / 5040, 1. / 362880, -1. / 39916800, 1. / 6227020800, -1. / 1307674368000
 	const c2, c4, c6, c8, c10, c12, c14, c16 = -1. / 2, 1. / 24, -1. / 720, 1. / 40320, -1. / 3628800, 1. / 479001600, -1. / 87178291200, 1. / 20922789888000
 	for i, u := range bits {
-		radius := math.Sqrt(-2 * log((float64(u>>32)+0.5)*0x1p-32))
+		radius := math.Sqrt(-2 * Log((float64(u>>32)+0.5)*0x1p-32))
 		angle := (float64(u&(1<<31-1)) - 0x1p30) * (math.Pi * 0x1p-31)
 		t := angle * angle
 		y := 1 + float64(t*(s3+float64(t*(s5+float64(t*(s7+float64(t*(s9+float64(t*(s11+float64(t*(s13+float64(t*s15)))))))))))))

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// kernels is the level in use. Tests change it.
+// kernels is the level in use. Tests set it.
 var kernels = chosen(os.Getenv("GVBLL_KERNEL"), best())
 
 func best() level {
@@ -38,11 +38,12 @@ func productKernel(dst, a, b matrix) {
 	}
 }
 
-// productTerms terms of each sum are added before the next, so that the rows of b
-// that they take stay in the nearest cache.
+// productTerms is how many terms of each sum are added before the next sum's turn, so
+// that the rows of b that they use stay in the first-level cache.
 const productTerms = 64
 
-// multiplyKernel returns how many entries it did.
+// multiplyKernel returns how many entries it has done, a multiple of laneWidth; the
+// caller does the rest.
 func multiplyKernel(dst, x, y []float64) (done int) {
 	if done = len(dst) &^ (laneWidth - 1); done == 0 {
 		return 0

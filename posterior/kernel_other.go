@@ -2,7 +2,7 @@
 
 package posterior
 
-// Where there is no assembly the definitions themselves are in use.
+// Without assembly the definitions in plain Go are the kernels.
 
 var kernels = chosen("", best())
 
@@ -30,9 +30,9 @@ func averages(d *drawn, mean, variance []float64, normals []float32, classes, la
 func exponentialEachKernel([]float64) (done int) { return 0 }
 
 func raiseKernel([]float64, []float32, float64) (done int) { return 0 }
-func newton(step, m, start, t, g, h []float64)             { newtonPlain(step, m, start, t, g, h) }
-func stride(m, held, step, start, t []float64, sum *[laneWidth]float64) {
-	stridePlain(m, held, step, start, t, sum)
+func newton(step, m, m0, t, g, h []float64)                { newtonPlain(step, m, m0, t, g, h) }
+func advance(m, from, step, m0, t []float64, sum *[laneWidth]float64) {
+	advancePlain(m, from, step, m0, t, sum)
 }
 
 func addCentred(sum, dst, a, by, mean []float64) { addCentredPlain(sum, dst, a, by, mean) }

@@ -215,7 +215,7 @@ func TestExponentialsAreExp(t *testing.T) {
 			want := make([]float64, laneWidth)
 			for l := range want {
 				x -= 0.0137
-				a[laneWidth+l], want[l] = x, exp(x)
+				a[laneWidth+l], want[l] = x, Exp(x)
 			}
 			exponentials(a[:], laneWidth, &s)
 			wantSame(t, "exp", a[laneWidth:], want)
@@ -230,18 +230,18 @@ func TestExponentialsAreExp(t *testing.T) {
 
 func TestLog(t *testing.T) {
 	for x := 0x1p-1022; x < 0x1p1023; x *= 1.00731 {
-		wantClose(t, "log", []float64{log(x)}, []float64{math.Log(x)}, 0x1p-51)
+		wantClose(t, "log", []float64{Log(x)}, []float64{math.Log(x)}, 0x1p-51)
 	}
 	for x := 0.5; x < 2; x += 0.00037 {
-		if got, want := log(x), math.Log(x); math.Abs(got-want) > 0x1p-51*math.Abs(want) {
-			t.Errorf("log(%v) = %v, want %v", x, got, want)
+		if got, want := Log(x), math.Log(x); math.Abs(got-want) > 0x1p-51*math.Abs(want) {
+			t.Errorf("Log(%v) = %v, want %v", x, got, want)
 		}
 	}
 	for _, x := range []float64{0, -1, 5e-324, 0x1p-1022, math.NaN()} {
-		wantClose(t, "log", []float64{log(x)}, []float64{math.Log(0x1p-1022)}, 0x1p-51)
+		wantClose(t, "log", []float64{Log(x)}, []float64{math.Log(0x1p-1022)}, 0x1p-51)
 	}
-	if log(1) != 0 {
-		t.Errorf("log(1) = %v", log(1))
+	if Log(1) != 0 {
+		t.Errorf("Log(1) = %v", Log(1))
 	}
 }
 

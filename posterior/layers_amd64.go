@@ -1,6 +1,7 @@
 package posterior
 
-// exponentialEachKernel returns how many entries it did.
+// exponentialEachKernel returns how many entries it has done, a multiple of
+// laneWidth; the caller does the rest.
 func exponentialEachKernel(a []float64) (done int) {
 	if done = len(a) &^ (laneWidth - 1); done == 0 {
 		return 0
@@ -16,7 +17,7 @@ func exponentialEachKernel(a []float64) (done int) {
 	return done
 }
 
-// raiseKernel returns how many entries it did.
+// raiseKernel returns how many entries it has done, as exponentialEachKernel does.
 func raiseKernel(dst []float64, src []float32, least float64) (done int) {
 	if done = len(dst) &^ (laneWidth - 1); done == 0 {
 		return 0
@@ -32,26 +33,26 @@ func raiseKernel(dst []float64, src []float32, least float64) (done int) {
 	return done
 }
 
-func newton(step, m, start, t, g, h []float64) {
+func newton(step, m, m0, t, g, h []float64) {
 	switch n := len(step); {
 	case n == 0:
 	case kernels == avx512:
-		newtonAVX512(&step[0], &m[0], &start[0], &t[0], &g[0], &h[0], n)
+		newtonAVX512(&step[0], &m[0], &m0[0], &t[0], &g[0], &h[0], n)
 	case kernels == avx2:
-		newtonAVX2(&step[0], &m[0], &start[0], &t[0], &g[0], &h[0], n)
+		newtonAVX2(&step[0], &m[0], &m0[0], &t[0], &g[0], &h[0], n)
 	default:
-		newtonPlain(step, m, start, t, g, h)
+		newtonPlain(step, m, m0, t, g, h)
 	}
 }
 
-func stride(m, held, step, start, t []float64, sum *[laneWidth]float64) {
+func advance(m, from, step, m0, t []float64, sum *[laneWidth]float64) {
 	switch kernels {
 	case avx512:
-		strideAVX512(&m[0], &held[0], &step[0], &start[0], &t[0], &sum[0], len(m))
+		strideAVX512(&m[0], &from[0], &step[0], &m0[0], &t[0], &sum[0], len(m))
 	case avx2:
-		strideAVX2(&m[0], &held[0], &step[0], &start[0], &t[0], &sum[0], len(m))
+		strideAVX2(&m[0], &from[0], &step[0], &m0[0], &t[0], &sum[0], len(m))
 	default:
-		stridePlain(m, held, step, start, t, sum)
+		advancePlain(m, from, step, m0, t, sum)
 	}
 }
 

@@ -123,7 +123,7 @@ func plainSoftmax(q *Gaussian, z []float32, tau float64) []float64 {
 func TestExp(t *testing.T) {
 	worst := 0.0
 	for x := -707.9; x < 708.9; x += 0.00917 {
-		got, want := exp(x), math.Exp(x)
+		got, want := Exp(x), math.Exp(x)
 		worst = max(worst, math.Abs(got-want)/want)
 	}
 	if worst > 0x1p-51 { // either is within 1 ulp of the truth
@@ -132,12 +132,12 @@ func TestExp(t *testing.T) {
 	for _, c := range []struct{ x, want float64 }{
 		{0, 1}, {math.Copysign(0, -1), 1}, {-709, 0}, {-1e300, 0}, {math.Inf(-1), 0}, {710, math.Inf(1)}, {math.Inf(1), math.Inf(1)}, {1e-300, 1},
 	} {
-		if got := exp(c.x); got != c.want {
-			t.Errorf("exp(%v) = %v, want %v", c.x, got, c.want)
+		if got := Exp(c.x); got != c.want {
+			t.Errorf("Exp(%v) = %v, want %v", c.x, got, c.want)
 		}
 	}
-	if got := exp(math.NaN()); !math.IsNaN(got) {
-		t.Errorf("exp(NaN) = %v", got)
+	if got := Exp(math.NaN()); !math.IsNaN(got) {
+		t.Errorf("Exp(NaN) = %v", got)
 	}
 }
 
@@ -227,7 +227,7 @@ func softmax(a []float64) {
 	most := slices.Max(a)
 	var sum float64
 	for c, x := range a {
-		a[c] = exp(x - most)
+		a[c] = Exp(x - most)
 		sum += a[c]
 	}
 	inv := 1 / sum
@@ -275,4 +275,29 @@ func TestKL(t *testing.T) {
 	if kl := q.KL(&p); !(kl > 1e10) || math.IsInf(kl, 0) || q.Variance(2) != 1e12 {
 		t.Errorf("KL %v, variance %v of what is forgotten", kl, q.Variance(2))
 	}
+}
+
+// collect returns the statistics of labelled rows at the mean of q.
+func collect(q *Gaussian, rows Rows, labels []int32, cfg Config) statistics {
+	s := newStatistics(q.Dim, q.Classes)
+	s.add(q, rows, labels, cfg.Gradient, new(evidence))
+	return s
+}
+
+// apply is update into a new posterior.
+func apply(q, anchor *Gaussian, s statistics, cfg Config) (next Gaussian, r Report) {
+	r = update(&next, q, anchor, &s, cfg)
+	return next, r
+}
+
+// TestUpdateOfABatchInParts: a batch may be added in parts.
+func TestUpdateOfABatchInParts(t *testing.T) {
+	q := Gaussian{Dim: 1, Classes: 2, Mean: []float64{0, 0}, Precision: []float64{1, 1}}
+	cfg := Config{Lambda: 1, Eta: 1, Clip: 10}
+	s := collect(&q, Rows{Z: []float32{2}, Tau: []float64{1}}, []int32{0}, cfg)
+	s.add(&q, Rows{Z: []float32{-2}, Tau: []float64{1}}, []int32{1}, cfg.Gradient, new(evidence))
+	next, report := apply(&q, &q, s, cfg)
+	wantClose(t, "M", next.Mean, []float64{2. / 3, -2. / 3}, 1e-12)
+	wantClose(t, "T", next.Precision, []float64{3, 3}, 1e-12)
+	wantClose(t, "step", []float64{report.Step}, []float64{math.Sqrt(8. / 9)}, 1e-12)
 }

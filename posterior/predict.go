@@ -8,10 +8,10 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Rows are nodes as they were served: their embeddings and temperatures.
+// Rows are nodes as they were served.
 type Rows struct {
-	Z   []float32 // n × d_e
-	Tau []float64 // n, positive
+	Z   []float32 // embeddings z, n × d_e, finite
+	Tau []float64 // temperatures τ, n, positive
 }
 
 // Len returns the number of rows.
@@ -23,8 +23,8 @@ func (r Rows) check(dim int) {
 	}
 }
 
-// MAP writes softmax(zᵀM / τ) of every row to dst, n × C: the prediction at the
-// posterior's mode, which the paper scores (Section II-C).
+// MAP writes softmax(zᵀM/τ) of every row to dst, n × C: the prediction at the mode of
+// the posterior, which is what the paper scores (Section II-C).
 func MAP(q *Gaussian, rows Rows, dst []float64) {
 	rows.check(q.Dim)
 	if len(dst) != rows.Len()*q.Classes {
@@ -39,38 +39,38 @@ func MAP(q *Gaussian, rows Rows, dst []float64) {
 	}
 }
 
-// part returns rows lo to hi.
+// part returns rows lo to below hi, a view.
 func (r Rows) part(lo, hi, dim int) Rows {
 	return Rows{Z: r.Z[lo*dim : hi*dim], Tau: r.Tau[lo:hi]}
 }
 
-// Uncertainty splits what is not known about one node's class, in nats. Total
-// is the entropy of the averaged probabilities; Aleatoric the average entropy
-// under the posterior, which more labels would not take away; Epistemic is the
-// rest: the mutual information of class and weights, never negative.
+// Uncertainty is the uncertainty about one node's class, in nats. Total is the entropy
+// of the averaged probabilities. Aleatoric is the average entropy over the posterior,
+// which more labels would not reduce. Epistemic is the difference, the mutual
+// information of class and weights, at least 0.
 type Uncertainty struct{ Total, Aleatoric, Epistemic float64 }
 
-// Predictive is the posterior predictive of eq:mc. Under a diagonal
-// posterior the C logits of a node are independent normals,
-// N(zᵀμ_c/τ, (z²)ᵀσ²_c/τ²), so each sample takes C numbers and not d_e·C. The
-// normals are one fixed quasi-random set shared by all rows: the predictive is
-// a function of posterior and row alone. Samples are in float32, see average.go.
+// Predictive computes the posterior predictive of eq:mc. Under a diagonal posterior
+// the C logits of a node are independent normals, N(zᵀμ_c/τ, (z²)ᵀσ²_c/τ²), so a
+// sample takes C numbers and not d_e·C. All rows share one fixed quasi-random set of
+// normals: the predictive depends on the posterior and the row alone. Samples are
+// float32, see average.go.
 //
-// A Predictive holds scratch memory: it must not be used by two goroutines at
-// once.
+// A Predictive holds scratch memory, so two goroutines must not use it at once.
 type Predictive struct {
 	classes  int
 	normals  []float32 // samples × classes
-	variance []float64 // of the weights, d_e × classes
+	variance []float64 // Σ, d_e × classes
 
-	block                          // the rows at hand: their embeddings in lanes …
-	square, mean, spread []float64 // … squared, and their logits' means and variances
-	logs                 []float64
+	// The block of rows in work.
+	block
+	square       []float64 // z², d_e × lanes
+	mean, spread []float64 // means and variances of the logits, classes × lanes
+	logs         []float64 // scratch of entropies
 	drawn
 }
 
-// NewPredictive returns a predictive over the given number of classes from the
-// given number of samples; both must be positive.
+// NewPredictive returns a predictive of that many classes and samples, both positive.
 func NewPredictive(classes, samples int) *Predictive {
 	if classes <= 0 || samples <= 0 {
 		panic(fmt.Sprintf("posterior: predictive of %d samples over %d classes", samples, classes))
@@ -82,8 +82,8 @@ func NewPredictive(classes, samples int) *Predictive {
 	return p
 }
 
-// Predict writes the averaged probabilities of every row to probs, n × C, and
-// its uncertainty to split, n. Either may be nil.
+// Predict writes the averaged probabilities of every row to probs, n × C, and their
+// uncertainty to split, n. Either may be nil.
 func (p *Predictive) Predict(q *Gaussian, rows Rows, probs []float64, split []Uncertainty) {
 	if probs != nil && len(probs) != rows.Len()*p.classes {
 		panic(fmt.Sprintf("posterior: %d rows of %d classes into %d probabilities", rows.Len(), p.classes, len(probs)))
@@ -95,18 +95,14 @@ func (p *Predictive) Predict(q *Gaussian, rows Rows, probs []float64, split []Un
 	})
 }
 
-// Split writes the uncertainty of every row to dst.
-func (p *Predictive) Split(q *Gaussian, rows Rows, dst []Uncertainty) {
-	p.Predict(q, rows, nil, dst)
-}
-
-// Serve writes to said what [MAP] says of every row at each of some posteriors,
-// n × posteriors × C and rounded to float32, and to split the uncertainty of every
-// row under the one that serves, by its place; in less time than these take.
-func (p *Predictive) Serve(posteriors []*Gaussian, serves int, rows Rows, said []float32, split []Uncertainty) {
+// Serve writes the [MAP] probabilities of every row under each posterior to probs,
+// n × len(posteriors) × C, rounded to float32, and to split, n, the uncertainty of
+// every row under posteriors[serves]. It shares work that separate calls would
+// repeat.
+func (p *Predictive) Serve(posteriors []*Gaussian, serves int, rows Rows, probs []float32, split []Uncertainty) {
 	width := len(posteriors) * p.classes
-	if len(said) != rows.Len()*width {
-		panic(fmt.Sprintf("posterior: %d rows of %d classes under %d posteriors into %d probabilities", rows.Len(), p.classes, len(posteriors), len(said)))
+	if len(probs) != rows.Len()*width {
+		panic(fmt.Sprintf("posterior: %d rows of %d classes under %d posteriors into %d probabilities", rows.Len(), p.classes, len(posteriors), len(probs)))
 	}
 	first := posteriors[serves]
 	p.predict(first, rows, split, func(lo, n int) {
@@ -118,13 +114,14 @@ func (p *Predictive) Serve(posteriors []*Gaussian, serves int, rows Rows, said [
 				copy(p.probs, p.mean)
 			}
 			p.softmax(p.probs)
-			fromLanes(said[lo*width+h*p.classes:], width, p.probs, n, p.classes)
+			fromLanes(probs[lo*width+h*p.classes:], width, p.probs, n, p.classes)
 		}
 	})
 }
 
-// predict finds the averages of every block of rows, of which each tells where
-// it begins and how many there are, and writes their uncertainty.
+// predict samples block by block and writes the rows' uncertainty to split unless it is
+// nil. After each block it calls each with the block's first row and its length, while
+// the block's averages and logits are still there.
 func (p *Predictive) predict(q *Gaussian, rows Rows, split []Uncertainty, each func(lo, n int)) {
 	rows.check(q.Dim)
 	if q.Classes != p.classes || split != nil && len(split) != rows.Len() {
@@ -142,15 +139,14 @@ func (p *Predictive) predict(q *Gaussian, rows Rows, split []Uncertainty, each f
 		}
 		total := p.entropies()
 		for l := range n {
-			// Exact averages never have less entropy than the average entropy;
-			// rounded ones may.
+			// By Jensen's inequality aleatoric ≤ total; rounding may break that.
 			a := min(aleatoric[l], total[l])
 			split[lo+l] = Uncertainty{Total: total[l], Aleatoric: a, Epistemic: total[l] - a}
 		}
 	}
 }
 
-// moments finds mean and variance of the logits of a block of rows.
+// moments sets mean and spread of the logits of a block of rows.
 func (p *Predictive) moments(q *Gaussian, rows Rows) {
 	p.load(rows, q.Dim)
 	p.square = resize(p.square, len(p.z))
@@ -165,8 +161,8 @@ func (p *Predictive) moments(q *Gaussian, rows Rows) {
 	p.linear(p.spread, p.variance, p.square, bySquare[:p.lanes])
 }
 
-// run averages the softmax of the sampled logits of every lane and returns the
-// average entropies.
+// run sets average to the mean softmax of the sampled logits of every lane, and
+// returns the mean entropies.
 func (p *Predictive) run() (aleatoric [blockRows]float64) {
 	samples := len(p.normals) / p.classes
 	p.draw(p.mean, p.spread, p.normals, p.classes, p.lanes)
@@ -188,7 +184,7 @@ func (p *Predictive) run() (aleatoric [blockRows]float64) {
 	return aleatoric
 }
 
-// entropies returns the entropy of every lane's average, -Σ p log p in nats.
+// entropies returns the entropy of every lane's average, in nats.
 func (p *Predictive) entropies() (h [blockRows]float64) {
 	logs := resize(p.logs, len(p.average))
 	p.logs = logs
@@ -202,11 +198,11 @@ func (p *Predictive) entropies() (h [blockRows]float64) {
 }
 
 // normals returns samples × classes standard normals: a Latin hypercube (McKay,
-// Beckman & Conover 1979), in which every class takes the same stratified
-// sample, scaled to variance 1, in its own random order. At the sizes in use it
-// errs less than scrambled Halton points, which need many more samples than
-// their largest base: with 16 samples of 40 classes the probabilities are off by
-// .003 (root mean square), against .0115 for Halton and independent draws alike.
+// Beckman & Conover 1979). Every class has the same stratified sample, scaled to
+// variance 1, in its own random order. The order is seeded by the sizes alone. With 16
+// samples of 40 classes the probabilities have a root mean square error of .003,
+// against .0115 for scrambled Halton points (which need many more samples than their
+// largest base) and for independent draws.
 func normals(samples, classes int) []float64 {
 	stratum := make([]float64, samples)
 	var square float64

@@ -89,8 +89,8 @@ func TestStatisticsGolden(t *testing.T) {
 	probs := make([]float64, len(g.Z)*q.Classes)
 	MAP(&q, rows, probs)
 	wantClose(t, "probs", probs, flat(g.WithoutBias.Probs), 1e-6)
-	s := Collect(&q, rows, g.Labels, DefaultConfig())
-	wantClose(t, "GGN diagonal", s.Precision, flat(g.WithoutBias.Diagonal), 1e-6)
+	s := collect(&q, rows, g.Labels, DefaultConfig())
+	wantClose(t, "GGN diagonal", s.precision, flat(g.WithoutBias.Diagonal), 1e-6)
 }
 
 func TestPredictiveGolden(t *testing.T) {
@@ -237,13 +237,13 @@ func TestPredictiveIsAFunctionOfItsInputs(t *testing.T) {
 	rows, _ := randomRows(rng, n, 4, 3)
 	p := NewPredictive(3, 16)
 	a, b := make([]Uncertainty, n), make([]Uncertainty, n)
-	p.Split(&q, rows, a)
-	p.Split(&q, rows.part(0, cut, 4), b[:cut])
-	NewPredictive(3, 16).Split(&q, rows.part(cut, n, 4), b[cut:])
+	p.Predict(&q, rows, nil, a)
+	p.Predict(&q, rows.part(0, cut, 4), nil, b[:cut])
+	NewPredictive(3, 16).Predict(&q, rows.part(cut, n, 4), nil, b[cut:])
 	if !slices.Equal(a, b) {
 		t.Errorf("%v, want %v", b, a)
 	}
-	if n := testing.AllocsPerRun(10, func() { p.Split(&q, rows, a) }); n != 0 {
+	if n := testing.AllocsPerRun(10, func() { p.Predict(&q, rows, nil, a) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -260,7 +260,7 @@ func TestServe(t *testing.T) {
 	for serves, q := range posteriors {
 		said, split, want := make([]float32, 2*n*classes), make([]Uncertainty, n), make([]Uncertainty, n)
 		p.Serve(posteriors, serves, rows, said, split)
-		p.Split(q, rows, want)
+		p.Predict(q, rows, nil, want)
 		if !slices.Equal(split, want) {
 			t.Errorf("%v, want %v", split, want)
 		}

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// TauFloor is the least temperature. Eq. (2) allows any τ > 0; below the floor
-// a single row would outweigh a million others in the precision, z²/τ².
+// TauFloor is the least temperature. eq:lik allows any τ > 0, but a row adds z²/τ² to
+// the precision: below the floor one row would outweigh a million rows of τ = 1.
 const TauFloor = 1e-3
 
 // Temperature is the shared multilayer perceptron of eq:lik,
@@ -50,7 +50,7 @@ func (t *Temperature) At(z []float32) float64 {
 	if len(z) != t.Dim {
 		panic(fmt.Sprintf("posterior: temperature of %d inputs at an embedding of %d", t.Dim, len(z)))
 	}
-	// Hidden units go in blocks that need no memory from the heap.
+	// Blocks of hidden units, so that the buffer stays on the stack.
 	var block [32]float64
 	h := t.B2
 	for lo := 0; lo < t.Hidden; lo += len(block) {
@@ -69,10 +69,10 @@ func (t *Temperature) At(z []float32) float64 {
 	return max(softplus(h), TauFloor)
 }
 
-// softplus is log(1 + e^x), linear where e^-x no longer counts.
+// softplus returns log(1 + e^x). Above 40 it is x: e^-40 is below the rounding of x.
 func softplus(x float64) float64 {
 	if x > 40 {
 		return x
 	}
-	return math.Log1p(exp(x))
+	return math.Log1p(Exp(x))
 }

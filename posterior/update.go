@@ -4,17 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 )
 
-// Gradient says what multiplies the residual y - p in the update.
+// Gradient is what multiplies the residual y - p in the update.
 type Gradient uint8
 
 const (
-	// Scaled takes z/τ: the gradient and the diagonal Hessian of the likelihood
-	// of eq:lik.
+	// Scaled uses u = z/τ: the true gradient and diagonal Hessian of the likelihood
+	// eq:lik.
 	Scaled Gradient = iota
-	// AsWritten takes z, as eq:grad_reg and eq:prec stand.
+	// AsWritten uses u = z, as eq:grad_reg and eq:prec are printed.
 	AsWritten
 )
 
@@ -31,26 +30,26 @@ func (g Gradient) String() string {
 
 // Config holds the constants of Algorithm 1.
 type Config struct {
-	Lambda   float64 // λ in [0, 1]: what a batch keeps of the past; memory is 1/(1-λ) batches
+	Lambda   float64 // λ in [0, 1]: what a batch keeps of the precision; the memory is 1/(1-λ) batches
 	Eta      float64 // η > 0: step size
 	Beta     float64 // β ≥ 0: pull towards the training posterior
-	Clip     float64 // δ > 0: the most an entry of M moves in one update
-	Epsilon  float64 // ε ≥ 0: keeps Σ = 1/(T+ε) finite; never carried in T
+	Clip     float64 // δ > 0: the most that an entry of M moves in one update
+	Epsilon  float64 // ε ≥ 0: keeps Σ = 1/(T+ε) finite in a step; it is not added to T
 	Gradient Gradient
-	// Walk is q ≥ 0: weights are taken to have walked at random since the batch
-	// before, by N(0, q), so that Σ becomes Σ + q, T = T/(1 + qT), before λ
-	// forgets: the prediction step of a Kalman filter (the last sentence of the paper).
-	// What is well known is forgotten more than what is not, unlike by λ.
+	// Walk, q ≥ 0, is the variance of a random walk of every weight between batches:
+	// Σ becomes Σ + q, that is T/(1 + qT), before λ forgets. It is the prediction
+	// step of a Kalman filter, which the paper's last sentence suggests. Unlike λ it
+	// forgets a well-known weight by a larger share than a little-known one.
 	Walk float64 `json:",omitempty"`
 }
 
-// DefaultConfig returns the setting that served best across data sets with the
-// true gradient: λ .99, η 1, β 0, δ .1, ε 1e-8.
+// DefaultConfig returns the constants that gave the best scores across data sets with
+// the true gradient: λ .99, η 1, β 0, δ .1, ε 1e-8.
 func DefaultConfig() Config {
 	return Config{Lambda: 0.99, Eta: 1, Beta: 0, Clip: 0.1, Epsilon: 1e-8, Gradient: Scaled}
 }
 
-// Validate reports every constant that is out of range, with the remedy.
+// Validate reports every constant that is out of range, each with its remedy.
 func (c Config) Validate() error {
 	var errs []error
 	refuse := func(ok bool, format string, args ...any) {
@@ -68,63 +67,54 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Statistics are what a batch of labelled rows says to the update: the data
-// terms of eq:grad_reg and eq:prec. They add up, so a batch may be shared out.
-type Statistics struct {
-	Dim, Classes int
-	Rows         int
-	Gradient     []float64 // Σ_v z_v (y_v - p_v)ᵀ, Dim × Classes
-	Precision    []float64 // Σ_v p_vc (1-p_vc) z_vj², Dim × Classes
+// statistics are the data terms of eq:grad_reg and eq:prec for a batch of labelled
+// rows. They are sums over rows, so a batch may be added in parts, taken at the
+// same mean.
+type statistics struct {
+	dim, classes int
+	gradient     []float64 // Σ_v u_v (y_v - p_v)ᵀ, dim × classes; u is z or z/τ, see Gradient
+	precision    []float64 // Σ_v p_vc (1-p_vc) u_vj², dim × classes
 }
 
-// Collect returns the statistics of labelled rows at the mean of q. Of cfg it
-// reads Gradient alone. Labels are classes from 0; one out of range panics.
-func Collect(q *Gaussian, rows Rows, labels []int32, cfg Config) Statistics {
-	s := Statistics{
-		Dim: q.Dim, Classes: q.Classes,
-		Gradient:  make([]float64, len(q.Mean)),
-		Precision: make([]float64, len(q.Mean)),
-	}
-	s.collect(q, rows, labels, cfg.Gradient, new(evidence))
-	return s
-}
-
-// Add adds the statistics of other rows, taken at the same mean.
-func (s *Statistics) Add(other Statistics) {
-	if s.Dim != other.Dim || s.Classes != other.Classes {
-		panic(fmt.Sprintf("posterior: statistics of shape %d × %d added to %d × %d", other.Dim, other.Classes, s.Dim, s.Classes))
-	}
-	s.Rows += other.Rows
-	for i := range s.Gradient {
-		s.Gradient[i] += other.Gradient[i]
-		s.Precision[i] += other.Precision[i]
+func newStatistics(dim, classes int) statistics {
+	return statistics{
+		dim: dim, classes: classes,
+		gradient:  make([]float64, dim*classes),
+		precision: make([]float64, dim*classes),
 	}
 }
 
-// evidence is what a block of rows adds to the statistics, two products of
-// rows × d_e and rows × C matrices, and the memory to find it.
+// reset makes s the statistics of no rows.
+func (s *statistics) reset() {
+	clear(s.gradient)
+	clear(s.precision)
+}
+
+// evidence is the two factors of a block's part of the statistics, both with one
+// row for each node, and the memory to compute them.
 type evidence struct {
 	block
-	u, square           []float64 // z or z/τ, and its square
-	residual, curvature []float64 // y - p and p(1-p)
+	u, square           []float64 // u and u², rows × d_e
+	residual, curvature []float64 // y - p and p(1-p), rows × C
 }
 
-// collect adds labelled rows.
-func (s *Statistics) collect(q *Gaussian, rows Rows, labels []int32, g Gradient, e *evidence) {
+// add adds labelled rows, predicted at the mean of q. Labels are classes from 0; one
+// out of range panics.
+func (s *statistics) add(q *Gaussian, rows Rows, labels []int32, g Gradient, e *evidence) {
 	rows.check(q.Dim)
 	if len(labels) != rows.Len() {
 		panic(fmt.Sprintf("posterior: %d labels for %d rows", len(labels), rows.Len()))
 	}
-	s.Rows += rows.Len()
 	for lo := 0; lo < len(labels); lo += blockRows {
 		hi := min(lo+blockRows, len(labels))
-		e.find(q, rows.part(lo, hi, q.Dim), labels[lo:hi], g)
-		product(dense(s.Gradient, s.Dim, s.Classes), dense(e.u, hi-lo, s.Dim).t(), dense(e.residual, hi-lo, s.Classes))
-		product(dense(s.Precision, s.Dim, s.Classes), dense(e.square, hi-lo, s.Dim).t(), dense(e.curvature, hi-lo, s.Classes))
+		e.set(q, rows.part(lo, hi, q.Dim), labels[lo:hi], g)
+		product(dense(s.gradient, s.dim, s.classes), dense(e.u, hi-lo, s.dim).t(), dense(e.residual, hi-lo, s.classes))
+		product(dense(s.precision, s.dim, s.classes), dense(e.square, hi-lo, s.dim).t(), dense(e.curvature, hi-lo, s.classes))
 	}
 }
 
-func (e *evidence) find(q *Gaussian, rows Rows, labels []int32, g Gradient) {
+// set computes the factors for a block of rows.
+func (e *evidence) set(q *Gaussian, rows Rows, labels []int32, g Gradient) {
 	n, d, classes := rows.Len(), q.Dim, q.Classes
 	e.probabilities(q, rows)
 	e.u, e.square = resize(e.u, n*d), resize(e.square, n*d)
@@ -150,30 +140,27 @@ func (e *evidence) find(q *Gaussian, rows Rows, labels []int32, g Gradient) {
 	}
 }
 
-// Report is what an update did.
+// Report describes an update.
 type Report struct {
-	Clipped int     // entries of the mean that moved by δ instead of further
+	Clipped int     // entries of the mean whose step was clipped to ±δ
 	Step    float64 // Euclidean norm of the change of the mean
 }
 
-// Apply is Proposition 1: the posterior after a batch with statistics s, from
-// q before it and the training posterior anchor. It writes none of them. A
-// batch without rows still forgets and is drawn to the anchor.
-func Apply(q, anchor *Gaussian, s Statistics, cfg Config) (Gaussian, Report) {
-	var next Gaussian
-	r := ApplyTo(&next, q, anchor, s, cfg)
-	return next, r
-}
-
-// ApplyTo is Apply into dst, whose memory is reused where it suffices; dst may
-// be q.
-func ApplyTo(dst, q, anchor *Gaussian, s Statistics, cfg Config) Report {
-	if !q.sameShape(anchor) || q.Dim != s.Dim || q.Classes != s.Classes {
-		panic(fmt.Sprintf("posterior: statistics of shape %d × %d and anchor of %d × %d applied to %d × %d", s.Dim, s.Classes, anchor.Dim, anchor.Classes, q.Dim, q.Classes))
+// update is Proposition 1, entry by entry: with a = anchor and the statistics
+// (g, h) of a batch at the mean of q,
+//
+//	T ← λT/(1 + qT) + η h + ηβ/Σ_a                      (eq:prec, q = Walk)
+//	M ← M + clip(η [g - β(M - M_a)/Σ_a]/(T + ε), -δ, δ)  (eq:grad_reg, eq:mean)
+//
+// It writes the result to dst, whose memory it reuses; dst may be q. Without rows it
+// still forgets and is drawn to the anchor.
+func update(dst, q, anchor *Gaussian, s *statistics, cfg Config) Report {
+	q.mustMatch(anchor)
+	if q.Dim != s.dim || q.Classes != s.classes {
+		panic(fmt.Sprintf("posterior: statistics of shape %d × %d for a posterior of %d × %d", s.dim, s.classes, q.Dim, q.Classes))
 	}
 	dst.Dim, dst.Classes = q.Dim, q.Classes
-	dst.Mean = slices.Grow(dst.Mean[:0], len(q.Mean))[:len(q.Mean)]
-	dst.Precision = slices.Grow(dst.Precision[:0], len(q.Mean))[:len(q.Mean)]
+	dst.Mean, dst.Precision = resize(dst.Mean, len(q.Mean)), resize(dst.Precision, len(q.Mean))
 	var (
 		report Report
 		square float64
@@ -183,10 +170,11 @@ func ApplyTo(dst, q, anchor *Gaussian, s Statistics, cfg Config) Report {
 		if cfg.Walk > 0 {
 			before /= 1 + float64(cfg.Walk*before)
 		}
-		t := float64(cfg.Lambda*before) + float64(cfg.Eta*s.Precision[i]) + float64(cfg.Eta*cfg.Beta*anchor.Precision[i])
-		g := s.Gradient[i] - float64(cfg.Beta*(q.Mean[i]-anchor.Mean[i])*anchor.Precision[i])
+		t := float64(cfg.Lambda*before) + float64(cfg.Eta*s.precision[i]) + float64(cfg.Eta*cfg.Beta*anchor.Precision[i])
+		g := s.gradient[i] - float64(cfg.Beta*(q.Mean[i]-anchor.Mean[i])*anchor.Precision[i])
 		var step float64
-		// An entry that is forgotten entirely and told nothing has Σ·G = ∞·0: it stays.
+		// A weight that is forgotten entirely and has no gradient stays: Σ·G would be
+		// ∞·0.
 		if g != 0 {
 			sigma := 1 / (t + cfg.Epsilon)
 			step = cfg.Eta * sigma * g

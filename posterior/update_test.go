@@ -70,7 +70,7 @@ func TestUpdateIsAlgorithm1(t *testing.T) {
 			for _, n := range []int{3, 1, 8, 4, 17} {
 				rows, labels := randomRows(rng, n, 6, 5)
 				want, wantReport := algorithm1(&q, &star, rows, labels, cfg)
-				got, report := Apply(&q, &star, Collect(&q, rows, labels, cfg), cfg)
+				got, report := apply(&q, &star, collect(&q, rows, labels, cfg), cfg)
 				wantClose(t, "mean", got.Mean, want.Mean, 1e-12)
 				wantClose(t, "precision", got.Precision, want.Precision, 1e-12)
 				wantClose(t, "step", []float64{report.Step}, []float64{wantReport.Step}, 1e-12)
@@ -124,7 +124,7 @@ func TestUpdateGolden(t *testing.T) {
 			MAP(&q, rows, probs)
 			wantClose(t, "probs", probs, flat(run.Steps[b].Probs), 2e-6)
 			var r Report
-			q, r = Apply(&q, &star, Collect(&q, rows, batch.Labels, cfg), cfg)
+			q, r = apply(&q, &star, collect(&q, rows, batch.Labels, cfg), cfg)
 			clipped += r.Clipped
 			wantClose(t, "precision", q.Precision, flat(run.Steps[b].Precision), 2e-6)
 			wantClose(t, "mean", q.Mean, flat(run.Steps[b].Mean), 2e-6)
@@ -149,8 +149,8 @@ func TestScaledStatisticsAreDerivatives(t *testing.T) {
 		}
 		return l
 	}
-	s := Collect(&q, rows, labels, Config{Gradient: Scaled})
-	wantClose(t, "gradient", s.Gradient, fd.Gradient(nil, logLikelihood, q.Mean, &fd.Settings{Formula: fd.Central}), 1e-7)
+	s := collect(&q, rows, labels, Config{Gradient: Scaled})
+	wantClose(t, "gradient", s.gradient, fd.Gradient(nil, logLikelihood, q.Mean, &fd.Settings{Formula: fd.Central}), 1e-7)
 	for i := range q.Mean {
 		along := func(x float64) float64 {
 			w := q.Clone().Mean
@@ -158,7 +158,7 @@ func TestScaledStatisticsAreDerivatives(t *testing.T) {
 			return logLikelihood(w)
 		}
 		curvature := -fd.Derivative(along, q.Mean[i], &fd.Settings{Formula: fd.Central2nd, Step: 1e-4})
-		wantClose(t, "precision", s.Precision[i:i+1], []float64{curvature}, 1e-5)
+		wantClose(t, "precision", s.precision[i:i+1], []float64{curvature}, 1e-5)
 	}
 }
 
@@ -169,16 +169,13 @@ func TestStatisticsAddUp(t *testing.T) {
 	rows, labels := randomRows(rng, n, dim, classes)
 	for _, gradient := range []Gradient{Scaled, AsWritten} {
 		cfg := Config{Gradient: gradient}
-		whole := Collect(&q, rows, labels, cfg)
-		sum := Collect(&q, Rows{}, nil, cfg)
+		whole := collect(&q, rows, labels, cfg)
+		sum := collect(&q, Rows{}, nil, cfg)
 		for _, cut := range [][2]int{{0, 1}, {1, 10}, {10, 10}, {10, n}} {
-			sum.Add(Collect(&q, rows.part(cut[0], cut[1], dim), labels[cut[0]:cut[1]], cfg))
+			sum.add(&q, rows.part(cut[0], cut[1], dim), labels[cut[0]:cut[1]], gradient, new(evidence))
 		}
-		if sum.Rows != n || whole.Rows != n {
-			t.Errorf("%d and %d rows, want %d", sum.Rows, whole.Rows, n)
-		}
-		wantClose(t, "gradient", sum.Gradient, whole.Gradient, 1e-13)
-		wantClose(t, "precision", sum.Precision, whole.Precision, 1e-13)
+		wantClose(t, "gradient", sum.gradient, whole.gradient, 1e-13)
+		wantClose(t, "precision", sum.precision, whole.precision, 1e-13)
 	}
 }
 
@@ -190,14 +187,14 @@ func TestCollectBlocksKeepTheOrder(t *testing.T) {
 	q := randomGaussian(rng, dim, classes)
 	for _, n := range []int{0, 1, 7, 8, 9, 63, 64, 65, 130} {
 		rows, labels := randomRows(rng, n, dim, classes)
-		got := Collect(&q, rows, labels, DefaultConfig())
-		want := Collect(&q, Rows{}, nil, DefaultConfig())
+		got := collect(&q, rows, labels, DefaultConfig())
+		want := collect(&q, Rows{}, nil, DefaultConfig())
 		var scratch evidence
 		for i := range n {
-			want.collect(&q, rows.part(i, i+1, dim), labels[i:i+1], Scaled, &scratch)
+			want.add(&q, rows.part(i, i+1, dim), labels[i:i+1], Scaled, &scratch)
 		}
-		wantSame(t, "gradient", got.Gradient, want.Gradient)
-		wantSame(t, "precision", got.Precision, want.Precision)
+		wantSame(t, "gradient", got.gradient, want.gradient)
+		wantSame(t, "precision", got.precision, want.precision)
 	}
 }
 
@@ -207,23 +204,23 @@ func TestApplyWritesOnlyItsResult(t *testing.T) {
 	rows, labels := randomRows(rng, 6, 4, 3)
 	cfg := Config{Lambda: 0.9, Eta: 1, Beta: 0.2, Clip: 0.3, Epsilon: 1e-8}
 	qWas, starWas := q.Clone(), star.Clone()
-	s := Collect(&q, rows, labels, cfg)
-	sWas := Collect(&q, rows, labels, cfg)
+	s := collect(&q, rows, labels, cfg)
+	sWas := collect(&q, rows, labels, cfg)
 
-	next, report := Apply(&q, &star, s, cfg)
+	next, report := apply(&q, &star, s, cfg)
 	wantSame(t, "q mean", q.Mean, qWas.Mean)
 	wantSame(t, "q precision", q.Precision, qWas.Precision)
 	wantSame(t, "anchor mean", star.Mean, starWas.Mean)
 	wantSame(t, "anchor precision", star.Precision, starWas.Precision)
-	wantSame(t, "gradient", s.Gradient, sWas.Gradient)
-	wantSame(t, "increment", s.Precision, sWas.Precision)
+	wantSame(t, "gradient", s.gradient, sWas.gradient)
+	wantSame(t, "increment", s.precision, sWas.precision)
 
-	if again := ApplyTo(&q, &q, &star, s, cfg); again != report {
+	if again := update(&q, &q, &star, &s, cfg); again != report {
 		t.Errorf("in place: %+v, want %+v", again, report)
 	}
 	wantSame(t, "in place, mean", q.Mean, next.Mean)
 	wantSame(t, "in place, precision", q.Precision, next.Precision)
-	if n := testing.AllocsPerRun(10, func() { ApplyTo(&next, &q, &star, s, cfg) }); n != 0 {
+	if n := testing.AllocsPerRun(10, func() { update(&next, &q, &star, &s, cfg) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -232,7 +229,7 @@ func TestBatchWithoutRowsForgetsAndIsAnchored(t *testing.T) {
 	star := Gaussian{Dim: 1, Classes: 2, Mean: []float64{0, 1}, Precision: []float64{4, 2}}
 	q := Gaussian{Dim: 1, Classes: 2, Mean: []float64{1, 1}, Precision: []float64{10, 20}}
 	cfg := Config{Lambda: 0.5, Eta: 1, Beta: 0.25, Clip: 1}
-	next, _ := Apply(&q, &star, Collect(&q, Rows{}, nil, cfg), cfg)
+	next, _ := apply(&q, &star, collect(&q, Rows{}, nil, cfg), cfg)
 	wantClose(t, "precision", next.Precision, []float64{6, 10.5}, 1e-15)
 	wantClose(t, "mean", next.Mean, []float64{1 - 1.0/6, 1}, 1e-15)
 }
@@ -255,7 +252,7 @@ func TestForgottenDimension(t *testing.T) {
 	}
 	split := make([]Uncertainty, 2)
 	both := Rows{Z: []float32{0, 1, 1, 1}, Tau: []float64{1, 1}}
-	NewPredictive(2, 16).Split(q, both, split)
+	NewPredictive(2, 16).Predict(q, both, nil, split)
 	for _, u := range split {
 		if !(u.Total >= 0 && u.Total <= math.Ln2+1e-12 && u.Epistemic >= 0) {
 			t.Errorf("uncertainty %+v", u)

@@ -1,11 +1,9 @@
-package posterior_test
+package posterior
 
 import (
 	"math"
 	"math/rand/v2"
 	"testing"
-
-	"github.com/gvbll/gvbll/posterior"
 )
 
 // TestWalk: a walk of variance q is the update from a posterior whose variances
@@ -14,9 +12,9 @@ func TestWalk(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		const d, c, n = 5, 3, 7
-		q := posterior.Gaussian{Dim: d, Classes: c}
-		wide := posterior.Gaussian{Dim: d, Classes: c}
-		cfg := posterior.DefaultConfig()
+		q := Gaussian{Dim: d, Classes: c}
+		wide := Gaussian{Dim: d, Classes: c}
+		cfg := DefaultConfig()
 		cfg.Lambda, cfg.Beta, cfg.Walk = rng.Float64(), rng.Float64(), math.Exp(8*rng.Float64()-6)
 		for range d * c {
 			m, precision := rng.NormFloat64(), math.Exp(6*rng.Float64()-3)
@@ -25,7 +23,7 @@ func TestWalk(t *testing.T) {
 			wide.Precision = append(wide.Precision, 1/(1/precision+cfg.Walk))
 		}
 		q.Precision[0], wide.Precision[0] = 0, 0 // forgotten entirely
-		rows := posterior.Rows{}
+		rows := Rows{}
 		var labels []int32
 		for range n {
 			for range d {
@@ -34,10 +32,10 @@ func TestWalk(t *testing.T) {
 			rows.Tau = append(rows.Tau, 0.5+rng.Float64())
 			labels = append(labels, rng.Int32N(c))
 		}
-		got, _ := posterior.Apply(&q, &q, posterior.Collect(&q, rows, labels, cfg), cfg)
+		got, _ := apply(&q, &q, collect(&q, rows, labels, cfg), cfg)
 		anchored := cfg
 		anchored.Walk = 0
-		want, _ := posterior.Apply(&wide, &q, posterior.Collect(&wide, rows, labels, anchored), anchored)
+		want, _ := apply(&wide, &q, collect(&wide, rows, labels, anchored), anchored)
 		for i := range got.Mean {
 			if !near(got.Mean[i], want.Mean[i]) || !near(got.Precision[i], want.Precision[i]) {
 				t.Fatalf("entry %d: %v, %v, want %v, %v", i, got.Mean[i], got.Precision[i], want.Mean[i], want.Precision[i])
@@ -51,12 +49,12 @@ func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12*(1+math.Abs(b)) }
 // TestWalkForgetsTheKnown: without labels to learn from, λ takes the same share of
 // every precision, and a walk most of the greatest.
 func TestWalkForgetsTheKnown(t *testing.T) {
-	q := posterior.Gaussian{Dim: 2, Classes: 2, Mean: make([]float64, 4), Precision: []float64{1000, 1, 1000, 1}}
-	cfg := posterior.DefaultConfig()
+	q := Gaussian{Dim: 2, Classes: 2, Mean: make([]float64, 4), Precision: []float64{1000, 1, 1000, 1}}
+	cfg := DefaultConfig()
 	cfg.Lambda, cfg.Walk = 1, 0.01
-	s := posterior.Statistics{Dim: 2, Classes: 2, Gradient: make([]float64, 4), Precision: make([]float64, 4)}
+	s := newStatistics(2, 2)
 	for range 100 {
-		q, _ = posterior.Apply(&q, &q, s, cfg)
+		q, _ = apply(&q, &q, s, cfg)
 	}
 	// Variances of 0.001 and 1 have grown by 1.
 	if !near(1/q.Precision[0], 1.001) || !near(1/q.Precision[1], 2) {

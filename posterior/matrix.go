@@ -1,0 +1,84 @@
+package posterior
+
+import (
+	"fmt"
+	"math"
+)
+
+// AddProduct adds the m × n product of a, m × k, and b, k × n, to dst. The sum of
+// each entry goes over k in ascending order. Wrong lengths panic.
+func AddProduct(dst, a, b []float64, m, k, n int) {
+	product(dense(dst[:m*n:m*n], m, n), dense(a[:m*k:m*k], m, k), dense(b[:k*n:k*n], k, n))
+}
+
+// AddTransposed adds the m × n product of aᵀ, where a is k × m, and b, k × n, to
+// dst. The sum of each entry goes over k in ascending order. Wrong lengths panic.
+func AddTransposed(dst, a, b []float64, m, k, n int) {
+	product(dense(dst[:m*n:m*n], m, n), dense(a[:m*k:m*k], k, m).t(), dense(b[:k*n:k*n], k, n))
+}
+
+// matrix is a view of rows × cols numbers: entry (i, k) is
+// data[i·down + k·right].
+type matrix struct {
+	data        []float64
+	rows, cols  int
+	down, right int
+}
+
+// dense returns data as a row-major matrix.
+func dense(data []float64, rows, cols int) matrix {
+	return matrix{data: data, rows: rows, cols: cols, down: cols, right: 1}
+}
+
+// t returns the transpose, a view of the same data.
+func (m matrix) t() matrix {
+	m.rows, m.cols, m.down, m.right = m.cols, m.rows, m.right, m.down
+	return m
+}
+
+// left returns the first cols columns.
+func (m matrix) left(cols int) matrix {
+	m.cols = cols
+	return m
+}
+
+// fits reports whether every entry lies within data.
+func (m matrix) fits() bool {
+	return m.rows == 0 || m.cols == 0 || (m.rows-1)*m.down+(m.cols-1)*m.right < len(m.data)
+}
+
+// product adds a·b to dst. The sum of each entry goes over the columns of a in
+// ascending order, in fused multiplications and additions. The rows of dst and b
+// must be contiguous.
+func product(dst, a, b matrix) {
+	if dst.rows != a.rows || dst.cols != b.cols || a.cols != b.rows || dst.right != 1 || b.right != 1 || !dst.fits() || !a.fits() || !b.fits() {
+		panic(fmt.Sprintf("posterior: %d × %d times %d × %d into %d × %d", a.rows, a.cols, b.rows, b.cols, dst.rows, dst.cols))
+	}
+	if dst.rows > 0 && dst.cols > 0 && a.cols > 0 {
+		productKernel(dst, a, b)
+	}
+}
+
+func productPlain(dst, a, b matrix) {
+	n := dst.cols
+	for i := range dst.rows {
+		row, k := dst.data[i*dst.down:][:n], 0
+		at := func(k int) (x float64, w []float64) { return a.data[i*a.down+k*a.right], b.data[k*b.down:][:n] }
+		// Four terms at a time load and store each entry once for the four.
+		for ; k+4 <= a.cols; k += 4 {
+			x0, w0 := at(k)
+			x1, w1 := at(k + 1)
+			x2, w2 := at(k + 2)
+			x3, w3 := at(k + 3)
+			for c, sum := range row {
+				row[c] = math.FMA(x3, w3[c], math.FMA(x2, w2[c], math.FMA(x1, w1[c], math.FMA(x0, w0[c], sum))))
+			}
+		}
+		for ; k < a.cols; k++ {
+			x, w := at(k)
+			for c, sum := range row {
+				row[c] = math.FMA(x, w[c], sum)
+			}
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package posterior
+
+import "fmt"
+
+// Vector operations of the Newton steps of package pool. Their kernels work on eight
+// numbers at a time.
+
+// Raise sets every entry of dst to that of src, or to least if that is more.
+func Raise(dst []float64, src []float32, least float64) {
+	src = src[:len(dst)]
+	for i := raiseKernel(dst, src, least); i < len(dst); i++ {
+		if dst[i] = float64(src[i]); dst[i] < least {
+			dst[i] = least
+		}
+	}
+}
+
+// NewtonStep sets step, entry by entry, to (g - t(m-m0))/(t+h): the Newton step from m
+// for a function with gradient -g and curvature h plus ½t(m-m0)². There are a
+// multiple of 8 entries.
+func NewtonStep(step, m, m0, t, g, h []float64) {
+	n := len(step)
+	checkLengths(n, m, m0, t, g, h)
+	newton(step, m[:n], m0[:n], t[:n], g[:n], h[:n])
+}
+
+// Advance sets m to from + step and returns Σ t(m-m0)². There are a multiple of 8
+// entries, summed as eight sums of every eighth.
+func Advance(m, from, step, m0, t []float64) (sum float64) {
+	checkLengths(len(m), from, step, m0, t)
+	var sums [laneWidth]float64
+	if n := len(m); n > 0 {
+		advance(m, from[:n], step[:n], m0[:n], t[:n], &sums)
+	}
+	return total(sums[:])
+}
+
+// AddCentred sets row i of dst to by_i (a_i - mean) and adds it to sum. Rows have
+// len(mean) numbers, a multiple of 8, and there are len(by) of them.
+func AddCentred(sum, dst, a, by, mean []float64) {
+	n := len(by) * len(mean)
+	if n == 0 || len(mean)%laneWidth != 0 {
+		panic(fmt.Sprintf("posterior: %d rows of %d numbers: want some, of a multiple of %d", len(by), len(mean), laneWidth))
+	}
+	addCentred(sum[:n:n], dst[:n:n], a[:n:n], by, mean)
+}
+
+func checkLengths(n int, of ...[]float64) {
+	for _, x := range of {
+		if n%laneWidth != 0 || len(x) != n {
+			panic(fmt.Sprintf("posterior: %d numbers beside %d: want as many, a multiple of %d", len(x), n, laneWidth))
+		}
+	}
+}
+
+func newtonPlain(step, m, m0, t, g, h []float64) {
+	for i, t := range t {
+		step[i] = (g[i] - float64((m[i]-m0[i])*t)) / (t + h[i])
+	}
+}
+
+func advancePlain(m, from, step, m0, t []float64, sum *[laneWidth]float64) {
+	for i, x := range step {
+		m[i] = from[i] + x
+		off := m[i] - m0[i]
+		sum[i%laneWidth] += float64(float64(off*t[i]) * off)
+	}
+}
+
+func addCentredPlain(sum, dst, a, by, mean []float64) {
+	lanes := len(mean)
+	for i, p := range by {
+		for l, m := range mean {
+			at := i*lanes + l
+			dst[at] = float64((a[at] - m) * p)
+			sum[at] += dst[at]
+		}
+	}
+}
