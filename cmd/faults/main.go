@@ -1,5 +1,5 @@
-// Command faults tries what the program promises: see package trial. It
-// runs the gvbll binary that it is given, or builds it.
+// Command faults builds gvbll and tests what it guarantees under faults: see package
+// trial.
 package main
 
 import (
@@ -23,29 +23,29 @@ import (
 )
 
 type flags struct {
-	Broker  string `help:"What to try on: kfake, or kafka for three nodes of Apache Kafka." default:"kfake"`
-	Tool    string `help:"Script that starts nodes of Apache Kafka, for --broker kafka." default:".ci/kafka-broker" type:"path"`
-	Seed    uint64 `help:"Seed of all that is drawn." default:"1"`
-	Head    string `help:"What serves: pool, a pool of heads, or paper, the paper's head." enum:"pool,paper" default:"pool"`
+	Broker  string `help:"Cluster: kfake, or kafka for three nodes of Apache Kafka." default:"kfake"`
+	Tool    string `help:"Script that runs nodes of Apache Kafka, for --broker kafka." default:".ci/kafka-broker" type:"path"`
+	Seed    uint64 `help:"Seed of everything random." default:"1"`
+	Head    string `help:"What serves: pool (a pool of heads) or paper (the paper's head)." enum:"pool,paper" default:"pool"`
 	JSON    bool   `help:"Print the counts as JSON." name:"json"`
-	Verbose bool   `help:"Say what is done." short:"v"`
+	Verbose bool   `help:"Print progress." short:"v"`
 	Keep    bool   `help:"Keep logs and checkpoints."`
 
 	Crash struct {
 		Runs     int `help:"Runs." default:"40"`
-		Parallel int `help:"Runs at the same time." default:"4"`
-		Nodes    int `help:"Nodes of a run." default:"600"`
+		Parallel int `help:"Runs at a time." default:"4"`
+		Nodes    int `help:"Nodes in a run." default:"600"`
 
-		Promote bool     `help:"Have a second model in the shadow, and promote it half-way."`
+		Promote bool     `help:"Run a second model in the shadow, and promote it half-way."`
 		Flags   []string `help:"Flags of the engine, for the workers, such as --flags=--rescore=after=3." sep:" " placeholder:"FLAG"`
 	} `cmd:"" help:"Kill workers at every point of the commit and checkpoint paths."`
 	Chaos struct {
-		Minutes float64 `help:"How long." default:"1"`
-	} `cmd:"" help:"Kill, halt, cut off, move and slow down whatever there is, for a while."`
+		Minutes float64 `help:"Duration." default:"1"`
+	} `cmd:"" help:"Kill, halt and restart workers, and disturb the cluster, for a while."`
 	Soak struct {
-		Minutes float64 `help:"How long." default:"2"`
-		Nodes   int     `help:"Nodes of the graph." default:"20000"`
-	} `cmd:"" help:"Work at a steady rate and look at what the process takes."`
+		Minutes float64 `help:"Duration." default:"2"`
+		Nodes   int     `help:"Nodes in the graph." default:"20000"`
+	} `cmd:"" help:"Send at a steady rate, and watch what the worker takes."`
 }
 
 func main() {
@@ -59,8 +59,8 @@ func main() {
 	}
 }
 
-// outcome is what a trial found.
-type outcome interface {
+// result is what a trial found.
+type result interface {
 	fmt.Stringer
 	Err() error
 }
@@ -82,19 +82,19 @@ func (f *flags) run(ctx context.Context, command string) error {
 	defer cluster.Close()
 	s.Brokers = cluster.Addresses()
 	began := time.Now()
-	say := func(what string) {
+	report := func(what string) {
 		if f.Verbose {
 			fmt.Fprintf(os.Stderr, "%8.1f s  %s\n", time.Since(began).Seconds(), what)
 		}
 	}
-	var found outcome
+	var found result
 	switch command {
 	case "crash":
-		found, err = trial.Crash(ctx, s, f.Crash.Runs, f.Seed, f.Crash.Parallel, func(done int) { say(fmt.Sprintf("%d of %d runs", done, f.Crash.Runs)) })
+		found, err = trial.Crash(ctx, s, f.Crash.Runs, f.Seed, f.Crash.Parallel, func(done int) { report(fmt.Sprintf("%d of %d runs", done, f.Crash.Runs)) })
 	case "chaos":
-		found, err = trial.Chaos(ctx, s, cluster, f.Seed, time.Duration(f.Chaos.Minutes*float64(time.Minute)), say)
+		found, err = trial.Chaos(ctx, s, cluster, f.Seed, time.Duration(f.Chaos.Minutes*float64(time.Minute)), report)
 	case "soak":
-		found, err = trial.Soak(ctx, s, time.Duration(f.Soak.Minutes*float64(time.Minute)), say)
+		found, err = trial.Soak(ctx, s, time.Duration(f.Soak.Minutes*float64(time.Minute)), report)
 	}
 	if err != nil {
 		return fmt.Errorf("%w (logs are in %s)", err, dir)
@@ -111,7 +111,8 @@ func (f *flags) run(ctx context.Context, command string) error {
 	return nil
 }
 
-func (f *flags) print(found outcome) error {
+// print prints the result, with all of its counts if it is a failure.
+func (f *flags) print(found result) error {
 	if f.JSON {
 		return json.NewEncoder(os.Stdout).Encode(found)
 	}
@@ -126,7 +127,7 @@ func (f *flags) print(found outcome) error {
 	return err
 }
 
-// prepare builds the program, trains a small model and makes the nodes.
+// prepare builds the program, trains small models and draws the nodes.
 func (f *flags) prepare(ctx context.Context, s *trial.Setup, nodes int) error {
 	build := exec.CommandContext(ctx, "go", "build", "-tags", "crashpoints", "-o", s.Program, "./cmd/gvbll")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -146,27 +147,16 @@ func (f *flags) prepare(ctx context.Context, s *trial.Setup, nodes int) error {
 		data.X, data.Labels = append(data.X, d.Features[v]), append(data.Labels, d.Labels[v])
 	}
 	data.Src, data.Dst = d.Subgraph(split.Train)
-	m, err := model.Train(ctx, data, model.Config{Epochs: 20, Seed: f.Seed, Pool: f.Head == pipeline.HeadPool}, nil)
-	if err != nil {
-		return err
-	}
-	if err := m.Save(s.Model); err != nil {
+	if _, err := f.train(ctx, data, model.Config{Seed: f.Seed}, s.Model); err != nil {
 		return err
 	}
 	s.Flags = f.Crash.Flags
 	if f.Crash.Promote {
-		other, err := model.Train(ctx, data, model.Config{Epochs: 20, Seed: f.Seed + 1, Encoder: gnn.KindGCN, Embedding: 8, Pool: f.Head == pipeline.HeadPool}, nil)
+		s.Shadow = filepath.Join(s.Dir, "shadow.safetensors")
+		s.ShadowID, err = f.train(ctx, data, model.Config{Seed: f.Seed + 1, Encoder: gnn.KindGCN, Embedding: 8}, s.Shadow)
 		if err != nil {
 			return err
 		}
-		s.Shadow = filepath.Join(s.Dir, "shadow.safetensors")
-		if err := other.Save(s.Shadow); err != nil {
-			return err
-		}
-		if other, err = model.Open(s.Shadow); err != nil {
-			return err
-		}
-		s.ShadowID = other.ID
 	}
 	neighbours := d.Arrivals(split.Steps)
 	for _, step := range split.Steps {
@@ -183,11 +173,28 @@ func (f *flags) prepare(ctx context.Context, s *trial.Setup, nodes int) error {
 		}
 	}
 	if len(s.Items) < nodes {
-		return fmt.Errorf("%d nodes of %d were made", len(s.Items), nodes)
+		return fmt.Errorf("the data set has %d nodes of %d", len(s.Items), nodes)
 	}
 	return nil
 }
 
+// train trains a model, saves it as the file and returns its id.
+func (f *flags) train(ctx context.Context, data model.Data, cfg model.Config, file string) (id string, err error) {
+	cfg.Epochs, cfg.Pool = 20, f.Head == pipeline.HeadPool
+	m, err := model.Train(ctx, data, cfg, nil)
+	if err != nil {
+		return "", err
+	}
+	if err := m.Save(file); err != nil {
+		return "", err
+	}
+	if m, err = model.Open(file); err != nil { // the id is the file's hash
+		return "", err
+	}
+	return m.ID, nil
+}
+
+// cluster starts the brokers.
 func (f *flags) cluster(dir string) (trial.Cluster, error) {
 	switch f.Broker {
 	case "kfake":
@@ -195,5 +202,5 @@ func (f *flags) cluster(dir string) (trial.Cluster, error) {
 	case "kafka":
 		return trial.NewKafka(f.Tool, filepath.Join(dir, "kafka"))
 	}
-	return nil, fmt.Errorf("--broker %s: say kfake or kafka", f.Broker)
+	return nil, fmt.Errorf("--broker %s: give kfake or kafka", f.Broker)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os/exec"
 	"strings"
 	"syscall"
 	"time"
@@ -14,69 +13,73 @@ import (
 	"github.com/gvbll/gvbll/topics/kafka"
 )
 
-// Turmoil is the outcome of a chaos run.
+// Turmoil is the result of [Chaos].
 type Turmoil struct {
 	Seed       uint64   `json:"seed"`
 	Minutes    float64  `json:"minutes"`
-	Faults     int      `json:"faults"`      // of the cluster
+	Faults     int      `json:"faults"`      // disturbances of the cluster
 	Kills      int      `json:"kills"`       // of workers, by SIGKILL
 	Ends       int      `json:"ends"`        // of workers, by SIGTERM
-	Halts      int      `json:"halts"`       // of workers, by SIGSTOP for longer than their session
+	Halts      int      `json:"halts"`       // of workers, by SIGSTOP for as long as their session or longer
 	TakenOver  int      `json:"taken_over"`  // workers that ended because another had taken over
 	Nodes      int      `json:"nodes"`       // sent
-	Poison     int      `json:"poison"`      // hostile inputs sent
+	Poison     int      `json:"poison"`      // records sent that cannot be decoded
 	Windows    int      `json:"windows"`     // committed
 	LongestMS  int64    `json:"longest_ms"`  // between two windows
-	Lost       int      `json:"lost"`        //
-	Duplicated int      `json:"duplicated"`  //
-	Unequal    int      `json:"unequal"`     // the audit's replay differs
+	Lost       int      `json:"lost"`        // nodes that were not predicted
+	Duplicated int      `json:"duplicated"`  // predictions and dead letters that are there twice
+	Unequal    int      `json:"unequal"`     // 1 if the audit found a difference
 	Unasked    int      `json:"unexplained"` // workers that ended otherwise
 	Wrong      []string `json:"wrong,omitempty"`
 }
 
-// Err is an error when anything was lost, doubled, unequal or unexplained.
+// Err returns an error if anything was lost, duplicated, unequal or unexplained.
 func (t *Turmoil) Err() error {
 	if t.Lost+t.Duplicated+t.Unequal+t.Unasked > 0 {
-		return errors.New("the promise does not hold")
+		return errBroken
 	}
 	return nil
 }
 
-// String is one line of counts.
+// String returns one line of counts.
 func (t *Turmoil) String() string {
 	return fmt.Sprintf("chaos, seed %d, %.1f min: %d nodes and %d poisoned records sent; %d faults of the cluster, %d workers killed, %d ended, %d halted, %d taken over; %d windows, longest pause %.1f s: lost %d, duplicated %d, unequal %d, unexplained %d",
 		t.Seed, t.Minutes, t.Nodes, t.Poison, t.Faults, t.Kills, t.Ends, t.Halts, t.TakenOver, t.Windows, float64(t.LongestMS)/1000, t.Lost, t.Duplicated, t.Unequal, t.Unasked)
 }
 
-// Chaos has three workers work on a stream for a while, as the seed will have it:
-// they are killed, ended, halted and started again with other windows; the
-// cluster is disturbed; what they read has poison in it. Then everything is let
-// come to its end, and must be as promised: metamorphic, since the ledger's
-// replay (gvbll audit) must give the same however it was cut.
-func Chaos(ctx context.Context, s *Setup, c Cluster, seed uint64, long time.Duration, progress func(string)) (*Turmoil, error) {
+// Chaos has three workers process a stream for a while. As the seed decides, workers
+// are killed, ended, halted, and started again with other window settings; the cluster
+// is disturbed; and some records cannot be decoded. Then all that was sent is processed
+// without disturbance, and must have been published as guaranteed. What the right
+// predictions are nobody knows beforehand, but gvbll audit must replay the ledger, with
+// whatever windows it has, to the same.
+func Chaos(ctx context.Context, s *Setup, c Cluster, seed uint64, long time.Duration, report func(string)) (*Turmoil, error) {
 	s.Brokers = c.Addresses()
 	client, err := kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers})
 	if err != nil {
 		return nil, err
 	}
 	defer client.Close()
-	g, err := s.graph(ctx, client, fmt.Sprintf("chaos-%d-%d", seed, time.Now().UnixNano()%1e9))
+	g, err := s.newGraph(ctx, client, fmt.Sprintf("chaos-%d-%d", seed, time.Now().UnixNano()%1e9))
 	if err != nil {
 		return nil, err
 	}
-	r := &riot{graph: g, cluster: c, rng: rand.New(rand.NewPCG(seed, 0)), workers: make(map[string]*process), progress: progress}
+	r := &chaos{
+		graph: g, cluster: c, rng: rand.New(rand.NewPCG(seed, 0)), report: report,
+		workers: make(map[string]*process), halted: make(map[string]time.Time),
+	}
 	r.found.Seed, r.found.Minutes = seed, long.Minutes()
-	defer r.silence()
-	if r.watch, err = g.watch(ctx); err != nil {
+	defer r.kill()
+	if r.ledger, err = g.follow(ctx); err != nil {
 		return nil, err
 	}
-	if r.sender, err = g.sender(ctx); err != nil {
+	if r.sender, err = g.newSender(ctx); err != nil {
 		return nil, err
 	}
 	sent := make(chan error, 1)
 	stop := make(chan struct{})
 	go func() { sent <- r.send(ctx, rand.New(rand.NewPCG(seed, 1)), stop) }()
-	err = r.riot(ctx, long)
+	err = r.disturb(ctx, long)
 	close(stop)
 	if err = errors.Join(err, c.Calm(), <-sent); err != nil {
 		return nil, err
@@ -87,28 +90,29 @@ func Chaos(ctx context.Context, s *Setup, c Cluster, seed uint64, long time.Dura
 	return &r.found, nil
 }
 
-// riot is a chaos run.
-type riot struct {
+// chaos is a chaos run.
+type chaos struct {
 	*graph
-	cluster  Cluster
-	rng      *rand.Rand
-	workers  map[string]*process
-	halted   map[string]time.Time
-	watch    *watch
-	sender   *sender
-	progress func(string)
+	cluster Cluster
+	rng     *rand.Rand
+	workers map[string]*process  // by name
+	halted  map[string]time.Time // until when, by name
+	ledger  *progress
+	sender  *sender // used by send alone
+	report  func(string)
 
-	next   int // id of the next node sent
-	poison int
+	next   int // id of the next node to send
+	poison int // records sent that cannot be decoded
 	found  Turmoil
 }
 
 // rate is how many nodes a second are sent.
 const rate = 200
 
-// send sends nodes with their neighbours among the last ones, labels later, and
-// poison, until told to stop.
-func (r *riot) send(ctx context.Context, rng *rand.Rand, stop <-chan struct{}) error {
+// send sends nodes whose neighbours are among the last ones, their labels later, and
+// records that cannot be decoded, until stop is closed. Then it sends the labels that
+// are left.
+func (r *chaos) send(ctx context.Context, rng *rand.Rand, stop <-chan struct{}) error {
 	const burst = rate / 20
 	tick := time.NewTicker(time.Second / 20)
 	defer tick.Stop()
@@ -149,8 +153,8 @@ func (r *riot) send(ctx context.Context, rng *rand.Rand, stop <-chan struct{}) e
 	}
 }
 
-// hire starts a worker with windows of its own.
-func (r *riot) hire(name string) error {
+// startWorker starts a worker with window settings of its own.
+func (r *chaos) startWorker(name string) error {
 	args := []string{"--commit-interval", fmt.Sprintf("%dms", r.rng.IntN(60)), "--checkpoint-every", fmt.Sprintf("%dms", 200+r.rng.IntN(2000)), "--checkpoint-keep", "2"}
 	switch r.rng.IntN(3) {
 	case 0:
@@ -165,26 +169,25 @@ func (r *riot) hire(name string) error {
 	return err
 }
 
-// riot disturbs until the time is up.
-func (r *riot) riot(ctx context.Context, long time.Duration) error {
+// disturb starts the workers, and disturbs them and the cluster until the time is up.
+func (r *chaos) disturb(ctx context.Context, long time.Duration) error {
 	names := []string{"a", "b", "c"}
 	for _, name := range names {
-		if err := r.hire(name); err != nil {
+		if err := r.startWorker(name); err != nil {
 			return err
 		}
 	}
-	r.halted = make(map[string]time.Time)
 	end := time.Now().Add(long)
 	for time.Now().Before(end) {
 		pause := time.NewTimer(time.Duration(200+r.rng.IntN(2300)) * time.Millisecond)
 		select {
 		case <-pause.C:
-		case err := <-r.watch.done:
+		case err := <-r.ledger.done:
 			return fmt.Errorf("the ledger: %w", err)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if err := r.tend(names); err != nil {
+		if err := r.restart(names); err != nil {
 			return err
 		}
 		name := names[r.rng.IntN(len(names))]
@@ -193,17 +196,17 @@ func (r *riot) riot(ctx context.Context, long time.Duration) error {
 		case 0, 1:
 			p.signal(syscall.SIGKILL)
 			r.found.Kills++
-			r.progress(name + " killed")
+			r.report(name + " killed")
 		case 2:
 			p.signal(syscall.SIGTERM)
 			r.found.Ends++
-			r.progress(name + " ended")
+			r.report(name + " ended")
 		case 3:
 			if _, is := r.halted[name]; !is {
 				p.signal(syscall.SIGSTOP)
 				r.halted[name] = time.Now().Add(session * time.Duration(1+r.rng.IntN(3)))
 				r.found.Halts++
-				r.progress(name + " halted")
+				r.report(name + " halted")
 			}
 		default:
 			what, err := r.cluster.Disturb(r.rng)
@@ -211,21 +214,22 @@ func (r *riot) riot(ctx context.Context, long time.Duration) error {
 				return fmt.Errorf("disturbing the cluster: %w", err)
 			}
 			r.found.Faults++
-			r.progress(what)
+			r.report(what)
 		}
 	}
 	return nil
 }
 
-// tend starts again who ended, and lets go on who was halted for long enough.
-func (r *riot) tend(names []string) error {
+// restart starts workers that have ended again, and continues those that were halted for
+// long enough.
+func (r *chaos) restart(names []string) error {
 	for _, name := range names {
 		p := r.workers[name]
 		select {
 		case <-p.ended:
 			delete(r.halted, name)
 			r.note(name, p)
-			if err := r.hire(name); err != nil {
+			if err := r.startWorker(name); err != nil {
 				return err
 			}
 		default:
@@ -235,20 +239,19 @@ func (r *riot) tend(names []string) error {
 			p.signal(syscall.SIGCONT)
 		}
 	}
-	sum, last := r.watch.now()
-	if sum.windows > r.found.Windows {
-		r.found.Windows = sum.windows
-	}
+	sum, last := r.ledger.now()
+	r.found.Windows = max(r.found.Windows, sum.windows)
 	if !last.IsZero() {
 		r.found.LongestMS = max(r.found.LongestMS, time.Since(last).Milliseconds())
 	}
 	return nil
 }
 
-func (r *riot) note(name string, p *process) {
+// note counts how a worker ended.
+func (r *chaos) note(name string, p *process) {
 	switch {
 	case p.killed(), p.err == nil, p.interrupted():
-	case endsWith(p.log.Name(), "gvbll: no Kafka broker answers"): // when it started; its supervisor tries again
+	case p.logged("gvbll: no Kafka broker answers"): // while it was starting: its supervisor would try again
 	case p.takenOver():
 		r.found.TakenOver++
 	default:
@@ -257,21 +260,20 @@ func (r *riot) note(name string, p *process) {
 	}
 }
 
-// silence ends what runs.
-func (r *riot) silence() {
+// kill kills the workers.
+func (r *chaos) kill() {
 	for _, p := range r.workers {
 		p.signal(syscall.SIGKILL)
 		<-p.ended
 	}
 }
 
-// calm is how long the workers may take to come to the end once nothing disturbs
-// them.
-const calm = 2 * time.Minute
+// drainTimeout is how long a worker may take for the rest of the stream once nothing is
+// disturbed.
+const drainTimeout = 2 * time.Minute
 
-// finish lets the workers come to the end of the stream, and reads what came of
-// it all.
-func (r *riot) finish(ctx context.Context) error {
+// finish has a last worker process the rest of the stream, and reads what was published.
+func (r *chaos) finish(ctx context.Context) error {
 	r.found.Nodes, r.found.Poison = r.next, r.poison
 	for name, p := range r.workers {
 		if err := p.stop(); err != nil {
@@ -279,7 +281,7 @@ func (r *riot) finish(ctx context.Context) error {
 		}
 		delete(r.workers, name)
 	}
-	// One more, whose windows wait for nothing.
+	// The last worker's windows do not wait for later events.
 	last, err := r.start("last", "", "--linger", "20ms")
 	if err != nil {
 		return err
@@ -288,13 +290,13 @@ func (r *riot) finish(ctx context.Context) error {
 		last.signal(syscall.SIGKILL)
 		<-last.ended
 	}()
-	if err := r.drained(ctx, last); err != nil {
+	if err := r.drain(ctx, last); err != nil {
 		return err
 	}
 	if err := last.stop(); err != nil && !last.interrupted() {
 		return fmt.Errorf("the last worker: %w", err)
 	}
-	if err := r.watch.close(); err != nil {
+	if err := r.ledger.close(); err != nil {
 		return fmt.Errorf("the ledger: %w", err)
 	}
 	var ids []event.ID
@@ -314,26 +316,25 @@ func (r *riot) finish(ctx context.Context) error {
 			undecodable++
 		}
 	}
-	if undecodable < r.poison { // more if some was sent twice
+	if undecodable < r.poison { // there are more if some were sent twice
 		r.found.Lost += r.poison - undecodable
 		r.found.Wrong = append(r.found.Wrong, fmt.Sprintf("%d dead letters of %d poisoned records", undecodable, r.poison))
 	}
-	out, err := exec.CommandContext(ctx, r.Program, "audit", "--brokers", strings.Join(r.Brokers, ","), "--prefix", r.prefix, "--model", r.Model, "--json").CombinedOutput()
-	if err != nil {
+	if err := r.audit(ctx); err != nil {
 		r.found.Unequal++
-		r.found.Wrong = append(r.found.Wrong, "audit: "+strings.TrimSpace(string(out)))
+		r.found.Wrong = append(r.found.Wrong, err.Error())
 	}
 	return nil
 }
 
-// drained waits until all that was sent is in committed windows: every node and
-// label is in the ledger's counts, or was sent twice.
-func (r *riot) drained(ctx context.Context, p *process) error {
-	deadline := time.After(calm)
+// drain waits until all that was sent is in committed windows. What was sent twice may
+// count twice, so there may be more in the ledger.
+func (r *chaos) drain(ctx context.Context, p *process) error {
+	deadline := time.After(drainTimeout)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		sum, _ := r.watch.now()
+		sum, _ := r.ledger.now()
 		if sum.predictions >= r.next && sum.labels+sum.refused >= r.next+r.poison {
 			return nil
 		}
@@ -341,10 +342,10 @@ func (r *riot) drained(ctx context.Context, p *process) error {
 		case <-tick.C:
 		case <-p.ended:
 			return fmt.Errorf("the last worker ended with %w, see %s", p.err, r.dir)
-		case err := <-r.watch.done:
+		case err := <-r.ledger.done:
 			return fmt.Errorf("the ledger: %w", err)
 		case <-deadline:
-			return fmt.Errorf("%v after the end %+v of %d nodes and %d poisoned records are there, see %s", calm, sum, r.next, r.poison, r.dir)
+			return fmt.Errorf("%v after the end the ledger has %+v of %d nodes and %d poisoned records, see %s", drainTimeout, sum, r.next, r.poison, r.dir)
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -19,41 +19,46 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// Crashes is the outcome of a crash matrix.
+// Crashes is the result of [Crash].
 type Crashes struct {
 	Runs       int            `json:"runs"`
-	Kills      int            `json:"kills"` // processes killed at a point
-	Points     map[string]int `json:"points"`
-	TakeOvers  int            `json:"takeovers"` // by a standby
-	SlowestMS  int64          `json:"slowest_takeover_ms"`
+	Kills      int            `json:"kills"`  // processes killed at a point
+	Points     map[string]int `json:"points"` // the same, by point
+	TakeOvers  int            `json:"takeovers"`
+	SlowestMS  int64          `json:"slowest_takeover_ms"` // from the kill to the standby's first window
 	Lost       int            `json:"lost"`
 	Duplicated int            `json:"duplicated"`
 	Unequal    int            `json:"unequal"`     // runs whose predictions, posteriors or dead letters differ from the undisturbed run's
-	Unfinished int            `json:"unfinished"`  // runs that came to no end
-	Unasked    int            `json:"unexplained"` // processes that ended without being killed, or told why
+	Unfinished int            `json:"unfinished"`  // runs that did not come to an end
+	Unasked    int            `json:"unexplained"` // processes that ended otherwise than by a kill or a takeover
 	Faults     []string       `json:"faults,omitempty"`
 }
 
-// Err is an error when anything was lost, doubled, unequal or unexplained.
+// errBroken says that a trial found the guarantee not kept.
+var errBroken = errors.New("the guarantee does not hold")
+
+// Err returns an error if anything was lost, duplicated, unequal or unexplained.
 func (c *Crashes) Err() error {
 	if c.Lost+c.Duplicated+c.Unequal+c.Unfinished+c.Unasked > 0 {
-		return errors.New("the promise does not hold")
+		return errBroken
 	}
 	return nil
 }
 
-// String is one line of counts.
+// String returns one line of counts.
 func (c *Crashes) String() string {
 	return fmt.Sprintf("crash matrix: %d runs, %d processes killed at %d points, %d takeovers by a standby (slowest %d ms after the kill): lost %d, duplicated %d, unequal %d, unfinished %d, unexplained %d",
 		c.Runs, c.Kills, len(c.Points), c.TakeOvers, c.SlowestMS, c.Lost, c.Duplicated, c.Unequal, c.Unfinished, c.Unasked)
 }
 
-// Crash kills workers at named points, in so many runs, and compares each with a
-// run that nothing disturbed. Windows are cut by event time, so that they are the
-// same. Every second run has a standby. Nodes leave in each, and half-way some are
-// forgotten. Where there is a model for the shadow, it is then promoted. At the end
-// an audit replays what came of it.
-func Crash(ctx context.Context, s *Setup, runs int, seed uint64, parallel int, progress func(done int)) (*Crashes, error) {
+// Crash runs workers on the same stream again and again, kills them at named points,
+// and compares each run with one that nothing disturbed. Windows are cut by event time,
+// so that they are the same in every run.
+//
+// The points take turns, and every other round of them has a standby. In every run some
+// nodes depart, and half-way some are forgotten; if there is a model for the shadow, it
+// is then promoted. At the end an audit replays the run's ledger.
+func Crash(ctx context.Context, s *Setup, runs int, seed uint64, parallel int, report func(done int)) (*Crashes, error) {
 	client, err := kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers})
 	if err != nil {
 		return nil, err
@@ -61,24 +66,24 @@ func Crash(ctx context.Context, s *Setup, runs int, seed uint64, parallel int, p
 	defer client.Close()
 	m := &matrix{Setup: s, client: client, begin: time.Now().Add(-30 * time.Minute).Truncate(time.Minute).UnixMilli(), seed: seed}
 	m.found.Points = make(map[string]int)
-	base, err := m.run(ctx, "undisturbed", nil, false)
+	undisturbed, _, err := m.run(ctx, "undisturbed", nil, false)
 	if err != nil {
 		return nil, fmt.Errorf("the undisturbed run: %w", err)
 	}
-	if len(base.faults) > 0 {
-		return nil, fmt.Errorf("the undisturbed run: %s", strings.Join(base.faults, "; "))
+	if len(undisturbed.faults) > 0 {
+		return nil, fmt.Errorf("the undisturbed run: %s", strings.Join(undisturbed.faults, "; "))
 	}
-	work := make(chan int)
+	numbers := make(chan int)
 	var wg sync.WaitGroup
 	for range parallel {
 		wg.Go(func() {
-			for n := range work {
-				m.trial(ctx, n, base)
+			for n := range numbers {
+				m.compare(ctx, n, undisturbed)
 				m.mu.Lock()
 				m.found.Runs++
 				done := m.found.Runs
 				m.mu.Unlock()
-				progress(done)
+				report(done)
 			}
 		})
 	}
@@ -86,238 +91,242 @@ func Crash(ctx context.Context, s *Setup, runs int, seed uint64, parallel int, p
 		if ctx.Err() != nil {
 			break
 		}
-		work <- n
+		numbers <- n
 	}
-	close(work)
+	close(numbers)
 	wg.Wait()
 	return &m.found, ctx.Err()
 }
 
-// matrix is the crash matrix at work.
+// matrix is what the runs of a crash matrix share.
 type matrix struct {
 	*Setup
 	client *kafka.Client
-	begin  int64 // event time of the first node
+	begin  int64 // event time of the first node, milliseconds
 	seed   uint64
 
 	mu    sync.Mutex
 	found Crashes
 }
 
-// trial is one run, with its plan of crashes.
-func (m *matrix) trial(ctx context.Context, n int, base *came) {
+// compare does run n, with crashes of its own, and compares it with the undisturbed
+// one.
+func (m *matrix) compare(ctx context.Context, n int, undisturbed *published) {
 	rng := rand.New(rand.NewPCG(m.seed, uint64(n)))
-	// Each point has its turn; a run may have further crashes behind it.
-	plan := []string{fmt.Sprintf("%s:%d", crash.Points[n%len(crash.Points)], 1+rng.IntN(3))}
-	for rng.IntN(2) == 0 {
-		plan = append(plan, fmt.Sprintf("%s:%d", crash.Points[rng.IntN(len(crash.Points))], 1+rng.IntN(5)))
+	points := []string{fmt.Sprintf("%s:%d", crash.Points[n%len(crash.Points)], 1+rng.IntN(3))}
+	for rng.IntN(2) == 0 { // further crashes
+		points = append(points, fmt.Sprintf("%s:%d", crash.Points[rng.IntN(len(crash.Points))], 1+rng.IntN(5)))
 	}
-	name := fmt.Sprintf("crash-%d-%d", m.seed, n)
-	got, err := m.run(ctx, name, plan, n/len(crash.Points)%2 == 1)
+	standby := n/len(crash.Points)%2 == 1
+	got, dir, err := m.run(ctx, fmt.Sprintf("crash-%d-%d", m.seed, n), points, standby)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	told := func(what string) {
-		m.found.Faults = append(m.found.Faults, fmt.Sprintf("run %d (%s): %s", n, strings.Join(plan, ", "), what))
+	fault := func(what string) {
+		m.found.Faults = append(m.found.Faults, fmt.Sprintf("run %d (%s): %s", n, strings.Join(points, ", "), what))
 	}
 	if err != nil {
 		if ctx.Err() == nil {
 			m.found.Unfinished++
-			told(err.Error())
+			fault(err.Error())
 		}
 		return
 	}
 	m.found.Lost += got.lost
 	m.found.Duplicated += got.twice
 	for _, f := range got.faults {
-		told(f)
+		fault(f)
 	}
-	what := base.differs(got)
-	if what != "" {
+	difference := undisturbed.difference(got)
+	if difference != "" {
 		m.found.Unequal++
-		told(what)
+		fault(difference)
 	}
-	if what == "" && len(got.faults) == 0 {
-		_ = os.RemoveAll(got.dir)
+	if difference == "" && len(got.faults) == 0 {
+		_ = os.RemoveAll(dir)
 	}
 }
 
-// differs says how other is not what c is, "" when it is.
-func (c *came) differs(other *came) string {
+// difference says what differs in other, "" if nothing does.
+func (c *published) difference(other *published) string {
 	for id, value := range c.predictions {
 		if !bytes.Equal(value, other.predictions[id]) {
-			return fmt.Sprintf("the prediction of node %v is another", id)
+			return fmt.Sprintf("the prediction of node %v differs", id)
 		}
 	}
-	if len(other.predictions) > len(c.predictions) {
+	switch {
+	case len(other.predictions) > len(c.predictions):
 		return "there are more predictions"
-	}
-	if !slices.Equal(c.windows, other.windows) {
-		return "the posteriors are others"
-	}
-	if !slices.Equal(c.dead, other.dead) {
-		return "the dead letters are others"
+	case !slices.Equal(c.windows, other.windows):
+		return "the ledger's windows differ"
+	case !slices.Equal(c.dead, other.dead):
+		return "the dead letters differ"
 	}
 	return ""
 }
 
-// half returns the items of the stream's first or second half.
-func (m *matrix) half(second bool) []Item {
-	if second {
-		return m.Items[len(m.Items)/2:]
-	}
-	return m.Items[:len(m.Items)/2]
+// crashRun is one run of the matrix. The stream comes in two halves. Between them come
+// the commands, one by one, each after all that was sent before it has been committed:
+// so commands take effect at the same place in every run.
+type crashRun struct {
+	*graph
+	matrix  *matrix
+	points  []string // where workers are still to be killed, in turn
+	standby bool
+	workers map[string]*process // by name
+	ledger  *progress
+	died    time.Time // when a worker died, if no window has been committed since
+
+	items    int // of the stream, whose predictions and labels must be committed
+	poison   int // poisoned records that were sent
+	commands int // that were sent
 }
 
-// commands are what is told half-way: to forget some of the first nodes, which many
-// cite, and to promote the model in the shadow.
-func (m *matrix) commands() []event.Command {
-	forget := event.Command{Name: event.Forget}
-	for _, item := range m.Items[:min(len(m.Items), 5)] {
-		forget.Nodes = append(forget.Nodes, item.Node.ID)
-	}
-	if m.Shadow == "" {
-		return []event.Command{forget}
-	}
-	return []event.Command{forget, {Name: event.Promote, Model: m.ShadowID}}
-}
+// runTimeout is how long a run may take altogether.
+const runTimeout = 3 * time.Minute
 
-func (m *matrix) tell(ctx context.Context, g *graph, c *event.Command) error {
-	s, err := g.sender(ctx)
-	if err != nil {
-		return err
-	}
-	s.put(g.names.Commands, nil, wire.AppendCommand(nil, c), 0)
-	return s.send(ctx)
-}
-
-// patience is how long a run may take altogether.
-const patience = 3 * time.Minute
-
-// run sends the stream, has it worked on while the plan's crashes happen one
-// after the other, and reads what came of it.
-func (m *matrix) run(ctx context.Context, name string, plan []string, standby bool) (*came, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// run sends the stream to a new graph, has workers process it while they are killed at
+// the points, one kill after the other, and reads what was published. The directory has
+// the run's checkpoints and logs.
+func (m *matrix) run(ctx context.Context, name string, points []string, standby bool) (got *published, dir string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
-	g, err := m.graph(ctx, m.client, fmt.Sprintf("%s-%d", name, time.Now().UnixNano()%1e9))
+	g, err := m.newGraph(ctx, m.client, fmt.Sprintf("%s-%d", name, time.Now().UnixNano()%1e9))
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	poison, err := m.fill(ctx, g, false)
-	if err != nil {
-		return nil, err
+	r := &crashRun{graph: g, matrix: m, points: points, standby: standby, workers: make(map[string]*process)}
+	if err := r.send(ctx, false); err != nil {
+		return nil, g.dir, err
 	}
-	w, err := g.watch(ctx)
-	if err != nil {
-		return nil, err
+	if r.ledger, err = g.follow(ctx); err != nil {
+		return nil, g.dir, err
 	}
-	args := []string{
-		"--event-time", "20ms", "--lateness", "10ms", "--idle-timeout", "10m", "--commit-interval", "0s",
-		"--checkpoint-every", "50ms", "--checkpoint-keep", "2",
-	}
-	names := []string{"a"}
-	if standby {
-		names = append(names, "b")
-	}
-	workers := make(map[string]*process)
 	defer func() {
-		for _, p := range workers {
+		for _, p := range r.workers {
 			p.signal(syscall.SIGKILL)
 			<-p.ended
 		}
 	}()
-	next := func() (point string) {
-		if len(plan) > 0 {
-			point, plan = plan[0], plan[1:]
-		}
-		return point
+	if err := r.work(ctx); err != nil {
+		return nil, g.dir, err
 	}
-	for _, n := range names {
-		point := ""
-		if n == "a" {
-			point = next()
-		}
-		if workers[n], err = g.start(n, point, args...); err != nil {
-			return nil, err
-		}
-	}
-	var died time.Time // the last kill that nobody has made up for
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	due, told := len(m.half(false)), 0 // items sent, and commands
-working:
-	for {
-		sum, last := w.now()
-		if !died.IsZero() && last.After(died) {
-			if standby {
-				m.tookOver(last.Sub(died))
-			}
-			died = time.Time{}
-		}
-		if sum.predictions >= due && sum.labels >= due && sum.refused >= poison && sum.forgotten+sum.promoted >= told {
-			switch commands := m.commands(); {
-			case told < len(commands): // whatever is closed is committed: it stands in the same place in every run
-				err = m.tell(ctx, g, &commands[told])
-				told++
-			case due < len(m.Items): // and the events that were behind the first half
-				due = len(m.Items) + partitions
-				var more int
-				more, err = m.fill(ctx, g, true)
-				poison += more
-			default:
-				break working
-			}
-			if err != nil {
-				return nil, err
-			}
-		}
-		for _, n := range names {
-			p := workers[n]
-			select {
-			case <-p.ended:
-				m.note(p)
-				died = p.at
-				if workers[n], err = g.start(n, next(), args...); err != nil {
-					return nil, err
-				}
-			default:
-			}
-		}
-		select {
-		case <-tick.C:
-		case err := <-w.done:
-			return nil, fmt.Errorf("the ledger: %w", err)
-		case <-ctx.Done():
-			for _, p := range workers { // their goroutines are then in their logs
-				p.signal(syscall.SIGQUIT)
-				<-p.ended
-			}
-			return nil, fmt.Errorf("after %v it had come to %+v, see %s", patience, sum, g.dir)
-		}
-	}
-	for n, p := range workers {
-		delete(workers, n)
-		select {
-		case <-p.ended: // at a point behind the end
-			m.note(p)
-			continue
-		default:
-		}
-		if err := p.stop(); err != nil && !p.interrupted() {
-			m.note(p)
-		}
-	}
-	if err := w.close(); err != nil {
-		return nil, err
+	r.stop()
+	if err := r.ledger.close(); err != nil {
+		return nil, g.dir, err
 	}
 	var ids []event.ID
 	for _, item := range m.Items {
 		ids = append(ids, item.Node.ID)
 	}
-	found, err := g.read(ctx, ids)
-	if err == nil {
+	if got, err = g.read(ctx, ids); err == nil {
 		err = g.audit(ctx)
 	}
-	return found, err
+	return got, g.dir, err
+}
+
+// work runs the workers until the whole stream is in committed windows.
+func (r *crashRun) work(ctx context.Context) error {
+	if err := r.startWorker("a", r.nextPoint()); err != nil {
+		return err
+	}
+	if r.standby {
+		if err := r.startWorker("b", ""); err != nil {
+			return err
+		}
+	}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if done, err := r.advance(ctx); done || err != nil {
+			return err
+		}
+		if err := r.restart(); err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case err := <-r.ledger.done:
+			return fmt.Errorf("the ledger: %w", err)
+		case <-ctx.Done():
+			for _, p := range r.workers { // their goroutines go to the logs
+				p.signal(syscall.SIGQUIT)
+				<-p.ended
+			}
+			sum, _ := r.ledger.now()
+			return fmt.Errorf("after %v the ledger has %+v, see %s", runTimeout, sum, r.dir)
+		}
+	}
+}
+
+// startWorker starts a worker, to be killed at the point.
+func (r *crashRun) startWorker(name, point string) (err error) {
+	r.workers[name], err = r.start(name, point,
+		"--event-time", "20ms", "--lateness", "10ms", "--idle-timeout", "10m", "--commit-interval", "0s",
+		"--checkpoint-every", "50ms", "--checkpoint-keep", "2")
+	return err
+}
+
+// nextPoint removes and returns the next point, "" if there are no more.
+func (r *crashRun) nextPoint() (point string) {
+	if len(r.points) > 0 {
+		point, r.points = r.points[0], r.points[1:]
+	}
+	return point
+}
+
+// advance sends what comes next once all that was sent has been committed. It reports
+// whether nothing comes any more.
+func (r *crashRun) advance(ctx context.Context) (done bool, err error) {
+	sum, last := r.ledger.now()
+	if !r.died.IsZero() && last.After(r.died) {
+		if r.standby {
+			r.matrix.noteTakeover(last.Sub(r.died))
+		}
+		r.died = time.Time{}
+	}
+	if sum.predictions < r.items || sum.labels < r.items || sum.refused < r.poison || sum.forgotten+sum.promoted < r.commands {
+		return false, nil
+	}
+	if all := r.matrix.commands(); r.commands < len(all) {
+		r.commands++
+		return false, r.command(ctx, &all[r.commands-1])
+	}
+	if r.items < len(r.Items) {
+		return false, r.send(ctx, true)
+	}
+	return true, nil
+}
+
+// restart starts workers that have ended again.
+func (r *crashRun) restart() error {
+	for name, p := range r.workers {
+		select {
+		case <-p.ended:
+			r.matrix.note(p)
+			r.died = p.at
+			if err := r.startWorker(name, r.nextPoint()); err != nil {
+				return err
+			}
+		default:
+		}
+	}
+	return nil
+}
+
+// stop stops the workers.
+func (r *crashRun) stop() {
+	for name, p := range r.workers {
+		delete(r.workers, name)
+		select {
+		case <-p.ended: // at a point after the last window
+			r.matrix.note(p)
+			continue
+		default:
+		}
+		if err := p.stop(); err != nil && !p.interrupted() {
+			r.matrix.note(p)
+		}
+	}
 }
 
 // note counts how a process ended that should have gone on.
@@ -332,41 +341,64 @@ func (m *matrix) note(p *process) {
 	case p.takenOver():
 	default:
 		m.found.Unasked++
-		m.found.Faults = append(m.found.Faults, fmt.Sprintf("a worker ended with %v, see %s: %s", p.err, p.log.Name(), lastWords(p.log.Name())))
+		m.found.Faults = append(m.found.Faults, fmt.Sprintf("a worker ended with %v, see %s: %s", p.err, p.log.Name(), p.lastLine()))
 	}
 }
 
-func (m *matrix) tookOver(after time.Duration) {
+func (m *matrix) noteTakeover(after time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.found.TakeOvers++
 	m.found.SlowestMS = max(m.found.SlowestMS, after.Milliseconds())
 }
 
-// fill sends a half of the stream: nodes a millisecond apart, a little out of order,
-// their labels a while later, departures of some, poison, and behind all of it, in
-// every partition, an event that is so much later that all windows before it are
-// closed.
-func (m *matrix) fill(ctx context.Context, g *graph, second bool) (poison int, err error) {
-	s, err := g.sender(ctx)
+// commands returns the commands that are sent half-way: to forget some of the first
+// nodes, which many others cite, and to promote the model in the shadow.
+func (m *matrix) commands() []event.Command {
+	forget := event.Command{Name: event.Forget}
+	for _, item := range m.Items[:min(len(m.Items), 5)] {
+		forget.Nodes = append(forget.Nodes, item.Node.ID)
+	}
+	if m.Shadow == "" {
+		return []event.Command{forget}
+	}
+	return []event.Command{forget, {Name: event.Promote, Model: m.ShadowID}}
+}
+
+func (r *crashRun) command(ctx context.Context, c *event.Command) error {
+	s, err := r.newSender(ctx)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	rng := rand.New(rand.NewPCG(m.seed, 1<<32)) // the same for every run
-	begin, serial := m.begin, 0
+	s.put(r.names.Commands, nil, wire.AppendCommand(nil, c), 0)
+	return s.send(ctx)
+}
+
+// send sends the first or the second half of the stream: nodes a millisecond apart and
+// a little out of order, their labels some time later, departures of some nodes, and
+// poisoned records. Behind all of these, every partition gets a node and a label that
+// are so much later that all windows before them are closed.
+func (r *crashRun) send(ctx context.Context, second bool) error {
+	s, err := r.newSender(ctx)
+	if err != nil {
+		return err
+	}
+	m := r.matrix
+	rng := rand.New(rand.NewPCG(m.seed, 1<<32)) // the same in every run
+	items, begin, serial := r.Items[:len(r.Items)/2], m.begin, 0
 	if second {
-		begin, serial = m.begin+120_000, 1000
+		items, begin, serial = r.Items[len(r.Items)/2:], m.begin+120_000, 1000
 	}
-	stay := int64(60) // of a node that leaves, its label there or not
+	stay := int64(60) // ms until a node departs, with or without its label
 	if m.seed%2 == 1 {
-		stay = 150 // until it has one
+		stay = 150 // surely with its label
 	}
 	type timed struct {
 		at  int64 // place in the stream: event time with jitter
 		put func()
 	}
 	var stream []timed
-	items := m.half(second)
+	poison := 0
 	for i := range items {
 		item := &items[i]
 		at := int64(i)
@@ -377,11 +409,11 @@ func (m *matrix) fill(ctx context.Context, g *graph, second bool) (poison int, e
 		l := event.Label{Node: n.ID, Class: item.Class, Time: begin + late}
 		stream = append(stream, timed{late + rng.Int64N(8), func() { s.label(&l) }})
 		if i%7 == 5 {
-			left := event.Node{ID: n.ID, Departed: true, Time: n.Time + stay}
-			stream = append(stream, timed{at + stay + rng.Int64N(8), func() { s.node(&left) }})
+			departure := event.Node{ID: n.ID, Departed: true, Time: n.Time + stay}
+			stream = append(stream, timed{at + stay + rng.Int64N(8), func() { s.node(&departure) }})
 		}
 		if i%50 == 7 {
-			topic := []string{g.names.Nodes, g.names.Labels}[poison%2]
+			topic := []string{r.names.Nodes, r.names.Labels}[poison%2]
 			n := serial + poison
 			stream = append(stream, timed{at, func() { s.poison(topic, n) }})
 			poison++
@@ -396,9 +428,16 @@ func (m *matrix) fill(ctx context.Context, g *graph, second bool) (poison int, e
 		id := event.ID{Str: fmt.Sprintf("end-%d-%d", serial, p)}
 		n := items[0].Node
 		n.ID, n.Neighbours, n.Time = id, nil, end
-		s.put(g.names.Nodes, []byte(id.Str), wire.AppendNode(nil, &n), p)
+		s.put(r.names.Nodes, []byte(id.Str), wire.AppendNode(nil, &n), p)
 		l := event.Label{Node: id, Class: items[0].Class, Time: end}
-		s.put(g.names.Labels, []byte(id.Str), wire.AppendLabel(nil, &l), p)
+		s.put(r.names.Labels, []byte(id.Str), wire.AppendLabel(nil, &l), p)
 	}
-	return poison, s.send(ctx)
+	r.poison += poison
+	// The last events of a half are in windows that stay open until later events come:
+	// those of the first half are committed with the second one.
+	r.items = len(items)
+	if second {
+		r.items = len(r.Items) + partitions
+	}
+	return s.send(ctx)
 }

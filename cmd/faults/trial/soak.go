@@ -15,12 +15,12 @@ import (
 	"github.com/gvbll/gvbll/topics/kafka"
 )
 
-// Wear is the outcome of a soak.
+// Wear is the result of [Soak].
 type Wear struct {
 	Minutes      float64 `json:"minutes"`
 	Rate         int     `json:"rate"` // node events a second
 	Nodes        int     `json:"nodes"`
-	Events       int     `json:"events"`
+	Events       int     `json:"events"`        // node events sent
 	HeapFirst    float64 `json:"heap_first_mb"` // the lowest in the second quarter of the time
 	HeapLast     float64 `json:"heap_last_mb"`  // the lowest in the last quarter
 	DescFirst    float64 `json:"descriptors_first"`
@@ -32,20 +32,20 @@ type Wear struct {
 	Duplicated   int     `json:"duplicated"`
 }
 
-// Growth bounds what counts as flat: the heap's collector is not punctual, and
+// What may grow and still count as steady: garbage is collected now and then, and
 // connections come and go.
 const (
-	heapGrowth    = 1.15
-	heapSlack     = 8 // MB
+	heapGrowth    = 1.15 // times
+	heapSlack     = 8    // and MB
 	descGrowth    = 3
 	routineGrowth = 5
 )
 
-// Err is an error when anything grew, was lost or doubled.
+// Err returns an error if anything grew, was lost or was duplicated.
 func (w *Wear) Err() error {
 	switch {
 	case w.Lost+w.Duplicated > 0:
-		return errors.New("the promise does not hold")
+		return errBroken
 	case w.HeapLast > w.HeapFirst*heapGrowth+heapSlack:
 		return errors.New("the heap grows")
 	case w.DescLast > w.DescFirst+descGrowth:
@@ -56,21 +56,22 @@ func (w *Wear) Err() error {
 	return nil
 }
 
-// String is one line of counts.
+// String returns one line of counts.
 func (w *Wear) String() string {
 	return fmt.Sprintf("soak, %.1f min at %d events/s: %d events of %d nodes, %.0f checkpoints; live heap %.1f to %.1f MB, open files %.0f to %.0f, goroutines %.0f to %.0f: lost %d, duplicated %d",
 		w.Minutes, w.Rate, w.Events, w.Nodes, w.Checkpoints, w.HeapFirst, w.HeapLast, w.DescFirst, w.DescLast, w.RoutineFirst, w.RoutineLast, w.Lost, w.Duplicated)
 }
 
-// Soak sends at a steady rate, every node again and again with other features
-// and neighbours once all have come, so that the graph stays as large as it is.
-func Soak(ctx context.Context, s *Setup, long time.Duration, progress func(string)) (*Wear, error) {
+// Soak sends nodes at a steady rate to one worker. After all have come they come again
+// and again, with the features of others, so that the graph keeps its size: then nothing
+// that the worker takes may grow.
+func Soak(ctx context.Context, s *Setup, long time.Duration, report func(string)) (*Wear, error) {
 	client, err := kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers})
 	if err != nil {
 		return nil, err
 	}
 	defer client.Close()
-	g, err := s.graph(ctx, client, fmt.Sprintf("soak-%d", time.Now().UnixNano()%1e9))
+	g, err := s.newGraph(ctx, client, fmt.Sprintf("soak-%d", time.Now().UnixNano()%1e9))
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +86,7 @@ func Soak(ctx context.Context, s *Setup, long time.Duration, progress func(strin
 		return nil, err
 	}
 	defer func() { _ = p.stop() }()
-	out, err := g.sender(ctx)
+	out, err := g.newSender(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +120,7 @@ func Soak(ctx context.Context, s *Setup, long time.Duration, progress func(strin
 			}
 			samples = append(samples, at)
 			w.Checkpoints = at.checkpoints
-			progress(fmt.Sprintf("%v: %d events, live heap %.1f MB, %.0f files, %.0f goroutines", time.Since(began).Round(time.Second), w.Events, at.heap, at.descriptors, at.goroutines))
+			report(fmt.Sprintf("%v: %d events, live heap %.1f MB, %.0f files, %.0f goroutines", time.Since(began).Round(time.Second), w.Events, at.heap, at.descriptors, at.goroutines))
 		}
 		select {
 		case <-tick.C:
@@ -130,7 +131,7 @@ func Soak(ctx context.Context, s *Setup, long time.Duration, progress func(strin
 		}
 	}
 	if len(samples) < 8 {
-		return nil, errors.New("too short to say anything: soak for longer")
+		return nil, errors.New("too few samples: soak for longer")
 	}
 	quarter := len(samples) / 4
 	first, last := lowest(samples[quarter:2*quarter]), lowest(samples[3*quarter:])
@@ -151,9 +152,10 @@ func Soak(ctx context.Context, s *Setup, long time.Duration, progress func(strin
 	return w, nil
 }
 
-// sample is what the worker says of itself.
+// sample is some of a worker's metrics.
 type sample struct{ heap, descriptors, goroutines, checkpoints float64 }
 
+// lowest returns the lowest of each metric.
 func lowest(list []sample) sample {
 	low := list[0]
 	for _, s := range list {
@@ -162,6 +164,7 @@ func lowest(list []sample) sample {
 	return low
 }
 
+// scrape reads a worker's metrics.
 func scrape(ctx context.Context, addr string) (s sample, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil)
 	if err != nil {

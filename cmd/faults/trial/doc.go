@@ -1,0 +1,15 @@
+// Package trial tests the guarantee of gvbll work: every node is predicted exactly
+// once, and every posterior follows from the inputs, whatever is killed, cut off, moved
+// or slowed down meanwhile. It runs the program as processes, on kfake or on Apache
+// Kafka, and reads what they publish as any consumer would.
+//
+//   - [Crash] kills workers at every named point of the commit and checkpoint paths, and
+//     compares what was published with a run that nothing disturbed.
+//   - [Chaos] does everything at once for a while, as a seed decides, and has gvbll audit
+//     replay the ledger afterwards.
+//   - [Soak] sends at a steady rate, and watches what the process takes.
+//
+// setup.go has what all three share; process.go, sender.go, published.go and progress.go
+// run workers, send input, read output and follow the ledger. cluster.go, fake.go and
+// kafka.go have the brokers, and what can be done to them.
+package trial

@@ -1,0 +1,229 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Fake is three brokers of kfake. Disturb cuts connections and slows them down, loses
+// requests and responses, answers with errors, and moves leaders and coordinators.
+type Fake struct {
+	cluster *kfake.Cluster
+	stop    context.CancelFunc // of removeDead
+
+	mu         sync.Mutex
+	conns      map[*conn]bool
+	slow       time.Duration        // delay of every response
+	lose       int                  // responses still to be lost
+	heartbeats map[string]time.Time // by group member: the last one
+}
+
+// NewFake starts the brokers.
+func NewFake() (*Fake, error) {
+	f := &Fake{conns: make(map[*conn]bool), heartbeats: make(map[string]time.Time)}
+	var err error
+	f.cluster, err = kfake.NewCluster(kfake.NumBrokers(3), kfake.GroupMinSessionTimeout(session), kfake.ListenFn(func(network, address string) (net.Listener, error) {
+		l, err := net.Listen(network, address)
+		return listener{l, f}, err
+	}))
+	if err != nil {
+		return nil, err
+	}
+	f.cluster.ControlKey(kmsg.Heartbeat.Int16(), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		f.cluster.KeepControl()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.heartbeats[r.(*kmsg.HeartbeatRequest).MemberID] = time.Now()
+		return nil, nil, false
+	})
+	client, err := kgo.NewClient(kgo.SeedBrokers(f.cluster.ListenAddrs()...))
+	if err != nil {
+		f.cluster.Close()
+		return nil, err
+	}
+	var ctx context.Context
+	ctx, f.stop = context.WithCancel(context.Background())
+	go f.removeDead(ctx, client)
+	return f, nil
+}
+
+// removeDead removes group members that have sent no heartbeat for three sessions. A real
+// broker does so after one session. kfake never removes a member whose connection broke
+// while it waited for an election, and may let it win.
+func (f *Fake) removeDead(ctx context.Context, client *kgo.Client) {
+	defer client.Close()
+	tick := time.NewTicker(session / 2)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		groups, err := kmsg.NewPtrListGroupsRequest().RequestWith(ctx, client)
+		if err != nil {
+			continue
+		}
+		describe := kmsg.NewPtrDescribeGroupsRequest()
+		for _, g := range groups.Groups {
+			describe.Groups = append(describe.Groups, g.Group)
+		}
+		described, err := describe.RequestWith(ctx, client)
+		if err != nil {
+			continue
+		}
+		for _, g := range described.Groups {
+			for _, m := range g.Members {
+				if !f.dead(m.MemberID) {
+					continue
+				}
+				leave := kmsg.NewPtrLeaveGroupRequest()
+				leave.Group = g.Group
+				member := kmsg.NewLeaveGroupRequestMember()
+				member.MemberID = m.MemberID
+				leave.Members = append(leave.Members, member)
+				_, _ = leave.RequestWith(ctx, client) // tried again at the next tick
+			}
+		}
+	}
+}
+
+// dead reports whether a member has sent no heartbeat for three sessions.
+func (f *Fake) dead(member string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	last, known := f.heartbeats[member]
+	if !known {
+		f.heartbeats[member] = time.Now()
+		return false
+	}
+	return time.Since(last) > 3*session
+}
+
+// Addresses implements [Cluster].
+func (f *Fake) Addresses() []string { return f.cluster.ListenAddrs() }
+
+// Calm implements [Cluster].
+func (f *Fake) Calm() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.slow, f.lose = 0, 0
+	return nil
+}
+
+// Close implements [Cluster].
+func (f *Fake) Close() {
+	f.stop()
+	f.cluster.Close()
+}
+
+// Disturb implements [Cluster].
+func (f *Fake) Disturb(rng *rand.Rand) (string, error) {
+	keys := []kmsg.Key{kmsg.Produce, kmsg.Fetch, kmsg.EndTxn, kmsg.AddPartitionsToTxn, kmsg.TxnOffsetCommit, kmsg.Heartbeat, kmsg.ListOffsets, kmsg.Metadata, kmsg.InitProducerID, kmsg.JoinGroup}
+	key := keys[rng.IntN(len(keys))]
+	switch rng.IntN(6) {
+	case 0:
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		n := 0
+		for c := range f.conns {
+			if rng.IntN(2) == 0 {
+				_ = c.Close()
+				n++
+			}
+		}
+		return fmt.Sprintf("%d connections cut", n), nil
+	case 1:
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.slow = time.Duration(rng.IntN(150)) * time.Millisecond
+		return fmt.Sprintf("responses delayed by %v", f.slow), nil
+	case 2:
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.lose = 1 + rng.IntN(5)
+		return fmt.Sprintf("%d responses lost after the request was handled", f.lose), nil
+	case 3:
+		f.cluster.ControlKey(key.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
+			return nil, errors.New("lost"), true
+		})
+		return key.Name() + " lost before it is handled", nil
+	case 4:
+		if rng.IntN(2) == 0 {
+			f.cluster.RehashCoordinators()
+			return "coordinators moved", nil
+		}
+		f.cluster.ShufflePartitionLeaders()
+		return "leaders moved", nil
+	default:
+		errs := []*kerr.Error{kerr.RequestTimedOut, kerr.NotLeaderForPartition, kerr.CoordinatorLoadInProgress, kerr.ConcurrentTransactions, kerr.NotCoordinator, kerr.NotEnoughReplicas}
+		pairs := map[*kerr.Error]kmsg.Key{
+			errs[0]: kmsg.Produce, errs[1]: kmsg.Produce, errs[2]: kmsg.JoinGroup,
+			errs[3]: kmsg.EndTxn, errs[4]: kmsg.EndTxn, errs[5]: kmsg.Produce,
+		}
+		e := errs[rng.IntN(len(errs))]
+		n := 1 + rng.IntN(4)
+		f.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{pairs[e]}, Err: e, Count: n})
+		return fmt.Sprintf("%s returned %d times by %s", e.Message, n, pairs[e].Name()), nil
+	}
+}
+
+// listener accepts connections as conn.
+type listener struct {
+	net.Listener
+	f *Fake
+}
+
+func (l listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	k := &conn{Conn: c, f: l.f}
+	l.f.mu.Lock()
+	defer l.f.mu.Unlock()
+	l.f.conns[k] = true
+	return k, nil
+}
+
+// conn is a broker's end of a connection.
+type conn struct {
+	net.Conn
+	f *Fake
+}
+
+// Write sends a response late, or closes the connection instead.
+func (c *conn) Write(b []byte) (int, error) {
+	c.f.mu.Lock()
+	slow := c.f.slow
+	lose := c.f.lose > 0
+	if lose {
+		c.f.lose--
+	}
+	c.f.mu.Unlock()
+	if lose {
+		_ = c.Close()
+		return 0, net.ErrClosed
+	}
+	time.Sleep(slow)
+	return c.Conn.Write(b)
+}
+
+func (c *conn) Close() error {
+	go func() { // the caller may hold the lock
+		c.f.mu.Lock()
+		defer c.f.mu.Unlock()
+		delete(c.f.conns, c)
+	}()
+	return c.Conn.Close()
+}

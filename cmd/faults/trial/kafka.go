@@ -1,0 +1,91 @@
+package trial
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Kafka is three nodes of Apache Kafka, which a script runs that has the commands start3
+// DIR, start DIR/N, kill DIR/N and stop DIR. Disturb kills or halts one node at a time,
+// by which leaders and coordinators move, and brings it back the next time.
+type Kafka struct {
+	tool, dir string
+	addresses []string
+	down      string // directory of the node that is killed, "" for none
+	halted    int    // process id of the node that is halted, 0 for none
+}
+
+// NewKafka starts the nodes, with their data in a new directory.
+func NewKafka(tool, dir string) (*Kafka, error) {
+	k := &Kafka{tool: tool, dir: dir}
+	out, err := k.run("start3", dir)
+	if err != nil {
+		return nil, err
+	}
+	k.addresses = strings.Split(strings.TrimSpace(out), ",")
+	return k, nil
+}
+
+// run runs a command of the script and returns its output.
+func (k *Kafka) run(args ...string) (string, error) {
+	cmd := exec.Command(k.tool, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w: %s", k.tool, strings.Join(args, " "), err, stderr.String())
+	}
+	return string(out), nil
+}
+
+// Addresses implements [Cluster].
+func (k *Kafka) Addresses() []string { return k.addresses }
+
+// Disturb implements [Cluster].
+func (k *Kafka) Disturb(rng *rand.Rand) (string, error) {
+	if k.down != "" || k.halted != 0 {
+		return "the node is back", k.Calm()
+	}
+	node := filepath.Join(k.dir, strconv.Itoa(1+rng.IntN(3)))
+	if rng.IntN(2) == 0 {
+		k.down = node
+		_, err := k.run("kill", node)
+		return "node " + filepath.Base(node) + " killed", err
+	}
+	b, err := os.ReadFile(filepath.Join(node, "pid"))
+	if err != nil {
+		return "", err
+	}
+	if k.halted, err = strconv.Atoi(strings.TrimSpace(string(b))); err != nil {
+		return "", err
+	}
+	return "node " + filepath.Base(node) + " halted", syscall.Kill(k.halted, syscall.SIGSTOP)
+}
+
+// Calm implements [Cluster]. All nodes run afterwards.
+func (k *Kafka) Calm() (err error) {
+	if k.halted != 0 {
+		err = syscall.Kill(k.halted, syscall.SIGCONT)
+		k.halted = 0
+	}
+	if k.down != "" {
+		_, e := k.run("start", k.down)
+		k.down = ""
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// Close implements [Cluster].
+func (k *Kafka) Close() {
+	_ = k.Calm()
+	_, _ = k.run("stop", k.dir)
+}

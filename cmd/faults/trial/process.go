@@ -1,0 +1,120 @@
+package trial
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// process is one worker.
+type process struct {
+	cmd *exec.Cmd
+	// point is where the worker kills itself, as NAME:N for the N-th time that it passes
+	// that point; empty for nowhere.
+	point string
+	log   *os.File
+
+	ended chan struct{} // closed when the process has ended
+	err   error         // how it ended, valid once ended is closed
+	at    time.Time     // when it ended, likewise
+}
+
+// start starts a worker whose checkpoints and log have the given name. It kills itself
+// at the point crash, if that is not empty.
+func (g *graph) start(name, crash string, args ...string) (*process, error) {
+	args = append([]string{
+		"work", "--brokers", strings.Join(g.Brokers, ","), "--prefix", g.prefix, "--model", g.Model, "--http", g.http,
+		"--session-timeout", session.String(), "--checkpoint-dir", filepath.Join(g.dir, name), "--create-topics", fmt.Sprint(partitions),
+	}, slices.Concat(args, g.shadowFlag(), g.Flags)...)
+	log, err := os.OpenFile(filepath.Join(g.dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(log, "--- %s GVBLL_CRASH=%s gvbll %s\n", time.Now().Format(time.TimeOnly), crash, strings.Join(args, " "))
+	p := &process{cmd: exec.Command(g.Program, args...), point: crash, log: log, ended: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.Env = append(os.Environ(), "GVBLL_CRASH="+crash)
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		p.at = time.Now()
+		fmt.Fprintf(log, "--- %s %v\n", p.at.Format(time.TimeOnly), p.err)
+		log.Close()
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+// signal sends a signal. The process may have ended.
+func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
+
+// endedBy reports whether a signal ended the process.
+func (p *process) endedBy(signal syscall.Signal) bool {
+	var exit *exec.ExitError
+	if !errors.As(p.err, &exit) {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == signal
+}
+
+// killed reports whether SIGKILL ended the process.
+func (p *process) killed() bool { return p.endedBy(syscall.SIGKILL) }
+
+// interrupted reports whether SIGTERM ended the process while it was still starting.
+func (p *process) interrupted() bool {
+	return p.endedBy(syscall.SIGTERM) || p.logged("gvbll: interrupted")
+}
+
+// takenOver reports whether the worker ended because another one had taken over, which
+// is no fault where several run.
+func (p *process) takenOver() bool { return p.logged("has taken over this graph") }
+
+// logged reports whether the end of the log has some text.
+func (p *process) logged(text string) bool { return strings.Contains(p.logEnd(), text) }
+
+// lastLine returns the program's last line in the log, and what follows it.
+func (p *process) lastLine() string {
+	log := p.logEnd()
+	return strings.TrimSpace(log[max(strings.LastIndex(log, "\ngvbll: "), 0):])
+}
+
+// logEnd returns the end of the log, "" if it cannot be read.
+func (p *process) logEnd() string {
+	f, err := os.Open(p.log.Name())
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil {
+		_, _ = f.Seek(max(info.Size()-2000, 0), io.SeekStart)
+	}
+	b, err := io.ReadAll(f)
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// stop ends a worker as an operator would, and gives it a minute to do so.
+func (p *process) stop() error {
+	p.signal(syscall.SIGCONT)
+	p.signal(syscall.SIGTERM)
+	select {
+	case <-p.ended:
+		return p.err
+	case <-time.After(time.Minute):
+		p.signal(syscall.SIGQUIT) // its goroutines go to the log
+		<-p.ended
+		return errors.New("it did not end within a minute of SIGTERM")
+	}
+}

@@ -1,0 +1,77 @@
+package trial
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// totals are sums over the windows of a ledger.
+type totals struct {
+	windows, predictions, labels, refused int
+	forgotten                             int // commands to forget nodes that took effect
+	promoted                              int // promotions of a model in the shadow
+}
+
+// progress follows a ledger as it grows.
+type progress struct {
+	cancel context.CancelFunc
+	done   chan error // gets what ended the reading, nil after close
+
+	mu   sync.Mutex
+	sum  totals
+	last time.Time // when the last record was seen
+}
+
+// follow starts to read the graph's ledger.
+func (g *graph) follow(ctx context.Context) (*progress, error) {
+	l, err := ledger.Open(ctx, g.client, g.names.Ledger)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	p := &progress{cancel: cancel, done: make(chan error, 1)}
+	go func() {
+		defer l.Close()
+		for ctx.Err() == nil {
+			r, err := l.Wait(ctx)
+			if err != nil && ctx.Err() == nil {
+				p.done <- err
+				return
+			}
+			if r == nil {
+				continue
+			}
+			p.mu.Lock()
+			p.last = time.Now()
+			p.sum.windows++
+			p.sum.predictions += r.Predictions
+			p.sum.labels += r.Labels
+			p.sum.refused += r.Refused
+			if r.Forgot != nil {
+				p.sum.forgotten++
+			}
+			if r.Promoted != "" {
+				p.sum.promoted++
+			}
+			p.mu.Unlock()
+		}
+		p.done <- nil
+	}()
+	return p, nil
+}
+
+// now returns the sums so far, and when the last record was seen.
+func (p *progress) now() (sum totals, last time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sum, p.last
+}
+
+// close stops reading, and returns the error of a ledger that could not be read.
+func (p *progress) close() error {
+	p.cancel()
+	return <-p.done
+}

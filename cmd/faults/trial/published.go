@@ -1,0 +1,126 @@
+package trial
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// published is what a graph's output topics and ledger hold.
+type published struct {
+	predictions map[predictionKey][]byte // values
+	windows     []window                 // of the ledger
+	dead        []string                 // dead letters: "topic/partition/offset reason", sorted
+	lost        int                      // nodes that were not predicted
+	twice       int                      // predictions and dead letters that are there twice
+	faults      []string                 // what is lost and twice, in words
+}
+
+// predictionKey identifies a prediction. Each must be published once.
+type predictionKey struct {
+	node     event.ID
+	model    string
+	revision int32
+}
+
+// window is what must be the same in the ledger however the workers were disturbed.
+type window struct {
+	posterior           string
+	predictions, labels int
+	shadow              ledger.Shadow
+	model, promoted     string
+}
+
+// endTransaction waits until the last transaction can be read: a new producer session
+// ends it. No worker may be running.
+func (g *graph) endTransaction(ctx context.Context) error {
+	p, err := g.client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: g.names.Ledger})
+	if err == nil {
+		p.Close()
+	}
+	return err
+}
+
+// read reads what was published, and notes which of the wanted nodes were not predicted
+// exactly once.
+func (g *graph) read(ctx context.Context, want []event.ID) (*published, error) {
+	c := &published{predictions: make(map[predictionKey][]byte)}
+	if err := g.endTransaction(ctx); err != nil {
+		return nil, err
+	}
+	first := make(map[event.ID]bool) // nodes that have a prediction that is no revision
+	var wrong error
+	err := g.client.ReadAll(ctx, g.names.Predictions, func(r *kafka.Record) {
+		var p event.Prediction
+		if err := wire.DecodePrediction(r.Value, &p); err != nil {
+			wrong = err
+			return
+		}
+		id := predictionKey{p.Node, p.Model, p.Revision}
+		if _, there := c.predictions[id]; there || p.Revision == 0 && first[p.Node] {
+			c.twice++
+			c.faults = append(c.faults, fmt.Sprintf("node %v was predicted twice", p.Node))
+		}
+		c.predictions[id] = bytes.Clone(r.Value)
+		if p.Revision == 0 {
+			first[p.Node] = true
+		}
+	})
+	if err = errors.Join(err, wrong); err != nil {
+		return nil, err
+	}
+	for _, id := range want {
+		if !first[id] {
+			c.lost++
+			c.faults = append(c.faults, fmt.Sprintf("node %v was not predicted", id))
+		}
+	}
+	err = g.client.ReadAll(ctx, g.names.DeadLetters, func(r *kafka.Record) {
+		var d event.Refusal
+		if err := wire.DecodeDeadLetter(r.Value, &d); err != nil {
+			wrong = err
+			return
+		}
+		topic := strings.TrimPrefix(d.Origin.Topic, g.prefix)
+		c.dead = append(c.dead, fmt.Sprintf("%s/%d/%d %s", topic, d.Origin.Partition, d.Origin.Offset, d.Reason))
+	})
+	if err = errors.Join(err, wrong); err != nil {
+		return nil, err
+	}
+	slices.Sort(c.dead)
+	if n := len(c.dead); len(slices.Compact(slices.Clone(c.dead))) < n {
+		c.twice++
+		c.faults = append(c.faults, "a record was refused twice")
+	}
+	c.windows, err = g.ledger(ctx)
+	return c, err
+}
+
+// ledger reads the windows of the ledger.
+func (g *graph) ledger(ctx context.Context) (list []window, err error) {
+	l, err := ledger.Open(ctx, g.client, g.names.Ledger)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	for {
+		r, err := l.Next(ctx)
+		if err != nil || r == nil {
+			return list, err
+		}
+		w := window{posterior: r.Posterior, predictions: r.Predictions, labels: r.Labels, model: r.Model, promoted: r.Promoted}
+		if r.Shadow != nil {
+			w.shadow = *r.Shadow
+			w.shadow.Chain = "" // depends on the offsets of poisoned records
+		}
+		list = append(list, w)
+	}
+}

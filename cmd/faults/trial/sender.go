@@ -1,0 +1,63 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// sender sends records to a graph's input topics.
+type sender struct {
+	g        *graph
+	producer *kafka.Producer
+	records  []kafka.Record // not sent yet
+}
+
+func (g *graph) newSender(ctx context.Context) (*sender, error) {
+	p, err := g.client.NewProducer(ctx, kafka.ProducerConfig{})
+	return &sender{g: g, producer: p}, err
+}
+
+// put adds a record, to the partition of its key if partition is negative.
+func (s *sender) put(topic string, key, value []byte, partition int) {
+	if partition < 0 {
+		partition = int(kafka.PartitionFor(key, partitions))
+	}
+	s.records = append(s.records, kafka.Record{Topic: topic, Partition: int32(partition), Key: key, Value: value})
+}
+
+func (s *sender) node(n *event.Node) {
+	s.put(s.g.names.Nodes, wire.AppendKey(nil, n.ID), wire.AppendNode(nil, n), -1)
+}
+
+func (s *sender) label(l *event.Label) {
+	s.put(s.g.names.Labels, wire.AppendKey(nil, l.Node), wire.AppendLabel(nil, l), -1)
+}
+
+// poison adds a record that cannot be decoded.
+func (s *sender) poison(topic string, n int) {
+	key := fmt.Appendf(nil, "poison-%d", n)
+	s.put(topic, key, fmt.Appendf([]byte{0xc1}, "%d", n), -1)
+}
+
+// send sends the records that were put. Records whose fate is unknown are sent again, and
+// may then be there twice.
+func (s *sender) send(ctx context.Context) error {
+	for len(s.records) > 0 {
+		err := s.producer.Send(ctx, s.records)
+		if err == nil {
+			s.records = s.records[:0]
+			return nil
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		if err := s.producer.Restart(ctx); err != nil && ctx.Err() != nil {
+			return err
+		}
+	}
+	return nil
+}
