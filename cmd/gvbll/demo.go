@@ -24,13 +24,12 @@ import (
 )
 
 type demoCmd struct {
-	Dir  string `help:"Keep the model and the data of the embedded broker in this folder. The same command goes on from there after an interruption." type:"path" placeholder:"DIR"`
-	Keep bool   `help:"Go on serving after the end of the stream, until interrupted."`
-	JSON bool   `help:"Print the summary as JSON, and everything else to standard error." name:"json"`
-
-	Data       dataFlags `embed:"" group:"data"`
-	LabelDelay int       `help:"Steps between a node and its label; -1 for 2 on the synthetic graph and 0, as in the paper, on --data." default:"-1" group:"data"`
-	Rate       float64   `help:"Node events to send a second; 0 for no limit." default:"0" group:"data"`
+	Data       dataFlags `embed:""`
+	LabelDelay int       `help:"Steps between a node and its label; -1 for 2 on the synthetic graph and 0, as in the paper, on --data." default:"-1"`
+	Rate       float64   `help:"Node events to send a second; 0 for no limit." default:"0"`
+	Dir        string    `help:"Keep the model and the data of the embedded broker in this folder. The same command goes on from there after an interruption." type:"path" placeholder:"DIR"`
+	Keep       bool      `help:"Go on serving after the end of the stream, until interrupted."`
+	JSON       bool      `help:"Print the summary as JSON, and everything else to standard error." name:"json"`
 
 	Train modelFlags `embed:"" group:"training"`
 	Sets  setFlags   `embed:"" group:"sets"`

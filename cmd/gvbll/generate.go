@@ -26,28 +26,28 @@ type generateCmd struct {
 	ShareJump *float64 `help:"Change of the logarithm of class shares at once." placeholder:"SIZE" group:"drift"`
 	HomJump   *float64 `help:"Change of the share of crossing nodes at once." placeholder:"SHARE" group:"drift"`
 
-	Cites       *float64 `help:"Median number of citations of a node." placeholder:"N" group:"citations"`
-	CitesSpread *float64 `help:"Standard deviation of the logarithm of that number: larger makes degrees more unequal." placeholder:"SIZE" group:"citations"`
-	MaxCites    *int     `help:"Largest number of citations of a node." placeholder:"N" group:"citations"`
-	Recency     *float64 `help:"Preference for citing newer nodes; 1 for none." placeholder:"POWER" group:"citations"`
-	Home        *float64 `help:"Share of citations that stay in the node's class." placeholder:"SHARE" group:"citations"`
-	Cross       *float64 `help:"Share of crossing nodes, which look and cite like another class: more is less homophilous." placeholder:"SHARE" group:"citations"`
+	Cites       float64 `help:"Median number of citations of a node." default:"4.4816890703380645" placeholder:"4.48" group:"citations"`
+	CitesSpread float64 `help:"Standard deviation of the logarithm of that number: larger makes degrees more unequal." default:"0.85" group:"citations"`
+	MaxCites    int     `help:"Largest number of citations of a node." default:"100" group:"citations"`
+	Recency     float64 `help:"Preference for citing newer nodes; 1 for none." default:"2.5" group:"citations"`
+	Home        float64 `help:"Share of citations that stay in the node's class." default:"0.94" group:"citations"`
+	Cross       float64 `help:"Share of crossing nodes, which look and cite like another class: more is less homophilous." default:"0.38" group:"citations"`
 
-	Classes      int      `help:"Number of classes." default:"10" group:"features"`
-	Subtopics    int      `help:"Number of subtopics of a class." default:"5" group:"features"`
-	Dim          int      `help:"Number of features." default:"128" group:"features"`
-	Latent       int      `help:"Dimension of the space that holds the centres of classes and subtopics." default:"24" group:"features"`
-	Spread       *float64 `help:"Standard deviation of the logarithm of class shares; 0 makes all classes equally frequent." placeholder:"SIZE" group:"features"`
-	SubSpread    *float64 `help:"Standard deviation of the logarithm of subtopic shares." placeholder:"SIZE" group:"features"`
-	Noise        *float64 `help:"Standard deviation of a node about its centre." placeholder:"SIZE" group:"features"`
-	FeatureNoise *float64 `help:"Standard deviation of the noise of each feature." placeholder:"SIZE" group:"features"`
+	Classes      int     `help:"Number of classes." default:"10" group:"features"`
+	Subtopics    int     `help:"Number of subtopics of a class." default:"5" group:"features"`
+	Dim          int     `help:"Number of features." default:"128" group:"features"`
+	Latent       int     `help:"Dimension of the space that holds the centres of classes and subtopics." default:"24" group:"features"`
+	Spread       float64 `help:"Standard deviation of the logarithm of class shares; 0 makes all classes equally frequent." default:"0.9" group:"features"`
+	SubSpread    float64 `help:"Standard deviation of the logarithm of subtopic shares." default:"0.7" group:"features"`
+	Noise        float64 `help:"Standard deviation of a node about its centre." default:"0.25" group:"features"`
+	FeatureNoise float64 `help:"Standard deviation of the noise of each feature." default:"0.1" group:"features"`
 }
 
 // Help is shown by gvbll generate --help.
 func (generateCmd) Help() string {
 	return "Writes a growing citation graph whose features, class shares and homophily drift. " +
 		"Nodes are in order of arrival and bring a split of their own: the first 53.7 % train, those up to 71.3 % warm up, the others are the stream. " +
-		"With the flags as they are, '--data DIR' gives the same model and the same predictions, to the bit, as '--drift' of 'gvbll demo', 'train' and 'send' with the same seed and steps."
+		"With all but --drift, --seed and --steps left out, '--data DIR' gives the same model and the same predictions, to the bit, as '--drift' of 'gvbll demo', 'train' and 'send' with the same seed and steps."
 }
 
 // synthetic returns the synthetic graph of demo, train and send.
@@ -61,7 +61,10 @@ func synthetic(drift string, seed uint64) (dataset.DriftConfig, error) {
 func (c generateCmd) config() (dataset.DriftConfig, error) {
 	d, err := synthetic(c.Drift, c.Seed)
 	d.Nodes, d.Steps, d.Years, d.Growth = c.Nodes, c.Steps, c.Years, c.Growth
+	d.Cites, d.CitesSpread, d.MaxCites = c.Cites, c.CitesSpread, c.MaxCites
+	d.Recency, d.Home, d.Cross = c.Recency, c.Home, c.Cross
 	d.Classes, d.Sub, d.Dim, d.Latent = c.Classes, c.Subtopics, c.Dim, c.Latent
+	d.Spread, d.SubSpread, d.Noise, d.FeatureNoise = c.Spread, c.SubSpread, c.Noise, c.FeatureNoise
 	override(&d.Rot, c.Rot)
 	override(&d.Share, c.Share)
 	override(&d.Hom, c.Hom)
@@ -69,16 +72,6 @@ func (c generateCmd) config() (dataset.DriftConfig, error) {
 	override(&d.Jump, c.Jump)
 	override(&d.ShareJump, c.ShareJump)
 	override(&d.HomJump, c.HomJump)
-	override(&d.Cites, c.Cites)
-	override(&d.CitesSpread, c.CitesSpread)
-	override(&d.MaxCites, c.MaxCites)
-	override(&d.Recency, c.Recency)
-	override(&d.Home, c.Home)
-	override(&d.Cross, c.Cross)
-	override(&d.Spread, c.Spread)
-	override(&d.SubSpread, c.SubSpread)
-	override(&d.Noise, c.Noise)
-	override(&d.FeatureNoise, c.FeatureNoise)
 	return d, err
 }
 

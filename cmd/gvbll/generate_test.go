@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // TestGeneratedEqualsDrift: a generated folder gives the same events in the same
@@ -24,8 +22,8 @@ func TestGeneratedEqualsDrift(t *testing.T) {
 		must(t, err)
 		b, err := dataFlags{Data: generated(t, c.flags...), Seed: c.drift.Seed}.open()
 		must(t, err)
-		if d := cmp.Diff(a.stream(), b.stream(), cmpopts.EquateEmpty()); d != "" || a.how != b.how {
-			t.Errorf("%v: %q and %q (-drift +folder):\n%.2000s", c.flags, a.how, b.how, d)
+		if a.how != b.how || !reflect.DeepEqual(a.stream(), b.stream()) {
+			t.Errorf("%v: %q and %q, or other events", c.flags, a.how, b.how)
 		}
 	}
 	dir := t.TempDir()

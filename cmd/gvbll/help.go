@@ -16,7 +16,7 @@ var groups = []kong.Group{
 	{Key: "other", Title: "Other:"},
 
 	{Key: "data", Title: "Data:"},
-	{Key: "drift", Title: "Drift (what --drift sets when left out):"},
+	{Key: "drift", Title: "Drift (set by --drift when left out):"},
 	{Key: "citations", Title: "Citations:"},
 	{Key: "features", Title: "Classes and features:"},
 	{Key: "training", Title: "Training:"},
@@ -59,6 +59,7 @@ func nameVariables(k *kong.Kong) error {
 			}
 		}
 	}
+	k.Model.HelpFlag.Help = "Print this help."
 	k.Model.HelpFlag.Group = &groups[len(groups)-1]
 	return nil
 }

@@ -12,8 +12,8 @@ import (
 
 type sendCmd struct {
 	Kafka  kafkaFlags `embed:""`
-	Data   dataFlags  `embed:"" group:"data"`
-	Events string     `help:"Send the node events of this file instead of a data set, one in JSON a line as in docs/wire-format.md, departures among them; - for standard input." placeholder:"FILE" group:"data"`
+	Data   dataFlags  `embed:""`
+	Events string     `help:"Send the node events of this file instead of a data set, one in JSON a line as in docs/wire-format.md, departures among them; - for standard input." placeholder:"FILE"`
 
 	Labels       string  `help:"When to send labels: predicted (those of a step once its predictions are published), delayed (--label-delay node events later) or never." enum:"predicted,delayed,never" default:"predicted" placeholder:"predicted"`
 	LabelDelay   int     `help:"Delay of the labels: further steps with --labels predicted, node events with delayed." default:"0"`

@@ -17,7 +17,7 @@ import (
 )
 
 type trainCmd struct {
-	Data  dataFlags  `embed:"" group:"data"`
+	Data  dataFlags  `embed:""`
 	Train trainFlags `embed:""`
 
 	Out       string `help:"File to write the model into." default:"model.safetensors" type:"path" placeholder:"FILE"`
