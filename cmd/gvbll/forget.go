@@ -17,18 +17,18 @@ import (
 type forgetCmd struct {
 	Kafka kafkaFlags `embed:""`
 
-	Nodes []string `arg:"" name:"node" help:"Ids of the nodes. One that reads as an integer is meant as that and as a string."`
-	Wait  bool     `help:"Wait until it is done, and say how far the posterior moved." default:"true" negatable:""`
+	Nodes []string `arg:"" name:"node" help:"Ids of the nodes. One that is written as an integer stands for the integer and for the string."`
+	Wait  bool     `help:"Wait until it is done, and print how far the posterior moved." default:"true" negatable:""`
 	JSON  bool     `help:"Print the result as JSON." name:"json"`
 }
 
 // Help is shown by gvbll forget --help.
 func (forgetCmd) Help() string {
-	return "The owner of the graph stops serving, replays the ledger's windows from the beginning without these nodes (their events, their labels, the edges that name them), and goes on from there: to the bit where a worker would be that never saw them. Standbys, starts and audits do the same when they come there. It needs the inputs from their beginning; without them the command is refused to the dead letters.\n\n" +
-		"What stays in Kafka is the input records themselves, the predictions that were published, and this command: see docs/forgetting.md."
+	return "The owner of the graph stops serving, replays the ledger's windows from the beginning without these nodes (their events, their labels, the edges that name them), and goes on from there: its state is then, to the bit, that of a worker that never saw them. Standbys, starts and audits do the same when they come to this command. It needs the inputs from their beginning; when these are gone, the command is refused to the dead letters.\n\n" +
+		"The input records themselves, the published predictions and this command stay in Kafka: see docs/forgetting.md."
 }
 
-// maxForgotten is how many ids one command has.
+// maxForgotten bounds the ids of one command.
 const maxForgotten = 1 << 16
 
 // Run sends the command.
@@ -44,7 +44,7 @@ func (c forgetCmd) Run(ctx context.Context, s streams) error {
 		}
 	}
 	if len(ids) > maxForgotten {
-		return usagef("%d ids, a command has %d at most: give them in several", len(ids), maxForgotten)
+		return usagef("%d ids in one command: give %d at most, and the others in another", len(ids), maxForgotten)
 	}
 	client, names, err := c.Kafka.connect(ctx)
 	if err != nil {
@@ -69,7 +69,7 @@ func (c forgetCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	if r.Forgot == nil {
-		return fmt.Errorf("window %d: declined, for the inputs cannot be replayed from their beginning: see 'gvbll dead-letters'", r.Window)
+		return fmt.Errorf("window %d: refused, because the inputs cannot be replayed from their beginning: see 'gvbll dead-letters'", r.Window)
 	}
 	if c.JSON {
 		return json.NewEncoder(s.out).Encode(r.Forgot)
@@ -78,7 +78,7 @@ func (c forgetCmd) Run(ctx context.Context, s streams) error {
 	return err
 }
 
-// end stands at the end of the ledger.
+// end opens the ledger at its end.
 func end(ctx context.Context, c *kafka.Client, names topics.Names) (*ledger.Ledger, error) {
 	bounds, err := c.Offsets(ctx, names.Ledger)
 	if err != nil {
@@ -93,7 +93,7 @@ func followed(ctx context.Context, l *ledger.Ledger, topic string, behind int64)
 		r, err := l.Wait(ctx)
 		if err != nil {
 			if errors.Is(err, context.Canceled) {
-				err = fmt.Errorf("the command is sent, and a worker will do it: %w", err)
+				err = fmt.Errorf("the command is sent, and a worker will obey it: %w", err)
 			}
 			return nil, err
 		}

@@ -11,13 +11,13 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// keeper is an engine that a worker drives and can write down, and that others
-// may ask between its steps. The engine itself knows no locks: whoever is at it
-// has the turn.
+// keeper is the engine that a worker drives and writes to checkpoints, and that the
+// page may ask between steps. The engine itself has no locks: every method holds turn.
 type keeper struct {
 	*pipeline.Pair
 	turn sync.Mutex
-	// Of the last two calls of Step, nil before them.
+	// before and last are the outcomes of the last two steps, nil before them. The
+	// worker may still read them; an older one is recycled.
 	before, last *event.Outcome
 }
 
@@ -31,7 +31,7 @@ var (
 func (k *keeper) Step(w *event.Window) *event.Outcome {
 	k.turn.Lock()
 	defer k.turn.Unlock()
-	if k.before != nil { // the worker is done with it
+	if k.before != nil {
 		k.Recycle(k.before)
 	}
 	k.before, k.last = k.last, k.Pair.Step(w)
@@ -59,7 +59,7 @@ func (k *keeper) Snapshot(meta map[string]string) io.ReadCloser {
 	return snapshot{k, k.Pair.Snapshot(meta)}
 }
 
-// restorer reads a keeper back from what its snapshot wrote.
+// restorer returns a function that reads a keeper back from its snapshot.
 func restorer(cfg pipeline.Config, models ...*model.Model) func(io.ReaderAt, int64) (worker.Keeper, map[string]string, error) {
 	return func(r io.ReaderAt, size int64) (worker.Keeper, map[string]string, error) {
 		p, meta, err := pipeline.RestorePair(cfg, r, size, models...)
@@ -67,7 +67,7 @@ func restorer(cfg pipeline.Config, models ...*model.Model) func(io.ReaderAt, int
 	}
 }
 
-// fresh makes keepers at window 0.
+// fresh returns a function that makes keepers at window 0.
 func fresh(cfg pipeline.Config, models ...*model.Model) func() (worker.Engine, error) {
 	return func() (worker.Engine, error) {
 		p, err := pipeline.NewPair(cfg, models...)
@@ -83,7 +83,7 @@ func (k *keeper) Apart(exact worker.Engine) (d ledger.Distance) {
 	return d
 }
 
-// snapshot is read from the engine as the engine is then.
+// snapshot is a snapshot of a keeper, read between its steps.
 type snapshot struct {
 	of *keeper
 	*pipeline.Snapshot

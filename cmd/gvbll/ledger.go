@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/gvbll/gvbll/topics/ledger"
@@ -12,7 +13,7 @@ type ledgerCmd struct {
 	Kafka kafkaFlags `embed:""`
 
 	From int64 `help:"First window to print." default:"0"`
-	JSON bool  `help:"Print one JSON object a line, as the ledger has it." name:"json"`
+	JSON bool  `help:"Print the records as they are, one JSON object a line." name:"json"`
 }
 
 // Help is shown by gvbll ledger --help.
@@ -32,52 +33,63 @@ func (c ledgerCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer l.Close()
-	header, model, settings := !c.JSON, "", ""
+	t := ledgerTable{out: s.out}
 	for {
 		r, err := l.Next(ctx)
+		if r == nil || err != nil {
+			return err
+		}
+		t.note(r)
+		switch {
+		case r.Window < c.From:
+		case c.JSON:
+			_, err = fmt.Fprintf(s.out, "%s\n", r.Append(nil))
+		default:
+			err = t.print(r)
+		}
 		if err != nil {
 			return err
 		}
-		if r == nil {
-			return nil
-		}
-		if r.Configuration != "" {
-			settings = string(r.Configuration)
-		} else if r.Version == 1 {
-			settings = r.Settings
-		}
-		if r.Window < c.From {
-			continue
-		}
-		if c.JSON {
-			fmt.Fprintf(s.out, "%s\n", r.Append(nil))
-			continue
-		}
-		if header {
-			header = false
-			fmt.Fprintf(s.out, "model %s\nsettings %s\n\n%8s %-8s %11s %7s %7s %8s  %-12s %-12s %s\n", r.Model, settings,
-				"WINDOW", "CUT BY", "PREDICTIONS", "LABELS", "REFUSED", "UPDATES", "POSTERIOR", "CHAIN", "OFFSETS")
-		}
-		if r.Model != model {
-			if model != "" {
-				fmt.Fprintf(s.out, "%8d model %s serves from here on, before it model %s\n", r.Window, r.Model, model)
-			}
-			model = r.Model
-		}
-		var read []string
-		for _, g := range r.Ranges {
-			read = append(read, fmt.Sprintf("%s/%d:%d-%d", g.Topic, g.Partition, g.From, g.To-1))
-		}
-		if r.Forgot != nil {
-			read = append(read, fmt.Sprintf("forgot %d", r.Forgot.Nodes))
-		}
-		by := ""
-		if r.Head != "" {
-			by = " served by " + r.Head
-		}
-		if _, err := fmt.Fprintf(s.out, "%8d %-8s %11d %7d %7d %8d  %-12.12s %-12.12s %s%s\n",
-			r.Window, r.Cause, r.Predictions, r.Labels, r.Refused, r.Updates, r.Posterior, r.Chain, strings.Join(read, " "), by); err != nil {
-			return err
-		}
 	}
+}
+
+// ledgerTable prints ledger records as lines of a table.
+type ledgerTable struct {
+	out      io.Writer
+	settings string // of the records so far
+	model    string // that served the last one printed, "" before the first
+}
+
+// note keeps the settings of a record that has them.
+func (t *ledgerTable) note(r *ledger.Record) {
+	if r.Configuration != "" {
+		t.settings = string(r.Configuration)
+	} else if r.Version == 1 {
+		t.settings = r.Settings
+	}
+}
+
+func (t *ledgerTable) print(r *ledger.Record) error {
+	switch t.model {
+	case "":
+		fmt.Fprintf(t.out, "model %s\nsettings %s\n\n%8s %-8s %11s %7s %7s %8s  %-12s %-12s %s\n", r.Model, t.settings,
+			"WINDOW", "CUT BY", "PREDICTIONS", "LABELS", "REFUSED", "UPDATES", "POSTERIOR", "CHAIN", "OFFSETS")
+	case r.Model:
+	default:
+		fmt.Fprintf(t.out, "%8d model %s serves from here on, before it model %s\n", r.Window, r.Model, t.model)
+	}
+	t.model = r.Model
+	var notes []string
+	for _, g := range r.Ranges {
+		notes = append(notes, fmt.Sprintf("%s/%d:%d-%d", g.Topic, g.Partition, g.From, g.To-1))
+	}
+	if r.Forgot != nil {
+		notes = append(notes, fmt.Sprintf("forgot %d", r.Forgot.Nodes))
+	}
+	if r.Head != "" {
+		notes = append(notes, "served by "+r.Head)
+	}
+	_, err := fmt.Fprintf(t.out, "%8d %-8s %11d %7d %7d %8d  %-12.12s %-12.12s %s\n",
+		r.Window, r.Cause, r.Predictions, r.Labels, r.Refused, r.Updates, r.Posterior, r.Chain, strings.Join(notes, " "))
+	return err
 }

@@ -11,12 +11,12 @@ import (
 type promoteCmd struct {
 	Kafka kafkaFlags `embed:""`
 
-	Model string `arg:"" optional:"" help:"Id of the model; the one in the shadow when left out." placeholder:"MODEL-ID"`
+	Model string `arg:"" optional:"" help:"Id of the model in the shadow; need not be given." placeholder:"MODEL-ID"`
 }
 
 // Help is shown by gvbll promote --help.
 func (promoteCmd) Help() string {
-	return "Lets the model in the shadow serve, from the window on that the workers take next; the one that served is then in the shadow, and can be promoted again. The command goes through the stream: workers that are down meet it when they start. 'gvbll ledger' shows when it happened."
+	return "Makes the model in the shadow serve from the workers' next window on. The one that served is then in the shadow, and can be promoted again. The command goes through the stream: workers that are down obey it when they start. 'gvbll ledger' shows when it happened."
 }
 
 // Run sends the command.

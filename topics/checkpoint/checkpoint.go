@@ -1,8 +1,7 @@
-// Package checkpoint keeps the newest few of a worker's checkpoints in a
-// directory. A file is there whole or not at all, whenever the process or the
-// machine ends: it is written under another name, synced, renamed, and the
-// directory synced. Whether its bytes are still those that were written, its
-// reader finds out.
+// Package checkpoint keeps a worker's newest checkpoints in a directory. A file is
+// there whole or not at all, whenever the process or the machine stops: it is written
+// under another name, synced and renamed, and then the directory is synced. Whether
+// its bytes are still those that were written is for its reader to check.
 package checkpoint
 
 import (
@@ -21,7 +20,7 @@ import (
 const (
 	prefix  = "checkpoint-"
 	suffix  = ".safetensors"
-	partial = ".partial" // behind the name of a file that is being written
+	partial = ".partial" // follows the name of a file that is being written
 )
 
 // Dir is a directory of checkpoints. One process writes into it at a time.
@@ -33,12 +32,12 @@ type Dir struct {
 // Entry is one checkpoint.
 type Entry struct {
 	Path   string
-	Window int64 // the state is that before this window
+	Window int64 // the first that is not in the state
 }
 
-// Open makes the directory if it is not there, and removes what a process that
-// was killed left half-written. The newest keep checkpoints, at least 1, stay
-// when one is added.
+// Open creates the directory if it does not exist, and removes files that a killed
+// process left half-written. When a checkpoint is added, the newest keep of them stay,
+// at least 1.
 func Open(path string, keep int) (*Dir, error) {
 	if keep < 1 {
 		return nil, fmt.Errorf("%d checkpoints to keep: keep at least 1", keep)
@@ -58,7 +57,7 @@ func Open(path string, keep int) (*Dir, error) {
 	return &Dir{path, keep}, nil
 }
 
-// List returns what the directory at path holds, newest first.
+// List returns the checkpoints in the directory at path, newest first.
 func List(path string) ([]Entry, error) {
 	files, err := os.ReadDir(path)
 	if err != nil {
@@ -80,14 +79,14 @@ func List(path string) ([]Entry, error) {
 // List returns the checkpoints, newest first.
 func (d *Dir) List() ([]Entry, error) { return List(d.path) }
 
-// Writer takes the bytes of one checkpoint. It ends with Commit or Abort.
+// Writer writes one checkpoint. It ends with Commit or Abort.
 type Writer struct {
 	dir  *Dir
 	file *os.File
 	name string
 }
 
-// Create begins the checkpoint of the state before the window.
+// Create begins a checkpoint of the state before the window.
 func (d *Dir) Create(window int64) (*Writer, error) {
 	crash.Point(crash.BeforeCheckpoint)
 	name := filepath.Join(d.path, fmt.Sprintf("%s%020d%s", prefix, window, suffix))
@@ -105,7 +104,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Sync has the bytes on the disk: Commit is then quick.
+// Sync flushes the bytes to the disk, so that Commit is quick.
 func (w *Writer) Sync() error {
 	crash.Point(crash.BeforeSync)
 	err := w.file.Sync()
@@ -113,7 +112,8 @@ func (w *Writer) Sync() error {
 	return err
 }
 
-// Commit makes the checkpoint the newest, and removes those that are too many.
+// Commit makes the checkpoint the newest, and removes the oldest beyond the number to
+// keep.
 func (w *Writer) Commit() error {
 	if err := cmp.Or(w.Sync(), w.file.Close()); err != nil {
 		w.Abort()
@@ -134,7 +134,7 @@ func (w *Writer) Commit() error {
 	return err
 }
 
-// Abort removes what was written.
+// Abort removes the file.
 func (w *Writer) Abort() {
 	_ = w.file.Close()
 	_ = os.Remove(w.name + partial)
@@ -151,7 +151,7 @@ func (d *Dir) prune() error {
 	return err
 }
 
-// syncDir has the directory's names on the disk.
+// syncDir flushes the directory's entries to the disk.
 func syncDir(path string) error {
 	d, err := os.Open(path)
 	if err != nil {

@@ -1,10 +1,10 @@
-// Package crash has the process killed at named points, for tests of what is
-// left behind. Without the build tag crashpoints its points are nothing, and
-// compiled away.
+// Package crash kills the process at named points, to test recovery from what is left
+// behind. Without the build tag crashpoints a point does nothing and is compiled
+// away.
 package crash
 
-// Points lists the names of all points, in the order in which a worker that
-// commits a window and keeps a checkpoint passes them.
+// Points lists the names of all points, in the order in which a worker passes them that
+// takes over, commits a window, writes a checkpoint and forgets nodes.
 var Points = []string{
 	BeforeFence, AfterFence, Recovered,
 	BeforeAdd, AfterAdd, BeforeProduce, AfterProduce, BeforeOffsets, AfterOffsets, BeforeEnd, AfterEnd, Committed,
@@ -12,10 +12,9 @@ var Points = []string{
 	BeforeForget, InForget, AfterForget,
 }
 
-// The points: of taking over, of a transaction, of a checkpoint, and of forgetting
-// nodes.
+// The points, of taking over, a transaction, a checkpoint, and forgetting nodes.
 const (
-	BeforeFence = "before-fence" // elected, and the former owner not fenced
+	BeforeFence = "before-fence" // elected, and the former owner not fenced yet
 	AfterFence  = "after-fence"
 	Recovered   = "recovered" // the ledger is replayed to its end
 
@@ -26,19 +25,19 @@ const (
 	BeforeOffsets = "before-add-offsets"
 	AfterOffsets  = "after-add-offsets"
 	BeforeEnd     = "before-end"
-	AfterEnd      = "after-end" // the broker has said that it is committed
-	Committed     = "committed" // and the worker's loop has heard of it
+	AfterEnd      = "after-end" // the broker has answered that it is committed
+	Committed     = "committed" // the worker's loop knows it
 
 	BeforeCheckpoint = "before-checkpoint"
-	InCheckpoint     = "in-checkpoint" // a part of the file is written
+	InCheckpoint     = "in-checkpoint" // some of the file is written
 	BeforeSync       = "before-fsync"
 	AfterSync        = "after-fsync"
 	BeforeRename     = "before-rename"
 	AfterRename      = "after-rename"
 	AfterDirSync     = "after-directory-fsync"
-	AfterPrune       = "after-prune" // older checkpoints are removed
+	AfterPrune       = "after-prune" // the oldest checkpoints are removed
 
-	BeforeForget = "before-forget" // what was stepped is committed
-	InForget     = "in-forget"     // a window was replayed without the nodes
-	AfterForget  = "after-forget"  // the engines are exchanged, and nothing of it is committed
+	BeforeForget = "before-forget" // all windows before are committed
+	InForget     = "in-forget"     // some windows are replayed without the nodes
+	AfterForget  = "after-forget"  // the engine is exchanged, and the command's window not committed
 )

@@ -12,9 +12,8 @@ import (
 	"syscall"
 )
 
-// where and left are what the environment's GVBLL_CRASH says, as in
-// "after-produce:3": the point, and how often it is still passed, that time
-// included.
+// where and left come from the environment's GVBLL_CRASH, such as "after-produce:3":
+// the point, and at which passage of it the process is killed.
 var (
 	where string
 	left  atomic.Int64
@@ -27,18 +26,18 @@ func init() {
 	}
 	n, err := strconv.ParseInt(times, 10, 64)
 	if err != nil || n < 1 || !slices.Contains(Points, name) {
-		fmt.Fprintf(os.Stderr, "GVBLL_CRASH=%s: want the name of a point and how often it is passed, as in %s:3\n", os.Getenv("GVBLL_CRASH"), AfterProduce)
+		fmt.Fprintf(os.Stderr, "GVBLL_CRASH=%s: want the name of a point and at which passage to kill, such as %s:3\n", os.Getenv("GVBLL_CRASH"), AfterProduce)
 		os.Exit(2)
 	}
 	where = name
 	left.Store(n)
 }
 
-// Point kills the process, as SIGKILL does, when it is the one that
-// GVBLL_CRASH names and is passed for the time that it says.
+// Point kills the process by SIGKILL when GVBLL_CRASH names the point and this
+// passage of it.
 func Point(name string) {
 	if name == where && left.Add(-1) == 0 {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {} // the signal is on its way
+		select {} // until the signal arrives
 	}
 }

@@ -56,7 +56,7 @@ type encoder struct {
 	publisher  *publisher
 
 	in    chan *effects // unbuffered: when the next is received, the last is encoded
-	spare chan *effects // for use again
+	spare chan *effects // to be used again
 
 	output     *output // not handed over yet
 	key, value []byte
@@ -98,7 +98,7 @@ func (c *encoder) run() {
 			if err := c.encode(e); err != nil {
 				// A part of a window must not be published. The whole windows before
 				// it are dropped with it: a replay gives them again.
-				c.publisher.short = err
+				c.publisher.encodeErr = err
 				return
 			}
 		case ready <- c.output:

@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are the stream's side of a worker's metrics: windows, transactions,
-// lag and recovery. What was served and learned is counted elsewhere, from the
+// Metrics are those of a worker that concern the stream: windows, transactions, lag,
+// recovery, checkpoints. What was served and learned is counted elsewhere, from the
 // outcomes.
 type Metrics struct {
 	windows      *prometheus.CounterVec
@@ -36,40 +36,40 @@ type Metrics struct {
 	distance     *prometheus.GaugeVec
 }
 
-// causes are those of the policies here: they have a series from the start, so
-// that a rate is 0 before the first window and not missing.
+// causes are those of all policies. Each has a series from the start, so that its rate
+// is 0 before the first window and not missing.
 var causes = [...]string{"count", "linger", "schedule", "event-time", "full", "idle", "command"}
 
 // NewMetrics registers the metrics.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		windows: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gvbll_windows_total", Help: "Windows cut, by what cut them.",
+			Name: "gvbll_windows_total", Help: "Windows cut, by cause.",
 		}, []string{"cause"}),
 		number: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gvbll_window_number", Help: "Number of the last window stepped, replayed ones too: how far a standby follows.",
+			Name: "gvbll_window_number", Help: "Number of the last window stepped, replayed ones included: how far a standby has followed.",
 		}),
 		repeated: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gvbll_windows_replayed_total", Help: "Windows of the ledger stepped again, at a start or standing by.",
+			Name: "gvbll_windows_replayed_total", Help: "Windows of the ledger that were replayed, at the start and while standing by.",
 		}),
-		age:      histogram("gvbll_prediction_age_seconds", "From the time that an arrival tells to when its prediction was ready; of arrivals that tell one.", prometheus.ExponentialBuckets(0.005, 2.5, 16)),
-		step:     histogram("gvbll_window_step_seconds", "Time to step the engine over a window and to encode what came of it.", prometheus.ExponentialBuckets(0.0001, 2, 14)),
-		arrivals: histogram("gvbll_window_arrivals", "Arrivals a window.", prometheus.ExponentialBuckets(1, 2, 14)),
+		age:      histogram("gvbll_prediction_age_seconds", "Time from an arrival's event time to its prediction, of arrivals with an event time.", prometheus.ExponentialBuckets(0.005, 2.5, 16)),
+		step:     histogram("gvbll_window_step_seconds", "Time to step the engine over a window, including the wait until the window before is encoded.", prometheus.ExponentialBuckets(0.0001, 2, 14)),
+		arrivals: histogram("gvbll_window_arrivals", "Arrivals in a window.", prometheus.ExponentialBuckets(1, 2, 14)),
 		transactions: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gvbll_transactions_total", Help: "Kafka transactions committed.",
 		}),
 		retries: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gvbll_transaction_retries_total", Help: "Transactions sent again because the outcome of one was not known.",
+			Name: "gvbll_transaction_retries_total", Help: "Transactions produced again because their outcome was unknown.",
 		}),
-		commit: histogram("gvbll_commit_seconds", "Time to end a transaction, retries included.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
+		commit: histogram("gvbll_commit_seconds", "Time to commit a transaction, retries included.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
 		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "gvbll_input_lag_records", Help: "Committed records of an input topic that are in no window yet.",
+			Name: "gvbll_input_lag_records", Help: "Committed records of an input topic that are in no window yet, as of the last commit.",
 		}, []string{"topic"}),
 		replayed: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "gvbll_recovery_windows", Help: "Windows replayed from the ledger at the start.",
 		}),
 		recovery: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gvbll_recovery_seconds", Help: "Time that reading the checkpoint and the replay at the start took.",
+			Name: "gvbll_recovery_seconds", Help: "Time to read the checkpoint and to replay the ledger at the start.",
 		}),
 		lastCommit: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "gvbll_last_commit_timestamp_seconds", Help: "Unix time of the last commit.",
@@ -77,27 +77,27 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		owner: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "gvbll_owner", Help: "1 when this worker owns the graph and serves, 0 while it recovers or stands by.",
 		}),
-		takeover: histogram("gvbll_takeover_seconds", "Time from being elected to serving: to fence the former owner and to replay what it still committed.", prometheus.ExponentialBuckets(0.001, 2, 16)),
+		takeover: histogram("gvbll_takeover_seconds", "Time from being elected to serving: fencing the former owner and replaying what it still committed.", prometheus.ExponentialBuckets(0.001, 2, 16)),
 		saved: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gvbll_checkpoint_timestamp_seconds", Help: "Unix time of the newest checkpoint that this worker wrote, 0 before the first.",
+			Name: "gvbll_checkpoint_timestamp_seconds", Help: "Unix time of the newest checkpoint that this worker wrote; 0 before the first.",
 		}),
 		savedBytes: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "gvbll_checkpoint_bytes", Help: "Size of that checkpoint.",
 		}),
-		saving: histogram("gvbll_checkpoint_seconds", "Time to write a checkpoint, beside serving.", prometheus.ExponentialBuckets(0.01, 2, 14)),
+		saving: histogram("gvbll_checkpoint_seconds", "Time to write a checkpoint while serving.", prometheus.ExponentialBuckets(0.01, 2, 14)),
 		unsaved: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gvbll_checkpoint_failures_total", Help: "Checkpoints that could not be written.",
 		}),
 		late: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gvbll_late_events_total", Help: "Events that came after their window of event time was closed, and went with a later one.",
+			Name: "gvbll_late_events_total", Help: "Events that came after their event-time window was closed, and went with a later one.",
 		}, []string{"topic"}),
 		early: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gvbll_early_events_total", Help: "Events whose time was too far ahead of the clock to go by.",
+			Name: "gvbll_early_events_total", Help: "Events whose time is too far ahead of the clock to be used.",
 		}, []string{"topic"}),
 	}
-	m.forget = histogram("gvbll_forget_seconds", "Time to forget nodes exactly: a replay from the beginning, during which nothing is served.", prometheus.ExponentialBuckets(0.01, 4, 12))
+	m.forget = histogram("gvbll_forget_seconds", "Time to forget nodes: a replay from the beginning, during which nothing is served.", prometheus.ExponentialBuckets(0.01, 4, 12))
 	m.forgotten = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "gvbll_forgotten_nodes_total", Help: "Ids that were named to be forgotten exactly, and were.",
+		Name: "gvbll_forgotten_nodes_total", Help: "Node ids forgotten on command.",
 	})
 	m.distance = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "gvbll_forget_distance", Help: "How far the last exact forgetting moved the posterior: Frobenius norms of the differences of its mean and variance.",
@@ -117,8 +117,8 @@ func histogram(name, help string, buckets []float64) prometheus.Histogram {
 	})
 }
 
-// Hooks returns the hooks that keep the metrics. Replayed windows are not
-// counted again.
+// Hooks returns the hooks that keep the metrics. Replayed windows are not counted
+// again.
 func (m *Metrics) Hooks() Hooks {
 	return Hooks{
 		Recovered: func(r Recovered) {

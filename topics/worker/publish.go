@@ -12,13 +12,13 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
-// maxOutput is how many bytes of records a transaction gathers before it is
-// committed without waiting for the commit interval, and how many wait in front
-// of it before the stepping does.
+// maxOutput bounds the bytes of records in a transaction: beyond it the transaction is
+// committed without waiting for the commit interval. It also bounds those that wait for
+// the next transaction: beyond it stepping waits.
 const maxOutput = 8 << 20
 
-// commitFor bounds a commit, and producing into one, all tries together. Both
-// go to their end even when the worker is told to end meanwhile.
+// commitFor bounds the time of a commit, and of producing into one, all tries together.
+// Both are completed even when the worker is told to end meanwhile.
 const commitFor = 30 * time.Second
 
 // output is what one or more windows led to, encoded, on its way into a
@@ -32,24 +32,25 @@ type output struct {
 	since   time.Time // when the first window was stepped
 }
 
-// publisher puts outputs into transactions, beside the encoder: an output
-// is produced as soon as it is handed over, so that readers that want it early
-// have it, and the transaction ends an interval after the first window in it
-// was stepped. There is one transaction at a time, and outputs come in the
-// order of their windows. What is in the open transaction is held until it is
-// known to be committed, so that it can be produced again; what comes behind it
-// is in no transaction yet, and nothing that happens to this one touches it.
+// publisher puts outputs into transactions, beside the encoder. An output is produced
+// as soon as it is handed over, so that readers of uncommitted records have it early;
+// the transaction ends a commit interval after its first window was stepped.
+//
+// There is one transaction at a time, and outputs come in the order of their windows.
+// What is in the open transaction is held until it is known to be committed, so that
+// it can be produced again. Later outputs are in no transaction yet, and are not
+// affected by what happens to this one.
 type publisher struct {
 	cfg      *Config
 	producer *kafka.Producer
-	ledger   *ledger.Ledger // behind what was replayed
+	ledger   *ledger.Ledger // behind the last window that was replayed or asked for
 
 	in        chan *output   // closed when no more will come
-	short     error          // why no more comes, to be read when in is closed; nil when all came
-	spare     chan *output   // for use again
+	encodeErr error          // why in was closed too early, to be read when it is closed; nil for not
+	spare     chan *output   // to be used again
 	committed chan Committed // after each transaction; closed at the end
 	ended     chan struct{}  // closed at the end
-	err       error          // why it ended, to be read when committed is closed
+	err       error          // why it ended, to be read when committed is closed; nil at the end of in
 
 	open    []*output // in the open transaction
 	bytes   int       // of open
@@ -57,16 +58,15 @@ type publisher struct {
 	tries   int
 }
 
-// Bounds on what lies ready between the encoder, the publisher and the loop.
 const (
-	spareOutputs = 64
-	maxUntold    = 16 // transactions that the loop has not been told of
+	spareOutputs  = 64 // outputs kept for use again
+	queuedCommits = 16 // transactions that the loop need not have heard of yet
 )
 
 func newPublisher(cfg *Config, p *kafka.Producer, l *ledger.Ledger) *publisher {
 	return &publisher{
 		cfg: cfg, producer: p, ledger: l,
-		in: make(chan *output), spare: make(chan *output, spareOutputs), committed: make(chan Committed, maxUntold), ended: make(chan struct{}),
+		in: make(chan *output), spare: make(chan *output, spareOutputs), committed: make(chan Committed, queuedCommits), ended: make(chan struct{}),
 		offsets: make(map[kafka.TopicPartition]int64), tries: 1,
 	}
 }
@@ -81,8 +81,7 @@ func (p *publisher) new() *output {
 	}
 }
 
-// run ends when in is closed and all that came is committed, or with the first
-// error.
+// run ends when in is closed and everything is committed, or with the first error.
 func (p *publisher) run(ctx context.Context) {
 	defer close(p.committed)
 	defer close(p.ended)
@@ -102,7 +101,7 @@ func (p *publisher) run(ctx context.Context) {
 		select {
 		case o, more := <-p.in:
 			if !more {
-				p.err = cmp.Or(p.commit(ctx), p.short)
+				p.err = cmp.Or(p.commit(ctx), p.encodeErr)
 				return
 			}
 			p.err = p.produce(ctx, o)
@@ -111,7 +110,7 @@ func (p *publisher) run(ctx context.Context) {
 	}
 }
 
-// produce puts an output into the transaction, behind what is in it.
+// produce adds an output to the open transaction, or begins one with it.
 func (p *publisher) produce(ctx context.Context, o *output) error {
 	ctx, cancel := context.WithTimeout(ctx, commitFor)
 	defer cancel()
@@ -123,9 +122,9 @@ func (p *publisher) produce(ctx context.Context, o *output) error {
 		return nil
 	}
 	began := time.Now()
-	landed, err := p.again(ctx, err)
-	if landed {
-		p.done(began)
+	committed, err := p.retry(ctx, err)
+	if committed {
+		p.finish(began)
 	}
 	return err
 }
@@ -138,21 +137,21 @@ func (p *publisher) commit(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, commitFor)
 	defer cancel()
 	began := time.Now()
-	for landed := false; !landed; {
+	for committed := false; !committed; {
 		err := p.producer.End(ctx, p.cfg.Names.Ledger, p.offsets)
 		if err == nil {
 			break
 		}
-		if landed, err = p.again(ctx, err); err != nil {
+		if committed, err = p.retry(ctx, err); err != nil {
 			return err
 		}
 	}
-	p.done(began)
+	p.finish(began)
 	return nil
 }
 
-// done tells of the committed transaction and makes ready for the next.
-func (p *publisher) done(began time.Time) {
+// finish reports the committed transaction and gets ready for the next.
+func (p *publisher) finish(began time.Time) {
 	c := Committed{
 		Last: p.open[len(p.open)-1].last, Took: time.Since(began), Tries: p.tries,
 		offset: p.producer.Last(kafka.TopicPartition{Topic: p.cfg.Names.Ledger}),
@@ -173,11 +172,11 @@ func (p *publisher) done(began time.Time) {
 	p.committed <- c
 }
 
-// again deals with an error of the open transaction. When it leaves the outcome
-// open, the ledger is asked: it holds the transaction's last window if and only
-// if all of the transaction was committed. If not, all of it is produced again,
-// in a new one, which then is open.
-func (p *publisher) again(ctx context.Context, err error) (landed bool, _ error) {
+// retry deals with an error of the open transaction. When it leaves the outcome
+// unknown, the ledger is asked: it holds the transaction's last window if and only if
+// all of the transaction was committed. If it does not, all of it is produced again in
+// a new transaction, which is then the open one.
+func (p *publisher) retry(ctx context.Context, err error) (committed bool, _ error) {
 	for {
 		if errors.Is(err, kafka.ErrFenced) {
 			return false, fmt.Errorf("%w: %w", ErrOwned, err)
@@ -186,8 +185,8 @@ func (p *publisher) again(ctx context.Context, err error) (landed bool, _ error)
 			return false, err
 		}
 		p.cfg.Logger.Warn("the outcome of a commit is unknown, asking the ledger", "window", p.open[len(p.open)-1].last, "err", err)
-		if landed, err := p.landed(ctx); landed || err != nil {
-			return landed, err
+		if committed, err := p.inLedger(ctx); committed || err != nil {
+			return committed, err
 		}
 		p.tries++
 		err = nil
@@ -202,9 +201,9 @@ func (p *publisher) again(ctx context.Context, err error) (landed bool, _ error)
 	}
 }
 
-// landed tells whether the ledger holds the open transaction. The producer is
-// restarted first, which waits until no transaction of ours is open.
-func (p *publisher) landed(ctx context.Context) (landed bool, err error) {
+// inLedger tells whether the ledger holds the open transaction. It first restarts the
+// producer, which waits until no transaction of this worker is open any more.
+func (p *publisher) inLedger(ctx context.Context) (found bool, err error) {
 	if err := p.producer.Restart(ctx); errors.Is(err, kafka.ErrFenced) {
 		return false, fmt.Errorf("%w: %w", ErrOwned, err)
 	} else if err != nil {
@@ -218,11 +217,11 @@ func (p *publisher) landed(ctx context.Context) (landed bool, err error) {
 		}
 		switch {
 		case r == nil:
-			return landed, nil
-		case landed, r.Window == last.last && r.Chain != last.chain:
+			return found, nil
+		case found, r.Window == last.last && r.Chain != last.chain:
 			return false, fmt.Errorf("%w: it wrote window %d of the ledger", ErrOwned, r.Window)
 		case r.Window == last.last:
-			landed = true
+			found = true
 		}
 	}
 }
