@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// ReadFile reads the named file; see [Decode].
+// ReadFile reads the named file, see [Decode].
 func ReadFile(name string) (*File, error) {
 	b, err := os.ReadFile(name)
 	if err != nil {
@@ -20,10 +20,9 @@ func ReadFile(name string) (*File, error) {
 	return f, nil
 }
 
-// WriteFile writes f to the named file, which after a crash at any moment
-// holds either what it held before or all of f: the bytes go to a temporary
-// file in the same folder and onto the disk, before that takes the name.
-// The file is readable by all.
+// WriteFile writes f to the named file, readable by all. After a crash at any moment the file holds
+// either what it held before or all of f: the bytes go to a temporary file in the same folder, are
+// synced to disk, and only then is the file renamed.
 func WriteFile(name string, f *File) error {
 	b, err := f.Encode()
 	if err != nil {
@@ -50,8 +49,7 @@ func WriteFile(name string, f *File) error {
 	return syncDir(dir)
 }
 
-// syncDir puts a folder's entries onto the disk: without it a rename may be
-// undone by a crash.
+// syncDir syncs a folder's entries to disk: without it a crash may undo a rename.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -16,29 +16,27 @@ import (
 	"unsafe"
 )
 
-// ErrDamaged is what an error wraps when a file is not as a [Stream] wrote it.
+// ErrDamaged is wrapped by the error for a file that is not as a [Stream] wrote it.
 var ErrDamaged = errors.New("damaged")
 
 func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrDamaged}, args...)...)
 }
 
-// Reader reads a file that a [Stream] wrote, tensor by tensor. Nothing comes
-// out of it whose checksum was not found right. It may not be used by two
-// goroutines at once.
+// Reader reads a file that a [Stream] wrote, tensor by tensor. It returns nothing whose checksum
+// it has not verified. It is not safe for concurrent use.
 type Reader struct {
-	file    *File // without the tensors' data
+	file    *File // without the tensors' Data
 	in      io.ReaderAt
-	places  map[string]place // from the beginning of the file
-	covered int              // bytes that have a checksum
+	places  map[string]place // counted from the beginning of the file
+	covered int              // bytes covered by checksums: all before the tensor of checksums
 	sums    []byte
-	rooms   [][]uint64 // one a goroutine, as long as a span
-	rest    map[string]bool
+	buffers [][]uint64      // one for each goroutine, a span long; of words for alignment
+	unread  map[string]bool // tensors that were not read
 }
 
-// NewReader reads the header of a file of the given size in bytes. It returns
-// an error that wraps [ErrDamaged] when it is not a Stream's, and r's own error
-// when that cannot be read.
+// NewReader reads the header of a file of the given size in bytes. It returns an error that wraps
+// [ErrDamaged] when it is not a Stream's, and r's own error when r fails.
 func NewReader(r io.ReaderAt, size int64) (*Reader, error) {
 	if size < 8 || size > math.MaxInt {
 		return nil, damaged("%d bytes, want at least 8", size)
@@ -48,7 +46,7 @@ func NewReader(r io.ReaderAt, size int64) (*Reader, error) {
 		return nil, err
 	}
 	length := binary.LittleEndian.Uint64(begin)
-	if length > MaxHeader || int64(length) > size-8 || length%8 != 0 {
+	if length > maxHeader || int64(length) > size-8 || length%8 != 0 {
 		return nil, damaged("header of %d bytes in a file of %d", length, size)
 	}
 	header := make([]byte, length)
@@ -63,27 +61,27 @@ func NewReader(r io.ReaderAt, size int64) (*Reader, error) {
 	if err := f.arrange(places, int(size)-data); err != nil {
 		return nil, damaged("%v", err)
 	}
-	d := &Reader{file: f, in: r, places: make(map[string]place, len(places)), rest: make(map[string]bool, len(places))}
+	d := &Reader{file: f, in: r, places: make(map[string]place, len(places)), unread: make(map[string]bool, len(places))}
 	for _, p := range places {
 		p.begin, p.end = p.begin+data, p.end+data
 		if p.begin%f.Tensors[p.name].DType.size() != 0 {
 			return nil, damaged("tensor %q is not aligned", p.name)
 		}
 		d.places[p.name] = p
-		d.rest[p.name] = true
+		d.unread[p.name] = true
 	}
-	delete(d.rest, checksums)
+	delete(d.unread, checksums)
 	return d, d.loadSums(data)
 }
 
-// loadSums reads the checksums, and holds the header, so many bytes, to them.
+// loadSums reads the checksums and verifies the header, which is so many bytes long.
 func (d *Reader) loadSums(header int) error {
 	p, ok := d.places[checksums]
 	if !ok {
 		return damaged("no checksums")
 	}
 	t := d.file.Tensors[checksums]
-	spans := (p.begin + span - 1) / span
+	spans := (p.begin + spanBytes - 1) / spanBytes
 	if t.DType != U8 || !slices.Equal(t.Shape, []int{spans, 4}) {
 		return damaged("checksums %s %v after %d bytes, want %s %v", t.DType, t.Shape, p.begin, U8, []int{spans, 4})
 	}
@@ -97,7 +95,7 @@ func (d *Reader) loadSums(header int) error {
 	if err := readAt(d.in, d.sums, int64(p.begin)); err != nil {
 		return err
 	}
-	for i := 0; i*span < header; i++ {
+	for i := 0; i*spanBytes < header; i++ {
 		if _, err := d.span(0, i); err != nil {
 			return err
 		}
@@ -105,11 +103,11 @@ func (d *Reader) loadSums(header int) error {
 	return nil
 }
 
-// Metadata returns the file's strings. The map is the reader's own.
+// Metadata returns the file's strings. The map is the reader's own and must not be modified.
 func (d *Reader) Metadata() map[string]string { return d.file.Metadata }
 
-// Len is the length of the tensor's first dimension, 0 if there is no such
-// tensor or it has none.
+// Len is the length of the tensor's first dimension; 0 if there is no such tensor or it is a
+// scalar.
 func (d *Reader) Len(name string) int {
 	if shape := d.file.Tensors[name].Shape; len(shape) > 0 {
 		return shape[0]
@@ -117,9 +115,9 @@ func (d *Reader) Len(name string) int {
 	return 0
 }
 
-// Expect returns an error that wraps [ErrDamaged] when there is no tensor of the
-// given name, type and shape. If there is, all of its bytes are in the file.
-func Expect[T Element](d *Reader, name string, shape ...int) error {
+// expect returns an error that wraps [ErrDamaged] unless there is a tensor of the given name, type
+// and shape. If there is, all of its bytes are in the file, so memory may be taken for it.
+func expect[T Element](d *Reader, name string, shape ...int) error {
 	_, err := find[T](d, name, shape)
 	return err
 }
@@ -135,50 +133,50 @@ func find[T Element](d *Reader, name string, shape []int) (place, error) {
 	return d.places[name], nil
 }
 
-// Read returns a tensor's values. Its errors are those of [Expect] and [Each].
+// Read returns a tensor's values. It returns an error that wraps [ErrDamaged] when there is no
+// tensor of the given name, type and shape or a checksum is wrong, and the file's error when that
+// cannot be read.
 func Read[T Element](d *Reader, name string, shape ...int) ([]T, error) {
 	p, err := find[T](d, name, shape)
 	if err != nil {
 		return nil, err
 	}
 	values := make([]T, (p.end-p.begin)/int(unsafe.Sizeof(T(0))))
-	return values, Each(d, name, func(at int, part []T) error {
+	return values, each(d, name, func(at int, part []T) error {
 		copy(values[at:], part)
 		return nil
 	}, shape...)
 }
 
-// Each gives take a tensor's values in parts, at being the number of a part's
-// first. Several goroutines call it at once, and none of the parts overlap; the
-// values hold until it returns. Each stops at an error that take returns, and
-// returns it. Its errors are those of [Expect], one that wraps [ErrDamaged] when
-// a checksum is not right, and that of the file.
-func Each[T Element](d *Reader, name string, take func(at int, values []T) error, shape ...int) error {
+// each calls visit with a tensor's values in parts; at is the index of a part's first value. Several
+// goroutines call it at once, with parts that do not overlap; the values are valid until it returns.
+// each stops at an error of visit and returns it. Its other errors are those of [Read].
+func each[T Element](d *Reader, name string, visit func(at int, values []T) error, shape ...int) error {
 	p, err := find[T](d, name, shape)
 	if err != nil {
 		return err
 	}
-	delete(d.rest, name)
+	delete(d.unread, name)
 	if p.begin == p.end {
 		return nil
 	}
 	size := int(unsafe.Sizeof(T(0)))
-	return d.spans(p.begin/span, (p.end-1)/span+1, func(room, i int) error {
-		b, err := d.span(room, i)
+	return d.spans(p.begin/spanBytes, (p.end-1)/spanBytes+1, func(buffer, i int) error {
+		b, err := d.span(buffer, i)
 		if err != nil {
 			return err
 		}
-		begin, end := max(p.begin, i*span), min(p.end, i*span+len(b))
-		b = b[begin-i*span : end-i*span]
-		turn[T](b)
-		return take((begin-p.begin)/size, unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/size))
+		begin, end := max(p.begin, i*spanBytes), min(p.end, i*spanBytes+len(b))
+		b = b[begin-i*spanBytes : end-i*spanBytes]
+		swapBytes[T](b)
+		return visit((begin-p.begin)/size, unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/size))
 	})
 }
 
-// ReadRows reads a tensor of n rows, each of the given shape, into the rows of a
-// table that has none: it grows by n, and From returns those from i on, as many
-// as stand together. Each part goes through check before, unless that is nil. Its errors are those
-// of [Expect] and [Each], with check's for take's.
+// ReadRows reads a tensor of n rows, each of the given shape, into the rows of a table that has none:
+// it calls Grow(n), and writes to From(i), the rows from i on that are stored together. Unless check
+// is nil, it sees each part before, and may be called by several goroutines. The errors are those of
+// [Read] and check.
 func ReadRows[T Element](d *Reader, name string, into interface {
 	Grow(n int)
 	From(i int32) []T
@@ -189,11 +187,11 @@ func ReadRows[T Element](d *Reader, name string, into interface {
 		width *= dim
 	}
 	shape = append([]int{n}, shape...)
-	if err := Expect[T](d, name, shape...); err != nil {
+	if err := expect[T](d, name, shape...); err != nil {
 		return err
 	}
 	into.Grow(n)
-	return Each(d, name, func(at int, values []T) error {
+	return each(d, name, func(at int, values []T) error {
 		if check != nil {
 			if err := check(values); err != nil {
 				return err
@@ -207,42 +205,40 @@ func ReadRows[T Element](d *Reader, name string, into interface {
 	}, shape...)
 }
 
-// Under returns a reader of the tensors whose names begin with the prefix, by the
-// rest of their names. They are no longer d's. The two readers may not be used by
-// two goroutines at once.
+// Under returns a reader of the tensors whose names begin with the prefix, under the rest of their
+// names, and takes them away from d. The two readers may not be used concurrently.
 func (d *Reader) Under(prefix string) *Reader {
 	under := *d
 	under.file = &File{Metadata: d.file.Metadata, Tensors: make(map[string]Tensor)}
-	under.places, under.rest = make(map[string]place), make(map[string]bool)
+	under.places, under.unread = make(map[string]place), make(map[string]bool)
 	for name, t := range d.file.Tensors {
 		rest, ok := strings.CutPrefix(name, prefix)
 		if !ok {
 			continue
 		}
-		under.file.Tensors[rest], under.places[rest], under.rest[rest] = t, d.places[name], true
+		under.file.Tensors[rest], under.places[rest], under.unread[rest] = t, d.places[name], true
 		delete(d.file.Tensors, name)
 		delete(d.places, name)
-		delete(d.rest, name)
+		delete(d.unread, name)
 	}
-	under.rooms = nil
+	under.buffers = nil
 	return &under
 }
 
-// Done returns an error that wraps [ErrDamaged] when there is a tensor that was
-// not read.
+// Done returns an error that wraps [ErrDamaged] when a tensor was not read.
 func (d *Reader) Done() error {
-	if rest := slices.Sorted(maps.Keys(d.rest)); len(rest) > 0 {
+	if rest := slices.Sorted(maps.Keys(d.unread)); len(rest) > 0 {
 		return damaged("tensor %q is not known", rest[0])
 	}
 	return nil
 }
 
-// spans calls do for each of some spans, with the number of the room that is
-// the caller's own, and returns an error of those calls.
-func (d *Reader) spans(from, to int, do func(room, i int) error) error {
+// spans calls do for the spans from ≤ i < to on several goroutines, with the number of the buffer that
+// is each goroutine's own, and returns the first error in the order of the buffers.
+func (d *Reader) spans(from, to int, do func(buffer, i int) error) error {
 	workers := min(runtime.GOMAXPROCS(0), to-from)
-	for len(d.rooms) < workers {
-		d.rooms = append(d.rooms, nil)
+	for len(d.buffers) < workers {
+		d.buffers = append(d.buffers, nil)
 	}
 	var (
 		next   atomic.Int64
@@ -250,20 +246,20 @@ func (d *Reader) spans(from, to int, do func(room, i int) error) error {
 		errs   = make([]error, workers)
 		others sync.WaitGroup
 	)
-	work := func(room int) {
+	work := func(buffer int) {
 		for !failed.Load() {
 			i := from + int(next.Add(1)) - 1
 			if i >= to {
 				return
 			}
-			if err := do(room, i); err != nil {
-				errs[room] = err
+			if err := do(buffer, i); err != nil {
+				errs[buffer] = err
 				failed.Store(true)
 			}
 		}
 	}
-	for room := 1; room < workers; room++ {
-		others.Go(func() { work(room) })
+	for buffer := 1; buffer < workers; buffer++ {
+		others.Go(func() { work(buffer) })
 	}
 	work(0)
 	others.Wait()
@@ -275,22 +271,22 @@ func (d *Reader) spans(from, to int, do func(room, i int) error) error {
 	return nil
 }
 
-// span reads a span and holds it to its checksum. What it returns is the room's
-// and holds until its next call; it may be written to.
-func (d *Reader) span(room, i int) ([]byte, error) {
-	for len(d.rooms) <= room {
-		d.rooms = append(d.rooms, nil)
+// span reads span i into a buffer and verifies its checksum. The bytes are valid until the next call
+// with that buffer and may be written to.
+func (d *Reader) span(buffer, i int) ([]byte, error) {
+	for len(d.buffers) <= buffer {
+		d.buffers = append(d.buffers, nil)
 	}
-	if d.rooms[room] == nil {
-		d.rooms[room] = make([]uint64, (min(span, d.covered)+7)/8)
+	if d.buffers[buffer] == nil {
+		d.buffers[buffer] = make([]uint64, (min(spanBytes, d.covered)+7)/8)
 	}
-	words := d.rooms[room]
-	b := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 8*len(words))[:min(span, d.covered-i*span)]
-	if err := readAt(d.in, b, int64(i)*span); err != nil {
+	words := d.buffers[buffer]
+	b := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 8*len(words))[:min(spanBytes, d.covered-i*spanBytes)]
+	if err := readAt(d.in, b, int64(i)*spanBytes); err != nil {
 		return nil, err
 	}
 	if got, want := crc32.Checksum(b, castagnoli), binary.LittleEndian.Uint32(d.sums[4*i:]); got != want {
-		return nil, damaged("bytes %d to %d have the checksum %08x, want %08x", i*span, i*span+len(b), got, want)
+		return nil, damaged("bytes %d to %d have the checksum %08x, want %08x", i*spanBytes, i*spanBytes+len(b), got, want)
 	}
 	return b, nil
 }
@@ -306,9 +302,9 @@ func readAt(r io.ReaderAt, b []byte, at int64) error {
 	return err
 }
 
-// turn reverses the bytes of each element on machines that keep numbers the
-// other way round than files.
-func turn[T Element](b []byte) {
+// swapBytes converts between little-endian, the byte order of files, and the machine's: on big-endian
+// machines it reverses the bytes of each element.
+func swapBytes[T Element](b []byte) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
 		return
 	}

@@ -160,7 +160,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"length cut":           {1, 0, 0, 0},
 		"header past the end":  append(binary.LittleEndian.AppendUint64(nil, 3), '{', '}'),
 		"header of 2^64-1":     append(binary.LittleEndian.AppendUint64(nil, math.MaxUint64), '{', '}'),
-		"header above maximum": binary.LittleEndian.AppendUint64(nil, MaxHeader+1),
+		"header above maximum": binary.LittleEndian.AppendUint64(nil, maxHeader+1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := Decode(b); err == nil {

@@ -10,52 +10,51 @@ import (
 	"unsafe"
 )
 
-// checksums is the last tensor of a [Stream]: k×4 bytes, the CRC-32C,
-// little-endian, of each span of what stands before it, the header too. The
-// last span may be shorter.
+// checksums is the last tensor of a [Stream]: k×4 bytes, the CRC-32C (little-endian) of each span
+// of what comes before it, the header included. The last span may be shorter.
 const checksums = "checksums"
 
-// span is how many bytes a checksum stands for.
-const span = 1 << 20
+// spanBytes is the length that one checksum covers: long enough that checksums are a 262144th of
+// the file, short enough to be read by goroutines in parallel.
+const spanBytes = 1 << 20
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Part is a tensor of a [Stream], whose bytes are made when they are read.
+// Part is a tensor of a [Stream], whose bytes are produced as they are read.
 type Part struct {
 	Name  string
 	DType DType
 	Shape []int
-	// Next appends the tensor's next bytes to b, as many as are easily made at
-	// once. It is called as long as there are fewer than the shape asks for.
+	// Next appends the tensor's next bytes to b, as many as is convenient. It is called until there
+	// are as many as the shape asks for.
 	Next func(b []byte) []byte
 }
 
-// NewPart returns the part of elements of type T that next makes.
+// NewPart returns a part with elements of type T that next produces.
 func NewPart[T Element](name string, next func(b []byte) []byte, shape ...int) Part {
 	return Part{Name: name, DType: dtypeOf[T](), Shape: shape, Next: next}
 }
 
-// PartOf returns the part of the given values and shape. The values may not
-// change before they were read. It panics when the shape asks for another
-// number of values.
+// PartOf returns a part of the given values and shape. The values may not change before they are
+// read. It panics when the shape has another number of elements.
 func PartOf[T Element](name string, values []T, shape ...int) Part {
 	t := Tensor{DType: dtypeOf[T](), Shape: shape}
 	if n, err := t.bytes(); err != nil || n != len(values)*t.DType.size() {
 		panic(fmt.Sprintf("safetensors: %d values for shape %v", len(values), shape))
 	}
 	return NewPart[T](name, func(b []byte) []byte {
-		n := min(len(values), piece/t.DType.size())
+		n := min(len(values), pieceBytes/t.DType.size())
 		b = Append(b, values[:n]...)
 		values = values[n:]
 		return b
 	}, shape...)
 }
 
-// Append appends values as a tensor holds them.
+// Append appends values to b as a tensor holds them.
 func Append[T Element](b []byte, values ...T) []byte {
 	at := len(b)
 	b = append(b, bytesOf(values)...)
-	turn[T](b[at:])
+	swapBytes[T](b[at:])
 	return b
 }
 
@@ -64,29 +63,27 @@ func bytesOf[T Element](values []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), len(values)*int(unsafe.Sizeof(T(0))))
 }
 
-// Stream is the bytes of a safetensors file that are made as they are read,
-// with checksums at the end. The last tensor stands for them; its name,
-// "checksums", is taken.
+// Stream produces a safetensors file as it is read, with checksums at the end. The name of the
+// tensor that holds them, "checksums", is reserved.
 type Stream struct {
-	parts  []Part // the first is being read
-	left   int    // bytes to come of it
-	length int64
+	parts  []Part // not finished; the first is being read
+	left   int    // bytes of the first part not produced yet
+	length int64  // of the file
 
-	made []byte // and not yet read,
-	room []byte // in this
-	sums []byte
-	sum  uint32 // of the span so far
-	in   int    // bytes of it
+	ready   []byte // bytes produced and not read yet, part of storage or the header
+	storage []byte
+	sums    []byte // of the spans that are complete
+	sum     uint32 // of the span in progress
+	inSpan  int    // bytes in it
 }
 
-// piece is about how many bytes a Stream makes at once at most.
-const piece = 1 << 16
+// pieceBytes is about how many bytes a Stream produces at a time.
+const pieceBytes = 1 << 16
 
-// NewStream returns the stream of the given metadata and parts. The tensors
-// stand in the order of their types, as in [File.Encode], and those of one type
-// in the order of the parts. It returns an error when a name stands twice or is
-// taken, a type is unknown, a string is not UTF-8, or the header gets longer
-// than [MaxHeader].
+// NewStream returns the stream of the given metadata and parts. Tensors are stored in the order of
+// their types, as in [File.Encode], and those of one type in the order of the parts. It returns an
+// error when a name occurs twice or is reserved, a type is unknown, a string is not UTF-8, or the
+// header is too long.
 func NewStream(metadata map[string]string, parts []Part) (*Stream, error) {
 	parts = slices.SortedStableFunc(slices.Values(parts), func(a, b Part) int {
 		return slices.Index(dtypes, a.DType) - slices.Index(dtypes, b.DType)
@@ -110,41 +107,40 @@ func NewStream(metadata map[string]string, parts []Part) (*Stream, error) {
 		}
 		s.length = int64(len(header)) + int64(length)
 		k := tensors[checksums].Shape[0]
-		if spans := (s.length - int64(4*k) + span - 1) / span; int64(k) < spans {
-			// A longer number makes the header longer, if at all.
+		if spans := (s.length - int64(4*k) + spanBytes - 1) / spanBytes; int64(k) < spans {
+			// The header grows with the digits of the length, if at all: try again.
 			tensors[checksums] = Tensor{DType: U8, Shape: []int{int(spans), 4}}
 			continue
 		}
-		s.made = header
+		s.ready = header
 		break
 	}
-	s.cover(s.made)
-	s.enter()
+	s.checksum(s.ready)
+	s.nextPart()
 	return s, nil
 }
 
-// Len is the length of the stream from its beginning.
+// Len is the length in bytes of the whole stream.
 func (s *Stream) Len() int64 { return s.length }
 
-// Read fills p, except at the end. Bytes are not made long before they are
-// read.
+// Read fills p, except at the end. Bytes are produced shortly before they are read.
 func (s *Stream) Read(p []byte) (n int, err error) {
 	for n < len(p) {
-		if len(s.made) == 0 && !s.more(len(p)-n) {
+		if len(s.ready) == 0 && !s.produce(len(p)-n) {
 			if n == 0 {
 				return 0, io.EOF
 			}
 			break
 		}
-		c := copy(p[n:], s.made)
-		s.made = s.made[c:]
+		c := copy(p[n:], s.ready)
+		s.ready = s.ready[c:]
 		n += c
 	}
 	return n, nil
 }
 
-// enter begins with the first part that has any bytes.
-func (s *Stream) enter() {
+// nextPart skips parts without bytes.
+func (s *Stream) nextPart() {
 	for ; len(s.parts) > 0; s.parts = s.parts[1:] {
 		t := Tensor{DType: s.parts[0].DType, Shape: s.parts[0].Shape}
 		if s.left, _ = t.bytes(); s.left > 0 {
@@ -153,11 +149,11 @@ func (s *Stream) enter() {
 	}
 }
 
-// more makes the next bytes, as many as are wanted or a piece, and reports
-// whether there are any.
-func (s *Stream) more(want int) bool {
-	b := s.room[:0]
-	for len(b) < min(want, piece) && len(s.parts) > 0 {
+// produce makes ready the next bytes, as many as are wanted or a piece, and reports whether there
+// are any.
+func (s *Stream) produce(want int) bool {
+	b := s.storage[:0]
+	for len(b) < min(want, pieceBytes) && len(s.parts) > 0 {
 		before := len(b)
 		b = s.parts[0].Next(b)
 		s.left -= len(b) - before
@@ -166,35 +162,36 @@ func (s *Stream) more(want int) bool {
 		}
 		if s.left == 0 {
 			s.parts = s.parts[1:]
-			s.enter()
+			s.nextPart()
 		}
 	}
-	s.cover(b)
+	s.checksum(b)
 	if len(s.parts) == 0 {
-		if s.in > 0 {
-			s.seal()
+		if s.inSpan > 0 {
+			s.endSpan()
 		}
 		b = append(b, s.sums...)
 		s.sums = nil
 	}
-	s.room, s.made = b, b
+	s.storage, s.ready = b, b
 	return len(b) > 0
 }
 
-// cover adds bytes to the checksums.
-func (s *Stream) cover(b []byte) {
+// checksum adds bytes to the checksum of the span in progress.
+func (s *Stream) checksum(b []byte) {
 	for len(b) > 0 {
-		n := min(len(b), span-s.in)
+		n := min(len(b), spanBytes-s.inSpan)
 		s.sum = crc32.Update(s.sum, castagnoli, b[:n])
-		s.in += n
-		if s.in == span {
-			s.seal()
+		s.inSpan += n
+		if s.inSpan == spanBytes {
+			s.endSpan()
 		}
 		b = b[n:]
 	}
 }
 
-func (s *Stream) seal() {
+// endSpan stores the checksum of the span in progress.
+func (s *Stream) endSpan() {
 	s.sums = binary.LittleEndian.AppendUint32(s.sums, s.sum)
-	s.sum, s.in = 0, 0
+	s.sum, s.inSpan = 0, 0
 }

@@ -16,7 +16,7 @@ import (
 // readAll reads a stream in random pieces.
 func readAll(t *testing.T, rng *rand.Rand, s *Stream) (b []byte) {
 	t.Helper()
-	p := make([]byte, 3*piece)
+	p := make([]byte, 3*pieceBytes)
 	for {
 		n, err := s.Read(p[:rng.IntN(len(p))])
 		b = append(b, p[:n]...)
@@ -60,13 +60,13 @@ func TestStream(t *testing.T) {
 		}
 		return s
 	}
-	exact := span/4 - 200 // numbers that fill one span
-	for stream(exact).Len() != span+4 {
-		if exact++; exact == span/4 {
+	exact := spanBytes/4 - 200 // numbers that fill one span
+	for stream(exact).Len() != spanBytes+4 {
+		if exact++; exact == spanBytes/4 {
 			t.Fatal("no file of exactly one span")
 		}
 	}
-	for _, n := range []int{0, 1, 1000, exact, exact + 1, span, 1_000_000} {
+	for _, n := range []int{0, 1, 1000, exact, exact + 1, spanBytes, 1_000_000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			b := readAll(t, rng, stream(n))
 			f, err := Decode(b)
@@ -221,17 +221,17 @@ func TestReaderRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, err := range map[string]error{
-		"no such": Expect[int32](r, "b", 2),
-		"type":    Expect[float32](r, "a", 2),
-		"length":  Expect[int32](r, "a", 1),
-		"rank":    Expect[int32](r, "a", 2, 1),
+		"no such": expect[int32](r, "b", 2),
+		"type":    expect[float32](r, "a", 2),
+		"length":  expect[int32](r, "a", 1),
+		"rank":    expect[int32](r, "a", 2, 1),
 	} {
 		if !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	own := errors.New("not liked")
-	if err := Each(r, "a", func(int, []int32) error { return own }, 2); !errors.Is(err, own) || errors.Is(err, ErrDamaged) {
+	if err := each(r, "a", func(int, []int32) error { return own }, 2); !errors.Is(err, own) || errors.Is(err, ErrDamaged) {
 		t.Errorf("take's error is %v", err)
 	}
 }
@@ -244,7 +244,7 @@ func TestEachCovers(t *testing.T) {
 	}
 	for name, n := range map[string]int{"a": 700_000, "b": 300_000} {
 		seen := make([]int, n)
-		if err := Each(r, name, func(at int, values []int32) error {
+		if err := each(r, name, func(at int, values []int32) error {
 			for i, x := range values {
 				if int(x) != at+i {
 					return fmt.Errorf("number %d is %d", at+i, x)

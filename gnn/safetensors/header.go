@@ -1,0 +1,271 @@
+package safetensors
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+)
+
+// maxHeader is the length in bytes above which a header is refused, by this
+// package as by the format's first implementation.
+const maxHeader = 100_000_000
+
+// The longest name and the most dimensions of a tensor that are read, so that an error that
+// quotes one is a line that can be read too.
+const (
+	maxName = 512
+	maxDims = 16
+)
+
+// metadataKey is the one key of the header that is not a tensor's name.
+const metadataKey = "__metadata__"
+
+// place is where a tensor's bytes are: from begin to end, counted from the first tensor's.
+type place struct {
+	name       string
+	begin, end int
+}
+
+func parseHeader(header []byte) (*File, []place, error) {
+	// Go's decoder replaces invalid UTF-8, which could make two names equal.
+	if !utf8.Valid(header) {
+		return nil, nil, errors.New("not UTF-8")
+	}
+	if len(header) == 0 || header[0] != '{' {
+		return nil, nil, errors.New("does not begin with {")
+	}
+	dec := json.NewDecoder(bytes.NewReader(header))
+	dec.UseNumber()
+	f := &File{Tensors: map[string]Tensor{}}
+	var places []place
+	err := object(dec, func(name string) error {
+		if name == metadataKey {
+			f.Metadata = map[string]string{}
+			return object(dec, func(key string) (err error) {
+				f.Metadata[key], err = text(dec)
+				return err
+			})
+		}
+		t, p, err := parseTensor(dec)
+		if err != nil {
+			return fmt.Errorf("tensor %q: %w", name, err)
+		}
+		p.name = name
+		f.Tensors[name] = t
+		places = append(places, p)
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, nil, errors.New("something follows the object")
+	}
+	return f, places, nil
+}
+
+func parseTensor(dec *json.Decoder) (t Tensor, p place, err error) {
+	seen := 0
+	err = object(dec, func(key string) error {
+		seen++
+		switch key {
+		case "dtype":
+			name, err := text(dec)
+			t.DType = DType(name)
+			return err
+		case "shape":
+			t.Shape, err = integers(dec)
+			if err == nil && len(t.Shape) > maxDims {
+				err = fmt.Errorf("shape of %d dimensions, at most %d are read", len(t.Shape), maxDims)
+			}
+			return err
+		case "data_offsets":
+			offsets, err := integers(dec)
+			if err == nil && len(offsets) != 2 {
+				err = fmt.Errorf("%d data_offsets, want 2", len(offsets))
+			}
+			if err == nil {
+				p.begin, p.end = offsets[0], offsets[1]
+			}
+			return err
+		}
+		return fmt.Errorf("unknown key %q", key)
+	})
+	if err == nil && seen != 3 {
+		err = errors.New("want dtype, shape and data_offsets")
+	}
+	return t, p, err
+}
+
+// object reads a JSON object and calls value to read the value of each key. A key that occurs
+// twice is an error.
+func object(dec *json.Decoder, value func(key string) error) error {
+	if err := delimiter(dec, '{'); err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for dec.More() {
+		key, err := text(dec)
+		if err != nil {
+			return err
+		}
+		if len(key) > maxName {
+			return fmt.Errorf("a name of %d bytes, at most %d are read", len(key), maxName)
+		}
+		if seen[key] {
+			return fmt.Errorf("key %q stands twice", key)
+		}
+		seen[key] = true
+		if err := value(key); err != nil {
+			return err
+		}
+	}
+	return delimiter(dec, '}')
+}
+
+func delimiter(dec *json.Decoder, want json.Delim) error {
+	token, err := dec.Token()
+	if err != nil {
+		return err
+	}
+	if token != want {
+		return fmt.Errorf("%s, want %v", shown(token), want)
+	}
+	return nil
+}
+
+// shown is a token as one line of bounded length.
+func shown(token json.Token) string {
+	return fmt.Sprintf("%.80q", fmt.Sprint(token))
+}
+
+func text(dec *json.Decoder) (string, error) {
+	token, err := dec.Token()
+	if err != nil {
+		return "", err
+	}
+	s, ok := token.(string)
+	if !ok {
+		return "", fmt.Errorf("%s, want a string", shown(token))
+	}
+	return s, nil
+}
+
+func integers(dec *json.Decoder) ([]int, error) {
+	if err := delimiter(dec, '['); err != nil {
+		return nil, err
+	}
+	var list []int
+	for dec.More() {
+		token, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		number, ok := token.(json.Number)
+		if !ok {
+			return nil, fmt.Errorf("%s, want an integer", shown(token))
+		}
+		n, err := strconv.ParseUint(number.String(), 10, strconv.IntSize-1)
+		if err != nil {
+			return nil, fmt.Errorf("%s, want an integer from 0 to %d", shown(number), math.MaxInt)
+		}
+		list = append(list, int(n))
+	}
+	return list, delimiter(dec, ']')
+}
+
+// encodeHeader returns the bytes before the tensors, which are stored in the order of names, and
+// the length of the tensors together.
+func encodeHeader(metadata map[string]string, names []string, tensors map[string]Tensor) (header []byte, length int, err error) {
+	w := headerWriter{buf: make([]byte, 8)}
+	w.raw("{")
+	if len(metadata) > 0 {
+		w.string(metadataKey)
+		w.raw(":{")
+		for i, key := range slices.Sorted(maps.Keys(metadata)) {
+			if i > 0 {
+				w.raw(",")
+			}
+			w.string(key)
+			w.raw(":")
+			w.string(metadata[key])
+		}
+		w.raw("}")
+	}
+	at := 0
+	for i, name := range names {
+		t := tensors[name]
+		n, err := t.bytes()
+		if err == nil && name == metadataKey {
+			err = errors.New("the name is reserved")
+		}
+		if err == nil && n > math.MaxInt-at {
+			err = errors.New("the tensors are too large")
+		}
+		if err != nil {
+			return nil, 0, fmt.Errorf("tensor %q: %w", name, err)
+		}
+		if i > 0 || len(metadata) > 0 {
+			w.raw(",")
+		}
+		w.string(name)
+		w.raw(`:{"dtype":"` + string(t.DType) + `","shape":`)
+		w.integers(t.Shape)
+		w.raw(`,"data_offsets":`)
+		w.integers([]int{at, at + n})
+		w.raw("}")
+		at += n
+	}
+	w.raw("}")
+	if w.err != nil {
+		return nil, 0, w.err
+	}
+	for len(w.buf)%8 != 0 {
+		w.raw(" ")
+	}
+	if n := len(w.buf) - 8; n > maxHeader {
+		return nil, 0, fmt.Errorf("header of %d bytes, want at most %d", n, maxHeader)
+	}
+	binary.LittleEndian.PutUint64(w.buf, uint64(len(w.buf)-8))
+	return w.buf, at, nil
+}
+
+// headerWriter collects the header. err is the first error.
+type headerWriter struct {
+	buf []byte
+	err error
+}
+
+func (w *headerWriter) raw(s string) { w.buf = append(w.buf, s...) }
+
+func (w *headerWriter) string(s string) {
+	if !utf8.ValidString(s) && w.err == nil {
+		w.err = fmt.Errorf("%q is not UTF-8", s)
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(s); err != nil && w.err == nil {
+		w.err = err
+	}
+	w.buf = append(w.buf, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...)
+}
+
+func (w *headerWriter) integers(list []int) {
+	w.raw("[")
+	for i, n := range list {
+		if i > 0 {
+			w.raw(",")
+		}
+		w.buf = strconv.AppendInt(w.buf, int64(n), 10)
+	}
+	w.raw("]")
+}
