@@ -23,7 +23,7 @@
 // number, so the state is a function of the model, the settings and the windows.
 // The same windows give the same bits again, which is how a worker recovers and
 // how an audit proves what was served. State can also be written down between
-// steps and read back, see [Engine.Snapshot] and [Restore].
+// steps and read back, see [Pair.Snapshot] and [RestorePair].
 //
 // An Engine is not safe for concurrent use.
 package pipeline

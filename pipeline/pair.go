@@ -1,13 +1,9 @@
 package pipeline
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 
-	"github.com/gvbll/gvbll/gnn/safetensors"
-	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 )
@@ -139,59 +135,4 @@ func (p *Pair) obey(c *event.Command, out *event.Outcome) {
 	default:
 		p.AssignRoles(p.roles.shadow, p.roles.serves)
 	}
-}
-
-// behind is the prefix of the names of a shadow's tensors in a snapshot, and, after
-// metaOwn, of those of its strings.
-const behind = "shadow."
-
-// Snapshot begins a snapshot of all engines, as [Engine.Snapshot] does of one. The
-// names of the shadow's tensors begin with "shadow.".
-func (p *Pair) Snapshot(meta map[string]string) *Snapshot { return takeDown(meta, p.engines...) }
-
-// ErrNotThere is what an error wraps when a snapshot is whole and does not hold a
-// model that is asked for.
-var ErrNotThere = errors.New("not in the snapshot")
-
-// RestorePair makes a pair from a snapshot, as [Restore] makes an engine, for one
-// model or for two. The snapshot says which of two serves; of a snapshot of two, one
-// may be left out. A model that is not in it is an error that wraps [ErrNotThere].
-func RestorePair(cfg Config, r io.ReaderAt, size int64, models ...*model.Model) (p *Pair, meta map[string]string, err error) {
-	if err := compatible(models); err != nil {
-		return nil, nil, err
-	}
-	if p, meta, err = restorePair(cfg, r, size, models); err != nil {
-		return nil, nil, fmt.Errorf("snapshot: %w", err)
-	}
-	return p, meta, nil
-}
-
-func restorePair(cfg Config, r io.ReaderAt, size int64, models []*model.Model) (*Pair, map[string]string, error) {
-	file, err := safetensors.NewReader(r, size)
-	if err != nil {
-		return nil, nil, err
-	}
-	all := file.Metadata()
-	files := map[string]*safetensors.Reader{metaOwn + behind: file.Under(behind), metaOwn: file}
-	var engines []*Engine
-	for _, own := range []string{metaOwn, metaOwn + behind} { // the one that serves first
-		i := slices.IndexFunc(models, func(m *model.Model) bool { return m.ID == all[own+metaModel] })
-		if i < 0 {
-			continue
-		}
-		e, err := restored(models[i], cfg, files[own], own)
-		if err != nil {
-			return nil, nil, err
-		}
-		engines = append(engines, e)
-	}
-	for _, m := range models {
-		if !slices.ContainsFunc(engines, func(e *Engine) bool { return e.model == m }) {
-			return nil, nil, fmt.Errorf("model %s: %w, which is of model %s", m.ID, ErrNotThere, all[metaOwn+metaModel])
-		}
-	}
-	if len(engines) == 2 && engines[0].next != engines[1].next {
-		return nil, nil, snapshot.Damaged("one engine is at window %d, the other at %d", engines[0].next, engines[1].next)
-	}
-	return pairOf(engines), callers(all), nil
 }

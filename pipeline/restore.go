@@ -2,8 +2,10 @@ package pipeline
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,22 +19,60 @@ import (
 // was written.
 var ErrDamaged = safetensors.ErrDamaged
 
-// Restore makes an engine of a [Snapshot], size bytes long: stepped through the
-// same windows as the one it was taken of, it gives the same bits. meta is what
-// Engine.Snapshot was given.
+// ErrNotThere is what an error wraps when a snapshot is whole and does not hold a
+// model that is asked for.
+var ErrNotThere = errors.New("not in the snapshot")
+
+// RestorePair makes a pair for one model or for two from a [Snapshot] of size bytes.
+// Stepped through the same windows as the pair that it was taken of, it gives the same
+// bits. The snapshot says which of two models serves; of a snapshot of two, one may be
+// left out. meta is what [Pair.Snapshot] was given.
 //
-// A snapshot of another model, other settings or another version of the engine
-// is an error that says so and what to do, damage one that wraps [ErrDamaged].
-// Memory is taken in proportion to size, whatever the bytes.
-func Restore(m *model.Model, cfg Config, r io.ReaderAt, size int64) (e *Engine, meta map[string]string, err error) {
-	file, err := safetensors.NewReader(r, size)
-	if err == nil {
-		e, err = restored(m, cfg, file, metaOwn)
+// A model that is not in the snapshot is an error that wraps [ErrNotThere], damage one
+// that wraps [ErrDamaged]; other settings and another version of the engine are errors
+// that say so and what to do. Memory is taken in proportion to size, whatever the
+// bytes are.
+func RestorePair(cfg Config, r io.ReaderAt, size int64, models ...*model.Model) (p *Pair, meta map[string]string, err error) {
+	if err := compatible(models); err != nil {
+		return nil, nil, err
 	}
-	if err != nil {
+	if p, meta, err = restorePair(cfg, r, size, models); err != nil {
 		return nil, nil, fmt.Errorf("snapshot: %w", err)
 	}
-	return e, callers(file.Metadata()), nil
+	return p, meta, nil
+}
+
+func restorePair(cfg Config, r io.ReaderAt, size int64, models []*model.Model) (*Pair, map[string]string, error) {
+	file, err := safetensors.NewReader(r, size)
+	if err != nil {
+		return nil, nil, err
+	}
+	all := file.Metadata()
+	shadow := file.Under(behind)
+	var engines []*Engine
+	for _, part := range []struct {
+		file *safetensors.Reader
+		own  string // what the keys of its strings begin with
+	}{{file, metaOwn}, {shadow, metaOwn + behind}} {
+		i := slices.IndexFunc(models, func(m *model.Model) bool { return m.ID == all[part.own+metaModel] })
+		if i < 0 {
+			continue
+		}
+		e, err := restored(models[i], cfg, part.file, part.own)
+		if err != nil {
+			return nil, nil, err
+		}
+		engines = append(engines, e)
+	}
+	for _, m := range models {
+		if !slices.ContainsFunc(engines, func(e *Engine) bool { return e.model == m }) {
+			return nil, nil, fmt.Errorf("model %s: %w, which is of model %s", m.ID, ErrNotThere, all[metaOwn+metaModel])
+		}
+	}
+	if len(engines) == 2 && engines[0].next != engines[1].next {
+		return nil, nil, snapshot.Damaged("one engine is at window %d, the other at %d", engines[0].next, engines[1].next)
+	}
+	return pairOf(engines), callers(all), nil
 }
 
 // restored makes an engine of the file, whose strings for it begin with own.

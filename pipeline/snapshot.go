@@ -26,8 +26,8 @@ const (
 	metaPosterior = "posterior"
 )
 
-// Snapshot is the state of an engine as it was when [Engine.Snapshot] was
-// called, as the bytes of a safetensors file. It may be read between steps, in
+// Snapshot is the state of a pair as it was when [Pair.Snapshot] was called, as the
+// bytes of a safetensors file. It may be read between steps, in
 // any pieces: the engine's own goroutine makes the bytes as they are asked for,
 // and there is no other.
 //
@@ -85,17 +85,22 @@ type Snapshot struct {
 	stream  *safetensors.Stream
 }
 
-// Snapshot begins to take down the engine's state behind the last window, for
-// [Restore]. meta goes with it; keys that begin with "gvbll." are taken. It
-// copies some 5 bytes a node and the order of what waits; the rest is copied as it
-// is read, or before a step changes it.
-//
-// There is one snapshot at a time: it panics when the last one was not closed,
-// and when meta cannot stand in a file.
-func (e *Engine) Snapshot(meta map[string]string) *Snapshot { return takeDown(meta, e) }
+// behind is the prefix of the names of a shadow's tensors, and, after metaOwn, of
+// its strings.
+const behind = "shadow."
 
-// takeDown begins the snapshot of an engine, or of one and its shadow.
-func takeDown(meta map[string]string, engines ...*Engine) *Snapshot {
+// Snapshot begins a snapshot of the pair's state after the last window, for
+// [RestorePair]. meta goes with it, under keys that do not begin with "gvbll.". It
+// copies some 5 bytes a node and the order of what waits; the rest is copied as it is
+// read, or before a step changes it. The names of a shadow's tensors begin with
+// "shadow.".
+//
+// There is one snapshot at a time: it panics when the last one was not closed, when
+// a window is between Enter and Learn, and when meta cannot be in a file.
+func (p *Pair) Snapshot(meta map[string]string) *Snapshot { return takeSnapshot(meta, p.engines...) }
+
+// takeSnapshot begins the snapshot of an engine, or of one and its shadow.
+func takeSnapshot(meta map[string]string, engines ...*Engine) *Snapshot {
 	for _, e := range engines {
 		if e.snapshot != nil {
 			panic("pipeline: a snapshot is under way")

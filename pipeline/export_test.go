@@ -1,0 +1,26 @@
+package pipeline
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/pipeline/model"
+)
+
+// Tests step engines alone, and take and restore their snapshots without a pair.
+
+// Snapshot is [Pair.Snapshot] of an engine alone.
+func (e *Engine) Snapshot(meta map[string]string) *Snapshot { return takeSnapshot(meta, e) }
+
+// Restore is [RestorePair] of an engine alone.
+func Restore(m *model.Model, cfg Config, r io.ReaderAt, size int64) (e *Engine, meta map[string]string, err error) {
+	file, err := safetensors.NewReader(r, size)
+	if err == nil {
+		e, err = restored(m, cfg, file, metaOwn)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("snapshot: %w", err)
+	}
+	return e, callers(file.Metadata()), nil
+}
