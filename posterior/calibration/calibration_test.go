@@ -60,10 +60,15 @@ func wantClose(t *testing.T, what string, got, want, tol float64) {
 	}
 }
 
+// measure returns the means over n predictions.
+func measure(probs []float64, classes int, labels []int32, bins int) Means {
+	return means(ScoreRows(probs, classes, labels), bins)
+}
+
 func compare(t *testing.T, probs []float64, classes int, labels []int32, want measures) {
 	t.Helper()
 	const tol = 1e-6
-	s := Measure(probs, classes, labels, 10)
+	s := measure(probs, classes, labels, 10)
 	wantClose(t, "accuracy", s.Acc, want.Accuracy, tol)
 	wantClose(t, "NLL", s.NLL, want.NLL, tol)
 	wantClose(t, "Brier", s.Brier, want.Brier, tol)
@@ -269,7 +274,7 @@ func TestPrequential(t *testing.T) {
 }
 
 func TestNothingGivesZeros(t *testing.T) {
-	if m := Measure(nil, 3, nil, 10); m != (Means{}) {
+	if m := measure(nil, 3, nil, 10); m != (Means{}) {
 		t.Errorf("%+v", m)
 	}
 	var b Bins
@@ -282,9 +287,9 @@ func TestNothingGivesZeros(t *testing.T) {
 
 func TestMisusePanics(t *testing.T) {
 	for name, f := range map[string]func(){
-		"probabilities": func() { Measure(make([]float64, 5), 2, make([]int32, 2), 10) },
-		"classes":       func() { Measure(nil, 0, nil, 10) },
-		"label":         func() { Measure(make([]float64, 4), 2, []int32{0, 2}, 10) },
+		"probabilities": func() { measure(make([]float64, 5), 2, make([]int32, 2), 10) },
+		"classes":       func() { measure(nil, 0, nil, 10) },
+		"label":         func() { measure(make([]float64, 4), 2, []int32{0, 2}, 10) },
 		"bins":          func() { equalMassECE(nil, 0) },
 		"state":         func() { new(Prequential).SetState(nil, nil) },
 	} {
@@ -299,7 +304,7 @@ func TestMisusePanics(t *testing.T) {
 	}
 }
 
-func BenchmarkMeasure(b *testing.B) {
+func BenchmarkMeans(b *testing.B) {
 	const n, classes = 500, 40
 	rng := rand.New(rand.NewPCG(1, 2))
 	probs, labels := make([]float64, n*classes), make([]int32, n)
@@ -311,7 +316,7 @@ func BenchmarkMeasure(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		Measure(probs, classes, labels, 10)
+		measure(probs, classes, labels, 10)
 	}
 }
 

@@ -6,14 +6,15 @@ import (
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
-func ExampleMeasure() {
+func ExamplePrequential() {
 	probs := []float64{
 		0.9, 0.1,
 		0.8, 0.2,
 		0.4, 0.6,
 		0.3, 0.7,
 	}
-	m := calibration.Measure(probs, 2, []int32{0, 1, 1, 1}, 2)
+	var p calibration.Prequential
+	m := p.AddWindow(calibration.ScoreRows(probs, 2, []int32{0, 1, 1, 1}), 2)
 	fmt.Printf("accuracy %.2f, NLL %.2f, Brier %.2f, ECE %.2f\n", m.Acc, m.NLL, m.Brier, m.ECE)
 	// Output:
 	// accuracy 0.75, NLL 0.65, Brier 0.45, ECE 0.35

@@ -35,12 +35,6 @@ func ScoreRows(probs []float64, classes int, labels []int32) []Score {
 	return scores
 }
 
-// Measure returns the means over n predictions, see [ScoreRows], with the ECE
-// over bins of equal mass. Without predictions all are 0.
-func Measure(probs []float64, classes int, labels []int32, bins int) Means {
-	return means(ScoreRows(probs, classes, labels), bins)
-}
-
 // Top returns the predicted class of a row of probabilities and its confidence.
 func Top(row []float64) (class int, confidence float64) {
 	for c, p := range row {

@@ -291,7 +291,7 @@ func (g *graph) play(tb testing.TB, cfg Config, seed uint64, share float64, step
 					probs = append(probs, math.Exp(float64(x)))
 				}
 			}
-			m := calibration.Measure(probs, g.classes, b.Labels, 10)
+			m := new(calibration.Prequential).AddWindow(calibration.ScoreRows(probs, g.classes, b.Labels), 10)
 			scores[k].accuracy += m.Acc / float64(steps)
 			scores[k].nll += m.NLL / float64(steps)
 			scores[k].ece += m.ECE / float64(steps)

@@ -38,7 +38,7 @@ func TestFitTemperature(t *testing.T) {
 			for lo := 0; lo < len(p); lo += classes {
 				softmax(p[lo : lo+classes])
 			}
-			return calibration.Measure(p, classes, labels, 1).NLL
+			return new(calibration.Prequential).AddWindow(calibration.ScoreRows(p, classes, labels), 1).NLL
 		}
 		got := fitTemperature(logits, classes, labels)
 		if math.Abs(got/truth-1) > .08 {
