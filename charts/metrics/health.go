@@ -36,8 +36,8 @@ func newHealth(r register) health {
 	}
 }
 
-// ShowPosterior sets the gauges of a head's posterior. It takes O(d_e·C).
-// Classes beyond the first 64 share their series: means, and the least of all.
+// ShowPosterior sets the gauges of a head's posterior, in time O(d_e·C). Classes beyond
+// the first 64 share series with the means, and the smallest precision, of them all.
 func (m *Metrics) ShowPosterior(p *Posterior) {
 	g := &m.health
 	classes := p.Now.Classes

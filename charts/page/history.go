@@ -20,16 +20,16 @@ type history struct {
 	classes int
 	version uint64 // increases whenever a picture may change
 
-	// What this server was told of windows, from the first one that it was told of.
+	// The windows reported so far.
 	served  ring[served]
-	place   map[event.ID]int // number in served of a node's latest prediction
+	place   map[event.ID]int // the number in served of each node's latest prediction
 	windows ring[windowSummary]
 	refused int // events
 	levels  event.Levels
 	latest  *event.Outcome // of the last window: only what the stream's facts need
 
-	// The scores of the model scoredModel in those windows.
-	scoredModel string
+	// The scores in those windows of the model that served in the last one.
+	scoredModel string   // its id
 	heads       []string // names
 	curve       curve
 	confusion   []classCounts // of the head that serves, by class
@@ -66,8 +66,8 @@ func newHistory(classes int) history {
 	}
 }
 
-// step adds a window. It shares no memory with the outcome's predictions, which the
-// engine uses again.
+// step adds a window. It copies the outcome's predictions, since the engine uses their
+// memory again.
 func (h *history) step(w Window) {
 	out := w.Outcome
 	h.version++
@@ -78,7 +78,8 @@ func (h *history) step(w Window) {
 		p := out.Predictions[i]
 		p.Node = p.Node.Clone()
 		p.Probabilities = append(h.served.replaced().Probabilities[:0], p.Probabilities...)
-		if old, full := h.served.add(served{p, noLabel}); full && h.place[old.Node] == h.served.first()-1 {
+		old, full := h.served.add(served{p, noLabel})
+		if full && h.place[old.Node] == h.served.first()-1 { // it was not served again since
 			delete(h.place, old.Node)
 		}
 		h.place[p.Node] = h.served.end() - 1

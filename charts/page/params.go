@@ -15,7 +15,6 @@ const maxID = 1024
 // idsOf returns the ids that a text may stand for, in the order in which to look for
 // them. A text that looks like an integer is the integer or, if there is no such
 // node, the string; the parameter type, integer or string, chooses one.
-
 func idsOf(text string, query url.Values) ([]event.ID, *problem) {
 	if text == "" || len(text) > maxID {
 		return nil, badParameter.because(fmt.Sprintf("id: give 1 to %d bytes", maxID))

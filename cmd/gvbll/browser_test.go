@@ -99,7 +99,7 @@ func liveDemo(t *testing.T) string {
 	var once sync.Once
 	var out lines
 	out.when = append(out.when, func(b []byte) {
-		if strings.Contains(string(b), "serving on") {
+		if strings.Contains(string(b), "serving until interrupted") {
 			once.Do(func() { close(serving) })
 		}
 	})
