@@ -84,7 +84,7 @@ func (c Coverage) predictor(classes int) conformal.Config {
 	p.Method = c.Method
 	// Labels that come at once may move thresholds far, late ones must not: these
 	// constants kept coverage within two points on every data set of docs/coverage.md.
-	p.Rate, p.Gain, p.Borrow = 0.03, 0.5, 50
+	p.Rate, p.Gain, p.Impute = 0.03, 0.5, 50
 	if c.Method == conformal.PID {
 		p.Rate = 0.005
 	}
@@ -189,7 +189,7 @@ func (s *sets) served(out *event.Outcome) {
 	}
 	values := make([]event.Set, n)
 	names, members := make([]string, 0, 2*n), make([]int32, 0, len(s.classes))
-	s.predictor.Borrow(s.rows)
+	s.predictor.Impute(s.rows)
 	for i, set := range s.predictor.Sets(s.rows) {
 		p := &out.Predictions[i]
 		from := len(names)

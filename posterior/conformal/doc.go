@@ -1,13 +1,25 @@
-// Package conformal gives sets of classes that hold the label with a stated
+// Package conformal predicts sets of classes that hold the label with a stated
 // probability, on streams that drift and whose labels come late.
 //
-// A score says how badly a class conforms to a row's probabilities (Score); a
-// class is in the row's set when its score is no more than a threshold. Split
-// conformal prediction takes the threshold from labelled rows (Threshold) and
-// keeps its word as long as rows are exchangeable; a Predictor moves it as labels
-// come, so that coverage also holds under drift.
+// A [Score] s(p, c) measures how badly class c conforms to a row p of class
+// probabilities. The row's set is {c : s(p, c) ≤ t} for a threshold t. Split conformal
+// prediction takes t as the ⌈(n+1)(1-α)⌉-th smallest score of n labelled rows: then a
+// set holds the label with probability at least 1-α as long as rows are exchangeable.
+// On a stream they are not, so a [Predictor] moves t as labels come: a set that missed
+// its label makes the following sets larger, one that held it makes them smaller, and
+// in the long run a share α of sets miss.
 //
-// Probabilities are n × C, flat and row-major, and must be finite; labels are
-// classes from 0. Shape misuse panics. Everything is a function of configuration
-// and input, to the bit, on every amd64 machine.
+// [Limits] say when a prediction should not be acted on, because of its set, its
+// confidence, or an embedding that is unlike those known ([Outside]).
+//
+//	score.go      scores of a class, and the split conformal threshold
+//	predictor.go  Predictor: thresholds that follow the labels
+//	impute.go     scores of rows whose labels have not come yet
+//	set.go        Set, its coverage, and when to abstain
+//	outside.go    how unlike the known an embedding is
+//	state.go      state as bytes
+//
+// Probabilities are n × C, flat and row-major, and must be finite; labels are classes
+// from 0. Misuse of shapes panics. Results depend only on configuration and input, and
+// have the same bits on every amd64 machine.
 package conformal

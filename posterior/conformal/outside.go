@@ -7,36 +7,35 @@ import (
 	"slices"
 )
 
-// Outside scores how unlike the rows known an embedding is, without labels: by
-// the squared Mahalanobis distance from a reference, which is the first
-// Reference rows seen (after Lee et al. 2018, with one mean instead of one for
-// each class), in units of the distance that all but one in a hundred rows of the
-// reference have from rows they are no part of. Beyond 1 is what is rare in the
-// reference, beyond 2 what hardly occurs there.
+// Outside scores how unlike known embeddings an embedding is, without labels: its
+// squared Mahalanobis distance from a reference, the first rows seen (after Lee et al.
+// 2018, with one mean instead of one for each class). The unit is the 99th percentile of
+// the distances of the reference's rows, each measured from rows that it is not part
+// of: a score above 1 is rare in the reference, one above 2 hardly occurs there.
 //
-// Until the reference is full, which takes 16 rows a dimension, scores are 0. From
-// then on it does not change.
+// The reference is full after 16 rows for each dimension. Scores are 0 until then, and
+// the reference does not change afterwards.
 type Outside struct {
 	dim int
-	// The reference while it fills, dim numbers a row; nil when it is full.
+	// rows is the reference while it fills, n × dim; nil once it is full.
 	rows []float64
 
 	mean   []float64
 	factor []float64 // L of the covariance LLᵀ, lower triangle, dim × dim
-	unit   float64   // the distance that scores 1
+	unit   float64   // the squared distance that scores 1
 
 	x []float64 // scratch
 }
 
-// referenceRows are for each dimension: enough for a covariance that says more of
-// the rows than of chance.
+// referenceRows is the number of rows of the reference for each dimension, so that the
+// covariance is estimated well.
 const referenceRows = 16
 
 // maxOutsideDim bounds the reference, which has 16·dim² numbers.
 const maxOutsideDim = 1024
 
-// NewOutside returns a score that knows nothing, of embeddings of so many
-// dimensions. It panics unless they are 1 to 1024.
+// NewOutside returns a score for embeddings of dim dimensions, with an empty reference.
+// It panics unless dim is 1 to 1024.
 func NewOutside(dim int) *Outside {
 	if dim < 1 || dim > maxOutsideDim {
 		panic(fmt.Sprintf("conformal: embeddings of %d dimensions: want 1 to %d", dim, maxOutsideDim))
@@ -47,8 +46,7 @@ func NewOutside(dim int) *Outside {
 // Full reports whether the reference is full.
 func (o *Outside) Full() bool { return o.rows == nil }
 
-// Learn takes an embedding, finite numbers, into the reference if that is not
-// full.
+// Learn adds an embedding, which must be finite, to the reference unless that is full.
 func (o *Outside) Learn(z []float32) {
 	o.check(z)
 	if o.Full() {
@@ -58,11 +56,11 @@ func (o *Outside) Learn(z []float32) {
 		o.rows = append(o.rows, float64(x))
 	}
 	if len(o.rows) == referenceRows*o.dim*o.dim {
-		o.settle()
+		o.fit()
 	}
 }
 
-// Score returns the score of an embedding.
+// Score returns the score of an embedding, 0 until the reference is full.
 func (o *Outside) Score(z []float32) float64 {
 	o.check(z)
 	if !o.Full() {
@@ -80,10 +78,10 @@ func (o *Outside) check(z []float32) {
 	}
 }
 
-// settle finds mean, covariance and unit. Distances of rows from a mean and a
-// covariance that they are part of are too short, so the unit is found from each
-// half's distances to the other.
-func (o *Outside) settle() {
+// fit sets mean, factor and unit from the reference. A row is too close to a mean and a
+// covariance that it is part of, so the unit comes from the distances of each half's
+// rows from the other half.
+func (o *Outside) fit() {
 	half := len(o.rows) / 2
 	var distances []float64
 	for _, side := range [...][2][]float64{{o.rows[:half], o.rows[half:]}, {o.rows[half:], o.rows[:half]}} {
@@ -99,11 +97,13 @@ func (o *Outside) settle() {
 	o.rows = nil
 }
 
-// ridge is added to the variances, as a share of their mean: embeddings may lie
-// in fewer dimensions than they have.
+// ridge is added to the variances, as a share of their mean, because embeddings may lie
+// in a subspace.
 const ridge = 0.001
 
-// moments returns mean and Cholesky factor of rows.
+// moments returns the mean of rows and the Cholesky factor of their covariance, with the
+// ridge. It does not use LAPACK, whose factorisation fails where rounding makes a pivot
+// negative; here pivots are bounded from below.
 func moments(rows []float64, d int) (mean, factor []float64) {
 	n := float64(len(rows) / d)
 	mean, factor = make([]float64, d), make([]float64, d*d)
@@ -130,7 +130,7 @@ func moments(rows []float64, d int) (mean, factor []float64) {
 	for i := range factor {
 		factor[i] /= n
 	}
-	// Where all rows are one the covariance is 0; any positive one will do.
+	// If all rows are equal the covariance is 0, and any positive ridge will do.
 	least := max(ridge*trace/n/float64(d), math.SmallestNonzeroFloat32)
 	for i := range d {
 		factor[i*d+i] += least
@@ -149,7 +149,7 @@ func moments(rows []float64, d int) (mean, factor []float64) {
 	return mean, factor
 }
 
-// distance is |L⁻¹(x - mean)|²; x is overwritten.
+// distance returns |L⁻¹(x - mean)|² and overwrites x.
 func distance(x, mean, factor []float64) (sum float64) {
 	d := len(x)
 	for i := range d {
@@ -164,9 +164,8 @@ func distance(x, mean, factor []float64) (sum float64) {
 	return sum
 }
 
-// AppendState appends canonical bytes of the whole state to b: the number of rows
-// of a reference that fills and these, or a number more than any and mean, factor
-// and unit.
+// AppendState appends the whole state to b as canonical bytes: the number of rows of an
+// unfinished reference and the rows, or 2⁶⁴-1 and mean, factor and unit.
 func (o *Outside) AppendState(b []byte) []byte {
 	if !o.Full() {
 		b = binary.LittleEndian.AppendUint64(b, uint64(len(o.rows)/o.dim))
@@ -185,8 +184,8 @@ func appendNumbers(b []byte, x []float64) []byte {
 	return b
 }
 
-// SetState is the inverse of AppendState for a score of as many dimensions. On an
-// error the state is as it was.
+// SetState reads what AppendState wrote for a score of the same dimension. On an error
+// the state is as it was.
 func (o *Outside) SetState(b []byte) error {
 	if len(b) < 8 || len(b)%8 != 0 {
 		return errLength

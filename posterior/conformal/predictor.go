@@ -7,22 +7,21 @@ import (
 	"slices"
 )
 
-// Method says how thresholds follow the stream.
+// Method is how thresholds follow the stream.
 type Method uint8
 
 const (
-	// ACI takes the threshold as a quantile of the latest scores, at a level
-	// that a miss raises and a hit lowers: adaptive conformal inference (Gibbs &
-	// Candès 2021), with the level held between 1 - 2α and 1 - α/3, so that
-	// labels that come very late cannot swing it from empty sets to full ones.
+	// ACI is adaptive conformal inference (Gibbs & Candès 2021). The threshold is a
+	// quantile of the latest scores, at a level that a miss raises and a hit lowers.
+	// The level stays between 1 - 2α and 1 - α/3, so that very late labels cannot make
+	// it swing between empty and full sets.
 	ACI Method = iota
-	// PID adds to the 1-α quantile of the latest scores an offset, which a miss
-	// raises and a hit lowers, and a saturating function of all misses so far:
-	// conformal PID control (Angelopoulos, Candès & Tibshirani 2023), with the
-	// quantile as its forecast.
+	// PID is conformal PID control (Angelopoulos, Candès & Tibshirani 2023). The
+	// threshold is the 1-α quantile of the latest scores, plus an offset that a miss
+	// raises and a hit lowers, plus a saturating function of all misses so far.
 	PID
-	// Fixed keeps the threshold of Calibrate: split conformal prediction. Without
-	// one it takes the first scores that come, until there are Window.
+	// Fixed is split conformal prediction: the threshold of Calibrate, or, without it,
+	// of the first Window scores that come.
 	Fixed
 )
 
@@ -39,49 +38,49 @@ func (m Method) String() string {
 	return fmt.Sprintf("Method(%d)", uint8(m))
 }
 
-// Config describes a Predictor.
+// Config holds the constants of a Predictor.
 type Config struct {
 	Classes int
-	Alpha   float64 // α in (0, 0.5]: sets are to miss the label of this share of rows
+	Alpha   float64 // α in (0, 0.5]: the share of sets that may miss their label
 	Score   Score
 	Method  Method
 
-	// PerClass gives each class a threshold of its own, learned from rows with
-	// that label: coverage holds within each class. Until 1/α - 1 labels of a
-	// class have come it is in every set.
+	// PerClass gives each class its own threshold, learned from rows with that label,
+	// so that coverage holds within each class. A class is in every set until 1/α - 1
+	// labels of it have come.
 	PerClass bool
-	// Slices is the number of groups of rows that have thresholds of their own;
-	// 1 for none.
+	// Slices is the number of groups of rows that have their own thresholds; 1 for
+	// none.
 	Slices int
 
 	Window int // scores kept for each threshold
-	// Rate > 0 is what a label changes: of ACI's level γ, such as 0.001; of PID's
-	// offset in shares of the range of the scores, such as 0.005. Where it times
-	// the labels on their way comes near 1, ACI's level swings between its bounds.
+	// Rate > 0 is the step of a label: γ of ACI's level, such as 0.001; of PID's offset
+	// as a share of the range of the scores, such as 0.005. If Rate times the number of
+	// labels on their way is near 1, ACI's level swings between its bounds.
 	Rate float64
-	// Gain ≥ 0 bounds ACI's rate by Gain/lag where rows tell their lag, so that it
-	// may be large where labels come at once; 0 for no bound.
+	// Gain ≥ 0 bounds ACI's rate by Gain/lag for rows with a Lag, so that Rate may be
+	// large if labels come at once; 0 for no bound.
 	Gain float64
-	// Borrow > 0 lets thresholds have scores of rows without labels, see
-	// [Predictor.Borrow]: of all that were served behind the latest that has one,
-	// and of so many with those of labels at the least. 0 for none.
-	Borrow int
-	// Integral ≥ 0, in shares of that range, and Horizon > 0, in misses too
-	// many, are those of PID's saturating term: Integral·x/(1-|x|), x =
-	// misses/Horizon.
+	// Impute > 0 adds rows without labels to the scores, see [Predictor.Impute]: those
+	// served after the latest row with a label, and more while there are fewer scores
+	// than this. 0 for none.
+	Impute int
+	// Integral ≥ 0, as a share of the range of the scores, and Horizon > 0, in misses
+	// beyond α, are the constants of PID's saturating term: Integral·x/(1-|x|) with
+	// x = misses/Horizon.
 	Integral, Horizon float64
 
-	Seed uint64 // of the uniforms of randomized scores
+	Seed uint64 // of the uniforms of randomized and imputed scores
 }
 
-// DefaultConfig returns what held coverage best, with the smallest sets, on
-// simulated streams with drift and labels up to ten batches late: LAC scores, ACI
-// with γ .001 over 500 scores, at α .1.
+// DefaultConfig returns the constants that held coverage best, with the smallest sets,
+// on simulated streams with drift and labels up to ten batches late: LAC scores and
+// ACI with γ .001 over 500 scores, at α .1.
 func DefaultConfig(classes int) Config {
 	return Config{Classes: classes, Alpha: 0.1, Slices: 1, Window: 500, Rate: 0.001, Integral: 0.1, Horizon: 200, Seed: 1}
 }
 
-// maxScores bounds the scores that a Predictor keeps.
+// maxScores bounds the scores that a Predictor keeps, and so its memory.
 const maxScores = 1 << 24
 
 // Validate reports everything that is out of range, with the remedy.
@@ -95,7 +94,7 @@ func (c Config) Validate() error {
 		check{float64(c.Window)*float64(c.Slices)*float64(c.perSlice()) <= maxScores, fmt.Errorf("window %d of %d slices of %d thresholds: keep the product at %d or less", c.Window, c.Slices, c.perSlice(), maxScores)},
 		check{c.Rate > 0 && c.Rate <= 1, fmt.Errorf("rate %v: give a positive number of at most 1, such as 0.001", c.Rate)},
 		check{c.Gain >= 0 && c.Gain <= 1, fmt.Errorf("gain %v: give 0 for none, or a positive number of at most 1, such as 0.25", c.Gain)},
-		check{c.Borrow >= 0 && c.Borrow <= c.Window, fmt.Errorf("borrow %d: give 0 for none, or a number up to the window of %d", c.Borrow, c.Window)},
+		check{c.Impute >= 0 && c.Impute <= c.Window, fmt.Errorf("impute %d: give 0 for none, or a number up to the window of %d", c.Impute, c.Window)},
 		check{c.Integral >= 0 && c.Integral <= maxGain, fmt.Errorf("integral %v: give 0 for none, or a positive number of at most %d, such as 0.1", c.Integral, maxGain)},
 		check{c.Horizon >= 1 && c.Horizon <= maxScores, fmt.Errorf("horizon %v: give 1 or more, such as 200", c.Horizon)},
 	))
@@ -103,7 +102,7 @@ func (c Config) Validate() error {
 
 const maxGain = 1000
 
-// perSlice is the number of thresholds of a slice.
+// perSlice returns the number of thresholds of a slice.
 func (c Config) perSlice() int {
 	if c.PerClass {
 		return c.Classes
@@ -116,7 +115,7 @@ type check struct {
 	otherwise error
 }
 
-// remedies joins the remedies whose condition does not hold.
+// remedies joins the errors of the checks that fail.
 func remedies(checks ...check) error {
 	var errs []error
 	for _, c := range checks {
@@ -130,31 +129,31 @@ func remedies(checks ...check) error {
 // Rows are rows as served.
 type Rows struct {
 	Probs []float64 // n × C
-	// ID, n, tells rows apart: with the seed it makes a row's uniform, the same
-	// when it is served and when its label comes. A count of arrivals serves.
-	// Only randomized scores and Borrow read it; else it may be nil.
+	// ID, n, identifies rows: with the seed it determines a row's uniform number, the
+	// same when the row is served and when its label comes. IDs ascend in the order of
+	// serving, as a count of arrivals does. It may be nil without randomized scores and
+	// Impute.
 	ID []uint64
-	// Slice, n, is the group of every row, from 0. Where there is but one it is
-	// not read, and may be nil.
+	// Slice, n, is the group of every row, from 0. It may be nil if Slices is 1.
 	Slice []int32
-	// Lag, n, is how many rows were served from each to its label, and at least
-	// 1. Learn alone reads it, and where it is nil Gain bounds nothing.
+	// Lag, n, is the number of rows that were served between each row and its label,
+	// at least 1. Only Learn reads it; if it is nil, Gain bounds nothing.
 	Lag []int
 }
 
-// Predictor gives sets for rows as they are served and learns thresholds from
-// their labels. It is not safe for use by two goroutines at once.
+// Predictor predicts sets for rows as they are served, and learns thresholds from their
+// labels. Two goroutines must not use it at once.
 type Predictor struct {
 	cfg   Config
 	cells []cell // slices × perSlice
-	// through is behind the identity of the latest row that has a label.
+	// through is 1 + the largest ID of a row that has a label.
 	through uint64
 
 	scores []float64 // C; scratch
 }
 
-// New returns a predictor whose sets hold all classes until it learned. A cfg
-// that does not validate panics.
+// New returns a predictor whose sets hold all classes until it has learned. It panics
+// if cfg does not validate.
 func New(cfg Config) *Predictor {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
@@ -166,8 +165,8 @@ func New(cfg Config) *Predictor {
 	return p
 }
 
-// Thresholds returns the thresholds in force, slices × C where classes have
-// their own and one a slice otherwise. An infinite one holds all classes.
+// Thresholds returns the current thresholds, slices × C with PerClass and one for each
+// slice otherwise. An infinite threshold admits all classes.
 func (p *Predictor) Thresholds() []float64 {
 	t := make([]float64, len(p.cells))
 	for i := range p.cells {
@@ -195,9 +194,9 @@ func (p *Predictor) Sets(rows Rows) []Set {
 	return sets
 }
 
-// Calibrate takes labelled rows, such as those of a warm-up, as they are,
-// without a judgement on the thresholds so far. With Fixed, the thresholds
-// come from the rows of the latest call alone.
+// Calibrate learns from labelled rows that were not served, such as those of a
+// warm-up: their scores enter the windows, and levels and offsets stay. With Fixed,
+// the thresholds are those of the rows of the latest call alone.
 func (p *Predictor) Calibrate(rows Rows, labels []int32) {
 	n := p.checkLabels(rows, labels)
 	scores := make([][]float64, len(p.cells))
@@ -210,15 +209,15 @@ func (p *Predictor) Calibrate(rows Rows, labels []int32) {
 	}
 }
 
-// Learn takes labelled rows in their order. Covered says of each whether its
-// set, as served, held the label: coverage is then made up for what was served,
-// however late labels come. If it is nil, the thresholds now in force are
-// judged instead. With Fixed nothing changes behind Calibrate, nor behind Window
+// Learn learns from labelled rows in order. covered says for each whether its set, as
+// served, held the label, so that it is the coverage of what was served that is
+// corrected, however late labels come. If covered is nil, the current thresholds are
+// judged instead. With Fixed, Learn changes nothing after Calibrate or after Window
 // labels.
 func (p *Predictor) Learn(rows Rows, labels []int32, covered []bool) {
 	n := p.checkLabels(rows, labels)
 	if covered != nil && len(covered) != n {
-		panic(fmt.Sprintf("conformal: %d answers for %d rows", len(covered), n))
+		panic(fmt.Sprintf("conformal: covered for %d of %d rows", len(covered), n))
 	}
 	for i := range n {
 		c, score := p.cell(rows, i, labels[i]), p.score(rows, i, labels[i])
@@ -231,7 +230,7 @@ func (p *Predictor) Learn(rows Rows, labels []int32, covered []bool) {
 		if p.cfg.Gain > 0 && rows.Lag != nil {
 			rate = min(rate, p.cfg.Gain/float64(rows.Lag[i]))
 		}
-		if p.cfg.Borrow > 0 && len(rows.ID) == n {
+		if p.cfg.Impute > 0 && len(rows.ID) == n {
 			p.through = max(p.through, rows.ID[i]+1)
 		}
 		c.learn(&p.cfg, score, served, now, rate, p.through)
@@ -269,7 +268,7 @@ func (p *Predictor) score(rows Rows, i int, label int32) float64 {
 	return p.cfg.Score.One(p.row(rows, i), label, p.uniform(rows, i))
 }
 
-// index is that of the cell of a class in a row's slice.
+// index returns the index of the cell of a class in row i's slice.
 func (p *Predictor) index(rows Rows, i int, class int32) int {
 	k := 0
 	if p.cfg.Slices > 1 {
@@ -288,8 +287,7 @@ func (p *Predictor) cell(rows Rows, i int, class int32) *cell {
 	return &p.cells[p.index(rows, i, class)]
 }
 
-// uniform is the row's number in [0, 1): one output of SplitMix64 (Steele, Lea
-// & Flood 2014) at the row's place.
+// uniform returns row i's number in [0, 1), 0 without randomized scores.
 func (p *Predictor) uniform(rows Rows, i int) float64 {
 	if !p.cfg.Score.randomized() {
 		return 0
@@ -297,6 +295,8 @@ func (p *Predictor) uniform(rows Rows, i int) float64 {
 	return p.draw(rows.ID[i])
 }
 
+// draw returns the uniform number of an ID: one output of SplitMix64 (Steele, Lea &
+// Flood 2014).
 func (p *Predictor) draw(id uint64) float64 {
 	z := p.cfg.Seed + (id+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -304,23 +304,23 @@ func (p *Predictor) draw(id uint64) float64 {
 	return float64((z^z>>31)>>11) * 0x1p-53
 }
 
-// cell is one threshold and what it is learned from.
+// cell is one threshold and the scores that it is computed from.
 type cell struct {
 	threshold float64
-	level     float64 // ACI: the share to miss that the quantile is taken at; Fixed: 0 behind Calibrate
-	offset    float64 // PID: of the threshold
-	missed    float64 // PID: Σ (miss - α)
+	level     float64 // ACI: the miss rate α of the quantile, in [α/3, 2α]; Fixed: 0 after Calibrate
+	offset    float64 // PID: offset of the threshold from the quantile
+	missed    float64 // PID: Σ (1 - α for a miss, -α for a hit)
 
-	window []float64 // the latest scores, oldest first from next
-	next   int       // where the next score goes once the window is full
-	sorted []float64 // the same
-	loans
+	window []float64 // the latest scores of labels; a ring from next once it is full
+	next   int       // index of the oldest score once the window is full
+	sorted []float64 // the scores of window, ascending
+	imputed
 }
 
 func newCell(cfg *Config) cell { return cell{threshold: math.Inf(1), level: cfg.Alpha} }
 
 func (c *cell) calibrate(cfg *Config, scores []float64) {
-	c.loans = loans{}
+	c.imputed = imputed{}
 	if cfg.Method == Fixed {
 		c.threshold, c.level = Threshold(scores, cfg.Alpha), 0
 		return
@@ -328,34 +328,34 @@ func (c *cell) calibrate(cfg *Config, scores []float64) {
 	for _, s := range scores {
 		c.push(cfg, s)
 	}
-	c.settle(cfg)
+	c.setThreshold(cfg)
 }
 
-// learn takes the score of a label, whether the set served held it, and whether
-// the threshold in force does. PID's offset follows the latter: from what was
-// served, late labels would make it swing, as nothing bounds it.
+// learn learns the score of a label. served says whether the set served held the label,
+// now whether the current threshold admits it. PID's offset follows now: it has no
+// bounds, and following served it would swing when labels are late.
 func (c *cell) learn(cfg *Config, score float64, served, now bool, rate float64, through uint64) {
 	if cfg.Method == Fixed {
 		if c.level > 0 && len(c.window) < cfg.Window {
 			c.push(cfg, score)
-			c.repay(cfg, len(c.window), through)
-			c.settle(cfg)
+			c.prune(cfg, len(c.window), through)
+			c.setThreshold(cfg)
 		}
 		return
 	}
-	// While scores are too few for a threshold, a hit means nothing.
-	if !math.IsInf(quantile(cfg.Alpha, c.sorted, c.lent), 1) {
+	// While there are too few scores for a finite threshold, every set is full.
+	if !math.IsInf(quantile(cfg.Alpha, c.sorted, c.sortedImputed), 1) {
 		c.level -= float64(rate * miss(served, cfg.Alpha))
 		c.level = min(max(c.level, cfg.Alpha/3), 2*cfg.Alpha)
 		c.offset += float64(cfg.Rate * c.spread() * miss(now, cfg.Alpha))
 		c.missed += miss(served, cfg.Alpha)
 	}
 	c.push(cfg, score)
-	c.repay(cfg, len(c.window), through)
-	c.settle(cfg)
+	c.prune(cfg, len(c.window), through)
+	c.setThreshold(cfg)
 }
 
-// miss is [missed] - α, whose mean is 0 where coverage is as stated.
+// miss returns 1 - α for a miss and -α for a hit: its mean is 0 at the stated coverage.
 func miss(hit bool, alpha float64) float64 {
 	if hit {
 		return -alpha
@@ -363,9 +363,9 @@ func miss(hit bool, alpha float64) float64 {
 	return 1 - alpha
 }
 
-// spread is the range of the scores, of which there are some.
+// spread returns the range of the scores, of which there is at least one.
 func (c *cell) spread() float64 {
-	all := [2][]float64{c.sorted, c.lent}
+	all := [2][]float64{c.sorted, c.sortedImputed}
 	if len(all[0]) == 0 || len(all[1]) == 0 {
 		all[0] = slices.Concat(all[0], all[1])
 		all[1] = all[0]
@@ -375,7 +375,7 @@ func (c *cell) spread() float64 {
 
 func last(x []float64) float64 { return x[len(x)-1] }
 
-// push puts a score into the window, in place of the oldest if it is full.
+// push adds a score to the window, in place of the oldest if it is full.
 func (c *cell) push(cfg *Config, score float64) {
 	if len(c.window) < cfg.Window {
 		c.window = append(c.window, score)
@@ -389,18 +389,18 @@ func (c *cell) push(cfg *Config, score float64) {
 	c.sorted = slices.Insert(c.sorted, i, score)
 }
 
-// settle sets the threshold.
-func (c *cell) settle(cfg *Config) {
+// setThreshold recomputes the threshold.
+func (c *cell) setThreshold(cfg *Config) {
 	if cfg.Method == ACI {
-		c.threshold = quantile(c.level, c.sorted, c.lent)
+		c.threshold = quantile(c.level, c.sorted, c.sortedImputed)
 		return
 	}
-	c.threshold = quantile(cfg.Alpha, c.sorted, c.lent)
+	c.threshold = quantile(cfg.Alpha, c.sorted, c.sortedImputed)
 	if cfg.Method == PID && len(c.sorted) > 0 {
 		x := min(max(c.missed/cfg.Horizon, -saturated), saturated)
 		c.threshold += c.offset + float64(cfg.Integral*c.spread()*(x/(1-math.Abs(x))))
 	}
 }
 
-// saturated keeps PID's saturating term finite.
+// saturated bounds |x| in PID's saturating term, which is infinite at 1.
 const saturated = 0.999

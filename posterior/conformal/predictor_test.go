@@ -157,7 +157,7 @@ func TestUniforms(t *testing.T) {
 	}
 }
 
-// The level repays what served sets missed, even when the threshold in force
+// The level makes up for what served sets missed, even when the threshold in force
 // would have held the label, and stays within its bounds.
 func TestServedMissesRaiseTheThreshold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))

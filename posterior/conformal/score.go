@@ -7,18 +7,17 @@ import (
 	"slices"
 )
 
-// Kind names a score.
+// Kind is the kind of a score.
 type Kind uint8
 
 const (
-	// LAC is 1 - p(y): the smallest sets on average (Sadinle, Lei & Wasserman
+	// LAC is 1 - p(c). It gives the smallest sets on average (Sadinle, Lei & Wasserman
 	// 2019).
 	LAC Kind = iota
-	// APS is the sum of probabilities down to and including y's, most probable
-	// first: sets that grow with the row's difficulty (Romano, Sesia & Candès
-	// 2020).
+	// APS is the sum of the probabilities of c and of all more probable classes. Its
+	// sets grow with the difficulty of the row (Romano, Sesia & Candès 2020).
 	APS
-	// RAPS is APS with a penalty on unlikely ranks: smaller sets (Angelopoulos
+	// RAPS is APS with a penalty on low ranks, which makes sets smaller (Angelopoulos
 	// et al. 2021).
 	RAPS
 )
@@ -36,14 +35,15 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
-// Score is a measure of how badly a class conforms to a row of probabilities.
+// Score measures how badly a class conforms to a row of probabilities.
 type Score struct {
 	Kind Kind
-	// Penalty ≥ 0 is what RAPS adds for every rank beyond Free, ranks from 1.
+	// Penalty ≥ 0 is what RAPS adds for every rank beyond Free; ranks count from 1.
 	Penalty float64
 	Free    int
-	// Randomized takes u·p off APS and RAPS, u uniform: coverage is then exact,
-	// not only at least as stated, and sets are smaller. LAC is never randomized.
+	// Randomized subtracts u·p(c), u uniform, from APS and RAPS: coverage is then
+	// exactly as stated instead of at least, and sets are smaller. LAC is never
+	// randomized.
 	Randomized bool
 }
 
@@ -57,9 +57,8 @@ func (s Score) Validate() error {
 }
 
 // All writes the score of every class of one row to dst. Of classes with equal
-// probabilities the lowest ranks first. Where the score is randomized, u has a
-// uniform number for every rank, most probable class first; else it is not read
-// and may be nil.
+// probabilities the lowest ranks first. If the score is randomized, u has a uniform
+// number for every rank, the most probable class first; otherwise it may be nil.
 func (s Score) All(dst, probs, u []float64) {
 	if len(dst) != len(probs) || s.randomized() && len(u) != len(probs) {
 		panic(fmt.Sprintf("conformal: %d probabilities and %d uniforms into %d scores", len(probs), len(u), len(dst)))
@@ -67,8 +66,8 @@ func (s Score) All(dst, probs, u []float64) {
 	s.all(dst, probs, func(rank int) float64 { return u[rank] })
 }
 
-// One returns the score of one class of a row; u, a uniform number, counts
-// where the score is randomized.
+// One returns the score of one class of a row. u is a uniform number, which is read only
+// if the score is randomized.
 func (s Score) One(probs []float64, class int32, u float64) float64 {
 	if s.Kind == LAC {
 		return 1 - probs[class]
@@ -105,8 +104,8 @@ func (s Score) all(dst, probs []float64, u func(rank int) float64) {
 	}
 }
 
-// sum is the score of the class at a rank from 1 with probability p, after
-// classes of probability before.
+// sum returns the score of the class of probability p at a rank, from 1, where the
+// classes ranked before it have the probability before together.
 func (s Score) sum(before, p float64, rank int, u float64) float64 {
 	score := before + p
 	if s.Kind == RAPS {
@@ -118,7 +117,7 @@ func (s Score) sum(before, p float64, rank int, u float64) float64 {
 	return score
 }
 
-// ranked returns the classes from the most probable on.
+// ranked returns the classes by descending probability.
 func ranked(probs []float64) []int {
 	order := make([]int, len(probs))
 	for c := range order {
@@ -128,17 +127,17 @@ func ranked(probs []float64) []int {
 	return order
 }
 
-// Threshold returns the split conformal threshold: of n scores of labels the
-// ⌈(n+1)(1-α)⌉-th smallest (Vovk, Gammerman & Shafer 2005), infinite where n is
-// less than that.
+// Threshold returns the split conformal threshold, the ⌈(n+1)(1-α)⌉-th smallest of n
+// scores of labels (Vovk, Gammerman & Shafer 2005). It is infinite if n is less than
+// that.
 func Threshold(scores []float64, alpha float64) float64 {
 	sorted := slices.Clone(scores)
 	slices.Sort(sorted)
 	return quantile(alpha, sorted, nil)
 }
 
-// quantile is Threshold of the scores of two sorted lists. α may be any number: at
-// 0 and below the threshold is infinite, at 1 and above minus infinite.
+// quantile is Threshold of the scores of two sorted lists together, for any α: the
+// threshold is +Inf for α ≤ 0 and -Inf for α ≥ 1.
 func quantile(alpha float64, a, b []float64) float64 {
 	n := len(a) + len(b)
 	if alpha <= 0 {
@@ -147,7 +146,7 @@ func quantile(alpha float64, a, b []float64) float64 {
 	if alpha >= 1 {
 		return math.Inf(-1)
 	}
-	// (n+1)α is nearer to a whole number than (n+1)(1-α), which 1-α rounds.
+	// ⌈(n+1)(1-α)⌉ = n+1 - ⌊(n+1)α⌋, without the rounding of 1-α.
 	switch rank := n + 1 - int(math.Floor(float64(n+1)*alpha)); {
 	case rank > n:
 		return math.Inf(1)

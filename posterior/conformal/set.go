@@ -5,8 +5,7 @@ import (
 	"math/bits"
 )
 
-// Set is a set of classes: class c is in it when bit c mod 64 of word c/64 is
-// set.
+// Set is a set of classes as a bitmap: bit c mod 64 of word c/64 is class c.
 type Set []uint64
 
 // Has reports whether the class is in the set.
@@ -32,7 +31,8 @@ func (s Set) Append(dst []int32) []int32 {
 
 func (s Set) add(class int) { s[class/64] |= 1 << (class % 64) }
 
-// Coverage counts how sets as served fared. Counts of parts of a stream add up.
+// Coverage counts sets, as served, and the labels they held. It adds up over parts of a
+// stream.
 type Coverage struct {
 	Rows    uint64
 	Covered uint64 // rows whose set held the label
@@ -63,13 +63,13 @@ func (c Coverage) Rate() float64 { return float64(c.Covered) / float64(max(c.Row
 // MeanSize returns the mean number of classes of a set, 0 of none.
 func (c Coverage) MeanSize() float64 { return float64(c.Classes) / float64(max(c.Rows, 1)) }
 
-// Reason says why a prediction is better not acted on.
+// Reason is why a prediction should not be acted on.
 type Reason uint8
 
 const (
-	// Certain is no reason.
+	// Certain: there is no reason.
 	Certain Reason = iota
-	// OutOfDistribution: the caller's score says the row is like none known.
+	// OutOfDistribution: the row is unlike those known.
 	OutOfDistribution
 	// EmptySet: no class conforms.
 	EmptySet
@@ -79,8 +79,7 @@ const (
 	LowConfidence
 )
 
-// String returns the reason as it stands in messages and metrics, "" for
-// Certain.
+// String returns the reason's name in messages and metrics, "" for Certain.
 func (r Reason) String() string {
 	switch r {
 	case Certain:
@@ -97,16 +96,16 @@ func (r Reason) String() string {
 	return fmt.Sprintf("Reason(%d)", uint8(r))
 }
 
-// Limits say when to abstain. The zero value never does.
+// Limits are the limits beyond which to abstain. With the zero value there are none.
 type Limits struct {
-	MinConfidence float64 // abstain below
-	MaxSize       int     // abstain when the set has more classes, or none; 0: never
-	MaxOutside    float64 // abstain when the out-of-distribution score is above; 0: never
+	MinConfidence float64 // abstain if the confidence is lower
+	MaxSize       int     // abstain if the set has more classes, or none; 0 for no limit
+	MaxOutside    float64 // abstain if the score of Outside is higher; 0 for no limit
 }
 
-// Abstain returns the first reason, in the order of the constants, to abstain
-// from a prediction with the given confidence, set and out-of-distribution
-// score, or Certain. A nil set is of no concern.
+// Abstain returns the first reason, in the order of the constants, to abstain from a
+// prediction with the given confidence, set and score of Outside, or Certain. A nil set
+// is no reason.
 func (l Limits) Abstain(confidence float64, set Set, outside float64) Reason {
 	switch {
 	case l.MaxOutside > 0 && !(outside <= l.MaxOutside):

@@ -7,15 +7,15 @@ import (
 	"slices"
 )
 
-// cellHeader is threshold, level, offset, missed, the number of loans and the
-// number of scores.
+// cellHeader is the number of words before the scores of a threshold: threshold, level,
+// offset, missed, the number of imputed rows and the number of scores.
 const cellHeader = 6
 
-// AppendState appends canonical bytes of the whole state to b, for hashes and
-// checkpoints, as 64-bit little-endian words: what is behind the latest row with a
-// label, then for every threshold the numbers it is made of, the scores of its
-// window, oldest first, and its loans, each an identity and a score. The
-// configuration is not part of it.
+// AppendState appends the whole state to b as canonical bytes, for hashes and
+// checkpoints: 64-bit little-endian words. First comes 1 + the largest ID that has a
+// label; then for every threshold the numbers of cellHeader, the scores of its window,
+// oldest first, and its imputed rows, each an ID and a score. The configuration is not
+// part of it.
 func (p *Predictor) AppendState(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, p.through)
 	for i := range p.cells {
@@ -42,8 +42,8 @@ var (
 	errValue  = errors.New("conformal: the state holds values that no predictor of this configuration has")
 )
 
-// SetState is the inverse of AppendState for a predictor of the same
-// configuration. On an error the state is as it was.
+// SetState reads what AppendState of a predictor of the same configuration wrote. On an
+// error the state is as it was.
 func (p *Predictor) SetState(b []byte) error {
 	if len(b) < 8 {
 		return errLength
@@ -57,12 +57,12 @@ func (p *Predictor) SetState(b []byte) error {
 		}
 		number := func(i int) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:])) }
 		c := cell{threshold: number(0), level: number(1), offset: number(2), missed: number(3)}
-		loans, n := binary.LittleEndian.Uint64(b[8*(cellHeader-2):]), binary.LittleEndian.Uint64(b[8*(cellHeader-1):])
+		imputed, n := binary.LittleEndian.Uint64(b[8*(cellHeader-2):]), binary.LittleEndian.Uint64(b[8*(cellHeader-1):])
 		b = b[8*cellHeader:]
-		if n > uint64(p.cfg.Window) || loans > uint64(p.cfg.Window) || loans > 0 && p.cfg.Borrow == 0 {
+		if n > uint64(p.cfg.Window) || imputed > uint64(p.cfg.Window) || imputed > 0 && p.cfg.Impute == 0 {
 			return errValue
 		}
-		if uint64(len(b)/8) < n+2*loans {
+		if uint64(len(b)/8) < n+2*imputed {
 			return errLength
 		}
 		c.window = make([]float64, n)
@@ -70,11 +70,11 @@ func (p *Predictor) SetState(b []byte) error {
 			c.window[k] = number(k)
 		}
 		b = b[8*n:]
-		for k := range int(loans) {
-			c.lend(loan{binary.LittleEndian.Uint64(b[16*k:]), number(2*k + 1)})
+		for k := range int(imputed) {
+			c.add(imputedRow{binary.LittleEndian.Uint64(b[16*k:]), number(2*k + 1)})
 		}
-		b = b[16*loans:]
-		if !finite(c.level, c.offset, c.missed) || !finite(c.window...) || !finite(c.lent...) || math.IsNaN(c.threshold) {
+		b = b[16*imputed:]
+		if !finite(c.level, c.offset, c.missed) || !finite(c.window...) || !finite(c.sortedImputed...) || math.IsNaN(c.threshold) {
 			return errValue
 		}
 		c.sorted = slices.Clone(c.window)

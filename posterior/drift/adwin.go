@@ -8,15 +8,14 @@ import (
 
 // ADWINConfig holds the constants of ADWIN.
 type ADWINConfig struct {
-	Delta      float64 // δ in (0, 1): lower means fewer false alarms
-	Clock      int     // a check every Clock values
-	MaxBuckets int     // of one size, ≥ 2: more means finer cuts
-	MinLength  int     // of either side of a cut, ≥ 1
+	Delta      float64 // δ in (0, 1): confidence; lower means fewer false alarms
+	Clock      int     // values between two checks
+	MaxBuckets int     // buckets of one size, ≥ 2: more means finer cuts
+	MinLength  int     // least length of either side of a cut, ≥ 1
 	Grace      int     // no check while the window is no longer than this
-	// Keep goes on, after a drift, with the part of the window that is left, as
-	// published; the rest of the change then often fires again. Otherwise
-	// everything starts over at the value after a drift, as the Python library
-	// river does.
+	// Keep continues after a drift with the part of the window that is left, as
+	// published; the same change is then often detected again. Otherwise the window
+	// starts empty after a drift, as in the Python library river.
 	Keep bool
 }
 
@@ -37,23 +36,23 @@ func (c ADWINConfig) Validate() error {
 	)
 }
 
-// ADWIN keeps a window of the latest values that is as long as their mean
-// stays the same (Bifet & Gavaldà 2007, ADWIN2). The window is an exponential
-// histogram: MaxBuckets·log₂(values) buckets.
+// ADWIN keeps the longest window of the latest values whose mean has not changed (Bifet &
+// Gavaldà 2007, ADWIN2): it drops the oldest values while there is a cut of the window
+// into two sides with different means. The window is an exponential histogram of
+// MaxBuckets·log₂(values) buckets.
 type ADWIN struct {
 	cfg  ADWINConfig
 	rows [][]bucket // rows[i]: buckets of 2ⁱ values each, oldest first
 	tick uint64     // values since the start
 	sum  bucket     // of the window
 	n    uint64     // values in the window
-	done bool       // everything starts over at the next value
+	done bool       // a drift was detected: the next value starts over
 }
 
-// bucket sums up neighbouring values.
+// bucket is a sum of neighbouring values.
 type bucket struct{ total, squares float64 } // squares: Σ (x - mean)²
 
-// NewADWIN returns a detector with an empty window. A cfg that does not
-// validate panics.
+// NewADWIN returns a detector with an empty window. It panics if cfg does not validate.
 func NewADWIN(cfg ADWINConfig) *ADWIN {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
@@ -64,7 +63,7 @@ func NewADWIN(cfg ADWINConfig) *ADWIN {
 // Width returns the number of values in the window.
 func (a *ADWIN) Width() int { return int(a.n) }
 
-// Mean returns the mean of the window, 0 of an empty one.
+// Mean returns the mean of the window, 0 if it is empty.
 func (a *ADWIN) Mean() float64 {
 	if a.n == 0 {
 		return 0
@@ -72,8 +71,8 @@ func (a *ADWIN) Mean() float64 {
 	return a.sum.total / float64(a.n)
 }
 
-// Add takes the next value and reports whether the mean changed: whether the
-// window was cut. Width and Mean are then those of what is left.
+// Add adds the next value and reports whether the mean has changed, that is, whether the
+// window was cut. Width and Mean are then those of the rest.
 func (a *ADWIN) Add(x float64) (drift bool) {
 	if a.done {
 		*a = ADWIN{cfg: a.cfg}
@@ -90,6 +89,8 @@ func (a *ADWIN) Add(x float64) (drift bool) {
 	return drift
 }
 
+// insert adds a value as a bucket of one, and merges the two oldest buckets of every size
+// that has too many.
 func (a *ADWIN) insert(x float64) {
 	if a.n > 0 {
 		a.sum.squares += between(bucket{total: x}, 1, a.sum, float64(a.n))
@@ -113,14 +114,14 @@ func (a *ADWIN) insert(x float64) {
 	}
 }
 
-// between is what the sum of squared deviations gains, beyond those of its
-// parts, when n values and m values come together.
+// between returns by how much the sum of squared deviations of n and m values together
+// exceeds the sums of the two parts.
 func between(x bucket, n float64, y bucket, m float64) float64 {
 	d := x.total/n - y.total/m
 	return n * m * d * d / (n + m)
 }
 
-// drop takes the oldest bucket out of the window.
+// drop removes the oldest bucket from the window.
 func (a *ADWIN) drop() {
 	last := len(a.rows) - 1
 	oldest, n := a.rows[last][0], math.Ldexp(1, last)
@@ -133,8 +134,8 @@ func (a *ADWIN) drop() {
 	a.sum.squares -= oldest.squares + between(oldest, n, a.sum, float64(a.n))
 }
 
-// changed reports whether, at some cut between buckets, the means of the two
-// sides differ by more than chance allows.
+// changed reports whether the means of the two sides of some cut between buckets differ
+// by more than Bifet & Gavaldà's bound ε_cut, which chance exceeds with probability δ.
 func (a *ADWIN) changed() bool {
 	least, width := float64(a.cfg.MinLength), float64(a.n)
 	d := math.Log(2 * math.Log(width) / a.cfg.Delta)
@@ -159,8 +160,8 @@ func (a *ADWIN) changed() bool {
 	return false
 }
 
-// AppendState appends the canonical state: done, tick, the window's sums, then
-// every row's length and buckets.
+// AppendState appends done, tick, the window's sums, and the length and buckets of every
+// row.
 func (a *ADWIN) AppendState(b []byte) []byte {
 	b = appendFlag(b, a.done)
 	b = appendCount(b, a.tick)
@@ -200,7 +201,7 @@ func (a *ADWIN) SetState(b []byte) error {
 	if err := r.end(); r.short || ok && err != nil {
 		return errLength
 	}
-	// An empty last row, or more values than came, would later be dropped twice.
+	// drop needs a last row that is not empty and n ≤ tick.
 	if !ok || rows > 0 && len(next.rows[rows-1]) == 0 || next.n > next.tick {
 		return errValue
 	}

@@ -2,10 +2,10 @@ package drift
 
 import "fmt"
 
-// Classes returns an MMD on predicted classes, 0 to cfg.Dim-1. Its kernel is 1
-// for equal classes and 0 for others, so the squared distance is that of the
-// classes' shares, Σ_c (share in the block - share in the reference)². A cfg
-// that does not validate panics; Add panics at a class out of range.
+// Classes returns an MMD on predicted classes, 0 to cfg.Dim-1. Its kernel is 1 for equal
+// classes and 0 for others, so the MMD is Σ_c (share of c in the block - share of c in
+// the reference)². It panics if cfg does not validate; Add panics at a class out of
+// range.
 func Classes(cfg MMDConfig) *MMD[int32] {
 	cfg.Features = max(cfg.Features, 1)
 	if err := cfg.Validate(); err != nil {
@@ -14,7 +14,7 @@ func Classes(cfg MMDConfig) *MMD[int32] {
 	return newMMD(cfg, kernel[int32](equal(cfg.Dim)))
 }
 
-// equal is the kernel; its number is that of the classes.
+// equal is the kernel over that many classes. Its features are indicators.
 type equal int32
 
 func (e equal) features() int { return int(e) }

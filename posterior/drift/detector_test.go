@@ -382,7 +382,7 @@ func BenchmarkAdd(b *testing.B) {
 		}
 		m.reference = append(m.reference, shifted(rng, 64, 0))
 		for b.Loop() {
-			m.settle()
+			m.fit()
 		}
 	})
 	b.Run("threshold of classes", func(b *testing.B) {
@@ -392,7 +392,7 @@ func BenchmarkAdd(b *testing.B) {
 		}
 		m.reference = append(m.reference, rng.Int32N(40))
 		for b.Loop() {
-			m.settle()
+			m.fit()
 		}
 	})
 }

@@ -1,27 +1,35 @@
-// Package drift tells when a stream changes. With labels: ADWIN and PageHinkley
-// watch a number, such as the log loss of what was served. Without: an MMD
-// compares embeddings, or predicted classes, with a reference window, and a
-// Monitor estimates accuracy and calibration error of what is served from its
-// confidence and from what labels said of such confidences before.
+// Package drift detects changes of a stream.
 //
-// All are functions of their configuration and of the values added, to the bit,
-// on every machine: sums run in one order, products are rounded before they are
-// added or fused everywhere, as in package posterior, and no exponential is taken. Memory is bounded. Numbers that
-// come in must be finite: one that is not spoils a detector until it starts
-// over.
+// With labels, [ADWIN] and [PageHinkley] test whether the mean of a number has changed,
+// such as the log loss of what was served. Without labels, an [MMD] compares the
+// distribution of embeddings or of predicted classes with a reference window, and a
+// [Monitor] estimates accuracy and calibration error of what is served, from its
+// confidence and from how often earlier predictions of such confidence were correct.
+//
+//	adwin.go        mean of a window that grows while nothing changes
+//	pagehinkley.go  cumulative deviations from the mean
+//	mmd.go          two-sample test by kernels: embeddings.go, classes.go
+//	monitor.go      accuracy and calibration error before labels
+//	state.go        state as bytes
+//
+// Results depend only on the configuration and the values added, and have the same
+// bits on every machine: sums run in one order, products are rounded before they are
+// added or fused everywhere, as in package posterior, and no exponentials are used.
+// Memory is bounded. Values must be finite: one that is not makes a detector useless
+// until it starts over.
 package drift
 
 import "errors"
 
 // Detector watches a stream of values of type X.
 type Detector[X any] interface {
-	// Add takes the next value and reports whether the stream changed.
+	// Add adds the next value and reports whether a change is detected.
 	Add(x X) (drift bool)
 	// AppendState appends canonical bytes of the whole state to b, for hashes
 	// and checkpoints. The configuration is not part of it.
 	AppendState(b []byte) []byte
-	// SetState is the inverse of AppendState for a detector of the same
-	// configuration. On an error the state is as it was.
+	// SetState reads what AppendState of a detector of the same configuration wrote.
+	// On an error the state is as it was.
 	SetState(b []byte) error
 }
 
@@ -32,7 +40,7 @@ var (
 	_ Detector[int32]     = (*MMD[int32])(nil)
 )
 
-// remedies joins the remedies whose condition does not hold.
+// remedies joins the errors of the checks that fail.
 func remedies(checks ...check) error {
 	var errs []error
 	for _, c := range checks {

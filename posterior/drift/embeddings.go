@@ -9,10 +9,10 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// Embeddings returns an MMD on embeddings of dimension cfg.Dim. Its kernel is
-// nearly Gaussian, exp(-|x-y|²/2σ²), with σ the median distance of the
-// reference's rows, in cfg.Features random Fourier features (Rahimi & Recht
-// 2007). A cfg that does not validate panics; Add panics at another dimension.
+// Embeddings returns an MMD on embeddings of dimension cfg.Dim. Its kernel approximates
+// the Gaussian exp(-|x-y|²/2σ²), σ the median distance of the reference's rows, by
+// cfg.Features random Fourier features (Rahimi & Recht 2007). It panics if cfg does not
+// validate; Add panics at an embedding of another dimension.
 func Embeddings(cfg MMDConfig) *MMD[[]float32] {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
@@ -20,15 +20,15 @@ func Embeddings(cfg MMDConfig) *MMD[[]float32] {
 	return newMMD(cfg, kernel[[]float32](newFourier(cfg)))
 }
 
-// fourier has features √(2/D) cos(2π(w·x/σ + b)). Counted in turns, an angle is
-// reduced without error.
+// fourier is the kernel with the D features √(2/D) cos(2π(w·x/σ + b)). Angles are in
+// turns, so that they are reduced without error.
 type fourier struct {
 	dim   int
-	waves []float64 // dim × features; entries N(0, 1/4π²), nearly
-	phase []float64 // features, in [0, 1)
+	waves []float64 // w, dim × features; entries approximately N(0, 1/4π²)
+	phase []float64 // b, one for each feature, in [0, 1)
 	scale float64   // 1/σ
 
-	scaled, turns []float64 // dim and features; scratch
+	scaled, turns []float64 // scratch of add: x/σ, and the angles
 }
 
 func newFourier(cfg MMDConfig) *fourier {
@@ -48,9 +48,9 @@ func newFourier(cfg MMDConfig) *fourier {
 	return f
 }
 
-// normal draws from the sum of twelve uniforms: mean 0, variance 1, and near
-// enough to a normal for a kernel's spectrum. rand's own normals take math.Exp,
-// which differs between processors.
+// normal returns a sum of twelve uniforms less 6: mean 0, variance 1, and close enough to
+// a normal for a kernel's spectrum. rand's own normals use math.Exp, whose bits differ
+// between processors.
 func normal(rng *rand.Rand) (x float64) {
 	for range 12 {
 		x += rng.Float64()
@@ -68,10 +68,10 @@ func (f *fourier) check(x []float32) {
 
 func (f *fourier) clone(x []float32) []float32 { return slices.Clone(x) }
 
-// pairRows rows are enough for the median of their distances.
+// pairRows is the number of rows whose distances give the median, up to twice as many.
 const pairRows = 128
 
-// fit sets σ. Where more than half of the distances are 0 it is 1.
+// fit sets σ, 1 if more than half of the distances are 0.
 func (f *fourier) fit(reference [][]float32) {
 	every := max(len(reference)/pairRows, 1)
 	var distances []float64
@@ -123,8 +123,8 @@ func (f *fourier) sums(total []float64, reference [][]float32) func(sum []float6
 	}
 }
 
-// cosine is cos(2πt), t in turns, by the Taylor sum of the sine about its
-// nearest zero: true to 1e-11 for angles that are still known, and the same bits
+// cosine returns cos(2πt) by the Taylor polynomial of the sine about its nearest zero,
+// with an error below 1e-11 as long as float64 resolves t to that, and the same bits
 // everywhere.
 func cosine(t float64) float64 {
 	const s3, s5, s7, s9, s11, s13, s15 = -1. / 6, 1. / 120, -1. / 5040, 1. / 362880, -1. / 39916800, 1. / 6227020800, -1. / 1307674368000

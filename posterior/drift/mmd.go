@@ -9,24 +9,21 @@ import (
 
 // MMDConfig holds the constants of an MMD.
 type MMDConfig struct {
-	Dim       int // of an embedding; the number of classes
-	Features  int // random Fourier features of an embedding; of no use to classes
-	Reference int // rows of the reference window, ≥ 4 blocks
-	Block     int // rows that are compared with it at once
-	// FalseAlarms in [1e-4, 0.5] is the share of blocks that fire although
-	// nothing changed, if rows are independent. Rows that come in runs fire more
-	// often.
+	Dim       int // dimension of an embedding, or number of classes
+	Features  int // random Fourier features of an embedding; not used for classes
+	Reference int // rows of the reference window, at least 4 blocks
+	Block     int // rows that are compared with the reference at a time
+	// FalseAlarms in [1e-4, 0.5] is the share of blocks with a false alarm if rows
+	// are independent. Correlated rows cause more.
 	FalseAlarms float64
-	Seed        uint64 // of the features and of the threshold's draws
-	// Keep goes on comparing with the same reference after a drift: a change
-	// that stays fires at every block. Otherwise the next rows are the new
-	// reference.
+	Seed        uint64 // of the random features and of the threshold's draws
+	// Keep keeps the reference after a drift, so that a lasting change is detected
+	// in every block. Otherwise the rows after a drift are the new reference.
 	Keep bool
 }
 
-// DefaultMMD returns 64 features, blocks of 64 rows against 1024 and one false
-// alarm in a thousand blocks, for embeddings of dimension dim or as many
-// classes.
+// DefaultMMD returns 64 features, blocks of 64 rows, a reference of 1024 and one false
+// alarm in a thousand blocks, for embeddings of dimension dim or for dim classes.
 func DefaultMMD(dim int) MMDConfig {
 	return MMDConfig{Dim: dim, Features: 64, Reference: 1024, Block: 64, FalseAlarms: 0.001, Seed: 1}
 }
@@ -46,54 +43,54 @@ func (c MMDConfig) Validate() error {
 	)
 }
 
-// MMD compares blocks of rows with a reference window by their maximum mean
-// discrepancy (Gretton et al. 2012): the squared distance of the mean of a
-// kernel's features over the block from that over the reference, which is the
-// first rows seen. A block fires when it is further away than all but a share
-// FalseAlarms of blocks drawn at random from the reference itself, each measured
-// against the rest. The reference is held until its features' mean is known:
-// Reference·Dim numbers of float32, then no more than Features.
+// MMD compares blocks of rows with a reference window, the first rows seen, by their
+// maximum mean discrepancy (Gretton et al. 2012): the squared distance between the mean
+// of a kernel's features over the block and over the reference. A block is a drift if it
+// is further away than all but a share FalseAlarms of random blocks of the reference
+// itself, each measured from the rest of the reference. The reference's rows are only
+// kept until it is full; then their mean features are enough.
 type MMD[X any] struct {
 	cfg    MMDConfig
 	kernel kernel[X]
 
-	reference []X // while it fills
+	reference []X // the reference while it fills, then nil
 	base      base
 
-	block []float64 // Σ of the features of the block at hand
-	rows  int       // of the block at hand
+	block []float64 // Σ of the features of the unfinished block
+	rows  int       // its rows, fewer than cfg.Block
 	last  Comparison
-	done  bool // the next row starts a new reference
+	done  bool // a drift was detected: the next row starts a new reference
 }
 
-// base is what is kept of a full reference.
+// base is what is kept of a full reference, the zero value until then.
 type base struct {
-	mean      []float64 // of the features; nil while the reference fills
-	threshold float64
+	mean      []float64 // mean of the features
+	threshold float64   // squared distance beyond which a block is a drift
 }
 
-// Comparison says how the latest block compared with the reference.
+// Comparison is the result of comparing the latest block with the reference.
 type Comparison struct {
-	Blocks    uint64  // compared so far, over all references
-	MMD       float64 // squared distance of the latest
-	Threshold float64 // that it had to exceed
+	Blocks    uint64  // blocks compared so far, over all references
+	MMD       float64 // squared distance of the latest block
+	Threshold float64 // a larger MMD is a drift
 }
 
-// kernel maps rows to features.
+// kernel maps rows to features, whose inner products are the kernel's values.
 type kernel[X any] interface {
 	features() int
-	// check panics at a row of the wrong shape.
+	// check panics if a row has the wrong shape.
 	check(x X)
-	// clone returns a copy that is the kernel's caller's own.
+	// clone returns a copy of a row that shares no memory with it.
 	clone(x X) X
-	// fit finds the kernel's constants from the reference.
+	// fit sets the kernel's constants from the reference.
 	fit(reference []X)
 	// add adds the features of a row to sum.
 	add(sum []float64, x X)
-	// sums adds the features of the reference to total, and returns what sets sum
-	// to those of some of its rows, which are told by their places in it.
+	// sums adds the features of the reference to total, and returns a function that
+	// sets sum to the sum of the features of the reference's rows with the given
+	// indices.
 	sums(total []float64, reference []X) func(sum []float64, rows []int32)
-	// appendRow and row write and read a row, appendFit and setFit what fit found.
+	// appendRow and row write and read a row, appendFit and setFit the constants.
 	appendRow(b []byte, x X) []byte
 	row(r *reader) (x X, ok bool)
 	appendFit(b []byte) []byte
@@ -104,8 +101,8 @@ func newMMD[X any](cfg MMDConfig, k kernel[X]) *MMD[X] {
 	return &MMD[X]{cfg: cfg, kernel: k, block: make([]float64, k.features())}
 }
 
-// Add takes the next row and reports whether it completes a block that is not
-// like the reference.
+// Add adds the next row and reports whether it completes a block that differs from the
+// reference.
 func (m *MMD[X]) Add(x X) (drift bool) {
 	m.kernel.check(x)
 	if m.done {
@@ -115,7 +112,7 @@ func (m *MMD[X]) Add(x X) (drift bool) {
 		m.reference = append(m.reference, m.kernel.clone(x))
 		if len(m.reference) == m.cfg.Reference {
 			m.kernel.fit(m.reference)
-			m.base = m.settle()
+			m.base = m.fit()
 			m.reference = nil
 		}
 		return false
@@ -136,7 +133,7 @@ func (m *MMD[X]) Add(x X) (drift bool) {
 // Last returns the latest comparison, zeros before the first.
 func (m *MMD[X]) Last() Comparison { return m.last }
 
-// distance is |x/n - y/k|², the sum of four sums, of every fourth entry each.
+// distance returns |x/n - y/k|², summed as four sums of every fourth entry.
 func distance(x []float64, n float64, y []float64, k float64) float64 {
 	byN, byK := 1/n, 1/k
 	var sum [4]float64
@@ -158,11 +155,12 @@ func distance(x []float64, n float64, y []float64, k float64) float64 {
 	return (sum[0] + sum[1]) + (sum[2] + sum[3])
 }
 
-// drawsPerAlarm random blocks at the least lie beyond the threshold.
+// drawsPerAlarm is how many of the random blocks lie beyond the threshold: enough to
+// estimate the quantile.
 const drawsPerAlarm = 10
 
-// settle finds mean and threshold of a full reference.
-func (m *MMD[X]) settle() base {
+// fit returns mean and threshold of the full reference.
+func (m *MMD[X]) fit() base {
 	n, width := len(m.reference), m.kernel.features()
 	total := make([]float64, width)
 	sums := m.kernel.sums(total, m.reference)
@@ -170,7 +168,7 @@ func (m *MMD[X]) settle() base {
 	for i := range order {
 		order[i] = int32(i)
 	}
-	// The largest distances, the least of them first.
+	// The largest distances, ascending; the first becomes the threshold.
 	var far [drawsPerAlarm]float64
 	draws := rand.NewPCG(m.cfg.Seed, thresholdStream)
 	sum, rest := make([]float64, width), make([]float64, width)
@@ -200,8 +198,8 @@ func (m *MMD[X]) settle() base {
 	return b
 }
 
-// below is [rand.Rand.IntN], of which a new reference takes hundreds of thousands,
-// in half the time.
+// below returns a uniform number in [0, n), as [rand.Rand.IntN] does, in half the time: a
+// new reference takes hundreds of thousands of them.
 func below(n int, from *rand.PCG) int {
 	if n&(n-1) == 0 {
 		return int(from.Uint64()) & (n - 1)
@@ -214,15 +212,15 @@ func below(n int, from *rand.PCG) int {
 	}
 }
 
-// Streams of the seed, so that features and threshold do not share draws.
+// Streams of the seed: features and threshold draw independently.
 const (
 	featureStream   = 1
 	thresholdStream = 2
 )
 
-// AppendState appends the canonical state: the latest comparison, then the rows
-// of a reference that fills, or mean, threshold and fit of a full one and the
-// block at hand.
+// AppendState appends done and the latest comparison, and then either the rows of an
+// unfinished reference, or mean, threshold and kernel constants of a full one and the
+// unfinished block.
 func (m *MMD[X]) AppendState(b []byte) []byte {
 	b = appendFlag(b, m.done)
 	b = appendCount(b, m.last.Blocks)

@@ -9,11 +9,11 @@ import (
 
 // MonitorConfig holds the constants of a Monitor.
 type MonitorConfig struct {
-	// Keep in (0, 1) is what a row keeps of the rows before it: the measures
-	// are over about the latest 1/(1-Keep).
+	// Keep in (0, 1) is the decay of earlier rows with every row: the measures are over
+	// about the latest 1/(1-Keep) rows.
 	Keep float64
-	// Prior > 0 is how many labelled rows the belief that confidences are right
-	// weighs, in each of the calibration.BinCount bins.
+	// Prior > 0 is the weight of the prior that confidences are calibrated, in labelled
+	// rows, in each of the calibration.BinCount bins.
 	Prior float64
 }
 
@@ -28,36 +28,35 @@ func (c MonitorConfig) Validate() error {
 	)
 }
 
-// Monitor estimates, before labels come, the accuracy and the calibration error
-// of what is served, and measures the realised ones as they come. The estimate
-// takes off a confidence what confidences near it were wrong by when labels
-// came: it follows the confidences that are served at once, and what they are
-// worth only with the labels. Both run over the bins of equal width of package
-// calibration, with old rows fading.
+// Monitor estimates accuracy and calibration error of what is served before its labels
+// come, and measures them as labels come. The estimate corrects each confidence by the
+// gap between confidence and accuracy of earlier predictions in the same bin of
+// [calibration.Bins]. So it follows a change of the confidences at once, and a change of
+// what they are worth only with the labels. Earlier rows decay.
 type Monitor struct {
 	cfg      MonitorConfig
 	served   [calibration.BinCount]fading
 	realised [calibration.BinCount]fading
 }
 
-// fading is a calibration.Bin whose rows lose weight with time.
+// fading is a calibration.Bin with decaying counts.
 type fading struct{ count, correct, confidence float64 }
 
-// gap is Σ (confidence - right) over the rows.
+// gap returns Σ (confidence - correct) over the rows, decayed.
 func (f *fading) gap() float64 { return f.confidence - f.correct }
 
-// Measures are those of a Monitor. All are 0 before the first row of their kind.
+// Measures are the measures of a Monitor. Each is 0 before the first row it is of.
 type Measures struct {
-	Served, Labelled  float64 // rows that still weigh
-	Confidence        float64 // mean confidence of what is served: accuracy, if calibrated
-	EstimatedAccuracy float64 // of what is served, recalibrated on the labels so far
+	Served, Labelled  float64 // decayed number of rows
+	Confidence        float64 // mean confidence of what is served: its accuracy, if calibrated
+	EstimatedAccuracy float64 // of what is served, corrected by the labels so far
 	EstimatedECE      float64 // of what is served
-	RealisedAccuracy  float64 // of what labels came for
-	RealisedECE       float64 // the same, over 20 bins of equal width
+	RealisedAccuracy  float64 // of labelled rows
+	RealisedECE       float64 // of labelled rows, over bins of equal width
 }
 
-// NewMonitor returns a monitor that saw nothing. A cfg that does not validate
-// panics.
+// NewMonitor returns a monitor that has seen no rows. It panics if cfg does not
+// validate.
 func NewMonitor(cfg MonitorConfig) *Monitor {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
@@ -65,20 +64,20 @@ func NewMonitor(cfg MonitorConfig) *Monitor {
 	return &Monitor{cfg: cfg}
 }
 
-// Serve counts rows that were served with the given confidences, one after the
-// other.
+// Serve adds rows that were served with the given confidences, in order.
 func (m *Monitor) Serve(confidence ...float64) { m.count(&m.served, confidence, nil) }
 
-// Learn counts rows whose labels came: their confidences as served, and whether
-// the predictions were right.
+// Learn adds rows whose labels came: their confidences as served, and whether the
+// predictions were correct.
 func (m *Monitor) Learn(confidence []float64, ok []bool) {
 	if len(confidence) != len(ok) {
-		panic(fmt.Sprintf("drift: %d confidences, %d answers", len(confidence), len(ok)))
+		panic(fmt.Sprintf("drift: %d confidences and %d outcomes", len(confidence), len(ok)))
 	}
 	m.count(&m.realised, confidence, ok)
 }
 
-// count has the bins fade once for all rows, and each row by those behind it.
+// count decays the bins once for all rows, and weights each row by the decay of those
+// after it.
 func (m *Monitor) count(bins *[calibration.BinCount]fading, confidence []float64, ok []bool) {
 	weight := 1.
 	for range confidence {
@@ -102,7 +101,7 @@ func (m *Monitor) count(bins *[calibration.BinCount]fading, confidence []float64
 	}
 }
 
-// Measures returns the measures as of now.
+// Measures returns the current measures.
 func (m *Monitor) Measures() (out Measures) {
 	var right float64
 	for i := range m.served {
@@ -128,7 +127,7 @@ func (m *Monitor) Measures() (out Measures) {
 	return out
 }
 
-// AppendState appends canonical bytes of the whole state to b.
+// AppendState appends the whole state to b as canonical bytes.
 func (m *Monitor) AppendState(b []byte) []byte {
 	for _, bins := range [...]*[calibration.BinCount]fading{&m.served, &m.realised} {
 		for _, f := range bins {

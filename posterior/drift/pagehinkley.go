@@ -7,10 +7,10 @@ import (
 
 // PageHinkleyConfig holds the constants of PageHinkley.
 type PageHinkleyConfig struct {
-	MinValues int     // no drift before so many values
-	Delta     float64 // δ ≥ 0: deviations from the mean below it are no change
-	Threshold float64 // > 0: the sum of deviations that is a change
-	Alpha     float64 // in (0, 1]: what a value keeps of the sums before it
+	MinValues int     // no drift before this many values
+	Delta     float64 // δ ≥ 0: deviations from the mean that are tolerated
+	Threshold float64 // > 0: cumulative deviation beyond which there is a drift
+	Alpha     float64 // in (0, 1]: decay of the cumulative deviations per value
 }
 
 // DefaultPageHinkley returns river's constants: 30 values, δ .005, threshold 50,
@@ -29,9 +29,9 @@ func (c PageHinkleyConfig) Validate() error {
 	)
 }
 
-// PageHinkley sums up deviations from the mean so far and reports when the sum
-// leaves its extreme, upwards or downwards (Page 1954; Hinkley 1971). After a
-// drift everything starts over at the next value.
+// PageHinkley cumulates deviations from the mean so far and detects a drift when the sum
+// has risen from its minimum, or fallen from its maximum, by more than Threshold (Page
+// 1954; Hinkley 1971). The value after a drift starts over.
 type PageHinkley struct {
 	cfg PageHinkleyConfig
 	hinkley
@@ -40,17 +40,17 @@ type PageHinkley struct {
 type hinkley struct {
 	n        uint64
 	mean     float64
-	up, low  float64 // the sum that lets deviations of -δ pass, and its minimum
-	down, hi float64 // the sum that lets deviations of +δ pass, and its maximum
-	done     bool
+	up, low  float64 // Σ (deviation - δ), decayed, and its minimum: detects a rise
+	down, hi float64 // Σ (deviation + δ), decayed, and its maximum: detects a fall
+	done     bool    // a drift was detected: the next value starts over
 }
 
-// before is the state before the first value. The maximum starts at -1, as in
-// river, so that a first deviation below -1 counts.
+// before is the state before the first value. The maximum starts at -1, as in the Python
+// library river.
 var before = hinkley{low: math.Inf(1), hi: -1}
 
-// NewPageHinkley returns a detector that saw nothing. A cfg that does not
-// validate panics.
+// NewPageHinkley returns a detector that has seen no value. It panics if cfg does not
+// validate.
 func NewPageHinkley(cfg PageHinkleyConfig) *PageHinkley {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
@@ -58,7 +58,7 @@ func NewPageHinkley(cfg PageHinkleyConfig) *PageHinkley {
 	return &PageHinkley{cfg, before}
 }
 
-// Add takes the next value and reports whether the mean changed.
+// Add adds the next value and reports whether the mean has changed.
 func (p *PageHinkley) Add(x float64) (drift bool) {
 	if p.done {
 		p.hinkley = before
@@ -76,8 +76,8 @@ func (p *PageHinkley) Add(x float64) (drift bool) {
 // Mean returns the mean of the values since the start or the last drift.
 func (p *PageHinkley) Mean() float64 { return p.mean }
 
-// Score returns how far the sums have left their extremes, which is a change
-// beyond Threshold, and whether it is upwards, the mean having risen.
+// Score returns how far the sums have moved from their extremes, a drift if it is above
+// Threshold, and whether the mean has risen (up) or fallen.
 func (p *PageHinkley) Score() (score float64, up bool) {
 	if p.n == 0 {
 		return 0, false
@@ -86,7 +86,7 @@ func (p *PageHinkley) Score() (score float64, up bool) {
 	return max(rise, fall), rise >= fall
 }
 
-// AppendState appends the canonical state.
+// AppendState appends done, n and the sums.
 func (p *PageHinkley) AppendState(b []byte) []byte {
 	b = appendFlag(b, p.done)
 	b = appendCount(b, p.n)

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// State is written as 64-bit little-endian words: counts as they are, numbers
-// as the bits of float64s.
+// State is written as 64-bit little-endian words: counts as they are, numbers as the bits
+// of float64s.
 
 func appendCount(b []byte, n uint64) []byte { return binary.LittleEndian.AppendUint64(b, n) }
 
@@ -30,7 +30,7 @@ var (
 	errValue  = errors.New("drift: the state holds values that no detector of this configuration has")
 )
 
-// reader takes words off a state. Past the end it gives zeros and remembers.
+// reader reads the words of a state. Past the end it returns zeros and sets short.
 type reader struct {
 	rest  []byte
 	short bool
@@ -48,15 +48,15 @@ func (r *reader) count() uint64 {
 
 func (r *reader) number() float64 { return math.Float64frombits(r.count()) }
 
-// flag reports a word of 1; any other than 0 and 1 counts as a lack of words.
+// flag reports whether a word is 1. A word other than 0 and 1 sets short.
 func (r *reader) flag() bool {
 	n := r.count()
 	r.short = r.short || n > 1
 	return n == 1
 }
 
-// holds reports whether n words are left, and remembers if not: asked before
-// memory is taken for them.
+// holds reports whether n words are left, and sets short if not. Ask before allocating
+// memory for them.
 func (r *reader) holds(n uint64) bool {
 	if uint64(len(r.rest)/8) < n {
 		r.rest, r.short = nil, true
@@ -64,7 +64,7 @@ func (r *reader) holds(n uint64) bool {
 	return !r.short
 }
 
-// numbers returns n numbers.
+// numbers reads n numbers.
 func (r *reader) numbers(n int) []float64 {
 	if !r.holds(uint64(n)) {
 		return nil
@@ -76,7 +76,7 @@ func (r *reader) numbers(n int) []float64 {
 	return x
 }
 
-// end returns an error unless every word was there and none is left.
+// end returns an error if a word was missing or any is left.
 func (r *reader) end() error {
 	if r.short || len(r.rest) > 0 {
 		return errLength

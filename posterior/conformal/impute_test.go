@@ -30,41 +30,41 @@ func calibrated(rng *rand.Rand, from, n int) (rows Rows, labels []int32) {
 	return rows, labels
 }
 
-// TestBorrow: before any label, sets of a calibrated model cover as they should;
+// TestImpute: before any label, sets of a calibrated model cover as they should;
 // rows that were served behind the latest label stay, and of the others as many as
 // make up for labels that are few.
-func TestBorrow(t *testing.T) {
+func TestImpute(t *testing.T) {
 	cfg := DefaultConfig(4)
-	cfg.Borrow = 50
+	cfg.Impute = 50
 	var seen Coverage
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		cfg.Seed = seed
 		p := New(cfg)
 		rows, _ := calibrated(rng, 0, 200)
-		p.Borrow(rows)
+		p.Impute(rows)
 		if c := &p.cells[0]; len(c.rows) != 200 || len(c.window) != 0 {
-			t.Fatalf("%d borrowed of %d rows without labels", len(c.rows), 200)
+			t.Fatalf("%d imputed of %d rows without labels", len(c.rows), 200)
 		}
 		fresh, labels := calibrated(rng, 200, 100)
 		for i, set := range p.Sets(fresh) {
 			seen.Add(set, labels[i])
 		}
-		p.Borrow(fresh)
+		p.Impute(fresh)
 		for k, want := range map[int]int{10: 290, 100: 200, 180: 120, 280: 20, 300: 0} {
 			q := New(cfg)
-			q.Borrow(rows)
-			q.Borrow(fresh)
+			q.Impute(rows)
+			q.Impute(fresh)
 			told := Rows{Probs: rows.Probs[4*(min(k, 200)-1):][:4], ID: []uint64{uint64(k - 1)}}
 			q.Learn(told, []int32{0}, nil)
-			// One label: 49 loans at the least.
-			if c := &q.cells[0]; len(c.rows) != max(want, 49) || len(c.lent) != len(c.rows) || len(c.window) != 1 {
-				t.Fatalf("%d borrowed after the label of row %d", len(c.rows), k-1)
+			// One label: 49 imputed at the least.
+			if c := &q.cells[0]; len(c.rows) != max(want, 49) || len(c.sortedImputed) != len(c.rows) || len(c.window) != 1 {
+				t.Fatalf("%d imputed after the label of row %d", len(c.rows), k-1)
 			}
 		}
 		p.Learn(fresh, labels, nil)
 		if c := &p.cells[0]; len(c.rows) != 0 || len(c.window) != 100 {
-			t.Fatalf("%d borrowed beside %d, after 100 labels", len(c.rows), len(c.window))
+			t.Fatalf("%d imputed beside %d, after 100 labels", len(c.rows), len(c.window))
 		}
 	}
 	if r := seen.Rate(); math.Abs(r-0.9) > 0.025 {
@@ -72,14 +72,14 @@ func TestBorrow(t *testing.T) {
 	}
 }
 
-// TestBorrowState: borrowed scores are part of the state.
-func TestBorrowState(t *testing.T) {
+// TestImputeState: imputed scores are part of the state.
+func TestImputeState(t *testing.T) {
 	cfg := DefaultConfig(4)
-	cfg.Borrow, cfg.PerClass = 20, true
+	cfg.Impute, cfg.PerClass = 20, true
 	rng := rand.New(rand.NewPCG(7, 3))
 	p, other := New(cfg), New(cfg)
 	rows, labels := calibrated(rng, 0, 30)
-	p.Borrow(rows)
+	p.Impute(rows)
 	p.Learn(Rows{Probs: rows.Probs[:8], ID: rows.ID[:2]}, labels[:2], nil)
 	if err := other.SetState(p.AppendState(nil)); err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func TestBorrowState(t *testing.T) {
 		t.Error("other states")
 	}
 	few := cfg
-	few.Borrow = 0
+	few.Impute = 0
 	if err := New(few).SetState(New(cfg).AppendState(nil)); err != nil {
 		t.Error(err)
 	}

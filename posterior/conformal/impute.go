@@ -1,0 +1,77 @@
+package conformal
+
+import (
+	"fmt"
+	"slices"
+)
+
+// imputedRow is the score of a row that has no label yet, for a class drawn from its
+// own probabilities.
+type imputedRow struct {
+	id    uint64
+	score float64
+}
+
+// imputed are the imputed rows of one threshold.
+type imputed struct {
+	rows          []imputedRow // oldest first
+	sortedImputed []float64    // their scores, sorted
+}
+
+// Impute adds rows without labels to the scores that thresholds are taken from, as
+// they are served. A row counts as if its class had been drawn from its own
+// probabilities, which is so if the model is calibrated; ACI's level corrects for what
+// it is not. A row is removed when a label comes for it or for a later one, unless
+// there are fewer than Config.Impute scores in all; at most Window rows are kept.
+//
+// So there are thresholds before the first label, and when labels are late a change in
+// what is served moves the thresholds at once.
+func (p *Predictor) Impute(rows Rows) {
+	n := p.check(rows)
+	if len(rows.ID) != n {
+		panic(fmt.Sprintf("conformal: %d identities of %d rows", len(rows.ID), n))
+	}
+	if p.cfg.Impute == 0 {
+		return
+	}
+	for i := range n {
+		left, class := p.draw(rows.ID[i]+1<<63), 0
+		for row := p.row(rows, i); class < len(row)-1 && left >= row[class]; class++ {
+			left -= row[class]
+		}
+		if c := p.cell(rows, i, int32(class)); c.imputes(&p.cfg) {
+			c.add(imputedRow{rows.ID[i], p.score(rows, i, int32(class))})
+			c.prune(&p.cfg, len(c.window), p.through)
+			c.setThreshold(&p.cfg)
+		}
+	}
+}
+
+// imputes reports whether the threshold uses rows without labels.
+func (c *cell) imputes(cfg *Config) bool {
+	return cfg.Method != Fixed || c.level > 0 && len(c.window) < cfg.Window
+}
+
+// add adds a row.
+func (l *imputed) add(x imputedRow) {
+	l.rows = append(l.rows, x)
+	i, _ := slices.BinarySearch(l.sortedImputed, x.score)
+	l.sortedImputed = slices.Insert(l.sortedImputed, i, x.score)
+}
+
+// prune removes rows that are no longer wanted: more than Window, and, as long as at
+// least Impute scores remain with the given number of labelled ones, rows before
+// through, the first row after the latest that has a label.
+func (l *imputed) prune(cfg *Config, labels int, through uint64) {
+	first := 0
+	for ; first < len(l.rows); first++ {
+		left := len(l.rows) - first
+		labelled := l.rows[first].id < through || cfg.Method == Fixed
+		if left <= cfg.Window && !(labelled && left+labels > cfg.Impute) {
+			break
+		}
+		i, _ := slices.BinarySearch(l.sortedImputed, l.rows[first].score)
+		l.sortedImputed = slices.Delete(l.sortedImputed, i, i+1)
+	}
+	l.rows = slices.Delete(l.rows, 0, first)
+}
