@@ -126,13 +126,14 @@ func (a *Arena[T]) RemoveLast(l *List) { l.len-- }
 // has become short to a smaller block.
 func (a *Arena[T]) Retain(l *List, stays func(T) bool) {
 	list := a.elements(l)
-	l.len = 0
+	n := 0
 	for _, x := range list {
 		if stays(x) {
-			list[l.len] = x
-			l.len++
+			list[n] = x
+			n++
 		}
 	}
+	l.len = int32(n)
 	switch {
 	case l.len == 0:
 		a.Clear(l)
