@@ -44,7 +44,7 @@ func (l *labels) state(s *snapshot.Schema) {
 	}
 	next := q.walk()
 	var room []byte
-	r := record{b: snapshot.Lists(s, "early.records", func() []byte {
+	r := recordReader{b: snapshot.Lists(s, "early.records", func() []byte {
 		_, e := next()
 		room = appendLabel(room[:0], &e.value.label)
 		return room

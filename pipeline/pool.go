@@ -280,12 +280,12 @@ func (p *pooled) learned() *Pooled {
 
 // As a follower of the graph it tells the neighbourhood.
 
-func (p *pooled) entered(v int32, x gnn.Vector)    { p.around.Put(v, x) }
-func (p *pooled) leaving(nodes []int32)            { p.around.Leave(nodes) }
+func (p *pooled) entered(v int32, x gnn.Vector)    { p.around.SetFeatures(v, x) }
+func (p *pooled) leaving(nodes []int32)            { p.around.Remove(nodes) }
 func (p *pooled) left()                            {}
-func (p *pooled) linked(v int32, _, added []int32) { p.around.Link(v, added) }
-func (p *pooled) labelled(v, class int32)          { p.around.Label(v, class) }
-func (p *pooled) vacated(v int32)                  { p.around.Clear(v) }
+func (p *pooled) linked(v int32, _, added []int32) { p.around.AddEdges(v, added) }
+func (p *pooled) labelled(v, class int32)          { p.around.SetLabel(v, class) }
+func (p *pooled) vacated(v int32)                  { p.around.ClearFeatures(v) }
 
 func (p *pooled) keptName() string { return "pending.said" }
 

@@ -55,11 +55,11 @@ func (o *oracle) Neighbours(v int32) []int32 { return o.near[v] }
 func (o *oracle) around() *neighbourhood.Features {
 	s := neighbourhood.New(o, *o.m.Pool, o.m.Shape())
 	for v, x := range o.x {
-		s.Put(int32(v), x)
+		s.SetFeatures(int32(v), x)
 	}
 	for v, y := range o.y {
 		if y != neighbourhood.None {
-			s.Label(int32(v), y)
+			s.SetLabel(int32(v), y)
 		}
 	}
 	return s

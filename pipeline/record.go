@@ -6,9 +6,9 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// appendLabel appends the record of a label but for its node: its class by name
-// and by index, its time, and its origin. Integers are varints, strings have
-// their length before them, and bytes their length and 1, or 0 for nil.
+// appendLabel appends the record of a label without its node: its class by name
+// and by index, its time, and its origin. Integers are varints. A string follows
+// its length; bytes follow 1 + their length, or are 0 for nil.
 func appendLabel(b []byte, l *event.Label) []byte {
 	o := l.Origin
 	b = appendString(b, l.Class)
@@ -39,14 +39,14 @@ func appendBytes(b, s []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))+1), s...)
 }
 
-// record reads what appendLabel wrote, from its beginning on. After bytes that
-// are no such record it is bad, and what was read means nothing.
-type record struct {
-	b   []byte
+// recordReader reads records that appendLabel wrote, one after the other. After
+// bytes that are no record it is bad, and what it returned is not to be used.
+type recordReader struct {
+	b   []byte // what is left
 	bad bool
 }
 
-func (r *record) label() (l event.Label) {
+func (r *recordReader) label() (l event.Label) {
 	o := &event.Origin{}
 	l.Origin = o
 	l.Class = r.string()
@@ -64,27 +64,27 @@ func (r *record) label() (l event.Label) {
 	return l
 }
 
-func (r *record) uint() uint64 {
+func (r *recordReader) uint() uint64 {
 	x, n := binary.Uvarint(r.b)
 	r.skip(n)
 	return x
 }
 
-func (r *record) int() int64 {
+func (r *recordReader) int() int64 {
 	x, n := binary.Varint(r.b)
 	r.skip(n)
 	return x
 }
 
-func (r *record) int32() int32 {
+func (r *recordReader) int32() int32 {
 	x := r.int()
 	r.bad = r.bad || x != int64(int32(x))
 	return int32(x)
 }
 
-// skip leaves out the bytes of a varint, of which there are none or fewer when
-// it is not one.
-func (r *record) skip(n int) {
+// skip skips a varint of n bytes; n is 0 or negative, as package binary says, when
+// there is no varint.
+func (r *recordReader) skip(n int) {
 	if n <= 0 {
 		r.bad, r.b = true, nil
 		return
@@ -92,9 +92,9 @@ func (r *record) skip(n int) {
 	r.b = r.b[n:]
 }
 
-func (r *record) string() string { return string(r.next(r.uint())) }
+func (r *recordReader) string() string { return string(r.next(r.uint())) }
 
-func (r *record) bytes() []byte {
+func (r *recordReader) bytes() []byte {
 	n := r.uint()
 	if n == 0 {
 		return nil
@@ -102,7 +102,8 @@ func (r *record) bytes() []byte {
 	return append([]byte{}, r.next(n-1)...)
 }
 
-func (r *record) next(n uint64) []byte {
+// next returns the next n bytes.
+func (r *recordReader) next(n uint64) []byte {
 	if n > uint64(len(r.b)) {
 		r.bad, r.b = true, nil
 		return nil

@@ -93,10 +93,13 @@ func (s *Schema) Has(name string, there bool) bool {
 }
 
 // Check runs a check of what was restored so far, or builds something of it. It
-// does nothing when saving or after an error.
+// does nothing when saving or after an error. More may be declared within it.
 func (s *Schema) Check(check func() error) {
-	if !s.Saving() && s.err == nil {
-		s.err = check()
+	if s.Saving() || s.err != nil {
+		return
+	}
+	if err := check(); s.err == nil {
+		s.err = err
 	}
 }
 

@@ -143,6 +143,13 @@ func (x *store) state(s *Schema) {
 		}
 		return nil
 	})
+	s.Check(func() error {
+		Value(s, "checked", new(int64))
+		return nil
+	})
+	if s.Saving() {
+		Value(s, "checked", new(int64))
+	}
 	Value(s, "number", &x.number)
 	Bytes(s, "bytes", &x.bytes)
 	if s.Has("more", len(x.more) > 0) {
@@ -252,6 +259,7 @@ func TestDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(map[string]safetensors.Part){
+		"in a check":   func(p map[string]safetensors.Part) { delete(p, "checked") },
 		"missing":      func(p map[string]safetensors.Part) { delete(p, "number") },
 		"unknown":      func(p map[string]safetensors.Part) { p["other"] = safetensors.PartOf("", []int64{1}, 1) },
 		"more":         func(p map[string]safetensors.Part) { p["more"] = safetensors.PartOf("", make([]uint8, 11), 11) },

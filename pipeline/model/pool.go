@@ -66,8 +66,8 @@ func trainingBatch(d Data, spec pool.Config, shape pool.Shape) pool.Batch {
 	b := pool.Batch{Labels: d.Labels, Pairs: all.pairs()}
 	own, labels := neighbourhood.New(near, spec, shape), neighbourhood.New(all, spec, shape)
 	for v, x := range d.X {
-		own.Put(int32(v), x)
-		labels.Put(int32(v), gnn.Vector{})
+		own.SetFeatures(int32(v), x)
+		labels.SetFeatures(int32(v), gnn.Vector{})
 	}
 	own.Reset(&b.Rows)
 	for v := range int32(n) {
@@ -75,7 +75,7 @@ func trainingBatch(d Data, spec pool.Config, shape pool.Shape) pool.Batch {
 	}
 	var after pool.Rows
 	for v, y := range d.Labels {
-		labels.Label(int32(v), y)
+		labels.SetLabel(int32(v), y)
 	}
 	labels.Reset(&after)
 	for v := range int32(n) {

@@ -100,9 +100,9 @@ func New(graph Graph, spec pool.Config, shape pool.Shape) *Features {
 // Len is the number of nodes.
 func (f *Features) Len() int { return len(f.label) }
 
-// Put sets the features of node v, as they came: v is the next node, or one that
+// SetFeatures sets the features of node v, as they came: v is the next node, or one that
 // is there. The vector must fit the shape; it is not kept.
-func (f *Features) Put(v int32, x gnn.Vector) {
+func (f *Features) SetFeatures(v int32, x gnn.Vector) {
 	switch {
 	case int(v) == len(f.label):
 		f.label = append(f.label, None)
@@ -158,8 +158,8 @@ func (f *Features) forget(v int32) {
 	}
 }
 
-// Link tells of new edges, which the graph has by now: v's new neighbours.
-func (f *Features) Link(v int32, neighbours []int32) {
+// AddEdges tells of new edges, which the graph has by now: v's new neighbours.
+func (f *Features) AddEdges(v int32, neighbours []int32) {
 	if f.counts == nil {
 		return
 	}
@@ -173,8 +173,8 @@ func (f *Features) Link(v int32, neighbours []int32) {
 	}
 }
 
-// Label sets the class of v, which had none.
-func (f *Features) Label(v, class int32) {
+// SetLabel sets the class of v, which had none.
+func (f *Features) SetLabel(v, class int32) {
 	if f.label[v] != None {
 		panic(fmt.Sprintf("neighbourhood: node %d has a label", v))
 	}
@@ -192,10 +192,10 @@ func (f *Features) count(v, class int32, by float32) {
 	}
 }
 
-// Leave tells of nodes that are about to leave the graph with their edges. Their
-// labels leave with them. Their own features stay until [Features.Clear]: a label
+// Remove tells of nodes that are about to leave the graph with their edges. Their
+// labels leave with them. Their own features stay until [Features.ClearFeatures]: a label
 // may still come for what was served of them, and be learned.
-func (f *Features) Leave(nodes []int32) {
+func (f *Features) Remove(nodes []int32) {
 	for _, v := range nodes {
 		if y := f.label[v]; y != None {
 			f.count(v, y, -1)
@@ -211,8 +211,8 @@ func (f *Features) Leave(nodes []int32) {
 	}
 }
 
-// Clear drops the features of v, which has left.
-func (f *Features) Clear(v int32) { f.Put(v, gnn.Vector{}) }
+// ClearFeatures drops the features of v, which has left.
+func (f *Features) ClearFeatures(v int32) { f.SetFeatures(v, gnn.Vector{}) }
 
 // Reset empties rows, for [Features.Append].
 func (f *Features) Reset(rows *pool.Rows) {

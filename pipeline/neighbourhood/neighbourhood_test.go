@@ -81,21 +81,21 @@ func (w *world) step() {
 	switch k := w.rng.IntN(12); {
 	case n < 2 || k < 4: // a node, with edges to some of which one is popular
 		w.g.near, w.x, w.label = append(w.g.near, nil), append(w.x, w.vector()), append(w.label, neighbourhood.None)
-		w.s.Put(n, w.x[n])
+		w.s.SetFeatures(n, w.x[n])
 		w.link(n, w.rng.IntN(6))
 	case k < 6:
 		w.link(w.rng.Int32N(n), 1+w.rng.IntN(4))
 	case k < 7:
 		v := w.rng.Int32N(n)
 		w.x[v] = w.vector()
-		w.s.Put(v, w.x[v])
+		w.s.SetFeatures(v, w.x[v])
 	case k < 8 && w.rng.IntN(4) == 0:
 		v := w.rng.Int32N(n)
 		w.remove(append([]int32{v}, w.g.near[v][:min(len(w.g.near[v]), w.rng.IntN(3))]...))
 	default:
 		if v := w.rng.Int32N(n); w.label[v] == neighbourhood.None {
 			w.label[v] = w.rng.Int32N(classes)
-			w.s.Label(v, w.label[v])
+			w.s.SetLabel(v, w.label[v])
 		}
 	}
 }
@@ -111,18 +111,18 @@ func (w *world) link(v int32, edges int) {
 			w.g.near[v], w.g.near[u] = append(w.g.near[v], u), append(w.g.near[u], v)
 		}
 	}
-	w.s.Link(v, w.g.near[v][before:])
+	w.s.AddEdges(v, w.g.near[v][before:])
 }
 
 func (w *world) remove(nodes []int32) {
-	w.s.Leave(nodes)
+	w.s.Remove(nodes)
 	for _, v := range nodes {
 		for _, u := range w.g.near[v] {
 			w.g.near[u] = slices.DeleteFunc(w.g.near[u], func(x int32) bool { return x == v })
 		}
 		w.g.near[v], w.label[v] = nil, neighbourhood.None
 		if w.rng.IntN(2) == 0 {
-			w.s.Clear(v)
+			w.s.ClearFeatures(v)
 			w.x[v] = gnn.Vector{}
 		}
 	}
@@ -286,7 +286,7 @@ func TestState(t *testing.T) {
 			}
 			v := w.rng.Int32N(int32(len(w.x)))
 			w.x[v] = w.vector()
-			w.s.Put(v, w.x[v])
+			w.s.SetFeatures(v, w.x[v])
 		}
 		saving.Release()
 		w.g.near = edges
@@ -302,7 +302,7 @@ func TestState(t *testing.T) {
 		}
 		for v, y := range labels {
 			if y != neighbourhood.None {
-				w.s.Label(int32(v), y)
+				w.s.SetLabel(int32(v), y)
 			}
 		}
 		w.label = labels
@@ -343,7 +343,7 @@ func TestFillBatch(t *testing.T) {
 		if w.label[v] == neighbourhood.None && w.rng.IntN(2) == 0 {
 			batch = append(batch, int32(v))
 			w.label[v] = w.rng.Int32N(classes)
-			w.s.Label(int32(v), w.label[v])
+			w.s.SetLabel(int32(v), w.label[v])
 		}
 	}
 	var b pool.Batch
