@@ -178,14 +178,7 @@ func (r *rescoring) scored(out *event.Outcome) {
 	out.Heads = append(out.Heads, h)
 }
 
-// state declares, of p pending nodes in the order of pending.node,
-//
-//	rescore.degree         I32  p: when each was last predicted
-//	rescore.revision       I32  p
-//	rescore.probabilities  F32  p × classes, as last published
-//	rescore.due            I32  the nodes that are due, the longest first
-//	rescore.counts         I64  42 \ of the head of what was last published,
-//	rescore.sums           F64  27 / see calibration.Prequential
+// state declares the last predictions, the nodes that are due, and the scores.
 func (r *rescoring) state(s *snapshot.Schema) {
 	q, classes := r.predictor.pending.nodes, r.predictor.model.Prior.Classes
 	declareRows(s, "rescore.degree", &r.degrees, q, isCount)

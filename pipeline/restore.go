@@ -1,17 +1,14 @@
 package pipeline
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/gnn/snapshot"
-	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 )
 
@@ -81,8 +78,14 @@ func restored(m *model.Model, cfg Config, file *safetensors.Reader, own string) 
 	if err != nil {
 		return nil, err
 	}
-	if err := e.setMeta(file.Metadata(), own); err != nil {
-		return nil, err
+	for _, x := range e.strings() {
+		text, ok := file.Metadata()[own+x.key]
+		if !ok {
+			return nil, snapshot.Damaged("it does not say %q", own+x.key)
+		}
+		if err := x.set(text); err != nil {
+			return nil, err
+		}
 	}
 	s := snapshot.Restoring(file)
 	e.state(s)
@@ -98,56 +101,4 @@ func callers(all map[string]string) map[string]string {
 		}
 	}
 	return meta
-}
-
-// setMeta takes the engine's own strings.
-func (e *Engine) setMeta(all map[string]string, own string) (err error) {
-	for _, c := range []struct{ key, want, what, remedy string }{
-		{metaFormat, snapshotFormat, "format", "restore it with the gvbll that wrote it"},
-		{metaEngine, e.cfg.String(), "an engine", "give the settings it was taken with"},
-		{metaModel, e.model.ID, "model", "give the model it was taken with"},
-	} {
-		switch got, ok := all[own+c.key]; {
-		case !ok:
-			return snapshot.Damaged("it does not say %q", own+c.key)
-		case got != c.want:
-			return fmt.Errorf("it is of %s %s, this is %s: %s, or start without the snapshot", c.what, got, c.want, c.remedy)
-		}
-	}
-	if e.next, err = strconv.ParseInt(all[own+metaWindow], 10, 64); err != nil || e.next < 0 {
-		return snapshot.Damaged("window %q", all[own+metaWindow])
-	}
-	for key, hash := range map[string]*event.Hash{metaChain: &e.chain, metaPosterior: &e.posterior} {
-		b, err := hex.DecodeString(all[own+key])
-		if err != nil || len(b) != len(hash) {
-			return snapshot.Damaged("%s %q", own+key, all[own+key])
-		}
-		copy(hash[:], b)
-	}
-	return nil
-}
-
-// checkPending holds what waits for a label to the nodes: a node that has a label or
-// is of the context does not wait, and one that left waits under its id.
-func (e *Engine) checkPending() error {
-	n, q := e.nodes, e.pending.nodes
-	left := 0 // the graph
-	for i := range int32(q.len()) {
-		v := q.entries.at(i).key
-		state := n.states.at(v)
-		if n.context.has(v) || state.label != none {
-			return snapshot.Damaged("node %d does not wait for a label", v)
-		}
-		if !state.gone {
-			continue
-		}
-		left++
-		if l := n.departed.waiting.get(n.index.came.at(v)); l == nil || l.number != v {
-			return snapshot.Damaged("number %d waits for a label and is of no node", v)
-		}
-	}
-	if waits := n.departed.waiting.len(); left != waits {
-		return snapshot.Damaged("%d nodes that left wait for their label, %d of them were served", waits, left)
-	}
-	return nil
 }

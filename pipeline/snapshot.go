@@ -1,84 +1,75 @@
 package pipeline
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
-	"strconv"
 	"strings"
 
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/gnn/snapshot"
 )
 
-// snapshotFormat changes whenever a snapshot is written otherwise.
-const snapshotFormat = "1"
-
-// The strings of a snapshot beside the caller's.
-const (
-	metaOwn       = "gvbll." // before all of these
-	metaFormat    = "format"
-	metaEngine    = "engine" // Config.String
-	metaModel     = "model"
-	metaWindow    = "window" // number of the next
-	metaChain     = "chain"
-	metaPosterior = "posterior"
-)
-
-// Snapshot is the state of a pair as it was when [Pair.Snapshot] was called, as the
-// bytes of a safetensors file. It may be read between steps, in
-// any pieces: the engine's own goroutine makes the bytes as they are asked for,
-// and there is no other.
+// Snapshot is the state of one or two engines when the snapshot began, as the bytes
+// of a safetensors file. They are made when they are read, which may be between
+// steps and in any pieces: by the engine's own goroutine, for there is no other.
 //
-// The file's strings are the caller's and, under keys that begin with "gvbll.",
-// what says which engine it is of. Its tensors, of n nodes, e edges and p nodes
-// that wait for their label, are
+// The file's strings are the caller's and, under keys that begin with "gvbll.", those
+// that say which engine it is of. [safetensors.Stream] adds checksums. The tensors of
+// n nodes, e edges, p nodes that wait for their label (the oldest first), and C
+// classes are
 //
-//	graph.degrees          I32  n
-//	graph.neighbours       I32  2e: by node, in the order in which the edges came
-//	graph.stale            U8   n: 1 where sums are to be made anew
-//	graph.rows             F32  n × what the encoder keeps of a node; or, in halves,
-//	graph.own              BF16   what it makes of the node's features
-//	graph.heard            F32    and of its neighbours
-//	nodes.*                     ids, by number
-//	nodes.label            I32  n: -1 for none
-//	nodes.context          U8   n: 1 where it was not asked about
-//	pending.node           I32  p, the oldest first
-//	pending.window         I64  p: in which it was served
-//	pending.time           I64  p
-//	pending.temperature    F64  p
-//	pending.embedding      F32  p × d_e
-//	pending.probabilities  F32  p × heads × classes; or, of a pool,
-//	pending.said           F32  p × (heads + 2) × classes: log probabilities, n_v and q_v
-//	waiting.*                   ids of nodes that have not come, the oldest first
-//	waiting.edges          I32  how many edges wait for each
-//	waiting.nodes          I32  from which nodes, one after the other
-//	early.*                     ids of nodes that have a label and have not come
-//	early.records          U8   the labels, see appendLabel
-//	heads.NAME             U8   a head's state, see [posterior.Head]
-//	features.*                  of a pool: the nodes' features, see [neighbourhood.Vicinity.Parts]
-//	departed.free          I32  numbers that no node has, the next to be used last
-//	departed.node          I32  numbers of nodes that left and wait for their label, in the order in which they left
-//	departed.near          I32  × 2: neighbours that came before, and those of them not of the context
-//	departed.next          I64  how many nodes have come
-//	departed.born          I64  n: how many had come before
-//	summaries.counts       I64  heads × 42, see calibration.Prequential
-//	summaries.sums         F64  heads × 27
-//	fallback.lead          F64  1: of the static head, in nats, where it may serve
-//	fallback.head          U8   1: who serves
-//	fallback.pending       U8   p: who served
-//	sets.thresholds        U8   see [conformal.Predictor], where sets are asked for
-//	sets.outside           U8   see [conformal.Outside], where it counts
-//	sets.counts            I64  4: predictions; sets with a label, of these that held it, their classes
-//	sets.served            I64  p × (number of the prediction, slice, words of its set)
-//	drift.NAME             U8   a detector's state, see package drift, where it is watched
-//	drift.found            I64  4: how often each detector found a change
+//	graph.degrees          I32   n
+//	graph.neighbours       I32   2e: by node, in the order in which its edges came
+//	graph.stale            U8    n: 1 where the aggregate is to be recomputed
+//	graph.rows             F32   n × (self term and aggregate); or, with BFloat16,
+//	graph.own              BF16  n × self term
+//	graph.heard            F32   n × aggregate, unless that is empty
+//	features.rows          F32   n × d, of a pool with dense features; or, with sparse ones,
+//	features.lengths       I32   n: how many features of a node are not zero
+//	features.index         I32   of these, by node
+//	features.value         F32
+//	departed.free          I32   numbers that no node has, the next to be used last
+//	departed.node          I32   numbers of nodes that left and wait for their label
+//	departed.near          I32   × 2: their neighbours that came before, and those of them not of the context
+//	departed.next          I64   1: how many nodes have come, if a number was used twice
+//	departed.born          I64   n: how many had come before
+//	nodes.label            I32   n: the class, -1 for none
+//	nodes.context          U8    n: 1 where it was not asked about
+//	nodes.ID               ids   n
+//	pending.node           I32   p: numbers
+//	pending.window         I64   p: in which it was served
+//	pending.time           I64   p
+//	pending.temperature    F64   p
+//	pending.embedding      F32   p × d_e
+//	pending.probabilities  F32   p × heads × C; or, of a pool,
+//	pending.said           F32   p × (heads + 2) × C: log probabilities, n_v and q_v
+//	waiting.edges          I32   how many edges wait for each node that has not come
+//	waiting.nodes          I32   the nodes that named it, one list after the other
+//	waiting.ID             ids   of the nodes that have not come, the oldest first
+//	early.records          U8    labels whose node has not come, see appendLabel
+//	early.ID               ids   of the nodes, the oldest first
+//	heads.NAME             U8    a head's state, see [posterior.Head]
+//	summaries.counts       I64   heads × 42, see [calibration.Prequential]
+//	summaries.sums         F64   heads × 27
+//	fallback.lead          F64   1: of the static head, in nats, where it may serve
+//	fallback.head          U8    1: the head that serves
+//	fallback.pending       U8    p: the head that served
+//	sets.thresholds        U8    see [conformal.Predictor], where sets are asked for
+//	sets.outside           U8    see [conformal.Outside], where it counts
+//	sets.counts            I64   4: predictions; sets with a label, those that held it, their classes
+//	sets.served            I64   p × (number of the prediction, slice, words of its set)
+//	rescore.degree         I32   p: when it was last predicted, where nodes are predicted again
+//	rescore.revision       I32   p
+//	rescore.probabilities  F32   p × C, as last published
+//	rescore.due            I32   numbers of the nodes that are due, the longest first
+//	rescore.counts         I64   42: of what was last published, see [calibration.Prequential]
+//	rescore.sums           F64   27
+//	drift.NAME             U8    a detector's state, see package drift, where it is watched
+//	drift.found            I64   4: how often each detector found a change
 //
-// where ids are three tensors, see idParts. Of departed.* those are missing that
-// would be empty.
-// There are rescore.* where nodes are predicted again, see rescoring.parts.
-// [safetensors.Stream] adds checksums.
+// where ids are three tensors, see declareIDs. Those of departed.* that would be empty
+// are left out.
 type Snapshot struct {
 	engines []*Engine // none when closed
 	states  []*snapshot.Schema
@@ -91,8 +82,8 @@ const behind = "shadow."
 
 // Snapshot begins a snapshot of the pair's state after the last window, for
 // [RestorePair]. meta goes with it, under keys that do not begin with "gvbll.". It
-// copies some 5 bytes a node and the order of what waits; the rest is copied as it is
-// read, or before a step changes it. The names of a shadow's tensors begin with
+// copies some 5 bytes a node; the rest is copied as it is read, or before a step
+// changes it. The names of a shadow's tensors begin with
 // "shadow.".
 //
 // There is one snapshot at a time: it panics when the last one was not closed, when
@@ -122,7 +113,9 @@ func takeSnapshot(meta map[string]string, engines ...*Engine) *Snapshot {
 	var parts []safetensors.Part
 	own := ""
 	for _, e := range engines {
-		e.describe(meta, metaOwn+own)
+		for _, x := range e.strings() {
+			meta[metaOwn+own+x.key] = x.text
+		}
 		e.snapshot = s
 		state := snapshot.Saving()
 		e.state(state)
@@ -138,54 +131,6 @@ func takeSnapshot(meta map[string]string, engines ...*Engine) *Snapshot {
 		panic(fmt.Sprintf("pipeline: snapshot: %v", err))
 	}
 	return s
-}
-
-// describe enters the engine's own strings, under keys that begin with own.
-func (e *Engine) describe(meta map[string]string, own string) {
-	meta[own+metaFormat] = snapshotFormat
-	meta[own+metaEngine] = e.cfg.String()
-	meta[own+metaModel] = e.model.ID
-	meta[own+metaWindow] = strconv.FormatInt(e.next, 10)
-	meta[own+metaChain] = hex.EncodeToString(e.chain[:])
-	meta[own+metaPosterior] = hex.EncodeToString(e.posterior[:])
-}
-
-// part is a piece of the engine's state. Its one declaration writes it, reads it
-// back and checks it.
-type part interface{ state(s *snapshot.Schema) }
-
-// state declares the whole state but the strings. Parts are declared after those
-// that they are checked against.
-func (e *Engine) state(s *snapshot.Schema) {
-	e.nodes.graph.State(s)
-	e.serving.state(s)
-	e.nodes.state(s)
-	e.pending.state(s, e.nodes.states.len(), e.next, e.serving, e.model.Prior.Classes)
-	s.Check(e.checkPending)
-	e.nodes.waitingState(s)
-	e.labels.state(s)
-	for _, h := range e.heads {
-		snapshot.Bytes(s, "heads."+h.Name(), h)
-	}
-	s.Check(func() error {
-		if !e.serving.matches(e.posterior) {
-			return snapshot.Damaged("the heads have another hash than %x", e.posterior)
-		}
-		return nil
-	})
-	e.scorer.state(s)
-	for _, o := range e.observers {
-		o.state(s)
-	}
-	if e.cfg.Unwatched && !s.Saving() { // damage is to be found, though nobody needs these
-		s.Check(func() error {
-			unused, err := newDetectors(e.nodes)
-			if err == nil {
-				unused.state(s)
-			}
-			return err
-		})
-	}
 }
 
 var errClosed = errors.New("snapshot: it is closed")

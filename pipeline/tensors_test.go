@@ -1,0 +1,66 @@
+package pipeline_test
+
+import (
+	"bufio"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/pipeline"
+)
+
+// TestTensorsAreDocumented: the table in the comment of Snapshot names the tensors
+// that snapshots have, each with its type, and no others.
+func TestTensorsAreDocumented(t *testing.T) {
+	source, err := os.Open("snapshot.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	line := regexp.MustCompile(`^//\t([a-z]+\.[A-Za-z]+) +([A-Z0-9]+|ids) `)
+	documented := make(map[string]string)
+	for lines := bufio.NewScanner(source); lines.Scan(); {
+		if m := line.FindStringSubmatch(lines.Text() + " "); m != nil {
+			documented[m[1]] = m[2]
+		}
+	}
+
+	written := make(map[string]string)
+	for _, seed := range []uint64{0, 1, poolSeeds, poolSeeds + 1} {
+		_, m, cfg, l := lived(t, seed, 0)
+		cfg.Rescore = pipeline.Rescoring{After: 1}
+		e := newEngine(t, m, cfg)
+		for range 60 {
+			e.Step(l.window())
+		}
+		file, err := safetensors.Decode(snapshotOf(t, e, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, tensor := range file.Tensors {
+			part, rest, _ := strings.Cut(name, ".")
+			dtype := string(tensor.DType)
+			switch {
+			case name == "checksums":
+				continue
+			case part == "heads", part == "drift" && rest != "found":
+				name = part + ".NAME"
+			case rest == "integers", rest == "text", rest == "lengths" && part != "features":
+				name, dtype = part+".ID", "ids"
+			}
+			written[name] = dtype
+		}
+	}
+	for name, dtype := range written {
+		if documented[name] != dtype {
+			t.Errorf("%s is %s, documented as %q", name, dtype, documented[name])
+		}
+	}
+	for name := range documented {
+		if written[name] == "" {
+			t.Errorf("%s is documented, and no snapshot has it", name)
+		}
+	}
+}
