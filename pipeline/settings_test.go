@@ -7,8 +7,10 @@ import (
 	"testing"
 
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/conformal"
+	"github.com/gvbll/gvbll/posterior/pool"
 )
 
 // everything is a Config with all that is optional switched on.
@@ -101,6 +103,30 @@ func TestSettingsOfLine(t *testing.T) {
 	const old = "engine=4 lambda=0.5 departed-labels=remove"
 	if got := string(pipeline.SettingsOfLine(old)); !strings.HasPrefix(got, `{"engine":4,`) || !strings.HasSuffix(got, `,"departed-labels":"remove"}`) {
 		t.Errorf("%s gives %s", old, got)
+	}
+}
+
+// TestEffective: the paper head's constants make no difference where only pools serve.
+func TestEffective(t *testing.T) {
+	pooled, bare := &model.Model{Meta: model.Meta{Pool: &pool.Config{}}}, &model.Model{}
+	set, plain := everything(t), everything(t)
+	plain.Update, plain.Fallback = posterior.DefaultConfig(), 20
+	paper := set
+	paper.Head = pipeline.HeadPaper
+	for name, c := range map[string]struct {
+		cfg    pipeline.Config
+		models []*model.Model
+		want   pipeline.Config
+	}{
+		"a pool":             {set, []*model.Model{pooled}, plain},
+		"two":                {set, []*model.Model{pooled, pooled}, plain},
+		"no pool":            {set, []*model.Model{bare}, set},
+		"one of two":         {set, []*model.Model{pooled, bare}, set},
+		"a pool, not served": {paper, []*model.Model{pooled}, paper},
+	} {
+		if got := c.cfg.Effective(c.models...); got != c.want {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }
 

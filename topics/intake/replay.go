@@ -111,7 +111,7 @@ func (in *Input[E]) find(ctx context.Context, at kafka.TopicPartition) error {
 			return ctx.Err()
 		}
 	}
-	return fmt.Errorf("the ledger names %s partition %d, and there is none: the topic was created anew; restore it, or start under a new prefix", at.Topic, at.Partition)
+	return fmt.Errorf("the ledger names %s partition %d, and there is none: the topic was created anew; restore it with the records that it had", at.Topic, at.Partition)
 }
 
 // claimRanges claims exactly the records in the ranges, which are one partition's

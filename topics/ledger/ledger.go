@@ -251,8 +251,8 @@ func open(ctx context.Context, c *kafka.Client, topic string) (l *Ledger, first 
 	return &Ledger{client: c, at: at, last: -1}, b.First, nil
 }
 
-// ErrGap says that a record is not of the window that follows the one before it.
-var ErrGap = errors.New("the ledger is not continuous")
+// errGap says that a record is not of the window that follows the one before it.
+var errGap = errors.New("the ledger is not continuous")
 
 // Next returns the next committed record, or nil when there is none yet.
 func (l *Ledger) Next(ctx context.Context) (*Record, error) {
@@ -290,7 +290,7 @@ func (l *Ledger) decodeNext() (*Record, error) {
 		return nil, fmt.Errorf("%s offset %d: %w", l.at.Topic, raw.Offset, err)
 	}
 	if l.next >= 0 && r.Window != l.next {
-		return nil, fmt.Errorf("%s offset %d: window %d follows window %d: %w", l.at.Topic, raw.Offset, r.Window, l.next-1, ErrGap)
+		return nil, fmt.Errorf("%s offset %d: window %d follows window %d: %w", l.at.Topic, raw.Offset, r.Window, l.next-1, errGap)
 	}
 	l.next, l.last = r.Window+1, raw.Offset
 	return r, nil

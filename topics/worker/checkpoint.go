@@ -50,7 +50,7 @@ const positionKey = "position"
 // at the given offset or behind it.
 func (p *replayer) position(offset int64) position {
 	return position{
-		Window: p.next, Chain: p.last.chain, Model: p.last.model, Shadow: p.last.shadow, Settings: p.ledgerSettings().all,
+		Window: p.next, Chain: p.last.chain, Model: p.last.model, Shadow: p.last.shadow, Settings: p.settingsToWrite().all,
 		Consumed: p.inputs.Consumed(), Ledger: max(offset, 0),
 	}
 }

@@ -168,7 +168,7 @@ func (o *owner) flush() error {
 
 // effects notes what a window led to, and where the inputs stand behind it.
 func (o *owner) effects(out *event.Outcome, cause string, forgot *ledger.Forgot) *effects {
-	settings := o.ledgerSettings()
+	settings := o.settingsToWrite()
 	record := ledger.Record{
 		Version: ledger.Version, Window: out.Window, Cause: cause, Ranges: o.ranges,
 		Model: cmp.Or(out.Model, o.cfg.Model), Settings: settings.hash,

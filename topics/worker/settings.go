@@ -16,9 +16,9 @@ type settings struct {
 	line string // in format 1, "" where no record of it was read
 }
 
-// ledgerSettings returns the settings to write: the ledger's, or, of an empty one, the
-// engine's.
-func (p *replayer) ledgerSettings() settings {
+// settingsToWrite returns the settings for the ledger and for checkpoints: the
+// ledger's own or, while it is empty, the engine's.
+func (p *replayer) settingsToWrite() settings {
 	if p.settings.all == "" {
 		p.settings = settings{all: p.cfg.Settings, hash: p.cfg.Settings.Hash()}
 	}

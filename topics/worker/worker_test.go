@@ -376,6 +376,41 @@ func TestLedgerHoldsSettings(t *testing.T) {
 	})
 }
 
+// TestEffectiveSettings: settings that make no difference to a worker's models need
+// not be its own. The ledger keeps those that it was begun with.
+func TestEffectiveSettings(t *testing.T) {
+	onBrokers(t, func(t *testing.T, w *world) {
+		w.send(0, 20)
+		if err := w.run(&tally{}, worker.Config{}); err != nil {
+			t.Fatal(err)
+		}
+		w.send(20, 30)
+		cfg := worker.Config{
+			Names: w.names, Model: "tally", Classes: []string{"a", "b"}, Session: session, Settings: `{"tally":"none","idle":0}`,
+			Policy: intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond},
+		}
+		if err := worker.Run(t.Context(), w.client, &tally{}, cfg); err == nil || !strings.Contains(err.Error(), "idle is not set there and 0 here") {
+			t.Errorf("one that makes a difference: %v", err)
+		}
+		cfg.Effective = func(s ledger.Settings) ledger.Settings { return `{"tally":"none","idle":0}` }
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		cfg.Hooks.Committed = func(worker.Committed) {
+			if w.count(w.names.Predictions) >= 30 {
+				cancel()
+			}
+		}
+		if err := worker.Run(ctx, w.client, &tally{}, cfg); err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range w.records() {
+			if r.Settings != settings.Hash() || (r.Configuration != "") != (i == 0) {
+				t.Errorf("record %d has settings %s and configuration %s", i, r.Settings, r.Configuration)
+			}
+		}
+	})
+}
+
 // TestUnknownOutcome: the answer to EndTxn is lost, before or after the broker
 // has acted on it. The worker asks the ledger, and publishes once.
 func TestUnknownOutcome(t *testing.T) {
