@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Tells whether the condition of an alert holds for a graph on a live Prometheus,
-within the last half a minute.
+"""Checks whether the condition of an alert held for a graph on a live Prometheus
+within the last half minute.
 
     alerts.py URL fires|silent ALERT GRAPH [FACTOR]
 
-FACTOR makes the condition's own times so many times shorter, so that what takes
-hours shows in seconds.
+The durations in the condition are divided by FACTOR, so that what takes hours takes
+seconds.
 """
 
 import json, re, sys, time, urllib.parse, urllib.request
@@ -29,4 +29,4 @@ result = api("query_range", query=expr, start=now - 30, end=now, step=1)["result
 holds = any(s["metric"].get("graph") == graph for s in result)
 print(f"{alert} of {graph}: {'fires' if holds else 'silent'}")
 if holds != (want == "fires"):
-    sys.exit(f"it should be the other way round: {expr}")
+    sys.exit(f"it should be {want}: {expr}")

@@ -1,4 +1,5 @@
-"""What .ci/python runs: a graph of two classes, sent and read by others' clients."""
+"""Run by .ci/python: sends a graph of two classes and reads its predictions, with
+Python clients that know nothing of gvbll."""
 
 import json
 import random
@@ -19,7 +20,7 @@ def graph(seed):
 
 
 def write(folder):
-    """The data set that the model is trained on."""
+    """Writes the data set that the model is trained on."""
     folder.mkdir()
     nodes, edges = ["id,label,x,y"], ["source,target"]
     for i, c, x, neighbours in graph(1):
@@ -30,7 +31,7 @@ def write(folder):
 
 
 def run(broker, prefix, page):
-    # The page's program up to its endless loop, with another broker and prefix.
+    # Runs the page's program up to its endless loop, with this broker and prefix.
     text = Path(page).read_text().split("```python\n")[1].split("```")[0]
     text = text.split("while True:")[0].replace("localhost:9092", broker).replace('"gvbll.', f'"{prefix}.')
     doc = {}
@@ -44,7 +45,7 @@ def run(broker, prefix, page):
     def as_json(topic, key, value):
         other.send(f"{prefix}.{topic}", key=key.encode(), value=json.dumps(value).encode(), headers=header)
 
-    want = {"paper-7": None}  # what the page itself sent
+    want = {"paper-7": None}  # sent by the page's program
     for i, c, x, neighbours in graph(2):
         for client in ("c", "k"):
             name, near = f"{client}-{i}", [f"{client}-{j}" for j in neighbours]
@@ -68,7 +69,7 @@ def run(broker, prefix, page):
         assert message.error() is None, message.error()
         p = msgpack.unpackb(message.value())
         name = p["node"]
-        assert name in want and name not in seen, f"{name} came twice, or was not sent"
+        assert name in want and name not in seen, f"{name} was predicted twice, or was not sent"
         assert message.key().decode() == name
         assert abs(sum(p["probabilities"]) - 1) < 1e-5 and p["confidence"] == max(p["probabilities"]), p
         assert abs(p["total_uncertainty"] - p["aleatoric_uncertainty"] - p["epistemic_uncertainty"]) < 1e-5, p

@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
 """Executes every query of every panel, variable, annotation and rule on a
-Prometheus. Each must give data, or there must be a reason that it gives none.
+Prometheus. Each must return data, unless NONE or EITHER below gives a reason.
 
     queries.py URL --graph NAME [--fresh] [--rules] [--documented FILE] DASHBOARD...
 
---fresh: nothing was sent yet; a panel without data must then say why (noValue).
+--fresh: nothing has been sent yet; a panel without data must say why (noValue).
 """
 
 import argparse, json, math, re, sys, time, urllib.parse, urllib.request
 
-# Why a query has no data on a graph that is served and labelled. Each reason is
-# held to be true: data for one of these is an error too.
+# Panels without data on a graph that is served and labelled, and why. Data for one of
+# these is an error too.
 NONE = {
     ("stream.json", "Age of the newest checkpoint", "demo"): "the demo writes no checkpoints",
 }
-# These may have data or not, as time has it.
+# Panels that may or may not have data, depending on the time.
 EITHER = {
-    ("stream.json", "Backlog, in seconds"): "of a stream that is served, none of one that has ended",
-    ("stream.json", "Age of predictions"): "only of arrivals that tell a time",
+    ("stream.json", "Backlog, in seconds"): "only while the stream goes on",
+    ("stream.json", "Age of predictions"): "only if arrivals carry a time",
 }
 
 p = argparse.ArgumentParser()
@@ -44,7 +44,7 @@ def number(s):
 
 
 def data(expr, instant):
-    """Tells whether an expression gives a number."""
+    """Returns whether an expression has a number."""
     global ran
     ran += 1
     if instant:
@@ -72,11 +72,11 @@ def panel(board, p):
             continue
         if some:
             if not args.fresh and (key in NONE or (*key, args.graph) in NONE) and key not in EITHER:
-                failures.append(f"{board}: {p['title']}: has data, and NONE says that it has none")
+                failures.append(f"{board}: {p['title']}: has data, but NONE says that it has none")
             continue
         if args.fresh:
             if not p["fieldConfig"]["defaults"].get("noValue"):
-                failures.append(f"{board}: {p['title']}: empty on a fresh start, and says nothing (noValue): {expr}")
+                failures.append(f"{board}: {p['title']}: no data on a fresh start, and no noValue that says why: {expr}")
             continue
         reason = NONE.get(key) or NONE.get((*key, args.graph)) or EITHER.get(key)
         if reason:
@@ -96,7 +96,7 @@ for path in args.dashboards:
             failures.append(f"{board}: variable {v['name']} has no values")
     for a in d["annotations"]["list"]:
         if "expr" in a:
-            data(fill(a["expr"]), False)  # a takeover or none
+            data(fill(a["expr"]), False)  # takeovers, if there were any
     for p in d["panels"]:
         if p["type"] != "row":
             panel(board, p)
@@ -111,14 +111,14 @@ if args.rules:
                 if not data(r["query"], True) and r["name"] not in names:
                     failures.append(f"rule {r['name']}: no data: {r['query']}")
                 continue
-            # An alert that has no data is right: what it is of must have some.
+            # An alert's condition may have no data, but the series that it names must.
             data(r["query"], True)
             for name in re.findall(r"[a-z_:]*gvbll_[a-z0-9_:]+", r["query"]):
                 if name not in names:
                     failures.append(f"alert {r['name']}: there is no {name}")
             firing = [a for a in r["alerts"] if a["state"] == "firing" and a["labels"].get("graph", args.graph) == args.graph]
             if firing:
-                failures.append(f"alert {r['name']} fires on a graph that is well: {firing}")
+                failures.append(f"alert {r['name']} fires without reason: {firing}")
 
 if args.documented:
     text = open(args.documented).read()

@@ -1,6 +1,6 @@
-// Holds the dashboards to the types that Grafana publishes: each is written out
-// as a TypeScript value of them, so that an option that does not exist, is
-// misspelt or has another type is an error of the compiler.
+// Checks dashboards against the types that Grafana publishes: writes each one as a
+// TypeScript value of these types, so that an option that is unknown, misspelt or of
+// another type is a compiler error.
 //
 //   node check.mjs OUT.ts DASHBOARD.json...
 import fs from "node:fs";
@@ -16,7 +16,7 @@ import type * as bargauge from "@grafana/schema/dist/types/raw/composable/bargau
 import type * as heatmap from "@grafana/schema/dist/types/raw/composable/heatmap/panelcfg/x/HeatmapPanelCfg_types.gen";
 import type * as table from "@grafana/schema/dist/types/raw/composable/table/panelcfg/x/TablePanelCfg_types.gen";
 
-// JSON has the values of enums where TypeScript wants their names.
+// JSON has the values of enums, where TypeScript expects their names.
 type Plain<T> = unknown extends T ? unknown
   : T extends string ? \`\${T}\`
   : T extends number | boolean | null | undefined ? T
@@ -31,14 +31,14 @@ type Of<Type extends string, Options, Custom> = Plain<Omit<Panel, "type" | "opti
   type: Type; targets: Query[]; options: Plain<Options>;
   fieldConfig: { defaults: Plain<Omit<FieldConfig, "custom">> & { custom?: Plain<Custom> }; overrides: [] };
 };
-// "type" stays readable: the compiler tells the kinds of panel apart by it.
+// The compiler tells the kinds of panel apart by "type".
 type Some = Of<"timeseries", timeseries.Options, timeseries.FieldConfig> | Of<"stat", stat.Options, {}>
   | Of<"barchart", Partial<barchart.Options>, barchart.FieldConfig> | Of<"bargauge", bargauge.Options, {}>
   | Of<"heatmap", Partial<heatmap.Options>, heatmap.FieldConfig> | Of<"table", Partial<table.Options>, {}>
   | (Plain<Omit<RowPanel, "type" | "panels">> & { type: "row"; panels: [] });
 type Checked = Plain<Omit<Dashboard, "panels" | "templating" | "annotations">> & {
   panels: Some[]; templating: { list: Plain<VariableModel>[] };
-  // expr and titleFormat are the data source's.
+  // expr and titleFormat belong to the data source.
   annotations: { list: (Plain<AnnotationQuery> & { expr?: string; titleFormat?: string })[] };
 };
 `;

@@ -1,9 +1,13 @@
-// Command deploy checks what gvbll is deployed with, as far as that goes without
-// a cluster or a container engine: the Helm chart is linted and rendered over its
-// values files, and every manifest is decoded strictly into the Kubernetes API's
-// own types; docker-compose.yml is loaded by compose's own library.
+// Command deploy checks what gvbll is deployed with, without a cluster or a container
+// engine. It lints and renders the Helm chart with its values files, decodes every
+// manifest strictly into the Kubernetes API's types, and loads docker-compose.yml with
+// compose's own library.
 //
-//	deploy ROOT    (of the project)
+// Usage:
+//
+//	deploy ROOT
+//
+// where ROOT is the project's root directory.
 package main
 
 import (
@@ -46,6 +50,7 @@ func main() {
 	}
 }
 
+// checkChart checks the Helm chart with each of its values files.
 func checkChart(root string) error {
 	dir := filepath.Join(root, "charts/gvbll")
 	c, err := loader.Load(dir)
@@ -81,7 +86,7 @@ func checkChart(root string) error {
 	return errors.Join(append(errs, checkRefused(c))...)
 }
 
-// refused are values that must not pass, and what the refusal names.
+// refused are values that the chart must refuse, and what the error must name.
 var refused = []struct{ values, want string }{
 	{`model: {volume: {emptyDir: {}}}`, "kafka.brokers"},
 	{`kafka: {brokers: ["kafka:9092"]}`, "model.volume"},
@@ -92,6 +97,7 @@ var refused = []struct{ values, want string }{
 	{`{kafka: {brokers: ["k:1"], sasl: {mechanism: plain, user: u}}, model: {volume: {emptyDir: {}}}}`, "passwordSecret"},
 }
 
+// checkRefused checks that bad values are refused.
 func checkRefused(c *chart.Chart) error {
 	var errs []error
 	for _, r := range refused {
@@ -100,13 +106,13 @@ func checkRefused(c *chart.Chart) error {
 			return err
 		}
 		if _, err := render(c, values); err == nil || !strings.Contains(err.Error(), r.want) {
-			errs = append(errs, fmt.Errorf("values %s: %v, and it should name %s", r.values, err, r.want))
+			errs = append(errs, fmt.Errorf("values %s: the error is %v, it should name %s", r.values, err, r.want))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// render returns the manifests by name of template and place in it.
+// render returns the manifests by template and number in it.
 func render(c *chart.Chart, values chartutil.Values) (map[string]string, error) {
 	release := chartutil.ReleaseOptions{Name: "papers", Namespace: "ml", IsInstall: true}
 	all, err := chartutil.ToRenderValues(c, values, release, chartutil.DefaultCapabilities)
@@ -129,8 +135,8 @@ func render(c *chart.Chart, values chartutil.Values) (map[string]string, error) 
 	return manifests, nil
 }
 
-// check decodes every manifest into its type, and holds together what refers to
-// each other.
+// check decodes every manifest into its type, checks pods, and checks that selectors
+// select the workers and nothing else.
 func check(manifests map[string]string, flags []string) error {
 	var errs []error
 	var workers, others []*core.PodTemplateSpec
@@ -180,7 +186,7 @@ func check(manifests map[string]string, flags []string) error {
 	return errors.Join(errs...)
 }
 
-// of returns an empty object of a kind.
+// of returns an empty object of the type of a kind.
 func of(kind meta.TypeMeta) (any, error) {
 	switch kind.APIVersion + " " + kind.Kind {
 	case "apps/v1 StatefulSet":
@@ -203,8 +209,7 @@ func of(kind meta.TypeMeta) (any, error) {
 	return nil, fmt.Errorf("no type for %s %s", kind.APIVersion, kind.Kind)
 }
 
-// checkPod looks for what the API's types allow and a cluster, or the program,
-// would not.
+// checkPod looks for what the API's types allow, but a cluster or the program does not.
 func checkPod(p *core.PodSpec, claims []core.PersistentVolumeClaim, flags []string) error {
 	var errs []error
 	complain := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -243,7 +248,7 @@ func checkPod(p *core.PodSpec, claims []core.PersistentVolumeClaim, flags []stri
 			}
 			flag, ours := strings.CutPrefix(e.Name, "GVBLL_")
 			if flag = strings.ToLower(strings.ReplaceAll(flag, "_", "-")); ours && !slices.Contains(flags, flag) {
-				complain("container %s sets %s, and there is no flag --%s", c.Name, e.Name, flag)
+				complain("container %s sets %s, but gvbll work has no flag --%s", c.Name, e.Name, flag)
 			}
 		}
 	}
@@ -272,6 +277,7 @@ func workFlags(root string) ([]string, error) {
 	return flags, nil
 }
 
+// checkCompose checks docker-compose.yml.
 func checkCompose(root string) error {
 	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "docker-compose.yml")}, cli.WithWorkingDirectory(root), cli.WithResolvedPaths(true))
 	if err != nil {
