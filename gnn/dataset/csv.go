@@ -40,10 +40,10 @@ func openCSV(f folder) (*Dataset, error) {
 	return d, nil
 }
 
-// records calls header with the fields of a table's first line and row with those of
-// every other line, as many as the header has, without the spaces around them. Empty
-// lines are skipped. A field may be quoted but not contain a line break, so that no
-// record takes more memory than maxLine.
+// records calls header with the fields of a table's first line and row with
+// those of every other line, as many as the header has, without the spaces
+// around them. Empty lines are skipped. A field may be quoted but not contain a
+// line break, so that no record takes more memory than maxLine.
 func (f folder) records(name string, header, row func(fields []string) error) error {
 	width := -1
 	err := f.lines(name, func(line []byte, number int) error {
@@ -71,14 +71,15 @@ func (f folder) records(name string, header, row func(fields []string) error) er
 	return err
 }
 
-// maxFields is the most fields of a line: the features, id, label, year, and room for
-// commas inside quotes.
+// maxFields is the most fields of a line: the features, id, label, year, and
+// room for commas inside quotes.
 const maxFields = maxDim + 1024
 
-// split returns the fields of a line. encoding/csv is used only where there are quotes:
-// its reader's buffer costs more than most lines.
+// split returns the fields of a line. encoding/csv is used only where there are
+// quotes: its reader's buffer costs more than most lines.
 func split(line []byte) (fields []string, err error) {
-	// A field takes sixteen times a comma's memory, and more in the map of a header.
+	// A field takes sixteen times a comma's memory, and more in the map of a
+	// header.
 	if n := bytes.Count(line, []byte(",")); n >= maxFields {
 		return nil, fmt.Errorf("%d commas, want fewer than %d", n, maxFields)
 	}
@@ -105,7 +106,7 @@ func unique(header []string) error {
 		case name == "":
 			return fmt.Errorf("column %d of the header has no name (pandas writes its index so: give index=False)", i+1)
 		case seen[name]:
-			return fmt.Errorf("column %.40q stands twice in the header", name)
+			return fmt.Errorf("column %.40q occurs twice in the header", name)
 		}
 		seen[name] = true
 	}
@@ -114,9 +115,10 @@ func unique(header []string) error {
 
 // nodeTable reads nodes.csv.
 type nodeTable struct {
-	id, label, year int   // columns; year is -1 if there is none
-	pairs           int   // the column of sparse features, -1 if they are dense
-	features        []int // the columns of dense features, in order
+	id, label, year int      // columns; year is -1 if there is none
+	pairs           int      // the column of sparse features, -1 if they are dense
+	features        []int    // the columns of dense features, in order
+	names           []string // of all columns, for messages
 
 	memory *budget
 	number map[string]int32 // a node's number by its id
@@ -134,6 +136,7 @@ type nodeTable struct {
 func (t *nodeTable) header(fields []string) error {
 	t.id, t.label = slices.Index(fields, "id"), slices.Index(fields, "label")
 	t.year, t.pairs = slices.Index(fields, "year"), slices.Index(fields, "features")
+	t.names = fields
 	if t.id < 0 || t.label < 0 {
 		return fmt.Errorf("the header is %.80q, want columns id and label", strings.Join(fields, ","))
 	}
@@ -160,13 +163,13 @@ func (t *nodeTable) header(fields []string) error {
 func (t *nodeTable) row(fields []string) error {
 	id, label := fields[t.id], fields[t.label]
 	if _, twice := t.number[id]; twice {
-		return fmt.Errorf("id %.80q stands twice", id)
+		return fmt.Errorf("id %.80q occurs twice: give each node its own", id)
 	}
 	if len(t.number) == maxNodes {
 		return fmt.Errorf("more than %d nodes", maxNodes)
 	}
 	if label == "" {
-		return errors.New("the label is empty")
+		return errors.New("column label is empty: give every node a label, or leave the node out")
 	}
 	// The bytes of id and label, their string headers, and the map's entry.
 	if err := t.memory.claim(len(id) + len(label) + 80); err != nil {
@@ -177,18 +180,21 @@ func (t *nodeTable) row(fields []string) error {
 	if t.year >= 0 {
 		year, err := parseInt(fields[t.year], minYear, maxYear)
 		if err != nil {
-			return fmt.Errorf("year: %w", err)
+			return fmt.Errorf("column year: %w", err)
 		}
 		t.years = append(t.years, int32(year))
 	}
 	if t.pairs >= 0 {
-		return t.addPairs(fields[t.pairs])
+		if err := t.addPairs(fields[t.pairs]); err != nil {
+			return fmt.Errorf("column features: %w", err)
+		}
+		return nil
 	}
 	t.dense = t.dense[:0]
 	for j, c := range t.features {
 		v, err := parseFeature(fields[c], j)
 		if err != nil {
-			return err
+			return fmt.Errorf("column %.40q: %w", t.names[c], err)
 		}
 		t.dense = append(t.dense, v)
 	}
@@ -224,8 +230,8 @@ func (t *nodeTable) addPairs(text string) error {
 	return t.x.addSparse(t.index, t.value)
 }
 
-// classesOf returns the distinct labels, ordered as numbers if all of them are finite
-// numbers, else alphabetically, and every label's number in that order.
+// classesOf returns the distinct labels, ordered as numbers if all of them are
+// finite numbers, else alphabetically, and every label's number in that order.
 func classesOf(labels []string) (classes []string, y []int32) {
 	value := make(map[string]float64)
 	numbers := true
@@ -276,11 +282,11 @@ func (e *edgeList) header(fields []string) error {
 func (e *edgeList) row(fields []string) error {
 	u, known := e.number[fields[e.source]]
 	if !known {
-		return fmt.Errorf("source %.80q is no node's id", fields[e.source])
+		return fmt.Errorf("source %.80q is not an id of the node table", fields[e.source])
 	}
 	v, known := e.number[fields[e.target]]
 	if !known {
-		return fmt.Errorf("target %.80q is no node's id", fields[e.target])
+		return fmt.Errorf("target %.80q is not an id of the node table", fields[e.target])
 	}
 	if len(e.edges) == maxEdges {
 		return fmt.Errorf("more than %d edges", maxEdges)

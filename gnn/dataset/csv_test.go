@@ -53,12 +53,12 @@ func TestOpenCSVRefuses(t *testing.T) {
 		{"", edges, "nodes.csv is empty"},
 		{"id,x\na,1\n", edges, "nodes.csv line 1: the header is"},
 		{"id,label\na,p\n", edges, "no features"},
-		{"id,label,x,x\na,p,1,1\n", edges, `column "x" stands twice`},
+		{"id,label,x,x\na,p,1,1\n", edges, `column "x" occurs twice`},
 		{",id,label,x\n0,a,p,1\n", edges, "column 1 of the header has no name (pandas"},
 		{"id,label,features,y\na,p,,1\n", edges, "a column features, and 1 more"},
 		{"id,label,x\n", edges, "has no nodes"},
-		{"id,label,x\na,p,1\na,q,2\n", edges, `nodes.csv line 3: id "a" stands twice`},
-		{"id,label,x\na,,1\n", edges, "line 2: the label is empty"},
+		{"id,label,x\na,p,1\na,q,2\n", edges, `nodes.csv line 3: id "a" occurs twice`},
+		{"id,label,x\na,,1\n", edges, "line 2: column label is empty"},
 		{"id,label,x\na,p\n", edges, "line 2: 2 fields, the header has 3"},
 		{"id,label,x\na,p,NaN\n", edges, `feature 0, "NaN", is not a finite number`},
 		{"id,label,x\na,p,1e39\n", edges, "feature 0"},
@@ -71,8 +71,8 @@ func TestOpenCSVRefuses(t *testing.T) {
 		{"id,label,features\na,p,99999999:1\n", edges, "99999999 is not between"},
 		{nodes, "", "edges.csv is empty"},
 		{nodes, "from,to\na,b\n", "edges.csv line 1: the header is \"from,to\", want columns source and target"},
-		{nodes, "source,target\na,c\n", `edges.csv line 2: target "c" is no node's id`},
-		{nodes, "source,target\na,b\nc,a\n", `edges.csv line 3: source "c" is no node's id`},
+		{nodes, "source,target\na,c\n", `edges.csv line 2: target "c" is not an id of the node table`},
+		{nodes, "source,target\na,b\nc,a\n", `edges.csv line 3: source "c" is not an id of the node table`},
 	} {
 		d, err := Open(write(t, map[string]string{"nodes.csv": c.nodes, "edges.csv": c.edges}))
 		if d != nil || err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {

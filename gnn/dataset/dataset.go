@@ -37,10 +37,10 @@ func (d *Dataset) neighbours() [][]int32 {
 	return adj
 }
 
-// Arrivals returns, for nodes that arrive batch after batch, the neighbours that each
-// can name on arrival: those of earlier batches and of its own. An edge within a batch
-// is named by the later of its two nodes. The result is indexed by node; nodes in no
-// batch have nil.
+// Arrivals returns, for nodes that arrive batch after batch, the neighbours
+// that each can name on arrival: those of earlier batches and of its own. An
+// edge within a batch is named by the later of its two nodes. The result is
+// indexed by node; nodes in no batch have nil.
 func (d *Dataset) Arrivals(batches [][]int32) [][]int32 {
 	order := make([]int, len(d.Features))
 	n := 0

@@ -9,9 +9,10 @@ import (
 	"slices"
 )
 
-// Own is the split that comes with a data set whose nodes are numbered in order of
-// arrival: the first Train of them train, the next Warmup warm up, and the others are
-// the stream, cut into Steps steps whose sizes differ by at most one.
+// Own is the split that comes with a data set whose nodes are numbered in order
+// of arrival: the first Train of them train, the next Warmup warm up, and the
+// others are the stream, cut into Steps steps whose sizes differ by at most
+// one.
 type Own struct {
 	Train  int    `json:"train"`
 	Warmup int    `json:"warmup"`
@@ -40,8 +41,8 @@ func (d *Dataset) SplitOwn(steps int) (Stream, error) {
 	return s, err
 }
 
-// description is the file dataset.json, which may be beside nodes.csv: what the tables
-// cannot express. Every field is optional.
+// description is the file dataset.json, which may be beside nodes.csv: what the
+// tables cannot express. Every field is optional.
 type description struct {
 	Name    string   `json:"name,omitempty"`
 	Classes []string `json:"classes,omitempty"` // in order; some may have no nodes

@@ -10,12 +10,13 @@ import (
 	"github.com/gvbll/gvbll/gnn/elementary"
 )
 
-// DriftConfig configures [Drift]: a growing graph of papers that cite earlier ones,
-// whose class shares, features and homophily drift. [DriftPreset] fills it; every field
-// then means what it says, 0 included.
+// DriftConfig configures [Drift]: a growing graph of papers that cite earlier
+// ones, whose class shares, features and homophily drift. [DriftPreset] fills
+// it; every field then means what it says, 0 included.
 //
-// The law, for a paper that arrives at time t in years, with y₀ the time when training
-// ends, A(t) = 1 from the middle of the stream on and 0 before, and clip to ±3:
+// The law, for a paper that arrives at time t in years, with y₀ the time when
+// training ends, A(t) = 1 from the middle of the stream on and 0 before, and
+// clip to ±3:
 //
 //	class c     ∝ exp(a_c + clip(Share·r_c·(t-y₀)) + ShareJump·j_c·A(t)), once c is born
 //	subtopic s  ∝ exp(b_cs + clip(Share·r'_cs·(t-y₀)))
@@ -23,9 +24,9 @@ import (
 //	features    x = Wᵀ(m_c(t) + m_cs(t) + Noise·ε) + FeatureNoise·ε' + offset
 //	centre      m(t) = cos φ · u + sin φ · v, φ = Rot·speed·(t-y₀) + Jump·sign·A(t)
 //
-// where a, b, r, r', j, ε, ε', W and the offset are normal, and each centre turns in a
-// plane (u, v) of its own at a speed of its own. A crossing paper has nine tenths of the
-// centres of another class, and cites mostly that class.
+// where a, b, r, r', j, ε, ε', W and the offset are normal, and each centre
+// turns in a plane (u, v) of its own at a speed of its own. A crossing paper
+// has nine tenths of the centres of another class, and cites mostly that class.
 type DriftConfig struct {
 	Name    string
 	Seed    uint64
@@ -33,50 +34,52 @@ type DriftConfig struct {
 	Classes int
 	Dim     int // dimension of the features
 	Steps   int // number of steps of the stream
-	// Sub is the number of subtopics of a class, Latent the dimension of the latent space in
-	// which the centres lie.
+	// Sub is the number of subtopics of a class, Latent the dimension of the
+	// latent space in which the centres lie.
 	Sub, Latent int
 	// Years is how long the graph grows, by the factor Growth each year.
 	Years  int
 	Growth float64
-	// Train and Warmup are the fractions of the nodes, in order of arrival, at which training
-	// and warm-up end.
+	// Train and Warmup are the fractions of the nodes, in order of arrival, at
+	// which training and warm-up end.
 	Train, Warmup float64
-	// Spread and SubSpread are the standard deviations of a and b: 0 makes all classes, and
-	// all subtopics of a class, equally frequent.
+	// Spread and SubSpread are the standard deviations of a and b: 0 makes all
+	// classes, and all subtopics of a class, equally frequent.
 	Spread, SubSpread float64
 
-	// A paper draws 1 + ⌊Cites·e^z⌋ citations, z normal with standard deviation CitesSpread, at
-	// most MaxCites. Repeats are dropped.
+	// A paper draws 1 + ⌊Cites·e^z⌋ citations, z normal with standard deviation
+	// CitesSpread, at most MaxCites. Repeats are dropped.
 	Cites, CitesSpread float64
 	MaxCites           int
-	// Recency is how strongly late entries are preferred among those that can be cited: 1 is
-	// not at all. An entry is a paper or a citation of it, so citations attract citations
-	// whatever the recency.
+	// Recency is how strongly late entries are preferred among those that can
+	// be cited: 1 is not at all. An entry is a paper or a citation of it, so
+	// citations attract citations whatever the recency.
 	Recency float64
-	// Home is the fraction of its citations that a paper which does not cross gives its own
-	// class.
+	// Home is the fraction of its citations that a paper which does not cross
+	// gives its own class.
 	Home float64
-	// Cross is the fraction of papers that cross: it makes the graph less homophilous.
+	// Cross is the fraction of papers that cross: it makes the graph less
+	// homophilous.
 	Cross float64
-	// Noise is the standard deviation of a paper about its centre in the latent space, where
-	// centres have length 1; FeatureNoise that of each feature.
+	// Noise is the standard deviation of a paper about its centre in the latent
+	// space, where centres have length 1; FeatureNoise that of each feature.
 	Noise, FeatureNoise float64
 
-	// What drifts, per year: Rot, the angle of the centres; Share, the log shares of classes
-	// and subtopics; Hom, the fraction of crossing papers. Late is the number of classes that
-	// are born only in the stream.
+	// What drifts, per year: Rot, the angle of the centres; Share, the log
+	// shares of classes and subtopics; Hom, the fraction of crossing papers.
+	// Late is the number of classes that are born only in the stream.
 	Rot, Share, Hom float64
 	Late            int
-	// What changes at once, in the middle of the stream: the angle, the log shares, the
-	// fraction of crossing papers.
+	// What changes at once, in the middle of the stream: the angle, the log
+	// shares, the fraction of crossing papers.
 	Jump, ShareJump, HomJump float64
 }
 
-// DriftPreset returns the configuration of 20,000 nodes with the drift of that name: none,
-// moderate, strong or abrupt. With 169,343 nodes it resembles ogbn-arxiv: 128 features, 40
-// classes, edge homophily .66 (arxiv .655), mean degree 13.3 (13.8); with Cites 4.66
-// besides, it has arxiv's 1.17 million edges.
+// DriftPreset returns the configuration of 20,000 nodes with the drift of that
+// name: none, moderate, strong or abrupt. With 169,343 nodes it resembles
+// ogbn-arxiv: 128 features, 40 classes, edge homophily .66 (arxiv .655), mean
+// degree 13.3 (13.8); with Cites 4.66 besides, it has arxiv's 1.17 million
+// edges.
 func DriftPreset(name string) (DriftConfig, error) {
 	c := DriftConfig{
 		Name: "drift-" + name, Seed: 1, Nodes: 20_000, Classes: 40, Dim: 128, Steps: 100, Sub: 5, Latent: 24,
@@ -98,11 +101,12 @@ func DriftPreset(name string) (DriftConfig, error) {
 	return c, nil
 }
 
-// Drift generates the graph and its stream: papers are numbered in order of arrival, and
-// cite earlier ones. Everything is drawn from one generator seeded by the configuration,
-// with the functions of package elementary: equal configurations give equal bits on every
-// amd64 machine. (On other architectures math.Pow, which sets the pace of growth, may be
-// compiled with fused operations.)
+// Drift generates the graph and its stream: papers are numbered in order of
+// arrival, and cite earlier ones. Everything is drawn from one generator seeded
+// by the configuration, with the functions of package elementary: equal
+// configurations give equal bits on every amd64 machine. (On other
+// architectures math.Pow, which sets the pace of growth, may be compiled with
+// fused operations.)
 func Drift(c DriftConfig) (*Dataset, Stream, error) {
 	if err := c.validate(); err != nil {
 		return nil, Stream{}, err
@@ -132,8 +136,9 @@ func Drift(c DriftConfig) (*Dataset, Stream, error) {
 	return d, s, err
 }
 
-// validate returns an error for the first field out of range, by the name of its flag. The
-// bounds keep the arithmetic finite and the memory below what a machine has.
+// validate returns an error for the first field out of range, by the name of
+// its flag. The bounds keep the arithmetic finite and the memory below what a
+// machine has.
 func (c *DriftConfig) validate() error {
 	for _, f := range []struct {
 		name         string
@@ -312,8 +317,8 @@ func normalize(x []float64) {
 	}
 }
 
-// time returns the time in years at which the fraction f of the nodes has arrived: the
-// number of nodes grows by the factor Growth each year.
+// time returns the time in years at which the fraction f of the nodes has
+// arrived: the number of nodes grows by the factor Growth each year.
 func (g *drift) time(f float64) float64 {
 	return elementary.Log(1+float64(f*(math.Pow(g.c.Growth, float64(g.c.Years))-1))) / elementary.Log(g.c.Growth)
 }
@@ -414,7 +419,8 @@ func (g *drift) features(p paper) []float32 {
 	return out
 }
 
-// addCentre adds share times the centres of a class and a subtopic at time t to latent.
+// addCentre adds share times the centres of a class and a subtopic at time t to
+// latent.
 func (g *drift) addCentre(class, sub int, t, share float64) {
 	for _, p := range [...]*plane{&g.centre[class], &g.subCentre[class][sub]} {
 		angle := float64(g.c.Rot*p.speed*(t-g.y0)) + float64(g.c.Jump*p.sign*g.changed(t))
@@ -425,8 +431,8 @@ func (g *drift) addCentre(class, sub int, t, share float64) {
 	}
 }
 
-// cite draws the papers that p cites: preferential attachment with recency, as lists have
-// an entry for each citation and late entries are preferred.
+// cite draws the papers that p cites: preferential attachment with recency, as
+// lists have an entry for each citation and late entries are preferred.
 func (g *drift) cite(p paper) []int32 {
 	// Compared before it is converted: an int holds no infinity.
 	draws := 1 + int(min(float64(g.c.MaxCites-1), g.c.Cites*elementary.Exp(g.c.CitesSpread*g.rng.NormFloat64())))
@@ -482,7 +488,8 @@ func (g *drift) list(p paper) []int32 {
 	return g.ofClass[p.class]
 }
 
-// enter adds an entry of a paper of the given class and subtopic to its three lists.
+// enter adds an entry of a paper of the given class and subtopic to its three
+// lists.
 func (g *drift) enter(v int32, class, sub int) {
 	g.everyone = append(g.everyone, v)
 	g.ofClass[class] = append(g.ofClass[class], v)

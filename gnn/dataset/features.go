@@ -10,13 +10,14 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 )
 
-// maxDensity is the share of nonzero numbers up to which features are kept sparse. An
-// entry of a sparse vector takes 8 bytes, of a dense one 4, so at a quarter sparse takes
-// half the memory.
+// maxDensity is the share of nonzero numbers up to which features are kept
+// sparse. An entry of a sparse vector takes 8 bytes, of a dense one 4, so at a
+// quarter sparse takes half the memory.
 const maxDensity = 0.25
 
-// features collects the nodes' feature vectors while they are read. Until finish, each
-// is in its smaller form, so that a bag of words is never in memory with its zeros.
+// features collects the nodes' feature vectors while they are read. Until
+// finish, each is in its smaller form, so that a bag of words is never in
+// memory with its zeros.
 type features struct {
 	memory  *budget
 	x       []gnn.Vector
@@ -66,8 +67,8 @@ func (f *features) claim(nonzero, bytes int) error {
 	return f.memory.claim(nodeBytes + bytes)
 }
 
-// finish returns the vectors, all sparse or all dense, by maxDensity. Dense vectors then
-// take at most four numbers for each nonzero one.
+// finish returns the vectors, all sparse or all dense, by maxDensity. Dense
+// vectors then take at most four numbers for each nonzero one.
 func (f *features) finish(dim int) (x []gnn.Vector, isSparse bool, err error) {
 	all := float64(len(f.x)) * float64(dim)
 	isSparse = float64(f.nonzero) <= maxDensity*all

@@ -15,8 +15,8 @@ import (
 	"github.com/sbinet/npyio/npy"
 )
 
-// array is a member of an .npz archive, an .npy file, read once from its first number to
-// its last.
+// array is a member of an .npz archive, an .npy file, read once from its first
+// number to its last.
 type array struct {
 	shape   []int
 	fortran bool // a matrix is stored column after column
@@ -31,9 +31,9 @@ type array struct {
 	buf    [4096]float64
 }
 
-// openArray opens a member. Of its header it believes only what agrees with the archive's
-// directory. The directory may lie as well, so no memory is taken for the numbers before
-// they are there.
+// openArray opens a member. Of its header it believes only what agrees with the
+// archive's directory. The directory may lie as well, so no memory is taken for
+// the numbers before they are there.
 func openArray(name string, f *zip.File) (*array, error) {
 	member, err := f.Open()
 	if err != nil {
@@ -47,16 +47,18 @@ func openArray(name string, f *zip.File) (*array, error) {
 	return a, nil
 }
 
-// plainHeader matches the header dictionary of an array of plain numbers as numpy writes
-// it. npyio slices its headers without checking, so nothing else may reach it.
+// plainHeader matches the header dictionary of an array of plain numbers as
+// numpy writes it. npyio slices its headers without checking, so nothing else
+// may reach it.
 var plainHeader = regexp.MustCompile(`^\{'descr': '[<>|=]?[a-zA-Z]+[0-9]{0,3}', 'fortran_order': (True|False), 'shape': \(([0-9]{1,18}, ?)*([0-9]{1,18})?\), \} *\n$`)
 
-// maxHeader is the longest header accepted. For plain numbers numpy writes 128 bytes.
+// maxHeader is the longest header accepted. For plain numbers numpy writes 128
+// bytes.
 const maxHeader = 4096
 
 func (a *array) header(size uint64) error {
-	// 6 bytes of magic, 2 of version, and the dictionary's length: 2 bytes in version
-	// 1, 4 in version 2.
+	// 6 bytes of magic, 2 of version, and the dictionary's length: 2 bytes in
+	// version 1, 4 in version 2.
 	start, err := a.body.Peek(10)
 	if err != nil || string(start[:6]) != npyMagic {
 		return fmt.Errorf("not an array: it begins with %.10q", start)
@@ -105,8 +107,8 @@ func (a *array) header(size uint64) error {
 
 const npyMagic = "\x93NUMPY"
 
-// whole fills the slice it is given or fails. npyio takes the end of a file for zeros, and
-// a part of a number for a number.
+// whole fills the slice it is given or fails. npyio takes the end of a file for
+// zeros, and a part of a number for a number.
 type whole struct{ r io.Reader }
 
 func (w whole) Read(p []byte) (int, error) {
@@ -209,8 +211,8 @@ func (a *array) rest(low, high int, memory *budget) ([]int32, error) {
 	return out, a.end()
 }
 
-// end returns an error unless all numbers were read and the archive's checksum, which is
-// compared at the end of the member, is right.
+// end returns an error unless all numbers were read and the archive's checksum,
+// which is compared at the end of the member, is right.
 func (a *array) end() error {
 	if _, err := a.body.ReadByte(); err == nil {
 		return fmt.Errorf("%s has more bytes than its shape %v", a.name, a.shape)

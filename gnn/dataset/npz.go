@@ -150,8 +150,8 @@ func (f *features) addRows(a *array, n, dim int) error {
 	return nil
 }
 
-// addColumns adds n vectors that come column after column. It holds the nonzero numbers,
-// and adds the nodes only as the first column is read.
+// addColumns adds n vectors that come column after column. It holds the nonzero
+// numbers, and adds the nodes only as the first column is read.
 func (f *features) addColumns(a *array, n, dim int) error {
 	for j := range dim {
 		for v := range n {
@@ -240,9 +240,10 @@ func (z npz) matrices(d *Dataset) error {
 	return nil
 }
 
-// csr reads a matrix in compressed sparse rows and calls each with every row's nonzero
-// entries, by strictly increasing column; the slices are valid until each returns. It
-// returns the matrix's shape. If name_data is missing, all values are 1.
+// csr reads a matrix in compressed sparse rows and calls each with every row's
+// nonzero entries, by strictly increasing column; the slices are valid until
+// each returns. It returns the matrix's shape. If name_data is missing, all
+// values are 1.
 func (z npz) csr(name string, each func(index []uint32, value []float32) error) (rows, columns int, err error) {
 	shape, err := z.vector(name+"_shape", 2, 0, math.MaxInt32)
 	if err != nil {

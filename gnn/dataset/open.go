@@ -9,34 +9,35 @@ import (
 
 // Open reads a data set in one of four layouts, told apart by what is there:
 //
-//   - A folder with nodes.csv and edges.csv; or the path of a nodes.csv with its
-//     edges.csv beside it, where both may have a common prefix (web.nodes.csv and
-//     web.edges.csv). nodes.csv has a header, and a line for each node: a column id
-//     (any text, each once); a column label (any text; the classes are the distinct
-//     labels, ordered as numbers if all of them are, else alphabetically);
-//     optionally a column year; and a column for each feature, in order. Sparse
-//     features are instead one column named features with index:value pairs
-//     separated by spaces, indices ascending from 0. edges.csv has a header with
-//     columns source and target, and holds ids. A dataset.json beside them may
-//     give a name, the order of the classes and a split, see [Dataset.SplitOwn].
-//   - A folder in the raw csv layout of the Open Graph Benchmark, without headers:
-//     num-node-list and num-edge-list, a count each; node-feat, node-label and
-//     edge, a line for each node or edge; and optionally node_year. Classes are
-//     named by their numbers.
+//   - A folder with nodes.csv and edges.csv; or the path of a nodes.csv with
+//     its edges.csv beside it, where both may have a common prefix
+//     (web.nodes.csv and web.edges.csv). nodes.csv has a header, and a line for
+//     each node: a column id (any text, each once); a column label (any text;
+//     the classes are the distinct labels, ordered as numbers if all of them
+//     are, else alphabetically); optionally a column year; and a column for
+//     each feature, in order. Sparse features are instead one column named
+//     features with index:value pairs separated by spaces, indices ascending
+//     from 0. edges.csv has a header with columns source and target, and holds
+//     ids. A dataset.json beside them may give a name, the order of the classes
+//     and a split, see [Dataset.SplitOwn].
+//   - A folder in the raw csv layout of the Open Graph Benchmark, without
+//     headers: num-node-list and num-edge-list, a count each; node-feat,
+//     node-label and edge, a line for each node or edge; and optionally
+//     node_year. Classes are named by their numbers.
 //   - An .npz file written by numpy.savez from PyTorch Geometric's data: x, n×d
 //     numbers; edge_index, 2×e integers; y, n integers from 0; and optionally
 //     node_year, n integers. Other arrays are ignored.
-//   - An .npz file with the parts of scipy's sparse matrices, as the "gnn-benchmark"
-//     graphs are published: adj_data, adj_indices, adj_indptr and adj_shape;
-//     attr_data, attr_indices, attr_indptr and attr_shape; labels, n integers from
-//     0; and optionally node_year.
+//   - An .npz file with the parts of scipy's sparse matrices, as the
+//     "gnn-benchmark" graphs are published: adj_data, adj_indices, adj_indptr
+//     and adj_shape; attr_data, attr_indices, attr_indptr and attr_shape;
+//     labels, n integers from 0; and optionally node_year.
 //
-// Tables may be gzipped: .csv or .csv.gz. The data set is named after its folder,
-// prefix or .npz file. Features are kept sparse if at most a quarter of the numbers
-// are nonzero.
+// Tables may be gzipped: .csv or .csv.gz. The data set is named after its
+// folder, prefix or .npz file. Features are kept sparse if at most a quarter of
+// the numbers are nonzero.
 //
-// A file that does not hold what it should is an error that says where. Memory is
-// bounded by the size of the files, see the package comment.
+// A file that does not hold what it should is an error that says where. Memory
+// is bounded by the size of the files, see the package comment.
 func Open(path string) (*Dataset, error) {
 	if strings.HasSuffix(path, ".npz") {
 		d, err := openNPZ(path)

@@ -12,9 +12,10 @@ import (
 	"strings"
 )
 
-// Save writes the data set into a folder as nodes.csv, edges.csv and dataset.json, from
-// which [Open] reads an equal one: features have as many digits as tell a float32 from
-// all others. It creates the folder; it is an error if any of the files exists.
+// Save writes the data set into a folder as nodes.csv, edges.csv and
+// dataset.json, from which [Open] reads an equal one: features have as many
+// digits as tell a float32 from all others. It creates the folder; it is an
+// error if any of the files exists.
 func (d *Dataset) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

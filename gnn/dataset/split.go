@@ -29,11 +29,11 @@ func Plan(name string) (share float64, steps int, ok bool) {
 	return 0, 0, false
 }
 
-// Split draws a stratified sample of ⌊share·n⌋ nodes for training: each class gives
-// its part rounded down, and the classes with the largest remainders give one more. A
-// class that has nodes gives at least one, which can make the total larger. The other
-// nodes are shuffled and cut into steps whose sizes differ by at most one, larger ones
-// first.
+// Split draws a stratified sample of ⌊share·n⌋ nodes for training: each class
+// gives its part rounded down, and the classes with the largest remainders give
+// one more. A class that has nodes gives at least one, which can make the total
+// larger. The other nodes are shuffled and cut into steps whose sizes differ by
+// at most one, larger ones first.
 func (d *Dataset) Split(seed uint64, share float64, steps int) (Stream, error) {
 	n := len(d.Labels)
 	if !(share > 0 && share < 1) {
@@ -91,8 +91,9 @@ func (d *Dataset) Split(seed uint64, share float64, steps int) (Stream, error) {
 // splitStream selects the split's PCG stream: "split" in ASCII.
 const splitStream = 0x73706c6974
 
-// SplitByYear cuts as ogbn-arxiv's official split does: papers before 2018 train,
-// those of 2018 warm up, later ones are the stream, ordered by year, then by number.
+// SplitByYear cuts as ogbn-arxiv's official split does: papers before 2018
+// train, those of 2018 warm up, later ones are the stream, ordered by year,
+// then by number.
 func (d *Dataset) SplitByYear(steps int) (Stream, error) {
 	if d.Year == nil {
 		return Stream{}, errors.New("the data set has no years (node_year, or a column year): give a training share instead")

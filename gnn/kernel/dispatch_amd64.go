@@ -107,8 +107,8 @@ func exchange(t *Table[float32], v int32, index []int32, from, to, n int) {
 	}
 }
 
-// productColumns is [Product] with the first len(dst) columns of a matrix whose rows are stride
-// entries apart.
+// productColumns is [Product] with the first len(dst) columns of a matrix whose
+// rows are stride entries apart.
 func productColumns(dst, x, w []float32, stride int) {
 	if active == avx512 {
 		productAVX512(&dst[0], len(dst), &x[0], len(x), &w[0], stride)

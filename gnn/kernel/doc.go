@@ -1,26 +1,27 @@
-// Package kernel has the float32 inner loops of encoding and training, in AVX-512,
-// AVX2 and plain Go, chosen when the program starts; and the memory that they work
-// on: growing tables and arenas on huge pages.
+// Package kernel has the float32 inner loops of encoding and training, in
+// AVX-512, AVX2 and plain Go, chosen when the program starts; and the memory
+// that they work on: growing tables and arenas on huge pages.
 //
 // # Bits
 //
-// Every form of a loop gives the same bits, so that a replay on another machine is a
-// proof. The contract fixes the order of each sum:
+// Every form of a loop gives the same bits, so that a replay on another machine
+// is a proof. The contract fixes the order of each sum:
 //
 //   - SIMD lanes run across outputs: no output's sum is divided among lanes;
-//   - a sum starts from what the destination holds and adds its terms one by one, in
-//     order;
+//   - a sum starts from what the destination holds and adds its terms one by
+//     one, in order;
 //   - a product is rounded before it is added: nothing is fused.
 //
-// A caller may leave out a term with a zero factor: the other factor is finite, so the
-// term is ±0, and a sum that starts from +0 and rounds to nearest never becomes the -0
-// that adding the term would change. That is why dense and sparse features agree.
+// A caller may leave out a term with a zero factor: the other factor is finite,
+// so the term is ±0, and a sum that starts from +0 and rounds to nearest never
+// becomes the -0 that adding the term would change. That is why dense and
+// sparse features agree.
 //
 // # Use
 //
-// Slices may not overlap unless they are the same. Shapes that do not fit and indices
-// out of range panic: the assembly has no bounds checks, so everything is checked
-// before.
+// Slices may not overlap unless they are the same. Shapes that do not fit and
+// indices out of range panic: the assembly has no bounds checks, so everything
+// is checked before.
 //
 // # Files
 //
@@ -37,7 +38,7 @@
 //	             huge pages
 //
 // There are two exceptions to the rule that nothing below pipeline knows its
-// environment, and neither can change a bit: the environment variable GVBLL_KERNEL
-// selects one of the equal forms (level.go), and a goroutine zeroes the block of memory
-// that a table will need next (table.go).
+// environment, and neither can change a bit: the environment variable
+// GVBLL_KERNEL selects one of the equal forms (level.go), and a goroutine
+// zeroes the block of memory that a table will need next (table.go).
 package kernel

@@ -7,8 +7,8 @@ import (
 
 //go:generate go run -modfile=../../.ci/tools.mod gen/main.go -out kernel_amd64.s -stubs stubs_amd64.go -pkg kernel
 
-// Gather computes dst[j] += Σ_t value[t]·rows[index[t]·stride+j], t ascending: a sparse row
-// times a matrix whose rows are stride entries apart.
+// Gather computes dst[j] += Σ_t value[t]·rows[index[t]·stride+j], t ascending:
+// a sparse row times a matrix whose rows are stride entries apart.
 func Gather[I int32 | uint32](dst []float32, index []I, value, rows []float32, stride int) {
 	if len(value) != len(index) {
 		panic(fmt.Sprintf("kernel: %d indices with %d values", len(index), len(value)))
@@ -25,7 +25,8 @@ func GatherSum[I int32 | uint32](dst []float32, index []I, rows []float32, strid
 	}
 }
 
-// fits panics when a row is out of range, and reports whether there is anything to do.
+// fits panics when a row is out of range, and reports whether there is anything
+// to do.
 func fits[I int32 | uint32](dst []float32, index []I, rows []float32, stride int) bool {
 	if len(dst) == 0 || len(index) == 0 {
 		return false
@@ -43,14 +44,14 @@ func fits[I int32 | uint32](dst []float32, index []I, rows []float32, stride int
 	return true
 }
 
-// signed returns indices that passed fits, none of which is above an int32, as the type that
-// the kernels read.
+// signed returns indices that passed fits, none of which is above an int32, as
+// the type that the kernels read.
 func signed[I int32 | uint32](index []I) []int32 {
 	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(index))), len(index))
 }
 
-// Product computes dst[j] += Σ_k x[k]·w[k·len(dst)+j], k ascending: a dense row times a
-// matrix of len(x) rows.
+// Product computes dst[j] += Σ_k x[k]·w[k·len(dst)+j], k ascending: a dense row
+// times a matrix of len(x) rows.
 func Product(dst, x, w []float32) {
 	if len(w) != len(x)*len(dst) {
 		panic(fmt.Sprintf("kernel: %d numbers times a matrix of %d into %d", len(x), len(w), len(dst)))
@@ -60,8 +61,8 @@ func Product(dst, x, w []float32) {
 	}
 }
 
-// ProductRows is [Product] for each of n rows: dst is n×out, x n×in and w in×out, all
-// row-major.
+// ProductRows is [Product] for each of n rows: dst is n×out, x n×in and w
+// in×out, all row-major.
 func ProductRows(dst, x, w []float32, n, in, out int) {
 	if n < 0 || out < 0 || len(dst) != n*out {
 		panic(fmt.Sprintf("kernel: %d numbers for %d×%d", len(dst), n, out))
@@ -69,9 +70,9 @@ func ProductRows(dst, x, w []float32, n, in, out int) {
 	ProductRowsApart(dst, out, x, w, n, in, out)
 }
 
-// ProductRowsApart is [ProductRows] with the rows of dst apart entries from each other, at
-// least out. It leaves the entries between them unchanged; there need be none after the
-// last.
+// ProductRowsApart is [ProductRows] with the rows of dst apart entries from
+// each other, at least out. It leaves the entries between them unchanged; there
+// need be none after the last.
 func ProductRowsApart(dst []float32, apart int, x, w []float32, n, in, out int) {
 	if n < 0 || in < 0 || out < 0 || apart < out || len(x) != n*in || len(w) != in*out || n > 0 && len(dst) < (n-1)*apart+out {
 		panic(fmt.Sprintf("kernel: %d×%d (%d numbers) times %d×%d (%d) into %d, rows %d apart", n, in, len(x), in, out, len(w), len(dst), apart))
@@ -116,8 +117,8 @@ func Gate(dst, x []float32, a float32) {
 	gate(dst, x[:len(dst)], a)
 }
 
-// Draws is the number of draws that [Dropout] reads for n numbers: n rounded up to a
-// multiple of 16, a register of AVX-512.
+// Draws is the number of draws that [Dropout] reads for n numbers: n rounded up
+// to a multiple of 16, a register of AVX-512.
 func Draws(n int) int { return (n + 15) &^ 15 }
 
 // Dropout computes dst[j] = scale·x[j] where draws[j] < below, and 0 elsewhere.
@@ -125,8 +126,8 @@ func Dropout(dst, x []float32, draws []uint16, below uint32, scale float32) {
 	dropout(dst, x[:len(dst)], draws[:Draws(len(dst))], below, scale)
 }
 
-// AdamStep has the constants of a step of Kingma and Ba (Adam: A Method for Stochastic
-// Optimization, 2015, Algorithm 1).
+// AdamStep has the constants of a step of Kingma and Ba (Adam: A Method for
+// Stochastic Optimization, 2015, Algorithm 1).
 type AdamStep struct {
 	Size         float32 // α/(1-β1^t), with α the learning rate
 	Root         float32 // 1/√(1-β2^t)
@@ -135,7 +136,8 @@ type AdamStep struct {
 	Epsilon      float32
 }
 
-// Adam changes param by one step against grad, with the moments first (m) and second (v):
+// Adam changes param by one step against grad, with the moments first (m) and
+// second (v):
 //
 //	g = grad + decay·param
 //	m = β1·m + (1-β1)·g

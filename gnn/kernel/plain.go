@@ -2,9 +2,9 @@ package kernel
 
 import "math"
 
-// The plain forms run on other machines and define what the assembly computes. The
-// conversions float32(x*y) forbid the compiler to fuse (Go specification, "Floating-point
-// operators").
+// The plain forms run on other machines and define what the assembly computes.
+// The conversions float32(x*y) forbid the compiler to fuse (Go specification,
+// "Floating-point operators").
 
 func plainGather(dst []float32, index []int32, value, rows []float32, stride int) {
 	t := 0

@@ -9,10 +9,11 @@ import (
 	"unsafe"
 )
 
-// Table is a growing list of rows of equal width, in large blocks: growing copies nothing once
-// the first block is full, and the garbage collector sees one pointer a block. Rows are numbered
-// from 0. A Table is not safe for concurrent use, except that several goroutines may read and
-// write different rows.
+// Table is a growing list of rows of equal width, in large blocks: growing
+// copies nothing once the first block is full, and the garbage collector sees
+// one pointer a block. Rows are numbered from 0. A Table is not safe for
+// concurrent use, except that several goroutines may read and write different
+// rows.
 type Table[T any] struct {
 	blocks [][]T // all full but the last, or the first while it grows
 	width  int
@@ -24,16 +25,17 @@ type Table[T any] struct {
 }
 
 const (
-	// blockBytes is about the size of a full block: two huge pages, small enough that nobody waits
-	// long for one to be made, or for the first to be copied while it grows.
+	// blockBytes is about the size of a full block: two huge pages, small
+	// enough that nobody waits long for one to be made, or for the first to be
+	// copied while it grows.
 	blockBytes = 1 << 22
-	// startRows is the size of the first block at the beginning. It is replaced by one of twice the
-	// size until it is full.
+	// startRows is the size of the first block at the beginning. It is replaced
+	// by one of twice the size until it is full.
 	startRows = 64
 )
 
-// NewTable returns a table without rows. It panics unless the width, the number of elements in a
-// row, is at least 1.
+// NewTable returns a table without rows. It panics unless the width, the number
+// of elements in a row, is at least 1.
 func NewTable[T any](width int) *Table[T] {
 	if width < 1 {
 		panic(fmt.Sprintf("kernel: rows of %d elements", width))
@@ -54,14 +56,15 @@ func (t *Table[T]) Row(i int32) []T {
 	return t.blocks[i>>t.shift][int(i)&(1<<t.shift-1)*t.width:][:t.width:t.width]
 }
 
-// From returns the rows from i to the end of i's block or of the table, whichever is first, as one
-// slice, valid until the table next grows.
+// From returns the rows from i to the end of i's block or of the table,
+// whichever is first, as one slice, valid until the table next grows.
 func (t *Table[T]) From(i int32) []T {
 	last := min(int(i)|(1<<t.shift-1), t.n-1)
 	return t.blocks[i>>t.shift][int(i)&(1<<t.shift-1)*t.width:][:(last+1-int(i))*t.width]
 }
 
-// At returns a pointer to the first element of row i, valid until the table next grows.
+// At returns a pointer to the first element of row i, valid until the table
+// next grows.
 func (t *Table[T]) At(i int32) *T {
 	return &t.blocks[i>>t.shift][int(i)&(1<<t.shift-1)*t.width]
 }
@@ -100,8 +103,8 @@ func (t *Table[T]) Reserve(rows int) {
 	}
 }
 
-// Shrink removes the last rows and keeps their memory for the next that are added. It panics when
-// there are fewer.
+// Shrink removes the last rows and keeps their memory for the next that are
+// added. It panics when there are fewer.
 func (t *Table[T]) Shrink(rows int) {
 	if rows < 0 || rows > t.n {
 		panic(fmt.Sprintf("kernel: %d rows fewer than %d", rows, t.n))
@@ -127,16 +130,18 @@ func (t *Table[T]) next() []T {
 	return block
 }
 
-// prepare has a goroutine make the next block. Touching a page for the first time can cost more
-// than everything else that an arrival needs, above all on a virtual machine, and whoever grows the
-// table should not wait for it. The block is zeros whoever makes it, so this cannot change a bit.
+// prepare has a goroutine make the next block. Touching a page for the first
+// time can cost more than everything else that an arrival needs, above all on a
+// virtual machine, and whoever grows the table should not wait for it. The
+// block is zeros whoever makes it, so this cannot change a bit.
 func (t *Table[T]) prepare() {
 	ahead, size := make(chan []T, 1), t.width<<t.shift
 	t.ahead = ahead
 	go func() { ahead <- touched[T](size) }()
 }
 
-// touched is [Zeros] with every page touched. It yields the processor every 64 pages.
+// touched is [Zeros] with every page touched. It yields the processor every 64
+// pages.
 func touched[T any](n int) []T {
 	s := Zeros[T](n)
 	const page, pages = 4096, 64
@@ -166,8 +171,9 @@ func Zeros[T any](n int) []T {
 	return s
 }
 
-// Room returns a slice of length n: s itself if its capacity is enough, else one made by [Zeros]
-// with a capacity of the next power of two. The elements' values are not defined.
+// Room returns a slice of length n: s itself if its capacity is enough, else
+// one made by [Zeros] with a capacity of the next power of two. The elements'
+// values are not defined.
 func Room[T any](s []T, n int) []T {
 	if n > cap(s) {
 		s = Zeros[T](1 << bits.Len(uint(n)))
@@ -175,8 +181,8 @@ func Room[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// Resize returns a slice of length n: s itself if its capacity is enough, else one with room to
-// grow. The elements' values are not defined.
+// Resize returns a slice of length n: s itself if its capacity is enough, else
+// one with room to grow. The elements' values are not defined.
 func Resize[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
 
 // within panics when an index is out of range.
@@ -197,8 +203,9 @@ func (t *Table[T]) column(from, n int) {
 	}
 }
 
-// Prefetch tells the processor that n columns of the indexed rows, from the given one on, will be
-// wanted soon. It changes nothing but time. The size of an element must be a multiple of 4 bytes.
+// Prefetch tells the processor that n columns of the indexed rows, from the
+// given one on, will be wanted soon. It changes nothing but time. The size of
+// an element must be a multiple of 4 bytes.
 func Prefetch[T any](t *Table[T], index []int32, from, n int) {
 	t.within(index)
 	t.column(from, n)
@@ -209,12 +216,13 @@ func Prefetch[T any](t *Table[T], index []int32, from, n int) {
 	}
 }
 
-// PrefetchLines is [Prefetch] of the cache lines at some addresses. They need not be valid
-// pointers: the memory may be gone.
+// PrefetchLines is [Prefetch] of the cache lines at some addresses. They need
+// not be valid pointers: the memory may be gone.
 func PrefetchLines(address []uintptr) { prefetchLines(address) }
 
-// GatherRectified computes dst[j] = Σ_i max(row_i[x+j] + scale[i]·row_i[y+j], 0), with row_i the
-// row index[i] and i ascending: the sum, from zero, of what [AddRectified] adds for each.
+// GatherRectified computes dst[j] = Σ_i max(row_i[x+j] + scale[i]·row_i[y+j],
+// 0), with row_i the row index[i] and i ascending: the sum, from zero, of what
+// [AddRectified] adds for each.
 func GatherRectified(dst []float32, t *Table[float32], index []int32, scale []float32, x, y int) {
 	if len(scale) != len(index) {
 		panic(fmt.Sprintf("kernel: %d indices with %d scales", len(index), len(scale)))
@@ -230,9 +238,10 @@ func GatherRectified(dst []float32, t *Table[float32], index []int32, scale []fl
 	}
 }
 
-// Exchange adds, for each row u of the index in turn, n columns of u from column from on to the
-// columns of v from column to on, and the same columns of v to u: messages over an edge in both
-// directions. The rows differ from each other and from v, and the column ranges do not overlap.
+// Exchange adds, for each row u of the index in turn, n columns of u from
+// column from on to the columns of v from column to on, and the same columns of
+// v to u: messages over an edge in both directions. The rows differ from each
+// other and from v, and the column ranges do not overlap.
 func Exchange(t *Table[float32], v int32, index []int32, from, to, n int) {
 	t.within([]int32{v})
 	t.within(index)

@@ -14,12 +14,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxHeader is the length in bytes above which a header is refused, by this
-// package as by the format's first implementation.
+// maxHeader is the length in bytes above which a header is refused, as by the
+// format's reference implementation.
 const maxHeader = 100_000_000
 
-// The longest name and the most dimensions of a tensor that are read, so that an error that
-// quotes one is a line that can be read too.
+// The longest name and the most dimensions of a tensor that are read, so that
+// an error that quotes one is a line that can be read too.
 const (
 	maxName = 512
 	maxDims = 16
@@ -28,7 +28,8 @@ const (
 // metadataKey is the one key of the header that is not a tensor's name.
 const metadataKey = "__metadata__"
 
-// place is where a tensor's bytes are: from begin to end, counted from the first tensor's.
+// place is where a tensor's bytes are: from begin to end, counted from the
+// first tensor's.
 type place struct {
 	name       string
 	begin, end int
@@ -105,8 +106,8 @@ func parseTensor(dec *json.Decoder) (t Tensor, p place, err error) {
 	return t, p, err
 }
 
-// object reads a JSON object and calls value to read the value of each key. A key that occurs
-// twice is an error.
+// object reads a JSON object and calls value to read the value of each key. A
+// key that occurs twice is an error.
 func object(dec *json.Decoder, value func(key string) error) error {
 	if err := delimiter(dec, '{'); err != nil {
 		return err
@@ -121,7 +122,7 @@ func object(dec *json.Decoder, value func(key string) error) error {
 			return fmt.Errorf("a name of %d bytes, at most %d are read", len(key), maxName)
 		}
 		if seen[key] {
-			return fmt.Errorf("key %q stands twice", key)
+			return fmt.Errorf("key %q occurs twice", key)
 		}
 		seen[key] = true
 		if err := value(key); err != nil {
@@ -182,8 +183,8 @@ func integers(dec *json.Decoder) ([]int, error) {
 	return list, delimiter(dec, ']')
 }
 
-// encodeHeader returns the bytes before the tensors, which are stored in the order of names, and
-// the length of the tensors together.
+// encodeHeader returns the bytes before the tensors, which are stored in the
+// order of names, and the length of the tensors together.
 func encodeHeader(metadata map[string]string, names []string, tensors map[string]Tensor) (header []byte, length int, err error) {
 	w := headerWriter{buf: make([]byte, 8)}
 	w.raw("{")

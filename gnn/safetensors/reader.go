@@ -23,8 +23,9 @@ func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrDamaged}, args...)...)
 }
 
-// Reader reads a file that a [Stream] wrote, tensor by tensor. It returns nothing whose checksum
-// it has not verified. It is not safe for concurrent use.
+// Reader reads a file that a [Stream] wrote, tensor by tensor. It returns
+// nothing whose checksum it has not verified. It is not safe for concurrent
+// use.
 type Reader struct {
 	file    *File // without the tensors' Data
 	in      io.ReaderAt
@@ -35,8 +36,9 @@ type Reader struct {
 	unread  map[string]bool // tensors that were not read
 }
 
-// NewReader reads the header of a file of the given size in bytes. It returns an error that wraps
-// [ErrDamaged] when it is not a Stream's, and r's own error when r fails.
+// NewReader reads the header of a file of the given size in bytes. It returns
+// an error that wraps [ErrDamaged] when it is not a Stream's, and r's own error
+// when r fails.
 func NewReader(r io.ReaderAt, size int64) (*Reader, error) {
 	if size < 8 || size > math.MaxInt {
 		return nil, damaged("%d bytes, want at least 8", size)
@@ -74,7 +76,8 @@ func NewReader(r io.ReaderAt, size int64) (*Reader, error) {
 	return d, d.loadSums(data)
 }
 
-// loadSums reads the checksums and verifies the header, which is so many bytes long.
+// loadSums reads the checksums and verifies the header, which is so many bytes
+// long.
 func (d *Reader) loadSums(header int) error {
 	p, ok := d.places[checksums]
 	if !ok {
@@ -103,11 +106,12 @@ func (d *Reader) loadSums(header int) error {
 	return nil
 }
 
-// Metadata returns the file's strings. The map is the reader's own and must not be modified.
+// Metadata returns the file's strings. The map is the reader's own and must not
+// be modified.
 func (d *Reader) Metadata() map[string]string { return d.file.Metadata }
 
-// Len is the length of the tensor's first dimension; 0 if there is no such tensor or it is a
-// scalar.
+// Len is the length of the tensor's first dimension; 0 if there is no such
+// tensor or it is a scalar.
 func (d *Reader) Len(name string) int {
 	if shape := d.file.Tensors[name].Shape; len(shape) > 0 {
 		return shape[0]
@@ -115,8 +119,9 @@ func (d *Reader) Len(name string) int {
 	return 0
 }
 
-// expect returns an error that wraps [ErrDamaged] unless there is a tensor of the given name, type
-// and shape. If there is, all of its bytes are in the file, so memory may be taken for it.
+// expect returns an error that wraps [ErrDamaged] unless there is a tensor of
+// the given name, type and shape. If there is, all of its bytes are in the
+// file, so memory may be taken for it.
 func expect[T Element](d *Reader, name string, shape ...int) error {
 	_, err := find[T](d, name, shape)
 	return err
@@ -133,9 +138,9 @@ func find[T Element](d *Reader, name string, shape []int) (place, error) {
 	return d.places[name], nil
 }
 
-// Read returns a tensor's values. It returns an error that wraps [ErrDamaged] when there is no
-// tensor of the given name, type and shape or a checksum is wrong, and the file's error when that
-// cannot be read.
+// Read returns a tensor's values. It returns an error that wraps [ErrDamaged]
+// when there is no tensor of the given name, type and shape or a checksum is
+// wrong, and the file's error when that cannot be read.
 func Read[T Element](d *Reader, name string, shape ...int) ([]T, error) {
 	p, err := find[T](d, name, shape)
 	if err != nil {
@@ -148,9 +153,10 @@ func Read[T Element](d *Reader, name string, shape ...int) ([]T, error) {
 	}, shape...)
 }
 
-// each calls visit with a tensor's values in parts; at is the index of a part's first value. Several
-// goroutines call it at once, with parts that do not overlap; the values are valid until it returns.
-// each stops at an error of visit and returns it. Its other errors are those of [Read].
+// each calls visit with a tensor's values in parts; at is the index of a part's
+// first value. Several goroutines call it at once, with parts that do not
+// overlap; the values are valid until it returns. each stops at an error of
+// visit and returns it. Its other errors are those of [Read].
 func each[T Element](d *Reader, name string, visit func(at int, values []T) error, shape ...int) error {
 	p, err := find[T](d, name, shape)
 	if err != nil {
@@ -173,10 +179,11 @@ func each[T Element](d *Reader, name string, visit func(at int, values []T) erro
 	})
 }
 
-// ReadRows reads a tensor of n rows, each of the given shape, into the rows of a table that has none:
-// it calls Grow(n), and writes to From(i), the rows from i on that are stored together. Unless check
-// is nil, it sees each part before, and may be called by several goroutines. The errors are those of
-// [Read] and check.
+// ReadRows reads a tensor of n rows, each of the given shape, into the rows of
+// a table that has none: it calls Grow(n), and writes to From(i), the rows from
+// i on that are stored together. Unless check is nil, it sees each part before,
+// and may be called by several goroutines. The errors are those of [Read] and
+// check.
 func ReadRows[T Element](d *Reader, name string, into interface {
 	Grow(n int)
 	From(i int32) []T
@@ -205,8 +212,9 @@ func ReadRows[T Element](d *Reader, name string, into interface {
 	}, shape...)
 }
 
-// Under returns a reader of the tensors whose names begin with the prefix, under the rest of their
-// names, and takes them away from d. The two readers may not be used concurrently.
+// Under returns a reader of the tensors whose names begin with the prefix,
+// under the rest of their names, and takes them away from d. The two readers
+// may not be used concurrently.
 func (d *Reader) Under(prefix string) *Reader {
 	under := *d
 	under.file = &File{Metadata: d.file.Metadata, Tensors: make(map[string]Tensor)}
@@ -233,8 +241,9 @@ func (d *Reader) Done() error {
 	return nil
 }
 
-// spans calls do for the spans from ≤ i < to on several goroutines, with the number of the buffer that
-// is each goroutine's own, and returns the first error in the order of the buffers.
+// spans calls do for the spans from ≤ i < to on several goroutines, with the
+// number of the buffer that is each goroutine's own, and returns the first
+// error in the order of the buffers.
 func (d *Reader) spans(from, to int, do func(buffer, i int) error) error {
 	workers := min(runtime.GOMAXPROCS(0), to-from)
 	for len(d.buffers) < workers {
@@ -271,8 +280,8 @@ func (d *Reader) spans(from, to int, do func(buffer, i int) error) error {
 	return nil
 }
 
-// span reads span i into a buffer and verifies its checksum. The bytes are valid until the next call
-// with that buffer and may be written to.
+// span reads span i into a buffer and verifies its checksum. The bytes are
+// valid until the next call with that buffer and may be written to.
 func (d *Reader) span(buffer, i int) ([]byte, error) {
 	for len(d.buffers) <= buffer {
 		d.buffers = append(d.buffers, nil)
@@ -302,8 +311,8 @@ func readAt(r io.ReaderAt, b []byte, at int64) error {
 	return err
 }
 
-// swapBytes converts between little-endian, the byte order of files, and the machine's: on big-endian
-// machines it reverses the bytes of each element.
+// swapBytes converts between little-endian, the byte order of files, and the
+// machine's: on big-endian machines it reverses the bytes of each element.
 func swapBytes[T Element](b []byte) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
 		return

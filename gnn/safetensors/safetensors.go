@@ -1,18 +1,21 @@
 // Package safetensors reads and writes safetensors files
-// (https://github.com/huggingface/safetensors, "Format"): named arrays and string metadata,
-// which Python's safetensors package opens too.
+// (https://github.com/huggingface/safetensors, "Format"): named arrays and
+// string metadata, which Python's safetensors package opens too.
 //
-// A file is the length of the header (8 bytes, little-endian); the header, a JSON object
-// padded with spaces that maps each tensor's name to its type, shape and place; and the
-// tensors' bytes, without gaps. Every length is checked against the file before memory is
-// taken for it, so a hostile file costs no more than a small multiple of its size.
+// A file is the length of the header (8 bytes, little-endian); the header, a
+// JSON object padded with spaces that maps each tensor's name to its type,
+// shape and place; and the tensors' bytes, without gaps. Every length is
+// checked against the file before memory is taken for it, so a hostile file
+// costs no more than a small multiple of its size.
 //
-// A [File] is held in memory: model files. What is too large for that, a checkpoint, is
-// written by a [Stream], which produces bytes as they are read and adds checksums, and is
-// read by a [Reader]. Both kinds are valid safetensors files.
+// A [File] is held in memory: model files. What is too large for that, a
+// checkpoint, is written by a [Stream], which produces bytes as they are read
+// and adds checksums, and is read by a [Reader]. Both kinds are valid
+// safetensors files.
 //
-// The goroutines of a Reader check and copy disjoint spans of the file, so they cannot
-// change a bit of what is read. file.go is the one place that opens files.
+// The goroutines of a Reader check and copy disjoint spans of the file, so they
+// cannot change a bit of what is read. file.go is the one place that opens
+// files.
 //
 //	safetensors.go  Tensor, File: decode and encode
 //	header.go       the JSON header
@@ -34,7 +37,8 @@ import (
 // DType is a tensor's element type as the format names it.
 type DType string
 
-// The element types that this package reads and writes; a file with another one is refused.
+// The element types that this package reads and writes; a file with another one
+// is refused.
 const (
 	U8   DType = "U8"
 	BF16 DType = "BF16" // the upper half of an F32
@@ -44,9 +48,9 @@ const (
 	I64  DType = "I64"
 )
 
-// dtypes lists the element types in the order in which a file's tensors are stored: the
-// reverse of the reference implementation's enumeration. Sizes fall, so every tensor is
-// aligned to its elements.
+// dtypes lists the element types in the order in which a file's tensors are
+// stored: the reverse of the reference implementation's enumeration. Sizes
+// fall, so every tensor is aligned to its elements.
 var dtypes = []DType{I64, F64, F32, I32, BF16, U8}
 
 // size is the number of bytes of an element; 0 for an unknown type.
@@ -64,8 +68,8 @@ func (d DType) size() int {
 	return 0
 }
 
-// Tensor is an array: its elements in row-major order, little-endian, in Data. An empty Shape
-// is a scalar, one element.
+// Tensor is an array: its elements in row-major order, little-endian, in Data.
+// An empty Shape is a scalar, one element.
 type Tensor struct {
 	DType DType
 	Shape []int
@@ -91,7 +95,8 @@ func (t Tensor) bytes() (int, error) {
 	return int(n), nil
 }
 
-// Element is a Go type that a tensor's elements may have. uint16 holds the bits of a BF16.
+// Element is a Go type that a tensor's elements may have. uint16 holds the bits
+// of a BF16.
 type Element interface {
 	uint8 | uint16 | int32 | int64 | float32 | float64
 }
@@ -114,8 +119,8 @@ func dtypeOf[T Element]() DType {
 	}
 }
 
-// Of returns a tensor of the given values and shape. It panics when the shape has another
-// number of elements.
+// Of returns a tensor of the given values and shape. It panics when the shape
+// has another number of elements.
 func Of[T Element](values []T, shape ...int) Tensor {
 	t := Tensor{DType: dtypeOf[T](), Shape: slices.Clone(shape)}
 	if n, err := t.bytes(); err != nil || n != len(values)*t.DType.size() {
@@ -126,8 +131,8 @@ func Of[T Element](values []T, shape ...int) Tensor {
 	return t
 }
 
-// Values returns a copy of the elements of t. It is an error when T is not their type or Data
-// is not as long as the shape says.
+// Values returns a copy of the elements of t. It is an error when T is not
+// their type or Data is not as long as the shape says.
 func Values[T Element](t Tensor) ([]T, error) {
 	if want := dtypeOf[T](); t.DType != want {
 		return nil, fmt.Errorf("elements are %s, want %s", t.DType, want)
@@ -152,11 +157,12 @@ type File struct {
 	Tensors  map[string]Tensor
 }
 
-// Decode reads a file. The tensors' Data are parts of b, not copies. It returns an error for
-// anything that is not exactly a safetensors file: a header that is too long or not JSON of the
-// format's form, a key that occurs twice, a very long name or shape, an unknown element type, a
-// shape that does not agree with the place, and places that overlap, leave gaps, or do not end
-// where the file does.
+// Decode reads a file. The tensors' Data are parts of b, not copies. It returns
+// an error for anything that is not exactly a safetensors file: a header that
+// is too long or not JSON of the format's form, a key that occurs twice, a very
+// long name or shape, an unknown element type, a shape that does not agree with
+// the place, and places that overlap, leave gaps, or do not end where the file
+// does.
 func Decode(b []byte) (*File, error) {
 	if len(b) < 8 {
 		return nil, fmt.Errorf("safetensors: %d bytes, want at least 8", len(b))
@@ -185,11 +191,12 @@ func Decode(b []byte) (*File, error) {
 	return f, nil
 }
 
-// Encode returns the bytes of f. Equal files give equal bytes: metadata are sorted by key,
-// tensors by element type (the largest first, so that each is aligned) and name. With at most one
-// metadata key these are the bytes that the Python package writes. It returns an error when a
-// tensor's Data is not as long as its shape says, a string is not UTF-8, or the header is longer
-// than 100 MB.
+// Encode returns the bytes of f. Equal files give equal bytes: metadata are
+// sorted by key, tensors by element type (the largest first, so that each is
+// aligned) and name. With at most one metadata key these are the bytes that the
+// Python package writes. It returns an error when a tensor's Data is not as
+// long as its shape says, a string is not UTF-8, or the header is longer than
+// 100 MB.
 func (f *File) Encode() ([]byte, error) {
 	names := slices.SortedFunc(maps.Keys(f.Tensors), func(a, b string) int {
 		if d := slices.Index(dtypes, f.Tensors[a].DType) - slices.Index(dtypes, f.Tensors[b].DType); d != 0 {
@@ -215,12 +222,13 @@ func (f *File) Encode() ([]byte, error) {
 	return out, nil
 }
 
-// arrange sorts the places by where they begin. It is an error when they do not have the
-// lengths of the tensors' shapes, overlap, leave gaps, or do not end after the given number of
-// bytes of data.
+// arrange sorts the places by where they begin. It is an error when they do not
+// have the lengths of the tensors' shapes, overlap, leave gaps, or do not end
+// after the given number of bytes of data.
 func (f *File) arrange(places []place, data int) error {
 	slices.SortFunc(places, func(p, q place) int {
-		// Among equal begins by end: empty tensors come before the one that fills the place.
+		// Among equal begins by end: empty tensors come before the one that
+		// fills the place.
 		if p.begin != q.begin {
 			return p.begin - q.begin
 		}
@@ -229,7 +237,7 @@ func (f *File) arrange(places []place, data int) error {
 	at := 0
 	for _, p := range places {
 		if p.begin != at || p.end < p.begin || p.end > data {
-			return fmt.Errorf("tensor %q stands at bytes %d to %d, want it to begin at %d and end by %d", p.name, p.begin, p.end, at, data)
+			return fmt.Errorf("tensor %q is at bytes %d to %d, want it to begin at %d and end by %d", p.name, p.begin, p.end, at, data)
 		}
 		t := f.Tensors[p.name]
 		want, err := t.bytes()

@@ -10,12 +10,14 @@ import (
 	"unsafe"
 )
 
-// checksums is the last tensor of a [Stream]: k×4 bytes, the CRC-32C (little-endian) of each span
-// of what comes before it, the header included. The last span may be shorter.
+// checksums is the last tensor of a [Stream]: k×4 bytes, the CRC-32C
+// (little-endian) of each span of what comes before it, the header included.
+// The last span may be shorter.
 const checksums = "checksums"
 
-// spanBytes is the length that one checksum covers: long enough that checksums are a 262144th of
-// the file, short enough to be read by goroutines in parallel.
+// spanBytes is the length that one checksum covers: long enough that checksums
+// are a 262144th of the file, short enough to be read by goroutines in
+// parallel.
 const spanBytes = 1 << 20
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -25,8 +27,8 @@ type Part struct {
 	Name  string
 	DType DType
 	Shape []int
-	// Next appends the tensor's next bytes to b, as many as is convenient. It is called until there
-	// are as many as the shape asks for.
+	// Next appends the tensor's next bytes to b, as many as is convenient. It
+	// is called until there are as many as the shape asks for.
 	Next func(b []byte) []byte
 }
 
@@ -35,8 +37,9 @@ func NewPart[T Element](name string, next func(b []byte) []byte, shape ...int) P
 	return Part{Name: name, DType: dtypeOf[T](), Shape: shape, Next: next}
 }
 
-// PartOf returns a part of the given values and shape. The values may not change before they are
-// read. It panics when the shape has another number of elements.
+// PartOf returns a part of the given values and shape. The values may not
+// change before they are read. It panics when the shape has another number of
+// elements.
 func PartOf[T Element](name string, values []T, shape ...int) Part {
 	t := Tensor{DType: dtypeOf[T](), Shape: shape}
 	if n, err := t.bytes(); err != nil || n != len(values)*t.DType.size() {
@@ -63,8 +66,8 @@ func bytesOf[T Element](values []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), len(values)*int(unsafe.Sizeof(T(0))))
 }
 
-// Stream produces a safetensors file as it is read, with checksums at the end. The name of the
-// tensor that holds them, "checksums", is reserved.
+// Stream produces a safetensors file as it is read, with checksums at the end.
+// The name of the tensor that holds them, "checksums", is reserved.
 type Stream struct {
 	parts  []Part // not finished; the first is being read
 	left   int    // bytes of the first part not produced yet
@@ -80,10 +83,11 @@ type Stream struct {
 // pieceBytes is about how many bytes a Stream produces at a time.
 const pieceBytes = 1 << 16
 
-// NewStream returns the stream of the given metadata and parts. Tensors are stored in the order of
-// their types, as in [File.Encode], and those of one type in the order of the parts. It returns an
-// error when a name occurs twice or is reserved, a type is unknown, a string is not UTF-8, or the
-// header is too long.
+// NewStream returns the stream of the given metadata and parts. Tensors are
+// stored in the order of their types, as in [File.Encode], and those of one
+// type in the order of the parts. It returns an error when a name occurs twice
+// or is reserved, a type is unknown, a string is not UTF-8, or the header is
+// too long.
 func NewStream(metadata map[string]string, parts []Part) (*Stream, error) {
 	parts = slices.SortedStableFunc(slices.Values(parts), func(a, b Part) int {
 		return slices.Index(dtypes, a.DType) - slices.Index(dtypes, b.DType)
@@ -149,8 +153,8 @@ func (s *Stream) nextPart() {
 	}
 }
 
-// produce makes ready the next bytes, as many as are wanted or a piece, and reports whether there
-// are any.
+// produce makes ready the next bytes, as many as are wanted or a piece, and
+// reports whether there are any.
 func (s *Stream) produce(want int) bool {
 	b := s.storage[:0]
 	for len(b) < min(want, pieceBytes) && len(s.parts) > 0 {

@@ -115,7 +115,7 @@ func (d *Data) check(dim int) error {
 		seen := make([]bool, n)
 		for _, v := range part.nodes {
 			if uint(v) >= uint(n) || seen[v] {
-				return fmt.Errorf("%s node %d stands twice or is not below %d", part.name, v, n)
+				return fmt.Errorf("%s node %d is listed twice or is not below %d", part.name, v, n)
 			}
 			seen[v] = true
 		}

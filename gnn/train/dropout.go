@@ -9,8 +9,9 @@ import (
 
 // SampleDropout calls each with n samples of the targets' embeddings,
 // len(targets)×Out row-major, each with its own dropout as in training (Gal and
-// Ghahramani: Dropout as a Bayesian Approximation, 2016). The slice is valid until
-// each returns. The data need no labels. It panics when they do not fit the encoder.
+// Ghahramani: Dropout as a Bayesian Approximation, 2016). The slice is valid
+// until each returns. The data need no labels. It panics when they do not fit
+// the encoder.
 func SampleDropout(enc gnn.Encoder, data Data, targets []int32, chance float64, n int, seed uint64, each func(z []float32)) {
 	network := newNetwork(importModel[float32](enc), data, targets, newDropout[float32](chance, rand.NewPCG(seed, 2)), false)
 	for range n {
@@ -18,10 +19,10 @@ func SampleDropout(enc gnn.Encoder, data Data, targets []int32, chance float64, 
 	}
 }
 
-// dropout sets entries to zero, each with the same probability, and scales the rest
-// so that the expectation is unchanged: inverted dropout (Srivastava et al.:
-// Dropout, 2014). The probability is rounded to a multiple of 1/65536, as draws have
-// 16 bits.
+// dropout sets entries to zero, each with the same probability, and scales the
+// rest so that the expectation is unchanged: inverted dropout (Srivastava et
+// al.: Dropout, 2014). The probability is rounded to a multiple of 1/65536, as
+// draws have 16 bits.
 type dropout[T float] struct {
 	chance float64
 	scale  T
@@ -107,8 +108,8 @@ func (d *dropout[T]) backward(grad, x []T, activation gnn.Activation) {
 	}
 }
 
-// draws splits each of the source's 64-bit numbers into four draws of 16 bits, lowest
-// first.
+// draws splits each of the source's 64-bit numbers into four draws of 16 bits,
+// lowest first.
 type draws struct {
 	source *rand.PCG
 	bits   uint64   // draws not used yet, in the low bits

@@ -6,15 +6,15 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 )
 
-// gat is a graph attention layer, see [gnn.GATLayer]: with p_j = Weight·h_j, and for
-// each head its part of p and of the attention weights,
+// gat is a graph attention layer, see [gnn.GATLayer]: with p_j = Weight·h_j,
+// and for each head its part of p and of the attention weights,
 //
 //	a_ij = LeakyReLU(AttSrc·p_j + AttDst·p_i)
 //	α_ij = softmax_{j ∈ N(i) ∪ {i}} a_ij
 //	y_i  = Σ_j α_ij p_j
 //
-// The heads are concatenated or averaged, then Bias is added. Dropout applies to the
-// coefficients α too (Veličković et al. 2018, Section 3.3).
+// The heads are concatenated or averaged, then Bias is added. Dropout applies
+// to the coefficients α too (Veličković et al. 2018, Section 3.3).
 type gat[T float] struct {
 	in, heads, channels int
 	concat              bool

@@ -232,8 +232,8 @@ func (n *network[T]) forward() []T {
 
 func (n *network[T]) last() *boundLayer[T] { return &n.layers[len(n.layers)-1] }
 
-// backward sets the gradients of the weights from last().grad, for the states of the
-// last forward.
+// backward sets the gradients of the weights from last().grad, for the states
+// of the last forward.
 func (n *network[T]) backward() {
 	for l := len(n.layers) - 1; l >= 0; l-- {
 		s := &n.layers[l]

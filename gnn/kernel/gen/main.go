@@ -1,10 +1,11 @@
 //go:build ignore
 
-// Command main writes the assembly of package kernel: every kernel for AVX2 and for AVX-512,
-// from one description. Run it with go generate; the output must not change by accident.
+// Command main writes the assembly of package kernel: every kernel for AVX2 and
+// for AVX-512, from one description. Run it with go generate; the output must
+// not change by accident.
 //
-// Registers are virtual; avo assigns them. Strides and column numbers come in elements and are
-// turned into bytes by SHLQ(2, …) on entry.
+// Registers are virtual; avo assigns them. Strides and column numbers come in
+// elements and are turned into bytes by SHLQ(2, …) on entry.
 package main
 
 import (
@@ -15,7 +16,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// level is an instruction set: its name, its number of float32 lanes, and its registers.
+// level is an instruction set: its name, its number of float32 lanes, and its
+// registers.
 type level struct {
 	name  string
 	lanes int
@@ -69,8 +71,8 @@ func main() {
 	Generate()
 }
 
-// maskTable is 8 entries of all ones followed by 8 of zero: the 8 entries from number 8-n on are
-// AVX2's mask of the first n lanes.
+// maskTable is 8 entries of all ones followed by 8 of zero: the 8 entries from
+// number 8-n on are AVX2's mask of the first n lanes.
 func maskTable() Mem {
 	m := GLOBL("tailMask", RODATA|NOPTR)
 	for i := range 16 {
@@ -83,8 +85,8 @@ func maskTable() Mem {
 	return m
 }
 
-// tail moves the first n < lanes numbers between memory and registers, by an AVX2 mask (ymm) or an
-// AVX-512 mask (k).
+// tail moves the first n < lanes numbers between memory and registers, by an
+// AVX2 mask (ymm) or an AVX-512 mask (k).
 type tail struct {
 	level level
 	ymm   VecVirtual
@@ -227,8 +229,9 @@ const (
 	zeroed
 )
 
-// tiles cuts the n columns at dst into tiles of 8, 4, 2 and 1 registers and a rest, and has through
-// compute each. The registers in beside advance together with dst.
+// tiles cuts the n columns at dst into tiles of 8, 4, 2 and 1 registers and a
+// rest, and has through compute each. The registers in beside advance together
+// with dst.
 func tiles(l level, masks Mem, dst, n Register, beside []Register, from start, through func(label string, acc []VecVirtual, t *tail)) {
 	for _, width := range []int{8, 4, 2, 1} {
 		Label(fmt.Sprintf("tile%d", width))
@@ -275,8 +278,8 @@ func tiles(l level, masks Mem, dst, n Register, beside []Register, from start, t
 	RET()
 }
 
-// table is a kernel.Table as the kernels read it: the address of its slice of blocks, and the shift
-// and the width of a row.
+// table is a kernel.Table as the kernels read it: the address of its slice of
+// blocks, and the shift and the width of a row.
 type table struct{ blocks, shift, stride Register }
 
 func loadTable() table {
@@ -285,7 +288,8 @@ func loadTable() table {
 	return t
 }
 
-// row returns the address of row index[i]: block number index>>shift, row index&(1<<shift-1) in it.
+// row returns the address of row index[i]: block number index>>shift, row
+// index&(1<<shift-1) in it.
 func (t table) row(index, i Register) Register {
 	row, block := GP64(), GP64()
 	MOVLQSX(Mem{Base: index, Index: i, Scale: 4}, row)
@@ -340,8 +344,9 @@ func prefetchAt() {
 	RET()
 }
 
-// gatherRectified is gatherSum of max(x + scale·y, 0), with x and y two parts of each row. A maximum
-// of -0 is not turned into +0: added to a sum that starts from +0 it makes no difference.
+// gatherRectified is gatherSum of max(x + scale·y, 0), with x and y two parts
+// of each row. A maximum of -0 is not turned into +0: added to a sum that
+// starts from +0 it makes no difference.
 func gatherRectified(l level, masks Mem) {
 	TEXT("gatherRectified"+l.name, NOSPLIT, "func(dst *float32, n int, index *int32, scale *float32, count int, blocks *[]float32, shift int, stride int, own int, sum int)")
 	Pragma("noescape")
@@ -426,9 +431,10 @@ func exchange(l level, masks Mem) {
 	})
 }
 
-// productRows4 multiplies four rows at once by two registers' columns of w: eight sums proceed side
-// by side, and w is loaded a quarter as often. It leaves columns that do not fill two registers to
-// the caller and returns how many are done.
+// productRows4 multiplies four rows at once by two registers' columns of w:
+// eight sums proceed side by side, and w is loaded a quarter as often. It
+// leaves columns that do not fill two registers to the caller and returns how
+// many are done.
 func productRows4(l level) {
 	TEXT("productRows4"+l.name, NOSPLIT, "func(dst *float32, n int, apart int, x *float32, count int, w *float32) (done int)")
 	Pragma("noescape")
@@ -503,8 +509,8 @@ func productRows4(l level) {
 	RET()
 }
 
-// block is what an elementwise kernel works on: a register's worth of numbers at the same place of
-// every slice.
+// block is what an elementwise kernel works on: a register's worth of numbers
+// at the same place of every slice.
 type block struct {
 	level level
 	at    map[string]Register
@@ -538,8 +544,8 @@ func (b *block) rectified(v VecVirtual) VecVirtual {
 	return most
 }
 
-// elementwise writes a kernel that runs body for every register's worth of n numbers. The pointers in
-// the signature are slices, the numbers constants.
+// elementwise writes a kernel that runs body for every register's worth of n
+// numbers. The pointers in the signature are slices, the numbers constants.
 func elementwise(l level, masks Mem, name, signature string, body kernel) {
 	TEXT(name+l.name, NOSPLIT, signature)
 	Pragma("noescape")
@@ -581,8 +587,8 @@ func elementwise(l level, masks Mem, name, signature string, body kernel) {
 	RET()
 }
 
-// kernel describes an elementwise kernel: its slices, its constant or the constants that it reads
-// from the array c, and what it does.
+// kernel describes an elementwise kernel: its slices, its constant or the
+// constants that it reads from the array c, and what it does.
 type kernel struct {
 	slices    []string
 	constant  string
@@ -628,7 +634,8 @@ var addRectified = kernel{slices: []string{"dst", "own", "sum"}, constant: "scal
 	b.store(d, "dst")
 }}
 
-// adam is one step of Kingma and Ba's Algorithm 1, with the bias corrections in size and root.
+// adam is one step of Kingma and Ba's Algorithm 1, with the bias corrections in
+// size and root.
 var adam = kernel{
 	slices:    []string{"param", "grad", "first", "second"},
 	constants: []string{"size", "root", "decay", "b1", "c1", "b2", "c2", "eps"},
@@ -673,8 +680,8 @@ var gate = kernel{slices: []string{"dst", "x"}, constant: "a", do: func(b *block
 	b.store(d, "dst")
 }}
 
-// dropout scales where the draw is below, and stores +0 elsewhere. It reads a whole register's worth
-// of draws for the tail too, see kernel.Draws.
+// dropout scales where the draw is below, and stores +0 elsewhere. It reads a
+// whole register's worth of draws for the tail too, see kernel.Draws.
 func dropout(l level, masks Mem) {
 	TEXT("dropout"+l.name, NOSPLIT, "func(dst *float32, n int, x *float32, draws *uint16, below uint32, scale float32)")
 	Pragma("noescape")
@@ -739,8 +746,9 @@ func widen(l level) {
 	RET()
 }
 
-// narrow converts whole registers' worth of float32 to bfloat16. Adding 0x7fff, or 0x8000 if the
-// number rounded down would be odd, rounds to the nearest, half-way cases to even.
+// narrow converts whole registers' worth of float32 to bfloat16. Adding 0x7fff,
+// or 0x8000 if the number rounded down would be odd, rounds to the nearest,
+// half-way cases to even.
 func narrow(l level) {
 	TEXT("narrow"+l.name, NOSPLIT, "func(dst *uint16, n int, src *float32)")
 	Pragma("noescape")
