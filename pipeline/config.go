@@ -19,9 +19,9 @@ const (
 	HeadPaper = "paper" // the paper's: GVBLL-Online, with GVBLL-Static beside it
 )
 
-// Config bounds what the engine keeps and says how it predicts and learns. The
-// outcome depends on it, so a ledger is bound to one Config: to [Config.String].
-// The zero value of a field is its default, see [Config.WithDefaults].
+// Config bounds what the engine keeps and says how it predicts and learns. Outcomes
+// depend on it, so that a ledger holds one, see [Config.Settings]. The zero value of a
+// field means its default, see [Config.WithDefaults].
 type Config struct {
 	// Head says what serves: [HeadPool], [HeadPaper], or, empty, the model's pool
 	// if it has one and the paper's heads otherwise.
@@ -67,8 +67,9 @@ type Config struct {
 	Workers int
 }
 
-// String returns the settings that the outcome depends on in canonical form, the
-// one that a ledger binds. What is off by default is left out while it is off.
+// String returns the settings that outcomes depend on as one line: canonical, so that a
+// snapshot is of the Config whose line it has. What is off by default is left out
+// while it is off.
 func (c Config) String() string {
 	u := c.Update
 	s := fmt.Sprintf("engine=%d lambda=%g eta=%g beta=%g clip=%g epsilon=%g gradient=%v samples=%d bins=%d pending=%d waiting-labels=%d waiting-edges=%d",

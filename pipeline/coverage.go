@@ -63,8 +63,8 @@ var degreeSlices = [...]struct {
 	from int
 }{{"0", 0}, {"1-3", 1}, {"4-15", 4}, {"16+", 16}}
 
-// String returns the settings in canonical form, with a blank before them, or "" for
-// no sets. A ledger is bound to it.
+// String is the part of [Config.String] that is about sets, with a blank before it; ""
+// for no sets.
 func (c Coverage) String() string {
 	if c.Target == 0 {
 		return ""

@@ -20,7 +20,7 @@ func TestCoverage(t *testing.T) {
 			for _, per := range []pipeline.Per{pipeline.PerNone, pipeline.PerClass, pipeline.PerSlice} {
 				for _, late := range []int{0, 8} {
 					t.Run(fmt.Sprintf("%v/%v/%v/%d", score, method, per, late), func(t *testing.T) {
-						s := newSchool(t, 4)
+						s := newCalibratedStream(t, 4)
 						e := newEngine(t, s.m, pipeline.Config{Samples: 1, Unwatched: true, Coverage: pipeline.Coverage{Target: 0.8, Score: score, Method: method, Per: per}})
 						rate := covered(t, e, s, late)
 						if math.Abs(rate-0.8) > 0.03 {
@@ -36,7 +36,7 @@ func TestCoverage(t *testing.T) {
 // covered steps through a stream whose labels come so many steps late, holds what
 // is said of every set against the set, and returns their coverage in the second
 // half.
-func covered(t *testing.T, e *pipeline.Engine, s *school, late int) float64 {
+func covered(t *testing.T, e *pipeline.Engine, s *calibratedStream, late int) float64 {
 	const steps = 160
 	sets := map[event.ID]*event.Set{}
 	var queue []*event.Window
@@ -93,7 +93,7 @@ func TestAbstain(t *testing.T) {
 		"out-of-distribution": {Target: 0.9, MaxOutside: 1},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			s := newSchool(t, 6)
+			s := newCalibratedStream(t, 6)
 			for i := range s.m.Prior.Mean {
 				s.m.Prior.Mean[i] *= 3 // sets of a sure model may be empty
 			}
@@ -123,7 +123,7 @@ func TestAbstain(t *testing.T) {
 // TestWithoutSets: an engine that is not asked for any says nothing of them, and
 // the ledger is bound to what is asked for.
 func TestWithoutSets(t *testing.T) {
-	s := newSchool(t, 7)
+	s := newCalibratedStream(t, 7)
 	e, asked := newEngine(t, s.m, pipeline.Config{}), newEngine(t, s.m, pipeline.Config{Coverage: pipeline.Coverage{Target: 0.9}})
 	nodes, labels := s.next(5)
 	a, b := e.Step(nodes), asked.Step(nodes)

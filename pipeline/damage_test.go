@@ -290,7 +290,7 @@ func FuzzRestore(f *testing.F) {
 				if err != nil {
 					continue
 				}
-				l := &life{rng: rand.New(rand.NewPCG(1, 1)), m: m, number: e.Next(), x: map[event.ID][]float32{}}
+				l := &randomStream{rng: rand.New(rand.NewPCG(1, 1)), m: m, number: e.Next(), x: map[event.ID][]float32{}}
 				for range min(3, math.MaxInt64-e.Next()) {
 					e.Step(l.window())
 				}

@@ -14,8 +14,8 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// village is the graph of a stream with departures, kept as plainly as can be.
-type village struct {
+// oracleGraph is the graph of a stream with departures, kept as plainly as can be.
+type oracleGraph struct {
 	here  []event.ID
 	x     map[event.ID][]float32
 	edges [][2]event.ID // between two that are here
@@ -23,7 +23,7 @@ type village struct {
 }
 
 // leave takes a node out, if it is there.
-func (v *village) leave(id event.ID) {
+func (v *oracleGraph) leave(id event.ID) {
 	if _, here := v.x[id]; !here {
 		return
 	}
@@ -34,7 +34,7 @@ func (v *village) leave(id event.ID) {
 }
 
 // step takes a window and returns the nodes that are to be served, in order.
-func (v *village) step(w *event.Window) (served []event.ID) {
+func (v *oracleGraph) step(w *event.Window) (served []event.ID) {
 	type naming struct {
 		id   event.ID
 		of   []event.ID
@@ -82,7 +82,7 @@ func (v *village) step(w *event.Window) (served []event.ID) {
 }
 
 // embed encodes the whole graph.
-func (v *village) embed(enc gnn.Encoder) map[event.ID][]float32 {
+func (v *oracleGraph) embed(enc gnn.Encoder) map[event.ID][]float32 {
 	place := map[event.ID]int32{}
 	var x []gnn.Vector
 	for i, id := range v.here {
@@ -111,8 +111,8 @@ func TestDeparturesEqualOracle(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 41))
 				m := modelOf(t, rng, kind, 1+int(seed)%3)
 				e := newEngine(t, m, pipeline.Config{Samples: 2})
-				l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
-				v := &village{x: map[event.ID][]float32{}}
+				l := &randomStream{rng: rng, m: m, x: map[event.ID][]float32{}}
+				v := &oracleGraph{x: map[event.ID][]float32{}}
 				left := 0
 				for range 80 {
 					l.nodes = min(l.nodes, 30) // the same ones again and again

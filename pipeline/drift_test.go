@@ -10,9 +10,9 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 )
 
-// school is a stream of nodes without edges whose labels are drawn from what the
-// model as trained says of them, if nobody twists them.
-type school struct {
+// calibratedStream is a stream of nodes without edges. Labels are drawn from the
+// probabilities of the model as trained, unless twist changes them.
+type calibratedStream struct {
 	m      *model.Model
 	rng    *rand.Rand
 	oracle *pipeline.Engine // never learns
@@ -22,17 +22,17 @@ type school struct {
 	twist  func(int32) int32 // of a label; nil for none
 }
 
-func newSchool(t testing.TB, seed uint64) *school {
+func newCalibratedStream(t testing.TB, seed uint64) *calibratedStream {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	m := modelOf(t, rng, gnn.KindSAGE, 1)
 	for i := range m.Prior.Mean {
 		m.Prior.Mean[i] *= 4 // surer of itself
 	}
-	return &school{m: m, rng: rng, oracle: newEngine(t, m, pipeline.Config{Fallback: -1, Unwatched: true})}
+	return &calibratedStream{m: m, rng: rng, oracle: newEngine(t, m, pipeline.Config{Fallback: -1, Unwatched: true})}
 }
 
 // next are n nodes, and then their labels.
-func (s *school) next(n int) (nodes, labels *event.Window) {
+func (s *calibratedStream) next(n int) (nodes, labels *event.Window) {
 	w := &event.Window{Number: s.number}
 	for range n {
 		x := make([]float32, s.m.Encoder.In())
@@ -42,12 +42,12 @@ func (s *school) next(n int) (nodes, labels *event.Window) {
 		w.Nodes = append(w.Nodes, event.Node{Origin: &event.Origin{}, ID: event.ID{Num: s.nodes}, Dense: x})
 		s.nodes++
 	}
-	said := s.oracle.Step(&event.Window{Number: s.number / 2, Nodes: w.Nodes})
+	served := s.oracle.Step(&event.Window{Number: s.number / 2, Nodes: w.Nodes})
 	l := &event.Window{Number: s.number + 1}
 	s.number += 2
-	for i := range said.Predictions {
+	for i := range served.Predictions {
 		u, y := s.rng.Float32(), int32(0)
-		for p := said.Predictions[i].Probabilities; int(y) < len(p)-1 && u >= p[y]; y++ {
+		for p := served.Predictions[i].Probabilities; int(y) < len(p)-1 && u >= p[y]; y++ {
 			u -= p[y]
 		}
 		if s.twist != nil {
@@ -59,7 +59,7 @@ func (s *school) next(n int) (nodes, labels *event.Window) {
 }
 
 // changes adds up what the detectors find over so many steps.
-func changes(e *pipeline.Engine, s *school, steps, n int) map[string]event.Detector {
+func changes(e *pipeline.Engine, s *calibratedStream, steps, n int) map[string]event.Detector {
 	found := map[string]event.Detector{}
 	for range steps {
 		nodes, labels := s.next(n)
@@ -76,7 +76,7 @@ func changes(e *pipeline.Engine, s *school, steps, n int) map[string]event.Detec
 // TestDrift: nothing is found where nothing changes; labels that contradict the
 // model are found by their loss alone, and other features without a label.
 func TestDrift(t *testing.T) {
-	s := newSchool(t, 1)
+	s := newCalibratedStream(t, 1)
 	e := newEngine(t, s.m, pipeline.Config{Fallback: -1})
 	for name, d := range changes(e, s, 120, 30) {
 		if d.Changes != 0 {
@@ -94,7 +94,7 @@ func TestDrift(t *testing.T) {
 		t.Errorf("%d changes of what is served where labels changed", n)
 	}
 
-	s = newSchool(t, 2)
+	s = newCalibratedStream(t, 2)
 	e = newEngine(t, s.m, pipeline.Config{Fallback: -1})
 	changes(e, s, 60, 30)
 	s.shift = 1.5
@@ -106,7 +106,7 @@ func TestDrift(t *testing.T) {
 // TestUnwatched: watching changes nothing that is served, and a snapshot of an
 // engine that watches is as good for one that does not.
 func TestUnwatched(t *testing.T) {
-	s := newSchool(t, 3)
+	s := newCalibratedStream(t, 3)
 	with, without := newEngine(t, s.m, pipeline.Config{}), newEngine(t, s.m, pipeline.Config{Unwatched: true})
 	for range 20 {
 		nodes, labels := s.next(7)

@@ -11,7 +11,7 @@ import (
 // TestRecycle: outcomes are the same in memory that was used before, which is used
 // again indeed.
 func TestRecycle(t *testing.T) {
-	s := newSchool(t, 5)
+	s := newCalibratedStream(t, 5)
 	cfg := pipeline.Config{Rescore: pipeline.Rescoring{After: 1}}
 	fresh, again := newEngine(t, s.m, cfg), newEngine(t, s.m, cfg)
 	var last *event.Outcome
@@ -50,7 +50,7 @@ func TestRecycle(t *testing.T) {
 // TestStepIsThreeCalls: Enter, Serve and Learn give what Step gives, predictions are
 // there before anything is learned, and in another order they panic.
 func TestStepIsThreeCalls(t *testing.T) {
-	s := newSchool(t, 5)
+	s := newCalibratedStream(t, 5)
 	whole, parts := newEngine(t, s.m, pipeline.Config{}), newEngine(t, s.m, pipeline.Config{})
 	panics := func(name string, call func()) {
 		t.Helper()

@@ -15,7 +15,7 @@ import (
 func TestFallback(t *testing.T) {
 	for seed := range uint64(8) {
 		const threshold = 4
-		s := newSchool(t, seed)
+		s := newCalibratedStream(t, seed)
 		update := posterior.DefaultConfig()
 		update.Clip = 0.5
 		e := newEngine(t, s.m, pipeline.Config{Update: update, Fallback: threshold})
@@ -75,7 +75,7 @@ func TestFallback(t *testing.T) {
 
 // TestFallbackTellsEveryone: questions, sets and slices are of what was served.
 func TestFallbackTellsEveryone(t *testing.T) {
-	s := newSchool(t, 5)
+	s := newCalibratedStream(t, 5)
 	update := posterior.DefaultConfig()
 	update.Clip = 2
 	e := newEngine(t, s.m, pipeline.Config{Update: update, Fallback: 2, Coverage: pipeline.Coverage{Target: 0.9}})

@@ -48,7 +48,7 @@ func TestPair(t *testing.T) {
 	cfg := pipeline.Config{Samples: 2, MaxPending: 40}
 	pair := newPair(t, cfg, a, b)
 	alone := map[string]*pipeline.Engine{a.ID: newEngine(t, a, cfg), b.ID: newEngine(t, b, cfg)}
-	l := &life{rng: rng, m: a, x: map[event.ID][]float32{}}
+	l := &randomStream{rng: rng, m: a, x: map[event.ID][]float32{}}
 	serves, behind := a.ID, b.ID
 	promotions := 0
 	for range 120 {
@@ -83,7 +83,7 @@ func TestPairReplaysWithoutTheOther(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	a, b := twoModels(t, rng)
 	both, second := newPair(t, pipeline.Config{Samples: 2}, a, b), newPair(t, pipeline.Config{Samples: 2}, b)
-	l := &life{rng: rng, m: a, x: map[event.ID][]float32{}}
+	l := &randomStream{rng: rng, m: a, x: map[event.ID][]float32{}}
 	for i := range 20 {
 		w := l.window()
 		if i == 7 || i == 11 {
@@ -169,7 +169,7 @@ func TestPairSnapshot(t *testing.T) {
 		a, b := twoModels(t, rng)
 		cfg := pipeline.Config{Samples: 2, BFloat16: seed%2 == 1}
 		pair := newPair(t, cfg, a, b)
-		l := &life{rng: rng, m: a, x: map[event.ID][]float32{}}
+		l := &randomStream{rng: rng, m: a, x: map[event.ID][]float32{}}
 		step := func(e interface {
 			Step(*event.Window) *event.Outcome
 		}, w *event.Window,
@@ -239,7 +239,7 @@ func TestDamagedPair(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	a, b := twoModels(t, rng)
 	pair := newPair(t, pipeline.Config{Samples: 2}, a, b)
-	l := &life{rng: rng, m: a, x: map[event.ID][]float32{}}
+	l := &randomStream{rng: rng, m: a, x: map[event.ID][]float32{}}
 	for range 20 {
 		pair.Step(l.window())
 	}

@@ -225,7 +225,7 @@ func TestPaperServes(t *testing.T) {
 	if plain.Config().String() != pooled.Config().String() || !strings.Contains(paper.Config().String(), " head=paper") {
 		t.Errorf("%v\n%v\n%v", plain.Config(), paper.Config(), pooled.Config())
 	}
-	one := &life{rng: rand.New(rand.NewPCG(2, 2)), m: m, x: map[event.ID][]float32{}}
+	one := &randomStream{rng: rand.New(rand.NewPCG(2, 2)), m: m, x: map[event.ID][]float32{}}
 	for range 20 {
 		w := one.window()
 		if a, b := plain.Step(w), paper.Step(w); a.Chain != b.Chain {
@@ -292,7 +292,7 @@ func TestQuestionsOfThePool(t *testing.T) {
 		m := modelOf(t, rng, gnn.KindSAGE, 2)
 		addPool(t, m, sparse)
 		asked, other := newEngine(t, m, pipeline.Config{}), newEngine(t, m, pipeline.Config{})
-		l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
+		l := &randomStream{rng: rng, m: m, x: map[event.ID][]float32{}}
 		for range 30 {
 			w := l.window()
 			if got, want := asked.Step(w), other.Step(w); got.Chain != want.Chain {

@@ -28,7 +28,7 @@ func TestQuestionsChangeNothing(t *testing.T) {
 					m := modelOf(t, rng, kind, depth)
 					cfg := pipeline.Config{BFloat16: half, MaxPending: 20}
 					asked, plain := newEngine(t, m, cfg), newEngine(t, m, cfg)
-					l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
+					l := &randomStream{rng: rng, m: m, x: map[event.ID][]float32{}}
 					var snapshot *pipeline.Snapshot
 					var since []*event.Window
 					var file []byte
@@ -66,7 +66,7 @@ func TestQuestionsChangeNothing(t *testing.T) {
 	}
 }
 
-func askAll(e *pipeline.Engine, l *life, rng *rand.Rand) {
+func askAll(e *pipeline.Engine, l *randomStream, rng *rand.Rand) {
 	for range 5 {
 		e.Node(l.id())
 		x := make([]float32, l.m.Encoder.In())
@@ -86,7 +86,7 @@ func TestSupposeIsWhatIsServed(t *testing.T) {
 			rng := rand.New(rand.NewPCG(5, 6))
 			m := modelOf(t, rng, kind, 2)
 			e := newEngine(t, m, pipeline.Config{})
-			l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
+			l := &randomStream{rng: rng, m: m, x: map[event.ID][]float32{}}
 			compared := 0
 			for range 60 {
 				w := l.window()
@@ -210,7 +210,7 @@ func TestBelief(t *testing.T) {
 	if b.Distance != 0 || math.Abs(b.KL) > 1e-12 || b.Version != 0 || len(b.Classes) != len(m.Classes) {
 		t.Errorf("at the anchor: %+v", b)
 	}
-	l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
+	l := &randomStream{rng: rng, m: m, x: map[event.ID][]float32{}}
 	var out *event.Outcome
 	for range 30 {
 		out = e.Step(l.window())

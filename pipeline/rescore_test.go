@@ -35,7 +35,7 @@ func TestRescoring(t *testing.T) {
 			m := modelOf(t, rng, gnn.KindSAGE, 2)
 			cfg := pipeline.Config{Samples: 2, Rescore: r}
 			e, plain := newEngine(t, m, cfg), newEngine(t, m, pipeline.Config{Samples: 2})
-			l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
+			l := &randomStream{rng: rng, m: m, x: map[event.ID][]float32{}}
 			latest := map[event.ID]*newestOf{}
 			revised, scored, differ := 0, 0, 0
 			limit := e.Config().Rescore.Limit
@@ -151,7 +151,7 @@ func TestRescoringIsRestored(t *testing.T) {
 		m := modelOf(t, rng, gnn.KindGCN, 2)
 		cfg := pipeline.Config{Samples: 2, MaxPending: 30, Rescore: pipeline.Rescoring{After: 1 + int(seed%3), Confidence: float64(seed%2) / 2, Limit: 1 + int(seed%4)}}
 		e := newEngine(t, m, cfg)
-		l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
+		l := &randomStream{rng: rng, m: m, x: map[event.ID][]float32{}}
 		for range rng.IntN(80) {
 			e.Step(l.window())
 		}

@@ -22,10 +22,10 @@ import (
 	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
-// life is a random stream of windows: nodes with ids of both kinds that come
+// randomStream is a random stream of windows: nodes with ids of both kinds that come
 // once or more often, leave and return, and name nodes that are there, come later
 // or never; and labels that are early, late, right, repeated, in conflict or of no node.
-type life struct {
+type randomStream struct {
 	rng    *rand.Rand
 	m      *model.Model
 	number int64
@@ -33,7 +33,7 @@ type life struct {
 	x      map[event.ID][]float32 // the last features, which come again at times
 }
 
-func (l *life) id() event.ID {
+func (l *randomStream) id() event.ID {
 	v := l.rng.IntN(l.nodes + 8)
 	switch {
 	case v%3 == 0:
@@ -44,7 +44,7 @@ func (l *life) id() event.ID {
 	return event.ID{Num: int64(v)}
 }
 
-func (l *life) origin(topic string) *event.Origin {
+func (l *randomStream) origin(topic string) *event.Origin {
 	o := &event.Origin{Topic: topic, Partition: l.rng.Int32N(4), Offset: l.rng.Int64N(1 << 40)}
 	switch l.rng.IntN(4) {
 	case 0:
@@ -57,7 +57,7 @@ func (l *life) origin(topic string) *event.Origin {
 	return o
 }
 
-func (l *life) window() *event.Window {
+func (l *randomStream) window() *event.Window {
 	w := &event.Window{Number: l.number}
 	l.number++
 	for range l.rng.IntN(9) {
@@ -187,7 +187,7 @@ func TestRestoredEngineIsTheOther(t *testing.T) {
 					if seed%4 >= 2 {
 						addPool(t, m, seed%3 == 0)
 					}
-					l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
+					l := &randomStream{rng: rng, m: m, x: map[event.ID][]float32{}}
 					e := newEngine(t, m, cfg)
 					for range rng.IntN(60) {
 						e.Step(l.window())
@@ -203,7 +203,7 @@ func TestRestoredEngineIsTheOther(t *testing.T) {
 
 // followed takes a snapshot of e and returns the engine restored of it, stepped
 // as far as e.
-func followed(t *testing.T, rng *rand.Rand, l *life, e *pipeline.Engine, m *model.Model, cfg pipeline.Config) *pipeline.Engine {
+func followed(t *testing.T, rng *rand.Rand, l *randomStream, e *pipeline.Engine, m *model.Model, cfg pipeline.Config) *pipeline.Engine {
 	t.Helper()
 	meta := map[string]string{"worker": "ünique", "window": fmt.Sprint(e.Next())}
 	s := e.Snapshot(meta)
@@ -263,7 +263,7 @@ func followed(t *testing.T, rng *rand.Rand, l *life, e *pipeline.Engine, m *mode
 const poolSeeds = 100
 
 // lived returns an engine after so many windows.
-func lived(t testing.TB, seed uint64, windows int) (*pipeline.Engine, *model.Model, pipeline.Config, *life) {
+func lived(t testing.TB, seed uint64, windows int) (*pipeline.Engine, *model.Model, pipeline.Config, *randomStream) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 3))
 	m := modelOf(t, rng, gnn.KindSAGE, 2)
@@ -271,7 +271,7 @@ func lived(t testing.TB, seed uint64, windows int) (*pipeline.Engine, *model.Mod
 		addPool(t, m, seed%2 == 0)
 	}
 	cfg := pipeline.Config{Samples: 2, BFloat16: seed%2 == 1, Coverage: pipeline.Coverage{Target: 0.9, Per: pipeline.PerSlice, MaxOutside: 2}}
-	l := &life{rng: rng, m: m, x: map[event.ID][]float32{}}
+	l := &randomStream{rng: rng, m: m, x: map[event.ID][]float32{}}
 	e := newEngine(t, m, cfg)
 	for range windows {
 		e.Step(l.window())

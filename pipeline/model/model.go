@@ -1,8 +1,8 @@
-// Package model is what Phase 1 leaves and serving needs: the frozen encoder,
-// the temperature head, the posterior (M*, Σ*) that the stream starts from and
-// is anchored to, and what they mean (class names and order, dimensions,
-// feature normalisation, training split). It is one safetensors file, with the
-// encoder under PyTorch Geometric's state-dict names.
+// Package model is what Phase 1 produces and serving needs: the frozen encoder, the
+// temperature head, the posterior (M*, Σ*) that the stream starts from and is
+// anchored to, perhaps a pool of heads, and what the numbers mean (class names in
+// their order, dimensions, feature normalisation, training split). A model is one
+// safetensors file, with the encoder under PyTorch Geometric's state-dict names.
 package model
 
 import (
@@ -25,7 +25,7 @@ const Format = 1
 // metadataKey is the one entry of a file's metadata: Meta, as JSON.
 const metadataKey = "gvbll"
 
-// Model is a trained model. It does not change and may be shared.
+// Model is a trained model. It is not changed after training and may be shared.
 type Model struct {
 	Meta
 	ID          string // the first 16 hexadecimal digits of the file's SHA-256
@@ -33,13 +33,13 @@ type Model struct {
 	Normalizer  *gnn.Normalizer
 	Prior       posterior.Gaussian     // (M*, Σ*), d_e × C
 	Temperature *posterior.Temperature // nil: τ = 1
-	// TrainingNodes are the nodes it was trained on, by their number in the
-	// data set; empty when the file does not tell.
+	// TrainingNodes are the nodes that it was trained on, by their numbers in the data
+	// set; empty where the file does not have them.
 	TrainingNodes []int64
-	PoolState     []byte // of the pool that Meta describes, as training left it
+	PoolState     []byte // of the pool that Meta describes, after training
 }
 
-// Meta is the part of a model that is not numbers.
+// Meta is what a model has beside its numbers.
 type Meta struct {
 	Format        int            `json:"format"`
 	Encoder       gnn.Kind       `json:"encoder"`
@@ -50,7 +50,7 @@ type Meta struct {
 	Pool          *pool.Config   `json:"pool,omitempty"` // nil where there is none
 }
 
-// Training says how the model came to be.
+// Training says how the model was trained.
 type Training struct {
 	DataSet      string  `json:"data_set"`
 	Split        string  `json:"split"` // how the training nodes were chosen
@@ -68,8 +68,8 @@ type Training struct {
 	Accuracy     float64 `json:"accuracy"`
 }
 
-// Open reads a model file. A file that is no model, or does not fit together,
-// is an error that says where.
+// Open reads a model file. For a file that is no model, or whose parts do not fit
+// together, the error says where.
 func Open(path string) (*Model, error) {
 	f, err := safetensors.ReadFile(path)
 	if err != nil {
@@ -198,8 +198,8 @@ func (m *Model) loadHead(tensors map[string]safetensors.Tensor) error {
 // maxClass bounds the length of a class's name, in bytes, as the wire does.
 const maxClass = 1024
 
-// checkClasses makes sure that a name means one class: labels come by name, and
-// a label without one by index.
+// checkClasses makes sure that a name means one class: labels come by name, or by
+// index.
 func checkClasses(classes []string) error {
 	if len(classes) < 2 {
 		return fmt.Errorf("%d classes, at least 2 are needed", len(classes))
@@ -243,14 +243,14 @@ func (m *Model) identify() error {
 	return nil
 }
 
-// reader takes tensors of known shapes, and keeps the first error.
+// reader reads tensors of known shapes, and keeps the first error.
 type reader struct {
 	tensors map[string]safetensors.Tensor
 	err     error
 }
 
-// maxWeight bounds the head's numbers. An embedding is float32, so that with it
-// neither a logit nor the temperature's three products can leave float64.
+// maxWeight bounds the head's numbers. An embedding is float32, so that neither a
+// logit nor the temperature's three products can overflow float64.
 const maxWeight = 1e80
 
 func (r *reader) floats(name string, shape ...int) []float64 {

@@ -10,18 +10,18 @@ import (
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
-// Shape is that of the rows that a pool of this model sees.
+// Shape returns the shape of the rows that a pool of this model predicts.
 func (m *Model) Shape() pool.Shape {
 	return pool.Shape{Classes: len(m.Classes), Features: m.Encoder.In(), Embedding: m.Prior.Dim}
 }
 
-// NewPool returns the pool as training left it. It is an error if the model has
+// NewPool returns the pool as it was after training. It is an error if the model has
 // none.
 func (m *Model) NewPool() (*pool.Pool, error) {
 	if m.Pool == nil {
 		return nil, fmt.Errorf("model %s has no pool of heads: train it again with 'gvbll train', or serve the paper's head with --head paper", m.ID)
 	}
-	// Before memory is taken for what the metadata says.
+	// Checked before memory is allocated for what the metadata says.
 	if want := m.Pool.StateBytes(m.Shape()); float64(len(m.PoolState)) != want {
 		return nil, fmt.Errorf("the pool's state is %d bytes long, want %.0f", len(m.PoolState), want)
 	}
@@ -49,10 +49,11 @@ func (m *Model) AddPool(d Data, spec pool.Config) error {
 	return m.identify()
 }
 
-// trainingBatch is the training nodes as the pool sees them. Dense features of
-// neighbours are of those that came before: a node of the stream will be served
-// with no others, and among many training nodes the difference shows. Of a few
-// nodes drawn from a graph with sparse features, all there are are too few.
+// trainingBatch returns the training nodes as rows of the pool. Where features are
+// dense, a node's neighbours are those that came before it: a node of the stream is
+// served with no others, and among many training nodes the difference shows. Where
+// they are sparse, a few nodes are drawn from a graph, and all of their neighbours are
+// too few.
 func trainingBatch(d Data, spec pool.Config, shape pool.Shape) pool.Batch {
 	n := len(d.X)
 	all := newAdjacency(n, d.Src, d.Dst)
