@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gvbll/gvbll/gnn"
@@ -27,14 +28,8 @@ func (unchanging) learn(int) {}
 // newSystem returns the system of a name, trained.
 func newSystem(name string, tr *trainer, stream *replay, protocol string) (system, error) {
 	switch name {
-	case "graphsage":
-		return newStandalone(tr, stream, protocol, gnn.KindSAGE)
-	case "gcn":
-		return newStandalone(tr, stream, protocol, gnn.KindGCN)
-	case "gat":
-		return newStandalone(tr, stream, protocol, gnn.KindGAT)
-	case "gin":
-		return newStandalone(tr, stream, protocol, gnn.KindGIN)
+	case "graphsage", "gcn", "gat", "gin":
+		return newStandalone(tr, stream, protocol, gnn.Kind(name))
 	case "mc-dropout":
 		return newDropout(tr, stream, protocol)
 	case "deep-ensemble":
@@ -43,10 +38,8 @@ func newSystem(name string, tr *trainer, stream *replay, protocol string) (syste
 		return newScaled(tr, stream, protocol)
 	case "gp-sage":
 		return newProcess(tr, stream, protocol, gnn.KindSAGE)
-	case "gp-gcn":
-		return newProcess(tr, stream, protocol, gnn.KindGCN)
-	case "gp-gat":
-		return newProcess(tr, stream, protocol, gnn.KindGAT)
+	case "gp-gcn", "gp-gat":
+		return newProcess(tr, stream, protocol, gnn.Kind(strings.TrimPrefix(name, "gp-")))
 	case "gvbll-static":
 		return newStatic(tr, stream, protocol)
 	case "gvbll-online":
