@@ -25,7 +25,7 @@ func (f dataFlags) check(g given) error {
 	case f.Steps < 0:
 		return usagef("--steps %d: give a positive number, or 0 to keep that of the data set", f.Steps)
 	}
-	return g.check(uselessness{f.Data != "", "no effect on --data: leave out one of them", []string{"drift"}})
+	return g.check(noEffect{f.Data != "", "no effect on --data: leave out one of them", []string{"drift"}})
 }
 
 // dataSet is a graph and how it is cut into training nodes and steps.

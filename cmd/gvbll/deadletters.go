@@ -51,7 +51,7 @@ type deadHeader struct {
 
 // Run lists, or sends again.
 func (c deadLettersCmd) Run(ctx context.Context, s streams, g given) error {
-	if err := g.check(uselessness{c.Resend != "", "no effect on --resend: leave out one of them", []string{"reason", "json"}}); err != nil {
+	if err := g.check(noEffect{c.Resend != "", "no effect on --resend: leave out one of them", []string{"reason", "json"}}); err != nil {
 		return err
 	}
 	for _, reason := range c.Reason {

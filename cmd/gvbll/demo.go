@@ -60,7 +60,7 @@ func (d demoCmd) check(g given) error {
 	if err := errors.Join(checkRate(d.Rate), d.Data.check(g), d.engine().check(g)); err != nil {
 		return err
 	}
-	return g.check(uselessness{len(d.Brokers) > 0, "no effect on --brokers, your own Kafka: leave out one of them", []string{"port"}})
+	return g.check(noEffect{len(d.Brokers) > 0, "no effect on --brokers, your own Kafka: leave out one of them", []string{"port"}})
 }
 
 // delay is the number of steps that labels come late.

@@ -48,10 +48,10 @@ func asGiven(f *kong.Flag) string {
 	return fmt.Sprintf("--%s %v", f.Name, reflect.Indirect(f.Target))
 }
 
-// useless reports flags that have no effect where they were given: an error for one
+// refuse reports flags that have no effect where they were given: an error for one
 // of the command line, and a warning for one of the environment or the file, which
 // other commands may share. why gives the reason and the remedy.
-func (g given) useless(why string, flags ...string) error {
+func (g given) refuse(why string, flags ...string) error {
 	for _, name := range flags {
 		f, ok := g[name]
 		switch {
@@ -65,18 +65,19 @@ func (g given) useless(why string, flags ...string) error {
 	return nil
 }
 
-// uselessness is a rule about flags that have no effect.
-type uselessness struct {
+// noEffect is a rule: when it holds, the flags have no effect, for the reason why, which
+// ends with the remedy.
+type noEffect struct {
 	when  bool
 	why   string
 	flags []string
 }
 
 // check applies rules in order.
-func (g given) check(rules ...uselessness) error {
+func (g given) check(rules ...noEffect) error {
 	for _, r := range rules {
 		if r.when {
-			if err := g.useless(r.why, r.flags...); err != nil {
+			if err := g.refuse(r.why, r.flags...); err != nil {
 				return err
 			}
 		}

@@ -39,8 +39,8 @@ func (c sendCmd) check(g given) error {
 		return err
 	}
 	return g.check(
-		uselessness{c.Events != "", "no effect on --events: leave out one of them", []string{"data", "drift", "train-share", "steps", "seed", "labels", "label-delay", "rate", "resume"}},
-		uselessness{c.Labels == string(sender.Never), "no effect with --labels never: leave out one of them", []string{"label-delay"}},
+		noEffect{c.Events != "", "no effect on --events: leave out one of them", []string{"data", "drift", "train-share", "steps", "seed", "labels", "label-delay", "rate", "resume"}},
+		noEffect{c.Labels == string(sender.Never), "no effect with --labels never: leave out one of them", []string{"label-delay"}},
 	)
 }
 

@@ -41,16 +41,16 @@ func (f engineFlags) check(g given) error {
 	}
 	r := f.Rescore
 	return g.check(
-		uselessness{f.Sets.Coverage == 0, "no effect without sets: add --coverage, such as 0.9", []string{"sets", "abstain"}},
-		uselessness{r.After == 0 && r.Confidence == 0, "nothing says when to predict again: add after=N or confidence=P", []string{"rescore"}},
-		uselessness{f.Head == pipeline.HeadPool, "no effect on a pool, whose heads have their constants from the model: leave it out, or give --head paper", paperFlagNames},
+		noEffect{f.Sets.Coverage == 0, "no effect without sets: add --coverage, such as 0.9", []string{"sets", "abstain"}},
+		noEffect{r.After == 0 && r.Confidence == 0, "nothing says when to predict again: add after=N or confidence=P", []string{"rescore"}},
+		noEffect{f.Head == pipeline.HeadPool, "no effect on a pool, whose heads have their constants from the model: leave it out, or give --head paper", paperFlagNames},
 	)
 }
 
 // checkModel refuses flags that have no effect on what the model serves with.
 func (f engineFlags) checkModel(g given, m *model.Model) error {
 	pooled := f.Head == "" && m.Pool != nil
-	return g.check(uselessness{pooled, "no effect: model " + m.ID + " serves with its pool of heads: leave it out, or add --head paper", paperFlagNames})
+	return g.check(noEffect{pooled, "no effect: model " + m.ID + " serves with its pool of heads: leave it out, or add --head paper", paperFlagNames})
 }
 
 // updateFlags are the constants of the paper's Proposition 1.

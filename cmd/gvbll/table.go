@@ -64,7 +64,7 @@ func (f planFlags) check(g given) error {
 	case len(f.Data)+len(f.Drift) == 0:
 		return usagef("no data: give --data DIR,DIR or --drift none,strong")
 	}
-	return g.check(uselessness{len(f.Drift) == 0, "no effect without a synthetic graph: add --drift", []string{"nodes"}})
+	return g.check(noEffect{len(f.Drift) == 0, "no effect without a synthetic graph: add --drift", []string{"nodes"}})
 }
 
 // plan opens the data sets.
@@ -120,7 +120,7 @@ func (c tableCmd) Run(ctx context.Context, s streams, g given) error {
 	if c.Delay < 0 {
 		return usagef("--delay %d: give a number of steps, or 0 for labels at once", c.Delay)
 	}
-	if err := g.check(uselessness{c.Folds > 0, "no effect on --folds: leave out one of them", []string{"results", "plots", "format", "delay"}}); err != nil {
+	if err := g.check(noEffect{c.Folds > 0, "no effect on --folds: leave out one of them", []string{"results", "plots", "format", "delay"}}); err != nil {
 		return err
 	}
 	plan, err := c.Plan.plan(g)

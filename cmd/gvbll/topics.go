@@ -29,7 +29,7 @@ func (t topicsCmd) Run(ctx context.Context, s streams, g given) error {
 	if t.Partitions < 1 {
 		return usagef("--partitions %d: give at least 1", t.Partitions)
 	}
-	if err := g.check(uselessness{!t.Create, "no effect without --create: add it", []string{"partitions", "replication"}}); err != nil {
+	if err := g.check(noEffect{!t.Create, "no effect without --create: add it", []string{"partitions", "replication"}}); err != nil {
 		return err
 	}
 	c, names, err := t.Kafka.connect(ctx)

@@ -54,9 +54,9 @@ type modelFlags struct {
 
 func (f trainFlags) check(g given) error {
 	return g.check(
-		uselessness{f.Encoder != string(gnn.KindGAT), "no effect without --encoder gat: leave it out", []string{"heads"}},
-		uselessness{f.Weights != "", "no effect on --weights, an encoder that is trained already: leave it out", []string{"hidden", "embedding", "weight-decay", "dropout"}},
-		uselessness{f.ValidShare == 0, "no effect without nodes held out: add --valid-share, such as 0.2", []string{"patience"}},
+		noEffect{f.Encoder != string(gnn.KindGAT), "no effect without --encoder gat: leave it out", []string{"heads"}},
+		noEffect{f.Weights != "", "no effect on --weights, an encoder that is trained already: leave it out", []string{"hidden", "embedding", "weight-decay", "dropout"}},
+		noEffect{f.ValidShare == 0, "no effect without nodes held out: add --valid-share, such as 0.2", []string{"patience"}},
 	)
 }
 

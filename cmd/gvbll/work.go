@@ -90,9 +90,9 @@ func (w workCmd) check(g given) error {
 		return err
 	}
 	return g.check(
-		uselessness{f.EventTime == 0, "no effect without --event-time: add it, or leave this out", []string{"lateness", "idle-timeout"}},
-		uselessness{f.EventTime > 0, "no effect with --event-time: leave out one of them", []string{"window", "linger"}},
-		uselessness{s.CheckpointDir == "", "no effect without --checkpoint-dir: add it, or leave this out", []string{"checkpoint-every", "checkpoint-keep"}},
+		noEffect{f.EventTime == 0, "no effect without --event-time: add it, or leave this out", []string{"lateness", "idle-timeout"}},
+		noEffect{f.EventTime > 0, "no effect with --event-time: leave out one of them", []string{"window", "linger"}},
+		noEffect{s.CheckpointDir == "", "no effect without --checkpoint-dir: add it, or leave this out", []string{"checkpoint-every", "checkpoint-keep"}},
 	)
 }
 
