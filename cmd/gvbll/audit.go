@@ -81,7 +81,7 @@ func (a auditCmd) Run(ctx context.Context, s streams) error {
 }
 
 // settings returns the settings that the graph was served with, as the ledger or the
-// checkpoint has them. An empty ledger is audited with any.
+// checkpoint has them. For an empty ledger any will do.
 func (a auditCmd) settings(ctx context.Context, c *kafka.Client, cfg worker.Config) (pipeline.Config, error) {
 	meta, err := checkpointMeta(a.Checkpoint)
 	if err != nil {

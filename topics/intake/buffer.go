@@ -10,8 +10,8 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
-// buffer is what is known of one partition: which of its offsets windows have
-// consumed, and the records that are held.
+// buffer holds the records of one partition that no window has consumed, and knows which
+// of its offsets are consumed.
 //
 // Offsets first ≤ offset < fetched are of three kinds. Those before consumed, and
 // those in the ranges of beyond, are consumed. Of the others the records are in

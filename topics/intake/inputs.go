@@ -1,8 +1,8 @@
 // Package intake turns the input topics of a graph into windows. It fetches and
 // decodes ahead of the worker's loop, holds what no window has consumed yet, asks
-// a [Policy] where the next window ends, and claims the window's records. What
-// was claimed is told as offset ranges, which the ledger keeps; [Inputs.Replay]
-// claims the records of such ranges again, however they are fetched that time.
+// a [Policy] where the next window ends, and claims the window's records. It returns
+// the claimed records as offset ranges, which the ledger keeps; [Inputs.Replay] claims
+// the records of such ranges again, however they are fetched that time.
 //
 // The records of a window have a canonical order: by partition, then by offset.
 // So a window depends on its ranges alone.
@@ -24,7 +24,7 @@ import (
 // maxCommands bounds the commands of one window.
 const maxCommands = 1024
 
-// Config says what is read, and how much of it is believed.
+// Config says which topics are read, and within which bounds.
 type Config struct {
 	Names topics.Names
 	// Limits bound what an event may bring; zero fields have defaults.
@@ -34,7 +34,7 @@ type Config struct {
 	Ahead time.Duration
 	// CommandsOptional accepts a graph without a topic of commands.
 	CommandsOptional bool
-	// Untimely, when not nil, is told of events whose time a policy could not use:
+	// Untimely, when not nil, is called with counts of events whose time a policy could not use:
 	// late ones came after their window was closed, early ones lie more than Ahead
 	// before the clock.
 	Untimely func(topic string, late, early int)

@@ -153,7 +153,7 @@ type Ledger struct {
 	queue  []kafka.Record
 }
 
-// Open stands at the beginning of the ledger.
+// Open opens the ledger at its beginning, which must still be there.
 func Open(ctx context.Context, c *kafka.Client, topic string) (*Ledger, error) {
 	l, first, err := open(ctx, c, topic)
 	if err != nil {
@@ -166,7 +166,7 @@ func Open(ctx context.Context, c *kafka.Client, topic string) (*Ledger, error) {
 	return l, nil
 }
 
-// OpenAt stands at the first record from the offset on, whatever its window is.
+// OpenAt opens the ledger at the first record from the offset on, of any window.
 func OpenAt(ctx context.Context, c *kafka.Client, topic string, offset int64) (*Ledger, error) {
 	l, first, err := open(ctx, c, topic)
 	if err != nil {

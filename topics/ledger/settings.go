@@ -13,8 +13,8 @@ import (
 
 // Settings are all that an engine was configured with and that its outcomes depend
 // on: a JSON object of names and values. The ledger keeps and compares them; what
-// they mean, the engine knows. Equal settings are equal strings, because whoever
-// writes them keeps one order and one form.
+// they mean, the engine knows. Equal settings are equal strings, because every engine
+// writes them in one order and one form.
 type Settings string
 
 // MarshalJSON implements [json.Marshaler]. It returns the object as it is.

@@ -29,8 +29,8 @@ type Audited struct {
 // what comes of it with what was published: the hashes of every window, and every
 // committed prediction and dead letter, byte by byte and in its place. The error
 // names the first record that differs. It writes nothing and disturbs no worker, so
-// it also runs beside a live one; it then ends with the window that is the last when
-// it comes there.
+// it also runs beside a live one; it then ends with the ledger's last window of that
+// moment.
 //
 // With the path of a checkpoint it begins behind that: the checkpoint's hash is
 // compared with the ledger's, and what was published before is skipped. A dead letter
@@ -182,7 +182,7 @@ func (a *auditor) compare(ctx context.Context, window int64, topic string, key, 
 	return nil
 }
 
-// skip drops what is not to be compared: predictions of models that are not here, and
+// skip drops records that are not compared: predictions of models that are not here, and
 // what was published before the checkpoint that the audit began with, which is
 // predictions of windows before it, and dead letters before the given one.
 func (a *auditor) skip(at kafka.TopicPartition, key, value []byte) {

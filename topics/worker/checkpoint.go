@@ -32,8 +32,8 @@ type Keeper interface {
 	Snapshot(meta map[string]string) io.ReadCloser
 }
 
-// position says behind which window a checkpoint's state stands. It is among the
-// bytes of the checkpoint, as JSON, under positionKey.
+// position says which windows are in a checkpoint's state. It is among the bytes of the
+// checkpoint, as JSON, under positionKey.
 type position struct {
 	Window   int64           `json:"window"` // the next
 	Chain    string          `json:"chain"`  // of the model that served
@@ -46,7 +46,7 @@ type position struct {
 
 const positionKey = "position"
 
-// position returns where the replayer stands. The ledger has the window before next
+// position returns the replayer's position. The ledger has the window before next
 // at the given offset or behind it.
 func (p *replayer) position(offset int64) position {
 	return position{
@@ -58,7 +58,7 @@ func (p *replayer) position(offset int64) position {
 // positionOf reads a position from a checkpoint's meta.
 func positionOf(meta map[string]string) (at position, err error) {
 	if err := json.Unmarshal([]byte(meta[positionKey]), &at); err != nil {
-		return at, fmt.Errorf("it does not say where it stands: %w", err)
+		return at, fmt.Errorf("it does not say which windows are in it: %w", err)
 	}
 	return at, nil
 }
@@ -115,8 +115,8 @@ func (p *replayer) load(ctx context.Context, path string) (consumed []ledger.Ran
 }
 
 // locate finds the record of the checkpoint's last window in the ledger and compares
-// its hash. When that window never was committed, the record is missing, or another
-// stands in its place.
+// its hash. When that window never was committed, there is no such record, or it is of
+// another state.
 func (p *replayer) locate(ctx context.Context, at *position) (*ledger.Ledger, *ledger.Record, error) {
 	name := p.cfg.Names.Ledger
 	l, err := ledger.OpenAt(ctx, p.client, name, at.Ledger)

@@ -67,7 +67,7 @@ type Config struct {
 	// Ahead is how far ahead of the clock an event's time may lie and still be used
 	// by policies. Zero means one hour.
 	Ahead time.Duration
-	// Hooks are told what happens. Nil ones are skipped.
+	// Hooks are called when something happens. Nil ones are skipped.
 	Hooks Hooks
 	// Logger defaults to slog's default.
 	Logger *slog.Logger
@@ -90,7 +90,7 @@ type Hooks struct {
 	// Untimely counts events whose time a policy could not use: late ones came after
 	// their window was closed, early ones lie too far ahead of the clock.
 	Untimely func(topic string, late, early int)
-	// Forgot is told of nodes that were forgotten, in replayed windows too.
+	// Forgot is called when nodes were forgotten, in replayed windows too.
 	Forgot func(Forgotten)
 }
 
@@ -168,7 +168,7 @@ func Join(hooks ...Hooks) Hooks {
 	}
 }
 
-// each calls one hook of each with what it is told.
+// each calls one of the hooks of each, where it is not nil.
 func each[T any](hooks []Hooks, of func(Hooks) func(T), what T) {
 	for _, h := range hooks {
 		if f := of(h); f != nil {

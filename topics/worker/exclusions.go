@@ -10,9 +10,8 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
-// exclusions are nodes that were forgotten and that a replay leaves out from its
-// beginning, so that it need not begin anew when it comes to their commands. The zero
-// value leaves out none.
+// exclusions are forgotten nodes that a replay leaves out from its beginning, so that it
+// need not begin anew at each command to forget. The zero value leaves out none.
 type exclusions struct {
 	// forgotten has for every node the last window in which it was forgotten: its
 	// events in windows before that one are left out.
@@ -45,7 +44,7 @@ func (x *exclusions) add(window int64, commands []event.Command) {
 	x.end = max(x.end, window+1)
 }
 
-// remove takes out of a window what is of the nodes that are left out of it: their
+// remove removes from a window what belongs to the nodes that are left out of it: their
 // events, their labels and the edges that name them.
 func (x *exclusions) remove(w *event.Window) {
 	if w.Number >= x.end {

@@ -11,13 +11,13 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
-// To forget nodes is to be in the state of a worker that never saw them. State is a
-// function of the inputs and of where they were cut, so that is a replay of the
-// ledger's windows into a fresh engine, with every event of these nodes left out.
-// The replay takes place before the step of the window with the command. That
-// window's ledger record has the hash of the state after it, and says that it was
-// done. Every replay does the same when it comes there, so that the windows before
-// are still proved as they were served.
+// Forgetting nodes gives the state of a worker that never saw them. State is a function
+// of the inputs and of where they were cut, so forgetting is a replay of the ledger's
+// windows into a fresh engine, with every event of these nodes left out. The replay
+// takes place before the step of the window with the command. That window's ledger
+// record has the hash of the state after it, and says that it was done. Every replay
+// forgets at the same window, so that the windows before it are still proved as they
+// were served.
 
 // Comparer is an engine that can tell how far the posterior of another is from its
 // own.

@@ -15,9 +15,9 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
-// owner is a worker that was elected and stands at the ledger's end: it cuts the
-// windows that come next, and has the encoder and the publisher commit what comes of
-// them. The ledger is the publisher's to read from here on.
+// owner is a worker that was elected and has replayed the ledger to its end. It cuts the
+// windows that come next, and has the encoder and the publisher commit their effects.
+// From here on only the publisher reads the ledger.
 type owner struct {
 	*worker
 	encoder   *encoder

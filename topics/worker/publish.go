@@ -60,7 +60,7 @@ type publisher struct {
 
 const (
 	spareOutputs  = 64 // outputs kept for use again
-	queuedCommits = 16 // transactions that the loop need not have heard of yet
+	queuedCommits = 16 // committed transactions that the loop has not received yet
 )
 
 func newPublisher(cfg *Config, p *kafka.Producer, l *ledger.Ledger) *publisher {

@@ -11,20 +11,20 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
-// replayer steps an engine through the windows of a ledger and compares hashes.
-// Between two calls of Step ledger, inputs and engine stand behind the same window,
-// next-1.
+// replayer steps an engine through the windows of a ledger and compares hashes. Between
+// two calls of Step, the engine has stepped exactly the windows before next, the inputs
+// have consumed exactly their records, and the ledger is read up to the last of them.
 type replayer struct {
 	cfg    *Config
 	client *kafka.Client
 	ledger *ledger.Ledger
 	inputs *intake.Inputs
 	engine Engine
-	// excluded are the nodes that this replay leaves out from its beginning: they
-	// are forgotten in windows of the ledger that it has yet to come to.
+	// excluded are the nodes that this replay leaves out from its beginning, because
+	// later windows of the ledger forget them.
 	excluded exclusions
 	next     int64       // number of the next window
-	last     ledgerState // behind window next-1
+	last     ledgerState // after window next-1
 	// unstepped is true while records of a window are claimed that the engine has
 	// not stepped. What the inputs have consumed is then ahead of the engine, and no
 	// checkpoint may be taken.
@@ -34,7 +34,7 @@ type replayer struct {
 	settings settings
 }
 
-// ledgerState is what a ledger record says of the engines behind its window.
+// ledgerState is what a ledger record says of the engines after its window.
 type ledgerState struct {
 	model, chain string         // of the one that served the window
 	shadow       *ledger.Shadow // nil for none

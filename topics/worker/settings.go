@@ -88,8 +88,9 @@ func differ(cfg *Config, r *ledger.Record, there ledger.Settings) error {
 }
 
 // LedgerSettings returns the settings that a ledger was begun with, for an audit that
-// is told nothing else: from its first record or, when that is gone, from a
-// checkpoint's meta, which may be nil. They are "" when the ledger is empty.
+// has no others: from its first record or, when that is gone, from a checkpoint's meta,
+// which may be nil. They are "" when the ledger is empty. Of cfg it uses the names and
+// SettingsOfLine.
 func LedgerSettings(ctx context.Context, c *kafka.Client, cfg Config, meta map[string]string) (ledger.Settings, error) {
 	r, err := ledger.First(ctx, c, cfg.Names.Ledger)
 	if r == nil || err != nil {

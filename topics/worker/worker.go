@@ -157,7 +157,7 @@ func (w *worker) open(ctx, fetching context.Context) error {
 }
 
 // standBy follows the ledger, stepping the windows that the owner has committed,
-// until this worker is elected and stands at the ledger's end.
+// until this worker is elected and has reached the ledger's end.
 func (w *worker) standBy(ctx context.Context) error {
 	began, first := time.Now(), w.next
 	recovered, elected := false, false
