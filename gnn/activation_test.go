@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestExpm1 holds it to one unit in the last place, from the smallest numbers
-// on.
+// TestExpm1: an error of at most one unit in the last place, from the smallest
+// numbers on.
 func TestExpm1(t *testing.T) {
 	for x := float32(math.SmallestNonzeroFloat32); x < 200; x = max(x*1.0007, math.Nextafter32(x, 1)) {
 		got, want := expm1(-x), float32(math.Expm1(float64(-x)))

@@ -15,15 +15,14 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
-// The bars that the graph is held to are stated on windows of arrivals into a
-// graph with power-law degrees, 14 in the mean, 128 features, 128 hidden units
-// and embeddings of 64 numbers, on one core. Ratios are of two lines of one
-// run.
+// The performance bars of the graph are for windows of arrivals into a graph
+// with power-law degrees, 14 on average, 128 features, 128 hidden units and
+// embeddings of 64 numbers, on one core. Ratios compare two lines of one run.
 //
-// Beside the time stands the processor's, cpu-ns, which says about what it
-// would be on a machine where nothing else runs.
+// Besides wall time the benchmarks report cpu-ns, processor time: about what
+// wall time would be on an idle machine.
 
-// cpu is the processor's time that this process has taken.
+// cpu is the processor time that this process has used.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -32,8 +31,7 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// arrivals are the lives of graphs of given sizes: what arrives and whom it
-// names.
+// arrivals are nodes with features and edges, in order of arrival.
 type arrivals struct {
 	x    []Vector // in turn
 	edge []int32  // perArrival a node
@@ -42,8 +40,8 @@ type arrivals struct {
 
 const perArrival = 7 // edges that an arrival brings: half of the mean degree
 
-// attach draws n arrivals, each with edges to ends of older edges (Barabási,
-// Albert: Emergence of Scaling in Random Networks, 1999).
+// attach draws n arrivals with edges to ends of earlier edges: preferential
+// attachment (Barabási, Albert: Emergence of Scaling in Random Networks, 1999).
 func attach(rng *rand.Rand, n, dim int) *arrivals {
 	a := &arrivals{x: make([]Vector, 512), edge: make([]int32, n*perArrival)}
 	for i := range a.x {
@@ -80,9 +78,9 @@ func (a *arrivals) grown(n int, enc Encoder, options ...Option) *Graph {
 	return g
 }
 
-// life is a graph that arrivals come into, kept from one call of a benchmark to
-// the next, for growing it takes longer than what is measured.
-type life struct {
+// benchGraph is a graph for arrivals to come into. It is kept from one call of a
+// benchmark to the next, because growing it takes longer than the measurement.
+type benchGraph struct {
 	enc      Encoder
 	options  []Option
 	from, to int // nodes between which arrivals are measured
@@ -90,16 +88,16 @@ type life struct {
 	g        *Graph
 }
 
-func newLife(enc Encoder, n int, options ...Option) *life {
-	l := &life{enc: enc, options: options, from: n, to: n + min(n/4, 50_000) + 1000}
+func newBenchGraph(enc Encoder, n int, options ...Option) *benchGraph {
+	l := &benchGraph{enc: enc, options: options, from: n, to: n + min(n/4, 50_000) + 1000}
 	l.a = attach(rand.New(rand.NewPCG(1, 1)), l.to, enc.In())
 	return l
 }
 
-// resident has the heap hold what the graph will take. On a virtual machine a
-// page that was never touched can cost more than all that an arrival brings,
-// and only large graphs would pay.
-func (l *life) resident() {
+// touchMemory grows the heap to what the graph will need. On a virtual machine the
+// first touch of a page can cost more than everything else in an arrival, and only
+// large graphs would pay for it.
+func (l *benchGraph) touchMemory() {
 	self, aggregate := l.enc.rowLayout()
 	room := make([]byte, l.to*(4*(self+aggregate)+300)+1<<24)
 	for i := 0; i < len(room); i += 4096 {
@@ -109,8 +107,8 @@ func (l *life) resident() {
 	runtime.GC()
 }
 
-// take measures b.N windows.
-func (l *life) take(b *testing.B, window int) {
+// measure measures b.N windows.
+func (l *benchGraph) measure(b *testing.B, window int) {
 	z := make([]float32, window*l.enc.Out())
 	b.ReportAllocs()
 	b.StopTimer()
@@ -120,7 +118,7 @@ func (l *life) take(b *testing.B, window int) {
 	for left := b.N; left > 0; {
 		if l.g == nil || l.g.Len()+window > l.to {
 			l.g = nil
-			l.resident()
+			l.touchMemory()
 			l.g = l.a.grown(l.from, l.enc, l.options...)
 		}
 		n := min(left, (l.to-l.g.Len())/window)
@@ -147,22 +145,22 @@ func (l *life) take(b *testing.B, window int) {
 // GraphSAGE is 196,000 arrivals/s, and less than 0.1 allocs/arrival.
 func BenchmarkArrival(b *testing.B) {
 	for _, kind := range kinds {
-		l := newLife(randomEncoder(rand.New(rand.NewPCG(1, 1)), kind, ReLU, 128, 128, 64), 169_000)
-		b.Run(string(kind), func(b *testing.B) { l.take(b, 500) })
+		l := newBenchGraph(randomEncoder(rand.New(rand.NewPCG(1, 1)), kind, ReLU, 128, 128, 64), 169_000)
+		b.Run(string(kind), func(b *testing.B) { l.measure(b, 500) })
 	}
 }
 
 // BenchmarkArrivalByWindow: the bar for a window of 1 is 68,000 arrivals/s.
 func BenchmarkArrivalByWindow(b *testing.B) {
-	l := newLife(randomSAGE(rand.New(rand.NewPCG(1, 1)), 128, 128, 64), 169_000)
+	l := newBenchGraph(randomSAGE(rand.New(rand.NewPCG(1, 1)), 128, 128, 64), 169_000)
 	for _, window := range []int{1, 10, 100, 500} {
-		b.Run(fmt.Sprint(window), func(b *testing.B) { l.take(b, window) })
+		b.Run(fmt.Sprint(window), func(b *testing.B) { l.measure(b, window) })
 	}
 }
 
-// BenchmarkArrivalByNodes: the bar is at most 1.5 times as much an arrival into
-// 10 M nodes as into 10 K. The graph of 4 M nodes takes 7 GB, that of 10 M, of
-// a quarter of the width, 6 GB.
+// BenchmarkArrivalByNodes: an arrival into 10 M nodes must take at most 1.5
+// times as long as into 10 K. The graph of 4 M nodes takes 7 GB, that of 10 M,
+// of a quarter of the width, 6 GB.
 func BenchmarkArrivalByNodes(b *testing.B) {
 	for _, c := range []struct {
 		width int
@@ -170,16 +168,16 @@ func BenchmarkArrivalByNodes(b *testing.B) {
 	}{{128, []int{10_000, 100_000, 1_000_000, 4_000_000}}, {32, []int{10_000, 1_000_000, 10_000_000}}} {
 		enc := randomSAGE(rand.New(rand.NewPCG(1, 1)), c.width, c.width, c.width/2)
 		for _, n := range c.nodes {
-			l := newLife(enc, n)
-			b.Run(fmt.Sprintf("width=%d/nodes=%d", c.width, n), func(b *testing.B) { l.take(b, 500) })
+			l := newBenchGraph(enc, n)
+			b.Run(fmt.Sprintf("width=%d/nodes=%d", c.width, n), func(b *testing.B) { l.measure(b, 500) })
 		}
 	}
 }
 
-// BenchmarkArrivalByDegree: every arrival names 7 of 700 nodes, which have
-// degree 10 or 100,000. The bar is at most 1.3 times as much for the latter.
-// Nodes of low degree do not stay so, so others take their place with each
-// window; in both graphs those of the window are brought near first.
+// BenchmarkArrivalByDegree: every arrival names 7 of 700 nodes with degree 10
+// or 100,000. The latter must take at most 1.3 times as long. Low degrees grow,
+// so each window uses other nodes; in both graphs a window's nodes are
+// prefetched.
 func BenchmarkArrivalByDegree(b *testing.B) {
 	const window, crowd, dim = 500, 700, 128
 	enc := randomSAGE(rand.New(rand.NewPCG(1, 1)), dim, dim, 64)
@@ -252,8 +250,8 @@ func BenchmarkArrivalByDegree(b *testing.B) {
 // of float32.
 func BenchmarkBFloat16(b *testing.B) {
 	enc := randomSAGE(rand.New(rand.NewPCG(1, 1)), 128, 128, 64)
-	l := newLife(enc, 169_000, BFloat16())
-	b.Run("arrival", func(b *testing.B) { l.take(b, 500) })
+	l := newBenchGraph(enc, 169_000, BFloat16())
+	b.Run("arrival", func(b *testing.B) { l.measure(b, 500) })
 	b.Run("error", func(b *testing.B) {
 		for b.Loop() {
 			mean, worst := bfloat16Error(l.a, enc, 20_000)
@@ -263,9 +261,9 @@ func BenchmarkBFloat16(b *testing.B) {
 	})
 }
 
-// bfloat16Error is how far the embeddings of a graph's first n nodes are off
-// with rows of bfloat16: the error's length by the embedding's, in the mean and
-// at worst.
+// bfloat16Error compares the embeddings of a graph's first n nodes with and
+// without bfloat16: the norm of the difference relative to the embedding's, on
+// average and at worst.
 func bfloat16Error(a *arrivals, enc Encoder, n int) (mean, worst float64) {
 	exact, short := make([]float32, n*enc.Out()), make([]float32, n*enc.Out())
 	a.grown(n, enc).Embed(upTo(n), exact)
@@ -284,8 +282,8 @@ func bfloat16Error(a *arrivals, enc Encoder, n int) (mean, worst float64) {
 	return mean, worst
 }
 
-// TestBFloat16: the same graph, embeddings off by little, hubs' too, and what
-// is made anew after features were replaced has the same bits.
+// TestBFloat16: the same graph, embeddings that differ by little, hubs' too, and
+// aggregates recomputed after features were replaced have the same bits.
 func TestBFloat16(t *testing.T) {
 	ofEachKind(t, func(t *testing.T, random func(*rand.Rand, ...int) Encoder) {
 		rng := rand.New(rand.NewPCG(4, 4))
@@ -311,8 +309,8 @@ func TestBFloat16(t *testing.T) {
 	})
 }
 
-// TestArrivalsAllocateLittle: less than 0.1 allocations an arrival, one at a
-// time or many, growth of the graph included.
+// TestArrivalsAllocateLittle: less than 0.1 allocations per arrival, in windows
+// of one or many, growth of the graph included.
 func TestArrivalsAllocateLittle(t *testing.T) {
 	ofEachKind(t, func(t *testing.T, random func(*rand.Rand, ...int) Encoder) {
 		rng := rand.New(rand.NewPCG(1, 1))
@@ -356,8 +354,8 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkWorkers: the products of a window of 512, and all of it. The bar is
-// that two workers do the products in 1/1.6 of the time of one.
+// BenchmarkWorkers: the products of a window of 512, and the whole window. Two
+// workers must do the products in at most 1/1.6 of the time of one.
 func BenchmarkWorkers(b *testing.B) {
 	const window = 512
 	enc := randomSAGE(rand.New(rand.NewPCG(1, 1)), 128, 128, 64)
@@ -378,14 +376,14 @@ func BenchmarkWorkers(b *testing.B) {
 		})
 	}
 	for _, workers := range []int{1, 2} {
-		l := newLife(enc, 169_000, Workers(workers))
-		b.Run(fmt.Sprintf("arrival/workers=%d", workers), func(b *testing.B) { l.take(b, window) })
+		l := newBenchGraph(enc, 169_000, Workers(workers))
+		b.Run(fmt.Sprintf("arrival/workers=%d", workers), func(b *testing.B) { l.measure(b, window) })
 	}
 }
 
-// BenchmarkFirstProduct: 1433 features of which 1.3% are not zero, as in Cora.
-// The bar is that sparse vectors take at most a tenth of the time of the same
-// as dense.
+// BenchmarkFirstProduct: 1433 features of which 1.3% are nonzero, as in Cora.
+// Sparse vectors must take at most a tenth of the time of the same vectors in
+// dense form.
 func BenchmarkFirstProduct(b *testing.B) {
 	const dim, window = 1433, 512
 	rng := rand.New(rand.NewPCG(1, 1))

@@ -17,7 +17,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/safetensors"
 )
 
-// golden reads one of the shared golden files, which stand beside this module
+// golden reads one of the shared golden files, which are beside this module
 // where it is developed; without them the test is skipped.
 func golden(t *testing.T, name string) *safetensors.File {
 	t.Helper()
@@ -43,7 +43,8 @@ func values[T safetensors.Element](t *testing.T, f *safetensors.File, name strin
 }
 
 // furthest is the largest difference of two vectors, relative to the largest
-// entry of want or to 1 if that is larger; infinite for other lengths or NaN.
+// entry of want or to 1 if that is larger; infinite for different lengths or
+// NaN.
 func furthest(got, want []float32) float64 {
 	if len(got) != len(want) {
 		return math.Inf(1)

@@ -10,9 +10,9 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
-// TestGATByHand follows the formula: node 0 hears 1 twice, and its two loops
-// are as none. The second head of the one layer hears with the same weight
-// from all.
+// TestGATByHand follows the formula: node 1 is a neighbour of node 0 twice, and
+// node 0's two loops do not count. The second head of the one layer gives all
+// equal weight.
 func TestGATByHand(t *testing.T) {
 	x := []Vector{{Dense: []float32{1}}, {Index: []uint32{0}, Value: []float32{3}}}
 	// Scores of the first head, of i on j: LeakyReLU(x_j - 2·x_i).
@@ -43,8 +43,8 @@ func identityGAT() GATLayer {
 }
 
 // TestGATHugeScores: neighbours with scores between -200 and 200 come in
-// rising, falling and random order to a node whose own score is anywhere; the
-// embedding is the softmax mean in float64.
+// rising, falling and random order to a node with any score of its own; the
+// embedding is the softmax mean computed in float64.
 func TestGATHugeScores(t *testing.T) {
 	enc, err := NewGAT(1, ReLU, identityGAT())
 	if err != nil {
@@ -101,7 +101,7 @@ func TestGATHugeScores(t *testing.T) {
 }
 
 // TestGATHugeScoresAbove: scores of some hundreds in every layer, in random
-// lives.
+// histories.
 func TestGATHugeScoresAbove(t *testing.T) {
 	for seed := range uint64(4) {
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -117,7 +117,7 @@ func TestGATHugeScoresAbove(t *testing.T) {
 			t.Fatal(err)
 		}
 		largest := 0.0
-		live(rng, enc, 20, func(g *Graph, h *history) {
+		growRandomly(rng, enc, 20, func(g *Graph, h *history) {
 			got := make([]float32, g.Len()*enc.Out())
 			g.Embed(upTo(g.Len()), got)
 			if d := furthest(got, h.encode(enc)); d > tolerance {

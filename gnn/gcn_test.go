@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestGCNByHand follows the formula: node 0 hears 1 twice, and its two loops
-// are as none.
+// TestGCNByHand follows the formula: node 1 is a neighbour of node 0 twice, and
+// node 0's two loops do not count.
 func TestGCNByHand(t *testing.T) {
 	enc, err := NewGCN(1, ELU,
 		GCNLayer{[]float32{1}, []float32{-1}},

@@ -31,7 +31,8 @@ func TestBatchNormFolds(t *testing.T) {
 	}
 }
 
-// TestGINByHand follows the formula: node 0 hears 1 twice and itself.
+// TestGINByHand follows the formula: node 0 has the neighbours 1, twice, and
+// itself.
 func TestGINByHand(t *testing.T) {
 	enc, err := NewGIN(1, ELU,
 		GINLayer{1, []Linear{{[]float32{1, -1}, []float32{-3, 0}}, {[]float32{1, 1}, []float32{0}}}},

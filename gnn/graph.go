@@ -59,8 +59,8 @@ type node struct {
 	// of the last arrival of the window that changes the node's row.
 	slot int32
 	// stale: the aggregate may not be the sum over the present neighbours'
-	// present self terms. Set by markStale (Replace, Remove, EmbedWithout);
-	// cleared by whoever recomputes the aggregate (freshRow, clearNode,
+	// present self terms. Set by markStale (Replace, Remove, EmbedWithout, and
+	// State for a node that was saved stale); cleared by whoever recomputes the aggregate (freshRow, clearNode,
 	// savedAggregates.restore). No message is added to a stale aggregate.
 	stale bool
 	_     [4]byte

@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// history is a random life of a graph: what Encode needs to know of it.
+// history is the nodes and edges of a randomly grown graph, as Encode needs them.
 type history struct {
 	x     []Vector
 	has   map[[2]int32]bool
 	edges [][2]int32
 }
 
-// link records the edge unless it is there or is a loop.
+// link records the edge unless it exists or is a loop.
 func (h *history) link(u, v int32) bool {
 	if u == v || h.has[[2]int32{u, v}] {
 		return false
@@ -40,9 +40,9 @@ func (h *history) encodeReversed(enc Encoder) []float32 {
 	return reversed.encode(enc)
 }
 
-// live grows a graph by windows of arrivals with duplicate edges, loops, late
+// growRandomly grows a graph by windows of arrivals with duplicate edges, loops, late
 // edges and replaced features, and calls check after each window.
-func live(rng *rand.Rand, enc Encoder, windows int, check func(*Graph, *history)) {
+func growRandomly(rng *rand.Rand, enc Encoder, windows int, check func(*Graph, *history)) {
 	g, h := NewGraph(enc), &history{has: map[[2]int32]bool{}}
 	form := func() Vector {
 		v := randomVector(rng, enc.In(), 0.5)
@@ -94,7 +94,7 @@ func live(rng *rand.Rand, enc Encoder, windows int, check func(*Graph, *history)
 	}
 }
 
-// TestEmbedEqualsEncode holds the incremental encoders to the plain ones.
+// TestEmbedEqualsEncode compares the incremental encoders with the full-graph ones.
 func TestEmbedEqualsEncode(t *testing.T) {
 	for _, kind := range kinds {
 		for _, activation := range []Activation{ReLU, ELU} {
@@ -111,7 +111,7 @@ func TestEmbedEqualsEncode(t *testing.T) {
 }
 
 func embedEqualsEncode(t *testing.T, rng *rand.Rand, enc Encoder, windows int) {
-	live(rng, enc, windows, func(g *Graph, h *history) {
+	growRandomly(rng, enc, windows, func(g *Graph, h *history) {
 		if g.Len() != len(h.x) || g.Edges() != len(h.edges) {
 			t.Fatalf("%d nodes and %d edges, want %d and %d", g.Len(), g.Edges(), len(h.x), len(h.edges))
 		}
@@ -166,7 +166,7 @@ func TestSameBitsTwice(t *testing.T) {
 	ofEachKind(t, func(t *testing.T, random func(*rand.Rand, ...int) Encoder) {
 		run := func() (all []uint32) {
 			rng := rand.New(rand.NewPCG(3, 9))
-			live(rng, random(rng, 7, 16, 8, 4), 40, func(g *Graph, _ *history) { all = append(all, embedAll(g)...) })
+			growRandomly(rng, random(rng, 7, 16, 8, 4), 40, func(g *Graph, _ *history) { all = append(all, embedAll(g)...) })
 			return all
 		}
 		if !slices.Equal(run(), run()) {
@@ -215,8 +215,8 @@ func TestReplaceSameBits(t *testing.T) {
 	})
 }
 
-// TestReplaceUnchangedKeepsSums: features that come again as they were must
-// not cost the neighbours anything.
+// TestReplaceUnchangedKeepsSums: replacing features by equal ones must not make
+// neighbours stale.
 func TestReplaceUnchangedKeepsSums(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	g := NewGraph(randomSAGE(rng, 4, 3, 2))
@@ -289,8 +289,8 @@ func TestWindowsDoNotMatter(t *testing.T) {
 	})
 }
 
-// TestWorkersSameBits: however many share the work, and at whatever sizes of
-// windows, no bit differs, not even where sums are to be made anew.
+// TestWorkersSameBits: any number of workers and any sizes of windows give the same
+// bits, also where rows are stale.
 func TestWorkersSameBits(t *testing.T) {
 	ofEachKind(t, func(t *testing.T, random func(*rand.Rand, ...int) Encoder) {
 		enc := random(rand.New(rand.NewPCG(7, 7)), 9, 17, 8, 5)
@@ -327,8 +327,8 @@ func TestWorkersSameBits(t *testing.T) {
 	})
 }
 
-// TestSteadyStateAllocatesNothing: once there is room, replacing features,
-// adding edges and embedding take no memory.
+// TestSteadyStateAllocatesNothing: once storage has grown, replacing features,
+// adding edges and embedding do not allocate.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	ofEachKind(t, func(t *testing.T, random func(*rand.Rand, ...int) Encoder) {
 		rng := rand.New(rand.NewPCG(2, 9))

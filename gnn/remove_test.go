@@ -7,16 +7,16 @@ import (
 	"testing"
 )
 
-// census is what is left of a graph's life: the features of the nodes that are
+// survivors is what remains of a graph after removals: the features of the nodes that are
 // there, and the edges between them in the order in which they came.
-type census struct {
+type survivors struct {
 	x     []Vector
 	there []bool
 	edges [][2]int32
 }
 
 // remove takes nodes out, and returns how many edges went.
-func (c *census) remove(nodes []int32) (edges int) {
+func (c *survivors) remove(nodes []int32) (edges int) {
 	for _, v := range nodes {
 		c.there[v] = false
 	}
@@ -25,7 +25,7 @@ func (c *census) remove(nodes []int32) (edges int) {
 	return before - len(c.edges)
 }
 
-func (c *census) link(u, v int32) bool {
+func (c *survivors) link(u, v int32) bool {
 	if u == v || slices.ContainsFunc(c.edges, func(e [2]int32) bool { return e == [2]int32{u, v} || e == [2]int32{v, u} }) {
 		return false
 	}
@@ -35,7 +35,7 @@ func (c *census) link(u, v int32) bool {
 
 // left returns the numbers of the nodes that are there, and the graph of these
 // alone, numbered in that order.
-func (c *census) left() (nodes []int32, h history) {
+func (c *survivors) left() (nodes []int32, h history) {
 	place := make([]int32, len(c.there))
 	for v, there := range c.there {
 		if there {
@@ -51,7 +51,7 @@ func (c *census) left() (nodes []int32, h history) {
 }
 
 // someOf returns some of the nodes that are there, or are not.
-func (c *census) someOf(rng *rand.Rand, there bool, most int) (nodes []int32) {
+func (c *survivors) someOf(rng *rand.Rand, there bool, most int) (nodes []int32) {
 	for range most {
 		if v := rng.IntN(len(c.there)); c.there[v] == there && !slices.Contains(nodes, int32(v)) {
 			nodes = append(nodes, int32(v))
@@ -62,7 +62,7 @@ func (c *census) someOf(rng *rand.Rand, there bool, most int) (nodes []int32) {
 
 // live has nodes come, leave and come again at the numbers of others, and calls
 // check after each round.
-func (c *census) live(rng *rand.Rand, g *Graph, rounds int, check func()) {
+func (c *survivors) live(rng *rand.Rand, g *Graph, rounds int, check func()) {
 	in, out := g.enc.In(), make([]float32, g.enc.Out())
 	form := func() Vector {
 		v := randomVector(rng, in, 0.5)
@@ -117,9 +117,9 @@ func (c *census) live(rng *rand.Rand, g *Graph, rounds int, check func()) {
 	}
 }
 
-// TestRemoveEqualsOracle: after any arrivals, departures and returns, embeddings
-// are those of the whole graph that is left, encoded anew; and to the bit those
-// of a graph that never had any other nodes.
+// TestRemoveEqualsOracle: after any arrivals, departures and returns,
+// embeddings are those of the remaining graph encoded as a whole; and, to the
+// bit, those of a graph that never had any other nodes.
 func TestRemoveEqualsOracle(t *testing.T) {
 	for name, options := range map[string][]Option{"float32": nil, "bfloat16": {BFloat16()}, "workers": {Workers(3)}} {
 		for _, kind := range kinds {
@@ -129,7 +129,7 @@ func TestRemoveEqualsOracle(t *testing.T) {
 						for seed := range uint64(3) {
 							rng := rand.New(rand.NewPCG(seed, 31))
 							enc := randomEncoder(rng, kind, activation, width...)
-							g, c := NewGraph(enc, options...), &census{}
+							g, c := NewGraph(enc, options...), &survivors{}
 							c.live(rng, g, 25, func() {
 								nodes, h := c.left()
 								if g.Edges() != len(h.edges) {
@@ -158,8 +158,8 @@ func TestRemoveEqualsOracle(t *testing.T) {
 	}
 }
 
-// TestRemoveKeepsNothing: a number whose node left is a node without features or
-// edges, and memory of lists is used again.
+// TestRemoveKeepsNothing: the number of a removed node is a node without
+// features or edges, and the memory of lists is reused.
 func TestRemoveKeepsNothing(t *testing.T) {
 	ofEachKind(t, func(t *testing.T, random func(*rand.Rand, ...int) Encoder) {
 		rng := rand.New(rand.NewPCG(5, 32))
@@ -190,7 +190,7 @@ func TestRemoveKeepsNothing(t *testing.T) {
 	})
 }
 
-// TestRemoveShortensBlocks: a hub that lost its neighbours gives their room back.
+// TestRemoveShortensBlocks: a hub that lost its neighbours returns their memory.
 func TestRemoveShortensBlocks(t *testing.T) {
 	g := NewGraph(randomSAGE(rand.New(rand.NewPCG(1, 1)), 2, 3, 2))
 	const n = 1000
@@ -204,8 +204,9 @@ func TestRemoveShortensBlocks(t *testing.T) {
 	}
 }
 
-// BenchmarkRemove is a departure from a hub of so many neighbours, and the
-// embedding of one that still is its neighbour, which has the hub made anew.
+// BenchmarkRemove is a departure from a hub of the given degree, and the
+// embedding of one of its remaining neighbours, which makes the hub's row be
+// recomputed.
 func BenchmarkRemove(b *testing.B) {
 	for _, degree := range []int{10, 1000, 100_000} {
 		b.Run(fmt.Sprint("hub=", degree), func(b *testing.B) {

@@ -9,15 +9,15 @@ import (
 	"github.com/gvbll/gvbll/gnn/snapshot"
 )
 
-// TestTrialsAreTrue: what EmbedArrival and EmbedWithout say is, to the bit for
-// the first and nearly so for the other, what comes of it when it is done.
+// TestTrialsAreTrue: EmbedArrival gives to the bit, and EmbedWithout within
+// rounding, what the real change gives.
 func TestTrialsAreTrue(t *testing.T) {
 	for _, kind := range kinds {
 		for _, width := range [][]int{{6, 5}, {6, 8, 4}, {3, 4, 5, 2}} {
 			t.Run(fmt.Sprint(kind, width), func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(1, 2))
 				enc := randomEncoder(rng, kind, ReLU, width...)
-				live(rng, enc, 25, func(g *Graph, h *history) {
+				growRandomly(rng, enc, 25, func(g *Graph, h *history) {
 					n := len(h.x)
 					x := randomVector(rng, enc.In(), 0.5)
 					neighbours := make([]int32, rng.IntN(6))
@@ -60,8 +60,9 @@ func wantNear(t *testing.T, got, want []float32) {
 
 func abs(x float32) float32 { return max(x, -x) }
 
-// TestTrialsLeaveNothing: two graphs with the same life, of which one is asked
-// between, stay equal to the bit; frozen and with halves too.
+// TestTrialsLeaveNothing: two graphs with the same history, one of which
+// answers what-if questions in between, stay equal to the bit; while frozen and
+// with bfloat16 too.
 func TestTrialsLeaveNothing(t *testing.T) {
 	for _, kind := range kinds {
 		for _, options := range [][]Option{nil, {BFloat16()}} {
@@ -120,7 +121,7 @@ func TestTrialsLeaveNothing(t *testing.T) {
 	}
 }
 
-// TestNoEdgeToLeaveOut: to leave out what is not there is a mistake.
+// TestNoEdgeToLeaveOut: EmbedWithout panics when there is no such edge.
 func TestNoEdgeToLeaveOut(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	enc := randomEncoder(rng, KindSAGE, ReLU, 3, 2)

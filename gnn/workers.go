@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// This file is the one place in the package with goroutines, atomics and a
-// clock. None of them can change a bit: a job's chunks are disjoint rows or
+// This file is the one place in the package with atomics and a clock, and, apart
+// from state.go, which restores adjacency lists and rows at once, with
+// goroutines. None of them can change a bit: a job's chunks are disjoint rows or
 // columns of the output, each computed whole by one worker from inputs that
 // nobody writes meanwhile, so it does not matter who computes which and when.
 // The clock only decides when an idle helper ends.

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestSplit: every row is done once, by a worker that has its workspace to
-// itself, whether helpers are awake or not, and all is done on return.
-func TestSplit(t *testing.T) {
+// TestParallel: every row is done once, by a worker that has its workspace to
+// itself, whether helpers are awake or not, and all are done on return.
+func TestParallel(t *testing.T) {
 	for _, processors := range []int{1, 2, 4} {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
 		g := NewGraph(randomSAGE(rand.New(rand.NewPCG(1, 2)), 4, 4, 3), Workers(3))
@@ -39,7 +39,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestHelpersEnd: helpers are gone a while after the last job.
+// TestHelpersEnd: helpers end a while after the last job.
 func TestHelpersEnd(t *testing.T) {
 	g := NewGraph(randomSAGE(rand.New(rand.NewPCG(1, 2)), 4, 4, 3), Workers(4))
 	g.parallel(1000, chunkRows, func(*workspace, int, int) {})

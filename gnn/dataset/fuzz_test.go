@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// fits checks what every data set must hold.
+// fits checks what always holds of a Dataset.
 func fits(t *testing.T, d *Dataset) {
 	t.Helper()
 	n := len(d.Features)
@@ -27,8 +27,8 @@ func fits(t *testing.T, d *Dataset) {
 	}
 }
 
-// opens holds what is made of files to what every data set must hold, and to the
-// memory that it may take.
+// opens checks what Open makes of files: what always holds of a Dataset, and
+// the memory used.
 func opens(t *testing.T, open func() (*Dataset, error)) {
 	t.Helper()
 	var d *Dataset

@@ -11,9 +11,9 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 )
 
-// TestSaveOpens: what is saved is opened as it was, to the last bit: more classes
-// than sort as text, a class without nodes, years, features of any size, sparse ones
-// too, the order of the edges, and the stream.
+// TestSaveOpens: what is saved is opened as it was, to the last bit: more
+// classes than sort as text, a class without nodes, years, features of any
+// size, sparse ones too, the order of the edges, and the stream.
 func TestSaveOpens(t *testing.T) {
 	for _, name := range []string{"none", "strong", "abrupt"} {
 		c, err := DriftPreset(name)

@@ -209,7 +209,7 @@ func TestRectify(t *testing.T) {
 	}
 }
 
-// TestOutside: whatever index or shape comes, no memory outside is touched.
+// TestOutside: no index or shape makes a kernel touch memory outside of its slices.
 func TestOutside(t *testing.T) {
 	row, table := make([]float32, 4), make([]float32, 12)
 	for name, f := range map[string]func(){

@@ -122,7 +122,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestStreamRefuses: names that stand twice or are taken, and what Encode
+// TestStreamRefuses: names that occur twice or are reserved, and what Encode
 // refuses.
 func TestStreamRefuses(t *testing.T) {
 	one := func(name string) Part { return PartOf(name, []byte{1}, 1) }
@@ -163,8 +163,8 @@ func long(t *testing.T) []byte {
 	return readAll(t, rng, s)
 }
 
-// TestReaderFindsDamage: wherever a bit is flipped, either the reader is not
-// made or a tensor that stands in the span is not read.
+// TestReaderFindsDamage: wherever a bit is flipped, either NewReader fails or
+// reading a tensor in that span does.
 func TestReaderFindsDamage(t *testing.T) {
 	whole := long(t)
 	rng := rand.New(rand.NewPCG(3, 3))

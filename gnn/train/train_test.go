@@ -204,8 +204,8 @@ func testGradients(t *testing.T, cfg Config, dense bool) {
 	}
 }
 
-// TestForwardEqualsEncode: what is trained is what will be served, and what was
-// served can be trained with again.
+// TestForwardEqualsEncode: the network computes what the encoder made of it
+// computes, and an encoder's weights can be imported again.
 func TestForwardEqualsEncode(t *testing.T) {
 	rng := rand.New(rand.NewPCG(12, 12))
 	data := blocks(rng, 80, 20)
