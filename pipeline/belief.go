@@ -29,7 +29,7 @@ type ClassBelief struct {
 // Belief returns the posterior as it is now, in memory of its own.
 func (e *Engine) Belief() *Belief {
 	q, anchor := e.serving.online().Posterior().Clone(), &e.model.Prior
-	b := &Belief{Version: e.heads[0].Version(), Hash: e.posterior, Posterior: q, Deviation: make([]float64, len(q.Mean)), Classes: make([]ClassBelief, q.Classes)}
+	b := &Belief{Version: e.serving.heads()[0].Version(), Hash: e.posterior, Posterior: q, Deviation: make([]float64, len(q.Mean)), Classes: make([]ClassBelief, q.Classes)}
 	for c := range b.Classes {
 		b.Classes[c].Class = e.model.Classes[c]
 	}

@@ -14,7 +14,7 @@
 //     scores that (score.go), and only then updates the heads.
 //
 // What predicts and learns is a serving (serving.go): the paper's two heads
-// (paper.go) or a pool of heads (pool.go). Sets of classes (coverage.go), drift
+// (paper.go) or a pool of heads (pool.go). Sets of classes (sets.go), drift
 // detectors (drift.go), re-scoring (rescore.go) and the fallback to the static head
 // (fallback.go) are observers (observer.go): parts that are there or not. A [Pair]
 // is an engine with another one in its shadow.

@@ -20,7 +20,6 @@ type Engine struct {
 	nodes     *nodes
 	pending   *pending
 	serving   serving
-	heads     []head // the serving's
 	predictor *predictor
 	labels    *labels
 	scorer    *scorer
@@ -83,21 +82,21 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 		}
 		e.observers = append(e.observers, d)
 	}
-	e.posterior, e.buffer = hashOf(e.heads, e.buffer)
+	e.posterior, e.buffer = hashOf(e.serving.heads(), e.buffer)
 	return e, nil
 }
 
 // assemble makes the parts that every engine has.
 func (e *Engine) assemble(graph *gnn.Graph, s serving) {
 	m, cfg := e.model, e.cfg
-	e.serving, e.heads = s, s.heads()
+	e.serving = s
 	e.pending = newPending(m.Prior.Dim, s.width(), cfg.MaxPending)
 	e.pending.reserve(cfg.Reserve)
 	e.nodes = newNodes(m, graph, cfg, e.pending)
-	e.predictor = &predictor{model: m, nodes: e.nodes, pending: e.pending, serving: s, heads: e.heads}
+	e.predictor = &predictor{model: m, nodes: e.nodes, pending: e.pending, serving: s}
 	e.labels = &labels{classes: m.Classes, nodes: e.nodes, pending: e.pending, unmatched: newUnmatched(cfg.MaxWaitingLabels)}
-	e.scorer = &scorer{classes: m.Classes, serving: s, heads: e.heads, batch: &e.labels.batch, bins: cfg.Bins}
-	for _, h := range e.heads {
+	e.scorer = &scorer{classes: m.Classes, serving: s, batch: &e.labels.batch, bins: cfg.Bins}
+	for _, h := range e.serving.heads() {
 		e.scorer.summaries = append(e.scorer.summaries, Summary{Head: h.Name()})
 	}
 }
@@ -205,7 +204,7 @@ func (e *Engine) Learn() *event.Outcome {
 		e.serving.learn(b, out.Heads)
 		e.posterior = e.serving.hash(e.posterior)
 	}
-	for h, head := range e.heads {
+	for h, head := range e.serving.heads() {
 		out.Heads[h].Version = head.Version()
 	}
 	e.nodes.release()

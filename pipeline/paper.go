@@ -14,6 +14,7 @@ type paper struct {
 	classes    int
 	learner    *posterior.Online
 	both       []posterior.Head      // by place
+	list       []head                // the same
 	posteriors []*posterior.Gaussian // theirs
 	predictive *posterior.Predictive
 	serves     uint8 // the place of the head that serves
@@ -30,20 +31,19 @@ var _ serving = (*paper)(nil)
 
 func newPaper(m *model.Model, cfg Config) *paper {
 	online := posterior.NewOnline(m.Prior, cfg.Update)
-	return &paper{
+	p := &paper{
 		classes: m.Prior.Classes, learner: online,
 		both:       []posterior.Head{byOnline: online, byStatic: posterior.NewStatic(m.Prior)},
 		posteriors: []*posterior.Gaussian{byOnline: online.Posterior(), byStatic: &m.Prior},
 		predictive: posterior.NewPredictive(m.Prior.Classes, cfg.Samples),
 	}
+	for _, h := range p.both {
+		p.list = append(p.list, h)
+	}
+	return p
 }
 
-func (p *paper) heads() (list []head) {
-	for _, h := range p.both {
-		list = append(list, h)
-	}
-	return list
-}
+func (p *paper) heads() []head { return p.list }
 
 func (p *paper) by() uint8 { return p.serves }
 
@@ -70,7 +70,7 @@ func (p *paper) learn(b *batch, heads []event.Head) {
 }
 
 func (p *paper) hash(event.Hash) (hash event.Hash) {
-	hash, p.buffer = hashOf(p.heads(), p.buffer)
+	hash, p.buffer = hashOf(p.list, p.buffer)
 	return hash
 }
 

@@ -27,6 +27,7 @@ type pooled struct {
 	graph   *gnn.Graph
 	classes int
 	around  *neighbourhood.Features
+	list    []head            // the pool, then its heads
 	idle    *posterior.Online // of a pool that has no online head, nil for others
 
 	buffer []byte
@@ -56,15 +57,13 @@ func newPooled(m *model.Model, cfg Config, graph *gnn.Graph) (*pooled, error) {
 	if p.Online() == nil {
 		made.idle = posterior.NewOnline(m.Prior, cfg.Update)
 	}
+	for k, name := range p.Names() {
+		made.list = append(made.list, pooledHead{made, k, name})
+	}
 	return made, nil
 }
 
-func (p *pooled) heads() (list []head) {
-	for k, name := range p.pool.Names() {
-		list = append(list, pooledHead{p, k, name})
-	}
-	return list
-}
+func (p *pooled) heads() []head { return p.list }
 
 // pooledHead is the pool, number 0, or one of its heads. The pool's state is that
 // of all.

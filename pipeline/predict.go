@@ -15,7 +15,6 @@ type predictor struct {
 	nodes   *nodes
 	pending *pending
 	serving serving
-	heads   []head
 
 	kept  []float32 // of a window's arrivals, serving.width numbers each
 	split []posterior.Uncertainty
@@ -32,7 +31,7 @@ func (p *predictor) serve(out *event.Outcome) {
 	p.kept, p.split = kernel.Room(p.kept, n*width), kernel.Room(p.split, n)
 	p.serving.serve(arrivals.asked, arrivals.rows, p.kept, p.split)
 	by := p.serving.by()
-	version := p.heads[by].Version()
+	version := p.serving.heads()[by].Version()
 
 	out.Predictions = p.blank(n)
 	i := 0
@@ -99,7 +98,7 @@ func (p *predictor) opinion(id event.ID, z []float32, v view) Opinion {
 	by := p.serving.by()
 	o.Prediction = p.prediction(&o, id, by)
 	o.Total, o.Aleatoric, o.Epistemic = float32(u.Total), float32(u.Aleatoric), float32(u.Epistemic)
-	o.PosteriorVersion = p.heads[by].Version()
+	o.PosteriorVersion = p.serving.heads()[by].Version()
 	return o
 }
 
@@ -117,8 +116,8 @@ func (p *predictor) suppose(z []float32, v view) ([]float32, posterior.Uncertain
 // estimates are those of each head, of what is kept of a node.
 func (p *predictor) estimates(kept []float32) []Estimate {
 	c := p.model.Prior.Classes
-	list := make([]Estimate, len(p.heads))
-	for h, head := range p.heads {
+	list := make([]Estimate, len(p.serving.heads()))
+	for h, head := range p.serving.heads() {
 		probs := make([]float32, c)
 		p.serving.probabilities(probs, kept[h*c:(h+1)*c])
 		best := mostProbable(probs)

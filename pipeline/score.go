@@ -12,7 +12,6 @@ import (
 type scorer struct {
 	classes   []string
 	serving   serving
-	heads     []head
 	batch     *batch
 	bins      int       // of a window's ECE
 	summaries []Summary // by head
@@ -35,8 +34,8 @@ func (s *scorer) state(schema *snapshot.Schema) {
 
 // score scores every head.
 func (s *scorer) score(out *event.Outcome) {
-	out.Heads = make([]event.Head, len(s.heads))
-	for h, head := range s.heads {
+	out.Heads = make([]event.Head, len(s.serving.heads()))
+	for h, head := range s.serving.heads() {
 		out.Heads[h].Name = head.Name()
 		if len(s.batch.labels) == 0 {
 			continue

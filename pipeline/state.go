@@ -36,7 +36,7 @@ func (e *Engine) state(s *snapshot.Schema) {
 	s.Check(e.checkPending)
 	e.nodes.waitingState(s)
 	e.labels.state(s)
-	for _, h := range e.heads {
+	for _, h := range e.serving.heads() {
 		snapshot.Bytes(s, "heads."+h.Name(), h)
 	}
 	s.Check(func() error {

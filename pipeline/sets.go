@@ -1,0 +1,256 @@
+package pipeline
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/snapshot"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/posterior/conformal"
+)
+
+// sets make a set of classes for every prediction and learn from labels how large
+// it has to be.
+type sets struct {
+	cfg       Coverage
+	predictor *conformal.Predictor
+	limits    conformal.Limits
+	outside   *conformal.Outside // nil without Coverage.MaxOutside
+
+	nodes   *nodes
+	pending *pending
+	scorer  *scorer
+	classes []string
+	dim     int
+
+	// kept is by the slots of pending: the prediction's number, its slice, and the
+	// words of its set.
+	kept  slotTable[int64]
+	words int
+	count int64 // predictions so far
+
+	tally conformal.Coverage // of all sets that have a label
+
+	// Of the window's predictions while they are made, then of its labels:
+	rows    conformal.Rows
+	covered []bool
+	sizes   []int
+	// Scratch:
+	row     []int64
+	z       []float32
+	context []int32
+}
+
+var _ observer = (*sets)(nil)
+
+func newSets(cfg Coverage, n *nodes, pending *pending, scorer *scorer) (*sets, error) {
+	names, dim := n.model.Classes, n.model.Prior.Dim
+	p := cfg.predictor(len(names))
+	if err := p.Validate(); err != nil {
+		return nil, fmt.Errorf("sets of %d classes: %w", len(names), err)
+	}
+	words := (len(names) + 63) / 64
+	s := &sets{
+		cfg: cfg, predictor: conformal.New(p),
+		limits: conformal.Limits{MinConfidence: cfg.MinConfidence, MaxSize: cfg.MaxSize, MaxOutside: cfg.MaxOutside},
+		nodes:  n, pending: pending, scorer: scorer, classes: names, dim: dim,
+		kept: newSlotTable[int64](2 + words), words: words, row: make([]int64, 2+words),
+	}
+	if cfg.MaxOutside > 0 {
+		if dim > 1024 {
+			return nil, fmt.Errorf("max-outside with embeddings of %d dimensions: give a model of up to 1024, or leave it out", dim)
+		}
+		s.outside = conformal.NewOutside(dim)
+	}
+	return s, nil
+}
+
+// served gives every prediction of the window its set.
+func (s *sets) served(out *event.Outcome) {
+	s.learnOutside()
+	n := len(out.Predictions)
+	if n == 0 {
+		return
+	}
+	asked, z := s.nodes.arrivals.asked, s.nodes.arrivals.rows.Z
+	for i := range out.Predictions {
+		for _, p := range out.Predictions[i].Probabilities {
+			s.rows.Probs = append(s.rows.Probs, float64(p))
+		}
+		s.rows.ID = append(s.rows.ID, uint64(s.count)+uint64(i))
+		s.rows.Slice = append(s.rows.Slice, s.slice(asked[i]))
+	}
+	values := make([]event.Set, n)
+	names, members := make([]string, 0, 2*n), make([]int32, 0, len(s.classes))
+	s.predictor.Impute(s.rows)
+	for i, set := range s.predictor.Sets(s.rows) {
+		p := &out.Predictions[i]
+		from := len(names)
+		members = set.Append(members[:0])
+		for _, c := range members {
+			names = append(names, s.classes[c])
+		}
+		far := 0.
+		if s.outside != nil {
+			far = s.outside.Score(z[i*s.dim : (i+1)*s.dim])
+		}
+		values[i] = event.Set{
+			Classes: names[from:len(names):len(names)], Coverage: float32(s.cfg.Target),
+			Abstain: s.limits.Abstain(float64(p.Confidence), set, far).String(),
+		}
+		p.Set = &values[i]
+		s.row[0], s.row[1] = s.count+int64(i), int64(s.rows.Slice[i])
+		for k, w := range set {
+			s.row[2+k] = int64(w)
+		}
+		s.keep(asked[i])
+	}
+	s.count += int64(n)
+	s.clear()
+}
+
+// slice returns a node's slice of the graph, 0 where slices have no thresholds of
+// their own.
+func (s *sets) slice(v int32) (slice int32) {
+	if s.cfg.Per != PerSlice {
+		return 0
+	}
+	degree, _ := s.nodes.surroundings(v)
+	for int(slice)+1 < len(degreeSlices) && degree >= degreeSlices[slice+1].from {
+		slice++
+	}
+	return slice
+}
+
+// maxContext bounds the context nodes of a window that go into the reference of
+// what is known.
+const maxContext = 1024
+
+// learnOutside adds the nodes that came to the reference of what is known, until
+// that is full: context first, which is what the model was trained on.
+func (s *sets) learnOutside() {
+	if s.outside == nil || s.outside.Full() {
+		return
+	}
+	arrivals := &s.nodes.arrivals
+	s.context = s.context[:0]
+	for _, a := range arrivals.accepted {
+		if a.node.Context && len(s.context) < maxContext {
+			s.context = append(s.context, a.number)
+		}
+	}
+	s.z = kernel.Room(s.z, len(s.context)*s.dim)
+	s.nodes.graph.Embed(s.context, s.z)
+	for _, z := range [...][]float32{s.z, arrivals.rows.Z} {
+		for ; len(z) > 0; z = z[s.dim:] {
+			if finite(z[:s.dim]) {
+				s.outside.Learn(z[:s.dim])
+			}
+		}
+	}
+}
+
+// clear empties rows.
+func (s *sets) clear() {
+	s.rows.Probs, s.rows.ID, s.rows.Slice, s.rows.Lag = s.rows.Probs[:0], s.rows.ID[:0], s.rows.Slice[:0], s.rows.Lag[:0]
+	s.covered, s.sizes = s.covered[:0], s.sizes[:0]
+}
+
+// keep keeps row beside the pending node v, if that is still pending: it may have
+// made room for others of its window.
+func (s *sets) keep(v int32) {
+	if slot, waits := s.pending.nodes.place(v); waits {
+		s.kept.set(slot, s.row)
+	}
+}
+
+// matched adds the set that was served for the node to those of the window's
+// labels.
+func (s *sets) matched(slot, class int32) {
+	row := s.kept.row(slot)
+	s.rows.ID = append(s.rows.ID, uint64(row[0]))
+	s.rows.Slice = append(s.rows.Slice, int32(row[1]))
+	s.covered = append(s.covered, uint64(row[2+class/64])>>(class%64)&1 == 1)
+	size := 0
+	for _, w := range row[2:] {
+		size += bits.OnesCount64(uint64(w))
+	}
+	s.sizes = append(s.sizes, size)
+}
+
+// scored moves the thresholds by the window's labels, and reports how the sets
+// that were served for them did.
+func (s *sets) scored(out *event.Outcome) {
+	labels := s.scorer.batch.labels
+	coverage := &event.Coverage{Target: s.cfg.Target, Labels: make([]event.Covered, len(labels))}
+	for i, y := range labels {
+		for _, p := range s.scorer.served(i) {
+			s.rows.Probs = append(s.rows.Probs, float64(p))
+		}
+		group := ""
+		switch s.cfg.Per {
+		case PerClass:
+			group = s.classes[y]
+		case PerSlice:
+			group = degreeSlices[s.rows.Slice[i]].name
+		}
+		coverage.Labels[i] = event.Covered{Held: s.covered[i], Size: s.sizes[i], Group: group}
+		s.tally.Rows++
+		s.tally.Classes += uint64(s.sizes[i])
+		if s.covered[i] {
+			s.tally.Covered++
+		}
+	}
+	// How late labels are, in predictions: all of a batch as late as the latest.
+	lag := 1
+	for _, id := range s.rows.ID {
+		lag = max(lag, int(s.count-int64(id)))
+	}
+	for range s.rows.ID {
+		s.rows.Lag = append(s.rows.Lag, lag)
+	}
+	if len(labels) > 0 {
+		s.predictor.Learn(s.rows, labels, s.covered)
+	}
+	coverage.Rate, coverage.MeanSize, coverage.Sets = s.tally.Rate(), s.tally.MeanSize(), int64(s.tally.Rows)
+	out.Coverage = coverage
+	s.clear()
+}
+
+// state declares the thresholds, what they are learned from, and the sets of what
+// is pending.
+func (s *sets) state(schema *snapshot.Schema) {
+	snapshot.Bytes(schema, "sets.thresholds", s.predictor)
+	if s.outside != nil {
+		snapshot.Bytes(schema, "sets.outside", s.outside)
+	}
+	counts := []int64{s.count, int64(s.tally.Rows), int64(s.tally.Covered), int64(s.tally.Classes)}
+	snapshot.Slice(schema, "sets.counts", &counts, len(counts))
+	declareRows(schema, "sets.served", &s.kept, s.pending.nodes, nil, 2+s.words)
+	schema.Check(func() error {
+		if slices.Min(counts) < 0 || counts[2] > counts[1] {
+			return snapshot.Damaged("%d of %d sets held the class, %d classes, in %d predictions", counts[2], counts[1], counts[3], counts[0])
+		}
+		s.count = counts[0]
+		s.tally = conformal.Coverage{Rows: uint64(counts[1]), Covered: uint64(counts[2]), Classes: uint64(counts[3])}
+		return s.checkKept()
+	})
+}
+
+// checkKept checks the rows of pending nodes, which were restored into slots from 0
+// on.
+func (s *sets) checkKept() error {
+	slices, beyond := int64(1), uint(len(s.classes)%64)
+	if s.cfg.Per == PerSlice {
+		slices = int64(len(degreeSlices))
+	}
+	for slot := range int32(s.pending.nodes.len()) {
+		row := s.kept.row(slot)
+		if row[0] < 0 || row[0] >= s.count || row[1] < 0 || row[1] >= slices || beyond > 0 && uint64(row[1+s.words])>>beyond != 0 {
+			return snapshot.Damaged("prediction %d of %d, of slice %d, has the set %x", row[0], s.count, row[1], row[2:])
+		}
+	}
+	return nil
+}
