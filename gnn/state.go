@@ -44,15 +44,13 @@ func (g *Graph) keep(v int32) {
 }
 
 func (t *rowTable) keep(v int32) {
-	f := &t.frozen
-	if f.whole.Wants(v) {
-		f.whole.Keep(v, t.whole.Row(v))
+	if t.whole != nil {
+		t.frozen.whole.Keep(v, t.whole.Row(v))
+		return
 	}
-	if f.half.Wants(v) {
-		f.half.Keep(v, t.half.Row(v))
-	}
-	if f.sums.Wants(v) {
-		f.sums.Keep(v, t.sums.Row(v))
+	t.frozen.half.Keep(v, t.half.Row(v))
+	if t.sums != nil {
+		t.frozen.sums.Keep(v, t.sums.Row(v))
 	}
 }
 

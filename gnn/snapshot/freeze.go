@@ -78,25 +78,29 @@ func (f *Freeze[T]) End() {
 	}
 }
 
-// Wants reports whether record i must be given to [Freeze.Keep] before it
-// changes. A store asks first where it costs something to make the record.
+// Wants reports whether [Freeze.Keep] would copy record i. A store asks first where
+// it costs something to make the record.
 func (f *Freeze[T]) Wants(i int32) bool { return uint32(i) < f.n && f.wants(i) }
 
 func (f *Freeze[T]) wants(i int32) bool {
-	unread := len(f.walks) == 0
-	for _, w := range f.walks {
-		unread = unread || w.next <= i
-	}
-	if !unread {
-		return false
-	}
 	_, kept := f.kept(i)
-	return !kept
+	return !kept && f.unread(i)
 }
 
-// Keep copies record i, which is about to change, if it is wanted.
+// unread reports whether some reader may still read record i.
+func (f *Freeze[T]) unread(i int32) bool {
+	for _, w := range f.walks {
+		if w.next <= i {
+			return true
+		}
+	}
+	return len(f.walks) == 0
+}
+
+// Keep copies record i, which is about to change, if the view still needs it and has
+// no copy.
 func (f *Freeze[T]) Keep(i int32, record []T) {
-	if f.Wants(i) {
+	if uint32(i) < f.n && f.unread(i) {
 		f.keep(i, record)
 	}
 }
@@ -110,7 +114,21 @@ func (f *Freeze[T]) keep(i int32, record []T) {
 	if p.epoch != f.epoch {
 		*p = page{epoch: f.epoch}
 	}
-	for f.block < len(f.blocks) && len(f.blocks[f.block])-f.used < len(record) {
+	c := &p.copies[i&(pageLen-1)]
+	if c.block != 0 {
+		return
+	}
+	if f.block == len(f.blocks) || len(f.blocks[f.block])-f.used < len(record) {
+		f.nextBlock(len(record))
+	}
+	copy(f.blocks[f.block][f.used:], record)
+	*c = span{int32(f.block + 1), int32(f.used), int32(len(record))}
+	f.used += len(record)
+}
+
+// nextBlock begins a block with room for a record of n elements.
+func (f *Freeze[T]) nextBlock(n int) {
+	for f.block < len(f.blocks) && len(f.blocks[f.block])-f.used < n {
 		f.block, f.used = f.block+1, 0
 	}
 	if f.block == len(f.blocks) {
@@ -118,11 +136,8 @@ func (f *Freeze[T]) keep(i int32, record []T) {
 		if f.block > 0 {
 			size = 2 * len(f.blocks[f.block-1])
 		}
-		f.blocks = append(f.blocks, make([]T, max(min(size, maxBlock), len(record))))
+		f.blocks = append(f.blocks, make([]T, max(min(size, maxBlock), n)))
 	}
-	copy(f.blocks[f.block][f.used:], record)
-	p.copies[i&(pageLen-1)] = span{int32(f.block + 1), int32(f.used), int32(len(record))}
-	f.used += len(record)
 }
 
 // kept returns the copy of record i, if there is one.

@@ -97,11 +97,8 @@ func New(graph Graph, spec pool.Config, shape pool.Shape) *Features {
 	return f
 }
 
-// Len is the number of nodes.
-func (f *Features) Len() int { return len(f.label) }
-
-// SetFeatures sets the features of node v, as they came: v is the next node, or one that
-// is there. The vector must fit the shape; it is not kept.
+// SetFeatures sets the features of node v, as they came: v is the next node, or one
+// that is there. The vector must fit the shape; it is not kept.
 func (f *Features) SetFeatures(v int32, x gnn.Vector) {
 	switch {
 	case int(v) == len(f.label):
@@ -193,8 +190,8 @@ func (f *Features) count(v, class int32, by float32) {
 }
 
 // Remove tells of nodes that are about to leave the graph with their edges. Their
-// labels leave with them. Their own features stay until [Features.ClearFeatures]: a label
-// may still come for what was served of them, and be learned.
+// labels leave with them. Their own features stay until [Features.ClearFeatures]: a
+// label may still come for what was served of them, and be learned.
 func (f *Features) Remove(nodes []int32) {
 	for _, v := range nodes {
 		if y := f.label[v]; y != None {
