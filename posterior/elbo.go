@@ -303,7 +303,7 @@ func (v *Variational) temperatures() {
 	logarithms(b.tau[:], b.sumsP.total[:])
 	multiply(b.slope[:blockRows], h, b.sumsP.inverse[:])
 	for l, log := range b.tau {
-		b.tau[l] = max(b.sumsP.most[l]+log, TauFloor)
+		b.tau[l] = max(b.sumsP.most[l]+log, tauFloor)
 		b.inverse[l] = 1 / b.tau[l]
 	}
 }
@@ -429,7 +429,7 @@ func (v *Variational) backwardTau(weight float64, dz []float64) {
 	var dh, ones [blockRows]float64
 	fill(ones[:], 1)
 	for l, tau := range b.tau[:b.rows] {
-		if tau > TauFloor {
+		if tau > tauFloor {
 			dh[l] = float64(weight * b.dTau[l] / tau * b.slope[l])
 		}
 		v.grads.b2[0] += dh[l]

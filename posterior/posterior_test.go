@@ -199,7 +199,7 @@ func TestTemperature(t *testing.T) {
 				}
 				h += m.W2[k] * max(a, 0)
 			}
-			wantClose(t, "τ", []float64{m.At(z)}, []float64{max(math.Log(1+math.Exp(h)), TauFloor)}, 1e-12)
+			wantClose(t, "τ", []float64{m.At(z)}, []float64{max(math.Log(1+math.Exp(h)), tauFloor)}, 1e-12)
 		}
 	}
 }
@@ -208,7 +208,7 @@ func TestTemperatureStaysPositiveAndFinite(t *testing.T) {
 	m := Temperature{Dim: 1, Hidden: 1, W1: []float64{1}, B1: []float64{0}, W2: []float64{1}}
 	for _, b := range []float64{-1e300, -800, -50, 0, 50, 800, 1e300} {
 		m.B2 = b
-		if tau := m.At([]float32{1}); !(tau >= TauFloor) || math.IsInf(tau, 1) {
+		if tau := m.At([]float32{1}); !(tau >= tauFloor) || math.IsInf(tau, 1) {
 			t.Errorf("τ = %v at h = %v", tau, b)
 		}
 	}

@@ -40,7 +40,7 @@ func TestMAPOfBlocks(t *testing.T) {
 func TestMAPIsStable(t *testing.T) {
 	q := Gaussian{Dim: 1, Classes: 3, Mean: []float64{1, 0, -1}, Precision: []float64{1, 1, 1}}
 	got := make([]float64, 6)
-	MAP(&q, Rows{Z: []float32{1e30, -1e30}, Tau: []float64{1, TauFloor}}, got)
+	MAP(&q, Rows{Z: []float32{1e30, -1e30}, Tau: []float64{1, tauFloor}}, got)
 	wantClose(t, "probs", got, []float64{1, 0, 0, 0, 0, 1}, 0)
 }
 

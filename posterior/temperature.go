@@ -5,12 +5,12 @@ import (
 	"math"
 )
 
-// TauFloor is the least temperature. eq:lik allows any τ > 0, but a row adds z²/τ² to
+// tauFloor is the least temperature. eq:lik allows any τ > 0, but a row adds z²/τ² to
 // the precision: below the floor one row would outweigh a million rows of τ = 1.
-const TauFloor = 1e-3
+const tauFloor = 1e-3
 
 // Temperature is the shared multilayer perceptron of eq:lik,
-// τ = max(softplus(h(z)), TauFloor), h(z) = W2ᵀ relu(W1ᵀz + B1) + B2. A nil
+// τ = max(softplus(h(z)), tauFloor), h(z) = W2ᵀ relu(W1ᵀz + B1) + B2. A nil
 // *Temperature is the constant τ = 1.
 type Temperature struct {
 	Dim, Hidden int
@@ -66,7 +66,7 @@ func (t *Temperature) At(z []float32) float64 {
 			}
 		}
 	}
-	return max(softplus(h), TauFloor)
+	return max(softplus(h), tauFloor)
 }
 
 // softplus returns log(1 + e^x). Above 40 it is x: e^-40 is below the rounding of x.

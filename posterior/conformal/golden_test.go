@@ -66,7 +66,7 @@ func TestGolden(t *testing.T) {
 			s := Score{Kind: kinds[base], Penalty: g.Penalty, Free: g.Free, Randomized: randomized}
 			var scores []float64
 			for i, row := range g.CalProbs {
-				score := s.One(row, g.CalLabels[i], g.CalUniforms[i])
+				score := s.one(row, g.CalLabels[i], g.CalUniforms[i])
 				if math.Abs(score-want.CalScores[i]) > tol {
 					t.Fatalf("row %d: score %v, want %v", i, score, want.CalScores[i])
 				}
@@ -81,7 +81,7 @@ func TestGolden(t *testing.T) {
 				var seen Coverage
 				for i, row := range g.TestProbs {
 					all, set := make([]float64, len(row)), make(Set, 1)
-					s.All(all, row, g.TestUniforms[i])
+					s.all(all, row, func(rank int) float64 { return g.TestUniforms[i][rank] })
 					var got strings.Builder
 					for c, score := range all {
 						in := 0

@@ -265,7 +265,7 @@ func (p *Predictor) row(rows Rows, i int) []float64 {
 }
 
 func (p *Predictor) score(rows Rows, i int, label int32) float64 {
-	return p.cfg.Score.One(p.row(rows, i), label, p.uniform(rows, i))
+	return p.cfg.Score.one(p.row(rows, i), label, p.uniform(rows, i))
 }
 
 // index returns the index of the cell of a class in row i's slice.

@@ -43,9 +43,9 @@ func TestScoresByHand(t *testing.T) {
 		{Score{Kind: RAPS, Penalty: .1, Free: 2}, .5, []float64{.7, .5, 1, 1.2}},
 	} {
 		all, same := make([]float64, 4), slices.Repeat([]float64{c.u}, 4)
-		c.score.All(all, probs, same)
+		c.score.all(all, probs, func(rank int) float64 { return same[rank] })
 		for class, want := range c.want {
-			one := c.score.One(probs, int32(class), c.u)
+			one := c.score.one(probs, int32(class), c.u)
 			if math.Abs(all[class]-want) > 1e-15 || one != all[class] {
 				t.Errorf("%+v, class %d: %v and alone %v, want %v", c.score, class, all[class], one, want)
 			}
@@ -336,7 +336,6 @@ func TestMisusePanics(t *testing.T) {
 		"labels":   func() { New(DefaultConfig(2)).Learn(Rows{Probs: make([]float64, 2)}, nil, nil) },
 		"label":    func() { New(DefaultConfig(2)).Learn(Rows{Probs: make([]float64, 2)}, []int32{2}, nil) },
 		"covered":  func() { New(DefaultConfig(2)).Learn(Rows{Probs: make([]float64, 2)}, []int32{1}, []bool{}) },
-		"uniforms": func() { random.Score.All(make([]float64, 2), make([]float64, 2), nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

@@ -56,19 +56,9 @@ func (s Score) Validate() error {
 	)
 }
 
-// All writes the score of every class of one row to dst. Of classes with equal
-// probabilities the lowest ranks first. If the score is randomized, u has a uniform
-// number for every rank, the most probable class first; otherwise it may be nil.
-func (s Score) All(dst, probs, u []float64) {
-	if len(dst) != len(probs) || s.randomized() && len(u) != len(probs) {
-		panic(fmt.Sprintf("conformal: %d probabilities and %d uniforms into %d scores", len(probs), len(u), len(dst)))
-	}
-	s.all(dst, probs, func(rank int) float64 { return u[rank] })
-}
-
-// One returns the score of one class of a row. u is a uniform number, which is read only
+// one returns the score of one class of a row. u is a uniform number, which is read only
 // if the score is randomized.
-func (s Score) One(probs []float64, class int32, u float64) float64 {
+func (s Score) one(probs []float64, class int32, u float64) float64 {
 	if s.Kind == LAC {
 		return 1 - probs[class]
 	}
@@ -86,6 +76,9 @@ func (s Score) One(probs []float64, class int32, u float64) float64 {
 
 func (s Score) randomized() bool { return s.Randomized && s.Kind != LAC }
 
+// all writes the score of every class of one row to dst. Of classes with equal
+// probabilities the lowest ranks first. If the score is randomized, it calls u for the
+// uniform number of every rank, from 0 for the most probable class.
 func (s Score) all(dst, probs []float64, u func(rank int) float64) {
 	if s.Kind == LAC {
 		for c, p := range probs {

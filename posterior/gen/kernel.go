@@ -1,11 +1,12 @@
 //go:build ignore
 
-// This program writes the assembly of package posterior's kernels, once for
-// AVX2 and once for AVX-512, from one description. kernel.go has the same
-// arithmetic in plain Go, operation by operation; the bits are equal.
+// This program writes the assembly of package posterior's kernels, once for AVX2 and
+// once for AVX-512, from one description. The functions with the suffix Plain have the
+// same arithmetic in Go, operation by operation, and the bits are equal.
 //
-// No instruction multiplies and adds at once, and lanes are outputs: nothing is
-// ever summed across the lanes of a register.
+// The product and the exponential fuse multiplications and additions; nothing else does.
+// The lanes of a register are different outputs: nothing is summed across lanes, except
+// in rowExponentials.
 package main
 
 import (
@@ -17,7 +18,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// isa is what differs between the two instruction sets.
+// isa is an instruction set.
 type isa struct {
 	name     string
 	lanes    int // float64s in a register
@@ -78,7 +79,7 @@ func copyOf(r Register) Register {
 	return c
 }
 
-// loop runs body until n, which body's end lowers by the given amount, is 0.
+// loop runs body and lowers n by the given amount, until n is 0.
 func loop(label string, n Register, by int, body func()) {
 	Label(label)
 	body()
@@ -153,7 +154,7 @@ func (s isa) horner(t VecVirtual, c ...float64) VecVirtual {
 	return s.add(sum, s.number(c[0]))
 }
 
-// exp is exp of elementary.go for x ≤ 709.
+// exp is Exp of elementary.go for x ≤ 709.
 func (s isa) exp(x VecVirtual) VecVirtual {
 	const round = 0x1.8p52
 	shifted := s.load(s.number(round))
@@ -182,7 +183,7 @@ func (s isa) exp(x VecVirtual) VecVirtual {
 	return s.and(y, keep)
 }
 
-// log is log of elementary.go.
+// log is Log of elementary.go.
 func (s isa) log(x VecVirtual) VecVirtual {
 	bits := s.register()
 	VMAXPD(s.number(0x1p-1022), x, bits)

@@ -27,8 +27,8 @@ type bound struct {
 	dChol      blas64.General // M×M: of Uᵀ, the lower factor of K_zz
 }
 
-// chunk is how many rows are worked on at once: enough for the products to be
-// worth it, few enough for their n×MC numbers to stay near the processor.
+// chunk is the number of rows worked on at a time: enough for efficient matrix products,
+// few enough for their n×MC numbers to stay in the cache.
 const chunk = 256
 
 func newBound(n, batch, samples int, constant []float64, p *params) *bound {
@@ -44,9 +44,9 @@ func newBound(n, batch, samples int, constant []float64, p *params) *bound {
 	}
 }
 
-// estimate estimates the negative bound from the rows of a batch, in nats, and
-// its gradient, and says how many of the rows have the largest mean at their
-// label. load writes the standardised rows of the batch from lo on to x.
+// estimate returns an estimate of the negative bound, in nats, from the rows of a batch,
+// and how many of them have the largest latent mean at their label. It sets grad. load
+// writes the standardised rows of the batch from lo on to x.
 func (b *bound) estimate(labels []int32, load func(lo int, x blas64.General), rng *rand.Rand) (loss float64, correct int, err error) {
 	if err := b.at.set(b.params); err != nil {
 		return 0, 0, err
@@ -73,8 +73,8 @@ func (b *bound) estimate(labels []int32, load func(lo int, x blas64.General), rn
 	return loss + b.at.kl(), correct, nil
 }
 
-// backward takes the gradients with respect to the marginals of n rows on to
-// the parameters and to the factor of K_zz.
+// backward propagates the gradients with respect to the marginals of n rows to the
+// parameters and to dChol.
 func (b *bound) backward(n int) {
 	g, m := b.at, b.m
 	for _, x := range []*blas64.General{&b.dMean, &b.dVariance, &b.dA} {
@@ -116,7 +116,7 @@ func (b *bound) backward(n int) {
 	b.grad.kernel[1] += byLengthscale
 }
 
-// backwardPrior takes the gradient of Uᵀ = L on to the kernel and the inducing
+// backwardPrior propagates dChol, the gradient of Uᵀ = L, to the kernel and the inducing
 // points. Through the factorisation it is (S + Sᵀ)/2 with S = L⁻ᵀ Φ(Lᵀ dL) L⁻¹,
 // where Φ keeps the lower triangle and halves its diagonal (Murray,
 // "Differentiation of the Cholesky decomposition", 2016, eq. 10).
@@ -151,8 +151,8 @@ func (b *bound) backwardPrior() {
 	addScaled(b.grad.inducing.Data, 2, dz.Data)
 }
 
-// backwardKL adds the gradient of the divergence, and takes that of L's diagonal
-// to its logarithm.
+// backwardKL adds the gradient of the KL divergence, and replaces the gradient of L's
+// diagonal by that of its logarithm.
 func (b *bound) backwardKL() {
 	g := b.at
 	addScaled(b.grad.mean.Data, 1, g.mean.Data)

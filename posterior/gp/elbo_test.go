@@ -227,7 +227,7 @@ func TestBoundIsBelowEvidence(t *testing.T) {
 		}
 		clear(b.grad.kernel) // a fixed prior
 		clear(b.grad.inducing.Data)
-		optimiser.move(b.params.all, b.grad.all, 0.05*(1-float64(step)/600))
+		optimiser.step(b.params.all, b.grad.all, 0.05*(1-float64(step)/600))
 	}
 	if got := gap(); got < 0 || got > 0.06 {
 		t.Errorf("at its maximum the bound is %.4f below the evidence, want 0 to 0.06", got)

@@ -1,19 +1,3 @@
-// Package gp is a sparse variational Gaussian-process classifier: the baseline
-// that puts a Gaussian process where the Bayesian last layer stands.
-//
-// It is the method of Hensman, Matthews & Ghahramani, "Scalable Variational
-// Gaussian Process Classification" (2015), after Titsias (2009), for C classes:
-// independent latent functions f_c with a shared RBF kernel, a softmax
-// likelihood, M inducing points, and a whitened Gaussian q with a full covariance
-// for each class. Adam learns q, the inducing points and the kernel's lengthscale
-// and outputscale from the evidence lower bound, the latter two under a
-// log-normal prior. The prior means of the latent functions are not learned: they
-// are the logarithms of the class frequencies, which so speak far from all rows.
-//
-// Numbers are float64. The same rows, configuration and seed give the same bits,
-// whatever the number of processors: every sum runs in one fixed order, and
-// exponentials come from math.Exp2, which takes no fused instructions on amd64
-// where math.Exp does.
 package gp
 
 import (
@@ -26,20 +10,20 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 )
 
-// Config says how to fit. The zero value is a sound choice for up to some
-// thousand rows; for more, set Batch (1000, say) and fewer Epochs: what counts
-// is the number of steps, of which 300 are the least to be asked for.
+// Config holds the constants of a fit. The zero value is a good choice for up to a few
+// thousand rows. For more, set Batch, to 1000 say, and fewer Epochs: what counts is the
+// number of steps, which should be at least 300.
 type Config struct {
 	Inducing     int     // inducing points, at most; 0 for 64. Never more than there are distinct rows
-	Samples      int     // of the expected log-likelihood; 0 for 10. Even numbers are pairs of opposites
+	Samples      int     // of the expected log likelihood; 0 for 10. An even number is pairs ±ε
 	Epochs       int     // 0 for 300
-	Batch        int     // rows a step; 0 for all
-	LearningRate float64 // Adam's at the start, from where it falls to 0 along a cosine; 0 for 0.1
-	Seed         uint64
+	Batch        int     // rows per step; 0 for all
+	LearningRate float64 // Adam's at the start; it falls to 0 along a cosine; 0 for 0.1
+	Seed         uint64  // of starting points, batches and samples
 }
 
-// withDefaults returns the configuration with its zeros filled in, or an error
-// that lists all that is wrong with it.
+// withDefaults returns the configuration with zeros replaced by defaults, or an error that
+// lists everything that is out of range.
 func (c Config) withDefaults(rows int) (Config, error) {
 	var errs []error
 	for _, f := range []struct {
@@ -70,15 +54,15 @@ func (c Config) withDefaults(rows int) (Config, error) {
 	return c, errors.Join(errs...)
 }
 
-// Progress is what an epoch came to.
+// Progress describes a finished epoch.
 type Progress struct {
 	Epoch   int     // from 0
-	Loss    float64 // negative ELBO, nats a row: the mean of the epoch's steps, before each
+	Loss    float64 // negative ELBO per row, nats: the mean over the epoch's steps, each before it is taken
 	Correct int     // rows whose latent means are largest at their label
 }
 
-// Classifier is a fitted classifier. It does not change, and any number of
-// goroutines may use it at once.
+// Classifier is a fitted classifier. It never changes, so any number of goroutines may use
+// it at once.
 type Classifier struct {
 	standard standard
 	process  *process
@@ -91,9 +75,9 @@ type Classifier struct {
 // its prior and q at the inducing variables' prior. It calls progress, if not
 // nil, after every epoch.
 //
-// It returns an error when shapes, labels or configuration are not valid or a
-// number is not finite, when bound or kernel leave the range of numbers, and
-// ctx's cause, within a step, when that is done.
+// It returns an error if shapes, labels or configuration are invalid, if a row is not
+// finite, if the bound or the kernel matrix becomes infinite or singular, and the cause
+// of ctx within one step of its cancellation.
 func Fit(ctx context.Context, z []float32, dim, classes int, labels []int32, cfg Config, progress func(Progress)) (*Classifier, error) {
 	cfg, err := cfg.withDefaults(len(labels))
 	if err == nil {
@@ -125,7 +109,7 @@ func Fit(ctx context.Context, z []float32, dim, classes int, labels []int32, cfg
 
 // Predict writes the class probabilities of the rows z to probs, n×C: the
 // softmax averaged over q(f) at 512 fixed quasi-random points, so that a row's
-// probabilities depend on nothing but the row. The rows must be finite.
+// probabilities depend only on the row. The rows must be finite.
 func (c *Classifier) Predict(z []float32, probs []float64) {
 	dim, classes := c.process.dim, c.process.classes
 	n := len(z) / dim
@@ -147,7 +131,7 @@ func (c *Classifier) Predict(z []float32, probs []float64) {
 	}
 }
 
-// checkRows returns an error when rows and labels do not fit together.
+// checkRows returns an error if rows and labels are not valid.
 func checkRows(z []float32, dim, classes int, labels []int32) error {
 	n := len(labels)
 	switch {
@@ -171,8 +155,8 @@ func checkRows(z []float32, dim, classes int, labels []int32) error {
 	return nil
 }
 
-// checkSize returns an error when parameters or scratch would take more than
-// half a GiB; training holds about six arrays of that size.
+// checkSize returns an error if parameters or scratch memory would take more than half a
+// GiB; training holds about six arrays of that size.
 func checkSize(cfg Config, dim, classes int) error {
 	const most = 1 << 26
 	m := float64(cfg.Inducing)
@@ -182,8 +166,8 @@ func checkSize(cfg Config, dim, classes int) error {
 	return nil
 }
 
-// start returns the parameters to start from: q at the prior of the inducing
-// variables.
+// start returns the starting parameters: q at the prior of the inducing variables, the
+// kernel at the centre of its prior.
 func start(x blas64.General, classes int, prior hyperprior, most int, rng *rand.Rand) *params {
 	points := spread(x, most, rng)
 	p := newParams(len(points), x.Cols, classes) // zeros are q = N(0, I): L's diagonal is of logarithms
@@ -194,8 +178,8 @@ func start(x blas64.General, classes int, prior hyperprior, most int, rng *rand.
 	return p
 }
 
-// logFrequencies returns the logarithms of the classes' shares of the labels,
-// were there one more of each.
+// logFrequencies returns the logarithm of each class's share of the labels, with one more
+// label of each class.
 func logFrequencies(labels []int32, classes int) []float64 {
 	count := make([]float64, classes)
 	for _, y := range labels {

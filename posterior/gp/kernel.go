@@ -13,27 +13,27 @@ type rbf struct {
 	lengthscale float64 // ℓ
 }
 
-// matrix writes the squared distances of the rows of x and the columns of zT to
-// dist and their kernel to k, both n×M; xx and zz are the squared lengths.
+// matrix writes the squared distances between the rows of x and the columns of zT to dist,
+// and the kernel's values to k, both n×M; xx and zz are the squared lengths.
 //
-// The inducing points come transposed so that the product is a sum of rows: each
-// of x's rows then gets the same bits whatever rows it stands among.
+// The inducing points are transposed so that the product is a sum of rows: the bits of a
+// row of x then do not depend on the other rows.
 func (f rbf) matrix(x blas64.General, xx []float64, zT blas64.General, zz []float64, dist, k blas64.General) {
 	blas64.Gemm(blas.NoTrans, blas.NoTrans, -2, x, zT, 0, dist)
 	exponent := -0.5 / (f.lengthscale * f.lengthscale)
 	for i, x2 := range xx {
 		d, row := rowOf(dist, i), rowOf(k, i)
 		for j, z2 := range zz {
-			r := max(d[j]+(x2+z2), 0) // rounding may leave equal rows at less than 0
+			r := max(d[j]+(x2+z2), 0) // rounding may make it negative for equal rows
 			d[j] = r
 			row[j] = f.variance * exp(float64(exponent*r))
 		}
 	}
 }
 
-// backward takes the gradient dk with respect to the kernel matrix k of x and z,
-// at squared distances dist, to those with respect to log s², log ℓ and, added
-// to dz, the rows of z. It leaves dk∘k in dk.
+// backward propagates the gradient dk with respect to the kernel matrix k of x and z, at
+// squared distances dist, to log s², log ℓ and, added to dz, the rows of z. It replaces
+// dk by dk∘k.
 func (f rbf) backward(x, z, dist, k, dk, dz blas64.General) (byVariance, byLengthscale float64) {
 	inv := 1 / (f.lengthscale * f.lengthscale)
 	column := make([]float64, z.Rows) // sums of dk∘k
@@ -54,7 +54,9 @@ func (f rbf) backward(x, z, dist, k, dk, dz blas64.General) (byVariance, byLengt
 	return byVariance, byLengthscale * inv
 }
 
-// exp is e^x from math.Exp2, which is plain multiplications and additions.
+// exp returns e^x with an error of up to about |x| ulp, from math.Exp2: that is plain Go on amd64, so
+// its bits do not depend on the processor. The published results of Table I have these
+// bits, and not those of posterior.Exp.
 func exp(x float64) float64 { return math.Exp2(x * math.Log2E) }
 
 func addScaled(dst []float64, s float64, x []float64) {

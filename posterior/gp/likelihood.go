@@ -24,8 +24,8 @@ func newSoftmax(classes, samples int) *softmax {
 	return &softmax{samples: samples, sd: make([]float64, classes), noise: make([]float64, classes), exponent: make([]float64, classes)}
 }
 
-// sample leaves the unscaled softmax of mean + sd·noise in exponent and returns
-// its sum, and the largest of the logits, by which they were lowered.
+// sample sets exponent to e^(f - most) for the logits f = mean + sd·noise, and returns its
+// sum and most, the largest logit.
 func (l *softmax) sample(mean, noise []float64) (sum, most float64) {
 	sd, exponent := l.sd[:len(mean)], l.exponent[:len(mean)]
 	most = math.Inf(-1)
@@ -42,6 +42,7 @@ func (l *softmax) sample(mean, noise []float64) (sum, most float64) {
 	return sum, most
 }
 
+// spread sets sd from variances.
 func (l *softmax) spread(variance []float64) {
 	for c, v := range variance {
 		l.sd[c] = math.Sqrt(v)
@@ -49,9 +50,8 @@ func (l *softmax) spread(variance []float64) {
 }
 
 // expect returns weight · E log p(y|f), by Monte Carlo on the C marginals (local
-// reparametrisation: Kingma, Salimans & Welling 2015) with every other sample
-// the opposite of the one before. It sets dMean and dVariance to the gradient of
-// its negative.
+// reparametrisation: Kingma, Salimans & Welling 2015) in pairs ±ε of samples. It sets
+// dMean and dVariance to the gradient of its negative.
 func (l *softmax) expect(mean, variance []float64, y int, weight float64, rng *rand.Rand, dMean, dVariance []float64) (ell float64) {
 	l.spread(variance)
 	clear(dMean)
@@ -83,7 +83,7 @@ func (l *softmax) expect(mean, variance []float64, y int, weight float64, rng *r
 	return ell * each
 }
 
-// average writes E p(·|f) to probs, over the given normals, some × C.
+// average writes E p(·|f) to probs, the mean over the given normals, samples × C.
 func (l *softmax) average(mean, variance, normals, probs []float64) {
 	l.spread(variance)
 	clear(probs)
@@ -98,8 +98,8 @@ func (l *softmax) average(mean, variance, normals, probs []float64) {
 	}
 }
 
-// normals returns 2·pairs samples of classes standard normals: a Latin hypercube
-// (McKay, Beckman & Conover 1979), scaled to variance 1, and its opposite.
+// normals returns 2·pairs samples of classes standard normals: a Latin hypercube (McKay,
+// Beckman & Conover 1979), scaled to variance 1, and its negative.
 func normals(pairs, classes int) []float64 {
 	src := rand.NewPCG(uint64(pairs), uint64(classes))
 	half := mat.NewDense(pairs, classes, nil)
@@ -119,7 +119,7 @@ func normals(pairs, classes int) []float64 {
 	return set
 }
 
-// top returns the index of the largest entry, the lowest of equal ones.
+// top returns the index of the largest entry, the lowest of equal entries.
 func top(a []float64) (best int) {
 	for c, x := range a {
 		if x > a[best] {

@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/lapack/lapack64"
 )
 
-// params are what is learned, as views of one vector; a gradient has the same
-// form. With M inducing points of dimension D and C classes:
+// params are the learned parameters, as views of one vector; a gradient has the same form.
+// There are M inducing points of dimension D and C classes.
 type params struct {
 	all []float64
 
@@ -35,23 +35,21 @@ func newParams(points, dim, classes int) *params {
 	return p
 }
 
-// hyperprior is a prior of the kernel: log s² and log ℓ are normal. Without one, a
-// few dozen rows whose classes overlap are often best explained, by the bound, as
-// noise (s² falls to 0, or ℓ so low that no row says anything of another), and
-// rows whose classes are far apart let s² drift.
+// hyperprior is the prior of the kernel: log s² and log ℓ are normal. Without it the
+// bound often explains a few dozen rows with overlapping classes as noise (s² falls to 0,
+// or ℓ until no row tells anything about another), and with well-separated classes s²
+// grows without limit.
 type hyperprior struct{ centre [2]float64 }
 
-// newHyperprior returns the prior of rows at the given median distance. Logits
-// spread by about 3 (s² = 10), so that a row may be as good as certain; the
-// lengthscale is twice the distance: wide, as so few rows can tell of little but
-// slow changes.
+// newHyperprior returns the prior for rows at the given median distance. Its centre is
+// s² = 10, so that logits vary by about 3 and a row may be nearly certain, and ℓ twice the
+// distance: so few rows can only show slow changes.
 func newHyperprior(distance float64) hyperprior {
 	return hyperprior{[2]float64{math.Log(10), math.Log(2 * distance)}}
 }
 
-// pull adds the gradient of the negative log density at log s² and log ℓ. Either
-// has the standard deviation .5: a factor of 2.7 is two of them. A hundred rows
-// and more outweigh it.
+// pull adds the gradient of the negative log density at log s² and log ℓ. Both have
+// standard deviation .5, so two of them are a factor of 2.7; a hundred rows outweigh it.
 func (h hyperprior) pull(kernel, grad []float64) {
 	const deviation = 0.5
 	for i, k := range kernel {
@@ -93,14 +91,13 @@ func newProcess(points, dim int, constant []float64) *process {
 	}
 }
 
-// jitter is added to the diagonal of K_zz, as a share of s²: far above what
-// rounding can take from it, so that K_zz factorises also where inducing points
-// meet. The bound stays a bound: it is that of inducing variables seen through
-// noise of this variance.
+// jitter is added to the diagonal of K_zz, as a share of s². It is far above rounding
+// errors, so that K_zz factorises even if inducing points coincide. The bound remains a
+// bound: that of inducing variables observed with noise of this variance.
 const jitter = 1e-6
 
-// set puts the process at p, of which it keeps no memory. It returns an error
-// when p has left the range of numbers, so that K_zz does not factorise.
+// set sets the process to the parameters p, without keeping a reference to them. It
+// returns an error if K_zz does not factorise because p has diverged.
 func (g *process) set(p *params) error {
 	g.kernel = rbf{variance: exp(p.kernel[0]), lengthscale: exp(p.kernel[1])}
 	copy(g.mean.Data, p.mean.Data)
@@ -132,12 +129,12 @@ func (g *process) set(p *params) error {
 	return nil
 }
 
-// leastVariance keeps a latent variance away from 0, where its root has no
-// derivative.
+// leastVariance bounds latent variances from below, as the square root has no derivative
+// at 0.
 const leastVariance = 1e-10
 
-// marginals are the moments of the latent functions at some rows, and what led
-// to them.
+// marginals are the moments of the latent functions at n rows, and the intermediate
+// results that the gradient needs.
 type marginals struct {
 	x        blas64.General // n×D, the rows, standardised
 	norm     []float64      // |x_i|²
@@ -157,7 +154,7 @@ func newMarginals(rows int, g *process) *marginals {
 	}
 }
 
-// resize makes room for n rows, at most as many as newMarginals was told.
+// resize sets the number of rows, at most that given to newMarginals.
 func (m *marginals) resize(n int) {
 	m.norm = m.norm[:n]
 	for _, g := range []*blas64.General{&m.x, &m.dist, &m.k, &m.a, &m.al, &m.mean, &m.variance} {
@@ -200,8 +197,8 @@ func (g *process) at(m *marginals) {
 	}
 }
 
-// panels yields ranges of the factors' columns. A product with the rows from the
-// range's start on leaves out most of the zeros above the diagonals.
+// panels yields ranges of the factors' columns. Products that start at the range's first
+// row leave out most of the zeros above the diagonals.
 func (g *process) panels(yield func(lo, hi int) bool) {
 	const width = 16
 	for lo := 0; lo < g.points; lo += width {
@@ -211,7 +208,7 @@ func (g *process) panels(yield func(lo, hi int) bool) {
 	}
 }
 
-// kl is Σ_c KL(N(m_c, L_c L_cᵀ) ‖ N(0, I)), in nats.
+// kl returns Σ_c KL(N(m_c, L_c L_cᵀ) ‖ N(0, I)), in nats.
 func (g *process) kl() (sum float64) {
 	for _, m := range g.mean.Data {
 		sum += float64(m * m)

@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 )
 
-// standard takes rows to mean 0 and standard deviation 1 in every dimension, as
-// seen over the rows it was made of.
+// standard standardises every dimension to mean 0 and standard deviation 1 over the rows
+// that it was made from.
 type standard struct{ mean, scale []float64 }
 
 func newStandard(z []float32, dim int) standard {
@@ -27,8 +27,7 @@ func newStandard(z []float32, dim int) standard {
 	}
 	for d, v := range s.scale {
 		s.scale[d] = math.Sqrt(v / n)
-		// A dimension that is the same in all rows, up to float32's rounding, says
-		// nothing of its scale.
+		// A dimension that is constant, up to float32's rounding, has no scale.
 		if s.scale[d] <= 1e-7*math.Abs(s.mean[d]) {
 			s.scale[d] = 1
 		}
@@ -43,9 +42,9 @@ func (s standard) row(dst []float64, z []float32, i int) {
 	}
 }
 
-// spread returns at most most rows of x, chosen by k-means++ (Arthur &
-// Vassilvitskii 2007): each with a chance in proportion to its squared distance
-// from those already chosen. All distinct rows are returned if they are no more.
+// spread returns at most most rows of x, chosen by k-means++ (Arthur & Vassilvitskii
+// 2007): each with probability proportional to its squared distance from those already
+// chosen. It returns all distinct rows if there are no more than that.
 func spread(x blas64.General, most int, rng *rand.Rand) [][]float64 {
 	var chosen [][]float64
 	nearest := make([]float64, x.Rows)

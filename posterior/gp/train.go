@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 )
 
-// maximise moves b's parameters up the bound of the labelled rows x and the
-// kernel's log prior, and leaves b's process at them.
+// maximise maximises the bound of the labelled rows x plus the kernel's log prior over b's
+// parameters, and leaves b's process at them.
 func (b *bound) maximise(ctx context.Context, x blas64.General, labels []int32, prior hyperprior, cfg Config, rng *rand.Rand, progress func(Progress)) error {
 	n, p := len(labels), b.params
 	optimiser := newAdam(len(p.all))
@@ -28,7 +28,7 @@ func (b *bound) maximise(ctx context.Context, x blas64.General, labels []int32, 
 			if ctx.Err() != nil {
 				return fmt.Errorf("epoch %d: %w", epoch, context.Cause(ctx))
 			}
-			// Batches differ by one row at most.
+			// Batch sizes differ by at most one row.
 			rows := order[batch*n/batches : (batch+1)*n/batches]
 			for i, row := range rows {
 				y[i] = labels[row]
@@ -49,7 +49,7 @@ func (b *bound) maximise(ctx context.Context, x blas64.General, labels []int32, 
 			report.Correct += correct
 			prior.pull(p.kernel, b.grad.kernel)
 			done := (float64(epoch) + float64(batch)/float64(batches)) / float64(cfg.Epochs)
-			optimiser.move(p.all, b.grad.all, cfg.LearningRate*(1+math.Cos(math.Pi*done))/2)
+			optimiser.step(p.all, b.grad.all, cfg.LearningRate*(1+math.Cos(math.Pi*done))/2)
 		}
 		if progress != nil {
 			progress(report)
@@ -58,7 +58,7 @@ func (b *bound) maximise(ctx context.Context, x blas64.General, labels []int32, 
 	return b.at.set(p)
 }
 
-// adam is Kingma & Ba's optimiser (2015) with its usual constants.
+// adam is the optimiser of Kingma & Ba (2015) with the constants that they recommend.
 type adam struct {
 	first, second  []float64 // moving averages of gradient and squared gradient
 	decay1, decay2 float64   // β₁ᵗ and β₂ᵗ
@@ -68,8 +68,8 @@ func newAdam(n int) *adam {
 	return &adam{first: make([]float64, n), second: make([]float64, n), decay1: 1, decay2: 1}
 }
 
-// move takes one step of the given rate down the gradient.
-func (a *adam) move(params, grad []float64, rate float64) {
+// step moves params one step of the given rate down the gradient.
+func (a *adam) step(params, grad []float64, rate float64) {
 	const beta1, beta2, epsilon = 0.9, 0.999, 1e-8
 	a.decay1 *= beta1
 	a.decay2 *= beta2
