@@ -32,8 +32,6 @@ type Config struct {
 	// Ahead is how far ahead of the clock an event's time may lie and still be
 	// used by policies. Zero means one hour.
 	Ahead time.Duration
-	// CommandsOptional accepts a graph without a topic of commands.
-	CommandsOptional bool
 	// Untimely, when not nil, is called with counts of events whose time a policy could not use:
 	// late ones came after their window was closed, early ones lie more than Ahead
 	// before the clock.
@@ -59,7 +57,8 @@ type Inputs struct {
 
 // Open starts to fetch every partition of the three topics. It begins behind
 // consumed, which is what Consumed returned, or at the beginning when that is
-// empty. Fetching ends with the context.
+// empty. An old graph may have no topic of commands: then no command comes. Fetching
+// ends with the context.
 func Open(ctx context.Context, c *kafka.Client, cfg Config, consumed []ledger.Range) (*Inputs, error) {
 	in := &Inputs{untimely: cfg.Untimely}
 	ahead := cmp.Or(cfg.Ahead, time.Hour)
@@ -86,7 +85,7 @@ func OpenCommands(ctx context.Context, c *kafka.Client, cfg Config) (*Input[even
 
 func commands(cfg Config) source[event.Command] {
 	return source[event.Command]{
-		topic: cfg.Names.Commands, optional: cfg.CommandsOptional, decode: (*wire.Decoder).Command, limits: cfg.Limits,
+		topic: cfg.Names.Commands, optional: true, decode: (*wire.Decoder).Command, limits: cfg.Limits,
 		time: func(*event.Command) int64 { return 0 },
 	}
 }

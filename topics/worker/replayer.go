@@ -57,12 +57,9 @@ func (p *replayer) openInputs(fetching context.Context, consumed []ledger.Range)
 	return err
 }
 
-// intake returns what the inputs need to know. A graph without commands is replayed
-// as well as one with; that a worker's topics are all there, [Run] has checked.
+// intake returns the configuration of the inputs.
 func (p *replayer) intake() intake.Config {
-	return intake.Config{
-		Names: p.cfg.Names, Limits: p.cfg.Limits, Ahead: p.cfg.Ahead, CommandsOptional: true, Untimely: p.cfg.Hooks.Untimely,
-	}
+	return intake.Config{Names: p.cfg.Names, Limits: p.cfg.Limits, Ahead: p.cfg.Ahead, Untimely: p.cfg.Hooks.Untimely}
 }
 
 // Step steps the window of the ledger's next record, and compares hashes: a
