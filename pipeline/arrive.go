@@ -10,7 +10,7 @@ import (
 )
 
 // arrivals are what a window brings to the graph, and the embeddings of those of
-// its nodes that are asked about. The next window reuses the memory.
+// its nodes that are to be predicted. The next window reuses the memory.
 type arrivals struct {
 	accepted []accepted
 	features []gnn.Vector          // of the nodes with numbers past the graph's, normalised
@@ -267,7 +267,7 @@ func (n *nodes) misfit(x gnn.Vector) string {
 }
 
 // finite reports whether z is an embedding. One whose sums overflowed float32
-// says nothing of its node, which is then predicted as z = 0 is; and it must not
+// carries nothing about its node, which is then predicted as z = 0 is; and it must not
 // get into the posterior, which it would spoil for all nodes to come.
 func finite(z []float32) bool {
 	for _, x := range z {

@@ -104,7 +104,7 @@ func (n *nodes) leave(id event.ID, out *event.Outcome) bool {
 // supersede drops what was served for a node that left, for it comes again.
 func (n *nodes) supersede(id event.ID, out *event.Outcome) {
 	if left, waits := n.departed.waiting.take(id); waits {
-		n.pending.take(left.number)
+		n.pending.remove(left.number)
 		out.Counts.Expired++
 		n.vacate(left.number)
 	}
@@ -146,7 +146,7 @@ func (n *nodes) withdraw(out *event.Outcome) {
 		}
 		id := n.index.came.at(v)
 		if _, back := n.index.number(id); back {
-			n.pending.take(v)
+			n.pending.remove(v)
 			out.Counts.Expired++
 			continue
 		}

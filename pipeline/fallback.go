@@ -52,7 +52,7 @@ func (f *fallback) served(*event.Outcome) {}
 
 func (f *fallback) matched(slot, class int32) {}
 
-// scored takes the scores of the window's labels into account, for the next
+// scored updates the lead by the window's labels, and with it who serves the next
 // window.
 func (f *fallback) scored(out *event.Outcome) {
 	out.ServedBy = int(f.heads.serves)

@@ -75,7 +75,7 @@ func (l *labels) state(s *snapshot.Schema) {
 func (l *labels) join(told []event.Label, observers []observer, out *event.Outcome) {
 	l.batch.clear()
 	for _, a := range l.nodes.arrivals.accepted {
-		if w, waited := l.unmatched.take(a.node.ID); waited {
+		if w, waited := l.unmatched.claim(a.node.ID); waited {
 			l.match(a.number, w.class, &w.label, observers, out)
 		}
 	}
@@ -142,7 +142,7 @@ func (l *labels) match(v, class int32, label *event.Label, observers []observer,
 	for _, o := range observers {
 		o.matched(slot, class)
 	}
-	s, z, kept, _ := l.pending.take(v)
+	s, z, kept, _ := l.pending.remove(v)
 	b := &l.batch
 	b.nodes, b.labels = append(b.nodes, v), append(b.labels, class)
 	b.rows.Z, b.rows.Tau = append(b.rows.Z, z...), append(b.rows.Tau, s.tau)

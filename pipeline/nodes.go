@@ -15,7 +15,7 @@ type nodes struct {
 	graph    *gnn.Graph
 	index    *nodeIndex
 	states   chunked[nodeState] // by node number
-	context  marks              // by node number: those that are not asked about
+	context  marks              // by node number: part of the graph, and not predicted
 	departed departed
 
 	// pending is asked for the predictions of nodes that leave.

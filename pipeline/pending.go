@@ -49,9 +49,9 @@ func (p *pending) put(v int32, s served, z, kept []float32) (old int32, expired 
 	return old, expired
 }
 
-// take removes and returns what was served for node v. The slices are valid until
+// remove removes and returns what was served for node v. The slices are valid until
 // the next put.
-func (p *pending) take(v int32) (s served, z, kept []float32, ok bool) {
+func (p *pending) remove(v int32) (s served, z, kept []float32, ok bool) {
 	i, ok := p.nodes.place(v)
 	if !ok {
 		return s, nil, nil, false

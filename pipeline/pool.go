@@ -154,8 +154,8 @@ func (p *pooled) predict(kept []float32) {
 	}
 }
 
-// learn takes embeddings and counts of labels as they were served, and features
-// around the nodes as they are now.
+// learn updates the pool by embeddings and counts of labels as they were served, and
+// by the features around the nodes as they are now.
 func (p *pooled) learn(b *batch, heads []event.Head) {
 	p.around.Reset(&p.rows)
 	for _, v := range b.nodes {

@@ -9,7 +9,8 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// predictor makes predictions of what the serving says of nodes.
+// predictor turns what the serving computes of nodes into predictions: of a window's
+// arrivals, and of single nodes that are asked about or predicted again.
 type predictor struct {
 	model   *model.Model
 	nodes   *nodes

@@ -30,7 +30,7 @@ type Estimate struct {
 // Report is what is known of a node of the graph.
 type Report struct {
 	Node    event.ID
-	Context bool   // it was not asked about when it came
+	Context bool   // it was not predicted when it came
 	Label   string // the class that was told, "" for none
 	Degree  int
 	// Served is what was served, while it is kept: until the label comes, and
@@ -38,7 +38,7 @@ type Report struct {
 	Served *Opinion
 	// Now is what would be served on the graph and with the posterior as they are.
 	Now Opinion
-	// Neighbours are those with the most influence, at most [Weighed] of them, the
+	// Neighbours are those with the most influence, at most 64 of them, the
 	// greatest first.
 	Neighbours []Influence
 }
@@ -55,9 +55,9 @@ type Influence struct {
 	Without string
 }
 
-// Weighed is the most neighbours of a node that are weighed: its latest. Hubs,
+// maxWeighed is the most neighbours of a node that are weighed: its latest. Hubs,
 // whose embeddings take longer, get fewer, and at last none.
-const Weighed = 64
+const maxWeighed = 64
 
 // weighing bounds what the weighing of neighbours may cost, in neighbours read for
 // all of the embeddings: a few milliseconds.
@@ -107,9 +107,9 @@ func (e *Engine) influences(v int32, now *Opinion) []Influence {
 	for _, u := range near {
 		cost += graph.Degree(u)
 	}
-	most := min(len(near), Weighed, weighing/max(cost, 1))
+	most := min(len(near), maxWeighed, weighing/max(cost, 1))
 	if e.model.Encoder.Depth() > 2 { // what further hops bring is not in the cost
-		most = min(most, Weighed/4)
+		most = min(most, maxWeighed/4)
 	}
 	near = near[len(near)-most:]
 	list := make([]Influence, len(near))

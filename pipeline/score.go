@@ -7,8 +7,8 @@ import (
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
-// scorer scores what the heads said when nodes were served, once their labels
-// come and before any head learns from them (prequential scores).
+// scorer scores what the heads predicted when nodes were served, once the labels come
+// and before any head learns from them: prequential scores.
 type scorer struct {
 	classes   []string
 	serving   serving

@@ -59,8 +59,8 @@ type head interface {
 	SetState(b []byte) error
 }
 
-// view is a node as it is asked about: as it is, without one of its edges, or, if
-// it is not in the graph, as it would be if it came.
+// view is one way to look at a node: as it is, without one of its edges, or, of one
+// that is not in the graph, as it would be if it came.
 type view struct {
 	node    int32 // its number, or none
 	without int32 // the neighbour whose edge is left out, or none

@@ -27,8 +27,8 @@ func newUnmatched(bound int) unmatched {
 	return unmatched{queue: newQueue[event.ID, waiting](), bound: bound}
 }
 
-// take removes and returns the label of a node that comes, if one waits.
-func (u *unmatched) take(id event.ID) (waiting, bool) {
+// claim removes and returns the label of a node that comes, if one waits.
+func (u *unmatched) claim(id event.ID) (waiting, bool) {
 	w, waited := u.queue.take(id)
 	u.bytes -= w.bytes
 	return w, waited
