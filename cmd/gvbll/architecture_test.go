@@ -1,0 +1,46 @@
+package main
+
+import (
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestArchitecturePaths: every file and folder that a table of ARCHITECTURE.md
+// names exists. A name is relative to the project or to a folder that was named
+// before it in the same row.
+func TestArchitecturePaths(t *testing.T) {
+	const root = "../../"
+	page, err := os.ReadFile(root + "ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	quoted := regexp.MustCompile("`([a-z][a-z_]*(?:/[a-z_/]+)?(?:\\.go)?)`")
+	checked := 0
+	for row := range strings.Lines(string(page)) {
+		if !strings.HasPrefix(row, "|") {
+			continue
+		}
+		folders := []string{""}
+		for _, m := range quoted.FindAllStringSubmatch(row, -1) {
+			at := slices.IndexFunc(folders, func(folder string) bool {
+				_, err := os.Stat(root + path.Join(folder, m[1]))
+				return err == nil
+			})
+			switch isPath := strings.ContainsAny(m[1], "/."); {
+			case at >= 0:
+				name := path.Join(folders[at], m[1])
+				folders = append([]string{name, path.Dir(name)}, folders...)
+			case isPath:
+				t.Errorf("%s does not exist: %s", m[1], row)
+			}
+			checked++
+		}
+	}
+	if checked < 80 {
+		t.Errorf("only %d names were found", checked)
+	}
+}
