@@ -87,7 +87,7 @@ type Prequential struct {
 }
 
 // AddWindow adds the scores of one window and returns their means, with the ECE
-// over so many bins of equal mass. A window without labels counts for nothing.
+// over that number of bins of equal mass. A window without labels counts for nothing.
 func (p *Prequential) AddWindow(scores []Score, bins int) Means {
 	if len(scores) == 0 {
 		return Means{}

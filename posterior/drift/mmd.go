@@ -62,7 +62,7 @@ type MMD[X any] struct {
 	done  bool // a drift was detected: the next row starts a new reference
 }
 
-// base is what is kept of a full reference, the zero value until then.
+// base is the summary of a full reference, the zero value until then.
 type base struct {
 	mean      []float64 // mean of the features
 	threshold float64   // squared distance beyond which a block is a drift

@@ -42,8 +42,8 @@ func (s isa) expf(x VecVirtual) VecVirtual {
 	return scaled
 }
 
-// averages is averagesPlain for as many lanes as a register holds float32s. The
-// scratch has four registers for each class, and then two.
+// averages is averagesPlain for as many lanes as a register has float32s. scratch has four
+// registers for each class, and two more.
 func (s isa) averages() {
 	s.text("averages", "(average, total, dot, mean, variance *float64, normals, scratch *float32, samples, classes, lanes int)")
 	whole := 8 * s.lanes // bytes of a register

@@ -257,12 +257,12 @@ func (s isa) product() {
 	}
 }
 
-// factors are where matrices of a product are, and how far apart their rows and
-// columns.
+// factors are the addresses of a product's matrices, and the distances of their rows and
+// columns in bytes.
 type factors struct{ dst, a, b, dstStep, aRow, aRow3, aCol, bStep Register }
 
-// productColumns is the product's next so many registers of columns, and moves dst
-// and b on.
+// productColumns computes the product's next registers of columns, and advances dst and b
+// past them.
 func (s isa) productColumns(label string, rows, registers int, mask Register, f factors) {
 	sum := make([][]VecVirtual, rows)
 	eachSum := func(do func(at Mem, sum VecVirtual)) {

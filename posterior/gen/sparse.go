@@ -10,12 +10,12 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// The kernels of package pool's layers, in which a register holds classes. Of
-// those over sparse rows each call is one row; sparseLanes classes go through
-// its entries together.
+// The kernels of sparse.go, newton.go and RowExponentials, in which a register holds
+// classes. A call of a sparse kernel is for one row; it goes through the row's entries
+// once for every sparseLanes classes.
 const sparseLanes = 8
 
-// layers writes all of them.
+// layers writes these kernels.
 func (s isa) layers() {
 	s.sparseProduct()
 	s.sparseTransposed()
@@ -28,7 +28,7 @@ func (s isa) layers() {
 	s.rowExponentials()
 }
 
-// registers is the number of registers that sparseLanes take.
+// registers returns the number of registers of sparseLanes classes.
 func (s isa) registers() int { return sparseLanes / s.lanes }
 
 func (s isa) eachRegister(make func(i int) VecVirtual) (r []VecVirtual) {
@@ -45,8 +45,8 @@ func (s isa) broadcast(a Mem) VecVirtual {
 	return r
 }
 
-// rowOf returns where the row of a matrix starts whose number is at index, from
-// base, with rows of stride bytes.
+// rowOf returns the address of a row of the matrix at base with rows of stride bytes. The
+// row's number is at index.
 func rowOf(index Mem, stride, base Register) Mem {
 	at := GP64()
 	MOVLQSX(index, at)
@@ -54,8 +54,8 @@ func rowOf(index Mem, stride, base Register) Mem {
 	return Mem{Base: base, Index: at, Scale: 1}
 }
 
-// sparseProduct makes sparseLanes classes of a row of n ≥ 0 entries: the sum of
-// four sums, of every fourth entry each.
+// sparseProduct computes sparseLanes classes of a row of n ≥ 0 entries, summed as four
+// sums of every fourth entry.
 func (s isa) sparseProduct() {
 	s.text("sparseProduct", "(dst *float64, column *int32, value *float64, n int, m *float64, stride int)")
 	column, value, n, m, stride := pointer("column"), pointer("value"), count("n"), pointer("m"), step("stride")
@@ -219,8 +219,8 @@ func (s isa) addCentred() {
 	s.end()
 }
 
-// rowExponentials sums across lanes, unlike the others: the eight sums of a row
-// and the order in which they are added are its definition, at either width.
+// rowExponentials sums across lanes, unlike the others. Its definition fixes the eight sums
+// of a row and the order in which they are added, whatever the width of a register.
 func (s isa) rowExponentials() {
 	s.text("rowExponentials", "(a, most, total *float64, rows, n int)")
 	a, most, total := pointer("a"), pointer("most"), pointer("total")
@@ -257,8 +257,8 @@ func (s isa) rowExponentials() {
 	s.end()
 }
 
-// across takes eight lanes together, each with the one four further on, these
-// with the one two further on, and these with each other.
+// across reduces eight lanes to one: each with the lane four further on, then two further
+// on, then one.
 func (s isa) across(x []VecVirtual, with func(...Op)) VecVirtual {
 	four := YMM()
 	if s.lanes == 8 {

@@ -146,7 +146,7 @@ func (s Config) Needs() (n Need) {
 	return n
 }
 
-// share returns the part of a full batch that so many labels are, at most 1.
+// share returns the number of labels as a share of a full batch, at most 1.
 func (s Config) share(labels int) float64 { return min(1, float64(labels)/s.Batch) }
 
 // Scale returns how the wide heads scale features; they all do alike. It is [Unit]
