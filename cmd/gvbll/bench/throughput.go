@@ -31,6 +31,7 @@ type setup struct {
 	window *event.Window
 }
 
+// setup returns the config's workload on the broker of a client.
 func (c Config) setup(client *kafka.Client, addr string) (*setup, error) {
 	c.Workload = c.WithDefaults()
 	m, err := c.Model()
