@@ -282,7 +282,7 @@ func TestDemoAgain(t *testing.T) {
 	}
 	for _, c := range []struct{ flag, value, want string }{
 		{"--epochs", "31", "belongs to model"},
-		{"--coverage", "0.9", "was written with settings"},
+		{"--coverage", "0.9", "was written with other settings: coverage is 0 there and 0.9 here"},
 	} {
 		var out, errs lines
 		code := run(t.Context(), append(args, c.flag, c.value), &out, &errs)
