@@ -74,43 +74,43 @@ func (g *gat[T]) params() []param[T] { return []param[T]{g.weight, g.source, g.t
 // coefficients has an entry for the node itself and for each of its neighbours.
 // Attention, the coefficients proper, is computed by every forward.
 func (g *gat[T]) coefficients(hood *neighbourhood, n int) sparse[T] {
-	mix := sparse[T]{start: make([]int, 1, n+1)}
+	coeff := sparse[T]{start: make([]int, 1, n+1)}
 	for i, from := range hood.sources[:n] {
-		mix.add(int32(i), 1)
+		coeff.add(int32(i), 1)
 		for _, j := range from {
 			if int(j) != i {
-				mix.add(j, 1)
+				coeff.add(j, 1)
 			}
 		}
-		mix.endRow()
+		coeff.endRow()
 	}
-	return mix
+	return coeff
 }
 
 type gatPass[T float] struct {
 	*gat[T]
 	x       *input[T]
-	mix     sparse[T]
+	coeff   sparse[T]
 	drop    *dropout[T]
 	outputs int
 
 	p, dp            []T // X·weight, rows×heads·channels, and its gradient
 	source, target   []T // rows×heads: AttSrc·p and AttDst·p
 	dSource, dTarget []T
-	score            []T // by head, then by entry of mix: a before the LeakyReLU
+	score            []T // by head, then by entry of coeff: a before the LeakyReLU
 	alpha, kept      []T // likewise: α, and α after dropout
 	dAlpha           []T // of one row and head
 	dy               []T // of one row: the gradient of each head's output, concatenated
 }
 
-func (g *gat[T]) pass(x *input[T], mix sparse[T], outputs int, drop *dropout[T]) pass[T] {
-	all, entries := g.heads*g.channels, len(mix.index)
+func (g *gat[T]) pass(x *input[T], coeff sparse[T], outputs int, drop *dropout[T]) pass[T] {
+	all, entries := g.heads*g.channels, len(coeff.index)
 	most := 0
 	for i := range outputs {
-		most = max(most, mix.start[i+1]-mix.start[i])
+		most = max(most, coeff.start[i+1]-coeff.start[i])
 	}
 	return &gatPass[T]{
-		gat: g, x: x, mix: mix, drop: drop, outputs: outputs,
+		gat: g, x: x, coeff: coeff, drop: drop, outputs: outputs,
 		p: make([]T, x.rows*all), dp: make([]T, x.rows*all),
 		source: make([]T, x.rows*g.heads), target: make([]T, x.rows*g.heads),
 		dSource: make([]T, x.rows*g.heads), dTarget: make([]T, x.rows*g.heads),
@@ -132,7 +132,7 @@ func (p *gatPass[T]) forward(state []T) {
 			p.target[j*p.heads+k] = dot(part, p.gat.target.value[k*c:])
 		}
 	}
-	entries := len(p.mix.index)
+	entries := len(p.coeff.index)
 	for k := range p.heads {
 		for i := range p.outputs {
 			p.attend(i, k, k*entries)
@@ -147,13 +147,13 @@ func (p *gatPass[T]) forward(state []T) {
 	for i := range p.outputs {
 		y := state[i*width : (i+1)*width]
 		copy(y, p.bias.value)
-		index, _ := p.mix.row(i)
+		index, _ := p.coeff.row(i)
 		for k := range p.heads {
 			part := y
 			if p.concat {
 				part = y[k*c : (k+1)*c]
 			}
-			kept := p.kept[k*entries+p.mix.start[i] : k*entries+p.mix.start[i+1]]
+			kept := p.kept[k*entries+p.coeff.start[i] : k*entries+p.coeff.start[i+1]]
 			if share != 1 {
 				for t, a := range kept {
 					p.dAlpha[t] = a * share
@@ -167,11 +167,11 @@ func (p *gatPass[T]) forward(state []T) {
 
 // attend sets node i's scores and attention of head k, whose entries begin at base.
 func (p *gatPass[T]) attend(i, k, base int) {
-	from, to := p.mix.start[i], p.mix.start[i+1]
+	from, to := p.coeff.start[i], p.coeff.start[i+1]
 	score, alpha := p.score[base+from:base+to], p.alpha[base+from:base+to]
 	own := p.target[i*p.heads+k]
 	var most T
-	for t, j := range p.mix.index[from:to] {
+	for t, j := range p.coeff.index[from:to] {
 		a := p.source[int(j)*p.heads+k] + own
 		score[t] = a
 		if a < 0 {
@@ -193,7 +193,7 @@ func (p *gatPass[T]) attend(i, k, base int) {
 }
 
 func (p *gatPass[T]) backward(grad []T) {
-	all, c, entries, width := p.heads*p.channels, p.channels, len(p.mix.index), p.width()
+	all, c, entries, width := p.heads*p.channels, p.channels, len(p.coeff.index), p.width()
 	sumRows(p.bias.grad, grad)
 	clear(p.dp)
 	clear(p.dSource)
@@ -208,9 +208,9 @@ func (p *gatPass[T]) backward(grad []T) {
 				p.dy[j] = row[j%c] * share
 			}
 		}
-		index, _ := p.mix.row(i)
+		index, _ := p.coeff.row(i)
 		for k := range p.heads {
-			at := k*entries + p.mix.start[i]
+			at := k*entries + p.coeff.start[i]
 			dy := p.dy[k*c : (k+1)*c]
 			// Through the sum and dropout to α …
 			inner := T(0)

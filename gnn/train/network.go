@@ -176,7 +176,7 @@ func newNetwork[T float](m *model[T], data Data, targets []int32, drop *dropout[
 	n := &network[T]{model: m, drop: drop, layers: make([]boundLayer[T], depth)}
 	dense, sparse := features[T](data.X, hood.nodes, m.in)
 	n.dense = dense
-	mix := m.layers[0].coefficients(hood, hood.needed[1])
+	coeff := m.layers[0].coefficients(hood, hood.needed[1])
 	in := m.in
 	for l, layer := range m.layers {
 		s := &n.layers[l]
@@ -205,7 +205,7 @@ func newNetwork[T float](m *model[T], data Data, targets []int32, drop *dropout[
 		}
 		s.state = make([]T, outputs*layer.width())
 		s.grad = make([]T, len(s.state))
-		s.pass = layer.pass(&s.input, mix.top(outputs), outputs, drop)
+		s.pass = layer.pass(&s.input, coeff.top(outputs), outputs, drop)
 		in = layer.width()
 	}
 	return n
