@@ -160,6 +160,7 @@ func TestImpossibleStates(t *testing.T) {
 		"pending window":         set("pending.window", to(0, int64(40))),
 		"pending window before":  set("pending.window", to(0, int64(-1))),
 		"temperature 0":          set("pending.temperature", to(0, 0.)),
+		"temperature tiny":       set("pending.temperature", to(0, 1e-307)),
 		"temperature not":        set("pending.temperature", to(0, nan64)),
 		"embedding":              set("pending.embedding", to(0, nan32)),
 		"probability":            set("pending.probabilities", to(0, float32(1.5))),

@@ -72,8 +72,8 @@ func (p *pending) state(s *snapshot.Schema, n int, window int64, by serving, cla
 	s.Check(func() error {
 		for i := range int32(p.nodes.len()) {
 			e := p.nodes.entries.at(i)
-			if x := e.value; !(x.tau > 0 && x.tau <= math.MaxFloat64) || x.window < 0 || x.window >= window {
-				return snapshot.Damaged("node %d was served at temperature %v in window %d", e.key, x.tau, x.window)
+			if x := e.value; x.window < 0 || x.window >= window {
+				return snapshot.Damaged("node %d was served in window %d, the next is %d", e.key, x.window, window)
 			}
 		}
 		return nil

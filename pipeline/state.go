@@ -60,14 +60,18 @@ func (e *Engine) state(s *snapshot.Schema) {
 	}
 }
 
-// checkPending checks what waits for a label against the nodes: one that has a label
-// or is of the context does not wait, and one that left waits under its id.
+// checkPending checks what waits for a label against the model, which gave the
+// temperature at the embedding, and against the nodes: one that has a label or is of
+// the context does not wait, and one that left waits under its id.
 func (e *Engine) checkPending() error {
 	n, q := e.nodes, e.pending.nodes
 	left := 0 // the graph
 	for i := range int32(q.len()) {
 		v := q.entries.at(i).key
 		state := n.states.at(v)
+		if got, want := q.entries.at(i).value.tau, e.model.Temperature.At(e.pending.z.row(i)); got != want {
+			return snapshot.Damaged("node %d was served at temperature %v, want %v", v, got, want)
+		}
 		if n.context.has(v) || state.label != none {
 			return snapshot.Damaged("node %d does not wait for a label", v)
 		}
