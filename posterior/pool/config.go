@@ -28,7 +28,6 @@ type HeadConfig struct {
 
 	Static *Static           `json:"static,omitempty"`
 	Online *posterior.Config `json:"online,omitempty"`
-	Full   *Full             `json:"full,omitempty"`
 	Joint  *Joint            `json:"joint,omitempty"`
 	Wide   *Wide             `json:"wide,omitempty"`
 	Bayes  *Bayes            `json:"bayes,omitempty"`
@@ -39,14 +38,6 @@ type HeadConfig struct {
 // Static is the paper's GVBLL-Static, the training posterior, never updated; see
 // [posterior.Static]. GVBLL-Online has the constants of [posterior.Config].
 type Static struct{}
-
-// Full is a last layer on z/τ with a full covariance for each class.
-type Full struct {
-	// Lambda, λ in (0, 1], is the share of the precision that a full batch keeps; the
-	// rest becomes the training posterior's.
-	Lambda float64 `json:"lambda"`
-	Steps  int     `json:"steps"` // Newton steps for a batch, at most
-}
 
 // Joint is a last layer on the embedding and the labels around a node together.
 type Joint struct {
@@ -311,11 +302,6 @@ func (h HeadConfig) validate() error {
 			errs = append(errs, err)
 		}
 	}
-	if f := h.Full; f != nil {
-		kinds++
-		refuse(isShare(f.Lambda), "lambda %v: give a number above 0 and up to 1, such as 0.99", f.Lambda)
-		refuse(f.Steps > 0, "steps %d: give a positive number, such as 3", f.Steps)
-	}
 	if j := h.Joint; j != nil {
 		kinds++
 		refuse(isShare(j.Lambda), "lambda %v: give a number above 0 and up to 1, such as 0.99", j.Lambda)
@@ -342,7 +328,7 @@ func (h HeadConfig) validate() error {
 	if h.Vote != nil {
 		kinds++
 	}
-	refuse(kinds == 1, "%d kinds: give exactly one of static, online, full, joint, wide, bayes, label, vote", kinds)
+	refuse(kinds == 1, "%d kinds: give exactly one of static, online, joint, wide, bayes, label, vote", kinds)
 	return errors.Join(errs...)
 }
 

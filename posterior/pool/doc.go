@@ -23,9 +23,6 @@
 //
 //	static, online  softmax(zᵀM/τ), diagonal Gaussian. Prior: the training
 //	                posterior. Update: none; Algorithm 1 of the paper (paper.go)
-//	full            softmax(zᵀM/τ), one full covariance per class. Prior: the
-//	                training posterior. Update: Newton's method; the precision
-//	                forgets towards the prior's (full.go)
 //	joint           softmax(φᵀM), φ = [z/τ; n_v scaled; q_v scaled; 1]. Prior: a
 //	                weak form of the training posterior for z, N(0, v) for the
 //	                rest. Update: softmaxFit; the precision forgets towards the
@@ -67,7 +64,7 @@
 //	config.go        Config and the constants of every head, Default
 //	rows.go          Rows, Features, Batch: what a caller brings
 //	weights.go       the log-linear pool
-//	paper.go, full.go, joint.go, wide.go, bayes.go, label.go   the heads
+//	paper.go, joint.go, wide.go, bayes.go, label.go            the heads
 //	softmaxfit.go    softmax regression with a diagonal Gaussian prior
 //	designmatrix.go  the dense and sparse matrices that it fits
 //	softmax.go, cholesky.go                                    numerics

@@ -32,7 +32,7 @@ type classifier interface {
 	readState(r *reader)
 }
 
-var _ = []classifier{(*paperHead)(nil), (*full)(nil), (*joint)(nil), (*wide)(nil), (*bayes)(nil), (*label)(nil), (*vote)(nil)}
+var _ = []classifier{(*paperHead)(nil), (*joint)(nil), (*wide)(nil), (*bayes)(nil), (*label)(nil), (*vote)(nil)}
 
 // Pool is a set of heads and the weights that pool them. It holds scratch memory,
 // so two goroutines must not use it at once.
@@ -106,8 +106,6 @@ func (p *Pool) newHead(h HeadConfig) classifier {
 		return nil
 	case h.Online != nil:
 		return &paperHead{Head: posterior.NewOnline(*p.prior, *h.Online)}
-	case h.Full != nil:
-		return newFull(*h.Full, p.prior)
 	case h.Joint != nil:
 		return newJoint(*h.Joint, p.shape, p.prior)
 	}

@@ -27,7 +27,7 @@ func everything(dense bool) Config {
 	s.Batch = 10
 	if !dense {
 		s.Heads = append(s.Heads,
-			HeadConfig{Name: "full", Full: &Full{Lambda: .9, Steps: 2}}, HeadConfig{Name: "joint", Joint: &Joint{Lambda: .9, Share: .1, Variance: 1, Passes: 3}}, HeadConfig{Name: "votes", Vote: &Vote{}})
+			HeadConfig{Name: "joint", Joint: &Joint{Lambda: .9, Share: .1, Variance: 1, Passes: 3}}, HeadConfig{Name: "votes", Vote: &Vote{}})
 		s.Heads[2].Wide.Lambda = .95
 	}
 	return s
@@ -362,8 +362,8 @@ func TestValidateRefuses(t *testing.T) {
 		"refresh":            func(s *Config) { s.Heads[2].Wide.Refresh = true },
 		"smoothing":          func(s *Config) { s.Heads[4].Bayes.Smoothing = 0 },
 		"evidence":           func(s *Config) { s.Heads[5].Label.Evidence = "third" },
-		"full lambda":        func(s *Config) { s.Heads[8].Full.Lambda = math.NaN() },
-		"full steps":         func(s *Config) { s.Heads[8].Full.Steps = 0 },
+		"joint lambda":       func(s *Config) { s.Heads[8].Joint.Lambda = math.NaN() },
+		"joint passes":       func(s *Config) { s.Heads[8].Joint.Passes = 0 },
 		"weights total":      func(s *Config) { s.Weights.Total = 0 },
 		"weights sd":         func(s *Config) { s.Weights.WeightSD = -1 },
 		"bias sd":            func(s *Config) { s.Weights.BiasSD = math.NaN() },

@@ -109,8 +109,6 @@ func (s Config) StateBytes(shape Shape) float64 {
 			words += 1 + classes
 		case h.Joint != nil:
 			words += 1 + 2*classes*(z+2*classes+1)
-		case h.Full != nil:
-			words += 1 + z*classes + classes*z*(z+1)/2
 		case h.Online != nil:
 			words += 4 + 2*z*classes
 		default:

@@ -35,7 +35,7 @@ func without(c pool.Config, system string) (pool.Config, bool) {
 		return c, drop(func(h pool.HeadConfig) bool { return h.Bayes != nil })
 	case "gnn":
 		return c, drop(func(h pool.HeadConfig) bool {
-			return h.Static != nil || h.Online != nil || h.Full != nil || h.Joint != nil
+			return h.Static != nil || h.Online != nil || h.Joint != nil
 		})
 	case "refresh":
 		refreshes := c.Refreshes()
