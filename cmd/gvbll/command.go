@@ -25,7 +25,6 @@ func sendCommand(ctx context.Context, client *kafka.Client, topic string, c *eve
 	if err != nil {
 		return 0, err
 	}
-	defer p.Close()
 	if err := p.Send(ctx, []kafka.Record{{
 		Topic: topic, Value: wire.AppendCommand(nil, c), Time: time.Now(),
 		Headers: []kafka.Header{{Key: wire.ContentType, Value: []byte(wire.JSON)}},

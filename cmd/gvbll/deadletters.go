@@ -146,7 +146,6 @@ func (c deadLettersCmd) resend(ctx context.Context, s streams, client *kafka.Cli
 	if err != nil {
 		return err
 	}
-	defer p.Close()
 	if len(records) > 0 {
 		if err := p.Send(ctx, records); err != nil {
 			return err

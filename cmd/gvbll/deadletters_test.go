@@ -42,7 +42,6 @@ func TestDeadLetters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Close()
 	for _, r := range []event.Refusal{
 		{Reason: event.Undecodable, Detail: "no JSON", Origin: &event.Origin{
 			Topic: names.Nodes, Partition: 1, Offset: 7, Time: 1_700_000_000_000, Key: []byte("k"), Value: []byte("{"), Headers: []event.Header{{Key: "content-type", Value: []byte("application/json")}},

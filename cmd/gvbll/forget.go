@@ -55,7 +55,6 @@ func (c forgetCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	defer follower.Close()
 	behind, err := sendCommand(ctx, client, names.Commands, &event.Command{Name: event.Forget, Nodes: ids})
 	if err != nil {
 		return err

@@ -73,7 +73,6 @@ func forgetOne(t *testing.T, addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer producer.Close()
 	send := func(from, to int) {
 		nodes, labels := town(from, to, m.Encoder.In())
 		var records []kafka.Record
@@ -110,7 +109,6 @@ func forgetOne(t *testing.T, addr string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close()
 		for got := int64(0); got < want; {
 			r, err := l.Wait(t.Context())
 			if err != nil {
@@ -167,7 +165,6 @@ func forgetOne(t *testing.T, addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
 	forgot, after := int64(-1), 0
 	for {
 		r, err := l.Next(t.Context())

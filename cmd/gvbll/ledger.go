@@ -32,7 +32,6 @@ func (c ledgerCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	defer l.Close()
 	t := ledgerTable{out: s.out}
 	for {
 		r, err := l.Next(ctx)

@@ -38,7 +38,6 @@ func (g *moving) send(n int) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	defer p.Close()
 	var records []kafka.Record
 	for range n {
 		node := event.Node{ID: event.ID{Num: int64(g.sent)}}
@@ -86,7 +85,6 @@ func (g *moving) await(ok func(all []*ledger.Record) bool) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	defer l.Close()
 	var all []*ledger.Record
 	for !ok(all) {
 		r, err := l.Wait(ctx)

@@ -55,7 +55,6 @@ func (t tailCmd) Run(ctx context.Context, s streams) error {
 		fmt.Fprintln(s.out, tailHeader)
 	}
 	reader := c.NewReader(start, kafka.ReaderConfig{})
-	defer reader.Close()
 	for printed := 0; t.Follow || len(left) > 0; {
 		records, err := reader.Poll(ctx)
 		if err != nil {

@@ -22,7 +22,6 @@ func committed(t *testing.T, c *kafka.Client, topic string) [][]string {
 		start[at] = b.First
 	}
 	r := c.NewReader(start, kafka.ReaderConfig{})
-	defer r.Close()
 	var records []kafka.Record
 	for at, b := range bounds {
 		for r.Position(at) < b.End {

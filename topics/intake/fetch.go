@@ -2,6 +2,7 @@ package intake
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -54,7 +55,6 @@ type verdict struct {
 // fetch fetches the partitions below known, and those that are added to the topic
 // later.
 func (in *Input[E]) fetch(ctx context.Context, raw chan<- Fetched[E], known int) {
-	defer in.reader.Close()
 	looked := time.Now()
 	var b *block[E]
 	for {
@@ -152,11 +152,5 @@ func (b *block[E]) decode(d *wire.Decoder, decode func(*wire.Decoder, *event.Ori
 	b.bytes += b.memory.Bytes()
 }
 
-// resize returns a slice of length n with arbitrary content, in the memory of s
-// when that is enough.
-func resize[T any](s []T, n int) []T {
-	if cap(s) < n {
-		return make([]T, n, max(n, 2*cap(s)))
-	}
-	return s[:n]
-}
+// resize returns s with length n and arbitrary contents.
+func resize[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }

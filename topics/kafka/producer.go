@@ -135,10 +135,6 @@ func (p *Producer) Last(at TopicPartition) int64 {
 	return -1
 }
 
-// Close ends the use of the producer. An open transaction is aborted by the next
-// session with its transactional id, or by its time-out.
-func (p *Producer) Close() {}
-
 // Commit produces the records in one transaction, together with the consumer
 // group's offsets if group is not empty. Records of one partition keep their
 // order. It must not be called between Produce and End. Its errors are those of

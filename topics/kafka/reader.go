@@ -89,9 +89,6 @@ func (r *Reader) Quiet(at TopicPartition) time.Duration { return time.Duration(r
 // OutOfRangeError.
 func (r *Reader) Expect(at TopicPartition, offset int64) { r.of(at).expected.Store(offset) }
 
-// Close is there for symmetry: a reader holds nothing that needs releasing.
-func (r *Reader) Close() {}
-
 // Answer holds the records of one Fill, and the memory that they point into.
 type Answer struct {
 	Records []Record
@@ -172,7 +169,6 @@ func (c *Client) ReadAll(ctx context.Context, topic string, each func(*Record)) 
 		start[at] = b.First
 	}
 	r := c.NewReader(start, ReaderConfig{})
-	defer r.Close()
 	for at, b := range bounds {
 		for r.Position(at) < b.End {
 			records, err := r.Poll(ctx)

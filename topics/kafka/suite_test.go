@@ -144,7 +144,6 @@ func committed(t *testing.T, c *Client, cfg ReaderConfig, topic string, start ma
 		}
 	}
 	r := c.NewReader(start, cfg)
-	defer r.Close()
 	var records []Record
 	for at := range start {
 		for r.Position(at) < bounds[at].End {

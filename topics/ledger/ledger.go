@@ -184,7 +184,6 @@ func First(ctx context.Context, c *kafka.Client, topic string) (*Record, error) 
 	if err != nil {
 		return nil, err
 	}
-	defer l.Close()
 	return l.Next(ctx)
 }
 
@@ -194,7 +193,6 @@ func FindSettings(ctx context.Context, c *kafka.Client, topic, hash string) (Set
 	if err != nil {
 		return "", err
 	}
-	defer l.Close()
 	for {
 		r, err := l.Next(ctx)
 		if r == nil || err != nil {
@@ -228,7 +226,6 @@ func newestFrom(ctx context.Context, c *kafka.Client, topic string, from int64) 
 	if err != nil {
 		return nil, err
 	}
-	defer l.Close()
 	for {
 		r, err := l.Next(ctx)
 		if r == nil || err != nil {
@@ -298,6 +295,3 @@ func (l *Ledger) decodeNext() (*Record, error) {
 
 // Last returns the offset of the record that was returned last, -1 before the first.
 func (l *Ledger) Last() int64 { return l.last }
-
-// Close ends the reading.
-func (l *Ledger) Close() { l.reader.Close() }

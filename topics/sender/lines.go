@@ -33,7 +33,6 @@ func Lines(ctx context.Context, c *kafka.Client, names topics.Names, lines io.Re
 	if err != nil {
 		return 0, err
 	}
-	defer producer.Close()
 	var (
 		records []kafka.Record
 		size    int

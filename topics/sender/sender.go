@@ -80,7 +80,6 @@ func Run(ctx context.Context, c *kafka.Client, s *Stream, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	defer producer.Close()
 	r := &run{
 		cfg: cfg, producer: producer, partitions: partitions, began: time.Now(),
 		sentNodes: make(map[string]bool), sentLabels: make(map[string]bool), hasPrediction: make(map[string]bool),
@@ -164,7 +163,6 @@ func (r *run) predicted(ctx context.Context, c *kafka.Client, s *Stream) error {
 		start[at] = b.First
 	}
 	predictions := c.NewReader(start, kafka.ReaderConfig{})
-	defer predictions.Close()
 	for t := range len(s.Steps) + r.cfg.Delay {
 		if t < len(s.Steps) {
 			if err := r.nodes(ctx, nodesOf(s.Steps[t])); err != nil {

@@ -51,7 +51,6 @@ func Audit(ctx context.Context, c *kafka.Client, e Engine, cfg Config, from stri
 	if err := a.open(ctx, fetching, from); err != nil {
 		return a.audited, err
 	}
-	defer a.close()
 	for {
 		r, err := a.ledger.Next(ctx)
 		if err != nil {
@@ -113,11 +112,6 @@ func (a *auditor) open(ctx, fetching context.Context, from string) (err error) {
 	a.published = a.client.NewReader(start, kafka.ReaderConfig{})
 	a.waiting = make(map[kafka.TopicPartition][]kafka.Record)
 	return a.openInputs(fetching, consumed)
-}
-
-func (a *auditor) close() {
-	a.ledger.Close()
-	a.published.Close()
 }
 
 // window replays one window, which compares the hashes, and then compares what it

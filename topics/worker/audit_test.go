@@ -105,7 +105,6 @@ func TestAuditNamesWhatDiffers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer p.Close()
 		key := wire.AppendKey(nil, id)
 		forged := wire.AppendPrediction(nil, &event.Prediction{Node: id, Class: "a", Probabilities: []float32{1, 0}, Window: 2})
 		if err := p.Send(t.Context(), []kafka.Record{{Topic: w.names.Predictions, Partition: kafka.PartitionFor(key, 3), Key: key, Value: forged}}); err != nil {

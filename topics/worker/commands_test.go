@@ -37,7 +37,6 @@ func (w *world) command(values ...string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	defer p.Close()
 	var records []kafka.Record
 	for _, v := range values {
 		records = append(records, kafka.Record{Topic: w.names.Commands, Value: []byte(v)})
@@ -72,7 +71,6 @@ func TestCommands(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close()
 		var took []ledger.Range
 		for {
 			r, err := l.Next(t.Context())

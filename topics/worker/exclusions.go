@@ -86,7 +86,6 @@ func (p *replayer) readExclusions(ctx context.Context, before int64) (x exclusio
 	if err != nil {
 		return x, err
 	}
-	defer l.Close()
 	for {
 		r, err := l.Next(ctx)
 		if err != nil || r == nil || r.Window >= before {

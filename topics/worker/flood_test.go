@@ -83,7 +83,6 @@ func TestFlood(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer p.Close()
 		const honest, poison, labels = 60, 600, 300
 		want, sent := make(map[event.Reason]int), 0
 		long := time.UnixMilli(1_000) // a time of its own, long before the worker's

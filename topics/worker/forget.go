@@ -92,7 +92,6 @@ func (p *replayer) replayWithout(ctx context.Context, commands []event.Command) 
 	if fresh.ledger, err = ledger.Open(ctx, p.client, p.cfg.Names.Ledger); err != nil {
 		return nil, err
 	}
-	defer fresh.ledger.Close()
 	if err := fresh.openInputs(fetching, nil); err != nil {
 		return nil, err
 	}

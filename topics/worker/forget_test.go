@@ -83,7 +83,6 @@ func (w *world) records() (records []*ledger.Record) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	defer l.Close()
 	for {
 		r, err := l.Next(w.t.Context())
 		if err != nil {
@@ -106,7 +105,6 @@ func (w *world) work(e worker.Engine, cfg worker.Config) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	defer l.Close()
 	owned, whole := make(chan struct{}), make(chan bool, 1)
 	go func() {
 		defer cancel()

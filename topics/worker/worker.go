@@ -98,7 +98,6 @@ func (w *worker) run(ctx context.Context) (err error) {
 	if err := w.open(ctx, fetching); err != nil {
 		return err
 	}
-	defer w.ledger.Close()
 	if err = w.standBy(ctx); err == nil {
 		err = w.own(ctx)
 	}
@@ -244,7 +243,6 @@ func (w *worker) own(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer producer.Close()
 	crash.Point(crash.AfterFence)
 	w.owns.Store(true)
 	if err := w.followToEnd(ctx); err != nil {

@@ -34,7 +34,6 @@ func (g *graph) follow(ctx context.Context) (*progress, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &progress{cancel: cancel, done: make(chan error, 1)}
 	go func() {
-		defer l.Close()
 		for ctx.Err() == nil {
 			r, err := l.Wait(ctx)
 			if err != nil && ctx.Err() == nil {

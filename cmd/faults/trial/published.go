@@ -42,10 +42,7 @@ type window struct {
 // endTransaction waits until the last transaction can be read: a new producer session
 // ends it. No worker may be running.
 func (g *graph) endTransaction(ctx context.Context) error {
-	p, err := g.client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: g.names.Ledger})
-	if err == nil {
-		p.Close()
-	}
+	_, err := g.client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: g.names.Ledger})
 	return err
 }
 
@@ -110,7 +107,6 @@ func (g *graph) ledger(ctx context.Context) (list []window, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer l.Close()
 	for {
 		r, err := l.Next(ctx)
 		if err != nil || r == nil {

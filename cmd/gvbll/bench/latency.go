@@ -154,7 +154,6 @@ func (l *live) run(ctx context.Context, due func(sent int) int) (err error) {
 	if err != nil {
 		return err
 	}
-	defer p.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var running, readers sync.WaitGroup

@@ -71,14 +71,12 @@ func firstPrediction(ctx context.Context, worker *exec.Cmd, client *kafka.Client
 	if err != nil {
 		return 0, err
 	}
-	defer p.Close()
 	n := w.Stream().Next(false).Nodes[0]
 	key := wire.AppendKey(nil, n.ID)
 	if err := p.Send(ctx, []kafka.Record{{Topic: names.Nodes, Key: key, Value: wire.AppendNode(nil, &n)}}); err != nil {
 		return 0, err
 	}
 	r := client.NewReader(map[kafka.TopicPartition]int64{{Topic: names.Predictions}: 0}, kafka.ReaderConfig{})
-	defer r.Close()
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	began := time.Now()

@@ -171,11 +171,9 @@ func (s *setup) readBack(ctx context.Context, names topics.Names, n int) (value 
 	defer s.remove(ctx, names)
 	// Kafka answers the end of a transaction before its markers are written, but a
 	// new producer session only after.
-	session, err := s.client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: names.Ledger})
-	if err != nil {
+	if _, err := s.client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: names.Ledger}); err != nil {
 		return nil, 0, err
 	}
-	session.Close()
 	seen := make(map[string]bool, n)
 	err = s.client.ReadAll(ctx, names.Predictions, func(r *kafka.Record) {
 		seen[string(r.Key)] = true
@@ -222,7 +220,6 @@ func (s *setup) fill(ctx context.Context, topic string, n int) (bytes int, err e
 	if err != nil {
 		return 0, err
 	}
-	defer p.Close()
 	var records []kafka.Record
 	for i := range n {
 		records = append(records, s.record(topic, i))
