@@ -12,6 +12,10 @@ import (
 	"github.com/segmentio/kafka-go/protocol/fetch"
 )
 
+// restore is the remedy when records of a topic are gone. Nothing is lost if they are
+// in a backup or a mirror. A new prefix begins an empty graph.
+const restore = "restore the topic from a backup or a mirror; without one, start under a new prefix and send the inputs again"
+
 // OutOfRangeError reports that a needed offset is outside the partition's log:
 // deleted already, or past the end of it.
 type OutOfRangeError struct {
@@ -22,9 +26,9 @@ type OutOfRangeError struct {
 
 // Error is one line.
 func (e *OutOfRangeError) Error() string {
-	why := "the log was truncated, or the topic was created anew: restore the topic, or start under a new prefix"
+	why := "the log was truncated, or the topic was created anew: " + restore
 	if e.Position < e.Bounds.First {
-		why = "records were deleted before they were read: start under a new prefix, with retention.ms=-1"
+		why = "records were deleted before they were read: set retention.ms=-1, and " + restore
 	}
 	return fmt.Sprintf("%s partition %d has offsets %d to %d, but %d is needed: %s", e.At.Topic, e.At.Partition, e.Bounds.First, e.Bounds.End, e.Position, why)
 }
@@ -38,11 +42,11 @@ type ReplacedError struct {
 
 // Error is one line.
 func (e *ReplacedError) Error() string {
-	return fmt.Sprintf("%s partition %d no longer has the record that was read at offset %d: the topic was created anew, or its log was rewritten; restore the topic, or start under a new prefix", e.At.Topic, e.At.Partition, e.Offset)
+	return fmt.Sprintf("%s partition %d no longer has the record that was read at offset %d: the topic was created anew, or its log was rewritten: %s", e.At.Topic, e.At.Partition, e.Offset, restore)
 }
 
-// permanentError returns the first partition's error that retrying does not
-// mend, nil if there is none.
+// permanentError returns the first partition's error that retrying cannot clear, or
+// nil.
 func (r *Reader) permanentError(ctx context.Context) error {
 	for _, p := range r.parts {
 		if err := r.permanentErrorOf(ctx, p); err != nil {
@@ -92,7 +96,7 @@ func (r *Reader) permanentErrorOf(ctx context.Context, p *partition) error {
 }
 
 func absent(at TopicPartition) error {
-	return fmt.Errorf("%s partition %d does not exist: restore the topic, or start under a new prefix (%w)", at.Topic, at.Partition, kafkago.UnknownTopicOrPartition)
+	return fmt.Errorf("%s partition %d does not exist: %s (%w)", at.Topic, at.Partition, restore, kafkago.UnknownTopicOrPartition)
 }
 
 // outOfRange returns an OutOfRangeError if the log does not have the wanted
