@@ -21,15 +21,15 @@ type arrivals struct {
 	links []int32   // the lists of near, one after the other
 	near  [][]int32 // by accepted node: its neighbours, repeated ones among them
 
-	asked []int32        // numbers of the nodes to be predicted, in canonical order
-	rows  posterior.Rows // their embeddings and temperatures
+	toPredict []int32        // numbers of the nodes to be predicted, in canonical order
+	rows      posterior.Rows // their embeddings and temperatures
 }
 
 // accepted is a node event that fits the model, with the node's number.
 type accepted struct {
-	node   *event.Node
-	number int32
-	asked  bool // first arrival, to be predicted
+	node      *event.Node
+	number    int32
+	toPredict bool // first arrival, to be predicted
 }
 
 // features returns the features of an event as they came.
@@ -51,16 +51,16 @@ func (n *nodes) enter(events []event.Node, out *event.Outcome) {
 	d := n.model.Prior.Dim
 	if n.onlyArrivals() {
 		n.resolve(out)
-		n.listAsked()
-		a.rows.Z = kernel.Room(a.rows.Z, len(a.asked)*d)
+		n.listToPredict()
+		a.rows.Z = kernel.Room(a.rows.Z, len(a.toPredict)*d)
 		n.graph.Arrive(a.features, a.near, func(i int, added []int32) { n.linked(i, added, out) }, a.rows.Z)
 	} else {
 		n.rebuild(out)
-		n.listAsked()
-		a.rows.Z = kernel.Room(a.rows.Z, len(a.asked)*d)
-		n.graph.Embed(a.asked, a.rows.Z)
+		n.listToPredict()
+		a.rows.Z = kernel.Room(a.rows.Z, len(a.toPredict)*d)
+		n.graph.Embed(a.toPredict, a.rows.Z)
 	}
-	a.rows.Tau = kernel.Room(a.rows.Tau, len(a.asked))
+	a.rows.Tau = kernel.Room(a.rows.Tau, len(a.toPredict))
 	for i := range a.rows.Tau {
 		z := a.rows.Z[i*d : (i+1)*d]
 		if !finite(z) {
@@ -116,7 +116,7 @@ func (n *nodes) accept(events []event.Node, out *event.Outcome) {
 		} else {
 			out.Counts.Arrivals++
 		}
-		a.accepted = append(a.accepted, accepted{node: node, number: v, asked: !node.Context})
+		a.accepted = append(a.accepted, accepted{node: node, number: v, toPredict: !node.Context})
 	}
 }
 
@@ -126,7 +126,7 @@ func (n *nodes) accept(events []event.Node, out *event.Outcome) {
 func (n *nodes) onlyArrivals() bool {
 	a := &n.arrivals
 	for _, x := range a.accepted {
-		if !x.asked {
+		if !x.toPredict {
 			return false
 		}
 	}
@@ -180,7 +180,7 @@ func (n *nodes) resolve(out *event.Outcome) {
 				out.Counts.SelfLoops++
 			case none:
 				out.Counts.EdgesDropped += n.index.wait(id, x.number)
-				n.states.at(x.number).waits = true
+				n.states.at(x.number).hasWaitingEdges = true
 			default:
 				a.links = append(a.links, u)
 			}
@@ -219,24 +219,24 @@ func (n *nodes) linked(i int, added []int32, out *event.Outcome) {
 	}
 }
 
-// listAsked leaves in asked the nodes that are to be predicted. Those that came
+// listToPredict leaves in asked the nodes that are to be predicted. Those that came
 // and left within the window are no longer among the accepted.
-func (n *nodes) listAsked() {
+func (n *nodes) listToPredict() {
 	a := &n.arrivals
-	a.asked = a.asked[:0]
+	a.toPredict = a.toPredict[:0]
 	for _, x := range a.accepted {
-		if x.asked {
-			a.asked = append(a.asked, x.number)
+		if x.toPredict {
+			a.toPredict = append(a.toPredict, x.number)
 		}
 	}
 }
 
 // release forgets what points into the window's memory.
-func (n *nodes) release() {
+func (n *nodes) dropWindow() {
 	a := &n.arrivals
 	clear(a.accepted)
 	clear(a.replaced)
-	if n.asTheyCame() {
+	if n.unnormalised() {
 		clear(a.features)
 		a.scratch = gnn.Vector{}
 	}
@@ -245,14 +245,14 @@ func (n *nodes) release() {
 // normalised returns features as the encoder takes them: x itself, or in the
 // memory of dst where the model normalises.
 func (n *nodes) normalised(dst, x gnn.Vector) gnn.Vector {
-	if n.asTheyCame() {
+	if n.unnormalised() {
 		return x
 	}
 	return n.model.Normalizer.Apply(dst, x)
 }
 
-// asTheyCame reports whether the model does not normalise features.
-func (n *nodes) asTheyCame() bool { return n.model.Normalizer.Kind == gnn.NormalizeNone }
+// unnormalised reports whether the model does not normalise features.
+func (n *nodes) unnormalised() bool { return n.model.Normalizer.Kind == gnn.NormalizeNone }
 
 // misfit says why x is no feature vector of this model, "" when it is one.
 func (n *nodes) misfit(x gnn.Vector) string {

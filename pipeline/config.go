@@ -9,61 +9,64 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// Version changes whenever the same windows would give other bits, so that a
-// ledger is never replayed by an engine that cannot agree with it.
+// Version identifies the engine's arithmetic. It changes whenever the same windows
+// would give other bits, so that a ledger is replayed only by an engine that can
+// reproduce it.
 const Version = 5
 
-// What serves: Config.Head.
+// Values of Config.Head.
 const (
 	HeadPool  = "pool"  // the model's pool of heads
-	HeadPaper = "paper" // the paper's: GVBLL-Online, with GVBLL-Static beside it
+	HeadPaper = "paper" // GVBLL-Online, with GVBLL-Static beside it
 )
 
-// Config bounds what the engine keeps and says how it predicts and learns. Outcomes
-// depend on it, so that a ledger holds one, see [Config.Settings]. The zero value of a
-// field means its default, see [Config.WithDefaults].
+// Config configures an [Engine]. The zero value of every field means its default, so
+// Config{} is valid; see [Config.WithDefaults].
+//
+// Outcomes depend on every field but Unwatched, Reserve and Workers. The ledger
+// therefore holds a Config without these three; see [Config.Settings].
 type Config struct {
-	// Head says what serves: [HeadPool], [HeadPaper], or, empty, the model's pool
-	// if it has one and the paper's heads otherwise.
+	// Head selects the heads that serve: [HeadPool], [HeadPaper], or, if empty, the
+	// model's pool if it has one and the paper's heads otherwise.
 	Head string
-	// Update holds λ, η, β, δ and ε of the paper's Proposition 1, for the paper's
-	// online head. The heads of a pool have their constants in the model file.
+	// Update holds λ, η, β, δ and ε of the paper's Proposition 1, for the online
+	// head. It has no effect on a pool, whose constants are in the model file. The
+	// zero value means [posterior.DefaultConfig].
 	Update posterior.Config
-	// Samples is the number of posterior samples behind the split of the paper's
-	// uncertainty into aleatoric and epistemic. Zero means 16.
+	// Samples is the number of posterior samples that split the uncertainty of the
+	// paper's heads into aleatoric and epistemic. Zero means 16.
 	Samples int
 	// Bins is the number of equal-mass bins of a window's ECE. Zero means 10.
 	Bins int
-	// MaxPending bounds the served nodes whose prediction is kept until their
-	// label comes; beyond it the oldest expires. Zero means 262,144.
+	// MaxPending bounds the predictions kept until their label comes. When it is
+	// exceeded, the oldest expires: its label will be refused as late. Zero means
+	// 262,144.
 	MaxPending int
-	// MaxWaitingLabels bounds the labels kept for a node that has not come;
-	// beyond it, or where their records take more than 1 KiB each on average,
-	// the oldest is refused as an orphan. Zero means 65,536.
+	// MaxWaitingLabels bounds the labels kept until their node arrives. When it is
+	// exceeded, or when their records exceed 1 KiB on average, the oldest is
+	// refused as an orphan. Zero means 65,536.
 	MaxWaitingLabels int
-	// MaxWaitingEdges bounds the edges kept for a node that has not come;
-	// beyond it, or where the ids waited for take more than 256 bytes an edge
-	// on average, the oldest are dropped. Zero means 262,144.
+	// MaxWaitingEdges bounds the edges kept until their other node arrives. When it
+	// is exceeded, or when the ids of these nodes exceed 256 bytes per edge, the
+	// oldest are dropped. Zero means 262,144.
 	MaxWaitingEdges int
-	// BFloat16 keeps the graph's rows in half the memory, see [gnn.BFloat16].
+	// BFloat16 halves the memory of the graph's rows, see [gnn.BFloat16].
 	BFloat16 bool
-	// Fallback is θ of the rule that lets the static head serve in place of the
-	// online one, in nats: it does once it is ahead by θ in log likelihood, until
-	// it no longer is ahead. Zero means 20; a negative number lets the online head
-	// always serve. A pool has its weights instead.
+	// Fallback is θ, in nats: the static head serves once its cumulative log
+	// likelihood is ahead of the online head's by θ, and until it is no longer
+	// ahead. Zero means 20, a negative number disables the fallback. It has no effect
+	// on a pool, which weights its heads.
 	Fallback float64
-	// Coverage asks for a set of classes with every prediction. The zero value
-	// asks for none.
+	// Coverage adds a set of classes to every prediction. The zero value adds none.
 	Coverage Coverage
-	// Unwatched leaves out the drift detectors. They have no part in what is
-	// served: a ledger is not bound to it.
+	// Unwatched disables the drift detectors. Predictions do not depend on them.
 	Unwatched bool
-	// Rescore says when nodes are predicted again. The zero value is never.
+	// Rescore says when a served node is predicted again. The zero value means never.
 	Rescore Rescoring
-	// Reserve preallocates memory for this many nodes. A ledger is not bound to it.
+	// Reserve preallocates memory for this many nodes.
 	Reserve int
-	// Workers is how many goroutines share a window's products, with the same
-	// bits: a ledger is not bound to it. Zero means 1.
+	// Workers is the number of goroutines that share a window's matrix products. The
+	// results have the same bits for any number. Zero means 1.
 	Workers int
 }
 
@@ -92,8 +95,8 @@ func (c Config) String() string {
 	return s + c.Coverage.String()
 }
 
-// WithDefaults fills in the defaults and validates the rest. Its error joins all
-// problems found, each with the remedy.
+// WithDefaults returns c with defaults in place of zero values. If c is invalid, the
+// error joins all problems, each with its remedy.
 func (c Config) WithDefaults() (Config, error) {
 	if c.Update == (posterior.Config{}) {
 		c.Update = posterior.DefaultConfig()

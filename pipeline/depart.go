@@ -22,10 +22,10 @@ type departed struct {
 	free    []int32                // numbers that no node has, a stack
 	waiting *queue[event.ID, left] // left, and their label may still come
 	leaving []int32                // in this window
-	// born has, by number, how many nodes had come before this one. It is nil
+	// order has, by number, how many nodes had come before this one. It is nil
 	// while no number was used twice: then it is the number itself.
-	born []int64
-	next int64 // in born
+	order []int64
+	next  int64 // in born
 }
 
 // left is a node that left, and whose label is waited for.
@@ -41,15 +41,15 @@ func (d *departed) len() int { return len(d.free) + d.waiting.len() }
 
 // before reports whether node u came before node v.
 func (d *departed) before(u, v int32) bool {
-	if d.born == nil {
+	if d.order == nil {
 		return u < v
 	}
-	return d.born[u] < d.born[v]
+	return d.order[u] < d.order[v]
 }
 
-// bear notes that a node comes as number v.
-func (d *departed) bear(v int32) {
-	d.born[v] = d.next
+// number notes that a node comes as number v.
+func (d *departed) number(v int32) {
+	d.order[v] = d.next
 	d.next++
 }
 
@@ -58,23 +58,23 @@ func (n *nodes) vacancy() (v int32, vacant bool) {
 	d := &n.departed
 	last := len(d.free) - 1
 	if last < 0 {
-		if d.born != nil {
-			d.born = append(d.born, int64(len(d.born)))
-			d.bear(int32(len(d.born) - 1))
+		if d.order != nil {
+			d.order = append(d.order, int64(len(d.order)))
+			d.number(int32(len(d.order) - 1))
 		}
 		return 0, false
 	}
 	v = d.free[last]
 	n.change(v)
-	if d.born == nil {
-		d.born = make([]int64, n.states.len())
-		for u := range d.born {
-			d.born[u] = int64(u)
+	if d.order == nil {
+		d.order = make([]int64, n.states.len())
+		for u := range d.order {
+			d.order[u] = int64(u)
 		}
-		d.next = int64(len(d.born))
+		d.next = int64(len(d.order))
 	}
 	d.free = d.free[:last]
-	d.bear(v)
+	d.number(v)
 	return v, true
 }
 
@@ -103,7 +103,7 @@ func (n *nodes) leave(id event.ID, out *event.Outcome) bool {
 
 // supersede drops what was served for a node that left, for it comes again.
 func (n *nodes) supersede(id event.ID, out *event.Outcome) {
-	if left, waits := n.departed.waiting.take(id); waits {
+	if left, waits := n.departed.waiting.remove(id); waits {
 		n.pending.remove(left.number)
 		out.Counts.Expired++
 		n.vacate(left.number)
@@ -113,7 +113,7 @@ func (n *nodes) supersede(id event.ID, out *event.Outcome) {
 // expired is called when what was served for v is no longer kept.
 func (n *nodes) expired(v int32) {
 	if n.states.at(v).gone {
-		n.departed.waiting.take(n.index.came.at(v))
+		n.departed.waiting.remove(n.index.ids.at(v))
 		n.vacate(v)
 	}
 }
@@ -122,7 +122,7 @@ func (n *nodes) expired(v int32) {
 func (n *nodes) vacate(v int32) {
 	*n.change(v) = nodeState{label: none, gone: true}
 	n.context.set(v, false)
-	n.index.came.clear(v)
+	n.index.ids.clear(v)
 	for _, f := range n.followers {
 		f.vacated(v)
 	}
@@ -140,11 +140,11 @@ func (n *nodes) withdraw(out *event.Outcome) {
 	n.arrivals.accepted = slices.DeleteFunc(n.arrivals.accepted, func(a accepted) bool { return gone(a.number) })
 	waits := false
 	for _, v := range d.leaving {
-		waits = waits || n.states.at(v).waits
+		waits = waits || n.states.at(v).hasWaitingEdges
 		if n.pending.nodes.get(v) == nil {
 			continue
 		}
-		id := n.index.came.at(v)
+		id := n.index.ids.at(v)
 		if _, back := n.index.number(id); back {
 			n.pending.remove(v)
 			out.Counts.Expired++
@@ -164,7 +164,7 @@ func (n *nodes) withdraw(out *event.Outcome) {
 		out.Counts.EdgesRemoved += n.index.withdraw(gone)
 	}
 	for _, v := range d.leaving {
-		if l := d.waiting.get(n.index.came.at(v)); l == nil || l.number != v {
+		if l := d.waiting.get(n.index.ids.at(v)); l == nil || l.number != v {
 			n.vacate(v)
 		}
 	}

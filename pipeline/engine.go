@@ -10,9 +10,30 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// Engine is the state machine. Its state is that of its parts: nodes (the graph),
-// pending (what was served), labels (those that wait), the serving's heads, the
-// scores, and the observers that the settings ask for.
+// Engine predicts the nodes of a stream and learns from their labels, one window
+// after the other. It is deterministic: after windows 0 to t, its state and all its
+// outcomes are a function of the model, the [Config] and these windows.
+//
+// The methods of a window are called in the order Enter, Serve, Learn; Step calls
+// all three. A call out of turn panics. All other methods may be called between
+// windows only, and change neither state nor outcomes.
+//
+// Invariants between windows:
+//
+//   - A node number is below graph.Len(). Its node is in the graph, or has left
+//     while its prediction is pending, or the number is free (see [departed]).
+//   - A node is pending exactly while it has been served, has no label, and its
+//     prediction has not expired. A context node is never pending.
+//   - No label waits in labels.unmatched, and no edge in nodes.index, for a node
+//     that is in the graph.
+//   - posterior is the hash of the heads' state, and chain covers all windows below
+//     next and no later one.
+//
+// Memory: the engine reads a window until Learn returns and keeps none of it. An
+// [event.Outcome] belongs to the caller, until it is given to Recycle; it refers to
+// ids and origins in its window. The model is shared and never written.
+//
+// An Engine is used by one goroutine at a time.
 type Engine struct {
 	model *model.Model
 	cfg   Config
@@ -26,22 +47,22 @@ type Engine struct {
 	observers []observer
 
 	next      int64      // number of the next window
-	posterior event.Hash // of the heads' state
+	posterior event.Hash // of the heads' state, see serving.hash
 	chain     event.Hash // of everything served and learned
 	buffer    []byte     // scratch of the chain
 
-	// Of the window in hand, between Enter and Learn:
-	stage  stage
-	window *event.Window
-	out    *event.Outcome
-	// spare are the labels of an outcome that was recycled.
-	spare []event.Labelled
+	// The current window: window and out are nil except between Enter and Learn.
+	stage    stage
+	window   *event.Window
+	out      *event.Outcome
+	recycled []event.Labelled // from Recycle, for the next outcome; nil if there is none
 
-	snapshot *Snapshot // under way, or nil
+	snapshot *Snapshot // the open one, or nil
 }
 
-// New makes an engine at window 0: an empty graph and the posterior that Phase 1
-// left (M*, Σ*).
+// New returns an engine whose next window is 0, with an empty graph and the
+// posterior (M*, Σ*) that Phase 1 trained. It fails if cfg is invalid, or if it asks
+// for something that the model does not support, such as a pool that it lacks.
 func New(m *model.Model, cfg Config) (*Engine, error) {
 	cfg, err := cfg.WithDefaults()
 	if err != nil {
@@ -86,7 +107,7 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// assemble makes the parts that every engine has.
+// assemble creates the parts that every engine has.
 func (e *Engine) assemble(graph *gnn.Graph, s serving) {
 	m, cfg := e.model, e.cfg
 	e.serving = s
@@ -101,29 +122,29 @@ func (e *Engine) assemble(graph *gnn.Graph, s serving) {
 	}
 }
 
-// Config returns the settings in force, defaults filled in.
+// Config returns the engine's settings, with defaults filled in.
 func (e *Engine) Config() Config { return e.cfg }
 
-// Model returns the model that the engine was made of.
+// Model returns the model that the engine was made with.
 func (e *Engine) Model() *model.Model { return e.model }
 
 // Next returns the number of the next window.
 func (e *Engine) Next() int64 { return e.next }
 
-// Chain returns the hash of everything served and learned so far.
+// Chain returns the hash of everything served and learned so far; see extendChain.
 func (e *Engine) Chain() event.Hash { return e.chain }
 
-// Posterior returns the posterior of the online head, which serves or is one of
-// the pool's, and the one that training left. Of a pool without such a head both
-// are equal. They belong to the engine: they must not be written, and the first
-// changes with Step.
+// Posterior returns the posterior of the online head, now and as trained. The online
+// head is the paper's, or the first such head of a pool; for a pool without one, both
+// results are equal. They belong to the engine: the caller must not write to them,
+// and now changes with every Learn.
 func (e *Engine) Posterior() (now, trained *posterior.Gaussian) {
 	return e.serving.online().Posterior(), &e.model.Prior
 }
 
-// Summaries returns the prequential scores so far, one for each head, the serving
-// head first; and, where nodes are predicted again, last those of the newest
-// predictions.
+// Summaries returns the prequential scores so far: those of every head, in the order
+// of [event.Outcome.Heads], and, if nodes are predicted again, those of the last
+// published predictions, under the name "revised".
 func (e *Engine) Summaries() []Summary {
 	all := slices.Clone(e.scorer.summaries)
 	for _, s := range e.scorer.extra {
@@ -132,11 +153,11 @@ func (e *Engine) Summaries() []Summary {
 	return all
 }
 
-// Pooled returns what the pool has learned of its heads; nil where the paper's
-// heads serve.
+// Pooled returns the weights and other learned state of the pool, or nil if the
+// paper's heads serve.
 func (e *Engine) Pooled() *Pooled { return e.serving.learned() }
 
-// stage is the call that comes next in a window.
+// stage is the method of a window that must be called next.
 type stage uint8
 
 const (
@@ -147,39 +168,40 @@ const (
 
 func (s stage) String() string { return [...]string{"Enter", "Serve", "Learn"}[s] }
 
-// turn panics unless it is the given stage's turn, and moves on to the next one.
+// turn panics unless s is the next stage, and advances to the one after it.
 func (e *Engine) turn(s stage) {
 	if e.stage != s {
-		panic(fmt.Sprintf("pipeline: %v where %v is next", s, e.stage))
+		panic(fmt.Sprintf("pipeline: %v called, but %v is next", s, e.stage))
 	}
 	e.stage = (s + 1) % 3
 }
 
-// Step takes the next window and returns what was served and learned: it is
-// [Engine.Enter], [Engine.Serve] and [Engine.Learn].
+// Step processes the next window: [Engine.Enter], [Engine.Serve], [Engine.Learn]. It
+// returns the outcome, which belongs to the caller.
 func (e *Engine) Step(w *event.Window) *event.Outcome {
 	e.Enter(w)
 	e.Serve()
 	return e.Learn()
 }
 
-// Enter begins the next window: it brings the graph up to date with the window's
-// node events and encodes the arrivals on it, z_v = g(x_v, G_t). The window must
-// carry the next number. It must not change before Learn has returned; none of its
-// events' memory is kept after that.
+// Enter begins window w, whose number must be Next. It applies all node events to the
+// graph, giving G_t, and then encodes the arrivals, z_v = g(x_v, G_t), so that the
+// order of nodes within a window does not matter to their neighbours. The caller must
+// not change w until Learn has returned.
 func (e *Engine) Enter(w *event.Window) {
 	if w.Number != e.next {
-		panic(fmt.Sprintf("pipeline: window %d where %d is next", w.Number, e.next))
+		panic(fmt.Sprintf("pipeline: window %d, but %d is next", w.Number, e.next))
 	}
 	e.turn(entering)
 	e.window = w
 	e.out = &event.Outcome{Window: w.Number, Model: e.model.ID, Refused: append([]event.Refusal(nil), w.Refused...)}
-	e.out.Labelled, e.spare = e.spare, nil
+	e.out.Labelled, e.recycled = e.recycled, nil
 	e.nodes.enter(w.Nodes, e.out)
 }
 
-// Serve predicts the arrivals with every head, before anything is learned from the
-// window. It returns the predictions of the outcome that Learn will return.
+// Serve predicts the arrivals with every head. Nothing of the window has been learned
+// yet, so predictions may be published before Learn is called. The slice that Serve
+// returns is the Predictions of the outcome that Learn will return.
 func (e *Engine) Serve() []event.Prediction {
 	e.turn(serves)
 	e.predictor.serve(e.out)
@@ -189,9 +211,10 @@ func (e *Engine) Serve() []event.Prediction {
 	return e.out.Predictions
 }
 
-// Learn ends the window: it joins labels to what was served for their nodes, scores
-// them, and updates the heads, the paper's by Algorithm 1. In a window without
-// labels nothing is learned, and nothing forgotten either.
+// Learn ends the window. It joins labels to the predictions served for their nodes,
+// scores these predictions, and only then updates the heads (the paper's by Algorithm
+// 1): scores are prequential. If no label is joined, the heads do not change; in
+// particular the past is not discounted by λ.
 func (e *Engine) Learn() *event.Outcome {
 	e.turn(learning)
 	w, out := e.window, e.out
@@ -207,7 +230,7 @@ func (e *Engine) Learn() *event.Outcome {
 	for h, head := range e.serving.heads() {
 		out.Heads[h].Version = head.Version()
 	}
-	e.nodes.release()
+	e.nodes.dropWindow()
 	out.Levels = event.Levels{
 		Nodes: e.nodes.len(), Edges: e.nodes.graph.Edges(),
 		Pending: e.pending.nodes.len(), WaitingLabels: e.labels.unmatched.queue.len(), WaitingEdges: e.nodes.index.edges,
@@ -223,18 +246,18 @@ func (e *Engine) Learn() *event.Outcome {
 	return out
 }
 
-// Recycle gives back an outcome of this engine that nobody reads any more: the next
-// outcome reuses the memory of its predictions, labels and scores.
+// Recycle gives an outcome of this engine back, so that the next ones reuse the memory
+// of its predictions, labels and scores. The caller must not read it afterwards.
 func (e *Engine) Recycle(out *event.Outcome) {
-	if cap(out.Predictions) > cap(e.predictor.spare) { // a window may have had none
-		e.predictor.spare = out.Predictions[:0]
+	if cap(out.Predictions) > cap(e.predictor.recycled) { // keep the larger
+		e.predictor.recycled = out.Predictions[:0]
 	}
-	if cap(out.Labelled) > cap(e.spare) {
-		e.spare = out.Labelled[:0]
+	if cap(out.Labelled) > cap(e.recycled) {
+		e.recycled = out.Labelled[:0]
 	}
 	for _, h := range out.Heads {
 		if cap(h.Scores) > 0 {
-			e.scorer.spare = append(e.scorer.spare, h.Scores)
+			e.scorer.recycled = append(e.scorer.recycled, h.Scores)
 		}
 	}
 }
@@ -244,8 +267,8 @@ func refuse(out *event.Outcome, o *event.Origin, why event.Reason, detail string
 	out.Refused = append(out.Refused, event.Refusal{Origin: o, Reason: why, Detail: detail})
 }
 
-// decline refuses a command that this engine cannot carry out. That is no part of
-// the chain: what a model makes of the stream does not depend on commands.
+// decline refuses a command that is not supported here. It is called after the chain
+// is extended, since a model's chain must not depend on commands.
 func decline(c *event.Command, out *event.Outcome) {
 	refuse(out, c.Origin, event.ImpossibleCommand, fmt.Sprintf("%s: nothing here can do that", c.Name))
 }

@@ -73,13 +73,13 @@ func (f *fallback) scored(out *event.Outcome) {
 func (f *fallback) state(s *snapshot.Schema) {
 	snapshot.Value(s, "fallback.lead", &f.lead)
 	snapshot.Value(s, "fallback.head", &f.heads.serves)
-	declareField(s, "fallback.pending", f.pending.nodes, func(x *served) *uint8 { return &x.by })
+	declareField(s, "fallback.pending", f.pending.nodes, func(x *served) *uint8 { return &x.head })
 	s.Check(func() error {
 		if by := f.heads.serves; !(f.lead >= 0 && f.lead <= f.threshold) || by > byStatic || f.lead == 0 && by != byOnline || f.lead == f.threshold && by != byStatic {
 			return snapshot.Damaged("head %d serves with a lead of %v", by, f.lead)
 		}
 		for i := range int32(f.pending.nodes.len()) {
-			if by := f.pending.nodes.entries.at(i).value.by; by > byStatic {
+			if by := f.pending.nodes.entries.at(i).value.head; by > byStatic {
 				return snapshot.Damaged("a node was served by head %d", by)
 			}
 		}

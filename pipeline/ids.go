@@ -13,7 +13,7 @@ type ids struct {
 	text    []bool               // of each, whether it is a string
 	numbers *kernel.Table[int64] // the integer, or the place of the string in strings
 	strings []string
-	spare   []int32 // places in strings that are empty
+	unused  []int32 // places in strings that are empty
 	bytes   int     // length of all strings
 }
 
@@ -29,9 +29,9 @@ func (l *ids) set(v int32, id event.ID) {
 		return
 	}
 	l.bytes += len(id.Str)
-	if last := len(l.spare) - 1; last >= 0 {
-		*at = int64(l.spare[last])
-		l.spare = l.spare[:last]
+	if last := len(l.unused) - 1; last >= 0 {
+		*at = int64(l.unused[last])
+		l.unused = l.unused[:last]
 		l.strings[*at] = id.Str
 		return
 	}
@@ -45,7 +45,7 @@ func (l *ids) clear(v int32) {
 	if l.text[v] {
 		l.bytes -= len(l.strings[*at])
 		l.strings[*at] = ""
-		l.spare = append(l.spare, int32(*at))
+		l.unused = append(l.unused, int32(*at))
 		l.text[v] = false
 	}
 	*at = 0
@@ -61,7 +61,7 @@ func (l *ids) at(v int32) event.ID {
 }
 
 // texts is how many of the ids are strings.
-func (l *ids) texts() int { return len(l.strings) - len(l.spare) }
+func (l *ids) texts() int { return len(l.strings) - len(l.unused) }
 
 // declareIDs declares n ids as three tensors: of each id the length of its string,
 // or 0 for an integer; the integers; and the bytes of the strings, this many in

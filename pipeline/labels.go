@@ -22,16 +22,16 @@ type labels struct {
 // batch is the labels of a window that found what was served for their nodes, in
 // the order in which they are learned. All but labels is as it was served.
 type batch struct {
-	nodes  []int32        // numbers
-	rows   posterior.Rows // embeddings and temperatures
-	kept   []float32      // serving.width numbers a label
-	by     []uint8        // the head that served
-	labels []int32
+	nodes    []int32        // numbers
+	rows     posterior.Rows // embeddings and temperatures
+	outputs  []float32      // serving.width numbers a label
+	servedBy []uint8        // the head that served
+	labels   []int32
 }
 
 func (b *batch) clear() {
 	b.nodes, b.labels = b.nodes[:0], b.labels[:0]
-	b.rows.Z, b.rows.Tau, b.kept, b.by = b.rows.Z[:0], b.rows.Tau[:0], b.kept[:0], b.by[:0]
+	b.rows.Z, b.rows.Tau, b.outputs, b.servedBy = b.rows.Z[:0], b.rows.Tau[:0], b.outputs[:0], b.servedBy[:0]
 }
 
 // state declares the labels whose node has not come, the oldest first.
@@ -72,15 +72,15 @@ func (l *labels) state(s *snapshot.Schema) {
 
 // join makes the batch of a window: labels that waited for its arrivals first, in
 // the order of the arrivals, then the window's own.
-func (l *labels) join(told []event.Label, observers []observer, out *event.Outcome) {
+func (l *labels) join(received []event.Label, observers []observer, out *event.Outcome) {
 	l.batch.clear()
 	for _, a := range l.nodes.arrivals.accepted {
 		if w, waited := l.unmatched.claim(a.node.ID); waited {
 			l.match(a.number, w.class, &w.label, observers, out)
 		}
 	}
-	for i := range told {
-		label := &told[i]
+	for i := range received {
+		label := &received[i]
 		class, ok := l.class(label)
 		if !ok {
 			refuse(out, label.Origin, event.UnknownClass, l.unknownClass(label))
@@ -90,7 +90,7 @@ func (l *labels) join(told []event.Label, observers []observer, out *event.Outco
 			l.match(v, class, label, observers, out)
 			continue
 		}
-		if left, waits := l.nodes.departed.waiting.take(label.Node); waits {
+		if left, waits := l.nodes.departed.waiting.remove(label.Node); waits {
 			l.match(left.number, class, label, observers, out)
 			last := &out.Labelled[len(out.Labelled)-1]
 			last.Degree, last.Fresh = int(left.degree), int(left.fresh)
@@ -134,7 +134,7 @@ func (l *labels) match(v, class int32, label *event.Label, observers []observer,
 		out.Counts.LabelsOfContext++
 		return
 	}
-	slot, waits := l.pending.nodes.place(v)
+	slot, waits := l.pending.nodes.slotOf(v)
 	if !waits {
 		refuse(out, label.Origin, event.LateLabel, "what was served for this node is no longer kept")
 		return
@@ -142,12 +142,12 @@ func (l *labels) match(v, class int32, label *event.Label, observers []observer,
 	for _, o := range observers {
 		o.matched(slot, class)
 	}
-	s, z, kept, _ := l.pending.remove(v)
+	s, z, outputs, _ := l.pending.remove(v)
 	b := &l.batch
 	b.nodes, b.labels = append(b.nodes, v), append(b.labels, class)
 	b.rows.Z, b.rows.Tau = append(b.rows.Z, z...), append(b.rows.Tau, s.tau)
-	b.kept, b.by = append(b.kept, kept...), append(b.by, s.by)
-	joined := event.Labelled{Node: label.Node, Class: class, Served: s.window, Time: label.Time, By: int(s.by)}
+	b.outputs, b.servedBy = append(b.outputs, outputs...), append(b.servedBy, s.head)
+	joined := event.Labelled{Node: label.Node, Class: class, Served: s.window, Time: label.Time, By: int(s.head)}
 	joined.Degree, joined.Fresh = l.nodes.surroundings(v)
 	if label.Time != 0 && s.time != 0 {
 		joined.Delay = delay(s.time, label.Time)

@@ -16,7 +16,7 @@ const waitingEdgeBytes = 256
 type nodeIndex struct {
 	integers integers         // node numbers by integer id
 	strings  map[string]int32 // node numbers by string id
-	came     ids              // ids by node number
+	ids      ids              // ids by node number
 	// waiting has, by the id that has not come, the nodes that named it.
 	waiting *queue[event.ID, []int32]
 	edges   int // total length of the lists in waiting, at most bound
@@ -26,8 +26,8 @@ type nodeIndex struct {
 
 func newNodeIndex(bound int) *nodeIndex {
 	return &nodeIndex{
-		integers: integers{far: make(map[int64]int32)}, strings: make(map[string]int32),
-		came:    ids{numbers: kernel.NewTable[int64](1)},
+		integers: integers{sparse: make(map[int64]int32)}, strings: make(map[string]int32),
+		ids:     ids{numbers: kernel.NewTable[int64](1)},
 		waiting: newQueue[event.ID, []int32](), bound: bound,
 	}
 }
@@ -49,7 +49,7 @@ func (x *nodeIndex) enter(id event.ID, v int32) {
 	} else {
 		x.strings[id.Str] = v
 	}
-	x.came.set(v, id)
+	x.ids.set(v, id)
 }
 
 // leave removes the way from an id to its number. The way back stays until the
@@ -73,7 +73,7 @@ func (x *nodeIndex) wait(id event.ID, v int32) (dropped int) {
 	}
 	x.edges++
 	for x.edges > x.bound || x.bytes > waitingEdgeBytes*x.bound {
-		id, list := x.waiting.oldest()
+		id, list := x.waiting.removeOldest()
 		x.edges -= len(list)
 		x.bytes -= len(id.Str)
 		dropped += len(list)
@@ -84,7 +84,7 @@ func (x *nodeIndex) wait(id event.ID, v int32) (dropped int) {
 // claim removes and returns the nodes that named id, in the order in which they
 // did.
 func (x *nodeIndex) claim(id event.ID) []int32 {
-	list, waited := x.waiting.take(id)
+	list, waited := x.waiting.remove(id)
 	if waited {
 		x.edges -= len(list)
 		x.bytes -= len(id.Str)
@@ -110,7 +110,7 @@ func (x *nodeIndex) withdraw(departed func(v int32) bool) (edges int) {
 			x.waiting.change(slot).value = left
 			if len(left) == 0 {
 				x.bytes -= len(entry.key.Str)
-				x.waiting.take(entry.key)
+				x.waiting.remove(entry.key)
 			}
 		}
 		slot = next
@@ -123,17 +123,17 @@ func (x *nodeIndex) withdraw(departed func(v int32) bool) (edges int) {
 // count, as counters give them, lie in a list, which is read several times as
 // fast as a map: an arrival names a dozen ids. Any others are in a map.
 type integers struct {
-	near  []int32 // by id: its number plus 1, or 0
-	far   map[int64]int32
-	count int64
+	dense  []int32 // by id: its number plus 1, or 0
+	sparse map[int64]int32
+	count  int64
 }
 
 func (m *integers) get(id int64) (v int32, known bool) {
-	if uint64(id) < uint64(len(m.near)) && m.near[id] != 0 {
-		return m.near[id] - 1, true
+	if uint64(id) < uint64(len(m.dense)) && m.dense[id] != 0 {
+		return m.dense[id] - 1, true
 	}
-	if len(m.far) > 0 {
-		v, known = m.far[id]
+	if len(m.sparse) > 0 {
+		v, known = m.sparse[id]
 	}
 	return v, known
 }
@@ -143,21 +143,21 @@ func (m *integers) put(id int64, v int32) {
 	m.count++
 	limit := 4 * (m.count + 1024)
 	if uint64(id) >= uint64(limit) {
-		m.far[id] = v
+		m.sparse[id] = v
 		return
 	}
-	if id >= int64(len(m.near)) {
-		m.near = append(m.near, make([]int32, min(2*id+1024, limit)-int64(len(m.near)))...)
+	if id >= int64(len(m.dense)) {
+		m.dense = append(m.dense, make([]int32, min(2*id+1024, limit)-int64(len(m.dense)))...)
 	}
-	m.near[id] = v + 1
+	m.dense[id] = v + 1
 }
 
 // drop forgets an id that is there.
 func (m *integers) drop(id int64) {
 	m.count--
-	if uint64(id) < uint64(len(m.near)) && m.near[id] != 0 {
-		m.near[id] = 0
+	if uint64(id) < uint64(len(m.dense)) && m.dense[id] != 0 {
+		m.dense[id] = 0
 		return
 	}
-	delete(m.far, id)
+	delete(m.sparse, id)
 }

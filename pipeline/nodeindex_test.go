@@ -10,7 +10,7 @@ import (
 // list is not longer than a few times what it holds.
 func TestIntegers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	m, want := integers{far: make(map[int64]int32)}, map[int64]int32{}
+	m, want := integers{sparse: make(map[int64]int32)}, map[int64]int32{}
 	for v := range int32(20_000) {
 		id := int64(v)
 		switch rng.IntN(6) {
@@ -33,8 +33,8 @@ func TestIntegers(t *testing.T) {
 		}
 		m.put(id, v)
 		want[id] = v
-		if len(m.near) > 4*(len(want)+1024) {
-			t.Fatalf("a list of %d for %d ids", len(m.near), len(want))
+		if len(m.dense) > 4*(len(want)+1024) {
+			t.Fatalf("a list of %d for %d ids", len(m.dense), len(want))
 		}
 	}
 	for id, v := range want {

@@ -7,50 +7,60 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 )
 
-// nodes are the graph and what is known of its nodes: their ids, states,
-// departures, and the edges that wait for a node. Its methods enter (arrive.go,
-// depart.go) bring them up to date with a window.
+// nodes is the graph with everything else that is stored per node: ids, states,
+// departures, and edges that wait for a node. enter (arrive.go, depart.go) applies a
+// window to it.
+//
+// graph, states, context and index.ids have one entry for each node number.
 type nodes struct {
 	model    *model.Model
 	graph    *gnn.Graph
 	index    *nodeIndex
 	states   chunked[nodeState] // by node number
-	context  marks              // by node number: part of the graph, and not predicted
+	context  bitset             // by node number: set for context nodes
 	departed departed
 
-	// pending is asked for the predictions of nodes that leave.
-	pending *pending
-	// followers keep something beside the graph and are told of its changes.
-	followers []follower
-	// arrivals are those of the window in hand.
-	arrivals arrivals
+	pending   *pending   // for the predictions of nodes that leave
+	followers []follower // called at every change of the graph
+	arrivals  arrivals   // of the current window
 
 	frozen snapshot.Freeze[nodeRecord]
 }
 
-// nodeState is what is known of a node beside its place in the graph.
+// nodeState is the state of a node apart from the graph.
 type nodeState struct {
-	label int32 // the class that was told, none before
-	gone  bool  // it left, and no other node has its number
-	waits bool  // edges that it named may wait, see [nodeIndex.withdraw]
+	label           int32 // its class, none before its label came
+	gone            bool  // the node left, and its number has no other node yet
+	hasWaitingEdges bool  // edges that it named may be waiting, see [nodeIndex.withdraw]
 }
 
-// follower is a part that keeps something beside the graph. It is told of every
-// change, within a window in the order of these methods, but for labelled, which
-// comes when the window's labels are joined, and vacated, which comes at any time.
+// follower is a part that keeps data about the graph's nodes or edges in step with the
+// graph. While a window enters, the methods are called in this order:
+//
+//  1. entered, for every accepted arrival and update, in canonical order;
+//  2. leaving, then left, once each, if nodes leave;
+//  3. linked, for every accepted node that did not leave, in canonical order.
+//
+// labelled follows when the window's labels are joined. vacated may come at any time
+// after the node has left. Slices are valid during the call only.
 type follower interface {
-	// entered: node v has these features, as they came: it is new, or its features
-	// were replaced.
+	// entered reports that node v arrived with features x, or that x replaces its
+	// features. x is as received: not normalised. If v is new, the graph does
+	// not have it yet.
 	entered(v int32, x gnn.Vector)
-	// leaving: nodes are about to leave the graph with their edges.
+	// leaving reports nodes that are about to leave the graph. They still have their
+	// edges.
 	leaving(nodes []int32)
-	// left: they are out of the graph.
+	// left reports that the nodes of the last leaving call are out of the graph.
 	left()
-	// linked: node v named near, or was waited for by them; edges to added are new.
+	// linked reports that the graph has the edges between v and near: the neighbours
+	// that v named and the nodes that waited for v, repeated ones included. Edges to
+	// added are new; added has no repeated nodes.
 	linked(v int32, near, added []int32)
-	// labelled: node v, which is in the graph and had no label, has this one.
+	// labelled reports the label of node v, which is in the graph and had none. A
+	// restored snapshot reports all labels again.
 	labelled(v, class int32)
-	// vacated: number v is of no node any more.
+	// vacated reports that number v, whose node has left, is free for another node.
 	vacated(v int32)
 }
 
@@ -64,11 +74,11 @@ func newNodes(m *model.Model, graph *gnn.Graph, cfg Config, p *pending) *nodes {
 // len is the number of nodes in the graph.
 func (n *nodes) len() int { return n.graph.Len() - n.departed.len() }
 
-// surroundings counts the neighbours of node v that came before it, and those of
+// surroundings counts the neighbours of node v that arrived before it, and those among
 // them that are not context.
 func (n *nodes) surroundings(v int32) (degree, fresh int) {
 	for _, u := range n.graph.Neighbours(v) {
-		before := 0 // without branches, which nobody could predict
+		before := 0 // branch-free, since the branches would be mispredicted
 		if n.departed.before(u, v) {
 			before = 1
 		}
@@ -78,7 +88,8 @@ func (n *nodes) surroundings(v int32) (degree, fresh int) {
 	return degree, fresh
 }
 
-// label gives node v, which had no label, its class.
+// label sets the class of node v, which had none. A node that has left is not reported
+// to followers.
 func (n *nodes) label(v, class int32) {
 	state := n.change(v)
 	state.label = class
@@ -90,12 +101,12 @@ func (n *nodes) label(v, class int32) {
 	}
 }
 
-// marks are a bit for each node, by number, so that those of a million nodes fit
-// a near cache: with every label all of its node's neighbours are looked up.
-type marks []uint64
+// bitset has a bit for each node number. The bits of a million nodes fit into a fast
+// cache, and surroundings reads those of all neighbours at every label.
+type bitset []uint64
 
-// set sets the bit of node v, which may be one past the last.
-func (m *marks) set(v int32, on bool) {
+// set sets the bit of node v to on. v may be one past the last node.
+func (m *bitset) set(v int32, on bool) {
 	if int(v>>6) == len(*m) {
 		*m = append(*m, 0)
 	}
@@ -106,7 +117,7 @@ func (m *marks) set(v int32, on bool) {
 	}
 }
 
-// at is 1 for a node that is marked and 0 for one that is not.
-func (m marks) at(v int32) int { return int(m[v>>6] >> (v & 63) & 1) }
+// at returns the bit of node v, 0 or 1.
+func (m bitset) at(v int32) int { return int(m[v>>6] >> (v & 63) & 1) }
 
-func (m marks) has(v int32) bool { return m.at(v) == 1 }
+func (m bitset) has(v int32) bool { return m.at(v) == 1 }

@@ -14,13 +14,13 @@ type nodeRecord struct {
 	nodeState
 	context uint8 // 1 for a node of the context
 	id      event.ID
-	born    int64 // 0 while departed.born is nil
+	order   int64 // 0 while departed.order is nil
 }
 
 func (n *nodes) record(v int32) nodeRecord {
-	r := nodeRecord{nodeState: *n.states.at(v), context: uint8(n.context.at(v)), id: n.index.came.at(v)}
-	if n.departed.born != nil {
-		r.born = n.departed.born[v]
+	r := nodeRecord{nodeState: *n.states.at(v), context: uint8(n.context.at(v)), id: n.index.ids.at(v)}
+	if n.departed.order != nil {
+		r.order = n.departed.order[v]
 	}
 	return r
 }
@@ -65,8 +65,8 @@ func (n *nodes) state(s *snapshot.Schema) {
 		}
 		return nil
 	})
-	came, entered := &n.index.came, 0
-	declareIDs(s, "nodes", count, came.texts(), came.bytes, func() func() event.ID {
+	names, entered := &n.index.ids, 0
+	declareIDs(s, "nodes", count, names.texts(), names.bytes, func() func() event.ID {
 		next := n.walk()
 		return func() event.ID { return next().id }
 	}, func(v int, id event.ID) error {
@@ -80,12 +80,12 @@ func (n *nodes) state(s *snapshot.Schema) {
 			return snapshot.Damaged("%d ids of %d nodes", entered, count)
 		}
 		for _, v := range n.departed.free {
-			if came.at(v) != (event.ID{}) {
-				return snapshot.Damaged("number %d is of no node and has the id %q", v, came.at(v))
+			if names.at(v) != (event.ID{}) {
+				return snapshot.Damaged("number %d is of no node and has the id %q", v, names.at(v))
 			}
 		}
 		for _, l := range left {
-			id := came.at(l.number)
+			id := names.at(l.number)
 			if _, known := n.index.number(id); known || n.departed.waiting.get(id) != nil {
 				return snapshot.Damaged("node %q has left and is there, or left twice", id)
 			}
@@ -105,7 +105,7 @@ func (n *nodes) state(s *snapshot.Schema) {
 // enterRestored gives node v, whose state is restored, its id.
 func (n *nodes) enterRestored(v int32, id event.ID) error {
 	if n.states.at(v).gone {
-		n.index.came.set(v, id.Clone())
+		n.index.ids.set(v, id.Clone())
 		return nil
 	}
 	if _, known := n.index.number(id); known {
@@ -140,17 +140,17 @@ func (n *nodes) departedState(s *snapshot.Schema, count int) (restored []left) {
 			return nil
 		})
 	}
-	if s.Has("departed.next", d.born != nil) {
+	if s.Has("departed.next", d.order != nil) {
 		snapshot.Value(s, "departed.next", &d.next)
-		born := n.walk()
-		all := snapshot.Column(s, "departed.born", func() int64 { return born().born }, count)
+		records := n.walk()
+		all := snapshot.Column(s, "departed.born", func() int64 { return records().order }, count)
 		s.Check(func() error {
 			for v, at := range all {
 				if at < 0 || at >= d.next {
 					return snapshot.Damaged("node %d came after %d others, of %d", v, at, d.next)
 				}
 			}
-			d.born = all
+			d.order = all
 			return nil
 		})
 	}
@@ -192,7 +192,7 @@ func (n *nodes) waitingState(s *snapshot.Schema) {
 			if uint(v) >= uint(n.states.len()) || n.states.at(v).gone {
 				return snapshot.Damaged("an edge of node %d waits, which is not there", v)
 			}
-			n.states.at(v).waits = true
+			n.states.at(v).hasWaitingEdges = true
 			x.wait(id, v)
 		}
 		named = named[lengths[i]:]

@@ -2,17 +2,24 @@ package pipeline
 
 import "github.com/gvbll/gvbll/pipeline/event"
 
-// observer is a part of the engine that is there or not: sets of classes,
-// re-scoring, the fallback, the drift detectors. It follows what is served and
-// scored, and adds to the outcome what it makes of it. Within a window its methods
-// are called in this order.
+// observer is an optional part of the engine: sets of classes, re-scoring, the
+// fallback, the drift detectors. The engine has a list of the ones that its [Config]
+// asks for, and calls each method of all of them in the order of that list.
+//
+// In every window, served and scored are each called once, and matched between them
+// for each label that is joined, in the order of [event.Outcome.Labelled]. The outcome
+// is complete up to the event that a method is named after. An observer may add to it
+// but must not keep it: the caller may recycle it. No observer changes a head, so
+// posteriors do not depend on which observers there are.
 type observer interface {
-	// served: the window's arrivals are predicted and pending.
+	// served is called when the window's arrivals have been predicted. They are
+	// pending, except those that have expired already to make room for later ones.
 	served(out *event.Outcome)
-	// matched: a label of this class joins what was served for the node in a slot of
-	// pending, which it is about to leave.
+	// matched is called when a label of this class is joined to the prediction of the
+	// node in a slot of pending. The slot is vacated afterwards.
 	matched(slot, class int32)
-	// scored: the window's labels are scored, and not yet learned.
+	// scored is called when the window's labels have been scored, and not yet learned.
+	// It is called in windows without labels, too.
 	scored(out *event.Outcome)
 
 	part

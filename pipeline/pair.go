@@ -8,22 +8,29 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 )
 
-// Pair is an engine that serves, and perhaps another one in its shadow, for another
-// model: it steps the same windows, on a graph and with a posterior of its own, and
-// its predictions are scored and not published. What either makes of the stream, its
-// chain too, does not depend on which of them serves, nor on whether the other is
-// there. A shadow costs what an engine costs, in time and in memory.
+// Pair is the engine that serves and, optionally, a second engine in its shadow, for
+// another model. Both step the same windows, each with its own graph and posterior. The
+// shadow's predictions are scored but not published. Commands of the stream swap the
+// roles of the two.
+//
+// Invariant: the state and the chain of each engine are a function of its model, the
+// Config and the windows. They depend neither on its role nor on the other engine, so
+// that a promoted model continues as if it had always served.
+//
+// Both engines are between windows whenever no method of the Pair is running, and at
+// the same window. A shadow costs as much time and memory as the engine that serves. A
+// Pair is used by one goroutine at a time.
 type Pair struct {
-	engines []*Engine // the one that serves, then its shadow if there is one
+	engines []*Engine // the serving engine, then the shadow if there is one
 	roles   roles
 }
 
-// roles are the ids of the models that serve and shadow, as commands know them. A
-// model may have a role without being here, see [Pair.AssignRoles].
+// roles are the ids of the models that serve and shadow, as of the last command. They
+// may name a model that has no engine here, see [Pair.AssignRoles].
 type roles struct{ serves, shadow string } // shadow is "" for none
 
-// NewPair makes engines at window 0 for one model or for two, of which the first
-// serves. Two must be different, and agree on classes and features.
+// NewPair returns a pair at window 0 for one model or two, of which the first serves.
+// Two models must differ, and have the same classes and number of features.
 func NewPair(cfg Config, models ...*model.Model) (*Pair, error) {
 	if err := compatible(models); err != nil {
 		return nil, err
@@ -38,7 +45,7 @@ func NewPair(cfg Config, models ...*model.Model) (*Pair, error) {
 	return pairOf(engines), nil
 }
 
-// compatible says why models cannot run side by side.
+// compatible returns an error if models cannot form a pair.
 func compatible(models []*model.Model) error {
 	switch len(models) {
 	case 1:
@@ -50,11 +57,11 @@ func compatible(models []*model.Model) error {
 	a, b := models[0], models[1]
 	switch {
 	case a.ID == b.ID:
-		return fmt.Errorf("the model in the shadow is the one that serves, %s: give another file", a.ID)
+		return fmt.Errorf("the shadow model is the one that serves, %s: give another file", a.ID)
 	case !slices.Equal(a.Classes, b.Classes):
 		return fmt.Errorf("model %s has the classes %.100q, and model %s has %.100q: a shadow needs the same, in the same order", a.ID, a.Classes, b.ID, b.Classes)
 	case a.Encoder.In() != b.Encoder.In():
-		return fmt.Errorf("model %s takes %d features, and model %s takes %d: a shadow sees the same events", a.ID, a.Encoder.In(), b.ID, b.Encoder.In())
+		return fmt.Errorf("model %s has %d features, and model %s has %d: a shadow sees the same events", a.ID, a.Encoder.In(), b.ID, b.Encoder.In())
 	}
 	return nil
 }
@@ -67,12 +74,11 @@ func pairOf(engines []*Engine) *Pair {
 	return p
 }
 
-// Serving returns the engine that serves. It belongs to the pair: it must not be
-// stepped.
+// Serving returns the engine that serves. It belongs to the pair: the caller may query
+// it between windows, but must not step it.
 func (p *Pair) Serving() *Engine { return p.engines[0] }
 
-// Shadow returns the engine in the shadow, nil where there is none. It belongs to
-// the pair, too.
+// Shadow returns the engine in the shadow, or nil. It belongs to the pair, too.
 func (p *Pair) Shadow() *Engine {
 	if len(p.engines) == 1 {
 		return nil
@@ -80,10 +86,10 @@ func (p *Pair) Shadow() *Engine {
 	return p.engines[1]
 }
 
-// AssignRoles says which model serves from the next window on, and which is in its
-// shadow, "" for none: as the ledger or a new owner has it. A model has its role
-// whether it is here or not, so that commands of the past are obeyed and refused
-// as they were when it was.
+// AssignRoles sets which model serves from the next window on, and which is in its
+// shadow, "" for none: a replay gets them from the ledger. A model without an engine
+// here may have a role, so that a replay accepts and refuses past commands as the
+// worker did that had both models.
 func (p *Pair) AssignRoles(serves, shadow string) {
 	p.roles = roles{serves, shadow}
 	for i, e := range p.engines {
@@ -94,8 +100,9 @@ func (p *Pair) AssignRoles(serves, shadow string) {
 	}
 }
 
-// Step takes the next window, as [Engine.Step] does, and then carries out the
-// window's commands.
+// Step processes the next window in both engines, as [Engine.Step] does, and then
+// executes its commands: a promotion takes effect from the next window on. The outcome
+// belongs to the caller; the shadow's is in its field Shadow.
 func (p *Pair) Step(w *event.Window) *event.Outcome {
 	events := *w
 	events.Commands = nil
@@ -105,7 +112,7 @@ func (p *Pair) Step(w *event.Window) *event.Outcome {
 	}
 	served := p.roles.serves
 	for i := range w.Commands {
-		p.obey(&w.Commands[i], out)
+		p.execute(&w.Commands[i], out)
 	}
 	if p.roles.serves != served {
 		out.Promoted = p.roles.serves
@@ -113,7 +120,8 @@ func (p *Pair) Step(w *event.Window) *event.Outcome {
 	return out
 }
 
-// Recycle gives back an outcome of the pair's, as [Engine.Recycle] does.
+// Recycle gives an outcome of Step back, with that of the shadow; see
+// [Engine.Recycle].
 func (p *Pair) Recycle(out *event.Outcome) {
 	for _, e := range p.engines {
 		e.Recycle(out)
@@ -121,13 +129,13 @@ func (p *Pair) Recycle(out *event.Outcome) {
 	}
 }
 
-// obey carries out a command, or refuses it.
-func (p *Pair) obey(c *event.Command, out *event.Outcome) {
+// execute executes a command, or refuses it.
+func (p *Pair) execute(c *event.Command, out *event.Outcome) {
 	switch {
-	case c.Name == event.Forget: // the caller steps a fresh engine from here on
+	case c.Name == event.Forget: // the caller replays the stream in a new engine
 	case c.Name != event.Promote:
 		decline(c, out)
-	case c.Model == p.roles.serves: // it was promoted before
+	case c.Model == p.roles.serves: // already promoted
 	case p.roles.shadow == "":
 		refuse(out, c.Origin, event.ImpossibleCommand, fmt.Sprintf("promote %.40s: there is no model in the shadow", c.Model))
 	case c.Model != p.roles.shadow:

@@ -45,22 +45,22 @@ func newPaper(m *model.Model, cfg Config) *paper {
 
 func (p *paper) heads() []head { return p.list }
 
-func (p *paper) by() uint8 { return p.serves }
+func (p *paper) servingHead() uint8 { return p.serves }
 
 func (p *paper) width() int { return len(p.both) * p.classes }
 
-func (p *paper) serve(_ []int32, rows posterior.Rows, kept []float32, split []posterior.Uncertainty) {
-	p.predictive.Serve(p.posteriors, int(p.serves), rows, kept, split)
+func (p *paper) serve(_ []int32, rows posterior.Rows, outputs []float32, split []posterior.Uncertainty) {
+	p.predictive.Serve(p.posteriors, int(p.serves), rows, outputs, split)
 }
 
-func (p *paper) suppose(_ view, rows posterior.Rows, kept []float32) posterior.Uncertainty {
+func (p *paper) predictOne(_ view, rows posterior.Rows, outputs []float32) posterior.Uncertainty {
 	split := make([]posterior.Uncertainty, 1)
-	p.serve(nil, rows, kept, split)
+	p.serve(nil, rows, outputs, split)
 	return split[0]
 }
 
 // probabilities copies: they are what is kept.
-func (p *paper) probabilities(dst, kept []float32) { copy(dst, kept) }
+func (p *paper) probabilities(dst, outputs []float32) { copy(dst, outputs) }
 
 func (p *paper) learn(b *batch, heads []event.Head) {
 	for i, h := range p.both {
@@ -78,9 +78,9 @@ func (p *paper) online() *posterior.Online { return p.learner }
 
 func (p *paper) learned() *Pooled { return nil }
 
-func (p *paper) keptName() string { return "pending.probabilities" }
+func (p *paper) outputsName() string { return "pending.probabilities" }
 
-func (p *paper) valid(kept float32) bool { return kept >= 0 && kept <= 1 }
+func (p *paper) valid(output float32) bool { return isProbability(output) }
 
 func (p *paper) matches(hash event.Hash) bool { return hash == p.hash(hash) }
 

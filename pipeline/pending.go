@@ -10,10 +10,10 @@ import (
 // it is the oldest and room is needed. Embeddings and the numbers that the serving
 // keeps lie in tables beside the queue's slots, and so does what observers keep.
 type pending struct {
-	nodes *queue[int32, served] // by node number
-	bound int                   // of nodes
-	z     slotTable[float32]    // embeddings, d_e a row
-	kept  slotTable[float32]    // see serving.width
+	nodes   *queue[int32, served] // by node number
+	bound   int                   // of nodes
+	z       slotTable[float32]    // embeddings, d_e a row
+	outputs slotTable[float32]    // see serving.width
 }
 
 // served is what is kept of one prediction beside the rows of the tables.
@@ -21,11 +21,11 @@ type served struct {
 	window int64
 	time   int64 // event time of the arrival
 	tau    float64
-	by     uint8 // the head that served, by place
+	head   uint8 // the head that served, by place
 }
 
 func newPending(dim, width, bound int) *pending {
-	return &pending{nodes: newNodeQueue[served](), bound: bound, z: newSlotTable[float32](dim), kept: newSlotTable[float32](width)}
+	return &pending{nodes: newNodeQueue[served](), bound: bound, z: newSlotTable[float32](dim), outputs: newSlotTable[float32](width)}
 }
 
 // reserve preallocates the tables, which are empty, for this many nodes or for as
@@ -33,31 +33,31 @@ func newPending(dim, width, bound int) *pending {
 func (p *pending) reserve(nodes int) {
 	nodes = min(nodes, p.bound)
 	p.z.table.Reserve(nodes)
-	p.kept.table.Reserve(nodes)
+	p.outputs.table.Reserve(nodes)
 }
 
 // put keeps the prediction of node v, and returns the node whose older one expired
 // to make room, if one did.
-func (p *pending) put(v int32, s served, z, kept []float32) (old int32, expired bool) {
+func (p *pending) put(v int32, s served, z, outputs []float32) (old int32, expired bool) {
 	if p.nodes.len() == p.bound {
-		old, _ = p.nodes.oldest()
+		old, _ = p.nodes.removeOldest()
 		expired = true
 	}
 	slot := p.nodes.put(v, s)
 	p.z.set(slot, z)
-	p.kept.set(slot, kept)
+	p.outputs.set(slot, outputs)
 	return old, expired
 }
 
 // remove removes and returns what was served for node v. The slices are valid until
 // the next put.
-func (p *pending) remove(v int32) (s served, z, kept []float32, ok bool) {
-	i, ok := p.nodes.place(v)
+func (p *pending) remove(v int32) (s served, z, outputs []float32, ok bool) {
+	i, ok := p.nodes.slotOf(v)
 	if !ok {
 		return s, nil, nil, false
 	}
-	s, _ = p.nodes.take(v)
-	return s, p.z.row(i), p.kept.row(i), true
+	s, _ = p.nodes.remove(v)
+	return s, p.z.row(i), p.outputs.row(i), true
 }
 
 // state declares what was served for some of n nodes, before the given window, by
@@ -68,7 +68,7 @@ func (p *pending) state(s *snapshot.Schema, n int, window int64, by serving, cla
 	declareField(s, "pending.time", p.nodes, func(x *served) *int64 { return &x.time })
 	declareField(s, "pending.temperature", p.nodes, func(x *served) *float64 { return &x.tau })
 	declareRows(s, "pending.embedding", &p.z, p.nodes, isFinite, p.z.table.Width())
-	declareRows(s, by.keptName(), &p.kept, p.nodes, by.valid, p.kept.table.Width()/classes, classes)
+	declareRows(s, by.outputsName(), &p.outputs, p.nodes, by.valid, p.outputs.table.Width()/classes, classes)
 	s.Check(func() error {
 		for i := range int32(p.nodes.len()) {
 			e := p.nodes.entries.at(i)

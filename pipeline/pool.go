@@ -3,7 +3,6 @@ package pipeline
 import (
 	"crypto/sha256"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/gvbll/gvbll/gnn"
@@ -101,11 +100,11 @@ func (h pooledHead) SetState(b []byte) error {
 }
 
 // by is the pool's place.
-func (p *pooled) by() uint8 { return 0 }
+func (p *pooled) servingHead() uint8 { return 0 }
 
 func (p *pooled) width() int { return p.pool.LogProbsPerRow() + 2*p.classes }
 
-func (p *pooled) serve(nodes []int32, embedded posterior.Rows, kept []float32, split []posterior.Uncertainty) {
+func (p *pooled) serve(nodes []int32, embedded posterior.Rows, outputs []float32, split []posterior.Uncertainty) {
 	d, width := len(embedded.Z)/max(len(nodes), 1), p.width()
 	for from := 0; from < len(nodes); from += chunk {
 		to := min(from+chunk, len(nodes))
@@ -114,14 +113,14 @@ func (p *pooled) serve(nodes []int32, embedded posterior.Rows, kept []float32, s
 			p.around.Append(&p.rows, v)
 		}
 		p.rows.Embedded = posterior.Rows{Z: embedded.Z[from*d : to*d], Tau: embedded.Tau[from:to]}
-		p.predict(kept[from*width : to*width])
+		p.predict(outputs[from*width : to*width])
 	}
 	for i := range split {
-		split[i] = p.uncertainty(kept[i*width:])
+		split[i] = p.uncertainty(outputs[i*width:])
 	}
 }
 
-func (p *pooled) suppose(v view, embedded posterior.Rows, kept []float32) posterior.Uncertainty {
+func (p *pooled) predictOne(v view, embedded posterior.Rows, outputs []float32) posterior.Uncertainty {
 	p.around.Reset(&p.rows)
 	switch {
 	case v.node == none:
@@ -132,17 +131,17 @@ func (p *pooled) suppose(v view, embedded posterior.Rows, kept []float32) poster
 		p.around.Append(&p.rows, v.node)
 	}
 	p.rows.Embedded = embedded
-	p.predict(kept)
-	return p.uncertainty(kept)
+	p.predict(outputs)
+	return p.uncertainty(outputs)
 }
 
 // predict writes what is kept of each of the rows.
-func (p *pooled) predict(kept []float32) {
+func (p *pooled) predict(outputs []float32) {
 	n, logps := p.rows.N, p.pool.LogProbsPerRow()
 	p.logp = kernel.Room(p.logp, n*logps)
 	p.pool.Predict(p.rows, p.logp)
 	for i := range n {
-		row := kept[i*p.width() : (i+1)*p.width()]
+		row := outputs[i*p.width() : (i+1)*p.width()]
 		copy(row, p.logp[i*logps:(i+1)*logps])
 		clear(row[logps:])
 		if len(p.rows.Labelled) > 0 {
@@ -165,7 +164,7 @@ func (p *pooled) learn(b *batch, heads []event.Head) {
 	learned.Labelled, learned.Second, p.logp = p.rows.Labelled[:0], p.rows.Second[:0], p.logp[:0]
 	logps := p.pool.LogProbsPerRow()
 	for i := range b.labels {
-		row := b.kept[i*p.width() : (i+1)*p.width()]
+		row := b.outputs[i*p.width() : (i+1)*p.width()]
 		p.logp = append(p.logp, row[:logps]...)
 		learned.Labelled = append(learned.Labelled, row[logps:logps+p.classes]...)
 		learned.Second = append(learned.Second, row[logps+p.classes:]...)
@@ -200,7 +199,7 @@ func (p *pooled) online() *posterior.Online {
 //
 // the Jensen-Shannon divergence over that entropy, with the pool's weights where
 // they are positive.
-func (p *pooled) uncertainty(kept []float32) posterior.Uncertainty {
+func (p *pooled) uncertainty(outputs []float32) posterior.Uncertainty {
 	c := p.classes
 	p.weights = p.pool.AppendWeights(p.weights[:0])
 	var all float64
@@ -209,7 +208,7 @@ func (p *pooled) uncertainty(kept []float32) posterior.Uncertainty {
 	}
 	p.mix, p.logs, p.each = kernel.Room(p.mix, c), kernel.Room(p.logs, c), kernel.Room(p.each, p.pool.LogProbsPerRow())
 	clear(p.mix)
-	for i, x := range kept[:len(p.each)] {
+	for i, x := range outputs[:len(p.each)] {
 		p.each[i] = float64(x)
 	}
 	posterior.Exponentials(p.each)
@@ -220,7 +219,7 @@ func (p *pooled) uncertainty(kept []float32) posterior.Uncertainty {
 		}
 		share, at := w/all, (1+k)*c
 		var entropy float64
-		for i, x := range kept[at : at+c] {
+		for i, x := range outputs[at : at+c] {
 			q := p.each[at+i]
 			p.mix[i] += float64(share * q)
 			entropy -= float64(q * float64(x))
@@ -232,7 +231,7 @@ func (p *pooled) uncertainty(kept []float32) posterior.Uncertainty {
 	var mixed, total float64
 	for i, q := range p.mix {
 		mixed -= float64(q * p.logs[i])
-		total -= float64(p.each[i] * float64(kept[i]))
+		total -= float64(p.each[i] * float64(outputs[i]))
 	}
 	u := posterior.Uncertainty{Total: max(total, 0)}
 	if mixed > 0 {
@@ -286,9 +285,9 @@ func (p *pooled) linked(v int32, _, added []int32) { p.around.AddEdges(v, added)
 func (p *pooled) labelled(v, class int32)          { p.around.SetLabel(v, class) }
 func (p *pooled) vacated(v int32)                  { p.around.ClearFeatures(v) }
 
-func (p *pooled) keptName() string { return "pending.said" }
+func (p *pooled) outputsName() string { return "pending.said" }
 
-func (p *pooled) valid(kept float32) bool { return math.Abs(float64(kept)) <= math.MaxFloat32 }
+func (p *pooled) valid(output float32) bool { return isFinite(output) }
 
 // state declares the features of a graph that is declared. Its labels are restored
 // by labelled.

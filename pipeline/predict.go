@@ -17,32 +17,32 @@ type predictor struct {
 	pending *pending
 	serving serving
 
-	kept  []float32 // of a window's arrivals, serving.width numbers each
-	split []posterior.Uncertainty
-	spare []event.Prediction // of an outcome that was recycled
+	outputs  []float32 // of a window's arrivals, serving.width numbers each
+	split    []posterior.Uncertainty
+	recycled []event.Prediction // of an outcome that was recycled
 }
 
 // serve predicts the window's arrivals. What is served is pending from then on.
 func (p *predictor) serve(out *event.Outcome) {
 	arrivals, d, c := &p.nodes.arrivals, p.model.Prior.Dim, p.model.Prior.Classes
-	n, width := len(arrivals.asked), p.serving.width()
+	n, width := len(arrivals.toPredict), p.serving.width()
 	if n == 0 {
 		return
 	}
-	p.kept, p.split = kernel.Room(p.kept, n*width), kernel.Room(p.split, n)
-	p.serving.serve(arrivals.asked, arrivals.rows, p.kept, p.split)
-	by := p.serving.by()
-	version := p.serving.heads()[by].Version()
+	p.outputs, p.split = kernel.Room(p.outputs, n*width), kernel.Room(p.split, n)
+	p.serving.serve(arrivals.toPredict, arrivals.rows, p.outputs, p.split)
+	head := p.serving.servingHead()
+	version := p.serving.heads()[head].Version()
 
 	out.Predictions = p.blank(n)
 	i := 0
 	for _, a := range arrivals.accepted {
-		if !a.asked {
+		if !a.toPredict {
 			continue
 		}
-		kept := p.kept[i*width : (i+1)*width]
+		outputs := p.outputs[i*width : (i+1)*width]
 		probs := out.Predictions[i].Probabilities
-		p.serving.probabilities(probs, kept[int(by)*c:][:c])
+		p.serving.probabilities(probs, outputs[int(head)*c:][:c])
 		best := mostProbable(probs)
 		u := p.split[i]
 		out.Predictions[i] = event.Prediction{
@@ -50,8 +50,8 @@ func (p *predictor) serve(out *event.Outcome) {
 			Probabilities: probs, Total: float32(u.Total), Aleatoric: float32(u.Aleatoric), Epistemic: float32(u.Epistemic),
 			Window: out.Window, PosteriorVersion: version, Time: a.node.Time, Model: p.model.ID,
 		}
-		s := served{window: out.Window, time: a.node.Time, tau: arrivals.rows.Tau[i], by: by}
-		if old, expired := p.pending.put(a.number, s, arrivals.rows.Z[i*d:(i+1)*d], kept); expired {
+		s := served{window: out.Window, time: a.node.Time, tau: arrivals.rows.Tau[i], head: head}
+		if old, expired := p.pending.put(a.number, s, arrivals.rows.Z[i*d:(i+1)*d], outputs); expired {
 			out.Counts.Expired++
 			p.nodes.expired(old)
 		}
@@ -62,8 +62,8 @@ func (p *predictor) serve(out *event.Outcome) {
 // blank returns n predictions with room for their probabilities, in the memory of
 // a recycled outcome where there is one.
 func (p *predictor) blank(n int) []event.Prediction {
-	list, c := kernel.Room(p.spare, n), p.model.Prior.Classes
-	p.spare = nil
+	list, c := kernel.Room(p.recycled, n), p.model.Prior.Classes
+	p.recycled = nil
 	var block []float32
 	for i := range list {
 		probs := &list[i].Probabilities
@@ -80,13 +80,13 @@ func (p *predictor) blank(n int) []event.Prediction {
 
 // served returns what was served for node v, while it is pending.
 func (p *predictor) served(v int32, id event.ID) *Opinion {
-	slot, waits := p.pending.nodes.place(v)
+	slot, waits := p.pending.nodes.slotOf(v)
 	if !waits {
 		return nil
 	}
 	s := &p.pending.nodes.entries.at(slot).value
-	o := &Opinion{Heads: p.estimates(p.pending.kept.row(slot))}
-	o.Prediction = p.prediction(o, id, s.by)
+	o := &Opinion{Heads: p.estimates(p.pending.outputs.row(slot))}
+	o.Prediction = p.prediction(o, id, s.head)
 	o.Window, o.Time = s.window, s.time
 	return o
 }
@@ -94,33 +94,33 @@ func (p *predictor) served(v int32, id event.ID) *Opinion {
 // opinion predicts one node with the given embedding as serve does an arrival. It
 // may clear the embedding.
 func (p *predictor) opinion(id event.ID, z []float32, v view) Opinion {
-	kept, u := p.suppose(z, v)
-	o := Opinion{Heads: p.estimates(kept)}
-	by := p.serving.by()
-	o.Prediction = p.prediction(&o, id, by)
+	outputs, u := p.predictOne(z, v)
+	o := Opinion{Heads: p.estimates(outputs)}
+	head := p.serving.servingHead()
+	o.Prediction = p.prediction(&o, id, head)
 	o.Total, o.Aleatoric, o.Epistemic = float32(u.Total), float32(u.Aleatoric), float32(u.Epistemic)
-	o.PosteriorVersion = p.serving.heads()[by].Version()
+	o.PosteriorVersion = p.serving.heads()[head].Version()
 	return o
 }
 
-// suppose returns what serve would keep of a node with the given embedding, and
+// predictOne returns what serve would keep of a node with the given embedding, and
 // its uncertainty.
-func (p *predictor) suppose(z []float32, v view) ([]float32, posterior.Uncertainty) {
+func (p *predictor) predictOne(z []float32, v view) ([]float32, posterior.Uncertainty) {
 	if !finite(z) {
 		clear(z)
 	}
 	rows := posterior.Rows{Z: z, Tau: []float64{p.model.Temperature.At(z)}}
-	kept := make([]float32, p.serving.width())
-	return kept, p.serving.suppose(v, rows, kept)
+	outputs := make([]float32, p.serving.width())
+	return outputs, p.serving.predictOne(v, rows, outputs)
 }
 
 // estimates are those of each head, of what is kept of a node.
-func (p *predictor) estimates(kept []float32) []Estimate {
+func (p *predictor) estimates(outputs []float32) []Estimate {
 	c := p.model.Prior.Classes
 	list := make([]Estimate, len(p.serving.heads()))
 	for h, head := range p.serving.heads() {
 		probs := make([]float32, c)
-		p.serving.probabilities(probs, kept[h*c:(h+1)*c])
+		p.serving.probabilities(probs, outputs[h*c:(h+1)*c])
 		best := mostProbable(probs)
 		list[h] = Estimate{Head: head.Name(), Class: p.model.Classes[best], Confidence: probs[best], Probabilities: probs}
 	}
@@ -128,8 +128,8 @@ func (p *predictor) estimates(kept []float32) []Estimate {
 }
 
 // prediction is that of the head in a place, as far as its probabilities tell it.
-func (p *predictor) prediction(o *Opinion, id event.ID, by uint8) event.Prediction {
-	head := &o.Heads[by]
+func (p *predictor) prediction(o *Opinion, id event.ID, place uint8) event.Prediction {
+	head := &o.Heads[place]
 	return event.Prediction{
 		Node: id, Class: head.Class, ClassIndex: int32(mostProbable(head.Probabilities)), Confidence: head.Confidence,
 		Probabilities: head.Probabilities, Model: p.model.ID,

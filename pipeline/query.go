@@ -114,13 +114,13 @@ func (e *Engine) influences(v int32, now *Opinion) []Influence {
 	near = near[len(near)-most:]
 	list := make([]Influence, len(near))
 	z, p := make([]float32, e.model.Prior.Dim), make([]float32, c)
-	by := int(e.serving.by())
+	by := int(e.serving.servingHead())
 	for i, u := range near {
 		graph.EmbedWithout(v, u, z)
-		kept, _ := e.predictor.suppose(z, view{node: v, without: u})
-		e.serving.probabilities(p, kept[by*c:][:c])
+		outputs, _ := e.predictor.predictOne(z, view{node: v, without: u})
+		e.serving.probabilities(p, outputs[by*c:][:c])
 		list[i] = Influence{
-			Node: e.nodes.index.came.at(u), Label: e.className(e.nodes.states.at(u).label),
+			Node: e.nodes.index.ids.at(u), Label: e.className(e.nodes.states.at(u).label),
 			Gain:    float64(now.Probabilities[now.ClassIndex]) - float64(p[now.ClassIndex]),
 			Without: e.model.Classes[mostProbable(p)],
 		}

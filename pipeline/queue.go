@@ -11,7 +11,7 @@ import (
 //
 // Entries lie in slots, which others may keep something beside, see slotTable.
 type queue[K comparable, V any] struct {
-	slot       places[K]
+	slot       slotMap[K]
 	entries    chunked[entry[K, V]] // by slot
 	free       []int32              // slots without an entry
 	head, tail int32                // slots of the oldest and the newest entry, none when empty
@@ -28,45 +28,45 @@ type entry[K comparable, V any] struct {
 const none = -1
 
 func newQueue[K comparable, V any]() *queue[K, V] {
-	return &queue[K, V]{slot: hashed[K]{}, head: none, tail: none}
+	return &queue[K, V]{slot: hashSlots[K]{}, head: none, tail: none}
 }
 
 // newNodeQueue returns a queue of nodes by their numbers.
 func newNodeQueue[V any]() *queue[int32, V] {
-	return &queue[int32, V]{slot: new(numbered), head: none, tail: none}
+	return &queue[int32, V]{slot: new(denseSlots), head: none, tail: none}
 }
 
-// places are the slots of keys.
-type places[K comparable] interface {
+// slotMap are the slots of keys.
+type slotMap[K comparable] interface {
 	len() int
 	get(k K) (slot int32, ok bool)
 	set(k K, slot int32)
 	remove(k K) // which is there
 }
 
-type hashed[K comparable] map[K]int32
+type hashSlots[K comparable] map[K]int32
 
-func (m hashed[K]) len() int { return len(m) }
+func (m hashSlots[K]) len() int { return len(m) }
 
-func (m hashed[K]) get(k K) (slot int32, ok bool) {
+func (m hashSlots[K]) get(k K) (slot int32, ok bool) {
 	slot, ok = m[k]
 	return slot, ok
 }
 
-func (m hashed[K]) set(k K, slot int32) { m[k] = slot }
+func (m hashSlots[K]) set(k K, slot int32) { m[k] = slot }
 
-func (m hashed[K]) remove(k K) { delete(m, k) }
+func (m hashSlots[K]) remove(k K) { delete(m, k) }
 
-// numbered is for the numbers of nodes, which are dense: 4 bytes a node, in a
+// denseSlots is for the numbers of nodes, which are dense: 4 bytes a node, in a
 // fraction of the time that a map takes.
-type numbered struct {
+type denseSlots struct {
 	slots chunked[int32] // by number: 1 + the slot, or 0
 	n     int
 }
 
-func (m *numbered) len() int { return m.n }
+func (m *denseSlots) len() int { return m.n }
 
-func (m *numbered) get(v int32) (slot int32, ok bool) {
+func (m *denseSlots) get(v int32) (slot int32, ok bool) {
 	if int(v) >= m.slots.len() {
 		return 0, false
 	}
@@ -74,7 +74,7 @@ func (m *numbered) get(v int32) (slot int32, ok bool) {
 	return slot, slot >= 0
 }
 
-func (m *numbered) set(v, slot int32) {
+func (m *denseSlots) set(v, slot int32) {
 	for int(v) >= m.slots.len() {
 		m.slots.add(0)
 	}
@@ -82,15 +82,15 @@ func (m *numbered) set(v, slot int32) {
 	m.n++
 }
 
-func (m *numbered) remove(v int32) {
+func (m *denseSlots) remove(v int32) {
 	*m.slots.at(v) = 0
 	m.n--
 }
 
 func (q *queue[K, V]) len() int { return q.slot.len() }
 
-// place returns the slot of k, if it is there.
-func (q *queue[K, V]) place(k K) (slot int32, ok bool) { return q.slot.get(k) }
+// slotOf returns the slot of k, if it is there.
+func (q *queue[K, V]) slotOf(k K) (slot int32, ok bool) { return q.slot.get(k) }
 
 // get returns the value under k, valid until the next put or take, to be read
 // only; nil when there is none.
@@ -140,8 +140,8 @@ func (q *queue[K, V]) put(k K, v V) (slot int32) {
 	return i
 }
 
-// take removes and returns the value under k.
-func (q *queue[K, V]) take(k K) (v V, ok bool) {
+// remove removes and returns the value under k.
+func (q *queue[K, V]) remove(k K) (v V, ok bool) {
 	i, ok := q.slot.get(k)
 	if !ok {
 		return v, false
@@ -163,11 +163,11 @@ func (q *queue[K, V]) take(k K) (v V, ok bool) {
 	return e.value, true
 }
 
-// oldest removes and returns the entry that has waited longest; the queue must
+// removeOldest removes and returns the entry that has waited longest; the queue must
 // not be empty.
-func (q *queue[K, V]) oldest() (K, V) {
+func (q *queue[K, V]) removeOldest() (K, V) {
 	k := q.entries.at(q.head).key
-	v, _ := q.take(k)
+	v, _ := q.remove(k)
 	return k, v
 }
 

@@ -17,10 +17,10 @@ func TestQueueFrozen(t *testing.T) {
 	change := func() {
 		for range rng.IntN(100) {
 			if q.len() == bound {
-				q.oldest()
+				q.removeOldest()
 			}
 			if rng.IntN(3) == 0 {
-				q.take(key - rng.IntN(2*bound))
+				q.remove(key - rng.IntN(2*bound))
 			}
 			if v := q.edit(key - rng.IntN(2*bound)); v != nil {
 				*v = rng.Int()
@@ -69,7 +69,7 @@ func TestQueueFrozen(t *testing.T) {
 // TestNumbered: places by number are those of a map.
 func TestNumbered(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
-	want, got := hashed[int32]{}, new(numbered)
+	want, got := hashSlots[int32]{}, new(denseSlots)
 	for range 5000 {
 		v, slot := rng.Int32N(300), rng.Int32N(100)
 		if _, there := want.get(v); there {

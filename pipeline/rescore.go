@@ -46,7 +46,7 @@ type rescoring struct {
 	due *queue[int32, struct{}] // node numbers
 
 	near    []int32   // neighbours of nodes that are leaving the graph
-	told    []float32 // the newest probabilities of the window's labels, C each
+	revised []float32 // the newest probabilities of the window's labels, C each
 	summary Summary
 	batch   []int32 // scratch: nodes to be predicted …
 	z       []float32
@@ -95,7 +95,7 @@ func (r *rescoring) changed(nodes ...int32) {
 			continue
 		}
 		if r.due.len() == r.bound {
-			r.due.oldest()
+			r.due.removeOldest()
 		}
 		r.due.put(v, struct{}{})
 	}
@@ -104,7 +104,7 @@ func (r *rescoring) changed(nodes ...int32) {
 // isDue reports whether node v, if it is in the graph and pending, is to be
 // predicted again, and returns its slot.
 func (r *rescoring) isDue(v int32) (slot int32, due bool) {
-	slot, waits := r.predictor.pending.nodes.place(v)
+	slot, waits := r.predictor.pending.nodes.slotOf(v)
 	if !waits || r.predictor.nodes.states.at(v).gone {
 		return 0, false
 	}
@@ -118,8 +118,8 @@ func (r *rescoring) degree(v int32) int32 { return int32(r.predictor.nodes.graph
 // again that are due: as the arrivals were, on G_t and before the window's labels
 // are learned.
 func (r *rescoring) served(out *event.Outcome) {
-	for i, v := range r.predictor.nodes.arrivals.asked {
-		slot, waits := r.predictor.pending.nodes.place(v)
+	for i, v := range r.predictor.nodes.arrivals.toPredict {
+		slot, waits := r.predictor.pending.nodes.slotOf(v)
 		if !waits { // it made room for others of its window
 			continue
 		}
@@ -129,7 +129,7 @@ func (r *rescoring) served(out *event.Outcome) {
 	}
 	r.batch = r.batch[:0]
 	for r.due.len() > 0 && len(r.batch) < r.Limit {
-		v, _ := r.due.oldest()
+		v, _ := r.due.removeOldest()
 		if _, due := r.isDue(v); due {
 			r.batch = append(r.batch, v)
 		}
@@ -146,11 +146,11 @@ func (r *rescoring) revise(out *event.Outcome) {
 	r.z = kernel.Room(r.z, len(r.batch)*d)
 	p.nodes.graph.Embed(r.batch, r.z)
 	for i, v := range r.batch {
-		slot, _ := p.pending.nodes.place(v)
+		slot, _ := p.pending.nodes.slotOf(v)
 		r.degrees.set(slot, []int32{r.degree(v)})
 		last := r.probs.row(slot)
-		again := p.opinion(p.nodes.index.came.at(v), r.z[i*d:(i+1)*d], view{node: v, without: none}).Prediction
-		if r.Confidence > 0 && r.sure(last[mostProbable(last)]) == r.sure(again.Confidence) {
+		again := p.opinion(p.nodes.index.ids.at(v), r.z[i*d:(i+1)*d], view{node: v, without: none}).Prediction
+		if r.Confidence > 0 && r.confident(last[mostProbable(last)]) == r.confident(again.Confidence) {
 			continue
 		}
 		revision := r.revisions.row(slot)[0] + 1
@@ -161,20 +161,20 @@ func (r *rescoring) revise(out *event.Outcome) {
 	}
 }
 
-func (r *rescoring) sure(confidence float32) bool { return float64(confidence) >= r.Confidence }
+func (r *rescoring) confident(confidence float32) bool { return float64(confidence) >= r.Confidence }
 
 // matched notes the newest probabilities of the node whose label comes.
-func (r *rescoring) matched(slot, _ int32) { r.told = append(r.told, r.probs.row(slot)...) }
+func (r *rescoring) matched(slot, _ int32) { r.revised = append(r.revised, r.probs.row(slot)...) }
 
 // scored scores them, as one head more.
 func (r *rescoring) scored(out *event.Outcome) {
 	h := event.Head{Name: revisedHead}
-	if len(r.told) > 0 {
+	if len(r.revised) > 0 {
 		c := r.predictor.model.Prior.Classes
-		h.Scores = r.scorer.scores(func(i int) []float32 { return r.told[i*c : (i+1)*c] })
+		h.Scores = r.scorer.scores(func(i int) []float32 { return r.revised[i*c : (i+1)*c] })
 		r.summary.AddWindow(h.Scores, r.scorer.bins)
 	}
-	r.told = r.told[:0]
+	r.revised = r.revised[:0]
 	out.Heads = append(out.Heads, h)
 }
 

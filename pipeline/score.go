@@ -18,9 +18,9 @@ type scorer struct {
 	// extra are summaries of predictions that observers make.
 	extra []*Summary
 
-	probs []float64             // of the labels, and then their log losses
-	row   []float32             // one head's probabilities
-	spare [][]calibration.Score // of an outcome that was recycled
+	probs    []float64             // of the labels, and then their log losses
+	row      []float32             // one head's probabilities
+	recycled [][]calibration.Score // of an outcome that was recycled
 }
 
 // state declares the summaries.
@@ -51,21 +51,21 @@ func (s *scorer) score(out *event.Outcome) {
 
 // served returns the probabilities that were served for label i of the batch. They
 // are valid until the next call.
-func (s *scorer) served(i int) []float32 { return s.probabilities(int(s.batch.by[i]), i) }
+func (s *scorer) served(i int) []float32 { return s.probabilities(int(s.batch.servedBy[i]), i) }
 
 // probabilities returns those of the head in a place.
 func (s *scorer) probabilities(head, i int) []float32 {
 	c := len(s.classes)
 	s.row = kernel.Room(s.row, c)
-	s.serving.probabilities(s.row, s.batch.kept[i*s.serving.width()+head*c:][:c])
+	s.serving.probabilities(s.row, s.batch.outputs[i*s.serving.width()+head*c:][:c])
 	return s.row
 }
 
 // scores scores the probabilities that were given for each label of the batch.
 func (s *scorer) scores(given func(i int) []float32) []calibration.Score {
 	var scores []calibration.Score
-	if last := len(s.spare) - 1; last >= 0 {
-		scores, s.spare = s.spare[last], s.spare[:last]
+	if last := len(s.recycled) - 1; last >= 0 {
+		scores, s.recycled = s.recycled[last], s.recycled[:last]
 	}
 	n := len(s.batch.labels)
 	scores, s.probs = kernel.Room(scores, n), kernel.Room(s.probs, n)

@@ -8,70 +8,78 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// serving is what predicts and learns: the paper's two heads ([paper]) or the
-// model's pool ([pooled]). The engine chooses one when it is made, and from there
-// on does not know which it is.
+// serving is the model's predictive half: [paper], the paper's two heads, or [pooled],
+// the model's pool of heads. The engine chooses one in [New] and never asks which.
 //
-// Of every served node it keeps width numbers until the label comes: C numbers for
-// each head, in the order of heads, and perhaps more behind them.
+// The outputs of a served node are width numbers: C for each head, in the order of
+// heads, then whatever else learn needs. They stay with the pending node and come back
+// in the batch that has its label, so that scores and updates use exactly what was
+// served, although graph and heads have changed since.
+//
+// The order of calls is, in a window, serve for all arrivals at once (none if there
+// are none), then predictOne for each node that is predicted again, then learn and
+// hash if a label was joined. Between windows, predictOne and probabilities may be
+// called; they change no state. heads, width and outputsName never change.
+//
+// Slices that are passed in belong to the caller and are not kept.
 type serving interface {
-	// heads are the classifiers that are scored. The one in place by serves.
+	// heads returns the classifiers that are scored, in the order of
+	// [event.Outcome.Heads]. It must not be changed.
 	heads() []head
-	by() uint8
+	// servingHead is the index in heads of the head whose probabilities are served.
+	servingHead() uint8
+	// width is the number of outputs per node.
 	width() int
-	// serve predicts nodes with these embeddings and temperatures. It writes width
-	// numbers of each node to kept, and the uncertainty of what is served to split.
-	serve(nodes []int32, rows posterior.Rows, kept []float32, split []posterior.Uncertainty)
-	// suppose predicts one node as the view has it, whose embedding is rows' only
-	// one, and writes what serve would keep.
-	suppose(v view, rows posterior.Rows, kept []float32) posterior.Uncertainty
-	// probabilities writes the C probabilities that a head's C kept numbers stand
-	// for.
-	probabilities(dst, kept []float32)
-	// learn updates the heads by a batch of labels, at least one, and writes what
-	// that did to each head's outcome.
+	// serve predicts n nodes, given their embeddings (n × d_e) and temperatures. It
+	// writes n × width outputs, and to split the n uncertainties of the serving head.
+	serve(nodes []int32, rows posterior.Rows, outputs []float32, split []posterior.Uncertainty)
+	// predictOne predicts a single node as serve would, on the graph that v describes.
+	// rows has its one embedding; width outputs are written.
+	predictOne(v view, rows posterior.Rows, outputs []float32) posterior.Uncertainty
+	// probabilities converts outputs, C for a head, to probabilities.
+	probabilities(dst, outputs []float32)
+	// learn updates the heads by a batch of at least one label. It writes each head's
+	// clipped entries and step norm to heads.
 	learn(b *batch, heads []event.Head)
-	// hash returns the hash of the state of all heads after learn, where last is the
-	// one before it.
+	// hash returns the hash of the heads' state after learn; last is the one before.
 	hash(last event.Hash) event.Hash
-	// online is the paper's head: the one that learns, the first such head of a
-	// pool, or where a pool has none, one that never changes.
+	// online returns the paper's online head: the one that learns, or the first such
+	// head of a pool. For a pool without one it is a head that stays as trained.
 	online() *posterior.Online
-	// learned is what a pool has learned of its heads, nil otherwise.
+	// learned returns the learned state of a pool, nil for the paper's heads.
 	learned() *Pooled
 
-	// state declares what is kept beside the heads' states.
+	// part declares state other than that of heads.
 	part
-	// keptName is the name of the tensor of the kept numbers, and valid reports
-	// whether a number may be one of them.
-	keptName() string
-	valid(kept float32) bool
-	// matches reports whether the heads, whose states were restored, can have this
-	// hash.
+	// outputsName is the name of the tensor of pending outputs in a snapshot.
+	outputsName() string
+	// valid reports whether a restored number may be an output.
+	valid(output float32) bool
+	// matches reports whether restored heads may have this hash.
 	matches(hash event.Hash) bool
 }
 
-// head is a classifier as the engine's books know it.
+// head is a classifier with a name and a state that can be saved.
 type head interface {
 	Name() string
-	Version() uint64 // updates learned
+	Version() uint64 // number of batches learned
 	AppendState(b []byte) []byte
 	SetState(b []byte) error
 }
 
-// view is one way to look at a node: as it is, without one of its edges, or, of one
-// that is not in the graph, as it would be if it came.
+// view describes the node that predictOne predicts: a node of the graph as it is, one
+// without one of its edges, or a node that has not arrived.
 type view struct {
-	node    int32 // its number, or none
+	node    int32 // its number, none if it has not arrived
 	without int32 // the neighbour whose edge is left out, or none
 
-	// Of one that is not in the graph:
-	features   gnn.Vector
-	neighbours []int32 // distinct
+	// Of a node that has not arrived:
+	features   gnn.Vector // as received
+	neighbours []int32    // distinct
 }
 
-// hashOf is the hash of the whole state of heads; b is scratch memory, which it
-// returns.
+// hashOf returns the hash of the whole state of heads. b is scratch memory; hashOf
+// returns it for the next call.
 func hashOf(heads []head, b []byte) (event.Hash, []byte) {
 	b = b[:0]
 	for _, h := range heads {

@@ -5,7 +5,6 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior/conformal"
@@ -17,7 +16,7 @@ type sets struct {
 	cfg       Coverage
 	predictor *conformal.Predictor
 	limits    conformal.Limits
-	outside   *conformal.Outside // nil without Coverage.MaxOutside
+	outliers  outlierScorer
 
 	nodes   *nodes
 	pending *pending
@@ -38,9 +37,7 @@ type sets struct {
 	covered []bool
 	sizes   []int
 	// Scratch:
-	row     []int64
-	z       []float32
-	context []int32
+	row []int64
 }
 
 var _ observer = (*sets)(nil)
@@ -54,33 +51,33 @@ func newSets(cfg Coverage, n *nodes, pending *pending, scorer *scorer) (*sets, e
 	words := (len(names) + 63) / 64
 	s := &sets{
 		cfg: cfg, predictor: conformal.New(p),
-		limits: conformal.Limits{MinConfidence: cfg.MinConfidence, MaxSize: cfg.MaxSize, MaxOutside: cfg.MaxOutside},
-		nodes:  n, pending: pending, scorer: scorer, classes: names, dim: dim,
+		limits:   conformal.Limits{MinConfidence: cfg.MinConfidence, MaxSize: cfg.MaxSize, MaxOutside: cfg.MaxOutside},
+		outliers: noReference{}, nodes: n, pending: pending, scorer: scorer, classes: names, dim: dim,
 		kept: newSlotTable[int64](2 + words), words: words, row: make([]int64, 2+words),
 	}
 	if cfg.MaxOutside > 0 {
-		if dim > 1024 {
-			return nil, fmt.Errorf("max-outside with embeddings of %d dimensions: give a model of up to 1024, or leave it out", dim)
+		if dim > maxReferenceDim {
+			return nil, fmt.Errorf("max-outside with embeddings of %d dimensions: give a model of up to %d, or leave it out", dim, maxReferenceDim)
 		}
-		s.outside = conformal.NewOutside(dim)
+		s.outliers = newReference(n)
 	}
 	return s, nil
 }
 
 // served gives every prediction of the window its set.
 func (s *sets) served(out *event.Outcome) {
-	s.learnOutside()
+	s.outliers.learn()
 	n := len(out.Predictions)
 	if n == 0 {
 		return
 	}
-	asked, z := s.nodes.arrivals.asked, s.nodes.arrivals.rows.Z
+	arrived, z := s.nodes.arrivals.toPredict, s.nodes.arrivals.rows.Z
 	for i := range out.Predictions {
 		for _, p := range out.Predictions[i].Probabilities {
 			s.rows.Probs = append(s.rows.Probs, float64(p))
 		}
 		s.rows.ID = append(s.rows.ID, uint64(s.count)+uint64(i))
-		s.rows.Slice = append(s.rows.Slice, s.slice(asked[i]))
+		s.rows.Slice = append(s.rows.Slice, s.slice(arrived[i]))
 	}
 	values := make([]event.Set, n)
 	names, members := make([]string, 0, 2*n), make([]int32, 0, len(s.classes))
@@ -92,20 +89,17 @@ func (s *sets) served(out *event.Outcome) {
 		for _, c := range members {
 			names = append(names, s.classes[c])
 		}
-		far := 0.
-		if s.outside != nil {
-			far = s.outside.Score(z[i*s.dim : (i+1)*s.dim])
-		}
+		outside := s.outliers.score(z[i*s.dim : (i+1)*s.dim])
 		values[i] = event.Set{
 			Classes: names[from:len(names):len(names)], Coverage: float32(s.cfg.Target),
-			Abstain: s.limits.Abstain(float64(p.Confidence), set, far).String(),
+			Abstain: s.limits.Abstain(float64(p.Confidence), set, outside).String(),
 		}
 		p.Set = &values[i]
 		s.row[0], s.row[1] = s.count+int64(i), int64(s.rows.Slice[i])
 		for k, w := range set {
 			s.row[2+k] = int64(w)
 		}
-		s.keep(asked[i])
+		s.keep(arrived[i])
 	}
 	s.count += int64(n)
 	s.clear()
@@ -124,34 +118,6 @@ func (s *sets) slice(v int32) (slice int32) {
 	return slice
 }
 
-// maxContext bounds the context nodes of a window that go into the reference of
-// what is known.
-const maxContext = 1024
-
-// learnOutside adds the nodes that came to the reference of what is known, until
-// that is full: context first, which is what the model was trained on.
-func (s *sets) learnOutside() {
-	if s.outside == nil || s.outside.Full() {
-		return
-	}
-	arrivals := &s.nodes.arrivals
-	s.context = s.context[:0]
-	for _, a := range arrivals.accepted {
-		if a.node.Context && len(s.context) < maxContext {
-			s.context = append(s.context, a.number)
-		}
-	}
-	s.z = kernel.Room(s.z, len(s.context)*s.dim)
-	s.nodes.graph.Embed(s.context, s.z)
-	for _, z := range [...][]float32{s.z, arrivals.rows.Z} {
-		for ; len(z) > 0; z = z[s.dim:] {
-			if finite(z[:s.dim]) {
-				s.outside.Learn(z[:s.dim])
-			}
-		}
-	}
-}
-
 // clear empties rows.
 func (s *sets) clear() {
 	s.rows.Probs, s.rows.ID, s.rows.Slice, s.rows.Lag = s.rows.Probs[:0], s.rows.ID[:0], s.rows.Slice[:0], s.rows.Lag[:0]
@@ -161,7 +127,7 @@ func (s *sets) clear() {
 // keep keeps row beside the pending node v, if that is still pending: it may have
 // made room for others of its window.
 func (s *sets) keep(v int32) {
-	if slot, waits := s.pending.nodes.place(v); waits {
+	if slot, waits := s.pending.nodes.slotOf(v); waits {
 		s.kept.set(slot, s.row)
 	}
 }
@@ -223,9 +189,7 @@ func (s *sets) scored(out *event.Outcome) {
 // is pending.
 func (s *sets) state(schema *snapshot.Schema) {
 	snapshot.Bytes(schema, "sets.thresholds", s.predictor)
-	if s.outside != nil {
-		snapshot.Bytes(schema, "sets.outside", s.outside)
-	}
+	s.outliers.state(schema)
 	counts := []int64{s.count, int64(s.tally.Rows), int64(s.tally.Covered), int64(s.tally.Classes)}
 	snapshot.Slice(schema, "sets.counts", &counts, len(counts))
 	declareRows(schema, "sets.served", &s.kept, s.pending.nodes, nil, 2+s.words)

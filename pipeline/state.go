@@ -79,7 +79,7 @@ func (e *Engine) checkPending() error {
 			continue
 		}
 		left++
-		if l := n.departed.waiting.get(n.index.came.at(v)); l == nil || l.number != v {
+		if l := n.departed.waiting.get(n.index.ids.at(v)); l == nil || l.number != v {
 			return snapshot.Damaged("number %d waits for a label and is of no node", v)
 		}
 	}

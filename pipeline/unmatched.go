@@ -29,7 +29,7 @@ func newUnmatched(bound int) unmatched {
 
 // claim removes and returns the label of a node that comes, if one waits.
 func (u *unmatched) claim(id event.ID) (waiting, bool) {
-	w, waited := u.queue.take(id)
+	w, waited := u.queue.remove(id)
 	u.bytes -= w.bytes
 	return w, waited
 }
@@ -51,7 +51,7 @@ func (u *unmatched) wait(class int32, l *event.Label, out *event.Outcome) {
 		return
 	}
 	for u.queue.len() == u.bound || u.bytes+size > most {
-		_, oldest := u.queue.oldest()
+		_, oldest := u.queue.removeOldest()
 		u.bytes -= oldest.bytes
 		refuse(out, oldest.label.Origin, event.OrphanLabel, "its node did not come while the label was kept")
 	}

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// lent is the number of training nodes that an isolated one gets as neighbours. From
+// lentNeighbours is the number of training nodes that an isolated one gets as neighbours. From
 // 3 to 8 it hardly matters.
-const lent = 5
+const lentNeighbours = 5
 
 // Complete returns the edges to train on: d's, and edges into those of the
 // given nodes that have none, if the edges between the given nodes join equal
@@ -43,7 +43,7 @@ func (d Data) Complete(nodes []int32, seed uint64) (src, dst []int32, completed 
 		completed++
 		src, dst = append(src, v), append(dst, v)
 		others := slices.DeleteFunc(slices.Clone(class[d.Labels[v]]), func(u int32) bool { return u == v })
-		for n := range min(lent, len(others)) {
+		for n := range min(lentNeighbours, len(others)) {
 			i := n + rng.IntN(len(others)-n)
 			others[n], others[i] = others[i], others[n]
 			src, dst = append(src, others[n]), append(dst, v)

@@ -39,7 +39,7 @@ func TestCompleteLendsFew(t *testing.T) {
 	}
 	d.X = make([]gnn.Vector, 40)
 	src, dst, n := d.Complete(all(d), 3)
-	if n != 38 || len(src) != 2+38*(1+lent) {
+	if n != 38 || len(src) != 2+38*(1+lentNeighbours) {
 		t.Fatalf("%d completed with %d edges", n, len(src)-2)
 	}
 	for e := range src {
