@@ -152,7 +152,7 @@ func TestModelsThatCannotRunTogether(t *testing.T) {
 	for want, spoil := range map[string]func(m *model.Model){
 		"is the one that serves": func(m *model.Model) { m.ID = a.ID },
 		"has the classes":        func(m *model.Model) { m.Classes = []string{"a", "c", "b"} },
-		"takes 5 features":       func(m *model.Model) { m.Encoder = randomModel(t, rng).Encoder },
+		"has 5 features":         func(m *model.Model) { m.Encoder = randomModel(t, rng).Encoder },
 	} {
 		other := *b
 		spoil(&other)
