@@ -2,7 +2,7 @@
 // that concerns Kafka is in the packages below it: wire (bytes and values), kafka
 // (fetching and transactions), ledger (the commit point), intake (from input topics
 // to windows), worker (the loop from fetch to commit), sender (a data set into the
-// topics) and broker (the demo's embedded broker). Nothing here knows the model.
+// topics) and broker (the demo's embedded broker). None of them imports a model.
 package topics
 
 import (
@@ -50,8 +50,8 @@ func (n Names) All() []string {
 // Create creates the topics that are missing and returns their names. Ledger,
 // commands and dead letters have one partition. Inputs and ledger are kept for
 // ever, because recovery replays them; inputs are stored uncompressed, however
-// they are sent. The retention of the outputs is the broker's default, and so is
-// a replication of -1.
+// they are sent. Outputs have the broker's default retention. A replication of -1
+// is the broker's default.
 func Create(ctx context.Context, c *kafka.Client, n Names, partitions, replication int) ([]string, error) {
 	keep := map[string]string{"retention.ms": "-1", "retention.bytes": "-1"}
 	// The broker then refuses a batch that would decompress to gigabytes.

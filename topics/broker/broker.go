@@ -12,10 +12,10 @@ import (
 
 // Config says where a broker listens and keeps its data.
 type Config struct {
-	// Dir is the directory of the data. A later broker on it goes on from there,
-	// also after SIGKILL: topics, records, and each transaction whole or not at
-	// all. (A power failure loses what the system had not yet written.) One broker
-	// may use it at a time. Empty keeps the data in memory.
+	// Dir is the directory of the data. A later broker on it has the same topics
+	// and records, also after SIGKILL, and each transaction whole or not at all. (A
+	// power failure loses what the system had not yet written.) One broker may use
+	// it at a time. Empty keeps the data in memory.
 	Dir string
 	// Port is the port on 127.0.0.1, 0 for any free one.
 	Port int
@@ -27,8 +27,8 @@ type Broker struct {
 	journal *journal // nil in memory
 }
 
-// Start starts a broker. It does not create topics by itself. As with Kafka's
-// defaults, a batch may have 1 MiB and a transaction may last 15 minutes.
+// Start starts a broker, which does not create topics by itself. By Kafka's defaults,
+// a batch may have 1 MiB and a transaction may last 15 minutes.
 func Start(cfg Config) (*Broker, error) {
 	b := &Broker{}
 	// Accept no connection before the journal records transactions.

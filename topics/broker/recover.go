@@ -23,17 +23,17 @@ import (
 
 // kfake writes the markers that end a transaction to one partition after the
 // other. After a crash it treats transactions without a marker as aborted, but
-// writes no marker. That breaks two promises. A commit that the crash interrupted
-// is a commit in some partitions only. And because a producer keeps its id, its
-// next transaction is hidden from readers, who wait for the missing marker, and
+// writes no marker. That breaks two guarantees. First, a commit that the crash
+// interrupted is a commit in some partitions only. Second, a producer keeps its id,
+// so readers that wait for the missing marker do not see its next transaction, and
 // the commit of that one makes the aborted records visible after the next crash.
 //
 // So the transaction that is about to end is written to a journal first, and
 // after a crash the missing markers are written: commits if the journal has the
 // commit, aborts otherwise.
 
-// journal holds the transaction that is about to end, in one entry that is
-// overwritten: kfake handles one request at a time. The file exists while a
+// journal holds the transaction that is about to end. One entry that is overwritten
+// is enough, because kfake handles one request at a time. The file exists while a
 // broker runs, and after one was killed.
 type journal struct {
 	file    *os.File
@@ -60,9 +60,8 @@ func openJournal(dir string) (*journal, error) {
 	return &journal{file: f}, nil
 }
 
-// record makes the cluster write the journal. An entry stays until the next
-// record is produced: before that no other transaction is open that it could be
-// mistaken for.
+// record makes the cluster write the journal. An entry stays until the next record
+// is produced: until then no other transaction is open, so the entry is unambiguous.
 func (j *journal) record(c *kfake.Cluster) {
 	c.ControlKey(kmsg.EndTxn.Int16(), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		end := r.(*kmsg.EndTxnRequest)
@@ -101,7 +100,7 @@ func (j *journal) remove() {
 	_ = os.Remove(j.file.Name())
 }
 
-// recoverDir writes the markers that a killed broker has left out.
+// recoverDir writes the markers that a killed broker did not write.
 func recoverDir(dir string) error {
 	path := filepath.Join(dir, journalName)
 	entry, err := os.ReadFile(path)

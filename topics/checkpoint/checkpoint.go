@@ -1,7 +1,7 @@
-// Package checkpoint keeps a worker's newest checkpoints in a directory. A file is
-// there whole or not at all, whenever the process or the machine stops: it is written
-// under another name, synced and renamed, and then the directory is synced. Whether
-// its bytes are still those that were written is for its reader to check.
+// Package checkpoint keeps a worker's newest checkpoints in a directory. A file exists
+// whole or not at all, whenever the process or the machine stops: it is written under
+// another name, synced and renamed, and then the directory is synced. Detecting bytes
+// that were damaged later is left to the reader of the file.
 package checkpoint
 
 import (

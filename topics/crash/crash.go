@@ -3,8 +3,8 @@
 // away.
 package crash
 
-// Points lists the names of all points, in the order in which a worker passes them that
-// takes over, commits a window, writes a checkpoint and forgets nodes.
+// Points lists the names of all points, in the order in which a worker passes them:
+// taking over, committing a window, writing a checkpoint, forgetting nodes.
 var Points = []string{
 	BeforeFence, AfterFence, Recovered,
 	BeforeAdd, AfterAdd, BeforeProduce, AfterProduce, BeforeOffsets, AfterOffsets, BeforeEnd, AfterEnd, Committed,

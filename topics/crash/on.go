@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// where and left come from the environment's GVBLL_CRASH, such as "after-produce:3":
-// the point, and at which passage of it the process is killed.
+// where and left come from the environment variable GVBLL_CRASH, such as
+// "after-produce:3": the process is killed the third time it passes that point.
 var (
 	where string
 	left  atomic.Int64
@@ -33,8 +33,7 @@ func init() {
 	left.Store(n)
 }
 
-// Point kills the process by SIGKILL when GVBLL_CRASH names the point and this
-// passage of it.
+// Point kills the process by SIGKILL if this is the passage that GVBLL_CRASH names.
 func Point(name string) {
 	if name == where && left.Add(-1) == 0 {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)

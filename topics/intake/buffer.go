@@ -25,8 +25,8 @@ type buffer[E any] struct {
 	// beyond are the consumed ranges behind consumed: ascending and disjoint, with
 	// held or not yet fetched records between them.
 	beyond []span
-	latest int64         // largest event time that came, NoTime before the first
-	quiet  time.Duration // for how long nothing had come when the last block was fetched
+	latest int64         // largest event time so far, NoTime before the first
+	quiet  time.Duration // how long the partition had been quiet when the last block was fetched
 }
 
 // span is the offsets from ≤ offset < to.
@@ -51,8 +51,8 @@ func newBuffer[E any](partition int32, first int64) *buffer[E] {
 	return &buffer[E]{partition: partition, first: first, fetched: first, consumed: first, latest: NoTime}
 }
 
-// skip starts an empty buffer behind the consumed ranges of its partition, of which
-// the first is the one from the partition's beginning on.
+// skip starts an empty buffer behind the consumed ranges of its partition. The first
+// of these begins with the partition.
 func (b *buffer[E]) skip(consumed []ledger.Range) {
 	for i, g := range consumed {
 		if i == 0 {
@@ -63,7 +63,7 @@ func (b *buffer[E]) skip(consumed []ledger.Range) {
 	}
 }
 
-// reach returns the offset behind the last one that is consumed.
+// reach returns the offset behind the last consumed one.
 func (b *buffer[E]) reach() int64 {
 	if n := len(b.beyond); n > 0 {
 		return b.beyond[n-1].to
@@ -78,15 +78,15 @@ func (b *buffer[E]) isConsumed(offset int64) bool {
 	return i < len(b.beyond) && b.beyond[i].from <= offset
 }
 
-// mergeConsumed sorts the ranges of beyond and joins those between which no record
-// is held, with each other and with what is consumed from the beginning on.
+// mergeConsumed sorts the ranges of beyond, and joins those with no held record
+// between them, with each other and with the consumed beginning.
 func (b *buffer[E]) mergeConsumed() {
 	slices.SortFunc(b.beyond, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	all, held := b.beyond, b.chunks
 	b.beyond = b.beyond[:0]
 	front := true
 	for _, s := range all {
-		joined := s.from <= b.fetched // what was not fetched may lie between
+		joined := s.from <= b.fetched // else records not fetched yet may lie between
 		for len(held) > 0 && held[0].first() < s.from {
 			held, front, joined = held[1:], false, false
 		}

@@ -7,12 +7,12 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
-// maxRanges bounds the ranges of one topic in one window. With the longest of
-// names a ledger record then stays below the 1 MiB that brokers accept.
+// maxRanges bounds the ranges of one topic in one window, so that even with the
+// longest topic names a ledger record stays below the 1 MiB that brokers accept.
 const maxRanges = 1500
 
-// claimOldest claims the n records that were added first, of which there are as
-// many, and appends their ranges.
+// claimOldest claims the n records that were added first and appends their ranges.
+// At least n records must be held.
 func (in *Input[E]) claimOldest(n int, ranges []ledger.Range) []ledger.Range {
 	in.claimed = in.claimed[:0]
 	for n > 0 {
@@ -39,9 +39,8 @@ func (in *Input[E]) sortClaimed() {
 	slices.SortStableFunc(in.claimed, func(a, b chunk[E]) int { return cmp.Compare(a.partition(), b.partition()) })
 }
 
-// claimFront claims the records of a buffer's first chunk that stand before index
-// to of its block, and returns how many they are. It leaves what the buffer has
-// consumed to the caller.
+// claimFront claims the records of a buffer's first chunk before index to of its
+// block, and returns their number. It does not mark them consumed.
 func (in *Input[E]) claimFront(b *buffer[E], to int) int {
 	c := &b.chunks[0]
 	front := *c
@@ -57,8 +56,8 @@ func (in *Input[E]) claimFront(b *buffer[E], to int) int {
 	return front.to - front.from
 }
 
-// consumeFront marks chunks consumed that were claimed from the front of a buffer,
-// and appends their ranges.
+// consumeFront marks the chunks claimed from the front of a buffer as consumed, and
+// appends their ranges.
 func (in *Input[E]) consumeFront(b *buffer[E], claimed []chunk[E], ranges []ledger.Range) []ledger.Range {
 	if len(b.beyond) == 0 {
 		to := claimed[len(claimed)-1].end()
@@ -74,8 +73,8 @@ func (in *Input[E]) consumeFront(b *buffer[E], claimed []chunk[E], ranges []ledg
 }
 
 // rangeWriter makes ranges of chunks that are claimed from anywhere in a buffer, in
-// the order of their offsets. A range goes on over offsets without a record, but
-// not over records that stay held or were consumed before.
+// the order of their offsets. A range may span offsets without a record, but not
+// records that stay held or were consumed before.
 type rangeWriter[E any] struct {
 	topic  string
 	buffer *buffer[E]
@@ -89,7 +88,7 @@ func newRangeWriter[E any](topic string, b *buffer[E], ranges []ledger.Range) *r
 	return &rangeWriter[E]{topic: topic, buffer: b, beyond: b.beyond, ranges: ranges, before: len(ranges), apart: true}
 }
 
-// begins tells whether the chunk would begin another range.
+// begins reports whether the chunk begins another range.
 func (w *rangeWriter[E]) begins(c *chunk[E]) bool {
 	for len(w.beyond) > 0 && w.beyond[0].from < c.first() {
 		w.beyond, w.apart = w.beyond[1:], true
@@ -124,10 +123,10 @@ const (
 	whole
 )
 
-// claimWhere claims what two functions want of a buffer: of tells how much of a
-// chunk, and where that is a part, wanted decides on a record by its index in the
-// block. It appends the ranges. When they would become more than limit in all,
-// what needs another range stays held.
+// claimWhere claims the records of a buffer that two functions select, and appends
+// their ranges: of returns how much of a chunk is wanted; if that is a part, wanted
+// decides on each record, by its index in the block. Once there are limit ranges,
+// records that would begin another one stay held.
 func (in *Input[E]) claimWhere(b *buffer[E], of func(*chunk[E]) portion, wanted func(*chunk[E], int) bool, ranges []ledger.Range, limit int) []ledger.Range {
 	w := newRangeWriter(in.topic, b, ranges)
 	keep := func(c chunk[E]) {

@@ -10,9 +10,9 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// Bytes of one fetch, in all and at least for each partition. It is small, so that
-// what was just decoded is still in the processor's caches when it is stepped,
-// yet more than a few records a partition.
+// Bytes of one fetch, in all and at least for each partition. Small enough that the
+// decoded records are still in the processor's caches when they are stepped, yet more
+// than a few records a partition.
 const (
 	fetchBytes     = 1 << 20
 	partitionBytes = 64 << 10
@@ -21,38 +21,38 @@ const (
 // spareBlocks is how many blocks are kept for the next fetches.
 const spareBlocks = 8
 
-// recordBytes is the memory of one record in a block beside its key, its value and
-// what it is decoded to: the event, its origin, its verdict. A header counts
-// headerBytes on top: it is kept twice.
+// recordBytes is the memory of one record in a block besides its key, its value and
+// its decoded lists: the event, its origin, its verdict. Each header adds headerBytes,
+// because it is stored twice.
 const (
 	recordBytes = 400
 	headerBytes = 2 * 48
 )
 
-// lookEvery is how often a topic is looked at for partitions that were added.
+// lookEvery is the interval at which a topic is checked for new partitions.
 const lookEvery = time.Second
 
-// block is what one fetch brought, decoded. The slices are parallel to the
-// answer's records. It is used again once all of its records are released.
+// block holds the decoded records of one fetch. The slices are parallel to the
+// answer's records. A block is reused once all of its records are released.
 type block[E any] struct {
 	answer  kafka.Answer
 	origins []event.Origin
 	events  []E
 	refused []verdict
 	times   []int64         // usable event times, NoTime for none; set for chunks that are timed
-	quiet   []time.Duration // by partition: for how long nothing had come when it was fetched
+	quiet   []time.Duration // by partition: how long it had been quiet when the block was fetched
 	memory  wire.Memory
 	bytes   int // held by it
 	left    int // records not yet released
 }
 
-// verdict says why a record is no event. The reason is empty when it is one.
+// verdict says why a record was refused. The reason is empty if it was not.
 type verdict struct {
 	reason event.Reason
 	detail string
 }
 
-// fetch fetches the partitions below known, and those that are added to the topic
+// fetch fetches the first known partitions, and those that are added to the topic
 // later.
 func (in *Input[E]) fetch(ctx context.Context, raw chan<- Fetched[E], known int) {
 	looked := time.Now()
@@ -95,10 +95,10 @@ func (in *Input[E]) fetch(ctx context.Context, raw chan<- Fetched[E], known int)
 	}
 }
 
-// discover has the reader fetch the partitions from known on, and returns how many
-// the topic has. A new partition is read from offset 0: were its beginning gone
-// already, the reader must fail. An error here is left for the next fetch to
-// find.
+// discover adds the topic's partitions from known on to the reader, and returns the
+// number of partitions. A new partition is read from offset 0, so that the reader
+// fails if its beginning is gone already. Errors are ignored: the next fetch has them
+// too.
 func (in *Input[E]) discover(ctx context.Context, known int) int {
 	ctx, cancel := context.WithTimeout(ctx, lookEvery)
 	defer cancel()
@@ -112,7 +112,7 @@ func (in *Input[E]) discover(ctx context.Context, known int) int {
 	return known
 }
 
-// decodeAll decodes blocks beside the fetching.
+// decodeAll decodes blocks while the next ones are fetched.
 func (in *Input[E]) decodeAll(ctx context.Context, raw <-chan Fetched[E]) {
 	decoder := wire.Decoder{Limits: in.limits}
 	for {
@@ -131,7 +131,7 @@ func (in *Input[E]) decodeAll(ctx context.Context, raw <-chan Fetched[E]) {
 	}
 }
 
-// decode makes an event or a verdict of each of the block's records.
+// decode decodes each of the block's records into an event or a refusal.
 func (b *block[E]) decode(d *wire.Decoder, decode func(*wire.Decoder, *event.Origin, *E) (event.Reason, string)) {
 	records := b.answer.Records
 	n := len(records)

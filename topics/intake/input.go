@@ -14,22 +14,22 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// Bounds on what one topic holds that no window has consumed. Beyond either,
-// nothing more is fetched of it.
+// Bounds on the records of one topic that are held for later windows. Beyond either,
+// the topic is not fetched.
 const (
 	maxHeld      = 1 << 16 // records
 	maxHeldBytes = 256 << 20
 )
 
-// Input is one topic's committed events on their way into windows. One goroutine
-// fetches and one decodes, each at most one block ahead of the next; all fields
-// without a remark belong to the goroutine that calls the methods.
+// Input holds one topic's committed events until windows consume them. One goroutine
+// fetches and one decodes, each at most one block ahead of the next; fields without
+// a remark belong to the goroutine that calls the methods.
 type Input[E any] struct {
 	source[E]
 	client   *kafka.Client
-	reader   *kafka.Reader // of the fetching goroutine, but for its counters; nil when the topic is missing
+	reader   *kafka.Reader // of the fetching goroutine, except its counters; nil if the topic is missing
 	decoded  chan Fetched[E]
-	spare    chan *block[E] // blocks to be used again
+	spare    chan *block[E] // blocks to reuse
 	look     chan struct{}  // makes the fetching goroutine look for new partitions now
 	inFlight atomic.Int32   // blocks fetched and not yet given to Add
 
@@ -37,31 +37,31 @@ type Input[E any] struct {
 	chunks  int          // chunks added so far
 	held    int          // records added and not claimed
 	bytes   int          // of the blocks that have a record that is held or claimed
-	claimed []chunk[E]   // of the window in hand, in canonical order
+	claimed []chunk[E]   // for the current window, in canonical order
 	rest    []chunk[E]   // memory of claimWhere
 
-	// Events since the policy was last asked that it could not go by: late ones
-	// came after their window was closed, early ones are too far ahead of the clock.
+	// Events since the last Cut whose time the policy cannot use: late ones came
+	// after their window was closed, early ones are too far ahead of the clock.
 	late, early int
 }
 
-// source is what tells one input topic from another.
+// source describes an input topic.
 type source[E any] struct {
 	topic    string
-	optional bool // the topic may be missing: then nothing comes
+	optional bool // the topic may be missing, which means no records
 	decode   func(*wire.Decoder, *event.Origin, *E) (event.Reason, string)
 	time     func(*E) int64 // event time in milliseconds since 1970, 0 for none
 	limits   wire.Limits
-	ahead    time.Duration // how far ahead of the clock an event time is believed
+	ahead    time.Duration // how far ahead of the clock an event time may be
 }
 
-// Fetched is a block of decoded records, or why there will be none.
+// Fetched is a block of decoded records, or the error that ended the fetching.
 type Fetched[E any] struct {
 	block *block[E]
 	err   error
 }
 
-// open starts to fetch every partition of the topic behind what is consumed, or
+// open starts to fetch every partition of the topic behind its consumed ranges, or
 // from its beginning.
 func (in *Input[E]) open(ctx context.Context, c *kafka.Client, src source[E], consumed []ledger.Range) error {
 	in.source, in.client = src, c
@@ -111,7 +111,7 @@ func ofPartition(ranges []ledger.Range, at kafka.TopicPartition) (of []ledger.Ra
 	return of
 }
 
-// Ready returns the channel of the next block, nil while enough is held.
+// Ready returns the channel of the next block, nil while the bounds are exceeded.
 func (in *Input[E]) Ready() <-chan Fetched[E] {
 	if in.full() {
 		return nil
@@ -121,8 +121,8 @@ func (in *Input[E]) Ready() <-chan Fetched[E] {
 
 func (in *Input[E]) full() bool { return in.held >= maxHeld || in.bytes >= maxHeldBytes }
 
-// Add holds the records of a block that came at the given time, but for those that
-// were consumed before the input was opened.
+// Add holds the records of a block received at the given time, except those that were
+// consumed before the input was opened.
 func (in *Input[E]) Add(f Fetched[E], now time.Time) error {
 	if f.err != nil {
 		return f.err
@@ -192,7 +192,7 @@ func (in *Input[E]) buffer(partition int32) *buffer[E] {
 	return in.buffers[i]
 }
 
-// oldest returns the buffer whose first chunk was added first, nil when nothing is
+// oldest returns the buffer with the chunk that was added first, nil if no record is
 // held.
 func (in *Input[E]) oldest() (oldest *buffer[E]) {
 	for _, b := range in.buffers {
@@ -203,8 +203,8 @@ func (in *Input[E]) oldest() (oldest *buffer[E]) {
 	return oldest
 }
 
-// Gather appends the claimed events to events, and what cannot be decoded to
-// refused, in canonical order.
+// Gather appends the claimed events to events, and the records that cannot be decoded
+// to refused, in canonical order.
 func (in *Input[E]) Gather(events []E, refused []event.Refusal) ([]E, []event.Refusal) {
 	for _, c := range in.claimed {
 		b := c.block
@@ -219,7 +219,7 @@ func (in *Input[E]) Gather(events []E, refused []event.Refusal) ([]E, []event.Re
 	return events, refused
 }
 
-// Release gives the memory of the claimed records back.
+// Release releases the memory of the claimed records.
 func (in *Input[E]) Release() {
 	for _, c := range in.claimed {
 		in.free(c.block, c.to-c.from)
@@ -228,7 +228,7 @@ func (in *Input[E]) Release() {
 	in.claimed = in.claimed[:0]
 }
 
-// free gives n of a block's records back, and with the last ones the block.
+// free releases n of a block's records, and with the last ones the block.
 func (in *Input[E]) free(b *block[E], n int) {
 	if b.left -= n; b.left > 0 {
 		return

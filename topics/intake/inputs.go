@@ -1,8 +1,8 @@
 // Package intake turns the input topics of a graph into windows. It fetches and
-// decodes ahead of the worker's loop, holds what no window has consumed yet, asks
+// decodes ahead of the worker's loop, holds records until a window consumes them, asks
 // a [Policy] where the next window ends, and claims the window's records. It returns
 // the claimed records as offset ranges, which the ledger keeps; [Inputs.Replay] claims
-// the records of such ranges again, however they are fetched that time.
+// the records of such ranges again, in whatever blocks they are fetched then.
 //
 // The records of a window have a canonical order: by partition, then by offset.
 // So a window depends on its ranges alone.
@@ -24,41 +24,40 @@ import (
 // maxCommands bounds the commands of one window.
 const maxCommands = 1024
 
-// Config says which topics are read, and within which bounds.
+// Config names the topics to read, and the bounds on their events.
 type Config struct {
 	Names topics.Names
-	// Limits bound what an event may bring; zero fields have defaults.
+	// Limits bound the size of an event; zero fields have defaults.
 	Limits wire.Limits
 	// Ahead is how far ahead of the clock an event's time may lie and still be
 	// used by policies. Zero means one hour.
 	Ahead time.Duration
-	// Untimely, when not nil, is called with counts of events whose time a policy could not use:
-	// late ones came after their window was closed, early ones lie more than Ahead
-	// before the clock.
+	// Untimely, if not nil, is called with counts of events whose time a policy could
+	// not use: late ones came after their window was closed, early ones lie more than
+	// Ahead after the clock.
 	Untimely func(topic string, late, early int)
 }
 
-// Inputs are the input topics of one graph. The zero value has no partitions, and
-// nothing comes. All methods belong to one goroutine, the worker's loop.
+// Inputs are the input topics of one graph. The zero value has no partitions and no
+// records. All methods belong to one goroutine, the worker's loop.
 //
-// The loop receives from the Ready channel of each topic and gives what it
-// received to the same topic's Add. It then asks Cut where a window ends, claims
-// its records by Claim, reads them by Gather, and gives their memory back by
-// Release. A replay claims by Replay instead.
+// The loop receives blocks from the Ready channel of each topic and passes them to
+// the same topic's Add. It then asks Cut where a window ends, claims its records by
+// Claim, reads them by Gather, and releases their memory by Release. A replay claims
+// by Replay instead.
 type Inputs struct {
 	Nodes    Input[event.Node]
 	Labels   Input[event.Label]
 	Commands Input[event.Command]
 
 	untimely func(topic string, late, early int)
-	closed   int64      // windows of event time before it are cut, 0 when none is
+	closed   int64      // windows of event time before it are cut, 0 for none
 	progress []Progress // memory of times
 }
 
-// Open starts to fetch every partition of the three topics. It begins behind
-// consumed, which is what Consumed returned, or at the beginning when that is
-// empty. An old graph may have no topic of commands: then no command comes. Fetching
-// ends with the context.
+// Open starts to fetch every partition of the three topics: behind consumed, a result
+// of Consumed, or from the beginning if that is empty. The commands topic may be
+// missing, as in graphs of old versions. Fetching ends with the context.
 func Open(ctx context.Context, c *kafka.Client, cfg Config, consumed []ledger.Range) (*Inputs, error) {
 	in := &Inputs{untimely: cfg.Untimely}
 	ahead := cmp.Or(cfg.Ahead, time.Hour)
@@ -77,7 +76,7 @@ func Open(ctx context.Context, c *kafka.Client, cfg Config, consumed []ledger.Ra
 	return in, in.Commands.open(ctx, c, commands(cfg), consumed)
 }
 
-// OpenCommands starts to fetch the topic of commands alone, from its beginning.
+// OpenCommands starts to fetch the commands topic alone, from its beginning.
 func OpenCommands(ctx context.Context, c *kafka.Client, cfg Config) (*Input[event.Command], error) {
 	in := &Input[event.Command]{}
 	return in, in.open(ctx, c, commands(cfg), nil)
@@ -90,9 +89,8 @@ func commands(cfg Config) source[event.Command] {
 	}
 }
 
-// Cut returns the policy's answer for the window of that number. Commands come
-// first, in a window of their own as soon as one is held: so where the other
-// windows are cut does not depend on commands.
+// Cut returns the policy's answer for the window of that number. Held commands come
+// first, in a window of their own, so that the other cuts do not depend on them.
 func (in *Inputs) Cut(p Policy, window int64) Cut {
 	if n := in.Commands.held; n > 0 {
 		return Cut{commands: min(n, maxCommands), Cause: "command"}
@@ -104,9 +102,9 @@ func (in *Inputs) Cut(p Policy, window int64) Cut {
 	return c
 }
 
-// Resume closes the windows that the replayed events have closed. It is called
-// between a replay and the first Cut, so that what was fetched meanwhile is held
-// to the same windows.
+// Resume closes the event-time windows that the replayed events have closed. It is
+// called between a replay and the first Cut, so that records fetched meanwhile are
+// late for the same windows.
 func (in *Inputs) Resume(p Policy, window int64) {
 	c := p.Cut(Buffered{Window: window, Times: func() Times {
 		t := Times{Oldest: NoTime}
@@ -132,7 +130,7 @@ func (in *Inputs) waited() time.Duration {
 	return time.Since(oldest)
 }
 
-// times returns the event times of what is held, valid until the next call.
+// times returns the event times of the held records, valid until the next call.
 func (in *Inputs) times() Times {
 	t := Times{Oldest: NoTime, Partitions: in.progress[:0]}
 	now := time.Now()
@@ -164,7 +162,7 @@ func (in *Inputs) Claim(c Cut, ranges []ledger.Range) []ledger.Range {
 }
 
 // Replay waits until all records of the ranges are fetched, and claims them. After
-// an error some are claimed and some are not.
+// an error, some of them may be claimed.
 func (in *Inputs) Replay(ctx context.Context, ranges []ledger.Range) error {
 	var nodes, labels, commands []ledger.Range
 	for _, g := range ranges {
@@ -176,7 +174,7 @@ func (in *Inputs) Replay(ctx context.Context, ranges []ledger.Range) error {
 		case in.Commands.topic:
 			commands = append(commands, g)
 		default:
-			return fmt.Errorf("a range of topic %s, which is no input", g.Topic)
+			return fmt.Errorf("a range of topic %s, which is not an input", g.Topic)
 		}
 	}
 	if err := in.Nodes.Replay(ctx, nodes); err != nil {
@@ -188,8 +186,8 @@ func (in *Inputs) Replay(ctx context.Context, ranges []ledger.Range) error {
 	return in.Commands.Replay(ctx, commands)
 }
 
-// Gather puts the claimed events into w, in canonical order, and what cannot be
-// decoded into its refusals. They are valid until Release.
+// Gather puts the claimed events into w, in canonical order, and the records that
+// cannot be decoded into its refusals. They are valid until Release.
 func (in *Inputs) Gather(w *event.Window) {
 	w.Nodes, w.Refused = in.Nodes.Gather(w.Nodes[:0], w.Refused[:0])
 	w.Labels, w.Refused = in.Labels.Gather(w.Labels[:0], w.Refused)
@@ -203,22 +201,22 @@ func (in *Inputs) Release() {
 	in.Commands.Release()
 }
 
-// Consumed returns what windows have consumed of every partition: first the range
-// from its beginning on, which may be empty, then the ranges behind that.
+// Consumed returns the consumed ranges of every partition: first the one from its
+// beginning, which may be empty, then those behind it.
 func (in *Inputs) Consumed() []ledger.Range {
 	return in.Commands.consumed(in.Labels.consumed(in.Nodes.consumed(nil)))
 }
 
-// Offsets notes, of every partition that the claimed records are of, the lowest
-// offset that no window has consumed.
+// Offsets sets the lowest offset that no window has consumed, for every partition of
+// the claimed records.
 func (in *Inputs) Offsets(offsets map[kafka.TopicPartition]int64) {
 	in.Nodes.offsets(offsets)
 	in.Labels.offsets(offsets)
 	in.Commands.offsets(offsets)
 }
 
-// Lag calls tell for each topic, with how many of its committed records no window
-// has consumed.
+// Lag calls tell for each topic, with the number of its committed records that no
+// window has consumed.
 func (in *Inputs) Lag(tell func(topic string, records int64)) {
 	tell(in.Nodes.topic, in.Nodes.lag())
 	tell(in.Labels.topic, in.Labels.lag())

@@ -5,16 +5,15 @@ import (
 	"time"
 )
 
-// Policy decides where windows are cut. It may go by the clock or by chance: its
-// decisions are written to the ledger, and a replay follows the ledger and asks no
-// policy.
+// Policy decides where windows are cut. It need not be deterministic: its decisions
+// are written to the ledger, and a replay follows the ledger instead.
 type Policy interface {
-	// Cut says how much of what is held makes the next window. It is called after
-	// every fetch, and when the time that its last answer named has passed.
+	// Cut returns how many of the held records make the next window. It is called
+	// after every fetch, and after the Within of its last answer.
 	Cut(b Buffered) Cut
 }
 
-// Buffered is what was fetched and is in no window yet.
+// Buffered describes the records that were fetched and are in no window yet.
 type Buffered struct {
 	Window int64         // number of the window that would be cut
 	Nodes  int           // records
@@ -24,48 +23,48 @@ type Buffered struct {
 	Times func() Times
 }
 
-// NoTime stands for no event time. It is less than all others.
+// NoTime means no event time. It is less than all event times.
 const NoTime = math.MinInt64
 
-// Times are the event times of what is held, in milliseconds since 1970. An untimed
-// record has no usable one: it tells none, it cannot be decoded, it lies too far
-// ahead of the clock, or it came after its window was closed.
+// Times are the event times of the held records, in milliseconds since 1970. An
+// untimed record has no usable one: it has none, it cannot be decoded, it lies too
+// far ahead of the clock, or it came after its window was closed.
 type Times struct {
-	Oldest     int64         // the lowest, NoTime when there is none
+	Oldest     int64         // the lowest, NoTime if there is none
 	Untimed    bool          // there are untimed records
 	Waited     time.Duration // since the oldest untimed one was fetched
 	Full       bool          // a topic is not fetched until some of its records are claimed
 	Partitions []Progress    // of nodes and labels
 }
 
-// Progress is how far event time has come in one partition.
+// Progress is the progress of event time in one partition.
 type Progress struct {
-	Latest int64         // largest event time that came, NoTime before the first
-	Quiet  time.Duration // for how long the partition has answered without a record
+	Latest int64         // largest event time so far, NoTime before the first
+	Quiet  time.Duration // how long the partition has answered without a record
 }
 
-// Cut is a policy's answer. A window is cut when Cause is not empty: either of the
-// oldest Nodes and Labels records, or by event time.
+// Cut is a policy's answer. A window is cut if Cause is not empty: either the oldest
+// Nodes and Labels records, or by event time.
 type Cut struct {
 	Nodes, Labels int
-	Cause         string        // count, linger, …: one of few, it labels metrics
-	Within        time.Duration // without a cut: ask again after this long, 0 for at the next fetch
+	Cause         string        // count, linger, …: one of a few, because it labels metrics
+	Within        time.Duration // without a cut: ask again after this time; 0 means after the next fetch
 
-	// ByTime cuts, instead, the records that lie before Before and all untimed ones.
-	// (When these are in very many pieces it cuts some of them, and the policy is
-	// asked again.)
+	// ByTime cuts the records before Before and all untimed ones instead of Nodes
+	// and Labels. (If they form too many ranges, it cuts some of them, and the policy
+	// is asked again.)
 	ByTime bool
 	Before int64
-	// Closed is the event time up to which windows are closed, 0 for none: an event
-	// before it that comes from now on is late. It never decreases, and holds
-	// without a cut, too.
+	// Closed is the event time before which windows are closed, 0 for none: an event
+	// before it that arrives later is late. It never decreases, and applies even
+	// without a cut.
 	Closed int64
 
 	commands int // records; set by Inputs, never by a policy
 }
 
-// CountOrLinger cuts when Count nodes or Count labels have come, or when the
-// oldest event has waited for Linger, whichever is first.
+// CountOrLinger cuts when Count nodes or Count labels are held, or when the oldest
+// event has waited for Linger, whichever is first.
 type CountOrLinger struct {
 	Count  int           // at least 1
 	Linger time.Duration // 0 cuts at every fetch
@@ -87,15 +86,14 @@ func (p CountOrLinger) Cut(b Buffered) Cut {
 	return c
 }
 
-// Schedule cuts windows of the listed sizes, by window number, however the events
-// come: the steps of an experiment. Behind the last it asks Then, and cuts nothing
-// when that is nil.
+// Schedule cuts windows of the listed sizes, by window number, for the steps of an
+// experiment. After the last it asks Then, and cuts nothing if that is nil.
 type Schedule struct {
 	Windows []Size
 	Then    Policy
 }
 
-// Size is how many records are in a window.
+// Size is the number of records in a window.
 type Size struct{ Nodes, Labels int }
 
 // Cut implements Policy.
@@ -115,22 +113,22 @@ func (p Schedule) Cut(b Buffered) Cut {
 
 // EventTime cuts tumbling windows [k·Width, (k+1)·Width) of event time.
 //
-// A window is cut when the watermark has passed its end. The watermark is the
-// lowest, over all partitions that are not idle, of the largest event time that
-// came less Lateness. So an event that comes out of order is in its own window as
-// long as no event before it in its partition is more than Lateness younger. A later
-// one goes with the next window that is cut, as do records without a usable time;
-// these wait no longer than Idle. When all partitions are idle, windows are closed
-// without the watermark. When a topic is full, what has come of the oldest window
-// is cut. Empty windows are not cut.
+// A window is cut when the watermark has passed its end. The watermark is the minimum,
+// over all partitions that are not idle, of the partition's largest event time so far
+// less Lateness. So an event out of order is in its own window if no earlier record of
+// its partition has an event time more than Lateness after its own. A later event goes
+// into the next window that is cut, as do records without a usable time; these wait no
+// longer than Idle. If all partitions are idle, windows are closed without the
+// watermark. If a topic is full, the held records of the oldest window are cut. Empty
+// windows are not cut.
 type EventTime struct {
 	Width    time.Duration // at least 1 ms
 	Lateness time.Duration // 0 when the events of each partition come in order
 	Idle     time.Duration // a partition is idle after this long without an event; above 0
 }
 
-// soonest is the least time after which EventTime asks to be called again: what it
-// waits for changes with every answer of a broker, and not between them.
+// soonest is the least time after which EventTime asks to be called again, because
+// its input changes only with the answers of brokers.
 const soonest = 10 * time.Millisecond
 
 // Cut implements Policy.
@@ -167,8 +165,8 @@ func (p EventTime) Cut(b Buffered) Cut {
 	return c
 }
 
-// watermark returns the watermark, NoTime when it is not known; whether all
-// partitions are idle; and how soon the next one may become idle.
+// watermark returns the watermark, NoTime if it is not known; whether all partitions
+// are idle; and the time until the next one may become idle.
 func (p EventTime) watermark(parts []Progress) (watermark int64, idle bool, within time.Duration) {
 	watermark, idle, within = math.MaxInt64, true, p.Idle
 	for _, part := range parts {

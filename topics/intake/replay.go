@@ -45,27 +45,27 @@ func (in *Input[E]) Replay(ctx context.Context, ranges []ledger.Range) error {
 	return nil
 }
 
-// await waits until all of one partition's ranges is fetched. Nothing of them may
-// be consumed already.
+// await waits until all records of one partition's ranges are fetched. None of them
+// may be consumed already.
 func (in *Input[E]) await(ctx context.Context, ranges []ledger.Range) (*buffer[E], error) {
 	at := kafka.TopicPartition{Topic: in.topic, Partition: ranges[0].Partition}
 	b := in.buffer(at.Partition)
 	if b == nil {
 		if in.reader == nil {
-			return nil, fmt.Errorf("the ledger names %s, and there is no such topic: restore it", in.topic)
+			return nil, fmt.Errorf("the ledger names topic %s, which does not exist: restore it from a backup or a mirror", in.topic)
 		}
 		if err := in.find(ctx, at); err != nil {
 			return nil, err
 		}
-		b = newBuffer[E](at.Partition, 0) // until Add has made one
+		b = newBuffer[E](at.Partition, 0) // until Add has created the real one
 	}
 	before := int64(0)
 	for _, g := range ranges {
 		switch {
 		case g.From < b.first:
-			return nil, fmt.Errorf("the ledger names offsets %d to %d of %s partition %d, and the topic holds them no longer: recovery needs its inputs kept (retention.ms=-1)", g.From, g.To, in.topic, g.Partition)
+			return nil, fmt.Errorf("the ledger names offsets %d to %d of %s partition %d, which the topic no longer has: restore it from a backup or a mirror, and set retention.ms=-1", g.From, g.To, in.topic, g.Partition)
 		case g.From < before || g.From < b.consumed || slices.ContainsFunc(b.beyond, func(s span) bool { return s.from < g.To && g.From < s.to }):
-			return nil, fmt.Errorf("the ledger names offsets %d to %d of %s partition %d twice: it is not what a worker wrote", g.From, g.To, in.topic, g.Partition)
+			return nil, fmt.Errorf("the ledger names offsets %d to %d of %s partition %d twice: a worker did not write this", g.From, g.To, in.topic, g.Partition)
 		}
 		before = g.To
 	}
@@ -89,8 +89,8 @@ func (in *Input[E]) await(ctx context.Context, ranges []ledger.Range) (*buffer[E
 	return b, nil
 }
 
-// find waits a little for a partition that the ledger names and that was not there
-// when the input was opened, and has it fetched.
+// find waits briefly for a partition that the ledger names and that did not exist when
+// the input was opened, and has it fetched.
 func (in *Input[E]) find(ctx context.Context, at kafka.TopicPartition) error {
 	const tries, pause = 30, 100 * time.Millisecond
 	for range tries {
@@ -111,11 +111,11 @@ func (in *Input[E]) find(ctx context.Context, at kafka.TopicPartition) error {
 			return ctx.Err()
 		}
 	}
-	return fmt.Errorf("the ledger names %s partition %d, and there is none: the topic was created anew; restore it with the records that it had", at.Topic, at.Partition)
+	return fmt.Errorf("the ledger names %s partition %d, which does not exist: the topic was created anew; restore it with the records that it had", at.Topic, at.Partition)
 }
 
-// claimRanges claims exactly the records in the ranges, which are one partition's
-// and ascend.
+// claimRanges claims exactly the records in the ranges, which must be ascending and of
+// one partition.
 func (in *Input[E]) claimRanges(b *buffer[E], ranges []ledger.Range) {
 	in.claimWhere(b, func(c *chunk[E]) portion {
 		first, end := c.first(), c.end()

@@ -18,10 +18,9 @@ type timeRange struct {
 	untimed   bool  // a record has none
 }
 
-// timeChunk decides which event times of a chunk are usable. One that lies more
-// than in.ahead before the clock is not: a single such record could close all
-// windows for years. Nor is one before closed, which is too late for its window.
-// Both kinds are counted.
+// timeChunk decides which event times of a chunk are usable. One more than in.ahead
+// after the clock is not: a single such record could close all windows for years. Nor
+// is one before closed, which is too late for its window. Both kinds are counted.
 func (in *Input[E]) timeChunk(p *buffer[E], c *chunk[E], now time.Time, closed int64) {
 	b := c.block
 	if len(b.times) != len(b.events) {
@@ -47,7 +46,7 @@ func (in *Input[E]) timeChunk(p *buffer[E], c *chunk[E], now time.Time, closed i
 	c.measure()
 }
 
-// timeOf returns the event time of a record, NoTime when it tells none.
+// timeOf returns the event time of a record, NoTime if it has none.
 func (in *Input[E]) timeOf(b *block[E], i int) int64 {
 	if b.refused[i].reason != "" {
 		return NoTime
@@ -58,7 +57,7 @@ func (in *Input[E]) timeOf(b *block[E], i int) int64 {
 	return NoTime
 }
 
-// measure finds the range of times of a chunk that is timed.
+// measure computes the range of event times of a timed chunk.
 func (c *chunk[E]) measure() {
 	x := timeRange{low: math.MaxInt64, high: NoTime}
 	for _, t := range c.block.times[c.from:c.to] {
@@ -74,8 +73,7 @@ func (c *chunk[E]) measure() {
 	c.times = x
 }
 
-// noteTimes has the claimed records of a replay count for how far event time has
-// come in their partitions.
+// noteTimes advances the event time of partitions by the claimed records of a replay.
 func (in *Input[E]) noteTimes() {
 	limit := time.Now().Add(in.ahead).UnixMilli()
 	var b *buffer[E]
@@ -91,7 +89,7 @@ func (in *Input[E]) noteTimes() {
 	}
 }
 
-// addTimes adds to t the event times of what is held.
+// addTimes adds the event times of the held records to t.
 func (in *Input[E]) addTimes(t *Times, now time.Time, closed int64) {
 	t.Full = t.Full || in.full()
 	for _, b := range in.buffers {
@@ -111,16 +109,16 @@ func (in *Input[E]) addTimes(t *Times, now time.Time, closed int64) {
 	in.addProgress(t)
 }
 
-// addProgress adds to t how far event time has come in each partition.
+// addProgress adds the progress of event time in each partition to t.
 func (in *Input[E]) addProgress(t *Times) {
 	for _, b := range in.buffers {
 		t.Partitions = append(t.Partitions, Progress{Latest: b.latest, Quiet: in.quietFor(b)})
 	}
 }
 
-// quietFor returns for how long nothing came from a partition. While blocks are in
-// flight it is what was known when the last added block was fetched: otherwise a
-// partition would count as idle although its events wait for the loop.
+// quietFor returns how long a partition has been quiet. While blocks are in flight it
+// is the value from when the last added block was fetched: otherwise a partition would
+// count as idle although its events wait for the loop.
 func (in *Input[E]) quietFor(b *buffer[E]) time.Duration {
 	if in.inFlight.Load() > 0 {
 		return b.quiet
@@ -128,8 +126,8 @@ func (in *Input[E]) quietFor(b *buffer[E]) time.Duration {
 	return in.reader.Quiet(kafka.TopicPartition{Topic: in.topic, Partition: b.partition})
 }
 
-// claimBefore claims the records with a usable event time before the given one, and
-// those without, and appends their ranges.
+// claimBefore claims the records with a usable event time before the given one and
+// those without a usable time, and appends their ranges.
 func (in *Input[E]) claimBefore(before int64, ranges []ledger.Range) []ledger.Range {
 	in.claimed = in.claimed[:0]
 	limit := len(ranges) + maxRanges

@@ -18,7 +18,7 @@ type session struct {
 	epoch int16
 }
 
-// none is the absence of a session, as requests have it.
+// none is how requests encode the absence of a session.
 var none = session{-1, -1}
 
 // Offsets in a record batch of format 2, from its first byte
@@ -39,8 +39,8 @@ func after(sequence int32, n int) int32 {
 	return int32((int64(sequence) + int64(n)) & math.MaxInt32)
 }
 
-// headerLen is the length of what precedes a batch's records: its size in 4
-// bytes, as a produce request has it, and the batch header.
+// headerLen is the number of bytes before a batch's records: the batch's size in 4
+// bytes, which a produce request puts before it, and the batch header.
 const headerLen = 4 + recordsAt
 
 // set is one record batch of format 2, whose records are encoded as they are
@@ -123,9 +123,8 @@ func (s *set) seal(by session, sequence int32, transactional bool, codec compres
 	return sealed, nil
 }
 
-// Batch holds encoded records that are to be produced. Add copies its record. A
-// Batch does not depend on the producer's session: after a Restart it can be
-// produced again.
+// Batch holds encoded records to produce. Add copies its record. A Batch does not
+// depend on the producer's session: after a Restart it can be produced again.
 type Batch struct {
 	limit  int // bytes of one record batch
 	topics []topicSets

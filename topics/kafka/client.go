@@ -15,15 +15,15 @@ import (
 
 // Config says how to reach a cluster.
 type Config struct {
-	// Brokers are bootstrap addresses, host:port; at least one. Metadata comes
-	// from these alone: with a single address, there is none while that broker
-	// is away.
+	// Brokers are bootstrap addresses, host:port; at least one. Only these are
+	// asked for metadata: with a single address, requests fail while that broker
+	// is down.
 	Brokers []string
 	// ClientID is what brokers log. Empty means "gvbll".
 	ClientID string
 	// Timeout bounds one request. Zero means 10 s.
 	Timeout time.Duration
-	// DialFor is for how long Dial tries, requests that change nothing are
+	// DialFor bounds how long Dial tries, requests that change nothing are
 	// retried, and a Reader waits for a topic or an offset that does not exist
 	// yet. Zero means 10 s.
 	DialFor time.Duration
@@ -47,8 +47,8 @@ type Header struct {
 	Value []byte
 }
 
-// Record is one record. A nil key or value is null, which is not the same as
-// empty. Offset is set by a Reader and ignored by a Producer. Time has a
+// Record is one record. A nil key or value is null, which differs from an empty
+// one. Offset is set by a Reader and ignored by a Producer. Time has a
 // resolution of 1 ms; when producing, the zero time means now.
 type Record struct {
 	Topic     string

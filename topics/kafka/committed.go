@@ -12,9 +12,9 @@ import (
 	"github.com/segmentio/kafka-go/protocol/fetch"
 )
 
-// emptyAnswers is how many answers in a row without a batch are still not taken
-// for a gap in the log. A broker does not read the end of the log and its
-// batches in one moment, so a single such answer proves nothing.
+// emptyAnswers is how many consecutive answers without a batch are tolerated
+// before the position is considered a gap in the log. A broker does not read the
+// end of the log and its batches atomically, so one such answer proves nothing.
 const emptyAnswers = 3
 
 // consume appends the committed records of an answer to s and moves the position
@@ -67,7 +67,7 @@ func (p *partition) consume(s *share, answer *fetch.ResponsePartition, first boo
 	case len(batches) > 0:
 		p.position.Store(began + 1)
 	case !first:
-		p.empty = max(p.empty, 1) // which puts it first in the next request
+		p.empty = max(p.empty, 1) // so that the next request lists it first
 	default:
 		if p.empty++; p.empty > emptyAnswers {
 			p.position.Store(began + 1)
@@ -121,8 +121,8 @@ func (p *partition) consumeBatch(s *share, b batch, aborted map[int64]bool) erro
 	}
 }
 
-// copy copies b out of kafka-go's buffers and closes it. When s.bytes is full, a
-// new block is begun; the records before keep pointing into the old one.
+// copy copies b out of kafka-go's buffers and closes it. When s.bytes is full, it
+// begins a new block; earlier records keep pointing into the old one.
 func (s *share) copy(b protocol.Bytes) ([]byte, error) {
 	if b == nil {
 		return nil, nil

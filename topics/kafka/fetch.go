@@ -37,7 +37,7 @@ func (r *Reader) fetch(ctx context.Context, a *Answer) error {
 	}
 	maxWait := r.cfg.MaxWait
 	if len(groups) > 1 {
-		// A leader without records must not hold up the others' for long.
+		// A leader without records must not delay those of the others for long.
 		maxWait = min(maxWait, 5*time.Millisecond)
 	}
 	ids := slices.Sorted(maps.Keys(groups))

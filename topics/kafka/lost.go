@@ -100,8 +100,8 @@ func absent(at TopicPartition) error {
 }
 
 // outOfRange returns an OutOfRangeError if the log does not have the wanted
-// offset. What was deleted at its beginning stays deleted; an offset past the
-// end may still come, so that is an error only for an impatient caller.
+// offset. One before its beginning was deleted for good; one past its end may
+// still be written, so that is an error only for an impatient caller.
 func (r *Reader) outOfRange(ctx context.Context, p *partition, wanted int64, impatient bool) error {
 	bounds, err := r.client.Offsets(ctx, p.at.Topic)
 	b, ok := bounds[p.at]
@@ -130,8 +130,8 @@ func markOf(r *Record) mark {
 
 // confirm reads the last record again and compares it. If the log has another
 // record at that offset, it is another log: a ReplacedError. If the record is
-// gone but the log goes on behind it, retention or compaction may have deleted
-// it; that is accepted unless the partition was missing in between.
+// gone but the log has later ones, retention or compaction may have deleted it;
+// that is accepted unless the partition was missing in between.
 func (r *Reader) confirm(ctx context.Context, p *partition) error {
 	probe := &partition{at: p.at}
 	probe.position.Store(p.last.offset)

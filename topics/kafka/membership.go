@@ -21,8 +21,8 @@ type MembershipConfig struct {
 	// 10 s.
 	Session time.Duration
 	// Standing returns whether this member is the owner now, and its progress.
-	// An election keeps the owner; without one, the member with the most
-	// progress becomes it. It is called from another goroutine.
+	// An election keeps the present owner; if there is none, it elects the member
+	// with the most progress. Standing is called from another goroutine.
 	Standing func() (owner bool, progress int64)
 }
 
@@ -74,7 +74,7 @@ func (m *Membership) follow(cfg MembershipConfig, p pace) {
 			p.began = time.Now()
 			m.publish(Election{Owner: len(g.Assignments[cfg.Topic]) > 0})
 		case errors.Is(err, kafkago.InvalidSessionTimeout):
-			m.publish(Election{Err: fmt.Errorf("group %s: a session of %v is outside of what the brokers allow, by default 6s to 30m (group.min.session.timeout.ms): set --session-timeout", cfg.Group, cfg.Session)})
+			m.publish(Election{Err: fmt.Errorf("group %s: a session of %v is outside the brokers' limits, by default 6s to 30m (group.min.session.timeout.ms): set --session-timeout", cfg.Group, cfg.Session)})
 		case refusedMember(err):
 			m.publish(Election{Err: fmt.Errorf("group %s: %w", cfg.Group, cause(err))})
 		default:
@@ -99,9 +99,9 @@ func refusedMember(err error) bool {
 		errors.Is(err, kafkago.InconsistentGroupProtocol) || errors.Is(err, kafkago.InvalidGroupId)
 }
 
-// Elected delivers the outcome of each election. Until the next one, an owner
-// remains the owner as far as this member knows. What it commits is safe in any
-// case, because the next owner fences it before it reads the ledger.
+// Elected delivers the outcome of each election. Until the next outcome, an owner
+// considers itself the owner. That is safe even when it no longer is: the next
+// owner fences it before reading the ledger.
 func (m *Membership) Elected() <-chan Election { return m.elected }
 
 // leaveFor bounds Leave: a member that waits for an election cannot leave before
@@ -109,8 +109,7 @@ func (m *Membership) Elected() <-chan Election { return m.elected }
 const leaveFor = 2 * time.Second
 
 // Leave leaves the group, which then elects another owner without waiting for
-// the session to expire. If the group cannot be told within leaveFor, the session
-// expires.
+// the session to expire. If that fails within leaveFor, the session expires.
 func (m *Membership) Leave() {
 	left := make(chan struct{})
 	go func() {

@@ -23,9 +23,9 @@ type partition struct {
 	advanced int // offsets by which it moved position
 	empty    int // answers in a row without a batch, though position < stable
 
-	// Failures. err is the last fetch's, nil after a success; failing is when
-	// the fetches began to fail with its code; short is since when stable has
-	// been below expected, zero while it is not.
+	// Failures. err is the last fetch's error, nil after a success; failing is
+	// when fetches began to fail with its code; short is when stable was first
+	// seen below expected, zero while it is not.
 	err     error
 	failing time.Time
 	short   time.Time
@@ -35,9 +35,9 @@ type partition struct {
 	answeredAt, recordsAt time.Time
 
 	// Identity of the log. last is the newest record that was read. After a
-	// failure, or unaskedFor without a request, the log may be another one:
-	// unconfirmed means that last must be found again before anything else is
-	// read; missing, that a broker has since said that the partition does not
+	// failure, or unaskedFor without a request, the log may be another one.
+	// unconfirmed: last must be found again before anything else is read.
+	// missing: since then, a broker has answered that the partition does not
 	// exist.
 	last        mark
 	unconfirmed bool

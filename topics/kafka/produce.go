@@ -25,8 +25,8 @@ type sealed struct {
 }
 
 // seal numbers the record batches of b for the session. A produce request holds
-// one batch per partition, so they are divided into rounds: the first has one
-// batch for every partition, later ones what is left.
+// one batch per partition, so they are divided into rounds: round i has the i-th
+// batch of every partition that has one.
 func (p *Producer) seal(b *Batch, transactional bool) ([][]sealed, error) {
 	if p.ended != nil {
 		return nil, p.unusable()

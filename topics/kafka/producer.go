@@ -21,8 +21,8 @@ type ProducerConfig struct {
 	// TransactionTimeout is how long a transaction may be open before the
 	// broker aborts it and fences the producer. Zero means one minute.
 	TransactionTimeout time.Duration
-	// RetryFor is for how long a request is retried; one try may take half of
-	// it. Zero means 8 s.
+	// RetryFor bounds the time that a request is retried; one try may use half
+	// of it. Zero means 8 s.
 	RetryFor time.Duration
 	// MaxBatchBytes bounds a record batch before compression. Zero means
 	// 900 KB, which is below the brokers' default limit of 1 MB.
@@ -58,8 +58,8 @@ type Producer struct {
 	leaders leaderCache              // of topics
 	open    map[TopicPartition]bool  // partitions of the open transaction; empty if none is open
 	last    map[TopicPartition]int64 // see Last
-	// ended is the error that ended the session, nil while it is usable. A
-	// transaction may then be open and sequence numbers are used up: to go on
+	// ended is the error that ended the session, nil while it is usable. After
+	// it a transaction may be open and sequence numbers are used: continuing
 	// would mix the next transaction with the rest of this one.
 	ended error
 }
@@ -89,7 +89,7 @@ func (c *Client) NewProducer(ctx context.Context, cfg ProducerConfig) (*Producer
 }
 
 // Restart opens a new session. It waits until no transaction of the former
-// session is open, so that afterwards everything that was committed can be read.
+// session is open: afterwards a reader gets everything that was committed.
 // The error is ErrFenced if another producer with the same transactional id has
 // opened a session in between (KIP-360; kfake does not check that).
 func (p *Producer) Restart(ctx context.Context) error {
@@ -166,7 +166,7 @@ func (p *Producer) batchOf(records []Record) (*Batch, error) {
 }
 
 // Produce produces the batch in the open transaction, or begins one. When it
-// returns, read-uncommitted consumers can get the records, and the caller may
+// returns, read-uncommitted consumers can read the records, and the caller may
 // reuse the batch, because kafka-go copies it before writing.
 //
 // Transient failures are retried with the same bytes and sequence numbers, each
@@ -276,8 +276,8 @@ func fenced(err error) bool {
 }
 
 // sessionLost reports whether broker and producer disagree about the session's
-// state: the broker has dropped the producer, or has ended a transaction without
-// the producer having got the answer. A new session mends that.
+// state: the broker has dropped the producer, or the answer to the end of a
+// transaction was lost. A new session resolves it.
 func sessionLost(err error) bool {
 	return errors.Is(err, kafkago.OutOfOrderSequenceNumber) || errors.Is(err, kafkago.UnknownProducerId) ||
 		errors.Is(err, kafkago.InvalidProducerIDMapping) || errors.Is(err, kafkago.InvalidTransactionState)

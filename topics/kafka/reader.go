@@ -110,13 +110,13 @@ func (r *Reader) Poll(ctx context.Context) ([]Record, error) {
 
 // Fill waits for committed records, for MaxWait at most, and puts them into a,
 // ordered by offset within each partition. It may return without records and
-// without an error, for example when all that came were markers and aborted
-// records; the positions are past these then.
+// without an error, for example after reading markers and aborted records only;
+// the positions are then past these.
 //
-// Moved leaders, brokers that are away and requests that time out are retried
-// until the context ends. Afterwards the log must still have the record that was
-// read last; otherwise the error is a ReplacedError. A missing topic, or an
-// offset past the end of the log, is an error after Config.DialFor.
+// Moved leaders, brokers that are down and requests that time out are retried
+// until the context ends. After such a failure the log must still have the record
+// that was read last; otherwise the error is a ReplacedError. A missing topic, or
+// an offset past the end of the log, is an error after Config.DialFor.
 //
 // The records are valid until a is filled again. An error does not move the
 // positions.

@@ -12,7 +12,7 @@ import (
 
 // retry calls f until it succeeds, fails with an error that is not transient,
 // within has passed or the context ends. Each call gets at most half of within,
-// so that one answer that never comes leaves time for another try.
+// so that a request without an answer leaves time for another try.
 func (c *Client) retry(ctx context.Context, within time.Duration, f func(context.Context) error) error {
 	began := time.Now()
 	p := pace{client: c, began: began}

@@ -1,10 +1,11 @@
-// Package ledger writes down where the stream was cut: one record for each window,
-// in the same transaction as what the window led to. The cuts are the only thing
-// that time and chance decide, and the first record holds the engine's settings. So
-// the model, the inputs and the ledger determine every prediction; the ledger is the
-// one commit point, and the only thing that a worker believes when it starts.
+// Package ledger reads and writes the ledger, which records where the stream was cut:
+// one record for each window, in the same transaction as the window's predictions and
+// dead letters. The cuts are all that depends on timing, and the first record holds
+// the engine's settings. So the model, the inputs and the ledger determine every
+// prediction. The ledger is the one commit point: a worker that starts relies on it
+// alone.
 //
-// Records are JSON, so that any tool can read them, years later too.
+// Records are JSON, so that any tool can read them.
 package ledger
 
 import (
@@ -16,7 +17,7 @@ import (
 	"github.com/gvbll/gvbll/topics/kafka"
 )
 
-// Version is the format of the records written here. Format 1 is read, too: each of
+// Version is the format of the records written here. Format 1 is read too: each of
 // its records has the settings themselves, as a line of name=value.
 const Version = 2
 
@@ -30,38 +31,38 @@ type Record struct {
 	Cause   string  `json:"cause"`  // why it was cut
 	Ranges  []Range `json:"ranges"` // the records in it, of each input partition
 	Model   string  `json:"model"`  // id of the model file
-	// Settings is the hash of the engine's settings. In format 1 it is the settings.
+	// Settings is the hash of the engine's settings; in format 1, the settings.
 	Settings string `json:"settings"`
 	// Configuration is the settings, in the first record that has their hash.
 	Configuration Settings `json:"configuration,omitempty"`
-	// Classes, in the order of the probabilities, stand in window 0's record.
+	// Classes, in the order of the probabilities, are in window 0's record.
 	Classes []string `json:"classes,omitempty"`
 
 	Predictions int    `json:"predictions"`
 	Revisions   int    `json:"revisions,omitempty"` // of predictions of earlier windows
 	Head        string `json:"head,omitempty"`      // that served them, where it is not the first
-	Labels      int    `json:"labels"`              // joined to what was served, and learned
+	Labels      int    `json:"labels"`              // learned, after joining them to predictions
 	Refused     int    `json:"refused"`
 	Updates     uint64 `json:"updates"`   // of the serving posterior so far
 	Posterior   string `json:"posterior"` // SHA-256 of the state of every head
-	Chain       string `json:"chain"`     // SHA-256 of all that was served and learned so far
+	Chain       string `json:"chain"`     // SHA-256 over all predictions and learned labels so far
 
-	// Forgot says that nodes were forgotten before this window was stepped: Chain
-	// and what follows are as if they never had come.
+	// Forgot is set when nodes were forgotten before this window was stepped: from
+	// this Chain on, the state is that of an engine that never saw them.
 	Forgot *Forgot `json:"forgot,omitempty"`
 
-	// Shadow is what a model in the shadow made of the window.
+	// Shadow is the outcome of the window for the model in the shadow.
 	Shadow *Shadow `json:"shadow,omitempty"`
-	// Promoted is the model that serves from the next window on, where that is
-	// another.
+	// Promoted is the model that serves from the next window on, if this window
+	// changed it.
 	Promoted string `json:"promoted,omitempty"`
 }
 
-// Forgot says what it took to forget nodes, and what it changed.
+// Forgot describes the forgetting of nodes and its effect.
 type Forgot struct {
 	Nodes   int   `json:"nodes"`   // named
 	Windows int64 `json:"windows"` // replayed without them
-	// Distance is that of the posterior from what it was.
+	// Distance is between the posteriors before and after.
 	Distance
 }
 
@@ -71,8 +72,8 @@ type Distance struct {
 	Variance float64 `json:"variance"` // ‖ΔΣ‖
 }
 
-// Shadow is the state of the engine of a model in the shadow. Its chain is what it
-// would be had the model served from the first window on.
+// Shadow is the state of the engine of a model in the shadow. Its chain is the one
+// that the model would have if it had served from the first window on.
 type Shadow struct {
 	Model     string `json:"model"`
 	Updates   uint64 `json:"updates"`
@@ -80,7 +81,7 @@ type Shadow struct {
 	Chain     string `json:"chain"`
 }
 
-// Serves returns the model that serves behind the window.
+// Serves returns the model that serves after the window.
 func (r *Record) Serves() string {
 	if r.Promoted != "" {
 		return r.Promoted
@@ -88,8 +89,7 @@ func (r *Record) Serves() string {
 	return r.Model
 }
 
-// ChainOf returns the chain of a model, when it served the window or was in the
-// shadow.
+// ChainOf returns the chain of a model that served the window or was in the shadow.
 func (r *Record) ChainOf(model string) (chain string, ok bool) {
 	switch {
 	case r.Model == model:
@@ -166,7 +166,7 @@ func Open(ctx context.Context, c *kafka.Client, topic string) (*Ledger, error) {
 	return l, nil
 }
 
-// OpenAt opens the ledger at the first record from the offset on, of any window.
+// OpenAt opens the ledger at the first record at or after the offset, of any window.
 func OpenAt(ctx context.Context, c *kafka.Client, topic string, offset int64) (*Ledger, error) {
 	l, first, err := open(ctx, c, topic)
 	if err != nil {
@@ -177,8 +177,8 @@ func OpenAt(ctx context.Context, c *kafka.Client, topic string, offset int64) (*
 	return l, nil
 }
 
-// First returns the first committed record that the topic still has, nil of an empty
-// ledger.
+// First returns the first committed record that the topic still has, nil if the
+// ledger is empty.
 func First(ctx context.Context, c *kafka.Client, topic string) (*Record, error) {
 	l, err := OpenAt(ctx, c, topic, 0)
 	if err != nil {
@@ -204,7 +204,7 @@ func FindSettings(ctx context.Context, c *kafka.Client, topic, hash string) (Set
 	}
 }
 
-// Newest returns the last committed record, nil of an empty ledger.
+// Newest returns the last committed record, nil if the ledger is empty.
 func Newest(ctx context.Context, c *kafka.Client, topic string) (*Record, error) {
 	bounds, err := c.Offsets(ctx, topic)
 	if err != nil {
@@ -248,10 +248,10 @@ func open(ctx context.Context, c *kafka.Client, topic string) (l *Ledger, first 
 	return &Ledger{client: c, at: at, last: -1}, b.First, nil
 }
 
-// errGap says that a record is not of the window that follows the one before it.
+// errGap reports a record whose window does not follow that of the record before it.
 var errGap = errors.New("the ledger is not continuous")
 
-// Next returns the next committed record, or nil when there is none yet.
+// Next returns the next committed record, nil if there is none yet.
 func (l *Ledger) Next(ctx context.Context) (*Record, error) {
 	for len(l.queue) == 0 {
 		bounds, err := l.client.Offsets(ctx, l.at.Topic)
@@ -268,7 +268,7 @@ func (l *Ledger) Next(ctx context.Context) (*Record, error) {
 	return l.decodeNext()
 }
 
-// Wait does what Next does, but waits a moment for a record before it returns nil.
+// Wait is Next, but waits briefly for a record before it returns nil.
 func (l *Ledger) Wait(ctx context.Context) (*Record, error) {
 	if len(l.queue) == 0 {
 		var err error

@@ -11,10 +11,10 @@ import (
 	"slices"
 )
 
-// Settings are all that an engine was configured with and that its outcomes depend
-// on: a JSON object of names and values. The ledger keeps and compares them; what
-// they mean, the engine knows. Equal settings are equal strings, because every engine
-// writes them in one order and one form.
+// Settings is the part of an engine's configuration that its outcomes depend on: a
+// JSON object of names and values. The ledger stores and compares them without
+// interpreting them. Equal settings are equal strings, because engines write them in
+// one order and one form.
 type Settings string
 
 // MarshalJSON implements [json.Marshaler]. It returns the object as it is.
@@ -23,7 +23,7 @@ func (s Settings) MarshalJSON() ([]byte, error) { return []byte(s), nil }
 // UnmarshalJSON implements [json.Unmarshaler].
 func (s *Settings) UnmarshalJSON(b []byte) error {
 	if len(b) == 0 || b[0] != '{' {
-		return errors.New("settings are no JSON object")
+		return errors.New("the settings are not a JSON object")
 	}
 	// Bring it into the form that json.Marshal gives it, so that it stays the same
 	// however often it is read and written.
@@ -42,7 +42,7 @@ func (s Settings) Hash() string {
 	return hex.EncodeToString(h[:8])
 }
 
-// Difference is a setting that has two values. The one that is missing is empty.
+// Difference is a setting with its values A and B; empty means that it is not set.
 type Difference struct{ Name, A, B string }
 
 func (d Difference) String() string {
@@ -66,7 +66,7 @@ func Diff(a, b Settings) (list []Difference) {
 	return list
 }
 
-// values returns the settings' values by their names. What is no object has none.
+// values returns the settings' values by name, none if s is not a JSON object.
 func (s Settings) values() map[string]string {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(s), &raw); err != nil {

@@ -56,7 +56,7 @@ type Config struct {
 	Delay  int     // node events (Delayed) or steps (Predicted)
 	Rate   float64 // node events per second, 0 for no limit
 	// Resume skips events that the topics have already, so that a sender that was
-	// killed can go on.
+	// killed can be continued.
 	Resume bool
 	// Progress, if not nil, is called with the numbers of events sent so far.
 	Progress func(nodes, labels int)
@@ -112,11 +112,11 @@ type run struct {
 	producer              *kafka.Producer
 	partitions            map[string]int // by topic
 	began                 time.Time
-	paced                 int // node events that this run has sent itself
-	nodesSent, labelsSent int // with those that were there already
+	paced                 int // node events sent by this run
+	nodesSent, labelsSent int // including those already in the topics
 
-	// Record keys: of events that were there before, and of nodes whose
-	// prediction was read and is not waited for yet.
+	// Record keys of events already in the topics, and of nodes whose prediction
+	// was read before await asked for it.
 	sentNodes, sentLabels, hasPrediction map[string]bool
 }
 
@@ -150,9 +150,9 @@ func (r *run) delayed(ctx context.Context, s *Stream) error {
 	return r.labels(ctx, due)
 }
 
-// predicted sends the nodes of a step, waits for their predictions, and sends the
-// labels of the step that is Delay steps back. The labels of the last steps
-// follow at the end.
+// predicted sends the nodes of each step, waits for their predictions, and sends the
+// labels of the step Delay steps before it. The labels of the last steps follow at
+// the end.
 func (r *run) predicted(ctx context.Context, c *kafka.Client, s *Stream) error {
 	bounds, err := c.Offsets(ctx, r.cfg.Names.Predictions)
 	if err != nil {

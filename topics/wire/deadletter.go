@@ -70,7 +70,7 @@ func headerKey(h event.Header) string {
 }
 
 // line returns s as one line of bounded length without control characters. A
-// detail quotes what was refused, which may be megabytes, or an escape sequence
+// detail quotes the refused record, which may have megabytes, or escape sequences
 // that a terminal would act on.
 func line(s string) string {
 	s = strings.ToValidUTF8(s[:min(len(s), maxDetail)], "")
@@ -82,8 +82,8 @@ func line(s string) string {
 	}, s)
 }
 
-// DecodeDeadLetter reads a dead letter that AppendDeadLetter wrote into r,
-// overwriting it. With ErrTruncated r is filled, too.
+// DecodeDeadLetter decodes a dead letter, as AppendDeadLetter wrote it, into r,
+// overwriting it. With ErrTruncated r is filled too.
 func DecodeDeadLetter(b []byte, r *event.Refusal) error {
 	var in input
 	in.reset(b)

@@ -20,8 +20,8 @@ func (id jsonID) MarshalJSON() ([]byte, error) {
 	return strconv.AppendInt(nil, id.Num, 10), nil
 }
 
-// field is the JSON text of one field of an event. As in msgpack a duplicate key
-// is refused; encoding/json by itself would use the last one.
+// field is the JSON text of one field of an event. A duplicate key is refused, as in
+// msgpack; encoding/json by itself would use the last one.
 type field []byte
 
 // UnmarshalJSON keeps the text.
@@ -72,7 +72,7 @@ func (f field) integer() (int64, error) {
 	}
 	n, err := strconv.ParseInt(string(f), 10, 64)
 	if err != nil {
-		return 0, refusef(event.Undecodable, "%.40s is no 64-bit integer", f)
+		return 0, refusef(event.Undecodable, "%.40s is not a 64-bit integer", f)
 	}
 	return n, nil
 }

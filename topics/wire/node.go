@@ -136,7 +136,7 @@ func largest(x []float32) float32 {
 	return math.Float32frombits(max(a, b, c, d) >> 1)
 }
 
-// badFeature is the refusal of feature i, whose magnitude is a.
+// badFeature returns the refusal of feature i, whose magnitude is a.
 func badFeature(i int, a float64, limits Limits) error {
 	if math.IsNaN(a) || math.IsInf(a, 0) {
 		return refusef(event.NonFinite, "feature %d is NaN or infinite", i)

@@ -61,9 +61,8 @@ func AppendPrediction(dst []byte, p *event.Prediction) []byte {
 	return o.b
 }
 
-// DecodePrediction reads a prediction that AppendPrediction wrote into p,
-// overwriting it. Others may write to the topic, so an error says what is wrong
-// with the bytes.
+// DecodePrediction decodes a prediction, as AppendPrediction wrote it, into p,
+// overwriting it. Other programs may write to the topic, so it checks all fields.
 func DecodePrediction(b []byte, p *event.Prediction) error {
 	limits := Limits{}.withDefaults()
 	var in input

@@ -25,7 +25,7 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// NewAuthority returns one that nobody trusts yet.
+// NewAuthority returns an Authority with a new key and a self-signed certificate.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{File: filepath.Join(t.TempDir(), "ca.pem")}
@@ -46,8 +46,8 @@ func NewAuthority(t testing.TB) *Authority {
 	return a
 }
 
-// Issue makes a certificate for the name, or for 127.0.0.1 when that is the
-// name, and returns the files of it and of its key. It serves both ends.
+// Issue makes a certificate for the host name or IP address, and returns the files
+// of the certificate and its key. Both servers and clients can use it.
 func (a *Authority) Issue(t testing.TB, name string) (cert, key string) {
 	t.Helper()
 	k := newKey(t)

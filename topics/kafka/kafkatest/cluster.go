@@ -19,14 +19,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
-// Admin may do everything, and logs in with PLAIN. All users have the same
+// Admin has all permissions and logs in with PLAIN. All users have the same
 // password.
 const (
 	Admin    = "root"
 	Password = "Tr0ub4dor-and-3"
 )
 
-// Users may do what Allow grants, and log in with any mechanism.
+// Users have the permissions that Allow grants, and log in with any mechanism.
 var Users = []string{"owner", "worker", "sender", "reader"}
 
 var mechanisms = []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
@@ -35,7 +35,7 @@ var mechanisms = []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
 type Cluster struct {
 	// Addr accepts TLS with a client certificate and SASL.
 	Addr string
-	// Authority signed the broker's certificate; the broker trusts its others.
+	// Authority signed the broker's certificate and signs those of its clients.
 	Authority *Authority
 	// Cert and Key are the files of a client certificate.
 	Cert, Key string
