@@ -29,7 +29,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"no JSON", "x", "ledger record"},
 		{"another format", `{"v":3}`, "format 3"},
 		{"no format", `{}`, "format 0"},
-		{"settings that are no object", `{"v":2,"settings":"x","configuration":[]}`, "no JSON object"},
+		{"settings that are no object", `{"v":2,"settings":"x","configuration":[]}`, "not a JSON object"},
 		{"settings of another hash", `{"v":2,"settings":"x","configuration":{"lambda":1}}`, "hash"},
 		{"a window before the first", `{"v":1,"window":-1}`, "window -1"},
 		{"an empty range", `{"v":1,"ranges":[{"topic":"a","partition":0,"from":3,"to":3}]}`, "range 3 to 3"},

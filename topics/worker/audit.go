@@ -12,33 +12,31 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// Audited is what an audit proved.
+// Audited is the result of an audit.
 type Audited struct {
-	First       int64 `json:"first_window"` // the windows before it were taken from the checkpoint
+	First       int64 `json:"first_window"` // the windows before it are in the checkpoint
 	Windows     int64 `json:"windows"`      // the ledger's up to the last one audited
 	Predictions int64 `json:"predictions"`
 	DeadLetters int64 `json:"dead_letters"`
-	// Elsewhere is how many of the windows were served by models that are not here:
+	// Elsewhere counts the windows served by models that the audit does not have:
 	// their predictions are not compared.
 	Elsewhere int64         `json:"windows_of_other_models,omitempty"`
-	Chain     string        `json:"chain"` // SHA-256 of all that was served and learned
+	Chain     string        `json:"chain"` // SHA-256 over all predictions and learned labels
 	Took      time.Duration `json:"-"`
 }
 
-// Audit replays the ledger from its beginning through a fresh engine and compares
-// what comes of it with what was published: the hashes of every window, and every
-// committed prediction and dead letter, byte by byte and in its place. The error
-// names the first record that differs. It writes nothing and disturbs no worker, so
-// it also runs beside a live one; it then ends with the ledger's last window of that
-// moment.
+// Audit replays the ledger from its beginning through a fresh engine and compares the
+// outcome with the published records: the hashes of every window, and every committed
+// prediction and dead letter, byte by byte and in order. The error names the first
+// record that differs. Audit writes nothing and can run beside a live worker; it ends
+// at the end that the ledger then has.
 //
-// With the path of a checkpoint it begins behind that: the checkpoint's hash is
-// compared with the ledger's, and what was published before is skipped. A dead letter
-// does not say of which window it is, so of these the first one to compare is looked
-// for.
+// With the path of a checkpoint, from, it begins after the checkpoint: the hash of that
+// is compared with the ledger's, and records published before are skipped. A dead
+// letter does not name its window, so the audit searches for the first one to compare.
 //
-// Where a model was promoted, one of the two may be missing: then windows that it
-// served are replayed for the chain of the other, and its predictions are skipped.
+// If a model was promoted, one of the two may be missing: windows that it served are
+// then replayed for the chain of the other, and its predictions are skipped.
 //
 // Of cfg it uses the names, the models, the settings, the limits, Fresh and
 // Checkpoints.Restore. progress, when not nil, is called after every window.
@@ -74,19 +72,19 @@ func Audit(ctx context.Context, c *kafka.Client, e Engine, cfg Config, from stri
 	return a.audited, err
 }
 
-// auditor is a replayer that compares every window with what was published.
+// auditor is a replayer that compares every window with the published records.
 type auditor struct {
 	*replayer
 	published  *kafka.Reader
 	partitions map[string]int                          // of the output topics
 	waiting    map[kafka.TopicPartition][]kafka.Record // fetched and not compared
 	audited    Audited
-	found      map[kafka.TopicPartition]bool // behind a checkpoint: the partition's first record to compare was found
+	found      map[kafka.TopicPartition]bool // after a checkpoint: the partition's first record to compare was found
 	newest     *ledger.Record                // the last one replayed
-	proved     bool                          // a chain of a model that is here was in the ledger
-	elsewhere  map[string]bool               // models that served and are not here
+	proved     bool                          // a ledger record had a chain of one of our models
+	elsewhere  map[string]bool               // models that served and that the audit does not have
 
-	key, value []byte // memory of the record in hand
+	key, value []byte // reused
 }
 
 func (a *auditor) open(ctx, fetching context.Context, from string) (err error) {
@@ -114,8 +112,8 @@ func (a *auditor) open(ctx, fetching context.Context, from string) (err error) {
 	return a.openInputs(fetching, consumed)
 }
 
-// window replays one window, which compares the hashes, and then compares what it
-// published.
+// window replays one window, which compares the hashes, and then compares the
+// published records.
 func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 	out, err := a.Step(ctx, r)
 	if err != nil {
@@ -152,8 +150,8 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 	return nil
 }
 
-// compare compares the next committed record of the key's partition with what the
-// replay gives.
+// compare compares the next committed record of the key's partition with the replayed
+// one.
 func (a *auditor) compare(ctx context.Context, window int64, topic string, key, value []byte) error {
 	at := kafka.TopicPartition{Topic: topic}
 	if n := a.partitions[topic]; n > 1 {
@@ -176,9 +174,9 @@ func (a *auditor) compare(ctx context.Context, window int64, topic string, key, 
 	return nil
 }
 
-// skip drops records that are not compared: predictions of models that are not here, and
-// what was published before the checkpoint that the audit began with, which is
-// predictions of windows before it, and dead letters before the given one.
+// skip drops records that are not compared: predictions of models that the audit does
+// not have, predictions of windows before its checkpoint, and dead letters before the
+// given one.
 func (a *auditor) skip(at kafka.TopicPartition, key, value []byte) {
 	list := a.waiting[at]
 	var p event.Prediction
@@ -191,7 +189,7 @@ func (a *auditor) skip(at kafka.TopicPartition, key, value []byte) {
 		case at.Topic == a.cfg.Names.DeadLetters:
 			a.found[at] = bytes.Equal(r.Key, key) && bytes.Equal(r.Value, value)
 		default:
-			// What cannot be decoded is kept: it is a difference.
+			// A record that cannot be decoded is kept, to be reported as a difference.
 			a.found[at] = wire.DecodePrediction(r.Value, &p) != nil || p.Window >= a.audited.First
 		}
 		if !a.found[at] {
@@ -201,7 +199,7 @@ func (a *auditor) skip(at kafka.TopicPartition, key, value []byte) {
 	a.waiting[at] = list
 }
 
-// difference says where two values begin to differ.
+// difference describes where two values begin to differ.
 func difference(published, replayed []byte) string {
 	for i := range min(len(published), len(replayed)) {
 		if published[i] != replayed[i] {
@@ -211,14 +209,14 @@ func difference(published, replayed []byte) string {
 	return fmt.Sprintf("has %d bytes instead of %d", len(replayed), len(published))
 }
 
-// fetch reads on. It returns false when all that the partition holds was read.
+// fetch reads more records. It returns false at the end of the partition.
 func (a *auditor) fetch(ctx context.Context, at kafka.TopicPartition) (more bool, err error) {
 	bounds, err := a.client.Offsets(ctx, at.Topic)
 	if err != nil {
 		return false, err
 	}
 	if b := bounds[at]; b.First > 0 && a.published.Position(at) < b.First {
-		return false, fmt.Errorf("%s partition %d begins at offset %d: what was published before is gone, and cannot be proved", at.Topic, at.Partition, b.First)
+		return false, fmt.Errorf("%s partition %d begins at offset %d: earlier records are gone and cannot be audited; begin the audit at a checkpoint", at.Topic, at.Partition, b.First)
 	}
 	if a.published.Position(at) >= bounds[at].End {
 		return false, nil
@@ -231,8 +229,8 @@ func (a *auditor) fetch(ctx context.Context, at kafka.TopicPartition) (more bool
 	return true, err
 }
 
-// nothingElse makes sure that the topic has no other prediction of the windows
-// replayed than those compared. It may have later ones: a worker may be live.
+// nothingElse returns an error if the topic has a prediction of the replayed windows
+// that was not compared. It may have later ones, of a live worker.
 func (a *auditor) nothingElse(ctx context.Context) error {
 	topic := a.cfg.Names.Predictions
 	for p := range a.partitions[topic] {
@@ -247,7 +245,7 @@ func (a *auditor) nothingElse(ctx context.Context) error {
 		for _, r := range a.waiting[at] {
 			var prediction event.Prediction
 			if err := wire.DecodePrediction(r.Value, &prediction); err != nil || prediction.Window < a.audited.Windows {
-				return fmt.Errorf("%s partition %d offset %d, key %.80q: published, and of no window in the ledger", topic, p, r.Offset, r.Key)
+				return fmt.Errorf("%s partition %d offset %d, key %.80q: published, but not of any window in the ledger", topic, p, r.Offset, r.Key)
 			}
 		}
 	}

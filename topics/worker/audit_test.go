@@ -110,7 +110,7 @@ func TestAuditNamesWhatDiffers(t *testing.T) {
 		if err := p.Send(t.Context(), []kafka.Record{{Topic: w.names.Predictions, Partition: kafka.PartitionFor(key, 3), Key: key, Value: forged}}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.audit(&tally{}); err == nil || !strings.Contains(err.Error(), "of no window in the ledger") {
+		if _, err := w.audit(&tally{}); err == nil || !strings.Contains(err.Error(), "not of any window in the ledger") {
 			t.Errorf("a forged prediction: %v", err)
 		}
 	})

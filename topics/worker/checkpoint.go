@@ -13,26 +13,25 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
-// Checkpoints says where the engine's state is written down, so that a start
-// need not replay the ledger from its beginning. The zero value writes none.
+// Checkpoints configures the checkpoints of the engine's state, which save a start
+// the replay of the ledger from its beginning. The zero value writes none.
 type Checkpoints struct {
 	Dir   string
 	Every time.Duration // least time between two; zero means 5 minutes
 	Keep  int           // how many of the newest are kept; zero means 3
-	// Restore makes an engine of a snapshot and returns what the snapshot was given
-	// as meta.
+	// Restore returns the engine of a snapshot, and the snapshot's meta.
 	Restore func(r io.ReaderAt, size int64) (e Keeper, meta map[string]string, err error)
 }
 
-// Keeper is an engine whose state can be written down. Snapshot returns the bytes of
-// the state as it is now, with meta among them; they are read while later windows are
-// stepped, between the steps. It is closed before the next is asked for.
+// Keeper is an engine whose state can be saved. Snapshot returns the bytes of the
+// present state, with meta among them; they are read between the steps of later
+// windows. A snapshot is closed before the next one is requested.
 type Keeper interface {
 	Engine
 	Snapshot(meta map[string]string) io.ReadCloser
 }
 
-// position says which windows are in a checkpoint's state. It is among the bytes of the
+// position says which windows are in a checkpoint's state. It is stored in the
 // checkpoint, as JSON, under positionKey.
 type position struct {
 	Window   int64           `json:"window"` // the next
@@ -46,8 +45,8 @@ type position struct {
 
 const positionKey = "position"
 
-// position returns the replayer's position. The ledger has the window before next
-// at the given offset or behind it.
+// position returns the replayer's position. The ledger has the window before next at
+// the given offset or after it.
 func (p *replayer) position(offset int64) position {
 	return position{
 		Window: p.next, Chain: p.last.chain, Model: p.last.model, Shadow: p.last.shadow, Settings: p.settingsToWrite().all,
@@ -63,9 +62,9 @@ func positionOf(meta map[string]string) (at position, err error) {
 	return at, nil
 }
 
-// restore puts the replayer behind the newest checkpoint that is whole and of this
-// ledger, or at the ledger's beginning when there is none, and returns what the
-// inputs have consumed there. What is wrong with other checkpoints is logged.
+// restore puts the replayer after the newest checkpoint that is intact and of this
+// ledger, or at the ledger's beginning if there is none, and returns the ranges that
+// the inputs have consumed there. Checkpoints that cannot be used are logged.
 func (p *replayer) restore(ctx context.Context) (consumed []ledger.Range, err error) {
 	list, err := checkpoint.List(p.cfg.Checkpoints.Dir)
 	if p.cfg.Checkpoints.Dir != "" && err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -85,7 +84,7 @@ func (p *replayer) restore(ctx context.Context) (consumed []ledger.Range, err er
 	return nil, err
 }
 
-// load puts the replayer behind the last window of a checkpoint.
+// load puts the replayer after the last window of a checkpoint.
 func (p *replayer) load(ctx context.Context, path string) (consumed []ledger.Range, err error) {
 	began := time.Now()
 	f, err := os.Open(path)
@@ -115,8 +114,8 @@ func (p *replayer) load(ctx context.Context, path string) (consumed []ledger.Ran
 }
 
 // locate finds the record of the checkpoint's last window in the ledger and compares
-// its hash. When that window never was committed, there is no such record, or it is of
-// another state.
+// its hash. If that window was never committed, there is no such record, or its hash
+// differs.
 func (p *replayer) locate(ctx context.Context, at *position) (*ledger.Ledger, *ledger.Record, error) {
 	name := p.cfg.Names.Ledger
 	l, err := ledger.OpenAt(ctx, p.client, name, at.Ledger)

@@ -12,57 +12,54 @@ import (
 )
 
 // Engine is the state machine that a worker drives: its state is a function of the
-// windows stepped. The lists of a window are used again after Step, so an engine
-// copies what it keeps of them; strings it may keep. The predictions of an outcome
-// must stay as they are until the Step after the next one begins, the rest of it
-// until the next one does.
+// windows stepped. The lists of a window are reused after Step, so an engine copies
+// what it keeps of them; it may keep strings. An outcome is valid until the next Step
+// begins; its predictions are valid for one Step more.
 type Engine interface {
 	Step(*event.Window) *event.Outcome
 }
 
-// Config says what a worker works on. Every field must be set unless it has a
-// default.
+// Config configures a worker. Every field must be set unless it has a default.
 type Config struct {
 	Names topics.Names
-	// Model and Shadow are the ids of the engine's models. Shadow is the second of an
-	// engine that is a [RoleAssigner], else empty. Which of the two serves, the
-	// ledger says; while that is empty it is Model.
+	// Model and Shadow are the ids of the engine's models. Shadow is the second model
+	// of a [RoleAssigner], else empty. The ledger says which of the two serves; while
+	// it is empty, Model does.
 	Model  string
 	Shadow string
 	// Classes are written into the ledger's first record, for consumers.
 	Classes []string
-	// Settings are all that the engine's outcomes depend on beside its models and the
-	// inputs. The ledger is bound to them: what is not equal to them is refused, once
-	// Effective has taken out what makes no difference to these models.
+	// Settings are the settings that the engine's outcomes depend on. A ledger with
+	// other settings is refused, unless Effective makes the two equal.
 	Settings ledger.Settings
-	// Effective, when not nil, returns settings of the ledger with everything that has
-	// no effect on these models as it is in Settings.
+	// Effective, if not nil, returns the ledger's settings with those that have no
+	// effect on these models changed to the values in Settings.
 	Effective func(ledger.Settings) ledger.Settings
-	// SettingsOfLine returns the settings that a record in format 1 holds as a line.
-	// It may be nil where no ledger is that old.
+	// SettingsOfLine converts the settings line of a ledger record in format 1. If it
+	// is nil, such ledgers are refused.
 	SettingsOfLine func(line string) ledger.Settings
 	// Policy decides where windows are cut.
 	Policy intake.Policy
 	// CommitInterval is how long a window may wait for others to share its
-	// transaction. With zero it waits for none; windows that are stepped while a
-	// transaction is being committed still share the next. Readers of uncommitted
-	// records see predictions at once, whatever the interval.
+	// transaction. With zero it does not wait; windows that are stepped while a
+	// transaction is being committed still share the next one. Readers of uncommitted
+	// records see predictions at once in any case.
 	CommitInterval time.Duration
-	// TransactionTimeout is after how long the broker aborts an open transaction and
-	// fences the worker. Zero means one minute.
+	// TransactionTimeout is the time after which the broker aborts an open transaction
+	// and fences the worker. Zero means one minute.
 	TransactionTimeout time.Duration
-	// Compression of what is produced: none, gzip, snappy, lz4 or zstd; empty means
+	// Compression of produced records: none, gzip, snappy, lz4 or zstd; empty means
 	// none.
 	Compression string
-	// Session is after how long without a sign of life the owner is replaced. Zero
+	// Session is the time without a heartbeat after which the owner is replaced. Zero
 	// means 10 s. Brokers require 6 s or more, unless configured otherwise.
 	Session time.Duration
-	// Fresh makes an engine at window 0, into which windows are replayed without
-	// forgotten nodes. When it is nil, commands to forget are refused.
+	// Fresh makes an engine at window 0, to replay windows without forgotten nodes. If
+	// it is nil, commands to forget are refused.
 	Fresh func() (Engine, error)
 	// Checkpoints are written while following and while serving.
 	Checkpoints Checkpoints
-	// Limits bound what an event may bring; zero fields have defaults.
+	// Limits bound the size of an event; zero fields have defaults.
 	Limits wire.Limits
 	// Ahead is how far ahead of the clock an event's time may lie and still be used
 	// by policies. Zero means one hour.
@@ -94,21 +91,21 @@ type Hooks struct {
 	Forgot func(Forgotten)
 }
 
-// Recovered is the end of a worker's start.
+// Recovered describes the replay at a worker's start.
 type Recovered struct {
 	Engine     Engine // the one that Run was given, or one that was read from a checkpoint
 	Windows    int64  // in the ledger
-	Checkpoint int64  // of these, what came from a checkpoint; the rest was replayed
+	Checkpoint int64  // of these, the number from a checkpoint; the rest were replayed
 	Took       time.Duration
 }
 
-// TookOver is the beginning of this worker's ownership.
+// TookOver describes the beginning of this worker's ownership.
 type TookOver struct {
 	Windows int64
-	Took    time.Duration // since it was elected: to fence the former owner, and to replay what that one still committed
+	Took    time.Duration // since it was elected: to fence the former owner, and to replay its last commits
 }
 
-// Saved is a checkpoint, or the failure to write one.
+// Saved describes a checkpoint, or the failure to write one.
 type Saved struct {
 	Window int64 // the first that is not in it
 	Bytes  int64
@@ -116,7 +113,7 @@ type Saved struct {
 	Err    error
 }
 
-// Stepped is one window, cut and stepped.
+// Stepped describes one window that was cut and stepped.
 type Stepped struct {
 	Outcome  *event.Outcome // its refusals point to records that are valid during the hook
 	Cause    string
@@ -124,7 +121,7 @@ type Stepped struct {
 	Took     time.Duration // stepping, and waiting until the window before is encoded
 }
 
-// Committed is one transaction.
+// Committed describes one committed transaction.
 type Committed struct {
 	Last    int64 // number of the last window in it
 	Windows int
@@ -134,7 +131,7 @@ type Committed struct {
 	offset int64 // of the last window's ledger record or an earlier one's
 }
 
-// Forgotten is nodes that were forgotten.
+// Forgotten describes the forgetting of nodes.
 type Forgotten struct {
 	Engine Engine // the one from here on
 	ledger.Forgot
@@ -142,7 +139,7 @@ type Forgotten struct {
 	Took     time.Duration
 }
 
-// Join returns hooks that call all of the given ones in turn.
+// Join returns hooks that call those of all the given ones in order.
 func Join(hooks ...Hooks) Hooks {
 	return Hooks{
 		Recovered: func(r Recovered) { each(hooks, func(h Hooks) func(Recovered) { return h.Recovered }, r) },
@@ -168,7 +165,7 @@ func Join(hooks ...Hooks) Hooks {
 	}
 }
 
-// each calls one of the hooks of each, where it is not nil.
+// each calls the hook that of selects from each of hooks, if it is not nil.
 func each[T any](hooks []Hooks, of func(Hooks) func(T), what T) {
 	for _, h := range hooks {
 		if f := of(h); f != nil {

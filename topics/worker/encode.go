@@ -10,13 +10,13 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// maxKey is how many bytes of a refused record's key become the key of its dead
-// letter. The dead letter's value has more of it.
+// maxKey bounds the key of a dead letter, in bytes. It is the beginning of the refused
+// record's key, of which the dead letter's value has more.
 const maxKey = 1 << 10
 
-// effects is what a window led to, on its way from the loop to the encoder. The
-// predictions are still the outcome's; all else is a copy, because the window's
-// records are released and the engine goes on.
+// effects are the results of a window, on their way from the loop to the encoder. The
+// predictions are the outcome's own; all else is a copy, because the window's records
+// are released and the engine continues.
 type effects struct {
 	predictions, revisions []event.Prediction
 	letters                []kafka.Record // dead letters
@@ -28,7 +28,7 @@ type effects struct {
 	stepped                time.Time
 }
 
-// note puts into empty effects what a window led to.
+// note fills empty effects with the results of a window.
 func (e *effects) note(out *event.Outcome, record *ledger.Record, deadLetters string) {
 	e.predictions, e.revisions, e.stepped = out.Predictions, out.Revisions, time.Now()
 	for i := range out.Refused {
@@ -47,18 +47,18 @@ func (e *effects) note(out *event.Outcome, record *ledger.Record, deadLetters st
 	e.window, e.chain = record.Window, record.Chain
 }
 
-// encoder makes outputs of what windows led to, beside the owner's loop, and hands
-// them to the publisher. While the publisher is busy windows gather in one output,
-// up to maxOutput.
+// encoder encodes the effects of windows into outputs, concurrently with the owner's
+// loop, and passes them to the publisher. While the publisher is busy, windows gather
+// in one output, up to maxOutput.
 type encoder struct {
 	cfg        *Config
 	partitions map[string]int // of the output topics
 	publisher  *publisher
 
-	in    chan *effects // unbuffered: when the next is received, the last is encoded
-	spare chan *effects // to be used again
+	in    chan *effects // unbuffered: when the next one is received, the last one is encoded
+	spare chan *effects // to be reused
 
-	output     *output // not handed over yet
+	output     *output // not passed on yet
 	key, value []byte
 }
 
@@ -77,8 +77,8 @@ func (c *encoder) new() *effects {
 	}
 }
 
-// run ends when in is closed and all that came is handed over; with the first error,
-// which is then the publisher's; or when the publisher has ended.
+// run ends when in is closed and everything received is passed on, or at the first
+// error, which becomes the publisher's, or when the publisher has ended.
 func (c *encoder) run() {
 	defer close(c.publisher.in)
 	in := c.in
@@ -96,8 +96,8 @@ func (c *encoder) run() {
 				continue
 			}
 			if err := c.encode(e); err != nil {
-				// A part of a window must not be published. The whole windows before
-				// it are dropped with it: a replay gives them again.
+				// A part of a window must not be published. The whole windows before it
+				// are dropped too: a replay produces them again.
 				c.publisher.encodeErr = err
 				return
 			}

@@ -11,24 +11,24 @@ import (
 )
 
 // exclusions are forgotten nodes that a replay leaves out from its beginning, so that it
-// need not begin anew at each command to forget. The zero value leaves out none.
+// need not restart at each command to forget. The zero value leaves out none.
 type exclusions struct {
-	// forgotten has for every node the last window in which it was forgotten: its
-	// events in windows before that one are left out.
+	// forgotten maps every node to the last window in which it was forgotten: its
+	// events in earlier windows are left out.
 	forgotten map[event.ID]int64
-	// end is the window behind the last of these, 0 for none.
+	// end is the window after the last of these, 0 for none.
 	end int64
 }
 
-// covers tells whether what a window's commands forget has been left out already.
+// covers reports whether the nodes that a window's commands forget are left out already.
 func (x *exclusions) covers(window int64) bool { return window < x.end }
 
-// rewrites tells whether nodes are left out behind the window that were still there
-// when it was served: then its hash is not the ledger's. The last window that forgot
-// nodes brings the state back to the ledger's.
+// rewrites reports whether nodes are left out that were forgotten only after the window:
+// then the state after it differs from that in the ledger. From the last window that
+// forgot nodes on, the two are equal again.
 func (x *exclusions) rewrites(window int64) bool { return window+1 < x.end }
 
-// add notes the nodes that commands of a window forget.
+// add adds the nodes that commands of a window forget.
 func (x *exclusions) add(window int64, commands []event.Command) {
 	if x.forgotten == nil {
 		x.forgotten = make(map[event.ID]int64)
@@ -44,8 +44,7 @@ func (x *exclusions) add(window int64, commands []event.Command) {
 	x.end = max(x.end, window+1)
 }
 
-// remove removes from a window what belongs to the nodes that are left out of it: their
-// events, their labels and the edges that name them.
+// remove removes the excluded nodes' events, labels and edges from a window.
 func (x *exclusions) remove(w *event.Window) {
 	if w.Number >= x.end {
 		return
@@ -56,8 +55,8 @@ func (x *exclusions) remove(w *event.Window) {
 	}
 	w.Nodes = slices.DeleteFunc(w.Nodes, func(n event.Node) bool {
 		if n.Departed && n.ByKey && n.ID.Str == "" {
-			// The key of the record is an integer, and may be a string: either node
-			// may be meant, and the one that is not left out must leave.
+			// The key of a departure does not tell an integer id from a string: both
+			// nodes depart, so the record stays unless both are left out.
 			return out(n.ID) && out(event.ID{Str: n.ID.String()})
 		}
 		return out(n.ID)
@@ -69,8 +68,8 @@ func (x *exclusions) remove(w *event.Window) {
 	w.Labels = slices.DeleteFunc(w.Labels, func(l event.Label) bool { return out(l.Node) })
 }
 
-// readExclusions reads which nodes were forgotten in the ledger's windows before the
-// given one.
+// readExclusions returns the nodes that were forgotten in the ledger's windows before
+// the given one.
 func (p *replayer) readExclusions(ctx context.Context, before int64) (x exclusions, err error) {
 	bounds, err := p.client.Offsets(ctx, p.cfg.Names.Commands)
 	if err != nil || bounds[kafka.TopicPartition{Topic: p.cfg.Names.Commands}].End == 0 {

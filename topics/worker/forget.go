@@ -15,20 +15,20 @@ import (
 // of the inputs and of where they were cut, so forgetting is a replay of the ledger's
 // windows into a fresh engine, with every event of these nodes left out. The replay
 // takes place before the step of the window with the command. That window's ledger
-// record has the hash of the state after it, and says that it was done. Every replay
-// forgets at the same window, so that the windows before it are still proved as they
-// were served.
+// record has the hash of the state after it, and says that nodes were forgotten. Every
+// replay forgets at the same window, so that the hashes of the windows before it are
+// still compared.
 
-// Comparer is an engine that can tell how far the posterior of another is from its
-// own.
+// Comparer is an engine that can compute the distance between its posterior and that of
+// another engine.
 type Comparer interface {
 	Engine
-	// Apart returns how far the posterior of exact is from this engine's.
+	// Apart returns the distance of exact's posterior from this engine's.
 	Apart(exact Engine) ledger.Distance
 }
 
-// forgetCommands returns the commands to forget nodes among the claimed records. They
-// are valid until these are released.
+// forgetCommands returns the commands to forget nodes among the claimed records, valid
+// until these are released.
 func (p *replayer) forgetCommands() (forget []event.Command) {
 	commands, _ := p.inputs.Commands.Gather(nil, nil)
 	for i := range commands {
@@ -39,9 +39,9 @@ func (p *replayer) forgetCommands() (forget []event.Command) {
 	return forget
 }
 
-// forget exchanges the engine for one that never saw the nodes that the commands
-// name, by a replay of the windows before next. All of these must be committed. The
-// new engine has no roles yet.
+// forget replaces the engine by one that never saw the nodes that the commands name, by
+// a replay of the windows before next, which must all be committed. The new engine has
+// no roles yet.
 func (p *replayer) forget(ctx context.Context, commands []event.Command, replayed bool) (*ledger.Forgot, error) {
 	if p.cfg.Fresh == nil {
 		return nil, errors.New("a command to forget nodes, and no fresh engine to replay without them")
@@ -70,7 +70,7 @@ func (p *replayer) forget(ctx context.Context, commands []event.Command, replaye
 	return &forgot, nil
 }
 
-// logEvery is how often a replay without nodes logs how far it is.
+// logEvery is the interval at which a replay without nodes logs its progress.
 const logEvery = 5 * time.Second
 
 // replayWithout steps a fresh engine through the windows before next, without the
@@ -118,8 +118,8 @@ func (p *replayer) replayWithout(ctx context.Context, commands []event.Command) 
 	return fresh.engine, nil
 }
 
-// replayable tells whether the ledger and the inputs are all there from their
-// beginnings, and there is an engine to replay them into.
+// replayable reports whether the ledger and the inputs still have their beginnings, and
+// there is an engine to replay them into.
 func (p *replayer) replayable(ctx context.Context) (bool, error) {
 	if p.cfg.Fresh == nil {
 		return false, nil
@@ -139,13 +139,12 @@ func (p *replayer) replayable(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// refuse adds commands to forget nodes that could not be obeyed to an outcome's
-// refusals.
+// refuse adds commands to forget nodes to an outcome's refusals.
 func refuse(out *event.Outcome, commands []event.Command) {
 	for i := range commands {
 		out.Refused = append(out.Refused, event.Refusal{
 			Origin: commands[i].Origin, Reason: event.ImpossibleCommand,
-			Detail: "forget " + strconv.Itoa(len(commands[i].Nodes)) + " nodes: the beginning of the inputs or of the ledger is gone, and cannot be replayed without them",
+			Detail: "forget " + strconv.Itoa(len(commands[i].Nodes)) + " nodes: the beginning of the inputs or of the ledger is gone, so they cannot be replayed without these nodes",
 		})
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are those of a worker that concern the stream: windows, transactions, lag,
-// recovery, checkpoints. What was served and learned is counted elsewhere, from the
+// Metrics are the metrics of a worker that concern the stream: windows, transactions,
+// lag, recovery, checkpoints. Predictions and labels are counted elsewhere, from the
 // outcomes.
 type Metrics struct {
 	windows      *prometheus.CounterVec
@@ -36,8 +36,8 @@ type Metrics struct {
 	distance     *prometheus.GaugeVec
 }
 
-// causes are those of all policies. Each has a series from the start, so that its rate
-// is 0 before the first window and not missing.
+// causes are the causes of all policies. Each has a series from the start, so that its
+// rate before the first window is 0 instead of missing.
 var causes = [...]string{"count", "linger", "schedule", "event-time", "full", "idle", "command"}
 
 // NewMetrics registers the metrics.
@@ -117,7 +117,7 @@ func histogram(name, help string, buckets []float64) prometheus.Histogram {
 	})
 }
 
-// Hooks returns the hooks that keep the metrics. Replayed windows are not counted
+// Hooks returns the hooks that update the metrics. Replayed windows are not counted
 // again.
 func (m *Metrics) Hooks() Hooks {
 	return Hooks{

@@ -16,13 +16,13 @@ import (
 )
 
 // owner is a worker that was elected and has replayed the ledger to its end. It cuts the
-// windows that come next, and has the encoder and the publisher commit their effects.
-// From here on only the publisher reads the ledger.
+// next windows, and the encoder and the publisher commit their effects. From here on
+// only the publisher reads the ledger.
 type owner struct {
 	*worker
 	encoder   *encoder
 	publisher *publisher
-	ranges    []ledger.Range // memory of the window in hand
+	ranges    []ledger.Range // of the current window; reused
 }
 
 func newOwner(w *worker, p *kafka.Producer) *owner {
@@ -31,8 +31,8 @@ func newOwner(w *worker, p *kafka.Producer) *owner {
 	return o
 }
 
-// serve runs the loop, with the encoder and the publisher beside it. However the
-// loop ends, what was stepped is committed if that is still possible.
+// serve runs the loop, the encoder and the publisher. However the loop ends, the stepped
+// windows are committed if that is still possible.
 func (o *owner) serve(ctx context.Context) error {
 	go o.publisher.run(context.WithoutCancel(ctx))
 	go o.encoder.run()
@@ -47,7 +47,7 @@ func (o *owner) serve(ctx context.Context) error {
 	return cmp.Or(o.publisher.err, err)
 }
 
-// loop fetches, cuts and steps until the context ends, or something fails.
+// loop fetches, cuts and steps until the context ends or something fails.
 func (o *owner) loop(ctx context.Context) error {
 	o.inputs.Resume(o.cfg.Policy, o.next)
 	timer := time.NewTimer(0)
@@ -97,8 +97,8 @@ func (o *owner) loop(ctx context.Context) error {
 	}
 }
 
-// cut makes windows of what is held for as long as the policy wants any, and returns
-// how soon the policy wants to be asked again, 0 for after the next fetch.
+// cut cuts windows until the policy wants no more, and returns the time after which to
+// ask the policy again, 0 for after the next fetch.
 func (o *owner) cut(ctx context.Context) (time.Duration, error) {
 	for {
 		c := o.inputs.Cut(o.cfg.Policy, o.next)
@@ -114,7 +114,7 @@ func (o *owner) cut(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// advance claims a window's records, steps it, and hands on what came of it.
+// advance claims a window's records, steps it, and passes on its effects.
 func (o *owner) advance(ctx context.Context, c intake.Cut) error {
 	began := time.Now()
 	o.unstepped = true
@@ -134,8 +134,8 @@ func (o *owner) advance(ctx context.Context, c intake.Cut) error {
 	return nil
 }
 
-// obeyForget forgets the nodes that claimed commands name. Where they cannot be
-// forgotten it returns the commands, to be refused.
+// obeyForget forgets the nodes that the claimed commands name. If they cannot be
+// forgotten, it returns the commands, to be refused.
 func (o *owner) obeyForget(ctx context.Context) (forgot *ledger.Forgot, refused []event.Command, err error) {
 	commands := o.forgetCommands()
 	if len(commands) == 0 {
@@ -154,7 +154,7 @@ func (o *owner) obeyForget(ctx context.Context) (forgot *ledger.Forgot, refused 
 	return forgot, nil, o.assignOwnRoles()
 }
 
-// flush waits until all that was stepped is committed.
+// flush waits until all stepped windows are committed.
 func (o *owner) flush() error {
 	for o.committed.window < o.next-1 {
 		c, more := <-o.publisher.committed
@@ -166,7 +166,7 @@ func (o *owner) flush() error {
 	return nil
 }
 
-// effects notes what a window led to, and where the inputs stand behind it.
+// effects returns the effects of a window, and the inputs' offsets after it.
 func (o *owner) effects(out *event.Outcome, cause string, forgot *ledger.Forgot) *effects {
 	settings := o.settingsToWrite()
 	record := ledger.Record{
@@ -198,8 +198,8 @@ func (o *owner) effects(out *event.Outcome, cause string, forgot *ledger.Forgot)
 
 func hash(h event.Hash) string { return hex.EncodeToString(h[:]) }
 
-// handOver gives a window's effects to the encoder as soon as it has encoded the
-// window before.
+// handOver passes a window's effects to the encoder once that has encoded the window
+// before.
 func (o *owner) handOver(e *effects) error {
 	for {
 		select {

@@ -13,15 +13,15 @@ import (
 )
 
 // maxOutput bounds the bytes of records in a transaction: beyond it the transaction is
-// committed without waiting for the commit interval. It also bounds those that wait for
-// the next transaction: beyond it stepping waits.
+// committed without waiting for the commit interval. It also bounds the bytes that wait
+// for the next transaction: beyond it, stepping waits.
 const maxOutput = 8 << 20
 
-// commitFor bounds the time of a commit, and of producing into one, all tries together.
-// Both are completed even when the worker is told to end meanwhile.
+// commitFor bounds the time to produce into a transaction, and to commit it, including
+// retries. Both are completed even if the worker's context ends meanwhile.
 const commitFor = 30 * time.Second
 
-// output is what one or more windows led to, encoded, on its way into a
+// output holds the encoded effects of one or more windows, on their way into a
 // transaction.
 type output struct {
 	batch   *kafka.Batch
@@ -32,25 +32,25 @@ type output struct {
 	since   time.Time // when the first window was stepped
 }
 
-// publisher puts outputs into transactions, beside the encoder. An output is produced
-// as soon as it is handed over, so that readers of uncommitted records have it early;
-// the transaction ends a commit interval after its first window was stepped.
+// publisher puts outputs into transactions, concurrently with the encoder. An output is
+// produced as soon as it is received, so that readers of uncommitted records get it
+// early; the transaction ends a commit interval after its first window was stepped.
 //
-// There is one transaction at a time, and outputs come in the order of their windows.
-// What is in the open transaction is held until it is known to be committed, so that
-// it can be produced again. Later outputs are in no transaction yet, and are not
-// affected by what happens to this one.
+// There is one transaction at a time, and outputs are in the order of their windows.
+// The outputs of the open transaction are kept until it is known to be committed, so
+// that they can be produced again. Later outputs are in no transaction yet, and do not
+// depend on its outcome.
 type publisher struct {
 	cfg      *Config
 	producer *kafka.Producer
-	ledger   *ledger.Ledger // behind the last window that was replayed or asked for
+	ledger   *ledger.Ledger // after the last window that was replayed or searched for
 
 	in        chan *output   // closed when no more will come
-	encodeErr error          // why in was closed too early, to be read when it is closed; nil for not
+	encodeErr error          // why in was closed early, nil if it was not; read after in is closed
 	spare     chan *output   // to be used again
 	committed chan Committed // after each transaction; closed at the end
 	ended     chan struct{}  // closed at the end
-	err       error          // why it ended, to be read when committed is closed; nil at the end of in
+	err       error          // why it ended, nil at the end of in; read after committed is closed
 
 	open    []*output // in the open transaction
 	bytes   int       // of open
@@ -172,10 +172,10 @@ func (p *publisher) finish(began time.Time) {
 	p.committed <- c
 }
 
-// retry deals with an error of the open transaction. When it leaves the outcome
-// unknown, the ledger is asked: it holds the transaction's last window if and only if
-// all of the transaction was committed. If it does not, all of it is produced again in
-// a new transaction, which is then the open one.
+// retry handles an error of the open transaction. If the outcome is unknown, the ledger
+// decides: it holds the transaction's last window if and only if the transaction was
+// committed. If it was not, all of it is produced again in a new transaction, which is
+// then the open one.
 func (p *publisher) retry(ctx context.Context, err error) (committed bool, _ error) {
 	for {
 		if errors.Is(err, kafka.ErrFenced) {
@@ -184,7 +184,7 @@ func (p *publisher) retry(ctx context.Context, err error) (committed bool, _ err
 		if !errors.Is(err, kafka.ErrUnknown) || ctx.Err() != nil {
 			return false, err
 		}
-		p.cfg.Logger.Warn("the outcome of a commit is unknown, asking the ledger", "window", p.open[len(p.open)-1].last, "err", err)
+		p.cfg.Logger.Warn("the outcome of a commit is unknown, checking the ledger", "window", p.open[len(p.open)-1].last, "err", err)
 		if committed, err := p.inLedger(ctx); committed || err != nil {
 			return committed, err
 		}
@@ -201,8 +201,8 @@ func (p *publisher) retry(ctx context.Context, err error) (committed bool, _ err
 	}
 }
 
-// inLedger tells whether the ledger holds the open transaction. It first restarts the
-// producer, which waits until no transaction of this worker is open any more.
+// inLedger reports whether the ledger holds the open transaction. It first restarts the
+// producer, which waits until no transaction of this worker is open.
 func (p *publisher) inLedger(ctx context.Context) (found bool, err error) {
 	if err := p.producer.Restart(ctx); errors.Is(err, kafka.ErrFenced) {
 		return false, fmt.Errorf("%w: %w", ErrOwned, err)

@@ -26,15 +26,15 @@ type replayer struct {
 	next     int64       // number of the next window
 	last     ledgerState // after window next-1
 	// unstepped is true while records of a window are claimed that the engine has
-	// not stepped. What the inputs have consumed is then ahead of the engine, and no
-	// checkpoint may be taken.
+	// not stepped. The inputs are then ahead of the engine, and no checkpoint may be
+	// taken.
 	unstepped bool
-	window    event.Window // memory of the window in hand
+	window    event.Window // the current window; reused
 	// settings are the ledger's, once a record of it was read.
 	settings settings
 }
 
-// ledgerState is what a ledger record says of the engines after its window.
+// ledgerState is the state of the engines after a window, as its ledger record has it.
 type ledgerState struct {
 	model, chain string         // of the one that served the window
 	shadow       *ledger.Shadow // nil for none
@@ -50,8 +50,8 @@ func stateBehind(r *ledger.Record) ledgerState {
 	return s
 }
 
-// openInputs starts to fetch behind what is consumed; with nothing, at the
-// beginning.
+// openInputs starts to fetch behind the consumed ranges, or from the beginning if there
+// are none.
 func (p *replayer) openInputs(fetching context.Context, consumed []ledger.Range) (err error) {
 	p.inputs, err = intake.Open(fetching, p.client, p.intake(), consumed)
 	return err
@@ -63,7 +63,7 @@ func (p *replayer) intake() intake.Config {
 }
 
 // Step steps the window of the ledger's next record, and compares hashes: a
-// difference is an error. The outcome's refusals point to records that stay until
+// difference is an error. The outcome's refusals point to records that are valid until
 // the inputs are released.
 func (p *replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, error) {
 	if err := p.checkSettings(ctx, r); err != nil {
@@ -91,8 +91,8 @@ func (p *replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 	return out, p.agree(r, out)
 }
 
-// stepClaimed steps the engine over the claimed records. Served and replayed windows
-// both come through here.
+// stepClaimed steps the engine over the claimed records, of served and of replayed
+// windows.
 func (p *replayer) stepClaimed() *event.Outcome {
 	p.window.Number = p.next
 	p.next++
@@ -103,17 +103,17 @@ func (p *replayer) stepClaimed() *event.Outcome {
 	return out
 }
 
-// agree compares the outcome of a replayed window with its record, for each model
-// that is here and in the record.
+// agree compares the outcome of a replayed window with its record, for each model that
+// is in both.
 func (p *replayer) agree(r *ledger.Record, out *event.Outcome) error {
 	for o := out; o != nil; o = o.Shadow {
 		written, ok := r.ChainOf(cmp.Or(o.Model, p.cfg.Model))
 		if got := hash(o.Chain); ok && got != written {
-			return fmt.Errorf("ledger %s, window %d: replay gives %s where %s was written: inputs, model or program are not those that served it", p.cfg.Names.Ledger, r.Window, got, written)
+			return fmt.Errorf("ledger %s, window %d: replay gives %s where %s was written: the inputs, the model or the program differ from those that served it", p.cfg.Names.Ledger, r.Window, got, written)
 		}
 	}
 	if out.Promoted != r.Promoted {
-		return fmt.Errorf("ledger %s, window %d: replay promotes model %q where %q was written: commands or program are not those that served it", p.cfg.Names.Ledger, r.Window, out.Promoted, r.Promoted)
+		return fmt.Errorf("ledger %s, window %d: replay promotes model %q where %q was written: the commands or the program differ from those that served it", p.cfg.Names.Ledger, r.Window, out.Promoted, r.Promoted)
 	}
 	return nil
 }

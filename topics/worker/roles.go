@@ -8,24 +8,24 @@ import (
 )
 
 // RoleAssigner is an engine of two models, of which one serves and the other is in
-// its shadow. Each has a chain of its own in the ledger, which is the same in either
-// role; so a worker that has one of them alone, or another beside it, replays the
-// same windows and compares what it can.
+// its shadow. Each has its own chain in the ledger, which does not depend on its role.
+// So a worker that has only one of them, or another second one, can replay the same
+// windows and compare the chain of the model that it has.
 type RoleAssigner interface {
 	Engine
-	// AssignRoles says which model serves from the next window on and which is in its
-	// shadow, "" for none. The engine need not have them: commands are obeyed as they
-	// were by one that has.
+	// AssignRoles sets the model that serves from the next window on and the one in
+	// its shadow, "" for none. The engine need not have these models: it then treats
+	// commands as an engine that has them would.
 	AssignRoles(serves, shadow string)
 }
 
-// has tells whether the engine has the model.
+// has reports whether the engine has the model.
 func (c *Config) has(model string) bool {
 	return model == c.Model || model != "" && model == c.Shadow
 }
 
-// checkServes returns an error, with the remedy, when the engine does not have the
-// model that serves behind the record's window.
+// checkServes returns an error, with the remedy, if the engine does not have the model
+// that serves after the record's window.
 func (c *Config) checkServes(r *ledger.Record) error {
 	name, model, serves := c.Names.Ledger, c.Model, r.Serves()
 	if c.has(serves) {
@@ -36,14 +36,14 @@ func (c *Config) checkServes(r *ledger.Record) error {
 	case stepped && r.Promoted == "":
 		return fmt.Errorf("ledger %s: model %s is in the shadow of model %s: start with --model and --shadow for the two, in any order, or promote it first ('gvbll promote')", name, model, serves)
 	case stepped:
-		return fmt.Errorf("ledger %s: model %s was promoted behind window %d, and this is model %s: start with --model for the new one, and --shadow for the old if it is to go on beside it", name, serves, r.Window, model)
+		return fmt.Errorf("ledger %s: model %s was promoted after window %d, and this is model %s: start with --model for the new one, and --shadow for the old one to keep it in the shadow", name, serves, r.Window, model)
 	}
 	return fmt.Errorf("ledger %s belongs to model %s, and this is model %s: start the other model with --shadow beside the first, or under its own --prefix", name, serves, model)
 }
 
-// assignRoles gives the models the roles that they had in a window of the ledger.
-// The window may have been served by a model that is not here: what ours made of it,
-// their next chains in the ledger prove.
+// assignRoles gives the models the roles that they had in a window of the ledger. If
+// another model served that window, our models' outcomes are compared by their next
+// chains in the ledger.
 func (p *replayer) assignRoles(r *ledger.Record) {
 	if a, ok := p.engine.(RoleAssigner); ok {
 		shadow := ""
@@ -54,8 +54,8 @@ func (p *replayer) assignRoles(r *ledger.Record) {
 	}
 }
 
-// assignOwnRoles gives the models that are here the roles in which an owner goes on
-// behind the ledger's end. The model that serves there must be one of them.
+// assignOwnRoles gives our models their roles after the ledger's end, where this worker
+// serves. The model that serves there must be one of ours.
 func (p *replayer) assignOwnRoles() error {
 	serves := cmp.Or(p.last.serves, p.cfg.Model)
 	if !p.cfg.has(serves) {
@@ -66,7 +66,7 @@ func (p *replayer) assignOwnRoles() error {
 		shadow = p.cfg.Model
 	}
 	if s := p.last.shadow; s != nil && s.Model != serves && s.Model != shadow {
-		p.cfg.Logger.Warn("the model in the shadow is not given any more, and is left behind", "model", s.Model)
+		p.cfg.Logger.Warn("the model in the shadow was not given, so it stops here", "model", s.Model)
 	}
 	if a, ok := p.engine.(RoleAssigner); ok {
 		a.AssignRoles(serves, shadow)

@@ -10,10 +10,10 @@ import (
 	"github.com/gvbll/gvbll/topics/checkpoint"
 )
 
-// saver writes checkpoints beside the loop: the loop reads a snapshot piece by piece
-// between windows, and another goroutine writes the pieces. The file gets its name
-// once its last window is known to be committed. One checkpoint is under way at a
-// time.
+// saver writes checkpoints concurrently with the loop: the loop reads a snapshot piece
+// by piece between windows, and another goroutine writes the pieces. The file gets its
+// final name once its last window is known to be committed. One checkpoint is written
+// at a time.
 type saver struct {
 	cfg    Checkpoints
 	dir    *checkpoint.Dir // nil when none are written
@@ -21,9 +21,9 @@ type saver struct {
 	saved  func(Saved)
 	newest int64       // window of the newest checkpoint
 	timer  *time.Timer // fires when the next is due
-	due    bool        // it has fired
+	due    bool        // the timer has fired
 
-	// Of the checkpoint under way.
+	// Of the checkpoint being written.
 	busy     bool
 	began    time.Time
 	window   int64
@@ -31,7 +31,7 @@ type saver struct {
 	snapshot io.ReadCloser // nil when all of it is read
 	pieces   chan []byte   // to the writing goroutine
 	spare    chan []byte   // back from it
-	keep     chan bool     // whether the file is to be kept; nil when that was said
+	keep     chan bool     // whether to keep the file; nil after that was sent
 	done     chan error
 }
 
@@ -59,8 +59,8 @@ func newSaver(cfg *Config) (*saver, error) {
 	return s, err
 }
 
-// room returns the channel of the next piece to read into, nil while nothing is being
-// read.
+// room returns the channel of the next piece to read into, nil while no snapshot is
+// being read.
 func (s *saver) room() <-chan []byte {
 	if s.snapshot == nil {
 		return nil
@@ -68,7 +68,7 @@ func (s *saver) room() <-chan []byte {
 	return s.spare
 }
 
-// poll does what can be done between two windows without waiting.
+// poll advances the checkpoint between two windows, without waiting.
 func (s *saver) poll(w *worker) error {
 	select {
 	case <-s.timer.C:
@@ -92,16 +92,16 @@ func (s *saver) poll(w *worker) error {
 	return nil
 }
 
-// begin begins a checkpoint of the state as it is, if one is due. While the replay
-// leaves out nodes that the ledger still has, the state is not the ledger's, and none
-// is begun.
+// begin begins a checkpoint of the present state, if one is due. While the replay leaves
+// out nodes that the ledger still has, the state differs from that in the ledger, and
+// none is begun.
 func (s *saver) begin(w *worker) error {
 	if s.dir == nil || s.busy || !s.due || w.next == s.newest || w.next == 0 || w.excluded.rewrites(w.next-1) {
 		return nil
 	}
 	keeper, ok := w.engine.(Keeper)
 	if !ok {
-		return errors.New("checkpoints of an engine that cannot be written down")
+		return errors.New("checkpoints need an engine whose state can be saved")
 	}
 	b, err := json.Marshal(w.position(w.committed.offset))
 	if err != nil {
@@ -132,14 +132,14 @@ func (s *saver) read(b []byte) {
 	}
 }
 
-// stopReading ends the snapshot, and with it the writing.
+// stopReading closes the snapshot and ends the writing.
 func (s *saver) stopReading() {
 	close(s.pieces)
 	_ = s.snapshot.Close()
 	s.snapshot = nil
 }
 
-// confirm has the file kept once its last window is committed.
+// confirm keeps the file once its last window is committed.
 func (s *saver) confirm(committed int64) {
 	if s.busy && s.keep != nil && committed >= s.window-1 {
 		s.keep <- true
@@ -147,7 +147,7 @@ func (s *saver) confirm(committed int64) {
 	}
 }
 
-// finish notes how the checkpoint went.
+// finish reports the outcome of the checkpoint.
 func (s *saver) finish(err error) {
 	s.busy = false
 	s.timer.Reset(s.cfg.Every)
@@ -163,8 +163,8 @@ func (s *saver) finish(err error) {
 	}
 }
 
-// close ends the checkpoint that is under way. When the worker ends well it writes a
-// last one, so that the next start has nothing to replay.
+// close ends the checkpoint being written. If the worker ends without an error it writes
+// a last one, so that the next start has nothing to replay.
 func (s *saver) close(w *worker, well bool) {
 	defer s.timer.Stop()
 	if s.busy {
@@ -178,7 +178,7 @@ func (s *saver) close(w *worker, well bool) {
 	}
 }
 
-// complete writes the rest of the checkpoint. When its last window is not committed
+// complete writes the rest of the checkpoint. If its last window is not committed by
 // now it never will be, and the file is not kept.
 func (s *saver) complete(committed int64) {
 	s.confirm(committed)
@@ -195,11 +195,10 @@ func (s *saver) complete(committed int64) {
 	s.finish(<-s.done)
 }
 
-// errUncommitted is a checkpoint's end when its state turned out not to be the
-// ledger's.
+// errUncommitted reports a checkpoint whose state is not in the ledger.
 var errUncommitted = errors.New("its last window was not committed")
 
-// write writes the pieces, and names the file if it is to be kept.
+// write writes the pieces, and gives the file its final name if it is to be kept.
 func write(file *checkpoint.Writer, pieces <-chan []byte, spare chan<- []byte, keep <-chan bool, done chan<- error) {
 	var err error
 	for b := range pieces {

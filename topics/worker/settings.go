@@ -9,11 +9,11 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
-// settings are those of a ledger, as its records name them.
+// settings are the settings of a ledger, in the forms that its records have.
 type settings struct {
 	all  ledger.Settings
 	hash string
-	line string // in format 1, "" where no record of it was read
+	line string // in format 1, "" if no such record was read
 }
 
 // settingsToWrite returns the settings for the ledger and for checkpoints: the
@@ -25,8 +25,8 @@ func (p *replayer) settingsToWrite() settings {
 	return p.settings
 }
 
-// checkSettings returns an error when the record was written with settings that are
-// not the engine's. It names those that differ.
+// checkSettings returns an error that names the differences if the record was written
+// with other settings than the engine's.
 func (p *replayer) checkSettings(ctx context.Context, r *ledger.Record) error {
 	known := r.Settings == p.settings.hash
 	if r.Version == 1 {
@@ -56,8 +56,8 @@ func (p *replayer) checkSettings(ctx context.Context, r *ledger.Record) error {
 	return nil
 }
 
-// settingsOf returns the settings that the record was written with, "" when the
-// ledger does not hold them any more.
+// settingsOf returns the settings that the record was written with, "" if the ledger no
+// longer has them.
 func settingsOf(ctx context.Context, c *kafka.Client, cfg *Config, r *ledger.Record) (ledger.Settings, error) {
 	switch {
 	case r.Configuration != "":
@@ -70,11 +70,11 @@ func settingsOf(ctx context.Context, c *kafka.Client, cfg *Config, r *ledger.Rec
 	return "", nil
 }
 
-// differ says how the record's settings differ from the engine's. The remedy keeps
-// the ledger and the inputs as they are.
+// differ returns the error for a record whose settings differ from the engine's. Its
+// remedy keeps the ledger and the inputs.
 func differ(cfg *Config, r *ledger.Record, there ledger.Settings) error {
 	if there == "" {
-		return fmt.Errorf("ledger %s was written with settings %s, and these are %s: start with the settings that it was begun with", cfg.Names.Ledger, r.Settings, cfg.Settings.Hash())
+		return fmt.Errorf("ledger %s was written with settings %s, and these are %s: start with the settings that the ledger was begun with", cfg.Names.Ledger, r.Settings, cfg.Settings.Hash())
 	}
 	remedy := "start with the ledger's settings"
 	var names []string
@@ -87,10 +87,9 @@ func differ(cfg *Config, r *ledger.Record, there ledger.Settings) error {
 	return fmt.Errorf("ledger %s was written with other settings: %s; %s", cfg.Names.Ledger, strings.Join(names, ", "), remedy)
 }
 
-// LedgerSettings returns the settings that a ledger was begun with, for an audit that
-// has no others: from its first record or, when that is gone, from a checkpoint's meta,
-// which may be nil. They are "" when the ledger is empty. Of cfg it uses the names and
-// SettingsOfLine.
+// LedgerSettings returns the settings that a ledger was begun with, for an audit: from
+// its first record or, if that is gone, from a checkpoint's meta, which may be nil. They
+// are "" if the ledger is empty. Of cfg it uses Names and SettingsOfLine.
 func LedgerSettings(ctx context.Context, c *kafka.Client, cfg Config, meta map[string]string) (ledger.Settings, error) {
 	r, err := ledger.First(ctx, c, cfg.Names.Ledger)
 	if r == nil || err != nil {
@@ -102,7 +101,7 @@ func LedgerSettings(ctx context.Context, c *kafka.Client, cfg Config, meta map[s
 	}
 	at, err := positionOf(meta)
 	if err != nil || at.Settings == "" {
-		return "", fmt.Errorf("the first records of ledger %s are gone, and with them the settings that it was written with: begin at a checkpoint, which has them", cfg.Names.Ledger)
+		return "", fmt.Errorf("the first records of ledger %s are gone, and its settings with them: begin at a checkpoint, which has the settings", cfg.Names.Ledger)
 	}
 	return at.Settings, nil
 }

@@ -1,25 +1,24 @@
-// Package worker is the loop that owns a graph: it fetches events, cuts windows,
-// lets the engine step, and commits what came of it. It knows Kafka and no model;
-// the engine that it drives knows a model and no Kafka.
+// Package worker is the loop that owns a graph: it fetches events, cuts windows, steps
+// the engine, and commits the outcomes. It knows Kafka and no model; the engine that it
+// drives knows a model and no Kafka.
 //
 // Three parts share one base. A replayer steps an engine through the windows of
-// the ledger and compares hashes. A worker is a replayer that stands for election,
-// and once it is elected goes on as owner: it cuts the windows that come next and
-// commits them. An auditor is a replayer that holds every window to what was
-// published. Forgetting nodes is a fresh replayer that runs to the ledger's end
-// without them.
+// the ledger and compares hashes. A worker is a replayer that takes part in the
+// election of an owner, and once it is elected cuts the next windows and commits them.
+// An auditor is a replayer that compares every window with the published records.
+// Forgetting nodes is a fresh replayer that runs to the ledger's end without them.
 //
 // The workers of a graph elect one owner. The others follow its ledger, stepping
 // the same windows and comparing hashes, so that the next owner only has to fence
-// the last one and go on from the ledger's end. A worker that starts does the same
+// the last one and continue at the ledger's end. A worker that starts does the same
 // from its newest checkpoint on. Predictions, dead letters and ledger records of a
 // commit are one Kafka transaction.
 //
 // The stages overlap: each input fetches and decodes ahead ([intake.Inputs]), the
-// owner's loop cuts and steps, an encoder makes records of what was stepped while
-// the loop goes on, and a publisher produces and commits them. None of this shows
-// in the outcome: the loop alone decides what is in a window, and the later stages
-// keep the windows in order.
+// owner's loop cuts and steps, an encoder encodes the effects of each window during the
+// steps of later ones, and a publisher produces and commits them. This does not change
+// any outcome: the loop alone decides what is in a window, and the later stages keep
+// the windows in order.
 package worker
 
 import (
@@ -39,8 +38,8 @@ import (
 // ErrOwned says that another worker has taken over the graph.
 var ErrOwned = errors.New("another worker has taken over this graph")
 
-// Run works until the context ends, and then returns nil with everything committed
-// that was stepped. Any other end is an error of one line.
+// Run works until the context ends, and then returns nil with every stepped window
+// committed. Any other end is an error of one line.
 func Run(ctx context.Context, c *kafka.Client, e Engine, cfg Config) error {
 	cfg.setDefaults()
 	if missing, err := topics.Missing(ctx, c, cfg.Names); err != nil {
@@ -56,20 +55,20 @@ func Run(ctx context.Context, c *kafka.Client, e Engine, cfg Config) error {
 	return err
 }
 
-// worker is a replayer that follows the ledger until it is elected, and then goes
-// on as [owner]. One goroutine steps and calls the hooks.
+// worker is a replayer that follows the ledger until it is elected, and then continues
+// as [owner]. One goroutine steps and calls the hooks.
 type worker struct {
 	*replayer
 	member *kafka.Membership
 	saver  *saver
-	// partitions counts those of the output topics, as they were at the start: a key
-	// stays in its partition while the worker runs, even when partitions are added.
+	// partitions are the partition counts of the output topics at the start: a key stays
+	// in its partition while the worker runs, even if partitions are added.
 	partitions map[string]int
-	// endAtStart is the ledger's last window when this worker began, -1 for none.
-	// Later windows must be served by a model that is here.
+	// endAtStart is the ledger's last window when this worker began, -1 for none. A
+	// later window must be served by one of this worker's models.
 	endAtStart int64
-	// committed is what is known to be in the ledger. While following it is the
-	// window before next; an owner steps ahead of it.
+	// committed is the last window known to be in the ledger. In a worker that follows
+	// the ledger it is the one before next; an owner steps ahead of it.
 	committed commitPoint
 
 	// For the election, which reads them from another goroutine.
@@ -81,7 +80,7 @@ type worker struct {
 // an earlier one's; both are -1 for none.
 type commitPoint struct{ window, offset int64 }
 
-// run stands for election, recovers meanwhile, and serves once it is the owner.
+// run joins the election, recovers meanwhile, and serves once it is the owner.
 func (w *worker) run(ctx context.Context) (err error) {
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
@@ -106,8 +105,8 @@ func (w *worker) run(ctx context.Context) (err error) {
 	return err
 }
 
-// join enters the election of the graph's owner: the members of the group on the
-// ledger elect the one that gets its partition.
+// join takes part in the election of the graph's owner: the member of the group that
+// is assigned the ledger's partition.
 func (w *worker) join() (err error) {
 	w.member, err = w.client.Join(kafka.MembershipConfig{
 		Group: w.cfg.Names.Ledger, Topic: w.cfg.Names.Ledger, Session: w.cfg.Session,
@@ -116,9 +115,8 @@ func (w *worker) join() (err error) {
 	return err
 }
 
-// checkEnd looks at the ledger's end, and fails at once when the model that serves
-// there is not here, or its settings are others: the replay would only come to the
-// same.
+// checkEnd checks the ledger's last record, and fails at once if this worker does not
+// have the model that serves there or has other settings, instead of after the replay.
 func (w *worker) checkEnd(ctx context.Context) error {
 	r, err := ledger.Newest(ctx, w.client, w.cfg.Names.Ledger)
 	if err != nil {
@@ -135,7 +133,7 @@ func (w *worker) checkEnd(ctx context.Context) error {
 	return w.checkSettings(ctx, r)
 }
 
-// open starts behind the newest checkpoint, or at the ledger's beginning.
+// open starts after the newest checkpoint, or at the ledger's beginning.
 func (w *worker) open(ctx, fetching context.Context) error {
 	consumed, err := w.restore(ctx)
 	if err != nil {
@@ -259,8 +257,8 @@ func (w *worker) own(ctx context.Context) error {
 	return newOwner(w, producer).serve(ctx)
 }
 
-// followToEnd steps what the former owner committed before it was fenced: the
-// ledger's end is this worker's to write from then on.
+// followToEnd steps the windows that the former owner committed before it was fenced.
+// From then on only this worker writes to the ledger.
 func (w *worker) followToEnd(ctx context.Context) error {
 	for {
 		r, err := w.ledger.Next(ctx)
