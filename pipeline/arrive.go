@@ -9,8 +9,8 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// arrivals are what a window brings to the graph, and the embeddings of those of
-// its nodes that are to be predicted. The next window reuses the memory.
+// arrivals are the node events of the current window that the model accepts, and the
+// embeddings of the nodes to predict. The next window reuses the memory.
 type arrivals struct {
 	accepted []accepted
 	features []gnn.Vector          // of the nodes with numbers past the graph's, normalised
@@ -37,9 +37,9 @@ func features(n *event.Node) gnn.Vector {
 	return gnn.Vector{Dense: n.Dense, Index: n.Index, Value: n.Value}
 }
 
-// enter brings the graph up to date with all node events of a window, and then
-// encodes the arrivals on it. Nodes are added before edges, so that those of one
-// window may name each other in any order.
+// enter applies all node events of a window to the graph, and then encodes the
+// arrivals. Nodes are added before edges, so that nodes of one window may name each
+// other in any order.
 func (n *nodes) enter(events []event.Node, out *event.Outcome) {
 	a := &n.arrivals
 	n.accept(events, out)
@@ -70,8 +70,8 @@ func (n *nodes) enter(events []event.Node, out *event.Outcome) {
 	}
 }
 
-// accept gives every event that fits the model its node's number, and notes which
-// nodes leave.
+// accept assigns a node number to every event that fits the model, and lists the nodes
+// that leave. Other events are refused.
 func (n *nodes) accept(events []event.Node, out *event.Outcome) {
 	a := &n.arrivals
 	a.accepted, a.features = a.accepted[:0], a.features[:0]
@@ -120,9 +120,8 @@ func (n *nodes) accept(events []event.Node, out *event.Outcome) {
 	}
 }
 
-// onlyArrivals reports whether the window has nothing but new nodes that are to be
-// predicted, as most windows have: the graph then takes and encodes them in one
-// pass.
+// onlyArrivals reports whether all events of the window are new nodes to predict, as in
+// most windows: the graph can then add and encode them in one pass.
 func (n *nodes) onlyArrivals() bool {
 	a := &n.arrivals
 	for _, x := range a.accepted {
@@ -133,14 +132,14 @@ func (n *nodes) onlyArrivals() bool {
 	return len(a.features) == len(a.accepted) && len(a.replaced) == 0 && len(n.departed.leaving) == 0
 }
 
-// rebuild brings the graph up to date one kind of change after the other: new
-// nodes, departures, replaced features, edges.
+// rebuild applies one kind of change after the other to the graph: new nodes,
+// departures, replaced features, edges.
 func (n *nodes) rebuild(out *event.Outcome) {
 	a := &n.arrivals
 	n.graph.Add(a.features)
 	n.withdraw(out)
-	// Replacing features costs the node's degree, so a hub that comes a thousand
-	// times in a window is replaced once.
+	// Replacing features takes time proportional to the node's degree. A node that is
+	// sent many times in a window is replaced once, by its last event.
 	for _, x := range a.accepted {
 		if a.replaced[x.number] == x.node {
 			a.scratch = n.normalised(a.scratch, features(x.node))
@@ -153,13 +152,12 @@ func (n *nodes) rebuild(out *event.Outcome) {
 	}
 }
 
-// resolve leaves in near the neighbours of each accepted node: those that waited
-// for it, then those that it names.
+// resolve sets near to the neighbours of each accepted node: those that waited for it,
+// then those that it names. Edges to nodes that have not arrived wait.
 func (n *nodes) resolve(out *event.Outcome) {
 	a := &n.arrivals
 	a.named = a.named[:0]
-	// The look-ups come one after the other with nothing between them, so that
-	// they wait for memory together.
+	// All look-ups are made in one tight loop, so that their cache misses overlap.
 	for _, x := range a.accepted {
 		for _, id := range x.node.Neighbours {
 			u, known := n.index.number(id)
@@ -190,9 +188,9 @@ func (n *nodes) resolve(out *event.Outcome) {
 	}
 }
 
-// link adds the edges from v to its neighbours, and returns those that were new.
-// LinkAll takes time by v's degree; one by one, each edge takes time by the
-// smaller of two degrees. A hub may come again and again with an edge or none.
+// link adds edges from v to neighbours, and returns the neighbours whose edge is new.
+// LinkAll takes time proportional to v's degree; Link, for each edge, to the smaller of
+// the two degrees, which is faster if a hub is sent again with few edges.
 func (n *nodes) link(v int32, neighbours []int32) (added []int32) {
 	count := 0
 	if n.graph.Degree(v) <= 8*len(neighbours) {
@@ -208,8 +206,8 @@ func (n *nodes) link(v int32, neighbours []int32) (added []int32) {
 	return near[len(near)-count:]
 }
 
-// linked is called when the i-th accepted node has its edges, with those that were
-// new.
+// linked counts the edges of the i-th accepted node, of which those to added are new,
+// and reports them to the followers.
 func (n *nodes) linked(i int, added []int32, out *event.Outcome) {
 	v, near := n.arrivals.accepted[i].number, n.arrivals.near[i]
 	out.Counts.Edges += len(added)
@@ -219,8 +217,8 @@ func (n *nodes) linked(i int, added []int32, out *event.Outcome) {
 	}
 }
 
-// listToPredict leaves in asked the nodes that are to be predicted. Those that came
-// and left within the window are no longer among the accepted.
+// listToPredict sets toPredict to the nodes that are to be predicted. It is called after
+// withdraw, which removes nodes that arrived and left within the window.
 func (n *nodes) listToPredict() {
 	a := &n.arrivals
 	a.toPredict = a.toPredict[:0]
@@ -242,8 +240,8 @@ func (n *nodes) dropWindow() {
 	}
 }
 
-// normalised returns features as the encoder takes them: x itself, or in the
-// memory of dst where the model normalises.
+// normalised returns the encoder's input for features x: x itself if the model does not
+// normalise, or else a vector in the memory of dst.
 func (n *nodes) normalised(dst, x gnn.Vector) gnn.Vector {
 	if n.unnormalised() {
 		return x
@@ -254,7 +252,7 @@ func (n *nodes) normalised(dst, x gnn.Vector) gnn.Vector {
 // unnormalised reports whether the model does not normalise features.
 func (n *nodes) unnormalised() bool { return n.model.Normalizer.Kind == gnn.NormalizeNone }
 
-// misfit says why x is no feature vector of this model, "" when it is one.
+// misfit explains why x does not fit the model's number of features, "" if it does.
 func (n *nodes) misfit(x gnn.Vector) string {
 	d := n.model.Encoder.In()
 	switch {
@@ -266,9 +264,9 @@ func (n *nodes) misfit(x gnn.Vector) string {
 	return ""
 }
 
-// finite reports whether z is an embedding. One whose sums overflowed float32
-// carries nothing about its node, which is then predicted as z = 0 is; and it must not
-// get into the posterior, which it would spoil for all nodes to come.
+// finite reports whether all elements of the embedding z are finite. An embedding that
+// overflowed float32 is replaced by z = 0: learned, it would make the posterior NaN for
+// all later nodes.
 func finite(z []float32) bool {
 	for _, x := range z {
 		if float32(x-x) != 0 { // NaN and the infinities
@@ -278,8 +276,8 @@ func finite(z []float32) bool {
 	return true
 }
 
-// extend returns s with one element more, whose value is what the memory held
-// before, so that its own memory can be reused.
+// extend returns s with one more element. Within the capacity, that element keeps its
+// former value, so that the memory it refers to can be reused.
 func extend[T any](s []T) []T {
 	if len(s) < cap(s) {
 		return s[:len(s)+1]

@@ -1,8 +1,7 @@
 package pipeline
 
-// chunked is a list that grows without moving its elements: to allocate and copy a
-// list of all nodes takes longer than many windows do, and one window would wait for
-// it.
+// chunked is a list that grows without moving its elements. Appending to a slice of all
+// nodes would now and then copy all of it, which takes longer than most windows.
 type chunked[T any] struct {
 	chunks [][]T
 	n      int
@@ -11,7 +10,7 @@ type chunked[T any] struct {
 const (
 	chunkShift = 12
 	chunkLen   = 1 << chunkShift
-	firstChunk = 64 // room in the first chunk at first; it is copied until it is full
+	firstChunk = 64 // initial capacity of the first chunk, which does grow by copying
 )
 
 func (c *chunked[T]) len() int { return c.n }

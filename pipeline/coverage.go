@@ -6,36 +6,35 @@ import (
 	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
-// Coverage asks for a set of classes with every prediction, which holds the node's
-// class with a stated probability, and says when a prediction is better not acted on.
-// The zero value asks for nothing.
+// Coverage configures sets of classes, which hold the label with a given probability,
+// and abstention, the advice not to act on a prediction. The zero value disables both.
 type Coverage struct {
-	// Target, in [0.5, 1), is the share of sets that are to hold their node's class;
-	// 0 for no sets.
+	// Target, in [0.5, 1), is the share of sets that should hold the label; 0 for no
+	// sets.
 	Target float64
-	// Score orders a node's classes, and Method moves the thresholds by labels.
+	// Score is the conformity score, and Method adapts the thresholds to labels.
 	Score  conformal.Kind
 	Method conformal.Method
 	// Per says which nodes share a threshold.
 	Per Per
 
-	// Beyond these limits a prediction is better not acted on; 0 for none. See
-	// [conformal.Limits], and for MaxOutside [conformal.Outside].
+	// Limits beyond which to abstain, 0 for none. See [conformal.Limits], and for
+	// MaxOutside [conformal.Outside].
 	MinConfidence float64
 	MaxSize       int
 	MaxOutside    float64
 }
 
-// Per says which nodes have a threshold, and so a coverage, of their own.
+// Per says which groups of nodes have a threshold, and so a coverage, of their own.
 type Per uint8
 
 const (
-	// PerNone is one threshold for all.
+	// PerNone has one threshold for all nodes.
 	PerNone Per = iota
-	// PerClass is one for each class: coverage holds among the nodes of each.
+	// PerClass has one for each class.
 	PerClass
-	// PerSlice is one for each slice of the graph by degree: nodes with 0, 1 to 3, 4 to
-	// 15, and 16 or more neighbours that came before them.
+	// PerSlice has one for each slice of the graph by degree: nodes with 0, 1 to 3, 4 to
+	// 15, and 16 or more neighbours that arrived before them.
 	PerSlice
 )
 
@@ -67,8 +66,8 @@ func (c Coverage) String() string {
 	return fmt.Sprintf(" coverage=%g sets=%v/%v/%v abstain=%g/%d/%g", c.Target, c.Score, c.Method, c.Per, c.MinConfidence, c.MaxSize, c.MaxOutside)
 }
 
-// predictor returns how sets are made of this many classes. Scores are randomized
-// where they can be: then coverage is the target, and not just at least the target.
+// predictor returns the configuration of sets for this many classes. Scores are
+// randomized where possible, so that coverage is the target and not just at least that.
 func (c Coverage) predictor(classes int) conformal.Config {
 	p := conformal.DefaultConfig(classes)
 	p.Alpha = 1 - c.Target
@@ -77,8 +76,8 @@ func (c Coverage) predictor(classes int) conformal.Config {
 		p.Score.Penalty, p.Score.Free = 0.05, 2
 	}
 	p.Method = c.Method
-	// Labels that come at once may move thresholds far, late ones must not: these
-	// constants kept coverage within two points on every data set of docs/coverage.md.
+	// Late labels allow only small steps of the thresholds. These constants kept
+	// coverage within two points on every data set of docs/coverage.md.
 	p.Rate, p.Gain, p.Impute = 0.03, 0.5, 50
 	if c.Method == conformal.PID {
 		p.Rate = 0.005
@@ -90,7 +89,7 @@ func (c Coverage) predictor(classes int) conformal.Config {
 	return p
 }
 
-// validate returns an error for what is out of range, with the remedy.
+// validate returns an error with its remedy if a field is out of range.
 func (c Coverage) validate() error {
 	switch {
 	case c.Target == 0 && c != (Coverage{}):

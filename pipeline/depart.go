@@ -6,29 +6,28 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// departed is what is known of nodes that have left, and of numbers that no node
-// has.
+// departed keeps nodes that have left, and the numbers that they free.
 //
-// A node that leaves takes its edges with it, those that wait for a node among
-// them. It is out of the graph before anything of its window is encoded. When it
-// comes again it is a new arrival. Its number is given to another node, in a later
-// window than its own, so that memory is bounded by the nodes in the graph.
+// A node that leaves is removed with its edges, including waiting ones, before anything
+// of its window is encoded. If it comes again it is a new arrival. Its number is reused,
+// from the next window on, so that memory is bounded by the size of the graph.
 //
-// What was served for it waits for its label as before, under its id, and keeps
-// its number until then: the node left, but its prediction can still be scored and
-// learned from. When it comes again there is a newer prediction, and the older one
-// expires.
+// If its prediction is pending, it stays pending, and the number stays in use, until the
+// label comes: the prediction can still be scored and learned from. If the node comes
+// again before its label, the prediction expires, since there is a newer one.
+//
+// Invariant: every number is a node's of the graph, a node's in waiting, or in free.
 type departed struct {
-	free    []int32                // numbers that no node has, a stack
-	waiting *queue[event.ID, left] // left, and their label may still come
-	leaving []int32                // in this window
+	free    []int32                // numbers without a node, a stack
+	waiting *queue[event.ID, left] // nodes that left while their prediction was pending
+	leaving []int32                // nodes that leave in this window
 	// order has, by number, how many nodes had come before this one. It is nil
 	// while no number was used twice: then it is the number itself.
 	order []int64
 	next  int64 // in born
 }
 
-// left is a node that left, and whose label is waited for.
+// left is a node that left while its prediction was pending.
 type left struct {
 	number        int32
 	degree, fresh int32 // see nodes.surroundings
@@ -36,7 +35,7 @@ type left struct {
 
 func newDeparted() departed { return departed{waiting: newQueue[event.ID, left]()} }
 
-// len is how many numbers are of no node of the graph.
+// len returns how many numbers have no node in the graph.
 func (d *departed) len() int { return len(d.free) + d.waiting.len() }
 
 // before reports whether node u came before node v.
@@ -53,7 +52,7 @@ func (d *departed) number(v int32) {
 	d.next++
 }
 
-// vacancy returns a number that another node had, if there is one.
+// vacancy takes a free number for a new node, if there is one.
 func (n *nodes) vacancy() (v int32, vacant bool) {
 	d := &n.departed
 	last := len(d.free) - 1
@@ -78,7 +77,8 @@ func (n *nodes) vacancy() (v int32, vacant bool) {
 	return v, true
 }
 
-// depart notes that the node of an event leaves, or both nodes that its key names.
+// depart makes the node of a departure leave. A departure by key may mean two nodes, the
+// ids "7" and 7, since keys do not distinguish them; then both leave.
 func (n *nodes) depart(node *event.Node, out *event.Outcome) {
 	left := n.leave(node.ID, out)
 	if node.ByKey && node.ID.Str == "" {
@@ -101,7 +101,8 @@ func (n *nodes) leave(id event.ID, out *event.Outcome) bool {
 	return true
 }
 
-// supersede drops what was served for a node that left, for it comes again.
+// supersede expires the prediction of a node that left while it was pending, because the
+// node comes again.
 func (n *nodes) supersede(id event.ID, out *event.Outcome) {
 	if left, waits := n.departed.waiting.remove(id); waits {
 		n.pending.remove(left.number)
@@ -110,7 +111,8 @@ func (n *nodes) supersede(id event.ID, out *event.Outcome) {
 	}
 }
 
-// expired is called when what was served for v is no longer kept.
+// expired is called when the prediction of v has expired. If v has left, its number
+// becomes free.
 func (n *nodes) expired(v int32) {
 	if n.states.at(v).gone {
 		n.departed.waiting.remove(n.index.ids.at(v))
@@ -118,7 +120,7 @@ func (n *nodes) expired(v int32) {
 	}
 }
 
-// vacate frees the number of a node that left.
+// vacate frees number v, whose node has left.
 func (n *nodes) vacate(v int32) {
 	*n.change(v) = nodeState{label: none, gone: true}
 	n.context.set(v, false)
@@ -129,8 +131,8 @@ func (n *nodes) vacate(v int32) {
 	n.departed.free = append(n.departed.free, v)
 }
 
-// withdraw removes the window's departures from the graph and from the edges that
-// wait.
+// withdraw removes the nodes that leave in this window from the graph, with their edges
+// and the edges that they wait for.
 func (n *nodes) withdraw(out *event.Outcome) {
 	d := &n.departed
 	if len(d.leaving) == 0 {

@@ -1,29 +1,63 @@
-// Package pipeline is the engine: a deterministic state machine that takes one
-// window of events after the other, and returns what is served and learned.
+// Package pipeline is the engine: a deterministic state machine. Its input is one
+// window of events after the other; its output is an outcome for each window, with the
+// predictions served and the labels learned.
 //
 //	engine, err := pipeline.New(model, pipeline.Config{})
 //	outcome := engine.Step(&event.Window{Number: 0, Nodes: nodes, Labels: labels})
 //
-// A step is three calls, which may be made one by one:
+// A step is three calls, which may also be made one by one:
 //
-//   - [Engine.Enter] brings the graph up to date with the window's node events and
-//     encodes the arrivals on it (arrive.go, depart.go);
-//   - [Engine.Serve] predicts them (predict.go) and keeps what is served until the
-//     label comes (pending.go);
-//   - [Engine.Learn] joins labels to what was served for their nodes (labels.go),
-//     scores that (score.go), and only then updates the heads.
+//   - [Engine.Enter] applies the window's node events to the graph and encodes the
+//     arrivals on it;
+//   - [Engine.Serve] predicts the arrivals, and keeps each prediction until the label
+//     comes;
+//   - [Engine.Learn] joins labels to the predictions of their nodes, scores these, and
+//     only then updates the heads.
 //
-// What predicts and learns is a serving (serving.go): the paper's two heads
-// (paper.go) or a pool of heads (pool.go). Sets of classes (sets.go), drift
-// detectors (drift.go), re-scoring (rescore.go) and the fallback to the static head
-// (fallback.go) are observers (observer.go): parts that are there or not. A [Pair]
-// is an engine with another one in its shadow.
+// A [Pair] is an engine with, optionally, a second one in its shadow.
 //
-// Nothing here knows Kafka, a clock, a file, a goroutine or an unseeded random
-// number, so the state is a function of the model, the settings and the windows.
-// The same windows give the same bits again, which is how a worker recovers and
-// how an audit proves what was served. State can also be written down between
-// steps and read back, see [Pair.Snapshot] and [RestorePair].
+// The engine has no clock, no unseeded randomness and no I/O, and does not know Kafka.
+// Its state is a function of the model, the settings and the windows, to the bit. A
+// worker recovers, and an audit proves what was served, by stepping the same windows
+// again. [Pair.Snapshot] and [RestorePair] save that time.
 //
-// An Engine is not safe for concurrent use.
+// # Files
+//
+// An engine and its settings:
+//
+//	engine.go                   Engine: New, Enter, Serve, Learn, Step
+//	pair.go                     Pair: serving and shadow engine, promotion
+//	config.go, settings.go      Config; its form in the ledger
+//	chain.go                    the hash of everything served and learned
+//
+// A window, in the order of a step:
+//
+//	arrive.go, depart.go        Enter: nodes and edges come and go
+//	nodes.go, nodeindex.go      the graph's nodes: states, ids, waiting edges
+//	predict.go, pending.go      Serve: predictions, kept until their label comes
+//	labels.go, unmatched.go     Learn: joining; labels that wait for their node
+//	score.go, summary.go        prequential scores
+//
+// The heads, behind the interface serving:
+//
+//	serving.go                  serving, head
+//	paper.go                    the paper's two heads
+//	pool.go                     a pool of heads
+//
+// Optional parts, each an observer:
+//
+//	observer.go                 observer
+//	fallback.go                 the static head serves while it is better
+//	sets.go, coverage.go        sets of classes; outside.go: outliers
+//	rescore.go                  nodes are predicted again
+//	drift.go                    drift detectors
+//
+// Between windows:
+//
+//	query.go                    questions about nodes, what-if
+//	posteriorreport.go          the posterior, compared with the trained one
+//	state.go, nodestate.go      the declaration of the state
+//	snapshot.go, restore.go     snapshots
+//
+// Containers: queue.go, slottable.go, chunked.go, ids.go; record.go encodes a label.
 package pipeline

@@ -9,10 +9,9 @@ import (
 	"github.com/gvbll/gvbll/posterior/drift"
 )
 
-// detectors look for drift in what is served and in how it scores. They change
-// neither, so they are no part of the chain, and a ledger is not bound to them: of
-// one ledger a worker may run them and an audit not. Their state is a function of
-// the windows like all else, and is in snapshots.
+// detectors look for drift in predictions and in their scores. They change neither and
+// are not part of the chain, so a ledger may be replayed with or without them. Their
+// state is a function of the windows, like all state, and part of snapshots.
 type detectors struct {
 	nodes *nodes
 
@@ -42,9 +41,9 @@ const (
 
 var detectorNames = [detectorCount]string{"adwin", "page-hinkley", "mmd-embeddings", "mmd-classes"}
 
-// watchedRows is the most embeddings of a window that are looked at, spread evenly
-// over it: a row costs some 0.7 µs at d_e = 64, which small windows can bear and
-// large ones need not. With windows of 500 it is 0.2 % of an arrival.
+// watchedRows bounds the embeddings of a window that the detector sees, spread evenly
+// over it. One costs about 0.7 µs at d_e = 64; in windows of 500, all of them add 0.2 %
+// to the time of an arrival.
 const watchedRows = 8
 
 func newDetectors(n *nodes) (*detectors, error) {
@@ -67,7 +66,7 @@ func (w *detectors) served(*event.Outcome) {}
 
 func (w *detectors) matched(slot, class int32) {}
 
-// scored shows the detectors the window.
+// scored feeds the window's predictions and scores to the detectors.
 func (w *detectors) scored(out *event.Outcome) {
 	var d event.Drift
 	d.Detectors = make([]event.Detector, detectorCount)
@@ -108,7 +107,7 @@ func (w *detectors) scored(out *event.Outcome) {
 	out.Drift = &d
 }
 
-// report fills in where the detectors are now.
+// report fills in the current values of the detectors.
 func (w *detectors) report(d *event.Drift) {
 	score, _ := w.hinkley.Score()
 	z, y := w.embeddings.Last(), w.classes.Last()
@@ -126,7 +125,7 @@ func (w *detectors) report(d *event.Drift) {
 	d.LogLoss, d.LogLossRows = w.adwin.Mean(), w.adwin.Width()
 }
 
-// confidences are those of a window's predictions, and whether each was right.
+// confidences are the confidences of predictions, and whether each was right.
 type confidences struct {
 	confidence []float64
 	right      []bool
@@ -138,8 +137,8 @@ func (c *confidences) add(confidence float64, right bool) {
 
 func (c *confidences) clear() { c.confidence, c.right = c.confidence[:0], c.right[:0] }
 
-// state declares the detectors. A snapshot of an engine that had none has nothing
-// of them: they begin when it is restored.
+// state declares the detectors. If the snapshot is of an engine without them, they start
+// empty.
 func (w *detectors) state(s *snapshot.Schema) {
 	if !s.Has("drift.found", true) {
 		return

@@ -8,16 +8,16 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// ids is a list of ids by node number. An id can be cleared and another one set.
+// ids has the id of each node number. Integer ids cost 9 bytes each.
 type ids struct {
-	text    []bool               // of each, whether it is a string
-	numbers *kernel.Table[int64] // the integer, or the place of the string in strings
+	text    []bool               // whether the id is a string
+	numbers *kernel.Table[int64] // the integer, or the string's index in strings
 	strings []string
-	unused  []int32 // places in strings that are empty
-	bytes   int     // length of all strings
+	unused  []int32 // indices of the empty elements of strings
+	bytes   int     // total length of strings
 }
 
-// set sets the id of number v, which is the next one or was cleared.
+// set sets the id of number v, which is the next number or one that was cleared.
 func (l *ids) set(v int32, id event.ID) {
 	if int(v) == len(l.text) {
 		l.text = append(l.text, false)
@@ -60,13 +60,14 @@ func (l *ids) at(v int32) event.ID {
 	return event.ID{Num: n}
 }
 
-// texts is how many of the ids are strings.
+// texts returns the number of ids that are strings.
 func (l *ids) texts() int { return len(l.strings) - len(l.unused) }
 
-// declareIDs declares n ids as three tensors: of each id the length of its string,
-// or 0 for an integer; the integers; and the bytes of the strings, this many in
-// all. A call of walk returns a function that returns the ids in turn. put is
-// called with each id that was restored; what it keeps of the id it must clone.
+// declareIDs declares n ids as three tensors: the length of each id's string, 0 for an
+// integer; the integers; and the strings' bytes. strings and bytes are the number and
+// total length of the strings. Each call of walk starts a new walk over the ids: the
+// function that it returns gives one id a call. When restoring, put is called with each
+// id; it must clone an id to keep it.
 func declareIDs(s *snapshot.Schema, name string, n, strings, bytes int, walk func() func() event.ID, put func(i int, id event.ID) error) {
 	length, integer, str := walk(), walk(), walk()
 	lengths := snapshot.Column(s, name+".lengths", func() int32 { return int32(len(length().Str)) }, s.Len(name+".lengths", n, math.MaxInt))

@@ -10,7 +10,7 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// labels joins a window's labels to what was served for their nodes.
+// labels joins labels to the predictions that were served for their nodes.
 type labels struct {
 	classes   []string
 	nodes     *nodes
@@ -19,8 +19,8 @@ type labels struct {
 	batch     batch
 }
 
-// batch is the labels of a window that found what was served for their nodes, in
-// the order in which they are learned. All but labels is as it was served.
+// batch is the labels joined in a window, in the order in which they are learned. All
+// fields have an entry (or a row) for each; all but labels are as of serving.
 type batch struct {
 	nodes    []int32        // numbers
 	rows     posterior.Rows // embeddings and temperatures
@@ -34,7 +34,7 @@ func (b *batch) clear() {
 	b.rows.Z, b.rows.Tau, b.outputs, b.servedBy = b.rows.Z[:0], b.rows.Tau[:0], b.outputs[:0], b.servedBy[:0]
 }
 
-// state declares the labels whose node has not come, the oldest first.
+// state declares the labels that wait for their node, the oldest first.
 func (l *labels) state(s *snapshot.Schema) {
 	u, q := &l.unmatched, l.unmatched.queue
 	q.freeze(s)
@@ -70,8 +70,8 @@ func (l *labels) state(s *snapshot.Schema) {
 	})
 }
 
-// join makes the batch of a window: labels that waited for its arrivals first, in
-// the order of the arrivals, then the window's own.
+// join fills the batch of a window: first the labels that waited for its arrivals, in
+// the order of the arrivals, then the labels that the window received.
 func (l *labels) join(received []event.Label, observers []observer, out *event.Outcome) {
 	l.batch.clear()
 	for _, a := range l.nodes.arrivals.accepted {
@@ -117,8 +117,8 @@ func (l *labels) unknownClass(label *event.Label) string {
 	return fmt.Sprintf("class %q is not one of the model's %d", label.Class, len(l.classes))
 }
 
-// match adds the label of node v, which has a number, to the batch, if the node
-// was served and had no label.
+// match adds a label of node v to the batch if v is pending. A node's first label
+// counts: a different one later is refused, an equal one ignored.
 func (l *labels) match(v, class int32, label *event.Label, observers []observer, out *event.Outcome) {
 	switch known := l.nodes.states.at(v).label; known {
 	case class:

@@ -7,17 +7,17 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// waitingEdgeBytes bounds what the waiting edges hold in bytes, too, for ids may
-// be a kilobyte long: it is what the id that an edge names may take on average.
+// waitingEdgeBytes bounds the memory of waiting edges: ids may be a kilobyte long, so
+// their total length is limited to this average per edge of the bound.
 const waitingEdgeBytes = 256
 
-// nodeIndex gives nodes their numbers in the graph, and keeps the edges that name
-// a node which has not come yet (late binding).
+// nodeIndex maps ids to node numbers and back, and keeps the edges to nodes that have
+// not arrived yet.
 type nodeIndex struct {
 	integers integers         // node numbers by integer id
 	strings  map[string]int32 // node numbers by string id
 	ids      ids              // ids by node number
-	// waiting has, by the id that has not come, the nodes that named it.
+	// waiting has, by the id of a node that has not arrived, the nodes that named it.
 	waiting *queue[event.ID, []int32]
 	edges   int // total length of the lists in waiting, at most bound
 	bytes   int // total length of the ids in waiting, at most waitingEdgeBytes*bound
@@ -41,7 +41,7 @@ func (x *nodeIndex) number(id event.ID) (v int32, known bool) {
 	return v, known
 }
 
-// enter gives an arriving node its number.
+// enter adds a node with its number.
 func (x *nodeIndex) enter(id event.ID, v int32) {
 	id = id.Clone()
 	if id.Str == "" {
@@ -52,8 +52,8 @@ func (x *nodeIndex) enter(id event.ID, v int32) {
 	x.ids.set(v, id)
 }
 
-// leave removes the way from an id to its number. The way back stays until the
-// caller clears came: a departed node that waits for its label keeps its number.
+// leave removes the mapping from an id to its number. The mapping back stays until the
+// caller clears it in ids, since a pending node that left keeps its number.
 func (x *nodeIndex) leave(id event.ID) {
 	if id.Str == "" {
 		x.integers.drop(id.Num)
@@ -62,8 +62,8 @@ func (x *nodeIndex) leave(id event.ID) {
 	}
 }
 
-// wait keeps the edge from v to id until id comes. It returns how many older
-// edges were dropped to make room.
+// wait keeps the edge from v to id until id arrives. It returns how many older edges
+// were dropped to make room.
 func (x *nodeIndex) wait(id event.ID, v int32) (dropped int) {
 	if list := x.waiting.edit(id); list != nil {
 		*list = append(*list, v)
@@ -81,8 +81,8 @@ func (x *nodeIndex) wait(id event.ID, v int32) (dropped int) {
 	return dropped
 }
 
-// claim removes and returns the nodes that named id, in the order in which they
-// did.
+// claim removes and returns the nodes that named id, in the order in which they named
+// it.
 func (x *nodeIndex) claim(id event.ID) []int32 {
 	list, waited := x.waiting.remove(id)
 	if waited {
@@ -92,9 +92,9 @@ func (x *nodeIndex) claim(id event.ID) []int32 {
 	return list
 }
 
-// withdraw removes the waiting edges that departed nodes named, and returns how
-// many there were, in time proportional to all edges that wait. A list that gets
-// shorter is replaced by a new one: a snapshot may still read it.
+// withdraw removes the waiting edges that departed nodes named, and returns their
+// number. It takes time proportional to all waiting edges. A list is not shortened in
+// place but replaced, since an open snapshot may still read it.
 func (x *nodeIndex) withdraw(departed func(v int32) bool) (edges int) {
 	for slot := x.waiting.head; slot != none; {
 		entry := x.waiting.entries.at(slot)
@@ -119,9 +119,9 @@ func (x *nodeIndex) withdraw(departed func(v int32) bool) (edges int) {
 	return edges
 }
 
-// integers maps integer ids to node numbers. Ids from 0 to a few times their
-// count, as counters give them, lie in a list, which is read several times as
-// fast as a map: an arrival names a dozen ids. Any others are in a map.
+// integers maps integer ids to node numbers. Ids from 0 to about four times their count,
+// as a counter gives them, are in a list, which is several times as fast as a map; a
+// typical arrival looks up a dozen ids. All others are in a map.
 type integers struct {
 	dense  []int32 // by id: its number plus 1, or 0
 	sparse map[int64]int32
@@ -138,7 +138,7 @@ func (m *integers) get(id int64) (v int32, known bool) {
 	return v, known
 }
 
-// put enters an id that is not there.
+// put adds an id, which must not be in the map.
 func (m *integers) put(id int64, v int32) {
 	m.count++
 	limit := 4 * (m.count + 1024)
@@ -152,7 +152,7 @@ func (m *integers) put(id int64, v int32) {
 	m.dense[id] = v + 1
 }
 
-// drop forgets an id that is there.
+// drop removes an id, which must be in the map.
 func (m *integers) drop(id int64) {
 	m.count--
 	if uint64(id) < uint64(len(m.dense)) && m.dense[id] != 0 {

@@ -8,8 +8,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// nodeRecord is what is known of a node beside its place in the graph, as a
-// snapshot reads it.
+// nodeRecord is the state of a node number apart from the graph, as snapshots store it.
 type nodeRecord struct {
 	nodeState
 	context uint8 // 1 for a node of the context
@@ -25,8 +24,8 @@ func (n *nodes) record(v int32) nodeRecord {
 	return r
 }
 
-// change returns the state of node v, to be changed as anything of its record: a
-// snapshot may copy that first.
+// change returns the state of node v for writing. It must be called before any part of
+// v's record changes, so that an open snapshot can copy the record first.
 func (n *nodes) change(v int32) *nodeState {
 	if n.frozen.Wants(v) {
 		n.frozen.Keep(v, []nodeRecord{n.record(v)})
@@ -34,8 +33,8 @@ func (n *nodes) change(v int32) *nodeState {
 	return n.states.at(v)
 }
 
-// walk returns a function that returns the records of all nodes as they are now,
-// one a call.
+// walk returns a function that returns the record of the next node at each call, as it
+// is at the time of walk.
 func (n *nodes) walk() func() *nodeRecord {
 	room := make([]nodeRecord, 1)
 	next := n.frozen.Walk(func(v int32) []nodeRecord {
@@ -45,8 +44,8 @@ func (n *nodes) walk() func() *nodeRecord {
 	return func() *nodeRecord { return &next()[0] }
 }
 
-// state declares the nodes of a graph that is declared. Followers are told of the
-// labels that were restored.
+// state declares the nodes. The graph must have been declared before. Restoring reports
+// the labels to the followers.
 func (n *nodes) state(s *snapshot.Schema) {
 	count := n.graph.Len()
 	s.Freeze(&n.frozen, count)
@@ -102,7 +101,7 @@ func (n *nodes) state(s *snapshot.Schema) {
 	})
 }
 
-// enterRestored gives node v, whose state is restored, its id.
+// enterRestored sets the id of node v, whose state has been restored.
 func (n *nodes) enterRestored(v int32, id event.ID) error {
 	if n.states.at(v).gone {
 		n.index.ids.set(v, id.Clone())
@@ -115,10 +114,10 @@ func (n *nodes) enterRestored(v int32, id event.ID) error {
 	return nil
 }
 
-// departedState declares which of count numbers are of no node, and when nodes
-// came. What would be empty is left out. It restores whether nodes are gone, and
-// returns those that left and wait for their label, for their ids are not yet
-// restored.
+// departedState declares which of count numbers have no node in the graph, and the order
+// of arrival. It leaves out tensors that would be empty. When restoring, it sets the
+// nodes' field gone, and returns the nodes for departed.waiting: their ids are restored
+// later.
 func (n *nodes) departedState(s *snapshot.Schema, count int) (restored []left) {
 	d := &n.departed
 	if free := s.Len("departed.free", len(d.free), count); free > 0 {
@@ -173,8 +172,8 @@ func (n *nodes) departedState(s *snapshot.Schema, count int) (restored []left) {
 	return restored
 }
 
-// waitingState declares the edges that wait for a node, by the ids of these, the
-// oldest first.
+// waitingState declares the waiting edges, by the id of the missing node, the oldest
+// first.
 func (n *nodes) waitingState(s *snapshot.Schema) {
 	x, q := n.index, n.index.waiting
 	q.freeze(s)

@@ -7,9 +7,9 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// paper is the serving of the paper: GVBLL-Online, which learns by Proposition 1,
-// and beside it GVBLL-Static, which stays as training left it. The online head
-// serves, unless a [fallback] says otherwise. Both heads' probabilities are kept.
+// paper is the serving with the paper's heads: GVBLL-Online, which learns by Proposition
+// 1, and GVBLL-Static, which stays as trained. The online head serves, unless a
+// [fallback] chooses the static one. Outputs are the probabilities of both.
 type paper struct {
 	classes    int
 	learner    *posterior.Online
@@ -59,7 +59,6 @@ func (p *paper) predictOne(_ view, rows posterior.Rows, outputs []float32) poste
 	return split[0]
 }
 
-// probabilities copies: they are what is kept.
 func (p *paper) probabilities(dst, outputs []float32) { copy(dst, outputs) }
 
 func (p *paper) learn(b *batch, heads []event.Head) {
@@ -84,5 +83,5 @@ func (p *paper) valid(output float32) bool { return isProbability(output) }
 
 func (p *paper) matches(hash event.Hash) bool { return hash == p.hash(hash) }
 
-// state declares nothing: there is nothing beside the heads.
+// state declares nothing: all state is in the heads.
 func (p *paper) state(*snapshot.Schema) {}

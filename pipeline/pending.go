@@ -6,9 +6,10 @@ import (
 	"github.com/gvbll/gvbll/gnn/snapshot"
 )
 
-// pending keeps what was served, as it was served, until the label comes, or until
-// it is the oldest and room is needed. Embeddings and the numbers that the serving
-// keeps lie in tables beside the queue's slots, and so does what observers keep.
+// pending keeps predictions as they were served, until their label comes or they expire:
+// there are at most bound, and the oldest makes room for a new one. A prediction is
+// spread over tables that are indexed by its slot in the queue; observers have tables of
+// their own.
 type pending struct {
 	nodes   *queue[int32, served] // by node number
 	bound   int                   // of nodes
@@ -16,7 +17,7 @@ type pending struct {
 	outputs slotTable[float32]    // see serving.width
 }
 
-// served is what is kept of one prediction beside the rows of the tables.
+// served is a prediction without its rows in tables.
 type served struct {
 	window int64
 	time   int64 // event time of the arrival
@@ -28,8 +29,7 @@ func newPending(dim, width, bound int) *pending {
 	return &pending{nodes: newNodeQueue[served](), bound: bound, z: newSlotTable[float32](dim), outputs: newSlotTable[float32](width)}
 }
 
-// reserve preallocates the tables, which are empty, for this many nodes or for as
-// many as are kept at once.
+// reserve preallocates the empty tables for this many predictions, at most bound.
 func (p *pending) reserve(nodes int) {
 	nodes = min(nodes, p.bound)
 	p.z.table.Reserve(nodes)
@@ -60,8 +60,8 @@ func (p *pending) remove(v int32) (s served, z, outputs []float32, ok bool) {
 	return s, p.z.row(i), p.outputs.row(i), true
 }
 
-// state declares what was served for some of n nodes, before the given window, by
-// the given serving.
+// state declares the predictions. When restoring, nodes must be below n, and windows
+// before the given one.
 func (p *pending) state(s *snapshot.Schema, n int, window int64, by serving, classes int) {
 	declareNodes(s, "pending.node", p.nodes, p.bound, n)
 	declareField(s, "pending.window", p.nodes, func(x *served) *int64 { return &x.window })

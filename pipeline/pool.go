@@ -15,11 +15,11 @@ import (
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
-// pooled is the serving by the model's pool of heads. Of a served node it keeps
-// log probabilities, the pool's first and then each head's, and behind them the
-// counts of labels around the node, n_v and q_v: 2C numbers more.
+// pooled is the serving with the model's pool of heads. Outputs are log probabilities,
+// the pool's and then each head's, followed by the counts of labels around the node, n_v
+// and q_v, C numbers each.
 //
-// It follows the graph, for its heads want features and labels of neighbours.
+// It follows the graph, since its heads use features and labels of neighbours.
 type pooled struct {
 	pool    *pool.Pool
 	spec    pool.Config
@@ -27,12 +27,12 @@ type pooled struct {
 	classes int
 	around  *neighbourhood.Features
 	list    []head            // the pool, then its heads
-	idle    *posterior.Online // of a pool that has no online head, nil for others
+	idle    *posterior.Online // result of online if the pool has no such head; it never learns
 
 	buffer []byte
 	rows   pool.Rows // of a chunk of arrivals, or of a batch
 	logp   []float32 // their log probabilities
-	// Of uncertainty:
+	// Scratch of uncertainty:
 	weights, mix, logs, each []float64
 }
 
@@ -41,8 +41,7 @@ var (
 	_ follower = (*pooled)(nil)
 )
 
-// chunk is how many arrivals are predicted at once, so that the working memory
-// fits a cache.
+// chunk is the number of arrivals predicted at once: the working memory fits a cache.
 const chunk = 128
 
 func newPooled(m *model.Model, cfg Config, graph *gnn.Graph) (*pooled, error) {
@@ -64,8 +63,8 @@ func newPooled(m *model.Model, cfg Config, graph *gnn.Graph) (*pooled, error) {
 
 func (p *pooled) heads() []head { return p.list }
 
-// pooledHead is the pool, number 0, or one of its heads. The pool's state is that
-// of all.
+// pooledHead is the pool, number 0, or one of its heads, from 1 on. The state of all is
+// that of number 0.
 type pooledHead struct {
 	of     *pooled
 	number int
@@ -74,7 +73,7 @@ type pooledHead struct {
 
 func (h pooledHead) Name() string { return h.name }
 
-// Version is the number of batches learned.
+// Version returns the number of batches learned, 0 for a static head.
 func (h pooledHead) Version() uint64 {
 	if h.number > 0 && h.of.spec.Heads[h.number-1].Static != nil {
 		return 0
@@ -92,14 +91,14 @@ func (h pooledHead) AppendState(b []byte) []byte {
 func (h pooledHead) SetState(b []byte) error {
 	if h.number > 0 {
 		if len(b) > 0 {
-			return fmt.Errorf("%d bytes, its state is the pool's", len(b))
+			return fmt.Errorf("%d bytes, want none: a head's state is part of the pool's", len(b))
 		}
 		return nil
 	}
 	return h.of.pool.SetState(b)
 }
 
-// by is the pool's place.
+// servingHead is the pool itself.
 func (p *pooled) servingHead() uint8 { return 0 }
 
 func (p *pooled) width() int { return p.pool.LogProbsPerRow() + 2*p.classes }
@@ -135,7 +134,7 @@ func (p *pooled) predictOne(v view, embedded posterior.Rows, outputs []float32) 
 	return p.uncertainty(outputs)
 }
 
-// predict writes what is kept of each of the rows.
+// predict writes the outputs of p.rows.
 func (p *pooled) predict(outputs []float32) {
 	n, logps := p.rows.N, p.pool.LogProbsPerRow()
 	p.logp = kernel.Room(p.logp, n*logps)
@@ -153,8 +152,8 @@ func (p *pooled) predict(outputs []float32) {
 	}
 }
 
-// learn updates the pool by embeddings and counts of labels as they were served, and
-// by the features around the nodes as they are now.
+// learn updates the pool. Embeddings, log probabilities and counts of labels are those
+// served; features of the nodes and their neighbours are the current ones.
 func (p *pooled) learn(b *batch, heads []event.Head) {
 	p.around.Reset(&p.rows)
 	for _, v := range b.nodes {
@@ -177,8 +176,8 @@ func (p *pooled) learn(b *batch, heads []event.Head) {
 	}
 }
 
-// hash is of the last hash and of what the batch changed, for the whole state may
-// be large.
+// hash hashes the last hash and the part of the state that the batch changed, since the
+// whole state may be large.
 func (p *pooled) hash(last event.Hash) event.Hash {
 	p.buffer = p.pool.AppendChange(append(p.buffer[:0], last[:]...))
 	return sha256.Sum256(p.buffer)
@@ -241,7 +240,7 @@ func (p *pooled) uncertainty(outputs []float32) posterior.Uncertainty {
 	return u
 }
 
-// probabilities takes the exponentials of log probabilities.
+// probabilities exponentiates log probabilities.
 func (p *pooled) probabilities(dst, logp []float32) {
 	var some [64]float64
 	for len(logp) > 0 {
@@ -257,16 +256,16 @@ func (p *pooled) probabilities(dst, logp []float32) {
 	}
 }
 
-// Pooled is what the pool has learned of its heads.
+// Pooled is the learned state of a pool, without that of its heads.
 type Pooled struct {
-	Heads   []string
-	Weights []float64 // of each head; 0 of those that are only scored
-	Bias    []float64 // of each class
-	// Regret is how much more log loss the pool has had than the best of its
-	// heads in hindsight, nats over all labels.
+	Heads   []string  // names
+	Weights []float64 // by head; 0 for heads that are only scored
+	Bias    []float64 // by class
+	// Regret is the pool's log loss over all labels, less that of its best head in
+	// hindsight, in nats.
 	Regret float64
-	// Compatibility is the share of each class among the labelled neighbours of
-	// the nodes of a class, C × C; nil where no head learns it.
+	// Compatibility, C × C, has in row c the share of each class among the labelled
+	// neighbours of nodes of class c. It is nil if no head learns it.
 	Compatibility []float64
 }
 
@@ -276,7 +275,7 @@ func (p *pooled) learned() *Pooled {
 	return l
 }
 
-// As a follower of the graph it tells the neighbourhood.
+// The methods of follower update the neighbourhood's features and labels.
 
 func (p *pooled) entered(v int32, x gnn.Vector)    { p.around.SetFeatures(v, x) }
 func (p *pooled) leaving(nodes []int32)            { p.around.Remove(nodes) }
@@ -289,9 +288,9 @@ func (p *pooled) outputsName() string { return "pending.said" }
 
 func (p *pooled) valid(output float32) bool { return isFinite(output) }
 
-// state declares the features of a graph that is declared. Its labels are restored
-// by labelled.
+// state declares the features of the graph's nodes. The graph must have been declared
+// before. Labels are restored by calls of labelled.
 func (p *pooled) state(s *snapshot.Schema) { p.around.State(s, p.graph.Len()) }
 
-// matches cannot tell: the hash is of all batches that led to the state.
+// matches accepts any hash, since it depends on all batches that led to the state.
 func (p *pooled) matches(event.Hash) bool { return true }

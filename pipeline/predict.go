@@ -9,20 +9,20 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// predictor turns what the serving computes of nodes into predictions: of a window's
-// arrivals, and of single nodes that are asked about or predicted again.
+// predictor makes predictions out of the serving's outputs: for a window's arrivals, and
+// for single nodes that are queried or predicted again.
 type predictor struct {
 	model   *model.Model
 	nodes   *nodes
 	pending *pending
 	serving serving
 
-	outputs  []float32 // of a window's arrivals, serving.width numbers each
-	split    []posterior.Uncertainty
-	recycled []event.Prediction // of an outcome that was recycled
+	outputs  []float32               // of the window's arrivals, serving.width numbers each
+	split    []posterior.Uncertainty // of the same
+	recycled []event.Prediction      // from Engine.Recycle
 }
 
-// serve predicts the window's arrivals. What is served is pending from then on.
+// serve predicts the window's arrivals and makes the predictions pending.
 func (p *predictor) serve(out *event.Outcome) {
 	arrivals, d, c := &p.nodes.arrivals, p.model.Prior.Dim, p.model.Prior.Classes
 	n, width := len(arrivals.toPredict), p.serving.width()
@@ -59,8 +59,8 @@ func (p *predictor) serve(out *event.Outcome) {
 	}
 }
 
-// blank returns n predictions with room for their probabilities, in the memory of
-// a recycled outcome where there is one.
+// blank returns n predictions with slices for their probabilities, reusing the memory of
+// a recycled outcome.
 func (p *predictor) blank(n int) []event.Prediction {
 	list, c := kernel.Room(p.recycled, n), p.model.Prior.Classes
 	p.recycled = nil
@@ -78,7 +78,7 @@ func (p *predictor) blank(n int) []event.Prediction {
 	return list
 }
 
-// served returns what was served for node v, while it is pending.
+// served returns the predictions of node v as they were served, nil if v is not pending.
 func (p *predictor) served(v int32, id event.ID) *Opinion {
 	slot, waits := p.pending.nodes.slotOf(v)
 	if !waits {
@@ -91,8 +91,8 @@ func (p *predictor) served(v int32, id event.ID) *Opinion {
 	return o
 }
 
-// opinion predicts one node with the given embedding as serve does an arrival. It
-// may clear the embedding.
+// opinion predicts one node with embedding z, as serve predicts an arrival. If z is not
+// finite, it is set to 0.
 func (p *predictor) opinion(id event.ID, z []float32, v view) Opinion {
 	outputs, u := p.predictOne(z, v)
 	o := Opinion{Heads: p.estimates(outputs)}
@@ -103,8 +103,7 @@ func (p *predictor) opinion(id event.ID, z []float32, v view) Opinion {
 	return o
 }
 
-// predictOne returns what serve would keep of a node with the given embedding, and
-// its uncertainty.
+// predictOne returns the outputs and the uncertainty of a node with embedding z.
 func (p *predictor) predictOne(z []float32, v view) ([]float32, posterior.Uncertainty) {
 	if !finite(z) {
 		clear(z)
@@ -114,7 +113,7 @@ func (p *predictor) predictOne(z []float32, v view) ([]float32, posterior.Uncert
 	return outputs, p.serving.predictOne(v, rows, outputs)
 }
 
-// estimates are those of each head, of what is kept of a node.
+// estimates returns each head's prediction, given a node's outputs.
 func (p *predictor) estimates(outputs []float32) []Estimate {
 	c := p.model.Prior.Classes
 	list := make([]Estimate, len(p.serving.heads()))
@@ -127,7 +126,8 @@ func (p *predictor) estimates(outputs []float32) []Estimate {
 	return list
 }
 
-// prediction is that of the head in a place, as far as its probabilities tell it.
+// prediction returns the prediction of a head. Fields that do not follow from its
+// probabilities are zero.
 func (p *predictor) prediction(o *Opinion, id event.ID, place uint8) event.Prediction {
 	head := &o.Heads[place]
 	return event.Prediction{
@@ -136,10 +136,10 @@ func (p *predictor) prediction(o *Opinion, id event.ID, place uint8) event.Predi
 	}
 }
 
-// mostProbable returns the lowest index of the largest probability. It looks for
-// the largest integer made of a number's bits, which are in the order of numbers
-// that are not negative, and of its index: without branches, which nobody could
-// predict, and in four chains.
+// mostProbable returns the lowest index of the largest probability. It computes the
+// largest of integers with a probability's bits above its inverted index: the bits of
+// floats ≥ 0 are ordered as the floats are. It has no branches, which would be
+// mispredicted, and runs four independent maxima.
 func mostProbable(p []float32) int {
 	key := func(i int, x float32) int64 { return int64(math.Float32bits(x))<<32 | int64(^uint32(i)) }
 	var a, b, c, d int64
@@ -155,7 +155,7 @@ func mostProbable(p []float32) int {
 	return int(^uint32(greater(greater(a, b), greater(c, d))))
 }
 
-// greater returns the greater of two integers that are not negative.
+// greater returns the greater of two integers ≥ 0.
 func greater(a, b int64) int64 {
 	ahead := b - a
 	return a + ahead&^(ahead>>63)

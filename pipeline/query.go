@@ -9,11 +9,10 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// The questions of this file may be asked between windows. They change nothing:
-// the engine gives the same bits afterwards, and nothing is computed while nobody
-// asks.
+// The methods of this file may be called between windows. They change no state, and cost
+// nothing when they are not called.
 
-// Opinion is what the heads predict for one node.
+// Opinion is the prediction of every head for one node.
 type Opinion struct {
 	event.Prediction            // of the serving head
 	Heads            []Estimate // of every head, in their order
@@ -27,43 +26,41 @@ type Estimate struct {
 	Probabilities []float32
 }
 
-// Report is what is known of a node of the graph.
+// Report describes a node of the graph.
 type Report struct {
 	Node    event.ID
-	Context bool   // it was not predicted when it came
-	Label   string // the class that was told, "" for none
+	Context bool   // it arrived as context and was not predicted
+	Label   string // its class, "" before the label came
 	Degree  int
-	// Served is what was served, while it is kept: until the label comes, and
-	// without its uncertainties and the posterior's version. It is nil afterwards.
+	// Served is the prediction as served, without its uncertainties and the
+	// posterior's version. It is nil unless the node is pending.
 	Served *Opinion
-	// Now is what would be served on the graph and with the posterior as they are.
+	// Now is the prediction on the current graph, with the current posterior.
 	Now Opinion
-	// Neighbours are those with the most influence, at most 64 of them, the
-	// greatest first.
+	// Neighbours are the most influential of the latest 64 neighbours, in order of
+	// falling |Gain|. Nodes of high degree have fewer or none.
 	Neighbours []Influence
 }
 
-// Influence is how much a neighbour matters: what the prediction would be without
-// the edge to it.
+// Influence compares a node's prediction with the one without the edge to a neighbour.
 type Influence struct {
-	Node  event.ID
-	Label string // the class that was told of it, "" for none
-	// Gain is the probability of the node's class now, less what it would be
-	// without the edge: positive for a neighbour that speaks for the class.
+	Node  event.ID // the neighbour
+	Label string   // its class, "" before its label came
+	// Gain is the probability of the class predicted now, less its probability
+	// without the edge: it is positive if the neighbour supports the prediction.
 	Gain float64
-	// Without is the class that would be the most probable without the edge.
+	// Without is the class that is most probable without the edge.
 	Without string
 }
 
-// maxWeighed is the most neighbours of a node that are weighed: its latest. Hubs,
-// whose embeddings take longer, get fewer, and at last none.
-const maxWeighed = 64
+// maxInfluences bounds the neighbours whose influence is computed.
+const maxInfluences = 64
 
-// weighing bounds what the weighing of neighbours may cost, in neighbours read for
-// all of the embeddings: a few milliseconds.
-const weighing = 1 << 16
+// influenceBudget bounds the cost of computing influences, in neighbours read for the
+// embeddings: a few milliseconds.
+const influenceBudget = 1 << 16
 
-// Node returns what is known of a node, if it is in the graph.
+// Node returns a report on a node, if it is in the graph.
 func (e *Engine) Node(id event.ID) (*Report, bool) {
 	v, known := e.nodes.index.number(id)
 	if !known {
@@ -81,8 +78,8 @@ func (e *Engine) Node(id event.ID) (*Report, bool) {
 	return r, true
 }
 
-// Served returns what every head predicted of a node when it was served, nil where
-// it was not or that is no longer kept.
+// Served returns every head's prediction for a node as served, nil if the node is not in
+// the graph or not pending.
 func (e *Engine) Served(id event.ID) *Opinion {
 	v, known := e.nodes.index.number(id)
 	if !known {
@@ -99,7 +96,7 @@ func (e *Engine) className(class int32) string {
 	return e.model.Classes[class]
 }
 
-// influences weighs v's latest neighbours by leaving out each in turn.
+// influences predicts v without each of its latest neighbours in turn.
 func (e *Engine) influences(v int32, now *Opinion) []Influence {
 	graph, c := e.nodes.graph, e.model.Prior.Classes
 	near := slices.Clone(graph.Neighbours(v)) // the graph's own list changes meanwhile
@@ -107,9 +104,9 @@ func (e *Engine) influences(v int32, now *Opinion) []Influence {
 	for _, u := range near {
 		cost += graph.Degree(u)
 	}
-	most := min(len(near), maxWeighed, weighing/max(cost, 1))
-	if e.model.Encoder.Depth() > 2 { // what further hops bring is not in the cost
-		most = min(most, maxWeighed/4)
+	most := min(len(near), maxInfluences, influenceBudget/max(cost, 1))
+	if e.model.Encoder.Depth() > 2 { // cost counts two hops only
+		most = min(most, maxInfluences/4)
 	}
 	near = near[len(near)-most:]
 	list := make([]Influence, len(near))
@@ -129,16 +126,17 @@ func (e *Engine) influences(v int32, now *Opinion) []Influence {
 	return list
 }
 
-// Supposed is what would be served for a node that has not come.
+// Supposed is the prediction for a node that has not arrived.
 type Supposed struct {
 	Opinion
 	Unknown []event.ID // neighbours that are not in the graph
-	Degree  int        // edges that it would have now
+	Degree  int        // edges that the node would have
 }
 
-// Suppose returns what would be served if the node came now, in a window of its
-// own. Nothing of it is kept. Of a node that would be refused, reason and detail
-// say why; of one that is in the graph already, known is true.
+// Suppose returns the prediction that would be served if the node arrived now, in a
+// window of its own. The node is not added. If its event would be refused, s is nil and
+// reason and detail explain that; if the node is in the graph already, s is nil and known
+// is true.
 func (e *Engine) Suppose(node *event.Node) (s *Supposed, known bool, reason event.Reason, detail string) {
 	x := features(node)
 	if detail := e.nodes.misfit(x); detail != "" {

@@ -75,7 +75,7 @@ func askAll(e *pipeline.Engine, l *randomStream, rng *rand.Rand) {
 		}
 		e.Suppose(&event.Node{ID: l.id(), Dense: x, Neighbours: []event.ID{l.id(), l.id(), l.id()}})
 	}
-	e.Belief()
+	e.PosteriorReport()
 }
 
 // TestSupposeIsWhatIsServed: a node that comes in a window of its own is served
@@ -202,11 +202,11 @@ func TestInfluences(t *testing.T) {
 	}
 }
 
-func TestBelief(t *testing.T) {
+func TestPosteriorReport(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 3))
 	m := modelOf(t, rng, gnn.KindSAGE, 2)
 	e := newEngine(t, m, pipeline.Config{})
-	b := e.Belief()
+	b := e.PosteriorReport()
 	if b.Distance != 0 || math.Abs(b.KL) > 1e-12 || b.Version != 0 || len(b.Classes) != len(m.Classes) {
 		t.Errorf("at the anchor: %+v", b)
 	}
@@ -215,7 +215,7 @@ func TestBelief(t *testing.T) {
 	for range 30 {
 		out = e.Step(l.window())
 	}
-	b = e.Belief()
+	b = e.PosteriorReport()
 	if b.Hash != out.Posterior || b.Version != out.Heads[0].Version || b.Version == 0 {
 		t.Errorf("version %d, hash %x; the outcome says %d, %x", b.Version, b.Hash, out.Heads[0].Version, out.Posterior)
 	}
@@ -240,7 +240,7 @@ func TestBelief(t *testing.T) {
 		t.Errorf("the classes' distances make %v, want %v", squares, square)
 	}
 	clear(b.Posterior.Mean)
-	if e.Belief().Posterior.Mean[0] == 0 {
+	if e.PosteriorReport().Posterior.Mean[0] == 0 {
 		t.Error("the engine's own posterior is handed out")
 	}
 }

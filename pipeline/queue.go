@@ -6,10 +6,12 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// queue is a map that remembers the order of insertion, so that the oldest
-// entry can make room: every store of things that wait is one, and bounded.
+// queue is a map in order of insertion. All stores of things that wait are queues: each
+// is bounded, and removes its oldest entry to make room.
 //
-// Entries lie in slots, which others may keep something beside, see slotTable.
+// Each entry has a slot, a small integer that does not change while the entry is in the
+// queue, and is reused afterwards. Tables indexed by slot store more about an entry, see
+// [slotTable].
 type queue[K comparable, V any] struct {
 	slot       slotMap[K]
 	entries    chunked[entry[K, V]] // by slot
@@ -36,12 +38,12 @@ func newNodeQueue[V any]() *queue[int32, V] {
 	return &queue[int32, V]{slot: new(denseSlots), head: none, tail: none}
 }
 
-// slotMap are the slots of keys.
+// slotMap maps keys to slots.
 type slotMap[K comparable] interface {
 	len() int
 	get(k K) (slot int32, ok bool)
 	set(k K, slot int32)
-	remove(k K) // which is there
+	remove(k K) // k must be in the map
 }
 
 type hashSlots[K comparable] map[K]int32
@@ -57,8 +59,8 @@ func (m hashSlots[K]) set(k K, slot int32) { m[k] = slot }
 
 func (m hashSlots[K]) remove(k K) { delete(m, k) }
 
-// denseSlots is for the numbers of nodes, which are dense: 4 bytes a node, in a
-// fraction of the time that a map takes.
+// denseSlots is a slotMap for node numbers: 4 bytes per number, and several times as
+// fast as a map.
 type denseSlots struct {
 	slots chunked[int32] // by number: 1 + the slot, or 0
 	n     int
@@ -89,11 +91,11 @@ func (m *denseSlots) remove(v int32) {
 
 func (q *queue[K, V]) len() int { return q.slot.len() }
 
-// slotOf returns the slot of k, if it is there.
+// slotOf returns the slot of k, if k is in the queue.
 func (q *queue[K, V]) slotOf(k K) (slot int32, ok bool) { return q.slot.get(k) }
 
-// get returns the value under k, valid until the next put or take, to be read
-// only; nil when there is none.
+// get returns the value of k for reading, nil if k is not in the queue. It is valid until
+// the next put or remove.
 func (q *queue[K, V]) get(k K) *V {
 	i, ok := q.slot.get(k)
 	if !ok {
@@ -102,7 +104,7 @@ func (q *queue[K, V]) get(k K) *V {
 	return &q.entries.at(i).value
 }
 
-// edit is get of a value that is about to be changed in place.
+// edit is like get, for a value that the caller will change in place.
 func (q *queue[K, V]) edit(k K) *V {
 	i, ok := q.slot.get(k)
 	if !ok {
@@ -111,7 +113,7 @@ func (q *queue[K, V]) edit(k K) *V {
 	return &q.change(i).value
 }
 
-// change returns the entry in a slot, to be changed: a snapshot may copy it first.
+// change returns the entry in a slot for writing. An open snapshot copies it first.
 func (q *queue[K, V]) change(i int32) *entry[K, V] {
 	if q.frozen.Wants(i) {
 		q.frozen.Keep(i, q.entries.slice(i))
@@ -163,20 +165,19 @@ func (q *queue[K, V]) remove(k K) (v V, ok bool) {
 	return e.value, true
 }
 
-// removeOldest removes and returns the entry that has waited longest; the queue must
-// not be empty.
+// removeOldest removes and returns the oldest entry. The queue must not be empty.
 func (q *queue[K, V]) removeOldest() (K, V) {
 	k := q.entries.at(q.head).key
 	v, _ := q.remove(k)
 	return k, v
 }
 
-// freeze freezes the queue for a schema that saves.
+// freeze makes the queue copy on write for a schema that saves.
 func (q *queue[K, V]) freeze(s *snapshot.Schema) { s.Freeze(&q.frozen, q.entries.len()) }
 
-// walk returns a function that returns the entries as they were when the queue was
-// frozen, which is now: one a call, the oldest first, with its slot. Each is valid
-// until the queue changes.
+// walk returns a function that returns the next entry at each call, with its slot: the
+// entries at the time of freeze, which is now, the oldest first. An entry is valid until
+// the queue changes.
 func (q *queue[K, V]) walk() func() (slot int32, e *entry[K, V]) {
 	next, now := q.head, q.entries.slice
 	return func() (int32, *entry[K, V]) {
@@ -187,9 +188,9 @@ func (q *queue[K, V]) walk() func() (slot int32, e *entry[K, V]) {
 	}
 }
 
-// declareNodes freezes a queue of nodes and declares its keys, the oldest first,
-// under this name. There are at most limit, all below n. They are restored with
-// values of zero, the i-th into slot i.
+// declareNodes freezes a queue of nodes and declares its keys, the oldest first. When
+// restoring, there may be at most limit, all below n; their values are zero, and the
+// i-th has slot i.
 func declareNodes[V any](s *snapshot.Schema, name string, q *queue[int32, V], limit, n int) {
 	q.freeze(s)
 	next := q.walk()
@@ -206,8 +207,8 @@ func declareNodes[V any](s *snapshot.Schema, name string, q *queue[int32, V], li
 	})
 }
 
-// declareField declares one field of all values of a queue, whose keys are
-// declared.
+// declareField declares one field of all values of a queue. The keys must have been
+// declared before.
 func declareField[T safetensors.Element, K comparable, V any](s *snapshot.Schema, name string, q *queue[K, V], field func(*V) *T) {
 	next := q.walk()
 	values := snapshot.Column(s, name, func() T { _, e := next(); return *field(&e.value) }, q.len())
@@ -216,8 +217,8 @@ func declareField[T safetensors.Element, K comparable, V any](s *snapshot.Schema
 	}
 }
 
-// declareKeys declares the keys of a queue that is frozen. put is called with each
-// that was restored, the oldest first.
+// declareKeys declares the keys of a frozen queue. When restoring, put is called with
+// each, the oldest first.
 func declareKeys[V any](s *snapshot.Schema, name string, q *queue[event.ID, V], put func(i int, id event.ID) error) {
 	strings, bytes := 0, 0
 	for i := range int32(q.entries.len()) {

@@ -6,9 +6,9 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// appendLabel appends the record of a label without its node: its class by name
-// and by index, its time, and its origin. Integers are varints. A string follows
-// its length; bytes follow 1 + their length, or are 0 for nil.
+// appendLabel encodes a label without its node: its class by name and by index, its
+// time, and its origin. Integers are varints. A string is preceded by its length, bytes
+// by 1 + their length; nil bytes are 0.
 func appendLabel(b []byte, l *event.Label) []byte {
 	o := l.Origin
 	b = appendString(b, l.Class)
@@ -39,10 +39,10 @@ func appendBytes(b, s []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))+1), s...)
 }
 
-// recordReader reads records that appendLabel wrote, one after the other. After
-// bytes that are no record it is bad, and what it returned is not to be used.
+// recordReader decodes consecutive records of appendLabel. If bad is set, the bytes were
+// not a record, and the last results are invalid.
 type recordReader struct {
-	b   []byte // what is left
+	b   []byte // not yet read
 	bad bool
 }
 
@@ -82,8 +82,7 @@ func (r *recordReader) int32() int32 {
 	return int32(x)
 }
 
-// skip skips a varint of n bytes; n is 0 or negative, as package binary says, when
-// there is no varint.
+// skip skips a varint of n bytes. If there was none, package binary returns n ≤ 0.
 func (r *recordReader) skip(n int) {
 	if n <= 0 {
 		r.bad, r.b = true, nil

@@ -9,39 +9,38 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// Rescoring says when a node that was served is predicted again. The zero value is
-// never.
+// Rescoring says when a pending node is predicted again. The zero value means never.
 //
-// A node is due when its degree differs by After edges from what it was when the
-// node was last predicted; with Confidence alone, by one. The new prediction is
-// published as a revision if Confidence is 0, or if the probability of the most
-// probable class has crossed it, either way, since the last prediction that was
-// published. That goes on until the node's label comes or its prediction expires.
+// A node is due when its degree differs by at least After (at least 1, if only
+// Confidence is set) from its degree at its last prediction. The new prediction is
+// published as a revision if Confidence is 0, or if the largest probability has crossed
+// Confidence, up or down, since the last published prediction. A node is predicted again
+// until its label comes or its prediction expires.
 type Rescoring struct {
-	After      int     // changes of a neighbourhood
-	Confidence float64 // 0 to 1, 0 for none
-	// Limit is the most nodes that a window predicts again, those due the longest
-	// first; the others stay due. Zero means 100.
+	After      int     // change of degree
+	Confidence float64 // in [0, 1); 0 publishes all
+	// Limit bounds the nodes predicted again in a window. The longest due come first,
+	// others stay due. Zero means 100.
 	Limit int
 }
 
 func (r Rescoring) on() bool { return r.After > 0 || r.Confidence > 0 }
 
-// revisedHead is the name under which a node's newest published prediction is scored
-// once its label comes: the first one, if there was no other.
+// revisedHead is the name of the scores of the last published predictions: a node's last
+// revision, or its first prediction if there was none.
 const revisedHead = "revised"
 
-// rescoring predicts nodes again that wait for their label.
+// rescoring is the observer that predicts pending nodes again, see [Rescoring].
 type rescoring struct {
 	Rescoring
 	predictor *predictor
 	scorer    *scorer
 	bound     int // of due
 
-	// By the slots of pending, the last prediction of a node:
-	degrees   slotTable[int32]   // the node's when it was made, published or not
-	revisions slotTable[int32]   // the number of the last published; 0 is the first
-	probs     slotTable[float32] // as last published, C a row
+	// By slot of pending:
+	degrees   slotTable[int32]   // degree at the last prediction, published or not
+	revisions slotTable[int32]   // number of the last published prediction, 0 for the first
+	probs     slotTable[float32] // its probabilities, C a row
 
 	due *queue[int32, struct{}] // node numbers
 
@@ -67,7 +66,7 @@ func newRescoring(cfg Config, p *predictor, s *scorer) *rescoring {
 	return r
 }
 
-// Of the graph's changes only those of degrees matter.
+// Only changes of degrees matter.
 
 func (r *rescoring) entered(int32, gnn.Vector) {}
 func (r *rescoring) labelled(int32, int32)     {}
@@ -87,8 +86,7 @@ func (r *rescoring) leaving(nodes []int32) {
 
 func (r *rescoring) left() { r.changed(r.near...) }
 
-// changed notes which of these nodes, whose neighbourhoods may have changed, are
-// due.
+// changed queues those of the nodes that are due now that their degrees may have changed.
 func (r *rescoring) changed(nodes ...int32) {
 	for _, v := range nodes {
 		if _, due := r.isDue(v); !due || r.due.get(v) != nil {
@@ -101,8 +99,7 @@ func (r *rescoring) changed(nodes ...int32) {
 	}
 }
 
-// isDue reports whether node v, if it is in the graph and pending, is to be
-// predicted again, and returns its slot.
+// isDue reports whether node v is in the graph, pending and due, and returns its slot.
 func (r *rescoring) isDue(v int32) (slot int32, due bool) {
 	slot, waits := r.predictor.pending.nodes.slotOf(v)
 	if !waits || r.predictor.nodes.states.at(v).gone {
@@ -114,13 +111,13 @@ func (r *rescoring) isDue(v int32) (slot int32, due bool) {
 
 func (r *rescoring) degree(v int32) int32 { return int32(r.predictor.nodes.graph.Degree(v)) }
 
-// served notes what was served for the window's arrivals, and then predicts nodes
-// again that are due: as the arrivals were, on G_t and before the window's labels
+// served records the predictions of the window's arrivals, and then predicts the nodes
+// that are due. Like the arrivals they are predicted on G_t, before the window's labels
 // are learned.
 func (r *rescoring) served(out *event.Outcome) {
 	for i, v := range r.predictor.nodes.arrivals.toPredict {
 		slot, waits := r.predictor.pending.nodes.slotOf(v)
-		if !waits { // it made room for others of its window
+		if !waits { // expired to make room for others of its window
 			continue
 		}
 		r.degrees.set(slot, []int32{r.degree(v)})
@@ -139,7 +136,7 @@ func (r *rescoring) served(out *event.Outcome) {
 	}
 }
 
-// revise predicts the batch again, and adds what is to be published to the outcome.
+// revise predicts the batch again, and adds the predictions to publish to the outcome.
 func (r *rescoring) revise(out *event.Outcome) {
 	p := r.predictor
 	d := p.model.Prior.Dim
@@ -163,10 +160,10 @@ func (r *rescoring) revise(out *event.Outcome) {
 
 func (r *rescoring) confident(confidence float32) bool { return float64(confidence) >= r.Confidence }
 
-// matched notes the newest probabilities of the node whose label comes.
+// matched collects the last published probabilities of the node.
 func (r *rescoring) matched(slot, _ int32) { r.revised = append(r.revised, r.probs.row(slot)...) }
 
-// scored scores them, as one head more.
+// scored scores the collected probabilities, and adds them to the outcome as a head.
 func (r *rescoring) scored(out *event.Outcome) {
 	h := event.Head{Name: revisedHead}
 	if len(r.revised) > 0 {

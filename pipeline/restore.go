@@ -12,23 +12,21 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 )
 
-// ErrDamaged is what an error wraps when a file is no snapshot, or not as it
-// was written.
+// ErrDamaged is wrapped by the error for a file that is not a snapshot or was changed.
 var ErrDamaged = safetensors.ErrDamaged
 
-// ErrNotThere is what an error wraps when a snapshot is whole and does not hold a
-// model that is asked for.
+// ErrNotThere is wrapped by the error for an undamaged snapshot that does not have one
+// of the models.
 var ErrNotThere = errors.New("not in the snapshot")
 
-// RestorePair makes a pair for one model or for two from a [Snapshot] of size bytes.
-// Stepped through the same windows as the pair that it was taken of, it gives the same
-// bits. The snapshot says which of two models serves; of a snapshot of two, one may be
-// left out. meta is what [Pair.Snapshot] was given.
+// RestorePair returns the pair of a [Snapshot] of size bytes, for one model or two, and
+// the meta that [Pair.Snapshot] was given. From there on, the pair gives the same bits as
+// the original. The snapshot determines which of two models serves. If it has two
+// models, one may be left out.
 //
-// A model that is not in the snapshot is an error that wraps [ErrNotThere], damage one
-// that wraps [ErrDamaged]; other settings and another version of the engine are errors
-// that say so and what to do. Memory is taken in proportion to size, whatever the
-// bytes are.
+// The error wraps [ErrNotThere] if a model is not in the snapshot, and [ErrDamaged] if the
+// file is damaged. It is also an error if the snapshot is of other settings or of another
+// version of the engine. Memory is bounded in proportion to size, whatever the bytes.
 func RestorePair(cfg Config, r io.ReaderAt, size int64, models ...*model.Model) (p *Pair, meta map[string]string, err error) {
 	if err := compatible(models); err != nil {
 		return nil, nil, err
@@ -72,7 +70,7 @@ func restorePair(cfg Config, r io.ReaderAt, size int64, models []*model.Model) (
 	return pairOf(engines), callers(all), nil
 }
 
-// restored makes an engine of the file, whose strings for it begin with own.
+// restored returns the engine in file; the keys of its strings begin with own.
 func restored(m *model.Model, cfg Config, file *safetensors.Reader, own string) (*Engine, error) {
 	e, err := New(m, cfg)
 	if err != nil {
@@ -81,7 +79,7 @@ func restored(m *model.Model, cfg Config, file *safetensors.Reader, own string) 
 	for _, x := range e.strings() {
 		text, ok := file.Metadata()[own+x.key]
 		if !ok {
-			return nil, snapshot.Damaged("it does not say %q", own+x.key)
+			return nil, snapshot.Damaged("it has no string %q", own+x.key)
 		}
 		if err := x.set(text); err != nil {
 			return nil, err
@@ -92,7 +90,7 @@ func restored(m *model.Model, cfg Config, file *safetensors.Reader, own string) 
 	return e, s.Finish()
 }
 
-// callers returns the strings that are not an engine's own.
+// callers returns the strings without those of engines.
 func callers(all map[string]string) map[string]string {
 	meta := map[string]string{}
 	for key, value := range all {

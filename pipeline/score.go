@@ -7,16 +7,15 @@ import (
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
-// scorer scores what the heads predicted when nodes were served, once the labels come
-// and before any head learns from them: prequential scores.
+// scorer computes prequential scores: it scores predictions as they were served, when
+// their labels come and before any head learns from these.
 type scorer struct {
 	classes   []string
 	serving   serving
 	batch     *batch
-	bins      int       // of a window's ECE
-	summaries []Summary // by head
-	// extra are summaries of predictions that observers make.
-	extra []*Summary
+	bins      int        // of a window's ECE
+	summaries []Summary  // by head
+	extra     []*Summary // of observers
 
 	probs    []float64             // of the labels, and then their log losses
 	row      []float32             // one head's probabilities
@@ -49,11 +48,11 @@ func (s *scorer) score(out *event.Outcome) {
 	}
 }
 
-// served returns the probabilities that were served for label i of the batch. They
-// are valid until the next call.
+// served returns the probabilities that the serving head gave for label i of the batch.
+// They are valid until the next call.
 func (s *scorer) served(i int) []float32 { return s.probabilities(int(s.batch.servedBy[i]), i) }
 
-// probabilities returns those of the head in a place.
+// probabilities returns those of a head for label i, valid until the next call.
 func (s *scorer) probabilities(head, i int) []float32 {
 	c := len(s.classes)
 	s.row = kernel.Room(s.row, c)
@@ -61,7 +60,8 @@ func (s *scorer) probabilities(head, i int) []float32 {
 	return s.row
 }
 
-// scores scores the probabilities that were given for each label of the batch.
+// scores returns the scores of the probabilities that given returns for each label of the
+// batch.
 func (s *scorer) scores(given func(i int) []float32) []calibration.Score {
 	var scores []calibration.Score
 	if last := len(s.recycled) - 1; last >= 0 {

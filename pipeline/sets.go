@@ -10,8 +10,8 @@ import (
 	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
-// sets make a set of classes for every prediction and learn from labels how large
-// it has to be.
+// sets is the observer that adds a set of classes to every prediction, and adapts the
+// sets' thresholds to labels, so that the target share of sets holds the label.
 type sets struct {
 	cfg       Coverage
 	predictor *conformal.Predictor
@@ -24,15 +24,15 @@ type sets struct {
 	classes []string
 	dim     int
 
-	// kept is by the slots of pending: the prediction's number, its slice, and the
-	// words of its set.
+	// kept has by slot of pending: the prediction's number, its slice, and the words
+	// of its set, a bit for each class.
 	kept  slotTable[int64]
 	words int
 	count int64 // predictions so far
 
 	tally conformal.Coverage // of all sets that have a label
 
-	// Of the window's predictions while they are made, then of its labels:
+	// Of the window's predictions in served, then of its labels:
 	rows    conformal.Rows
 	covered []bool
 	sizes   []int
@@ -64,7 +64,7 @@ func newSets(cfg Coverage, n *nodes, pending *pending, scorer *scorer) (*sets, e
 	return s, nil
 }
 
-// served gives every prediction of the window its set.
+// served adds a set to every prediction of the window.
 func (s *sets) served(out *event.Outcome) {
 	s.outliers.learn()
 	n := len(out.Predictions)
@@ -105,8 +105,8 @@ func (s *sets) served(out *event.Outcome) {
 	s.clear()
 }
 
-// slice returns a node's slice of the graph, 0 where slices have no thresholds of
-// their own.
+// slice returns a node's slice of the graph by degree, always 0 unless slices have their
+// own thresholds.
 func (s *sets) slice(v int32) (slice int32) {
 	if s.cfg.Per != PerSlice {
 		return 0
@@ -124,16 +124,15 @@ func (s *sets) clear() {
 	s.covered, s.sizes = s.covered[:0], s.sizes[:0]
 }
 
-// keep keeps row beside the pending node v, if that is still pending: it may have
-// made room for others of its window.
+// keep stores row for node v, unless its prediction has expired already to make room for
+// others of its window.
 func (s *sets) keep(v int32) {
 	if slot, waits := s.pending.nodes.slotOf(v); waits {
 		s.kept.set(slot, s.row)
 	}
 }
 
-// matched adds the set that was served for the node to those of the window's
-// labels.
+// matched collects the node's set, and whether it holds the label.
 func (s *sets) matched(slot, class int32) {
 	row := s.kept.row(slot)
 	s.rows.ID = append(s.rows.ID, uint64(row[0]))
@@ -146,8 +145,7 @@ func (s *sets) matched(slot, class int32) {
 	s.sizes = append(s.sizes, size)
 }
 
-// scored moves the thresholds by the window's labels, and reports how the sets
-// that were served for them did.
+// scored reports the coverage of the sets that got a label, and adapts the thresholds.
 func (s *sets) scored(out *event.Outcome) {
 	labels := s.scorer.batch.labels
 	coverage := &event.Coverage{Target: s.cfg.Target, Labels: make([]event.Covered, len(labels))}
@@ -169,7 +167,7 @@ func (s *sets) scored(out *event.Outcome) {
 			s.tally.Covered++
 		}
 	}
-	// How late labels are, in predictions: all of a batch as late as the latest.
+	// The delay of labels, in predictions: the largest of the batch, for all of them.
 	lag := 1
 	for _, id := range s.rows.ID {
 		lag = max(lag, int(s.count-int64(id)))
@@ -185,8 +183,8 @@ func (s *sets) scored(out *event.Outcome) {
 	s.clear()
 }
 
-// state declares the thresholds, what they are learned from, and the sets of what
-// is pending.
+// state declares the thresholds, the reference of outliers, and the sets of pending
+// predictions.
 func (s *sets) state(schema *snapshot.Schema) {
 	snapshot.Bytes(schema, "sets.thresholds", s.predictor)
 	s.outliers.state(schema)
@@ -203,8 +201,7 @@ func (s *sets) state(schema *snapshot.Schema) {
 	})
 }
 
-// checkKept checks the rows of pending nodes, which were restored into slots from 0
-// on.
+// checkKept checks the restored rows of pending nodes, which are in slots from 0 on.
 func (s *sets) checkKept() error {
 	slices, beyond := int64(1), uint(len(s.classes)%64)
 	if s.cfg.Per == PerSlice {

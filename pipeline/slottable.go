@@ -6,8 +6,8 @@ import (
 	"github.com/gvbll/gvbll/gnn/snapshot"
 )
 
-// slotTable has a row beside each slot of a queue. A row stays when its entry is
-// taken, until the slot is used again.
+// slotTable has a row of numbers for each slot of a queue. The row of a removed entry
+// stays until the slot is reused.
 type slotTable[T safetensors.Element] struct {
 	table  *kernel.Table[T]
 	frozen snapshot.Freeze[T]
@@ -17,11 +17,10 @@ func newSlotTable[T safetensors.Element](width int) slotTable[T] {
 	return slotTable[T]{table: kernel.NewTable[T](width)}
 }
 
-// row returns a slot's row, to be read only.
+// row returns a slot's row, for reading.
 func (t *slotTable[T]) row(slot int32) []T { return t.table.Row(slot) }
 
-// set sets a slot's row. The slot is one that the table has, or at any distance
-// after these.
+// set copies row to a slot's row, and grows the table if the slot is beyond it.
 func (t *slotTable[T]) set(slot int32, row []T) {
 	if more := int(slot) + 1 - t.table.Len(); more > 0 {
 		t.table.Grow(more)
@@ -31,9 +30,9 @@ func (t *slotTable[T]) set(slot int32, row []T) {
 	copy(t.table.Row(slot), row)
 }
 
-// declareRows declares the rows beside a queue's entries, the oldest first, each of
-// the given shape. Unless it is nil, valid is asked about every element that is
-// restored. The queue's keys are declared.
+// declareRows declares the rows of a queue's entries, the oldest first, each of the given
+// shape. The queue's keys must have been declared before. If valid is not nil, it must
+// hold for every restored element.
 func declareRows[T safetensors.Element, K comparable, V any](s *snapshot.Schema, name string, t *slotTable[T], q *queue[K, V], valid func(T) bool, shape ...int) {
 	s.Freeze(&t.frozen, t.table.Len())
 	next, now := q.walk(), t.table.Row

@@ -10,14 +10,19 @@ import (
 	"github.com/gvbll/gvbll/gnn/snapshot"
 )
 
-// Snapshot is the state of one or two engines when the snapshot began, as the bytes
-// of a safetensors file. They are made when they are read, which may be between
-// steps and in any pieces: by the engine's own goroutine, for there is no other.
+// Snapshot reads the state of a pair, as it was when the snapshot began, as the bytes of
+// a safetensors file. The file is produced as it is read, a part at a time, while the
+// pair goes on stepping: before an engine changes a record that has not been read, it
+// copies the record into the snapshot. The bytes depend on the state and meta alone.
 //
-// The file's strings are the caller's and, under keys that begin with "gvbll.", those
-// that say which engine it is of. [safetensors.Stream] adds checksums. The tensors of
-// n nodes, e edges, p nodes that wait for their label (the oldest first), and C
-// classes are
+// The caller reads between windows, on the goroutine that steps the pair, any number of
+// bytes at a time, and must Close the snapshot; until then there can be no other of the
+// same pair. After Close the copies are freed.
+//
+// The file's metadata has the caller's strings and, under keys that begin with "gvbll.",
+// those that identify each engine, its settings and its window. [safetensors.Stream]
+// adds checksums. With n node numbers, e edges, p pending nodes (the oldest first), and
+// C classes, the tensors are
 //
 //	graph.degrees          I32   n
 //	graph.neighbours       I32   2e: by node, in the order in which its edges came
@@ -26,75 +31,73 @@ import (
 //	graph.own              BF16  n × self term
 //	graph.heard            F32   n × aggregate, unless that is empty
 //	features.rows          F32   n × d, of a pool with dense features; or, with sparse ones,
-//	features.lengths       I32   n: how many features of a node are not zero
-//	features.index         I32   of these, by node
-//	features.value         F32
-//	departed.free          I32   numbers that no node has, the next to be used last
-//	departed.node          I32   numbers of nodes that left and wait for their label
-//	departed.near          I32   × 2: their neighbours that came before, and those of them not of the context
-//	departed.next          I64   1: how many nodes have come, if a number was used twice
-//	departed.born          I64   n: how many had come before
-//	nodes.label            I32   n: the class, -1 for none
-//	nodes.context          U8    n: 1 where it was not asked about
+//	features.lengths       I32   n: number of nonzero features
+//	features.index         I32   indices of these, node by node
+//	features.value         F32   their values
+//	departed.free          I32   free numbers, the next to be used last
+//	departed.node          I32   numbers of nodes that left while pending
+//	departed.near          I32   × 2: their earlier neighbours, and those among them not of the context
+//	departed.next          I64   1: number of arrivals so far; only if a number was reused
+//	departed.born          I64   n: number of arrivals before the node's
+//	nodes.label            I32   n: class, -1 for none
+//	nodes.context          U8    n: 1 for a context node
 //	nodes.ID               ids   n
 //	pending.node           I32   p: numbers
-//	pending.window         I64   p: in which it was served
-//	pending.time           I64   p
+//	pending.window         I64   p: window in which the node was served
+//	pending.time           I64   p: event time of the arrival
 //	pending.temperature    F64   p
 //	pending.embedding      F32   p × d_e
 //	pending.probabilities  F32   p × heads × C; or, of a pool,
 //	pending.said           F32   p × (heads + 2) × C: log probabilities, n_v and q_v
-//	waiting.edges          I32   how many edges wait for each node that has not come
+//	waiting.edges          I32   number of edges that wait for each missing node
 //	waiting.nodes          I32   the nodes that named it, one list after the other
-//	waiting.ID             ids   of the nodes that have not come, the oldest first
-//	early.records          U8    labels whose node has not come, see appendLabel
-//	early.ID               ids   of the nodes, the oldest first
+//	waiting.ID             ids   of the missing nodes, the oldest first
+//	early.records          U8    labels that wait for their node, see appendLabel
+//	early.ID               ids   of these nodes, the oldest first
 //	heads.NAME             U8    a head's state, see [posterior.Head]
 //	summaries.counts       I64   heads × 42, see [calibration.Prequential]
 //	summaries.sums         F64   heads × 27
-//	fallback.lead          F64   1: of the static head, in nats, where it may serve
+//	fallback.lead          F64   1: of the static head, nats; if Config.Fallback is on
 //	fallback.head          U8    1: the head that serves
 //	fallback.pending       U8    p: the head that served
-//	sets.thresholds        U8    see [conformal.Predictor], where sets are asked for
-//	sets.outside           U8    see [conformal.Outside], where it counts
+//	sets.thresholds        U8    see [conformal.Predictor]; if Config.Coverage is set
+//	sets.outside           U8    see [conformal.Outside]; if Coverage.MaxOutside is set
 //	sets.counts            I64   4: predictions; sets with a label, those that held it, their classes
 //	sets.served            I64   p × (number of the prediction, slice, words of its set)
-//	rescore.degree         I32   p: when it was last predicted, where nodes are predicted again
-//	rescore.revision       I32   p
+//	rescore.degree         I32   p: degree at the last prediction; if Config.Rescore is set
+//	rescore.revision       I32   p: number of the last published revision
 //	rescore.probabilities  F32   p × C, as last published
 //	rescore.due            I32   numbers of the nodes that are due, the longest first
-//	rescore.counts         I64   42: of what was last published, see [calibration.Prequential]
+//	rescore.counts         I64   42: of published predictions, see [calibration.Prequential]
 //	rescore.sums           F64   27
-//	drift.NAME             U8    a detector's state, see package drift, where it is watched
-//	drift.found            I64   4: how often each detector found a change
+//	drift.NAME             U8    a detector's state, see package drift; if they are on
+//	drift.found            I64   4: changes found by each detector
 //
-// where ids are three tensors, see declareIDs. Those of departed.* that would be empty
-// are left out.
+// where ids are three tensors, see declareIDs. Tensors departed.* that would be empty
+// are left out. The names of a shadow's tensors begin with "shadow.".
 type Snapshot struct {
 	engines []*Engine // none when closed
 	states  []*snapshot.Schema
 	stream  *safetensors.Stream
 }
 
-// behind is the prefix of the names of a shadow's tensors, and, after metaOwn, of
-// its strings.
+// behind is the prefix of the names of a shadow's tensors and, after metaOwn, of the
+// keys of its strings.
 const behind = "shadow."
 
 // Snapshot begins a snapshot of the pair's state after the last window, for
-// [RestorePair]. meta goes with it, under keys that do not begin with "gvbll.". It
-// copies some 5 bytes a node; the rest is copied as it is read, or before a step
-// changes it. The names of a shadow's tensors begin with
-// "shadow.".
+// [RestorePair], which returns meta. It takes time and memory for about 5 bytes per
+// node; see [Snapshot] for the rest.
 //
-// There is one snapshot at a time: it panics when the last one was not closed, when
-// a window is between Enter and Learn, and when meta cannot be in a file.
+// It panics if the previous snapshot is not closed, or if a key of meta begins with
+// "gvbll.".
 func (p *Pair) Snapshot(meta map[string]string) *Snapshot { return takeSnapshot(meta, p.engines...) }
 
 // takeSnapshot begins the snapshot of an engine, or of one and its shadow.
 func takeSnapshot(meta map[string]string, engines ...*Engine) *Snapshot {
 	for _, e := range engines {
 		if e.snapshot != nil {
-			panic("pipeline: a snapshot is under way")
+			panic("pipeline: the previous snapshot is not closed")
 		}
 		if e.stage != entering {
 			panic("pipeline: a snapshot within a window")
@@ -135,7 +138,7 @@ func takeSnapshot(meta map[string]string, engines ...*Engine) *Snapshot {
 
 var errClosed = errors.New("snapshot: it is closed")
 
-// Read is an [io.Reader]'s. It fills p, except at the end.
+// Read implements [io.Reader]. It fills p, except at the end.
 func (s *Snapshot) Read(p []byte) (int, error) {
 	if s.engines == nil {
 		return 0, errClosed
@@ -143,11 +146,11 @@ func (s *Snapshot) Read(p []byte) (int, error) {
 	return s.stream.Read(p)
 }
 
-// Len is how many bytes there are from the beginning to the end.
+// Len returns the length of the whole file in bytes, however much has been read.
 func (s *Snapshot) Len() int64 { return s.stream.Len() }
 
-// Close gives up what the snapshot holds, read to the end or not, and lets
-// another begin. It may be called twice.
+// Close frees what the snapshot holds, whether or not it was read to the end, and allows
+// the next one. It may be called twice.
 func (s *Snapshot) Close() {
 	for i, e := range s.engines {
 		s.states[i].Release()

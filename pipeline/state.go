@@ -9,10 +9,9 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// This file declares what an engine's state is, for snapshot.go to write and
-// restore.go to read back.
+// This file declares an engine's state, which snapshot.go writes and restore.go reads.
 
-// snapshotFormat changes whenever a snapshot is written otherwise.
+// snapshotFormat changes whenever the format of snapshots changes.
 const snapshotFormat = "1"
 
 // metaOwn begins the keys of an engine's strings in a snapshot; others are the
@@ -22,12 +21,12 @@ const (
 	metaModel = "model"
 )
 
-// part is a piece of the engine's state. Its one declaration writes it, reads it
-// back and checks it.
+// part is a piece of the engine's state. Its one declaration serves to write the piece,
+// to read it back, and to check it.
 type part interface{ state(s *snapshot.Schema) }
 
-// state declares all of the engine's state but its strings. A part is declared after
-// those that it is checked against.
+// state declares the engine's state without its strings. A part comes after those that
+// its checks use.
 func (e *Engine) state(s *snapshot.Schema) {
 	e.nodes.graph.State(s)
 	e.serving.state(s)
@@ -49,7 +48,7 @@ func (e *Engine) state(s *snapshot.Schema) {
 	for _, o := range e.observers {
 		o.state(s)
 	}
-	if e.cfg.Unwatched && !s.Saving() { // damage is to be found, though nobody needs these
+	if e.cfg.Unwatched && !s.Saving() { // check the snapshot's detectors all the same
 		s.Check(func() error {
 			unused, err := newDetectors(e.nodes)
 			if err == nil {
@@ -60,9 +59,9 @@ func (e *Engine) state(s *snapshot.Schema) {
 	}
 }
 
-// checkPending checks what waits for a label against the model, which gave the
-// temperature at the embedding, and against the nodes: one that has a label or is of
-// the context does not wait, and one that left waits under its id.
+// checkPending checks the invariants of restored pending nodes: the temperature is the
+// model's at the embedding; the node has no label and is not of the context; and a node
+// that has left is in departed.waiting.
 func (e *Engine) checkPending() error {
 	n, q := e.nodes, e.pending.nodes
 	left := 0 // the graph
@@ -89,16 +88,15 @@ func (e *Engine) checkPending() error {
 	return nil
 }
 
-// engineString is a string of a snapshot that says which engine it is of, or how far
-// that has come.
+// engineString is a string of a snapshot that identifies the engine or its progress.
 type engineString struct {
 	key  string // after metaOwn
 	text string // of this engine now
 	set  func(text string) error
 }
 
-// strings are the engine's. Setting those that must be as they are reports what to do
-// where they are not.
+// strings returns the engine's strings. Setting one that must not differ returns an error
+// with the remedy if it does.
 func (e *Engine) strings() []engineString {
 	fixed := func(key, text, what, remedy string) engineString {
 		return engineString{key, text, func(got string) error {

@@ -5,15 +5,15 @@ import (
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
-// Summary is the prequential scores of one head: of what it predicted when a node
-// was served, before the node's label came.
+// Summary is the prequential scores of one head, over all labels so far: of its
+// predictions as served, before it learned from their labels.
 type Summary struct {
 	Head string
 	calibration.Prequential
 }
 
-// declareSummaries declares the scores of some heads as two tensors, of which each
-// has a row for a head in the given shape.
+// declareSummaries declares the scores of heads as two tensors, with a row for each head.
+// shape is the shape of the list, empty for a list of one.
 func declareSummaries(s *snapshot.Schema, name string, list []*Summary, shape ...int) {
 	var counts []int64
 	var sums []float64

@@ -2,22 +2,22 @@ package pipeline
 
 import "github.com/gvbll/gvbll/pipeline/event"
 
-// waitingLabelBytes bounds what the waiting labels hold in bytes, too, for a
-// label's record, which is kept for its dead letter, may be megabytes long: it is
-// what a record may take on average.
+// waitingLabelBytes bounds the memory of waiting labels. A label's record, which is kept
+// for its dead letter, may be megabytes long, so the total size of records is limited to
+// this average per label of the bound.
 const waitingLabelBytes = 1 << 10
 
-// unmatched are labels whose node has not come.
+// unmatched keeps labels whose node has not arrived.
 type unmatched struct {
 	queue  *queue[event.ID, waiting]
-	bound  int // of labels
+	bound  int // number of labels
 	bytes  int // of their records, at most waitingLabelBytes*bound
 	buffer []byte
 }
 
-// waiting is a label whose node has not come.
+// waiting is a label whose node has not arrived.
 type waiting struct {
-	label event.Label // without the class's name, in memory of its own
+	label event.Label // a copy without the class's name
 	class int32
 	size  int // of its record in a snapshot
 	bytes int // see labelBytes
@@ -27,14 +27,14 @@ func newUnmatched(bound int) unmatched {
 	return unmatched{queue: newQueue[event.ID, waiting](), bound: bound}
 }
 
-// claim removes and returns the label of a node that comes, if one waits.
+// claim removes and returns the label that waits for a node, if there is one.
 func (u *unmatched) claim(id event.ID) (waiting, bool) {
 	w, waited := u.queue.remove(id)
 	u.bytes -= w.bytes
 	return w, waited
 }
 
-// wait keeps the label of a node that has not come. The oldest are refused to make
+// wait keeps a label whose node has not arrived. The oldest labels are refused to make
 // room.
 func (u *unmatched) wait(class int32, l *event.Label, out *event.Outcome) {
 	if first := u.queue.get(l.Node); first != nil {
@@ -58,7 +58,7 @@ func (u *unmatched) wait(class int32, l *event.Label, out *event.Outcome) {
 	u.keep(class, event.Label{Origin: l.Origin.Clone(), Node: l.Node.Clone(), Index: class, Time: l.Time})
 }
 
-// keep keeps a label, in memory of its own, until its node comes.
+// keep adds a label that shares no memory with the window.
 func (u *unmatched) keep(class int32, l event.Label) {
 	u.buffer = appendLabel(u.buffer[:0], &l)
 	w := waiting{label: l, class: class, size: len(u.buffer), bytes: labelBytes(&l)}
@@ -66,5 +66,5 @@ func (u *unmatched) keep(class int32, l event.Label) {
 	u.bytes += w.bytes
 }
 
-// labelBytes is about how many bytes a label takes while it waits.
+// labelBytes estimates the memory of a waiting label.
 func labelBytes(l *event.Label) int { return l.Origin.Size() + len(l.Node.Str) }

@@ -38,17 +38,17 @@ func (s *Server) model(*http.Request) (any, *problem) {
 
 // posteriorValue is the posterior of the head that learns.
 type posteriorValue struct {
-	Version  uint64             `json:"version"`
-	Hash     string             `json:"hash"`
-	Distance float64            `json:"distance"`
-	KL       float64            `json:"kl"`
-	Classes  []classBeliefValue `json:"classes"`
-	Moments  *momentsValue      `json:"moments,omitempty"`
+	Version  uint64                `json:"version"`
+	Hash     string                `json:"hash"`
+	Distance float64               `json:"distance"`
+	KL       float64               `json:"kl"`
+	Classes  []classPosteriorValue `json:"classes"`
+	Moments  *momentsValue         `json:"moments,omitempty"`
 }
 
-// classBeliefValue is the mean precision and variance of a class's weights, and the
+// classPosteriorValue is the mean precision and variance of a class's weights, and the
 // distance of their means from the anchor's.
-type classBeliefValue struct {
+type classPosteriorValue struct {
 	Class     string  `json:"class"`
 	Precision float64 `json:"precision"`
 	Variance  float64 `json:"variance"`
@@ -69,13 +69,13 @@ func (s *Server) posterior(r *http.Request) (any, *problem) {
 	if p != nil {
 		return nil, p
 	}
-	var b *pipeline.Belief
-	if p := s.engine(r.Context(), func(e *pipeline.Engine) { b = e.Belief() }); p != nil {
+	var b *pipeline.PosteriorReport
+	if p := s.engine(r.Context(), func(e *pipeline.Engine) { b = e.PosteriorReport() }); p != nil {
 		return nil, p
 	}
 	v := posteriorValue{Version: b.Version, Hash: hex.EncodeToString(b.Hash[:]), Distance: b.Distance, KL: b.KL}
 	for _, c := range b.Classes {
-		v.Classes = append(v.Classes, classBeliefValue(c))
+		v.Classes = append(v.Classes, classPosteriorValue(c))
 	}
 	if moments {
 		q := &b.Posterior

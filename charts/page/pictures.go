@@ -138,8 +138,8 @@ const maxColumns = 480
 // moments draws the posterior's means and standard deviations, by class and
 // dimension of the embedding.
 func (s *Server) moments(ctx context.Context) (plot.Picture, bool) {
-	var b *pipeline.Belief
-	if p := s.engine(ctx, func(e *pipeline.Engine) { b = e.Belief() }); p != nil {
+	var b *pipeline.PosteriorReport
+	if p := s.engine(ctx, func(e *pipeline.Engine) { b = e.PosteriorReport() }); p != nil {
 		return plot.Picture{}, false
 	}
 	q := &b.Posterior
