@@ -151,7 +151,7 @@ func (p Picture) sheet() (*sheet, error) {
 	}
 	s.titlesAt = -top
 	for _, panel := range p.rows[0] {
-		s.titles = append(s.titles, fit(headingText, clean(panel.title), p.width))
+		s.titles = append(s.titles, clean(panel.title))
 	}
 	if slices.ContainsFunc(s.titles, func(title string) bool { return title != "" }) {
 		top += headingText.Height("X") + 6
@@ -161,6 +161,10 @@ func (p Picture) sheet() (*sheet, error) {
 		Max: vg.Point{X: margin + width, Y: -top},
 	}}
 	s.canvases = plot.Align(plots, vgdraw.Tiles{Rows: len(plots), Cols: len(plots[0]), PadX: gap, PadY: gap}, grid)
+	for j, title := range s.titles { // centred above the data, within the panel
+		centre, left := s.centre(j), margin+vg.Length(j)*(p.width+gap)
+		s.titles[j] = fit(headingText, title, 2*min(centre-left, left+p.width-centre))
+	}
 	if p.strip > 0 {
 		last := len(plots) - 1
 		cut := plots[last][0].DataCanvas(s.canvases[last][0]).Size().Y - p.strip
@@ -181,6 +185,12 @@ func (p Picture) sheet() (*sheet, error) {
 	return s, nil
 }
 
+// centre returns the x of the middle of the data area of column j.
+func (s *sheet) centre(j int) vg.Length {
+	data := s.plots[0][j].DataCanvas(s.canvases[0][j])
+	return data.Center().X
+}
+
 // draw draws the picture on a canvas of its size.
 func (s *sheet) draw(c vgdraw.Canvas) {
 	c.SetColor(s.st.page)
@@ -193,8 +203,7 @@ func (s *sheet) draw(c vgdraw.Canvas) {
 	sty = s.st.colored(headingText)
 	sty.XAlign, sty.YAlign = vgdraw.XCenter, vgdraw.YTop
 	for j, title := range s.titles {
-		data := s.plots[0][j].DataCanvas(s.canvases[0][j])
-		c.FillText(sty, vg.Point{X: data.Center().X, Y: s.titlesAt}, title)
+		c.FillText(sty, vg.Point{X: s.centre(j), Y: s.titlesAt}, title)
 	}
 	for i, row := range s.plots {
 		for j, p := range row {
