@@ -70,31 +70,6 @@ type Config struct {
 	Workers int
 }
 
-// String returns the settings that outcomes depend on as one line: canonical, so that a
-// snapshot is of the Config whose line it has. What is off by default is left out
-// while it is off.
-func (c Config) String() string {
-	u := c.Update
-	s := fmt.Sprintf("engine=%d lambda=%g eta=%g beta=%g clip=%g epsilon=%g gradient=%v samples=%d bins=%d pending=%d waiting-labels=%d waiting-edges=%d",
-		Version, u.Lambda, u.Eta, u.Beta, u.Clip, u.Epsilon, u.Gradient, c.Samples, c.Bins, c.MaxPending, c.MaxWaitingLabels, c.MaxWaitingEdges)
-	if c.BFloat16 {
-		s += " rows=bfloat16"
-	}
-	if c.Head == HeadPaper {
-		s += " head=paper"
-	}
-	if r := c.Rescore; r.on() {
-		s += fmt.Sprintf(" rescore-after=%d rescore-confidence=%g rescore-limit=%d", r.After, r.Confidence, r.Limit)
-	}
-	if u.Walk > 0 {
-		s += fmt.Sprintf(" walk=%g", u.Walk)
-	}
-	if c.Fallback >= 0 {
-		s += fmt.Sprintf(" fallback=%g", c.Fallback)
-	}
-	return s + c.Coverage.String()
-}
-
 // WithDefaults returns c with defaults in place of zero values. If c is invalid, the
 // error joins all problems, each with its remedy.
 func (c Config) WithDefaults() (Config, error) {

@@ -57,15 +57,6 @@ var degreeSlices = [...]struct {
 	from int
 }{{"0", 0}, {"1-3", 1}, {"4-15", 4}, {"16+", 16}}
 
-// String is the part of [Config.String] that is about sets, with a blank before it; ""
-// for no sets.
-func (c Coverage) String() string {
-	if c.Target == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" coverage=%g sets=%v/%v/%v abstain=%g/%d/%g", c.Target, c.Score, c.Method, c.Per, c.MinConfidence, c.MaxSize, c.MaxOutside)
-}
-
 // predictor returns the configuration of sets for this many classes. Scores are
 // randomized where possible, so that coverage is the target and not just at least that.
 func (c Coverage) predictor(classes int) conformal.Config {

@@ -117,7 +117,7 @@ func TestUnwatched(t *testing.T) {
 			}
 		}
 	}
-	if a, b := with.Config().String(), without.Config().String(); a != b {
+	if a, b := settingsOf(with), settingsOf(without); a != b {
 		t.Errorf("settings %q and %q", a, b)
 	}
 	for _, taken := range []*pipeline.Engine{with, without} {

@@ -222,7 +222,7 @@ func TestPaperServes(t *testing.T) {
 	}
 	addPool(t, m, true)
 	paper, pooled := newEngine(t, m, pipeline.Config{Head: pipeline.HeadPaper}), newEngine(t, m, pipeline.Config{})
-	if plain.Config().String() != pooled.Config().String() || !strings.Contains(paper.Config().String(), " head=paper") {
+	if settingsOf(plain) != settingsOf(pooled) || !strings.Contains(settingsOf(paper), `"head":"paper"`) {
 		t.Errorf("%v\n%v\n%v", plain.Config(), paper.Config(), pooled.Config())
 	}
 	one := &randomStream{rng: rand.New(rand.NewPCG(2, 2)), m: m, x: map[event.ID][]float32{}}

@@ -239,9 +239,9 @@ func ParseSettings(object []byte) (c Config, err error) {
 	return c.WithDefaults()
 }
 
-// SettingsOfLine returns the settings that a ledger in format 1 holds, as
-// [Config.String] wrote them: one line of name=value, which leaves out what is off. A
-// name that is unknown is kept, so that a comparison names it.
+// SettingsOfLine converts the settings of a ledger in format 1, one line of name=value
+// that omits features that are off, to the form of [Config.Settings]. Unknown names are
+// kept, so that a comparison reports them.
 func SettingsOfLine(line string) []byte {
 	values := make(map[string]string)
 	for _, field := range strings.Fields(line) {

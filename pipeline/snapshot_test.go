@@ -346,13 +346,22 @@ func TestRestoreElsewhere(t *testing.T) {
 	}{
 		"model":    {&other, cfg, b, "it is of model random, this is another: give the model"},
 		"settings": {m, settings, b, "give the settings"},
-		"version":  {m, cfg, rewritten(t, b, "gvbll.engine", "engine=1"), "it is of an engine engine=1, this is engine="},
+		"version":  {m, cfg, rewritten(t, b, "gvbll.engine", `{"engine":1}`), `it is of an engine {"engine":1}, this is {"engine":`},
+		"line":     {m, cfg, rewritten(t, b, "gvbll.engine", "engine=1"), `it is of an engine {"engine":1,`},
 		"format":   {m, cfg, rewritten(t, b, "gvbll.format", "2"), "it is of format 2, this is 1: restore it with the gvbll that wrote it"},
 	} {
 		_, _, err := restore(c.m, c.cfg, c.b)
 		if err == nil || errors.Is(err, pipeline.ErrDamaged) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestRestoreLine: a snapshot of an older program has the settings as a line.
+func TestRestoreLine(t *testing.T) {
+	e, m, cfg, _ := lived(t, 2, 10)
+	if _, _, err := restore(m, cfg, rewritten(t, snapshotOf(t, e, nil), "gvbll.engine", lineOf(e.Config()))); err != nil {
+		t.Error(err)
 	}
 }
 

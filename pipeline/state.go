@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -116,9 +117,17 @@ func (e *Engine) strings() []engineString {
 			return nil
 		}}
 	}
+	settings := fixed("engine", string(e.cfg.Settings()), "an engine", "give the settings it was taken with")
+	setSettings := settings.set
+	settings.set = func(got string) error {
+		if !strings.HasPrefix(got, "{") { // the line of name=value that older programs wrote
+			got = string(SettingsOfLine(got))
+		}
+		return setSettings(got)
+	}
 	return []engineString{
 		fixed("format", snapshotFormat, "format", "restore it with the gvbll that wrote it"),
-		fixed("engine", e.cfg.String(), "an engine", "give the settings it was taken with"),
+		settings,
 		fixed(metaModel, e.model.ID, "model", "give the model it was taken with"),
 		{"window", strconv.FormatInt(e.next, 10), func(text string) (err error) { // the next
 			if e.next, err = strconv.ParseInt(text, 10, 64); err != nil || e.next < 0 {

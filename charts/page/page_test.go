@@ -69,7 +69,7 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	s.server = page.New(page.Config{
-		Model: m, Settings: s.engine.Config().String(), Version: "test", Decode: decode,
+		Model: m, Settings: s.engine.Config().Settings(), Version: "test", Decode: decode,
 		Now: func() time.Time { return s.now },
 	})
 	return s

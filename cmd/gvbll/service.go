@@ -48,7 +48,7 @@ func newService(cfg pipeline.Config, reg prometheus.Registerer, models ...*model
 	s := &service{
 		models: models, info: info, engine: &keeper{Pair: engine}, metrics: metrics.New(reg), stream: worker.NewMetrics(reg),
 		page: page.New(page.Config{
-			Model: models[0], Settings: engine.Serving().Config().String(), Version: versionString(), Decode: decodeNode, Now: time.Now,
+			Model: models[0], Settings: engine.Serving().Config().Settings(), Version: versionString(), Decode: decodeNode, Now: time.Now,
 		}),
 	}
 	s.nameModels()
