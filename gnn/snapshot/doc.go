@@ -1,13 +1,13 @@
-// Package snapshot writes down the state of a running system while it goes on
-// running, and reads it back.
+// Package snapshot saves the state of a system while the system keeps running,
+// and restores it.
 //
-// A part of the system declares each tensor of its state once, to a [Schema]:
-// its name, element type and shape, where its elements come from, and where
-// they go. The schema either saves, and then collects the tensors for a
-// [safetensors.Stream], or restores from a [safetensors.Reader]; the
-// declaration is the same, so that what is written and what is read back cannot
-// drift apart. Checks of what was read stand beside the declaration, in
-// [Schema.Check].
+// Each part of the system declares every tensor of its state once, to a
+// [Schema]: its name, element type and shape, the source of its elements when
+// saving, and their destination when restoring. A saving schema collects the
+// tensors for a [safetensors.Stream]; a restoring one reads them from a
+// [safetensors.Reader]. Both run the same declaration, so the format that is
+// written and the format that is read cannot diverge. Restored values are
+// validated next to their declaration, in [Schema.Check].
 //
 //	func (q *queue) state(s *snapshot.Schema) {
 //		n := s.Len("queue.key", len(q.keys), q.limit)
@@ -15,7 +15,8 @@
 //		s.Check(func() error { … })
 //	}
 //
-// A stream makes the bytes of a tensor when they are asked for, which may be
-// long after the moment that the snapshot is of. A store that changes in between
-// has a [Freeze], which copies what is about to change and was not yet read.
+// A stream produces the bytes of a tensor only when they are read, which may be
+// long after the snapshot was taken. A store that changes in the meantime keeps
+// a [Freeze], which copies a record before it changes unless it was already
+// read: copy on write.
 package snapshot

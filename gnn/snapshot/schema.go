@@ -6,47 +6,47 @@ import (
 	"github.com/gvbll/gvbll/gnn/safetensors"
 )
 
-// Schema is a walk over the declarations of a state, either to save it or to
-// restore it. The functions that declare a tensor, such as [Array], have the
-// elements to save as an argument and return those that were restored.
+// Schema saves or restores a state by visiting the declarations of its tensors.
+// The functions that declare a tensor, such as [Array], take the elements to
+// save and return the restored ones.
 //
-// Restoring stops at the first error: what is declared after it returns nothing,
-// and what stands in [Schema.Check] is not run. Sizes are checked against the
-// file before memory is taken, and every error wraps [safetensors.ErrDamaged]
-// but those of the disk.
+// Restoring stops at the first error: later declarations return nothing and
+// later calls of [Schema.Check] do nothing. Sizes are checked against the file
+// before memory is allocated. Every error wraps [safetensors.ErrDamaged], except
+// for errors of reading the file.
 type Schema struct {
 	file   *safetensors.Reader // nil when saving
-	parts  []safetensors.Part
-	frozen []frozen
-	err    error
+	parts  []safetensors.Part  // saving: the tensors declared so far
+	frozen []freezer           // saving: the freezes to end in Release
+	err    error               // restoring: the first error
 }
 
-type frozen interface {
+// freezer is a [Freeze] of any element type.
+type freezer interface {
 	Begin(n int)
 	End()
 }
 
-// Saving returns a schema that collects the tensors of a state.
+// Saving returns a schema that collects the tensors of a state to save.
 func Saving() *Schema { return &Schema{} }
 
-// Restoring returns a schema that reads them from a file.
+// Restoring returns a schema that reads the tensors of a state from a file.
 func Restoring(file *safetensors.Reader) *Schema { return &Schema{file: file} }
 
-// Saving reports whether the schema saves: a store is then frozen, with
-// [Schema.Freeze], before its tensors are declared.
+// Saving reports whether the schema saves, as opposed to restores.
 func (s *Schema) Saving() bool { return s.file == nil }
 
-// Freeze begins a freeze of a store's first n records, until [Schema.Release].
-// It does nothing when restoring.
-func (s *Schema) Freeze(f frozen, n int) {
+// Freeze freezes the first n records of a store until [Schema.Release]. Call it
+// before declaring tensors that are read from f. It does nothing when restoring.
+func (s *Schema) Freeze(f freezer, n int) {
 	if s.Saving() {
 		f.Begin(n)
 		s.frozen = append(s.frozen, f)
 	}
 }
 
-// Release ends all freezes that began for this schema. The tensors may not be
-// read any more.
+// Release ends all freezes of [Schema.Freeze]. The tensors of [Schema.Parts] must
+// not be read afterwards.
 func (s *Schema) Release() {
 	for _, f := range s.frozen {
 		f.End()
@@ -54,11 +54,11 @@ func (s *Schema) Release() {
 	s.frozen = nil
 }
 
-// Parts returns the tensors to save, in the order of their declarations.
+// Parts returns the tensors to save, in the order of their declaration.
 func (s *Schema) Parts() []safetensors.Part { return s.parts }
 
-// Finish returns the first error of restoring. A tensor of the file that was not
-// declared is one.
+// Finish ends restoring and returns its first error. A tensor of the file that
+// was not declared is an error.
 func (s *Schema) Finish() error {
 	if s.err == nil {
 		s.err = s.file.Done()
@@ -66,9 +66,9 @@ func (s *Schema) Finish() error {
 	return s.err
 }
 
-// Len is the number of rows that the tensor of this name is about to be declared
-// with: n when saving; when restoring what the file says, 0 for no such tensor.
-// More than the limit are an error.
+// Len returns the number of rows with which to declare the named tensor: n when
+// saving; when restoring the length of its first dimension in the file, 0 if the
+// file has no such tensor. More rows than limit in a file are an error.
 func (s *Schema) Len(name string, n, limit int) int {
 	if s.Saving() {
 		return n
@@ -82,18 +82,18 @@ func (s *Schema) Len(name string, n, limit int) int {
 	return 0
 }
 
-// Has is for state that is not always there: it reports whether there is any
-// when saving, as the caller says, and when restoring whether the file has rows
-// of the tensor.
-func (s *Schema) Has(name string, there bool) bool {
+// Has reports whether to declare an optional tensor: present when saving; when
+// restoring whether the file has rows of the tensor.
+func (s *Schema) Has(name string, present bool) bool {
 	if s.Saving() {
-		return there
+		return present
 	}
 	return s.err == nil && s.file.Len(name) > 0
 }
 
-// Check runs a check of what was restored so far, or builds something of it. It
-// does nothing when saving or after an error. More may be declared within it.
+// Check calls check to validate the values restored so far or to build the state
+// from them; an error ends restoring. It does nothing when saving or after an
+// error. check may declare further tensors, which are then only restored.
 func (s *Schema) Check(check func() error) {
 	if s.Saving() || s.err != nil {
 		return
@@ -103,7 +103,8 @@ func (s *Schema) Check(check func() error) {
 	}
 }
 
-// Damaged returns an error that wraps [safetensors.ErrDamaged].
+// Damaged returns a formatted error that wraps [safetensors.ErrDamaged], for
+// restored values that are not valid.
 func Damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{safetensors.ErrDamaged}, args...)...)
 }
