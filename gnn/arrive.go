@@ -6,7 +6,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
-// Arrive enters a window of arrivals ΔV_t and embeds them: [Graph.Add] of the
+// Arrive adds a window of arrivals ΔV_t and embeds them: [Graph.Add] of the
 // vectors, [Graph.LinkAll] of each new node with its neighbours in turn, which
 // may be in the window too, and [Graph.Embed] of the new nodes into dst,
 // len(x)×Out row-major. It gives the bits that those calls give, in less time,
@@ -54,22 +54,22 @@ func (g *Graph) Arrive(x []Vector, near [][]int32, linked func(i int, neighbours
 
 // window is the storage of Arrive, reused from call to call.
 //
-// An arrival needs its neighbours' rows twice: when it is linked, and when it is
-// embedded after the whole window is linked. Rows lie far apart in memory, and
-// few are changed twice within a window. So an arrival whose neighbourhood will
-// not change any more in this window is embedded as soon as it is linked, while
-// those rows are in the cache.
+// An arrival's neighbours' rows are read twice: to link it, and to embed it after
+// the whole window is linked. Rows are far apart in memory, and few change twice
+// within a window. So an arrival whose neighbourhood does not change any more in
+// this window is embedded as soon as it is linked, while those rows are in the
+// cache.
 type window struct {
 	deferred []int32 // arrivals to embed after all are linked
 
-	// Arrivals embedded early: their numbers in the window, and by row of block
-	// their inputs to the last layer, of which z has the outputs.
+	// Arrivals to embed before all are linked, up to blockRows: their numbers in
+	// the window, and the inputs and outputs of the last layer, a row for each.
 	ready []int
 	block []float32
 	z     []float32
 
-	// In linkParallel: the new neighbours of all arrivals, one after the other,
-	// and the end of each arrival's.
+	// In linkParallel: the new neighbours of all arrivals, concatenated, and by
+	// arrival the end of its own.
 	neighbours []int32
 	ends       []int
 }
@@ -139,8 +139,8 @@ func (w *window) noteLastChanges(g *Graph, first int32, near [][]int32) {
 	}
 }
 
-// final reports whether the rows of the i-th arrival v and of its neighbours, of
-// which near are still to be linked, do not change after v is linked.
+// final reports whether the rows of the i-th arrival v and of its neighbours do
+// not change after v is linked. near are the neighbours to link.
 func (g *Graph) final(i int, v int32, near []int32) bool {
 	if int(g.nodes.At(v).slot) > i {
 		return false
@@ -176,7 +176,7 @@ func (w *window) flush(g *Graph, dst []float32) {
 	w.ready = w.ready[:0]
 }
 
-// finish embeds the arrivals that have not been.
+// finish embeds the arrivals that are not embedded yet.
 func (w *window) finish(g *Graph, first int32, dst []float32) {
 	if len(w.ready) > 0 {
 		w.flush(g, dst)

@@ -69,7 +69,7 @@ type workspace struct {
 
 // plan lists in g.embed the nodes whose states are needed: the given ones, then
 // their neighbours, then the neighbours of those, one hop for each layer from
-// the last but one down to base. So what is needed after a layer is a prefix of
+// the last but one down to base. So the nodes needed after a layer are a prefix of
 // the list.
 func (g *Graph) plan(nodes []int32, base int) {
 	e, top := &g.embed, g.enc.Depth()-1
@@ -132,7 +132,7 @@ func (g *Graph) layer(l int, nodes []int32, dst []float32) {
 func (g *Graph) layerRows(w *workspace, l int, nodes []int32, dst []float32) {
 	out, maps := g.enc.widths()[l+1], g.enc.linearMaps(l)
 	last := l+1 == g.enc.Depth()
-	in := out // without linear maps, what is gathered is the output
+	in := out // without linear maps, the gathered input is the output
 	if len(maps) > 0 {
 		in = maps[0].in
 	}

@@ -45,12 +45,12 @@ type Encoder interface {
 	incremental
 }
 
-// Load makes an encoder from named weights; it is the inverse of
-// [Encoder.Tensors], and each encoder's Tensors says which other names it takes.
-// conv1, conv2 and so on may stand for convs.0, convs.1, as in modules written by
-// hand. The activation is given because no tensor tells it. A tensor that is not
-// part of such an encoder is an error: it would belong to a model that computes
-// something else.
+// Load makes an encoder from named weights. It is the inverse of [Encoder.Tensors];
+// the Tensors method of each encoder documents the other names that it accepts.
+// conv1, conv2 and so on are accepted for convs.0, convs.1, as in modules written
+// by hand. The activation is an argument because tensors do not determine it. A
+// tensor that is not part of such an encoder is an error: it would belong to a
+// model that computes something else.
 func Load(kind Kind, activation Activation, tensors map[string]safetensors.Tensor) (Encoder, error) {
 	load := map[Kind]func(*stateDict, Activation) (Encoder, error){
 		KindSAGE: loadSAGE, KindGCN: loadGCN, KindGAT: loadGAT, KindGIN: loadGIN,
@@ -97,7 +97,8 @@ func (s *shape) In() int { return s.width[0] }
 // Out is d_e, the dimension of the embeddings.
 func (s *shape) Out() int { return s.width[len(s.width)-1] }
 
-// Depth is the number of layers: how many hops away a node is seen.
+// Depth is the number of layers, and so the radius in hops of the neighbourhood
+// that an embedding depends on.
 func (s *shape) Depth() int { return len(s.width) - 1 }
 
 func (s *shape) widths() []int { return s.width }

@@ -95,8 +95,8 @@ func (g *GIN) Kind() Kind { return KindGIN }
 // those of a Sequential of alternating Linear and ReLU: convs.N.nn.0.weight,
 // convs.N.nn.2.weight and so on.
 //
-// [Load] takes both, and any Sequential of Linear, BatchNorm1d right after a
-// Linear, and modules without tensors, which it takes for one ReLU before each
+// [Load] accepts both, and any Sequential of Linear, BatchNorm1d right after a
+// Linear, and modules without tensors, which it assumes to be one ReLU before each
 // Linear but the first. A BatchNorm (eps 1e-5, PyTorch's default) is folded into
 // the Linear before it, so Tensors does not return it.
 func (g *GIN) Tensors() map[string]safetensors.Tensor {
@@ -285,7 +285,7 @@ func (d *stateDict) sequential(prefix string) (mlp []Linear, in int) {
 		default:
 			m, dim := d.linear(name)
 			if before == k-1 && d.err == nil {
-				d.err = fmt.Errorf("%sweight: no ReLU between this Linear and what comes before it", name)
+				d.err = fmt.Errorf("%sweight: no ReLU between this Linear and the module before it", name)
 			}
 			if len(mlp) == 0 {
 				in = dim

@@ -58,10 +58,11 @@ type node struct {
 	// embedder.order, valid if the node is marked. In Arrive it is the number
 	// of the last arrival of the window that changes the node's row.
 	slot int32
-	// stale: the aggregate may not be the sum over the present neighbours'
-	// present self terms. Set by markStale (Replace, Remove, EmbedWithout, and
-	// State for a node that was saved stale); cleared by whoever recomputes the aggregate (freshRow, clearNode,
-	// savedAggregates.restore). No message is added to a stale aggregate.
+	// stale: the aggregate may differ from that of the current neighbours and
+	// self terms. It is set by markStale (in Replace, Remove, EmbedWithout, and in
+	// State for a node that was saved stale) and cleared where the aggregate is
+	// recomputed (freshRow, clearNode, savedAggregates.restore). No message is
+	// added to a stale aggregate.
 	stale bool
 	_     [4]byte
 }
@@ -169,8 +170,8 @@ func (g *Graph) LinkAll(v int32, neighbours []int32) (added int) {
 	return len(g.linkAll(v, neighbours))
 }
 
-// Replace gives v new features. v and its neighbours become stale, so a hub
-// pays once for however many of its neighbours change between two embeddings.
+// Replace gives v new features. v and its neighbours become stale, so a hub is
+// recomputed once, however many of its neighbours change between two embeddings.
 // Features that give the same self term change nothing.
 func (g *Graph) Replace(v int32, x Vector) {
 	n := g.node(v)
@@ -235,8 +236,8 @@ func (g *Graph) clearStale(n *node) {
 	}
 }
 
-// keepAll lets a snapshot copy the rows that messages between v and the nodes
-// are about to change.
+// keepAll lets a snapshot copy the rows of v and the nodes before messages between
+// them are added.
 func (g *Graph) keepAll(v int32, nodes []int32) {
 	if !g.frozen.lists.On() {
 		return
@@ -340,8 +341,8 @@ func (g *Graph) unlinked(v int32, nodes []int32) (fresh []int32, stale bool) {
 	return g.added, stale
 }
 
-// appendEdges adds edges between v and the nodes, none of which is a neighbour,
-// to the adjacency lists alone.
+// appendEdges adds edges between v and the nodes, which must not be neighbours of
+// v yet, to the adjacency lists. It exchanges no messages.
 func (g *Graph) appendEdges(v int32, nodes []int32) {
 	n := g.node(v)
 	g.adj.Grow(&n.adj, len(nodes))
@@ -352,7 +353,7 @@ func (g *Graph) appendEdges(v int32, nodes []int32) {
 	g.edges += len(nodes)
 }
 
-// prefetch brings what linkAll reads of the neighbours into the cache.
+// prefetch loads the memory of the neighbours that linkAll reads into the cache.
 func (g *Graph) prefetch(neighbours []int32) {
 	kernel.Prefetch(g.nodes, neighbours, 0, 1)
 	if g.aggregates() && g.rows.whole != nil {

@@ -2,16 +2,16 @@ package gnn
 
 import "github.com/gvbll/gvbll/gnn/kernel"
 
-// incremental is an encoder in the parts that [Graph] needs to embed single
-// nodes. Layers count from 0.
+// incremental splits an encoder into the operations that [Graph] needs to embed
+// single nodes. Layers count from 0.
 //
 // Layer 0 reads the row that the graph keeps of each node: the self term, which
 // depends on the node's features alone, then the aggregate of its neighbours'
-// self terms. A layer above gathers the states that the layer below left of a
-// node and its neighbours. Those states are computed once a call for each node
-// that needs them. Where it is faster to recompute a state from its row for
-// each use than to store and reload it, layers are fused: the lowest layer that
-// is computed on its own is the base layer.
+// self terms. A layer above gathers the states of a node and its neighbours from
+// the layer below. A state is computed once for each call of Embed. Where
+// recomputing a state from its row at each use is faster than storing and
+// reloading it, layers are fused: the lowest layer that is computed on its own is
+// the base layer.
 type incremental interface {
 	// widths returns Depth()+1 numbers: the features' dimension, then each
 	// layer's output.
@@ -35,8 +35,8 @@ type incremental interface {
 	// messageColumns is the number of columns of a message that can be
 	// exchanged independently of each other: workers share them.
 	messageColumns() int
-	// prefetchMessages brings what exchangeMessages reads of the neighbours
-	// into the cache.
+	// prefetchMessages loads the columns of the neighbours that exchangeMessages
+	// reads and writes into the cache.
 	prefetchMessages(rows *kernel.Table[float32], neighbours []int32, from, to int)
 	// exchangeMessages calls addMessage for v and each of the neighbours in
 	// turn, in both directions, in the columns from ≤ c < to. The neighbours
@@ -48,8 +48,9 @@ type incremental interface {
 	// if there are no such maps, to v's output of layer 0 before the activation.
 	// No row that it reads is stale.
 	baseInput(dst []float32, g *Graph, v int32, w *workspace)
-	// precompute sets s.cached to what gather(l, …) needs of each state more
-	// than once. Here and in gather, l is above the base layer.
+	// precompute sets s.cached to the values, by state, that gather(l, …) would
+	// otherwise compute once for every neighbour. Here and in gather, l is above
+	// the base layer.
 	precompute(l int, s *states)
 	// gather sets dst to the input of linearMaps(l) for the node whose state
 	// is in slot at[0] of s and whose neighbours' states are in slots at[1:].

@@ -86,7 +86,7 @@ func FitNormalizer(kind Normalization, x []Vector) (*Normalizer, error) {
 }
 
 // Validate returns an error unless n is a valid normaliser of features of
-// dimension dim. Call it on what was read from a model file.
+// dimension dim. Call it on a normaliser read from a model file.
 func (n *Normalizer) Validate(dim int) error {
 	switch n.Kind {
 	case NormalizeNone, NormalizeRowL1, NormalizeRowL2:
@@ -106,9 +106,9 @@ func (n *Normalizer) Validate(dim int) error {
 	return nil
 }
 
-// Apply returns x normalised. The result reuses dst's storage where that is large
-// enough and shares none with x: pass the zero Vector for new storage, or the
-// previous result to reuse it.
+// Apply returns x normalised. The result uses dst's storage where its capacity is
+// enough, and shares none with x: pass the previous result to reuse it, or the
+// zero Vector for new storage.
 func (n *Normalizer) Apply(dst, x Vector) Vector {
 	if n.Kind == NormalizeStandard {
 		return n.standardize(dst, x)

@@ -2,20 +2,21 @@ package gnn
 
 import "slices"
 
-// Remove takes nodes out of the graph: their edges and whatever was computed
-// from their features. Their numbers remain, as nodes without features or edges,
-// and may be used again with [Graph.Replace] and new edges; [Graph.Len] counts
-// them. It returns the number of edges removed. A node may be listed twice.
+// Remove removes nodes from the graph: their edges and all values computed from
+// their features. Their numbers remain, as nodes without features or edges, and
+// may be reused with [Graph.Replace] and new edges; [Graph.Len] counts them. It
+// returns the number of edges removed. A node may be listed twice.
 //
 // Nothing is subtracted: a former neighbour becomes stale, and its aggregate is
 // recomputed from the neighbours that it still has, in the order of their edges.
 // So embeddings have the bits of a graph that only ever had the remaining nodes
-// and edges, whatever came and left in between.
+// and edges.
 //
 // It takes time proportional to the degrees of the nodes and of their distinct
 // neighbours, whose lists are filtered. Each of these neighbours is recomputed
-// when it is next needed, one message for each of its own neighbours: so a hub
-// pays for its degree once between two embeddings, however many leave.
+// when it is next needed, which takes one message for each of its own neighbours:
+// a hub is recomputed once between two embeddings, however many of its neighbours
+// leave.
 func (g *Graph) Remove(nodes []int32) (edges int) {
 	g.clearMarks()
 	for _, v := range nodes {
@@ -45,7 +46,7 @@ func (g *Graph) Remove(nodes []int32) (edges int) {
 	return edges
 }
 
-// dropMarked takes the marked nodes out of u's adjacency list.
+// dropMarked removes the marked nodes from u's adjacency list.
 func (g *Graph) dropMarked(u int32) {
 	n := g.node(u)
 	g.keepList(u)

@@ -6,9 +6,9 @@ import "github.com/gvbll/gvbll/gnn/kernel"
 // aggregate. Either whole is set and a row is one slice of float32, or half is
 // and self terms are rounded to bfloat16.
 //
-// Aggregates are float32 either way: with bfloat16's 8 significant bits a sum
-// would stop growing where a term is below half of its last place, from some
-// 256 neighbours on.
+// Aggregates are float32 in both cases: bfloat16 has 8 significant bits, so a sum
+// would stop growing at about 256 neighbours, where a term is below half a unit in
+// its last place.
 type rowTable struct {
 	selfLen, aggregateLen int
 
@@ -73,8 +73,8 @@ func (t *rowTable) row(v int32, buf *[]float32) []float32 {
 	return row
 }
 
-// putAggregate stores the aggregate of a row that came from row. A whole table
-// has it already.
+// putAggregate stores the aggregate of a row that row returned. In a whole table
+// the row is the storage itself, and there is nothing to do.
 func (t *rowTable) putAggregate(v int32, row []float32) {
 	if t.sums != nil {
 		copy(t.sums.Row(v), row[t.selfLen:])

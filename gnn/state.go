@@ -19,17 +19,17 @@ const (
 	tensorAggregate  = "graph.heard"      // F32, n × aggregate
 )
 
-// frozenGraph is what the graph needs to be saved as it was when [Graph.State]
-// declared it. Degrees and stale marks were copied then. Rows and adjacency lists
-// stay where they are: a list that only grows still begins as it was, and what
-// changes otherwise is copied before.
+// frozenGraph is the view of the graph at the time of [Graph.State], for saving.
+// Degrees and stale marks are copied at that time. Rows, and adjacency lists that
+// lose neighbours, are copied before they change. A list that only grows needs no
+// copy: its first degree[v] elements are the old list.
 type frozenGraph struct {
 	degree []int32
 	stale  []uint8
 	lists  snapshot.Freeze[int32]
 }
 
-// frozenRows are the rows as they were, each in the tables that there are.
+// frozenRows are the views of a rowTable's tables.
 type frozenRows struct {
 	whole snapshot.Freeze[float32]
 	half  snapshot.Freeze[uint16]
@@ -62,13 +62,15 @@ func (g *Graph) keepList(v int32) {
 	}
 }
 
-// State declares the graph to a schema. Saving takes a few nanoseconds a node at
-// once; until the schema is released, the graph takes some more time to change,
-// and memory for the rows that change before they were read. It panics when the
-// graph is being saved already.
+// State declares the graph to a schema, which saves or restores it.
 //
-// Restoring is into a graph without nodes, of the same encoder and with the same
-// options but for [Workers] and [Reserve].
+// When saving, the call takes a few nanoseconds for each node. Until the schema
+// is released, changes of the graph take somewhat longer, and rows that change
+// before they are read are copied. It panics when the graph is already being
+// saved.
+//
+// When restoring, the graph must be empty and have the encoder and options of the
+// saved one; [Workers] and [Reserve] may differ.
 func (g *Graph) State(s *snapshot.Schema) {
 	f := &g.frozen
 	n := s.Len(tensorDegrees, g.Len(), math.MaxInt32)
@@ -85,8 +87,8 @@ func (g *Graph) State(s *snapshot.Schema) {
 	var other sync.WaitGroup
 	s.Check(func() error {
 		g.nodes.Grow(n)
-		// Entering the edges mostly waits for memory, and is one goroutine's
-		// work: the rows are read meanwhile.
+		// Setting the edges is serial and mostly waits for memory, so the rows are
+		// read at the same time.
 		other.Go(func() { edges = g.setEdges(degree, neighbours) })
 		return nil
 	})
@@ -96,8 +98,8 @@ func (g *Graph) State(s *snapshot.Schema) {
 	s.Check(func() error { return g.setStale(stale) })
 }
 
-// degreesAndStale returns every node's degree, and 1 for each that is stale, in
-// the memory of the two slices where that is enough.
+// degreesAndStale returns by node its degree, and 1 if it is stale, else 0. It
+// reuses the memory of the two slices.
 func (g *Graph) degreesAndStale(degree []int32, stale []uint8) ([]int32, []uint8) {
 	n := g.Len()
 	degree, stale = kernel.Room(degree, n), kernel.Room(stale, n)
@@ -141,11 +143,12 @@ func (g *Graph) setStale(stale []uint8) error {
 	return nil
 }
 
-// setEdges gives nodes without edges those of the lists of neighbours, of the
-// given lengths, one after the other. The lists must be those of a simple,
-// undirected graph. That each edge is in the lists of both of its ends is checked
-// by a sum of one 64-bit hash an edge, added at one end and subtracted at the
-// other: to look for each edge, the lists would have to be sorted.
+// setEdges sets the adjacency lists of a graph without edges. neighbours holds
+// the lists one after the other, of the lengths in degree. It returns an error
+// unless they are those of a simple, undirected graph. That each edge is in the
+// lists of both its ends is checked by a sum of a 64-bit hash of each edge, added
+// at one end and subtracted at the other: searching for each edge would require
+// sorted lists.
 func (g *Graph) setEdges(degree, neighbours []int32) error {
 	n := len(degree)
 	seen := make([]int32, n) // by node: 1 + the last node whose neighbour it is

@@ -9,8 +9,8 @@ import (
 	"github.com/gvbll/gvbll/gnn/safetensors"
 )
 
-// stateDict reads the layers of an encoder from named tensors. The first error
-// sticks; whatever is read after it is empty.
+// stateDict reads the layers of an encoder from named tensors. After the first
+// error, which stays in err, it returns empty tensors.
 type stateDict struct {
 	unread map[string]safetensors.Tensor
 	conv   func(l int) string // the prefix of layer l's names

@@ -18,8 +18,8 @@ type Vector struct {
 }
 
 // Validate returns an error unless v is a vector of dimension dim with finite
-// entries. Validate what comes from outside before encoding it: the encoders panic
-// on a vector that does not fit.
+// entries. Validate untrusted vectors before encoding them: the encoders panic on
+// a vector that does not fit.
 func (v Vector) Validate(dim int) error {
 	entries := v.Value
 	if v.Dense != nil {

@@ -8,10 +8,10 @@ import (
 
 // This file is the one place in the package with atomics and a clock, and, apart
 // from state.go, which restores adjacency lists and rows at once, with
-// goroutines. None of them can change a bit: a job's chunks are disjoint rows or
-// columns of the output, each computed whole by one worker from inputs that
-// nobody writes meanwhile, so it does not matter who computes which and when.
-// The clock only decides when an idle helper ends.
+// goroutines. None of them can affect a result: a job's chunks are disjoint rows
+// or columns of the output, and each is computed by one worker from inputs that
+// do not change during the job, so it does not matter which worker computes a
+// chunk, or when. The clock only decides when an idle helper ends.
 
 // chunkRows is how many rows a worker claims at a time. A call with fewer than
 // two chunks is done by the caller alone.
@@ -33,8 +33,8 @@ type helperPool struct {
 	awake []atomic.Bool       // by worker: its goroutine runs; [0] is the caller's and unused
 }
 
-// job is a range of rows, or columns, to be shared. Whoever is free claims the
-// next chunk, so nobody waits for a helper that wakes late: it has claimed none.
+// job is a range of rows, or columns, that the workers share. A worker that is
+// free claims the next chunk, so a helper that wakes late holds up no chunk.
 type job struct {
 	rows, chunk int
 	do          func(w *workspace, from, to int)
@@ -54,7 +54,7 @@ func (j *job) work(w *workspace) {
 	}
 }
 
-// serial reports whether the caller had best do that many rows alone.
+// serial reports whether the caller should do that many rows alone.
 func (g *Graph) serial(rows int) bool { return len(g.work) == 1 || rows < 2*chunkRows }
 
 // parallel calls do for chunks of the rows, each on one of the workers, and

@@ -17,8 +17,8 @@ import (
 type Arena[T any] struct {
 	segments [][]T
 	size     int           // length of the segments together
-	uncut    int           // elements at the end of the last segment that no block has
-	free     [32][]address // blocks without a list, by class
+	uncut    int           // elements at the end of the last segment that belong to no block
+	free     [32][]address // by class, the blocks that no list uses
 }
 
 // List says where in an [Arena] a list lies. The zero List is empty and has no
@@ -51,8 +51,8 @@ func (l List) Cap() int { return int(l.cap) }
 // Size is the number of elements that memory was taken for.
 func (a *Arena[T]) Size() int { return a.size }
 
-// View returns the elements. The slice may not be written to, and holds until
-// the list is next changed.
+// View returns the elements. The slice must not be written to, and is valid until
+// the list next changes.
 func (a *Arena[T]) View(l List) []T {
 	if l.len == 0 {
 		return nil
@@ -60,13 +60,13 @@ func (a *Arena[T]) View(l List) []T {
 	return a.segments[l.at.segment][l.at.offset:][:l.len:l.len]
 }
 
-// elements is View to write to.
+// elements returns the elements, to be written to.
 func (a *Arena[T]) elements(l *List) []T {
 	return a.segments[l.at.segment][l.at.offset:][:l.len]
 }
 
-// Append adds an element. Those that are there stay where they are, or are
-// copied as they are.
+// Append adds an element at the end. It may move the list to another block, but
+// does not change the elements of a View taken before.
 func (a *Arena[T]) Append(l *List, x T) {
 	if l.len == l.cap {
 		a.grow(l, 1)
@@ -170,7 +170,7 @@ func (a *Arena[T]) grow(l *List, n int) {
 	*l = larger
 }
 
-// block returns a block of the class that no list has.
+// block returns an unused block of the class.
 func (a *Arena[T]) block(class int) address {
 	if last := len(a.free[class]) - 1; last >= 0 {
 		at := a.free[class][last]
@@ -193,7 +193,7 @@ func (a *Arena[T]) block(class int) address {
 	return at
 }
 
-// cutRest makes free blocks of what no block has of the last segment.
+// cutRest cuts the unused end of the last segment into free blocks.
 func (a *Arena[T]) cutRest() {
 	for a.uncut >= 1<<minClass {
 		class := bits.Len(uint(a.uncut)) - 1
@@ -203,7 +203,8 @@ func (a *Arena[T]) cutRest() {
 	a.uncut = 0
 }
 
-// rest is where the elements that no block has begin.
+// rest returns the address of the first element of the last segment that belongs
+// to no block.
 func (a *Arena[T]) rest() address {
 	last := len(a.segments) - 1
 	return address{int32(last), int32(len(a.segments[last]) - a.uncut)}

@@ -25,9 +25,9 @@ type Table[T any] struct {
 }
 
 const (
-	// blockBytes is about the size of a full block: two huge pages, small
-	// enough that nobody waits long for one to be made, or for the first to be
-	// copied while it grows.
+	// blockBytes is about the size of a full block: two huge pages, and small
+	// enough that allocating a block, or copying the first one while it grows,
+	// is no long pause.
 	blockBytes = 1 << 22
 	// startRows is the size of the first block at the beginning. It is replaced
 	// by one of twice the size until it is full.
@@ -95,7 +95,7 @@ func (t *Table[T]) Grow(rows int) {
 	}
 }
 
-// Reserve preallocates memory for a number of rows. The table must have none.
+// Reserve preallocates memory for a number of rows. The table must be empty.
 func (t *Table[T]) Reserve(rows int) {
 	full := 1 << t.shift
 	for taken := 0; taken < rows; taken += full {
@@ -115,7 +115,7 @@ func (t *Table[T]) Shrink(rows int) {
 	t.n -= rows
 }
 
-// next returns a full block of zeros and has the one after it prepared.
+// next returns a full block of zeros and starts to prepare the one after it.
 func (t *Table[T]) next() []T {
 	if len(t.reserved) > 0 {
 		block := t.reserved[0]
@@ -130,10 +130,10 @@ func (t *Table[T]) next() []T {
 	return block
 }
 
-// prepare has a goroutine make the next block. Touching a page for the first
-// time can cost more than everything else that an arrival needs, above all on a
-// virtual machine, and whoever grows the table should not wait for it. The
-// block is zeros whoever makes it, so this cannot change a bit.
+// prepare starts a goroutine that allocates the next block. Touching a page for
+// the first time can take longer than all other work of an arrival, above all on
+// a virtual machine, and Grow should not wait for it. The block is zeros in any
+// case, so the goroutine cannot affect a result.
 func (t *Table[T]) prepare() {
 	ahead, size := make(chan []T, 1), t.width<<t.shift
 	t.ahead = ahead
@@ -171,9 +171,10 @@ func Zeros[T any](n int) []T {
 	return s
 }
 
-// Room returns a slice of length n: s itself if its capacity is enough, else
-// one made by [Zeros] with a capacity of the next power of two. The elements'
-// values are not defined.
+// Room returns s[:n] if the capacity of s is at least n, else a new slice of
+// length n. The elements' values are undefined. The new slice comes from [Zeros],
+// so it lies on huge pages if it is large, and its capacity is the least power of
+// two above n: use Room for buffers that grow large or whose length varies.
 func Room[T any](s []T, n int) []T {
 	if n > cap(s) {
 		s = Zeros[T](1 << bits.Len(uint(n)))
@@ -181,8 +182,10 @@ func Room[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// Resize returns a slice of length n: s itself if its capacity is enough, else
-// one with room to grow. The elements' values are not defined.
+// Resize returns s[:n] if the capacity of s is at least n, else a new slice of
+// length n. The elements' values are undefined. It differs from [Room] in the new
+// slice alone, which is on ordinary pages and has the capacity that append would
+// give it, close to n in its first allocation: use Resize for scratch memory.
 func Resize[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
 
 // within panics when an index is out of range.
@@ -203,9 +206,9 @@ func (t *Table[T]) column(from, n int) {
 	}
 }
 
-// Prefetch tells the processor that n columns of the indexed rows, from the
-// given one on, will be wanted soon. It changes nothing but time. The size of
-// an element must be a multiple of 4 bytes.
+// Prefetch loads columns from to from+n-1 of the indexed rows into the cache,
+// without waiting for them. It has no effect but on time. The size of an element
+// must be a multiple of 4 bytes.
 func Prefetch[T any](t *Table[T], index []int32, from, n int) {
 	t.within(index)
 	t.column(from, n)
@@ -238,10 +241,11 @@ func GatherRectified(dst []float32, t *Table[float32], index []int32, scale []fl
 	}
 }
 
-// Exchange adds, for each row u of the index in turn, n columns of u from
-// column from on to the columns of v from column to on, and the same columns of
-// v to u: messages over an edge in both directions. The rows differ from each
-// other and from v, and the column ranges do not overlap.
+// Exchange sends messages over the edges between row v and each row u of the
+// index, in turn and in both directions: with row the n columns that begin at
+// from, and sum those that begin at to, it computes sum_v += row_u and
+// sum_u += row_v. The rows must differ from each other and from v, and the column
+// ranges must not overlap.
 func Exchange(t *Table[float32], v int32, index []int32, from, to, n int) {
 	t.within([]int32{v})
 	t.within(index)

@@ -20,10 +20,10 @@ func ReadFile(name string) (*File, error) {
 	return f, nil
 }
 
-// WriteFile writes f to the named file, readable by all. After a crash at any
-// moment the file holds either what it held before or all of f: the bytes go to
-// a temporary file in the same folder, are synced to disk, and only then is the
-// file renamed.
+// WriteFile writes f to the named file, readable by all. The write is atomic:
+// after a crash the file has either its old contents or all of f. The bytes are
+// written to a temporary file in the same folder and synced to disk before the
+// file is renamed.
 func WriteFile(name string, f *File) error {
 	b, err := f.Encode()
 	if err != nil {

@@ -76,8 +76,8 @@ func NewReader(r io.ReaderAt, size int64) (*Reader, error) {
 	return d, d.loadSums(data)
 }
 
-// loadSums reads the checksums and verifies the header, which is so many bytes
-// long.
+// loadSums reads the checksums and verifies those of the spans that contain the
+// first header bytes of the file.
 func (d *Reader) loadSums(header int) error {
 	p, ok := d.places[checksums]
 	if !ok {
@@ -180,10 +180,10 @@ func each[T Element](d *Reader, name string, visit func(at int, values []T) erro
 }
 
 // ReadRows reads a tensor of n rows, each of the given shape, into the rows of
-// a table that has none: it calls Grow(n), and writes to From(i), the rows from
-// i on that are stored together. Unless check is nil, it sees each part before,
-// and may be called by several goroutines. The errors are those of [Read] and
-// check.
+// an empty table: it calls Grow(n), and writes to From(i), the rows from i on that
+// are stored together. Unless check is nil, it is called with each part before
+// the part is written, by several goroutines at once. The errors are those of
+// [Read] and check.
 func ReadRows[T Element](d *Reader, name string, into interface {
 	Grow(n int)
 	From(i int32) []T
@@ -212,9 +212,9 @@ func ReadRows[T Element](d *Reader, name string, into interface {
 	}, shape...)
 }
 
-// Under returns a reader of the tensors whose names begin with the prefix,
-// under the rest of their names, and takes them away from d. The two readers
-// may not be used concurrently.
+// Under returns a reader of the tensors whose names begin with the prefix, which
+// it removes from the names, and removes these tensors from d. The two readers
+// must not be used concurrently.
 func (d *Reader) Under(prefix string) *Reader {
 	under := *d
 	under.file = &File{Metadata: d.file.Metadata, Tensors: make(map[string]Tensor)}
@@ -233,7 +233,8 @@ func (d *Reader) Under(prefix string) *Reader {
 	return &under
 }
 
-// Done returns an error that wraps [ErrDamaged] when a tensor was not read.
+// Done returns an error that wraps [ErrDamaged] if a tensor of the file was never
+// read.
 func (d *Reader) Done() error {
 	if rest := slices.Sorted(maps.Keys(d.unread)); len(rest) > 0 {
 		return damaged("tensor %q is not known", rest[0])

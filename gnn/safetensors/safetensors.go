@@ -8,14 +8,12 @@
 // checked against the file before memory is taken for it, so a hostile file
 // costs no more than a small multiple of its size.
 //
-// A [File] is held in memory: model files. What is too large for that, a
-// checkpoint, is written by a [Stream], which produces bytes as they are read
-// and adds checksums, and is read by a [Reader]. Both kinds are valid
-// safetensors files.
+// A [File] is held in memory; model files are. Checkpoints are too large for that:
+// a [Stream] writes them, producing bytes as they are read and adding checksums,
+// and a [Reader] reads them. Both kinds are valid safetensors files.
 //
 // The goroutines of a Reader check and copy disjoint spans of the file, so they
-// cannot change a bit of what is read. file.go is the one place that opens
-// files.
+// do not affect the values read. Only file.go opens files.
 //
 //	safetensors.go  Tensor, File: decode and encode
 //	header.go       the JSON header

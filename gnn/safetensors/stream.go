@@ -11,7 +11,7 @@ import (
 )
 
 // checksums is the last tensor of a [Stream]: k×4 bytes, the CRC-32C
-// (little-endian) of each span of what comes before it, the header included.
+// (little-endian) of each span of the bytes before it, the header included.
 // The last span may be shorter.
 const checksums = "checksums"
 

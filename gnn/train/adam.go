@@ -42,10 +42,10 @@ func (o *optimizer) step() {
 // Optimization, 2015, Algorithm 1), for one slice of parameters.
 //
 // Weight decay is an L2 term of the loss, as in torch.optim.Adam, not decoupled.
-// The difference matters for a weight on which the few training nodes say
-// nothing: its gradient is the decay's alone, which Adam scales up, so it goes to
-// zero instead of staying near its initial noise. On a subgraph with hardly an
-// edge those are the neighbours' weights.
+// The difference matters for a weight that does not affect the loss of the few
+// training nodes: its gradient is that of the decay alone, which Adam scales up,
+// so it goes to zero instead of staying near its random initial value. On a
+// subgraph with hardly an edge, these are the weights of the neighbours.
 type adam[T float] struct {
 	param, grad    []T
 	first, second  []T // moments m and v

@@ -30,7 +30,7 @@ type Config struct {
 	LearningRate float64        // Adam's, of encoder and head
 	WeightDecay  float64        // an L2 term of the loss, on the encoder's weights but not its biases
 	Dropout      float64        // probability in [0, 1) that a feature or hidden unit is dropped
-	Patience     int            // stop after so many epochs without a better validation accuracy; 0 for never
+	Patience     int            // epochs without a better validation accuracy after which to stop; 0 for never
 	Seed         uint64         // of initial weights, dropout and the head's draws
 }
 

@@ -34,11 +34,11 @@ func allocGIN[T float](in, mid, out int) *gin[T] {
 	}
 }
 
-// importGIN panics unless the MLP has two linear maps, as every layer trained
-// here has.
+// importGIN converts a layer. It panics unless the MLP has two linear maps, as in
+// every layer that this package trains.
 func importGIN[T float](l gnn.GINLayer, in int) *gin[T] {
 	if len(l.MLP) != 2 {
-		panic("train: a GIN layer whose MLP has not two linear maps")
+		panic("train: a GIN layer whose MLP does not have two linear maps")
 	}
 	first, second := l.MLP[0], l.MLP[1]
 	g := allocGIN[T](in, len(first.Bias), len(second.Bias))

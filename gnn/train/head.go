@@ -13,7 +13,7 @@ type Head interface {
 	// Loss returns the loss of the embeddings z, len(labels)×Out row-major, in
 	// the given epoch of epochs, counted from 0. It sets dz, as long as z, and
 	// the slices of Grads to the loss's gradients; it does not add to them. It
-	// draws whatever is random from rng.
+	// draws all random numbers from rng.
 	Loss(z []float64, labels []int32, epoch, epochs int, rng *rand.Rand, dz []float64) Loss
 	// Params returns the parameters, which training changes in place. Params
 	// and Grads return the same slices in the same order on every call.
@@ -30,7 +30,7 @@ type Predictor interface {
 
 // Loss is the value of a loss and its parts.
 type Loss struct {
-	Total    float64 // what is minimised: the negative ELBO, eq. (5)
+	Total    float64 // the objective: the negative ELBO, eq. (5)
 	ELL      float64 // expected log-likelihood per row
 	KL       float64 // divergence from the prior, before its weight
 	KLWeight float64 // α_KL

@@ -3,9 +3,9 @@ package train
 import "slices"
 
 // neighbourhood is the part of a graph on which the embeddings of some targets
-// depend. Its nodes are renumbered: first the targets, then their neighbours, and
-// so on by hops, so that the nodes whose states are needed after a layer are a
-// prefix, longer the lower the layer.
+// depend. Its nodes are renumbered by their distance in hops from the targets: the
+// targets first, then their neighbours, and so on. So the nodes whose states are
+// needed after a layer are a prefix, longer for lower layers.
 type neighbourhood struct {
 	nodes  []int32
 	needed []int // needed[l] is the number of nodes whose states are needed after l layers

@@ -12,9 +12,10 @@ import (
 type layer[T float] interface {
 	// params lists the parameters, the same slices on every call.
 	params() []param[T]
-	// coefficients returns the matrix A of the sums over neighbours: row i, for
-	// the first n nodes of the neighbourhood, has the sum's coefficients by
-	// source. For gat the entries alone count: its values change every epoch.
+	// coefficients returns the matrix A of the sums over neighbours, with a row
+	// for each of the first n nodes of the neighbourhood: its entries are the
+	// coefficients of the node's sum, by source. Of gat's matrix only the
+	// positions of the entries are used: the values are computed by each forward.
 	coefficients(hood *neighbourhood, n int) sparse[T]
 	// pass binds the layer to a graph: its input is x, its coefficients a, and
 	// it is computed for the first outputs of x's rows.

@@ -10,7 +10,8 @@ type sparse[T float] struct {
 	value []T
 }
 
-// newSparse returns a matrix with room for so many rows and entries.
+// newSparse returns a matrix with storage for the given numbers of rows and
+// entries.
 func newSparse[T float](rows, entries int) sparse[T] {
 	return sparse[T]{start: make([]int, rows+1), index: make([]int32, entries), value: make([]T, entries)}
 }
