@@ -10,8 +10,9 @@ type drawn struct {
 	scratch []float32
 }
 
-// chunkSamples samples are summed in float32, and such chunks in float64, so that the
-// rounding error does not grow with the number of samples.
+// chunkSamples is the number of samples summed in float32. The sums of these chunks
+// are added in float64, so the rounding error does not grow with the number of
+// samples.
 const chunkSamples = 64
 
 // draw samples logits mean + √variance·normal, for means and variances C × lanes and
@@ -19,7 +20,7 @@ const chunkSamples = 64
 //
 // Samples are float32. The largest mean of a lane is subtracted in float64 before, so
 // the logits that matter are small, and a probability has a relative error of 1e-6;
-// sampling 16 times brings an error of .003 anyway.
+// the sampling error of 16 samples is .003.
 func (d *drawn) draw(mean, variance []float64, normals []float32, classes, lanes int) {
 	d.average = resize(d.average, classes*lanes)
 	d.total = resize(d.total, len(normals)/classes*lanes)

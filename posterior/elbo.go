@@ -403,7 +403,7 @@ func (v *Variational) backward(weight float64, dz []float64) {
 			// With a = m/τ + ε√s/τ, τ ∂a/∂τ = -a.
 			b.dTau[l] -= float64(dLogit[l]*logit[l]) + float64(dSD[l]*s)
 			dLogit[l] *= byMean[l]
-			// √s has no derivative at s = 0, the zero embedding; 0 stands for it.
+			// √s has no derivative at s = 0, the zero embedding; 0 is used there.
 			if s > 0 {
 				dSD[l] *= byVariance[l] / s
 			} else {

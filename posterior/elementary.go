@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// The elementary functions of the package. The encoders have their own, in package
-// gnn/elementary: those are not fused and have other bits, and neither can change
-// without changing what recorded streams come to.
+// The elementary functions of the package. The encoders use those of package
+// gnn/elementary, which are not fused and have other bits. Neither can change
+// without changing the results of recorded streams.
 
 // Exp returns e^x with an error below 1 ulp and the same bits on every machine. Below
 // -708 it is 0, above 709 infinite, so that results are never subnormal; NaN stays

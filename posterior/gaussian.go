@@ -28,8 +28,8 @@ func (q *Gaussian) Validate() error {
 	return nil
 }
 
-// check is Validate but allows precisions of 0: forgetting takes those of a dimension
-// that no row uses down to that.
+// check is Validate but allows precisions of 0, which a dimension that no row uses
+// reaches by forgetting.
 func (q *Gaussian) check() error {
 	if q.Dim <= 0 || q.Classes <= 0 {
 		return fmt.Errorf("posterior: shape %d × %d: both must be positive", q.Dim, q.Classes)

@@ -24,7 +24,7 @@ func (r Rows) check(dim int) {
 }
 
 // MAP writes softmax(zᵀM/τ) of every row to dst, n × C: the prediction at the mode of
-// the posterior, which is what the paper scores (Section II-C).
+// the posterior, which the paper scores (Section II-C).
 func MAP(q *Gaussian, rows Rows, dst []float64) {
 	rows.check(q.Dim)
 	if len(dst) != rows.Len()*q.Classes {
@@ -62,7 +62,7 @@ type Predictive struct {
 	normals  []float32 // samples × classes
 	variance []float64 // Σ, d_e × classes
 
-	// The block of rows in work.
+	// The block of rows being predicted.
 	block
 	square       []float64 // z², d_e × lanes
 	mean, spread []float64 // means and variances of the logits, classes × lanes
@@ -120,8 +120,8 @@ func (p *Predictive) Serve(posteriors []*Gaussian, serves int, rows Rows, probs 
 }
 
 // predict samples block by block and writes the rows' uncertainty to split unless it is
-// nil. After each block it calls each with the block's first row and its length, while
-// the block's averages and logits are still there.
+// nil. After each block it calls each with the block's first row and its length; the
+// block's averages and logits are valid during that call.
 func (p *Predictive) predict(q *Gaussian, rows Rows, split []Uncertainty, each func(lo, n int)) {
 	rows.check(q.Dim)
 	if q.Classes != p.classes || split != nil && len(split) != rows.Len() {

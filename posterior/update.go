@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// Gradient is what multiplies the residual y - p in the update.
+// Gradient selects the vector u that multiplies the residual y - p in the update.
 type Gradient uint8
 
 const (
@@ -30,7 +30,7 @@ func (g Gradient) String() string {
 
 // Config holds the constants of Algorithm 1.
 type Config struct {
-	Lambda   float64 // λ in [0, 1]: what a batch keeps of the precision; the memory is 1/(1-λ) batches
+	Lambda   float64 // λ in [0, 1]: share of the precision that a batch keeps; the memory is 1/(1-λ) batches
 	Eta      float64 // η > 0: step size
 	Beta     float64 // β ≥ 0: pull towards the training posterior
 	Clip     float64 // δ > 0: the most that an entry of M moves in one update

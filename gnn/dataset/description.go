@@ -41,8 +41,8 @@ func (d *Dataset) SplitOwn(steps int) (Stream, error) {
 	return s, err
 }
 
-// description is the file dataset.json, which may be beside nodes.csv: what the
-// tables cannot express. Every field is optional.
+// description is the optional file dataset.json beside nodes.csv, for what the tables
+// cannot express. Every field is optional.
 type description struct {
 	Name    string   `json:"name,omitempty"`
 	Classes []string `json:"classes,omitempty"` // in order; some may have no nodes

@@ -12,11 +12,10 @@
 // finite, of dimension Dim, and all sparse or all dense; labels index Classes;
 // edges name nodes.
 //
-// Files are input from outside. Nothing that a header or a count claims takes
-// memory before the bytes are there, and everything read from a data set together
-// may take 64 times the size of its files and 16 MiB (limits.go). An error names
-// the file, the line, array or column, the value, and the remedy where there is
-// one.
+// Files are untrusted. No memory is allocated on the word of a header or a count
+// before the bytes have been read, and a data set may take at most 64 times the size
+// of its files plus 16 MiB (limits.go). An error names the file, the line, array or
+// column, the value, and the remedy where there is one.
 //
 // Everything random is drawn from a seeded generator. Only open.go and save.go
 // touch the file system; the loaders read from an [io/fs.FS].
@@ -32,7 +31,7 @@
 //	ogb.go          OGB's raw layout
 //	npz.go, npy.go  archives of numpy arrays
 //	features.go     feature vectors while they are read: sparse or dense
-//	limits.go       limits of what is read
+//	limits.go       limits of input
 //	save.go         Save: nodes.csv, edges.csv, dataset.json
 //	drift.go        the generator
 package dataset

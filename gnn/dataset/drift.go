@@ -12,7 +12,7 @@ import (
 
 // DriftConfig configures [Drift]: a growing graph of papers that cite earlier
 // ones, whose class shares, features and homophily drift. [DriftPreset] fills
-// it; every field then means what it says, 0 included.
+// it. No field has a default: 0 means 0.
 //
 // The law, for a paper that arrives at time t in years, with y₀ the time when
 // training ends, A(t) = 1 from the middle of the stream on and 0 before, and
@@ -136,9 +136,8 @@ func Drift(c DriftConfig) (*Dataset, Stream, error) {
 	return d, s, err
 }
 
-// validate returns an error for the first field out of range, by the name of
-// its flag. The bounds keep the arithmetic finite and the memory below what a
-// machine has.
+// validate returns an error for the first field out of range, by the name of its
+// flag. The bounds keep the arithmetic finite and bound the memory.
 func (c *DriftConfig) validate() error {
 	for _, f := range []struct {
 		name         string
@@ -235,7 +234,8 @@ type plane struct {
 	speed, sign float64
 }
 
-// paper is what is drawn of a node before its features and citations.
+// paper holds the properties of a node that are drawn before its features and
+// citations.
 type paper struct {
 	t               float64
 	class, sub      int

@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// Limits of what is read, far above any data set that fits in memory: they keep
-// sums and products of counts within an int and errors within a line. The limits
-// on features and edges hold for generated graphs too.
+// Limits of input, far above any data set that fits in memory. They keep sums and
+// products of counts within an int, and errors within a line. The limits on features
+// and edges hold for generated graphs too.
 const (
 	maxNodes   = 100_000_000
 	maxEdges   = 2_000_000_000
@@ -23,10 +23,9 @@ const (
 	maxYear = math.MaxInt16
 )
 
-// What the files of a data set may expand to in memory, in bytes:
-// maxRatio·size + freeBytes. The ratio is enough for bags of words, of which
-// hardly more than the nonzero numbers are kept; the constant for small files,
-// whatever they hold.
+// A data set may take maxRatio·size + freeBytes bytes of memory, with size the size
+// of its files. The ratio is enough for bags of words, which are kept sparse; the
+// constant is enough for small files of any content.
 const (
 	maxRatio  = 64
 	freeBytes = 16 << 20

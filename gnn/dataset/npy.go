@@ -31,9 +31,9 @@ type array struct {
 	buf    [4096]float64
 }
 
-// openArray opens a member. Of its header it believes only what agrees with the
-// archive's directory. The directory may lie as well, so no memory is taken for
-// the numbers before they are there.
+// openArray opens a member. It is an error when the member's header does not agree
+// with the archive's directory. Both are untrusted, so no memory is allocated for
+// the numbers before they are read.
 func openArray(name string, f *zip.File) (*array, error) {
 	member, err := f.Open()
 	if err != nil {

@@ -78,8 +78,8 @@ func (f folder) nodeRows(name string, n int, row func(line []byte) error) error 
 	return f.rows(name, n, "nodes", "num-node-list", row)
 }
 
-// integers reads an integer from low to high for each node. It takes no memory on
-// the word of n: the nodes' features have been read.
+// integers reads an integer from low to high for each node. n need not be checked
+// against the budget: the nodes' features have been read.
 func (f folder) integers(name string, n, low, high int) ([]int32, error) {
 	var out []int32
 	return out, f.nodeRows(name, n, func(line []byte) error {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Open reads a data set in one of four layouts, told apart by what is there:
+// Open reads a data set in one of four layouts, recognised by the files that are there:
 //
 //   - A folder with nodes.csv and edges.csv; or the path of a nodes.csv with
 //     its edges.csv beside it, where both may have a common prefix
@@ -36,8 +36,8 @@ import (
 // folder, prefix or .npz file. Features are kept sparse if at most a quarter of
 // the numbers are nonzero.
 //
-// A file that does not hold what it should is an error that says where. Memory
-// is bounded by the size of the files, see the package comment.
+// Invalid contents are an error with the file and the place in it. Memory is bounded
+// by the size of the files, see the package comment.
 func Open(path string) (*Dataset, error) {
 	if strings.HasSuffix(path, ".npz") {
 		d, err := openNPZ(path)

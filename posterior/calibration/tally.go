@@ -42,7 +42,7 @@ func means(scores []Score, bins int) Means {
 // empty and ready to use.
 type Tally struct {
 	Labels  int     // scores added
-	Correct int     // of these, correct predictions
+	Correct int     // scores of correct predictions
 	LogLoss float64 // sum, nats
 	Brier   float64 // sum
 	Bins    Bins    // sum of Bins[b].Count is Labels, of Bins[b].Correct is Correct

@@ -10,13 +10,13 @@
 // in the long run a share α of sets miss.
 //
 // [Limits] say when a prediction should not be acted on, because of its set, its
-// confidence, or an embedding that is unlike those known ([Outside]).
+// confidence, or an embedding far from those seen before ([Outside]).
 //
 //	score.go      scores of a class, and the split conformal threshold
 //	predictor.go  Predictor: thresholds that follow the labels
 //	impute.go     scores of rows whose labels have not come yet
 //	set.go        Set, its coverage, and when to abstain
-//	outside.go    how unlike the known an embedding is
+//	outside.go    how far an embedding is from a reference
 //	state.go      state as bytes
 //
 // Probabilities are n × C, flat and row-major, and must be finite; labels are classes

@@ -18,14 +18,15 @@ type imputed struct {
 	sortedImputed []float64    // their scores, sorted
 }
 
-// Impute adds rows without labels to the scores that thresholds are taken from, as
-// they are served. A row counts as if its class had been drawn from its own
-// probabilities, which is so if the model is calibrated; ACI's level corrects for what
-// it is not. A row is removed when a label comes for it or for a later one, unless
-// there are fewer than Config.Impute scores in all; at most Window rows are kept.
+// Impute adds rows without labels, as they are served, to the scores from which
+// thresholds are computed. The score of a row is that of a class drawn from its own
+// probabilities, which has the right distribution if the model is calibrated; ACI's
+// level corrects for miscalibration. A row is removed when a label comes for it or
+// for a later row, unless fewer than Config.Impute scores would remain; at most Window
+// rows are kept.
 //
-// So there are thresholds before the first label, and when labels are late a change in
-// what is served moves the thresholds at once.
+// So there are thresholds before the first label, and when labels are late the
+// thresholds follow a change of the predictions at once.
 func (p *Predictor) Impute(rows Rows) {
 	n := p.check(rows)
 	if len(rows.ID) != n {
@@ -59,9 +60,10 @@ func (l *imputed) add(x imputedRow) {
 	l.sortedImputed = slices.Insert(l.sortedImputed, i, x.score)
 }
 
-// prune removes rows that are no longer wanted: more than Window, and, as long as at
-// least Impute scores remain with the given number of labelled ones, rows before
-// through, the first row after the latest that has a label.
+// prune removes the oldest rows while there are more than Window, or while the oldest
+// has an ID below through (1 + the largest ID with a label) and more than Impute
+// scores are left, counting the given number of labels. With Fixed, all IDs count as
+// below through.
 func (l *imputed) prune(cfg *Config, labels int, through uint64) {
 	first := 0
 	for ; first < len(l.rows); first++ {

@@ -7,11 +7,12 @@ import (
 	"slices"
 )
 
-// Outside scores how unlike known embeddings an embedding is, without labels: its
-// squared Mahalanobis distance from a reference, the first rows seen (after Lee et al.
-// 2018, with one mean instead of one for each class). The unit is the 99th percentile of
-// the distances of the reference's rows, each measured from rows that it is not part
-// of: a score above 1 is rare in the reference, one above 2 hardly occurs there.
+// Outside scores how far an embedding is from a reference, the first rows seen,
+// without labels: the score is its squared Mahalanobis distance (after Lee et al. 2018,
+// with one mean instead of one for each class). The unit is the 99th percentile of the
+// distances of the reference's rows, each measured from the half of the reference that
+// it is not part of: a score above 1 is rare in the reference, one above 2 hardly
+// occurs there.
 //
 // The reference is full after 16 rows for each dimension. Scores are 0 until then, and
 // the reference does not change afterwards.

@@ -83,7 +83,7 @@ func DefaultConfig(classes int) Config {
 // maxScores bounds the scores that a Predictor keeps, and so its memory.
 const maxScores = 1 << 24
 
-// Validate reports everything that is out of range, with the remedy.
+// Validate reports every field that is out of range, with the remedy.
 func (c Config) Validate() error {
 	return errors.Join(c.Score.Validate(), remedies(
 		check{c.Classes > 1, fmt.Errorf("classes %d: give 2 or more", c.Classes)},
@@ -126,7 +126,7 @@ func remedies(checks ...check) error {
 	return errors.Join(errs...)
 }
 
-// Rows are rows as served.
+// Rows are predictions as they were served.
 type Rows struct {
 	Probs []float64 // n × C
 	// ID, n, identifies rows: with the seed it determines a row's uniform number, the
@@ -137,7 +137,7 @@ type Rows struct {
 	// Slice, n, is the group of every row, from 0. It may be nil if Slices is 1.
 	Slice []int32
 	// Lag, n, is the number of rows that were served between each row and its label,
-	// at least 1. Only Learn reads it; if it is nil, Gain bounds nothing.
+	// at least 1. Only Learn reads it; if it is nil, Gain has no effect.
 	Lag []int
 }
 
@@ -194,9 +194,9 @@ func (p *Predictor) Sets(rows Rows) []Set {
 	return sets
 }
 
-// Calibrate learns from labelled rows that were not served, such as those of a
-// warm-up: their scores enter the windows, and levels and offsets stay. With Fixed,
-// the thresholds are those of the rows of the latest call alone.
+// Calibrate adds the scores of labelled rows that were not served, such as those of a
+// warm-up, to the windows; levels and offsets do not change. With Fixed, it sets the
+// thresholds from these rows alone.
 func (p *Predictor) Calibrate(rows Rows, labels []int32) {
 	n := p.checkLabels(rows, labels)
 	scores := make([][]float64, len(p.cells))
@@ -209,11 +209,11 @@ func (p *Predictor) Calibrate(rows Rows, labels []int32) {
 	}
 }
 
-// Learn learns from labelled rows in order. covered says for each whether its set, as
-// served, held the label, so that it is the coverage of what was served that is
-// corrected, however late labels come. If covered is nil, the current thresholds are
-// judged instead. With Fixed, Learn changes nothing after Calibrate or after Window
-// labels.
+// Learn updates the thresholds with labelled rows, in order. covered reports for each
+// row whether the set that was served held the label; so the coverage of served sets
+// is controlled, however late labels come. If covered is nil, the set under the
+// current thresholds is used instead. With Fixed, Learn changes nothing after
+// Calibrate or after Window labels.
 func (p *Predictor) Learn(rows Rows, labels []int32, covered []bool) {
 	n := p.checkLabels(rows, labels)
 	if covered != nil && len(covered) != n {
@@ -331,9 +331,9 @@ func (c *cell) calibrate(cfg *Config, scores []float64) {
 	c.setThreshold(cfg)
 }
 
-// learn learns the score of a label. served says whether the set served held the label,
-// now whether the current threshold admits it. PID's offset follows now: it has no
-// bounds, and following served it would swing when labels are late.
+// learn updates the cell with the score of a label. served reports whether the served
+// set held the label, now whether the current threshold admits it. PID's offset uses
+// now: the offset is unbounded, so with served it would oscillate when labels are late.
 func (c *cell) learn(cfg *Config, score float64, served, now bool, rate float64, through uint64) {
 	if cfg.Method == Fixed {
 		if c.level > 0 && len(c.window) < cfg.Window {
@@ -363,7 +363,7 @@ func miss(hit bool, alpha float64) float64 {
 	return 1 - alpha
 }
 
-// spread returns the range of the scores, of which there is at least one.
+// spread returns the range of the scores. There must be at least one.
 func (c *cell) spread() float64 {
 	all := [2][]float64{c.sorted, c.sortedImputed}
 	if len(all[0]) == 0 || len(all[1]) == 0 {

@@ -47,7 +47,7 @@ type Score struct {
 	Randomized bool
 }
 
-// Validate reports what is out of range, with the remedy.
+// Validate reports every field that is out of range, with the remedy.
 func (s Score) Validate() error {
 	return remedies(
 		check{s.Kind <= RAPS, fmt.Errorf("score %v: give lac, aps or raps", s.Kind)},

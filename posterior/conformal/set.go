@@ -31,8 +31,8 @@ func (s Set) Append(dst []int32) []int32 {
 
 func (s Set) add(class int) { s[class/64] |= 1 << (class % 64) }
 
-// Coverage counts sets, as served, and the labels they held. It adds up over parts of a
-// stream.
+// Coverage counts served sets and the labels they held. The counts of the parts of a
+// stream can be merged.
 type Coverage struct {
 	Rows    uint64
 	Covered uint64 // rows whose set held the label
@@ -69,7 +69,7 @@ type Reason uint8
 const (
 	// Certain: there is no reason.
 	Certain Reason = iota
-	// OutOfDistribution: the row is unlike those known.
+	// OutOfDistribution: the embedding is far from the reference of Outside.
 	OutOfDistribution
 	// EmptySet: no class conforms.
 	EmptySet
@@ -96,7 +96,7 @@ func (r Reason) String() string {
 	return fmt.Sprintf("Reason(%d)", uint8(r))
 }
 
-// Limits are the limits beyond which to abstain. With the zero value there are none.
+// Limits are the limits beyond which to abstain. The zero value has none.
 type Limits struct {
 	MinConfidence float64 // abstain if the confidence is lower
 	MaxSize       int     // abstain if the set has more classes, or none; 0 for no limit

@@ -1,10 +1,11 @@
 // Package drift detects changes of a stream.
 //
 // With labels, [ADWIN] and [PageHinkley] test whether the mean of a number has changed,
-// such as the log loss of what was served. Without labels, an [MMD] compares the
+// such as the log loss of served predictions. Without labels, an [MMD] compares the
 // distribution of embeddings or of predicted classes with a reference window, and a
-// [Monitor] estimates accuracy and calibration error of what is served, from its
-// confidence and from how often earlier predictions of such confidence were correct.
+// [Monitor] estimates the accuracy and calibration error of served predictions, from
+// their confidence and the share of earlier predictions of such confidence that were
+// correct.
 //
 //	adwin.go        mean of a window that grows while nothing changes
 //	pagehinkley.go  cumulative deviations from the mean

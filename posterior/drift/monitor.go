@@ -28,11 +28,12 @@ func (c MonitorConfig) Validate() error {
 	)
 }
 
-// Monitor estimates accuracy and calibration error of what is served before its labels
-// come, and measures them as labels come. The estimate corrects each confidence by the
-// gap between confidence and accuracy of earlier predictions in the same bin of
-// [calibration.Bins]. So it follows a change of the confidences at once, and a change of
-// what they are worth only with the labels. Earlier rows decay.
+// Monitor estimates the accuracy and calibration error of served predictions before
+// their labels come, and measures both as labels come. The estimate corrects each
+// confidence by the gap between confidence and accuracy of earlier predictions in the
+// same bin of [calibration.Bins]. So it follows a change of the confidences at once, and
+// a change of the accuracy at a given confidence only with the labels. Earlier rows
+// decay.
 type Monitor struct {
 	cfg      MonitorConfig
 	served   [calibration.BinCount]fading
@@ -45,12 +46,12 @@ type fading struct{ count, correct, confidence float64 }
 // gap returns Σ (confidence - correct) over the rows, decayed.
 func (f *fading) gap() float64 { return f.confidence - f.correct }
 
-// Measures are the measures of a Monitor. Each is 0 before the first row it is of.
+// Measures are the measures of a Monitor. Each is 0 before its first row.
 type Measures struct {
 	Served, Labelled  float64 // decayed number of rows
-	Confidence        float64 // mean confidence of what is served: its accuracy, if calibrated
-	EstimatedAccuracy float64 // of what is served, corrected by the labels so far
-	EstimatedECE      float64 // of what is served
+	Confidence        float64 // mean confidence of served rows: their accuracy, if calibrated
+	EstimatedAccuracy float64 // of served rows, corrected by the labels so far
+	EstimatedECE      float64 // of served rows
 	RealisedAccuracy  float64 // of labelled rows
 	RealisedECE       float64 // of labelled rows, over bins of equal width
 }

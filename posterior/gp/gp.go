@@ -14,7 +14,7 @@ import (
 // thousand rows. For more, set Batch, to 1000 say, and fewer Epochs: what counts is the
 // number of steps, which should be at least 300.
 type Config struct {
-	Inducing     int     // inducing points, at most; 0 for 64. Never more than there are distinct rows
+	Inducing     int     // inducing points, at most; 0 for 64. There are never more than distinct rows
 	Samples      int     // of the expected log likelihood; 0 for 10. An even number is pairs ±ε
 	Epochs       int     // 0 for 300
 	Batch        int     // rows per step; 0 for all

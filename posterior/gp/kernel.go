@@ -54,9 +54,9 @@ func (f rbf) backward(x, z, dist, k, dk, dz blas64.General) (byVariance, byLengt
 	return byVariance, byLengthscale * inv
 }
 
-// exp returns e^x with an error of up to about |x| ulp, from math.Exp2: that is plain Go on amd64, so
-// its bits do not depend on the processor. The published results of Table I have these
-// bits, and not those of posterior.Exp.
+// exp returns e^x with an error of up to about |x| ulp. It uses math.Exp2, which is
+// plain Go on amd64, so its bits do not depend on the processor. posterior.Exp has
+// other bits: the published results of Table I have those of this function.
 func exp(x float64) float64 { return math.Exp2(x * math.Log2E) }
 
 func addScaled(dst []float64, s float64, x []float64) {

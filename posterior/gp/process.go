@@ -37,8 +37,8 @@ func newParams(points, dim, classes int) *params {
 
 // hyperprior is the prior of the kernel: log s² and log ℓ are normal. Without it the
 // bound often explains a few dozen rows with overlapping classes as noise (s² falls to 0,
-// or ℓ until no row tells anything about another), and with well-separated classes s²
-// grows without limit.
+// or ℓ until rows do not affect each other), and with well-separated classes s² grows
+// without limit.
 type hyperprior struct{ centre [2]float64 }
 
 // newHyperprior returns the prior for rows at the given median distance. Its centre is

@@ -13,8 +13,8 @@ type cholesky struct {
 	factor []float64
 }
 
-// factorize factorises the n × n matrix m, of which it reads the upper triangle. It
-// reports whether m is positive definite; solve may follow only if it is.
+// factorize factorises the symmetric n × n matrix m and reports whether m is positive
+// definite; solve may follow only if it is. Only the upper triangle of m is read.
 func (c *cholesky) factorize(m []float64, n int) bool {
 	c.factor = resize(c.factor, n*n)
 	copy(c.factor, m)
@@ -31,8 +31,8 @@ func (c *cholesky) solve(x []float64) {
 	)
 }
 
-// multiplySymmetric sets dst to m x for a symmetric m, of which it reads the upper
-// triangle.
+// multiplySymmetric sets dst to m x for a symmetric m. Only the upper triangle of m
+// is read.
 func multiplySymmetric(dst, m, x []float64) {
 	n := len(x)
 	clear(dst)

@@ -8,14 +8,14 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// Config is the heads of a pool and their constants. Model files hold it as JSON.
+// Config lists the heads of a pool and their constants. Model files hold it as JSON.
 type Config struct {
 	Heads   []HeadConfig `json:"heads"`
 	Weights Weights      `json:"weights"`
 	// Batch is the number of labels of a full batch. A batch of n labels keeps
-	// λ^min(1, n/Batch) of the past, in the weights and in full, joint and wide
-	// heads: many small batches forget as much as one full one. Larger batches
-	// forget no more than a full one.
+	// λ^min(1, n/Batch) of the past, in the weights and in joint and wide heads:
+	// many small batches forget as much as one full one. Larger batches forget no
+	// more than a full one.
 	Batch float64 `json:"batch"`
 }
 
@@ -93,8 +93,8 @@ type Label struct {
 	Evidence Evidence `json:"evidence"`
 }
 
-// Evidence is what a label head sees of the labels around a node, a number for each
-// class.
+// Evidence is the summary of the labels around a node that a label head reads, a
+// number for each class.
 type Evidence string
 
 const (
@@ -112,7 +112,7 @@ type Weights struct {
 	WeightSD float64 `json:"weight_sd"` // prior standard deviation of a weight
 	BiasSD   float64 `json:"bias_sd"`   // prior standard deviation of a class's bias
 	Floor    float64 `json:"floor"`     // negative: log probabilities below it count as it, nats
-	Lambda   float64 `json:"lambda"`    // λ in (0, 1]: what a full batch keeps of the past; the rest returns to the prior
+	Lambda   float64 `json:"lambda"`    // λ in (0, 1]: share of the past that a full batch keeps; the rest returns to the prior
 	Steps    int     `json:"steps"`     // Newton steps for a batch, at most
 }
 
@@ -193,8 +193,8 @@ func Inspect(x Features, n, d, classes int) Traits {
 // words have a density of about .01, dense features of 1; anything between would do.
 const sparseDensity = 0.25
 
-// enoughPerClass is the number of training rows per class from which on an encoder
-// has learned what dense features tell: then a wide head, the most expensive one,
+// enoughPerClass is the number of training rows per class from which on the embedding
+// holds the information of dense features: then a wide head, the most expensive one,
 // adds nothing to the heads on the embedding.
 const enoughPerClass = 100
 
@@ -210,9 +210,9 @@ const enoughPerClass = 100
 //   - Weights: Total 1.5 makes the pool sharper than the geometric mean of its heads
 //     from the start. Learning the weights matters most under drift. λ between .97
 //     and 1 hardly matters, .9 is worse. A head may lose at most 8 nats a label.
-//   - Variance 30 hardly shrinks weights on features of unit length; λ 1 on sparse
-//     features, where nothing is gained by forgetting, .99 on dense ones.
-//   - Training rows take 40 passes, as they are fitted once and from nothing; a
+//   - Variance 30 hardly shrinks weights on features of unit length. λ is 1 on sparse
+//     features, where forgetting does not help, and .99 on dense ones.
+//   - The fit to the training rows starts at the prior and takes 40 passes; that to a
 //     batch starts near its solution and takes 3 to 5.
 func Default(t Traits) Config {
 	online := posterior.DefaultConfig()

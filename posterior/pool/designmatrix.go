@@ -7,9 +7,9 @@ import (
 )
 
 // designMatrix is the matrix Φ of a batch: a row for each node, a column for each
-// feature. A head may have very many columns of which a batch uses few, so Φ has
-// only the columns that occur, numbered from 0 in the order of appearance;
-// columns maps these to the head's own.
+// feature. A head may have very many columns, and a batch use few of them, so Φ has
+// only the columns that occur, numbered from 0 in the order of appearance; columns
+// maps these to the head's own.
 //
 // Matrices with a number for each class have rows of stride numbers, the classes
 // first and then zeros; see [strideOf].

@@ -1,7 +1,7 @@
 // Package pool classifies nodes by several heads and pools their probabilities
 // with weights that are learned online. The heads see different things: a node's
 // embedding, its features, its neighbours' features and its neighbours' labels.
-// The package knows no graph: its caller brings what the heads need as [Rows].
+// The package holds no graph: the caller supplies what the heads read as [Rows].
 //
 // # Data
 //
@@ -46,9 +46,9 @@
 //
 // Weights w and biases b have a Gaussian posterior with full covariance. It is
 // fitted to the probabilities that were served, before the heads learn from the
-// batch's labels, so a head earns its weight by prediction and not by fit; and it
-// forgets towards its prior (weights.go). Shadow heads learn and are scored
-// without being part of the pool.
+// batch's labels, so that weights reward prediction and not fit; and it forgets
+// towards its prior (weights.go). Shadow heads learn and are scored without being
+// part of the pool.
 //
 // # Determinism
 //
@@ -62,7 +62,7 @@
 //
 //	pool.go          Pool: predict, train, learn, state
 //	config.go        Config and the constants of every head, Default
-//	rows.go          Rows, Features, Batch: what a caller brings
+//	rows.go          Rows, Features, Batch: the caller's input
 //	weights.go       the log-linear pool
 //	paper.go, joint.go, wide.go, bayes.go, label.go            the heads
 //	softmaxfit.go    softmax regression with a diagonal Gaussian prior

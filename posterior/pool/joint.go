@@ -11,15 +11,15 @@ import (
 //
 //	p(y = c) = softmax(φᵀM)_c,  φ_v = [z_v/τ_v ; dampen(n_v) ; dampen(q_v) ; 1],
 //
-// where dampen(n) = n/√max(1, Σn). An encoder's embedding and the neighbours'
-// labels tell much of the same; a joint regression does not count it twice, as a
+// where dampen(n) = n/√max(1, Σn). An encoder's embedding and the neighbours' labels
+// share much of their information; a joint regression does not count it twice, as a
 // product of two heads would.
 //
 // The prior of the weights on z is N(M*, 1/(Share·T*)), a weakened training
 // posterior; Share is small because with labels at hand less depends on z. That of
 // the others is N(0, Variance). A batch is one softmaxFit from M0 = M and
 // T0 = λ^share T + (1-λ^share) T_prior: only the precision is forgotten, so an
-// estimate stays until something contradicts it.
+// estimate stays until labels contradict it.
 type joint struct {
 	Joint
 	shape   Shape
@@ -71,8 +71,8 @@ func (j *joint) designMatrix(rows *Rows) *denseMatrix {
 	return j.phi
 }
 
-// dampen writes n/√max(1, Σn) to dst: k labels that say the same are worth √k, as
-// neighbours' labels are not independent of each other.
+// dampen writes n/√max(1, Σn) to dst: k equal labels count as √k, because the labels
+// of neighbours are not independent of each other.
 func dampen(dst []float64, n []float32) {
 	var total float64
 	for k, x := range n {
@@ -98,8 +98,9 @@ func (j *joint) predict(rows *Rows, logp []float64) {
 	}
 }
 
-// train does nothing. The encoder was trained on the training rows, so their
-// embeddings are better than those to come, and no labels were known around them.
+// train does nothing: the encoder was fitted to the training rows, so their
+// embeddings separate classes better than those of later rows, and no labels were
+// known around them.
 func (j *joint) train(*Batch) {}
 
 func (j *joint) learn(b *Batch, share float64) posterior.Report {

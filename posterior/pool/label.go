@@ -14,7 +14,7 @@ import "github.com/gvbll/gvbll/posterior"
 // The label y of node v adds e_v, as it was when v was served, to H[y,·]. Evidence
 // from n_v is symmetric, so v is also evidence about its labelled neighbours:
 // H[k,y] grows by e_v[k]. Edges between two nodes of the same batch were in neither
-// e_v and count one each way. Nothing is forgotten.
+// e_v, and each adds 1 to H in both directions. Nothing is forgotten.
 type label struct {
 	Label
 	classes int
@@ -135,8 +135,8 @@ func (l *label) readState(r *reader) {
 //	p(c) = (n_v[c] + π_c)/(Σ_k n_v[k] + 1),
 //
 // where π is each class's share of all labels so far, plus one of each class: a
-// Dirichlet prior with the weight of one neighbour. It assumes homophily, and needs
-// no learning to use it. Nothing is forgotten.
+// Dirichlet prior with the weight of one neighbour. It assumes homophily instead of
+// learning it. Nothing is forgotten.
 type vote struct {
 	classes int
 	version uint64

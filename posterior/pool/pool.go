@@ -180,9 +180,9 @@ func (p *Pool) loadMembers(n int, logProbs []float32) {
 	})
 }
 
-// Train has the heads learn from the training rows, all in one batch, before any
-// other. The weights learn nothing from it: on rows that a head was fitted to, it
-// looks better than it is. Train does not read LogProbs and Refresh.
+// Train updates the heads with the training rows, in one batch, before any other
+// batch. The weights do not change: a head's probabilities on rows that it was fitted
+// to are better than those on new rows. Train does not read LogProbs and Refresh.
 func (p *Pool) Train(b Batch) {
 	p.check(&b)
 	if b.N == 0 {

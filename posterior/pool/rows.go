@@ -46,10 +46,9 @@ type Rows struct {
 	Embedded posterior.Rows
 }
 
-// Batch is labelled rows to learn from. Embedded, Labelled and Second are as they
-// were when the node was served. X, S and Degree are as they are now: the heads
-// that use them learn as well from those, and then features need not be kept until
-// the label comes.
+// Batch is labelled rows to learn from. Embedded, Labelled and Second have the values
+// with which the node was served. X, S and Degree have the present values: heads learn
+// equally well from these, and features need not be stored until the label comes.
 type Batch struct {
 	Rows
 	Labels []int32
@@ -57,10 +56,10 @@ type Batch struct {
 	LogProbs []float32
 	// Pairs are the edges between two rows of the batch, by index, each once.
 	Pairs [][2]int32
-	// Refresh are neighbours of the batch's rows that were labelled before it, as
-	// they are now, with their labels. The batch's nodes are new neighbours to them,
-	// so s_v has changed, and heads with Wide.Refresh learn from them again. Only X,
-	// S and Degree are read.
+	// Refresh are the neighbours of the batch's rows that were labelled before it,
+	// with present values, and RefreshLabels their labels. The batch's nodes are new
+	// neighbours of theirs, so s_v has changed, and heads with Wide.Refresh learn from
+	// them again. Only X, S and Degree are read.
 	Refresh       Rows
 	RefreshLabels []int32
 }

@@ -4,7 +4,7 @@ package pool
 // is part of the state.
 type score struct {
 	rows    int64
-	correct int64   // of these, correct predictions; ties go to the lowest class
+	correct int64   // rows predicted correctly; ties go to the lowest class
 	logLoss float64 // Σ -log p[y], nats
 }
 

@@ -14,9 +14,8 @@ type softmaxScratch struct {
 	most, total []float64 // of each row: the largest logit, and Σ e^(logit - largest)
 }
 
-// exponentials replaces rows, n × stride of which the first classes numbers are
-// logits, by e^(logit - most), and sets most and total. Numbers beyond the classes
-// become 0.
+// exponentials replaces the logits of rows, n × stride, by e^(logit - most), and sets
+// most and total. The first classes numbers of a row are logits; the others become 0.
 func (s *softmaxScratch) exponentials(rows []float64, n, classes, stride int) {
 	s.most, s.total = resize(s.most, n), resize(s.total, n)
 	if classes < stride {

@@ -15,9 +15,9 @@ import (
 // independent Gaussian posterior N(M_jc, 1/T_jc).
 //
 // A batch is one softmaxFit from M0 = M and T0 = λ^share T + (1-λ^share)/v: only
-// the precision is forgotten, so an estimate stays until something contradicts it.
-// A batch costs what its own columns cost: a column that it does not use forgets
-// later, when one does.
+// the precision is forgotten, so an estimate stays until labels contradict it. The
+// time of a batch is proportional to its own columns: other columns are forgotten
+// later, by the next batch that uses them.
 type wide struct {
 	Wide
 	shape   Shape
@@ -28,8 +28,8 @@ type wide struct {
 	mean, precision []float64 // M and T, columns × stride
 
 	// clock is the sum of the shares of all batches learned. updated[j] ≤ clock is
-	// its value when column j's T was last written: that T is still to forget
-	// λ^(clock - updated[j]).
+	// its value when column j's T was last written: forgetting by the factor
+	// λ^(clock - updated[j]) is still due.
 	clock   float64
 	updated []float64
 
@@ -163,7 +163,7 @@ func (w *wide) learn(b *Batch, share float64) posterior.Report {
 	return posterior.Report{}
 }
 
-// update learns from rows, and notes which columns that changes.
+// update learns from rows and adds their columns to changed.
 func (w *wide) update(rows *Rows, labels []int32, passes int) {
 	phi := w.designMatrix(rows, true)
 	w.loadPrior(phi)
