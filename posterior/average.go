@@ -22,8 +22,8 @@ const chunkSamples = 64
 // the logits that matter are small, and a probability has a relative error of 1e-6;
 // the sampling error of 16 samples is .003.
 func (d *drawn) draw(mean, variance []float64, normals []float32, classes, lanes int) {
-	d.average = resize(d.average, classes*lanes)
-	d.total = resize(d.total, len(normals)/classes*lanes)
+	d.average = Resize(d.average, classes*lanes)
+	d.total = Resize(d.total, len(normals)/classes*lanes)
 	clear(d.average)
 	clear(d.dot[:])
 	all := d.total
@@ -45,7 +45,7 @@ const (
 
 // averagesPlain adds one chunk of samples to average and dot, and sets total.
 func averagesPlain(d *drawn, mean, variance []float64, normals []float32, classes, lanes int) {
-	d.scratch = resize(d.scratch, 4*classes)
+	d.scratch = Resize(d.scratch, 4*classes)
 	s := d.scratch
 	logit, sd, e, sum := s[:classes], s[classes:2*classes], s[2*classes:3*classes], s[3*classes:]
 	for l := range lanes {

@@ -26,7 +26,7 @@ func lanesOf(rows int) int { return (rows + laneWidth - 1) &^ (laneWidth - 1) }
 // load sets lanes, z and byTau from rows.
 func (b *block) load(rows Rows, dim int) {
 	b.lanes = lanesOf(rows.Len())
-	b.z = resize(b.z, dim*b.lanes)
+	b.z = Resize(b.z, dim*b.lanes)
 	toLanes(b.z, rows.Z, rows.Len(), dim)
 	clear(b.byTau[:])
 	for l, tau := range rows.Tau {
@@ -45,7 +45,7 @@ func (b *block) linear(dst, w, z, by []float64) {
 // probabilities sets probs to softmax(zᵀM/τ).
 func (b *block) probabilities(q *Gaussian, rows Rows) {
 	b.load(rows, q.Dim)
-	b.probs = resize(b.probs, q.Classes*b.lanes)
+	b.probs = Resize(b.probs, q.Classes*b.lanes)
 	b.linear(b.probs, q.Mean, b.z, b.byTau[:b.lanes])
 	b.softmax(b.probs)
 }
@@ -107,7 +107,8 @@ func fromLanes[T float32 | float64](dst []T, stride int, src []float64, rows, co
 	}
 }
 
-// resize returns s with length n, with undefined contents.
-func resize[T any](s []T, n int) []T {
+// Resize returns s with length n, in a new slice if its capacity is less. The
+// elements' values are undefined.
+func Resize[T any](s []T, n int) []T {
 	return slices.Grow(s[:0], n)[:n]
 }

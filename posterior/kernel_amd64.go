@@ -152,7 +152,7 @@ func averages(d *drawn, mean, variance []float64, normals []float32, classes, la
 		averagesPlain(d, mean, variance, normals, classes, lanes)
 		return
 	}
-	d.scratch = resize(d.scratch, (4*classes+2)*16)
+	d.scratch = Resize(d.scratch, (4*classes+2)*16)
 	for l := 0; l < lanes; {
 		do, width := averagesAVX2, 8
 		if kernels == avx512 && l+16 <= lanes {

@@ -127,7 +127,7 @@ func (p *Predictive) predict(q *Gaussian, rows Rows, split []Uncertainty, each f
 	if q.Classes != p.classes || split != nil && len(split) != rows.Len() {
 		panic(fmt.Sprintf("posterior: predictive over %d classes: posterior of %d, %d rows into %d splits", p.classes, q.Classes, rows.Len(), len(split)))
 	}
-	p.variance = resize(p.variance, len(q.Precision))
+	p.variance = Resize(p.variance, len(q.Precision))
 	q.variances(p.variance)
 	for lo := 0; lo < rows.Len(); lo += blockRows {
 		n := min(blockRows, rows.Len()-lo)
@@ -149,10 +149,10 @@ func (p *Predictive) predict(q *Gaussian, rows Rows, split []Uncertainty, each f
 // moments sets mean and spread of the logits of a block of rows.
 func (p *Predictive) moments(q *Gaussian, rows Rows) {
 	p.load(rows, q.Dim)
-	p.square = resize(p.square, len(p.z))
+	p.square = Resize(p.square, len(p.z))
 	multiply(p.square, p.z, p.z)
 	n := p.classes * p.lanes
-	p.mean, p.spread, p.probs = resize(p.mean, n), resize(p.spread, n), resize(p.probs, n)
+	p.mean, p.spread, p.probs = Resize(p.mean, n), Resize(p.spread, n), Resize(p.probs, n)
 	p.linear(p.mean, q.Mean, p.z, p.byTau[:p.lanes])
 	var bySquare [blockRows]float64
 	for l, tau := range rows.Tau {
@@ -186,7 +186,7 @@ func (p *Predictive) run() (aleatoric [blockRows]float64) {
 
 // entropies returns the entropy of every lane's average, in nats.
 func (p *Predictive) entropies() (h [blockRows]float64) {
-	logs := resize(p.logs, len(p.average))
+	logs := Resize(p.logs, len(p.average))
 	p.logs = logs
 	logarithms(logs, p.average)
 	for i := 0; i < len(logs); i += p.lanes {

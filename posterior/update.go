@@ -117,7 +117,7 @@ func (s *statistics) add(q *Gaussian, rows Rows, labels []int32, g Gradient, e *
 func (e *evidence) set(q *Gaussian, rows Rows, labels []int32, g Gradient) {
 	n, d, classes := rows.Len(), q.Dim, q.Classes
 	e.probabilities(q, rows)
-	e.u, e.square = resize(e.u, n*d), resize(e.square, n*d)
+	e.u, e.square = Resize(e.u, n*d), Resize(e.square, n*d)
 	for i := range n {
 		scale := 1.0
 		if g == Scaled {
@@ -129,7 +129,7 @@ func (e *evidence) set(q *Gaussian, rows Rows, labels []int32, g Gradient) {
 		}
 	}
 	multiply(e.square, e.u, e.u)
-	e.residual, e.curvature = resize(e.residual, n*classes), resize(e.curvature, n*classes)
+	e.residual, e.curvature = Resize(e.residual, n*classes), Resize(e.curvature, n*classes)
 	fromLanes(e.residual, classes, e.probs, n, classes)
 	for i, p := range e.residual {
 		e.curvature[i] = p * (1 - p)
@@ -160,7 +160,7 @@ func update(dst, q, anchor *Gaussian, s *statistics, cfg Config) Report {
 		panic(fmt.Sprintf("posterior: statistics of shape %d × %d for a posterior of %d × %d", s.dim, s.classes, q.Dim, q.Classes))
 	}
 	dst.Dim, dst.Classes = q.Dim, q.Classes
-	dst.Mean, dst.Precision = resize(dst.Mean, len(q.Mean)), resize(dst.Precision, len(q.Mean))
+	dst.Mean, dst.Precision = Resize(dst.Mean, len(q.Mean)), Resize(dst.Precision, len(q.Mean))
 	var (
 		report Report
 		square float64

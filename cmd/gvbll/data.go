@@ -54,10 +54,10 @@ func (f dataFlags) open() (*dataSet, error) {
 	}
 	set := &dataSet{Dataset: d, seed: f.Seed}
 	switch {
-	case f.TrainShare == 0 && d.Own != nil:
-		set.split, err = d.SplitOwn(f.Steps)
-		set.how = d.Own.How
-		if n := len(set.split.Steps); n != d.Own.Steps || set.how == "" {
+	case f.TrainShare == 0 && d.Given != nil:
+		set.split, err = d.SplitGiven(f.Steps)
+		set.how = d.Given.How
+		if n := len(set.split.Steps); n != d.Given.Steps || set.how == "" {
 			set.how += fmt.Sprintf(" cut into %d steps", n)
 		}
 	case f.TrainShare == 0 && d.Year != nil:

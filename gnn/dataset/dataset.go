@@ -13,11 +13,11 @@ type Dataset struct {
 	Features []gnn.Vector // n, all sparse or all dense
 	Dim      int          // of each of Features
 	Sparse   bool
-	Labels   []int32    // n, indices of Classes
-	Classes  []string   // names; some may have no nodes
-	Edges    [][2]int32 // as stored: direction, repeats and loops are kept
-	Year     []int32    // n, or nil
-	Own      *Own       // the split that comes with the data set, or nil
+	Labels   []int32     // n, indices of Classes
+	Classes  []string    // names; some may have no nodes
+	Edges    [][2]int32  // as stored: direction, repeats and loops are kept
+	Year     []int32     // n, or nil
+	Given    *GivenSplit // the split that comes with the data set, or nil
 }
 
 // neighbours returns each node's distinct neighbours in ascending order, with edges

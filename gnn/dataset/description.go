@@ -9,44 +9,44 @@ import (
 	"slices"
 )
 
-// Own is the split that comes with a data set whose nodes are numbered in order
+// GivenSplit is the split that comes with a data set whose nodes are numbered in order
 // of arrival: the first Train of them train, the next Warmup warm up, and the
 // others are the stream, cut into Steps steps whose sizes differ by at most
 // one.
-type Own struct {
+type GivenSplit struct {
 	Train  int    `json:"train"`
 	Warmup int    `json:"warmup"`
 	Steps  int    `json:"steps"`
 	How    string `json:"how,omitempty"` // how the data set was made, for people
 }
 
-// SplitOwn returns the data set's own split, cut into the given number of steps, or
-// into its own number of steps for 0.
-func (d *Dataset) SplitOwn(steps int) (Stream, error) {
-	if d.Own == nil {
-		return Stream{}, errors.New("the data set has no split of its own (dataset.json): give a training share instead")
+// SplitGiven returns the split that comes with the data set, cut into the given number
+// of steps, or for 0 into Given.Steps. It returns an error if there is none.
+func (d *Dataset) SplitGiven(steps int) (Stream, error) {
+	if d.Given == nil {
+		return Stream{}, errors.New("the data set comes without a split (dataset.json): give a training share instead")
 	}
 	if steps == 0 {
-		steps = d.Own.Steps
+		steps = d.Given.Steps
 	}
 	nodes := make([]int32, len(d.Labels))
 	for v := range nodes {
 		nodes[v] = int32(v)
 	}
-	s := Stream{Train: nodes[:d.Own.Train]}
-	nodes = nodes[d.Own.Train:]
-	s.Warmup = nodes[:d.Own.Warmup]
+	s := Stream{Train: nodes[:d.Given.Train]}
+	nodes = nodes[d.Given.Train:]
+	s.Warmup = nodes[:d.Given.Warmup]
 	var err error
-	s.Steps, err = cut(nodes[d.Own.Warmup:], steps)
+	s.Steps, err = cut(nodes[d.Given.Warmup:], steps)
 	return s, err
 }
 
 // description is the optional file dataset.json beside nodes.csv, for what the tables
 // cannot express. Every field is optional.
 type description struct {
-	Name    string   `json:"name,omitempty"`
-	Classes []string `json:"classes,omitempty"` // in order; some may have no nodes
-	Split   *Own     `json:"split,omitempty"`
+	Name    string      `json:"name,omitempty"`
+	Classes []string    `json:"classes,omitempty"` // in order; some may have no nodes
+	Split   *GivenSplit `json:"split,omitempty"`
 }
 
 // describe completes a data set from its dataset.json, if there is one. labels has
@@ -95,7 +95,7 @@ func (f folder) readDescription(r io.Reader, d *Dataset, labels []string) error 
 		if s.Train < 1 || s.Warmup < 0 || s.Steps < 1 || s.Train > n || s.Warmup > n-s.Train || s.Steps > n-s.Train-s.Warmup {
 			return fmt.Errorf("a split into %d nodes that train, %d that warm up and %d steps does not fit %d nodes", s.Train, s.Warmup, s.Steps, n)
 		}
-		d.Own = s
+		d.Given = s
 	}
 	return nil
 }

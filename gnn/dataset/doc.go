@@ -5,7 +5,7 @@
 // Geometric's and scipy's arrays in an .npz), [Drift] generates graphs whose
 // classes, features and homophily drift. Both give a [Dataset]; a [Stream] of it
 // comes from [Dataset.Split] (stratified at random), [Dataset.SplitByYear] or
-// [Dataset.SplitOwn].
+// [Dataset.SplitGiven].
 //
 // What always holds of a Dataset that Open or Drift returned: nodes are numbered
 // from 0; Features, Labels and, unless nil, Year have an entry each; features are
@@ -24,7 +24,7 @@
 //
 //	dataset.go      Dataset: neighbours, arrivals, subgraphs
 //	split.go        Stream, and the splits
-//	description.go  dataset.json: class names, and a data set's own split
+//	description.go  dataset.json: class names, and a given split
 //	open.go         Open: which layout a path has
 //	folder.go       the tables of a folder, plain or gzipped, line by line
 //	csv.go          nodes.csv and edges.csv

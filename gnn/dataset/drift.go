@@ -131,8 +131,8 @@ func Drift(c DriftConfig) (*Dataset, Stream, error) {
 		}
 	}
 	train, warm := int(c.Train*float64(c.Nodes)), int(c.Warmup*float64(c.Nodes))
-	d.Own = &Own{Train: train, Warmup: warm - train, Steps: c.Steps, How: fmt.Sprintf("in order of arrival, %+v", c)}
-	s, err := d.SplitOwn(0)
+	d.Given = &GivenSplit{Train: train, Warmup: warm - train, Steps: c.Steps, How: fmt.Sprintf("in order of arrival, %+v", c)}
+	s, err := d.SplitGiven(0)
 	return d, s, err
 }
 

@@ -19,7 +19,7 @@ import (
 //     features with index:value pairs separated by spaces, indices ascending
 //     from 0. edges.csv has a header with columns source and target, and holds
 //     ids. A dataset.json beside them may give a name, the order of the classes
-//     and a split, see [Dataset.SplitOwn].
+//     and a split, see [Dataset.SplitGiven].
 //   - A folder in the raw csv layout of the Open Graph Benchmark, without
 //     headers: num-node-list and num-edge-list, a count each; node-feat,
 //     node-label and edge, a line for each node or edge; and optionally

@@ -105,5 +105,5 @@ func (d *Dataset) writeEdges(to io.Writer) error {
 func (d *Dataset) writeDescription(to io.Writer) error {
 	e := json.NewEncoder(to)
 	e.SetIndent("", "  ")
-	return e.Encode(description{Name: d.Name, Classes: d.Classes, Split: d.Own})
+	return e.Encode(description{Name: d.Name, Classes: d.Classes, Split: d.Given})
 }

@@ -26,11 +26,11 @@ func TestSaveOpens(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := reopened(t, d)
-		again, err := got.SplitOwn(0)
+		again, err := got.SplitGiven(0)
 		if diff := cmp.Diff(stream, again); err != nil || diff != "" {
 			t.Errorf("%s: %v, stream (-want +got):\n%s", name, err, diff)
 		}
-		if s, err := got.SplitOwn(5); err != nil || len(s.Steps) != 5 || len(s.Train) != len(stream.Train) {
+		if s, err := got.SplitGiven(5); err != nil || len(s.Steps) != 5 || len(s.Train) != len(stream.Train) {
 			t.Errorf("%s: cut into 5 steps: %d steps (%v)", name, len(s.Steps), err)
 		}
 	}

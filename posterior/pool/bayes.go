@@ -19,21 +19,20 @@ type bayes struct {
 	counts  []float64 // N, d × C
 	total   []float64 // Σ_j N_jc, C
 
-	log       []float64 // log(N_jc + α), d × C, kept beside counts
-	logTotal  []float64 // log Σ_j(N_jc + α), scratch of predict
-	changed   []int32   // features whose counts the last learn changed, each once
-	isChanged []bool    // by feature
-	buffer    entries
+	log      []float64 // log(N_jc + α), d × C, kept up to date with counts
+	logTotal []float64 // log Σ_j(N_jc + α), scratch of predict
+	changed  columnSet // features whose counts the last learn changed
+	buffer   entries
 }
 
 func newBayes(cfg Bayes, shape Shape) *bayes {
 	b := &bayes{
 		Bayes: cfg, shape: shape,
-		counts:    make([]float64, shape.Features*shape.Classes),
-		total:     make([]float64, shape.Classes),
-		log:       make([]float64, shape.Features*shape.Classes),
-		logTotal:  make([]float64, shape.Classes),
-		isChanged: make([]bool, shape.Features),
+		counts:   make([]float64, shape.Features*shape.Classes),
+		total:    make([]float64, shape.Classes),
+		log:      make([]float64, shape.Features*shape.Classes),
+		logTotal: make([]float64, shape.Classes),
+		changed:  newColumnSet(shape.Features),
 	}
 	b.refreshLogs()
 	return b
@@ -75,10 +74,7 @@ func (b *bayes) learn(batch *Batch, _ float64) posterior.Report {
 
 // count adds the features of rows to N.
 func (b *bayes) count(rows *Rows, labels []int32) {
-	for _, j := range b.changed {
-		b.isChanged[j] = false
-	}
-	b.changed = b.changed[:0]
+	b.changed.clear()
 	for i, y := range labels {
 		index, value := rows.X.entries(i, b.shape.Features, &b.buffer)
 		for k, j := range index {
@@ -87,10 +83,7 @@ func (b *bayes) count(rows *Rows, labels []int32) {
 			b.counts[at] += x
 			b.log[at] = posterior.Log(b.counts[at] + b.Smoothing)
 			b.total[y] += x
-			if !b.isChanged[j] {
-				b.isChanged[j] = true
-				b.changed = append(b.changed, j)
-			}
+			b.changed.add(j)
 		}
 	}
 }
@@ -104,7 +97,7 @@ func (b *bayes) appendState(s *writer) {
 func (b *bayes) appendChange(s *writer) {
 	s.uint(b.version)
 	s.floats(b.total)
-	for _, j := range b.changed {
+	for _, j := range b.changed.list {
 		s.uint(uint64(j))
 		s.floats(b.counts[int(j)*b.shape.Classes : (int(j)+1)*b.shape.Classes])
 	}

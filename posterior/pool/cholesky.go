@@ -4,6 +4,8 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/lapack/lapack64"
+
+	"github.com/gvbll/gvbll/posterior"
 )
 
 // cholesky solves symmetric positive definite systems. It calls LAPACK itself
@@ -16,7 +18,7 @@ type cholesky struct {
 // factorize factorises the symmetric n × n matrix m and reports whether m is positive
 // definite; solve may follow only if it is. Only the upper triangle of m is read.
 func (c *cholesky) factorize(m []float64, n int) bool {
-	c.factor = resize(c.factor, n*n)
+	c.factor = posterior.Resize(c.factor, n*n)
 	copy(c.factor, m)
 	_, ok := lapack64.Potrf(blas64.Symmetric{N: n, Stride: n, Uplo: blas.Upper, Data: c.factor})
 	return ok

@@ -35,6 +35,31 @@ const classLanes = 8
 // strideOf returns classes rounded up to whole registers.
 func strideOf(classes int) int { return (classes + classLanes - 1) / classLanes * classLanes }
 
+// columnSet is a set of columns of a head. It remembers the order in which they were
+// added.
+type columnSet struct {
+	list []int32 // each once
+	has  []bool  // by column
+}
+
+func newColumnSet(columns int) columnSet { return columnSet{has: make([]bool, columns)} }
+
+// add adds column j unless it is in the set.
+func (s *columnSet) add(j int32) {
+	if !s.has[j] {
+		s.has[j] = true
+		s.list = append(s.list, j)
+	}
+}
+
+// clear empties the set, in time proportional to its length.
+func (s *columnSet) clear() {
+	for _, j := range s.list {
+		s.has[j] = false
+	}
+	s.list = s.list[:0]
+}
+
 // sparseMatrix is a designMatrix in compressed sparse rows.
 type sparseMatrix struct {
 	rows   posterior.Sparse // columns numbered as in Φ
@@ -124,14 +149,14 @@ func newDenseMatrix(columns int) *denseMatrix {
 // absoluteSums and addGradient it calls setAbsolute.
 func (d *denseMatrix) reset(rows int) {
 	d.rows = rows
-	d.value = resize(d.value, rows*len(d.column))
+	d.value = posterior.Resize(d.value, rows*len(d.column))
 }
 
 func (d *denseMatrix) row(i int) []float64 { return d.value[i*len(d.column) : (i+1)*len(d.column)] }
 
 // setAbsolute computes |Φ| and a, which only learning needs.
 func (d *denseMatrix) setAbsolute() {
-	d.absolute, d.sums = resize(d.absolute, len(d.value)), resize(d.sums, d.rows)
+	d.absolute, d.sums = posterior.Resize(d.absolute, len(d.value)), posterior.Resize(d.sums, d.rows)
 	for i := range d.rows {
 		d.sums[i] = 0
 		for j, x := range d.row(i) {
@@ -157,7 +182,7 @@ func (d *denseMatrix) addGradient(g, h, r, w []float64, stride int) {
 }
 
 func (d *denseMatrix) addSquares(t, w []float64, stride int) {
-	d.square = resize(d.square, len(d.value))
+	d.square = posterior.Resize(d.square, len(d.value))
 	for i, x := range d.value {
 		d.square[i] = float64(x * x)
 	}

@@ -90,7 +90,7 @@ func dampen(dst []float64, n []float32) {
 
 func (j *joint) predict(rows *Rows, logp []float64) {
 	phi := j.designMatrix(rows)
-	j.fit.probs = resize(j.fit.probs, rows.N*j.stride)
+	j.fit.probs = posterior.Resize(j.fit.probs, rows.N*j.stride)
 	phi.logits(j.fit.probs, j.mean, j.stride)
 	for i := range rows.N {
 		row := logp[i*j.shape.Classes : (i+1)*j.shape.Classes]

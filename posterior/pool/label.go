@@ -40,7 +40,7 @@ func (l *label) setEvidence(rows *Rows) {
 	if l.Evidence == Second {
 		from = rows.Second
 	}
-	l.evidence = resize(l.evidence, rows.N*l.classes)
+	l.evidence = posterior.Resize(l.evidence, rows.N*l.classes)
 	for at := 0; at < len(l.evidence); at += l.classes {
 		e, n := l.evidence[at:at+l.classes], from[at:at+l.classes]
 		if l.Evidence != Counts {
@@ -96,7 +96,7 @@ func (l *label) learn(b *Batch, _ float64) posterior.Report {
 // count adds the evidence of rows to H.
 func (l *label) count(rows *Rows, labels []int32) {
 	l.setEvidence(rows)
-	l.increments = resize(l.increments, len(l.h))
+	l.increments = posterior.Resize(l.increments, len(l.h))
 	clear(l.increments)
 	for i, y := range labels {
 		to := l.increments[int(y)*l.classes:][:l.classes]

@@ -17,7 +17,7 @@ type paperHead struct {
 
 func (p *paperHead) predict(rows *Rows, logp []float64) {
 	q := p.Posterior()
-	p.u = resize(p.u, len(rows.Embedded.Z))
+	p.u = posterior.Resize(p.u, len(rows.Embedded.Z))
 	divideByTau(p.u, rows.Embedded)
 	clear(logp)
 	posterior.AddProduct(logp, p.u, q.Mean, rows.N, q.Dim, q.Classes)

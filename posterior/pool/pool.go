@@ -152,7 +152,7 @@ func (p *Pool) Predict(rows Rows, logProbs []float32) {
 	rows.check(p.shape, p.needs)
 	checkLength("log probabilities", len(logProbs), rows.N*p.LogProbsPerRow())
 	n, classes, width := rows.N, p.shape.Classes, p.LogProbsPerRow()
-	p.logp = resize(p.logp, n*classes)
+	p.logp = posterior.Resize(p.logp, n*classes)
 	for k, h := range p.heads {
 		h.predict(&rows, p.logp)
 		p.scratch.logSoftmax(p.logp, classes)

@@ -135,8 +135,3 @@ type entries struct {
 	index []int32
 	value []float32
 }
-
-// resize returns s with length n, with undefined contents.
-func resize[T any](s []T, n int) []T {
-	return slices.Grow(s[:0], n)[:n]
-}

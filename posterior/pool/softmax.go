@@ -17,7 +17,7 @@ type softmaxScratch struct {
 // exponentials replaces the logits of rows, n × stride, by e^(logit - most), and sets
 // most and total. The first classes numbers of a row are logits; the others become 0.
 func (s *softmaxScratch) exponentials(rows []float64, n, classes, stride int) {
-	s.most, s.total = resize(s.most, n), resize(s.total, n)
+	s.most, s.total = posterior.Resize(s.most, n), posterior.Resize(s.total, n)
 	if classes < stride {
 		for i := range n {
 			for c := classes; c < stride; c++ {
@@ -55,7 +55,7 @@ func (s *softmaxScratch) softmax(a []float64, classes, stride int, labels []int3
 // logSoftmax replaces rows of logits, rows × classes, by their log softmax.
 func (s *softmaxScratch) logSoftmax(a []float64, classes int) {
 	n, stride := len(a)/classes, strideOf(classes)
-	s.rows = resize(s.rows, n*stride)
+	s.rows = posterior.Resize(s.rows, n*stride)
 	for i := range n {
 		copy(s.rows[i*stride:], a[i*classes:(i+1)*classes])
 	}

@@ -48,10 +48,10 @@ const leastCurvature = 0.05
 func (s *softmaxFit) resize(rows, columns int) {
 	n := columns * s.stride
 	for _, x := range []*[]float64{&s.m, &s.m0, &s.best, &s.step, &s.t, &s.g, &s.h} {
-		*x = resize(*x, n)
+		*x = posterior.Resize(*x, n)
 	}
 	for _, x := range []*[]float64{&s.probs, &s.r, &s.w} {
-		*x = resize(*x, rows*s.stride)
+		*x = posterior.Resize(*x, rows*s.stride)
 	}
 }
 

@@ -85,7 +85,7 @@ func newWeights(cfg Weights, heads, classes int) *weights {
 // load sets a from the heads' log probabilities of n rows; at(i, k) returns those of
 // head k for row i.
 func (w *weights) load(n int, at func(i, k int) []float32) {
-	w.a = resize(w.a, n*w.heads*w.classes)
+	w.a = posterior.Resize(w.a, n*w.heads*w.classes)
 	for i := range n {
 		for k := range w.heads {
 			from := (i*w.heads + k) * w.classes
@@ -97,7 +97,7 @@ func (w *weights) load(n int, at func(i, k int) []float32) {
 // transpose sets transposed from a, and makes room for centred.
 func (w *weights) transpose(n int) {
 	size := w.classes * w.headStride
-	w.transposed, w.centred = resize(w.transposed, n*size), resize(w.centred, n*size)
+	w.transposed, w.centred = posterior.Resize(w.transposed, n*size), posterior.Resize(w.centred, n*size)
 	if w.headStride > w.heads {
 		clear(w.transposed)
 	}
@@ -192,7 +192,7 @@ func (w *weights) lineSearch(f float64, labels []int32) (float64, bool) {
 
 // objective returns F at theta and sets probs.
 func (w *weights) objective(theta []float64, labels []int32) (f float64) {
-	w.probs = resize(w.probs, len(labels)*w.stride)
+	w.probs = posterior.Resize(w.probs, len(labels)*w.stride)
 	w.logits(w.probs, theta, w.stride)
 	f = w.scratch.softmax(w.probs, w.classes, w.stride, labels)
 	w.pull(theta)
@@ -245,7 +245,7 @@ func (w *weights) derivatives(labels []int32) {
 		}
 	}
 	// The block of b is Σ diag p - p pᵀ.
-	w.outer = resize(w.outer, w.stride*w.stride)
+	w.outer = posterior.Resize(w.outer, w.stride*w.stride)
 	clear(w.outer)
 	posterior.AddTransposed(w.outer, w.probs, w.probs, w.stride, len(labels), w.stride)
 	for c := range classes {

@@ -40,8 +40,7 @@ type wide struct {
 	standardizer *standardizer // Standard only
 	fit          softmaxFit
 
-	changed   []int32 // columns that the last learn changed, each once
-	isChanged []bool  // by column
+	changed columnSet // columns that the last learn changed
 }
 
 func newWide(cfg Wide, shape Shape) *wide {
@@ -62,7 +61,7 @@ func newWide(cfg Wide, shape Shape) *wide {
 	for i := range w.precision {
 		w.precision[i] = 1 / w.Variance
 	}
-	w.updated, w.isChanged = make([]float64, w.columns), make([]bool, w.columns)
+	w.updated, w.changed = make([]float64, w.columns), newColumnSet(w.columns)
 	return w
 }
 
@@ -151,10 +150,7 @@ func (w *wide) train(b *Batch) {
 
 func (w *wide) learn(b *Batch, share float64) posterior.Report {
 	w.clock += share
-	for _, j := range w.changed {
-		w.isChanged[j] = false
-	}
-	w.changed = w.changed[:0]
+	w.changed.clear()
 	w.update(&b.Rows, b.Labels, w.Passes)
 	if w.Refresh && b.Refresh.N > 0 {
 		w.update(&b.Refresh, b.RefreshLabels, w.Passes)
@@ -170,10 +166,7 @@ func (w *wide) update(rows *Rows, labels []int32, passes int) {
 	w.fit.fit(phi, labels, passes)
 	w.store(phi)
 	for _, j := range phi.columns() {
-		if !w.isChanged[j] {
-			w.isChanged[j] = true
-			w.changed = append(w.changed, j)
-		}
+		w.changed.add(j)
 	}
 }
 
@@ -200,7 +193,7 @@ func (w *wide) appendColumn(s *writer, j int) {
 func (w *wide) appendChange(s *writer) {
 	s.uint(w.version)
 	s.float(w.clock)
-	for _, j := range w.changed {
+	for _, j := range w.changed.list {
 		s.uint(uint64(j))
 		s.floats(w.mean[int(j)*w.stride : int(j)*w.stride+w.shape.Classes])
 	}

@@ -27,11 +27,11 @@ type Cut struct {
 
 // Of returns a data set as a source with this share of the nodes for training and this
 // number of steps. Zeros stand for the paper's numbers where it has the data set
-// ([dataset.Plan]), and otherwise for a tenth and 50 steps; a data set that has a split
-// of its own then keeps it, and one that has years is cut by year.
+// ([dataset.Plan]), and otherwise for a tenth and 50 steps; with share 0, a data set that
+// comes with a split uses it, and one that has years is cut by year.
 func Of(d *dataset.Dataset, share float64, steps int) Source {
-	own := d.Own != nil && share == 0
-	byYear := d.Year != nil && share == 0 && !own
+	given := d.Given != nil && share == 0
+	byYear := d.Year != nil && share == 0 && !given
 	usualShare, usualSteps, known := dataset.Plan(d.Name)
 	if !known {
 		usualShare, usualSteps = 0.10, 50
@@ -41,14 +41,14 @@ func Of(d *dataset.Dataset, share float64, steps int) Source {
 	}
 	switch {
 	case steps > 0:
-	case own:
-		steps = d.Own.Steps
+	case given:
+		steps = d.Given.Steps
 	default:
 		steps = usualSteps
 	}
 	key := fmt.Sprintf("%s: %d nodes, %d edges, by year %t, share %g, %d steps", d.Name, len(d.Features), len(d.Edges), byYear, share, steps)
-	if own {
-		key = fmt.Sprintf("%s: %d nodes, %d edges, %s, %d steps", d.Name, len(d.Features), len(d.Edges), d.Own.How, steps)
+	if given {
+		key = fmt.Sprintf("%s: %d nodes, %d edges, %s, %d steps", d.Name, len(d.Features), len(d.Edges), d.Given.How, steps)
 	}
 	return Source{
 		Name: d.Name,
@@ -64,8 +64,8 @@ func Of(d *dataset.Dataset, share float64, steps int) Source {
 			var s dataset.Stream
 			var err error
 			switch {
-			case c.Share == 0 && own:
-				s, err = d.SplitOwn(n)
+			case c.Share == 0 && given:
+				s, err = d.SplitGiven(n)
 			case c.Share == 0 && byYear:
 				s, err = d.SplitByYear(n)
 			default:
