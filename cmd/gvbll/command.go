@@ -10,8 +10,8 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// sendCommand sends a command to the workers of a graph. The command's offset in the
-// topic is below behind.
+// sendCommand sends a command to the workers of a graph. It returns an offset that is
+// greater than the command's.
 func sendCommand(ctx context.Context, client *kafka.Client, topic string, c *event.Command) (behind int64, err error) {
 	at := kafka.TopicPartition{Topic: topic}
 	bounds, err := client.Offsets(ctx, topic)

@@ -34,7 +34,7 @@ func (c completionCmd) Run(app *kong.Kong, s streams) error {
 	return bashCompletion(s.out, commands)
 }
 
-// bashCompletion writes a completion function for bash. zsh understands it too.
+// bashCompletion writes a completion function for bash. It works in zsh too.
 func bashCompletion(w io.Writer, commands []*kong.Node) error {
 	var names, flags, values strings.Builder
 	for _, n := range commands {
@@ -113,8 +113,8 @@ func flagsOf(n *kong.Node) (flags []*kong.Flag) {
 	return flags
 }
 
-// enumOf returns the values of a flag that has a fixed list of them. The empty value,
-// which stands for a flag that was left out, is not among them.
+// enumOf returns the values of a flag with a fixed list of them, without the empty value
+// of a flag that was left out.
 func enumOf(f *kong.Flag) (list []string) {
 	for _, v := range strings.Split(f.Enum, ",") {
 		if v != "" {

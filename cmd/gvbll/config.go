@@ -13,8 +13,8 @@ import (
 )
 
 // configFile is a file of flags in YAML, with their names as keys. A key that is the
-// name of a command holds flags for that command alone, which go before the same
-// flags outside. The command line and the environment go before the file.
+// name of a command holds flags for that command alone, which override the same flags
+// outside. The command line and the environment override the file.
 //
 //	brokers: [kafka-1:9092, kafka-2:9092]
 //	log-format: json
@@ -39,7 +39,7 @@ func loadConfig(r io.Reader) (kong.Resolver, error) {
 	}
 	var file map[string]any
 	if err := yaml.UnmarshalStrict(b, &file); err != nil {
-		return nil, fmt.Errorf("it is no YAML mapping: %w", err)
+		return nil, fmt.Errorf("it is not a YAML mapping: %w", err)
 	}
 	c := &configFile{all: map[string]any{}, command: map[string]map[string]any{}}
 	for key, v := range file {

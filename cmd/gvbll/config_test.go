@@ -54,7 +54,7 @@ func TestConfigErrors(t *testing.T) {
 		"dance:\n  window: 3\n":               "dance",
 		"config: other.yaml\n":                "config",
 		"window: 3\nwindow: 4\n":              "already set",
-		"- window\n":                          "no YAML mapping",
+		"- window\n":                          "not a YAML mapping",
 		"window: much\n":                      "--window",
 		"window:\n":                           "--window: it is empty",
 		"brokers: [a, {b: c}]\n":              "--brokers: it is a mapping",

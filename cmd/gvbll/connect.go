@@ -22,8 +22,8 @@ type kafkaFlags struct {
 	Security securityFlags `embed:"" group:"security"`
 }
 
-// securityFlags are those of a cluster with TLS or passwords. No flag has a secret
-// for its value, because others can see command lines.
+// securityFlags are the flags of a cluster with TLS or passwords. No flag's value is a
+// secret, because other users can see command lines.
 type securityFlags struct {
 	TLS           bool   `help:"Connect to the brokers over TLS." name:"tls"`
 	TLSCA         string `help:"PEM file of the certificate authorities to trust; the system's when left out." name:"tls-ca" placeholder:"FILE"`
@@ -37,10 +37,10 @@ type securityFlags struct {
 }
 
 // passwordVariable is the environment variable of the password. There is no flag for
-// it, so that the password cannot stand on a command line.
+// it, so that the password cannot appear on a command line.
 const passwordVariable = "GVBLL_SASL_PASSWORD"
 
-// connect returns a client after the brokers have answered, and the topics' names.
+// connect returns a client, once a broker has answered, and the topics' names.
 func (f kafkaFlags) connect(ctx context.Context) (*kafka.Client, topics.Names, error) {
 	names, err := topics.Under(f.Prefix)
 	if err != nil {
@@ -86,7 +86,7 @@ func (f securityFlags) config(brokers []string) (kafka.Config, error) {
 	return cfg, nil
 }
 
-// check refuses flags that miss others.
+// check returns an error for flags that need others.
 func (f securityFlags) check() error {
 	for _, needs := range []struct {
 		flag, value string
@@ -110,8 +110,8 @@ func (f securityFlags) check() error {
 	return nil
 }
 
-// password returns the password, from the file or the environment. No error holds
-// it.
+// password returns the password, from the file or the environment. Errors never
+// contain it.
 func (f securityFlags) password() (string, error) {
 	password := os.Getenv(passwordVariable)
 	switch {

@@ -70,8 +70,8 @@ func (c deadLettersCmd) Run(ctx context.Context, s streams, g given) error {
 	return c.list(ctx, s.out, client, names.DeadLetters)
 }
 
-// list prints the dead letters of a topic. Others may write there too: records that
-// are no dead letters are reported at the end, after all that are.
+// list prints the dead letters of a topic. Other programs may write there too: an error
+// after the last one reports records that are not dead letters.
 func (c deadLettersCmd) list(ctx context.Context, w io.Writer, client *kafka.Client, topic string) error {
 	if !c.JSON {
 		fmt.Fprintf(w, "%-20s %-24s %-20s %-16s %s\n", "REASON", "RECORD", "TIME", "KEY", "DETAIL")
@@ -92,7 +92,7 @@ func (c deadLettersCmd) list(ctx context.Context, w io.Writer, client *kafka.Cli
 		}
 	})
 	if strange != nil {
-		strange = fmt.Errorf("records that are no dead letters: %d, the first is %w", strangers, strange)
+		strange = fmt.Errorf("records that are not dead letters: %d, the first is %w", strangers, strange)
 	}
 	return errors.Join(err, failed, strange)
 }
@@ -155,8 +155,8 @@ func (c deadLettersCmd) resend(ctx context.Context, s streams, client *kafka.Cli
 	return err
 }
 
-// recordOf returns the record of a line of --json, without its time: by that,
-// retention might delete it at once. It gets the time at which it is sent.
+// recordOf returns the record of a line of --json, without its time: it gets the time
+// at which it is sent, so that retention does not delete it at once.
 func recordOf(line []byte, names topics.Names) (r kafka.Record, err error) {
 	var d deadLetter
 	if err := json.Unmarshal(line, &d); err != nil {

@@ -97,7 +97,7 @@ func TestDeadLetters(t *testing.T) {
 	if err := p.Send(t.Context(), []kafka.Record{{Topic: names.DeadLetters, Value: []byte{0xdd, 0xff, 0xff, 0xff, 0xff}}}); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, errs := command(); code != exitFailed || strings.Count(out, "\n") != 3 || !strings.Contains(errs, "no dead letters: 1, the first is gvbll.dead-letters partition 0 offset 2") {
+	if code, out, errs := command(); code != exitFailed || strings.Count(out, "\n") != 3 || !strings.Contains(errs, "not dead letters: 1, the first is gvbll.dead-letters partition 0 offset 2") {
 		t.Errorf("with a stranger among them the list ends with %d: %s%s", code, out, errs)
 	}
 	if code, _, errs := command("--reason", "boredom"); code != exitUsage || !strings.Contains(errs, "--reason boredom") {

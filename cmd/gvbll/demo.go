@@ -27,7 +27,7 @@ type demoCmd struct {
 	Data       dataFlags `embed:""`
 	LabelDelay int       `help:"Steps between a node and its label; -1 for 2 on the synthetic graph and 0, as in the paper, on --data." default:"-1"`
 	Rate       float64   `help:"Node events to send a second; 0 for no limit." default:"0"`
-	Dir        string    `help:"Keep the model and the data of the embedded broker in this folder. The same command goes on from there after an interruption." type:"path" placeholder:"DIR"`
+	Dir        string    `help:"Keep the model and the data of the embedded broker in this folder. The same command continues after an interruption." type:"path" placeholder:"DIR"`
 	Keep       bool      `help:"Go on serving after the end of the stream, until interrupted."`
 	JSON       bool      `help:"Print the summary as JSON, and everything else to standard error." name:"json"`
 
@@ -47,8 +47,8 @@ func (demoCmd) Help() string {
 		"At the end it compares the online update with the model as trained. 'gvbll train', 'work' and 'send' do the same one by one, with more flags."
 }
 
-// engine returns the flags of the engine, which serves with what the model is
-// trained with.
+// engine returns the flags of the engine, which has the head that the model is trained
+// with.
 func (d demoCmd) engine() engineFlags {
 	return engineFlags{Head: d.Train.Head, Sets: d.Sets, Paper: d.Paper}
 }
@@ -74,7 +74,7 @@ func (d demoCmd) delay() int {
 	return 2
 }
 
-// Run does the whole job once.
+// Run runs the demo.
 func (d demoCmd) Run(ctx context.Context, s streams, g given) error {
 	if err := d.check(g); err != nil {
 		return err

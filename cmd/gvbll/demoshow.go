@@ -99,7 +99,7 @@ func (d *demoShow) view() []line {
 func (d *demoShow) recovered(r worker.Recovered) {
 	windows := r.Windows
 	if windows > 0 {
-		fmt.Fprintf(d.w, "replayed %d windows of the ledger, and goes on from there\n", windows)
+		fmt.Fprintf(d.w, "replayed %d windows of the ledger, continuing from there\n", windows)
 	}
 	if d.screen == nil {
 		fmt.Fprint(d.w, header)
@@ -113,7 +113,7 @@ func (d *demoShow) committed(c worker.Committed) {
 	}
 	d.lines = d.lines[:0]
 	if d.screen != nil && d.scores != nil {
-		_ = d.screen.paint(d.view()) // the stream goes on without the terminal
+		_ = d.screen.paint(d.view()) // the stream continues without the terminal
 	}
 	d.reached(c.Last + 1)
 }

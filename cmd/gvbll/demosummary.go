@@ -11,7 +11,7 @@ import (
 	"github.com/gvbll/gvbll/topics/kafka"
 )
 
-// demoSummary is what --json prints. Nothing in it depends on time: a run that was
+// demoSummary is the output of --json. It does not depend on timing: a run that was
 // killed and continued ends with the same summary as one that was not.
 type demoSummary struct {
 	Data        string     `json:"data"`

@@ -24,7 +24,7 @@ type forgetCmd struct {
 
 // Help is shown by gvbll forget --help.
 func (forgetCmd) Help() string {
-	return "The owner of the graph stops serving, replays the ledger's windows from the beginning without these nodes (their events, their labels, the edges that name them), and goes on from there: its state is then, to the bit, that of a worker that never saw them. Standbys, starts and audits do the same when they come to this command. It needs the inputs from their beginning; when these are gone, the command is refused to the dead letters.\n\n" +
+	return "The owner of the graph stops serving, replays the ledger's windows from the beginning without these nodes (their events, their labels, the edges that name them), and continues: its state is then, to the bit, that of a worker that never saw them. Standbys, starts and audits do the same when they reach this command. It needs the inputs from their beginning; if these are gone, the command goes to the dead letters.\n\n" +
 		"The input records themselves, the published predictions and this command stay in Kafka: see docs/forgetting.md."
 }
 

@@ -11,10 +11,9 @@ import (
 const garbageBudget = 256 << 20
 
 // boundGarbage lowers GOGC once the live heap exceeds garbageBudget, so that a cycle
-// starts after that much new garbage instead of as much as lives. Most of a worker's
+// starts after that much new garbage instead of as much as is live. Most of a worker's
 // heap is the rows of its graph, which hold no pointers, so a cycle is cheap; fresh
-// pages are not on systems that are slow to give them. A GOGC in the environment is
-// left alone.
+// pages are expensive on some systems. A GOGC in the environment takes precedence.
 func boundGarbage() {
 	if os.Getenv("GOGC") != "" {
 		return

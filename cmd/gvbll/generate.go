@@ -6,8 +6,8 @@ import (
 	"github.com/gvbll/gvbll/gnn/dataset"
 )
 
-// generateCmd has a flag for each property of the synthetic graph. Its law is in
-// package dataset.
+// generateCmd has a flag for each property of the synthetic graph, which package dataset
+// defines.
 type generateCmd struct {
 	Out   string `help:"Folder to write nodes.csv, edges.csv and dataset.json into, for --data." required:"" type:"path" placeholder:"DIR"`
 	Drift string `help:"Drift: none, moderate, strong or abrupt." enum:"none,moderate,strong,abrupt" default:"strong" placeholder:"strong"`
@@ -57,7 +57,7 @@ func synthetic(drift string, seed uint64) (dataset.DriftConfig, error) {
 	return c, settingError(err)
 }
 
-// config returns the synthetic graph as the flags change it.
+// config returns the configuration of the synthetic graph with the flags applied.
 func (c generateCmd) config() (dataset.DriftConfig, error) {
 	d, err := synthetic(c.Drift, c.Seed)
 	d.Nodes, d.Steps, d.Years, d.Growth = c.Nodes, c.Steps, c.Years, c.Growth

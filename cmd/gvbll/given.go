@@ -40,7 +40,7 @@ func flagsGiven(k *kong.Context) given {
 	return g
 }
 
-// asGiven is a flag as it would stand on a command line.
+// asGiven returns a flag in the form of a command line.
 func asGiven(f *kong.Flag) string {
 	if f.IsBool() {
 		return "--" + f.Name
@@ -48,9 +48,9 @@ func asGiven(f *kong.Flag) string {
 	return fmt.Sprintf("--%s %v", f.Name, reflect.Indirect(f.Target))
 }
 
-// refuse reports flags that have no effect where they were given: an error for one
-// of the command line, and a warning for one of the environment or the file, which
-// other commands may share. why gives the reason and the remedy.
+// refuse reports given flags that have no effect: those of the command line by an error,
+// those of the environment or the file, which other commands may share, by a warning.
+// why gives the reason and the remedy.
 func (g given) refuse(why string, flags ...string) error {
 	for _, name := range flags {
 		f, ok := g[name]

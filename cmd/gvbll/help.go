@@ -7,8 +7,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// groups are the headings of --help, in their order, by the keys that the tags name.
-// What has no group comes first.
+// groups are the headings of --help, in their order, with the keys that struct tags
+// name. Flags and commands without a group come first.
 var groups = []kong.Group{
 	{Key: "serve", Title: "Train and serve:"},
 	{Key: "operate", Title: "Look into a graph, and operate it:"},
@@ -35,7 +35,7 @@ var groups = []kong.Group{
 	{Key: "global", Title: "For every command:", Description: "Each flag of a command can also be set in the environment, as GVBLL_LOG_LEVEL, and in a file of flags."},
 }
 
-// place is where a flag's group stands among all groups, -1 for none.
+// place returns the index of a flag's group in groups, -1 if it has none.
 func place(f *kong.Flag) int {
 	if f.Group == nil {
 		return -1
@@ -43,7 +43,7 @@ func place(f *kong.Flag) int {
 	return slices.IndexFunc(groups, func(g kong.Group) bool { return g.Key == f.Group.Key })
 }
 
-// byGroup brings flags into the order of their groups.
+// byGroup sorts flags by their groups.
 func byGroup(flags []*kong.Flag) {
 	slices.SortStableFunc(flags, func(a, b *kong.Flag) int { return place(a) - place(b) })
 }

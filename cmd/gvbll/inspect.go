@@ -24,7 +24,7 @@ func (inspectCmd) Help() string {
 	return "Reads a model file as 'gvbll work' does, and prints its encoder, its classes, how it was trained, and the posterior that it starts from."
 }
 
-// inspected is what --json prints.
+// inspected is the output of --json.
 type inspected struct {
 	ID            string           `json:"id"`
 	Format        int              `json:"format"`
@@ -50,7 +50,7 @@ type classPrior struct {
 	Deviation float64 `json:"deviation"` // root mean square of σ
 }
 
-// Run prints what is in the file.
+// Run prints the contents of the file.
 func (c inspectCmd) Run(s streams) error {
 	m, err := model.Open(c.Model)
 	if err != nil {

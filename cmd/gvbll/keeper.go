@@ -11,8 +11,8 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// keeper is the engine that a worker drives and writes to checkpoints, and that the
-// page may ask between steps. The engine itself has no locks: every method holds turn.
+// keeper is the engine that a worker drives and saves in checkpoints, and that the page
+// queries between steps. The engine itself has no locks: every method holds turn.
 type keeper struct {
 	*pipeline.Pair
 	turn sync.Mutex
@@ -107,12 +107,12 @@ func settingsOfLine(line string) ledger.Settings {
 	return ledger.Settings(pipeline.SettingsOfLine(line))
 }
 
-// effective returns what of a ledger's settings has an effect on the models.
+// effective returns a function for [worker.Config.Effective].
 func effective(models ...*model.Model) func(ledger.Settings) ledger.Settings {
 	return func(there ledger.Settings) ledger.Settings {
 		cfg, err := pipeline.ParseSettings([]byte(there))
 		if err != nil {
-			return there // what cannot be read differs, and is named
+			return there // settings that cannot be parsed differ; the error names them
 		}
 		return ledger.Settings(cfg.Effective(models...).Settings())
 	}

@@ -18,7 +18,7 @@ type ledgerCmd struct {
 
 // Help is shown by gvbll ledger --help.
 func (ledgerCmd) Help() string {
-	return "Prints the ledger: first the model and the settings, then for each window what cut it, how many predictions, labels and refusals came of it, the hashes of the posterior and of all that was served and learned so far, and the offsets that it read of each input partition; and where another model was promoted. With --json also the state of the model in the shadow."
+	return "Prints the ledger: first the model and the settings, then for each window what cut it, the numbers of its predictions, labels and refusals, the hashes of the posterior and of all predictions and learned labels so far, and the offsets that it read from each input partition; and where another model was promoted. With --json also the state of the model in the shadow."
 }
 
 // Run prints the committed records that are there.

@@ -37,7 +37,7 @@ func main() {
 // cli is the command line. Every flag can also be given as an environment
 // variable, GVBLL_ and its name in capitals, and in a file of flags.
 type cli struct {
-	Config    kong.ConfigFlag `help:"Read flags from this YAML file, such as 'brokers: [kafka:9092]'. The command line and the environment go before it." type:"path" placeholder:"FILE" group:"global"`
+	Config    kong.ConfigFlag `help:"Read flags from this YAML file, such as 'brokers: [kafka:9092]'. The command line and the environment take precedence." type:"path" placeholder:"FILE" group:"global"`
 	LogLevel  slog.Level      `help:"Log messages of this level and above: debug, info, warn or error." default:"info" placeholder:"info" group:"global"`
 	LogFormat string          `help:"Format of the log: text or json." enum:"text,json" default:"text" placeholder:"text" group:"global"`
 
@@ -76,7 +76,7 @@ func newParser(ctx context.Context, c *cli, s streams, exit func(int)) *kong.Kon
 	parser, err := kong.New(c,
 		kong.Name("gvbll"),
 		kong.Description("Classifies the nodes of a growing graph as they arrive in Kafka, with probabilities that can be trusted. Start with 'gvbll demo'.\n\n"+
-			"A flag can also be set in the environment, as GVBLL_ and its name in capitals (--log-level as GVBLL_LOG_LEVEL), and in the file that --config names. The command line goes before the environment, and the environment before the file.\n\n"+
+			"A flag can also be set in the environment, as GVBLL_ and its name in capitals (--log-level as GVBLL_LOG_LEVEL), and in the file that --config names. The command line overrides the environment, and the environment the file.\n\n"+
 			"Exit codes: 0 done, 1 failed or interrupted, 2 wrong command line."),
 		kong.PostBuild(nameVariables),
 		kong.Configuration(loadConfig),

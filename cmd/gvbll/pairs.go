@@ -15,7 +15,7 @@ type pair struct {
 	count  *int
 }
 
-// parsePairs reads name=value pairs with commas between. No pair may stand twice.
+// parsePairs reads name=value pairs with commas between. A name may occur only once.
 func parsePairs(text string, pairs ...pair) error {
 	seen := map[string]bool{}
 	for _, item := range strings.Split(text, ",") {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/term"
 )
 
-// progress shows the progress of long work: a bar on a terminal, and otherwise a line
-// for each tenth.
+// progress shows the progress of a long task: a bar on a terminal, otherwise a line for
+// each tenth.
 type progress struct {
 	w     io.Writer
 	what  string

@@ -55,8 +55,8 @@ func newService(cfg pipeline.Config, reg prometheus.Registerer, models ...*model
 	return s, nil
 }
 
-// run drives the engine until the context ends. The caller gives what the service
-// does not know: names, policy, intervals, checkpoints.
+// run drives the engine until the context ends. The caller sets the names, policy,
+// intervals and checkpoints in cfg; run sets the rest.
 func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
 	settings := s.engine.Serving().Config()
 	cfg.Model, cfg.Shadow = s.models[0].ID, shadowOf(s.models)
@@ -98,7 +98,7 @@ func (s *service) onStepped(w worker.Stepped) {
 	switch {
 	case !w.Replayed:
 		s.metrics.Observe(w.Outcome)
-	case s.recovered: // a standby, which never commits: its scores are shown here
+	case s.recovered: // a standby, which never commits, shows its scores here
 		s.page.Show(s.engine.Serving().Summaries())
 	}
 }

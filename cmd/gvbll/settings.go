@@ -27,7 +27,7 @@ func (f engineFlags) settings() pipeline.Config {
 	}
 }
 
-// validSettings fills in defaults, and reports every setting that is out of range.
+// validSettings fills in defaults and returns an error for settings out of range.
 func validSettings(c pipeline.Config) (pipeline.Config, error) {
 	c, err := c.WithDefaults()
 	return c, settingError(err)

@@ -22,7 +22,7 @@ type tableCmd struct {
 
 	Systems []string `help:"Systems to run; the paper's twelve when left out: ${systems}." placeholder:"NAME"`
 	Delay   int      `help:"Steps between a node and its label." default:"0"`
-	Results string   `help:"File to keep results in, one in JSON a line. The same command goes on from there after an interruption, and adds systems and seeds." default:"table-results.jsonl" type:"path" placeholder:"FILE"`
+	Results string   `help:"File to keep results in, one in JSON a line. The same command continues after an interruption, and can add systems and seeds." default:"table-results.jsonl" type:"path" placeholder:"FILE"`
 	Format  string   `help:"Format of the table: text or markdown." enum:"text,markdown" default:"text" placeholder:"text"`
 	JSON    string   `help:"File to write a JSON array into, with an object for each data set, protocol and system; - for standard output, without the table." name:"json" type:"path" placeholder:"FILE"`
 	Plots   string   `help:"Folder to write plots into, as SVG and PNG: scores by step, reliability, the posterior, and systems beside the paper's figures." type:"path" placeholder:"DIR"`
@@ -168,7 +168,7 @@ func (c tableCmd) Run(ctx context.Context, s streams, g given) error {
 	})
 	if err != nil {
 		if errors.Is(err, context.Canceled) {
-			fmt.Fprintf(s.err, "%d results are in %s: the same command goes on from there\n", len(results), c.Results)
+			fmt.Fprintf(s.err, "%d results are in %s: the same command continues from there\n", len(results), c.Results)
 		}
 		return err
 	}

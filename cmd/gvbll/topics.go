@@ -24,7 +24,7 @@ func (topicsCmd) Help() string {
 	return "The inputs and the ledger are created without a limit on retention, because recovery replays them."
 }
 
-// Run lists the topics, and first creates what is missing if asked to.
+// Run lists the topics, after creating missing ones with --create.
 func (t topicsCmd) Run(ctx context.Context, s streams, g given) error {
 	if t.Partitions < 1 {
 		return usagef("--partitions %d: give at least 1", t.Partitions)

@@ -45,7 +45,7 @@ type trainFlags struct {
 	Weights    string `help:"Safetensors file with the state dict of an encoder trained in PyTorch Geometric, to use as it is; only the head is trained (docs/pytorch-geometric.md)." type:"existingfile" placeholder:"FILE" group:"encoder"`
 }
 
-// modelFlags choose what is trained, and how long.
+// modelFlags choose the encoder, the head and the length of the training.
 type modelFlags struct {
 	Encoder string `help:"Encoder: graphsage, gcn, gat or gin." enum:"graphsage,gcn,gat,gin" default:"graphsage" placeholder:"graphsage"`
 	Head    string `help:"What the model predicts with: pool, a pool of heads on embeddings, features and the labels around a node, or paper, the paper's head." enum:"pool,paper" default:"pool" placeholder:"pool"`
@@ -152,8 +152,8 @@ func (f trainFlags) made(m *model.Model, set *dataSet) bool {
 		t.Settings == cfg.String()
 }
 
-// orNone turns a flag's 0 for none into that of configurations, whose 0 is for the
-// default.
+// orNone converts a flag's 0, which means none, to the value for none in
+// configurations, whose 0 means the default.
 func orNone(x float64) float64 {
 	if x == 0 {
 		return -1

@@ -52,7 +52,7 @@ func (f windowFlags) policy() intake.Policy {
 
 // saveFlags say where checkpoints are kept.
 type saveFlags struct {
-	CheckpointDir   string        `help:"Folder for checkpoints. A start goes on from the newest; without the folder it replays the ledger from its beginning." type:"path" placeholder:"DIR"`
+	CheckpointDir   string        `help:"Folder for checkpoints. A start continues from the newest one; without the folder it replays the ledger from its beginning." type:"path" placeholder:"DIR"`
 	CheckpointEvery time.Duration `help:"Time between checkpoints." default:"5m"`
 	CheckpointKeep  int           `help:"Number of checkpoints to keep." default:"3"`
 }
@@ -103,7 +103,7 @@ func (w workCmd) config() (pipeline.Config, error) {
 	return validSettings(cfg)
 }
 
-// Run works until interrupted, and commits what was stepped by then.
+// Run works until interrupted, and commits all windows stepped by then.
 func (w workCmd) Run(ctx context.Context, g given) error {
 	if err := w.check(g); err != nil {
 		return err

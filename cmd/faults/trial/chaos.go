@@ -272,7 +272,7 @@ func (r *chaos) kill() {
 // disturbed.
 const drainTimeout = 2 * time.Minute
 
-// finish has a last worker process the rest of the stream, and reads what was published.
+// finish runs a last worker over the rest of the stream, and reads the published records.
 func (r *chaos) finish(ctx context.Context) error {
 	r.found.Nodes, r.found.Poison = r.next, r.poison
 	for name, p := range r.workers {

@@ -29,7 +29,7 @@ type Crashes struct {
 	Lost       int            `json:"lost"`
 	Duplicated int            `json:"duplicated"`
 	Unequal    int            `json:"unequal"`     // runs whose predictions, posteriors or dead letters differ from the undisturbed run's
-	Unfinished int            `json:"unfinished"`  // runs that did not come to an end
+	Unfinished int            `json:"unfinished"`  // runs that did not end
 	Unasked    int            `json:"unexplained"` // processes that ended otherwise than by a kill or a takeover
 	Faults     []string       `json:"faults,omitempty"`
 }
@@ -274,7 +274,7 @@ func (r *crashRun) nextPoint() (point string) {
 	return point
 }
 
-// advance sends what comes next once all that was sent has been committed. It reports
+// advance sends the next events once all earlier ones are committed. It reports
 // whether nothing comes any more.
 func (r *crashRun) advance(ctx context.Context) (done bool, err error) {
 	sum, last := r.ledger.now()

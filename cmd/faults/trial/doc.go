@@ -4,7 +4,7 @@
 // Kafka, and reads what they publish as any consumer would.
 //
 //   - [Crash] kills workers at every named point of the commit and checkpoint paths, and
-//     compares what was published with a run that nothing disturbed.
+//     compares the published records with those of an undisturbed run.
 //   - [Chaos] does everything at once for a while, as a seed decides, and has gvbll audit
 //     replay the ledger afterwards.
 //   - [Soak] sends at a steady rate, and watches what the process takes.

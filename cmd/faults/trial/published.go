@@ -21,7 +21,7 @@ type published struct {
 	dead        []string                 // dead letters: "topic/partition/offset reason", sorted
 	lost        int                      // nodes that were not predicted
 	twice       int                      // predictions and dead letters that are there twice
-	faults      []string                 // what is lost and twice, in words
+	faults      []string                 // lost and duplicate records, described
 }
 
 // predictionKey identifies a prediction. Each must be published once.

@@ -72,7 +72,7 @@ func (s *Setup) shadowFlag() []string {
 	return []string{"--shadow", s.Shadow}
 }
 
-// audit has gvbll audit prove what was published.
+// audit runs gvbll audit on the published records.
 func (g *graph) audit(ctx context.Context) error {
 	args := append([]string{"audit", "--brokers", strings.Join(g.Brokers, ","), "--prefix", g.prefix, "--model", g.Model}, g.shadowFlag()...)
 	if out, err := exec.CommandContext(ctx, g.Program, args...).CombinedOutput(); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// Config says what is measured, and where.
+// Config configures the measurements.
 type Config struct {
 	Workload
 	// Quick asks for short runs on small graphs, whose figures mean little.
@@ -30,7 +30,7 @@ type Config struct {
 	Program string
 }
 
-// Row is one figure and the bar that it is held to.
+// Row is one figure and the bar that it must meet.
 type Row struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`

@@ -28,7 +28,7 @@ type samples struct {
 	before runtime.MemStats
 }
 
-// begin starts a measurement, with the garbage of what came before collected.
+// begin collects earlier garbage and starts a measurement.
 func begin(per int) *samples {
 	s := &samples{per: per}
 	runtime.GC()

@@ -266,7 +266,7 @@ func (s *setup) work(ctx context.Context, names topics.Names, n int) (took time.
 				began = time.Now()
 			}
 			if stepped += arrived; stepped == n {
-				cancel() // commits at once what was stepped
+				cancel() // the worker then commits all stepped windows
 			}
 		},
 		Committed: func(worker.Committed) {

@@ -13,7 +13,7 @@ import (
 
 // Workload describes a growing graph with power-law degrees, and the model that
 // classifies its nodes. The model's weights are random, because speed does not depend
-// on their values. Zero stands for a field's default.
+// on their values. Zero means a field's default.
 type Workload struct {
 	Nodes     int      // in the graph before anything is measured; 169,000 by default
 	Degree    int      // mean degree, an even number; 14

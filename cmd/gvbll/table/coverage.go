@@ -115,7 +115,7 @@ func (e *engine) countSets(delay int) CoverageResult {
 	return c.result()
 }
 
-// setCounts counts what is served from a window on.
+// setCounts counts the predictions and their sets from a window on.
 type setCounts struct {
 	CoverageResult
 	from    int64 // number of the first window that counts

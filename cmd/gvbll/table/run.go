@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// Plan says what to compare. Empty Protocols stands for both, empty Systems for those
+// Plan configures a comparison. Empty Protocols means both, empty Systems those
 // of Table I.
 type Plan struct {
 	Sources   []Source
@@ -20,7 +20,7 @@ type Plan struct {
 	Parallel  int // pairs of data set and seed that run at once; 0 for 1
 }
 
-// withDefaults fills in what is empty and validates the plan.
+// withDefaults fills in defaults and validates the plan.
 func (p Plan) withDefaults() (Plan, error) {
 	if len(p.Protocols) == 0 {
 		p.Protocols = Protocols

@@ -6,7 +6,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/dataset"
 )
 
-// Source is a data set that is cut anew for every seed.
+// Source is a data set with a split for each seed.
 type Source struct {
 	Name string
 	// Key identifies the data and their default cut. An existing result is used again
