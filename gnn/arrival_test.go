@@ -282,8 +282,9 @@ func bfloat16Error(a *arrivals, enc Encoder, n int) (mean, worst float64) {
 	return mean, worst
 }
 
-// TestBFloat16: the same graph, embeddings that differ by little, hubs' too, and
-// aggregates recomputed after features were replaced have the same bits.
+// TestBFloat16: a graph with bfloat16 has the same edges as one without, and
+// embeddings that differ by little, also of hubs. Aggregates that are recomputed
+// after features were replaced have the same bits.
 func TestBFloat16(t *testing.T) {
 	ofEachKind(t, func(t *testing.T, random func(*rand.Rand, ...int) Encoder) {
 		rng := rand.New(rand.NewPCG(4, 4))
@@ -381,7 +382,7 @@ func BenchmarkWorkers(b *testing.B) {
 	}
 }
 
-// BenchmarkFirstProduct: 1433 features of which 1.3% are nonzero, as in Cora.
+// BenchmarkFirstProduct: 1433 features, 1.3% of them nonzero, as in Cora.
 // Sparse vectors must take at most a tenth of the time of the same vectors in
 // dense form.
 func BenchmarkFirstProduct(b *testing.B) {

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestArriveIsThreeCalls: Arrive gives the edges and bits of Add, LinkAll and
-// Embed, whatever arrivals name: each other before and after they come,
-// themselves, nodes twice, hubs, or nodes with new features.
+// TestArriveIsThreeCalls: Arrive gives the edges and bits of Add, LinkAll and Embed.
+// Arrivals name earlier and later arrivals, themselves, nodes twice, hubs, and nodes
+// with new features.
 func TestArriveIsThreeCalls(t *testing.T) {
 	for _, options := range [][]Option{nil, {Workers(2)}, {BFloat16()}} {
 		ofEachKind(t, func(t *testing.T, random func(*rand.Rand, ...int) Encoder) {
@@ -77,8 +77,8 @@ func arriveIsThreeCalls(t *testing.T, rng *rand.Rand, quick, plain *Graph, enc E
 	}
 }
 
-// TestArriveEmbedsEarly: where no arrival's neighbours are changed by another,
-// none is deferred.
+// TestArriveEmbedsEarly: if no arrival changes the neighbours of another, none is
+// deferred.
 func TestArriveEmbedsEarly(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	g := NewGraph(randomSAGE(rng, 4, 5, 3))

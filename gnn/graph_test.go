@@ -225,11 +225,11 @@ func TestReplaceUnchangedKeepsSums(t *testing.T) {
 	g.Link(0, 1)
 	g.Replace(0, x[0])
 	if g.node(1).stale {
-		t.Error("the neighbour's sum is to be made anew, though nothing changed")
+		t.Error("the neighbour is stale, though the features did not change")
 	}
 	g.Replace(0, x[1])
 	if !g.node(1).stale {
-		t.Error("the neighbour's sum is not to be made anew, though the features changed")
+		t.Error("the neighbour is not stale, though the features changed")
 	}
 }
 
@@ -257,8 +257,8 @@ func TestSparseAndDenseSameBits(t *testing.T) {
 	})
 }
 
-// TestWindowsDoNotMatter: how arrivals are cut into windows, and which nodes
-// are embedded together, changes no bit.
+// TestWindowsDoNotMatter: the division of arrivals into windows, and the choice of
+// nodes that are embedded together, do not change the bits.
 func TestWindowsDoNotMatter(t *testing.T) {
 	ofEachKind(t, func(t *testing.T, random func(*rand.Rand, ...int) Encoder) {
 		rng := rand.New(rand.NewPCG(9, 9))
@@ -357,8 +357,8 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	})
 }
 
-// TestNeighbours grows lists through many block sizes, past many segments, among
-// others that leave and take blocks meanwhile.
+// TestNeighbours grows lists through many block sizes and segments, while other
+// lists free and reuse blocks.
 func TestNeighbours(t *testing.T) {
 	enc, err := NewSAGE(1, ReLU, SAGELayer{Neigh: []float32{1}, Bias: []float32{0}})
 	if err != nil {

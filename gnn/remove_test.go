@@ -33,7 +33,7 @@ func (c *survivors) link(u, v int32) bool {
 	return true
 }
 
-// left returns the numbers of the nodes that are there, and the graph of these
+// left returns the numbers of the remaining nodes, and the graph of these nodes
 // alone, numbered in that order.
 func (c *survivors) left() (nodes []int32, h history) {
 	place := make([]int32, len(c.there))
@@ -50,7 +50,7 @@ func (c *survivors) left() (nodes []int32, h history) {
 	return nodes, h
 }
 
-// someOf returns some of the nodes that are there, or are not.
+// someOf returns up to most distinct nodes that are in the graph (there) or removed.
 func (c *survivors) someOf(rng *rand.Rand, there bool, most int) (nodes []int32) {
 	for range most {
 		if v := rng.IntN(len(c.there)); c.there[v] == there && !slices.Contains(nodes, int32(v)) {
@@ -117,9 +117,9 @@ func (c *survivors) live(rng *rand.Rand, g *Graph, rounds int, check func()) {
 	}
 }
 
-// TestRemoveEqualsOracle: after any arrivals, departures and returns,
-// embeddings are those of the remaining graph encoded as a whole; and, to the
-// bit, those of a graph that never had any other nodes.
+// TestRemoveEqualsOracle: after random arrivals, departures and returns, the
+// embeddings are those of Encode on the remaining graph, up to rounding, and have
+// the bits of a graph that never had any other nodes.
 func TestRemoveEqualsOracle(t *testing.T) {
 	for name, options := range map[string][]Option{"float32": nil, "bfloat16": {BFloat16()}, "workers": {Workers(3)}} {
 		for _, kind := range kinds {
@@ -204,9 +204,8 @@ func TestRemoveShortensBlocks(t *testing.T) {
 	}
 }
 
-// BenchmarkRemove is a departure from a hub of the given degree, and the
-// embedding of one of its remaining neighbours, which makes the hub's row be
-// recomputed.
+// BenchmarkRemove removes a neighbour of a hub of the given degree and embeds one of
+// the hub's remaining neighbours, which recomputes the hub's row.
 func BenchmarkRemove(b *testing.B) {
 	for _, degree := range []int{10, 1000, 100_000} {
 		b.Run(fmt.Sprint("hub=", degree), func(b *testing.B) {

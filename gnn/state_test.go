@@ -89,8 +89,8 @@ func change(rng *rand.Rand, g *Graph) {
 	}
 }
 
-// TestState: a graph that is made of what was read of another while that changed
-// is the other as it was, to the bit, and takes the same changes to the same.
+// TestState: a graph is saved while it changes. The restored graph is saved as the
+// same bytes, and after the same changes both graphs have the same embeddings.
 func TestState(t *testing.T) {
 	for name, options := range map[string][]Option{"float32": nil, "bfloat16": {BFloat16()}} {
 		ofEachKind(t, func(t *testing.T, random func(*rand.Rand, ...int) Encoder) {
@@ -102,7 +102,7 @@ func TestState(t *testing.T) {
 					for range rng.IntN(150) {
 						change(rng, g)
 					}
-					for range 2 { // the second time in what room the first one left
+					for range 2 { // the second time reuses the memory of the first
 						frozen := snapshot.Saving()
 						g.State(frozen)
 						s := streamOf(t, frozen.Parts())
@@ -123,14 +123,14 @@ func TestState(t *testing.T) {
 						again := snapshot.Saving()
 						restored.State(again)
 						if got := bytesIn(t, streamOf(t, again.Parts()), -1); !bytes.Equal(got, b) {
-							t.Fatal("saved again: other bytes")
+							t.Fatal("the restored graph is saved as other bytes")
 						}
 						after := rand.New(rand.NewPCG(seed, 12))
 						for range changes {
 							change(after, restored)
 						}
 						if !slices.Equal(embedAll(restored), embedAll(g)) {
-							t.Fatal("other embeddings")
+							t.Fatal("the embeddings differ")
 						}
 					}
 				})

@@ -9,8 +9,8 @@ import (
 	"github.com/gvbll/gvbll/gnn/snapshot"
 )
 
-// TestTrialsAreTrue: EmbedArrival gives to the bit, and EmbedWithout within
-// rounding, what the real change gives.
+// TestTrialsAreTrue: EmbedArrival gives the bits, and EmbedWithout up to rounding the
+// numbers, that the actual change gives.
 func TestTrialsAreTrue(t *testing.T) {
 	for _, kind := range kinds {
 		for _, width := range [][]int{{6, 5}, {6, 8, 4}, {3, 4, 5, 2}} {
@@ -60,9 +60,8 @@ func wantNear(t *testing.T, got, want []float32) {
 
 func abs(x float32) float32 { return max(x, -x) }
 
-// TestTrialsLeaveNothing: two graphs with the same history, one of which
-// answers what-if questions in between, stay equal to the bit; while frozen and
-// with bfloat16 too.
+// TestTrialsLeaveNothing: trials between the changes of a graph do not change its
+// bits, also while it is frozen and with bfloat16.
 func TestTrialsLeaveNothing(t *testing.T) {
 	for _, kind := range kinds {
 		for _, options := range [][]Option{nil, {BFloat16()}} {

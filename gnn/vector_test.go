@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// randomVector returns features of which about the given share is not zero.
+// randomVector returns features with about the given share of nonzero ones.
 func randomVector(rng *rand.Rand, dim int, share float64) Vector {
 	dense := make([]float32, dim)
 	for j := range dense {

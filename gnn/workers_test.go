@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestParallel: every row is done once, by a worker that has its workspace to
-// itself, whether helpers are awake or not, and all are done on return.
+// TestParallel: on return every row has been done exactly once, whether helpers were
+// awake or not, and no two workers used a workspace at the same time.
 func TestParallel(t *testing.T) {
 	for _, processors := range []int{1, 2, 4} {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))

@@ -122,7 +122,7 @@ func TestLossGolden(t *testing.T) {
 	for i, p := range q.Precision {
 		v.Params()[1][i] = -math.Log(p)
 	}
-	// Logits are homogeneous in z, so z/τ at τ = 1 stands for z at τ.
+	// Logits are homogeneous in z, so z/τ at τ = 1 gives those of z at τ.
 	var z []float64
 	for i, row := range g.ZTest {
 		for _, x := range row {

@@ -92,7 +92,7 @@ func TestProductIsTheFormula(t *testing.T) {
 	})
 }
 
-// TestProductIsFused: what rounding takes from a product is in the sum.
+// TestProductIsFused: a sum includes the part of a product that rounding would drop.
 func TestProductIsFused(t *testing.T) {
 	const n = 21
 	x, row := 1+0x1p-30, slices.Repeat([]float64{1 + 0x1p-30}, n)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// randomSparse returns rows, of which some have no entry and some have one column
+// randomSparse returns rows; some have no entry and some have one column
 // twice in neighbouring rows.
 func randomSparse(rng *rand.Rand, rows, columns int) *Sparse {
 	s := &Sparse{Start: []int{0}}

@@ -273,7 +273,7 @@ func TestKL(t *testing.T) {
 	}
 	q.Precision[2] = 0 // forgotten entirely
 	if kl := q.KL(&p); !(kl > 1e10) || math.IsInf(kl, 0) || q.Variance(2) != 1e12 {
-		t.Errorf("KL %v, variance %v of what is forgotten", kl, q.Variance(2))
+		t.Errorf("KL %v, variance %v of a forgotten weight", kl, q.Variance(2))
 	}
 }
 

@@ -258,8 +258,8 @@ func TestServe(t *testing.T) {
 	p := NewPredictive(classes, 16)
 	mode := make([]float64, n*classes)
 	for serves, q := range posteriors {
-		said, split, want := make([]float32, 2*n*classes), make([]Uncertainty, n), make([]Uncertainty, n)
-		p.Serve(posteriors, serves, rows, said, split)
+		probs, split, want := make([]float32, 2*n*classes), make([]Uncertainty, n), make([]Uncertainty, n)
+		p.Serve(posteriors, serves, rows, probs, split)
 		p.Predict(q, rows, nil, want)
 		if !slices.Equal(split, want) {
 			t.Errorf("%v, want %v", split, want)
@@ -267,7 +267,7 @@ func TestServe(t *testing.T) {
 		for h, q := range posteriors {
 			MAP(q, rows, mode)
 			for i, x := range mode {
-				if got := said[(2*(i/classes)+h)*classes+i%classes]; got != float32(x) {
+				if got := probs[(2*(i/classes)+h)*classes+i%classes]; got != float32(x) {
 					t.Fatalf("number %d of posterior %d is %v, want %v", i, h, got, x)
 				}
 			}

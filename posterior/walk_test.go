@@ -46,8 +46,8 @@ func TestWalk(t *testing.T) {
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12*(1+math.Abs(b)) }
 
-// TestWalkForgetsTheKnown: without labels to learn from, λ takes the same share of
-// every precision, and a walk most of the greatest.
+// TestWalkForgetsTheKnown: without labels, λ reduces every precision by the same
+// share, and a walk reduces larger precisions by a larger share.
 func TestWalkForgetsTheKnown(t *testing.T) {
 	q := Gaussian{Dim: 2, Classes: 2, Mean: make([]float64, 4), Precision: []float64{1000, 1, 1000, 1}}
 	cfg := DefaultConfig()

@@ -98,8 +98,8 @@ func TestOpenCSVRefuses(t *testing.T) {
 	}
 }
 
-// TestClassOrder: numbers in order of their size if all are numbers, else all in
-// order of the alphabet.
+// TestClassOrder: classes are in numerical order if all are numbers, else in
+// alphabetical order.
 func TestClassOrder(t *testing.T) {
 	for _, c := range []struct{ labels, want []string }{
 		{[]string{"10", "9", "10", "-1.5"}, []string{"-1.5", "9", "10"}},
@@ -155,9 +155,8 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// TestHugeLines: a line may have 16 MiB, and one without an end takes no more
-// than a reader's buffer of that; nor does one of nothing but commas, in a header
-// or under one.
+// TestHugeLines: a line may have 16 MiB, and a longer one takes no more memory than a
+// buffer of that size; nor does a line of commas, as the header or below it.
 func TestHugeLines(t *testing.T) {
 	const length = 17 << 20
 	long, commas := strings.Repeat("x", length), strings.Repeat(",", 4<<20)

@@ -14,7 +14,7 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 )
 
-// TestRealDataSets reads the public graphs, where they are.
+// TestRealDataSets reads the public graphs, if present.
 func TestRealDataSets(t *testing.T) {
 	for _, c := range []struct {
 		name                             string
@@ -221,8 +221,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestDensity: what decides is how many numbers are not zero, also where some
-// rows are full.
+// TestDensity: the share of nonzero numbers decides whether features are sparse, also
+// if some rows are full.
 func TestDensity(t *testing.T) {
 	files := toy()
 	files["node-feat.csv.gz"] = "1,1,1,1,1,1\n0,0,0,0,0,0\n0,0,0,0,0,0\n0,0,0,0,0,0\n"
@@ -275,7 +275,8 @@ func small(kind string) DriftConfig {
 	return c
 }
 
-// TestDriftLaw holds the generator to the figures its law was made for.
+// TestDriftLaw compares generated graphs with the statistics that the law was designed
+// for.
 func TestDriftLaw(t *testing.T) {
 	c, _ := DriftPreset("none")
 	d, s, err := Drift(c)
@@ -402,8 +403,8 @@ func TestDriftRefuses(t *testing.T) {
 	}
 }
 
-// TestDriftFields: each field changes what its comment says, and a graph at the
-// edges of what is allowed can be made.
+// TestDriftFields: each field has the effect that its comment states, and a graph at
+// the bounds of validate can be generated.
 func TestDriftFields(t *testing.T) {
 	shape := func(change func(*DriftConfig)) (edges, top, same, largest, spread float64) {
 		c := small("none")
@@ -459,8 +460,8 @@ func TestDriftFields(t *testing.T) {
 	shape(func(c *DriftConfig) { c.Recency, c.Cites, c.Spread, c.ShareJump, c.Rot = 100, 0, 10, 100, 100 })
 }
 
-// TestDriftAtArxivSize holds the preset to ogbn-arxiv's figures, on which features
-// have no influence: it makes few.
+// TestDriftAtArxivSize compares the preset with the statistics of ogbn-arxiv. Features
+// do not affect them, so it generates few.
 func TestDriftAtArxivSize(t *testing.T) {
 	c, err := DriftPreset("none")
 	if err != nil {

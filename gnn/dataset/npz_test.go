@@ -148,8 +148,8 @@ func TestOpenNPZRefuses(t *testing.T) {
 	}
 }
 
-// TestHostileNPZ: the headers of an archive take no memory on their word, even
-// where the archive's directory agrees with them.
+// TestHostileNPZ: no memory is allocated for the sizes in the headers of an archive,
+// even where the archive's directory agrees with them.
 func TestHostileNPZ(t *testing.T) {
 	edges, y := array2("|u1", 2, 1, false, "\x00\x01"), []int32{0}
 	huge := func(kind string, rows, columns int, fortran bool) string {

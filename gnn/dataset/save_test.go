@@ -11,9 +11,9 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 )
 
-// TestSaveOpens: what is saved is opened as it was, to the last bit: more
-// classes than sort as text, a class without nodes, years, features of any
-// size, sparse ones too, the order of the edges, and the stream.
+// TestSaveOpens: a saved data set is opened with the same bits: with more than ten
+// numbered classes, a class without nodes, years, dense features of any magnitude,
+// sparse ones, the order of the edges, and the split.
 func TestSaveOpens(t *testing.T) {
 	for _, name := range []string{"none", "strong", "abrupt"} {
 		c, err := DriftPreset(name)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestArena: lists hold what slices hold that are changed in the same way, and
-// no two share an element.
+// TestArena compares lists with slices under the same changes, and checks that no two
+// lists share an element.
 func TestArena(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var a Arena[int32]
@@ -78,7 +78,7 @@ func TestArena(t *testing.T) {
 	}
 }
 
-// TestArenaUsesBlocksAgain: what lists leave is used by the next.
+// TestArenaUsesBlocksAgain: blocks of cleared lists are reused.
 func TestArenaUsesBlocksAgain(t *testing.T) {
 	var a Arena[int64]
 	size := 0

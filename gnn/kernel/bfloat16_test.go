@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestNarrow: at every level and width, the nearest bfloat16, the even one of
-// two, and Widen is the way back.
+// TestNarrow: at every level and width, Narrow rounds to the nearest bfloat16, ties to
+// even, and Widen is its inverse.
 func TestNarrow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, l := range levels() {
@@ -35,7 +35,7 @@ func TestNarrow(t *testing.T) {
 						want = up
 					}
 					if math.IsInf(float64(up), 0) && !math.IsInf(float64(x), 0) {
-						continue // what is beyond the largest number is not a distance
+						continue // rounds to infinity: no distance to compare
 					}
 					if back[j] != want {
 						t.Fatalf("%s: %v becomes %v, want %v", names[l], x, back[j], want)

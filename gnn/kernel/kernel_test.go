@@ -49,8 +49,8 @@ func same(a, b []float32) error {
 	return nil
 }
 
-// TestLevelsAgree: every kernel gives the same bits at every level, for all
-// widths, and writes nothing beyond.
+// TestLevelsAgree: every kernel gives the same bits at every level and width, and
+// writes nothing beyond its destination.
 func TestLevelsAgree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for width := range 300 {
@@ -128,7 +128,8 @@ func tableOf(x []float32, width int) *Table[float32] {
 	return t
 }
 
-// TestExchange: every level does what plain additions do, and to nothing else.
+// TestExchange: every level gives the result of plain additions, and changes no other
+// number.
 func TestExchange(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for width := range 150 {
@@ -162,8 +163,8 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-// TestTable grows tables by ones and by many: rows stay what they were, new
-// ones are zero, and From goes on to the end of a block.
+// TestTable grows tables by one row and by many: rows do not change, new ones are
+// zero, and From ends at the end of a block.
 func TestTable(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	table := &Table[int32]{width: 3, shift: 7}
@@ -197,7 +198,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestRectify: never -0, NaN for NaN.
+// TestRectify: the result is never -0, and NaN for NaN.
 func TestRectify(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, l := range levels() {
@@ -209,7 +210,8 @@ func TestRectify(t *testing.T) {
 	}
 }
 
-// TestOutside: no index or shape makes a kernel touch memory outside of its slices.
+// TestOutside: indices and shapes that do not fit panic before a kernel accesses
+// memory outside its slices.
 func TestOutside(t *testing.T) {
 	row, table := make([]float32, 4), make([]float32, 12)
 	for name, f := range map[string]func(){
@@ -261,7 +263,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// FuzzGather holds the levels together on whatever shape comes.
+// FuzzGather compares the levels on arbitrary shapes.
 func FuzzGather(f *testing.F) {
 	f.Add(uint16(1), uint16(0), []byte{0})
 	f.Add(uint16(33), uint16(40), []byte{1, 2, 3, 200})

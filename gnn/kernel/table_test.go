@@ -2,8 +2,8 @@ package kernel
 
 import "testing"
 
-// TestShrink: rows that were taken away come again as zeros, over the end of a
-// block too, and the others stay.
+// TestShrink: rows that are removed and added again are zeros, also across the end of
+// a block, and other rows do not change.
 func TestShrink(t *testing.T) {
 	const width = 1 << 20 // a few rows a block
 	table := NewTable[float32](width)
@@ -35,8 +35,8 @@ func TestShrink(t *testing.T) {
 	}
 }
 
-// TestReserve: rows come out of memory that was reserved, as zeros, and go on where
-// it ends.
+// TestReserve: the first rows are zeros in the reserved memory, and further rows
+// follow when it is used up.
 func TestReserve(t *testing.T) {
 	const width = 1 << 18 // four rows a block
 	table := NewTable[float32](width)
@@ -55,7 +55,7 @@ func TestReserve(t *testing.T) {
 	}
 	for i, p := range own {
 		if table.At(int32(4*i)) != p {
-			t.Errorf("row %d does not lie in what was reserved", 4*i)
+			t.Errorf("row %d is outside the reserved memory", 4*i)
 		}
 	}
 	for v := range int32(13) {

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// raw returns a file of the given header, as it stands, and data.
+// raw returns a file with the given header, unchanged, and data.
 func raw(header, data string) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	return append(append(b, header...), data...)
@@ -213,8 +213,8 @@ func TestWriteFile(t *testing.T) {
 		t.Errorf("folder holds %v (%v), want the file alone", entries, err)
 	}
 
-	// A folder stands where the file is to go: the rename fails, and nothing
-	// is left behind.
+	// A folder has the name of the file: the rename fails, and the temporary file
+	// is removed.
 	taken := filepath.Join(dir, "taken")
 	if err := os.MkdirAll(filepath.Join(taken, "x"), 0o755); err != nil {
 		t.Fatal(err)
@@ -269,8 +269,8 @@ func taken(f func()) uint64 {
 // read, token by token: two bytes of a shape make a number's text and value.
 const perByte = 100
 
-// TestHostileHeaders: what a header declares takes no memory, and what it repeats
-// a small multiple of its length.
+// TestHostileHeaders: reading a header takes no memory for the sizes that it declares,
+// and for repeated elements a small multiple of its length.
 func TestHostileHeaders(t *testing.T) {
 	const length = 1 << 20
 	repeat := func(head, item, tail string) []byte {

@@ -47,8 +47,8 @@ func sequence(rng *rand.Rand, name string, n int) Part {
 	}, n)
 }
 
-// TestStream: files of less than one span, of some, of exactly some, are what
-// Encode would have written beside the checksums, and are read again.
+// TestStream: files shorter than a span, of several spans, and of a whole number of
+// spans have the bytes of Encode apart from the checksums, and can be read.
 func TestStream(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	stream := func(n int) *Stream {
@@ -109,7 +109,7 @@ func TestStream(t *testing.T) {
 			// The same tensors and metadata, encoded at once.
 			sums := f.Tensors[checksums]
 			delete(f.Tensors, checksums)
-			f.Tensors["~"] = sums // so named it stands last
+			f.Tensors["~"] = sums // sorts last
 			again, err := f.Encode()
 			if err != nil {
 				t.Fatal(err)
@@ -122,8 +122,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestStreamRefuses: names that occur twice or are reserved, and what Encode
-// refuses.
+// TestStreamRefuses: names that occur twice or are reserved are errors, as are those
+// of Encode.
 func TestStreamRefuses(t *testing.T) {
 	one := func(name string) Part { return PartOf(name, []byte{1}, 1) }
 	for name, parts := range map[string][]Part{
@@ -236,7 +236,7 @@ func TestReaderRefuses(t *testing.T) {
 	}
 }
 
-// TestEachCovers: the parts of a tensor cover it, once.
+// TestEachCovers: the parts of a tensor cover each element once.
 func TestEachCovers(t *testing.T) {
 	r, err := reading(long(t))
 	if err != nil {

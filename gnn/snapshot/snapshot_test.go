@@ -13,14 +13,14 @@ import (
 	"github.com/gvbll/gvbll/gnn/safetensors"
 )
 
-// TestFreeze: records are read as they were, however they change, by one reader
-// in order, by several, and by number; and again in the next freeze.
+// TestFreeze: the view returns records as they were at Begin while the store
+// changes, through one walk, several walks, or At; and again in the next freeze.
 func TestFreeze(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		var f Freeze[int]
 		var store [][]int
-		now := func(i int32) []int { return store[i] }
+		current := func(i int32) []int { return store[i] }
 		change := func() {
 			for range rng.IntN(300) {
 				list := make([]int, rng.IntN(5))
@@ -44,7 +44,7 @@ func TestFreeze(t *testing.T) {
 			f.Begin(len(store))
 			var walks []func() []int
 			for range rng.IntN(3) {
-				walks = append(walks, f.Walk(now))
+				walks = append(walks, f.Walk(current))
 			}
 			for _, next := range walks {
 				change()
@@ -60,23 +60,23 @@ func TestFreeze(t *testing.T) {
 			if len(walks) == 0 {
 				change()
 				for _, i := range rng.Perm(len(want)) {
-					if got := f.At(int32(i), now); !slices.Equal(got, want[i]) {
+					if got := f.At(int32(i), current); !slices.Equal(got, want[i]) {
 						t.Fatalf("record %d is %v, want %v", i, got, want[i])
 					}
 				}
 			} else if len(want) > 0 && f.Wants(0) {
-				t.Fatal("a record that all have read is wanted")
+				t.Fatal("Wants is true of a record that all walks have passed")
 			}
 			f.End()
 		}
 		if len(store) > 0 && f.Wants(0) {
-			t.Fatal("a record is wanted that is not frozen")
+			t.Fatal("Wants is true without a freeze")
 		}
 	}
 }
 
-// TestKeepAllocatesNothing: neither without a freeze, nor in the room that the
-// last one left.
+// TestKeepAllocatesNothing: Keep does not allocate without a freeze, nor in a
+// freeze that reuses the memory of an earlier one.
 func TestKeepAllocatesNothing(t *testing.T) {
 	var f Freeze[float32]
 	row := make([]float32, 100)
@@ -101,7 +101,7 @@ type store struct {
 	lists   [][]int64
 	number  float64
 	bytes   text
-	more    []uint8 // not always there
+	more    []uint8 // optional
 }
 
 type text string
@@ -110,7 +110,7 @@ func (x *text) AppendState(b []byte) []byte { return append(b, *x...) }
 
 func (x *text) SetState(b []byte) error {
 	if *x = text(b); len(b) > 0 && b[0] != 'x' {
-		return errors.New("it begins with another letter")
+		return errors.New("does not begin with x")
 	}
 	return nil
 }
@@ -199,7 +199,8 @@ func restored(t *testing.T, b []byte) (*store, error) {
 	return x, s.Finish()
 }
 
-// TestSchema: what was saved is restored, as it was when saving began.
+// TestSchema: a state is saved as it was when saving began, and saving the restored
+// state gives the same bytes.
 func TestSchema(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 2))
@@ -214,20 +215,20 @@ func TestSchema(t *testing.T) {
 			x.number, x.bytes = 0, "x"
 		})
 		if !bytes.Equal(during, want) {
-			t.Fatal("other bytes after changes")
+			t.Fatal("changes after Saving changed the saved bytes")
 		}
 		y, err := restored(t, want)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if again := saved(t, y, func() {}); !bytes.Equal(again, want) {
-			t.Fatal("other bytes after it was restored")
+			t.Fatal("the restored state is saved as other bytes")
 		}
 	}
 }
 
-// TestDamaged: what is not as declared, or a check refuses, is an error, and
-// nothing is restored after it.
+// TestDamaged: a file that differs from the declarations, or fails a check, is an
+// error, and nothing is restored after it.
 func TestDamaged(t *testing.T) {
 	file := func(change func(map[string]safetensors.Part)) []byte {
 		x := randomStore(rand.New(rand.NewPCG(3, 3)))

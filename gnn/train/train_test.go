@@ -204,8 +204,8 @@ func testGradients(t *testing.T, cfg Config, dense bool) {
 	}
 }
 
-// TestForwardEqualsEncode: the network computes what the encoder made of it
-// computes, and an encoder's weights can be imported again.
+// TestForwardEqualsEncode: the network gives the embeddings of the encoder exported
+// from it, and of one whose weights were imported again.
 func TestForwardEqualsEncode(t *testing.T) {
 	rng := rand.New(rand.NewPCG(12, 12))
 	data := blocks(rng, 80, 20)
@@ -241,8 +241,8 @@ func TestForwardEqualsEncode(t *testing.T) {
 	}
 }
 
-// TestSample: samples differ, their mean nears the embedding of a linear
-// network, and a seed gives the same.
+// TestSampleDropout: samples differ, their mean approaches the embedding of a linear
+// network, and equal seeds give equal samples.
 func TestSampleDropout(t *testing.T) {
 	data := blocks(rand.New(rand.NewPCG(12, 12)), 40, 20)
 	m := newModel[float32](Config{Encoder: gnn.KindSAGE, Activation: gnn.ReLU, In: 20, Out: 3, Seed: 1})
@@ -339,8 +339,8 @@ func TestTransposeSparse(t *testing.T) {
 }
 
 // TestAdam follows two steps by hand: of a constant gradient each step is the
-// learning rate, and decay is a gradient of its own. The third parameter has no
-// other: its decay takes it down at the full rate, however small it is.
+// learning rate, and decay adds to the gradient. The third parameter has no other
+// gradient: decay reduces it at the full rate, however small it is.
 func TestAdam(t *testing.T) {
 	param, grad := []float64{1, 1, 0.5}, []float64{3, -0.5, 0}
 	a := newAdam(param, grad, 0)
@@ -473,7 +473,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// plain is a head without Correct; its loss is what it is given.
+// plain is a head without Correct, with a constant loss.
 type plain struct{ total float64 }
 
 func (p plain) Params() [][]float64 { return nil }

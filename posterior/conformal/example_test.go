@@ -39,7 +39,7 @@ func ExamplePredictor() {
 	// [0 1 2] "large-set"
 }
 
-// Labels come late: what served sets held is told with them.
+// Labels come late, together with whether the served sets held them.
 func ExamplePredictor_Learn() {
 	p := conformal.New(conformal.DefaultConfig(2))
 	rows := conformal.Rows{Probs: []float64{0.7, 0.3, 0.1, 0.9}}

@@ -30,9 +30,9 @@ func calibrated(rng *rand.Rand, from, n int) (rows Rows, labels []int32) {
 	return rows, labels
 }
 
-// TestImpute: before any label, sets of a calibrated model cover as they should;
-// rows that were served behind the latest label stay, and of the others as many as
-// make up for labels that are few.
+// TestImpute: before any label, the sets of a calibrated model have the stated coverage.
+// Rows served after the latest labelled one are kept, and of the others as many as are
+// needed for Config.Impute scores.
 func TestImpute(t *testing.T) {
 	cfg := DefaultConfig(4)
 	cfg.Impute = 50
@@ -55,8 +55,8 @@ func TestImpute(t *testing.T) {
 			q := New(cfg)
 			q.Impute(rows)
 			q.Impute(fresh)
-			told := Rows{Probs: rows.Probs[4*(min(k, 200)-1):][:4], ID: []uint64{uint64(k - 1)}}
-			q.Learn(told, []int32{0}, nil)
+			labelled := Rows{Probs: rows.Probs[4*(min(k, 200)-1):][:4], ID: []uint64{uint64(k - 1)}}
+			q.Learn(labelled, []int32{0}, nil)
 			// One label: 49 imputed at the least.
 			if c := &q.cells[0]; len(c.rows) != max(want, 49) || len(c.sortedImputed) != len(c.rows) || len(c.window) != 1 {
 				t.Fatalf("%d imputed after the label of row %d", len(c.rows), k-1)
@@ -96,7 +96,7 @@ func TestImputeState(t *testing.T) {
 	}
 }
 
-// TestGain: what a label changes is bounded by how late it is.
+// TestGain: the step of a label is bounded by Gain divided by its lag.
 func TestGain(t *testing.T) {
 	cfg := DefaultConfig(4)
 	cfg.Rate, cfg.Gain = 0.05, 0.5

@@ -17,8 +17,8 @@ func rowsOf(rng *rand.Rand, n int) (rows [][]float32) {
 	return rows
 }
 
-// TestOutside: distances count in standard deviations, and what leaves the plane
-// of the reference is far, however near it is to the mean.
+// TestOutside: distances are in standard deviations, and an embedding outside the
+// plane of the reference is far, however near it is to the mean.
 func TestOutside(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	o := NewOutside(3)
@@ -57,7 +57,7 @@ func TestOutside(t *testing.T) {
 	}
 }
 
-// TestOutsideConstant: a reference without any spread is no division by zero.
+// TestOutsideConstant: a reference of equal rows does not cause a division by zero.
 func TestOutsideConstant(t *testing.T) {
 	o := NewOutside(2)
 	for range 32 {
@@ -71,8 +71,8 @@ func TestOutsideConstant(t *testing.T) {
 	}
 }
 
-// TestOutsideState: what is read goes on as what was written, and damage is
-// refused.
+// TestOutsideState: a restored score continues as the saved one, and damaged states
+// are errors.
 func TestOutsideState(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 1))
 	for _, n := range []int{0, 1, 47, 48, 60} {

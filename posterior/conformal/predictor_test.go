@@ -69,7 +69,7 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// hardSecond draws rows of two classes, of which the second is hard to tell.
+// hardSecond draws rows of two classes; the second is hard to predict.
 func hardSecond(rng *rand.Rand, n int) (rows Rows, labels []int32) {
 	for i := range n {
 		y := int32(rng.IntN(2))

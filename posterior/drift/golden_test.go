@@ -40,8 +40,8 @@ func goldens(t *testing.T) (g golden) {
 	}
 }
 
-// each runs check on every stream and what a detector of the given name, or
-// measurement, said of it.
+// each runs check on every stream with the recorded output of the named detector or
+// measurement.
 func each[V any](t *testing.T, name string, check func(t *testing.T, stream []float64, want []V)) {
 	g := goldens(t)
 	for stream, fires := range g.fires {

@@ -74,7 +74,7 @@ func TestMonitorState(t *testing.T) {
 	}
 }
 
-// TestMonitorTakesRowsTogether: rows fade as they do one by one.
+// TestMonitorTakesRowsTogether: rows added in one call decay as rows added one by one.
 func TestMonitorTakesRowsTogether(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	each, together := NewMonitor(DefaultMonitor()), NewMonitor(DefaultMonitor())

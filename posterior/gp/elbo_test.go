@@ -216,8 +216,8 @@ func TestBoundIsBelowEvidence(t *testing.T) {
 		t.Errorf("far from its maximum the bound is %.4f below the evidence, want more than 0.1", got)
 	}
 
-	// With the rows as inducing points, the best q misses by what is not Gaussian
-	// about the posterior, and by its correlation over the classes: about
+	// With the rows as inducing points, the best q differs from the posterior because
+	// that is not Gaussian and is correlated over the classes: by about
 	// -log(1 - .2²)/2 = .02 a row, where s² is 1 and the rows are far apart.
 	optimiser, rng := newAdam(len(b.params.all)), rand.New(rand.NewPCG(5, 6))
 	b.likelihood.samples = 20

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkCora is what an arrival and its label cost in the pool of the default
-// heads, without those on the embedding and without the graph's bookkeeping.
+// BenchmarkCora measures an arrival and its label in the pool of the default heads,
+// without the heads on the embedding and without the graph.
 func BenchmarkCora(b *testing.B) {
 	g := readGraph(b, "cora")
 	train, batches := g.split(1, .05, 30)
@@ -59,8 +59,8 @@ func densePool(b *testing.B) (*Pool, Batch) {
 	return pool, batch
 }
 
-// BenchmarkDense is what a row of a pool of the default heads for dense features
-// costs, at the size of the drifting graph's batches.
+// BenchmarkDense measures a row in a pool of the default heads for dense features, in
+// batches of the size of the drifting graph's.
 func BenchmarkDense(b *testing.B) {
 	pool, batch := densePool(b)
 	for b.Loop() {

@@ -352,8 +352,8 @@ func surrogateObjective(s *softmaxFit, phi designMatrix, labels []int32) float64
 	return f
 }
 
-// TestSurrogateFalls: no pass ends above what it began at, even where the bound
-// does not hold (two classes, one feature a row); many passes reach the minimum
+// TestSurrogateFalls: no pass increases the objective, even where the bound does not
+// hold (two classes, one feature a row), and many passes reach the minimum
 // that BFGS finds.
 func TestSurrogateFalls(t *testing.T) {
 	for _, c := range []struct {
@@ -546,8 +546,8 @@ func TestVoteIsItsFormula(t *testing.T) {
 	}, 1e-12)
 }
 
-// TestWeightsAreLaplace: Newton ends where BFGS does, Q is the curvature there,
-// and forgetting is that of the formulas.
+// TestWeightsAreLaplace: Newton's method finds the minimum that BFGS finds, Q is the
+// curvature there, and forgetting follows the formulas of weights.
 func TestWeightsAreLaplace(t *testing.T) {
 	const heads, classes, n = 3, 4, 40
 	cfg := Weights{Total: 1.5, WeightSD: .2, BiasSD: .5, Floor: -8, Lambda: .97, Steps: 50}

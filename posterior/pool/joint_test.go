@@ -8,8 +8,8 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// TestJointStartsAtTheTrainingPosterior: before any label it says what the
-// static head says, whatever is known around a node.
+// TestJointStartsAtTheTrainingPosterior: before any label the head predicts as the
+// static head, whatever the labels around a node.
 func TestJointStartsAtTheTrainingPosterior(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 3))
 	prior := randomPrior(rng, small)
@@ -24,8 +24,8 @@ func TestJointStartsAtTheTrainingPosterior(t *testing.T) {
 	}
 }
 
-// TestJointLowersItsObjective: what a batch leaves is likelier than what was
-// before, by the batch and what was believed; and more is known of it.
+// TestJointLowersItsObjective: a batch lowers the negative log posterior, and no
+// precision falls.
 func TestJointLowersItsObjective(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 3))
 	j := newJoint(Joint{Lambda: 1, Share: .1, Variance: 2, Passes: 6}, small, randomPrior(rng, small))
@@ -62,8 +62,8 @@ func TestJointLowersItsObjective(t *testing.T) {
 	}
 }
 
-// TestJointForgets: sureness returns to what it was at the start, and the mean
-// stays.
+// TestJointForgets: precisions return to those of the prior, and the mean does not
+// change.
 func TestJointForgets(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	j := newJoint(Joint{Lambda: .5, Share: .1, Variance: 2, Passes: 3}, small, randomPrior(rng, small))
@@ -83,7 +83,7 @@ func TestJointForgets(t *testing.T) {
 	}
 }
 
-// TestStateBytes: the length that a file's state is held to is the state's.
+// TestStateBytes: StateBytes is the length of the state.
 func TestStateBytes(t *testing.T) {
 	for _, dense := range []bool{false, true} {
 		p := newPool(t, everything(dense))

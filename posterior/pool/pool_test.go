@@ -110,10 +110,10 @@ func TestSetStateRefuses(t *testing.T) {
 			for _, word := range [][]byte{nan, huge} {
 				b := slices.Clone(good)
 				copy(b[at:], word)
-				// Whatever a damaged state does, it must not stop the program or be half
-				// taken. A counter may be any number.
+				// A damaged state must not panic or be restored in part. It may be
+				// accepted: a counter may be any number.
 				if other.SetState(b) != nil && !bytes.Equal(other.AppendState(nil), before) {
-					t.Fatalf("refused with damage at %d, and taken in part", at)
+					t.Fatalf("the state with damage at %d is refused, but restored in part", at)
 				}
 				if err := other.SetState(before); err != nil {
 					t.Fatal(err)
@@ -123,8 +123,8 @@ func TestSetStateRefuses(t *testing.T) {
 	}
 }
 
-// TestChangeIsOfABatch: what a batch changes is told without the columns that it
-// left alone.
+// TestChangeIsOfABatch: AppendChange leaves out the columns that a batch did not
+// change.
 func TestChangeIsOfABatch(t *testing.T) {
 	p := newPool(t, everything(false))
 	live(p, false, 0, 6)
@@ -140,11 +140,11 @@ func TestChangeIsOfABatch(t *testing.T) {
 		t.Error("a batch changed nothing")
 	}
 	if state := p.AppendState(nil); len(after) > len(state)/2 {
-		t.Errorf("the change of a row is told in %d bytes, the state in %d", len(after), len(state))
+		t.Errorf("the change by one row has %d bytes, the state %d", len(after), len(state))
 	}
 }
 
-// TestSameBits: the plain loops and those for this processor leave the same state.
+// TestSameBits: the plain loops and those of this processor give the same state.
 func TestSameBits(t *testing.T) {
 	hash := func() string {
 		var all []byte
@@ -174,8 +174,8 @@ func TestSameBits(t *testing.T) {
 	}
 }
 
-// TestProbabilitiesSumToOne: what Predict writes is log probabilities, of rows
-// without features or neighbours too.
+// TestProbabilitiesSumToOne: Predict writes log probabilities, also for rows without
+// features or neighbours.
 func TestProbabilitiesSumToOne(t *testing.T) {
 	for _, dense := range []bool{false, true} {
 		p := newPool(t, everything(dense))
@@ -198,7 +198,8 @@ func TestProbabilitiesSumToOne(t *testing.T) {
 	}
 }
 
-// TestShadowHasNoPart: a shadow is scored and learns, and the pool is as without.
+// TestShadowHasNoPart: a shadow learns and is scored, and does not change the pool's
+// predictions.
 func TestShadowHasNoPart(t *testing.T) {
 	with := everything(false)
 	without := with
@@ -269,7 +270,8 @@ func TestNothingChangesNothing(t *testing.T) {
 	}
 }
 
-// TestLearnsOpposites: where unlike is next to unlike, the channel says so.
+// TestLearnsOpposites: on a heterophilous graph the compatibility matrix shows that
+// neighbours have different classes.
 func TestLearnsOpposites(t *testing.T) {
 	s := Default(Traits{})
 	s.Heads = []HeadConfig{{Name: "labels", Label: &Label{Counts}}}

@@ -311,7 +311,7 @@ func withoutEmbedding() Config {
 
 // TestBars: the pool of the default heads for sparse features, without those on
 // the embedding, under the strict protocol and with the same constants for all,
-// does what was reached before, less its noise.
+// reaches the recorded scores, within their noise.
 func TestBars(t *testing.T) {
 	for _, bar := range []struct {
 		name  string
