@@ -3,6 +3,7 @@ package pipeline
 import (
 	"fmt"
 
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
@@ -51,12 +52,6 @@ func (p Per) String() string {
 	return fmt.Sprintf("Per(%d)", uint8(p))
 }
 
-// degreeSlices are the slices by name, with the degree that each begins at.
-var degreeSlices = [...]struct {
-	name string
-	from int
-}{{"0", 0}, {"1-3", 1}, {"4-15", 4}, {"16+", 16}}
-
 // predictor returns the configuration of sets for this many classes. Scores are
 // randomized where possible, so that coverage is the target and not just at least that.
 func (c Coverage) predictor(classes int) conformal.Config {
@@ -75,7 +70,7 @@ func (c Coverage) predictor(classes int) conformal.Config {
 	}
 	p.PerClass = c.Per == PerClass
 	if c.Per == PerSlice {
-		p.Slices = len(degreeSlices)
+		p.Slices = len(event.DegreeSlices)
 	}
 	return p
 }

@@ -107,15 +107,12 @@ func (s *sets) served(out *event.Outcome) {
 
 // slice returns a node's slice of the graph by degree, always 0 unless slices have their
 // own thresholds.
-func (s *sets) slice(v int32) (slice int32) {
+func (s *sets) slice(v int32) int32 {
 	if s.cfg.Per != PerSlice {
 		return 0
 	}
 	degree, _ := s.nodes.surroundings(v)
-	for int(slice)+1 < len(degreeSlices) && degree >= degreeSlices[slice+1].from {
-		slice++
-	}
-	return slice
+	return int32(event.DegreeSlice(degree))
 }
 
 // clear empties rows.
@@ -158,7 +155,7 @@ func (s *sets) scored(out *event.Outcome) {
 		case PerClass:
 			group = s.classes[y]
 		case PerSlice:
-			group = degreeSlices[s.rows.Slice[i]].name
+			group = event.DegreeSlices[s.rows.Slice[i]].Name
 		}
 		coverage.Labels[i] = event.Covered{Held: s.covered[i], Size: s.sizes[i], Group: group}
 		s.tally.Rows++
@@ -205,7 +202,7 @@ func (s *sets) state(schema *snapshot.Schema) {
 func (s *sets) checkKept() error {
 	slices, beyond := int64(1), uint(len(s.classes)%64)
 	if s.cfg.Per == PerSlice {
-		slices = int64(len(degreeSlices))
+		slices = int64(len(event.DegreeSlices))
 	}
 	for slot := range int32(s.pending.nodes.len()) {
 		row := s.kept.row(slot)

@@ -12,20 +12,13 @@ import (
 // accuracy is its calibration error.
 type slices struct {
 	labels, correct, confidence *prometheus.CounterVec
-	degree                      [len(degrees)]slice
+	degree                      [len(event.DegreeSlices)]slice
 	neighbours                  [len(neighbourhoods)]slice
 	predicted                   byClass[slice]
 }
 
 // slice is the series of one slice.
 type slice struct{ labels, correct, confidence prometheus.Counter }
-
-// degrees are the slices by number of neighbours that came before the node. Each
-// ends before the least degree of the next.
-var degrees = [...]struct {
-	least int
-	name  string
-}{{0, "0"}, {1, "1-3"}, {4, "4-15"}, {16, "16+"}}
 
 // neighbourhoods are the slices by kind of neighbours: none; mostly context, which
 // was there at training; mostly nodes of the stream.
@@ -37,8 +30,8 @@ func newSlices(r register) slices {
 		correct:    r.counters("gvbll_slice_correct_total", "Correct predictions of the serving head by slice of the graph.", "slice", "value"),
 		confidence: r.counters("gvbll_slice_confidence_total", "Sum of the confidences of labelled predictions of the serving head by slice of the graph.", "slice", "value"),
 	}
-	for i, d := range degrees {
-		s.degree[i] = s.slice("degree", d.name)
+	for i, d := range event.DegreeSlices {
+		s.degree[i] = s.slice("degree", d.Name)
 	}
 	for i, name := range neighbourhoods {
 		s.neighbours[i] = s.slice("neighbourhood", name)
@@ -56,11 +49,7 @@ func (s *slices) observe(out *event.Outcome) {
 	for i := range out.Labelled {
 		l := &out.Labelled[i]
 		score := &out.Heads[l.By].Scores[i]
-		d := len(degrees) - 1
-		for l.Degree < degrees[d].least {
-			d--
-		}
-		s.degree[d].add(score)
+		s.degree[event.DegreeSlice(l.Degree)].add(score)
 		switch {
 		case l.Degree == 0:
 			s.neighbours[0].add(score)

@@ -23,8 +23,7 @@ type point struct {
 	heads   []calibration.Tally
 }
 
-// add adds a window. Windows without labels count for nothing.
-
+// add adds a window. Windows without labels are ignored.
 func (c *curve) add(out *event.Outcome) {
 	if len(out.Labelled) == 0 {
 		return

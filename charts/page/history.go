@@ -29,7 +29,7 @@ type history struct {
 	latest  *event.Outcome // of the last window: only what the stream's facts need
 
 	// The scores in those windows of the model that served in the last one.
-	scoredModel string   // its id
+	scoredModel string   // the model's id
 	heads       []string // names
 	curve       curve
 	confusion   []classCounts // of the head that serves, by class
@@ -66,8 +66,8 @@ func newHistory(classes int) history {
 	}
 }
 
-// step adds a window. It copies the outcome's predictions, since the engine uses their
-// memory again.
+// step adds a window. It copies the outcome's predictions, since the engine may reuse
+// their memory.
 func (h *history) step(w Window) {
 	out := w.Outcome
 	h.version++
@@ -102,7 +102,7 @@ func (h *history) find(id event.ID) *served {
 	return h.served.at(i)
 }
 
-// score adds the scores of a window. They begin anew when another model serves.
+// score adds the scores of a window. If another model serves, it first resets them.
 func (h *history) score(out *event.Outcome) {
 	if out.Model != h.scoredModel || h.heads == nil {
 		h.scoredModel, h.heads, h.curve = out.Model, nil, curve{}

@@ -30,8 +30,8 @@ var (
 	busy         = problem{Type: "urn:gvbll:problem:busy", Title: "Too many requests at once", Status: http.StatusServiceUnavailable}
 )
 
-// retryAfter is after how many seconds a client should repeat a request that came too
-// early or with too many others.
+// retryAfter is the number of seconds after which a client should repeat a request that
+// failed with notReady or busy.
 const retryAfter = 1
 
 // because returns the problem with details of this occurrence.

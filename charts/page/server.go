@@ -15,7 +15,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 )
 
-// Config is what a server needs to know. Every field must be set.
+// Config configures a Server. Every field must be set.
 type Config struct {
 	Model    *model.Model    // the model that serves at first
 	Settings json.RawMessage // of the engine, as the ledger records them
@@ -130,8 +130,8 @@ func allowed(w http.ResponseWriter, r *http.Request, method string) bool {
 	return false
 }
 
-// engine calls f with the engine, after the requests that came before. It waits for
-// at most maxWait.
+// engine calls f with the engine. It fails if it would have to wait for other requests
+// for longer than maxWait.
 func (s *Server) engine(ctx context.Context, f func(*pipeline.Engine)) *problem {
 	ask := s.ask.Load()
 	if ask == nil {

@@ -72,8 +72,8 @@ func roundTicks(lo, hi float64) (ticks []plot.Tick) {
 	return ticks
 }
 
-// wholeTicks are the round ticks that are integers, for what is counted. Between
-// two integers, where there are none, they are all round ticks.
+// wholeTicks returns those round ticks that are integers, for axes of counts. If there
+// are none, because lo and hi are between two integers, it returns all round ticks.
 func wholeTicks(lo, hi float64) (whole []plot.Tick) {
 	ticks := roundTicks(lo, hi)
 	for _, t := range ticks {
@@ -88,8 +88,8 @@ func wholeTicks(lo, hi float64) (whole []plot.Tick) {
 	return whole
 }
 
-// valueTicks are ticks of a logarithmic axis at the values given. Values whose
-// labels would overlap on an axis of this length have no label.
+// valueTicks returns ticks at the given values of a logarithmic axis. A label that would
+// overlap another on an axis of this length is left out.
 func valueTicks(values []float64, length vg.Length) plot.ConstantTicks {
 	slices.Sort(values)
 	values = slices.Compact(values)

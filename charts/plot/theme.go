@@ -159,8 +159,8 @@ func (st *style) rules() *plotter.Grid {
 	return &plotter.Grid{Vertical: line, Horizontal: line}
 }
 
-// nameRows labels the y axis with names, the first on top: row i of n is at
-// n-1-i. Of names that would overlap on so little height, only some are shown.
+// nameRows labels the y axis with names, the first on top: row i of n is at n-1-i. If the
+// height is too small for all names, every second or third, and so on, is shown.
 func nameRows(p *plot.Plot, names []string, height vg.Length) {
 	n := len(names)
 	every := max(1, int(math.Ceil(float64(vg.Length(n)*11/height))))

@@ -1,8 +1,7 @@
-// Package event holds the plain values that pass between Kafka and the engine:
-// events (Node, Label, Command), a window of them (Window) and what the engine makes
-// of it (Outcome). It knows neither the model nor Kafka, so that package topics can
-// carry these values without the one, and the engine can make them without the
-// other.
+// Package event has the plain values that pass between Kafka and the engine: events
+// (Node, Label, Command), a window of them (Window), and the engine's result (Outcome).
+// It imports neither the model nor Kafka, so that package topics need not know the one,
+// nor the engine the other.
 package event
 
 import (
@@ -19,7 +18,7 @@ type ID struct {
 	Num int64
 }
 
-// String returns the string id as it is and the integer id in decimal.
+// String returns Str, or Num in decimal.
 func (id ID) String() string {
 	if id.Str != "" {
 		return id.Str
@@ -27,8 +26,8 @@ func (id ID) String() string {
 	return strconv.FormatInt(id.Num, 10)
 }
 
-// Clone returns the same id in memory of its own. A decoder's strings may be parts
-// of larger blocks, which stay in memory as long as one of their strings.
+// Clone returns a copy that shares no memory with id. A decoder's strings may be parts of
+// large blocks, which one string would keep in memory.
 func (id ID) Clone() ID { return ID{Str: strings.Clone(id.Str), Num: id.Num} }
 
 // Header is one record header.
@@ -60,9 +59,9 @@ func (o *Origin) Clone() *Origin {
 	return &c
 }
 
-// Size is about how many bytes a clone of o takes.
+// Size estimates the memory of a clone of o, in bytes.
 func (o *Origin) Size() int {
-	const record, header = 128, 48 // of the structures themselves
+	const record, header = 128, 48 // sizes of the structures
 	n := record + len(o.Key) + len(o.Value) + header*len(o.Headers)
 	for _, h := range o.Headers {
 		n += len(h.Key) + len(h.Value)
@@ -70,10 +69,9 @@ func (o *Origin) Size() int {
 	return n
 }
 
-// Node is the arrival of a node with its features and the neighbours that it names,
-// an update of both, or the node's departure. Features are either Dense, or Index
-// and Value, of the same length and with Index strictly increasing. Every number is
-// finite.
+// Node is the arrival of a node with its features and the neighbours that it names, an
+// update of both, or a departure. Features are either Dense, or Index and Value, which
+// have the same length; Index is strictly increasing. All numbers are finite.
 type Node struct {
 	Origin     *Origin
 	ID         ID
@@ -81,12 +79,12 @@ type Node struct {
 	Index      []uint32
 	Value      []float32
 	Neighbours []ID
-	Context    bool  // part of the graph, but neither predicted nor scored, as training nodes are
+	Context    bool  // in the graph, but neither predicted nor scored, such as a training node
 	Time       int64 // event time, milliseconds since the Unix epoch; 0 when not given
-	// Departed: the node leaves the graph. Features and Neighbours are empty.
+	// Departed means that the node leaves the graph. Features and Neighbours are empty.
 	Departed bool
-	// ByKey: the node leaves by its record's key, in which the ids "7" and 7 are the
-	// same. Both nodes leave.
+	// ByKey means that ID is from the key of a departure's record. Keys do not
+	// distinguish the ids "7" and 7, so both nodes leave.
 	ByKey bool
 }
 
@@ -99,8 +97,8 @@ type Label struct {
 	Time   int64  // event time, milliseconds since the Unix epoch; 0 when not given
 }
 
-// Prediction is what is served for one arrival. Probabilities are in the model's
-// class order and rounded to float32 once, here: labels score exactly these numbers.
+// Prediction is the prediction served for one arrival. Probabilities are in the model's
+// class order. They are rounded to float32 once, here, and scored exactly as served.
 type Prediction struct {
 	Node             ID
 	Class            string  // name of the most probable class, the lowest index on a tie
@@ -114,15 +112,15 @@ type Prediction struct {
 	PosteriorVersion uint64  // batches that the serving head had learned
 	Time             int64   // event time of the arrival
 	Model            string  // id of the model file
-	Revision         int32   // 0 for what is served first; 1, 2, … for later predictions of the node
-	Set              *Set    // nil where no sets are asked for
+	Revision         int32   // 0 for the first prediction of the node, then 1, 2, …
+	Set              *Set    // nil unless sets are configured
 }
 
-// Set is a set of classes that holds the node's class with a stated probability.
+// Set is a set of classes that holds the label with a given probability.
 type Set struct {
 	Classes  []string // in the model's order
-	Coverage float32  // share of sets that hold their node's class
-	Abstain  string   // why the prediction is better not acted on; "" where there is no reason
+	Coverage float32  // that probability
+	Abstain  string   // why one should not act on the prediction; "" if there is no reason
 }
 
 // Reason says why an event was refused. The list is closed, so that a reason can be
@@ -131,7 +129,7 @@ type Reason string
 
 // Reasons of refusal.
 const (
-	Undecodable       Reason = "undecodable"         // bytes that are no event of the wire format
+	Undecodable       Reason = "undecodable"         // the value is not an event of the wire format
 	Empty             Reason = "empty"               // null or empty value
 	TooLarge          Reason = "too-large"           // the value is longer than the limit
 	BadID             Reason = "bad-id"              // id missing, empty, too long or of another type
@@ -141,14 +139,14 @@ const (
 	TooManyNeighbours Reason = "too-many-neighbours" // neighbour list longer than the limit
 	WrongDimension    Reason = "wrong-dimension"     // features do not have the model's dimension
 	UnknownClass      Reason = "unknown-class"       // class name or index that the model does not have
-	OrphanLabel       Reason = "orphan-label"        // its node did not come while the label was kept
-	LateLabel         Reason = "late-label"          // what was served for its node is no longer kept
+	OrphanLabel       Reason = "orphan-label"        // the node did not arrive while the label was kept
+	LateLabel         Reason = "late-label"          // the node's prediction has expired
 	ConflictingLabel  Reason = "conflicting-label"   // the node has another label already
-	UnknownCommand    Reason = "unknown-command"     // no such command, or one without what it needs
-	ImpossibleCommand Reason = "impossible-command"  // a command that cannot be carried out now
+	UnknownCommand    Reason = "unknown-command"     // no such command, or its arguments are missing
+	ImpossibleCommand Reason = "impossible-command"  // the command cannot be executed now
 )
 
-// Reasons lists every Reason, in the order of the declaration.
+// Reasons returns every Reason, in the order of declaration.
 func Reasons() []Reason {
 	return []Reason{
 		Undecodable, Empty, TooLarge, BadID, BadFeatures, NonFinite, HugeNumber, TooManyNeighbours,
@@ -163,8 +161,8 @@ type Refusal struct {
 	Detail string // for people; one line
 }
 
-// Window is ΔV_t: the events between two cuts, each list in canonical order: by
-// partition, then offset. Nodes take effect before labels, and commands after both.
+// Window is ΔV_t, the events between two cuts. Each list is in canonical order: by
+// partition, then offset. Nodes are applied before labels, and commands after both.
 type Window struct {
 	Number   int64 // from 0, without gaps
 	Nodes    []Node

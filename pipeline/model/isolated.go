@@ -5,22 +5,20 @@ import (
 	"slices"
 )
 
-// lentNeighbours is the number of training nodes that an isolated one gets as neighbours. From
-// 3 to 8 it hardly matters.
+// lentNeighbours is the number of neighbours that an isolated training node gets. Values
+// from 3 to 8 make hardly a difference.
 const lentNeighbours = 5
 
-// Complete returns the edges to train on: d's, and edges into those of the
-// given nodes that have none, if the edges between the given nodes join equal
-// classes more often than pairs drawn at random would. Such a node becomes its
-// own neighbour, along with up to five others of its class among the given,
-// drawn from seed.
+// Complete returns the edges to train on: those of d and, if the graph is homophilous,
+// edges into isolated nodes. An isolated node among the given ones becomes its own
+// neighbour, and gets up to lentNeighbours others of its class among the given nodes,
+// drawn from seed. completed is the number of such nodes.
 //
-// A few training nodes drawn from a graph lose nearly all of their neighbours, so
-// the weights for neighbours see little but zeros and learn nothing, while every
-// node of the stream has neighbours. Under homophily those look like the node itself
-// and like others of its class; without homophily that would mislead, and nothing is
-// added. Only the given nodes and their labels count: validation nodes are not among
-// them.
+// A few training nodes drawn from a graph lose nearly all of their neighbours. The
+// encoder's weights for neighbours then see zeros and learn nothing, although every node
+// of the stream has neighbours. Under homophily, real neighbours resemble the node and
+// others of its class, so these are a substitute; without homophily they would mislead.
+// Only the given nodes and their labels are used, which excludes validation nodes.
 func (d Data) Complete(nodes []int32, seed uint64) (src, dst []int32, completed int) {
 	src, dst = slices.Clone(d.Src), slices.Clone(d.Dst)
 	if !d.homophilous(nodes) {
@@ -52,8 +50,8 @@ func (d Data) Complete(nodes []int32, seed uint64) (src, dst []int32, completed 
 	return src, dst, completed
 }
 
-// homophilous reports whether edges between the nodes join equal classes more
-// often than chance.
+// homophilous reports whether edges between the nodes join equal classes more often than
+// pairs drawn at random do.
 func (d Data) homophilous(nodes []int32) bool {
 	given := make([]bool, len(d.X))
 	count := make([]int, len(d.Classes))

@@ -1,8 +1,8 @@
-// Package model is what Phase 1 produces and serving needs: the frozen encoder, the
-// temperature head, the posterior (M*, Σ*) that the stream starts from and is
-// anchored to, perhaps a pool of heads, and what the numbers mean (class names in
-// their order, dimensions, feature normalisation, training split). A model is one
-// safetensors file, with the encoder under PyTorch Geometric's state-dict names.
+// Package model trains models (Phase 1) and reads and writes their files. A model is all
+// that serving needs: the frozen encoder, the temperature head, the posterior (M*, Σ*)
+// that the stream starts from and is anchored to, optionally a pool of heads, and the
+// meaning of the numbers: class names in order, dimensions, normalisation of features. It
+// is one safetensors file, with the encoder under PyTorch Geometric's state-dict names.
 package model
 
 import (
@@ -25,7 +25,7 @@ const Format = 1
 // metadataKey is the one entry of a file's metadata: Meta, as JSON.
 const metadataKey = "gvbll"
 
-// Model is a trained model. It is not changed after training and may be shared.
+// Model is a trained model. It is immutable and may be shared.
 type Model struct {
 	Meta
 	ID          string // the first 16 hexadecimal digits of the file's SHA-256
@@ -33,13 +33,13 @@ type Model struct {
 	Normalizer  *gnn.Normalizer
 	Prior       posterior.Gaussian     // (M*, Σ*), d_e × C
 	Temperature *posterior.Temperature // nil: τ = 1
-	// TrainingNodes are the nodes that it was trained on, by their numbers in the data
-	// set; empty where the file does not have them.
+	// TrainingNodes are the numbers in the data set of the nodes that it was trained
+	// on; empty if the file does not have them.
 	TrainingNodes []int64
-	PoolState     []byte // of the pool that Meta describes, after training
+	PoolState     []byte // of the pool in Meta, after training
 }
 
-// Meta is what a model has beside its numbers.
+// Meta is the metadata of a model file.
 type Meta struct {
 	Format        int            `json:"format"`
 	Encoder       gnn.Kind       `json:"encoder"`
@@ -55,7 +55,7 @@ type Training struct {
 	DataSet      string  `json:"data_set"`
 	Split        string  `json:"split"` // how the training nodes were chosen
 	Seed         uint64  `json:"seed"`
-	Settings     string  `json:"settings"` // Config.String of what was asked for
+	Settings     string  `json:"settings"` // Config.String, before defaults
 	Nodes        int     `json:"nodes"`
 	Epochs       int     `json:"epochs"`
 	Samples      int     `json:"samples"`
@@ -63,13 +63,12 @@ type Training struct {
 	LearningRate float64 `json:"learning_rate"`
 	WeightDecay  float64 `json:"weight_decay"`
 	Dropout      float64 `json:"dropout"`
-	Completed    int     `json:"completed"` // training nodes that were lent neighbours
+	Completed    int     `json:"completed"` // isolated training nodes that got neighbours, see Data.Complete
 	Loss         float64 `json:"loss"`      // negative ELBO of the last epoch, nats a node
 	Accuracy     float64 `json:"accuracy"`
 }
 
-// Open reads a model file. For a file that is no model, or whose parts do not fit
-// together, the error says where.
+// Open reads and validates a model file. The error names the part that is invalid.
 func Open(path string) (*Model, error) {
 	f, err := safetensors.ReadFile(path)
 	if err != nil {
@@ -198,8 +197,7 @@ func (m *Model) loadHead(tensors map[string]safetensors.Tensor) error {
 // maxClass bounds the length of a class's name, in bytes, as the wire does.
 const maxClass = 1024
 
-// checkClasses makes sure that a name means one class: labels come by name, or by
-// index.
+// checkClasses makes sure that a name identifies one class, since labels have names.
 func checkClasses(classes []string) error {
 	if len(classes) < 2 {
 		return fmt.Errorf("%d classes, at least 2 are needed", len(classes))
@@ -210,9 +208,9 @@ func checkClasses(classes []string) error {
 		case name == "":
 			return fmt.Errorf("class %d has no name", i)
 		case len(name) > maxClass:
-			return fmt.Errorf("class %d has a name of %d bytes, at most %d are taken", i, len(name), maxClass)
+			return fmt.Errorf("class %d has a name of %d bytes, at most %d are allowed", i, len(name), maxClass)
 		case seen[name]:
-			return fmt.Errorf("class %q stands twice", name)
+			return fmt.Errorf("class %q is listed twice", name)
 		}
 		seen[name] = true
 	}
@@ -243,14 +241,14 @@ func (m *Model) identify() error {
 	return nil
 }
 
-// reader reads tensors of known shapes, and keeps the first error.
+// reader reads tensors of given shapes. err is the first error.
 type reader struct {
 	tensors map[string]safetensors.Tensor
 	err     error
 }
 
-// maxWeight bounds the head's numbers. An embedding is float32, so that neither a
-// logit nor the temperature's three products can overflow float64.
+// maxWeight bounds the numbers of the head and the temperature. With float32 embeddings,
+// neither a logit nor the temperature's three products can then overflow float64.
 const maxWeight = 1e80
 
 func (r *reader) floats(name string, shape ...int) []float64 {

@@ -109,7 +109,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"one class", "1 classes", func(f *safetensors.File) {
 			f.Metadata["gvbll"] = `{"format":1,"encoder":"graphsage","classes":["a"],"normalization":"none"}`
 		}},
-		{"a class twice", `class "a" stands twice`, func(f *safetensors.File) {
+		{"a class twice", `class "a" is listed twice`, func(f *safetensors.File) {
 			f.Metadata["gvbll"] = `{"format":1,"encoder":"graphsage","classes":["a","b","a"],"normalization":"standard"}`
 		}},
 		{"a class without a name", "class 1 has no name", func(f *safetensors.File) {

@@ -15,13 +15,13 @@ func (m *Model) Shape() pool.Shape {
 	return pool.Shape{Classes: len(m.Classes), Features: m.Encoder.In(), Embedding: m.Prior.Dim}
 }
 
-// NewPool returns the pool as it was after training. It is an error if the model has
-// none.
+// NewPool returns a new pool in the state after training. It fails if the model has no
+// pool.
 func (m *Model) NewPool() (*pool.Pool, error) {
 	if m.Pool == nil {
 		return nil, fmt.Errorf("model %s has no pool of heads: train it again with 'gvbll train', or serve the paper's head with --head paper", m.ID)
 	}
-	// Checked before memory is allocated for what the metadata says.
+	// Check the size before allocating memory as the metadata says.
 	if want := m.Pool.StateBytes(m.Shape()); float64(len(m.PoolState)) != want {
 		return nil, fmt.Errorf("the pool's state is %d bytes long, want %.0f", len(m.PoolState), want)
 	}
@@ -32,13 +32,13 @@ func (m *Model) NewPool() (*pool.Pool, error) {
 	return p, p.SetState(m.PoolState)
 }
 
-// DefaultPool returns the heads and constants for training data like d.
+// DefaultPool returns the default heads and constants for training data d.
 func DefaultPool(d Data) pool.Config {
 	return pool.Default(pool.Inspect(features(d.X), len(d.X), d.Dim, len(d.Classes)))
 }
 
-// AddPool trains a pool of heads on the data that the model was trained on, and
-// makes it the model's.
+// AddPool trains a pool of heads on d, the data that m was trained on, and adds it to m,
+// whose ID changes.
 func (m *Model) AddPool(d Data, spec pool.Config) error {
 	p, err := pool.New(spec, m.Shape(), &m.Prior)
 	if err != nil {
@@ -49,11 +49,10 @@ func (m *Model) AddPool(d Data, spec pool.Config) error {
 	return m.identify()
 }
 
-// trainingBatch returns the training nodes as rows of the pool. Where features are
-// dense, a node's neighbours are those that came before it: a node of the stream is
-// served with no others, and among many training nodes the difference shows. Where
-// they are sparse, a few nodes are drawn from a graph, and all of their neighbours are
-// too few.
+// trainingBatch returns the training nodes as rows of the pool. For dense features, a
+// node's neighbours are the earlier ones only, as for a node of the stream when it is
+// served. For sparse features, all neighbours are used: such data sets have few training
+// nodes, drawn from a graph, with too few edges between them.
 func trainingBatch(d Data, spec pool.Config, shape pool.Shape) pool.Batch {
 	n := len(d.X)
 	all := newAdjacency(n, d.Src, d.Dst)
@@ -72,7 +71,7 @@ func trainingBatch(d Data, spec pool.Config, shape pool.Shape) pool.Batch {
 	}
 	own.Reset(&b.Rows)
 	for v := range int32(n) {
-		own.Append(&b.Rows, v) // no label is known yet
+		own.Append(&b.Rows, v) // without labels
 	}
 	var after pool.Rows
 	for v, y := range d.Labels {
@@ -83,7 +82,8 @@ func trainingBatch(d Data, spec pool.Config, shape pool.Shape) pool.Batch {
 		labels.Append(&after, v)
 	}
 	b.Second = after.Second
-	b.Embedded = posterior.Rows{Z: make([]float32, n*shape.Embedding), Tau: make([]float64, n)} // teaches nothing
+	// Embeddings of 0, from which no head learns anything.
+	b.Embedded = posterior.Rows{Z: make([]float32, n*shape.Embedding), Tau: make([]float64, n)}
 	for i := range b.Embedded.Tau {
 		b.Embedded.Tau[i] = 1
 	}
@@ -104,7 +104,7 @@ func features(x []gnn.Vector) pool.Features {
 	return f
 }
 
-// adjacency is the neighbours of each node, each once.
+// adjacency has the distinct neighbours of each node.
 type adjacency [][]int32
 
 func newAdjacency(n int, src, dst []int32) adjacency {
@@ -124,7 +124,7 @@ func newAdjacency(n int, src, dst []int32) adjacency {
 func (a adjacency) Degree(v int32) int         { return len(a[v]) }
 func (a adjacency) Neighbours(v int32) []int32 { return a[v] }
 
-// pairs are the edges, each once.
+// pairs returns each edge once.
 func (a adjacency) pairs() (pairs [][2]int32) {
 	for v, list := range a {
 		for _, u := range list {

@@ -15,8 +15,9 @@ import (
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
-// Data is all that Phase 1 sees: the training nodes, the edges between them, and
-// their labels. The paper's "encoder sees neither streaming features nor labels".
+// Data is the input of Phase 1: the training nodes, the edges between them, and their
+// labels. Nothing of the stream is in it, as the paper requires: "encoder sees neither
+// streaming features nor labels".
 type Data struct {
 	Name     string // of the data set
 	Split    string // how the training nodes were chosen, in words
@@ -28,7 +29,7 @@ type Data struct {
 	Classes  []string
 }
 
-// Config says how to train. A zero field means the default, which is named beside it.
+// Config configures training. A zero field means its default, which its comment names.
 type Config struct {
 	Encoder       gnn.Kind          // graphsage
 	Activation    gnn.Activation    // between the encoder's layers; relu, for gat elu
@@ -49,7 +50,7 @@ type Config struct {
 	Seed          uint64
 }
 
-// String is a canonical form: equal strings and equal data make equal models.
+// String returns a canonical form: equal strings and equal data give equal models.
 func (c Config) String() string {
 	frozen := ""
 	if c.Frozen != nil {
@@ -108,14 +109,14 @@ func (c Config) withDefaults(classes int) (Config, error) {
 	return c, nil
 }
 
-// EmbeddingFor returns the default d_e for a number of classes: the least multiple
-// of 16 that has a dimension for each class. Cross-validation on a few dozen training
-// nodes preferred 16 to 32; with 40 classes 16 are too few.
+// EmbeddingFor returns the default d_e: the least multiple of 16 that is at least the
+// number of classes. Cross-validation with few training nodes preferred 16 to 32; for 40
+// classes, 16 are too few.
 func EmbeddingFor(classes int) int { return max(16, (classes+15)/16*16) }
 
-// Train is Phase 1 (Section II-B): it fits encoder, temperature and posterior
-// together, by the negative ELBO. Equal seeds give equal bits. progress, unless nil,
-// is called after every epoch.
+// Train is Phase 1 (Section II-B): it fits encoder, temperature and posterior jointly, by
+// minimising the negative ELBO. Equal seeds give equal bits. progress, unless nil, is
+// called after every epoch.
 func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress)) (*Model, error) {
 	if len(d.X) == 0 {
 		return nil, fmt.Errorf("no training nodes: raise --train-share")
@@ -168,11 +169,10 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 	return m, m.identify()
 }
 
-// Prepare returns d as the training of an encoder sees it: features normalised (as
-// kind says, or by [Config]'s default if it is empty), the given nodes as training
-// rows, and isolated ones among them completed ([Data.Complete]) by draws from seed.
-// It also returns the normaliser, which serving needs, and how many nodes were
-// completed. d must have at least one node.
+// Prepare turns d into training data of an encoder: features are normalised by kind (if
+// empty, by [Config]'s default), the given nodes are the training rows, and isolated ones
+// among them get neighbours by [Data.Complete]. It also returns the normaliser, which
+// serving needs, and the number of nodes that got neighbours. d must not be empty.
 func Prepare(d Data, nodes []int32, kind gnn.Normalization, seed uint64) (data train.Data, n *gnn.Normalizer, completed int, err error) {
 	if kind == "" {
 		kind = gnn.NormalizeStandard
@@ -191,8 +191,8 @@ func Prepare(d Data, nodes []int32, kind gnn.Normalization, seed uint64) (data t
 	return data, n, completed, nil
 }
 
-// holdOut draws a share of each class's nodes for validation, rounded down. The
-// others are for training.
+// holdOut draws a share of each class's nodes, rounded down, for validation. All others
+// are for training.
 func (d Data) holdOut(share float64, seed uint64) (fit, validate []int32) {
 	left := make([]int, len(d.Classes))
 	for _, y := range d.Labels {
@@ -214,7 +214,7 @@ func (d Data) holdOut(share float64, seed uint64) (fit, validate []int32) {
 	return fit, validate
 }
 
-// elbo makes the Bayesian last layer the head that the encoder is trained with.
+// elbo adapts the Bayesian last layer to train.Head.
 type elbo struct{ *posterior.Variational }
 
 // Loss implements train.Head.
@@ -224,8 +224,8 @@ func (h *elbo) Loss(z []float64, labels []int32, epoch, epochs int, rng *rand.Ra
 	return train.Loss{Total: l.Total, ELL: l.ELL, KL: l.KL, KLWeight: alpha, Correct: l.Correct}
 }
 
-// Correct implements train.Predictor by the MAP prediction, which the temperature
-// does not change.
+// Correct implements train.Predictor with the MAP prediction, which does not depend on
+// the temperature.
 func (h *elbo) Correct(z []float64, labels []int32) (correct int) {
 	q, _ := h.Posterior()
 	rows := posterior.Rows{Z: make([]float32, len(z)), Tau: make([]float64, len(labels))}

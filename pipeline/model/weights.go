@@ -7,11 +7,10 @@ import (
 	"github.com/gvbll/gvbll/gnn/safetensors"
 )
 
-// OpenEncoder reads the state dict of an encoder that was trained elsewhere, such as
-// in PyTorch Geometric: a safetensors file with the names of SAGEConv, GCNConv,
-// GATConv or GINConv layers, named convs.0, convs.1, … or conv1, conv2, …. The file
-// does not say which activation stands between them: empty means relu, and elu for
-// gat.
+// OpenEncoder reads an encoder that was trained elsewhere, such as in PyTorch Geometric:
+// a safetensors file of a state dict with SAGEConv, GCNConv, GATConv or GINConv layers
+// named convs.0, convs.1, … or conv1, conv2, …. The file does not contain the activation
+// between layers; an empty one means relu, and elu for gat.
 func OpenEncoder(path string, kind gnn.Kind, activation gnn.Activation) (gnn.Encoder, error) {
 	f, err := safetensors.ReadFile(path)
 	if err != nil {

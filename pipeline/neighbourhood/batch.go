@@ -2,11 +2,10 @@ package neighbourhood
 
 import "github.com/gvbll/gvbll/posterior/pool"
 
-// maxRefreshed is the most neighbours of a labelled node that heads learn from
-// again.
+// maxRefreshed bounds the neighbours of a labelled node that heads learn from again.
 const maxRefreshed = 4
 
-// batch is the memory of what [Features.FillBatch] gives.
+// batch is the memory of [Features.FillBatch]'s results.
 type batch struct {
 	rowOf     map[int32]int32 // by node: its row
 	refreshed map[int32]bool  // neighbours in rows
@@ -15,10 +14,10 @@ type batch struct {
 	labels    []int32 // of rows
 }
 
-// FillBatch sets what a batch of nodes, whose labels are known by now, has beside
-// its rows: the edges among the nodes, and, if refresh is asked for, of each node
-// the first few neighbours that were labelled before, each once. It holds until
-// the next call.
+// FillBatch sets Pairs, Refresh and RefreshLabels of b, a batch of nodes whose labels have
+// been set: the edges among the nodes, each once, and, if refresh is true, the distinct
+// nodes among the first maxRefreshed labelled neighbours of each that are not in the
+// batch. They are valid until the next call.
 func (f *Features) FillBatch(b *pool.Batch, nodes []int32, refresh bool) {
 	m := &f.batch
 	if m.rowOf == nil {

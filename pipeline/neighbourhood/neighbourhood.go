@@ -1,14 +1,12 @@
-// Package neighbourhood knows what the heads of a pool ask of a node and its
-// surroundings in a growing graph ([pool.Rows]): the node's raw features x, the
-// sum s of its neighbours' features, and the counts n and q of the classes of its
-// labelled neighbours and of theirs.
+// Package neighbourhood computes the inputs of a pool's heads for nodes of a growing
+// graph ([pool.Rows]): the node's raw features x, the sum s of its neighbours' features,
+// and the counts n and q of the classes of its labelled neighbours and of theirs.
 //
-// Features and the counts n are kept for every node. The rest is computed when a
-// row is asked for, in the order of the adjacency lists, so that it is the same to
-// the bit after a restart. A row costs time in proportion to the node's degree,
-// but for s: of a node of more than hubDegree neighbours the sum is kept, and the
-// neighbours that came since are added, so that a hub that is learned from again
-// and again costs what is new to it.
+// Features and the counts n are stored for every node. The rest is computed when a row is
+// appended, in the order of the adjacency lists, so that it has the same bits after a
+// restart. This takes time proportional to the node's degree. For nodes of more than
+// hubDegree neighbours, s is cached and only new neighbours are added to it, since hubs
+// are learned from again and again.
 package neighbourhood
 
 import (
@@ -29,15 +27,14 @@ type Graph interface {
 	Neighbours(v int32) []int32
 }
 
-// hubDegree is the largest degree at which a sum of features is computed anew for
-// every row.
+// hubDegree is the largest degree at which s is not cached.
 const hubDegree = 32
 
-// None is the label of a node that has none.
+// None is the label of an unlabelled node.
 const None = -1
 
-// Features are the features and labels of a graph's nodes. They must be told of
-// every change of the graph. They are used by one goroutine.
+// Features has the features and labels of a graph's nodes. Every change of the graph must
+// be reported to it. It is used by one goroutine at a time.
 type Features struct {
 	graph    Graph
 	need     pool.Need
@@ -51,15 +48,14 @@ type Features struct {
 	label  []int32                // class, or None
 	counts *kernel.Table[float32] // n by node; nil if no head needs it
 
-	// Of the nodes of more than hubDegree neighbours, once a row was asked for:
+	// The cache of s, for nodes of more than hubDegree neighbours:
 	hubs      map[int32]hub
 	slots     int32                  // in hubDense or hubSparse
 	free      []int32                // slots without a hub
 	hubDense  *kernel.Table[float32] // s by slot, or
 	hubSparse *vectors               // these
 
-	// A sum that is being computed: by feature, and a bit for each feature that
-	// it has.
+	// Scratch of a sum: its values, and a bit for each feature that it has.
 	sum     []float32
 	present []uint64
 	entries []entry
@@ -69,14 +65,14 @@ type Features struct {
 	frozenSparse snapshot.Freeze[entry]
 }
 
-// hub is where the sum s of a node is.
+// hub is a node's entry in the cache of s.
 type hub struct {
 	slot   int32
-	summed int32 // how many neighbours are in it: the first of the adjacency list
+	summed int32 // s is the sum over this many neighbours, the first of the list
 }
 
-// New returns the features of a graph without nodes, as far as the heads of the
-// spec need them.
+// New returns the features of an empty graph. Only what the heads of spec need is stored
+// and computed.
 func New(graph Graph, spec pool.Config, shape pool.Shape) *Features {
 	f := &Features{
 		graph: graph, need: spec.Needs(), standard: spec.Scale() == pool.Standard,
@@ -97,8 +93,8 @@ func New(graph Graph, spec pool.Config, shape pool.Shape) *Features {
 	return f
 }
 
-// SetFeatures sets the features of node v, as they came: v is the next node, or one
-// that is there. The vector must fit the shape; it is not kept.
+// SetFeatures sets the features of node v, not normalised. v is a node or the next one.
+// x must fit the shape; it is copied.
 func (f *Features) SetFeatures(v int32, x gnn.Vector) {
 	switch {
 	case int(v) == len(f.label):
@@ -114,7 +110,7 @@ func (f *Features) SetFeatures(v int32, x gnn.Vector) {
 			f.sparse.grow(1)
 		}
 	case uint(v) > uint(len(f.label)):
-		panic(fmt.Sprintf("neighbourhood: node %d where %d is next", v, len(f.label)))
+		panic(fmt.Sprintf("neighbourhood: node %d, but %d is next", v, len(f.label)))
 	default:
 		f.keep(v)
 		f.expire(v)
@@ -137,7 +133,7 @@ func (f *Features) SetFeatures(v int32, x gnn.Vector) {
 	}
 }
 
-// expire drops the sums that v's features are in.
+// expire drops the cached sums that include v's features.
 func (f *Features) expire(v int32) {
 	if len(f.hubs) == 0 || f.need&pool.NeedS == 0 {
 		return
@@ -147,7 +143,7 @@ func (f *Features) expire(v int32) {
 	}
 }
 
-// forget drops the sum of v's neighbours' features.
+// forget drops the cached sum of v.
 func (f *Features) forget(v int32) {
 	if h, is := f.hubs[v]; is {
 		f.free = append(f.free, h.slot)
@@ -155,7 +151,7 @@ func (f *Features) forget(v int32) {
 	}
 }
 
-// AddEdges tells of new edges, which the graph has by now: v's new neighbours.
+// AddEdges reports new edges between v and neighbours. The graph must have them already.
 func (f *Features) AddEdges(v int32, neighbours []int32) {
 	if f.counts == nil {
 		return
@@ -170,7 +166,7 @@ func (f *Features) AddEdges(v int32, neighbours []int32) {
 	}
 }
 
-// SetLabel sets the class of v, which had none.
+// SetLabel sets the class of v, which must be unlabelled.
 func (f *Features) SetLabel(v, class int32) {
 	if f.label[v] != None {
 		panic(fmt.Sprintf("neighbourhood: node %d has a label", v))
@@ -179,7 +175,7 @@ func (f *Features) SetLabel(v, class int32) {
 	f.count(v, class, 1)
 }
 
-// count adds to what v's neighbours count of the class.
+// count adds by to the counts of the class at v's neighbours.
 func (f *Features) count(v, class int32, by float32) {
 	if f.counts == nil {
 		return
@@ -189,9 +185,9 @@ func (f *Features) count(v, class int32, by float32) {
 	}
 }
 
-// Remove tells of nodes that are about to leave the graph with their edges. Their
-// labels leave with them. Their own features stay until [Features.ClearFeatures]: a
-// label may still come for what was served of them, and be learned.
+// Remove reports nodes that are about to leave the graph with their edges. Their labels
+// are removed. Their features stay until [Features.ClearFeatures], since the label of a
+// pending prediction may still be learned.
 func (f *Features) Remove(nodes []int32) {
 	for _, v := range nodes {
 		if y := f.label[v]; y != None {
@@ -208,10 +204,10 @@ func (f *Features) Remove(nodes []int32) {
 	}
 }
 
-// ClearFeatures drops the features of v, which has left.
+// ClearFeatures removes the features of v, which has left.
 func (f *Features) ClearFeatures(v int32) { f.SetFeatures(v, gnn.Vector{}) }
 
-// Reset empties rows, for [Features.Append].
+// Reset makes rows empty, ready for the methods that append a row.
 func (f *Features) Reset(rows *pool.Rows) {
 	rows.N = 0
 	for _, x := range []*pool.Features{&rows.X, &rows.S} {
@@ -223,8 +219,7 @@ func (f *Features) Reset(rows *pool.Rows) {
 	rows.Degree, rows.Labelled, rows.Second = rows.Degree[:0], rows.Labelled[:0], rows.Second[:0]
 }
 
-// Append adds the row of node v as it is now: what the heads need, and no
-// embedding.
+// Append appends the current row of node v, without its embedding.
 func (f *Features) Append(rows *pool.Rows, v int32) {
 	near := f.graph.Neighbours(v)
 	f.appendFeatures(rows, v, near, len(near) > hubDegree)
@@ -234,13 +229,13 @@ func (f *Features) Append(rows *pool.Rows, v int32) {
 	}
 }
 
-// AppendFeatures adds the row of node v without the counts of labels.
+// AppendFeatures appends the row of node v without the counts of labels.
 func (f *Features) AppendFeatures(rows *pool.Rows, v int32) {
 	near := f.graph.Neighbours(v)
 	f.appendFeatures(rows, v, near, len(near) > hubDegree)
 }
 
-// AppendWithout adds the row that node v would have without the edge to u.
+// AppendWithout appends the row that node v would have without the edge to u.
 func (f *Features) AppendWithout(rows *pool.Rows, v, u int32) {
 	var near []int32
 	for _, w := range f.graph.Neighbours(v) {
@@ -258,8 +253,8 @@ func (f *Features) AppendWithout(rows *pool.Rows, v, u int32) {
 	}
 }
 
-// AppendArrival adds the row that a node with features x would have if it came
-// with the given distinct neighbours.
+// AppendArrival appends the row that a new node with features x and the given distinct
+// neighbours would have.
 func (f *Features) AppendArrival(rows *pool.Rows, x gnn.Vector, near []int32) {
 	switch {
 	case f.dense != nil && x.Dense != nil:
@@ -346,8 +341,7 @@ func (f *Features) newHub() hub {
 	return hub{slot: f.slots - 1}
 }
 
-// appendSum adds s and the degree of a row with these neighbours. The row is
-// complete but for the counts then.
+// appendSum appends s and the degree for the given neighbours, and counts the row.
 func (f *Features) appendSum(rows *pool.Rows, near []int32) {
 	rows.N++
 	rows.Degree = append(rows.Degree, int32(len(near)))
@@ -381,7 +375,7 @@ func (f *Features) add(j int32, x float32) {
 	f.sum[j] += x
 }
 
-// drainSum appends the entries of the sum, ascending, and leaves it empty.
+// drainSum appends the entries of the scratch sum, ascending, and resets it.
 func (f *Features) drainSum(to []entry) []entry {
 	for i, word := range f.present {
 		for ; word != 0; word &= word - 1 {
@@ -394,8 +388,9 @@ func (f *Features) drainSum(to []entry) []entry {
 	return to
 }
 
-// appendSecond adds q of a node of the given label. more is 1 if its neighbours'
-// degrees do not count it yet.
+// appendSecond appends q for a node with the given neighbours and label, whose own label
+// is not counted. more is added to the neighbours' degrees: 1 if they do not include the
+// node yet.
 func (f *Features) appendSecond(rows *pool.Rows, near []int32, label int32, more int) {
 	if f.need&pool.NeedSecond == 0 {
 		return

@@ -10,17 +10,17 @@ import (
 
 // The tensors of n nodes' features.
 const (
-	tensorDense  = "features.rows"    // F32, n × d; or, of sparse features,
-	tensorLength = "features.lengths" // I32, n: how many are not zero
-	tensorIndex  = "features.index"   // I32, of these, by node
+	tensorDense  = "features.rows"    // F32, n × d; or, for sparse features,
+	tensorLength = "features.lengths" // I32, n: number of nonzero features
+	tensorIndex  = "features.index"   // I32, their indices, by node
 	tensorValue  = "features.value"   // F32
 )
 
-// State declares the features of n nodes to a schema. All else can be made of
-// them, of the graph, and of the labels.
+// State declares the features of n nodes. Everything else is derived from them, the graph
+// and the labels.
 //
-// Restoring is into a Features without nodes. Its nodes have no labels then: the
-// caller is to set them when the graph has its edges.
+// When restoring, f must be empty. The restored nodes are unlabelled: the caller sets
+// their labels when the graph has its edges.
 func (f *Features) State(s *snapshot.Schema, n int) {
 	switch {
 	case f.dense != nil:
@@ -71,8 +71,8 @@ func (f *Features) sparseState(s *snapshot.Schema, n int) {
 	})
 }
 
-// project returns a function that returns one field of each entry of the next
-// vector, until it is called again.
+// project returns a function that returns one field of the entries of the next vector,
+// valid until it is called again.
 func project[T safetensors.Element](next func() []entry, field func(entry) T) func() []T {
 	var fields []T
 	return func() []T {
@@ -84,7 +84,7 @@ func project[T safetensors.Element](next func() []entry, field func(entry) T) fu
 	}
 }
 
-// keep lets a snapshot copy the features of v, which are about to change.
+// keep lets an open snapshot copy the features of v before they change.
 func (f *Features) keep(v int32) {
 	switch {
 	case f.frozenDense.Wants(v):

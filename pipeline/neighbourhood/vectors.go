@@ -7,24 +7,24 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
-// entry is one number of a sparse vector.
+// entry is a nonzero element of a sparse vector.
 type entry struct {
 	index int32
 	value float32
 }
 
-// vectors are sparse vectors, numbered from 0: the entries of each, ascending by
-// index and without zeros.
+// vectors is a list of sparse vectors. The entries of each are ascending by index and not
+// zero.
 type vectors struct {
 	lists   []kernel.List
 	arena   kernel.Arena[entry]
-	entries int // in all vectors
+	entries int // of all vectors
 }
 
-// grow adds empty vectors.
+// grow appends n empty vectors.
 func (s *vectors) grow(n int) { s.lists = append(s.lists, make([]kernel.List, n)...) }
 
-// view returns vector i, until it is next set. It may not be written to.
+// view returns vector i for reading, valid until it is set.
 func (s *vectors) view(i int32) []entry { return s.arena.View(s.lists[i]) }
 
 // set replaces vector i.
@@ -34,7 +34,7 @@ func (s *vectors) set(i int32, x []entry) {
 	s.arena.Set(l, x)
 }
 
-// appendEntries appends what of x is not zero.
+// appendEntries appends the nonzero elements of x.
 func appendEntries(to []entry, x gnn.Vector) []entry {
 	for j, value := range x.Dense {
 		if value != 0 {
@@ -49,7 +49,7 @@ func appendEntries(to []entry, x gnn.Vector) []entry {
 	return to
 }
 
-// inverseNorm returns 1/|x|, the Euclidean length, or 0 for x = 0.
+// inverseNorm returns 1/|x|, with the Euclidean norm, or 0 for x = 0.
 func inverseNorm(x []entry) float32 {
 	var square float64
 	for _, e := range x {
