@@ -2,8 +2,8 @@ package pipeline
 
 import "testing"
 
-// TestChunked: what was added stands where it was added, over the ends of chunks, and
-// does not move once its chunk is full.
+// TestChunked: elements are where they were added, across chunk boundaries, and do not
+// move once their chunk is full.
 func TestChunked(t *testing.T) {
 	var c chunked[int]
 	var places []*int

@@ -12,8 +12,8 @@ import (
 	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
-// TestCoverage: sets hold the class as often as stated, whatever makes them, with
-// labels at once and late, and are what the outcome says of them.
+// TestCoverage: for every score and method, with early and late labels, sets hold the
+// class as often as the target says, and the outcome describes them correctly.
 func TestCoverage(t *testing.T) {
 	for _, score := range []conformal.Kind{conformal.LAC, conformal.APS, conformal.RAPS} {
 		for _, method := range []conformal.Method{conformal.ACI, conformal.PID, conformal.Fixed} {
@@ -33,9 +33,8 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// covered steps through a stream whose labels come so many steps late, holds what
-// is said of every set against the set, and returns their coverage in the second
-// half.
+// covered steps through a stream with labels that come a number of steps late, checks
+// what the outcome says of every set, and returns the coverage in the second half.
 func covered(t *testing.T, e *pipeline.Engine, s *calibratedStream, late int) float64 {
 	const steps = 160
 	sets := map[event.ID]*event.Set{}
@@ -71,7 +70,7 @@ func covered(t *testing.T, e *pipeline.Engine, s *calibratedStream, late int) fl
 		for k, l := range out.Labelled {
 			c, set := out.Coverage.Labels[k], sets[l.Node]
 			if c.Held != slices.Contains(set.Classes, s.m.Classes[l.Class]) || c.Size != len(set.Classes) {
-				t.Fatalf("%+v is told of the set %v, the class is %s", c, set.Classes, s.m.Classes[l.Class])
+				t.Fatalf("outcome has %+v for the set %v and class %s", c, set.Classes, s.m.Classes[l.Class])
 			}
 			if l.Served >= half && half > 0 {
 				sum.Rows++
@@ -120,8 +119,8 @@ func TestAbstain(t *testing.T) {
 	}
 }
 
-// TestWithoutSets: an engine that is not asked for any says nothing of them, and
-// the ledger is bound to what is asked for.
+// TestWithoutSets: an engine without sets has none in its outcomes, and the ledger's
+// settings have the configuration of sets.
 func TestWithoutSets(t *testing.T) {
 	s := newCalibratedStream(t, 7)
 	e, asked := newEngine(t, s.m, pipeline.Config{}), newEngine(t, s.m, pipeline.Config{Coverage: pipeline.Coverage{Target: 0.9}})

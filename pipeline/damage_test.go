@@ -19,8 +19,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// sealed returns a file with the checksums that its bytes have, if it is long
-// enough to have some.
+// sealed returns the file with correct checksums, if it is long enough to have any.
 func sealed(b []byte) []byte {
 	const span = 1 << 20
 	b = bytes.Clone(b)
@@ -34,8 +33,7 @@ func sealed(b []byte) []byte {
 	return b
 }
 
-// TestDamage: whatever bit is flipped, wherever the file ends or goes on, it is
-// found and said.
+// TestDamage: flipped bits, missing bytes and extra bytes are reported as damage.
 func TestDamage(t *testing.T) {
 	for _, seed := range []uint64{0, 1, poolSeeds, poolSeeds + 1} {
 		e, m, cfg, _ := lived(t, seed, 40)
@@ -63,9 +61,9 @@ func TestDamage(t *testing.T) {
 		for range 300 {
 			n := rng.IntN(len(whole))
 			check(fmt.Sprintf("%d bytes of %d", n, len(whole)), whole[:n])
-			// The size is told, but the bytes are not there.
+			// The size is that of the whole file, but bytes are missing.
 			if _, _, err := pipeline.Restore(m, cfg, bytes.NewReader(whole[:n]), int64(len(whole))); !errors.Is(err, pipeline.ErrDamaged) {
-				t.Errorf("%d bytes of %d that were told: %v", n, len(whole), err)
+				t.Errorf("%d bytes of %d announced: %v", n, len(whole), err)
 			}
 		}
 		for _, more := range []string{"\x00", "1234", strings.Repeat("x", 4096)} {
@@ -118,8 +116,8 @@ func cut(name string) func(*safetensors.File) {
 	}
 }
 
-// TestImpossibleStates: what no engine could have written is found, though the
-// checksums are right.
+// TestImpossibleStates: states that no engine can have are rejected, though the checksums
+// are correct.
 func TestImpossibleStates(t *testing.T) {
 	nan32, nan64 := float32(math.NaN()), math.NaN()
 	e, m, cfg, _ := lived(t, 0, 40) // rows of float32
@@ -242,7 +240,7 @@ func file0Degree(f *safetensors.File) int32 {
 	return degrees[0]
 }
 
-// pending0 is the first node that waits for its label.
+// pending0 returns the first pending node.
 func pending0(f *safetensors.File) int32 {
 	nodes, err := safetensors.Values[int32](f.Tensors["pending.node"])
 	if err != nil {
@@ -251,9 +249,9 @@ func pending0(f *safetensors.File) int32 {
 	return nodes[0]
 }
 
-// FuzzRestore: whatever the bytes, with their own checksums or right ones,
-// Restore does not panic, takes memory in proportion, and what it takes for a
-// snapshot is an engine that steps and is written down again.
+// FuzzRestore: for any bytes, with their own or with correct checksums, Restore does not
+// panic and bounds its memory in proportion. If it succeeds, the engine can be stepped
+// and saved again.
 func FuzzRestore(f *testing.F) {
 	seeds := map[string][]byte{}
 	for _, seed := range []uint64{0, 1, poolSeeds, poolSeeds + 1} {
@@ -272,7 +270,7 @@ func FuzzRestore(f *testing.F) {
 	_, sparseModel, sparseCfg, _ := lived(f, poolSeeds, 0)
 	_, denseModel, denseCfg, _ := lived(f, poolSeeds+1, 0)
 	f.Fuzz(func(t *testing.T, b []byte, at, word uint64) {
-		// A word somewhere is changed beside what the fuzzer does.
+		// Change a random word, in addition to the fuzzer's changes.
 		changed := bytes.Clone(b)
 		if len(changed) >= 8 {
 			i := int(at % uint64(len(changed)-7))
@@ -290,7 +288,7 @@ func FuzzRestore(f *testing.F) {
 				e, err := restored()
 				runtime.ReadMemStats(&after)
 				if taken, most := after.TotalAlloc-before.TotalAlloc, uint64(1<<20+64*len(b)); taken > most {
-					t.Errorf("%d bytes taken for a file of %d (%v)", taken, len(b), err)
+					t.Errorf("%d bytes allocated for a file of %d (%v)", taken, len(b), err)
 				}
 				if err != nil {
 					continue

@@ -14,7 +14,7 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// oracleGraph is the graph of a stream with departures, kept as plainly as can be.
+// oracleGraph is the graph of a stream with departures, in a naive implementation.
 type oracleGraph struct {
 	here  []event.ID
 	x     map[event.ID][]float32
@@ -22,7 +22,7 @@ type oracleGraph struct {
 	named [][2]event.ID // by the first, which is here, while the second is not
 }
 
-// leave takes a node out, if it is there.
+// leave removes a node, if it is in the graph.
 func (v *oracleGraph) leave(id event.ID) {
 	if _, here := v.x[id]; !here {
 		return
@@ -33,7 +33,7 @@ func (v *oracleGraph) leave(id event.ID) {
 	v.named = slices.DeleteFunc(v.named, func(e [2]event.ID) bool { return e[0] == id })
 }
 
-// step takes a window and returns the nodes that are to be served, in order.
+// step applies a window and returns the nodes to serve, in order.
 func (v *oracleGraph) step(w *event.Window) (served []event.ID) {
 	type naming struct {
 		id   event.ID
@@ -102,8 +102,8 @@ func (v *oracleGraph) embed(enc gnn.Encoder) map[event.ID][]float32 {
 	return all
 }
 
-// TestDeparturesEqualOracle: whoever comes, leaves and returns, what is served is
-// what the whole graph says that is left, encoded anew.
+// TestDeparturesEqualOracle: with nodes that arrive, leave and return, predictions equal
+// those on the remaining graph, encoded from scratch.
 func TestDeparturesEqualOracle(t *testing.T) {
 	for _, kind := range []gnn.Kind{gnn.KindSAGE, gnn.KindGCN, gnn.KindGAT, gnn.KindGIN} {
 		for seed := range uint64(6) {
@@ -142,8 +142,8 @@ func TestDeparturesEqualOracle(t *testing.T) {
 	}
 }
 
-// TestDeparturesBoundMemory: a stream in which as many leave as come takes no
-// more memory, however long it is.
+// TestDeparturesBoundMemory: memory does not grow on a stream in which as many nodes leave
+// as arrive.
 func TestDeparturesBoundMemory(t *testing.T) {
 	m := modelOf(t, rand.New(rand.NewPCG(1, 42)), gnn.KindSAGE, 2)
 	e := newEngine(t, m, pipeline.Config{Samples: 1, MaxPending: 100})

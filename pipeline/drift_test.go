@@ -31,7 +31,7 @@ func newCalibratedStream(t testing.TB, seed uint64) *calibratedStream {
 	return &calibratedStream{m: m, rng: rng, oracle: newEngine(t, m, pipeline.Config{Fallback: -1, Unwatched: true})}
 }
 
-// next are n nodes, and then their labels.
+// next returns a window of n nodes, and then one of their labels.
 func (s *calibratedStream) next(n int) (nodes, labels *event.Window) {
 	w := &event.Window{Number: s.number}
 	for range n {
@@ -58,7 +58,7 @@ func (s *calibratedStream) next(n int) (nodes, labels *event.Window) {
 	return w, l
 }
 
-// changes adds up what the detectors find over so many steps.
+// changes adds up the changes that the detectors find over a number of steps.
 func changes(e *pipeline.Engine, s *calibratedStream, steps, n int) map[string]event.Detector {
 	found := map[string]event.Detector{}
 	for range steps {
@@ -73,8 +73,8 @@ func changes(e *pipeline.Engine, s *calibratedStream, steps, n int) map[string]e
 	return found
 }
 
-// TestDrift: nothing is found where nothing changes; labels that contradict the
-// model are found by their loss alone, and other features without a label.
+// TestDrift: no change is found in a stationary stream. Labels that contradict the model
+// are found by the detectors of loss only, changed features without any label.
 func TestDrift(t *testing.T) {
 	s := newCalibratedStream(t, 1)
 	e := newEngine(t, s.m, pipeline.Config{Fallback: -1})
@@ -91,7 +91,7 @@ func TestDrift(t *testing.T) {
 		}
 	}
 	if n := found["mmd-embeddings"].Changes + found["mmd-classes"].Changes; n > 0 {
-		t.Errorf("%d changes of what is served where labels changed", n)
+		t.Errorf("%d changes of predictions found, but only labels changed", n)
 	}
 
 	s = newCalibratedStream(t, 2)
@@ -103,8 +103,8 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestUnwatched: watching changes nothing that is served, and a snapshot of an
-// engine that watches is as good for one that does not.
+// TestUnwatched: drift detectors change no outcome otherwise, and a snapshot with them can
+// be restored without.
 func TestUnwatched(t *testing.T) {
 	s := newCalibratedStream(t, 3)
 	with, without := newEngine(t, s.m, pipeline.Config{}), newEngine(t, s.m, pipeline.Config{Unwatched: true})

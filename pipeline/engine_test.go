@@ -8,8 +8,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// TestRecycle: outcomes are the same in memory that was used before, which is used
-// again indeed.
+// TestRecycle: outcomes in recycled memory are the same, and the memory is in fact reused.
 func TestRecycle(t *testing.T) {
 	s := newCalibratedStream(t, 5)
 	cfg := pipeline.Config{Rescore: pipeline.Rescoring{After: 1}}
@@ -47,8 +46,8 @@ func TestRecycle(t *testing.T) {
 	}
 }
 
-// TestStepIsThreeCalls: Enter, Serve and Learn give what Step gives, predictions are
-// there before anything is learned, and in another order they panic.
+// TestStepIsThreeCalls: Enter, Serve and Learn give the same as Step. Serve returns the
+// predictions before anything is learned. In any other order the calls panic.
 func TestStepIsThreeCalls(t *testing.T) {
 	s := newCalibratedStream(t, 5)
 	whole, parts := newEngine(t, s.m, pipeline.Config{}), newEngine(t, s.m, pipeline.Config{})

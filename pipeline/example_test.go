@@ -10,8 +10,8 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 )
 
-// A model is trained on six nodes; then three arrive, and the label of one comes
-// a window later.
+// A model is trained on six nodes. Then three nodes arrive, and the label of one comes in
+// the next window.
 func Example() {
 	warm, cold := gnn.Vector{Dense: []float32{1, 0}}, gnn.Vector{Dense: []float32{0, 1}}
 	m, err := model.Train(context.Background(), model.Data{

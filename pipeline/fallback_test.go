@@ -10,9 +10,9 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// TestFallback: labels that contradict the model lead the online head astray;
-// when they are right again the static one serves, and later the online one. What
-// is served never loses more to either than the bound says.
+// TestFallback: wrong labels spoil the online head. When labels are right again, first the
+// static head serves and later the online one. The loss of the predictions served never
+// exceeds that of either head by more than the bound.
 func TestFallback(t *testing.T) {
 	for seed := range uint64(8) {
 		const threshold = 4
@@ -39,7 +39,7 @@ func TestFallback(t *testing.T) {
 			if was == 0 {
 				for i := range out.Predictions {
 					if !slices.Equal(out.Predictions[i].Probabilities, without.Predictions[i].Probabilities) {
-						t.Fatal("what the online head serves is another's")
+						t.Fatal("the online head serves, but the prediction is not its own")
 					}
 				}
 			} else if v := out.Predictions[0].PosteriorVersion; v != 0 {
@@ -47,7 +47,7 @@ func TestFallback(t *testing.T) {
 			}
 			out = e.Step(labels)
 			if again := plain.Step(labels); again.Posterior != out.Posterior || again.ServedBy != 0 || again.Lead != 0 {
-				t.Fatal("who serves changed what is learned, or the plain engine falls back")
+				t.Fatal("the serving head changed the posterior, or the plain engine falls back")
 			}
 			delta := 0.
 			for i, l := range out.Labelled {
@@ -74,7 +74,7 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// TestFallbackTellsEveryone: questions, sets and slices are of what was served.
+// TestFallbackTellsEveryone: queries, sets and slices use the predictions that were served.
 func TestFallbackTellsEveryone(t *testing.T) {
 	s := newCalibratedStream(t, 5)
 	update := posterior.DefaultConfig()
@@ -90,7 +90,7 @@ func TestFallbackTellsEveryone(t *testing.T) {
 		if out.ServedBy == 1 {
 			r, known := e.Node(nodes.Nodes[3].ID)
 			if !known || r.Served == nil {
-				t.Fatal("what was served is not known")
+				t.Fatal("the served prediction is not found")
 			}
 			p := out.Predictions[3]
 			for what, got := range map[string]*pipeline.Opinion{"served": r.Served, "now": &r.Now} {
@@ -114,7 +114,7 @@ func TestFallbackTellsEveryone(t *testing.T) {
 	t.Fatal("the static head never served")
 }
 
-// TestFallbackSettings: the ledger is bound to it, unless it is off.
+// TestFallbackSettings: the fallback is part of the ledger's settings, unless it is off.
 func TestFallbackSettings(t *testing.T) {
 	for fallback, want := range map[float64]string{0: "20", 7.5: "7.5", -1: "0"} {
 		cfg, err := pipeline.Config{Fallback: fallback}.WithDefaults()
@@ -127,6 +127,6 @@ func TestFallbackSettings(t *testing.T) {
 		}
 	}
 	if _, err := (pipeline.Config{Fallback: math.NaN()}).WithDefaults(); err == nil {
-		t.Error("NaN is taken")
+		t.Error("NaN is accepted")
 	}
 }

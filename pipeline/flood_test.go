@@ -15,7 +15,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 )
 
-// smallBounds are reached by a flood within a few windows.
+// smallBounds are bounds that a flood reaches within a few windows.
 var smallBounds = pipeline.Config{MaxPending: 64, MaxWaitingLabels: 256, MaxWaitingEdges: 1024}
 
 // town is a stream of honest events, a function of the window's number: nodes
@@ -46,7 +46,7 @@ func (h town) window(number int64) *event.Window {
 	return w
 }
 
-// flood pours into windows what costs most to hold. What it sent is counted.
+// flood adds the events that take the most memory to windows, and counts them.
 type flood struct {
 	rng                   *rand.Rand
 	in                    int // dimension of the features
@@ -56,8 +56,8 @@ type flood struct {
 
 var megabyte = strings.Repeat("é", 1<<19)
 
-// fresh is an id that never came and never will. As those of a decoder, it may
-// be a small part of a large block.
+// fresh returns an id that no node has or will have. Like a decoder's, it may be a small
+// part of a large block of memory.
 func (f *flood) fresh() event.ID {
 	f.serial++
 	switch n := f.rng.IntN(1000); {
@@ -98,7 +98,7 @@ func (f *flood) pour(w *event.Window) {
 	}
 }
 
-// live returns the bytes of the heap that are in use.
+// live returns the bytes of live heap.
 func live() int {
 	var m runtime.MemStats
 	runtime.GC()
@@ -106,9 +106,9 @@ func live() int {
 	return int(m.HeapAlloc)
 }
 
-// TestFlood: in a stream of everything that is dear to hold, memory stops
-// growing where the bounds are, all of it is counted, and who has nothing to do
-// with it is served the same bits as without it.
+// TestFlood: in a flood of events that take much memory, memory stops growing at the
+// bounds, every event is counted, and predictions for unrelated nodes have the same bits
+// as without the flood.
 func TestFlood(t *testing.T) {
 	m := randomModel(t, rand.New(rand.NewPCG(1, 2)))
 	h := town{m}
@@ -157,8 +157,8 @@ func TestFlood(t *testing.T) {
 		}
 	}
 	end := live()
-	// A quarter of a megabyte each is for ids and for records; the queues
-	// themselves, the window in hand and the honest nodes take the rest.
+	// Ids and records take a quarter of a megabyte each; the rest is for the queues, the
+	// current window and the honest nodes.
 	const most = 3 << 19
 	if atBound-before > most || end-before > most {
 		t.Errorf("%d KiB at the bounds, %d KiB at %d times as much", (atBound-before)>>10, (end-before)>>10, windows/full)
@@ -173,7 +173,7 @@ func TestFlood(t *testing.T) {
 	runtime.KeepAlive(e)
 }
 
-// sound checks that a prediction is one.
+// sound checks that a prediction is valid.
 func sound(t *testing.T, p event.Prediction) {
 	t.Helper()
 	sum := 0.0
@@ -193,8 +193,8 @@ func sound(t *testing.T, p event.Prediction) {
 	}
 }
 
-// TestNumbersBeyondFloat32: features whose sums overflow are served as nothing
-// known, and their labels leave a posterior that still serves.
+// TestNumbersBeyondFloat32: nodes whose sums overflow float32 are predicted as z = 0, and
+// the posterior stays finite when their labels are learned.
 func TestNumbersBeyondFloat32(t *testing.T) {
 	m := randomModel(t, rand.New(rand.NewPCG(1, 2)))
 	e, err := pipeline.New(m, pipeline.Config{})
@@ -228,7 +228,7 @@ func TestNumbersBeyondFloat32(t *testing.T) {
 			}
 		}
 		if number%20 == 0 {
-			// What overflowed is no reason not to come back from a checkpoint.
+			// Overflowed sums do not prevent restoring.
 			if e, _, err = restore(m, e.Config(), snapshotOf(t, e, nil)); err != nil {
 				t.Fatalf("window %d: %v", number, err)
 			}
@@ -236,7 +236,7 @@ func TestNumbersBeyondFloat32(t *testing.T) {
 	}
 }
 
-// TestDelayOfAnyTimes: event times are whatever was sent.
+// TestDelayOfAnyTimes: event times may be any integers.
 func TestDelayOfAnyTimes(t *testing.T) {
 	for _, c := range []struct{ arrival, label, want int64 }{
 		{1, 3, 2},
@@ -261,8 +261,8 @@ func TestDelayOfAnyTimes(t *testing.T) {
 	}
 }
 
-// TestHub: a node that a million others name, and that comes again and again,
-// changes nothing for those that do not know it.
+// TestHub: a node that a million others name, and that is sent again and again, does not
+// change the predictions of other nodes.
 func TestHub(t *testing.T) {
 	edges := 1_000_000
 	if testing.Short() {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestIntegers: whatever ids come, in whatever order, the map is a map, and the
-// list is not longer than a few times what it holds.
+// TestIntegers: integers behaves as a map for ids in any order, and its list is at most a
+// few times as long as the number of ids.
 func TestIntegers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	m, want := integers{sparse: make(map[int64]int32)}, map[int64]int32{}

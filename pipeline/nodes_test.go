@@ -7,8 +7,8 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// TestSurroundings: a label tells what was served, and how many neighbours were
-// there before the node, on the stream or as context; who came later does not
+// TestSurroundings: the outcome of a label has the class served and the number of
+// neighbours that arrived before the node, of the stream or as context. Later ones do not
 // count.
 func TestSurroundings(t *testing.T) {
 	e, err := pipeline.New(smallModel(t), pipeline.Config{})

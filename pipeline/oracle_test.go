@@ -16,8 +16,8 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// TestEngineIsAlgorithm1 runs the paper's Algorithm 1 as it is written, with
-// the whole graph encoded anew for every batch, and holds the engine to it.
+// TestEngineIsAlgorithm1 compares the engine with the paper's Algorithm 1 as written, which
+// encodes the whole graph from scratch for every batch.
 func TestEngineIsAlgorithm1(t *testing.T) {
 	for _, seed := range []uint64{1, 2, 3} {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -168,7 +168,7 @@ func randomModel(t *testing.T, rng *rand.Rand) *model.Model {
 	return m
 }
 
-// randomBatch makes a batch, and the same as a window in which every node is
+// randomBatch returns a batch, and the same batch as a window in which every node is
 // labelled.
 func randomBatch(rng *rand.Rand, m *model.Model, a *algorithm1) (*event.Window, batch) {
 	first, n := len(a.x), 1+rng.IntN(12)
@@ -215,8 +215,8 @@ func TestSameWindowsSameBits(t *testing.T) {
 	}
 }
 
-// TestChain: the hash tells apart what was served and learned, and how it was
-// cut.
+// TestChain: the hash depends on predictions, on what is learned, and on the cuts of
+// windows.
 func TestChain(t *testing.T) {
 	chain := func(windows ...string) event.Hash {
 		e, err := pipeline.New(smallModel(t), pipeline.Config{})
@@ -255,15 +255,14 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestConfigErrors: a configuration that makes no sense is one error that
-// names the field and the remedy.
+// TestConfigErrors: the error for an invalid configuration names the field and the remedy.
 func TestConfigErrors(t *testing.T) {
 	for _, cfg := range []pipeline.Config{
 		{MaxPending: -1},
 		{Update: posterior.Config{Lambda: 2, Eta: 1, Clip: 1}},
 	} {
 		if _, err := pipeline.New(smallModel(t), cfg); err == nil {
-			t.Errorf("%+v is taken", cfg)
+			t.Errorf("%+v is accepted", cfg)
 		}
 	}
 }

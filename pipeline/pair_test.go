@@ -19,7 +19,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 )
 
-// twoModels are of one stream: another encoder, other weights.
+// twoModels returns models for one stream, with different encoders and weights.
 func twoModels(t testing.TB, rng *rand.Rand) (a, b *model.Model) {
 	t.Helper()
 	a, b = modelOf(t, rng, gnn.KindSAGE, 2), modelOf(t, rng, gnn.KindGCN, 1)
@@ -40,8 +40,8 @@ func promote(model string) event.Command {
 	return event.Command{Origin: &event.Origin{Topic: "commands"}, Name: event.Promote, Model: model}
 }
 
-// TestPair: whoever serves and whoever is promoted, each model comes to what it
-// comes to alone, and a promotion counts from the next window on.
+// TestPair: whichever model serves or is promoted, each has the state that it has alone. A
+// promotion takes effect from the next window on.
 func TestPair(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	a, b := twoModels(t, rng)
@@ -77,8 +77,8 @@ func TestPair(t *testing.T) {
 	}
 }
 
-// TestPairReplaysWithoutTheOther: an engine that stands alone for a past in
-// which there were others obeys and refuses as they did, with its own chain.
+// TestPairReplaysWithoutTheOther: an engine that replays, alone, windows of a pair accepts
+// and refuses commands as the pair did, and has its own chain.
 func TestPairReplaysWithoutTheOther(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	a, b := twoModels(t, rng)
@@ -162,7 +162,7 @@ func TestModelsThatCannotRunTogether(t *testing.T) {
 	}
 }
 
-// TestPairSnapshot: of a snapshot of two, both are restored, or one of them.
+// TestPairSnapshot: from a snapshot of two engines, both or one can be restored.
 func TestPairSnapshot(t *testing.T) {
 	for seed := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, 8))
@@ -234,7 +234,7 @@ func TestPairSnapshot(t *testing.T) {
 	}
 }
 
-// TestDamagedPair: a snapshot of two that is cut off or changed is damaged.
+// TestDamagedPair: damage to a snapshot of two engines is reported.
 func TestDamagedPair(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	a, b := twoModels(t, rng)

@@ -17,7 +17,7 @@ import (
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
-// addPool gives a model a pool of the default heads, which knows nothing yet.
+// addPool adds an untrained pool of the default heads to a model.
 func addPool(t testing.TB, m *model.Model, sparse bool) {
 	t.Helper()
 	traits := pool.Traits{Density: 1, Negative: true}
@@ -32,8 +32,7 @@ func addPool(t testing.TB, m *model.Model, sparse bool) {
 	m.Pool, m.PoolState = &spec, p.AppendState(nil)
 }
 
-// oracle is the pool as the engine should use it, on a graph of its own that is
-// looked at as a whole.
+// oracle uses the pool as the engine should, on its own graph, without increments.
 type oracle struct {
 	m    *model.Model
 	pool *pool.Pool
@@ -51,7 +50,7 @@ type servedRow struct {
 func (o *oracle) Degree(v int32) int         { return len(o.near[v]) }
 func (o *oracle) Neighbours(v int32) []int32 { return o.near[v] }
 
-// around makes what is known of the graph anew.
+// around builds the neighbourhood's features and labels from scratch.
 func (o *oracle) around() *neighbourhood.Features {
 	s := neighbourhood.New(o, *o.m.Pool, o.m.Shape())
 	for v, x := range o.x {
@@ -101,7 +100,7 @@ func (o *oracle) serve(nodes []int32) (p [][]float64) {
 	return p
 }
 
-// learn takes the labels of nodes; those of context nodes are known by now.
+// learn learns the labels of nodes. Those of context nodes have been set before.
 func (o *oracle) learn(nodes, labels []int32) {
 	var b pool.Batch
 	for i, v := range nodes {
@@ -120,9 +119,9 @@ func (o *oracle) learn(nodes, labels []int32) {
 	o.pool.Learn(b)
 }
 
-// TestEngineServesThePool holds the engine to the pool's library, fed with what
-// the whole graph says: arrivals with edges back and forth, context nodes with
-// labels, labels at once, late and never.
+// TestEngineServesThePool compares the engine with package pool, given rows computed from
+// the whole graph: arrivals with edges back and forth, context nodes with labels, and
+// labels that come at once, late or never.
 func TestEngineServesThePool(t *testing.T) {
 	for _, sparse := range []bool{true, false} {
 		rng := rand.New(rand.NewPCG(7, 7))
@@ -208,9 +207,8 @@ func TestEngineServesThePool(t *testing.T) {
 	}
 }
 
-// TestPaperServes: a model without a pool, or whose pool is not asked for, is
-// served with the paper's head, and a pool that is not there is an error that
-// says what to do.
+// TestPaperServes: the paper's head serves if the model has no pool or the configuration
+// asks for that head. The error for a missing pool has the remedy.
 func TestPaperServes(t *testing.T) {
 	m := modelOf(t, rand.New(rand.NewPCG(1, 1)), gnn.KindSAGE, 2)
 	plain := newEngine(t, m, pipeline.Config{})
@@ -237,8 +235,8 @@ func TestPaperServes(t *testing.T) {
 	}
 }
 
-// TestImpossiblePools: what no engine with a pool could have written is found,
-// though the checksums are right.
+// TestImpossiblePools: states that no engine with a pool can have are rejected, though the
+// checksums are correct.
 func TestImpossiblePools(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, seed := range []uint64{poolSeeds, poolSeeds + 1} {
@@ -284,8 +282,7 @@ func TestImpossiblePools(t *testing.T) {
 	}
 }
 
-// TestQuestionsOfThePool: what would be served is what is then served, and asking
-// changes nothing.
+// TestQuestionsOfThePool: queries predict what is then served, and change nothing.
 func TestQuestionsOfThePool(t *testing.T) {
 	for _, sparse := range []bool{true, false} {
 		rng := rand.New(rand.NewPCG(3, 8))
@@ -296,7 +293,7 @@ func TestQuestionsOfThePool(t *testing.T) {
 		for range 30 {
 			w := l.window()
 			if got, want := asked.Step(w), other.Step(w); got.Chain != want.Chain {
-				t.Fatalf("window %d: other bits for having been asked", w.Number)
+				t.Fatalf("window %d: queries changed the bits", w.Number)
 			}
 			n := event.Node{Origin: &event.Origin{}, ID: event.ID{Num: 1<<50 + w.Number}, Dense: make([]float32, m.Encoder.In())}
 			for j := range n.Dense {

@@ -11,8 +11,8 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// TestApart: an engine that saw some nodes has another posterior than one that never
-// saw them, and no engine has any distance from itself.
+// TestApart: an engine that saw some nodes has a different posterior from one that never
+// saw them, and the distance of an engine from itself is 0.
 func TestApart(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 61))
 	m := modelOf(t, rng, gnn.KindSAGE, 2)
@@ -45,8 +45,7 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// TestWithoutDepartures: what is not used adds nothing to a snapshot, nor to what a
-// ledger is bound to.
+// TestWithoutDepartures: without departures, a snapshot has no tensors for them.
 func TestWithoutDepartures(t *testing.T) {
 	m := smallModel(t)
 	e := newEngine(t, m, pipeline.Config{})

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestMostProbable: of the largest, the first.
+// TestMostProbable: on a tie, the first index is returned.
 func TestMostProbable(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {

@@ -9,9 +9,8 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// BenchmarkNode is how long the engine is held up by a question about a node of
-// a graph of 100,000, with 20 neighbours on the average; and about its greatest
-// hub.
+// BenchmarkNode measures how long a query about a node delays the engine, on a graph of
+// 100,000 nodes with 20 neighbours on average, and for the node of the largest degree.
 func BenchmarkNode(b *testing.B) {
 	for _, hub := range []bool{false, true} {
 		name := "any"

@@ -16,9 +16,9 @@ import (
 
 var kinds = []gnn.Kind{gnn.KindSAGE, gnn.KindGCN, gnn.KindGAT, gnn.KindGIN}
 
-// TestQuestionsChangeNothing: of two engines that step the same windows, one is
-// asked all there is to ask between, and while a snapshot is read. What they
-// serve and learn is the same to the bit, and so is the snapshot's engine.
+// TestQuestionsChangeNothing: two engines step the same windows, and one is queried in all
+// ways between them, also while a snapshot is read. Both serve and learn the same bits, and
+// so does the engine restored from the snapshot.
 func TestQuestionsChangeNothing(t *testing.T) {
 	for _, kind := range kinds {
 		for _, depth := range []int{1, 2, 3} {
@@ -58,7 +58,7 @@ func TestQuestionsChangeNothing(t *testing.T) {
 						restored.Step(w)
 					}
 					if restored.Chain() != plain.Chain() {
-						t.Fatal("the engine restored of a snapshot that was read while it was asked differs")
+						t.Fatal("the engine restored from a snapshot that was read between queries differs")
 					}
 				})
 			}
@@ -78,8 +78,8 @@ func askAll(e *pipeline.Engine, l *randomStream, rng *rand.Rand) {
 	e.PosteriorReport()
 }
 
-// TestSupposeIsWhatIsServed: a node that comes in a window of its own is served
-// what was said it would be, edges that wait for it included.
+// TestSupposeIsWhatIsServed: Suppose predicts what is served when the node arrives in a
+// window of its own, including edges that wait for it.
 func TestSupposeIsWhatIsServed(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(string(kind), func(t *testing.T) {
@@ -145,15 +145,15 @@ func TestSupposeRefuses(t *testing.T) {
 	}
 	e.Step(&event.Window{Nodes: []event.Node{{ID: event.ID{Num: 3}, Dense: make([]float32, 5)}}})
 	if _, known, _, _ := e.Suppose(&event.Node{ID: event.ID{Num: 3}, Dense: make([]float32, 5)}); !known {
-		t.Error("a node of the graph is taken for one that has not come")
+		t.Error("a node of the graph is reported as unknown")
 	}
 	if _, known := e.Node(event.ID{Str: "3"}); known {
-		t.Error(`"3" is taken for 3`)
+		t.Error(`"3" is confused with 3`)
 	}
 }
 
-// TestInfluences: a neighbour's gain is what an engine that never had the edge
-// says, the weightiest comes first, and a node's labels are told.
+// TestInfluences: a neighbour's gain agrees with an engine that never had the edge, the
+// largest comes first, and labels of neighbours are reported.
 func TestInfluences(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(string(kind), func(t *testing.T) {

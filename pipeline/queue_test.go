@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestQueueFrozen: what walks of a frozen queue show stays as it was, whatever is
-// put, taken and changed in place, and what was taken is not kept.
+// TestQueueFrozen: walks of a frozen queue return its entries as of freeze, whatever is
+// put, removed and changed in place. Removed entries are not retained.
 func TestQueueFrozen(t *testing.T) {
 	const bound = 40
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -60,13 +60,13 @@ func TestQueueFrozen(t *testing.T) {
 		}
 		for _, i := range q.free {
 			if *q.entries.at(i) != (entry[int, int]{}) {
-				t.Fatal("what was taken is kept")
+				t.Fatal("a removed entry is retained")
 			}
 		}
 	}
 }
 
-// TestNumbered: places by number are those of a map.
+// TestNumbered: denseSlots behaves as hashSlots.
 func TestNumbered(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	want, got := hashSlots[int32]{}, new(denseSlots)

@@ -15,19 +15,19 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// newestOf is what a reader of the predictions has of a node: by the plainest
-// account, when it is to be predicted again.
+// newestOf is a reader's knowledge of a node, for a naive computation of when the node is
+// to be predicted again.
 type newestOf struct {
 	degree, revision int
 	probabilities    []float32
 }
 
-// changes are how many edges more or fewer a node has now.
+// changes returns by how many edges the node's degree has changed.
 func (n *newestOf) changes(r *pipeline.Report) int { return max(r.Degree-n.degree, n.degree-r.Degree) }
 
-// TestRescoring holds revisions to a plain account of who is due: nodes that wait
-// for their label, by degree, in the order of becoming due, so many a window; and
-// what they say to what the engine answers when asked at once.
+// TestRescoring compares revisions with a naive computation of which nodes are due: pending
+// nodes, by degree, in the order of becoming due, up to the limit. The predictions must be
+// those of a query at that time.
 func TestRescoring(t *testing.T) {
 	for _, r := range []pipeline.Rescoring{{After: 1}, {After: 3}, {After: 2, Limit: 2}, {Confidence: .5}, {After: 2, Confidence: .6, Limit: 3}} {
 		t.Run(fmt.Sprintf("%+v", r), func(t *testing.T) {
@@ -41,13 +41,13 @@ func TestRescoring(t *testing.T) {
 			limit := e.Config().Rescore.Limit
 			for range 150 {
 				w := l.window()
-				// Without labels, so that the posterior asked is the one that served, save
-				// where a label waited.
+				// Without labels, so that queries use the posterior that served, unless a
+				// waiting label was joined.
 				labels := w.Labels
 				w.Labels = nil
 				out, bare := e.Step(w), plain.Step(w)
 				if diff := cmp.Diff(bare.Predictions, out.Predictions); diff != "" {
-					t.Fatalf("window %d: what is served first is another\n%s", w.Number, diff)
+					t.Fatalf("window %d: first predictions differ\n%s", w.Number, diff)
 				}
 				for id := range latest {
 					if _, there := e.Node(id); !there {
@@ -76,7 +76,7 @@ func TestRescoring(t *testing.T) {
 						t.Errorf("window %d: %v has revision %d of window %d, want %d", w.Number, p.Node, p.Revision, p.Window, n.revision)
 					}
 					if len(out.Labelled) == 0 && !reflect.DeepEqual(p.Probabilities, report.Now.Probabilities) {
-						t.Errorf("window %d: %v: %v, asked at once it says %v", w.Number, p.Node, p.Probabilities, report.Now.Probabilities)
+						t.Errorf("window %d: %v: %v, a query returns %v", w.Number, p.Node, p.Probabilities, report.Now.Probabilities)
 					}
 					was := n.probabilities[argmaxOf(n.probabilities)]
 					if c := float32(r.Confidence); c > 0 && (was >= c) == (p.Confidence >= c) {
@@ -92,8 +92,8 @@ func TestRescoring(t *testing.T) {
 						}
 					}
 				}
-				// Then the labels, by themselves: no edge comes, so no revision but
-				// those that the limit left.
+				// Then the labels alone: without new edges there are no revisions but
+				// those that exceeded the limit before.
 				told := &event.Window{Number: l.number, Labels: labels}
 				l.number++
 				out, bare = e.Step(told), plain.Step(told)
@@ -126,7 +126,7 @@ func TestRescoring(t *testing.T) {
 				}
 			}
 			if revised == 0 || scored == 0 || differ == 0 {
-				t.Errorf("%d revisions, %d scored, %d of them otherwise than what was served first", revised, scored, differ)
+				t.Errorf("%d revisions, %d scored, %d of them unlike the first prediction", revised, scored, differ)
 			}
 			if s := e.Summaries(); s[len(s)-1].Head != "revised" || s[len(s)-1].Total().Labels != s[0].Total().Labels {
 				t.Errorf("summaries %+v", s)
@@ -144,7 +144,8 @@ func argmaxOf(p []float32) (best int) {
 	return best
 }
 
-// TestRescoringIsRestored: a snapshot has what is due, and what was last published.
+// TestRescoringIsRestored: a snapshot has the nodes that are due and the last published
+// predictions.
 func TestRescoringIsRestored(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 12))
@@ -185,7 +186,7 @@ func TestRescoringOff(t *testing.T) {
 	}
 	for _, r := range []pipeline.Rescoring{{After: -1}, {Confidence: 1}, {Confidence: -.1}, {After: 1, Limit: -1}} {
 		if _, err := (pipeline.Config{Rescore: r}).WithDefaults(); err == nil {
-			t.Errorf("%+v is taken", r)
+			t.Errorf("%+v is accepted", r)
 		}
 	}
 	s := newEngine(t, m, on).Snapshot(nil)

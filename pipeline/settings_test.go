@@ -13,7 +13,7 @@ import (
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
-// everything is a Config with all that is optional switched on.
+// everything is a Config with all optional parts on.
 func everything(t *testing.T) pipeline.Config {
 	t.Helper()
 	cfg, err := pipeline.Config{
@@ -27,7 +27,7 @@ func everything(t *testing.T) pipeline.Config {
 	return cfg
 }
 
-// leaves calls f for every field of a struct that holds no other fields.
+// leaves calls f for every field of a struct that is not a struct itself.
 func leaves(v reflect.Value, path string, f func(path string, v reflect.Value)) {
 	for i := range v.NumField() {
 		name := strings.TrimPrefix(path+"."+v.Type().Field(i).Name, ".")
@@ -39,8 +39,8 @@ func leaves(v reflect.Value, path string, f func(path string, v reflect.Value)) 
 	}
 }
 
-// TestSettingsHoldEveryField: a change of any field of Config changes the settings,
-// and is read back from them, but for the fields that no outcome depends on.
+// TestSettingsHoldEveryField: a change of any field of Config changes the settings and is
+// read back from them, except for the fields that outcomes do not depend on.
 func TestSettingsHoldEveryField(t *testing.T) {
 	tunes := map[string]bool{"Unwatched": true, "Reserve": true, "Workers": true}
 	base := everything(t)
@@ -136,7 +136,7 @@ func TestSettingsOfLine(t *testing.T) {
 	}
 }
 
-// TestEffective: the paper head's constants make no difference where only pools serve.
+// TestEffective: the constants of the paper's head do not matter if only pools serve.
 func TestEffective(t *testing.T) {
 	pooled, bare := &model.Model{Meta: model.Meta{Pool: &pool.Config{}}}, &model.Model{}
 	set, plain := everything(t), everything(t)

@@ -101,7 +101,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	})
 }
 
-// wideModel is of the default encoder on 128 features.
+// wideModel returns a model with the default encoder for 128 features.
 func wideModel(b *testing.B, rng *rand.Rand) *model.Model {
 	const in, hidden, out, classes = 128, 64, 16, 40
 	weights := func(n int) []float32 {
@@ -129,8 +129,8 @@ func wideModel(b *testing.B, rng *rand.Rand) *model.Model {
 	return m
 }
 
-// crowd makes arrivals that name 10 others, from anywhere: no rows of the graph
-// are any nearer.
+// crowd returns arrivals that name 10 random others, so that the graph's rows are read in
+// random order.
 type crowd struct {
 	rng *rand.Rand
 	dim int
@@ -158,7 +158,7 @@ func (c *crowd) window(number int64, n int) *event.Window {
 	return w
 }
 
-// spans are times taken.
+// spans are durations.
 type spans []time.Duration
 
 func (s *spans) time(do func()) {
@@ -167,7 +167,7 @@ func (s *spans) time(do func()) {
 	*s = append(*s, time.Since(start))
 }
 
-// report reports the first, the median and the longest, in milliseconds.
+// report reports the first, the median and the longest duration, in milliseconds.
 func (s spans) report(b *testing.B, name string) {
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	first := s[0]

@@ -22,9 +22,9 @@ import (
 	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
-// randomStream is a random stream of windows: nodes with ids of both kinds that come
-// once or more often, leave and return, and name nodes that are there, come later
-// or never; and labels that are early, late, right, repeated, in conflict or of no node.
+// randomStream is a random stream of windows. Nodes have ids of both kinds, are sent once or
+// more often, leave and return, and name nodes that are in the graph, arrive later or never.
+// Labels are early, late, right, repeated, in conflict or of no node.
 type randomStream struct {
 	rng    *rand.Rand
 	m      *model.Model
@@ -91,8 +91,7 @@ func (l *randomStream) window() *event.Window {
 	return w
 }
 
-// modelOf returns a model with random weights, of an encoder of the given kind
-// and depth.
+// modelOf returns a model with random weights and an encoder of the given kind and depth.
 func modelOf(t testing.TB, rng *rand.Rand, kind gnn.Kind, depth int) *model.Model {
 	t.Helper()
 	const classes = 3
@@ -163,9 +162,9 @@ func restore(m *model.Model, cfg pipeline.Config, b []byte) (*pipeline.Engine, m
 	return pipeline.Restore(m, cfg, bytes.NewReader(b), int64(len(b)))
 }
 
-// TestRestoredEngineIsTheOther takes a snapshot behind a random window and reads
-// it in random pieces while the engine goes on. An engine that is restored from
-// it, and steps through what the other has since, must be the other to the bit.
+// TestRestoredEngineIsTheOther begins a snapshot after a random window and reads it in
+// random pieces while the engine goes on. The engine restored from it, stepped through the
+// same windows since, must be equal to the original to the bit.
 func TestRestoredEngineIsTheOther(t *testing.T) {
 	small := pipeline.Config{MaxPending: 15, MaxWaitingLabels: 6, MaxWaitingEdges: 12, Samples: 2}
 	for _, kind := range []gnn.Kind{gnn.KindSAGE, gnn.KindGCN, gnn.KindGAT, gnn.KindGIN} {
@@ -201,8 +200,8 @@ func TestRestoredEngineIsTheOther(t *testing.T) {
 	}
 }
 
-// followed takes a snapshot of e and returns the engine restored of it, stepped
-// as far as e.
+// followed takes a snapshot of e and returns the engine restored from it, stepped as far
+// as e.
 func followed(t *testing.T, rng *rand.Rand, l *randomStream, e *pipeline.Engine, m *model.Model, cfg pipeline.Config) *pipeline.Engine {
 	t.Helper()
 	meta := map[string]string{"worker": "ünique", "window": fmt.Sprint(e.Next())}
@@ -259,10 +258,10 @@ func followed(t *testing.T, rng *rand.Rand, l *randomStream, e *pipeline.Engine,
 	return other
 }
 
-// From this seed on lived has a pool: on sparse features, and on dense ones.
+// From this seed on, lived has a pool, on sparse or dense features.
 const poolSeeds = 100
 
-// lived returns an engine after so many windows.
+// lived returns an engine after a number of windows.
 func lived(t testing.TB, seed uint64, windows int) (*pipeline.Engine, *model.Model, pipeline.Config, *randomStream) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 3))
@@ -290,8 +289,8 @@ func snapshotOf(t testing.TB, e *pipeline.Engine, meta map[string]string) []byte
 	return b
 }
 
-// TestSnapshotGivenUp: one that is given up half-way changes nothing, and lets
-// the next begin.
+// TestSnapshotGivenUp: a snapshot that is closed half-way changes nothing, and another can
+// begin.
 func TestSnapshotGivenUp(t *testing.T) {
 	with, _, _, l := lived(t, 1, 30)
 	without, _, _, same := lived(t, 1, 30)
@@ -329,8 +328,8 @@ func TestSnapshotPanics(t *testing.T) {
 	}
 }
 
-// TestRestoreElsewhere: a snapshot that is whole, but of another engine, is no
-// damage, and the error says what to do.
+// TestRestoreElsewhere: an undamaged snapshot of another engine gives an error that is not
+// ErrDamaged and has the remedy.
 func TestRestoreElsewhere(t *testing.T) {
 	e, m, cfg, _ := lived(t, 2, 10)
 	b := snapshotOf(t, e, nil)
@@ -371,8 +370,7 @@ func rewritten(t testing.TB, b []byte, key, value string) []byte {
 	return altered(t, b, func(f *safetensors.File) { f.Metadata[key] = value })
 }
 
-// altered returns a snapshot after alter has changed what it holds, with
-// checksums that are right.
+// altered returns a snapshot whose content alter has changed, with correct checksums.
 func altered(t testing.TB, b []byte, alter func(*safetensors.File)) []byte {
 	t.Helper()
 	f, err := safetensors.Decode(bytes.Clone(b))

@@ -11,8 +11,8 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 )
 
-// TestTensorsAreDocumented: the table in the comment of Snapshot names the tensors
-// that snapshots have, each with its type, and no others.
+// TestTensorsAreDocumented: the table in the comment of Snapshot has exactly the tensors of
+// snapshots, with their types.
 func TestTensorsAreDocumented(t *testing.T) {
 	source, err := os.Open("snapshot.go")
 	if err != nil {

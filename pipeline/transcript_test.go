@@ -15,11 +15,11 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// TestTranscripts runs the stories in testdata: windows in, outcomes out.
+// TestTranscripts runs the transcripts in testdata: windows in, outcomes out.
 //
 // A line of a window is "node ID x=1,0 nbr=2,3", with "context" for a node
-// that is not asked about, "depart ID", with "by-key", or "label ID CLASS", the
-// class by name or as #index.
+// of the context, "depart ID", with "by-key", or "label ID CLASS", the class by name or as
+// #index.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		var e *pipeline.Engine
@@ -58,9 +58,9 @@ func TestTranscripts(t *testing.T) {
 	})
 }
 
-// smallModel sums up a node and its neighbours' mean: z = x + mean over
-// neighbours of x, for features that are not negative. Class red looks at the
-// first feature, blue at the second.
+// smallModel adds a node's features and the mean of its neighbours': z = x + mean of x over
+// neighbours, for features ≥ 0. Class red has weight on the first feature, blue on the
+// second.
 func smallModel(t *testing.T) *model.Model {
 	t.Helper()
 	identity := []float32{1, 0, 0, 1}
@@ -138,7 +138,7 @@ func parseWindow(t *testing.T, text string, offset *int64) *event.Window {
 	return w
 }
 
-// parseID reads digits as an integer id and all else as a string, without quotes.
+// parseID parses digits as an integer id, anything else as a string, without quotes.
 func parseID(s string) event.ID {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return event.ID{Num: n}
@@ -146,7 +146,7 @@ func parseID(s string) event.ID {
 	return event.ID{Str: strings.Trim(s, `"`)}
 }
 
-// show writes an outcome, without what is zero.
+// show formats an outcome, without zero values.
 func show(out *event.Outcome) string {
 	var b strings.Builder
 	for _, p := range out.Predictions {

@@ -15,7 +15,7 @@ import (
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
-// TestObserve: the counters have the sums of the outcome, by head and by bin.
+// TestObserve: the counters have the outcome's sums, by head and by bin.
 func TestObserve(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	m := metrics.New(reg)

@@ -410,26 +410,26 @@ func TestPredictKeepsNothing(t *testing.T) {
 	s.step(10)
 	before := s.get("/v1/windows").Body.String()
 	body := `{"id":500,"features":[1,-1,0.5,0,2],"neighbours":[1,2,3,777]}`
-	var said struct {
+	var supposed struct {
 		Probabilities []float32
 		Unknown       []int64 `json:"unknown_neighbours"`
 		Degree        int
 	}
 	for range 3 {
-		if err := json.Unmarshal(s.predict(body).Body.Bytes(), &said); err != nil {
+		if err := json.Unmarshal(s.predict(body).Body.Bytes(), &supposed); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if said.Degree != 3 || len(said.Unknown) != 1 || said.Unknown[0] != 777 {
-		t.Errorf("%+v", said)
+	if supposed.Degree != 3 || len(supposed.Unknown) != 1 || supposed.Unknown[0] != 777 {
+		t.Errorf("%+v", supposed)
 	}
 	if w := s.get("/v1/nodes/500"); w.Code != 404 || s.get("/v1/windows").Body.String() != before {
 		t.Error("the request left something behind")
 	}
 	n, _, _ := decode([]byte(body))
 	out := s.engine.Step(&event.Window{Number: s.engine.Next(), Nodes: []event.Node{*n}})
-	if fmt.Sprint(out.Predictions[0].Probabilities) != fmt.Sprint(said.Probabilities) {
-		t.Errorf("predicted %v, served %v", said.Probabilities, out.Predictions[0].Probabilities)
+	if fmt.Sprint(out.Predictions[0].Probabilities) != fmt.Sprint(supposed.Probabilities) {
+		t.Errorf("predicted %v, served %v", supposed.Probabilities, out.Predictions[0].Probabilities)
 	}
 }
 

@@ -122,7 +122,7 @@ func TestValueTicks(t *testing.T) {
 	}
 }
 
-// Ticks of any axis lie on it, are not too many, and no two read the same.
+// Ticks of any axis are on it, not too many, and have different labels.
 func TestTicksOfAnyRange(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 5000 {

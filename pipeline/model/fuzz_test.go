@@ -16,8 +16,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 )
 
-// small is the file of a model that is sound, as small as a kind of encoder
-// allows.
+// small returns the file of a valid model, as small as the kind of encoder allows.
 func small(t testing.TB, kind gnn.Kind) *safetensors.File {
 	t.Helper()
 	m, err := model.Train(t.Context(), blobs(false), model.Config{Encoder: kind, Hidden: []int{2}, Embedding: 2, TempHidden: 2, Heads: 1, Epochs: 1}, nil)
@@ -45,12 +44,12 @@ func encoded(t testing.TB, f *safetensors.File) []byte {
 	return b
 }
 
-// perByte is how much memory a byte of a file may take: a class of three bytes
-// has a string's header, in a list that grows by copying.
+// perByte bounds the memory per byte of a file: a class of three bytes has a string header,
+// in a slice that grows by copying.
 const perByte = 128
 
-// opens holds what is made of a file's bytes to what a model must hold: it takes
-// memory in proportion, is saved as what it is, and serves.
+// opens checks that opening a file bounds memory in proportion, and that a model it gives
+// is saved unchanged and serves.
 func opens(t *testing.T, path string, b []byte) {
 	t.Helper()
 	if err := os.WriteFile(path, b, 0o600); err != nil {
@@ -89,7 +88,7 @@ func opens(t *testing.T, path string, b []byte) {
 	serves(t, m)
 }
 
-// serves checks that a model's probabilities are such, whatever features are.
+// serves checks that a model's probabilities are valid for any features.
 func serves(t *testing.T, m *model.Model) {
 	t.Helper()
 	if m.Encoder.In() > 1<<10 {
@@ -143,8 +142,8 @@ func FuzzOpen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) { opens(t, path, b) })
 }
 
-// FuzzParts puts another metadata, or another tensor, into a model that is
-// sound: a change of one byte hardly agrees with a header.
+// FuzzParts replaces the metadata or a tensor of a valid model, since a change of one byte
+// hardly ever agrees with the header.
 func FuzzParts(f *testing.F) {
 	kinds := []gnn.Kind{gnn.KindSAGE, gnn.KindGCN, gnn.KindGAT, gnn.KindGIN}
 	sound := make([][]byte, len(kinds))

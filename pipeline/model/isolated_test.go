@@ -7,8 +7,8 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 )
 
-// TestComplete: what is isolated is lent itself and others of its class, each
-// once, under homophily and only then.
+// TestComplete: under homophily only, an isolated node gets itself and others of its class
+// as neighbours, each once.
 func TestComplete(t *testing.T) {
 	d := Data{Classes: []string{"a", "b"}, Labels: []int32{0, 0, 1, 1, 0}, Src: []int32{0, 1, 2, 3}, Dst: []int32{1, 0, 3, 2}}
 	d.X = make([]gnn.Vector, 5)
@@ -30,8 +30,8 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// TestCompleteLendsFew: not more than five others, whatever the class's size,
-// and the same for a seed.
+// TestCompleteLendsFew: at most five others, whatever the size of the class; equal seeds
+// give equal ones.
 func TestCompleteLendsFew(t *testing.T) {
 	d := Data{Classes: []string{"a", "b"}, Src: []int32{0, 1}, Dst: []int32{1, 0}}
 	for i := range 40 {
@@ -54,8 +54,8 @@ func TestCompleteLendsFew(t *testing.T) {
 	}
 }
 
-// TestCompleteLooksAtTheGivenAlone: a validation node is neither lent nor lent
-// to.
+// TestCompleteLooksAtTheGivenAlone: a validation node neither gets neighbours nor becomes
+// one.
 func TestCompleteLooksAtTheGivenAlone(t *testing.T) {
 	d := Data{Classes: []string{"a"}, Labels: make([]int32, 6), X: make([]gnn.Vector, 6), Src: []int32{0, 1}, Dst: []int32{1, 0}}
 	d.Classes, d.Labels[5] = []string{"a", "b"}, 1

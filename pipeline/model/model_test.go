@@ -15,7 +15,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 )
 
-// blobs is a training graph of two classes that a few epochs tell apart.
+// blobs is a training graph of two classes that can be separated in a few epochs.
 func blobs(sparse bool) model.Data {
 	rng := rand.New(rand.NewPCG(1, 1))
 	d := model.Data{Name: "blobs", Split: "all", Dim: 4, Classes: []string{"left", "right"}}
@@ -59,7 +59,7 @@ func TestTrainSaveOpen(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !reflect.DeepEqual(got, m) {
-				t.Errorf("what was opened is not what was saved:\n%+v\n%+v", got, m)
+				t.Errorf("the opened model differs from the saved one:\n%+v\n%+v", got, m)
 			}
 			again, err := model.Train(t.Context(), blobs(sparse), cfg, nil)
 			if err != nil || again.ID != m.ID {
@@ -84,8 +84,7 @@ func TestTrainStops(t *testing.T) {
 	}
 }
 
-// TestOpenRefuses: files that are no model, or do not fit together, are one
-// line that says where.
+// TestOpenRefuses: the error for an invalid file is one line that names the invalid part.
 func TestOpenRefuses(t *testing.T) {
 	m, err := model.Train(t.Context(), blobs(false), model.Config{Hidden: []int{8}, Embedding: 4, Epochs: 2}, nil)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
-// withPool is a small model with a pool.
+// withPool returns a small model with a pool.
 func withPool(t testing.TB, sparse bool) *model.Model {
 	t.Helper()
 	m, err := model.Train(t.Context(), blobs(sparse), model.Config{Hidden: []int{2}, Embedding: 2, TempHidden: 2, Epochs: 1, Pool: true}, nil)
@@ -21,7 +21,7 @@ func withPool(t testing.TB, sparse bool) *model.Model {
 	return m
 }
 
-// TestPoolInFile: a pool is trained, and comes back from the file as it was.
+// TestPoolInFile: a trained pool is saved and read back unchanged.
 func TestPoolInFile(t *testing.T) {
 	for _, sparse := range []bool{true, false} {
 		m := withPool(t, sparse)
@@ -55,8 +55,7 @@ func TestPoolInFile(t *testing.T) {
 	}
 }
 
-// TestPoolDamaged: a pool that does not fit its model is refused when the file
-// is opened.
+// TestPoolDamaged: opening fails if the pool does not fit its model.
 func TestPoolDamaged(t *testing.T) {
 	m := withPool(t, true)
 	path := filepath.Join(t.TempDir(), "m.safetensors")

@@ -23,14 +23,13 @@ const (
 	classes = 3
 )
 
-// graph is a plain graph, in the order in which edges came.
+// graph is a plain graph, with neighbours in the order in which edges came.
 type graph struct{ near [][]int32 }
 
 func (g *graph) Degree(v int32) int         { return len(g.near[v]) }
 func (g *graph) Neighbours(v int32) []int32 { return g.near[v] }
 
-// world is a graph that grows and changes at random, and the Features that is
-// told of it.
+// world is a graph that changes at random, and the Features that follows it.
 type world struct {
 	rng    *rand.Rand
 	g      *graph
@@ -55,7 +54,7 @@ func (w *world) fresh() *neighbourhood.Features {
 	return neighbourhood.New(w.g, w.spec, pool.Shape{Classes: classes, Features: dim, Embedding: 2})
 }
 
-// vector is sparse or dense as the world's moods are, whatever its features.
+// vector returns a random vector, sparse or dense, whatever the Features stores.
 func (w *world) vector() gnn.Vector {
 	share := 1.0
 	if w.sparse {
@@ -75,7 +74,7 @@ func (w *world) vector() gnn.Vector {
 	return x
 }
 
-// step does one thing or another.
+// step makes a random change.
 func (w *world) step() {
 	n := int32(len(w.x))
 	switch k := w.rng.IntN(12); {
@@ -139,8 +138,8 @@ func (w *world) features(v int32) []float64 {
 	return x
 }
 
-// row is what rows must say of a node with the given neighbours, made of the
-// whole graph.
+// row returns the expected row of a node with the given neighbours, computed from the whole
+// graph.
 type row struct {
 	X, S, Labelled, Second []float64
 	Degree                 int
@@ -175,7 +174,7 @@ func (w *world) want(near []int32, x []float64, label int32, more int) row {
 	return r
 }
 
-// only is the last row of rows.
+// only returns the last row of rows.
 func only(rows *pool.Rows) row {
 	r := row{X: numbers(&rows.X), S: numbers(&rows.S), Degree: int(rows.Degree[rows.N-1])}
 	for _, n := range rows.Labelled[(rows.N-1)*classes:] {
@@ -187,7 +186,7 @@ func only(rows *pool.Rows) row {
 	return r
 }
 
-// numbers are the last row of features.
+// numbers returns the last row of features.
 func numbers(f *pool.Features) []float64 {
 	x := make([]float64, dim)
 	if f.Start == nil {
@@ -207,12 +206,11 @@ func numbers(f *pool.Features) []float64 {
 	return x
 }
 
-// near allows for sums of float32.
+// near compares with a tolerance for sums of float32.
 var near = cmp.Comparer(func(x, y float64) bool { return math.Abs(x-y) <= 2e-5*(1+math.Abs(x)) })
 
-// TestOracle: at any time a row is what the whole graph makes of it, through
-// features that change, repeated and late edges, labels, departures, and with
-// an edge less or a node more.
+// TestOracle: after changed features, repeated and late edges, labels and departures, rows
+// equal those computed from the whole graph, also without an edge or for a new node.
 func TestOracle(t *testing.T) {
 	for _, sparse := range []bool{true, false} {
 		for seed := range uint64(2) {
@@ -257,8 +255,8 @@ func TestOracle(t *testing.T) {
 	}
 }
 
-// TestState: what was saved comes back to the bit, though the graph went on
-// while it was read.
+// TestState: the restored state has the bits that were saved, although the graph changed
+// while the snapshot was read.
 func TestState(t *testing.T) {
 	for _, sparse := range []bool{true, false} {
 		w := newWorld(4, sparse)
@@ -373,6 +371,6 @@ func TestFillBatch(t *testing.T) {
 		t.Errorf("%d rows to refresh with %d labels, want %d", b.Refresh.N, len(b.RefreshLabels), len(again))
 	}
 	if w.s.FillBatch(&b, batch, false); b.Refresh.N != 0 || len(b.Pairs) != pairs {
-		t.Errorf("%d rows to refresh, none were asked for", b.Refresh.N)
+		t.Errorf("%d rows to refresh, want none", b.Refresh.N)
 	}
 }
