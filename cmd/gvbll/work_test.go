@@ -26,7 +26,7 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// TestWork is a day in the life of a worker, as a process of its own: a model
+// TestWork runs a worker as a process of its own: a model
 // is trained, a data set and hostile bytes are sent, metrics are read, Ctrl-C
 // ends it, and everything was served once.
 func TestWork(t *testing.T) {

@@ -67,7 +67,7 @@ func TestNewest(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A hundred transactions come to nothing.
+	// A hundred transactions are aborted.
 	for range 100 {
 		p, err := c.NewProducer(t.Context(), kafka.ProducerConfig{TransactionalID: "ledger"})
 		if err != nil {

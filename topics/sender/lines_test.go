@@ -16,7 +16,7 @@ import (
 // TestLines: what is sent of lines is what they say, up to the first that is no
 // event.
 func TestLines(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	lines := `{"id":1,"features":[1,2],"neighbours":["a"]}
 
 {"id":"a","indices":[3]}

@@ -29,13 +29,13 @@ func stream(steps int) *sender.Stream {
 	return s
 }
 
-type world struct {
+type fixture struct {
 	t      *testing.T
 	client *kafka.Client
 	names  topics.Names
 }
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	b, err := broker.Start(broker.Config{})
 	if err != nil {
@@ -54,11 +54,11 @@ func newWorld(t *testing.T) *world {
 	if _, err := topics.Create(t.Context(), c, names, 1, 1); err != nil {
 		t.Fatal(err)
 	}
-	return &world{t, c, names}
+	return &fixture{t, c, names}
 }
 
 // ids reads the node ids of a topic's events, in order.
-func (w *world) ids(topic string) (ids []int64) {
+func (w *fixture) ids(topic string) (ids []int64) {
 	w.t.Helper()
 	at := kafka.TopicPartition{Topic: topic}
 	bounds, err := w.client.Offsets(w.t.Context(), topic)
@@ -100,7 +100,7 @@ func upTo(first, last int64) (ids []int64) {
 }
 
 func TestNodesGoInOrder(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	var nodes, labels int
 	err := sender.Run(t.Context(), w.client, stream(4), sender.Config{
 		Names: w.names, Labels: sender.Never, Progress: func(n, l int) { nodes, labels = n, l },
@@ -118,7 +118,7 @@ func TestNodesGoInOrder(t *testing.T) {
 
 // TestDelayedLabels: context nodes have none, all others one.
 func TestDelayedLabels(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	if err := sender.Run(t.Context(), w.client, stream(4), sender.Config{Names: w.names, Labels: sender.Delayed, Delay: 5}); err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestDelayedLabels(t *testing.T) {
 // TestResume: a sender that is started again sends what is missing, and no
 // more.
 func TestResume(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, steps := range []int{2, 4, 4} {
 		if err := sender.Run(t.Context(), w.client, stream(steps), sender.Config{Names: w.names, Labels: sender.Delayed, Resume: true}); err != nil {
 			t.Fatal(err)
@@ -146,7 +146,7 @@ func TestResume(t *testing.T) {
 // TestPredictedLabels: a step waits for its predictions, and its labels for
 // further steps.
 func TestPredictedLabels(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	s := stream(3)
 	sent := make(chan int, 100)
 	done := make(chan error)
@@ -186,7 +186,7 @@ func TestPredictedLabels(t *testing.T) {
 }
 
 func TestMissingTopics(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.names.Nodes = "nowhere"
 	if err := sender.Run(t.Context(), w.client, stream(1), sender.Config{Names: w.names}); err == nil {
 		t.Error("a topic that does not exist is sent to")

@@ -130,7 +130,7 @@ func TestAhead(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(cluster.Close)
-			w := newWorld(t, cluster.ListenAddrs()[0])
+			w := newFixture(t, cluster.ListenAddrs()[0])
 			w.send(0, 200)
 			var asked, ahead atomic.Bool
 			var n atomic.Int64
@@ -197,7 +197,7 @@ func TestAhead(t *testing.T) {
 // and the error is the worker's.
 func TestInputFails(t *testing.T) {
 	cluster := fake(t)
-	w := newWorld(t, cluster.ListenAddrs()[0])
+	w := newFixture(t, cluster.ListenAddrs()[0])
 	w.send(0, 50)
 	refused := kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: w.names.Nodes, Err: kerr.TopicAuthorizationFailed, Count: -1}
 	var fault atomic.Pointer[kfake.FaultHandle]
@@ -232,7 +232,7 @@ func TestProduceFails(t *testing.T) {
 	for _, e := range []*kerr.Error{kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID} {
 		t.Run(e.Message, func(t *testing.T) {
 			cluster := fake(t)
-			w := newWorld(t, cluster.ListenAddrs()[0])
+			w := newFixture(t, cluster.ListenAddrs()[0])
 			w.send(0, 100)
 			tries := 0
 			var asked atomic.Bool

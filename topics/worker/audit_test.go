@@ -13,7 +13,7 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-func (w *world) audit(e worker.Engine) (worker.Audited, error) {
+func (w *fixture) audit(e worker.Engine) (worker.Audited, error) {
 	cfg := worker.Config{Names: w.names, Model: "tally", Settings: settings, Classes: []string{"a", "b"}}
 	return worker.Audit(w.t.Context(), w.client, e, cfg, "", nil)
 }
@@ -21,7 +21,7 @@ func (w *world) audit(e worker.Engine) (worker.Audited, error) {
 // TestAudit: what was published agrees, over restarts, and again beside a worker
 // that goes on.
 func TestAudit(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *world) {
+	onBrokers(t, func(t *testing.T, w *fixture) {
 		for part := range 3 {
 			w.send(50*part, 50*(part+1))
 			if err := w.run(&tally{}, worker.Config{}); err != nil {
@@ -42,7 +42,7 @@ func TestAudit(t *testing.T) {
 // TestAuditFromCheckpoint: only what came after it is replayed and compared, and
 // that all the same.
 func TestAuditFromCheckpoint(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *world) {
+	onBrokers(t, func(t *testing.T, w *fixture) {
 		dir := t.TempDir()
 		kept := worker.Config{Checkpoints: worker.Checkpoints{Dir: dir, Every: time.Hour, Restore: readTally}}
 		w.send(0, 50)
@@ -87,7 +87,7 @@ func (e altered) Step(w *event.Window) *event.Outcome { return e.changed.Step(w)
 // TestAuditNamesWhatDiffers: a prediction that is of no window, one that is not
 // what the replay says, one that is missing, and another engine.
 func TestAuditNamesWhatDiffers(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *world) {
+	onBrokers(t, func(t *testing.T, w *fixture) {
 		w.send(0, 40)
 		if err := w.run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)

@@ -64,7 +64,7 @@ func readTally(r io.ReaderAt, size int64) (worker.Keeper, map[string]string, err
 // TestCheckpoint: a start goes on from the newest checkpoint that is whole, and
 // steps only what came after it.
 func TestCheckpoint(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *world) {
+	onBrokers(t, func(t *testing.T, w *fixture) {
 		dir := t.TempDir()
 		var from worker.Recovered
 		saved := 0
@@ -147,7 +147,7 @@ func TestCheckpoint(t *testing.T) {
 // taken.
 func TestCheckpointInTheMiddleOfAReplay(t *testing.T) {
 	cluster := fake(t)
-	w := newWorld(t, cluster.ListenAddrs()[0])
+	w := newFixture(t, cluster.ListenAddrs()[0])
 	w.send(0, 50)
 	if err := w.run(&tally{}, worker.Config{}); err != nil {
 		t.Fatal(err)
@@ -181,7 +181,7 @@ func TestCheckpointInTheMiddleOfAReplay(t *testing.T) {
 // worker loses the graph; no checkpoint of it is kept.
 func TestCheckpointOfWhatWasNotCommitted(t *testing.T) {
 	cluster := fake(t)
-	w := newWorld(t, cluster.ListenAddrs()[0])
+	w := newFixture(t, cluster.ListenAddrs()[0])
 	dir := t.TempDir()
 	w.send(0, 50)
 	ends(cluster, func() int16 { return fencedOff })

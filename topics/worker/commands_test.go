@@ -25,13 +25,13 @@ func (e *obedient) Step(w *event.Window) *event.Outcome {
 	}
 	out := e.tally.Step(w)
 	out.Refused = slices.Clone(out.Refused)
-	for i := range w.Commands { // so that the world's count of what came is met
+	for i := range w.Commands { // so that the count of received records is reached
 		out.Refused = append(out.Refused, event.Refusal{Origin: w.Commands[i].Origin, Reason: event.ImpossibleCommand})
 	}
 	return out
 }
 
-func (w *world) command(values ...string) {
+func (w *fixture) command(values ...string) {
 	w.t.Helper()
 	p, err := w.client.NewProducer(w.t.Context(), kafka.ProducerConfig{})
 	if err != nil {
@@ -49,7 +49,7 @@ func (w *world) command(values ...string) {
 // TestCommands: a command is a window of its own, stands in the ledger, and is
 // replayed where it stood.
 func TestCommands(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *world) {
+	onBrokers(t, func(t *testing.T, w *fixture) {
 		w.send(0, 20)
 		if err := w.run(&obedient{}, worker.Config{}); err != nil {
 			t.Fatal(err)

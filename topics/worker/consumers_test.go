@@ -20,7 +20,7 @@ import (
 // a transaction open: franz-go's, and Java's console consumer where
 // GVBLL_KAFKA_TOOL names the script that can run it.
 func TestOthersConsumers(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *world) {
+	onBrokers(t, func(t *testing.T, w *fixture) {
 		const nodes = 120
 		w.send(0, nodes/2)
 		first := w.hire(&tally{}, worker.Config{})

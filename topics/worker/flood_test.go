@@ -74,7 +74,7 @@ const (
 // node is predicted once, and every refused record is a dead letter that says
 // all that the record said.
 func TestFlood(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *world) {
+	onBrokers(t, func(t *testing.T, w *fixture) {
 		reasons := []event.Reason{
 			event.Undecodable, event.Empty, event.TooLarge, event.BadID, event.BadFeatures, event.NonFinite, event.HugeNumber, event.TooManyNeighbours,
 		}
@@ -150,7 +150,7 @@ func TestFlood(t *testing.T) {
 
 // isWhole holds the dead letters to the records that they were made of, and
 // their reasons to what is wanted.
-func (w *world) isWhole(want map[event.Reason]int) {
+func (w *fixture) isWhole(want map[event.Reason]int) {
 	w.t.Helper()
 	type place struct {
 		topic     string

@@ -67,7 +67,7 @@ func neverSaw(windows []*event.Window, nodes ...event.ID) *tally {
 }
 
 // forget commands that nodes be forgotten.
-func (w *world) forget(ids ...int64) (nodes []event.ID) {
+func (w *fixture) forget(ids ...int64) (nodes []event.ID) {
 	w.t.Helper()
 	for _, id := range ids {
 		nodes = append(nodes, event.ID{Num: id})
@@ -77,7 +77,7 @@ func (w *world) forget(ids ...int64) (nodes []event.ID) {
 }
 
 // records reads the ledger as it stands.
-func (w *world) records() (records []*ledger.Record) {
+func (w *fixture) records() (records []*ledger.Record) {
 	w.t.Helper()
 	l, err := ledger.Open(w.t.Context(), w.client, w.names.Ledger)
 	if err != nil {
@@ -96,7 +96,7 @@ func (w *world) records() (records []*ledger.Record) {
 }
 
 // work runs a worker until the ledger has all that the topics hold.
-func (w *world) work(e worker.Engine, cfg worker.Config) {
+func (w *fixture) work(e worker.Engine, cfg worker.Config) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
@@ -135,7 +135,7 @@ func (w *world) work(e worker.Engine, cfg worker.Config) {
 }
 
 // forgets returns the chains of the windows in which nodes were forgotten.
-func (w *world) forgets() (all []*ledger.Record) {
+func (w *fixture) forgets() (all []*ledger.Record) {
 	w.t.Helper()
 	for _, r := range w.records() {
 		if r.Forgot != nil {
@@ -146,7 +146,7 @@ func (w *world) forgets() (all []*ledger.Record) {
 }
 
 // last is the ledger's last record.
-func (w *world) last() *ledger.Record {
+func (w *fixture) last() *ledger.Record {
 	w.t.Helper()
 	all := w.records()
 	return all[len(all)-1]
@@ -156,7 +156,7 @@ func (w *world) last() *ledger.Record {
 // the same cuts; a node that comes again is one like any other; and whoever
 // replays it agrees: a start, a standby, an audit.
 func TestForget(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *world) {
+	onBrokers(t, func(t *testing.T, w *fixture) {
 		cfg := worker.Config{Fresh: freshScribe}
 		w.send(0, 40)
 		saw := &scribe{}
@@ -220,7 +220,7 @@ func TestForget(t *testing.T) {
 }
 
 // seen counts the predictions of a node.
-func (w *world) seen(id int64) (n int) {
+func (w *fixture) seen(id int64) (n int) {
 	for _, r := range w.read(w.names.Predictions) {
 		if string(r.Key) == fmt.Sprint(id) {
 			n++
@@ -232,7 +232,7 @@ func (w *world) seen(id int64) (n int) {
 // TestForgetWithCheckpoints: one from before is as good as a standby, one from
 // after needs nothing more.
 func TestForgetWithCheckpoints(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *world) {
+	onBrokers(t, func(t *testing.T, w *fixture) {
 		kept := func(dir string, fresh func() (worker.Engine, error)) worker.Config {
 			return worker.Config{Fresh: fresh, Checkpoints: worker.Checkpoints{Dir: dir, Every: time.Hour, Restore: readTally}}
 		}
@@ -264,7 +264,7 @@ func TestForgetWithCheckpoints(t *testing.T) {
 // TestForgetImpossible: where the beginning is gone, or there is no engine to
 // replay into, the command goes to the dead letters, and in a replay too.
 func TestForgetImpossible(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *world) {
+	onBrokers(t, func(t *testing.T, w *fixture) {
 		w.send(0, 20)
 		w.work(&tally{}, worker.Config{})
 		w.forget(5)

@@ -27,7 +27,7 @@ const epoch = 1_700_000_000_000
 
 // sendAt produces nodes first..last-1 into the partitions by turns, with a label
 // for each, both with the event time that at says.
-func (w *world) sendAt(first, last, partitions int, at func(i int) int64) {
+func (w *fixture) sendAt(first, last, partitions int, at func(i int) int64) {
 	w.t.Helper()
 	p, err := w.client.NewProducer(w.t.Context(), kafka.ProducerConfig{})
 	if err != nil {
@@ -49,7 +49,7 @@ func (w *world) sendAt(first, last, partitions int, at func(i int) int64) {
 // TestEventTime: windows hold what lies in them by event time, whatever the
 // order; a worker that starts again replays them, and knows what is late.
 func TestEventTime(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *world) {
+	onBrokers(t, func(t *testing.T, w *fixture) {
 		const width, disorder = 1000, 700
 		rng := rand.New(rand.NewPCG(1, 2))
 		times := make(map[int64]int64) // by node
@@ -120,7 +120,7 @@ func TestEventTime(t *testing.T) {
 
 // TestNoTimes has events without any, under a policy that goes by them.
 func TestNoTimes(t *testing.T) {
-	w := newWorld(t, fake(t).ListenAddrs()[0])
+	w := newFixture(t, fake(t).ListenAddrs()[0])
 	w.send(0, 100)
 	cfg := worker.Config{Policy: intake.EventTime{Width: time.Second, Idle: 50 * time.Millisecond}}
 	if err := w.run(&tally{}, cfg); err != nil {
@@ -131,7 +131,7 @@ func TestNoTimes(t *testing.T) {
 
 // start runs a worker until it has committed windows with n events, or fails.
 // The channel has its end.
-func (w *world) start(ctx context.Context, cfg worker.Config, n int) <-chan error {
+func (w *fixture) start(ctx context.Context, cfg worker.Config, n int) <-chan error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	cfg.Names, cfg.Model, cfg.Settings, cfg.Policy = w.names, "tally", settings, intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}
 	got := 0
@@ -160,7 +160,7 @@ func (w *world) start(ctx context.Context, cfg worker.Config, n int) <-chan erro
 // TestPartitionsGrow: partitions that are added while the worker runs are read
 // from their beginning, by a replay too.
 func TestPartitionsGrow(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *world) {
+	onBrokers(t, func(t *testing.T, w *fixture) {
 		at := func(i int) int64 { return epoch + int64(i) }
 		w.sendAt(0, 50, 3, at)
 		var once sync.Once
@@ -179,7 +179,7 @@ func TestPartitionsGrow(t *testing.T) {
 	})
 }
 
-func (w *world) grow(topic string, n int32) {
+func (w *fixture) grow(topic string, n int32) {
 	w.t.Helper()
 	c := &kafkago.Client{Addr: kafkago.TCP(w.addr)}
 	res, err := c.CreatePartitions(w.t.Context(), &kafkago.CreatePartitionsRequest{Topics: []kafkago.TopicPartitionsConfig{{Name: topic, Count: n}}})
@@ -192,7 +192,7 @@ func (w *world) grow(topic string, n int32) {
 }
 
 // remove deletes a topic, and waits until it is gone.
-func (w *world) remove(topic string) {
+func (w *fixture) remove(topic string) {
 	w.t.Helper()
 	c := &kafkago.Client{Addr: kafkago.TCP(w.addr)}
 	res, err := c.DeleteTopics(w.t.Context(), &kafkago.DeleteTopicsRequest{Topics: []string{topic}})
@@ -231,7 +231,7 @@ func TestTopicComesBack(t *testing.T) {
 	for name, n := range map[string]int{"with others": 80, "with fewer": 20, "empty": 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			onBrokers(t, func(t *testing.T, w *world) {
+			onBrokers(t, func(t *testing.T, w *fixture) {
 				hasty := w.impatient(3 * time.Second)
 				w.sendAt(0, 60, 3, func(int) int64 { return 0 })
 				hooks, running := whenCommitted(120)
@@ -260,7 +260,7 @@ func TestTopicComesBack(t *testing.T) {
 
 // TestTopicGoes has an input deleted for good.
 func TestTopicGoes(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *world) {
+	onBrokers(t, func(t *testing.T, w *fixture) {
 		hasty := w.impatient(3 * time.Second)
 		w.sendAt(0, 60, 3, func(int) int64 { return 0 })
 		hooks, running := whenCommitted(120)
@@ -277,7 +277,7 @@ func TestTopicGoes(t *testing.T) {
 // is wrong with that until it starts again.
 func TestRetention(t *testing.T) {
 	cluster := fake(t)
-	w := newWorld(t, cluster.ListenAddrs()[0])
+	w := newFixture(t, cluster.ListenAddrs()[0])
 	w.send(0, 60)
 	if err := w.run(&tally{}, worker.Config{}); err != nil {
 		t.Fatal(err)
@@ -298,7 +298,7 @@ func TestWaitedOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	w := newWorld(t, cluster.ListenAddrs()[0])
+	w := newFixture(t, cluster.ListenAddrs()[0])
 	const rounds, each = 6, 40
 	moved := make(chan struct{}, 1000)
 	ended := w.start(t.Context(), worker.Config{CommitInterval: 5 * time.Millisecond, Hooks: worker.Hooks{
@@ -355,7 +355,7 @@ func TestBrokerRestarts(t *testing.T) {
 	if port, err = strconv.Atoi(p); err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, addr)
+	w := newFixture(t, addr)
 	w.sendAt(0, 60, 3, func(int) int64 { return 0 })
 	hooks, half := whenCommitted(120)
 	ended := w.start(t.Context(), worker.Config{Hooks: hooks}, 240)

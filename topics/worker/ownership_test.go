@@ -24,7 +24,7 @@ type colleague struct {
 	ended     chan error
 }
 
-func (w *world) hire(e worker.Engine, cfg worker.Config) *colleague {
+func (w *fixture) hire(e worker.Engine, cfg worker.Config) *colleague {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
 	c := &colleague{
@@ -85,7 +85,7 @@ func (c *colleague) end() error {
 // disturb it. When it leaves, one takes over with nothing to replay, and then
 // the other.
 func TestStandby(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *world) {
+	onBrokers(t, func(t *testing.T, w *fixture) {
 		w.send(0, 40)
 		first := w.hire(&tally{}, worker.Config{})
 		<-first.took
@@ -133,7 +133,7 @@ func TestStandby(t *testing.T) {
 // that is then begun is refused, because another has begun one (KIP-360).
 func TestTakenOverMeanwhile(t *testing.T) {
 	cluster := fake(t)
-	w := newWorld(t, cluster.ListenAddrs()[0])
+	w := newFixture(t, cluster.ListenAddrs()[0])
 	w.send(0, 20)
 	ends(cluster, func() int16 { return invalidState })
 	cluster.ControlKey(int16(kmsg.InitProducerID), func(r kmsg.Request) (kmsg.Response, error, bool) {
@@ -153,7 +153,7 @@ func TestTakenOverMeanwhile(t *testing.T) {
 // TestTakeOver: an owner that was fenced by somebody stops, commits nothing
 // more, and the next goes on.
 func TestTakeOver(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *world) {
+	onBrokers(t, func(t *testing.T, w *fixture) {
 		w.send(0, 20)
 		first := w.hire(&tally{}, worker.Config{})
 		first.await(t, 41)

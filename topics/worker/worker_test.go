@@ -65,8 +65,8 @@ const settings ledger.Settings = `{"tally":"none"}`
 // session is as short as test brokers allow.
 const session = time.Second
 
-// world is one graph's topics on one broker.
-type world struct {
+// fixture has one graph's topics on one broker.
+type fixture struct {
 	t      *testing.T
 	addr   string
 	client *kafka.Client
@@ -75,7 +75,7 @@ type world struct {
 
 var worlds atomic.Int64
 
-func newWorld(t *testing.T, addr string) *world {
+func newFixture(t *testing.T, addr string) *fixture {
 	t.Helper()
 	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: []string{addr}})
 	if err != nil {
@@ -89,27 +89,27 @@ func newWorld(t *testing.T, addr string) *world {
 	if _, err := topics.Create(t.Context(), c, names, 3, 1); err != nil {
 		t.Fatal(err)
 	}
-	return &world{t, addr, c, names}
+	return &fixture{t, addr, c, names}
 }
 
-// impatient is the same world for a client that believes for no longer than this
-// that what is not there may still come.
-func (w *world) impatient(d time.Duration) *world {
+// impatient returns the same fixture with a client that waits only this long for missing
+// topics and offsets.
+func (w *fixture) impatient(d time.Duration) *fixture {
 	w.t.Helper()
 	c, err := kafka.Dial(w.t.Context(), kafka.Config{Brokers: []string{w.addr}, DialFor: d})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(c.Close)
-	return &world{w.t, w.addr, c, w.names}
+	return &fixture{w.t, w.addr, c, w.names}
 }
 
 // onBrokers runs the test on kfake, and on the Kafka of GVBLL_KAFKA when there
 // is one.
-func onBrokers(t *testing.T, test func(t *testing.T, w *world)) {
-	t.Run("kfake", func(t *testing.T) { test(t, newWorld(t, fake(t).ListenAddrs()[0])) })
+func onBrokers(t *testing.T, test func(t *testing.T, w *fixture)) {
+	t.Run("kfake", func(t *testing.T) { test(t, newFixture(t, fake(t).ListenAddrs()[0])) })
 	if addr := os.Getenv("GVBLL_KAFKA"); addr != "" {
-		t.Run("kafka", func(t *testing.T) { test(t, newWorld(t, addr)) })
+		t.Run("kafka", func(t *testing.T) { test(t, newFixture(t, addr)) })
 	}
 }
 
@@ -125,7 +125,7 @@ func fake(t *testing.T) *kfake.Cluster {
 
 // send produces nodes first..last-1 and a label for each, and bytes that are
 // no event.
-func (w *world) send(first, last int) {
+func (w *fixture) send(first, last int) {
 	w.t.Helper()
 	p, err := w.client.NewProducer(w.t.Context(), kafka.ProducerConfig{})
 	if err != nil {
@@ -149,7 +149,7 @@ func (w *world) send(first, last int) {
 
 // run works until all of the topics' records are in committed windows, then
 // ends the worker.
-func (w *world) run(e worker.Engine, cfg worker.Config) error {
+func (w *fixture) run(e worker.Engine, cfg worker.Config) error {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
@@ -181,7 +181,7 @@ func (w *world) run(e worker.Engine, cfg worker.Config) error {
 }
 
 // events counts what the ledger has in the windows before the given one.
-func (w *world) events(before int64) (n int) {
+func (w *fixture) events(before int64) (n int) {
 	w.t.Helper()
 	l, err := ledger.Open(w.t.Context(), w.client, w.names.Ledger)
 	if err != nil {
@@ -198,7 +198,7 @@ func (w *world) events(before int64) (n int) {
 }
 
 // read returns all committed records of a topic.
-func (w *world) read(topic string) (records []kafka.Record) {
+func (w *fixture) read(topic string) (records []kafka.Record) {
 	w.t.Helper()
 	bounds, err := w.client.Offsets(w.t.Context(), topic)
 	if err != nil {
@@ -221,11 +221,11 @@ func (w *world) read(topic string) (records []kafka.Record) {
 	return records
 }
 
-func (w *world) count(topic string) int { return len(w.read(topic)) }
+func (w *fixture) count(topic string) int { return len(w.read(topic)) }
 
 // settle waits until the last transaction can be read: Kafka answers the end of
 // one before its markers are written, and a new session only after.
-func (w *world) settle() {
+func (w *fixture) settle() {
 	w.t.Helper()
 	if _, err := w.client.NewProducer(w.t.Context(), kafka.ProducerConfig{TransactionalID: w.names.Ledger}); err != nil {
 		w.t.Fatal(err)
@@ -234,7 +234,7 @@ func (w *world) settle() {
 
 // check holds the outputs to the promise: a prediction for each of n nodes,
 // once, and a ledger whose replay gives exactly what was published.
-func (w *world) check(n, bad int) {
+func (w *fixture) check(n, bad int) {
 	w.t.Helper()
 	w.settle()
 	published := make(map[event.ID]event.Prediction)
@@ -275,7 +275,7 @@ func (w *world) check(n, bad int) {
 }
 
 func TestEveryNodeIsPredictedOnce(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *world) {
+	onBrokers(t, func(t *testing.T, w *fixture) {
 		w.send(0, 100)
 		if err := w.run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
@@ -297,7 +297,7 @@ func TestEveryNodeIsPredictedOnce(t *testing.T) {
 
 // TestSchedule: however the events come, windows have the sizes listed.
 func TestSchedule(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *world) {
+	onBrokers(t, func(t *testing.T, w *fixture) {
 		w.send(0, 20)
 		var sizes []intake.Size
 		schedule := []intake.Size{{Nodes: 8}, {Labels: 3}, {Nodes: 13, Labels: 17}}
@@ -317,7 +317,7 @@ func TestSchedule(t *testing.T) {
 }
 
 func TestLedgerOfAnother(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *world) {
+	onBrokers(t, func(t *testing.T, w *fixture) {
 		w.send(0, 10)
 		if err := w.run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
@@ -344,7 +344,7 @@ func TestLedgerOfAnother(t *testing.T) {
 // TestLedgerHoldsSettings: the first record has them, the others their hash, and they
 // are found again behind a checkpoint too.
 func TestLedgerHoldsSettings(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *world) {
+	onBrokers(t, func(t *testing.T, w *fixture) {
 		w.send(0, 20)
 		kept := worker.Checkpoints{Dir: t.TempDir(), Every: time.Hour, Restore: readTally}
 		if err := w.run(&tally{}, worker.Config{Checkpoints: kept}); err != nil {
@@ -379,7 +379,7 @@ func TestLedgerHoldsSettings(t *testing.T) {
 // TestEffectiveSettings: settings that make no difference to a worker's models need
 // not be its own. The ledger keeps those that it was begun with.
 func TestEffectiveSettings(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *world) {
+	onBrokers(t, func(t *testing.T, w *fixture) {
 		w.send(0, 20)
 		if err := w.run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
@@ -420,7 +420,7 @@ func TestUnknownOutcome(t *testing.T) {
 	}{{"a time-out", 7}, {"not committed", 48}} {
 		t.Run(c.name, func(t *testing.T) {
 			cluster := fake(t)
-			w := newWorld(t, cluster.ListenAddrs()[0])
+			w := newFixture(t, cluster.ListenAddrs()[0])
 			w.send(0, 50)
 			var faults atomic.Int64
 			cluster.ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -458,7 +458,7 @@ func (e *boaster) Step(w *event.Window) *event.Outcome {
 // TestTooLarge: what cannot be published ends the worker, and nothing of its
 // window is.
 func TestTooLarge(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *world) {
+	onBrokers(t, func(t *testing.T, w *fixture) {
 		w.send(0, 20)
 		if err := w.run(&boaster{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "at most") {
 			t.Fatalf("the worker ended with %v", err)
