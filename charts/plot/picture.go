@@ -161,9 +161,15 @@ func (p Picture) sheet() (*sheet, error) {
 		Max: vg.Point{X: margin + width, Y: -top},
 	}}
 	s.canvases = plot.Align(plots, vgdraw.Tiles{Rows: len(plots), Cols: len(plots[0]), PadX: gap, PadY: gap}, grid)
-	for j, title := range s.titles { // centred above the data, within the panel
-		centre, left := s.centre(j), margin+vg.Length(j)*(p.width+gap)
-		s.titles[j] = fit(headingText, title, 2*min(centre-left, left+p.width-centre))
+	for i, row := range plots { // titles and labels are centred on the data, within the panel
+		for j, panel := range row {
+			centre, left := s.centre(i, j), margin+vg.Length(j)*(p.width+gap)
+			room := 2 * min(centre-left, left+p.width-centre)
+			panel.X.Label.Text = fit(labelText, panel.X.Label.Text, room)
+			if i == 0 {
+				s.titles[j] = fit(headingText, s.titles[j], room)
+			}
+		}
 	}
 	if p.strip > 0 {
 		last := len(plots) - 1
@@ -185,9 +191,9 @@ func (p Picture) sheet() (*sheet, error) {
 	return s, nil
 }
 
-// centre returns the x of the middle of the data area of column j.
-func (s *sheet) centre(j int) vg.Length {
-	data := s.plots[0][j].DataCanvas(s.canvases[0][j])
+// centre returns the x of the middle of a panel's data area.
+func (s *sheet) centre(i, j int) vg.Length {
+	data := s.plots[i][j].DataCanvas(s.canvases[i][j])
 	return data.Center().X
 }
 
@@ -203,7 +209,7 @@ func (s *sheet) draw(c vgdraw.Canvas) {
 	sty = s.st.colored(headingText)
 	sty.XAlign, sty.YAlign = vgdraw.XCenter, vgdraw.YTop
 	for j, title := range s.titles {
-		c.FillText(sty, vg.Point{X: s.centre(j), Y: s.titlesAt}, title)
+		c.FillText(sty, vg.Point{X: s.centre(0, j), Y: s.titlesAt}, title)
 	}
 	for i, row := range s.plots {
 		for j, p := range row {
