@@ -76,9 +76,23 @@ func Open(path string) (*Model, error) {
 	}
 	m, err := fromFile(f)
 	if err != nil {
-		return nil, fmt.Errorf("model %s: %w", path, err)
+		return nil, fmt.Errorf("model %s: %s", path, brief(err))
 	}
 	return m, nil
+}
+
+// maxProblem bounds what Open quotes from a file, in bytes. A name in its metadata can be
+// of any length.
+const maxProblem = 500
+
+// brief returns the first problem that err reports, as one line of bounded length. A
+// damaged file can have a problem in each of thousands of heads.
+func brief(err error) string {
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	if len(first) > maxProblem {
+		return strings.ToValidUTF8(first[:maxProblem], "") + " …"
+	}
+	return first
 }
 
 // Save writes the model file atomically.

@@ -94,3 +94,21 @@ func TestPoolDamaged(t *testing.T) {
 		}
 	}
 }
+
+// TestPoolProblemsInOneLine: a pool with problems in every head and a name without end is
+// refused with one line that can be read.
+func TestPoolProblemsInOneLine(t *testing.T) {
+	m := withPool(t, true)
+	for i := range m.Pool.Heads {
+		m.Pool.Heads[i].Name = ""
+	}
+	m.Pool.Heads[0].Name = strings.Repeat("\x00", 1<<16)
+	path := filepath.Join(t.TempDir(), "m.safetensors")
+	if err := m.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	_, err := model.Open(path)
+	if err == nil || strings.Contains(err.Error(), "\n") || len(err.Error()) > 1000 || !strings.Contains(err.Error(), "head") {
+		t.Errorf("error %.2000v", err)
+	}
+}
