@@ -221,7 +221,7 @@ func (p *pooled) uncertainty(outputs []float32) posterior.Uncertainty {
 		for i, x := range outputs[at : at+c] {
 			q := p.each[at+i]
 			p.mix[i] += float64(share * q)
-			entropy -= float64(q * float64(x))
+			entropy += surprise(q, float64(x))
 		}
 		within += float64(share * entropy)
 	}
@@ -229,8 +229,8 @@ func (p *pooled) uncertainty(outputs []float32) posterior.Uncertainty {
 	posterior.Logarithms(p.logs)
 	var mixed, total float64
 	for i, q := range p.mix {
-		mixed -= float64(q * p.logs[i])
-		total -= float64(p.each[i] * float64(outputs[i]))
+		mixed += surprise(q, p.logs[i])
+		total += surprise(p.each[i], float64(outputs[i]))
 	}
 	u := posterior.Uncertainty{Total: max(total, 0)}
 	if mixed > 0 {
@@ -238,6 +238,15 @@ func (p *pooled) uncertainty(outputs []float32) posterior.Uncertainty {
 	}
 	u.Aleatoric = u.Total - u.Epistemic
 	return u
+}
+
+// surprise returns a class's term of the entropy, -q log q, given its probability and
+// the logarithm. It is 0 for a probability of 0, whose logarithm may be infinite.
+func surprise(q, logq float64) float64 {
+	if q == 0 {
+		return 0
+	}
+	return float64(-q * logq)
 }
 
 // probabilities exponentiates log probabilities.
