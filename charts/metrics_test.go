@@ -21,7 +21,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
-	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -216,7 +215,7 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	out := &event.Outcome{
 		Predictions: []event.Prediction{{Class: "a", Time: 1, Set: &event.Set{}}},
 		Labelled:    []event.Labelled{{Delay: 1000}},
-		Heads:       []event.Head{{Name: "online", Scores: make([]calibration.Score, 1), Version: 1}},
+		Heads:       []event.Head{{Name: "online", Scores: make([]event.Score, 1), Version: 1}},
 		Shadow:      &event.Outcome{Model: "b", Heads: []event.Head{{Name: "online"}}},
 		Drift:       &event.Drift{Detectors: []event.Detector{{Name: "adwin"}}, ServedRows: 1, LabelledRows: 1},
 		Coverage:    &event.Coverage{Labels: []event.Covered{{Held: true}}},

@@ -168,8 +168,7 @@ func (r *rescoring) scored(out *event.Outcome) {
 	h := event.Head{Name: revisedHead}
 	if len(r.revised) > 0 {
 		c := r.predictor.model.Prior.Classes
-		h.Scores = r.scorer.scores(func(i int) []float32 { return r.revised[i*c : (i+1)*c] })
-		r.summary.AddWindow(h.Scores, r.scorer.bins)
+		h.Scores = r.scorer.scoreHead(&r.summary, func(i int) []float32 { return r.revised[i*c : (i+1)*c] })
 	}
 	r.revised = r.revised[:0]
 	out.Heads = append(out.Heads, h)

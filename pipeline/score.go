@@ -17,9 +17,10 @@ type scorer struct {
 	summaries []Summary  // by head
 	extra     []*Summary // of observers
 
-	probs    []float64             // of the labels, and then their log losses
-	row      []float32             // one head's probabilities
-	recycled [][]calibration.Score // of an outcome that was recycled
+	probs    []float64           // of the labels, and then their log losses
+	row      []float32           // one head's probabilities
+	scores   []calibration.Score // one head's
+	recycled [][]event.Score     // of an outcome that was recycled
 }
 
 // state declares the summaries.
@@ -39,8 +40,7 @@ func (s *scorer) score(out *event.Outcome) {
 		if len(s.batch.labels) == 0 {
 			continue
 		}
-		out.Heads[h].Scores = s.scores(func(i int) []float32 { return s.probabilities(h, i) })
-		s.summaries[h].AddWindow(out.Heads[h].Scores, s.bins)
+		out.Heads[h].Scores = s.scoreHead(&s.summaries[h], func(i int) []float32 { return s.probabilities(h, i) })
 	}
 	for i := range out.Labelled {
 		l := &out.Labelled[i]
@@ -60,26 +60,32 @@ func (s *scorer) probabilities(head, i int) []float32 {
 	return s.row
 }
 
-// scores returns the scores of the probabilities that given returns for each label of the
-// batch.
-func (s *scorer) scores(given func(i int) []float32) []calibration.Score {
-	var scores []calibration.Score
-	if last := len(s.recycled) - 1; last >= 0 {
-		scores, s.recycled = s.recycled[last], s.recycled[:last]
-	}
+// scoreHead scores the probabilities that given returns for each label of the batch, and
+// adds the scores to the head's summary.
+func (s *scorer) scoreHead(summary *Summary, given func(i int) []float32) []event.Score {
 	n := len(s.batch.labels)
-	scores, s.probs = kernel.Room(scores, n), kernel.Room(s.probs, n)
+	s.scores, s.probs = kernel.Room(s.scores, n), kernel.Room(s.probs, n)
 	for i, y := range s.batch.labels {
 		p := given(i)
 		best := mostProbable(p)
 		s.probs[i] = float64(p[y])
-		scores[i] = calibration.Score{
+		s.scores[i] = calibration.Score{
 			Class: int32(best), Confidence: float64(p[best]), Correct: best == int(y), Brier: calibration.Brier(p, y),
 		}
 	}
 	calibration.LogLosses(s.probs)
 	for i, loss := range s.probs {
-		scores[i].LogLoss = loss
+		s.scores[i].LogLoss = loss
+	}
+	summary.AddWindow(s.scores, s.bins)
+
+	var scores []event.Score
+	if last := len(s.recycled) - 1; last >= 0 {
+		scores, s.recycled = s.recycled[last], s.recycled[:last]
+	}
+	scores = kernel.Room(scores, n)
+	for i, score := range s.scores {
+		scores[i] = event.Score(score)
 	}
 	return scores
 }

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"github.com/gvbll/gvbll/gnn/snapshot"
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
@@ -10,6 +11,14 @@ import (
 type Summary struct {
 	Head string
 	calibration.Prequential
+}
+
+// Tally adds up the scores of a head in one window.
+func Tally(h *event.Head) (t calibration.Tally) {
+	for i := range h.Scores {
+		t.Add((*calibration.Score)(&h.Scores[i]))
+	}
+	return t
 }
 
 // declareSummaries declares the scores of heads as two tensors, with a row for each head.

@@ -12,7 +12,6 @@ import (
 	"github.com/gvbll/gvbll/charts/metrics"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior"
-	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // TestObserve: the counters have the outcome's sums, by head and by bin.
@@ -23,7 +22,7 @@ func TestObserve(t *testing.T) {
 		Predictions: []event.Prediction{{Total: .5, Aleatoric: .4, Epistemic: .1}, {Total: .5, Aleatoric: .5}},
 		Refused:     []event.Refusal{{Reason: event.NonFinite}},
 		Labelled:    []event.Labelled{{Delay: 2500}, {}},
-		Heads: []event.Head{{Name: "online", Clipped: 3, Step: .25, Version: 1, Scores: []calibration.Score{
+		Heads: []event.Head{{Name: "online", Clipped: 3, Step: .25, Version: 1, Scores: []event.Score{
 			{Confidence: .95, Correct: true, LogLoss: .1, Brier: .01}, {Confidence: 1, LogLoss: 3, Brier: 2},
 		}}},
 		Counts: event.Counts{Arrivals: 2, Edges: 5, SelfLoops: 1},
@@ -96,7 +95,7 @@ func TestCountersGiveECE(t *testing.T) {
 		if i == 0 {
 			out.Heads = []event.Head{{Name: "online"}}
 		}
-		out.Heads[0].Scores = append(out.Heads[0].Scores, calibration.Score{Confidence: c, Correct: ok})
+		out.Heads[0].Scores = append(out.Heads[0].Scores, event.Score{Confidence: c, Correct: ok})
 	}
 	m.Observe(&out)
 	families, err := reg.Gather()
@@ -189,7 +188,7 @@ func TestSlices(t *testing.T) {
 			{Predicted: "b", Degree: 4, Fresh: 2},
 			{Predicted: "b", Degree: 1000, Fresh: 501},
 		},
-		Heads: []event.Head{{Name: "online", Version: 1, Scores: []calibration.Score{
+		Heads: []event.Head{{Name: "online", Version: 1, Scores: []event.Score{
 			{Confidence: .5, Correct: true, LogLoss: .7}, {Confidence: .75}, {Confidence: .5}, {Confidence: 1, Correct: true},
 		}}},
 	})

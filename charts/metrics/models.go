@@ -3,6 +3,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 )
@@ -40,7 +41,8 @@ func (m *models) observe(out *event.Outcome) {
 	for i := range out.Shadow.Heads {
 		h := &out.Shadow.Heads[i]
 		s := m.scores.of(out.Shadow.Model, h.Name)
-		s.add(tally(h))
+		t := pipeline.Tally(h)
+		s.add(&t)
 	}
 }
 

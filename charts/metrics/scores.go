@@ -53,15 +53,6 @@ func (s *scores) reset() {
 	s.means.Reset()
 }
 
-// tally adds up the scores of a head in one window.
-func tally(h *event.Head) *calibration.Tally {
-	var t calibration.Tally
-	for i := range h.Scores {
-		t.Add(&h.Scores[i])
-	}
-	return &t
-}
-
 // bins is the number of confidence bins of equal width. Their counters add up over
 // time and over workers, so that the ECE and a reliability diagram of any range can
 // be computed from them. Each is two neighbouring bins of [calibration.Bins].
@@ -130,8 +121,8 @@ func (h *heads) observe(out *event.Outcome) {
 		if len(o.Scores) == 0 {
 			continue
 		}
-		t := tally(o)
-		one.sums.add(t)
+		t := pipeline.Tally(o)
+		one.sums.add(&t)
 		for b := range one.bins {
 			for _, half := range t.Bins[2*b : 2*b+2] {
 				one.bins[b].count.Add(float64(half.Count))

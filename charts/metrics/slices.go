@@ -4,7 +4,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // slices are the serving head's scores by where in the graph a node was served.
@@ -62,7 +61,7 @@ func (s *slices) observe(out *event.Outcome) {
 	}
 }
 
-func (s slice) add(score *calibration.Score) {
+func (s slice) add(score *event.Score) {
 	s.labels.Inc()
 	s.confidence.Add(score.Confidence)
 	if score.Correct {

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // BenchmarkStep measures the cost of the history per arrival, on a stream where every
@@ -14,7 +13,7 @@ func BenchmarkStep(b *testing.B) {
 	h := newHistory(classes)
 	out := &event.Outcome{
 		Predictions: make([]event.Prediction, arrivals), Labelled: make([]event.Labelled, arrivals),
-		Heads: []event.Head{{Name: "online", Scores: make([]calibration.Score, arrivals)}, {Name: "static", Scores: make([]calibration.Score, arrivals)}},
+		Heads: []event.Head{{Name: "online", Scores: make([]event.Score, arrivals)}, {Name: "static", Scores: make([]event.Score, arrivals)}},
 	}
 	number := int64(0)
 	for b.Loop() {

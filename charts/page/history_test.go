@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 func TestRing(t *testing.T) {
@@ -48,7 +47,7 @@ func TestCurve(t *testing.T) {
 		out := &event.Outcome{Window: 2 * n, Heads: make([]event.Head, 1)}
 		for i := range n % 3 {
 			out.Labelled = append(out.Labelled, event.Labelled{})
-			out.Heads[0].Scores = append(out.Heads[0].Scores, calibration.Score{Confidence: .5, Correct: i == 0, LogLoss: 1})
+			out.Heads[0].Scores = append(out.Heads[0].Scores, event.Score{Confidence: .5, Correct: i == 0, LogLoss: 1})
 			labels++
 		}
 		c.add(out)

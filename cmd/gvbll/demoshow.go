@@ -8,7 +8,6 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -63,10 +62,7 @@ func (d *demoShow) note(out *event.Outcome) {
 		d.nll = make([][]float64, len(out.Heads))
 	}
 	for h := range out.Heads {
-		var t calibration.Tally
-		for i := range out.Heads[h].Scores {
-			t.Add(&out.Heads[h].Scores[i])
-		}
+		t := pipeline.Tally(&out.Heads[h])
 		d.nll[h] = append(d.nll[h], t.Means().NLL)
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // terminal is a screen of the given size, and what is written to it.
@@ -93,7 +92,7 @@ func TestDemoView(t *testing.T) {
 	for i := range 3 {
 		d.step++
 		d.note(&event.Outcome{Labelled: make([]event.Labelled, 1), Heads: []event.Head{
-			{Scores: []calibration.Score{{LogLoss: 1}}}, {Scores: []calibration.Score{{LogLoss: float64(1 + i)}}},
+			{Scores: []event.Score{{LogLoss: 1}}}, {Scores: []event.Score{{LogLoss: float64(1 + i)}}},
 		}})
 	}
 	lines := d.view()

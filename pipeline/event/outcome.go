@@ -1,7 +1,5 @@
 package event
 
-import "github.com/gvbll/gvbll/posterior/calibration"
-
 // Outcome is the engine's result for a window. It is a function of the model, the
 // settings and the windows up to this one.
 type Outcome struct {
@@ -49,10 +47,20 @@ type Labelled struct {
 // Head is one classifier after the window.
 type Head struct {
 	Name    string
-	Scores  []calibration.Score // of this head's predictions as served, aligned with Outcome.Labelled
-	Version uint64              // batches learned, this window's included
-	Clipped int                 // entries of the mean that this window's update clipped
-	Step    float64             // Euclidean norm of this window's change of the mean
+	Scores  []Score // of this head's predictions as served, aligned with Outcome.Labelled
+	Version uint64  // batches learned, this window's included
+	Clipped int     // entries of the mean that this window's update clipped
+	Step    float64 // Euclidean norm of this window's change of the mean
+}
+
+// Score rates one prediction by its label. It is the same struct as calibration.Score,
+// to which it converts, so that this package imports nothing of posterior.
+type Score struct {
+	Class      int32   // predicted class
+	Confidence float64 // its probability
+	Correct    bool    // Class is the label
+	LogLoss    float64 // -log p(label) in nats, p(label) being at least 1e-12
+	Brier      float64 // Σ_c (p_c - [c = label])², from 0 to 2
 }
 
 // Counts counts what happened in one window.
