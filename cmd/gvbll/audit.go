@@ -4,11 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/topics/checkpoint"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/worker"
@@ -80,8 +80,8 @@ func (a auditCmd) Run(ctx context.Context, s streams) error {
 	return err
 }
 
-// settings returns the settings that the graph was served with, as the ledger or the
-// checkpoint has them. For an empty ledger any will do.
+// settings returns the settings that the graph was served with, from the ledger or the
+// checkpoint. If the ledger is empty they are the defaults: there is nothing to replay.
 func (a auditCmd) settings(ctx context.Context, c *kafka.Client, cfg worker.Config) (pipeline.Config, error) {
 	meta, err := checkpointMeta(a.Checkpoint)
 	if err != nil {
@@ -101,22 +101,18 @@ func (a auditCmd) settings(ctx context.Context, c *kafka.Client, cfg worker.Conf
 	return settings.WithDefaults()
 }
 
-// checkpointMeta returns what a worker wrote into a checkpoint beside the engine's
-// state, nil of no checkpoint.
+// checkpointMeta returns the metadata that a worker stored in a checkpoint, nil if path is
+// empty. The settings come from it, so the engine cannot be restored before.
 func checkpointMeta(path string) (map[string]string, error) {
 	if path == "" {
 		return nil, nil
 	}
-	f, err := os.Open(path)
+	f, size, err := checkpoint.OpenFile(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	r, err := safetensors.NewReader(f, info.Size())
+	r, err := safetensors.NewReader(f, size)
 	if err != nil {
 		return nil, err
 	}

@@ -76,6 +76,20 @@ func List(path string) ([]Entry, error) {
 	return list, nil
 }
 
+// OpenFile opens a checkpoint for reading and returns its size in bytes. The caller closes
+// the file.
+func OpenFile(path string) (f *os.File, size int64, err error) {
+	if f, err = os.Open(path); err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		_ = f.Close()
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
+}
+
 // List returns the checkpoints, newest first.
 func (d *Dir) List() ([]Entry, error) { return List(d.path) }
 

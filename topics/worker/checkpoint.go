@@ -87,16 +87,12 @@ func (p *replayer) restore(ctx context.Context) (consumed []ledger.Range, err er
 // load puts the replayer after the last window of a checkpoint.
 func (p *replayer) load(ctx context.Context, path string) (consumed []ledger.Range, err error) {
 	began := time.Now()
-	f, err := os.Open(path)
+	f, size, err := checkpoint.OpenFile(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	e, meta, err := p.cfg.Checkpoints.Restore(f, info.Size())
+	e, meta, err := p.cfg.Checkpoints.Restore(f, size)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +105,7 @@ func (p *replayer) load(ctx context.Context, path string) (consumed []ledger.Ran
 		return nil, err
 	}
 	p.engine, p.ledger, p.next, p.last = e, l, at.Window, stateBehind(r)
-	p.cfg.Logger.Info("read a checkpoint", "file", path, "window", at.Window, "megabytes", info.Size()>>20, "took", time.Since(began).Round(time.Millisecond))
+	p.cfg.Logger.Info("read a checkpoint", "file", path, "window", at.Window, "megabytes", size>>20, "took", time.Since(began).Round(time.Millisecond))
 	return at.Consumed, nil
 }
 
