@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -216,10 +217,8 @@ func appendQuoted(b []byte, s string) []byte {
 
 // ParseSettings returns the Config that has these settings.
 func ParseSettings(object []byte) (c Config, err error) {
-	var values map[string]any
-	d := json.NewDecoder(bytes.NewReader(object))
-	d.UseNumber() // as it is written
-	if err := d.Decode(&values); err != nil {
+	values, err := settingValues(object)
+	if err != nil {
 		return c, fmt.Errorf("settings: %w", err)
 	}
 	for i := range settings {
@@ -228,7 +227,7 @@ func ParseSettings(object []byte) (c Config, err error) {
 		if !ok {
 			return c, fmt.Errorf("settings: %s is missing: use the program that wrote them", s.name)
 		}
-		if err := s.set(&c, fmt.Sprint(value)); err != nil {
+		if err := s.set(&c, value); err != nil {
 			return c, fmt.Errorf("settings: %s: %w", s.name, err)
 		}
 		delete(values, s.name)
@@ -237,6 +236,21 @@ func ParseSettings(object []byte) (c Config, err error) {
 		return c, fmt.Errorf("settings: %s is unknown: use the program that wrote them", unknown[0])
 	}
 	return c.WithDefaults()
+}
+
+// settingValues returns the values of settings by name. A number keeps its digits.
+func settingValues(object []byte) (map[string]string, error) {
+	var decoded map[string]any
+	d := json.NewDecoder(bytes.NewReader(object))
+	d.UseNumber()
+	if err := d.Decode(&decoded); err != nil {
+		return nil, err
+	}
+	values := make(map[string]string, len(decoded))
+	for name, value := range decoded {
+		values[name] = fmt.Sprint(value)
+	}
+	return values, nil
 }
 
 // SettingsOfLine converts the settings of a ledger in format 1, one line of name=value
@@ -278,4 +292,56 @@ func split(values map[string]string, value string, names ...string) {
 	for i, part := range strings.SplitN(value, "/", len(names)) {
 		values[names[i]] = part
 	}
+}
+
+// maxDifferences is the largest number of settings that [sameSettings] names. A damaged
+// snapshot may hold any number.
+const maxDifferences = 50
+
+// sameSettings returns an error unless a snapshot's settings are those of the engine. The
+// error names each setting that differs, with both values, and a remedy. Older programs
+// wrote the settings as a line.
+func sameSettings(there, here string) error {
+	if !strings.HasPrefix(there, "{") {
+		there = string(SettingsOfLine(there))
+	}
+	if there == here {
+		return nil
+	}
+	a, err := settingValues([]byte(there))
+	if err != nil {
+		return fmt.Errorf("its settings are not a JSON object (%w): start without the snapshot", err)
+	}
+	b, err := settingValues([]byte(here))
+	if err != nil {
+		panic(err) // Settings returns an object
+	}
+	names := slices.Concat(slices.Collect(maps.Keys(a)), slices.Collect(maps.Keys(b)))
+	slices.Sort(names)
+	var differ []string
+	for _, name := range slices.Compact(names) {
+		if a[name] != b[name] {
+			differ = append(differ, fmt.Sprintf("%s is %s there and %s here", printable(name), settingText(a[name]), settingText(b[name])))
+		}
+	}
+	remedy := "give the settings it was taken with"
+	if a["engine"] != b["engine"] || len(differ) == 0 {
+		remedy = "restore it with the program that wrote it"
+	}
+	if len(differ) == 0 {
+		return fmt.Errorf("it holds its settings in another form: %s, or start without the snapshot", remedy)
+	}
+	if more := len(differ) - maxDifferences; more > 0 {
+		differ = append(differ[:maxDifferences], fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Errorf("it was taken with other settings: %s; %s, or start without the snapshot", strings.Join(differ, ", "), remedy)
+}
+
+// settingText returns the value of a setting for an error message.
+func settingText(value string) string { return cmp.Or(printable(value), "not set") }
+
+// printable returns the beginning of a text from a file, without control characters.
+func printable(text string) string {
+	quoted := fmt.Sprintf("%.60q", text)
+	return quoted[1 : len(quoted)-1]
 }

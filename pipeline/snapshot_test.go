@@ -337,6 +337,7 @@ func TestRestoreElsewhere(t *testing.T) {
 	other.ID = "another"
 	settings := cfg
 	settings.MaxPending = 7
+	own := string(e.Config().Settings())
 	for name, c := range map[string]struct {
 		m    *model.Model
 		cfg  pipeline.Config
@@ -344,9 +345,13 @@ func TestRestoreElsewhere(t *testing.T) {
 		want string
 	}{
 		"model":    {&other, cfg, b, "it is of model random, this is another: give the model"},
-		"settings": {m, settings, b, "give the settings"},
-		"version":  {m, cfg, rewritten(t, b, "gvbll.engine", `{"engine":1}`), `it is of an engine {"engine":1}, this is {"engine":`},
-		"line":     {m, cfg, rewritten(t, b, "gvbll.engine", "engine=1"), `it is of an engine {"engine":1,`},
+		"settings": {m, settings, b, "it was taken with other settings: pending is 262144 there and 7 here; give the settings it was taken with, or start without the snapshot"},
+		"version":  {m, cfg, rewritten(t, b, "gvbll.engine", `{"engine":1}`), fmt.Sprintf("engine is 1 there and %d here, ", pipeline.Version)},
+		"program":  {m, cfg, rewritten(t, b, "gvbll.engine", `{"engine":1}`), "; restore it with the program that wrote it, or start"},
+		"line":     {m, cfg, rewritten(t, b, "gvbll.engine", "engine=1"), "engine is 1 there"},
+		"unknown":  {m, cfg, rewritten(t, b, "gvbll.engine", own[:len(own)-1]+`,"theta\n":"\n`+strings.Repeat("x", 1000)+`"}`), `other settings: theta\n is \n` + strings.Repeat("x", 59) + " there and not set here; give"},
+		"order":    {m, cfg, rewritten(t, b, "gvbll.engine", strings.Replace(own, ",", ", ", 1)), "it holds its settings in another form"},
+		"no JSON":  {m, cfg, rewritten(t, b, "gvbll.engine", "{"), "its settings are not a JSON object"},
 		"format":   {m, cfg, rewritten(t, b, "gvbll.format", "2"), "it is of format 2, this is 1: restore it with the gvbll that wrote it"},
 	} {
 		_, _, err := restore(c.m, c.cfg, c.b)

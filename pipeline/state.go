@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -117,17 +116,10 @@ func (e *Engine) strings() []engineString {
 			return nil
 		}}
 	}
-	settings := fixed("engine", string(e.cfg.Settings()), "an engine", "give the settings it was taken with")
-	setSettings := settings.set
-	settings.set = func(got string) error {
-		if !strings.HasPrefix(got, "{") { // the line of name=value that older programs wrote
-			got = string(SettingsOfLine(got))
-		}
-		return setSettings(got)
-	}
+	settings := string(e.cfg.Settings())
 	return []engineString{
 		fixed("format", snapshotFormat, "format", "restore it with the gvbll that wrote it"),
-		settings,
+		{"engine", settings, func(got string) error { return sameSettings(got, settings) }},
 		fixed(metaModel, e.model.ID, "model", "give the model it was taken with"),
 		{"window", strconv.FormatInt(e.next, 10), func(text string) (err error) { // the next
 			if e.next, err = strconv.ParseInt(text, 10, 64); err != nil || e.next < 0 {
