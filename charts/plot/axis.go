@@ -13,10 +13,10 @@ import (
 // huge bounds what is drawn: beyond it, differences of values may overflow.
 const huge = 1e100
 
-// drawable reports whether v is a number that has a place on an axis.
+// drawable reports whether v is finite and within the bounds of what is drawn.
 func drawable(v float64) bool { return math.Abs(v) <= huge }
 
-// span is an interval, the least that holds the values added to it.
+// span is the smallest interval that contains the values added to it.
 type span struct{ lo, hi float64 }
 
 // nothing is the span of no values.
@@ -25,8 +25,8 @@ var nothing = span{math.Inf(1), math.Inf(-1)}
 func (s *span) add(v float64) { s.lo, s.hi = min(s.lo, v), max(s.hi, v) }
 
 // padded returns the range of an axis: the span, widened on either side by a share
-// of its length. The result is never empty, nor so short beside its values that
-// ticks would need more than a few digits. It crosses zero only if the span does.
+// of its length. The result is never empty, nor so short relative to its values
+// that ticks would need many digits. It crosses zero only if the span does.
 func (s span) padded(share float64) (lo, hi float64) {
 	largest := max(math.Abs(s.lo), math.Abs(s.hi))
 	if largest < 1/huge {
@@ -47,8 +47,8 @@ func (s span) padded(share float64) (lo, hi float64) {
 }
 
 // roundTicks returns two to six ticks in steps of 1, 2 or 5 times a power of ten.
-// (Of gonum's own ticks, those of 1 to 40 are 5, 20 and 35, and those of 1.21 to
-// 1.25 have the label 1.2 several times.)
+// (gonum's own ticks for 1 to 40 are 5, 20 and 35, and for 1.21 to 1.25 several have
+// the label 1.2.)
 func roundTicks(lo, hi float64) (ticks []plot.Tick) {
 	power := int(math.Floor(math.Log10((hi - lo) / 5)))
 	var step float64

@@ -33,7 +33,7 @@ func Bars(title, metric string, systems []System) Picture {
 		if err := checkSystems(systems); err != nil {
 			return nil, err
 		}
-		p := st.newPlot(metric, "", width, height)
+		p := st.newPlot(metric, "")
 		nameRows(p, names, height)
 		rules := st.rules()
 		rules.Horizontal = vgdraw.LineStyle{}
@@ -92,9 +92,9 @@ func (s System) err() float64 {
 	return s.Err
 }
 
-// compare returns bars, error bars and the markers of published figures. The
-// latter two are above and below each other, since a figure that was reproduced
-// would hide the error.
+// compare returns bars, error bars and the markers of published figures. Markers are
+// drawn a little above the error bars, since the marker of a figure that was
+// reproduced would hide the error.
 func compare(st *style, systems []System) []plot.Plotter {
 	bars := &plotter.BarChart{
 		Values: make(plotter.Values, len(systems)),
@@ -115,7 +115,7 @@ func compare(st *style, systems []System) []plot.Plotter {
 			paper = append(paper, plotter.XY{X: s.Paper, Y: float64(row) + 0.15})
 		}
 	}
-	// Error bars have a halo, and markers are filled, to be seen on a bar.
+	// Error bars have a halo and markers are filled, so that both can be seen on a bar.
 	errs.CapWidth = capWidth
 	halo := errs
 	errs.LineStyle = vgdraw.LineStyle{Color: st.text, Width: 0.9}

@@ -17,10 +17,10 @@ type Map struct {
 	XLabel  string   // what the columns are, numbered from 0
 	Rows    []string // their names, the first on top
 	Columns int
-	Values  []float64 // rows × columns, by row; one that is not finite is grey
-	// Diverging puts zero in the middle of the colours, for values of either sign:
-	// blue below, the page's colour at zero, vermillion above. Otherwise they go
-	// from the page's colour at the least value to blue at the largest.
+	Values  []float64 // rows × columns, row-major; values that are not finite are grey
+	// Diverging is for values of either sign: colours go from blue for negative
+	// values through the page's colour at zero to vermillion. Otherwise they go from
+	// the page's colour at the smallest value to blue at the largest.
 	Diverging bool
 }
 
@@ -33,7 +33,7 @@ func Heat(title string, maps ...Map) Picture {
 		p.height = max(p.height, 40+min(max(60, vg.Length(len(m.Rows))*15), 600))
 	}
 	for _, m := range maps {
-		cells := func(st *style) (*plot.Plot, error) { return m.build(st, p.width, p.height) }
+		cells := func(st *style) (*plot.Plot, error) { return m.build(st, p.height) }
 		p.rows[0] = append(p.rows[0], panel{m.Title, cells})
 		p.rows[1] = append(p.rows[1], panel{"", m.scale})
 	}
@@ -73,8 +73,8 @@ func (m Map) bounds() (lo, hi float64) {
 	return s.padded(0)
 }
 
-// palette is the colours from the least value to the largest. Their number is odd,
-// so that one is that of the middle.
+// palette is the colours from the smallest value to the largest. Their number is odd,
+// so that there is one in the middle.
 type palette [255]color.Color
 
 func (p *palette) Colors() []color.Color { return p[:] }
@@ -114,17 +114,17 @@ func (g grid) heatMap(m Map, st *style) cells {
 	return cells{&plotter.HeatMap{GridXYZ: g, Palette: m.palette(st), NaN: st.grid, Min: lo, Max: hi, Rasterized: true}}
 }
 
-// cells are a heat map that needs no room beyond the axes: gonum's asks for five
+// cells is a heat map that needs no room beyond the axes. gonum's asks for five
 // points around every cell.
 type cells struct{ *plotter.HeatMap }
 
 func (cells) GlyphBoxes(*plot.Plot) []plot.GlyphBox { return nil }
 
-func (m Map) build(st *style, width, height vg.Length) (*plot.Plot, error) {
+func (m Map) build(st *style, height vg.Length) (*plot.Plot, error) {
 	if err := m.check(); err != nil {
 		return nil, err
 	}
-	p := st.newPlot(m.XLabel, "", width, height)
+	p := st.newPlot(m.XLabel, "")
 	p.Add(grid{
 		columns: m.Columns, rows: len(m.Rows),
 		x: func(column int) float64 { return float64(column) },
@@ -148,7 +148,7 @@ func (m Map) scale(st *style) (*plot.Plot, error) {
 	if m.check() != nil {
 		return nil, nil // build reports the error
 	}
-	p := st.newPlot("", "", 0, 0)
+	p := st.newPlot("", "")
 	lo, hi := m.bounds()
 	n := len(palette{})
 	value := func(column int) float64 { return lo + (hi-lo)*float64(column)/float64(n-1) }

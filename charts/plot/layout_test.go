@@ -4,13 +4,15 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
+	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
 )
 
-// TestLayout: panels of a row are equally high and in line, those of a column
-// equally wide and in line; nothing overlaps or leaves the page.
+// TestLayout: the data areas of a row's panels are equally high and at the same height,
+// and likewise those of a column; no panel or legend overlaps another or leaves the page.
 func TestLayout(t *testing.T) {
 	for name, test := range gallery() {
 		s, err := test.picture.sheet()
@@ -27,13 +29,13 @@ func TestLayout(t *testing.T) {
 		for i, row := range s.canvases {
 			left := s.plots[i][0].DataCanvas(row[0]).Rectangle
 			if !near(left.Min.X, first.Min.X) || !near(left.Max.X, first.Max.X) {
-				t.Errorf("%s: row %d begins at %v, row 0 at %v", name, i, left, first)
+				t.Errorf("%s: the data of row %d is at %v, that of row 0 at %v", name, i, left, first)
 			}
 			for j, c := range row {
 				places = append(places, c.Rectangle)
 				data := s.plots[i][j].DataCanvas(c).Rectangle
 				if !near(data.Min.Y, left.Min.Y) || !near(data.Max.Y, left.Max.Y) || !near(data.Size().X, left.Size().X) {
-					t.Errorf("%s: panel %d of row %d shows its data on %v, the first on %v", name, j, i, data, left)
+					t.Errorf("%s: the data of panel %d of row %d is at %v, that of panel 0 at %v", name, j, i, data, left)
 				}
 			}
 		}
@@ -50,59 +52,79 @@ func TestLayout(t *testing.T) {
 	}
 }
 
+// TestLongLabels: titles and labels, which are centred on the data, are cut where they
+// would leave the panel, also in the histogram's low strip.
+func TestLongLabels(t *testing.T) {
+	long := strings.Repeat("long ", 30)
+	for name, p := range map[string]Picture{
+		"logarithmic": lines("", chart{log: true, sweep: true, title: long, xLabel: long, yLabel: long, series: []Series{curveOf("s", 30)}}),
+		"lines":       lines("", chart{title: long, xLabel: long, yLabel: long, series: []Series{curveOf("s", 3)}}),
+		"heat": Heat("", Map{Title: long, XLabel: long, Rows: []string{long, "b"}, Columns: 2, Values: make([]float64, 4)},
+			Map{Title: long, XLabel: long, Rows: []string{"a", "b"}, Columns: 2, Values: make([]float64, 4)}),
+		"bars":        Bars("", long, []System{{Name: long, Value: 1}}),
+		"reliability": Reliability("", Diagram{long, []Bin{{Low: .5, High: .6, Count: 1, Confidence: .55, Accuracy: 1}}}),
+	} {
+		s, err := p.sheet()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, row := range s.labels {
+			for j, text := range row {
+				c, centre := s.canvases[i][j], s.centre(i, j)
+				width, height := labelText.Width(text.x), labelText.Width(text.y)
+				if i == 0 {
+					width = max(width, headingText.Width(s.titles[j]))
+				}
+				if centre.X-width/2 < c.Min.X || centre.X+width/2 > c.Max.X || centre.Y-height/2 < c.Min.Y || centre.Y+height/2 > c.Max.Y {
+					t.Errorf("%s: texts of %.1f × %.1f around %v leave panel %d of row %d, which is %v", name, width, height, centre, j, i, c.Rectangle)
+				}
+			}
+		}
+	}
+}
+
 func TestFit(t *testing.T) {
 	for _, s := range []string{"", "short", "a text that is somewhat longer than the room for it"} {
 		got := fit(labelText, s, 100)
 		if labelText.Width(got) > 100 || got != s && len([]rune(got)) < 10 {
-			t.Errorf("%q became %q", s, got)
+			t.Errorf("fit(%q, 100) = %q, %.1f wide", s, got, labelText.Width(got))
 		}
 	}
 }
 
 func TestTicks(t *testing.T) {
 	for _, test := range []struct {
+		name   string
+		ticks  func(lo, hi float64) []plot.Tick
 		lo, hi float64
 		want   []string
 	}{
-		{0, 1, []string{"0", "0.2", "0.4", "0.6", "0.8", "1.0"}},
-		{1, 60, []string{"20", "40", "60"}},
-		{-0.14, 0.11, []string{"-0.10", "-0.05", "0", "0.05", "0.10"}},
-		{1.211, 1.249, []string{"1.22", "1.23", "1.24"}},
-		{0, 3e7, []string{"0", "1e+07", "2e+07", "3e+07"}},
-		{1e-7, 1e-6, []string{"2e-07", "4e-07", "6e-07", "8e-07", "1e-06"}},
-		{1.5e6, 3e6, []string{"1.5e+06", "2e+06", "2.5e+06", "3e+06"}},
+		{"round", roundTicks, 0, 1, []string{"0", "0.2", "0.4", "0.6", "0.8", "1.0"}},
+		{"round", roundTicks, 1, 60, []string{"20", "40", "60"}},
+		{"round", roundTicks, -0.14, 0.11, []string{"-0.10", "-0.05", "0", "0.05", "0.10"}},
+		{"round", roundTicks, 1.211, 1.249, []string{"1.22", "1.23", "1.24"}},
+		{"round", roundTicks, 0, 3e7, []string{"0", "1e+07", "2e+07", "3e+07"}},
+		{"round", roundTicks, 1e-7, 1e-6, []string{"2e-07", "4e-07", "6e-07", "8e-07", "1e-06"}},
+		{"round", roundTicks, 1.5e6, 3e6, []string{"1.5e+06", "2e+06", "2.5e+06", "3e+06"}},
+		{"whole", wholeTicks, 1, 3, []string{"1", "2", "3"}},
+		{"whole", wholeTicks, -0.5, 1.5, []string{"0", "1"}},
+		{"whole", wholeTicks, 1, 100, []string{"20", "40", "60", "80", "100"}},
+		{"whole", wholeTicks, 0.1, 0.9, []string{"0.2", "0.4", "0.6", "0.8"}},
 	} {
-		var got []string
-		for _, tick := range roundTicks(test.lo, test.hi) {
-			got = append(got, tick.Label)
-		}
-		if !slices.Equal(got, test.want) {
-			t.Errorf("%v to %v: %q, want %q", test.lo, test.hi, got, test.want)
+		if got := labels(test.ticks(test.lo, test.hi)); !slices.Equal(got, test.want) {
+			t.Errorf("%s ticks of %v to %v are %q, want %q", test.name, test.lo, test.hi, got, test.want)
 		}
 	}
 }
 
-func TestWholeTicks(t *testing.T) {
-	for _, test := range []struct {
-		lo, hi float64
-		want   []string
-	}{
-		{1, 3, []string{"1", "2", "3"}},
-		{-0.5, 1.5, []string{"0", "1"}},
-		{1, 100, []string{"20", "40", "60", "80", "100"}},
-		{0.1, 0.9, []string{"0.2", "0.4", "0.6", "0.8"}},
-	} {
-		var got []string
-		for _, tick := range wholeTicks(test.lo, test.hi) {
-			got = append(got, tick.Label)
-		}
-		if !slices.Equal(got, test.want) {
-			t.Errorf("%v to %v: %q, want %q", test.lo, test.hi, got, test.want)
-		}
+func labels(ticks []plot.Tick) (labels []string) {
+	for _, tick := range ticks {
+		labels = append(labels, tick.Label)
 	}
+	return labels
 }
 
-// TestValueTicks: values have ticks, and labels where these do not overlap.
+// TestValueTicks: every value has a tick, with a label unless that would overlap another.
 func TestValueTicks(t *testing.T) {
 	for _, test := range []struct {
 		values []float64
@@ -112,17 +134,14 @@ func TestValueTicks(t *testing.T) {
 		{[]float64{5}, []string{"5"}},
 		{[]float64{1, 1.01, 1.02, 100, 1e9}, []string{"1", "", "", "100", "1e+09"}},
 	} {
-		var got []string
-		for _, tick := range valueTicks(test.values, 250) {
-			got = append(got, tick.Label)
-		}
-		if !slices.Equal(got, test.want) {
-			t.Errorf("%v: %q, want %q", test.values, got, test.want)
+		if got := labels(valueTicks(test.values, 250)); !slices.Equal(got, test.want) {
+			t.Errorf("ticks of %v are %q, want %q", test.values, got, test.want)
 		}
 	}
 }
 
-// Ticks of any axis are on it, not too many, and have different labels.
+// TestTicksOfAnyRange: any axis has two to six ticks, which lie on it and have different
+// labels.
 func TestTicksOfAnyRange(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 5000 {

@@ -28,9 +28,9 @@ type Series struct {
 type chart struct {
 	title          string
 	xLabel, yLabel string // with the unit
-	// sweep is for the values that were tried of a parameter: every point is
-	// marked, and errors are bars. Otherwise x counts steps of a stream or of a
-	// training, so that its ticks are integers, and errors are a band.
+	// sweep is true if x is the values of a parameter that were tried: every point is
+	// marked, and errors are bars. Otherwise x counts steps of a stream or epochs of
+	// a training: its ticks are integers, and errors are a band.
 	sweep bool
 	// log makes the x axis logarithmic, with ticks at the values of the series.
 	log    bool
@@ -53,7 +53,7 @@ func (c chart) build(st *style) (*plot.Plot, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	p := st.newPlot(c.xLabel, c.yLabel, chartWidth, chartHeight)
+	p := st.newPlot(c.xLabel, c.yLabel)
 	x, y := nothing, nothing
 	var tried []float64
 	var bands, lines []plot.Plotter // lines are drawn over all bands
@@ -78,7 +78,7 @@ func (c chart) build(st *style) (*plot.Plot, error) {
 		bands = append(bands, data.band(st.hue(look)))
 		if len(data) > 1 {
 			lines = append(lines, line)
-		} else { // a line that could not be seen
+		} else { // a line of one point could not be seen
 			lines = append(lines, marks)
 		}
 	}
@@ -139,7 +139,7 @@ func (c chart) checkSeries(s Series) error {
 	return nil
 }
 
-// points are values with their errors, 0 for none.
+// points are values with their standard errors, 0 for none.
 type points []point
 
 type point struct{ x, y, err float64 }

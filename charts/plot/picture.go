@@ -41,13 +41,14 @@ type Picture struct {
 // panel is one diagram of a picture.
 type panel struct {
 	title string // above it; only panels of the first row have one
-	// build checks the values and returns the plot of them. It adds to the legend
-	// of the style what has to be explained.
+	// build checks the values and returns their plot. It adds what needs explaining
+	// to the legend of the style.
 	build func(*style) (*plot.Plot, error)
 }
 
 // SVG renders the picture as an SVG document. Text stays text, in Liberation Sans
-// or a font of the same widths. The error lists all that is wrong with the values.
+// or a font of the same widths. The error lists everything that is wrong with the
+// values.
 func (p Picture) SVG() ([]byte, error) {
 	s, err := p.sheet()
 	if err != nil {
@@ -59,8 +60,8 @@ func (p Picture) SVG() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The cells of a heat map are as wide and high as the axes say, and not
-	// smoothed. A quote in text is escaped, so that only attributes match.
+	// Let viewers stretch the image of a heat map to its axes without smoothing. In
+	// text, < and " are escaped, so only elements and attributes match.
 	svg = bytes.ReplaceAll(svg, []byte("<image "), []byte(`<image preserveAspectRatio="none" style="image-rendering:pixelated" `))
 	return bytes.ReplaceAll(svg, []byte(`style="font-family:Liberation Sans;`),
 		[]byte(`style="font-family:'Liberation Sans',Arimo,Arial,Helvetica,sans-serif;`)), nil
@@ -86,7 +87,7 @@ func encode(c io.WriterTo) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// build returns the plots of all panels, and the style that they have in common.
+// build returns the plots of all panels, and their common style.
 func (p Picture) build() (*style, [][]*plot.Plot, error) {
 	if p.Theme != Light && p.Theme != Dark {
 		return nil, nil, fmt.Errorf("plot: theme %d is neither Light nor Dark", p.Theme)
@@ -121,7 +122,7 @@ const (
 	gap    = 18 // between panels, and to the legend
 )
 
-// sheet is a picture with the place of everything in it. The origin is the upper left
+// sheet is a picture laid out: its plots and texts with their places. The origin is the upper left
 // corner, so that all y are negative.
 type sheet struct {
 	st            *style
@@ -130,6 +131,7 @@ type sheet struct {
 	titles        []string  // of the panels of the first row
 	titlesAt      vg.Length // their y
 	plots         [][]*plot.Plot
+	labels        [][]axisLabels    // of the plots
 	canvases      [][]vgdraw.Canvas // where each plot is drawn; they have no backend
 	legend        vg.Rectangle
 }
@@ -140,7 +142,7 @@ func (p Picture) sheet() (*sheet, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sheet{st: st, plots: plots}
+	s := &sheet{st: st, plots: plots, labels: takeLabels(plots)}
 	rows, columns := vg.Length(len(plots)), vg.Length(len(plots[0]))
 	width := columns*p.width + (columns-1)*gap
 	height := rows*p.height + (rows-1)*gap
@@ -161,16 +163,6 @@ func (p Picture) sheet() (*sheet, error) {
 		Max: vg.Point{X: margin + width, Y: -top},
 	}}
 	s.canvases = plot.Align(plots, vgdraw.Tiles{Rows: len(plots), Cols: len(plots[0]), PadX: gap, PadY: gap}, grid)
-	for i, row := range plots { // titles and labels are centred on the data, within the panel
-		for j, panel := range row {
-			centre, left := s.centre(i, j), margin+vg.Length(j)*(p.width+gap)
-			room := 2 * min(centre-left, left+p.width-centre)
-			panel.X.Label.Text = fit(labelText, panel.X.Label.Text, room)
-			if i == 0 {
-				s.titles[j] = fit(headingText, s.titles[j], room)
-			}
-		}
-	}
 	if p.strip > 0 {
 		last := len(plots) - 1
 		cut := plots[last][0].DataCanvas(s.canvases[last][0]).Size().Y - p.strip
@@ -179,6 +171,7 @@ func (p Picture) sheet() (*sheet, error) {
 		}
 		height -= cut
 	}
+	s.fitLabels()
 	if len(st.listed) > 0 {
 		size := st.legend.Rectangle(vgdraw.Canvas{}).Size()
 		x := margin + width + gap
@@ -191,10 +184,47 @@ func (p Picture) sheet() (*sheet, error) {
 	return s, nil
 }
 
-// centre returns the x of the middle of a panel's data area.
-func (s *sheet) centre(i, j int) vg.Length {
+// axisLabels are the labels of a plot's axes.
+type axisLabels struct{ x, y string }
+
+// takeLabels moves the axis labels out of the plots, since gonum shrinks the data to
+// make room for a long label. A space in its place reserves the height of a line.
+func takeLabels(plots [][]*plot.Plot) [][]axisLabels {
+	labels := make([][]axisLabels, len(plots))
+	for i, row := range plots {
+		for _, p := range row {
+			labels[i] = append(labels[i], axisLabels{p.X.Label.Text, p.Y.Label.Text})
+			for _, text := range []*string{&p.X.Label.Text, &p.Y.Label.Text} {
+				if *text != "" {
+					*text = " "
+				}
+			}
+		}
+	}
+	return labels
+}
+
+// fitLabels shortens titles and axis labels that would leave their panel. They are
+// centred on the data, which is not the middle of the panel.
+func (s *sheet) fitLabels() {
+	for i, row := range s.labels {
+		for j := range row {
+			c, centre := s.canvases[i][j], s.centre(i, j)
+			width := 2 * min(centre.X-c.Min.X, c.Max.X-centre.X)
+			height := 2 * min(centre.Y-c.Min.Y, c.Max.Y-centre.Y)
+			row[j].x = fit(labelText, row[j].x, width)
+			row[j].y = fit(labelText, row[j].y, height)
+			if i == 0 {
+				s.titles[j] = fit(headingText, s.titles[j], width)
+			}
+		}
+	}
+}
+
+// centre returns the middle of a panel's data area.
+func (s *sheet) centre(i, j int) vg.Point {
 	data := s.plots[i][j].DataCanvas(s.canvases[i][j])
-	return data.Center().X
+	return data.Center()
 }
 
 // draw draws the picture on a canvas of its size.
@@ -209,14 +239,25 @@ func (s *sheet) draw(c vgdraw.Canvas) {
 	sty = s.st.colored(headingText)
 	sty.XAlign, sty.YAlign = vgdraw.XCenter, vgdraw.YTop
 	for j, title := range s.titles {
-		c.FillText(sty, vg.Point{X: s.centre(0, j), Y: s.titlesAt}, title)
+		c.FillText(sty, vg.Point{X: s.centre(0, j).X, Y: s.titlesAt}, title)
 	}
 	for i, row := range s.plots {
 		for j, p := range row {
 			c.Rectangle = s.canvases[i][j].Rectangle
 			p.Draw(c)
+			s.drawLabels(c, i, j)
 		}
 	}
 	c.Rectangle = s.legend
 	s.st.legend.Draw(c)
+}
+
+// drawLabels draws the axis labels of a panel along the lower and the left edge.
+func (s *sheet) drawLabels(c vgdraw.Canvas, i, j int) {
+	labels, centre, descent := s.labels[i][j], s.centre(i, j), labelText.FontExtents().Descent
+	sty := s.st.colored(labelText)
+	sty.XAlign, sty.YAlign = vgdraw.XCenter, vgdraw.YBottom
+	c.FillText(sty, vg.Point{X: centre.X, Y: c.Min.Y + descent}, labels.x)
+	sty.Rotation = math.Pi / 2
+	c.FillText(sty, vg.Point{X: c.Min.X + sty.Height("X") - descent, Y: centre.Y}, labels.y)
 }

@@ -19,7 +19,7 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// curveOf is a series of n points that falls from 1 towards 0, with errors.
+// curveOf returns a series of n points that falls from 1 towards 0, with standard errors.
 func curveOf(name string, n int) Series {
 	s := Series{Name: name}
 	for i := range n {
@@ -30,7 +30,7 @@ func curveOf(name string, n int) Series {
 	return s
 }
 
-// gallery returns a picture of each kind, by name, with texts that it should have.
+// gallery returns a picture of each kind, by name, with texts that it must contain.
 func gallery() map[string]struct {
 	picture Picture
 	texts   []string
@@ -99,7 +99,7 @@ func gallery() map[string]struct {
 	}
 }
 
-// svg has those parts of an SVG that the tests check.
+// svg holds the parts of an SVG that the tests check.
 type svg struct {
 	width, height float64
 	texts         []string
@@ -142,7 +142,7 @@ func parse(t *testing.T, doc []byte) (s svg) {
 			case "path":
 				s.styles, s.data = append(s.styles, attr["style"]), append(s.data, attr["d"])
 				if strings.Contains(attr["d"], "NaN") || strings.Contains(attr["d"], "Inf") {
-					t.Errorf("a path with %s", attr["d"])
+					t.Errorf("a path has coordinates that are not finite: %s", attr["d"])
 				}
 			case "text":
 				open = &text{rotated: rotated[len(rotated)-1]}
@@ -150,7 +150,7 @@ func parse(t *testing.T, doc []byte) (s svg) {
 				_, after, _ := strings.Cut(attr["style"], "font-size:")
 				open.size, _ = strconv.ParseFloat(after[:strings.Index(after, "px")], 64)
 				if !strings.Contains(attr["style"], "sans-serif") {
-					t.Errorf("a text without fallback font: %s", attr["style"])
+					t.Errorf("a text has no fallback font: %s", attr["style"])
 				}
 			}
 		case xml.CharData:
@@ -173,7 +173,7 @@ func parse(t *testing.T, doc []byte) (s svg) {
 	return s
 }
 
-// strokes counts the paths that are drawn with a line of this width.
+// strokes returns the number of paths drawn with a line of the given width.
 func (s svg) strokes(width string) (n int) {
 	for _, style := range s.styles {
 		if strings.Contains(style+";", "stroke-width:"+width+";") {
@@ -192,6 +192,8 @@ func render(t *testing.T, p Picture) svg {
 	return parse(t, doc)
 }
 
+// TestPictures: every kind of picture has its texts, its PNG shows something, and
+// rendering it again gives the same bytes.
 func TestPictures(t *testing.T) {
 	for name, test := range gallery() {
 		t.Run(name, func(t *testing.T) {
@@ -203,7 +205,7 @@ func TestPictures(t *testing.T) {
 			s := parse(t, doc)
 			for _, want := range test.texts {
 				if !slices.Contains(s.texts, want) {
-					t.Errorf("no text %q in %q", want, s.texts)
+					t.Errorf("texts are %q, want %q among them", s.texts, want)
 				}
 			}
 			image, err := test.picture.PNG()
@@ -224,8 +226,8 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// checkImage checks that a PNG is of the SVG's size, on a page up to the corners,
-// and not blank.
+// checkImage checks that a PNG has the SVG's size, has the page's colour in its corners,
+// and is not blank.
 func checkImage(t *testing.T, doc []byte, s svg, page color.Color) {
 	t.Helper()
 	m, err := png.Decode(bytes.NewReader(doc))
@@ -234,7 +236,7 @@ func checkImage(t *testing.T, doc []byte, s svg, page color.Color) {
 	}
 	size := m.Bounds().Size()
 	if want := image.Pt(int(2*s.width), int(2*s.height)); size != want {
-		t.Fatalf("size %v, want %v", size, want)
+		t.Fatalf("the PNG is %v pixels large, want %v", size, want)
 	}
 	r, g, b, _ := page.RGBA()
 	isPage := func(x, y int) bool {
@@ -244,7 +246,7 @@ func checkImage(t *testing.T, doc []byte, s svg, page color.Color) {
 	for _, x := range []int{0, size.X - 1} {
 		for _, y := range []int{0, size.Y - 1} {
 			if !isPage(x, y) {
-				t.Errorf("corner (%d, %d) is %v", x, y, m.At(x, y))
+				t.Errorf("corner (%d, %d) is %v, want %v", x, y, m.At(x, y), page)
 			}
 		}
 	}
@@ -257,7 +259,7 @@ func checkImage(t *testing.T, doc []byte, s svg, page color.Color) {
 		}
 	}
 	if share := float64(drawn) / float64(size.X*size.Y); share < 0.01 {
-		t.Errorf("%.2g of the pixels are drawn", share)
+		t.Errorf("a share of %.2g of the pixels is drawn, want .01 at least", share)
 	}
 }
 
@@ -273,9 +275,9 @@ func TestTheme(t *testing.T) {
 
 func TestLinesAndBands(t *testing.T) {
 	s := render(t, gallery()["curves"].picture)
-	// Three panels of two, and the legend.
-	if n := s.strokes("1.5"); n != 3*2+2 {
-		t.Errorf("%d lines", n)
+	const panels, series = 3, 2
+	if got, want := s.strokes("1.5"), panels*series+series; got != want { // the legend has a line for each series
+		t.Errorf("%d lines, want %d", got, want)
 	}
 	bands := 0
 	for _, style := range s.styles {
@@ -283,22 +285,24 @@ func TestLinesAndBands(t *testing.T) {
 			bands++
 		}
 	}
-	if bands != 3*2 {
-		t.Errorf("%d bands", bands)
+	if want := panels * series; bands != want {
+		t.Errorf("%d bands of errors, want %d", bands, want)
 	}
 }
 
-func TestWhiskers(t *testing.T) {
+func TestErrorBars(t *testing.T) {
 	s := render(t, gallery()["sensitivity"].picture)
 	// Two panels of three series of four points; a bar and two caps for each.
-	if n := s.strokes("0.9"); n != 2*3*4*3 {
-		t.Errorf("%d strokes of error bars", n)
+	if got, want := s.strokes("0.9"), 2*3*4*3; got != want {
+		t.Errorf("%d strokes of error bars, want %d", got, want)
 	}
 }
 
+// TestPublished: published figures have markers and an entry in the legend, which is
+// absent where there are none.
 func TestPublished(t *testing.T) {
 	s := render(t, gallery()["bars"].picture)
-	if n := slices.Index(s.texts, "paper"); n < 0 {
+	if !slices.Contains(s.texts, "paper") {
 		t.Error("the legend does not explain the published figures")
 	}
 	// Four figures and the legend, each a disc in a ring.
@@ -309,13 +313,15 @@ func TestPublished(t *testing.T) {
 		}
 	}
 	if circles != 2*5 {
-		t.Errorf("%d discs and rings", circles)
+		t.Errorf("%d discs and rings, want %d", circles, 2*5)
 	}
 	if s := render(t, gallery()["bars alone"].picture); slices.Contains(s.texts, "paper") {
 		t.Error("the legend explains a published figure, but there is none")
 	}
 }
 
+// TestNameKeepsItsColour: a series has the same colour in every panel and the legend,
+// also where it is not the first of its panel.
 func TestNameKeepsItsColour(t *testing.T) {
 	a, b := curveOf("a", 5), curveOf("b", 5)
 	p := lines("", chart{series: []Series{a, b}}, chart{series: []Series{b}})
@@ -328,10 +334,11 @@ func TestNameKeepsItsColour(t *testing.T) {
 		}
 	}
 	if n != 3 { // two lines and the legend
-		t.Errorf("%d strokes in the second colour", n)
+		t.Errorf("%d strokes in the second colour, want 3", n)
 	}
 }
 
+// TestManySeries: maxLooks series can all be told apart, and one more is an error.
 func TestManySeries(t *testing.T) {
 	var series []Series
 	for i := range maxLooks {
@@ -344,13 +351,15 @@ func TestManySeries(t *testing.T) {
 		}
 	}
 	if len(looks) != maxLooks {
-		t.Errorf("%d looks of %d series", len(looks), maxLooks)
+		t.Errorf("%d different looks for %d series", len(looks), maxLooks)
 	}
 	if _, err := lines("", chart{series: append(series, curveOf("one more", 3))}).SVG(); err == nil {
 		t.Error("no error for more names than looks")
 	}
 }
 
+// TestPointsThatCannotBeDrawn: points that are not finite are left out, on a logarithmic
+// axis also those with x ≤ 0, and a standard error that is not finite counts as none.
 func TestPointsThatCannotBeDrawn(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	s := Series{
@@ -366,12 +375,13 @@ func TestPointsThatCannotBeDrawn(t *testing.T) {
 	} {
 		panel := chart{log: test.logX, series: []Series{s}}
 		if got := panel.points(s); !slices.Equal(got, test.want) {
-			t.Errorf("log %v: %v, want %v", test.logX, got, test.want)
+			t.Errorf("log %v: points %v, want %v", test.logX, got, test.want)
 		}
 		render(t, lines("", panel))
 	}
 }
 
+// TestExtremeValues: series of extreme, equal or nearly equal values give valid pictures.
 func TestExtremeValues(t *testing.T) {
 	for _, y := range [][]float64{{0}, {0, 0}, {-3, -3}, {5e-324, 0}, {-1e100, 1e100}, {1e100, 1e100}, {1e16, 1e16 + 2}, {1, 1 + 1e-15}, {1e-200, 1e-150}} {
 		x := make([]float64, len(y))
@@ -379,16 +389,17 @@ func TestExtremeValues(t *testing.T) {
 			x[i] = max(math.Abs(y[i]), 1e-100)
 		}
 		for _, logX := range []bool{false, true} {
-			for _, points := range []bool{false, true} {
-				p := lines("", chart{log: logX, sweep: points, series: []Series{
+			for _, sweep := range []bool{false, true} {
+				render(t, lines("", chart{log: logX, sweep: sweep, series: []Series{
 					{Name: "y", X: x, Y: y}, {Name: "some", X: []float64{1}, Y: []float64{1}},
-				}})
-				render(t, p)
+				}}))
 			}
 		}
 	}
 }
 
+// TestErrors: a picture of invalid values gives an error that names the cause, and no
+// bytes.
 func TestErrors(t *testing.T) {
 	good := curveOf("good", 3)
 	with := func(change func(*Series)) Picture {
@@ -429,16 +440,17 @@ func TestErrors(t *testing.T) {
 	} {
 		svg, err := p.SVG()
 		if err == nil || !strings.Contains(err.Error(), want) || svg != nil {
-			t.Errorf("%q: error %v", want, err)
+			t.Errorf("SVG: %d bytes and error %v, want no bytes and an error with %q", len(svg), err, want)
 		}
 		if _, err := p.PNG(); err == nil {
-			t.Errorf("%q: a PNG", want)
+			t.Errorf("PNG: no error, want one with %q", want)
 		}
 	}
 }
 
-// TestHeat: zero has the colour of the page, the ends have their colours, NaN has
-// another, and each cell is a pixel of the image.
+// TestHeat: each cell is one pixel of the image. The lowest value, zero, the highest and
+// NaN have the colours that [Map] documents. A map with more rows than
+// names can be shown is valid, too.
 func TestHeat(t *testing.T) {
 	p := Heat("", Map{Rows: []string{"a", "b"}, Columns: 2, Diverging: true, Values: []float64{-3, 0, 3, math.NaN()}})
 	doc, err := p.SVG()
@@ -452,7 +464,7 @@ func TestHeat(t *testing.T) {
 		t.Fatal(err)
 	}
 	if size := m.Bounds().Size(); size != image.Pt(2, 2) {
-		t.Fatalf("an image of %v for 2 × 2 cells", size)
+		t.Fatalf("the image of 2 × 2 cells is %v pixels large", size)
 	}
 	st := newStyle(Light)
 	for i, want := range []color.NRGBA{st.hues[0], st.page, st.hues[1], st.grid} {
@@ -467,7 +479,9 @@ func TestHeat(t *testing.T) {
 	render(t, Heat("", many))
 }
 
-func TestTextFromOutside(t *testing.T) {
+// TestUntrustedText: texts with control characters, markup or too many characters give a
+// well-formed picture of bounded texts.
+func TestUntrustedText(t *testing.T) {
 	long := strings.Repeat("long ", 1000)
 	word := strings.Repeat("w", 1000)
 	p := lines("a\x00b\xff]]>\ufffe <script> "+long, chart{
@@ -475,23 +489,23 @@ func TestTextFromOutside(t *testing.T) {
 	})
 	s := render(t, p)
 	if !slices.Contains(s.texts, `a b"`) {
-		t.Errorf("texts %q", s.texts)
+		t.Errorf("texts are %q, want %q among them", s.texts, `a b"`)
 	}
 	for _, text := range s.texts {
 		if n := len([]rune(text)); n > maxText {
-			t.Errorf("a text of %d characters", n)
+			t.Errorf("a text has %d characters, want at most %d", n, maxText)
 		}
 	}
 }
 
-// FuzzLines looks for values that panic or give an invalid picture.
+// FuzzLines: no values make rendering panic or give an invalid SVG.
 func FuzzLines(f *testing.F) {
 	f.Add(1.0, 2.0, 3.0, 4.0, 0.5, true, true, "name")
 	f.Add(1.0, 2.0, 3.0, 4.0, 0.0, false, false, strings.Repeat("w", 200))
 	f.Add(0.0, 5e-324, math.MaxFloat64, math.Inf(1), math.NaN(), false, true, "\x01<&>")
-	f.Fuzz(func(t *testing.T, x0, x1, y0, y1, e float64, logX, points bool, name string) {
+	f.Fuzz(func(t *testing.T, x0, x1, y0, y1, e float64, logX, sweep bool, name string) {
 		p := lines(name, chart{
-			title: name, xLabel: name, yLabel: name, log: logX, sweep: points,
+			title: name, xLabel: name, yLabel: name, log: logX, sweep: sweep,
 			series: []Series{{Name: name, X: []float64{x0, x1}, Y: []float64{y0, y1}, Err: []float64{e, 0}}},
 		})
 		if doc, err := p.SVG(); err == nil {

@@ -11,12 +11,12 @@ import (
 	vgdraw "gonum.org/v1/plot/vg/draw"
 )
 
-// Bin is the predictions whose confidence lies in an interval.
+// Bin is a summary of the predictions whose confidence lies in an interval.
 type Bin struct {
 	Low, High  float64 // the interval, within [0, 1]
 	Count      int     // predictions
 	Confidence float64 // their mean confidence
-	Accuracy   float64 // the share of them that is right
+	Accuracy   float64 // the share of them that are correct
 }
 
 // Diagram is the calibration of one system. Its bins may be of equal width or of
@@ -31,7 +31,7 @@ const reliabilityWidth, reliabilityHeight = 280, 250
 
 // Reliability returns reliability diagrams side by side, such as before and after:
 // each bin's accuracy with the gap to its mean confidence, above a histogram of
-// the predictions. The title of each has their number n and the ECE over its bins,
+// the predictions. The title of each states their number n and the ECE over its bins,
 // Σ_b n_b/n · |accuracy_b - confidence_b|.
 func Reliability(title string, diagrams ...Diagram) Picture {
 	p := Picture{title: title, width: reliabilityWidth, height: reliabilityHeight, strip: 62, rows: make([][]panel, 2)}
@@ -83,10 +83,10 @@ func (d Diagram) calibration(st *style) (*plot.Plot, error) {
 	if err := d.check(); err != nil {
 		return nil, err
 	}
-	p := st.newPlot("confidence", "accuracy", reliabilityWidth, reliabilityHeight)
+	p := st.newPlot("confidence", "accuracy")
 
-	// The gap is what remains in sight of a bar up to the larger of accuracy and
-	// confidence, behind one up to the smaller.
+	// A bar up to the smaller of accuracy and confidence is drawn over one up to the
+	// larger. What remains visible of the latter is the gap.
 	boxes := func(hue int) *plotter.Histogram {
 		return &plotter.Histogram{
 			FillColor: mix(st.page, st.hues[hue], 0.55),
@@ -122,7 +122,7 @@ func (d Diagram) calibration(st *style) (*plot.Plot, error) {
 }
 
 func (d Diagram) histogram(st *style) (*plot.Plot, error) {
-	p := st.newPlot("confidence", "predictions", reliabilityWidth, 80)
+	p := st.newPlot("confidence", "predictions")
 	h := &plotter.Histogram{
 		FillColor: mix(st.page, st.axis, 0.5),
 		LineStyle: vgdraw.LineStyle{Color: st.axis, Width: 0.75},

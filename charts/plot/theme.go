@@ -61,15 +61,15 @@ func newStyle(t Theme) *style {
 	rgb := func(v uint32) color.NRGBA {
 		return color.NRGBA{R: uint8(v >> 16), G: uint8(v >> 8), B: uint8(v), A: 255}
 	}
-	// Okabe and Ito's blue, vermillion, green, purple, orange and sky blue. Two of
-	// their colours depend on the page: black is the colour of text, and yellow
-	// cannot be seen on white, so there it is grey.
+	// Okabe and Ito's blue, vermillion, green, purple, orange and sky blue. Their
+	// other two depend on the theme: black becomes the colour of text, and on white,
+	// where yellow cannot be seen, yellow becomes grey.
 	st := &style{hues: [8]color.NRGBA{
 		rgb(0x0072B2), rgb(0xD55E00), rgb(0x009E73), rgb(0xCC79A7), rgb(0xE69F00), rgb(0x56B4E9),
 	}}
 	if t == Dark {
 		st.page, st.text, st.axis, st.grid = rgb(0x14181F), rgb(0xE8EAED), rgb(0x9AA0A6), rgb(0x333A45)
-		st.hues[0] = rgb(0x2B9BDB) // a lighter blue: theirs has a contrast of 3:1 to the page, too little for a line
+		st.hues[0] = rgb(0x2B9BDB) // lighter than theirs, whose contrast of 3:1 to the page is too low for a line
 		st.hues[6], st.hues[7] = st.text, rgb(0xF0E442)
 	} else {
 		st.page, st.text, st.axis, st.grid = rgb(0xFFFFFF), rgb(0x1A1A1A), rgb(0x6B6B6B), rgb(0xDDDDDD)
@@ -121,7 +121,7 @@ func mix(a, b color.NRGBA, share float64) color.NRGBA {
 	return color.NRGBA{R: at(a.R, b.R), G: at(a.G, b.G), B: at(a.B, b.B), A: 255}
 }
 
-// list adds an entry to the legend, unless the name is empty or has one.
+// list adds an entry to the legend, unless the name is empty or listed already.
 func (st *style) list(name string, samples ...plot.Thumbnailer) {
 	if name == "" || slices.Contains(st.listed, name) {
 		return
@@ -133,15 +133,14 @@ func (st *style) list(name string, samples ...plot.Thumbnailer) {
 // maxLabel is the widest that a name in the legend or beside an axis may be.
 const maxLabel vg.Length = 150
 
-// newPlot returns a plot with labelled axes and no data yet. The size is
-// the panel's: labels that do not fit are cut.
-func (st *style) newPlot(xLabel, yLabel string, width, height vg.Length) *plot.Plot {
+// newPlot returns a plot with labelled axes and no data yet. [Picture.sheet] shortens
+// labels that do not fit the panel.
+func (st *style) newPlot(xLabel, yLabel string) *plot.Plot {
 	p := plot.New()
 	p.BackgroundColor = nil // the picture's
-	p.X.Label.Text = fit(labelText, clean(xLabel), 0.9*width)
-	p.Y.Label.Text = fit(labelText, clean(yLabel), 0.9*height)
+	p.X.Label.Text, p.Y.Label.Text = clean(xLabel), clean(yLabel)
 	for _, a := range []*plot.Axis{&p.X, &p.Y} {
-		a.Label.TextStyle.Font, a.Label.TextStyle.Color = labelText.Font, st.text
+		a.Label.TextStyle.Font = labelText.Font
 		a.Label.Padding = 4
 		a.LineStyle = vgdraw.LineStyle{Color: st.axis, Width: 0.75}
 		a.Padding = 0
@@ -169,13 +168,13 @@ func nameRows(p *plot.Plot, names []string, height vg.Length) {
 		ticks = append(ticks, plot.Tick{Value: float64(n - 1 - i), Label: rowName(names[i])})
 	}
 	p.Y.Tick.Marker = ticks
-	p.Y.Tick.Color = color.Transparent // a gap beside the names, where other ticks are
+	p.Y.Tick.Color = color.Transparent // their length separates the names from the axis
 	p.Y.Min, p.Y.Max = -0.5, float64(n)-0.5
 }
 
 func rowName(name string) string { return fit(tickText, clean(name), maxLabel) }
 
-// widest returns the room that row names take.
+// widest returns the width of the widest row name.
 func widest(names []string) (width vg.Length) {
 	for _, name := range names {
 		width = max(width, tickText.Width(rowName(name)))
