@@ -36,7 +36,7 @@ type span struct{ from, to int64 }
 type chunk[E any] struct {
 	block    *block[E]
 	from, to int       // indices into the block's records
-	order    int       // in which chunks were added
+	order    int       // number of chunks that the input added before it
 	at       time.Time // when it was added
 	times    timeRange // valid when timed
 	timed    bool      // the records' usable event times are known
@@ -71,7 +71,7 @@ func (b *buffer[E]) reach() int64 {
 	return b.consumed
 }
 
-// isConsumed tells whether an offset that is not before consumed lies in a range of
+// isConsumed reports whether an offset that is not before consumed lies in a range of
 // beyond.
 func (b *buffer[E]) isConsumed(offset int64) bool {
 	i := sort.Search(len(b.beyond), func(i int) bool { return b.beyond[i].to > offset })

@@ -52,8 +52,9 @@ type verdict struct {
 	detail string
 }
 
-// fetch fetches the first known partitions, and those that are added to the topic
-// later.
+// fetch fetches blocks and sends them to raw, until an error or the end of the context.
+// The reader has the topic's first known partitions; those that are added to the topic
+// later are found every lookEvery.
 func (in *Input[E]) fetch(ctx context.Context, raw chan<- Fetched[E], known int) {
 	looked := time.Now()
 	var b *block[E]
@@ -97,8 +98,8 @@ func (in *Input[E]) fetch(ctx context.Context, raw chan<- Fetched[E], known int)
 
 // discover adds the topic's partitions from known on to the reader, and returns the
 // number of partitions. A new partition is read from offset 0, so that the reader
-// fails if its beginning is gone already. Errors are ignored: the next fetch has them
-// too.
+// fails if its beginning is deleted already. Errors are ignored, because the next fetch
+// fails too.
 func (in *Input[E]) discover(ctx context.Context, known int) int {
 	ctx, cancel := context.WithTimeout(ctx, lookEvery)
 	defer cancel()
@@ -112,7 +113,8 @@ func (in *Input[E]) discover(ctx context.Context, known int) int {
 	return known
 }
 
-// decodeAll decodes blocks while the next ones are fetched.
+// decodeAll decodes the blocks of raw while the next ones are fetched, and sends them to
+// in.decoded.
 func (in *Input[E]) decodeAll(ctx context.Context, raw <-chan Fetched[E]) {
 	decoder := wire.Decoder{Limits: in.limits}
 	for {

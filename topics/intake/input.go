@@ -22,8 +22,8 @@ const (
 )
 
 // Input holds one topic's committed events until windows consume them. One goroutine
-// fetches and one decodes, each at most one block ahead of the next; fields without
-// a remark belong to the goroutine that calls the methods.
+// fetches and one decodes, each at most one block ahead of the next. Fields belong
+// to the goroutine that calls the methods, unless their comment says otherwise.
 type Input[E any] struct {
 	source[E]
 	client   *kafka.Client
@@ -40,8 +40,8 @@ type Input[E any] struct {
 	claimed []chunk[E]   // for the current window, in canonical order
 	rest    []chunk[E]   // memory of claimWhere
 
-	// Events since the last Cut whose time the policy cannot use: late ones came
-	// after their window was closed, early ones are too far ahead of the clock.
+	// Numbers of events since the last Cut whose time the policy cannot use: late ones
+	// came after their window was closed, early ones are too far ahead of the clock.
 	late, early int
 }
 
@@ -183,7 +183,7 @@ func (in *Input[E]) addUnconsumed(b *buffer[E], c chunk[E]) {
 	b.mergeConsumed()
 }
 
-// buffer returns a partition's buffer, nil when it has none.
+// buffer returns a partition's buffer, or nil if it has none.
 func (in *Input[E]) buffer(partition int32) *buffer[E] {
 	i, ok := slices.BinarySearchFunc(in.buffers, partition, func(b *buffer[E], n int32) int { return cmp.Compare(b.partition, n) })
 	if !ok {
@@ -192,7 +192,7 @@ func (in *Input[E]) buffer(partition int32) *buffer[E] {
 	return in.buffers[i]
 }
 
-// oldest returns the buffer with the chunk that was added first, nil if no record is
+// oldest returns the buffer with the chunk that was added first, or nil if no record is
 // held.
 func (in *Input[E]) oldest() (oldest *buffer[E]) {
 	for _, b := range in.buffers {
@@ -228,7 +228,8 @@ func (in *Input[E]) Release() {
 	in.claimed = in.claimed[:0]
 }
 
-// free releases n of a block's records, and with the last ones the block.
+// free releases n of a block's records. The block is reused once all of them are
+// released.
 func (in *Input[E]) free(b *block[E], n int) {
 	if b.left -= n; b.left > 0 {
 		return
@@ -251,6 +252,7 @@ func (in *Input[E]) consumed(ranges []ledger.Range) []ledger.Range {
 	return ranges
 }
 
+// offsets is [Inputs.Offsets] of one topic.
 func (in *Input[E]) offsets(offsets map[kafka.TopicPartition]int64) {
 	for i, c := range in.claimed {
 		if i == 0 || c.partition() != in.claimed[i-1].partition() {
@@ -259,6 +261,8 @@ func (in *Input[E]) offsets(offsets map[kafka.TopicPartition]int64) {
 	}
 }
 
+// lag returns the number of committed records that no window has consumed. Offsets
+// without a record count, too.
 func (in *Input[E]) lag() int64 {
 	var lag int64
 	for _, b := range in.buffers {

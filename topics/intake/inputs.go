@@ -2,7 +2,7 @@
 // decodes ahead of the worker's loop, holds records until a window consumes them, asks
 // a [Policy] where the next window ends, and claims the window's records. It returns
 // the claimed records as offset ranges, which the ledger keeps; [Inputs.Replay] claims
-// the records of such ranges again, in whatever blocks they are fetched then.
+// the records of such ranges again, however they are divided into blocks by then.
 //
 // The records of a window have a canonical order: by partition, then by offset.
 // So a window depends on its ranges alone.
@@ -60,37 +60,45 @@ type Inputs struct {
 // missing, as in graphs of old versions. Fetching ends with the context.
 func Open(ctx context.Context, c *kafka.Client, cfg Config, consumed []ledger.Range) (*Inputs, error) {
 	in := &Inputs{untimely: cfg.Untimely}
-	ahead := cmp.Or(cfg.Ahead, time.Hour)
-	if err := in.Nodes.open(ctx, c, source[event.Node]{
-		topic: cfg.Names.Nodes, decode: (*wire.Decoder).Node, limits: cfg.Limits,
-		time: func(n *event.Node) int64 { return n.Time }, ahead: ahead,
-	}, consumed); err != nil {
+	if err := in.Nodes.open(ctx, c, nodeSource(cfg), consumed); err != nil {
 		return nil, err
 	}
-	if err := in.Labels.open(ctx, c, source[event.Label]{
-		topic: cfg.Names.Labels, decode: (*wire.Decoder).Label, limits: cfg.Limits,
-		time: func(l *event.Label) int64 { return l.Time }, ahead: ahead,
-	}, consumed); err != nil {
+	if err := in.Labels.open(ctx, c, labelSource(cfg), consumed); err != nil {
 		return nil, err
 	}
-	return in, in.Commands.open(ctx, c, commands(cfg), consumed)
+	return in, in.Commands.open(ctx, c, commandSource(cfg), consumed)
 }
 
 // OpenCommands starts to fetch the commands topic alone, from its beginning.
 func OpenCommands(ctx context.Context, c *kafka.Client, cfg Config) (*Input[event.Command], error) {
 	in := &Input[event.Command]{}
-	return in, in.open(ctx, c, commands(cfg), nil)
+	return in, in.open(ctx, c, commandSource(cfg), nil)
 }
 
-func commands(cfg Config) source[event.Command] {
+func nodeSource(cfg Config) source[event.Node] {
+	return source[event.Node]{
+		topic: cfg.Names.Nodes, decode: (*wire.Decoder).Node, limits: cfg.Limits,
+		time: func(n *event.Node) int64 { return n.Time }, ahead: cmp.Or(cfg.Ahead, time.Hour),
+	}
+}
+
+func labelSource(cfg Config) source[event.Label] {
+	return source[event.Label]{
+		topic: cfg.Names.Labels, decode: (*wire.Decoder).Label, limits: cfg.Limits,
+		time: func(l *event.Label) int64 { return l.Time }, ahead: cmp.Or(cfg.Ahead, time.Hour),
+	}
+}
+
+func commandSource(cfg Config) source[event.Command] {
 	return source[event.Command]{
 		topic: cfg.Names.Commands, optional: true, decode: (*wire.Decoder).Command, limits: cfg.Limits,
 		time: func(*event.Command) int64 { return 0 },
 	}
 }
 
-// Cut returns the policy's answer for the window of that number. Held commands come
-// first, in a window of their own, so that the other cuts do not depend on them.
+// Cut returns the policy's answer for the window with the given number. If commands
+// are held, the answer is a window of them alone, so that the other cuts do not depend
+// on commands.
 func (in *Inputs) Cut(p Policy, window int64) Cut {
 	if n := in.Commands.held; n > 0 {
 		return Cut{commands: min(n, maxCommands), Cause: "command"}
@@ -137,12 +145,12 @@ func (in *Inputs) times() Times {
 	in.Nodes.addTimes(&t, now, in.closed)
 	in.Labels.addTimes(&t, now, in.closed)
 	in.progress = t.Partitions
-	in.tellUntimely(in.Nodes.topic, &in.Nodes.late, &in.Nodes.early)
-	in.tellUntimely(in.Labels.topic, &in.Labels.late, &in.Labels.early)
+	in.reportUntimely(in.Nodes.topic, &in.Nodes.late, &in.Nodes.early)
+	in.reportUntimely(in.Labels.topic, &in.Labels.late, &in.Labels.early)
 	return t
 }
 
-func (in *Inputs) tellUntimely(topic string, late, early *int) {
+func (in *Inputs) reportUntimely(topic string, late, early *int) {
 	if *late+*early > 0 && in.untimely != nil {
 		in.untimely(topic, *late, *early)
 	}
@@ -174,7 +182,7 @@ func (in *Inputs) Replay(ctx context.Context, ranges []ledger.Range) error {
 		case in.Commands.topic:
 			commands = append(commands, g)
 		default:
-			return fmt.Errorf("a range of topic %s, which is not an input", g.Topic)
+			return fmt.Errorf("the ledger names topic %s, which is not an input topic", g.Topic)
 		}
 	}
 	if err := in.Nodes.Replay(ctx, nodes); err != nil {
@@ -194,7 +202,7 @@ func (in *Inputs) Gather(w *event.Window) {
 	w.Commands, w.Refused = in.Commands.Gather(w.Commands[:0], w.Refused)
 }
 
-// Release gives the memory of the claimed records back.
+// Release releases the memory of the claimed records.
 func (in *Inputs) Release() {
 	in.Nodes.Release()
 	in.Labels.Release()
@@ -215,10 +223,10 @@ func (in *Inputs) Offsets(offsets map[kafka.TopicPartition]int64) {
 	in.Commands.offsets(offsets)
 }
 
-// Lag calls tell for each topic, with the number of its committed records that no
+// Lag calls report for each topic, with the number of its committed records that no
 // window has consumed.
-func (in *Inputs) Lag(tell func(topic string, records int64)) {
-	tell(in.Nodes.topic, in.Nodes.lag())
-	tell(in.Labels.topic, in.Labels.lag())
-	tell(in.Commands.topic, in.Commands.lag())
+func (in *Inputs) Lag(report func(topic string, records int64)) {
+	report(in.Nodes.topic, in.Nodes.lag())
+	report(in.Labels.topic, in.Labels.lag())
+	report(in.Commands.topic, in.Commands.lag())
 }

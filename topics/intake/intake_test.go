@@ -21,66 +21,67 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// place is where a record stands, and when its event was.
-type place struct {
+// record is the partition, offset and event time of a record, in milliseconds; its
+// other contents follow from these.
+type record struct {
 	partition int32
 	offset    int64
 	time      int64
 }
 
-// cutAt is what a window was made of.
-type cutAt struct {
+// cutWindow is a window that was cut or replayed.
+type cutWindow struct {
 	cause         string
-	nodes, labels []place // in the window's order
+	nodes, labels []record // in the window's order
 	ranges        []ledger.Range
 }
 
-// theatre makes inputs whose records come from a script, without a broker.
-type theatre struct {
-	client *kafka.Client
-	names  topics.Names
+// harness has a broker, a client of it and the names of a graph's topics.
+type harness struct {
+	cluster *kfake.Cluster
+	client  *kafka.Client
+	names   topics.Names
 }
 
-func newTheatre(t *testing.T) *theatre {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: cluster.ListenAddrs()})
+	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: cluster.ListenAddrs(), DialFor: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	names, err := topics.Under("theatre")
+	names, err := topics.Under("intake")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &theatre{c, names}
+	return &harness{cluster, c, names}
 }
 
-// stage is inputs, a policy, and the windows that came of both.
-type stage struct {
+// driver plays the worker's loop: it cuts windows with a policy and keeps them.
+type driver struct {
 	*Inputs
 	policy  Policy
 	window  event.Window
-	windows []cutAt
+	windows []cutWindow
 }
 
-// inputs returns inputs that begin behind what is consumed.
-func (h *theatre) inputs(policy Policy, parts int, consumed []ledger.Range) *stage {
-	w := &stage{Inputs: &Inputs{}, policy: policy}
-	played(h, &w.Nodes, source[event.Node]{
-		topic: h.names.Nodes, decode: (*wire.Decoder).Node, time: func(n *event.Node) int64 { return n.Time }, ahead: time.Hour,
-	}, parts, consumed)
-	played(h, &w.Labels, source[event.Label]{
-		topic: h.names.Labels, decode: (*wire.Decoder).Label, time: func(l *event.Label) int64 { return l.Time }, ahead: time.Hour,
-	}, parts, consumed)
-	return w
+// inputs returns inputs that begin behind the consumed ranges. Nothing fetches for
+// them: a test passes blocks to Add, or sends them to the decoded channels.
+func (h *harness) inputs(policy Policy, parts int, consumed []ledger.Range) *driver {
+	d := &driver{Inputs: &Inputs{}, policy: policy}
+	cfg := Config{Names: h.names}
+	initInput(h, &d.Nodes, nodeSource(cfg), parts, consumed)
+	initInput(h, &d.Labels, labelSource(cfg), parts, consumed)
+	return d
 }
 
-func played[E any](h *theatre, in *Input[E], s source[E], parts int, consumed []ledger.Range) {
+// initInput does what open does, except for fetching and decoding.
+func initInput[E any](h *harness, in *Input[E], s source[E], parts int, consumed []ledger.Range) {
 	in.source, in.decoded, in.spare = s, make(chan Fetched[E]), make(chan *block[E], 1)
 	start := make(map[kafka.TopicPartition]int64)
 	for i := range parts {
@@ -90,47 +91,56 @@ func played[E any](h *theatre, in *Input[E], s source[E], parts int, consumed []
 		start[at] = b.consumed
 		in.buffers = append(in.buffers, b)
 	}
-	in.reader = h.client.NewReader(start, kafka.ReaderConfig{})
+	in.reader = h.client.NewReader(start, kafka.ReaderConfig{}) // sends no requests; Quiet is asked
 }
 
-// step writes down the window that is claimed, and releases it.
-func (w *stage) step() *cutAt {
-	w.Gather(&w.window)
-	var c cutAt
-	for _, n := range w.window.Nodes {
-		c.nodes = append(c.nodes, place{n.Origin.Partition, n.Origin.Offset, n.Time})
+// collect appends the claimed window to d.windows and releases its records. Refused
+// records count as nodes without an event time.
+func (d *driver) collect() *cutWindow {
+	d.Gather(&d.window)
+	var c cutWindow
+	for _, n := range d.window.Nodes {
+		c.nodes = append(c.nodes, record{n.Origin.Partition, n.Origin.Offset, n.Time})
 	}
-	for _, l := range w.window.Labels {
-		c.labels = append(c.labels, place{l.Origin.Partition, l.Origin.Offset, l.Time})
+	for _, l := range d.window.Labels {
+		c.labels = append(c.labels, record{l.Origin.Partition, l.Origin.Offset, l.Time})
 	}
-	for _, r := range w.window.Refused {
-		c.nodes = append(c.nodes, place{r.Origin.Partition, r.Origin.Offset, 0})
+	for _, r := range d.window.Refused {
+		c.nodes = append(c.nodes, record{r.Origin.Partition, r.Origin.Offset, 0})
 	}
-	w.Release()
-	w.windows = append(w.windows, c)
-	return &w.windows[len(w.windows)-1]
+	d.Release()
+	d.windows = append(d.windows, c)
+	return &d.windows[len(d.windows)-1]
 }
 
-// streams are the records of one topic's partitions.
-type streams struct {
-	node  bool
-	parts [][]place
+// topicRecords are all records of one topic, by partition.
+type topicRecords struct {
+	node  bool // they are node events, otherwise label events
+	parts [][]record
 }
 
-// block makes a fetch of the next n records of each of the partitions at next,
-// which it moves.
-func fetch[E any](in *Input[E], s *streams, next []int, n []int) Fetched[E] {
+// remaining returns the number of records at or behind the indices next.
+func (s *topicRecords) remaining(next []int) (n int) {
+	for i, records := range s.parts {
+		n += len(records) - next[i]
+	}
+	return n
+}
+
+// nextBlock returns a decoded block with at most n[i] records of each partition i,
+// from index next[i] on, and advances next behind them.
+func nextBlock[E any](in *Input[E], s *topicRecords, next, n []int) Fetched[E] {
 	b := &block[E]{}
-	for part, places := range s.parts {
+	for part, records := range s.parts {
 		from := next[part]
-		next[part] = min(from+n[part], len(places))
-		for _, p := range places[from:next[part]] {
-			id := event.ID{Num: p.offset}
-			value := wire.AppendLabel(nil, &event.Label{Node: id, Class: "a", Time: p.time})
+		next[part] = min(from+n[part], len(records))
+		for _, r := range records[from:next[part]] {
+			id := event.ID{Num: r.offset}
+			value := wire.AppendLabel(nil, &event.Label{Node: id, Class: "a", Time: r.time})
 			if s.node {
-				value = wire.AppendNode(nil, &event.Node{ID: id, Dense: []float32{1}, Time: p.time})
+				value = wire.AppendNode(nil, &event.Node{ID: id, Dense: []float32{1}, Time: r.time})
 			}
-			b.answer.Records = append(b.answer.Records, kafka.Record{Topic: in.topic, Partition: p.partition, Offset: p.offset, Value: value})
+			b.answer.Records = append(b.answer.Records, kafka.Record{Topic: in.topic, Partition: r.partition, Offset: r.offset, Value: value})
 		}
 	}
 	var d wire.Decoder
@@ -138,8 +148,17 @@ func fetch[E any](in *Input[E], s *streams, next []int, n []int) Fetched[E] {
 	return Fetched[E]{block: b}
 }
 
-// random is how much a random fetch brings of each partition.
-func random(rng *rand.Rand, parts int) []int {
+// addNext adds the next block, see nextBlock.
+func addNext[E any](t *testing.T, in *Input[E], s *topicRecords, next, n []int) {
+	t.Helper()
+	if err := in.Add(nextBlock(in, s, next, n), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// randomCounts returns random numbers of records to fetch of each partition, about
+// half of them 0.
+func randomCounts(rng *rand.Rand, parts int) []int {
 	n := make([]int, parts)
 	for i := range n {
 		if rng.IntN(2) == 0 {
@@ -149,75 +168,68 @@ func random(rng *rand.Rand, parts int) []int {
 	return n
 }
 
-// play brings both topics' records in a random order, and cuts after each fetch.
-func play(t *testing.T, w *stage, rng *rand.Rand, nodes, labels *streams) {
+// addAll adds the records of both topics in random blocks, and cuts windows after
+// each block.
+func (d *driver) addAll(t *testing.T, rng *rand.Rand, nodes, labels *topicRecords) {
 	t.Helper()
 	nextNode, nextLabel := make([]int, len(nodes.parts)), make([]int, len(labels.parts))
-	for left(nodes, nextNode)+left(labels, nextLabel) > 0 {
+	for nodes.remaining(nextNode)+labels.remaining(nextLabel) > 0 {
 		if rng.IntN(2) == 0 {
-			if err := w.Nodes.Add(fetch(&w.Nodes, nodes, nextNode, random(rng, len(nextNode))), time.Now()); err != nil {
-				t.Fatal(err)
-			}
-		} else if err := w.Labels.Add(fetch(&w.Labels, labels, nextLabel, random(rng, len(nextLabel))), time.Now()); err != nil {
-			t.Fatal(err)
+			addNext(t, &d.Nodes, nodes, nextNode, randomCounts(rng, len(nextNode)))
+		} else {
+			addNext(t, &d.Labels, labels, nextLabel, randomCounts(rng, len(nextLabel)))
 		}
-		drain(t, w)
+		d.cutAll(t)
 	}
 }
 
-// drain cuts for as long as the policy wants.
-func drain(t *testing.T, w *stage) {
+// cutAll cuts windows until the policy cuts no more. None of them may be empty.
+func (d *driver) cutAll(t *testing.T) {
 	t.Helper()
 	for {
-		c := w.Cut(w.policy, int64(len(w.windows)))
+		c := d.Cut(d.policy, int64(len(d.windows)))
 		if c.Cause == "" {
 			return
 		}
-		ranges := w.Claim(c, nil)
-		last := w.step()
+		ranges := d.Claim(c, nil)
+		last := d.collect()
 		last.cause, last.ranges = c.Cause, ranges
 		if len(last.nodes)+len(last.labels) == 0 {
-			t.Fatalf("an empty window, by %s", c.Cause)
+			t.Fatalf("window %d, cut by %s, is empty", len(d.windows)-1, c.Cause)
 		}
 	}
 }
 
-func left(s *streams, next []int) (n int) {
-	for i, p := range s.parts {
-		n += len(p) - next[i]
-	}
-	return n
-}
-
-// replayed has other inputs replay windows, whose fetches come in another order,
-// and holds their windows to the first ones.
-func replayed(t *testing.T, h *theatre, rng *rand.Rand, windows []cutAt, nodes, labels *streams, consumed []ledger.Range) {
+// checkReplay replays the ranges of windows with new inputs, which begin behind the
+// consumed ranges and receive the records in other blocks, and compares the events.
+func checkReplay(t *testing.T, h *harness, rng *rand.Rand, windows []cutWindow, nodes, labels *topicRecords, consumed []ledger.Range) {
 	t.Helper()
-	w := h.inputs(nil, len(nodes.parts), consumed)
+	d := h.inputs(nil, len(nodes.parts), consumed)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	feed(ctx, &w.Nodes, nodes, rand.New(rand.NewPCG(rng.Uint64(), 1)))
-	feed(ctx, &w.Labels, labels, rand.New(rand.NewPCG(rng.Uint64(), 2)))
+	feed(ctx, &d.Nodes, nodes, rand.New(rand.NewPCG(rng.Uint64(), 1)))
+	feed(ctx, &d.Labels, labels, rand.New(rand.NewPCG(rng.Uint64(), 2)))
 	for i, want := range windows {
-		if err := w.Replay(ctx, want.ranges); err != nil {
+		if err := d.Replay(ctx, want.ranges); err != nil {
 			t.Fatal(err)
 		}
-		got := w.step()
+		got := d.collect()
 		if !reflect.DeepEqual(got.nodes, want.nodes) || !reflect.DeepEqual(got.labels, want.labels) {
-			t.Fatalf("window %d is replayed as\n%v\n%v\nand was\n%v\n%v", i, got.nodes, got.labels, want.nodes, want.labels)
+			t.Fatalf("window %d: replay gives nodes %v, labels %v, want nodes %v, labels %v", i, got.nodes, got.labels, want.nodes, want.labels)
 		}
 	}
 }
 
-// feed brings the records behind what is consumed.
-func feed[E any](ctx context.Context, in *Input[E], s *streams, rng *rand.Rand) {
+// feed sends the records behind the consumed beginning of each partition to the
+// input in random blocks, from another goroutine, until the context ends.
+func feed[E any](ctx context.Context, in *Input[E], s *topicRecords, rng *rand.Rand) {
 	next := make([]int, len(s.parts))
 	for part, b := range in.buffers {
-		next[part], _ = slices.BinarySearchFunc(s.parts[part], b.consumed, func(p place, offset int64) int { return cmp.Compare(p.offset, offset) })
+		next[part], _ = slices.BinarySearchFunc(s.parts[part], b.consumed, func(r record, offset int64) int { return cmp.Compare(r.offset, offset) })
 	}
 	go func() {
-		for left(s, next) > 0 {
-			f := fetch(in, s, next, random(rng, len(next)))
+		for s.remaining(next) > 0 {
+			f := nextBlock(in, s, next, randomCounts(rng, len(next)))
 			if len(f.block.answer.Records) == 0 {
 				continue
 			}
@@ -230,45 +242,52 @@ func feed[E any](ctx context.Context, in *Input[E], s *streams, rng *rand.Rand) 
 	}()
 }
 
-// stream is partitions whose times rise by step a record, with a disorder of up
-// to jitter, and offsets with gaps; and a last record that ends all windows.
-func stream(rng *rand.Rand, node bool, parts, n int, step, jitter, end int64) *streams {
-	s := &streams{node: node}
+// baseTime is about the event time of the first records, in milliseconds since 1970.
+const baseTime = 1_700_000_000_000
+
+// randomRecords returns n records for each partition, with gaps between their
+// offsets. Event times rise by step from record to record, plus a random disorder of
+// up to jitter. One more record in each partition has the time baseTime+end, which
+// lets the watermark pass all windows of the others.
+func randomRecords(rng *rand.Rand, node bool, parts, n int, step, jitter, end int64) *topicRecords {
+	s := &topicRecords{node: node}
 	for part := range parts {
-		var places []place
+		var records []record
 		offset := int64(0)
 		for i := range n {
 			offset += 1 + rng.Int64N(3)/2
-			places = append(places, place{int32(part), offset, began + int64(i)*step + rng.Int64N(jitter+1)})
+			records = append(records, record{int32(part), offset, baseTime + int64(i)*step + rng.Int64N(jitter+1)})
 		}
-		s.parts = append(s.parts, append(places, place{int32(part), offset + 1, began + end}))
+		s.parts = append(s.parts, append(records, record{int32(part), offset + 1, baseTime + end}))
 	}
 	return s
 }
 
-const began = 1_700_000_000_000
-
-// sorted is what sorting by time gives: windows by their number, each in
-// canonical order.
-func sorted(width int64, until int64, s *streams) map[int64][]place {
-	windows := make(map[int64][]place)
-	for _, part := range s.parts {
-		for _, p := range part {
-			if p.time < until {
-				windows[p.time/width] = append(windows[p.time/width], p)
+// tumbling returns the records with an event time before until by the number of their
+// tumbling window, time/width; each window in canonical order.
+func tumbling(width, until int64, s *topicRecords) map[int64][]record {
+	windows := make(map[int64][]record)
+	for _, records := range s.parts {
+		for _, r := range records {
+			if r.time < until {
+				windows[r.time/width] = append(windows[r.time/width], r)
 			}
 		}
 	}
 	return windows
 }
 
-// TestInAnyOrder has streams out of order over several partitions come in random
-// fetches. Within the lateness the windows are those that sorting gives, and
-// nothing is late. Beyond it every event is in one window, even when the policy
-// changes. A replay agrees, from the beginning and from the middle.
-func TestInAnyOrder(t *testing.T) {
-	h := newTheatre(t)
-	lates, apart := 0, 0
+// TestEventTimeOutOfOrder cuts windows of streams whose event times are out of order,
+// over several partitions and in random blocks.
+//
+// If the disorder is within the lateness, the windows must be those of sorting all
+// events by time, and no event may be late. If it is beyond, or the policy changes in
+// between, every event must still be in exactly one window or held. In all cases a
+// replay of the ranges must give the same windows, from the beginning and from what
+// was consumed after half of them: the ledger depends on it.
+func TestEventTimeOutOfOrder(t *testing.T) {
+	h := newHarness(t)
+	lateEvents, gaps := 0, 0
 	for seed := range uint64(60) {
 		for _, beyond := range []bool{false, true} {
 			rng := rand.New(rand.NewPCG(seed, 0))
@@ -280,85 +299,92 @@ func TestInAnyOrder(t *testing.T) {
 			parts, n := 1+rng.IntN(3), 200+rng.IntN(200)
 			const step = 20
 			end := int64(n)*step + jitter + lateness + 2*width
-			nodes, labels := stream(rng, true, parts, n, step, jitter, end), stream(rng, false, parts, n, step, jitter, end)
+			nodes, labels := randomRecords(rng, true, parts, n, step, jitter, end), randomRecords(rng, false, parts, n, step, jitter, end)
 			policy := EventTime{Width: time.Duration(width) * time.Millisecond, Lateness: time.Duration(lateness) * time.Millisecond, Idle: time.Hour}
-			w := h.inputs(policy, parts, nil)
+			d := h.inputs(policy, parts, nil)
 			if beyond && seed%2 == 0 {
-				w.policy = moody{rng, policy}
+				d.policy = mixedPolicy{rng, policy}
 			}
-			late := 0
-			w.untimely = func(_ string, n, early int) { late += n + early }
-			play(t, w, rng, nodes, labels)
+			untimely := 0
+			d.untimely = func(_ string, late, early int) { untimely += late + early }
+			d.addAll(t, rng, nodes, labels)
 			name := fmt.Sprintf("seed %d, width %d, lateness %d, disorder %d, %d partitions", seed, width, lateness, jitter, parts)
 			if !beyond {
-				if late > 0 {
-					t.Errorf("%s: %d events were late", name, late)
+				if untimely > 0 {
+					t.Errorf("%s: %d events are late or early, want 0", name, untimely)
 				}
-				wantNodes, wantLabels := sorted(width, began+end, nodes), sorted(width, began+end, labels)
-				last := int64(0)
-				for _, c := range w.windows {
-					k := append(slices.Clone(c.nodes), c.labels...)[0].time / width
-					if k <= last || !slices.Equal(c.nodes, wantNodes[k]) || !slices.Equal(c.labels, wantLabels[k]) {
-						t.Fatalf("%s: window %d behind %d is\n%v\n%v\nand should be\n%v\n%v", name, k, last, c.nodes, c.labels, wantNodes[k], wantLabels[k])
-					}
-					last = k
-					delete(wantNodes, k)
-					delete(wantLabels, k)
-				}
-				if len(wantNodes)+len(wantLabels) > 0 {
-					t.Errorf("%s: %d and %d windows were not cut", name, len(wantNodes), len(wantLabels))
-				}
-			} else if n, all := once(t, w.windows)+w.Nodes.held+w.Labels.held, 2*parts*(n+1); n != all {
-				t.Errorf("%s: %d events are in windows or held, of %d", name, n, all)
+				checkTumbling(t, name, d.windows, width, tumbling(width, baseTime+end, nodes), tumbling(width, baseTime+end, labels))
+			} else if got, want := countOnce(t, d.windows)+d.Nodes.held+d.Labels.held, 2*parts*(n+1); got != want {
+				t.Errorf("%s: %d events are in windows or held, want %d", name, got, want)
 			}
-			replayed(t, h, rng, w.windows, nodes, labels, nil)
-			// What is consumed after half of the windows is where to begin for the
-			// other half.
-			half := len(w.windows) / 2
-			m := h.inputs(nil, parts, nil)
-			consume(t, &m.Nodes, nodes, w.windows[:half])
-			consume(t, &m.Labels, labels, w.windows[:half])
-			consumed := m.Consumed()
-			if len(consumed) > 2*parts {
-				apart++
+			checkReplay(t, h, rng, d.windows, nodes, labels, nil)
+			half := len(d.windows) / 2
+			first := h.inputs(nil, parts, nil)
+			replayWindows(t, &first.Nodes, nodes, d.windows[:half])
+			replayWindows(t, &first.Labels, labels, d.windows[:half])
+			consumed := first.Consumed()
+			if len(consumed) > 2*parts { // more than one range in a partition
+				gaps++
 			}
-			replayed(t, h, rng, w.windows[half:], nodes, labels, consumed)
-			lates += late
+			checkReplay(t, h, rng, d.windows[half:], nodes, labels, consumed)
+			lateEvents += untimely
 		}
 	}
-	if lates == 0 || apart == 0 {
-		t.Errorf("%d events were late, %d times ranges were consumed apart: nothing was tried", lates, apart)
+	if lateEvents == 0 || gaps == 0 {
+		t.Errorf("%d late events, %d times gaps between consumed ranges: want both above 0, else the test covers neither", lateEvents, gaps)
 	}
 }
 
-// moody goes by event time or by count, as it likes.
-type moody struct {
+// checkTumbling compares windows with those that are wanted, by number. Their numbers
+// must ascend.
+func checkTumbling(t *testing.T, name string, windows []cutWindow, width int64, wantNodes, wantLabels map[int64][]record) {
+	t.Helper()
+	last := int64(0)
+	for _, c := range windows {
+		k := slices.Concat(c.nodes, c.labels)[0].time / width
+		if k <= last {
+			t.Fatalf("%s: window %d is cut after window %d", name, k, last)
+		}
+		if !slices.Equal(c.nodes, wantNodes[k]) || !slices.Equal(c.labels, wantLabels[k]) {
+			t.Fatalf("%s: window %d has nodes %v, labels %v, want nodes %v, labels %v", name, k, c.nodes, c.labels, wantNodes[k], wantLabels[k])
+		}
+		last = k
+		delete(wantNodes, k)
+		delete(wantLabels, k)
+	}
+	if len(wantNodes)+len(wantLabels) > 0 {
+		t.Errorf("%s: %d windows of nodes and %d of labels were not cut", name, len(wantNodes), len(wantLabels))
+	}
+}
+
+// mixedPolicy cuts by event time, and at random by count.
+type mixedPolicy struct {
 	rng *rand.Rand
 	EventTime
 }
 
-func (p moody) Cut(b Buffered) Cut {
+func (p mixedPolicy) Cut(b Buffered) Cut {
 	if p.rng.IntN(8) == 0 {
 		return CountOrLinger{Count: 1 + p.rng.IntN(30), Linger: time.Hour}.Cut(b)
 	}
 	return p.EventTime.Cut(b)
 }
 
-// consume replays one topic's side of windows.
-func consume[E any](t *testing.T, in *Input[E], s *streams, windows []cutAt) {
+// replayWindows replays the ranges of one topic in windows.
+func replayWindows[E any](t *testing.T, in *Input[E], s *topicRecords, windows []cutWindow) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	feed(ctx, in, s, rand.New(rand.NewPCG(0, 0)))
 	for _, c := range windows {
-		if err := in.Replay(ctx, only(c.ranges, in.topic)); err != nil {
+		if err := in.Replay(ctx, ofTopic(c.ranges, in.topic)); err != nil {
 			t.Fatal(err)
 		}
 		in.Release()
 	}
 }
 
-func only(ranges []ledger.Range, topic string) (of []ledger.Range) {
+func ofTopic(ranges []ledger.Range, topic string) (of []ledger.Range) {
 	for _, g := range ranges {
 		if g.Topic == topic {
 			of = append(of, g)
@@ -367,173 +393,169 @@ func only(ranges []ledger.Range, topic string) (of []ledger.Range) {
 	return of
 }
 
-// once counts the events in windows, of which none is there twice.
-func once(t *testing.T, windows []cutAt) int {
+// countOnce returns the number of events in windows. None may be in two of them.
+func countOnce(t *testing.T, windows []cutWindow) int {
 	t.Helper()
-	nodes, labels := make(map[place]bool), make(map[place]bool)
-	for _, w := range windows {
-		for _, p := range w.nodes {
-			if nodes[p] {
-				t.Errorf("%v is in two windows", p)
+	nodes, labels := make(map[record]bool), make(map[record]bool)
+	add := func(seen map[record]bool, records []record) {
+		for _, r := range records {
+			if seen[r] {
+				t.Errorf("%+v is in two windows", r)
 			}
-			nodes[p] = true
+			seen[r] = true
 		}
-		for _, p := range w.labels {
-			if labels[p] {
-				t.Errorf("%v is in two windows", p)
-			}
-			labels[p] = true
-		}
+	}
+	for _, c := range windows {
+		add(nodes, c.nodes)
+		add(labels, c.labels)
 	}
 	return len(nodes) + len(labels)
 }
 
-// TestTimesNotToGoBy has events whose time must not move the watermark: they go
-// with the next window, and those too far ahead are counted.
-func TestTimesNotToGoBy(t *testing.T) {
-	h := newTheatre(t)
+// TestUnusableEventTimes: events that are late, too far ahead of the clock or without
+// a time must not move the watermark. They go into the next window that is cut; late
+// and early ones are counted.
+func TestUnusableEventTimes(t *testing.T) {
+	h := newHarness(t)
 	const s = 1000
 	year30000 := time.Date(30000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
-	w := h.inputs(EventTime{Width: 10 * time.Second, Idle: time.Hour}, 1, nil)
+	d := h.inputs(EventTime{Width: 10 * time.Second, Idle: time.Hour}, 1, nil)
 	late, early := 0, 0
-	w.untimely = func(_ string, l, e int) { late, early = late+l, early+e }
-	nodes := &streams{node: true, parts: [][]place{{
-		{0, 0, began + 1*s}, {0, 1, year30000}, {0, 2, 0}, {0, 3, began + 9*s}, {0, 4, -1 << 62}, // one window, still open
-		{0, 5, began + 30*s}, // ends it
-		{0, 6, began + 2*s},  // late
-		{0, 7, began + 45*s},
+	d.untimely = func(_ string, l, e int) { late, early = late+l, early+e }
+	nodes := &topicRecords{node: true, parts: [][]record{{
+		// The first window: its own events, and three without a usable time.
+		{0, 0, baseTime + 1*s},
+		{0, 1, year30000},
+		{0, 2, 0},
+		{0, 3, baseTime + 9*s},
+		{0, 4, -1 << 62},
+		{0, 5, baseTime + 30*s}, // moves the watermark past the first window
+		{0, 6, baseTime + 2*s},  // late
+		{0, 7, baseTime + 45*s},
 	}}}
-	labels := &streams{parts: [][]place{{{0, 0, began + 100*s}}}}
-	next, nextLabel := []int{0}, []int{0}
-	if err := w.Labels.Add(fetch(&w.Labels, labels, nextLabel, []int{1}), time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	labels := &topicRecords{parts: [][]record{{{0, 0, baseTime + 100*s}}}}
+	addNext(t, &d.Labels, labels, []int{0}, []int{1})
+	next := []int{0}
 	var windows []int
 	for range nodes.parts[0] {
-		if err := w.Nodes.Add(fetch(&w.Nodes, nodes, next, []int{1}), time.Now()); err != nil {
-			t.Fatal(err)
-		}
-		drain(t, w)
-		windows = append(windows, len(w.windows))
+		addNext(t, &d.Nodes, nodes, next, []int{1})
+		d.cutAll(t)
+		windows = append(windows, len(d.windows))
 	}
 	if want := []int{0, 0, 0, 0, 0, 1, 1, 2}; !slices.Equal(windows, want) {
 		t.Errorf("windows after each event: %v, want %v", windows, want)
 	}
-	want := [][]place{nodes.parts[0][:5], nodes.parts[0][5:7]}
-	for i, c := range w.windows {
+	want := [][]record{nodes.parts[0][:5], nodes.parts[0][5:7]}
+	for i, c := range d.windows {
 		if !slices.Equal(c.nodes, want[i]) {
-			t.Errorf("window %d has %v, want %v", i, c.nodes, want[i])
+			t.Errorf("window %d has nodes %v, want %v", i, c.nodes, want[i])
 		}
 	}
 	if late != 1 || early != 1 {
-		t.Errorf("%d late and %d early, want 1 and 1", late, early)
+		t.Errorf("%d late and %d early events, want 1 and 1", late, early)
 	}
 }
 
-// TestFull has one partition hold the watermark back while the other one brings
-// more than is held: windows are cut all the same, all is in one of them, and
-// the memory comes back.
-func TestFull(t *testing.T) {
-	h := newTheatre(t)
-	w := h.inputs(EventTime{Width: time.Second, Idle: time.Hour}, 2, nil)
+// TestFullTopic: if one partition holds the watermark back while another one fills
+// the topic's bound, windows must be cut without the watermark, or fetching would stop
+// for ever. Every event must be in one window, and memory must be released.
+func TestFullTopic(t *testing.T) {
+	h := newHarness(t)
+	d := h.inputs(EventTime{Width: time.Second, Idle: time.Hour}, 2, nil)
 	const n = maxHeld + 5000
-	nodes := &streams{node: true, parts: [][]place{nil, nil}}
+	nodes := &topicRecords{node: true, parts: [][]record{nil, nil}}
 	for i := range int64(n) {
-		nodes.parts[1] = append(nodes.parts[1], place{1, i, began + i})
+		nodes.parts[1] = append(nodes.parts[1], record{1, i, baseTime + i})
 	}
 	next := []int{0, 0}
 	for next[1] < n {
-		if w.Nodes.Ready() == nil {
-			t.Fatal("nothing is fetched any more")
+		if d.Nodes.Ready() == nil {
+			t.Fatalf("fetching stopped after %d of %d records", next[1], n)
 		}
-		if err := w.Nodes.Add(fetch(&w.Nodes, nodes, next, []int{0, 1000}), time.Now()); err != nil {
-			t.Fatal(err)
-		}
-		drain(t, w)
+		addNext(t, &d.Nodes, nodes, next, []int{0, 1000})
+		d.cutAll(t)
 	}
-	if len(w.windows) == 0 || w.windows[0].cause != "full" || len(w.windows[0].nodes) != 1000 || w.Nodes.held >= maxHeld {
-		t.Errorf("%d windows, %d records are held", len(w.windows), w.Nodes.held)
+	if len(d.windows) == 0 || d.windows[0].cause != "full" || len(d.windows[0].nodes) != 1000 || d.Nodes.held >= maxHeld {
+		t.Errorf("%d windows are cut and %d records held; want a first window of 1000 nodes, cut because the topic is full, and fewer than %d held", len(d.windows), d.Nodes.held, maxHeld)
 	}
-	// The other one begins: what is left is cut.
-	nodes.parts[0] = []place{{0, 0, began + n + 1000}}
-	nodes.parts[1] = append(nodes.parts[1], place{1, n, began + n + 1000})
-	labels := &streams{parts: [][]place{{{0, 0, began + n + 1000}}, {{1, 0, began + n + 1000}}}}
-	play(t, w, rand.New(rand.NewPCG(0, 0)), &streams{node: true, parts: [][]place{nodes.parts[0], nodes.parts[1][n:]}}, labels)
-	if got := once(t, w.windows); got != n {
-		t.Errorf("%d events are in windows, of %d", got, n)
+	// The first partition's watermark now passes all of these windows.
+	end := int64(baseTime + n + 1000)
+	rest := &topicRecords{node: true, parts: [][]record{{{0, 0, end}}, {{1, n, end}}}}
+	labels := &topicRecords{parts: [][]record{{{0, 0, end}}, {{1, 0, end}}}}
+	d.addAll(t, rand.New(rand.NewPCG(0, 0)), rest, labels)
+	if got := countOnce(t, d.windows); got != n {
+		t.Errorf("%d events are in windows, want %d", got, n)
 	}
-	if w.Nodes.held != 2 || w.Nodes.bytes > 4*recordBytes {
-		t.Errorf("%d records of %d bytes are held, and should be 2", w.Nodes.held, w.Nodes.bytes)
+	if d.Nodes.held != 2 || d.Nodes.bytes > 4*recordBytes {
+		t.Errorf("%d records of %d bytes are held, want 2 of at most %d", d.Nodes.held, d.Nodes.bytes, 4*recordBytes)
 	}
 }
 
-// TestPinned has one record of each fetch lie in a window that is not cut: what
-// it keeps of memory counts.
-func TestPinned(t *testing.T) {
-	h := newTheatre(t)
-	w := h.inputs(EventTime{Width: time.Second, Lateness: time.Minute, Idle: time.Hour}, 1, nil)
-	labels := &streams{parts: [][]place{{{0, 0, began + 1e9}}}}
-	if err := w.Labels.Add(fetch(&w.Labels, labels, []int{0}, []int{1}), time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	const fetches, each = 20, 100
-	nodes := &streams{node: true, parts: [][]place{nil}}
-	for i := range int64(fetches * each) {
-		at := began + i*10
+// TestHeldRecordKeepsItsBlock: a block is not released while one of its records is
+// held, so the bound on held bytes must count the whole block. Here one record of each
+// block lies in a window that is not cut yet.
+func TestHeldRecordKeepsItsBlock(t *testing.T) {
+	h := newHarness(t)
+	d := h.inputs(EventTime{Width: time.Second, Lateness: time.Minute, Idle: time.Hour}, 1, nil)
+	labels := &topicRecords{parts: [][]record{{{0, 0, baseTime + 1e9}}}}
+	addNext(t, &d.Labels, labels, []int{0}, []int{1})
+	const blocks, each = 20, 100
+	nodes := &topicRecords{node: true, parts: [][]record{nil}}
+	for i := range int64(blocks * each) {
+		at := baseTime + i*10
 		if i%each == 0 {
 			at += 50_000
 		}
-		nodes.parts[0] = append(nodes.parts[0], place{0, i, at})
+		nodes.parts[0] = append(nodes.parts[0], record{0, i, at})
 	}
-	nodes.parts[0][fetches*each-1].time = began + 109_000 // up to began + 49 s
+	nodes.parts[0][blocks*each-1].time = baseTime + 109_000 // the watermark comes to baseTime + 49 s
 	next := []int{0}
-	for range fetches {
-		if err := w.Nodes.Add(fetch(&w.Nodes, nodes, next, []int{each}), time.Now()); err != nil {
-			t.Fatal(err)
-		}
-		drain(t, w)
+	for range blocks {
+		addNext(t, &d.Nodes, nodes, next, []int{each})
+		d.cutAll(t)
 	}
-	if w.Nodes.held != fetches+1 || w.Nodes.bytes < fetches*each*recordBytes {
-		t.Errorf("%d records are held, and %d bytes", w.Nodes.held, w.Nodes.bytes)
+	if d.Nodes.held != blocks+1 || d.Nodes.bytes < blocks*each*recordBytes {
+		t.Errorf("%d records and %d bytes are held, want %d and at least %d", d.Nodes.held, d.Nodes.bytes, blocks+1, blocks*each*recordBytes)
 	}
-	if b := w.Nodes.buffers[0]; b.consumed != 0 || len(b.beyond) != fetches {
-		t.Errorf("consumed up to %d, and %d ranges beyond", b.consumed, len(b.beyond))
+	if b := d.Nodes.buffers[0]; b.consumed != 0 || len(b.beyond) != blocks {
+		t.Errorf("consumed up to %d with %d ranges beyond, want 0 and %d", b.consumed, len(b.beyond), blocks)
 	}
 }
 
-// TestManyPieces has a window in more pieces than a ledger record may have
-// ranges: it is cut in parts.
-func TestManyPieces(t *testing.T) {
-	h := newTheatre(t)
+// TestTooManyRanges: a window whose records form more ranges than a ledger record may
+// have is cut in several parts, each of which has a valid ledger record.
+func TestTooManyRanges(t *testing.T) {
+	h := newHarness(t)
 	const n = 5 * maxRanges
-	nodes := &streams{node: true, parts: [][]place{nil}}
-	for i := range int64(n) {
-		nodes.parts[0] = append(nodes.parts[0], place{0, 2 * i, began + (i%2)*1000})
+	nodes := &topicRecords{node: true, parts: [][]record{nil}}
+	for i := range int64(n) { // alternating between two windows
+		nodes.parts[0] = append(nodes.parts[0], record{0, 2 * i, baseTime + (i%2)*1000})
 	}
-	nodes.parts[0] = append(nodes.parts[0], place{0, 2 * n, began + 10_000})
-	labels := &streams{parts: [][]place{{{0, 0, began + 10_000}}}}
-	w := h.inputs(EventTime{Width: time.Second, Lateness: time.Second, Idle: time.Hour}, 1, nil)
+	nodes.parts[0] = append(nodes.parts[0], record{0, 2 * n, baseTime + 10_000})
+	labels := &topicRecords{parts: [][]record{{{0, 0, baseTime + 10_000}}}}
+	d := h.inputs(EventTime{Width: time.Second, Lateness: time.Second, Idle: time.Hour}, 1, nil)
 	rng := rand.New(rand.NewPCG(0, 0))
-	play(t, w, rng, nodes, labels)
-	if got := once(t, w.windows); got != n {
-		t.Errorf("%d events are in windows, of %d", got, n)
+	d.addAll(t, rng, nodes, labels)
+	if got := countOnce(t, d.windows); got != n {
+		t.Errorf("%d events are in windows, want %d", got, n)
 	}
-	for i, c := range w.windows {
-		record := ledger.Record{Version: ledger.Version, Ranges: c.ranges}
-		if _, err := ledger.Decode(record.Append(nil)); err != nil || len(c.ranges) > maxRanges {
-			t.Errorf("window %d has %d ranges: %v", i, len(c.ranges), err)
+	for i, c := range d.windows {
+		r := ledger.Record{Version: ledger.Version, Ranges: c.ranges}
+		if _, err := ledger.Decode(r.Append(nil)); err != nil || len(c.ranges) > maxRanges {
+			t.Errorf("window %d has %d ranges, decoded with error %v; want at most %d and no error", i, len(c.ranges), err, maxRanges)
 		}
 	}
-	if len(w.windows) != 6 {
-		t.Errorf("%d windows, want 3 of the first second and 3 of the next", len(w.windows))
+	if len(d.windows) != 6 {
+		t.Errorf("%d windows are cut, want 3 of the first second and 3 of the second", len(d.windows))
 	}
-	replayed(t, h, rng, w.windows, nodes, labels, nil)
+	checkReplay(t, h, rng, d.windows, nodes, labels, nil)
 }
 
-// TestLedgerNamesTwice has ranges that no worker writes.
-func TestLedgerNamesTwice(t *testing.T) {
-	h := newTheatre(t)
-	nodes := stream(rand.New(rand.NewPCG(0, 0)), true, 1, 50, 1, 0, 100)
+// TestReplayRefusesInvalidRanges: ranges that overlap, do not ascend, or were consumed
+// already cannot come from a worker. Replaying them would step an event twice.
+func TestReplayRefusesInvalidRanges(t *testing.T) {
+	h := newHarness(t)
+	nodes := randomRecords(rand.New(rand.NewPCG(0, 0)), true, 1, 50, 1, 0, 100)
 	of := func(from, to int64) ledger.Range {
 		return ledger.Range{Topic: h.names.Nodes, From: from, To: to}
 	}
@@ -541,53 +563,43 @@ func TestLedgerNamesTwice(t *testing.T) {
 		{of(0, 10), of(5, 12)},
 		{of(10, 20), of(0, 5)},
 	} {
-		w := h.inputs(nil, 1, nil)
+		d := h.inputs(nil, 1, nil)
 		ctx, stop := context.WithCancel(t.Context())
-		feed(ctx, &w.Nodes, nodes, rand.New(rand.NewPCG(0, 0)))
-		if err := w.Nodes.Replay(ctx, ranges); err == nil {
-			t.Errorf("%v: no error", ranges)
+		feed(ctx, &d.Nodes, nodes, rand.New(rand.NewPCG(0, 0)))
+		if err := d.Nodes.Replay(ctx, ranges); err == nil {
+			t.Errorf("Replay(%v) gives no error", ranges)
 		}
 		stop()
 	}
-	w := h.inputs(nil, 1, []ledger.Range{of(0, 5), of(7, 9)})
+	consumed := []ledger.Range{of(0, 5), of(7, 9)}
+	d := h.inputs(nil, 1, consumed)
 	for _, g := range []ledger.Range{of(4, 6), of(8, 10), of(6, 12)} {
-		if err := w.Nodes.Replay(t.Context(), []ledger.Range{g}); err == nil {
-			t.Errorf("%v: no error", g)
+		if err := d.Nodes.Replay(t.Context(), []ledger.Range{g}); err == nil {
+			t.Errorf("Replay(%v) after %v were consumed gives no error", g, consumed)
 		}
 	}
 }
 
-// filled has a topic of three partitions with records on a broker.
-func filled(t *testing.T, n int) (*theatre, *kfake.Cluster, func(parts int32, n int)) {
+// newBrokerHarness returns a harness whose broker has the graph's topics with three
+// partitions each, and n nodes in each partition of the nodes topic. send appends n
+// nodes to each of the first parts partitions.
+func newBrokerHarness(t *testing.T, n int) (h *harness, send func(parts int32, n int)) {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	h = newHarness(t)
+	if _, err := topics.Create(t.Context(), h.client, h.names, 3, 1); err != nil {
+		t.Fatal(err)
+	}
+	p, err := h.client.NewProducer(t.Context(), kafka.ProducerConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(cluster.Close)
-	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: cluster.ListenAddrs(), DialFor: 5 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	names, err := topics.Under("filled")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := topics.Create(t.Context(), c, names, 3, 1); err != nil {
-		t.Fatal(err)
-	}
-	p, err := c.NewProducer(t.Context(), kafka.ProducerConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	send := func(parts int32, n int) {
+	send = func(parts int32, n int) {
 		t.Helper()
 		var records []kafka.Record
 		for part := range parts {
 			for i := range n {
 				value := wire.AppendNode(nil, &event.Node{ID: event.ID{Num: int64(i)}, Dense: []float32{1}})
-				records = append(records, kafka.Record{Topic: names.Nodes, Partition: part, Value: value})
+				records = append(records, kafka.Record{Topic: h.names.Nodes, Partition: part, Value: value})
 			}
 		}
 		if err := p.Send(t.Context(), records); err != nil {
@@ -595,13 +607,14 @@ func filled(t *testing.T, n int) (*theatre, *kfake.Cluster, func(parts int32, n 
 		}
 	}
 	send(3, n)
-	return &theatre{c, names}, cluster, send
+	return h, send
 }
 
-// TestBehindWhatIsConsumed has inputs begin behind what was consumed before, ranges
-// apart from the beginning among it.
-func TestBehindWhatIsConsumed(t *testing.T) {
-	h, cluster, _ := filled(t, 20)
+// TestOpenBehindConsumed: inputs that are opened behind consumed ranges, as after a
+// checkpoint, claim exactly the records outside these ranges. Opening them fails if
+// the log ends before a consumed range or has lost a record that is not consumed.
+func TestOpenBehindConsumed(t *testing.T) {
+	h, _ := newBrokerHarness(t, 20)
 	topic := h.names.Nodes
 	consumed := []ledger.Range{
 		{Topic: topic, Partition: 0, From: 0, To: 20},
@@ -611,67 +624,68 @@ func TestBehindWhatIsConsumed(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	w, err := Open(ctx, h.client, Config{Names: h.names}, consumed)
+	in, err := Open(ctx, h.client, Config{Names: h.names}, consumed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for w.Nodes.buffers[1].fetched < 20 || w.Nodes.buffers[2].fetched < 20 {
-		if err := w.Nodes.Add(<-w.Nodes.Ready(), time.Now()); err != nil {
+	for in.Nodes.buffers[1].fetched < 20 || in.Nodes.buffers[2].fetched < 20 {
+		if err := in.Nodes.Add(<-in.Nodes.Ready(), time.Now()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ranges := w.Nodes.claimOldest(w.Nodes.held, nil)
+	ranges := in.Nodes.claimOldest(in.Nodes.held, nil)
 	want := []ledger.Range{
 		{Topic: topic, Partition: 1, From: 5, To: 7},
 		{Topic: topic, Partition: 1, From: 9, To: 12},
 		{Topic: topic, Partition: 2, From: 0, To: 20},
 	}
 	if !slices.Equal(ranges, want) {
-		t.Errorf("%v is left, want %v", ranges, want)
+		t.Errorf("claimed ranges %v, want %v", ranges, want)
 	}
 	want = []ledger.Range{{Topic: topic, Partition: 0, To: 20}, {Topic: topic, Partition: 1, To: 20}, {Topic: topic, Partition: 2, To: 20}}
-	if got := w.Nodes.consumed(nil); !slices.Equal(got, want) {
-		t.Errorf("%v is consumed, want %v", got, want)
+	if got := in.Nodes.consumed(nil); !slices.Equal(got, want) {
+		t.Errorf("consumed ranges %v, want %v", got, want)
 	}
-	// More than there is was consumed, or what is left is gone.
 	if _, err := Open(ctx, h.client, Config{Names: h.names}, []ledger.Range{{Topic: topic, From: 0, To: 21}}); err == nil {
-		t.Error("a log that is shorter than what was consumed of it is no error")
+		t.Error("Open gives no error though a consumed range ends behind the log")
 	}
-	if err := cluster.DeleteRecords(topic, 1, 6); err != nil {
+	if err := h.cluster.DeleteRecords(topic, 1, 6); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(ctx, h.client, Config{Names: h.names}, consumed); err == nil {
-		t.Error("records that are gone before they were consumed are no error")
+		t.Error("Open gives no error though a record was deleted before it was consumed")
 	}
 }
 
-// TestUnknownPartition has a replay come to a partition that was added after the
-// inputs were opened, to one that does not exist, and to the end of one too early.
-func TestUnknownPartition(t *testing.T) {
-	h, cluster, send := filled(t, 3)
+// TestReplayUnknownPartition: a replay finds a partition that was added to the topic
+// after the inputs were opened. A partition that does not exist, or that ends before
+// the range, is an error that names the likely cause, a topic that was created anew.
+func TestReplayUnknownPartition(t *testing.T) {
+	h, send := newBrokerHarness(t, 3)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	w, err := Open(ctx, h.client, Config{Names: h.names}, nil)
+	in, err := Open(ctx, h.client, Config{Names: h.names}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	topic := h.names.Nodes
-	admin := kafkago.Client{Addr: kafkago.TCP(cluster.ListenAddrs()[0])}
+	admin := kafkago.Client{Addr: kafkago.TCP(h.cluster.ListenAddrs()[0])}
 	res, err := admin.CreatePartitions(t.Context(), &kafkago.CreatePartitionsRequest{Topics: []kafkago.TopicPartitionsConfig{{Name: topic, Count: 5}}})
 	if err != nil || res.Errors[topic] != nil {
 		t.Fatal(err, res)
 	}
 	send(5, 2)
-	if err := w.Nodes.Replay(ctx, []ledger.Range{{Topic: topic, Partition: 0, From: 0, To: 4}, {Topic: topic, Partition: 4, From: 0, To: 2}}); err != nil {
+	if err := in.Nodes.Replay(ctx, []ledger.Range{{Topic: topic, Partition: 0, From: 0, To: 4}, {Topic: topic, Partition: 4, From: 0, To: 2}}); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(w.Nodes.claimed); w.Nodes.claimed[n-1].partition() != 4 {
-		t.Errorf("%d chunks were claimed, the last of partition %d", n, w.Nodes.claimed[n-1].partition())
+	claimed := in.Nodes.claimed
+	if got := claimed[len(claimed)-1].partition(); got != 4 {
+		t.Errorf("the last of %d claimed chunks is of partition %d, want 4", len(claimed), got)
 	}
-	w.Nodes.Release()
+	in.Nodes.Release()
 	for _, g := range []ledger.Range{{Topic: topic, Partition: 7, From: 0, To: 1}, {Topic: topic, Partition: 4, From: 2, To: 3}} {
-		if err := w.Nodes.Replay(ctx, []ledger.Range{g}); err == nil || !strings.Contains(err.Error(), "anew") {
-			t.Errorf("%v: %v", g, err)
+		if err := in.Nodes.Replay(ctx, []ledger.Range{g}); err == nil || !strings.Contains(err.Error(), "anew") {
+			t.Errorf("Replay(%v): error %v, want one that contains %q", g, err, "anew")
 		}
 	}
 }

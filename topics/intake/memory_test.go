@@ -10,8 +10,9 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// line is the inputs of a graph, and one fetch that comes again and again.
-type line struct {
+// repeater decodes the same fetch of node events again and again, and cuts windows of
+// it.
+type repeater struct {
 	Inputs
 	decoder wire.Decoder
 	block   *block[event.Node]
@@ -19,55 +20,59 @@ type line struct {
 	window  event.Window
 }
 
-// newLine prepares a fetch of n node events in four partitions.
-func newLine(n int) *line {
-	l := &line{block: &block[event.Node]{}}
-	l.Nodes.source = source[event.Node]{topic: "nodes", decode: (*wire.Decoder).Node}
-	l.Nodes.spare = make(chan *block[event.Node], 1)
+// newRepeater returns a repeater of n node events in four partitions.
+func newRepeater(n int) *repeater {
+	r := &repeater{block: &block[event.Node]{}}
+	r.Nodes.source = source[event.Node]{topic: "nodes", decode: (*wire.Decoder).Node}
+	r.Nodes.spare = make(chan *block[event.Node], 1)
 	for part := range int32(4) {
-		l.Nodes.buffers = append(l.Nodes.buffers, &buffer[event.Node]{partition: part})
+		r.Nodes.buffers = append(r.Nodes.buffers, &buffer[event.Node]{partition: part})
 		for i := range n / 4 {
 			node := event.Node{ID: event.ID{Num: int64(4*i) + int64(part)}, Dense: make([]float32, 128), Neighbours: make([]event.ID, 14)}
-			l.block.answer.Records = append(l.block.answer.Records, kafka.Record{
+			r.block.answer.Records = append(r.block.answer.Records, kafka.Record{
 				Topic: "nodes", Partition: part, Offset: int64(i), Value: wire.AppendNode(nil, &node),
 			})
 		}
 	}
-	return l
+	return r
 }
 
-func (l *line) decode() { l.block.decode(&l.decoder, l.Nodes.decode) }
+func (r *repeater) decode() { r.block.decode(&r.decoder, r.Nodes.decode) }
 
-// run decodes the fetch and makes windows of it, of the given size.
-func (l *line) run(tb testing.TB, size int) {
-	l.decode()
-	if err := l.Nodes.Add(Fetched[event.Node]{block: l.block}, time.Time{}); err != nil {
+// run decodes the fetch, and cuts and releases windows of the given size. The block
+// must be free for reuse afterwards.
+func (r *repeater) run(tb testing.TB, size int) {
+	tb.Helper()
+	r.decode()
+	if err := r.Nodes.Add(Fetched[event.Node]{block: r.block}, time.Time{}); err != nil {
 		tb.Fatal(err)
 	}
-	for l.Nodes.held > 0 {
-		l.ranges = l.Claim(Cut{Nodes: min(size, l.Nodes.held), Cause: "count"}, l.ranges[:0])
-		l.Gather(&l.window)
-		if len(l.window.Nodes) != size {
-			tb.Fatalf("a window of %d nodes", len(l.window.Nodes))
+	for r.Nodes.held > 0 {
+		r.ranges = r.Claim(Cut{Nodes: min(size, r.Nodes.held), Cause: "count"}, r.ranges[:0])
+		r.Gather(&r.window)
+		if len(r.window.Nodes) != size {
+			tb.Fatalf("a window has %d nodes, want %d", len(r.window.Nodes), size)
 		}
-		l.Release()
+		r.Release()
 	}
 	select {
-	case <-l.Nodes.spare:
+	case <-r.Nodes.spare:
 	default:
-		tb.Fatal("the block was not released")
+		tb.Fatal("the block is not released though all of its records are")
 	}
-	for _, b := range l.Nodes.buffers {
-		b.consumed = 0 // the same records come again
+	for _, b := range r.Nodes.buffers {
+		b.consumed = 0 // for the next run, with the same offsets
 	}
 }
 
-func TestWindowsTakeNoMemory(t *testing.T) {
-	const n = 4000
-	l := newLine(n)
-	got := testing.AllocsPerRun(20, func() { l.run(t, 500) })
-	if per := got / n; per > 0.1 {
-		t.Errorf("%v allocations an event", per)
+// TestWindowAllocations: decoding an event and cutting its window reuses memory, so
+// that garbage does not grow with the rate of events.
+func TestWindowAllocations(t *testing.T) {
+	const n, most = 4000, 0.1
+	r := newRepeater(n)
+	got := testing.AllocsPerRun(20, func() { r.run(t, 500) })
+	if perEvent := got / n; perEvent > most {
+		t.Errorf("%v allocations per event, want at most %v", perEvent, most)
 	}
 }
 
@@ -75,17 +80,17 @@ func BenchmarkWindow(b *testing.B) {
 	const n = 4000
 	for _, stage := range []struct {
 		name string
-		run  func(l *line)
+		run  func(r *repeater)
 	}{
-		{"decode", (*line).decode},
-		{"decode and cut", func(l *line) { l.run(b, 500) }},
+		{"decode", (*repeater).decode},
+		{"decode and cut", func(r *repeater) { r.run(b, 500) }},
 	} {
 		b.Run(stage.name, func(b *testing.B) {
-			l := newLine(n)
-			stage.run(l)
+			r := newRepeater(n)
+			stage.run(r)
 			b.ReportAllocs()
 			for b.Loop() {
-				stage.run(l)
+				stage.run(r)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/event")
 		})

@@ -5,6 +5,8 @@ import (
 	"time"
 )
 
+// TestCountOrLinger: a window is cut when enough nodes or labels are held, or when the
+// oldest event has waited for Linger.
 func TestCountOrLinger(t *testing.T) {
 	p := CountOrLinger{Count: 3, Linger: time.Second}
 	for _, c := range []struct {
@@ -12,9 +14,9 @@ func TestCountOrLinger(t *testing.T) {
 		b    Buffered
 		want Cut
 	}{
-		{"nothing is waiting", Buffered{}, Cut{}},
-		{"the first waits", Buffered{Nodes: 1, Waited: 300 * time.Millisecond}, Cut{Within: 700 * time.Millisecond}},
-		{"it has waited long enough", Buffered{Nodes: 1, Waited: time.Second}, Cut{Nodes: 1, Cause: "linger"}},
+		{"nothing is held", Buffered{}, Cut{}},
+		{"linger has not passed", Buffered{Nodes: 1, Waited: 300 * time.Millisecond}, Cut{Within: 700 * time.Millisecond}},
+		{"linger has passed", Buffered{Nodes: 1, Waited: time.Second}, Cut{Nodes: 1, Cause: "linger"}},
 		{"enough nodes", Buffered{Nodes: 5, Labels: 1}, Cut{Nodes: 3, Labels: 1, Cause: "count"}},
 		{"enough labels", Buffered{Labels: 4}, Cut{Labels: 3, Cause: "count"}},
 	} {
@@ -24,6 +26,8 @@ func TestCountOrLinger(t *testing.T) {
 	}
 }
 
+// TestSchedule: each window has the listed number of records, whatever else is held.
+// After the last one the policy Then decides; without it nothing is cut.
 func TestSchedule(t *testing.T) {
 	p := Schedule{Windows: []Size{{Nodes: 2}, {Labels: 1}}}
 	for _, c := range []struct {
@@ -31,10 +35,10 @@ func TestSchedule(t *testing.T) {
 		b    Buffered
 		want Cut
 	}{
-		{"not all of the step is here", Buffered{Nodes: 1, Labels: 9}, Cut{}},
-		{"what comes early waits", Buffered{Nodes: 5, Labels: 9}, Cut{Nodes: 2, Cause: "schedule"}},
-		{"then the labels", Buffered{Window: 1, Nodes: 3, Labels: 9}, Cut{Labels: 1, Cause: "schedule"}},
-		{"after the end, nothing", Buffered{Window: 2, Nodes: 3, Labels: 8}, Cut{}},
+		{"too few nodes are held", Buffered{Nodes: 1, Labels: 9}, Cut{}},
+		{"surplus records stay for later windows", Buffered{Nodes: 5, Labels: 9}, Cut{Nodes: 2, Cause: "schedule"}},
+		{"a window of labels", Buffered{Window: 1, Nodes: 3, Labels: 9}, Cut{Labels: 1, Cause: "schedule"}},
+		{"after the last window", Buffered{Window: 2, Nodes: 3, Labels: 8}, Cut{}},
 	} {
 		if got := p.Cut(c.b); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
@@ -42,16 +46,16 @@ func TestSchedule(t *testing.T) {
 	}
 	p.Then = CountOrLinger{Count: 1}
 	if got := p.Cut(Buffered{Window: 2, Nodes: 3}); got.Cause != "count" {
-		t.Errorf("after the end, with another policy: %+v", got)
+		t.Errorf("after the last window, with the policy Then: %+v, want the cause %q", got, "count")
 	}
 }
 
-// TestEventTime tells what a policy by event time makes of what it is shown, in
-// windows of 10 s with a lateness of 5 s.
+// TestEventTime checks single decisions of a policy with windows of 10 s, a lateness of
+// 5 s and partitions that are idle after 2 s.
 func TestEventTime(t *testing.T) {
 	const s = 1000
 	p := EventTime{Width: 10 * time.Second, Lateness: 5 * time.Second, Idle: 2 * time.Second}
-	came := func(latest ...int64) (parts []Progress) {
+	active := func(latest ...int64) (parts []Progress) {
 		for _, l := range latest {
 			parts = append(parts, Progress{Latest: l})
 		}
@@ -66,25 +70,25 @@ func TestEventTime(t *testing.T) {
 		t    Times
 		want Cut
 	}{
-		{"nothing has come", Times{Oldest: NoTime, Partitions: came(NoTime, NoTime)}, Cut{}},
-		{"one partition has not begun", Times{Oldest: 3 * s, Partitions: came(40*s, NoTime)}, Cut{Within: 2 * time.Second}},
-		{"the window's end has come, late events may", Times{Oldest: 3 * s, Partitions: came(14999, 40*s)}, Cut{Within: 2 * time.Second}},
-		{"no more is expected before its end", Times{Oldest: 3 * s, Partitions: came(15*s, 40*s)}, cut("event-time", 10*s, 10*s)},
-		{"an empty window lies between", Times{Oldest: 23 * s, Partitions: came(40*s, 41*s)}, cut("event-time", 30*s, 30*s)},
-		{"two windows have ended, the oldest is cut", Times{Oldest: 3 * s, Partitions: came(40 * s)}, cut("event-time", 10*s, 30*s)},
-		{"windows end though nothing is in them", Times{Oldest: NoTime, Partitions: came(40 * s)}, Cut{Closed: 30 * s}},
-		{"before the epoch, too", Times{Oldest: -3 * s, Partitions: came(5 * s)}, Cut{ByTime: true, Cause: "event-time", Before: 0}},
-		{"the beginning belongs to the window", Times{Oldest: -10 * s, Partitions: came(4 * s)}, Cut{Within: 2 * time.Second, Closed: -10 * s}},
-		{"a partition that is quiet is waited for", Times{Oldest: 3 * s, Partitions: append(came(40*s), quiet(4*s, time.Second))}, Cut{Within: time.Second, Closed: -10 * s}},
-		{"but not for ever", Times{Oldest: 3 * s, Partitions: append(came(40*s), quiet(4*s, 2*time.Second))}, cut("event-time", 10*s, 30*s)},
-		{"nor one that never began", Times{Oldest: 3 * s, Partitions: append(came(40*s), quiet(NoTime, time.Minute))}, cut("event-time", 10*s, 30*s)},
-		{"all are silent", Times{Oldest: 33 * s, Partitions: []Progress{quiet(33*s, time.Minute), quiet(4*s, time.Minute)}}, cut("idle", 40*s, 40*s)},
-		{"all are silent, and nothing is left", Times{Oldest: NoTime, Partitions: []Progress{quiet(33*s, time.Minute)}}, Cut{}},
-		{"an answer is asked for again soon, not at once", Times{Oldest: 3 * s, Partitions: append(came(9*s), quiet(4*s, 2*time.Second-1))}, Cut{Within: soonest, Closed: -10 * s}},
-		{"a buffer is full", Times{Oldest: 3 * s, Full: true, Partitions: came(9 * s)}, Cut{ByTime: true, Cause: "full", Before: 10 * s}},
-		{"it is full of what has no time", Times{Oldest: NoTime, Full: true, Untimed: true, Partitions: came(NoTime)}, Cut{ByTime: true, Cause: "full", Before: NoTime + 1}},
-		{"what has no time waits for the next window", Times{Oldest: 3 * s, Untimed: true, Waited: 500 * time.Millisecond, Partitions: came(9 * s)}, Cut{Within: 1500 * time.Millisecond}},
-		{"but not for long", Times{Oldest: 3 * s, Untimed: true, Waited: 2 * time.Second, Partitions: came(9 * s)}, Cut{ByTime: true, Cause: "idle", Before: NoTime + 1}},
+		{"no event was fetched", Times{Oldest: NoTime, Partitions: active(NoTime, NoTime)}, Cut{}},
+		{"a partition without an event holds the watermark back", Times{Oldest: 3 * s, Partitions: active(40*s, NoTime)}, Cut{Within: 2 * time.Second}},
+		{"the watermark is just below the window's end", Times{Oldest: 3 * s, Partitions: active(14999, 40*s)}, Cut{Within: 2 * time.Second}},
+		{"the watermark is at the window's end", Times{Oldest: 3 * s, Partitions: active(15*s, 40*s)}, cut("event-time", 10*s, 10*s)},
+		{"an empty window is not cut", Times{Oldest: 23 * s, Partitions: active(40*s, 41*s)}, cut("event-time", 30*s, 30*s)},
+		{"of two windows that have ended the oldest is cut", Times{Oldest: 3 * s, Partitions: active(40 * s)}, cut("event-time", 10*s, 30*s)},
+		{"windows are closed though no record is held", Times{Oldest: NoTime, Partitions: active(40 * s)}, Cut{Closed: 30 * s}},
+		{"a window before 1970", Times{Oldest: -3 * s, Partitions: active(5 * s)}, Cut{ByTime: true, Cause: "event-time", Before: 0}},
+		{"a window contains its beginning", Times{Oldest: -10 * s, Partitions: active(4 * s)}, Cut{Within: 2 * time.Second, Closed: -10 * s}},
+		{"a quiet partition holds the watermark back", Times{Oldest: 3 * s, Partitions: append(active(40*s), quiet(4*s, time.Second))}, Cut{Within: time.Second, Closed: -10 * s}},
+		{"an idle partition does not hold the watermark back", Times{Oldest: 3 * s, Partitions: append(active(40*s), quiet(4*s, 2*time.Second))}, cut("event-time", 10*s, 30*s)},
+		{"an idle partition without an event does not either", Times{Oldest: 3 * s, Partitions: append(active(40*s), quiet(NoTime, time.Minute))}, cut("event-time", 10*s, 30*s)},
+		{"all partitions are idle", Times{Oldest: 33 * s, Partitions: []Progress{quiet(33*s, time.Minute), quiet(4*s, time.Minute)}}, cut("idle", 40*s, 40*s)},
+		{"all partitions are idle and no record is held", Times{Oldest: NoTime, Partitions: []Progress{quiet(33*s, time.Minute)}}, Cut{}},
+		{"the next call is not before soonest", Times{Oldest: 3 * s, Partitions: append(active(9*s), quiet(4*s, 2*time.Second-1))}, Cut{Within: soonest, Closed: -10 * s}},
+		{"the topic is full", Times{Oldest: 3 * s, Full: true, Partitions: active(9 * s)}, Cut{ByTime: true, Cause: "full", Before: 10 * s}},
+		{"the topic is full of untimed records", Times{Oldest: NoTime, Full: true, Untimed: true, Partitions: active(NoTime)}, Cut{ByTime: true, Cause: "full", Before: NoTime + 1}},
+		{"an untimed record waits for the next window", Times{Oldest: 3 * s, Untimed: true, Waited: 500 * time.Millisecond, Partitions: active(9 * s)}, Cut{Within: 1500 * time.Millisecond}},
+		{"an untimed record waits no longer than Idle", Times{Oldest: 3 * s, Untimed: true, Waited: 2 * time.Second, Partitions: active(9 * s)}, Cut{ByTime: true, Cause: "idle", Before: NoTime + 1}},
 	} {
 		if got := p.Cut(Buffered{Times: func() Times { return c.t }}); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)

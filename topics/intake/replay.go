@@ -25,6 +25,8 @@ func (in *Input[E]) Replay(ctx context.Context, ranges []ledger.Range) error {
 		if err != nil {
 			return err
 		}
+		// In nearly all windows of a partition there is one range, at the front of the
+		// buffer.
 		if to := ranges[0].To; n == 1 && (len(b.chunks) == 0 || b.chunks[0].first() >= ranges[0].From) && len(b.beyond) == 0 {
 			for len(b.chunks) > 0 {
 				c := &b.chunks[0]
@@ -65,7 +67,7 @@ func (in *Input[E]) await(ctx context.Context, ranges []ledger.Range) (*buffer[E
 		case g.From < b.first:
 			return nil, fmt.Errorf("the ledger names offsets %d to %d of %s partition %d, which the topic no longer has: restore it from a backup or a mirror, and set retention.ms=-1", g.From, g.To, in.topic, g.Partition)
 		case g.From < before || g.From < b.consumed || slices.ContainsFunc(b.beyond, func(s span) bool { return s.from < g.To && g.From < s.to }):
-			return nil, fmt.Errorf("the ledger names offsets %d to %d of %s partition %d twice: a worker did not write this", g.From, g.To, in.topic, g.Partition)
+			return nil, fmt.Errorf("the ledger names offsets %d to %d of %s partition %d twice: no worker writes such a record", g.From, g.To, in.topic, g.Partition)
 		}
 		before = g.To
 	}
@@ -89,8 +91,8 @@ func (in *Input[E]) await(ctx context.Context, ranges []ledger.Range) (*buffer[E
 	return b, nil
 }
 
-// find waits briefly for a partition that the ledger names and that did not exist when
-// the input was opened, and has it fetched.
+// find waits a few seconds for a partition that the ledger names and that did not exist when
+// the input was opened, and makes the fetching goroutine look for it.
 func (in *Input[E]) find(ctx context.Context, at kafka.TopicPartition) error {
 	const tries, pause = 30, 100 * time.Millisecond
 	for range tries {
