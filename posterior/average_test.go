@@ -7,7 +7,9 @@ import (
 	"testing"
 )
 
-// Samples are drawn with the same bits at every level, however odd the moments.
+// TestAveragesKernels: the averages over samples have the same bits at every kernel level
+// and are finite, also for means and variances that are NaN, infinite or at the limits of
+// float64.
 func TestAveragesKernels(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	for _, shape := range [][3]int{{1, 8, 1}, {3, 8, 2}, {7, 16, 5}, {5, 24, 3}, {40, 64, 16}, {2, 8, chunkSamples + 3}} {
@@ -32,7 +34,7 @@ func TestAveragesKernels(t *testing.T) {
 			all := slices.Concat(d.average, d.total, d.dot[:])
 			for _, x := range all {
 				if !isFinite(x) {
-					t.Fatalf("%v", x)
+					t.Fatalf("an average is %v, want it finite", x)
 				}
 			}
 			return all
@@ -40,7 +42,8 @@ func TestAveragesKernels(t *testing.T) {
 	}
 }
 
-// The most that a sampled probability is off by is what float32 is off by.
+// TestAveragesAreNearTheFormula: averages over samples agree with the formula in float64,
+// up to the rounding of float32.
 func TestAveragesAreNearTheFormula(t *testing.T) {
 	const classes, lanes, samples = 40, 64, 16
 	rng := rand.New(rand.NewPCG(13, 14))
@@ -73,17 +76,17 @@ func TestAveragesAreNearTheFormula(t *testing.T) {
 	}
 }
 
-// Single precision's exponential is off by less than the distance of two numbers.
+// TestExpSingle: the error of expSingle is at most one unit in the last place of float32.
 func TestExpSingle(t *testing.T) {
 	for x := float32(0); x >= -least; x -= 0.00013 {
 		want := math.Exp(float64(x))
 		near := float32(want)
 		ulp := float64(math.Nextafter32(near, 2)) - float64(near)
 		if got := float64(expSingle(x)); math.Abs(got-want) > ulp {
-			t.Fatalf("e^%v is %v, want %v", x, got, want)
+			t.Fatalf("expSingle(%v) = %v, want %v", x, got, want)
 		}
 	}
 	if expSingle(0) != 1 {
-		t.Errorf("e^0 is %v", expSingle(0))
+		t.Errorf("expSingle(0) = %v, want 1", expSingle(0))
 	}
 }

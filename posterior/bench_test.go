@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A window of the size of the paper's ogbn-arxiv batches.
+// arxiv returns a posterior and a labelled batch with the sizes of the paper's ogbn-arxiv
+// stream.
 func arxiv() (Gaussian, Rows, []int32) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	q := randomGaussian(rng, 64, 40)
@@ -36,7 +37,7 @@ func BenchmarkPredictive(b *testing.B) {
 	}
 }
 
-// Collect and Apply, as a head does them.
+// BenchmarkLearn measures the update of the online head by one batch.
 func BenchmarkLearn(b *testing.B) {
 	q, rows, labels := arxiv()
 	head := NewOnline(q, DefaultConfig())
@@ -46,8 +47,8 @@ func BenchmarkLearn(b *testing.B) {
 	}
 }
 
-// One epoch's loss and gradients over a graph of Cora's size, and over rows with
-// as many classes as ogbn-arxiv has.
+// BenchmarkLoss measures the loss and gradients of one epoch: for a graph of Cora's size,
+// with and without a learned temperature, and for rows with as many classes as ogbn-arxiv.
 func BenchmarkLoss(b *testing.B) {
 	for _, c := range []struct{ n, dim, classes, hidden int }{{2708, 32, 7, 16}, {2708, 32, 7, 0}, {500, 64, 40, 16}} {
 		b.Run(fmt.Sprintf("n=%d/d=%d/C=%d/hidden=%d", c.n, c.dim, c.classes, c.hidden), func(b *testing.B) {

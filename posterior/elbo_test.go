@@ -11,8 +11,8 @@ import (
 
 func noise() *rand.Rand { return rand.New(rand.NewPCG(42, 43)) }
 
-// wide returns a layer whose parameters are all far from where they start, so
-// that no term of a gradient is small, and rows for it.
+// wide returns a layer whose parameters are all far from their initial values, so that
+// every term of a gradient counts, and n labelled rows for it.
 func wide(tempHidden, n int) (v *Variational, z []float64, labels []int32) {
 	const dim, classes = 4, 3
 	v = NewVariational(dim, classes, tempHidden, 1)
@@ -34,6 +34,8 @@ func wide(tempHidden, n int) (v *Variational, z []float64, labels []int32) {
 	return v, z, labels
 }
 
+// TestLossGradients compares the gradients with central differences of the loss, for every
+// parameter and for the embeddings.
 func TestLossGradients(t *testing.T) {
 	for _, c := range []struct{ hidden, samples, n int }{{0, 10, 6}, {5, 10, 6}, {6, 3, 6}, {3, 1, 6}, {9, 2, blockRows + 9}} {
 		v, z, labels := wide(c.hidden, c.n)
@@ -61,7 +63,7 @@ func TestLossGradients(t *testing.T) {
 		names := []string{"mean", "log-variance", "W1", "B1", "W2", "B2"}
 		params := v.Params()
 		if want := map[bool]int{false: 2, true: 6}[c.hidden > 0]; len(params) != want || len(grads) != want {
-			t.Fatalf("%d parameters and %d gradients, want %d", len(params), len(grads), want)
+			t.Fatalf("got %d parameters and %d gradients, want %d of each", len(params), len(grads), want)
 		}
 		for k := range params {
 			check(names[k], params[k], grads[k])
@@ -69,8 +71,8 @@ func TestLossGradients(t *testing.T) {
 	}
 }
 
-// The loss is eq:elbo with the frozen posterior and temperature put into
-// plain formulas, from many samples.
+// TestLossIsTheELBO: the loss is the paper's eq:elbo, computed here by plain formulas from
+// the frozen posterior and temperature, with many samples of the weights.
 func TestLossIsTheELBO(t *testing.T) {
 	v, z, labels := wide(5, 4)
 	v.Samples = 20_000
@@ -101,17 +103,18 @@ func TestLossIsTheELBO(t *testing.T) {
 	}
 	wantClose(t, "ELL", []float64{got.ELL}, []float64{ell}, 0.01)
 	wantClose(t, "KL", []float64{got.KL}, []float64{kl}, 1e-12)
-	prior := math.Pow(temperature.B2-math.Log(math.E-1), 2) // around τ = 1
+	prior := math.Pow(temperature.B2-math.Log(math.E-1), 2) // its mean is the B2 with τ = 1
 	for _, w := range temperature.W2 {
 		prior += w * w
 	}
 	prior *= 0.5 * v.TemperaturePrecision
 	wantClose(t, "total", []float64{got.Total}, []float64{-got.ELL + (0.5*kl+prior)/float64(len(labels))}, 1e-12)
 	if got.Correct != correct {
-		t.Errorf("%d correct, want %d", got.Correct, correct)
+		t.Errorf("Correct = %d, want %d", got.Correct, correct)
 	}
 }
 
+// TestLossGolden compares the two terms of the ELBO with values computed in Python.
 func TestLossGolden(t *testing.T) {
 	var g laplaceGolden
 	golden(t, "laplace.json", &g)
@@ -134,12 +137,14 @@ func TestLossGolden(t *testing.T) {
 	wantClose(t, "ELL", []float64{got.ELL}, []float64{d.ELL}, 3e-3)
 }
 
+// TestLossIsReproducible: equal random sources give equal bits, and Loss does not allocate
+// once its buffers have grown.
 func TestLossIsReproducible(t *testing.T) {
 	a, z, labels := wide(5, 20)
 	b, _, _ := wide(5, 20)
 	da, db := make([]float64, len(z)), make([]float64, len(z))
 	if la, lb := a.Loss(z, labels, 1, noise(), da), b.Loss(z, labels, 1, noise(), db); la != lb {
-		t.Errorf("%+v and %+v", la, lb)
+		t.Errorf("loss %+v, then %+v from the same seed", la, lb)
 	}
 	wantSame(t, "dz", da, db)
 	for k := range a.Grads() {
@@ -147,12 +152,12 @@ func TestLossIsReproducible(t *testing.T) {
 	}
 	rng := noise()
 	if n := testing.AllocsPerRun(10, func() { a.Loss(z, labels, 1, rng, da) }); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations a call, want none", n)
 	}
 }
 
-// Zero embeddings and extreme parameters must not give a gradient that is no
-// number.
+// TestLossStaysFinite: loss and gradients are finite for zero and large embeddings and for
+// extreme parameters, since one NaN would spoil all weights.
 func TestLossStaysFinite(t *testing.T) {
 	for _, c := range []struct{ z, logVar, b2 float64 }{
 		{0, -4, 0}, {0, -800, 0}, {1, -800, 0}, {1e3, 3, -50}, {1e-200, -4, 0}, {1, 5, 900},
@@ -171,13 +176,15 @@ func TestLossStaysFinite(t *testing.T) {
 		for _, g := range append(v.Grads(), dz, []float64{loss.Total}) {
 			for _, x := range g {
 				if !isFinite(x) {
-					t.Fatalf("%+v: %v", c, g)
+					t.Fatalf("%+v: loss or gradient %v, want finite numbers", c, g)
 				}
 			}
 		}
 	}
 }
 
+// TestVariationalStart: a new layer has a valid posterior and temperatures near 1. A
+// posterior that was frozen does not change with the parameters.
 func TestVariationalStart(t *testing.T) {
 	v := NewVariational(16, 5, 8, 7)
 	q, temperature := v.Posterior()
@@ -192,17 +199,17 @@ func TestVariationalStart(t *testing.T) {
 		wantClose(t, "τ", []float64{temperature.At(rows.Z[16*i : 16*i+16])}, []float64{1}, 0.05)
 	}
 	if _, none := NewVariational(16, 5, 0, 7).Posterior(); none != nil {
-		t.Error("a constant temperature has weights")
+		t.Error("a layer without hidden units has a learned temperature, want none")
 	}
 	before := q.Mean[0]
 	v.Params()[0][0]++
 	if q.Mean[0] != before {
-		t.Error("the frozen posterior moves with the parameters")
+		t.Error("the frozen posterior changed with the parameters")
 	}
 }
 
-// Gradient descent on the loss fits labels that a linear head can fit, and
-// leaves more variance where the rows say nothing.
+// TestVariationalTrains: gradient descent on the loss fits labels that a linear head can
+// fit, and leaves a larger variance in a dimension that the rows do not use.
 func TestVariationalTrains(t *testing.T) {
 	const dim, classes, n, epochs = 4, 3, 90, 400
 	v := NewVariational(dim, classes, 4, 1)
@@ -229,14 +236,16 @@ func TestVariationalTrains(t *testing.T) {
 		}
 	}
 	if loss.Correct < n*95/100 || loss.ELL < -0.5 {
-		t.Errorf("after training: %+v", loss)
+		t.Errorf("loss after training %+v, want 95%% of %d correct and ELL >= -0.5", loss, n)
 	}
 	q, _ := v.Posterior()
 	if seen, unseen := q.Precision[0], q.Precision[(dim-1)*classes]; seen < 1.5*unseen {
-		t.Errorf("precision %v where rows speak, %v where none does", seen, unseen)
+		t.Errorf("precision %v in a used dimension, %v in an unused one, want at least 1.5 times as much", seen, unseen)
 	}
 }
 
+// TestKLWeight: the weight of the KL term is 0 for the first third of the epochs, then
+// rises linearly to 1 in the last.
 func TestKLWeight(t *testing.T) {
 	for _, c := range []struct {
 		epoch, epochs int
@@ -245,7 +254,7 @@ func TestKLWeight(t *testing.T) {
 		{0, 300, 0}, {99, 300, 0}, {100, 300, 0}, {299, 300, 1}, {0, 1, 0}, {1, 2, 1}, {2, 3, 1}, {0, 7, 0}, {6, 7, 1},
 	} {
 		if got := KLWeight(c.epoch, c.epochs); got != c.want {
-			t.Errorf("epoch %d of %d: %v, want %v", c.epoch, c.epochs, got, c.want)
+			t.Errorf("KLWeight(%d, %d) = %v, want %v", c.epoch, c.epochs, got, c.want)
 		}
 	}
 	for e := 101; e < 299; e++ {

@@ -8,22 +8,26 @@ import (
 	"testing"
 )
 
+// TestLearnWithoutRowsChangesNothing: a batch without labels neither forgets nor counts as
+// an update, so that empty windows leave the posterior as it is.
 func TestLearnWithoutRowsChangesNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	head := NewOnline(randomGaussian(rng, 4, 3), Config{Lambda: 0.5, Eta: 1, Beta: 1, Clip: 1})
 	rows, labels := randomRows(rng, 5, 4, 3)
 	if r := head.Learn(rows, labels); r.Step == 0 || head.Version() != 1 {
-		t.Fatalf("report %+v, version %d", r, head.Version())
+		t.Fatalf("report %+v and version %d after a batch, want a step and version 1", r, head.Version())
 	}
 	was := head.AppendState(nil)
 	if r := head.Learn(Rows{}, nil); r != (Report{}) {
-		t.Errorf("report %+v", r)
+		t.Errorf("report %+v of an empty batch, want zeros", r)
 	}
 	if !bytes.Equal(head.AppendState(nil), was) {
-		t.Error("the state changed")
+		t.Error("an empty batch changed the state")
 	}
 }
 
+// TestHeadsKeepTheirPrior: learning does not write to the prior that heads share, and later
+// writes to the prior do not change a head.
 func TestHeadsKeepTheirPrior(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	prior := randomGaussian(rng, 4, 3)
@@ -44,6 +48,8 @@ func TestHeadsKeepTheirPrior(t *testing.T) {
 	wantSame(t, "the static head after learning", a, b)
 }
 
+// TestOnlineLearns: on classes that can be separated, the NLL of the online head falls to a
+// third or less.
 func TestOnlineLearns(t *testing.T) {
 	const dim, classes = 4, 4
 	prior := Gaussian{Dim: dim, Classes: classes, Mean: make([]float64, 16), Precision: make([]float64, 16)}
@@ -71,10 +77,13 @@ func TestOnlineLearns(t *testing.T) {
 		head.Learn(rows, labels)
 	}
 	if last > first/3 {
-		t.Errorf("NLL went from %v to %v", first, last)
+		t.Errorf("NLL %v in the last batch, %v in the first, want a third of it at most", last, first)
 	}
 }
 
+// TestOnlineState: a head with a restored state has the same state and learns the same as
+// the head that was saved. A posterior obtained before SetState is the restored one
+// afterwards.
 func TestOnlineState(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	prior := randomGaussian(rng, 3, 2)
@@ -93,17 +102,19 @@ func TestOnlineState(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b.Version() != 3 || !bytes.Equal(b.AppendState(nil), state) {
-		t.Error("the state is another after the round trip")
+		t.Errorf("restored version %d, want 3 and the saved bytes", b.Version())
 	}
-	wantSame(t, "a posterior asked for before", posterior.Mean, a.Posterior().Mean)
+	wantSame(t, "mean of a posterior obtained before SetState", posterior.Mean, a.Posterior().Mean)
 	rows, labels := randomRows(rng, 5, 3, 2)
 	a.Learn(rows, labels)
 	b.Learn(rows, labels)
 	if !bytes.Equal(a.AppendState(nil), b.AppendState(nil)) {
-		t.Error("heads of one state learn differently")
+		t.Error("the saved and the restored head differ after the same batch")
 	}
 }
 
+// TestSetStateRefuses: a state of another shape or with invalid numbers is an error, and
+// the head keeps the state that it had.
 func TestSetStateRefuses(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	head := NewOnline(randomGaussian(rng, 3, 2), DefaultConfig())
@@ -125,24 +136,28 @@ func TestSetStateRefuses(t *testing.T) {
 		"precision infinite": put(14, math.Float64bits(math.Inf(1))),
 	} {
 		if head.SetState(b) == nil {
-			t.Errorf("%s: accepted", name)
+			t.Errorf("%s: SetState succeeded, want an error", name)
 		}
 		if !bytes.Equal(head.AppendState(nil), good) {
-			t.Fatalf("%s: the state changed", name)
+			t.Fatalf("%s: the refused state changed the head", name)
 		}
 	}
 }
 
+// TestStaticHasNoState: the state of a static head is empty, its version 0, and only an
+// empty state can be restored.
 func TestStaticHasNoState(t *testing.T) {
 	head := NewStatic(Gaussian{Dim: 1, Classes: 2, Mean: []float64{0, 1}, Precision: []float64{1, 1}})
 	if b := head.AppendState([]byte("x")); string(b) != "x" || head.SetState(nil) != nil || head.SetState(b) == nil {
-		t.Error("a static head has a state")
+		t.Errorf("state %q, want none, and an error for SetState of any bytes", b[1:])
 	}
 	if head.Version() != 0 || head.Name() != "static" {
-		t.Error("a static head has a version, or not its name")
+		t.Errorf("version %d and name %q, want 0 and \"static\"", head.Version(), head.Name())
 	}
 }
 
+// FuzzSetState: SetState does not panic, and saving a state that it accepts gives the same
+// bytes.
 func FuzzSetState(f *testing.F) {
 	prior := Gaussian{Dim: 2, Classes: 2, Mean: make([]float64, 4), Precision: []float64{1, 1, 1, 1}}
 	f.Add(NewOnline(prior, DefaultConfig()).AppendState(nil))
@@ -153,11 +168,12 @@ func FuzzSetState(f *testing.F) {
 			return
 		}
 		if !bytes.Equal(head.AppendState(nil), b) {
-			t.Error("accepted bytes are not canonical")
+			t.Error("an accepted state is saved as other bytes")
 		}
 	})
 }
 
+// TestMisusePanics: invalid configurations, shapes and labels panic.
 func TestMisusePanics(t *testing.T) {
 	q := Gaussian{Dim: 2, Classes: 2, Mean: make([]float64, 4), Precision: []float64{1, 1, 1, 1}}
 	rows := Rows{Z: make([]float32, 4), Tau: []float64{1, 1}}
@@ -172,13 +188,6 @@ func TestMisusePanics(t *testing.T) {
 		"samples":           func() { NewPredictive(2, 0) },
 		"classes":           func() { NewPredictive(3, 4).Predict(&q, rows, nil, make([]Uncertainty, 2)) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			defer func() {
-				if recover() == nil {
-					t.Error("no panic")
-				}
-			}()
-			f()
-		})
+		wantPanic(t, name, f)
 	}
 }

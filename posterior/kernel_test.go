@@ -23,7 +23,7 @@ func atLevels(t *testing.T, f func(t *testing.T)) {
 	}
 }
 
-// sameAtLevels fails unless f gives the same bits at every level.
+// sameAtLevels fails unless f returns the same bits at every level.
 func sameAtLevels(t *testing.T, what string, f func() []float64) {
 	t.Helper()
 	var want []float64
@@ -37,6 +37,7 @@ func sameAtLevels(t *testing.T, what string, f func() []float64) {
 	})
 }
 
+// randoms draws n standard normal numbers.
 func randoms(rng *rand.Rand, n int) []float64 {
 	x := make([]float64, n)
 	for i := range x {
@@ -45,11 +46,14 @@ func randoms(rng *rand.Rand, n int) []float64 {
 	return x
 }
 
-// odd numbers, which no arithmetic may take differently.
+// odd are numbers at which kernels could differ: zeros, subnormal and huge numbers, and the
+// ends of the range of exp.
 var odd = []float64{
 	0, math.Copysign(0, -1), 5e-324, -5e-324, 0x1p-1022, 1, -1, 700, -700, -707.999, -708, -708.001, -745, -1e9, 1e300, -1e300, math.MaxFloat64, math.Inf(-1),
 }
 
+// TestProductKernels: the product of matrices of any shape, transposed or with gaps between
+// rows, has the same bits at every level and leaves the gaps unchanged.
 func TestProductKernels(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -57,7 +61,7 @@ func TestProductKernels(t *testing.T) {
 		if rng.IntN(10) == 0 {
 			inner = 1 + rng.IntN(200)
 		}
-		gap := rng.IntN(3) // numbers between rows that are not the matrices'
+		gap := rng.IntN(3) // numbers between rows that do not belong to the matrix
 		a := dense(randoms(rng, (m+gap)*(inner+gap)), m, inner)
 		a.down += gap
 		if rng.IntN(2) == 0 {
@@ -77,6 +81,8 @@ func TestProductKernels(t *testing.T) {
 	}
 }
 
+// TestProductIsTheFormula: product adds to its destination, and accepts transposed matrices
+// and parts of matrices.
 func TestProductIsTheFormula(t *testing.T) {
 	a, b := []float64{1, 2, 3, 4, 5, 6}, []float64{1, -1, 2, -2, 3, -3}
 	atLevels(t, func(t *testing.T) {
@@ -92,7 +98,7 @@ func TestProductIsTheFormula(t *testing.T) {
 	})
 }
 
-// TestProductIsFused: a sum includes the part of a product that rounding would drop.
+// TestProductIsFused: products are added without being rounded first.
 func TestProductIsFused(t *testing.T) {
 	const n = 21
 	x, row := 1+0x1p-30, slices.Repeat([]float64{1 + 0x1p-30}, n)
@@ -104,6 +110,8 @@ func TestProductIsFused(t *testing.T) {
 	})
 }
 
+// TestProductRefuses: shapes that do not fit each other or their memory panic, before a
+// kernel accesses memory outside its slices.
 func TestProductRefuses(t *testing.T) {
 	x := make([]float64, 6)
 	for name, f := range map[string]func(){
@@ -113,17 +121,12 @@ func TestProductRefuses(t *testing.T) {
 		"memory":     func() { product(dense(x, 2, 2), dense(x, 2, 4), dense(x, 4, 2)) },
 		"transposed": func() { product(dense(x, 2, 2), dense(x, 2, 3), dense(x, 2, 3).t()) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			defer func() {
-				if recover() == nil {
-					t.Error("no panic")
-				}
-			}()
-			f()
-		})
+		wantPanic(t, name, f)
 	}
 }
 
+// TestLaneKernels: every kernel over lanes has the same bits at every level, for odd
+// numbers too.
 func TestLaneKernels(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, shape := range [][2]int{{1, 8}, {2, 8}, {3, 16}, {7, 24}, {7, 64}, {40, 64}} {
@@ -135,7 +138,7 @@ func TestLaneKernels(t *testing.T) {
 			x[i%n] = odd[rng.IntN(len(odd))]
 		}
 		sameAtLevels(t, "multiply", func() []float64 {
-			dst := make([]float64, n-3) // the last ones are no whole register
+			dst := make([]float64, n-3) // not a whole number of registers
 			multiply(dst, x, y)
 			return dst
 		})
@@ -203,12 +206,13 @@ func TestLaneKernels(t *testing.T) {
 	}
 }
 
-// The vector exp is the scalar one, over its whole range.
+// TestExponentialsAreExp: the vector kernel has the bits of Exp over its whole range, and a
+// NaN stays in its lane.
 func TestExponentialsAreExp(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		var (
 			s sums
-			a [2 * laneWidth]float64 // a row of zeros is the largest
+			a [2 * laneWidth]float64 // of two rows of logits; the first, zeros, is the larger
 		)
 		for x := 0.0; x > -760; {
 			clear(a[:laneWidth])
@@ -223,11 +227,13 @@ func TestExponentialsAreExp(t *testing.T) {
 		a = [2 * laneWidth]float64{math.NaN()}
 		exponentials(a[:], laneWidth, &s)
 		if !math.IsNaN(s.total[0]) || s.total[1] != 2 {
-			t.Errorf("totals %v and %v, of a lane with a NaN and of zeros", s.total[0], s.total[1])
+			t.Errorf("totals %v of a lane with NaN and %v of zeros, want NaN and 2", s.total[0], s.total[1])
 		}
 	})
 }
 
+// TestLog: Log agrees with math.Log up to an ulp of each, numbers below the least normal
+// one count as it, and Log(1) is exactly 0.
 func TestLog(t *testing.T) {
 	for x := 0x1p-1022; x < 0x1p1023; x *= 1.00731 {
 		wantClose(t, "log", []float64{Log(x)}, []float64{math.Log(x)}, 0x1p-51)
@@ -241,10 +247,12 @@ func TestLog(t *testing.T) {
 		wantClose(t, "log", []float64{Log(x)}, []float64{math.Log(0x1p-1022)}, 0x1p-51)
 	}
 	if Log(1) != 0 {
-		t.Errorf("Log(1) = %v", Log(1))
+		t.Errorf("Log(1) = %v, want 0", Log(1))
 	}
 }
 
+// TestBoxMuller: pairs of normals agree with the formula, have the moments and the
+// distribution function of the standard normal distribution, and are uncorrelated.
 func TestBoxMuller(t *testing.T) {
 	const n = 1 << 18
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -254,7 +262,7 @@ func TestBoxMuller(t *testing.T) {
 	}
 	cos, sin := make([]float64, n), make([]float64, n)
 	boxMuller(cos, sin, bits)
-	const se = 1. / 512 // of a mean of n
+	const se = 1. / 512 // standard error of the mean of n normals
 	for name, x := range map[string][]float64{"cosine": cos, "sine": sin} {
 		mean, sd := stat.MeanStdDev(x, nil)
 		wantClose(t, name+": mean", []float64{mean}, []float64{0}, 5*se)
@@ -266,7 +274,7 @@ func TestBoxMuller(t *testing.T) {
 			worst = max(worst, math.Abs(distuv.UnitNormal.CDF(v)-(float64(i)+0.5)/n))
 		}
 		if worst > 2.5*se { // Kolmogorov-Smirnov at a level of 1e-5
-			t.Errorf("%s: %v from the normal distribution", name, worst)
+			t.Errorf("%s: Kolmogorov-Smirnov statistic %v, want at most %v", name, worst, 2.5*se)
 		}
 	}
 	wantClose(t, "correlation", []float64{stat.Correlation(cos, sin, nil)}, []float64{0}, 5*se)
@@ -285,31 +293,35 @@ func TestBoxMuller(t *testing.T) {
 	}
 }
 
-func TestTurning(t *testing.T) {
+// TestLanes: toLanes transposes rows to lanes, padded with zeros, and fromLanes is its
+// inverse.
+func TestLanes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for _, n := range []int{1, 7, 8, 9, 23, 64} {
 		const cols = 3
 		src := randoms(rng, n*cols)
 		lanes := lanesOf(n) + laneWidth*rng.IntN(3)
-		turned := randoms(rng, cols*lanes)
-		toLanes(turned, src, n, cols)
+		inLanes := randoms(rng, cols*lanes)
+		toLanes(inLanes, src, n, cols)
 		for i := range lanes {
 			for j := range cols {
 				want := 0.0
 				if i < n {
 					want = src[i*cols+j]
 				}
-				if turned[j*lanes+i] != want {
-					t.Fatalf("%d rows: entry %d, %d is %v, want %v", n, i, j, turned[j*lanes+i], want)
+				if inLanes[j*lanes+i] != want {
+					t.Fatalf("%d rows: row %d, column %d is %v, want %v", n, i, j, inLanes[j*lanes+i], want)
 				}
 			}
 		}
 		back := make([]float64, n*cols)
-		fromLanes(back, cols, turned, n, cols)
-		wantSame(t, "turned back", back, src)
+		fromLanes(back, cols, inLanes, n, cols)
+		wantSame(t, "back from lanes", back, src)
 	}
 }
 
+// TestChosenLevel: the environment may ask for a lower level than the best of the machine,
+// not for a higher one.
 func TestChosenLevel(t *testing.T) {
 	for _, c := range []struct {
 		wish string
@@ -330,7 +342,8 @@ func TestChosenLevel(t *testing.T) {
 	}
 }
 
-// What the package gives is the same at every level, to the bit.
+// TestLevelsAgree: losses, gradients, predictions and the learned state have the same bits
+// at every level, so that replays agree between machines.
 func TestLevelsAgree(t *testing.T) {
 	for _, c := range []struct{ n, dim, classes, hidden, samples int }{
 		{1, 1, 1, 1, 1}, {9, 3, 2, 5, 3}, {70, 16, 7, 16, 10}, {130, 33, 40, 17, 4}, {65, 8, 5, 0, 2},
@@ -367,7 +380,7 @@ func TestLevelsAgree(t *testing.T) {
 			if got := head.AppendState(nil); want == nil {
 				want = got
 			} else if !bytes.Equal(got, want) {
-				t.Error("the head learns something else")
+				t.Error("the head learned another state than at the plain level")
 			}
 		})
 	}

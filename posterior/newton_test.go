@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// randomSparse returns rows; some have no entry and some have one column
-// twice in neighbouring rows.
+// randomSparse draws a sparse matrix in which about a third of the entries are stored.
 func randomSparse(rng *rand.Rand, rows, columns int) *Sparse {
 	s := &Sparse{Start: []int{0}}
 	for range rows {
@@ -22,13 +21,14 @@ func randomSparse(rng *rand.Rand, rows, columns int) *Sparse {
 	return s
 }
 
+// TestSparseKernels: operations on sparse matrices have the same bits at every level.
 func TestSparseKernels(t *testing.T) {
 	rng := rand.New(rand.NewPCG(61, 62))
 	for range 200 {
 		rows, columns, stride := rng.IntN(6), 1+rng.IntN(25), laneWidth*(1+rng.IntN(3))
 		s := randomSparse(rng, rows, columns)
 		m, r, w, start := randoms(rng, columns*stride), randoms(rng, rows*stride), randoms(rng, rows*stride), randoms(rng, columns*stride)
-		sameAtLevels(t, "sparse rows", func() []float64 {
+		sameAtLevels(t, "sparse matrix", func() []float64 {
 			dst, g, h, squares := randoms(rng, rows*stride), slices.Clone(start), slices.Clone(start), slices.Clone(start)
 			s.Product(dst, m, stride)
 			s.AddTransposed(g, h, r, w, stride)
@@ -38,6 +38,7 @@ func TestSparseKernels(t *testing.T) {
 	}
 }
 
+// TestSparseIsTheFormula compares operations on sparse matrices with plain loops.
 func TestSparseIsTheFormula(t *testing.T) {
 	rng := rand.New(rand.NewPCG(63, 64))
 	const rows, columns, stride = 5, 30, 2 * laneWidth
@@ -59,7 +60,7 @@ func TestSparseIsTheFormula(t *testing.T) {
 	near := func(what string, got, want []float64) {
 		for i, x := range want {
 			if math.Abs(got[i]-x) > 1e-12 {
-				t.Errorf("%s %d is %v, want %v", what, i, got[i], x)
+				t.Errorf("%s[%d] = %v, want %v", what, i, got[i], x)
 			}
 		}
 	}
@@ -74,7 +75,8 @@ func TestSparseIsTheFormula(t *testing.T) {
 	near("square", c, squares)
 }
 
-// Nothing beyond the matrices is read or written.
+// TestSparseRefusesWrongShapes: shapes that do not fit panic, before a kernel accesses
+// memory outside its slices.
 func TestSparseRefusesWrongShapes(t *testing.T) {
 	s := &Sparse{Start: []int{0, 2}, Column: []int32{0, 3}, Value: []float64{1, 2}}
 	negative := &Sparse{Start: []int{0, 1}, Column: []int32{-1}, Value: []float64{1}}
@@ -91,17 +93,12 @@ func TestSparseRefusesWrongShapes(t *testing.T) {
 		"a step of 7 numbers": func() { NewtonStep(row[1:], row, row, row, row, row) },
 		"a longer start":      func() { Advance(row, row, row, m, row) },
 	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s: no panic", what)
-				}
-			}()
-			f()
-		}()
+		wantPanic(t, what, f)
 	}
 }
 
+// TestLayerKernels: the kernels of Newton steps, centred products and row-wise softmax have
+// the same bits at every level and agree with their formulas.
 func TestLayerKernels(t *testing.T) {
 	rng := rand.New(rand.NewPCG(65, 66))
 	for _, n := range []int{0, 8, 16, 40, 56} {
@@ -124,7 +121,7 @@ func TestLayerKernels(t *testing.T) {
 			dst, sum := make([]float64, n), slices.Clone(sum)
 			AddCentred(sum, dst, a, by, mean)
 			if x := (a[n-1] - mean[c[1]-1]) * by[c[0]-1]; dst[n-1] != x {
-				t.Errorf("%v, want %v", dst[n-1], x)
+				t.Errorf("last centred entry %v, want %v", dst[n-1], x)
 			}
 			return append(sum, dst...)
 		})
@@ -148,7 +145,7 @@ func TestLayerKernels(t *testing.T) {
 					sum += x
 				}
 				if most[i] != slices.Max(a[i*c[1]:(i+1)*c[1]]) || math.Abs(sum-total[i]) > 1e-12 {
-					t.Errorf("row %d: %v and %v, want %v", i, most[i], total[i], sum)
+					t.Errorf("row %d: largest %v and total %v, want %v and %v", i, most[i], total[i], slices.Max(a[i*c[1]:(i+1)*c[1]]), sum)
 				}
 			}
 			return slices.Concat(e, most, total)
@@ -161,10 +158,12 @@ func TestLayerKernels(t *testing.T) {
 		want += prior[i] * d * d
 	}
 	if got := Advance(m, held, step, start, prior); math.Abs(got-want) > 1e-12 {
-		t.Errorf("the sum is %v, want %v", got, want)
+		t.Errorf("Advance = %v, want %v", got, want)
 	}
 }
 
+// TestRaise: Raise raises every number that is below the floor to it, infinities included,
+// for any number of them.
 func TestRaise(t *testing.T) {
 	rng := rand.New(rand.NewPCG(69, 70))
 	atLevels(t, func(t *testing.T) {
@@ -186,7 +185,8 @@ func TestRaise(t *testing.T) {
 	})
 }
 
-// Exponentials and Logarithms are Exp and Log, of any number of numbers.
+// TestExponentialsAndLogarithms: Exponentials and Logarithms have the bits of Exp and Log,
+// for any number of numbers.
 func TestExponentialsAndLogarithms(t *testing.T) {
 	rng := rand.New(rand.NewPCG(67, 68))
 	atLevels(t, func(t *testing.T) {

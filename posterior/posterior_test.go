@@ -13,8 +13,8 @@ import (
 	"gonum.org/v1/gonum/stat/distmv"
 )
 
-// golden reads a file of golden values into dst, or skips the test where there
-// are none.
+// golden reads a file of golden values into dst. It skips the test if there is no such
+// file.
 func golden(t *testing.T, name string, dst any) {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -36,7 +36,7 @@ func golden(t *testing.T, name string, dst any) {
 	}
 }
 
-// flat puts the rows of a matrix side by side.
+// flat concatenates the rows of a matrix.
 func flat(m [][]float64) (f []float64) {
 	for _, row := range m {
 		f = append(f, row...)
@@ -64,6 +64,18 @@ func wantClose(t *testing.T, what string, got, want []float64, tol float64) {
 			t.Fatalf("%s[%d] = %v, want %v", what, i, got[i], want[i])
 		}
 	}
+}
+
+// wantPanic fails unless f panics.
+func wantPanic(t *testing.T, name string, f func()) {
+	t.Helper()
+	defer func() {
+		t.Helper()
+		if recover() == nil {
+			t.Errorf("%s: no panic", name)
+		}
+	}()
+	f()
 }
 
 // wantSame fails unless got and want have the same bits.
@@ -103,7 +115,7 @@ func randomRows(rng *rand.Rand, n, dim, classes int) (Rows, []int32) {
 	return r, labels
 }
 
-// plainSoftmax is softmax(zᵀM / τ) as eq:lik has it.
+// plainSoftmax is the paper's eq:lik: softmax(zᵀM / τ).
 func plainSoftmax(q *Gaussian, z []float32, tau float64) []float64 {
 	p, sum := make([]float64, q.Classes), 0.0
 	for c := range p {
@@ -120,14 +132,16 @@ func plainSoftmax(q *Gaussian, z []float32, tau float64) []float64 {
 	return p
 }
 
+// TestExp: Exp agrees with math.Exp up to an ulp of each, is 0 below its range and infinite
+// above, and NaN for NaN.
 func TestExp(t *testing.T) {
 	worst := 0.0
 	for x := -707.9; x < 708.9; x += 0.00917 {
 		got, want := Exp(x), math.Exp(x)
 		worst = max(worst, math.Abs(got-want)/want)
 	}
-	if worst > 0x1p-51 { // either is within 1 ulp of the truth
-		t.Errorf("relative error %g", worst)
+	if worst > 0x1p-51 { // both are within 1 ulp of e^x
+		t.Errorf("relative error %g, want at most %g", worst, 0x1p-51)
 	}
 	for _, c := range []struct{ x, want float64 }{
 		{0, 1}, {math.Copysign(0, -1), 1}, {-709, 0}, {-1e300, 0}, {math.Inf(-1), 0}, {710, math.Inf(1)}, {math.Inf(1), math.Inf(1)}, {1e-300, 1},
@@ -137,10 +151,12 @@ func TestExp(t *testing.T) {
 		}
 	}
 	if got := Exp(math.NaN()); !math.IsNaN(got) {
-		t.Errorf("Exp(NaN) = %v", got)
+		t.Errorf("Exp(NaN) = %v, want NaN", got)
 	}
 }
 
+// TestGaussianValidate: a Gaussian whose sizes disagree or whose numbers are not valid is
+// an error.
 func TestGaussianValidate(t *testing.T) {
 	good := func() Gaussian {
 		return Gaussian{Dim: 2, Classes: 3, Mean: make([]float64, 6), Precision: []float64{1, 2, 3, 4, 5, 6}}
@@ -163,15 +179,16 @@ func TestGaussianValidate(t *testing.T) {
 		q := good()
 		spoil(&q)
 		if q.Validate() == nil {
-			t.Errorf("%s: valid", name)
+			t.Errorf("%s: Validate succeeded, want an error", name)
 		}
 	}
 }
 
+// TestTemperature compares the temperature with its formula, and without a network with 1.
 func TestTemperature(t *testing.T) {
 	var none *Temperature
 	if got := none.At([]float32{1, 2}); got != 1 || none.Validate() != nil {
-		t.Errorf("no temperature: τ = %v, %v", got, none.Validate())
+		t.Errorf("nil temperature: τ = %v, Validate %v, want 1 and nil", got, none.Validate())
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, hidden := range []int{1, 5, 32, 33, 70} {
@@ -204,21 +221,23 @@ func TestTemperature(t *testing.T) {
 	}
 }
 
+// TestTemperatureStaysPositiveAndFinite: the temperature is at least its floor and finite
+// for any output of the network, since logits are divided by it.
 func TestTemperatureStaysPositiveAndFinite(t *testing.T) {
 	m := Temperature{Dim: 1, Hidden: 1, W1: []float64{1}, B1: []float64{0}, W2: []float64{1}}
 	for _, b := range []float64{-1e300, -800, -50, 0, 50, 800, 1e300} {
 		m.B2 = b
 		if tau := m.At([]float32{1}); !(tau >= tauFloor) || math.IsInf(tau, 1) {
-			t.Errorf("τ = %v at h = %v", tau, b)
+			t.Errorf("τ = %v for the output %v, want it finite and at least %v", tau, b, tauFloor)
 		}
 	}
 	m.B2 = math.NaN()
 	if m.Validate() == nil {
-		t.Error("a weight that is no number is valid")
+		t.Error("Validate accepts a weight that is NaN")
 	}
 	m.B2, m.W2 = 0, nil
 	if m.Validate() == nil {
-		t.Error("missing weights are valid")
+		t.Error("Validate accepts missing weights")
 	}
 }
 
@@ -239,7 +258,8 @@ func softmax(a []float64) {
 // top returns the index of the largest entry, the lowest of equal ones.
 func top(a []float64) int { return slices.Index(a, slices.Max(a)) }
 
-// TestKL holds KL to gonum's for full covariances, and Distance to its definition.
+// TestKL compares KL with that of gonum's normal distributions, and Distance with its
+// definition.
 func TestKL(t *testing.T) {
 	rng := rand.New(rand.NewPCG(31, 32))
 	random := func() (q Gaussian, n *distmv.Normal) {
@@ -251,14 +271,14 @@ func TestKL(t *testing.T) {
 		}
 		n, ok := distmv.NewNormal(q.Mean, sigma, nil)
 		if !ok {
-			t.Fatal("not positive definite")
+			t.Fatal("the covariance is not positive definite")
 		}
 		return q, n
 	}
 	q, qn := random()
 	p, pn := random()
 	if got, want := q.KL(&p), (distmv.KullbackLeibler{}).DistNormal(qn, pn); math.Abs(got-want) > 1e-12*want {
-		t.Errorf("KL %v, want %v", got, want)
+		t.Errorf("KL = %v, want %v", got, want)
 	}
 	var mean, variance float64
 	for i := range q.Mean {
@@ -266,14 +286,14 @@ func TestKL(t *testing.T) {
 		variance += math.Pow(1/q.Precision[i]-1/p.Precision[i], 2)
 	}
 	if m, v := q.Distance(&p); math.Abs(m-math.Sqrt(mean)) > 1e-12 || math.Abs(v-math.Sqrt(variance)) > 1e-12 {
-		t.Errorf("distance %v and %v, want %v and %v", m, v, math.Sqrt(mean), math.Sqrt(variance))
+		t.Errorf("Distance = %v of means, %v of variances, want %v and %v", m, v, math.Sqrt(mean), math.Sqrt(variance))
 	}
 	if m, v := q.Distance(&q); q.KL(&q) != 0 || m != 0 || v != 0 {
-		t.Errorf("KL %v and distance %v, %v from itself", q.KL(&q), m, v)
+		t.Errorf("KL %v and distances %v and %v from itself, want 0", q.KL(&q), m, v)
 	}
 	q.Precision[2] = 0 // forgotten entirely
 	if kl := q.KL(&p); !(kl > 1e10) || math.IsInf(kl, 0) || q.Variance(2) != 1e12 {
-		t.Errorf("KL %v, variance %v of a forgotten weight", kl, q.Variance(2))
+		t.Errorf("KL %v and variance %v of a forgotten weight, want finite above 1e10, and 1e12", kl, q.Variance(2))
 	}
 }
 
@@ -284,13 +304,14 @@ func collect(q *Gaussian, rows Rows, labels []int32, cfg Config) statistics {
 	return s
 }
 
-// apply is update into a new posterior.
+// apply returns the posterior after the update, in new memory.
 func apply(q, anchor *Gaussian, s statistics, cfg Config) (next Gaussian, r Report) {
 	r = update(&next, q, anchor, &s, cfg)
 	return next, r
 }
 
-// TestUpdateOfABatchInParts: a batch may be added in parts.
+// TestUpdateOfABatchInParts: the update by a batch whose statistics were added in two parts
+// is that of Proposition 1, computed by hand.
 func TestUpdateOfABatchInParts(t *testing.T) {
 	q := Gaussian{Dim: 1, Classes: 2, Mean: []float64{0, 0}, Precision: []float64{1, 1}}
 	cfg := Config{Lambda: 1, Eta: 1, Clip: 10}

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
+// TestMAP compares MAP with the formula eq:lik.
 func TestMAP(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	q := randomGaussian(rng, 5, 4)
@@ -21,7 +22,8 @@ func TestMAP(t *testing.T) {
 	}
 }
 
-// Rows go through MAP in blocks; each is as it is alone.
+// TestMAPOfBlocks: MAP works in blocks of rows, and a row has the same bits in any block as
+// alone.
 func TestMAPOfBlocks(t *testing.T) {
 	const dim, classes = 5, 9
 	rng := rand.New(rand.NewPCG(3, 1))
@@ -37,6 +39,7 @@ func TestMAPOfBlocks(t *testing.T) {
 	}
 }
 
+// TestMAPIsStable: huge logits give probabilities of 0 and 1, not NaN.
 func TestMAPIsStable(t *testing.T) {
 	q := Gaussian{Dim: 1, Classes: 3, Mean: []float64{1, 0, -1}, Precision: []float64{1, 1, 1}}
 	got := make([]float64, 6)
@@ -78,6 +81,8 @@ func (g *laplaceGolden) posterior() Gaussian {
 	return q
 }
 
+// TestStatisticsGolden compares the statistics of labelled rows with the diagonal of the
+// generalised Gauss-Newton matrix, computed in Python.
 func TestStatisticsGolden(t *testing.T) {
 	var g laplaceGolden
 	golden(t, "laplace.json", &g)
@@ -93,6 +98,8 @@ func TestStatisticsGolden(t *testing.T) {
 	wantClose(t, "GGN diagonal", s.precision, flat(g.WithoutBias.Diagonal), 1e-6)
 }
 
+// TestPredictiveGolden compares the plug-in and the Monte Carlo predictive with values
+// computed in Python.
 func TestPredictiveGolden(t *testing.T) {
 	var g laplaceGolden
 	golden(t, "laplace.json", &g)
@@ -107,15 +114,16 @@ func TestPredictiveGolden(t *testing.T) {
 	mc, se := flat(d.MonteCarlo), flat(d.StandardError)
 	for i := range mc {
 		if math.Abs(got[i]-mc[i]) > 5*se[i]+1e-3 {
-			t.Errorf("probability %d is %v, Monte Carlo %v ± %v", i, got[i], mc[i], se[i])
+			t.Errorf("probability %d is %v, want %v ± %v", i, got[i], mc[i], se[i])
 		}
 	}
 	NewPredictive(q.Classes, 64).Predict(&q, rows, got, nil)
 	wantClose(t, "expected softmax from 64 samples", got, flat(d.Expected), 0.04)
 }
 
-// Sampling C logits is sampling d_e·C weights: the logits have the same
-// distribution, and the predictive the same mean and split.
+// TestPredictiveSamplesTheWeights: sampling C logits is equivalent to sampling d_e·C
+// weights. The logits have the same distribution, and the predictive has the same mean and
+// uncertainties.
 func TestPredictiveSamplesTheWeights(t *testing.T) {
 	const dim, classes, n, samples = 6, 4, 5, 40_000
 	rng := rand.New(rand.NewPCG(2, 3))
@@ -128,7 +136,7 @@ func TestPredictiveSamplesTheWeights(t *testing.T) {
 
 	for i, tau := range rows.Tau {
 		z := rows.Z[i*dim : (i+1)*dim]
-		drawn := make([][]float64, classes) // logits of class c
+		drawn := make([][]float64, classes) // logits, by class
 		mean := make([]float64, classes)
 		var aleatoric float64
 		w := q.Clone()
@@ -175,7 +183,8 @@ func TestPredictiveSamplesTheWeights(t *testing.T) {
 	}
 }
 
-// From a few samples, the split is the formula on those samples.
+// TestSplitIsTheFormula: with few samples, the mean and the uncertainties are those of the
+// formula on the same samples.
 func TestSplitIsTheFormula(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 5))
 	const dim, classes, n, samples = 3, 5, 8, 7
@@ -212,6 +221,8 @@ func TestSplitIsTheFormula(t *testing.T) {
 	}
 }
 
+// TestSplitOfACertainPosterior: with variances near 0 the predictive is MAP, and the
+// epistemic uncertainty is 0.
 func TestSplitOfACertainPosterior(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 7))
 	q := randomGaussian(rng, 4, 3)
@@ -225,11 +236,13 @@ func TestSplitOfACertainPosterior(t *testing.T) {
 	wantClose(t, "probabilities", got, mode, 1e-6)
 	for _, u := range split {
 		if u.Epistemic < 0 || u.Epistemic > 1e-6 || u.Aleatoric > u.Total {
-			t.Errorf("split %+v of a posterior without spread", u)
+			t.Errorf("uncertainty %+v with variances near 0, want an epistemic part in [0, 1e-6]", u)
 		}
 	}
 }
 
+// TestPredictiveIsAFunctionOfItsInputs: the samples depend neither on how rows are divided
+// into calls nor on earlier calls, and Predict does not allocate in steady state.
 func TestPredictiveIsAFunctionOfItsInputs(t *testing.T) {
 	const n, cut = 2*blockRows + 10, 5
 	rng := rand.New(rand.NewPCG(8, 9))
@@ -241,14 +254,15 @@ func TestPredictiveIsAFunctionOfItsInputs(t *testing.T) {
 	p.Predict(&q, rows.part(0, cut, 4), nil, b[:cut])
 	NewPredictive(3, 16).Predict(&q, rows.part(cut, n, 4), nil, b[cut:])
 	if !slices.Equal(a, b) {
-		t.Errorf("%v, want %v", b, a)
+		t.Errorf("uncertainties of two calls %v, want those of one %v", b, a)
 	}
 	if n := testing.AllocsPerRun(10, func() { p.Predict(&q, rows, nil, a) }); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations a call, want none", n)
 	}
 }
 
-// Serve is MAP of each posterior, and Split of the one that serves, to the bit.
+// TestServe: Serve has the bits of MAP for each posterior, and of the uncertainties of
+// Predict for the one that serves.
 func TestServe(t *testing.T) {
 	const n, classes = 2*blockRows + 10, 5
 	rng := rand.New(rand.NewPCG(8, 10))
@@ -262,19 +276,21 @@ func TestServe(t *testing.T) {
 		p.Serve(posteriors, serves, rows, probs, split)
 		p.Predict(q, rows, nil, want)
 		if !slices.Equal(split, want) {
-			t.Errorf("%v, want %v", split, want)
+			t.Errorf("posterior %d serves: uncertainties %v, want %v", serves, split, want)
 		}
 		for h, q := range posteriors {
 			MAP(q, rows, mode)
 			for i, x := range mode {
 				if got := probs[(2*(i/classes)+h)*classes+i%classes]; got != float32(x) {
-					t.Fatalf("number %d of posterior %d is %v, want %v", i, h, got, x)
+					t.Fatalf("posterior %d, probability %d is %v, want %v", h, i, got, x)
 				}
 			}
 		}
 	}
 }
 
+// TestNormals: the points for each class have mean 0 and variance 1 exactly, and are spread
+// like quantiles of the normal distribution.
 func TestNormals(t *testing.T) {
 	for _, samples := range []int{1, 2, 16, 101} {
 		const classes = 5
@@ -289,7 +305,7 @@ func TestNormals(t *testing.T) {
 			for s, x := range column {
 				square += x * x
 				if samples > 1 && math.Abs(distuv.UnitNormal.CDF(x)-(float64(s)+0.5)/float64(samples)) > 0.1 {
-					t.Errorf("normal %d of %d is %v", s, samples, x)
+					t.Errorf("point %d of %d is %v, far from its quantile", s, samples, x)
 				}
 			}
 			if samples > 1 {

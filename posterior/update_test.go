@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/gonum/diff/fd"
 )
 
-// algorithm1 is the body of the paper's Algorithm 1, as it reads.
+// algorithm1 is the body of the paper's Algorithm 1, in its order and with plain loops.
 func algorithm1(q, star *Gaussian, rows Rows, labels []int32, cfg Config) (Gaussian, Report) {
 	next := q.Clone()
 	var r Report
@@ -58,6 +58,8 @@ var updateConfigs = map[string]Config{
 	"large epsilon": {Lambda: 0.97, Eta: 1, Clip: 1, Epsilon: 3},
 }
 
+// TestUpdateIsAlgorithm1 compares the update, and the head that uses it, with the paper's
+// Algorithm 1.
 func TestUpdateIsAlgorithm1(t *testing.T) {
 	for name, cfg := range updateConfigs {
 		t.Run(name, func(t *testing.T) {
@@ -75,10 +77,10 @@ func TestUpdateIsAlgorithm1(t *testing.T) {
 				wantClose(t, "precision", got.Precision, want.Precision, 1e-12)
 				wantClose(t, "step", []float64{report.Step}, []float64{wantReport.Step}, 1e-12)
 				if report.Clipped != wantReport.Clipped {
-					t.Errorf("%d entries clipped, want %d", report.Clipped, wantReport.Clipped)
+					t.Errorf("Clipped = %d, want %d", report.Clipped, wantReport.Clipped)
 				}
 				if r := head.Learn(rows, labels); r != report {
-					t.Errorf("the head reports %+v, Apply %+v", r, report)
+					t.Errorf("the head reports %+v, want %+v", r, report)
 				}
 				wantSame(t, "the head's mean", head.Posterior().Mean, got.Mean)
 				wantSame(t, "the head's precision", head.Posterior().Precision, got.Precision)
@@ -88,6 +90,8 @@ func TestUpdateIsAlgorithm1(t *testing.T) {
 	}
 }
 
+// TestUpdateGolden compares predictions and updates over a stream of batches with values
+// computed in Python.
 func TestUpdateGolden(t *testing.T) {
 	var g struct {
 		Mean, Variance [][]float64
@@ -135,8 +139,9 @@ func TestUpdateGolden(t *testing.T) {
 	}
 }
 
-// The scaled statistics are gradient and diagonal Hessian of the
-// log-likelihood of eq:lik with respect to W.
+// TestScaledStatisticsAreDerivatives: with Scaled, the statistics are the gradient and the
+// negative diagonal of the Hessian of the log-likelihood of eq:lik with respect to the
+// weights.
 func TestScaledStatisticsAreDerivatives(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	q := randomGaussian(rng, 3, 4)
@@ -162,6 +167,7 @@ func TestScaledStatisticsAreDerivatives(t *testing.T) {
 	}
 }
 
+// TestStatisticsAddUp: the statistics of a batch are the sums over its parts.
 func TestStatisticsAddUp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	const dim, classes, n = 5, 3, 29
@@ -179,8 +185,8 @@ func TestStatisticsAddUp(t *testing.T) {
 	}
 }
 
-// Rows go through Collect in blocks; the sums are those of one row after the
-// other, to the bit.
+// TestCollectBlocksKeepTheOrder: statistics are computed in blocks of rows, and have the
+// bits of adding one row after the other.
 func TestCollectBlocksKeepTheOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	const dim, classes = 6, 7
@@ -198,6 +204,8 @@ func TestCollectBlocksKeepTheOrder(t *testing.T) {
 	}
 }
 
+// TestApplyWritesOnlyItsResult: the update does not write to its arguments, may be in
+// place, and does not allocate.
 func TestApplyWritesOnlyItsResult(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	q, star := randomGaussian(rng, 4, 3), randomGaussian(rng, 4, 3)
@@ -216,15 +224,17 @@ func TestApplyWritesOnlyItsResult(t *testing.T) {
 	wantSame(t, "increment", s.precision, sWas.precision)
 
 	if again := update(&q, &q, &star, &s, cfg); again != report {
-		t.Errorf("in place: %+v, want %+v", again, report)
+		t.Errorf("report of the update in place %+v, want %+v", again, report)
 	}
 	wantSame(t, "in place, mean", q.Mean, next.Mean)
 	wantSame(t, "in place, precision", q.Precision, next.Precision)
 	if n := testing.AllocsPerRun(10, func() { update(&next, &q, &star, &s, cfg) }); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations a call, want none", n)
 	}
 }
 
+// TestBatchWithoutRowsForgetsAndIsAnchored: the update by an empty batch reduces precisions
+// by λ and moves the mean towards the anchor.
 func TestBatchWithoutRowsForgetsAndIsAnchored(t *testing.T) {
 	star := Gaussian{Dim: 1, Classes: 2, Mean: []float64{0, 1}, Precision: []float64{4, 2}}
 	q := Gaussian{Dim: 1, Classes: 2, Mean: []float64{1, 1}, Precision: []float64{10, 20}}
@@ -234,8 +244,8 @@ func TestBatchWithoutRowsForgetsAndIsAnchored(t *testing.T) {
 	wantClose(t, "mean", next.Mean, []float64{1 - 1.0/6, 1}, 1e-15)
 }
 
-// A dimension that no row uses is forgotten until nothing is left of it. Mean
-// and prediction must survive that.
+// TestForgottenDimension: with λ = 0, a dimension that no row uses has precision 0 after an
+// update. Its mean, the state and predictions stay valid.
 func TestForgottenDimension(t *testing.T) {
 	star := Gaussian{Dim: 2, Classes: 2, Mean: []float64{1, -1, 0.5, -0.5}, Precision: []float64{1, 1, 1, 1}}
 	head := NewOnline(star, Config{Lambda: 0, Eta: 1, Clip: 0.1})
@@ -245,7 +255,7 @@ func TestForgottenDimension(t *testing.T) {
 	}
 	q := head.Posterior()
 	if q.Precision[0] != 0 || q.Mean[0] != 1 || q.Mean[1] != -1 {
-		t.Errorf("mean %v, precision %v", q.Mean, q.Precision)
+		t.Errorf("mean %v and precision %v, want 1 and -1, and 0, in the unused dimension", q.Mean, q.Precision)
 	}
 	if err := head.SetState(head.AppendState(nil)); err != nil {
 		t.Error(err)
@@ -255,14 +265,16 @@ func TestForgottenDimension(t *testing.T) {
 	NewPredictive(2, 16).Predict(q, both, nil, split)
 	for _, u := range split {
 		if !(u.Total >= 0 && u.Total <= math.Ln2+1e-12 && u.Epistemic >= 0) {
-			t.Errorf("uncertainty %+v", u)
+			t.Errorf("uncertainty %+v, want entropies of two classes", u)
 		}
 	}
 	if split[1].Epistemic < split[0].Epistemic {
-		t.Errorf("the row that uses the forgotten dimension is no less certain: %+v", split)
+		t.Errorf("uncertainties %+v, want the second row, which uses the forgotten dimension, less certain", split)
 	}
 }
 
+// TestConfigValidate: the error names every invalid field with its value and what to give
+// instead.
 func TestConfigValidate(t *testing.T) {
 	if err := DefaultConfig().Validate(); err != nil {
 		t.Error(err)
@@ -270,11 +282,11 @@ func TestConfigValidate(t *testing.T) {
 	bad := Config{Lambda: 1.5, Eta: 0, Beta: -1, Clip: math.NaN(), Epsilon: math.Inf(1), Gradient: 7}
 	err := bad.Validate()
 	if err == nil {
-		t.Fatal("valid")
+		t.Fatal("Validate accepts an invalid configuration")
 	}
 	for _, want := range []string{"lambda 1.5: give", "eta 0: give", "beta -1: give", "clip NaN: give", "epsilon +Inf: give", "gradient Gradient(7): give"} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is missing from %q", want, err)
+			t.Errorf("got error %q, want it to contain %q", err, want)
 		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestWalk: a walk of variance q is the update from a posterior whose variances
-// are larger by q.
+// TestWalk: the update with a random walk of variance q is the update from a posterior
+// whose variances are larger by q.
 func TestWalk(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -38,7 +38,7 @@ func TestWalk(t *testing.T) {
 		want, _ := apply(&wide, &q, collect(&wide, rows, labels, anchored), anchored)
 		for i := range got.Mean {
 			if !near(got.Mean[i], want.Mean[i]) || !near(got.Precision[i], want.Precision[i]) {
-				t.Fatalf("entry %d: %v, %v, want %v, %v", i, got.Mean[i], got.Precision[i], want.Mean[i], want.Precision[i])
+				t.Fatalf("entry %d: mean %v and precision %v, want %v and %v", i, got.Mean[i], got.Precision[i], want.Mean[i], want.Precision[i])
 			}
 		}
 	}
@@ -56,8 +56,8 @@ func TestWalkForgetsTheKnown(t *testing.T) {
 	for range 100 {
 		q, _ = apply(&q, &q, s, cfg)
 	}
-	// Variances of 0.001 and 1 have grown by 1.
+	// In 100 steps of 0.01, variances of 0.001 and 1 grow by 1.
 	if !near(1/q.Precision[0], 1.001) || !near(1/q.Precision[1], 2) {
-		t.Errorf("variances %v, %v", 1/q.Precision[0], 1/q.Precision[1])
+		t.Errorf("variances %v and %v, want 1.001 and 2", 1/q.Precision[0], 1/q.Precision[1])
 	}
 }
