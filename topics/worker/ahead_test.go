@@ -17,16 +17,17 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// Codes that a broker answers an EndTxn with.
+// Error codes of Kafka that these tests answer an EndTxn request with.
 const (
-	timedOut     = 7  // asked again
-	invalidState = 48 // the session is given up, and the outcome unknown
-	notAllowed   = 53
-	fencedOff    = 90
+	requestTimedOut    = 7  // the client sends the request again
+	invalidTxnState    = 48 // the client gives up the session, and the outcome is unknown
+	txnIDNotAuthorized = 53
+	producerFenced     = 90
 )
 
-// ends answers EndTxn requests with an error code; 0 lets the broker act.
-func ends(c *kfake.Cluster, code func() int16) {
+// answerEndTxn answers every EndTxn request with the error code that the function
+// returns; 0 passes the request on to the broker.
+func answerEndTxn(c *kfake.Cluster, code func() int16) {
 	c.ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
 		n := code()
@@ -39,29 +40,29 @@ func ends(c *kfake.Cluster, code func() int16) {
 	})
 }
 
-// deaf is a listener whose connections can lose the answer to an EndTxn: the
-// broker acts on it, and the connection is gone before it can say so.
-type deaf struct {
+// lossyListener is a broker's listener whose connections can lose the answer to an EndTxn
+// request: the broker acts on the request, and the connection is closed before it answers.
+type lossyListener struct {
 	net.Listener
-	lose *atomic.Bool
+	lose *atomic.Bool // lose the next answer
 }
 
-func (d deaf) Accept() (net.Conn, error) {
-	c, err := d.Listener.Accept()
-	return &deafConn{Conn: c, lose: d.lose}, err
+func (l lossyListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return &lossyConn{Conn: c, lose: l.lose}, err
 }
 
-// deafConn follows the requests that are read from it: a length, then a body
-// that begins with the request's key.
-type deafConn struct {
+// lossyConn parses the requests that the broker reads from it: a length of 4 bytes, then
+// a body that begins with the request's key.
+type lossyConn struct {
 	net.Conn
 	lose   *atomic.Bool
-	left   uint32 // of the body
-	inside bool
-	ending atomic.Bool
+	left   uint32      // bytes of the body that are not read yet
+	inside bool        // some of the body has been read
+	ending atomic.Bool // the last request was an EndTxn
 }
 
-func (c *deafConn) Read(b []byte) (int, error) {
+func (c *lossyConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	switch {
 	case n == 0:
@@ -77,7 +78,7 @@ func (c *deafConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-func (c *deafConn) Write(b []byte) (int, error) {
+func (c *lossyConn) Write(b []byte) (int, error) {
 	if c.ending.Load() && c.lose.CompareAndSwap(true, false) {
 		c.Conn.Close()
 		return 0, net.ErrClosed
@@ -85,46 +86,46 @@ func (c *deafConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// held is a policy that cuts the window numbered at, and those behind it, only
-// when it is let to.
-type held struct {
+// gatedPolicy is a policy that does not cut the window numbered from, or any later one,
+// until the gate is open.
+type gatedPolicy struct {
 	intake.Policy
-	at int64
-	on *atomic.Bool
+	from int64
+	open *atomic.Bool
 }
 
-func (p held) Cut(b intake.Buffered) intake.Cut {
-	if b.Window >= p.at && !p.on.Load() {
+func (p gatedPolicy) Cut(b intake.Buffered) intake.Cut {
+	if b.Window >= p.from && !p.open.Load() {
 		return intake.Cut{Within: time.Millisecond}
 	}
 	return p.Policy.Cut(b)
 }
 
-// TestAhead has windows stepped while the first commit is under way, and that
-// commit go wrong in each of the ways there are. What was stepped ahead is
-// published once, after it; or not at all when another has taken over, or the
-// broker refuses, and then by the next worker.
+// TestAhead: the loop steps further windows while the first commit is under way, and that
+// commit fails in various ways. The windows stepped ahead are published exactly once and
+// after it. If another worker has taken over, this one publishes nothing, and the next
+// worker publishes everything.
 func TestAhead(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		codes []int16 // of the first EndTxns, after windows were stepped ahead
-		lose  bool    // the answer to the first one that the broker acts on
-		tries int     // told of the first commit
+		codes []int16 // answers to the first EndTxn requests after windows were stepped ahead
+		lose  bool    // lose the answer to the first request that the broker acts on
+		tries int     // that the first commit took
 		err   error
 	}{
-		{"nothing goes wrong", nil, false, 1, nil},
-		{"it was not committed", []int16{invalidState}, false, 2, nil},
-		{"it was not committed, twice", []int16{invalidState, invalidState}, false, 3, nil},
-		{"it was committed, and nobody said so", []int16{0, invalidState}, true, 1, nil},
-		{"one answer is lost", []int16{0}, true, 1, nil},
-		{"another has taken over", []int16{fencedOff}, false, 0, worker.ErrOwned},
-		{"it is refused, for a while", []int16{notAllowed}, false, 2, nil},
+		{"no failure", nil, false, 1, nil},
+		{"not committed", []int16{invalidTxnState}, false, 2, nil},
+		{"not committed twice", []int16{invalidTxnState, invalidTxnState}, false, 3, nil},
+		{"committed, the answer lost and the next one an error", []int16{0, invalidTxnState}, true, 1, nil},
+		{"committed, the answer lost", []int16{0}, true, 1, nil},
+		{"fenced by another worker", []int16{producerFenced}, false, 0, worker.ErrOwned},
+		{"not authorized once", []int16{txnIDNotAuthorized}, false, 2, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var lose atomic.Bool
 			cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(session), kfake.ListenFn(func(network, address string) (net.Listener, error) {
 				l, err := net.Listen(network, address)
-				return deaf{l, &lose}, err
+				return lossyListener{l, &lose}, err
 			}))
 			if err != nil {
 				t.Fatal(err)
@@ -134,10 +135,10 @@ func TestAhead(t *testing.T) {
 			w.send(0, 200)
 			var asked, ahead atomic.Bool
 			var n atomic.Int64
-			ends(cluster, func() int16 {
+			answerEndTxn(cluster, func() int16 {
 				asked.Store(true)
 				if !ahead.Load() {
-					return timedOut
+					return requestTimedOut
 				}
 				i := int(n.Add(1)) - 1
 				if i >= len(c.codes) {
@@ -157,44 +158,43 @@ func TestAhead(t *testing.T) {
 				},
 				Committed: func(c worker.Committed) { commits = append(commits, c) },
 			}
-			err = w.run(&tally{}, worker.Config{Hooks: hooks, Policy: held{intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}, 20, &asked}})
+			err = w.run(&tally{}, worker.Config{Hooks: hooks, Policy: gatedPolicy{intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}, 20, &asked}})
 			if c.err != nil {
 				if !errors.Is(err, c.err) {
-					t.Fatalf("the worker ended with %v, want %v", err, c.err)
+					t.Fatalf("the worker ended with error %v, want %v", err, c.err)
 				}
 				if len(commits) > 0 {
-					t.Errorf("a commit was told of: %+v", commits)
+					t.Errorf("the worker reported the commits %+v, want none", commits)
 				}
 				if err := w.run(&tally{}, worker.Config{}); err != nil {
 					t.Fatal(err)
 				}
-				w.check(200, 1)
+				w.checkOutputs(200, 1)
 				return
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
 			if first := commits[0]; first.Tries != c.tries || first.Last >= 20 {
-				t.Errorf("the first commit: %+v, want %d tries and windows before 20", first, c.tries)
+				t.Errorf("the first commit is %+v, want %d tries and a last window before 20", first, c.tries)
 			}
 			last := int64(-1)
 			for _, c := range commits {
 				if c.Last-int64(c.Windows) != last {
-					t.Errorf("%d windows up to %d follow window %d", c.Windows, c.Last, last)
+					t.Errorf("a commit of %d windows up to window %d follows window %d, want no gap and no overlap", c.Windows, c.Last, last)
 				}
 				last = c.Last
 			}
-			w.check(200, 1)
-			// The ledger's chain is that of the engine alone: a replay agrees.
+			w.checkOutputs(200, 1)
 			if err := w.run(&tally{}, worker.Config{}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("a replay of the ledger: %v", err)
 			}
 		})
 	}
 }
 
-// TestInputFails has an input refused after some windows: these are committed,
-// and the error is the worker's.
+// TestInputFails: an input topic can no longer be read after some windows. The worker
+// ends with an error that names the topic, and with all stepped windows committed.
 func TestInputFails(t *testing.T) {
 	cluster := fake(t)
 	w := newFixture(t, cluster.ListenAddrs()[0])
@@ -213,7 +213,7 @@ func TestInputFails(t *testing.T) {
 		}},
 	})
 	if err == nil || !strings.Contains(err.Error(), w.names.Nodes) {
-		t.Fatalf("the worker ended with %v", err)
+		t.Fatalf("the worker ended with error %v, want one that names the topic %s", err, w.names.Nodes)
 	}
 	fault.Load().Remove()
 	recovered := int64(0)
@@ -221,38 +221,38 @@ func TestInputFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	if recovered != last+1 {
-		t.Errorf("%d windows were committed of %d stepped", recovered, last+1)
+		t.Errorf("%d windows were committed, want all %d that were stepped", recovered, last+1)
 	}
-	w.check(50, 1)
+	w.checkOutputs(50, 1)
 }
 
-// TestProduceFails has a session lost in the middle of a transaction of several
-// windows: all of it is produced again.
+// TestProduceFails: the producer session is lost in the middle of a transaction of
+// several windows. All of the transaction is produced again, in one retry.
 func TestProduceFails(t *testing.T) {
 	for _, e := range []*kerr.Error{kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID} {
 		t.Run(e.Message, func(t *testing.T) {
 			cluster := fake(t)
 			w := newFixture(t, cluster.ListenAddrs()[0])
 			w.send(0, 100)
-			tries := 0
-			var asked atomic.Bool
+			retries := 0
+			var failing atomic.Bool // the fault is in place
 			hooks := worker.Hooks{
 				Stepped: func(s worker.Stepped) {
 					if s.Outcome.Window == 5 {
 						cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: w.names.Predictions, Err: e, Count: 1})
-						asked.Store(true)
+						failing.Store(true)
 					}
 				},
-				Committed: func(c worker.Committed) { tries += c.Tries - 1 },
+				Committed: func(c worker.Committed) { retries += c.Tries - 1 },
 			}
-			policy := held{intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}, 6, &asked}
+			policy := gatedPolicy{intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}, 6, &failing}
 			if err := w.run(&tally{}, worker.Config{Hooks: hooks, Policy: policy, CommitInterval: 20 * time.Millisecond}); err != nil {
 				t.Fatal(err)
 			}
-			if tries != 1 {
-				t.Errorf("%d transactions were produced again, not 1", tries)
+			if retries != 1 {
+				t.Errorf("%d transactions were produced again, want 1", retries)
 			}
-			w.check(100, 1)
+			w.checkOutputs(100, 1)
 		})
 	}
 }

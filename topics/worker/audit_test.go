@@ -13,13 +13,13 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-func (w *fixture) audit(e worker.Engine) (worker.Audited, error) {
-	cfg := worker.Config{Names: w.names, Model: "tally", Settings: settings, Classes: []string{"a", "b"}}
-	return worker.Audit(w.t.Context(), w.client, e, cfg, "", nil)
+// audit audits the ledger from its beginning.
+func (w *fixture) audit(e worker.Engine, cfg worker.Config) (worker.Audited, error) {
+	return worker.Audit(w.t.Context(), w.client, e, w.config(cfg), "", nil)
 }
 
-// TestAudit: what was published agrees, over restarts, and again beside a worker
-// that goes on.
+// TestAudit: an audit confirms all records that several workers published one after the
+// other, and counts them.
 func TestAudit(t *testing.T) {
 	onBrokers(t, func(t *testing.T, w *fixture) {
 		for part := range 3 {
@@ -27,20 +27,20 @@ func TestAudit(t *testing.T) {
 			if err := w.run(&tally{}, worker.Config{}); err != nil {
 				t.Fatal(err)
 			}
-			w.settle()
-			got, err := w.audit(&tally{})
+			w.fence()
+			got, err := w.audit(&tally{}, worker.Config{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if want := int64(50 * (part + 1)); got.Predictions != want || got.DeadLetters != int64(part+1) || got.Windows == 0 || got.Chain == "" {
-				t.Errorf("part %d: %+v", part, got)
+				t.Errorf("part %d: audited %+v, want %d predictions and %d dead letters", part, got, want, part+1)
 			}
 		}
 	})
 }
 
-// TestAuditFromCheckpoint: only what came after it is replayed and compared, and
-// that all the same.
+// TestAuditFromCheckpoint: an audit that begins at a checkpoint compares the records after
+// it, and only these, but compares them just as strictly.
 func TestAuditFromCheckpoint(t *testing.T) {
 	onBrokers(t, func(t *testing.T, w *fixture) {
 		dir := t.TempDir()
@@ -51,53 +51,54 @@ func TestAuditFromCheckpoint(t *testing.T) {
 		}
 		list, err := checkpoint.List(dir)
 		if err != nil || len(list) != 1 {
-			t.Fatal(list, err)
+			t.Fatalf("%d checkpoints (error %v), want 1", len(list), err)
 		}
 		w.send(50, 120)
 		if err := w.run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
-		w.settle()
-		cfg := worker.Config{Names: w.names, Model: "tally", Settings: settings, Classes: []string{"a", "b"}, Checkpoints: kept.Checkpoints}
+		w.fence()
+		cfg := w.config(kept)
 		got, err := worker.Audit(t.Context(), w.client, &tally{}, cfg, list[0].Path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got.First != list[0].Window || got.Windows <= got.First || got.Predictions != 70 || got.DeadLetters != 1 {
-			t.Errorf("%+v, want 70 predictions and a dead letter from window %d on", got, list[0].Window)
+			t.Errorf("audited %+v, want 70 predictions and 1 dead letter from window %d on", got, list[0].Window)
 		}
 		cfg.Checkpoints.Restore = func(r io.ReaderAt, size int64) (worker.Keeper, map[string]string, error) {
 			e, meta, err := readTally(r, size)
-			return altered{e.(*tally), &changed{e, 60}}, meta, err
+			return restoredAltering{e.(*tally), &altering{e, 60}}, meta, err
 		}
 		if _, err := worker.Audit(t.Context(), w.client, &tally{}, cfg, list[0].Path, nil); err == nil || !strings.Contains(err.Error(), "not what window") {
-			t.Errorf("another confidence: %v", err)
+			t.Errorf("one confidence differs: error %v, want one that names the record", err)
 		}
 	})
 }
 
-// altered is a changed tally that can be written down.
-type altered struct {
+// restoredAltering is an altering engine in the form that Checkpoints.Restore returns.
+type restoredAltering struct {
 	*tally
-	changed *changed
+	altering *altering
 }
 
-func (e altered) Step(w *event.Window) *event.Outcome { return e.changed.Step(w) }
+func (e restoredAltering) Step(w *event.Window) *event.Outcome { return e.altering.Step(w) }
 
-// TestAuditNamesWhatDiffers: a prediction that is of no window, one that is not
-// what the replay says, one that is missing, and another engine.
-func TestAuditNamesWhatDiffers(t *testing.T) {
+// TestAuditNamesDifference: the error of an audit names the first difference, be it an
+// engine with other hashes, one prediction with another confidence, or a published
+// prediction that is of no window.
+func TestAuditNamesDifference(t *testing.T) {
 	onBrokers(t, func(t *testing.T, w *fixture) {
 		w.send(0, 40)
 		if err := w.run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
-		w.settle()
-		if _, err := w.audit(&shifted{&tally{}}); err == nil || !strings.Contains(err.Error(), "window 0: replay gives") {
-			t.Errorf("another engine: %v", err)
+		w.fence()
+		if _, err := w.audit(&otherChain{&tally{}}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "window 0: replay gives") {
+			t.Errorf("an engine with other hashes: error %v, want one that names window 0", err)
 		}
-		if _, err := w.audit(&changed{&tally{}, 20}); err == nil || !strings.Contains(err.Error(), "not what window") {
-			t.Errorf("another confidence: %v", err)
+		if _, err := w.audit(&altering{&tally{}, 20}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "not what window") {
+			t.Errorf("one confidence differs: error %v, want one that names the record", err)
 		}
 
 		id := event.ID{Num: 7}
@@ -110,28 +111,29 @@ func TestAuditNamesWhatDiffers(t *testing.T) {
 		if err := p.Send(t.Context(), []kafka.Record{{Topic: w.names.Predictions, Partition: kafka.PartitionFor(key, 3), Key: key, Value: forged}}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.audit(&tally{}); err == nil || !strings.Contains(err.Error(), "not of any window in the ledger") {
-			t.Errorf("a forged prediction: %v", err)
+		if _, err := w.audit(&tally{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "not of any window in the ledger") {
+			t.Errorf("a forged prediction: error %v, want one that says that no window has it", err)
 		}
 	})
 }
 
-// shifted is an engine with other hashes.
-type shifted struct{ worker.Engine }
+// otherChain is an engine with the same predictions and other hashes.
+type otherChain struct{ worker.Engine }
 
-func (e *shifted) Step(w *event.Window) *event.Outcome {
+func (e *otherChain) Step(w *event.Window) *event.Outcome {
 	out := e.Engine.Step(w)
 	out.Chain[0]++
 	return out
 }
 
-// changed says something else of one arrival, and hides it from the chain.
-type changed struct {
+// altering is an engine that alters the confidence of one prediction, but not the chain, so
+// that only comparing the published bytes shows the difference.
+type altering struct {
 	worker.Engine
-	left int // arrivals before it
+	left int // predictions before that one
 }
 
-func (e *changed) Step(w *event.Window) *event.Outcome {
+func (e *altering) Step(w *event.Window) *event.Outcome {
 	out := e.Engine.Step(w)
 	if e.left >= 0 && e.left < len(out.Predictions) {
 		out.Predictions[e.left].Confidence += 0.125

@@ -21,48 +21,49 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// written is the state of a tally.
-type written struct {
+// tallyState is the state of a tally as it is stored in a checkpoint.
+type tallyState struct {
 	Chain string
 	Seen  []event.ID
 	Meta  map[string]string
 }
 
 func (e *tally) Snapshot(meta map[string]string) io.ReadCloser {
-	w := written{Chain: hex.EncodeToString(e.chain[:]), Meta: meta}
+	s := tallyState{Chain: hex.EncodeToString(e.chain[:]), Meta: meta}
 	for id := range e.seen {
-		w.Seen = append(w.Seen, id)
+		s.Seen = append(s.Seen, id)
 	}
-	b, err := json.Marshal(w)
+	b, err := json.Marshal(s)
 	if err != nil {
 		panic(err)
 	}
 	return io.NopCloser(bytes.NewReader(b))
 }
 
-// readTally reads a tally back. Every restored one counts in restored.
+// readTally restores a tally from a checkpoint.
 func readTally(r io.ReaderAt, size int64) (worker.Keeper, map[string]string, error) {
 	b, err := io.ReadAll(io.NewSectionReader(r, 0, size))
 	if err != nil {
 		return nil, nil, err
 	}
-	var w written
-	if err := json.Unmarshal(b, &w); err != nil {
+	var s tallyState
+	if err := json.Unmarshal(b, &s); err != nil {
 		return nil, nil, err
 	}
-	chain, err := hex.DecodeString(w.Chain)
+	chain, err := hex.DecodeString(s.Chain)
 	if err != nil || len(chain) != len(event.Hash{}) {
 		return nil, nil, errors.New("no chain")
 	}
 	e := &tally{chain: event.Hash(chain), seen: make(map[event.ID]bool)}
-	for _, id := range w.Seen {
+	for _, id := range s.Seen {
 		e.seen[id] = true
 	}
-	return e, w.Meta, nil
+	return e, s.Meta, nil
 }
 
-// TestCheckpoint: a start goes on from the newest checkpoint that is whole, and
-// steps only what came after it.
+// TestCheckpoint: a worker starts at the newest checkpoint and replays only the windows
+// after it. It skips a checkpoint that is damaged or whose hash is not in the ledger, and
+// starts at the one before.
 func TestCheckpoint(t *testing.T) {
 	onBrokers(t, func(t *testing.T, w *fixture) {
 		dir := t.TempDir()
@@ -97,21 +98,21 @@ func TestCheckpoint(t *testing.T) {
 		run(cfg)
 		first := newest()
 		if saved < 2 {
-			t.Errorf("%d checkpoints were written beside %d windows", saved, first.Window)
+			t.Errorf("%d checkpoints were written while serving %d windows, want at least 2", saved, first.Window)
 		}
 		w.send(100, 150)
 		run(cfg)
 		if from.Checkpoint != first.Window || from.Windows != first.Window {
-			t.Errorf("recovered %+v, want all of it from the checkpoint before window %d", from, first.Window)
+			t.Errorf("recovered %+v, want all windows from the checkpoint before window %d", from, first.Window)
 		}
 		second := newest()
 
-		// Without the checkpoints' help: the same ledger.
+		// A replay from the ledger's beginning must agree with what the worker that
+		// started at a checkpoint wrote.
 		run(worker.Config{})
 
-		// One that is torn is passed over, and so is one of a window that the
-		// ledger has otherwise.
-		whole, err := os.ReadFile(second.Path)
+		// The newest checkpoint is damaged: truncated, emptied, and given another chain.
+		intact, err := os.ReadFile(second.Path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,28 +125,29 @@ func TestCheckpoint(t *testing.T) {
 			func(b []byte) []byte { return nil },
 			func(b []byte) []byte { return bytes.Replace(b, []byte(`\"chain\":\"`), []byte(`\"chain\":\"0`), 1) },
 		} {
-			if err := os.WriteFile(second.Path, damage(bytes.Clone(whole)), 0o600); err != nil {
+			if err := os.WriteFile(second.Path, damage(bytes.Clone(intact)), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			idle := cfg
 			idle.Checkpoints.Every = time.Hour
 			run(idle)
 			if from.Checkpoint != before || from.Windows != second.Window {
-				t.Errorf("recovered %+v, want window %d from a checkpoint before window %d", from, second.Window, before)
+				t.Errorf("recovered %+v, want %d windows and the checkpoint before window %d", from, second.Window, before)
 			}
-			// The end wrote it anew.
+			// A worker that ends without an error writes a checkpoint.
 			if again := newest(); again.Window != second.Window {
-				t.Errorf("the newest is of window %d, want %d", again.Window, second.Window)
+				t.Errorf("the newest checkpoint is before window %d, want %d", again.Window, second.Window)
 			}
 		}
-		w.check(150, 2)
+		w.checkOutputs(150, 2)
 	})
 }
 
-// TestCheckpointInTheMiddleOfAReplay: a worker is told to end when it has a
-// window's nodes and waits for its labels. No checkpoint may take the nodes for
-// taken.
-func TestCheckpointInTheMiddleOfAReplay(t *testing.T) {
+// TestCheckpointDuringReplay: a worker is stopped while it replays a window of which it has
+// claimed the nodes and waits for the labels. The inputs are then ahead of the engine, and
+// a checkpoint of that would lose the nodes, so none is written: the next worker still
+// agrees with the ledger.
+func TestCheckpointDuringReplay(t *testing.T) {
 	cluster := fake(t)
 	w := newFixture(t, cluster.ListenAddrs()[0])
 	w.send(0, 50)
@@ -155,11 +157,11 @@ func TestCheckpointInTheMiddleOfAReplay(t *testing.T) {
 	kept := worker.Checkpoints{Dir: t.TempDir(), Every: time.Hour, Restore: readTally}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	asked := 0
+	fetches := 0
 	fault := cluster.Fault(kfake.Fault{
 		Keys: []kmsg.Key{kmsg.Fetch}, Topic: w.names.Labels, Err: kerr.NotLeaderForPartition, Count: -1,
 		When: func(kmsg.Request) bool {
-			if asked++; asked == 20 {
+			if fetches++; fetches == 20 {
 				cancel()
 			}
 			return true
@@ -174,29 +176,30 @@ func TestCheckpointInTheMiddleOfAReplay(t *testing.T) {
 	if err := w.run(&tally{}, worker.Config{Checkpoints: kept}); err != nil {
 		t.Fatal(err)
 	}
-	w.check(50, 1)
+	w.checkOutputs(50, 1)
 }
 
-// TestCheckpointOfWhatWasNotCommitted: the state is ahead of the ledger when the
-// worker loses the graph; no checkpoint of it is kept.
-func TestCheckpointOfWhatWasNotCommitted(t *testing.T) {
+// TestCheckpointOfUncommittedWindows: another worker takes over while this one's engine is
+// ahead of the ledger. A checkpoint that it has begun is not kept, because its windows were
+// never committed.
+func TestCheckpointOfUncommittedWindows(t *testing.T) {
 	cluster := fake(t)
 	w := newFixture(t, cluster.ListenAddrs()[0])
 	dir := t.TempDir()
 	w.send(0, 50)
-	ends(cluster, func() int16 { return fencedOff })
+	answerEndTxn(cluster, func() int16 { return producerFenced })
 	refused := false
 	err := w.run(&tally{}, worker.Config{
 		Checkpoints: worker.Checkpoints{Dir: dir, Every: time.Nanosecond, Restore: readTally},
 		Hooks:       worker.Hooks{Saved: func(s worker.Saved) { refused = refused || s.Err != nil }},
 	})
 	if !errors.Is(err, worker.ErrOwned) {
-		t.Fatalf("the worker ended with %v", err)
+		t.Fatalf("the worker ended with error %v, want %v", err, worker.ErrOwned)
 	}
 	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
-		t.Errorf("%v was kept (%v)", files, err)
+		t.Errorf("the directory has the files %v (error %v), want none", files, err)
 	}
 	if !refused {
-		t.Error("no checkpoint was begun")
+		t.Error("no checkpoint was begun, so the test has tried nothing")
 	}
 }

@@ -11,26 +11,27 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// obedient is a tally that remembers what it was told, and in which windows.
-type obedient struct {
+// commandRecorder is a tally that records the commands it receives and their windows.
+type commandRecorder struct {
 	tally
-	told    []string
-	windows []int64
+	commands []string
+	windows  []int64 // of each command
 }
 
-func (e *obedient) Step(w *event.Window) *event.Outcome {
+func (e *commandRecorder) Step(w *event.Window) *event.Outcome {
 	for _, c := range w.Commands {
-		e.told = append(e.told, c.Name+" "+c.Model)
+		e.commands = append(e.commands, c.Name+" "+c.Model)
 		e.windows = append(e.windows, w.Number)
 	}
 	out := e.tally.Step(w)
 	out.Refused = slices.Clone(out.Refused)
-	for i := range w.Commands { // so that the count of received records is reached
+	for i := range w.Commands { // so that the outcomes account for every record; see fixture.run
 		out.Refused = append(out.Refused, event.Refusal{Origin: w.Commands[i].Origin, Reason: event.ImpossibleCommand})
 	}
 	return out
 }
 
+// command sends records with these values to the commands topic.
 func (w *fixture) command(values ...string) {
 	w.t.Helper()
 	p, err := w.client.NewProducer(w.t.Context(), kafka.ProducerConfig{})
@@ -46,12 +47,12 @@ func (w *fixture) command(values ...string) {
 	}
 }
 
-// TestCommands: a command is a window of its own, stands in the ledger, and is
-// replayed where it stood.
+// TestCommands: commands have windows without other events, the ledger records their ranges,
+// and a replay gives the engine the same commands in the same windows.
 func TestCommands(t *testing.T) {
 	onBrokers(t, func(t *testing.T, w *fixture) {
 		w.send(0, 20)
-		if err := w.run(&obedient{}, worker.Config{}); err != nil {
+		if err := w.run(&commandRecorder{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
 		promote := func(model string) string {
@@ -59,48 +60,37 @@ func TestCommands(t *testing.T) {
 		}
 		w.command(promote("a"), "{", promote("b"))
 		w.send(20, 40)
-		first := &obedient{}
+		first := &commandRecorder{}
 		if err := w.run(first, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
-		if want := []string{"promote a", "promote b"}; !slices.Equal(first.told, want) {
-			t.Fatalf("told %v, want %v", first.told, want)
+		if want := []string{"promote a", "promote b"}; !slices.Equal(first.commands, want) {
+			t.Fatalf("the engine received the commands %v, want %v", first.commands, want)
 		}
-		w.settle()
-		l, err := ledger.Open(t.Context(), w.client, w.names.Ledger)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var took []ledger.Range
-		for {
-			r, err := l.Next(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if r == nil {
-				break
-			}
+		w.fence()
+		var ranges []ledger.Range
+		for _, r := range w.records() {
 			for _, g := range r.Ranges {
 				if g.Topic != w.names.Commands {
 					continue
 				}
-				if took = append(took, g); r.Cause != "command" || len(r.Ranges) != 1 || !slices.Contains(first.windows, r.Window) {
-					t.Errorf("window %d, cut by %s, has commands among %v; it was told in %v", r.Window, r.Cause, r.Ranges, first.windows)
+				if ranges = append(ranges, g); r.Cause != "command" || len(r.Ranges) != 1 || !slices.Contains(first.windows, r.Window) {
+					t.Errorf("window %d, cut by %s, has commands in its ranges %v, want it cut by command, with one range, and among the engine's windows %v", r.Window, r.Cause, r.Ranges, first.windows)
 				}
 			}
 		}
-		if n := len(took); n == 0 || took[0].From != 0 || took[n-1].To != 3 {
-			t.Errorf("the ledger has %v of three commands", took)
+		if n := len(ranges); n == 0 || ranges[0].From != 0 || ranges[n-1].To != 3 {
+			t.Errorf("the ledger has the command ranges %v, want them to cover offsets 0 to 3", ranges)
 		}
-		again := &obedient{}
-		if err := w.run(again, worker.Config{}); err != nil {
+		replayed := &commandRecorder{}
+		if err := w.run(replayed, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(again.told, first.told) || !slices.Equal(again.windows, first.windows) {
-			t.Errorf("replayed %v in %v, want %v in %v", again.told, again.windows, first.told, first.windows)
+		if !slices.Equal(replayed.commands, first.commands) || !slices.Equal(replayed.windows, first.windows) {
+			t.Errorf("the replay has commands %v in windows %v, want %v in %v", replayed.commands, replayed.windows, first.commands, first.windows)
 		}
-		if found, err := w.audit(&obedient{}); err != nil || found.DeadLetters != 5 {
-			t.Errorf("audit: %d dead letters, %v", found.DeadLetters, err)
+		if audited, err := w.audit(&commandRecorder{}, worker.Config{}); err != nil || audited.DeadLetters != 5 {
+			t.Errorf("audit: %d dead letters and error %v, want 5", audited.DeadLetters, err)
 		}
 	})
 }

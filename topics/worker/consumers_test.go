@@ -3,7 +3,6 @@ package worker_test
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"os"
 	"os/exec"
 	"testing"
@@ -15,23 +14,23 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// TestOthersConsumers: consumers of read-committed records that others have
-// written see every node's prediction once, behind a worker that was fenced with
-// a transaction open: franz-go's, and Java's console consumer where
-// GVBLL_KAFKA_TOOL names the script that can run it.
-func TestOthersConsumers(t *testing.T) {
+// TestOtherConsumers: consumers of other Kafka clients, reading committed records only,
+// see every prediction exactly once, even though a worker was fenced with a transaction
+// open. The consumers are franz-go's and, if GVBLL_KAFKA_TOOL names a script that runs it,
+// Java's console consumer.
+func TestOtherConsumers(t *testing.T) {
 	onBrokers(t, func(t *testing.T, w *fixture) {
 		const nodes = 120
 		w.send(0, nodes/2)
-		first := w.hire(&tally{}, worker.Config{})
-		first.await(t, nodes+1)
-		w.settle() // fences it
+		first := w.startWorker(&tally{}, worker.Config{})
+		first.awaitEvents(t, nodes+1)
+		w.fence()
 		w.send(nodes/2, nodes)
 		<-first.ended
 		if err := w.run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
-		w.settle()
+		w.fence()
 
 		t.Run("franz-go", func(t *testing.T) {
 			k, err := kgo.NewClient(kgo.SeedBrokers(w.addr), kgo.ConsumeTopics(w.names.Predictions),
@@ -52,7 +51,7 @@ func TestOthersConsumers(t *testing.T) {
 						t.Fatal(err)
 					}
 					if seen[p.Node] {
-						t.Errorf("node %v comes twice", p.Node)
+						t.Errorf("the consumer got two predictions of node %v, want one", p.Node)
 					}
 					seen[p.Node] = true
 				})
@@ -64,7 +63,7 @@ func TestOthersConsumers(t *testing.T) {
 		}
 		t.Run("Java", func(t *testing.T) {
 			var stderr bytes.Buffer
-			cmd := exec.CommandContext(context.Background(), tool, "consume", w.addr, w.names.Predictions)
+			cmd := exec.CommandContext(t.Context(), tool, "consume", w.addr, w.names.Predictions)
 			cmd.Stderr = &stderr
 			out, err := cmd.Output()
 			if err != nil {
@@ -73,12 +72,12 @@ func TestOthersConsumers(t *testing.T) {
 			seen := make(map[string]bool)
 			for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
 				if seen[lines.Text()] {
-					t.Errorf("key %q comes twice", lines.Text())
+					t.Errorf("the consumer got two records with key %q, want one", lines.Text())
 				}
 				seen[lines.Text()] = true
 			}
 			if len(seen) != nodes {
-				t.Errorf("%d keys of %d", len(seen), nodes)
+				t.Errorf("the consumer got %d keys, want %d", len(seen), nodes)
 			}
 		})
 	})

@@ -9,13 +9,14 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// TestExclusions: of a node that was forgotten in a window nothing is left in the
-// windows before, and all in those behind.
+// TestExclusions: the events, labels and edges of a node that was forgotten in a window are
+// removed from the windows before it, and kept from that window on. Integer and string ids
+// with the same text are different nodes.
 func TestExclusions(t *testing.T) {
 	number, text, other := event.ID{Num: 7}, event.ID{Str: "7"}, event.ID{Num: 8}
-	var left exclusions
-	left.add(5, []event.Command{{Name: event.Forget, Nodes: []event.ID{number}}, {Name: event.Promote, Nodes: []event.ID{other}}})
-	left.add(3, []event.Command{{Name: event.Forget, Nodes: []event.ID{number}}})
+	var excluded exclusions
+	excluded.add(5, []event.Command{{Name: event.Forget, Nodes: []event.ID{number}}, {Name: event.Promote, Nodes: []event.ID{other}}})
+	excluded.add(3, []event.Command{{Name: event.Forget, Nodes: []event.ID{number}}})
 	window := func(n int64) *event.Window {
 		return &event.Window{
 			Number: n,
@@ -31,28 +32,28 @@ func TestExclusions(t *testing.T) {
 		}
 	}
 	w := window(4)
-	left.remove(w)
+	excluded.remove(w)
 	want := &event.Window{
 		Number: 4,
 		Nodes: []event.Node{
 			{ID: text, Neighbours: []event.ID{other}},
 			{ID: other},
-			{ID: number, Departed: true, ByKey: true}, // of the other node with its key, for all that is known
+			{ID: number, Departed: true, ByKey: true}, // may be the departure of text, which has the same key
 		},
 		Labels: []event.Label{{Node: text}}, Refused: []event.Refusal{{Reason: event.Empty}},
 	}
 	if d := cmp.Diff(want, w, cmpopts.EquateEmpty()); d != "" {
-		t.Error(d)
+		t.Errorf("the window before, -want +got\n%s", d)
 	}
 	w = window(5)
-	left.remove(w)
+	excluded.remove(w)
 	if d := cmp.Diff(window(5), w); d != "" {
-		t.Errorf("behind it: %s", d)
+		t.Errorf("the window of the command, -want +got\n%s", d)
 	}
-	left.add(6, []event.Command{{Name: event.Forget, Nodes: []event.ID{text}}})
+	excluded.add(6, []event.Command{{Name: event.Forget, Nodes: []event.ID{text}}})
 	w = window(4)
-	left.remove(w)
+	excluded.remove(w)
 	if len(w.Nodes) != 1 || len(w.Labels) != 0 {
-		t.Errorf("both forgotten: %+v", w)
+		t.Errorf("number and text forgotten: %+v, want one node and no labels", w)
 	}
 }

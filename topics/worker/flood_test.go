@@ -20,22 +20,20 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// turnstile counts what comes to an engine, refused or not.
-type turnstile struct {
+// eventCounter is a tally that counts the events it receives.
+type eventCounter struct {
 	tally
-	events int
-	// labels are those that were not refused.
-	labels int
+	events int // refused ones included
+	labels int // refused ones not included
 }
 
-func (e *turnstile) Step(w *event.Window) *event.Outcome {
+func (e *eventCounter) Step(w *event.Window) *event.Outcome {
 	e.events += len(w.Nodes) + len(w.Labels) + len(w.Refused)
 	e.labels += len(w.Labels)
 	return e.tally.Step(w)
 }
 
-// hostile returns a record's value that is refused for the reason, a different
-// one each time.
+// hostile returns a random value that is refused for the reason, and headers for it.
 func hostile(rng *rand.Rand, reason event.Reason) (value []byte, headers []kafka.Header) {
 	n := event.Node{ID: event.ID{Num: rng.Int64()}, Dense: []float32{1, 2}, Time: math.MaxInt64}
 	switch reason {
@@ -63,16 +61,17 @@ func hostile(rng *rand.Rand, reason event.Reason) (value []byte, headers []kafka
 	return wire.AppendNode(nil, &n), nil
 }
 
-// The limits of the test's worker, below what a broker takes.
+// Limits of the worker in TestFlood. They are low, so that a broker accepts records beyond
+// them.
 const (
 	maxValue      = 64 << 10
 	maxNeighbours = 1000
 )
 
-// TestFlood: ten times as much poison as events, whole windows of it in a row,
-// nodes that come again and again, and labels that find nothing: every honest
-// node is predicted once, and every refused record is a dead letter that says
-// all that the record said.
+// TestFlood: the inputs have ten times as many bad records as good ones, in runs longer than
+// a window, with nodes that arrive repeatedly and labels of unknown nodes. Every good node
+// is still predicted once, and every refused record becomes a dead letter from which the
+// record can be restored.
 func TestFlood(t *testing.T) {
 	onBrokers(t, func(t *testing.T, w *fixture) {
 		reasons := []event.Reason{
@@ -83,30 +82,30 @@ func TestFlood(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		const honest, poison, labels = 60, 600, 300
+		const good, bad, labels = 60, 600, 300
 		want, sent := make(map[event.Reason]int), 0
-		long := time.UnixMilli(1_000) // a time of its own, long before the worker's
+		past := time.UnixMilli(1_000) // not the time at which the worker runs
 		put := func(topic string, key, value []byte, headers []kafka.Header) {
-			r := kafka.Record{Topic: topic, Partition: kafka.PartitionFor(key, 3), Key: key, Value: value, Headers: headers, Time: long}
+			r := kafka.Record{Topic: topic, Partition: kafka.PartitionFor(key, 3), Key: key, Value: value, Headers: headers, Time: past}
 			if err := p.Send(t.Context(), []kafka.Record{r}); err != nil {
 				t.Fatal(err)
 			}
 			sent++
 		}
-		for i := range honest {
-			for range poison / honest {
+		for i := range good {
+			for range bad / good {
 				reason := reasons[rng.IntN(len(reasons))]
 				value, headers := hostile(rng, reason)
 				put(w.names.Nodes, fmt.Appendf(nil, "%d", rng.IntN(100)), value, headers)
 				want[reason]++
 			}
-			for range labels / honest {
+			for range labels / good {
 				id := event.ID{Num: -rng.Int64() - 1}
 				put(w.names.Labels, wire.AppendKey(nil, id), wire.AppendLabel(nil, &event.Label{Node: id, Class: "a", Time: math.MinInt64}), nil)
 			}
 			put(w.names.Labels, nil, []byte{0x81, 0xa4, 'n', 'o', 'd', 'e', 1}, nil)
 			want[event.UnknownClass]++
-			// Nodes of before come again, with other features and unknown neighbours.
+			// Earlier nodes arrive again, with other features and unknown neighbours.
 			for j := range min(i, 3) {
 				n := event.Node{ID: event.ID{Num: int64(rng.IntN(i))}, Dense: []float32{float32(i), 1e6}, Neighbours: []event.ID{{Num: rng.Int64()}, {Str: strings.Repeat("b", 1024-j)}}}
 				put(w.names.Nodes, wire.AppendKey(nil, n.ID), wire.AppendNode(nil, &n), nil)
@@ -115,8 +114,8 @@ func TestFlood(t *testing.T) {
 			put(w.names.Nodes, wire.AppendKey(nil, n.ID), wire.AppendNode(nil, &n), nil)
 		}
 
-		work := func() *turnstile {
-			e := &turnstile{}
+		run := func() *eventCounter {
+			e := &eventCounter{}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			done := func() {
@@ -124,33 +123,31 @@ func TestFlood(t *testing.T) {
 					cancel()
 				}
 			}
-			err := worker.Run(ctx, w.client, e, worker.Config{
-				Names: w.names, Model: "tally", Settings: settings, Classes: []string{"a", "b"},
+			err := worker.Run(ctx, w.client, e, w.config(worker.Config{
 				Policy: intake.CountOrLinger{Count: 10, Linger: 5 * time.Millisecond},
 				Limits: wire.Limits{MaxValue: maxValue, MaxNeighbours: maxNeighbours},
 				Hooks:  worker.Hooks{TookOver: func(worker.TookOver) { done() }, Committed: func(worker.Committed) { done() }},
-			})
+			}))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if e.events != sent || e.labels != labels {
-				t.Fatalf("%d of %d events, %d of %d labels", e.events, sent, e.labels, labels)
+				t.Fatalf("the engine received %d events and %d labels, want %d and %d", e.events, e.labels, sent, labels)
 			}
 			return e
 		}
-		first := work()
-		w.check(honest, poison+honest)
-		w.isWhole(want)
-		// What was poison is so in a replay, too.
-		if second := work(); second.chain != first.chain {
-			t.Error("a replay of the flood gives another state")
+		first := run()
+		w.checkOutputs(good, bad+good) // plus one label without a class for each good node
+		w.checkDeadLetters(want)
+		if replayed := run(); replayed.chain != first.chain {
+			t.Errorf("a replay gives the chain %x, want %x", replayed.chain, first.chain)
 		}
 	})
 }
 
-// isWhole holds the dead letters to the records that they were made of, and
-// their reasons to what is wanted.
-func (w *fixture) isWhole(want map[event.Reason]int) {
+// checkDeadLetters checks that every dead letter holds the record that it was made of, up to
+// the limit on its value, and that the numbers of reasons are as given.
+func (w *fixture) checkDeadLetters(want map[event.Reason]int) {
 	w.t.Helper()
 	type place struct {
 		topic     string
@@ -174,11 +171,11 @@ func (w *fixture) isWhole(want map[event.Reason]int) {
 		o := refusal.Origin
 		r, ok := records[place{o.Topic, o.Partition, o.Offset}]
 		if !ok {
-			w.t.Errorf("a dead letter of no record: %s/%d:%d", o.Topic, o.Partition, o.Offset)
+			w.t.Errorf("a dead letter of %s partition %d offset %d: the record does not exist or has another dead letter", o.Topic, o.Partition, o.Offset)
 			continue
 		}
-		if errors.Is(err, wire.ErrTruncated) != (len(r.Value) > wire.MaxDeadLetterValue) {
-			w.t.Errorf("a record of %d bytes: %v", len(r.Value), err)
+		if truncated, long := errors.Is(err, wire.ErrTruncated), len(r.Value) > wire.MaxDeadLetterValue; truncated != long {
+			w.t.Errorf("the dead letter of a record of %d bytes: truncated is %t, want %t", len(r.Value), truncated, long)
 		}
 		r.Value = r.Value[:min(len(r.Value), wire.MaxDeadLetterValue)]
 		same := o.Time == r.Time.UnixMilli() && bytes.Equal(o.Key, r.Key) && bytes.Equal(o.Value, r.Value) &&
@@ -187,11 +184,11 @@ func (w *fixture) isWhole(want map[event.Reason]int) {
 			same = same && i < len(r.Headers) && h.Key == r.Headers[i].Key && bytes.Equal(h.Value, r.Headers[i].Value)
 		}
 		if !same {
-			w.t.Errorf("%s: a dead letter of %+.200v says %+.200v", refusal.Reason, r, o)
+			w.t.Errorf("%s: the dead letter of %+.200v holds %+.200v", refusal.Reason, r, o)
 		}
 		delete(records, place{o.Topic, o.Partition, o.Offset})
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		w.t.Error(diff)
+		w.t.Errorf("dead letters by reason, -want +got\n%s", diff)
 	}
 }

@@ -10,63 +10,63 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// scribe is a tally that writes down what it was stepped through, and says how far
-// apart two of them are: by how many nodes.
-type scribe struct {
+// recorder is a tally that keeps copies of the windows it was stepped through. The distance
+// of two recorders is the difference of their numbers of nodes.
+type recorder struct {
 	tally
 	windows []*event.Window
 }
 
-func (e *scribe) Step(w *event.Window) *event.Outcome {
-	kept := &event.Window{Number: w.Number}
+func (e *recorder) Step(w *event.Window) *event.Outcome {
+	c := &event.Window{Number: w.Number}
 	for _, n := range w.Nodes {
 		n.Neighbours = slices.Clone(n.Neighbours)
 		n.ID = n.ID.Clone()
-		kept.Nodes = append(kept.Nodes, n)
+		c.Nodes = append(c.Nodes, n)
 	}
 	for _, l := range w.Labels {
-		kept.Labels = append(kept.Labels, event.Label{Node: l.Node.Clone(), Class: strings.Clone(l.Class)})
+		c.Labels = append(c.Labels, event.Label{Node: l.Node.Clone(), Class: strings.Clone(l.Class)})
 	}
-	e.windows = append(e.windows, kept)
+	e.windows = append(e.windows, c)
 	return e.tally.Step(w)
 }
 
-func (e *scribe) Apart(exact worker.Engine) (d ledger.Distance) {
-	d.Mean = float64(len(e.seen) - len(exact.(*scribe).seen))
+func (e *recorder) Apart(exact worker.Engine) (d ledger.Distance) {
+	d.Mean = float64(len(e.seen) - len(exact.(*recorder).seen))
 	d.Variance = 3
 	return d
 }
 
-func freshScribe() (worker.Engine, error) { return &scribe{}, nil }
+func freshRecorder() (worker.Engine, error) { return &recorder{}, nil }
 
-// neverSaw steps a tally through windows, without what is of some nodes.
-func neverSaw(windows []*event.Window, nodes ...event.ID) *tally {
+// replayWithout steps a fresh tally through the windows, leaving out the nodes with their
+// labels and edges. It is the oracle of what forgetting them must give.
+func replayWithout(windows []*event.Window, nodes ...event.ID) *tally {
 	e := &tally{}
 	for _, w := range windows {
-		left := &event.Window{Number: w.Number}
+		remaining := &event.Window{Number: w.Number}
 		for _, n := range w.Nodes {
 			if !slices.Contains(nodes, n.ID) {
 				n.Neighbours = slices.DeleteFunc(slices.Clone(n.Neighbours), func(id event.ID) bool { return slices.Contains(nodes, id) })
-				left.Nodes = append(left.Nodes, n)
+				remaining.Nodes = append(remaining.Nodes, n)
 			}
 		}
 		for _, l := range w.Labels {
 			if !slices.Contains(nodes, l.Node) {
-				left.Labels = append(left.Labels, l)
+				remaining.Labels = append(remaining.Labels, l)
 			}
 		}
-		e.Step(left)
+		e.Step(remaining)
 	}
 	return e
 }
 
-// forget commands that nodes be forgotten.
+// forget sends a command to forget the nodes with these integer ids.
 func (w *fixture) forget(ids ...int64) (nodes []event.ID) {
 	w.t.Helper()
 	for _, id := range ids {
@@ -76,66 +76,49 @@ func (w *fixture) forget(ids ...int64) (nodes []event.ID) {
 	return nodes
 }
 
-// records reads the ledger as it stands.
-func (w *fixture) records() (records []*ledger.Record) {
-	w.t.Helper()
-	l, err := ledger.Open(w.t.Context(), w.client, w.names.Ledger)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	for {
-		r, err := l.Next(w.t.Context())
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if r == nil {
-			return records
-		}
-		records = append(records, r)
-	}
-}
-
-// work runs a worker until the ledger has all that the topics hold.
-func (w *fixture) work(e worker.Engine, cfg worker.Config) {
+// runUntilConsumed runs a worker until the ranges in the ledger cover every record of the
+// input topics. Unlike run, it does not depend on the outcomes, which do not account for
+// commands that were obeyed or for the events of forgotten nodes.
+func (w *fixture) runUntilConsumed(e worker.Engine, cfg worker.Config) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
-	want := w.count(w.names.Nodes) + w.count(w.names.Labels) + w.count(w.names.Commands)
+	want := w.inputs()
 	l, err := ledger.Open(ctx, w.client, w.names.Ledger)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	owned, whole := make(chan struct{}), make(chan bool, 1)
+	owned, complete := make(chan struct{}), make(chan bool, 1)
 	go func() {
 		defer cancel()
 		<-owned
-		taken := 0
-		for taken < want {
+		consumed := 0
+		for consumed < want {
 			r, err := l.Wait(ctx)
 			if err != nil {
-				whole <- false
+				complete <- false
 				return
 			}
 			if r == nil {
 				continue
 			}
 			for _, g := range r.Ranges {
-				taken += int(g.To - g.From)
+				consumed += int(g.To - g.From)
 			}
 		}
-		whole <- true
+		complete <- true
 	}()
-	cfg.Names, cfg.Model, cfg.Settings, cfg.Classes = w.names, "tally", settings, []string{"a", "b"}
-	cfg.Policy, cfg.Session = intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}, session
+	cfg = w.config(cfg)
+	cfg.Session = session
 	cfg.Hooks = worker.Join(cfg.Hooks, worker.Hooks{TookOver: func(worker.TookOver) { close(owned) }})
-	if err := worker.Run(ctx, w.client, e, cfg); err != nil || !<-whole {
-		w.t.Fatalf("the worker ended with %v, and had not taken all", err)
+	if err := worker.Run(ctx, w.client, e, cfg); err != nil || !<-complete {
+		w.t.Fatalf("the worker ended with error %v before all %d input records were in the ledger", err, want)
 	}
-	w.settle()
+	w.fence()
 }
 
-// forgets returns the chains of the windows in which nodes were forgotten.
-func (w *fixture) forgets() (all []*ledger.Record) {
+// forgetRecords returns the ledger records of the windows in which nodes were forgotten.
+func (w *fixture) forgetRecords() (all []*ledger.Record) {
 	w.t.Helper()
 	for _, r := range w.records() {
 		if r.Forgot != nil {
@@ -145,82 +128,82 @@ func (w *fixture) forgets() (all []*ledger.Record) {
 	return all
 }
 
-// last is the ledger's last record.
-func (w *fixture) last() *ledger.Record {
+// lastRecord returns the ledger's last record.
+func (w *fixture) lastRecord() *ledger.Record {
 	w.t.Helper()
 	all := w.records()
 	return all[len(all)-1]
 }
 
-// TestForget: a worker that forgets nodes is where one is that never saw them, with
-// the same cuts; a node that comes again is one like any other; and whoever
-// replays it agrees: a start, a standby, an audit.
+// TestForget: after nodes are forgotten, the state is that of an engine that was stepped
+// through the same windows without them. A forgotten node that arrives again is a new node.
+// A later start and an audit replay the ledger to the same state.
 func TestForget(t *testing.T) {
 	onBrokers(t, func(t *testing.T, w *fixture) {
-		cfg := worker.Config{Fresh: freshScribe}
+		cfg := worker.Config{Fresh: freshRecorder}
 		w.send(0, 40)
-		saw := &scribe{}
-		w.work(saw, cfg)
-		before := w.last().Chain
+		saw := &recorder{}
+		w.runUntilConsumed(saw, cfg)
+		before := w.lastRecord().Chain
 
 		gone := w.forget(3, 17, 99)
-		var told []worker.Forgotten
-		w.work(&scribe{}, worker.Config{Fresh: freshScribe, Hooks: worker.Hooks{Forgot: func(f worker.Forgotten) { told = append(told, f) }}})
-		if len(told) != 1 || told[0].Nodes != 3 || told[0].Mean != 2 || told[0].Variance != 3 {
-			t.Fatalf("told %+v", told)
+		var calls []worker.Forgotten
+		w.runUntilConsumed(&recorder{}, worker.Config{Fresh: freshRecorder, Hooks: worker.Hooks{Forgot: func(f worker.Forgotten) { calls = append(calls, f) }}})
+		// Node 99 never arrived, so that only two of the three make a difference.
+		if len(calls) != 1 || calls[0].Nodes != 3 || calls[0].Mean != 2 || calls[0].Variance != 3 {
+			t.Fatalf("the hook was called with %+v, want once with 3 nodes and the distances 2 and 3", calls)
 		}
-		forgets := w.forgets()
+		forgets := w.forgetRecords()
 		if len(forgets) != 1 || forgets[0].Forgot.Windows != forgets[0].Window || len(forgets[0].Ranges) != 1 {
-			t.Fatalf("the ledger has %+v", forgets)
+			t.Fatalf("the ledger records of forgetting are %+v, want one with one range and all windows before it replayed", forgets)
 		}
 		windows := append(saw.windows, &event.Window{Number: forgets[0].Window})
-		if want := neverSaw(windows, gone...).chain; forgets[0].Chain != hex.EncodeToString(want[:]) || forgets[0].Chain == before {
-			t.Fatal("another state than that of a worker that never saw the nodes")
+		if want := replayWithout(windows, gone...).chain; forgets[0].Chain != hex.EncodeToString(want[:]) || forgets[0].Chain == before {
+			t.Fatalf("the chain after forgetting is %s, want %x, that of an engine that never saw the nodes", forgets[0].Chain, want)
 		}
 
 		w.send(40, 60)
 		w.send(3, 4)
-		w.work(&scribe{}, cfg)
-		if got := w.seen(3); got != 2 {
-			t.Errorf("a node that came again was predicted %d times in all", got)
+		w.runUntilConsumed(&recorder{}, cfg)
+		if got := w.predictionsOf(3); got != 2 {
+			t.Errorf("the node that arrived again was predicted %d times in all, want 2", got)
 		}
-		// One that was there from the start, and one that was forgotten and is back.
+		// Forget a node for the first time, and one for the second time.
 		w.forget(20)
 		w.forget(3)
 		w.send(60, 70)
-		once := &scribe{}
-		w.work(once, cfg)
-		if len(w.forgets()) < 2 {
-			t.Fatalf("the ledger has %d", len(w.forgets()))
+		w.runUntilConsumed(&recorder{}, cfg)
+		if n := len(w.forgetRecords()); n < 2 {
+			t.Fatalf("the ledger has %d records of forgetting, want at least 2", n)
 		}
-		end := w.last().Chain
+		end := w.lastRecord().Chain
 
-		// A start replays once, without all of them.
+		// A start leaves the forgotten nodes out from the beginning, so that it needs no
+		// second replay.
 		var replays int
-		start := &scribe{}
-		w.work(start, worker.Config{Fresh: func() (worker.Engine, error) { replays++; return &scribe{}, nil }})
+		start := &recorder{}
+		w.runUntilConsumed(start, worker.Config{Fresh: func() (worker.Engine, error) { replays++; return &recorder{}, nil }})
 		if replays > 0 || hex.EncodeToString(start.chain[:]) != end {
-			t.Errorf("a start replayed %d times, to another state: %v", 1+replays, hex.EncodeToString(start.chain[:]) != end)
+			t.Errorf("a start made %d fresh engines and reached chain %x, want none and %s", replays, start.chain, end)
 		}
-		for i, id := range []int64{3, 17, 20, 99} {
+		for _, id := range []int64{3, 17, 20, 99} {
 			if start.seen[event.ID{Num: id}] {
-				t.Errorf("%d: node %d was seen", i, id)
+				t.Errorf("a start stepped the forgotten node %d", id)
 			}
 		}
-		audited, err := worker.Audit(t.Context(), w.client, &scribe{}, worker.Config{
-			Names: w.names, Model: "tally", Settings: settings, Classes: []string{"a", "b"}, Fresh: freshScribe,
-		}, "", nil)
+		audited, err := w.audit(&recorder{}, worker.Config{Fresh: freshRecorder})
 		if err != nil || audited.Chain != end {
-			t.Errorf("audit: %+v, %v", audited, err)
+			t.Errorf("audit: %+v and error %v, want chain %s", audited, err, end)
 		}
-		if _, err := w.audit(&scribe{}); err == nil || !strings.Contains(err.Error(), "no fresh engine") {
-			t.Errorf("an audit that cannot replay: %v", err)
+		if _, err := w.audit(&recorder{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "no fresh engine") {
+			t.Errorf("an audit without Fresh: error %v, want one that says so", err)
 		}
 	})
 }
 
-// seen counts the predictions of a node.
-func (w *fixture) seen(id int64) (n int) {
+// predictionsOf returns the number of published predictions of a node.
+func (w *fixture) predictionsOf(id int64) (n int) {
+	w.t.Helper()
 	for _, r := range w.read(w.names.Predictions) {
 		if string(r.Key) == fmt.Sprint(id) {
 			n++
@@ -229,53 +212,56 @@ func (w *fixture) seen(id int64) (n int) {
 	return n
 }
 
-// TestForgetWithCheckpoints: one from before is as good as a standby, one from
-// after needs nothing more.
+// TestForgetWithCheckpoints: a worker that starts at a checkpoint from before nodes were
+// forgotten replays into a fresh engine when it reaches that window. One that starts at a
+// checkpoint from after it need not.
 func TestForgetWithCheckpoints(t *testing.T) {
 	onBrokers(t, func(t *testing.T, w *fixture) {
-		kept := func(dir string, fresh func() (worker.Engine, error)) worker.Config {
+		replays := 0
+		in := func(dir string) worker.Config {
+			fresh := func() (worker.Engine, error) { replays++; return &tally{}, nil }
 			return worker.Config{Fresh: fresh, Checkpoints: worker.Checkpoints{Dir: dir, Every: time.Hour, Restore: readTally}}
 		}
-		fresh := func() (worker.Engine, error) { return &tally{}, nil }
 		before, after := t.TempDir(), t.TempDir()
 		w.send(0, 40)
-		w.work(&tally{}, kept(before, fresh))
+		w.runUntilConsumed(&tally{}, in(before))
 		w.forget(5)
-		w.work(&tally{}, kept(after, fresh))
+		w.runUntilConsumed(&tally{}, in(after))
 		w.send(40, 50)
-		again := 0
-		w.work(&tally{}, kept(after, func() (worker.Engine, error) { again++; return &tally{}, nil }))
-		if again > 0 {
-			t.Errorf("a start behind the forgetting replayed again")
+		replays = 0
+		w.runUntilConsumed(&tally{}, in(after))
+		if replays != 0 {
+			t.Errorf("a start after the forgetting made %d replays, want none", replays)
 		}
 		w.send(50, 60)
-		w.work(&tally{}, kept(before, func() (worker.Engine, error) { again++; return &tally{}, nil }))
-		if again != 1 {
-			t.Errorf("a start before the forgetting replayed %d times", again)
+		w.runUntilConsumed(&tally{}, in(before))
+		if replays != 1 {
+			t.Errorf("a start before the forgetting made %d replays, want 1", replays)
 		}
 		w.forget(6)
-		w.work(&tally{}, kept(after, fresh))
-		if n := len(w.forgets()); n != 2 {
-			t.Errorf("forgot %d times", n)
+		w.runUntilConsumed(&tally{}, in(after))
+		if n := len(w.forgetRecords()); n != 2 {
+			t.Errorf("the ledger has %d records of forgetting, want 2", n)
 		}
 	})
 }
 
-// TestForgetImpossible: where the beginning is gone, or there is no engine to
-// replay into, the command goes to the dead letters, and in a replay too.
+// TestForgetImpossible: a worker without Fresh cannot replay, so a command to forget goes to
+// the dead letters. A later worker that could replay and an audit follow that decision,
+// because the ledger records it.
 func TestForgetImpossible(t *testing.T) {
 	onBrokers(t, func(t *testing.T, w *fixture) {
 		w.send(0, 20)
-		w.work(&tally{}, worker.Config{})
+		w.runUntilConsumed(&tally{}, worker.Config{})
 		w.forget(5)
 		w.send(20, 30)
-		w.work(&tally{}, worker.Config{})
-		if n, dead := len(w.forgets()), w.count(w.names.DeadLetters); n != 0 || dead != 3 {
-			t.Errorf("forgot %d times, %d dead letters", n, dead)
+		w.runUntilConsumed(&tally{}, worker.Config{})
+		if n, dead := len(w.forgetRecords()), w.count(w.names.DeadLetters); n != 0 || dead != 3 {
+			t.Errorf("%d records of forgetting and %d dead letters, want 0 and 3", n, dead)
 		}
-		w.work(&tally{}, worker.Config{Fresh: freshScribe})
-		if found, err := w.audit(&tally{}); err != nil || found.DeadLetters != 3 {
-			t.Errorf("audit: %+v, %v", found, err)
+		w.runUntilConsumed(&tally{}, worker.Config{Fresh: freshRecorder})
+		if audited, err := w.audit(&tally{}, worker.Config{}); err != nil || audited.DeadLetters != 3 {
+			t.Errorf("audit: %+v and error %v, want 3 dead letters", audited, err)
 		}
 	})
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// TestMetricsOfAStandby: what is replayed counts as replayed alone, so that
-// owner and standbys together count every window once.
-func TestMetricsOfAStandby(t *testing.T) {
+// TestStandbyMetrics: a replayed window is counted as replayed only, so that the sum over
+// an owner and its standbys counts every window once.
+func TestStandbyMetrics(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	hooks := worker.NewMetrics(reg).Hooks()
 	at := time.Now().Add(-time.Minute).UnixMilli()
@@ -58,9 +58,9 @@ func TestMetricsOfAStandby(t *testing.T) {
 	}
 }
 
-// TestHistogramsAreOfBothKinds: classic buckets for every Prometheus, native
-// ones for those that take them.
-func TestHistogramsAreOfBothKinds(t *testing.T) {
+// TestHistogramBuckets: every histogram has classic buckets, which every Prometheus can
+// read, and native ones, which are finer.
+func TestHistogramBuckets(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	worker.NewMetrics(reg)
 	families, err := reg.Gather()
@@ -73,12 +73,12 @@ func TestHistogramsAreOfBothKinds(t *testing.T) {
 			if h := s.Histogram; h != nil {
 				n++
 				if len(h.Bucket) == 0 || h.Schema == nil {
-					t.Errorf("%s has %d classic buckets and schema %v", f.GetName(), len(h.Bucket), h.Schema)
+					t.Errorf("%s has %d classic buckets and the native schema %v, want both", f.GetName(), len(h.Bucket), h.Schema)
 				}
 			}
 		}
 	}
 	if n == 0 {
-		t.Error("no histogram")
+		t.Error("the registry has no histograms")
 	}
 }

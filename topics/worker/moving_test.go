@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"strconv"
@@ -23,10 +24,14 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
+// epoch is the event time at which the streams of these tests begin, in Unix milliseconds.
 const epoch = 1_700_000_000_000
 
-// sendAt produces nodes first..last-1 into the partitions by turns, with a label
-// for each, both with the event time that at says.
+// noTimes gives every event the event time 0, which means none.
+func noTimes(int) int64 { return 0 }
+
+// sendAt produces the nodes first to last-1 into the partitions in turn, and a label for
+// each. Node i and its label have the event time at(i).
 func (w *fixture) sendAt(first, last, partitions int, at func(i int) int64) {
 	w.t.Helper()
 	p, err := w.client.NewProducer(w.t.Context(), kafka.ProducerConfig{})
@@ -46,8 +51,9 @@ func (w *fixture) sendAt(first, last, partitions int, at func(i int) int64) {
 	}
 }
 
-// TestEventTime: windows hold what lies in them by event time, whatever the
-// order; a worker that starts again replays them, and knows what is late.
+// TestEventTime: under the event-time policy a window holds the events of one interval of
+// event time, in whatever order they arrive. A worker that starts again replays the windows
+// and restores the watermark, so that events of closed windows still count as late.
 func TestEventTime(t *testing.T) {
 	onBrokers(t, func(t *testing.T, w *fixture) {
 		const width, disorder = 1000, 700
@@ -59,30 +65,30 @@ func TestEventTime(t *testing.T) {
 			}
 			return times[int64(i)]
 		}
-		late := 0
-		seen := make(map[int64]bool)
+		untimely := 0
+		seen := make(map[int64]bool) // intervals that a window has had
 		cfg := worker.Config{
 			Policy: intake.EventTime{Width: width * time.Millisecond, Lateness: disorder * time.Millisecond, Idle: 300 * time.Millisecond},
 			Hooks: worker.Hooks{
-				Untimely: func(_ string, n, early int) { late += n + early },
+				Untimely: func(_ string, late, early int) { untimely += late + early },
 				Stepped: func(s worker.Stepped) {
 					if s.Replayed {
 						return
 					}
-					var of []int64
+					var intervals []int64 // of each event
 					for _, p := range s.Outcome.Predictions {
-						of = append(of, times[p.Node.Num]/width)
+						intervals = append(intervals, times[p.Node.Num]/width)
 					}
 					for _, l := range s.Outcome.Labelled {
-						of = append(of, times[l.Node.Num]/width)
+						intervals = append(intervals, times[l.Node.Num]/width)
 					}
-					for _, k := range of {
-						if k != of[0] || seen[k] {
-							t.Errorf("window %d, by %s, has events of %d and %d", s.Outcome.Window, s.Cause, of[0], k)
+					for _, k := range intervals {
+						if k != intervals[0] || seen[k] {
+							t.Errorf("window %d, cut by %s, has events of the intervals %d and %d, want one interval that no other window has", s.Outcome.Window, s.Cause, intervals[0], k)
 							return
 						}
 					}
-					seen[of[0]] = true
+					seen[intervals[0]] = true
 				},
 			},
 		}
@@ -90,35 +96,36 @@ func TestEventTime(t *testing.T) {
 		if err := w.run(&tally{}, cfg); err != nil {
 			t.Fatal(err)
 		}
-		w.check(600, 0)
-		// The last windows were closed because all was idle: on with the next.
+		w.checkOutputs(600, 0)
+		// Idleness has closed the last windows, so the next events are of later intervals.
 		w.sendAt(1000, 1400, 3, at)
 		if err := w.run(&tally{}, cfg); err != nil {
 			t.Fatal(err)
 		}
-		w.check(1000, 0)
-		if late > 0 {
-			t.Errorf("%d events were late", late)
+		w.checkOutputs(1000, 0)
+		if untimely > 0 {
+			t.Errorf("%d events were late or early, want none", untimely)
 		}
 		cfg.Hooks.Stepped = nil
 		w.sendAt(1400, 1410, 3, func(int) int64 { return epoch })
 		if err := w.run(&tally{}, cfg); err != nil {
 			t.Fatal(err)
 		}
-		w.check(1010, 0)
-		if late != 20 {
-			t.Errorf("%d events were late, want 20", late)
+		w.checkOutputs(1010, 0)
+		if untimely != 20 {
+			t.Errorf("%d events were late or early, want 20", untimely)
 		}
 		if err := w.run(&tally{}, worker.Config{}); err != nil {
-			t.Errorf("another policy: %v", err)
+			t.Errorf("a worker with another policy: %v", err)
 		}
-		if a, err := worker.Audit(t.Context(), w.client, &tally{}, worker.Config{Names: w.names, Model: "tally", Settings: settings}, "", nil); err != nil || a.Predictions != 1010 {
-			t.Errorf("audit: %+v, %v", a, err)
+		if audited, err := w.audit(&tally{}, worker.Config{}); err != nil || audited.Predictions != 1010 {
+			t.Errorf("audit: %+v and error %v, want 1010 predictions", audited, err)
 		}
 	})
 }
 
-// TestNoTimes has events without any, under a policy that goes by them.
+// TestNoTimes: under the event-time policy, events without an event time are still
+// predicted.
 func TestNoTimes(t *testing.T) {
 	w := newFixture(t, fake(t).ListenAddrs()[0])
 	w.send(0, 100)
@@ -126,14 +133,14 @@ func TestNoTimes(t *testing.T) {
 	if err := w.run(&tally{}, cfg); err != nil {
 		t.Fatal(err)
 	}
-	w.check(100, 1)
+	w.checkOutputs(100, 1)
 }
 
-// start runs a worker until it has committed windows with n events, or fails.
-// The channel has its end.
-func (w *fixture) start(ctx context.Context, cfg worker.Config, n int) <-chan error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	cfg.Names, cfg.Model, cfg.Settings, cfg.Policy = w.names, "tally", settings, intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}
+// startUntil starts a worker that ends once it has committed windows with n events, or
+// fails. Its error is sent on the channel.
+func (w *fixture) startUntil(cfg worker.Config, n int) <-chan error {
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	cfg = w.config(cfg)
 	got := 0
 	cfg.Hooks = worker.Join(worker.Hooks{
 		Stepped: func(s worker.Stepped) {
@@ -150,36 +157,37 @@ func (w *fixture) start(ctx context.Context, cfg worker.Config, n int) <-chan er
 		defer cancel()
 		err := worker.Run(ctx, w.client, &tally{}, cfg)
 		if err == nil && got < n {
-			err = errors.New("not all of the events came")
+			err = fmt.Errorf("the worker ended after %d events, want %d", got, n)
 		}
 		ended <- err
 	}()
 	return ended
 }
 
-// TestPartitionsGrow: partitions that are added while the worker runs are read
-// from their beginning, by a replay too.
-func TestPartitionsGrow(t *testing.T) {
+// TestPartitionsAdded: partitions that are added to an input while the worker runs are read
+// from their beginning, and a replay reads them too.
+func TestPartitionsAdded(t *testing.T) {
 	onBrokers(t, func(t *testing.T, w *fixture) {
 		at := func(i int) int64 { return epoch + int64(i) }
 		w.sendAt(0, 50, 3, at)
 		var once sync.Once
 		running := make(chan struct{})
-		ended := w.start(t.Context(), worker.Config{Hooks: worker.Hooks{Committed: func(worker.Committed) { once.Do(func() { close(running) }) }}}, 200)
+		ended := w.startUntil(worker.Config{Hooks: worker.Hooks{Committed: func(worker.Committed) { once.Do(func() { close(running) }) }}}, 200)
 		<-running
-		w.grow(w.names.Nodes, 5)
+		w.addPartitions(w.names.Nodes, 5)
 		w.sendAt(50, 100, 5, at)
 		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
-		w.check(100, 0)
+		w.checkOutputs(100, 0)
 		if err := w.run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
 	})
 }
 
-func (w *fixture) grow(topic string, n int32) {
+// addPartitions raises a topic's number of partitions to n.
+func (w *fixture) addPartitions(topic string, n int32) {
 	w.t.Helper()
 	c := &kafkago.Client{Addr: kafkago.TCP(w.addr)}
 	res, err := c.CreatePartitions(w.t.Context(), &kafkago.CreatePartitionsRequest{Topics: []kafkago.TopicPartitionsConfig{{Name: topic, Count: n}}})
@@ -191,8 +199,8 @@ func (w *fixture) grow(topic string, n int32) {
 	}
 }
 
-// remove deletes a topic, and waits until it is gone.
-func (w *fixture) remove(topic string) {
+// deleteTopic deletes a topic and waits until it is gone.
+func (w *fixture) deleteTopic(topic string) {
 	w.t.Helper()
 	c := &kafkago.Client{Addr: kafkago.TCP(w.addr)}
 	res, err := c.DeleteTopics(w.t.Context(), &kafkago.DeleteTopicsRequest{Topics: []string{topic}})
@@ -209,8 +217,8 @@ func (w *fixture) remove(topic string) {
 	}
 }
 
-// whenCommitted returns hooks that close the channel with the first commit told
-// of once exactly n nodes and labels have been stepped.
+// whenCommitted returns hooks that close the channel at the first commit after exactly n
+// nodes and labels have been stepped.
 func whenCommitted(n int) (worker.Hooks, <-chan struct{}) {
 	var once sync.Once
 	reached := make(chan struct{})
@@ -225,56 +233,57 @@ func whenCommitted(n int) (worker.Hooks, <-chan struct{}) {
 	}, reached
 }
 
-// TestTopicComesBack has an input deleted under a worker that is running, and
-// created anew: as it was, with other records; with fewer; with none.
-func TestTopicComesBack(t *testing.T) {
-	for name, n := range map[string]int{"with others": 80, "with fewer": 20, "empty": 0} {
+// TestTopicRecreated: an input topic is deleted under a running worker and created again
+// with other records. The records in the ledger's ranges are gone, so the worker ends with
+// an error that says how to restore them, and so does the next one at its start.
+func TestTopicRecreated(t *testing.T) {
+	for name, n := range map[string]int{"with more records": 80, "with fewer records": 20, "empty": 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			onBrokers(t, func(t *testing.T, w *fixture) {
-				hasty := w.impatient(3 * time.Second)
-				w.sendAt(0, 60, 3, func(int) int64 { return 0 })
+				impatient := w.withDialTimeout(3 * time.Second)
+				w.sendAt(0, 60, 3, noTimes)
 				hooks, running := whenCommitted(120)
-				ended := hasty.start(t.Context(), worker.Config{Hooks: hooks}, 1000)
+				ended := impatient.startUntil(worker.Config{Hooks: hooks}, 1000)
 				<-running
-				w.remove(w.names.Nodes)
+				w.deleteTopic(w.names.Nodes)
 				if _, err := topics.Create(t.Context(), w.client, w.names, 3, 1); err != nil {
 					t.Fatal(err)
 				}
 				if n > 0 {
-					w.sendAt(1000, 1000+n, 3, func(int) int64 { return 0 })
+					w.sendAt(1000, 1000+n, 3, noTimes)
 				}
 				err := <-ended
 				if err == nil || !strings.Contains(err.Error(), w.names.Nodes) || !strings.Contains(err.Error(), "restore") || strings.Contains(err.Error(), "\n") {
-					t.Errorf("the worker ended with %v", err)
+					t.Errorf("the worker ended with error %v, want one line with the topic and the remedy", err)
 				}
-				// A start tells it, too.
-				err = hasty.run(&tally{}, worker.Config{})
+				err = impatient.run(&tally{}, worker.Config{})
 				if err == nil || strings.Contains(err.Error(), "\n") {
-					t.Errorf("the next worker ended with %v", err)
+					t.Errorf("the next worker ended with error %v, want one line", err)
 				}
 			})
 		})
 	}
 }
 
-// TestTopicGoes has an input deleted for good.
-func TestTopicGoes(t *testing.T) {
+// TestTopicDeleted: an input topic is deleted under a running worker. The worker ends with
+// an error that names the topic and the remedy.
+func TestTopicDeleted(t *testing.T) {
 	onBrokers(t, func(t *testing.T, w *fixture) {
-		hasty := w.impatient(3 * time.Second)
-		w.sendAt(0, 60, 3, func(int) int64 { return 0 })
+		impatient := w.withDialTimeout(3 * time.Second)
+		w.sendAt(0, 60, 3, noTimes)
 		hooks, running := whenCommitted(120)
-		ended := hasty.start(t.Context(), worker.Config{Hooks: hooks}, 1000)
+		ended := impatient.startUntil(worker.Config{Hooks: hooks}, 1000)
 		<-running
-		w.remove(w.names.Labels)
+		w.deleteTopic(w.names.Labels)
 		if err := <-ended; err == nil || !strings.Contains(err.Error(), w.names.Labels) || !strings.Contains(err.Error(), "restore") {
-			t.Errorf("the worker ended with %v", err)
+			t.Errorf("the worker ended with error %v, want one with the topic and the remedy", err)
 		}
 	})
 }
 
-// TestRetention has the beginning of an input deleted behind the worker: nothing
-// is wrong with that until it starts again.
+// TestRetention: the broker has deleted the beginning of an input. A worker that would have
+// to replay it ends with an error that names the setting to change.
 func TestRetention(t *testing.T) {
 	cluster := fake(t)
 	w := newFixture(t, cluster.ListenAddrs()[0])
@@ -286,13 +295,13 @@ func TestRetention(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := w.run(&tally{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "retention.ms=-1") {
-		t.Errorf("the worker ended with %v", err)
+		t.Errorf("the worker ended with error %v, want one with retention.ms=-1", err)
 	}
 }
 
-// TestWaitedOut has leaders move and connections cut, all the time, under a
-// worker: every node is predicted once.
-func TestWaitedOut(t *testing.T) {
+// TestLeadersMove: partition leaders move and connections are cut again and again while a
+// worker runs. It retries until they are back, and every node is predicted once.
+func TestLeadersMove(t *testing.T) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.GroupMinSessionTimeout(session))
 	if err != nil {
 		t.Fatal(err)
@@ -300,13 +309,13 @@ func TestWaitedOut(t *testing.T) {
 	t.Cleanup(cluster.Close)
 	w := newFixture(t, cluster.ListenAddrs()[0])
 	const rounds, each = 6, 40
-	moved := make(chan struct{}, 1000)
-	ended := w.start(t.Context(), worker.Config{CommitInterval: 5 * time.Millisecond, Hooks: worker.Hooks{
-		Committed: func(worker.Committed) { moved <- struct{}{} },
+	committed := make(chan struct{}, 1000)
+	ended := w.startUntil(worker.Config{CommitInterval: 5 * time.Millisecond, Hooks: worker.Hooks{
+		Committed: func(worker.Committed) { committed <- struct{}{} },
 	}}, 2*rounds*each)
 	for i := range rounds {
-		w.sendAt(i*each, (i+1)*each, 3, func(i int) int64 { return 0 })
-		<-moved
+		w.sendAt(i*each, (i+1)*each, 3, noTimes)
+		<-committed
 		for part := range int32(3) {
 			for _, topic := range []string{w.names.Nodes, w.names.Labels, w.names.Predictions} {
 				if err := cluster.MoveTopicPartition(topic, part, (part+int32(i))%3); err != nil {
@@ -324,14 +333,14 @@ func TestWaitedOut(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	w.check(rounds*each, 0)
+	w.checkOutputs(rounds*each, 0)
 	if err := w.run(&tally{}, worker.Config{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestBrokerRestarts has the only broker go, and come back with its data, under a
-// worker.
+// TestBrokerRestarts: the only broker stops and starts again with its data while a worker
+// runs. The worker waits for it and continues.
 func TestBrokerRestarts(t *testing.T) {
 	dir := t.TempDir()
 	port := 0
@@ -356,15 +365,15 @@ func TestBrokerRestarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newFixture(t, addr)
-	w.sendAt(0, 60, 3, func(int) int64 { return 0 })
+	w.sendAt(0, 60, 3, noTimes)
 	hooks, half := whenCommitted(120)
-	ended := w.start(t.Context(), worker.Config{Hooks: hooks}, 240)
+	ended := w.startUntil(worker.Config{Hooks: hooks}, 240)
 	<-half
 	first.Close()
 	t.Cleanup(broker().Close)
-	w.sendAt(60, 120, 3, func(int) int64 { return 0 })
+	w.sendAt(60, 120, 3, noTimes)
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	w.check(120, 0)
+	w.checkOutputs(120, 0)
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
@@ -24,11 +23,11 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// tally is an engine without a model: a prediction's confidence is a function
-// of everything stepped so far, so that a window lost, doubled or cut otherwise
-// in a replay shows.
+// tally is an engine without a model. Its chain, and the confidence of each prediction,
+// are hashes of everything stepped so far. So a replay that loses a window, repeats one
+// or cuts one differently publishes other bytes and another chain.
 type tally struct {
-	salt  string
+	salt  string // engines with different salts give different hashes
 	chain event.Hash
 	seen  map[event.ID]bool
 }
@@ -59,13 +58,13 @@ func (e *tally) Step(w *event.Window) *event.Outcome {
 	return out
 }
 
-// settings are a tally's.
+// settings are the settings that the ledgers of these tests begin with.
 const settings ledger.Settings = `{"tally":"none"}`
 
-// session is as short as test brokers allow.
+// session is the shortest session timeout that the test brokers accept.
 const session = time.Second
 
-// fixture has one graph's topics on one broker.
+// fixture is the topics of one graph on a broker.
 type fixture struct {
 	t      *testing.T
 	addr   string
@@ -73,7 +72,8 @@ type fixture struct {
 	names  topics.Names
 }
 
-var worlds atomic.Int64
+// fixtures counts the fixtures of this process, to give each its own topics.
+var fixtures atomic.Int64
 
 func newFixture(t *testing.T, addr string) *fixture {
 	t.Helper()
@@ -82,7 +82,7 @@ func newFixture(t *testing.T, addr string) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	names, err := topics.Under(fmt.Sprintf("worker-test-%d-%d", time.Now().UnixNano(), worlds.Add(1)))
+	names, err := topics.Under(fmt.Sprintf("worker-test-%d-%d", time.Now().UnixNano(), fixtures.Add(1)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,9 +92,9 @@ func newFixture(t *testing.T, addr string) *fixture {
 	return &fixture{t, addr, c, names}
 }
 
-// impatient returns the same fixture with a client that waits only this long for missing
+// withDialTimeout returns the same fixture with a client that waits at most d for missing
 // topics and offsets.
-func (w *fixture) impatient(d time.Duration) *fixture {
+func (w *fixture) withDialTimeout(d time.Duration) *fixture {
 	w.t.Helper()
 	c, err := kafka.Dial(w.t.Context(), kafka.Config{Brokers: []string{w.addr}, DialFor: d})
 	if err != nil {
@@ -104,8 +104,8 @@ func (w *fixture) impatient(d time.Duration) *fixture {
 	return &fixture{w.t, w.addr, c, w.names}
 }
 
-// onBrokers runs the test on kfake, and on the Kafka of GVBLL_KAFKA when there
-// is one.
+// onBrokers runs the test on kfake and, if GVBLL_KAFKA is set, on the Kafka broker at
+// that address.
 func onBrokers(t *testing.T, test func(t *testing.T, w *fixture)) {
 	t.Run("kfake", func(t *testing.T) { test(t, newFixture(t, fake(t).ListenAddrs()[0])) })
 	if addr := os.Getenv("GVBLL_KAFKA"); addr != "" {
@@ -123,8 +123,8 @@ func fake(t *testing.T) *kfake.Cluster {
 	return c
 }
 
-// send produces nodes first..last-1 and a label for each, and bytes that are
-// no event.
+// send produces the nodes first to last-1, a label for each, and one record that cannot
+// be decoded.
 func (w *fixture) send(first, last int) {
 	w.t.Helper()
 	p, err := w.client.NewProducer(w.t.Context(), kafka.ProducerConfig{})
@@ -147,18 +147,32 @@ func (w *fixture) send(first, last int) {
 	}
 }
 
-// run works until all of the topics' records are in committed windows, then
-// ends the worker.
+// config fills in the fields of cfg that are the same for every worker on this fixture,
+// and the default policy if cfg has none.
+func (w *fixture) config(cfg worker.Config) worker.Config {
+	if cfg.Policy == nil {
+		cfg.Policy = intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}
+	}
+	cfg.Names, cfg.Model, cfg.Settings, cfg.Classes = w.names, "tally", settings, []string{"a", "b"}
+	return cfg
+}
+
+// inputs returns the number of records in the input topics.
+func (w *fixture) inputs() int {
+	w.t.Helper()
+	return w.count(w.names.Nodes) + w.count(w.names.Labels) + w.count(w.names.Commands)
+}
+
+// run runs a worker until the outcomes of committed windows account for every record of
+// the input topics, and returns its error. See runUntilConsumed for engines whose
+// outcomes do not account for every record.
 func (w *fixture) run(e worker.Engine, cfg worker.Config) error {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
-	if cfg.Policy == nil {
-		cfg.Policy = intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}
-	}
+	cfg = w.config(cfg)
 	cfg.Session = session
-	cfg.Names, cfg.Model, cfg.Settings, cfg.Classes = w.names, "tally", settings, []string{"a", "b"}
-	want, got := w.count(w.names.Nodes)+w.count(w.names.Labels)+w.count(w.names.Commands), 0
+	want, got := w.inputs(), 0
 	done := func() {
 		if got >= want {
 			cancel()
@@ -175,68 +189,71 @@ func (w *fixture) run(e worker.Engine, cfg worker.Config) error {
 	cfg.Hooks = worker.Join(hooks, cfg.Hooks)
 	err := worker.Run(ctx, w.client, e, cfg)
 	if err == nil && got < want {
-		w.t.Fatalf("the worker ended after %d of %d events", got, want)
+		w.t.Fatalf("the worker ended after %d events, want %d", got, want)
 	}
 	return err
 }
 
-// events counts what the ledger has in the windows before the given one.
+// events returns the number of events that the ledger counts in the windows before the
+// given one.
 func (w *fixture) events(before int64) (n int) {
 	w.t.Helper()
-	l, err := ledger.Open(w.t.Context(), w.client, w.names.Ledger)
-	if err != nil {
-		w.t.Fatal(err)
+	records := w.records()
+	if int64(len(records)) < before {
+		w.t.Fatalf("the ledger has %d windows, want at least %d", len(records), before)
 	}
-	for range before {
-		r, err := l.Next(w.t.Context())
-		if err != nil || r == nil {
-			w.t.Fatalf("the ledger ends before window %d (%v)", before, err)
-		}
+	for _, r := range records[:before] {
 		n += r.Predictions + r.Labels + r.Refused
 	}
 	return n
 }
 
-// read returns all committed records of a topic.
-func (w *fixture) read(topic string) (records []kafka.Record) {
+// records returns all committed records of the ledger.
+func (w *fixture) records() (records []*ledger.Record) {
 	w.t.Helper()
-	bounds, err := w.client.Offsets(w.t.Context(), topic)
+	l, err := ledger.Open(w.t.Context(), w.client, w.names.Ledger)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	start := make(map[kafka.TopicPartition]int64)
-	for at, b := range bounds {
-		start[at] = b.First
-	}
-	r := w.client.NewReader(start, kafka.ReaderConfig{})
-	for at, b := range bounds {
-		for r.Position(at) < b.End {
-			got, err := r.Poll(w.t.Context())
-			if err != nil {
-				w.t.Fatal(err)
-			}
-			records = append(records, got...)
+	for {
+		r, err := l.Next(w.t.Context())
+		if err != nil {
+			w.t.Fatal(err)
 		}
+		if r == nil {
+			return records
+		}
+		records = append(records, r)
+	}
+}
+
+// read returns all committed records of a topic.
+func (w *fixture) read(topic string) (records []kafka.Record) {
+	w.t.Helper()
+	if err := w.client.ReadAll(w.t.Context(), topic, func(r *kafka.Record) { records = append(records, *r) }); err != nil {
+		w.t.Fatal(err)
 	}
 	return records
 }
 
 func (w *fixture) count(topic string) int { return len(w.read(topic)) }
 
-// settle waits until the last transaction can be read: Kafka answers the end of
-// one before its markers are written, and a new session only after.
-func (w *fixture) settle() {
+// fence opens a producer session under the worker's transactional id, which fences a
+// worker that is still running. It also waits until the last transaction can be read:
+// Kafka acknowledges the end of a transaction before it writes the markers, but opens a
+// new session only after that.
+func (w *fixture) fence() {
 	w.t.Helper()
 	if _, err := w.client.NewProducer(w.t.Context(), kafka.ProducerConfig{TransactionalID: w.names.Ledger}); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-// check holds the outputs to the promise: a prediction for each of n nodes,
-// once, and a ledger whose replay gives exactly what was published.
-func (w *fixture) check(n, bad int) {
+// checkOutputs checks that each of n nodes was predicted exactly once, that there are bad
+// dead letters, and that the ledger counts the same number of predictions.
+func (w *fixture) checkOutputs(n, bad int) {
 	w.t.Helper()
-	w.settle()
+	w.fence()
 	published := make(map[event.ID]event.Prediction)
 	for _, r := range w.read(w.names.Predictions) {
 		var p event.Prediction
@@ -249,39 +266,30 @@ func (w *fixture) check(n, bad int) {
 		published[p.Node] = p
 	}
 	if len(published) != n {
-		w.t.Errorf("%d nodes predicted, %d came", len(published), n)
+		w.t.Errorf("%d nodes were predicted, want %d", len(published), n)
 	}
 	if got := w.count(w.names.DeadLetters); got != bad {
 		w.t.Errorf("%d dead letters, want %d", got, bad)
 	}
-	l, err := ledger.Open(w.t.Context(), w.client, w.names.Ledger)
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	total := 0
-	for {
-		r, err := l.Next(w.t.Context())
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if r == nil {
-			break
-		}
+	for _, r := range w.records() {
 		total += r.Predictions
 	}
 	if total != n {
-		w.t.Errorf("the ledger counts %d predictions of %d", total, n)
+		w.t.Errorf("the ledger counts %d predictions, want %d", total, n)
 	}
 }
 
+// TestEveryNodeIsPredictedOnce: a worker predicts every node once and refuses every bad
+// record once. A second worker replays the ledger and continues where it ends, so that
+// nothing is published twice.
 func TestEveryNodeIsPredictedOnce(t *testing.T) {
 	onBrokers(t, func(t *testing.T, w *fixture) {
 		w.send(0, 100)
 		if err := w.run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
-		w.check(100, 1)
-		// A worker that starts again replays and goes on.
+		w.checkOutputs(100, 1)
 		w.send(100, 150)
 		recovered := int64(0)
 		err := w.run(&tally{}, worker.Config{Hooks: worker.Hooks{Recovered: func(r worker.Recovered) { recovered = r.Windows }}})
@@ -289,13 +297,14 @@ func TestEveryNodeIsPredictedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if recovered == 0 {
-			t.Error("nothing was replayed")
+			t.Error("the second worker replayed no windows")
 		}
-		w.check(150, 2)
+		w.checkOutputs(150, 2)
 	})
 }
 
-// TestSchedule: however the events come, windows have the sizes listed.
+// TestSchedule: under a schedule every window has exactly the listed numbers of nodes and
+// labels, whatever the timing of the fetches.
 func TestSchedule(t *testing.T) {
 	onBrokers(t, func(t *testing.T, w *fixture) {
 		w.send(0, 20)
@@ -311,12 +320,15 @@ func TestSchedule(t *testing.T) {
 			t.Fatal(err)
 		}
 		if fmt.Sprint(sizes) != fmt.Sprint(schedule) {
-			t.Errorf("windows of %v, want %v", sizes, schedule)
+			t.Errorf("windows of sizes %v, want %v", sizes, schedule)
 		}
 	})
 }
 
-func TestLedgerOfAnother(t *testing.T) {
+// TestForeignLedger: a worker with another model, other settings or an engine that
+// computes other results stops at a ledger with an error of one line that names the
+// difference, instead of continuing it.
+func TestForeignLedger(t *testing.T) {
 	onBrokers(t, func(t *testing.T, w *fixture) {
 		w.send(0, 10)
 		if err := w.run(&tally{}, worker.Config{}); err != nil {
@@ -341,8 +353,9 @@ func TestLedgerOfAnother(t *testing.T) {
 	})
 }
 
-// TestLedgerHoldsSettings: the first record has them, the others their hash, and they
-// are found again behind a checkpoint too.
+// TestLedgerHoldsSettings: the ledger's first record has the settings and every record
+// has their hash. A worker that starts from a checkpoint still compares its settings with
+// those of the ledger.
 func TestLedgerHoldsSettings(t *testing.T) {
 	onBrokers(t, func(t *testing.T, w *fixture) {
 		w.send(0, 20)
@@ -356,28 +369,29 @@ func TestLedgerHoldsSettings(t *testing.T) {
 		}
 		records := w.records()
 		if len(records) < 3 {
-			t.Fatalf("%d records", len(records))
+			t.Fatalf("the ledger has %d records, want at least 3", len(records))
 		}
 		for i, r := range records {
 			if want := map[bool]ledger.Settings{true: settings}[i == 0]; r.Settings != settings.Hash() || r.Configuration != want {
-				t.Errorf("record %d has settings %s and configuration %s", i, r.Settings, r.Configuration)
+				t.Errorf("record %d: settings %s and configuration %q, want %s and %q", i, r.Settings, r.Configuration, settings.Hash(), want)
 			}
 		}
 		found, err := worker.LedgerSettings(t.Context(), w.client, worker.Config{Names: w.names}, nil)
 		if err != nil || found != settings {
-			t.Errorf("found %s (%v)", found, err)
+			t.Errorf("LedgerSettings returns %q and error %v, want %q", found, err, settings)
 		}
 		err = worker.Run(t.Context(), w.client, &tally{}, worker.Config{
 			Names: w.names, Model: "tally", Settings: `{"tally":3}`, Checkpoints: kept, Session: session, Policy: intake.CountOrLinger{Count: 1},
 		})
 		if err == nil || !strings.Contains(err.Error(), "tally is none there and 3 here") {
-			t.Errorf("other settings behind a checkpoint: %v", err)
+			t.Errorf("other settings after a checkpoint: error %v, want one that names the difference", err)
 		}
 	})
 }
 
-// TestEffectiveSettings: settings that make no difference to a worker's models need
-// not be its own. The ledger keeps those that it was begun with.
+// TestEffectiveSettings: a worker accepts a ledger whose settings differ from its own
+// only where Effective says that they have no effect on its models. The records that it
+// adds have the hash of the ledger's settings, not of its own.
 func TestEffectiveSettings(t *testing.T) {
 	onBrokers(t, func(t *testing.T, w *fixture) {
 		w.send(0, 20)
@@ -390,12 +404,12 @@ func TestEffectiveSettings(t *testing.T) {
 			Policy: intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond},
 		}
 		if err := worker.Run(t.Context(), w.client, &tally{}, cfg); err == nil || !strings.Contains(err.Error(), "idle is not set there and 0 here") {
-			t.Errorf("one that makes a difference: %v", err)
+			t.Errorf("without Effective: error %v, want one that names the difference", err)
 		}
 		cfg.Effective = func(s ledger.Settings) ledger.Settings { return `{"tally":"none","idle":0}` }
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		stepped := 0 // by the windows that are replayed, too
+		stepped := 0 // nodes, those of replayed windows included
 		cfg.Hooks.Stepped = func(s worker.Stepped) { stepped += len(s.Outcome.Predictions) }
 		cfg.Hooks.Committed = func(worker.Committed) {
 			if stepped >= 30 {
@@ -407,49 +421,46 @@ func TestEffectiveSettings(t *testing.T) {
 		}
 		for i, r := range w.records() {
 			if r.Settings != settings.Hash() || (r.Configuration != "") != (i == 0) {
-				t.Errorf("record %d has settings %s and configuration %s", i, r.Settings, r.Configuration)
+				t.Errorf("record %d: settings %s and configuration %q, want the hash %s, and the configuration in record 0 only", i, r.Settings, r.Configuration, settings.Hash())
 			}
 		}
 	})
 }
 
-// TestUnknownOutcome: the answer to EndTxn is lost, before or after the broker
-// has acted on it. The worker asks the ledger, and publishes once.
+// TestUnknownOutcome: the broker answers every second EndTxn with an error that leaves
+// the outcome of the transaction unknown. The worker reads the ledger to find it out, and
+// publishes everything exactly once.
 func TestUnknownOutcome(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		code int16
-	}{{"a time-out", 7}, {"not committed", 48}} {
+	}{{"the request timed out", requestTimedOut}, {"the transaction's state is invalid", invalidTxnState}} {
 		t.Run(c.name, func(t *testing.T) {
 			cluster := fake(t)
 			w := newFixture(t, cluster.ListenAddrs()[0])
 			w.send(0, 50)
-			var faults atomic.Int64
-			cluster.ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
-				cluster.KeepControl()
-				n := faults.Add(1)
-				if n%2 == 0 {
-					return nil, nil, false
+			var requests atomic.Int64
+			answerEndTxn(cluster, func() int16 {
+				if requests.Add(1)%2 == 0 {
+					return 0
 				}
-				res := req.ResponseKind().(*kmsg.EndTxnResponse)
-				res.ErrorCode = c.code
-				return res, nil, true
+				return c.code
 			})
 			if err := w.run(&tally{}, worker.Config{}); err != nil {
 				t.Fatal(err)
 			}
-			if faults.Load() < 2 {
-				t.Fatalf("%d faults", faults.Load())
+			if n := requests.Load(); n < 2 {
+				t.Fatalf("%d EndTxn requests, want at least 2", n)
 			}
-			w.check(50, 1)
+			w.checkOutputs(50, 1)
 		})
 	}
 }
 
-// boaster serves a class that no record has room for.
-type boaster struct{ tally }
+// oversizer is a tally whose predictions are too large for any record.
+type oversizer struct{ tally }
 
-func (e *boaster) Step(w *event.Window) *event.Outcome {
+func (e *oversizer) Step(w *event.Window) *event.Outcome {
 	out := e.tally.Step(w)
 	for i := range out.Predictions {
 		out.Predictions[i].Class = strings.Repeat("x", 1<<20)
@@ -457,16 +468,16 @@ func (e *boaster) Step(w *event.Window) *event.Outcome {
 	return out
 }
 
-// TestTooLarge: what cannot be published ends the worker, and nothing of its
-// window is.
+// TestTooLarge: a prediction that is too large for a record ends the worker with an
+// error, and nothing of its window is published.
 func TestTooLarge(t *testing.T) {
 	onBrokers(t, func(t *testing.T, w *fixture) {
 		w.send(0, 20)
-		if err := w.run(&boaster{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "at most") {
-			t.Fatalf("the worker ended with %v", err)
+		if err := w.run(&oversizer{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "at most") {
+			t.Fatalf("the worker ended with error %v, want one that names the limit", err)
 		}
 		if err := w.client.ReadAll(t.Context(), w.names.Predictions, func(r *kafka.Record) {
-			t.Errorf("%s was published", r.Key)
+			t.Errorf("the prediction of node %s was published", r.Key)
 		}); err != nil {
 			t.Fatal(err)
 		}
