@@ -25,9 +25,9 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-var update = flag.Bool("update", false, "write docs/metrics.md anew")
+var update = flag.Bool("update", false, "write docs/metrics.md")
 
-// advice says what to do when a metric looks bad, in the order of the page.
+// advice says what to do when a metric looks bad. docs/metrics.md has its order.
 var advice = []struct {
 	section string
 	metrics [][2]string
@@ -145,8 +145,8 @@ var advice = []struct {
 	}},
 }
 
-// TestMetricsPage: docs/metrics.md lists every metric that is exported. With -update
-// it is written anew.
+// TestMetricsPage: docs/metrics.md is up to date: it lists every exported metric, with
+// its help, labels and advice. -update writes it.
 func TestMetricsPage(t *testing.T) {
 	const file = "../docs/metrics.md"
 	page := metricsPage(t)
@@ -187,7 +187,7 @@ This page lists every metric of ` + "`/metrics`" + `, and what to do when it loo
 		for _, m := range s.metrics {
 			f := families[m[0]]
 			if f == nil {
-				t.Errorf("advice on %s, which is not exported", m[0])
+				t.Errorf("there is advice on %s, which is not exported", m[0])
 				continue
 			}
 			delete(families, m[0])
@@ -200,13 +200,14 @@ This page lists every metric of ` + "`/metrics`" + `, and what to do when it loo
 		b.WriteString("\n")
 	}
 	for _, name := range slices.Sorted(maps.Keys(families)) {
-		t.Errorf("%s is exported but not on the page", name)
+		t.Errorf("%s is exported, but there is no advice on it", name)
 	}
 	b.WriteString("## The program\n\n`gvbll_info` is always 1; its labels `version`, `model` and `encoder` say what runs. `go_*`, `process_*` and\n`promhttp_*` are those of the Prometheus client library.\n")
 	return b.String()
 }
 
-// exported returns every family of the program, each with a series.
+// exported returns all metric families of the program. It fails if one has no series,
+// because the outcome here lacks what it counts.
 func exported(t *testing.T) map[string]*dto.MetricFamily {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
@@ -242,13 +243,14 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	}
 	for _, name := range described.names() {
 		if by[name] == nil {
-			t.Errorf("%s has no series after an outcome with everything in it", name)
+			t.Errorf("%s has no series: the outcome of this test lacks what it counts", name)
 		}
 	}
 	return by
 }
 
-// describing records what is registered, with or without a series.
+// describing is a registerer that records the descriptions of all metrics, also of
+// those that have no series yet.
 type describing struct {
 	prometheus.Registerer
 	descs []string
@@ -269,6 +271,7 @@ func (d *describing) MustRegister(cs ...prometheus.Collector) {
 
 var fqName = regexp.MustCompile(`fqName: "([^"]+)"`)
 
+// names returns the names of the registered metrics.
 func (d *describing) names() (names []string) {
 	for _, s := range d.descs {
 		if m := fqName.FindStringSubmatch(s); m != nil {
@@ -278,8 +281,8 @@ func (d *describing) names() (names []string) {
 	return names
 }
 
-// TestRunbook: every alert has a section in the runbook, an annotation with a link to
-// it, and a test that fires it; the runbook has no other sections.
+// TestRunbook: every alert has a section in the runbook, an annotation that links to it,
+// and a test that fires it. The runbook has no other sections.
 func TestRunbook(t *testing.T) {
 	rules, runbook := read(t, "gvbll/rules/gvbll.yml"), read(t, "../docs/runbook.md")
 	tests := read(t, "prometheus/tests/alerts.yml") + read(t, "prometheus/tests/day.yml")
@@ -299,11 +302,29 @@ func TestRunbook(t *testing.T) {
 	slices.Sort(alerts)
 	slices.Sort(sections)
 	if !slices.Equal(alerts, sections) {
-		t.Errorf("the runbook has %v, the rules have %v", sections, alerts)
+		t.Errorf("the runbook has sections %v, want one for each alert %v", sections, alerts)
 	}
 	for _, a := range found("`(Gvbll\\w+)`", read(t, "../docs/metrics.md")) {
 		if !slices.Contains(alerts, a) {
 			t.Errorf("metrics.md names %s, which is not an alert", a)
+		}
+	}
+}
+
+// TestRunbookNamesPanels: whatever the runbook tells to look at on a dashboard, in
+// italics, is the beginning of a panel's title.
+func TestRunbookNamesPanels(t *testing.T) {
+	var titles []string
+	for _, name := range []string{"calibration", "posterior", "stream"} {
+		titles = append(titles, found(`(?m)^ +"title": "(.*)",$`, read(t, "gvbll/dashboards/"+name+".json"))...)
+	}
+	if len(titles) == 0 {
+		t.Fatal("no titles")
+	}
+	for _, name := range found(`[^*\n]\*([A-Z][^*.]+)\*[^*]`, read(t, "../docs/runbook.md")) {
+		name = strings.Join(strings.Fields(name), " ")
+		if !slices.ContainsFunc(titles, func(title string) bool { return strings.HasPrefix(title, name) }) {
+			t.Errorf("the runbook names the panel %q, which no dashboard has", name)
 		}
 	}
 }
@@ -317,7 +338,7 @@ func read(t *testing.T, file string) string {
 	return string(b)
 }
 
-// found returns the first group of every match.
+// found returns the first group of every match of a pattern in a text.
 func found(pattern, text string) (groups []string) {
 	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
 		groups = append(groups, m[1])

@@ -24,9 +24,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .Values.serviceAccount.create }}{{ .Values.serviceAccount.name | default (include "gvbll.name" .) }}{{ else }}{{ .Values.serviceAccount.name | default "default" }}{{ end }}
 {{- end }}
 
-{{- /* Flags are environment variables: GVBLL_ and the flag's name in capitals. */}}
+{{- /* The environment variable of a flag is GVBLL_ and its name in capitals. */}}
 {{- define "gvbll.kafkaEnv" -}}
-- {name: GVBLL_BROKERS, value: {{ join "," .Values.kafka.brokers | required "kafka.brokers: give the addresses of your Kafka, such as {kafka:9092}" | quote }}}
+- {name: GVBLL_BROKERS, value: {{ join "," .Values.kafka.brokers | required "kafka.brokers is required: the addresses of your Kafka, such as {kafka:9092}" | quote }}}
 - {name: GVBLL_PREFIX, value: {{ .Values.kafka.prefix | quote }}}
 {{- with .Values.kafka.tls }}
 {{- if .enabled }}
@@ -46,7 +46,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- with .Values.kafka.sasl }}
 {{- if .mechanism }}
 - {name: GVBLL_SASL_MECHANISM, value: {{ .mechanism | quote }}}
-- {name: GVBLL_SASL_USER, value: {{ required "kafka.sasl.user: who logs in" .user | quote }}}
+- {name: GVBLL_SASL_USER, value: {{ required "kafka.sasl.user is required: the user that logs in" .user | quote }}}
 - {name: GVBLL_SASL_PASSWORD_FILE, value: /sasl/password}
 {{- end }}
 {{- end }}
@@ -69,7 +69,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .Values.kafka.sasl.mechanism }}
 - name: sasl
   secret:
-    secretName: {{ required "kafka.sasl.passwordSecret: the secret that holds the password" .Values.kafka.sasl.passwordSecret | quote }}
+    secretName: {{ required "kafka.sasl.passwordSecret is required: the secret that holds the password" .Values.kafka.sasl.passwordSecret | quote }}
     defaultMode: 0440
     items: [{key: {{ .Values.kafka.sasl.passwordKey | quote }}, path: password}]
 {{- end }}
