@@ -14,7 +14,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol/fetch"
 )
 
-// The values are those of Kafka's own UtilsTest.testMurmur2.
+// TestMurmur2 has the keys and values of Kafka's own UtilsTest.testMurmur2.
 func TestMurmur2(t *testing.T) {
 	for _, test := range []struct {
 		key  string
@@ -28,11 +28,14 @@ func TestMurmur2(t *testing.T) {
 		{"abc", 479470107},
 	} {
 		if got := int32(murmur2([]byte(test.key))); got != test.want {
-			t.Errorf("murmur2(%q) is %d, not %d", test.key, got, test.want)
+			t.Errorf("murmur2(%q) = %d, want %d", test.key, got, test.want)
 		}
 	}
 }
 
+// FuzzPartitionFor compares partitions with those of kafka-go, whose balancer follows
+// Java's default partitioner. Other clients must send the events of a node to the same
+// partition as this program.
 func FuzzPartitionFor(f *testing.F) {
 	f.Add([]byte("key"), uint8(3))
 	f.Add([]byte{}, uint8(7))
@@ -46,17 +49,19 @@ func FuzzPartitionFor(f *testing.F) {
 		}
 		want := kafkago.Murmur2Balancer{Consistent: true}.Balance(kafkago.Message{Key: key}, parts...)
 		if got := PartitionFor(key, int(n)); key != nil && got != int32(want) {
-			t.Errorf("%q of %d: %d, kafka-go has %d", key, n, got, want)
+			t.Errorf("PartitionFor(%q, %d) = %d, kafka-go has %d", key, n, got, want)
 		}
 	})
 }
 
 func TestPartitionForNil(t *testing.T) {
 	if got := PartitionFor(nil, 9); got != 0 {
-		t.Errorf("nil goes to %d", got)
+		t.Errorf("PartitionFor(nil, 9) = %d, want 0", got)
 	}
 }
 
+// TestSequenceWraps: sequence numbers continue at 0 after 2³¹-1. A broker refuses any
+// other number, so a long-lived producer would fail there.
 func TestSequenceWraps(t *testing.T) {
 	for _, test := range []struct {
 		from int32
@@ -66,13 +71,13 @@ func TestSequenceWraps(t *testing.T) {
 		{0, 3, 3}, {math.MaxInt32 - 1, 1, math.MaxInt32}, {math.MaxInt32, 1, 0}, {math.MaxInt32 - 2, 10, 7},
 	} {
 		if got := after(test.from, test.n); got != test.want {
-			t.Errorf("%d records after %d comes %d, not %d", test.n, test.from, got, test.want)
+			t.Errorf("after(%d, %d) = %d, want %d", test.from, test.n, got, test.want)
 		}
 	}
 }
 
-// FuzzSizeOf checks that no batch is larger than what its records were counted
-// at: it is what keeps batches below the broker's limit.
+// FuzzSizeOf checks that a batch is never larger than sizeOf of its records. Batches
+// stay below the broker's limit only because of this bound.
 func FuzzSizeOf(f *testing.F) {
 	f.Add([]byte("key"), []byte("value"), "header", int64(1), int64(math.MaxInt64/2))
 	f.Add([]byte(nil), make([]byte, 1<<15), "", int64(-1), int64(0))
@@ -86,7 +91,7 @@ func FuzzSizeOf(f *testing.F) {
 			t.Fatal(err)
 		}
 		if limit := 4 + recordsAt + sizeOf(&records[0]) + sizeOf(&records[1]); len(b) > limit {
-			t.Errorf("%d bytes, counted at %d", len(b), limit)
+			t.Errorf("the batch has %d bytes, want at most %d by sizeOf", len(b), limit)
 		}
 	})
 }
@@ -102,7 +107,8 @@ func appendBatch(dst []byte, records []Record, s session, sequence int32, transa
 	return append(dst, sealed...), err
 }
 
-// answer is a fetch response with the given batches, as kafka-go decodes it.
+// answer returns the answer for one partition with the given batches, as kafka-go
+// decodes it.
 func answer(t *testing.T, stable int64, aborted []fetch.ResponseTransaction, batches ...[]byte) *fetch.ResponsePartition {
 	t.Helper()
 	all := bytes.Join(batches, nil)
@@ -113,8 +119,20 @@ func answer(t *testing.T, stable int64, aborted []fetch.ResponseTransaction, bat
 	return a
 }
 
-// at is a batch of a producer as it stands in a log.
-func at(t *testing.T, offset, producer int64, control bool, records ...Record) []byte {
+// batchAt returns a transactional batch as it is in a log, with its first record at the
+// offset. Without records it is an empty batch.
+func batchAt(t *testing.T, offset, producer int64, records ...Record) []byte {
+	t.Helper()
+	return logged(t, offset, producer, false, records)
+}
+
+// markerAt returns the batch of a transaction marker with the given key.
+func markerAt(t *testing.T, offset, producer int64, key []byte) []byte {
+	t.Helper()
+	return logged(t, offset, producer, true, []Record{{Key: key}})
+}
+
+func logged(t *testing.T, offset, producer int64, control bool, records []Record) []byte {
 	t.Helper()
 	empty := len(records) == 0
 	if empty {
@@ -131,7 +149,8 @@ func at(t *testing.T, offset, producer int64, control bool, records ...Record) [
 		b[attributesAt+1] |= 1 << 5
 	}
 	if empty {
-		// What compaction leaves of the last batch of a producer.
+		// Compaction leaves this of a producer's last batch: the header, in which the
+		// number of records is 0 and the last offset is kept.
 		b = b[:recordsAt]
 		be.PutUint32(b[recordsAt-4:], 0)
 		be.PutUint32(b[batchLengthAt:], uint32(len(b)-batchLengthAt-4))
@@ -140,104 +159,113 @@ func at(t *testing.T, offset, producer int64, control bool, records ...Record) [
 	return b
 }
 
-func standing(position int64) *partition {
+// partitionAt returns a partition that is read from the given offset on.
+func partitionAt(position int64) *partition {
 	p := &partition{}
 	p.position.Store(position)
 	return p
 }
 
-func TestWalk(t *testing.T) {
-	v := func(s string) Record { return Record{Value: []byte(s)} }
-	commit, abort := Record{Key: []byte{0, 0, 0, 1}}, Record{Key: []byte{0, 0, 0, 0}}
-	one := []fetch.ResponseTransaction{{ProducerID: 1, FirstOffset: 3}}
+// TestConsume: of each answer exactly the committed records from the position on are
+// returned, and the position moves past everything that was answered.
+func TestConsume(t *testing.T) {
+	value := func(s string) Record { return Record{Value: []byte(s)} }
+	commit, abort := []byte{0, 0, 0, 1}, []byte{0, 0, 0, 0}
+	aborted := []fetch.ResponseTransaction{{ProducerID: 1, FirstOffset: 3}}
+	const stable = 9
 	for _, test := range []struct {
-		name    string
-		from    int64
-		stable  int64
-		aborted []fetch.ResponseTransaction
-		batches [][]byte
-		first   bool
-		want    []string
-		to      int64
+		name     string
+		position int64
+		aborted  []fetch.ResponseTransaction
+		batches  [][]byte
+		later    bool // the request listed other partitions first
+		want     []string
+		wantNext int64 // position
 	}{
 		{
-			"an aborted transaction among others", 0, 9, one,
-			[][]byte{at(t, 0, 1, false, v("a"), v("b")), at(t, 2, 1, true, commit), at(t, 3, 1, false, v("c")), at(t, 4, 2, false, v("d")), at(t, 5, 1, true, abort), at(t, 6, 1, false, v("e")), at(t, 7, 1, true, commit), at(t, 8, 2, true, commit)},
-			true,
-			[]string{"a", "b", "d", "e"},
-			9,
+			name: "an aborted transaction among committed ones", aborted: aborted,
+			batches: [][]byte{
+				batchAt(t, 0, 1, value("a"), value("b")), markerAt(t, 2, 1, commit),
+				batchAt(t, 3, 1, value("c")), batchAt(t, 4, 2, value("d")), markerAt(t, 5, 1, abort),
+				batchAt(t, 6, 1, value("e")), markerAt(t, 7, 1, commit), markerAt(t, 8, 2, commit),
+			},
+			want: []string{"a", "b", "d", "e"}, wantNext: 9,
 		},
 		{
-			"a start at the abort marker", 5, 9, one,
-			[][]byte{at(t, 5, 1, true, abort), at(t, 6, 1, false, v("e")), at(t, 7, 1, true, commit)},
-			true,
-			[]string{"e"},
-			8,
+			name: "the first batch is the abort marker", position: 5, aborted: aborted,
+			batches: [][]byte{markerAt(t, 5, 1, abort), batchAt(t, 6, 1, value("e")), markerAt(t, 7, 1, commit)},
+			want:    []string{"e"}, wantNext: 8,
 		},
 		{
-			"a start inside a batch", 1, 9, nil,
-			[][]byte{at(t, 0, 1, false, v("a"), v("b"))},
-			true,
-			[]string{"b"},
-			2,
+			name: "the position is inside a batch", position: 1,
+			batches: [][]byte{batchAt(t, 0, 1, value("a"), value("b"))},
+			want:    []string{"b"}, wantNext: 2,
 		},
-		{"an empty batch", 4, 9, nil, [][]byte{at(t, 4, 1, false)}, false, nil, 5},
 		{
-			"an empty batch before another", 4, 9, nil,
-			[][]byte{at(t, 4, 1, false), at(t, 7, 1, false, v("a"))},
-			true,
-			[]string{"a"},
-			8,
+			name: "an empty batch", position: 4, later: true,
+			batches: [][]byte{batchAt(t, 4, 1)}, wantNext: 5,
 		},
-		{"a batch without its last records", 4, 9, nil, [][]byte{at(t, 2, 1, false, v("a"), v("b"))}, false, nil, 5},
-		{"nothing, once", 4, 9, nil, nil, true, nil, 4},
-		{"the end", 9, 9, nil, nil, true, nil, 9},
+		{
+			name: "an empty batch before another one", position: 4,
+			batches: [][]byte{batchAt(t, 4, 1), batchAt(t, 7, 1, value("a"))},
+			want:    []string{"a"}, wantNext: 8,
+		},
+		{
+			name: "compaction has removed the last records of a batch", position: 4, later: true,
+			batches: [][]byte{batchAt(t, 2, 1, value("a"), value("b"))}, wantNext: 5,
+		},
+		{name: "one answer without a batch", position: 4, wantNext: 4},
+		{name: "the end of the log", position: 9, wantNext: 9},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p := standing(test.from)
+			p := partitionAt(test.position)
 			var s share
-			if err := p.consume(&s, answer(t, test.stable, test.aborted, test.batches...), test.first); err != nil {
+			if err := p.consume(&s, answer(t, stable, test.aborted, test.batches...), !test.later); err != nil {
 				t.Fatal(err)
 			}
 			same(t, test.want, values(s.records))
-			if got := p.position.Load(); got != test.to {
-				t.Errorf("the position is %d, not %d", got, test.to)
+			if got := p.position.Load(); got != test.wantNext {
+				t.Errorf("position %d, want %d", got, test.wantNext)
 			}
 		})
 	}
 }
 
-// A gap is only believed in by the partition that is first in the request, and
-// when it lasts.
-func TestWalkGap(t *testing.T) {
-	p := standing(4)
+// TestConsumeGap: answers without a batch move the position only if the request listed
+// the partition first, and only after several of them. Otherwise other partitions may
+// have filled the answer, and records would be skipped.
+func TestConsumeGap(t *testing.T) {
+	const position, stable = 4, 9
+	p := partitionAt(position)
 	for range 10 {
-		if err := p.consume(&share{}, answer(t, 9, nil), false); err != nil || p.position.Load() != 4 {
-			t.Fatalf("position %d, %v", p.position.Load(), err)
+		if err := p.consume(&share{}, answer(t, stable, nil), false); err != nil || p.position.Load() != position {
+			t.Fatalf("listed behind other partitions: position %d, error %v, want %d and none", p.position.Load(), err, position)
 		}
 	}
 	for range emptyAnswers + 10 {
-		if err := p.consume(&share{}, answer(t, 9, nil), true); err != nil {
+		if err := p.consume(&share{}, answer(t, stable, nil), true); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := p.position.Load(); got != 9 {
-		t.Errorf("the position is %d, not 9", got)
+	if got := p.position.Load(); got != stable {
+		t.Errorf("listed first: position %d, want %d", got, stable)
 	}
 }
 
-func TestStrangeMarkers(t *testing.T) {
+// TestUnknownMarkers: control batches of unknown types or versions are skipped, because
+// later brokers may write them.
+func TestUnknownMarkers(t *testing.T) {
 	for _, key := range [][]byte{nil, {}, {0}, {0, 0, 0, 9}, {0, 9, 0, 0, 0, 0}} {
-		p := standing(0)
+		p := partitionAt(0)
 		var s share
-		err := p.consume(&s, answer(t, 5, nil, at(t, 0, 1, true, Record{Key: key})), true)
+		err := p.consume(&s, answer(t, 5, nil, markerAt(t, 0, 1, key)), true)
 		if err != nil || len(s.records) > 0 || p.position.Load() != 1 {
-			t.Errorf("a marker %v: %d records, position %d, %v", key, len(s.records), p.position.Load(), err)
+			t.Errorf("marker with key %v: %d records, position %d, error %v, want 0, 1 and none", key, len(s.records), p.position.Load(), err)
 		}
 	}
 }
 
-func BenchmarkWalk(b *testing.B) {
+func BenchmarkConsume(b *testing.B) {
 	var records []Record
 	for range 1000 {
 		records = append(records, Record{Key: []byte("some key"), Value: make([]byte, 600)})
@@ -255,13 +283,13 @@ func BenchmarkWalk(b *testing.B) {
 		if _, err := set.ReadFrom(bytes.NewReader(batch)); err != nil {
 			b.Fatal(err)
 		}
-		if err := standing(0).consume(&s, &fetch.ResponsePartition{LastStableOffset: 1000, RecordSet: set}, true); err != nil || len(s.records) != 1000 {
+		if err := partitionAt(0).consume(&s, &fetch.ResponsePartition{LastStableOffset: 1000, RecordSet: set}, true); err != nil || len(s.records) != 1000 {
 			b.Fatal(len(s.records), err)
 		}
 	}
 }
 
-func BenchmarkBatch(b *testing.B) {
+func BenchmarkSeal(b *testing.B) {
 	for _, codec := range []compress.Compression{compress.None, compress.Lz4, compress.Zstd, compress.Snappy, compress.Gzip} {
 		b.Run(codec.String(), func(b *testing.B) {
 			r := Record{Key: []byte("some key"), Value: make([]byte, 600), Time: time.UnixMilli(1)}

@@ -15,8 +15,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TestTransientFaults has every request of a commit answered with an error that
-// passes, some of them after the work was done.
+// TestTransientFaults: a request that is answered with a transient error is retried until
+// it succeeds, and every record is committed once. Each request of a commit and of a read
+// fails three times; after some of the errors the broker may have done the work.
 func TestTransientFaults(t *testing.T) {
 	for _, test := range []struct {
 		key kmsg.Key
@@ -38,7 +39,7 @@ func TestTransientFaults(t *testing.T) {
 		{kmsg.EndTxn, kerr.ConcurrentTransactions},
 		{kmsg.EndTxn, kerr.NotCoordinator},
 		{kmsg.Fetch, kerr.NotLeaderForPartition},
-		{kmsg.Fetch, kerr.OffsetOutOfRange}, // from a replica that lags
+		{kmsg.Fetch, kerr.OffsetOutOfRange}, // a new leader whose log is behind
 		{kmsg.ListOffsets, kerr.LeaderNotAvailable},
 	} {
 		t.Run(test.key.Name()+" "+test.err.Message, func(t *testing.T) {
@@ -57,13 +58,14 @@ func TestTransientFaults(t *testing.T) {
 			}
 			same(t, []string{"a", "b", "a", "b"}, values(committed(t, c, ReaderConfig{}, name, nil, p)))
 			if h.Hits() != 3 {
-				t.Errorf("%d of 3 faults happened", h.Hits())
+				t.Errorf("%d faults were injected, want 3", h.Hits())
 			}
 		})
 	}
 }
 
-// TestCutConnections has connections closed in front of requests.
+// TestCutConnections: requests whose connection is closed before they are answered are
+// retried on a new one.
 func TestCutConnections(t *testing.T) {
 	f := fake(t)
 	c := dial(t, Config{Brokers: f.ListenAddrs()})
@@ -77,9 +79,9 @@ func TestCutConnections(t *testing.T) {
 	same(t, []string{"a", "b"}, values(committed(t, c, ReaderConfig{}, name, nil, p)))
 }
 
-// TestSilence has requests that are never answered: one try is given up in
-// time for the next.
-func TestSilence(t *testing.T) {
+// TestNoAnswer: a request that is never answered is given up after Config.Timeout, which
+// leaves time for another try.
+func TestNoAnswer(t *testing.T) {
 	f := fake(t)
 	c := dial(t, Config{Brokers: f.ListenAddrs(), Timeout: 200 * time.Millisecond})
 	name := topic(t, c, 1)
@@ -91,9 +93,10 @@ func TestSilence(t *testing.T) {
 	same(t, []string{"a"}, values(committed(t, c, ReaderConfig{MaxWait: time.Millisecond}, name, nil, p)))
 }
 
-// TestRefused has a commit refused for good: the error is not of unknown
-// outcome, and the transaction does not stay open in front of the readers.
-func TestRefused(t *testing.T) {
+// TestRefusedCommit: a commit that the broker refuses is an error with its reason, and not
+// one of unknown outcome. The transaction is aborted, so that readers get the records
+// behind it at once. The producer needs a Restart before it can commit again.
+func TestRefusedCommit(t *testing.T) {
 	for _, key := range []kmsg.Key{kmsg.AddPartitionsToTxn, kmsg.Produce, kmsg.TxnOffsetCommit} {
 		t.Run(key.Name(), func(t *testing.T) {
 			t.Parallel()
@@ -105,7 +108,7 @@ func TestRefused(t *testing.T) {
 			at := TopicPartition{name, 1}
 			err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("a")}, {Topic: name, Partition: 1, Value: []byte("a")}}, "group", map[TopicPartition]int64{at: 1})
 			if !errors.Is(err, kafkago.TopicAuthorizationFailed) || errors.Is(err, ErrUnknown) || errors.Is(err, ErrFenced) {
-				t.Errorf("a commit that is refused: %v", err)
+				t.Errorf("a refused commit: error %v, want TopicAuthorizationFailed, neither ErrUnknown nor ErrFenced", err)
 			}
 			s := producer(t, c, ProducerConfig{})
 			if err := s.Send(t.Context(), []Record{{Topic: name, Value: []byte("behind")}}); err != nil {
@@ -113,7 +116,7 @@ func TestRefused(t *testing.T) {
 			}
 			same(t, []string{"behind"}, values(committed(t, c, ReaderConfig{}, name, nil)))
 			if err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("a")}}, "", nil); !errors.Is(err, kafkago.TopicAuthorizationFailed) {
-				t.Errorf("a commit without a restart: %v", err)
+				t.Errorf("a commit without a restart: error %v, want that of the refused one", err)
 			}
 			if err := p.Restart(t.Context()); err != nil {
 				t.Fatal(err)
@@ -124,7 +127,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestOutage has errors that last longer than the patience.
+// TestOutage: transient errors that last longer than RetryFor leave the outcome unknown.
+// After a Restart the producer can commit again.
 func TestOutage(t *testing.T) {
 	f := fake(t)
 	c := dial(t, Config{Brokers: f.ListenAddrs()})
@@ -133,7 +137,7 @@ func TestOutage(t *testing.T) {
 	h := f.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotEnoughReplicasAfterAppend, Count: -1})
 	err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("a")}}, "", nil)
 	if !errors.Is(err, ErrUnknown) || !errors.Is(err, kafkago.NotEnoughReplicasAfterAppend) {
-		t.Errorf("the replicas do not answer: %v", err)
+		t.Errorf("a commit without enough replicas: error %v, want ErrUnknown with its cause", err)
 	}
 	h.Remove()
 	same(t, []string(nil), values(committed(t, c, ReaderConfig{}, name, nil, p)))
@@ -141,9 +145,9 @@ func TestOutage(t *testing.T) {
 	same(t, []string{"a"}, values(committed(t, c, ReaderConfig{}, name, nil, p)))
 }
 
-// TestForgotten has a broker that no longer knows the producer: a new session
-// mends that.
-func TestForgotten(t *testing.T) {
+// TestLostSession: if the broker has dropped the producer's session, the outcome of a Send
+// is unknown, and a Restart opens a new session.
+func TestLostSession(t *testing.T) {
 	f := fake(t)
 	c := dial(t, Config{Brokers: f.ListenAddrs()})
 	name := topic(t, c, 1)
@@ -151,7 +155,7 @@ func TestForgotten(t *testing.T) {
 	for _, e := range []*kerr.Error{kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID, kerr.InvalidProducerEpoch} {
 		f.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: e})
 		if err := p.Send(t.Context(), []Record{{Topic: name, Value: []byte("a")}}); !errors.Is(err, ErrUnknown) {
-			t.Errorf("%v: %v", e, err)
+			t.Errorf("answer %v: error %v, want ErrUnknown", e, err)
 		}
 		if err := p.Restart(t.Context()); err != nil {
 			t.Fatal(err)
@@ -163,8 +167,8 @@ func TestForgotten(t *testing.T) {
 	same(t, []string{"a"}, values(committed(t, c, ReaderConfig{}, name, nil)))
 }
 
-// TestLeaderMoves moves the partitions between the brokers while they are
-// written and read.
+// TestLeaderMoves: producers and readers follow partitions to other leaders and lose no
+// records.
 func TestLeaderMoves(t *testing.T) {
 	f := fake(t, kfake.NumBrokers(3))
 	c := dial(t, Config{Brokers: f.ListenAddrs()})
@@ -191,8 +195,8 @@ func TestLeaderMoves(t *testing.T) {
 	same(t, want, got)
 }
 
-// TestOnePartitionFails has one partition refused while the other one always
-// has records: the refusal must be heard, and the records not be lost.
+// TestOnePartitionFails: the permanent error of one partition is returned although another
+// partition has records in every answer, and none of these is lost.
 func TestOnePartitionFails(t *testing.T) {
 	f := fake(t)
 	c := dial(t, Config{Brokers: f.ListenAddrs()})
@@ -221,17 +225,17 @@ func TestOnePartitionFails(t *testing.T) {
 	}
 }
 
-// TestPollEnds has Poll end with its context, whatever it waits for.
+// TestPollEnds: Poll returns when its context ends, whatever it waits for.
 func TestPollEnds(t *testing.T) {
 	f := fake(t)
 	c := dial(t, Config{Brokers: f.ListenAddrs(), DialFor: time.Hour})
 	name := topic(t, c, 1)
 	for _, test := range []struct {
-		what  string
+		waits string // what Poll waits for
 		topic string
 		fault *kerr.Error
 	}{
-		{"nothing new", name, nil},
+		{"new records", name, nil},
 		{"a topic that does not exist", "absent", nil},
 		{"a leader", name, kerr.LeaderNotAvailable},
 	} {
@@ -241,13 +245,13 @@ func TestPollEnds(t *testing.T) {
 		r := c.NewReader(map[TopicPartition]int64{{test.topic, 0}: 0}, ReaderConfig{MaxWait: time.Hour})
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		if records, err := r.Poll(ctx); !errors.Is(err, context.DeadlineExceeded) || len(records) > 0 {
-			t.Errorf("Poll waits for %s: %d records, %v", test.what, len(records), err)
+			t.Errorf("waiting for %s: %d records, error %v, want none and DeadlineExceeded", test.waits, len(records), err)
 		}
 		cancel()
 	}
 }
 
-// TestCommitEnds has a commit end with its context.
+// TestCommitEnds: a commit returns when its context ends, with an unknown outcome.
 func TestCommitEnds(t *testing.T) {
 	f := fake(t)
 	c := dial(t, Config{Brokers: f.ListenAddrs()})
@@ -258,44 +262,45 @@ func TestCommitEnds(t *testing.T) {
 	defer cancel()
 	err := p.Commit(ctx, []Record{{Topic: name, Value: []byte("a")}}, "", nil)
 	if !errors.Is(err, ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the context ends in a commit: %v", err)
+		t.Errorf("error %v, want ErrUnknown with DeadlineExceeded", err)
 	}
 }
 
-// TestDialNobody has addresses where no broker answers: one refuses
-// connections, one accepts them and says nothing.
-func TestDialNobody(t *testing.T) {
-	mute, err := net.Listen("tcp", "127.0.0.1:0")
+// TestDialUnreachable: if no broker answers, Dial returns one line with the address and
+// what to check. One address accepts connections and never answers, one refuses them.
+func TestDialUnreachable(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer mute.Close()
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	defer silent.Close()
+	refusing, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone.Close()
-	for _, l := range []net.Listener{mute, gone} {
+	refusing.Close()
+	for _, l := range []net.Listener{silent, refusing} {
 		addr := l.Addr().String()
 		_, err := Dial(t.Context(), Config{Brokers: []string{addr}, DialFor: 200 * time.Millisecond})
 		if err == nil {
-			t.Fatal("somebody answered")
+			t.Fatalf("Dial(%s) gives no error", addr)
 		}
 		if line := err.Error(); !strings.Contains(line, addr) || strings.Contains(line, "\n") || !strings.Contains(line, "check the address") {
-			t.Errorf("not a line with the address and a remedy: %s", line)
+			t.Errorf("error %q, want one line with the address %s and %q", line, addr, "check the address")
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Dial(ctx, Config{Brokers: []string{gone.Addr().String()}}); !errors.Is(err, context.Canceled) {
-		t.Errorf("the context ends in Dial: %v", err)
+	if _, err := Dial(ctx, Config{Brokers: []string{refusing.Addr().String()}}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Dial with a canceled context: error %v, want %v", err, context.Canceled)
 	}
 	if _, err := Dial(t.Context(), Config{}); err == nil {
-		t.Error("no address is no error")
+		t.Error("Dial without an address gives no error")
 	}
 }
 
-// TestCompacted reads over the gaps that compaction leaves.
+// TestCompacted: a reader passes the gaps that compaction leaves, from whatever offset it
+// starts at, and returns every record that is left.
 func TestCompacted(t *testing.T) {
 	f := fake(t)
 	c := dial(t, Config{Brokers: f.ListenAddrs()})
@@ -318,7 +323,7 @@ func TestCompacted(t *testing.T) {
 	f.Compact()
 	left := committed(t, c, ReaderConfig{}, name, nil, p)
 	if len(all) != 100 || len(left) >= 50 {
-		t.Fatalf("compaction left %d records of %d", len(left), len(all))
+		t.Fatalf("%d records before compaction and %d after it, want 100 and fewer than 50", len(all), len(left))
 	}
 	same(t, values(all[95:]), values(left[len(left)-5:]))
 	at := TopicPartition{name, 0}

@@ -1,4 +1,4 @@
-package kafka_test
+package kafka
 
 import (
 	"strings"
@@ -7,64 +7,66 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
-
-	"github.com/gvbll/gvbll/topics/kafka"
 )
 
-// TestElection: the first to come is elected and stays the owner when one comes
-// that is further; when it leaves, who is furthest is elected.
-func TestElection(t *testing.T) {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "ledger"), kfake.GroupMinSessionTimeout(time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
-	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: cluster.ListenAddrs()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	join := func(owner *atomic.Bool, progress int64) *kafka.Membership {
-		m, err := c.Join(kafka.MembershipConfig{
-			Group: "ledger", Topic: "ledger", Session: time.Second,
-			Standing: func() (bool, int64) { return owner.Load(), progress },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}
-	var first, second, third atomic.Bool
-	a := join(&first, 3)
-	if !(<-a.Elected()).Owner {
-		t.Fatal("the only member was not elected")
-	}
-	first.Store(true)
-	b := join(&second, 2)
-	if (<-b.Elected()).Owner || !(<-a.Elected()).Owner {
-		t.Fatal("another was elected beside the owner")
-	}
-	c3 := join(&third, 1000)
-	if (<-c3.Elected()).Owner || (<-b.Elected()).Owner || !(<-a.Elected()).Owner {
-		t.Fatal("another was elected that was further than the owner")
-	}
-	a.Leave()
-	if !(<-c3.Elected()).Owner || (<-b.Elected()).Owner {
-		t.Fatal("not the furthest was elected")
-	}
-	c3.Leave()
-	if !(<-b.Elected()).Owner {
-		t.Fatal("the last one was not elected")
-	}
-	b.Leave()
-	b.Leave()
+// candidate is a member of an election with a fixed progress.
+type candidate struct {
+	*Membership
+	owner atomic.Bool // what Standing returns
+}
 
-	d, err := c.Join(kafka.MembershipConfig{Group: "ledger", Topic: "ledger", Session: time.Millisecond, Standing: func() (bool, int64) { return false, 0 }})
+func join(t *testing.T, c *Client, session time.Duration, progress int64) *candidate {
+	t.Helper()
+	m := &candidate{}
+	var err error
+	m.Membership, err = c.Join(MembershipConfig{
+		Group: "ledger", Topic: "ledger", Session: session,
+		Standing: func() (bool, int64) { return m.owner.Load(), progress },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e := <-d.Elected(); e.Err == nil || !strings.Contains(e.Err.Error(), "--session-timeout") {
-		t.Errorf("a session of a millisecond: %v", e)
+	return m
+}
+
+// TestElection: members that join do not replace an owner, even if they have more
+// progress, because a change of owners costs time. When the owner leaves, the member
+// with the most progress is elected, because it has the least to replay.
+func TestElection(t *testing.T) {
+	f := fake(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "ledger"), kfake.GroupMinSessionTimeout(time.Second))
+	c := dial(t, Config{Brokers: f.ListenAddrs()})
+	first := join(t, c, time.Second, 3)
+	if !(<-first.Elected()).Owner {
+		t.Fatal("the only member is not elected")
 	}
-	d.Leave()
+	first.owner.Store(true)
+	second := join(t, c, time.Second, 2)
+	if (<-second.Elected()).Owner || !(<-first.Elected()).Owner {
+		t.Fatal("a member with less progress replaces the owner")
+	}
+	third := join(t, c, time.Second, 1000)
+	if (<-third.Elected()).Owner || (<-second.Elected()).Owner || !(<-first.Elected()).Owner {
+		t.Fatal("a member with more progress replaces the owner")
+	}
+	first.Leave()
+	if !(<-third.Elected()).Owner || (<-second.Elected()).Owner {
+		t.Fatal("after the owner has left, the member with the most progress is not elected")
+	}
+	third.Leave()
+	if !(<-second.Elected()).Owner {
+		t.Fatal("the last member is not elected")
+	}
+	second.Leave()
+	second.Leave() // a second call does nothing
+}
+
+// TestSessionTimeoutRefused: a session time-out that the brokers refuse is a permanent
+// error, which names the flag to change.
+func TestSessionTimeoutRefused(t *testing.T) {
+	f := fake(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "ledger"), kfake.GroupMinSessionTimeout(time.Second))
+	m := join(t, dial(t, Config{Brokers: f.ListenAddrs()}), time.Millisecond, 0)
+	defer m.Leave()
+	if e := <-m.Elected(); e.Err == nil || !strings.Contains(e.Err.Error(), "--session-timeout") {
+		t.Errorf("a session of 1 ms: error %v, want one that contains %q", e.Err, "--session-timeout")
+	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 )
 
-// secure returns the way into the cluster as the user.
-func secure(t *testing.T, c *kafkatest.Cluster, mechanism, user string) Config {
+// secureConfig returns the configuration with which the user connects to the cluster.
+func secureConfig(t *testing.T, c *kafkatest.Cluster, mechanism, user string) Config {
 	t.Helper()
 	cfg := Config{Brokers: []string{c.Addr}, Logger: slog.New(slog.DiscardHandler)}
 	var err error
@@ -30,27 +30,29 @@ func secure(t *testing.T, c *kafkatest.Cluster, mechanism, user string) Config {
 	return cfg
 }
 
-// TestSecure enters clusters that want TLS, a client certificate and SASL.
+// TestSecure connects to clusters that require TLS, a client certificate and SASL, with
+// every mechanism.
 func TestSecure(t *testing.T) {
 	for where, c := range kafkatest.Clusters(t) {
 		for _, mechanism := range Mechanisms {
 			t.Run(where+"/"+mechanism, func(t *testing.T) {
-				dial(t, secure(t, c, mechanism, kafkatest.Users[0]))
+				dial(t, secureConfig(t, c, mechanism, kafkatest.Users[0]))
 			})
 		}
 		t.Run(where+"/transactions", func(t *testing.T) {
-			testGroupOffsets(t, dial(t, secure(t, c, "plain", kafkatest.Admin)))
+			testGroupOffsets(t, dial(t, secureConfig(t, c, "plain", kafkatest.Admin)))
 		})
 		t.Run(where+"/group member", func(t *testing.T) { testGroupMember(t, c) })
-		t.Run(where+"/refused", func(t *testing.T) { testRefused(t, c) })
+		t.Run(where+"/refused", func(t *testing.T) { testRefusedClients(t, c) })
 	}
 }
 
-// testGroupMember joins a group with what Dialer returns.
+// testGroupMember: kafka-go's ConsumerGroup gets TLS and SASL from Dialer, because it makes
+// its own connections.
 func testGroupMember(t *testing.T, cluster *kafkatest.Cluster) {
 	for _, mechanism := range []string{"plain", "scram-sha-512"} {
-		c := dial(t, secure(t, cluster, mechanism, kafkatest.Users[0]))
-		admin := dial(t, secure(t, cluster, "plain", kafkatest.Admin))
+		c := dial(t, secureConfig(t, cluster, mechanism, kafkatest.Users[0]))
+		admin := dial(t, secureConfig(t, cluster, "plain", kafkatest.Admin))
 		name := topic(t, admin, 1)
 		cluster.Allow(t, kafkatest.Users[0], kafkago.ResourceTypeTopic, name, kafkago.ACLOperationTypeRead)
 		cluster.Allow(t, kafkatest.Users[0], kafkago.ResourceTypeGroup, name, kafkago.ACLOperationTypeRead)
@@ -65,7 +67,7 @@ func testGroupMember(t *testing.T, cluster *kafkatest.Cluster) {
 			t.Fatal(err)
 		}
 		if got := generation.Assignments[name]; len(got) != 1 || got[0].ID != 0 {
-			t.Errorf("assigned %v", got)
+			t.Errorf("assigned partitions %v, want partition 0 alone", got)
 		}
 		if err := g.Close(); err != nil {
 			t.Error(err)
@@ -73,9 +75,9 @@ func testGroupMember(t *testing.T, cluster *kafkatest.Cluster) {
 	}
 }
 
-// testRefused: whoever is not let in is told why, in a line, and at once when
-// waiting cannot help.
-func testRefused(t *testing.T, c *kafkatest.Cluster) {
+// testRefusedClients: a client that the cluster refuses gets one line that says why. If
+// trying again cannot help, it gets that at once instead of after DialFor.
+func testRefusedClients(t *testing.T, c *kafkatest.Cluster) {
 	stranger := kafkatest.NewAuthority(t)
 	foreignCert, foreignKey := stranger.Issue(t, "client")
 	ours := TLSFiles{CA: c.Authority.File, Cert: c.Cert, Key: c.Key}
@@ -92,13 +94,12 @@ func testRefused(t *testing.T, c *kafkatest.Cluster) {
 		{"no certificate", TLSFiles{CA: c.Authority.File}, right, []string{"refuses the TLS connection: check the client's certificate"}},
 		{"foreign certificate", TLSFiles{CA: c.Authority.File, Cert: foreignCert, Key: foreignKey}, right, []string{"refuses the TLS connection: check the client's certificate"}},
 	}
-	patience := time.Minute
-	check := []string{"refuse this client: check user, password and SASL mechanism"}
+	dialFor, wrongLogin := time.Minute, []string{"refuse this client: check user, password and SASL mechanism"}
+	if c.Silent { // without a reason from the broker, Dial keeps trying
+		dialFor, wrongLogin = time.Second, []string{"no Kafka broker answers", "and the user and password"}
+	}
 	for _, login := range [][3]string{{"plain", kafkatest.Users[0], "guess"}, {"scram-sha-256", kafkatest.Users[0], "guess"}, {"scram-sha-512", "mallory", kafkatest.Password}} {
-		if c.Silent {
-			patience, check = time.Second, []string{"no Kafka broker answers", "and the user and password"}
-		}
-		refusals = append(refusals, refusal{strings.Join(login[:], " "), ours, login, check})
+		refusals = append(refusals, refusal{strings.Join(login[:], " "), ours, login, wrongLogin})
 	}
 	for _, r := range refusals {
 		t.Run(r.name, func(t *testing.T) {
@@ -110,37 +111,42 @@ func testRefused(t *testing.T, c *kafkatest.Cluster) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = Dial(t.Context(), Config{Brokers: []string{c.Addr}, TLS: files, SASL: login, DialFor: patience, Logger: slog.New(slog.DiscardHandler)})
-			checkLine(t, err, append(r.want, c.Addr)...)
+			_, err = Dial(t.Context(), Config{Brokers: []string{c.Addr}, TLS: files, SASL: login, DialFor: dialFor, Logger: slog.New(slog.DiscardHandler)})
+			checkErrorLine(t, err, append(r.want, c.Addr)...)
 		})
 	}
 	_, err := Dial(t.Context(), Config{Brokers: []string{c.Addr}, DialFor: time.Second, Logger: slog.New(slog.DiscardHandler)})
-	checkLine(t, err, c.Addr, "whether it wants TLS or wants SASL")
+	checkErrorLine(t, err, c.Addr, "whether it wants TLS or wants SASL")
 }
 
-// TestNoTLSThere: TLS spoken to a broker that does not.
-func TestNoTLSThere(t *testing.T) {
+// TestTLSNotSpoken: connecting with TLS to a broker without it is an error that suggests
+// to check that.
+func TestTLSNotSpoken(t *testing.T) {
 	addr := fake(t).ListenAddrs()[0]
 	_, err := Dial(t.Context(), Config{Brokers: []string{addr}, TLS: &tls.Config{MinVersion: tls.VersionTLS12}, DialFor: 200 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
-	checkLine(t, err, addr, "whether it speaks TLS there")
+	checkErrorLine(t, err, addr, "whether it speaks TLS there")
 }
 
-func checkLine(t *testing.T, err error, want ...string) {
+// checkErrorLine checks that err is one line, contains all that is wanted, and does not
+// contain the password.
+func checkErrorLine(t *testing.T, err error, want ...string) {
 	t.Helper()
 	if err == nil {
-		t.Fatal("no error")
+		t.Fatalf("no error, want one that contains %q", want)
 	}
 	for _, w := range want {
 		if !strings.Contains(err.Error(), w) {
-			t.Errorf("%q is not in %q", w, err)
+			t.Errorf("error %q, want one that contains %q", err, w)
 		}
 	}
 	if strings.ContainsAny(err.Error(), "\r\n") || strings.Contains(err.Error(), kafkatest.Password) {
-		t.Errorf("not a line to show: %q", err)
+		t.Errorf("error %q has a line break or the password", err)
 	}
 }
 
-// TestRenewedCertificate: each handshake shows what the files have by then.
+// TestRenewedCertificate: a renewed client certificate is used without a restart. While
+// certificate and key do not match or cannot be read, the last valid pair is used, so that
+// a renewal does not break connections.
 func TestRenewedCertificate(t *testing.T) {
 	authority := kafkatest.NewAuthority(t)
 	cert, key := authority.Issue(t, "first")
@@ -148,7 +154,7 @@ func TestRenewedCertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := func() string {
+	inUse := func() string {
 		t.Helper()
 		c, err := cfg.GetClientCertificate(nil)
 		if err != nil {
@@ -156,23 +162,23 @@ func TestRenewedCertificate(t *testing.T) {
 		}
 		return c.Leaf.Subject.CommonName
 	}
-	if got := shown(); got != "first" {
-		t.Errorf("%s is shown", got)
+	if got := inUse(); got != "first" {
+		t.Errorf("before the renewal: certificate %q, want %q", got, "first")
 	}
 	newCert, newKey := authority.Issue(t, "second")
 	move(t, newCert, cert)
-	if got := shown(); got != "first" {
-		t.Errorf("in the middle of the renewal %s is shown", got)
+	if got := inUse(); got != "first" {
+		t.Errorf("with the new certificate and the old key: certificate %q, want %q", got, "first")
 	}
 	move(t, newKey, key)
-	if got := shown(); got != "second" {
-		t.Errorf("after the renewal %s is shown", got)
+	if got := inUse(); got != "second" {
+		t.Errorf("after the renewal: certificate %q, want %q", got, "second")
 	}
 	if err := os.Remove(key); err != nil {
 		t.Fatal(err)
 	}
-	if got := shown(); got != "second" {
-		t.Errorf("without a key %s is shown", got)
+	if got := inUse(); got != "second" {
+		t.Errorf("after the key is removed: certificate %q, want %q", got, "second")
 	}
 }
 
@@ -183,7 +189,9 @@ func move(t *testing.T, from, to string) {
 	}
 }
 
-func TestTLSFilesThatAreWrong(t *testing.T) {
+// TestInvalidTLSFiles: files that cannot be used are errors that name the file and what is
+// wrong with it.
+func TestInvalidTLSFiles(t *testing.T) {
 	cert, key := kafkatest.NewAuthority(t).Issue(t, "a")
 	_, other := kafkatest.NewAuthority(t).Issue(t, "b")
 	empty := t.TempDir() + "/empty.pem"
@@ -208,14 +216,15 @@ func TestTLSFilesThatAreWrong(t *testing.T) {
 	} {
 		_, err := tc.files.Config()
 		if err == nil {
-			t.Errorf("%+v is taken", tc.files)
+			t.Errorf("%+v: no error, want %q", tc.files, tc.want)
 			continue
 		}
-		checkLine(t, err, tc.want)
+		checkErrorLine(t, err, tc.want)
 	}
 }
 
-func TestSASLThatIsWrong(t *testing.T) {
+// TestInvalidSASL: unusable logins are errors, which do not quote the password.
+func TestInvalidSASL(t *testing.T) {
 	for _, tc := range []struct{ mechanism, user, password, want string }{
 		{"gssapi", "u", "p", `"gssapi": use plain, scram-sha-256, scram-sha-512`},
 		{"plain", "", "p", "needs a user and a password"},
@@ -224,15 +233,15 @@ func TestSASLThatIsWrong(t *testing.T) {
 		{"scram-sha-256", "u", "hunter\u0007", "SASLprep"},
 	} {
 		_, err := SASL(tc.mechanism, tc.user, tc.password)
-		checkLine(t, err, tc.want)
+		checkErrorLine(t, err, tc.want)
 		if err != nil && strings.Contains(err.Error(), "hunter") {
-			t.Errorf("%v", err)
+			t.Errorf("error %q quotes the password", err)
 		}
 	}
 }
 
-// TestPasswordIsNotPrinted: whatever is made of a configuration, the password
-// is not in it.
+// TestPasswordIsNotPrinted: no way of printing, logging or encoding a configuration shows
+// the password.
 func TestPasswordIsNotPrinted(t *testing.T) {
 	const secret = "hunter2"
 	for _, mechanism := range Mechanisms {
@@ -254,7 +263,7 @@ func TestPasswordIsNotPrinted(t *testing.T) {
 		}
 		out.Write(b)
 		if hex := fmt.Sprintf("%x", secret); strings.Contains(out.String(), secret) || strings.Contains(out.String(), hex) {
-			t.Errorf("%s: %s", mechanism, out.String())
+			t.Errorf("%s: the output contains the password: %s", mechanism, out.String())
 		}
 	}
 }

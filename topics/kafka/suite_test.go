@@ -23,31 +23,31 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TestKafka runs the suite on the fake of three brokers, and on the Apache
-// Kafka whose address is in GVBLL_KAFKA.
+// TestKafka runs the suite on a kfake of three brokers and, if GVBLL_KAFKA has bootstrap
+// addresses, on that Apache Kafka: what holds for the fake must hold for real brokers.
 func TestKafka(t *testing.T) {
 	clusters := map[string]func(*testing.T) []string{"fake": func(t *testing.T) []string { return fake(t, kfake.NumBrokers(3)).ListenAddrs() }}
 	if a := os.Getenv("GVBLL_KAFKA"); a != "" {
 		clusters["real"] = func(*testing.T) []string { return strings.Split(a, ",") }
 	}
 	suite := map[string]func(*testing.T, *Client){
-		"topics are created once":                        testCreate,
-		"records come back as they went":                 testRoundTrip,
-		"aborted records are left out from every offset": testAborted,
-		"the second producer of an id fences the first":  testFencing,
-		"group offsets commit with the records":          testGroupOffsets,
-		"large commits are split":                        testSplit,
-		"a record too large stops nothing":               testTooLarge,
-		"small answers lose nothing":                     testSmallAnswers,
-		"offsets out of range are named":                 testOutOfRange,
-		"a topic that comes back is another":             testReplaced,
-		"partitions are taken on":                        testAdd,
-		"quiet is what answers without records":          testQuiet,
-		"a lost answer to the commit":                    testLostAnswer,
-		"a lost commit":                                  testLostCommit,
-		"one lost answer is made up for by asking again": testOneLostAnswer,
-		"sends without a transaction are not held back":  testSend,
-		"a commit of nothing is none":                    testCommitOfNothing,
+		"existing topics are not changed":               testCreate,
+		"records are read as they were produced":        testRoundTrip,
+		"aborted records are skipped from every offset": testAborted,
+		"a producer fences the former one of its id":    testFencing,
+		"group offsets are committed with the records":  testGroupOffsets,
+		"large commits are split into batches":          testSplit,
+		"a record that is too large is refused":         testTooLarge,
+		"small answers lose no records":                 testSmallAnswers,
+		"offsets out of range are errors":               testOutOfRange,
+		"a topic that was created anew is an error":     testReplaced,
+		"partitions are added to a reader":              testAdd,
+		"quiet partitions and expected offsets":         testQuiet,
+		"a commit whose answers are lost":               testLostAnswers,
+		"a commit that does not arrive":                 testLostRequests,
+		"a request whose answer is lost once":           testOneLostAnswer,
+		"sends while a transaction is open":             testSend,
+		"an empty commit":                               testEmptyCommit,
 	}
 	for where, addresses := range clusters {
 		for name, test := range suite {
@@ -82,11 +82,13 @@ func dial(t *testing.T, cfg Config) *Client {
 
 var names atomic.Int64
 
-// unique makes names that no other run of the tests has.
-func unique(what string) string {
-	return fmt.Sprintf("%s-%x-%d", what, time.Now().UnixNano(), names.Add(1))
+// unique returns a name that no other test or run of the tests uses, because they share
+// a real cluster.
+func unique(prefix string) string {
+	return fmt.Sprintf("%s-%x-%d", prefix, time.Now().UnixNano(), names.Add(1))
 }
 
+// topic creates a topic with a unique name, which it returns.
 func topic(t *testing.T, c *Client, partitions int) string {
 	t.Helper()
 	name := unique("t")
@@ -124,11 +126,15 @@ func begin(t *testing.T, p *Producer, records ...Record) {
 	}
 }
 
-// committed reads all partitions of a topic, from start or the beginning, to
-// the end. Producers that may still have markers on their way are restarted.
-func committed(t *testing.T, c *Client, cfg ReaderConfig, topic string, start map[TopicPartition]int64, settle ...*Producer) []Record {
+// committed returns the committed records of a topic by partition and offset, from
+// start or, if that is nil, from the beginning. It first restarts the producers whose
+// transaction markers may not be written yet: Restart waits for them.
+//
+// It checks that the reader returns the offsets of each partition in ascending order and
+// knows its last stable offset.
+func committed(t *testing.T, c *Client, cfg ReaderConfig, topic string, start map[TopicPartition]int64, restart ...*Producer) []Record {
 	t.Helper()
-	for _, p := range settle {
+	for _, p := range restart {
 		if err := p.Restart(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -154,20 +160,37 @@ func committed(t *testing.T, c *Client, cfg ReaderConfig, topic string, start ma
 			records = append(records, got...)
 		}
 		if end := r.End(at); start[at] < bounds[at].End && end < bounds[at].End {
-			t.Errorf("End of %v is %d, the last stable offset %d", at, end, bounds[at].End)
+			t.Errorf("End(%v) = %d, want at least the last stable offset %d", at, end, bounds[at].End)
 		}
 	}
 	last := make(map[int32]int64)
 	for _, rec := range records {
 		if l, ok := last[rec.Partition]; ok && rec.Offset <= l {
-			t.Errorf("partition %d: offset %d after %d", rec.Partition, rec.Offset, l)
+			t.Errorf("partition %d: offset %d is read after %d", rec.Partition, rec.Offset, l)
 		}
 		last[rec.Partition] = rec.Offset
 	}
+	sortRecords(records)
+	return records
+}
+
+// sortRecords sorts records by partition and offset.
+func sortRecords(records []Record) {
 	slices.SortFunc(records, func(a, b Record) int {
 		return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
 	})
-	return records
+}
+
+// pollError polls until an error and returns it, with the number of records read before.
+func pollError(t *testing.T, r *Reader) (read int, err error) {
+	t.Helper()
+	for {
+		records, err := r.Poll(t.Context())
+		read += len(records)
+		if err != nil {
+			return read, err
+		}
+	}
 }
 
 func values(records []Record) (v []string) {
@@ -184,6 +207,8 @@ func same(t *testing.T, want, got any) {
 	}
 }
 
+// testCreate: CreateTopics returns the topics it has created and leaves existing ones as
+// they are, so that workers can call it at every start.
 func testCreate(t *testing.T, c *Client) {
 	a, b, absent := unique("a"), unique("b"), unique("absent")
 	got, err := c.CreateTopics(t.Context(), TopicSpec{Name: a, Partitions: 2, Replication: -1, Config: map[string]string{"retention.ms": "-1"}})
@@ -209,10 +234,12 @@ func testCreate(t *testing.T, c *Client) {
 	}
 	same(t, map[TopicPartition]Bounds{{a, 0}: {}, {a, 1}: {}}, bounds)
 	if _, err := c.CreateTopics(t.Context(), TopicSpec{Name: absent, Partitions: 0, Replication: -1}); err == nil || !strings.Contains(err.Error(), absent) {
-		t.Errorf("a topic without partitions: %v", err)
+		t.Errorf("a topic without partitions: error %v, want one that names %s", err, absent)
 	}
 }
 
+// testRoundTrip: keys, values, headers and times are read as they were produced, with
+// every compression, by this package and by franz-go. A null and an empty value differ.
 func testRoundTrip(t *testing.T, c *Client) {
 	now := time.UnixMilli(time.Now().UnixMilli())
 	for _, codec := range []string{"", "none", "gzip", "snappy", "lz4", "zstd"} {
@@ -240,13 +267,13 @@ func testRoundTrip(t *testing.T, c *Client) {
 			}
 			commit(t, p, sent...)
 			same(t, want, committed(t, c, ReaderConfig{}, name, nil, p))
-			same(t, want, franz(t, c, name, len(want)))
+			same(t, want, readWithFranz(t, c, name, len(want)))
 		})
 	}
 }
 
-// franz reads n committed records with franz-go.
-func franz(t *testing.T, c *Client, topic string, n int) []Record {
+// readWithFranz reads n committed records of the topic with franz-go.
+func readWithFranz(t *testing.T, c *Client, topic string, n int) []Record {
 	t.Helper()
 	k := franzClient(t, c, kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	var records []Record
@@ -263,12 +290,11 @@ func franz(t *testing.T, c *Client, topic string, n int) []Record {
 			records = append(records, out)
 		})
 	}
-	slices.SortFunc(records, func(a, b Record) int {
-		return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
-	})
+	sortRecords(records)
 	return records
 }
 
+// franzClient returns a franz-go client of the cluster.
 func franzClient(t *testing.T, c *Client, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	k, err := kgo.NewClient(append(opts, kgo.SeedBrokers(c.cfg.Brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
@@ -279,9 +305,10 @@ func franzClient(t *testing.T, c *Client, opts ...kgo.Opt) *kgo.Client {
 	return k
 }
 
-// testAborted lets three producers of franz-go have transactions that overlap
-// in one partition, and reads what was committed from every offset on: those of
-// records, aborted ones and markers.
+// testAborted: whatever offset a reader starts at, it returns the committed records from
+// there on and no aborted one. Three producers of franz-go commit and abort transactions
+// at random that overlap in one partition. The start is in turn every offset, of committed
+// and aborted records and of markers.
 func testAborted(t *testing.T, c *Client) {
 	name := topic(t, c, 1)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -324,8 +351,8 @@ func testAborted(t *testing.T, c *Client) {
 	}
 	slices.SortFunc(want, func(a, b Record) int { return cmp.Compare(a.Offset, b.Offset) })
 	at := TopicPartition{name, 0}
-	// franz-go returns before the last markers are written; a producer of ours
-	// with the same ids waits for them.
+	// franz-go returns before the last markers are written. Opening a session with
+	// the same transactional ids waits for them.
 	for i := range producers {
 		producer(t, c, ProducerConfig{TransactionalID: fmt.Sprint(name, i)})
 	}
@@ -335,7 +362,7 @@ func testAborted(t *testing.T, c *Client) {
 	}
 	for start := range bounds[at].End {
 		for _, cfg := range []ReaderConfig{{}, {MaxBytes: 1}} {
-			if cfg.MaxBytes > 0 && start%40 > 0 {
+			if cfg.MaxBytes > 0 && start%40 > 0 { // slow: one batch for each request
 				continue
 			}
 			var got []Record
@@ -350,31 +377,36 @@ func testAborted(t *testing.T, c *Client) {
 	}
 }
 
+// testFencing: once another producer has opened a session with the same transactional
+// id, the former one can commit nothing, neither a new transaction nor one that was open
+// at the time. That is what keeps two workers from both owning a graph.
 func testFencing(t *testing.T, c *Client) {
 	name := topic(t, c, 1)
-	old := producer(t, c, ProducerConfig{TransactionalID: name})
-	commit(t, old, Record{Topic: name, Value: []byte("before")})
-	young := producer(t, c, ProducerConfig{TransactionalID: name})
-	err := old.Commit(t.Context(), []Record{{Topic: name, Value: []byte("zombie")}}, "", nil)
+	first := producer(t, c, ProducerConfig{TransactionalID: name})
+	commit(t, first, Record{Topic: name, Value: []byte("before")})
+	second := producer(t, c, ProducerConfig{TransactionalID: name})
+	err := first.Commit(t.Context(), []Record{{Topic: name, Value: []byte("zombie")}}, "", nil)
 	if !errors.Is(err, ErrFenced) || errors.Is(err, ErrUnknown) {
-		t.Errorf("the fenced producer commits: %v", err)
+		t.Errorf("a commit of the fenced producer: error %v, want ErrFenced", err)
 	}
-	if err := old.Commit(t.Context(), []Record{{Topic: name, Value: []byte("zombie")}}, "", nil); !errors.Is(err, ErrFenced) {
-		t.Errorf("the fenced producer commits again: %v", err)
+	if err := first.Commit(t.Context(), []Record{{Topic: name, Value: []byte("zombie")}}, "", nil); !errors.Is(err, ErrFenced) {
+		t.Errorf("another commit of the fenced producer: error %v, want ErrFenced", err)
 	}
-	commit(t, young, Record{Topic: name, Value: []byte("after")})
-	same(t, []string{"before", "after"}, values(committed(t, c, ReaderConfig{}, name, nil, young)))
+	commit(t, second, Record{Topic: name, Value: []byte("after")})
+	same(t, []string{"before", "after"}, values(committed(t, c, ReaderConfig{}, name, nil, second)))
 
-	// The next take-over is in the middle of a transaction.
-	begin(t, young, Record{Topic: name, Value: []byte("half")})
+	// The third producer fences the second in the middle of a transaction.
+	begin(t, second, Record{Topic: name, Value: []byte("half")})
 	third := producer(t, c, ProducerConfig{TransactionalID: name})
-	if err := young.end(t.Context(), young.cfg.RetryFor, true); !fenced(err) {
-		t.Errorf("the commit of a transaction that was taken over: %v", err)
+	if err := second.end(t.Context(), second.cfg.RetryFor, true); !fenced(err) {
+		t.Errorf("the end of a transaction that was open when it was fenced: error %v, want a fencing code", err)
 	}
 	commit(t, third, Record{Topic: name, Value: []byte("third")})
 	same(t, []string{"before", "after", "third"}, values(committed(t, c, ReaderConfig{}, name, nil, third)))
 }
 
+// testGroupOffsets: the group's offsets are committed by the transaction, with records or
+// alone. Lag tools read them.
 func testGroupOffsets(t *testing.T, c *Client) {
 	in, out, group := topic(t, c, 2), topic(t, c, 1), unique("g")
 	p := producer(t, c, ProducerConfig{TransactionalID: out})
@@ -384,12 +416,11 @@ func testGroupOffsets(t *testing.T, c *Client) {
 			t.Fatal(err)
 		}
 	}
-	// Offsets alone make a transaction, too.
 	if err := p.Commit(t.Context(), nil, group, map[TopicPartition]int64{a: 7}); err != nil {
 		t.Fatal(err)
 	}
 	if got := committed(t, c, ReaderConfig{}, out, nil, p); len(got) != 3 {
-		t.Errorf("%d records, not 3", len(got))
+		t.Errorf("%d records are committed, want 3", len(got))
 	}
 	res, err := c.client.OffsetFetch(t.Context(), &kafkago.OffsetFetchRequest{GroupID: group, Topics: map[string][]int{in: {0, 1}}})
 	if err != nil {
@@ -402,6 +433,8 @@ func testGroupOffsets(t *testing.T, c *Client) {
 	same(t, map[int]int64{0: 7, 1: 20}, got)
 }
 
+// testSplit: a commit that is larger than MaxBatchBytes is sent as several batches, and
+// the records of each partition keep their order.
 func testSplit(t *testing.T, c *Client) {
 	name := topic(t, c, 3)
 	p := producer(t, c, ProducerConfig{TransactionalID: name, MaxBatchBytes: 1000})
@@ -419,19 +452,21 @@ func testSplit(t *testing.T, c *Client) {
 	same(t, slices.Concat(want...), values(got))
 }
 
+// testTooLarge: a record that is too large for a batch is an error before anything is
+// sent, and the producer stays usable without a Restart.
 func testTooLarge(t *testing.T, c *Client) {
 	name := topic(t, c, 1)
 	p := producer(t, c, ProducerConfig{TransactionalID: name})
 	err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("small")}, {Topic: name, Value: make([]byte, 1_000_000)}}, "", nil)
 	if err == nil || !strings.Contains(err.Error(), name+" partition 0") || errors.Is(err, ErrUnknown) {
-		t.Errorf("a record of a megabyte: %v", err)
+		t.Errorf("a record of 1 MB: error %v, want one that names %s partition 0 and is not ErrUnknown", err, name)
 	}
 	commit(t, p, Record{Topic: name, Value: []byte("next")})
 	same(t, []string{"next"}, values(committed(t, c, ReaderConfig{}, name, nil, p)))
 }
 
-// testSmallAnswers has answers that one partition fills, so that the others'
-// are empty though they have records.
+// testSmallAnswers: no record is lost if the records of one partition fill an answer, so
+// that it has none of the other partitions. The reader must not take that for a gap.
 func testSmallAnswers(t *testing.T, c *Client) {
 	const partitions, each = 5, 12
 	name := topic(t, c, partitions)
@@ -452,6 +487,9 @@ func testSmallAnswers(t *testing.T, c *Client) {
 	same(t, want, values(committed(t, c, ReaderConfig{MaxBytes: 1}, name, nil, p)))
 }
 
+// testOutOfRange: an offset that was deleted or lies behind the end of the log is an
+// OutOfRangeError with the bounds of the log. A topic that does not exist is an error,
+// too, but only after the records of other topics were returned.
 func testOutOfRange(t *testing.T, c *Client) {
 	c = dial(t, Config{Brokers: c.cfg.Brokers, DialFor: 3 * time.Second})
 	name := topic(t, c, 2)
@@ -482,49 +520,40 @@ func testOutOfRange(t *testing.T, c *Client) {
 		start[test.at] = test.from
 		r := c.NewReader(start, ReaderConfig{})
 		var got *OutOfRangeError
-		for read := 0; got == nil; {
-			records, err := r.Poll(t.Context())
-			if read += len(records); err != nil && !errors.As(err, &got) {
-				t.Fatal(err)
-			}
+		if _, err := pollError(t, r); !errors.As(err, &got) {
+			t.Fatal(err)
 		}
 		same(t, &OutOfRangeError{At: test.at, Position: test.from, Bounds: test.want}, got)
 	}
 
 	absent := unique("absent")
 	r := c.NewReader(map[TopicPartition]int64{{name, 0}: 0, {absent, 0}: 0}, ReaderConfig{})
-	read := 0
-	for {
-		records, err := r.Poll(t.Context())
-		read += len(records)
-		if err == nil {
-			continue
-		}
-		if !errors.Is(err, kafkago.UnknownTopicOrPartition) || !strings.Contains(err.Error(), absent) {
-			t.Errorf("a topic that does not exist: %v", err)
-		}
-		break
+	read, err := pollError(t, r)
+	if !errors.Is(err, kafkago.UnknownTopicOrPartition) || !strings.Contains(err.Error(), absent) {
+		t.Errorf("a topic that does not exist: error %v, want %v that names %s", err, kafkago.UnknownTopicOrPartition, absent)
 	}
 	if read != 5 {
-		t.Errorf("%d records of the other topic were read, not 5", read)
+		t.Errorf("%d records of the other topic were read before the error, want 5", read)
 	}
 }
 
-// testReplaced has a topic deleted and created anew under a reader.
+// testReplaced: if a topic is deleted and created anew, a reader that has read from the
+// former one returns a ReplacedError and no record, even if the new log is long enough to
+// have the reader's position. Otherwise another graph's events would continue this one.
 func testReplaced(t *testing.T, c *Client) {
 	c = dial(t, Config{Brokers: c.cfg.Brokers, DialFor: 3 * time.Second})
 	for _, test := range []struct {
-		name   string
-		values []string // of the new topic
-		seen   bool     // that the topic was away
-		same   bool     // the topic is left as it is
+		name      string
+		values    []string // sent next; all records of a new topic
+		missed    bool     // the reader got the error that the topic does not exist
+		unchanged bool     // the topic is not deleted
 	}{
-		{"other records", []string{"a", "b", "x", "d"}, true, false},
-		{"as many others, and nobody saw it", []string{"a", "b", "x", "d"}, false, false},
-		{"fewer", []string{"a"}, true, false},
-		{"none", nil, true, false},
-		{"the same topic", []string{"d"}, true, true},
-		{"the same topic, not asked for a while", []string{"d"}, false, true},
+		{name: "the record at the last offset is another one", values: []string{"a", "b", "x", "d"}, missed: true},
+		{name: "another record, and no request failed meanwhile", values: []string{"a", "b", "x", "d"}},
+		{name: "the new topic ends before the last offset", values: []string{"a"}, missed: true},
+		{name: "the new topic is empty", missed: true},
+		{name: "the same topic after an error", values: []string{"d"}, missed: true, unchanged: true},
+		{name: "the same topic after a time without requests", values: []string{"d"}, unchanged: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -547,15 +576,15 @@ func testReplaced(t *testing.T, c *Client) {
 				}
 			}
 			p := r.index[at]
-			if !test.same {
+			if !test.unchanged {
 				drop(t, c, name)
 			}
-			if test.seen {
+			if test.missed {
 				p.answered(kafkago.UnknownTopicOrPartition)
 			} else {
-				p.answeredAt = time.Time{}
+				p.answeredAt = time.Time{} // as after unaskedFor
 			}
-			if !test.same {
+			if !test.unchanged {
 				_, err := c.CreateTopics(t.Context(), TopicSpec{Name: name, Partitions: 1, Replication: -1})
 				if err != nil {
 					t.Fatal(err)
@@ -571,7 +600,7 @@ func testReplaced(t *testing.T, c *Client) {
 				records, err = r.Poll(t.Context())
 				got = append(got, values(records)...)
 			}
-			if test.same {
+			if test.unchanged {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -580,14 +609,14 @@ func testReplaced(t *testing.T, c *Client) {
 			}
 			var replaced *ReplacedError
 			if !errors.As(err, &replaced) || len(got) > 0 || strings.Contains(err.Error(), "\n") {
-				t.Fatalf("%q was read, and %v", got, err)
+				t.Fatalf("read %q, error %v, want no records and a ReplacedError in one line", got, err)
 			}
 			same(t, &ReplacedError{At: at, Offset: 2}, replaced)
 		})
 	}
 }
 
-// drop deletes a topic, and waits until it is gone.
+// drop deletes a topic and waits until metadata no longer has it.
 func drop(t *testing.T, c *Client, name string) {
 	t.Helper()
 	res, err := c.client.DeleteTopics(t.Context(), &kafkago.DeleteTopicsRequest{Topics: []string{name}})
@@ -604,7 +633,8 @@ func drop(t *testing.T, c *Client, name string) {
 	}
 }
 
-// testAdd has a partition that a reader is given later, and one that goes.
+// testAdd: a partition that is added to a reader is read from its given offset, and those
+// that it had go on. Adding one that does not exist is an error.
 func testAdd(t *testing.T, c *Client) {
 	c = dial(t, Config{Brokers: c.cfg.Brokers, DialFor: 3 * time.Second})
 	name := topic(t, c, 2)
@@ -634,71 +664,58 @@ func testAdd(t *testing.T, c *Client) {
 	send(0, "c")
 	same(t, "c", poll())
 	if r.Position(at(1)) != 1 {
-		t.Errorf("position %d", r.Position(at(1)))
+		t.Errorf("Position(%v) = %d, want 1", at(1), r.Position(at(1)))
 	}
 	r.Add(at(2), 0)
-	for {
-		_, err := r.Poll(t.Context())
-		if err == nil {
-			continue
-		}
-		if !errors.Is(err, kafkago.UnknownTopicOrPartition) || !strings.Contains(err.Error(), name+" partition 2") {
-			t.Errorf("a partition that does not exist: %v", err)
-		}
-		break
+	if _, err := pollError(t, r); !errors.Is(err, kafkago.UnknownTopicOrPartition) || !strings.Contains(err.Error(), name+" partition 2") {
+		t.Errorf("a partition that does not exist: error %v, want %v that names partition 2", err, kafkago.UnknownTopicOrPartition)
 	}
 }
 
-// testQuiet has one of two partitions bring something, and a log that ends before
-// what is expected of it.
+// testQuiet: Quiet grows for a partition that answers without records and is 0 for one
+// that has just had some. A log that ends before an offset that it is known to have
+// reached is an OutOfRangeError.
 func testQuiet(t *testing.T, c *Client) {
 	c = dial(t, Config{Brokers: c.cfg.Brokers, DialFor: 3 * time.Second})
 	name := topic(t, c, 2)
 	r := c.NewReader(map[TopicPartition]int64{{name, 0}: 0, {name, 1}: 0}, ReaderConfig{MaxWait: 10 * time.Millisecond})
 	if q := r.Quiet(TopicPartition{name, 0}); q != 0 {
-		t.Errorf("quiet for %v before it was asked", q)
+		t.Errorf("before the first request: Quiet = %v, want 0", q)
 	}
 	p := producer(t, c, ProducerConfig{})
 	for r.Quiet(TopicPartition{name, 1}) < 100*time.Millisecond {
 		if err := p.Send(t.Context(), []Record{{Topic: name, Value: []byte("a")}}); err != nil {
 			t.Fatal(err)
 		}
-		for brought := false; !brought; {
+		for n := 0; n == 0; {
 			records, err := r.Poll(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			brought = len(records) > 0
+			n = len(records)
 		}
 		if q := r.Quiet(TopicPartition{name, 0}); q != 0 {
-			t.Errorf("quiet for %v with what it brought", q)
+			t.Errorf("after an answer with a record: Quiet = %v, want 0", q)
 		}
 	}
 	r.Expect(TopicPartition{name, 1}, 1)
-	for {
-		_, err := r.Poll(t.Context())
-		if err == nil {
-			continue
-		}
-		var got *OutOfRangeError
-		if !errors.As(err, &got) {
-			t.Fatal(err)
-		}
-		same(t, &OutOfRangeError{At: TopicPartition{name, 1}, Position: 0, Bounds: Bounds{0, 0}}, got)
-		break
+	var got *OutOfRangeError
+	if _, err := pollError(t, r); !errors.As(err, &got) {
+		t.Fatal(err)
 	}
+	same(t, &OutOfRangeError{At: TopicPartition{name, 1}, Position: 0, Bounds: Bounds{0, 0}}, got)
 }
 
-// lossy is a transport on which requests, or the answers to them, get lost.
+// lossy is a transport that loses some requests, or the answers to them.
 type lossy struct {
 	*kafkago.Transport
-	lost   func(kafkago.Request) bool
-	before bool // the request does not arrive
+	lost     func(kafkago.Request) bool
+	requests bool // the request itself is lost, otherwise its answer
 }
 
 func (l *lossy) RoundTrip(ctx context.Context, addr net.Addr, req kafkago.Request) (kafkago.Response, error) {
 	lost := l.lost(req)
-	if lost && l.before {
+	if lost && l.requests {
 		return nil, errLost
 	}
 	res, err := l.Transport.RoundTrip(ctx, addr, req)
@@ -709,53 +726,67 @@ func (l *lossy) RoundTrip(ctx context.Context, addr net.Addr, req kafkago.Reques
 }
 
 func isEndTxn(r kafkago.Request) bool { return r.ApiKey() == protocol.EndTxn }
-func never(kafkago.Request) bool      { return false }
 
-var errLost = errors.New("lost on the way")
+var errLost = errors.New("lost by the test")
 
-func lose(c *Client, before bool, lost func(kafkago.Request) bool) {
-	c.client.Transport = &lossy{c.transport, lost, before}
+// loseRequests makes the client lose the requests for which lost returns true.
+func loseRequests(c *Client, lost func(kafkago.Request) bool) {
+	c.client.Transport = &lossy{c.transport, lost, true}
 }
 
-func testLostAnswer(t *testing.T, c *Client) {
+// loseAnswers makes the client lose the answers to the requests for which lost returns
+// true.
+func loseAnswers(c *Client, lost func(kafkago.Request) bool) {
+	c.client.Transport = &lossy{c.transport, lost, false}
+}
+
+func loseNothing(c *Client) { c.client.Transport = c.transport }
+
+// testLostAnswers: a commit to which no answer arrives is ErrUnknown, and the producer
+// refuses to go on. After a Restart a reader finds that the transaction is committed.
+func testLostAnswers(t *testing.T, c *Client) {
 	name := topic(t, c, 1)
 	p := producer(t, c, ProducerConfig{TransactionalID: name, RetryFor: 200 * time.Millisecond})
 	commit(t, p, Record{Topic: name, Value: []byte("a")})
-	lose(c, false, isEndTxn)
+	loseAnswers(c, isEndTxn)
 	err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("b")}}, "", nil)
 	if !errors.Is(err, ErrUnknown) || !errors.Is(err, errLost) {
-		t.Errorf("all answers to EndTxn are lost: %v", err)
+		t.Errorf("all answers to EndTxn are lost: error %v, want ErrUnknown", err)
 	}
-	lose(c, false, never)
+	loseNothing(c)
 	if err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("c")}}, "", nil); !errors.Is(err, ErrUnknown) {
-		t.Errorf("a commit without a restart: %v", err)
+		t.Errorf("a commit without a restart: error %v, want ErrUnknown", err)
 	}
 	same(t, []string{"a", "b"}, values(committed(t, c, ReaderConfig{}, name, nil, p)))
 	commit(t, p, Record{Topic: name, Value: []byte("c")})
 	same(t, []string{"a", "b", "c"}, values(committed(t, c, ReaderConfig{}, name, nil, p)))
 }
 
-func testLostCommit(t *testing.T, c *Client) {
+// testLostRequests: a commit request that never arrives looks the same to the producer.
+// After a Restart a reader finds that the transaction is not committed.
+func testLostRequests(t *testing.T, c *Client) {
 	name := topic(t, c, 1)
 	p := producer(t, c, ProducerConfig{TransactionalID: name, RetryFor: 200 * time.Millisecond})
-	lose(c, true, isEndTxn)
+	loseRequests(c, isEndTxn)
 	err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("a")}}, "", nil)
 	if !errors.Is(err, ErrUnknown) {
-		t.Errorf("EndTxn does not arrive: %v", err)
+		t.Errorf("EndTxn does not arrive: error %v, want ErrUnknown", err)
 	}
-	lose(c, false, never)
+	loseNothing(c)
 	same(t, []string(nil), values(committed(t, c, ReaderConfig{}, name, nil, p)))
 	commit(t, p, Record{Topic: name, Value: []byte("a")})
 	same(t, []string{"a"}, values(committed(t, c, ReaderConfig{}, name, nil, p)))
 }
 
+// testOneLostAnswer: each request of a commit can be sent again after its answer was
+// lost; the records are committed once.
 func testOneLostAnswer(t *testing.T, c *Client) {
 	name, group := topic(t, c, 1), unique("g")
 	p := producer(t, c, ProducerConfig{TransactionalID: name})
 	var want []string
 	for _, key := range []protocol.ApiKey{protocol.AddPartitionsToTxn, protocol.AddOffsetsToTxn, protocol.TxnOffsetCommit, protocol.EndTxn} {
 		left := 1
-		lose(c, false, func(r kafkago.Request) bool {
+		loseAnswers(c, func(r kafkago.Request) bool {
 			if r.ApiKey() != key || left == 0 {
 				return false
 			}
@@ -764,18 +795,19 @@ func testOneLostAnswer(t *testing.T, c *Client) {
 		})
 		want = append(want, key.String())
 		if err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte(key.String())}}, group, map[TopicPartition]int64{{name, 0}: 1}); err != nil {
-			t.Errorf("the answer to request %v is lost once: %v", key, err)
+			t.Errorf("the answer to %v is lost once: %v", key, err)
 		}
 		if left > 0 {
-			t.Errorf("no answer to request %v was lost", key)
+			t.Errorf("no answer to %v was lost", key)
 		}
 	}
 	same(t, want, values(committed(t, c, ReaderConfig{}, name, nil, p)))
 }
 
+// testSend: records that are sent without a transaction can be read at once in a
+// partition without an open transaction. Behind an open one they wait for its end.
 func testSend(t *testing.T, c *Client) {
 	name := topic(t, c, 2)
-	// An open transaction in the one partition does not keep the other waiting.
 	p := producer(t, c, ProducerConfig{TransactionalID: name})
 	begin(t, p, Record{Topic: name, Value: []byte("open")})
 	s := producer(t, c, ProducerConfig{Compression: "lz4"})
@@ -791,7 +823,9 @@ func testSend(t *testing.T, c *Client) {
 	same(t, []string{"behind", "behind", "behind", "0", "1", "2"}, values(committed(t, c, ReaderConfig{}, name, nil, p)))
 }
 
-func testCommitOfNothing(t *testing.T, c *Client) {
+// testEmptyCommit: a commit without records and offsets sends nothing. Brokers refuse to
+// end an empty transaction.
+func testEmptyCommit(t *testing.T, c *Client) {
 	name := topic(t, c, 1)
 	p := producer(t, c, ProducerConfig{TransactionalID: name})
 	commit(t, p)

@@ -18,7 +18,7 @@ import (
 
 // Authority signs certificates.
 type Authority struct {
-	// File has its own certificate, in PEM format.
+	// File is a PEM file of its own certificate.
 	File string
 
 	cert *x509.Certificate
@@ -46,8 +46,8 @@ func NewAuthority(t testing.TB) *Authority {
 	return a
 }
 
-// Issue makes a certificate for the host name or IP address, and returns the files
-// of the certificate and its key. Both servers and clients can use it.
+// Issue makes a certificate for a host name or IP address, which servers and clients can
+// use. It returns the PEM files of the certificate and its key.
 func (a *Authority) Issue(t testing.TB, name string) (cert, key string) {
 	t.Helper()
 	k := newKey(t)
@@ -78,6 +78,7 @@ func (a *Authority) Issue(t testing.TB, name string) (cert, key string) {
 }
 
 func newKey(t testing.TB) *ecdsa.PrivateKey {
+	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -86,6 +87,7 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 }
 
 func serial(t testing.TB) *big.Int {
+	t.Helper()
 	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
 		t.Fatal(err)
@@ -98,12 +100,14 @@ func block(kind string, der []byte) []byte {
 }
 
 func write(t testing.TB, file string, parts ...[]byte) {
+	t.Helper()
 	if err := os.WriteFile(file, bytes.Join(parts, nil), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func read(t testing.TB, file string) []byte {
+	t.Helper()
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,5 @@
-// Package kafkatest starts secured clusters for tests, on kfake and on Apache
-// Kafka: they require a client certificate and a password, and allow only what
-// was granted by ACLs.
+// Package kafkatest starts secured clusters for tests, of kfake and of Apache Kafka. They
+// require a client certificate and a password, and allow only what ACLs have granted.
 package kafkatest
 
 import (
@@ -31,7 +30,7 @@ var Users = []string{"owner", "worker", "sender", "reader"}
 
 var mechanisms = []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
 
-// Cluster is a running broker.
+// Cluster is a running cluster of one broker.
 type Cluster struct {
 	// Addr accepts TLS with a client certificate and SASL.
 	Addr string
@@ -44,8 +43,8 @@ type Cluster struct {
 	Silent bool
 }
 
-// Clusters starts kfake and, if GVBLL_KAFKA_TOOL names a script for it ("start
-// DIR PORT key=value ..." and "stop DIR"), Apache Kafka.
+// Clusters starts kfake and, if GVBLL_KAFKA_TOOL is set, Apache Kafka. The variable names a
+// script with the commands "start DIR PORT key=value ..." and "stop DIR".
 func Clusters(t *testing.T) map[string]*Cluster {
 	t.Helper()
 	all := map[string]*Cluster{"fake": Fake(t)}
@@ -55,7 +54,7 @@ func Clusters(t *testing.T) map[string]*Cluster {
 	return all
 }
 
-// Fake starts kfake.
+// Fake starts kfake until the test ends.
 func Fake(t *testing.T) *Cluster {
 	t.Helper()
 	c := newCluster(t)
@@ -85,7 +84,7 @@ func Fake(t *testing.T) *Cluster {
 	return c
 }
 
-// Apache starts an Apache Kafka with the tool.
+// Apache starts Apache Kafka with the tool, see Clusters, until the test ends.
 func Apache(t *testing.T, tool string) *Cluster {
 	t.Helper()
 	c := newCluster(t)
@@ -132,12 +131,14 @@ func Apache(t *testing.T, tool string) *Cluster {
 }
 
 func newCluster(t *testing.T) *Cluster {
+	t.Helper()
 	c := &Cluster{Authority: NewAuthority(t)}
 	c.Cert, c.Key = c.Authority.Issue(t, "client")
 	return c
 }
 
 func freePort(t *testing.T) int {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -146,8 +147,8 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// Allow grants a user operations on a resource. A name that ends with * is a
-// prefix.
+// Allow grants a user operations on the resource of the given name, or on those with a
+// prefix if the name is the prefix and *.
 func (c *Cluster) Allow(t *testing.T, user string, resource kafkago.ResourceType, name string, operations ...kafkago.ACLOperationType) {
 	t.Helper()
 	pattern := kafkago.PatternTypeLiteral
@@ -173,6 +174,7 @@ func (c *Cluster) Allow(t *testing.T, user string, resource kafkago.ResourceType
 }
 
 func (c *Cluster) admin(t *testing.T) *kafkago.Client {
+	t.Helper()
 	certificate, err := tls.LoadX509KeyPair(c.Cert, c.Key)
 	if err != nil {
 		t.Fatal(err)
