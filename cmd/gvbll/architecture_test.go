@@ -35,12 +35,12 @@ func TestArchitecturePaths(t *testing.T) {
 				name := path.Join(folders[at], m[1])
 				folders = append([]string{name, path.Dir(name)}, folders...)
 			case isPath:
-				t.Errorf("%s does not exist: %s", m[1], row)
+				t.Errorf("%s does not exist, but is named in: %s", m[1], row)
 			}
 			checked++
 		}
 	}
 	if checked < 80 {
-		t.Errorf("only %d names were found", checked)
+		t.Errorf("found %d names, want at least 80: has the form of the tables changed?", checked)
 	}
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// browser starts a Chromium of its own, and notes what it complains of and whom
-// it asks.
+// browser is a Chromium that records errors, messages on the console, and the hosts
+// that it sends requests to.
 type browser struct {
 	ctx context.Context
 
@@ -32,6 +32,7 @@ type browser struct {
 	hosts    map[string]bool
 }
 
+// newBrowser starts a browser for one test, and skips the test if there is none.
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
 	if _, err := exec.LookPath("chromium"); err != nil {
@@ -64,13 +65,7 @@ func newBrowser(t *testing.T) *browser {
 	return b
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
+// call sends a command of the DevTools protocol.
 func call[P, R any](t *testing.T, b *browser, c cdp.Command[P, R], params P) {
 	t.Helper()
 	_, err := chromedp.Call(b.ctx, c, params)
@@ -82,7 +77,7 @@ func (b *browser) do(t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
 	must(t, chromedp.Do(b.ctx, steps...))
 }
 
-// value runs a script, and waits for its promise.
+// value runs a script and returns its value; of a promise, what it resolves to.
 func value[T any](t *testing.T, b *browser, script string) T {
 	t.Helper()
 	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
@@ -90,8 +85,8 @@ func value[T any](t *testing.T, b *browser, script string) T {
 	return v
 }
 
-// liveDemo is a small demo that goes on serving until the test ends. It returns
-// where its page is.
+// liveDemo starts a small demo that serves until the test ends, and returns the URL of
+// its page once the stream is over.
 func liveDemo(t *testing.T) string {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -120,25 +115,27 @@ func liveDemo(t *testing.T) string {
 	return regexp.MustCompile(`http://[0-9.:]+`).FindString(string(out.b))
 }
 
+// figuresScript returns the figures on the page by the metrics that they show.
 const figuresScript = `Object.fromEntries([...document.querySelectorAll("[data-metric]")].map(e => [e.dataset.metric, e.textContent]))`
 
-// loaded waits until every picture is there, whole.
+// loaded waits until every picture is decoded, and returns their number.
 const loaded = `Promise.all([...document.images].map(i => i.decode())).then(() => document.images.length)`
 
-// TestLivePage looks at a running demo as people do: with a browser, on a desk
-// and on a phone, by day and by night, with the keyboard, and without scripts.
+// TestLivePage looks at a running demo in a browser: in both colour schemes, on the
+// screens of a desktop and a phone, with the keyboard alone, and without scripts. The
+// page must show the same figures as the metrics, and load nothing from other hosts.
 func TestLivePage(t *testing.T) {
 	b := newBrowser(t)
 	at := liveDemo(t)
 
 	b.do(t, chromedp.EmulateViewport(1200, 900), chromedp.Navigate(at))
 	if n := value[int](t, b, loaded); n != 4 {
-		t.Errorf("%d pictures", n)
+		t.Errorf("the page has %d pictures, want 4", n)
 	}
 	figures := value[map[string]string](t, b, figuresScript)
 	metrics := metricsWhen(t, at, func(metricsPage) bool { return true })
 	if len(figures) < 20 {
-		t.Errorf("%d figures on the page", len(figures))
+		t.Errorf("the page has %d figures, want at least 20", len(figures))
 	}
 	for name, shown := range figures {
 		v, exported := metrics[name]
@@ -148,7 +145,7 @@ func TestLivePage(t *testing.T) {
 	}
 	b.picture(t, "page-light.png")
 
-	// What differs is changed in place: who has the focus keeps it.
+	// A refresh changes in place what differs, so that the focus and the pictures stay.
 	if !value[bool](t, b, `(async () => {
 		const first = document.querySelector("dd"), was = first.textContent, picture = document.querySelector("picture");
 		const link = document.querySelector("#latest-title ~ .wide a");
@@ -157,15 +154,15 @@ func TestLivePage(t *testing.T) {
 		await refresh();
 		return first.textContent === was && document.activeElement === link && document.contains(picture);
 	})()`) {
-		t.Error("a refresh does not bring what is new, or takes away the focus or a picture")
+		t.Error("a refresh leaves a stale figure, or loses the focus or a picture")
 	}
 
-	// By night, and on a phone: nothing is wider than the page.
+	// In the dark colour scheme, and on a phone, where nothing may be wider than the page.
 	call(t, b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}})
 	b.do(t, chromedp.Reload())
 	value[int](t, b, loaded)
 	if !value[bool](t, b, `[...document.images].every(i => i.currentSrc.includes("theme=dark"))`) {
-		t.Error("by night pictures are those of the day")
+		t.Error("in the dark colour scheme the pictures are light")
 	}
 	b.picture(t, "page-dark.png")
 	b.do(t, chromedp.EmulateViewport(360, 740, chromedp.EmulateMobile), chromedp.Reload())
@@ -175,39 +172,39 @@ func TestLivePage(t *testing.T) {
 	}
 	b.picture(t, "page-phone.png")
 
-	// With the keyboard alone, to the scores and to a node.
+	// With the keyboard alone, a reader gets to the scores and to a node's page.
 	call(t, b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{})
 	b.do(t, chromedp.EmulateViewport(1200, 900), chromedp.Navigate(at), chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
 	if hash := value[string](t, b, `location.hash`); hash != "#scores" {
-		t.Errorf("the first key leads to %q", hash)
+		t.Errorf("the first link leads to %q, want #scores", hash)
 	}
 	value[bool](t, b, `document.querySelector("#latest-title ~ .wide a").focus() ?? true`)
 	b.do(t, chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible(chromedp.CSS("meter")), chromedp.WaitNotPresent(chromedp.CSS("#scores")))
 	if heading := value[string](t, b, `document.querySelector("h1").textContent`); !strings.HasPrefix(heading, "Node ") {
-		t.Errorf("a node's page is headed %q", heading)
+		t.Errorf("a node's page has the heading %q, want Node and its id", heading)
 	}
 	b.picture(t, "page-node.png")
 
-	// Without scripts there is the same to read.
+	// Without scripts the page has the same text.
 	call(t, b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	b.do(t, chromedp.Navigate(at))
 	plain, err := chromedp.Run(b.ctx, chromedp.Text(chromedp.CSS("#main")))
 	must(t, err)
 	if !strings.Contains(plain, "Scores of what was served") {
-		t.Error("without scripts there is nothing to read")
+		t.Error("without scripts the page has no scores")
 	}
 
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.troubles) > 0 {
-		t.Errorf("the browser complains: %q", b.troubles)
+		t.Errorf("the browser reports %q", b.troubles)
 	}
 	if here := strings.TrimPrefix(at, "http://"); len(b.hosts) != 1 || !b.hosts[here] {
-		t.Errorf("the page is at %s and asks %v", here, b.hosts)
+		t.Errorf("the page on %s sends requests to %v", here, b.hosts)
 	}
 }
 
-// picture keeps a screenshot in the folder GVBLL_SCREENSHOTS, if that is set.
+// picture saves a screenshot in the folder that GVBLL_SCREENSHOTS names, if it is set.
 func (b *browser) picture(t *testing.T, name string) {
 	t.Helper()
 	dir := os.Getenv("GVBLL_SCREENSHOTS")

@@ -17,7 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "write docs/cli.md")
 
-// TestCommandLineIsDocumented: docs/cli.md is what the grammar makes it.
+// TestCommandLineIsDocumented: docs/cli.md, which is generated from the grammar of the
+// command line, is up to date.
 func TestCommandLineIsDocumented(t *testing.T) {
 	const file = "../../docs/cli.md"
 	var c cli
@@ -37,7 +38,7 @@ func TestCommandLineIsDocumented(t *testing.T) {
 	}
 }
 
-// commandLine is docs/cli.md.
+// commandLine returns the text of docs/cli.md.
 func commandLine(k *kong.Kong) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Command line
@@ -103,7 +104,7 @@ static        0.3927   3.5923   0.4206   0.9852  ▁▁▃▃▂▃▃▆▆▇�
 	return b.String()
 }
 
-// flagTables writes a table for each group of flags.
+// flagTables writes a table for each group of flags, in the order of --help.
 func flagTables(b *strings.Builder, flags []*kong.Flag) {
 	byGroup(flags)
 	for i, f := range flags {

@@ -94,7 +94,7 @@ func (c *configFile) Validate(app *kong.Application) error {
 	return fmt.Errorf("--config: no flag or command has the name %s", strings.Join(wrong, ", "))
 }
 
-// settable reports whether a flag can be given in a file.
+// settable reports whether a file may have the flag.
 func settable(flag string) bool { return flag != "help" && flag != "config" }
 
 // Resolve implements kong.Resolver.
@@ -117,7 +117,7 @@ func (c *configFile) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (
 	return flagText(value)
 }
 
-// flagText returns a value as it would stand on a command line.
+// flagText returns a value in the form that it has on a command line.
 func flagText(v any) (any, error) {
 	switch v := v.(type) {
 	case nil:

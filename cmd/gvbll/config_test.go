@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// parsed parses a command line, with a file of flags, and returns what it says.
+// parsed parses a command line with a file of flags, or without one if file is empty.
 func parsed(t *testing.T, file string, args ...string) (c cli, err error) {
 	t.Helper()
 	if file != "" {
@@ -24,8 +24,9 @@ func parsed(t *testing.T, file string, args ...string) (c cli, err error) {
 	return c, err
 }
 
-// TestPrecedence: the command line goes before the environment, that before the
-// file, there a command's section before the rest, and all before the default.
+// TestPrecedence: the command line overrides the environment, and the environment the
+// file. In the file a command's own section overrides the rest. A default is used only
+// for a flag that is given nowhere.
 func TestPrecedence(t *testing.T) {
 	file := "brokers: [\"file-1:1\", 'file-2:2']\nwindow: 11\nlinger: 1s\nlog-format: json\nwork:\n  window: 12\n  bfloat16: true\n"
 	work := []string{"work", "--model", "m"}
@@ -34,19 +35,19 @@ func TestPrecedence(t *testing.T) {
 		t.Fatal(err)
 	}
 	if w := c.Work; !slices.Equal(w.Kafka.Brokers, []string{"file-1:1", "file-2:2"}) || w.Windows.Window != 12 || w.Windows.Linger.Seconds() != 1 || !w.BFloat16 || c.LogFormat != "json" || w.Workers != 1 {
-		t.Errorf("from the file: %+v", w)
+		t.Errorf("the flags of the file are read as %+v", w)
 	}
 	t.Setenv("GVBLL_WINDOW", "13")
 	t.Setenv("GVBLL_LINGER", "2s")
 	if c, err = parsed(t, file, append(work, "--linger", "3s")...); err != nil || c.Work.Windows.Window != 13 || c.Work.Windows.Linger.Seconds() != 3 {
-		t.Errorf("window %d, linger %v (%v)", c.Work.Windows.Window, c.Work.Windows.Linger, err)
+		t.Errorf("window %d, want 13 of the environment; linger %v, want 3s of the command line (%v)", c.Work.Windows.Window, c.Work.Windows.Linger, err)
 	}
 	if c, err = parsed(t, file, "ledger"); err != nil || c.Ledger.Kafka.Brokers[1] != "file-2:2" {
-		t.Errorf("another command: %v (%v)", c.Ledger.Kafka.Brokers, err)
+		t.Errorf("brokers of another command: %v, want those of the file (%v)", c.Ledger.Kafka.Brokers, err)
 	}
 }
 
-// TestConfigErrors: what the file has wrong is said, and where.
+// TestConfigErrors: an error in the file of flags names the key that is wrong.
 func TestConfigErrors(t *testing.T) {
 	for file, want := range map[string]string{
 		"windw: 3\n":                          "windw",
@@ -62,7 +63,7 @@ func TestConfigErrors(t *testing.T) {
 		"# " + strings.Repeat("x", maxConfig): "more than",
 	} {
 		if _, err := parsed(t, file, "work", "--model", "m"); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.40q: %v, want %q", file, err, want)
+			t.Errorf("%.40q: error %v, want one with %q", file, err, want)
 		}
 	}
 }

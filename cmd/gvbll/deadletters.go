@@ -76,8 +76,8 @@ func (c deadLettersCmd) list(ctx context.Context, w io.Writer, client *kafka.Cli
 	if !c.JSON {
 		fmt.Fprintf(w, "%-20s %-24s %-20s %-16s %s\n", "REASON", "RECORD", "TIME", "KEY", "DETAIL")
 	}
-	var failed, strange error
-	strangers := 0
+	var failed, foreign error
+	count := 0 // of records that are not dead letters
 	err := client.ReadAll(ctx, topic, func(r *kafka.Record) {
 		var refusal event.Refusal
 		err := wire.DecodeDeadLetter(r.Value, &refusal)
@@ -86,15 +86,15 @@ func (c deadLettersCmd) list(ctx context.Context, w io.Writer, client *kafka.Cli
 		case err == nil || errors.Is(err, wire.ErrTruncated):
 			failed = c.print(w, &refusal, err != nil)
 		default:
-			if strangers++; strange == nil {
-				strange = fmt.Errorf("%s partition %d offset %d: %w", r.Topic, r.Partition, r.Offset, err)
+			if count++; foreign == nil {
+				foreign = fmt.Errorf("%s partition %d offset %d: %w", r.Topic, r.Partition, r.Offset, err)
 			}
 		}
 	})
-	if strange != nil {
-		strange = fmt.Errorf("records that are not dead letters: %d, the first is %w", strangers, strange)
+	if foreign != nil {
+		foreign = fmt.Errorf("records that are not dead letters: %d, the first is %w", count, foreign)
 	}
-	return errors.Join(err, failed, strange)
+	return errors.Join(err, failed, foreign)
 }
 
 func (c deadLettersCmd) print(w io.Writer, r *event.Refusal, truncated bool) error {
@@ -117,7 +117,7 @@ func (c deadLettersCmd) print(w io.Writer, r *event.Refusal, truncated bool) err
 	return err
 }
 
-// resend checks all lines before it sends any.
+// resend sends the records of a file again. It sends nothing if a line is wrong.
 func (c deadLettersCmd) resend(ctx context.Context, s streams, client *kafka.Client, names topics.Names) error {
 	in, err := openInput(c.Resend)
 	if err != nil {

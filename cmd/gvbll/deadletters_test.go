@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -17,24 +15,12 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// TestDeadLetters: what was refused is listed with its reason; one that is
-// repaired goes back to where it came from, with its headers; one that is not
-// whole does not.
+// TestDeadLetters: refused records are listed with their reasons. A record that was
+// repaired is sent back to its topic with its key and headers. A record of which the
+// dead letter holds only a part cannot be sent again.
 func TestDeadLetters(t *testing.T) {
-	b, err := broker.Start(broker.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
-	client, err := kafka.Dial(t.Context(), kafka.Config{Brokers: []string{b.Addr()}, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	names, err := topics.Under("gvbll")
-	if err != nil {
-		t.Fatal(err)
-	}
+	addr := startBroker(t, broker.Config{})
+	client, names := dial(t, addr), topicsUnder(t, "gvbll")
 	if _, err := topics.Create(t.Context(), client, names, 2, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -52,19 +38,18 @@ func TestDeadLetters(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	command := func(args ...string) (code int, out, errs string) {
-		var o, e bytes.Buffer
-		code = run(t.Context(), append([]string{"dead-letters", "--brokers", b.Addr()}, args...), &o, &e)
-		return code, o.String(), e.String()
+	deadLetters := func(args ...string) (code int, stdout, stderr string) {
+		t.Helper()
+		return command(t, append([]string{"dead-letters", "--brokers", addr}, args...)...)
 	}
 
-	if code, out, _ := command(); code != exitOK || !strings.Contains(out, "undecodable") || !strings.Contains(out, "gvbll.nodes/1:7 ") || !strings.Contains(out, "2023-11-14T22:13:20Z") || strings.Count(out, "\n") != 3 {
-		t.Errorf("the list ends with %d:\n%s", code, out)
+	if code, out, _ := deadLetters(); code != exitOK || !strings.Contains(out, "undecodable") || !strings.Contains(out, "gvbll.nodes/1:7 ") || !strings.Contains(out, "2023-11-14T22:13:20Z") || strings.Count(out, "\n") != 3 {
+		t.Errorf("the list: exit code %d:\n%s", code, out)
 	}
-	code, out, _ := command("--json", "--reason", "undecodable")
+	code, out, _ := deadLetters("--json", "--reason", "undecodable")
 	var d deadLetter
 	if err := json.Unmarshal([]byte(out), &d); code != exitOK || err != nil || string(d.Value) != "{" || d.Offset != 7 || d.Time != 1_700_000_000_000 {
-		t.Fatalf("ends with %d, %v: %s", code, err, out)
+		t.Fatalf("--json --reason undecodable: exit code %d, %v: %s", code, err, out)
 	}
 	d.Value = []byte(`{"id": 1, "features": [1]}`)
 	repaired, err := json.Marshal(d)
@@ -75,38 +60,38 @@ func TestDeadLetters(t *testing.T) {
 	if err := os.WriteFile(path, append(repaired, '\n'), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, errs := command("--resend", path); code != exitOK || out != "sent 1 records again\n" {
-		t.Fatalf("resend ends with %d: %s%s", code, out, errs)
+	if code, out, errs := deadLetters("--resend", path); code != exitOK || out != "sent 1 records again\n" {
+		t.Fatalf("--resend: exit code %d: %s%s", code, out, errs)
 	}
 	var back []kafka.Record
 	if err := client.ReadAll(t.Context(), names.Nodes, func(r *kafka.Record) { back = append(back, *r) }); err != nil {
 		t.Fatal(err)
 	}
 	if len(back) != 1 || string(back[0].Key) != "k" || string(back[0].Value) != string(d.Value) || len(back[0].Headers) != 1 {
-		t.Errorf("back in the topic: %+v", back)
+		t.Errorf("the nodes topic has %+v, want the repaired record", back)
 	}
 
-	_, whole, _ := command("--json")
+	_, whole, _ := deadLetters("--json")
 	if err := os.WriteFile(path, []byte(whole), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, errs := command("--resend", path); code != exitFailed || !strings.Contains(errs, "line 2: the dead letter holds only a part") {
-		t.Errorf("resending a part ends with %d: %s", code, errs)
+	if code, _, errs := deadLetters("--resend", path); code != exitFailed || !strings.Contains(errs, "line 2: the dead letter holds only a part") {
+		t.Errorf("--resend of a part: exit code %d, want %d: %s", code, exitFailed, errs)
 	}
-	// What others write into the topic hides nothing.
+	// A record of another program in the topic does not hide the dead letters.
 	if err := p.Send(t.Context(), []kafka.Record{{Topic: names.DeadLetters, Value: []byte{0xdd, 0xff, 0xff, 0xff, 0xff}}}); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, errs := command(); code != exitFailed || strings.Count(out, "\n") != 3 || !strings.Contains(errs, "not dead letters: 1, the first is gvbll.dead-letters partition 0 offset 2") {
-		t.Errorf("with a stranger among them the list ends with %d: %s%s", code, out, errs)
+	if code, out, errs := deadLetters(); code != exitFailed || strings.Count(out, "\n") != 3 || !strings.Contains(errs, "not dead letters: 1, the first is gvbll.dead-letters partition 0 offset 2") {
+		t.Errorf("the list with a record that is no dead letter: exit code %d, want %d: %s%s", code, exitFailed, out, errs)
 	}
-	if code, _, errs := command("--reason", "boredom"); code != exitUsage || !strings.Contains(errs, "--reason boredom") {
-		t.Errorf("an unknown reason ends with %d: %s", code, errs)
+	if code, _, errs := deadLetters("--reason", "boredom"); code != exitUsage || !strings.Contains(errs, "--reason boredom") {
+		t.Errorf("an unknown reason: exit code %d, want %d: %s", code, exitUsage, errs)
 	}
 }
 
-// FuzzRecordOf reads what people repaired by hand: a line is refused, or is a
-// record for one of the two topics, in memory in proportion.
+// FuzzRecordOf: a line that was edited by hand is refused, or gives a record for an
+// input topic. Memory is bounded in proportion to the line.
 func FuzzRecordOf(f *testing.F) {
 	names, err := topics.Under("g")
 	if err != nil {
@@ -124,10 +109,10 @@ func FuzzRecordOf(f *testing.F) {
 		r, err := recordOf(b, names)
 		runtime.ReadMemStats(&after)
 		if got := after.TotalAlloc - before.TotalAlloc; got > uint64(128*len(b)+64<<10) {
-			t.Fatalf("%d bytes of memory for %d", got, len(b))
+			t.Fatalf("a line of %d bytes allocates %d bytes", len(b), got)
 		}
-		if err == nil && r.Topic != names.Nodes && r.Topic != names.Labels {
-			t.Fatalf("a record for %q", r.Topic)
+		if err == nil && r.Topic != names.Nodes && r.Topic != names.Labels && r.Topic != names.Commands {
+			t.Fatalf("a record for topic %q, which is no input", r.Topic)
 		}
 	})
 }

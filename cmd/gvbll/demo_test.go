@@ -23,35 +23,13 @@ import (
 	"github.com/gvbll/gvbll/topics/sender"
 )
 
-// lines collects output and tells when a text has been written.
-type lines struct {
-	mu   sync.Mutex
-	b    []byte
-	when []func([]byte)
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.b = append(l.b, p...)
-	for _, f := range l.when {
-		f(l.b)
-	}
-	return len(p), nil
-}
-
-func (l *lines) has(s string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return bytes.Contains(l.b, []byte(s))
-}
-
-// small is a demo of a second or two.
+// small returns the arguments of a demo that ends within two seconds.
 func small(more ...string) []string {
 	return append([]string{"demo", "--data", smallGraph(), "--label-delay", "2", "--epochs", "30", "--json"}, more...)
 }
 
-// smallGraph is the folder of a graph, which TestMain removes.
+// smallGraph generates the graph of small demos once, and returns its folder. TestMain
+// removes it.
 var smallGraph = sync.OnceValue(func() string {
 	dir := filepath.Join(scratch(), "small")
 	var out, errs lines
@@ -69,14 +47,10 @@ func generated(t *testing.T, args ...string) string {
 	return dir
 }
 
-// demo runs a demo to its end in this process.
+// demo runs a demo with the flag --json to its end, and returns the summary.
 func demo(t *testing.T, args []string) demoSummary {
 	t.Helper()
-	var out, errs lines
-	if code := run(t.Context(), args, &out, &errs); code != exitOK {
-		t.Fatalf("gvbll %s: exit code %d\n%s", strings.Join(args, " "), code, errs.b)
-	}
-	return summaryOf(t, out.b)
+	return summaryOf(t, []byte(gvbll(t, args...)))
 }
 
 func summaryOf(t *testing.T, b []byte) (s demoSummary) {
@@ -87,8 +61,8 @@ func summaryOf(t *testing.T, b []byte) (s demoSummary) {
 	return s
 }
 
-// kafkas are the brokers to test on: an embedded one, by the empty address, and
-// the Kafka of GVBLL_KAFKA.
+// kafkas returns the addresses of the brokers to test on, by name: "", which stands for
+// an embedded broker, and the Kafka of GVBLL_KAFKA, if that is set.
 func kafkas() map[string]string {
 	m := map[string]string{"embedded": ""}
 	if addr := os.Getenv("GVBLL_KAFKA"); addr != "" {
@@ -97,6 +71,7 @@ func kafkas() map[string]string {
 	return m
 }
 
+// on returns the flags for a demo on a broker of [kafkas].
 func on(addr string) []string {
 	if addr == "" {
 		return nil
@@ -104,49 +79,45 @@ func on(addr string) []string {
 	return []string{"--brokers", addr, "--prefix", fmt.Sprintf("demo-test-%d", time.Now().UnixNano())}
 }
 
-// TestDemoEqualsTheEngine: through the broker or fed directly, the same windows
-// give the same scores to the last digit, and the same hashes.
+// TestDemoEqualsTheEngine: an engine that is fed the demo's windows directly has the
+// same scores, to the last digit, and the same hashes as the demo. So the way through
+// the broker changes nothing.
 func TestDemoEqualsTheEngine(t *testing.T) {
 	for name, addr := range kafkas() {
 		for _, delay := range []string{"0", "2"} {
 			t.Run(name+" delay "+delay, func(t *testing.T) {
 				got := demo(t, small(append(on(addr), "--label-delay", delay)...))
 				if got.Arrivals == 0 || got.Arrivals != got.Predictions || got.Arrivals != got.Labels || got.Steps != 12 {
-					t.Errorf("%d arrivals, %d predictions, %d labels, %d steps", got.Arrivals, got.Predictions, got.Labels, got.Steps)
+					t.Errorf("%d arrivals, %d predictions, %d labels, %d steps; want as many of each, and 12 steps", got.Arrivals, got.Predictions, got.Labels, got.Steps)
 				}
 				want := direct(t, delay == "2")
 				if got.Online.Means != want.Online.Means || got.Online.Stream != want.Online.Stream || got.Static.Means != want.Static.Means {
-					t.Errorf("through the broker %+v and %+v, directly %+v and %+v", got.Online, got.Static, want.Online, want.Static)
+					t.Errorf("online and static are %+v and %+v through the broker, %+v and %+v without it", got.Online, got.Static, want.Online, want.Static)
 				}
 				if got.Posterior != want.Posterior || got.Chain != want.Chain {
-					t.Error("the hashes differ")
+					t.Errorf("posterior %s and chain %s through the broker, %s and %s without it", got.Posterior, got.Chain, want.Posterior, want.Chain)
 				}
 				if got.Online.NLL >= got.Static.NLL {
-					t.Errorf("under strong drift online has NLL %v and static %v", got.Online.NLL, got.Static.NLL)
+					t.Errorf("under strong drift the online head has NLL %v, want less than the static head's %v", got.Online.NLL, got.Static.NLL)
 				}
 			})
 		}
 	}
 }
 
-// direct feeds the demo's windows to an engine of its own.
+// direct feeds the windows of a small demo to an engine, without a broker. If late, the
+// labels come two steps after their nodes.
 func direct(t *testing.T, late bool) (s demoSummary) {
 	t.Helper()
 	set, err := dataFlags{Data: smallGraph(), Seed: 1}.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var flags trainFlags
 	must(t, kong.ApplyDefaults(&flags))
 	flags.Epochs = 30
 	m, err := flags.train(t.Context(), set, &lines{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e, err := pipeline.New(m, pipeline.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stream := set.stream()
 	delay := 0
 	if late {
@@ -186,9 +157,9 @@ func direct(t *testing.T, late bool) (s demoSummary) {
 	return s
 }
 
-// TestDemoKilled kills the program with SIGKILL again and again, wherever it
-// is in the stream, and starts it anew: it ends with the summary of a run that
-// nobody touched.
+// TestDemoKilled kills the program with SIGKILL at several places of the stream, and
+// starts it again each time. The run that gets to the end must print the summary of an
+// undisturbed run: no event is lost or counted twice.
 func TestDemoKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("processes of their own: not under the race detector")
@@ -199,35 +170,33 @@ func TestDemoKilled(t *testing.T) {
 			args := small(append(on(addr), "--dir", t.TempDir(), "--rate", "500")...)
 			killed := 0
 			for attempt := range 20 {
-				// The rate makes a step take 70 ms: time to be killed in.
+				// At this rate a step lasts 70 ms, long enough for the kill to come in time.
 				out, dead := child(t, args, attempt%5+1)
 				if dead {
 					killed++
 					continue
 				}
 				if killed < 2 {
-					t.Fatalf("killed %d times only", killed)
+					t.Fatalf("the demo was killed %d times, want at least 2", killed)
 				}
 				if got := summaryOf(t, out); got != want {
 					t.Errorf("after %d kills %+v, undisturbed %+v", killed, got, want)
 				}
 				return
 			}
-			t.Fatal("it does not come to an end")
+			t.Fatal("the demo was killed 20 times and never ended")
 		})
 	}
 }
 
-// child runs the program as a process, and kills it once it has shown as many
-// lines of scores.
-func child(t *testing.T, args []string, scores int) (out []byte, dead bool) {
+// child runs the program as a process, and kills it after the given number of lines of
+// scores. It reports whether the process was killed before it ended.
+func child(t *testing.T, args []string, scores int) (out []byte, killed bool) {
 	t.Helper()
 	ctx, kill := context.WithCancel(t.Context())
 	defer kill()
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.CommandContext(ctx, exe, args...)
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	var stdout bytes.Buffer
@@ -245,13 +214,13 @@ func child(t *testing.T, args []string, scores int) (out []byte, dead bool) {
 	return stdout.Bytes(), err != nil
 }
 
-// TestDemoOfAnotherDirectory: a directory that holds the model of other data is
-// not taken for this one's.
+// TestDemoOfAnotherDirectory: a second demo with the same --dir continues the first. With
+// other data or training flags it is refused, because the model there is another.
 func TestDemoOfAnotherDirectory(t *testing.T) {
 	dir := t.TempDir()
 	first := demo(t, small("--dir", dir))
 	if again := demo(t, small("--dir", dir)); again != first {
-		t.Errorf("first %+v, then %+v", first, again)
+		t.Errorf("the first demo gives %+v, the second %+v", first, again)
 	}
 	for _, other := range [][]string{
 		{"--seed", "2"},
@@ -260,47 +229,41 @@ func TestDemoOfAnotherDirectory(t *testing.T) {
 		{"--data", generated(t, "--nodes", "1501", "--steps", "12")},
 		{"--data", generated(t, "--nodes", "1500", "--steps", "12", "--drift", "none")},
 	} {
-		var out, errs lines
-		if code := run(t.Context(), small(append(other, "--dir", dir)...), &out, &errs); code != exitFailed || !errs.has("use another --dir") {
-			t.Errorf("%v: exit code %d: %s", other, code, errs.b)
+		if code, _, errs := command(t, small(append(other, "--dir", dir)...)...); code != exitFailed || !strings.Contains(errs, "use another --dir") {
+			t.Errorf("%v: exit code %d, want %d: %s", other, code, exitFailed, errs)
 		}
 	}
 }
 
-// TestDemoAgain: a demo on topics where it has already been replays and ends
-// with the same; one with another model, or other settings, says so in a line.
+// TestDemoAgain: a demo on the topics of an earlier one replays their ledger and prints
+// the same summary. With another model or other settings it is refused with one line
+// that says what differs.
 func TestDemoAgain(t *testing.T) {
-	b, err := broker.Start(broker.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
-	args := small("--brokers", b.Addr())
+	args := small("--brokers", startBroker(t, broker.Config{}))
 	first := demo(t, args)
 	if again := demo(t, args); again != first {
-		t.Errorf("first %+v, then %+v", first, again)
+		t.Errorf("the first demo gives %+v, the second %+v", first, again)
 	}
 	for _, c := range []struct{ flag, value, want string }{
 		{"--epochs", "31", "belongs to model"},
 		{"--coverage", "0.9", "was written with other settings: coverage is 0 there and 0.9 here"},
 	} {
-		var out, errs lines
-		code := run(t.Context(), append(args, c.flag, c.value), &out, &errs)
-		last := strings.TrimSpace(string(errs.b))
+		code, _, errs := command(t, append(args, c.flag, c.value)...)
+		last := strings.TrimSpace(errs)
 		last = last[strings.LastIndex(last, "\n")+1:]
 		if code != exitFailed || !strings.Contains(last, c.want) {
-			t.Errorf("%s %s: exit code %d, %q", c.flag, c.value, code, last)
+			t.Errorf("%s %s: exit code %d and %q, want %d and %q", c.flag, c.value, code, last, exitFailed, c.want)
 		}
 	}
 }
 
-// TestDemoWindows: a large context is cut, so that no window is larger than what
-// the worker holds at once; labels come as many steps late as they should.
+// TestDemoWindows: a large context is cut into windows no larger than what the worker
+// holds at once, and the labels of a step come the given number of steps later.
 func TestDemoWindows(t *testing.T) {
 	s := &sender.Stream{Context: make([]event.Node, 25_000), Steps: [][]sender.Item{make([]sender.Item, 3), make([]sender.Item, 2)}}
 	got := demoWindows(s, 1)
 	want := []intake.Size{{Nodes: 10_000}, {Nodes: 10_000}, {Nodes: 5000}, {Nodes: 3}, {Nodes: 2}, {Labels: 3}, {Labels: 2}}
 	if !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
+		t.Errorf("windows %v, want %v", got, want)
 	}
 }

@@ -20,10 +20,10 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// town is a stream of nodes that cite each other, leave and return, with labels
-// that come before and after their nodes; 7, which many cite, is the one to be
-// forgotten.
-func town(from, to int, in int) (nodes []event.Node, labels []event.Label) {
+// citations returns the events of the nodes from to to-1. Nodes cite each other, some of
+// them before they arrive; some depart and are cited again; labels come before and after
+// their nodes. Every node cites node 7, the one that the test forgets.
+func citations(from, to int, in int) (nodes []event.Node, labels []event.Label) {
 	for i := from; i < to; i++ {
 		n := event.Node{ID: event.ID{Num: int64(i)}}
 		for j := range in {
@@ -39,42 +39,22 @@ func town(from, to int, in int) (nodes []event.Node, labels []event.Label) {
 	return nodes, labels
 }
 
-// TestForget: a graph that forgets a node goes on, to the bit, as one that never
-// saw it: with real nodes, windows and labels out of order, and while a worker
-// runs. A start and an audit agree.
+// TestForget: after gvbll forget, a running worker publishes the same bytes, and has the
+// same hashes in its ledger, as an engine that never saw the node. An audit of the whole
+// ledger agrees.
 func TestForget(t *testing.T) {
-	b, err := broker.Start(broker.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
-	forgetOne(t, b.Addr())
-}
-
-func forgetOne(t *testing.T, addr string) {
+	addr := startBroker(t, broker.Config{})
 	file := filepath.Join(t.TempDir(), "m.safetensors")
 	gvbll(t, "train", "--out", file, "--data", generated(t, "--nodes", "600", "--steps", "5", "--classes", "3", "--late", "0", "--dim", "6"), "--epochs", "5", "--hidden", "8", "--embedding", "4")
 	m, err := model.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := kafka.Dial(t.Context(), kafka.Config{Brokers: []string{addr}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	prefix := fmt.Sprintf("forget-%d", time.Now().UnixNano())
-	names, err := topics.Under(prefix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	const prefix = "forget"
+	client, names := dial(t, addr), topicsUnder(t, prefix)
 	gvbll(t, "topics", "--create", "--brokers", addr, "--prefix", prefix)
 	producer, err := client.NewProducer(t.Context(), kafka.ProducerConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	send := func(from, to int) {
-		nodes, labels := town(from, to, m.Encoder.In())
+		nodes, labels := citations(from, to, m.Encoder.In())
 		var records []kafka.Record
 		for i := range nodes {
 			n := &nodes[i]
@@ -87,9 +67,7 @@ func forgetOne(t *testing.T, addr string) {
 		for i := range labels {
 			records = append(records, kafka.Record{Topic: names.Labels, Value: wire.AppendLabel(nil, &labels[i]), Time: time.Now()})
 		}
-		if err := producer.Send(t.Context(), records); err != nil {
-			t.Fatal(err)
-		}
+		must(t, producer.Send(t.Context(), records))
 	}
 
 	ctx, stop := context.WithCancel(t.Context())
@@ -102,18 +80,14 @@ func forgetOne(t *testing.T, addr string) {
 			"--window", "20", "--linger", "5ms", "--commit-interval", "5ms",
 		}, &log, &log)
 	}()
-	committed := func() {
+	awaitCommits := func() { // of all records that were sent
 		t.Helper()
 		want := total(t, client, names.Nodes) + total(t, client, names.Labels) + total(t, client, names.Commands)
 		l, err := ledger.Open(t.Context(), client, names.Ledger)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for got := int64(0); got < want; {
 			r, err := l.Wait(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if r != nil {
 				for _, g := range r.Ranges {
 					got += g.To - g.From
@@ -122,59 +96,47 @@ func forgetOne(t *testing.T, addr string) {
 		}
 	}
 	send(0, 100)
-	committed()
+	awaitCommits()
 	out := gvbll(t, "forget", "--brokers", addr, "--prefix", prefix, "7")
 	if !strings.HasPrefix(out, "forgot in window ") || strings.Contains(out, "‖ΔM‖ 0,") {
-		t.Errorf("forget says %q", out)
+		t.Errorf("gvbll forget prints %q, want the window and how far the posterior moved", out)
 	}
 	send(100, 150)
-	committed()
+	awaitCommits()
 	stop()
 	if code := <-ended; code != exitOK {
-		t.Fatalf("the worker ended with %d: %s", code, log.String())
+		t.Fatalf("work: exit code %d: %s", code, log.String())
 	}
 
-	// A run that never saw it, window by window as the ledger has them cut.
+	// An engine that never sees the node steps the ledger's windows.
 	cfg, err := validSettings(pipeline.Config{Update: updateFlags{Lambda: .99, Eta: 1, Clip: .1}.update()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	never, err := pipeline.New(m, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	published := map[string][]byte{}
-	inputs := map[string][]kafka.Record{}
+	records := map[string][]kafka.Record{} // by topic
 	for _, topic := range []string{names.Nodes, names.Labels, names.Predictions} {
-		if err := client.ReadAll(t.Context(), topic, func(r *kafka.Record) {
+		must(t, client.ReadAll(t.Context(), topic, func(r *kafka.Record) {
 			c := *r
 			c.Key, c.Value = bytes.Clone(r.Key), bytes.Clone(r.Value)
-			inputs[topic] = append(inputs[topic], c)
-		}); err != nil {
-			t.Fatal(err)
-		}
+			records[topic] = append(records[topic], c)
+		}))
 	}
-	for _, r := range inputs[names.Predictions] {
+	for _, r := range records[names.Predictions] {
 		var p event.Prediction
-		if err := wire.DecodePrediction(r.Value, &p); err != nil {
-			t.Fatal(err)
-		}
+		must(t, wire.DecodePrediction(r.Value, &p))
 		published[fmt.Sprint(p.Window, p.Node)] = r.Value
 	}
 	l, err := ledger.Open(t.Context(), client, names.Ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	forgot, after := int64(-1), 0
 	for {
 		r, err := l.Next(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if r == nil {
 			break
 		}
-		outcome := never.Step(windowOf(t, r, names, inputs, event.ID{Num: 7}))
+		outcome := never.Step(windowOf(t, r, names, records, event.ID{Num: 7}))
 		if r.Forgot != nil {
 			forgot = r.Window
 		}
@@ -182,44 +144,43 @@ func forgetOne(t *testing.T, addr string) {
 			continue
 		}
 		if got := hex.EncodeToString(outcome.Chain[:]); got != r.Chain || hex.EncodeToString(outcome.Posterior[:]) != r.Posterior {
-			t.Fatalf("window %d: chain %s, one that never saw it has %s", r.Window, r.Chain, got)
+			t.Fatalf("window %d: the ledger has chain %s, an engine that never saw the node has %s", r.Window, r.Chain, got)
 		}
 		for i := range outcome.Predictions {
 			p := &outcome.Predictions[i]
 			after++
 			if !bytes.Equal(published[fmt.Sprint(p.Window, p.Node)], wire.AppendPrediction(nil, p)) {
-				t.Errorf("window %d: node %v was predicted otherwise", r.Window, p.Node)
+				t.Errorf("window %d: the prediction of node %v differs from that of an engine that never saw node 7", r.Window, p.Node)
 			}
 		}
 	}
 	if forgot < 0 || after < 30 {
-		t.Fatalf("forgot in window %d, %d predictions after that", forgot, after)
+		t.Fatalf("forgot in window %d and compared %d predictions after that, want at least 30", forgot, after)
 	}
 	if out := gvbll(t, "audit", "--brokers", addr, "--prefix", prefix, "--model", file); !strings.Contains(out, "agree with the model") {
-		t.Errorf("audit says %q", out)
+		t.Errorf("gvbll audit prints %q", out)
 	}
 }
 
+// total returns the number of records in a topic.
 func total(t *testing.T, c *kafka.Client, topic string) (n int64) {
 	t.Helper()
 	bounds, err := c.Offsets(t.Context(), topic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, b := range bounds {
 		n += b.End - b.First
 	}
 	return n
 }
 
-// windowOf is a window of the ledger without what is of one node. The topics have
-// one partition.
-func windowOf(t *testing.T, r *ledger.Record, names topics.Names, inputs map[string][]kafka.Record, without event.ID) *event.Window {
+// windowOf returns a window of the ledger without one node's events and labels and the
+// edges to it. The topics have one partition.
+func windowOf(t *testing.T, r *ledger.Record, names topics.Names, records map[string][]kafka.Record, without event.ID) *event.Window {
 	t.Helper()
 	w := &event.Window{Number: r.Window}
 	var d wire.Decoder
 	for _, g := range r.Ranges {
-		for _, x := range inputs[g.Topic] {
+		for _, x := range records[g.Topic] {
 			if x.Offset < g.From || x.Offset >= g.To {
 				continue
 			}

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// TestGeneratedEqualsDrift: a generated folder gives the same events in the same
-// steps, and the same model file, as --drift does with the same seed and steps.
+// TestGeneratedEqualsDrift: the folder that gvbll generate writes gives the same events in
+// the same steps, and the same model file, as --drift with the same seed and steps, as
+// the help of generate says.
 func TestGeneratedEqualsDrift(t *testing.T) {
 	for _, c := range []struct {
 		drift dataFlags
@@ -23,7 +24,7 @@ func TestGeneratedEqualsDrift(t *testing.T) {
 		b, err := dataFlags{Data: generated(t, c.flags...), Seed: c.drift.Seed}.open()
 		must(t, err)
 		if a.how != b.how || !reflect.DeepEqual(a.stream(), b.stream()) {
-			t.Errorf("%v: %q and %q, or other events", c.flags, a.how, b.how)
+			t.Errorf("%v: the splits are %q and %q, or the events differ", c.flags, a.how, b.how)
 		}
 	}
 	dir := t.TempDir()

@@ -1,14 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"regexp"
 	"strings"
 	"testing"
 )
 
-// TestFlagsAreFew holds the number of flags that --help shows, those that every
-// command has among them, to what a person can read.
+// TestFlagsAreFew bounds the number of flags that --help shows, global flags included, so
+// that people can still read it.
 func TestFlagsAreFew(t *testing.T) {
 	for command, most := range map[string]int{"demo": 30, "train": 40, "work": 45, "send": 40, "audit": 35} {
 		if n := len(flagLines(t, command)); n > most {
@@ -17,18 +16,14 @@ func TestFlagsAreFew(t *testing.T) {
 	}
 }
 
-// flagLines are the lines of a command's help that begin with a flag.
+// flagLines returns the lines of a command's help that begin with a flag.
 func flagLines(t *testing.T, command string) []string {
 	t.Helper()
-	var out, errs bytes.Buffer
-	if code := run(t.Context(), []string{"help", command}, &out, &errs); code != exitOK {
-		t.Fatalf("gvbll help %s: exit code %d: %s", command, code, &errs)
-	}
-	return regexp.MustCompile(`(?m)^ +(-[a-z], )?--.*$`).FindAllString(out.String(), -1)
+	return regexp.MustCompile(`(?m)^ +(-[a-z], )?--.*$`).FindAllString(gvbll(t, "help", command), -1)
 }
 
-// TestEveryFlagHasAGroup: flags of every command stand under headings that exist,
-// those without one first and the global ones last.
+// TestEveryFlagHasAGroup: every group that a flag names has a heading. In --help the flags
+// without a group come first and the global flags last.
 func TestEveryFlagHasAGroup(t *testing.T) {
 	var c cli
 	var out lines

@@ -22,14 +22,15 @@ import (
 	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 )
 
-// webServer serves until the test ends.
+// webServer serves the page of a worker that has not begun, until the test ends. config
+// is a file as of --http-config, or "".
 func webServer(t *testing.T, config string) *httpServer {
 	t.Helper()
 	h, err := listenHTTP("127.0.0.1:0", config, prometheus.NewRegistry(), emptyPage())
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() { served <- h.serve(ctx) }()
 	t.Cleanup(func() {
@@ -41,13 +42,13 @@ func webServer(t *testing.T, config string) *httpServer {
 	return h
 }
 
-// emptyPage is that of a worker that has not begun.
+// emptyPage returns the page of a worker that has not begun.
 func emptyPage() *page.Server {
 	m := &model.Model{Encoder: &gnn.SAGE{}}
 	return page.New(page.Config{Model: m, Now: time.Now, Decode: decodeNode})
 }
 
-// ask returns the status, and the body's first bytes.
+// ask sends a request, and returns the status and the first bytes of the body.
 func ask(t *testing.T, c *http.Client, req *http.Request) (status int, body string) {
 	t.Helper()
 	res, err := c.Do(req)
@@ -71,8 +72,9 @@ func request(t *testing.T, method, url string) *http.Request {
 	return req
 }
 
-// TestHTTPServesNothingElse: the live page and three others, for GET; no
-// directory, no profile.
+// TestHTTPServesNothingElse: the server answers GET for the live page, the API, /metrics,
+// /healthz and /readyz, and nothing else: no profiles, which would show the memory of the
+// process. /readyz and the API are unavailable until the ledger is replayed.
 func TestHTTPServesNothingElse(t *testing.T) {
 	h := webServer(t, "")
 	client := &http.Client{Transport: &http.Transport{}}
@@ -96,26 +98,26 @@ func TestHTTPServesNothingElse(t *testing.T) {
 		{"POST", "/", 405},
 	} {
 		if status, body := ask(t, client, request(t, tc.method, h.url()+tc.path)); status != tc.status {
-			t.Errorf("%s %s: %d %s", tc.method, tc.path, status, body)
+			t.Errorf("%s %s: status %d, want %d: %s", tc.method, tc.path, status, tc.status, body)
 		}
 	}
 	h.ready.Store(true)
 	if status, body := ask(t, client, request(t, "GET", h.url()+"/readyz")); status != 200 || body != "ready\n" {
-		t.Errorf("/readyz: %d %q", status, body)
+		t.Errorf("/readyz when ready: status %d and %q", status, body)
 	}
 	long := request(t, "GET", h.url()+"/metrics")
 	long.Header.Set("X-Long", strings.Repeat("x", 2*maxHTTPHeader))
 	if status, _ := ask(t, client, long); status != http.StatusRequestHeaderFieldsTooLarge {
-		t.Errorf("a long header: %d", status)
+		t.Errorf("a header beyond the limit: status %d, want %d", status, http.StatusRequestHeaderFieldsTooLarge)
 	}
 }
 
-// TestHTTPConfig: TLS and a password, as the file says.
+// TestHTTPConfig: with TLS and a user in the file of --http-config, every path wants both.
 func TestHTTPConfig(t *testing.T) {
 	authority := kafkatest.NewAuthority(t)
 	cert, key := authority.Issue(t, "127.0.0.1")
 	file := filepath.Join(t.TempDir(), "web.yml")
-	// The hash is of "test".
+	// The bcrypt hash of the password "test".
 	config := fmt.Sprintf("tls_server_config:\n  cert_file: %s\n  key_file: %s\nbasic_auth_users:\n  prometheus: %s\n", cert, key,
 		"$2b$12$hNf2lSsxfm0.i4a.1kVpSOVyBCfIB51VRjgBUyv6kdnyTlgWj81Ay")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
@@ -123,7 +125,7 @@ func TestHTTPConfig(t *testing.T) {
 	}
 	h := webServer(t, file)
 	if !strings.HasPrefix(h.url(), "https://") {
-		t.Errorf("served at %s", h.url())
+		t.Errorf("the URL is %s, want https", h.url())
 	}
 	pool := x509.NewCertPool()
 	pem, err := os.ReadFile(authority.File)
@@ -139,24 +141,26 @@ func TestHTTPConfig(t *testing.T) {
 		wrong.SetBasicAuth("prometheus", "guess")
 		for _, req := range []*http.Request{anonymous, wrong} {
 			if status, body := ask(t, client, req); status != http.StatusUnauthorized {
-				t.Errorf("%s: %d %s", path, status, body)
+				t.Errorf("%s without the password: status %d, want %d: %s", path, status, http.StatusUnauthorized, body)
 			}
 		}
 	}
 	right := request(t, "GET", h.url()+"/metrics")
 	right.SetBasicAuth("prometheus", "test")
 	if status, body := ask(t, client, right); status != http.StatusOK {
-		t.Errorf("with the password: %d %s", status, body)
+		t.Errorf("with the password: status %d, want %d: %s", status, http.StatusOK, body)
 	}
 	var unknown x509.UnknownAuthorityError
 	if _, err := http.DefaultClient.Do(request(t, "GET", h.url()+"/healthz")); !errors.As(err, &unknown) {
-		t.Errorf("without the authority: %v", err)
+		t.Errorf("a client that does not trust the authority: error %v, want an unknown authority", err)
 	}
 	if status, _ := ask(t, client, request(t, "GET", "http://"+h.listener.Addr().String()+"/healthz")); status != http.StatusBadRequest {
-		t.Errorf("without TLS: %d", status)
+		t.Errorf("a client without TLS: status %d, want %d", status, http.StatusBadRequest)
 	}
 }
 
+// TestHTTPConfigThatIsWrong: an error in the file of --http-config stops the worker at
+// its start, and names the flag, the file and what is wrong.
 func TestHTTPConfigThatIsWrong(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "web.yml")
 	for content, want := range map[string]string{
@@ -170,7 +174,7 @@ func TestHTTPConfigThatIsWrong(t *testing.T) {
 		}
 		_, err := listenHTTP("127.0.0.1:0", file, prometheus.NewRegistry(), http.NotFoundHandler())
 		if err == nil || !strings.HasPrefix(err.Error(), "--http-config "+file+": ") || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", content, err)
+			t.Errorf("%s: error %v, want one with %q", content, err, want)
 		}
 	}
 }

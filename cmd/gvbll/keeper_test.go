@@ -18,10 +18,10 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// TestAskedWhileItServes: a demo that is asked all the time, of nodes, of what
-// would be, of its posterior and for its page, serves and learns what one does
-// that nobody asks.
-func TestAskedWhileItServes(t *testing.T) {
+// TestQueriesDoNotDisturb: a demo whose API and page are queried all the time, for nodes,
+// what-if predictions and the posterior, ends with the hashes of one that is not queried.
+// Queries share the engine with the worker, and must not change its state.
+func TestQueriesDoNotDisturb(t *testing.T) {
 	var out, errs lines
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -43,10 +43,10 @@ func TestAskedWhileItServes(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, errs.b)
 	}
 	var answered atomic.Int64
-	var askers sync.WaitGroup
+	var clients sync.WaitGroup
 	done := make(chan bool)
-	for asker := range 4 {
-		askers.Go(func() {
+	for client := range 4 {
+		clients.Go(func() {
 			for i := 0; ; i++ {
 				select {
 				case <-done:
@@ -55,7 +55,7 @@ func TestAskedWhileItServes(t *testing.T) {
 				}
 				features := "[0" + strings.Repeat(",1", 127) + "]"
 				for _, ask := range []func() (*http.Response, error){
-					func() (*http.Response, error) { return http.Get(fmt.Sprint(at, "/v1/nodes/", (asker+4*i)%1500)) },
+					func() (*http.Response, error) { return http.Get(fmt.Sprint(at, "/v1/nodes/", (client+4*i)%1500)) },
 					func() (*http.Response, error) {
 						return http.Post(at+"/v1/predict", "application/json", strings.NewReader(fmt.Sprintf(`{"id":"x","features":%s,"neighbours":[%d,%d,%d]}`, features, i, 2*i, 3*i)))
 					},
@@ -71,7 +71,7 @@ func TestAskedWhileItServes(t *testing.T) {
 					switch res.StatusCode {
 					case http.StatusOK:
 						answered.Add(1)
-					case http.StatusNotFound, http.StatusServiceUnavailable: // not yet
+					case http.StatusNotFound, http.StatusServiceUnavailable: // the node or the page is not there yet
 					default:
 						t.Errorf("%s: %s", res.Request.URL, res.Status)
 						return
@@ -82,31 +82,27 @@ func TestAskedWhileItServes(t *testing.T) {
 	}
 	code := <-ended
 	close(done)
-	askers.Wait()
+	clients.Wait()
 	if code != exitOK {
 		t.Fatalf("exit code %d: %s", code, errs.b)
 	}
 	got, want := summaryOf(t, out.b), direct(t, true)
 	if got.Chain != want.Chain || got.Posterior != want.Posterior {
-		t.Errorf("what was served differs for having been asked about")
+		t.Errorf("with queries chain %s and posterior %s, without %s and %s", got.Chain, got.Posterior, want.Chain, want.Posterior)
 	}
 	if answered.Load() == 0 {
-		t.Error("nothing was answered")
+		t.Error("no query was answered")
 	}
 }
 
-// TestKeeperOutcomeHolds: a window's predictions stay as they are while the next
-// one is stepped, as worker.Engine wants: they are being encoded.
+// TestKeeperOutcomeHolds: a window's predictions do not change while the next window is
+// stepped. worker.Engine demands it, because the worker encodes them meanwhile.
 func TestKeeperOutcomeHolds(t *testing.T) {
 	w := bench.Workload{Features: 16, Hidden: 16, Embedding: 8, Classes: 5, Window: 20, Seed: 1}.WithDefaults()
 	m, err := w.Model()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e, err := fresh(pipeline.Config{}, m)()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stream := w.Stream()
 	encoded := func(out *event.Outcome) (b []byte) {
 		for i := range out.Predictions {
@@ -123,12 +119,12 @@ func TestKeeperOutcomeHolds(t *testing.T) {
 		}
 		last, want = out, encoded(out)
 		if len(want) == 0 {
-			t.Fatal("nothing was predicted")
+			t.Fatalf("window %d has no predictions", out.Window)
 		}
 	}
 }
 
-// TestBodies: one path takes a body, up to its limit.
+// TestBodies: /v1/predict accepts a body up to its limit, and no other path accepts one.
 func TestBodies(t *testing.T) {
 	h := webServer(t, "")
 	for _, c := range []struct {
@@ -146,7 +142,7 @@ func TestBodies(t *testing.T) {
 		}
 		res.Body.Close()
 		if res.StatusCode != c.status {
-			t.Errorf("%d bytes to %s: %s", c.bytes, c.path, res.Status)
+			t.Errorf("%d bytes to %s: status %s, want %d", c.bytes, c.path, res.Status, c.status)
 		}
 	}
 }

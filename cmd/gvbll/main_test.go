@@ -1,16 +1,16 @@
 package main
 
 import (
-	"context"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMain makes this test binary the program as well: scripts and tests that
-// need a process of their own run it.
+// TestMain lets the test binary run as gvbll, for scripts and for tests that need a
+// process that they can signal.
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(tidy{m}, map[string]func(){"gvbll": main})
 }
 
-// scratch is a folder for what several tests share.
+// scratch returns the folder of files that several tests share.
 var scratch = sync.OnceValue(func() string {
 	dir, err := os.MkdirTemp("", "gvbll-test")
 	if err != nil {
@@ -27,7 +27,7 @@ var scratch = sync.OnceValue(func() string {
 	return dir
 })
 
-// tidy removes that folder after the tests.
+// tidy removes that folder after all tests.
 type tidy struct{ *testing.M }
 
 func (t tidy) Run() int {
@@ -43,11 +43,11 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: "testdata"})
 }
 
-// TestEnvironment: a flag that is not given is taken from the environment.
+// TestEnvironment: a flag that is not on the command line has its value from the
+// environment.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("GVBLL_PREFIX", "no blanks allowed")
-	var out, errs lines
-	if code := run(context.Background(), []string{"topics"}, &out, &errs); code != exitUsage || !errs.has("no blanks allowed") {
-		t.Errorf("exit code %d: %s", code, errs.b)
+	if code, _, errs := command(t, "topics"); code != exitUsage || !strings.Contains(errs, "no blanks allowed") {
+		t.Errorf("exit code %d, want %d and the prefix of the environment: %s", code, exitUsage, errs)
 	}
 }

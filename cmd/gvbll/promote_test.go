@@ -20,24 +20,28 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// moving is a graph whose model is to be another.
-type moving struct {
+// testGraph is a graph on a broker, with random nodes and labels, for tests that start
+// and stop its workers.
+type testGraph struct {
 	t      *testing.T
 	addr   string
 	client *kafka.Client
 	names  topics.Names
 	rng    *rand.Rand
-	dim    int
-	sent   int
+	dim    int // number of features of a node
+	sent   int // number of nodes sent, and id of the next one
 }
 
-// send sends so many nodes with their labels.
-func (g *moving) send(n int) {
+func newTestGraph(t *testing.T, addr, prefix string, dim int) *testGraph {
+	t.Helper()
+	return &testGraph{t: t, addr: addr, client: dial(t, addr), names: topicsUnder(t, prefix), rng: rand.New(rand.NewPCG(1, 2)), dim: dim}
+}
+
+// send sends n nodes, each with its label.
+func (g *testGraph) send(n int) {
 	g.t.Helper()
 	p, err := g.client.NewProducer(g.t.Context(), kafka.ProducerConfig{})
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	must(g.t, err)
 	var records []kafka.Record
 	for range n {
 		node := event.Node{ID: event.ID{Num: int64(g.sent)}}
@@ -53,13 +57,11 @@ func (g *moving) send(n int) {
 			kafka.Record{Topic: g.names.Labels, Key: key, Value: wire.AppendLabel(nil, &event.Label{Node: node.ID, Index: g.rng.Int32N(2)})})
 		g.sent++
 	}
-	if err := p.Send(g.t.Context(), records); err != nil {
-		g.t.Fatal(err)
-	}
+	must(g.t, p.Send(g.t.Context(), records))
 }
 
-// work starts a worker in this process. stop ends it and waits for the end.
-func (g *moving) work(args ...string) (stop func()) {
+// work starts a worker in this process. stop ends it, and waits until it has ended.
+func (g *testGraph) work(args ...string) (stop func()) {
 	g.t.Helper()
 	ctx, cancel := context.WithCancel(g.t.Context())
 	var out, errs lines
@@ -76,20 +78,18 @@ func (g *moving) work(args ...string) (stop func()) {
 	}
 }
 
-// await reads the ledger until it says what is waited for.
-func (g *moving) await(ok func(all []*ledger.Record) bool) {
+// await reads the ledger until ok accepts all of its records so far.
+func (g *testGraph) await(ok func(all []*ledger.Record) bool) {
 	g.t.Helper()
 	ctx, cancel := context.WithTimeout(g.t.Context(), time.Minute)
 	defer cancel()
 	l, err := ledger.Open(ctx, g.client, g.names.Ledger)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	must(g.t, err)
 	var all []*ledger.Record
 	for !ok(all) {
 		r, err := l.Wait(ctx)
 		if err != nil {
-			g.t.Fatalf("after %d windows: %v", len(all), err)
+			g.t.Fatalf("the ledger has %d windows, and not what the test waits for: %v", len(all), err)
 		}
 		if r != nil {
 			all = append(all, r)
@@ -97,8 +97,8 @@ func (g *moving) await(ok func(all []*ledger.Record) bool) {
 	}
 }
 
-// learned waits until all that was sent is predicted and learned.
-func (g *moving) learned() {
+// awaitLearned waits until every node that was sent is predicted and its label learned.
+func (g *testGraph) awaitLearned() {
 	g.t.Helper()
 	g.await(func(all []*ledger.Record) bool {
 		predictions, labels := 0, 0
@@ -110,105 +110,92 @@ func (g *moving) learned() {
 	})
 }
 
-// promoted waits until the model serves.
-func (g *moving) promoted(id string) {
+// awaitPromotion waits until the ledger promotes the model.
+func (g *testGraph) awaitPromotion(id string) {
 	g.t.Helper()
 	g.await(func(all []*ledger.Record) bool { return len(all) > 0 && all[len(all)-1].Promoted == id })
 }
 
-// command runs a command that may fail.
-func (g *moving) command(args ...string) (code int, out, errs string) {
-	var o, e lines
-	code = run(g.t.Context(), append(args, "--brokers", g.addr), &o, &e)
-	return code, string(o.b), string(e.b)
+// command runs a command on the graph's broker.
+func (g *testGraph) command(args ...string) (code int, stdout, stderr string) {
+	g.t.Helper()
+	return command(g.t, append(args, "--brokers", g.addr)...)
 }
 
-func (g *moving) audit(args ...string) worker.Audited {
+// audit runs an audit that must succeed.
+func (g *testGraph) audit(args ...string) worker.Audited {
 	g.t.Helper()
 	var found worker.Audited
 	code, out, errs := g.command(append([]string{"audit", "--json"}, args...)...)
 	if err := json.Unmarshal([]byte(out), &found); code != exitOK || err != nil {
-		g.t.Fatalf("audit %v ends with %d: %s%s", args, code, out, errs)
+		g.t.Fatalf("audit %v: exit code %d, %v: %s%s", args, code, err, out, errs)
 	}
 	return found
 }
 
-// TestPromote is the move to another model, and back: the shadow comes and is
-// promoted while the stream goes on, the old model goes, and comes again.
+// TestPromote replaces the model of a graph and goes back to it, while nodes arrive: a
+// second model runs in the shadow, is promoted, serves alone, and is replaced by the
+// first. Every node is predicted once, by the model that the ledger names, and audits
+// agree.
 func TestPromote(t *testing.T) {
 	for name, addr := range kafkas() {
 		t.Run(name, func(t *testing.T) {
 			if addr == "" {
-				b, err := broker.Start(broker.Config{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(b.Close)
-				addr = b.Addr()
+				addr = startBroker(t, broker.Config{})
 			}
-			move(t, addr)
+			testPromote(t, addr)
 		})
 	}
 }
 
-func move(t *testing.T, addr string) {
+func testPromote(t *testing.T, addr string) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
 	data := []string{"--data", generated(t, "--nodes", "300", "--steps", "3"), "--epochs", "3"}
 	gvbll(t, append([]string{"train", "--out", a, "--embedding", "8"}, data...)...)
 	gvbll(t, append([]string{"train", "--out", b, "--encoder", "gcn", "--embedding", "6"}, data...)...)
-	idOf := func(file string) (string, int) {
+	idOf := func(file string) (id string, dim int) {
 		m, err := model.Open(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return m.ID, m.Encoder.In()
 	}
 	idA, dim := idOf(a)
 	idB, _ := idOf(b)
 	prefix := "promote-" + strings.ToLower(strings.ReplaceAll(time.Now().Format("150405.000000"), ".", "-"))
 	t.Setenv("GVBLL_PREFIX", prefix)
-	client, err := kafka.Dial(t.Context(), kafka.Config{Brokers: []string{addr}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	names, err := topics.Under(prefix)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := &moving{t: t, addr: addr, client: client, names: names, rng: rand.New(rand.NewPCG(1, 2)), dim: dim}
+	g := newTestGraph(t, addr, prefix, dim)
 	gvbll(t, "topics", "--create", "--brokers", addr)
 	refused := func(want string, args ...string) {
 		t.Helper()
 		code, out, errs := g.command(args...)
 		if code == exitOK || !strings.Contains(errs, want) || strings.Count(errs[strings.LastIndex(errs, "gvbll: "):], "\n") > 1 {
-			t.Errorf("%v ends with %d: %s%s, want one line with %q", args, code, out, errs, want)
+			t.Errorf("%v: exit code %d, want a failure with %q in one line: %s%s", args, code, want, out, errs)
 		}
 	}
 	checkpoints := []string{"--checkpoint-dir", filepath.Join(dir, "checkpoints"), "--http", "127.0.0.1:0"}
 
 	refused("is empty", "promote")
-	// At first there is one model.
+	// One model, without a shadow.
 	g.send(30)
 	stop := g.work(append(checkpoints, "--model", a)...)
-	g.learned()
+	g.awaitLearned()
 	refused("no model is in the shadow", "promote")
 	stop()
-	// The shadow comes: the checkpoint does not have it, so the ledger is replayed.
+	// A second model in the shadow. The checkpoint does not hold it, so the worker replays
+	// the ledger.
 	stop = g.work(append(checkpoints, "--model", a, "--shadow", b)...)
 	g.send(30)
-	g.learned()
+	g.awaitLearned()
 	refused("is not in the shadow", "promote", "nothing")
 	if out := gvbll(t, "promote", "--brokers", addr); !strings.Contains(out, "promote model "+idB) {
-		t.Errorf("promote says %q", out)
+		t.Errorf("gvbll promote prints %q, want that it promotes %s", out, idB)
 	}
-	g.promoted(idB)
+	g.awaitPromotion(idB)
 	if out := gvbll(t, "promote", idB, "--brokers", addr); !strings.Contains(out, "serves already") {
-		t.Errorf("promote says %q", out)
+		t.Errorf("gvbll promote %s prints %q, want that it serves already", idB, out)
 	}
 	g.send(30)
-	g.learned()
+	g.awaitLearned()
 	stop()
 	refused("is in the shadow of model "+idB, "work", "--model", a, "--http", "127.0.0.1:0")
 	for _, models := range [][]string{{"--model", a, "--shadow", b}, {"--model", b, "--shadow", a}} {
@@ -216,10 +203,10 @@ func move(t *testing.T, addr string) {
 			t.Errorf("audit %v: %+v, want 90 predictions", models, found)
 		}
 	}
-	// The old model goes; the checkpoint has the new one.
+	// The second model alone. The checkpoint holds it.
 	stop = g.work(append(checkpoints, "--model", b)...)
 	g.send(10)
-	g.learned()
+	g.awaitLearned()
 	stop()
 	if found := g.audit("--model", b); found.Predictions != 40 || found.Elsewhere == 0 {
 		t.Errorf("audit of the new model alone: %+v, want 40 predictions", found)
@@ -228,29 +215,27 @@ func move(t *testing.T, addr string) {
 		t.Errorf("audit of the old model alone: %+v, want 60 predictions", found)
 	}
 	refused("belongs to model "+idB, "work", "--model", a, "--http", "127.0.0.1:0")
-	// It comes back, given in the other order.
+	// The first model is back in the shadow, although --model names it, and is promoted.
 	stop = g.work(append(checkpoints, "--model", a, "--shadow", b)...)
 	g.send(10)
-	g.learned()
+	g.awaitLearned()
 	gvbll(t, "promote", "--brokers", addr)
-	g.promoted(idA)
+	g.awaitPromotion(idA)
 	g.send(10)
-	g.learned()
+	g.awaitLearned()
 	stop()
 	if found := g.audit("--model", b, "--shadow", a); found.Predictions != 120 || found.Elsewhere != 0 {
 		t.Errorf("audit of all: %+v, want 120 predictions", found)
 	}
-	// Which model said what is in every prediction.
+	// Every prediction names the model that made it.
 	var models []string
-	if err := client.ReadAll(t.Context(), names.Predictions, func(r *kafka.Record) {
+	must(t, g.client.ReadAll(t.Context(), g.names.Predictions, func(r *kafka.Record) {
 		var p event.Prediction
 		if err := wire.DecodePrediction(r.Value, &p); err != nil {
 			t.Error(err)
 		}
 		models = append(models, p.Model)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for i, id := range models {
 		if want := map[bool]string{true: idB, false: idA}[i >= 60 && i < 110]; id != want {
 			t.Fatalf("prediction %d is of model %s, want %s", i, id, want)
@@ -258,6 +243,6 @@ func move(t *testing.T, addr string) {
 	}
 	out := gvbll(t, "ledger", "--brokers", addr)
 	if switches := regexp.MustCompile(`model (\S+) serves from here on`).FindAllStringSubmatch(out, -1); len(switches) != 2 || switches[0][1] != idB || switches[1][1] != idA {
-		t.Errorf("the ledger shows %v", switches)
+		t.Errorf("gvbll ledger shows the switches %v, want to %s and back to %s", switches, idB, idA)
 	}
 }

@@ -15,17 +15,17 @@ import (
 
 const modulePath = "github.com/gvbll/gvbll/"
 
-// listed is what go list tells of a package.
+// listed is a package as go list -json describes it.
 type listed struct {
 	ImportPath string
 	Dir        string
-	GoFiles    []string // for this system
+	GoFiles    []string // for this operating system and processor
 	Imports    []string
 	Standard   bool
 }
 
-// listDeps returns the packages of the patterns and all that they import, directly
-// or through others, the standard library apart.
+// listDeps returns the packages of the patterns and all packages that they import,
+// directly or through others, without those of the standard library.
 func listDeps(t *testing.T, patterns ...string) (packages []listed) {
 	t.Helper()
 	args := []string{"list", "-deps", "-json=ImportPath,Dir,GoFiles,Imports,Standard"}
@@ -33,14 +33,10 @@ func listDeps(t *testing.T, patterns ...string) (packages []listed) {
 		args = append(args, modulePath+p)
 	}
 	out, err := exec.Command("go", args...).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for d := json.NewDecoder(strings.NewReader(string(out))); d.More(); {
 		var p listed
-		if err := d.Decode(&p); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Decode(&p))
 		if !p.Standard {
 			packages = append(packages, p)
 		}
@@ -48,8 +44,8 @@ func listDeps(t *testing.T, patterns ...string) (packages []listed) {
 	return packages
 }
 
-// TestRooms holds the imports to ARCHITECTURE.md: which rooms a room must not know,
-// directly or through others.
+// TestRooms checks the last column of ARCHITECTURE.md's table of folders: which packages
+// a folder (here a room) must not import, directly or through others.
 func TestRooms(t *testing.T) {
 	const kafka, embedded = "github.com/segmentio/kafka-go", "github.com/twmb/franz-go"
 	// The values of this package pass between topics and the engine.
@@ -96,10 +92,10 @@ func TestRooms(t *testing.T) {
 // within reports whether a package is the room or below it.
 func within(path, room string) bool { return path == room || strings.HasPrefix(path, room+"/") }
 
-// TestDeterministicRooms keeps out of the engine, and of all that it stands on, what would
-// make two replays of a ledger differ: clocks, the network, files, goroutines and
-// randomness without a seed. The exceptions say why they cannot change a bit of the
-// state, and one that is not needed any more has to go.
+// TestDeterministicRooms checks that neither the engine nor any package below it uses what
+// could make two replays of a ledger differ: clocks, the network, files, goroutines and
+// randomness without a seed. Each exception says why it cannot change a bit of the state.
+// An exception that is not needed any more is an error.
 func TestDeterministicRooms(t *testing.T) {
 	type exception struct {
 		path string
@@ -145,11 +141,12 @@ func TestDeterministicRooms(t *testing.T) {
 	}
 }
 
-// usesOf returns what of clocks, network, files, goroutines and chance a package
-// uses itself: packages of the standard library that it imports; "go statement" if
-// it starts goroutines with one; and "unseeded randomness" if it draws from the
-// source that math/rand seeds by itself.
+// usesOf returns what a package itself uses of clocks, network, files, goroutines and
+// randomness: the packages of the standard library that it imports for them; "go
+// statement" if it has one; and "unseeded randomness" if it draws from the source that
+// math/rand seeds by itself.
 func usesOf(t *testing.T, p listed) (uses []string) {
+	t.Helper()
 	for _, path := range p.Imports {
 		switch first, _, _ := strings.Cut(path, "/"); {
 		case first == "time", first == "net", first == "os", first == "sync", first == "syscall",
@@ -159,9 +156,7 @@ func usesOf(t *testing.T, p listed) (uses []string) {
 	}
 	for _, name := range p.GoFiles {
 		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		random := slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool {
 			path, _ := strconv.Unquote(i.Path.Value)
 			return path == "math/rand" || path == "math/rand/v2"
@@ -182,8 +177,8 @@ func usesOf(t *testing.T, p listed) (uses []string) {
 	return slices.Compact(uses)
 }
 
-// drawsUnseeded reports whether a name of math/rand draws from the package's own
-// source: all do but types and constructors.
+// drawsUnseeded reports whether a function of math/rand draws from the package's own
+// source. All do but the constructors; types are not functions.
 func drawsUnseeded(name string) bool {
 	switch name {
 	case "Rand", "Source", "Source64", "PCG", "ChaCha8", "Zipf", "New", "NewSource", "NewPCG", "NewChaCha8", "NewZipf":

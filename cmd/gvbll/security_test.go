@@ -14,8 +14,9 @@ import (
 	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 )
 
-// TestSecureScripts runs scripts against clusters that want TLS, a client
-// certificate and SASL. The prefix is "secured".
+// TestSecureScripts runs the scripts of testdata/secure on clusters that demand TLS, a
+// client certificate and SASL, and allow each user only what docs/security.md lists. The
+// prefix is "secured".
 func TestSecureScripts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("processes of their own: not under the race detector")
@@ -24,9 +25,7 @@ func TestSecureScripts(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			grant(t, c, "secured")
 			password := filepath.Join(t.TempDir(), "password")
-			if err := os.WriteFile(password, []byte(kafkatest.Password+"\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(password, []byte(kafkatest.Password+"\n"), 0o600))
 			testscript.Run(t, testscript.Params{
 				Dir: "testdata/secure",
 				Setup: func(e *testscript.Env) error {
@@ -45,8 +44,9 @@ func TestSecureScripts(t *testing.T) {
 	}
 }
 
-// grant allows the users what docs/security.md lists.
+// grant gives each user the permissions that docs/security.md lists.
 func grant(t *testing.T, c *kafkatest.Cluster, prefix string) {
+	t.Helper()
 	const (
 		topic = kafkago.ResourceTypeTopic
 		read  = kafkago.ACLOperationTypeRead
@@ -69,7 +69,7 @@ func grant(t *testing.T, c *kafkatest.Cluster, prefix string) {
 	c.Allow(t, "reader", topic, prefix+".*", read)
 }
 
-// silent fails if the last command printed the password.
+// silent is a command of the scripts: it fails if the last command printed the password.
 func silent(ts *testscript.TestScript, _ bool, _ []string) {
 	for _, f := range []string{"stdout", "stderr"} {
 		if strings.Contains(ts.ReadFile(f), kafkatest.Password) {
@@ -78,25 +78,20 @@ func silent(ts *testscript.TestScript, _ bool, _ []string) {
 	}
 }
 
-// TestSecurityWarnings: what works and should not be done is told in a line
-// that names the flag and what to do.
+// TestSecurityWarnings: settings that work but are not safe give one warning, which names
+// the flag and the remedy, and never the password: a password in the clear to another
+// machine, and secrets that every user of this machine may read.
 func TestSecurityWarnings(t *testing.T) {
 	dir := t.TempDir()
 	secret := func(name string, mode os.FileMode) string {
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, []byte("hunter2\r\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(file, mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte("hunter2\r\n"), 0o600))
+		must(t, os.Chmod(file, mode))
 		return file
 	}
 	closed, open := secret("closed", 0o640), secret("open", 0o644)
 	cert, key := kafkatest.NewAuthority(t).Issue(t, "client")
-	if err := os.Chmod(key, 0o604); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(key, 0o604))
 	login := func(mechanism, file string) securityFlags {
 		return securityFlags{SASLMechanism: mechanism, SASLUser: "alice", SASLPasswordFile: file}
 	}
@@ -112,8 +107,8 @@ func TestSecurityWarnings(t *testing.T) {
 		{"plain elsewhere", login("plain", closed), "127.0.0.1:9092,kafka.example:9092", "--sasl-mechanism plain: the password goes to kafka.example:9092 in the clear"},
 		{"plain in TLS", encrypted, "kafka.example:9092", ""},
 		{"scram", login("scram-sha-512", closed), "kafka.example:9092", ""},
-		{"password for all to read", login("scram-sha-512", open), "kafka.example:9092", "--sasl-password-file " + open + ": every user of this machine may read it: chmod o-r"},
-		{"key for all to read", securityFlags{TLS: true, TLSCert: cert, TLSKey: key}, "kafka.example:9092", "--tls-key " + key + ": every user of this machine may read it: chmod o-r"},
+		{"password file that all can read", login("scram-sha-512", open), "kafka.example:9092", "--sasl-password-file " + open + ": every user of this machine may read it: chmod o-r"},
+		{"key file that all can read", securityFlags{TLS: true, TLSCert: cert, TLSKey: key}, "kafka.example:9092", "--tls-key " + key + ": every user of this machine may read it: chmod o-r"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var log bytes.Buffer
@@ -124,12 +119,14 @@ func TestSecurityWarnings(t *testing.T) {
 			}
 			got := log.String()
 			if tc.want == "" && got != "" || !strings.Contains(got, tc.want) || strings.Count(got, "\n") > 1 || strings.Contains(got, "hunter2") {
-				t.Errorf("the log has %q", got)
+				t.Errorf("the log is %q, want one line with %q, or none for an empty one", got, tc.want)
 			}
 		})
 	}
 }
 
+// TestReadSecret: a file's text is the password, without the end of line that editors
+// add. An empty file and one that is too long for a password are refused.
 func TestReadSecret(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "secret")
 	for content, want := range map[string]string{
@@ -140,19 +137,15 @@ func TestReadSecret(t *testing.T) {
 		"p\nw\n\n":                              "p\nw",
 		strings.Repeat("x", maxSecret-1) + "\n": strings.Repeat("x", maxSecret-1),
 	} {
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(content), 0o600))
 		if got, err := readSecret(file); got != want || err != nil {
-			t.Errorf("%q is read as %q, %v", content, got, err)
+			t.Errorf("a file with %q gives %q and error %v, want %q", content, got, err, want)
 		}
 	}
 	for _, content := range []string{"", "\n", strings.Repeat("x", maxSecret+1)} {
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(content), 0o600))
 		if got, err := readSecret(file); err == nil {
-			t.Errorf("%d bytes are read as %q", len(content), got)
+			t.Errorf("a file of %d bytes gives %q, want an error", len(content), got)
 		}
 	}
 }

@@ -21,40 +21,35 @@ import (
 	"github.com/creack/pty"
 )
 
-// TestTerminal starts the demo in a terminal, reads predictions in another, and
-// looks at what stands there at the end: as in docs/pictures, for which
-// GVBLL_SCREENSHOTS is the folder.
+// TestTerminal runs the demo in a terminal and gvbll tail in another, and checks what the
+// terminals show at the end: live views are painted in place, and nothing is left of
+// earlier ones. If GVBLL_SCREENSHOTS names a folder, it makes the pictures of
+// docs/pictures there.
 func TestTerminal(t *testing.T) {
 	args := slices.DeleteFunc(small(), func(arg string) bool { return arg == "--json" })
 	dir := filepath.Join(t.TempDir(), "demo")
 	demo := inTerminal(t, 100, 40, append(args, "--dir", dir)...)
 	for _, want := range []string{"step 12 of 12", "100%", "mean over steps", "Learning online"} {
 		if n := strings.Count(strings.Join(demo.texts(), "\n"), want); n != 1 {
-			t.Errorf("%q stands there %d times:\n%s", want, n, strings.Join(demo.texts(), "\n"))
+			t.Errorf("the terminal shows %q %d times, want once:\n%s", want, n, strings.Join(demo.texts(), "\n"))
 		}
 	}
-	keep(t, "terminal-demo.png", "gvbll demo", demo)
+	saveTerminal(t, "terminal-demo.png", "gvbll demo", demo)
 
-	addr := kept(t, dir)
+	b, err := demoCmd{Dir: dir}.broker() // with the predictions of the demo
+	must(t, err)
+	t.Cleanup(b.Close)
+	addr := b.Addr()
 	tail := inTerminal(t, 110, 18, "tail", "--brokers", addr, "--no-follow")
 	texts := tail.texts()
 	if len(texts) != 17 || !strings.Contains(texts[0], "predictions, ") || !strings.HasPrefix(texts[1], "NODE") || !strings.Contains(texts[16], "█") {
-		t.Errorf("the table is %d lines:\n%s", len(texts), strings.Join(texts, "\n"))
+		t.Errorf("the live table has %d lines, want 17:\n%s", len(texts), strings.Join(texts, "\n"))
 	}
-	keep(t, "terminal-tail.png", "gvbll tail", tail)
+	saveTerminal(t, "terminal-tail.png", "gvbll tail", tail)
 }
 
-// kept serves what a demo left in dir, for the length of the test.
-func kept(t *testing.T, dir string) string {
-	t.Helper()
-	b, err := demoCmd{Dir: dir}.broker()
-	must(t, err)
-	t.Cleanup(b.Close)
-	return b.Addr()
-}
-
-// display is what a terminal shows, as far as this program goes: lines, each a
-// list of glyphs, and the cursor.
+// display is what a terminal shows: lines of glyphs, and the cursor. It knows the escape
+// sequences that this program writes, and fails on others.
 type display struct {
 	cells [][]glyph
 	row   int
@@ -67,7 +62,8 @@ type glyph struct {
 	look look
 }
 
-// inTerminal runs the program in a terminal of that size until it ends.
+// inTerminal runs the program in a terminal of the given size to its end, and returns
+// what the terminal shows then.
 func inTerminal(t *testing.T, width, height int, args ...string) *display {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -77,7 +73,7 @@ func inTerminal(t *testing.T, width, height int, args ...string) *display {
 	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: uint16(height), Cols: uint16(width)})
 	must(t, err)
 	defer f.Close()
-	out, _ := io.ReadAll(f) // which ends with an error when the program does
+	out, _ := io.ReadAll(f) // reading a terminal ends with an error when the program ends
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -105,7 +101,7 @@ func (d *display) write(t *testing.T, b []byte) {
 			case 'm':
 				d.look = look(n)
 			default:
-				t.Fatalf("what is %q?", m[0])
+				t.Fatalf("unknown escape sequence %q", m[0])
 			}
 			b = b[len(m[0]):]
 			continue
@@ -118,7 +114,7 @@ func (d *display) write(t *testing.T, b []byte) {
 		case r == '\n':
 			d.row++
 		case r < ' ':
-			t.Fatalf("what is %q?", r)
+			t.Fatalf("unknown control character %q", r)
 		default:
 			for len(d.cells) <= d.row {
 				d.cells = append(d.cells, nil)
@@ -132,7 +128,7 @@ func (d *display) write(t *testing.T, b []byte) {
 	}
 }
 
-// texts are the lines without what they look like.
+// texts returns the text of each line.
 func (d *display) texts() []string {
 	var texts []string
 	for _, line := range d.cells {
@@ -145,8 +141,8 @@ func (d *display) texts() []string {
 	return texts
 }
 
-// keep makes a picture of a terminal, if there is a folder for it.
-func keep(t *testing.T, name, command string, d *display) {
+// saveTerminal makes a picture of a terminal, if GVBLL_SCREENSHOTS names a folder.
+func saveTerminal(t *testing.T, name, command string, d *display) {
 	t.Helper()
 	if os.Getenv("GVBLL_SCREENSHOTS") == "" {
 		return

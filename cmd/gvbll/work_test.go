@@ -26,9 +26,10 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// TestWork runs a worker as a process of its own: a model
-// is trained, a data set and hostile bytes are sent, metrics are read, Ctrl-C
-// ends it, and everything was served once.
+// TestWork runs a worker as a process, as an operator does: it trains a model, sends a
+// data set and records that cannot be decoded, reads the metrics and ends the worker with
+// SIGINT. Every arrival must be predicted once, and the metrics must agree with the
+// topics.
 func TestWork(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a process of its own: not under the race detector")
@@ -36,36 +37,25 @@ func TestWork(t *testing.T) {
 	for name, addr := range kafkas() {
 		t.Run(name, func(t *testing.T) {
 			if addr == "" {
-				b, err := broker.Start(broker.Config{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(b.Close)
-				addr = b.Addr()
+				addr = startBroker(t, broker.Config{})
 			}
-			workDay(t, addr, fmt.Sprintf("work-test-%d", time.Now().UnixNano()))
+			testWork(t, addr, fmt.Sprintf("work-test-%d", time.Now().UnixNano()))
 		})
 	}
 }
 
-func workDay(t *testing.T, addr, prefix string) {
+func testWork(t *testing.T, addr, prefix string) {
 	data := []string{"--data", generated(t, "--nodes", "1200", "--steps", "10")}
 	file := filepath.Join(t.TempDir(), "m.safetensors")
 	gvbll(t, append([]string{"train", "--out", file, "--epochs", "20", "--hidden", "16", "--embedding", "8"}, data...)...)
 
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	work := exec.CommandContext(t.Context(), exe, "work", "--model", file, "--brokers", addr, "--prefix", prefix, "--http", "127.0.0.1:0", "--linger", "20ms", "--commit-interval", "20ms")
 	work.Env = append(os.Environ(), asProgram+"=1")
 	stderr, err := work.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := work.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, work.Start())
 	logs := bufio.NewReader(stderr)
 	url := ""
 	for url == "" {
@@ -83,15 +73,15 @@ func workDay(t *testing.T, addr, prefix string) {
 		rest <- b
 	}()
 
-	poison(t, addr, prefix)
+	sendPoison(t, addr, prefix)
 	out := gvbll(t, append([]string{"send", "--brokers", addr, "--prefix", prefix, "--labels", "predicted", "--label-delay", "1"}, data...)...)
-	arrivals := 345 // what comes after training and warm-up
+	const arrivals = 345 // nodes after those of training and warm-up
 	if !strings.Contains(out, "sent 1200 nodes and 1200 labels") {
-		t.Errorf("send says %q", out)
+		t.Errorf("gvbll send prints %q, want 1200 nodes and 1200 labels", out)
 	}
 
-	// The metrics tell the same story as the topics. Labels are learned a
-	// moment after they are sent; gauges are set when that is committed.
+	// The metrics agree with the topics. The gauges are set when the last labels are
+	// committed, a moment after they are sent.
 	m := metricsWhen(t, url, func(m metricsPage) bool {
 		return m.sum("gvbll_prequential_labels", "head", "online") == float64(arrivals)
 	})
@@ -114,24 +104,22 @@ func workDay(t *testing.T, addr, prefix string) {
 		}
 	}
 	if body := get(t, url+"/healthz"); body != "ok\n" {
-		t.Errorf("/healthz says %q", body)
+		t.Errorf("/healthz answers %q, want ok", body)
 	}
 	if body := get(t, url+"/readyz"); body != "ready\n" {
-		t.Errorf("/readyz says %q", body)
+		t.Errorf("/readyz answers %q, want ready", body)
 	}
 
-	if err := work.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	must(t, work.Process.Signal(syscall.SIGINT))
 	log := <-rest
 	if err := work.Wait(); err != nil {
-		t.Errorf("after Ctrl-C: %v\n%s", err, log)
+		t.Errorf("after SIGINT the worker ends with %v\n%s", err, log)
 	}
 	if !bytes.Contains(log, []byte("everything is committed")) {
-		t.Errorf("the last words are %s", log)
+		t.Errorf("the log does not say that everything is committed: %s", log)
 	}
 
-	// Each arrival once, in both forms that tail has.
+	// gvbll tail prints each arrival once.
 	seen := make(map[float64]bool)
 	for _, line := range strings.Split(strings.TrimSpace(gvbll(t, "tail", "--brokers", addr, "--prefix", prefix, "--json", "--no-follow")), "\n") {
 		var p struct {
@@ -143,44 +131,28 @@ func workDay(t *testing.T, addr, prefix string) {
 			t.Fatalf("%v in %s", err, line)
 		}
 		if seen[p.Node] || len(p.Probabilities) != 10 || p.Confidence <= 0 {
-			t.Errorf("%+v", p)
+			t.Errorf("prediction %+v: the node was predicted before, or it has no 10 probabilities and a confidence", p)
 		}
 		seen[p.Node] = true
 	}
 	if len(seen) != arrivals {
-		t.Errorf("%d nodes predicted, want %d", len(seen), arrivals)
+		t.Errorf("%d nodes are predicted, want %d", len(seen), arrivals)
 	}
 	table := gvbll(t, "tail", "--brokers", addr, "--prefix", prefix, "--no-follow", "-n", "3")
 	if strings.Count(table, "\n") != 4 || !strings.Contains(table, "EPISTEMIC") {
-		t.Errorf("the table is %q", table)
+		t.Errorf("tail -n 3 prints %q, want a header and 3 lines", table)
 	}
 	if list := gvbll(t, "topics", "--brokers", addr, "--prefix", prefix); strings.Count(list, "there") != 6 {
-		t.Errorf("topics says %q", list)
+		t.Errorf("gvbll topics prints %q, want 6 topics that are there", list)
 	}
 }
 
-// gvbll runs a command to its end in this process and returns its output.
-func gvbll(t *testing.T, args ...string) string {
+// sendPoison creates the topics and sends five node events that the worker must refuse:
+// four that cannot be decoded, and one with the wrong number of features.
+func sendPoison(t *testing.T, addr, prefix string) {
 	t.Helper()
-	var out, errs lines
-	if code := run(t.Context(), args, &out, &errs); code != exitOK {
-		t.Fatalf("gvbll %s: exit code %d\n%s", strings.Join(args, " "), code, errs.b)
-	}
-	return string(out.b)
-}
-
-// poison sends what no graph is made of, once the worker has made the topics.
-func poison(t *testing.T, addr, prefix string) {
-	t.Helper()
-	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: []string{addr}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	p, err := c.NewProducer(t.Context(), kafka.ProducerConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, err := dial(t, addr).NewProducer(t.Context(), kafka.ProducerConfig{})
+	must(t, err)
 	gvbll(t, "topics", "--create", "--brokers", addr, "--prefix", prefix)
 	var records []kafka.Record
 	for _, value := range [][]byte{
@@ -192,34 +164,25 @@ func poison(t *testing.T, addr, prefix string) {
 	} {
 		records = append(records, kafka.Record{Topic: prefix + ".nodes", Value: value, Time: time.Now()})
 	}
-	if err := p.Send(t.Context(), records); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Send(t.Context(), records))
 }
 
+// get returns the body of a page.
 func get(t *testing.T, url string) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res, err := http.DefaultClient.Do(request(t, http.MethodGet, url))
+	must(t, err)
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(b)
 }
 
-// metricsPage is a page of metrics, by name and labels as they stand there.
+// metricsPage holds the values of /metrics by series: name and labels, as written there.
 type metricsPage map[string]float64
 
-// sum adds up the series of a name in which label has the value, all of them
-// without a label.
+// sum returns the sum of the series of a name whose label has the value; of all its
+// series if label is "".
 func (m metricsPage) sum(name, label, value string) (sum float64) {
 	for series, v := range m {
 		base, labels, _ := strings.Cut(series, "{")
@@ -230,14 +193,14 @@ func (m metricsPage) sum(name, label, value string) (sum float64) {
 	return sum
 }
 
-// metricsWhen reads the page until it says what is waited for.
+// metricsWhen reads /metrics until ok accepts the page.
 func metricsWhen(t *testing.T, url string, ok func(metricsPage) bool) metricsPage {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	for {
 		parser := expfmt.NewTextParser(model.UTF8Validation)
 		if _, err := parser.TextToMetricFamilies(strings.NewReader(get(t, url+"/metrics"))); err != nil {
-			t.Fatalf("the page is not in Prometheus' format: %v", err)
+			t.Fatalf("/metrics is not in Prometheus' text format: %v", err)
 		}
 		m := make(metricsPage)
 		for _, line := range strings.Split(get(t, url+"/metrics"), "\n") {
@@ -255,7 +218,7 @@ func metricsWhen(t *testing.T, url string, ok func(metricsPage) bool) metricsPag
 			return m
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the metrics stay at %v", m)
+			t.Fatalf("after 30 s the metrics are still %v", m)
 		}
 	}
 }

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/broker"
+	"github.com/gvbll/gvbll/topics/kafka"
+)
+
+// must ends the test if there is an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lines collects output that several goroutines write. After each write it calls the
+// functions in when with the output so far.
+type lines struct {
+	mu   sync.Mutex
+	b    []byte
+	when []func([]byte)
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.b = append(l.b, p...)
+	for _, f := range l.when {
+		f(l.b)
+	}
+	return len(p), nil
+}
+
+func (l *lines) has(s string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return bytes.Contains(l.b, []byte(s))
+}
+
+// command runs a command of gvbll in this process, to its end.
+func command(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs lines
+	code = run(t.Context(), args, &out, &errs)
+	return code, string(out.b), string(errs.b)
+}
+
+// gvbll runs a command that must succeed, and returns its standard output.
+func gvbll(t *testing.T, args ...string) string {
+	t.Helper()
+	code, stdout, stderr := command(t, args...)
+	if code != exitOK {
+		t.Fatalf("gvbll %s: exit code %d\n%s", strings.Join(args, " "), code, stderr)
+	}
+	return stdout
+}
+
+// startBroker starts an embedded broker, which is closed at the end of the test, and
+// returns its address.
+func startBroker(t *testing.T, cfg broker.Config) string {
+	t.Helper()
+	b, err := broker.Start(cfg)
+	must(t, err)
+	t.Cleanup(b.Close)
+	return b.Addr()
+}
+
+// dial returns a client of the broker, which is closed at the end of the test.
+func dial(t *testing.T, addr string) *kafka.Client {
+	t.Helper()
+	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: []string{addr}})
+	must(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// topicsUnder returns the topics' names for a prefix.
+func topicsUnder(t *testing.T, prefix string) topics.Names {
+	t.Helper()
+	names, err := topics.Under(prefix)
+	must(t, err)
+	return names
+}
