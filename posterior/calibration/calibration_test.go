@@ -32,6 +32,8 @@ type measures struct {
 	ECEMass  map[string]float64 `json:"ece_mass"`
 }
 
+// goldens reads the scores that Python computed. It skips the test if the file is not
+// there.
 func goldens(t *testing.T) (cases map[string]goldenCase) {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -53,6 +55,8 @@ func goldens(t *testing.T) (cases map[string]goldenCase) {
 	}
 }
 
+// wantClose fails unless got is within tol of want, relative to 1 or to want if that is
+// larger.
 func wantClose(t *testing.T, what string, got, want, tol float64) {
 	t.Helper()
 	if !(math.Abs(got-want) <= tol*max(1, math.Abs(want))) {
@@ -60,11 +64,14 @@ func wantClose(t *testing.T, what string, got, want, tol float64) {
 	}
 }
 
-// measure returns the means over n predictions.
+// measure returns the mean scores of rows of probabilities, with the ECE over bins of equal
+// mass.
 func measure(probs []float64, classes int, labels []int32, bins int) Means {
 	return means(ScoreRows(probs, classes, labels), bins)
 }
 
+// compare compares all mean scores of rows of probabilities with those that Python
+// computed.
 func compare(t *testing.T, probs []float64, classes int, labels []int32, want measures) {
 	t.Helper()
 	const tol = 1e-6
@@ -91,6 +98,8 @@ func compare(t *testing.T, probs []float64, classes int, labels []int32, want me
 	}
 }
 
+// TestGolden compares the scores with values computed in Python, before and after
+// temperature scaling.
 func TestGolden(t *testing.T) {
 	for name, c := range goldens(t) {
 		t.Run(name, func(t *testing.T) {
@@ -118,12 +127,15 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// TestTiesGoToTheLowestClass: of equally probable classes the lowest is predicted, so that
+// a prediction does not depend on the order of computation.
 func TestTiesGoToTheLowestClass(t *testing.T) {
 	if class, conf := Top([]float64{0.2, 0.4, 0.4}); class != 1 || conf != 0.4 {
-		t.Errorf("class %d of confidence %v", class, conf)
+		t.Errorf("Top = class %d, confidence %v, want 1 and 0.4", class, conf)
 	}
 }
 
+// TestLogLossIsFinite: the log loss of a label with probability 0 is that of 1e-12.
 func TestLogLossIsFinite(t *testing.T) {
 	scores := ScoreRows([]float64{1, 0, 1, 0}, 2, []int32{1, 0})
 	wantClose(t, "log loss", scores[0].LogLoss, 12*math.Ln10, 1e-12)
@@ -131,6 +143,7 @@ func TestLogLossIsFinite(t *testing.T) {
 	wantClose(t, "Brier", scores[0].Brier, 2, 0)
 }
 
+// TestLogLosses: log losses have the bits of posterior.Log and agree with math.Log.
 func TestLogLosses(t *testing.T) {
 	row := []float64{0, 1e-300, 1e-12, 0.1, 0.25, 0.3, 0.5, 0.9, 0.99, 1, 1}
 	got := slices.Clone(row)
@@ -141,7 +154,7 @@ func TestLogLosses(t *testing.T) {
 	}
 }
 
-// scored returns scores of nothing but confidences.
+// scored returns scores that have only confidences and whether they are correct.
 func scored(conf []float64, ok []bool) (scores []Score) {
 	for i, c := range conf {
 		scores = append(scores, Score{Confidence: c, Correct: ok[i]})
@@ -149,21 +162,26 @@ func scored(conf []float64, ok []bool) (scores []Score) {
 	return scores
 }
 
-// numpy.array_split of five sorted rows in three: two, two and one.
+// TestECEMassByHand: five rows in three bins of equal mass are divided as numpy.array_split
+// does: two, two and one. With more bins than rows, each row has its own.
 func TestECEMassByHand(t *testing.T) {
 	conf := []float64{0.9, 0.5, 0.7, 0.6, 0.8}
 	ok := []bool{true, false, false, true, true}
 	want := (math.Abs(1-(0.5+0.6)) + math.Abs(1-(0.7+0.8)) + math.Abs(1-0.9)) / 5
 	wantClose(t, "ECE", equalMassECE(scored(conf, ok), 3), want, 1e-15)
-	wantClose(t, "ECE of a bin a row", equalMassECE(scored(conf, ok), 100), (0.5+0.4+0.7+0.2+0.1)/5, 1e-15)
+	wantClose(t, "ECE with a bin for each row", equalMassECE(scored(conf, ok), 100), (0.5+0.4+0.7+0.2+0.1)/5, 1e-15)
 }
 
-func TestECEMassTakesTiesByIndex(t *testing.T) {
+// TestECEMassTiesByIndex: rows of equal confidence are assigned to bins by their index, as
+// a stable sort does.
+func TestECEMassTiesByIndex(t *testing.T) {
 	conf := []float64{0.5, 0.5, 0.5, 0.5}
 	wantClose(t, "ECE", equalMassECE(scored(conf, []bool{true, true, false, false}), 2), 0.5, 0)
 	wantClose(t, "ECE", equalMassECE(scored(conf, []bool{true, false, true, false}), 2), 0, 0)
 }
 
+// TestBinEdges: an edge belongs to the bin above it. Confidences outside [0, 1] and NaN
+// count in the first or the last bin, since rounding may produce them.
 func TestBinEdges(t *testing.T) {
 	for _, c := range []struct {
 		conf float64
@@ -177,6 +195,8 @@ func TestBinEdges(t *testing.T) {
 	}
 }
 
+// TestBinsAddUp: the ECE over bins of equal width is that of the definition, also when the
+// counts of several Bins are merged.
 func TestBinsAddUp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var whole Bins
@@ -196,7 +216,7 @@ func TestBinsAddUp(t *testing.T) {
 	wantClose(t, "merged ECE", parts[0].ECE(), whole.ECE(), 1e-12)
 }
 
-// equalWidthECE is the definition.
+// equalWidthECE is the definition of the ECE over bins of equal width.
 func equalWidthECE(conf []float64, ok []bool, bins int) (ece float64) {
 	gap := make([]float64, bins)
 	for i, c := range conf {
@@ -212,8 +232,9 @@ func equalWidthECE(conf []float64, ok []bool, bins int) (ece float64) {
 	return ece
 }
 
-// TestPrequential: labels count alike over labels, windows over windows, and the
-// state is read back as it was written.
+// TestPrequential: means over labels weigh every label the same and means over windows
+// every window with labels. A state is restored as it was saved, and damaged ones are
+// errors that change nothing.
 func TestPrequential(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	var p Prequential
@@ -237,54 +258,56 @@ func TestPrequential(t *testing.T) {
 		want := tally.Means()
 		want.ECE = equalMassECE(window, 4)
 		if m != want {
-			t.Errorf("window of %d: %+v, want %+v", size, m, want)
+			t.Errorf("means of a window of %d labels %+v, want %+v", size, m, want)
 		}
 		windows++
 		sum = Means{sum.Acc + m.Acc, sum.NLL + m.NLL, sum.ECE + m.ECE, sum.Brier + m.Brier}
 	}
 	if p.Total() != all || p.LabelMeans() != all.Means() {
-		t.Errorf("over labels %+v, want %+v", p.Total(), all)
+		t.Errorf("sums over labels %+v, want %+v", p.Total(), all)
 	}
 	if got, want := p.WindowMeans(), sum.over(windows); got != want {
-		t.Errorf("over windows %+v, want %+v", got, want)
+		t.Errorf("means over windows %+v, want %+v", got, want)
 	}
 	counts, sums := p.AppendState(nil, nil)
 	var back Prequential
 	if err := back.SetState(counts, sums); err != nil || back != p {
-		t.Errorf("%+v, want %+v: %v", back, p, err)
+		t.Errorf("restored %+v (%v), want %+v", back, err, p)
 	}
 	for name, damage := range map[string]func(counts []int64, sums []float64){
-		"a label more":        func(counts []int64, _ []float64) { counts[0]++ },
-		"a label less":        func(counts []int64, _ []float64) { counts[0]-- },
-		"no window":           func(counts []int64, _ []float64) { counts[1] = 0 },
-		"more windows":        func(counts []int64, _ []float64) { counts[1] = counts[0] + 1 },
-		"negative count":      func(counts []int64, _ []float64) { counts[2] = -1 },
-		"more right than are": func(counts []int64, _ []float64) { counts[3] = counts[2] + 1 },
-		"other accuracy":      func(_ []int64, sums []float64) { sums[4]++ },
-		"NaN":                 func(_ []int64, sums []float64) { sums[5] = math.NaN() },
-		"infinite":            func(_ []int64, sums []float64) { sums[7] = math.Inf(1) },
-		"negative sum":        func(_ []int64, sums []float64) { sums[0] = -1 },
+		"label count too high":      func(counts []int64, _ []float64) { counts[0]++ },
+		"label count too low":       func(counts []int64, _ []float64) { counts[0]-- },
+		"labels without a window":   func(counts []int64, _ []float64) { counts[1] = 0 },
+		"more windows than labels":  func(counts []int64, _ []float64) { counts[1] = counts[0] + 1 },
+		"negative bin count":        func(counts []int64, _ []float64) { counts[2] = -1 },
+		"more correct than counted": func(counts []int64, _ []float64) { counts[3] = counts[2] + 1 },
+		"correct sum disagrees":     func(_ []int64, sums []float64) { sums[4]++ },
+		"NaN sum":                   func(_ []int64, sums []float64) { sums[5] = math.NaN() },
+		"infinite sum":              func(_ []int64, sums []float64) { sums[7] = math.Inf(1) },
+		"negative sum":              func(_ []int64, sums []float64) { sums[0] = -1 },
 	} {
 		c, s := slices.Clone(counts), slices.Clone(sums)
 		damage(c, s)
 		if err := back.SetState(c, s); err == nil || back != p {
-			t.Errorf("%s: %v, and the state is %+v", name, err, back)
+			t.Errorf("%s: error %v and state %+v, want an error and the state %+v", name, err, back, p)
 		}
 	}
 }
 
+// TestNothingGivesZeros: means over no scores are 0, not NaN.
 func TestNothingGivesZeros(t *testing.T) {
 	if m := measure(nil, 3, nil, 10); m != (Means{}) {
-		t.Errorf("%+v", m)
+		t.Errorf("means of no rows %+v, want zeros", m)
 	}
 	var b Bins
 	var tally Tally
 	var p Prequential
 	if b.ECE() != 0 || tally.Means() != (Means{}) || p.WindowMeans() != (Means{}) || p.LabelMeans() != (Means{}) {
-		t.Errorf("%v, %+v, %+v, %+v", b.ECE(), tally.Means(), p.WindowMeans(), p.LabelMeans())
+		t.Errorf("ECE of empty bins %v, means %+v of a tally, %+v over windows, %+v over labels, want zeros", b.ECE(), tally.Means(), p.WindowMeans(), p.LabelMeans())
 	}
 }
 
+// TestMisusePanics: shapes that do not fit, and labels of no class, panic.
 func TestMisusePanics(t *testing.T) {
 	for name, f := range map[string]func(){
 		"probabilities": func() { measure(make([]float64, 5), 2, make([]int32, 2), 10) },
@@ -304,6 +327,7 @@ func TestMisusePanics(t *testing.T) {
 	}
 }
 
+// BenchmarkMeans scores a window of the size of the paper's ogbn-arxiv stream.
 func BenchmarkMeans(b *testing.B) {
 	const n, classes = 500, 40
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -320,7 +344,9 @@ func BenchmarkMeans(b *testing.B) {
 	}
 }
 
-// Confidences of float32 are put in the same order as any others.
+// TestAscending: the fast sort of float32 confidences gives the order of the stable sort.
+// Other confidences, negative and NaN ones included, are sorted the same through the slow
+// path.
 func TestAscending(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 22))
 	var s sorter
@@ -332,11 +358,11 @@ func TestAscending(t *testing.T) {
 			}
 			conf[rng.IntN(len(conf))] = other
 			if got, want := s.ascending(conf), sorted(conf); !slices.Equal(got, want) {
-				t.Errorf("%d with %v: %v, want %v", n, other, got, want)
+				t.Errorf("order of %d confidences with %v: %v, want %v", n, other, got, want)
 			}
 		}
 	}
 	if got := s.ascending(nil); len(got) > 0 {
-		t.Errorf("%v of none", got)
+		t.Errorf("order of no confidences %v, want none", got)
 	}
 }

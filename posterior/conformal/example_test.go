@@ -6,13 +6,14 @@ import (
 	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
-// Sets that miss one label in five, and when not to act on a prediction.
+// Sets are calibrated to miss one label in five. Limits say when not to act on a
+// prediction.
 func ExamplePredictor() {
 	cfg := conformal.DefaultConfig(3)
 	cfg.Alpha = 0.2
 	p := conformal.New(cfg)
 
-	// Warm-up: the label's probability was .9, .8, … .1.
+	// In the warm-up, the probabilities of the labels are .9, .8, … .1.
 	var warm conformal.Rows
 	var labels []int32
 	for i := range 9 {
@@ -39,7 +40,7 @@ func ExamplePredictor() {
 	// [0 1 2] "large-set"
 }
 
-// Labels come late, together with whether the served sets held them.
+// Labels are learned together with whether the served sets held them.
 func ExamplePredictor_Learn() {
 	p := conformal.New(conformal.DefaultConfig(2))
 	rows := conformal.Rows{Probs: []float64{0.7, 0.3, 0.1, 0.9}}

@@ -30,6 +30,7 @@ type goldenFile struct {
 	}
 }
 
+// goldens reads the sets that Python computed. It skips the test if the file is not there.
 func goldens(t *testing.T) (g goldenFile) {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -51,14 +52,16 @@ func goldens(t *testing.T) (g goldenFile) {
 	}
 }
 
-// The file gives uniforms to nine places only.
+// tol is the tolerance of scores: the file has uniforms to nine places only.
 const tol = 1e-9
 
+// TestGolden compares scores, thresholds and sets with those computed in Python, for each
+// kind of score.
 func TestGolden(t *testing.T) {
 	g := goldens(t)
 	kinds := map[string]Kind{"lac": LAC, "aps": APS, "raps": RAPS}
 	if len(g.Methods) != 5 {
-		t.Errorf("%d scores, want 5", len(g.Methods))
+		t.Errorf("the file has %d kinds of scores, want 5", len(g.Methods))
 	}
 	for name, want := range g.Methods {
 		t.Run(name, func(t *testing.T) {
@@ -97,7 +100,7 @@ func TestGolden(t *testing.T) {
 					seen.Add(set, g.TestLabels[i])
 				}
 				if math.Abs(seen.Rate()-w.Coverage) > 1e-12 || math.Abs(seen.MeanSize()-w.MeanSize) > 1e-12 {
-					t.Errorf("alpha %s: coverage %v, size %v; want %v, %v", level, seen.Rate(), seen.MeanSize(), w.Coverage, w.MeanSize)
+					t.Errorf("alpha %s: coverage %v and mean size %v, want %v and %v", level, seen.Rate(), seen.MeanSize(), w.Coverage, w.MeanSize)
 				}
 			}
 		})

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// calibrated are rows whose labels are drawn from their probabilities.
+// calibrated draws rows with ids from the given one on, and their labels from the
+// probabilities of the rows.
 func calibrated(rng *rand.Rand, from, n int) (rows Rows, labels []int32) {
 	for i := range n {
 		var p [4]float64
@@ -31,8 +32,8 @@ func calibrated(rng *rand.Rand, from, n int) (rows Rows, labels []int32) {
 }
 
 // TestImpute: before any label, the sets of a calibrated model have the stated coverage.
-// Rows served after the latest labelled one are kept, and of the others as many as are
-// needed for Config.Impute scores.
+// Imputed scores of rows served after the latest labelled one stay, and of older rows as
+// many as are needed for Config.Impute scores in all.
 func TestImpute(t *testing.T) {
 	cfg := DefaultConfig(4)
 	cfg.Impute = 50
@@ -44,7 +45,7 @@ func TestImpute(t *testing.T) {
 		rows, _ := calibrated(rng, 0, 200)
 		p.Impute(rows)
 		if c := &p.cells[0]; len(c.rows) != 200 || len(c.window) != 0 {
-			t.Fatalf("%d imputed of %d rows without labels", len(c.rows), 200)
+			t.Fatalf("%d imputed and %d labelled scores after 200 rows without labels, want 200 and 0", len(c.rows), len(c.window))
 		}
 		fresh, labels := calibrated(rng, 200, 100)
 		for i, set := range p.Sets(fresh) {
@@ -57,22 +58,23 @@ func TestImpute(t *testing.T) {
 			q.Impute(fresh)
 			labelled := Rows{Probs: rows.Probs[4*(min(k, 200)-1):][:4], ID: []uint64{uint64(k - 1)}}
 			q.Learn(labelled, []int32{0}, nil)
-			// One label: 49 imputed at the least.
+			// With one labelled score, at least 49 imputed ones stay.
 			if c := &q.cells[0]; len(c.rows) != max(want, 49) || len(c.sortedImputed) != len(c.rows) || len(c.window) != 1 {
-				t.Fatalf("%d imputed after the label of row %d", len(c.rows), k-1)
+				t.Fatalf("%d imputed scores after the label of row %d, want %d", len(c.rows), k-1, max(want, 49))
 			}
 		}
 		p.Learn(fresh, labels, nil)
 		if c := &p.cells[0]; len(c.rows) != 0 || len(c.window) != 100 {
-			t.Fatalf("%d imputed beside %d, after 100 labels", len(c.rows), len(c.window))
+			t.Fatalf("%d imputed and %d labelled scores after 100 labels, want 0 and 100", len(c.rows), len(c.window))
 		}
 	}
 	if r := seen.Rate(); math.Abs(r-0.9) > 0.025 {
-		t.Errorf("coverage %v", r)
+		t.Errorf("coverage %v before any label, want 0.9 ± 0.025", r)
 	}
 }
 
-// TestImputeState: imputed scores are part of the state.
+// TestImputeState: imputed scores are part of the state. A state without any can be
+// restored with imputation off.
 func TestImputeState(t *testing.T) {
 	cfg := DefaultConfig(4)
 	cfg.Impute, cfg.PerClass = 20, true
@@ -87,7 +89,7 @@ func TestImputeState(t *testing.T) {
 	p.Learn(rows, labels, nil)
 	other.Learn(rows, labels, nil)
 	if !bytes.Equal(p.AppendState(nil), other.AppendState(nil)) {
-		t.Error("other states")
+		t.Error("the saved and the restored predictor differ after the same labels")
 	}
 	few := cfg
 	few.Impute = 0
@@ -96,7 +98,8 @@ func TestImputeState(t *testing.T) {
 	}
 }
 
-// TestGain: the step of a label is bounded by Gain divided by its lag.
+// TestGain: the step of the level by a label is at most Gain divided by its lag, so that
+// late labels do not make the level oscillate.
 func TestGain(t *testing.T) {
 	cfg := DefaultConfig(4)
 	cfg.Rate, cfg.Gain = 0.05, 0.5
@@ -111,7 +114,7 @@ func TestGain(t *testing.T) {
 		p.Learn(rows, labels, []bool{false})
 		return p.cells[0].level
 	}
-	// A miss of α = .1 lowers the level by .9 times the rate.
+	// With α = .1, a miss lowers the level by .9 times the rate.
 	for lag, rate := range map[int]float64{0: 0.05, 1: 0.05, 10: 0.05, 20: 0.025, 1000: 0.0005} {
 		if got := level(lag); math.Abs(got-(0.1-0.9*rate)) > 1e-12 {
 			t.Errorf("lag %d: level %v, want %v", lag, got, 0.1-0.9*rate)

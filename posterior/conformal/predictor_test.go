@@ -9,6 +9,8 @@ import (
 	"testing"
 )
 
+// TestThresholdByHand: the threshold is the ⌈(n+1)(1-α)⌉-th smallest of n scores, and
+// infinite if there are too few.
 func TestThresholdByHand(t *testing.T) {
 	scores := []float64{.9, .1, .5, .3, .7, .2, .4, .6, .8}
 	for _, c := range []struct{ alpha, want float64 }{
@@ -22,14 +24,16 @@ func TestThresholdByHand(t *testing.T) {
 		{1, math.Inf(-1)},
 	} {
 		if got := Threshold(scores, c.alpha); got != c.want {
-			t.Errorf("alpha %v: %v, want %v", c.alpha, got, c.want)
+			t.Errorf("alpha %v: threshold %v, want %v", c.alpha, got, c.want)
 		}
 	}
 	if got := Threshold(nil, 0.1); !math.IsInf(got, 1) {
-		t.Errorf("%v of no scores", got)
+		t.Errorf("threshold %v of no scores, want +Inf", got)
 	}
 }
 
+// TestScoresByHand: the scores of all classes are those of the definitions, and the score
+// of one class is the same.
 func TestScoresByHand(t *testing.T) {
 	probs := []float64{.2, .5, .2, .1}
 	for _, c := range []struct {
@@ -47,25 +51,27 @@ func TestScoresByHand(t *testing.T) {
 		for class, want := range c.want {
 			one := c.score.one(probs, int32(class), c.u)
 			if math.Abs(all[class]-want) > 1e-15 || one != all[class] {
-				t.Errorf("%+v, class %d: %v and alone %v, want %v", c.score, class, all[class], one, want)
+				t.Errorf("%+v, class %d: score %v among all and %v alone, want %v", c.score, class, all[class], one, want)
 			}
 		}
 	}
 }
 
+// TestSet: a set has the classes that were added, in ascending order, and Coverage counts
+// rows, labels held and sizes.
 func TestSet(t *testing.T) {
 	s := make(Set, 2)
 	for _, c := range []int{0, 63, 64, 99} {
 		s.add(c)
 	}
 	if got := s.Append([]int32{7}); !slices.Equal(got, []int32{7, 0, 63, 64, 99}) || s.Len() != 4 || !s.Has(64) || s.Has(65) {
-		t.Errorf("%v", got)
+		t.Errorf("set after 7: %v, want [7 0 63 64 99]", got)
 	}
 	a, b := Coverage{Rows: 1}, Coverage{}
 	b.Add(s, 63)
 	a.Merge(b)
 	if a != (Coverage{Rows: 2, Covered: 1, Classes: 4}) || a.Rate() != 0.5 || a.MeanSize() != 2 || (Coverage{}).Rate() != 0 {
-		t.Errorf("%+v", a)
+		t.Errorf("coverage %+v, rate %v, mean size %v, want 1 of 2 rows and 4 classes", a, a.Rate(), a.MeanSize())
 	}
 }
 
@@ -85,8 +91,8 @@ func hardSecond(rng *rand.Rand, n int) (rows Rows, labels []int32) {
 	return rows, labels
 }
 
-// Each class, and each slice, is covered by itself, where one threshold for all
-// favours some.
+// TestCoverageWithin: with a threshold for each class or slice, each of them has the stated
+// coverage. One threshold for all covers an easy class more and a hard one less.
 func TestCoverageWithin(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -112,12 +118,14 @@ func TestCoverageWithin(t *testing.T) {
 				by[labels[i]].Add(set, labels[i])
 			}
 			if within := math.Abs(by[0].Rate()-.9) < .04 && math.Abs(by[1].Rate()-.9) < .04; within != c.within {
-				t.Errorf("%s, %v: classes are covered at %.3f and %.3f", c.name, method, by[0].Rate(), by[1].Rate())
+				t.Errorf("%s, %v: coverage of the classes %.3f and %.3f, want both near .9: %v", c.name, method, by[0].Rate(), by[1].Rate(), c.within)
 			}
 		}
 	}
 }
 
+// TestUnknownClassIsInEverySet: with a threshold for each class, a class without labels is
+// in every set, since nothing is known of its scores.
 func TestUnknownClassIsInEverySet(t *testing.T) {
 	cfg := DefaultConfig(3)
 	cfg.PerClass = true
@@ -131,13 +139,13 @@ func TestUnknownClassIsInEverySet(t *testing.T) {
 	p.Learn(wide, labels, nil)
 	for _, set := range p.Sets(wide) {
 		if !set.Has(2) {
-			t.Fatal("the class that no label named is not in the set")
+			t.Fatal("a set lacks the class without labels")
 		}
 	}
 }
 
-// Randomized scores of a row are the same at serving and at learning, and
-// their uniforms are uniform.
+// TestUniforms: the numbers that randomise scores are a function of the id of a row, the
+// same when it is served and when its label is learned, and are uniform over ids.
 func TestUniforms(t *testing.T) {
 	cfg := DefaultConfig(2)
 	cfg.Score = Score{Kind: APS, Randomized: true}
@@ -152,13 +160,13 @@ func TestUniforms(t *testing.T) {
 	}
 	for b, n := range bins {
 		if n < 1800 || n > 2200 {
-			t.Errorf("%d of 20000 in tenth %d", n, b)
+			t.Errorf("%d of 20000 numbers in tenth %d, want about 2000", n, b)
 		}
 	}
 }
 
-// The level makes up for what served sets missed, even when the threshold in force
-// would have held the label, and stays within its bounds.
+// TestServedMissesRaiseTheThreshold: the level follows whether the served sets held the
+// labels, not whether the current threshold would have, and stays within its bounds.
 func TestServedMissesRaiseTheThreshold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, method := range []Method{ACI, PID} {
@@ -173,14 +181,16 @@ func TestServedMissesRaiseTheThreshold(t *testing.T) {
 		hit.Learn(rows, labels, held)
 		missed.Learn(rows, labels, make([]bool, 300))
 		if a, b := hit.Thresholds()[0], missed.Thresholds()[0]; !(a < b) || math.IsInf(b, 0) || math.IsInf(a, 0) {
-			t.Errorf("%v: threshold %v after hits and %v after misses", method, a, b)
+			t.Errorf("%v: threshold %v after hits and %v after misses, want finite ones, the second larger", method, a, b)
 		}
 		if l := missed.cells[0].level; method == ACI && l != cfg.Alpha/3 {
-			t.Errorf("level %v", l)
+			t.Errorf("level %v after misses, want its lower bound %v", l, cfg.Alpha/3)
 		}
 	}
 }
 
+// configs are configurations of every method, with one threshold and with many, and of two
+// scores.
 func configs() (all []Config) {
 	for _, method := range []Method{ACI, PID, Fixed} {
 		for _, slices := range []int{1, 2} {
@@ -194,6 +204,8 @@ func configs() (all []Config) {
 	return all
 }
 
+// TestStateResumes: a predictor whose state is saved and restored after every batch gives
+// the same sets and states as one that runs through. Damaged states are errors.
 func TestStateResumes(t *testing.T) {
 	for _, cfg := range configs() {
 		rng := rand.New(rand.NewPCG(3, 4))
@@ -218,7 +230,7 @@ func TestStateResumes(t *testing.T) {
 			}
 			for _, bad := range [][]byte{nil, state[:len(state)-8], state[:len(state)-1], append(bytes.Clone(state), 0)} {
 				if carried.SetState(bad) == nil {
-					t.Fatalf("a state of %d bytes for %d is taken", len(bad), len(state))
+					t.Fatalf("SetState accepts %d bytes, want %d", len(bad), len(state))
 				}
 			}
 			carried = New(cfg)
@@ -229,7 +241,7 @@ func TestStateResumes(t *testing.T) {
 	}
 }
 
-// One batch or many: Learn takes rows in their order.
+// TestBatchesAddUp: learning rows in one batch or one by one gives the same state.
 func TestBatchesAddUp(t *testing.T) {
 	for _, cfg := range configs() {
 		rng := rand.New(rand.NewPCG(3, 4))
@@ -245,6 +257,8 @@ func TestBatchesAddUp(t *testing.T) {
 	}
 }
 
+// FuzzSetState: SetState does not panic. A predictor that accepts a state saves the same
+// bytes and can go on.
 func FuzzSetState(f *testing.F) {
 	for _, cfg := range configs() {
 		p := New(cfg)
@@ -259,7 +273,7 @@ func FuzzSetState(f *testing.F) {
 				continue
 			}
 			if !bytes.Equal(p.AppendState(nil), state) {
-				t.Error("a state that was taken comes back different")
+				t.Error("an accepted state is saved as other bytes")
 			}
 			rows, labels := hardSecond(rand.New(rand.NewPCG(1, 1)), 60)
 			p.Learn(rows, labels, nil)
@@ -268,6 +282,8 @@ func FuzzSetState(f *testing.F) {
 	})
 }
 
+// TestAbstain: the first limit that a prediction exceeds gives the reason: distance, then
+// the size of the set, then confidence.
 func TestAbstain(t *testing.T) {
 	none, one, three := Set{0}, Set{1}, Set{7}
 	l := Limits{MinConfidence: 0.5, MaxSize: 2, MaxOutside: 3}
@@ -288,11 +304,12 @@ func TestAbstain(t *testing.T) {
 		{Limits{}, 0, none, math.Inf(1), Certain},
 	} {
 		if got := c.limits.Abstain(c.confidence, c.set, c.outside); got != c.want {
-			t.Errorf("%+v: %q, want %q", c, got, c.want)
+			t.Errorf("%+v: reason %q, want %q", c, got, c.want)
 		}
 	}
 }
 
+// TestConfigErrors: the error for an invalid configuration names the field.
 func TestConfigErrors(t *testing.T) {
 	for _, c := range []struct {
 		word   string
@@ -314,7 +331,7 @@ func TestConfigErrors(t *testing.T) {
 		cfg := DefaultConfig(10)
 		c.change(&cfg)
 		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), c.word) {
-			t.Errorf("%s: %v", c.word, err)
+			t.Errorf("error %v, want one with %q", err, c.word)
 		}
 	}
 	if err := DefaultConfig(2).Validate(); err != nil {
@@ -322,6 +339,7 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
+// TestMisusePanics: invalid configurations, shapes and labels panic.
 func TestMisusePanics(t *testing.T) {
 	random := DefaultConfig(2)
 	random.Score = Score{Kind: APS, Randomized: true}
@@ -348,6 +366,7 @@ func TestMisusePanics(t *testing.T) {
 	}
 }
 
+// BenchmarkPredictor serves and learns a batch of the size of the drifting graph's.
 func BenchmarkPredictor(b *testing.B) {
 	const n, classes = 57, 40
 	rng := rand.New(rand.NewPCG(1, 2))

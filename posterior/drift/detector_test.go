@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// shifted draws normal rows of the given mean.
+// shifted draws a row of normal numbers with the given mean.
 func shifted(rng *rand.Rand, dim int, mean float64) []float32 {
 	x := make([]float32, dim)
 	for j := range x {
@@ -16,10 +16,13 @@ func shifted(rng *rand.Rand, dim int, mean float64) []float32 {
 	return x
 }
 
+// smallMMD is a configuration with which a test needs few rows.
 func smallMMD(dim int) MMDConfig {
 	return MMDConfig{Dim: dim, Features: 32, Reference: 256, Block: 32, FalseAlarms: 0.01, Seed: 3}
 }
 
+// TestADWINFollowsTheMean: ADWIN fires soon after the mean has changed and not before, and
+// its window then has the new mean.
 func TestADWINFollowsTheMean(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		cfg := DefaultADWIN()
@@ -29,17 +32,18 @@ func TestADWINFollowsTheMean(t *testing.T) {
 			if a.Add(rng.NormFloat64() + 2*float64(i/2000)) {
 				fired++
 				if i < 2000 || i > 2500 {
-					t.Errorf("keep %v: fires at %d", keep, i)
+					t.Errorf("keep %v: fires at %d, want between 2000 and 2500 only", keep, i)
 				}
 			}
 		}
 		if fired == 0 || math.Abs(a.Mean()-2) > 0.1 || a.Width() < 1500 || a.Width() > 2050 {
-			t.Errorf("keep %v: %d drifts, mean %v of %d values", keep, fired, a.Mean(), a.Width())
+			t.Errorf("keep %v: %d drifts, then mean %v of %d values, want at least one, then mean 2 of about 2000", keep, fired, a.Mean(), a.Width())
 		}
 	}
 }
 
-// The window's sums are those of its values, and its buckets few.
+// TestADWINBuckets: the sums of the buckets are those of the values in the window, and the
+// number of sizes is logarithmic in their number.
 func TestADWINBuckets(t *testing.T) {
 	cfg := DefaultADWIN()
 	cfg.Delta = 1e-300
@@ -61,10 +65,12 @@ func TestADWINBuckets(t *testing.T) {
 		t.Errorf("width %d, mean %v, squares %v; want 5000, %v, %v", a.Width(), a.Mean(), a.sum.squares, mean, squares)
 	}
 	if len(a.rows) > 11 {
-		t.Errorf("%d sizes of buckets", len(a.rows))
+		t.Errorf("%d sizes of buckets, want at most 11", len(a.rows))
 	}
 }
 
+// TestPageHinkleySeesBothSides: the detector fires for a mean that rises and for one that
+// falls.
 func TestPageHinkleySeesBothSides(t *testing.T) {
 	for _, shift := range []float64{-1, 1} {
 		p, at := NewPageHinkley(DefaultPageHinkley()), -1
@@ -78,13 +84,13 @@ func TestPageHinkleySeesBothSides(t *testing.T) {
 			}
 		}
 		if at < 340 || at > 400 {
-			t.Errorf("shift %v: fires at %d", shift, at)
+			t.Errorf("shift %v at 300: fires at %d, want between 340 and 400", shift, at)
 		}
 	}
 }
 
-// Of blocks of the reference's own law, the stated share fires, over many
-// references.
+// TestFalseAlarmsAreAsStated: of blocks with the distribution of the reference, the
+// configured share fires, on average over many references.
 func TestFalseAlarmsAreAsStated(t *testing.T) {
 	const references, blocks = 60, 100
 	cfg := smallMMD(4)
@@ -103,18 +109,20 @@ func TestFalseAlarmsAreAsStated(t *testing.T) {
 			}
 		}
 		if got := e.Last().Blocks; got != blocks {
-			t.Fatalf("%d blocks compared, want %d", got, blocks)
+			t.Fatalf("%d blocks were compared, want %d", got, blocks)
 		}
 	}
 	for name, fired := range map[string]int{"embeddings": embeddings, "classes": classes} {
 		share := float64(fired) / (references * blocks)
 		t.Logf("%s: %.4f of blocks fire", name, share)
 		if share < 0.03 || share > 0.07 {
-			t.Errorf("%s: %.4f of blocks fire, want .05", name, share)
+			t.Errorf("%s: a share of %.4f of blocks fires, want .05 ± .02", name, share)
 		}
 	}
 }
 
+// TestMMDSeesAShift: the detector fires within a few blocks of a shift of the mean.
+// Afterwards it compares with a new reference.
 func TestMMDSeesAShift(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	cfg := smallMMD(16)
@@ -130,14 +138,15 @@ func TestMMDSeesAShift(t *testing.T) {
 		}
 	}
 	if fired < 1000 || fired > 1000+4*cfg.Block {
-		t.Errorf("a shift at 1000 fires at %d", fired)
+		t.Errorf("fires at %d for a shift at 1000, want within %d rows", fired, 4*cfg.Block)
 	}
 	if c := m.Last(); c.Threshold <= 0 || c.MMD > c.Threshold {
-		t.Errorf("against a new reference %+v", c)
+		t.Errorf("last comparison %+v, want it below the threshold of the new reference", c)
 	}
 }
 
-// The mean may stay where it is.
+// TestMMDSeesAChangeOfSpread: the detector fires when the spread changes and the mean does
+// not.
 func TestMMDSeesAChangeOfSpread(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	cfg := smallMMD(8)
@@ -155,52 +164,57 @@ func TestMMDSeesAChangeOfSpread(t *testing.T) {
 		}
 	}
 	if late < 25 {
-		t.Errorf("%d of 31 blocks fire", late)
+		t.Errorf("%d of 31 blocks fire, want at least 25", late)
 	}
 }
 
+// TestClassesByHand: the distance is that between the shares of the classes.
 func TestClassesByHand(t *testing.T) {
 	cfg := MMDConfig{Dim: 3, Reference: 8, Block: 2, FalseAlarms: 0.5}
 	m := Classes(cfg)
 	for _, c := range []int32{0, 0, 0, 0, 1, 1, 2, 2, 2, 2} {
 		m.Add(c)
 	}
-	// Shares ½ ¼ ¼ against 0 0 1.
+	// Shares of ½, ¼ and ¼ in the reference, and of 0, 0 and 1 in the block.
 	if got, want := m.Last().MMD, 0.25+0.0625+0.5625; got != want {
 		t.Errorf("squared distance %v, want %v", got, want)
 	}
 }
 
+// TestConstantRowsNeverFire: rows that are all the same are not a change, though the
+// reference has no spread.
 func TestConstantRowsNeverFire(t *testing.T) {
 	e, c := Embeddings(smallMMD(2)), Classes(smallMMD(2))
 	for range 2000 {
 		if e.Add([]float32{1, 2}) || c.Add(1) {
-			t.Fatal("fires")
+			t.Fatal("a detector fires on constant rows")
 		}
 	}
 }
 
-// TestBelow: draws are those of package rand.
+// TestBelow: below draws the numbers of rand.IntN.
 func TestBelow(t *testing.T) {
 	a, b := rand.NewPCG(1, 2), rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{1, 2, 3, 64, 1000, 1024, maxNumbers, math.MaxInt32} {
 		for range 1000 {
 			if got, want := below(n, a), b.IntN(n); got != want {
-				t.Fatalf("%d below %d, want %d", got, n, want)
+				t.Fatalf("below(%d) = %d, want %d", n, got, want)
 			}
 		}
 	}
 }
 
+// TestCosine compares cosine with math.Cos.
 func TestCosine(t *testing.T) {
 	for turns := -40.; turns < 40; turns += 0.0037 {
 		if got, want := cosine(turns), math.Cos(2*math.Pi*turns); math.Abs(got-want) > 1e-11 {
-			t.Fatalf("cosine of %v turns is %v, want %v", turns, got, want)
+			t.Fatalf("cosine(%v) = %v, want %v", turns, got, want)
 		}
 	}
 }
 
-// The kernel that the features make is nearly Gaussian.
+// TestFeaturesMakeAGaussianKernel: the inner product of random features approximates the
+// Gaussian kernel.
 func TestFeaturesMakeAGaussianKernel(t *testing.T) {
 	cfg := smallMMD(3)
 	cfg.Features = 1 << 14
@@ -219,13 +233,14 @@ func TestFeaturesMakeAGaussianKernel(t *testing.T) {
 			d += math.Pow(float64(x[j])-float64(y[j]), 2)
 		}
 		if want := math.Exp(-d / 2); math.Abs(dot-want) > 0.03 {
-			t.Errorf("kernel %v at a squared distance of %v, want %v", dot, d, want)
+			t.Errorf("inner product %v at a squared distance of %v, want %v", dot, d, want)
 		}
 	}
 }
 
-// resumes runs a stream with the state carried over, at random places, to a
-// fresh detector, and expects what one detector says.
+// resumes runs a stream through one detector, and through another whose state is saved and
+// restored at random places. Both must fire at the same values and have the same states,
+// and damaged states must be errors that change nothing.
 func resumes[X any](t *testing.T, fresh func() Detector[X], next func(i int) X) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(11, 12))
@@ -234,7 +249,7 @@ func resumes[X any](t *testing.T, fresh func() Detector[X], next func(i int) X) 
 		x := next(i)
 		a, b := whole.Add(x), carried.Add(x)
 		if a != b {
-			t.Fatalf("value %d: %v, carried over %v", i, a, b)
+			t.Fatalf("value %d: fires %v, but %v after restoring", i, a, b)
 		}
 		if a {
 			drifts++
@@ -246,11 +261,11 @@ func resumes[X any](t *testing.T, fresh func() Detector[X], next func(i int) X) 
 			}
 			for _, bad := range [][]byte{state[:len(state)-1], state[:len(state)/2], append(bytes.Clone(state), 0), nil} {
 				if carried.SetState(bad) == nil {
-					t.Fatalf("value %d: a state of %d bytes for %d is taken", i, len(bad), len(state))
+					t.Fatalf("value %d: SetState accepts %d bytes, want %d", i, len(bad), len(state))
 				}
 			}
 			if !bytes.Equal(state, carried.AppendState(nil)) {
-				t.Fatal("a refused state leaves a trace")
+				t.Fatal("a refused state changed the detector")
 			}
 			carried = fresh()
 			if err := carried.SetState(state); err != nil {
@@ -259,10 +274,12 @@ func resumes[X any](t *testing.T, fresh func() Detector[X], next func(i int) X) 
 		}
 	}
 	if drifts == 0 {
-		t.Error("no drift to resume after")
+		t.Error("the stream has no drift: the test shows nothing of resuming after one")
 	}
 }
 
+// TestStateResumes: every detector goes on from a restored state as if it had not been
+// stopped.
 func TestStateResumes(t *testing.T) {
 	numbers := func() func(int) float64 {
 		rng := rand.New(rand.NewPCG(1, 2))
@@ -286,6 +303,8 @@ func TestStateResumes(t *testing.T) {
 	resumes(t, func() Detector[float64] { return NewPageHinkley(DefaultPageHinkley()) }, numbers())
 }
 
+// FuzzSetState: SetState does not panic. A detector that accepts a state saves the same
+// bytes and can go on.
 func FuzzSetState(f *testing.F) {
 	cfg := MMDConfig{Dim: 2, Features: 2, Reference: 8, Block: 2, FalseAlarms: 0.5}
 	a, p, e, c, m := NewADWIN(DefaultADWIN()), NewPageHinkley(DefaultPageHinkley()), Embeddings(cfg), Classes(cfg), NewMonitor(DefaultMonitor())
@@ -300,39 +319,39 @@ func FuzzSetState(f *testing.F) {
 		m.Serve(0.5)
 	}
 	f.Fuzz(func(t *testing.T, state []byte) {
-		taken := func(set func([]byte) error, get func([]byte) []byte) bool {
+		accepts := func(set func([]byte) error, get func([]byte) []byte) bool {
 			if set(state) != nil {
 				return false
 			}
 			if !bytes.Equal(get(nil), state) {
-				t.Error("a state that was taken comes back different")
+				t.Error("an accepted state is saved as other bytes")
 			}
 			return true
 		}
-		// What was taken must also go on.
-		if a := NewADWIN(DefaultADWIN()); taken(a.SetState, a.AppendState) {
+		if a := NewADWIN(DefaultADWIN()); accepts(a.SetState, a.AppendState) {
 			for i := range 100 {
 				a.Add(float64(i))
 			}
 		}
-		if p := NewPageHinkley(DefaultPageHinkley()); taken(p.SetState, p.AppendState) {
+		if p := NewPageHinkley(DefaultPageHinkley()); accepts(p.SetState, p.AppendState) {
 			p.Add(1)
 		}
-		if e := Embeddings(cfg); taken(e.SetState, e.AppendState) {
+		if e := Embeddings(cfg); accepts(e.SetState, e.AppendState) {
 			for range 20 {
 				e.Add([]float32{1, 2})
 			}
 		}
-		if c := Classes(cfg); taken(c.SetState, c.AppendState) {
+		if c := Classes(cfg); accepts(c.SetState, c.AppendState) {
 			for range 20 {
 				c.Add(1)
 			}
 		}
 		m := NewMonitor(DefaultMonitor())
-		taken(m.SetState, m.AppendState)
+		accepts(m.SetState, m.AppendState)
 	})
 }
 
+// TestMisusePanics: invalid configurations, shapes and classes panic.
 func TestMisusePanics(t *testing.T) {
 	for name, f := range map[string]func(){
 		"adwin":   func() { NewADWIN(ADWINConfig{}) },
@@ -356,6 +375,8 @@ func TestMisusePanics(t *testing.T) {
 	}
 }
 
+// BenchmarkAdd measures one value or row, and the fit of a threshold when a reference is
+// full.
 func BenchmarkAdd(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	b.Run("adwin", func(b *testing.B) {

@@ -6,7 +6,7 @@ import (
 	"github.com/gvbll/gvbll/posterior/drift"
 )
 
-// The log loss rises at the thousandth label.
+// The log loss rises at the thousandth label. ADWIN reports it a few labels later.
 func ExampleADWIN() {
 	a := drift.NewADWIN(drift.DefaultADWIN())
 	for i := range 2000 {
@@ -22,7 +22,7 @@ func ExampleADWIN() {
 	// drift at 1023: the mean is now 0.56
 }
 
-// Predicted classes change although no label came.
+// The shares of the predicted classes change, which is seen without any label.
 func ExampleClasses() {
 	cfg := drift.DefaultMMD(3)
 	cfg.Reference, cfg.Block = 300, 30
@@ -40,7 +40,7 @@ func ExampleClasses() {
 	// drift at 629: 0.167 apart
 }
 
-// A model that is right less often than it says.
+// A model is right less often than its confidence says.
 func ExampleMonitor() {
 	m := drift.NewMonitor(drift.DefaultMonitor())
 	for i := range 1000 {

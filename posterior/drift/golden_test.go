@@ -10,11 +10,14 @@ import (
 	"testing"
 )
 
+// golden is what Python recorded: streams of numbers, and the output of detectors on each
+// of them.
 type golden struct {
 	streams map[string][]float64
 	fires   map[string]map[string]json.RawMessage
 }
 
+// goldens reads the recorded streams. It skips the test if the file is not there.
 func goldens(t *testing.T) (g golden) {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -43,6 +46,7 @@ func goldens(t *testing.T) (g golden) {
 // each runs check on every stream with the recorded output of the named detector or
 // measurement.
 func each[V any](t *testing.T, name string, check func(t *testing.T, stream []float64, want []V)) {
+	t.Helper()
 	g := goldens(t)
 	for stream, fires := range g.fires {
 		t.Run(strings.Join([]string{stream, name}, "/"), func(t *testing.T) {
@@ -55,7 +59,8 @@ func each[V any](t *testing.T, name string, check func(t *testing.T, stream []fl
 	}
 }
 
-// fires returns the indices of the values at which d reports a drift.
+// fires returns the indices of the values at which d reports a drift, and calls at after
+// each.
 func fires(d Detector[float64], stream []float64, at func()) (index []int) {
 	for i, x := range stream {
 		if d.Add(x) {
@@ -66,7 +71,9 @@ func fires(d Detector[float64], stream []float64, at func()) (index []int) {
 	return index
 }
 
-func TestADWINIsRivers(t *testing.T) {
+// TestADWINLikeRiver: ADWIN fires at the same values as that of Python's river, and has the
+// same window then.
+func TestADWINLikeRiver(t *testing.T) {
 	for name, change := range map[string]func(*ADWINConfig){
 		"adwin":            func(*ADWINConfig) {},
 		"adwin_delta_0.05": func(c *ADWINConfig) { c.Delta = 0.05 },
@@ -83,7 +90,7 @@ func TestADWINIsRivers(t *testing.T) {
 			a, i := NewADWIN(cfg), 0
 			fires(a, stream, func() {
 				if float64(a.Width()) != want[i][0] || math.Abs(a.Mean()-want[i][1]) > 1e-12 {
-					t.Errorf("drift %d: width %d and mean %v, want %v", i, a.Width(), a.Mean(), want[i])
+					t.Errorf("drift %d: width %d and mean %v, want width and mean %v", i, a.Width(), a.Mean(), want[i])
 				}
 				i++
 			})
@@ -91,6 +98,8 @@ func TestADWINIsRivers(t *testing.T) {
 	}
 }
 
+// TestADWINAsPublished: with Keep, the detector drops only the oldest buckets as the paper
+// does, as recorded from a Python implementation.
 func TestADWINAsPublished(t *testing.T) {
 	cfg := DefaultADWIN()
 	cfg.Keep = true
@@ -108,7 +117,9 @@ func TestADWINAsPublished(t *testing.T) {
 	})
 }
 
-func TestPageHinkleyIsRivers(t *testing.T) {
+// TestPageHinkleyLikeRiver: Page-Hinkley fires at the same values as that of Python's
+// river.
+func TestPageHinkleyLikeRiver(t *testing.T) {
 	strict := DefaultPageHinkley()
 	strict.Threshold, strict.Delta = 20, 0.1
 	for name, cfg := range map[string]PageHinkleyConfig{

@@ -7,6 +7,7 @@ import (
 	"testing"
 )
 
+// near fails unless got is within tol of want.
 func near(t *testing.T, what string, got, want, tol float64) {
 	t.Helper()
 	if !(math.Abs(got-want) <= tol) {
@@ -14,8 +15,9 @@ func near(t *testing.T, what string, got, want, tol float64) {
 	}
 }
 
-// A model whose confidences are too high by a tenth: the estimate learns it from
-// labels, and follows confidences that fall before any more labels come.
+// TestMonitorRecalibrates: confidences are too high by a tenth. The estimate of the
+// accuracy learns this from labels, and follows confidences that fall before any further
+// labels come.
 func TestMonitorRecalibrates(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	m := NewMonitor(DefaultMonitor())
@@ -43,10 +45,12 @@ func TestMonitorRecalibrates(t *testing.T) {
 	near(t, "realised accuracy", got.RealisedAccuracy, 0.6, 0.04)
 }
 
+// TestMonitorBeforeLabelsBelievesConfidence: before any label, the estimated accuracy is
+// the mean confidence.
 func TestMonitorBeforeLabelsBelievesConfidence(t *testing.T) {
 	m := NewMonitor(DefaultMonitor())
 	if m.Measures() != (Measures{}) {
-		t.Errorf("%+v before the first row", m.Measures())
+		t.Errorf("measures %+v before the first row, want zeros", m.Measures())
 	}
 	m.Serve(0.9)
 	m.Serve(1)
@@ -56,6 +60,8 @@ func TestMonitorBeforeLabelsBelievesConfidence(t *testing.T) {
 	near(t, "ECE", got.EstimatedECE, 0, 0)
 }
 
+// TestMonitorState: a restored monitor has the same measures and state, and a short state
+// is an error.
 func TestMonitorState(t *testing.T) {
 	m, again := NewMonitor(DefaultMonitor()), NewMonitor(DefaultMonitor())
 	for i := range 100 {
@@ -67,15 +73,15 @@ func TestMonitorState(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again.Measures() != m.Measures() || !bytes.Equal(again.AppendState(nil), state) {
-		t.Error("the state comes back different")
+		t.Errorf("restored measures %+v, want %+v and the saved bytes", again.Measures(), m.Measures())
 	}
 	if again.SetState(state[8:]) == nil {
-		t.Error("a short state is taken")
+		t.Error("SetState accepts a state that is too short")
 	}
 }
 
-// TestMonitorTakesRowsTogether: rows added in one call decay as rows added one by one.
-func TestMonitorTakesRowsTogether(t *testing.T) {
+// TestMonitorRowsInOneCall: rows added in one call decay as rows added one by one.
+func TestMonitorRowsInOneCall(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	each, together := NewMonitor(DefaultMonitor()), NewMonitor(DefaultMonitor())
 	for n := range 200 {

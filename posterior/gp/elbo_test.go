@@ -14,8 +14,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// scattered returns a bound of n rows with parameters far from where they
-// start, so that no term of a gradient is small.
+// scattered returns the bound of n rows with parameters far from their initial values, so
+// that every term of a gradient counts.
 func scattered(n, points, dim, classes, samples int) (b *bound, x blas64.General, labels []int32) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	p := newParams(points, dim, classes)
@@ -42,13 +42,15 @@ func scattered(n, points, dim, classes, samples int) (b *bound, x blas64.General
 	return newBound(n, n, samples, constant, p), x, labels
 }
 
-// from loads the rows of x.
+// from returns a function that loads the rows of x.
 func from(x blas64.General) func(int, blas64.General) {
 	return func(lo int, dst blas64.General) { copy(dst.Data, x.Data[lo*x.Cols:]) }
 }
 
 func noise() *rand.Rand { return rand.New(rand.NewPCG(3, 4)) }
 
+// TestGradients compares the gradients of the bound with central differences, for every
+// parameter.
 func TestGradients(t *testing.T) {
 	for _, c := range []struct {
 		name                                string
@@ -103,6 +105,8 @@ func TestGradients(t *testing.T) {
 	}
 }
 
+// TestHyperprior: the gradients of the priors of the kernel parameters are those of
+// log-normal densities.
 func TestHyperprior(t *testing.T) {
 	h := newHyperprior(3)
 	at, grad := []float64{0.3, 2.5}, []float64{1, 2}
@@ -113,7 +117,8 @@ func TestHyperprior(t *testing.T) {
 	wantClose(t, "gradient", grad, []float64{1 + want[0], 2 + want[1]}, 1e-7)
 }
 
-// The divergence is that of gonum's normals, and 0 with no gradient at the prior.
+// TestKL: the divergence is that of gonum's normal distributions. At the prior it is 0, and
+// so is its gradient.
 func TestKL(t *testing.T) {
 	const points, classes = 5, 3
 	b, _, _ := scattered(1, points, 2, classes, 1)
@@ -135,17 +140,18 @@ func TestKL(t *testing.T) {
 	}
 	b.backwardKL()
 	if got := b.at.kl(); got != 0 {
-		t.Errorf("divergence of the prior from itself is %v", got)
+		t.Errorf("divergence of the prior from itself is %v, want 0", got)
 	}
 	for i, g := range b.grad.all {
 		if g != 0 {
-			t.Fatalf("gradient %d of the divergence is %v at the prior", i, g)
+			t.Fatalf("gradient %d of the divergence is %v at the prior, want 0", i, g)
 		}
 	}
 }
 
-// The marginals are those of the textbook, with no whitening and no factors:
-// f | u ~ N(K_xz K_zz⁻¹ u, k - K_xz K_zz⁻¹ K_zx) averaged over q(u).
+// TestMarginals: the marginals are those of the textbook formula, computed without
+// whitening and factors: f | u ~ N(K_xz K_zz⁻¹ u, k - K_xz K_zz⁻¹ K_zx), averaged over
+// q(u).
 func TestMarginals(t *testing.T) {
 	const rows, points, classes = 4, 19, 3
 	b, x, _ := scattered(rows, points, 2, classes, 1)
@@ -196,8 +202,9 @@ func TestMarginals(t *testing.T) {
 	}
 }
 
-// For two classes the evidence is an integral over the difference of the latent
-// functions: three rows take three dimensions, and quadrature gives it exactly.
+// TestBoundIsBelowEvidence: the bound is below the log evidence, by little at its maximum.
+// For two classes the evidence is an integral over the difference of the latent functions,
+// of three dimensions for three rows, which quadrature computes.
 func TestBoundIsBelowEvidence(t *testing.T) {
 	b, x, _ := scattered(3, 3, 2, 2, 20)
 	copy(b.params.inducing.Data, x.Data)
@@ -234,8 +241,7 @@ func TestBoundIsBelowEvidence(t *testing.T) {
 	}
 }
 
-// logEvidence is log ∫ Π_i σ(±d(x_i)) dp(d) of d = f_1 - f_0, by Gauss-Hermite
-// quadrature.
+// logEvidence is log ∫ Π_i σ(±d(x_i)) dp(d) for d = f_1 - f_0, by Gauss-Hermite quadrature.
 func logEvidence(t *testing.T, g *process, x blas64.General, labels []int32) float64 {
 	const nodes = 40
 	at, weight := make([]float64, nodes), make([]float64, nodes)

@@ -9,7 +9,8 @@ import (
 	"github.com/gvbll/gvbll/posterior/gp"
 )
 
-// One class within a ring of the other, which no linear classifier tells apart.
+// One class is surrounded by a ring of the other, so that no linear classifier separates
+// them.
 func Example() {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var z []float32

@@ -13,13 +13,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// clusters are classes with a normal density each, of variance 1 about a centre.
+// clusters are classes whose rows are normal with variance 1 about a centre.
 type clusters struct {
 	dim     int
 	centres [][]float64
 }
 
-// newClusters draws the centres at the given standard deviation.
+// newClusters draws centres with the given standard deviation.
 func newClusters(classes, dim int, apart float64) clusters {
 	rng := rand.New(rand.NewPCG(1, 9))
 	c := clusters{dim: dim}
@@ -71,28 +71,31 @@ func score(probs []float64, labels []int32) (accuracy, nll float64) {
 	return accuracy / n, nll / n
 }
 
+// fit fits a classifier, and fails the test on an error.
 func fit(t *testing.T, z []float32, dim, classes int, labels []int32, cfg Config) *Classifier {
 	t.Helper()
-	c, err := Fit(context.Background(), z, dim, classes, labels, cfg, nil)
+	c, err := Fit(t.Context(), z, dim, classes, labels, cfg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
+// predict returns the probabilities of the rows of z.
 func predict(c *Classifier, z []float32) []float64 {
 	probs := make([]float64, len(z)/c.process.dim*c.process.classes)
 	c.Predict(z, probs)
 	return probs
 }
 
+// TestNearBayes: accuracy and NLL on fresh rows are close to those of the true densities.
 func TestNearBayes(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		rows          int
 		clusters      clusters
 		cfg           Config
-		worse, excess float64 // accuracy below, log-likelihood above that of the true densities
+		worse, excess float64 // how much accuracy may be lower, and NLL higher, than with the true densities
 	}{
 		{"two dimensions", 140, newClusters(4, 2, 2), Config{}, 0.02, 0.06},
 		{"a few dozen rows", 40, newClusters(3, 4, 2), Config{}, 0.03, 0.15},
@@ -104,32 +107,33 @@ func TestNearBayes(t *testing.T) {
 			test, testLabels, truth := c.clusters.draw(2000, 3)
 			accuracy, nll := score(predict(g, test), testLabels)
 			best, least := score(truth, testLabels)
-			t.Logf("accuracy %.3f of %.3f, negative log-likelihood %.3f over %.3f", accuracy, best, nll, least)
+			t.Logf("accuracy %.3f (true densities %.3f), NLL %.3f (%.3f)", accuracy, best, nll, least)
 			if accuracy < best-c.worse || nll > least+c.excess {
-				t.Errorf("accuracy %.3f, negative log-likelihood %.3f; want within %v and %v of %.3f and %.3f", accuracy, nll, c.worse, c.excess, best, least)
+				t.Errorf("accuracy %.3f and NLL %.3f, want within %v and %v of %.3f and %.3f", accuracy, nll, c.worse, c.excess, best, least)
 			}
 		})
 	}
 }
 
-// Far from all rows the prior speaks: the class frequencies, softened by the
-// latent functions' variance.
+// TestFarFromData: far from all rows the probabilities are about the class frequencies, not
+// those of the nearest class.
 func TestFarFromData(t *testing.T) {
 	cl := newClusters(3, 2, 3)
 	z, labels, _ := cl.draw(60, 2)
 	g := fit(t, z, 2, 3, labels, Config{})
 	accuracy, _ := score(predict(g, z), labels)
 	if accuracy < 0.95 {
-		t.Errorf("accuracy %.3f on rows of classes far apart, want .95", accuracy)
+		t.Errorf("accuracy %.3f on the training rows, want at least .95", accuracy)
 	}
 	for _, p := range predict(g, []float32{1e4, 1e4, -1e4, 0, 0, 1e4}) {
 		if math.Abs(p-1.0/3) > 0.1 {
-			t.Errorf("probability %.3f far from all rows, want 1/3 within .1", p)
+			t.Errorf("probability %.3f far from all rows, want 1/3 ± .1", p)
 		}
 	}
 }
 
-// Rows that say nothing of their classes leave the class frequencies.
+// TestNoSignal: if rows are independent of their labels, probabilities are about the class
+// frequencies.
 func TestNoSignal(t *testing.T) {
 	rng := noise()
 	var z []float32
@@ -144,10 +148,11 @@ func TestNoSignal(t *testing.T) {
 		mean += probs[2*i] / float64(len(labels))
 	}
 	if math.Abs(mean-0.75) > 0.05 {
-		t.Errorf("mean probability of the class of 3 in 4 rows is %.3f", mean)
+		t.Errorf("mean probability of class 0 is %.3f, want .75 ± .05", mean)
 	}
 }
 
+// TestProbabilities: probabilities are positive and sum to 1.
 func TestProbabilities(t *testing.T) {
 	cl := newClusters(5, 3, 1)
 	z, labels, _ := cl.draw(30, 2)
@@ -166,7 +171,8 @@ func TestProbabilities(t *testing.T) {
 	g.Predict(nil, nil)
 }
 
-// The same bits whatever the processors, the rows beside it and the goroutine.
+// TestSameBits: fits and predictions have the same bits whatever the number of processors,
+// the other rows of the call and the goroutine. Another seed gives others.
 func TestSameBits(t *testing.T) {
 	cl := newClusters(9, 70, 0.5)
 	z, labels, _ := cl.draw(300, 2)
@@ -196,38 +202,40 @@ func TestSameBits(t *testing.T) {
 	}
 	cfg.Seed = 8
 	if slices.Equal(predict(fit(t, z, cl.dim, 9, labels, cfg), z), want) {
-		t.Error("another seed makes no difference")
+		t.Error("another seed gives the same predictions")
 	}
 }
 
+// TestProgress: every epoch is reported once, and the loss falls.
 func TestProgress(t *testing.T) {
 	cl := newClusters(3, 2, 3)
 	z, labels, _ := cl.draw(50, 2)
 	var all []Progress
-	_, err := Fit(context.Background(), z, 2, 3, labels, Config{Epochs: 60, Batch: 20}, func(p Progress) { all = append(all, p) })
+	_, err := Fit(t.Context(), z, 2, 3, labels, Config{Epochs: 60, Batch: 20}, func(p Progress) { all = append(all, p) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(all) != 60 || all[59].Epoch != 59 {
-		t.Fatalf("%d reports, the last %+v; want 60", len(all), all[len(all)-1])
+		t.Fatalf("%d reports, the last of them %+v, want 60, the last of epoch 59", len(all), all[len(all)-1])
 	}
 	if first, last := all[0], all[59]; last.Loss > first.Loss/2 || last.Correct < 45 || last.Correct > 50 {
-		t.Errorf("from %+v to %+v; want half the loss and at least 45 rows of 50", first, last)
+		t.Errorf("first epoch %+v, last %+v, want half the loss and at least 45 of 50 rows correct", first, last)
 	}
 }
 
-// Rows that are all equal, or come twice, leave fewer inducing points and no
-// error.
+// TestEqualRows: equal rows give fewer inducing points, not an error: their kernel matrix
+// would be singular.
 func TestEqualRows(t *testing.T) {
 	g := fit(t, []float32{2, 2, 2, 2}, 1, 2, []int32{0, 0, 0, 1}, Config{Epochs: 100})
 	if g.process.points != 1 {
 		t.Errorf("%d inducing points for equal rows, want 1", g.process.points)
 	}
 	if p := predict(g, []float32{2}); p[0] < 0.5 || p[0] > 0.95 {
-		t.Errorf("probability %.3f of the class of 3 in 4 equal rows", p[0])
+		t.Errorf("probability %.3f of the class of 3 in 4 equal rows, want .5 to .95", p[0])
 	}
 }
 
+// TestErrors: the error for invalid data or settings says what is wrong.
 func TestErrors(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, c := range []struct {
@@ -252,16 +260,17 @@ func TestErrors(t *testing.T) {
 		{"too many classes", []float32{1}, 1, 1 << 30, []int32{0}, Config{}, "fewer inducing points"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g, err := Fit(context.Background(), c.z, c.dim, c.classes, c.labels, c.cfg, nil)
+			g, err := Fit(t.Context(), c.z, c.dim, c.classes, c.labels, c.cfg, nil)
 			if err == nil || g != nil || !strings.HasPrefix(err.Error(), "gp: ") || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want one that says %q", err, c.want)
+				t.Errorf("got error %v, want one with %q", err, c.want)
 			}
 		})
 	}
 }
 
+// TestCancel: a fit ends after the epoch in which its context is cancelled, with the cause.
 func TestCancel(t *testing.T) {
-	ctx, cancel := context.WithCancelCause(context.Background())
+	ctx, cancel := context.WithCancelCause(t.Context())
 	enough := errors.New("enough")
 	var epochs []int
 	_, err := Fit(ctx, []float32{1, 2}, 1, 2, []int32{0, 1}, Config{}, func(p Progress) {
@@ -271,13 +280,14 @@ func TestCancel(t *testing.T) {
 		}
 	})
 	if !errors.Is(err, enough) {
-		t.Errorf("error %v, want the cause", err)
+		t.Errorf("error %v, want %v", err, enough)
 	}
 	if diff := cmp.Diff([]int{0, 1, 2}, epochs); diff != "" {
 		t.Errorf("epochs (-want +got):\n%s", diff)
 	}
 }
 
+// TestPredictPanics: shapes that do not fit the classifier panic.
 func TestPredictPanics(t *testing.T) {
 	g := fit(t, []float32{1, 2, 3, 4}, 2, 2, []int32{0, 1}, Config{Epochs: 1})
 	for _, c := range []struct{ numbers, probs int }{{3, 2}, {4, 2}, {2, 4}} {
@@ -292,7 +302,8 @@ func TestPredictPanics(t *testing.T) {
 	}
 }
 
-// wantClose compares within tol, relative where numbers are larger than 1.
+// wantClose fails unless got is within tol of want, relative to 1 or to want if that is
+// larger.
 func wantClose(t *testing.T, what string, got, want []float64, tol float64) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -305,11 +316,11 @@ func wantClose(t *testing.T, what string, got, want []float64, tol float64) {
 	}
 }
 
-// The paper's streams start from about a hundred labelled rows.
+// BenchmarkFit fits as many labelled rows as the paper's streams start from.
 func BenchmarkFit(b *testing.B) {
 	z, labels, _ := newClusters(7, 32, 0.5).draw(135, 2)
 	for b.Loop() {
-		if _, err := Fit(context.Background(), z, 32, 7, labels, Config{}, nil); err != nil {
+		if _, err := Fit(b.Context(), z, 32, 7, labels, Config{}, nil); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -317,7 +328,7 @@ func BenchmarkFit(b *testing.B) {
 
 func BenchmarkPredict(b *testing.B) {
 	z, labels, _ := newClusters(7, 32, 0.5).draw(135, 2)
-	c, err := Fit(context.Background(), z, 32, 7, labels, Config{Epochs: 1}, nil)
+	c, err := Fit(b.Context(), z, 32, 7, labels, Config{Epochs: 1}, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

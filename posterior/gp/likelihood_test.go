@@ -7,8 +7,9 @@ import (
 	"gonum.org/v1/gonum/integrate/quad"
 )
 
-// moments are latent means and variances of two classes, for which softmax is
-// the logistic function of a normal difference.
+// moments are means and variances of the latent functions of two classes. The softmax of
+// two is the logistic function of their difference, so that expectations are integrals over
+// one normal variable.
 var moments = []struct{ mean, variance []float64 }{
 	{[]float64{0, 0}, []float64{1, 1}},
 	{[]float64{2, -1}, []float64{0.5, 4}},
@@ -16,6 +17,8 @@ var moments = []struct{ mean, variance []float64 }{
 	{[]float64{1, 0}, []float64{leastVariance, leastVariance}},
 }
 
+// TestExpectedLogLikelihood compares the expected log-likelihood and its gradients with
+// quadrature.
 func TestExpectedLogLikelihood(t *testing.T) {
 	l := newSoftmax(2, 200_000)
 	for _, m := range moments {
@@ -26,13 +29,14 @@ func TestExpectedLogLikelihood(t *testing.T) {
 		curve := overDifference(m.mean, m.variance, func(d float64) float64 { return -1 / (4 * math.Pow(math.Cosh(d/2), 2)) })
 		wantClose(t, "expectation", []float64{got}, []float64{want}, 0.01)
 		wantClose(t, "gradient by mean", dMean, []float64{slope, -slope}, 0.01)
-		// Half the curvature (Price's theorem).
+		// The gradient by the variance is half the curvature (Price's theorem).
 		if m.variance[0] > leastVariance {
 			wantClose(t, "gradient by variance", dVariance, []float64{-curve / 2, -curve / 2}, 0.01)
 		}
 	}
 }
 
+// TestAverage compares average probabilities with quadrature.
 func TestAverage(t *testing.T) {
 	l := newSoftmax(2, 0)
 	probs := make([]float64, 2)
@@ -43,7 +47,8 @@ func TestAverage(t *testing.T) {
 	}
 }
 
-// The points of the predictive have the first two moments of normals exactly.
+// TestNormals: the points of the predictive have mean 0 and variance 1 exactly, for each
+// class.
 func TestNormals(t *testing.T) {
 	const classes = 40
 	set := normals(256, classes)
@@ -57,7 +62,7 @@ func TestNormals(t *testing.T) {
 			squares += set[s] * set[s]
 		}
 		if math.Abs(sum) > 1e-9 || math.Abs(squares/512-1) > 1e-12 {
-			t.Errorf("class %d: sum %v, mean square %v", c, sum, squares/512)
+			t.Errorf("class %d: sum %v and mean square %v, want 0 and 1", c, sum, squares/512)
 		}
 	}
 }
@@ -65,6 +70,6 @@ func TestNormals(t *testing.T) {
 // overDifference is E f(d) over d = f_1 - f_0 by Gauss-Hermite quadrature.
 func overDifference(mean, variance []float64, f func(float64) float64) float64 {
 	mu, scale := mean[1]-mean[0], math.Sqrt(2*(variance[0]+variance[1]))
-	of := func(x float64) float64 { return f(mu + scale*x) } // under e^(-x²)
+	of := func(x float64) float64 { return f(mu + scale*x) } // the weight of the quadrature is e^(-x²)
 	return quad.Fixed(of, math.Inf(-1), math.Inf(1), 200, quad.Hermite{}, 0) / math.Sqrt(math.Pi)
 }

@@ -44,8 +44,8 @@ func BenchmarkCora(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*nodes), "µs/node")
 }
 
-// densePool returns a pool of the default heads for dense features, trained on a
-// batch of the size of the drifting graph's, and that batch.
+// densePool returns a pool of the default heads for dense features and a batch, with the
+// sizes of the generated graph that drifts. The pool is trained on the batch.
 func densePool(b *testing.B) (*Pool, Batch) {
 	s := Shape{Classes: 40, Features: 128, Embedding: 64}
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -60,7 +60,7 @@ func densePool(b *testing.B) (*Pool, Batch) {
 }
 
 // BenchmarkDense measures a row in a pool of the default heads for dense features, in
-// batches of the size of the drifting graph's.
+// batches of 57 rows as in the generated graph that drifts.
 func BenchmarkDense(b *testing.B) {
 	pool, batch := densePool(b)
 	for b.Loop() {

@@ -7,7 +7,7 @@ import (
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
-// Nodes of two classes whose words differ: served, then learned from.
+// Nodes of two classes with different words are served, then learned, three times.
 func Example() {
 	cfg := pool.Default(pool.Traits{})
 	cfg.Heads = []pool.HeadConfig{

@@ -25,7 +25,8 @@ func wantClose(t *testing.T, what string, got, want []float64, tol float64) {
 	}
 }
 
-// randomSparse has n rows of about d·density features in 1..3; row 1 has none.
+// randomSparse draws n rows of d features with values 1 to 3 at the given density. The
+// second row has none.
 func randomSparse(rng *rand.Rand, n, d int, density float64) Features {
 	f := Features{Start: []int{0}}
 	for i := range n {
@@ -39,6 +40,7 @@ func randomSparse(rng *rand.Rand, n, d int, density float64) Features {
 	return f
 }
 
+// randomDense draws n rows of d normal features.
 func randomDense(rng *rand.Rand, n, d int) (f Features) {
 	for range n * d {
 		f.Dense = append(f.Dense, float32(2+rng.NormFloat64()))
@@ -46,7 +48,7 @@ func randomDense(rng *rand.Rand, n, d int) (f Features) {
 	return f
 }
 
-// randomBatch has everything that a head may need, sparse or dense.
+// randomBatch draws a batch with everything that any head needs.
 func randomBatch(rng *rand.Rand, n int, s Shape, dense bool) Batch {
 	make := func(n int) Rows {
 		r := Rows{N: n}
@@ -80,6 +82,7 @@ func randomBatch(rng *rand.Rand, n int, s Shape, dense bool) Batch {
 	return b
 }
 
+// randomPrior draws a posterior over the weights on the embedding.
 func randomPrior(rng *rand.Rand, s Shape) *posterior.Gaussian {
 	q := &posterior.Gaussian{Dim: s.Embedding, Classes: s.Classes}
 	for range s.Embedding * s.Classes {
@@ -88,7 +91,7 @@ func randomPrior(rng *rand.Rand, s Shape) *posterior.Gaussian {
 	return q
 }
 
-// matrix returns n × d numbers as rows.
+// matrix returns n rows of d features in dense form.
 func (f Features) matrix(n, d int) [][]float64 {
 	m := make([][]float64, n)
 	for i := range m {
@@ -106,6 +109,7 @@ func (f Features) matrix(n, d int) [][]float64 {
 	return m
 }
 
+// plainUnit scales x to length 1, unless it is 0.
 func plainUnit(x []float64) []float64 {
 	sum := 0.0
 	for _, v := range x {
@@ -120,6 +124,7 @@ func plainUnit(x []float64) []float64 {
 	return y
 }
 
+// plainSoftmax is the softmax of a, by its definition.
 func plainSoftmax(a []float64) []float64 {
 	p, sum := make([]float64, len(a)), 0.0
 	for c, x := range a {
@@ -143,7 +148,7 @@ func plainLogits(m [][]float64, phi []float64) []float64 {
 	return a
 }
 
-// plainWide is the update of a wide head as its formulas stand, on all columns.
+// plainWide is the update of a wide head by its formulas, over all columns.
 type plainWide struct{ m, t [][]float64 }
 
 func (w *plainWide) forget(lambda, variance float64) {
@@ -192,6 +197,8 @@ func (w *plainWide) update(phi [][]float64, labels []int32, passes int) {
 	}
 }
 
+// TestWideIsItsFormulas compares a wide head, which updates only the columns of a batch,
+// with its formulas over all columns, through training and a stream with forgetting.
 func TestWideIsItsFormulas(t *testing.T) {
 	s := Shape{Classes: 5, Features: 30}
 	for _, cfg := range []Wide{
@@ -245,12 +252,15 @@ func TestWideIsItsFormulas(t *testing.T) {
 	}
 }
 
+// TestStandardFeatures: dense features are standardised by the moments of the training rows
+// and scaled to length 1, for a node and for the mean of its neighbours, with a constant at
+// the end.
 func TestStandardFeatures(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	s := Shape{Classes: 3, Features: 4}
 	b := randomBatch(rng, 50, s, true)
 	for i := range b.N {
-		b.X.Dense[i*s.Features+2] = 7 // constant: nothing to scale by
+		b.X.Dense[i*s.Features+2] = 7 // constant, so that its deviation is 0
 	}
 	w := newWide(Wide{Scale: Standard, Neighbours: true, Variance: 30, Lambda: .99, Passes: 3, TrainingPasses: 5}, s)
 	w.train(&b)
@@ -297,7 +307,7 @@ func TestStandardFeatures(t *testing.T) {
 	}
 }
 
-// TestDesignsAgree: the same Φ, sparse and dense, gives the same fit.
+// TestDesignsAgree: the sparse and the dense form of a design matrix give the same fit.
 func TestDesignsAgree(t *testing.T) {
 	const n, d, classes = 12, 17, 9
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -336,13 +346,14 @@ func TestDesignsAgree(t *testing.T) {
 	wantClose(t, "T", precisions[0], precisions[1], 1e-12)
 }
 
-// predictNormalised writes log p of the rows, as the pool takes it from a head.
+// predictNormalised writes normalised log probabilities of the rows, as the pool computes
+// them from what a head predicts.
 func predictNormalised(h classifier, rows *Rows, logp []float64, classes int) {
 	h.predict(rows, logp)
 	new(softmaxScratch).logSoftmax(logp, classes)
 }
 
-// surrogateObjective is F at m.
+// surrogateObjective is the objective F of the fit at m.
 func surrogateObjective(s *softmaxFit, phi designMatrix, labels []int32) float64 {
 	f := s.logLoss(phi, labels)
 	for i, m := range s.m {
@@ -352,9 +363,8 @@ func surrogateObjective(s *softmaxFit, phi designMatrix, labels []int32) float64
 	return f
 }
 
-// TestSurrogateFalls: no pass increases the objective, even where the bound does not
-// hold (two classes, one feature a row), and many passes reach the minimum
-// that BFGS finds.
+// TestSurrogateFalls: no pass increases the objective, even where the bound does not hold
+// (two classes, one feature a row), and many passes reach the minimum that BFGS finds.
 func TestSurrogateFalls(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -399,7 +409,7 @@ func TestSurrogateFalls(t *testing.T) {
 			for passes := range 12 {
 				_, f := fit(passes)
 				if f > last {
-					t.Fatalf("F = %v after %d passes, %v after one less", f, passes, last)
+					t.Fatalf("F = %v after %d passes, want at most the %v of one pass less", f, passes, last)
 				}
 				last = f
 			}
@@ -429,12 +439,13 @@ func TestSurrogateFalls(t *testing.T) {
 				t.Fatal(err)
 			}
 			if math.Abs(got-r.F) > 1e-6 {
-				t.Errorf("F = %v after many passes, BFGS finds %v", got, r.F)
+				t.Errorf("F = %v after many passes, want the minimum %v of BFGS", got, r.F)
 			}
 		})
 	}
 }
 
+// TestBayesIsItsFormula compares naive Bayes with its formula over a stream of batches.
 func TestBayesIsItsFormula(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	s := Shape{Classes: 4, Features: 12}
@@ -477,6 +488,8 @@ func TestBayesIsItsFormula(t *testing.T) {
 	}
 }
 
+// TestLabelChannelsAreTheirFormulas compares the heads on neighbours' labels, and their
+// compatibility matrices, with their formulas over a stream of batches.
 func TestLabelChannelsAreTheirFormulas(t *testing.T) {
 	s := Shape{Classes: 3, Features: 2}
 	for _, evidence := range []Evidence{Counts, Scaled, Second} {
@@ -535,10 +548,12 @@ func TestLabelChannelsAreTheirFormulas(t *testing.T) {
 	}
 }
 
+// TestVoteIsItsFormula: a vote adds the class shares to the counts of the neighbours'
+// labels.
 func TestVoteIsItsFormula(t *testing.T) {
 	head := newVote(2)
 	rows := Rows{N: 2, Labelled: []float32{3, 1, 0, 0}}
-	head.learn(&Batch{Labels: []int32{0, 0, 0, 1}}, 1) // shares 4/6 and 2/6
+	head.learn(&Batch{Labels: []int32{0, 0, 0, 1}}, 1) // class shares become 4/6 and 2/6
 	got := make([]float64, 4)
 	head.predict(&rows, got)
 	wantClose(t, "log p", got, []float64{
@@ -546,8 +561,8 @@ func TestVoteIsItsFormula(t *testing.T) {
 	}, 1e-12)
 }
 
-// TestWeightsAreLaplace: Newton's method finds the minimum that BFGS finds, Q is the
-// curvature there, and forgetting follows the formulas of weights.
+// TestWeightsAreLaplace: the weights are the minimum that BFGS finds, their precision Q is
+// the curvature there, and forgetting follows the formulas of weights.
 func TestWeightsAreLaplace(t *testing.T) {
 	const heads, classes, n = 3, 4, 40
 	cfg := Weights{Total: 1.5, WeightSD: .2, BiasSD: .5, Floor: -8, Lambda: .97, Steps: 50}

@@ -19,13 +19,13 @@ func TestJointStartsAtTheTrainingPosterior(t *testing.T) {
 	(&paperHead{Head: posterior.NewStatic(*prior)}).predict(&b.Rows, want)
 	for i := range want {
 		if math.Abs(got[i]-want[i]) > 1e-9 {
-			t.Fatalf("log probability %d is %v, the static head's is %v", i, got[i], want[i])
+			t.Fatalf("log probability %d is %v, want %v of the static head", i, got[i], want[i])
 		}
 	}
 }
 
-// TestJointLowersItsObjective: a batch lowers the negative log posterior, and no
-// precision falls.
+// TestJointLowersItsObjective: without forgetting, learning a batch lowers the negative log
+// posterior and reduces no precision.
 func TestJointLowersItsObjective(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 3))
 	j := newJoint(Joint{Lambda: 1, Share: .1, Variance: 2, Passes: 6}, small, randomPrior(rng, small))
@@ -52,18 +52,18 @@ func TestJointLowersItsObjective(t *testing.T) {
 		before := objective(mean)
 		j.learn(&b, 1)
 		if after := objective(j.mean); !(after < before) {
-			t.Errorf("objective %v after learning, %v before", after, before)
+			t.Errorf("objective %v after learning, want less than %v before", after, before)
 		}
 		for i, p := range precision {
 			if j.precision[i] < p {
-				t.Fatalf("entry %d: precision %v after %v", i, j.precision[i], p)
+				t.Fatalf("entry %d: precision %v, want at least %v as before", i, j.precision[i], p)
 			}
 		}
 	}
 }
 
-// TestJointForgets: precisions return to those of the prior, and the mean does not
-// change.
+// TestJointForgets: forgetting moves precisions towards those of the prior, and does not
+// change the mean.
 func TestJointForgets(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	j := newJoint(Joint{Lambda: .5, Share: .1, Variance: 2, Passes: 3}, small, randomPrior(rng, small))
@@ -78,18 +78,19 @@ func TestJointForgets(t *testing.T) {
 			t.Fatalf("precision %v, want %v", p, want)
 		}
 		if j.mean[i] != mean[i] {
-			t.Fatal("the mean moved without a label")
+			t.Fatal("the mean changed without a label")
 		}
 	}
 }
 
-// TestStateBytes: StateBytes is the length of the state.
+// TestStateBytes: StateBytes is exactly the length of a state, with which memory is bounded
+// before a pool is built.
 func TestStateBytes(t *testing.T) {
 	for _, dense := range []bool{false, true} {
 		p := newPool(t, everything(dense))
 		live(p, dense, 0, 3)
 		if got, want := len(p.AppendState(nil)), p.Config().StateBytes(small); float64(got) != want {
-			t.Errorf("dense %t: %d bytes, StateBytes says %v", dense, got, want)
+			t.Errorf("dense %t: a state of %d bytes, StateBytes returns %v", dense, got, want)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// everything has heads of all kinds; the dense one takes standardised features.
+// everything configures heads of every kind, for sparse or dense features.
 func everything(dense bool) Config {
 	t := Traits{Density: .01}
 	if dense {
@@ -33,8 +33,10 @@ func everything(dense bool) Config {
 	return s
 }
 
+// small is a shape with which tests are quick.
 var small = Shape{Classes: 5, Features: 40, Embedding: 6}
 
+// newPool returns an untrained pool of the small shape.
 func newPool(t *testing.T, s Config) *Pool {
 	t.Helper()
 	p, err := New(s, small, randomPrior(rand.New(rand.NewPCG(5, 6)), small))
@@ -44,7 +46,8 @@ func newPool(t *testing.T, s Config) *Pool {
 	return p
 }
 
-// live trains a pool and plays batches from to below to.
+// live steps a pool through the batches from from to below to of a stream; batch 0 is for
+// training.
 func live(p *Pool, dense bool, from, to int) {
 	for step := from; step < to; step++ {
 		rng := rand.New(rand.NewPCG(7, uint64(step)))
@@ -59,6 +62,8 @@ func live(p *Pool, dense bool, from, to int) {
 	}
 }
 
+// TestStateRoundTrip: a pool with a restored state learns the same, and has the same
+// changes and version, as the one that was saved.
 func TestStateRoundTrip(t *testing.T) {
 	for _, dense := range []bool{false, true} {
 		p, q := newPool(t, everything(dense)), newPool(t, everything(dense))
@@ -68,15 +73,15 @@ func TestStateRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(q.AppendState(nil), b[4:]) || string(b[:4]) != "kept" {
-			t.Fatal("another state")
+			t.Fatal("the restored pool is saved as other bytes, or AppendState does not append")
 		}
 		live(p, dense, 6, 12)
 		live(q, dense, 6, 12)
 		if !bytes.Equal(p.AppendState(nil), q.AppendState(nil)) {
-			t.Error("after the state was set, learning went another way")
+			t.Error("the saved and the restored pool differ after the same batches")
 		}
 		if !bytes.Equal(p.AppendChange(nil), q.AppendChange(nil)) {
-			t.Error("another change")
+			t.Error("the saved and the restored pool have other changes")
 		}
 		if p.Version() != 11 || q.Version() != 11 {
 			t.Errorf("versions %d and %d, want 11", p.Version(), q.Version())
@@ -84,6 +89,8 @@ func TestStateRoundTrip(t *testing.T) {
 	}
 }
 
+// TestSetStateRefuses: damaged states do not panic, and if one is an error the pool keeps
+// the state that it had.
 func TestSetStateRefuses(t *testing.T) {
 	for _, dense := range []bool{false, true} {
 		p := newPool(t, everything(dense))
@@ -98,20 +105,19 @@ func TestSetStateRefuses(t *testing.T) {
 			"other format": append([]byte{9}, good[1:]...),
 		} {
 			if other.SetState(b) == nil {
-				t.Errorf("%s: taken", name)
+				t.Errorf("%s: SetState succeeded, want an error", name)
 			}
 		}
 		nan := binary.LittleEndian.AppendUint64(nil, math.Float64bits(math.NaN()))
 		huge := bytes.Repeat([]byte{0xff}, 8)
 		for at := 0; at+8 <= len(good); at += 8 * 7 {
 			if other.SetState(good[:at]) == nil {
-				t.Fatalf("cut to %d of %d bytes: taken", at, len(good))
+				t.Fatalf("SetState accepts %d of %d bytes", at, len(good))
 			}
 			for _, word := range [][]byte{nan, huge} {
 				b := slices.Clone(good)
 				copy(b[at:], word)
-				// A damaged state must not panic or be restored in part. It may be
-				// accepted: a counter may be any number.
+				// A damaged state may be accepted: a counter may be any number.
 				if other.SetState(b) != nil && !bytes.Equal(other.AppendState(nil), before) {
 					t.Fatalf("the state with damage at %d is refused, but restored in part", at)
 				}
@@ -123,8 +129,8 @@ func TestSetStateRefuses(t *testing.T) {
 	}
 }
 
-// TestChangeIsOfABatch: AppendChange leaves out the columns that a batch did not
-// change.
+// TestChangeIsOfABatch: AppendChange leaves out the columns that a batch did not change,
+// since it is hashed for every window.
 func TestChangeIsOfABatch(t *testing.T) {
 	p := newPool(t, everything(false))
 	live(p, false, 0, 6)
@@ -137,14 +143,15 @@ func TestChangeIsOfABatch(t *testing.T) {
 	p.Learn(rows)
 	after := p.AppendChange(nil)
 	if bytes.Equal(before, after) {
-		t.Error("a batch changed nothing")
+		t.Error("the change is the same before and after a batch")
 	}
 	if state := p.AppendState(nil); len(after) > len(state)/2 {
-		t.Errorf("the change by one row has %d bytes, the state %d", len(after), len(state))
+		t.Errorf("the change by one row has %d bytes, want at most half of the state's %d", len(after), len(state))
 	}
 }
 
-// TestSameBits: the plain loops and those of this processor give the same state.
+// TestSameBits: every kernel that this processor has gives the same state, in a process of
+// its own.
 func TestSameBits(t *testing.T) {
 	hash := func() string {
 		var all []byte
@@ -174,8 +181,8 @@ func TestSameBits(t *testing.T) {
 	}
 }
 
-// TestProbabilitiesSumToOne: Predict writes log probabilities, also for rows without
-// features or neighbours.
+// TestProbabilitiesSumToOne: Predict writes log probabilities of every head that sum to 1,
+// also for rows without features or neighbours.
 func TestProbabilitiesSumToOne(t *testing.T) {
 	for _, dense := range []bool{false, true} {
 		p := newPool(t, everything(dense))
@@ -192,15 +199,15 @@ func TestProbabilitiesSumToOne(t *testing.T) {
 				sum += math.Exp(float64(x))
 			}
 			if math.Abs(sum-1) > 1e-5 {
-				t.Fatalf("probabilities sum to %v", sum)
+				t.Fatalf("probabilities sum to %v, want 1", sum)
 			}
 		}
 	}
 }
 
-// TestShadowHasNoPart: a shadow learns and is scored, and does not change the pool's
-// predictions.
-func TestShadowHasNoPart(t *testing.T) {
+// TestShadowDoesNotServe: a shadow head learns and is scored, and does not change the
+// pool's predictions.
+func TestShadowDoesNotServe(t *testing.T) {
 	with := everything(false)
 	without := with
 	without.Heads = slices.DeleteFunc(slices.Clone(with.Heads), func(h HeadConfig) bool { return h.Shadow })
@@ -208,19 +215,21 @@ func TestShadowHasNoPart(t *testing.T) {
 	live(p, false, 0, 6)
 	live(q, false, 0, 6)
 	if p.scores[0] != q.scores[0] || p.Regret() != q.Regret() {
-		t.Errorf("scores %v with a shadow, %v without", p.scores[0], q.scores[0])
+		t.Errorf("scores %v and regret %v with a shadow, want %v and %v as without", p.scores[0], p.Regret(), q.scores[0], q.Regret())
 	}
 	w, bias := p.Weights()
 	v, other := q.Weights()
 	if w[0] != 0 || !slices.Equal(w[1:], v) || !slices.Equal(bias, other) {
-		t.Errorf("weights %v with a shadow, %v without", w, v)
+		t.Errorf("weights %v with a shadow, want 0 and then %v as without", w, v)
 	}
 	if s := p.scores[1]; p.Names()[1] != "static" || s.rows == 0 || s.logLoss <= 0 {
-		t.Errorf("%s: %v", p.Names()[1], s)
+		t.Errorf("head %s has scores %v, want static, with rows and a loss", p.Names()[1], s)
 	}
 }
 
-func TestScoresAreOfWhatWasSaid(t *testing.T) {
+// TestScoresAreOfServedPredictions: scores and regret are computed from the log
+// probabilities that were served, not from what heads predict now.
+func TestScoresAreOfServedPredictions(t *testing.T) {
 	s := Default(Traits{})
 	s.Heads = []HeadConfig{{Name: "a", Vote: &Vote{}}, {Name: "b", Vote: &Vote{}}}
 	p, err := New(s, Shape{Classes: 2, Features: 1}, nil)
@@ -242,7 +251,7 @@ func TestScoresAreOfWhatWasSaid(t *testing.T) {
 	}
 	for k, s := range p.scores {
 		if s.rows != want[k].rows || s.correct != want[k].correct || math.Abs(s.logLoss-want[k].logLoss) > 1e-6 {
-			t.Errorf("score %d is %v, want %v", k, s, want[k])
+			t.Errorf("scores[%d] = %v, want %v", k, s, want[k])
 		}
 	}
 	if got, want := p.Regret(), want[0].logLoss-want[2].logLoss; math.Abs(got-want) > 1e-6 {
@@ -250,7 +259,9 @@ func TestScoresAreOfWhatWasSaid(t *testing.T) {
 	}
 }
 
-func TestNothingChangesNothing(t *testing.T) {
+// TestEmptyBatchChangesNothing: predicting, training on and learning no rows leaves the
+// state as it is.
+func TestEmptyBatchChangesNothing(t *testing.T) {
 	for _, dense := range []bool{false, true} {
 		p := newPool(t, everything(dense))
 		live(p, dense, 0, 3)
@@ -262,16 +273,16 @@ func TestNothingChangesNothing(t *testing.T) {
 		p.Predict(empty.Rows, nil)
 		p.Train(empty)
 		if r := p.Learn(empty); r.Steps != 0 || len(r.Heads) != len(p.Names())-1 {
-			t.Errorf("report %v", r)
+			t.Errorf("report %+v of an empty batch, want no steps and %d heads", r, len(p.Names())-1)
 		}
 		if !bytes.Equal(before, p.AppendState(nil)) {
-			t.Error("no rows changed the state")
+			t.Error("an empty batch changed the state")
 		}
 	}
 }
 
 // TestLearnsOpposites: on a heterophilous graph the compatibility matrix shows that
-// neighbours have different classes.
+// neighbours have different classes, and predictions use it.
 func TestLearnsOpposites(t *testing.T) {
 	s := Default(Traits{})
 	s.Heads = []HeadConfig{{Name: "labels", Label: &Label{Counts}}}
@@ -280,7 +291,7 @@ func TestLearnsOpposites(t *testing.T) {
 		t.Fatal(err)
 	}
 	if h := newPool(t, everything(false)).Compatibility(); len(h) != small.Classes*small.Classes {
-		t.Errorf("compatibility of %d numbers", len(h))
+		t.Errorf("compatibility has %d numbers, want %d", len(h), small.Classes*small.Classes)
 	}
 	for i := range 100 {
 		y := i % 2
@@ -290,21 +301,23 @@ func TestLearnsOpposites(t *testing.T) {
 		p.Learn(b)
 	}
 	if score := p.scores[0]; score.correct < 98 {
-		t.Errorf("%d right of 100", score.correct)
+		t.Errorf("%d of 100 predictions are correct, want at least 98", score.correct)
 	}
 	if h := p.Compatibility(); !(h[1] > .9 && h[2] > .9) {
-		t.Errorf("compatibility %v", h)
+		t.Errorf("compatibility %v, want more than .9 between the two classes", h)
 	}
 }
 
+// TestDefaultFollowsTheData: the default heads depend on density, sign and dimension of the
+// training features only.
 func TestDefaultFollowsTheData(t *testing.T) {
 	dense := Features{Dense: []float32{1, 2, 3, -4, 5, 6}}
 	if got := Inspect(dense, 2, 3, 2); got != (Traits{1, true, 1}) {
-		t.Errorf("dense: %v", got)
+		t.Errorf("traits of dense features %v, want all nonzero, negative ones, and 1 row per class", got)
 	}
 	counts := Features{Start: []int{0, 1, 2}, Index: []int32{0, 7}, Value: []float32{1, 2}}
 	if got := Inspect(counts, 2, 8, 2); got != (Traits{.125, false, 1}) {
-		t.Errorf("counts: %v", got)
+		t.Errorf("traits of counts %v, want a density of .125, no negative ones, and 1 row per class", got)
 	}
 	names := func(t Traits) (s string) {
 		for _, h := range Default(t).Heads {
@@ -324,7 +337,9 @@ func TestDefaultFollowsTheData(t *testing.T) {
 	}
 }
 
-func TestSpecIsJSON(t *testing.T) {
+// TestConfigIsJSON: a configuration is the same after encoding and decoding as JSON, in
+// which models store it.
+func TestConfigIsJSON(t *testing.T) {
 	for _, dense := range []bool{false, true} {
 		s := everything(dense)
 		if err := s.Validate(); err != nil {
@@ -342,11 +357,12 @@ func TestSpecIsJSON(t *testing.T) {
 		}
 		again, err := json.Marshal(back)
 		if err != nil || !bytes.Equal(again, b) {
-			t.Errorf("%s\nbecame\n%s (%v)", b, again, err)
+			t.Errorf("got %s (%v)\nwant %s", again, err, b)
 		}
 	}
 }
 
+// TestValidateRefuses: an invalid configuration is an error, for Validate and for New.
 func TestValidateRefuses(t *testing.T) {
 	for name, spoil := range map[string]func(s *Config){
 		"no heads":           func(s *Config) { s.Heads = nil },
@@ -377,10 +393,10 @@ func TestValidateRefuses(t *testing.T) {
 		s := everything(false)
 		spoil(&s)
 		if s.Validate() == nil {
-			t.Errorf("%s: valid", name)
+			t.Errorf("%s: Validate succeeded, want an error", name)
 		}
 		if _, err := New(s, small, nil); err == nil {
-			t.Errorf("%s: a pool was made", name)
+			t.Errorf("%s: New succeeded, want an error", name)
 		}
 	}
 	prior := randomPrior(rand.New(rand.NewPCG(1, 2)), Shape{Embedding: 6, Classes: 4})
@@ -392,11 +408,13 @@ func TestValidateRefuses(t *testing.T) {
 		"features overflow": func() (*Pool, error) { return New(withoutEmbedding(), Shape{Classes: 9, Features: math.MaxInt}, nil) },
 	} {
 		if _, err := make(); err == nil {
-			t.Errorf("%s: a pool was made", name)
+			t.Errorf("%s: New succeeded, want an error", name)
 		}
 	}
 }
 
+// TestMisusePanics: a batch whose parts do not fit each other panics before anything is
+// learned from it.
 func TestMisusePanics(t *testing.T) {
 	for name, spoil := range map[string]func(b *Batch){
 		"labels":            func(b *Batch) { b.Labels = b.Labels[1:] },
@@ -429,7 +447,7 @@ func TestMisusePanics(t *testing.T) {
 					t.Error("no panic")
 				}
 				if !bytes.Equal(before, p.AppendState(nil)) {
-					t.Error("it learned before it panicked")
+					t.Error("the state changed before the panic")
 				}
 			}()
 			p.Learn(b)
@@ -437,7 +455,8 @@ func TestMisusePanics(t *testing.T) {
 	}
 }
 
-func TestFirst(t *testing.T) {
+// TestIsFirstMax: on a tie only the lowest index is the largest.
+func TestIsFirstMax(t *testing.T) {
 	rng := rand.New(rand.NewPCG(31, 32))
 	for range 1000 {
 		logp := make([]float32, 1+rng.IntN(9))
@@ -446,7 +465,7 @@ func TestFirst(t *testing.T) {
 		}
 		for y := range logp {
 			if got, want := isFirstMax(logp, y), slices.Index(logp, slices.Max(logp)) == y; got != want {
-				t.Fatalf("%d is the first of the largest of %v: %v", y, logp, got)
+				t.Fatalf("isFirstMax(%v, %d) = %v, want %v", logp, y, got, want)
 			}
 		}
 	}
