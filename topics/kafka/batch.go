@@ -34,8 +34,8 @@ const transactionalBit = 1 << 4
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// after returns sequence + n, where sequence numbers wrap from 2³¹-1 to 0.
-func after(sequence int32, n int) int32 {
+// nextSequence returns sequence + n, where sequence numbers wrap from 2³¹-1 to 0.
+func nextSequence(sequence int32, n int) int32 {
 	return int32((int64(sequence) + int64(n)) & math.MaxInt32)
 }
 
@@ -43,32 +43,32 @@ func after(sequence int32, n int) int32 {
 // bytes, which a produce request puts before it, and the batch header.
 const headerLen = 4 + recordsAt
 
-// set is one record batch of format 2, whose records are encoded as they are
-// added. Only the header depends on the producer's session, so the same set can
+// recordBatch is one record batch of format 2, whose records are encoded as they are
+// added. Only the header depends on the producer's session, so the same batch can
 // be sealed again for another session.
-type set struct {
-	bytes       []byte       // room of headerLen bytes for the header, then the records
+type recordBatch struct {
+	bytes       []byte       // headerLen bytes for the header, then the records
 	n           int          // records
 	first, last int64        // the first record's time and the latest time, in ms
 	packed      bytes.Buffer // the sealed batch, if records are compressed
 }
 
-func (s *set) reset() {
-	s.bytes, s.n = append(s.bytes[:0], make([]byte, headerLen)...), 0
+func (rb *recordBatch) reset() {
+	rb.bytes, rb.n = append(rb.bytes[:0], make([]byte, headerLen)...), 0
 }
 
 // add appends a record with the time at, in milliseconds.
-func (s *set) add(r *Record, at int64) {
-	if s.n == 0 {
-		s.first, s.last = at, at
+func (rb *recordBatch) add(r *Record, at int64) {
+	if rb.n == 0 {
+		rb.first, rb.last = at, at
 	}
-	s.last = max(s.last, at)
-	delta, i := at-s.first, int64(s.n)
+	rb.last = max(rb.last, at)
+	delta, i := at-rb.first, int64(rb.n)
 	n := 1 + varintLen(delta) + varintLen(i) + bytesLen(r.Key) + bytesLen(r.Value) + varintLen(int64(len(r.Headers)))
 	for _, h := range r.Headers {
 		n += varintLen(int64(len(h.Key))) + len(h.Key) + bytesLen(h.Value)
 	}
-	dst := binary.AppendVarint(s.bytes, int64(n))
+	dst := binary.AppendVarint(rb.bytes, int64(n))
 	dst = append(dst, 0) // attributes
 	dst = binary.AppendVarint(dst, delta)
 	dst = binary.AppendVarint(dst, i)
@@ -80,24 +80,24 @@ func (s *set) add(r *Record, at int64) {
 		dst = append(dst, h.Key...)
 		dst = appendBytes(dst, h.Value)
 	}
-	s.bytes = dst
-	s.n++
+	rb.bytes = dst
+	rb.n++
 }
 
 // seal writes the header and returns the batch, preceded by its size in 4 bytes.
-// The result is valid until the set is changed or sealed again. The set must not
+// The result is valid until the batch is changed or sealed again. It must not
 // be empty.
-func (s *set) seal(by session, sequence int32, transactional bool, codec compress.Compression) ([]byte, error) {
-	sealed := s.bytes
+func (rb *recordBatch) seal(by session, sequence int32, transactional bool, codec compress.Compression) ([]byte, error) {
+	sealed := rb.bytes
 	if codec != compress.None {
-		s.packed.Reset()
-		s.packed.Write(s.bytes[:headerLen])
-		w := codec.Codec().NewWriter(&s.packed)
-		_, err := w.Write(s.bytes[headerLen:])
+		rb.packed.Reset()
+		rb.packed.Write(rb.bytes[:headerLen])
+		w := codec.Codec().NewWriter(&rb.packed)
+		_, err := w.Write(rb.bytes[headerLen:])
 		if err = errors.Join(err, w.Close()); err != nil {
 			return nil, fmt.Errorf("compressing a record batch: %w", err)
 		}
-		sealed = s.packed.Bytes()
+		sealed = rb.packed.Bytes()
 	}
 	attributes := uint16(codec)
 	if transactional {
@@ -112,13 +112,13 @@ func (s *set) seal(by session, sequence int32, transactional bool, codec compres
 	h = append(h, 2)                                       // format
 	h = be.AppendUint32(h, 0)                              // CRC, set below
 	h = be.AppendUint16(h, attributes)
-	h = be.AppendUint32(h, uint32(s.n-1)) // last offset delta
-	h = be.AppendUint64(h, uint64(s.first))
-	h = be.AppendUint64(h, uint64(s.last))
+	h = be.AppendUint32(h, uint32(rb.n-1)) // last offset delta
+	h = be.AppendUint64(h, uint64(rb.first))
+	h = be.AppendUint64(h, uint64(rb.last))
 	h = be.AppendUint64(h, uint64(by.id))
 	h = be.AppendUint16(h, uint16(by.epoch))
 	h = be.AppendUint32(h, uint32(sequence))
-	be.AppendUint32(h, uint32(s.n))
+	be.AppendUint32(h, uint32(rb.n))
 	be.PutUint32(b[crcAt:], crc32.Checksum(b[attributesAt:], castagnoli))
 	return sealed, nil
 }
@@ -127,15 +127,15 @@ func (s *set) seal(by session, sequence int32, transactional bool, codec compres
 // depend on the producer's session: after a Restart it can be produced again.
 type Batch struct {
 	limit  int // bytes of one record batch
-	topics []topicSets
-	bytes  int // see Bytes
+	topics []topicBatches
+	bytes  int // size of the records before compression
 }
 
-// topicSets is the part of a Batch for one topic.
-type topicSets struct {
+// topicBatches is the part of a Batch for one topic.
+type topicBatches struct {
 	topic string
-	parts [][]*set // by partition; each set but the last is full
-	spare []*set
+	parts [][]*recordBatch // by partition; all but the last of a partition are full
+	spare []*recordBatch   // to reuse
 }
 
 // NewBatch returns an empty Batch whose record batches have at most
@@ -147,25 +147,25 @@ func (p *Producer) NewBatch() *Batch { return &Batch{limit: p.cfg.MaxBatchBytes}
 func (b *Batch) Add(r *Record) error {
 	size := sizeOf(r)
 	if size > b.limit {
-		return fmt.Errorf("a record of %d bytes for %s partition %d: at most %d go into a batch", size, r.Topic, r.Partition, b.limit)
+		return fmt.Errorf("a record for %s partition %d has %d bytes, but a record batch has at most %d", r.Topic, r.Partition, size, b.limit)
 	}
 	t := b.of(r.Topic)
 	for int(r.Partition) >= len(t.parts) {
 		t.parts = append(t.parts, nil)
 	}
-	sets := t.parts[r.Partition]
-	if len(sets) == 0 || len(sets[len(sets)-1].bytes)-headerLen+size > b.limit {
-		sets = append(sets, t.new())
-		t.parts[r.Partition] = sets
+	batches := t.parts[r.Partition]
+	if len(batches) == 0 || len(batches[len(batches)-1].bytes)-headerLen+size > b.limit {
+		batches = append(batches, t.new())
+		t.parts[r.Partition] = batches
 	}
-	s := sets[len(sets)-1]
-	before := len(s.bytes)
+	rb := batches[len(batches)-1]
+	before := len(rb.bytes)
 	at := r.Time
 	if at.IsZero() {
 		at = time.Now()
 	}
-	s.add(r, at.UnixMilli())
-	b.bytes += len(s.bytes) - before
+	rb.add(r, at.UnixMilli())
+	b.bytes += len(rb.bytes) - before
 	return nil
 }
 
@@ -176,31 +176,33 @@ func (b *Batch) Bytes() int { return b.bytes }
 func (b *Batch) Reset() {
 	for i := range b.topics {
 		t := &b.topics[i]
-		for p, sets := range t.parts {
-			t.spare = append(t.spare, sets...)
-			t.parts[p] = sets[:0]
+		for p, batches := range t.parts {
+			t.spare = append(t.spare, batches...)
+			t.parts[p] = batches[:0]
 		}
 	}
 	b.bytes = 0
 }
 
-func (b *Batch) of(topic string) *topicSets {
+// of returns the part of a topic, which it creates if there is none.
+func (b *Batch) of(topic string) *topicBatches {
 	for i := range b.topics {
 		if b.topics[i].topic == topic {
 			return &b.topics[i]
 		}
 	}
-	b.topics = append(b.topics, topicSets{topic: topic})
+	b.topics = append(b.topics, topicBatches{topic: topic})
 	return &b.topics[len(b.topics)-1]
 }
 
-func (t *topicSets) new() *set {
-	s := &set{}
+// new returns an empty record batch.
+func (t *topicBatches) new() *recordBatch {
+	rb := &recordBatch{}
 	if n := len(t.spare); n > 0 {
-		s, t.spare = t.spare[n-1], t.spare[:n-1]
+		rb, t.spare = t.spare[n-1], t.spare[:n-1]
 	}
-	s.reset()
-	return s
+	rb.reset()
+	return rb
 }
 
 // appendBytes appends b with its length before it; nil has length -1 (null).

@@ -70,8 +70,8 @@ func TestSequenceWraps(t *testing.T) {
 	}{
 		{0, 3, 3}, {math.MaxInt32 - 1, 1, math.MaxInt32}, {math.MaxInt32, 1, 0}, {math.MaxInt32 - 2, 10, 7},
 	} {
-		if got := after(test.from, test.n); got != test.want {
-			t.Errorf("after(%d, %d) = %d, want %d", test.from, test.n, got, test.want)
+		if got := nextSequence(test.from, test.n); got != test.want {
+			t.Errorf("nextSequence(%d, %d) = %d, want %d", test.from, test.n, got, test.want)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func FuzzSizeOf(f *testing.F) {
 
 // appendBatch appends a record batch, with the 4 bytes of its size in front.
 func appendBatch(dst []byte, records []Record, s session, sequence int32, transactional bool, codec compress.Compression) ([]byte, error) {
-	var b set
+	var b recordBatch
 	b.reset()
 	for i := range records {
 		b.add(&records[i], records[i].Time.UnixMilli())
@@ -296,7 +296,7 @@ func BenchmarkSeal(b *testing.B) {
 			for i := range r.Value {
 				r.Value[i] = byte(i * i >> 3)
 			}
-			var s set
+			var s recordBatch
 			b.SetBytes(600_000)
 			b.ReportAllocs()
 			for b.Loop() {

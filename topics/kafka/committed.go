@@ -18,7 +18,7 @@ import (
 const emptyAnswers = 3
 
 // consume appends the committed records of an answer to s and moves the position
-// past everything in it. first says that the request listed this partition first.
+// past everything in it. first is true if the request listed this partition first.
 //
 // Aborted records (KIP-98, "Reading Committed Messages"). A broker sends aborted
 // records too, with a list of their transactions. A transaction begins at its
@@ -26,8 +26,8 @@ const emptyAnswers = 3
 // including markers, the transactions that begin at or before it become active;
 // only then may an abort marker end its producer's. The order matters: a fetch
 // can start at the abort marker of a listed transaction, which then becomes
-// active and ends at once. Activated after the marker, it would swallow the
-// producer's next transaction.
+// active and ends at once. Activated after the marker, it would drop the
+// records of the producer's next transaction.
 //
 // Gaps. Compaction leaves gaps, which end with a batch that has no records at or
 // behind the position, or with no batch at all; kafka-go does not tell how far

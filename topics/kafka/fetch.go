@@ -70,10 +70,10 @@ func (r *Reader) fetch(ctx context.Context, a *Answer) error {
 
 const readCommitted = 1 // isolation level of KIP-98
 
-// unaskedFor is how long a partition may go without a request before its log
-// must be confirmed again: the topic may have been deleted and created anew in
-// between. While requests go out, the broker answers that with an error.
-const unaskedFor = time.Second
+// confirmAfter is how long a partition may go without a request before its log
+// must be confirmed: the topic may have been deleted and created anew in between.
+// A request during that time would have failed.
+const confirmAfter = time.Second
 
 // fetchFrom reads from the common leader of parts, after confirming the log of
 // each that needs it. The partitions have equal parts of MaxBytes, so that one
@@ -81,7 +81,7 @@ const unaskedFor = time.Second
 func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time.Duration, into *share) {
 	confirmed := parts[:0]
 	for _, p := range parts {
-		if p.last.sum != 0 && (p.unconfirmed || time.Since(p.answeredAt) >= unaskedFor) {
+		if p.last.sum != 0 && (p.unconfirmed || time.Since(p.answeredAt) >= confirmAfter) {
 			if err := r.confirm(ctx, p); err != nil {
 				p.answered(err)
 				continue

@@ -57,8 +57,8 @@ func (r *Reader) permanentError(ctx context.Context) error {
 }
 
 func (r *Reader) permanentErrorOf(ctx context.Context, p *partition) error {
-	patience := r.client.cfg.DialFor
-	impatient := time.Since(p.failing) >= patience
+	limit := r.client.cfg.DialFor
+	lasting := time.Since(p.failing) >= limit
 	var replaced *ReplacedError
 	switch {
 	case p.err == nil:
@@ -70,26 +70,26 @@ func (r *Reader) permanentErrorOf(ctx context.Context, p *partition) error {
 		if p.short.IsZero() {
 			p.short = time.Now()
 		}
-		if time.Since(p.short) >= patience {
+		if time.Since(p.short) >= limit {
 			return r.outOfRange(ctx, p, p.expected.Load()-1, true)
 		}
 		return nil
 	case errors.As(p.err, &replaced):
 		return p.err
 	case errors.Is(p.err, kafkago.OffsetOutOfRange):
-		return r.outOfRange(ctx, p, p.position.Load(), impatient)
+		return r.outOfRange(ctx, p, p.position.Load(), lasting)
 	case !transient(p.err):
 		return p.err
-	case impatient && errors.Is(p.err, kafkago.OffsetNotAvailable) && p.unconfirmed:
+	case lasting && errors.Is(p.err, kafkago.OffsetNotAvailable) && p.unconfirmed:
 		return &ReplacedError{At: p.at, Offset: p.last.offset}
-	case impatient && errors.Is(p.err, kafkago.LeaderNotAvailable):
+	case lasting && errors.Is(p.err, kafkago.LeaderNotAvailable):
 		// The partition has no leader, or it no longer exists.
 		counts, err := r.client.Partitions(ctx, p.at.Topic)
 		if n, ok := counts[p.at.Topic]; err != nil || ok && int(p.at.Partition) < n {
 			return nil
 		}
 		return absent(p.at)
-	case impatient && errors.Is(p.err, kafkago.UnknownTopicOrPartition):
+	case lasting && errors.Is(p.err, kafkago.UnknownTopicOrPartition):
 		return absent(p.at)
 	}
 	return nil
@@ -100,12 +100,12 @@ func absent(at TopicPartition) error {
 }
 
 // outOfRange returns an OutOfRangeError if the log does not have the wanted
-// offset. One before its beginning was deleted for good; one past its end may
-// still be written, so that is an error only for an impatient caller.
-func (r *Reader) outOfRange(ctx context.Context, p *partition, wanted int64, impatient bool) error {
+// offset. One before its beginning was deleted for good. One past its end may
+// still be written, so that is an error only if it has lasted for DialFor.
+func (r *Reader) outOfRange(ctx context.Context, p *partition, wanted int64, lasting bool) error {
 	bounds, err := r.client.Offsets(ctx, p.at.Topic)
 	b, ok := bounds[p.at]
-	if err == nil && ok && (wanted < b.First || wanted >= b.End && impatient) {
+	if err == nil && ok && (wanted < b.First || wanted >= b.End && lasting) {
 		return &OutOfRangeError{At: p.at, Position: wanted, Bounds: b}
 	}
 	return nil

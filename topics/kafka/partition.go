@@ -35,7 +35,8 @@ type partition struct {
 	answeredAt, recordsAt time.Time
 
 	// Identity of the log. last is the newest record that was read. After a
-	// failure, or unaskedFor without a request, the log may be another one.
+	// failure, or after a time without requests (confirmAfter), the log may be
+	// another one.
 	// unconfirmed: last must be found again before anything else is read.
 	// missing: since then, a broker has answered that the partition does not
 	// exist.

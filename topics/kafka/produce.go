@@ -15,9 +15,9 @@ import (
 	"github.com/segmentio/kafka-go/protocol/rawproduce"
 )
 
-// sealed is a record batch with its sequence numbers. A retry sends the same
+// sealedBatch is a record batch with its sequence numbers. A retry sends the same
 // bytes, by which the broker recognises a duplicate.
-type sealed struct {
+type sealedBatch struct {
 	at    TopicPartition
 	n     int // records
 	bytes []byte
@@ -27,29 +27,29 @@ type sealed struct {
 // seal numbers the record batches of b for the session. A produce request holds
 // one batch per partition, so they are divided into rounds: round i has the i-th
 // batch of every partition that has one.
-func (p *Producer) seal(b *Batch, transactional bool) ([][]sealed, error) {
+func (p *Producer) seal(b *Batch, transactional bool) ([][]sealedBatch, error) {
 	if p.ended != nil {
 		return nil, p.unusable()
 	}
-	var rounds [][]sealed
+	var rounds [][]sealedBatch
 	for i := range b.topics {
 		t := &b.topics[i]
-		for part, sets := range t.parts {
+		for part, batches := range t.parts {
 			at := TopicPartition{t.topic, int32(part)}
 			next := p.next[at]
-			for round, s := range sets {
-				bytes, err := s.seal(p.session, next, transactional, p.codec)
+			for round, rb := range batches {
+				bytes, err := rb.seal(p.session, next, transactional, p.codec)
 				if err != nil {
 					p.ended = err // the sequence would have a gap
 					return nil, err
 				}
-				next = after(next, s.n)
+				next = nextSequence(next, rb.n)
 				if round == len(rounds) {
 					rounds = append(rounds, nil)
 				}
-				rounds[round] = append(rounds[round], sealed{at, s.n, bytes, -1})
+				rounds[round] = append(rounds[round], sealedBatch{at, rb.n, bytes, -1})
 			}
-			if len(sets) > 0 {
+			if len(batches) > 0 {
 				p.next[at] = next
 			}
 		}
@@ -61,7 +61,7 @@ func (p *Producer) seal(b *Batch, transactional bool) ([][]sealed, error) {
 // that were not acknowledged. It does not send one request per partition, because
 // Kafka answers concurrent ones with NOT_ENOUGH_REPLICAS while it verifies the
 // transaction.
-func (p *Producer) produce(ctx context.Context, round []sealed) error {
+func (p *Producer) produce(ctx context.Context, round []sealedBatch) error {
 	left := round
 	return p.client.retry(ctx, p.cfg.RetryFor, func(ctx context.Context) error {
 		groups, err := p.byLeader(ctx, left)
@@ -69,7 +69,7 @@ func (p *Producer) produce(ctx context.Context, round []sealed) error {
 			p.leaders.forget()
 			return err
 		}
-		failed := make([][]sealed, len(groups))
+		failed := make([][]sealedBatch, len(groups))
 		errs := make([]error, len(groups))
 		var wg sync.WaitGroup
 		for i, group := range groups {
@@ -90,7 +90,7 @@ func (p *Producer) produce(ctx context.Context, round []sealed) error {
 }
 
 // byLeader groups the batches by the broker that leads their partitions.
-func (p *Producer) byLeader(ctx context.Context, batches []sealed) ([][]sealed, error) {
+func (p *Producer) byLeader(ctx context.Context, batches []sealedBatch) ([][]sealedBatch, error) {
 	for _, b := range batches {
 		if !slices.Contains(p.topics, b.at.Topic) {
 			p.topics = append(p.topics, b.at.Topic)
@@ -101,7 +101,7 @@ func (p *Producer) byLeader(ctx context.Context, batches []sealed) ([][]sealed, 
 	if err != nil {
 		return nil, err
 	}
-	groups := make(map[int][]sealed)
+	groups := make(map[int][]sealedBatch)
 	for _, b := range batches {
 		leader, ok := leaders[b.at]
 		if !ok {
@@ -109,7 +109,7 @@ func (p *Producer) byLeader(ctx context.Context, batches []sealed) ([][]sealed, 
 		}
 		groups[leader] = append(groups[leader], b)
 	}
-	var list [][]sealed
+	var list [][]sealedBatch
 	for _, leader := range slices.Sorted(maps.Keys(groups)) {
 		list = append(list, groups[leader])
 	}
@@ -118,7 +118,7 @@ func (p *Producer) byLeader(ctx context.Context, batches []sealed) ([][]sealed, 
 
 // produceTo sends batches to their common leader. It returns those that were not
 // acknowledged, with an error if there are any.
-func (p *Producer) produceTo(ctx context.Context, batches []sealed) (failed []sealed, err error) {
+func (p *Producer) produceTo(ctx context.Context, batches []sealedBatch) (failed []sealedBatch, err error) {
 	req := &rawproduce.Request{TransactionalID: p.cfg.TransactionalID, Acks: -1, Timeout: ackTimeout(ctx)}
 	for _, b := range batches {
 		i := slices.IndexFunc(req.Topics, func(t rawproduce.RequestTopic) bool { return t.Topic == b.at.Topic })

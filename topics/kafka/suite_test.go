@@ -582,7 +582,7 @@ func testReplaced(t *testing.T, c *Client) {
 			if test.missed {
 				p.answered(kafkago.UnknownTopicOrPartition)
 			} else {
-				p.answeredAt = time.Time{} // as after unaskedFor
+				p.answeredAt = time.Time{} // as after confirmAfter
 			}
 			if !test.unchanged {
 				_, err := c.CreateTopics(t.Context(), TopicSpec{Name: name, Partitions: 1, Replication: -1})

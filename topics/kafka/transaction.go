@@ -9,7 +9,7 @@ import (
 
 // addPartitions adds those partitions of the batches to the transaction that are
 // not in it yet.
-func (p *Producer) addPartitions(ctx context.Context, batches []sealed) error {
+func (p *Producer) addPartitions(ctx context.Context, batches []sealedBatch) error {
 	topics := make(map[string][]kafkago.AddPartitionToTxn)
 	for _, b := range batches {
 		if !p.open[b.at] {
