@@ -72,7 +72,7 @@ func TestAttacks(t *testing.T) {
 		"long number":  repeat(`{"v":`, `1`, `}`),
 	} {
 		var err error
-		if got := taken(func() { _, err = Decode(b) }); got > perByte*maxRecord {
+		if got := allocated(func() { _, err = Decode(b) }); got > perByte*maxRecord {
 			t.Errorf("%s: %d bytes of memory for %d", name, got, len(b))
 		}
 		if err == nil || len(err.Error()) > 1000 {
@@ -89,7 +89,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var r *Record
 		var err error
-		if got := taken(func() { r, err = Decode(b) }); got > uint64(perByte*len(b)+16<<10) {
+		if got := allocated(func() { r, err = Decode(b) }); got > uint64(perByte*len(b)+16<<10) {
 			t.Fatalf("%d bytes of memory for %d", got, len(b))
 		}
 		if err != nil {

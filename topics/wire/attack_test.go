@@ -11,8 +11,8 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// taken returns the bytes of memory that f takes.
-func taken(f func()) uint64 {
+// allocated returns how many bytes f allocates.
+func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	f()
@@ -20,7 +20,8 @@ func taken(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// attacks declare more than they bring, or nest deeper than a stack bears.
+// attacks returns short msgpack values that declare gigabytes, and values that are nested a
+// million levels deep, by themselves and as the values of known and unknown keys.
 func attacks() map[string][]byte {
 	all := make(map[string][]byte)
 	headers := map[string][]byte{
@@ -52,13 +53,15 @@ func attacks() map[string][]byte {
 	return all
 }
 
+// TestAttacks: a value that declares more than it contains, or that is nested too deeply, is
+// refused by every decoder, without allocating what it declares.
 func TestAttacks(t *testing.T) {
-	const budget = 16 << 10 // for whatever was declared: the decoder itself and the text of the refusal
+	const budget = 16 << 10 // for the decoder itself and the text of the refusal
 	for name, b := range attacks() {
 		o := record(b)
 		var node, label event.Reason
 		var prediction, dead error
-		got := taken(func() {
+		got := allocated(func() {
 			d := Decoder{Limits: Limits{MaxValue: 16 << 20}}
 			node, _ = d.Node(o, new(event.Node))
 			label, _ = d.Label(o, new(event.Label))
@@ -66,17 +69,18 @@ func TestAttacks(t *testing.T) {
 			dead = DecodeDeadLetter(b, new(event.Refusal))
 		})
 		if node == "" || label == "" || prediction == nil || dead == nil {
-			t.Errorf("%s: taken: %q %q %v %v", name, node, label, prediction, dead)
+			t.Errorf("%s: node %q, label %q, prediction %v, dead letter %v: want all of them refused", name, node, label, prediction, dead)
 		}
 		if got > budget {
-			t.Errorf("%s: %d bytes of memory for %d", name, got, len(b))
+			t.Errorf("%s: %d bytes allocated for a value of %d, want at most %d", name, got, len(b), budget)
 		}
 	}
 }
 
-// JSON that is deep, and headers that are long: what encoding/json and mime make
-// of them is bounded too.
-func TestAttacksOnText(t *testing.T) {
+// TestJSONAttacks: deeply nested JSON, long strings and numbers, and long content-type
+// headers are refused too. The standard library parses them, so the test bounds what it
+// allocates.
+func TestJSONAttacks(t *testing.T) {
 	deep := strings.Repeat(`[`, 1_000_000)
 	objects := strings.Repeat(`{"a":`, 1_000_000)
 	header := func(value string) *event.Origin {
@@ -88,30 +92,31 @@ func TestAttacksOnText(t *testing.T) {
 		fmt.Fprintf(&names, ";a%d=b", i)
 	}
 	for name, o := range map[string]*event.Origin{
-		"deep": jsonRecord(deep), "deep objects": jsonRecord(objects),
-		"deep neighbours": jsonRecord(`{"id":1,"neighbours":` + deep), "deep unknown": jsonRecord(`{"id":1,"x":` + objects),
-		"deep and closed":     jsonRecord(`{"x":` + deep[:500_000] + strings.Repeat("]", 500_000) + `,"id":1}`),
-		"one long string":     jsonRecord(`{"id":"` + strings.Repeat(`\u0041`, 500_000) + `"}`),
-		"one long number":     jsonRecord(`{"id":1e` + strings.Repeat("9", 3_000_000) + `}`),
-		"a number of its own": jsonRecord(`{"id":1,"features":[` + strings.Repeat("9", 3_000_000) + `]}`),
-		"one parameter":       header(JSON + ";a=" + strings.Repeat("b", 1<<20)),
-		"many parameters":     header(names.String()),
+		"deep arrays": jsonRecord(deep), "deep objects": jsonRecord(objects),
+		"deep neighbours": jsonRecord(`{"id":1,"neighbours":` + deep), "deep objects under an unknown key": jsonRecord(`{"id":1,"x":` + objects),
+		"deep arrays that are closed":   jsonRecord(`{"x":` + deep[:500_000] + strings.Repeat("]", 500_000) + `,"id":1}`),
+		"a long string of escapes":      jsonRecord(`{"id":"` + strings.Repeat(`\u0041`, 500_000) + `"}`),
+		"a long exponent as id":         jsonRecord(`{"id":1e` + strings.Repeat("9", 3_000_000) + `}`),
+		"a long number as feature":      jsonRecord(`{"id":1,"features":[` + strings.Repeat("9", 3_000_000) + `]}`),
+		"a long content-type parameter": header(JSON + ";a=" + strings.Repeat("b", 1<<20)),
+		"many content-type parameters":  header(names.String()),
 	} {
 		var d Decoder
 		var reason event.Reason
-		got := taken(func() { reason, _ = d.Node(o, new(event.Node)) })
+		got := allocated(func() { reason, _ = d.Node(o, new(event.Node)) })
 		if reason == "" {
-			t.Errorf("%s: taken", name)
+			t.Errorf("%s: accepted, want it refused", name)
 		}
 		if limit := uint64(8*len(o.Value) + 16<<10); got > limit {
-			t.Errorf("%s: %q: %d bytes of memory for %d", name, reason, got, len(o.Value))
+			t.Errorf("%s, refused as %q: %d bytes allocated for a value of %d, want at most %d", name, reason, got, len(o.Value), limit)
 		}
 	}
 }
 
-// What is dear to hold and cheap to send: the worst of each kind, within the
-// limits and just beyond them.
-func TestMemoryIsASmallMultiple(t *testing.T) {
+// TestAllocationsAreProportional: a decoder allocates at most 32 bytes for each byte of a
+// value, even for the values that cost most: long lists of short items, within the limits and
+// just beyond them.
+func TestAllocationsAreProportional(t *testing.T) {
 	list := func(item string, n int) string { return "[" + strings.Repeat(item+",", n-1) + item + "]" }
 	var values []*event.Origin
 	for _, n := range []int{1 << 16, 1<<16 + 1, 1 << 20, 1<<20 + 1, 2_000_000} {
@@ -127,10 +132,10 @@ func TestMemoryIsASmallMultiple(t *testing.T) {
 	for _, o := range values {
 		var d Decoder
 		var reason event.Reason
-		got := taken(func() { reason, _ = d.Node(o, new(event.Node)) })
+		got := allocated(func() { reason, _ = d.Node(o, new(event.Node)) })
 		if limit := uint64(32*len(o.Value) + 16<<10); got > limit {
-			t.Errorf("%.40q…: %q: %d bytes of memory for %d", o.Value, reason, got, len(o.Value))
+			t.Errorf("%.40q…, reason %q: %d bytes allocated for a value of %d, want at most %d", o.Value, reason, got, len(o.Value), limit)
 		}
-		t.Logf("%.30q… %d: %q: %.1f times", o.Value, len(o.Value), reason, float64(got)/float64(len(o.Value)))
+		t.Logf("%.30q… of %d bytes, reason %q: %.1f bytes allocated per byte", o.Value, len(o.Value), reason, float64(got)/float64(len(o.Value)))
 	}
 }

@@ -60,7 +60,8 @@ func BenchmarkDeadLetter(b *testing.B) {
 	}
 }
 
-func TestEncodersTakeNoMemory(t *testing.T) {
+// TestEncodeAllocations: encoding into a buffer with enough room allocates nothing.
+func TestEncodeAllocations(t *testing.T) {
 	n := event.Node{ID: event.ID{Str: "a"}, Dense: make([]float32, 128), Neighbours: make([]event.ID, 14)}
 	l := event.Label{Node: n.ID, Class: "b", Time: 1}
 	p := samplePrediction()
@@ -74,7 +75,7 @@ func TestEncodersTakeNoMemory(t *testing.T) {
 		"key":         func() { AppendKey(buf, n.ID) },
 	} {
 		if got := testing.AllocsPerRun(100, encode); got != 0 {
-			t.Errorf("%s: %v allocations", name, got)
+			t.Errorf("%s: %v allocations, want none", name, got)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
+// TestCommand: commands are decoded from JSON, and unknown keys are ignored.
 func TestCommand(t *testing.T) {
 	for _, c := range []struct {
 		value string
@@ -25,15 +26,17 @@ func TestCommand(t *testing.T) {
 			t.Errorf("%s: %s, %s", c.value, reason, detail)
 		}
 		if got.Origin != o {
-			t.Errorf("%s: its origin is another", c.value)
+			t.Errorf("%s: Origin is not set", c.value)
 		}
 		if diff := cmp.Diff(c.want, got, cmpopts.IgnoreFields(event.Command{}, "Origin"), cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("%s: %s", c.value, diff)
+			t.Errorf("%s: -want +got\n%s", c.value, diff)
 		}
 	}
 }
 
-func TestCommandsRefused(t *testing.T) {
+// TestCommandRefused: a bad command is refused with the reason that docs/wire-format.md
+// gives, and a detail.
+func TestCommandRefused(t *testing.T) {
 	for value, want := range map[string]event.Reason{
 		``:                                  event.Empty,
 		`{`:                                 event.Undecodable,
@@ -58,11 +61,13 @@ func TestCommandsRefused(t *testing.T) {
 		var c event.Command
 		reason, detail := (&Decoder{}).Command(&event.Origin{Value: []byte(value)}, &c)
 		if reason != want || detail == "" {
-			t.Errorf("%.60q: refused as %q (%s), want %q", value, reason, detail, want)
+			t.Errorf("%.60q: reason %q and detail %q, want %q and a detail", value, reason, detail, want)
 		}
 	}
 }
 
+// FuzzCommand: a command is refused, or it is within the limits and stays the same when it is
+// encoded and decoded again.
 func FuzzCommand(f *testing.F) {
 	f.Add([]byte(`{"command":"promote","model":"8acbae9f5e4f7891"}`))
 	f.Add(AppendCommand(nil, &event.Command{Name: event.Forget, Nodes: []event.ID{{Str: "a"}, {Num: -3}}}))
@@ -72,18 +77,18 @@ func FuzzCommand(f *testing.F) {
 		var d Decoder
 		var c, again event.Command
 		var reason event.Reason
-		within(t, len(b), func() { reason, _ = d.Command(&event.Origin{Value: b}, &c) })
+		checkAllocated(t, len(b), func() { reason, _ = d.Command(&event.Origin{Value: b}, &c) })
 		if reason != "" {
 			return
 		}
 		for _, id := range c.Nodes {
-			isID(t, id)
+			checkID(t, id)
 		}
 		if c.Name == "" || len(c.Name)+len(c.Model) > 2048 || len(c.Nodes) > 1<<16 {
-			t.Fatalf("%d bytes of name and model, %d nodes", len(c.Name)+len(c.Model), len(c.Nodes))
+			t.Fatalf("%d bytes of name and model and %d nodes: beyond the limits, or no name", len(c.Name)+len(c.Model), len(c.Nodes))
 		}
 		if reason, detail := d.Command(&event.Origin{Value: AppendCommand(nil, &c)}, &again); reason != "" {
-			t.Fatalf("taken, and refused when sent on: %s, %s", reason, detail)
+			t.Fatalf("accepted, but refused after encoding it again: %s, %s", reason, detail)
 		}
 		if diff := cmp.Diff(c, again, cmpopts.IgnoreFields(event.Command{}, "Origin"), cmpopts.EquateEmpty()); diff != "" {
 			t.Fatal(diff)

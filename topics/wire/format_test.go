@@ -17,9 +17,10 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// fields is a map to encode; the library's encoder stands for other producers.
+// fields is a msgpack map to encode with pack.
 type fields map[string]any
 
+// pack encodes with the library's encoder, as another producer might.
 func pack(t testing.TB, v any) []byte {
 	t.Helper()
 	b, err := msgpack.Marshal(v)
@@ -51,9 +52,9 @@ func decodeNode(t testing.TB, o *event.Origin) event.Node {
 	return n
 }
 
-// The bytes were written by Python's msgpack 1.2 with the calls that
-// docs/wire-format.md shows.
-func TestNodeOfPython(t *testing.T) {
+// TestNodeFromPython: node events that another implementation encoded are read. Python's
+// msgpack 1.2 wrote the bytes, with the calls that docs/wire-format.md shows.
+func TestNodeFromPython(t *testing.T) {
 	tests := map[string]struct {
 		hex  string
 		want event.Node
@@ -88,6 +89,8 @@ func TestNodeOfPython(t *testing.T) {
 	}
 }
 
+// TestNodeJSON: JSON node events are read in every form that docs/wire-format.md allows,
+// with white space, escapes, null and unknown keys.
 func TestNodeJSON(t *testing.T) {
 	block := base64.StdEncoding.EncodeToString([]byte{0, 0, 0, 0x3f, 0, 0, 0x80, 0xbf})
 	tests := map[string]event.Node{
@@ -103,11 +106,13 @@ func TestNodeJSON(t *testing.T) {
 	}
 	for value, want := range tests {
 		if diff := cmp.Diff(want, decodeNode(t, jsonRecord(value))); diff != "" {
-			t.Errorf("%s: %s", value, diff)
+			t.Errorf("%s: -want +got\n%s", value, diff)
 		}
 	}
 }
 
+// TestNodeRefused: a bad node event in msgpack is refused with the reason that
+// docs/wire-format.md gives, and with a detail that names what is wrong.
 func TestNodeRefused(t *testing.T) {
 	one := []float32{1}
 	nan, inf := float32(math.NaN()), float32(math.Inf(-1))
@@ -130,16 +135,16 @@ func TestNodeRefused(t *testing.T) {
 		{"nil", []byte{0xc0}, event.Undecodable, "where a map is needed"},
 		{"a map behind an extension's header", append([]byte{0xd4, 1}, good...), event.Undecodable, "where a map is needed"},
 		{"JSON without its header", []byte(`{"id":1,"features":[1]}`), event.Undecodable, ""},
-		{"cut", good[:len(good)-1], event.Undecodable, "ends inside"},
-		{"cut before a value", []byte{0x81, 0xa2, 'i', 'd'}, event.Undecodable, "ends inside"},
-		{"more bytes", append(bytes.Clone(good), 0xc0), event.Undecodable, "1 bytes after"},
+		{"cut off", good[:len(good)-1], event.Undecodable, "ends inside"},
+		{"cut off before a value", []byte{0x81, 0xa2, 'i', 'd'}, event.Undecodable, "ends inside"},
+		{"bytes after the map", append(bytes.Clone(good), 0xc0), event.Undecodable, "1 bytes after"},
 		{"integer key", []byte{0x81, 1, 1}, event.Undecodable, "where a string is needed"},
-		{"a key twice", []byte{0x82, 0xa2, 'i', 'd', 1, 0xa2, 'i', 'd', 2}, event.Undecodable, `"id" comes twice`},
-		{"a null key twice", []byte{0x82, 0xa2, 'i', 'd', 0xc0, 0xa2, 'i', 'd', 2}, event.Undecodable, `"id" comes twice`},
+		{"a duplicate key", []byte{0x82, 0xa2, 'i', 'd', 1, 0xa2, 'i', 'd', 2}, event.Undecodable, `"id" comes twice`},
+		{"a duplicate key, first null", []byte{0x82, 0xa2, 'i', 'd', 0xc0, 0xa2, 'i', 'd', 2}, event.Undecodable, `"id" comes twice`},
 		{"too many keys", pack(t, wide), event.Undecodable, "66 keys"},
 		{"a long key", pack(t, fields{strings.Repeat("k", 65): 1}), event.Undecodable, "65 bytes"},
-		{"unused code", []byte{0x81, 0xa1, 'x', 0xc1}, event.Undecodable, ""},
-		{"deep", append([]byte{0x81, 0xa1, 'x'}, deep...), event.Undecodable, "nested deeper"},
+		{"a code that msgpack does not use", []byte{0x81, 0xa1, 'x', 0xc1}, event.Undecodable, ""},
+		{"nested too deeply", append([]byte{0x81, 0xa1, 'x'}, deep...), event.Undecodable, "nested deeper"},
 		{"context as a number", pack(t, fields{"context": 1}), event.Undecodable, "true or false"},
 		{"time as text", pack(t, fields{"time": "now"}), event.Undecodable, "an integer is needed"},
 		{"features as text", pack(t, fields{"id": 1, "features": "1"}), event.Undecodable, "a list is needed"},
@@ -152,23 +157,23 @@ func TestNodeRefused(t *testing.T) {
 		{"float id", pack(t, fields{"id": 1.0}), event.BadID, ""},
 		{"binary id", pack(t, fields{"id": []byte("x")}), event.BadID, ""},
 		{"binary neighbour", pack(t, fields{"neighbours": []any{[]byte("x")}}), event.BadID, ""},
-		{"neither", pack(t, fields{"id": 1}), event.BadFeatures, "neither"},
-		{"both", pack(t, fields{"id": 1, "features": one, "indices": []int{1}}), event.BadFeatures, "one or the other"},
-		{"values alone", pack(t, fields{"id": 1, "values": one}), event.BadFeatures, ""},
+		{"neither features nor indices", pack(t, fields{"id": 1}), event.BadFeatures, "neither"},
+		{"features and indices", pack(t, fields{"id": 1, "features": one, "indices": []int{1}}), event.BadFeatures, "one or the other"},
+		{"values without indices", pack(t, fields{"id": 1, "values": one}), event.BadFeatures, ""},
 		{"features and values", pack(t, fields{"id": 1, "features": one, "values": one}), event.BadFeatures, ""},
-		{"lengths", pack(t, fields{"id": 1, "indices": []int{1, 2}, "values": one}), event.BadFeatures, "2 indices and 1 values"},
-		{"order", pack(t, fields{"id": 1, "indices": []int{2, 1}}), event.BadFeatures, "must increase"},
-		{"same index", pack(t, fields{"id": 1, "indices": []int{2, 2}}), event.BadFeatures, "must increase"},
+		{"fewer values than indices", pack(t, fields{"id": 1, "indices": []int{1, 2}, "values": one}), event.BadFeatures, "2 indices and 1 values"},
+		{"decreasing indices", pack(t, fields{"id": 1, "indices": []int{2, 1}}), event.BadFeatures, "must increase"},
+		{"a duplicate index", pack(t, fields{"id": 1, "indices": []int{2, 2}}), event.BadFeatures, "must increase"},
 		{"negative index", pack(t, fields{"id": 1, "indices": []int{-1}}), event.BadFeatures, "-1"},
 		{"huge index", pack(t, fields{"id": 1, "indices": []int64{1 << 32}}), event.BadFeatures, ""},
-		{"odd block", pack(t, fields{"id": 1, "features": make([]byte, 7)}), event.BadFeatures, "7 bytes"},
+		{"a block that is not whole numbers", pack(t, fields{"id": 1, "features": make([]byte, 7)}), event.BadFeatures, "7 bytes"},
 		{"text among numbers", pack(t, fields{"id": 1, "features": []any{1, "2"}}), event.BadFeatures, "a number"},
 		{"null among numbers", pack(t, fields{"id": 1, "features": []any{1, nil}}), event.BadFeatures, "a number"},
 		{"NaN", pack(t, fields{"id": 1, "features": []float32{1, nan}}), event.NonFinite, "feature 1 is NaN"},
 		{"infinity", pack(t, fields{"id": 1, "indices": []int{9}, "values": []float32{inf}}), event.NonFinite, "feature 0"},
-		{"infinite once rounded", pack(t, fields{"id": 1, "features": []float64{1e39}}), event.NonFinite, "feature 0"},
-		{"huge", pack(t, fields{"id": 1, "features": []float32{-1.1e6}}), event.HugeNumber, "1e+06"},
-		{"huge integer", pack(t, fields{"id": 1, "features": []uint64{math.MaxUint64}}), event.HugeNumber, ""},
+		{"infinite as float32", pack(t, fields{"id": 1, "features": []float64{1e39}}), event.NonFinite, "feature 0"},
+		{"a huge number", pack(t, fields{"id": 1, "features": []float32{-1.1e6}}), event.HugeNumber, "1e+06"},
+		{"a huge integer", pack(t, fields{"id": 1, "features": []uint64{math.MaxUint64}}), event.HugeNumber, ""},
 		{"too many neighbours", pack(t, fields{"neighbours": make([]int, 1<<16+1)}), event.TooManyNeighbours, "65537"},
 		{"too many features", pack(t, fields{"features": make([]int8, 1<<20+1)}), event.TooLarge, "1048577"},
 	}
@@ -178,12 +183,14 @@ func TestNodeRefused(t *testing.T) {
 			var n event.Node
 			reason, detail := d.Node(record(test.value), &n)
 			if reason != test.reason || !strings.Contains(detail, test.detail) {
-				t.Errorf("%q: %q, want %q: … %q …", reason, detail, test.reason, test.detail)
+				t.Errorf("reason %q and detail %q, want %q and a detail with %q", reason, detail, test.reason, test.detail)
 			}
 		})
 	}
 }
 
+// TestNodeJSONRefused: a bad node event in JSON is refused with the same reasons as in
+// msgpack.
 func TestNodeJSONRefused(t *testing.T) {
 	tests := []struct {
 		value  string
@@ -232,17 +239,19 @@ func TestNodeJSONRefused(t *testing.T) {
 		var d Decoder
 		var n event.Node
 		if reason, detail := d.Node(jsonRecord(test.value), &n); reason != test.reason {
-			t.Errorf("%.60s: %q: %s, want %q", test.value, reason, detail, test.reason)
+			t.Errorf("%.60s: reason %q (%s), want %q", test.value, reason, detail, test.reason)
 		}
 	}
 }
 
-func TestUnknownFieldsAreIgnored(t *testing.T) {
+// TestUnknownFields: unknown keys are ignored, whatever the kind of their values, so that
+// producers can add fields.
+func TestUnknownFields(t *testing.T) {
 	value := pack(t, fields{
 		"id": 1, "features": []float32{2}, "bin": []byte("abc"), "map": fields{"a": []any{1, nil, "x", 2.5}},
 		"long": strings.Repeat("x", 300), "list": make([]int, 300), "true": true,
 	})
-	value[0]++ // one key more: an extension, which the library packs by reflection alone
+	value[0]++ // one key more, with an extension value, which the library encodes for registered types only
 	value = append(value, 0xa1, 'e', 0xc7, 3, 5, 1, 2, 3)
 	want := event.Node{ID: event.ID{Num: 1}, Dense: []float32{2}}
 	if diff := cmp.Diff(want, decodeNode(t, record(value))); diff != "" {
@@ -250,9 +259,10 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 	}
 }
 
-// A decoder is used for event after event: what one brought must not show in
-// the next, and nothing decoded may share the record's memory.
-func TestDecoderIsReused(t *testing.T) {
+// TestDecoderReuse: a decoder decodes one event after the other, bad ones among them. No
+// event affects a later one, and a decoded event does not share the record's memory, which
+// the caller reuses.
+func TestDecoderReuse(t *testing.T) {
 	var d Decoder
 	first := AppendNode(nil, &event.Node{ID: event.ID{Str: "first"}, Dense: []float32{1, 2}, Neighbours: []event.ID{{Str: "other"}}})
 	var a, bad, b event.Node
@@ -260,7 +270,7 @@ func TestDecoderIsReused(t *testing.T) {
 		t.Fatal(reason, detail)
 	}
 	if reason, _ := d.Node(record(first[:9]), &bad); reason == "" {
-		t.Fatal("half an event is taken")
+		t.Fatal("an event that is cut off is accepted")
 	}
 	if reason, detail := d.Node(record(AppendNode(nil, &event.Node{Index: []uint32{4}, Value: []float32{8}})), &b); reason != "" {
 		t.Fatal(reason, detail)
@@ -269,14 +279,15 @@ func TestDecoderIsReused(t *testing.T) {
 	a.Origin, b.Origin = nil, nil
 	want := event.Node{ID: event.ID{Str: "first"}, Dense: []float32{1, 2}, Neighbours: []event.ID{{Str: "other"}}}
 	if diff := cmp.Diff(want, a); diff != "" {
-		t.Error(diff)
+		t.Errorf("first event, -want +got\n%s", diff)
 	}
 	if diff := cmp.Diff(event.Node{Index: []uint32{4}, Value: []float32{8}}, b); diff != "" {
-		t.Error(diff)
+		t.Errorf("event after a bad one, -want +got\n%s", diff)
 	}
 }
 
-func TestNothingIsLeftOver(t *testing.T) {
+// TestDecodeOverwrites: Node and Label overwrite every field of a value that is decoded into.
+func TestDecodeOverwrites(t *testing.T) {
 	var d Decoder
 	n := event.Node{Context: true, Index: []uint32{1}, Value: []float32{1}, Neighbours: []event.ID{{Num: 1}}, Time: 1}
 	want := event.Node{ID: event.ID{Num: 2}, Dense: []float32{2}}
@@ -288,18 +299,20 @@ func TestNothingIsLeftOver(t *testing.T) {
 		t.Error(diff)
 	}
 	l := event.Label{Class: "red", Time: 1}
-	wanted := event.Label{Node: event.ID{Num: 2}, Index: 3}
-	if reason, detail := d.Label(record(AppendLabel(nil, &wanted)), &l); reason != "" {
+	wantLabel := event.Label{Node: event.ID{Num: 2}, Index: 3}
+	if reason, detail := d.Label(record(AppendLabel(nil, &wantLabel)), &l); reason != "" {
 		t.Fatal(reason, detail)
 	}
 	l.Origin = nil
-	if diff := cmp.Diff(wanted, l); diff != "" {
+	if diff := cmp.Diff(wantLabel, l); diff != "" {
 		t.Error(diff)
 	}
 }
 
+// TestLabel: labels are read in both encodings, with a class's name or its index, or are
+// refused with the reason that docs/wire-format.md gives.
 func TestLabel(t *testing.T) {
-	python := "83a46e6f6465a870617065722d3137a5636c617373a65468656f7279a474696d65cf0000018bcfe56800"
+	const python = "83a46e6f6465a870617065722d3137a5636c617373a65468656f7279a474696d65cf0000018bcfe56800" // written by Python's msgpack
 	value, err := hex.DecodeString(python)
 	if err != nil {
 		t.Fatal(err)
@@ -334,18 +347,20 @@ func TestLabel(t *testing.T) {
 		var l event.Label
 		reason, detail := d.Label(test.o, &l)
 		if reason != test.reason {
-			t.Errorf("label %d: %q: %s, want %q", i, reason, detail, test.reason)
+			t.Errorf("label %d: reason %q (%s), want %q", i, reason, detail, test.reason)
 		}
 		l.Origin = nil
 		if reason != "" {
 			continue
 		}
 		if diff := cmp.Diff(test.want, l); diff != "" {
-			t.Errorf("label %d: %s", i, diff)
+			t.Errorf("label %d: -want +got\n%s", i, diff)
 		}
 	}
 }
 
+// TestContentType: the content-type header selects the encoding, whatever its case and its
+// parameters. Another type is refused, and no header means msgpack.
 func TestContentType(t *testing.T) {
 	const node = `{"id":1,"features":[1]}`
 	packed := string(AppendNode(nil, &event.Node{ID: event.ID{Num: 1}, Dense: []float32{1}}))
@@ -370,11 +385,12 @@ func TestContentType(t *testing.T) {
 		var d Decoder
 		var n event.Node
 		if reason, detail := d.Node(o, &n); reason != test.reason {
-			t.Errorf("%s: %.40q: %q: %s, want %q", test.key, test.kind, reason, detail, test.reason)
+			t.Errorf("header %s: %.40q: reason %q (%s), want %q", test.key, test.kind, reason, detail, test.reason)
 		}
 	}
 }
 
+// TestLimits: each limit is enforced in both encodings, and an event at the limits passes.
 func TestLimits(t *testing.T) {
 	n := event.Node{ID: event.ID{Str: "abcd"}, Dense: []float32{3, 4}, Neighbours: []event.ID{{Num: 1}, {Num: 2}}}
 	value := AppendNode(nil, &n)
@@ -395,13 +411,14 @@ func TestLimits(t *testing.T) {
 		for _, o := range []*event.Origin{record(value), jsonRecord(text)} {
 			d := Decoder{Limits: test.limits}
 			if reason, detail := d.Node(o, new(event.Node)); reason != test.reason {
-				t.Errorf("%+v: %q: %s, want %q", test.limits, reason, detail, test.reason)
+				t.Errorf("%+v: reason %q (%s), want %q", test.limits, reason, detail, test.reason)
 			}
 		}
 	}
 }
 
-// The detail of a refusal quotes what came; it must stay one short line.
+// TestDetailIsBounded: the detail of a refusal quotes the record, but stays one short line
+// however long the record is.
 func TestDetailIsBounded(t *testing.T) {
 	long := strings.Repeat("9", 1<<20)
 	for _, o := range []*event.Origin{
@@ -413,12 +430,13 @@ func TestDetailIsBounded(t *testing.T) {
 	} {
 		_, detail := new(Decoder).Node(o, new(event.Node))
 		if detail == "" || len(detail) > maxDetail || strings.Contains(detail, "\n") {
-			t.Errorf("%d bytes: %.100q", len(detail), detail)
+			t.Errorf("the detail has %d bytes and begins %.100q, want one line of 1 to %d bytes", len(detail), detail, maxDetail)
 		}
 	}
 }
 
-// Details and the rest of a dead letter are printed, and are whatever came.
+// TestDeadLetterIsSafeToPrint: the texts of a dead letter, which commands print, contain no
+// control characters that a terminal would act on, even if the record did.
 func TestDeadLetterIsSafeToPrint(t *testing.T) {
 	o := jsonRecord("{\"id\":1,\"features\":\"\u009b2J\u202e\u007f\"}")
 	_, detail := new(Decoder).Node(o, new(event.Node))
@@ -430,7 +448,7 @@ func TestDeadLetterIsSafeToPrint(t *testing.T) {
 	for _, s := range []string{detail, r.Detail, string(r.Reason), r.Origin.Topic} {
 		for _, c := range s {
 			if !unicode.IsPrint(c) {
-				t.Errorf("%q has a %U", s, c)
+				t.Errorf("%q contains %U, which is not printable", s, c)
 			}
 		}
 	}
@@ -464,6 +482,7 @@ func randomNode(rng *rand.Rand) event.Node {
 	return n
 }
 
+// TestNodeRoundTrip: a random node event is the same after encoding and decoding.
 func TestNodeRoundTrip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 500 {
@@ -475,6 +494,7 @@ func TestNodeRoundTrip(t *testing.T) {
 	}
 }
 
+// TestLabelRoundTrip: a random label is the same after encoding and decoding.
 func TestLabelRoundTrip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 100 {
@@ -493,7 +513,8 @@ func TestLabelRoundTrip(t *testing.T) {
 	}
 }
 
-// The library reads what the encoder here wrote, at the edges of every form.
+// TestEncoderAgainstLibrary: the msgpack library reads what this package's encoder writes, on
+// both sides of every boundary between msgpack's forms.
 func TestEncoderAgainstLibrary(t *testing.T) {
 	for _, n := range []int64{
 		0, 1, 127, 128, 255, 256, 65535, 65536, math.MaxUint32, math.MaxUint32 + 1, math.MaxInt64,
@@ -503,11 +524,10 @@ func TestEncoderAgainstLibrary(t *testing.T) {
 		o.integer(n)
 		var got int64
 		if err := msgpack.Unmarshal(o.b, &got); err != nil || got != n {
-			t.Errorf("%d: %d, %v", n, got, err)
+			t.Errorf("integer %d is read as %d (error %v)", n, got, err)
 		}
-		want, err := msgpack.NewDecoder(bytes.NewReader(o.b)).DecodeInterface()
-		if err != nil {
-			t.Errorf("%d: %v, %v", n, want, err)
+		if _, err := msgpack.NewDecoder(bytes.NewReader(o.b)).DecodeInterface(); err != nil {
+			t.Errorf("integer %d cannot be read without knowing its type: %v", n, err)
 		}
 	}
 	for _, n := range []int{0, 1, 15, 16, 31, 32, 255, 256, 65535, 65536} {
@@ -523,15 +543,17 @@ func TestEncoderAgainstLibrary(t *testing.T) {
 		block, err2 := dec.DecodeBytes()
 		list, err3 := dec.DecodeSlice()
 		if err := errors.Join(err1, err2, err3); err != nil || len(text) != n || len(block) != n || len(list) != n {
-			t.Errorf("%d: %d, %d, %d, %v", n, len(text), len(block), len(list), err)
+			t.Errorf("lengths of text, block and list: %d, %d and %d (error %v), want %d", len(text), len(block), len(list), err, n)
 		}
 	}
 }
 
+// TestAppendKey: a node's record key is its id as text, so that all its events are in one
+// partition.
 func TestAppendKey(t *testing.T) {
 	for want, id := range map[string]event.ID{"paper-17": {Str: "paper-17"}, "-7": {Num: -7}, "0": {}} {
 		if got := string(AppendKey([]byte("k:"), id)); got != "k:"+want {
-			t.Errorf("%v: key %q", id, got)
+			t.Errorf("%v: got %q, want %q", id, got, "k:"+want)
 		}
 	}
 }
@@ -543,6 +565,8 @@ func samplePrediction() event.Prediction {
 	}
 }
 
+// TestPrediction: predictions, with and without a set of classes, are the same after encoding
+// and decoding, and have the documented JSON. Bad ones are refused.
 func TestPrediction(t *testing.T) {
 	p := samplePrediction()
 	b := AppendPrediction(nil, &p)
@@ -557,7 +581,7 @@ func TestPrediction(t *testing.T) {
 		`"total_uncertainty":0.8,"aleatoric_uncertainty":0.75,"epistemic_uncertainty":0.05,"window":41,"posterior_version":12,` +
 		`"time":1700000000000,"model":"cora-1"}`
 	if got := string(AppendPredictionJSON([]byte("> "), &p)); got != "> "+want {
-		t.Error(got)
+		t.Errorf("JSON %s, want %s", got, "> "+want)
 	}
 	for tail, set := range map[string]event.Set{
 		`"set":["Theory","Rule_Learning"],"coverage":0.9,"abstain":false}`:                  {Classes: []string{"Theory", "Rule_Learning"}, Coverage: 0.9},
@@ -574,30 +598,32 @@ func TestPrediction(t *testing.T) {
 			t.Error(diff)
 		}
 		if got, want := string(AppendPredictionJSON(nil, &p)), want[:len(want)-1]+","+tail; got != want {
-			t.Error(got)
+			t.Errorf("JSON %s, want %s", got, want)
 		}
 	}
 	for name, value := range map[string][]byte{
 		"abstain without a reason": pack(t, fields{"node": 1, "set": []string{}, "abstain": true}),
 		"reason without abstain":   pack(t, fields{"node": 1, "abstain_reason": "large-set"}),
 		"set of numbers":           pack(t, fields{"node": 1, "set": []int{1}}),
-		"coverage":                 pack(t, fields{"node": 1, "coverage": math.NaN()}),
+		"NaN coverage":             pack(t, fields{"node": 1, "coverage": math.NaN()}),
 		"empty":                    nil,
 		"no node":                  {0x80},
-		"more bytes":               append(bytes.Clone(b), 0),
-		"cut":                      b[:len(b)-1],
-		"NaN":                      pack(t, fields{"node": 1, "confidence": math.NaN()}),
-		"probability":              pack(t, fields{"node": 1, "probabilities": []float32{1.5}}),
+		"bytes after the map":      append(bytes.Clone(b), 0),
+		"cut off":                  b[:len(b)-1],
+		"NaN confidence":           pack(t, fields{"node": 1, "confidence": math.NaN()}),
+		"probability above 1":      pack(t, fields{"node": 1, "probabilities": []float32{1.5}}),
 		"NaN probability":          pack(t, fields{"node": 1, "probabilities": []float64{math.NaN()}}),
-		"class index":              pack(t, fields{"node": 1, "class_index": int64(1 << 31)}),
-		"version":                  pack(t, fields{"node": 1, "posterior_version": -1}),
+		"class index beyond int32": pack(t, fields{"node": 1, "class_index": int64(1 << 31)}),
+		"negative version":         pack(t, fields{"node": 1, "posterior_version": -1}),
 	} {
 		if err := DecodePrediction(value, new(event.Prediction)); err == nil {
-			t.Errorf("%s: taken", name)
+			t.Errorf("%s: accepted, want it refused", name)
 		}
 	}
 }
 
+// TestDeadLetter: a dead letter holds the whole record, or says that it is truncated if a part
+// of the record is beyond the bounds.
 func TestDeadLetter(t *testing.T) {
 	tests := map[string]struct {
 		origin event.Origin
@@ -607,40 +633,40 @@ func TestDeadLetter(t *testing.T) {
 			Topic: "gvbll.nodes", Partition: 3, Offset: 99, Time: 1_700_000_000_123, Key: []byte("k"), Value: []byte{0xff, 0},
 			Headers: []event.Header{{Key: "content-type", Value: []byte("x")}, {Key: "null"}, {Key: "", Value: []byte{}}},
 		}, nil},
-		"null":          {event.Origin{Topic: "t", Headers: []event.Header{}}, nil},
-		"empty":         {event.Origin{Topic: "t", Key: []byte{}, Value: []byte{}, Headers: []event.Header{}}, nil},
-		"longest value": {event.Origin{Value: make([]byte, MaxDeadLetterValue), Headers: []event.Header{}}, nil},
-		"long value":    {event.Origin{Value: make([]byte, MaxDeadLetterValue+1)}, ErrTruncated},
-		"long key":      {event.Origin{Key: make([]byte, maxDeadLetterKey+1)}, ErrTruncated},
-		"many headers":  {event.Origin{Headers: make([]event.Header, maxHeaders+1)}, ErrTruncated},
-		"header's key":  {event.Origin{Headers: []event.Header{{Key: "a\xffb"}}}, ErrTruncated},
-		"header's size": {event.Origin{Headers: []event.Header{{Key: strings.Repeat("é", 1000), Value: make([]byte, 5000)}}}, ErrTruncated},
+		"null key and value":   {event.Origin{Topic: "t", Headers: []event.Header{}}, nil},
+		"empty key and value":  {event.Origin{Topic: "t", Key: []byte{}, Value: []byte{}, Headers: []event.Header{}}, nil},
+		"value at the limit":   {event.Origin{Value: make([]byte, MaxDeadLetterValue), Headers: []event.Header{}}, nil},
+		"long value":           {event.Origin{Value: make([]byte, MaxDeadLetterValue+1)}, ErrTruncated},
+		"long key":             {event.Origin{Key: make([]byte, maxDeadLetterKey+1)}, ErrTruncated},
+		"many headers":         {event.Origin{Headers: make([]event.Header, maxHeaders+1)}, ErrTruncated},
+		"header key not UTF-8": {event.Origin{Headers: []event.Header{{Key: "a\xffb"}}}, ErrTruncated},
+		"long header":          {event.Origin{Headers: []event.Header{{Key: strings.Repeat("é", 1000), Value: make([]byte, 5000)}}}, ErrTruncated},
 	}
 	for name, test := range tests {
 		r := event.Refusal{Origin: &test.origin, Reason: event.BadID, Detail: "there is no id"}
 		b := AppendDeadLetter(nil, &r)
 		var got event.Refusal
 		if err := DecodeDeadLetter(b, &got); !errors.Is(err, test.err) {
-			t.Errorf("%s: %v, want %v", name, err, test.err)
+			t.Errorf("%s: error %v, want %v", name, err, test.err)
 			continue
 		}
 		if got.Reason != r.Reason || got.Detail != r.Detail {
-			t.Errorf("%s: %s: %s", name, got.Reason, got.Detail)
+			t.Errorf("%s: reason %q and detail %q, want %q and %q", name, got.Reason, got.Detail, r.Reason, r.Detail)
 		}
 		if test.err != nil {
 			if !bytes.HasPrefix(r.Origin.Value, got.Origin.Value) || len(got.Origin.Value) > MaxDeadLetterValue {
-				t.Errorf("%s: not the beginning of the value", name)
+				t.Errorf("%s: the dead letter holds %d bytes that are not the beginning of the value", name, len(got.Origin.Value))
 			}
 			continue
 		}
 		if diff := cmp.Diff(&test.origin, got.Origin); diff != "" {
-			t.Errorf("%s: %s", name, diff)
+			t.Errorf("%s: -want +got\n%s", name, diff)
 		}
 	}
 }
 
-// Brokers take a megabyte by default. A record that is as bad as can be must
-// not make a dead letter that none of them takes: it would stop the worker.
+// TestDeadLetterFitsInARecord: the dead letter of a record with the largest parts possible
+// stays below the 1 MB that brokers accept by default. A larger one would stop the worker.
 func TestDeadLetterFitsInARecord(t *testing.T) {
 	o := event.Origin{Topic: strings.Repeat("t", 249), Key: make([]byte, 1<<20), Value: make([]byte, 4<<20)}
 	for range 1000 {
@@ -648,14 +674,14 @@ func TestDeadLetterFitsInARecord(t *testing.T) {
 	}
 	b := AppendDeadLetter(nil, &event.Refusal{Origin: &o, Reason: event.TooLarge, Detail: strings.Repeat("é\n", 1<<20)})
 	if len(b) > 900<<10 {
-		t.Errorf("%d bytes", len(b))
+		t.Errorf("a dead letter of %d bytes, want at most %d", len(b), 900<<10)
 	}
 	if err := DecodeDeadLetter(b, new(event.Refusal)); !errors.Is(err, ErrTruncated) {
-		t.Error(err)
+		t.Errorf("error %v, want %v", err, ErrTruncated)
 	}
 	for _, bad := range [][]byte{nil, {0x80}, b[:100], append(bytes.Clone(b), 0)} {
 		if err := DecodeDeadLetter(bad, new(event.Refusal)); err == nil || errors.Is(err, ErrTruncated) {
-			t.Errorf("%d bytes are taken: %v", len(bad), err)
+			t.Errorf("a bad dead letter of %d bytes: error %v, want a refusal", len(bad), err)
 		}
 	}
 }

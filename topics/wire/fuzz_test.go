@@ -18,15 +18,18 @@ import (
 // asJSON are the headers of a record whose value is JSON.
 var asJSON = []event.Header{{Key: ContentType, Value: []byte(JSON)}}
 
-// within checks that f takes memory in proportion to n bytes of input, whatever
-// they declare: the dearest is a JSON list of a million short fields.
-func within(t *testing.T, n int, f func()) {
+// checkAllocated checks that f allocates memory in proportion to its n bytes of input,
+// whatever they declare. A JSON list of a million short fields comes closest to the limit.
+func checkAllocated(t *testing.T, n int, f func()) {
 	t.Helper()
-	if got, limit := taken(f), uint64(32*n+16<<10); got > limit {
-		t.Fatalf("%d bytes of memory for %d", got, n)
+	if got, limit := allocated(f), uint64(32*n+16<<10); got > limit {
+		t.Fatalf("%d bytes allocated for an input of %d, want at most %d", got, n, limit)
 	}
 }
 
+// FuzzNode: a node event is refused with a reason of the closed list, or it keeps the
+// invariants of event.Node and stays the same when it is encoded and decoded again. A shared
+// Memory makes no difference.
 func FuzzNode(f *testing.F) {
 	dense := event.Node{ID: event.ID{Str: "a"}, Dense: []float32{1, 2}, Neighbours: []event.ID{{Num: 3}, {Str: "b"}}, Time: 5, Context: true}
 	sparse := event.Node{ID: event.ID{Num: 7}, Index: []uint32{1, 5}, Value: []float32{2, .5}}
@@ -50,23 +53,23 @@ func FuzzNode(f *testing.F) {
 		var n, again event.Node
 		var reason event.Reason
 		var detail string
-		within(t, len(b), func() { reason, detail = d.Node(o, &n) })
+		checkAllocated(t, len(b), func() { reason, detail = d.Node(o, &n) })
 		shared := Decoder{Memory: &Memory{}}
 		if r, _ := shared.Node(o, &again); r != reason {
-			t.Fatalf("%q with memory of its own, %q with shared memory", reason, r)
+			t.Fatalf("reason %q with a shared Memory, want %q as without", r, reason)
 		}
 		if reason != "" {
 			if detail == "" || !slices.Contains(event.Reasons(), reason) {
-				t.Fatalf("refused as %q: %q", reason, detail)
+				t.Fatalf("refused with reason %q and detail %q, want a known reason and a detail", reason, detail)
 			}
 			return
 		}
-		keeps(t, &n)
+		checkNode(t, &n)
 		if diff := cmp.Diff(n, again, cmpopts.EquateEmpty()); diff != "" {
-			t.Fatal(diff)
+			t.Fatalf("with a shared Memory, -without +with\n%s", diff)
 		}
 		if reason, detail := d.Node(&event.Origin{Value: AppendNode(nil, &n)}, &again); reason != "" {
-			t.Fatalf("taken, and refused when sent on: %s, %s", reason, detail)
+			t.Fatalf("accepted, but refused after encoding it again: %s, %s", reason, detail)
 		}
 		if diff := cmp.Diff(n, again, cmpopts.IgnoreFields(event.Node{}, "Origin"), cmpopts.EquateEmpty()); diff != "" {
 			t.Fatal(diff)
@@ -74,43 +77,46 @@ func FuzzNode(f *testing.F) {
 	})
 }
 
-// keeps checks what event.Node promises.
-func keeps(t *testing.T, n *event.Node) {
+// checkNode checks the invariants of event.Node.
+func checkNode(t *testing.T, n *event.Node) {
 	t.Helper()
 	if n.Departed {
 		if n.Dense != nil || n.Index != nil || n.Value != nil || n.Neighbours != nil || n.Context {
-			t.Fatalf("a departure with more than an id: %+v", n)
+			t.Fatalf("a departure has features, neighbours or context: %+v", n)
 		}
 		return
 	}
 	if (n.Dense == nil) == (n.Index == nil) || len(n.Index) != len(n.Value) {
-		t.Fatalf("features of neither form, or of both: %+v", n)
+		t.Fatalf("the features are not in exactly one of the two forms: %+v", n)
 	}
 	if len(n.Neighbours) > 1<<16 || len(n.Dense) > 1<<20 || len(n.Index) > 1<<20 {
-		t.Fatalf("%d neighbours, %d features, %d indices", len(n.Neighbours), len(n.Dense), len(n.Index))
+		t.Fatalf("%d neighbours, %d features, %d indices: beyond the limits", len(n.Neighbours), len(n.Dense), len(n.Index))
 	}
 	for _, id := range append(n.Neighbours, n.ID) {
-		isID(t, id)
+		checkID(t, id)
 	}
 	for i := 1; i < len(n.Index); i++ {
 		if n.Index[i] <= n.Index[i-1] {
-			t.Fatalf("indices %v", n.Index)
+			t.Fatalf("the indices %v do not increase", n.Index)
 		}
 	}
 	for _, x := range append(append([]float32(nil), n.Dense...), n.Value...) {
 		if !(math.Abs(float64(x)) <= 1e6) {
-			t.Fatalf("feature %v", x)
+			t.Fatalf("a feature is %v, want it finite and at most 1e6", x)
 		}
 	}
 }
 
-func isID(t *testing.T, id event.ID) {
+// checkID checks that an id is an integer or a string of valid UTF-8 within the limit.
+func checkID(t *testing.T, id event.ID) {
 	t.Helper()
 	if len(id.Str) > 1024 || !utf8.ValidString(id.Str) || id.Str != "" && id.Num != 0 {
-		t.Fatalf("id %+v", id)
+		t.Fatalf("invalid id %+v", id)
 	}
 }
 
+// FuzzLabel: a label is refused, or it has a valid id and a class within the limits and stays
+// the same when it is encoded and decoded again.
 func FuzzLabel(f *testing.F) {
 	f.Add(AppendLabel(nil, &event.Label{Node: event.ID{Str: "a"}, Class: "red", Time: 3}), false)
 	f.Add(AppendLabel(nil, &event.Label{Node: event.ID{Num: 1}, Index: 2}), false)
@@ -124,16 +130,16 @@ func FuzzLabel(f *testing.F) {
 		var d Decoder
 		var l, again event.Label
 		var reason event.Reason
-		within(t, len(b), func() { reason, _ = d.Label(o, &l) })
+		checkAllocated(t, len(b), func() { reason, _ = d.Label(o, &l) })
 		if reason != "" {
 			return
 		}
-		isID(t, l.Node)
+		checkID(t, l.Node)
 		if len(l.Class) > 1024 || l.Index < 0 || l.Class != "" && l.Index != 0 {
-			t.Fatalf("class %+v", l)
+			t.Fatalf("invalid class in %+v", l)
 		}
 		if reason, detail := d.Label(&event.Origin{Value: AppendLabel(nil, &l)}, &again); reason != "" {
-			t.Fatalf("taken, and refused when sent on: %s, %s", reason, detail)
+			t.Fatalf("accepted, but refused after encoding it again: %s, %s", reason, detail)
 		}
 		if diff := cmp.Diff(l, again, cmpopts.IgnoreFields(event.Label{}, "Origin")); diff != "" {
 			t.Fatal(diff)
@@ -141,19 +147,21 @@ func FuzzLabel(f *testing.F) {
 	})
 }
 
+// FuzzPrediction: a prediction that other programs may have written is refused, or it can be
+// written as JSON and stays the same when it is encoded and decoded again.
 func FuzzPrediction(f *testing.F) {
 	f.Add(AppendPrediction(nil, &event.Prediction{Node: event.ID{Num: 3}, Class: "a", Probabilities: []float32{.5, .5}, Model: "m"}))
 	f.Add(AppendPrediction(nil, &event.Prediction{Set: &event.Set{Classes: []string{"a", "b"}, Coverage: .9, Abstain: "large-set"}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var p, again event.Prediction
 		var err error
-		within(t, len(b), func() { err = DecodePrediction(b, &p) })
+		checkAllocated(t, len(b), func() { err = DecodePrediction(b, &p) })
 		if err != nil {
 			return
 		}
-		isID(t, p.Node)
+		checkID(t, p.Node)
 		if !json.Valid(AppendPredictionJSON(nil, &p)) {
-			t.Fatalf("no JSON for %+v", p)
+			t.Fatalf("the JSON of %+v is not valid", p)
 		}
 		if err := DecodePrediction(AppendPrediction(nil, &p), &again); err != nil {
 			t.Fatal(err)
@@ -164,19 +172,21 @@ func FuzzPrediction(f *testing.F) {
 	})
 }
 
+// FuzzDeadLetter: a dead letter is refused, or its texts are short and safe to print and it
+// stays the same when it is encoded and decoded again.
 func FuzzDeadLetter(f *testing.F) {
 	f.Add(AppendDeadLetter(nil, &event.Refusal{Reason: event.Empty, Detail: "x", Origin: &event.Origin{Topic: "t", Headers: []event.Header{{Key: "k"}}}}))
 	f.Add([]byte("\x82\xa6reason\xa1x\xa6detail\xa3a\nb"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var r, again event.Refusal
 		var err error
-		within(t, len(b), func() { err = DecodeDeadLetter(b, &r) })
+		checkAllocated(t, len(b), func() { err = DecodeDeadLetter(b, &r) })
 		if err != nil {
 			return
 		}
 		for _, s := range []string{string(r.Reason), r.Detail, r.Origin.Topic} {
 			if len(s) > maxDetail || strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) }) {
-				t.Fatalf("%q", s)
+				t.Fatalf("%q is too long or not safe to print", s)
 			}
 		}
 		if err := DecodeDeadLetter(AppendDeadLetter(nil, &r), &again); err != nil {
@@ -188,6 +198,7 @@ func FuzzDeadLetter(f *testing.F) {
 	})
 }
 
+// FuzzContentType: a content-type header names one of the two encodings or is refused.
 func FuzzContentType(f *testing.F) {
 	for _, s := range []string{JSON, MsgPack, "application/x-msgpack", "application/json; charset=utf-8", "text/plain", ";a=b;c*0=d", "application/json;a=\"\\", ""} {
 		f.Add([]byte(s))
@@ -197,9 +208,9 @@ func FuzzContentType(f *testing.F) {
 		o.Headers = []event.Header{{Key: "Content-Type", Value: b}}
 		var encoding string
 		var err error
-		within(t, len(b), func() { encoding, err = encodingOf(o) })
+		checkAllocated(t, len(b), func() { encoding, err = encodingOf(o) })
 		if (err == nil) != (encoding == JSON || encoding == MsgPack) {
-			t.Fatalf("%q, %v", encoding, err)
+			t.Fatalf("encoding %q with error %v, want an encoding or an error", encoding, err)
 		}
 	})
 }

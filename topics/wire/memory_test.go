@@ -9,7 +9,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// events are node events that share no list.
+// events returns n node events of all kinds of features, and the same events encoded.
 func events(n int) (nodes []event.Node, origins []*event.Origin) {
 	for i := range n {
 		e := event.Node{ID: event.ID{Str: fmt.Sprint("node ", i)}, Neighbours: []event.ID{{Str: fmt.Sprint("node ", i+1)}, {Num: int64(i)}}, Time: 1}
@@ -27,8 +27,8 @@ func events(n int) (nodes []event.Node, origins []*event.Origin) {
 	return nodes, origins
 }
 
-// TestMemory decodes many events into one memory: each is what it is with
-// memory of its own, and what was text stays when the memory is taken back.
+// TestMemory: events that are decoded into one shared Memory do not overwrite each other,
+// and their strings stay valid after Reset, because engines keep them.
 func TestMemory(t *testing.T) {
 	want, origins := events(1000)
 	d := Decoder{Memory: &Memory{}}
@@ -46,17 +46,19 @@ func TestMemory(t *testing.T) {
 			ids = append(ids, got[i].ID.Str)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatal(diff)
+			t.Fatalf("decoded events, -want +got\n%s", diff)
 		}
 	}
 	for i, id := range ids {
-		if id != want[i%len(want)].ID.Str {
-			t.Fatalf("id %d became %q", i, id)
+		if want := want[i%len(want)].ID.Str; id != want {
+			t.Fatalf("id %d is %q after Reset, want %q", i, id, want)
 		}
 	}
 }
 
-func TestDecodingTakesNoMemory(t *testing.T) {
+// TestDecodeAllocations: decoding into a shared Memory reuses it, so that the garbage
+// collector does not limit the throughput of the inputs.
+func TestDecodeAllocations(t *testing.T) {
 	_, origins := events(300)
 	label := &event.Origin{Value: AppendLabel(nil, &event.Label{Node: event.ID{Str: "a"}, Class: "b"})}
 	d := Decoder{Memory: &Memory{}}
@@ -70,6 +72,6 @@ func TestDecodingTakesNoMemory(t *testing.T) {
 		}
 	})
 	if per := got / float64(len(origins)); per > 0.02 {
-		t.Errorf("%v allocations an event", per)
+		t.Errorf("%v allocations per event, want at most 0.02", per)
 	}
 }

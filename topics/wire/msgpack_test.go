@@ -8,8 +8,8 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-// TestShort: what short reads, the library reads the same, and what short leaves
-// is none of the short forms.
+// TestShort: short, the fast path for integers, reads the same value as the library wrote,
+// and reads nothing from an integer that is cut off.
 func TestShort(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 2000 {
@@ -21,21 +21,22 @@ func TestShort(t *testing.T) {
 		var in input
 		in.reset(b)
 		if got, err := in.integer(); err != nil || got != want || in.left() != 0 {
-			t.Fatalf("% x is read as %d with %d bytes left, %v; want %d", b, got, in.left(), err, want)
+			t.Fatalf("integer reads % x as %d with %d bytes left (error %v), want %d and none left", b, got, in.left(), err, want)
 		}
 		got, size := short(b)
 		if size > 0 && (got != want || size != len(b)) {
-			t.Fatalf("% x is read as %d of %d bytes, want %d", b, got, size, want)
+			t.Fatalf("short reads % x as %d with a size of %d bytes, want %d", b, got, size, want)
 		}
 		for cut := range size {
 			if _, size := short(b[:cut]); size > 0 {
-				t.Fatalf("of % x, %d bytes are read as a number of %d", b, cut, size)
+				t.Fatalf("short reads the first %d bytes of % x as an integer of %d bytes, want none", cut, b, size)
 			}
 		}
 	}
 }
 
-// TestLargest: a sign, a rest behind the fours and a NaN anywhere are all seen.
+// TestLargest: largest ignores signs and reads lists of every length modulo 4. A NaN or an
+// infinity at any place makes the result no finite number, so that the features are refused.
 func TestLargest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 1))
 	for n := range 20 {
@@ -46,14 +47,14 @@ func TestLargest(t *testing.T) {
 			want = max(want, float32(math.Abs(float64(x[i]))))
 		}
 		if got := largest(x); got != want {
-			t.Errorf("%v is the largest of %v, want %v", got, x, want)
+			t.Errorf("the largest magnitude of %v is %v, want %v", x, got, want)
 		}
 		for i := range x {
 			for _, odd := range []float32{float32(math.NaN()), float32(math.Copysign(math.NaN(), -1)), float32(math.Inf(-1))} {
 				old := x[i]
 				x[i] = odd
 				if got := largest(x); got <= math.MaxFloat32 {
-					t.Errorf("%v is the largest of %v", got, x)
+					t.Errorf("the largest magnitude of %v is %v, want NaN or infinity", x, got)
 				}
 				x[i] = old
 			}

@@ -10,12 +10,12 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// TestRevision: what is predicted again says so; what is served first has the bytes
-// that it always had.
+// TestRevision: a revised prediction has its revision number. A first prediction has no such
+// field, so that its bytes are those of earlier versions.
 func TestRevision(t *testing.T) {
 	p := samplePrediction()
 	if bytes.Contains(AppendPrediction(nil, &p), []byte("revision")) {
-		t.Error("what is served first has a revision")
+		t.Error("a first prediction has the field revision")
 	}
 	p.Revision = 3
 	var got event.Prediction
@@ -23,12 +23,12 @@ func TestRevision(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(p, got); diff != "" {
-		t.Error(diff)
+		t.Errorf("decoded again, -want +got\n%s", diff)
 	}
 	if line := string(AppendPredictionJSON(nil, &p)); !strings.HasSuffix(line, `,"model":"cora-1","revision":3}`) {
-		t.Error(line)
+		t.Errorf("the JSON is %s, want it to end with the model and revision 3", line)
 	}
 	if err := DecodePrediction(pack(t, fields{"node": 1, "revision": -1}), &got); err == nil {
-		t.Error("a negative revision is taken")
+		t.Error("a negative revision is accepted")
 	}
 }
