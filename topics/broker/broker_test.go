@@ -17,7 +17,8 @@ import (
 	"github.com/gvbll/gvbll/topics/kafka"
 )
 
-// childDir makes the test binary a broker on the directory, until it is killed.
+// childDir is an environment variable. If it is set, the test binary does not run tests but a
+// broker on that directory, until it is killed.
 const childDir = "GVBLL_TEST_BROKER"
 
 func TestMain(m *testing.M) {
@@ -34,7 +35,7 @@ func TestMain(m *testing.M) {
 	select {}
 }
 
-// spawn starts a broker in a process of its own.
+// spawn starts a broker in another process, which kill ends with SIGKILL.
 func spawn(t *testing.T, dir string) (addr string, kill func()) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -52,7 +53,7 @@ func spawn(t *testing.T, dir string) (addr string, kill func()) {
 		if !killed {
 			killed = true
 			_ = cmd.Process.Kill() // SIGKILL
-			_ = cmd.Wait()         // says that it was killed
+			_ = cmd.Wait()         // its error is the signal
 		}
 	}
 	t.Cleanup(kill)
@@ -73,6 +74,7 @@ func dial(t *testing.T, addr string) *kafka.Client {
 	return c
 }
 
+// commit commits a transaction with the value in the topics out and ledger.
 func commit(t *testing.T, c *kafka.Client, value string) {
 	t.Helper()
 	p, err := c.NewProducer(t.Context(), kafka.ProducerConfig{TransactionalID: "worker"})
@@ -85,7 +87,8 @@ func commit(t *testing.T, c *kafka.Client, value string) {
 	}
 }
 
-// leaveOpen produces in a transaction that is not ended.
+// leaveOpen produces the value in a transaction of the same transactional id that it does not
+// end.
 func leaveOpen(t *testing.T, addr, value string) {
 	t.Helper()
 	k, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.TransactionalID("worker"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
@@ -93,7 +96,7 @@ func leaveOpen(t *testing.T, addr, value string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// The broker is gone: do not wait for it.
+		// The broker was killed, so do not wait for it.
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		_ = k.AbortBufferedRecords(ctx)
@@ -109,6 +112,7 @@ func leaveOpen(t *testing.T, addr, value string) {
 	}
 }
 
+// create creates the topics and checks which of them did not exist before.
 func create(t *testing.T, c *kafka.Client, want ...string) {
 	t.Helper()
 	var specs []kafka.TopicSpec
@@ -124,9 +128,9 @@ func create(t *testing.T, c *kafka.Client, want ...string) {
 	}
 }
 
-// check reads what is committed in both topics, from the beginning and from
-// every offset on.
-func check(t *testing.T, c *kafka.Client, want ...string) {
+// checkCommitted checks the committed values of the topics out and ledger. It reads from every
+// offset on, because a reader that begins inside a transaction must skip aborted records too.
+func checkCommitted(t *testing.T, c *kafka.Client, want ...string) {
 	t.Helper()
 	for _, topic := range []string{"out", "ledger"} {
 		at := kafka.TopicPartition{Topic: topic}
@@ -148,12 +152,13 @@ func check(t *testing.T, c *kafka.Client, want ...string) {
 			}
 			from := max(len(want)-len(got), 0)
 			if start == 0 && !slices.Equal(got, want) || start > 0 && !slices.Equal(got, want[from:]) {
-				t.Errorf("%s from offset %d has %q, not %q", topic, start, got, want)
+				t.Errorf("%s from offset %d on has %q, want %q or, from a later offset, the end of it", topic, start, got, want)
 			}
 		}
 	}
 }
 
+// TestMemory: a broker without a directory commits transactions.
 func TestMemory(t *testing.T) {
 	b, err := Start(Config{})
 	if err != nil {
@@ -162,11 +167,12 @@ func TestMemory(t *testing.T) {
 	c := dial(t, b.Addr())
 	create(t, c, "in", "out", "ledger")
 	commit(t, c, "a")
-	check(t, c, "a")
+	checkCommitted(t, c, "a")
 	b.Close()
 }
 
-func TestNoTopicComesByItself(t *testing.T) {
+// TestNoAutoCreate: asking for a topic that does not exist does not create it.
+func TestNoAutoCreate(t *testing.T) {
 	b, err := Start(Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -174,11 +180,12 @@ func TestNoTopicComesByItself(t *testing.T) {
 	defer b.Close()
 	counts, err := dial(t, b.Addr()).Partitions(t.Context(), "out")
 	if err != nil || len(counts) > 0 {
-		t.Errorf("%v, %v", counts, err)
+		t.Errorf("partition counts %v and error %v, want neither", counts, err)
 	}
 }
 
-func TestPortTaken(t *testing.T) {
+// TestPortInUse: the error of a second broker on a port names the port.
+func TestPortInUse(t *testing.T) {
 	b, err := Start(Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -189,11 +196,13 @@ func TestPortTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Start(Config{Port: port}); err == nil || !strings.Contains(err.Error(), fmt.Sprint(port)) {
-		t.Errorf("a second broker on the port: %v", err)
+		t.Errorf("a second broker on port %d: error %v, want one that names the port", port, err)
 	}
 }
 
-func TestClosedAndStartedAgain(t *testing.T) {
+// TestRestart: a broker that was closed and is started again on its directory has all topics
+// and committed records, and accepts further transactions.
+func TestRestart(t *testing.T) {
 	dir := t.TempDir()
 	var want []string
 	for _, v := range []string{"a", "b", "c"} {
@@ -207,19 +216,19 @@ func TestClosedAndStartedAgain(t *testing.T) {
 		} else {
 			create(t, c)
 		}
-		check(t, c, want...)
+		checkCommitted(t, c, want...)
 		commit(t, c, v)
 		want = append(want, v)
-		check(t, c, want...)
+		checkCommitted(t, c, want...)
 		c.Close()
 		b.Close()
 	}
 }
 
-// TestKilled kills the broker with SIGKILL, every time with committed records
-// and an open transaction of the same transactional id. What was committed is
-// there after every start, and nothing of what was open: not at once, and not
-// after the id's next commit or the next kill either.
+// TestKilled: the broker is killed repeatedly, each time with committed records and with an
+// open transaction of the same transactional id. After every start all committed records are
+// there and none of the open transaction's, also after the id's next commit and after the next
+// kill.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	var want []string
@@ -231,17 +240,16 @@ func TestKilled(t *testing.T) {
 		} else {
 			create(t, c)
 		}
-		check(t, c, want...)
+		checkCommitted(t, c, want...)
 		if i == 2 {
-			// This time it is killed without having written anything.
-			kill()
+			kill() // before anything is written
 			continue
 		}
 		v := fmt.Sprint(i)
 		commit(t, c, v)
 		want = append(want, v)
 		leaveOpen(t, addr, "open "+v)
-		check(t, c, want...)
+		checkCommitted(t, c, want...)
 		kill()
 	}
 	b, err := Start(Config{Dir: dir})
@@ -250,7 +258,7 @@ func TestKilled(t *testing.T) {
 	}
 	defer b.Close()
 	c := dial(t, b.Addr())
-	check(t, c, want...)
+	checkCommitted(t, c, want...)
 	commit(t, c, "last")
-	check(t, c, append(want, "last")...)
+	checkCommitted(t, c, append(want, "last")...)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/gvbll/gvbll/topics/checkpoint"
 )
 
+// windows returns the windows of the listed checkpoints, newest first.
 func windows(t *testing.T, d *checkpoint.Dir) (list []int64) {
 	t.Helper()
 	entries, err := d.List()
@@ -21,8 +22,9 @@ func windows(t *testing.T, d *checkpoint.Dir) (list []int64) {
 	return list
 }
 
-// TestDir: the newest are kept, what is half-written does not count and goes
-// with the next start, and other files are left alone.
+// TestDir: the newest checkpoints are kept and older ones removed. A checkpoint that was not
+// committed is never listed, and is removed when the directory is opened again. Other files
+// are left alone.
 func TestDir(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "not", "there", "yet")
 	d, err := checkpoint.Open(path, 2)
@@ -48,29 +50,29 @@ func TestDir(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(300) // the process is killed here
+	write(300) // never ended, as if the process were killed
 	write(400).Abort()
 	if got := windows(t, d); !slices.Equal(got, []int64{200, 10}) {
-		t.Errorf("windows %v, want 200 and 10", got)
+		t.Errorf("the checkpoints are before windows %v, want 200 and 10", got)
 	}
 	if d, err = checkpoint.Open(path, 1); err != nil {
 		t.Fatal(err)
 	}
 	files, err := os.ReadDir(path)
 	if err != nil || len(files) != 3 {
-		t.Errorf("%v (%v), want two checkpoints and the other file", files, err)
+		t.Errorf("after opening again there are %v (error %v), want two checkpoints and the other file", files, err)
 	}
 	if err := write(500).Commit(); err != nil {
 		t.Fatal(err)
 	}
 	if got := windows(t, d); !slices.Equal(got, []int64{500}) {
-		t.Errorf("windows %v, want 500", got)
+		t.Errorf("the checkpoints are before windows %v, want 500", got)
 	}
 	b, err := os.ReadFile(filepath.Join(path, "checkpoint-00000000000000000500.safetensors"))
 	if err != nil || string(b) != "state" {
-		t.Errorf("%q (%v)", b, err)
+		t.Errorf("the checkpoint contains %q (error %v), want %q", b, err, "state")
 	}
 	if _, err := checkpoint.Open(path, 0); err == nil {
-		t.Error("none are to be kept, and nobody minds")
+		t.Error("Open accepts to keep 0 checkpoints")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
+// TestRecordRoundTrip: a record is the same after encoding and decoding.
 func TestRecordRoundTrip(t *testing.T) {
 	const settings Settings = `{"lambda":0.97}`
 	r := &Record{
@@ -24,16 +25,18 @@ func TestRecordRoundTrip(t *testing.T) {
 	}
 }
 
+// TestDecodeRefuses: a record that a reader could not rely on is an error that names the
+// defect.
 func TestDecodeRefuses(t *testing.T) {
 	for _, c := range []struct{ name, json, want string }{
-		{"no JSON", "x", "ledger record"},
-		{"another format", `{"v":3}`, "format 3"},
+		{"not JSON", "x", "ledger record"},
+		{"a later format", `{"v":3}`, "format 3"},
 		{"no format", `{}`, "format 0"},
-		{"settings that are no object", `{"v":2,"settings":"x","configuration":[]}`, "not a JSON object"},
-		{"settings of another hash", `{"v":2,"settings":"x","configuration":{"lambda":1}}`, "hash"},
-		{"a window before the first", `{"v":1,"window":-1}`, "window -1"},
+		{"settings that are not an object", `{"v":2,"settings":"x","configuration":[]}`, "not a JSON object"},
+		{"settings with another hash", `{"v":2,"settings":"x","configuration":{"lambda":1}}`, "hash"},
+		{"a negative window", `{"v":1,"window":-1}`, "window -1"},
 		{"an empty range", `{"v":1,"ranges":[{"topic":"a","partition":0,"from":3,"to":3}]}`, "range 3 to 3"},
-		{"a range of no topic", `{"v":1,"ranges":[{"partition":0,"from":0,"to":3}]}`, "range"},
+		{"a range without a topic", `{"v":1,"ranges":[{"partition":0,"from":0,"to":3}]}`, "range"},
 		{"a negative partition", `{"v":1,"ranges":[{"topic":"a","partition":-1,"from":0,"to":3}]}`, "partition -1"},
 		{"a length beyond the limit", strings.Repeat(" ", maxRecord+1), "at most"},
 	} {
@@ -43,8 +46,8 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// taken is the number of bytes of memory that f takes.
-func taken(f func()) uint64 {
+// allocated returns how many bytes f allocates.
+func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	f()
@@ -52,12 +55,13 @@ func taken(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// perByte is how much memory a byte of a record may take: three bytes of JSON
-// make an empty range of 48, in a list that grows by copying.
+// perByte bounds how many bytes may be allocated for each byte of a record. The worst case is
+// a list of empty ranges: three bytes of JSON become 48 bytes, in a list that grows by
+// copying.
 const perByte = 128
 
-// TestAttacks: a record that nests or repeats as much as its length allows is
-// refused at no more than a small multiple of its size.
+// TestAttacks: a record that nests or repeats as much as its length allows is refused, with a
+// short error and without allocating more than a small multiple of its length.
 func TestAttacks(t *testing.T) {
 	repeat := func(head, item, tail string) []byte {
 		return []byte(head + strings.Repeat(item, (maxRecord-len(head)-len(tail))/len(item)) + tail)
@@ -73,39 +77,41 @@ func TestAttacks(t *testing.T) {
 	} {
 		var err error
 		if got := allocated(func() { _, err = Decode(b) }); got > perByte*maxRecord {
-			t.Errorf("%s: %d bytes of memory for %d", name, got, len(b))
+			t.Errorf("%s: %d bytes allocated for a record of %d, want at most %d", name, got, len(b), perByte*maxRecord)
 		}
 		if err == nil || len(err.Error()) > 1000 {
-			t.Errorf("%s: error %.200v", name, err)
+			t.Errorf("%s: error %.200v, want one of at most 1000 bytes", name, err)
 		}
 	}
 }
 
+// FuzzDecode: a record is refused, or its window and ranges are valid and it stays the same
+// when it is encoded and decoded again.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"v":1,"window":3,"cause":"linger","ranges":[{"topic":"a","partition":0,"from":0,"to":3}]}`))
 	f.Add([]byte(`{"v":2,"window":0,"settings":"2afd9e0d5bd29ddb","configuration":{ "a<" : "b\u2028" }}`))
 	f.Add([]byte(`[[[[[[`))
-	_, _ = Decode([]byte(`{"v":1}`)) // encoding/json learns the type once, which takes some 20 KB
+	_, _ = Decode([]byte(`{"v":1}`)) // encoding/json analyses the type at its first use, which allocates about 20 KB
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var r *Record
 		var err error
 		if got := allocated(func() { r, err = Decode(b) }); got > uint64(perByte*len(b)+16<<10) {
-			t.Fatalf("%d bytes of memory for %d", got, len(b))
+			t.Fatalf("%d bytes allocated for a record of %d", got, len(b))
 		}
 		if err != nil {
 			return
 		}
 		if r.Window < 0 {
-			t.Fatalf("window %d", r.Window)
+			t.Fatalf("window %d is accepted", r.Window)
 		}
 		for _, g := range r.Ranges {
 			if g.Topic == "" || g.Partition < 0 || g.From < 0 || g.To <= g.From {
-				t.Fatalf("range %+v", g)
+				t.Fatalf("range %+v is accepted", g)
 			}
 		}
 		again, err := Decode(r.Append(nil))
 		if err != nil {
-			t.Fatalf("what was decoded does not decode again: %v", err)
+			t.Fatalf("an accepted record is refused after encoding it again: %v", err)
 		}
 		if diff := cmp.Diff(r, again, cmpopts.EquateEmpty()); diff != "" {
 			t.Fatal(diff)

@@ -8,21 +8,21 @@ import (
 	"testing"
 )
 
-// TestDiff: settings are compared by name, in any order and form.
+// TestDiff: settings are compared by name, whatever their order and white space.
 func TestDiff(t *testing.T) {
 	const a, b Settings = `{"lambda":0.99,"head":"default","walk":0}`, `{"walk":0, "head":"paper", "lambda":0.5, "coverage":0.9}`
 	want := "[coverage is not set there and 0.9 here head is default there and paper here lambda is 0.99 there and 0.5 here]"
 	if got := fmt.Sprint(Diff(a, b)); got != want {
-		t.Errorf("%s, want %s", got, want)
+		t.Errorf("got %s, want %s", got, want)
 	}
 	if got := Diff(a, a); got != nil {
-		t.Errorf("%v between equals", got)
+		t.Errorf("equal settings differ by %v, want no differences", got)
 	}
 }
 
-// TestSettingsKeepTheirForm: read and written, they stay the same, and so does their
-// hash.
-func TestSettingsKeepTheirForm(t *testing.T) {
+// TestSettingsRoundTrip: settings, and so their hash, do not change however often they are
+// read and written. Readers rely on that to compare them by hash.
+func TestSettingsRoundTrip(t *testing.T) {
 	for _, text := range []string{`{"a":1}`, `{ "a" : [1, 2],  "<b>": "\u2028" }`, `{}`} {
 		var s, again Settings
 		if err := json.Unmarshal([]byte(text), &s); err != nil {
@@ -33,12 +33,12 @@ func TestSettingsKeepTheirForm(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := json.Unmarshal(b, &again); err != nil || again != s || s.Hash() != again.Hash() {
-			t.Errorf("%s: %s, then %s (%v)", text, s, again, err)
+			t.Errorf("%s is read as %s, and after writing it as %s (error %v), want the same", text, s, again, err)
 		}
 	}
 }
 
-// TestFormat1: a ledger that a program wrote before format 2 is read.
+// TestFormat1: a ledger that an earlier version wrote in format 1 can still be read.
 func TestFormat1(t *testing.T) {
 	b, err := os.ReadFile("testdata/format1.jsonl")
 	if err != nil {
@@ -50,7 +50,7 @@ func TestFormat1(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.Version != 1 || r.Window != int64(i) || !strings.HasPrefix(r.Settings, "engine=5 lambda=0.99 ") || r.Configuration != "" || r.Chain == "" {
-			t.Errorf("window %d: %+v", i, r)
+			t.Errorf("line %d is read as %+v, want window %d in format 1 with settings and chain", i, r, i)
 		}
 	}
 }

@@ -9,16 +9,17 @@ import (
 	"github.com/gvbll/gvbll/topics/kafka"
 )
 
-// TestShadow: a record has a chain for each model, and what is not there takes no
-// bytes.
+// TestShadow: a record has the chain of the model that serves and that of the model in the
+// shadow, and knows which one serves after a promotion. A record without a shadow has the same
+// bytes as before there were shadows.
 func TestShadow(t *testing.T) {
 	r := &Record{Version: Version, Window: 3, Model: "a", Chain: "1"}
 	const alone = `{"v":2,"window":3,"cause":"","ranges":null,"model":"a","settings":"","predictions":0,"labels":0,"refused":0,"updates":0,"posterior":"","chain":"1"}`
 	if got := string(r.Append(nil)); got != alone {
-		t.Error(got)
+		t.Errorf("without a shadow the record is %s, want %s", got, alone)
 	}
 	if r.Serves() != "a" {
-		t.Errorf("%s serves", r.Serves())
+		t.Errorf("model %q serves, want a", r.Serves())
 	}
 	r.Shadow, r.Promoted = &Shadow{Model: "b", Chain: "2"}, "b"
 	again, err := Decode(r.Append(nil))
@@ -26,20 +27,20 @@ func TestShadow(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(r, again); diff != "" {
-		t.Error(diff)
+		t.Errorf("decoded again, -want +got\n%s", diff)
 	}
 	if again.Serves() != "b" {
-		t.Errorf("%s serves behind the window", again.Serves())
+		t.Errorf("after the promotion model %q serves, want b", again.Serves())
 	}
 	for model, want := range map[string]string{"a": "1", "b": "2", "c": "", "": ""} {
 		if got, ok := again.ChainOf(model); got != want || ok != (want != "") {
-			t.Errorf("the chain of %q is %q, %v", model, got, ok)
+			t.Errorf("the chain of model %q is %q, %t, want %q", model, got, ok, want)
 		}
 	}
 }
 
-// TestNewest: the last record is found behind any number of the marks that
-// transactions leave.
+// TestNewest: the last committed record is found even if many aborted transactions, with their
+// records and markers, follow it.
 func TestNewest(t *testing.T) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
@@ -55,7 +56,7 @@ func TestNewest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r, err := Newest(t.Context(), c, "ledger"); r != nil || err != nil {
-		t.Errorf("of an empty ledger: %v, %v", r, err)
+		t.Errorf("newest record of an empty ledger: %v and error %v, want neither", r, err)
 	}
 	p, err := c.NewProducer(t.Context(), kafka.ProducerConfig{})
 	if err != nil {
@@ -67,8 +68,7 @@ func TestNewest(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A hundred transactions are aborted.
-	for range 100 {
+	for range 100 { // aborted transactions
 		p, err := c.NewProducer(t.Context(), kafka.ProducerConfig{TransactionalID: "ledger"})
 		if err != nil {
 			t.Fatal(err)
@@ -86,6 +86,6 @@ func TestNewest(t *testing.T) {
 		}
 	}
 	if r, err := Newest(t.Context(), c, "ledger"); err != nil || r == nil || r.Window != 199 {
-		t.Errorf("%+v, %v, want window 199", r, err)
+		t.Errorf("newest record: %+v and error %v, want window 199", r, err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// TestLines: what is sent of lines is what they say, up to the first that is no
-// event.
+// TestLines: every line becomes a record with the same event under its node's key, up to the
+// first line that is not an event. The error names that line.
 func TestLines(t *testing.T) {
 	w := newFixture(t)
 	lines := `{"id":1,"features":[1,2],"neighbours":["a"]}
@@ -23,7 +23,7 @@ func TestLines(t *testing.T) {
 {"id":1,"departed":true}
 `
 	if sent, err := sender.Lines(t.Context(), w.client, w.names, strings.NewReader(lines)); err != nil || sent != 3 {
-		t.Fatalf("sent %d, %v", sent, err)
+		t.Fatalf("sent %d events (error %v), want 3", sent, err)
 	}
 	var got []event.Node
 	read := func() {
@@ -38,7 +38,7 @@ func TestLines(t *testing.T) {
 				t.Fatal(detail)
 			}
 			if string(r.Key) != n.ID.String() {
-				t.Errorf("node %v under the key %q", n.ID, r.Key)
+				t.Errorf("the record of node %v has key %q", n.ID, r.Key)
 			}
 			n.Origin = nil
 			got = append(got, n)
@@ -53,17 +53,17 @@ func TestLines(t *testing.T) {
 		{ID: event.ID{Num: 1}, Departed: true},
 	}
 	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
+		t.Errorf("events in the topic, -want +got\n%s", d)
 	}
-	for bad, says := range map[string]string{
+	for bad, want := range map[string]string{
 		`{"id":2,"features":[1]}` + "\n{}":                            "line 2: bad-id",
 		`{"id":3,"features":[1]}` + "\n" + strings.Repeat("x", 5<<20): "line 2: bufio.Scanner: token too long",
 	} {
-		if sent, err := sender.Lines(t.Context(), w.client, w.names, strings.NewReader(bad)); sent != 1 || err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("sent %d, %v; want one, and %q", sent, err, says)
+		if sent, err := sender.Lines(t.Context(), w.client, w.names, strings.NewReader(bad)); sent != 1 || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("sent %d events with error %v, want 1 and an error with %q", sent, err, want)
 		}
 	}
 	if read(); len(got) != 5 {
-		t.Errorf("%d events are there", len(got))
+		t.Errorf("the topic has %d events, want 5", len(got))
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// stream has two context nodes and steps of three nodes each.
+// stream returns a stream of two context nodes, 0 and 1, and steps of three nodes each.
 func stream(steps int) *sender.Stream {
 	node := func(i int) event.Node {
 		return event.Node{ID: event.ID{Num: int64(i)}, Dense: []float32{1}, Context: i < 2, Time: int64(i + 1)}
@@ -29,6 +29,7 @@ func stream(steps int) *sender.Stream {
 	return s
 }
 
+// fixture is the topics of one graph on an embedded broker.
 type fixture struct {
 	t      *testing.T
 	client *kafka.Client
@@ -57,41 +58,33 @@ func newFixture(t *testing.T) *fixture {
 	return &fixture{t, c, names}
 }
 
-// ids reads the node ids of a topic's events, in order.
+// ids returns the node ids of the events or labels in a topic, in order.
 func (w *fixture) ids(topic string) (ids []int64) {
 	w.t.Helper()
-	at := kafka.TopicPartition{Topic: topic}
-	bounds, err := w.client.Offsets(w.t.Context(), topic)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	r := w.client.NewReader(map[kafka.TopicPartition]int64{at: 0}, kafka.ReaderConfig{})
 	var d wire.Decoder
-	for r.Position(at) < bounds[at].End {
-		records, err := r.Poll(w.t.Context())
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		for _, rec := range records {
-			o := &event.Origin{Value: rec.Value}
-			var n event.Node
-			var l event.Label
-			if topic == w.names.Labels {
-				if reason, detail := d.Label(o, &l); reason != "" {
-					w.t.Fatal(reason, detail)
-				}
-				ids = append(ids, l.Node.Num)
-				continue
-			}
-			if reason, detail := d.Node(o, &n); reason != "" {
+	err := w.client.ReadAll(w.t.Context(), topic, func(r *kafka.Record) {
+		o := &event.Origin{Value: r.Value}
+		var n event.Node
+		var l event.Label
+		if topic == w.names.Labels {
+			if reason, detail := d.Label(o, &l); reason != "" {
 				w.t.Fatal(reason, detail)
 			}
-			ids = append(ids, n.ID.Num)
+			ids = append(ids, l.Node.Num)
+			return
 		}
+		if reason, detail := d.Node(o, &n); reason != "" {
+			w.t.Fatal(reason, detail)
+		}
+		ids = append(ids, n.ID.Num)
+	})
+	if err != nil {
+		w.t.Fatal(err)
 	}
 	return ids
 }
 
+// upTo returns the integers from first to last.
 func upTo(first, last int64) (ids []int64) {
 	for i := first; i <= last; i++ {
 		ids = append(ids, i)
@@ -99,7 +92,9 @@ func upTo(first, last int64) (ids []int64) {
 	return ids
 }
 
-func TestNodesGoInOrder(t *testing.T) {
+// TestNodesInOrder: the nodes are sent in the order of their arrival, context nodes first. With
+// the timing Never there are no labels.
+func TestNodesInOrder(t *testing.T) {
 	w := newFixture(t)
 	var nodes, labels int
 	err := sender.Run(t.Context(), w.client, stream(4), sender.Config{
@@ -109,26 +104,27 @@ func TestNodesGoInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := w.ids(w.names.Nodes); !slices.Equal(got, upTo(0, 13)) {
-		t.Errorf("nodes %v", got)
+		t.Errorf("nodes %v, want 0 to 13", got)
 	}
 	if got := w.ids(w.names.Labels); len(got) != 0 || nodes != 14 || labels != 0 {
-		t.Errorf("labels %v; progress says %d and %d", got, nodes, labels)
+		t.Errorf("labels %v, and the progress is %d nodes and %d labels, want no labels and 14 nodes", got, nodes, labels)
 	}
 }
 
-// TestDelayedLabels: context nodes have none, all others one.
+// TestDelayedLabels: every node gets one label in the order of the nodes, except for context
+// nodes, which get none.
 func TestDelayedLabels(t *testing.T) {
 	w := newFixture(t)
 	if err := sender.Run(t.Context(), w.client, stream(4), sender.Config{Names: w.names, Labels: sender.Delayed, Delay: 5}); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.ids(w.names.Labels); !slices.Equal(got, upTo(2, 13)) {
-		t.Errorf("labels %v", got)
+		t.Errorf("labels %v, want 2 to 13", got)
 	}
 }
 
-// TestResume: a sender that is started again sends what is missing, and no
-// more.
+// TestResume: a sender that is started again sends only the events that the topics do not have
+// yet.
 func TestResume(t *testing.T) {
 	w := newFixture(t)
 	for _, steps := range []int{2, 4, 4} {
@@ -138,13 +134,13 @@ func TestResume(t *testing.T) {
 	}
 	for topic, first := range map[string]int64{w.names.Nodes: 0, w.names.Labels: 2} {
 		if got := w.ids(topic); !slices.Equal(got, upTo(first, 13)) {
-			t.Errorf("%s: %v", topic, got)
+			t.Errorf("%s has the nodes %v, want %d to 13", topic, got, first)
 		}
 	}
 }
 
-// TestPredictedLabels: a step waits for its predictions, and its labels for
-// further steps.
+// TestPredictedLabels: with the timing Predicted, a step is sent only once the step before has
+// all its predictions, and its labels only after the predictions of Delay further steps.
 func TestPredictedLabels(t *testing.T) {
 	w := newFixture(t)
 	s := stream(3)
@@ -181,14 +177,15 @@ func TestPredictedLabels(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := w.ids(w.names.Labels); !slices.Equal(got, upTo(2, 10)) {
-		t.Errorf("at the end the labels are %v", got)
+		t.Errorf("at the end the labels are %v, want 2 to 10", got)
 	}
 }
 
+// TestMissingTopics: sending to a topic that does not exist is an error.
 func TestMissingTopics(t *testing.T) {
 	w := newFixture(t)
 	w.names.Nodes = "nowhere"
 	if err := sender.Run(t.Context(), w.client, stream(1), sender.Config{Names: w.names}); err == nil {
-		t.Error("a topic that does not exist is sent to")
+		t.Error("no error for a topic that does not exist")
 	}
 }
