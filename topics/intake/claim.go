@@ -114,20 +114,20 @@ func (w *rangeWriter[E]) done() []ledger.Range {
 	return w.ranges
 }
 
-// portion is how much of a chunk is wanted.
+// portion is how much of a chunk to claim.
 type portion int
 
 const (
-	nothing portion = iota
-	part
-	whole
+	claimNone portion = iota
+	claimPart
+	claimWhole
 )
 
-// claimWhere claims the records of a buffer that two functions select, and appends
-// their ranges: of returns how much of a chunk is wanted; if that is a part, wanted
-// decides on each record, by its index in the block. Once there are limit ranges,
-// records that would begin another one stay held.
-func (in *Input[E]) claimWhere(b *buffer[E], of func(*chunk[E]) portion, wanted func(*chunk[E], int) bool, ranges []ledger.Range, limit int) []ledger.Range {
+// claimWhere claims records that are anywhere in a buffer, and appends their ranges.
+// portionOf returns how much of a chunk to claim. If that is a part, wanted returns
+// whether to claim the record at an index in the chunk's block. Once there are limit
+// ranges, records that would begin another one stay held.
+func (in *Input[E]) claimWhere(b *buffer[E], portionOf func(*chunk[E]) portion, wanted func(*chunk[E], int) bool, ranges []ledger.Range, limit int) []ledger.Range {
 	w := newRangeWriter(in.topic, b, ranges)
 	keep := func(c chunk[E]) {
 		w.apart = true
@@ -144,12 +144,12 @@ func (in *Input[E]) claimWhere(b *buffer[E], of func(*chunk[E]) portion, wanted 
 	}
 	for i := range b.chunks {
 		c := b.chunks[i]
-		switch of(&c) {
-		case whole:
+		switch portionOf(&c) {
+		case claimWhole:
 			claim(c)
-		case nothing:
+		case claimNone:
 			keep(c)
-		case part:
+		case claimPart:
 			for from := c.from; from < c.to; {
 				piece := c
 				piece.from, piece.to = from, from+1

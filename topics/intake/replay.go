@@ -126,11 +126,11 @@ func (in *Input[E]) claimRanges(b *buffer[E], ranges []ledger.Range) {
 		}
 		switch {
 		case len(ranges) == 0 || ranges[0].From >= end:
-			return nothing
+			return claimNone
 		case ranges[0].From <= first && ranges[0].To >= end:
-			return whole
+			return claimWhole
 		}
-		return part
+		return claimPart
 	}, func(c *chunk[E], i int) bool {
 		offset := c.block.answer.Records[i].Offset
 		for len(ranges) > 0 && ranges[0].To <= offset {

@@ -138,11 +138,11 @@ func (in *Input[E]) claimBefore(before int64, ranges []ledger.Range) []ledger.Ra
 		ranges = in.claimWhere(b, func(c *chunk[E]) portion {
 			switch {
 			case !c.timed, !c.times.untimed && c.times.low >= before:
-				return nothing
+				return claimNone
 			case c.times.high < before:
-				return whole
+				return claimWhole
 			}
-			return part
+			return claimPart
 		}, func(c *chunk[E], i int) bool { return c.block.times[i] < before }, ranges, limit)
 	}
 	return ranges

@@ -19,7 +19,7 @@ type Config struct {
 	// asked for metadata: with a single address, requests fail while that broker
 	// is down.
 	Brokers []string
-	// ClientID is what brokers log. Empty means "gvbll".
+	// ClientID names this client in the logs of brokers. Empty means "gvbll".
 	ClientID string
 	// Timeout bounds one request. Zero means 10 s.
 	Timeout time.Duration

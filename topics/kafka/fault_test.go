@@ -209,11 +209,11 @@ func TestOnePartitionFails(t *testing.T) {
 	r := c.NewReader(map[TopicPartition]int64{{name, 0}: 0, {name, 1}: 0}, ReaderConfig{MaxBytes: 1})
 	records, err := r.Poll(t.Context())
 	if len(records) == 0 || err != nil {
-		t.Fatalf("first Poll: %d records, %v", len(records), err)
+		t.Fatalf("first Poll: %d records, error %v, want records and no error", len(records), err)
 	}
 	none, err := r.Poll(t.Context())
 	if len(none) > 0 || !errors.Is(err, kafkago.TopicAuthorizationFailed) || !strings.Contains(err.Error(), name+" partition 1") {
-		t.Fatalf("second Poll: %d records, %v", len(none), err)
+		t.Fatalf("second Poll: %d records, error %v, want none and the error of partition 1", len(none), err)
 	}
 	h.Remove()
 	for len(records) < 20 {

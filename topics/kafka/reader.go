@@ -75,8 +75,8 @@ func (r *Reader) of(at TopicPartition) *partition {
 // records that were skipped.
 func (r *Reader) Position(at TopicPartition) int64 { return r.of(at).position.Load() }
 
-// End returns the last stable offset of the newest answer, -1 before the first.
-// Committed records end there.
+// End returns the last stable offset of the newest answer, -1 before the first: all
+// committed records of that time have lower offsets.
 func (r *Reader) End(at TopicPartition) int64 { return r.of(at).stable.Load() }
 
 // Quiet returns for how long the partition has answered without a committed

@@ -81,13 +81,14 @@ func testRefusedClients(t *testing.T, c *kafkatest.Cluster) {
 	stranger := kafkatest.NewAuthority(t)
 	foreignCert, foreignKey := stranger.Issue(t, "client")
 	ours := TLSFiles{CA: c.Authority.File, Cert: c.Cert, Key: c.Key}
+	type credentials struct{ mechanism, user, password string }
 	type refusal struct {
 		name  string
 		files TLSFiles
-		login [3]string // mechanism, user, password
-		want  []string
+		login credentials
+		want  []string // parts of the error
 	}
-	right := [3]string{"plain", kafkatest.Users[0], kafkatest.Password}
+	right := credentials{"plain", kafkatest.Users[0], kafkatest.Password}
 	refusals := []refusal{
 		{"wrong authority", TLSFiles{CA: stranger.File, Cert: c.Cert, Key: c.Key}, right, []string{"cannot be verified: check the file of certificate authorities", "unknown authority"}},
 		{"wrong name", TLSFiles{CA: c.Authority.File, Cert: c.Cert, Key: c.Key, ServerName: "kafka.example"}, right, []string{"cannot be verified", "kafka.example"}},
@@ -98,8 +99,8 @@ func testRefusedClients(t *testing.T, c *kafkatest.Cluster) {
 	if c.Silent { // without a reason from the broker, Dial keeps trying
 		dialFor, wrongLogin = time.Second, []string{"no Kafka broker answers", "and the user and password"}
 	}
-	for _, login := range [][3]string{{"plain", kafkatest.Users[0], "guess"}, {"scram-sha-256", kafkatest.Users[0], "guess"}, {"scram-sha-512", "mallory", kafkatest.Password}} {
-		refusals = append(refusals, refusal{strings.Join(login[:], " "), ours, login, wrongLogin})
+	for _, login := range []credentials{{"plain", kafkatest.Users[0], "guess"}, {"scram-sha-256", kafkatest.Users[0], "guess"}, {"scram-sha-512", "mallory", kafkatest.Password}} {
+		refusals = append(refusals, refusal{login.mechanism + " " + login.user + " " + login.password, ours, login, wrongLogin})
 	}
 	for _, r := range refusals {
 		t.Run(r.name, func(t *testing.T) {
@@ -107,7 +108,7 @@ func testRefusedClients(t *testing.T, c *kafkatest.Cluster) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			login, err := SASL(r.login[0], r.login[1], r.login[2])
+			login, err := SASL(r.login.mechanism, r.login.user, r.login.password)
 			if err != nil {
 				t.Fatal(err)
 			}
