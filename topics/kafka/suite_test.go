@@ -499,7 +499,7 @@ func testOutOfRange(t *testing.T, c *Client) {
 		records = append(records, Record{Topic: name, Value: fmt.Append(nil, i)}, Record{Topic: name, Partition: 1, Value: fmt.Append(nil, i)})
 	}
 	commit(t, p, records...)
-	committed(t, c, ReaderConfig{}, name, nil, p)
+	committed(t, c, ReaderConfig{}, name, nil, p) // returns once the markers are written
 	del := kmsg.NewPtrDeleteRecordsRequest()
 	del.TimeoutMillis = 5000
 	del.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: name, Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Partition: 1, Offset: 3}}}}
@@ -512,7 +512,7 @@ func testOutOfRange(t *testing.T, c *Client) {
 		from int64
 		want Bounds
 	}{
-		{TopicPartition{name, 1}, 2, Bounds{3, 6}},
+		{TopicPartition{name, 1}, 2, Bounds{3, 6}}, // deleted; the log ends behind 5 records and a marker
 		{TopicPartition{name, 1}, 7, Bounds{3, 6}},
 		{TopicPartition{name, 0}, 100, Bounds{0, 6}},
 	} {
