@@ -17,7 +17,7 @@ func TestChunked(t *testing.T) {
 	}
 	for i := range int32(c.len()) {
 		if *c.at(i) != int(i) {
-			t.Fatalf("element %d is %d", i, *c.at(i))
+			t.Fatalf("element %d is %d, want %d", i, *c.at(i), i)
 		}
 	}
 	for i, p := range places {

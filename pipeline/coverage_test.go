@@ -24,7 +24,7 @@ func TestCoverage(t *testing.T) {
 						e := newEngine(t, s.m, pipeline.Config{Samples: 1, Unwatched: true, Coverage: pipeline.Coverage{Target: 0.8, Score: score, Method: method, Per: per}})
 						rate := covered(t, e, s, late)
 						if math.Abs(rate-0.8) > 0.03 {
-							t.Errorf("coverage %v", rate)
+							t.Errorf("coverage %v, want .8 ± .03", rate)
 						}
 					})
 				}
@@ -33,9 +33,11 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// covered steps through a stream with labels that come a number of steps late, checks
-// what the outcome says of every set, and returns the coverage in the second half.
+// covered steps through a stream with labels that come a number of steps late, compares the
+// coverage in outcomes with the sets that were served, and returns the coverage in the
+// second half.
 func covered(t *testing.T, e *pipeline.Engine, s *calibratedStream, late int) float64 {
+	t.Helper()
 	const steps = 160
 	sets := map[event.ID]*event.Set{}
 	var queue []*event.Window
@@ -55,7 +57,7 @@ func covered(t *testing.T, e *pipeline.Engine, s *calibratedStream, late int) fl
 		}
 		for _, p := range out.Predictions {
 			if p.Set == nil || p.Set.Coverage != 0.8 || p.Set.Abstain != "" {
-				t.Fatalf("set %+v", p.Set)
+				t.Fatalf("set %+v, want coverage 0.8 and no reason to abstain", p.Set)
 			}
 			sets[p.Node] = p.Set
 		}
@@ -65,12 +67,12 @@ func covered(t *testing.T, e *pipeline.Engine, s *calibratedStream, late int) fl
 		out = step(queue[0])
 		queue = queue[1:]
 		if len(out.Coverage.Labels) != len(out.Labelled) || out.Coverage.Target != 0.8 {
-			t.Fatalf("%+v of %d labels", out.Coverage, len(out.Labelled))
+			t.Fatalf("coverage %+v, want target 0.8 and %d labels", out.Coverage, len(out.Labelled))
 		}
 		for k, l := range out.Labelled {
 			c, set := out.Coverage.Labels[k], sets[l.Node]
 			if c.Held != slices.Contains(set.Classes, s.m.Classes[l.Class]) || c.Size != len(set.Classes) {
-				t.Fatalf("outcome has %+v for the set %v and class %s", c, set.Classes, s.m.Classes[l.Class])
+				t.Fatalf("got %+v for the set %v and the class %s", c, set.Classes, s.m.Classes[l.Class])
 			}
 			if l.Served >= half && half > 0 {
 				sum.Rows++
@@ -83,7 +85,8 @@ func covered(t *testing.T, e *pipeline.Engine, s *calibratedStream, late int) fl
 	return sum.Rate()
 }
 
-// TestAbstain: each limit gives its reason.
+// TestAbstain: a prediction that exceeds a limit has its reason, and no other reason
+// occurs.
 func TestAbstain(t *testing.T) {
 	for reason, c := range map[string]pipeline.Coverage{
 		"low-confidence":      {Target: 0.9, MinConfidence: 1},
@@ -94,7 +97,7 @@ func TestAbstain(t *testing.T) {
 		t.Run(reason, func(t *testing.T) {
 			s := newCalibratedStream(t, 6)
 			for i := range s.m.Prior.Mean {
-				s.m.Prior.Mean[i] *= 3 // sets of a sure model may be empty
+				s.m.Prior.Mean[i] *= 3 // with high confidences, sets may be empty
 			}
 			e := newEngine(t, s.m, pipeline.Config{Coverage: c})
 			seen := map[string]int{}
@@ -109,34 +112,35 @@ func TestAbstain(t *testing.T) {
 				e.Step(labels)
 			}
 			delete(seen, "")
-			if reason == "large-set" { // the same limit counts empty ones
+			if reason == "large-set" { // which the same limit gives
 				delete(seen, "empty-set")
 			}
 			if seen[reason] == 0 || len(seen) != 1 {
-				t.Errorf("reasons %v", seen)
+				t.Errorf("reasons %v, want %s only", seen, reason)
 			}
 		})
 	}
 }
 
-// TestWithoutSets: an engine without sets has none in its outcomes, and the ledger's
-// settings have the configuration of sets.
+// TestWithoutSets: without a target, predictions have no sets and outcomes no coverage.
+// With one, the settings have the whole configuration of sets.
 func TestWithoutSets(t *testing.T) {
 	s := newCalibratedStream(t, 7)
-	e, asked := newEngine(t, s.m, pipeline.Config{}), newEngine(t, s.m, pipeline.Config{Coverage: pipeline.Coverage{Target: 0.9}})
+	e, withSets := newEngine(t, s.m, pipeline.Config{}), newEngine(t, s.m, pipeline.Config{Coverage: pipeline.Coverage{Target: 0.9}})
 	nodes, labels := s.next(5)
-	a, b := e.Step(nodes), asked.Step(nodes)
+	a, b := e.Step(nodes), withSets.Step(nodes)
 	if a.Predictions[0].Set != nil || b.Predictions[0].Set == nil || a.Chain == b.Chain {
-		t.Errorf("sets %v and %v", a.Predictions[0].Set, b.Predictions[0].Set)
+		t.Errorf("sets %v without a target and %v with one, want only the second, and other chains", a.Predictions[0].Set, b.Predictions[0].Set)
 	}
 	if out := e.Step(labels); out.Coverage != nil {
-		t.Errorf("%+v", out.Coverage)
+		t.Errorf("coverage %+v without a target, want nil", out.Coverage)
 	}
-	if x, y := settingsOf(e), settingsOf(asked); y != strings.Replace(x, `"coverage":0,`, `"coverage":0.9,`, 1) || !strings.Contains(y, `"coverage":0.9,"sets-score":"lac","sets-method":"aci","sets-groups":"none","abstain-confidence":0,"abstain-set-size":0,"abstain-outside":0,`) {
-		t.Errorf("settings %q and %q", x, y)
+	if x, y := settingsOf(e), settingsOf(withSets); y != strings.Replace(x, `"coverage":0,`, `"coverage":0.9,`, 1) || !strings.Contains(y, `"coverage":0.9,"sets-score":"lac","sets-method":"aci","sets-groups":"none","abstain-confidence":0,"abstain-set-size":0,"abstain-outside":0,`) {
+		t.Errorf("settings without sets %s\nand with sets %s", x, y)
 	}
 }
 
+// TestCoverageSettings: the error for an invalid configuration of sets names the field.
 func TestCoverageSettings(t *testing.T) {
 	for want, c := range map[string]pipeline.Coverage{
 		"coverage 1.5":       {Target: 1.5},
@@ -151,7 +155,7 @@ func TestCoverageSettings(t *testing.T) {
 		"max-outside -2":     {Target: 0.9, MaxOutside: -2},
 	} {
 		if _, err := (pipeline.Config{Coverage: c}).WithDefaults(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: %v, want %q", c, err, want)
+			t.Errorf("%+v: error %v, want one with %q", c, err, want)
 		}
 	}
 }

@@ -33,18 +33,19 @@ func sealed(b []byte) []byte {
 	return b
 }
 
-// TestDamage: flipped bits, missing bytes and extra bytes are reported as damage.
+// TestDamage: flipped bits, missing bytes and extra bytes are reported as damage in one
+// line, so that a worker starts without the snapshot.
 func TestDamage(t *testing.T) {
 	for _, seed := range []uint64{0, 1, poolSeeds, poolSeeds + 1} {
 		e, m, cfg, _ := lived(t, seed, 40)
 		whole := snapshotOf(t, e, map[string]string{"key": "value"})
 		if !bytes.Equal(sealed(whole), whole) {
-			t.Fatal("the tests have other checksums")
+			t.Fatal("sealed computes other checksums than the snapshot has")
 		}
 		check := func(what string, b []byte) {
 			t.Helper()
 			if _, _, err := restore(m, cfg, b); !errors.Is(err, pipeline.ErrDamaged) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("%s: %v", what, err)
+				t.Errorf("%s: got %v, want one line that wraps ErrDamaged", what, err)
 			}
 		}
 		rng := rand.New(rand.NewPCG(seed, 5))
@@ -61,9 +62,9 @@ func TestDamage(t *testing.T) {
 		for range 300 {
 			n := rng.IntN(len(whole))
 			check(fmt.Sprintf("%d bytes of %d", n, len(whole)), whole[:n])
-			// The size is that of the whole file, but bytes are missing.
+			// Bytes may also be missing though the size is that of the whole file.
 			if _, _, err := pipeline.Restore(m, cfg, bytes.NewReader(whole[:n]), int64(len(whole))); !errors.Is(err, pipeline.ErrDamaged) {
-				t.Errorf("%d bytes of %d announced: %v", n, len(whole), err)
+				t.Errorf("%d bytes for a size of %d: got %v, want ErrDamaged", n, len(whole), err)
 			}
 		}
 		for _, more := range []string{"\x00", "1234", strings.Repeat("x", 4096)} {
@@ -75,21 +76,23 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// broken is a file whose reads fail.
 type broken struct{ err error }
 
 func (r broken) ReadAt([]byte, int64) (int, error) { return 0, r.err }
 
-// TestUnreadable: a disk that fails is not a damaged file.
+// TestUnreadable: an error of the disk is passed on and is not ErrDamaged, since the file
+// may be sound.
 func TestUnreadable(t *testing.T) {
 	e, m, cfg, _ := lived(t, 0, 3)
 	failure := errors.New("input/output error")
 	_, _, err := pipeline.Restore(m, cfg, broken{failure}, int64(len(snapshotOf(t, e, nil))))
 	if !errors.Is(err, failure) || errors.Is(err, pipeline.ErrDamaged) {
-		t.Error(err)
+		t.Errorf("got %v, want %v, not ErrDamaged", err, failure)
 	}
 }
 
-// set changes a tensor's values.
+// set returns a function that changes the elements of a tensor.
 func set[T safetensors.Element](name string, change func([]T)) func(*safetensors.File) {
 	return func(f *safetensors.File) {
 		tensor := f.Tensors[name]
@@ -102,9 +105,10 @@ func set[T safetensors.Element](name string, change func([]T)) func(*safetensors
 	}
 }
 
+// to returns a function that sets element i to x.
 func to[T safetensors.Element](i int, x T) func([]T) { return func(v []T) { v[i] = x } }
 
-// cut takes the last row off a tensor.
+// cut returns a function that removes the last row of a tensor.
 func cut(name string) func(*safetensors.File) {
 	return func(f *safetensors.File) {
 		tensor := f.Tensors[name]
@@ -116,8 +120,8 @@ func cut(name string) func(*safetensors.File) {
 	}
 }
 
-// TestImpossibleStates: states that no engine can have are rejected, though the checksums
-// are correct.
+// TestImpossibleStates: states that no engine can have are errors even if the checksums are
+// correct, since an engine with such a state could panic later.
 func TestImpossibleStates(t *testing.T) {
 	nan32, nan64 := float32(math.NaN()), math.NaN()
 	e, m, cfg, _ := lived(t, 0, 40) // rows of float32
@@ -133,7 +137,7 @@ func TestImpossibleStates(t *testing.T) {
 		"neighbour out of range":   set("graph.neighbours", to(0, int32(math.MaxInt32))),
 		"neighbour negative":       set("graph.neighbours", to(0, int32(-1))),
 		"neighbour one-sided": set("graph.neighbours", func(u []int32) {
-			for other := range int32(len(u)) { // an id that node 0 has not
+			for other := range int32(len(u)) { // a node that is not among its neighbours
 				if other > 0 && !slices.Contains(u[:file0Degree(file)], other) {
 					u[0] = other
 					return
@@ -214,20 +218,20 @@ func TestImpossibleStates(t *testing.T) {
 		if tensor.Shape[0] > 0 {
 			cases["short "+name] = cut(name)
 		} else if name != "heads.static" {
-			t.Errorf("%s is empty: the case shows nothing", name)
+			t.Errorf("tensor %s is empty: a test case cannot shorten it", name)
 		}
 	}
 	for name, alter := range cases {
 		t.Run(name, func(t *testing.T) {
 			if _, _, err := restore(m, cfg, altered(t, whole, alter)); !errors.Is(err, pipeline.ErrDamaged) || strings.Contains(err.Error(), "\n") {
-				t.Error(err)
+				t.Errorf("got %v, want one line that wraps ErrDamaged", err)
 			} else {
 				t.Log(err)
 			}
 		})
 	}
 	if _, _, err := restore(m, cfg, altered(t, whole, func(*safetensors.File) {})); err != nil {
-		t.Errorf("altered in nothing: %v", err)
+		t.Errorf("without any change: %v", err)
 	}
 }
 
@@ -250,8 +254,8 @@ func pending0(f *safetensors.File) int32 {
 }
 
 // FuzzRestore: for any bytes, with their own or with correct checksums, Restore does not
-// panic and bounds its memory in proportion. If it succeeds, the engine can be stepped
-// and saved again.
+// panic and allocates in proportion to them. A restored engine can be stepped and saved
+// again.
 func FuzzRestore(f *testing.F) {
 	seeds := map[string][]byte{}
 	for _, seed := range []uint64{0, 1, poolSeeds, poolSeeds + 1} {
@@ -287,8 +291,8 @@ func FuzzRestore(f *testing.F) {
 				runtime.ReadMemStats(&before)
 				e, err := restored()
 				runtime.ReadMemStats(&after)
-				if taken, most := after.TotalAlloc-before.TotalAlloc, uint64(1<<20+64*len(b)); taken > most {
-					t.Errorf("%d bytes allocated for a file of %d (%v)", taken, len(b), err)
+				if allocated, most := after.TotalAlloc-before.TotalAlloc, uint64(1<<20+64*len(b)); allocated > most {
+					t.Errorf("%d bytes allocated for a file of %d, want at most %d (%v)", allocated, len(b), most, err)
 				}
 				if err != nil {
 					continue

@@ -14,12 +14,12 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// oracleGraph is the graph of a stream with departures, in a naive implementation.
+// oracleGraph is a naive implementation of the graph of a stream with departures.
 type oracleGraph struct {
 	here  []event.ID
 	x     map[event.ID][]float32
-	edges [][2]event.ID // between two that are here
-	named [][2]event.ID // by the first, which is here, while the second is not
+	edges [][2]event.ID // between nodes that are in the graph
+	named [][2]event.ID // edges from a node of the graph to one that has not arrived
 }
 
 // leave removes a node, if it is in the graph.
@@ -81,7 +81,7 @@ func (v *oracleGraph) step(w *event.Window) (served []event.ID) {
 	return served
 }
 
-// embed encodes the whole graph.
+// embed encodes the whole graph from scratch.
 func (v *oracleGraph) embed(enc gnn.Encoder) map[event.ID][]float32 {
 	place := map[event.ID]int32{}
 	var x []gnn.Vector
@@ -102,8 +102,8 @@ func (v *oracleGraph) embed(enc gnn.Encoder) map[event.ID][]float32 {
 	return all
 }
 
-// TestDeparturesEqualOracle: with nodes that arrive, leave and return, predictions equal
-// those on the remaining graph, encoded from scratch.
+// TestDeparturesEqualOracle: while nodes arrive, leave and return, the graph has the nodes
+// and edges of the naive implementation, and predictions are those of its embeddings.
 func TestDeparturesEqualOracle(t *testing.T) {
 	for _, kind := range []gnn.Kind{gnn.KindSAGE, gnn.KindGCN, gnn.KindGAT, gnn.KindGIN} {
 		for seed := range uint64(6) {
@@ -111,17 +111,17 @@ func TestDeparturesEqualOracle(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 41))
 				m := modelOf(t, rng, kind, 1+int(seed)%3)
 				e := newEngine(t, m, pipeline.Config{Samples: 2})
-				l := &randomStream{rng: rng, m: m, x: map[event.ID][]float32{}}
+				l := newRandomStream(rng, m)
 				v := &oracleGraph{x: map[event.ID][]float32{}}
 				left := 0
 				for range 80 {
-					l.nodes = min(l.nodes, 30) // the same ones again and again
+					l.nodes = min(l.nodes, 30) // so that the same nodes return
 					w := l.window()
 					w.Labels = nil
 					served, out := v.step(w), e.Step(w)
 					left += out.Counts.Departures
 					if out.Levels.Nodes != len(v.here) || out.Levels.Edges != len(v.edges) || len(out.Predictions) != len(served) {
-						t.Fatalf("window %d: %+v and %d predictions, want %d nodes, %d edges and %d predictions", w.Number, out.Levels, len(out.Predictions), len(v.here), len(v.edges), len(served))
+						t.Fatalf("window %d: levels %+v and %d predictions, want %d nodes, %d edges and %d predictions", w.Number, out.Levels, len(out.Predictions), len(v.here), len(v.edges), len(served))
 					}
 					all := v.embed(m.Encoder)
 					for i, id := range served {
@@ -129,13 +129,13 @@ func TestDeparturesEqualOracle(t *testing.T) {
 						posterior.MAP(&m.Prior, posterior.Rows{Z: all[id], Tau: []float64{1}}, p)
 						for c, x := range out.Predictions[i].Probabilities {
 							if out.Predictions[i].Node != id || math.Abs(float64(x)-p[c]) > 1e-4 {
-								t.Fatalf("window %d: %v has %v, the graph that is left says %v of %v", w.Number, out.Predictions[i].Node, out.Predictions[i].Probabilities, p, id)
+								t.Fatalf("window %d: node %v with probabilities %v, want %v with %v", w.Number, out.Predictions[i].Node, out.Predictions[i].Probabilities, id, p)
 							}
 						}
 					}
 				}
 				if left < 20 {
-					t.Fatalf("%d nodes left", left)
+					t.Fatalf("%d nodes left the graph, want at least 20", left)
 				}
 			})
 		}
@@ -182,9 +182,9 @@ func TestDeparturesBoundMemory(t *testing.T) {
 	snapshot := len(snapshotOf(t, e, nil))
 	after := run(800)
 	if grown := int64(after) - int64(before); grown > 1<<20 {
-		t.Errorf("%d bytes more after 40,000 arrivals and departures", grown)
+		t.Errorf("the heap grew by %d bytes in 40,000 arrivals and departures, want at most 1 MiB", grown)
 	}
 	if now := len(snapshotOf(t, e, nil)); now > snapshot*5/4 {
-		t.Errorf("a snapshot of %d bytes, it had %d", now, snapshot)
+		t.Errorf("a snapshot has %d bytes, want at most a quarter more than %d", now, snapshot)
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // calibratedStream is a stream of nodes without edges. Labels are drawn from the
-// probabilities of the model as trained, unless twist changes them.
+// probabilities of the trained model, unless twist changes them.
 type calibratedStream struct {
 	m      *model.Model
 	rng    *rand.Rand
@@ -22,16 +22,17 @@ type calibratedStream struct {
 	twist  func(int32) int32 // of a label; nil for none
 }
 
+// newCalibratedStream returns a stream of a random model.
 func newCalibratedStream(t testing.TB, seed uint64) *calibratedStream {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	m := modelOf(t, rng, gnn.KindSAGE, 1)
 	for i := range m.Prior.Mean {
-		m.Prior.Mean[i] *= 4 // surer of itself
+		m.Prior.Mean[i] *= 4 // more confident
 	}
 	return &calibratedStream{m: m, rng: rng, oracle: newEngine(t, m, pipeline.Config{Fallback: -1, Unwatched: true})}
 }
 
-// next returns a window of n nodes, and then one of their labels.
+// next returns a window with n nodes and the window after it, with their labels.
 func (s *calibratedStream) next(n int) (nodes, labels *event.Window) {
 	w := &event.Window{Number: s.number}
 	for range n {
@@ -58,7 +59,7 @@ func (s *calibratedStream) next(n int) (nodes, labels *event.Window) {
 	return w, l
 }
 
-// changes adds up the changes that the detectors find over a number of steps.
+// changes steps through a stream and adds up the changes that each detector finds.
 func changes(e *pipeline.Engine, s *calibratedStream, steps, n int) map[string]event.Detector {
 	found := map[string]event.Detector{}
 	for range steps {
@@ -73,25 +74,26 @@ func changes(e *pipeline.Engine, s *calibratedStream, steps, n int) map[string]e
 	return found
 }
 
-// TestDrift: no change is found in a stationary stream. Labels that contradict the model
-// are found by the detectors of loss only, changed features without any label.
+// TestDrift: detectors find no change in a stationary stream. If labels contradict the
+// model, only the detectors of loss find it. If features change, the detector of embeddings
+// finds it without labels.
 func TestDrift(t *testing.T) {
 	s := newCalibratedStream(t, 1)
 	e := newEngine(t, s.m, pipeline.Config{Fallback: -1})
 	for name, d := range changes(e, s, 120, 30) {
 		if d.Changes != 0 {
-			t.Errorf("%s found %d changes in a stream without", name, d.Changes)
+			t.Errorf("%s found %d changes in a stationary stream, want none", name, d.Changes)
 		}
 	}
 	s.twist = func(y int32) int32 { return (y + 1) % 3 }
 	found := changes(e, s, 10, 30)
 	for _, name := range []string{"adwin", "page-hinkley"} {
 		if d := found[name]; d.Worse == 0 || d.Total < int64(d.Worse) {
-			t.Errorf("%s does not see the loss rise: %+v", name, d)
+			t.Errorf("%s: %+v, want a change for the worse", name, d)
 		}
 	}
 	if n := found["mmd-embeddings"].Changes + found["mmd-classes"].Changes; n > 0 {
-		t.Errorf("%d changes of predictions found, but only labels changed", n)
+		t.Errorf("%d changes of predictions found where only labels changed, want none", n)
 	}
 
 	s = newCalibratedStream(t, 2)
@@ -99,12 +101,12 @@ func TestDrift(t *testing.T) {
 	changes(e, s, 60, 30)
 	s.shift = 1.5
 	if found := changes(e, s, 30, 30); found["mmd-embeddings"].Changes == 0 {
-		t.Errorf("embeddings far away are not seen: %+v", found)
+		t.Errorf("mmd-embeddings found no shift of the features: %+v", found)
 	}
 }
 
-// TestUnwatched: drift detectors change no outcome otherwise, and a snapshot with them can
-// be restored without.
+// TestUnwatched: drift detectors do not change what is served and learned, and are not part
+// of the settings. Snapshots with and without them can be restored in either way.
 func TestUnwatched(t *testing.T) {
 	s := newCalibratedStream(t, 3)
 	with, without := newEngine(t, s.m, pipeline.Config{}), newEngine(t, s.m, pipeline.Config{Unwatched: true})
@@ -113,12 +115,12 @@ func TestUnwatched(t *testing.T) {
 		for _, w := range []*event.Window{nodes, labels} {
 			a, b := with.Step(w), without.Step(w)
 			if a.Drift == nil || b.Drift != nil || a.Chain != b.Chain {
-				t.Fatalf("window %d: chains %x and %x", w.Number, a.Chain, b.Chain)
+				t.Fatalf("window %d: chain %x with detectors and %x without", w.Number, a.Chain, b.Chain)
 			}
 		}
 	}
 	if a, b := settingsOf(with), settingsOf(without); a != b {
-		t.Errorf("settings %q and %q", a, b)
+		t.Errorf("settings %s with detectors and %s without, want the same", a, b)
 	}
 	for _, taken := range []*pipeline.Engine{with, without} {
 		for _, unwatched := range []bool{false, true} {
@@ -127,7 +129,7 @@ func TestUnwatched(t *testing.T) {
 				t.Fatal(err)
 			}
 			if e.Chain() != with.Chain() {
-				t.Error("another chain")
+				t.Errorf("restored chain %x, want %x", e.Chain(), with.Chain())
 			}
 		}
 	}

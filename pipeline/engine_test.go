@@ -8,7 +8,8 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// TestRecycle: outcomes in recycled memory are the same, and the memory is in fact reused.
+// TestRecycle: outcomes in recycled memory are equal to fresh ones, and the memory is in
+// fact reused.
 func TestRecycle(t *testing.T) {
 	s := newCalibratedStream(t, 5)
 	cfg := pipeline.Config{Rescore: pipeline.Rescoring{After: 1}}
@@ -37,12 +38,12 @@ func TestRecycle(t *testing.T) {
 				}
 			}
 			if !reflect.DeepEqual(&got, want) {
-				t.Fatalf("window %d: %+v, want %+v", w.Number, got, want)
+				t.Fatalf("window %d: outcome in recycled memory %+v, want %+v", w.Number, got, want)
 			}
 		}
 	}
 	if used == 0 {
-		t.Error("no memory is used again")
+		t.Error("no recycled memory was used")
 	}
 }
 

@@ -10,9 +10,10 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// TestFallback: wrong labels spoil the online head. When labels are right again, first the
-// static head serves and later the online one. The loss of the predictions served never
-// exceeds that of either head by more than the bound.
+// TestFallback: wrong labels spoil the online head. The static head serves while its lead
+// is large, and the online head again once it is better. The loss of the served predictions
+// never exceeds that of either head by more than the bound in the documentation of
+// Config.Fallback.
 func TestFallback(t *testing.T) {
 	for seed := range uint64(8) {
 		const threshold = 4
@@ -39,20 +40,20 @@ func TestFallback(t *testing.T) {
 			if was == 0 {
 				for i := range out.Predictions {
 					if !slices.Equal(out.Predictions[i].Probabilities, without.Predictions[i].Probabilities) {
-						t.Fatal("the online head serves, but the prediction is not its own")
+						t.Fatal("the online head serves, but the probabilities are not those of an engine without fallback")
 					}
 				}
 			} else if v := out.Predictions[0].PosteriorVersion; v != 0 {
-				t.Fatalf("the static head serves its version %d", v)
+				t.Fatalf("the static head serves with posterior version %d, want 0", v)
 			}
 			out = e.Step(labels)
 			if again := plain.Step(labels); again.Posterior != out.Posterior || again.ServedBy != 0 || again.Lead != 0 {
-				t.Fatal("the serving head changed the posterior, or the plain engine falls back")
+				t.Fatal("the fallback changed the posterior, or the engine without fallback falls back")
 			}
 			delta := 0.
 			for i, l := range out.Labelled {
 				if l.By != was {
-					t.Fatalf("served by %d, want %d", l.By, was)
+					t.Fatalf("label of a prediction by head %d, want %d", l.By, was)
 				}
 				served += out.Heads[l.By].Scores[i].LogLoss
 				online += out.Heads[0].Scores[i].LogLoss
@@ -61,21 +62,22 @@ func TestFallback(t *testing.T) {
 			}
 			most = max(most, math.Abs(delta))
 			if out.Lead < 0 || out.Lead > threshold {
-				t.Fatalf("lead %v", out.Lead)
+				t.Fatalf("lead %v, want it in [0, %v]", out.Lead, threshold)
 			}
 		}
 		if !slices.Contains(by, 1) || by[0] != 0 || switches < 2 {
-			t.Errorf("seed %d: the static head never served, or always: %v", seed, by)
+			t.Errorf("seed %d: heads that served %v, want the online one at first and at least two switches", seed, by)
 		}
 		bound := threshold + most
 		if served > static+float64(switches/2+1)*bound+1e-9 || served > online+float64((switches+1)/2)*bound+1e-9 {
-			t.Errorf("seed %d: served %v, online %v, static %v with %d switches: beyond the bound of %v each", seed, served, online, static, switches, bound)
+			t.Errorf("seed %d: loss %v served, %v online, %v static with %d switches, want it within %v for each switch", seed, served, online, static, switches, bound)
 		}
 	}
 }
 
-// TestFallbackTellsEveryone: queries, sets and slices use the predictions that were served.
-func TestFallbackTellsEveryone(t *testing.T) {
+// TestFallbackIsConsistent: while the static head serves, queries and scores by slice use
+// its predictions too.
+func TestFallbackIsConsistent(t *testing.T) {
 	s := newCalibratedStream(t, 5)
 	update := posterior.DefaultConfig()
 	update.Clip = 2
@@ -90,21 +92,21 @@ func TestFallbackTellsEveryone(t *testing.T) {
 		if out.ServedBy == 1 {
 			r, known := e.Node(nodes.Nodes[3].ID)
 			if !known || r.Served == nil {
-				t.Fatal("the served prediction is not found")
+				t.Fatal("the engine does not know the node, or what was served for it")
 			}
 			p := out.Predictions[3]
 			for what, got := range map[string]*pipeline.Opinion{"served": r.Served, "now": &r.Now} {
 				if got.Class != p.Class || !slices.Equal(got.Probabilities, p.Probabilities) {
-					t.Errorf("%s is %+v, want %+v", what, got.Prediction, p)
+					t.Errorf("%s: prediction %+v, want %+v", what, got.Prediction, p)
 				}
 			}
 			if r.Now.Total != p.Total || r.Now.PosteriorVersion != 0 {
-				t.Errorf("now: %+v", r.Now.Prediction)
+				t.Errorf("current prediction %+v, want total %v and version 0", r.Now.Prediction, p.Total)
 			}
 			out = e.Step(labels)
 			for i, l := range out.Labelled {
 				if l.Predicted != s.m.Classes[out.Heads[1].Scores[i].Class] {
-					t.Errorf("label %d: predicted %s", i, l.Predicted)
+					t.Errorf("label %d: predicted %s, want %s", i, l.Predicted, s.m.Classes[out.Heads[1].Scores[i].Class])
 				}
 			}
 			return
@@ -123,10 +125,10 @@ func TestFallbackSettings(t *testing.T) {
 		}
 		plain, _ := pipeline.Config{Fallback: -1}.WithDefaults()
 		if got := string(cfg.Settings()); got != strings.Replace(string(plain.Settings()), `"fallback":0,`, `"fallback":`+want+",", 1) {
-			t.Errorf("%v: %q", fallback, got)
+			t.Errorf("fallback %v: settings %s, want \"fallback\":%s", fallback, got, want)
 		}
 	}
 	if _, err := (pipeline.Config{Fallback: math.NaN()}).WithDefaults(); err == nil {
-		t.Error("NaN is accepted")
+		t.Error("a fallback of NaN is accepted, want an error")
 	}
 }

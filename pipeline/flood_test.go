@@ -18,8 +18,8 @@ import (
 // smallBounds are bounds that a flood reaches within a few windows.
 var smallBounds = pipeline.Config{MaxPending: 64, MaxWaitingLabels: 256, MaxWaitingEdges: 1024}
 
-// town is a stream of honest events, a function of the window's number: nodes
-// that name each other, and labels one window later.
+// town is a stream of honest events, each window a function of its number: nodes that name
+// earlier ones, and labels one window later.
 type town struct{ m *model.Model }
 
 func (h town) id(window int64, i int) event.ID {
@@ -46,7 +46,7 @@ func (h town) window(number int64) *event.Window {
 	return w
 }
 
-// flood adds the events that take the most memory to windows, and counts them.
+// flood adds events that take much memory to windows, and counts them.
 type flood struct {
 	rng                   *rand.Rand
 	in                    int // dimension of the features
@@ -56,8 +56,8 @@ type flood struct {
 
 var megabyte = strings.Repeat("é", 1<<19)
 
-// fresh returns an id that no node has or will have. Like a decoder's, it may be a small
-// part of a large block of memory.
+// fresh returns an id that no node has or will have. Like a decoder's strings, it may be a
+// small part of a large block of memory.
 func (f *flood) fresh() event.ID {
 	f.serial++
 	switch n := f.rng.IntN(1000); {
@@ -71,10 +71,12 @@ func (f *flood) fresh() event.ID {
 	return event.ID{Str: fmt.Sprintf("%10d%s", f.serial, megabyte[:8<<10])[:10]}
 }
 
+// pour adds a flood to a window: known nodes that name unknown ones, with any times and
+// numbers; labels of unknown nodes; and records that cannot be decoded.
 func (f *flood) pour(w *event.Window) {
 	times := []int64{0, math.MinInt64, math.MaxInt64, -1, 884_541_340_800_000} // the last in the year 30000
 	sizes := []float32{1, 1e6, 1e38, -1e38, math.MaxFloat32, math.SmallestNonzeroFloat32}
-	for i := range 20 { // the same nodes, again and again
+	for i := range 20 { // the same nodes in every window
 		n := event.Node{Origin: &event.Origin{}, ID: event.ID{Num: int64(i)}, Time: times[f.rng.IntN(len(times))]}
 		for range f.in {
 			n.Dense = append(n.Dense, sizes[f.rng.IntN(len(sizes))]*f.rng.Float32())
@@ -88,7 +90,7 @@ func (f *flood) pour(w *event.Window) {
 	}
 	for i := range 100 {
 		o := &event.Origin{Value: make([]byte, 1<<f.rng.IntN(10)), Headers: make([]event.Header, f.rng.IntN(10))}
-		if i%20 == 0 && w.Number%40 <= 20 { // few long records at times, many short ones at others
+		if i%20 == 0 && w.Number%40 <= 20 { // long records in half of the windows
 			o.Value = make([]byte, 100<<10)
 		}
 		w.Labels = append(w.Labels, event.Label{Origin: o, Node: f.fresh(), Time: times[f.rng.IntN(len(times))]})
@@ -98,7 +100,7 @@ func (f *flood) pour(w *event.Window) {
 	}
 }
 
-// live returns the bytes of live heap.
+// live returns the size of the live heap in bytes.
 func live() int {
 	var m runtime.MemStats
 	runtime.GC()
@@ -112,14 +114,8 @@ func live() int {
 func TestFlood(t *testing.T) {
 	m := randomModel(t, rand.New(rand.NewPCG(1, 2)))
 	h := town{m}
-	calm, err := pipeline.New(m, smallBounds)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := pipeline.New(m, smallBounds)
-	if err != nil {
-		t.Fatal(err)
-	}
+	calm := newEngine(t, m, smallBounds)
+	e := newEngine(t, m, smallBounds)
 	f := &flood{rng: rand.New(rand.NewPCG(3, 4)), in: m.Encoder.In()}
 	full, windows := int64(20), int64(200)
 	if testing.Short() {
@@ -136,10 +132,10 @@ func TestFlood(t *testing.T) {
 		out := e.Step(w)
 		honest := out.Predictions[:len(want.Predictions)]
 		if diff := cmp.Diff(want.Predictions, honest); diff != "" {
-			t.Fatalf("window %d: honest nodes are served otherwise in a flood:\n%s", number, diff)
+			t.Fatalf("window %d: predictions of honest nodes differ in a flood (-want +got)\n%s", number, diff)
 		}
 		if diff := cmp.Diff(want.Labelled, out.Labelled); diff != "" {
-			t.Fatalf("window %d: honest labels are joined otherwise in a flood:\n%s", number, diff)
+			t.Fatalf("window %d: honest labels are joined differently in a flood (-want +got)\n%s", number, diff)
 		}
 		for _, p := range out.Predictions {
 			sound(t, p)
@@ -150,7 +146,7 @@ func TestFlood(t *testing.T) {
 		dropped += out.Counts.EdgesDropped
 		last = out.Levels
 		if last.Pending > smallBounds.MaxPending || last.WaitingEdges > smallBounds.MaxWaitingEdges || last.WaitingLabels > smallBounds.MaxWaitingLabels {
-			t.Fatalf("window %d: %+v", number, last)
+			t.Fatalf("window %d: levels %+v are beyond the bounds", number, last)
 		}
 		if number == full {
 			atBound = live()
@@ -161,34 +157,35 @@ func TestFlood(t *testing.T) {
 	// current window and the honest nodes.
 	const most = 3 << 19
 	if atBound-before > most || end-before > most {
-		t.Errorf("%d KiB at the bounds, %d KiB at %d times as much", (atBound-before)>>10, (end-before)>>10, windows/full)
+		t.Errorf("the heap grew by %d KiB until the bounds and by %d KiB in %d times as many windows, want at most %d", (atBound-before)>>10, (end-before)>>10, windows/full, most>>10)
 	}
-	t.Logf("%d KiB at the bounds, %d KiB at %d times as much", (atBound-before)>>10, (end-before)>>10, windows/full)
+	t.Logf("the heap grew by %d KiB until the bounds and by %d KiB in %d times as many windows", (atBound-before)>>10, (end-before)>>10, windows/full)
 	if dropped+last.WaitingEdges != f.edges {
-		t.Errorf("%d edges dropped and %d waiting, of %d", dropped, last.WaitingEdges, f.edges)
+		t.Errorf("%d edges dropped and %d waiting, want %d together", dropped, last.WaitingEdges, f.edges)
 	}
 	if got[event.OrphanLabel]+last.WaitingLabels != f.labels || got[event.Undecodable] != f.poison || len(got) != 2 {
-		t.Errorf("refused %v with %d labels waiting, of %d labels and %d poisoned records", got, last.WaitingLabels, f.labels, f.poison)
+		t.Errorf("refused %v and %d labels waiting, want all of %d labels and %d poisoned records", got, last.WaitingLabels, f.labels, f.poison)
 	}
 	runtime.KeepAlive(e)
 }
 
-// sound checks that a prediction is valid.
+// sound fails unless a prediction has probabilities that sum to 1, and finite
+// uncertainties.
 func sound(t *testing.T, p event.Prediction) {
 	t.Helper()
 	sum := 0.0
 	for _, q := range p.Probabilities {
 		if !(q >= 0 && q <= 1) {
-			t.Fatalf("%+v", p)
+			t.Fatalf("probability %v in %+v", q, p)
 		}
 		sum += float64(q)
 	}
 	if math.Abs(sum-1) > 1e-4 {
-		t.Fatalf("probabilities of sum %v: %+v", sum, p)
+		t.Fatalf("probabilities sum to %v, want 1: %+v", sum, p)
 	}
 	for _, x := range []float32{p.Confidence, p.Total, p.Aleatoric, p.Epistemic} {
 		if !(x >= 0 && x <= math.MaxFloat32) {
-			t.Fatalf("%+v", p)
+			t.Fatalf("confidence or uncertainty %v in %+v", x, p)
 		}
 	}
 }
@@ -197,10 +194,7 @@ func sound(t *testing.T, p event.Prediction) {
 // the posterior stays finite when their labels are learned.
 func TestNumbersBeyondFloat32(t *testing.T) {
 	m := randomModel(t, rand.New(rand.NewPCG(1, 2)))
-	e, err := pipeline.New(m, pipeline.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := newEngine(t, m, pipeline.Config{})
 	h := town{m}
 	for number := range int64(50) {
 		w := h.window(number)
@@ -220,23 +214,26 @@ func TestNumbersBeyondFloat32(t *testing.T) {
 		for _, head := range out.Heads {
 			for _, s := range head.Scores {
 				if !(s.LogLoss >= 0 && s.LogLoss <= math.MaxFloat64) || !(s.Brier >= 0) {
-					t.Fatalf("window %d, head %s: %+v", number, head.Name, s)
+					t.Fatalf("window %d, head %s: score %+v is not finite", number, head.Name, s)
 				}
 			}
 			if math.IsNaN(head.Step) {
-				t.Fatalf("window %d: head %s moved by NaN", number, head.Name)
+				t.Fatalf("window %d: the step of head %s is NaN", number, head.Name)
 			}
 		}
 		if number%20 == 0 {
 			// Overflowed sums do not prevent restoring.
-			if e, _, err = restore(m, e.Config(), snapshotOf(t, e, nil)); err != nil {
+			restored, _, err := restore(m, e.Config(), snapshotOf(t, e, nil))
+			if err != nil {
 				t.Fatalf("window %d: %v", number, err)
 			}
+			e = restored
 		}
 	}
 }
 
-// TestDelayOfAnyTimes: event times may be any integers.
+// TestDelayOfAnyTimes: the delay of a label is saturated to int64, since event times may be
+// any integers, and 0 if a time is not given.
 func TestDelayOfAnyTimes(t *testing.T) {
 	for _, c := range []struct{ arrival, label, want int64 }{
 		{1, 3, 2},
@@ -247,16 +244,13 @@ func TestDelayOfAnyTimes(t *testing.T) {
 		{1, math.MinInt64, math.MinInt64},
 		{0, math.MinInt64, 0},
 	} {
-		e, err := pipeline.New(smallModel(t), pipeline.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := newEngine(t, smallModel(t), pipeline.Config{})
 		out := e.Step(&event.Window{
 			Nodes:  []event.Node{{Origin: &event.Origin{}, Dense: []float32{1, 0}, Time: c.arrival}},
 			Labels: []event.Label{{Origin: &event.Origin{}, Class: "red", Time: c.label}},
 		})
 		if got := out.Labelled[0].Delay; got != c.want {
-			t.Errorf("from %d to %d: %d, want %d", c.arrival, c.label, got, c.want)
+			t.Errorf("delay from %d to %d is %d, want %d", c.arrival, c.label, got, c.want)
 		}
 	}
 }
@@ -270,14 +264,8 @@ func TestHub(t *testing.T) {
 	}
 	m := smallModel(t)
 	h := town{m}
-	calm, err := pipeline.New(m, pipeline.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := pipeline.New(m, smallBounds)
-	if err != nil {
-		t.Fatal(err)
-	}
+	calm := newEngine(t, m, pipeline.Config{})
+	e := newEngine(t, m, smallBounds)
 	hub := event.ID{Str: "hub"}
 	const windows = 20
 	next := int64(0)
@@ -293,10 +281,10 @@ func TestHub(t *testing.T) {
 		}
 		out := e.Step(w)
 		if diff := cmp.Diff(want.Predictions, out.Predictions[:len(want.Predictions)]); diff != "" {
-			t.Fatalf("window %d: %s", number, diff)
+			t.Fatalf("window %d: predictions differ beside a hub (-want +got)\n%s", number, diff)
 		}
 		if out.Counts.Edges < edges/windows {
-			t.Fatalf("window %d: %d edges", number, out.Counts.Edges)
+			t.Fatalf("window %d: %d edges were added, want at least %d", number, out.Counts.Edges, edges/windows)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // TestIntegers: integers behaves as a map for ids in any order, and its list is at most a
-// few times as long as the number of ids.
+// few times as long as the number of ids, whatever ids a producer sends.
 func TestIntegers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	m, want := integers{sparse: make(map[int64]int32)}, map[int64]int32{}
@@ -29,17 +29,17 @@ func TestIntegers(t *testing.T) {
 			continue
 		}
 		if _, known := m.get(id); known {
-			t.Fatalf("%d is there before it came", id)
+			t.Fatalf("id %d is known before it was put", id)
 		}
 		m.put(id, v)
 		want[id] = v
 		if len(m.dense) > 4*(len(want)+1024) {
-			t.Fatalf("a list of %d for %d ids", len(m.dense), len(want))
+			t.Fatalf("the list has %d entries for %d ids, want at most %d", len(m.dense), len(want), 4*(len(want)+1024))
 		}
 	}
 	for id, v := range want {
 		if got, known := m.get(id); !known || got != v {
-			t.Errorf("%d is %d (%v), want %d", id, got, known, v)
+			t.Errorf("get(%d) = %d, %v, want %d", id, got, known, v)
 		}
 	}
 }

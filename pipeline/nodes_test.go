@@ -7,14 +7,11 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// TestSurroundings: the outcome of a label has the class served and the number of
-// neighbours that arrived before the node, of the stream or as context. Later ones do not
-// count.
+// TestSurroundings: with a label, the outcome has the class that was served, and the number
+// of neighbours that arrived before the node, with and without context nodes. Later
+// neighbours do not count.
 func TestSurroundings(t *testing.T) {
-	e, err := pipeline.New(smallModel(t), pipeline.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := newEngine(t, smallModel(t), pipeline.Config{})
 	var offset int64
 	for i, text := range []string{
 		"node 1 x=1,0 context\nnode 2 x=0,1",

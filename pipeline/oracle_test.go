@@ -16,18 +16,15 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// TestEngineIsAlgorithm1 compares the engine with the paper's Algorithm 1 as written, which
-// encodes the whole graph from scratch for every batch.
+// TestEngineIsAlgorithm1 compares the engine with the paper's Algorithm 1, which encodes
+// the whole graph from scratch for every batch.
 func TestEngineIsAlgorithm1(t *testing.T) {
 	for _, seed := range []uint64{1, 2, 3} {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0))
 			m := randomModel(t, rng)
 			cfg := pipeline.Config{Update: posterior.Config{Lambda: .95, Eta: .7, Beta: .02, Clip: .2, Epsilon: 1e-8}}
-			e, err := pipeline.New(m, cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := newEngine(t, m, cfg)
 			plain := newAlgorithm1(m, cfg.Update)
 			for number := range int64(25) {
 				w, batch := randomBatch(rng, m, plain)
@@ -37,23 +34,23 @@ func TestEngineIsAlgorithm1(t *testing.T) {
 				for i, p := range got.Predictions {
 					for c, q := range p.Probabilities {
 						if math.Abs(float64(q)-want[i][c]) > 2e-5 {
-							t.Fatalf("window %d, node %v, class %d: %v, Algorithm 1 gives %v", number, p.Node, c, q, want[i][c])
+							t.Fatalf("window %d, node %v, class %d: probability %v, want %v of Algorithm 1", number, p.Node, c, q, want[i][c])
 						}
 					}
 				}
 				if len(got.Labelled) != len(batch.labels) {
-					t.Fatalf("window %d: %d labels joined of %d", number, len(got.Labelled), len(batch.labels))
+					t.Fatalf("window %d: %d labels were joined, want %d", number, len(got.Labelled), len(batch.labels))
 				}
 			}
 		})
 	}
 }
 
-// batch is D_t on G_t.
+// batch is a batch D_t and the edges that it adds to the graph G_t.
 type batch struct {
 	x      [][]float32
-	edges  [][2]int32 // to nodes before, or in the batch
-	labels []int      // of all of its nodes
+	edges  [][2]int32 // to earlier nodes, or nodes of the batch
+	labels []int      // of every node of the batch
 }
 
 // algorithm1 is Algorithm 1 of the paper, in its order and notation.
@@ -192,15 +189,12 @@ func randomBatch(rng *rand.Rand, m *model.Model, a *algorithm1) (*event.Window, 
 	return w, b
 }
 
-// TestSameWindowsSameBits steps two engines through the same windows.
+// TestSameWindowsSameBits: two engines that step the same windows have the same outcomes.
 func TestSameWindowsSameBits(t *testing.T) {
 	outcomes := func() (all []*event.Outcome) {
 		rng := rand.New(rand.NewPCG(7, 7))
 		m := randomModel(t, rng)
-		e, err := pipeline.New(m, pipeline.Config{Update: posterior.DefaultConfig()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := newEngine(t, m, pipeline.Config{Update: posterior.DefaultConfig()})
 		a := newAlgorithm1(m, posterior.DefaultConfig())
 		for number := range int64(20) {
 			w, b := randomBatch(rng, m, a)
@@ -215,14 +209,11 @@ func TestSameWindowsSameBits(t *testing.T) {
 	}
 }
 
-// TestChain: the hash depends on predictions, on what is learned, and on the cuts of
-// windows.
+// TestChain: the hash depends on predictions, on what is learned, on refusals and on where
+// windows are cut.
 func TestChain(t *testing.T) {
 	chain := func(windows ...string) event.Hash {
-		e, err := pipeline.New(smallModel(t), pipeline.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := newEngine(t, smallModel(t), pipeline.Config{})
 		var offset int64
 		var out *event.Outcome
 		for i, text := range windows {
@@ -249,20 +240,20 @@ func TestChain(t *testing.T) {
 			t.Errorf("%s and %s have the same hash", name, other)
 		}
 		if h != chain(windows...) {
-			t.Errorf("%s has two hashes", name)
+			t.Errorf("%s has different hashes when repeated", name)
 		}
 		seen[h] = name
 	}
 }
 
-// TestConfigErrors: the error for an invalid configuration names the field and the remedy.
+// TestConfigErrors: New refuses invalid settings.
 func TestConfigErrors(t *testing.T) {
 	for _, cfg := range []pipeline.Config{
 		{MaxPending: -1},
 		{Update: posterior.Config{Lambda: 2, Eta: 1, Clip: 1}},
 	} {
 		if _, err := pipeline.New(smallModel(t), cfg); err == nil {
-			t.Errorf("%+v is accepted", cfg)
+			t.Errorf("%+v is accepted, want an error", cfg)
 		}
 	}
 }

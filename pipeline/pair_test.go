@@ -40,15 +40,15 @@ func promote(model string) event.Command {
 	return event.Command{Origin: &event.Origin{Topic: "commands"}, Name: event.Promote, Model: model}
 }
 
-// TestPair: whichever model serves or is promoted, each has the state that it has alone. A
-// promotion takes effect from the next window on.
+// TestPair: whichever model serves or is promoted, each has the outcomes that it has alone,
+// except for the promotion. A promotion takes effect from the next window on.
 func TestPair(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	a, b := twoModels(t, rng)
 	cfg := pipeline.Config{Samples: 2, MaxPending: 40}
 	pair := newPair(t, cfg, a, b)
 	alone := map[string]*pipeline.Engine{a.ID: newEngine(t, a, cfg), b.ID: newEngine(t, b, cfg)}
-	l := &randomStream{rng: rng, m: a, x: map[event.ID][]float32{}}
+	l := newRandomStream(rng, a)
 	serves, behind := a.ID, b.ID
 	promotions := 0
 	for range 120 {
@@ -69,21 +69,21 @@ func TestPair(t *testing.T) {
 			t.Fatalf("window %d (-want +got)\n%s", w.Number, cmp.Diff(want, got))
 		}
 		if id := pair.Serving().Model().ID; id != serves || pair.Shadow().Model().ID != behind {
-			t.Fatalf("model %s serves, want %s", id, serves)
+			t.Fatalf("model %s serves and %s is in the shadow, want %s and %s", id, pair.Shadow().Model().ID, serves, behind)
 		}
 	}
 	if promotions < 10 {
-		t.Errorf("%d promotions", promotions)
+		t.Errorf("%d promotions, want at least 10", promotions)
 	}
 }
 
-// TestPairReplaysWithoutTheOther: an engine that replays, alone, windows of a pair accepts
-// and refuses commands as the pair did, and has its own chain.
+// TestPairReplaysWithoutTheOther: an engine that replays windows of a pair without the
+// other model accepts and refuses the same commands, and has the chain of its model.
 func TestPairReplaysWithoutTheOther(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	a, b := twoModels(t, rng)
 	both, second := newPair(t, pipeline.Config{Samples: 2}, a, b), newPair(t, pipeline.Config{Samples: 2}, b)
-	l := &randomStream{rng: rng, m: a, x: map[event.ID][]float32{}}
+	l := newRandomStream(rng, a)
 	for i := range 20 {
 		w := l.window()
 		if i == 7 || i == 11 {
@@ -97,7 +97,7 @@ func TestPairReplaysWithoutTheOther(t *testing.T) {
 		second.AssignRoles(serves, shadow)
 		got := second.Step(w)
 		if got.Promoted != want.Promoted {
-			t.Errorf("window %d: promotes %q, want %q", i, got.Promoted, want.Promoted)
+			t.Errorf("window %d: promoted %q, want %q", i, got.Promoted, want.Promoted)
 		}
 		if diff := cmp.Diff(want.Refused, got.Refused); diff != "" {
 			t.Errorf("window %d: refusals (-want +got)\n%s", i, diff)
@@ -107,21 +107,23 @@ func TestPairReplaysWithoutTheOther(t *testing.T) {
 			of = want.Shadow
 		}
 		if got.Chain != of.Chain {
-			t.Fatalf("window %d: another chain", i)
+			t.Fatalf("window %d: chain %x, want %x", i, got.Chain, of.Chain)
 		}
 	}
 	if both.Serving().Model() != b {
-		t.Errorf("model %s serves at the end", both.Serving().Model().ID)
+		t.Errorf("model %s serves at the end, want %s", both.Serving().Model().ID, b.ID)
 	}
 }
 
+// TestPromotionsRefused: only the model in the shadow can be promoted. Promoting the one
+// that serves does nothing and is not an error. Commands stay in the window.
 func TestPromotionsRefused(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	a, b := twoModels(t, rng)
 	for _, c := range []struct {
 		pair  *pipeline.Pair
 		model string
-		want  string // "" for taken
+		want  string // in the detail of the refusal; "" for none
 	}{
 		{newPair(t, pipeline.Config{}, a), b.ID, "no model in the shadow"},
 		{newPair(t, pipeline.Config{}, a), a.ID, ""},
@@ -133,19 +135,21 @@ func TestPromotionsRefused(t *testing.T) {
 		out := c.pair.Step(w)
 		if c.want == "" {
 			if len(out.Refused) != 0 {
-				t.Errorf("%s: refused: %s", c.model, out.Refused[0].Detail)
+				t.Errorf("promoting %s: refused: %s", c.model, out.Refused[0].Detail)
 			}
 			continue
 		}
 		if len(out.Refused) != 1 || out.Refused[0].Reason != event.ImpossibleCommand || !strings.Contains(out.Refused[0].Detail, c.want) || out.Promoted != "" {
-			t.Errorf("%s: %+v, want a refusal with %q", c.model, out.Refused, c.want)
+			t.Errorf("promoting %s: %+v, want a refusal with %q", c.model, out.Refused, c.want)
 		}
 		if len(w.Commands) != 1 {
-			t.Error("the window's commands are gone")
+			t.Errorf("the window has %d commands after the step, want 1", len(w.Commands))
 		}
 	}
 }
 
+// TestModelsThatCannotRunTogether: two models of a pair must have different ids, and the
+// same classes and features.
 func TestModelsThatCannotRunTogether(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	a, b := twoModels(t, rng)
@@ -157,19 +161,20 @@ func TestModelsThatCannotRunTogether(t *testing.T) {
 		other := *b
 		spoil(&other)
 		if _, err := pipeline.NewPair(pipeline.Config{}, a, &other); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %q", err, want)
+			t.Errorf("got error %v, want one with %q", err, want)
 		}
 	}
 }
 
-// TestPairSnapshot: from a snapshot of two engines, both or one can be restored.
+// TestPairSnapshot: from a snapshot of two engines both can be restored, in either role, or
+// only one of them.
 func TestPairSnapshot(t *testing.T) {
 	for seed := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, 8))
 		a, b := twoModels(t, rng)
 		cfg := pipeline.Config{Samples: 2, BFloat16: seed%2 == 1}
 		pair := newPair(t, cfg, a, b)
-		l := &randomStream{rng: rng, m: a, x: map[event.ID][]float32{}}
+		l := newRandomStream(rng, a)
 		step := func(e interface {
 			Step(*event.Window) *event.Outcome
 		}, w *event.Window,
@@ -206,7 +211,7 @@ func TestPairSnapshot(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			if meta["worker"] != "its own" || len(meta) != 1 {
-				t.Errorf("%s: meta %v", name, meta)
+				t.Errorf("%s: metadata %v, want that of Snapshot only", name, meta)
 			}
 			for i, w := range later {
 				got, want := step(restored, w), outcomes[i]
@@ -215,21 +220,21 @@ func TestPairSnapshot(t *testing.T) {
 				}
 				of := slices.IndexFunc([]*event.Outcome{want, want.Shadow}, func(o *event.Outcome) bool { return o.Model == got.Model })
 				if chain := []event.Hash{want.Chain, want.Shadow.Chain}[of]; got.Chain != chain {
-					t.Fatalf("%s: window %d: another chain", name, w.Number)
+					t.Fatalf("%s: window %d: chain %x, want %x", name, w.Number, got.Chain, chain)
 				}
 			}
 		}
 		third := *a
 		third.ID = "third"
 		if _, _, err := pipeline.RestorePair(cfg, bytes.NewReader(file.Bytes()), int64(file.Len()), a, &third); !errors.Is(err, pipeline.ErrNotThere) {
-			t.Errorf("a model that is not there: %v", err)
+			t.Errorf("a model that the snapshot does not have: got %v, want ErrNotThere", err)
 		}
 		one := newPair(t, cfg, a)
 		single := one.Snapshot(nil)
 		alone, err := io.ReadAll(single)
 		single.Close()
 		if err != nil || !bytes.Equal(alone, snapshotOf(t, newEngine(t, a, cfg), nil)) {
-			t.Errorf("the snapshot of one has other bytes than the engine's (%v)", err)
+			t.Errorf("a pair of one model is saved as other bytes than its engine (%v)", err)
 		}
 	}
 }
@@ -239,7 +244,7 @@ func TestDamagedPair(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	a, b := twoModels(t, rng)
 	pair := newPair(t, pipeline.Config{Samples: 2}, a, b)
-	l := &randomStream{rng: rng, m: a, x: map[event.ID][]float32{}}
+	l := newRandomStream(rng, a)
 	for range 20 {
 		pair.Step(l.window())
 	}
@@ -257,10 +262,10 @@ func TestDamagedPair(t *testing.T) {
 			bad[rng.IntN(len(bad))] ^= 1 << rng.IntN(8)
 		}
 		if _, _, err := pipeline.RestorePair(pipeline.Config{Samples: 2}, bytes.NewReader(bad), int64(len(bad)), a, b); !errors.Is(err, pipeline.ErrDamaged) {
-			t.Fatalf("error %v, want one of damage", err)
+			t.Fatalf("got error %v, want ErrDamaged", err)
 		}
 	}
 	if _, _, err := pipeline.Restore(a, pipeline.Config{Samples: 2}, bytes.NewReader(file), int64(len(file))); !errors.Is(err, pipeline.ErrDamaged) {
-		t.Errorf("one engine of a snapshot of two: %v", err)
+		t.Errorf("restoring one engine from a snapshot of two: got %v, want ErrDamaged", err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
-// addPool adds an untrained pool of the default heads to a model.
+// addPool adds a pool of the default heads, without training rows, to a model.
 func addPool(t testing.TB, m *model.Model, sparse bool) {
 	t.Helper()
 	traits := pool.Traits{Density: 1, Negative: true}
@@ -32,25 +32,27 @@ func addPool(t testing.TB, m *model.Model, sparse bool) {
 	m.Pool, m.PoolState = &spec, p.AppendState(nil)
 }
 
-// oracle uses the pool as the engine should, on its own graph, without increments.
+// oracle serves and learns with a pool as the engine should. It computes everything from
+// its own copy of the graph.
 type oracle struct {
-	m    *model.Model
-	pool *pool.Pool
-	x    []gnn.Vector
-	near [][]int32
-	y    []int32
-	made map[int32]servedRow
+	m      *model.Model
+	pool   *pool.Pool
+	x      []gnn.Vector
+	near   [][]int32
+	y      []int32
+	served map[int32]servedRow
 }
 
+// servedRow is what is kept of a served node until its label comes.
 type servedRow struct {
-	said, labelled, second []float32
-	z                      []float32
+	logProbs, labelled, second []float32
+	z                          []float32
 }
 
 func (o *oracle) Degree(v int32) int         { return len(o.near[v]) }
 func (o *oracle) Neighbours(v int32) []int32 { return o.near[v] }
 
-// around builds the neighbourhood's features and labels from scratch.
+// around computes the features and labels of all nodes' neighbourhoods from scratch.
 func (o *oracle) around() *neighbourhood.Features {
 	s := neighbourhood.New(o, *o.m.Pool, o.m.Shape())
 	for v, x := range o.x {
@@ -64,6 +66,7 @@ func (o *oracle) around() *neighbourhood.Features {
 	return s
 }
 
+// embed encodes the whole graph, and returns the rows of some nodes.
 func (o *oracle) embed(nodes []int32) posterior.Rows {
 	var src, dst []int32
 	for v, list := range o.near {
@@ -80,7 +83,7 @@ func (o *oracle) embed(nodes []int32) posterior.Rows {
 	return rows
 }
 
-// serve predicts nodes, each by itself.
+// serve returns the probabilities of nodes, each predicted by itself.
 func (o *oracle) serve(nodes []int32) (p [][]float64) {
 	s := o.around()
 	for _, v := range nodes {
@@ -88,11 +91,11 @@ func (o *oracle) serve(nodes []int32) (p [][]float64) {
 		s.Reset(&rows)
 		s.Append(&rows, v)
 		rows.Embedded = o.embed([]int32{v})
-		said := make([]float32, o.pool.LogProbsPerRow())
-		o.pool.Predict(rows, said)
-		o.made[v] = servedRow{said, rows.Labelled, rows.Second, rows.Embedded.Z}
+		logProbs := make([]float32, o.pool.LogProbsPerRow())
+		o.pool.Predict(rows, logProbs)
+		o.served[v] = servedRow{logProbs, rows.Labelled, rows.Second, rows.Embedded.Z}
 		var row []float64
-		for _, x := range said[:len(o.m.Classes)] {
+		for _, x := range logProbs[:len(o.m.Classes)] {
 			row = append(row, math.Exp(float64(x)))
 		}
 		p = append(p, row)
@@ -100,7 +103,7 @@ func (o *oracle) serve(nodes []int32) (p [][]float64) {
 	return p
 }
 
-// learn learns the labels of nodes. Those of context nodes have been set before.
+// learn learns the labels of served nodes. Labels of context nodes must be in y before.
 func (o *oracle) learn(nodes, labels []int32) {
 	var b pool.Batch
 	for i, v := range nodes {
@@ -110,8 +113,8 @@ func (o *oracle) learn(nodes, labels []int32) {
 	s.Reset(&b.Rows)
 	for _, v := range nodes {
 		s.AppendFeatures(&b.Rows, v)
-		r := o.made[v]
-		b.LogProbs, b.Labelled, b.Second = append(b.LogProbs, r.said...), append(b.Labelled, r.labelled...), append(b.Second, r.second...)
+		r := o.served[v]
+		b.LogProbs, b.Labelled, b.Second = append(b.LogProbs, r.logProbs...), append(b.Labelled, r.labelled...), append(b.Second, r.second...)
 		b.Embedded.Z, b.Embedded.Tau = append(b.Embedded.Z, r.z...), append(b.Embedded.Tau, o.m.Temperature.At(r.z))
 	}
 	b.Labels = labels
@@ -120,8 +123,8 @@ func (o *oracle) learn(nodes, labels []int32) {
 }
 
 // TestEngineServesThePool compares the engine with package pool, given rows computed from
-// the whole graph: arrivals with edges back and forth, context nodes with labels, and
-// labels that come at once, late or never.
+// the whole graph. Nodes name earlier nodes, some are context nodes with labels, and labels
+// come at once, later or never.
 func TestEngineServesThePool(t *testing.T) {
 	for _, sparse := range []bool{true, false} {
 		rng := rand.New(rand.NewPCG(7, 7))
@@ -131,12 +134,12 @@ func TestEngineServesThePool(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := &oracle{m: m, pool: p, made: map[int32]servedRow{}}
+		o := &oracle{m: m, pool: p, served: map[int32]servedRow{}}
 		e := newEngine(t, m, pipeline.Config{})
 		var waiting []int32
 		for number := range int64(40) {
 			w := &event.Window{Number: number}
-			var asked []int32
+			var arrived []int32
 			first := int32(len(o.x))
 			for range 1 + rng.IntN(5) {
 				v := int32(len(o.x))
@@ -156,14 +159,14 @@ func TestEngineServesThePool(t *testing.T) {
 				}
 				w.Nodes = append(w.Nodes, n)
 				if !n.Context {
-					asked = append(asked, v)
+					arrived = append(arrived, v)
 				}
 			}
 			var nodes, labels []int32
 			tell := func(v, y int32) {
 				w.Labels = append(w.Labels, event.Label{Origin: &event.Origin{}, Node: event.ID{Num: int64(v)}, Index: y})
 			}
-			waiting = append(waiting, asked...)
+			waiting = append(waiting, arrived...)
 			for len(waiting) > 0 && rng.IntN(4) > 0 {
 				v, y := waiting[0], rng.Int32N(3)
 				waiting = waiting[1:]
@@ -180,15 +183,15 @@ func TestEngineServesThePool(t *testing.T) {
 				}
 			}
 			got := e.Step(w)
-			for i, want := range o.serve(asked) {
+			for i, want := range o.serve(arrived) {
 				for c, q := range got.Predictions[i].Probabilities {
 					if math.Abs(float64(q)-want[c]) > 1e-4 {
-						t.Fatalf("sparse %t, window %d, node %d, class %d: %v, the pool says %v", sparse, number, asked[i], c, q, want[c])
+						t.Fatalf("sparse %t, window %d, node %d, class %d: probability %v, want %v", sparse, number, arrived[i], c, q, want[c])
 					}
 				}
 				u := got.Predictions[i]
 				if u.Total < 0 || u.Epistemic < 0 || u.Aleatoric < 0 || math.Abs(float64(u.Total-u.Epistemic-u.Aleatoric)) > 1e-6 {
-					t.Fatalf("uncertainty %+v", u)
+					t.Fatalf("prediction %+v, want a total uncertainty that is the sum of its parts", u)
 				}
 			}
 			for v, y := range known {
@@ -199,43 +202,43 @@ func TestEngineServesThePool(t *testing.T) {
 			}
 		}
 		if s := e.Summaries()[0]; s.Head != "pool" || s.Total().Labels == 0 {
-			t.Errorf("%+v", s)
+			t.Errorf("first summary %+v, want the pool's, with labels", s)
 		}
 		if v := e.Pooled(); len(v.Heads) != len(v.Weights) || len(v.Compatibility) != 9 || v.Weights[1] == o.pool.Config().Weights.Total {
-			t.Errorf("%+v", v)
+			t.Errorf("pool report %+v, want a weight that was learned for each head, and 9 compatibilities", v)
 		}
 	}
 }
 
-// TestPaperServes: the paper's head serves if the model has no pool or the configuration
-// asks for that head. The error for a missing pool has the remedy.
+// TestPaperServes: the paper's head serves if the model has no pool or the settings ask for
+// that head, with the same bits. The error for a missing pool says what to do.
 func TestPaperServes(t *testing.T) {
 	m := modelOf(t, rand.New(rand.NewPCG(1, 1)), gnn.KindSAGE, 2)
 	plain := newEngine(t, m, pipeline.Config{})
 	if _, err := pipeline.New(m, pipeline.Config{Head: pipeline.HeadPool}); err == nil || !strings.Contains(err.Error(), "--head paper") {
-		t.Errorf("no pool: %v", err)
+		t.Errorf("a pool that the model does not have: got %v, want an error with --head paper", err)
 	}
 	if _, err := pipeline.New(m, pipeline.Config{Head: "best"}); err == nil || !strings.Contains(err.Error(), `"pool" or "paper"`) {
-		t.Errorf("no such head: %v", err)
+		t.Errorf("an unknown head: got %v, want an error with the known ones", err)
 	}
 	addPool(t, m, true)
 	paper, pooled := newEngine(t, m, pipeline.Config{Head: pipeline.HeadPaper}), newEngine(t, m, pipeline.Config{})
 	if settingsOf(plain) != settingsOf(pooled) || !strings.Contains(settingsOf(paper), `"head":"paper"`) {
-		t.Errorf("%v\n%v\n%v", plain.Config(), paper.Config(), pooled.Config())
+		t.Errorf("settings without a pool %s\nwith one %s\nwith one that must not serve %s", settingsOf(plain), settingsOf(pooled), settingsOf(paper))
 	}
-	one := &randomStream{rng: rand.New(rand.NewPCG(2, 2)), m: m, x: map[event.ID][]float32{}}
+	l := newRandomStream(rand.New(rand.NewPCG(2, 2)), m)
 	for range 20 {
-		w := one.window()
+		w := l.window()
 		if a, b := plain.Step(w), paper.Step(w); a.Chain != b.Chain {
-			t.Fatalf("window %d: other bits for a pool that does not serve", w.Number)
+			t.Fatalf("window %d: chain %x with a pool that does not serve, want %x", w.Number, b.Chain, a.Chain)
 		}
 	}
 	if paper.Pooled() != nil {
-		t.Error("the paper's head has a pool")
+		t.Error("Pooled is not nil though the paper's head serves")
 	}
 }
 
-// TestImpossiblePools: states that no engine with a pool can have are rejected, though the
+// TestImpossiblePools: states that no engine with a pool can have are errors even if the
 // checksums are correct.
 func TestImpossiblePools(t *testing.T) {
 	nan := float32(math.NaN())
@@ -247,8 +250,8 @@ func TestImpossiblePools(t *testing.T) {
 			t.Fatal(err)
 		}
 		cases := map[string]func(*safetensors.File){
-			"said": set("pending.said", to(0, nan)),
-			"pool": set("heads.pool", to(0, uint8(0xff))),
+			"log probability": set("pending.said", to(0, nan)),
+			"pool":            set("heads.pool", to(0, uint8(0xff))),
 			"pool long": func(f *safetensors.File) {
 				f.Tensors["heads.pool"] = safetensors.Of(append(f.Tensors["heads.pool"].Data, 0), len(f.Tensors["heads.pool"].Data)+1)
 			},
@@ -276,23 +279,24 @@ func TestImpossiblePools(t *testing.T) {
 		}
 		for name, alter := range cases {
 			if _, _, err := restore(m, cfg, altered(t, whole, alter)); !errors.Is(err, pipeline.ErrDamaged) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("seed %d, %s: %v", seed, name, err)
+				t.Errorf("seed %d, %s: got %v, want one line that wraps ErrDamaged", seed, name, err)
 			}
 		}
 	}
 }
 
-// TestQuestionsOfThePool: queries predict what is then served, and change nothing.
-func TestQuestionsOfThePool(t *testing.T) {
+// TestQueriesOfThePool: with a pool too, Suppose predicts what is then served, and queries
+// change nothing.
+func TestQueriesOfThePool(t *testing.T) {
 	for _, sparse := range []bool{true, false} {
 		rng := rand.New(rand.NewPCG(3, 8))
 		m := modelOf(t, rng, gnn.KindSAGE, 2)
 		addPool(t, m, sparse)
-		asked, other := newEngine(t, m, pipeline.Config{}), newEngine(t, m, pipeline.Config{})
-		l := &randomStream{rng: rng, m: m, x: map[event.ID][]float32{}}
+		queried, other := newEngine(t, m, pipeline.Config{}), newEngine(t, m, pipeline.Config{})
+		l := newRandomStream(rng, m)
 		for range 30 {
 			w := l.window()
-			if got, want := asked.Step(w), other.Step(w); got.Chain != want.Chain {
+			if got, want := queried.Step(w), other.Step(w); got.Chain != want.Chain {
 				t.Fatalf("window %d: queries changed the bits", w.Number)
 			}
 			n := event.Node{Origin: &event.Origin{}, ID: event.ID{Num: 1<<50 + w.Number}, Dense: make([]float32, m.Encoder.In())}
@@ -302,25 +306,25 @@ func TestQuestionsOfThePool(t *testing.T) {
 			for range 6 {
 				n.Neighbours = append(n.Neighbours, l.id())
 			}
-			supposed, known, reason, _ := asked.Suppose(&n)
+			supposed, known, reason, _ := queried.Suppose(&n)
 			if known || reason != "" {
-				t.Fatal("the node is refused")
+				t.Fatalf("node %v: known %v, reason %q, want a new node that is not refused", n.ID, known, reason)
 			}
 			one := &event.Window{Number: l.number, Nodes: []event.Node{n}}
 			l.number++
-			served := asked.Step(one).Predictions[0]
+			served := queried.Step(one).Predictions[0]
 			other.Step(one)
 			for c, p := range supposed.Probabilities {
 				if math.Abs(float64(p-served.Probabilities[c])) > 1e-6 {
-					t.Fatalf("sparse %t, class %d: %v was supposed, %v is served", sparse, c, p, served.Probabilities[c])
+					t.Fatalf("sparse %t, class %d: Suppose gave %v, served is %v", sparse, c, p, served.Probabilities[c])
 				}
 			}
-			r, _ := asked.Node(n.ID)
+			r, _ := queried.Node(n.ID)
 			if math.Abs(float64(r.Now.Confidence-served.Confidence)) > 1e-6 || r.Served == nil || r.Served.Confidence != served.Confidence || r.Now.Heads[0].Head != "pool" {
-				t.Fatalf("%+v, served %+v", r.Now, served)
+				t.Fatalf("current prediction %+v, want the one just served, %+v", r.Now, served)
 			}
 			if len(r.Neighbours) != r.Degree {
-				t.Fatalf("%d influences of %d neighbours", len(r.Neighbours), r.Degree)
+				t.Fatalf("influences of %d neighbours, want %d", len(r.Neighbours), r.Degree)
 			}
 		}
 	}

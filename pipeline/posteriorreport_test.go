@@ -11,8 +11,8 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// TestApart: an engine that saw some nodes has a different posterior from one that never
-// saw them, and the distance of an engine from itself is 0.
+// TestApart: the posterior of an engine that saw some nodes is apart from that of one that
+// never saw them, and not from itself.
 func TestApart(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 61))
 	m := modelOf(t, rng, gnn.KindSAGE, 2)
@@ -38,10 +38,10 @@ func TestApart(t *testing.T) {
 		never.Step(w)
 	}
 	if mean, variance := never.Apart(never); mean != 0 || variance != 0 {
-		t.Errorf("%v and %v from itself", mean, variance)
+		t.Errorf("distances %v of means and %v of variances from itself, want 0", mean, variance)
 	}
 	if mean, variance := saw.Apart(never); mean == 0 || variance == 0 {
-		t.Errorf("%v and %v from one that never saw the nodes", mean, variance)
+		t.Errorf("distances %v of means and %v of variances from an engine without the nodes, want more than 0", mean, variance)
 	}
 }
 
@@ -54,7 +54,7 @@ func TestWithoutDepartures(t *testing.T) {
 	b := snapshotOf(t, e, nil)
 	for _, name := range []string{"departed", "remove"} {
 		if bytes.Contains(b, []byte(name)) {
-			t.Errorf("the snapshot has %s", name)
+			t.Errorf("the snapshot has %q, want no trace of departures", name)
 		}
 	}
 }

@@ -11,7 +11,7 @@ func TestMostProbable(t *testing.T) {
 	for range 2000 {
 		p := make([]float32, 1+rng.IntN(12))
 		for i := range p {
-			p[i] = float32(rng.IntN(4)) / 3 // so that there are equal ones, 0 and 1
+			p[i] = float32(rng.IntN(4)) / 3 // with ties, and with 0 and 1
 		}
 		best := 0
 		for i, x := range p {
@@ -20,7 +20,7 @@ func TestMostProbable(t *testing.T) {
 			}
 		}
 		if got := mostProbable(p); got != best {
-			t.Fatalf("%d is the most probable of %v, want %d", got, p, best)
+			t.Fatalf("mostProbable(%v) = %d, want %d", p, got, best)
 		}
 	}
 }

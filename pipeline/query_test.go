@@ -16,10 +16,11 @@ import (
 
 var kinds = []gnn.Kind{gnn.KindSAGE, gnn.KindGCN, gnn.KindGAT, gnn.KindGIN}
 
-// TestQuestionsChangeNothing: two engines step the same windows, and one is queried in all
-// ways between them, also while a snapshot is read. Both serve and learn the same bits, and
-// so does the engine restored from the snapshot.
-func TestQuestionsChangeNothing(t *testing.T) {
+// TestQueriesChangeNothing: two engines step the same windows, and one of them is queried
+// in all ways between them, also while a snapshot is read. Both serve and learn the same
+// bits, and so does the engine restored from the snapshot. A worker may answer queries at
+// any time because of this.
+func TestQueriesChangeNothing(t *testing.T) {
 	for _, kind := range kinds {
 		for _, depth := range []int{1, 2, 3} {
 			for _, half := range []bool{false, true} {
@@ -27,20 +28,20 @@ func TestQuestionsChangeNothing(t *testing.T) {
 					rng := rand.New(rand.NewPCG(1, uint64(depth)))
 					m := modelOf(t, rng, kind, depth)
 					cfg := pipeline.Config{BFloat16: half, MaxPending: 20}
-					asked, plain := newEngine(t, m, cfg), newEngine(t, m, cfg)
-					l := &randomStream{rng: rng, m: m, x: map[event.ID][]float32{}}
+					queried, plain := newEngine(t, m, cfg), newEngine(t, m, cfg)
+					l := newRandomStream(rng, m)
 					var snapshot *pipeline.Snapshot
 					var since []*event.Window
 					var file []byte
 					for number := range 40 {
 						if number == 20 {
-							snapshot = asked.Snapshot(nil)
+							snapshot = queried.Snapshot(nil)
 						}
-						askAll(asked, l, rng)
+						queryAll(queried, l, rng)
 						w := l.window()
-						a, b := asked.Step(w), plain.Step(w)
+						a, b := queried.Step(w), plain.Step(w)
 						if diff := cmp.Diff(b, a); diff != "" {
-							t.Fatalf("window %d: %s", number, diff)
+							t.Fatalf("window %d (-want +got)\n%s", number, diff)
 						}
 						if snapshot != nil {
 							since = append(since, w)
@@ -66,7 +67,8 @@ func TestQuestionsChangeNothing(t *testing.T) {
 	}
 }
 
-func askAll(e *pipeline.Engine, l *randomStream, rng *rand.Rand) {
+// queryAll makes every kind of query, about random nodes.
+func queryAll(e *pipeline.Engine, l *randomStream, rng *rand.Rand) {
 	for range 5 {
 		e.Node(l.id())
 		x := make([]float32, l.m.Encoder.In())
@@ -78,15 +80,15 @@ func askAll(e *pipeline.Engine, l *randomStream, rng *rand.Rand) {
 	e.PosteriorReport()
 }
 
-// TestSupposeIsWhatIsServed: Suppose predicts what is served when the node arrives in a
-// window of its own, including edges that wait for it.
-func TestSupposeIsWhatIsServed(t *testing.T) {
+// TestSupposePredictsWhatIsServed: Suppose predicts what is served when the node arrives in
+// a window of its own, including edges that wait for it.
+func TestSupposePredictsWhatIsServed(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(string(kind), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(5, 6))
 			m := modelOf(t, rng, kind, 2)
 			e := newEngine(t, m, pipeline.Config{})
-			l := &randomStream{rng: rng, m: m, x: map[event.ID][]float32{}}
+			l := newRandomStream(rng, m)
 			compared := 0
 			for range 60 {
 				w := l.window()
@@ -117,43 +119,45 @@ func TestSupposeIsWhatIsServed(t *testing.T) {
 				}
 				compared++
 				if diff := cmp.Diff(out.Predictions[0], want.Prediction); diff != "" {
-					t.Fatalf("served, then supposed: %s", diff)
+					t.Fatalf("prediction of Suppose (-served +supposed)\n%s", diff)
 				}
 				r, ok := e.Node(want.Node)
 				if !ok || r.Degree != want.Degree || r.Served == nil {
-					t.Fatalf("the node has %+v, supposed were %d edges", r, want.Degree)
+					t.Fatalf("report %+v, want what was served and degree %d as supposed", r, want.Degree)
 				}
 				if diff := cmp.Diff(want.Heads, r.Served.Heads); diff != "" {
-					t.Fatalf("as served, and as kept: %s", diff)
+					t.Fatalf("heads in the report (-supposed +reported)\n%s", diff)
 				}
 				if !slices.Equal(r.Now.Probabilities, want.Probabilities) || r.Now.Total != want.Total || r.Now.Epistemic != want.Epistemic {
-					t.Fatalf("now %+v, just served %+v", r.Now.Prediction, want.Prediction)
+					t.Fatalf("current prediction %+v, want the one just served, %+v", r.Now.Prediction, want.Prediction)
 				}
 			}
 			if compared < 10 {
-				t.Fatalf("%d nodes compared", compared)
+				t.Fatalf("%d nodes were compared, want at least 10", compared)
 			}
 		})
 	}
 }
 
+// TestSupposeRefuses: features of a wrong dimension are refused, a node of the graph is
+// reported as known, and the ids "3" and 3 are different nodes.
 func TestSupposeRefuses(t *testing.T) {
 	m := modelOf(t, rand.New(rand.NewPCG(1, 1)), gnn.KindSAGE, 2)
 	e := newEngine(t, m, pipeline.Config{})
 	if _, _, reason, detail := e.Suppose(&event.Node{Dense: make([]float32, 4)}); reason != event.WrongDimension || detail == "" {
-		t.Errorf("4 features of 5: %q, %q", reason, detail)
+		t.Errorf("4 features where 5 are needed: reason %q, detail %q, want %s with a detail", reason, detail, event.WrongDimension)
 	}
 	e.Step(&event.Window{Nodes: []event.Node{{ID: event.ID{Num: 3}, Dense: make([]float32, 5)}}})
 	if _, known, _, _ := e.Suppose(&event.Node{ID: event.ID{Num: 3}, Dense: make([]float32, 5)}); !known {
 		t.Error("a node of the graph is reported as unknown")
 	}
 	if _, known := e.Node(event.ID{Str: "3"}); known {
-		t.Error(`"3" is confused with 3`)
+		t.Error(`the node 3 was found by the id "3"`)
 	}
 }
 
-// TestInfluences: a neighbour's gain agrees with an engine that never had the edge, the
-// largest comes first, and labels of neighbours are reported.
+// TestInfluences: the gain of a neighbour is the difference to an engine that never had the
+// edge. Neighbours are in the order of their gains' sizes, with their labels.
 func TestInfluences(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(string(kind), func(t *testing.T) {
@@ -173,17 +177,17 @@ func TestInfluences(t *testing.T) {
 				return n
 			}
 			nodes := []event.Node{node(0), node(2, 0), node(4, 2), node(1, 0, 2), node(6, 4, 0, 2)}
-			nodes[2].Context = true // so that its label is told, and not learned
+			nodes[2].Context = true // so that its label is known but not learned
 			e := newEngine(t, m, pipeline.Config{})
 			e.Step(&event.Window{Nodes: nodes})
 			e.Step(&event.Window{Number: 1, Labels: []event.Label{{Node: event.ID{Num: 4}, Class: m.Classes[1]}}})
 			r, ok := e.Node(event.ID{Num: 6})
 			if !ok || len(r.Neighbours) != 3 || r.Degree != 3 {
-				t.Fatalf("%+v", r)
+				t.Fatalf("report %+v, want 3 neighbours", r)
 			}
 			for i, n := range r.Neighbours {
 				if i > 0 && math.Abs(n.Gain) > math.Abs(r.Neighbours[i-1].Gain) {
-					t.Errorf("neighbour %d is weightier than the one before", i)
+					t.Errorf("gain %v of neighbour %d is larger than %v of the one before", n.Gain, i, r.Neighbours[i-1].Gain)
 				}
 				if want := map[int64]string{4: m.Classes[1]}[n.Node.Num]; n.Label != want {
 					t.Errorf("neighbour %v has label %q, want %q", n.Node, n.Label, want)
@@ -195,29 +199,31 @@ func TestInfluences(t *testing.T) {
 				o, _ := other.Node(event.ID{Num: 6})
 				want := float64(r.Now.Confidence - o.Now.Probabilities[r.Now.ClassIndex])
 				if math.Abs(n.Gain-want) > 1e-5 || n.Without != o.Now.Class {
-					t.Errorf("neighbour %v gains %v and leaves %q, an engine without the edge says %v and %q", n.Node, n.Gain, n.Without, want, o.Now.Class)
+					t.Errorf("neighbour %v has gain %v and without it class %q, want %v and %q", n.Node, n.Gain, n.Without, want, o.Now.Class)
 				}
 			}
 		})
 	}
 }
 
+// TestPosteriorReport: distance and KL from the prior are those of their formulas, version
+// and hash those of the outcome, and the posterior in the report is a copy.
 func TestPosteriorReport(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 3))
 	m := modelOf(t, rng, gnn.KindSAGE, 2)
 	e := newEngine(t, m, pipeline.Config{})
 	b := e.PosteriorReport()
 	if b.Distance != 0 || math.Abs(b.KL) > 1e-12 || b.Version != 0 || len(b.Classes) != len(m.Classes) {
-		t.Errorf("at the anchor: %+v", b)
+		t.Errorf("report before any label %+v, want no distance from the prior", b)
 	}
-	l := &randomStream{rng: rng, m: m, x: map[event.ID][]float32{}}
+	l := newRandomStream(rng, m)
 	var out *event.Outcome
 	for range 30 {
 		out = e.Step(l.window())
 	}
 	b = e.PosteriorReport()
 	if b.Hash != out.Posterior || b.Version != out.Heads[0].Version || b.Version == 0 {
-		t.Errorf("version %d, hash %x; the outcome says %d, %x", b.Version, b.Hash, out.Heads[0].Version, out.Posterior)
+		t.Errorf("version %d and hash %x, want %d and %x", b.Version, b.Hash, out.Heads[0].Version, out.Posterior)
 	}
 	var square, kl float64
 	for j := range m.Prior.Dim {
@@ -237,10 +243,10 @@ func TestPosteriorReport(t *testing.T) {
 		squares += c.Distance * c.Distance
 	}
 	if math.Abs(squares-square) > 1e-9 {
-		t.Errorf("the classes' distances make %v, want %v", squares, square)
+		t.Errorf("the squared distances of the classes sum to %v, want %v", squares, square)
 	}
 	clear(b.Posterior.Mean)
 	if e.PosteriorReport().Posterior.Mean[0] == 0 {
-		t.Error("the engine's own posterior is handed out")
+		t.Error("writing to the report changed the posterior of the engine")
 	}
 }

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestQueueFrozen: walks of a frozen queue return its entries as of freeze, whatever is
-// put, removed and changed in place. Removed entries are not retained.
+// TestQueueFrozen: a walk of a frozen queue returns the entries as they were when it was
+// frozen, while entries are put, removed and changed in place. Removed entries are cleared,
+// so that they retain no memory.
 func TestQueueFrozen(t *testing.T) {
 	const bound = 40
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -29,15 +30,15 @@ func TestQueueFrozen(t *testing.T) {
 			key++
 		}
 	}
-	type shown struct {
+	type record struct {
 		entry entry[int, int]
 		row   [2]int64
 	}
 	for range 200 {
 		change()
-		var want, got []shown
+		var want, got []record
 		for i := q.head; i != none; i = q.entries.at(i).next {
-			want = append(want, shown{*q.entries.at(i), [2]int64(rows.row(i))})
+			want = append(want, record{*q.entries.at(i), [2]int64(rows.row(i))})
 		}
 		q.frozen.Begin(q.entries.len())
 		rows.frozen.Begin(rows.table.Len())
@@ -45,7 +46,7 @@ func TestQueueFrozen(t *testing.T) {
 		change()
 		for range want {
 			slot, e := next()
-			got = append(got, shown{*e, [2]int64(rows.frozen.At(slot, rows.table.Row))})
+			got = append(got, record{*e, [2]int64(rows.frozen.At(slot, rows.table.Row))})
 			if rng.IntN(8) == 0 {
 				change()
 			}
@@ -56,18 +57,18 @@ func TestQueueFrozen(t *testing.T) {
 		q.frozen.End()
 		rows.frozen.End()
 		if q.entries.len() != q.len()+len(q.free) || q.entries.len() > bound {
-			t.Fatalf("%d slots, %d entries, %d free", q.entries.len(), q.len(), len(q.free))
+			t.Fatalf("%d slots for %d entries and %d free ones, at most 40", q.entries.len(), q.len(), len(q.free))
 		}
 		for _, i := range q.free {
 			if *q.entries.at(i) != (entry[int, int]{}) {
-				t.Fatal("a removed entry is retained")
+				t.Fatal("a removed entry is not cleared")
 			}
 		}
 	}
 }
 
-// TestNumbered: denseSlots behaves as hashSlots.
-func TestNumbered(t *testing.T) {
+// TestDenseSlots: denseSlots behaves as hashSlots under the same random changes.
+func TestDenseSlots(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	want, got := hashSlots[int32]{}, new(denseSlots)
 	for range 5000 {
@@ -83,7 +84,7 @@ func TestNumbered(t *testing.T) {
 		a, inA := want.get(v)
 		b, inB := got.get(v)
 		if inA != inB || inA && a != b || want.len() != got.len() {
-			t.Fatalf("node %d is in slot %d: %v, want %d: %v; %d and %d in all", v, b, inB, a, inA, got.len(), want.len())
+			t.Fatalf("node %d is in slot %d (%v), want %d (%v); %d nodes, want %d", v, b, inB, a, inA, got.len(), want.len())
 		}
 	}
 }

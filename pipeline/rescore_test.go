@@ -15,19 +15,20 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// newestOf is a reader's knowledge of a node, for a naive computation of when the node is
-// to be predicted again.
-type newestOf struct {
+// published is the latest prediction of a node that waits for its label, and the degree of
+// the node then.
+type published struct {
 	degree, revision int
 	probabilities    []float32
 }
 
-// changes returns by how many edges the node's degree has changed.
-func (n *newestOf) changes(r *pipeline.Report) int { return max(r.Degree-n.degree, n.degree-r.Degree) }
+// changes returns by how many edges the degree has changed since.
+func (n *published) changes(r *pipeline.Report) int { return max(r.Degree-n.degree, n.degree-r.Degree) }
 
-// TestRescoring compares revisions with a naive computation of which nodes are due: pending
-// nodes, by degree, in the order of becoming due, up to the limit. The predictions must be
-// those of a query at that time.
+// TestRescoring compares revisions with a naive computation of the nodes that are due:
+// those that wait for a label and whose degree or confidence has changed enough, in the
+// order in which they became due, up to the limit. A revision is what a query returns at
+// that time.
 func TestRescoring(t *testing.T) {
 	for _, r := range []pipeline.Rescoring{{After: 1}, {After: 3}, {After: 2, Limit: 2}, {Confidence: .5}, {After: 2, Confidence: .6, Limit: 3}} {
 		t.Run(fmt.Sprintf("%+v", r), func(t *testing.T) {
@@ -35,14 +36,14 @@ func TestRescoring(t *testing.T) {
 			m := modelOf(t, rng, gnn.KindSAGE, 2)
 			cfg := pipeline.Config{Samples: 2, Rescore: r}
 			e, plain := newEngine(t, m, cfg), newEngine(t, m, pipeline.Config{Samples: 2})
-			l := &randomStream{rng: rng, m: m, x: map[event.ID][]float32{}}
-			latest := map[event.ID]*newestOf{}
+			l := newRandomStream(rng, m)
+			latest := map[event.ID]*published{}
 			revised, scored, differ := 0, 0, 0
 			limit := e.Config().Rescore.Limit
 			for range 150 {
 				w := l.window()
-				// Without labels, so that queries use the posterior that served, unless a
-				// waiting label was joined.
+				// First the nodes alone, so that a query afterwards uses the posterior that
+				// served, unless a waiting label was joined.
 				labels := w.Labels
 				w.Labels = nil
 				out, bare := e.Step(w), plain.Step(w)
@@ -57,30 +58,30 @@ func TestRescoring(t *testing.T) {
 				for _, p := range out.Predictions {
 					report, _ := e.Node(p.Node)
 					if report.Label == "" {
-						latest[p.Node] = &newestOf{degree: report.Degree, probabilities: p.Probabilities}
+						latest[p.Node] = &published{degree: report.Degree, probabilities: p.Probabilities}
 					}
 				}
 				if len(out.Revisions) > limit {
-					t.Fatalf("window %d: %d revisions, at most %d", w.Number, len(out.Revisions), limit)
+					t.Fatalf("window %d: %d revisions, want at most %d", w.Number, len(out.Revisions), limit)
 				}
 				for _, p := range out.Revisions {
 					n := latest[p.Node]
 					if n == nil {
-						t.Fatalf("window %d: revision of %v, which does not wait", w.Number, p.Node)
+						t.Fatalf("window %d: revision of %v, which does not wait for a label", w.Number, p.Node)
 					}
 					report, _ := e.Node(p.Node)
 					if by := n.changes(report); r.Confidence == 0 && by < r.After {
-						t.Errorf("window %d: %v was predicted again after %d changes", w.Number, p.Node, by)
+						t.Errorf("window %d: %v was predicted again after %d changes, want at least %d", w.Number, p.Node, by, r.After)
 					}
 					if n.revision++; int(p.Revision) != n.revision || p.Window != w.Number || p.Model != m.ID {
-						t.Errorf("window %d: %v has revision %d of window %d, want %d", w.Number, p.Node, p.Revision, p.Window, n.revision)
+						t.Errorf("window %d: %v has revision %d of window %d, want revision %d of this window", w.Number, p.Node, p.Revision, p.Window, n.revision)
 					}
 					if len(out.Labelled) == 0 && !reflect.DeepEqual(p.Probabilities, report.Now.Probabilities) {
-						t.Errorf("window %d: %v: %v, a query returns %v", w.Number, p.Node, p.Probabilities, report.Now.Probabilities)
+						t.Errorf("window %d: %v revised to %v, want %v of a query", w.Number, p.Node, p.Probabilities, report.Now.Probabilities)
 					}
 					was := n.probabilities[argmaxOf(n.probabilities)]
 					if c := float32(r.Confidence); c > 0 && (was >= c) == (p.Confidence >= c) {
-						t.Errorf("window %d: %v goes from %v to %v, which does not cross %v", w.Number, p.Node, was, p.Confidence, c)
+						t.Errorf("window %d: confidence of %v revised from %v to %v, which does not cross %v", w.Number, p.Node, was, p.Confidence, c)
 					}
 					n.degree, n.probabilities = report.Degree, p.Probabilities
 					revised++
@@ -92,11 +93,11 @@ func TestRescoring(t *testing.T) {
 						}
 					}
 				}
-				// Then the labels alone: without new edges there are no revisions but
-				// those that exceeded the limit before.
-				told := &event.Window{Number: l.number, Labels: labels}
+				// Then the labels alone. Without new edges, the only revisions are those that
+				// were over the limit before.
+				second := &event.Window{Number: l.number, Labels: labels}
 				l.number++
-				out, bare = e.Step(told), plain.Step(told)
+				out, bare = e.Step(second), plain.Step(second)
 				for _, p := range out.Revisions {
 					latest[p.Node].revision++
 					latest[p.Node].probabilities = p.Probabilities
@@ -104,11 +105,11 @@ func TestRescoring(t *testing.T) {
 					latest[p.Node].degree = report.Degree
 				}
 				if out.Posterior != bare.Posterior {
-					t.Fatalf("window %d: the posterior is another", told.Number)
+					t.Fatalf("window %d: revisions changed the posterior", second.Number)
 				}
 				last := out.Heads[len(out.Heads)-1]
 				if diff := cmp.Diff(bare.Heads, out.Heads[:len(out.Heads)-1]); diff != "" || last.Name != "revised" {
-					t.Fatalf("window %d: heads\n%s", told.Number, diff)
+					t.Fatalf("window %d: last head %s, want revised; other heads (-want +got)\n%s", second.Number, last.Name, diff)
 				}
 				for i, joined := range out.Labelled {
 					n := latest[joined.Node]
@@ -117,7 +118,7 @@ func TestRescoring(t *testing.T) {
 					}
 					p := n.probabilities
 					if got := last.Scores[i]; got.Class != int32(argmaxOf(p)) || got.Confidence != float64(p[argmaxOf(p)]) {
-						t.Errorf("window %d: %v is scored as %+v, last published %v", told.Number, joined.Node, got, p)
+						t.Errorf("window %d: %v has score %+v, want that of the last published %v", second.Number, joined.Node, got, p)
 					}
 					if scored++; last.Scores[i] != out.Heads[0].Scores[i] {
 						differ++
@@ -126,10 +127,10 @@ func TestRescoring(t *testing.T) {
 				}
 			}
 			if revised == 0 || scored == 0 || differ == 0 {
-				t.Errorf("%d revisions, %d scored, %d of them unlike the first prediction", revised, scored, differ)
+				t.Errorf("%d revisions, %d of them scored, %d with another score than at first, want some of each", revised, scored, differ)
 			}
 			if s := e.Summaries(); s[len(s)-1].Head != "revised" || s[len(s)-1].Total().Labels != s[0].Total().Labels {
-				t.Errorf("summaries %+v", s)
+				t.Errorf("summaries %+v, want revised last, with all labels", s)
 			}
 		})
 	}
@@ -152,7 +153,7 @@ func TestRescoringIsRestored(t *testing.T) {
 		m := modelOf(t, rng, gnn.KindGCN, 2)
 		cfg := pipeline.Config{Samples: 2, MaxPending: 30, Rescore: pipeline.Rescoring{After: 1 + int(seed%3), Confidence: float64(seed%2) / 2, Limit: 1 + int(seed%4)}}
 		e := newEngine(t, m, cfg)
-		l := &randomStream{rng: rng, m: m, x: map[event.ID][]float32{}}
+		l := newRandomStream(rng, m)
 		for range rng.IntN(80) {
 			e.Step(l.window())
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
-// everything is a Config with all optional parts on.
+// everything is a configuration with all optional parts on.
 func everything(t *testing.T) pipeline.Config {
 	t.Helper()
 	cfg, err := pipeline.Config{
@@ -27,7 +27,8 @@ func everything(t *testing.T) pipeline.Config {
 	return cfg
 }
 
-// leaves calls f for every field of a struct that is not a struct itself.
+// leaves calls f for every field of a struct, and of the structs in it, that is not a
+// struct itself.
 func leaves(v reflect.Value, path string, f func(path string, v reflect.Value)) {
 	for i := range v.NumField() {
 		name := strings.TrimPrefix(path+"."+v.Type().Field(i).Name, ".")
@@ -39,10 +40,11 @@ func leaves(v reflect.Value, path string, f func(path string, v reflect.Value)) 
 	}
 }
 
-// TestSettingsHoldEveryField: a change of any field of Config changes the settings and is
-// read back from them, except for the fields that outcomes do not depend on.
+// TestSettingsHoldEveryField: every field of Config is in the settings and is read back
+// from them, except for those that outcomes do not depend on. An audit rebuilds the
+// configuration from the settings in the ledger.
 func TestSettingsHoldEveryField(t *testing.T) {
-	tunes := map[string]bool{"Unwatched": true, "Reserve": true, "Workers": true}
+	notInSettings := map[string]bool{"Unwatched": true, "Reserve": true, "Workers": true}
 	base := everything(t)
 	cfg := base
 	leaves(reflect.ValueOf(&cfg).Elem(), "", func(path string, v reflect.Value) {
@@ -59,25 +61,25 @@ func TestSettingsHoldEveryField(t *testing.T) {
 		case reflect.Float64:
 			v.SetFloat(v.Float() * 1.0625)
 		default:
-			t.Fatalf("%s is a %s: teach this test how to change it", path, v.Kind())
+			t.Fatalf("field %s is a %s: add how to change it to this test", path, v.Kind())
 		}
 		same := string(cfg.Settings()) == string(base.Settings())
-		if same != tunes[path] {
-			t.Errorf("%s: the settings are the same: %v\n%s", path, same, cfg.Settings())
+		if same != notInSettings[path] {
+			t.Errorf("changing %s leaves the settings as they are: %v, want %v\n%s", path, same, notInSettings[path], cfg.Settings())
 		}
 		want := cfg
 		want.Unwatched, want.Reserve, want.Workers = base.Unwatched, base.Reserve, base.Workers
 		if got, err := pipeline.ParseSettings(cfg.Settings()); err != nil || got != want {
-			t.Errorf("%s: read back as %+v, %v\nwant %+v", path, got, err, want)
+			t.Errorf("%s: ParseSettings = %+v, %v\nwant %+v", path, got, err, want)
 		}
 	})
 }
 
-// settingsOf returns the settings of an engine.
+// settingsOf returns the settings of an engine, as the ledger has them.
 func settingsOf(e *pipeline.Engine) string { return string(e.Config().Settings()) }
 
-// lineOf writes the settings as programs before ledger format 2 did: a line that leaves
-// out features that are off.
+// lineOf formats settings as programs did before ledger format 2: as a line that leaves out
+// features that are off.
 func lineOf(c pipeline.Config) string {
 	u := c.Update
 	s := fmt.Sprintf("engine=%d lambda=%g eta=%g beta=%g clip=%g epsilon=%g gradient=%v samples=%d bins=%d pending=%d waiting-labels=%d waiting-edges=%d",
@@ -103,7 +105,8 @@ func lineOf(c pipeline.Config) string {
 	return s
 }
 
-// TestSettingsOfLine: the line of format 1 gives the same settings.
+// TestSettingsOfLine: the line of ledger format 1 is converted to the settings of the same
+// configuration, and unknown keys are kept.
 func TestSettingsOfLine(t *testing.T) {
 	all := everything(t)
 	for name, change := range map[string]func(*pipeline.Config){
@@ -127,16 +130,17 @@ func TestSettingsOfLine(t *testing.T) {
 			t.Fatal(name, err)
 		}
 		if got, want := string(pipeline.SettingsOfLine(lineOf(cfg))), string(cfg.Settings()); got != want {
-			t.Errorf("%s: %s\ngives %s\nwant  %s", name, lineOf(cfg), got, want)
+			t.Errorf("%s: line %s\ngives %s\nwant  %s", name, lineOf(cfg), got, want)
 		}
 	}
 	const old = "engine=4 lambda=0.5 departed-labels=remove"
 	if got := string(pipeline.SettingsOfLine(old)); !strings.HasPrefix(got, `{"engine":4,`) || !strings.HasSuffix(got, `,"departed-labels":"remove"}`) {
-		t.Errorf("%s gives %s", old, got)
+		t.Errorf("line %s gives %s, want engine 4 and departed-labels kept", old, got)
 	}
 }
 
-// TestEffective: the constants of the paper's head do not matter if only pools serve.
+// TestEffective: if only pools serve, the constants of the paper's head are not part of the
+// effective configuration.
 func TestEffective(t *testing.T) {
 	pooled, bare := &model.Model{Meta: model.Meta{Pool: &pool.Config{}}}, &model.Model{}
 	set, plain := everything(t), everything(t)

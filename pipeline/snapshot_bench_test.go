@@ -16,14 +16,15 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// BenchmarkSnapshot: an engine of 1 M nodes, with 128 features and some 10 edges
-// each, at the defaults, encoder and queues included; windows of 500 arrivals,
-// between which a snapshot is read by pieces of 1 MiB.
+// BenchmarkSnapshot uses an engine of 1 M nodes with 128 features and about 10 edges each,
+// with the default settings.
 //
-// The bar is on "restore": at most 3 times what os.ReadFile of the same file
-// takes. Of the rest there are the longest and the median window, with and
-// without a snapshot under way, and the pause that beginning one takes: at first
-// and once its room is there.
+// "restore" has a bar: restoring must take at most 3 times as long as os.ReadFile of the
+// same file.
+//
+// "beside" measures windows of 500 arrivals, with and without a snapshot that is read in
+// pieces of 1 MiB between them, the time to read a piece, and the pause when a snapshot
+// begins. The first pause is longer, because memory is allocated.
 func BenchmarkSnapshot(b *testing.B) {
 	const nodes, window = 1_000_000, 500
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -66,7 +67,7 @@ func BenchmarkSnapshot(b *testing.B) {
 				}
 			})
 			if f.Close() != nil {
-				b.Fatal("close")
+				b.Fatal("closing the snapshot failed")
 			}
 			b.ReportMetric(float64(info.Size())/1e6, "MB")
 		}
@@ -129,8 +130,8 @@ func wideModel(b *testing.B, rng *rand.Rand) *model.Model {
 	return m
 }
 
-// crowd returns arrivals that name 10 random others, so that the graph's rows are read in
-// random order.
+// crowd is a stream of arrivals that each name 10 random earlier nodes, so that rows are
+// read in random order.
 type crowd struct {
 	rng *rand.Rand
 	dim int

@@ -22,15 +22,19 @@ import (
 	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
-// randomStream is a random stream of windows. Nodes have ids of both kinds, are sent once or
-// more often, leave and return, and name nodes that are in the graph, arrive later or never.
-// Labels are early, late, right, repeated, in conflict or of no node.
+// randomStream is a random stream of windows. Nodes have ids of both kinds, are sent once
+// or more often, leave and return, and name nodes that are in the graph, arrive later or
+// never. Labels are early or late, agree or disagree with earlier ones, or are of no node.
 type randomStream struct {
 	rng    *rand.Rand
 	m      *model.Model
 	number int64
 	nodes  int
-	x      map[event.ID][]float32 // the last features, which come again at times
+	x      map[event.ID][]float32 // the last features of each node, which are sometimes sent again
+}
+
+func newRandomStream(rng *rand.Rand, m *model.Model) *randomStream {
+	return &randomStream{rng: rng, m: m, x: map[event.ID][]float32{}}
 }
 
 func (l *randomStream) id() event.ID {
@@ -162,10 +166,11 @@ func restore(m *model.Model, cfg pipeline.Config, b []byte) (*pipeline.Engine, m
 	return pipeline.Restore(m, cfg, bytes.NewReader(b), int64(len(b)))
 }
 
-// TestRestoredEngineIsTheOther begins a snapshot after a random window and reads it in
-// random pieces while the engine goes on. The engine restored from it, stepped through the
-// same windows since, must be equal to the original to the bit.
-func TestRestoredEngineIsTheOther(t *testing.T) {
+// TestRestoredEngineIsEqual: a snapshot is begun after a random window and read in random
+// pieces while the engine goes on. The engine restored from it and stepped through the same
+// windows has the same bits as the original. A worker that starts from a checkpoint relies
+// on this.
+func TestRestoredEngineIsEqual(t *testing.T) {
 	small := pipeline.Config{MaxPending: 15, MaxWaitingLabels: 6, MaxWaitingEdges: 12, Samples: 2}
 	for _, kind := range []gnn.Kind{gnn.KindSAGE, gnn.KindGCN, gnn.KindGAT, gnn.KindGIN} {
 		for depth := 1; depth <= 3; depth++ {
@@ -186,12 +191,12 @@ func TestRestoredEngineIsTheOther(t *testing.T) {
 					if seed%4 >= 2 {
 						addPool(t, m, seed%3 == 0)
 					}
-					l := &randomStream{rng: rng, m: m, x: map[event.ID][]float32{}}
+					l := newRandomStream(rng, m)
 					e := newEngine(t, m, cfg)
 					for range rng.IntN(60) {
 						e.Step(l.window())
 					}
-					for range 3 { // again in the room that the first one left; of one that was restored
+					for range 3 { // snapshots of restored engines too
 						e = followed(t, rng, l, e, m, cfg)
 					}
 				})
@@ -200,8 +205,8 @@ func TestRestoredEngineIsTheOther(t *testing.T) {
 	}
 }
 
-// followed takes a snapshot of e and returns the engine restored from it, stepped as far
-// as e.
+// followed takes a snapshot of e, and returns the engine that is restored from it and has
+// stepped the same windows.
 func followed(t *testing.T, rng *rand.Rand, l *randomStream, e *pipeline.Engine, m *model.Model, cfg pipeline.Config) *pipeline.Engine {
 	t.Helper()
 	meta := map[string]string{"worker": "ünique", "window": fmt.Sprint(e.Next())}
@@ -224,14 +229,14 @@ func followed(t *testing.T, rng *rand.Rand, l *randomStream, e *pipeline.Engine,
 		outcomes = append(outcomes, e.Step(windows[len(windows)-1]))
 	}
 	if int64(len(file)) != s.Len() {
-		t.Fatalf("%d bytes, Len said %d", len(file), s.Len())
+		t.Fatalf("the snapshot has %d bytes, Len is %d", len(file), s.Len())
 	}
 	s.Close()
 	if n, err := s.Read(piece); n != 0 || err == nil || err == io.EOF {
-		t.Errorf("read after it was closed: %d, %v", n, err)
+		t.Errorf("Read after Close = %d, %v, want 0 and an error", n, err)
 	}
 
-	cfg.Workers = 1 + rng.IntN(2) // no part of the state
+	cfg.Workers = 1 + rng.IntN(2) // not part of the state
 	other, got, err := restore(m, cfg, file)
 	if err != nil {
 		t.Fatal(err)
@@ -240,11 +245,11 @@ func followed(t *testing.T, rng *rand.Rand, l *randomStream, e *pipeline.Engine,
 		t.Errorf("meta (-want +got)\n%s", d)
 	}
 	if other.Chain() != chain || other.Next() != e.Next()-int64(len(windows)) {
-		t.Errorf("restored behind window %d, %x, want %x", other.Next()-1, other.Chain(), chain)
+		t.Errorf("restored after window %d with chain %x, want window %d and %x", other.Next()-1, other.Chain(), e.Next()-int64(len(windows))-1, chain)
 	}
 	again := other.Snapshot(meta)
 	if b, err := io.ReadAll(again); err != nil || !bytes.Equal(b, file) {
-		t.Errorf("the restored engine's snapshot has other bytes (%v)", err)
+		t.Errorf("the restored engine is saved as other bytes (%v)", err)
 	}
 	again.Close()
 	for i, w := range windows {
@@ -253,15 +258,17 @@ func followed(t *testing.T, rng *rand.Rand, l *randomStream, e *pipeline.Engine,
 		}
 	}
 	if !reflect.DeepEqual(other.Summaries(), e.Summaries()) {
-		t.Error("other summaries")
+		t.Errorf("summaries %+v, want %+v", other.Summaries(), e.Summaries())
 	}
 	return other
 }
 
-// From this seed on, lived has a pool, on sparse or dense features.
+// poolSeeds is the first seed for which the model of lived has a pool, for sparse features
+// with even seeds and dense ones with odd seeds.
 const poolSeeds = 100
 
-// lived returns an engine after a number of windows.
+// lived returns an engine that has stepped through a random stream, with what it was made
+// from.
 func lived(t testing.TB, seed uint64, windows int) (*pipeline.Engine, *model.Model, pipeline.Config, *randomStream) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 3))
@@ -270,7 +277,7 @@ func lived(t testing.TB, seed uint64, windows int) (*pipeline.Engine, *model.Mod
 		addPool(t, m, seed%2 == 0)
 	}
 	cfg := pipeline.Config{Samples: 2, BFloat16: seed%2 == 1, Coverage: pipeline.Coverage{Target: 0.9, Per: pipeline.PerSlice, MaxOutside: 2}}
-	l := &randomStream{rng: rng, m: m, x: map[event.ID][]float32{}}
+	l := newRandomStream(rng, m)
 	e := newEngine(t, m, cfg)
 	for range windows {
 		e.Step(l.window())
@@ -278,6 +285,7 @@ func lived(t testing.TB, seed uint64, windows int) (*pipeline.Engine, *model.Mod
 	return e, m, cfg, l
 }
 
+// snapshotOf returns the bytes of a snapshot.
 func snapshotOf(t testing.TB, e *pipeline.Engine, meta map[string]string) []byte {
 	t.Helper()
 	s := e.Snapshot(meta)
@@ -289,8 +297,8 @@ func snapshotOf(t testing.TB, e *pipeline.Engine, meta map[string]string) []byte
 	return b
 }
 
-// TestSnapshotGivenUp: a snapshot that is closed half-way changes nothing, and another can
-// begin.
+// TestSnapshotGivenUp: a snapshot that is closed half-way does not change the engine, and
+// another can begin. Close may be called twice.
 func TestSnapshotGivenUp(t *testing.T) {
 	with, _, _, l := lived(t, 1, 30)
 	without, _, _, same := lived(t, 1, 30)
@@ -307,10 +315,11 @@ func TestSnapshotGivenUp(t *testing.T) {
 		}
 	}
 	if !bytes.Equal(snapshotOf(t, with, nil), snapshotOf(t, without, nil)) {
-		t.Error("other bytes")
+		t.Error("an engine whose snapshots were given up is saved as other bytes")
 	}
 }
 
+// TestSnapshotPanics: two snapshots at once, and invalid metadata, panic.
 func TestSnapshotPanics(t *testing.T) {
 	for name, misuse := range map[string]func(*pipeline.Engine){
 		"two at once": func(e *pipeline.Engine) { e.Snapshot(nil); e.Snapshot(nil) },
@@ -328,8 +337,8 @@ func TestSnapshotPanics(t *testing.T) {
 	}
 }
 
-// TestRestoreElsewhere: an undamaged snapshot of another engine gives an error that is not
-// ErrDamaged and has the remedy.
+// TestRestoreElsewhere: a sound snapshot of another model, other settings or another
+// program is not ErrDamaged. The error is one line that says what to do.
 func TestRestoreElsewhere(t *testing.T) {
 	e, m, cfg, _ := lived(t, 2, 10)
 	b := snapshotOf(t, e, nil)
@@ -356,12 +365,13 @@ func TestRestoreElsewhere(t *testing.T) {
 	} {
 		_, _, err := restore(c.m, c.cfg, c.b)
 		if err == nil || errors.Is(err, pipeline.ErrDamaged) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want one line with %q that does not wrap ErrDamaged", name, err, c.want)
 		}
 	}
 }
 
-// TestRestoreLine: a snapshot of an older program has the settings as a line.
+// TestRestoreLine: a snapshot of an older program, which has the settings as a line, can be
+// restored.
 func TestRestoreLine(t *testing.T) {
 	e, m, cfg, _ := lived(t, 2, 10)
 	if _, _, err := restore(m, cfg, rewritten(t, snapshotOf(t, e, nil), "gvbll.engine", lineOf(e.Config()))); err != nil {
@@ -369,13 +379,13 @@ func TestRestoreLine(t *testing.T) {
 	}
 }
 
-// rewritten returns a snapshot with another string under a key.
+// rewritten returns a snapshot with another value of a key of the metadata.
 func rewritten(t testing.TB, b []byte, key, value string) []byte {
 	t.Helper()
 	return altered(t, b, func(f *safetensors.File) { f.Metadata[key] = value })
 }
 
-// altered returns a snapshot whose content alter has changed, with correct checksums.
+// altered returns a snapshot whose content is changed by alter, with correct checksums.
 func altered(t testing.TB, b []byte, alter func(*safetensors.File)) []byte {
 	t.Helper()
 	f, err := safetensors.Decode(bytes.Clone(b))

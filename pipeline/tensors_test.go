@@ -11,8 +11,8 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 )
 
-// TestTensorsAreDocumented: the table in the comment of Snapshot has exactly the tensors of
-// snapshots, with their types.
+// TestTensorsAreDocumented: the table in the comment of Snapshot lists exactly the tensors
+// that snapshots have, with their types.
 func TestTensorsAreDocumented(t *testing.T) {
 	source, err := os.Open("snapshot.go")
 	if err != nil {
@@ -55,12 +55,12 @@ func TestTensorsAreDocumented(t *testing.T) {
 	}
 	for name, dtype := range written {
 		if documented[name] != dtype {
-			t.Errorf("%s is %s, documented as %q", name, dtype, documented[name])
+			t.Errorf("tensor %s has type %s, documented as %q", name, dtype, documented[name])
 		}
 	}
 	for name := range documented {
 		if written[name] == "" {
-			t.Errorf("%s is documented, and no snapshot has it", name)
+			t.Errorf("tensor %s is documented, but no snapshot has it", name)
 		}
 	}
 }

@@ -17,9 +17,9 @@ import (
 
 // TestTranscripts runs the transcripts in testdata: windows in, outcomes out.
 //
-// A line of a window is "node ID x=1,0 nbr=2,3", with "context" for a node
-// of the context, "depart ID", with "by-key", or "label ID CLASS", the class by name or as
-// #index.
+// A line of a window is "node ID x=1,0 nbr=2,3", with "context" for a context node, "depart
+// ID", with "by-key" if the id is from a record's key, or "label ID CLASS", the class by
+// name or as #index.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		var e *pipeline.Engine
@@ -58,9 +58,9 @@ func TestTranscripts(t *testing.T) {
 	})
 }
 
-// smallModel adds a node's features and the mean of its neighbours': z = x + mean of x over
-// neighbours, for features ≥ 0. Class red has weight on the first feature, blue on the
-// second.
+// smallModel returns a model that encodes a node as its features plus the mean of its
+// neighbours': z = x + mean of x over neighbours, for features ≥ 0. Class red has weight on
+// the first feature, blue on the second.
 func smallModel(t *testing.T) *model.Model {
 	t.Helper()
 	identity := []float32{1, 0, 0, 1}
@@ -80,6 +80,7 @@ func smallModel(t *testing.T) *model.Model {
 	}
 }
 
+// parseWindow parses the lines of a window. Records have increasing offsets from offset on.
 func parseWindow(t *testing.T, text string, offset *int64) *event.Window {
 	t.Helper()
 	w := &event.Window{}

@@ -9,9 +9,9 @@ import (
 	"github.com/gvbll/gvbll/gnn/dataset"
 )
 
-// BenchmarkPhase1Cora is an epoch of Phase 1 as the program trains, on all
-// 2,708 nodes of Cora: encoder, ELBO with S = 10, Adam. GVBLL_CORA names the
-// data set's folder. Use GOMAXPROCS=1.
+// BenchmarkPhase1Cora measures an epoch of Phase 1 as the program trains, on all 2,708
+// nodes of Cora: encoder, ELBO with S = 10, Adam. GVBLL_CORA names the folder of the data
+// set. Use GOMAXPROCS=1.
 func BenchmarkPhase1Cora(b *testing.B) {
 	path := os.Getenv("GVBLL_CORA")
 	if path == "" {
