@@ -10,9 +10,9 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// sendCommand sends a command to the workers of a graph. It returns an offset that is
-// greater than the command's.
-func sendCommand(ctx context.Context, client *kafka.Client, topic string, c *event.Command) (behind int64, err error) {
+// sendCommand sends a command to the workers of a graph. It returns the end of the
+// topic afterwards, an offset greater than the command's.
+func sendCommand(ctx context.Context, client *kafka.Client, topic string, c *event.Command) (end int64, err error) {
 	at := kafka.TopicPartition{Topic: topic}
 	bounds, err := client.Offsets(ctx, topic)
 	if err != nil {

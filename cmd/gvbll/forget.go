@@ -17,7 +17,7 @@ import (
 type forgetCmd struct {
 	Kafka kafkaFlags `embed:""`
 
-	Nodes []string `arg:"" name:"node" help:"Ids of the nodes. One that is written as an integer stands for the integer and for the string."`
+	Nodes []string `arg:"" name:"node" help:"Ids of the nodes. An integer stands for the id of that number and for the string of its digits."`
 	Wait  bool     `help:"Wait until it is done, and print how far the posterior moved." default:"true" negatable:""`
 	JSON  bool     `help:"Print the result as JSON." name:"json"`
 }
@@ -51,19 +51,19 @@ func (c forgetCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer client.Close()
-	follower, err := end(ctx, client, names)
+	l, err := ledgerEnd(ctx, client, names)
 	if err != nil {
 		return err
 	}
-	behind, err := sendCommand(ctx, client, names.Commands, &event.Command{Name: event.Forget, Nodes: ids})
+	end, err := sendCommand(ctx, client, names.Commands, &event.Command{Name: event.Forget, Nodes: ids})
 	if err != nil {
 		return err
 	}
 	if !c.Wait {
-		_, err = fmt.Fprintf(s.out, "told the worker to forget %d nodes\n", len(c.Nodes))
+		_, err = fmt.Fprintf(s.out, "sent the command to forget %d nodes\n", len(c.Nodes))
 		return err
 	}
-	r, err := followed(ctx, follower, names.Commands, behind)
+	r, err := awaitCommand(ctx, l, names.Commands, end)
 	if err != nil {
 		return err
 	}
@@ -77,8 +77,8 @@ func (c forgetCmd) Run(ctx context.Context, s streams) error {
 	return err
 }
 
-// end opens the ledger at its end.
-func end(ctx context.Context, c *kafka.Client, names topics.Names) (*ledger.Ledger, error) {
+// ledgerEnd opens the ledger at its end.
+func ledgerEnd(ctx context.Context, c *kafka.Client, names topics.Names) (*ledger.Ledger, error) {
 	bounds, err := c.Offsets(ctx, names.Ledger)
 	if err != nil {
 		return nil, err
@@ -86,17 +86,19 @@ func end(ctx context.Context, c *kafka.Client, names topics.Names) (*ledger.Ledg
 	return ledger.OpenAt(ctx, c, names.Ledger, bounds[kafka.TopicPartition{Topic: names.Ledger}].End)
 }
 
-// followed waits for the window that has the command before the given offset.
-func followed(ctx context.Context, l *ledger.Ledger, topic string, behind int64) (*ledger.Record, error) {
+// awaitCommand waits for the ledger record of the window that consumed the command topic
+// up to the offset end.
+func awaitCommand(ctx context.Context, l *ledger.Ledger, topic string, end int64) (*ledger.Record, error) {
 	for {
 		r, err := l.Wait(ctx)
 		if err != nil {
 			if errors.Is(err, context.Canceled) {
-				err = fmt.Errorf("the command is sent, and a worker will obey it: %w", err)
+				// Not wrapped, or run would print "interrupted" alone.
+				err = errors.New("interrupted: the command was sent, and takes effect when a worker reads it")
 			}
 			return nil, err
 		}
-		if r != nil && slices.ContainsFunc(r.Ranges, func(g ledger.Range) bool { return g.Topic == topic && g.To >= behind }) {
+		if r != nil && slices.ContainsFunc(r.Ranges, func(g ledger.Range) bool { return g.Topic == topic && g.To >= end }) {
 			return r, nil
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -159,6 +160,22 @@ func TestForget(t *testing.T) {
 	}
 	if out := gvbll(t, "audit", "--brokers", addr, "--prefix", prefix, "--model", file); !strings.Contains(out, "agree with the model") {
 		t.Errorf("gvbll audit prints %q", out)
+	}
+}
+
+// TestForgetInterrupted: gvbll forget that is interrupted while it waits for a worker
+// says that the command was sent. To interrupt it does not take the command back.
+func TestForgetInterrupted(t *testing.T) {
+	addr := startBroker(t, broker.Config{})
+	client, names := dial(t, addr), topicsUnder(t, "gvbll")
+	gvbll(t, "topics", "--create", "--brokers", addr)
+	l, err := ledgerEnd(t.Context(), client, names)
+	must(t, err)
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	// An error that wraps context.Canceled is shown as "interrupted" alone.
+	if _, err := awaitCommand(ctx, l, names.Commands, 1); err == nil || errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "the command was sent") {
+		t.Errorf("error %v, want one that says that the command was sent", err)
 	}
 }
 
