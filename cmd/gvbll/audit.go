@@ -25,10 +25,10 @@ type auditCmd struct {
 
 // Help is shown by gvbll audit --help.
 func (auditCmd) Help() string {
-	return "Replays the ledger from its beginning and proves that every published prediction and dead letter, byte by byte, and every posterior is what the model makes of the inputs; or names the first record that differs. The settings are the ledger's own. With --checkpoint the replay begins there. It writes nothing, and can run beside a live worker."
+	return "Replays the ledger from its beginning and verifies that every published prediction and dead letter, byte by byte, and every posterior follows from the model and the inputs. If not, it names the first record that differs. The settings are the ledger's own. With --checkpoint the replay begins there. It writes nothing, and can run beside a live worker."
 }
 
-// Run audits.
+// Run replays the ledger and prints how much of what was published agrees.
 func (a auditCmd) Run(ctx context.Context, s streams) error {
 	models, err := openModels(a.Model, a.Shadow)
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 type coverageCmd struct {
 	Plan planFlags `embed:""`
 
-	Target     float64    `help:"Probability with which a set is to hold the right class." default:"0.9"`
+	Target     float64    `help:"Target probability that a set holds the right class." default:"0.9"`
 	Head       string     `help:"What predicts: pool, or paper, the paper's head." enum:"pool,paper" default:"pool" placeholder:"pool"`
 	Delay      []int      `help:"Steps between a node and its label, comma-separated." default:"0,1,10" placeholder:"0,1,10"`
 	Sets       []setsFlag `help:"Ways to make sets, comma-separated, each as SCORE/METHOD/GROUPS: lac, aps or raps; aci, pid or fixed; none, class or slice." default:"lac/aci/none,lac/fixed/none" placeholder:"lac/aci/none"`
-	MaxOutside float64    `help:"Count predictions whose embedding is further from the first nodes than this many times what 99 in 100 of them are; 0 counts none." default:"0"`
+	MaxOutside float64    `help:"Count predictions whose embedding lies further from those of the first nodes than this many times the 99th percentile of their own distances; 0 counts none." default:"0"`
 	JSON       bool       `help:"Print the results as JSON, one line for each stream." name:"json"`
 }
 
@@ -28,7 +28,7 @@ func (coverageCmd) Help() string {
 	return "Trains a model on each graph and runs its stream through the worker's engine, with labels in time and late. Prints, of the sets in the second half of the stream, the share that held the right class and the mean size, for thresholds that follow the labels and for fixed ones. Means over seeds, with the standard error."
 }
 
-// Run prints a table.
+// Run measures every combination and prints a table, or JSON.
 func (c coverageCmd) Run(ctx context.Context, s streams, g given) error {
 	plan, err := c.Plan.plan(g)
 	if err != nil {

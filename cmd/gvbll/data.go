@@ -32,7 +32,7 @@ func (f dataFlags) check(g given) error {
 type dataSet struct {
 	*dataset.Dataset
 	split dataset.Stream
-	how   string
+	how   string // a description of the split, which model files hold
 	seed  uint64
 }
 

@@ -47,8 +47,8 @@ func (demoCmd) Help() string {
 		"At the end it compares the online update with the model as trained. 'gvbll train', 'work' and 'send' do the same one by one, with more flags."
 }
 
-// engine returns the flags of the engine, which has the head that the model is trained
-// with.
+// engine returns the engine's flags. It serves with the head that the model is trained
+// for.
 func (d demoCmd) engine() engineFlags {
 	return engineFlags{Head: d.Train.Head, Sets: d.Sets, Paper: d.Paper}
 }
@@ -63,7 +63,7 @@ func (d demoCmd) check(g given) error {
 	return g.check(noEffect{len(d.Brokers) > 0, "no effect on --brokers, your own Kafka: leave out one of them", []string{"port"}})
 }
 
-// delay is the number of steps that labels come late.
+// delay returns the number of steps between a node and its label.
 func (d demoCmd) delay() int {
 	switch {
 	case d.LabelDelay >= 0:
@@ -87,20 +87,20 @@ func (d demoCmd) Run(ctx context.Context, s streams, g given) error {
 	if err != nil {
 		return usageError{err}
 	}
-	talk := s.out
+	text := s.out // for people; --json keeps it away from the summary
 	if d.JSON {
-		talk = s.err
+		text = s.err
 	}
 	set, err := d.Data.open()
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(talk, "graph      %s\n", set)
+	fmt.Fprintf(text, "graph      %s\n", set)
 	m, err := d.model(ctx, set, s.err)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(talk, "model      %s: %s\n", m.ID, describe(m))
+	fmt.Fprintf(text, "model      %s: %s\n", m.ID, describe(m))
 
 	addrs := d.Brokers
 	if len(addrs) == 0 {
@@ -111,11 +111,11 @@ func (d demoCmd) Run(ctx context.Context, s streams, g given) error {
 		defer b.Close()
 		addrs = []string{b.Addr()}
 	}
-	reach, err := securityFlags{}.config(addrs)
+	connection, err := securityFlags{}.config(addrs)
 	if err != nil {
 		return err
 	}
-	client, err := kafka.Dial(ctx, reach)
+	client, err := kafka.Dial(ctx, connection)
 	if err != nil {
 		return err
 	}
@@ -131,11 +131,11 @@ func (d demoCmd) Run(ctx context.Context, s streams, g given) error {
 	if svc.web, err = listenHTTP(d.HTTP, "", reg, svc.page); err != nil {
 		return err
 	}
-	fmt.Fprintf(talk, "broker     %s\nlive page  %s, metrics at /metrics\n", strings.Join(addrs, ","), svc.web.url())
-	fmt.Fprintf(talk, "consume    %s tail --brokers %s --prefix %s\n\n", program(), strings.Join(addrs, ","), d.Prefix)
+	fmt.Fprintf(text, "broker     %s\nlive page  %s, metrics at /metrics\n", strings.Join(addrs, ","), svc.web.url())
+	fmt.Fprintf(text, "consume    %s tail --brokers %s --prefix %s\n\n", program(), strings.Join(addrs, ","), d.Prefix)
 
 	stream := set.stream()
-	show := &demoShow{w: talk, screen: newScreen(talk), model: m.ID, engine: svc.engine.Serving(), total: len(stream.Steps), windows: demoWindows(stream, d.delay()), done: make(chan struct{})}
+	show := &demoShow{w: text, screen: newScreen(text), model: m.ID, engine: svc.engine.Serving(), total: len(stream.Steps), windows: demoWindows(stream, d.delay()), done: make(chan struct{})}
 	svc.hooks = []worker.Hooks{{Stepped: show.stepped, Committed: show.committed, Recovered: show.recovered}}
 	policy := intake.Schedule{Windows: show.windows}
 	if d.Keep {
@@ -148,7 +148,7 @@ func (d demoCmd) Run(ctx context.Context, s streams, g given) error {
 	interrupt := func(error) { stop() }
 	group.Add(func() error { return svc.web.serve(ctx) }, interrupt)
 	group.Add(func() error {
-		// The worker's messages would break up the table on the screen.
+		// Below warnings, the worker's log would break up the table on the screen.
 		log := slog.Default()
 		if !log.Enabled(ctx, slog.LevelDebug) {
 			log = slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -164,18 +164,17 @@ func (d demoCmd) Run(ctx context.Context, s streams, g given) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if err := d.summary(ctx, s.out, talk, client, names, show, set); err != nil || !d.Keep {
+		if err := d.summary(ctx, s.out, text, client, names, show, set); err != nil || !d.Keep {
 			return err
 		}
-		fmt.Fprintln(talk, "\nserving until interrupted (Ctrl-C)")
+		fmt.Fprintln(text, "\nserving until interrupted (Ctrl-C)")
 		<-ctx.Done()
 		return nil
 	}, interrupt)
 	return group.Run()
 }
 
-// program is the command that started this program, for command lines that are
-// printed to be copied.
+// program returns the command that started this program, for command lines to copy.
 func program() string {
 	if exe, err := os.Executable(); err == nil && strings.Contains(exe, "go-build") {
 		return "go run ./cmd/gvbll"
@@ -194,7 +193,7 @@ func (d demoCmd) broker() (*broker.Broker, error) {
 // model trains a model, or reads the one that an earlier run left in the folder.
 func (d demoCmd) model(ctx context.Context, set *dataSet, w io.Writer) (*model.Model, error) {
 	flags := trainFlags{modelFlags: d.Train}
-	if err := kong.ApplyDefaults(&flags); err != nil { // to those that gvbll train has besides
+	if err := kong.ApplyDefaults(&flags); err != nil { // of the flags that only gvbll train has
 		return nil, err
 	}
 	flags.modelFlags = d.Train
@@ -207,7 +206,7 @@ func (d demoCmd) model(ctx context.Context, set *dataSet, w io.Writer) (*model.M
 	path := filepath.Join(d.Dir, "model.safetensors")
 	m, err := model.Open(path)
 	switch {
-	case err == nil && !flags.made(m, set):
+	case err == nil && !flags.trained(m, set):
 		return nil, fmt.Errorf("%s was trained on %s (%s) with other data or flags than these: use another --dir, or remove this one", path, m.Training.DataSet, m.Training.Split)
 	case err == nil || !errors.Is(err, os.ErrNotExist):
 		return m, err
@@ -218,8 +217,8 @@ func (d demoCmd) model(ctx context.Context, set *dataSet, w io.Writer) (*model.M
 	return m, m.Save(path)
 }
 
-// contextWindow bounds the windows of the context, well below the number of records
-// that the worker holds of an input.
+// contextWindow bounds the size of a window of context. It is well below the number of
+// records that the worker holds of an input.
 const contextWindow = 10_000
 
 // demoWindows returns the windows of a stream whose labels come delay steps late: the

@@ -149,10 +149,7 @@ func direct(t *testing.T, late bool) (s demoSummary) {
 		out = e.Step(&windows[i])
 	}
 	sums := e.Summaries()
-	of := func(s *pipeline.Summary) demoScores {
-		return demoScores{Means: s.WindowMeans(), Stream: s.LabelMeans()}
-	}
-	s.Head, s.Served, s.Online, s.Static = "pool", of(&sums[0]), of(named(sums, "online")), of(named(sums, "static"))
+	s.Head, s.Served, s.Online, s.Static = "pool", scoresOf(&sums[0]), scoresOf(named(sums, "online")), scoresOf(named(sums, "static"))
 	s.Posterior, s.Chain = fmt.Sprintf("%x", out.Posterior), fmt.Sprintf("%x", out.Chain)
 	return s
 }

@@ -12,16 +12,17 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// demoShow follows the worker, and shows how the heads compare: live on a terminal,
-// and otherwise as a table that grows.
+// demoShow shows how the heads compare while the worker serves: as a live view on a
+// terminal, and otherwise as a table that grows. Its methods are hooks of the worker,
+// which calls one at a time.
 type demoShow struct {
 	w       io.Writer
 	screen  *screen // nil without a terminal
 	model   string
 	engine  *pipeline.Engine
-	windows []intake.Size
-	total   int // steps
-	done    chan struct{}
+	windows []intake.Size // of the whole demo
+	total   int           // number of steps
+	done    chan struct{} // closed when all windows are committed
 	once    sync.Once
 
 	arrivals, labels, step int
@@ -44,7 +45,7 @@ func (d *demoShow) stepped(s worker.Stepped) {
 		return
 	}
 	d.step++
-	d.note(out)
+	d.recordNLL(out)
 	if d.screen != nil {
 		return
 	}
@@ -56,8 +57,8 @@ func (d *demoShow) stepped(s worker.Stepped) {
 		d.step, d.arrivals, d.labels, static.Acc, static.NLL, served.Acc, served.NLL, out.Levels.Pending))
 }
 
-// note keeps the mean NLL of the step for the live view.
-func (d *demoShow) note(out *event.Outcome) {
+// recordNLL adds the step's mean NLL of each head to the curves of the live view.
+func (d *demoShow) recordNLL(out *event.Outcome) {
 	if d.nll == nil {
 		d.nll = make([][]float64, len(out.Heads))
 	}
@@ -100,7 +101,7 @@ func (d *demoShow) recovered(r worker.Recovered) {
 	if d.screen == nil {
 		fmt.Fprint(d.w, header)
 	}
-	d.reached(windows)
+	d.finishAt(windows)
 }
 
 func (d *demoShow) committed(c worker.Committed) {
@@ -111,11 +112,11 @@ func (d *demoShow) committed(c worker.Committed) {
 	if d.screen != nil && d.scores != nil {
 		_ = d.screen.paint(d.view()) // the stream continues without the terminal
 	}
-	d.reached(c.Last + 1)
+	d.finishAt(c.Last + 1)
 }
 
-// reached ends the demo once all of its windows are committed.
-func (d *demoShow) reached(windows int64) {
+// finishAt closes done if the number of committed windows is that of the demo's.
+func (d *demoShow) finishAt(windows int64) {
 	if windows >= int64(len(d.windows)) {
 		d.once.Do(func() { close(d.done) })
 	}

@@ -34,26 +34,25 @@ type demoScores struct {
 	Stream calibration.Means `json:"stream"`
 }
 
-func (d demoCmd) summary(ctx context.Context, out, talk io.Writer, c *kafka.Client, names topics.Names, show *demoShow, set *dataSet) error {
+// summary compares the counts of the demo with the published records, and prints the
+// scores: to text for people, or to out as JSON.
+func (d demoCmd) summary(ctx context.Context, out, text io.Writer, c *kafka.Client, names topics.Names, show *demoShow, set *dataSet) error {
 	records, keys, err := published(ctx, c, names.Predictions)
 	if err != nil {
 		return err
 	}
 	if !d.Keep && (records != show.arrivals || keys != records) {
-		return fmt.Errorf("%d arrivals and %d predictions of %d nodes: they should be equal", show.arrivals, records, keys)
-	}
-	of := func(s *pipeline.Summary) demoScores {
-		return demoScores{Means: s.WindowMeans(), Stream: s.LabelMeans()}
+		return fmt.Errorf("%d arrivals, but %d predictions of %d nodes: every arrival should be predicted once", show.arrivals, records, keys)
 	}
 	sum := demoSummary{
 		Data: set.Name, Model: show.model, Arrivals: show.arrivals, Predictions: records, Labels: show.labels, Steps: show.total,
-		Head: show.scores[0].Head, Served: of(&show.scores[0]), Online: of(named(show.scores, "online")), Static: of(named(show.scores, "static")), Posterior: show.posterior, Chain: show.chain,
+		Head: show.scores[0].Head, Served: scoresOf(&show.scores[0]), Online: scoresOf(named(show.scores, "online")), Static: scoresOf(named(show.scores, "static")), Posterior: show.posterior, Chain: show.chain,
 	}
 	if d.JSON {
 		return printJSON(out, sum)
 	}
-	fmt.Fprintf(talk, "\n%d arrivals, %d predictions published, %d labels learned from, each once.\n\n", sum.Arrivals, sum.Predictions, sum.Labels)
-	fmt.Fprintf(talk, "mean over steps   accuracy     NLL     ECE   Brier\n")
+	fmt.Fprintf(text, "\n%d arrivals, %d predictions published, %d labels learned from, each once.\n\n", sum.Arrivals, sum.Predictions, sum.Labels)
+	fmt.Fprintf(text, "mean over steps   accuracy     NLL     ECE   Brier\n")
 	rows := []struct {
 		name string
 		s    calibration.Means
@@ -63,12 +62,16 @@ func (d demoCmd) summary(ctx context.Context, out, talk io.Writer, c *kafka.Clie
 		rows[2].name, rows[2].s = sum.Head, sum.Served.Means
 	}
 	for _, row := range rows {
-		fmt.Fprintf(talk, "  %-14s %10.4f %7.4f %7.4f %7.4f\n", row.name, row.s.Acc, row.s.NLL, row.s.ECE, row.s.Brier)
+		fmt.Fprintf(text, "  %-14s %10.4f %7.4f %7.4f %7.4f\n", row.name, row.s.Acc, row.s.NLL, row.s.ECE, row.s.Brier)
 	}
-	fmt.Fprintf(talk, "  %-14s %+10.4f %+7.4f %+7.4f %+7.4f\n", "difference",
+	fmt.Fprintf(text, "  %-14s %+10.4f %+7.4f %+7.4f %+7.4f\n", "difference",
 		sum.Served.Acc-sum.Static.Acc, sum.Served.NLL-sum.Static.NLL, sum.Served.ECE-sum.Static.ECE, sum.Served.Brier-sum.Static.Brier)
-	fmt.Fprintf(talk, "\nLearning online %s: NLL %.3f to %.3f, accuracy %.1f%% to %.1f%%.\n", verdict(sum), sum.Static.NLL, sum.Served.NLL, 100*sum.Static.Acc, 100*sum.Served.Acc)
+	fmt.Fprintf(text, "\nLearning online %s: NLL %.3f to %.3f, accuracy %.1f%% to %.1f%%.\n", verdict(sum), sum.Static.NLL, sum.Served.NLL, 100*sum.Static.Acc, 100*sum.Served.Acc)
 	return nil
+}
+
+func scoresOf(s *pipeline.Summary) demoScores {
+	return demoScores{Means: s.WindowMeans(), Stream: s.LabelMeans()}
 }
 
 // named returns the summary of the head of that name, or an empty one.
@@ -81,6 +84,7 @@ func named(scores []pipeline.Summary, head string) *pipeline.Summary {
 	return &pipeline.Summary{}
 }
 
+// verdict says whether the serving head has a lower NLL than the model as trained.
 func verdict(s demoSummary) string {
 	if s.Served.NLL < s.Static.NLL {
 		return "paid"

@@ -15,10 +15,10 @@ type given map[string]givenFlag
 
 type givenFlag struct {
 	text  string // the flag with its value
-	where string // "" for the command line
+	where string // the source, in parentheses; "" for the command line
 }
 
-// flagsGiven returns the flags that were given of a parsed command line.
+// flagsGiven returns the given flags of a parsed command line.
 func flagsGiven(k *kong.Context) given {
 	g := given{}
 	for _, f := range k.Flags() {

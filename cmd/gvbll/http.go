@@ -20,7 +20,7 @@ import (
 	"github.com/gvbll/gvbll/charts/page"
 )
 
-// httpFlags are those of a command that serves HTTP.
+// httpFlags are the flags of a command that serves HTTP.
 type httpFlags struct {
 	HTTP       string `help:"Address of the live page, the query API, /metrics, /healthz and /readyz." default:"${default_http}" placeholder:"${default_http}" name:"http"`
 	HTTPConfig string `help:"File that turns on TLS and passwords there, in the format of Prometheus' exporters." name:"http-config" placeholder:"FILE"`
@@ -50,9 +50,9 @@ const (
 	maxHTTPRequest = 20 * time.Second
 )
 
-// listenHTTP listens at once, so that an address in use is an error at the start. The
-// file config turns on TLS and passwords, in the format of Prometheus' exporters, and
-// is checked here; "" for none.
+// listenHTTP returns a server that listens already, so that an address in use is an error
+// at the start. The file config, in the format of Prometheus' exporters, turns on TLS and
+// passwords. It is checked here; "" is no file.
 func listenHTTP(addr, config string, reg *prometheus.Registry, live http.Handler) (*httpServer, error) {
 	h := &httpServer{config: config, scheme: "http"}
 	if config != "" {

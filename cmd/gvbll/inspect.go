@@ -113,7 +113,8 @@ func printPool(out io.Writer, w *tabwriter.Writer, p *pool.Config) error {
 	fmt.Fprintf(out, "\npool\n")
 	fmt.Fprintln(w, "HEAD\tKIND\tCONSTANTS")
 	for _, h := range p.Heads {
-		// As the file has it: the one field beside the name is the kind.
+		// In JSON, as in the model file, a head has one field for its kind, which holds
+		// the constants of that kind.
 		b, err := json.Marshal(h)
 		if err != nil {
 			return err

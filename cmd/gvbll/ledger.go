@@ -21,7 +21,7 @@ func (ledgerCmd) Help() string {
 	return "Prints the ledger: first the model and the settings, then for each window what cut it, the numbers of its predictions, labels and refusals, the hashes of the posterior and of all predictions and learned labels so far, and the offsets that it read from each input partition; and where another model was promoted. With --json also the state of the model in the shadow."
 }
 
-// Run prints the committed records that are there.
+// Run prints the committed records up to the present end of the ledger.
 func (c ledgerCmd) Run(ctx context.Context, s streams) error {
 	client, names, err := c.Kafka.connect(ctx)
 	if err != nil {
@@ -59,7 +59,7 @@ type ledgerTable struct {
 	model    string // that served the last one printed, "" before the first
 }
 
-// note keeps the settings of a record that has them.
+// note stores the settings of a record that holds them.
 func (t *ledgerTable) note(r *ledger.Record) {
 	if r.Configuration != "" {
 		t.settings = string(r.Configuration)

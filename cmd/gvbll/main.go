@@ -101,7 +101,7 @@ func newParser(ctx context.Context, c *cli, s streams, exit func(int)) *kong.Kon
 	return parser
 }
 
-// run is main without the process: it returns the exit code.
+// run runs a command line and returns the exit code. Tests call it instead of main.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var c cli
 	exit := -1
@@ -137,8 +137,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
-// usualForms turns the forms that many programs know, no arguments, 'help COMMAND'
-// and --version, into this program's own.
+// usualForms rewrites command lines that work with many programs, no arguments, 'help
+// COMMAND' and --version, in the form that the parser knows.
 func usualForms(args []string) []string {
 	switch {
 	case len(args) == 0:
@@ -151,16 +151,17 @@ func usualForms(args []string) []string {
 	return args
 }
 
-// usageError is a command line that parses but makes no sense.
+// usageError is an error of a command line whose flags parse, but whose values or
+// combination are wrong.
 type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// setting is the beginning of a line about a setting that is out of range.
+// setting matches the beginning of a line about a setting that is out of range.
 var setting = regexp.MustCompile(`(?m)^[a-z-]+ \S+: `)
 
-// settingError returns an error about settings, "lambda 2: give …", as one about
-// the flags of the same names.
+// settingError turns an error about settings, "lambda 2: give …", into a usage error
+// about the flags of the same names, "--lambda 2: give …".
 func settingError(err error) error {
 	if err == nil {
 		return nil

@@ -42,7 +42,7 @@ func parsePairs(text string, pairs ...pair) error {
 	return nil
 }
 
-// joinPairs is the text of the pairs that are not zero.
+// joinPairs returns the text of the pairs that are not zero.
 func joinPairs(pairs ...pair) string {
 	var items []string
 	for _, p := range pairs {

@@ -11,12 +11,12 @@ import (
 type promoteCmd struct {
 	Kafka kafkaFlags `embed:""`
 
-	Model string `arg:"" optional:"" help:"Id of the model in the shadow; need not be given." placeholder:"MODEL-ID"`
+	Model string `arg:"" optional:"" help:"Id of the model in the shadow. There is only one, so it can be left out." placeholder:"MODEL-ID"`
 }
 
 // Help is shown by gvbll promote --help.
 func (promoteCmd) Help() string {
-	return "Makes the model in the shadow serve from the workers' next window on. The one that served is then in the shadow, and can be promoted again. The command goes through the stream: workers that are down obey it when they start. 'gvbll ledger' shows when it happened."
+	return "Makes the model in the shadow serve from the workers' next window on. The one that served is then in the shadow, and can be promoted again. The command is part of the stream: workers that are down now carry it out when they start. 'gvbll ledger' shows when it happened."
 }
 
 // Run sends the command.
@@ -38,19 +38,19 @@ func (c promoteCmd) Run(ctx context.Context, s streams) error {
 	case r.Shadow == nil:
 		return fmt.Errorf("no model is in the shadow of model %s: start 'gvbll work' with --shadow first", r.Serves())
 	}
-	behind := r.Shadow.Model
-	if behind == r.Serves() {
-		behind = r.Model
+	shadow := r.Shadow.Model
+	if shadow == r.Serves() { // promoted by this window's command
+		shadow = r.Model
 	}
 	if c.Model == "" {
-		c.Model = behind
+		c.Model = shadow
 	}
-	if c.Model != behind {
-		return fmt.Errorf("model %.40s is not in the shadow: that is model %s, behind model %s", c.Model, behind, r.Serves())
+	if c.Model != shadow {
+		return fmt.Errorf("model %.40s is not in the shadow: model %s is, and model %s serves", c.Model, shadow, r.Serves())
 	}
 	if _, err := sendCommand(ctx, client, names.Commands, &event.Command{Name: event.Promote, Model: c.Model}); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.out, "told the workers to promote model %s, behind window %d or a later one\n", c.Model, r.Window)
+	_, err = fmt.Fprintf(s.out, "sent the command to promote model %s, which takes effect after window %d or a later one\n", c.Model, r.Window)
 	return err
 }

@@ -94,7 +94,7 @@ func TestDemoView(t *testing.T) {
 	d := &demoShow{total: 4, scores: []pipeline.Summary{{Head: "online"}, {Head: "static"}}}
 	for i := range 3 {
 		d.step++
-		d.note(&event.Outcome{Labelled: make([]event.Labelled, 1), Heads: []event.Head{
+		d.recordNLL(&event.Outcome{Labelled: make([]event.Labelled, 1), Heads: []event.Head{
 			{Scores: []event.Score{{LogLoss: 1}}}, {Scores: []event.Score{{LogLoss: float64(1 + i)}}},
 		}})
 	}

@@ -44,7 +44,7 @@ func (c sendCmd) check(g given) error {
 	)
 }
 
-// checkRate refuses a rate that is none.
+// checkRate refuses a rate that is negative or not a number.
 func checkRate(rate float64) error {
 	if !(rate >= 0) {
 		return usagef("--rate %v: give events a second, or 0 for no limit", rate)
@@ -52,7 +52,7 @@ func checkRate(rate float64) error {
 	return nil
 }
 
-// Run sends the whole data set.
+// Run sends the data set, or with --events the file.
 func (c sendCmd) Run(ctx context.Context, s streams, g given) error {
 	if err := c.check(g); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (c sendCmd) Run(ctx context.Context, s streams, g given) error {
 	return err
 }
 
-// connect also creates the topics if asked to.
+// connect connects to Kafka, and creates missing topics with --create-topics.
 func (c sendCmd) connect(ctx context.Context) (*kafka.Client, topics.Names, error) {
 	client, names, err := c.Kafka.connect(ctx)
 	if err != nil || c.CreateTopics == 0 {

@@ -30,7 +30,7 @@ type service struct {
 	web     *httpServer    // nil for none
 	hooks   []worker.Hooks // called after the service's own
 
-	named     *model.Model   // the model that page and metrics name as serving
+	named     *model.Model   // the model that page and metrics show as the one that serves
 	last      *event.Outcome // of the last window, nil before the first
 	recovered bool           // the start's replay is over
 }
@@ -140,7 +140,7 @@ func (s *service) show() {
 	}
 }
 
-// nameModels makes page and metrics name the model that serves, after a change.
+// nameModels updates page and metrics if another model serves than they show.
 func (s *service) nameModels() {
 	serves := s.engine.Serving().Model()
 	if serves == s.named {
@@ -163,7 +163,7 @@ func (s *service) nameModels() {
 // the first of its kind in the pool.
 const onlineHead = "online"
 
-// lambda returns the forgetting λ of that head; 1 if the pool has none.
+// lambda returns the forgetting factor λ of that head, 1 if the pool has no such head.
 func (s *service) lambda() float64 {
 	if s.engine.Serving().Pooled() == nil {
 		return s.engine.Serving().Config().Update.Lambda

@@ -11,7 +11,7 @@ import (
 	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
-// engineFlags are the settings of the engine that decide what it publishes.
+// engineFlags are the engine's settings on which its predictions depend.
 type engineFlags struct {
 	Head    string      `help:"What predicts: pool, the model's pool of heads, or paper, the paper's head. The pool when left out, if the model has one." enum:",pool,paper" default:"" placeholder:"NAME"`
 	Sets    setFlags    `embed:"" group:"sets"`
@@ -80,7 +80,7 @@ var paperFlagNames = []string{"lambda", "eta", "beta", "clip", "walk", "fallback
 type setFlags struct {
 	Coverage float64     `help:"Add a set of classes to every prediction that holds the right class with this probability, such as 0.9; 0 for no sets." default:"0"`
 	Sets     setsFlag    `help:"How sets are made, as SCORE/METHOD/GROUPS. SCORE: lac (smallest sets), aps or raps (larger for harder nodes). METHOD: thresholds follow the labels by aci or pid, or stay fixed after 500. GROUPS with a threshold of their own: class, slice (by degree) or none." default:"lac/aci/none" placeholder:"lac/aci/none"`
-	Abstain  abstainFlag `help:"Mark predictions to abstain from: confidence=P, those below this confidence; set-size=N, those with a larger set or an empty one; outside=X, those whose embedding is further from the first nodes than X times what 99 in 100 of these are. Such as confidence=0.3,outside=2; none when left out." placeholder:"NAME=NUMBER,..."`
+	Abstain  abstainFlag `help:"Mark predictions to abstain from: confidence=P, those below this confidence; set-size=N, those with a larger set or an empty one; outside=X, those whose embedding lies further from those of the first nodes than X times the 99th percentile of their own distances. Such as confidence=0.3,outside=2; none when left out." placeholder:"NAME=NUMBER,..."`
 }
 
 func (f setFlags) coverage() pipeline.Coverage {
@@ -92,7 +92,7 @@ func (f setFlags) coverage() pipeline.Coverage {
 	return c
 }
 
-// setsFlag is how sets are made, in the form of the ledger: SCORE/METHOD/GROUPS.
+// setsFlag chooses how sets of classes are made. Its text is SCORE/METHOD/GROUPS.
 type setsFlag struct {
 	score  conformal.Kind
 	method conformal.Method
@@ -127,7 +127,7 @@ func valueNamed[T fmt.Stringer](what, name string, values ...T) (T, error) {
 	return values[i], nil
 }
 
-// abstainFlag says which predictions to abstain from; a zero is no limit.
+// abstainFlag holds the limits beyond which predictions are marked; zero is no limit.
 type abstainFlag struct {
 	Confidence float64
 	SetSize    int
@@ -156,7 +156,7 @@ func (f *abstainFlag) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// rescoreFlag says when nodes are predicted again.
+// rescoreFlag chooses when nodes are predicted again.
 type rescoreFlag pipeline.Rescoring
 
 func (f *rescoreFlag) pairs() []pair {

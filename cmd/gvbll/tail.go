@@ -83,7 +83,7 @@ func (t tailCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-// print shows one record: in the live table, if that is not nil.
+// print shows one prediction, in the live table unless that is nil.
 func (t tailCmd) print(w io.Writer, live *tailView, r *kafka.Record) error {
 	var p event.Prediction
 	if err := wire.DecodePrediction(r.Value, &p); err != nil {

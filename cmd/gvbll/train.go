@@ -80,7 +80,7 @@ func (f trainFlags) config(seed uint64) (model.Config, error) {
 	return cfg, err
 }
 
-// Run trains and saves.
+// Run trains a model and saves it.
 func (c trainCmd) Run(ctx context.Context, s streams, g given) error {
 	if err := errors.Join(c.Data.check(g), c.Train.check(g)); err != nil {
 		return err
@@ -141,8 +141,8 @@ func (f trainFlags) train(ctx context.Context, set *dataSet, w io.Writer, watch 
 	})
 }
 
-// made reports whether these flags and this data set made the model.
-func (f trainFlags) made(m *model.Model, set *dataSet) bool {
+// trained reports whether the model was trained with these flags on this data set.
+func (f trainFlags) trained(m *model.Model, set *dataSet) bool {
 	cfg, err := f.config(set.seed)
 	if err != nil {
 		return false
@@ -152,8 +152,8 @@ func (f trainFlags) made(m *model.Model, set *dataSet) bool {
 		t.Settings == cfg.String()
 }
 
-// orNone converts a flag's 0, which means none, to the value for none in
-// configurations, whose 0 means the default.
+// orNone converts a flag's 0, which turns the thing off, to -1, which does so in
+// configurations: there 0 stands for the default.
 func orNone(x float64) float64 {
 	if x == 0 {
 		return -1
@@ -161,6 +161,7 @@ func orNone(x float64) float64 {
 	return x
 }
 
+// describe returns a line about a model: its layers, its classes and its training.
 func describe(m *model.Model) string {
 	t := m.Training
 	widths := ""

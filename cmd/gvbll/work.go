@@ -32,7 +32,7 @@ type workCmd struct {
 	BFloat16 bool `help:"Keep the graph's vectors as bfloat16: two thirds of the memory, and embeddings off by some thousandths." name:"bfloat16" group:"machine"`
 }
 
-// windowFlags say where windows are cut and when they are committed.
+// windowFlags set where windows are cut and when they are committed.
 type windowFlags struct {
 	Window         int           `help:"Cut a window after this many nodes, or labels." default:"500"`
 	Linger         time.Duration `help:"Cut a window when its first event has waited this long." default:"100ms"`
@@ -42,7 +42,7 @@ type windowFlags struct {
 	CommitInterval time.Duration `help:"Let the windows of this much time share a transaction; 0 commits each at once." default:"100ms"`
 }
 
-// policy says where windows are cut.
+// policy returns the policy that cuts the windows.
 func (f windowFlags) policy() intake.Policy {
 	if f.EventTime > 0 {
 		return intake.EventTime{Width: f.EventTime, Lateness: f.Lateness, Idle: f.IdleTimeout}
@@ -50,7 +50,7 @@ func (f windowFlags) policy() intake.Policy {
 	return intake.CountOrLinger{Count: f.Window, Linger: f.Linger}
 }
 
-// saveFlags say where checkpoints are kept.
+// saveFlags set where checkpoints are written and how many are kept.
 type saveFlags struct {
 	CheckpointDir   string        `help:"Folder for checkpoints. A start continues from the newest one; without the folder it replays the ledger from its beginning." type:"path" placeholder:"DIR"`
 	CheckpointEvery time.Duration `help:"Time between checkpoints." default:"5m"`
@@ -103,7 +103,7 @@ func (w workCmd) config() (pipeline.Config, error) {
 	return validSettings(cfg)
 }
 
-// Run works until interrupted, and commits all windows stepped by then.
+// Run serves until it is interrupted, and then commits the windows that are stepped.
 func (w workCmd) Run(ctx context.Context, g given) error {
 	if err := w.check(g); err != nil {
 		return err
