@@ -13,9 +13,9 @@ import (
 // Config says where a broker listens and keeps its data.
 type Config struct {
 	// Dir is the directory of the data. A later broker on it has the same topics
-	// and records, also after SIGKILL, and each transaction whole or not at all. (A
-	// power failure loses what the system had not yet written.) One broker may use
-	// it at a time. Empty keeps the data in memory.
+	// and records, even after SIGKILL, and all of a transaction or nothing of it. (A
+	// power failure loses what the system had not yet written to the disk.) One
+	// broker may use the directory at a time. Empty keeps the data in memory.
 	Dir string
 	// Port is the port on 127.0.0.1, 0 for any free one.
 	Port int
@@ -59,7 +59,7 @@ func Start(cfg Config) (*Broker, error) {
 	return b, nil
 }
 
-// Addr is the bootstrap address, host:port.
+// Addr returns the bootstrap address, host:port.
 func (b *Broker) Addr() string { return b.cluster.ListenAddrs()[0] }
 
 // Close stops the broker. The data in a directory stays.

@@ -1,5 +1,5 @@
-// Package checkpoint keeps a worker's newest checkpoints in a directory. A file exists
-// whole or not at all, whenever the process or the machine stops: it is written under
+// Package checkpoint keeps a worker's newest checkpoints in a directory. Whenever the
+// process or the machine stops, a file is complete or does not exist: it is written under
 // another name, synced and renamed, and then the directory is synced. Detecting bytes
 // that were damaged later is left to the reader of the file.
 package checkpoint
@@ -65,10 +65,10 @@ func List(path string) ([]Entry, error) {
 	}
 	var list []Entry
 	for _, f := range files {
-		number, ok := strings.CutPrefix(f.Name(), prefix)
-		number, whole := strings.CutSuffix(number, suffix)
+		number, hasPrefix := strings.CutPrefix(f.Name(), prefix)
+		number, hasSuffix := strings.CutSuffix(number, suffix)
 		window, err := strconv.ParseInt(number, 10, 64)
-		if ok && whole && err == nil && window >= 0 {
+		if hasPrefix && hasSuffix && err == nil && window >= 0 {
 			list = append(list, Entry{filepath.Join(path, f.Name()), window})
 		}
 	}
@@ -154,6 +154,7 @@ func (w *Writer) Abort() {
 	_ = os.Remove(w.name + partial)
 }
 
+// prune removes all but the newest checkpoints.
 func (d *Dir) prune() error {
 	list, err := d.List()
 	if err != nil {

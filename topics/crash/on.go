@@ -12,11 +12,11 @@ import (
 	"syscall"
 )
 
-// where and left come from the environment variable GVBLL_CRASH, such as
-// "after-produce:3": the process is killed the third time it passes that point.
+// The environment variable GVBLL_CRASH sets these, for example "after-produce:3": the
+// process is killed the third time it passes that point.
 var (
-	where string
-	left  atomic.Int64
+	where string       // name of the point
+	left  atomic.Int64 // passages up to the one that kills
 )
 
 func init() {

@@ -211,7 +211,8 @@ func Newest(ctx context.Context, c *kafka.Client, topic string) (*Record, error)
 		return nil, err
 	}
 	b := bounds[kafka.TopicPartition{Topic: topic}]
-	// Behind the last record there are transaction markers, of aborted ones too.
+	// The last record is followed by transaction markers, and possibly by records of
+	// aborted transactions, so search backwards in growing steps.
 	for back := int64(64); ; back *= 8 {
 		from := max(b.End-back, b.First)
 		r, err := newestFrom(ctx, c, topic, from)

@@ -199,6 +199,7 @@ func (r *run) await(ctx context.Context, predictions *kafka.Reader, step []Item)
 	return nil
 }
 
+// nodesOf returns the nodes of items.
 func nodesOf(items []Item) []event.Node {
 	nodes := make([]event.Node, len(items))
 	for i := range items {
@@ -247,6 +248,7 @@ func (r *run) pace(ctx context.Context) error {
 	}
 }
 
+// labels sends the labels of items, except for those already in the topic.
 func (r *run) labels(ctx context.Context, items []Item) error {
 	records := make([]kafka.Record, 0, len(items))
 	for i := range items {

@@ -135,6 +135,7 @@ func DecodeDeadLetter(b []byte, r *event.Refusal) error {
 	return nil
 }
 
+// headers reads a list of pairs: a header's key and its value, which may be null.
 func (in *input) headers(o *event.Origin) error {
 	n, _, err := in.list(0, maxHeaders, event.TooLarge)
 	if err != nil {

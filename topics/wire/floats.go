@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// little reports whether this machine's memory is little-endian, as the wire is.
-var little = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+// littleEndian reports whether this machine's memory is little-endian, as the wire is.
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 // memory returns the memory of x as bytes.
 func memory(x []float32) []byte {
@@ -16,7 +16,7 @@ func memory(x []float32) []byte {
 
 // readFloats reads a block of little-endian float32 into x.
 func readFloats(x []float32, block []byte) {
-	if little {
+	if littleEndian {
 		copy(memory(x), block)
 		return
 	}

@@ -21,7 +21,7 @@ func (id jsonID) MarshalJSON() ([]byte, error) {
 }
 
 // field is the JSON text of one field of an event. A duplicate key is refused, as in
-// msgpack; encoding/json by itself would use the last one.
+// msgpack; without this type encoding/json would use the last one.
 type field []byte
 
 // UnmarshalJSON keeps the text.

@@ -44,6 +44,7 @@ func checkLabel(hasNode, hasClass bool, err error) error {
 	return nil
 }
 
+// class reads a class: its name or its index.
 func (in *input) class(l *event.Label, limits Limits) error {
 	code, err := in.peek()
 	if err != nil {

@@ -29,7 +29,7 @@ type input struct {
 	bytes  bytes.Reader // the rest of buf
 	dec    *msgpack.Decoder
 	keys   [][]byte // keys of the current map
-	memory *Memory  // nil to allocate every value by itself
+	memory *Memory  // nil to allocate each list and text
 }
 
 func (in *input) reset(b []byte) {
@@ -42,8 +42,10 @@ func (in *input) reset(b []byte) {
 	in.dec.ResetReader(&in.bytes)
 }
 
+// left returns the number of bytes that are not read yet.
 func (in *input) left() int { return in.bytes.Len() }
 
+// rest returns the bytes that are not read yet.
 func (in *input) rest() []byte { return in.buf[len(in.buf)-in.left():] }
 
 // peek returns the next code. The library's own PeekCode makes two calls through
@@ -128,7 +130,7 @@ func (in *input) fields(field func(key []byte) (known bool, err error)) error {
 }
 
 // mapLen reads the length of a map. It checks the code first, because the
-// library's DecodeMapLen also accepts a map behind an extension header.
+// library's DecodeMapLen also accepts an extension header before the map.
 func (in *input) mapLen() (int, error) {
 	code, err := in.peek()
 	if err != nil {
@@ -172,6 +174,7 @@ func (in *input) string(limit int) ([]byte, error) {
 	return b, nil
 }
 
+// text reads a string of at most limit bytes.
 func (in *input) text(limit int) (string, error) {
 	b, err := in.string(limit)
 	if err != nil {
@@ -207,6 +210,7 @@ func isInteger(code byte) bool {
 	return msgpcode.IsFixedNum(code) || code >= msgpcode.Uint8 && code <= msgpcode.Int64
 }
 
+// integer reads an integer of any form and refuses one beyond int64.
 func (in *input) integer() (int64, error) {
 	code, err := in.peek()
 	if err != nil {
@@ -257,6 +261,7 @@ func (in *input) boolean() (bool, error) {
 	return in.dec.DecodeBool()
 }
 
+// number reads an integer or a float of any form as a float32.
 func (in *input) number() (float32, error) {
 	code, err := in.peek()
 	if err != nil {

@@ -92,7 +92,7 @@ func (o *output) blockLen(n int) { o.sized(n, msgpcode.Bin8, msgpcode.Bin16, msg
 
 func (o *output) singles(x []float32) {
 	o.blockLen(4 * len(x))
-	if little {
+	if littleEndian {
 		o.b = append(o.b, memory(x)...)
 		return
 	}

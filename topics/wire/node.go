@@ -42,6 +42,7 @@ func (in *input) node(n *event.Node, limits Limits) error {
 	return err
 }
 
+// neighbours reads a list of ids, with a fast path for short integers.
 func (in *input) neighbours(n *event.Node, limits Limits) error {
 	count, _, err := in.list(0, limits.MaxNeighbours, event.TooManyNeighbours)
 	if err != nil {

@@ -154,6 +154,7 @@ func (in *input) classes(limits Limits) (names []string, err error) {
 	return names, nil
 }
 
+// probabilities reads a list of numbers from 0 to 1.
 func (in *input) probabilities(limits Limits) ([]float32, error) {
 	x, err := in.numbers(limits)
 	if err != nil {

@@ -65,8 +65,8 @@ func (l Limits) withDefaults() Limits {
 // concurrent use.
 type Decoder struct {
 	Limits Limits
-	// Memory holds the lists and texts of msgpack events. If it is nil, every
-	// event is allocated by itself.
+	// Memory holds the lists and texts of msgpack events. If it is nil, they are
+	// allocated for each event.
 	Memory *Memory
 	in     input
 }

@@ -29,14 +29,15 @@ type Audited struct {
 // outcome with the published records: the hashes of every window, and every committed
 // prediction and dead letter, byte by byte and in order. The error names the first
 // record that differs. Audit writes nothing and can run beside a live worker; it ends
-// at the end that the ledger then has.
+// when it has reached the end of the ledger.
 //
-// With the path of a checkpoint, from, it begins after the checkpoint: the hash of that
-// is compared with the ledger's, and records published before are skipped. A dead
+// If from is the path of a checkpoint, the audit begins after it: the checkpoint's hash is
+// compared with the ledger's, and records that were published before are skipped. A dead
 // letter does not name its window, so the audit searches for the first one to compare.
 //
-// If a model was promoted, one of the two may be missing: windows that it served are
-// then replayed for the chain of the other, and its predictions are skipped.
+// If a model was promoted, the audit needs only one of the two models. In windows that the
+// other model served, it compares the chain of its own model in the shadow and skips the
+// published predictions.
 //
 // Of cfg it uses the names, the models, the settings, the limits, Fresh and
 // Checkpoints.Restore. progress, when not nil, is called after every window.
@@ -67,7 +68,7 @@ func Audit(ctx context.Context, c *kafka.Client, e Engine, cfg Config, from stri
 	if a.newest != nil && !a.proved {
 		return a.audited, cfg.checkServes(a.newest)
 	}
-	err := a.nothingElse(ctx)
+	err := a.checkNothingElse(ctx)
 	a.audited.Took = time.Since(began)
 	return a.audited, err
 }
@@ -229,9 +230,9 @@ func (a *auditor) fetch(ctx context.Context, at kafka.TopicPartition) (more bool
 	return true, err
 }
 
-// nothingElse returns an error if the topic has a prediction of the replayed windows
-// that was not compared. It may have later ones, of a live worker.
-func (a *auditor) nothingElse(ctx context.Context) error {
+// checkNothingElse returns an error if the topic has a prediction of the replayed windows
+// that was not compared. It may have predictions of later windows, by a live worker.
+func (a *auditor) checkNothingElse(ctx context.Context) error {
 	topic := a.cfg.Names.Predictions
 	for p := range a.partitions[topic] {
 		at := kafka.TopicPartition{Topic: topic, Partition: int32(p)}

@@ -57,7 +57,7 @@ func (p *replayer) position(offset int64) position {
 // positionOf reads a position from a checkpoint's meta.
 func positionOf(meta map[string]string) (at position, err error) {
 	if err := json.Unmarshal([]byte(meta[positionKey]), &at); err != nil {
-		return at, fmt.Errorf("it does not say which windows are in it: %w", err)
+		return at, fmt.Errorf("the checkpoint does not say which windows are in it: %w", err)
 	}
 	return at, nil
 }
@@ -104,7 +104,7 @@ func (p *replayer) load(ctx context.Context, path string) (consumed []ledger.Ran
 	if err != nil {
 		return nil, err
 	}
-	p.engine, p.ledger, p.next, p.last = e, l, at.Window, stateBehind(r)
+	p.engine, p.ledger, p.next, p.last = e, l, at.Window, stateAfter(r)
 	p.cfg.Logger.Info("read a checkpoint", "file", path, "window", at.Window, "megabytes", size>>20, "took", time.Since(began).Round(time.Millisecond))
 	return at.Consumed, nil
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// maxKey bounds the key of a dead letter, in bytes. It is the beginning of the refused
-// record's key, of which the dead letter's value has more.
+// maxKey bounds the key of a dead letter, in bytes. The key is the beginning of the
+// refused record's key; the dead letter's value holds more of it.
 const maxKey = 1 << 10
 
 // effects are the results of a window, on their way from the loop to the encoder. The
@@ -21,15 +21,15 @@ type effects struct {
 	predictions, revisions []event.Prediction
 	letters                []kafka.Record // dead letters
 	record                 []byte         // of the ledger
-	memory                 []byte         // of the letters
+	memory                 []byte         // holds the keys and values of letters
 	offsets                map[kafka.TopicPartition]int64
 	window                 int64
 	chain                  string // as the ledger has it
 	stepped                time.Time
 }
 
-// note fills empty effects with the results of a window.
-func (e *effects) note(out *event.Outcome, record *ledger.Record, deadLetters string) {
+// fill fills empty effects with the results of a window.
+func (e *effects) fill(out *event.Outcome, record *ledger.Record, deadLetters string) {
 	e.predictions, e.revisions, e.stepped = out.Predictions, out.Revisions, time.Now()
 	for i := range out.Refused {
 		r := &out.Refused[i]

@@ -49,27 +49,28 @@ func (x *exclusions) remove(w *event.Window) {
 	if w.Number >= x.end {
 		return
 	}
-	out := func(id event.ID) bool {
-		window, is := x.forgotten[id]
-		return is && w.Number < window
+	excluded := func(id event.ID) bool {
+		window, ok := x.forgotten[id]
+		return ok && w.Number < window
 	}
 	w.Nodes = slices.DeleteFunc(w.Nodes, func(n event.Node) bool {
 		if n.Departed && n.ByKey && n.ID.Str == "" {
-			// The key of a departure does not tell an integer id from a string: both
-			// nodes depart, so the record stays unless both are left out.
-			return out(n.ID) && out(event.ID{Str: n.ID.String()})
+			// A departure by key does not distinguish an integer id from a string id with
+			// the same digits. Both nodes depart, so the record stays unless both are
+			// left out.
+			return excluded(n.ID) && excluded(event.ID{Str: n.ID.String()})
 		}
-		return out(n.ID)
+		return excluded(n.ID)
 	})
 	for i := range w.Nodes {
 		n := &w.Nodes[i]
-		n.Neighbours = slices.DeleteFunc(n.Neighbours, out)
+		n.Neighbours = slices.DeleteFunc(n.Neighbours, excluded)
 	}
-	w.Labels = slices.DeleteFunc(w.Labels, func(l event.Label) bool { return out(l.Node) })
+	w.Labels = slices.DeleteFunc(w.Labels, func(l event.Label) bool { return excluded(l.Node) })
 }
 
 // readExclusions returns the nodes that were forgotten in the ledger's windows before
-// the given one.
+// the given one. It reads only the ledger and the commands topic.
 func (p *replayer) readExclusions(ctx context.Context, before int64) (x exclusions, err error) {
 	bounds, err := p.client.Offsets(ctx, p.cfg.Names.Commands)
 	if err != nil || bounds[kafka.TopicPartition{Topic: p.cfg.Names.Commands}].End == 0 {
@@ -95,8 +96,8 @@ func (p *replayer) readExclusions(ctx context.Context, before int64) (x exclusio
 			return x, err
 		}
 		if r.Forgot != nil {
-			named, _ := in.Gather(nil, nil)
-			x.add(r.Window, named)
+			obeyed, _ := in.Gather(nil, nil)
+			x.add(r.Window, obeyed)
 		}
 		in.Release()
 	}

@@ -82,14 +82,14 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "gvbll_checkpoint_timestamp_seconds", Help: "Unix time of the newest checkpoint that this worker wrote; 0 before the first.",
 		}),
 		savedBytes: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gvbll_checkpoint_bytes", Help: "Size of that checkpoint.",
+			Name: "gvbll_checkpoint_bytes", Help: "Size of the newest checkpoint that this worker wrote.",
 		}),
 		saving: histogram("gvbll_checkpoint_seconds", "Time to write a checkpoint while serving.", prometheus.ExponentialBuckets(0.01, 2, 14)),
 		unsaved: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gvbll_checkpoint_failures_total", Help: "Checkpoints that could not be written.",
 		}),
 		late: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gvbll_late_events_total", Help: "Events that came after their event-time window was closed, and went with a later one.",
+			Name: "gvbll_late_events_total", Help: "Events that arrived after their event-time window was closed, and are in a later one.",
 		}, []string{"topic"}),
 		early: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gvbll_early_events_total", Help: "Events whose time is too far ahead of the clock to be used.",

@@ -130,7 +130,7 @@ func (o *owner) advance(ctx context.Context, c intake.Cut) error {
 	if err := o.handOver(o.effects(out, c.Cause, forgot)); err != nil {
 		return err
 	}
-	o.tellStepped(Stepped{Outcome: out, Cause: c.Cause, Took: time.Since(began)})
+	o.reportStepped(Stepped{Outcome: out, Cause: c.Cause, Took: time.Since(began)})
 	return nil
 }
 
@@ -189,9 +189,9 @@ func (o *owner) effects(out *event.Outcome, cause string, forgot *ledger.Forgot)
 	if o.last.settings != record.Settings {
 		record.Configuration = settings.all
 	}
-	o.last = stateBehind(&record)
+	o.last = stateAfter(&record)
 	e := o.encoder.new()
-	e.note(out, &record, o.cfg.Names.DeadLetters)
+	e.fill(out, &record, o.cfg.Names.DeadLetters)
 	o.inputs.Offsets(e.offsets)
 	return e
 }
@@ -214,6 +214,7 @@ func (o *owner) handOver(e *effects) error {
 	}
 }
 
+// noteCommitted records a committed transaction and calls the hooks.
 func (o *owner) noteCommitted(c Committed) {
 	crash.Point(crash.Committed)
 	o.committed = commitPoint{c.Last, c.offset}

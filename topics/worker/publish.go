@@ -45,9 +45,9 @@ type publisher struct {
 	producer *kafka.Producer
 	ledger   *ledger.Ledger // after the last window that was replayed or searched for
 
-	in        chan *output   // closed when no more will come
+	in        chan *output   // closed after the last output
 	encodeErr error          // why in was closed early, nil if it was not; read after in is closed
-	spare     chan *output   // to be used again
+	spare     chan *output   // to be reused
 	committed chan Committed // after each transaction; closed at the end
 	ended     chan struct{}  // closed at the end
 	err       error          // why it ended, nil at the end of in; read after committed is closed
@@ -59,7 +59,7 @@ type publisher struct {
 }
 
 const (
-	spareOutputs  = 64 // outputs kept for use again
+	spareOutputs  = 64 // outputs kept for reuse
 	queuedCommits = 16 // committed transactions that the loop has not received yet
 )
 

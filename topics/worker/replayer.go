@@ -34,7 +34,7 @@ type replayer struct {
 	settings settings
 }
 
-// ledgerState is the state of the engines after a window, as its ledger record has it.
+// ledgerState is the part of a window's ledger record that describes the state after it.
 type ledgerState struct {
 	model, chain string         // of the one that served the window
 	shadow       *ledger.Shadow // nil for none
@@ -42,7 +42,8 @@ type ledgerState struct {
 	settings     string         // their hash; "" in format 1
 }
 
-func stateBehind(r *ledger.Record) ledgerState {
+// stateAfter returns the state after the window of a record.
+func stateAfter(r *ledger.Record) ledgerState {
 	s := ledgerState{model: r.Model, chain: r.Chain, shadow: r.Shadow, serves: r.Serves(), settings: r.Settings}
 	if r.Version == 1 {
 		s.settings = ""
@@ -50,7 +51,7 @@ func stateBehind(r *ledger.Record) ledgerState {
 	return s
 }
 
-// openInputs starts to fetch behind the consumed ranges, or from the beginning if there
+// openInputs starts to fetch after the consumed ranges, or from the beginning if there
 // are none.
 func (p *replayer) openInputs(fetching context.Context, consumed []ledger.Range) (err error) {
 	p.inputs, err = intake.Open(fetching, p.client, p.intake(), consumed)
@@ -84,7 +85,7 @@ func (p *replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 	if r.Forgot == nil {
 		refuse(out, commands)
 	}
-	p.last = stateBehind(r)
+	p.last = stateAfter(r)
 	if p.excluded.rewrites(r.Window) {
 		return out, nil
 	}

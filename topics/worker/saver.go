@@ -163,14 +163,15 @@ func (s *saver) finish(err error) {
 	}
 }
 
-// close ends the checkpoint being written. If the worker ends without an error it writes
-// a last one, so that the next start has nothing to replay.
-func (s *saver) close(w *worker, well bool) {
+// close ends the checkpoint being written. If the worker ends without an error, which ok
+// says, and everything is committed, it writes a last checkpoint, so that the next start
+// has nothing to replay.
+func (s *saver) close(w *worker, ok bool) {
 	defer s.timer.Stop()
 	if s.busy {
 		s.complete(w.committed.window)
 	}
-	if well && !w.unstepped && w.committed.window == w.next-1 {
+	if ok && !w.unstepped && w.committed.window == w.next-1 {
 		s.due = true
 		if err := s.begin(w); err == nil && s.busy {
 			s.complete(w.committed.window)

@@ -11,9 +11,9 @@ import (
 
 // settings are the settings of a ledger, in the forms that its records have.
 type settings struct {
-	all  ledger.Settings
-	hash string
-	line string // in format 1, "" if no such record was read
+	all  ledger.Settings // as in the first record
+	hash string          // of all, as in every record
+	line string          // as in the records of format 1; "" if none was read
 }
 
 // settingsToWrite returns the settings for the ledger and for checkpoints: the
@@ -35,21 +35,21 @@ func (p *replayer) checkSettings(ctx context.Context, r *ledger.Record) error {
 	if known && r.Settings != "" {
 		return nil
 	}
-	there := p.cfg.Settings
-	if r.Version == 1 || r.Settings != there.Hash() {
+	written := p.cfg.Settings
+	if r.Version == 1 || r.Settings != written.Hash() {
 		var err error
-		if there, err = settingsOf(ctx, p.client, p.cfg, r); err != nil {
+		if written, err = settingsOf(ctx, p.client, p.cfg, r); err != nil {
 			return err
 		}
 	}
-	effective := there
-	if p.cfg.Effective != nil && there != "" {
-		effective = p.cfg.Effective(there)
+	effective := written
+	if p.cfg.Effective != nil && written != "" {
+		effective = p.cfg.Effective(written)
 	}
 	if effective != p.cfg.Settings {
-		return differ(p.cfg, r, effective)
+		return settingsError(p.cfg, r, effective)
 	}
-	p.settings.all, p.settings.hash = there, there.Hash()
+	p.settings.all, p.settings.hash = written, written.Hash()
 	if r.Version == 1 {
 		p.settings.line = r.Settings
 	}
@@ -70,15 +70,15 @@ func settingsOf(ctx context.Context, c *kafka.Client, cfg *Config, r *ledger.Rec
 	return "", nil
 }
 
-// differ returns the error for a record whose settings differ from the engine's. Its
-// remedy keeps the ledger and the inputs.
-func differ(cfg *Config, r *ledger.Record, there ledger.Settings) error {
-	if there == "" {
+// settingsError returns the error for a record that was written with other settings than
+// the engine's, "" if they are unknown. Its remedy keeps the ledger and the inputs.
+func settingsError(cfg *Config, r *ledger.Record, written ledger.Settings) error {
+	if written == "" {
 		return fmt.Errorf("ledger %s was written with settings %s, and these are %s: start with the settings that the ledger was begun with", cfg.Names.Ledger, r.Settings, cfg.Settings.Hash())
 	}
 	remedy := "start with the ledger's settings"
 	var names []string
-	for _, d := range ledger.Diff(there, cfg.Settings) {
+	for _, d := range ledger.Diff(written, cfg.Settings) {
 		names = append(names, d.String())
 		if d.Name == "engine" {
 			remedy = "start the program of the ledger's engine, with the ledger's settings"
@@ -95,9 +95,9 @@ func LedgerSettings(ctx context.Context, c *kafka.Client, cfg Config, meta map[s
 	if r == nil || err != nil {
 		return "", err
 	}
-	there, err := settingsOf(ctx, c, &cfg, r)
-	if err != nil || there != "" {
-		return there, err
+	written, err := settingsOf(ctx, c, &cfg, r)
+	if err != nil || written != "" {
+		return written, err
 	}
 	at, err := positionOf(meta)
 	if err != nil || at.Settings == "" {

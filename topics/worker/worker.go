@@ -38,8 +38,8 @@ import (
 // ErrOwned says that another worker has taken over the graph.
 var ErrOwned = errors.New("another worker has taken over this graph")
 
-// Run works until the context ends, and then returns nil with every stepped window
-// committed. Any other end is an error of one line.
+// Run runs a worker until the context ends, and then returns nil with every stepped window
+// committed. If it ends for any other reason it returns an error of one line.
 func Run(ctx context.Context, c *kafka.Client, e Engine, cfg Config) error {
 	cfg.setDefaults()
 	if missing, err := topics.Missing(ctx, c, cfg.Names); err != nil {
@@ -208,12 +208,14 @@ func (w *worker) follow(ctx context.Context, r *ledger.Record) error {
 		return err
 	}
 	w.stepped.Store(w.next)
-	w.tellStepped(Stepped{Outcome: out, Cause: r.Cause, Replayed: true, Took: time.Since(began)})
+	w.reportStepped(Stepped{Outcome: out, Cause: r.Cause, Replayed: true, Took: time.Since(began)})
 	w.inputs.Release()
 	w.committed = commitPoint{r.Window, w.ledger.Last()}
 	return nil
 }
 
+// recovered reports that the ledger is replayed to its end. The windows before first came
+// from a checkpoint.
 func (w *worker) recovered(first int64, began time.Time) {
 	if w.next > 0 {
 		w.cfg.Logger.Info("recovered", "checkpoint", first, "windows", w.next, "took", time.Since(began).Round(time.Millisecond))
@@ -223,7 +225,7 @@ func (w *worker) recovered(first int64, began time.Time) {
 	}
 }
 
-func (w *worker) tellStepped(s Stepped) {
+func (w *worker) reportStepped(s Stepped) {
 	if w.cfg.Hooks.Stepped != nil {
 		w.cfg.Hooks.Stepped(s)
 	}
