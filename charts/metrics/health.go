@@ -15,7 +15,7 @@ type Posterior struct {
 	Now     *posterior.Gaussian // d_e × C
 	Trained *posterior.Gaussian // (M*, Σ*), of the same shape
 	Version uint64              // number of updates
-	Lambda  float64             // λ, the share of the past that an update keeps
+	Lambda  float64             // λ, the factor by which an update weights the past
 }
 
 // health are the metrics of a posterior.
@@ -37,7 +37,7 @@ func newHealth(r register) health {
 }
 
 // ShowPosterior sets the gauges of a head's posterior, in time O(d_e·C). Classes beyond
-// the first 64 share series with the means, and the smallest precision, of them all.
+// the first 64 share a series: their common means and their smallest precision.
 func (m *Metrics) ShowPosterior(p *Posterior) {
 	g := &m.health
 	classes := p.Now.Classes

@@ -2,10 +2,10 @@
 // served, calibration, the graph, refused events, and the state of the posterior.
 //
 // Counters count live windows only, not those replayed from the ledger. So rates
-// survive a restart, and only the owner of a graph counts: the counters of several
-// workers add up. Gauges describe the whole history, replayed windows included.
-// Those of a standby are set at its start alone, so queries should keep to the
-// worker with gvbll_owner 1.
+// survive a restart, and since only the owner of a graph counts, the counters of
+// several workers can be added up. Gauges describe the whole history, including
+// replayed windows. A standby sets its gauges only at its start, so queries should
+// select the worker with gvbll_owner 1.
 package metrics
 
 import (
@@ -72,8 +72,7 @@ func (m *Metrics) Show(out *event.Outcome, scores []pipeline.Summary) {
 }
 
 // ShowModels sets which model serves and which is in the shadow, nil for none. It
-// drops the cumulative scores of the models before: their heads may have had other
-// names.
+// drops the cumulative scores of the former models, whose heads may have other names.
 func (m *Metrics) ShowModels(serving, shadow *model.Model) {
 	m.heads.scores.reset()
 	m.models.show(serving, shadow)

@@ -14,7 +14,8 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// TestObserve: the counters have the outcome's sums, by head and by bin.
+// TestObserve: the counters have the outcome's sums, by head and by confidence bin, and
+// all metrics follow Prometheus' naming conventions.
 func TestObserve(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	m := metrics.New(reg)
@@ -68,19 +69,19 @@ gvbll_predictions_total 2
 	}
 }
 
-// TestEveryReasonHasASeries: from the start, so that alerts on rates see the first
-// refused event.
+// TestEveryReasonHasASeries: every reason for a refusal has a series from the start.
+// Otherwise a rate would miss the first event, with which its series begins.
 func TestEveryReasonHasASeries(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	metrics.New(reg)
 	n, err := testutil.GatherAndCount(reg, "gvbll_refused_events_total")
 	if err != nil || n != len(event.Reasons()) {
-		t.Errorf("%d series of %d reasons, %v", n, len(event.Reasons()), err)
+		t.Errorf("%d series (error %v), want one for each of %d reasons", n, err, len(event.Reasons()))
 	}
 }
 
-// TestCountersGiveECE: the ECE over bins of equal width can be computed from the
-// counters, as PromQL does.
+// TestCountersGiveECE: the ECE computed from the counters, as PromQL does, is that of the
+// predictions.
 func TestCountersGiveECE(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	m := metrics.New(reg)
@@ -130,7 +131,7 @@ func TestCountersGiveECE(t *testing.T) {
 		want += math.Abs(gap) / 500
 	}
 	if got := ece / 500; math.Abs(got-want) > 1e-9 {
-		t.Errorf("ECE %v, want %v", got, want)
+		t.Errorf("the counters give an ECE of %v, want %v", got, want)
 	}
 }
 
@@ -241,7 +242,7 @@ func TestManyClasses(t *testing.T) {
 	m.ShowPosterior(&metrics.Posterior{Head: "online", Classes: names, Now: q, Trained: q, Lambda: 1})
 	for _, name := range []string{"gvbll_predicted_classes_total", "gvbll_posterior_precision_min"} {
 		if n, err := testutil.GatherAndCount(reg, name); err != nil || n != 65 {
-			t.Errorf("%d series of %s, %v", n, name, err)
+			t.Errorf("%s has %d series (error %v), want 65", name, n, err)
 		}
 	}
 	families, err := reg.Gather()
@@ -257,11 +258,11 @@ func TestManyClasses(t *testing.T) {
 				switch f.GetName() {
 				case "gvbll_predicted_classes_total":
 					if got := s.Counter.GetValue(); got != classes-64 {
-						t.Errorf("%v predictions of other classes", got)
+						t.Errorf("%v predictions of other classes, want %d", got, classes-64)
 					}
 				case "gvbll_posterior_precision_mean":
 					if got := s.Gauge.GetValue(); got != 2 {
-						t.Errorf("mean precision of other classes is %v", got)
+						t.Errorf("the mean precision of other classes is %v, want 2", got)
 					}
 				}
 			}

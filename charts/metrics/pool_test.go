@@ -12,6 +12,8 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 )
 
+// TestShowPool: a pool has gauges for its heads, biases, regret and compatibility. Those
+// by class are bounded: 64 biases, and no compatibility of more than 16 classes.
 func TestShowPool(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	m := metrics.New(reg)
@@ -42,7 +44,6 @@ gvbll_pool_weight{head="online"} 0.5
 		t.Error(err)
 	}
 
-	// The compatibility of many classes is left out.
 	reg = prometheus.NewPedanticRegistry()
 	m = metrics.New(reg)
 	many := &pipeline.Pooled{Bias: make([]float64, 70), Compatibility: make([]float64, 70*70)}

@@ -11,8 +11,8 @@ import (
 )
 
 // scores are the metrics of how well heads predicted: sums over labels as
-// counters, and the means since the first window as gauges. The names of a series'
-// head come first among its labels.
+// counters, and the means since the first window as gauges. The labels that name a
+// head (head, or model and head) come first.
 type scores struct {
 	labels, correct, logLoss, brier *prometheus.CounterVec
 	scored, means                   *prometheus.GaugeVec
@@ -54,8 +54,8 @@ func (s *scores) reset() {
 }
 
 // bins is the number of confidence bins of equal width. Their counters add up over
-// time and over workers, so that the ECE and a reliability diagram of any range can
-// be computed from them. Each is two neighbouring bins of [calibration.Bins].
+// time and over workers, so that the ECE and a reliability diagram over any range can
+// be computed from them. Each is the sum of two adjacent bins of [calibration.Tally].
 const bins = calibration.BinCount / 2
 
 // heads are the metrics of the heads of the model that serves.

@@ -45,7 +45,7 @@ func (s *served) observe(out *event.Outcome) {
 	}
 	s.total.Add(total)
 	s.aleatoric.Add(aleatoric)
-	s.epistemic.Add(max(epistemic, 0)) // a difference of the two, so rounding may take it below 0
+	s.epistemic.Add(max(epistemic, 0)) // it is total minus aleatoric, which rounding can make negative
 	for i := range out.Labelled {
 		if d := out.Labelled[i].Delay; d > 0 {
 			s.labelDelay.Observe(float64(d) / 1000)

@@ -7,8 +7,8 @@ import (
 )
 
 // slices are the serving head's scores by where in the graph a node was served.
-// They add up as the confidence bins do: the mean confidence of a slice less its
-// accuracy is its calibration error.
+// Like those of the confidence bins, their counters add up. The mean confidence of a
+// slice minus its accuracy is its overconfidence.
 type slices struct {
 	labels, correct, confidence *prometheus.CounterVec
 	degree                      [len(event.DegreeSlices)]slice
@@ -19,8 +19,8 @@ type slices struct {
 // slice is the series of one slice.
 type slice struct{ labels, correct, confidence prometheus.Counter }
 
-// neighbourhoods are the slices by kind of neighbours: none; mostly context, which
-// was there at training; mostly nodes of the stream.
+// neighbourhoods are the slices by kind of neighbours: none, at least half of them
+// context nodes, which are known from training, or most of them nodes of the stream.
 var neighbourhoods = [...]string{"none", "old", "fresh"}
 
 func newSlices(r register) slices {

@@ -6,7 +6,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// stream are the metrics of what windows brought to the graph.
+// stream are the metrics of the events in windows, and of what the engine holds.
 type stream struct {
 	arrivals, context, updates      prometheus.Counter
 	edges, edgesRemoved             prometheus.Counter

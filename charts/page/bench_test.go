@@ -6,8 +6,8 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// BenchmarkStep measures the cost of the history per arrival, on a stream where every
-// label comes one window late.
+// BenchmarkStep measures the cost of the history per arrival, on a stream whose labels
+// come one window late.
 func BenchmarkStep(b *testing.B) {
 	const arrivals, classes = 500, 40
 	h := newHistory(classes)

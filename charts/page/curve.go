@@ -6,12 +6,11 @@ import (
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
-// keptPoints is the largest number of points of a curve. It is even.
+// keptPoints is the largest number of points of a curve. It must be even.
 const keptPoints = 256
 
-// curve is the heads' scores over the windows that had labels. When it has
-// keptPoints points, each two neighbours become one, so that its size is bounded and
-// no label is lost.
+// curve is the heads' scores over the windows that had labels. When it has keptPoints
+// points, they are merged in pairs. So its size is bounded, and no label is lost.
 type curve struct {
 	points []point
 	span   int // number of windows in each point but the last, which has at most as many

@@ -13,10 +13,10 @@
 //	POST /v1/predict        what would be served for a node that has not come
 //	GET  /v1/openapi.json   the description of the API
 //
-// The worker reports to a [Server] what happens: windows, commits, lag. The server
-// keeps a bounded part of that, see history.go. What only the engine knows it asks
-// the engine, through the function given to [Server.Attach]. It knows neither Kafka
-// nor what drives the engine.
+// The worker reports windows, commits and lag to a [Server], which keeps a bounded
+// history of them (history.go). For everything else, the server asks the engine
+// through the function given to [Server.Attach]. It knows neither Kafka nor what
+// drives the engine.
 //
 // Requests never change what is served or learned. The pages can be read without a
 // script and load nothing from other hosts: pictures are drawn on the server.

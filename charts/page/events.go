@@ -32,8 +32,8 @@ func (s *Server) Show(scores []pipeline.Summary) {
 	s.h.version++
 }
 
-// Serves reports which model serves from now on. It has the classes of the one
-// before.
+// Serves reports which model serves from now on. It must have the same classes as the
+// one before.
 func (s *Server) Serves(m *model.Model) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,8 +27,8 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 // formatted formats a score as the pages do.
 func formatted(v float64) string { return strconv.FormatFloat(v, 'f', 4, 64) }
 
-// render answers with a template. The template is executed first, so that an error
-// gives no half of a page.
+// render answers with a template. The template is executed into memory first, so that
+// an error does not leave half a page.
 func render(w http.ResponseWriter, status int, name string, data any) {
 	var b bytes.Buffer
 	if err := templates.ExecuteTemplate(&b, name, data); err != nil {

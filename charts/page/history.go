@@ -26,7 +26,7 @@ type history struct {
 	windows ring[windowSummary]
 	refused int // events
 	levels  event.Levels
-	latest  *event.Outcome // of the last window: only what the stream's facts need
+	latest  *event.Outcome // of the last window: only the fields that optionalFacts needs
 
 	// The scores in those windows of the model that served in the last one.
 	scoredModel string   // the model's id
@@ -79,7 +79,7 @@ func (h *history) step(w Window) {
 		p.Node = p.Node.Clone()
 		p.Probabilities = append(h.served.replaced().Probabilities[:0], p.Probabilities...)
 		old, full := h.served.add(served{p, noLabel})
-		if full && h.place[old.Node] == h.served.first()-1 { // it was not served again since
+		if full && h.place[old.Node] == h.served.first()-1 { // the node was not served again
 			delete(h.place, old.Node)
 		}
 		h.place[p.Node] = h.served.end() - 1

@@ -7,19 +7,20 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
+// TestRing: a ring keeps the last items, and numbers them from the first one added.
 func TestRing(t *testing.T) {
 	r := ring[int]{size: 3}
 	for i := range 7 {
 		old, full := r.add(i)
 		if full != (i >= 3) || full && old != i-3 {
-			t.Errorf("%d: add removed %d, %v", i, old, full)
+			t.Errorf("add(%d) = %d, %v, want the item three before, once the ring is full", i, old, full)
 		}
 		if got := *r.at(r.end() - 1); got != i {
 			t.Errorf("the last item is %d, want %d", got, i)
 		}
 	}
 	if got := r.newest(5); !slices.Equal(got, []int{6, 5, 4}) || r.first() != 4 {
-		t.Errorf("the newest items are %v, the first has number %d", got, r.first())
+		t.Errorf("newest(5) = %v and first() = %d, want [6 5 4] and 4", got, r.first())
 	}
 }
 
@@ -31,15 +32,16 @@ func TestHistoryIsBounded(t *testing.T) {
 		id := event.ID{Num: n % (keptPredictions + keptPredictions/2)}
 		h.step(Window{Outcome: &event.Outcome{Window: n, Predictions: []event.Prediction{{Node: id, Window: n}}}})
 		if s := h.find(id); s == nil || s.Window != n {
-			t.Fatalf("window %d: node %v has the prediction %+v", n, id, s)
+			t.Fatalf("window %d: find(%v) = %+v, want the prediction of this window", n, id, s)
 		}
 	}
 	if len(h.place) != keptPredictions || len(h.windows.items) != keptWindows {
-		t.Errorf("%d predictions and %d windows are kept", len(h.place), len(h.windows.items))
+		t.Errorf("%d predictions and %d windows are kept, want %d and %d", len(h.place), len(h.windows.items), keptPredictions, keptWindows)
 	}
 }
 
-// TestCurve: on a long stream no label is lost, and the points stay few and in order.
+// TestCurve: on a long stream the points of a curve stay few and in order, and together
+// have the scores of all labels.
 func TestCurve(t *testing.T) {
 	var c curve
 	labels := 0
@@ -56,11 +58,11 @@ func TestCurve(t *testing.T) {
 	for _, p := range c.points {
 		got += p.heads[0].Labels
 		if p.last <= last || float64(p.heads[0].Labels) != p.heads[0].LogLoss {
-			t.Errorf("%+v after window %d", p, last)
+			t.Errorf("the point after window %d is %+v, want a later window, and the log loss of its labels", last, p)
 		}
 		last = p.last
 	}
 	if got != labels || len(c.points) > keptPoints || len(c.points) < keptPoints/2 || last != 2*4999 {
-		t.Errorf("%d labels of %d in %d points, the last %d", got, labels, len(c.points), last)
+		t.Errorf("%d points up to window %d have %d labels, want %d to %d points up to %d with %d", len(c.points), last, got, keptPoints/2, keptPoints, 2*4999, labels)
 	}
 }

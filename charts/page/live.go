@@ -26,7 +26,7 @@ type liveView struct {
 	Classes     []classView
 	Latest      []predictionView
 	Windows     []windowSummary
-	Scored      bool // there were labels
+	Scored      bool // a label has been scored
 	Ready       bool // the engine can be asked
 	Pooled      bool // a pool of heads serves
 }
@@ -75,7 +75,8 @@ func (s *Server) livePage(w http.ResponseWriter, _ *http.Request) {
 	render(w, http.StatusOK, "page.html", s.liveView())
 }
 
-// liveView does not ask the engine: the page must come up even if that is stuck.
+// liveView returns the data of the live page from the history alone, without asking the
+// engine: the page must work even if the engine is stuck.
 func (s *Server) liveView() *liveView {
 	ready := s.ask.Load() != nil
 	s.mu.Lock()

@@ -68,16 +68,16 @@ func (s *Server) lookUp(r *http.Request, ids []event.ID) (*nodeValue, *problem) 
 	return v, nil
 }
 
-// asServed returns the prediction as it was served: from the history, which has all
-// of it but what the single heads predicted, or else what the engine keeps until
-// the label comes. It is nil where neither has it.
+// asServed returns the prediction as it was served, or nil if it is no longer kept. The
+// history has all of it but the predictions of single heads, and the engine keeps the
+// probabilities of all heads until the label comes.
 func (s *Server) asServed(r *pipeline.Report) *predictionValue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var v *predictionValue
 	if seen := s.h.find(r.Node); seen != nil {
 		p := seen.Prediction
-		p.Probabilities = slices.Clone(p.Probabilities) // the history uses its memory again
+		p.Probabilities = slices.Clone(p.Probabilities) // the history reuses their memory
 		v = predictionOf(&p)
 	}
 	if r.Served == nil {

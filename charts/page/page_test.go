@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ import (
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
-// fixture is a server with an engine and a clock of its own.
+// fixture is a server, the engine that it asks once attach is called, and its clock.
 type fixture struct {
 	t      *testing.T
 	rng    *rand.Rand
@@ -40,6 +41,7 @@ type fixture struct {
 }
 
 func newFixture(t *testing.T) *fixture {
+	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
 	weights := func(n int) []float32 {
 		w := make([]float32, n)
@@ -75,7 +77,7 @@ func newFixture(t *testing.T) *fixture {
 	return s
 }
 
-// decode decodes those parts of a node event that the tests send.
+// decode decodes the fields of a node event that the tests send.
 func decode(body []byte) (*event.Node, event.Reason, string) {
 	var v struct {
 		ID         int64
@@ -120,6 +122,7 @@ func (s *fixture) step(arrivals int) {
 	s.show(s.last)
 }
 
+// show reports the outcome of a window to the server, a second after the one before.
 func (s *fixture) show(out *event.Outcome) {
 	s.now = s.now.Add(time.Second)
 	s.server.Stepped(page.Window{Outcome: out, Cause: "count", Took: time.Millisecond, At: s.now})
@@ -127,6 +130,7 @@ func (s *fixture) show(out *event.Outcome) {
 	s.server.Committed(s.now)
 }
 
+// attach lets the server ask the engine, as a worker does once it has caught up.
 func (s *fixture) attach() { s.server.Attach(func(f func(*pipeline.Engine)) { f(s.engine) }) }
 
 func (s *fixture) do(r *http.Request) *httptest.ResponseRecorder {
@@ -136,17 +140,22 @@ func (s *fixture) do(r *http.Request) *httptest.ResponseRecorder {
 }
 
 func (s *fixture) get(path string) *httptest.ResponseRecorder {
-	return s.do(httptest.NewRequest("GET", path, nil))
+	return s.do(httptest.NewRequestWithContext(s.t.Context(), "GET", path, nil))
 }
 
 func (s *fixture) predict(body string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest("POST", page.PredictPath, strings.NewReader(body))
-	r.Header.Set("Content-Type", "application/json")
+	return s.post(strings.NewReader(body), "application/json")
+}
+
+// post sends a body of the given media type to be predicted.
+func (s *fixture) post(body io.Reader, media string) *httptest.ResponseRecorder {
+	r := httptest.NewRequestWithContext(s.t.Context(), "POST", page.PredictPath, body)
+	r.Header.Set("Content-Type", media)
 	return s.do(r)
 }
 
-// described checks a response against openapi.json: status and media type are listed
-// for the path, and the body is valid for the schema.
+// described checks a response against openapi.json, which must list its status and media
+// type for the path, with a schema that the body satisfies.
 func (s *fixture) described(method, path string, got *httptest.ResponseRecorder) {
 	s.t.Helper()
 	text := s.get("/v1/openapi.json").Body.Bytes()
@@ -194,14 +203,15 @@ func (s *fixture) described(method, path string, got *httptest.ResponseRecorder)
 	}
 }
 
-// TestAPIIsAsDescribed sends valid and invalid requests to every path of the API.
+// TestAPIIsAsDescribed: valid and invalid requests to every path of the API get the status
+// that they should, and a response as openapi.json describes it.
 func TestAPIIsAsDescribed(t *testing.T) {
 	s := newFixture(t)
 	get := func(pattern, path string, status int) {
 		t.Helper()
 		w := s.get(path)
 		if w.Code != status {
-			t.Errorf("%s: %d %s, want %d", path, w.Code, w.Body, status)
+			t.Errorf("GET %s: status %d, want %d: %s", path, w.Code, status, w.Body)
 		}
 		s.described("GET", pattern, w)
 	}
@@ -250,29 +260,28 @@ func TestAPIIsAsDescribed(t *testing.T) {
 	} {
 		w := s.predict(body)
 		if w.Code != status {
-			t.Errorf("%.80s: %d %s, want %d", body, w.Code, w.Body, status)
+			t.Errorf("predicting %.80s: status %d, want %d: %s", body, w.Code, status, w.Body)
 		}
 		s.described("POST", page.PredictPath, w)
 	}
-	w := s.do(httptest.NewRequest("POST", page.PredictPath, strings.NewReader("{}")))
+	w := s.post(strings.NewReader("{}"), "")
 	if w.Code != http.StatusUnsupportedMediaType {
-		t.Errorf("a body of no type: %d", w.Code)
+		t.Errorf("a body without a media type: status %d, want 415", w.Code)
 	}
 	s.described("POST", page.PredictPath, w)
-	r := httptest.NewRequest("POST", page.PredictPath, broken{})
-	r.Header.Set("Content-Type", "application/json; charset=utf-8")
-	if w = s.do(r); w.Code != http.StatusBadRequest {
-		t.Errorf("a body that ends early: %d", w.Code)
+	if w = s.post(brokenBody{}, "application/json; charset=utf-8"); w.Code != http.StatusBadRequest {
+		t.Errorf("a body that ends early: status %d, want 400", w.Code)
 	}
 	s.described("POST", page.PredictPath, w)
 }
 
-type broken struct{}
+// brokenBody is the body of a client that disconnects.
+type brokenBody struct{}
 
-func (broken) Read([]byte) (int, error) { return 0, errors.New("the client has gone") }
+func (brokenBody) Read([]byte) (int, error) { return 0, errors.New("the client disconnected") }
 
-// TestProblems: unknown paths and wrong methods are answered with problems of RFC
-// 9457.
+// TestProblems: unknown paths and wrong methods get problem details of RFC 9457. A
+// request for the engine before it can be asked is told when to try again.
 func TestProblems(t *testing.T) {
 	s := newFixture(t)
 	for _, c := range []struct {
@@ -289,7 +298,7 @@ func TestProblems(t *testing.T) {
 		{"GET", page.PredictPath, 405, "POST"},
 		{"PUT", "/", 405, "GET, HEAD"},
 	} {
-		w := s.do(httptest.NewRequest(c.method, c.path, nil))
+		w := s.do(httptest.NewRequestWithContext(t.Context(), c.method, c.path, nil))
 		var p struct {
 			Type, Title, Detail string
 			Status              int
@@ -298,45 +307,46 @@ func TestProblems(t *testing.T) {
 			t.Errorf("%s %s: %v in %s", c.method, c.path, err, w.Body)
 		}
 		if w.Code != c.status || p.Status != c.status || p.Type == "" || p.Title == "" || w.Header().Get("Allow") != c.allow || w.Header().Get("Content-Type") != "application/problem+json" {
-			t.Errorf("%s %s: %d %v %+v", c.method, c.path, w.Code, w.Header(), p)
+			t.Errorf("%s %s: status %d, header %v, body %+v; want a problem with status %d and Allow %q", c.method, c.path, w.Code, w.Header(), p, c.status, c.allow)
 		}
 	}
 	if w := s.get("/v1/posterior"); w.Header().Get("Retry-After") == "" {
-		t.Error("a request during the replay gets no Retry-After")
+		t.Error("a request during the replay gets no Retry-After header")
 	}
 }
 
-// TestTooMuchAtOnce: while some requests wait for the engine, more are rejected.
-func TestTooMuchAtOnce(t *testing.T) {
+// TestEngineIsBusy: while four requests use the engine or wait for it, a fifth is rejected
+// once its time is up, so that requests do not pile up.
+func TestEngineIsBusy(t *testing.T) {
 	s := newFixture(t)
-	inside, leave, left := make(chan bool), make(chan bool), make(chan bool)
+	entered, release, answered := make(chan bool), make(chan bool), make(chan bool)
 	s.server.Attach(func(f func(*pipeline.Engine)) {
-		inside <- true
-		<-leave
+		entered <- true
+		<-release
 		f(s.engine)
 	})
 	const questions = 4
 	for range questions {
 		go func() {
 			s.get("/v1/posterior")
-			left <- true
+			answered <- true
 		}()
-		<-inside
+		<-entered
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w := s.do(httptest.NewRequestWithContext(ctx, "GET", "/v1/posterior", nil))
 	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "problem:busy") {
-		t.Errorf("%d %s", w.Code, w.Body)
+		t.Errorf("the fifth request gets status %d, want 503 with the problem busy: %s", w.Code, w.Body)
 	}
 	s.described("GET", "/v1/posterior", w)
-	close(leave)
+	close(release)
 	for range questions {
-		<-left
+		<-answered
 	}
 }
 
-// nodeAnswer has those fields of a node's response that the tests check.
+// nodeAnswer has the fields of a response about a node that the tests check.
 type nodeAnswer struct {
 	Label  *string
 	Degree int
@@ -353,6 +363,7 @@ type nodeAnswer struct {
 	Neighbours []struct{ Gain float64 }
 }
 
+// node returns what the API tells of a node.
 func (s *fixture) node(id int64) (a nodeAnswer) {
 	s.t.Helper()
 	w := s.get(fmt.Sprint("/v1/nodes/", id))
@@ -363,42 +374,43 @@ func (s *fixture) node(id int64) (a nodeAnswer) {
 }
 
 // TestServedIsRemembered: a prediction is returned as it was served, before and after
-// its label; after a restart, the part that the engine keeps.
+// its label comes. After a restart the history is empty, and what the engine keeps until
+// the label is returned.
 func TestServedIsRemembered(t *testing.T) {
 	s := newFixture(t)
 	s.attach()
 	s.step(5)
-	was := s.last.Predictions[2]
+	want := s.last.Predictions[2]
 	before := s.node(2)
 	if before.Label != nil || before.Served == nil || len(before.Served.Heads) != 2 {
-		t.Fatalf("before its label: %+v", before)
+		t.Fatalf("before its label: %+v, want no label, and both heads as served", before)
 	}
 	s.step(5)
 	after := s.node(2)
 	if after.Label == nil || after.Served == nil || len(after.Served.Heads) != 0 {
-		t.Fatalf("after its label: %+v", after)
+		t.Fatalf("after its label: %+v, want the label, and the prediction without heads", after)
 	}
 	for _, a := range []nodeAnswer{before, after} {
-		if fmt.Sprint(a.Served.Probabilities) != fmt.Sprint(was.Probabilities) || *a.Served.Total != was.Total || a.Served.Window != 0 {
-			t.Errorf("served %+v, returned %+v", was, a.Served)
+		if got := a.Served; !slices.Equal(got.Probabilities, want.Probabilities) || *got.Total != want.Total || got.Window != 0 {
+			t.Errorf("the API returns %+v as served, want %+v", got, want)
 		}
 	}
-	if fmt.Sprint(after.Now.Probabilities) == fmt.Sprint(was.Probabilities) {
-		t.Error("five labels later, the prediction is still the same")
+	if slices.Equal(after.Now.Probabilities, want.Probabilities) {
+		t.Error("five labels later, what would be served now is still what was served")
 	}
 	if len(after.Neighbours) != after.Degree || after.Degree == 0 {
-		t.Errorf("influence of %d of %d neighbours", len(after.Neighbours), after.Degree)
+		t.Errorf("%d of %d neighbours have an influence, want all", len(after.Neighbours), after.Degree)
 	}
 
 	kept := s.node(7)
 	s.server = page.New(page.Config{Model: s.m, Decode: decode, Now: func() time.Time { return s.now }})
 	s.attach()
 	again := s.node(7)
-	if again.Served == nil || again.Served.Total != nil || fmt.Sprint(again.Served.Probabilities) != fmt.Sprint(kept.Served.Probabilities) {
-		t.Errorf("after a restart: %+v, before %+v", again.Served, kept.Served)
+	if again.Served == nil || again.Served.Total != nil || !slices.Equal(again.Served.Probabilities, kept.Served.Probabilities) {
+		t.Errorf("after a restart: %+v, want the probabilities of %+v alone", again.Served, kept.Served)
 	}
 	if gone := s.node(2); gone.Served != nil {
-		t.Errorf("a node with its label, after a restart: %+v", gone.Served)
+		t.Errorf("after a restart, a labelled node has %+v as served, want nothing", gone.Served)
 	}
 }
 
@@ -421,30 +433,31 @@ func TestPredictKeepsNothing(t *testing.T) {
 		}
 	}
 	if supposed.Degree != 3 || len(supposed.Unknown) != 1 || supposed.Unknown[0] != 777 {
-		t.Errorf("%+v", supposed)
+		t.Errorf("the response is %+v, want degree 3 and the unknown neighbour 777", supposed)
 	}
 	if w := s.get("/v1/nodes/500"); w.Code != 404 || s.get("/v1/windows").Body.String() != before {
-		t.Error("the request left something behind")
+		t.Error("after the request, the node is known or the windows have changed")
 	}
 	n, _, _ := decode([]byte(body))
 	out := s.engine.Step(&event.Window{Number: s.engine.Next(), Nodes: []event.Node{*n}})
-	if fmt.Sprint(out.Predictions[0].Probabilities) != fmt.Sprint(supposed.Probabilities) {
-		t.Errorf("predicted %v, served %v", supposed.Probabilities, out.Predictions[0].Probabilities)
+	if got := out.Predictions[0].Probabilities; !slices.Equal(got, supposed.Probabilities) {
+		t.Errorf("served %v, but the API predicted %v", got, supposed.Probabilities)
 	}
 }
 
-// TestPage: the page has the scores of the summaries, and shows names as text.
+// TestPage: the page has the state of the worker and the scores of the engine's
+// summaries. Names of nodes and classes come from outside: they must not become markup.
 func TestPage(t *testing.T) {
 	s := newFixture(t)
 	empty := s.get("/").Body.String()
 	for _, want := range []string{"replaying the ledger", "No label has come yet"} {
 		if !strings.Contains(empty, want) {
-			t.Errorf("at the start there is no %q", want)
+			t.Errorf("at the start, the page does not contain %q", want)
 		}
 	}
 	s.attach()
 	if !strings.Contains(s.get("/").Body.String(), "standing by") {
-		t.Error("the page of a standby does not say so")
+		t.Error("the page of a standby does not say that it is standing by")
 	}
 	s.server.Owns()
 	s.server.Lag("nodes", 7)
@@ -456,44 +469,44 @@ func TestPage(t *testing.T) {
 	text := w.Body.String()
 	for _, want := range []string{">serving<", ">12<", "ham &amp; &lt;eggs&gt;", `type=integer`} {
 		if !strings.Contains(text, want) {
-			t.Errorf("there is no %q", want)
+			t.Errorf("the page does not contain %q", want)
 		}
 	}
 	if strings.Contains(text, "<eggs>") || strings.Contains(text, "http://") || strings.Contains(text, "https://") {
-		t.Error("a name is markup on the page, or the page refers to another host")
+		t.Error("a class name became markup, or the page refers to another host")
 	}
 	if csp := w.Header().Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") {
-		t.Errorf("Content-Security-Policy: %q", csp)
+		t.Errorf("Content-Security-Policy is %q, want default-src 'none'", csp)
 	}
 	for _, sum := range s.engine.Summaries() {
 		for mean, scores := range map[string]calibration.Means{"label": sum.LabelMeans(), "window": sum.WindowMeans()} {
 			for measure, value := range map[string]float64{"accuracy": scores.Acc, "nll": scores.NLL, "ece": scores.ECE, "brier": scores.Brier} {
 				metric := fmt.Sprintf(`data-metric="gvbll_prequential{head=&#34;%s&#34;,mean=&#34;%s&#34;,measure=&#34;%s&#34;}">%.4f<`, sum.Head, mean, measure, value)
 				if !strings.Contains(text, metric) {
-					t.Errorf("there is no %s", metric)
+					t.Errorf("the page does not contain %s", metric)
 				}
 			}
 		}
 	}
 	node := s.get("/node?id=3&type=integer")
 	if node.Code != 200 || !strings.Contains(node.Body.String(), "Served as") {
-		t.Errorf("the page of a node: %d %s", node.Code, node.Body)
+		t.Errorf("the page of a node: status %d, want 200 and its prediction: %s", node.Code, node.Body)
 	}
 	if w := s.get("/node?id=%3Cb%3E"); w.Code != 404 || !strings.Contains(w.Body.String(), "not in the graph") || strings.Contains(w.Body.String(), "<b>") {
-		t.Errorf("the page of an unknown node: %d %s", w.Code, w.Body)
+		t.Errorf("the page of an unknown node: status %d, want 404 and its id as text: %s", w.Code, w.Body)
 	}
 	if w := s.get("/node"); w.Code != 400 {
-		t.Errorf("the page of a node without an id: %d", w.Code)
+		t.Errorf("the page of a node without an id: status %d, want 400", w.Code)
 	}
 	for _, file := range []string{"/page.css", "/page.js"} {
 		if w := s.get(file); w.Code != 200 || w.Body.Len() == 0 {
-			t.Errorf("%s: %d", file, w.Code)
+			t.Errorf("%s: status %d and %d bytes, want 200 and some", file, w.Code, w.Body.Len())
 		}
 	}
 }
 
-// TestPictures: all pictures on the page exist in both themes, and are drawn again
-// when there is something new, at most once a second.
+// TestPictures: all pictures on the page exist in both themes and are well-formed. After
+// a window they are drawn again, but not within a second of the drawing before.
 func TestPictures(t *testing.T) {
 	s := newFixture(t)
 	s.attach()
@@ -502,7 +515,7 @@ func TestPictures(t *testing.T) {
 	}
 	found := regexp.MustCompile(`(?:src|srcset)="(/pictures/[^"]+)"`).FindAllStringSubmatch(s.get("/").Body.String(), -1)
 	if len(found) != 6 {
-		t.Fatalf("%d pictures", len(found))
+		t.Fatalf("the page has %d pictures, want 3 in both themes", len(found))
 	}
 	first := map[string]string{}
 	for _, f := range found {
@@ -518,21 +531,21 @@ func TestPictures(t *testing.T) {
 			}
 		}
 		if w.Code != 200 || w.Header().Get("Content-Type") != "image/svg+xml" {
-			t.Errorf("%s: %d %v", path, w.Code, w.Header())
+			t.Errorf("%s: status %d and %v, want 200 and image/svg+xml", path, w.Code, w.Header())
 		}
 	}
 	at := s.now
 	s.step(10)
 	s.now = at
-	for path, was := range first {
-		if s.get(path).Body.String() != was {
-			t.Errorf("%s is drawn twice in a second", path)
+	for path, before := range first {
+		if s.get(path).Body.String() != before {
+			t.Errorf("%s is drawn twice within a second", path)
 		}
 	}
 	s.now = at.Add(time.Second)
-	for path, was := range first {
-		if s.get(path).Body.String() == was {
-			t.Errorf("%s is not drawn again", path)
+	for path, before := range first {
+		if s.get(path).Body.String() == before {
+			t.Errorf("a second after a window, %s is not drawn again", path)
 		}
 	}
 }

@@ -12,9 +12,9 @@ import (
 // maxID is the largest size of an id in bytes, as on the wire.
 const maxID = 1024
 
-// idsOf returns the ids that a text may stand for, in the order in which to look for
-// them. A text that looks like an integer is the integer or, if there is no such
-// node, the string; the parameter type, integer or string, chooses one.
+// idsOf returns the ids that a text may stand for, in the order in which to look them
+// up. A text that looks like an integer stands for the integer or, if there is no such
+// node, for the string. The parameter type, integer or string, chooses one.
 func idsOf(text string, query url.Values) ([]event.ID, *problem) {
 	if text == "" || len(text) > maxID {
 		return nil, badParameter.because(fmt.Sprintf("id: give 1 to %d bytes", maxID))

@@ -12,8 +12,8 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 )
 
-// pictures caches the pictures drawn last, so that any number of readers cost one
-// drawing a second.
+// pictures caches pictures, so that each is drawn once a second at most, however many
+// readers there are.
 type pictures struct {
 	mu   sync.Mutex
 	last map[string]drawn // by name and theme
@@ -25,7 +25,7 @@ type drawn struct {
 	svg     []byte
 }
 
-// redraw is the age up to which a picture is shown though there is a newer state.
+// redraw is the age up to which a picture is served though the history has changed.
 const redraw = time.Second
 
 // picture serves GET /pictures/NAME?theme=dark.
@@ -44,7 +44,7 @@ func (s *Server) picture(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	key := name + strconv.Itoa(int(theme))
 
-	s.pictures.mu.Lock() // held while drawing: others would draw the same
+	s.pictures.mu.Lock() // held while drawing, so that others wait for the same picture
 	defer s.pictures.mu.Unlock()
 	d := s.pictures.last[key]
 	if now := s.cfg.Now(); d.svg == nil || d.version != version && now.Sub(d.at) >= redraw {
@@ -71,9 +71,9 @@ func (s *Server) picture(w http.ResponseWriter, r *http.Request) {
 // The methods below draw one picture each. They return false while there is nothing
 // to plot.
 
-// pictured reports whether a head is drawn: the serving one and, to compare a pool
-// with, the paper's. With all heads of a pool the pictures could not be read; the
-// table of scores has all.
+// pictured reports whether a head is drawn: the serving one and, for comparison with a
+// pool, the paper's. A picture of all heads of a pool would be unreadable; the table of
+// scores has them.
 func pictured(head int, name string) bool {
 	return head == 0 || name == "online" || name == "static"
 }

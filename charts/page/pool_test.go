@@ -3,7 +3,6 @@ package page_test
 import (
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -17,15 +16,12 @@ func TestPool(t *testing.T) {
 	s := newFixture(t)
 	s.attach()
 	s.step(5)
-	get := func(path string) *httptest.ResponseRecorder {
-		return s.do(httptest.NewRequest(http.MethodGet, path, nil))
-	}
 	for _, path := range []string{"/v1/pool", "/pictures/pool"} {
-		if w := get(path); w.Code != http.StatusNotFound {
-			t.Errorf("%s of the paper's head: %d", path, w.Code)
+		if w := s.get(path); w.Code != http.StatusNotFound {
+			t.Errorf("%s where the paper's head serves: status %d, want 404", path, w.Code)
 		}
 	}
-	if strings.Contains(get("/").Body.String(), "/pictures/pool") {
+	if strings.Contains(s.get("/").Body.String(), "/pictures/pool") {
 		t.Error("the page shows a pool though the paper's head serves")
 	}
 
@@ -49,16 +45,16 @@ func TestPool(t *testing.T) {
 		Bias          []struct{ Class string }
 		Compatibility [][]float64
 	}
-	if err := json.Unmarshal(get("/v1/pool").Body.Bytes(), &v); err != nil {
+	if err := json.Unmarshal(s.get("/v1/pool").Body.Bytes(), &v); err != nil {
 		t.Fatal(err)
 	}
 	if len(v.Heads) != len(spec.Heads) || v.Heads[0].Head != "static" || len(v.Bias) != 3 || len(v.Compatibility) != 3 || len(v.Compatibility[2]) != 3 {
-		t.Errorf("%+v", v)
+		t.Errorf("/v1/pool has %+v, want %d heads from static on, and 3 classes", v, len(spec.Heads))
 	}
-	if w := get("/pictures/pool"); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "labels-second") {
-		t.Errorf("the picture: %d", w.Code)
+	if w := s.get("/pictures/pool"); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "labels-second") {
+		t.Errorf("/pictures/pool: status %d, want 200 and a row for the head labels-second", w.Code)
 	}
-	if !strings.Contains(get("/").Body.String(), "/pictures/pool") {
-		t.Error("the page shows no pool")
+	if !strings.Contains(s.get("/").Body.String(), "/pictures/pool") {
+		t.Error("the page does not show the pool that serves")
 	}
 }

@@ -1,24 +1,20 @@
 package page_test
 
 import (
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 )
 
-// TestShadow: the page shows the scores of a shadow model, and after a promotion the
-// other model.
+// TestShadow: the page shows the scores of a shadow model. After a promotion it names the
+// promoted model alone, until scores of the new shadow are reported.
 func TestShadow(t *testing.T) {
 	s := newFixture(t)
 	for range 3 {
 		s.step(4)
 	}
-	page := func() string {
-		return s.do(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)).Body.String()
-	}
+	page := func() string { return s.get("/").Body.String() }
 	if strings.Contains(page(), "in the shadow") {
-		t.Error("a shadow is shown where there is none")
+		t.Error("the page shows a shadow model though there is none")
 	}
 	s.server.ShowShadow("candidate", s.engine.Summaries())
 	for _, want := range []string{"online, model candidate in the shadow", `gvbll_shadow_prequential{model=&#34;candidate&#34;,head=&#34;online&#34;,mean=&#34;label&#34;`} {
@@ -32,7 +28,7 @@ func TestShadow(t *testing.T) {
 	if got := page(); !strings.Contains(got, "model candidate (") || strings.Contains(got, "in the shadow") {
 		t.Error("the page does not name the promoted model alone")
 	}
-	// The other model may have fewer or other heads.
+	// The promoted model may have fewer heads: the history must not mix their scores.
 	out := *s.last
 	out.Model, out.Heads = "candidate", out.Heads[:1]
 	s.show(&out)

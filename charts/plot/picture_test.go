@@ -103,7 +103,7 @@ func gallery() map[string]struct {
 type svg struct {
 	width, height float64
 	texts         []string
-	styles        []string // of paths
+	styles        []string // of paths, each ending with a semicolon
 	data          []string // of paths
 }
 
@@ -140,7 +140,7 @@ func parse(t *testing.T, doc []byte) (s svg) {
 					t.Fatalf("viewBox %q: %v", attr["viewBox"], err)
 				}
 			case "path":
-				s.styles, s.data = append(s.styles, attr["style"]), append(s.data, attr["d"])
+				s.styles, s.data = append(s.styles, attr["style"]+";"), append(s.data, attr["d"])
 				if strings.Contains(attr["d"], "NaN") || strings.Contains(attr["d"], "Inf") {
 					t.Errorf("a path has coordinates that are not finite: %s", attr["d"])
 				}
@@ -174,9 +174,12 @@ func parse(t *testing.T, doc []byte) (s svg) {
 }
 
 // strokes returns the number of paths drawn with a line of the given width.
-func (s svg) strokes(width string) (n int) {
+func (s svg) strokes(width string) int { return s.styled("stroke-width:" + width + ";") }
+
+// styled returns the number of paths whose style has all of the given parts.
+func (s svg) styled(parts ...string) (n int) {
 	for _, style := range s.styles {
-		if strings.Contains(style+";", "stroke-width:"+width+";") {
+		if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(style, part) }) {
 			n++
 		}
 	}
@@ -279,14 +282,8 @@ func TestLinesAndBands(t *testing.T) {
 	if got, want := s.strokes("1.5"), panels*series+series; got != want { // the legend has a line for each series
 		t.Errorf("%d lines, want %d", got, want)
 	}
-	bands := 0
-	for _, style := range s.styles {
-		if strings.Contains(style, "fill-opacity") {
-			bands++
-		}
-	}
-	if want := panels * series; bands != want {
-		t.Errorf("%d bands of errors, want %d", bands, want)
+	if got, want := s.styled("fill-opacity"), panels*series; got != want {
+		t.Errorf("%d bands of errors, want %d", got, want)
 	}
 }
 
@@ -327,13 +324,7 @@ func TestNameKeepsItsColour(t *testing.T) {
 	p := lines("", chart{series: []Series{a, b}}, chart{series: []Series{b}})
 	second := newStyle(Light).hues[1]
 	hue := fmt.Sprintf("stroke:#%02X%02X%02X", second.R, second.G, second.B)
-	n := 0
-	for _, style := range render(t, p).styles {
-		if strings.Contains(style, hue) && strings.Contains(style, "stroke-width:1.5") {
-			n++
-		}
-	}
-	if n != 3 { // two lines and the legend
+	if n := render(t, p).styled(hue, "stroke-width:1.5;"); n != 3 { // two lines and the legend
 		t.Errorf("%d strokes in the second colour, want 3", n)
 	}
 }
