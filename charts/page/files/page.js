@@ -1,14 +1,14 @@
 "use strict";
 
-// Keeps the page up to date: fetches it again and changes in place what differs, so
-// that focus, selection and scroll position stay. A picture is replaced once the
+// Keeps the page up to date: it fetches the page again and changes only what differs,
+// so that focus, selection and scroll position are kept. A picture is replaced once the
 // next one has loaded.
 
 const every = 2000; // milliseconds
 const live = document.getElementById("live");
 const trouble = document.getElementById("trouble");
 
-// morph makes the node "from" equal to the node "to".
+// morph changes the node "from", which is on the page, until it equals the node "to".
 function morph(from, to) {
 	if (from.nodeType !== to.nodeType || from.nodeName !== to.nodeName) {
 		from.replaceWith(to.cloneNode(true));
@@ -22,7 +22,7 @@ function morph(from, to) {
 		swap(from, to);
 		return;
 	}
-	if (from.nodeName === "INPUT") return; // what the user typed
+	if (from.nodeName === "INPUT") return; // keep what the user typed
 	for (const { name, value } of to.attributes) {
 		if (from.getAttribute(name) !== value) from.setAttribute(name, value);
 	}
@@ -33,6 +33,7 @@ function morph(from, to) {
 	});
 }
 
+// swap replaces a picture once the next one has loaded.
 async function swap(from, to) {
 	if (from.innerHTML === to.innerHTML) return;
 	const next = document.importNode(to, true);
@@ -48,7 +49,7 @@ async function refresh() {
 	if (live.checked && !document.hidden) {
 		try {
 			const res = await fetch("/", { signal: AbortSignal.timeout(10000) });
-			if (!res.ok) throw new Error(`the worker answers ${res.status}`);
+			if (!res.ok) throw new Error(`the worker answered with status ${res.status}`);
 			const next = new DOMParser().parseFromString(await res.text(), "text/html");
 			document.title = next.title;
 			for (const id of ["state", "main"]) morph(document.getElementById(id), next.getElementById(id));
