@@ -213,8 +213,16 @@ func (g *Graph) freshRow(v int32) []float32 {
 	if n.stale {
 		g.keep(v)
 		g.enc.resetAggregate(row)
-		for _, u := range g.adj.View(n.adj) {
-			g.enc.addMessage(row, g.rows.row(u, &w.other))
+		// The neighbours' rows are far apart in memory. They are prefetched in chunks
+		// that fit into the first-level cache; a row begins with its message.
+		const chunk = 32
+		for near := range slices.Chunk(g.adj.View(n.adj), chunk) {
+			if g.rows.whole != nil {
+				kernel.Prefetch(g.rows.whole, near, 0, g.enc.messageColumns())
+			}
+			for _, u := range near {
+				g.enc.addMessage(row, g.rows.row(u, &w.other))
+			}
 		}
 		g.rows.putAggregate(v, row)
 		g.clearStale(n)

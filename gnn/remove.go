@@ -1,6 +1,10 @@
 package gnn
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/gvbll/gvbll/gnn/kernel"
+)
 
 // Remove removes nodes from the graph: their edges and all values computed from
 // their features. Their numbers remain, as nodes without features or edges, and
@@ -50,6 +54,7 @@ func (g *Graph) Remove(nodes []int32) (edges int) {
 func (g *Graph) dropMarked(u int32) {
 	n := g.node(u)
 	g.keepList(u)
+	kernel.Prefetch(g.nodes, g.adj.View(n.adj), 0, 1)
 	g.adj.Retain(&n.adj, func(v int32) bool { return g.nodes.At(v).mark != g.epoch })
 	if g.aggregates() {
 		g.markStale(n)
