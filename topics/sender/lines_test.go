@@ -16,19 +16,19 @@ import (
 // TestLines: every line becomes a record with the same event under its node's key, up to the
 // first line that is not an event. The error names that line.
 func TestLines(t *testing.T) {
-	w := newFixture(t)
+	f := newFixture(t)
 	lines := `{"id":1,"features":[1,2],"neighbours":["a"]}
 
 {"id":"a","indices":[3]}
 {"id":1,"departed":true}
 `
-	if sent, err := sender.Lines(t.Context(), w.client, w.names, strings.NewReader(lines)); err != nil || sent != 3 {
+	if sent, err := sender.Lines(t.Context(), f.client, f.names, strings.NewReader(lines)); err != nil || sent != 3 {
 		t.Fatalf("sent %d events (error %v), want 3", sent, err)
 	}
 	var got []event.Node
 	read := func() {
 		got = nil
-		if err := w.client.ReadAll(t.Context(), w.names.Nodes, func(r *kafka.Record) {
+		if err := f.client.ReadAll(t.Context(), f.names.Nodes, func(r *kafka.Record) {
 			var n event.Node
 			o := &event.Origin{Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value)}
 			for _, h := range r.Headers {
@@ -59,7 +59,7 @@ func TestLines(t *testing.T) {
 		`{"id":2,"features":[1]}` + "\n{}":                            "line 2: bad-id",
 		`{"id":3,"features":[1]}` + "\n" + strings.Repeat("x", 5<<20): "line 2: bufio.Scanner: token too long",
 	} {
-		if sent, err := sender.Lines(t.Context(), w.client, w.names, strings.NewReader(bad)); sent != 1 || err == nil || !strings.Contains(err.Error(), want) {
+		if sent, err := sender.Lines(t.Context(), f.client, f.names, strings.NewReader(bad)); sent != 1 || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("sent %d events with error %v, want 1 and an error with %q", sent, err, want)
 		}
 	}

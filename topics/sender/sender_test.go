@@ -59,27 +59,27 @@ func newFixture(t *testing.T) *fixture {
 }
 
 // ids returns the node ids of the events or labels in a topic, in order.
-func (w *fixture) ids(topic string) (ids []int64) {
-	w.t.Helper()
+func (f *fixture) ids(topic string) (ids []int64) {
+	f.t.Helper()
 	var d wire.Decoder
-	err := w.client.ReadAll(w.t.Context(), topic, func(r *kafka.Record) {
+	err := f.client.ReadAll(f.t.Context(), topic, func(r *kafka.Record) {
 		o := &event.Origin{Value: r.Value}
 		var n event.Node
 		var l event.Label
-		if topic == w.names.Labels {
+		if topic == f.names.Labels {
 			if reason, detail := d.Label(o, &l); reason != "" {
-				w.t.Fatal(reason, detail)
+				f.t.Fatal(reason, detail)
 			}
 			ids = append(ids, l.Node.Num)
 			return
 		}
 		if reason, detail := d.Node(o, &n); reason != "" {
-			w.t.Fatal(reason, detail)
+			f.t.Fatal(reason, detail)
 		}
 		ids = append(ids, n.ID.Num)
 	})
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return ids
 }
@@ -95,18 +95,18 @@ func upTo(first, last int64) (ids []int64) {
 // TestNodesInOrder: the nodes are sent in the order of their arrival, context nodes first. With
 // the timing Never there are no labels.
 func TestNodesInOrder(t *testing.T) {
-	w := newFixture(t)
+	f := newFixture(t)
 	var nodes, labels int
-	err := sender.Run(t.Context(), w.client, stream(4), sender.Config{
-		Names: w.names, Labels: sender.Never, Progress: func(n, l int) { nodes, labels = n, l },
+	err := sender.Run(t.Context(), f.client, stream(4), sender.Config{
+		Names: f.names, Labels: sender.Never, Progress: func(n, l int) { nodes, labels = n, l },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := w.ids(w.names.Nodes); !slices.Equal(got, upTo(0, 13)) {
+	if got := f.ids(f.names.Nodes); !slices.Equal(got, upTo(0, 13)) {
 		t.Errorf("nodes %v, want 0 to 13", got)
 	}
-	if got := w.ids(w.names.Labels); len(got) != 0 || nodes != 14 || labels != 0 {
+	if got := f.ids(f.names.Labels); len(got) != 0 || nodes != 14 || labels != 0 {
 		t.Errorf("labels %v, and the progress is %d nodes and %d labels, want no labels and 14 nodes", got, nodes, labels)
 	}
 }
@@ -114,11 +114,11 @@ func TestNodesInOrder(t *testing.T) {
 // TestDelayedLabels: every node gets one label in the order of the nodes, except for context
 // nodes, which get none.
 func TestDelayedLabels(t *testing.T) {
-	w := newFixture(t)
-	if err := sender.Run(t.Context(), w.client, stream(4), sender.Config{Names: w.names, Labels: sender.Delayed, Delay: 5}); err != nil {
+	f := newFixture(t)
+	if err := sender.Run(t.Context(), f.client, stream(4), sender.Config{Names: f.names, Labels: sender.Delayed, Delay: 5}); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.ids(w.names.Labels); !slices.Equal(got, upTo(2, 13)) {
+	if got := f.ids(f.names.Labels); !slices.Equal(got, upTo(2, 13)) {
 		t.Errorf("labels %v, want 2 to 13", got)
 	}
 }
@@ -126,14 +126,14 @@ func TestDelayedLabels(t *testing.T) {
 // TestResume: a sender that is started again sends only the events that the topics do not have
 // yet.
 func TestResume(t *testing.T) {
-	w := newFixture(t)
+	f := newFixture(t)
 	for _, steps := range []int{2, 4, 4} {
-		if err := sender.Run(t.Context(), w.client, stream(steps), sender.Config{Names: w.names, Labels: sender.Delayed, Resume: true}); err != nil {
+		if err := sender.Run(t.Context(), f.client, stream(steps), sender.Config{Names: f.names, Labels: sender.Delayed, Resume: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for topic, first := range map[string]int64{w.names.Nodes: 0, w.names.Labels: 2} {
-		if got := w.ids(topic); !slices.Equal(got, upTo(first, 13)) {
+	for topic, first := range map[string]int64{f.names.Nodes: 0, f.names.Labels: 2} {
+		if got := f.ids(topic); !slices.Equal(got, upTo(first, 13)) {
 			t.Errorf("%s has the nodes %v, want %d to 13", topic, got, first)
 		}
 	}
@@ -142,16 +142,16 @@ func TestResume(t *testing.T) {
 // TestPredictedLabels: with the timing Predicted, a step is sent only once the step before has
 // all its predictions, and its labels only after the predictions of Delay further steps.
 func TestPredictedLabels(t *testing.T) {
-	w := newFixture(t)
+	f := newFixture(t)
 	s := stream(3)
 	sent := make(chan int, 100)
 	done := make(chan error)
 	go func() {
-		done <- sender.Run(t.Context(), w.client, s, sender.Config{
-			Names: w.names, Labels: sender.Predicted, Delay: 1, Progress: func(n, _ int) { sent <- n },
+		done <- sender.Run(t.Context(), f.client, s, sender.Config{
+			Names: f.names, Labels: sender.Predicted, Delay: 1, Progress: func(n, _ int) { sent <- n },
 		})
 	}()
-	p, err := w.client.NewProducer(t.Context(), kafka.ProducerConfig{})
+	p, err := f.client.NewProducer(t.Context(), kafka.ProducerConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,12 +162,12 @@ func TestPredictedLabels(t *testing.T) {
 		if step > 1 {
 			labels = upTo(2, int64(2+3*(step-1)-1))
 		}
-		if got := w.ids(w.names.Labels); !slices.Equal(got, labels) {
+		if got := f.ids(f.names.Labels); !slices.Equal(got, labels) {
 			t.Errorf("before step %d is predicted, the labels are %v, want %v", step, got, labels)
 		}
 		var records []kafka.Record
 		for i := range items {
-			records = append(records, kafka.Record{Topic: w.names.Predictions, Key: wire.AppendKey(nil, items[i].Node.ID), Value: []byte("x")})
+			records = append(records, kafka.Record{Topic: f.names.Predictions, Key: wire.AppendKey(nil, items[i].Node.ID), Value: []byte("x")})
 		}
 		if err := p.Send(t.Context(), records); err != nil {
 			t.Fatal(err)
@@ -176,16 +176,16 @@ func TestPredictedLabels(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if got := w.ids(w.names.Labels); !slices.Equal(got, upTo(2, 10)) {
+	if got := f.ids(f.names.Labels); !slices.Equal(got, upTo(2, 10)) {
 		t.Errorf("at the end the labels are %v, want 2 to 10", got)
 	}
 }
 
 // TestMissingTopics: sending to a topic that does not exist is an error.
 func TestMissingTopics(t *testing.T) {
-	w := newFixture(t)
-	w.names.Nodes = "nowhere"
-	if err := sender.Run(t.Context(), w.client, stream(1), sender.Config{Names: w.names}); err == nil {
+	f := newFixture(t)
+	f.names.Nodes = "nowhere"
+	if err := sender.Run(t.Context(), f.client, stream(1), sender.Config{Names: f.names}); err == nil {
 		t.Error("no error for a topic that does not exist")
 	}
 }

@@ -131,8 +131,8 @@ func TestAhead(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(cluster.Close)
-			w := newFixture(t, cluster.ListenAddrs()[0])
-			w.send(0, 200)
+			f := newFixture(t, cluster.ListenAddrs()[0])
+			f.send(0, 200)
 			var asked, ahead atomic.Bool
 			var n atomic.Int64
 			answerEndTxn(cluster, func() int16 {
@@ -158,7 +158,7 @@ func TestAhead(t *testing.T) {
 				},
 				Committed: func(c worker.Committed) { commits = append(commits, c) },
 			}
-			err = w.run(&tally{}, worker.Config{Hooks: hooks, Policy: gatedPolicy{intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}, 20, &asked}})
+			err = f.run(&tally{}, worker.Config{Hooks: hooks, Policy: gatedPolicy{intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}, 20, &asked}})
 			if c.err != nil {
 				if !errors.Is(err, c.err) {
 					t.Fatalf("the worker ended with error %v, want %v", err, c.err)
@@ -166,10 +166,10 @@ func TestAhead(t *testing.T) {
 				if len(commits) > 0 {
 					t.Errorf("the worker reported the commits %+v, want none", commits)
 				}
-				if err := w.run(&tally{}, worker.Config{}); err != nil {
+				if err := f.run(&tally{}, worker.Config{}); err != nil {
 					t.Fatal(err)
 				}
-				w.checkOutputs(200, 1)
+				f.checkOutputs(200, 1)
 				return
 			}
 			if err != nil {
@@ -185,8 +185,8 @@ func TestAhead(t *testing.T) {
 				}
 				last = c.Last
 			}
-			w.checkOutputs(200, 1)
-			if err := w.run(&tally{}, worker.Config{}); err != nil {
+			f.checkOutputs(200, 1)
+			if err := f.run(&tally{}, worker.Config{}); err != nil {
 				t.Fatalf("a replay of the ledger: %v", err)
 			}
 		})
@@ -197,13 +197,13 @@ func TestAhead(t *testing.T) {
 // ends with an error that names the topic, and with all stepped windows committed.
 func TestInputFails(t *testing.T) {
 	cluster := fake(t)
-	w := newFixture(t, cluster.ListenAddrs()[0])
-	w.send(0, 50)
-	refused := kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: w.names.Nodes, Err: kerr.TopicAuthorizationFailed, Count: -1}
+	f := newFixture(t, cluster.ListenAddrs()[0])
+	f.send(0, 50)
+	refused := kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: f.names.Nodes, Err: kerr.TopicAuthorizationFailed, Count: -1}
 	var fault atomic.Pointer[kfake.FaultHandle]
 	var last int64
-	err := worker.Run(t.Context(), w.client, &tally{}, worker.Config{
-		Names: w.names, Model: "tally", Settings: settings, CommitInterval: time.Hour,
+	err := worker.Run(t.Context(), f.client, &tally{}, worker.Config{
+		Names: f.names, Model: "tally", Settings: settings, CommitInterval: time.Hour,
 		Policy: intake.CountOrLinger{Count: 7, Linger: time.Millisecond},
 		Hooks: worker.Hooks{Stepped: func(s worker.Stepped) {
 			last = s.Outcome.Window
@@ -212,18 +212,18 @@ func TestInputFails(t *testing.T) {
 			}
 		}},
 	})
-	if err == nil || !strings.Contains(err.Error(), w.names.Nodes) {
-		t.Fatalf("the worker ended with error %v, want one that names the topic %s", err, w.names.Nodes)
+	if err == nil || !strings.Contains(err.Error(), f.names.Nodes) {
+		t.Fatalf("the worker ended with error %v, want one that names the topic %s", err, f.names.Nodes)
 	}
 	fault.Load().Remove()
 	recovered := int64(0)
-	if err := w.run(&tally{}, worker.Config{Hooks: worker.Hooks{Recovered: func(r worker.Recovered) { recovered = r.Windows }}}); err != nil {
+	if err := f.run(&tally{}, worker.Config{Hooks: worker.Hooks{Recovered: func(r worker.Recovered) { recovered = r.Windows }}}); err != nil {
 		t.Fatal(err)
 	}
 	if recovered != last+1 {
 		t.Errorf("%d windows were committed, want all %d that were stepped", recovered, last+1)
 	}
-	w.checkOutputs(50, 1)
+	f.checkOutputs(50, 1)
 }
 
 // TestProduceFails: the producer session is lost in the middle of a transaction of
@@ -232,27 +232,27 @@ func TestProduceFails(t *testing.T) {
 	for _, e := range []*kerr.Error{kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID} {
 		t.Run(e.Message, func(t *testing.T) {
 			cluster := fake(t)
-			w := newFixture(t, cluster.ListenAddrs()[0])
-			w.send(0, 100)
+			f := newFixture(t, cluster.ListenAddrs()[0])
+			f.send(0, 100)
 			retries := 0
 			var failing atomic.Bool // the fault is in place
 			hooks := worker.Hooks{
 				Stepped: func(s worker.Stepped) {
 					if s.Outcome.Window == 5 {
-						cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: w.names.Predictions, Err: e, Count: 1})
+						cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: f.names.Predictions, Err: e, Count: 1})
 						failing.Store(true)
 					}
 				},
 				Committed: func(c worker.Committed) { retries += c.Tries - 1 },
 			}
 			policy := gatedPolicy{intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}, 6, &failing}
-			if err := w.run(&tally{}, worker.Config{Hooks: hooks, Policy: policy, CommitInterval: 20 * time.Millisecond}); err != nil {
+			if err := f.run(&tally{}, worker.Config{Hooks: hooks, Policy: policy, CommitInterval: 20 * time.Millisecond}); err != nil {
 				t.Fatal(err)
 			}
 			if retries != 1 {
 				t.Errorf("%d transactions were produced again, want 1", retries)
 			}
-			w.checkOutputs(100, 1)
+			f.checkOutputs(100, 1)
 		})
 	}
 }

@@ -14,21 +14,21 @@ import (
 )
 
 // audit audits the ledger from its beginning.
-func (w *fixture) audit(e worker.Engine, cfg worker.Config) (worker.Audited, error) {
-	return worker.Audit(w.t.Context(), w.client, e, w.config(cfg), "", nil)
+func (f *fixture) audit(e worker.Engine, cfg worker.Config) (worker.Audited, error) {
+	return worker.Audit(f.t.Context(), f.client, e, f.config(cfg), "", nil)
 }
 
 // TestAudit: an audit confirms all records that several workers published one after the
 // other, and counts them.
 func TestAudit(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *fixture) {
+	onBrokers(t, func(t *testing.T, f *fixture) {
 		for part := range 3 {
-			w.send(50*part, 50*(part+1))
-			if err := w.run(&tally{}, worker.Config{}); err != nil {
+			f.send(50*part, 50*(part+1))
+			if err := f.run(&tally{}, worker.Config{}); err != nil {
 				t.Fatal(err)
 			}
-			w.fence()
-			got, err := w.audit(&tally{}, worker.Config{})
+			f.fence()
+			got, err := f.audit(&tally{}, worker.Config{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -42,24 +42,24 @@ func TestAudit(t *testing.T) {
 // TestAuditFromCheckpoint: an audit that begins at a checkpoint compares the records after
 // it, and only these, but compares them just as strictly.
 func TestAuditFromCheckpoint(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *fixture) {
+	onBrokers(t, func(t *testing.T, f *fixture) {
 		dir := t.TempDir()
 		kept := worker.Config{Checkpoints: worker.Checkpoints{Dir: dir, Every: time.Hour, Restore: readTally}}
-		w.send(0, 50)
-		if err := w.run(&tally{}, kept); err != nil {
+		f.send(0, 50)
+		if err := f.run(&tally{}, kept); err != nil {
 			t.Fatal(err)
 		}
 		list, err := checkpoint.List(dir)
 		if err != nil || len(list) != 1 {
 			t.Fatalf("%d checkpoints (error %v), want 1", len(list), err)
 		}
-		w.send(50, 120)
-		if err := w.run(&tally{}, worker.Config{}); err != nil {
+		f.send(50, 120)
+		if err := f.run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
-		w.fence()
-		cfg := w.config(kept)
-		got, err := worker.Audit(t.Context(), w.client, &tally{}, cfg, list[0].Path, nil)
+		f.fence()
+		cfg := f.config(kept)
+		got, err := worker.Audit(t.Context(), f.client, &tally{}, cfg, list[0].Path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func TestAuditFromCheckpoint(t *testing.T) {
 			e, meta, err := readTally(r, size)
 			return restoredAltering{e.(*tally), &altering{e, 60}}, meta, err
 		}
-		if _, err := worker.Audit(t.Context(), w.client, &tally{}, cfg, list[0].Path, nil); err == nil || !strings.Contains(err.Error(), "not what window") {
+		if _, err := worker.Audit(t.Context(), f.client, &tally{}, cfg, list[0].Path, nil); err == nil || !strings.Contains(err.Error(), "not what window") {
 			t.Errorf("one confidence differs: error %v, want one that names the record", err)
 		}
 	})
@@ -88,30 +88,30 @@ func (e restoredAltering) Step(w *event.Window) *event.Outcome { return e.alteri
 // engine with other hashes, one prediction with another confidence, or a published
 // prediction that is of no window.
 func TestAuditNamesDifference(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *fixture) {
-		w.send(0, 40)
-		if err := w.run(&tally{}, worker.Config{}); err != nil {
+	onBrokers(t, func(t *testing.T, f *fixture) {
+		f.send(0, 40)
+		if err := f.run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
-		w.fence()
-		if _, err := w.audit(&otherChain{&tally{}}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "window 0: replay gives") {
+		f.fence()
+		if _, err := f.audit(&otherChain{&tally{}}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "window 0: replay gives") {
 			t.Errorf("an engine with other hashes: error %v, want one that names window 0", err)
 		}
-		if _, err := w.audit(&altering{&tally{}, 20}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "not what window") {
+		if _, err := f.audit(&altering{&tally{}, 20}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "not what window") {
 			t.Errorf("one confidence differs: error %v, want one that names the record", err)
 		}
 
 		id := event.ID{Num: 7}
-		p, err := w.client.NewProducer(t.Context(), kafka.ProducerConfig{})
+		p, err := f.client.NewProducer(t.Context(), kafka.ProducerConfig{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		key := wire.AppendKey(nil, id)
 		forged := wire.AppendPrediction(nil, &event.Prediction{Node: id, Class: "a", Probabilities: []float32{1, 0}, Window: 2})
-		if err := p.Send(t.Context(), []kafka.Record{{Topic: w.names.Predictions, Partition: kafka.PartitionFor(key, 3), Key: key, Value: forged}}); err != nil {
+		if err := p.Send(t.Context(), []kafka.Record{{Topic: f.names.Predictions, Partition: kafka.PartitionFor(key, 3), Key: key, Value: forged}}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.audit(&tally{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "not of any window in the ledger") {
+		if _, err := f.audit(&tally{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "not of any window in the ledger") {
 			t.Errorf("a forged prediction: error %v, want one that says that no window has it", err)
 		}
 	})

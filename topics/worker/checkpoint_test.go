@@ -65,7 +65,7 @@ func readTally(r io.ReaderAt, size int64) (worker.Keeper, map[string]string, err
 // after it. It skips a checkpoint that is damaged or whose hash is not in the ledger, and
 // starts at the one before.
 func TestCheckpoint(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *fixture) {
+	onBrokers(t, func(t *testing.T, f *fixture) {
 		dir := t.TempDir()
 		var from worker.Recovered
 		saved := 0
@@ -82,7 +82,7 @@ func TestCheckpoint(t *testing.T) {
 		}
 		run := func(cfg worker.Config) {
 			t.Helper()
-			if err := w.run(&tally{}, cfg); err != nil {
+			if err := f.run(&tally{}, cfg); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -94,13 +94,13 @@ func TestCheckpoint(t *testing.T) {
 			}
 			return list[0]
 		}
-		w.send(0, 100)
+		f.send(0, 100)
 		run(cfg)
 		first := newest()
 		if saved < 2 {
 			t.Errorf("%d checkpoints were written while serving %d windows, want at least 2", saved, first.Window)
 		}
-		w.send(100, 150)
+		f.send(100, 150)
 		run(cfg)
 		if from.Checkpoint != first.Window || from.Windows != first.Window {
 			t.Errorf("recovered %+v, want all windows from the checkpoint before window %d", from, first.Window)
@@ -139,7 +139,7 @@ func TestCheckpoint(t *testing.T) {
 				t.Errorf("the newest checkpoint is before window %d, want %d", again.Window, second.Window)
 			}
 		}
-		w.checkOutputs(150, 2)
+		f.checkOutputs(150, 2)
 	})
 }
 
@@ -149,9 +149,9 @@ func TestCheckpoint(t *testing.T) {
 // agrees with the ledger.
 func TestCheckpointDuringReplay(t *testing.T) {
 	cluster := fake(t)
-	w := newFixture(t, cluster.ListenAddrs()[0])
-	w.send(0, 50)
-	if err := w.run(&tally{}, worker.Config{}); err != nil {
+	f := newFixture(t, cluster.ListenAddrs()[0])
+	f.send(0, 50)
+	if err := f.run(&tally{}, worker.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	kept := worker.Checkpoints{Dir: t.TempDir(), Every: time.Hour, Restore: readTally}
@@ -159,7 +159,7 @@ func TestCheckpointDuringReplay(t *testing.T) {
 	defer cancel()
 	fetches := 0
 	fault := cluster.Fault(kfake.Fault{
-		Keys: []kmsg.Key{kmsg.Fetch}, Topic: w.names.Labels, Err: kerr.NotLeaderForPartition, Count: -1,
+		Keys: []kmsg.Key{kmsg.Fetch}, Topic: f.names.Labels, Err: kerr.NotLeaderForPartition, Count: -1,
 		When: func(kmsg.Request) bool {
 			if fetches++; fetches == 20 {
 				cancel()
@@ -167,16 +167,16 @@ func TestCheckpointDuringReplay(t *testing.T) {
 			return true
 		},
 	})
-	if err := worker.Run(ctx, w.client, &tally{}, worker.Config{
-		Names: w.names, Model: "tally", Settings: settings, Session: session, Policy: intake.CountOrLinger{Count: 7}, Checkpoints: kept,
+	if err := worker.Run(ctx, f.client, &tally{}, worker.Config{
+		Names: f.names, Model: "tally", Settings: settings, Session: session, Policy: intake.CountOrLinger{Count: 7}, Checkpoints: kept,
 	}); err != nil {
 		t.Fatal(err)
 	}
 	fault.Remove()
-	if err := w.run(&tally{}, worker.Config{Checkpoints: kept}); err != nil {
+	if err := f.run(&tally{}, worker.Config{Checkpoints: kept}); err != nil {
 		t.Fatal(err)
 	}
-	w.checkOutputs(50, 1)
+	f.checkOutputs(50, 1)
 }
 
 // TestCheckpointOfUncommittedWindows: another worker takes over while this one's engine is
@@ -184,12 +184,12 @@ func TestCheckpointDuringReplay(t *testing.T) {
 // never committed.
 func TestCheckpointOfUncommittedWindows(t *testing.T) {
 	cluster := fake(t)
-	w := newFixture(t, cluster.ListenAddrs()[0])
+	f := newFixture(t, cluster.ListenAddrs()[0])
 	dir := t.TempDir()
-	w.send(0, 50)
+	f.send(0, 50)
 	answerEndTxn(cluster, func() int16 { return producerFenced })
 	refused := false
-	err := w.run(&tally{}, worker.Config{
+	err := f.run(&tally{}, worker.Config{
 		Checkpoints: worker.Checkpoints{Dir: dir, Every: time.Nanosecond, Restore: readTally},
 		Hooks:       worker.Hooks{Saved: func(s worker.Saved) { refused = refused || s.Err != nil }},
 	})

@@ -32,46 +32,46 @@ func (e *commandRecorder) Step(w *event.Window) *event.Outcome {
 }
 
 // command sends records with these values to the commands topic.
-func (w *fixture) command(values ...string) {
-	w.t.Helper()
-	p, err := w.client.NewProducer(w.t.Context(), kafka.ProducerConfig{})
+func (f *fixture) command(values ...string) {
+	f.t.Helper()
+	p, err := f.client.NewProducer(f.t.Context(), kafka.ProducerConfig{})
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	var records []kafka.Record
 	for _, v := range values {
-		records = append(records, kafka.Record{Topic: w.names.Commands, Value: []byte(v)})
+		records = append(records, kafka.Record{Topic: f.names.Commands, Value: []byte(v)})
 	}
-	if err := p.Send(w.t.Context(), records); err != nil {
-		w.t.Fatal(err)
+	if err := p.Send(f.t.Context(), records); err != nil {
+		f.t.Fatal(err)
 	}
 }
 
 // TestCommands: commands have windows without other events, the ledger records their ranges,
 // and a replay gives the engine the same commands in the same windows.
 func TestCommands(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *fixture) {
-		w.send(0, 20)
-		if err := w.run(&commandRecorder{}, worker.Config{}); err != nil {
+	onBrokers(t, func(t *testing.T, f *fixture) {
+		f.send(0, 20)
+		if err := f.run(&commandRecorder{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
 		promote := func(model string) string {
 			return string(wire.AppendCommand(nil, &event.Command{Name: event.Promote, Model: model}))
 		}
-		w.command(promote("a"), "{", promote("b"))
-		w.send(20, 40)
+		f.command(promote("a"), "{", promote("b"))
+		f.send(20, 40)
 		first := &commandRecorder{}
-		if err := w.run(first, worker.Config{}); err != nil {
+		if err := f.run(first, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
 		if want := []string{"promote a", "promote b"}; !slices.Equal(first.commands, want) {
 			t.Fatalf("the engine received the commands %v, want %v", first.commands, want)
 		}
-		w.fence()
+		f.fence()
 		var ranges []ledger.Range
-		for _, r := range w.records() {
+		for _, r := range f.records() {
 			for _, g := range r.Ranges {
-				if g.Topic != w.names.Commands {
+				if g.Topic != f.names.Commands {
 					continue
 				}
 				if ranges = append(ranges, g); r.Cause != "command" || len(r.Ranges) != 1 || !slices.Contains(first.windows, r.Window) {
@@ -83,13 +83,13 @@ func TestCommands(t *testing.T) {
 			t.Errorf("the ledger has the command ranges %v, want them to cover offsets 0 to 3", ranges)
 		}
 		replayed := &commandRecorder{}
-		if err := w.run(replayed, worker.Config{}); err != nil {
+		if err := f.run(replayed, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(replayed.commands, first.commands) || !slices.Equal(replayed.windows, first.windows) {
 			t.Errorf("the replay has commands %v in windows %v, want %v in %v", replayed.commands, replayed.windows, first.commands, first.windows)
 		}
-		if audited, err := w.audit(&commandRecorder{}, worker.Config{}); err != nil || audited.DeadLetters != 5 {
+		if audited, err := f.audit(&commandRecorder{}, worker.Config{}); err != nil || audited.DeadLetters != 5 {
 			t.Errorf("audit: %d dead letters and error %v, want 5", audited.DeadLetters, err)
 		}
 	})

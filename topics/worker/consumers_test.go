@@ -19,21 +19,21 @@ import (
 // open. The consumers are franz-go's and, if GVBLL_KAFKA_TOOL names a script that runs it,
 // Java's console consumer.
 func TestOtherConsumers(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *fixture) {
+	onBrokers(t, func(t *testing.T, f *fixture) {
 		const nodes = 120
-		w.send(0, nodes/2)
-		first := w.startWorker(&tally{}, worker.Config{})
+		f.send(0, nodes/2)
+		first := f.startWorker(&tally{}, worker.Config{})
 		first.awaitEvents(t, nodes+1)
-		w.fence()
-		w.send(nodes/2, nodes)
+		f.fence()
+		f.send(nodes/2, nodes)
 		<-first.ended
-		if err := w.run(&tally{}, worker.Config{}); err != nil {
+		if err := f.run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
-		w.fence()
+		f.fence()
 
 		t.Run("franz-go", func(t *testing.T) {
-			k, err := kgo.NewClient(kgo.SeedBrokers(w.addr), kgo.ConsumeTopics(w.names.Predictions),
+			k, err := kgo.NewClient(kgo.SeedBrokers(f.addr), kgo.ConsumeTopics(f.names.Predictions),
 				kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 			if err != nil {
 				t.Fatal(err)
@@ -58,12 +58,12 @@ func TestOtherConsumers(t *testing.T) {
 			}
 		})
 		tool := os.Getenv("GVBLL_KAFKA_TOOL")
-		if tool == "" || w.addr != os.Getenv("GVBLL_KAFKA") {
+		if tool == "" || f.addr != os.Getenv("GVBLL_KAFKA") {
 			return
 		}
 		t.Run("Java", func(t *testing.T) {
 			var stderr bytes.Buffer
-			cmd := exec.CommandContext(t.Context(), tool, "consume", w.addr, w.names.Predictions)
+			cmd := exec.CommandContext(t.Context(), tool, "consume", f.addr, f.names.Predictions)
 			cmd.Stderr = &stderr
 			out, err := cmd.Output()
 			if err != nil {

@@ -73,12 +73,12 @@ const (
 // is still predicted once, and every refused record becomes a dead letter from which the
 // record can be restored.
 func TestFlood(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *fixture) {
+	onBrokers(t, func(t *testing.T, f *fixture) {
 		reasons := []event.Reason{
 			event.Undecodable, event.Empty, event.TooLarge, event.BadID, event.BadFeatures, event.NonFinite, event.HugeNumber, event.TooManyNeighbours,
 		}
 		rng := rand.New(rand.NewPCG(5, 6))
-		p, err := w.client.NewProducer(t.Context(), kafka.ProducerConfig{})
+		p, err := f.client.NewProducer(t.Context(), kafka.ProducerConfig{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,22 +96,22 @@ func TestFlood(t *testing.T) {
 			for range bad / good {
 				reason := reasons[rng.IntN(len(reasons))]
 				value, headers := hostile(rng, reason)
-				put(w.names.Nodes, fmt.Appendf(nil, "%d", rng.IntN(100)), value, headers)
+				put(f.names.Nodes, fmt.Appendf(nil, "%d", rng.IntN(100)), value, headers)
 				want[reason]++
 			}
 			for range labels / good {
 				id := event.ID{Num: -rng.Int64() - 1}
-				put(w.names.Labels, wire.AppendKey(nil, id), wire.AppendLabel(nil, &event.Label{Node: id, Class: "a", Time: math.MinInt64}), nil)
+				put(f.names.Labels, wire.AppendKey(nil, id), wire.AppendLabel(nil, &event.Label{Node: id, Class: "a", Time: math.MinInt64}), nil)
 			}
-			put(w.names.Labels, nil, []byte{0x81, 0xa4, 'n', 'o', 'd', 'e', 1}, nil)
+			put(f.names.Labels, nil, []byte{0x81, 0xa4, 'n', 'o', 'd', 'e', 1}, nil)
 			want[event.UnknownClass]++
 			// Earlier nodes arrive again, with other features and unknown neighbours.
 			for j := range min(i, 3) {
 				n := event.Node{ID: event.ID{Num: int64(rng.IntN(i))}, Dense: []float32{float32(i), 1e6}, Neighbours: []event.ID{{Num: rng.Int64()}, {Str: strings.Repeat("b", 1024-j)}}}
-				put(w.names.Nodes, wire.AppendKey(nil, n.ID), wire.AppendNode(nil, &n), nil)
+				put(f.names.Nodes, wire.AppendKey(nil, n.ID), wire.AppendNode(nil, &n), nil)
 			}
 			n := event.Node{ID: event.ID{Num: int64(i)}, Dense: []float32{1, 2}}
-			put(w.names.Nodes, wire.AppendKey(nil, n.ID), wire.AppendNode(nil, &n), nil)
+			put(f.names.Nodes, wire.AppendKey(nil, n.ID), wire.AppendNode(nil, &n), nil)
 		}
 
 		run := func() *eventCounter {
@@ -123,7 +123,7 @@ func TestFlood(t *testing.T) {
 					cancel()
 				}
 			}
-			err := worker.Run(ctx, w.client, e, w.config(worker.Config{
+			err := worker.Run(ctx, f.client, e, f.config(worker.Config{
 				Policy: intake.CountOrLinger{Count: 10, Linger: 5 * time.Millisecond},
 				Limits: wire.Limits{MaxValue: maxValue, MaxNeighbours: maxNeighbours},
 				Hooks:  worker.Hooks{TookOver: func(worker.TookOver) { done() }, Committed: func(worker.Committed) { done() }},
@@ -137,8 +137,8 @@ func TestFlood(t *testing.T) {
 			return e
 		}
 		first := run()
-		w.checkOutputs(good, bad+good) // plus one label without a class for each good node
-		w.checkDeadLetters(want)
+		f.checkOutputs(good, bad+good) // plus one label without a class for each good node
+		f.checkDeadLetters(want)
 		if replayed := run(); replayed.chain != first.chain {
 			t.Errorf("a replay gives the chain %x, want %x", replayed.chain, first.chain)
 		}
@@ -147,35 +147,35 @@ func TestFlood(t *testing.T) {
 
 // checkDeadLetters checks that every dead letter holds the record that it was made of, up to
 // the limit on its value, and that the numbers of reasons are as given.
-func (w *fixture) checkDeadLetters(want map[event.Reason]int) {
-	w.t.Helper()
+func (f *fixture) checkDeadLetters(want map[event.Reason]int) {
+	f.t.Helper()
 	type place struct {
 		topic     string
 		partition int32
 		offset    int64
 	}
 	records := make(map[place]kafka.Record)
-	for _, topic := range []string{w.names.Nodes, w.names.Labels} {
-		for _, r := range w.read(topic) {
+	for _, topic := range []string{f.names.Nodes, f.names.Labels} {
+		for _, r := range f.read(topic) {
 			records[place{r.Topic, r.Partition, r.Offset}] = r
 		}
 	}
 	got := make(map[event.Reason]int)
-	for _, dead := range w.read(w.names.DeadLetters) {
+	for _, dead := range f.read(f.names.DeadLetters) {
 		var refusal event.Refusal
 		err := wire.DecodeDeadLetter(dead.Value, &refusal)
 		if err != nil && !errors.Is(err, wire.ErrTruncated) {
-			w.t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		got[refusal.Reason]++
 		o := refusal.Origin
 		r, ok := records[place{o.Topic, o.Partition, o.Offset}]
 		if !ok {
-			w.t.Errorf("a dead letter of %s partition %d offset %d: the record does not exist or has another dead letter", o.Topic, o.Partition, o.Offset)
+			f.t.Errorf("a dead letter of %s partition %d offset %d: the record does not exist or has another dead letter", o.Topic, o.Partition, o.Offset)
 			continue
 		}
 		if truncated, long := errors.Is(err, wire.ErrTruncated), len(r.Value) > wire.MaxDeadLetterValue; truncated != long {
-			w.t.Errorf("the dead letter of a record of %d bytes: truncated is %t, want %t", len(r.Value), truncated, long)
+			f.t.Errorf("the dead letter of a record of %d bytes: truncated is %t, want %t", len(r.Value), truncated, long)
 		}
 		r.Value = r.Value[:min(len(r.Value), wire.MaxDeadLetterValue)]
 		same := o.Time == r.Time.UnixMilli() && bytes.Equal(o.Key, r.Key) && bytes.Equal(o.Value, r.Value) &&
@@ -184,11 +184,11 @@ func (w *fixture) checkDeadLetters(want map[event.Reason]int) {
 			same = same && i < len(r.Headers) && h.Key == r.Headers[i].Key && bytes.Equal(h.Value, r.Headers[i].Value)
 		}
 		if !same {
-			w.t.Errorf("%s: the dead letter of %+.200v holds %+.200v", refusal.Reason, r, o)
+			f.t.Errorf("%s: the dead letter of %+.200v holds %+.200v", refusal.Reason, r, o)
 		}
 		delete(records, place{o.Topic, o.Partition, o.Offset})
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		w.t.Errorf("dead letters by reason, -want +got\n%s", diff)
+		f.t.Errorf("dead letters by reason, -want +got\n%s", diff)
 	}
 }

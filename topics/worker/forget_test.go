@@ -67,26 +67,26 @@ func replayWithout(windows []*event.Window, nodes ...event.ID) *tally {
 }
 
 // forget sends a command to forget the nodes with these integer ids.
-func (w *fixture) forget(ids ...int64) (nodes []event.ID) {
-	w.t.Helper()
+func (f *fixture) forget(ids ...int64) (nodes []event.ID) {
+	f.t.Helper()
 	for _, id := range ids {
 		nodes = append(nodes, event.ID{Num: id})
 	}
-	w.command(string(wire.AppendCommand(nil, &event.Command{Name: event.Forget, Nodes: nodes})))
+	f.command(string(wire.AppendCommand(nil, &event.Command{Name: event.Forget, Nodes: nodes})))
 	return nodes
 }
 
 // runUntilConsumed runs a worker until the ranges in the ledger cover every record of the
 // input topics. Unlike run, it does not depend on the outcomes, which do not account for
 // commands that were obeyed or for the events of forgotten nodes.
-func (w *fixture) runUntilConsumed(e worker.Engine, cfg worker.Config) {
-	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+func (f *fixture) runUntilConsumed(e worker.Engine, cfg worker.Config) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
 	defer cancel()
-	want := w.inputs()
-	l, err := ledger.Open(ctx, w.client, w.names.Ledger)
+	want := f.inputs()
+	l, err := ledger.Open(ctx, f.client, f.names.Ledger)
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	owned, complete := make(chan struct{}), make(chan bool, 1)
 	go func() {
@@ -108,19 +108,19 @@ func (w *fixture) runUntilConsumed(e worker.Engine, cfg worker.Config) {
 		}
 		complete <- true
 	}()
-	cfg = w.config(cfg)
+	cfg = f.config(cfg)
 	cfg.Session = session
 	cfg.Hooks = worker.Join(cfg.Hooks, worker.Hooks{TookOver: func(worker.TookOver) { close(owned) }})
-	if err := worker.Run(ctx, w.client, e, cfg); err != nil || !<-complete {
-		w.t.Fatalf("the worker ended with error %v before all %d input records were in the ledger", err, want)
+	if err := worker.Run(ctx, f.client, e, cfg); err != nil || !<-complete {
+		f.t.Fatalf("the worker ended with error %v before all %d input records were in the ledger", err, want)
 	}
-	w.fence()
+	f.fence()
 }
 
 // forgetRecords returns the ledger records of the windows in which nodes were forgotten.
-func (w *fixture) forgetRecords() (all []*ledger.Record) {
-	w.t.Helper()
-	for _, r := range w.records() {
+func (f *fixture) forgetRecords() (all []*ledger.Record) {
+	f.t.Helper()
+	for _, r := range f.records() {
 		if r.Forgot != nil {
 			all = append(all, r)
 		}
@@ -129,9 +129,9 @@ func (w *fixture) forgetRecords() (all []*ledger.Record) {
 }
 
 // lastRecord returns the ledger's last record.
-func (w *fixture) lastRecord() *ledger.Record {
-	w.t.Helper()
-	all := w.records()
+func (f *fixture) lastRecord() *ledger.Record {
+	f.t.Helper()
+	all := f.records()
 	return all[len(all)-1]
 }
 
@@ -139,21 +139,21 @@ func (w *fixture) lastRecord() *ledger.Record {
 // through the same windows without them. A forgotten node that arrives again is a new node.
 // A later start and an audit replay the ledger to the same state.
 func TestForget(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *fixture) {
+	onBrokers(t, func(t *testing.T, f *fixture) {
 		cfg := worker.Config{Fresh: freshRecorder}
-		w.send(0, 40)
+		f.send(0, 40)
 		saw := &recorder{}
-		w.runUntilConsumed(saw, cfg)
-		before := w.lastRecord().Chain
+		f.runUntilConsumed(saw, cfg)
+		before := f.lastRecord().Chain
 
-		gone := w.forget(3, 17, 99)
+		gone := f.forget(3, 17, 99)
 		var calls []worker.Forgotten
-		w.runUntilConsumed(&recorder{}, worker.Config{Fresh: freshRecorder, Hooks: worker.Hooks{Forgot: func(f worker.Forgotten) { calls = append(calls, f) }}})
+		f.runUntilConsumed(&recorder{}, worker.Config{Fresh: freshRecorder, Hooks: worker.Hooks{Forgot: func(f worker.Forgotten) { calls = append(calls, f) }}})
 		// Node 99 never arrived, so that only two of the three make a difference.
 		if len(calls) != 1 || calls[0].Nodes != 3 || calls[0].Mean != 2 || calls[0].Variance != 3 {
 			t.Fatalf("the hook was called with %+v, want once with 3 nodes and the distances 2 and 3", calls)
 		}
-		forgets := w.forgetRecords()
+		forgets := f.forgetRecords()
 		if len(forgets) != 1 || forgets[0].Forgot.Windows != forgets[0].Window || len(forgets[0].Ranges) != 1 {
 			t.Fatalf("the ledger records of forgetting are %+v, want one with one range and all windows before it replayed", forgets)
 		}
@@ -162,27 +162,27 @@ func TestForget(t *testing.T) {
 			t.Fatalf("the chain after forgetting is %s, want %x, that of an engine that never saw the nodes", forgets[0].Chain, want)
 		}
 
-		w.send(40, 60)
-		w.send(3, 4)
-		w.runUntilConsumed(&recorder{}, cfg)
-		if got := w.predictionsOf(3); got != 2 {
+		f.send(40, 60)
+		f.send(3, 4)
+		f.runUntilConsumed(&recorder{}, cfg)
+		if got := f.predictionsOf(3); got != 2 {
 			t.Errorf("the node that arrived again was predicted %d times in all, want 2", got)
 		}
 		// Forget a node for the first time, and one for the second time.
-		w.forget(20)
-		w.forget(3)
-		w.send(60, 70)
-		w.runUntilConsumed(&recorder{}, cfg)
-		if n := len(w.forgetRecords()); n < 2 {
+		f.forget(20)
+		f.forget(3)
+		f.send(60, 70)
+		f.runUntilConsumed(&recorder{}, cfg)
+		if n := len(f.forgetRecords()); n < 2 {
 			t.Fatalf("the ledger has %d records of forgetting, want at least 2", n)
 		}
-		end := w.lastRecord().Chain
+		end := f.lastRecord().Chain
 
 		// A start leaves the forgotten nodes out from the beginning, so that it needs no
 		// second replay.
 		var replays int
 		start := &recorder{}
-		w.runUntilConsumed(start, worker.Config{Fresh: func() (worker.Engine, error) { replays++; return &recorder{}, nil }})
+		f.runUntilConsumed(start, worker.Config{Fresh: func() (worker.Engine, error) { replays++; return &recorder{}, nil }})
 		if replays > 0 || hex.EncodeToString(start.chain[:]) != end {
 			t.Errorf("a start made %d fresh engines and reached chain %x, want none and %s", replays, start.chain, end)
 		}
@@ -191,20 +191,20 @@ func TestForget(t *testing.T) {
 				t.Errorf("a start stepped the forgotten node %d", id)
 			}
 		}
-		audited, err := w.audit(&recorder{}, worker.Config{Fresh: freshRecorder})
+		audited, err := f.audit(&recorder{}, worker.Config{Fresh: freshRecorder})
 		if err != nil || audited.Chain != end {
 			t.Errorf("audit: %+v and error %v, want chain %s", audited, err, end)
 		}
-		if _, err := w.audit(&recorder{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "no fresh engine") {
+		if _, err := f.audit(&recorder{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "no fresh engine") {
 			t.Errorf("an audit without Fresh: error %v, want one that says so", err)
 		}
 	})
 }
 
 // predictionsOf returns the number of published predictions of a node.
-func (w *fixture) predictionsOf(id int64) (n int) {
-	w.t.Helper()
-	for _, r := range w.read(w.names.Predictions) {
+func (f *fixture) predictionsOf(id int64) (n int) {
+	f.t.Helper()
+	for _, r := range f.read(f.names.Predictions) {
 		if string(r.Key) == fmt.Sprint(id) {
 			n++
 		}
@@ -216,31 +216,31 @@ func (w *fixture) predictionsOf(id int64) (n int) {
 // forgotten replays into a fresh engine when it reaches that window. One that starts at a
 // checkpoint from after it need not.
 func TestForgetWithCheckpoints(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *fixture) {
+	onBrokers(t, func(t *testing.T, f *fixture) {
 		replays := 0
 		in := func(dir string) worker.Config {
 			fresh := func() (worker.Engine, error) { replays++; return &tally{}, nil }
 			return worker.Config{Fresh: fresh, Checkpoints: worker.Checkpoints{Dir: dir, Every: time.Hour, Restore: readTally}}
 		}
 		before, after := t.TempDir(), t.TempDir()
-		w.send(0, 40)
-		w.runUntilConsumed(&tally{}, in(before))
-		w.forget(5)
-		w.runUntilConsumed(&tally{}, in(after))
-		w.send(40, 50)
+		f.send(0, 40)
+		f.runUntilConsumed(&tally{}, in(before))
+		f.forget(5)
+		f.runUntilConsumed(&tally{}, in(after))
+		f.send(40, 50)
 		replays = 0
-		w.runUntilConsumed(&tally{}, in(after))
+		f.runUntilConsumed(&tally{}, in(after))
 		if replays != 0 {
 			t.Errorf("a start after the forgetting made %d replays, want none", replays)
 		}
-		w.send(50, 60)
-		w.runUntilConsumed(&tally{}, in(before))
+		f.send(50, 60)
+		f.runUntilConsumed(&tally{}, in(before))
 		if replays != 1 {
 			t.Errorf("a start before the forgetting made %d replays, want 1", replays)
 		}
-		w.forget(6)
-		w.runUntilConsumed(&tally{}, in(after))
-		if n := len(w.forgetRecords()); n != 2 {
+		f.forget(6)
+		f.runUntilConsumed(&tally{}, in(after))
+		if n := len(f.forgetRecords()); n != 2 {
 			t.Errorf("the ledger has %d records of forgetting, want 2", n)
 		}
 	})
@@ -250,17 +250,17 @@ func TestForgetWithCheckpoints(t *testing.T) {
 // the dead letters. A later worker that could replay and an audit follow that decision,
 // because the ledger records it.
 func TestForgetImpossible(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *fixture) {
-		w.send(0, 20)
-		w.runUntilConsumed(&tally{}, worker.Config{})
-		w.forget(5)
-		w.send(20, 30)
-		w.runUntilConsumed(&tally{}, worker.Config{})
-		if n, dead := len(w.forgetRecords()), w.count(w.names.DeadLetters); n != 0 || dead != 3 {
+	onBrokers(t, func(t *testing.T, f *fixture) {
+		f.send(0, 20)
+		f.runUntilConsumed(&tally{}, worker.Config{})
+		f.forget(5)
+		f.send(20, 30)
+		f.runUntilConsumed(&tally{}, worker.Config{})
+		if n, dead := len(f.forgetRecords()), f.count(f.names.DeadLetters); n != 0 || dead != 3 {
 			t.Errorf("%d records of forgetting and %d dead letters, want 0 and 3", n, dead)
 		}
-		w.runUntilConsumed(&tally{}, worker.Config{Fresh: freshRecorder})
-		if audited, err := w.audit(&tally{}, worker.Config{}); err != nil || audited.DeadLetters != 3 {
+		f.runUntilConsumed(&tally{}, worker.Config{Fresh: freshRecorder})
+		if audited, err := f.audit(&tally{}, worker.Config{}); err != nil || audited.DeadLetters != 3 {
 			t.Errorf("audit: %+v and error %v, want 3 dead letters", audited, err)
 		}
 	})

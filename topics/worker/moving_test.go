@@ -32,22 +32,22 @@ func noTimes(int) int64 { return 0 }
 
 // sendAt produces the nodes first to last-1 into the partitions in turn, and a label for
 // each. Node i and its label have the event time at(i).
-func (w *fixture) sendAt(first, last, partitions int, at func(i int) int64) {
-	w.t.Helper()
-	p, err := w.client.NewProducer(w.t.Context(), kafka.ProducerConfig{})
+func (f *fixture) sendAt(first, last, partitions int, at func(i int) int64) {
+	f.t.Helper()
+	p, err := f.client.NewProducer(f.t.Context(), kafka.ProducerConfig{})
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	var records []kafka.Record
 	for i := first; i < last; i++ {
 		id := event.ID{Num: int64(i)}
 		key := wire.AppendKey(nil, id)
 		records = append(records,
-			kafka.Record{Topic: w.names.Nodes, Partition: int32(i % partitions), Key: key, Value: wire.AppendNode(nil, &event.Node{ID: id, Dense: []float32{1, 2}, Time: at(i)})},
-			kafka.Record{Topic: w.names.Labels, Partition: int32(i % 3), Key: key, Value: wire.AppendLabel(nil, &event.Label{Node: id, Class: "a", Time: at(i)})})
+			kafka.Record{Topic: f.names.Nodes, Partition: int32(i % partitions), Key: key, Value: wire.AppendNode(nil, &event.Node{ID: id, Dense: []float32{1, 2}, Time: at(i)})},
+			kafka.Record{Topic: f.names.Labels, Partition: int32(i % 3), Key: key, Value: wire.AppendLabel(nil, &event.Label{Node: id, Class: "a", Time: at(i)})})
 	}
-	if err := p.Send(w.t.Context(), records); err != nil {
-		w.t.Fatal(err)
+	if err := p.Send(f.t.Context(), records); err != nil {
+		f.t.Fatal(err)
 	}
 }
 
@@ -55,7 +55,7 @@ func (w *fixture) sendAt(first, last, partitions int, at func(i int) int64) {
 // event time, in whatever order they arrive. A worker that starts again replays the windows
 // and restores the watermark, so that events of closed windows still count as late.
 func TestEventTime(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *fixture) {
+	onBrokers(t, func(t *testing.T, f *fixture) {
 		const width, disorder = 1000, 700
 		rng := rand.New(rand.NewPCG(1, 2))
 		times := make(map[int64]int64) // by node
@@ -92,33 +92,33 @@ func TestEventTime(t *testing.T) {
 				},
 			},
 		}
-		w.sendAt(0, 600, 3, at)
-		if err := w.run(&tally{}, cfg); err != nil {
+		f.sendAt(0, 600, 3, at)
+		if err := f.run(&tally{}, cfg); err != nil {
 			t.Fatal(err)
 		}
-		w.checkOutputs(600, 0)
+		f.checkOutputs(600, 0)
 		// Idleness has closed the last windows, so the next events are of later intervals.
-		w.sendAt(1000, 1400, 3, at)
-		if err := w.run(&tally{}, cfg); err != nil {
+		f.sendAt(1000, 1400, 3, at)
+		if err := f.run(&tally{}, cfg); err != nil {
 			t.Fatal(err)
 		}
-		w.checkOutputs(1000, 0)
+		f.checkOutputs(1000, 0)
 		if untimely > 0 {
 			t.Errorf("%d events were late or early, want none", untimely)
 		}
 		cfg.Hooks.Stepped = nil
-		w.sendAt(1400, 1410, 3, func(int) int64 { return epoch })
-		if err := w.run(&tally{}, cfg); err != nil {
+		f.sendAt(1400, 1410, 3, func(int) int64 { return epoch })
+		if err := f.run(&tally{}, cfg); err != nil {
 			t.Fatal(err)
 		}
-		w.checkOutputs(1010, 0)
+		f.checkOutputs(1010, 0)
 		if untimely != 20 {
 			t.Errorf("%d events were late or early, want 20", untimely)
 		}
-		if err := w.run(&tally{}, worker.Config{}); err != nil {
+		if err := f.run(&tally{}, worker.Config{}); err != nil {
 			t.Errorf("a worker with another policy: %v", err)
 		}
-		if audited, err := w.audit(&tally{}, worker.Config{}); err != nil || audited.Predictions != 1010 {
+		if audited, err := f.audit(&tally{}, worker.Config{}); err != nil || audited.Predictions != 1010 {
 			t.Errorf("audit: %+v and error %v, want 1010 predictions", audited, err)
 		}
 	})
@@ -127,20 +127,20 @@ func TestEventTime(t *testing.T) {
 // TestNoTimes: under the event-time policy, events without an event time are still
 // predicted.
 func TestNoTimes(t *testing.T) {
-	w := newFixture(t, fake(t).ListenAddrs()[0])
-	w.send(0, 100)
+	f := newFixture(t, fake(t).ListenAddrs()[0])
+	f.send(0, 100)
 	cfg := worker.Config{Policy: intake.EventTime{Width: time.Second, Idle: 50 * time.Millisecond}}
-	if err := w.run(&tally{}, cfg); err != nil {
+	if err := f.run(&tally{}, cfg); err != nil {
 		t.Fatal(err)
 	}
-	w.checkOutputs(100, 1)
+	f.checkOutputs(100, 1)
 }
 
 // startUntil starts a worker that ends once it has committed windows with n events, or
 // fails. Its error is sent on the channel.
-func (w *fixture) startUntil(cfg worker.Config, n int) <-chan error {
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
-	cfg = w.config(cfg)
+func (f *fixture) startUntil(cfg worker.Config, n int) <-chan error {
+	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
+	cfg = f.config(cfg)
 	got := 0
 	cfg.Hooks = worker.Join(worker.Hooks{
 		Stepped: func(s worker.Stepped) {
@@ -155,7 +155,7 @@ func (w *fixture) startUntil(cfg worker.Config, n int) <-chan error {
 	ended := make(chan error, 1)
 	go func() {
 		defer cancel()
-		err := worker.Run(ctx, w.client, &tally{}, cfg)
+		err := worker.Run(ctx, f.client, &tally{}, cfg)
 		if err == nil && got < n {
 			err = fmt.Errorf("the worker ended after %d events, want %d", got, n)
 		}
@@ -167,53 +167,53 @@ func (w *fixture) startUntil(cfg worker.Config, n int) <-chan error {
 // TestPartitionsAdded: partitions that are added to an input while the worker runs are read
 // from their beginning, and a replay reads them too.
 func TestPartitionsAdded(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *fixture) {
+	onBrokers(t, func(t *testing.T, f *fixture) {
 		at := func(i int) int64 { return epoch + int64(i) }
-		w.sendAt(0, 50, 3, at)
+		f.sendAt(0, 50, 3, at)
 		var once sync.Once
 		running := make(chan struct{})
-		ended := w.startUntil(worker.Config{Hooks: worker.Hooks{Committed: func(worker.Committed) { once.Do(func() { close(running) }) }}}, 200)
+		ended := f.startUntil(worker.Config{Hooks: worker.Hooks{Committed: func(worker.Committed) { once.Do(func() { close(running) }) }}}, 200)
 		<-running
-		w.addPartitions(w.names.Nodes, 5)
-		w.sendAt(50, 100, 5, at)
+		f.addPartitions(f.names.Nodes, 5)
+		f.sendAt(50, 100, 5, at)
 		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
-		w.checkOutputs(100, 0)
-		if err := w.run(&tally{}, worker.Config{}); err != nil {
+		f.checkOutputs(100, 0)
+		if err := f.run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
 	})
 }
 
 // addPartitions raises a topic's number of partitions to n.
-func (w *fixture) addPartitions(topic string, n int32) {
-	w.t.Helper()
-	c := &kafkago.Client{Addr: kafkago.TCP(w.addr)}
-	res, err := c.CreatePartitions(w.t.Context(), &kafkago.CreatePartitionsRequest{Topics: []kafkago.TopicPartitionsConfig{{Name: topic, Count: n}}})
+func (f *fixture) addPartitions(topic string, n int32) {
+	f.t.Helper()
+	c := &kafkago.Client{Addr: kafkago.TCP(f.addr)}
+	res, err := c.CreatePartitions(f.t.Context(), &kafkago.CreatePartitionsRequest{Topics: []kafkago.TopicPartitionsConfig{{Name: topic, Count: n}}})
 	if err == nil {
 		err = res.Errors[topic]
 	}
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 }
 
 // deleteTopic deletes a topic and waits until it is gone.
-func (w *fixture) deleteTopic(topic string) {
-	w.t.Helper()
-	c := &kafkago.Client{Addr: kafkago.TCP(w.addr)}
-	res, err := c.DeleteTopics(w.t.Context(), &kafkago.DeleteTopicsRequest{Topics: []string{topic}})
+func (f *fixture) deleteTopic(topic string) {
+	f.t.Helper()
+	c := &kafkago.Client{Addr: kafkago.TCP(f.addr)}
+	res, err := c.DeleteTopics(f.t.Context(), &kafkago.DeleteTopicsRequest{Topics: []string{topic}})
 	if err == nil {
 		err = res.Errors[topic]
 	}
 	for n := 1; err == nil && n > 0; {
 		var counts map[string]int
-		counts, err = w.client.Partitions(w.t.Context(), topic)
+		counts, err = f.client.Partitions(f.t.Context(), topic)
 		n = counts[topic]
 	}
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 }
 
@@ -240,21 +240,21 @@ func TestTopicRecreated(t *testing.T) {
 	for name, n := range map[string]int{"with more records": 80, "with fewer records": 20, "empty": 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			onBrokers(t, func(t *testing.T, w *fixture) {
-				impatient := w.withDialTimeout(3 * time.Second)
-				w.sendAt(0, 60, 3, noTimes)
+			onBrokers(t, func(t *testing.T, f *fixture) {
+				impatient := f.withDialTimeout(3 * time.Second)
+				f.sendAt(0, 60, 3, noTimes)
 				hooks, running := whenCommitted(120)
 				ended := impatient.startUntil(worker.Config{Hooks: hooks}, 1000)
 				<-running
-				w.deleteTopic(w.names.Nodes)
-				if _, err := topics.Create(t.Context(), w.client, w.names, 3, 1); err != nil {
+				f.deleteTopic(f.names.Nodes)
+				if _, err := topics.Create(t.Context(), f.client, f.names, 3, 1); err != nil {
 					t.Fatal(err)
 				}
 				if n > 0 {
-					w.sendAt(1000, 1000+n, 3, noTimes)
+					f.sendAt(1000, 1000+n, 3, noTimes)
 				}
 				err := <-ended
-				if err == nil || !strings.Contains(err.Error(), w.names.Nodes) || !strings.Contains(err.Error(), "restore") || strings.Contains(err.Error(), "\n") {
+				if err == nil || !strings.Contains(err.Error(), f.names.Nodes) || !strings.Contains(err.Error(), "restore") || strings.Contains(err.Error(), "\n") {
 					t.Errorf("the worker ended with error %v, want one line with the topic and the remedy", err)
 				}
 				err = impatient.run(&tally{}, worker.Config{})
@@ -269,14 +269,14 @@ func TestTopicRecreated(t *testing.T) {
 // TestTopicDeleted: an input topic is deleted under a running worker. The worker ends with
 // an error that names the topic and the remedy.
 func TestTopicDeleted(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *fixture) {
-		impatient := w.withDialTimeout(3 * time.Second)
-		w.sendAt(0, 60, 3, noTimes)
+	onBrokers(t, func(t *testing.T, f *fixture) {
+		impatient := f.withDialTimeout(3 * time.Second)
+		f.sendAt(0, 60, 3, noTimes)
 		hooks, running := whenCommitted(120)
 		ended := impatient.startUntil(worker.Config{Hooks: hooks}, 1000)
 		<-running
-		w.deleteTopic(w.names.Labels)
-		if err := <-ended; err == nil || !strings.Contains(err.Error(), w.names.Labels) || !strings.Contains(err.Error(), "restore") {
+		f.deleteTopic(f.names.Labels)
+		if err := <-ended; err == nil || !strings.Contains(err.Error(), f.names.Labels) || !strings.Contains(err.Error(), "restore") {
 			t.Errorf("the worker ended with error %v, want one with the topic and the remedy", err)
 		}
 	})
@@ -286,15 +286,15 @@ func TestTopicDeleted(t *testing.T) {
 // to replay it ends with an error that names the setting to change.
 func TestRetention(t *testing.T) {
 	cluster := fake(t)
-	w := newFixture(t, cluster.ListenAddrs()[0])
-	w.send(0, 60)
-	if err := w.run(&tally{}, worker.Config{}); err != nil {
+	f := newFixture(t, cluster.ListenAddrs()[0])
+	f.send(0, 60)
+	if err := f.run(&tally{}, worker.Config{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := cluster.DeleteRecords(w.names.Nodes, 1, 5); err != nil {
+	if err := cluster.DeleteRecords(f.names.Nodes, 1, 5); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.run(&tally{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "retention.ms=-1") {
+	if err := f.run(&tally{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "retention.ms=-1") {
 		t.Errorf("the worker ended with error %v, want one with retention.ms=-1", err)
 	}
 }
@@ -307,23 +307,23 @@ func TestLeadersMove(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	w := newFixture(t, cluster.ListenAddrs()[0])
+	f := newFixture(t, cluster.ListenAddrs()[0])
 	const rounds, each = 6, 40
 	committed := make(chan struct{}, 1000)
-	ended := w.startUntil(worker.Config{CommitInterval: 5 * time.Millisecond, Hooks: worker.Hooks{
+	ended := f.startUntil(worker.Config{CommitInterval: 5 * time.Millisecond, Hooks: worker.Hooks{
 		Committed: func(worker.Committed) { committed <- struct{}{} },
 	}}, 2*rounds*each)
 	for i := range rounds {
-		w.sendAt(i*each, (i+1)*each, 3, noTimes)
+		f.sendAt(i*each, (i+1)*each, 3, noTimes)
 		<-committed
 		for part := range int32(3) {
-			for _, topic := range []string{w.names.Nodes, w.names.Labels, w.names.Predictions} {
+			for _, topic := range []string{f.names.Nodes, f.names.Labels, f.names.Predictions} {
 				if err := cluster.MoveTopicPartition(topic, part, (part+int32(i))%3); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
-		if err := cluster.MoveTopicPartition(w.names.Ledger, 0, int32(i)%3); err != nil {
+		if err := cluster.MoveTopicPartition(f.names.Ledger, 0, int32(i)%3); err != nil {
 			t.Fatal(err)
 		}
 		for _, key := range []kmsg.Key{kmsg.Fetch, kmsg.Produce, kmsg.EndTxn, kmsg.AddPartitionsToTxn} {
@@ -333,8 +333,8 @@ func TestLeadersMove(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	w.checkOutputs(rounds*each, 0)
-	if err := w.run(&tally{}, worker.Config{}); err != nil {
+	f.checkOutputs(rounds*each, 0)
+	if err := f.run(&tally{}, worker.Config{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -364,16 +364,16 @@ func TestBrokerRestarts(t *testing.T) {
 	if port, err = strconv.Atoi(p); err != nil {
 		t.Fatal(err)
 	}
-	w := newFixture(t, addr)
-	w.sendAt(0, 60, 3, noTimes)
+	f := newFixture(t, addr)
+	f.sendAt(0, 60, 3, noTimes)
 	hooks, half := whenCommitted(120)
-	ended := w.startUntil(worker.Config{Hooks: hooks}, 240)
+	ended := f.startUntil(worker.Config{Hooks: hooks}, 240)
 	<-half
 	first.Close()
 	t.Cleanup(broker().Close)
-	w.sendAt(60, 120, 3, noTimes)
+	f.sendAt(60, 120, 3, noTimes)
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	w.checkOutputs(120, 0)
+	f.checkOutputs(120, 0)
 }

@@ -23,14 +23,14 @@ type runningWorker struct {
 }
 
 // startWorker starts a worker in the background.
-func (w *fixture) startWorker(e worker.Engine, cfg worker.Config) *runningWorker {
-	w.t.Helper()
-	ctx, cancel := context.WithCancel(w.t.Context())
+func (f *fixture) startWorker(e worker.Engine, cfg worker.Config) *runningWorker {
+	f.t.Helper()
+	ctx, cancel := context.WithCancel(f.t.Context())
 	c := &runningWorker{
 		cancel: cancel, recovered: make(chan worker.Recovered, 1), took: make(chan worker.TookOver, 1),
 		stepped: make(chan worker.Stepped, 1000), commits: make(chan worker.Committed, 1000), ended: make(chan error, 1),
 	}
-	cfg = w.config(cfg)
+	cfg = f.config(cfg)
 	cfg.Session = session
 	cfg.Hooks = worker.Join(cfg.Hooks, worker.Hooks{
 		Recovered: func(r worker.Recovered) { c.recovered <- r },
@@ -38,8 +38,8 @@ func (w *fixture) startWorker(e worker.Engine, cfg worker.Config) *runningWorker
 		Committed: func(done worker.Committed) { c.committed.Store(done.Last + 1); c.commits <- done },
 		Stepped:   func(s worker.Stepped) { c.stepped <- s },
 	})
-	go func() { c.ended <- worker.Run(ctx, w.client, e, cfg) }()
-	w.t.Cleanup(cancel)
+	go func() { c.ended <- worker.Run(ctx, f.client, e, cfg) }()
+	f.t.Cleanup(cancel)
 	return c
 }
 
@@ -82,19 +82,19 @@ func (c *runningWorker) stop() error {
 // it when they join. When the owner leaves, one of them takes over at the next window, and
 // after it the other.
 func TestStandby(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *fixture) {
-		w.send(0, 40)
-		first := w.startWorker(&tally{}, worker.Config{})
+	onBrokers(t, func(t *testing.T, f *fixture) {
+		f.send(0, 40)
+		first := f.startWorker(&tally{}, worker.Config{})
 		<-first.took
 		first.awaitEvents(t, 81)
-		second := w.startWorker(&tally{}, worker.Config{})
+		second := f.startWorker(&tally{}, worker.Config{})
 		<-second.recovered
-		w.send(40, 80)
+		f.send(40, 80)
 		first.awaitEvents(t, 81)
 		if second.awaitEvents(t, 162) == 0 {
 			t.Error("the standby replayed nothing")
 		}
-		third := w.startWorker(&tally{}, worker.Config{})
+		third := f.startWorker(&tally{}, worker.Config{})
 		<-third.recovered
 		if err := first.stop(); err != nil {
 			t.Fatal(err)
@@ -108,7 +108,7 @@ func TestStandby(t *testing.T) {
 		if want := first.committed.Load(); took.Windows != want {
 			t.Errorf("a standby took over at window %d, want %d", took.Windows, want)
 		}
-		w.send(80, 100)
+		f.send(80, 100)
 		for second.committed.Load() <= took.Windows {
 			<-second.commits
 		}
@@ -119,10 +119,10 @@ func TestStandby(t *testing.T) {
 		if err := third.stop(); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.run(&tally{}, worker.Config{}); err != nil {
+		if err := f.run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
-		w.checkOutputs(100, 3)
+		f.checkOutputs(100, 3)
 	})
 }
 
@@ -131,8 +131,8 @@ func TestStandby(t *testing.T) {
 // worker ends with ErrOwned.
 func TestFencedAfterUnknownOutcome(t *testing.T) {
 	cluster := fake(t)
-	w := newFixture(t, cluster.ListenAddrs()[0])
-	w.send(0, 20)
+	f := newFixture(t, cluster.ListenAddrs()[0])
+	f.send(0, 20)
 	answerEndTxn(cluster, func() int16 { return invalidTxnState })
 	cluster.ControlKey(int16(kmsg.InitProducerID), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
@@ -143,7 +143,7 @@ func TestFencedAfterUnknownOutcome(t *testing.T) {
 		res.ErrorCode = producerFenced
 		return res, nil, true
 	})
-	if err := w.run(&tally{}, worker.Config{}); !errors.Is(err, worker.ErrOwned) {
+	if err := f.run(&tally{}, worker.Config{}); !errors.Is(err, worker.ErrOwned) {
 		t.Fatalf("the worker ended with error %v, want %v", err, worker.ErrOwned)
 	}
 }
@@ -151,18 +151,18 @@ func TestFencedAfterUnknownOutcome(t *testing.T) {
 // TestTakeOver: an owner that another producer session has fenced ends with ErrOwned and
 // commits nothing more. The next worker continues after the last committed window.
 func TestTakeOver(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *fixture) {
-		w.send(0, 20)
-		first := w.startWorker(&tally{}, worker.Config{})
+	onBrokers(t, func(t *testing.T, f *fixture) {
+		f.send(0, 20)
+		first := f.startWorker(&tally{}, worker.Config{})
 		first.awaitEvents(t, 41)
-		w.fence()
-		w.send(20, 40)
+		f.fence()
+		f.send(20, 40)
 		if err := <-first.ended; !errors.Is(err, worker.ErrOwned) {
 			t.Fatalf("the first worker ended with error %v, want %v", err, worker.ErrOwned)
 		}
-		if err := w.run(&tally{}, worker.Config{}); err != nil {
+		if err := f.run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
-		w.checkOutputs(40, 2)
+		f.checkOutputs(40, 2)
 	})
 }

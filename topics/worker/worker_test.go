@@ -75,6 +75,7 @@ type fixture struct {
 // fixtures counts the fixtures of this process, to give each its own topics.
 var fixtures atomic.Int64
 
+// newFixture creates the topics of a new graph on the broker at addr.
 func newFixture(t *testing.T, addr string) *fixture {
 	t.Helper()
 	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: []string{addr}})
@@ -94,25 +95,26 @@ func newFixture(t *testing.T, addr string) *fixture {
 
 // withDialTimeout returns the same fixture with a client that waits at most d for missing
 // topics and offsets.
-func (w *fixture) withDialTimeout(d time.Duration) *fixture {
-	w.t.Helper()
-	c, err := kafka.Dial(w.t.Context(), kafka.Config{Brokers: []string{w.addr}, DialFor: d})
+func (f *fixture) withDialTimeout(d time.Duration) *fixture {
+	f.t.Helper()
+	c, err := kafka.Dial(f.t.Context(), kafka.Config{Brokers: []string{f.addr}, DialFor: d})
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
-	w.t.Cleanup(c.Close)
-	return &fixture{w.t, w.addr, c, w.names}
+	f.t.Cleanup(c.Close)
+	return &fixture{f.t, f.addr, c, f.names}
 }
 
 // onBrokers runs the test on kfake and, if GVBLL_KAFKA is set, on the Kafka broker at
 // that address.
-func onBrokers(t *testing.T, test func(t *testing.T, w *fixture)) {
+func onBrokers(t *testing.T, test func(t *testing.T, f *fixture)) {
 	t.Run("kfake", func(t *testing.T) { test(t, newFixture(t, fake(t).ListenAddrs()[0])) })
 	if addr := os.Getenv("GVBLL_KAFKA"); addr != "" {
 		t.Run("kafka", func(t *testing.T) { test(t, newFixture(t, addr)) })
 	}
 }
 
+// fake starts a kfake broker that accepts the session timeout of these tests.
 func fake(t *testing.T) *kfake.Cluster {
 	t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(session))
@@ -125,11 +127,11 @@ func fake(t *testing.T) *kfake.Cluster {
 
 // send produces the nodes first to last-1, a label for each, and one record that cannot
 // be decoded.
-func (w *fixture) send(first, last int) {
-	w.t.Helper()
-	p, err := w.client.NewProducer(w.t.Context(), kafka.ProducerConfig{})
+func (f *fixture) send(first, last int) {
+	f.t.Helper()
+	p, err := f.client.NewProducer(f.t.Context(), kafka.ProducerConfig{})
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	var records []kafka.Record
 	put := func(topic string, key, value []byte) {
@@ -138,48 +140,48 @@ func (w *fixture) send(first, last int) {
 	for i := first; i < last; i++ {
 		id := event.ID{Num: int64(i)}
 		key := wire.AppendKey(nil, id)
-		put(w.names.Nodes, key, wire.AppendNode(nil, &event.Node{ID: id, Dense: []float32{1, 2}}))
-		put(w.names.Labels, key, wire.AppendLabel(nil, &event.Label{Node: id, Class: "a"}))
+		put(f.names.Nodes, key, wire.AppendNode(nil, &event.Node{ID: id, Dense: []float32{1, 2}}))
+		put(f.names.Labels, key, wire.AppendLabel(nil, &event.Label{Node: id, Class: "a"}))
 	}
-	put(w.names.Nodes, bytes.Repeat([]byte("bad"), 100_000), []byte{0xc1})
-	if err := p.Send(w.t.Context(), records); err != nil {
-		w.t.Fatal(err)
+	put(f.names.Nodes, bytes.Repeat([]byte("bad"), 100_000), []byte{0xc1})
+	if err := p.Send(f.t.Context(), records); err != nil {
+		f.t.Fatal(err)
 	}
 }
 
 // config fills in the fields of cfg that are the same for every worker on this fixture,
 // and the default policy if cfg has none.
-func (w *fixture) config(cfg worker.Config) worker.Config {
+func (f *fixture) config(cfg worker.Config) worker.Config {
 	if cfg.Policy == nil {
 		cfg.Policy = intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}
 	}
-	cfg.Names, cfg.Model, cfg.Settings, cfg.Classes = w.names, "tally", settings, []string{"a", "b"}
+	cfg.Names, cfg.Model, cfg.Settings, cfg.Classes = f.names, "tally", settings, []string{"a", "b"}
 	return cfg
 }
 
 // inputs returns the number of records in the input topics.
-func (w *fixture) inputs() int {
-	w.t.Helper()
-	return w.count(w.names.Nodes) + w.count(w.names.Labels) + w.count(w.names.Commands)
+func (f *fixture) inputs() int {
+	f.t.Helper()
+	return f.count(f.names.Nodes) + f.count(f.names.Labels) + f.count(f.names.Commands)
 }
 
 // run runs a worker until the outcomes of committed windows account for every record of
 // the input topics, and returns its error. See runUntilConsumed for engines whose
 // outcomes do not account for every record.
-func (w *fixture) run(e worker.Engine, cfg worker.Config) error {
-	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+func (f *fixture) run(e worker.Engine, cfg worker.Config) error {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
 	defer cancel()
-	cfg = w.config(cfg)
+	cfg = f.config(cfg)
 	cfg.Session = session
-	want, got := w.inputs(), 0
+	want, got := f.inputs(), 0
 	done := func() {
 		if got >= want {
 			cancel()
 		}
 	}
 	hooks := worker.Hooks{
-		Recovered: func(r worker.Recovered) { got += w.events(r.Checkpoint) },
+		Recovered: func(r worker.Recovered) { got += f.events(r.Checkpoint) },
 		TookOver:  func(worker.TookOver) { done() },
 		Stepped: func(s worker.Stepped) {
 			got += len(s.Outcome.Labelled) + len(s.Outcome.Predictions) + len(s.Outcome.Refused)
@@ -187,20 +189,20 @@ func (w *fixture) run(e worker.Engine, cfg worker.Config) error {
 		Committed: func(worker.Committed) { done() },
 	}
 	cfg.Hooks = worker.Join(hooks, cfg.Hooks)
-	err := worker.Run(ctx, w.client, e, cfg)
+	err := worker.Run(ctx, f.client, e, cfg)
 	if err == nil && got < want {
-		w.t.Fatalf("the worker ended after %d events, want %d", got, want)
+		f.t.Fatalf("the worker ended after %d events, want %d", got, want)
 	}
 	return err
 }
 
 // events returns the number of events that the ledger counts in the windows before the
 // given one.
-func (w *fixture) events(before int64) (n int) {
-	w.t.Helper()
-	records := w.records()
+func (f *fixture) events(before int64) (n int) {
+	f.t.Helper()
+	records := f.records()
 	if int64(len(records)) < before {
-		w.t.Fatalf("the ledger has %d windows, want at least %d", len(records), before)
+		f.t.Fatalf("the ledger has %d windows, want at least %d", len(records), before)
 	}
 	for _, r := range records[:before] {
 		n += r.Predictions + r.Labels + r.Refused
@@ -209,16 +211,16 @@ func (w *fixture) events(before int64) (n int) {
 }
 
 // records returns all committed records of the ledger.
-func (w *fixture) records() (records []*ledger.Record) {
-	w.t.Helper()
-	l, err := ledger.Open(w.t.Context(), w.client, w.names.Ledger)
+func (f *fixture) records() (records []*ledger.Record) {
+	f.t.Helper()
+	l, err := ledger.Open(f.t.Context(), f.client, f.names.Ledger)
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	for {
-		r, err := l.Next(w.t.Context())
+		r, err := l.Next(f.t.Context())
 		if err != nil {
-			w.t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		if r == nil {
 			return records
@@ -228,55 +230,56 @@ func (w *fixture) records() (records []*ledger.Record) {
 }
 
 // read returns all committed records of a topic.
-func (w *fixture) read(topic string) (records []kafka.Record) {
-	w.t.Helper()
-	if err := w.client.ReadAll(w.t.Context(), topic, func(r *kafka.Record) { records = append(records, *r) }); err != nil {
-		w.t.Fatal(err)
+func (f *fixture) read(topic string) (records []kafka.Record) {
+	f.t.Helper()
+	if err := f.client.ReadAll(f.t.Context(), topic, func(r *kafka.Record) { records = append(records, *r) }); err != nil {
+		f.t.Fatal(err)
 	}
 	return records
 }
 
-func (w *fixture) count(topic string) int { return len(w.read(topic)) }
+// count returns the number of committed records of a topic.
+func (f *fixture) count(topic string) int { return len(f.read(topic)) }
 
 // fence opens a producer session under the worker's transactional id, which fences a
 // worker that is still running. It also waits until the last transaction can be read:
 // Kafka acknowledges the end of a transaction before it writes the markers, but opens a
 // new session only after that.
-func (w *fixture) fence() {
-	w.t.Helper()
-	if _, err := w.client.NewProducer(w.t.Context(), kafka.ProducerConfig{TransactionalID: w.names.Ledger}); err != nil {
-		w.t.Fatal(err)
+func (f *fixture) fence() {
+	f.t.Helper()
+	if _, err := f.client.NewProducer(f.t.Context(), kafka.ProducerConfig{TransactionalID: f.names.Ledger}); err != nil {
+		f.t.Fatal(err)
 	}
 }
 
-// checkOutputs checks that each of n nodes was predicted exactly once, that there are bad
-// dead letters, and that the ledger counts the same number of predictions.
-func (w *fixture) checkOutputs(n, bad int) {
-	w.t.Helper()
-	w.fence()
-	published := make(map[event.ID]event.Prediction)
-	for _, r := range w.read(w.names.Predictions) {
+// checkOutputs checks that the given number of nodes were predicted, each exactly once, that
+// the ledger counts as many predictions, and that there are that many dead letters.
+func (f *fixture) checkOutputs(nodes, deadLetters int) {
+	f.t.Helper()
+	f.fence()
+	published := make(map[event.ID]bool)
+	for _, r := range f.read(f.names.Predictions) {
 		var p event.Prediction
 		if err := wire.DecodePrediction(r.Value, &p); err != nil {
-			w.t.Fatal(err)
+			f.t.Fatal(err)
 		}
-		if _, twice := published[p.Node]; twice {
-			w.t.Errorf("node %v was predicted twice", p.Node)
+		if published[p.Node] {
+			f.t.Errorf("node %v was predicted twice", p.Node)
 		}
-		published[p.Node] = p
+		published[p.Node] = true
 	}
-	if len(published) != n {
-		w.t.Errorf("%d nodes were predicted, want %d", len(published), n)
+	if len(published) != nodes {
+		f.t.Errorf("%d nodes were predicted, want %d", len(published), nodes)
 	}
-	if got := w.count(w.names.DeadLetters); got != bad {
-		w.t.Errorf("%d dead letters, want %d", got, bad)
+	if got := f.count(f.names.DeadLetters); got != deadLetters {
+		f.t.Errorf("%d dead letters, want %d", got, deadLetters)
 	}
 	total := 0
-	for _, r := range w.records() {
+	for _, r := range f.records() {
 		total += r.Predictions
 	}
-	if total != n {
-		w.t.Errorf("the ledger counts %d predictions, want %d", total, n)
+	if total != nodes {
+		f.t.Errorf("the ledger counts %d predictions, want %d", total, nodes)
 	}
 }
 
@@ -284,33 +287,33 @@ func (w *fixture) checkOutputs(n, bad int) {
 // record once. A second worker replays the ledger and continues where it ends, so that
 // nothing is published twice.
 func TestEveryNodeIsPredictedOnce(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *fixture) {
-		w.send(0, 100)
-		if err := w.run(&tally{}, worker.Config{}); err != nil {
+	onBrokers(t, func(t *testing.T, f *fixture) {
+		f.send(0, 100)
+		if err := f.run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
-		w.checkOutputs(100, 1)
-		w.send(100, 150)
+		f.checkOutputs(100, 1)
+		f.send(100, 150)
 		recovered := int64(0)
-		err := w.run(&tally{}, worker.Config{Hooks: worker.Hooks{Recovered: func(r worker.Recovered) { recovered = r.Windows }}})
+		err := f.run(&tally{}, worker.Config{Hooks: worker.Hooks{Recovered: func(r worker.Recovered) { recovered = r.Windows }}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if recovered == 0 {
 			t.Error("the second worker replayed no windows")
 		}
-		w.checkOutputs(150, 2)
+		f.checkOutputs(150, 2)
 	})
 }
 
 // TestSchedule: under a schedule every window has exactly the listed numbers of nodes and
 // labels, whatever the timing of the fetches.
 func TestSchedule(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *fixture) {
-		w.send(0, 20)
+	onBrokers(t, func(t *testing.T, f *fixture) {
+		f.send(0, 20)
 		var sizes []intake.Size
 		schedule := []intake.Size{{Nodes: 8}, {Labels: 3}, {Nodes: 13, Labels: 17}}
-		err := w.run(&tally{}, worker.Config{
+		err := f.run(&tally{}, worker.Config{
 			Policy: intake.Schedule{Windows: schedule},
 			Hooks: worker.Hooks{Stepped: func(s worker.Stepped) {
 				sizes = append(sizes, intake.Size{Nodes: len(s.Outcome.Predictions) + len(s.Outcome.Refused), Labels: len(s.Outcome.Labelled)})
@@ -329,9 +332,9 @@ func TestSchedule(t *testing.T) {
 // computes other results stops at a ledger with an error of one line that names the
 // difference, instead of continuing it.
 func TestForeignLedger(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *fixture) {
-		w.send(0, 10)
-		if err := w.run(&tally{}, worker.Config{}); err != nil {
+	onBrokers(t, func(t *testing.T, f *fixture) {
+		f.send(0, 10)
+		if err := f.run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range []struct {
@@ -340,12 +343,12 @@ func TestForeignLedger(t *testing.T) {
 			e    *tally
 			want string
 		}{
-			{"model", worker.Config{Names: w.names, Model: "other", Settings: settings}, &tally{}, "belongs to model tally"},
-			{"settings", worker.Config{Names: w.names, Model: "tally", Settings: `{"tally":"other","walk":1}`}, &tally{}, "with other settings: tally is none there and other here, walk is not set there and 1 here; start with the ledger's settings"},
-			{"program", worker.Config{Names: w.names, Model: "tally", Settings: settings}, &tally{salt: "x"}, "window 0: replay gives"},
+			{"model", worker.Config{Names: f.names, Model: "other", Settings: settings}, &tally{}, "belongs to model tally"},
+			{"settings", worker.Config{Names: f.names, Model: "tally", Settings: `{"tally":"other","walk":1}`}, &tally{}, "with other settings: tally is none there and other here, walk is not set there and 1 here; start with the ledger's settings"},
+			{"program", worker.Config{Names: f.names, Model: "tally", Settings: settings}, &tally{salt: "x"}, "window 0: replay gives"},
 		} {
 			c.cfg.Policy = intake.CountOrLinger{Count: 1}
-			err := worker.Run(t.Context(), w.client, c.e, c.cfg)
+			err := worker.Run(t.Context(), f.client, c.e, c.cfg)
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("another %s: error %v, want one line with %q", c.name, err, c.want)
 			}
@@ -357,17 +360,17 @@ func TestForeignLedger(t *testing.T) {
 // has their hash. A worker that starts from a checkpoint still compares its settings with
 // those of the ledger.
 func TestLedgerHoldsSettings(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *fixture) {
-		w.send(0, 20)
+	onBrokers(t, func(t *testing.T, f *fixture) {
+		f.send(0, 20)
 		kept := worker.Checkpoints{Dir: t.TempDir(), Every: time.Hour, Restore: readTally}
-		if err := w.run(&tally{}, worker.Config{Checkpoints: kept}); err != nil {
+		if err := f.run(&tally{}, worker.Config{Checkpoints: kept}); err != nil {
 			t.Fatal(err)
 		}
-		w.send(20, 30)
-		if err := w.run(&tally{}, worker.Config{Checkpoints: kept}); err != nil {
+		f.send(20, 30)
+		if err := f.run(&tally{}, worker.Config{Checkpoints: kept}); err != nil {
 			t.Fatal(err)
 		}
-		records := w.records()
+		records := f.records()
 		if len(records) < 3 {
 			t.Fatalf("the ledger has %d records, want at least 3", len(records))
 		}
@@ -376,12 +379,12 @@ func TestLedgerHoldsSettings(t *testing.T) {
 				t.Errorf("record %d: settings %s and configuration %q, want %s and %q", i, r.Settings, r.Configuration, settings.Hash(), want)
 			}
 		}
-		found, err := worker.LedgerSettings(t.Context(), w.client, worker.Config{Names: w.names}, nil)
+		found, err := worker.LedgerSettings(t.Context(), f.client, worker.Config{Names: f.names}, nil)
 		if err != nil || found != settings {
 			t.Errorf("LedgerSettings returns %q and error %v, want %q", found, err, settings)
 		}
-		err = worker.Run(t.Context(), w.client, &tally{}, worker.Config{
-			Names: w.names, Model: "tally", Settings: `{"tally":3}`, Checkpoints: kept, Session: session, Policy: intake.CountOrLinger{Count: 1},
+		err = worker.Run(t.Context(), f.client, &tally{}, worker.Config{
+			Names: f.names, Model: "tally", Settings: `{"tally":3}`, Checkpoints: kept, Session: session, Policy: intake.CountOrLinger{Count: 1},
 		})
 		if err == nil || !strings.Contains(err.Error(), "tally is none there and 3 here") {
 			t.Errorf("other settings after a checkpoint: error %v, want one that names the difference", err)
@@ -393,17 +396,17 @@ func TestLedgerHoldsSettings(t *testing.T) {
 // only where Effective says that they have no effect on its models. The records that it
 // adds have the hash of the ledger's settings, not of its own.
 func TestEffectiveSettings(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *fixture) {
-		w.send(0, 20)
-		if err := w.run(&tally{}, worker.Config{}); err != nil {
+	onBrokers(t, func(t *testing.T, f *fixture) {
+		f.send(0, 20)
+		if err := f.run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
-		w.send(20, 30)
+		f.send(20, 30)
 		cfg := worker.Config{
-			Names: w.names, Model: "tally", Classes: []string{"a", "b"}, Session: session, Settings: `{"tally":"none","idle":0}`,
+			Names: f.names, Model: "tally", Classes: []string{"a", "b"}, Session: session, Settings: `{"tally":"none","idle":0}`,
 			Policy: intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond},
 		}
-		if err := worker.Run(t.Context(), w.client, &tally{}, cfg); err == nil || !strings.Contains(err.Error(), "idle is not set there and 0 here") {
+		if err := worker.Run(t.Context(), f.client, &tally{}, cfg); err == nil || !strings.Contains(err.Error(), "idle is not set there and 0 here") {
 			t.Errorf("without Effective: error %v, want one that names the difference", err)
 		}
 		cfg.Effective = func(s ledger.Settings) ledger.Settings { return `{"tally":"none","idle":0}` }
@@ -416,10 +419,10 @@ func TestEffectiveSettings(t *testing.T) {
 				cancel()
 			}
 		}
-		if err := worker.Run(ctx, w.client, &tally{}, cfg); err != nil {
+		if err := worker.Run(ctx, f.client, &tally{}, cfg); err != nil {
 			t.Fatal(err)
 		}
-		for i, r := range w.records() {
+		for i, r := range f.records() {
 			if r.Settings != settings.Hash() || (r.Configuration != "") != (i == 0) {
 				t.Errorf("record %d: settings %s and configuration %q, want the hash %s, and the configuration in record 0 only", i, r.Settings, r.Configuration, settings.Hash())
 			}
@@ -437,8 +440,8 @@ func TestUnknownOutcome(t *testing.T) {
 	}{{"the request timed out", requestTimedOut}, {"the transaction's state is invalid", invalidTxnState}} {
 		t.Run(c.name, func(t *testing.T) {
 			cluster := fake(t)
-			w := newFixture(t, cluster.ListenAddrs()[0])
-			w.send(0, 50)
+			f := newFixture(t, cluster.ListenAddrs()[0])
+			f.send(0, 50)
 			var requests atomic.Int64
 			answerEndTxn(cluster, func() int16 {
 				if requests.Add(1)%2 == 0 {
@@ -446,13 +449,13 @@ func TestUnknownOutcome(t *testing.T) {
 				}
 				return c.code
 			})
-			if err := w.run(&tally{}, worker.Config{}); err != nil {
+			if err := f.run(&tally{}, worker.Config{}); err != nil {
 				t.Fatal(err)
 			}
 			if n := requests.Load(); n < 2 {
 				t.Fatalf("%d EndTxn requests, want at least 2", n)
 			}
-			w.checkOutputs(50, 1)
+			f.checkOutputs(50, 1)
 		})
 	}
 }
@@ -471,12 +474,12 @@ func (e *oversizer) Step(w *event.Window) *event.Outcome {
 // TestTooLarge: a prediction that is too large for a record ends the worker with an
 // error, and nothing of its window is published.
 func TestTooLarge(t *testing.T) {
-	onBrokers(t, func(t *testing.T, w *fixture) {
-		w.send(0, 20)
-		if err := w.run(&oversizer{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "at most") {
+	onBrokers(t, func(t *testing.T, f *fixture) {
+		f.send(0, 20)
+		if err := f.run(&oversizer{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "at most") {
 			t.Fatalf("the worker ended with error %v, want one that names the limit", err)
 		}
-		if err := w.client.ReadAll(t.Context(), w.names.Predictions, func(r *kafka.Record) {
+		if err := f.client.ReadAll(t.Context(), f.names.Predictions, func(r *kafka.Record) {
 			t.Errorf("the prediction of node %s was published", r.Key)
 		}); err != nil {
 			t.Fatal(err)
