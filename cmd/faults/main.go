@@ -1,5 +1,5 @@
-// Command faults builds gvbll and tests what it guarantees under faults: see package
-// trial.
+// Command faults builds gvbll and tests its guarantees under faults. Package trial
+// describes the trials.
 package main
 
 import (
@@ -45,7 +45,7 @@ type flags struct {
 	Soak struct {
 		Minutes float64 `help:"Duration." default:"2"`
 		Nodes   int     `help:"Nodes in the graph." default:"20000"`
-	} `cmd:"" help:"Send at a steady rate, and watch what the worker takes."`
+	} `cmd:"" help:"Send at a steady rate, and check that the worker's memory, files and goroutines do not grow."`
 }
 
 func main() {
@@ -111,7 +111,7 @@ func (f *flags) run(ctx context.Context, command string) error {
 	return nil
 }
 
-// print prints the result, with all of its counts if it is a failure.
+// print prints the result: one line, after all of its counts if the trial failed.
 func (f *flags) print(found result) error {
 	if f.JSON {
 		return json.NewEncoder(os.Stdout).Encode(found)
@@ -127,7 +127,8 @@ func (f *flags) print(found result) error {
 	return err
 }
 
-// prepare builds the program, trains small models and draws the nodes.
+// prepare builds the program, trains small models, and sets the nodes that the trial
+// sends.
 func (f *flags) prepare(ctx context.Context, s *trial.Setup, nodes int) error {
 	build := exec.CommandContext(ctx, "go", "build", "-tags", "crashpoints", "-o", s.Program, "./cmd/gvbll")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -137,7 +138,7 @@ func (f *flags) prepare(ctx context.Context, s *trial.Setup, nodes int) error {
 	if err != nil {
 		return err
 	}
-	cfg.Nodes, cfg.Steps, cfg.Seed = 4*nodes+500, 10, f.Seed // the rest trains
+	cfg.Nodes, cfg.Steps, cfg.Seed = 4*nodes+500, 10, f.Seed // most of them for the training
 	d, split, err := dataset.Drift(cfg)
 	if err != nil {
 		return err
@@ -173,7 +174,7 @@ func (f *flags) prepare(ctx context.Context, s *trial.Setup, nodes int) error {
 		}
 	}
 	if len(s.Items) < nodes {
-		return fmt.Errorf("the data set has %d nodes of %d", len(s.Items), nodes)
+		return fmt.Errorf("the stream of the data set has %d nodes, and the trial needs %d", len(s.Items), nodes)
 	}
 	return nil
 }

@@ -15,27 +15,27 @@ import (
 
 // Turmoil is the result of [Chaos].
 type Turmoil struct {
-	Seed       uint64   `json:"seed"`
-	Minutes    float64  `json:"minutes"`
-	Faults     int      `json:"faults"`      // disturbances of the cluster
-	Kills      int      `json:"kills"`       // of workers, by SIGKILL
-	Ends       int      `json:"ends"`        // of workers, by SIGTERM
-	Halts      int      `json:"halts"`       // of workers, by SIGSTOP for as long as their session or longer
-	TakenOver  int      `json:"taken_over"`  // workers that ended because another had taken over
-	Nodes      int      `json:"nodes"`       // sent
-	Poison     int      `json:"poison"`      // records sent that cannot be decoded
-	Windows    int      `json:"windows"`     // committed
-	LongestMS  int64    `json:"longest_ms"`  // between two windows
-	Lost       int      `json:"lost"`        // nodes that were not predicted
-	Duplicated int      `json:"duplicated"`  // predictions and dead letters that are there twice
-	Unequal    int      `json:"unequal"`     // 1 if the audit found a difference
-	Unasked    int      `json:"unexplained"` // workers that ended otherwise
-	Wrong      []string `json:"wrong,omitempty"`
+	Seed        uint64   `json:"seed"`
+	Minutes     float64  `json:"minutes"`
+	Faults      int      `json:"faults"`      // disturbances of the cluster
+	Kills       int      `json:"kills"`       // of workers, by SIGKILL
+	Ends        int      `json:"ends"`        // of workers, by SIGTERM
+	Halts       int      `json:"halts"`       // of workers, by SIGSTOP, for 1 to 3 session timeouts
+	TakenOver   int      `json:"taken_over"`  // workers that ended because another had taken over
+	Nodes       int      `json:"nodes"`       // sent
+	Poison      int      `json:"poison"`      // records sent that cannot be decoded
+	Windows     int      `json:"windows"`     // committed
+	LongestMS   int64    `json:"longest_ms"`  // between two windows
+	Lost        int      `json:"lost"`        // nodes that were not predicted
+	Duplicated  int      `json:"duplicated"`  // predictions and dead letters that were published twice
+	Unequal     int      `json:"unequal"`     // 1 if the audit found a difference
+	Unexplained int      `json:"unexplained"` // workers that ended for another reason
+	Wrong       []string `json:"wrong,omitempty"`
 }
 
 // Err returns an error if anything was lost, duplicated, unequal or unexplained.
 func (t *Turmoil) Err() error {
-	if t.Lost+t.Duplicated+t.Unequal+t.Unasked > 0 {
+	if t.Lost+t.Duplicated+t.Unequal+t.Unexplained > 0 {
 		return errBroken
 	}
 	return nil
@@ -44,15 +44,15 @@ func (t *Turmoil) Err() error {
 // String returns one line of counts.
 func (t *Turmoil) String() string {
 	return fmt.Sprintf("chaos, seed %d, %.1f min: %d nodes and %d poisoned records sent; %d faults of the cluster, %d workers killed, %d ended, %d halted, %d taken over; %d windows, longest pause %.1f s: lost %d, duplicated %d, unequal %d, unexplained %d",
-		t.Seed, t.Minutes, t.Nodes, t.Poison, t.Faults, t.Kills, t.Ends, t.Halts, t.TakenOver, t.Windows, float64(t.LongestMS)/1000, t.Lost, t.Duplicated, t.Unequal, t.Unasked)
+		t.Seed, t.Minutes, t.Nodes, t.Poison, t.Faults, t.Kills, t.Ends, t.Halts, t.TakenOver, t.Windows, float64(t.LongestMS)/1000, t.Lost, t.Duplicated, t.Unequal, t.Unexplained)
 }
 
-// Chaos has three workers process a stream for a while. As the seed decides, workers
-// are killed, ended, halted, and started again with other window settings; the cluster
-// is disturbed; and some records cannot be decoded. Then all that was sent is processed
-// without disturbance, and must have been published as guaranteed. What the right
-// predictions are nobody knows beforehand, but gvbll audit must replay the ledger, with
-// whatever windows it has, to the same.
+// Chaos has three workers process a stream for the given time. In an order that the seed
+// decides, workers are killed, ended, halted, and started again with other window
+// settings; the cluster is disturbed; and records are sent that cannot be decoded. Then
+// one undisturbed worker processes the rest of the stream. Every node must have been
+// predicted once. The right predictions depend on where the windows were cut, so they
+// are not known in advance: gvbll audit must get them by replaying the ledger.
 func Chaos(ctx context.Context, s *Setup, c Cluster, seed uint64, long time.Duration, report func(string)) (*Turmoil, error) {
 	s.Brokers = c.Addresses()
 	client, err := kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers})
@@ -106,12 +106,12 @@ type chaos struct {
 	found  Turmoil
 }
 
-// rate is how many nodes a second are sent.
+// rate is the number of nodes to send a second.
 const rate = 200
 
-// send sends nodes whose neighbours are among the last ones, their labels later, and
-// records that cannot be decoded, until stop is closed. Then it sends the labels that
-// are left.
+// send sends nodes with neighbours close to them in the stream, their labels 100 to 150
+// nodes later, and records that cannot be decoded, until stop is closed. Then it sends
+// the labels that are still missing.
 func (r *chaos) send(ctx context.Context, rng *rand.Rand, stop <-chan struct{}) error {
 	const burst = rate / 20
 	tick := time.NewTicker(time.Second / 20)
@@ -153,7 +153,7 @@ func (r *chaos) send(ctx context.Context, rng *rand.Rand, stop <-chan struct{}) 
 	}
 }
 
-// startWorker starts a worker with window settings of its own.
+// startWorker starts a worker with random window settings.
 func (r *chaos) startWorker(name string) error {
 	args := []string{"--commit-interval", fmt.Sprintf("%dms", r.rng.IntN(60)), "--checkpoint-every", fmt.Sprintf("%dms", 200+r.rng.IntN(2000)), "--checkpoint-keep", "2"}
 	switch r.rng.IntN(3) {
@@ -169,7 +169,7 @@ func (r *chaos) startWorker(name string) error {
 	return err
 }
 
-// disturb starts the workers, and disturbs them and the cluster until the time is up.
+// disturb starts the workers, and disturbs them and the cluster for the given time.
 func (r *chaos) disturb(ctx context.Context, long time.Duration) error {
 	names := []string{"a", "b", "c"}
 	for _, name := range names {
@@ -202,7 +202,7 @@ func (r *chaos) disturb(ctx context.Context, long time.Duration) error {
 			r.found.Ends++
 			r.report(name + " ended")
 		case 3:
-			if _, is := r.halted[name]; !is {
+			if _, halted := r.halted[name]; !halted {
 				p.signal(syscall.SIGSTOP)
 				r.halted[name] = time.Now().Add(session * time.Duration(1+r.rng.IntN(3)))
 				r.found.Halts++
@@ -220,8 +220,8 @@ func (r *chaos) disturb(ctx context.Context, long time.Duration) error {
 	return nil
 }
 
-// restart starts workers that have ended again, and continues those that were halted for
-// long enough.
+// restart restarts workers that have ended, and continues halted workers whose time is
+// over. It also updates the counts of windows and of the longest pause.
 func (r *chaos) restart(names []string) error {
 	for _, name := range names {
 		p := r.workers[name]
@@ -234,7 +234,7 @@ func (r *chaos) restart(names []string) error {
 			}
 		default:
 		}
-		if until, is := r.halted[name]; is && time.Now().After(until) {
+		if until, halted := r.halted[name]; halted && time.Now().After(until) {
 			delete(r.halted, name)
 			p.signal(syscall.SIGCONT)
 		}
@@ -247,15 +247,15 @@ func (r *chaos) restart(names []string) error {
 	return nil
 }
 
-// note counts how a worker ended.
+// note counts a worker by how it ended.
 func (r *chaos) note(name string, p *process) {
 	switch {
 	case p.killed(), p.err == nil, p.interrupted():
-	case p.logged("gvbll: no Kafka broker answers"): // while it was starting: its supervisor would try again
+	case p.logged("gvbll: no Kafka broker answers"): // at its start, where a supervisor would try again
 	case p.takenOver():
 		r.found.TakenOver++
 	default:
-		r.found.Unasked++
+		r.found.Unexplained++
 		r.found.Wrong = append(r.found.Wrong, fmt.Sprintf("worker %s ended with %v, see %s", name, p.err, p.log.Name()))
 	}
 }
@@ -268,8 +268,8 @@ func (r *chaos) kill() {
 	}
 }
 
-// drainTimeout is how long a worker may take for the rest of the stream once nothing is
-// disturbed.
+// drainTimeout is the time in which an undisturbed worker must process the rest of the
+// stream.
 const drainTimeout = 2 * time.Minute
 
 // finish runs a last worker over the rest of the stream, and reads the published records.
@@ -281,7 +281,8 @@ func (r *chaos) finish(ctx context.Context) error {
 		}
 		delete(r.workers, name)
 	}
-	// The last worker's windows do not wait for later events.
+	// The last worker cuts windows by count and linger: windows by event time would stay
+	// open until later events come.
 	last, err := r.start("last", "", "--linger", "20ms")
 	if err != nil {
 		return err
@@ -316,9 +317,9 @@ func (r *chaos) finish(ctx context.Context) error {
 			undecodable++
 		}
 	}
-	if undecodable < r.poison { // there are more if some were sent twice
+	if undecodable < r.poison { // there may be more, because some were sent twice
 		r.found.Lost += r.poison - undecodable
-		r.found.Wrong = append(r.found.Wrong, fmt.Sprintf("%d dead letters of %d poisoned records", undecodable, r.poison))
+		r.found.Wrong = append(r.found.Wrong, fmt.Sprintf("%d dead letters for %d poisoned records", undecodable, r.poison))
 	}
 	if err := r.audit(ctx); err != nil {
 		r.found.Unequal++
@@ -327,8 +328,8 @@ func (r *chaos) finish(ctx context.Context) error {
 	return nil
 }
 
-// drain waits until all that was sent is in committed windows. What was sent twice may
-// count twice, so there may be more in the ledger.
+// drain waits until every record that was sent is in a committed window. The ledger may
+// count more, because a record that was sent twice may be in it twice.
 func (r *chaos) drain(ctx context.Context, p *process) error {
 	deadline := time.After(drainTimeout)
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -345,7 +346,7 @@ func (r *chaos) drain(ctx context.Context, p *process) error {
 		case err := <-r.ledger.done:
 			return fmt.Errorf("the ledger: %w", err)
 		case <-deadline:
-			return fmt.Errorf("%v after the end the ledger has %+v of %d nodes and %d poisoned records, see %s", drainTimeout, sum, r.next, r.poison, r.dir)
+			return fmt.Errorf("%v after the last disturbance the ledger has %+v, want %d nodes and %d poisoned records, see %s", drainTimeout, sum, r.next, r.poison, r.dir)
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -5,9 +5,10 @@ import "math/rand/v2"
 // Cluster is a Kafka cluster that can be disturbed.
 type Cluster interface {
 	Addresses() []string
-	// Disturb disturbs the cluster, and says how. The disturbance may go on.
+	// Disturb starts a random disturbance and describes it. It may last until the next
+	// one, or until Calm.
 	Disturb(rng *rand.Rand) (what string, err error)
-	// Calm ends disturbances that go on.
+	// Calm ends all disturbances.
 	Calm() error
 	Close()
 }

@@ -21,25 +21,25 @@ import (
 
 // Crashes is the result of [Crash].
 type Crashes struct {
-	Runs       int            `json:"runs"`
-	Kills      int            `json:"kills"`  // processes killed at a point
-	Points     map[string]int `json:"points"` // the same, by point
-	TakeOvers  int            `json:"takeovers"`
-	SlowestMS  int64          `json:"slowest_takeover_ms"` // from the kill to the standby's first window
-	Lost       int            `json:"lost"`
-	Duplicated int            `json:"duplicated"`
-	Unequal    int            `json:"unequal"`     // runs whose predictions, posteriors or dead letters differ from the undisturbed run's
-	Unfinished int            `json:"unfinished"`  // runs that did not end
-	Unasked    int            `json:"unexplained"` // processes that ended otherwise than by a kill or a takeover
-	Faults     []string       `json:"faults,omitempty"`
+	Runs        int            `json:"runs"`
+	Kills       int            `json:"kills"`  // processes killed at a point
+	Points      map[string]int `json:"points"` // the same, by point
+	TakeOvers   int            `json:"takeovers"`
+	SlowestMS   int64          `json:"slowest_takeover_ms"` // from the end of a worker to the first window after it
+	Lost        int            `json:"lost"`
+	Duplicated  int            `json:"duplicated"`
+	Unequal     int            `json:"unequal"`     // runs whose predictions, posteriors or dead letters differ from the undisturbed run's
+	Unfinished  int            `json:"unfinished"`  // runs that failed or did not end in time
+	Unexplained int            `json:"unexplained"` // processes that ended otherwise than by a kill or a takeover
+	Faults      []string       `json:"faults,omitempty"`
 }
 
-// errBroken says that a trial found the guarantee not kept.
+// errBroken is the error of a trial that found the guarantee broken.
 var errBroken = errors.New("the guarantee does not hold")
 
 // Err returns an error if anything was lost, duplicated, unequal or unexplained.
 func (c *Crashes) Err() error {
-	if c.Lost+c.Duplicated+c.Unequal+c.Unfinished+c.Unasked > 0 {
+	if c.Lost+c.Duplicated+c.Unequal+c.Unfinished+c.Unexplained > 0 {
 		return errBroken
 	}
 	return nil
@@ -48,16 +48,17 @@ func (c *Crashes) Err() error {
 // String returns one line of counts.
 func (c *Crashes) String() string {
 	return fmt.Sprintf("crash matrix: %d runs, %d processes killed at %d points, %d takeovers by a standby (slowest %d ms after the kill): lost %d, duplicated %d, unequal %d, unfinished %d, unexplained %d",
-		c.Runs, c.Kills, len(c.Points), c.TakeOvers, c.SlowestMS, c.Lost, c.Duplicated, c.Unequal, c.Unfinished, c.Unasked)
+		c.Runs, c.Kills, len(c.Points), c.TakeOvers, c.SlowestMS, c.Lost, c.Duplicated, c.Unequal, c.Unfinished, c.Unexplained)
 }
 
-// Crash runs workers on the same stream again and again, kills them at named points,
-// and compares each run with one that nothing disturbed. Windows are cut by event time,
-// so that they are the same in every run.
+// Crash runs workers on the same stream many times, kills them at named points, and
+// compares each run with one that is not disturbed. Windows are cut by event time, so
+// that they are the same in every run.
 //
-// The points take turns, and every other round of them has a standby. In every run some
-// nodes depart, and half-way some are forgotten; if there is a model for the shadow, it
-// is then promoted. At the end an audit replays the run's ledger.
+// Successive runs begin with successive points. Once each point has had a run, the next
+// round of runs has a standby, the one after that has none, and so on. In every run some
+// nodes depart, and half-way some are forgotten; a model in the shadow is then promoted.
+// At the end an audit replays the run's ledger.
 func Crash(ctx context.Context, s *Setup, runs int, seed uint64, parallel int, report func(done int)) (*Crashes, error) {
 	client, err := kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers})
 	if err != nil {
@@ -98,7 +99,7 @@ func Crash(ctx context.Context, s *Setup, runs int, seed uint64, parallel int, r
 	return &m.found, ctx.Err()
 }
 
-// matrix is what the runs of a crash matrix share.
+// matrix holds what the runs of a crash matrix share.
 type matrix struct {
 	*Setup
 	client *kafka.Client
@@ -109,8 +110,8 @@ type matrix struct {
 	found Crashes
 }
 
-// compare does run n, with crashes of its own, and compares it with the undisturbed
-// one.
+// compare does run n, with crashes at points that depend on the seed and n, and compares
+// it with the undisturbed run.
 func (m *matrix) compare(ctx context.Context, n int, undisturbed *published) {
 	rng := rand.New(rand.NewPCG(m.seed, uint64(n)))
 	points := []string{fmt.Sprintf("%s:%d", crash.Points[n%len(crash.Points)], 1+rng.IntN(3))}
@@ -146,7 +147,7 @@ func (m *matrix) compare(ctx context.Context, n int, undisturbed *published) {
 	}
 }
 
-// difference says what differs in other, "" if nothing does.
+// difference describes the first difference in other, "" if there is none.
 func (c *published) difference(other *published) string {
 	for id, value := range c.predictions {
 		if !bytes.Equal(value, other.predictions[id]) {
@@ -164,29 +165,29 @@ func (c *published) difference(other *published) string {
 	return ""
 }
 
-// crashRun is one run of the matrix. The stream comes in two halves. Between them come
-// the commands, one by one, each after all that was sent before it has been committed:
-// so commands take effect at the same place in every run.
+// crashRun is one run of the matrix. The stream is sent in two halves, and the commands
+// between them, one by one. Each command is sent when everything before it is committed,
+// so that it takes effect at the same place of the stream in every run.
 type crashRun struct {
 	*graph
 	matrix  *matrix
-	points  []string // where workers are still to be killed, in turn
+	points  []string // at which workers are still to be killed, in order
 	standby bool
 	workers map[string]*process // by name
 	ledger  *progress
-	died    time.Time // when a worker died, if no window has been committed since
+	died    time.Time // when the last worker died, zero once a window is committed after it
 
-	items    int // of the stream, whose predictions and labels must be committed
-	poison   int // poisoned records that were sent
-	commands int // that were sent
+	items    int // number of nodes whose predictions and labels must be committed by now
+	poison   int // number of poisoned records sent
+	commands int // number of commands sent
 }
 
-// runTimeout is how long a run may take altogether.
+// runTimeout bounds the duration of a run.
 const runTimeout = 3 * time.Minute
 
 // run sends the stream to a new graph, has workers process it while they are killed at
-// the points, one kill after the other, and reads what was published. The directory has
-// the run's checkpoints and logs.
+// the points, one after the other, audits the ledger and returns what was published. dir
+// holds the checkpoints and logs.
 func (m *matrix) run(ctx context.Context, name string, points []string, standby bool) (got *published, dir string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
@@ -248,8 +249,8 @@ func (r *crashRun) work(ctx context.Context) error {
 		case err := <-r.ledger.done:
 			return fmt.Errorf("the ledger: %w", err)
 		case <-ctx.Done():
-			for _, p := range r.workers { // their goroutines go to the logs
-				p.signal(syscall.SIGQUIT)
+			for _, p := range r.workers {
+				p.signal(syscall.SIGQUIT) // writes its goroutines to the log
 				<-p.ended
 			}
 			sum, _ := r.ledger.now()
@@ -258,7 +259,7 @@ func (r *crashRun) work(ctx context.Context) error {
 	}
 }
 
-// startWorker starts a worker, to be killed at the point.
+// startWorker starts a worker that kills itself at the point, unless that is empty.
 func (r *crashRun) startWorker(name, point string) (err error) {
 	r.workers[name], err = r.start(name, point,
 		"--event-time", "20ms", "--lateness", "10ms", "--idle-timeout", "10m", "--commit-interval", "0s",
@@ -274,8 +275,8 @@ func (r *crashRun) nextPoint() (point string) {
 	return point
 }
 
-// advance sends the next events once all earlier ones are committed. It reports
-// whether nothing comes any more.
+// advance sends the next command or half of the stream once everything before it is
+// committed. done is true when everything is sent and committed.
 func (r *crashRun) advance(ctx context.Context) (done bool, err error) {
 	sum, last := r.ledger.now()
 	if !r.died.IsZero() && last.After(r.died) {
@@ -297,7 +298,7 @@ func (r *crashRun) advance(ctx context.Context) (done bool, err error) {
 	return true, nil
 }
 
-// restart starts workers that have ended again.
+// restart restarts the workers that have ended, each with the next point.
 func (r *crashRun) restart() error {
 	for name, p := range r.workers {
 		select {
@@ -318,7 +319,7 @@ func (r *crashRun) stop() {
 	for name, p := range r.workers {
 		delete(r.workers, name)
 		select {
-		case <-p.ended: // at a point after the last window
+		case <-p.ended: // it reached its point after the last window
 			r.matrix.note(p)
 			continue
 		default:
@@ -329,7 +330,7 @@ func (r *crashRun) stop() {
 	}
 }
 
-// note counts how a process ended that should have gone on.
+// note counts a worker by how it ended.
 func (m *matrix) note(p *process) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -340,11 +341,12 @@ func (m *matrix) note(p *process) {
 		m.found.Points[point]++
 	case p.takenOver():
 	default:
-		m.found.Unasked++
+		m.found.Unexplained++
 		m.found.Faults = append(m.found.Faults, fmt.Sprintf("a worker ended with %v, see %s: %s", p.err, p.log.Name(), p.lastLine()))
 	}
 }
 
+// noteTakeover counts a takeover, the given time after a worker ended.
 func (m *matrix) noteTakeover(after time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -365,6 +367,7 @@ func (m *matrix) commands() []event.Command {
 	return []event.Command{forget, {Name: event.Promote, Model: m.ShadowID}}
 }
 
+// command sends a command.
 func (r *crashRun) command(ctx context.Context, c *event.Command) error {
 	s, err := r.newSender(ctx)
 	if err != nil {
@@ -374,10 +377,10 @@ func (r *crashRun) command(ctx context.Context, c *event.Command) error {
 	return s.send(ctx)
 }
 
-// send sends the first or the second half of the stream: nodes a millisecond apart and
-// a little out of order, their labels some time later, departures of some nodes, and
-// poisoned records. Behind all of these, every partition gets a node and a label that
-// are so much later that all windows before them are closed.
+// send sends the first or the second half of the stream: nodes whose event times are a
+// millisecond apart and a little out of order, their labels later, departures of some
+// nodes, and poisoned records. At the end every partition gets a node and a label whose
+// event time is a minute later, which closes all windows before them.
 func (r *crashRun) send(ctx context.Context, second bool) error {
 	s, err := r.newSender(ctx)
 	if err != nil {
@@ -394,7 +397,7 @@ func (r *crashRun) send(ctx context.Context, second bool) error {
 		stay = 150 // surely with its label
 	}
 	type timed struct {
-		at  int64 // place in the stream: event time with jitter
+		at  int64 // place in the stream, which is the event time with jitter
 		put func()
 	}
 	var stream []timed
@@ -433,8 +436,8 @@ func (r *crashRun) send(ctx context.Context, second bool) error {
 		s.put(r.names.Labels, []byte(id.Str), wire.AppendLabel(nil, &l), p)
 	}
 	r.poison += poison
-	// The last events of a half are in windows that stay open until later events come:
-	// those of the first half are committed with the second one.
+	// The nodes that close a half are in a window that stays open until later events
+	// come. Those of the first half are committed with the second.
 	r.items = len(items)
 	if second {
 		r.items = len(r.Items) + partitions

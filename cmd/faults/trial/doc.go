@@ -5,11 +5,12 @@
 //
 //   - [Crash] kills workers at every named point of the commit and checkpoint paths, and
 //     compares the published records with those of an undisturbed run.
-//   - [Chaos] does everything at once for a while, as a seed decides, and has gvbll audit
-//     replay the ledger afterwards.
-//   - [Soak] sends at a steady rate, and watches what the process takes.
+//   - [Chaos] disturbs workers and brokers for a while, in an order that a seed decides,
+//     and has gvbll audit replay the ledger afterwards.
+//   - [Soak] sends at a steady rate to one worker, and checks that its memory, open files
+//     and goroutines do not grow.
 //
-// setup.go has what all three share; process.go, sender.go, published.go and progress.go
+// setup.go holds what all three share; process.go, sender.go, published.go and progress.go
 // run workers, send input, read output and follow the ledger. cluster.go, fake.go and
-// kafka.go have the brokers, and what can be done to them.
+// kafka.go run the brokers and disturb them.
 package trial

@@ -24,8 +24,8 @@ type Fake struct {
 	mu         sync.Mutex
 	conns      map[*conn]bool
 	slow       time.Duration        // delay of every response
-	lose       int                  // responses still to be lost
-	heartbeats map[string]time.Time // by group member: the last one
+	lose       int                  // number of responses still to lose
+	heartbeats map[string]time.Time // the last one of each group member
 }
 
 // NewFake starts the brokers.
@@ -57,9 +57,9 @@ func NewFake() (*Fake, error) {
 	return f, nil
 }
 
-// removeDead removes group members that have sent no heartbeat for three sessions. A real
-// broker does so after one session. kfake never removes a member whose connection broke
-// while it waited for an election, and may let it win.
+// removeDead removes group members that have sent no heartbeat for three session timeouts.
+// A real broker removes them after one. kfake never removes a member whose connection
+// broke while it waited to join, and may make that member the owner.
 func (f *Fake) removeDead(ctx context.Context, client *kgo.Client) {
 	defer client.Close()
 	tick := time.NewTicker(session / 2)
@@ -98,7 +98,7 @@ func (f *Fake) removeDead(ctx context.Context, client *kgo.Client) {
 	}
 }
 
-// dead reports whether a member has sent no heartbeat for three sessions.
+// dead reports whether a member has sent no heartbeat for three session timeouts.
 func (f *Fake) dead(member string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -202,7 +202,8 @@ type conn struct {
 	f *Fake
 }
 
-// Write sends a response late, or closes the connection instead.
+// Write sends a response after the current delay, or closes the connection if the
+// response is to be lost.
 func (c *conn) Write(b []byte) (int, error) {
 	c.f.mu.Lock()
 	slow := c.f.slow
@@ -220,7 +221,7 @@ func (c *conn) Write(b []byte) (int, error) {
 }
 
 func (c *conn) Close() error {
-	go func() { // the caller may hold the lock
+	go func() { // Disturb holds the lock while it closes connections
 		c.f.mu.Lock()
 		defer c.f.mu.Unlock()
 		delete(c.f.conns, c)

@@ -13,9 +13,9 @@ import (
 	"syscall"
 )
 
-// Kafka is three nodes of Apache Kafka, which a script runs that has the commands start3
-// DIR, start DIR/N, kill DIR/N and stop DIR. Disturb kills or halts one node at a time,
-// by which leaders and coordinators move, and brings it back the next time.
+// Kafka is three nodes of Apache Kafka, run by a script with the commands start3 DIR,
+// start DIR/N, kill DIR/N and stop DIR. Disturb kills or halts one node, so that leaders
+// and coordinators move, and its next call brings the node back.
 type Kafka struct {
 	tool, dir string
 	addresses []string

@@ -16,8 +16,8 @@ import (
 // process is one worker.
 type process struct {
 	cmd *exec.Cmd
-	// point is where the worker kills itself, as NAME:N for the N-th time that it passes
-	// that point; empty for nowhere.
+	// point is the crash point at which the worker kills itself, as NAME:N for the N-th
+	// time that it passes the point; empty for none.
 	point string
 	log   *os.File
 
@@ -70,16 +70,17 @@ func (p *process) endedBy(signal syscall.Signal) bool {
 // killed reports whether SIGKILL ended the process.
 func (p *process) killed() bool { return p.endedBy(syscall.SIGKILL) }
 
-// interrupted reports whether SIGTERM ended the process while it was still starting.
+// interrupted reports whether SIGTERM ended the worker during its start. After the start
+// SIGTERM ends a worker without an error.
 func (p *process) interrupted() bool {
 	return p.endedBy(syscall.SIGTERM) || p.logged("gvbll: interrupted")
 }
 
 // takenOver reports whether the worker ended because another one had taken over, which
-// is no fault where several run.
+// is right if several workers run.
 func (p *process) takenOver() bool { return p.logged("has taken over this graph") }
 
-// logged reports whether the end of the log has some text.
+// logged reports whether the end of the log contains a text.
 func (p *process) logged(text string) bool { return strings.Contains(p.logEnd(), text) }
 
 // lastLine returns the program's last line in the log, and what follows it.
@@ -105,7 +106,7 @@ func (p *process) logEnd() string {
 	return string(b)
 }
 
-// stop ends a worker as an operator would, and gives it a minute to do so.
+// stop ends a worker with SIGTERM, as an operator does, and waits up to a minute for it.
 func (p *process) stop() error {
 	p.signal(syscall.SIGCONT)
 	p.signal(syscall.SIGTERM)
@@ -113,7 +114,7 @@ func (p *process) stop() error {
 	case <-p.ended:
 		return p.err
 	case <-time.After(time.Minute):
-		p.signal(syscall.SIGQUIT) // its goroutines go to the log
+		p.signal(syscall.SIGQUIT) // writes its goroutines to the log
 		<-p.ended
 		return errors.New("it did not end within a minute of SIGTERM")
 	}

@@ -11,14 +11,14 @@ import (
 // totals are sums over the windows of a ledger.
 type totals struct {
 	windows, predictions, labels, refused int
-	forgotten                             int // commands to forget nodes that took effect
-	promoted                              int // promotions of a model in the shadow
+	forgotten                             int // windows in which nodes were forgotten
+	promoted                              int // windows in which a model was promoted
 }
 
 // progress follows a ledger as it grows.
 type progress struct {
 	cancel context.CancelFunc
-	done   chan error // gets what ended the reading, nil after close
+	done   chan error // receives the error that ended the reading, nil after close
 
 	mu   sync.Mutex
 	sum  totals
@@ -69,7 +69,7 @@ func (p *progress) now() (sum totals, last time.Time) {
 	return p.sum, p.last
 }
 
-// close stops reading, and returns the error of a ledger that could not be read.
+// close stops the reading, and returns its error.
 func (p *progress) close() error {
 	p.cancel()
 	return <-p.done

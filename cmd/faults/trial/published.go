@@ -14,24 +14,25 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// published is what a graph's output topics and ledger hold.
+// published is the content of a graph's output topics and ledger.
 type published struct {
 	predictions map[predictionKey][]byte // values
 	windows     []window                 // of the ledger
 	dead        []string                 // dead letters: "topic/partition/offset reason", sorted
 	lost        int                      // nodes that were not predicted
-	twice       int                      // predictions and dead letters that are there twice
+	twice       int                      // predictions and dead letters that were published twice
 	faults      []string                 // lost and duplicate records, described
 }
 
-// predictionKey identifies a prediction. Each must be published once.
+// predictionKey identifies a prediction. Only one may be published with each key.
 type predictionKey struct {
 	node     event.ID
 	model    string
 	revision int32
 }
 
-// window is what must be the same in the ledger however the workers were disturbed.
+// window is the part of a ledger record that does not depend on how the workers were
+// disturbed.
 type window struct {
 	posterior           string
 	predictions, labels int
@@ -39,21 +40,21 @@ type window struct {
 	model, promoted     string
 }
 
-// endTransaction waits until the last transaction can be read: a new producer session
-// ends it. No worker may be running.
+// endTransaction ends a transaction that a killed worker left open, by starting a new
+// session of its producer. No worker may be running.
 func (g *graph) endTransaction(ctx context.Context) error {
 	_, err := g.client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: g.names.Ledger})
 	return err
 }
 
-// read reads what was published, and notes which of the wanted nodes were not predicted
+// read reads what was published, and records which of the wanted nodes were not predicted
 // exactly once.
 func (g *graph) read(ctx context.Context, want []event.ID) (*published, error) {
 	c := &published{predictions: make(map[predictionKey][]byte)}
 	if err := g.endTransaction(ctx); err != nil {
 		return nil, err
 	}
-	first := make(map[event.ID]bool) // nodes that have a prediction that is no revision
+	first := make(map[event.ID]bool) // nodes that have a first prediction, not a revision
 	var wrong error
 	err := g.client.ReadAll(ctx, g.names.Predictions, func(r *kafka.Record) {
 		var p event.Prediction
@@ -115,7 +116,7 @@ func (g *graph) ledger(ctx context.Context) (list []window, err error) {
 		w := window{posterior: r.Posterior, predictions: r.Predictions, labels: r.Labels, model: r.Model, promoted: r.Promoted}
 		if r.Shadow != nil {
 			w.shadow = *r.Shadow
-			w.shadow.Chain = "" // depends on the offsets of poisoned records
+			w.shadow.Chain = "" // it depends on the offsets of poisoned records
 		}
 		list = append(list, w)
 	}

@@ -37,14 +37,14 @@ func (s *sender) label(l *event.Label) {
 	s.put(s.g.names.Labels, wire.AppendKey(nil, l.Node), wire.AppendLabel(nil, l), -1)
 }
 
-// poison adds a record that cannot be decoded.
+// poison adds record n of those that cannot be decoded.
 func (s *sender) poison(topic string, n int) {
 	key := fmt.Appendf(nil, "poison-%d", n)
 	s.put(topic, key, fmt.Appendf([]byte{0xc1}, "%d", n), -1)
 }
 
-// send sends the records that were put. Records whose fate is unknown are sent again, and
-// may then be there twice.
+// send sends the records that were put. If it is unknown whether they arrived, it sends
+// them again, so the topics may hold them twice.
 func (s *sender) send(ctx context.Context) error {
 	for len(s.records) > 0 {
 		err := s.producer.Send(ctx, s.records)

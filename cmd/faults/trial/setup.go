@@ -14,14 +14,14 @@ import (
 	"github.com/gvbll/gvbll/topics/kafka"
 )
 
-// Setup is what every trial needs.
+// Setup holds what every trial needs.
 type Setup struct {
 	Program string // the gvbll binary; for Crash built with the tag crashpoints
 	Model   string // a model file
-	// Shadow is the file of a second model, for the shadow, and ShadowID its id. Both
-	// are empty for none.
+	// Shadow is the file of a second model, to run in the shadow, and ShadowID its id.
+	// Both are empty for none.
 	Shadow, ShadowID string
-	Flags            []string // of the engine, for the workers
+	Flags            []string // further flags of the workers
 	Items            []Item   // nodes that fit the model, in the order of their arrival
 	Brokers          []string // addresses of the cluster
 	Dir              string   // for checkpoints and logs
@@ -47,7 +47,6 @@ type graph struct {
 }
 
 // newGraph creates the topics of a graph.
-
 func (s *Setup) newGraph(ctx context.Context, c *kafka.Client, prefix string) (*graph, error) {
 	names, err := topics.Under(prefix)
 	if err != nil {
@@ -60,7 +59,7 @@ func (s *Setup) newGraph(ctx context.Context, c *kafka.Client, prefix string) (*
 	return g, os.MkdirAll(g.dir, 0o755)
 }
 
-// partitions is how many each input topic has.
+// partitions is the number of partitions of each input topic.
 const partitions = 3
 
 // shadowFlag returns the flag of worker and audit for the model in the shadow, if there

@@ -32,11 +32,11 @@ type Wear struct {
 	Duplicated   int     `json:"duplicated"`
 }
 
-// What may grow and still count as steady: garbage is collected now and then, and
-// connections come and go.
+// Growth that still counts as steady, because the time of a garbage collection and the
+// number of open connections vary.
 const (
-	heapGrowth    = 1.15 // times
-	heapSlack     = 8    // and MB
+	heapGrowth    = 1.15 // factor
+	heapSlack     = 8    // MB, in addition
 	descGrowth    = 3
 	routineGrowth = 5
 )
@@ -62,9 +62,9 @@ func (w *Wear) String() string {
 		w.Minutes, w.Rate, w.Events, w.Nodes, w.Checkpoints, w.HeapFirst, w.HeapLast, w.DescFirst, w.DescLast, w.RoutineFirst, w.RoutineLast, w.Lost, w.Duplicated)
 }
 
-// Soak sends nodes at a steady rate to one worker. After all have come they come again
-// and again, with the features of others, so that the graph keeps its size: then nothing
-// that the worker takes may grow.
+// Soak sends nodes at a steady rate to one worker. Once all nodes have been sent, it sends
+// them again and again with the features of other nodes, so that the graph keeps its
+// size. From then on the worker's live heap, open files and goroutines must not grow.
 func Soak(ctx context.Context, s *Setup, long time.Duration, report func(string)) (*Wear, error) {
 	client, err := kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers})
 	if err != nil {
@@ -152,10 +152,10 @@ func Soak(ctx context.Context, s *Setup, long time.Duration, report func(string)
 	return w, nil
 }
 
-// sample is some of a worker's metrics.
+// sample holds some of a worker's metrics at one time.
 type sample struct{ heap, descriptors, goroutines, checkpoints float64 }
 
-// lowest returns the lowest of each metric.
+// lowest returns the lowest value of each metric.
 func lowest(list []sample) sample {
 	low := list[0]
 	for _, s := range list {
