@@ -4,8 +4,8 @@ within the last half minute.
 
     alerts.py URL fires|silent ALERT GRAPH [FACTOR]
 
-The durations in the condition are divided by FACTOR, so that what takes hours takes
-seconds.
+The durations in the condition are divided by FACTOR, so that a condition on hours can
+hold after seconds.
 """
 
 import json, re, sys, time, urllib.parse, urllib.request

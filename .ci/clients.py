@@ -1,5 +1,5 @@
 """Run by .ci/python: sends a graph of two classes and reads its predictions, with
-Python clients that know nothing of gvbll."""
+Python clients of Kafka and without any code of gvbll."""
 
 import json
 import random
@@ -31,7 +31,8 @@ def write(folder):
 
 
 def run(broker, prefix, page):
-    # Runs the page's program up to its endless loop, with this broker and prefix.
+    # Runs the program in docs/wire-format.md up to its endless loop, with this broker
+    # and prefix.
     text = Path(page).read_text().split("```python\n")[1].split("```")[0]
     text = text.split("while True:")[0].replace("localhost:9092", broker).replace('"gvbll.', f'"{prefix}.')
     doc = {}
@@ -45,7 +46,7 @@ def run(broker, prefix, page):
     def as_json(topic, key, value):
         other.send(f"{prefix}.{topic}", key=key.encode(), value=json.dumps(value).encode(), headers=header)
 
-    want = {"paper-7": None}  # sent by the page's program
+    want = {"paper-7": None}  # sent by the program of the page; its class is unknown
     for i, c, x, neighbours in graph(2):
         for client in ("c", "k"):
             name, near = f"{client}-{i}", [f"{client}-{j}" for j in neighbours]

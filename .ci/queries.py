@@ -4,13 +4,15 @@ Prometheus. Each must return data, unless NONE or EITHER below gives a reason.
 
     queries.py URL --graph NAME [--fresh] [--rules] [--documented FILE] DASHBOARD...
 
---fresh: nothing has been sent yet; a panel without data must say why (noValue).
+--fresh: nothing has been sent yet, so a panel without data must say why (noValue).
+--rules: checks the rules too, and that no alert fires.
+--documented: every metric must be in FILE.
 """
 
 import argparse, json, math, re, sys, time, urllib.parse, urllib.request
 
-# Panels without data on a graph that is served and labelled, and why. Data for one of
-# these is an error too.
+# Panels that have no data although the graph is served and labelled, and why. If one of
+# them has data, that is an error.
 NONE = {
     ("stream.json", "Age of the newest checkpoint", "demo"): "the demo writes no checkpoints",
 }

@@ -16,7 +16,7 @@ import type * as bargauge from "@grafana/schema/dist/types/raw/composable/bargau
 import type * as heatmap from "@grafana/schema/dist/types/raw/composable/heatmap/panelcfg/x/HeatmapPanelCfg_types.gen";
 import type * as table from "@grafana/schema/dist/types/raw/composable/table/panelcfg/x/TablePanelCfg_types.gen";
 
-// JSON has the values of enums, where TypeScript expects their names.
+// In JSON an enum has its value, where TypeScript expects its name.
 type Plain<T> = unknown extends T ? unknown
   : T extends string ? \`\${T}\`
   : T extends number | boolean | null | undefined ? T
