@@ -202,16 +202,16 @@ func TestInputFails(t *testing.T) {
 	refused := kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: f.names.Nodes, Err: kerr.TopicAuthorizationFailed, Count: -1}
 	var fault atomic.Pointer[kfake.FaultHandle]
 	var last int64
-	err := worker.Run(t.Context(), f.client, &tally{}, worker.Config{
-		Names: f.names, Model: "tally", Settings: settings, CommitInterval: time.Hour,
-		Policy: intake.CountOrLinger{Count: 7, Linger: time.Millisecond},
+	err := worker.Run(t.Context(), f.client, &tally{}, f.config(worker.Config{
+		CommitInterval: time.Hour,
+		Policy:         intake.CountOrLinger{Count: 7, Linger: time.Millisecond},
 		Hooks: worker.Hooks{Stepped: func(s worker.Stepped) {
 			last = s.Outcome.Window
 			if fault.Load() == nil {
 				fault.Store(cluster.Fault(refused))
 			}
 		}},
-	})
+	}))
 	if err == nil || !strings.Contains(err.Error(), f.names.Nodes) {
 		t.Fatalf("the worker ended with error %v, want one that names the topic %s", err, f.names.Nodes)
 	}

@@ -167,9 +167,9 @@ func TestCheckpointDuringReplay(t *testing.T) {
 			return true
 		},
 	})
-	if err := worker.Run(ctx, f.client, &tally{}, worker.Config{
-		Names: f.names, Model: "tally", Settings: settings, Session: session, Policy: intake.CountOrLinger{Count: 7}, Checkpoints: kept,
-	}); err != nil {
+	if err := worker.Run(ctx, f.client, &tally{}, f.config(worker.Config{
+		Session: session, Policy: intake.CountOrLinger{Count: 7}, Checkpoints: kept,
+	})); err != nil {
 		t.Fatal(err)
 	}
 	fault.Remove()

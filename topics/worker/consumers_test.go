@@ -21,9 +21,9 @@ import (
 func TestOtherConsumers(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		const nodes = 120
-		f.send(0, nodes/2)
+		n := f.send(0, nodes/2)
 		first := f.startWorker(&tally{}, worker.Config{})
-		first.awaitEvents(t, nodes+1)
+		first.awaitEvents(t, n)
 		f.fence()
 		f.send(nodes/2, nodes)
 		<-first.ended

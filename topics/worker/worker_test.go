@@ -126,8 +126,8 @@ func fake(t *testing.T) *kfake.Cluster {
 }
 
 // send produces the nodes first to last-1, a label for each, and one record that cannot
-// be decoded.
-func (f *fixture) send(first, last int) {
+// be decoded. It returns the number of records.
+func (f *fixture) send(first, last int) (n int) {
 	f.t.Helper()
 	p, err := f.client.NewProducer(f.t.Context(), kafka.ProducerConfig{})
 	if err != nil {
@@ -147,6 +147,7 @@ func (f *fixture) send(first, last int) {
 	if err := p.Send(f.t.Context(), records); err != nil {
 		f.t.Fatal(err)
 	}
+	return len(records)
 }
 
 // config fills in the fields of cfg that are the same for every worker on this fixture,
@@ -402,10 +403,8 @@ func TestEffectiveSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.send(20, 30)
-		cfg := worker.Config{
-			Names: f.names, Model: "tally", Classes: []string{"a", "b"}, Session: session, Settings: `{"tally":"none","idle":0}`,
-			Policy: intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond},
-		}
+		cfg := f.config(worker.Config{Session: session})
+		cfg.Settings = `{"tally":"none","idle":0}`
 		if err := worker.Run(t.Context(), f.client, &tally{}, cfg); err == nil || !strings.Contains(err.Error(), "idle is not set there and 0 here") {
 			t.Errorf("without Effective: error %v, want one that names the difference", err)
 		}
@@ -460,10 +459,10 @@ func TestUnknownOutcome(t *testing.T) {
 	}
 }
 
-// oversizer is a tally whose predictions are too large for any record.
-type oversizer struct{ tally }
+// oversized is a tally whose predictions are too large for any record.
+type oversized struct{ tally }
 
-func (e *oversizer) Step(w *event.Window) *event.Outcome {
+func (e *oversized) Step(w *event.Window) *event.Outcome {
 	out := e.tally.Step(w)
 	for i := range out.Predictions {
 		out.Predictions[i].Class = strings.Repeat("x", 1<<20)
@@ -476,7 +475,7 @@ func (e *oversizer) Step(w *event.Window) *event.Outcome {
 func TestTooLarge(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		f.send(0, 20)
-		if err := f.run(&oversizer{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "at most") {
+		if err := f.run(&oversized{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "at most") {
 			t.Fatalf("the worker ended with error %v, want one that names the limit", err)
 		}
 		if err := f.client.ReadAll(t.Context(), f.names.Predictions, func(r *kafka.Record) {
