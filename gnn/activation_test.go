@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestExpm1: an error of at most one unit in the last place, from the smallest
-// numbers on.
+// TestExpm1: the error of expm1 is at most one unit in the last place for every size of
+// negative numbers.
 func TestExpm1(t *testing.T) {
 	for x := float32(math.SmallestNonzeroFloat32); x < 200; x = max(x*1.0007, math.Nextafter32(x, 1)) {
 		got, want := expm1(-x), float32(math.Expm1(float64(-x)))
@@ -16,6 +16,8 @@ func TestExpm1(t *testing.T) {
 	}
 }
 
+// TestActivation: activations have their values at -Inf, 0 and positive numbers, and NaN
+// stays NaN.
 func TestActivation(t *testing.T) {
 	nan := float32(math.NaN())
 	for activation, want := range map[Activation][]float32{

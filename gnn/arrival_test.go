@@ -15,14 +15,14 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
-// The performance bars of the graph are for windows of arrivals into a graph
-// with power-law degrees, 14 on average, 128 features, 128 hidden units and
-// embeddings of 64 numbers, on one core. Ratios compare two lines of one run.
+// The benchmarks' bars are for windows of arrivals on one core. The graph has
+// power-law degrees, 14 on average, 128 features, 128 hidden units and embeddings of
+// 64 numbers. Bars that are ratios compare two lines of one run.
 //
-// Besides wall time the benchmarks report cpu-ns, processor time: about what
+// Besides wall time the benchmarks report cpu-ns, the processor time: about what
 // wall time would be on an idle machine.
 
-// cpu is the processor time that this process has used.
+// cpu returns the processor time that this process has used.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -33,14 +33,14 @@ func cpu() time.Duration {
 
 // arrivals are nodes with features and edges, in order of arrival.
 type arrivals struct {
-	x    []Vector // in turn
-	edge []int32  // perArrival a node
+	x    []Vector // shared by the nodes
+	edge []int32  // the other ends of the edges, perArrival for each node
 	near [][]int32
 }
 
-const perArrival = 7 // edges that an arrival brings: half of the mean degree
+const perArrival = 7 // edges of an arrival: half of the mean degree
 
-// attach draws n arrivals with edges to ends of earlier edges: preferential
+// attach draws n arrivals whose edges go to the ends of earlier edges: preferential
 // attachment (Barabási, Albert: Emergence of Scaling in Random Networks, 1999).
 func attach(rng *rand.Rand, n, dim int) *arrivals {
 	a := &arrivals{x: make([]Vector, 512), edge: make([]int32, n*perArrival)}
@@ -48,7 +48,7 @@ func attach(rng *rand.Rand, n, dim int) *arrivals {
 		a.x[i] = randomVector(rng, dim, 1)
 	}
 	for e := perArrival; e < len(a.edge); e++ {
-		// One of the two ends of one of the edges before this node.
+		// Choose one of the two ends of an edge of an earlier node.
 		old := rng.IntN(e - e%perArrival)
 		if a.edge[e] = int32(old / perArrival); rng.IntN(2) == 0 {
 			a.edge[e] = a.edge[old]
@@ -57,7 +57,7 @@ func attach(rng *rand.Rand, n, dim int) *arrivals {
 	return a
 }
 
-// arrive adds the next nodes to g and sets z to their embeddings.
+// arrive adds the next n nodes to g and sets z to their embeddings.
 func (a *arrivals) arrive(g *Graph, n int, z []float32) {
 	a.near = a.near[:0]
 	for v := g.Len(); v < g.Len()+n; v++ {
@@ -78,25 +78,26 @@ func (a *arrivals) grown(n int, enc Encoder, options ...Option) *Graph {
 	return g
 }
 
-// benchGraph is a graph for arrivals to come into. It is kept from one call of a
-// benchmark to the next, because growing it takes longer than the measurement.
+// benchGraph is a graph to which a benchmark adds arrivals. It is kept between calls of the
+// benchmark function, because growing it takes longer than the measurement.
 type benchGraph struct {
 	enc      Encoder
 	options  []Option
-	from, to int // nodes between which arrivals are measured
+	from, to int // arrivals are measured while the number of nodes is between these
 	a        *arrivals
 	g        *Graph
 }
 
+// newBenchGraph returns a graph that has n nodes when measuring begins.
 func newBenchGraph(enc Encoder, n int, options ...Option) *benchGraph {
 	l := &benchGraph{enc: enc, options: options, from: n, to: n + min(n/4, 50_000) + 1000}
 	l.a = attach(rand.New(rand.NewPCG(1, 1)), l.to, enc.In())
 	return l
 }
 
-// touchMemory grows the heap to what the graph will need. On a virtual machine the
-// first touch of a page can cost more than everything else in an arrival, and only
-// large graphs would pay for it.
+// touchMemory grows the heap to what the graph will need. On a virtual machine the first
+// access to a page can cost more than everything else in an arrival, and only large graphs
+// would pay for it.
 func (l *benchGraph) touchMemory() {
 	self, aggregate := l.enc.rowLayout()
 	room := make([]byte, l.to*(4*(self+aggregate)+300)+1<<24)
@@ -107,7 +108,7 @@ func (l *benchGraph) touchMemory() {
 	runtime.GC()
 }
 
-// measure measures b.N windows.
+// measure measures b.N windows of arrivals.
 func (l *benchGraph) measure(b *testing.B, window int) {
 	z := make([]float32, window*l.enc.Out())
 	b.ReportAllocs()
@@ -141,8 +142,8 @@ func (l *benchGraph) measure(b *testing.B, window int) {
 	b.ReportMetric(float64(allocs)/arrived, "allocs/arrival")
 }
 
-// BenchmarkArrival: windows of 500 at 169,000 nodes, by encoder. The bar for
-// GraphSAGE is 196,000 arrivals/s, and less than 0.1 allocs/arrival.
+// BenchmarkArrival measures windows of 500 arrivals at 169,000 nodes, by encoder. The bar
+// for GraphSAGE is 196,000 arrivals/s, with less than 0.1 allocs/arrival.
 func BenchmarkArrival(b *testing.B) {
 	for _, kind := range kinds {
 		l := newBenchGraph(randomEncoder(rand.New(rand.NewPCG(1, 1)), kind, ReLU, 128, 128, 64), 169_000)
@@ -150,7 +151,8 @@ func BenchmarkArrival(b *testing.B) {
 	}
 }
 
-// BenchmarkArrivalByWindow: the bar for a window of 1 is 68,000 arrivals/s.
+// BenchmarkArrivalByWindow measures windows of several sizes. The bar for a window of 1 is
+// 68,000 arrivals/s.
 func BenchmarkArrivalByWindow(b *testing.B) {
 	l := newBenchGraph(randomSAGE(rand.New(rand.NewPCG(1, 1)), 128, 128, 64), 169_000)
 	for _, window := range []int{1, 10, 100, 500} {
@@ -158,9 +160,9 @@ func BenchmarkArrivalByWindow(b *testing.B) {
 	}
 }
 
-// BenchmarkArrivalByNodes: an arrival into 10 M nodes must take at most 1.5
-// times as long as into 10 K. The graph of 4 M nodes takes 7 GB, that of 10 M,
-// of a quarter of the width, 6 GB.
+// BenchmarkArrivalByNodes: an arrival into 10 M nodes must take at most 1.5 times as long
+// as into 10 K. The graph of 4 M nodes takes 7 GB, and that of 10 M nodes, with a quarter
+// of the width, 6 GB.
 func BenchmarkArrivalByNodes(b *testing.B) {
 	for _, c := range []struct {
 		width int
@@ -174,15 +176,14 @@ func BenchmarkArrivalByNodes(b *testing.B) {
 	}
 }
 
-// BenchmarkArrivalByDegree: every arrival names 7 of 700 nodes with degree 10
-// or 100,000. The latter must take at most 1.3 times as long. Low degrees grow,
-// so each window uses other nodes; in both graphs a window's nodes are
-// prefetched.
+// BenchmarkArrivalByDegree: every arrival names 7 of 700 nodes, which have degree 10 or
+// 100,000. The latter must take at most 1.3 times as long. Low degrees would grow, so that
+// each window uses other nodes; in both cases a window's nodes are read before measuring.
 func BenchmarkArrivalByDegree(b *testing.B) {
 	const window, crowd, dim = 500, 700, 128
 	enc := randomSAGE(rand.New(rand.NewPCG(1, 1)), dim, dim, 64)
 	a := attach(rand.New(rand.NewPCG(1, 1)), 512, dim)
-	lattice := func(rounds int) *Graph { // everyone knows the 5 before and the 5 after
+	lattice := func(rounds int) *Graph { // each node has edges to the 5 before and the 5 after it
 		g := NewGraph(enc)
 		for g.Len() < rounds*crowd {
 			v := g.Add(a.x[:1])
@@ -246,7 +247,7 @@ func BenchmarkArrivalByDegree(b *testing.B) {
 	}
 }
 
-// BenchmarkBFloat16: time, memory and error of rows of bfloat16 against those
+// BenchmarkBFloat16 measures time, memory and error of rows of bfloat16 relative to those
 // of float32.
 func BenchmarkBFloat16(b *testing.B) {
 	enc := randomSAGE(rand.New(rand.NewPCG(1, 1)), 128, 128, 64)
@@ -261,8 +262,8 @@ func BenchmarkBFloat16(b *testing.B) {
 	})
 }
 
-// bfloat16Error compares the embeddings of a graph's first n nodes with and
-// without bfloat16: the norm of the difference relative to the embedding's, on
+// bfloat16Error compares the embeddings of a graph's first n nodes with and without
+// bfloat16. It returns the norm of the difference relative to that of the embedding, on
 // average and at worst.
 func bfloat16Error(a *arrivals, enc Encoder, n int) (mean, worst float64) {
 	exact, short := make([]float32, n*enc.Out()), make([]float32, n*enc.Out())
@@ -282,9 +283,8 @@ func bfloat16Error(a *arrivals, enc Encoder, n int) (mean, worst float64) {
 	return mean, worst
 }
 
-// TestBFloat16: a graph with bfloat16 has the same edges as one without, and
-// embeddings that differ by little, also of hubs. Aggregates that are recomputed
-// after features were replaced have the same bits.
+// TestBFloat16: with bfloat16, embeddings differ by little from those without, also for
+// hubs. After features are replaced and replaced back, they have the same bits again.
 func TestBFloat16(t *testing.T) {
 	ofEachKind(t, func(t *testing.T, random func(*rand.Rand, ...int) Encoder) {
 		rng := rand.New(rand.NewPCG(4, 4))
@@ -293,7 +293,7 @@ func TestBFloat16(t *testing.T) {
 		a := attach(rng, n, 24)
 		mean, worst := bfloat16Error(a, enc, n)
 		if mean == 0 || mean > 0.005 || worst > 0.05 {
-			t.Errorf("embeddings are off by %g in the mean, %g at worst", mean, worst)
+			t.Errorf("relative error of embeddings %g on average and %g at worst, want more than 0, at most 0.005 and at most 0.05", mean, worst)
 		}
 		g := a.grown(n, enc, BFloat16(), Workers(3))
 		want := embedAll(g)
@@ -305,13 +305,13 @@ func TestBFloat16(t *testing.T) {
 			g.Replace(v, a.x[int(v)%len(a.x)])
 		}
 		if !slices.Equal(embedAll(g), want) {
-			t.Error("features that come back give other bits")
+			t.Error("embeddings have other bits after features were replaced and replaced back")
 		}
 	})
 }
 
-// TestArrivalsAllocateLittle: less than 0.1 allocations per arrival, in windows
-// of one or many, growth of the graph included.
+// TestArrivalsAllocateLittle: an arrival makes less than 0.1 allocations, in windows of one
+// or many, with the growth of the graph included.
 func TestArrivalsAllocateLittle(t *testing.T) {
 	ofEachKind(t, func(t *testing.T, random func(*rand.Rand, ...int) Encoder) {
 		rng := rand.New(rand.NewPCG(1, 1))
@@ -322,13 +322,14 @@ func TestArrivalsAllocateLittle(t *testing.T) {
 			z := make([]float32, window*8)
 			a.arrive(g, window, z)
 			if allocs := testing.AllocsPerRun(50, func() { a.arrive(g, window, z) }); allocs >= 0.1*float64(window) {
-				t.Errorf("%v allocations a window of %d", allocs, window)
+				t.Errorf("%v allocations in a window of %d, want less than %v", allocs, window, 0.1*float64(window))
 			}
 		}
 	})
 }
 
-// BenchmarkMemory: the bar is 3·128·4 + 128 bytes a node without adjacency.
+// BenchmarkMemory measures the heap by node and by edge. The bar is 3·128·4 + 128 bytes a
+// node without adjacency.
 func BenchmarkMemory(b *testing.B) {
 	const n = 169_000
 	enc := randomSAGE(rand.New(rand.NewPCG(1, 1)), 128, 128, 64)
@@ -355,7 +356,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkWorkers: the products of a window of 512, and the whole window. Two
+// BenchmarkWorkers measures the products of a window of 512, and the whole window. Two
 // workers must do the products in at most 1/1.6 of the time of one.
 func BenchmarkWorkers(b *testing.B) {
 	const window = 512
@@ -382,9 +383,9 @@ func BenchmarkWorkers(b *testing.B) {
 	}
 }
 
-// BenchmarkFirstProduct: 1433 features, 1.3% of them nonzero, as in Cora.
-// Sparse vectors must take at most a tenth of the time of the same vectors in
-// dense form.
+// BenchmarkFirstProduct multiplies vectors of 1433 features, 1.3% of them nonzero, as in
+// Cora. Sparse vectors must take at most a tenth of the time of the same vectors in dense
+// form.
 func BenchmarkFirstProduct(b *testing.B) {
 	const dim, window = 1433, 512
 	rng := rand.New(rand.NewPCG(1, 1))

@@ -7,24 +7,25 @@ import (
 	"testing"
 )
 
-// TestArriveIsThreeCalls: Arrive gives the edges and bits of Add, LinkAll and Embed.
-// Arrivals name earlier and later arrivals, themselves, nodes twice, hubs, and nodes
-// with new features.
-func TestArriveIsThreeCalls(t *testing.T) {
+// TestArriveEqualsAddLinkEmbed: Arrive gives the edges and bits of Add, LinkAll and Embed.
+// Arrivals name earlier and later nodes of the window, themselves, nodes twice, hubs, and
+// nodes whose features were replaced.
+func TestArriveEqualsAddLinkEmbed(t *testing.T) {
 	for _, options := range [][]Option{nil, {Workers(2)}, {BFloat16()}} {
 		ofEachKind(t, func(t *testing.T, random func(*rand.Rand, ...int) Encoder) {
 			for _, width := range [][]int{{6, 5}, {6, 8, 7}, {6, 8, 7, 5}} {
 				for seed := range uint64(2) {
 					rng := rand.New(rand.NewPCG(seed, 31))
 					enc := random(rng, width...)
-					arriveIsThreeCalls(t, rng, NewGraph(enc, options...), NewGraph(enc, options...), enc)
+					arriveEqualsAddLinkEmbed(t, rng, NewGraph(enc, options...), NewGraph(enc, options...), enc)
 				}
 			}
 		})
 	}
 }
 
-func arriveIsThreeCalls(t *testing.T, rng *rand.Rand, quick, plain *Graph, enc Encoder) {
+func arriveEqualsAddLinkEmbed(t *testing.T, rng *rand.Rand, quick, plain *Graph, enc Encoder) {
+	t.Helper()
 	for window := range 12 {
 		n := rng.IntN(200)
 		x, near := make([]Vector, n), make([][]int32, n)
@@ -46,30 +47,30 @@ func arriveIsThreeCalls(t *testing.T, rng *rand.Rand, quick, plain *Graph, enc E
 				}
 			}
 		}
-		var wantMet, gotMet []string
+		var wantLinked, gotLinked []string
 		if got := plain.Add(x); got != first {
-			t.Fatalf("first node %d, want %d", got, first)
+			t.Fatalf("Add = %d, want first node %d", got, first)
 		}
 		for i := range x {
 			v := first + int32(i)
 			before := len(plain.Neighbours(v))
 			plain.LinkAll(v, near[i])
-			wantMet = append(wantMet, fmt.Sprint(i, plain.Neighbours(v)[before:]))
+			wantLinked = append(wantLinked, fmt.Sprint(i, plain.Neighbours(v)[before:]))
 		}
 		want, got := make([]float32, n*enc.Out()), make([]float32, n*enc.Out())
 		plain.Embed(upTo(int(first) + n)[first:], want)
-		if v := quick.Arrive(x, near, func(i int, linked []int32) { gotMet = append(gotMet, fmt.Sprint(i, linked)) }, got); v != first {
-			t.Fatalf("first node %d, want %d", v, first)
+		if v := quick.Arrive(x, near, func(i int, linked []int32) { gotLinked = append(gotLinked, fmt.Sprint(i, linked)) }, got); v != first {
+			t.Fatalf("Arrive = %d, want first node %d", v, first)
 		}
 		switch {
-		case !slices.Equal(gotMet, wantMet):
-			t.Fatalf("window %d: new neighbours\n%v\nwant\n%v", window, gotMet, wantMet)
+		case !slices.Equal(gotLinked, wantLinked):
+			t.Fatalf("window %d: new neighbours\n%v\nwant\n%v", window, gotLinked, wantLinked)
 		case !slices.Equal(bitsOf(got), bitsOf(want)):
-			t.Fatalf("window %d of %d arrivals: other embeddings", window, n)
+			t.Fatalf("window %d of %d arrivals: embeddings of the arrivals differ", window, n)
 		case quick.Edges() != plain.Edges() || !slices.Equal(embedAll(quick), embedAll(plain)):
-			t.Fatalf("window %d of %d arrivals: another graph", window, n)
+			t.Fatalf("window %d of %d arrivals: edges or embeddings of the graph differ", window, n)
 		}
-		if rng.IntN(3) == 0 && plain.Len() > 0 { // and none is embedded before it is up to date
+		if rng.IntN(3) == 0 && plain.Len() > 0 { // so that neighbours are stale in the next window
 			v, fresh := int32(rng.IntN(plain.Len())), randomVector(rng, enc.In(), 0.5)
 			quick.Replace(v, fresh)
 			plain.Replace(v, fresh)
@@ -77,8 +78,8 @@ func arriveIsThreeCalls(t *testing.T, rng *rand.Rand, quick, plain *Graph, enc E
 	}
 }
 
-// TestArriveEmbedsEarly: if no arrival changes the neighbours of another, none is
-// deferred.
+// TestArriveEmbedsEarly: an arrival is embedded at once, unless a later arrival of the
+// window changes it or one of its neighbours.
 func TestArriveEmbedsEarly(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	g := NewGraph(randomSAGE(rng, 4, 5, 3))
@@ -87,14 +88,15 @@ func TestArriveEmbedsEarly(t *testing.T) {
 		x[i] = randomVector(rng, 4, 1)
 	}
 	g.Add(x)
-	near[0], near[1], near[2] = []int32{0, 1}, []int32{2}, []int32{1, 3} // 1 is changed again
-	near[3], near[4], near[5] = []int32{4}, []int32{11}, nil             // and 11 comes later, and is changed by 4
+	near[0], near[1], near[2] = []int32{0, 1}, []int32{2}, []int32{1, 3} // a later arrival changes 1
+	near[3], near[4], near[5] = []int32{4}, []int32{11}, nil             // 11 is a later arrival
 	g.Arrive(x, near, nil, make([]float32, 6*3))
 	if want := []int32{6, 10}; !slices.Equal(g.window.deferred, want) {
-		t.Errorf("%v waited, want %v", g.window.deferred, want)
+		t.Errorf("deferred arrivals %v, want %v", g.window.deferred, want)
 	}
 }
 
+// TestArrivePanics: lists, destinations and nodes that do not fit panic.
 func TestArrivePanics(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	g := NewGraph(randomSAGE(rng, 4, 5, 3))
@@ -107,7 +109,7 @@ func TestArrivePanics(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
 				if recover() == nil {
-					t.Error("it went on")
+					t.Error("no panic")
 				}
 			}()
 			arrive()

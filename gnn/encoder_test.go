@@ -17,8 +17,8 @@ import (
 	"github.com/gvbll/gvbll/gnn/safetensors"
 )
 
-// golden reads one of the shared golden files, which are beside this module
-// where it is developed; without them the test is skipped.
+// golden reads one of the shared golden files, which are beside this module where it is
+// developed. It skips the test if they are not there.
 func golden(t *testing.T, name string) *safetensors.File {
 	t.Helper()
 	path := filepath.Join("..", "..", "shared", "goldens", name+".safetensors")
@@ -32,7 +32,7 @@ func golden(t *testing.T, name string) *safetensors.File {
 	return f
 }
 
-// values returns a golden tensor's elements.
+// values returns the elements of a golden tensor.
 func values[T safetensors.Element](t *testing.T, f *safetensors.File, name string) []T {
 	t.Helper()
 	v, err := safetensors.Values[T](f.Tensors[name])
@@ -42,9 +42,8 @@ func values[T safetensors.Element](t *testing.T, f *safetensors.File, name strin
 	return v
 }
 
-// furthest is the largest difference of two vectors, relative to the largest
-// entry of want or to 1 if that is larger; infinite for different lengths or
-// NaN.
+// furthest returns the largest difference of two vectors, relative to the largest entry of
+// want or to 1 if that is larger. It is infinite for different lengths and NaN.
 func furthest(got, want []float32) float64 {
 	if len(got) != len(want) {
 		return math.Inf(1)
@@ -52,7 +51,7 @@ func furthest(got, want []float32) float64 {
 	size, worst := 1.0, 0.0
 	for i := range want {
 		size = max(size, math.Abs(float64(want[i])))
-		worst = max(worst, math.Abs(float64(got[i])-float64(want[i]))) // max keeps NaN
+		worst = max(worst, math.Abs(float64(got[i])-float64(want[i]))) // max of NaN is NaN
 	}
 	if math.IsNaN(worst) {
 		return math.Inf(1)
@@ -62,9 +61,9 @@ func furthest(got, want []float32) float64 {
 
 const tolerance = 1e-5
 
-// TestGolden compares with PyTorch Geometric: the full-graph encoder on both
-// graphs and on the subgraphs of the first nodes, and the incremental one
-// where the graph is simple and undirected.
+// TestGolden compares with PyTorch Geometric: the full-graph encoder on both graphs and on
+// the subgraphs of the first nodes, and the incremental encoder where the graph is simple
+// and undirected.
 func TestGolden(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -98,7 +97,7 @@ func TestGolden(t *testing.T) {
 			if d := cmp.Diff(enc, again, everything); d != "" {
 				t.Errorf("round trip (-want +got)\n%s", d)
 			}
-			// The names of hand-written modules.
+			// Hand-written modules have other names of layers.
 			other := map[string]safetensors.Tensor{}
 			for name, tensor := range f.Tensors {
 				for l := range 3 {
@@ -120,6 +119,8 @@ func TestGolden(t *testing.T) {
 // everything makes cmp look into encoders.
 var everything = cmp.Exporter(func(reflect.Type) bool { return true })
 
+// compareGolden compares the embeddings of enc, and of its first layers, with the golden
+// tensors.
 func compareGolden(t *testing.T, enc Encoder, name string) {
 	out, graph := golden(t, name+".out"), golden(t, "graph")
 	flat := values[float32](t, graph, "x")
@@ -144,15 +145,15 @@ func compareGolden(t *testing.T, enc Encoder, name string) {
 		got := encode.Encode(x[:n], src, dst)
 		again := make([]float32, n*embed.Out())
 		g.Embed(upTo(n), again)
-		if strings.Contains(tensor, ".h") { // the last layer of the network cut short, which no activation follows
+		if strings.Contains(tensor, ".h") { // a state before the last layer, taken without its activation
 			enc.Activation().apply(got)
 			enc.Activation().apply(again)
 		}
 		if d := furthest(got, want); d > tolerance {
-			t.Errorf("%s: Encode off by %g", tensor, d)
+			t.Errorf("%s: Encode has a relative error of %g", tensor, d)
 		}
 		if d := furthest(again, want); kind == "plain" && d > tolerance {
-			t.Errorf("%s: Embed off by %g", tensor, d)
+			t.Errorf("%s: Embed has a relative error of %g", tensor, d)
 		}
 	}
 	for _, kind := range []string{"plain", "awkward"} {
@@ -168,7 +169,7 @@ func compareGolden(t *testing.T, enc Encoder, name string) {
 	}
 }
 
-// firstLayers is the encoder of enc's first layers.
+// firstLayers returns the encoder of the first layers of enc.
 func firstLayers(enc Encoder, depth int) Encoder {
 	tensors := enc.Tensors()
 	maps.DeleteFunc(tensors, func(name string, _ safetensors.Tensor) bool {
@@ -198,10 +199,9 @@ func upTo(n int) []int32 {
 // kinds are all architectures.
 var kinds = []Kind{KindSAGE, KindGCN, KindGAT, KindGIN}
 
-// randomEncoder returns an encoder with random weights; width is the features'
-// dimension, then each layer's output. GAT has two heads, side by side where
-// the width is even and averaged otherwise; GIN has one to three linear maps a
-// layer.
+// randomEncoder returns an encoder with random weights. width is the dimension of the
+// features and then the output of each layer. GAT has two heads, side by side where the
+// width is even and averaged otherwise. GIN has one to three linear maps a layer.
 func randomEncoder(rng *rand.Rand, kind Kind, activation Activation, width ...int) Encoder {
 	normal := func(n int, scale float64) []float32 {
 		w := make([]float32, n)
@@ -259,10 +259,12 @@ func randomEncoder(rng *rand.Rand, kind Kind, activation Activation, width ...in
 	return enc
 }
 
+// randomSAGE returns a GraphSAGE encoder with random weights, see randomEncoder.
 func randomSAGE(rng *rand.Rand, width ...int) Encoder {
 	return randomEncoder(rng, KindSAGE, ReLU, width...)
 }
 
+// TestTensorsRoundTrip: an encoder loaded from its own tensors is equal to it.
 func TestTensorsRoundTrip(t *testing.T) {
 	for _, kind := range kinds {
 		for _, activation := range []Activation{ReLU, ELU} {
@@ -275,15 +277,16 @@ func TestTensorsRoundTrip(t *testing.T) {
 				t.Errorf("%s (-want +got)\n%s", kind, d)
 			}
 			if in, out, depth := again.In(), again.Out(), again.Depth(); in != 5 || out != 2 || depth != 3 {
-				t.Errorf("%s: dimensions %d to %d in %d layers", kind, in, out, depth)
+				t.Errorf("%s: %d features, %d outputs and %d layers, want 5, 2 and 3", kind, in, out, depth)
 			}
 			if again.Kind() != kind || again.Activation() != activation {
-				t.Errorf("%s with %s came back as %s with %s", kind, activation, again.Kind(), again.Activation())
+				t.Errorf("loaded %s with %s, want %s with %s", again.Kind(), again.Activation(), kind, activation)
 			}
 		}
 	}
 }
 
+// ones returns a tensor of ones.
 func ones(shape ...int) safetensors.Tensor {
 	n := 1
 	for _, d := range shape {
@@ -292,7 +295,8 @@ func ones(shape ...int) safetensors.Tensor {
 	return safetensors.Of(slices.Repeat([]float32{1}, n), shape...)
 }
 
-// TestLoadRefuses changes the tensors of encoders of widths 4, 3, 2.
+// TestLoadRefuses: the error for tensors that are missing, unknown or of a wrong shape
+// names them. Each case changes the tensors of an encoder of widths 4, 3 and 2.
 func TestLoadRefuses(t *testing.T) {
 	type state = map[string]safetensors.Tensor
 	for _, c := range []struct {
@@ -380,6 +384,8 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
+// TestNewRefuses: layers whose weights do not fit each other, or are not finite, are
+// errors.
 func TestNewRefuses(t *testing.T) {
 	one, inf := []float32{1}, []float32{float32(math.Inf(1))}
 	for name, build := range map[string]func() error{

@@ -6,8 +6,7 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 )
 
-// A graph grows: a node comes, is embedded, and a neighbour that comes later
-// changes its embedding.
+// A node is added and embedded. A neighbour that arrives later changes its embedding.
 func ExampleGraph() {
 	enc, err := gnn.NewSAGE(2, gnn.ReLU, gnn.SAGELayer{
 		Neigh: []float32{10, 0, 0, 10},

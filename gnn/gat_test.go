@@ -10,12 +10,12 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
-// TestGATByHand follows the formula: node 1 is a neighbour of node 0 twice, and
-// node 0's two loops do not count. The second head of the one layer gives all
-// equal weight.
+// TestGATByHand compares an attention layer with its formula: node 1 is a neighbour of node
+// 0 twice, and node 0's two loops do not count. The second head gives all neighbours the
+// same weight.
 func TestGATByHand(t *testing.T) {
 	x := []Vector{{Dense: []float32{1}}, {Index: []uint32{0}, Value: []float32{3}}}
-	// Scores of the first head, of i on j: LeakyReLU(x_j - 2·x_i).
+	// The score of i on j in the first head is LeakyReLU(x_j - 2·x_i).
 	self, other := math.Exp(-0.2), math.Exp(1)
 	first := (self*1 + 2*other*3) / (self + 2*other)
 	second := -(1. + 3 + 3) / 3
@@ -31,20 +31,20 @@ func TestGATByHand(t *testing.T) {
 		}
 		got := enc.Encode(x, []int32{1, 0, 1, 0}, []int32{0, 0, 0, 0})
 		if d := furthest(got, c.want); d > 1e-6 {
-			t.Errorf("%d biases: got %v, want %v", len(c.bias), got, c.want)
+			t.Errorf("%d biases: embeddings %v, want %v", len(c.bias), got, c.want)
 		}
 	}
 }
 
-// identityGAT is an attention layer of one head whose score is the source's
-// feature where that is positive, and a fifth of it otherwise.
+// identityGAT is an attention layer of one head. A score is the feature of the source if it
+// is positive, and a fifth of it otherwise.
 func identityGAT() GATLayer {
 	return GATLayer{1, []float32{1}, []float32{1}, []float32{0}, []float32{0}}
 }
 
-// TestGATHugeScores: neighbours with scores between -200 and 200 come in
-// rising, falling and random order to a node with any score of its own; the
-// embedding is the softmax mean computed in float64.
+// TestGATHugeScores: scores from -200 to 200, whose exponentials overflow float32, come in
+// rising, falling and random order to a node with any score of its own. The embedding is
+// the softmax mean computed in float64.
 func TestGATHugeScores(t *testing.T) {
 	enc, err := NewGAT(1, ReLU, identityGAT())
 	if err != nil {
@@ -100,8 +100,8 @@ func TestGATHugeScores(t *testing.T) {
 	}
 }
 
-// TestGATHugeScoresAbove: scores of some hundreds in every layer, in random
-// histories.
+// TestGATHugeScoresAbove: with scores of several hundreds in every layer, embeddings of a
+// randomly grown graph equal those of Encode.
 func TestGATHugeScoresAbove(t *testing.T) {
 	for seed := range uint64(4) {
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -121,14 +121,14 @@ func TestGATHugeScoresAbove(t *testing.T) {
 			got := make([]float32, g.Len()*enc.Out())
 			g.Embed(upTo(g.Len()), got)
 			if d := furthest(got, h.encode(enc)); d > tolerance {
-				t.Fatalf("seed %d, %d nodes: off by %g", seed, g.Len(), d)
+				t.Fatalf("seed %d, %d nodes: relative error %g", seed, g.Len(), d)
 			}
 			for _, a := range g.embed.below.cached {
 				largest = max(largest, math.Abs(float64(a)))
 			}
 		})
 		if largest < 200 {
-			t.Errorf("seed %d: no score is above %g", seed, largest)
+			t.Errorf("seed %d: the largest score is %g, want at least 200", seed, largest)
 		}
 	}
 }

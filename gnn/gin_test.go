@@ -6,7 +6,8 @@ import (
 	"github.com/gvbll/gvbll/gnn/safetensors"
 )
 
-// TestBatchNormFolds: a Sequential of Linear, BatchNorm1d, ReLU, Linear.
+// TestBatchNormFolds: in a Sequential of Linear, BatchNorm1d, ReLU and Linear, the
+// normalisation is folded into the first map.
 func TestBatchNormFolds(t *testing.T) {
 	enc, err := Load(KindGIN, ReLU, map[string]safetensors.Tensor{
 		"convs.0.eps":                      safetensors.Of([]float32{0.5}, 1),
@@ -27,12 +28,12 @@ func TestBatchNormFolds(t *testing.T) {
 	// 3·13/2 - 1 = 18.5 and 3·3/2 - 1 = 3.5.
 	x := []Vector{{Dense: []float32{4}}, {Dense: []float32{2}}}
 	if d := furthest(enc.Encode(x, []int32{1}, []int32{0}), []float32{192, 42}); d > 1e-5 {
-		t.Errorf("off by %g", d)
+		t.Errorf("relative error %g", d)
 	}
 }
 
-// TestGINByHand follows the formula: node 0 has the neighbours 1, twice, and
-// itself.
+// TestGINByHand compares two layers with their formula: node 0 has the neighbours 1, twice,
+// and itself.
 func TestGINByHand(t *testing.T) {
 	enc, err := NewGIN(1, ELU,
 		GINLayer{1, []Linear{{[]float32{1, -1}, []float32{-3, 0}}, {[]float32{1, 1}, []float32{0}}}},

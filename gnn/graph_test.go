@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// history is the nodes and edges of a randomly grown graph, as Encode needs them.
+// history is the nodes and edges of a randomly grown graph, for Encode.
 type history struct {
 	x     []Vector
 	has   map[[2]int32]bool
 	edges [][2]int32
 }
 
-// link records the edge unless it exists or is a loop.
+// link adds an edge, and reports whether it is new and not a loop.
 func (h *history) link(u, v int32) bool {
 	if u == v || h.has[[2]int32{u, v}] {
 		return false
@@ -25,6 +25,7 @@ func (h *history) link(u, v int32) bool {
 	return true
 }
 
+// encode encodes the whole graph from scratch.
 func (h *history) encode(enc Encoder) []float32 {
 	var src, dst []int32
 	for _, e := range h.edges {
@@ -40,8 +41,8 @@ func (h *history) encodeReversed(enc Encoder) []float32 {
 	return reversed.encode(enc)
 }
 
-// growRandomly grows a graph by windows of arrivals with duplicate edges, loops, late
-// edges and replaced features, and calls check after each window.
+// growRandomly grows a graph by windows of arrivals with duplicate edges, loops, late edges
+// and replaced features, and calls check after each window.
 func growRandomly(rng *rand.Rand, enc Encoder, windows int, check func(*Graph, *history)) {
 	g, h := NewGraph(enc), &history{has: map[[2]int32]bool{}}
 	form := func() Vector {
@@ -63,7 +64,7 @@ func growRandomly(rng *rand.Rand, enc Encoder, windows int, check func(*Graph, *
 			continue
 		}
 		for i := range arrivals {
-			neighbours := make([]int32, rng.IntN(6)) // none at times; itself and twice the same at times
+			neighbours := make([]int32, rng.IntN(6)) // may be empty, and may have the node itself and duplicates
 			added := 0
 			for k := range neighbours {
 				neighbours[k] = int32(rng.IntN(n) * rng.IntN(2)) // node 0 becomes a hub
@@ -86,7 +87,7 @@ func growRandomly(rng *rand.Rand, enc Encoder, windows int, check func(*Graph, *
 			h.x[v] = form()
 			g.Replace(v, h.x[v])
 		}
-		if rng.IntN(4) == 0 { // the same features once more
+		if rng.IntN(4) == 0 { // replaced by the same features
 			v := int32(rng.IntN(n))
 			g.Replace(v, h.x[v])
 		}
@@ -94,7 +95,8 @@ func growRandomly(rng *rand.Rand, enc Encoder, windows int, check func(*Graph, *
 	}
 }
 
-// TestEmbedEqualsEncode compares the incremental encoders with the full-graph ones.
+// TestEmbedEqualsEncode compares the incremental encoders with the full-graph ones on
+// randomly grown graphs.
 func TestEmbedEqualsEncode(t *testing.T) {
 	for _, kind := range kinds {
 		for _, activation := range []Activation{ReLU, ELU} {
@@ -111,12 +113,13 @@ func TestEmbedEqualsEncode(t *testing.T) {
 }
 
 func embedEqualsEncode(t *testing.T, rng *rand.Rand, enc Encoder, windows int) {
+	t.Helper()
 	growRandomly(rng, enc, windows, func(g *Graph, h *history) {
 		if g.Len() != len(h.x) || g.Edges() != len(h.edges) {
 			t.Fatalf("%d nodes and %d edges, want %d and %d", g.Len(), g.Edges(), len(h.x), len(h.edges))
 		}
 		nodes := make([]int32, rng.IntN(2*len(h.x)))
-		for i := range nodes { // in any order, some twice
+		for i := range nodes { // in any order, with duplicates
 			nodes[i] = int32(rng.IntN(len(h.x)))
 		}
 		got := make([]float32, len(nodes)*enc.Out())
@@ -126,14 +129,15 @@ func embedEqualsEncode(t *testing.T, rng *rand.Rand, enc Encoder, windows int) {
 		for i, v := range nodes {
 			copy(again[int(v)*enc.Out():], got[i*enc.Out():(i+1)*enc.Out()])
 		}
-		// Where cancellation makes the order of a sum count for as much, it is
-		// not the tolerance that matters.
+		// With cancellation, the order of a sum can change it by more than the
+		// tolerance. An error of the size of that change is allowed too.
 		if d := furthest(again, all); d > tolerance && d > 4*furthest(h.encodeReversed(enc), all) {
-			t.Fatalf("%d nodes: off by %g", g.Len(), d)
+			t.Fatalf("%d nodes: relative error %g", g.Len(), d)
 		}
 	})
 }
 
+// bitsOf returns the bits of numbers, with which NaN and -0 can be compared.
 func bitsOf(x []float32) []uint32 {
 	b := make([]uint32, len(x))
 	for i := range x {
@@ -149,8 +153,10 @@ func embedAll(g *Graph) []uint32 {
 	return bitsOf(z)
 }
 
-// ofEachKind runs a test with random encoders of given widths of each kind.
+// ofEachKind runs a test for each kind of encoder and activation, with a function that
+// returns random encoders of given widths.
 func ofEachKind(t *testing.T, test func(t *testing.T, random func(*rand.Rand, ...int) Encoder)) {
+	t.Helper()
 	for _, kind := range kinds {
 		for _, activation := range []Activation{ReLU, ELU} {
 			t.Run(fmt.Sprint(kind, activation), func(t *testing.T) {
@@ -162,6 +168,7 @@ func ofEachKind(t *testing.T, test func(t *testing.T, random func(*rand.Rand, ..
 	}
 }
 
+// TestSameBitsTwice: two graphs with the same history have the same bits.
 func TestSameBitsTwice(t *testing.T) {
 	ofEachKind(t, func(t *testing.T, random func(*rand.Rand, ...int) Encoder) {
 		run := func() (all []uint32) {
@@ -170,7 +177,7 @@ func TestSameBitsTwice(t *testing.T) {
 			return all
 		}
 		if !slices.Equal(run(), run()) {
-			t.Error("two runs, different bits")
+			t.Error("two runs give different bits")
 		}
 	})
 }
@@ -202,7 +209,7 @@ func TestReplaceSameBits(t *testing.T) {
 				v := int32(rng.IntN(n))
 				replaced.Replace(v, is[v])
 			}
-			if k%7 == 0 { // brings some sums up to date in between
+			if k%7 == 0 { // updates some of the sums in between
 				replaced.Embed([]int32{u}, z[:])
 			}
 		}
@@ -215,8 +222,8 @@ func TestReplaceSameBits(t *testing.T) {
 	})
 }
 
-// TestReplaceUnchangedKeepsSums: replacing features by equal ones must not make
-// neighbours stale.
+// TestReplaceUnchangedKeepsSums: replacing features by equal ones does not make neighbours
+// stale, so that a repeated update costs nothing.
 func TestReplaceUnchangedKeepsSums(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	g := NewGraph(randomSAGE(rng, 4, 3, 2))
@@ -233,6 +240,8 @@ func TestReplaceUnchangedKeepsSums(t *testing.T) {
 	}
 }
 
+// TestSparseAndDenseSameBits: the same features in sparse and in dense form give the same
+// bits.
 func TestSparseAndDenseSameBits(t *testing.T) {
 	ofEachKind(t, func(t *testing.T, random func(*rand.Rand, ...int) Encoder) {
 		rng := rand.New(rand.NewPCG(8, 8))
@@ -252,7 +261,7 @@ func TestSparseAndDenseSameBits(t *testing.T) {
 			}
 		}
 		if !slices.Equal(embedAll(dense), embedAll(thin)) {
-			t.Error("dense and sparse features, different bits")
+			t.Error("dense and sparse features give different bits")
 		}
 	})
 }
@@ -284,7 +293,7 @@ func TestWindowsDoNotMatter(t *testing.T) {
 			singly = append(singly, bitsOf(one[:])...)
 		}
 		if !slices.Equal(embedAll(whole), singly) {
-			t.Error("one window and many, different bits")
+			t.Error("one window and many give different bits")
 		}
 	})
 }
@@ -352,13 +361,13 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 			g.LinkAll(int32(round), pair)
 			g.Embed(all, z)
 		}); allocs > 0 {
-			t.Errorf("%v allocations a round", allocs)
+			t.Errorf("%v allocations a round, want none", allocs)
 		}
 	})
 }
 
-// TestNeighbours grows lists through many block sizes and segments, while other
-// lists free and reuse blocks.
+// TestNeighbours: neighbours are in the order in which edges were added. Lists grow through
+// many sizes of blocks and segments, while other lists free and reuse blocks.
 func TestNeighbours(t *testing.T) {
 	enc, err := NewSAGE(1, ReLU, SAGELayer{Neigh: []float32{1}, Bias: []float32{0}})
 	if err != nil {
@@ -380,12 +389,14 @@ func TestNeighbours(t *testing.T) {
 	}
 	for v := range int32(n) {
 		if !slices.Equal(g.Neighbours(v), want[v]) || g.Degree(v) != len(want[v]) {
-			t.Fatalf("node %d: %d neighbours, want %d", v, g.Degree(v), len(want[v]))
+			t.Fatalf("node %d: %d neighbours, want %d in the order of their edges", v, g.Degree(v), len(want[v]))
 		}
 	}
 }
 
-func TestMarksCounterComesRound(t *testing.T) {
+// TestMarksAfterOverflow: no node is marked after the counter of epochs has overflowed,
+// although an old mark has the same number.
+func TestMarksAfterOverflow(t *testing.T) {
 	g := NewGraph(randomSAGE(rand.New(rand.NewPCG(1, 1)), 3, 4, 2))
 	g.Add(make([]Vector, 2))
 	g.clearMarks()
@@ -393,10 +404,12 @@ func TestMarksCounterComesRound(t *testing.T) {
 	g.epoch = math.MaxUint32
 	g.clearMarks()
 	if !g.mark(g.node(1)) || g.mark(g.node(1)) {
-		t.Error("an old mark counts after the counter came round")
+		t.Error("an old mark counts after the counter of epochs has overflowed")
 	}
 }
 
+// TestGraphPanics: nodes that do not exist, and features and destinations of a wrong size,
+// panic.
 func TestGraphPanics(t *testing.T) {
 	enc := randomSAGE(rand.New(rand.NewPCG(1, 1)), 3, 4, 2)
 	for name, misuse := range map[string]func(*Graph){
@@ -413,7 +426,7 @@ func TestGraphPanics(t *testing.T) {
 			g.Add(make([]Vector, 2))
 			defer func() {
 				if recover() == nil {
-					t.Error("want a panic")
+					t.Error("no panic")
 				}
 			}()
 			misuse(g)

@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// TestNormalizer: each kind of normalisation gives its formula for dense and sparse
+// vectors, does not change its argument, and reuses memory.
 func TestNormalizer(t *testing.T) {
 	half := float32(math.Sqrt(0.5))
 	for _, c := range []struct {
@@ -19,7 +21,7 @@ func TestNormalizer(t *testing.T) {
 	}{
 		{NormalizeNone, []float32{2, 0, -2}, []float32{2, 0, -2}, true},
 		{NormalizeRowL1, []float32{1, 0, 3}, []float32{0.25, 0, 0.75}, true},
-		{NormalizeRowL1, []float32{0.5, 0, 0.25}, []float32{0.5, 0, 0.25}, true}, // the sum counts as 1
+		{NormalizeRowL1, []float32{0.5, 0, 0.25}, []float32{0.5, 0, 0.25}, true}, // sums below 1 count as 1
 		{NormalizeRowL1, []float32{0, 0, 0}, []float32{0, 0, 0}, true},
 		{NormalizeRowL2, []float32{-3, 0, 3}, []float32{-half, 0, half}, true},
 		{NormalizeRowL2, []float32{0, 0, 0}, []float32{0, 0, 0}, true},
@@ -45,7 +47,7 @@ func TestNormalizer(t *testing.T) {
 		if c.keepsSparse {
 			want = sparse(want)
 		}
-		// The storage of the call before is used again, whatever it held.
+		// The memory of the call before is used again.
 		storage := Vector{Dense: []float32{7, 7, 7}, Index: []uint32{9, 9}, Value: []float32{7, 7}}
 		got = n.Apply(storage, sparse(x))
 		if d := cmp.Diff(want.Dense, got.Dense); d != "" || !slices.Equal(got.Index, want.Index) || !slices.Equal(got.Value, want.Value) {
@@ -54,6 +56,8 @@ func TestNormalizer(t *testing.T) {
 	}
 }
 
+// TestNormalizerSparseAndDenseSameBits: normalising a vector in sparse and in dense form
+// gives the same bits.
 func TestNormalizerSparseAndDenseSameBits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	for _, kind := range []Normalization{NormalizeRowL1, NormalizeRowL2} {
@@ -68,6 +72,8 @@ func TestNormalizerSparseAndDenseSameBits(t *testing.T) {
 	}
 }
 
+// TestNormalizerRefuses: training features and parameters with which no vector can be
+// normalised are errors.
 func TestNormalizerRefuses(t *testing.T) {
 	for _, c := range []struct {
 		kind Normalization

@@ -8,14 +8,14 @@ import (
 )
 
 // survivors is what remains of a graph after removals: the features of the nodes that are
-// there, and the edges between them in the order in which they came.
+// there, and the edges between them in the order in which they were added.
 type survivors struct {
 	x     []Vector
 	there []bool
 	edges [][2]int32
 }
 
-// remove takes nodes out, and returns how many edges went.
+// remove removes nodes, and returns the number of edges removed with them.
 func (c *survivors) remove(nodes []int32) (edges int) {
 	for _, v := range nodes {
 		c.there[v] = false
@@ -25,6 +25,7 @@ func (c *survivors) remove(nodes []int32) (edges int) {
 	return before - len(c.edges)
 }
 
+// link adds an edge, and reports whether it is new and not a loop.
 func (c *survivors) link(u, v int32) bool {
 	if u == v || slices.ContainsFunc(c.edges, func(e [2]int32) bool { return e == [2]int32{u, v} || e == [2]int32{v, u} }) {
 		return false
@@ -60,8 +61,8 @@ func (c *survivors) someOf(rng *rand.Rand, there bool, most int) (nodes []int32)
 	return nodes
 }
 
-// live has nodes come, leave and come again at the numbers of others, and calls
-// check after each round.
+// live lets nodes arrive, leave and return under numbers of removed nodes, and calls check
+// after each round.
 func (c *survivors) live(rng *rand.Rand, g *Graph, rounds int, check func()) {
 	in, out := g.enc.In(), make([]float32, g.enc.Out())
 	form := func() Vector {
@@ -86,7 +87,7 @@ func (c *survivors) live(rng *rand.Rand, g *Graph, rounds int, check func()) {
 		for _, v := range append(back, int32(len(c.x)-1), int32(len(c.x)-len(arrivals))) {
 			near := c.someOf(rng, true, 6)
 			if c.there[0] {
-				near = append(near, 0) // a hub, at times
+				near = append(near, 0) // a hub
 			}
 			added := 0
 			for _, u := range near {
@@ -104,11 +105,11 @@ func (c *survivors) live(rng *rand.Rand, g *Graph, rounds int, check func()) {
 			}
 			c.x[some[0]] = form()
 			g.Replace(some[0], c.x[some[0]])
-			g.Embed(some[1:2], out) // brings some sums up to date in between
+			g.Embed(some[1:2], out) // updates some of the sums in between
 		}
 		gone := c.someOf(rng, true, rng.IntN(6))
 		if len(gone) > 0 && rng.IntN(3) == 0 {
-			gone = append(gone, gone[0]) // twice
+			gone = append(gone, gone[0]) // a duplicate
 		}
 		if got, want := g.Remove(gone), c.remove(gone); got != want {
 			panic(fmt.Sprintf("Remove took %d edges, want %d", got, want))
@@ -117,9 +118,9 @@ func (c *survivors) live(rng *rand.Rand, g *Graph, rounds int, check func()) {
 	}
 }
 
-// TestRemoveEqualsOracle: after random arrivals, departures and returns, the
-// embeddings are those of Encode on the remaining graph, up to rounding, and have
-// the bits of a graph that never had any other nodes.
+// TestRemoveEqualsOracle: after random arrivals, departures and returns, embeddings equal
+// those of Encode on the remaining graph, and have the bits of a graph that never had the
+// removed nodes. Forgetting a node exactly relies on this.
 func TestRemoveEqualsOracle(t *testing.T) {
 	for name, options := range map[string][]Option{"float32": nil, "bfloat16": {BFloat16()}, "workers": {Workers(3)}} {
 		for _, kind := range kinds {
@@ -143,11 +144,11 @@ func TestRemoveEqualsOracle(t *testing.T) {
 									fresh.Link(e[0], e[1])
 								}
 								if !slices.Equal(bitsOf(got), embedAll(fresh)) {
-									t.Fatal("other bits than a graph that never had the nodes that left")
+									t.Fatal("embeddings have other bits than in a graph that never had the removed nodes")
 								}
 								want := h.encode(enc)
 								if d := furthest(got, want); name != "bfloat16" && d > tolerance && d > 4*furthest(h.encodeReversed(enc), want) {
-									t.Fatalf("off by %g from the oracle", d)
+									t.Fatalf("relative error %g against Encode on the remaining graph", d)
 								}
 							})
 						}
@@ -158,8 +159,8 @@ func TestRemoveEqualsOracle(t *testing.T) {
 	}
 }
 
-// TestRemoveKeepsNothing: the number of a removed node is a node without
-// features or edges, and the memory of lists is reused.
+// TestRemoveKeepsNothing: a removed node has neither features nor edges, and the memory of
+// its list is reused.
 func TestRemoveKeepsNothing(t *testing.T) {
 	ofEachKind(t, func(t *testing.T, random func(*rand.Rand, ...int) Encoder) {
 		rng := rand.New(rand.NewPCG(5, 32))
@@ -190,7 +191,7 @@ func TestRemoveKeepsNothing(t *testing.T) {
 	})
 }
 
-// TestRemoveShortensBlocks: a hub that lost its neighbours returns their memory.
+// TestRemoveShortensBlocks: the list of a hub that lost its neighbours returns its memory.
 func TestRemoveShortensBlocks(t *testing.T) {
 	g := NewGraph(randomSAGE(rand.New(rand.NewPCG(1, 1)), 2, 3, 2))
 	const n = 1000
@@ -200,7 +201,7 @@ func TestRemoveShortensBlocks(t *testing.T) {
 	}
 	g.Remove(upTo(n)[5:])
 	if hub := g.node(0).adj; hub.Len() != 4 || hub.Cap() != 4 || !slices.Equal(g.Neighbours(0), []int32{1, 2, 3, 4}) {
-		t.Errorf("the hub's list %v has room for %d", g.Neighbours(0), hub.Cap())
+		t.Errorf("the hub's list %v has a capacity of %d, want a small one", g.Neighbours(0), hub.Cap())
 	}
 }
 

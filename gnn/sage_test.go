@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// TestSAGEByHand follows the formula: node 0 has the neighbours 1, twice, and
-// itself; node 1 has none.
+// TestSAGEByHand compares two layers with their formula: node 0 has the neighbours 1,
+// twice, and itself; node 1 has none.
 func TestSAGEByHand(t *testing.T) {
 	enc, err := NewSAGE(1, ReLU,
 		SAGELayer{Neigh: []float32{1, -1}, Bias: []float32{0.5, 0}, Self: []float32{2, 1}},

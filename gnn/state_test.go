@@ -13,7 +13,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/snapshot"
 )
 
-// bytesIn reads some of a stream's bytes, -1 for all that are left.
+// bytesIn reads n bytes of a stream, or all that are left if n is negative.
 func bytesIn(t testing.TB, s io.Reader, n int) []byte {
 	t.Helper()
 	if n < 0 {
@@ -31,6 +31,7 @@ func bytesIn(t testing.TB, s io.Reader, n int) []byte {
 	return b[:n]
 }
 
+// streamOf returns the stream of a file with the given tensors.
 func streamOf(t testing.TB, parts []safetensors.Part) *safetensors.Stream {
 	t.Helper()
 	s, err := safetensors.NewStream(nil, parts)
@@ -40,6 +41,7 @@ func streamOf(t testing.TB, parts []safetensors.Part) *safetensors.Stream {
 	return s
 }
 
+// restore returns the graph restored from a file.
 func restore(b []byte, enc Encoder, options ...Option) (*Graph, error) {
 	file, err := safetensors.NewReader(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
@@ -50,7 +52,7 @@ func restore(b []byte, enc Encoder, options ...Option) (*Graph, error) {
 	return g, s.Finish()
 }
 
-// change makes one of the calls that a stream makes, at random.
+// change makes a random change of a graph, or embeds nodes.
 func change(rng *rand.Rand, g *Graph) {
 	n := g.Len()
 	if n == 0 || rng.IntN(4) == 0 {
@@ -89,8 +91,8 @@ func change(rng *rand.Rand, g *Graph) {
 	}
 }
 
-// TestState: a graph is saved while it changes. The restored graph is saved as the
-// same bytes, and after the same changes both graphs have the same embeddings.
+// TestState: a graph is saved while it changes. The restored graph is saved as the same
+// bytes, and after the same changes both graphs have the same bits.
 func TestState(t *testing.T) {
 	for name, options := range map[string][]Option{"float32": nil, "bfloat16": {BFloat16()}} {
 		ofEachKind(t, func(t *testing.T, random func(*rand.Rand, ...int) Encoder) {
@@ -130,7 +132,7 @@ func TestState(t *testing.T) {
 							change(after, restored)
 						}
 						if !slices.Equal(embedAll(restored), embedAll(g)) {
-							t.Fatal("the embeddings differ")
+							t.Fatal("embeddings of the saved and the restored graph differ")
 						}
 					}
 				})

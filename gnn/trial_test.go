@@ -9,9 +9,9 @@ import (
 	"github.com/gvbll/gvbll/gnn/snapshot"
 )
 
-// TestTrialsAreTrue: EmbedArrival gives the bits, and EmbedWithout up to rounding the
-// numbers, that the actual change gives.
-func TestTrialsAreTrue(t *testing.T) {
+// TestTrialsEqualChanges: EmbedArrival and EmbedWithout give the embedding of the graph
+// after the change, and do not change the graph.
+func TestTrialsEqualChanges(t *testing.T) {
 	for _, kind := range kinds {
 		for _, width := range [][]int{{6, 5}, {6, 8, 4}, {3, 4, 5, 2}} {
 			t.Run(fmt.Sprint(kind, width), func(t *testing.T) {
@@ -27,7 +27,7 @@ func TestTrialsAreTrue(t *testing.T) {
 					got := make([]float32, enc.Out())
 					g.EmbedArrival(x, neighbours, got)
 					if g.Len() != n || g.Edges() != len(h.edges) {
-						t.Fatalf("%d nodes and %d edges after a trial, %d and %d before", g.Len(), g.Edges(), n, len(h.edges))
+						t.Fatalf("%d nodes and %d edges after a trial, want %d and %d as before", g.Len(), g.Edges(), n, len(h.edges))
 					}
 					after := history{x: append(slices.Clone(h.x), x), has: map[[2]int32]bool{}, edges: slices.Clone(h.edges)}
 					for _, u := range neighbours {
@@ -49,6 +49,7 @@ func TestTrialsAreTrue(t *testing.T) {
 	}
 }
 
+// wantNear fails unless embeddings are equal up to rounding.
 func wantNear(t *testing.T, got, want []float32) {
 	t.Helper()
 	for i := range want {
@@ -60,7 +61,7 @@ func wantNear(t *testing.T, got, want []float32) {
 
 func abs(x float32) float32 { return max(x, -x) }
 
-// TestTrialsLeaveNothing: trials between the changes of a graph do not change its
+// TestTrialsLeaveNothing: trials between changes of a graph do not change its neighbours or
 // bits, also while it is frozen and with bfloat16.
 func TestTrialsLeaveNothing(t *testing.T) {
 	for _, kind := range kinds {
@@ -68,7 +69,7 @@ func TestTrialsLeaveNothing(t *testing.T) {
 			t.Run(fmt.Sprint(kind, len(options)), func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(3, 4))
 				enc := randomEncoder(rng, kind, ReLU, 5, 6, 4)
-				asked, plain := NewGraph(enc, options...), NewGraph(enc, options...)
+				tried, plain := NewGraph(enc, options...), NewGraph(enc, options...)
 				got, want := make([]float32, enc.Out()), make([]float32, enc.Out())
 				var frozen *snapshot.Schema
 				for step := range 300 {
@@ -80,7 +81,7 @@ func TestTrialsLeaveNothing(t *testing.T) {
 					switch {
 					case step%50 == 10:
 						frozen = snapshot.Saving()
-						asked.State(frozen)
+						tried.State(frozen)
 					case step%50 == 40:
 						frozen.Release()
 					}
@@ -89,27 +90,27 @@ func TestTrialsLeaveNothing(t *testing.T) {
 						for i := range others {
 							others[i] = int32(rng.IntN(step))
 						}
-						asked.EmbedArrival(randomVector(rng, enc.In(), 0.5), others, got)
+						tried.EmbedArrival(randomVector(rng, enc.In(), 0.5), others, got)
 						v := int32(rng.IntN(step))
-						if near := asked.Neighbours(v); len(near) > 0 {
-							asked.EmbedWithout(v, near[rng.IntN(len(near))], got)
+						if near := tried.Neighbours(v); len(near) > 0 {
+							tried.EmbedWithout(v, near[rng.IntN(len(near))], got)
 						}
 						again := int32(rng.IntN(step))
-						for _, g := range []*Graph{asked, plain} {
+						for _, g := range []*Graph{tried, plain} {
 							g.Replace(again, x)
 						}
 					}
-					for _, g := range []*Graph{asked, plain} {
+					for _, g := range []*Graph{tried, plain} {
 						v := g.Add([]Vector{x})
 						g.LinkAll(v, neighbours)
 					}
 					for v := range int32(step + 1) {
-						if !slices.Equal(asked.Neighbours(v), plain.Neighbours(v)) {
-							t.Fatalf("step %d: node %d has neighbours %v, want %v", step, v, asked.Neighbours(v), plain.Neighbours(v))
+						if !slices.Equal(tried.Neighbours(v), plain.Neighbours(v)) {
+							t.Fatalf("step %d: node %d has neighbours %v, want %v", step, v, tried.Neighbours(v), plain.Neighbours(v))
 						}
 					}
 					v := int32(rng.IntN(step + 1))
-					asked.Embed([]int32{v}, got)
+					tried.Embed([]int32{v}, got)
 					plain.Embed([]int32{v}, want)
 					if !slices.Equal(got, want) {
 						t.Fatalf("step %d: node %d has embedding %v, want %v", step, v, got, want)
@@ -120,8 +121,8 @@ func TestTrialsLeaveNothing(t *testing.T) {
 	}
 }
 
-// TestNoEdgeToLeaveOut: EmbedWithout panics when there is no such edge.
-func TestNoEdgeToLeaveOut(t *testing.T) {
+// TestEmbedWithoutPanics: EmbedWithout panics if there is no such edge.
+func TestEmbedWithoutPanics(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	enc := randomEncoder(rng, KindSAGE, ReLU, 3, 2)
 	g := NewGraph(enc)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// randomVector returns features with about the given share of nonzero ones.
+// randomVector returns dense features, about the given share of them nonzero.
 func randomVector(rng *rand.Rand, dim int, share float64) Vector {
 	dense := make([]float32, dim)
 	for j := range dense {
@@ -29,6 +29,8 @@ func sparse(v Vector) Vector {
 	return s
 }
 
+// TestVectorValidate: features of a wrong dimension, with indices out of order or with
+// numbers that are not finite are errors.
 func TestVectorValidate(t *testing.T) {
 	inf := float32(math.Inf(-1))
 	for _, c := range []struct {

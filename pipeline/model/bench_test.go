@@ -1,7 +1,6 @@
 package model
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -29,7 +28,7 @@ func BenchmarkPhase1Cora(b *testing.B) {
 	data.Src, data.Dst = d.Subgraph(all)
 	for _, embedding := range []int{16, 32} {
 		b.Run(fmt.Sprintf("d_e=%d", embedding), func(b *testing.B) {
-			if _, err := Train(context.Background(), data, Config{Embedding: embedding, Epochs: b.N}, nil); err != nil {
+			if _, err := Train(b.Context(), data, Config{Embedding: embedding, Epochs: b.N}, nil); err != nil {
 				b.Fatal(err)
 			}
 		})

@@ -35,6 +35,7 @@ func small(t testing.TB, kind gnn.Kind) *safetensors.File {
 	return f
 }
 
+// encoded returns the bytes of a file.
 func encoded(t testing.TB, f *safetensors.File) []byte {
 	t.Helper()
 	b, err := f.Encode()
@@ -44,12 +45,13 @@ func encoded(t testing.TB, f *safetensors.File) []byte {
 	return b
 }
 
-// perByte bounds the memory per byte of a file: a class of three bytes has a string header,
-// in a slice that grows by copying.
+// perByte bounds the bytes of memory for each byte of a file. The worst are classes of
+// three bytes: each has a string header, in a slice that grows by copying.
 const perByte = 128
 
-// opens checks that opening a file bounds memory in proportion, and that a model it gives
-// is saved unchanged and serves.
+// opens fails unless opening a file allocates in proportion to its size and gives a short
+// error of one line, or else a model that serves and is the same after it is saved and
+// opened again.
 func opens(t *testing.T, path string, b []byte) {
 	t.Helper()
 	if err := os.WriteFile(path, b, 0o600); err != nil {
@@ -60,18 +62,18 @@ func opens(t *testing.T, path string, b []byte) {
 	m, err := model.Open(path)
 	runtime.ReadMemStats(&after)
 	if got := after.TotalAlloc - before.TotalAlloc; got > uint64(perByte*len(b)+64<<10) {
-		t.Fatalf("%d bytes of memory for a file of %d (%v)", got, len(b), err)
+		t.Fatalf("%d bytes allocated for a file of %d, want at most %d (%v)", got, len(b), perByte*len(b)+64<<10, err)
 	}
 	if err != nil {
 		if strings.Contains(err.Error(), "\n") || len(err.Error()) > 2000 {
-			t.Fatalf("error %.3000q", err)
+			t.Fatalf("error %.3000q, want one line of at most 2000 bytes", err)
 		}
 		return
 	}
 	seen := make(map[string]bool)
 	for _, c := range m.Classes {
 		if c == "" || len(c) > 1024 || seen[c] {
-			t.Fatalf("classes %q", m.Classes)
+			t.Fatalf("classes %q, want distinct names of 1 to 1024 bytes", m.Classes)
 		}
 		seen[c] = true
 	}
@@ -80,19 +82,19 @@ func opens(t *testing.T, path string, b []byte) {
 	}
 	again, err := model.Open(path)
 	if err != nil {
-		t.Fatalf("opened, saved, and then: %v", err)
+		t.Fatalf("opening the model that was opened and saved: %v", err)
 	}
 	if m.ID != again.ID || !slices.Equal(m.Classes, again.Classes) {
-		t.Fatalf("%+v\n%+v", m, again)
+		t.Fatalf("model after saving and opening %+v, want %+v", again, m)
 	}
 	serves(t, m)
 }
 
-// serves checks that a model's probabilities are valid for any features.
+// serves fails unless a model gives valid predictions for any features.
 func serves(t *testing.T, m *model.Model) {
 	t.Helper()
 	if m.Encoder.In() > 1<<10 {
-		return // its file has that many weights; what follows says nothing more
+		return // a wide encoder takes long, and shows nothing more
 	}
 	e, err := pipeline.New(m, pipeline.Config{})
 	if err != nil {
@@ -115,13 +117,13 @@ func serves(t *testing.T, m *model.Model) {
 				sum += float64(q)
 			}
 			if !(math.Abs(sum-1) < 1e-3) || !(p.Epistemic >= 0) || !(p.Total <= math.MaxFloat32) {
-				t.Fatalf("window %d: %+v", number, p)
+				t.Fatalf("window %d: prediction %+v, want probabilities that sum to 1 and finite uncertainties", number, p)
 			}
 		}
 	}
 }
 
-// FuzzOpen reads files as they are.
+// FuzzOpen opens any bytes as a model file.
 func FuzzOpen(f *testing.F) {
 	for _, kind := range []gnn.Kind{gnn.KindSAGE, gnn.KindGCN, gnn.KindGAT, gnn.KindGIN} {
 		f.Add(encoded(f, small(f, kind)))
@@ -142,8 +144,8 @@ func FuzzOpen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) { opens(t, path, b) })
 }
 
-// FuzzParts replaces the metadata or a tensor of a valid model, since a change of one byte
-// hardly ever agrees with the header.
+// FuzzParts opens valid models with other metadata or another tensor: few of the changes
+// that FuzzOpen makes get past the header.
 func FuzzParts(f *testing.F) {
 	kinds := []gnn.Kind{gnn.KindSAGE, gnn.KindGCN, gnn.KindGAT, gnn.KindGIN}
 	sound := make([][]byte, len(kinds))
@@ -171,7 +173,7 @@ func FuzzParts(f *testing.F) {
 				shape = shape[:1]
 			}
 			if old, ok := file.Tensors[name]; ok && rows == 1 && columns == 1 {
-				shape = old.Shape // as it must be, of other numbers
+				shape = old.Shape // the right shape, with other numbers
 			}
 			n := size
 			for _, d := range shape {
@@ -182,7 +184,7 @@ func FuzzParts(f *testing.F) {
 		}
 		b, err := file.Encode()
 		if err != nil {
-			return // a name that no file can have
+			return // the name is not valid in a file
 		}
 		opens(t, path, b)
 	})

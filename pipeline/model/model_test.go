@@ -38,6 +38,8 @@ func blobs(sparse bool) model.Data {
 	return d
 }
 
+// TestTrainSaveOpen: a model is the same after it is saved and opened, and a function of
+// data, configuration and seed.
 func TestTrainSaveOpen(t *testing.T) {
 	for name, sparse := range map[string]bool{"dense": false, "sparse": true} {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +50,7 @@ func TestTrainSaveOpen(t *testing.T) {
 				t.Fatal(err)
 			}
 			if epochs != 60 || m.Training.Accuracy < .9 {
-				t.Errorf("%d epochs, accuracy %v", epochs, m.Training.Accuracy)
+				t.Errorf("%d epochs with accuracy %v, want 60 and at least .9", epochs, m.Training.Accuracy)
 			}
 			path := filepath.Join(t.TempDir(), "m.safetensors")
 			if err := m.Save(path); err != nil {
@@ -59,7 +61,7 @@ func TestTrainSaveOpen(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !reflect.DeepEqual(got, m) {
-				t.Errorf("the opened model differs from the saved one:\n%+v\n%+v", got, m)
+				t.Errorf("opened model %+v\nwant the saved %+v", got, m)
 			}
 			again, err := model.Train(t.Context(), blobs(sparse), cfg, nil)
 			if err != nil || again.ID != m.ID {
@@ -73,6 +75,7 @@ func TestTrainSaveOpen(t *testing.T) {
 	}
 }
 
+// TestTrainStops: training ends with an error when its context is cancelled.
 func TestTrainStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	if _, err := model.Train(ctx, blobs(false), model.Config{Epochs: 1 << 30}, func(p train.Progress) {
@@ -80,11 +83,12 @@ func TestTrainStops(t *testing.T) {
 			cancel()
 		}
 	}); err == nil {
-		t.Error("a training that was cancelled ends without an error")
+		t.Error("Train succeeded though its context was cancelled")
 	}
 }
 
-// TestOpenRefuses: the error for an invalid file is one line that names the invalid part.
+// TestOpenRefuses: the error for an invalid file is one line that names the file and the
+// invalid part.
 func TestOpenRefuses(t *testing.T) {
 	m, err := model.Train(t.Context(), blobs(false), model.Config{Hidden: []int{8}, Embedding: 4, Epochs: 2}, nil)
 	if err != nil {
@@ -146,7 +150,7 @@ func TestOpenRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := model.Open(bad); err == nil {
-			t.Errorf("a model cut to %d bytes is opened", n)
+			t.Errorf("a model cut to %d bytes: Open succeeded, want an error", n)
 		}
 	}
 }

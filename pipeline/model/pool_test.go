@@ -21,7 +21,8 @@ func withPool(t testing.TB, sparse bool) *model.Model {
 	return m
 }
 
-// TestPoolInFile: a trained pool is saved and read back unchanged.
+// TestPoolInFile: a trained pool is the same after its model is saved and opened. The error
+// for a model without a pool says what to do.
 func TestPoolInFile(t *testing.T) {
 	for _, sparse := range []bool{true, false} {
 		m := withPool(t, sparse)
@@ -31,7 +32,7 @@ func TestPoolInFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		if slices.Equal(fresh.AppendState(nil), m.PoolState) {
-			t.Error("the pool has learned nothing from the training nodes")
+			t.Error("the state of the pool is that before training")
 		}
 		path := filepath.Join(t.TempDir(), "m.safetensors")
 		if err := m.Save(path); err != nil {
@@ -42,7 +43,7 @@ func TestPoolInFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		if again.ID != m.ID || !slices.Equal(again.PoolState, m.PoolState) || len(again.Pool.Heads) != len(spec.Heads) {
-			t.Errorf("sparse %t: model %s with %d heads, saved %s with %d", sparse, again.ID, len(again.Pool.Heads), m.ID, len(spec.Heads))
+			t.Errorf("sparse %t: opened model %s with %d heads, want %s with %d and the same state", sparse, again.ID, len(again.Pool.Heads), m.ID, len(spec.Heads))
 		}
 		if _, err := again.NewPool(); err != nil {
 			t.Error(err)
@@ -50,12 +51,12 @@ func TestPoolInFile(t *testing.T) {
 		plain := *m
 		plain.Pool, plain.PoolState = nil, nil
 		if _, err := plain.NewPool(); err == nil || !strings.Contains(err.Error(), "--head paper") {
-			t.Errorf("without a pool: %v", err)
+			t.Errorf("NewPool without a pool: got %v, want an error with --head paper", err)
 		}
 	}
 }
 
-// TestPoolDamaged: opening fails if the pool does not fit its model.
+// TestPoolDamaged: a model whose pool does not fit it cannot be opened.
 func TestPoolDamaged(t *testing.T) {
 	m := withPool(t, true)
 	path := filepath.Join(t.TempDir(), "m.safetensors")
@@ -88,15 +89,15 @@ func TestPoolDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := model.Open(path); err == nil {
-			t.Errorf("%s: opened", name)
+			t.Errorf("%s: Open succeeded, want an error", name)
 		} else {
 			t.Log(err)
 		}
 	}
 }
 
-// TestPoolProblemsInOneLine: a pool with problems in every head and a name without end is
-// refused with one line that can be read.
+// TestPoolProblemsInOneLine: the error for a pool with problems in every head and a huge
+// name is one short line.
 func TestPoolProblemsInOneLine(t *testing.T) {
 	m := withPool(t, true)
 	for i := range m.Pool.Heads {
@@ -109,6 +110,6 @@ func TestPoolProblemsInOneLine(t *testing.T) {
 	}
 	_, err := model.Open(path)
 	if err == nil || strings.Contains(err.Error(), "\n") || len(err.Error()) > 1000 || !strings.Contains(err.Error(), "head") {
-		t.Errorf("error %.2000v", err)
+		t.Errorf("error %.2000v, want one line about a head of at most 1000 bytes", err)
 	}
 }

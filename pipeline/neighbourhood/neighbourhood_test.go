@@ -23,13 +23,13 @@ const (
 	classes = 3
 )
 
-// graph is a plain graph, with neighbours in the order in which edges came.
+// graph is a plain graph. Neighbours are in the order in which edges were added.
 type graph struct{ near [][]int32 }
 
 func (g *graph) Degree(v int32) int         { return len(g.near[v]) }
 func (g *graph) Neighbours(v int32) []int32 { return g.near[v] }
 
-// world is a graph that changes at random, and the Features that follows it.
+// world is a graph that changes at random, and the Features that follow it.
 type world struct {
 	rng    *rand.Rand
 	g      *graph
@@ -40,6 +40,7 @@ type world struct {
 	spec   pool.Config
 }
 
+// newWorld returns an empty graph for sparse or dense features.
 func newWorld(seed uint64, sparse bool) *world {
 	density := 1.0
 	if sparse {
@@ -50,11 +51,13 @@ func newWorld(seed uint64, sparse bool) *world {
 	return w
 }
 
+// fresh returns empty Features of the graph.
 func (w *world) fresh() *neighbourhood.Features {
 	return neighbourhood.New(w.g, w.spec, pool.Shape{Classes: classes, Features: dim, Embedding: 2})
 }
 
-// vector returns a random vector, sparse or dense, whatever the Features stores.
+// vector returns a random vector in sparse or dense form, whichever form the Features
+// store.
 func (w *world) vector() gnn.Vector {
 	share := 1.0
 	if w.sparse {
@@ -78,7 +81,7 @@ func (w *world) vector() gnn.Vector {
 func (w *world) step() {
 	n := int32(len(w.x))
 	switch k := w.rng.IntN(12); {
-	case n < 2 || k < 4: // a node, with edges to some of which one is popular
+	case n < 2 || k < 4: // a new node, with edges
 		w.g.near, w.x, w.label = append(w.g.near, nil), append(w.x, w.vector()), append(w.label, neighbourhood.None)
 		w.s.SetFeatures(n, w.x[n])
 		w.link(n, w.rng.IntN(6))
@@ -99,6 +102,8 @@ func (w *world) step() {
 	}
 }
 
+// link adds at most the given number of edges to v, a third of them to node 0, which
+// becomes a hub.
 func (w *world) link(v int32, edges int) {
 	before := len(w.g.near[v])
 	for range edges {
@@ -113,6 +118,7 @@ func (w *world) link(v int32, edges int) {
 	w.s.AddEdges(v, w.g.near[v][before:])
 }
 
+// remove removes nodes with their edges and labels, and some of their features.
 func (w *world) remove(nodes []int32) {
 	w.s.Remove(nodes)
 	for _, v := range nodes {
@@ -127,6 +133,7 @@ func (w *world) remove(nodes []int32) {
 	}
 }
 
+// features returns the features of v in dense form.
 func (w *world) features(v int32) []float64 {
 	x := make([]float64, dim)
 	for j, value := range w.x[v].Dense {
@@ -138,13 +145,14 @@ func (w *world) features(v int32) []float64 {
 	return x
 }
 
-// row returns the expected row of a node with the given neighbours, computed from the whole
-// graph.
+// row is what Features compute of a node, in dense form.
 type row struct {
 	X, S, Labelled, Second []float64
 	Degree                 int
 }
 
+// want returns the row of a node with the given neighbours, features and label, computed
+// from the whole graph. more is added to the degree of each neighbour.
 func (w *world) want(near []int32, x []float64, label int32, more int) row {
 	r := row{X: x, S: make([]float64, dim), Labelled: make([]float64, classes), Second: make([]float64, classes), Degree: len(near)}
 	for _, u := range near {
@@ -174,8 +182,8 @@ func (w *world) want(near []int32, x []float64, label int32, more int) row {
 	return r
 }
 
-// only returns the last row of rows.
-func only(rows *pool.Rows) row {
+// last returns the last row of rows.
+func last(rows *pool.Rows) row {
 	r := row{X: numbers(&rows.X), S: numbers(&rows.S), Degree: int(rows.Degree[rows.N-1])}
 	for _, n := range rows.Labelled[(rows.N-1)*classes:] {
 		r.Labelled = append(r.Labelled, float64(n))
@@ -186,7 +194,7 @@ func only(rows *pool.Rows) row {
 	return r
 }
 
-// numbers returns the last row of features.
+// numbers returns the last row of features, in dense form.
 func numbers(f *pool.Features) []float64 {
 	x := make([]float64, dim)
 	if f.Start == nil {
@@ -195,22 +203,23 @@ func numbers(f *pool.Features) []float64 {
 		}
 		return x
 	}
-	last := int32(-1)
+	before := int32(-1)
 	for k := f.Start[len(f.Start)-2]; k < f.Start[len(f.Start)-1]; k++ {
-		if f.Index[k] <= last {
+		if f.Index[k] <= before {
 			panic("indices do not ascend")
 		}
-		last = f.Index[k]
-		x[last] = float64(f.Value[k])
+		before = f.Index[k]
+		x[before] = float64(f.Value[k])
 	}
 	return x
 }
 
-// near compares with a tolerance for sums of float32.
+// near compares numbers with a tolerance for sums of float32.
 var near = cmp.Comparer(func(x, y float64) bool { return math.Abs(x-y) <= 2e-5*(1+math.Abs(x)) })
 
-// TestOracle: after changed features, repeated and late edges, labels and departures, rows
-// equal those computed from the whole graph, also without an edge or for a new node.
+// TestOracle: after new and changed features, late and repeated edges, labels and
+// departures, the row of a node is that computed from the whole graph. So are the row
+// without one of its edges and that of a node that has not arrived.
 func TestOracle(t *testing.T) {
 	for _, sparse := range []bool{true, false} {
 		for seed := range uint64(2) {
@@ -227,36 +236,36 @@ func TestOracle(t *testing.T) {
 				}
 				w.s.Reset(&rows)
 				w.s.Append(&rows, v)
-				if diff := cmp.Diff(w.want(w.g.near[v], w.features(v), w.label[v], 0), only(&rows), near); diff != "" {
-					t.Fatalf("sparse %t, seed %d, step %d, node %d of degree %d:\n%s", sparse, seed, i, v, w.g.Degree(v), diff)
+				if diff := cmp.Diff(w.want(w.g.near[v], w.features(v), w.label[v], 0), last(&rows), near); diff != "" {
+					t.Fatalf("sparse %t, seed %d, step %d, node %d of degree %d (-want +got)\n%s", sparse, seed, i, v, w.g.Degree(v), diff)
 				}
 				if d := w.g.Degree(v); d > 0 {
 					u := w.g.near[v][w.rng.IntN(d)]
 					others := slices.DeleteFunc(slices.Clone(w.g.near[v]), func(x int32) bool { return x == u })
 					want := w.want(others, w.features(v), w.label[v], 0)
 					w.s.AppendWithout(&rows, v, u)
-					if diff := cmp.Diff(want, only(&rows), near); diff != "" {
-						t.Fatalf("node %d without %d:\n%s", v, u, diff)
+					if diff := cmp.Diff(want, last(&rows), near); diff != "" {
+						t.Fatalf("node %d without its edge to %d (-want +got)\n%s", v, u, diff)
 					}
 				}
 				w.x = append(w.x, w.vector())
 				n := int32(len(w.x) - 1)
 				want := w.want(w.g.near[v], w.features(n), neighbourhood.None, 1)
 				w.s.AppendArrival(&rows, w.x[n], w.g.near[v])
-				if diff := cmp.Diff(want, only(&rows), near); diff != "" {
-					t.Fatalf("an arrival:\n%s", diff)
+				if diff := cmp.Diff(want, last(&rows), near); diff != "" {
+					t.Fatalf("a node that would arrive (-want +got)\n%s", diff)
 				}
 				w.x = w.x[:n]
 			}
 			if w.g.Degree(0) < 40 {
-				t.Errorf("node 0 has %d neighbours: the test has no hub", w.g.Degree(0))
+				t.Errorf("node 0 has %d neighbours, want at least 40 for a hub", w.g.Degree(0))
 			}
 		}
 	}
 }
 
-// TestState: the restored state has the bits that were saved, although the graph changed
-// while the snapshot was read.
+// TestState: the restored rows are those of the moment when saving began, although features
+// changed while the state was read. A state for another number of nodes is an error.
 func TestState(t *testing.T) {
 	for _, sparse := range []bool{true, false} {
 		w := newWorld(4, sparse)
@@ -305,7 +314,7 @@ func TestState(t *testing.T) {
 		}
 		w.label = labels
 		if diff := cmp.Diff(want, allRows(w)); diff != "" {
-			t.Errorf("sparse %t:\n%s", sparse, diff)
+			t.Errorf("sparse %t: restored rows (-want +got)\n%s", sparse, diff)
 		}
 		file, err = safetensors.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len()))
 		if err != nil {
@@ -314,11 +323,12 @@ func TestState(t *testing.T) {
 		restoring = snapshot.Restoring(file)
 		w.fresh().State(restoring, len(labels)-1)
 		if err := restoring.Finish(); !errors.Is(err, safetensors.ErrDamaged) {
-			t.Errorf("a node less: %v", err)
+			t.Errorf("restoring for one node less: got %v, want ErrDamaged", err)
 		}
 	}
 }
 
+// allRows returns the rows of all nodes.
 func allRows(w *world) *pool.Rows {
 	rows := &pool.Rows{}
 	w.s.Reset(rows)
@@ -328,8 +338,8 @@ func allRows(w *world) *pool.Rows {
 	return rows
 }
 
-// TestFillBatch: the batch's edges each once, and at most four neighbours of a node
-// that were labelled before.
+// TestFillBatch: a batch has each edge between its nodes once, and for each node at most
+// four neighbours that were labelled before, to refresh.
 func TestFillBatch(t *testing.T) {
 	w := newWorld(5, true)
 	for range 1000 {
@@ -371,6 +381,6 @@ func TestFillBatch(t *testing.T) {
 		t.Errorf("%d rows to refresh with %d labels, want %d", b.Refresh.N, len(b.RefreshLabels), len(again))
 	}
 	if w.s.FillBatch(&b, batch, false); b.Refresh.N != 0 || len(b.Pairs) != pairs {
-		t.Errorf("%d rows to refresh, want none", b.Refresh.N)
+		t.Errorf("%d rows to refresh and %d pairs without refreshing, want 0 and %d", b.Refresh.N, len(b.Pairs), pairs)
 	}
 }
