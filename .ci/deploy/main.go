@@ -112,7 +112,7 @@ func checkRefused(c *chart.Chart) error {
 	return errors.Join(errs...)
 }
 
-// render returns the manifests by template and number in it.
+// render returns the manifests, by the names of their template and of their place in it.
 func render(c *chart.Chart, values chartutil.Values) (map[string]string, error) {
 	release := chartutil.ReleaseOptions{Name: "papers", Namespace: "ml", IsInstall: true}
 	all, err := chartutil.ToRenderValues(c, values, release, chartutil.DefaultCapabilities)
@@ -146,7 +146,7 @@ func check(manifests map[string]string, flags []string) error {
 		if err := yaml.Unmarshal([]byte(manifests[name]), &kind); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		object, err := of(kind)
+		object, err := objectOf(kind)
 		if err == nil {
 			err = yaml.UnmarshalStrict([]byte(manifests[name]), object)
 		}
@@ -169,7 +169,7 @@ func check(manifests map[string]string, flags []string) error {
 		}
 	}
 	if len(workers) != 1 {
-		errs = append(errs, fmt.Errorf("%d sets of workers", len(workers)))
+		errs = append(errs, fmt.Errorf("%d stateful sets, want the one of the workers", len(workers)))
 	}
 	for _, s := range selectors {
 		for _, w := range workers {
@@ -186,8 +186,8 @@ func check(manifests map[string]string, flags []string) error {
 	return errors.Join(errs...)
 }
 
-// of returns an empty object of the type of a kind.
-func of(kind meta.TypeMeta) (any, error) {
+// objectOf returns an empty object of the type that a manifest names.
+func objectOf(kind meta.TypeMeta) (any, error) {
 	switch kind.APIVersion + " " + kind.Kind {
 	case "apps/v1 StatefulSet":
 		return new(apps.StatefulSet), nil
@@ -209,7 +209,8 @@ func of(kind meta.TypeMeta) (any, error) {
 	return nil, fmt.Errorf("no type for %s %s", kind.APIVersion, kind.Kind)
 }
 
-// checkPod looks for what the API's types allow, but a cluster or the program does not.
+// checkPod checks a pod for faults that the API's types allow: what a cluster refuses,
+// what is not safe, and settings that gvbll work does not have.
 func checkPod(p *core.PodSpec, claims []core.PersistentVolumeClaim, flags []string) error {
 	var errs []error
 	complain := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -244,7 +245,7 @@ func checkPod(p *core.PodSpec, claims []core.PersistentVolumeClaim, flags []stri
 			}
 			names[e.Name] = true
 			if strings.Contains(e.Value, "e+") {
-				complain("container %s sets %s to %s", c.Name, e.Name, e.Value)
+				complain("container %s sets %s to %s, a number that YAML has put in exponent form", c.Name, e.Name, e.Value)
 			}
 			flag, ours := strings.CutPrefix(e.Name, "GVBLL_")
 			if flag = strings.ToLower(strings.ReplaceAll(flag, "_", "-")); ours && !slices.Contains(flags, flag) {

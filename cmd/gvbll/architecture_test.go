@@ -15,9 +15,7 @@ import (
 func TestArchitecturePaths(t *testing.T) {
 	const root = "../../"
 	page, err := os.ReadFile(root + "ARCHITECTURE.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	quoted := regexp.MustCompile("`([a-z][a-z_]*(?:/[a-z_/]+)?(?:\\.go)?)`")
 	checked := 0
 	for row := range strings.Lines(string(page)) {

@@ -21,7 +21,7 @@ func TestAuditWithEverythingOn(t *testing.T) {
 	addr := startBroker(t, broker.Config{})
 	dir := t.TempDir()
 	on := []string{"--coverage", "0.9", "--sets", "aps/aci/slice", "--abstain", "outside=1,confidence=0.3", "--head", "paper", "--fallback", "1", "--walk", "0.01"}
-	sum := demo(t, small(append([]string{"--brokers", addr, "--dir", dir}, on...)...))
+	sum := demo(t, smallDemo(append([]string{"--brokers", addr, "--dir", dir}, on...)...))
 	model := filepath.Join(dir, "model.safetensors")
 	code, out, errs := command(t, "audit", "--brokers", addr, "--model", model)
 	if code != exitOK || !strings.Contains(out, sum.Chain) {
@@ -115,7 +115,7 @@ func TestLedgerOfFormat1(t *testing.T) {
 func TestAuditOfTheDemo(t *testing.T) {
 	addr := startBroker(t, broker.Config{})
 	dir := t.TempDir()
-	sum := demo(t, small("--brokers", addr, "--dir", dir))
+	sum := demo(t, smallDemo("--brokers", addr, "--dir", dir))
 	model := filepath.Join(dir, "model.safetensors")
 
 	code, out, errs := command(t, "audit", "--brokers", addr, "--model", model, "--json")

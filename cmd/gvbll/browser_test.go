@@ -98,7 +98,7 @@ func liveDemo(t *testing.T) string {
 			once.Do(func() { close(serving) })
 		}
 	})
-	args := slices.DeleteFunc(small("--keep"), func(arg string) bool { return arg == "--json" })
+	args := slices.DeleteFunc(smallDemo("--keep"), func(arg string) bool { return arg == "--json" })
 	go func() { ended <- run(ctx, args, &out, &out) }()
 	t.Cleanup(func() {
 		stop()

@@ -25,14 +25,10 @@ func TestCommandLineIsDocumented(t *testing.T) {
 	var out lines
 	want := commandLine(newParser(context.Background(), &c, streams{&out, &out}, func(int) {}))
 	if *update {
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(want), 0o644))
 	}
 	got, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if string(got) != want {
 		t.Errorf("%s is out of date: go test ./cmd/gvbll -run TestCommandLineIsDocumented -update", file)
 	}

@@ -14,9 +14,7 @@ func parsed(t *testing.T, file string, args ...string) (c cli, err error) {
 	t.Helper()
 	if file != "" {
 		path := filepath.Join(t.TempDir(), "gvbll.yaml")
-		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(file), 0o600))
 		args = append(args, "--config", path)
 	}
 	var out lines
@@ -31,9 +29,7 @@ func TestPrecedence(t *testing.T) {
 	file := "brokers: [\"file-1:1\", 'file-2:2']\nwindow: 11\nlinger: 1s\nlog-format: json\nwork:\n  window: 12\n  bfloat16: true\n"
 	work := []string{"work", "--model", "m"}
 	c, err := parsed(t, file, work...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if w := c.Work; !slices.Equal(w.Kafka.Brokers, []string{"file-1:1", "file-2:2"}) || w.Windows.Window != 12 || w.Windows.Linger.Seconds() != 1 || !w.BFloat16 || c.LogFormat != "json" || w.Workers != 1 {
 		t.Errorf("the flags of the file are read as %+v", w)
 	}

@@ -25,18 +25,14 @@ func TestDeadLetters(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, err := client.NewProducer(t.Context(), kafka.ProducerConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, r := range []event.Refusal{
 		{Reason: event.Undecodable, Detail: "no JSON", Origin: &event.Origin{
 			Topic: names.Nodes, Partition: 1, Offset: 7, Time: 1_700_000_000_000, Key: []byte("k"), Value: []byte("{"), Headers: []event.Header{{Key: "content-type", Value: []byte("application/json")}},
 		}},
 		{Reason: event.TooLarge, Detail: "long", Origin: &event.Origin{Topic: names.Labels, Value: make([]byte, wire.MaxDeadLetterValue+1)}},
 	} {
-		if err := p.Send(t.Context(), []kafka.Record{{Topic: names.DeadLetters, Value: wire.AppendDeadLetter(nil, &r)}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Send(t.Context(), []kafka.Record{{Topic: names.DeadLetters, Value: wire.AppendDeadLetter(nil, &r)}}))
 	}
 	deadLetters := func(args ...string) (code int, stdout, stderr string) {
 		t.Helper()
@@ -53,35 +49,25 @@ func TestDeadLetters(t *testing.T) {
 	}
 	d.Value = []byte(`{"id": 1, "features": [1]}`)
 	repaired, err := json.Marshal(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path := filepath.Join(t.TempDir(), "repaired")
-	if err := os.WriteFile(path, append(repaired, '\n'), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, append(repaired, '\n'), 0o644))
 	if code, out, errs := deadLetters("--resend", path); code != exitOK || out != "sent 1 records again\n" {
 		t.Fatalf("--resend: exit code %d: %s%s", code, out, errs)
 	}
 	var back []kafka.Record
-	if err := client.ReadAll(t.Context(), names.Nodes, func(r *kafka.Record) { back = append(back, *r) }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.ReadAll(t.Context(), names.Nodes, func(r *kafka.Record) { back = append(back, *r) }))
 	if len(back) != 1 || string(back[0].Key) != "k" || string(back[0].Value) != string(d.Value) || len(back[0].Headers) != 1 {
 		t.Errorf("the nodes topic has %+v, want the repaired record", back)
 	}
 
 	_, whole, _ := deadLetters("--json")
-	if err := os.WriteFile(path, []byte(whole), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(whole), 0o644))
 	if code, _, errs := deadLetters("--resend", path); code != exitFailed || !strings.Contains(errs, "line 2: the dead letter holds only a part") {
 		t.Errorf("--resend of a part: exit code %d, want %d: %s", code, exitFailed, errs)
 	}
 	// A record of another program in the topic does not hide the dead letters.
-	if err := p.Send(t.Context(), []kafka.Record{{Topic: names.DeadLetters, Value: []byte{0xdd, 0xff, 0xff, 0xff, 0xff}}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Send(t.Context(), []kafka.Record{{Topic: names.DeadLetters, Value: []byte{0xdd, 0xff, 0xff, 0xff, 0xff}}}))
 	if code, out, errs := deadLetters(); code != exitFailed || strings.Count(out, "\n") != 3 || !strings.Contains(errs, "not dead letters: 1, the first is gvbll.dead-letters partition 0 offset 2") {
 		t.Errorf("the list with a record that is no dead letter: exit code %d, want %d: %s%s", code, exitFailed, out, errs)
 	}

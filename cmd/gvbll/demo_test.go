@@ -23,8 +23,8 @@ import (
 	"github.com/gvbll/gvbll/topics/sender"
 )
 
-// small returns the arguments of a demo that ends within two seconds.
-func small(more ...string) []string {
+// smallDemo returns the arguments of a demo that ends within two seconds.
+func smallDemo(more ...string) []string {
 	return append([]string{"demo", "--data", smallGraph(), "--label-delay", "2", "--epochs", "30", "--json"}, more...)
 }
 
@@ -71,8 +71,8 @@ func kafkas() map[string]string {
 	return m
 }
 
-// on returns the flags for a demo on a broker of [kafkas].
-func on(addr string) []string {
+// brokerFlags returns the flags for a demo on a broker of [kafkas].
+func brokerFlags(addr string) []string {
 	if addr == "" {
 		return nil
 	}
@@ -86,7 +86,7 @@ func TestDemoEqualsTheEngine(t *testing.T) {
 	for name, addr := range kafkas() {
 		for _, delay := range []string{"0", "2"} {
 			t.Run(name+" delay "+delay, func(t *testing.T) {
-				got := demo(t, small(append(on(addr), "--label-delay", delay)...))
+				got := demo(t, smallDemo(append(brokerFlags(addr), "--label-delay", delay)...))
 				if got.Arrivals == 0 || got.Arrivals != got.Predictions || got.Arrivals != got.Labels || got.Steps != 12 {
 					t.Errorf("%d arrivals, %d predictions, %d labels, %d steps; want as many of each, and 12 steps", got.Arrivals, got.Predictions, got.Labels, got.Steps)
 				}
@@ -163,8 +163,8 @@ func TestDemoKilled(t *testing.T) {
 	}
 	for name, addr := range kafkas() {
 		t.Run(name, func(t *testing.T) {
-			want := demo(t, small())
-			args := small(append(on(addr), "--dir", t.TempDir(), "--rate", "500")...)
+			want := demo(t, smallDemo())
+			args := smallDemo(append(brokerFlags(addr), "--dir", t.TempDir(), "--rate", "500")...)
 			killed := 0
 			for attempt := range 20 {
 				// At this rate a step lasts 70 ms, long enough for the kill to come in time.
@@ -215,8 +215,8 @@ func child(t *testing.T, args []string, scores int) (out []byte, killed bool) {
 // other data or training flags it is refused, because the model there is another.
 func TestDemoOfAnotherDirectory(t *testing.T) {
 	dir := t.TempDir()
-	first := demo(t, small("--dir", dir))
-	if again := demo(t, small("--dir", dir)); again != first {
+	first := demo(t, smallDemo("--dir", dir))
+	if again := demo(t, smallDemo("--dir", dir)); again != first {
 		t.Errorf("the first demo gives %+v, the second %+v", first, again)
 	}
 	for _, other := range [][]string{
@@ -226,7 +226,7 @@ func TestDemoOfAnotherDirectory(t *testing.T) {
 		{"--data", generated(t, "--nodes", "1501", "--steps", "12")},
 		{"--data", generated(t, "--nodes", "1500", "--steps", "12", "--drift", "none")},
 	} {
-		if code, _, errs := command(t, small(append(other, "--dir", dir)...)...); code != exitFailed || !strings.Contains(errs, "use another --dir") {
+		if code, _, errs := command(t, smallDemo(append(other, "--dir", dir)...)...); code != exitFailed || !strings.Contains(errs, "use another --dir") {
 			t.Errorf("%v: exit code %d, want %d: %s", other, code, exitFailed, errs)
 		}
 	}
@@ -236,7 +236,7 @@ func TestDemoOfAnotherDirectory(t *testing.T) {
 // the same summary. With another model or other settings it is refused with one line
 // that says what differs.
 func TestDemoAgain(t *testing.T) {
-	args := small("--brokers", startBroker(t, broker.Config{}))
+	args := smallDemo("--brokers", startBroker(t, broker.Config{}))
 	first := demo(t, args)
 	if again := demo(t, args); again != first {
 		t.Errorf("the first demo gives %+v, the second %+v", first, again)

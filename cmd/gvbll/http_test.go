@@ -27,9 +27,7 @@ import (
 func webServer(t *testing.T, config string) *httpServer {
 	t.Helper()
 	h, err := listenHTTP("127.0.0.1:0", config, prometheus.NewRegistry(), emptyPage())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() { served <- h.serve(ctx) }()
@@ -52,23 +50,17 @@ func emptyPage() *page.Server {
 func ask(t *testing.T, c *http.Client, req *http.Request) (status int, body string) {
 	t.Helper()
 	res, err := c.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer res.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(res.Body, 1000))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return res.StatusCode, string(b)
 }
 
 func request(t *testing.T, method, url string) *http.Request {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return req
 }
 
@@ -120,18 +112,14 @@ func TestHTTPConfig(t *testing.T) {
 	// The bcrypt hash of the password "test".
 	config := fmt.Sprintf("tls_server_config:\n  cert_file: %s\n  key_file: %s\nbasic_auth_users:\n  prometheus: %s\n", cert, key,
 		"$2b$12$hNf2lSsxfm0.i4a.1kVpSOVyBCfIB51VRjgBUyv6kdnyTlgWj81Ay")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(config), 0o600))
 	h := webServer(t, file)
 	if !strings.HasPrefix(h.url(), "https://") {
 		t.Errorf("the URL is %s, want https", h.url())
 	}
 	pool := x509.NewCertPool()
 	pem, err := os.ReadFile(authority.File)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pool.AppendCertsFromPEM(pem)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
 	defer client.CloseIdleConnections()
@@ -169,9 +157,7 @@ func TestHTTPConfigThatIsWrong(t *testing.T) {
 		"basic_auth_users: {a: plain}":                             "hash",
 		"unknown: field":                                           "unknown",
 	} {
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(content), 0o600))
 		_, err := listenHTTP("127.0.0.1:0", file, prometheus.NewRegistry(), http.NotFoundHandler())
 		if err == nil || !strings.HasPrefix(err.Error(), "--http-config "+file+": ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", content, err, want)

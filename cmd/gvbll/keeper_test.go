@@ -34,7 +34,7 @@ func TestQueriesDoNotDisturb(t *testing.T) {
 		}
 	})
 	ended := make(chan int, 1)
-	go func() { ended <- run(ctx, small("--label-delay", "2"), &out, &errs) }()
+	go func() { ended <- run(ctx, smallDemo("--label-delay", "2"), &out, &errs) }()
 
 	var at string
 	select {
@@ -137,9 +137,7 @@ func TestBodies(t *testing.T) {
 		{"/v1/model", 10 << 10, http.StatusMethodNotAllowed},
 	} {
 		res, err := http.Post(h.url()+c.path, "application/json", strings.NewReader(strings.Repeat("x", c.bytes)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		res.Body.Close()
 		if res.StatusCode != c.status {
 			t.Errorf("%d bytes to %s: status %s, want %d", c.bytes, c.path, res.Status, c.status)

@@ -22,17 +22,13 @@ func terminal(width, height int) (*screen, *strings.Builder) {
 // terminal.
 func TestPaint(t *testing.T) {
 	s, b := terminal(10, 4)
-	if err := s.paint([]line{{"first", bold}, {"a long line of text", usual}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.paint([]line{{"first", bold}, {"a long line of text", usual}}))
 	if want := "\r\x1b[1mfirst\x1b[0m\x1b[K\n\ra long li…\x1b[K\n\x1b[J"; b.String() != want {
 		t.Errorf("painted %q, want %q", b, want)
 	}
 	b.Reset()
 	s.plain = true
-	if err := s.paint([]line{{"1", bold}, {"2", usual}, {"3", usual}, {"4", usual}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.paint([]line{{"1", bold}, {"2", usual}, {"3", usual}, {"4", usual}}))
 	if want := "\x1b[2A\r1\x1b[K\n\r2\x1b[K\n\r3\x1b[K\n\x1b[J"; b.String() != want {
 		t.Errorf("painted %q, want %q", b, want)
 	}
