@@ -133,14 +133,17 @@ func TestAhead(t *testing.T) {
 			t.Cleanup(cluster.Close)
 			f := newFixture(t, cluster.ListenAddrs()[0])
 			f.send(0, 200)
-			var asked, ahead atomic.Bool
-			var n atomic.Int64
+			// Windows from gate on are not cut before the first commit has begun, so that
+			// it contains earlier ones only. It cannot end before window ahead is stepped.
+			const gate, ahead = 20, 40
+			var committing, steppedAhead atomic.Bool
+			var requests atomic.Int64 // after window ahead was stepped
 			answerEndTxn(cluster, func() int16 {
-				asked.Store(true)
-				if !ahead.Load() {
+				committing.Store(true)
+				if !steppedAhead.Load() {
 					return requestTimedOut
 				}
-				i := int(n.Add(1)) - 1
+				i := int(requests.Add(1)) - 1
 				if i >= len(c.codes) {
 					return 0
 				}
@@ -152,13 +155,14 @@ func TestAhead(t *testing.T) {
 			var commits []worker.Committed
 			hooks := worker.Hooks{
 				Stepped: func(s worker.Stepped) {
-					if s.Outcome.Window >= 40 {
-						ahead.Store(true)
+					if s.Outcome.Window >= ahead {
+						steppedAhead.Store(true)
 					}
 				},
 				Committed: func(c worker.Committed) { commits = append(commits, c) },
 			}
-			err = f.run(&tally{}, worker.Config{Hooks: hooks, Policy: gatedPolicy{intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}, 20, &asked}})
+			policy := gatedPolicy{intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}, gate, &committing}
+			err = f.run(&tally{}, worker.Config{Hooks: hooks, Policy: policy})
 			if c.err != nil {
 				if !errors.Is(err, c.err) {
 					t.Fatalf("the worker ended with error %v, want %v", err, c.err)
@@ -175,8 +179,8 @@ func TestAhead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if first := commits[0]; first.Tries != c.tries || first.Last >= 20 {
-				t.Errorf("the first commit is %+v, want %d tries and a last window before 20", first, c.tries)
+			if first := commits[0]; first.Tries != c.tries || first.Last >= gate {
+				t.Errorf("the first commit is %+v, want %d tries and a last window before %d", first, c.tries, gate)
 			}
 			last := int64(-1)
 			for _, c := range commits {
