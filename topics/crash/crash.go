@@ -12,7 +12,8 @@ var Points = []string{
 	BeforeForget, InForget, AfterForget,
 }
 
-// The points, of taking over, a transaction, a checkpoint, and forgetting nodes.
+// The names of the points, in groups: taking over a graph, committing a transaction, writing
+// a checkpoint, forgetting nodes.
 const (
 	BeforeFence = "before-fence" // elected, and the former owner not fenced yet
 	AfterFence  = "after-fence"
@@ -26,7 +27,7 @@ const (
 	AfterOffsets  = "after-add-offsets"
 	BeforeEnd     = "before-end"
 	AfterEnd      = "after-end" // the broker has answered that it is committed
-	Committed     = "committed" // the worker's loop knows it
+	Committed     = "committed" // the worker's loop has received the outcome
 
 	BeforeCheckpoint = "before-checkpoint"
 	InCheckpoint     = "in-checkpoint" // some of the file is written
@@ -39,5 +40,5 @@ const (
 
 	BeforeForget = "before-forget" // all windows before are committed
 	InForget     = "in-forget"     // some windows are replayed without the nodes
-	AfterForget  = "after-forget"  // the engine is exchanged, and the command's window not committed
+	AfterForget  = "after-forget"  // the engine is replaced, and the command's window not committed yet
 )

@@ -10,30 +10,30 @@ import (
 // lag, recovery, checkpoints. Predictions and labels are counted elsewhere, from the
 // outcomes.
 type Metrics struct {
-	windows      *prometheus.CounterVec
-	number       prometheus.Gauge
-	repeated     prometheus.Counter
-	age          prometheus.Histogram
-	step         prometheus.Histogram
-	arrivals     prometheus.Histogram
-	transactions prometheus.Counter
-	retries      prometheus.Counter
-	commit       prometheus.Histogram
-	lag          *prometheus.GaugeVec
-	replayed     prometheus.Gauge
-	recovery     prometheus.Gauge
-	lastCommit   prometheus.Gauge
-	owner        prometheus.Gauge
-	takeover     prometheus.Histogram
-	saved        prometheus.Gauge
-	savedBytes   prometheus.Gauge
-	saving       prometheus.Histogram
-	unsaved      prometheus.Counter
-	late         *prometheus.CounterVec
-	early        *prometheus.CounterVec
-	forget       prometheus.Histogram
-	forgotten    prometheus.Counter
-	distance     *prometheus.GaugeVec
+	windows         *prometheus.CounterVec
+	number          prometheus.Gauge
+	replayedWindows prometheus.Counter
+	age             prometheus.Histogram
+	step            prometheus.Histogram
+	arrivals        prometheus.Histogram
+	transactions    prometheus.Counter
+	retries         prometheus.Counter
+	commit          prometheus.Histogram
+	lag             *prometheus.GaugeVec
+	recoveryWindows prometheus.Gauge
+	recoverySeconds prometheus.Gauge
+	lastCommit      prometheus.Gauge
+	owner           prometheus.Gauge
+	takeover        prometheus.Histogram
+	savedAt         prometheus.Gauge
+	savedBytes      prometheus.Gauge
+	saveSeconds     prometheus.Histogram
+	saveFailures    prometheus.Counter
+	late            *prometheus.CounterVec
+	early           *prometheus.CounterVec
+	forget          prometheus.Histogram
+	forgotten       prometheus.Counter
+	distance        *prometheus.GaugeVec
 }
 
 // causes are the causes of all policies. Each has a series from the start, so that its
@@ -49,7 +49,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		number: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "gvbll_window_number", Help: "Number of the last window stepped, replayed ones included: how far a standby has followed.",
 		}),
-		repeated: prometheus.NewCounter(prometheus.CounterOpts{
+		replayedWindows: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gvbll_windows_replayed_total", Help: "Windows of the ledger that were replayed, at the start and while standing by.",
 		}),
 		age:      histogram("gvbll_prediction_age_seconds", "Time from an arrival's event time to its prediction, of arrivals with an event time.", prometheus.ExponentialBuckets(0.005, 2.5, 16)),
@@ -65,10 +65,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "gvbll_input_lag_records", Help: "Committed records of an input topic that are in no window yet, as of the last commit.",
 		}, []string{"topic"}),
-		replayed: prometheus.NewGauge(prometheus.GaugeOpts{
+		recoveryWindows: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "gvbll_recovery_windows", Help: "Windows replayed from the ledger at the start.",
 		}),
-		recovery: prometheus.NewGauge(prometheus.GaugeOpts{
+		recoverySeconds: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "gvbll_recovery_seconds", Help: "Time to read the checkpoint and to replay the ledger at the start.",
 		}),
 		lastCommit: prometheus.NewGauge(prometheus.GaugeOpts{
@@ -78,14 +78,14 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "gvbll_owner", Help: "1 when this worker owns the graph and serves, 0 while it recovers or stands by.",
 		}),
 		takeover: histogram("gvbll_takeover_seconds", "Time from being elected to serving: fencing the former owner and replaying what it still committed.", prometheus.ExponentialBuckets(0.001, 2, 16)),
-		saved: prometheus.NewGauge(prometheus.GaugeOpts{
+		savedAt: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "gvbll_checkpoint_timestamp_seconds", Help: "Unix time of the newest checkpoint that this worker wrote; 0 before the first.",
 		}),
 		savedBytes: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "gvbll_checkpoint_bytes", Help: "Size of the newest checkpoint that this worker wrote.",
 		}),
-		saving: histogram("gvbll_checkpoint_seconds", "Time to write a checkpoint while serving.", prometheus.ExponentialBuckets(0.01, 2, 14)),
-		unsaved: prometheus.NewCounter(prometheus.CounterOpts{
+		saveSeconds: histogram("gvbll_checkpoint_seconds", "Time to write a checkpoint while serving.", prometheus.ExponentialBuckets(0.01, 2, 14)),
+		saveFailures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gvbll_checkpoint_failures_total", Help: "Checkpoints that could not be written.",
 		}),
 		late: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -106,7 +106,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	for _, cause := range causes {
 		m.windows.WithLabelValues(cause)
 	}
-	reg.MustRegister(m.windows, m.number, m.repeated, m.age, m.step, m.arrivals, m.transactions, m.retries, m.commit, m.lag, m.replayed, m.recovery, m.lastCommit, m.owner, m.takeover, m.saved, m.savedBytes, m.saving, m.unsaved, m.late, m.early)
+	reg.MustRegister(m.windows, m.number, m.replayedWindows, m.age, m.step, m.arrivals, m.transactions, m.retries, m.commit, m.lag, m.recoveryWindows, m.recoverySeconds, m.lastCommit, m.owner, m.takeover, m.savedAt, m.savedBytes, m.saveSeconds, m.saveFailures, m.late, m.early)
 	return m
 }
 
@@ -122,8 +122,8 @@ func histogram(name, help string, buckets []float64) prometheus.Histogram {
 func (m *Metrics) Hooks() Hooks {
 	return Hooks{
 		Recovered: func(r Recovered) {
-			m.replayed.Set(float64(r.Windows - r.Checkpoint))
-			m.recovery.Set(r.Took.Seconds())
+			m.recoveryWindows.Set(float64(r.Windows - r.Checkpoint))
+			m.recoverySeconds.Set(r.Took.Seconds())
 		},
 		TookOver: func(t TookOver) {
 			m.owner.Set(1)
@@ -132,7 +132,7 @@ func (m *Metrics) Hooks() Hooks {
 		Stepped: func(s Stepped) {
 			m.number.Set(float64(s.Outcome.Window))
 			if s.Replayed {
-				m.repeated.Inc()
+				m.replayedWindows.Inc()
 				return
 			}
 			now := time.Now()
@@ -154,12 +154,12 @@ func (m *Metrics) Hooks() Hooks {
 		Lag: func(topic string, records int64) { m.lag.WithLabelValues(topic).Set(float64(records)) },
 		Saved: func(s Saved) {
 			if s.Err != nil {
-				m.unsaved.Inc()
+				m.saveFailures.Inc()
 				return
 			}
-			m.saved.SetToCurrentTime()
+			m.savedAt.SetToCurrentTime()
 			m.savedBytes.Set(float64(s.Bytes))
-			m.saving.Observe(s.Took.Seconds())
+			m.saveSeconds.Observe(s.Took.Seconds())
 		},
 		Forgot: func(f Forgotten) {
 			m.forget.Observe(f.Took.Seconds())
