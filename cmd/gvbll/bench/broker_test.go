@@ -14,17 +14,17 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// ready is an engine that answers at once, so that the stream's own ceiling
-// shows.
-type ready struct {
+// instant is an engine that costs almost nothing, so that only the stream's own cost is
+// measured. It reuses an outcome two steps later.
+type instant struct {
 	out, last event.Outcome
 	probs     [40]float32
 }
 
-func (e *ready) Step(w *event.Window) *event.Outcome {
+func (e *instant) Step(w *event.Window) *event.Outcome {
 	e.out, e.last = e.last, e.out
 	e.out.Window, e.out.Refused, e.out.Predictions = w.Number, w.Refused, e.out.Predictions[:0]
-	e.out.Heads = []event.Head{{Name: "ready"}}
+	e.out.Heads = []event.Head{{Name: "instant"}}
 	e.out.Counts.Arrivals = len(w.Nodes)
 	for i := range w.Nodes {
 		e.out.Predictions = append(e.out.Predictions, event.Prediction{
@@ -35,10 +35,11 @@ func (e *ready) Step(w *event.Window) *event.Outcome {
 	return &e.out
 }
 
-// setups are on kfake, and on the Kafka of GVBLL_KAFKA where there is one: 128
-// dense features and 14 neighbours in, 40 classes out, windows of 500, transactions
-// of 100 ms.
-func setups(t testing.TB, each func(name string, s *setup)) {
+// onEachBroker calls do with a setup on kfake, and with one on the Kafka at the address
+// GVBLL_KAFKA if that is set. Arrivals have 128 dense features and 14 neighbours, there
+// are 40 classes, windows have 500 arrivals, and a transaction takes 100 ms.
+func onEachBroker(t testing.TB, do func(name string, s *setup)) {
+	t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DataDir(t.TempDir()))
 	if err != nil {
 		t.Fatal(err)
@@ -55,54 +56,56 @@ func setups(t testing.TB, each func(name string, s *setup)) {
 		}
 		defer client.Close()
 		cfg := Config{Workload: Workload{Degree: 28}, Partitions: 4, Interval: 100 * time.Millisecond}
-		cfg.Engine = func(*model.Model) (worker.Engine, error) { return &ready{}, nil }
+		cfg.Engine = func(*model.Model) (worker.Engine, error) { return &instant{}, nil }
 		s, err := cfg.setup(client, addr)
 		if err != nil {
 			t.Fatal(err)
 		}
-		each(name, s)
+		do(name, s)
 	}
 }
 
-// TestMeasure: every arrival's prediction is read back, and both ways have a rate.
+// TestMeasure: measure reads back a prediction for each arrival, and returns rates of the
+// worker and of the bare pass-through, and sizes that are plausible for the workload.
 func TestMeasure(t *testing.T) {
-	setups(t, func(name string, s *setup) {
+	onEachBroker(t, func(name string, s *setup) {
 		got, err := s.measure(t.Context(), 4000)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if !(got.worker > 0 && got.bare > 0 && got.first > 0 && got.bytesIn > 512 && got.bytesOut > 160) {
-			t.Errorf("%s: %+v", name, got)
+			t.Errorf("%s: got %+v, want rates above 0, more than 512 bytes in and 160 out", name, got)
 		}
 	})
 }
 
-// TestLatency: predictions come to both kinds of readers.
+// TestLatency: both readers see all predictions, and their ages are above 0 and in order.
 func TestLatency(t *testing.T) {
-	setups(t, func(name string, s *setup) {
+	onEachBroker(t, func(name string, s *setup) {
 		uncommitted, committed, err := s.ages(t.Context(), 1000, time.Second)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if !(uncommitted.p50 > 0 && uncommitted.p50 <= uncommitted.p99 && committed.p50 > 0) {
-			t.Errorf("%s: %+v and %+v", name, uncommitted, committed)
+			t.Errorf("%s: got ages %+v uncommitted and %+v committed, want 0 < p50 <= p99", name, uncommitted, committed)
 		}
 	})
 }
 
-// TestSustained: a stream whose sender keeps ahead of the predictions has a rate.
+// TestSustained: a sender that stays a fixed number of nodes ahead of the predictions
+// reaches the end, and the rate is above 0.
 func TestSustained(t *testing.T) {
-	setups(t, func(name string, s *setup) {
+	onEachBroker(t, func(name string, s *setup) {
 		if rate, err := s.sustained(t.Context(), 4000); err != nil || !(rate > 0) {
-			t.Errorf("%s: %v, %v", name, rate, err)
+			t.Errorf("%s: got rate %v and error %v, want a rate above 0", name, rate, err)
 		}
 	})
 }
 
-// BenchmarkStream is the worker with an engine that costs nothing, beside the
-// bare pass-through, in turns.
+// BenchmarkStream compares the worker, with an engine that costs almost nothing, with the
+// bare pass-through. The two run in turns.
 func BenchmarkStream(b *testing.B) {
-	setups(b, func(name string, s *setup) {
+	onEachBroker(b, func(name string, s *setup) {
 		b.Run(name, func(b *testing.B) {
 			var worker, bare float64
 			for b.Loop() {

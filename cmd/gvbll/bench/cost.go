@@ -12,19 +12,19 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// cost is what an arrival costs.
+// cost is the time and the allocations of an arrival.
 type cost struct {
-	nanoseconds float64 // the median of windows
-	allocations float64 // the mean
+	nanoseconds float64 // median over windows
+	allocations float64 // mean
 }
 
-// perSecond returns how many arrivals a second there can be.
+// perSecond returns the rate in arrivals per second.
 func (c cost) perSecond() float64 { return 1e9 / c.nanoseconds }
 
-// samples are times of windows of per arrivals each.
+// samples are the measured times of windows.
 type samples struct {
-	per    int
-	times  []float64 // nanoseconds an arrival, by window
+	per    int       // arrivals in a window
+	times  []float64 // nanoseconds per arrival, by window
 	before runtime.MemStats
 }
 
@@ -36,21 +36,22 @@ func begin(per int) *samples {
 	return s
 }
 
-// run measures a window by the clock.
+// run measures the wall-clock time of a window.
 func (s *samples) run(f func()) {
 	start := time.Now()
 	f()
 	s.times = append(s.times, float64(time.Since(start).Nanoseconds())/float64(s.per))
 }
 
-// runCPU measures a window by the CPU time of the calling thread, which what other
-// programs do does not change. The goroutine must be locked to its thread.
+// runCPU measures a window in CPU time of the calling thread, which does not count the
+// time that other programs take. The goroutine must be locked to its thread.
 func (s *samples) runCPU(f func()) {
 	start := cpuTime()
 	f()
 	s.times = append(s.times, float64(cpuTime()-start)/float64(s.per))
 }
 
+// cost ends the measurement.
 func (s *samples) cost() cost {
 	var after runtime.MemStats
 	runtime.ReadMemStats(&after)
@@ -61,19 +62,19 @@ func (s *samples) cost() cost {
 	}
 }
 
-// warmUp is how many windows come before those that are measured, so that buffers
-// have their size.
+// warmUp is the number of windows before the measured ones. In them buffers grow to
+// their final size.
 const warmUp = 3
 
-// graph is a graph and the source of its arrivals.
+// graph is a graph with a source of arrivals.
 type graph struct {
 	w      Workload
 	source *source
 	g      *gnn.Graph
-	x      []gnn.Vector // features of the nodes that were drawn …
-	near   [][]int32    // … and their neighbours
-	links  []int32
-	z      []float32 // embeddings of a window
+	x      []gnn.Vector // features of the drawn nodes
+	near   [][]int32    // neighbours of the drawn nodes
+	links  []int32      // scratch of draw
+	z      []float32    // embeddings of a window
 }
 
 // grow returns a graph of the workload's size.
@@ -108,13 +109,13 @@ func (g *graph) draw(n int) {
 	}
 }
 
-// arrive adds, links and embeds the window that was drawn.
+// arrive adds, links and embeds the drawn window.
 func (g *graph) arrive() {
 	g.g.Arrive(g.x[:g.w.Window], g.near[:g.w.Window], nil, g.z)
 }
 
-// graphCost measures graph and encoder alone, on one thread: windows of arrivals are
-// added, linked and embedded.
+// graphCost measures the graph and the encoder alone, on one thread: it adds, links and
+// embeds windows of arrivals.
 func (w Workload) graphCost(windows int) (cost, error) {
 	g, err := w.grow()
 	if err != nil {
@@ -146,9 +147,9 @@ func (w Workload) stepCost(windows int, labelled bool) (cost, error) {
 	return s.cost(), nil
 }
 
-// stepCosts measures whole steps, with labels, of an engine for each workload, one
-// step of each in turn, so that what else the machine does falls on all of them
-// alike. It returns nanoseconds of CPU time an arrival.
+// stepCosts measures whole steps, with labels, of one engine for each workload. The
+// engines step in turns, so that other load on the machine affects all of them alike. It
+// returns nanoseconds of CPU time per arrival.
 func stepCosts(windows int, workloads ...Workload) ([]float64, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -174,8 +175,8 @@ func stepCosts(windows int, workloads ...Workload) ([]float64, error) {
 	return costs, nil
 }
 
-// steps grows an engine's graph to the workload's size. Each call of next draws a
-// window and returns the step that takes it.
+// steps creates an engine and grows its graph to the workload's size. Each call of next
+// draws a window and returns a function that steps the engine with it.
 func (w Workload) steps(labelled bool) (next func() func(), err error) {
 	w = w.WithDefaults()
 	m, err := w.Model()
@@ -195,7 +196,7 @@ func (w Workload) steps(labelled bool) (next func() func(), err error) {
 	for range warmUp {
 		e.Step(stream.Next(labelled))
 	}
-	var last *event.Outcome // given back before the next step, as a worker does
+	var last *event.Outcome // recycled before the next step, as a worker does
 	return func() func() {
 		window := stream.Next(labelled)
 		return func() {
@@ -207,7 +208,7 @@ func (w Workload) steps(labelled bool) (next func() func(), err error) {
 	}, nil
 }
 
-// graphBytes measures what the graph takes: a node without its edges, and an edge.
+// graphBytes measures the memory of a node without its edges, and that of an edge.
 func (w Workload) graphBytes() (node, edge float64, err error) {
 	w = w.WithDefaults()
 	m, err := w.Model()
@@ -222,7 +223,7 @@ func (w Workload) graphBytes() (node, edge float64, err error) {
 	}
 	src := w.source()
 	x, near := make([]gnn.Vector, w.Nodes), make([]int32, 0, w.Nodes*w.Degree/2)
-	ends := make([]int, w.Nodes+1) // in near, by node
+	ends := make([]int, w.Nodes+1) // the end of each node's neighbours in near
 	for v := range x {
 		x[v], near = src.next(near)
 		ends[v+1] = len(near)
@@ -241,8 +242,8 @@ func (w Workload) graphBytes() (node, edge float64, err error) {
 	return (nodes - empty) / float64(w.Nodes), (linked - nodes) / float64(g.Edges()), nil
 }
 
-// hubCost measures arrivals that all name the same few hundred nodes, once of degree
-// 10 and once of the given degree.
+// hubCost measures arrivals that all name the same 700 nodes, once when these have
+// degree 10 and once when they have the given degree.
 func (w Workload) hubCost(degree, windows int) (low, high cost, err error) {
 	w = w.WithDefaults()
 	const crowd = 700
@@ -259,7 +260,7 @@ func (w Workload) hubCost(degree, windows int) (low, high cost, err error) {
 		for g.g.Degree(0) < degree {
 			g.g.LinkAll(g.g.Add(g.x[:1]), hubs)
 		}
-		// Each window names others of the crowd, so that degrees hardly grow.
+		// Arrivals name the hubs in rotation, so that degrees hardly grow.
 		s := begin(w.Window)
 		for t := range windows {
 			g.draw(w.Window)
@@ -279,9 +280,9 @@ func (w Workload) hubCost(degree, windows int) (low, high cost, err error) {
 	return low, high, err
 }
 
-// productCost measures embedding a window of nodes without edges, which is a product
-// and nothing else. Adding nodes is a product too, but takes memory that another
-// goroutine makes ready at the same time.
+// productCost measures a matrix product alone: it embeds a window of nodes without edges.
+// Adding nodes is a product too, but it also takes memory that another goroutine prepares
+// at the same time.
 func (w Workload) productCost(workers, windows int) (cost, error) {
 	g, err := w.grow(gnn.Workers(workers))
 	if err != nil {
@@ -300,8 +301,8 @@ func (w Workload) productCost(workers, windows int) (cost, error) {
 	return s.cost(), nil
 }
 
-// headCost measures the last layer on a window of rows: predictions of both of the
-// paper's heads and the uncertainty split, and the update from as many labels.
+// headCost measures the last layer on a window of rows: the predictions of both of the
+// paper's heads with the uncertainty split, and the update from a label for each row.
 func (w Workload) headCost(windows int) (predict, learn cost, err error) {
 	w = w.WithDefaults()
 	m, err := w.Model()

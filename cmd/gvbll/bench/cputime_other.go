@@ -6,6 +6,6 @@ import "time"
 
 var began = time.Now()
 
-// cpuTime returns the time by the clock, in nanoseconds: this system does not tell a
-// thread its own.
+// cpuTime returns wall-clock time, in nanoseconds: CPU time of a thread is read on Linux
+// only.
 func cpuTime() int64 { return time.Since(began).Nanoseconds() }

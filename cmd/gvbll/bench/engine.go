@@ -7,25 +7,24 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// What PyTorch reaches on the machine of docs/performance.md, in arrivals a second:
-// PyTorch Geometric 2.8's NeighborLoader without a limit on neighbours, and sums
-// kept up by hand in PyTorch 2.15, for windows of 500 and of 1, on the default
-// workload. A ratio to them means something on that machine alone, so it has no
-// bar.
+// Arrivals per second of PyTorch on the machine of docs/performance.md, on the default
+// workload: PyTorch Geometric 2.8's NeighborLoader without a limit on neighbours, and a
+// PyTorch 2.15 program that updates neighbour sums incrementally, with windows of 500 and
+// of 1. A ratio to these is meaningful on that machine only, so it has no bar.
 const (
 	torchGeometric    = 1959
 	torchByHand       = 86_000
 	torchByHandSingle = 13_600
 )
 
-// againstTorch is the ratio of a rate to one of those.
+// againstTorch returns the ratio of a rate to one of PyTorch's.
 func againstTorch(name string, perSecond, torch float64) Row {
 	r := figure(name, perSecond/torch, "times")
 	r.Note = "PyTorch on the machine of docs/performance.md"
 	return r
 }
 
-// windows is how many windows are measured: those of 100,000 arrivals.
+// windows returns how many windows to measure: 100,000 arrivals, in at least 20 windows.
 func (c *Config) windows() int {
 	n := max(20, 100_000/c.Window)
 	if c.Quick {
@@ -34,7 +33,7 @@ func (c *Config) windows() int {
 	return n
 }
 
-// encoder measures graph and encoder alone, on one thread.
+// encoder measures the graph and the encoder alone, on one thread.
 func encoder(_ context.Context, c Config) ([]Row, error) {
 	cost, err := c.graphCost(c.windows())
 	return []Row{
@@ -44,7 +43,7 @@ func encoder(_ context.Context, c Config) ([]Row, error) {
 	}, err
 }
 
-// single measures the same with one arrival at a time.
+// single measures the graph and the encoder with one arrival per window.
 func single(_ context.Context, c Config) ([]Row, error) {
 	c.Window = 1
 	n := 20_000
@@ -55,7 +54,7 @@ func single(_ context.Context, c Config) ([]Row, error) {
 	return []Row{againstTorch("single-against-torch-by-hand", cost.perSecond(), torchByHandSingle)}, err
 }
 
-// engine measures whole steps, on one thread.
+// engine measures whole steps of the engine, on one thread.
 func engine(_ context.Context, c Config) ([]Row, error) {
 	cost, err := c.stepCost(c.windows(), true)
 	return []Row{
@@ -65,9 +64,9 @@ func engine(_ context.Context, c Config) ([]Row, error) {
 }
 
 // poolAgainstPaper compares the engine with the default pool to the engine with the
-// paper's head, and measures the pool on sparse features like Cora's. After 20
-// windows the sparse graph is as large as Cora, so every round begins anew; the best
-// round counts.
+// paper's heads, and measures the pool on sparse features like Cora's. A round is 20
+// windows, after which the sparse graph is as large as Cora; each round starts from new
+// engines. The best round counts.
 func poolAgainstPaper(_ context.Context, c Config) ([]Row, error) {
 	paper := c.Workload
 	paper.Nodes = min(c.Nodes, 20_000)
@@ -97,8 +96,9 @@ func poolAgainstPaper(_ context.Context, c Config) ([]Row, error) {
 	}, nil
 }
 
-// size compares the cost of an arrival among ten million nodes with that among ten
-// thousand, both with a narrower model where memory does not hold the large graph.
+// size compares the cost of an arrival in a graph of ten million nodes with that in one
+// of ten thousand. If the large graph does not fit into memory, both have a narrower
+// hidden layer.
 func size(_ context.Context, c Config) ([]Row, error) {
 	small, large := c.Workload, c.Workload
 	small.Nodes, large.Nodes = 10_000, 10_000_000
@@ -120,14 +120,14 @@ func size(_ context.Context, c Config) ([]Row, error) {
 	}, err
 }
 
-// bytes estimates what a graph of the workload takes while it is made: rows,
-// adjacency at both ends, and the ends of edges that new nodes are drawn from.
+// bytes estimates the memory that growing a graph of the workload needs: rows, adjacency
+// lists at both ends of an edge, and the list of edges that the source draws from.
 func (w Workload) bytes() float64 {
 	const node, edge = 64, 2*9 + 2*4
 	return float64(w.Nodes) * float64(3*4*w.Hidden+node+w.Degree/2*edge)
 }
 
-// hubs compares an arrival whose neighbours have a hundred thousand edges with one
+// hubs compares an arrival whose neighbours have a hundred thousand edges each with one
 // whose neighbours have ten.
 func hubs(_ context.Context, c Config) ([]Row, error) {
 	degree := 100_000
@@ -138,7 +138,7 @@ func hubs(_ context.Context, c Config) ([]Row, error) {
 	return []Row{atMost("hubs", high.nanoseconds/low.nanoseconds, "times", 1.3)}, err
 }
 
-// memory measures the memory of a node and of an edge.
+// memory measures the bytes of a node and of an edge.
 func memory(_ context.Context, c Config) ([]Row, error) {
 	if c.Quick {
 		c.Nodes = 20_000
@@ -150,14 +150,14 @@ func memory(_ context.Context, c Config) ([]Row, error) {
 	}, err
 }
 
-// update compares learning from a window of labels with predicting it.
+// update compares the cost of learning a window of labels with that of predicting it.
 func update(_ context.Context, c Config) ([]Row, error) {
 	predict, learn, err := c.headCost(c.windows())
 	return []Row{atMost("update", learn.nanoseconds/predict.nanoseconds, "times", 1)}, err
 }
 
-// sparse compares the first product of a window of sparse features, like Cora's,
-// with that of the same features written out.
+// sparse compares the first product of a window of sparse features, like Cora's, with
+// that of the same features as dense vectors.
 func sparse(_ context.Context, c Config) ([]Row, error) {
 	c.Features, c.Density, c.Nodes = 1433, 0.013, 1000
 	g, err := c.grow()
@@ -184,7 +184,7 @@ func sparse(_ context.Context, c Config) ([]Row, error) {
 	return []Row{atLeast("sparse", add(dense)/asSparse, "times", 10)}, nil
 }
 
-// workers compares two workers with one on a window's products.
+// workers compares the speed of a window's products with two workers and with one.
 func workers(_ context.Context, c Config) ([]Row, error) {
 	c.Nodes = 1000
 	one, err := c.productCost(1, 5*c.windows())
@@ -195,8 +195,8 @@ func workers(_ context.Context, c Config) ([]Row, error) {
 	return []Row{atLeast("workers", one.nanoseconds/two.nanoseconds, "times", 1.6)}, err
 }
 
-// wireBytes compares the bytes of sparse features, like Cora's, with those of the
-// same features written out.
+// wireBytes compares the encoded size of nodes with sparse features, like Cora's, with
+// that of the same nodes with dense features.
 func wireBytes(_ context.Context, c Config) ([]Row, error) {
 	c.Features, c.Density = 1433, 0.013
 	sparse, dense := 0, 0

@@ -22,12 +22,12 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// latency measures how old predictions are, at half of what sender, worker and
-// readers sustain together, and at half of what the worker processes without them.
+// latency measures the age of predictions at two rates: half of what sender, worker and
+// readers sustain together, and half of the worker's throughput without them.
 func latency(ctx context.Context, c Config) ([]Row, error) {
-	events, long := max(c.Events/2, 1000), 5*time.Second
+	events, duration := max(c.Events/2, 1000), 5*time.Second
 	if c.Quick {
-		long = time.Second
+		duration = time.Second
 	}
 	return c.onBrokers(ctx, func(ctx context.Context, broker string, s *setup) ([]Row, error) {
 		r, err := s.measure(ctx, events)
@@ -38,11 +38,11 @@ func latency(ctx context.Context, c Config) ([]Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		uncommitted, committed, err := s.ages(ctx, sustained/2, long)
+		uncommitted, committed, err := s.ages(ctx, sustained/2, duration)
 		if err != nil {
 			return nil, err
 		}
-		early, late, err := s.ages(ctx, r.worker/2, long)
+		aloneUncommitted, aloneCommitted, err := s.ages(ctx, r.worker/2, duration)
 		ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 		return []Row{
 			figure("latency-sustained-"+broker, sustained, "arrivals/s"),
@@ -50,30 +50,30 @@ func latency(ctx context.Context, c Config) ([]Row, error) {
 			atMost("latency-committed-p99-"+broker, ms(committed.p99), "ms", ms(c.Interval)+20),
 			figure("latency-uncommitted-p50-"+broker, ms(uncommitted.p50), "ms"),
 			figure("latency-committed-p50-"+broker, ms(committed.p50), "ms"),
-			figure("latency-alone-uncommitted-p99-"+broker, ms(early.p99), "ms"),
-			figure("latency-alone-committed-p99-"+broker, ms(late.p99), "ms"),
+			figure("latency-alone-uncommitted-p99-"+broker, ms(aloneUncommitted.p99), "ms"),
+			figure("latency-alone-committed-p99-"+broker, ms(aloneCommitted.p99), "ms"),
 		}, err
 	})
 }
 
-// ages are how old predictions are when they have been fetched, counted from just
-// before their node was sent.
+// ages are percentiles of the time from just before a node is sent until its prediction
+// has been fetched.
 type ages struct{ p50, p99 time.Duration }
 
-// ages sends events at a rate a second for so long, and measures the ages of the
-// predictions, for a reader of uncommitted records and for one of committed ones.
+// ages sends nodes at a rate per second for the given duration, and measures the ages of
+// their predictions for a reader of uncommitted records and for one of committed records.
 // Sender, worker, both readers and the embedded broker share the machine.
-func (s *setup) ages(ctx context.Context, rate float64, long time.Duration) (uncommitted, committed ages, err error) {
-	l := s.newLive(int(long.Seconds() * rate))
+func (s *setup) ages(ctx context.Context, rate float64, duration time.Duration) (uncommitted, committed ages, err error) {
+	l := s.newLive(int(duration.Seconds() * rate))
 	if err := l.run(ctx, func(sent int) int { return int(l.now().Seconds()*rate) - sent }); err != nil {
 		return uncommitted, committed, err
 	}
 	return l.ages(uncommittedReader), l.ages(committedReader), nil
 }
 
-// sustained returns how many predictions a second come out, with the sender and both
-// readers live, when n nodes are sent as fast as predictions come. It is measured
-// from a quarter of the nodes on.
+// sustained returns the rate of predictions per second while the sender and both readers
+// run, and n nodes are sent as fast as predictions come. The first quarter of the nodes
+// is not measured.
 func (s *setup) sustained(ctx context.Context, n int) (rate float64, err error) {
 	ahead := min(8000, n/8+1) // so that the worker never waits for the sender
 	l := s.newLive(n)
@@ -89,28 +89,28 @@ type live struct {
 	setup   *setup
 	names   topics.Names
 	nodes   []byte         // keys and values in turn, in the order of ids
-	ends    []int          // of each key and each value, in nodes
+	ends    []int          // the end of each key and each value in nodes
 	sent    []atomic.Int64 // by id: when the node was sent, in nanoseconds since began
 	began   time.Time
 	readers [2]reader
 }
 
-// Readers are numbered by their isolation level.
+// The readers, by their isolation level in the protocol.
 const (
 	uncommittedReader = iota
 	committedReader
 )
 
-// reader is what one reader has seen of the predictions.
+// reader is the progress of one reader of the predictions.
 type reader struct {
-	next         []int64         // offset, by partition
+	next         []int64         // next offset, by partition
 	age          []time.Duration // by id
-	seen         atomic.Int64    // how many
-	quarter, end time.Duration   // since began, when a quarter and when all had been seen
+	seen         atomic.Int64    // number of predictions seen
+	quarter, end time.Duration   // when a quarter and when all had been seen, since began
 }
 
-// newLive encodes n nodes beforehand, because encoding is no part of the stream,
-// into memory without pointers, which costs the garbage collector nothing.
+// newLive encodes n nodes beforehand, so that encoding is not measured, into memory
+// without pointers, which the garbage collector does not scan.
 func (s *setup) newLive(n int) *live {
 	l := &live{setup: s, ends: make([]int, 0, 2*n), sent: make([]atomic.Int64, n)}
 	for i := range n {
@@ -126,7 +126,7 @@ func (s *setup) newLive(n int) *live {
 	return l
 }
 
-// record is the i-th node's.
+// record returns the i-th node's record.
 func (l *live) record(i int) kafka.Record {
 	from := 0
 	if i > 0 {
@@ -136,11 +136,11 @@ func (l *live) record(i int) kafka.Record {
 	return kafka.Record{Topic: l.names.Nodes, Partition: kafka.PartitionFor(key, l.setup.Partitions), Key: key, Value: value}
 }
 
-// now returns how long ago the sender started.
+// now returns the time since the sender started.
 func (l *live) now() time.Duration { return time.Since(l.began) }
 
-// run runs sender, worker and readers until both readers have seen a prediction of
-// each node. Every 2 ms, due says how many more nodes may be sent.
+// run runs sender, worker and readers until both readers have seen a prediction for each
+// node. Every 2 ms, due returns how many more nodes may be sent, given the number sent.
 func (l *live) run(ctx context.Context, due func(sent int) int) (err error) {
 	if l.names, err = l.setup.topics(ctx); err != nil {
 		return err
@@ -162,7 +162,7 @@ func (l *live) run(ctx context.Context, due func(sent int) int) (err error) {
 			cancel(err)
 		}
 	})
-	runtime.GC() // so that it does not collect earlier garbage meanwhile
+	runtime.GC() // collects earlier garbage before the measurement
 	l.began = time.Now()
 	for level := range l.readers {
 		readers.Go(func() {
@@ -181,9 +181,9 @@ func (l *live) run(ctx context.Context, due func(sent int) int) (err error) {
 	return failed
 }
 
-// send sends the nodes that are due, and notes when.
+// send sends the nodes that are due, and records their times.
 func (l *live) send(ctx context.Context, p *kafka.Producer, due func(sent int) int) error {
-	const most = 2000 // at once
+	const maxBatch = 2000
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	var records []kafka.Record
@@ -193,7 +193,7 @@ func (l *live) send(ctx context.Context, p *kafka.Producer, due func(sent int) i
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		end := min(n+min(due(n), most), len(l.sent))
+		end := min(n+min(due(n), maxBatch), len(l.sent))
 		if end <= n {
 			continue
 		}
@@ -210,8 +210,7 @@ func (l *live) send(ctx context.Context, p *kafka.Producer, due func(sent int) i
 	return nil
 }
 
-// watch fetches predictions at an isolation level until it has seen one of each
-// node.
+// watch fetches predictions at an isolation level until it has seen one for each node.
 func (l *live) watch(ctx context.Context, level int) error {
 	t := &kafkago.Transport{}
 	defer t.CloseIdleConnections()
@@ -251,12 +250,12 @@ func (l *live) watch(ctx context.Context, level int) error {
 	return nil
 }
 
-// drain notes the age of each record of a batch and advances the reader's offset.
-// Transaction markers are skipped.
+// drain records the age of each prediction of a batch and advances the reader's offset.
+// It skips transaction markers, and records that were fetched before.
 func (l *live) drain(r *reader, batch protocol.RecordReader, partition int32, now time.Duration) error {
 	_, marker := batch.(*protocol.ControlBatch)
 	next := &r.next[partition]
-	var room [20]byte
+	var buffer [20]byte
 	for {
 		rec, err := batch.ReadRecord()
 		if errors.Is(err, io.EOF) {
@@ -265,7 +264,7 @@ func (l *live) drain(r *reader, batch protocol.RecordReader, partition int32, no
 		if err != nil {
 			return err
 		}
-		key := room[:min(rec.Key.Len(), len(room))]
+		key := buffer[:min(rec.Key.Len(), len(buffer))]
 		_, err = io.ReadFull(rec.Key, key)
 		rec.Key.Close()
 		if rec.Value != nil {
@@ -281,14 +280,15 @@ func (l *live) drain(r *reader, batch protocol.RecordReader, partition int32, no
 		}
 		id, err := strconv.Atoi(string(key))
 		if err != nil || id < 0 || id >= len(l.sent) {
-			return fmt.Errorf("a prediction of node %q, which was not sent", key)
+			return fmt.Errorf("prediction for node %q, which was not sent", key)
 		}
 		r.age[id] = now - time.Duration(l.sent[id].Load())
 		r.seen.Add(1)
 	}
 }
 
-// ages returns those that a reader saw, without the first fifth.
+// ages returns the ages that a reader recorded, without those of the first fifth of the
+// nodes.
 func (l *live) ages(level int) ages {
 	age := slices.Sorted(slices.Values(l.readers[level].age[len(l.sent)/5:]))
 	return ages{p50: age[len(age)/2], p99: age[len(age)*99/100]}

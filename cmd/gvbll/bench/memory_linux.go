@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// availableMemory returns how many bytes programs may take before the system has to
-// take some from others, or 0 where the system does not say.
+// availableMemory returns how many bytes can be allocated without swapping, or 0 if the
+// system does not report it.
 func availableMemory() (bytes int64) {
 	f, err := os.Open("/proc/meminfo")
 	if err != nil {

@@ -2,6 +2,6 @@
 
 package bench
 
-// availableMemory returns how many bytes programs may take before the system has to
-// take some from others, or 0 where the system does not say.
+// availableMemory returns how many bytes can be allocated without swapping, or 0 if the
+// system does not report it.
 func availableMemory() int64 { return 0 }

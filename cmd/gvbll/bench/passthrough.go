@@ -17,19 +17,19 @@ import (
 	"github.com/segmentio/kafka-go/protocol/rawproduce"
 )
 
-// passThrough is what the worker is measured against: bare kafka-go that moves the
+// passThrough is the reference for the worker's throughput: bare kafka-go that moves the
 // same bytes through the same transactions, one fetch ahead, without decoding them.
-// Every record that comes in becomes a record with its key and the given value. A
-// window of records is one produce request, with a record of a ledger record's
-// length beside it; a transaction ends after the interval.
+// For every input record it writes a record with the same key and the given value. A
+// window is one produce request, with a record as long as a ledger record. A transaction
+// ends after the interval.
 type passThrough struct {
 	transport *kafkago.Transport
 	client    *kafkago.Client
-	id        string // of the transactions
+	id        string // transactional id
 	in, out   string // topics
 	ledger    string
 	parts     int    // partitions of in and out
-	value     []byte // of every record out
+	value     []byte // of every record written
 	window    int
 	interval  time.Duration
 
@@ -37,7 +37,7 @@ type passThrough struct {
 	sequence map[string]int32 // next sequence number, by topic and partition
 }
 
-// run moves total records, and returns how long all but the first quarter took.
+// run moves total records, and returns the time for all but the first quarter.
 func (p *passThrough) run(ctx context.Context, total int) (took time.Duration, _ error) {
 	init, err := p.client.InitProducerID(ctx, &kafkago.InitProducerIDRequest{
 		TransactionalID: p.id, TransactionTimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1,
@@ -92,7 +92,7 @@ func (p *passThrough) run(ctx context.Context, total int) (took time.Duration, _
 	return time.Since(warm), nil
 }
 
-// fetch sends the keys of each response to fetched. Values are read and dropped.
+// fetch sends the keys of each response to fetched. It reads and discards the values.
 func (p *passThrough) fetch(ctx context.Context, fetched chan<- [][]byte) error {
 	next := make([]int64, p.parts)
 	for {
@@ -144,8 +144,8 @@ func (p *passThrough) fetch(ctx context.Context, fetched chan<- [][]byte) error 
 	}
 }
 
-// retry repeats a request that is refused while transaction markers are being
-// written, or while a topic is new.
+// retry repeats a request while the broker refuses it because it is still writing
+// transaction markers or creating a topic.
 func retry(f func() error) error {
 	for {
 		err := f()
@@ -158,6 +158,7 @@ func retry(f func() error) error {
 	}
 }
 
+// begin adds the output partitions to a new transaction.
 func (p *passThrough) begin(ctx context.Context) error {
 	var parts []kafkago.AddPartitionToTxn
 	for i := range p.parts {
@@ -182,6 +183,7 @@ func (p *passThrough) begin(ctx context.Context) error {
 	})
 }
 
+// produce writes a window's records and the record beside them.
 func (p *passThrough) produce(ctx context.Context, keys [][]byte) error {
 	records := make([][]protocol.Record, p.parts)
 	for i, key := range keys {
@@ -220,8 +222,9 @@ func (p *passThrough) produce(ctx context.Context, keys [][]byte) error {
 	})
 }
 
-// seal encodes a record batch (version 2) with kafka-go, and fills in what that leaves
-// out: the producer's id, epoch and sequence number, and with them the checksum.
+// seal encodes a record batch (version 2) with kafka-go, and fills in the fields that
+// kafka-go leaves out: the producer's id, epoch and sequence number, and a checksum that
+// includes them.
 func (p *passThrough) seal(topic string, part int, records []protocol.Record) []byte {
 	var b bytes.Buffer
 	set := protocol.RecordSet{Version: 2, Attributes: protocol.Transactional, Records: protocol.NewRecordReader(records...)}
@@ -238,6 +241,7 @@ func (p *passThrough) seal(topic string, part int, records []protocol.Record) []
 	return b.Bytes()
 }
 
+// end commits the offset and the transaction.
 func (p *passThrough) end(ctx context.Context, offset int64) error {
 	err := retry(func() error {
 		res, err := p.client.AddOffsetsToTxn(ctx, &kafkago.AddOffsetsToTxnRequest{

@@ -15,8 +15,8 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// start measures the time from the start of the program, as a worker of a small
-// model, to the first prediction that can be read.
+// start measures the time from starting the program, as a worker with a small model,
+// until its first prediction can be read.
 func start(ctx context.Context, c Config) ([]Row, error) {
 	dir, err := os.MkdirTemp("", "gvbll-bench")
 	if err != nil {
@@ -57,8 +57,8 @@ func start(ctx context.Context, c Config) ([]Row, error) {
 	return []Row{atMost("start", times[len(times)/2], "ms", 300)}, nil
 }
 
-// firstPrediction sends a node to new topics, starts the worker and returns how long
-// its prediction takes to come.
+// firstPrediction sends a node to new topics, starts the worker, and returns the time
+// until the node's prediction can be read.
 func firstPrediction(ctx context.Context, worker *exec.Cmd, client *kafka.Client, prefix string, w Workload) (time.Duration, error) {
 	names, err := topics.Under(prefix)
 	if err != nil {

@@ -27,19 +27,19 @@ type setup struct {
 	client *kafka.Client
 	addr   string // of the broker, for connections beside the client
 
-	stream *Stream // see node
-	window *event.Window
+	stream *Stream       // the source of node
+	window *event.Window // the current one of stream
 }
 
-// setup returns the config's workload on the broker of a client.
+// setup returns a setup of the config's workload on the client's broker.
 func (c Config) setup(client *kafka.Client, addr string) (*setup, error) {
 	c.Workload = c.WithDefaults()
 	m, err := c.Model()
 	return &setup{Config: c, model: m, client: client, addr: addr}, err
 }
 
-// node returns the i-th arrival, whose id is i. They must be asked for in order,
-// from 0 on as often as wanted; a node holds until the next call.
+// node returns the i-th arrival, whose id is i. It must be called with 0, 1, 2 and so on;
+// 0 starts again. The node is valid until the next call.
 func (s *setup) node(i int) *event.Node {
 	if i == 0 {
 		s.stream = s.Stream()
@@ -50,7 +50,7 @@ func (s *setup) node(i int) *event.Node {
 	return &s.window.Nodes[i%s.Window]
 }
 
-// onBrokers measures on the embedded broker, and on the Kafka of the config.
+// onBrokers measures on the embedded broker, and on the config's Kafka if it has one.
 func (c Config) onBrokers(ctx context.Context, measure func(ctx context.Context, broker string, s *setup) ([]Row, error)) ([]Row, error) {
 	dir, err := os.MkdirTemp("", "gvbll-bench")
 	if err != nil {
@@ -85,8 +85,8 @@ func (c Config) onBrokers(ctx context.Context, measure func(ctx context.Context,
 	return rows, nil
 }
 
-// throughput measures how many arrivals a second go through a worker, beside a bare
-// pass-through of the same bytes.
+// throughput measures the arrivals per second that a worker processes, and compares it
+// with a bare pass-through of the same bytes.
 func throughput(ctx context.Context, c Config) ([]Row, error) {
 	return c.onBrokers(ctx, func(ctx context.Context, broker string, s *setup) ([]Row, error) {
 		r, err := s.measure(ctx, s.Events)
@@ -101,23 +101,23 @@ func throughput(ctx context.Context, c Config) ([]Row, error) {
 	})
 }
 
-// rates are events a second, each measured from a quarter of the events on: in the
-// first quarter memory grows.
+// rates are events per second. The first quarter of the events, in which memory grows,
+// is not measured.
 type rates struct {
 	worker, bare float64
-	// first is the worker's in a process whose memory is new to it: on a virtual
-	// machine, the first touch of a page can cost more than the arrivals whose state
-	// it holds.
+	// first is the worker's rate in the first round, while the process gets its memory
+	// from the system: on a virtual machine, the first access to a page can cost more
+	// than the arrivals whose state it holds.
 	first             float64
-	bytesIn, bytesOut float64 // of an event, and of a prediction
+	bytesIn, bytesOut float64 // mean sizes of an event and of a prediction
 }
 
-// rounds is how often worker and pass-through are measured after the first time.
-// The best round counts: what else the machine does only slows.
+// rounds is how often worker and pass-through are measured after the first round. The
+// best round counts, because other load on the machine can only slow them down.
 const rounds = 2
 
-// measure fills a topic with n nodes, and has the worker and a bare pass-through
-// process them in turn.
+// measure fills a topic with n nodes, which the worker and the bare pass-through then
+// process in turns.
 func (s *setup) measure(ctx context.Context, n int) (r rates, err error) {
 	inputs, err := s.topics(ctx)
 	if err != nil {
@@ -152,7 +152,8 @@ func (s *setup) measure(ctx context.Context, n int) (r rates, err error) {
 	return r, nil
 }
 
-// workerRate has a worker process the n events of the inputs into new topics.
+// workerRate runs a worker over the n events of the inputs. It writes to new topics, whose
+// names are returned.
 func (s *setup) workerRate(ctx context.Context, inputs topics.Names, n int) (names topics.Names, rate float64, err error) {
 	if names, err = s.topics(ctx); err != nil {
 		return names, 0, err
@@ -164,13 +165,12 @@ func (s *setup) workerRate(ctx context.Context, inputs topics.Names, n int) (nam
 	return names, float64(n-n/4) / took.Seconds(), err
 }
 
-// readBack reads the predictions, of which there must be one of each of the n
-// arrivals, and deletes the topics. It returns the value of one, and the bytes of
-// all values.
+// readBack reads the predictions, checks that each of the n arrivals has one, and deletes
+// the topics. It returns the value of one prediction, and the size of all values.
 func (s *setup) readBack(ctx context.Context, names topics.Names, n int) (value []byte, bytes int, err error) {
 	defer s.remove(ctx, names)
-	// Kafka answers the end of a transaction before its markers are written, but a
-	// new producer session only after.
+	// Kafka confirms the end of a transaction before its markers are written. It opens a
+	// new producer session only after they are.
 	if _, err := s.client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: names.Ledger}); err != nil {
 		return nil, 0, err
 	}
@@ -181,12 +181,12 @@ func (s *setup) readBack(ctx context.Context, names topics.Names, n int) (value 
 		value = append(value[:0], r.Value...)
 	})
 	if err == nil && len(seen) != n {
-		err = fmt.Errorf("%d predictions of %d arrivals", len(seen), n)
+		err = fmt.Errorf("%d nodes have a prediction, want %d", len(seen), n)
 	}
 	return value, bytes, err
 }
 
-// bareRate has a bare pass-through process the events, each into the given value.
+// bareRate runs a bare pass-through over the n events. It writes the given value for each.
 func (s *setup) bareRate(ctx context.Context, inputs topics.Names, n int, value []byte) (rate float64, err error) {
 	names, err := s.topics(ctx)
 	if err != nil {
@@ -214,7 +214,7 @@ func (s *setup) topics(ctx context.Context) (topics.Names, error) {
 	return names, err
 }
 
-// fill sends n nodes and returns how many bytes their values have.
+// fill sends n nodes and returns the size of their values.
 func (s *setup) fill(ctx context.Context, topic string, n int) (bytes int, err error) {
 	p, err := s.client.NewProducer(ctx, kafka.ProducerConfig{})
 	if err != nil {
@@ -234,12 +234,14 @@ func (s *setup) fill(ctx context.Context, topic string, n int) (bytes int, err e
 	return bytes, nil
 }
 
+// record returns the i-th node's record; see node.
 func (s *setup) record(topic string, i int) kafka.Record {
 	n := s.node(i)
 	key := wire.AppendKey(nil, n.ID)
 	return kafka.Record{Topic: topic, Partition: kafka.PartitionFor(key, s.Partitions), Key: key, Value: wire.AppendNode(nil, n)}
 }
 
+// config returns the worker's configuration.
 func (s *setup) config(names topics.Names) worker.Config {
 	return worker.Config{
 		Names: names, Model: "bench", Settings: `{"engine":"bench"}`, Classes: s.model.Classes, CommitInterval: s.Interval,
@@ -247,8 +249,8 @@ func (s *setup) config(names topics.Names) worker.Config {
 	}
 }
 
-// work has a worker process n events, and returns how long all but the first
-// quarter took, up to the last commit.
+// work runs a worker until it has processed n events, and returns the time for all but the
+// first quarter, up to the last commit.
 func (s *setup) work(ctx context.Context, names topics.Names, n int) (took time.Duration, err error) {
 	engine, err := s.Engine(s.model)
 	if err != nil {
@@ -284,8 +286,8 @@ func (s *setup) work(ctx context.Context, names topics.Names, n int) (took time.
 	return took, nil
 }
 
-// remove deletes the topics of a measurement. If that fails they stay behind: it is
-// no reason to lose the figures.
+// remove deletes the topics of a measurement. An error is ignored: the figures are good,
+// and topics that remain have unique names.
 func (s *setup) remove(ctx context.Context, names topics.Names) {
 	c := &kafkago.Client{Addr: kafkago.TCP(s.addr), Timeout: 10 * time.Second}
 	_, _ = c.DeleteTopics(context.WithoutCancel(ctx), &kafkago.DeleteTopicsRequest{

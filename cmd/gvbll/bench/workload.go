@@ -12,8 +12,8 @@ import (
 )
 
 // Workload describes a growing graph with power-law degrees, and the model that
-// classifies its nodes. The model's weights are random, because speed does not depend
-// on their values. Zero means a field's default.
+// classifies its nodes. The model's weights are random, since speed does not depend on
+// their values. A field that is zero has its default.
 type Workload struct {
 	Nodes     int      // in the graph before anything is measured; 169,000 by default
 	Degree    int      // mean degree, an even number; 14
@@ -24,11 +24,11 @@ type Workload struct {
 	Classes   int      // 40
 	Window    int      // arrivals in a window; 500
 	Encoder   gnn.Kind // GraphSAGE
-	Pool      bool     // the default pool of heads serves, and all labels are known
-	Seed      uint64
+	Pool      bool     // the default pool of heads serves, and every node has a label
+	Seed      uint64   // of the graph, the weights and the labels
 }
 
-// WithDefaults returns w with defaults in place of zeros.
+// WithDefaults returns w with defaults in place of zero values.
 func (w Workload) WithDefaults() Workload {
 	for _, d := range []struct {
 		field *int
@@ -47,25 +47,28 @@ func (w Workload) WithDefaults() Workload {
 	return w
 }
 
-// source draws nodes without end. A node names Degree/2 earlier ones, each an end of
-// an older edge, so that nodes are named in proportion to their degree (Barabási and
-// Albert: Emergence of Scaling in Random Networks, 1999).
+// source draws an endless sequence of nodes. A node names Degree/2 earlier nodes, each a
+// random end of a random earlier edge. So nodes are named in proportion to their degree
+// (Barabási and Albert: Emergence of Scaling in Random Networks, 1999).
 type source struct {
 	w    Workload
 	rng  *rand.Rand
-	x    []gnn.Vector // features that nodes may have
-	ends []int32      // of every edge, the node that was named; the other is edge / (Degree/2)
-	n    int32        // nodes drawn
+	x    []gnn.Vector // every node has the features of one of these
+	ends []int32      // the named node of every edge; the other node is edge / (Degree/2)
+	n    int32        // nodes drawn so far
 }
 
+// source returns the source of the workload's seed.
 func (w Workload) source() *source {
 	s := &source{w: w, rng: rand.New(rand.NewPCG(w.Seed, 1))}
-	for range 512 {
+	const distinct = 512
+	for range distinct {
 		s.x = append(s.x, w.vector(s.rng))
 	}
 	return s
 }
 
+// vector draws features, sparse ones if the density is below 1.
 func (w Workload) vector(rng *rand.Rand) gnn.Vector {
 	if w.Density >= 1 {
 		x := gnn.Vector{Dense: make([]float32, w.Features)}
@@ -138,6 +141,7 @@ func (w Workload) Model() (*model.Model, error) {
 	return m, nil
 }
 
+// encoder returns an encoder with random weights.
 func (w Workload) encoder(rng *rand.Rand) (gnn.Encoder, error) {
 	weights := func(n int) []float32 {
 		x := make([]float32, n)
@@ -173,21 +177,22 @@ type Stream struct {
 	source *source
 	rng    *rand.Rand // of labels
 	links  []int32
-	window event.Window // the last, whose memory the next reuses
-	ids    [][]event.ID // of its nodes' neighbours
+	window event.Window // the last one; the next reuses its memory
+	ids    [][]event.ID // the neighbours of its nodes
 	origin event.Origin
 	number int64
 }
 
-// Stream returns the windows of the workload from its beginning, the same for a
-// seed.
+// Stream returns a new stream of the workload. Streams of one workload draw the same
+// windows.
 func (w Workload) Stream() *Stream {
 	w = w.WithDefaults()
 	return &Stream{w: w, source: w.source(), rng: rand.New(rand.NewPCG(w.Seed, 3))}
 }
 
-// Grow returns a window of n context nodes, for the graph to begin with. The window
-// is valid until the next call of Grow or Next.
+// Grow returns a window of n context nodes, for growing the graph before a measurement.
+// With Pool, the nodes have labels. The window is valid until the next call of Grow or
+// Next.
 func (s *Stream) Grow(n int) *event.Window {
 	s.nodes(n, true)
 	if s.w.Pool {
@@ -196,7 +201,7 @@ func (s *Stream) Grow(n int) *event.Window {
 	return &s.window
 }
 
-// Next returns a window of arrivals, with the label of each if labelled. It is valid
+// Next returns a window of arrivals, and their labels if labelled is true. It is valid
 // until the next call of Grow or Next.
 func (s *Stream) Next(labelled bool) *event.Window {
 	s.nodes(s.w.Window, false)
@@ -206,14 +211,14 @@ func (s *Stream) Next(labelled bool) *event.Window {
 	return &s.window
 }
 
-// labels adds the labels of the window's own nodes.
+// labels adds a random label for each node of the window.
 func (s *Stream) labels() {
 	for i := range s.window.Nodes {
 		s.window.Labels = append(s.window.Labels, event.Label{Origin: &s.origin, Node: s.window.Nodes[i].ID, Index: s.rng.Int32N(int32(s.w.Classes))})
 	}
 }
 
-// nodes begins a window with the next n nodes.
+// nodes starts the next window, with n nodes.
 func (s *Stream) nodes(n int, context bool) {
 	w := &s.window
 	w.Number = s.number
