@@ -21,7 +21,7 @@ func TestRecordRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(r, got); diff != "" {
-		t.Fatal(diff)
+		t.Fatalf("encoded and decoded again, -before +after\n%s", diff)
 	}
 }
 
@@ -114,7 +114,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("an accepted record is refused after encoding it again: %v", err)
 		}
 		if diff := cmp.Diff(r, again, cmpopts.EquateEmpty()); diff != "" {
-			t.Fatal(diff)
+			t.Fatalf("encoded and decoded again, -before +after\n%s", diff)
 		}
 	})
 }

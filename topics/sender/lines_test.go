@@ -35,7 +35,7 @@ func TestLines(t *testing.T) {
 				o.Headers = append(o.Headers, event.Header(h))
 			}
 			if reason, detail := (&wire.Decoder{}).Node(o, &n); reason != "" {
-				t.Fatal(detail)
+				t.Fatalf("refused: %s: %s", reason, detail)
 			}
 			if string(r.Key) != n.ID.String() {
 				t.Errorf("the record of node %v has key %q", n.ID, r.Key)

@@ -68,13 +68,13 @@ func (f *fixture) ids(topic string) (ids []int64) {
 		var l event.Label
 		if topic == f.names.Labels {
 			if reason, detail := d.Label(o, &l); reason != "" {
-				f.t.Fatal(reason, detail)
+				f.t.Fatalf("refused: %s: %s", reason, detail)
 			}
 			ids = append(ids, l.Node.Num)
 			return
 		}
 		if reason, detail := d.Node(o, &n); reason != "" {
-			f.t.Fatal(reason, detail)
+			f.t.Fatalf("refused: %s: %s", reason, detail)
 		}
 		ids = append(ids, n.ID.Num)
 	})

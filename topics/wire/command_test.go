@@ -91,7 +91,7 @@ func FuzzCommand(f *testing.F) {
 			t.Fatalf("accepted, but refused after encoding it again: %s, %s", reason, detail)
 		}
 		if diff := cmp.Diff(c, again, cmpopts.IgnoreFields(event.Command{}, "Origin"), cmpopts.EquateEmpty()); diff != "" {
-			t.Fatal(diff)
+			t.Fatalf("encoded and decoded again, -before +after\n%s", diff)
 		}
 	})
 }

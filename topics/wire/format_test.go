@@ -83,7 +83,7 @@ func TestNodeFromPython(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(test.want, decodeNode(t, record(b))); diff != "" {
-				t.Error(diff)
+				t.Errorf("-want +got\n%s", diff)
 			}
 		})
 	}
@@ -255,7 +255,7 @@ func TestUnknownFields(t *testing.T) {
 	value = append(value, 0xa1, 'e', 0xc7, 3, 5, 1, 2, 3)
 	want := event.Node{ID: event.ID{Num: 1}, Dense: []float32{2}}
 	if diff := cmp.Diff(want, decodeNode(t, record(value))); diff != "" {
-		t.Error(diff)
+		t.Errorf("-want +got\n%s", diff)
 	}
 }
 
@@ -267,13 +267,13 @@ func TestDecoderReuse(t *testing.T) {
 	first := AppendNode(nil, &event.Node{ID: event.ID{Str: "first"}, Dense: []float32{1, 2}, Neighbours: []event.ID{{Str: "other"}}})
 	var a, bad, b event.Node
 	if reason, detail := d.Node(record(first), &a); reason != "" {
-		t.Fatal(reason, detail)
+		t.Fatalf("refused: %s: %s", reason, detail)
 	}
 	if reason, _ := d.Node(record(first[:9]), &bad); reason == "" {
 		t.Fatal("an event that is cut off is accepted")
 	}
 	if reason, detail := d.Node(record(AppendNode(nil, &event.Node{Index: []uint32{4}, Value: []float32{8}})), &b); reason != "" {
-		t.Fatal(reason, detail)
+		t.Fatalf("refused: %s: %s", reason, detail)
 	}
 	clear(first)
 	a.Origin, b.Origin = nil, nil
@@ -292,20 +292,20 @@ func TestDecodeOverwrites(t *testing.T) {
 	n := event.Node{Context: true, Index: []uint32{1}, Value: []float32{1}, Neighbours: []event.ID{{Num: 1}}, Time: 1}
 	want := event.Node{ID: event.ID{Num: 2}, Dense: []float32{2}}
 	if reason, detail := d.Node(record(AppendNode(nil, &want)), &n); reason != "" {
-		t.Fatal(reason, detail)
+		t.Fatalf("refused: %s: %s", reason, detail)
 	}
 	n.Origin = nil
 	if diff := cmp.Diff(want, n); diff != "" {
-		t.Error(diff)
+		t.Errorf("-want +got\n%s", diff)
 	}
 	l := event.Label{Class: "red", Time: 1}
 	wantLabel := event.Label{Node: event.ID{Num: 2}, Index: 3}
 	if reason, detail := d.Label(record(AppendLabel(nil, &wantLabel)), &l); reason != "" {
-		t.Fatal(reason, detail)
+		t.Fatalf("refused: %s: %s", reason, detail)
 	}
 	l.Origin = nil
 	if diff := cmp.Diff(wantLabel, l); diff != "" {
-		t.Error(diff)
+		t.Errorf("-want +got\n%s", diff)
 	}
 }
 
@@ -489,7 +489,7 @@ func TestNodeRoundTrip(t *testing.T) {
 		n := randomNode(rng)
 		got := decodeNode(t, record(AppendNode([]byte("before"), &n)[len("before"):]))
 		if diff := cmp.Diff(n, got); diff != "" {
-			t.Fatal(diff)
+			t.Fatalf("-want +got\n%s", diff)
 		}
 	}
 }
@@ -504,11 +504,11 @@ func TestLabelRoundTrip(t *testing.T) {
 		}
 		var got event.Label
 		if reason, detail := new(Decoder).Label(record(AppendLabel(nil, &l)), &got); reason != "" {
-			t.Fatal(reason, detail)
+			t.Fatalf("refused: %s: %s", reason, detail)
 		}
 		got.Origin = nil
 		if diff := cmp.Diff(l, got); diff != "" {
-			t.Fatal(diff)
+			t.Fatalf("-want +got\n%s", diff)
 		}
 	}
 }
@@ -575,7 +575,7 @@ func TestPrediction(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(p, got); diff != "" {
-		t.Error(diff)
+		t.Errorf("-want +got\n%s", diff)
 	}
 	const want = `{"node":"paper-17","class":"Theory","class_index":2,"confidence":0.7,"probabilities":[0.1,0.2,0.7],` +
 		`"total_uncertainty":0.8,"aleatoric_uncertainty":0.75,"epistemic_uncertainty":0.05,"window":41,"posterior_version":12,` +
@@ -595,7 +595,7 @@ func TestPrediction(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(p, got); diff != "" {
-			t.Error(diff)
+			t.Errorf("-want +got\n%s", diff)
 		}
 		if got, want := string(AppendPredictionJSON(nil, &p)), want[:len(want)-1]+","+tail; got != want {
 			t.Errorf("JSON %s, want %s", got, want)

@@ -72,7 +72,7 @@ func FuzzNode(f *testing.F) {
 			t.Fatalf("accepted, but refused after encoding it again: %s, %s", reason, detail)
 		}
 		if diff := cmp.Diff(n, again, cmpopts.IgnoreFields(event.Node{}, "Origin"), cmpopts.EquateEmpty()); diff != "" {
-			t.Fatal(diff)
+			t.Fatalf("encoded and decoded again, -before +after\n%s", diff)
 		}
 	})
 }
@@ -142,7 +142,7 @@ func FuzzLabel(f *testing.F) {
 			t.Fatalf("accepted, but refused after encoding it again: %s, %s", reason, detail)
 		}
 		if diff := cmp.Diff(l, again, cmpopts.IgnoreFields(event.Label{}, "Origin")); diff != "" {
-			t.Fatal(diff)
+			t.Fatalf("encoded and decoded again, -before +after\n%s", diff)
 		}
 	})
 }
@@ -167,7 +167,7 @@ func FuzzPrediction(f *testing.F) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(p, again, cmpopts.EquateEmpty()); diff != "" {
-			t.Fatal(diff)
+			t.Fatalf("encoded and decoded again, -before +after\n%s", diff)
 		}
 	})
 }
@@ -193,7 +193,7 @@ func FuzzDeadLetter(f *testing.F) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(r, again, cmpopts.EquateEmpty()); diff != "" {
-			t.Fatal(diff)
+			t.Fatalf("encoded and decoded again, -before +after\n%s", diff)
 		}
 	})
 }

@@ -38,7 +38,7 @@ func TestMemory(t *testing.T) {
 		got := make([]event.Node, len(want))
 		for i, o := range origins {
 			if reason, detail := d.Node(o, &got[i]); reason != "" {
-				t.Fatal(reason, detail)
+				t.Fatalf("refused: %s: %s", reason, detail)
 			}
 		}
 		for i := range got {
