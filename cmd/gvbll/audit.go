@@ -109,12 +109,12 @@ func checkpointMeta(path string) (map[string]string, error) {
 	}
 	f, size, err := checkpoint.OpenFile(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("checkpoint %s: %w", path, err)
 	}
 	defer f.Close()
 	r, err := safetensors.NewReader(f, size)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("checkpoint %s: %w", path, err)
 	}
 	return r.Metadata(), nil
 }

@@ -126,6 +126,9 @@ func TestAuditOfTheDemo(t *testing.T) {
 	if found.Predictions != int64(sum.Predictions) || found.Chain != sum.Chain {
 		t.Errorf("audited %+v, the demo says %d predictions and chain %s", found, sum.Predictions, sum.Chain)
 	}
+	if code, _, errs := command(t, "audit", "--brokers", addr, "--model", model, "--checkpoint", model); code != exitFailed || !strings.Contains(errs, "gvbll: audit: checkpoint "+model+": damaged: ") {
+		t.Errorf("audit from a file that is no checkpoint: exit code %d, want %d and the file: %s", code, exitFailed, errs)
+	}
 	code, out, _ = command(t, "ledger", "--brokers", addr, "--json")
 	if lines := strings.Count(out, "\n"); code != exitOK || int64(lines) != found.Windows || !strings.Contains(out, found.Chain) {
 		t.Errorf("ledger --json: exit code %d and %d lines, want a line for each of %d windows", code, lines, found.Windows)

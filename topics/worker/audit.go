@@ -91,12 +91,14 @@ type auditor struct {
 func (a *auditor) open(ctx, fetching context.Context, from string) (err error) {
 	var consumed []ledger.Range
 	if from == "" {
-		a.ledger, err = ledger.Open(ctx, a.client, a.cfg.Names.Ledger)
-	} else if consumed, err = a.load(ctx, from); err == nil {
+		if a.ledger, err = ledger.Open(ctx, a.client, a.cfg.Names.Ledger); err != nil {
+			return err
+		}
+	} else {
+		if consumed, err = a.load(ctx, from); err != nil {
+			return fmt.Errorf("checkpoint %s: %w", from, err)
+		}
 		a.audited.First, a.audited.Windows, a.audited.Chain = a.next, a.next, a.last.chain
-	}
-	if err != nil {
-		return err
 	}
 	outputs := []string{a.cfg.Names.Predictions, a.cfg.Names.DeadLetters}
 	if a.partitions, err = a.client.Partitions(ctx, outputs...); err != nil {
