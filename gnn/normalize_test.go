@@ -47,7 +47,7 @@ func TestNormalizer(t *testing.T) {
 		if c.keepsSparse {
 			want = sparse(want)
 		}
-		// The memory of the call before is used again.
+		// The destination may hold anything from an earlier call.
 		storage := Vector{Dense: []float32{7, 7, 7}, Index: []uint32{9, 9}, Value: []float32{7, 7}}
 		got = n.Apply(storage, sparse(x))
 		if d := cmp.Diff(want.Dense, got.Dense); d != "" || !slices.Equal(got.Index, want.Index) || !slices.Equal(got.Value, want.Value) {

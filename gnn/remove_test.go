@@ -183,10 +183,10 @@ func TestRemoveKeepsNothing(t *testing.T) {
 			round()
 		}
 		if g.adj.Size() != total {
-			t.Errorf("lists have taken room for %d numbers, %d after the first round", g.adj.Size(), total)
+			t.Errorf("lists have memory for %d numbers, want the %d of the first round", g.adj.Size(), total)
 		}
 		if g.Edges() != 0 || g.staleCount != 0 || !slices.Equal(embedAll(g), blank) {
-			t.Errorf("%d edges and %d stale nodes are left, or features", g.Edges(), g.staleCount)
+			t.Errorf("%d edges and %d stale nodes are left, want none, and embeddings as without features", g.Edges(), g.staleCount)
 		}
 	})
 }
@@ -201,7 +201,7 @@ func TestRemoveShortensBlocks(t *testing.T) {
 	}
 	g.Remove(upTo(n)[5:])
 	if hub := g.node(0).adj; hub.Len() != 4 || hub.Cap() != 4 || !slices.Equal(g.Neighbours(0), []int32{1, 2, 3, 4}) {
-		t.Errorf("the hub's list %v has a capacity of %d, want a small one", g.Neighbours(0), hub.Cap())
+		t.Errorf("the hub's list %v has a capacity of %d, want [1 2 3 4] with 4", g.Neighbours(0), hub.Cap())
 	}
 }
 

@@ -13,9 +13,9 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 )
 
-// TestOpenCSV: the same graph as dense columns and as index:value pairs, quoted,
-// with a byte order mark, years, other columns of edges; packed; and as a pair of
-// files.
+// TestOpenCSV: one graph in every form that is accepted: features as dense columns or as
+// index:value pairs, quoted fields, a byte order mark, years, further columns of edges,
+// packed files, and a pair of files with a prefix.
 func TestOpenCSV(t *testing.T) {
 	edges := "target,weight,source\nb,1,\"a, the first\"\nc,2, c\n"
 	dense := "\ufeffid,f1,label,f2,f3,f4,f5,year\r\n\"a, the first\",1,10,0,0,0,0,2017\r\nb,0,9,2.5,0,0,0,2018\r\n\nc,0,10,0,0,0,0,2019\r\n"
@@ -47,6 +47,8 @@ func TestOpenCSV(t *testing.T) {
 	}
 }
 
+// TestOpenCSVRefuses: the error for invalid tables is one line that names the file, the
+// line and the column, or says what to do.
 func TestOpenCSVRefuses(t *testing.T) {
 	const nodes, edges = "id,label,x\na,p,1\nb,q,2\n", "source,target\na,b\n"
 	for _, c := range []struct{ nodes, edges, want string }{
@@ -76,7 +78,7 @@ func TestOpenCSVRefuses(t *testing.T) {
 	} {
 		d, err := Open(write(t, map[string]string{"nodes.csv": c.nodes, "edges.csv": c.edges}))
 		if d != nil || err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%q and %q: %v, want an error of one line with %q", c.nodes, c.edges, err, c.want)
+			t.Errorf("nodes %q and edges %q: got %v, want one line with %q", c.nodes, c.edges, err, c.want)
 		}
 	}
 	for what, c := range map[string]struct {
@@ -93,7 +95,7 @@ func TestOpenCSVRefuses(t *testing.T) {
 		"a folder's npz": {map[string]string{"few.npz": "PK no zip"}, "few.npz", "few.npz: zip"},
 	} {
 		if d, err := Open(filepath.Join(write(t, c.files), c.path)); d != nil || err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want an error with %q", what, err, c.want)
+			t.Errorf("%s: got %v, want an error with %q", what, err, c.want)
 		}
 	}
 }
@@ -109,18 +111,19 @@ func TestClassOrder(t *testing.T) {
 	} {
 		got, y := classesOf(c.labels)
 		if !slices.Equal(got, c.want) {
-			t.Errorf("classes of %q: %q, want %q", c.labels, got, c.want)
+			t.Errorf("classes of %q are %q, want %q", c.labels, got, c.want)
 		}
 		for i, k := range y {
 			if got[k] != c.labels[i] {
-				t.Errorf("label %q has number %d of %q", c.labels[i], k, got)
+				t.Errorf("label %q has index %d in %q", c.labels[i], k, got)
 			}
 		}
 	}
 }
 
-// TestBombs: a small packed table cannot take much memory, in either layout.
-func TestBombs(t *testing.T) {
+// TestPackedBombs: a small packed table that unpacks to a huge one is refused before it
+// takes much memory, in either layout.
+func TestPackedBombs(t *testing.T) {
 	const many = 3 << 19
 	nodes := new(strings.Builder)
 	nodes.WriteString("id,label")
@@ -145,18 +148,18 @@ func TestBombs(t *testing.T) {
 			var err error
 			took := allocated(func() { _, err = Open(dir) })
 			if err == nil || !strings.Contains(err.Error(), "line") || !strings.Contains(err.Error(), "give it unpacked") {
-				t.Fatalf("%v, want an error that says where, and to unpack", err)
+				t.Fatalf("got %v, want an error with the line and \"give it unpacked\"", err)
 			}
-			// With what parsing a line lets go of at once.
+			// The bound includes what parsing a line allocates and frees at once.
 			if took > 16*freeBytes {
-				t.Errorf("%d MiB allocated", took>>20)
+				t.Errorf("%d MiB allocated, want at most %d", took>>20, 16*freeBytes>>20)
 			}
 		})
 	}
 }
 
-// TestHugeLines: a line may have 16 MiB, and a longer one takes no more memory than a
-// buffer of that size; nor does a line of commas, as the header or below it.
+// TestHugeLines: a line may have 16 MiB. Longer lines, and lines of nothing but commas, are
+// refused before they take more memory than a few buffers of that size.
 func TestHugeLines(t *testing.T) {
 	const length = 17 << 20
 	long, commas := strings.Repeat("x", length), strings.Repeat(",", 4<<20)
@@ -179,15 +182,15 @@ func TestHugeLines(t *testing.T) {
 		var err error
 		took := allocated(func() { _, err = Open(dir) })
 		if err == nil || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 1000 {
-			t.Errorf("%s: %.300v, want an error with %q", what, err, c.want)
+			t.Errorf("%s: got %.300v, want a short error with %q", what, err, c.want)
 		}
 		if took > 12*freeBytes {
-			t.Errorf("%s: %d MiB allocated", what, took>>20)
+			t.Errorf("%s: %d MiB allocated, want at most %d", what, took>>20, 12*freeBytes>>20)
 		}
 	}
 }
 
-// allocated is the number of bytes that f allocates.
+// allocated returns the number of bytes that f allocates.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -14,7 +14,8 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 )
 
-// TestRealDataSets reads the public graphs, if present.
+// TestRealDataSets opens the public graphs, if they are there, and compares their sizes
+// with the published ones.
 func TestRealDataSets(t *testing.T) {
 	for _, c := range []struct {
 		name                             string
@@ -61,6 +62,9 @@ func TestRealDataSets(t *testing.T) {
 	}
 }
 
+// TestSplit: a split draws the same share of every class for training, at least one node of
+// each, and divides the other nodes into steps of about equal size. It is a function of the
+// seed.
 func TestSplit(t *testing.T) {
 	d := &Dataset{Classes: []string{"a", "b", "c"}}
 	for i := range 100 {
@@ -84,37 +88,37 @@ func TestSplit(t *testing.T) {
 		seen[v] = true
 	}
 	if !slices.Equal(count, []int{6, 3, 1}) {
-		t.Errorf("training nodes by class %v", count)
+		t.Errorf("training nodes by class %v, want [6 3 1]", count)
 	}
 	var sizes []int
 	for _, step := range s.Steps {
 		sizes = append(sizes, len(step))
 		for _, v := range step {
 			if seen[v] {
-				t.Fatalf("node %d comes twice", v)
+				t.Fatalf("node %d is in two steps", v)
 			}
 			seen[v] = true
 		}
 	}
 	if !slices.Equal(sizes, []int{13, 13, 13, 13, 13, 13, 12}) || len(seen) != 100 {
-		t.Errorf("steps of %v, %d nodes in all", sizes, len(seen))
+		t.Errorf("steps of %v with %d nodes in all, want six of 13, one of 12 and 100 nodes", sizes, len(seen))
 	}
 	again, _ := d.Split(3, .1, 7)
 	other, _ := d.Split(4, .1, 7)
 	if !reflect.DeepEqual(s, again) || reflect.DeepEqual(s, other) {
-		t.Error("a split is not a function of its seed")
+		t.Error("splits differ for the same seed, or are the same for another")
 	}
 	for _, bad := range []struct {
 		share float64
 		steps int
 	}{{0, 3}, {1, 3}, {math.NaN(), 3}, {.1, 0}, {.1, 91}} {
 		if _, err := d.Split(1, bad.share, bad.steps); err == nil {
-			t.Errorf("share %v and %d steps are taken", bad.share, bad.steps)
+			t.Errorf("share %v and %d steps: Split succeeded, want an error", bad.share, bad.steps)
 		}
 	}
 }
 
-// TestArrivals: streaming the nodes with the neighbours they can name builds
+// TestArrivals: nodes that arrive in batches and name only neighbours that are there build
 // the whole graph, each edge once.
 func TestArrivals(t *testing.T) {
 	d, s, err := Drift(small("none"))
@@ -137,26 +141,25 @@ func TestArrivals(t *testing.T) {
 			for _, u := range named[v] {
 				e := [2]int32{min(u, v), max(u, v)}
 				if !arrived[u] || got[e] {
-					t.Fatalf("%d names %d, which has not come or was named before", v, u)
+					t.Fatalf("node %d names %d, which has not arrived, or again", v, u)
 				}
 				got[e] = true
 			}
 		}
 	}
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%d edges arrive, the graph has %d", len(got), len(want))
+		t.Errorf("%d edges arrive, want the %d of the graph", len(got), len(want))
 	}
 	src, dst := d.Subgraph(s.Train)
 	for i := range src {
 		u, v := s.Train[src[i]], s.Train[dst[i]]
 		if !want[[2]int32{min(u, v), max(u, v)}] {
-			t.Fatalf("the subgraph has %d-%d, the graph has not", u, v)
+			t.Fatalf("the subgraph has the edge %d-%d, which the graph does not have", u, v)
 		}
 	}
 }
 
-// write makes a data set's folder; a file's text is packed when its name ends
-// in .gz.
+// write writes the folder of a data set. A file is packed if its name ends in .gz.
 func write(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "toy")
@@ -183,6 +186,7 @@ func write(t testing.TB, files map[string]string) string {
 	return dir
 }
 
+// toy returns the files of a small graph in OGB's layout.
 func toy() map[string]string {
 	return map[string]string{
 		"num-node-list.csv.gz": "4\n", "num-edge-list.csv": "3\n",
@@ -191,6 +195,8 @@ func toy() map[string]string {
 	}
 }
 
+// TestOpen opens a graph in OGB's layout, splits it by year, and stores features with many
+// zeros in sparse form.
 func TestOpen(t *testing.T) {
 	d, err := Open(write(t, toy()))
 	if err != nil {
@@ -202,14 +208,14 @@ func TestOpen(t *testing.T) {
 		Features: []gnn.Vector{{Dense: []float32{.5, 1, -.2}}, {Dense: []float32{1, 2, 3}}, {Dense: []float32{0, 0, 1}}, {Dense: []float32{4, 5, 6}}},
 	}
 	if !reflect.DeepEqual(d, want) {
-		t.Errorf("%+v, want %+v", d, want)
+		t.Errorf("data set %+v, want %+v", d, want)
 	}
 	s, err := d.SplitByYear(2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := (Stream{Train: []int32{0}, Warmup: []int32{1}, Steps: [][]int32{{2}, {3}}}); !reflect.DeepEqual(s, want) {
-		t.Errorf("%+v, want %+v", s, want)
+		t.Errorf("split by year %+v, want %+v", s, want)
 	}
 	bag := toy()
 	bag["node-feat.csv.gz"] = "0,0,0,0,1\n0,0,0,0,0\n1,0,0,0,0\n0,2,0,0,0\n"
@@ -217,24 +223,26 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v := d.Features[3]; !d.Sparse || !slices.Equal(v.Index, []uint32{1}) || !slices.Equal(v.Value, []float32{2}) {
-		t.Errorf("sparse %v, %+v", d.Sparse, v)
+		t.Errorf("sparse %v with features %+v of node 3, want true with 1:2", d.Sparse, v)
 	}
 }
 
-// TestDensity: the share of nonzero numbers decides whether features are sparse, also
-// if some rows are full.
+// TestDensity: features are sparse if at most a quarter of all numbers are nonzero, even if
+// some rows are full.
 func TestDensity(t *testing.T) {
 	files := toy()
 	files["node-feat.csv.gz"] = "1,1,1,1,1,1\n0,0,0,0,0,0\n0,0,0,0,0,0\n0,0,0,0,0,0\n"
 	if d, err := Open(write(t, files)); err != nil || !d.Sparse || len(d.Features[0].Index) != 6 {
-		t.Errorf("a quarter of the numbers: %+v, %v", d, err)
+		t.Errorf("a quarter is nonzero: %+v, %v, want sparse features", d, err)
 	}
 	files["node-feat.csv.gz"] = "1,1,1,1,1,1\n0,0,0,1,0,0\n0,0,0,0,0,0\n0,0,0,0,0,0\n"
 	if d, err := Open(write(t, files)); err != nil || d.Sparse || d.Features[1].Dense[3] != 1 {
-		t.Errorf("more than a quarter: %+v, %v", d, err)
+		t.Errorf("more than a quarter is nonzero: %+v, %v, want dense features", d, err)
 	}
 }
 
+// TestOpenErrors: the error for an invalid file of OGB's layout is one line that names the
+// file and the line.
 func TestOpenErrors(t *testing.T) {
 	for _, c := range []struct{ file, text, want string }{
 		{"node-feat.csv.gz", "1,2\n1,x\n1,2\n1,2\n", "node-feat.csv.gz line 2: feature 1"},
@@ -258,7 +266,7 @@ func TestOpenErrors(t *testing.T) {
 		files[c.file] = c.text
 		_, err := Open(write(t, files))
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s %q: error %v, want one line with %q", c.file, c.text, err, c.want)
+			t.Errorf("%s %q: got %v, want one line with %q", c.file, c.text, err, c.want)
 		}
 	}
 	if _, err := Open(t.TempDir()); err == nil || !strings.Contains(err.Error(), "num-node-list") {
@@ -266,6 +274,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
+// small returns a configuration of a small generated graph.
 func small(kind string) DriftConfig {
 	c, err := DriftPreset(kind)
 	if err != nil {
@@ -275,8 +284,8 @@ func small(kind string) DriftConfig {
 	return c
 }
 
-// TestDriftLaw compares generated graphs with the statistics that the law was designed
-// for.
+// TestDriftLaw compares generated graphs with the statistics that the generator was
+// designed for.
 func TestDriftLaw(t *testing.T) {
 	c, _ := DriftPreset("none")
 	d, s, err := Drift(c)
@@ -290,7 +299,7 @@ func TestDriftLaw(t *testing.T) {
 			same++
 		}
 		if e[1] >= e[0] {
-			t.Fatalf("%d cites %d, which comes later", e[0], e[1])
+			t.Fatalf("node %d cites %d, which arrives later", e[0], e[1])
 		}
 		degree[e[0]]++
 		degree[e[1]]++
@@ -303,14 +312,15 @@ func TestDriftLaw(t *testing.T) {
 		t.Errorf("mean degree %.1f, want about 13", mean)
 	}
 	if top < 200 {
-		t.Errorf("the largest degree is %d: no heavy tail", top)
+		t.Errorf("the largest degree is %d, want a heavy tail", top)
 	}
 	if len(s.Train) != 10740 || len(s.Warmup) != 3520 || len(s.Steps) != 100 {
-		t.Errorf("%d train, %d warm up, %d steps", len(s.Train), len(s.Warmup), len(s.Steps))
+		t.Errorf("%d training nodes, %d warm-up nodes and %d steps, want 10740, 3520 and 100", len(s.Train), len(s.Warmup), len(s.Steps))
 	}
 }
 
-// TestDriftDrifts: class shares move with the drift, and hardly without it.
+// TestDriftDrifts: the shares of the classes move by more the stronger the drift, and
+// hardly without it.
 func TestDriftDrifts(t *testing.T) {
 	moved := make(map[string]float64)
 	for _, kind := range []string{"none", "moderate", "strong", "abrupt"} {
@@ -333,10 +343,12 @@ func TestDriftDrifts(t *testing.T) {
 		}
 	}
 	if moved["none"] > .05 || moved["moderate"] < 2*moved["none"] || moved["strong"] < moved["moderate"] || moved["abrupt"] < 2*moved["none"] {
-		t.Errorf("total variation of the class shares: %v", moved)
+		t.Errorf("total variation of the class shares %v, want it to rise with the drift from at most .05", moved)
 	}
 }
 
+// TestDriftIsAFunctionOfItsSeed: the same seed gives the same graph, and another seed
+// another.
 func TestDriftIsAFunctionOfItsSeed(t *testing.T) {
 	c := small("strong")
 	a, sa, _ := Drift(c)
@@ -350,7 +362,7 @@ func TestDriftIsAFunctionOfItsSeed(t *testing.T) {
 	}
 }
 
-// TestDriftRefuses: each refusal names the field.
+// TestDriftRefuses: the error for an invalid configuration names the field.
 func TestDriftRefuses(t *testing.T) {
 	for _, c := range []struct {
 		want   string
@@ -393,18 +405,18 @@ func TestDriftRefuses(t *testing.T) {
 		bad := small("none")
 		c.breaks(&bad)
 		if _, _, err := Drift(bad); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v, want an error with %q", err, c.want)
+			t.Errorf("got %v, want an error with %q", err, c.want)
 		}
 	}
 	two := small("strong")
 	two.Classes, two.Late = 2, 1
 	if _, _, err := Drift(two); err != nil {
-		t.Errorf("two classes: %v", err)
+		t.Errorf("two classes: got %v, want no error", err)
 	}
 }
 
-// TestDriftFields: each field has the effect that its comment states, and a graph at
-// the bounds of validate can be generated.
+// TestDriftFields: each field has the effect that its comment states, and a graph at the
+// bounds of validate can be generated.
 func TestDriftFields(t *testing.T) {
 	shape := func(change func(*DriftConfig)) (edges, top, same, largest, spread float64) {
 		c := small("none")
@@ -430,13 +442,13 @@ func TestDriftFields(t *testing.T) {
 	}
 	edges, top, same, largest, spread := shape(func(*DriftConfig) {})
 	if e, _, _, _, _ := shape(func(c *DriftConfig) { c.Cites *= 2 }); e < 1.5*edges {
-		t.Errorf("twice the citations make %v edges in place of %v", e, edges)
+		t.Errorf("twice the citations give %v edges, without them %v", e, edges)
 	}
 	if e, _, _, _, _ := shape(func(c *DriftConfig) { c.MaxCites = 1 }); e != 2999 {
-		t.Errorf("one citation a paper makes %v edges", e)
+		t.Errorf("one citation a node gives %v edges", e)
 	}
 	if e, _, _, _, _ := shape(func(c *DriftConfig) { c.CitesSpread, c.Cites = 0, 0 }); e != 2999 {
-		t.Errorf("one citation a paper makes %v edges", e)
+		t.Errorf("one citation a node gives %v edges", e)
 	}
 	if _, n, _, _, _ := shape(func(c *DriftConfig) { c.Recency = .5 }); n < 1.5*top {
 		t.Errorf("old entries preferred, the largest degree is %v; with recency %v", n, top)
@@ -460,8 +472,8 @@ func TestDriftFields(t *testing.T) {
 	shape(func(c *DriftConfig) { c.Recency, c.Cites, c.Spread, c.ShareJump, c.Rot = 100, 0, 10, 100, 100 })
 }
 
-// TestDriftAtArxivSize compares the preset with the statistics of ogbn-arxiv. Features
-// do not affect them, so it generates few.
+// TestDriftAtArxivSize compares the preset with the statistics of ogbn-arxiv. Features do
+// not affect them, so that few are generated.
 func TestDriftAtArxivSize(t *testing.T) {
 	c, err := DriftPreset("none")
 	if err != nil {
@@ -487,6 +499,8 @@ func TestDriftAtArxivSize(t *testing.T) {
 	}
 }
 
+// FuzzParseRow: parsing a row of features does not panic, and gives one finite number for
+// each field.
 func FuzzParseRow(f *testing.F) {
 	for _, s := range []string{"1,2,3", "", "0.5,-1e9", "1,,2", "1,", "NaN", "1e400"} {
 		f.Add([]byte(s))
@@ -497,23 +511,25 @@ func FuzzParseRow(f *testing.F) {
 			return
 		}
 		if len(row) != bytes.Count(line, []byte(","))+1 {
-			t.Fatalf("%d numbers of %q", len(row), line)
+			t.Fatalf("%d numbers from %q", len(row), line)
 		}
 		for _, v := range row {
 			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-				t.Fatalf("%v of %q", v, line)
+				t.Fatalf("number %v from %q, want it finite", v, line)
 			}
 		}
 	})
 }
 
+// FuzzParseInt: parsing an integer does not panic, and gives a number within the given
+// bounds.
 func FuzzParseInt(f *testing.F) {
 	for _, s := range []string{"1", "-1", "2.0", "1e3", "x", "9223372036854775808"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if v, err := parseInt(string(b), 0, 1000); err == nil && (v < 0 || v > 1000) {
-			t.Fatalf("%d of %q", v, b)
+			t.Fatalf("number %d from %q", v, b)
 		}
 	})
 }

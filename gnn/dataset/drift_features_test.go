@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestFeaturesDrift: a class's mean features move from training to the stream's
-// end by more the stronger the drift, and without drift by sampling noise only.
+// TestFeaturesDrift: the mean features of a class move between training and the end of the
+// stream by more the stronger the drift, and without drift by sampling noise only.
 func TestFeaturesDrift(t *testing.T) {
 	moved := make(map[string]float64)
 	for _, kind := range []string{"none", "moderate", "strong", "abrupt"} {
@@ -16,7 +16,7 @@ func TestFeaturesDrift(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Classes, c.Late = 8, 0
-		// Crossing nodes have another class's features: their share must stay.
+		// Crossing nodes have the features of another class. Their share must not change.
 		c.Hom, c.HomJump = 0, 0
 		d, s, err := Drift(c)
 		if err != nil {
@@ -27,7 +27,7 @@ func TestFeaturesDrift(t *testing.T) {
 		classes := 0.0
 		for k := range early {
 			if n[k] < 50 || m[k] < 50 {
-				continue // a mean of few nodes is noise
+				continue // the mean of few nodes is mostly noise
 			}
 			classes++
 			square := 0.0
@@ -47,6 +47,7 @@ func TestFeaturesDrift(t *testing.T) {
 	}
 }
 
+// classMeans returns the mean features and the number of the given nodes, by class.
 func classMeans(d *Dataset, nodes []int32) (means [][]float64, count []int) {
 	means, count = make([][]float64, len(d.Classes)), make([]int, len(d.Classes))
 	for k := range means {

@@ -5,19 +5,19 @@ import (
 	"testing"
 )
 
-// fits checks what always holds of a Dataset.
+// fits fails unless labels, features, years and edges of a data set fit each other.
 func fits(t *testing.T, d *Dataset) {
 	t.Helper()
 	n := len(d.Features)
 	if n == 0 || len(d.Labels) != n || d.Year != nil && len(d.Year) != n {
-		t.Fatalf("%d nodes, %d labels, %d years", n, len(d.Labels), len(d.Year))
+		t.Fatalf("%d nodes with %d labels and %d years", n, len(d.Labels), len(d.Year))
 	}
 	for v, x := range d.Features {
 		if err := x.Validate(d.Dim); err != nil || (x.Dense == nil) != d.Sparse || slices.Contains(x.Value, 0) {
-			t.Fatalf("node %d: %+v, sparse %v: %v", v, x, d.Sparse, err)
+			t.Fatalf("node %d of a data set with sparse %v has features %+v: %v", v, d.Sparse, x, err)
 		}
 		if y := d.Labels[v]; y < 0 || int(y) >= len(d.Classes) {
-			t.Fatalf("node %d: class %d of %d", v, y, len(d.Classes))
+			t.Fatalf("node %d has class %d of %d", v, y, len(d.Classes))
 		}
 	}
 	for _, e := range d.Edges {
@@ -27,24 +27,24 @@ func fits(t *testing.T, d *Dataset) {
 	}
 }
 
-// opens checks what Open makes of files: what always holds of a Dataset, and
-// the memory used.
+// opens fails unless open gives either a data set that fits or an error, and allocates no
+// more than packed files may take.
 func opens(t *testing.T, open func() (*Dataset, error)) {
 	t.Helper()
 	var d *Dataset
 	var err error
 	if took := allocated(func() { d, err = open() }); took > 16*freeBytes {
-		t.Errorf("%d MiB allocated", took>>20)
+		t.Errorf("%d MiB allocated, want at most %d", took>>20, 16*freeBytes>>20)
 	}
 	if (d == nil) == (err == nil) {
-		t.Fatalf("%v, %v", d, err)
+		t.Fatalf("got %v and error %v, want one of them", d, err)
 	}
 	if err == nil {
 		fits(t, d)
 	}
 }
 
-// FuzzOpen reads OGB's layout.
+// FuzzOpen opens any files in OGB's layout.
 func FuzzOpen(f *testing.F) {
 	f.Add("4", "3", "0.5,1\n1,2\n0,0\n4,5\n", "0\n1\n0\n2\n", "0,1\n2,1\n3,3\n")
 	f.Add("2\r\n", "0", "0,0,0,0,1\r\n0,0,0,0,0\r\n", "0\r\n1.0\r\n", "")
@@ -60,6 +60,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
+// FuzzOpenCSV opens any pair of tables of nodes and edges.
 func FuzzOpenCSV(f *testing.F) {
 	f.Add("id,label,x\na,p,1\nb,q,2\n", "source,target\na,b\n")
 	f.Add("id,label,features,year\na,p,0:1 5:2,1999\n", "source,target\na,a\n")
@@ -72,8 +73,8 @@ func FuzzOpenCSV(f *testing.F) {
 	})
 }
 
-// FuzzOpenNPZ reads archives as they are, and members in archives that are sound,
-// since a change of one byte hardly passes the checksums.
+// FuzzOpenNPZ opens any bytes as an archive, and sound archives with any members: few
+// changes of bytes get past the checksums.
 func FuzzOpenNPZ(f *testing.F) {
 	x, edges := array2("<f4", 2, 2, false, floats(1, 0, 0, 2)), array2("|u1", 2, 1, false, "\x00\x01")
 	labels := array2("|i1", 2, 1, false, "\x01\x00")
@@ -87,7 +88,7 @@ func FuzzOpenNPZ(f *testing.F) {
 		switch len(b) {
 		case 0:
 			b = archive(t, map[string]any{"x": one, "edge_index": two, "y": three})
-		case 1: // the bytes are the numbers of sparse matrices of two nodes
+		case 1: // the strings are the indices of sparse matrices of two nodes
 			p := parts()
 			delete(p, "attr_data")
 			p["adj_indptr"], p["adj_indices"], p["attr_indptr"] = []byte(one), []byte(two), []byte(three)

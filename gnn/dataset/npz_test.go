@@ -18,9 +18,9 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 )
 
-// TestOpenNPZ: one graph as numpy and scipy write it (testdata/make.py): as
-// PyTorch Geometric's arrays, in either order of rows and columns and of bytes,
-// and as the parts of sparse matrices.
+// TestOpenNPZ opens one graph as numpy and scipy write it (testdata/make.py): as PyTorch
+// Geometric's arrays, with rows or columns first and with either order of bytes, and as the
+// parts of sparse matrices.
 func TestOpenNPZ(t *testing.T) {
 	want := Dataset{
 		Dim: 6, Sparse: true, Classes: []string{"0", "1", "2"}, Labels: []int32{1, 0, 2, 1},
@@ -45,9 +45,9 @@ func TestOpenNPZ(t *testing.T) {
 	}
 }
 
-// TestTypesOfNPZ: integers of every width, in both orders, of more numbers than
-// are decoded at once.
-func TestTypesOfNPZ(t *testing.T) {
+// TestOpenNPZIntegers: integers of every width, in both orders of bytes and of rows and
+// columns, are read, of more numbers than are decoded at once.
+func TestOpenNPZIntegers(t *testing.T) {
 	const n, dim = 300, 50
 	for kind, width := range map[string]int{"|b1": 1, "|i1": 1, "|u1": 1, "<i2": 2, "<u2": 2, "<i4": 4, "<u4": 4, "<i8": 8, "<u8": 8} {
 		for _, fortran := range []bool{false, true} {
@@ -81,6 +81,7 @@ func TestTypesOfNPZ(t *testing.T) {
 	}
 }
 
+// TestOpenNPZRefuses: the error for an invalid archive is one line that names the array.
 func TestOpenNPZRefuses(t *testing.T) {
 	x := array2("<f4", 2, 2, false, floats(1, 0, 0, 2))
 	edges := array2("|u1", 2, 1, false, "\x00\x01")
@@ -138,18 +139,19 @@ func TestOpenNPZRefuses(t *testing.T) {
 	} {
 		d, err := openArchive(t, archive(t, c.arrays))
 		if d != nil || err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%q: %v, want an error of one line with %q", slices.Sorted(maps.Keys(c.arrays)), err, c.want)
+			t.Errorf("arrays %q: got %v, want one line with %q", slices.Sorted(maps.Keys(c.arrays)), err, c.want)
 		}
 	}
 	damaged := archive(t, tensors(nil))
 	damaged[bytes.Index(damaged, []byte(edges))+len(edges)-1] ^= 1
 	if _, err := openArchive(t, damaged); err == nil || !strings.Contains(err.Error(), "edge_index: zip: checksum error") {
-		t.Errorf("a flipped bit: %v", err)
+		t.Errorf("a flipped bit: got %v, want a checksum error of edge_index", err)
 	}
 }
 
-// TestHostileNPZ: no memory is allocated for the sizes in the headers of an archive,
-// even where the archive's directory agrees with them.
+// TestHostileNPZ: no memory is allocated for the sizes that the headers of an archive
+// declare, even if its directory agrees with them. Data that is really there, packed a
+// thousandfold, is refused before it takes much memory.
 func TestHostileNPZ(t *testing.T) {
 	edges, y := array2("|u1", 2, 1, false, "\x00\x01"), []int32{0}
 	huge := func(kind string, rows, columns int, fortran bool) string {
@@ -164,22 +166,22 @@ func TestHostileNPZ(t *testing.T) {
 		"headers":    {"x": "\x93NUMPY\x02\x00\xff\xff\xff\xff", "edge_index": edges, "y": y},
 		"adj_shape":  {"adj_shape": shape, "adj_indices": []int32{}, "adj_indptr": []int32{0}},
 	} {
-		for _, lie := range []bool{false, true} {
+		for _, forged := range []bool{false, true} {
 			b := archive(t, arrays)
-			if lie {
-				bearOut(b, arrays)
+			if forged {
+				forgeSizes(b, arrays)
 			}
 			var err error
 			took := allocated(func() { _, err = openArchive(t, b) })
 			if err == nil {
-				t.Errorf("%s: taken", what)
+				t.Errorf("%s: Open succeeded, want an error", what)
 			}
 			if took > 1<<20 {
-				t.Errorf("%s: %d KiB for a file of %d bytes (%v)", what, took>>10, len(b), err)
+				t.Errorf("%s: %d KiB allocated for a file of %d bytes, want at most 1024 (%v)", what, took>>10, len(b), err)
 			}
 		}
 	}
-	// What is there indeed, packed a thousandfold.
+	// The data is really there, packed a thousandfold.
 	for what, x := range map[string]string{
 		"many nodes": array2("|u1", 1<<20, 1, false, strings.Repeat("\x00", 1<<20)),
 		"ones":       array2("|u1", 1<<13, 1<<10, false, strings.Repeat("\x01", 8<<20)),
@@ -189,17 +191,17 @@ func TestHostileNPZ(t *testing.T) {
 		var err error
 		took := allocated(func() { _, err = openArchive(t, b) })
 		if err == nil || !strings.Contains(err.Error(), "give it unpacked") {
-			t.Errorf("%s: %v, want an error that says to unpack", what, err)
+			t.Errorf("%s: got %v, want an error with \"give it unpacked\"", what, err)
 		}
 		if took > 6*freeBytes {
-			t.Errorf("%s: %d MiB for a file of %d KiB", what, took>>20, len(b)>>10)
+			t.Errorf("%s: %d MiB allocated for a file of %d KiB, want at most %d", what, took>>20, len(b)>>10, 6*freeBytes>>20)
 		}
 	}
 }
 
-// bearOut makes the directory of an archive say that each member is as long as
-// its header says.
-func bearOut(b []byte, arrays map[string]any) {
+// forgeSizes writes into the directory of an archive that each member is as long as its
+// header declares.
+func forgeSizes(b []byte, arrays map[string]any) {
 	const entry = "PK\x01\x02"
 	for at := bytes.Index(b, []byte(entry)); at >= 0; {
 		name := string(b[at+46 : at+46+int(binary.LittleEndian.Uint16(b[at+28:]))])
@@ -220,7 +222,7 @@ func bearOut(b []byte, arrays map[string]any) {
 	}
 }
 
-// parts are two nodes as sparse matrices.
+// parts returns a graph of two nodes as sparse matrices.
 func parts() map[string]any {
 	return map[string]any{
 		"adj_indices": []int32{1, 0}, "adj_indptr": []int32{0, 1, 2}, "adj_shape": []int64{2, 2},
@@ -229,8 +231,8 @@ func parts() map[string]any {
 	}
 }
 
-// archive packs arrays as numpy.savez_compressed does, in the order of their
-// names; strings are members as they are.
+// archive packs arrays as numpy.savez_compressed does, in the order of their names. A
+// string is a whole member, with its header.
 func archive(t testing.TB, arrays map[string]any) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -260,7 +262,7 @@ func archive(t testing.TB, arrays map[string]any) []byte {
 	return b.Bytes()
 }
 
-// array2 is a matrix as numpy writes it: npy.Write takes no shapes.
+// array2 returns a matrix as numpy writes it. npy.Write does not write shapes.
 func array2(kind string, rows, columns int, fortran bool, raw string) string {
 	order := "False"
 	if fortran {
@@ -270,6 +272,7 @@ func array2(kind string, rows, columns int, fortran bool, raw string) string {
 	return fmt.Sprintf("\x93NUMPY\x01\x00\x76\x00%-117s\n%s", dictionary, raw)
 }
 
+// floats returns the bytes of numbers.
 func floats(x ...float32) string {
 	var b []byte
 	for _, v := range x {
@@ -278,6 +281,7 @@ func floats(x ...float32) string {
 	return string(b)
 }
 
+// openArchive opens the bytes of an archive.
 func openArchive(t testing.TB, b []byte) (*Dataset, error) {
 	t.Helper()
 	return Open(filepath.Join(write(t, map[string]string{"few.npz": string(b)}), "few.npz"))

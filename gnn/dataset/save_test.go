@@ -11,9 +11,9 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 )
 
-// TestSaveOpens: a saved data set is opened with the same bits: with more than ten
-// numbered classes, a class without nodes, years, dense features of any magnitude,
-// sparse ones, the order of the edges, and the split.
+// TestSaveOpens: a data set is the same after it is saved and opened, to the bit: the order
+// of more than ten numbered classes, a class without nodes, years, dense features of any
+// magnitude, sparse ones, the order of the edges, and the split.
 func TestSaveOpens(t *testing.T) {
 	for _, name := range []string{"none", "strong", "abrupt"} {
 		c, err := DriftPreset(name)
@@ -28,10 +28,10 @@ func TestSaveOpens(t *testing.T) {
 		got := reopened(t, d)
 		again, err := got.SplitGiven(0)
 		if diff := cmp.Diff(stream, again); err != nil || diff != "" {
-			t.Errorf("%s: %v, stream (-want +got):\n%s", name, err, diff)
+			t.Errorf("%s: error %v, stream (-want +got)\n%s", name, err, diff)
 		}
 		if s, err := got.SplitGiven(5); err != nil || len(s.Steps) != 5 || len(s.Train) != len(stream.Train) {
-			t.Errorf("%s: cut into 5 steps: %d steps (%v)", name, len(s.Steps), err)
+			t.Errorf("%s: divided into 5 steps: got %d (%v)", name, len(s.Steps), err)
 		}
 	}
 	reopened(t, &Dataset{
@@ -45,6 +45,8 @@ func TestSaveOpens(t *testing.T) {
 	})
 }
 
+// reopened saves and opens a data set, and fails unless it is the same. Saving over it must
+// be an error.
 func reopened(t *testing.T, d *Dataset) *Dataset {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "new", "folder")
@@ -59,11 +61,13 @@ func reopened(t *testing.T, d *Dataset) *Dataset {
 		t.Errorf("%s (-saved +opened):\n%s", d.Name, diff)
 	}
 	if err := d.Save(dir); err == nil || !strings.Contains(err.Error(), "nodes.csv is there already: give another folder") {
-		t.Errorf("saved over it: %v", err)
+		t.Errorf("saving over it: got %v, want an error that asks for another folder", err)
 	}
 	return got
 }
 
+// TestDescriptionRefuses: the error for an invalid dataset.json is one line that names the
+// problem.
 func TestDescriptionRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                    "dataset.json: ",
@@ -80,7 +84,7 @@ func TestDescriptionRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d, err := Open(dir); d != nil || err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v, want an error of one line with %q", text, err, want)
+			t.Errorf("dataset.json %s: got %v, want one line with %q", text, err, want)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestElementary compares the functions with those of package math, and their bits
-// with a recorded hash.
+// TestElementary: the functions agree with those of package math, and their bits have a
+// recorded hash: graphs that were generated once must not change.
 func TestElementary(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	bits := fnv.New64a()
@@ -39,15 +39,16 @@ func TestElementary(t *testing.T) {
 		put(e, l, s, c)
 	}
 	if Exp(math.Inf(-1)) != 0 || Exp(0) != 1 || !math.IsInf(Exp(800), 1) {
-		t.Errorf("exp: %v at -Inf, %v at 0, %v at 800", Exp(math.Inf(-1)), Exp(0), Exp(800))
+		t.Errorf("exp is %v at -Inf, %v at 0 and %v at 800, want 0, 1 and +Inf", Exp(math.Inf(-1)), Exp(0), Exp(800))
 	}
 	if got := bits.Sum64(); got != wantBits {
-		t.Errorf("the bits' hash is %#x, want %#x", got, uint64(wantBits))
+		t.Errorf("hash of the bits %#x, want %#x", got, uint64(wantBits))
 	}
 }
 
 const wantBits = 0x83333f46e29d8927
 
+// TestExp: exp agrees with math.Exp over its whole range, and has its limits beyond.
 func TestExp(t *testing.T) {
 	for x := -708.0; x <= 709; x += 0.00917 {
 		if got, want := Exp(x), math.Exp(x); math.Abs(got-want) > 4e-16*want {
@@ -62,6 +63,6 @@ func TestExp(t *testing.T) {
 		}
 	}
 	if got := Exp(math.NaN()); !math.IsNaN(got) {
-		t.Errorf("exp(NaN) = %v", got)
+		t.Errorf("exp(NaN) = %v, want NaN", got)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestArena compares lists with slices under the same changes, and checks that no two
-// lists share an element.
+// TestArena compares lists with slices under the same random changes. All lists are
+// compared after each change, so that none may share an element with another.
 func TestArena(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var a Arena[int32]
@@ -36,7 +36,7 @@ func TestArena(t *testing.T) {
 			a.Retain(l, even)
 			want[i] = slices.DeleteFunc(want[i], func(x int32) bool { return !even(x) })
 			if l.Cap() > max(4*l.Len(), 1<<minClass) {
-				t.Fatalf("%d elements have room for %d", l.Len(), l.Cap())
+				t.Fatalf("%d elements have a capacity of %d, want at most four times as many", l.Len(), l.Cap())
 			}
 		case 3:
 			if len(want[i]) == 0 {
@@ -64,7 +64,7 @@ func TestArena(t *testing.T) {
 				want[i] = append(want[i], x)
 			}
 			if l.at != before.at {
-				t.Fatal("a list moved that had room")
+				t.Fatal("a list moved though Grow had made room")
 			}
 		default:
 			a.Append(l, x)
@@ -78,8 +78,8 @@ func TestArena(t *testing.T) {
 	}
 }
 
-// TestArenaUsesBlocksAgain: blocks of cleared lists are reused.
-func TestArenaUsesBlocksAgain(t *testing.T) {
+// TestArenaReusesBlocks: the blocks of cleared lists are reused.
+func TestArenaReusesBlocks(t *testing.T) {
 	var a Arena[int64]
 	size := 0
 	for round := range 20 {
@@ -97,6 +97,6 @@ func TestArenaUsesBlocksAgain(t *testing.T) {
 		}
 	}
 	if a.Size() != size {
-		t.Errorf("memory for %d elements, %d after the first round", a.Size(), size)
+		t.Errorf("memory for %d elements, want the %d of the first round", a.Size(), size)
 	}
 }

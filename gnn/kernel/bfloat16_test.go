@@ -7,7 +7,7 @@ import (
 )
 
 // TestNarrow: at every level and width, Narrow rounds to the nearest bfloat16, ties to
-// even, and Widen is its inverse.
+// even, and Widen restores it exactly.
 func TestNarrow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, l := range levels() {
@@ -16,7 +16,7 @@ func TestNarrow(t *testing.T) {
 				src := make([]float32, width)
 				for j := range src {
 					src[j] = math.Float32frombits(rng.Uint32())
-					if rng.IntN(3) == 0 { // half way between two
+					if rng.IntN(3) == 0 { // half-way between two bfloat16
 						src[j] = math.Float32frombits(rng.Uint32()<<16 | 0x8000)
 					}
 					if src[j] != src[j] {
@@ -38,7 +38,7 @@ func TestNarrow(t *testing.T) {
 						continue // rounds to infinity: no distance to compare
 					}
 					if back[j] != want {
-						t.Fatalf("%s: %v becomes %v, want %v", names[l], x, back[j], want)
+						t.Fatalf("%s: %v is rounded to %v, want %v", names[l], x, back[j], want)
 					}
 				}
 			}

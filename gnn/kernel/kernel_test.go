@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// levels are those that the machine has, the plain one first.
+// levels returns the kernel levels of this machine, the plain one first.
 func levels() (list []level) {
 	for l := plain; l <= best(); l++ {
 		list = append(list, l)
@@ -22,8 +22,8 @@ func at(l level, f func()) {
 	f()
 }
 
-// numbers draws n numbers, an unaligned slice; nasty ones hold what floats have
-// in store.
+// numbers draws n numbers, in a slice that is not aligned. If nasty, a quarter of them are
+// zeros, infinite, NaN, subnormal or huge.
 func numbers(rng *rand.Rand, n int, nasty bool) []float32 {
 	s := make([]float32, n+3)[3:]
 	for i := range s {
@@ -38,7 +38,7 @@ func numbers(rng *rand.Rand, n int, nasty bool) []float32 {
 	return s
 }
 
-// same compares bits; a NaN is a NaN.
+// same returns an error unless a and b have the same bits. Any NaN equals any other.
 func same(a, b []float32) error {
 	for i := range a {
 		x, y := a[i], b[i]
@@ -49,8 +49,8 @@ func same(a, b []float32) error {
 	return nil
 }
 
-// TestLevelsAgree: every kernel gives the same bits at every level and width, and
-// writes nothing beyond its destination.
+// TestLevelsAgree: every kernel has the same bits at every level and width, and writes
+// nothing beyond its destination.
 func TestLevelsAgree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for width := range 300 {
@@ -128,8 +128,8 @@ func tableOf(x []float32, width int) *Table[float32] {
 	return t
 }
 
-// TestExchange: every level gives the result of plain additions, and changes no other
-// number.
+// TestExchange: at every level, Exchange gives the result of plain additions and changes no
+// other number.
 func TestExchange(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for width := range 150 {
@@ -163,7 +163,7 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-// TestTable grows tables by one row and by many: rows do not change, new ones are
+// TestTable grows tables by one row and by many: existing rows do not change, new rows are
 // zero, and From ends at the end of a block.
 func TestTable(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -175,7 +175,7 @@ func TestTable(t *testing.T) {
 		for i := n; i < table.Len(); i++ {
 			for j, v := range table.Row(int32(i)) {
 				if v != 0 {
-					t.Fatalf("row %d is not new", i)
+					t.Fatalf("new row %d has %v, want zeros", i, table.Row(int32(i)))
 				}
 				table.Row(int32(i))[j] = int32(3*i + j)
 			}
@@ -184,11 +184,11 @@ func TestTable(t *testing.T) {
 	for i := 0; i < table.Len(); {
 		run := table.From(int32(i))
 		if len(run) == 0 || len(run)%3 != 0 || *table.At(int32(i)) != run[0] {
-			t.Fatalf("%d elements from row %d on", len(run), i)
+			t.Fatalf("From(%d) has %d elements, want whole rows from that row on", i, len(run))
 		}
 		for j, v := range run {
 			if v != int32(3*i+j) {
-				t.Fatalf("element %d from row %d on is %d", j, i, v)
+				t.Fatalf("element %d of From(%d) is %d, want %d", j, i, v, 3*i+j)
 			}
 		}
 		i += len(run) / 3
@@ -198,7 +198,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestRectify: the result is never -0, and NaN for NaN.
+// TestRectify: the result is never -0, and NaN stays NaN.
 func TestRectify(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, l := range levels() {
@@ -210,9 +210,9 @@ func TestRectify(t *testing.T) {
 	}
 }
 
-// TestOutside: indices and shapes that do not fit panic before a kernel accesses
-// memory outside its slices.
-func TestOutside(t *testing.T) {
+// TestBounds: indices and shapes that do not fit panic, before a kernel accesses memory
+// outside its slices.
+func TestBounds(t *testing.T) {
 	row, table := make([]float32, 4), make([]float32, 12)
 	for name, f := range map[string]func(){
 		"index past the end":       func() { GatherSum(row, []int32{0, 3}, table, 4) },
@@ -244,18 +244,20 @@ func TestOutside(t *testing.T) {
 	}
 }
 
+// TestChoose: the best level is chosen unless a lower one is asked for. A level that the
+// machine does not have, or that does not exist, panics.
 func TestChoose(t *testing.T) {
 	if l := choose("", avx2); l != avx2 {
-		t.Errorf("best of avx2 is %s", names[l])
+		t.Errorf("choose(\"\", avx2) = %s, want avx2", names[l])
 	}
 	if l := choose("go", avx512); l != plain {
-		t.Errorf("go gives %s", names[l])
+		t.Errorf("choose(\"go\", avx512) = %s, want go", names[l])
 	}
 	for _, asked := range []string{"avx512", "sse9"} {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Errorf("%s was taken on an AVX2 machine", asked)
+					t.Errorf("choose(%q, avx2): no panic", asked)
 				}
 			}()
 			choose(asked, avx2)
@@ -263,7 +265,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// FuzzGather compares the levels on arbitrary shapes.
+// FuzzGather: Gather has the same bits at every level for any shape.
 func FuzzGather(f *testing.F) {
 	f.Add(uint16(1), uint16(0), []byte{0})
 	f.Add(uint16(33), uint16(40), []byte{1, 2, 3, 200})
@@ -290,8 +292,8 @@ func FuzzGather(f *testing.F) {
 	})
 }
 
-// The benchmarks report billions of multiplications and additions a second,
-// level by level: read the ratios.
+// The benchmarks report billions of multiplications and additions a second for each
+// level. Compare the levels: the absolute numbers depend on the machine.
 
 func BenchmarkProductRows(b *testing.B) {
 	for _, shape := range [][3]int{{16, 128, 128}, {128, 128, 128}, {128, 64, 32}, {128, 32, 7}, {32, 1433, 128}} {
@@ -311,8 +313,8 @@ func BenchmarkProductRows(b *testing.B) {
 	}
 }
 
-// BenchmarkGather: a sparse row of Cora (19 of 1433 features) times its
-// weights, and ten rows of 128 from a table of 100 MB.
+// BenchmarkGather gathers a sparse row of Cora, 19 of 1433 features, and ten rows of 128
+// numbers from a table of 100 MB.
 func BenchmarkGather(b *testing.B) {
 	for _, c := range []struct {
 		name                string

@@ -16,12 +16,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// raw returns a file with the given header, unchanged, and data.
+// raw returns a file with the given header, as it is, and data.
 func raw(header, data string) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	return append(append(b, header...), data...)
 }
 
+// sample returns a file with every type of element, a scalar, an empty tensor and metadata.
 func sample() *File {
 	return &File{
 		Metadata: map[string]string{"config": `{"a": "<b>"}`, "": "ü"},
@@ -37,6 +38,8 @@ func sample() *File {
 	}
 }
 
+// TestRoundTrip: a file is the same after encoding and decoding, and encoding it again
+// gives the same bytes.
 func TestRoundTrip(t *testing.T) {
 	for name, f := range map[string]*File{
 		"sample":   sample(),
@@ -49,7 +52,7 @@ func TestRoundTrip(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n := binary.LittleEndian.Uint64(b); n%8 != 0 {
-				t.Errorf("header of %d bytes, want a multiple of 8", n)
+				t.Errorf("the header has %d bytes, want a multiple of 8", n)
 			}
 			got, err := Decode(b)
 			if err != nil {
@@ -64,12 +67,14 @@ func TestRoundTrip(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(again, b) {
-				t.Error("encoded again: other bytes")
+				t.Error("encoding the decoded file gives other bytes")
 			}
 		})
 	}
 }
 
+// TestEncodeBytes compares the bytes of a small file: metadata and header are sorted, and
+// the header is padded to a multiple of 8 bytes.
 func TestEncodeBytes(t *testing.T) {
 	f := &File{
 		Metadata: map[string]string{"z": "1", "a": "2"},
@@ -91,6 +96,8 @@ func TestEncodeBytes(t *testing.T) {
 	}
 }
 
+// TestEncodeRefuses: tensors whose data does not fit their shape, and names and types that
+// the format does not have, are errors.
 func TestEncodeRefuses(t *testing.T) {
 	for name, f := range map[string]*File{
 		"short data":    {Tensors: map[string]Tensor{"a": {DType: F32, Shape: []int{2}, Data: make([]byte, 4)}}},
@@ -108,6 +115,7 @@ func TestEncodeRefuses(t *testing.T) {
 	}
 }
 
+// TestDecodeRefuses: the error for an invalid file is one line that says what is wrong.
 func TestDecodeRefuses(t *testing.T) {
 	const one = `"dtype":"U8","shape":[1],"data_offsets":`
 	for _, c := range []struct{ name, header, data, want string }{
@@ -150,7 +158,7 @@ func TestDecodeRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Decode(raw(c.header, c.data))
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("got %v, want an error of one line with %q", err, c.want)
+				t.Errorf("got %v, want one line with %q", err, c.want)
 			}
 		})
 	}
@@ -164,13 +172,15 @@ func TestDecodeRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := Decode(b); err == nil {
-				t.Error("want an error")
+				t.Error("Decode succeeded, want an error")
 			}
 		})
 	}
 }
 
-func TestDecodeOrderOfHeaderIsFree(t *testing.T) {
+// TestDecodeAnyHeaderOrder: a header may list tensors and their keys in any order. Reading
+// a tensor as another type is an error.
+func TestDecodeAnyHeaderOrder(t *testing.T) {
 	f, err := Decode(raw(`{"b":{"data_offsets":[1,3],"shape":[2],"dtype":"U8"},"z":{"dtype":"F64","shape":[0,3],"data_offsets":[1,1]},"a":{"dtype":"U8","shape":[],"data_offsets":[0,1]}}`, "123"))
 	if err != nil {
 		t.Fatal(err)
@@ -184,19 +194,22 @@ func TestDecodeOrderOfHeaderIsFree(t *testing.T) {
 	}
 }
 
+// TestOfPanicsOnShape: Of panics if the shape does not fit the number of elements.
 func TestOfPanicsOnShape(t *testing.T) {
 	defer func() {
 		if recover() == nil {
-			t.Error("want a panic")
+			t.Error("no panic")
 		}
 	}()
 	Of([]float32{1, 2}, 3)
 }
 
+// TestWriteFile: a file is written anew or in place of an old one. Neither a success nor a
+// failure leaves a temporary file.
 func TestWriteFile(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "model.safetensors")
-	for range 2 { // once new, once over the old file
+	for range 2 { // the second time over the old file
 		if err := WriteFile(name, sample()); err != nil {
 			t.Fatal(err)
 		}
@@ -206,29 +219,28 @@ func TestWriteFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := f.Metadata["config"]; got != sample().Metadata["config"] {
-		t.Errorf("metadata %q", got)
+		t.Errorf("metadata %q, want %q", got, sample().Metadata["config"])
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 {
-		t.Errorf("folder holds %v (%v), want the file alone", entries, err)
+		t.Errorf("the folder has %v (%v), want the file only", entries, err)
 	}
 
-	// A folder has the name of the file: the rename fails, and the temporary file
-	// is removed.
+	// If a folder has the name of the file, the rename fails.
 	taken := filepath.Join(dir, "taken")
 	if err := os.MkdirAll(filepath.Join(taken, "x"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := WriteFile(taken, sample()); err == nil {
-		t.Error("written over a folder: want an error")
+		t.Error("WriteFile over a folder succeeded, want an error")
 	}
 	if entries, err = os.ReadDir(dir); err != nil || len(entries) != 2 {
-		t.Errorf("folder holds %v (%v), want no temporary file", entries, err)
+		t.Errorf("the folder has %v (%v), want no temporary file", entries, err)
 	}
 }
 
-// TestGoldens reads the files that Python's safetensors package wrote, and
-// expects to write the same bytes.
+// TestGoldens: files that Python's safetensors package wrote can be decoded, and encoding
+// them gives the same bytes.
 func TestGoldens(t *testing.T) {
 	names, err := filepath.Glob("../../../shared/goldens/*.safetensors")
 	if err != nil {
@@ -251,13 +263,13 @@ func TestGoldens(t *testing.T) {
 			t.Errorf("%s: no tensors", name)
 		}
 		if again, err := f.Encode(); err != nil || !bytes.Equal(again, b) {
-			t.Errorf("%s: encoded again: other bytes (%v)", name, err)
+			t.Errorf("%s: encoding the decoded file gives other bytes (%v)", name, err)
 		}
 	}
 }
 
-// taken is the number of bytes of memory that f takes.
-func taken(f func()) uint64 {
+// allocated returns the number of bytes that f allocates.
+func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	f()
@@ -265,12 +277,12 @@ func taken(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// perByte is how much memory a byte of a file may take while its header is
-// read, token by token: two bytes of a shape make a number's text and value.
+// perByte bounds the bytes of memory for each byte of a header, which is read token by
+// token. The worst is a shape, where two bytes make a token and a number.
 const perByte = 100
 
-// TestHostileHeaders: reading a header takes no memory for the sizes that it declares,
-// and for repeated elements a small multiple of its length.
+// TestHostileHeaders: reading a header allocates no memory for the sizes that it declares,
+// and a small multiple of its length for what it repeats.
 func TestHostileHeaders(t *testing.T) {
 	const length = 1 << 20
 	repeat := func(head, item, tail string) []byte {
@@ -295,15 +307,17 @@ func TestHostileHeaders(t *testing.T) {
 		"spaces":               repeat(`{}`, ` `, `1`),
 	} {
 		var err error
-		if got := taken(func() { _, err = Decode(b) }); got > uint64(perByte*len(b)+16<<10) {
-			t.Errorf("%s: %d bytes of memory for %d", name, got, len(b))
+		if got := allocated(func() { _, err = Decode(b) }); got > uint64(perByte*len(b)+16<<10) {
+			t.Errorf("%s: %d bytes allocated for a file of %d, want at most %d", name, got, len(b), perByte*len(b)+16<<10)
 		}
 		if err == nil {
-			t.Errorf("%s: taken", name)
+			t.Errorf("%s: Decode succeeded, want an error", name)
 		}
 	}
 }
 
+// FuzzDecode: for any bytes, Decode does not panic and bounds its memory. A decoded file
+// can be encoded, and is the same when it is decoded again.
 func FuzzDecode(f *testing.F) {
 	b, err := sample().Encode()
 	if err != nil {
@@ -317,8 +331,8 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var file *File
 		var err error
-		if got := taken(func() { file, err = Decode(b) }); got > uint64(perByte*len(b)+16<<10) {
-			t.Fatalf("%d bytes of memory for %d", got, len(b))
+		if got := allocated(func() { file, err = Decode(b) }); got > uint64(perByte*len(b)+16<<10) {
+			t.Fatalf("%d bytes allocated for a file of %d, want at most %d", got, len(b), perByte*len(b)+16<<10)
 		}
 		if err != nil {
 			return
@@ -326,24 +340,23 @@ func FuzzDecode(f *testing.F) {
 		total := 0
 		for name, tensor := range file.Tensors {
 			if n, err := tensor.bytes(); err != nil || n != len(tensor.Data) {
-				t.Fatalf("tensor %q: %d bytes for %v, %v", name, len(tensor.Data), tensor.Shape, err)
+				t.Fatalf("tensor %q: %d bytes for the shape %v (%v)", name, len(tensor.Data), tensor.Shape, err)
 			}
 			total += len(tensor.Data)
 		}
 		if total > len(b) {
 			t.Fatalf("%d bytes of tensors in a file of %d", total, len(b))
 		}
-		// Whatever is read is written so that it reads the same.
 		encoded, err := file.Encode()
 		if err != nil {
-			t.Fatalf("decoded, but does not encode: %v", err)
+			t.Fatalf("encoding the decoded file: %v", err)
 		}
 		again, err := Decode(encoded)
 		if err != nil {
-			t.Fatalf("encoded, but does not decode: %v", err)
+			t.Fatalf("decoding it again: %v", err)
 		}
 		if len(again.Tensors) != len(file.Tensors) || !maps.Equal(again.Metadata, file.Metadata) {
-			t.Fatalf("%d tensors, want %d", len(again.Tensors), len(file.Tensors))
+			t.Fatalf("%d tensors after decoding again, want %d and the same metadata", len(again.Tensors), len(file.Tensors))
 		}
 		for name, want := range file.Tensors {
 			if got := again.Tensors[name]; !bytes.Equal(got.Data, want.Data) || got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// readAll reads a stream in random pieces.
+// readAll reads a stream in pieces of random length.
 func readAll(t *testing.T, rng *rand.Rand, s *Stream) (b []byte) {
 	t.Helper()
 	p := make([]byte, 3*pieceBytes)
@@ -28,14 +28,16 @@ func readAll(t *testing.T, rng *rand.Rand, s *Stream) (b []byte) {
 		}
 	}
 	if int64(len(b)) != s.Len() {
-		t.Fatalf("%d bytes, Len said %d", len(b), s.Len())
+		t.Fatalf("the stream has %d bytes, Len is %d", len(b), s.Len())
 	}
 	return b
 }
 
+// reading returns a reader of b.
 func reading(b []byte) (*Reader, error) { return NewReader(bytes.NewReader(b), int64(len(b))) }
 
-// sequence is a tensor of n numbers, made by random numbers of them at a time.
+// sequence returns a tensor of the numbers 0 to n-1, which is produced in parts of random
+// length.
 func sequence(rng *rand.Rand, name string, n int) Part {
 	x := int32(0)
 	return NewPart[int32](name, func(b []byte) []byte {
@@ -47,8 +49,8 @@ func sequence(rng *rand.Rand, name string, n int) Part {
 	}, n)
 }
 
-// TestStream: files shorter than a span, of several spans, and of a whole number of
-// spans have the bytes of Encode apart from the checksums, and can be read.
+// TestStream: a stream has the bytes of Encode except for the checksums, and can be read:
+// files shorter than a span, of exactly one, and of several.
 func TestStream(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	stream := func(n int) *Stream {
@@ -60,10 +62,10 @@ func TestStream(t *testing.T) {
 		}
 		return s
 	}
-	exact := spanBytes/4 - 200 // numbers that fill one span
+	exact := spanBytes/4 - 200 // how many numbers fill exactly one span
 	for stream(exact).Len() != spanBytes+4 {
 		if exact++; exact == spanBytes/4 {
-			t.Fatal("no file of exactly one span")
+			t.Fatal("no number of elements gives a file of exactly one span")
 		}
 	}
 	for _, n := range []int{0, 1, 1000, exact, exact + 1, spanBytes, 1_000_000} {
@@ -78,7 +80,7 @@ func TestStream(t *testing.T) {
 				t.Fatal(err)
 			}
 			if r.Metadata()["k"] != "v" || r.Len("numbers") != n || r.Len("nothing") != 0 {
-				t.Errorf("metadata %v, %d numbers", r.Metadata(), r.Len("numbers"))
+				t.Errorf("metadata %v and %d numbers, want k and %d", r.Metadata(), r.Len("numbers"), n)
 			}
 			numbers, err := Read[int32](r, "numbers", n)
 			if err != nil {
@@ -90,23 +92,23 @@ func TestStream(t *testing.T) {
 				}
 			}
 			if err := r.Done(); !errors.Is(err, ErrDamaged) {
-				t.Errorf("all is read, it says, but it is not: %v", err)
+				t.Errorf("Done before all tensors are read: got %v, want ErrDamaged", err)
 			}
 			text, err := Read[uint8](r, "bytes", 4)
 			if err != nil || string(text) != "abcd" {
-				t.Errorf("%q, %v", text, err)
+				t.Errorf("bytes %q (%v), want abcd", text, err)
 			}
 			if halves, err := Read[uint16](r, "halves", 1, 2); err != nil || !slices.Equal(halves, []uint16{1, 2}) {
-				t.Errorf("%v, %v", halves, err)
+				t.Errorf("halves %v (%v), want 1 and 2", halves, err)
 			}
 			if none, err := Read[float64](r, "none", 0, 2); err != nil || len(none) != 0 {
-				t.Errorf("%v, %v", none, err)
+				t.Errorf("none %v (%v), want no numbers", none, err)
 			}
 			if err := r.Done(); err != nil {
 				t.Error(err)
 			}
 
-			// The same tensors and metadata, encoded at once.
+			// Encode the same tensors and metadata at once.
 			sums := f.Tensors[checksums]
 			delete(f.Tensors, checksums)
 			f.Tensors["~"] = sums // sorts last
@@ -116,22 +118,22 @@ func TestStream(t *testing.T) {
 			}
 			data := 8 + binary.LittleEndian.Uint64(again)
 			if !bytes.HasSuffix(b, again[data:]) {
-				t.Error("Encode writes other tensors")
+				t.Error("the data differs from that of Encode")
 			}
 		})
 	}
 }
 
-// TestStreamRefuses: names that occur twice or are reserved are errors, as are those
-// of Encode.
+// TestStreamRefuses: names that occur twice or are reserved are errors, and so are those
+// that Encode refuses.
 func TestStreamRefuses(t *testing.T) {
 	one := func(name string) Part { return PartOf(name, []byte{1}, 1) }
 	for name, parts := range map[string][]Part{
-		"twice":    {one("a"), one("a")},
-		"taken":    {one(checksums)},
-		"reserved": {one(metadataKey)},
-		"UTF-8":    {one("\xff")},
-		"type":     {{Name: "a", DType: "F16", Shape: []int{1}}},
+		"twice":     {one("a"), one("a")},
+		"checksums": {one(checksums)},
+		"reserved":  {one(metadataKey)},
+		"UTF-8":     {one("\xff")},
+		"type":      {{Name: "a", DType: "F16", Shape: []int{1}}},
 	} {
 		if _, err := NewStream(nil, parts); err == nil {
 			t.Errorf("%s: want an error", name)
@@ -139,10 +141,11 @@ func TestStreamRefuses(t *testing.T) {
 	}
 }
 
+// TestStreamPanicsOnLongPart: a part that produces more elements than its shape has panics.
 func TestStreamPanicsOnLongPart(t *testing.T) {
 	defer func() {
 		if recover() == nil {
-			t.Error("want a panic")
+			t.Error("no panic")
 		}
 	}()
 	s, err := NewStream(nil, []Part{NewPart[uint8]("a", func(b []byte) []byte { return append(b, 1, 2) }, 1)})
@@ -163,8 +166,8 @@ func long(t *testing.T) []byte {
 	return readAll(t, rng, s)
 }
 
-// TestReaderFindsDamage: wherever a bit is flipped, either NewReader fails or
-// reading a tensor in that span does.
+// TestReaderFindsDamage: wherever a bit is flipped, NewReader fails or reading a tensor of
+// that span does.
 func TestReaderFindsDamage(t *testing.T) {
 	whole := long(t)
 	rng := rand.New(rand.NewPCG(3, 3))
@@ -184,11 +187,14 @@ func TestReaderFindsDamage(t *testing.T) {
 			}
 		}
 		if !errors.Is(err, ErrDamaged) {
-			t.Errorf("a bit of byte %d of %d: %v", at, len(b), err)
+			t.Errorf("a flipped bit of byte %d of %d: got %v, want ErrDamaged", at, len(b), err)
 		}
 	}
 }
 
+// TestReaderRefuses: files without checksums, misaligned tensors, and declarations that
+// differ from the file are ErrDamaged. An error of the function that is given the elements
+// is passed on.
 func TestReaderRefuses(t *testing.T) {
 	var file bytes.Buffer
 	s, err := NewStream(nil, []Part{PartOf("a", []int32{1, 2}, 2)})
@@ -212,7 +218,7 @@ func TestReaderRefuses(t *testing.T) {
 		"more":         append(bytes.Clone(file.Bytes()), 0),
 	} {
 		if _, err := reading(b); !errors.Is(err, ErrDamaged) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want ErrDamaged", name, err)
 		}
 	}
 
@@ -227,16 +233,17 @@ func TestReaderRefuses(t *testing.T) {
 		"rank":    expect[int32](r, "a", 2, 1),
 	} {
 		if !errors.Is(err, ErrDamaged) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want ErrDamaged", name, err)
 		}
 	}
-	own := errors.New("not liked")
+	own := errors.New("refused")
 	if err := each(r, "a", func(int, []int32) error { return own }, 2); !errors.Is(err, own) || errors.Is(err, ErrDamaged) {
-		t.Errorf("take's error is %v", err)
+		t.Errorf("got %v, want %v, not ErrDamaged", err, own)
 	}
 }
 
-// TestEachCovers: the parts of a tensor cover each element once.
+// TestEachCovers: the parts of a tensor that each gives cover every element once, with its
+// index.
 func TestEachCovers(t *testing.T) {
 	r, err := reading(long(t))
 	if err != nil {
@@ -256,14 +263,15 @@ func TestEachCovers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if slices.Max(seen) != 1 || slices.Min(seen) != 1 {
-			t.Errorf("%s: parts are left out or given twice", name)
+			t.Errorf("%s: elements were left out or given twice", name)
 		}
 	}
 	if keys := slices.Collect(maps.Keys(r.Metadata())); len(keys) > 0 {
-		t.Errorf("metadata %v", keys)
+		t.Errorf("metadata has the keys %v, want none", keys)
 	}
 }
 
+// failing is a file that cannot be read from an offset on.
 type failing struct{ at int64 }
 
 func (f failing) ReadAt(b []byte, at int64) (int, error) {
@@ -273,10 +281,12 @@ func (f failing) ReadAt(b []byte, at int64) (int, error) {
 	return len(b), nil
 }
 
+// TestReaderPassesErrorsOn: an error of reading the file is passed on, and is not
+// ErrDamaged.
 func TestReaderPassesErrorsOn(t *testing.T) {
 	for _, at := range []int64{0, 8} {
 		if _, err := NewReader(failing{at}, 1<<30); err == nil || at == 0 && (errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "input/output")) {
-			t.Errorf("unreadable from %d: %v", at, err)
+			t.Errorf("unreadable from byte %d: got %v, want the error of the file", at, err)
 		}
 	}
 }

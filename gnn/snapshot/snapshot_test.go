@@ -13,8 +13,8 @@ import (
 	"github.com/gvbll/gvbll/gnn/safetensors"
 )
 
-// TestFreeze: the view returns records as they were at Begin while the store
-// changes, through one walk, several walks, or At; and again in the next freeze.
+// TestFreeze: while the store changes, records are read as they were at Begin, through one
+// walk, several walks or At, in this freeze and in later ones.
 func TestFreeze(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -65,7 +65,7 @@ func TestFreeze(t *testing.T) {
 					}
 				}
 			} else if len(want) > 0 && f.Wants(0) {
-				t.Fatal("Wants is true of a record that all walks have passed")
+				t.Fatal("Wants is true for a record that all walks have passed")
 			}
 			f.End()
 		}
@@ -86,14 +86,14 @@ func TestKeepAllocatesNothing(t *testing.T) {
 		}
 	}
 	if n := testing.AllocsPerRun(10, keep); n > 0 {
-		t.Errorf("%v allocations without a freeze", n)
+		t.Errorf("%v allocations without a freeze, want none", n)
 	}
 	if n := testing.AllocsPerRun(10, func() { f.Begin(2000); keep(); f.End() }); n > 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations in a freeze, want none", n)
 	}
 }
 
-// store has one tensor of each kind.
+// store is a state with a tensor of each kind.
 type store struct {
 	rows    kernel.Table[float32]
 	freeze  Freeze[float32]
@@ -104,6 +104,7 @@ type store struct {
 	more    []uint8 // optional
 }
 
+// text is a state that is saved as bytes, which must begin with x.
 type text string
 
 func (x *text) AppendState(b []byte) []byte { return append(b, *x...) }
@@ -119,6 +120,7 @@ const width = 3
 
 func newStore() *store { return &store{rows: *kernel.NewTable[float32](width)} }
 
+// state declares the tensors of the store, with checks.
 func (x *store) state(s *Schema) {
 	n := s.Len("rows", x.rows.Len(), 1000)
 	Rows(s, "rows", &x.rows, &x.freeze, func(x []float32) error {
@@ -157,6 +159,7 @@ func (x *store) state(s *Schema) {
 	}
 }
 
+// randomStore returns a store with random content.
 func randomStore(rng *rand.Rand) *store {
 	x := newStore()
 	x.rows.Grow(rng.IntN(200))
@@ -171,6 +174,8 @@ func randomStore(rng *rand.Rand) *store {
 	return x
 }
 
+// saved returns the bytes of a store. meanwhile is called after saving began and before the
+// bytes are read.
 func saved(t *testing.T, x *store, meanwhile func()) []byte {
 	t.Helper()
 	s := Saving()
@@ -188,6 +193,7 @@ func saved(t *testing.T, x *store, meanwhile func()) []byte {
 	return b
 }
 
+// restored returns the store restored from a file.
 func restored(t *testing.T, b []byte) (*store, error) {
 	t.Helper()
 	file, err := safetensors.NewReader(bytes.NewReader(b), int64(len(b)))
@@ -272,10 +278,10 @@ func TestDamaged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x, err := restored(t, file(change))
 			if !errors.Is(err, safetensors.ErrDamaged) {
-				t.Error(err)
+				t.Errorf("got %v, want ErrDamaged", err)
 			}
 			if name == "a row" && fmt.Sprint(x.lists, x.number) != "[] 0" {
-				t.Error("restored after an error")
+				t.Errorf("lists %v and number %v after an error, want neither restored", x.lists, x.number)
 			}
 		})
 	}

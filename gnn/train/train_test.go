@@ -15,10 +15,10 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 )
 
-// softmax is the simplest head: logits W·z, cross entropy.
+// softmax is the simplest head: logits W·z with cross entropy.
 type softmax struct {
 	classes, dim int
-	w, dw, p     []float64 // classes×dim, and one row's probabilities
+	w, dw, p     []float64 // W and its gradient, classes × dim; the probabilities of one row
 }
 
 func newSoftmax(classes, dim int, seed uint64) *softmax {
@@ -33,7 +33,7 @@ func newSoftmax(classes, dim int, seed uint64) *softmax {
 func (h *softmax) Params() [][]float64 { return [][]float64{h.w} }
 func (h *softmax) Grads() [][]float64  { return [][]float64{h.dw} }
 
-// predict sets p to the probabilities of the embedding and returns the best.
+// predict sets p to the probabilities of an embedding, and returns the most probable class.
 func (h *softmax) predict(z []float64) int {
 	best, sum := 0, 0.0
 	for c := range h.classes {
@@ -87,9 +87,8 @@ func (h *softmax) Correct(z []float64, labels []int32) (correct int) {
 	return correct
 }
 
-// blocks returns a graph of two blocks: nodes are linked within their own nine
-// times out of ten, and words of either half of the vocabulary go a little
-// more with one block. Every third vector is dense.
+// blocks returns a graph of two blocks. Nine in ten edges are within a block, and each half
+// of the vocabulary is more frequent in one block. Every third vector is dense.
 func blocks(rng *rand.Rand, nodes, words int) Data {
 	data := Data{X: make([]gnn.Vector, nodes), Labels: make([]int32, nodes)}
 	for v := range nodes {
@@ -122,10 +121,9 @@ func blocks(rng *rand.Rand, nodes, words int) Data {
 
 var kinds = []gnn.Kind{gnn.KindSAGE, gnn.KindGCN, gnn.KindGAT, gnn.KindGIN}
 
-// TestGradients compares every weight's gradient with differences of the loss,
-// in float64, over encoders, activations, depths, dropout, dense and sparse
-// features, and targets that are some of the nodes. The graph is directed, with
-// loops and duplicate edges.
+// TestGradients compares the gradient of every weight with differences of the loss in
+// float64, over encoders, activations, depths, dropout, dense and sparse features, and
+// losses on some of the nodes. The graph is directed, with loops and duplicate edges.
 func TestGradients(t *testing.T) {
 	for _, kind := range kinds {
 		for _, activation := range []gnn.Activation{gnn.ReLU, gnn.ELU} {
@@ -271,10 +269,12 @@ func TestSampleDropout(t *testing.T) {
 	_, b := run(3, 5)
 	_, c := run(2, 5)
 	if slices.Equal(a, b) || !slices.Equal(a, c) {
-		t.Errorf("second %v, third %v, second again %v", a, b, c)
+		t.Errorf("second sample %v, third %v, second with the same seed %v, want the first and last equal only", a, b, c)
 	}
 }
 
+// TestDropoutKeepsExpectation: dropout does not change the mean, of dense, activated and
+// sparse values.
 func TestDropoutKeepsExpectation(t *testing.T) {
 	const rows, width = 400, 50
 	ones := make([]float64, rows*width)
@@ -298,13 +298,15 @@ func TestDropoutKeepsExpectation(t *testing.T) {
 		for _, v := range values {
 			sum += v
 		}
-		// Standard deviations 0.0046, 0.007 and 0.0046.
+		// The standard deviations of the means are 0.0046, 0.007 and 0.0046.
 		if mean := sum / (rows * width); math.Abs(mean-1) > 0.03 {
 			t.Errorf("dropout %s: mean %v, want 1", name, mean)
 		}
 	}
 }
 
+// TestTransposeSparse: a transposed sparse matrix has the entries of the dense one, with
+// ascending rows.
 func TestTransposeSparse(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	for range 100 {
@@ -338,9 +340,9 @@ func TestTransposeSparse(t *testing.T) {
 	}
 }
 
-// TestAdam follows two steps by hand: of a constant gradient each step is the
-// learning rate, and decay adds to the gradient. The third parameter has no other
-// gradient: decay reduces it at the full rate, however small it is.
+// TestAdam follows two steps by hand: with a constant gradient each step is the learning
+// rate, and decay adds to the gradient. The third parameter has no gradient but decay,
+// which reduces it at the full rate however small it is.
 func TestAdam(t *testing.T) {
 	param, grad := []float64{1, 1, 0.5}, []float64{3, -0.5, 0}
 	a := newAdam(param, grad, 0)
@@ -359,7 +361,7 @@ func TestAdam(t *testing.T) {
 	}
 }
 
-// learnable returns data and a configuration that a few epochs suffice for.
+// learnable returns data and a configuration for which a few epochs are enough.
 func learnable() (Data, Config) {
 	data := blocks(rand.New(rand.NewPCG(1, 2)), 300, 40)
 	for v := range int32(300) {
@@ -372,22 +374,23 @@ func learnable() (Data, Config) {
 	return data, Config{In: 40, Hidden: []int{16}, Out: 8, Epochs: 60, LearningRate: 0.01, WeightDecay: 5e-4, Dropout: 0.5, Seed: 7}
 }
 
+// TestLearns: the loss falls, progress is reported for every epoch, and the returned
+// encoder scores as reported for the last one.
 func TestLearns(t *testing.T) {
 	data, cfg := learnable()
 	head := newSoftmax(2, cfg.Out, 1)
 	var seen []Progress
-	enc, report, err := Fit(context.Background(), data, head, cfg, func(p Progress) { seen = append(seen, p) })
+	enc, report, err := Fit(t.Context(), data, head, cfg, func(p Progress) { seen = append(seen, p) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(seen) != cfg.Epochs || report.Epochs != cfg.Epochs || seen[cfg.Epochs-1] != report.Last || report.Best != report.Last {
-		t.Errorf("%d calls of progress; report %+v", len(seen), report)
+		t.Errorf("%d calls of progress and report %+v, want %d epochs, the last being the best", len(seen), report, cfg.Epochs)
 	}
 	if first, last := seen[0], report.Last; last.Loss.Total > 0.5*first.Loss.Total || last.ValidAccuracy < 0.9 || last.TrainAccuracy < 0.9 {
-		t.Errorf("from %+v to %+v: did not learn", first, last)
+		t.Errorf("first epoch %+v, last %+v, want half the loss and accuracies of at least 0.9", first, last)
 	}
 
-	// The encoder returned scores as the last epoch did.
 	z := enc.Encode(data.X, data.Src, data.Dst)
 	correct := 0
 	row := make([]float64, cfg.Out)
@@ -396,17 +399,19 @@ func TestLearns(t *testing.T) {
 		correct += head.Correct(row, data.Labels[v:v+1])
 	}
 	if got := float64(correct) / float64(len(data.Validate)); got != report.Last.ValidAccuracy {
-		t.Errorf("the encoder returned scores %v, the report says %v", got, report.Last.ValidAccuracy)
+		t.Errorf("accuracy of the returned encoder %v, want %v as reported", got, report.Last.ValidAccuracy)
 	}
 }
 
+// TestSameBitsTwice: the same seed gives the same bits of encoder, head and loss, and
+// another seed gives others.
 func TestSameBitsTwice(t *testing.T) {
 	data, cfg := learnable()
 	cfg.Epochs = 10
 	run := func(seed uint64) (bits []uint64) {
 		cfg.Seed = seed
 		head := newSoftmax(2, cfg.Out, 1)
-		enc, report, err := Fit(context.Background(), data, head, cfg, nil)
+		enc, report, err := Fit(t.Context(), data, head, cfg, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -419,20 +424,22 @@ func TestSameBitsTwice(t *testing.T) {
 		return append(bits, math.Float64bits(report.Last.Loss.Total))
 	}
 	if !slices.Equal(run(1), run(1)) {
-		t.Error("the same seed twice, different bits")
+		t.Error("the same seed gives different bits")
 	}
 	if slices.Equal(run(1), run(2)) {
-		t.Error("different seeds, the same bits")
+		t.Error("different seeds give the same bits")
 	}
 }
 
+// TestPatience: training ends when the accuracy has not improved for as many epochs as the
+// patience, and encoder and head are those of the best epoch.
 func TestPatience(t *testing.T) {
 	data, cfg := learnable()
 	cfg.Epochs, cfg.Patience = 400, 5
 	head := newSoftmax(2, cfg.Out, 1)
 	bestHead := []float64(nil)
 	best := -1.0
-	enc, report, err := Fit(context.Background(), data, head, cfg, func(p Progress) {
+	enc, report, err := Fit(t.Context(), data, head, cfg, func(p Progress) {
 		if p.ValidAccuracy > best {
 			best, bestHead = p.ValidAccuracy, slices.Clone(head.w)
 		}
@@ -441,10 +448,10 @@ func TestPatience(t *testing.T) {
 		t.Fatal(err)
 	}
 	if report.Epochs >= cfg.Epochs || report.Last.Epoch != report.Best.Epoch+cfg.Patience {
-		t.Errorf("%d epochs, best %d, patience %d", report.Epochs, report.Best.Epoch, cfg.Patience)
+		t.Errorf("%d epochs and the best %d, want the end %d epochs after it", report.Epochs, report.Best.Epoch, cfg.Patience)
 	}
 	if report.Best.ValidAccuracy != best || !slices.Equal(head.w, bestHead) {
-		t.Error("the head is not left as it was in the best epoch")
+		t.Error("the head is not that of the best epoch")
 	}
 	z, row, correct := enc.Encode(data.X, data.Src, data.Dst), make([]float64, cfg.Out), 0
 	for _, v := range data.Validate {
@@ -452,15 +459,17 @@ func TestPatience(t *testing.T) {
 		correct += head.Correct(row, data.Labels[v:v+1])
 	}
 	if got := float64(correct) / float64(len(data.Validate)); got != best {
-		t.Errorf("the encoder returned scores %v, the best epoch did %v", got, best)
+		t.Errorf("accuracy of the returned encoder %v, want %v of the best epoch", got, best)
 	}
 }
 
+// TestCancel: training ends after the epoch in which its context is cancelled, with the
+// cause.
 func TestCancel(t *testing.T) {
 	data, cfg := learnable()
 	cfg.Epochs = 1 << 30
 	why := errors.New("enough")
-	ctx, cancel := context.WithCancelCause(context.Background())
+	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	epochs := 0
 	_, report, err := Fit(ctx, data, newSoftmax(2, cfg.Out, 1), cfg, func(p Progress) {
@@ -469,11 +478,11 @@ func TestCancel(t *testing.T) {
 		}
 	})
 	if !errors.Is(err, why) || epochs != 3 || report.Epochs != 3 {
-		t.Errorf("%d epochs, report of %d, error %v", epochs, report.Epochs, err)
+		t.Errorf("%d epochs, %d reported, error %v, want 3, 3 and %v", epochs, report.Epochs, err, why)
 	}
 }
 
-// plain is a head without Correct, with a constant loss.
+// plain is a head that cannot be scored, with a constant loss.
 type plain struct{ total float64 }
 
 func (p plain) Params() [][]float64 { return nil }
@@ -483,6 +492,8 @@ func (p plain) Loss(_ []float64, _ []int32, _, _ int, _ *rand.Rand, dz []float64
 	return Loss{Total: p.total}
 }
 
+// TestRefuses: the error for invalid data or settings, or for a loss that diverges, says
+// what is wrong.
 func TestRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
@@ -503,7 +514,7 @@ func TestRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			data, cfg := learnable()
 			c.change(&data, &cfg)
-			_, _, err := Fit(context.Background(), data, newSoftmax(2, 8, 1), cfg, nil)
+			_, _, err := Fit(t.Context(), data, newSoftmax(2, 8, 1), cfg, nil)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want an error with %q", err, c.want)
 			}
@@ -511,20 +522,20 @@ func TestRefuses(t *testing.T) {
 	}
 
 	data, cfg := learnable()
-	if _, _, err := Fit(context.Background(), data, plain{}, cfg, nil); err == nil {
-		t.Error("validation of a head that cannot be scored: want an error")
+	if _, _, err := Fit(t.Context(), data, plain{}, cfg, nil); err == nil {
+		t.Error("validation of a head without Correct succeeded, want an error")
 	}
 	data.Validate = nil
-	if _, _, err := Fit(context.Background(), data, plain{math.NaN()}, cfg, nil); err == nil {
-		t.Error("the loss is no number: want an error")
+	if _, _, err := Fit(t.Context(), data, plain{math.NaN()}, cfg, nil); err == nil {
+		t.Error("a loss of NaN succeeded, want an error")
 	}
-	if _, report, err := Fit(context.Background(), data, plain{1}, cfg, nil); err != nil || !math.IsNaN(report.Last.ValidAccuracy) {
-		t.Errorf("without validation: %+v, %v", report, err)
+	if _, report, err := Fit(t.Context(), data, plain{1}, cfg, nil); err != nil || !math.IsNaN(report.Last.ValidAccuracy) {
+		t.Errorf("without validation: report %+v and error %v, want a validation accuracy of NaN", report, err)
 	}
 }
 
-// coraLike returns a graph of Cora's size: 2,708 nodes, 1,433 words of which a
-// node has 18, 5,278 edges, 7 classes.
+// coraLike returns a graph of Cora's size: 2,708 nodes with 18 of 1,433 words each, 5,278
+// edges and 7 classes.
 func coraLike() Data {
 	const nodes, words = 2708, 1433
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -548,9 +559,9 @@ func coraLike() Data {
 	return data
 }
 
-// BenchmarkEpoch is the encoder's part of an epoch (forward, backward, Adam)
-// with dropout: on a graph like Cora with loss on all of its nodes, and on
-// 20,000 nodes with 128 dense features.
+// BenchmarkEpoch measures the encoder's part of an epoch (forward, backward, Adam) with
+// dropout: on a graph like Cora with loss on all nodes, and on 20,000 nodes with 128 dense
+// features.
 func BenchmarkEpoch(b *testing.B) {
 	large := Data{Labels: make([]int32, 20_000)}
 	rng := rand.New(rand.NewPCG(2, 2))
