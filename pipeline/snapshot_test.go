@@ -347,6 +347,10 @@ func TestRestoreElsewhere(t *testing.T) {
 	settings := cfg
 	settings.MaxPending = 7
 	own := string(e.Config().Settings())
+	var many strings.Builder // settings that this program does not know
+	for i := range 200 {
+		fmt.Fprintf(&many, `,"unknown-%03d":1`, i)
+	}
 	for name, c := range map[string]struct {
 		m    *model.Model
 		cfg  pipeline.Config
@@ -359,6 +363,7 @@ func TestRestoreElsewhere(t *testing.T) {
 		"program":  {m, cfg, rewritten(t, b, "gvbll.engine", `{"engine":1}`), "; restore it with the program that wrote it, or start"},
 		"line":     {m, cfg, rewritten(t, b, "gvbll.engine", "engine=1"), "engine is 1 there"},
 		"unknown":  {m, cfg, rewritten(t, b, "gvbll.engine", own[:len(own)-1]+`,"theta\n":"\n`+strings.Repeat("x", 1000)+`"}`), `other settings: theta\n is \n` + strings.Repeat("x", 59) + " there and not set here; give"},
+		"many":     {m, cfg, rewritten(t, b, "gvbll.engine", own[:len(own)-1]+many.String()+"}"), " here, and 150 more; give the settings"},
 		"order":    {m, cfg, rewritten(t, b, "gvbll.engine", strings.Replace(own, ",", ", ", 1)), "it holds its settings in another form"},
 		"no JSON":  {m, cfg, rewritten(t, b, "gvbll.engine", "{"), "its settings are not a JSON object"},
 		"format":   {m, cfg, rewritten(t, b, "gvbll.format", "2"), "it is of format 2, this is 1: restore it with the gvbll that wrote it"},

@@ -24,10 +24,10 @@ import (
 // citations returns the events of the nodes from to to-1. Nodes cite each other, some of
 // them before they arrive; some depart and are cited again; labels come before and after
 // their nodes. Every node cites node 7, the one that the test forgets.
-func citations(from, to int, in int) (nodes []event.Node, labels []event.Label) {
+func citations(from, to, features int) (nodes []event.Node, labels []event.Label) {
 	for i := from; i < to; i++ {
 		n := event.Node{ID: event.ID{Num: int64(i)}}
-		for j := range in {
+		for j := range features {
 			n.Dense = append(n.Dense, float32((i*31+j*17)%13)/6-1)
 		}
 		n.Neighbours = []event.ID{{Num: 7}, {Num: int64(i + 3)}, {Num: int64(i * 5 % (i + 1))}}
