@@ -159,7 +159,7 @@ func direct(t *testing.T, late bool) (s demoSummary) {
 // undisturbed run: no event is lost or counted twice.
 func TestDemoKilled(t *testing.T) {
 	if testing.Short() {
-		t.Skip("processes of their own: not under the race detector")
+		t.Skip("it runs gvbll as processes, which the race detector does not see")
 	}
 	for name, addr := range kafkas() {
 		t.Run(name, func(t *testing.T) {

@@ -46,7 +46,7 @@ type generateCmd struct {
 // Help is shown by gvbll generate --help.
 func (generateCmd) Help() string {
 	return "Writes a growing citation graph whose features, class shares and homophily drift. " +
-		"Nodes are in order of arrival and bring a split of their own: the first 53.7 % train, those up to 71.3 % warm up, the others are the stream. " +
+		"Nodes are in order of arrival, with a split: the first 53.7 % are for training, those up to 71.3 % for warm-up, and the others are the stream. " +
 		"With all but --drift, --seed and --steps left out, '--data DIR' gives the same model and the same predictions, to the bit, as '--drift' of 'gvbll demo', 'train' and 'send' with the same seed and steps."
 }
 

@@ -19,7 +19,7 @@ import (
 // prefix is "secured".
 func TestSecureScripts(t *testing.T) {
 	if testing.Short() {
-		t.Skip("processes of their own: not under the race detector")
+		t.Skip("it runs gvbll as processes, which the race detector does not see")
 	}
 	for where, c := range kafkatest.Clusters(t) {
 		t.Run(where, func(t *testing.T) {

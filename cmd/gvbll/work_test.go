@@ -32,7 +32,7 @@ import (
 // topics.
 func TestWork(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a process of its own: not under the race detector")
+		t.Skip("it runs gvbll as a process, which the race detector does not see")
 	}
 	for name, addr := range kafkas() {
 		t.Run(name, func(t *testing.T) {
