@@ -53,7 +53,7 @@ func (p Per) String() string {
 }
 
 // predictor returns the configuration of sets for this many classes. Scores are
-// randomized where possible, so that coverage is the target and not just at least that.
+// randomized where possible, so that coverage is the target and not merely at least that.
 func (c Coverage) predictor(classes int) conformal.Config {
 	p := conformal.DefaultConfig(classes)
 	p.Alpha = 1 - c.Target

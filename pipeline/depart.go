@@ -16,15 +16,15 @@ import (
 // label comes: the prediction can still be scored and learned from. If the node comes
 // again before its label, the prediction expires, since there is a newer one.
 //
-// Invariant: every number is a node's of the graph, a node's in waiting, or in free.
+// Invariant: every number belongs to a node of the graph or of waiting, or is in free.
 type departed struct {
 	free    []int32                // numbers without a node, a stack
 	waiting *queue[event.ID, left] // nodes that left while their prediction was pending
 	leaving []int32                // nodes that leave in this window
-	// order has, by number, how many nodes had come before this one. It is nil
-	// while no number was used twice: then it is the number itself.
+	// order has, by number, how many nodes arrived before this one. It is nil until a
+	// number is used twice: up to then it is the number itself.
 	order []int64
-	next  int64 // in born
+	next  int64 // the next value in order
 }
 
 // left is a node that left while its prediction was pending.
@@ -38,7 +38,7 @@ func newDeparted() departed { return departed{waiting: newQueue[event.ID, left](
 // len returns how many numbers have no node in the graph.
 func (d *departed) len() int { return len(d.free) + d.waiting.len() }
 
-// before reports whether node u came before node v.
+// before reports whether node u arrived before node v.
 func (d *departed) before(u, v int32) bool {
 	if d.order == nil {
 		return u < v
@@ -46,13 +46,13 @@ func (d *departed) before(u, v int32) bool {
 	return d.order[u] < d.order[v]
 }
 
-// number notes that a node comes as number v.
+// number records that a node arrives as number v.
 func (d *departed) number(v int32) {
 	d.order[v] = d.next
 	d.next++
 }
 
-// vacancy takes a free number for a new node, if there is one.
+// vacancy removes and returns a free number for a new node, if there is one.
 func (n *nodes) vacancy() (v int32, vacant bool) {
 	d := &n.departed
 	last := len(d.free) - 1

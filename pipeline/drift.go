@@ -9,7 +9,7 @@ import (
 	"github.com/gvbll/gvbll/posterior/drift"
 )
 
-// detectors look for drift in predictions and in their scores. They change neither and
+// detectors look for drift in predictions and in their scores. They change neither, and
 // are not part of the chain, so a ledger may be replayed with or without them. Their
 // state is a function of the windows, like all state, and part of snapshots.
 type detectors struct {
@@ -125,7 +125,7 @@ func (w *detectors) report(d *event.Drift) {
 	d.LogLoss, d.LogLossRows = w.adwin.Mean(), w.adwin.Width()
 }
 
-// confidences are the confidences of predictions, and whether each was right.
+// confidences are the confidences of predictions, and whether each was correct.
 type confidences struct {
 	confidence []float64
 	right      []bool

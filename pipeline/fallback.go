@@ -5,34 +5,35 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// fallback decides which of the paper's heads serves: the online one, or, where that
-// did worse, the static one.
+// fallback decides which of the paper's heads serves: the online one or, while it does
+// worse, the static one.
 //
-// With Δ_t the log loss of the online head less that of the static one, summed over
-// the labels of window t, both as predicted when the nodes were served, it keeps the
-// lead r of the static head between 0 and θ,
+// Let Δ_t be the log loss of the online head minus that of the static one, summed over
+// the labels of window t, both as predicted when the nodes were served. The lead r of the
+// static head is kept between 0 and θ:
 //
-//	r_t = min(θ, max(0, r_{t-1} + Δ_t)),
+//	r_t = min(θ, max(0, r_{t-1} + Δ_t)).
 //
-// and serves the static head from r = θ on, and the online one again from r = 0 on.
-// Both predict throughout, and the online one goes on learning.
+// The static head begins to serve when r reaches θ, and the online one when r is back at
+// 0. Both heads always predict, and the online one always learns.
 //
-// The regret is bounded. While the online head serves, r has not reached θ, so it
-// was clipped at 0 alone, which only raises r: the Δ of such a stretch add up to at
-// most θ, and with its last window, which may go beyond, to θ + b, where b is the
-// most that Δ of one window can be. While the static head serves it is the same with
-// the signs changed. So over a stream with S switches
+// The regret is bounded. While the online head serves, r is below θ, so it has only been
+// clipped at 0, which raises it. The Δ of such a stretch therefore add up to at most θ,
+// or to θ + b with its last window, which may go beyond, where b is the largest |Δ| of a
+// window. While the static head serves, the same holds with the signs changed. Over a
+// stream with S switches this gives
 //
 //	loss(served) ≤ loss(static) + (⌊S/2⌋ + 1)(θ + b)
-//	loss(served) ≤ loss(online) + ⌈S/2⌉(θ + b),
+//	loss(served) ≤ loss(online) + ⌈S/2⌉(θ + b).
 //
-// and each switch took a stretch in which the other head was better by θ: S is at
-// most Σ|Δ_t|/θ, and 0 or 1 where one head is better throughout, up to swings of
-// less than θ. This is the log odds of fixed share between two experts (Herbster &
-// Warmuth 1998) at switching rate e^-θ, with its soft bounds made hard, and with the
-// better expert served in place of the mixture: until the fallback is needed, the
-// online head is served to the bit. Late labels add the loss until they come, which
-// the rule cannot know.
+// Before each switch the other head was better by θ: S is at most Σ|Δ_t|/θ, and 0 or 1
+// if one head is always better, up to swings of less than θ.
+//
+// r is the log odds of fixed share between two experts (Herbster & Warmuth 1998) at
+// switching rate e^-θ, with hard bounds in place of soft ones. The better expert is
+// served instead of the mixture, so that without a switch the predictions have the bits
+// of the online head. Labels that come late add to the loss until they come: the rule
+// cannot know them earlier.
 type fallback struct {
 	threshold float64 // θ, nats
 	lead      float64 // r
@@ -42,18 +43,17 @@ type fallback struct {
 
 var _ observer = (*fallback)(nil)
 
-// defaultFallback is θ. Of 10, 20 and 40, with steps of the paper's size, 20 was
-// the least that never gave up the online head on a stream where that was the
-// better one, on any data set, with labels in time and ten steps late; 10 did at
-// times.
+// defaultFallback is the default of θ. Of 10, 20 and 40, with steps of the paper's size,
+// 20 was the smallest with which the online head always served on streams where it was
+// the better one, on every data set, with labels in time and ten steps late.
 const defaultFallback = 20
 
 func (f *fallback) served(*event.Outcome) {}
 
 func (f *fallback) matched(slot, class int32) {}
 
-// scored updates the lead by the window's labels, and with it who serves the next
-// window.
+// scored updates the lead by the window's labels, and with it the head that serves the
+// next window.
 func (f *fallback) scored(out *event.Outcome) {
 	out.ServedBy = int(f.heads.serves)
 	for i, online := range out.Heads[byOnline].Scores {
@@ -69,7 +69,8 @@ func (f *fallback) scored(out *event.Outcome) {
 	out.Lead = f.lead
 }
 
-// state declares the lead, who serves, and who served what is pending.
+// state declares the lead, the head that serves, and the head that served each pending
+// prediction.
 func (f *fallback) state(s *snapshot.Schema) {
 	snapshot.Value(s, "fallback.lead", &f.lead)
 	snapshot.Value(s, "fallback.head", &f.heads.serves)

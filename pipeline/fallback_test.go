@@ -10,10 +10,10 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// TestFallback: wrong labels spoil the online head. The static head serves while its lead
-// is large, and the online head again once it is better. The loss of the served predictions
-// never exceeds that of either head by more than the bound in the documentation of
-// Config.Fallback.
+// TestFallback: wrong labels spoil the online head. The static head serves once its lead is
+// large enough, and the online head again once the lead is gone. The loss of the served
+// predictions exceeds that of either head by no more than the bound that is proved at type
+// fallback.
 func TestFallback(t *testing.T) {
 	for seed := range uint64(8) {
 		const threshold = 4

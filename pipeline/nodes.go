@@ -7,7 +7,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 )
 
-// nodes is the graph with everything else that is stored per node: ids, states,
+// nodes is the graph with everything else that is stored for each node: ids, states,
 // departures, and edges that wait for a node. enter (arrive.go, depart.go) applies a
 // window to it.
 //
@@ -41,8 +41,8 @@ type nodeState struct {
 //  2. leaving, then left, once each, if nodes leave;
 //  3. linked, for every accepted node that did not leave, in canonical order.
 //
-// labelled follows when the window's labels are joined. vacated may come at any time
-// after the node has left. Slices are valid during the call only.
+// labelled is called later, when the window's labels are joined. vacated may be called at
+// any time after the node has left. Slices are valid during the call only.
 type follower interface {
 	// entered reports that node v arrived with features x, or that x replaces its
 	// features. x is as received: not normalised. If v is new, the graph does

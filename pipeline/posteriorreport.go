@@ -7,8 +7,8 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// PosteriorReport is the posterior of the online head, compared with the one that
-// training left, its anchor.
+// PosteriorReport compares the posterior of the online head with the training posterior,
+// its anchor.
 type PosteriorReport struct {
 	Version   uint64     // batches that the first head has learned
 	Hash      event.Hash // of the state of all heads

@@ -86,7 +86,7 @@ func (r *rescoring) leaving(nodes []int32) {
 
 func (r *rescoring) left() { r.changed(r.near...) }
 
-// changed queues those of the nodes that are due now that their degrees may have changed.
+// changed queues the given nodes, whose degrees may have changed, if they are due.
 func (r *rescoring) changed(nodes ...int32) {
 	for _, v := range nodes {
 		if _, due := r.isDue(v); !due || r.due.get(v) != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
-// Settings are the part of a [Config] on which outcomes depend: all of it but what
-// only tunes (Workers, Reserve) or watches (Unwatched), and the engine's version. A
-// ledger holds them as a JSON object, so that a replay needs no other source. A
-// setting that has a flag of the command line has the flag's name and value; where a
-// flag has several values, as --sets has, their names come behind its name.
+// Settings are the part of a [Config] on which outcomes depend, that is, all fields except
+// Workers, Reserve and Unwatched, and the engine's version. A ledger holds them as a JSON
+// object, so that a replay needs no other source. A setting that has a flag of the command
+// line has its name and value. If a flag has several values, as --sets does, their names
+// are appended to its name.
 
 // setting is one field of a Config, by its name in a ledger.
 type setting struct {
@@ -46,7 +46,7 @@ var settings = []setting{
 	},
 	{
 		name: "head", absent: "default", quoted: true,
-		// The model's own head may be asked for by its name, too: the engine is the same.
+		// The head that the model serves by default may also be named: the engine is the same.
 		get: func(c *Config) string {
 			if c.Head == HeadPaper {
 				return HeadPaper
@@ -98,7 +98,7 @@ var settings = []setting{
 	number("rescore-confidence", "0", func(c *Config) *float64 { return &c.Rescore.Confidence }),
 	{
 		name: "rescore-limit", absent: "0",
-		// It binds only where nodes are predicted again.
+		// The limit has an effect only if nodes are predicted again.
 		get: func(c *Config) string {
 			if !c.Rescore.on() {
 				return "0"
@@ -210,7 +210,7 @@ func appendMember(b []byte, name, value string, quoted bool) []byte {
 func appendQuoted(b []byte, s string) []byte {
 	quoted, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // of a string there is none
+		panic(err) // a string can always be encoded
 	}
 	return append(b, quoted...)
 }
@@ -314,7 +314,7 @@ func sameSettings(there, here string) error {
 	}
 	b, err := settingValues([]byte(here))
 	if err != nil {
-		panic(err) // Settings returns an object
+		panic(err) // Settings always returns an object
 	}
 	names := slices.Concat(slices.Collect(maps.Keys(a)), slices.Collect(maps.Keys(b)))
 	slices.Sort(names)
