@@ -12,20 +12,20 @@ import (
 	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
-// CoveragePlan asks how well the engine's conformal sets keep their target: on
-// every source and seed, with labels of every delay, for every kind of set.
+// CoveragePlan configures a measurement of how well the engine's conformal sets keep
+// their target coverage, for every combination of source, seed, delay and kind of set.
 type CoveragePlan struct {
 	Sources  []Source
 	Seeds    []uint64
 	Settings Settings
-	Delays   []int // steps by which labels come late
+	Delays   []int // of labels, in steps
 	Sets     []pipeline.Coverage
-	Head     string // what serves: pipeline.HeadPaper, or else the pool
+	Head     string // pipeline.HeadPaper for the paper's heads; otherwise the pool serves
 	Parallel int    // (source, seed) pairs worked on at once; 0 for 1
 }
 
-// CoverageResult counts the sets of the second half of one stream's steps. In the
-// first half thresholds are learned.
+// CoverageResult counts the sets that were served in the second half of one stream's
+// steps. In the first half the thresholds are learned.
 type CoverageResult struct {
 	Dataset string             `json:"dataset"`
 	Seed    uint64             `json:"seed"`
@@ -34,11 +34,11 @@ type CoverageResult struct {
 	Method  string             `json:"method"`
 	Per     string             `json:"per"`
 	Target  float64            `json:"target"`
-	Sets    conformal.Coverage `json:"sets"`    // whose label came
-	Correct int                `json:"correct"` // of these, whose most probable class was right
-	Worst   float64            `json:"worst"`   // the least coverage of a class that has minClassLabels labels; 1 where none has
-	Abstain int                `json:"abstain"` // predictions that gave a reason to abstain
-	Served  int                `json:"served"`  // predictions
+	Sets    conformal.Coverage `json:"sets"`    // of nodes whose label came
+	Correct int                `json:"correct"` // of these nodes, those whose most probable class was right
+	Worst   float64            `json:"worst"`   // lowest coverage of a class that has minClassLabels labels; 1 if none has
+	Abstain int                `json:"abstain"` // predictions with a reason to abstain
+	Served  int                `json:"served"`  // all predictions
 }
 
 // Coverage trains a model for every source and seed, and steps the engine through
@@ -96,8 +96,8 @@ func (plan *CoveragePlan) train(ctx context.Context, source Source, seed uint64)
 	return m, newReplay(d, cut, tr.normalizer), err
 }
 
-// countSets steps the engine through its stream, with labels that come delay steps
-// late, and counts the sets that were served in the second half.
+// countSets steps the engine through its stream with labels that are delay steps late,
+// and counts the sets that were served in the second half.
 func (e *engine) countSets(delay int) CoverageResult {
 	steps := len(e.stream.steps)
 	c := setCounts{from: math.MaxInt64, classes: map[int32]*conformal.Coverage{}}
@@ -115,13 +115,14 @@ func (e *engine) countSets(delay int) CoverageResult {
 	return c.result()
 }
 
-// setCounts counts the predictions and their sets from a window on.
+// setCounts counts the predictions served from a window on, and their sets.
 type setCounts struct {
 	CoverageResult
 	from    int64 // number of the first window that counts
 	classes map[int32]*conformal.Coverage
 }
 
+// served counts the predictions of a window.
 func (c *setCounts) served(out *event.Outcome) {
 	if out.Window < c.from {
 		return
@@ -134,6 +135,7 @@ func (c *setCounts) served(out *event.Outcome) {
 	}
 }
 
+// labelled counts the sets of the nodes whose labels a window joined.
 func (c *setCounts) labelled(out *event.Outcome) {
 	for i, l := range out.Labelled {
 		if l.Served < c.from {
@@ -154,7 +156,7 @@ func (c *setCounts) labelled(out *event.Outcome) {
 	}
 }
 
-// minClassLabels is how many labels a class must have for its coverage to count.
+// minClassLabels is the number of labels from which the coverage of a class is reported.
 const minClassLabels = 20
 
 func (c *setCounts) result() CoverageResult {

@@ -9,7 +9,8 @@ import (
 	"github.com/gvbll/gvbll/gnn/dataset"
 )
 
-// easy is a graph of three classes that features and neighbours both tell apart.
+// easy returns a graph of 150 nodes in three classes that can be told apart both by the
+// features and by the neighbours.
 func easy() *dataset.Dataset {
 	const n, classes, dim = 150, 3, 6
 	rng := rand.New(rand.NewPCG(7, 7))
@@ -34,9 +35,11 @@ func easy() *dataset.Dataset {
 	return d
 }
 
+// easySource returns easy as a source with 45 training nodes and 8 steps, unless the cut
+// asks for others.
 func easySource() Source {
 	s := Of(easy(), 0, 0)
-	inner := s.Open
+	open := s.Open
 	s.Open = func(c Cut) (*dataset.Dataset, dataset.Stream, error) {
 		if c.Share == 0 {
 			c.Share = .3
@@ -44,12 +47,12 @@ func easySource() Source {
 		if c.Steps == 0 {
 			c.Steps = 8
 		}
-		return inner(c)
+		return open(c)
 	}
 	return s
 }
 
-// quick are settings that take no time.
+// quick returns settings with which training takes well under a second.
 func quick() Settings {
 	s := DefaultSettings()
 	s.Hidden, s.Embedding, s.Epochs, s.Samples = []int{16}, 8, 60, 4
@@ -58,21 +61,21 @@ func quick() Settings {
 	return s
 }
 
-// ready returns the trainer and the replayed stream of a source's first seed.
+// ready returns the trainer and the replay of a source at seed 1.
 func ready(t *testing.T, source Source, settings Settings) (*trainer, *replay) {
 	t.Helper()
 	d, cut, err := source.Open(Cut{Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := newTrainer(t.Context(), d, cut.Train, settings, 1)
+	tr, err := newTrainer(t.Context(), d, cut.Train, settings, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, newReplay(d, cut, s.normalizer)
+	return tr, newReplay(d, cut, tr.normalizer)
 }
 
-// run collects the results of a plan.
+// run returns the results of a plan.
 func run(t *testing.T, plan Plan, existing ...Result) []Result {
 	t.Helper()
 	var got []Result
@@ -85,7 +88,7 @@ func run(t *testing.T, plan Plan, existing ...Result) []Result {
 	return got
 }
 
-// shareOf is a source with another share for training.
+// shareOf returns s with another share of training nodes.
 func shareOf(s Source, share float64) Source {
 	open := s.Open
 	s.Open = func(c Cut) (*dataset.Dataset, dataset.Stream, error) {
@@ -95,7 +98,7 @@ func shareOf(s Source, share float64) Source {
 	return s
 }
 
-// relabel is a source whose stream has other labels and features.
+// relabel returns s with the labels and features of its steps' nodes set to zero.
 func relabel(s Source) Source {
 	open := s.Open
 	s.Open = func(c Cut) (*dataset.Dataset, dataset.Stream, error) {

@@ -29,8 +29,8 @@ type engine struct {
 }
 
 // newEngine returns an engine whose graph holds the first context nodes of the stream,
-// or under the full protocol all nodes, and that knows the labels of the training
-// nodes. The time that this takes is added to the stream's.
+// or under the full protocol all nodes, and that has the labels of the training nodes.
+// It adds the time that it takes to stream.spent.
 func newEngine(m *model.Model, cfg pipeline.Config, stream *replay, protocol string, context int) (*engine, error) {
 	defer func(began time.Time) { stream.spent += time.Since(began) }(time.Now())
 	cfg.Unwatched = true           // drift detectors do not change predictions,

@@ -11,25 +11,25 @@ import (
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
-// trained opens a source at seed 3 and trains the model for it.
+// trained returns the model of a source at seed 3, with the trainer and the replay.
 func trained(t *testing.T, source Source, settings Settings) (*model.Model, *trainer, *replay) {
 	t.Helper()
 	d, cut, err := source.Open(Cut{Seed: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := newTrainer(t.Context(), d, cut.Train, settings, 3)
+	tr, err := newTrainer(t.Context(), d, cut.Train, settings, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := s.gvbll()
+	m, err := tr.gvbll()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m, s, newReplay(d, cut, s.normalizer)
+	return m, tr, newReplay(d, cut, tr.normalizer)
 }
 
-// stepped returns an engine of these settings that has served and learned all steps.
+// stepped returns an engine that has served and learned all steps of the stream.
 func stepped(t *testing.T, m *model.Model, cfg pipeline.Config, stream *replay) *engine {
 	t.Helper()
 	e, err := newEngine(m, cfg, stream, Strict, stream.context.nodes)
@@ -43,10 +43,10 @@ func stepped(t *testing.T, m *model.Model, cfg pipeline.Config, stream *replay) 
 	return e
 }
 
-// TestEngine: Table I's scores of GVBLL under the strict protocol are to the last
-// digit those that the engine itself adds up; and the static head's, which the
-// table has from an engine without labels, are those of the head beside the online
-// one.
+// TestEngine: under the strict protocol Table I's scores of GVBLL have the same bits as
+// the engine's own summaries, so the table measures what the program serves. For
+// gvbll-static the table uses an engine without labels; its scores equal those of the
+// static head beside the online one.
 func TestEngine(t *testing.T) {
 	cfg, err := dataset.DriftPreset("strong")
 	if err != nil {
@@ -65,25 +65,26 @@ func TestEngine(t *testing.T) {
 			for i, summary := range engine.Summaries() {
 				got, mean, stream := results[i], summary.WindowMeans(), summary.LabelMeans()
 				if got.System != "gvbll-"+summary.Head {
-					t.Fatalf("result %d is of %s, the engine's of %s", i, got.System, summary.Head)
+					t.Fatalf("result %d is of system %s, want gvbll-%s as in the engine's summaries", i, got.System, summary.Head)
 				}
 				if want := (Scores{N: summary.Total().Labels, Acc: mean.Acc, NLL: mean.NLL, ECE: mean.ECE}); got.Mean != want {
-					t.Errorf("%s: mean over steps %+v, the engine's %+v", got.System, got.Mean, want)
+					t.Errorf("%s: mean over steps %+v, want the engine's %+v", got.System, got.Mean, want)
 				}
 				if want := (Scores{N: summary.Total().Labels, Acc: stream.Acc, NLL: stream.NLL, ECE: stream.ECE}); got.Stream != want {
-					t.Errorf("%s: stream %+v, the engine's %+v", got.System, got.Stream, want)
+					t.Errorf("%s: mean over the stream %+v, want the engine's %+v", got.System, got.Stream, want)
 				}
 			}
 			online, static := results[0], results[1]
 			if online.Mean == static.Mean || online.AnchorDistance[0] == 0 || static.AnchorDistance[0] != 0 {
-				t.Errorf("online and static are not told apart: %+v, %+v", online.Mean, static.Mean)
+				t.Errorf("online and static scores %+v and %+v, distances to the anchor %v and %v: want different scores, and only online's posterior to move", online.Mean, static.Mean, online.AnchorDistance[0], static.AnchorDistance[0])
 			}
 		})
 	}
 }
 
-// TestEngineOfThePool: the same of the pool, without a warm-up: that is scored by
-// the engine and not by the table.
+// TestEngineOfThePool: Table I's scores of the pool and of its heads are those of the
+// engine's summaries. The stream has no warm-up, since the engine scores it and the table
+// does not.
 func TestEngineOfThePool(t *testing.T) {
 	cfg, err := dataset.DriftPreset("strong")
 	if err != nil {
@@ -93,8 +94,8 @@ func TestEngineOfThePool(t *testing.T) {
 	for _, source := range []Source{Drifting(cfg), easySource()} {
 		t.Run(source.Name, func(t *testing.T) {
 			settings := quick()
-			m, s, stream := trained(t, source, settings)
-			if err := m.AddPool(s.data, model.DefaultPool(s.data)); err != nil {
+			m, tr, stream := trained(t, source, settings)
+			if err := m.AddPool(tr.data, model.DefaultPool(tr.data)); err != nil {
 				t.Fatal(err)
 			}
 			engine := stepped(t, m, pipeline.Config{Bins: settings.Bins}, stream)
@@ -104,24 +105,25 @@ func TestEngineOfThePool(t *testing.T) {
 			summaries := engine.Summaries()
 			mean := summaries[0].WindowMeans()
 			if want := (Scores{N: summaries[0].Total().Labels, Acc: mean.Acc, NLL: mean.NLL, ECE: mean.ECE}); result.Mean != want {
-				t.Errorf("mean over steps %+v, the engine's %+v", result.Mean, want)
+				t.Errorf("mean over steps %+v, want the engine's %+v", result.Mean, want)
 			}
 			for k, h := range result.Heads {
 				mean := summaries[1+k].WindowMeans()
 				if h.Name != summaries[1+k].Head || math.Abs(h.NLL-mean.NLL) > 1e-6 || math.Abs(h.Acc-mean.Acc) > 1e-6 {
-					t.Errorf("%s: %+v, the engine's %s %+v", h.Name, h.Scores, summaries[1+k].Head, mean)
+					t.Errorf("head %s: scores %+v, want those of the engine's %s: %+v", h.Name, h.Scores, summaries[1+k].Head, mean)
 				}
 			}
 		})
 	}
 }
 
-// TestFull: under the full protocol nodes are served on the whole graph, although
-// the engine serves only those that arrive.
+// TestFull: under the full protocol nodes are served on the whole graph. The engine
+// serves only arrivals, so nodes leave and arrive again; the probabilities must still be
+// those of embeddings computed on the whole graph at once.
 func TestFull(t *testing.T) {
 	settings := quick()
-	_, s, stream := trained(t, easySource(), settings)
-	static, err := newStatic(s, stream, Full)
+	_, tr, stream := trained(t, easySource(), settings)
+	static, err := newStatic(tr, stream, Full)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,13 +141,14 @@ func TestFull(t *testing.T) {
 		head.Predict(rows, want)
 		for i := range want {
 			if math.Abs(got[i]-want[i]) > 1e-5 {
-				t.Fatalf("step %d: probability %d is %v, on the whole graph %v", step, i, got[i], want[i])
+				t.Fatalf("step %d: probability %d is %v, want %v as on the whole graph", step, i, got[i], want[i])
 			}
 		}
 	}
 }
 
-// TestAblations: each takes something away, and the rest still serves.
+// TestAblations: every ablation of the pool's config serves well above chance, and its
+// NLL differs from the whole pool's if its part was there. Late labels make the NLL worse.
 func TestAblations(t *testing.T) {
 	plan := Plan{Sources: []Source{easySource()}, Protocols: []string{Strict, Full}, Seeds: []uint64{1}, Settings: quick(), Systems: append([]string{"pool"}, ablations...)}
 	whole := 0.0
@@ -153,21 +156,21 @@ func TestAblations(t *testing.T) {
 		if r.System == "pool" {
 			whole = r.Mean.NLL
 		} else if _, part := without(pool.Default(pool.Traits{Density: 1, Negative: true}), r.System); part && r.Mean.NLL == whole {
-			t.Errorf("%s is the pool", r.System)
+			t.Errorf("%s: NLL %v, as with the whole pool", r.System, whole)
 		}
 		if r.Mean.Acc < 0.5 {
-			t.Errorf("%s, %s: accuracy %.3f", r.System, r.Protocol, r.Mean.Acc)
+			t.Errorf("%s, %s: accuracy %.3f, want at least 0.5", r.System, r.Protocol, r.Mean.Acc)
 		}
 	}
 	plan.Settings.Delay = 3
 	late := run(t, plan)
 	if late[0].Mean.NLL <= whole {
-		t.Errorf("NLL %.3f with late labels, %.3f with labels at once", late[0].Mean.NLL, whole)
+		t.Errorf("NLL %.3f with labels three steps late, want more than the %.3f with labels at once", late[0].Mean.NLL, whole)
 	}
 }
 
-// TestBatchesOfOne: labels that come one at a time teach the pool about as much
-// as those of a step at once.
+// TestBatchesOfOne: the pool's NLL hardly depends on whether labels come one at a time or
+// 15 at once, so the size of a step need not be tuned.
 func TestBatchesOfOne(t *testing.T) {
 	var nll []float64
 	for _, steps := range []int{7, 105} {
@@ -184,6 +187,6 @@ func TestBatchesOfOne(t *testing.T) {
 		nll = append(nll, r.Stream.NLL)
 	}
 	if math.Abs(nll[0]-nll[1]) > 0.08 {
-		t.Errorf("NLL %.3f with batches of 15, %.3f with batches of one", nll[0], nll[1])
+		t.Errorf("NLL %.3f with batches of 15 and %.3f with batches of one, want at most 0.08 between them", nll[0], nll[1])
 	}
 }

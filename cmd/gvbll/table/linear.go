@@ -72,7 +72,7 @@ func (h *linear) Loss(z []float64, labels []int32, _, _ int, _ *rand.Rand, dz []
 	return loss
 }
 
-// scores writes the logits zᵀW + b of every row to dst, n × classes.
+// scores computes the logits zᵀW + b of every row into dst, n × classes.
 func (h *linear) scores(z []float32, dst []float64) {
 	for i := range len(z) / h.dim {
 		a := dst[i*h.classes : (i+1)*h.classes]
@@ -83,7 +83,7 @@ func (h *linear) scores(z []float32, dst []float64) {
 	}
 }
 
-// predict writes the class probabilities of every row to dst, n × classes.
+// predict computes the class probabilities of every row into dst, n × classes.
 func (h *linear) predict(z []float32, dst []float64) {
 	h.scores(z, dst)
 	for lo := 0; lo < len(dst); lo += h.classes {
@@ -123,6 +123,7 @@ func axpy(dst []float64, s float64, x []float64) {
 	}
 }
 
+// dot returns the inner product.
 func dot(x, y []float64) (sum float64) {
 	for i, v := range x {
 		sum += float64(v * y[i])

@@ -3,13 +3,15 @@ package table
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/diff/fd"
 )
 
-// TestLinearGradients holds every gradient of the linear head against finite
-// differences.
+// TestLinearGradients: every gradient of the linear head's loss, with respect to W, b and
+// the rows, agrees with finite differences; and the loss that is minimised is that of the
+// probabilities that are predicted.
 func TestLinearGradients(t *testing.T) {
 	const n, dim, classes = 5, 4, 3
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -25,22 +27,21 @@ func TestLinearGradients(t *testing.T) {
 	discard := make([]float64, len(z))
 	loss := func() float64 { return h.Loss(z, labels, 0, 1, nil, discard).Total }
 	first := h.Loss(z, labels, 0, 1, nil, dz)
-	grads := [][]float64{append([]float64(nil), h.grads[0]...), append([]float64(nil), h.grads[1]...), dz}
+	grads := [][]float64{slices.Clone(h.grads[0]), slices.Clone(h.grads[1]), dz}
 	for k, x := range [][]float64{h.params[0], h.params[1], z} {
-		was := append([]float64(nil), x...)
+		original := slices.Clone(x)
 		want := fd.Gradient(nil, func(at []float64) float64 {
 			copy(x, at)
 			return loss()
-		}, was, &fd.Settings{Formula: fd.Central})
-		copy(x, was)
+		}, original, &fd.Settings{Formula: fd.Central})
+		copy(x, original)
 		for i := range want {
 			if math.Abs(want[i]-grads[k][i]) > 1e-7 {
-				t.Errorf("gradient %d of part %d is %v, by differences %v", i, k, grads[k][i], want[i])
+				t.Errorf("gradient %d of part %d is %v, want %v by finite differences", i, k, grads[k][i], want[i])
 			}
 		}
 	}
 
-	// What is learned and what is predicted are the same model.
 	z32, probs := make([]float32, len(z)), make([]float64, n*classes)
 	for i := range z {
 		z32[i] = float32(z[i])
@@ -55,13 +56,15 @@ func TestLinearGradients(t *testing.T) {
 		}
 	}
 	if math.Abs(ell-first.ELL) > 1e-6 || correct != first.Correct {
-		t.Errorf("the loss has log-likelihood %v and %d right, the predictions %v and %d", first.ELL, first.Correct, ell, correct)
+		t.Errorf("loss: log likelihood %v and %d correct; predictions: %v and %d; want the same", first.ELL, first.Correct, ell, correct)
 	}
 }
 
+// TestSoftmax: logits far outside exp's range give exact probabilities and a finite
+// logarithm of their sum.
 func TestSoftmax(t *testing.T) {
 	a := []float64{1e4, 1e4 + math.Log(3), -1e4}
 	if sum := softmax(a); math.Abs(sum-1e4-math.Log(4)) > 1e-9 || math.Abs(a[0]-.25) > 1e-12 || math.Abs(a[1]-.75) > 1e-12 || a[2] != 0 {
-		t.Errorf("softmax %v, logarithm of the sum %v", a, sum)
+		t.Errorf("got probabilities %v and logarithm of the sum %v, want [0.25 0.75 0] and 10000+log(4)", a, sum)
 	}
 }

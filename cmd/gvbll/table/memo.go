@@ -2,11 +2,12 @@ package table
 
 import "time"
 
-// memo caches what several systems share. It is not safe for concurrent use.
+// memo caches models and embeddings that several systems share. It is not safe for
+// concurrent use.
 type memo struct {
 	kept map[any]kept
-	// spent is how long a system would have taken without the cache: the production
-	// times of all that it asked for since spent was last set to 0.
+	// spent is the time that a system would have taken without the cache: the times to
+	// produce all values that it asked for since spent was last set to 0.
 	spent time.Duration
 }
 

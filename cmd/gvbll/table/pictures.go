@@ -6,16 +6,16 @@ import (
 	"github.com/gvbll/gvbll/charts/plot"
 )
 
-// Picture is a plot with the name of the file it is for, without an ending.
+// Picture is a plot with the name of its file, without the extension.
 type Picture struct {
 	Name string
 	plot.Picture
 }
 
-// Pictures returns for each data set and protocol: curves over the steps of GVBLL and of
-// the best other system, reliability diagrams of GVBLL with and without updates, its
-// posterior over the steps, and the NLL and accuracy of all systems beside the paper's.
-// If a job has several results, the last one counts.
+// Pictures returns for each data set and protocol: the scores by step of GVBLL and of the
+// best other system, reliability diagrams of GVBLL with and without updates, GVBLL's
+// posterior by step, and the NLL and accuracy of all systems beside the paper's. If a job
+// has several results, the last one counts.
 func Pictures(results []Result) []Picture {
 	rows := Summarise(results)
 	runs := make(map[cell][]*Result)
@@ -39,7 +39,8 @@ func Pictures(results []Result) []Picture {
 // cell identifies results that differ only by seed.
 type cell struct{ dataset, protocol, system string }
 
-// overStream returns the pictures over steps of one data set and protocol.
+// overStream returns the pictures by step, and the reliability diagrams, of one data set
+// and protocol.
 func overStream(rows []Row, runs map[cell][]*Result) (pictures []Picture) {
 	dataset, protocol := rows[0].Dataset, rows[0].Protocol
 	var shown []string
@@ -85,7 +86,7 @@ func overStream(rows []Row, runs map[cell][]*Result) (pictures []Picture) {
 func isGVBLL(system string) bool { return system == "gvbll-static" || system == "gvbll-online" }
 
 // overSteps averages runs step by step, with standard errors if there are several. A
-// run with fewer steps than others counts as far as it goes.
+// step's mean is over the runs that have the step.
 func overSteps(name string, runs []*Result, of func(*Result, int) float64) plot.Series {
 	s := plot.Series{Name: name}
 	for t := 0; ; t++ {
@@ -103,6 +104,7 @@ func overSteps(name string, runs []*Result, of func(*Result, int) float64) plot.
 	}
 }
 
+// meanAndError returns the mean and its standard error, which is 0 for one value.
 func meanAndError(values []float64) (mean, se float64) {
 	n := float64(len(values))
 	for _, v := range values {
@@ -117,7 +119,7 @@ func meanAndError(values []float64) (mean, se float64) {
 	return mean, math.Sqrt(se / (n - 1) / n)
 }
 
-// together adds up the reliability bins of runs.
+// together returns the reliability bins over all runs.
 func together(runs []*Result) []plot.Bin {
 	sum := make([]Bin, len(runs[0].Bins))
 	for _, r := range runs {
@@ -141,7 +143,8 @@ func together(runs []*Result) []plot.Bin {
 	return bins
 }
 
-// bars returns NLL and accuracy of all systems on one data set and protocol.
+// bars returns pictures of the NLL and the accuracy of all systems on one data set and
+// protocol.
 func bars(rows []Row) []Picture {
 	var acc, nll []plot.System
 	for _, r := range rows {

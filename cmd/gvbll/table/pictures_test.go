@@ -6,27 +6,20 @@ import (
 	"testing"
 )
 
-// TestPictures: every picture of a small comparison can be drawn, and tells its
-// systems.
+// TestPictures: a small comparison has the expected pictures, and each can be drawn and
+// names its systems.
 func TestPictures(t *testing.T) {
-	var results []Result
 	plan := Plan{Sources: []Source{Of(easy(), 0, 0)}, Seeds: []uint64{1, 2}, Systems: []string{"graphsage", "gvbll-static", "gvbll-online"}, Settings: DefaultSettings(), Protocols: []string{Strict}}
 	plan.Settings.Epochs = 3
-	if err := Run(t.Context(), plan, nil, func(r Result) error {
-		results = append(results, r)
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
 	var names []string
-	for _, p := range Pictures(results) {
+	for _, p := range Pictures(run(t, plan)) {
 		names = append(names, p.Name)
 		svg, err := p.SVG()
 		if err != nil {
 			t.Errorf("%s: %v", p.Name, err)
 		}
 		if !bytes.Contains(svg, []byte("gvbll-online")) {
-			t.Errorf("%s does not tell gvbll-online", p.Name)
+			t.Errorf("%s does not name gvbll-online", p.Name)
 		}
 	}
 	want := []string{"easy-strict-curves", "easy-strict-reliability", "easy-strict-posterior", "easy-strict-nll", "easy-strict-accuracy"}
@@ -35,12 +28,13 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// TestOverSteps: means and standard errors by step, over the seeds that have it.
+// TestOverSteps: a step's mean and standard error are over the runs that have the step,
+// and a step that only one run has gets no error.
 func TestOverSteps(t *testing.T) {
 	of := func(r *Result, t int) float64 { return r.Steps[t].NLL }
 	a, b := &Result{Steps: []Scores{{NLL: 1}, {NLL: 4}}}, &Result{Steps: []Scores{{NLL: 3}}}
 	s := overSteps("x", []*Result{a, b}, of)
 	if !slices.Equal(s.Y, []float64{2, 4}) || !slices.Equal(s.Err, []float64{1, 0}) || !slices.Equal(s.X, []float64{1, 2}) {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want means 2 and 4 with errors 1 and 0 at steps 1 and 2", s)
 	}
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
-// ablations are the pool without one of its parts, and pool-mixture, which serves a
-// mixture of the heads' probabilities, weighted by their discounted likelihoods, in
-// place of the weighted product.
+// ablations are the pool without one of its parts. pool-mixture replaces the weighted
+// product of the heads' probabilities by their mixture, weighted by the heads' discounted
+// likelihoods.
 var ablations = []string{"pool-no-labels", "pool-no-wide", "pool-no-bayes", "pool-no-gnn", "pool-no-refresh", "pool-mixture"}
 
-// without returns the pool's config without the part that an ablation's name says, and
+// without returns the pool's config without the part that an ablation is named after, and
 // whether it had that part.
 func without(c pool.Config, system string) (pool.Config, bool) {
 	before := len(c.Heads)
@@ -55,7 +55,7 @@ func without(c pool.Config, system string) (pool.Config, bool) {
 // pooled is the pool of heads, or one of its ablations.
 type pooled struct {
 	*engine
-	mixture *mixture // nil where the product serves
+	mixture *mixture // nil if the product serves
 	bins    int
 	heads   []calibration.Prequential // scores of each head by itself
 }
@@ -70,7 +70,8 @@ func newPooled(tr *trainer, stream *replay, protocol, system string) (*pooled, e
 	if err := m.AddPool(tr.data, cfg); err != nil {
 		return nil, fmt.Errorf("%s: %w", system, err)
 	}
-	// The warm-up is no context: the pool learns from it before anything is scored.
+	// Only the training nodes are context. The warm-up is served and learned, so that the
+	// pool learns from it before anything is scored.
 	e, err := newEngine(&m, pipeline.Config{Head: pipeline.HeadPool}, stream, protocol, stream.train)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", system, err)
@@ -102,8 +103,8 @@ func (p *pooled) predict(t int, probs []float64) {
 	}
 }
 
-// served returns by head the probabilities, n × classes, that the head gave the nodes
-// from lo to below hi, whose labels have not come.
+// served returns, by head, the probabilities served for the nodes from lo to below hi,
+// n × classes. The nodes must be pending.
 func (p *pooled) served(lo, hi int) [][]float64 {
 	each := make([][]float64, len(p.heads))
 	for v := lo; v < hi; v++ {
@@ -156,7 +157,7 @@ func newMixture(c pool.Config) *mixture {
 	return m
 }
 
-// predict writes the mixture of the heads' probabilities to probs.
+// predict computes the mixture of the heads' probabilities into probs.
 func (m *mixture) predict(each [][]float64, probs []float64) {
 	most := m.score[m.members[0]]
 	for _, k := range m.members {

@@ -32,8 +32,8 @@ func newProcess(tr *trainer, stream *replay, protocol string, kind gnn.Kind) (*p
 	return &process{classifier: fitted, z: stream.embeddings(c.encoder, protocol)}, nil
 }
 
-// processConfig returns how the process is fitted. With more than 5000 rows it takes
-// minibatches, 2000 steps of 1000 rows, unless the settings give a batch size.
+// processConfig returns how the process is fitted. With more than 5000 rows it is fitted
+// in 2000 steps with minibatches of 1000 rows, unless the settings give a batch size.
 func processConfig(c gp.Config, rows int, seed uint64) gp.Config {
 	const batch, steps = 1000, 2000
 	c.Seed = seed

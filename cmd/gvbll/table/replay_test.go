@@ -8,11 +8,12 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 )
 
-// TestEmbeddings: under the strict protocol a step's nodes are embedded in the
-// graph up to that step, under the full one in the whole graph.
+// TestEmbeddings: under the strict protocol a step's nodes are embedded on the graph up to
+// and including that step, under the full protocol on the whole graph. A baseline that
+// saw more would have an unfair advantage.
 func TestEmbeddings(t *testing.T) {
-	s, stream := ready(t, easySource(), quick())
-	c, err := s.classifier(member{kind: gnn.KindSAGE})
+	tr, stream := ready(t, easySource(), quick())
+	c, err := tr.classifier(member{kind: gnn.KindSAGE})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,33 +23,33 @@ func TestEmbeddings(t *testing.T) {
 		for step := range stream.steps {
 			g := stream.known(step, protocol)
 			lo, hi := stream.span(step)
-			if nodes := len(g.X); protocol == Strict && nodes != hi || protocol == Full && nodes != len(s.graph.Features) {
-				t.Fatalf("%s: step %d is embedded in a graph of %d nodes", protocol, step, nodes)
+			if nodes := len(g.X); protocol == Strict && nodes != hi || protocol == Full && nodes != len(tr.graph.Features) {
+				t.Fatalf("%s: step %d is embedded on a graph of %d nodes, want %d under strict and %d under full", protocol, step, nodes, hi, len(tr.graph.Features))
 			}
 			want := c.encoder.Encode(g.X, g.Src, g.Dst)[lo*c.encoder.Out() : hi*c.encoder.Out()]
 			for i := range want {
 				if math.Abs(float64(want[i]-z[step][i])) > 1e-5 {
-					t.Fatalf("%s: step %d has embedding %v, want %v", protocol, step, z[step][i], want[i])
+					t.Fatalf("%s: step %d: number %d of the embeddings is %v, want %v", protocol, step, i, z[step][i], want[i])
 				}
 			}
 		}
 	}
 	strict, full := stream.embeddings(c.encoder, Strict), stream.embeddings(c.encoder, Full)
 	if slices.Equal(strict[0], full[0]) {
-		t.Error("the first step sees the whole graph")
+		t.Error("the first step has the same embeddings under both protocols, want different ones")
 	}
 	for i, x := range strict[last] {
 		if math.Abs(float64(x-full[last][i])) > 1e-5 {
-			t.Fatal("the last step does not see the whole graph")
+			t.Fatal("the last step has different embeddings under the two protocols, want the same: its graph is the whole one")
 		}
 	}
 }
 
-// TestFolds: every training node is in one fold, and a fold has its share of
-// every class.
+// TestFolds: every training node is in exactly one fold, and every fold has its share of
+// each class, so that no held-out fold lacks one.
 func TestFolds(t *testing.T) {
-	s, _ := ready(t, easySource(), quick())
-	others, folds, err := s.folds(4)
+	tr, _ := ready(t, easySource(), quick())
+	others, folds, err := tr.folds(4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,26 +57,32 @@ func TestFolds(t *testing.T) {
 	for f := range folds {
 		both := append(slices.Clone(folds[f]), others[f]...)
 		slices.Sort(both)
-		if !slices.Equal(both, s.nodes) {
-			t.Errorf("fold %d and the others are not the training nodes", f)
+		if !slices.Equal(both, tr.nodes) {
+			t.Errorf("fold %d together with the nodes outside it is %v, want the training nodes %v", f, both, tr.nodes)
 		}
 		count := make([]int, 3)
 		for _, v := range folds[f] {
-			count[s.graph.Labels[v]]++
+			count[tr.graph.Labels[v]]++
 		}
 		if slices.Max(count)-slices.Min(count) > 2 {
-			t.Errorf("fold %d has %v of the classes", f, count)
+			t.Errorf("fold %d has %v nodes of the classes, want a difference of at most 2", f, count)
 		}
 		all = append(all, folds[f]...)
 	}
 	slices.Sort(all)
-	if !slices.Equal(all, s.nodes) {
-		t.Error("the folds are not the training nodes")
+	if !slices.Equal(all, tr.nodes) {
+		t.Errorf("all folds together are %v, want the training nodes %v", all, tr.nodes)
 	}
-	if got := pieces(all[:10], 3); len(got) != 4 || len(got[0])+len(got[1])+len(got[2])+len(got[3]) != 10 {
-		t.Errorf("pieces of 10 nodes, at most 3 each: %v", got)
+}
+
+// TestPieces: a fold is cut into at least minSteps steps of at most the given size, or
+// one step for each node if it has fewer.
+func TestPieces(t *testing.T) {
+	nodes := []int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
+	if got := pieces(nodes, 3); len(got) != 4 || len(got[0])+len(got[1])+len(got[2])+len(got[3]) != 10 {
+		t.Errorf("steps of 10 nodes, at most 3 each: %v, want 4 steps with 10 nodes in all", got)
 	}
-	if got := pieces(all[:2], 30); len(got) != 2 {
-		t.Errorf("pieces of 2 nodes: %v", got)
+	if got := pieces(nodes[:2], 30); len(got) != 2 {
+		t.Errorf("steps of 2 nodes: %v, want 2 steps", got)
 	}
 }

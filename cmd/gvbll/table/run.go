@@ -34,12 +34,12 @@ func (p Plan) withDefaults() (Plan, error) {
 		errs = append(errs, fmt.Errorf("%d data sets and %d seeds: give at least one of each", len(p.Sources), len(p.Seeds)))
 	}
 	for _, list := range []struct {
-		kind        string
-		given, know []string
+		kind         string
+		given, known []string
 	}{{"protocol", p.Protocols, Protocols}, {"system", p.Systems, Known}} {
 		for _, name := range list.given {
-			if !slices.Contains(list.know, name) {
-				errs = append(errs, fmt.Errorf("%s %q: give one of %v", list.kind, name, list.know))
+			if !slices.Contains(list.known, name) {
+				errs = append(errs, fmt.Errorf("%s %q: give one of %v", list.kind, name, list.known))
 			}
 		}
 	}
@@ -50,14 +50,13 @@ func (p Plan) withDefaults() (Plan, error) {
 	return p, nil
 }
 
-// Run runs the jobs of the plan that have no result among the existing ones, or only
-// one of other settings, and passes each result to sink as soon as it is there. Calls
-// of sink do not overlap. With Parallel above 1 their order varies; the results do
-// not, except for Seconds.
+// Run runs the jobs of the plan that have no result of the same settings among the
+// existing ones. It passes each result to sink as soon as the job is done. Calls of sink
+// do not overlap. With Parallel above 1 their order varies; the results do not, except
+// for Seconds.
 //
-// Run ends at the first error, which may be a data set's, a training's, sink's, or
-// ctx's cause. The results that sink has got by then are good, and another Run can go
-// on from them.
+// Run ends at the first error: of a data set, a training, or sink, or ctx's cause. The
+// results passed to sink before are valid, and another Run can continue from them.
 func Run(ctx context.Context, plan Plan, existing []Result, sink func(Result) error) error {
 	plan, err := plan.withDefaults()
 	if err != nil {
@@ -141,7 +140,6 @@ type group struct {
 }
 
 // run runs the jobs one after the other.
-
 func (g *group) run(ctx context.Context, settings Settings, sink func(Result) error) error {
 	d, cut, err := g.source.Open(Cut{Seed: g.seed})
 	if err != nil {
@@ -168,8 +166,8 @@ func (g *group) run(ctx context.Context, settings Settings, sink func(Result) er
 	return nil
 }
 
-// each calls do for every i below n, on as many goroutines as parallel says. The first
-// error cancels the context of the others, and is returned.
+// each calls do for every i below n, on the given number of goroutines. The first error
+// cancels the context of the other calls, and is returned.
 func each(ctx context.Context, parallel, n int, do func(ctx context.Context, i int) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

@@ -12,7 +12,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-// smallPlan is a plan of few systems over two data sets.
+// smallPlan returns a plan of a few systems on two data sets.
 func smallPlan() Plan {
 	other := easySource()
 	other.Name, other.Key = "other", "other"
@@ -22,7 +22,8 @@ func smallPlan() Plan {
 	}
 }
 
-// timeless returns the results by job, without what differs from run to run.
+// timeless returns the results in a fixed order and without Seconds, the one field that
+// differs from run to run.
 func timeless(results []Result) []Result {
 	results = slices.Clone(results)
 	for i := range results {
@@ -34,8 +35,9 @@ func timeless(results []Result) []Result {
 	return results
 }
 
-// TestSameResults: how many goroutines there are, and which systems are asked
-// for, changes no result; results survive JSON; what is there is not done again.
+// TestSameResults: a result depends on neither the number of goroutines nor the other
+// systems of the plan, it is the same after JSON, and a job that has a result of the same
+// settings is not run again. So a table can be completed in several runs.
 func TestSameResults(t *testing.T) {
 	plan := smallPlan()
 	all := run(t, plan)
@@ -43,7 +45,7 @@ func TestSameResults(t *testing.T) {
 	parallel := plan
 	parallel.Parallel = 3
 	if diff := gocmp.Diff(timeless(all), timeless(run(t, parallel))); diff != "" {
-		t.Errorf("three goroutines, other results:\n%s", diff)
+		t.Errorf("results with three goroutines (-one +three):\n%s", diff)
 	}
 
 	single := plan
@@ -55,7 +57,7 @@ func TestSameResults(t *testing.T) {
 		}
 	}
 	if diff := gocmp.Diff(timeless(want), timeless(run(t, single))); diff != "" {
-		t.Errorf("asked for alone, another result:\n%s", diff)
+		t.Errorf("results of temp-scale (-with other systems +alone):\n%s", diff)
 	}
 
 	text, err := json.Marshal(all)
@@ -67,23 +69,24 @@ func TestSameResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := gocmp.Diff(all, kept); diff != "" {
-		t.Errorf("results after JSON:\n%s", diff)
+		t.Errorf("results after JSON (-before +after):\n%s", diff)
 	}
 	if again := run(t, plan, kept...); len(again) != 0 {
-		t.Errorf("%d jobs were done again", len(again))
+		t.Errorf("with all results existing %d jobs ran, want none", len(again))
 	}
 	if rest := run(t, plan, kept[:len(kept)-2]...); len(rest) != 2 {
-		t.Errorf("of 2 jobs missing %d were done", len(rest))
+		t.Errorf("with 2 results missing %d jobs ran, want 2", len(rest))
 	}
 	plan.Settings.Epochs++
 	plan.Systems, plan.Seeds, plan.Sources = plan.Systems[:1], plan.Seeds[:1], plan.Sources[:1]
 	if again := run(t, plan, kept...); len(again) != 1 || again[0].Settings == kept[0].Settings {
-		t.Errorf("with other settings %d jobs were done again, want 1", len(again))
+		t.Errorf("with other settings %d jobs ran, want 1, with another hash of settings", len(again))
 	}
 }
 
-// TestNames: a result's JSON has the names that others read.
-func TestNames(t *testing.T) {
+// TestResultFields: a result's JSON has exactly these fields. Results are kept in files
+// and read by other programs.
+func TestResultFields(t *testing.T) {
 	plan := smallPlan()
 	plan.Systems, plan.Sources, plan.Seeds = []string{"gvbll-online"}, plan.Sources[:1], plan.Seeds[:1]
 	text, err := json.Marshal(run(t, plan)[0])
@@ -101,24 +104,28 @@ func TestNames(t *testing.T) {
 		delete(fields, name)
 	}
 	if len(fields) > 0 {
-		t.Errorf("fields %v are not among the names", fields)
+		t.Errorf("unexpected fields %v", fields)
 	}
 }
 
+// TestRunStops: Run ends at sink's first error, which it returns without calling sink
+// again, and when its context is cancelled.
 func TestRunStops(t *testing.T) {
 	plan := smallPlan()
 	plan.Parallel = 2
 	full := errors.New("the disk is full")
 	calls := 0
 	if err := Run(t.Context(), plan, nil, func(Result) error { calls++; return full }); !errors.Is(err, full) || calls != 1 {
-		t.Errorf("error %v after %d calls, want the sink's after 1", err, calls)
+		t.Errorf("got error %v after %d calls of sink, want sink's error after 1", err, calls)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	if err := Run(ctx, plan, nil, func(Result) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled, and the error is %v", err)
+		t.Errorf("got error %v after cancelling, want context.Canceled", err)
 	}
 }
 
+// TestPlanErrors: a plan that cannot be run is refused with an error that names the bad
+// value.
 func TestPlanErrors(t *testing.T) {
 	for want, spoil := range map[string]func(*Plan){
 		`system "svm"`:           func(p *Plan) { p.Systems = []string{"svm"} },
@@ -134,7 +141,7 @@ func TestPlanErrors(t *testing.T) {
 		spoil(&plan)
 		err := Run(t.Context(), plan, nil, func(Result) error { return nil })
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %q in it", err, want)
+			t.Errorf("got error %v, want one that contains %q", err, want)
 		}
 	}
 }

@@ -21,8 +21,8 @@ type Sweep struct {
 	Values []float64
 }
 
-// Point scores GVBLL-Online with one value of one parameter, all others being the
-// plan's.
+// Point holds the scores of GVBLL-Online with one value of one parameter. The other
+// parameters have the plan's values.
 type Point struct {
 	Param    string  `json:"param"`
 	Value    float64 `json:"value"`
@@ -32,12 +32,12 @@ type Point struct {
 }
 
 // Sensitivity varies one parameter of GVBLL-Online at a time, on the plan's data sets,
-// protocols and seeds; the plan's Systems are ignored. It trains once for every data
-// set and seed, and again for every share of training nodes. Points are ordered by
-// sweep, value, data set and protocol.
+// protocols and seeds. It ignores the plan's Systems. It trains once for every data set,
+// seed and share of training nodes. Points are ordered by sweep, value, data set and
+// protocol.
 //
-// A bad value is an error before anything is trained, except for shares and steps that
-// only the data set refuses. progress, unless it is nil, is called after each data set
+// An invalid value is an error before anything is trained, except for a share or a number
+// of steps that only a particular data set refuses. progress, unless it is nil, is called after each data set
 // and seed; calls do not overlap.
 func Sensitivity(ctx context.Context, plan Plan, sweeps []Sweep, progress func(dataset string, seed uint64)) ([]Point, error) {
 	plan, err := plan.withDefaults()
@@ -99,7 +99,8 @@ type variant struct {
 	update posterior.Config
 }
 
-// vary returns the variant with value x, all else being the defaults and update.
+// vary returns the variant in which param has value x, and all else is as in update and
+// the source's own cut.
 func vary(update posterior.Config, param string, x float64) (variant, error) {
 	v := variant{param: param, value: x, update: update}
 	switch param {
@@ -127,8 +128,8 @@ func vary(update posterior.Config, param string, x float64) (variant, error) {
 // by variant and protocol.
 func sweep(ctx context.Context, source *Source, seed uint64, plan Plan, variants []variant) ([][]Scores, error) {
 	means := make([][]Scores, len(variants))
-	// Variants of the same training nodes come one after the other, and among them
-	// variants of the same stream.
+	// Variants with the same training nodes are run one after the other, and among them
+	// those with the same stream, so that both are computed once.
 	order := make([]int, len(variants))
 	for i := range order {
 		order[i] = i

@@ -7,8 +7,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestSensitivity: a point at the planned value is what Run has there; others
-// differ; the points come in order, however many goroutines there are.
+// TestSensitivity: a point at the plan's own value has the scores of Run, and any other
+// point has different ones. The points are in order for any number of goroutines, and an
+// invalid value is refused.
 func TestSensitivity(t *testing.T) {
 	plan := smallPlan()
 	plan.Protocols = nil
@@ -40,23 +41,23 @@ func TestSensitivity(t *testing.T) {
 		}
 		same := p.Param == "steps" && p.Value == 8 || p.Param == "train-share" && p.Value == .3 || p.Param == "lambda" && p.Value == sweep.Values[0]
 		if equal := p.Estimate == usual[[2]string{p.Dataset, p.Protocol}]; equal != same {
-			t.Errorf("point %d, %+v: is what Run has: %v, want %v", i, p, equal, same)
+			t.Errorf("point %d, %+v: equal to the estimate of Run: %v, want %v", i, p, equal, same)
 		}
 	}
 	plan.Parallel = 3
 	again, err := Sensitivity(t.Context(), plan, sweeps, nil)
 	if diff := cmp.Diff(points, again); err != nil || diff != "" {
-		t.Errorf("three goroutines, other points (%v):\n%s", err, diff)
+		t.Errorf("points with three goroutines (error %v; -one +three):\n%s", err, diff)
 	}
 	for _, s := range []Sweep{{"steps", []float64{1.5}}, {"train-share", []float64{1}}, {"lambda", []float64{-1}}, {"delta", []float64{1}}} {
 		if _, err := Sensitivity(t.Context(), plan, []Sweep{s}, nil); err == nil || !strings.Contains(err.Error(), s.Param) {
-			t.Errorf("%s %v: error %v", s.Param, s.Values, err)
+			t.Errorf("%s %v: got error %v, want one that names the parameter", s.Param, s.Values, err)
 		}
 	}
 }
 
-// TestCrossValidate: settings are compared on training nodes, and a stream that
-// is changed changes nothing.
+// TestCrossValidate: settings that train longer have better scores, and the scores do not
+// depend on the stream's features and labels, so choosing settings leaks nothing.
 func TestCrossValidate(t *testing.T) {
 	plan := smallPlan()
 	plan.Sources, plan.Systems = plan.Sources[:1], []string{"graphsage", "gvbll-online"}
@@ -67,16 +68,15 @@ func TestCrossValidate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(got) != 4 || got[0].NLL >= got[2].NLL || got[1].NLL >= got[3].NLL || got[0].Acc < .7 || got[1].Acc < .7 {
-		t.Errorf("validations %+v", got)
+		t.Errorf("got validations %+v, want 4, of which the first two are better than the untrained and have an accuracy of at least 0.7", got)
 	}
-	relabelled := plan.Sources[0]
-	plan.Sources = []Source{relabel(relabelled)}
+	plan.Sources = []Source{relabel(plan.Sources[0])}
 	plan.Parallel = 2
 	again, err := CrossValidate(t.Context(), plan, 3, []Settings{quick(), untrained})
 	if diff := cmp.Diff(got, again); err != nil || diff != "" {
-		t.Errorf("other labels in the stream (%v):\n%s", err, diff)
+		t.Errorf("validations with another stream (error %v; -want +got):\n%s", err, diff)
 	}
 	if _, err := CrossValidate(t.Context(), plan, 1, []Settings{quick()}); err == nil {
-		t.Error("one fold is no error")
+		t.Error("no error for one fold")
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/gvbll/gvbll/posterior/gp"
 )
 
-// Settings are the same for all systems and data sets. [DefaultSettings] returns the
-// defaults; zeros are not filled in.
+// Settings configure the trainings and the systems. They are the same for all systems and
+// data sets. [DefaultSettings] returns the defaults; a zero does not stand for one.
 type Settings struct {
 	Hidden        []int             `json:"hidden"`          // widths of the encoder's hidden layers
 	Embedding     int               `json:"embedding"`       // d_e; 0 for [model.EmbeddingFor]
@@ -23,9 +23,9 @@ type Settings struct {
 	LearningRate  float64           `json:"learning_rate"`   // Adam's
 	WeightDecay   float64           `json:"weight_decay"`    // of encoders and linear heads; 0 for none
 	Dropout       float64           `json:"dropout"`         // of features and hidden states; 0 for none
-	Normalization gnn.Normalization `json:"normalization"`   // empty for row-l2 of sparse features and standard of dense ones
+	Normalization gnn.Normalization `json:"normalization"`   // empty means row-l2 for sparse features, standard for dense ones
 	Bins          int               `json:"bins"`            // equal-mass bins of a step's ECE
-	Delay         int               `json:"delay,omitempty"` // steps by which labels are late
+	Delay         int               `json:"delay,omitempty"` // of labels, in steps
 
 	Passes  int       `json:"passes"`  // stochastic passes of MC dropout
 	Members int       `json:"members"` // of the deep ensemble
@@ -37,8 +37,8 @@ type Settings struct {
 	Update     posterior.Config `json:"update"`      // GVBLL-Online's
 }
 
-// DefaultSettings returns the architecture and training of gvbll train, and the usual
-// constants of the baselines.
+// DefaultSettings returns the defaults of gvbll train for architecture and training, and
+// the usual constants of the baselines.
 func DefaultSettings() Settings {
 	return Settings{
 		Hidden: []int{64}, Embedding: 0, Epochs: 100, LearningRate: 0.01, WeightDecay: 5e-4, Dropout: 0.5, Bins: 10,

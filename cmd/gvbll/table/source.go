@@ -9,26 +9,26 @@ import (
 // Source is a data set with a split for each seed.
 type Source struct {
 	Name string
-	// Key identifies the data and their default cut. An existing result is used again
-	// only if the key is the same.
+	// Key identifies the data and their default cut. It is part of [Result.Settings], so
+	// an existing result is reused only if the key is the same.
 	Key string
 	// Open returns the graph and its stream. It is safe for concurrent use, and
 	// callers must not change what it returns.
 	Open func(Cut) (*dataset.Dataset, dataset.Stream, error)
 }
 
-// Cut says how a data set is divided into training nodes and steps. Zero Share and
-// Steps stand for the source's own.
+// Cut configures how a data set is divided into training nodes and steps. A zero Share or
+// Steps means the source's own.
 type Cut struct {
 	Seed  uint64
 	Share float64 // of the nodes, for training
 	Steps int
 }
 
-// Of returns a data set as a source with this share of the nodes for training and this
-// number of steps. Zeros stand for the paper's numbers where it has the data set
-// ([dataset.Plan]), and otherwise for a tenth and 50 steps; with share 0, a data set that
-// comes with a split uses it, and one that has years is cut by year.
+// Of returns a data set as a source with the given share of training nodes and number of
+// steps. Zeros mean the paper's numbers if it uses the data set ([dataset.Plan]), and
+// otherwise 0.1 and 50. With share 0, a data set with a split of its own uses that, and
+// one whose nodes have years is split by year.
 func Of(d *dataset.Dataset, share float64, steps int) Source {
 	given := d.Given != nil && share == 0
 	byYear := d.Year != nil && share == 0 && !given
@@ -76,8 +76,8 @@ func Of(d *dataset.Dataset, share float64, steps int) Source {
 	}
 }
 
-// Drifting returns the drifting generator as a source: a new graph for every seed.
-// c.Seed is ignored.
+// Drifting returns the drifting generator as a source that generates a new graph for
+// every seed. It ignores c.Seed.
 func Drifting(c dataset.DriftConfig) Source {
 	c.Seed = 0
 	return Source{

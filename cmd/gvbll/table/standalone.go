@@ -10,10 +10,12 @@ type standalone struct {
 	z    [][]float32 // embeddings, by step
 }
 
+// newStandalone returns the baseline of an encoder.
 func newStandalone(tr *trainer, stream *replay, protocol string, kind gnn.Kind) (*standalone, error) {
 	return newMember(tr, stream, protocol, member{kind: kind})
 }
 
+// newMember returns a member of an ensemble.
 func newMember(tr *trainer, stream *replay, protocol string, m member) (*standalone, error) {
 	c, err := tr.classifier(m)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Estimate holds means over seeds of the three measures, accuracy as a fraction, and
-// their standard errors, which are 0 for a single seed.
+// Estimate holds the means over seeds of the three measures, and their standard errors,
+// which are 0 for a single seed. Accuracy is a fraction.
 type Estimate struct {
 	Seeds int     `json:"seeds"`
 	Acc   float64 `json:"acc"`

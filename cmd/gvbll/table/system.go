@@ -12,11 +12,11 @@ import (
 
 // system classifies the nodes of a stream step by step.
 type system interface {
-	// predict writes the class probabilities of step t's nodes, n × classes, to
-	// probs. Steps come in order, each once.
+	// predict computes the class probabilities of step t's nodes into probs,
+	// n × classes. It is called once for each step, in order.
 	predict(t int, probs []float64)
-	// learn may learn from the labels of step t. Steps come in order, each at most
-	// once, after predict of the same step.
+	// learn may learn from the labels of step t. It is called at most once for each
+	// step, in order, after predict of the same step.
 	learn(t int)
 }
 
@@ -25,7 +25,7 @@ type unchanging struct{}
 
 func (unchanging) learn(int) {}
 
-// newSystem returns the system of a name, trained.
+// newSystem returns the named system, trained.
 func newSystem(name string, tr *trainer, stream *replay, protocol string) (system, error) {
 	switch name {
 	case "graphsage", "gcn", "gat", "gin":
@@ -52,8 +52,8 @@ func newSystem(name string, tr *trainer, stream *replay, protocol string) (syste
 }
 
 // prequential runs a system through the stream in the order of Algorithm 1: predict a
-// step, score the predictions, then learn from the step's labels, or with late labels
-// from those of delay steps before. It fills in the scores of r.
+// step, score the predictions, then learn from the labels of the step delay steps
+// before. It fills in the scores of r.
 func prequential(ctx context.Context, sys system, stream *replay, classes, bins, delay int, r *Result) error {
 	score := tally{classes: classes, bins: bins, result: r}
 	for t := range stream.steps {

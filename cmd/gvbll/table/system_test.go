@@ -7,53 +7,55 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 )
 
-// TestSystems: all twelve, under both protocols, do much better than chance on a
-// graph that is easy, in accuracy and NLL, and each has the encoder of its name.
+// TestSystems: on an easy graph all twelve systems have an accuracy and an NLL far better
+// than chance under both protocols, and every prediction is in a reliability bin.
 func TestSystems(t *testing.T) {
 	results := run(t, Plan{Sources: []Source{easySource()}, Seeds: []uint64{1}, Settings: quick(), Parallel: 2})
 	if len(results) != len(Systems)*len(Protocols) {
-		t.Fatalf("%d results", len(results))
+		t.Fatalf("%d results, want %d", len(results), len(Systems)*len(Protocols))
 	}
 	for _, r := range results {
 		if r.Mean.Acc < .75 || r.Stream.NLL > .8 || r.Mean.N != 105 || len(r.Steps) != 8 {
-			t.Errorf("%s, %s: %+v over %d steps", r.Protocol, r.System, r.Mean, len(r.Steps))
+			t.Errorf("%s, %s: mean %+v over %d steps, stream NLL %.3f, want accuracy of at least 0.75 and NLL of at most 0.8 over 105 nodes in 8 steps", r.Protocol, r.System, r.Mean, len(r.Steps), r.Stream.NLL)
 		}
 		counted := int64(0)
 		for _, b := range r.Bins {
 			counted += b.Count
 		}
 		if counted != int64(r.Stream.N) || r.Seconds <= 0 {
-			t.Errorf("%s, %s: %d of %d predictions in bins, %v seconds", r.Protocol, r.System, counted, r.Stream.N, r.Seconds)
+			t.Errorf("%s, %s: %d of %d predictions in bins, %v seconds; want all, and a time above 0", r.Protocol, r.System, counted, r.Stream.N, r.Seconds)
 		}
 	}
 }
 
+// TestKinds: a classifier has the encoder of its kind.
 func TestKinds(t *testing.T) {
-	s, _ := ready(t, easySource(), quick())
+	tr, _ := ready(t, easySource(), quick())
 	for _, kind := range []gnn.Kind{gnn.KindSAGE, gnn.KindGCN, gnn.KindGAT, gnn.KindGIN} {
-		c, err := s.classifier(member{kind: kind})
+		c, err := tr.classifier(member{kind: kind})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := c.encoder.Kind(); got != kind {
-			t.Errorf("encoder %s was trained for %s", got, kind)
+			t.Errorf("trained encoder %s, want %s", got, kind)
 		}
 	}
 }
 
-// TestEnsemble: the probabilities are the members' mean, and the members differ.
+// TestEnsemble: the ensemble's probabilities are the mean of its members', the first
+// member is the GraphSAGE baseline, and the others differ from it.
 func TestEnsemble(t *testing.T) {
-	s, stream := ready(t, easySource(), quick())
-	e, err := newEnsemble(s, stream, Strict)
+	tr, stream := ready(t, easySource(), quick())
+	e, err := newEnsemble(tr, stream, Strict)
 	if err != nil {
 		t.Fatal(err)
 	}
-	alone, err := newStandalone(s, stream, Strict, gnn.KindSAGE)
+	alone, err := newStandalone(tr, stream, Strict, gnn.KindSAGE)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if e.members[0].head != alone.head {
-		t.Error("the first member is not the GraphSAGE that stands alone")
+		t.Error("the first member is not the GraphSAGE baseline")
 	}
 	n := len(stream.stepLabels(2)) * 3
 	got, want, own := make([]float64, n), make([]float64, n), make([]float64, n)
@@ -62,7 +64,7 @@ func TestEnsemble(t *testing.T) {
 		first := own[0]
 		m.predict(2, own)
 		if k > 0 && own[0] == first {
-			t.Errorf("members %d and %d are the same", k-1, k)
+			t.Errorf("members %d and %d predict the same, want different initial weights", k-1, k)
 		}
 		for i, p := range own {
 			want[i] += p / 3
@@ -70,21 +72,21 @@ func TestEnsemble(t *testing.T) {
 	}
 	for i := range got {
 		if math.Abs(got[i]-want[i]) > 1e-12 {
-			t.Errorf("probability %d is %v, the members' mean %v", i, got[i], want[i])
+			t.Errorf("probability %d is %v, want the members' mean %v", i, got[i], want[i])
 		}
 	}
 }
 
-// TestDropout: passes without dropout are the GraphSAGE itself; with it they are
-// less sure on average, and the same for the same seed.
+// TestDropout: with dropout off, the passes give GraphSAGE's own probabilities. With it
+// on, the probabilities differ, and are the same each time for the same seed.
 func TestDropout(t *testing.T) {
-	s, stream := ready(t, easySource(), quick())
+	tr, stream := ready(t, easySource(), quick())
 	for _, protocol := range Protocols {
-		alone, err := newStandalone(s, stream, protocol, gnn.KindSAGE)
+		alone, err := newStandalone(tr, stream, protocol, gnn.KindSAGE)
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := newDropout(s, stream, protocol)
+		d, err := newDropout(tr, stream, protocol)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,18 +98,18 @@ func TestDropout(t *testing.T) {
 		differs := false
 		for i := range got {
 			if got[i] != again[i] {
-				t.Errorf("%s: the same passes give %v, then %v", protocol, got[i], again[i])
+				t.Errorf("%s: probability %d is %v, and %v the second time; want the same for the same seed", protocol, i, got[i], again[i])
 			}
 			differs = differs || math.Abs(got[i]-want[i]) > 1e-4
 		}
 		if !differs {
-			t.Errorf("%s: nothing was dropped", protocol)
+			t.Errorf("%s: the same probabilities with dropout as without, want others", protocol)
 		}
 		d.settings.Dropout = 0
 		d.predict(1, got)
 		for i := range got {
 			if math.Abs(got[i]-want[i]) > 1e-5 {
-				t.Errorf("%s: without dropout %v, GraphSAGE %v", protocol, got[i], want[i])
+				t.Errorf("%s: without dropout probability %d is %v, want GraphSAGE's %v", protocol, i, got[i], want[i])
 			}
 		}
 	}

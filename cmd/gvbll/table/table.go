@@ -3,14 +3,14 @@
 // system predicts a step's nodes, is scored on these predictions, and only then may
 // learn from the step's labels.
 //
-// All systems share what is not their own idea: the split and the steps, the
-// normalisation of features, the encoder's architecture and training, and the
-// treatment of isolated training nodes ([model.Prepare]). GVBLL and the pool of heads
-// are not written anew here: [model.Train] trains them, and the program's own engine
+// Systems differ in nothing but their method: they share the split and the steps, the
+// normalisation of features, the encoder's architecture and training, and the treatment
+// of isolated training nodes ([model.Prepare]). GVBLL and the pool of heads are not
+// implemented again here: [model.Train] trains them, and the program's own engine
 // predicts and learns.
 //
-// A result depends on the data, the settings and the job's seed. It does not depend
-// on which other jobs are asked for, or on how many run at once.
+// A result depends on the data, the settings and the job's seed. It does not depend on
+// the other jobs of a plan, or on how many run at once.
 package table
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
-// version changes whenever the same job would have other scores, so that results of
-// an older program are not taken for this one's.
+// version changes whenever the same job would have other scores, so that the results of
+// an older program are not mixed with this one's.
 const version = 2
 
 // Systems are the columns of Table I, in its order.
@@ -54,25 +54,25 @@ type Job struct {
 	Seed     uint64 `json:"seed"` // of the split, the trainings and all draws
 }
 
-// Result is what a job measured.
+// Result holds the scores of a job.
 type Result struct {
 	Job
 	// Settings is a hash of the settings, the data and the version. Results with
 	// another hash do not belong to the same table.
 	Settings string   `json:"settings"`
 	Steps    []Scores `json:"steps"`
-	Mean     Scores   `json:"mean"`   // over steps, each counting alike: the paper's figures
-	Stream   Scores   `json:"stream"` // over labels, each counting alike; ECE over Bins
+	Mean     Scores   `json:"mean"`   // unweighted mean over steps: the paper's figures
+	Stream   Scores   `json:"stream"` // mean over all labels; ECE over Bins
 	// Bins are the reliability diagram of the whole stream: bins of equal width.
 	Bins []Bin `json:"bins"`
 	// AnchorDistance and Variance describe GVBLL's posterior after each step: the
 	// Frobenius norm of M - M*, and the mean of Σ. Other systems have none.
 	AnchorDistance []float64 `json:"anchor_distance,omitempty"`
 	Variance       []float64 `json:"variance,omitempty"`
-	// Heads scores each head of the pool by itself, means over steps. Other systems
-	// have none.
+	// Heads holds the scores of each head of the pool by itself, as means over steps.
+	// Other systems have none.
 	Heads []HeadScores `json:"heads,omitempty"`
-	// Seconds is how long the system takes on its own: a training that it shares
+	// Seconds is the time that the system takes on its own: a training that it shares
 	// with others counts in full. Only this field differs from run to run.
 	Seconds float64 `json:"seconds"`
 }
@@ -110,6 +110,7 @@ type tally struct {
 	scores  calibration.Prequential
 }
 
+// step adds the scores of a step.
 func (t *tally) step(probs []float64, labels []int32) {
 	for i, p := range probs {
 		probs[i] = float64(float32(p))

@@ -14,7 +14,7 @@ import (
 // A few dozen training nodes are too few to hold some out. So T is fitted to the logits
 // of all training nodes, each computed by a GraphSAGE that was trained without the
 // node's fold, and then used with the GraphSAGE that was trained on all. With more than
-// manyNodes training nodes, one fold that is held out is enough.
+// manyNodes training nodes, one held-out fold is enough.
 type scaled struct {
 	*standalone
 	temperature float64

@@ -8,8 +8,8 @@ import (
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
-// TestFitTemperature: labels drawn at some temperature give it back, no other
-// has less NLL, and what has no minimum ends at a bound.
+// TestFitTemperature: the fitted temperature is near the one that the labels were drawn
+// at, and minimises the NLL. If the NLL has no minimum, the result is a bound.
 func TestFitTemperature(t *testing.T) {
 	const n, classes = 4000, 4
 	for _, truth := range []float64{.5, 1, 2.5} {
@@ -42,29 +42,29 @@ func TestFitTemperature(t *testing.T) {
 		}
 		got := fitTemperature(logits, classes, labels)
 		if math.Abs(got/truth-1) > .08 {
-			t.Errorf("temperature %v of labels drawn at %v", got, truth)
+			t.Errorf("got temperature %v, want about %v, at which the labels were drawn", got, truth)
 		}
 		if best := nll(got); best > nll(got*1.001) || best > nll(got/1.001) {
-			t.Errorf("temperature %v is no minimum", got)
+			t.Errorf("temperature %v does not minimise the NLL", got)
 		}
 	}
 	sure := []float64{1, 0, 0, 1}
 	if got := fitTemperature(sure, 2, []int32{0, 1}); got != leastTemperature {
-		t.Errorf("logits that are always right: temperature %v", got)
+		t.Errorf("logits that are always right: got temperature %v, want %v", got, leastTemperature)
 	}
 	if got := fitTemperature(sure, 2, []int32{1, 0}); got != mostTemperature {
-		t.Errorf("logits that are always wrong: temperature %v", got)
+		t.Errorf("logits that are always wrong: got temperature %v, want %v", got, mostTemperature)
 	}
 	if got := fitTemperature(make([]float64, 4), 2, []int32{1, 0}); got != mostTemperature {
-		t.Errorf("logits that say nothing: temperature %v", got)
+		t.Errorf("logits without information: got temperature %v, want %v", got, mostTemperature)
 	}
 }
 
-// TestScaled: T does not change who is predicted, and its probabilities are
-// softmax(a/T).
+// TestScaled: the scaled probabilities are softmax(a/T), and the predicted classes are
+// GraphSAGE's.
 func TestScaled(t *testing.T) {
-	s, stream := ready(t, easySource(), quick())
-	scaled, err := newScaled(s, stream, Strict)
+	tr, stream := ready(t, easySource(), quick())
+	scaled, err := newScaled(tr, stream, Strict)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,10 +76,10 @@ func TestScaled(t *testing.T) {
 	for i := range n {
 		a, b := p[3*i:3*i+3], q[3*i:3*i+3]
 		if argmax(a) != argmax(b) {
-			t.Errorf("node %d: class %d, scaled %d", i, argmax(a), argmax(b))
+			t.Errorf("node %d: got class %d, want GraphSAGE's %d", i, argmax(b), argmax(a))
 		}
 		if got, want := math.Log(b[0]/b[1])*scaled.temperature, math.Log(a[0]/a[1]); math.Abs(got-want) > 1e-9 {
-			t.Errorf("node %d: log odds %v, scaled back %v", i, want, got)
+			t.Errorf("node %d: log odds times T are %v, want GraphSAGE's %v", i, got, want)
 		}
 	}
 }

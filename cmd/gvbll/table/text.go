@@ -9,8 +9,8 @@ import (
 
 // Text formats rows for a terminal: a block for each data set and protocol, with a
 // line for each system and a column for each measure. A cell is mean ± standard error,
-// accuracy in percent, with the paper's figure in brackets. A star marks the best of a
-// block, and what rounds to the same.
+// with the paper's figure in brackets; accuracy is in percent. A star marks the best
+// system of a block, and all that round to the same number.
 func Text(rows []Row) string {
 	return layout(rows, func(b *strings.Builder, title string, table [][]string, best [][]bool) {
 		fmt.Fprintf(b, "%s\n", title)
@@ -52,8 +52,8 @@ func pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s)))
 }
 
-// layout calls write for each block: consecutive rows of one data set and protocol.
-// table and best are by line and column.
+// layout calls write for each block, which is a run of rows of one data set and protocol,
+// with its title, its cells, and for each cell whether it is the best of its column.
 func layout(rows []Row, write func(b *strings.Builder, title string, table [][]string, best [][]bool)) string {
 	var b strings.Builder
 	for len(rows) > 0 {
@@ -71,7 +71,7 @@ func layout(rows []Row, write func(b *strings.Builder, title string, table [][]s
 	return b.String()
 }
 
-// title is the heading of a block.
+// title returns the heading of a block.
 func title(rows []Row) string {
 	least, most := rows[0].Seeds, rows[0].Seeds
 	for _, r := range rows {
@@ -101,8 +101,8 @@ var measures = [...]measure{
 	{"ECE", 3, 2, -1, func(r *Row) (float64, float64) { return r.ECE, r.ECESE }},
 }
 
-// block returns the cells of one data set and protocol, with a header, and which of
-// them are best.
+// block returns the cells of one data set and protocol by line and column, with a header,
+// and which of them are the best of their column.
 func block(rows []Row) (table [][]string, best [][]bool) {
 	table = append(table, []string{"system"})
 	for _, r := range rows {

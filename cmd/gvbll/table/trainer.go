@@ -58,8 +58,8 @@ type member struct {
 	number int
 }
 
-// classifier returns a member, trained by cross-entropy. The member's seed decides
-// about its initial weights and its dropout.
+// classifier returns a member, trained by cross-entropy. Its initial weights and its
+// dropout depend on the member's seed.
 func (tr *trainer) classifier(m member) (*classifier, error) {
 	return recall(&tr.memo, m, func() (*classifier, error) {
 		seed := mix(tr.seed, uint64(m.number))
@@ -80,12 +80,12 @@ func (tr *trainer) gvbll() (*model.Model, error) {
 	})
 }
 
-// mix derives a seed for each number. For 0 it is the seed itself. The constant is
-// 2^64 divided by the golden ratio, which spreads consecutive numbers.
+// mix derives a seed for each number: for 0 the seed itself. The constant is 2^64 divided
+// by the golden ratio, so that the seeds of consecutive numbers are far apart.
 func mix(seed, number uint64) uint64 { return seed + number*0x9e3779b97f4a7c15 }
 
 // folds divides the training nodes into k folds of nearly equal size and class
-// shares. For each it returns the nodes outside and those inside.
+// shares. For each fold it returns the nodes outside it and those inside.
 func (tr *trainer) folds(k int) (others, fold [][]int32, err error) {
 	if len(tr.nodes) < 2 {
 		return nil, nil, fmt.Errorf("%s: %d training nodes cannot be divided into folds: give a larger share", tr.data.Name, len(tr.nodes))

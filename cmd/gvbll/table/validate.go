@@ -17,10 +17,9 @@ type Validation struct {
 }
 
 // CrossValidate compares settings on the training nodes alone, under the strict
-// protocol, so that settings can be chosen without a look at the stream. It divides the
+// protocol, so that settings can be chosen without looking at the stream. It divides the
 // training nodes into k folds. Each fold is streamed to systems that are trained on the
-// others, in steps that are no larger than the data set's, and at least minSteps of
-// them. The plan's Protocols and Settings are ignored. Validations are ordered by
+// others, in at least minSteps steps that are no larger than the data set's. The plan's Protocols and Settings are ignored. Validations are ordered by
 // setting, data set and system.
 func CrossValidate(ctx context.Context, plan Plan, k int, settings []Settings) ([]Validation, error) {
 	if k < 2 || len(settings) == 0 {
@@ -85,7 +84,7 @@ func crossValidate(ctx context.Context, source *Source, seed uint64, k int, syst
 	}
 	sum := make([]Scores, len(systems))
 	for f, fold := range folds {
-		// From here on only training nodes are used.
+		// From here on only training nodes of the cut are used.
 		inner, err := newTrainer(ctx, d, others[f], settings, mix(seed, uint64(f)+1))
 		if err != nil {
 			return nil, err
