@@ -106,13 +106,6 @@ func TestArrivePanics(t *testing.T) {
 		"room for less":      func() { g.Arrive(x, [][]int32{nil}, nil, make([]float32, 2)) },
 		"no such node":       func() { g.Arrive(x, [][]int32{{7}}, nil, make([]float32, 3)) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			defer func() {
-				if recover() == nil {
-					t.Error("no panic")
-				}
-			}()
-			arrive()
-		})
+		wantPanic(t, name, arrive)
 	}
 }

@@ -421,15 +421,20 @@ func TestGraphPanics(t *testing.T) {
 		"dense features":     func(g *Graph) { g.Add([]Vector{{Dense: make([]float32, 2)}}) },
 		"sparse features":    func(g *Graph) { g.Add([]Vector{{Index: []uint32{3}, Value: []float32{1}}}) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			g := NewGraph(enc)
-			g.Add(make([]Vector, 2))
-			defer func() {
-				if recover() == nil {
-					t.Error("no panic")
-				}
-			}()
-			misuse(g)
-		})
+		g := NewGraph(enc)
+		g.Add(make([]Vector, 2))
+		wantPanic(t, name, func() { misuse(g) })
 	}
+}
+
+// wantPanic fails unless f panics.
+func wantPanic(t *testing.T, name string, f func()) {
+	t.Helper()
+	defer func() {
+		t.Helper()
+		if recover() == nil {
+			t.Errorf("%s: no panic", name)
+		}
+	}()
+	f()
 }

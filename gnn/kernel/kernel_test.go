@@ -49,6 +49,18 @@ func same(a, b []float32) error {
 	return nil
 }
 
+// wantPanic fails unless f panics.
+func wantPanic(t *testing.T, name string, f func()) {
+	t.Helper()
+	defer func() {
+		t.Helper()
+		if recover() == nil {
+			t.Errorf("%s: no panic", name)
+		}
+	}()
+	f()
+}
+
 // TestLevelsAgree: every kernel has the same bits at every level and width, and writes
 // nothing beyond its destination.
 func TestLevelsAgree(t *testing.T) {
@@ -233,14 +245,7 @@ func TestBounds(t *testing.T) {
 		"rows too few":             func() { ProductRows(row, table, table, 3, 4, 3) },
 		"x too short":              func() { Add(row, table[:3:3]) },
 	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s: no panic", name)
-				}
-			}()
-			f()
-		}()
+		wantPanic(t, name, f)
 	}
 }
 
@@ -254,14 +259,7 @@ func TestChoose(t *testing.T) {
 		t.Errorf("choose(\"go\", avx512) = %s, want go", names[l])
 	}
 	for _, asked := range []string{"avx512", "sse9"} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("choose(%q, avx2): no panic", asked)
-				}
-			}()
-			choose(asked, avx2)
-		}()
+		wantPanic(t, asked, func() { choose(asked, avx2) })
 	}
 }
 

@@ -1,6 +1,9 @@
 package kernel
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 // TestShrink: rows that are removed and added again are zeros, also across the end of a
 // block, and other rows do not change. Removing more rows than there are panics.
@@ -24,14 +27,7 @@ func TestShrink(t *testing.T) {
 		t.Errorf("%d rows are left, with %v and %v, want 2 with 1 and 2", table.Len(), *table.At(0), *table.At(1))
 	}
 	for _, rows := range []int{-1, 3} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("Shrink(%d) of 2 rows: no panic", rows)
-				}
-			}()
-			table.Shrink(rows)
-		}()
+		wantPanic(t, fmt.Sprintf("Shrink(%d) of 2 rows", rows), func() { table.Shrink(rows) })
 	}
 }
 
