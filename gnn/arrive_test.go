@@ -24,6 +24,8 @@ func TestArriveEqualsAddLinkEmbed(t *testing.T) {
 	}
 }
 
+// arriveEqualsAddLinkEmbed compares the two graphs window by window: quick calls Arrive,
+// plain the other three.
 func arriveEqualsAddLinkEmbed(t *testing.T, rng *rand.Rand, quick, plain *Graph, enc Encoder) {
 	t.Helper()
 	for window := range 12 {

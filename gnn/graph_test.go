@@ -112,6 +112,7 @@ func TestEmbedEqualsEncode(t *testing.T) {
 	}
 }
 
+// embedEqualsEncode embeds random nodes after every window, and compares them with Encode.
 func embedEqualsEncode(t *testing.T, rng *rand.Rand, enc Encoder, windows int) {
 	t.Helper()
 	growRandomly(rng, enc, windows, func(g *Graph, h *history) {

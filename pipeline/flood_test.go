@@ -255,8 +255,8 @@ func TestDelayOfAnyTimes(t *testing.T) {
 	}
 }
 
-// TestHub: a node that a million others name, and that is sent again and again, does not
-// change the predictions of other nodes.
+// TestHub: a node that a million others name, and that is sent a thousand times in every
+// window, does not change the predictions of other nodes.
 func TestHub(t *testing.T) {
 	edges := 1_000_000
 	if testing.Short() {

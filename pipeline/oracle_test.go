@@ -63,6 +63,7 @@ type algorithm1 struct {
 	t        [][]float64 // T
 }
 
+// newAlgorithm1 returns the state before the first batch.
 func newAlgorithm1(m *model.Model, cfg posterior.Config) *algorithm1 {
 	a := &algorithm1{m: m, cfg: cfg}
 	for j := range m.Prior.Dim {
@@ -72,6 +73,8 @@ func newAlgorithm1(m *model.Model, cfg posterior.Config) *algorithm1 {
 	return a
 }
 
+// step predicts the nodes of a batch and then learns their labels. It returns the
+// probabilities.
 func (a *algorithm1) step(b batch) (probs [][]float64) {
 	d, classes := a.m.Prior.Dim, a.m.Prior.Classes
 	first := len(a.x)

@@ -27,6 +27,7 @@ func twoModels(t testing.TB, rng *rand.Rand) (a, b *model.Model) {
 	return a, b
 }
 
+// newPair returns a pair, and fails the test on an error.
 func newPair(t testing.TB, cfg pipeline.Config, models ...*model.Model) *pipeline.Pair {
 	t.Helper()
 	pair, err := pipeline.NewPair(cfg, models...)
@@ -36,6 +37,7 @@ func newPair(t testing.TB, cfg pipeline.Config, models ...*model.Model) *pipelin
 	return pair
 }
 
+// promote returns the command that promotes a model.
 func promote(model string) event.Command {
 	return event.Command{Origin: &event.Origin{Topic: "commands"}, Name: event.Promote, Model: model}
 }
@@ -175,18 +177,12 @@ func TestPairSnapshot(t *testing.T) {
 		cfg := pipeline.Config{Samples: 2, BFloat16: seed%2 == 1}
 		pair := newPair(t, cfg, a, b)
 		l := newRandomStream(rng, a)
-		step := func(e interface {
-			Step(*event.Window) *event.Outcome
-		}, w *event.Window,
-		) *event.Outcome {
-			return e.Step(w)
-		}
 		for i := range 10 + rng.IntN(30) {
 			w := l.window()
 			if i == 5 && seed%3 > 0 {
 				w.Commands = []event.Command{promote(b.ID)}
 			}
-			step(pair, w)
+			pair.Step(w)
 		}
 		s := pair.Snapshot(map[string]string{"worker": "its own"})
 		var file bytes.Buffer
@@ -201,7 +197,7 @@ func TestPairSnapshot(t *testing.T) {
 				t.Fatal(err)
 			}
 			later = append(later, l.window())
-			outcomes = append(outcomes, step(pair, later[len(later)-1]))
+			outcomes = append(outcomes, pair.Step(later[len(later)-1]))
 		}
 		s.Close()
 		for _, models := range [][]*model.Model{{a, b}, {b, a}, {a}, {b}} {
@@ -214,7 +210,7 @@ func TestPairSnapshot(t *testing.T) {
 				t.Errorf("%s: metadata %v, want that of Snapshot only", name, meta)
 			}
 			for i, w := range later {
-				got, want := step(restored, w), outcomes[i]
+				got, want := restored.Step(w), outcomes[i]
 				if len(models) == 2 && !reflect.DeepEqual(got, want) {
 					t.Fatalf("%s: window %d (-want +got)\n%s", name, w.Number, cmp.Diff(want, got))
 				}

@@ -136,6 +136,7 @@ func TestRescoring(t *testing.T) {
 	}
 }
 
+// argmaxOf returns the lowest index of the largest probability.
 func argmaxOf(p []float32) (best int) {
 	for i := range p {
 		if p[i] > p[best] {
@@ -145,8 +146,8 @@ func argmaxOf(p []float32) (best int) {
 	return best
 }
 
-// TestRescoringIsRestored: a snapshot has the nodes that are due and the last published
-// predictions.
+// TestRescoringIsRestored: a restored engine has the same nodes due and the same last
+// published predictions as the one that was saved.
 func TestRescoringIsRestored(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 12))
@@ -163,8 +164,8 @@ func TestRescoringIsRestored(t *testing.T) {
 	}
 }
 
-// TestRescoringOff: without rescoring there is no trace of it in settings, snapshots and
-// outcomes.
+// TestRescoringOff: without rescoring, settings, snapshots and outcomes have no trace of
+// it.
 func TestRescoringOff(t *testing.T) {
 	e, m, cfg, l := lived(t, 2, 30)
 	off := cfg
@@ -176,18 +177,18 @@ func TestRescoringOff(t *testing.T) {
 	on := cfg
 	on.Rescore = pipeline.Rescoring{After: 2}
 	if got := settingsOf(newEngine(t, m, on)); got == settingsOf(e) {
-		t.Errorf("settings %q with and without", got)
+		t.Errorf("settings %q with rescoring and without, want them to differ", got)
 	}
 	if out := e.Step(l.window()); out.Revisions != nil || out.Heads[len(out.Heads)-1].Name == "revised" {
-		t.Errorf("%+v", out)
+		t.Errorf("outcome %+v, want neither revisions nor the head revised", out)
 	}
 	// The settings in a snapshot have the names rescore-after, -confidence and -limit.
 	if bytes.Contains(bytes.ReplaceAll(snapshotOf(t, e, nil), []byte("rescore-"), nil), []byte("rescore")) {
-		t.Error("a snapshot has state of it")
+		t.Error("the snapshot has tensors of rescoring")
 	}
 	for _, r := range []pipeline.Rescoring{{After: -1}, {Confidence: 1}, {Confidence: -.1}, {After: 1, Limit: -1}} {
 		if _, err := (pipeline.Config{Rescore: r}).WithDefaults(); err == nil {
-			t.Errorf("%+v is accepted", r)
+			t.Errorf("%+v is accepted, want an error", r)
 		}
 	}
 	s := newEngine(t, m, on).Snapshot(nil)
@@ -197,6 +198,6 @@ func TestRescoringOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := restore(m, cfg, file); err == nil {
-		t.Error("restored with other settings")
+		t.Error("a snapshot with rescoring was restored without it, want an error")
 	}
 }

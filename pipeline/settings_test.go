@@ -159,11 +159,13 @@ func TestEffective(t *testing.T) {
 		"a pool, not served": {paper, []*model.Model{pooled}, paper},
 	} {
 		if got := c.cfg.Effective(c.models...); got != c.want {
-			t.Errorf("%s: %+v", name, got)
+			t.Errorf("%s: Effective = %+v\nwant %+v", name, got, c.want)
 		}
 	}
 }
 
+// TestParseSettingsRefuses: the error for settings that are not those of a Config says what
+// is wrong.
 func TestParseSettingsRefuses(t *testing.T) {
 	whole := string(everything(t).Settings())
 	for want, damage := range map[string]func(string) string{

@@ -37,6 +37,7 @@ func newRandomStream(rng *rand.Rand, m *model.Model) *randomStream {
 	return &randomStream{rng: rng, m: m, x: map[event.ID][]float32{}}
 }
 
+// id returns the id of a node of the stream, or of one that may arrive later.
 func (l *randomStream) id() event.ID {
 	v := l.rng.IntN(l.nodes + 8)
 	switch {
@@ -61,6 +62,7 @@ func (l *randomStream) origin(topic string) *event.Origin {
 	return o
 }
 
+// window returns the next window.
 func (l *randomStream) window() *event.Window {
 	w := &event.Window{Number: l.number}
 	l.number++
@@ -153,6 +155,7 @@ func modelOf(t testing.TB, rng *rand.Rand, kind gnn.Kind, depth int) *model.Mode
 	return m
 }
 
+// newEngine returns an engine, and fails the test on an error.
 func newEngine(t testing.TB, m *model.Model, cfg pipeline.Config) *pipeline.Engine {
 	t.Helper()
 	e, err := pipeline.New(m, cfg)
@@ -162,6 +165,7 @@ func newEngine(t testing.TB, m *model.Model, cfg pipeline.Config) *pipeline.Engi
 	return e
 }
 
+// restore restores an engine from the bytes of a snapshot.
 func restore(m *model.Model, cfg pipeline.Config, b []byte) (*pipeline.Engine, map[string]string, error) {
 	return pipeline.Restore(m, cfg, bytes.NewReader(b), int64(len(b)))
 }

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/diff/fd"
 )
 
+// noise returns a random source, always with the same seed.
 func noise() *rand.Rand { return rand.New(rand.NewPCG(42, 43)) }
 
 // wide returns a layer whose parameters are all far from their initial values, so that

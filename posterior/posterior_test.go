@@ -91,6 +91,7 @@ func wantSame(t *testing.T, what string, got, want []float64) {
 	}
 }
 
+// randomGaussian draws a posterior with random means and precisions.
 func randomGaussian(rng *rand.Rand, dim, classes int) Gaussian {
 	q := Gaussian{Dim: dim, Classes: classes}
 	for range dim * classes {
@@ -100,6 +101,7 @@ func randomGaussian(rng *rand.Rand, dim, classes int) Gaussian {
 	return q
 }
 
+// randomRows draws n rows with temperatures and labels.
 func randomRows(rng *rand.Rand, n, dim, classes int) (Rows, []int32) {
 	var (
 		r      Rows

@@ -44,6 +44,7 @@ func TestWalk(t *testing.T) {
 	}
 }
 
+// near reports whether a and b are equal up to rounding.
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12*(1+math.Abs(b)) }
 
 // TestWalkForgetsTheKnown: without labels, λ reduces every precision by the same

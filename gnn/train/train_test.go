@@ -21,6 +21,7 @@ type softmax struct {
 	w, dw, p     []float64 // W and its gradient, classes × dim; the probabilities of one row
 }
 
+// newSoftmax returns a head with random weights.
 func newSoftmax(classes, dim int, seed uint64) *softmax {
 	h := &softmax{classes, dim, make([]float64, classes*dim), make([]float64, classes*dim), make([]float64, classes)}
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -140,6 +141,7 @@ func TestGradients(t *testing.T) {
 	}
 }
 
+// testGradients compares the gradients of one configuration.
 func testGradients(t *testing.T, cfg Config, dense bool) {
 	const nodes = 14
 	rng := rand.New(rand.NewPCG(11, uint64(len(cfg.Hidden))))

@@ -47,6 +47,7 @@ func from(x blas64.General) func(int, blas64.General) {
 	return func(lo int, dst blas64.General) { copy(dst.Data, x.Data[lo*x.Cols:]) }
 }
 
+// noise returns a random source, always with the same seed.
 func noise() *rand.Rand { return rand.New(rand.NewPCG(3, 4)) }
 
 // TestGradients compares the gradients of the bound with central differences, for every

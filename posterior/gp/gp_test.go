@@ -326,6 +326,7 @@ func BenchmarkFit(b *testing.B) {
 	}
 }
 
+// BenchmarkPredict predicts as many rows as BenchmarkFit fits.
 func BenchmarkPredict(b *testing.B) {
 	z, labels, _ := newClusters(7, 32, 0.5).draw(135, 2)
 	c, err := Fit(b.Context(), z, 32, 7, labels, Config{Epochs: 1}, nil)
