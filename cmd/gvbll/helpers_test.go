@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"strings"
 	"sync"
 	"testing"
@@ -35,12 +34,6 @@ func (l *lines) Write(p []byte) (int, error) {
 		f(l.b)
 	}
 	return len(p), nil
-}
-
-func (l *lines) has(s string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return bytes.Contains(l.b, []byte(s))
 }
 
 // command runs a command of gvbll in this process, to its end.
