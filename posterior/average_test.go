@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
 // TestAveragesKernels: the averages over samples have the same bits at every kernel level
@@ -33,7 +35,7 @@ func TestAveragesKernels(t *testing.T) {
 			d.draw(mean, variance, normals, classes, lanes)
 			all := slices.Concat(d.average, d.total, d.dot[:])
 			for _, x := range all {
-				if !isFinite(x) {
+				if !check.Finite(x) {
 					t.Fatalf("an average is %v, want it finite", x)
 				}
 			}

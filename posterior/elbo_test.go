@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/diff/fd"
+
+	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
 // noise returns a random source, always with the same seed.
@@ -176,7 +178,7 @@ func TestLossStaysFinite(t *testing.T) {
 		loss := v.Loss(z, labels, 1, noise(), dz)
 		for _, g := range append(v.Grads(), dz, []float64{loss.Total}) {
 			for _, x := range g {
-				if !isFinite(x) {
+				if !check.Finite(x) {
 					t.Fatalf("%+v: loss or gradient %v, want finite numbers", c, g)
 				}
 			}

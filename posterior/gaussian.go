@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
 // Gaussian is q(W) of eq:posterior: every weight W_jc is normal and independent of
@@ -39,7 +41,7 @@ func (q *Gaussian) check() error {
 		return fmt.Errorf("posterior: shape %d × %d has %d means and %d precisions", q.Dim, q.Classes, n, len(q.Precision))
 	}
 	for i := range q.Mean {
-		if m, t := q.Mean[i], q.Precision[i]; !isFinite(m) || !isFinite(t) || t < 0 {
+		if m, t := q.Mean[i], q.Precision[i]; !check.Finite(m) || !check.Finite(t) || t < 0 {
 			return fmt.Errorf("posterior: mean %v, precision %v of dimension %d, class %d: both must be finite, the precision positive", m, t, i/q.Classes, i%q.Classes)
 		}
 	}
@@ -109,5 +111,3 @@ func (q *Gaussian) mustMatch(o *Gaussian) {
 func (q *Gaussian) sameShape(o *Gaussian) bool {
 	return q.Dim == o.Dim && q.Classes == o.Classes
 }
-
-func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

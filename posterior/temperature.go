@@ -3,6 +3,8 @@ package posterior
 import (
 	"fmt"
 	"math"
+
+	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
 // tauFloor is the least temperature. eq:lik allows any τ > 0, but a row adds z²/τ² to
@@ -34,7 +36,7 @@ func (t *Temperature) Validate() error {
 	}
 	for _, w := range [...][]float64{t.W1, t.B1, t.W2, {t.B2}} {
 		for _, x := range w {
-			if !isFinite(x) {
+			if !check.Finite(x) {
 				return fmt.Errorf("posterior: temperature has a weight of %v", x)
 			}
 		}

@@ -1,9 +1,10 @@
 package posterior
 
 import (
-	"errors"
 	"fmt"
 	"math"
+
+	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
 // Gradient selects the vector u that multiplies the residual y - p in the update.
@@ -51,20 +52,15 @@ func DefaultConfig() Config {
 
 // Validate reports every constant that is out of range, each with its remedy.
 func (c Config) Validate() error {
-	var errs []error
-	refuse := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
-	refuse(c.Lambda >= 0 && c.Lambda <= 1, "lambda %v: give a number from 0 (forget all) to 1 (forget nothing), such as 0.99", c.Lambda)
-	refuse(c.Eta > 0 && isFinite(c.Eta), "eta %v: give a positive step size, such as 1", c.Eta)
-	refuse(c.Beta >= 0 && isFinite(c.Beta), "beta %v: give 0 for no anchor, or a positive strength such as 0.01", c.Beta)
-	refuse(c.Clip > 0 && isFinite(c.Clip), "clip %v: give a positive bound, such as 0.1, or a large one such as 1e9 to never clip", c.Clip)
-	refuse(c.Epsilon >= 0 && isFinite(c.Epsilon), "epsilon %v: give 0 or a small positive number, such as 1e-8", c.Epsilon)
-	refuse(c.Walk >= 0 && isFinite(c.Walk), "walk %v: give 0 for weights that stay, or a small positive variance such as 1e-3", c.Walk)
-	refuse(c.Gradient <= AsWritten, "gradient %v: give scaled or as-written", c.Gradient)
-	return errors.Join(errs...)
+	var r check.Remedies
+	r.Unless(c.Lambda >= 0 && c.Lambda <= 1, "lambda %v: give a number from 0 (forget all) to 1 (forget nothing), such as 0.99", c.Lambda)
+	r.Unless(c.Eta > 0 && check.Finite(c.Eta), "eta %v: give a positive step size, such as 1", c.Eta)
+	r.Unless(c.Beta >= 0 && check.Finite(c.Beta), "beta %v: give 0 for no anchor, or a positive strength such as 0.01", c.Beta)
+	r.Unless(c.Clip > 0 && check.Finite(c.Clip), "clip %v: give a positive bound, such as 0.1, or a large one such as 1e9 to never clip", c.Clip)
+	r.Unless(c.Epsilon >= 0 && check.Finite(c.Epsilon), "epsilon %v: give 0 or a small positive number, such as 1e-8", c.Epsilon)
+	r.Unless(c.Walk >= 0 && check.Finite(c.Walk), "walk %v: give 0 for weights that stay, or a small positive variance such as 1e-3", c.Walk)
+	r.Unless(c.Gradient <= AsWritten, "gradient %v: give scaled or as-written", c.Gradient)
+	return r.Join()
 }
 
 // statistics are the data terms of eq:grad_reg and eq:prec for a batch of labelled

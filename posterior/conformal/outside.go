@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
 // Outside scores how far an embedding is from a reference, the first rows seen,
@@ -196,7 +198,7 @@ func (o *Outside) SetState(b []byte) error {
 	for i := range numbers {
 		numbers[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*(i+1):]))
 	}
-	if !finite(numbers...) {
+	if !check.Finite(numbers...) {
 		return errValue
 	}
 	d := o.dim

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
 // Method is how thresholds follow the stream.
@@ -85,19 +87,19 @@ const maxScores = 1 << 24
 
 // Validate reports every field that is out of range, with the remedy.
 func (c Config) Validate() error {
-	return errors.Join(c.Score.Validate(), remedies(
-		check{c.Classes > 1, fmt.Errorf("classes %d: give 2 or more", c.Classes)},
-		check{c.Alpha > 0 && c.Alpha <= 0.5, fmt.Errorf("alpha %v: give the share of labels to miss, such as 0.1", c.Alpha)},
-		check{c.Method <= Fixed, fmt.Errorf("method %v: give aci, pid or fixed", c.Method)},
-		check{c.Slices > 0, fmt.Errorf("slices %d: give 1 for none, or more", c.Slices)},
-		check{c.Window > 0 && float64(c.Window)*c.Alpha >= 3, fmt.Errorf("window %d: give at least 3/alpha, such as 500", c.Window)},
-		check{float64(c.Window)*float64(c.Slices)*float64(c.perSlice()) <= maxScores, fmt.Errorf("window %d of %d slices of %d thresholds: keep the product at %d or less", c.Window, c.Slices, c.perSlice(), maxScores)},
-		check{c.Rate > 0 && c.Rate <= 1, fmt.Errorf("rate %v: give a positive number of at most 1, such as 0.001", c.Rate)},
-		check{c.Gain >= 0 && c.Gain <= 1, fmt.Errorf("gain %v: give 0 for none, or a positive number of at most 1, such as 0.25", c.Gain)},
-		check{c.Impute >= 0 && c.Impute <= c.Window, fmt.Errorf("impute %d: give 0 for none, or a number up to the window of %d", c.Impute, c.Window)},
-		check{c.Integral >= 0 && c.Integral <= maxGain, fmt.Errorf("integral %v: give 0 for none, or a positive number of at most %d, such as 0.1", c.Integral, maxGain)},
-		check{c.Horizon >= 1 && c.Horizon <= maxScores, fmt.Errorf("horizon %v: give 1 or more, such as 200", c.Horizon)},
-	))
+	var r check.Remedies
+	r.Unless(c.Classes > 1, "classes %d: give 2 or more", c.Classes)
+	r.Unless(c.Alpha > 0 && c.Alpha <= 0.5, "alpha %v: give the share of labels to miss, such as 0.1", c.Alpha)
+	r.Unless(c.Method <= Fixed, "method %v: give aci, pid or fixed", c.Method)
+	r.Unless(c.Slices > 0, "slices %d: give 1 for none, or more", c.Slices)
+	r.Unless(c.Window > 0 && float64(c.Window)*c.Alpha >= 3, "window %d: give at least 3/alpha, such as 500", c.Window)
+	r.Unless(float64(c.Window)*float64(c.Slices)*float64(c.perSlice()) <= maxScores, "window %d of %d slices of %d thresholds: keep the product at %d or less", c.Window, c.Slices, c.perSlice(), maxScores)
+	r.Unless(c.Rate > 0 && c.Rate <= 1, "rate %v: give a positive number of at most 1, such as 0.001", c.Rate)
+	r.Unless(c.Gain >= 0 && c.Gain <= 1, "gain %v: give 0 for none, or a positive number of at most 1, such as 0.25", c.Gain)
+	r.Unless(c.Impute >= 0 && c.Impute <= c.Window, "impute %d: give 0 for none, or a number up to the window of %d", c.Impute, c.Window)
+	r.Unless(c.Integral >= 0 && c.Integral <= maxGain, "integral %v: give 0 for none, or a positive number of at most %d, such as 0.1", c.Integral, maxGain)
+	r.Unless(c.Horizon >= 1 && c.Horizon <= maxScores, "horizon %v: give 1 or more, such as 200", c.Horizon)
+	return errors.Join(c.Score.Validate(), r.Join())
 }
 
 const maxGain = 1000
@@ -108,22 +110,6 @@ func (c Config) perSlice() int {
 		return c.Classes
 	}
 	return 1
-}
-
-type check struct {
-	ok        bool
-	otherwise error
-}
-
-// remedies joins the errors of the checks that fail.
-func remedies(checks ...check) error {
-	var errs []error
-	for _, c := range checks {
-		if !c.ok {
-			errs = append(errs, c.otherwise)
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // Rows are predictions as they were served.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
 // Kind is the kind of a score.
@@ -49,11 +51,11 @@ type Score struct {
 
 // Validate reports every field that is out of range, with the remedy.
 func (s Score) Validate() error {
-	return remedies(
-		check{s.Kind <= RAPS, fmt.Errorf("score %v: give lac, aps or raps", s.Kind)},
-		check{s.Penalty >= 0 && !math.IsInf(s.Penalty, 0), fmt.Errorf("penalty %v: give 0 or more, such as 0.05", s.Penalty)},
-		check{s.Free >= 0, fmt.Errorf("free ranks %d: give 0 or more, such as 2", s.Free)},
-	)
+	var r check.Remedies
+	r.Unless(s.Kind <= RAPS, "score %v: give lac, aps or raps", s.Kind)
+	r.Unless(s.Penalty >= 0 && !math.IsInf(s.Penalty, 0), "penalty %v: give 0 or more, such as 0.05", s.Penalty)
+	r.Unless(s.Free >= 0, "free ranks %d: give 0 or more, such as 2", s.Free)
+	return r.Join()
 }
 
 // one returns the score of one class of a row. u is a uniform number, which is read only

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math"
 	"slices"
+
+	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
 // cellHeader is the number of words before the scores of a threshold: threshold, level,
@@ -74,7 +76,7 @@ func (p *Predictor) SetState(b []byte) error {
 			c.add(imputedRow{binary.LittleEndian.Uint64(b[16*k:]), number(2*k + 1)})
 		}
 		b = b[16*imputed:]
-		if !finite(c.level, c.offset, c.missed) || !finite(c.window...) || !finite(c.sortedImputed...) || math.IsNaN(c.threshold) {
+		if !check.Finite(c.level, c.offset, c.missed) || !check.Finite(c.window...) || !check.Finite(c.sortedImputed...) || math.IsNaN(c.threshold) {
 			return errValue
 		}
 		c.sorted = slices.Clone(c.window)
@@ -86,13 +88,4 @@ func (p *Predictor) SetState(b []byte) error {
 	}
 	p.cells, p.through = next, through
 	return nil
-}
-
-func finite(x ...float64) bool {
-	for _, x := range x {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return false
-		}
-	}
-	return true
 }

@@ -1,9 +1,10 @@
 package drift
 
 import (
-	"fmt"
 	"math"
 	"slices"
+
+	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
 // ADWINConfig holds the constants of ADWIN.
@@ -27,13 +28,13 @@ func DefaultADWIN() ADWINConfig {
 
 // Validate reports every constant that is out of range, with the remedy.
 func (c ADWINConfig) Validate() error {
-	return remedies(
-		check{c.Delta > 0 && c.Delta < 1, fmt.Errorf("delta %v: give a number between 0 and 1, such as 0.002", c.Delta)},
-		check{c.Clock > 0, fmt.Errorf("clock %d: give 1 to check at every value, or more, such as 32", c.Clock)},
-		check{c.MaxBuckets > 1, fmt.Errorf("max buckets %d: give 2 or more, such as 5", c.MaxBuckets)},
-		check{c.MinLength > 0, fmt.Errorf("min length %d: give 1 or more, such as 5", c.MinLength)},
-		check{c.Grace > 1, fmt.Errorf("grace %d: give 2 or more, such as 10", c.Grace)},
-	)
+	var r check.Remedies
+	r.Unless(c.Delta > 0 && c.Delta < 1, "delta %v: give a number between 0 and 1, such as 0.002", c.Delta)
+	r.Unless(c.Clock > 0, "clock %d: give 1 to check at every value, or more, such as 32", c.Clock)
+	r.Unless(c.MaxBuckets > 1, "max buckets %d: give 2 or more, such as 5", c.MaxBuckets)
+	r.Unless(c.MinLength > 0, "min length %d: give 1 or more, such as 5", c.MinLength)
+	r.Unless(c.Grace > 1, "grace %d: give 2 or more, such as 10", c.Grace)
+	return r.Join()
 }
 
 // ADWIN keeps the longest window of the latest values whose mean has not changed (Bifet &
@@ -184,7 +185,7 @@ func (a *ADWIN) SetState(b []byte) error {
 	r := reader{rest: b}
 	next := ADWIN{cfg: a.cfg, done: r.flag(), tick: r.count(), sum: bucket{r.number(), r.number()}}
 	rows := r.count()
-	ok := rows <= maxRows && finite(next.sum.total, next.sum.squares)
+	ok := rows <= maxRows && check.Finite(next.sum.total, next.sum.squares)
 	for i := uint64(0); ok && i < rows; i++ {
 		n := r.count()
 		if ok = n <= uint64(a.cfg.MaxBuckets) && r.holds(2*n); !ok {
@@ -193,7 +194,7 @@ func (a *ADWIN) SetState(b []byte) error {
 		row := make([]bucket, n)
 		for k := range row {
 			row[k] = bucket{r.number(), r.number()}
-			ok = ok && finite(row[k].total, row[k].squares)
+			ok = ok && check.Finite(row[k].total, row[k].squares)
 		}
 		next.n += n << i
 		next.rows = append(next.rows, row)

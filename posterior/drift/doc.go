@@ -20,8 +20,6 @@
 // until it starts over.
 package drift
 
-import "errors"
-
 // Detector watches a stream of values of type X.
 type Detector[X any] interface {
 	// Add adds the next value and reports whether a change is detected.
@@ -40,19 +38,3 @@ var (
 	_ Detector[[]float32] = (*MMD[[]float32])(nil)
 	_ Detector[int32]     = (*MMD[int32])(nil)
 )
-
-// remedies joins the errors of the checks that fail.
-func remedies(checks ...check) error {
-	var errs []error
-	for _, c := range checks {
-		if !c.ok {
-			errs = append(errs, c.otherwise)
-		}
-	}
-	return errors.Join(errs...)
-}
-
-type check struct {
-	ok        bool
-	otherwise error
-}

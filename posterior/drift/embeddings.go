@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
 // Embeddings returns an MMD on embeddings of dimension cfg.Dim. Its kernel approximates
@@ -148,7 +149,7 @@ func (f *fourier) row(r *reader) (x []float32, ok bool) {
 	for j := range x {
 		wide := r.number()
 		x[j] = float32(wide)
-		ok = ok && finite(wide) && float64(x[j]) == wide
+		ok = ok && check.Finite(wide) && float64(x[j]) == wide
 	}
 	return x, ok
 }
@@ -159,5 +160,5 @@ func (f *fourier) setFit(r *reader) (kernel[[]float32], bool) {
 	next := *f
 	next.scale = r.number()
 	next.scaled, next.turns = make([]float64, f.dim), make([]float64, len(f.turns))
-	return &next, next.scale > 0 && finite(next.scale)
+	return &next, next.scale > 0 && check.Finite(next.scale)
 }

@@ -1,10 +1,11 @@
 package drift
 
 import (
-	"fmt"
 	"math"
 	"math/bits"
 	"math/rand/v2"
+
+	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
 // MMDConfig holds the constants of an MMD.
@@ -34,13 +35,13 @@ const maxNumbers = 1 << 24
 // Validate reports every constant that is out of range, with the remedy.
 func (c MMDConfig) Validate() error {
 	small := func(a, b int) bool { return a > 0 && b > 0 && a <= maxNumbers/b }
-	return remedies(
-		check{c.Dim > 0, fmt.Errorf("dim %d: give the dimension of an embedding or the number of classes", c.Dim)},
-		check{small(c.Features, max(c.Dim, 1)) && small(c.Features, max(c.Reference, 1)), fmt.Errorf("features %d: give 1 or more, such as 64, and with %d dimensions and %d rows of reference no more than %d numbers", c.Features, c.Dim, c.Reference, maxNumbers)},
-		check{c.Block > 0 && c.Block <= maxNumbers, fmt.Errorf("block %d: give 1 or more, such as 64", c.Block)},
-		check{c.Block > 0 && c.Reference/4 >= c.Block && small(c.Reference, max(c.Dim, 1)), fmt.Errorf("reference %d: give at least four blocks of %d and, at %d dimensions, no more than %d numbers", c.Reference, c.Block, c.Dim, maxNumbers)},
-		check{c.FalseAlarms >= 1e-4 && c.FalseAlarms <= 0.5, fmt.Errorf("false alarms %v: give a share of blocks from 1e-4 to 0.5, such as 0.001", c.FalseAlarms)},
-	)
+	var r check.Remedies
+	r.Unless(c.Dim > 0, "dim %d: give the dimension of an embedding or the number of classes", c.Dim)
+	r.Unless(small(c.Features, max(c.Dim, 1)) && small(c.Features, max(c.Reference, 1)), "features %d: give 1 or more, such as 64, and with %d dimensions and %d rows of reference no more than %d numbers", c.Features, c.Dim, c.Reference, maxNumbers)
+	r.Unless(c.Block > 0 && c.Block <= maxNumbers, "block %d: give 1 or more, such as 64", c.Block)
+	r.Unless(c.Block > 0 && c.Reference/4 >= c.Block && small(c.Reference, max(c.Dim, 1)), "reference %d: give at least four blocks of %d and, at %d dimensions, no more than %d numbers", c.Reference, c.Block, c.Dim, maxNumbers)
+	r.Unless(c.FalseAlarms >= 1e-4 && c.FalseAlarms <= 0.5, "false alarms %v: give a share of blocks from 1e-4 to 0.5, such as 0.001", c.FalseAlarms)
+	return r.Join()
 }
 
 // MMD compares blocks of rows with a reference window, the first rows seen, by their
@@ -247,7 +248,7 @@ func (m *MMD[X]) SetState(b []byte) error {
 	next := newMMD(m.cfg, m.kernel)
 	next.done = r.flag()
 	next.last = Comparison{r.count(), r.number(), r.number()}
-	ok := finite(next.last.MMD, next.last.Threshold)
+	ok := check.Finite(next.last.MMD, next.last.Threshold)
 	if full := r.flag(); full {
 		next.base.mean = r.numbers(len(m.block))
 		next.base.threshold = r.number()
@@ -258,7 +259,7 @@ func (m *MMD[X]) SetState(b []byte) error {
 		if sum := r.numbers(len(m.block)); sum != nil {
 			next.block = sum
 		}
-		ok = ok && fits && rows < uint64(m.cfg.Block) && finite(next.base.threshold) && finite(next.base.mean...) && finite(next.block...)
+		ok = ok && fits && rows < uint64(m.cfg.Block) && check.Finite(next.base.threshold) && check.Finite(next.base.mean...) && check.Finite(next.block...)
 	} else {
 		n := r.count()
 		ok = ok && n < uint64(m.cfg.Reference) && !next.done && r.holds(n)

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gvbll/gvbll/posterior/calibration"
+	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
 // MonitorConfig holds the constants of a Monitor.
@@ -22,10 +23,10 @@ func DefaultMonitor() MonitorConfig { return MonitorConfig{Keep: 0.999, Prior: 5
 
 // Validate reports every constant that is out of range, with the remedy.
 func (c MonitorConfig) Validate() error {
-	return remedies(
-		check{c.Keep > 0 && c.Keep < 1, fmt.Errorf("keep %v: give a number between 0 and 1, such as 0.999", c.Keep)},
-		check{c.Prior > 0 && finite(c.Prior), fmt.Errorf("prior %v: give a positive number of rows, such as 5", c.Prior)},
-	)
+	var r check.Remedies
+	r.Unless(c.Keep > 0 && c.Keep < 1, "keep %v: give a number between 0 and 1, such as 0.999", c.Keep)
+	r.Unless(c.Prior > 0 && check.Finite(c.Prior), "prior %v: give a positive number of rows, such as 5", c.Prior)
+	return r.Join()
 }
 
 // Monitor estimates the accuracy and calibration error of served predictions before
@@ -144,7 +145,7 @@ func (m *Monitor) SetState(b []byte) error {
 	for _, bins := range [...]*[calibration.BinCount]fading{&next.served, &next.realised} {
 		for i := range bins {
 			f := fading{r.number(), r.number(), r.number()}
-			ok = ok && finite(f.count, f.correct, f.confidence) && f.count >= 0
+			ok = ok && check.Finite(f.count, f.correct, f.confidence) && f.count >= 0
 			bins[i] = f
 		}
 	}

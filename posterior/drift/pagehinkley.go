@@ -1,8 +1,9 @@
 package drift
 
 import (
-	"fmt"
 	"math"
+
+	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
 // PageHinkleyConfig holds the constants of PageHinkley.
@@ -21,12 +22,12 @@ func DefaultPageHinkley() PageHinkleyConfig {
 
 // Validate reports every constant that is out of range, with the remedy.
 func (c PageHinkleyConfig) Validate() error {
-	return remedies(
-		check{c.MinValues >= 0, fmt.Errorf("min values %d: give 0 or more, such as 30", c.MinValues)},
-		check{c.Delta >= 0 && finite(c.Delta), fmt.Errorf("delta %v: give 0 or more, such as 0.005", c.Delta)},
-		check{c.Threshold > 0 && finite(c.Threshold), fmt.Errorf("threshold %v: give a positive number, such as 50", c.Threshold)},
-		check{c.Alpha > 0 && c.Alpha <= 1, fmt.Errorf("alpha %v: give a number above 0 and at most 1, such as 0.9999", c.Alpha)},
-	)
+	var r check.Remedies
+	r.Unless(c.MinValues >= 0, "min values %d: give 0 or more, such as 30", c.MinValues)
+	r.Unless(c.Delta >= 0 && check.Finite(c.Delta), "delta %v: give 0 or more, such as 0.005", c.Delta)
+	r.Unless(c.Threshold > 0 && check.Finite(c.Threshold), "threshold %v: give a positive number, such as 50", c.Threshold)
+	r.Unless(c.Alpha > 0 && c.Alpha <= 1, "alpha %v: give a number above 0 and at most 1, such as 0.9999", c.Alpha)
+	return r.Join()
 }
 
 // PageHinkley cumulates deviations from the mean so far and detects a drift when the sum
@@ -100,7 +101,7 @@ func (p *PageHinkley) SetState(b []byte) error {
 	if err := r.end(); err != nil {
 		return err
 	}
-	if next.n == 0 && next != before || next.n > 0 && !finite(next.mean, next.up, next.low, next.down, next.hi) {
+	if next.n == 0 && next != before || next.n > 0 && !check.Finite(next.mean, next.up, next.low, next.down, next.hi) {
 		return errValue
 	}
 	p.hinkley = next

@@ -83,12 +83,3 @@ func (r *reader) end() error {
 	}
 	return nil
 }
-
-func finite(x ...float64) bool {
-	for _, x := range x {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return false
-		}
-	}
-	return true
-}

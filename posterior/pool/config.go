@@ -1,11 +1,11 @@
 package pool
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
 // Config lists the heads of a pool and their constants. Model files hold it as JSON.
@@ -252,46 +252,36 @@ func Default(t Traits) Config {
 
 // Validate reports every error in the configuration, each with its remedy.
 func (s Config) Validate() error {
-	var errs []error
-	refuse := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
+	var r check.Remedies
 	serving := false
 	scales := make(map[Scale]bool)
 	seen := make(map[string]bool)
 	for _, h := range s.Heads {
-		refuse(h.Name != "" && h.Name != poolName && !seen[h.Name], "head %q: give each head a name of its own, other than %q", h.Name, poolName)
+		r.Unless(h.Name != "" && h.Name != poolName && !seen[h.Name], "head %q: give each head a name of its own, other than %q", h.Name, poolName)
 		seen[h.Name] = true
 		serving = serving || !h.Shadow
 		if h.Wide != nil {
 			scales[h.Wide.Scale] = true
 		}
 		if err := h.validate(); err != nil {
-			errs = append(errs, fmt.Errorf("head %q: %w", h.Name, err))
+			r = append(r, fmt.Errorf("head %q: %w", h.Name, err))
 		}
 	}
-	refuse(serving, "no head has a part in the pool: give one that is not a shadow")
-	refuse(len(scales) < 2, "wide heads differ in scale: give all of them %q or all %q", Unit, Standard)
+	r.Unless(serving, "no head has a part in the pool: give one that is not a shadow")
+	r.Unless(len(scales) < 2, "wide heads differ in scale: give all of them %q or all %q", Unit, Standard)
 	w := s.Weights
-	refuse(isPositive(w.Total), "weights: total %v: give a positive number, such as 1.5", w.Total)
-	refuse(isPositive(w.WeightSD), "weights: weight_sd %v: give a positive number, such as 0.2", w.WeightSD)
-	refuse(isPositive(w.BiasSD), "weights: bias_sd %v: give a positive number, such as 0.5", w.BiasSD)
-	refuse(isPositive(-w.Floor), "weights: floor %v: give a negative number, such as -8", w.Floor)
-	refuse(isShare(w.Lambda), "weights: lambda %v: give a number above 0 and up to 1, such as 0.97", w.Lambda)
-	refuse(w.Steps > 0, "weights: steps %d: give a positive number, such as 8", w.Steps)
-	refuse(isPositive(s.Batch), "batch %v: give a positive number of labels, such as 50", s.Batch)
-	return errors.Join(errs...)
+	r.Unless(isPositive(w.Total), "weights: total %v: give a positive number, such as 1.5", w.Total)
+	r.Unless(isPositive(w.WeightSD), "weights: weight_sd %v: give a positive number, such as 0.2", w.WeightSD)
+	r.Unless(isPositive(w.BiasSD), "weights: bias_sd %v: give a positive number, such as 0.5", w.BiasSD)
+	r.Unless(isPositive(-w.Floor), "weights: floor %v: give a negative number, such as -8", w.Floor)
+	r.Unless(isShare(w.Lambda), "weights: lambda %v: give a number above 0 and up to 1, such as 0.97", w.Lambda)
+	r.Unless(w.Steps > 0, "weights: steps %d: give a positive number, such as 8", w.Steps)
+	r.Unless(isPositive(s.Batch), "batch %v: give a positive number of labels, such as 50", s.Batch)
+	return r.Join()
 }
 
 func (h HeadConfig) validate() error {
-	var errs []error
-	refuse := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
+	var r check.Remedies
 	kinds := 0
 	if h.Static != nil {
 		kinds++
@@ -299,37 +289,37 @@ func (h HeadConfig) validate() error {
 	if c := h.Online; c != nil {
 		kinds++
 		if err := c.Validate(); err != nil {
-			errs = append(errs, err)
+			r = append(r, err)
 		}
 	}
 	if j := h.Joint; j != nil {
 		kinds++
-		refuse(isShare(j.Lambda), "lambda %v: give a number above 0 and up to 1, such as 0.99", j.Lambda)
-		refuse(isShare(j.Share), "share %v: give a number above 0 and up to 1, such as 0.01", j.Share)
-		refuse(isPositive(j.Variance), "variance %v: give a positive number, such as 1", j.Variance)
-		refuse(j.Passes > 0, "passes %d: give a positive number, such as 3", j.Passes)
+		r.Unless(isShare(j.Lambda), "lambda %v: give a number above 0 and up to 1, such as 0.99", j.Lambda)
+		r.Unless(isShare(j.Share), "share %v: give a number above 0 and up to 1, such as 0.01", j.Share)
+		r.Unless(isPositive(j.Variance), "variance %v: give a positive number, such as 1", j.Variance)
+		r.Unless(j.Passes > 0, "passes %d: give a positive number, such as 3", j.Passes)
 	}
 	if w := h.Wide; w != nil {
 		kinds++
-		refuse(w.Scale == Unit || w.Scale == Standard, "scale %q: give %q or %q", w.Scale, Unit, Standard)
-		refuse(isPositive(w.Variance), "variance %v: give a positive number, such as 30", w.Variance)
-		refuse(isShare(w.Lambda), "lambda %v: give a number above 0 and up to 1, such as 0.99", w.Lambda)
-		refuse(w.Passes > 0 && w.TrainingPasses > 0, "passes %d and training_passes %d: give positive numbers, such as 5 and 40", w.Passes, w.TrainingPasses)
-		refuse(!w.Refresh || w.Neighbours, "refresh without neighbours: a row's own features do not change")
+		r.Unless(w.Scale == Unit || w.Scale == Standard, "scale %q: give %q or %q", w.Scale, Unit, Standard)
+		r.Unless(isPositive(w.Variance), "variance %v: give a positive number, such as 30", w.Variance)
+		r.Unless(isShare(w.Lambda), "lambda %v: give a number above 0 and up to 1, such as 0.99", w.Lambda)
+		r.Unless(w.Passes > 0 && w.TrainingPasses > 0, "passes %d and training_passes %d: give positive numbers, such as 5 and 40", w.Passes, w.TrainingPasses)
+		r.Unless(!w.Refresh || w.Neighbours, "refresh without neighbours: a row's own features do not change")
 	}
 	if b := h.Bayes; b != nil {
 		kinds++
-		refuse(isPositive(b.Smoothing), "smoothing %v: give a positive number, such as 0.2", b.Smoothing)
+		r.Unless(isPositive(b.Smoothing), "smoothing %v: give a positive number, such as 0.2", b.Smoothing)
 	}
 	if l := h.Label; l != nil {
 		kinds++
-		refuse(l.Evidence == Counts || l.Evidence == Scaled || l.Evidence == Second, "evidence %q: give %q, %q or %q", l.Evidence, Counts, Scaled, Second)
+		r.Unless(l.Evidence == Counts || l.Evidence == Scaled || l.Evidence == Second, "evidence %q: give %q, %q or %q", l.Evidence, Counts, Scaled, Second)
 	}
 	if h.Vote != nil {
 		kinds++
 	}
-	refuse(kinds == 1, "%d kinds: give exactly one of static, online, joint, wide, bayes, label, vote", kinds)
-	return errors.Join(errs...)
+	r.Unless(kinds == 1, "%d kinds: give exactly one of static, online, joint, wide, bayes, label, vote", kinds)
+	return r.Join()
 }
 
 func isPositive(x float64) bool { return x > 0 && !math.IsInf(x, 0) }
