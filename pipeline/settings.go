@@ -1,8 +1,6 @@
 package pipeline
 
 import (
-	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -10,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/conformal"
@@ -182,14 +181,14 @@ func (c Config) Effective(models ...*model.Model) Config {
 }
 
 // Settings returns the settings of a Config with its defaults filled in, as
-// [Engine.Config] returns it: a JSON object.
-func (c Config) Settings() []byte {
+// [Engine.Config] returns it.
+func (c Config) Settings() event.Settings {
 	var b []byte
 	for i := range settings {
 		s := &settings[i]
 		b = appendMember(b, s.name, s.get(&c), s.quoted)
 	}
-	return append(b, '}')
+	return event.Settings(append(b, '}'))
 }
 
 // appendMember appends a member to an object that is still open. A value that is no
@@ -216,8 +215,8 @@ func appendQuoted(b []byte, s string) []byte {
 }
 
 // ParseSettings returns the Config that has these settings.
-func ParseSettings(object []byte) (c Config, err error) {
-	values, err := settingValues(object)
+func ParseSettings(object event.Settings) (c Config, err error) {
+	values, err := object.Values()
 	if err != nil {
 		return c, fmt.Errorf("settings: %w", err)
 	}
@@ -238,25 +237,10 @@ func ParseSettings(object []byte) (c Config, err error) {
 	return c.WithDefaults()
 }
 
-// settingValues returns the values of settings by name. A number keeps its digits.
-func settingValues(object []byte) (map[string]string, error) {
-	var decoded map[string]any
-	d := json.NewDecoder(bytes.NewReader(object))
-	d.UseNumber()
-	if err := d.Decode(&decoded); err != nil {
-		return nil, err
-	}
-	values := make(map[string]string, len(decoded))
-	for name, value := range decoded {
-		values[name] = fmt.Sprint(value)
-	}
-	return values, nil
-}
-
 // SettingsOfLine converts the settings of a ledger in format 1, one line of name=value
 // that omits features that are off, to the form of [Config.Settings]. Unknown names are
 // kept, so that a comparison reports them.
-func SettingsOfLine(line string) []byte {
+func SettingsOfLine(line string) event.Settings {
 	values := make(map[string]string)
 	for _, field := range strings.Fields(line) {
 		name, value, _ := strings.Cut(field, "=")
@@ -284,7 +268,7 @@ func SettingsOfLine(line string) []byte {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		b = appendMember(b, name, values[name], true)
 	}
-	return append(b, '}')
+	return event.Settings(append(b, '}'))
 }
 
 // split sets the names to the parts of a value between slashes.
@@ -294,54 +278,26 @@ func split(values map[string]string, value string, names ...string) {
 	}
 }
 
-// maxDifferences is the largest number of settings that [sameSettings] names. A damaged
-// snapshot may hold any number.
-const maxDifferences = 50
-
 // sameSettings returns an error unless a snapshot's settings are those of the engine. The
 // error names each setting that differs, with both values, and a remedy. Older programs
 // wrote the settings as a line.
-func sameSettings(there, here string) error {
-	if !strings.HasPrefix(there, "{") {
-		there = string(SettingsOfLine(there))
+func sameSettings(there, here event.Settings) error {
+	if !strings.HasPrefix(string(there), "{") {
+		there = SettingsOfLine(string(there))
 	}
 	if there == here {
 		return nil
 	}
-	a, err := settingValues([]byte(there))
-	if err != nil {
+	if _, err := there.Values(); err != nil {
 		return fmt.Errorf("its settings are not a JSON object (%w): start without the snapshot", err)
 	}
-	b, err := settingValues([]byte(here))
-	if err != nil {
-		panic(err) // Settings always returns an object
-	}
-	names := slices.Concat(slices.Collect(maps.Keys(a)), slices.Collect(maps.Keys(b)))
-	slices.Sort(names)
-	var differ []string
-	for _, name := range slices.Compact(names) {
-		if a[name] != b[name] {
-			differ = append(differ, fmt.Sprintf("%s is %s there and %s here", printable(name), settingText(a[name]), settingText(b[name])))
-		}
-	}
+	differ := event.Diff(there, here)
 	remedy := "give the settings it was taken with"
-	if a["engine"] != b["engine"] || len(differ) == 0 {
+	if len(differ) == 0 || slices.ContainsFunc(differ, func(d event.Difference) bool { return d.Name == "engine" }) {
 		remedy = "restore it with the program that wrote it"
 	}
 	if len(differ) == 0 {
 		return fmt.Errorf("it holds its settings in another form: %s, or start without the snapshot", remedy)
 	}
-	if more := len(differ) - maxDifferences; more > 0 {
-		differ = append(differ[:maxDifferences], fmt.Sprintf("and %d more", more))
-	}
-	return fmt.Errorf("it was taken with other settings: %s; %s, or start without the snapshot", strings.Join(differ, ", "), remedy)
-}
-
-// settingText returns the value of a setting for an error message.
-func settingText(value string) string { return cmp.Or(printable(value), "not set") }
-
-// printable returns the beginning of a text from a file, without control characters.
-func printable(text string) string {
-	quoted := fmt.Sprintf("%.60q", text)
-	return quoted[1 : len(quoted)-1]
+	return fmt.Errorf("it was taken with other settings: %s; %s, or start without the snapshot", event.Describe(differ), remedy)
 }

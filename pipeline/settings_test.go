@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/conformal"
@@ -179,7 +180,7 @@ func TestParseSettingsRefuses(t *testing.T) {
 		"lambda 7":           func(s string) string { return strings.Replace(s, `"lambda":0.9`, `"lambda":7`, 1) },
 		"bins":               func(s string) string { return strings.Replace(s, `"bins":10`, `"bins":[]`, 1) },
 	} {
-		if _, err := pipeline.ParseSettings([]byte(damage(whole))); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := pipeline.ParseSettings(event.Settings(damage(whole))); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error with %q, got %v", want, err)
 		}
 	}

@@ -116,10 +116,10 @@ func (e *Engine) strings() []engineString {
 			return nil
 		}}
 	}
-	settings := string(e.cfg.Settings())
+	settings := e.cfg.Settings()
 	return []engineString{
 		fixed("format", snapshotFormat, "format", "restore it with the gvbll that wrote it"),
-		{"engine", settings, func(got string) error { return sameSettings(got, settings) }},
+		{"engine", string(settings), func(got string) error { return sameSettings(event.Settings(got), settings) }},
 		fixed(metaModel, e.model.ID, "model", "give the model it was taken with"),
 		{"window", strconv.FormatInt(e.next, 10), func(text string) (err error) { // the next
 			if e.next, err = strconv.ParseInt(text, 10, 64); err != nil || e.next < 0 {

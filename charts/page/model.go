@@ -2,27 +2,27 @@ package page
 
 import (
 	"encoding/hex"
-	"encoding/json"
 	"net/http"
 
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 )
 
 // modelValue is the model that serves, and the settings of its engine.
 type modelValue struct {
-	ID            string          `json:"id"`
-	Encoder       string          `json:"encoder"`
-	Activation    string          `json:"activation"`
-	Features      int             `json:"features"`
-	Layers        int             `json:"layers"`
-	Embedding     int             `json:"embedding"`
-	Classes       []string        `json:"classes"`
-	Normalization string          `json:"normalization"`
-	Temperature   bool            `json:"temperature"`
-	Training      model.Training  `json:"training"`
-	Settings      json.RawMessage `json:"settings"`
-	Version       string          `json:"version"`
+	ID            string         `json:"id"`
+	Encoder       string         `json:"encoder"`
+	Activation    string         `json:"activation"`
+	Features      int            `json:"features"`
+	Layers        int            `json:"layers"`
+	Embedding     int            `json:"embedding"`
+	Classes       []string       `json:"classes"`
+	Normalization string         `json:"normalization"`
+	Temperature   bool           `json:"temperature"`
+	Training      model.Training `json:"training"`
+	Settings      event.Settings `json:"settings"`
+	Version       string         `json:"version"`
 }
 
 // model serves GET /v1/model.

@@ -17,9 +17,9 @@ import (
 
 // Config configures a Server. Every field must be set.
 type Config struct {
-	Model    *model.Model    // the model that serves at first
-	Settings json.RawMessage // of the engine, as the ledger records them
-	Version  string          // of the program
+	Model    *model.Model   // the model that serves at first
+	Settings event.Settings // of the engine, as the ledger records them
+	Version  string         // of the program
 	// Decode decodes the body of a request to [PredictPath]: a node event in JSON.
 	// A reason other than "" means that the event is invalid; detail explains it.
 	Decode func(body []byte) (n *event.Node, reason event.Reason, detail string)

@@ -10,7 +10,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/topics/checkpoint"
 	"github.com/gvbll/gvbll/topics/kafka"
-	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -40,13 +39,13 @@ func (a auditCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer client.Close()
 	cfg := worker.Config{
-		Names: names, Model: models[0].ID, Shadow: shadowOf(models), Classes: models[0].Classes, SettingsOfLine: settingsOfLine,
+		Names: names, Model: models[0].ID, Shadow: shadowOf(models), Classes: models[0].Classes, SettingsOfLine: pipeline.SettingsOfLine,
 	}
 	settings, err := a.settings(ctx, client, cfg)
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
-	cfg.Settings = ledger.Settings(settings.Settings())
+	cfg.Settings = settings.Settings()
 	settings = settings.Effective(models...)
 	cfg.Fresh, cfg.Checkpoints.Restore = fresh(settings, models...), restorer(settings, models...)
 	engine, err := cfg.Fresh()
@@ -93,7 +92,7 @@ func (a auditCmd) settings(ctx context.Context, c *kafka.Client, cfg worker.Conf
 	}
 	settings := pipeline.Config{}
 	if there != "" {
-		if settings, err = pipeline.ParseSettings([]byte(there)); err != nil {
+		if settings, err = pipeline.ParseSettings(there); err != nil {
 			return settings, fmt.Errorf("ledger %s: %w", cfg.Names.Ledger, err)
 		}
 	}

@@ -102,18 +102,13 @@ func (s snapshot) Close() error {
 	return nil
 }
 
-// settingsOfLine reads the settings of a ledger in format 1.
-func settingsOfLine(line string) ledger.Settings {
-	return ledger.Settings(pipeline.SettingsOfLine(line))
-}
-
 // effective returns a function for [worker.Config.Effective].
-func effective(models ...*model.Model) func(ledger.Settings) ledger.Settings {
-	return func(there ledger.Settings) ledger.Settings {
-		cfg, err := pipeline.ParseSettings([]byte(there))
+func effective(models ...*model.Model) func(event.Settings) event.Settings {
+	return func(there event.Settings) event.Settings {
+		cfg, err := pipeline.ParseSettings(there)
 		if err != nil {
 			return there // settings that cannot be parsed differ; the error names them
 		}
-		return ledger.Settings(cfg.Effective(models...).Settings())
+		return cfg.Effective(models...).Settings()
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/kafka"
-	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -61,8 +60,8 @@ func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 	settings := s.engine.Serving().Config()
 	cfg.Model, cfg.Shadow = s.models[0].ID, shadowOf(s.models)
 	cfg.Classes = s.models[0].Classes
-	cfg.Settings = ledger.Settings(settings.Effective(s.models...).Settings())
-	cfg.Effective, cfg.SettingsOfLine = effective(s.models...), settingsOfLine
+	cfg.Settings = settings.Effective(s.models...).Settings()
+	cfg.Effective, cfg.SettingsOfLine = effective(s.models...), pipeline.SettingsOfLine
 	cfg.Fresh = fresh(settings, s.models...)
 	own := worker.Hooks{
 		Recovered: s.onRecovered, TookOver: s.onTookOver, Stepped: s.onStepped, Committed: s.onCommitted, Forgot: s.onForgot,

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
 )
 
@@ -34,7 +35,7 @@ type Record struct {
 	// Settings is the hash of the engine's settings; in format 1, the settings.
 	Settings string `json:"settings"`
 	// Configuration is the settings, in the first record that has their hash.
-	Configuration Settings `json:"configuration,omitempty"`
+	Configuration event.Settings `json:"configuration,omitempty"`
 	// Classes, in the order of the probabilities, are in window 0's record.
 	Classes []string `json:"classes,omitempty"`
 
@@ -188,7 +189,7 @@ func First(ctx context.Context, c *kafka.Client, topic string) (*Record, error) 
 }
 
 // FindSettings returns the settings that have the hash, "" when no record holds them.
-func FindSettings(ctx context.Context, c *kafka.Client, topic, hash string) (Settings, error) {
+func FindSettings(ctx context.Context, c *kafka.Client, topic, hash string) (event.Settings, error) {
 	l, err := OpenAt(ctx, c, topic, 0)
 	if err != nil {
 		return "", err

@@ -7,11 +7,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/gvbll/gvbll/pipeline/event"
 )
 
 // TestRecordRoundTrip: a record is the same after encoding and decoding.
 func TestRecordRoundTrip(t *testing.T) {
-	const settings Settings = `{"lambda":0.97}`
+	const settings event.Settings = `{"lambda":0.97}`
 	r := &Record{
 		Version: Version, Window: 7, Cause: "count", Model: "0123456789abcdef", Settings: settings.Hash(), Configuration: settings, Classes: []string{"red", "blue"},
 		Ranges: []Range{{"g.nodes", 0, 3, 9}, {"g.labels", 1, 0, 2}}, Predictions: 5, Labels: 2, Refused: 1, Updates: 4, Posterior: "aa", Chain: "bb",

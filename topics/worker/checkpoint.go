@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/checkpoint"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
@@ -34,13 +35,13 @@ type Keeper interface {
 // position says which windows are in a checkpoint's state. It is stored in the
 // checkpoint, as JSON, under positionKey.
 type position struct {
-	Window   int64           `json:"window"` // the next
-	Chain    string          `json:"chain"`  // of the model that served
-	Model    string          `json:"model"`
-	Shadow   *ledger.Shadow  `json:"shadow,omitempty"`
-	Settings ledger.Settings `json:"configuration,omitempty"`
-	Consumed []ledger.Range  `json:"taken"`  // what [intake.Inputs.Consumed] returned
-	Ledger   int64           `json:"ledger"` // offset of the last window's record or an earlier one's
+	Window   int64          `json:"window"` // the next
+	Chain    string         `json:"chain"`  // of the model that served
+	Model    string         `json:"model"`
+	Shadow   *ledger.Shadow `json:"shadow,omitempty"`
+	Settings event.Settings `json:"configuration,omitempty"`
+	Consumed []ledger.Range `json:"taken"`  // what [intake.Inputs.Consumed] returned
+	Ledger   int64          `json:"ledger"` // offset of the last window's record or an earlier one's
 }
 
 const positionKey = "position"

@@ -31,13 +31,13 @@ type Config struct {
 	Classes []string
 	// Settings are the settings that the engine's outcomes depend on. A ledger with
 	// other settings is refused, unless Effective makes the two equal.
-	Settings ledger.Settings
+	Settings event.Settings
 	// Effective, if not nil, returns the ledger's settings with those that have no
 	// effect on these models changed to the values in Settings.
-	Effective func(ledger.Settings) ledger.Settings
+	Effective func(event.Settings) event.Settings
 	// SettingsOfLine converts the settings line of a ledger record in format 1. If it
 	// is nil, such ledgers are refused.
-	SettingsOfLine func(line string) ledger.Settings
+	SettingsOfLine func(line string) event.Settings
 	// Policy decides where windows are cut.
 	Policy intake.Policy
 	// CommitInterval is how long a window may wait for others to share its

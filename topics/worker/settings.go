@@ -3,17 +3,18 @@ package worker
 import (
 	"context"
 	"fmt"
-	"strings"
+	"slices"
 
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
 // settings are the settings of a ledger, in the forms that its records have.
 type settings struct {
-	all  ledger.Settings // as in the first record
-	hash string          // of all, as in every record
-	line string          // as in the records of format 1; "" if none was read
+	all  event.Settings // as in the first record
+	hash string         // of all, as in every record
+	line string         // as in the records of format 1; "" if none was read
 }
 
 // settingsToWrite returns the settings for the ledger and for checkpoints: the
@@ -58,7 +59,7 @@ func (p *replayer) checkSettings(ctx context.Context, r *ledger.Record) error {
 
 // settingsOf returns the settings that the record was written with, "" if the ledger no
 // longer has them.
-func settingsOf(ctx context.Context, c *kafka.Client, cfg *Config, r *ledger.Record) (ledger.Settings, error) {
+func settingsOf(ctx context.Context, c *kafka.Client, cfg *Config, r *ledger.Record) (event.Settings, error) {
 	switch {
 	case r.Configuration != "":
 		return r.Configuration, nil
@@ -72,25 +73,22 @@ func settingsOf(ctx context.Context, c *kafka.Client, cfg *Config, r *ledger.Rec
 
 // settingsError returns the error for a record that was written with other settings than
 // the engine's, "" if they are unknown. Its remedy keeps the ledger and the inputs.
-func settingsError(cfg *Config, r *ledger.Record, written ledger.Settings) error {
+func settingsError(cfg *Config, r *ledger.Record, written event.Settings) error {
 	if written == "" {
 		return fmt.Errorf("ledger %s was written with settings %s, and these are %s: start with the settings that the ledger was begun with", cfg.Names.Ledger, r.Settings, cfg.Settings.Hash())
 	}
+	differ := event.Diff(written, cfg.Settings)
 	remedy := "start with the ledger's settings"
-	var names []string
-	for _, d := range ledger.Diff(written, cfg.Settings) {
-		names = append(names, d.String())
-		if d.Name == "engine" {
-			remedy = "start the program of the ledger's engine, with the ledger's settings"
-		}
+	if slices.ContainsFunc(differ, func(d event.Difference) bool { return d.Name == "engine" }) {
+		remedy = "start the program of the ledger's engine, with the ledger's settings"
 	}
-	return fmt.Errorf("ledger %s was written with other settings: %s; %s", cfg.Names.Ledger, strings.Join(names, ", "), remedy)
+	return fmt.Errorf("ledger %s was written with other settings: %s; %s", cfg.Names.Ledger, event.Describe(differ), remedy)
 }
 
 // LedgerSettings returns the settings that a ledger was begun with, for an audit: from
 // its first record or, if that is gone, from a checkpoint's meta, which may be nil. They
 // are "" if the ledger is empty. Of cfg it uses Names and SettingsOfLine.
-func LedgerSettings(ctx context.Context, c *kafka.Client, cfg Config, meta map[string]string) (ledger.Settings, error) {
+func LedgerSettings(ctx context.Context, c *kafka.Client, cfg Config, meta map[string]string) (event.Settings, error) {
 	r, err := ledger.First(ctx, c, cfg.Names.Ledger)
 	if r == nil || err != nil {
 		return "", err

@@ -59,7 +59,7 @@ func (e *tally) Step(w *event.Window) *event.Outcome {
 }
 
 // settings are the settings that the ledgers of these tests begin with.
-const settings ledger.Settings = `{"tally":"none"}`
+const settings event.Settings = `{"tally":"none"}`
 
 // session is the shortest session timeout that the test brokers accept.
 const session = time.Second
@@ -376,7 +376,7 @@ func TestLedgerHoldsSettings(t *testing.T) {
 			t.Fatalf("the ledger has %d records, want at least 3", len(records))
 		}
 		for i, r := range records {
-			if want := map[bool]ledger.Settings{true: settings}[i == 0]; r.Settings != settings.Hash() || r.Configuration != want {
+			if want := map[bool]event.Settings{true: settings}[i == 0]; r.Settings != settings.Hash() || r.Configuration != want {
 				t.Errorf("record %d: settings %s and configuration %q, want %s and %q", i, r.Settings, r.Configuration, settings.Hash(), want)
 			}
 		}
@@ -408,7 +408,7 @@ func TestEffectiveSettings(t *testing.T) {
 		if err := worker.Run(t.Context(), f.client, &tally{}, cfg); err == nil || !strings.Contains(err.Error(), "idle is not set there and 0 here") {
 			t.Errorf("without Effective: error %v, want one that names the difference", err)
 		}
-		cfg.Effective = func(s ledger.Settings) ledger.Settings { return `{"tally":"none","idle":0}` }
+		cfg.Effective = func(s event.Settings) event.Settings { return `{"tally":"none","idle":0}` }
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		stepped := 0 // nodes, those of replayed windows included
