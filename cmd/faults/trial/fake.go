@@ -166,15 +166,21 @@ func (f *Fake) Disturb(rng *rand.Rand) (string, error) {
 		f.cluster.ShufflePartitionLeaders()
 		return "leaders moved", nil
 	default:
-		errs := []*kerr.Error{kerr.RequestTimedOut, kerr.NotLeaderForPartition, kerr.CoordinatorLoadInProgress, kerr.ConcurrentTransactions, kerr.NotCoordinator, kerr.NotEnoughReplicas}
-		pairs := map[*kerr.Error]kmsg.Key{
-			errs[0]: kmsg.Produce, errs[1]: kmsg.Produce, errs[2]: kmsg.JoinGroup,
-			errs[3]: kmsg.EndTxn, errs[4]: kmsg.EndTxn, errs[5]: kmsg.Produce,
+		errs := []struct {
+			err *kerr.Error
+			key kmsg.Key // of the request that it answers
+		}{
+			{kerr.RequestTimedOut, kmsg.Produce},
+			{kerr.NotLeaderForPartition, kmsg.Produce},
+			{kerr.CoordinatorLoadInProgress, kmsg.JoinGroup},
+			{kerr.ConcurrentTransactions, kmsg.EndTxn},
+			{kerr.NotCoordinator, kmsg.EndTxn},
+			{kerr.NotEnoughReplicas, kmsg.Produce},
 		}
 		e := errs[rng.IntN(len(errs))]
 		n := 1 + rng.IntN(4)
-		f.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{pairs[e]}, Err: e, Count: n})
-		return fmt.Sprintf("%s returned %d times by %s", e.Message, n, pairs[e].Name()), nil
+		f.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{e.key}, Err: e.err, Count: n})
+		return fmt.Sprintf("%s returned %d times by %s", e.err.Message, n, e.key.Name()), nil
 	}
 }
 
