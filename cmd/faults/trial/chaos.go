@@ -165,8 +165,11 @@ func (r *chaos) startWorker(name string) error {
 		args = append(args, "--linger", "20ms", "--workers", "2")
 	}
 	p, err := r.start(name, "", args...)
+	if err != nil {
+		return err
+	}
 	r.workers[name] = p
-	return err
+	return nil
 }
 
 // disturb starts the workers, and disturbs them and the cluster for the given time.
@@ -263,8 +266,7 @@ func (r *chaos) note(name string, p *process) {
 // kill kills the workers.
 func (r *chaos) kill() {
 	for _, p := range r.workers {
-		p.signal(syscall.SIGKILL)
-		<-p.ended
+		p.kill()
 	}
 }
 
@@ -287,10 +289,7 @@ func (r *chaos) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		last.signal(syscall.SIGKILL)
-		<-last.ended
-	}()
+	defer last.kill()
 	if err := r.drain(ctx, last); err != nil {
 		return err
 	}

@@ -204,8 +204,7 @@ func (m *matrix) run(ctx context.Context, name string, points []string, standby 
 	}
 	defer func() {
 		for _, p := range r.workers {
-			p.signal(syscall.SIGKILL)
-			<-p.ended
+			p.kill()
 		}
 	}()
 	if err := r.work(ctx); err != nil {
@@ -260,11 +259,15 @@ func (r *crashRun) work(ctx context.Context) error {
 }
 
 // startWorker starts a worker that kills itself at the point, unless that is empty.
-func (r *crashRun) startWorker(name, point string) (err error) {
-	r.workers[name], err = r.start(name, point,
+func (r *crashRun) startWorker(name, point string) error {
+	p, err := r.start(name, point,
 		"--event-time", "20ms", "--lateness", "10ms", "--idle-timeout", "10m", "--commit-interval", "0s",
 		"--checkpoint-every", "50ms", "--checkpoint-keep", "2")
-	return err
+	if err != nil {
+		return err
+	}
+	r.workers[name] = p
+	return nil
 }
 
 // nextPoint removes and returns the next point, "" if there are no more.

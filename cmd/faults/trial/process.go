@@ -57,6 +57,12 @@ func (g *graph) start(name, crash string, args ...string) (*process, error) {
 // signal sends a signal. The process may have ended.
 func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
 
+// kill kills the process, unless it has ended, and waits for its end.
+func (p *process) kill() {
+	p.signal(syscall.SIGKILL)
+	<-p.ended
+}
+
 // endedBy reports whether a signal ended the process.
 func (p *process) endedBy(signal syscall.Signal) bool {
 	var exit *exec.ExitError
