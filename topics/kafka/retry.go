@@ -116,6 +116,16 @@ func worst(errs []error) (err error) {
 	return err
 }
 
+// worstOf returns the most telling error of the partitions in an answer.
+func worstOf[P any](topics map[string][]P, errorOf func(P) error) (err error) {
+	for _, parts := range topics {
+		for _, p := range parts {
+			err = worse(err, errorOf(p))
+		}
+	}
+	return err
+}
+
 // worse returns e if it is more telling than err, and err otherwise.
 func worse(err, e error) error {
 	if e != nil && (err == nil || errors.Is(err, operationNotAttempted) || transient(err) && !transient(e) && !errors.Is(e, operationNotAttempted)) {

@@ -26,13 +26,7 @@ func (p *Producer) addPartitions(ctx context.Context, batches []sealedBatch) err
 		if err != nil {
 			return err
 		}
-		var errs []error
-		for _, parts := range res.Topics {
-			for _, part := range parts {
-				errs = append(errs, part.Error)
-			}
-		}
-		return worst(errs)
+		return worstOf(res.Topics, func(p kafkago.AddPartitionToTxnPartition) error { return p.Error })
 	})
 	if err != nil {
 		return err
@@ -69,13 +63,7 @@ func (p *Producer) addOffsets(ctx context.Context, group string, offsets map[Top
 		if err != nil {
 			return err
 		}
-		var errs []error
-		for _, parts := range res.Topics {
-			for _, part := range parts {
-				errs = append(errs, part.Error)
-			}
-		}
-		return worst(errs)
+		return worstOf(res.Topics, func(p kafkago.TxnOffsetCommitPartition) error { return p.Error })
 	})
 }
 
