@@ -6,30 +6,30 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-func BenchmarkNodeDense1433(b *testing.B) {
-	n := event.Node{ID: event.ID{Num: 7}, Dense: make([]float32, 1433), Neighbours: make([]event.ID, 4)}
-	o := &event.Origin{Value: AppendNode(nil, &n)}
-	var d Decoder
+// benchmarkDecode decodes a node event into memory, if that is not nil.
+func benchmarkDecode(b *testing.B, o *event.Origin, memory *Memory) {
+	b.Helper()
 	b.ReportAllocs()
+	d := Decoder{Memory: memory}
+	var got event.Node
 	for b.Loop() {
-		var got event.Node
+		if memory != nil {
+			memory.Reset()
+		}
 		if reason, _ := d.Node(o, &got); reason != "" {
 			b.Fatal(reason)
 		}
 	}
 }
 
+func BenchmarkNodeDense1433(b *testing.B) {
+	n := event.Node{ID: event.ID{Num: 7}, Dense: make([]float32, 1433), Neighbours: make([]event.ID, 4)}
+	benchmarkDecode(b, &event.Origin{Value: AppendNode(nil, &n)}, nil)
+}
+
 func BenchmarkNodeJSON(b *testing.B) {
-	o := &event.Origin{Headers: asJSON, Value: []byte(
-		`{"id":"paper-7","indices":[3,79,158,300,512,790,1001,1200,1432],"neighbours":["paper-3","paper-4"],"time":1700000000000}`)}
-	var d Decoder
-	b.ReportAllocs()
-	for b.Loop() {
-		var got event.Node
-		if reason, _ := d.Node(o, &got); reason != "" {
-			b.Fatal(reason)
-		}
-	}
+	benchmarkDecode(b, &event.Origin{Headers: asJSON, Value: []byte(
+		`{"id":"paper-7","indices":[3,79,158,300,512,790,1001,1200,1432],"neighbours":["paper-3","paper-4"],"time":1700000000000}`)}, nil)
 }
 
 func BenchmarkPrediction(b *testing.B) {

@@ -233,18 +233,7 @@ func BenchmarkNode(b *testing.B) {
 		})
 		for into, memory := range map[string]*Memory{"own memory": nil, "shared memory": {}} {
 			b.Run(name+"/decode into "+into, func(b *testing.B) {
-				b.ReportAllocs()
-				d := Decoder{Memory: memory}
-				o := &event.Origin{Value: bytes}
-				var got event.Node
-				for b.Loop() {
-					if memory != nil {
-						memory.Reset()
-					}
-					if reason, _ := d.Node(o, &got); reason != "" {
-						b.Fatal(reason)
-					}
-				}
+				benchmarkDecode(b, &event.Origin{Value: bytes}, memory)
 			})
 		}
 	}
