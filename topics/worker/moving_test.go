@@ -233,6 +233,19 @@ func whenCommitted(n int) (worker.Hooks, <-chan struct{}) {
 	}, reached
 }
 
+// startImpatient sends 60 nodes and their labels, and starts a worker that waits for missing
+// topics only briefly. It returns once the worker has committed them, with the fixture of
+// such workers and a channel that receives the worker's error.
+func (f *fixture) startImpatient() (impatient *fixture, ended <-chan error) {
+	f.t.Helper()
+	impatient = f.withDialTimeout(3 * time.Second)
+	f.sendAt(0, 60, 3, noTimes)
+	hooks, running := whenCommitted(120)
+	ended = impatient.startUntil(worker.Config{Hooks: hooks}, 1000)
+	<-running
+	return impatient, ended
+}
+
 // TestTopicRecreated: an input topic is deleted under a running worker and created again
 // with other records. The records in the ledger's ranges are gone, so the worker ends with
 // an error that says how to restore them, and so does the next one at its start.
@@ -241,11 +254,7 @@ func TestTopicRecreated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			onBrokers(t, func(t *testing.T, f *fixture) {
-				impatient := f.withDialTimeout(3 * time.Second)
-				f.sendAt(0, 60, 3, noTimes)
-				hooks, running := whenCommitted(120)
-				ended := impatient.startUntil(worker.Config{Hooks: hooks}, 1000)
-				<-running
+				impatient, ended := f.startImpatient()
 				f.deleteTopic(f.names.Nodes)
 				if _, err := topics.Create(t.Context(), f.client, f.names, 3, 1); err != nil {
 					t.Fatal(err)
@@ -270,11 +279,7 @@ func TestTopicRecreated(t *testing.T) {
 // an error that names the topic and the remedy.
 func TestTopicDeleted(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
-		impatient := f.withDialTimeout(3 * time.Second)
-		f.sendAt(0, 60, 3, noTimes)
-		hooks, running := whenCommitted(120)
-		ended := impatient.startUntil(worker.Config{Hooks: hooks}, 1000)
-		<-running
+		_, ended := f.startImpatient()
 		f.deleteTopic(f.names.Labels)
 		if err := <-ended; err == nil || !strings.Contains(err.Error(), f.names.Labels) || !strings.Contains(err.Error(), "restore") {
 			t.Errorf("the worker ended with error %v, want one with the topic and the remedy", err)
