@@ -59,11 +59,12 @@ func (s Settings) Values() (map[string]string, error) {
 	return values, nil
 }
 
-// Difference is a setting with its values A and B; empty means that it is not set.
+// Difference is a setting with its values A and B, each at most 60 printable characters;
+// empty means that it is not set.
 type Difference struct{ Name, A, B string }
 
 func (d Difference) String() string {
-	return fmt.Sprintf("%s is %s there and %s here", printable(d.Name), cmp.Or(printable(d.A), "not set"), cmp.Or(printable(d.B), "not set"))
+	return fmt.Sprintf("%s is %s there and %s here", d.Name, cmp.Or(d.A, "not set"), cmp.Or(d.B, "not set"))
 }
 
 // printable returns the beginning of a text from a file or a topic, without control
@@ -81,11 +82,20 @@ func Diff(a, b Settings) (list []Difference) {
 	names := slices.Concat(slices.Collect(maps.Keys(inA)), slices.Collect(maps.Keys(inB)))
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		if inA[name] != inB[name] {
-			list = append(list, Difference{name, inA[name], inB[name]})
+		if d := (Difference{printable(name), shown(inA, name), shown(inB, name)}); inA[name] != inB[name] || d.A != d.B {
+			list = append(list, d)
 		}
 	}
 	return list
+}
+
+// shown returns a setting's value as a [Difference] has it.
+func shown(values map[string]string, name string) string {
+	v, set := values[name]
+	if set && v == "" {
+		return `""`
+	}
+	return printable(v)
 }
 
 // maxDifferences is the largest number of settings that [Describe] names. A damaged file

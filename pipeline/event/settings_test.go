@@ -16,6 +16,9 @@ func TestDiff(t *testing.T) {
 	if got := Diff(a, a); got != nil {
 		t.Errorf("equal settings differ by %v, want no differences", got)
 	}
+	if got, want := fmt.Sprint(Diff(`{"groups":""}`, `{}`)), `[groups is "" there and not set here]`; got != want {
+		t.Errorf("an empty value: got %s, want %s", got, want)
+	}
 }
 
 // TestSettingsRoundTrip: settings, and so their hash, do not change however often they are
