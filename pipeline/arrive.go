@@ -229,7 +229,7 @@ func (n *nodes) listToPredict() {
 	}
 }
 
-// release forgets what points into the window's memory.
+// dropWindow forgets what points into the window's memory.
 func (n *nodes) dropWindow() {
 	a := &n.arrivals
 	clear(a.accepted)

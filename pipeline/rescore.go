@@ -47,8 +47,8 @@ type rescoring struct {
 	near    []int32   // neighbours of nodes that are leaving the graph
 	revised []float32 // the newest probabilities of the window's labels, C each
 	summary Summary
-	batch   []int32 // scratch: nodes to be predicted …
-	z       []float32
+	batch   []int32   // scratch: nodes to be predicted again
+	z       []float32 // scratch: their embeddings
 }
 
 var (
