@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
 )
 
@@ -114,6 +115,11 @@ func (c Config) WithDefaults() (Config, error) {
 		problems = append(problems, errors.New("fallback NaN: give a number of nats such as 20, or a negative one for none"))
 	}
 	return c, errors.Join(append(problems, c.Update.Validate(), c.Coverage.validate())...)
+}
+
+// servesPool reports whether the model's pool serves, and not the paper's heads.
+func (c Config) servesPool(m *model.Model) bool {
+	return c.Head == HeadPool || c.Head == "" && m.Pool != nil
 }
 
 func (c Config) graphOptions() []gnn.Option {

@@ -70,7 +70,7 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 	}
 	e := &Engine{model: m, cfg: cfg}
 	graph := gnn.NewGraph(m.Encoder, cfg.graphOptions()...)
-	if cfg.Head == HeadPool || cfg.Head == "" && m.Pool != nil {
+	if cfg.servesPool(m) {
 		p, err := newPooled(m, cfg, graph)
 		if err != nil {
 			return nil, err

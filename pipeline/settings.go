@@ -173,7 +173,7 @@ func named[T interface {
 // Effective returns c with the settings that have no effect on any of the models at
 // their defaults: a pool has its constants from the model file.
 func (c Config) Effective(models ...*model.Model) Config {
-	if c.Head == HeadPaper || slices.ContainsFunc(models, func(m *model.Model) bool { return m.Pool == nil }) {
+	if slices.ContainsFunc(models, func(m *model.Model) bool { return !c.servesPool(m) }) {
 		return c
 	}
 	c.Update, c.Fallback = posterior.DefaultConfig(), defaultFallback
