@@ -16,7 +16,6 @@ import (
 
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline"
-	"github.com/gvbll/gvbll/pipeline/event"
 )
 
 // sealed returns the file with correct checksums, if it is long enough to have any.
@@ -297,7 +296,8 @@ func FuzzRestore(f *testing.F) {
 				if err != nil {
 					continue
 				}
-				l := &randomStream{rng: rand.New(rand.NewPCG(1, 1)), m: m, number: e.Next(), x: map[event.ID][]float32{}}
+				l := newRandomStream(rand.New(rand.NewPCG(1, 1)), m)
+				l.number = e.Next()
 				for range min(3, math.MaxInt64-e.Next()) {
 					e.Step(l.window())
 				}
