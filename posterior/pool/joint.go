@@ -136,10 +136,6 @@ func (j *joint) readState(r *reader) {
 	j.version = r.uint()
 	for k := range j.phi.column {
 		r.floats(j.mean[k*j.stride : k*j.stride+j.shape.Classes])
-		precision := j.precision[k*j.stride : k*j.stride+j.shape.Classes]
-		r.floats(precision)
-		for _, t := range precision {
-			r.check(t > 0, "a precision is %v", t)
-		}
+		r.positives(j.precision[k*j.stride:k*j.stride+j.shape.Classes], "a precision")
 	}
 }

@@ -124,10 +124,7 @@ func (l *label) appendChange(s *writer) { l.appendState(s) }
 
 func (l *label) readState(r *reader) {
 	l.version = r.uint()
-	r.floats(l.h)
-	for _, n := range l.h {
-		r.check(n > 0, "an entry %v of the compatibility matrix", n)
-	}
+	r.positives(l.h, "an entry of the compatibility matrix")
 }
 
 // vote predicts the share of each class among a node's labelled neighbours,
@@ -188,8 +185,5 @@ func (v *vote) appendChange(s *writer) { v.appendState(s) }
 
 func (v *vote) readState(r *reader) {
 	v.version = r.uint()
-	r.floats(v.counts)
-	for _, n := range v.counts {
-		r.check(n > 0, "a count of %v", n)
-	}
+	r.positives(v.counts, "a count")
 }

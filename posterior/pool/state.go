@@ -63,6 +63,14 @@ func (r *reader) floats(dst []float64) {
 	}
 }
 
+// positives reads numbers, which must be positive; what names one of them in an error.
+func (r *reader) positives(dst []float64, what string) {
+	r.floats(dst)
+	for _, x := range dst {
+		r.check(x > 0, "%s is %v", what, x)
+	}
+}
+
 // section has set read the bytes of a section.
 func (r *reader) section(set func([]byte) error) {
 	n := r.uint()

@@ -205,11 +205,7 @@ func (w *wide) readState(r *reader) {
 	for j := range w.columns {
 		w.updated[j] = r.float()
 		r.floats(w.mean[j*w.stride : j*w.stride+w.shape.Classes])
-		precision := w.precision[j*w.stride : j*w.stride+w.shape.Classes]
-		r.floats(precision)
-		for _, t := range precision {
-			r.check(t > 0, "precision of column %d is not positive", j)
-		}
+		r.positives(w.precision[j*w.stride:j*w.stride+w.shape.Classes], "a precision")
 	}
 	if w.standardizer != nil {
 		w.standardizer.readState(r)
