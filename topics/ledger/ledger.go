@@ -11,7 +11,6 @@ package ledger
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -250,9 +249,6 @@ func open(ctx context.Context, c *kafka.Client, topic string) (l *Ledger, first 
 	return &Ledger{client: c, at: at, last: -1}, b.First, nil
 }
 
-// errGap reports a record whose window does not follow that of the record before it.
-var errGap = errors.New("the ledger is not continuous")
-
 // Next returns the next committed record, nil if there is none yet.
 func (l *Ledger) Next(ctx context.Context) (*Record, error) {
 	for len(l.queue) == 0 {
@@ -289,7 +285,7 @@ func (l *Ledger) decodeNext() (*Record, error) {
 		return nil, fmt.Errorf("%s offset %d: %w", l.at.Topic, raw.Offset, err)
 	}
 	if l.next >= 0 && r.Window != l.next {
-		return nil, fmt.Errorf("%s offset %d: window %d follows window %d: %w", l.at.Topic, raw.Offset, r.Window, l.next-1, errGap)
+		return nil, fmt.Errorf("%s offset %d: window %d follows window %d: the ledger is not continuous", l.at.Topic, raw.Offset, r.Window, l.next-1)
 	}
 	l.next, l.last = r.Window+1, raw.Offset
 	return r, nil
