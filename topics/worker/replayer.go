@@ -39,16 +39,12 @@ type ledgerState struct {
 	model, chain string         // of the one that served the window
 	shadow       *ledger.Shadow // nil for none
 	serves       string         // the model that serves from here on; "" before the first window
-	settings     string         // their hash; "" in format 1
+	settings     string         // their hash; in format 1, the line, which is never a hash
 }
 
 // stateAfter returns the state after the window of a record.
 func stateAfter(r *ledger.Record) ledgerState {
-	s := ledgerState{model: r.Model, chain: r.Chain, shadow: r.Shadow, serves: r.Serves(), settings: r.Settings}
-	if r.Version == 1 {
-		s.settings = ""
-	}
-	return s
+	return ledgerState{model: r.Model, chain: r.Chain, shadow: r.Shadow, serves: r.Serves(), settings: r.Settings}
 }
 
 // openInputs starts to fetch after the consumed ranges, or from the beginning if there
