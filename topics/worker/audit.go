@@ -39,8 +39,8 @@ type Audited struct {
 // other model served, it compares the chain of its own model in the shadow and skips the
 // published predictions.
 //
-// Of cfg it uses the names, the models, the settings, the limits, Fresh and
-// Checkpoints.Restore. progress, when not nil, is called after every window.
+// Of cfg it uses the names, the models, the settings, Effective, SettingsOfLine, the
+// limits, Fresh and Checkpoints.Restore. progress, when not nil, is called after every window.
 func Audit(ctx context.Context, c *kafka.Client, e Engine, cfg Config, from string, progress func(windows int64)) (Audited, error) {
 	began := time.Now()
 	fetching, stop := context.WithCancel(ctx)
