@@ -37,8 +37,8 @@
 //	huge_linux.go, huge_other.go
 //	             huge pages
 //
-// There are two exceptions to the rule that nothing below pipeline knows its
-// environment, and neither can change a bit: the environment variable
+// The package makes two exceptions to the rule that nothing below pipeline knows
+// its environment, and neither can change a bit: the environment variable
 // GVBLL_KERNEL selects one of the equal forms (level.go), and a goroutine
 // zeroes the block of memory that a table will need next (table.go).
 package kernel
