@@ -185,10 +185,10 @@ func (t *nodeTable) row(fields []string) error {
 		t.years = append(t.years, int32(year))
 	}
 	if t.pairs >= 0 {
-		if err := t.addPairs(fields[t.pairs]); err != nil {
+		if err := t.parsePairs(fields[t.pairs]); err != nil {
 			return fmt.Errorf("column features: %w", err)
 		}
-		return nil
+		return t.x.addSparse(t.index, t.value)
 	}
 	t.dense = t.dense[:0]
 	for j, c := range t.features {
@@ -201,8 +201,8 @@ func (t *nodeTable) row(fields []string) error {
 	return t.x.add(t.dense)
 }
 
-// addPairs adds a node's features from index:value pairs.
-func (t *nodeTable) addPairs(text string) error {
+// parsePairs sets t.index and t.value to the features of index:value pairs.
+func (t *nodeTable) parsePairs(text string) error {
 	t.index, t.value = t.index[:0], t.value[:0]
 	last := -1
 	for pair := range strings.FieldsSeq(text) {
@@ -227,7 +227,7 @@ func (t *nodeTable) addPairs(text string) error {
 		}
 	}
 	t.dim = max(t.dim, last+1, 1)
-	return t.x.addSparse(t.index, t.value)
+	return nil
 }
 
 // classesOf returns the distinct labels, ordered as numbers if all of them are
