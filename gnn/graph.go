@@ -214,11 +214,12 @@ func (g *Graph) freshRow(v int32) []float32 {
 		g.keep(v)
 		g.enc.resetAggregate(row)
 		// The neighbours' rows are far apart in memory. They are prefetched in chunks
-		// that fit into the first-level cache; a row begins with its message.
+		// that fit into the first-level cache. A row begins with its message, which is
+		// not longer than the aggregate that it is added to.
 		const chunk = 32
 		for near := range slices.Chunk(g.adj.View(n.adj), chunk) {
 			if g.rows.whole != nil {
-				kernel.Prefetch(g.rows.whole, near, 0, g.enc.messageColumns())
+				kernel.Prefetch(g.rows.whole, near, 0, g.rows.aggregateLen)
 			}
 			for _, u := range near {
 				g.enc.addMessage(row, g.rows.row(u, &w.other))
