@@ -50,64 +50,51 @@ func TestForget(t *testing.T) {
 	m, err := model.Open(file)
 	must(t, err)
 	const prefix = "forget"
-	client, names := dial(t, addr), topicsUnder(t, prefix)
-	gvbll(t, "topics", "--create", "--brokers", addr, "--prefix", prefix)
-	producer, err := client.NewProducer(t.Context(), kafka.ProducerConfig{})
+	t.Setenv("GVBLL_PREFIX", prefix)
+	g := newTestGraph(t, addr, prefix, m.Encoder.In())
+	gvbll(t, "topics", "--create", "--brokers", addr)
+	producer, err := g.client.NewProducer(t.Context(), kafka.ProducerConfig{})
 	must(t, err)
 	send := func(from, to int) {
-		nodes, labels := citations(from, to, m.Encoder.In())
+		nodes, labels := citations(from, to, g.dim)
 		var records []kafka.Record
 		for i := range nodes {
 			n := &nodes[i]
-			r := kafka.Record{Topic: names.Nodes, Key: wire.AppendKey(nil, n.ID), Time: time.Now()}
+			r := kafka.Record{Topic: g.names.Nodes, Key: wire.AppendKey(nil, n.ID), Time: time.Now()}
 			if !n.Departed {
 				r.Value = wire.AppendNode(nil, n)
 			}
 			records = append(records, r)
 		}
 		for i := range labels {
-			records = append(records, kafka.Record{Topic: names.Labels, Value: wire.AppendLabel(nil, &labels[i]), Time: time.Now()})
+			records = append(records, kafka.Record{Topic: g.names.Labels, Value: wire.AppendLabel(nil, &labels[i]), Time: time.Now()})
 		}
 		must(t, producer.Send(t.Context(), records))
 	}
 
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	var log bytes.Buffer
-	ended := make(chan int, 1)
-	go func() {
-		ended <- run(ctx, []string{
-			"work", "--brokers", addr, "--prefix", prefix, "--model", file, "--http", "127.0.0.1:0",
-			"--window", "20", "--linger", "5ms", "--commit-interval", "5ms",
-		}, &log, &log)
-	}()
+	stop := g.work("--model", file, "--window", "20")
 	awaitCommits := func() { // of all records that were sent
 		t.Helper()
-		want := total(t, client, names.Nodes) + total(t, client, names.Labels) + total(t, client, names.Commands)
-		l, err := ledger.Open(t.Context(), client, names.Ledger)
-		must(t, err)
-		for got := int64(0); got < want; {
-			r, err := l.Wait(t.Context())
-			must(t, err)
-			if r != nil {
-				for _, g := range r.Ranges {
-					got += g.To - g.From
+		want := total(t, g.client, g.names.Nodes) + total(t, g.client, g.names.Labels) + total(t, g.client, g.names.Commands)
+		g.await(func(all []*ledger.Record) bool {
+			got := int64(0)
+			for _, r := range all {
+				for _, read := range r.Ranges {
+					got += read.To - read.From
 				}
 			}
-		}
+			return got >= want
+		})
 	}
 	send(0, 100)
 	awaitCommits()
-	out := gvbll(t, "forget", "--brokers", addr, "--prefix", prefix, "7")
+	out := gvbll(t, "forget", "--brokers", addr, "7")
 	if !strings.HasPrefix(out, "forgot in window ") || strings.Contains(out, "‖ΔM‖ 0,") {
 		t.Errorf("gvbll forget prints %q, want the window and how far the posterior moved", out)
 	}
 	send(100, 150)
 	awaitCommits()
 	stop()
-	if code := <-ended; code != exitOK {
-		t.Fatalf("work: exit code %d: %s", code, log.String())
-	}
 
 	// An engine that never sees the node steps the ledger's windows.
 	cfg, err := validSettings(pipeline.Config{Update: updateFlags{Lambda: .99, Eta: 1, Clip: .1}.update()})
@@ -116,19 +103,19 @@ func TestForget(t *testing.T) {
 	must(t, err)
 	published := map[string][]byte{}
 	records := map[string][]kafka.Record{} // by topic
-	for _, topic := range []string{names.Nodes, names.Labels, names.Predictions} {
-		must(t, client.ReadAll(t.Context(), topic, func(r *kafka.Record) {
+	for _, topic := range []string{g.names.Nodes, g.names.Labels, g.names.Predictions} {
+		must(t, g.client.ReadAll(t.Context(), topic, func(r *kafka.Record) {
 			c := *r
 			c.Key, c.Value = bytes.Clone(r.Key), bytes.Clone(r.Value)
 			records[topic] = append(records[topic], c)
 		}))
 	}
-	for _, r := range records[names.Predictions] {
+	for _, r := range records[g.names.Predictions] {
 		var p event.Prediction
 		must(t, wire.DecodePrediction(r.Value, &p))
 		published[fmt.Sprint(p.Window, p.Node)] = r.Value
 	}
-	l, err := ledger.Open(t.Context(), client, names.Ledger)
+	l, err := ledger.Open(t.Context(), g.client, g.names.Ledger)
 	must(t, err)
 	forgot, after := int64(-1), 0
 	for {
@@ -137,7 +124,7 @@ func TestForget(t *testing.T) {
 		if r == nil {
 			break
 		}
-		outcome := never.Step(windowOf(t, r, names, records, event.ID{Num: 7}))
+		outcome := never.Step(windowOf(t, r, g.names, records, event.ID{Num: 7}))
 		if r.Forgot != nil {
 			forgot = r.Window
 		}
@@ -158,7 +145,7 @@ func TestForget(t *testing.T) {
 	if forgot < 0 || after < 30 {
 		t.Fatalf("forgot in window %d and compared %d predictions after that, want at least 30", forgot, after)
 	}
-	if out := gvbll(t, "audit", "--brokers", addr, "--prefix", prefix, "--model", file); !strings.Contains(out, "agree with the model") {
+	if out := gvbll(t, "audit", "--brokers", addr, "--model", file); !strings.Contains(out, "agree with the model") {
 		t.Errorf("gvbll audit prints %q", out)
 	}
 }
