@@ -61,14 +61,14 @@ func quick() Settings {
 	return s
 }
 
-// ready returns the trainer and the replay of a source at seed 1.
-func ready(t *testing.T, source Source, settings Settings) (*trainer, *replay) {
+// ready returns the trainer and the replay of a source at a seed.
+func ready(t *testing.T, source Source, settings Settings, seed uint64) (*trainer, *replay) {
 	t.Helper()
-	d, cut, err := source.Open(Cut{Seed: 1})
+	d, cut, err := source.Open(Cut{Seed: seed})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr, err := newTrainer(t.Context(), d, cut.Train, settings, 1)
+	tr, err := newTrainer(t.Context(), d, cut.Train, settings, seed)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,19 +14,12 @@ import (
 // trained returns the model of a source at seed 3, with the trainer and the replay.
 func trained(t *testing.T, source Source, settings Settings) (*model.Model, *trainer, *replay) {
 	t.Helper()
-	d, cut, err := source.Open(Cut{Seed: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tr, err := newTrainer(t.Context(), d, cut.Train, settings, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr, stream := ready(t, source, settings, 3)
 	m, err := tr.gvbll()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m, tr, newReplay(d, cut, tr.normalizer)
+	return m, tr, stream
 }
 
 // stepped returns an engine that has served and learned all steps of the stream.

@@ -12,7 +12,7 @@ import (
 // and including that step, under the full protocol on the whole graph. A baseline that
 // saw more would have an unfair advantage.
 func TestEmbeddings(t *testing.T) {
-	tr, stream := ready(t, easySource(), quick())
+	tr, stream := ready(t, easySource(), quick(), 1)
 	c, err := tr.classifier(member{kind: gnn.KindSAGE})
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestEmbeddings(t *testing.T) {
 // TestFolds: every training node is in exactly one fold, and every fold has its share of
 // each class, so that no held-out fold lacks one.
 func TestFolds(t *testing.T) {
-	tr, _ := ready(t, easySource(), quick())
+	tr, _ := ready(t, easySource(), quick(), 1)
 	others, folds, err := tr.folds(4)
 	if err != nil {
 		t.Fatal(err)

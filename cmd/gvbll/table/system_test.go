@@ -30,7 +30,7 @@ func TestSystems(t *testing.T) {
 
 // TestKinds: a classifier has the encoder of its kind.
 func TestKinds(t *testing.T) {
-	tr, _ := ready(t, easySource(), quick())
+	tr, _ := ready(t, easySource(), quick(), 1)
 	for _, kind := range []gnn.Kind{gnn.KindSAGE, gnn.KindGCN, gnn.KindGAT, gnn.KindGIN} {
 		c, err := tr.classifier(member{kind: kind})
 		if err != nil {
@@ -45,7 +45,7 @@ func TestKinds(t *testing.T) {
 // TestEnsemble: the ensemble's probabilities are the mean of its members', the first
 // member is the GraphSAGE baseline, and the others differ from it.
 func TestEnsemble(t *testing.T) {
-	tr, stream := ready(t, easySource(), quick())
+	tr, stream := ready(t, easySource(), quick(), 1)
 	e, err := newEnsemble(tr, stream, Strict)
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestEnsemble(t *testing.T) {
 // TestDropout: with dropout off, the passes give GraphSAGE's own probabilities. With it
 // on, the probabilities differ, and are the same each time for the same seed.
 func TestDropout(t *testing.T) {
-	tr, stream := ready(t, easySource(), quick())
+	tr, stream := ready(t, easySource(), quick(), 1)
 	for _, protocol := range Protocols {
 		alone, err := newStandalone(tr, stream, protocol, gnn.KindSAGE)
 		if err != nil {

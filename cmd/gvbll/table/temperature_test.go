@@ -63,7 +63,7 @@ func TestFitTemperature(t *testing.T) {
 // TestScaled: the scaled probabilities are softmax(a/T), and the predicted classes are
 // GraphSAGE's.
 func TestScaled(t *testing.T) {
-	tr, stream := ready(t, easySource(), quick())
+	tr, stream := ready(t, easySource(), quick(), 1)
 	scaled, err := newScaled(tr, stream, Strict)
 	if err != nil {
 		t.Fatal(err)
