@@ -122,8 +122,8 @@ const (
 	gap    = 18 // between panels, and to the legend
 )
 
-// sheet is a picture laid out: its plots and texts with their places. The origin is the upper left
-// corner, so that all y are negative.
+// sheet is a picture laid out: its plots and texts with their places. The origin is the
+// upper left corner, so that all y are negative.
 type sheet struct {
 	st            *style
 	width, height vg.Length

@@ -37,8 +37,8 @@ type Point struct {
 // protocol.
 //
 // An invalid value is an error before anything is trained, except for a share or a number
-// of steps that only a particular data set refuses. progress, unless it is nil, is called after each data set
-// and seed; calls do not overlap.
+// of steps that only a particular data set refuses. progress, unless it is nil, is called
+// after each data set and seed; calls do not overlap.
 func Sensitivity(ctx context.Context, plan Plan, sweeps []Sweep, progress func(dataset string, seed uint64)) ([]Point, error) {
 	plan, err := plan.withDefaults()
 	if err != nil {

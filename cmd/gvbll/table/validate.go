@@ -19,8 +19,9 @@ type Validation struct {
 // CrossValidate compares settings on the training nodes alone, under the strict
 // protocol, so that settings can be chosen without looking at the stream. It divides the
 // training nodes into k folds. Each fold is streamed to systems that are trained on the
-// others, in at least minSteps steps that are no larger than the data set's. The plan's Protocols and Settings are ignored. Validations are ordered by
-// setting, data set and system.
+// others, in at least minSteps steps that are no larger than the data set's. The plan's
+// Protocols and Settings are ignored. Validations are ordered by setting, data set and
+// system.
 func CrossValidate(ctx context.Context, plan Plan, k int, settings []Settings) ([]Validation, error) {
 	if k < 2 || len(settings) == 0 {
 		return nil, fmt.Errorf("table: %d folds and %d settings: give at least 2 folds and 1 setting", k, len(settings))
