@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"regexp"
@@ -161,7 +162,7 @@ func testPromote(t *testing.T, addr string) {
 	}
 	idA, dim := idOf(a)
 	idB, _ := idOf(b)
-	prefix := "promote-" + strings.ToLower(strings.ReplaceAll(time.Now().Format("150405.000000"), ".", "-"))
+	prefix := fmt.Sprintf("promote-%d", time.Now().UnixNano())
 	t.Setenv("GVBLL_PREFIX", prefix)
 	g := newTestGraph(t, addr, prefix, dim)
 	gvbll(t, "topics", "--create", "--brokers", addr)
