@@ -82,20 +82,21 @@ func Diff(a, b Settings) (list []Difference) {
 	names := slices.Concat(slices.Collect(maps.Keys(inA)), slices.Collect(maps.Keys(inB)))
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		if d := (Difference{printable(name), shown(inA, name), shown(inB, name)}); inA[name] != inB[name] || d.A != d.B {
-			list = append(list, d)
+		valueA, setA := inA[name]
+		valueB, setB := inB[name]
+		if valueA != valueB || setA != setB {
+			list = append(list, Difference{printable(name), shown(valueA, setA), shown(valueB, setB)})
 		}
 	}
 	return list
 }
 
 // shown returns a setting's value as a [Difference] has it.
-func shown(values map[string]string, name string) string {
-	v, set := values[name]
-	if set && v == "" {
+func shown(value string, set bool) string {
+	if set && value == "" {
 		return `""`
 	}
-	return printable(v)
+	return printable(value)
 }
 
 // maxDifferences is the largest number of settings that [Describe] names. A damaged file
