@@ -102,15 +102,9 @@ func TestAuditNamesDifference(t *testing.T) {
 		}
 
 		id := event.ID{Num: 7}
-		p, err := f.client.NewProducer(t.Context(), kafka.ProducerConfig{})
-		if err != nil {
-			t.Fatal(err)
-		}
 		key := wire.AppendKey(nil, id)
 		forged := wire.AppendPrediction(nil, &event.Prediction{Node: id, Class: "a", Probabilities: []float32{1, 0}, Window: 2})
-		if err := p.Send(t.Context(), []kafka.Record{{Topic: f.names.Predictions, Partition: kafka.PartitionFor(key, 3), Key: key, Value: forged}}); err != nil {
-			t.Fatal(err)
-		}
+		f.produce(kafka.Record{Topic: f.names.Predictions, Partition: kafka.PartitionFor(key, 3), Key: key, Value: forged})
 		if _, err := f.audit(&tally{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "not of any window in the ledger") {
 			t.Errorf("a forged prediction: error %v, want one that says that no window has it", err)
 		}

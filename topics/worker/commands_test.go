@@ -34,17 +34,11 @@ func (e *commandRecorder) Step(w *event.Window) *event.Outcome {
 // command sends records with these values to the commands topic.
 func (f *fixture) command(values ...string) {
 	f.t.Helper()
-	p, err := f.client.NewProducer(f.t.Context(), kafka.ProducerConfig{})
-	if err != nil {
-		f.t.Fatal(err)
-	}
 	var records []kafka.Record
 	for _, v := range values {
 		records = append(records, kafka.Record{Topic: f.names.Commands, Value: []byte(v)})
 	}
-	if err := p.Send(f.t.Context(), records); err != nil {
-		f.t.Fatal(err)
-	}
+	f.produce(records...)
 }
 
 // TestCommands: commands have windows without other events, the ledger records their ranges,

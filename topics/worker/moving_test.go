@@ -34,10 +34,6 @@ func noTimes(int) int64 { return 0 }
 // each. Node i and its label have the event time at(i).
 func (f *fixture) sendAt(first, last, partitions int, at func(i int) int64) {
 	f.t.Helper()
-	p, err := f.client.NewProducer(f.t.Context(), kafka.ProducerConfig{})
-	if err != nil {
-		f.t.Fatal(err)
-	}
 	var records []kafka.Record
 	for i := first; i < last; i++ {
 		id := event.ID{Num: int64(i)}
@@ -46,9 +42,7 @@ func (f *fixture) sendAt(first, last, partitions int, at func(i int) int64) {
 			kafka.Record{Topic: f.names.Nodes, Partition: int32(i % partitions), Key: key, Value: wire.AppendNode(nil, &event.Node{ID: id, Dense: []float32{1, 2}, Time: at(i)})},
 			kafka.Record{Topic: f.names.Labels, Partition: int32(i % 3), Key: key, Value: wire.AppendLabel(nil, &event.Label{Node: id, Class: "a", Time: at(i)})})
 	}
-	if err := p.Send(f.t.Context(), records); err != nil {
-		f.t.Fatal(err)
-	}
+	f.produce(records...)
 }
 
 // TestEventTime: under the event-time policy a window holds the events of one interval of

@@ -129,10 +129,6 @@ func fake(t *testing.T) *kfake.Cluster {
 // be decoded. It returns the number of records.
 func (f *fixture) send(first, last int) (n int) {
 	f.t.Helper()
-	p, err := f.client.NewProducer(f.t.Context(), kafka.ProducerConfig{})
-	if err != nil {
-		f.t.Fatal(err)
-	}
 	var records []kafka.Record
 	put := func(topic string, key, value []byte) {
 		records = append(records, kafka.Record{Topic: topic, Partition: kafka.PartitionFor(key, 3), Key: key, Value: value, Time: time.Now()})
@@ -144,10 +140,20 @@ func (f *fixture) send(first, last int) (n int) {
 		put(f.names.Labels, key, wire.AppendLabel(nil, &event.Label{Node: id, Class: "a"}))
 	}
 	put(f.names.Nodes, bytes.Repeat([]byte("bad"), 100_000), []byte{0xc1})
+	f.produce(records...)
+	return len(records)
+}
+
+// produce produces the records.
+func (f *fixture) produce(records ...kafka.Record) {
+	f.t.Helper()
+	p, err := f.client.NewProducer(f.t.Context(), kafka.ProducerConfig{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
 	if err := p.Send(f.t.Context(), records); err != nil {
 		f.t.Fatal(err)
 	}
-	return len(records)
 }
 
 // config fills in the fields of cfg that are the same for every worker on this fixture,
@@ -448,13 +454,7 @@ func TestLedgerOfFormat1(t *testing.T) {
 		if _, err := topics.Create(t.Context(), f.client, f.names, 3, 1); err != nil {
 			t.Fatal(err)
 		}
-		p, err := f.client.NewProducer(t.Context(), kafka.ProducerConfig{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := p.Send(t.Context(), rewritten); err != nil {
-			t.Fatal(err)
-		}
+		f.produce(rewritten...)
 		f.send(20, 30)
 		if err := f.run(&tally{}, worker.Config{SettingsOfLine: func(got string) event.Settings {
 			if got != line {
