@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvbll/gvbll/posterior/internal/posteriortest"
 )
 
 // clusters are classes whose rows are normal with variance 1 about a centre.
@@ -166,7 +168,7 @@ func TestProbabilities(t *testing.T) {
 			}
 			sum += p
 		}
-		wantClose(t, "sum", []float64{sum}, []float64{1}, 1e-12)
+		posteriortest.WantClose(t, "sum", []float64{sum}, []float64{1}, 1e-12)
 	}
 	g.Predict(nil, nil)
 }
@@ -299,20 +301,6 @@ func TestPredictPanics(t *testing.T) {
 			}()
 			g.Predict(make([]float32, c.numbers), make([]float64, c.probs))
 		}()
-	}
-}
-
-// wantClose fails unless got is within tol of want, relative to 1 or to want if that is
-// larger.
-func wantClose(t *testing.T, what string, got, want []float64, tol float64) {
-	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("%s: %d numbers, want %d", what, len(got), len(want))
-	}
-	for i := range got {
-		if !(math.Abs(got[i]-want[i]) <= tol*max(1, math.Abs(want[i]))) {
-			t.Errorf("%s[%d] = %v, want %v", what, i, got[i], want[i])
-		}
 	}
 }
 
