@@ -123,7 +123,7 @@ func TestProductRefuses(t *testing.T) {
 		"memory":     func() { product(dense(x, 2, 2), dense(x, 2, 4), dense(x, 4, 2)) },
 		"transposed": func() { product(dense(x, 2, 2), dense(x, 2, 3), dense(x, 2, 3).t()) },
 	} {
-		wantPanic(t, name, f)
+		posteriortest.WantPanic(t, name, f)
 	}
 }
 

@@ -28,18 +28,6 @@ func float32s(x []float64) []float32 {
 	return y
 }
 
-// wantPanic fails unless f panics.
-func wantPanic(t *testing.T, name string, f func()) {
-	t.Helper()
-	defer func() {
-		t.Helper()
-		if recover() == nil {
-			t.Errorf("%s: no panic", name)
-		}
-	}()
-	f()
-}
-
 // wantSame fails unless got and want have the same bits.
 func wantSame(t *testing.T, what string, got, want []float64) {
 	t.Helper()

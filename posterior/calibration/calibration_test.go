@@ -293,14 +293,7 @@ func TestMisusePanics(t *testing.T) {
 		"bins":          func() { equalMassECE(nil, 0) },
 		"state":         func() { new(Prequential).SetState(nil, nil) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			defer func() {
-				if recover() == nil {
-					t.Error("no panic")
-				}
-			}()
-			f()
-		})
+		posteriortest.WantPanic(t, name, f)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/gvbll/gvbll/posterior/internal/posteriortest"
 )
 
 // shifted draws a row of normal numbers with the given mean.
@@ -364,14 +366,7 @@ func TestMisusePanics(t *testing.T) {
 		"dimension": func() { Embeddings(smallMMD(2)).Add([]float32{1}) },
 		"class":     func() { Classes(smallMMD(2)).Add(2) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			defer func() {
-				if recover() == nil {
-					t.Error("no panic")
-				}
-			}()
-			f()
-		})
+		posteriortest.WantPanic(t, name, f)
 	}
 }
 

@@ -3,6 +3,7 @@ package gp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -293,14 +294,9 @@ func TestCancel(t *testing.T) {
 func TestPredictPanics(t *testing.T) {
 	g := fit(t, []float32{1, 2, 3, 4}, 2, 2, []int32{0, 1}, Config{Epochs: 1})
 	for _, c := range []struct{ numbers, probs int }{{3, 2}, {4, 2}, {2, 4}} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%d numbers into %d probabilities: want a panic", c.numbers, c.probs)
-				}
-			}()
+		posteriortest.WantPanic(t, fmt.Sprintf("%d numbers into %d probabilities", c.numbers, c.probs), func() {
 			g.Predict(make([]float32, c.numbers), make([]float64, c.probs))
-		}()
+		})
 	}
 }
 

@@ -55,3 +55,15 @@ func WantClose(t *testing.T, what string, got, want []float64, tol float64) {
 		}
 	}
 }
+
+// WantPanic fails unless f panics.
+func WantPanic(t *testing.T, name string, f func()) {
+	t.Helper()
+	defer func() {
+		t.Helper()
+		if recover() == nil {
+			t.Errorf("%s: no panic", name)
+		}
+	}()
+	f()
+}
