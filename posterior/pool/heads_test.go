@@ -96,7 +96,7 @@ func (f Features) matrix(n, d int) [][]float64 {
 	return m
 }
 
-// plainUnit scales x to length 1, unless it is 0.
+// plainUnit returns x scaled to length 1, unless it is 0.
 func plainUnit(x []float64) []float64 {
 	sum := 0.0
 	for _, v := range x {

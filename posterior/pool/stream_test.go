@@ -250,7 +250,7 @@ func (p *player) batch(nodes []int32, served Rows, logProbs []float32) Batch {
 type measures struct{ accuracy, nll, ece float64 }
 
 // play trains a pool on a share of the graph and streams the rest to it, with labels after
-// every step. It returns the measures of the pool and of every head.
+// every step. It returns the pool, and the measures of the pool and of every head.
 func (g *graph) play(tb testing.TB, cfg Config, seed uint64, share float64, steps int) (*Pool, []measures) {
 	tb.Helper()
 	pool, err := New(cfg, Shape{Classes: g.classes, Features: g.features}, nil)
