@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/gvbll/gvbll/posterior/internal/check"
-	"github.com/gvbll/gvbll/posterior/internal/posteriortest"
 )
 
 // TestAveragesKernels: the averages over samples have the same bits at every kernel level
@@ -73,7 +72,7 @@ func TestAveragesAreNearTheFormula(t *testing.T) {
 				}
 			}
 			for c, want := range average {
-				posteriortest.WantClose(t, "average", []float64{d.average[c*lanes+l]}, []float64{want}, 1e-6*samples)
+				wantClose(t, "average", []float64{d.average[c*lanes+l]}, []float64{want}, 1e-6*samples)
 			}
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"gonum.org/v1/gonum/diff/fd"
 
 	"github.com/gvbll/gvbll/posterior/internal/check"
-	"github.com/gvbll/gvbll/posterior/internal/posteriortest"
 )
 
 // noise returns a random source, always with the same seed.
@@ -55,7 +54,7 @@ func TestLossGradients(t *testing.T) {
 				return loss()
 			}, was, &fd.Settings{Formula: fd.Central, Step: 1e-5})
 			copy(at, was)
-			posteriortest.WantClose(t, what, got, want, 1e-8)
+			wantClose(t, what, got, want, 1e-8)
 		}
 		dz := make([]float64, len(z))
 		v.Loss(z, labels, alpha, noise(), dz)
@@ -105,14 +104,14 @@ func TestLossIsTheELBO(t *testing.T) {
 		s := 1 / q.Precision[i]
 		kl += 0.5 * (s + m*m - math.Log(s) - 1)
 	}
-	posteriortest.WantClose(t, "ELL", []float64{got.ELL}, []float64{ell}, 0.01)
-	posteriortest.WantClose(t, "KL", []float64{got.KL}, []float64{kl}, 1e-12)
+	wantClose(t, "ELL", []float64{got.ELL}, []float64{ell}, 0.01)
+	wantClose(t, "KL", []float64{got.KL}, []float64{kl}, 1e-12)
 	prior := math.Pow(temperature.B2-math.Log(math.E-1), 2) // its mean is the B2 with τ = 1
 	for _, w := range temperature.W2 {
 		prior += w * w
 	}
 	prior *= 0.5 * v.TemperaturePrecision
-	posteriortest.WantClose(t, "total", []float64{got.Total}, []float64{-got.ELL + (0.5*kl+prior)/float64(len(labels))}, 1e-12)
+	wantClose(t, "total", []float64{got.Total}, []float64{-got.ELL + (0.5*kl+prior)/float64(len(labels))}, 1e-12)
 	if got.Correct != correct {
 		t.Errorf("Correct = %d, want %d", got.Correct, correct)
 	}
@@ -121,7 +120,7 @@ func TestLossIsTheELBO(t *testing.T) {
 // TestLossGolden compares the two terms of the ELBO with values computed in Python.
 func TestLossGolden(t *testing.T) {
 	var g laplaceGolden
-	posteriortest.Golden(t, "laplace.json", &g)
+	golden(t, "laplace.json", &g)
 	q, d := g.posterior(), &g.Diagonal
 	v := NewVariational(q.Dim, q.Classes, 0, 1)
 	v.Samples = 100_000
@@ -137,8 +136,8 @@ func TestLossGolden(t *testing.T) {
 		}
 	}
 	got := v.Loss(z, d.Labels, 1, noise(), make([]float64, len(z)))
-	posteriortest.WantClose(t, "KL", []float64{got.KL}, []float64{d.KL}, 1e-9)
-	posteriortest.WantClose(t, "ELL", []float64{got.ELL}, []float64{d.ELL}, 3e-3)
+	wantClose(t, "KL", []float64{got.KL}, []float64{d.KL}, 1e-9)
+	wantClose(t, "ELL", []float64{got.ELL}, []float64{d.ELL}, 3e-3)
 }
 
 // TestLossIsReproducible: equal random sources give equal bits, and Loss does not allocate
@@ -200,7 +199,7 @@ func TestVariationalStart(t *testing.T) {
 	}
 	rows, _ := randomRows(rand.New(rand.NewPCG(1, 1)), 50, 16, 5)
 	for i := range 50 {
-		posteriortest.WantClose(t, "τ", []float64{temperature.At(rows.Z[16*i : 16*i+16])}, []float64{1}, 0.05)
+		wantClose(t, "τ", []float64{temperature.At(rows.Z[16*i : 16*i+16])}, []float64{1}, 0.05)
 	}
 	if _, none := NewVariational(16, 5, 0, 7).Posterior(); none != nil {
 		t.Error("a layer without hidden units has a learned temperature, want none")
@@ -263,6 +262,6 @@ func TestKLWeight(t *testing.T) {
 	}
 	for e := 101; e < 299; e++ {
 		a, b, c := KLWeight(e-1, 300), KLWeight(e, 300), KLWeight(e+1, 300)
-		posteriortest.WantClose(t, "weight", []float64{b}, []float64{(a + c) / 2}, 1e-12)
+		wantClose(t, "weight", []float64{b}, []float64{(a + c) / 2}, 1e-12)
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-
-	"github.com/gvbll/gvbll/posterior/internal/posteriortest"
 )
 
 // TestLearnWithoutRowsChangesNothing: a batch without labels neither forgets nor counts as
@@ -190,6 +188,6 @@ func TestMisusePanics(t *testing.T) {
 		"samples":           func() { NewPredictive(2, 0) },
 		"classes":           func() { NewPredictive(3, 4).Predict(&q, rows, nil, make([]Uncertainty, 2)) },
 	} {
-		posteriortest.WantPanic(t, name, f)
+		wantPanic(t, name, f)
 	}
 }

@@ -9,8 +9,6 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
-
-	"github.com/gvbll/gvbll/posterior/internal/posteriortest"
 )
 
 // atLevels runs f with every kernel level that this machine has, plain first.
@@ -123,7 +121,7 @@ func TestProductRefuses(t *testing.T) {
 		"memory":     func() { product(dense(x, 2, 2), dense(x, 2, 4), dense(x, 4, 2)) },
 		"transposed": func() { product(dense(x, 2, 2), dense(x, 2, 3), dense(x, 2, 3).t()) },
 	} {
-		posteriortest.WantPanic(t, name, f)
+		wantPanic(t, name, f)
 	}
 }
 
@@ -238,7 +236,7 @@ func TestExponentialsAreExp(t *testing.T) {
 // one count as it, and Log(1) is exactly 0.
 func TestLog(t *testing.T) {
 	for x := 0x1p-1022; x < 0x1p1023; x *= 1.00731 {
-		posteriortest.WantClose(t, "log", []float64{Log(x)}, []float64{math.Log(x)}, 0x1p-51)
+		wantClose(t, "log", []float64{Log(x)}, []float64{math.Log(x)}, 0x1p-51)
 	}
 	for x := 0.5; x < 2; x += 0.00037 {
 		if got, want := Log(x), math.Log(x); math.Abs(got-want) > 0x1p-51*math.Abs(want) {
@@ -246,7 +244,7 @@ func TestLog(t *testing.T) {
 		}
 	}
 	for _, x := range []float64{0, -1, 5e-324, 0x1p-1022, math.NaN()} {
-		posteriortest.WantClose(t, "log", []float64{Log(x)}, []float64{math.Log(0x1p-1022)}, 0x1p-51)
+		wantClose(t, "log", []float64{Log(x)}, []float64{math.Log(0x1p-1022)}, 0x1p-51)
 	}
 	if Log(1) != 0 {
 		t.Errorf("Log(1) = %v, want 0", Log(1))
@@ -267,9 +265,9 @@ func TestBoxMuller(t *testing.T) {
 	const se = 1. / 512 // standard error of the mean of n normals
 	for name, x := range map[string][]float64{"cosine": cos, "sine": sin} {
 		mean, sd := stat.MeanStdDev(x, nil)
-		posteriortest.WantClose(t, name+": mean", []float64{mean}, []float64{0}, 5*se)
-		posteriortest.WantClose(t, name+": deviation", []float64{sd}, []float64{1}, 5*se)
-		posteriortest.WantClose(t, name+": fourth moment", []float64{stat.MomentAbout(4, x, 0, nil)}, []float64{3}, 5*se*math.Sqrt(96)/3)
+		wantClose(t, name+": mean", []float64{mean}, []float64{0}, 5*se)
+		wantClose(t, name+": deviation", []float64{sd}, []float64{1}, 5*se)
+		wantClose(t, name+": fourth moment", []float64{stat.MomentAbout(4, x, 0, nil)}, []float64{3}, 5*se*math.Sqrt(96)/3)
 		sorted := slices.Sorted(slices.Values(x))
 		var worst float64
 		for i, v := range sorted {
@@ -279,19 +277,19 @@ func TestBoxMuller(t *testing.T) {
 			t.Errorf("%s: Kolmogorov-Smirnov statistic %v, want at most %v", name, worst, 2.5*se)
 		}
 	}
-	posteriortest.WantClose(t, "correlation", []float64{stat.Correlation(cos, sin, nil)}, []float64{0}, 5*se)
+	wantClose(t, "correlation", []float64{stat.Correlation(cos, sin, nil)}, []float64{0}, 5*se)
 	square := func(x []float64) []float64 {
 		y := make([]float64, n)
 		multiply(y, x, x)
 		return y
 	}
-	posteriortest.WantClose(t, "correlation of squares", []float64{stat.Correlation(square(cos), square(sin), nil)}, []float64{0}, 5*se)
+	wantClose(t, "correlation of squares", []float64{stat.Correlation(square(cos), square(sin), nil)}, []float64{0}, 5*se)
 
 	for i, u := range bits[:1000] {
 		radius := math.Sqrt(-2 * math.Log((float64(u>>32)+0.5)/(1<<32)))
 		angle := (float64(u%(1<<31))/(1<<30) - 1) * math.Pi / 2
 		sign := 1 - 2*float64(u>>31&1)
-		posteriortest.WantClose(t, "pair", []float64{cos[i], sin[i]}, []float64{sign * radius * math.Cos(angle), radius * math.Sin(angle)}, 1e-10)
+		wantClose(t, "pair", []float64{cos[i], sin[i]}, []float64{sign * radius * math.Cos(angle), radius * math.Sin(angle)}, 1e-10)
 	}
 }
 

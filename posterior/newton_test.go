@@ -5,8 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-
-	"github.com/gvbll/gvbll/posterior/internal/posteriortest"
 )
 
 // randomSparse draws a sparse matrix in which about a third of the entries are stored.
@@ -95,7 +93,7 @@ func TestSparseRefusesWrongShapes(t *testing.T) {
 		"a step of 7 numbers": func() { NewtonStep(row[1:], row, row, row, row, row) },
 		"a longer start":      func() { Advance(row, row, row, m, row) },
 	} {
-		posteriortest.WantPanic(t, what, f)
+		wantPanic(t, what, f)
 	}
 }
 

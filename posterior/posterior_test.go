@@ -1,16 +1,40 @@
 package posterior
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat/distmv"
-
-	"github.com/gvbll/gvbll/posterior/internal/posteriortest"
 )
+
+// golden reads a file of golden values into dst. It skips the test if there is no such
+// file.
+func golden(t *testing.T, name string, dst any) {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		b, err := os.ReadFile(filepath.Join(dir, "shared", "goldens", name))
+		if err == nil {
+			if err := json.Unmarshal(b, dst); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+		if dir == filepath.Dir(dir) {
+			t.Skipf("no shared/goldens/%s above the working directory", name)
+		}
+		dir = filepath.Dir(dir)
+	}
+}
 
 // flat concatenates the rows of a matrix.
 func flat(m [][]float64) (f []float64) {
@@ -26,6 +50,32 @@ func float32s(x []float64) []float32 {
 		y[i] = float32(x[i])
 	}
 	return y
+}
+
+// wantClose fails unless got is within tol of want, relative to 1 or to want if
+// that is larger.
+func wantClose(t *testing.T, what string, got, want []float64, tol float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d numbers, want %d", what, len(got), len(want))
+	}
+	for i := range want {
+		if !(math.Abs(got[i]-want[i]) <= tol*max(1, math.Abs(want[i]))) {
+			t.Fatalf("%s[%d] = %v, want %v", what, i, got[i], want[i])
+		}
+	}
+}
+
+// wantPanic fails unless f panics.
+func wantPanic(t *testing.T, name string, f func()) {
+	t.Helper()
+	defer func() {
+		t.Helper()
+		if recover() == nil {
+			t.Errorf("%s: no panic", name)
+		}
+	}()
+	f()
 }
 
 // wantSame fails unless got and want have the same bits.
@@ -168,7 +218,7 @@ func TestTemperature(t *testing.T) {
 				}
 				h += m.W2[k] * max(a, 0)
 			}
-			posteriortest.WantClose(t, "τ", []float64{m.At(z)}, []float64{max(math.Log(1+math.Exp(h)), tauFloor)}, 1e-12)
+			wantClose(t, "τ", []float64{m.At(z)}, []float64{max(math.Log(1+math.Exp(h)), tauFloor)}, 1e-12)
 		}
 	}
 }
@@ -270,7 +320,7 @@ func TestUpdateOfABatchInParts(t *testing.T) {
 	s := collect(&q, Rows{Z: []float32{2}, Tau: []float64{1}}, []int32{0}, cfg)
 	s.add(&q, Rows{Z: []float32{-2}, Tau: []float64{1}}, []int32{1}, cfg.Gradient, new(evidence))
 	next, report := apply(&q, &q, s, cfg)
-	posteriortest.WantClose(t, "M", next.Mean, []float64{2. / 3, -2. / 3}, 1e-12)
-	posteriortest.WantClose(t, "T", next.Precision, []float64{3, 3}, 1e-12)
-	posteriortest.WantClose(t, "step", []float64{report.Step}, []float64{math.Sqrt(8. / 9)}, 1e-12)
+	wantClose(t, "M", next.Mean, []float64{2. / 3, -2. / 3}, 1e-12)
+	wantClose(t, "T", next.Precision, []float64{3, 3}, 1e-12)
+	wantClose(t, "step", []float64{report.Step}, []float64{math.Sqrt(8. / 9)}, 1e-12)
 }

@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/diff/fd"
-
-	"github.com/gvbll/gvbll/posterior/internal/posteriortest"
 )
 
 // algorithm1 is the body of the paper's Algorithm 1, in its order and with plain loops.
@@ -75,9 +73,9 @@ func TestUpdateIsAlgorithm1(t *testing.T) {
 				rows, labels := randomRows(rng, n, 6, 5)
 				want, wantReport := algorithm1(&q, &star, rows, labels, cfg)
 				got, report := apply(&q, &star, collect(&q, rows, labels, cfg), cfg)
-				posteriortest.WantClose(t, "mean", got.Mean, want.Mean, 1e-12)
-				posteriortest.WantClose(t, "precision", got.Precision, want.Precision, 1e-12)
-				posteriortest.WantClose(t, "step", []float64{report.Step}, []float64{wantReport.Step}, 1e-12)
+				wantClose(t, "mean", got.Mean, want.Mean, 1e-12)
+				wantClose(t, "precision", got.Precision, want.Precision, 1e-12)
+				wantClose(t, "step", []float64{report.Step}, []float64{wantReport.Step}, 1e-12)
 				if report.Clipped != wantReport.Clipped {
 					t.Errorf("Clipped = %d, want %d", report.Clipped, wantReport.Clipped)
 				}
@@ -109,7 +107,7 @@ func TestUpdateGolden(t *testing.T) {
 			Steps                            []struct{ Probs, Precision, Mean [][]float64 }
 		}
 	}
-	posteriortest.Golden(t, "update.json", &g)
+	golden(t, "update.json", &g)
 	star := Gaussian{Dim: len(g.Mean), Classes: len(g.Mean[0]), Mean: flat(g.Mean), Precision: flat(g.Variance)}
 	for i, s := range star.Precision {
 		star.Precision[i] = 1 / s
@@ -128,12 +126,12 @@ func TestUpdateGolden(t *testing.T) {
 			rows := Rows{Z: float32s(flat(batch.Z)), Tau: batch.Tau}
 			probs := make([]float64, len(batch.Labels)*q.Classes)
 			MAP(&q, rows, probs)
-			posteriortest.WantClose(t, "probs", probs, flat(run.Steps[b].Probs), 2e-6)
+			wantClose(t, "probs", probs, flat(run.Steps[b].Probs), 2e-6)
 			var r Report
 			q, r = apply(&q, &star, collect(&q, rows, batch.Labels, cfg), cfg)
 			clipped += r.Clipped
-			posteriortest.WantClose(t, "precision", q.Precision, flat(run.Steps[b].Precision), 2e-6)
-			posteriortest.WantClose(t, "mean", q.Mean, flat(run.Steps[b].Mean), 2e-6)
+			wantClose(t, "precision", q.Precision, flat(run.Steps[b].Precision), 2e-6)
+			wantClose(t, "mean", q.Mean, flat(run.Steps[b].Mean), 2e-6)
 		}
 		if clipped != run.Clipped {
 			t.Errorf("λ %v %s: %d entries clipped, want %d", run.Lambda, run.Gradient, clipped, run.Clipped)
@@ -157,7 +155,7 @@ func TestScaledStatisticsAreDerivatives(t *testing.T) {
 		return l
 	}
 	s := collect(&q, rows, labels, Config{Gradient: Scaled})
-	posteriortest.WantClose(t, "gradient", s.gradient, fd.Gradient(nil, logLikelihood, q.Mean, &fd.Settings{Formula: fd.Central}), 1e-7)
+	wantClose(t, "gradient", s.gradient, fd.Gradient(nil, logLikelihood, q.Mean, &fd.Settings{Formula: fd.Central}), 1e-7)
 	for i := range q.Mean {
 		along := func(x float64) float64 {
 			w := q.Clone().Mean
@@ -165,7 +163,7 @@ func TestScaledStatisticsAreDerivatives(t *testing.T) {
 			return logLikelihood(w)
 		}
 		curvature := -fd.Derivative(along, q.Mean[i], &fd.Settings{Formula: fd.Central2nd, Step: 1e-4})
-		posteriortest.WantClose(t, "precision", s.precision[i:i+1], []float64{curvature}, 1e-5)
+		wantClose(t, "precision", s.precision[i:i+1], []float64{curvature}, 1e-5)
 	}
 }
 
@@ -182,8 +180,8 @@ func TestStatisticsAddUp(t *testing.T) {
 		for _, cut := range [][2]int{{0, 1}, {1, 10}, {10, 10}, {10, n}} {
 			sum.add(&q, rows.part(cut[0], cut[1], dim), labels[cut[0]:cut[1]], gradient, new(evidence))
 		}
-		posteriortest.WantClose(t, "gradient", sum.gradient, whole.gradient, 1e-13)
-		posteriortest.WantClose(t, "precision", sum.precision, whole.precision, 1e-13)
+		wantClose(t, "gradient", sum.gradient, whole.gradient, 1e-13)
+		wantClose(t, "precision", sum.precision, whole.precision, 1e-13)
 	}
 }
 
@@ -242,8 +240,8 @@ func TestBatchWithoutRowsForgetsAndIsAnchored(t *testing.T) {
 	q := Gaussian{Dim: 1, Classes: 2, Mean: []float64{1, 1}, Precision: []float64{10, 20}}
 	cfg := Config{Lambda: 0.5, Eta: 1, Beta: 0.25, Clip: 1}
 	next, _ := apply(&q, &star, collect(&q, Rows{}, nil, cfg), cfg)
-	posteriortest.WantClose(t, "precision", next.Precision, []float64{6, 10.5}, 1e-15)
-	posteriortest.WantClose(t, "mean", next.Mean, []float64{1 - 1.0/6, 1}, 1e-15)
+	wantClose(t, "precision", next.Precision, []float64{6, 10.5}, 1e-15)
+	wantClose(t, "mean", next.Mean, []float64{1 - 1.0/6, 1}, 1e-15)
 }
 
 // TestForgottenDimension: with λ = 0, a dimension that no row uses has precision 0 after an

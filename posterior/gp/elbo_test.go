@@ -12,8 +12,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat/distmv"
 	"gonum.org/v1/gonum/stat/distuv"
-
-	"github.com/gvbll/gvbll/posterior/internal/posteriortest"
 )
 
 // scattered returns the bound of n rows with parameters far from their initial values, so
@@ -102,7 +100,7 @@ func TestGradients(t *testing.T) {
 						}
 					}
 				}
-				posteriortest.WantClose(t, v.name, v.got, want, 1e-6)
+				wantClose(t, v.name, v.got, want, 1e-6)
 			}
 		})
 	}
@@ -117,7 +115,7 @@ func TestHyperprior(t *testing.T) {
 	want := fd.Gradient(nil, func(k []float64) float64 {
 		return -distuv.Normal{Mu: math.Log(10), Sigma: 0.5}.LogProb(k[0]) - distuv.Normal{Mu: math.Log(6), Sigma: 0.5}.LogProb(k[1])
 	}, at, &fd.Settings{Formula: fd.Central})
-	posteriortest.WantClose(t, "gradient", grad, []float64{1 + want[0], 2 + want[1]}, 1e-7)
+	wantClose(t, "gradient", grad, []float64{1 + want[0], 2 + want[1]}, 1e-7)
 }
 
 // TestKL: the divergence is that of gonum's normal distributions. At the prior it is 0, and
@@ -134,7 +132,7 @@ func TestKL(t *testing.T) {
 		q, _ := distmv.NewNormal(column(b.at.mean, c), covariance(b.at, c), nil)
 		want += distmv.KullbackLeibler{}.DistNormal(q, prior)
 	}
-	posteriortest.WantClose(t, "divergence", []float64{b.at.kl()}, []float64{want}, 1e-12)
+	wantClose(t, "divergence", []float64{b.at.kl()}, []float64{want}, 1e-12)
 
 	clear(b.params.mean.Data)
 	clear(b.params.factor.Data)
@@ -200,7 +198,7 @@ func TestMarginals(t *testing.T) {
 			wantMean := g.constant[c] + mat.Dot(weights, &mean)
 			wantVariance := g.kernel.variance - mat.Dot(weights, kxz) + mat.Inner(weights, &cov, weights)
 			got := []float64{rowOf(m.mean, i)[c], rowOf(m.variance, i)[c]}
-			posteriortest.WantClose(t, "mean and variance", got, []float64{wantMean, wantVariance}, 1e-8)
+			wantClose(t, "mean and variance", got, []float64{wantMean, wantVariance}, 1e-8)
 		}
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/integrate/quad"
-
-	"github.com/gvbll/gvbll/posterior/internal/posteriortest"
 )
 
 // moments are means and variances of the latent functions of two classes. The softmax of
@@ -29,11 +27,11 @@ func TestExpectedLogLikelihood(t *testing.T) {
 		want := overDifference(m.mean, m.variance, func(d float64) float64 { return -math.Log1p(math.Exp(-d)) })
 		slope := overDifference(m.mean, m.variance, func(d float64) float64 { return 1 / (1 + math.Exp(d)) })
 		curve := overDifference(m.mean, m.variance, func(d float64) float64 { return -1 / (4 * math.Pow(math.Cosh(d/2), 2)) })
-		posteriortest.WantClose(t, "expectation", []float64{got}, []float64{want}, 0.01)
-		posteriortest.WantClose(t, "gradient by mean", dMean, []float64{slope, -slope}, 0.01)
+		wantClose(t, "expectation", []float64{got}, []float64{want}, 0.01)
+		wantClose(t, "gradient by mean", dMean, []float64{slope, -slope}, 0.01)
 		// The gradient by the variance is half the curvature (Price's theorem).
 		if m.variance[0] > leastVariance {
-			posteriortest.WantClose(t, "gradient by variance", dVariance, []float64{-curve / 2, -curve / 2}, 0.01)
+			wantClose(t, "gradient by variance", dVariance, []float64{-curve / 2, -curve / 2}, 0.01)
 		}
 	}
 }
@@ -45,7 +43,7 @@ func TestAverage(t *testing.T) {
 	for _, m := range moments {
 		l.average(m.mean, m.variance, normals(256, 2), probs)
 		want := overDifference(m.mean, m.variance, func(d float64) float64 { return 1 / (1 + math.Exp(-d)) })
-		posteriortest.WantClose(t, "probabilities", probs, []float64{1 - want, want}, 0.01)
+		wantClose(t, "probabilities", probs, []float64{1 - want, want}, 0.01)
 	}
 }
 

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/blas/blas64"
-
-	"github.com/gvbll/gvbll/posterior/internal/posteriortest"
 )
 
 // TestStandard: rows are standardised by mean and standard deviation, and constant
@@ -15,11 +13,11 @@ import (
 func TestStandard(t *testing.T) {
 	z := []float32{1, 7, 0.1, 3, 7, 0.1, 8, 7, 0.1}
 	s := newStandard(z, 3)
-	posteriortest.WantClose(t, "mean", s.mean, []float64{4, 7, float64(float32(0.1))}, 1e-15)
-	posteriortest.WantClose(t, "scale", s.scale, []float64{math.Sqrt(26.0 / 3), 1, 1}, 1e-15)
+	wantClose(t, "mean", s.mean, []float64{4, 7, float64(float32(0.1))}, 1e-15)
+	wantClose(t, "scale", s.scale, []float64{math.Sqrt(26.0 / 3), 1, 1}, 1e-15)
 	row := make([]float64, 3)
 	s.row(row, z, 2)
-	posteriortest.WantClose(t, "row", row, []float64{4 / math.Sqrt(26.0/3), 0, 0}, 1e-15)
+	wantClose(t, "row", row, []float64{4 / math.Sqrt(26.0/3), 0, 0}, 1e-15)
 }
 
 // TestSpread: inducing points are spread over the rows, and equal rows are chosen once.

@@ -9,8 +9,21 @@ import (
 	"gonum.org/v1/gonum/optimize"
 
 	"github.com/gvbll/gvbll/posterior"
-	"github.com/gvbll/gvbll/posterior/internal/posteriortest"
 )
+
+// wantClose fails unless got is within tol of want, relative to 1 or to want if
+// that is larger.
+func wantClose(t *testing.T, what string, got, want []float64, tol float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d numbers, want %d", what, len(got), len(want))
+	}
+	for i := range want {
+		if !(math.Abs(got[i]-want[i]) <= tol*max(1, math.Abs(want[i]))) {
+			t.Fatalf("%s[%d] = %v, want %v", what, i, got[i], want[i])
+		}
+	}
+}
 
 // randomSparse draws n rows of d features with values 1 to 3 at the given density. The
 // second row has none.
@@ -223,7 +236,7 @@ func TestWideIsItsFormulas(t *testing.T) {
 					want = append(want, math.Log(p))
 				}
 			}
-			posteriortest.WantClose(t, "log p", got, want, 1e-9)
+			wantClose(t, "log p", got, want, 1e-9)
 			if step == 0 {
 				head.train(&b)
 				plain.update(phi(&b.Rows), b.Labels, cfg.TrainingPasses)
@@ -290,7 +303,7 @@ func TestStandardFeatures(t *testing.T) {
 			sums[i] = make([]float64, s.Features)
 		}
 		want = append(append(want, plainUnit(sums[i])...), 1)
-		posteriortest.WantClose(t, "φ", phi.row(i), want, 1e-6)
+		wantClose(t, "φ", phi.row(i), want, 1e-6)
 	}
 }
 
@@ -329,8 +342,8 @@ func TestDesignsAgree(t *testing.T) {
 		}
 		means, precisions = append(means, m), append(precisions, p)
 	}
-	posteriortest.WantClose(t, "M", means[0], means[1], 1e-12)
-	posteriortest.WantClose(t, "T", precisions[0], precisions[1], 1e-12)
+	wantClose(t, "M", means[0], means[1], 1e-12)
+	wantClose(t, "T", precisions[0], precisions[1], 1e-12)
 }
 
 // predictNormalised writes normalised log probabilities of the rows, as the pool computes
@@ -465,7 +478,7 @@ func TestBayesIsItsFormula(t *testing.T) {
 				want = append(want, math.Log(p))
 			}
 		}
-		posteriortest.WantClose(t, "log p", got, want, 1e-9)
+		wantClose(t, "log p", got, want, 1e-9)
 		head.learn(&b, 1)
 		for i, y := range b.Labels {
 			for j, v := range x[i] {
@@ -511,7 +524,7 @@ func TestLabelChannelsAreTheirFormulas(t *testing.T) {
 					want = append(want, math.Log(p))
 				}
 			}
-			posteriortest.WantClose(t, "log p", got, want, 1e-9)
+			wantClose(t, "log p", got, want, 1e-9)
 			head.learn(&b, 1)
 			for i, y := range b.Labels {
 				for k := range s.Classes {
@@ -530,7 +543,7 @@ func TestLabelChannelsAreTheirFormulas(t *testing.T) {
 			}
 		}
 		for c, row := range h {
-			posteriortest.WantClose(t, "H", head.h[c*s.Classes:(c+1)*s.Classes], row, 1e-9)
+			wantClose(t, "H", head.h[c*s.Classes:(c+1)*s.Classes], row, 1e-9)
 		}
 	}
 }
@@ -543,7 +556,7 @@ func TestVoteIsItsFormula(t *testing.T) {
 	head.learn(&Batch{Labels: []int32{0, 0, 0, 1}}, 1) // class shares become 4/6 and 2/6
 	got := make([]float64, 4)
 	head.predict(&rows, got)
-	posteriortest.WantClose(t, "log p", got, []float64{
+	wantClose(t, "log p", got, []float64{
 		math.Log((3 + 4./6) / 5), math.Log((1 + 2./6) / 5), math.Log(4. / 6), math.Log(2. / 6),
 	}, 1e-12)
 }
@@ -586,7 +599,7 @@ func TestWeightsAreLaplace(t *testing.T) {
 				left += at(q0, i, j) * theta0[j]
 				right += keep * at(oldQ, i, j) * old[j]
 			}
-			posteriortest.WantClose(t, "Qθ0", []float64{left}, []float64{right}, 1e-9)
+			wantClose(t, "Qθ0", []float64{left}, []float64{right}, 1e-9)
 		}
 		probs := func(theta []float64, i int) ([]float64, [][]float64) {
 			jacobian := make([][]float64, classes)
@@ -640,7 +653,7 @@ func TestWeightsAreLaplace(t *testing.T) {
 		if r == nil {
 			t.Fatal(err)
 		}
-		posteriortest.WantClose(t, "θ", w.theta, r.X, 1e-5)
+		wantClose(t, "θ", w.theta, r.X, 1e-5)
 		for i := range labels {
 			p, jacobian := probs(w.theta, i)
 			for c := range classes {
@@ -658,7 +671,7 @@ func TestWeightsAreLaplace(t *testing.T) {
 			}
 		}
 		for i := range size {
-			posteriortest.WantClose(t, "Q", w.precision[i*size+i:(i+1)*size], q0[i*size+i:(i+1)*size], 1e-9)
+			wantClose(t, "Q", w.precision[i*size+i:(i+1)*size], q0[i*size+i:(i+1)*size], 1e-9)
 		}
 	}
 }
