@@ -1,11 +1,8 @@
 #!/usr/bin/env python3
-"""Checks the condition of an alert for a graph on a live Prometheus.
+"""Checks whether the condition of an alert held for a graph on a live Prometheus
+within the last half minute.
 
     alerts.py URL fires|silent ALERT GRAPH [FACTOR]
-
-fires: it held within the last half minute.
-silent: it does not hold now. Rules wait for minutes before they fire, so that a moment
-at the beginning, when an increase is estimated from two samples, fires none of them.
 
 The durations in the condition are divided by FACTOR, so that a condition on hours can
 hold after seconds.
@@ -28,8 +25,7 @@ def shorter(m):
 rules = [r for g in api("rules", type="alert")["groups"] for r in g["rules"] if r["name"] == alert]
 expr = re.sub(r"(\[|offset )(\d+)([smhd])", shorter, rules[0]["query"])
 now = time.time()
-start = now - 30 if want == "fires" else now
-result = api("query_range", query=expr, start=start, end=now, step=1)["result"]
+result = api("query_range", query=expr, start=now - 30, end=now, step=1)["result"]
 holds = any(s["metric"].get("graph") == graph for s in result)
 print(f"{alert} of {graph}: {'fires' if holds else 'silent'}")
 if holds != (want == "fires"):
