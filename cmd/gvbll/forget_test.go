@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -53,47 +52,15 @@ func TestForget(t *testing.T) {
 	t.Setenv("GVBLL_PREFIX", prefix)
 	g := newTestGraph(t, addr, prefix, m.Encoder.In())
 	gvbll(t, "topics", "--create", "--brokers", addr)
-	producer, err := g.client.NewProducer(t.Context(), kafka.ProducerConfig{})
-	must(t, err)
-	send := func(from, to int) {
-		nodes, labels := citations(from, to, g.dim)
-		var records []kafka.Record
-		for i := range nodes {
-			n := &nodes[i]
-			r := kafka.Record{Topic: g.names.Nodes, Key: wire.AppendKey(nil, n.ID), Time: time.Now()}
-			if !n.Departed {
-				r.Value = wire.AppendNode(nil, n)
-			}
-			records = append(records, r)
-		}
-		for i := range labels {
-			records = append(records, kafka.Record{Topic: g.names.Labels, Value: wire.AppendLabel(nil, &labels[i]), Time: time.Now()})
-		}
-		must(t, producer.Send(t.Context(), records))
-	}
-
 	stop := g.work("--model", file, "--window", "20")
-	awaitCommits := func() { // of all records that were sent
-		t.Helper()
-		want := total(t, g.client, g.names.Nodes) + total(t, g.client, g.names.Labels) + total(t, g.client, g.names.Commands)
-		g.await(func(all []*ledger.Record) bool {
-			got := int64(0)
-			for _, r := range all {
-				for _, read := range r.Ranges {
-					got += read.To - read.From
-				}
-			}
-			return got >= want
-		})
-	}
-	send(0, 100)
-	awaitCommits()
+	g.cite(0, 100)
+	g.awaitTaken()
 	out := gvbll(t, "forget", "--brokers", addr, "7")
 	if !strings.HasPrefix(out, "forgot in window ") || strings.Contains(out, "‖ΔM‖ 0,") {
 		t.Errorf("gvbll forget prints %q, want the window and how far the posterior moved", out)
 	}
-	send(100, 150)
-	awaitCommits()
+	g.cite(100, 150)
+	g.awaitTaken()
 	stop()
 
 	// An engine that never sees the node steps the ledger's windows.

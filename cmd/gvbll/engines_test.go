@@ -1,0 +1,149 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics/broker"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// record makes [TestEngines] write the recording of this program's engine first. It is
+// done once for an engine, when that is released.
+var record = flag.Bool("record", false, "write testdata/engine-vN.tgz for this program's engine N")
+
+// recordedSettings are the flags of the workers of every recording: all that keeps state of
+// its own.
+var recordedSettings = []string{"--window", "20", "--coverage", "0.9", "--sets", "aps/aci/slice", "--abstain", "confidence=0.3", "--rescore", "after=3"}
+
+// TestEngines goes on from what released programs left behind. A recording has the
+// broker's folder with a graph of a hundred nodes, one of which was forgotten, the model,
+// and a checkpoint that is older than the ledger's end. The worker must find the ledger and
+// the checkpoint, serve what comes next, and leave a ledger that can be audited.
+func TestEngines(t *testing.T) {
+	if *record {
+		recordEngine(t)
+	}
+	recordings, err := filepath.Glob("testdata/engine-v*.tgz")
+	must(t, err)
+	if len(recordings) == 0 {
+		t.Fatal("no recordings in testdata")
+	}
+	for _, file := range recordings {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".tgz"), func(t *testing.T) { goOn(t, file) })
+	}
+}
+
+// goOn serves thirty nodes more on a recorded graph.
+func goOn(t *testing.T, recording string) {
+	dir := t.TempDir()
+	if out, err := exec.Command("tar", "xzf", recording, "-C", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	addr := startBroker(t, broker.Config{Dir: filepath.Join(dir, "broker")})
+	file := filepath.Join(dir, "model.safetensors")
+	m, err := model.Open(file)
+	must(t, err)
+	g := newTestGraph(t, addr, "gvbll", m.Encoder.In())
+	before := g.predictions()
+	stop := g.work(append([]string{"--model", file, "--checkpoint-dir", filepath.Join(dir, "checkpoints")}, recordedSettings...)...)
+	g.sent = 1000 // ids that the recording does not have
+	g.send(30)
+	g.awaitTaken()
+	stop()
+	if got, want := g.predictions(), before+30; got != want {
+		t.Errorf("%d predictions of nodes, want %d", got, want)
+	}
+	g.audit("--model", file)
+}
+
+// recordEngine writes the recording of this program's engine.
+func recordEngine(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "model.safetensors")
+	gvbll(t, "train", "--out", file, "--data", generated(t, "--nodes", "600", "--steps", "5", "--classes", "3", "--late", "0", "--dim", "6"), "--epochs", "5", "--hidden", "8", "--embedding", "4")
+	m, err := model.Open(file)
+	must(t, err)
+	b, err := broker.Start(broker.Config{Dir: filepath.Join(dir, "broker")})
+	must(t, err)
+	g := newTestGraph(t, b.Addr(), "gvbll", m.Encoder.In())
+	flags := append([]string{"--model", file}, recordedSettings...)
+
+	sendPoison(t, g.addr, "gvbll") // creates the topics
+	stop := g.work(append(flags, "--checkpoint-dir", filepath.Join(dir, "checkpoints"))...)
+	g.cite(0, 60)
+	g.awaitTaken()
+	gvbll(t, "forget", "--brokers", b.Addr(), "7")
+	stop()
+	stop = g.work(flags...)
+	g.cite(60, 100)
+	g.awaitTaken()
+	stop()
+	b.Close()
+	to, err := filepath.Abs(fmt.Sprintf("testdata/engine-v%d.tgz", pipeline.Version))
+	must(t, err)
+	tar := exec.Command("tar", "czf", to, "--owner=0", "--group=0", "--numeric-owner", "--sort=name", "broker", "checkpoints", "model.safetensors")
+	tar.Dir = dir
+	if out, err := tar.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// cite sends the events of [citations].
+func (g *testGraph) cite(from, to int) {
+	g.t.Helper()
+	producer, err := g.client.NewProducer(g.t.Context(), kafka.ProducerConfig{})
+	must(g.t, err)
+	nodes, labels := citations(from, to, g.dim)
+	var records []kafka.Record
+	for i := range nodes {
+		n := &nodes[i]
+		r := kafka.Record{Topic: g.names.Nodes, Key: wire.AppendKey(nil, n.ID), Time: time.Now()}
+		if !n.Departed {
+			r.Value = wire.AppendNode(nil, n)
+		}
+		records = append(records, r)
+	}
+	for i := range labels {
+		records = append(records, kafka.Record{Topic: g.names.Labels, Value: wire.AppendLabel(nil, &labels[i]), Time: time.Now()})
+	}
+	must(g.t, producer.Send(g.t.Context(), records))
+}
+
+// awaitTaken waits until the ledger has taken all records of the inputs.
+func (g *testGraph) awaitTaken() {
+	g.t.Helper()
+	want := total(g.t, g.client, g.names.Nodes) + total(g.t, g.client, g.names.Labels) + total(g.t, g.client, g.names.Commands)
+	g.await(func(all []*ledger.Record) bool {
+		got := int64(0)
+		for _, r := range all {
+			for _, read := range r.Ranges {
+				got += read.To - read.From
+			}
+		}
+		return got >= want
+	})
+}
+
+// predictions returns how many predictions of arrivals are published, without revisions.
+func (g *testGraph) predictions() (n int) {
+	g.t.Helper()
+	must(g.t, g.client.ReadAll(g.t.Context(), g.names.Predictions, func(r *kafka.Record) {
+		var p event.Prediction
+		must(g.t, wire.DecodePrediction(r.Value, &p))
+		if p.Revision == 0 {
+			n++
+		}
+	}))
+	return n
+}
