@@ -86,7 +86,7 @@ var advice = []struct {
 		{"gvbll_posterior_updates", "Falls after a start: the ledger was replayed under another prefix, or is gone."},
 		{"gvbll_posterior_step_norm", "Rises and stays high: batches contradict each other, or features changed their scale."},
 		{"gvbll_posterior_clipped_entries_total", "`GvbllPosteriorAtClip`."},
-		{"gvbll_posterior_anchor_distance", "Climbs without end: set `--beta` above 0."},
+		{"gvbll_posterior_anchor_distance", "Climbs without end: set `--update beta=…` above 0."},
 		{"gvbll_posterior_anchor_kl_nats", "As the distance; a loss of precision shows here too."},
 		{"gvbll_posterior_precision_mean", "Falls: more is forgotten than learned; raise `--lambda`."},
 		{"gvbll_posterior_precision_min", "Near 0: a weight is forgotten. Harmless where no node has its feature; otherwise raise `--lambda`."},

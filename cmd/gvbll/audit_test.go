@@ -20,7 +20,7 @@ import (
 func TestAuditWithEverythingOn(t *testing.T) {
 	addr := startBroker(t, broker.Config{})
 	dir := t.TempDir()
-	on := []string{"--coverage", "0.9", "--sets", "aps/aci/slice", "--abstain", "outside=1,confidence=0.3", "--head", "paper", "--fallback", "1", "--walk", "0.01"}
+	on := []string{"--coverage", "0.9", "--sets", "aps/aci/slice", "--abstain", "outside=1,confidence=0.3", "--head", "paper", "--fallback", "1", "--update", "walk=0.01"}
 	sum := demo(t, smallDemo(append([]string{"--brokers", addr, "--dir", dir}, on...)...))
 	model := filepath.Join(dir, "model.safetensors")
 	code, out, errs := command(t, "audit", "--brokers", addr, "--model", model)
@@ -45,7 +45,7 @@ func TestAuditWithEverythingOn(t *testing.T) {
 }
 
 // TestLedgerOfFormat1: a ledger that an older program wrote, with every feature on, can
-// be audited and continued. Its settings --fallback and --walk have no effect on the
+// be audited and continued. Its settings fallback and walk have no effect on the
 // model's pool, so the worker that continues it need not repeat them.
 func TestLedgerOfFormat1(t *testing.T) {
 	dir := t.TempDir()

@@ -64,7 +64,7 @@ func TestForget(t *testing.T) {
 	stop()
 
 	// An engine that never sees the node steps the ledger's windows.
-	cfg, err := validSettings(pipeline.Config{Update: updateFlags{Lambda: .99, Eta: 1, Clip: .1}.update()})
+	cfg, err := validSettings(pipeline.Config{})
 	must(t, err)
 	never, err := pipeline.New(m, cfg)
 	must(t, err)

@@ -55,17 +55,30 @@ func (f engineFlags) checkModel(g given, m *model.Model) error {
 
 // updateFlags are the constants of the paper's Proposition 1.
 type updateFlags struct {
-	Lambda float64 `help:"Forgetting λ: the share of the past that a batch of labels keeps, from 0 to 1." default:"0.99"`
-	Eta    float64 `help:"Step size η of the update." default:"1"`
-	Beta   float64 `help:"Strength β of the anchor to the training posterior; 0 for no anchor." default:"0"`
-	Clip   float64 `help:"Bound δ on the change of a weight in one update." default:"0.1"`
-	Walk   float64 `help:"Variance q that every batch adds to each weight, as if weights walked at random; 0 for none." default:"0"`
+	Lambda float64    `help:"Forgetting λ: the share of the past that a batch of labels keeps, from 0 to 1." default:"0.99"`
+	Update updateFlag `help:"The other constants of the update. eta: step size η. beta: strength β of the anchor to the training posterior. clip: bound δ on the change of a weight in one update. walk: variance q that every batch adds to each weight, as if weights walked at random. Those left out keep their defaults." default:"eta=1,beta=0,clip=0.1,walk=0" placeholder:"NAME=NUMBER,..."`
 }
 
 func (f updateFlags) update() posterior.Config {
 	u := posterior.DefaultConfig()
-	u.Lambda, u.Eta, u.Beta, u.Clip, u.Walk = f.Lambda, f.Eta, f.Beta, f.Clip, f.Walk
+	u.Lambda, u.Eta, u.Beta, u.Clip, u.Walk = f.Lambda, f.Update.Eta, f.Update.Beta, f.Update.Clip, f.Update.Walk
 	return u
+}
+
+// updateFlag holds the constants of the update that are rarely changed, by name.
+type updateFlag struct{ Eta, Beta, Clip, Walk float64 }
+
+func (f *updateFlag) pairs() []pair {
+	return []pair{{name: "eta", number: &f.Eta}, {name: "beta", number: &f.Beta}, {name: "clip", number: &f.Clip}, {name: "walk", number: &f.Walk}}
+}
+
+func (f updateFlag) String() string { return joinPairs(f.pairs()...) }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (f *updateFlag) UnmarshalText(text []byte) error {
+	d := posterior.DefaultConfig()
+	*f = updateFlag{Eta: d.Eta, Beta: d.Beta, Clip: d.Clip, Walk: d.Walk}
+	return parsePairs(string(text), f.pairs()...)
 }
 
 // paperFlags are the settings of the paper's head. A pool has none of them.
@@ -74,7 +87,7 @@ type paperFlags struct {
 	Fallback float64 `help:"Serve the model as trained while its log likelihood leads that of the updated one by this many nats; 0 for never." default:"20"`
 }
 
-var paperFlagNames = []string{"lambda", "eta", "beta", "clip", "walk", "fallback"}
+var paperFlagNames = []string{"lambda", "update", "fallback"}
 
 // setFlags choose the sets of classes that predictions carry, and when to abstain.
 type setFlags struct {
