@@ -15,7 +15,7 @@ import (
 )
 
 // Bounds on the records of one topic that are held for later windows. Beyond either,
-// the topic is not fetched.
+// the topic is not fetched; a replay then fetches only what its next window misses.
 const (
 	maxHeld      = 1 << 16 // records
 	maxHeldBytes = 256 << 20

@@ -110,10 +110,13 @@ func (in *Inputs) Cut(p Policy, window int64) Cut {
 	return c
 }
 
-// Resume closes the event-time windows that the replayed events have closed. It is
-// called between a replay and the first Cut, so that records fetched meanwhile are
-// late for the same windows.
+// Resume is called between a replay and the first Cut. It fetches from all partitions
+// again, and closes the event-time windows that the replayed events have closed, so that
+// records fetched meanwhile are late for the same windows.
 func (in *Inputs) Resume(p Policy, window int64) {
+	in.Nodes.resume()
+	in.Labels.resume()
+	in.Commands.resume()
 	c := p.Cut(Buffered{Window: window, Times: func() Times {
 		t := Times{Oldest: NoTime}
 		in.Nodes.addProgress(&t)

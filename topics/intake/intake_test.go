@@ -598,7 +598,7 @@ func newBrokerHarness(t *testing.T, n int) (h *harness, send func(parts int32, n
 		var records []kafka.Record
 		for part := range parts {
 			for i := range n {
-				value := wire.AppendNode(nil, &event.Node{ID: event.ID{Num: int64(i)}, Dense: []float32{1}})
+				value := wire.AppendNode(nil, &event.Node{ID: event.ID{Num: int64(i)}, Dense: make([]float32, 32)})
 				records = append(records, kafka.Record{Topic: h.names.Nodes, Partition: part, Value: value})
 			}
 		}
@@ -686,6 +686,46 @@ func TestReplayUnknownPartition(t *testing.T) {
 	for _, g := range []ledger.Range{{Topic: topic, Partition: 7, From: 0, To: 1}, {Topic: topic, Partition: 4, From: 2, To: 3}} {
 		if err := in.Nodes.Replay(ctx, []ledger.Range{g}); err == nil || !strings.Contains(err.Error(), "anew") {
 			t.Errorf("Replay(%v): error %v, want one that contains %q", g, err, "anew")
+		}
+	}
+}
+
+// TestReplayIsBounded: the ledger's windows take one partition after the other, while a
+// fetch brings records of all. A replay holds hardly more of those that are ahead than an
+// owner holds, and claims every record. The fetches go on once it is over.
+func TestReplayIsBounded(t *testing.T) {
+	const n, window = 100_000, 1000
+	h, send := newBrokerHarness(t, n)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	in, err := Open(ctx, h.client, Config{Names: h.names}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	most, bytes := 0, 0
+	for part := range int32(3) {
+		for from := int64(0); from < n; from += window {
+			if err := in.Replay(ctx, []ledger.Range{{Topic: h.names.Nodes, Partition: part, From: from, To: from + window}}); err != nil {
+				t.Fatal(err)
+			}
+			for i, c := range in.Nodes.claimed {
+				if i == 0 && c.first() != from || i == len(in.Nodes.claimed)-1 && c.end() != from+window {
+					t.Fatalf("a window of offsets %d to %d of partition %d begins at %d or ends at %d", from, from+window, part, c.first(), c.end())
+				}
+			}
+			most, bytes = max(most, in.Nodes.held), max(bytes, in.Nodes.bytes)
+			in.Release()
+		}
+	}
+	// Up to four fetches of 1 MiB are on their way when the bound is reached.
+	if most > maxHeld*3/2 {
+		t.Errorf("the replay holds %d records in %d bytes, want hardly more than %d records", most, bytes, maxHeld)
+	}
+	send(3, 10)
+	in.Resume(CountOrLinger{Count: 30, Linger: time.Hour}, 0)
+	for in.Nodes.held < 30 {
+		if err := in.Nodes.Add(<-in.Nodes.Ready(), time.Now()); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

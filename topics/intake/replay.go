@@ -72,6 +72,7 @@ func (in *Input[E]) await(ctx context.Context, ranges []ledger.Range) (*buffer[E
 		before = g.To
 	}
 	for asked := false; b.fetched < before; {
+		in.pauseAhead(at.Partition)
 		if !asked && in.buffer(at.Partition) != nil {
 			in.reader.Expect(at, before)
 			asked = true
@@ -89,6 +90,23 @@ func (in *Input[E]) await(ctx context.Context, ranges []ledger.Range) (*buffer[E
 		}
 	}
 	return b, nil
+}
+
+// pauseAhead bounds what a replay holds, though it cannot stop fetching as long as a record
+// is missing: while the bounds are exceeded, partitions of which records are held already
+// are not asked for more, except the one that is needed now.
+func (in *Input[E]) pauseAhead(needed int32) {
+	full := in.full()
+	for _, b := range in.buffers {
+		in.reader.Pause(kafka.TopicPartition{Topic: in.topic, Partition: b.partition}, full && len(b.chunks) > 0 && b.partition != needed)
+	}
+}
+
+// resume ends the pauses of a replay. From here on, Ready stops fetching.
+func (in *Input[E]) resume() {
+	for _, b := range in.buffers {
+		in.reader.Pause(kafka.TopicPartition{Topic: in.topic, Partition: b.partition}, false)
+	}
 }
 
 // find waits a few seconds for a partition that the ledger names and that did not exist when

@@ -27,6 +27,8 @@ func (r *Reader) fetch(ctx context.Context, a *Answer) error {
 		p.advanced = 0
 		leader, ok := leaders[p.at]
 		switch {
+		case p.paused.Load():
+			p.err = nil // whether an error lasts is not known unless it is asked
 		case err != nil:
 			p.answered(err)
 		case !ok:

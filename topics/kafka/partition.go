@@ -9,7 +9,7 @@ import (
 )
 
 // partition is a reader's state of one partition. The reader's goroutine owns
-// it; the atomic fields may be read, and expected set, from any goroutine.
+// it; the atomic fields may be read, and expected and paused set, from any goroutine.
 type partition struct {
 	at TopicPartition
 
@@ -18,6 +18,7 @@ type partition struct {
 	// that the log is known to have reached, see Reader.Expect.
 	position, stable, expected atomic.Int64
 	quiet                      atomic.Int64 // nanoseconds, see Reader.Quiet
+	paused                     atomic.Bool  // see Reader.Pause
 
 	// The last answer.
 	advanced int // offsets by which it moved position

@@ -19,7 +19,7 @@ type ReaderConfig struct {
 
 // Reader reads the committed records of explicitly assigned partitions, by
 // offset and outside of any consumer group. One goroutine may use it; Position,
-// End, Quiet and Expect may be called from others.
+// End, Quiet, Expect and Pause may be called from others.
 type Reader struct {
 	client  *Client
 	cfg     ReaderConfig
@@ -88,6 +88,11 @@ func (r *Reader) Quiet(at TopicPartition) time.Duration { return time.Duration(r
 // offset. If the log has ended before it for Config.DialFor, Fill returns an
 // OutOfRangeError.
 func (r *Reader) Expect(at TopicPartition, offset int64) { r.of(at).expected.Store(offset) }
+
+// Pause says whether to leave out the partition from the next requests, until it is
+// called again: what a partition brings faster than it is needed would have to be held.
+// At least one partition must not be paused.
+func (r *Reader) Pause(at TopicPartition, paused bool) { r.of(at).paused.Store(paused) }
 
 // Answer holds the records of one Fill, and the memory that they point into.
 type Answer struct {

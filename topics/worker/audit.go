@@ -212,7 +212,8 @@ func difference(published, replayed []byte) string {
 	return fmt.Sprintf("has %d bytes instead of %d", len(replayed), len(published))
 }
 
-// fetch reads more records. It returns false at the end of the partition.
+// fetch reads more records of a partition, and of others of which none wait. It returns
+// false at the end of the partition.
 func (a *auditor) fetch(ctx context.Context, at kafka.TopicPartition) (more bool, err error) {
 	bounds, err := a.client.Offsets(ctx, at.Topic)
 	if err != nil {
@@ -223,6 +224,9 @@ func (a *auditor) fetch(ctx context.Context, at kafka.TopicPartition) (more bool
 	}
 	if a.published.Position(at) >= bounds[at].End {
 		return false, nil
+	}
+	for other, list := range a.waiting {
+		a.published.Pause(other, len(list) > 0 && other != at)
 	}
 	records, err := a.published.Poll(ctx)
 	for _, r := range records {
