@@ -13,6 +13,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -60,6 +61,7 @@ func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 	settings := s.engine.Serving().Config()
 	cfg.Model, cfg.Shadow = s.models[0].ID, shadowOf(s.models)
 	cfg.Classes = s.models[0].Classes
+	cfg.Scores = func(out *event.Outcome) *ledger.Scores { return ledgerScores(out, s.named.Classes) }
 	cfg.Settings = settings.Effective(s.models...).Settings()
 	cfg.Effective, cfg.SettingsOfLine = effective(s.models...), pipeline.SettingsOfLine
 	cfg.Fresh = fresh(settings, s.models...)

@@ -24,6 +24,9 @@ type MembershipConfig struct {
 	// An election keeps the present owner; if there is none, it elects the member
 	// with the most progress. Standing is called from another goroutine.
 	Standing func() (owner bool, progress int64)
+	// About is what this member says of itself to whoever asks for the members. It
+	// has no part in an election. At most 1 KB.
+	About string
 }
 
 // Membership takes part in the elections of a group, from Join to Leave.
@@ -47,7 +50,7 @@ func (c *Client) Join(cfg MembershipConfig) (*Membership, error) {
 	}
 	group, err := kafkago.NewConsumerGroup(kafkago.ConsumerGroupConfig{
 		ID: cfg.Group, Topics: []string{cfg.Topic}, Brokers: c.cfg.Brokers, Dialer: c.Dialer(),
-		GroupBalancers: []kafkago.GroupBalancer{balancer{cfg.Topic, cfg.Standing}},
+		GroupBalancers: []kafkago.GroupBalancer{balancer{cfg.Topic, cfg.Standing, cfg.About}},
 		SessionTimeout: cfg.Session,
 		// A member learns of a new election with its next heartbeat.
 		HeartbeatInterval: min(cfg.Session/6, 500*time.Millisecond), RebalanceTimeout: cfg.Session,
@@ -130,9 +133,14 @@ func (m *Membership) Leave() {
 type balancer struct {
 	topic    string
 	standing func() (bool, int64)
+	about    string
 }
 
 func (balancer) ProtocolName() string { return "furthest" }
+
+// standingBytes is the length of a member's standing in its user data: a byte for the
+// owner, and its progress. What it says of itself follows.
+const standingBytes = 1 + 8
 
 func (b balancer) UserData() ([]byte, error) {
 	owner, progress := b.standing()
@@ -140,11 +148,13 @@ func (b balancer) UserData() ([]byte, error) {
 	if owner {
 		data[0] = 1
 	}
-	return binary.BigEndian.AppendUint64(data, uint64(progress)), nil
+	return append(binary.BigEndian.AppendUint64(data, uint64(progress)), b.about...), nil
 }
 
 func (b balancer) AssignGroups(members []kafkago.GroupMember, _ []kafkago.Partition) kafkago.GroupMemberAssignments {
-	best := slices.MaxFunc(members, func(a, b kafkago.GroupMember) int { return slices.Compare(a.UserData, b.UserData) })
+	best := slices.MaxFunc(members, func(a, b kafkago.GroupMember) int {
+		return slices.Compare(a.UserData[:min(len(a.UserData), standingBytes)], b.UserData[:min(len(b.UserData), standingBytes)])
+	})
 	all := make(kafkago.GroupMemberAssignments)
 	for _, m := range members {
 		all[m.ID] = map[string][]int{}

@@ -36,6 +36,8 @@ func TestKafka(t *testing.T) {
 		"aborted records are skipped from every offset": testAborted,
 		"a producer fences the former one of its id":    testFencing,
 		"group offsets are committed with the records":  testGroupOffsets,
+		"offsets are found by time":                     testOffsetsAt,
+		"the members of an election are known":          testMembers,
 		"large commits are split into batches":          testSplit,
 		"a record that is too large is refused":         testTooLarge,
 		"small answers lose no records":                 testSmallAnswers,
@@ -422,15 +424,75 @@ func testGroupOffsets(t *testing.T, c *Client) {
 	if got := committed(t, c, ReaderConfig{}, out, nil, p); len(got) != 3 {
 		t.Errorf("%d records are committed, want 3", len(got))
 	}
-	res, err := c.client.OffsetFetch(t.Context(), &kafkago.OffsetFetchRequest{GroupID: group, Topics: map[string][]int{in: {0, 1}}})
+	got, err := c.Committed(t.Context(), group, in, out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := make(map[int]int64)
-	for _, part := range res.Topics[in] {
-		got[part.Partition] = part.CommittedOffset
+	same(t, map[TopicPartition]int64{a: 7, b: 20}, got)
+}
+
+// testOffsetsAt: the first record that is not older than a time is found in each
+// partition by its timestamp. Where there is none, the offset is the end.
+func testOffsetsAt(t *testing.T, c *Client) {
+	name := topic(t, c, 3)
+	p := producer(t, c, ProducerConfig{})
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	for i := range 4 {
+		for part := range int32(2) {
+			at := noon.Add(time.Duration(i-int(part)) * time.Minute)
+			if err := p.Send(t.Context(), []Record{{Topic: name, Partition: part, Time: at, Value: []byte("x")}}); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	same(t, map[int]int64{0: 7, 1: 20}, got)
+	for _, q := range []struct {
+		since time.Time
+		want  []int64
+	}{
+		{noon.Add(-time.Hour), []int64{0, 0, 0}},
+		{noon.Add(time.Minute), []int64{1, 2, 0}},
+		{noon.Add(time.Minute + time.Millisecond), []int64{2, 3, 0}},
+		{noon.Add(3 * time.Minute), []int64{3, 4, 0}},
+		{noon.Add(time.Hour), []int64{4, 4, 0}},
+	} {
+		got, err := c.OffsetsAt(t.Context(), name, q.since)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, map[TopicPartition]int64{{name, 0}: q.want[0], {name, 1}: q.want[1], {name, 2}: q.want[2]}, got)
+	}
+}
+
+// testMembers: whoever asks sees who takes part in an election, who owns, and what each
+// says of itself, which has no part in the election.
+func testMembers(t *testing.T, c *Client) {
+	name, group := topic(t, c, 1), unique("g")
+	if got, err := c.Members(t.Context(), group, name); len(got) > 0 || err != nil {
+		t.Fatalf("a group that nobody has joined: %v, %v", got, err)
+	}
+	join := func(about string, owner bool, progress int64) *Membership {
+		m, err := c.Join(MembershipConfig{Group: group, Topic: name, Session: 6 * time.Second, About: about, Standing: func() (bool, int64) { return owner, progress }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(m.Leave)
+		return m
+	}
+	first := join("a", true, 1)
+	if e := <-first.Elected(); !e.Owner {
+		t.Fatalf("the only member is not the owner: %+v", e)
+	}
+	second := join("z", false, 2)
+	<-second.Elected()
+	got, err := c.Members(t.Context(), group, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owners := make(map[string]bool)
+	for _, m := range got {
+		owners[m.About] = m.Owner
+	}
+	same(t, map[string]bool{"a": true, "z": false}, owners)
 }
 
 // testSplit: a commit that is larger than MaxBatchBytes is sent as several batches, and

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 )
@@ -122,20 +123,65 @@ func (c *Client) Offsets(ctx context.Context, topics ...string) (map[TopicPartit
 	if err != nil || len(counts) == 0 {
 		return nil, err
 	}
+	bounds := make(map[TopicPartition]Bounds)
+	err = c.listOffsets(ctx, counts, func(at TopicPartition, p *kafkago.PartitionOffsets) {
+		bounds[at] = Bounds{p.FirstOffset, p.LastOffset}
+	}, kafkago.FirstOffsetOf, kafkago.LastOffsetOf)
+	if err != nil {
+		return nil, err
+	}
+	return bounds, nil
+}
+
+// OffsetsAt returns, for each partition of a topic, the offset of the first record that
+// is not older than the time, or the end if there is none. The brokers search by the
+// records' timestamps.
+func (c *Client) OffsetsAt(ctx context.Context, topic string, since time.Time) (map[TopicPartition]int64, error) {
+	counts, err := c.Partitions(ctx, topic)
+	if err != nil || len(counts) == 0 {
+		return nil, err
+	}
+	offsets := make(map[TopicPartition]int64)
+	// Two requests: where no record is found, kafka-go takes the answer to the second
+	// for one to the first.
+	err = c.listOffsets(ctx, counts, func(at TopicPartition, p *kafkago.PartitionOffsets) {
+		offsets[at] = p.LastOffset
+	}, kafkago.LastOffsetOf)
+	if err != nil {
+		return nil, err
+	}
+	err = c.listOffsets(ctx, counts, func(at TopicPartition, p *kafkago.PartitionOffsets) {
+		for found := range p.Offsets {
+			if found >= 0 { // some brokers answer with -1 where there is none
+				offsets[at] = found
+			}
+		}
+	}, func(p int) kafkago.OffsetRequest { return kafkago.TimeOffsetOf(p, since) })
+	if err != nil {
+		return nil, err
+	}
+	return offsets, nil
+}
+
+// listOffsets makes the requests for every partition and calls each for the answers.
+// counts are the numbers of partitions by topic.
+func (c *Client) listOffsets(ctx context.Context, counts map[string]int, each func(TopicPartition, *kafkago.PartitionOffsets), requests ...func(partition int) kafkago.OffsetRequest) error {
 	req := &kafkago.ListOffsetsRequest{Topics: make(map[string][]kafkago.OffsetRequest), IsolationLevel: kafkago.ReadCommitted}
 	for t, n := range counts {
 		for p := range n {
-			req.Topics[t] = append(req.Topics[t], kafkago.FirstOffsetOf(p), kafkago.LastOffsetOf(p))
+			for _, request := range requests {
+				req.Topics[t] = append(req.Topics[t], request(p))
+			}
 		}
 	}
-	bounds := make(map[TopicPartition]Bounds)
-	err = c.retry(ctx, c.cfg.DialFor, func(ctx context.Context) error {
+	return c.retry(ctx, c.cfg.DialFor, func(ctx context.Context) error {
 		res, err := c.client.ListOffsets(ctx, req)
 		if err != nil {
 			return err
 		}
 		for t, parts := range res.Topics {
-			for _, p := range parts {
+			for i := range parts {
+				p := &parts[i]
 				if errors.Is(p.Error, kafkago.Unknown) {
 					// kafka-go's error for a leader that did not answer.
 					p.Error = kafkago.LeaderNotAvailable
@@ -143,13 +189,9 @@ func (c *Client) Offsets(ctx context.Context, topics ...string) (map[TopicPartit
 				if p.Error != nil {
 					return fmt.Errorf("offsets of %s partition %d: %w", t, p.Partition, p.Error)
 				}
-				bounds[TopicPartition{t, int32(p.Partition)}] = Bounds{p.FirstOffset, p.LastOffset}
+				each(TopicPartition{t, int32(p.Partition)}, p)
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return bounds, nil
 }

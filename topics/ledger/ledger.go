@@ -12,6 +12,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -46,6 +47,12 @@ type Record struct {
 	Updates     uint64 `json:"updates"`   // of the serving posterior so far
 	Posterior   string `json:"posterior"` // SHA-256 of the state of every head
 	Chain       string `json:"chain"`     // SHA-256 over all predictions and learned labels so far
+
+	// Reasons counts the refused events by reason, Scores rates the predictions whose
+	// labels came, nil if none did, and Changes is the drift that was found.
+	Reasons map[event.Reason]int `json:"reasons,omitempty"`
+	Scores  *Scores              `json:"scores,omitempty"`
+	Changes []Change             `json:"changes,omitempty"`
 
 	// Forgot is set when nodes were forgotten before this window was stepped: from
 	// this Chain on, the state is that of an engine that never saw them.
@@ -135,6 +142,13 @@ func Decode(b []byte) (*Record, error) {
 	if r.Configuration != "" && r.Configuration.Hash() != r.Settings {
 		return nil, fmt.Errorf("ledger record of window %d: its configuration does not have the hash %.20q", r.Window, r.Settings)
 	}
+	if s := r.Scores; s != nil {
+		for _, b := range s.Bins {
+			if b.Bin < 0 || b.Bin >= Bins {
+				return nil, fmt.Errorf("ledger record of window %d: scores in bin %d of %d", r.Window, b.Bin, Bins)
+			}
+		}
+	}
 	for _, g := range r.Ranges {
 		if g.Topic == "" || g.Partition < 0 || g.From < 0 || g.To <= g.From {
 			return nil, fmt.Errorf("ledger record of window %d: range %d to %d of %q partition %d", r.Window, g.From, g.To, g.Topic, g.Partition)
@@ -150,6 +164,7 @@ type Ledger struct {
 	reader *kafka.Reader
 	next   int64 // window expected next, -1 for any
 	last   int64 // offset of the record returned last, -1 before the first
+	time   time.Time
 	queue  []kafka.Record
 }
 
@@ -175,6 +190,15 @@ func OpenAt(ctx context.Context, c *kafka.Client, topic string, offset int64) (*
 	l.next = -1
 	l.reader = c.NewReader(map[kafka.TopicPartition]int64{l.at: max(offset, first)}, kafka.ReaderConfig{})
 	return l, nil
+}
+
+// OpenSince opens the ledger at the first record that is not older than the time.
+func OpenSince(ctx context.Context, c *kafka.Client, topic string, since time.Time) (*Ledger, error) {
+	offsets, err := c.OffsetsAt(ctx, topic, since)
+	if err != nil {
+		return nil, err
+	}
+	return OpenAt(ctx, c, topic, offsets[kafka.TopicPartition{Topic: topic}])
 }
 
 // First returns the first committed record that the topic still has, nil if the
@@ -287,9 +311,12 @@ func (l *Ledger) decodeNext() (*Record, error) {
 	if l.next >= 0 && r.Window != l.next {
 		return nil, fmt.Errorf("%s offset %d: window %d follows window %d: the ledger is not continuous", l.at.Topic, raw.Offset, r.Window, l.next-1)
 	}
-	l.next, l.last = r.Window+1, raw.Offset
+	l.next, l.last, l.time = r.Window+1, raw.Offset, raw.Time
 	return r, nil
 }
 
 // Last returns the offset of the record that was returned last, -1 before the first.
 func (l *Ledger) Last() int64 { return l.last }
+
+// Time returns when the window of that record was stepped, by its owner's clock.
+func (l *Ledger) Time() time.Time { return l.time }

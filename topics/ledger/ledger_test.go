@@ -16,6 +16,11 @@ func TestRecordRoundTrip(t *testing.T) {
 	r := &Record{
 		Version: Version, Window: 7, Cause: "count", Model: "0123456789abcdef", Settings: settings.Hash(), Configuration: settings, Classes: []string{"red", "blue"},
 		Ranges: []Range{{"g.nodes", 0, 3, 9}, {"g.labels", 1, 0, 2}}, Predictions: 5, Labels: 2, Refused: 1, Updates: 4, Posterior: "aa", Chain: "bb",
+		Reasons: map[event.Reason]int{event.NonFinite: 1}, Changes: []Change{{"adwin", true}},
+		Scores: &Scores{
+			Served: Tally{Labels: 2, Correct: 1, LogLoss: 0.75, Brier: 0.5, Confidence: 1.25}, Bins: []Bin{{19, 2, 1, 1.25}},
+			Heads: []Group{{Name: "online"}}, Degrees: []Group{{Name: "0"}}, Classes: []Group{{Name: "red", Predicted: 2}}, Delay: 3, Delayed: 1,
+		},
 	}
 	got, err := Decode(r.Append(nil))
 	if err != nil {
@@ -37,6 +42,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"settings with another hash", `{"v":2,"settings":"x","configuration":{"lambda":1}}`, "hash"},
 		{"a negative window", `{"v":1,"window":-1}`, "window -1"},
 		{"an empty range", `{"v":1,"ranges":[{"topic":"a","partition":0,"from":3,"to":3}]}`, "range 3 to 3"},
+		{"a bin that does not exist", `{"v":2,"scores":{"bins":[{"bin":20}]}}`, "bin 20"},
 		{"a range without a topic", `{"v":1,"ranges":[{"partition":0,"from":0,"to":3}]}`, "range"},
 		{"a negative partition", `{"v":1,"ranges":[{"topic":"a","partition":-1,"from":0,"to":3}]}`, "partition -1"},
 		{"a length beyond the limit", strings.Repeat(" ", maxRecord+1), "at most"},
@@ -73,6 +79,7 @@ func TestAttacks(t *testing.T) {
 		"deep unknown": repeat(`{"v":1,"x":`, `{"a":`, ``),
 		"many ranges":  repeat(`{"v":1,"ranges":[`, `{},`, `{}]}`),
 		"many classes": repeat(`{"v":1,"window":-1,"classes":[`, `"",`, `""]}`),
+		"many groups":  repeat(`{"v":1,"window":-1,"scores":{"classes":[`, `{},`, `{}]}}`),
 		"many keys":    repeat(`{`, `"v":1,`, `"v":3}`),
 		"long number":  repeat(`{"v":`, `1`, `}`),
 	} {

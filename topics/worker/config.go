@@ -38,6 +38,9 @@ type Config struct {
 	// SettingsOfLine converts the settings line of a ledger record in format 1. If it
 	// is nil, such ledgers are refused.
 	SettingsOfLine func(line string) event.Settings
+	// Scores, if not nil, returns the scores of a window that had labels, which its
+	// ledger record holds for people to look at.
+	Scores func(*event.Outcome) *ledger.Scores
 	// Policy decides where windows are cut.
 	Policy intake.Policy
 	// CommitInterval is how long a window may wait for others to share its

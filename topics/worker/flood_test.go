@@ -16,6 +16,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -139,6 +140,7 @@ func TestFlood(t *testing.T) {
 		first := run()
 		f.checkOutputs(good, bad+good) // plus one label without a class for each good node
 		f.checkDeadLetters(want)
+		f.checkReasons(want)
 		if replayed := run(); replayed.chain != first.chain {
 			t.Errorf("a replay gives the chain %x, want %x", replayed.chain, first.chain)
 		}
@@ -190,5 +192,28 @@ func (f *fixture) checkDeadLetters(want map[event.Reason]int) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		f.t.Errorf("dead letters by reason, -want +got\n%s", diff)
+	}
+}
+
+// checkReasons checks that the ledger counts every refusal by its reason.
+func (f *fixture) checkReasons(want map[event.Reason]int) {
+	f.t.Helper()
+	got := make(map[event.Reason]int)
+	for _, record := range f.read(f.names.Ledger) {
+		r, err := ledger.Decode(record.Value)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		n := 0
+		for reason, count := range r.Reasons {
+			got[reason] += count
+			n += count
+		}
+		if n != r.Refused {
+			f.t.Errorf("window %d refused %d events, and has reasons for %d", r.Window, r.Refused, n)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		f.t.Errorf("the ledger's refusals by reason, -want +got\n%s", diff)
 	}
 }

@@ -174,8 +174,12 @@ func (o *owner) effects(out *event.Outcome, cause string, forgot *ledger.Forgot)
 		Model: cmp.Or(out.Model, o.cfg.Model), Settings: settings.hash,
 		Predictions: len(out.Predictions), Revisions: len(out.Revisions), Labels: len(out.Labelled), Refused: len(out.Refused),
 		Updates: out.Heads[0].Version, Posterior: hash(out.Posterior), Chain: hash(out.Chain),
+		Reasons: reasons(out), Changes: changes(out.Drift),
 		Forgot:   forgot,
 		Promoted: out.Promoted,
+	}
+	if o.cfg.Scores != nil && len(out.Labelled) > 0 {
+		record.Scores = o.cfg.Scores(out)
 	}
 	if s := out.Shadow; s != nil {
 		record.Shadow = &ledger.Shadow{Model: s.Model, Updates: s.Heads[0].Version, Posterior: hash(s.Posterior), Chain: hash(s.Chain)}
@@ -194,6 +198,31 @@ func (o *owner) effects(out *event.Outcome, cause string, forgot *ledger.Forgot)
 	e.fill(out, &record, o.cfg.Names.DeadLetters)
 	o.inputs.Offsets(e.offsets)
 	return e
+}
+
+// reasons counts the refusals by reason.
+func reasons(out *event.Outcome) map[event.Reason]int {
+	if len(out.Refused) == 0 {
+		return nil
+	}
+	counts := make(map[event.Reason]int)
+	for i := range out.Refused {
+		counts[out.Refused[i].Reason]++
+	}
+	return counts
+}
+
+// changes lists the changes that drift detectors found in a window.
+func changes(d *event.Drift) (found []ledger.Change) {
+	if d == nil {
+		return nil
+	}
+	for i := range d.Detectors {
+		if t := &d.Detectors[i]; t.Changes > 0 {
+			found = append(found, ledger.Change{Detector: t.Name, Worse: t.Worse > 0})
+		}
+	}
+	return found
 }
 
 func hash(h event.Hash) string { return hex.EncodeToString(h[:]) }

@@ -1,0 +1,58 @@
+package ledger
+
+// Scores say how good the predictions were whose labels a window brought: each as it
+// was served, before its label was learned. They are sums, so that those of many windows
+// add up. No replay depends on them.
+type Scores struct {
+	Served Tally `json:"served"`
+	// Bins are the bins of confidence that hold predictions, in ascending order.
+	Bins []Bin `json:"bins"`
+	// Heads are the scores of every head, whichever served.
+	Heads []Group `json:"heads"`
+	// Degrees are those of what was served, by the node's degree then.
+	Degrees []Group `json:"degrees"`
+	// Classes are those of what was served, by the class of the label: the most
+	// frequent ones, MaxClasses at most.
+	Classes []Group `json:"classes"`
+	// Delay is the median time from a node's arrival to its label in milliseconds, of
+	// the Delayed labels for which both times are given.
+	Delay   int64 `json:"delay_ms,omitempty"`
+	Delayed int   `json:"delayed,omitempty"`
+}
+
+// MaxClasses bounds Scores.Classes, and so the size of a record.
+const MaxClasses = 100
+
+// Tally sums scores over labels. Single precision keeps records short.
+type Tally struct {
+	Labels     int     `json:"labels"`
+	Correct    int     `json:"correct"`
+	LogLoss    float32 `json:"log_loss"` // nats
+	Brier      float32 `json:"brier"`
+	Confidence float32 `json:"confidence"`
+}
+
+// Bins is the number of bins of confidence, which have equal width.
+const Bins = 20
+
+// Bin counts the predictions of one bin.
+type Bin struct {
+	Bin        int     `json:"bin"` // from 0
+	Count      int     `json:"count"`
+	Correct    int     `json:"correct"`
+	Confidence float32 `json:"confidence"` // sum
+}
+
+// Group is the tally of a part of the labels, or of a head.
+type Group struct {
+	Name string `json:"name"`
+	Tally
+	// Predicted counts the predictions of a class, whatever the label.
+	Predicted int `json:"predicted,omitempty"`
+}
+
+// Change is a change in the stream that a drift detector found in a window.
+type Change struct {
+	Detector string `json:"detector"`
+	Worse    bool   `json:"worse,omitempty"` // a loss rose
+}
