@@ -88,6 +88,14 @@ func (b *bayes) count(rows *Rows, labels []int32) {
 	}
 }
 
+// takeOver takes over all counts.
+func (b *bayes) takeOver(from classifier, _ float64) {
+	old := from.(*bayes)
+	copy(b.total, old.total)
+	copyClasses(b.counts, b.shape.Classes, old.counts, old.shape.Classes, old.shape.Classes)
+	b.refreshLogs()
+}
+
 func (b *bayes) appendState(s *writer) {
 	s.uint(b.version)
 	s.floats(b.total)

@@ -122,6 +122,26 @@ func (j *joint) learn(b *Batch, share float64) posterior.Report {
 	return posterior.Report{}
 }
 
+// takeOver takes over the weights on labels and the bias. Their precision keeps a share,
+// since they were learned beside the weights on another embedding; the rest becomes the
+// prior's.
+func (j *joint) takeOver(from classifier, keep float64) {
+	old := from.(*joint)
+	z, c, labels := j.shape.Embedding, j.shape.Classes, old.shape.Classes
+	take := func(to, at int) { // a column of Φ
+		to, at = to*j.stride, at*old.stride
+		copy(j.mean[to:to+labels], old.mean[at:])
+		for k := range labels {
+			j.precision[to+k] = float64(keep*old.precision[at+k]) + float64((1-keep)*j.prior[to+k])
+		}
+	}
+	for k := range labels {
+		take(z+k, old.shape.Embedding+k)
+		take(z+c+k, old.shape.Embedding+labels+k)
+	}
+	take(z+2*c, old.shape.Embedding+2*labels)
+}
+
 func (j *joint) appendState(s *writer) {
 	s.uint(j.version)
 	for k := range j.phi.column {

@@ -115,6 +115,12 @@ func (l *label) count(rows *Rows, labels []int32) {
 	}
 }
 
+// takeOver takes over all counts.
+func (l *label) takeOver(from classifier, _ float64) {
+	old := from.(*label)
+	copyClasses(l.h, l.classes, old.h, old.classes, old.classes)
+}
+
 func (l *label) appendState(s *writer) {
 	s.uint(l.version)
 	s.floats(l.h)
@@ -175,6 +181,9 @@ func (v *vote) learn(b *Batch, _ float64) posterior.Report {
 	v.version++
 	return posterior.Report{}
 }
+
+// takeOver takes over all counts.
+func (v *vote) takeOver(from classifier, _ float64) { copy(v.counts, from.(*vote).counts) }
 
 func (v *vote) appendState(s *writer) {
 	s.uint(v.version)

@@ -36,6 +36,9 @@ func divideByTau(u []float64, rows posterior.Rows) {
 
 func (p *paperHead) train(*Batch) {}
 
+// takeOver does nothing: all weights are on the embedding.
+func (p *paperHead) takeOver(classifier, float64) {}
+
 func (p *paperHead) learn(b *Batch, _ float64) posterior.Report {
 	return p.Learn(b.Embedded, b.Labels)
 }

@@ -30,6 +30,9 @@ type classifier interface {
 	appendChange(w *writer)
 	// readState reads what appendState wrote. After an error the head is unusable.
 	readState(r *reader)
+	// takeOver takes over what a head of the same configuration has learned, see
+	// [Pool.TakeOver]. Its classes are the first ones of this head's.
+	takeOver(from classifier, keep float64)
 }
 
 var _ = []classifier{(*paperHead)(nil), (*joint)(nil), (*wide)(nil), (*bayes)(nil), (*label)(nil), (*vote)(nil)}

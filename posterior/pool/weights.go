@@ -150,12 +150,26 @@ func (w *weights) learn(labels []int32, share float64) (steps int) {
 	return steps
 }
 
-// forget replaces Q and θ by Q0 and θ0. Should Q0 not factorise, θ stays.
+// forget replaces Q and θ by Q0 and θ0, for a batch that is the given share of a full one.
 func (w *weights) forget(share float64) {
-	if w.Lambda == 1 {
-		return
+	if w.Lambda < 1 {
+		w.discount(posterior.Exp(float64(posterior.Log(w.Lambda) * share)))
 	}
-	keep := posterior.Exp(float64(posterior.Log(w.Lambda) * share))
+}
+
+// takeOver takes over the posterior, of which it keeps a share: κ = keep. The weights of
+// the heads and then the biases of the first classes have the same places in both.
+func (w *weights) takeOver(from *weights, keep float64) {
+	copy(w.theta, from.theta)
+	n, old := len(w.theta), len(from.theta)
+	for i := range old {
+		copy(w.precision[i*n+i:i*n+old], from.precision[i*old+i:(i+1)*old])
+	}
+	w.discount(keep)
+}
+
+// discount replaces Q and θ by Q0 and θ0 with κ = keep. Should Q0 not factorise, θ stays.
+func (w *weights) discount(keep float64) {
 	multiplySymmetric(w.pulled, w.precision, w.theta)
 	n := len(w.theta)
 	for i := range w.pulled {

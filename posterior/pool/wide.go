@@ -170,6 +170,19 @@ func (w *wide) update(rows *Rows, labels []int32, passes int) {
 	}
 }
 
+// takeOver takes over all weights: none is on the embedding.
+func (w *wide) takeOver(from classifier, _ float64) {
+	old := from.(*wide)
+	copyClasses(w.mean, w.stride, old.mean, old.stride, old.shape.Classes)
+	copyClasses(w.precision, w.stride, old.precision, old.stride, old.shape.Classes)
+	w.clock = old.clock
+	copy(w.updated, old.updated)
+	if w.standardizer != nil {
+		copy(w.standardizer.mean, old.standardizer.mean)
+		copy(w.standardizer.inverse, old.standardizer.inverse)
+	}
+}
+
 func (w *wide) appendState(s *writer) {
 	s.uint(w.version)
 	s.float(w.clock)
