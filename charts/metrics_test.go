@@ -61,7 +61,7 @@ var advice = []struct {
 		{"gvbll_prediction_age_seconds", "High while step and commit times are low: producers send late, or there is a backlog."},
 	}},
 	{"Labels", [][2]string{
-		{"gvbll_labels_total", "Many repeated: a producer sends labels again and again. Many of context: labels are sent for nodes that are not classified."},
+		{"gvbll_labels_total", "Many repeated: a producer sends labels again and again. Many of context: labels are sent for nodes that are not classified. Trained: the model has learned these labels in Phase 1, and neither scores nor learns them again."},
 		{"gvbll_label_delay_seconds", "Rises: learning is late by as much. If labels take longer than predictions are kept, those expire unlabelled."},
 		{"gvbll_predictions_expired_total", "Labels come too late or never: 262,144 predictions are kept for them."},
 	}},

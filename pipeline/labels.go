@@ -91,9 +91,10 @@ func (l *labels) join(received []event.Label, observers []observer, out *event.O
 			continue
 		}
 		if left, waits := l.nodes.departed.waiting.remove(label.Node); waits {
-			l.match(left.number, class, label, observers, out)
-			last := &out.Labelled[len(out.Labelled)-1]
-			last.Degree, last.Fresh = int(left.degree), int(left.fresh)
+			if l.match(left.number, class, label, observers, out) {
+				last := &out.Labelled[len(out.Labelled)-1]
+				last.Degree, last.Fresh = int(left.degree), int(left.fresh)
+			}
 			l.nodes.vacate(left.number)
 			continue
 		}
@@ -117,27 +118,34 @@ func (l *labels) unknownClass(label *event.Label) string {
 	return fmt.Sprintf("class %q is not one of the model's %d", label.Class, len(l.classes))
 }
 
-// match adds a label of node v to the batch if v is pending. A node's first label
-// counts: a different one later is refused, an equal one ignored.
-func (l *labels) match(v, class int32, label *event.Label, observers []observer, out *event.Outcome) {
+// match adds a label of node v to the batch if v is pending, and reports whether it did. A
+// node's first label counts: a different one later is refused, an equal one ignored.
+func (l *labels) match(v, class int32, label *event.Label, observers []observer, out *event.Outcome) (joined bool) {
 	switch known := l.nodes.states.at(v).label; known {
 	case class:
 		out.Counts.LabelsRepeated++
-		return
+		return false
 	case none:
 	default:
 		refuse(out, label.Origin, event.ConflictingLabel, fmt.Sprintf("class %q, the node has %q already", l.classes[class], l.classes[known]))
-		return
+		return false
 	}
 	l.nodes.label(v, class)
 	if l.nodes.context.has(v) {
 		out.Counts.LabelsOfContext++
-		return
+		return false
 	}
 	slot, waits := l.pending.nodes.slotOf(v)
+	if l.nodes.model.TrainedOn(label.Node) {
+		out.Counts.LabelsOfTraining++
+		if waits {
+			l.pending.remove(v)
+		}
+		return false
+	}
 	if !waits {
 		refuse(out, label.Origin, event.LateLabel, "what was served for this node is no longer kept")
-		return
+		return false
 	}
 	for _, o := range observers {
 		o.matched(slot, class)
@@ -147,12 +155,13 @@ func (l *labels) match(v, class int32, label *event.Label, observers []observer,
 	b.nodes, b.labels = append(b.nodes, v), append(b.labels, class)
 	b.rows.Z, b.rows.Tau = append(b.rows.Z, z...), append(b.rows.Tau, s.tau)
 	b.outputs, b.servedBy = append(b.outputs, outputs...), append(b.servedBy, s.head)
-	joined := event.Labelled{Node: label.Node, Class: class, Served: s.window, Time: label.Time, By: int(s.head)}
-	joined.Degree, joined.Fresh = l.nodes.surroundings(v)
+	entry := event.Labelled{Node: label.Node, Class: class, Served: s.window, Time: label.Time, By: int(s.head)}
+	entry.Degree, entry.Fresh = l.nodes.surroundings(v)
 	if label.Time != 0 && s.time != 0 {
-		joined.Delay = delay(s.time, label.Time)
+		entry.Delay = delay(s.time, label.Time)
 	}
-	out.Labelled = append(out.Labelled, joined)
+	out.Labelled = append(out.Labelled, entry)
+	return true
 }
 
 // delay returns to-from, saturated to int64.

@@ -8,19 +8,19 @@ import (
 
 // stream are the metrics of the events in windows, and of what the engine holds.
 type stream struct {
-	arrivals, context, updates      prometheus.Counter
-	edges, edgesRemoved             prometheus.Counter
-	duplicates, loops, edgesExpired prometheus.Counter
-	joined, repeated, ofContext     prometheus.Counter
-	predictionsExpired              prometheus.Counter
-	departures, departuresOfUnknown prometheus.Counter
-	refused                         map[event.Reason]prometheus.Counter
-	level                           *prometheus.GaugeVec
+	arrivals, context, updates              prometheus.Counter
+	edges, edgesRemoved                     prometheus.Counter
+	duplicates, loops, edgesExpired         prometheus.Counter
+	joined, repeated, ofContext, ofTraining prometheus.Counter
+	predictionsExpired                      prometheus.Counter
+	departures, departuresOfUnknown         prometheus.Counter
+	refused                                 map[event.Reason]prometheus.Counter
+	level                                   *prometheus.GaugeVec
 }
 
 func newStream(r register) stream {
 	dropped := r.counters("gvbll_edges_dropped_total", "Edges that were not added: named before, from a node to itself, or dropped while waiting for their other node.", "reason")
-	labels := r.counters("gvbll_labels_total", "Labels accepted: joined to a prediction, repeated, or of a context node.", "result")
+	labels := r.counters("gvbll_labels_total", "Labels accepted: joined to a prediction, repeated, of a context node, or of a node that the model was trained on.", "result")
 	departures := r.counters("gvbll_departures_total", "Departures of nodes: left, or unknown when the node was not in the graph.", "result")
 	s := stream{
 		arrivals:            r.counter("gvbll_arrivals_total", "Nodes that arrived to be classified."),
@@ -34,6 +34,7 @@ func newStream(r register) stream {
 		joined:              labels.WithLabelValues("joined"),
 		repeated:            labels.WithLabelValues("repeated"),
 		ofContext:           labels.WithLabelValues("context"),
+		ofTraining:          labels.WithLabelValues("trained"),
 		predictionsExpired:  r.counter("gvbll_predictions_expired_total", "Predictions dropped to make room before their label came."),
 		departures:          departures.WithLabelValues("left"),
 		departuresOfUnknown: departures.WithLabelValues("unknown"),
@@ -61,6 +62,7 @@ func (s *stream) observe(out *event.Outcome) {
 	s.joined.Add(float64(len(out.Labelled)))
 	s.repeated.Add(float64(c.LabelsRepeated))
 	s.ofContext.Add(float64(c.LabelsOfContext))
+	s.ofTraining.Add(float64(c.LabelsOfTraining))
 	s.predictionsExpired.Add(float64(c.Expired))
 	s.departures.Add(float64(c.Departures))
 	s.departuresOfUnknown.Add(float64(c.DeparturesUnknown))

@@ -73,8 +73,11 @@ type Counts struct {
 	SelfLoops       int // dropped
 	LabelsRepeated  int // equal to the node's label, ignored
 	LabelsOfContext int // of context nodes: seen by neighbours, but neither scored nor learned
-	Expired         int // predictions dropped before their label came
-	EdgesDropped    int // waiting edges dropped before their node arrived
+	// LabelsOfTraining counts labels of nodes that the model was trained on, and that it
+	// predicted all the same: seen by neighbours, but neither scored nor learned again.
+	LabelsOfTraining int
+	Expired          int // predictions dropped before their label came
+	EdgesDropped     int // waiting edges dropped before their node arrived
 
 	Departures        int // nodes that left
 	DeparturesUnknown int // departures of nodes that are not in the graph, ignored

@@ -37,6 +37,7 @@ type Model struct {
 	// on; empty if the file does not have them.
 	TrainingNodes []int64
 	PoolState     []byte // of the pool in Meta, after training
+	trained       idSet  // see TrainedOn
 }
 
 // Meta is the metadata of a model file.
@@ -123,6 +124,9 @@ func (m *Model) file() *safetensors.File {
 	if len(m.TrainingNodes) > 0 {
 		t["training.nodes"] = safetensors.Of(m.TrainingNodes, len(m.TrainingNodes))
 	}
+	if len(m.trained) > 0 {
+		t[trainedTensor] = safetensors.Of(m.trained, len(m.trained))
+	}
 	if m.Pool != nil {
 		t["pool.state"] = safetensors.Of(m.PoolState, len(m.PoolState))
 	}
@@ -161,6 +165,10 @@ func fromFile(f *safetensors.File) (*Model, error) {
 		if m.TrainingNodes, err = safetensors.Values[int64](t); err != nil {
 			return nil, fmt.Errorf("training.nodes: %w", err)
 		}
+	}
+	hashes, ok := f.Tensors[trainedTensor]
+	if err := m.loadTrained(hashes, ok); err != nil {
+		return nil, err
 	}
 	if m.Pool != nil {
 		if m.PoolState, err = safetensors.Values[uint8](f.Tensors["pool.state"]); err != nil {

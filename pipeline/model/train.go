@@ -11,6 +11,7 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/gnn/train"
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
@@ -22,6 +23,7 @@ type Data struct {
 	Name     string // of the data set
 	Split    string // how the training nodes were chosen, in words
 	Nodes    []int64
+	IDs      []event.ID // of the nodes in the stream, or nil: see [Model.TrainedOn]
 	X        []gnn.Vector
 	Dim      int
 	Src, Dst []int32 // edges between them, in both directions
@@ -160,7 +162,7 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 				Completed: completed, Loss: report.Last.Loss.Total, Accuracy: report.Last.TrainAccuracy,
 			},
 		},
-		Encoder: encoder, Normalizer: normalizer, TrainingNodes: d.Nodes,
+		Encoder: encoder, Normalizer: normalizer, TrainingNodes: d.Nodes, trained: newIDSet(d.IDs),
 	}
 	m.Prior, m.Temperature = head.Posterior()
 	if cfg.Pool {

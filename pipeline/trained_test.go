@@ -1,0 +1,68 @@
+package pipeline_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+)
+
+// trainedOn returns a model that was trained on the nodes with the given ids, of two
+// classes in turn, each with a feature of its own.
+func trainedOn(t *testing.T, ids []event.ID) *model.Model {
+	t.Helper()
+	d := model.Data{Name: "two", Dim: 2, Classes: []string{"a", "b"}, IDs: ids}
+	for i := range ids {
+		d.X, d.Labels = append(d.X, gnn.Vector{Dense: oneOf(i)}), append(d.Labels, int32(i%2))
+	}
+	m, err := model.Train(t.Context(), d, model.Config{Hidden: []int{2}, Embedding: 2, Epochs: 2, Samples: 2, Pool: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func oneOf(i int) []float32 {
+	x := make([]float32, 2)
+	x[i%2] = 1
+	return x
+}
+
+// TestTrainingNodesAreNotScored: a node that the model was trained on is predicted if it
+// arrives as any other, but its label is neither scored nor learned; its neighbours see it.
+// The id 7 and the id "7" are two nodes. A departed node's label is treated alike.
+func TestTrainingNodesAreNotScored(t *testing.T) {
+	m := trainedOn(t, []event.ID{{Num: 7}, {Str: "x"}, {Num: 8}, {Num: 9}})
+	path := filepath.Join(t.TempDir(), "m.safetensors")
+	if err := m.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	again, err := model.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := newEngine(t, again, pipeline.Config{})
+	arrivals, labels := &event.Window{}, &event.Window{Number: 1}
+	for i, id := range []event.ID{{Num: 7}, {Str: "7"}, {Str: "x"}, {Num: 1}} {
+		o := &event.Origin{Offset: int64(i)}
+		arrivals.Nodes = append(arrivals.Nodes, event.Node{Origin: o, ID: id, Dense: oneOf(i), Neighbours: []event.ID{{Num: 7}}})
+		labels.Labels = append(labels.Labels, event.Label{Origin: o, Node: id, Index: int32(i % 2)})
+	}
+	labels.Nodes = []event.Node{{ID: event.ID{Str: "x"}, Departed: true}}
+	if out := e.Step(arrivals); len(out.Predictions) != 4 {
+		t.Fatalf("%d predictions, want 4: a training node that arrives is predicted", len(out.Predictions))
+	}
+	out := e.Step(labels)
+	if len(out.Labelled) != 2 || out.Labelled[0].Node.Str != "7" || out.Labelled[1].Node.Num != 1 {
+		t.Errorf("labels joined: %v, want those of \"7\" and 1", out.Labelled)
+	}
+	if out.Counts.LabelsOfTraining != 2 || len(out.Refused) != 0 || out.Levels.Pending != 0 {
+		t.Errorf("%d labels of training nodes, %d refused and %d predictions pending, want 2, 0 and 0", out.Counts.LabelsOfTraining, len(out.Refused), out.Levels.Pending)
+	}
+	if out.Labelled[1].Degree != 1 {
+		t.Errorf("node 1 had %d neighbours, want 1", out.Labelled[1].Degree)
+	}
+}
