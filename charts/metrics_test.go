@@ -137,10 +137,10 @@ var advice = []struct {
 		{"gvbll_owner", "Sum 0: `GvbllNoOwner`. Above 1: `GvbllTwoOwners`."},
 		{"gvbll_takeover_seconds", "If its count rises often, workers restart or lose their session: see their logs, and `--session-timeout`."},
 		{"gvbll_recovery_windows", "Many: checkpoints are far apart or were rejected; the log says which."},
-		{"gvbll_recovery_seconds", "Long: set `--checkpoint-dir`, or shorten `--checkpoint-every`."},
+		{"gvbll_recovery_seconds", "Long: set `--state-dir`, or shorten `--checkpoints every=…`."},
 		{"gvbll_checkpoint_timestamp_seconds", "`GvbllCheckpointOld`."},
-		{"gvbll_checkpoint_bytes", "The volume needs room for `--checkpoint-keep` of these and one more."},
-		{"gvbll_checkpoint_seconds", "Near `--checkpoint-every`: the volume is slow."},
+		{"gvbll_checkpoint_bytes", "The volume needs room for `--checkpoints keep=…` of these and one more."},
+		{"gvbll_checkpoint_seconds", "Near `--checkpoints every=…`: the volume is slow."},
 		{"gvbll_checkpoint_failures_total", "`GvbllCheckpointOld`."},
 	}},
 }

@@ -15,6 +15,10 @@ import (
 // reproduce it.
 const Version = 5
 
+// MostPending is the largest Config.MaxPending. Rows of pending predictions are numbered
+// by an int32, and there may be twice as many as predictions.
+const MostPending = 1 << 30
+
 // Values of Config.Head.
 const (
 	HeadPool  = "pool"  // the model's pool of heads
@@ -40,8 +44,8 @@ type Config struct {
 	// Bins is the number of equal-mass bins of a window's ECE. Zero means 10.
 	Bins int
 	// MaxPending bounds the predictions kept until their label comes. When it is
-	// exceeded, the oldest expires: its label will be refused as late. Zero means
-	// 262,144.
+	// exceeded, the oldest expires: its label will be refused as late. At most
+	// MostPending; zero means 262,144.
 	MaxPending int
 	// MaxWaitingLabels bounds the labels kept until their node arrives. When it is
 	// exceeded, or when their records exceed 1 KiB on average, the oldest is
@@ -99,6 +103,9 @@ func (c Config) WithDefaults() (Config, error) {
 		if *count.value < 0 {
 			problems = append(problems, fmt.Errorf("%s %d is negative: give a positive number, or 0 for the default of %d", count.name, *count.value, count.def))
 		}
+	}
+	if c.MaxPending > MostPending {
+		problems = append(problems, fmt.Errorf("max-pending %d: give at most %d", c.MaxPending, MostPending))
 	}
 	switch c.Head {
 	case "", HeadPaper, HeadPool:

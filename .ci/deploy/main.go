@@ -93,7 +93,7 @@ var refused = []struct{ values, want string }{
 	{`kafka: {brokers: ["kafka:9092"], brkers: 1}`, "brkers"},
 	{`kafka: {brokers: ["kafka"]}`, "brokers"},
 	{`replicas: 0`, "replicas"},
-	{`settings: {checkpoint-dir: /elsewhere}`, "checkpoint-dir"},
+	{`settings: {state-dir: /elsewhere}`, "state-dir"},
 	{`{kafka: {brokers: ["k:1"], sasl: {mechanism: plain, user: u}}, model: {volume: {emptyDir: {}}}}`, "passwordSecret"},
 }
 

@@ -66,7 +66,7 @@ func TestLedgerOfFormat1(t *testing.T) {
 		t.Errorf("work with other settings: exit code %d, want %d and only the settings that differ: %s", code, exitFailed, errs)
 	}
 	checkpoints := filepath.Join(dir, "checkpoints")
-	on := append([]string{"--coverage", "0.9", "--sets", "aps/aci/slice", "--abstain", "confidence=0.3", "--checkpoint-dir", checkpoints}, modelFlag...)
+	on := append([]string{"--coverage", "0.9", "--sets", "aps/aci/slice", "--abstain", "confidence=0.3", "--state-dir", checkpoints}, modelFlag...)
 	g.sent = 1000         // ids that the old ledger does not have
 	for part := range 2 { // the second worker starts from a checkpoint
 		stop := g.work(on...)

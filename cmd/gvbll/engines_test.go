@@ -56,7 +56,7 @@ func goOn(t *testing.T, recording string) {
 	must(t, err)
 	g := newTestGraph(t, addr, "gvbll", m.Encoder.In())
 	before := g.predictions()
-	stop := g.work(append([]string{"--model", file, "--checkpoint-dir", filepath.Join(dir, "checkpoints")}, recordedSettings...)...)
+	stop := g.work(append([]string{"--model", file, "--state-dir", filepath.Join(dir, "checkpoints")}, recordedSettings...)...)
 	g.sent = 1000 // ids that the recording does not have
 	g.send(30)
 	g.awaitTaken()
@@ -80,7 +80,7 @@ func recordEngine(t *testing.T) {
 	flags := append([]string{"--model", file}, recordedSettings...)
 
 	sendPoison(t, g.addr, "gvbll") // creates the topics
-	stop := g.work(append(flags, "--checkpoint-dir", filepath.Join(dir, "checkpoints"))...)
+	stop := g.work(append(flags, "--state-dir", filepath.Join(dir, "checkpoints"))...)
 	g.cite(0, 60)
 	g.awaitTaken()
 	gvbll(t, "forget", "--brokers", b.Addr(), "7")

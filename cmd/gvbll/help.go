@@ -25,7 +25,7 @@ var groups = []kong.Group{
 	{Key: "kafka", Title: "Kafka:"},
 	{Key: "http", Title: "HTTP:"},
 	{Key: "windows", Title: "Windows:"},
-	{Key: "checkpoints", Title: "Checkpoints:"},
+	{Key: "state", Title: "State:"},
 	{Key: "sets", Title: "Sets of classes:"},
 	{Key: "revisions", Title: "Drift, and predicting again:"},
 	{Key: "paper", Title: "The paper's head (--head paper):"},

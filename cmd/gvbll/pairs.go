@@ -1,18 +1,65 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
-// pair is one number of a flag that holds several by name, as
-// --abstain confidence=0.3,outside=2. Exactly one of the two fields is set.
+// pair is one value of a flag that holds several by name, as
+// --abstain confidence=0.3,outside=2. Exactly one of the pointers is set.
 type pair struct {
-	name   string
-	number *float64
-	count  *int
+	name     string
+	number   *float64
+	count    *int
+	duration *time.Duration
+	size     *size
+}
+
+// set sets the value from its text.
+func (p pair) set(text string) (err error) {
+	switch {
+	case p.number != nil:
+		*p.number, err = strconv.ParseFloat(text, 64)
+	case p.count != nil:
+		*p.count, err = strconv.Atoi(text)
+	case p.duration != nil:
+		*p.duration, err = time.ParseDuration(text)
+	default:
+		*p.size, err = parseSize(text)
+	}
+	return err
+}
+
+// kind says what the value is: a word for help, and one for errors.
+func (p pair) kind() (placeholder, noun string) {
+	switch {
+	case p.duration != nil:
+		return "DURATION", "duration such as 5m"
+	case p.size != nil:
+		return "SIZE", "size such as 512MiB"
+	default:
+		return "NUMBER", "number"
+	}
+}
+
+// text returns the value's text, "" for zero.
+func (p pair) text() string {
+	switch {
+	case p.number != nil && *p.number != 0:
+		return fmt.Sprintf("%g", *p.number)
+	case p.count != nil && *p.count != 0:
+		return strconv.Itoa(*p.count)
+	case p.duration != nil && *p.duration != 0:
+		return shortDuration(*p.duration)
+	case p.size != nil && *p.size != 0:
+		return p.size.String()
+	}
+	return ""
 }
 
 // parsePairs reads name=value pairs with commas between. A name may occur only once.
@@ -24,19 +71,15 @@ func parsePairs(text string, pairs ...pair) error {
 		if !ok || i < 0 || seen[name] {
 			names := make([]string, len(pairs))
 			for i, p := range pairs {
-				names[i] = p.name + "=NUMBER"
+				placeholder, _ := p.kind()
+				names[i] = p.name + "=" + placeholder
 			}
 			return fmt.Errorf("%q: give some of %s, each once, with commas between", item, strings.Join(names, ", "))
 		}
 		seen[name] = true
-		var err error
-		if p := pairs[i]; p.count != nil {
-			*p.count, err = strconv.Atoi(value)
-		} else {
-			*p.number, err = strconv.ParseFloat(value, 64)
-		}
-		if err != nil {
-			return fmt.Errorf("%q: %q is not a number", item, value)
+		if err := pairs[i].set(value); err != nil {
+			_, noun := pairs[i].kind()
+			return fmt.Errorf("%q: %q is not a %s", item, value, noun)
 		}
 	}
 	return nil
@@ -46,12 +89,54 @@ func parsePairs(text string, pairs ...pair) error {
 func joinPairs(pairs ...pair) string {
 	var items []string
 	for _, p := range pairs {
-		switch {
-		case p.count != nil && *p.count != 0:
-			items = append(items, fmt.Sprintf("%s=%d", p.name, *p.count))
-		case p.number != nil && *p.number != 0:
-			items = append(items, fmt.Sprintf("%s=%g", p.name, *p.number))
+		if text := p.text(); text != "" {
+			items = append(items, p.name+"="+text)
 		}
 	}
 	return strings.Join(items, ",")
+}
+
+// shortDuration returns a duration without the zeros at its end, as 5m instead of 5m0s.
+func shortDuration(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// size is a number of bytes. Its text is a whole number with a unit, as 512MiB.
+type size int64
+
+// sizeUnits are the units of sizes, the largest first.
+var sizeUnits = []struct {
+	name  string
+	bytes size
+}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
+
+func parseSize(text string) (size, error) {
+	for _, u := range sizeUnits {
+		number, ok := strings.CutSuffix(text, u.name)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(number, 10, 64)
+		if err != nil || n < 0 || n > math.MaxInt64/int64(u.bytes) {
+			break
+		}
+		return size(n) * u.bytes, nil
+	}
+	return 0, errors.New("no size")
+}
+
+func (s size) String() string {
+	for _, u := range sizeUnits {
+		if s >= u.bytes && s%u.bytes == 0 {
+			return fmt.Sprintf("%d%s", s/u.bytes, u.name)
+		}
+	}
+	return "0B"
 }

@@ -173,7 +173,7 @@ func testPromote(t *testing.T, addr string) {
 			t.Errorf("%v: exit code %d, want a failure with %q in one line: %s%s", args, code, want, out, errs)
 		}
 	}
-	checkpoints := []string{"--checkpoint-dir", filepath.Join(dir, "checkpoints"), "--http", "127.0.0.1:0"}
+	checkpoints := []string{"--state-dir", filepath.Join(dir, "checkpoints"), "--http", "127.0.0.1:0"}
 
 	refused("is empty", "promote")
 	// One model, without a shadow.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math"
 	"time"
@@ -19,7 +20,7 @@ type workCmd struct {
 	Kafka   kafkaFlags  `embed:""`
 	HTTP    httpFlags   `embed:"" group:"http"`
 	Windows windowFlags `embed:"" group:"windows"`
-	Saves   saveFlags   `embed:"" group:"checkpoints"`
+	State   stateFlags  `embed:"" group:"state"`
 	Engine  engineFlags `embed:""`
 	Watch   bool        `help:"Run drift detectors on what is served and on its labels." default:"true" negatable:"" group:"revisions"`
 
@@ -50,16 +51,63 @@ func (f windowFlags) policy() intake.Policy {
 	return intake.CountOrLinger{Count: f.Window, Linger: f.Linger}
 }
 
-// saveFlags set where checkpoints are written and how many are kept.
-type saveFlags struct {
-	CheckpointDir   string        `help:"Folder for checkpoints. A start continues from the newest one; without the folder it replays the ledger from its beginning." type:"path" placeholder:"DIR"`
-	CheckpointEvery time.Duration `help:"Time between checkpoints." default:"5m"`
-	CheckpointKeep  int           `help:"Number of checkpoints to keep." default:"3"`
+// stateFlags set where the worker keeps state in files, and how much.
+type stateFlags struct {
+	StateDir    string          `help:"Folder for checkpoints. A start continues from the newest one; without the folder it replays the ledger from its beginning." type:"path" placeholder:"DIR"`
+	Checkpoints checkpointsFlag `help:"every=DURATION: time between checkpoints. keep=N: number of checkpoints to keep." default:"every=5m,keep=3" placeholder:"every=5m,keep=3"`
+	Pending     pendingFlag     `help:"Predictions that wait for their label. max=N: keep at most N; then the oldest makes room, and its label will come too late." default:"max=262144" placeholder:"max=262144"`
+}
+
+// checkpointsFlag says how often a checkpoint is written, and how many are kept.
+type checkpointsFlag struct {
+	Every time.Duration
+	Keep  int
+}
+
+func (f *checkpointsFlag) pairs() []pair {
+	return []pair{{name: "every", duration: &f.Every}, {name: "keep", count: &f.Keep}}
+}
+
+func (f checkpointsFlag) String() string { return joinPairs(f.pairs()...) }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (f *checkpointsFlag) UnmarshalText(text []byte) error {
+	f.Every, f.Keep = 5*time.Minute, 3
+	if err := parsePairs(string(text), f.pairs()...); err != nil {
+		return err
+	}
+	switch {
+	case f.Every <= 0:
+		return fmt.Errorf("every=%v: give a duration such as 5m", f.Every)
+	case f.Keep < 1:
+		return fmt.Errorf("keep=%d: give at least 1", f.Keep)
+	}
+	return nil
+}
+
+// pendingFlag bounds the predictions that wait for their label.
+type pendingFlag struct {
+	Max int
+}
+
+func (f *pendingFlag) pairs() []pair { return []pair{{name: "max", count: &f.Max}} }
+
+func (f pendingFlag) String() string { return joinPairs(f.pairs()...) }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (f *pendingFlag) UnmarshalText(text []byte) error {
+	if err := parsePairs(string(text), f.pairs()...); err != nil {
+		return err
+	}
+	if f.Max < 1 || f.Max > pipeline.MostPending {
+		return fmt.Errorf("max=%d: give a number from 1 to %d", f.Max, pipeline.MostPending)
+	}
+	return nil
 }
 
 // check refuses values out of range, and flags without an effect whatever the model.
 func (w workCmd) check(g given) error {
-	f, s := w.Windows, w.Saves
+	f := w.Windows
 	switch {
 	case w.Workers < 1:
 		return usagef("--workers %d: give at least 1", w.Workers)
@@ -79,10 +127,6 @@ func (w workCmd) check(g given) error {
 		return usagef("--commit-interval %v: give a duration such as 100ms, or 0", f.CommitInterval)
 	case w.SessionTimeout < time.Millisecond:
 		return usagef("--session-timeout %v: give a duration such as 10s", w.SessionTimeout)
-	case s.CheckpointEvery <= 0:
-		return usagef("--checkpoint-every %v: give a duration such as 5m", s.CheckpointEvery)
-	case s.CheckpointKeep < 1:
-		return usagef("--checkpoint-keep %d: give at least 1", s.CheckpointKeep)
 	case w.CreateTopics < 0:
 		return usagef("--create-topics %d: give a number of partitions, or 0 to create none", w.CreateTopics)
 	}
@@ -92,7 +136,7 @@ func (w workCmd) check(g given) error {
 	return g.check(
 		noEffect{f.EventTime == 0, "no effect without --event-time: add it, or leave this out", []string{"lateness", "idle-timeout"}},
 		noEffect{f.EventTime > 0, "no effect with --event-time: leave out one of them", []string{"window", "linger"}},
-		noEffect{s.CheckpointDir == "", "no effect without --checkpoint-dir: add it, or leave this out", []string{"checkpoint-every", "checkpoint-keep"}},
+		noEffect{w.State.StateDir == "", "no effect without --state-dir: add it, or leave this out", []string{"checkpoints"}},
 	)
 }
 
@@ -100,6 +144,7 @@ func (w workCmd) check(g given) error {
 func (w workCmd) config() (pipeline.Config, error) {
 	cfg := w.Engine.settings()
 	cfg.Workers, cfg.Reserve, cfg.BFloat16, cfg.Unwatched = w.Workers, w.Reserve, w.BFloat16, !w.Watch
+	cfg.MaxPending = w.State.Pending.Max
 	return validSettings(cfg)
 }
 
@@ -145,7 +190,7 @@ func (w workCmd) Run(ctx context.Context, g given) error {
 	err = s.run(ctx, client, worker.Config{
 		Names: names, CommitInterval: w.Windows.CommitInterval, Compression: w.Compression,
 		Policy: w.Windows.policy(), Session: w.SessionTimeout,
-		Checkpoints: worker.Checkpoints{Dir: w.Saves.CheckpointDir, Every: w.Saves.CheckpointEvery, Keep: w.Saves.CheckpointKeep, Restore: restorer(cfg, models...)},
+		Checkpoints: worker.Checkpoints{Dir: w.State.StateDir, Every: w.State.Checkpoints.Every, Keep: w.State.Checkpoints.Keep, Restore: restorer(cfg, models...)},
 	})
 	stop()
 	if e := <-served; err == nil {

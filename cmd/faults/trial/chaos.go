@@ -155,7 +155,7 @@ func (r *chaos) send(ctx context.Context, rng *rand.Rand, stop <-chan struct{}) 
 
 // startWorker starts a worker with random window settings.
 func (r *chaos) startWorker(name string) error {
-	args := []string{"--commit-interval", fmt.Sprintf("%dms", r.rng.IntN(60)), "--checkpoint-every", fmt.Sprintf("%dms", 200+r.rng.IntN(2000)), "--checkpoint-keep", "2"}
+	args := []string{"--commit-interval", fmt.Sprintf("%dms", r.rng.IntN(60)), "--checkpoints", fmt.Sprintf("every=%dms,keep=2", 200+r.rng.IntN(2000))}
 	switch r.rng.IntN(3) {
 	case 0:
 		args = append(args, "--window", fmt.Sprint(1+r.rng.IntN(60)), "--linger", fmt.Sprintf("%dms", r.rng.IntN(100)))

@@ -262,7 +262,7 @@ func (r *crashRun) work(ctx context.Context) error {
 func (r *crashRun) startWorker(name, point string) error {
 	p, err := r.start(name, point,
 		"--event-time", "20ms", "--lateness", "10ms", "--idle-timeout", "10m", "--commit-interval", "0s",
-		"--checkpoint-every", "50ms", "--checkpoint-keep", "2")
+		"--checkpoints", "every=50ms,keep=2")
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ type process struct {
 func (g *graph) start(name, crash string, args ...string) (*process, error) {
 	args = append([]string{
 		"work", "--brokers", strings.Join(g.Brokers, ","), "--prefix", g.prefix, "--model", g.Model, "--http", g.http,
-		"--session-timeout", session.String(), "--checkpoint-dir", filepath.Join(g.dir, name), "--create-topics", fmt.Sprint(partitions),
+		"--session-timeout", session.String(), "--state-dir", filepath.Join(g.dir, name), "--create-topics", fmt.Sprint(partitions),
 	}, slices.Concat(args, g.shadowFlag(), g.Flags)...)
 	log, err := os.OpenFile(filepath.Join(g.dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {

@@ -81,7 +81,7 @@ func Soak(ctx context.Context, s *Setup, long time.Duration, report func(string)
 	}
 	g.http = l.Addr().String()
 	_ = l.Close()
-	p, err := g.start("a", "", "--linger", "20ms", "--checkpoint-every", "5s")
+	p, err := g.start("a", "", "--linger", "20ms", "--checkpoints", "every=5s")
 	if err != nil {
 		return nil, err
 	}
