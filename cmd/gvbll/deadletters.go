@@ -112,8 +112,8 @@ func (c deadLettersCmd) print(w io.Writer, r *event.Refusal, truncated bool) err
 		}
 		return json.NewEncoder(w).Encode(d)
 	}
-	record, at := fmt.Sprintf("%s/%d:%d", o.Topic, o.Partition, o.Offset), time.UnixMilli(o.Time).UTC().Format(time.RFC3339)
-	_, err := fmt.Fprintf(w, "%-20s %-24s %-20s %-16.16q %s\n", r.Reason, record, at, o.Key, r.Detail)
+	at := time.UnixMilli(o.Time).UTC().Format(time.RFC3339)
+	_, err := fmt.Fprintf(w, "%-20s %-24s %-20s %-16.16q %s\n", r.Reason, o, at, o.Key, r.Detail)
 	return err
 }
 

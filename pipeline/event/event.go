@@ -6,6 +6,7 @@ package event
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,6 +48,9 @@ type Origin struct {
 	Value     []byte // nil for a null value, which differs from an empty one
 	Headers   []Header
 }
+
+// String returns where the record is: topic/partition:offset.
+func (o *Origin) String() string { return fmt.Sprintf("%s/%d:%d", o.Topic, o.Partition, o.Offset) }
 
 // Clone returns a copy that shares no memory with o.
 func (o *Origin) Clone() *Origin {

@@ -47,6 +47,7 @@ func Run(ctx context.Context, c *kafka.Client, e Engine, cfg Config) error {
 	} else if len(missing) > 0 {
 		return fmt.Errorf("missing topics %v: run 'gvbll topics --create', or let the worker do it with --create-topics 1", missing)
 	}
+	cfg.Hooks = Join(logHooks(cfg.Logger), cfg.Hooks)
 	w := &worker{replayer: &replayer{cfg: &cfg, client: c, engine: e}}
 	err := w.run(ctx)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {

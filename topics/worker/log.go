@@ -1,0 +1,73 @@
+package worker
+
+import (
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// refusalInterval is the time between two log lines about refusals for one reason.
+const refusalInterval = time.Minute
+
+// logHooks returns hooks that log what happens in the windows: refusals, changes of the
+// model that serves, drift. Windows that are replayed at the start are history, and only
+// their number is logged.
+func logHooks(log *slog.Logger) Hooks {
+	recovered := false
+	refusals := make(map[event.Reason]*refusalLog)
+	return Hooks{
+		Recovered: func(Recovered) { recovered = true },
+		Stepped: func(s Stepped) {
+			if s.Replayed && !recovered {
+				return
+			}
+			if promoted := s.Outcome.Promoted; promoted != "" {
+				log.Info("promoted: another model serves from the next window on", "window", s.Outcome.Window, "model", promoted, "before", s.Outcome.Model)
+			}
+			if s.Replayed { // the owner logs the rest
+				return
+			}
+			for _, c := range changes(s.Outcome.Drift) {
+				if c.Worse {
+					log.Warn("drift found: the loss of what was served has risen", "window", s.Outcome.Window, "detector", c.Detector)
+				} else {
+					log.Info("drift found", "window", s.Outcome.Window, "detector", c.Detector)
+				}
+			}
+			logRefusals(log, refusals, s.Outcome.Refused, time.Now())
+		},
+	}
+}
+
+// refusalLog is what is not logged yet of the refusals for one reason.
+type refusalLog struct {
+	count   int
+	example string // of where a record is, and why it was refused
+	detail  string
+	next    time.Time // of a line
+}
+
+// logRefusals logs the refusals of a window: the first for a reason at once, and then a
+// line for each reason and interval, with the number since the last line and an example.
+func logRefusals(log *slog.Logger, by map[event.Reason]*refusalLog, refused []event.Refusal, now time.Time) {
+	for i := range refused {
+		r := &refused[i]
+		l := by[r.Reason]
+		if l == nil {
+			l = &refusalLog{}
+			by[r.Reason] = l
+		}
+		if l.count++; l.count == 1 {
+			l.example, l.detail = r.Origin.String(), r.Detail
+		}
+	}
+	for _, reason := range slices.Sorted(maps.Keys(by)) {
+		if l := by[reason]; l.count > 0 && !now.Before(l.next) {
+			log.Warn("refused events: see 'gvbll dead-letters'", "reason", reason, "events", l.count, "example", l.example, "detail", l.detail)
+			*l = refusalLog{next: now.Add(refusalInterval)}
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package worker
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// logged calls tell with hooks that log, and returns the lines without their times.
+func logged(tell func(Hooks)) []string {
+	var b bytes.Buffer
+	tell(logHooks(slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))))
+	return strings.FieldsFunc(b.String(), func(r rune) bool { return r == '\n' })
+}
+
+// TestRefusalsAreLogged: the first refusal for a reason is logged at once, with an example.
+// However many follow, there is a line a minute for each reason, and none is uncounted.
+func TestRefusalsAreLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lines := logged(func(h Hooks) {
+			offset := int64(0)
+			window := func(refusals int, reason event.Reason) {
+				out := &event.Outcome{}
+				for range refusals {
+					origin := &event.Origin{Topic: "g.nodes", Partition: 3, Offset: offset}
+					out.Refused = append(out.Refused, event.Refusal{Reason: reason, Detail: "why", Origin: origin})
+					offset++
+				}
+				h.Stepped(Stepped{Outcome: out})
+			}
+			window(2, event.NonFinite)
+			for range 119 { // two minutes
+				window(10, event.NonFinite)
+				time.Sleep(time.Second)
+			}
+			window(1, event.Empty)
+			window(0, "")
+			time.Sleep(time.Second)
+			window(0, "")
+			time.Sleep(time.Hour)
+			window(0, "")
+		})
+		const line = `level=WARN msg="refused events: see 'gvbll dead-letters'" reason=%s events=%d example=g.nodes/3:%d detail=why`
+		want := []string{
+			fmt.Sprintf(line, event.NonFinite, 2, 0),
+			fmt.Sprintf(line, event.NonFinite, 610, 2),
+			fmt.Sprintf(line, event.Empty, 1, 1192),
+			fmt.Sprintf(line, event.NonFinite, 580, 612),
+		}
+		if diff := cmp.Diff(want, lines); diff != "" {
+			t.Errorf("-want +got\n%s", diff)
+		}
+	})
+}
+
+// TestEventsAreLogged: a promotion and drift are logged once, when they happen: not when
+// a start replays them, and drift not by a standby either, for the owner logs it.
+func TestEventsAreLogged(t *testing.T) {
+	drift := &event.Drift{Detectors: []event.Detector{{Name: "adwin", Changes: 2, Worse: 1}, {Name: "embeddings", Changes: 1}, {Name: "quiet", Total: 9}}}
+	lines := logged(func(h Hooks) {
+		for window, s := range []Stepped{{Replayed: true}, {Replayed: true}, {}} {
+			s.Outcome = &event.Outcome{Window: int64(window), Model: "old", Promoted: "new", Drift: drift}
+			h.Stepped(s)
+			if window == 0 {
+				h.Recovered(Recovered{})
+			}
+		}
+	})
+	want := []string{
+		`level=INFO msg="promoted: another model serves from the next window on" window=1 model=new before=old`,
+		`level=INFO msg="promoted: another model serves from the next window on" window=2 model=new before=old`,
+		`level=WARN msg="drift found: the loss of what was served has risen" window=2 detector=adwin`,
+		`level=INFO msg="drift found" window=2 detector=embeddings`,
+	}
+	if diff := cmp.Diff(want, lines); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
