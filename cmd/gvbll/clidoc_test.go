@@ -43,7 +43,8 @@ This page is made of the program's own help: `+"`go test ./cmd/gvbll -run TestCo
 
 **Where a flag comes from.** In this order: the command line; the environment, `+"`GVBLL_`"+` and the flag's
 name in capitals with `+"`_`"+` for `+"`-`"+`, as `+"`GVBLL_LOG_FORMAT`"+`; the YAML file that `+"`--config`"+` names, there a command's
-section before the rest; the default. A password has no flag (docs/security.md).
+section before the rest; the default. A password has no flag (docs/security.md). A variable `+"`GVBLL_…`"+` or a key of the
+file that is no flag's name is an error.
 
 `+"```yaml"+`
 brokers: [kafka-1:9092, kafka-2:9092]

@@ -2,7 +2,6 @@ package main
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/alecthomas/kong"
 )
@@ -46,27 +45,6 @@ func place(f *kong.Flag) int {
 // byGroup sorts flags by their groups.
 func byGroup(flags []*kong.Flag) {
 	slices.SortStableFunc(flags, func(a, b *kong.Flag) int { return place(a) - place(b) })
-}
-
-// nameVariables names the environment variable of every flag: GVBLL_ and the
-// flag's name in capitals, with _ for -.
-func nameVariables(k *kong.Kong) error {
-	for _, n := range append(k.Model.Leaves(false), k.Model.Node) {
-		for _, f := range n.Flags {
-			if f.Name != "help" {
-				f.Envs = []string{variable(f.Name)}
-				f.Tag.Envs = f.Envs
-			}
-		}
-	}
-	k.Model.HelpFlag.Help = "Print this help."
-	k.Model.HelpFlag.Group = &groups[len(groups)-1]
-	return nil
-}
-
-// variable is the name of a flag's environment variable.
-func variable(flag string) string {
-	return "GVBLL_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
 // printHelp prints the help of a command with its flags by their groups, and those

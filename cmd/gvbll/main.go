@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -110,6 +111,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if exit >= 0 { // --help was answered
 		return exit
 	}
+	if err == nil {
+		err = checkEnvironment(parser.Model)
+	}
 	if err != nil {
 		fmt.Fprintf(stderr, "gvbll: %v (see gvbll --help)\n", err)
 		return exitUsage
@@ -145,7 +149,7 @@ func usualForms(args []string) []string {
 		return []string{"--help"}
 	case args[0] == "help":
 		return append(args[1:len(args):len(args)], "--help")
-	case args[0] == "--version":
+	case slices.Contains(args, "--version"):
 		return []string{"version"}
 	}
 	return args

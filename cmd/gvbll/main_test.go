@@ -51,3 +51,21 @@ func TestEnvironment(t *testing.T) {
 		t.Errorf("exit code %d, want %d and the prefix of the environment: %s", code, exitUsage, errs)
 	}
 }
+
+// TestMisspeltVariable: a variable that begins as a flag's does and is none is refused.
+// Those that Kubernetes sets for a service of this name are not.
+func TestMisspeltVariable(t *testing.T) {
+	for name, refused := range map[string]bool{
+		"GVBLL_WINDOWS": true, "GVBLL_": true, "GVBLL_HELP": true,
+		"GVBLL_WINDOW": false, "GVBLL_SASL_PASSWORD": false, "GVBLLX": false,
+		"GVBLL_PORT": false, "GVBLL_PORT_8473_TCP": false, "GVBLL_PORT_8473_TCP_ADDR": false, "GVBLL_HEADLESS_SERVICE_PORT_HTTP": false, "GVBLL_SERVICE_HOST": false,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, "")
+			code, _, errs := command(t, "version")
+			if got := code == exitUsage && strings.Contains(errs, "variable "+name+":"); got != refused || !refused && code != exitOK {
+				t.Errorf("exit code %d: %q; refused %t, want %t", code, errs, got, refused)
+			}
+		})
+	}
+}
