@@ -14,12 +14,8 @@ import (
 // topic afterwards, an offset greater than the command's.
 func sendCommand(ctx context.Context, client *kafka.Client, topic string, c *event.Command) (end int64, err error) {
 	at := kafka.TopicPartition{Topic: topic}
-	bounds, err := client.Offsets(ctx, topic)
-	if err != nil {
+	if _, err := boundsOf(ctx, client, topic); err != nil {
 		return 0, err
-	}
-	if _, ok := bounds[at]; !ok {
-		return 0, fmt.Errorf("topic %s does not exist: start a worker, or run 'gvbll topics --create' first", topic)
 	}
 	p, err := client.NewProducer(ctx, kafka.ProducerConfig{})
 	if err != nil {
@@ -31,8 +27,15 @@ func sendCommand(ctx context.Context, client *kafka.Client, topic string, c *eve
 	}}); err != nil {
 		return 0, err
 	}
-	if bounds, err = client.Offsets(ctx, topic); err != nil {
-		return 0, err
+	bounds, err := client.Offsets(ctx, topic)
+	return bounds[at].End, err
+}
+
+// boundsOf returns the bounds of a topic's partitions, and an error if it does not exist.
+func boundsOf(ctx context.Context, client *kafka.Client, topic string) (map[kafka.TopicPartition]kafka.Bounds, error) {
+	bounds, err := client.Offsets(ctx, topic)
+	if err == nil && len(bounds) == 0 {
+		err = fmt.Errorf("topic %s does not exist: check --prefix, or run 'gvbll topics --create'", topic)
 	}
-	return bounds[at].End, nil
+	return bounds, err
 }

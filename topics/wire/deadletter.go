@@ -23,6 +23,15 @@ const (
 	maxDetail        = 512
 )
 
+// Resent is the reason in a note among the dead letters, which has the form of one and
+// says that the record at its topic, partition and offset was sent again. It is no
+// reason of a refusal.
+const Resent event.Reason = "resent"
+
+// ResentHeader is the key of the header of a record that was sent again. Its value says
+// where the record was that was refused.
+const ResentHeader = "gvbll-resent"
+
 // ErrTruncated is returned by DecodeDeadLetter for a dead letter that does not
 // hold the whole record: it can be shown, but must not be sent again.
 var ErrTruncated = errors.New("the dead letter holds only a part of the record")

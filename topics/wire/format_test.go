@@ -359,6 +359,17 @@ func TestLabel(t *testing.T) {
 	}
 }
 
+// TestJSONWithoutHeader: JSON that no header announces is refused as what it is.
+func TestJSONWithoutHeader(t *testing.T) {
+	for value, json := range map[string]bool{`{"id": 7, "features": [1]}`: true, "\n [1]": true, "{": true, "": false, "id=7": false} {
+		var n event.Node
+		_, detail := (&Decoder{}).Node(&event.Origin{Value: []byte(value)}, &n)
+		if got := strings.Contains(detail, "looks like JSON, and no header says so"); got != json {
+			t.Errorf("%q: %s; called JSON %t, want %t", value, detail, got, json)
+		}
+	}
+}
+
 // TestContentType: the content-type header selects the encoding, whatever its case and its
 // parameters. Another type is refused, and no header means msgpack.
 func TestContentType(t *testing.T) {

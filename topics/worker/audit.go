@@ -230,10 +230,20 @@ func (a *auditor) fetch(ctx context.Context, at kafka.TopicPartition) (more bool
 	}
 	records, err := a.published.Poll(ctx)
 	for _, r := range records {
+		if r.Topic == a.cfg.Names.DeadLetters && isNote(&r) {
+			continue
+		}
 		p := kafka.TopicPartition{Topic: r.Topic, Partition: r.Partition}
 		a.waiting[p] = append(a.waiting[p], r)
 	}
 	return true, err
+}
+
+// isNote reports whether a record among the dead letters is no worker's, but an
+// operator's note about one.
+func isNote(r *kafka.Record) bool {
+	var d event.Refusal
+	return wire.DecodeDeadLetter(r.Value, &d) == nil && d.Reason == wire.Resent
 }
 
 // checkNothingElse returns an error if the topic has a prediction of the replayed windows
