@@ -13,11 +13,11 @@ import (
 type sendCmd struct {
 	Kafka  kafkaFlags `embed:""`
 	Data   dataFlags  `embed:""`
-	Events string     `help:"Send the node events of this file instead of a data set, one in JSON a line as in docs/wire-format.md, departures among them; - for standard input." placeholder:"FILE"`
+	Events string     `help:"Send the events of this file instead of a data set, one in JSON a line as in docs/wire-format.md: node events, labels (with node) and commands (with command); - for standard input." placeholder:"FILE"`
 
 	Labels       string  `help:"When to send labels: predicted (those of a step once its predictions are published), delayed (--label-delay node events later) or never." enum:"predicted,delayed,never" default:"predicted" placeholder:"predicted"`
 	LabelDelay   int     `help:"Delay of the labels: further steps with --labels predicted, node events with delayed." default:"0"`
-	Rate         float64 `help:"Node events to send a second; 0 for no limit." default:"0"`
+	Rate         float64 `help:"Node events to send a second, or lines of --events; 0 for no limit." default:"0"`
 	Resume       bool    `help:"Leave out the nodes and labels that the topics hold already."`
 	CreateTopics int     `help:"Create missing topics with this many partitions; 0 creates none." default:"0" group:"kafka"`
 }
@@ -39,7 +39,7 @@ func (c sendCmd) check(g given) error {
 		return err
 	}
 	return g.check(
-		noEffect{c.Events != "", "no effect on --events: leave out one of them", []string{"data", "drift", "train-share", "steps", "seed", "labels", "label-delay", "rate", "resume"}},
+		noEffect{c.Events != "", "no effect on --events: leave out one of them", []string{"data", "drift", "train-share", "steps", "seed", "labels", "label-delay", "resume"}},
 		noEffect{c.Labels == string(sender.Never), "no effect with --labels never: leave out one of them", []string{"label-delay"}},
 	)
 }
@@ -101,7 +101,7 @@ func (c sendCmd) connect(ctx context.Context) (*kafka.Client, topics.Names, erro
 	return client, names, nil
 }
 
-// events sends the node events of a file.
+// events sends the events of a file.
 func (c sendCmd) events(ctx context.Context, s streams) error {
 	in, err := openInput(c.Events)
 	if err != nil {
@@ -113,10 +113,10 @@ func (c sendCmd) events(ctx context.Context, s streams) error {
 		return err
 	}
 	defer client.Close()
-	sent, err := sender.Lines(ctx, client, names, in)
+	sent, err := sender.Lines(ctx, client, names, in, c.Rate)
 	if err != nil {
-		return fmt.Errorf("after %d events: %w", sent, err)
+		return fmt.Errorf("after %d events: %w", sent.All(), err)
 	}
-	_, err = fmt.Fprintf(s.out, "sent %d node events\n", sent)
+	_, err = fmt.Fprintf(s.out, "sent %d node events, %d labels and %d commands\n", sent.Nodes, sent.Labels, sent.Commands)
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -17,83 +18,138 @@ import (
 // maxLine bounds a line in bytes: the wire format's limit for a value.
 const maxLine = 4 << 20
 
-// Lines sends node events (arrivals and departures) from JSON lines. Each line is
-// sent as it is, under its node's key and with the content-type of JSON; empty
-// lines are skipped. It returns the number of events sent. A line that is not an
-// event is an error with its number; the lines before it are sent.
-func Lines(ctx context.Context, c *kafka.Client, names topics.Names, lines io.Reader) (sent int, err error) {
-	partitions, err := c.Partitions(ctx, names.Nodes)
+// Sent counts the events that were sent.
+type Sent struct{ Nodes, Labels, Commands int }
+
+// All returns the number of all events.
+func (s Sent) All() int { return s.Nodes + s.Labels + s.Commands }
+
+// Lines sends events from JSON lines, at most rate a second, 0 for no limit. Each line
+// goes to the topic of its kind: an object with "command" is a command, one with "node" a
+// label, any other a node event. It is sent as it is, under its node's key and with the
+// content-type of JSON; empty lines are skipped. A line that is not an event is an error
+// with its number; the lines before it are sent.
+func Lines(ctx context.Context, c *kafka.Client, names topics.Names, lines io.Reader, rate float64) (Sent, error) {
+	partitions, err := c.Partitions(ctx, names.Nodes, names.Labels, names.Commands)
 	if err != nil {
-		return 0, err
-	}
-	if partitions[names.Nodes] == 0 {
-		return 0, fmt.Errorf("topic %s does not exist: run 'gvbll topics --create' first", names.Nodes)
+		return Sent{}, err
 	}
 	producer, err := c.NewProducer(ctx, kafka.ProducerConfig{})
 	if err != nil {
-		return 0, err
+		return Sent{}, err
 	}
-	var (
-		records []kafka.Record
-		size    int
-		line    int
-		decoder wire.Decoder
-		in      = bufio.NewScanner(lines)
-	)
-	flush := func() error {
-		if len(records) == 0 {
-			return nil
-		}
-		if err := producer.Send(ctx, records); err != nil {
-			return err
-		}
-		sent += len(records)
-		records, size = records[:0], 0
-		return nil
-	}
+	s := lineSender{names: names, partitions: partitions, producer: producer, pace: newPace(rate)}
+	in := bufio.NewScanner(lines)
 	in.Buffer(nil, maxLine+1)
+	line := 0
 	for in.Scan() {
 		line++
-		r, err := lineRecord(&decoder, in.Bytes())
-		if err != nil {
-			if e := flush(); e != nil {
-				return sent, e
-			}
-			return sent, fmt.Errorf("line %d: %w", line, err)
-		}
-		if r == nil {
+		if len(bytes.TrimSpace(in.Bytes())) == 0 {
 			continue
 		}
-		r.Topic, r.Partition, r.Time = names.Nodes, kafka.PartitionFor(r.Key, partitions[names.Nodes]), time.Now()
-		records, size = append(records, *r), size+len(r.Value)
-		if len(records) == maxBurst || size > maxLine {
-			if err := flush(); err != nil {
-				return sent, err
+		if err := s.add(in.Bytes()); err != nil {
+			if e := s.flush(ctx); e != nil {
+				return s.sent, e
+			}
+			return s.sent, fmt.Errorf("line %d: %w", line, err)
+		}
+		if len(s.records) == s.pace.burst(maxBurst) || s.size > maxLine {
+			if err := s.flush(ctx); err != nil {
+				return s.sent, err
 			}
 		}
 	}
-	if err := flush(); err != nil {
-		return sent, err
+	if err := s.flush(ctx); err != nil {
+		return s.sent, err
 	}
 	if err := in.Err(); err != nil {
-		return sent, fmt.Errorf("line %d: %w", line+1, err)
+		return s.sent, fmt.Errorf("line %d: %w", line+1, err)
 	}
-	return sent, nil
+	return s.sent, nil
 }
 
-// lineRecord returns the record of a line, nil if the line is empty.
-func lineRecord(d *wire.Decoder, line []byte) (*kafka.Record, error) {
-	if len(bytes.TrimSpace(line)) == 0 {
-		return nil, nil
+// lineSender is the state of Lines.
+type lineSender struct {
+	names      topics.Names
+	partitions map[string]int
+	producer   *kafka.Producer
+	pace       pace
+	decoder    wire.Decoder
+
+	records []kafka.Record // to be sent
+	size    int            // bytes of their values
+	sent    Sent
+}
+
+// add adds the record of a line.
+func (s *lineSender) add(line []byte) error {
+	r, err := s.record(bytes.Clone(line))
+	if err != nil {
+		return err
 	}
-	value := bytes.Clone(line)
+	if s.partitions[r.Topic] == 0 {
+		return fmt.Errorf("topic %s does not exist: run 'gvbll topics --create' first", r.Topic)
+	}
+	r.Partition = kafka.PartitionFor(r.Key, s.partitions[r.Topic])
+	r.Headers = []kafka.Header{{Key: wire.ContentType, Value: []byte(wire.JSON)}}
+	s.records, s.size = append(s.records, r), s.size+len(r.Value)
+	return nil
+}
+
+// record returns the record of an event's JSON, with its topic and key.
+func (s *lineSender) record(value []byte) (kafka.Record, error) {
+	var kind struct{ ID, Node, Command json.RawMessage }
+	_ = json.Unmarshal(value, &kind) // the decoder says what is wrong
 	o := &event.Origin{Value: value, Headers: []event.Header{{Key: wire.ContentType, Value: []byte(wire.JSON)}}}
-	var n event.Node
-	if reason, detail := d.Node(o, &n); reason != "" {
-		return nil, fmt.Errorf("%s: %s", reason, detail)
+	r := kafka.Record{Value: value}
+	var reason event.Reason
+	var detail string
+	switch {
+	case kind.Command != nil:
+		var c event.Command
+		r.Topic = s.names.Commands
+		reason, detail = s.decoder.Command(o, &c)
+	case kind.Node != nil && kind.ID == nil:
+		var l event.Label
+		reason, detail = s.decoder.Label(o, &l)
+		r.Topic, r.Key = s.names.Labels, wire.AppendKey(nil, l.Node)
+	default:
+		var n event.Node
+		reason, detail = s.decoder.Node(o, &n)
+		r.Topic, r.Key = s.names.Nodes, wire.AppendKey(nil, n.ID)
 	}
-	return &kafka.Record{
-		Key: wire.AppendKey(nil, n.ID), Value: value,
-		Headers: []kafka.Header{{Key: wire.ContentType, Value: []byte(wire.JSON)}},
-	}, nil
+	if reason != "" {
+		return r, fmt.Errorf("%s: %s", reason, detail)
+	}
+	return r, nil
+}
+
+// flush sends the records once they are due.
+func (s *lineSender) flush(ctx context.Context) error {
+	if len(s.records) == 0 {
+		return nil
+	}
+	if err := s.pace.wait(ctx); err != nil {
+		return err
+	}
+	now := time.Now()
+	for i := range s.records {
+		s.records[i].Time = now
+	}
+	if err := s.producer.Send(ctx, s.records); err != nil {
+		return err
+	}
+	for i := range s.records {
+		switch s.records[i].Topic {
+		case s.names.Nodes:
+			s.sent.Nodes++
+		case s.names.Labels:
+			s.sent.Labels++
+		default:
+			s.sent.Commands++
+		}
+	}
+	s.pace.sent += len(s.records)
+	s.records, s.size = s.records[:0], 0
+	return nil
 }

@@ -81,7 +81,7 @@ func Run(ctx context.Context, c *kafka.Client, s *Stream, cfg Config) error {
 		return err
 	}
 	r := &run{
-		cfg: cfg, producer: producer, partitions: partitions, began: time.Now(),
+		cfg: cfg, producer: producer, partitions: partitions, pace: newPace(cfg.Rate),
 		sentNodes: make(map[string]bool), sentLabels: make(map[string]bool), hasPrediction: make(map[string]bool),
 	}
 	if cfg.Resume {
@@ -111,9 +111,8 @@ type run struct {
 	cfg                   Config
 	producer              *kafka.Producer
 	partitions            map[string]int // by topic
-	began                 time.Time
-	paced                 int // node events sent by this run
-	nodesSent, labelsSent int // including those already in the topics
+	pace                  pace           // of the node events
+	nodesSent, labelsSent int            // including those already in the topics
 
 	// Record keys of events already in the topics, and of nodes whose prediction
 	// was read before await asked for it.
@@ -211,12 +210,9 @@ func nodesOf(items []Item) []event.Node {
 // nodes sends node events in bursts, at the configured rate.
 func (r *run) nodes(ctx context.Context, nodes []event.Node) error {
 	for len(nodes) > 0 {
-		n := min(len(nodes), maxBurst)
-		if r.cfg.Rate > 0 {
-			n = min(n, max(1, int(r.cfg.Rate/20)))
-			if err := r.pace(ctx); err != nil {
-				return err
-			}
+		n := r.pace.burst(len(nodes))
+		if err := r.pace.wait(ctx); err != nil {
+			return err
 		}
 		records := make([]kafka.Record, 0, n)
 		for i := range nodes[:n] {
@@ -229,23 +225,12 @@ func (r *run) nodes(ctx context.Context, nodes []event.Node) error {
 		if err := r.send(ctx, records); err != nil {
 			return err
 		}
-		r.paced += len(records)
+		r.pace.sent += len(records)
 		r.nodesSent += n
 		nodes = nodes[n:]
 		r.progress()
 	}
 	return nil
-}
-
-// pace waits until the rate allows the next burst.
-func (r *run) pace(ctx context.Context) error {
-	due := r.began.Add(time.Duration(float64(r.paced) / r.cfg.Rate * float64(time.Second)))
-	select {
-	case <-time.After(time.Until(due)):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // labels sends the labels of items, except for those already in the topic.
