@@ -8,6 +8,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/pool"
 )
 
 // Engine predicts the nodes of a stream and learns from their labels, one window
@@ -152,6 +153,9 @@ func (e *Engine) Summaries() []Summary {
 	}
 	return all
 }
+
+// Pool returns the pool of heads, nil if the paper's heads serve. It belongs to the engine.
+func (e *Engine) Pool() *pool.Pool { return e.serving.poolOfHeads() }
 
 // Pooled returns the weights and other learned state of the pool, or nil if the
 // paper's heads serve.

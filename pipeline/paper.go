@@ -5,6 +5,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/pool"
 )
 
 // paper is the serving with the paper's heads: GVBLL-Online, which learns by Proposition
@@ -74,6 +75,8 @@ func (p *paper) hash(event.Hash) (hash event.Hash) {
 }
 
 func (p *paper) online() *posterior.Online { return p.learner }
+
+func (p *paper) poolOfHeads() *pool.Pool { return nil }
 
 func (p *paper) learned() *Pooled { return nil }
 

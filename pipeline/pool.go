@@ -190,6 +190,8 @@ func (p *pooled) online() *posterior.Online {
 	return p.pool.Online()
 }
 
+func (p *pooled) poolOfHeads() *pool.Pool { return p.pool }
+
 // uncertainty splits the uncertainty of a row: its total is the entropy of what is
 // served, and its epistemic part is the share that the heads' disagreement has in
 // the entropy of their mixture,

@@ -6,6 +6,7 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/pool"
 )
 
 // serving is the model's predictive half: [paper], the paper's two heads, or [pooled],
@@ -46,6 +47,8 @@ type serving interface {
 	// online returns the paper's online head: the one that learns, or the first such
 	// head of a pool. For a pool without one it is a head that stays as trained.
 	online() *posterior.Online
+	// poolOfHeads returns the pool, nil for the paper's heads.
+	poolOfHeads() *pool.Pool
 	// learned returns the learned state of a pool, nil for the paper's heads.
 	learned() *Pooled
 

@@ -16,6 +16,7 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
@@ -67,6 +68,25 @@ type Training struct {
 	Completed    int     `json:"completed"` // isolated training nodes that got neighbours, see Data.Complete
 	Loss         float64 `json:"loss"`      // negative ELBO of the last epoch, nats a node
 	Accuracy     float64 `json:"accuracy"`
+	// Validation is of a model that was trained from a ledger.
+	Validation *Validation `json:"validation,omitempty"`
+}
+
+// Validation is what a model's candidate, trained on the labels before a cut, scored on the
+// nodes after it, beside the model that served then.
+type Validation struct {
+	Cut     int64                        `json:"cut"`     // first window after the cut
+	Windows int64                        `json:"windows"` // of the ledger, when the model was trained
+	Labels  int                          `json:"labels"`  // that were scored
+	Serving string                       `json:"serving"` // id of the model that served, "" for none
+	Scores  map[string]calibration.Means `json:"scores"`  // of the candidate, by head
+	Served  map[string]calibration.Means `json:"served,omitempty"`
+}
+
+// SetValidation sets the validation in m's metadata. m's ID changes.
+func (m *Model) SetValidation(v Validation) error {
+	m.Training.Validation = &v
+	return m.identify()
 }
 
 // Open reads and validates a model file. The error names the part that is invalid.

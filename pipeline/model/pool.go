@@ -49,6 +49,22 @@ func (m *Model) AddPool(d Data, spec pool.Config) error {
 	return m.identify()
 }
 
+// TakeOver gives m, which has none, a pool of heads of the same configuration as another
+// one, from which it takes over what depends on no encoder; see [pool.Pool.TakeOver]. m's
+// ID changes.
+func (m *Model) TakeOver(from *pool.Pool, keep float64) error {
+	spec := from.Config()
+	p, err := pool.New(spec, m.Shape(), &m.Prior)
+	if err != nil {
+		return err
+	}
+	if err := p.TakeOver(from, keep); err != nil {
+		return err
+	}
+	m.Pool, m.PoolState = &spec, p.AppendState(nil)
+	return m.identify()
+}
+
 // trainingBatch returns the training nodes as rows of the pool. For dense features, a
 // node's neighbours are the earlier ones only, as for a node of the stream when it is
 // served. For sparse features, all neighbours are used: such data sets have few training

@@ -1,0 +1,189 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/posterior"
+)
+
+// History is the graph and the labels that windows have brought, to train a model on. It
+// applies windows as an [Engine] does (arrivals, updates, departures, edges and labels that
+// wait, labels of nodes that have left), and predicts nothing. Unlike an engine it has no classes of its own: it keeps
+// labels of every name.
+//
+// The methods of follower are those of an engine's parts; only Step may call them.
+type History struct {
+	nodes   *nodes // their pending predictions are empty
+	waiting unmatched
+	list    []Recorded // by node number; the zero value where there is none
+	classes []string   // in the order in which they were given or seen
+	place   map[string]int32
+	given   int // how many of classes were given; labels by index mean these
+	next    int64
+	out     event.Outcome // scratch: what an engine would refuse and count
+}
+
+// Recorded is a node of a history.
+type Recorded struct {
+	ID       event.ID
+	Features gnn.Vector // the latest, as received
+	Window   int64      // in which it arrived
+	Time     int64      // event time of its arrival, 0 when not given
+	Context  bool
+	Class    int32 // of its label, an index in the history's classes; none is negative
+	Labelled int64 // window of its label
+}
+
+// maxHistoryClasses bounds the names of classes, beyond those given: a label of a further
+// one is dropped.
+const maxHistoryClasses = 1 << 16
+
+// NewHistory returns an empty history of nodes with this many features. The classes are
+// those of the model that serves, in its order; there may be none.
+func NewHistory(features int, classes []string) (*History, error) {
+	cfg, err := Config{}.WithDefaults()
+	if err != nil {
+		return nil, err
+	}
+	// An encoder is needed to keep a graph; the smallest there is costs least.
+	encoder, err := gnn.NewSAGE(features, gnn.ReLU, gnn.SAGELayer{Neigh: make([]float32, features), Bias: make([]float32, 1)})
+	if err != nil {
+		return nil, err
+	}
+	m := &model.Model{Encoder: encoder, Normalizer: &gnn.Normalizer{Kind: gnn.NormalizeNone}, Prior: posterior.Gaussian{Dim: 1}}
+	h := &History{waiting: newUnmatched(cfg.MaxWaitingLabels), place: make(map[string]int32), given: len(classes)}
+	for _, name := range classes {
+		h.class(name)
+	}
+	h.nodes = newNodes(m, gnn.NewGraph(encoder), cfg, newPending(1, 1, cfg.MaxPending))
+	h.nodes.followers = []follower{h}
+	return h, nil
+}
+
+// Step applies the next window. The window is only read.
+func (h *History) Step(w *event.Window) {
+	if w.Number != h.next {
+		panic(fmt.Sprintf("pipeline: window %d, but %d is next", w.Number, h.next))
+	}
+	h.next++
+	h.out = event.Outcome{}
+	h.nodes.enter(w.Nodes, &h.out)
+	for _, a := range h.nodes.arrivals.accepted {
+		if r := &h.list[a.number]; r.Window < 0 {
+			r.ID, r.Window, r.Time, r.Context = a.node.ID.Clone(), w.Number, a.node.Time, a.node.Context
+		}
+		if a.toPredict {
+			if old, expired := h.nodes.pending.put(a.number, served{}, nil, nil); expired {
+				h.nodes.expired(old)
+			}
+		}
+		if l, waited := h.waiting.claim(a.node.ID); waited {
+			h.label(a.number, l.class)
+		}
+	}
+	for i := range w.Labels {
+		l := &w.Labels[i]
+		class := h.classOf(l)
+		if class == none {
+			continue
+		}
+		if v, known := h.nodes.index.number(l.Node); known {
+			h.label(v, class)
+		} else if left, waits := h.nodes.departed.waiting.remove(l.Node); waits {
+			h.nodes.vacate(left.number)
+		} else {
+			h.waiting.wait(class, l, &h.out)
+		}
+	}
+	h.nodes.dropWindow()
+}
+
+// label sets the label of node v. The first one counts, as in an engine.
+func (h *History) label(v, class int32) {
+	if r := &h.list[v]; r.Class == none {
+		r.Class, r.Labelled = class, h.next-1
+		h.nodes.pending.remove(v)
+	}
+}
+
+// classOf returns the index of a label's class, none if it has no name here.
+func (h *History) classOf(l *event.Label) int32 {
+	if l.Class != "" {
+		return h.class(l.Class)
+	}
+	if l.Index < 0 || int(l.Index) >= h.given {
+		return none
+	}
+	return l.Index
+}
+
+// class returns the index of a class, which it adds if the name is new.
+func (h *History) class(name string) int32 {
+	c, known := h.place[name]
+	switch {
+	case known:
+		return c
+	case len(h.classes) >= h.given+maxHistoryClasses:
+		return none
+	}
+	c = int32(len(h.classes))
+	name = strings.Clone(name)
+	h.classes, h.place[name] = append(h.classes, name), c
+	return c
+}
+
+// Classes returns the names of all classes: those given, then new ones in the order in
+// which they came. It belongs to the history.
+func (h *History) Classes() []string { return h.classes }
+
+// Features returns the number of features.
+func (h *History) Features() int { return h.nodes.model.Encoder.In() }
+
+// Nodes returns the nodes of the graph that keep accepts, in the order of their arrival,
+// with each edge between two of them as a pair of places in the result, the later node's
+// second. Nothing changes them after the next Step.
+func (h *History) Nodes(keep func(*Recorded) bool) (nodes []Recorded, edges [][2]int32) {
+	var numbers []int32
+	for v := range h.list {
+		if r := &h.list[v]; r.Window >= 0 && !h.nodes.states.at(int32(v)).gone && keep(r) {
+			numbers = append(numbers, int32(v))
+		}
+	}
+	slices.SortFunc(numbers, func(u, v int32) int {
+		if h.nodes.departed.before(u, v) {
+			return -1
+		}
+		return 1
+	})
+	place := make(map[int32]int32, len(numbers))
+	for i, v := range numbers {
+		place[v] = int32(i)
+		nodes = append(nodes, h.list[v])
+		for _, u := range h.nodes.graph.Neighbours(v) {
+			if j, in := place[u]; in {
+				edges = append(edges, [2]int32{j, int32(i)})
+			}
+		}
+	}
+	return nodes, edges
+}
+
+// The methods of follower.
+
+func (h *History) entered(v int32, x gnn.Vector) {
+	for int(v) >= len(h.list) {
+		h.list = append(h.list, Recorded{Window: none, Class: none})
+	}
+	h.list[v].Features = gnn.Vector{Dense: slices.Clone(x.Dense), Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
+}
+
+func (h *History) vacated(v int32)                { h.list[v] = Recorded{Window: none, Class: none} }
+func (h *History) leaving([]int32)                {}
+func (h *History) left()                          {}
+func (h *History) linked(int32, []int32, []int32) {}
+func (h *History) labelled(int32, int32)          {}

@@ -1,0 +1,103 @@
+package pipeline_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// TestHistoryIsTheEngines: after every window, a history has the nodes, edges and labels
+// that an engine has, and the features that were sent last.
+func TestHistoryIsTheEngines(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 8))
+	m := modelOf(t, rng, gnn.KindSAGE, 1)
+	e := newEngine(t, m, pipeline.Config{})
+	h, err := pipeline.NewHistory(m.Encoder.In(), m.Classes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newRandomStream(rng, m)
+	sent, came := make(map[event.ID]gnn.Vector), make(map[event.ID]int64)
+	for range 150 {
+		w := l.window()
+		for i := range w.Nodes {
+			if n := &w.Nodes[i]; !n.Departed {
+				sent[n.ID] = gnn.Vector{Dense: n.Dense}
+				if _, there := e.Node(n.ID); !there {
+					came[n.ID] = w.Number
+				}
+			}
+		}
+		e.Step(w)
+		h.Step(w)
+		nodes, edges := h.Nodes(func(*pipeline.Recorded) bool { return true })
+		near := make(map[event.ID][]string)
+		for _, pair := range edges {
+			u, v := nodes[pair[0]].ID, nodes[pair[1]].ID
+			near[u], near[v] = append(near[u], fmt.Sprint(v)), append(near[v], fmt.Sprint(u))
+		}
+		labelled := 0
+		for _, n := range nodes {
+			r, there := e.Node(n.ID)
+			if !there {
+				t.Fatalf("window %d: node %v is in the history and not in the graph", w.Number, n.ID)
+			}
+			label := ""
+			if n.Class >= 0 {
+				label = h.Classes()[n.Class]
+				labelled++
+			}
+			var want []string
+			for _, x := range r.Neighbours {
+				want = append(want, fmt.Sprint(x.Node))
+			}
+			slices.Sort(want)
+			slices.Sort(near[n.ID])
+			if n.Context != r.Context || label != r.Label || len(near[n.ID]) != r.Degree || len(want) == r.Degree && !slices.Equal(near[n.ID], want) {
+				t.Fatalf("window %d, node %v: context %t, class %q, neighbours %v, want %t, %q and %v", w.Number, n.ID, n.Context, label, near[n.ID], r.Context, r.Label, want)
+			}
+			if !reflect.DeepEqual(n.Features.Dense, sent[n.ID].Dense) || n.Window != came[n.ID] {
+				t.Fatalf("window %d, node %v: came in window %d with %v, want %d and %v", w.Number, n.ID, n.Window, n.Features, came[n.ID], sent[n.ID])
+			}
+		}
+		if n := e.Step(&event.Window{Number: e.Next()}).Levels; n.Nodes != len(nodes) || n.Edges != len(edges) {
+			t.Fatalf("window %d: %d nodes and %d edges, the graph has %d and %d", w.Number, len(nodes), len(edges), n.Nodes, n.Edges)
+		}
+		h.Step(&event.Window{Number: l.number})
+		l.number++
+	}
+}
+
+// TestHistoryKeepsEveryClass: a history keeps labels of classes that the serving model lacks
+// by name, a label that came before its node, and the first of two labels; an index means a
+// class that was given.
+func TestHistoryKeepsEveryClass(t *testing.T) {
+	h, err := pipeline.NewHistory(1, []string{"a", "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	label := func(v int64, class string, index int32) event.Label {
+		return event.Label{Origin: &event.Origin{}, Node: event.ID{Num: v}, Class: class, Index: index}
+	}
+	h.Step(&event.Window{Labels: []event.Label{label(3, "new", 0)}})
+	w := &event.Window{Number: 1, Labels: []event.Label{label(1, "", 1), label(1, "a", 0), label(2, "", 2), label(4, "newer", 0)}}
+	for v := range int64(5) {
+		w.Nodes = append(w.Nodes, event.Node{Origin: &event.Origin{}, ID: event.ID{Num: v}, Dense: []float32{1}, Time: 10 * v})
+	}
+	h.Step(w)
+	nodes, _ := h.Nodes(func(n *pipeline.Recorded) bool { return n.Class >= 0 })
+	var got []string
+	for _, n := range nodes {
+		got = append(got, fmt.Sprintf("%v %s, came in %d at %d, label in %d", n.ID, h.Classes()[n.Class], n.Window, n.Time, n.Labelled))
+	}
+	want := []string{"1 b, came in 1 at 10, label in 1", "3 new, came in 1 at 30, label in 1", "4 newer, came in 1 at 40, label in 1"}
+	if !slices.Equal(got, want) {
+		t.Errorf("labelled nodes %q, want %q", got, want)
+	}
+}
