@@ -47,6 +47,13 @@ type Config struct {
 	// exceeded, the oldest expires: its label will be refused as late. At most
 	// MostPending; zero means 262,144.
 	MaxPending int
+	// PendingMemory bounds the bytes of memory for what was served of these
+	// predictions: embeddings, and outputs of heads. What has been kept longest is in
+	// Blocks beyond it. About 50 bytes for each prediction are always in memory, and
+	// more with Coverage and Rescore. Zero means no bound. Outcomes do not depend on
+	// it.
+	PendingMemory int64
+	Blocks        Blocks
 	// MaxWaitingLabels bounds the labels kept until their node arrives. When it is
 	// exceeded, or when their records exceed 1 KiB on average, the oldest is
 	// refused as an orphan. Zero means 65,536.
@@ -106,6 +113,9 @@ func (c Config) WithDefaults() (Config, error) {
 	}
 	if c.MaxPending > MostPending {
 		problems = append(problems, fmt.Errorf("max-pending %d: give at most %d", c.MaxPending, MostPending))
+	}
+	if c.PendingMemory < 0 || c.PendingMemory > 0 && c.Blocks == nil {
+		problems = append(problems, fmt.Errorf("pending-memory %d without blocks: give both, or neither", c.PendingMemory))
 	}
 	switch c.Head {
 	case "", HeadPaper, HeadPool:

@@ -112,7 +112,7 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 func (e *Engine) assemble(graph *gnn.Graph, s serving) {
 	m, cfg := e.model, e.cfg
 	e.serving = s
-	e.pending = newPending(m.Prior.Dim, s.width(), cfg.MaxPending)
+	e.pending = newPending(m.Prior.Dim, s.width(), cfg)
 	e.pending.reserve(cfg.Reserve)
 	e.nodes = newNodes(m, graph, cfg, e.pending)
 	e.predictor = &predictor{model: m, nodes: e.nodes, pending: e.pending, serving: s}
@@ -200,6 +200,7 @@ func (e *Engine) Enter(w *event.Window) {
 	e.window = w
 	e.out = &event.Outcome{Window: w.Number, Model: e.model.ID, Refused: append([]event.Refusal(nil), w.Refused...)}
 	e.out.Labelled, e.recycled = e.recycled, nil
+	e.labels.prefetch(w.Labels)
 	e.nodes.enter(w.Nodes, e.out)
 }
 
@@ -248,6 +249,15 @@ func (e *Engine) Learn() *event.Outcome {
 	e.next++
 	e.window, e.out = nil, nil
 	return out
+}
+
+// Err returns the first error of Config.Blocks, nil for none. After an error the state is
+// lost, and outcomes are not to be used.
+func (e *Engine) Err() error {
+	if err := e.pending.rows.err; err != nil {
+		return fmt.Errorf("predictions that wait for their label: %w", err)
+	}
+	return nil
 }
 
 // Recycle gives an outcome of this engine back, so that the next ones reuse the memory

@@ -150,7 +150,7 @@ func (l *labels) match(v, class int32, label *event.Label, observers []observer,
 	for _, o := range observers {
 		o.matched(slot, class)
 	}
-	s, z, outputs, _ := l.pending.remove(v)
+	s, z, outputs := l.pending.at(slot)
 	b := &l.batch
 	b.nodes, b.labels = append(b.nodes, v), append(b.labels, class)
 	b.rows.Z, b.rows.Tau = append(b.rows.Z, z...), append(b.rows.Tau, s.tau)
@@ -161,7 +161,21 @@ func (l *labels) match(v, class int32, label *event.Label, observers []observer,
 		entry.Delay = delay(s.time, label.Time)
 	}
 	out.Labelled = append(out.Labelled, entry)
+	l.pending.remove(v)
 	return true
+}
+
+// prefetch announces that labels will be joined. It matters when what was served for their
+// nodes is not in memory: then it is read while the window is predicted.
+func (l *labels) prefetch(received []event.Label) {
+	if len(l.pending.rows.blocks) == 0 {
+		return
+	}
+	for i := range received {
+		if v, known := l.nodes.index.number(received[i].Node); known {
+			l.pending.prefetch(v)
+		}
+	}
 }
 
 // delay returns to-from, saturated to int64.

@@ -120,6 +120,24 @@ func (p *Pair) Step(w *event.Window) *event.Outcome {
 	return out
 }
 
+// Err returns the first error of the engines' [Engine.Err].
+func (p *Pair) Err() error {
+	for _, e := range p.engines {
+		if err := e.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close frees the blocks of the engines, see [Config.Blocks]. The pair cannot be used
+// afterwards.
+func (p *Pair) Close() {
+	for _, e := range p.engines {
+		e.pending.rows.close()
+	}
+}
+
 // Recycle gives an outcome of Step back, with that of the shadow; see
 // [Engine.Recycle].
 func (p *Pair) Recycle(out *event.Outcome) {

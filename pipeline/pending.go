@@ -7,77 +7,218 @@ import (
 )
 
 // pending keeps predictions as they were served, until their label comes or they expire:
-// there are at most bound, and the oldest makes room for a new one. A prediction is
-// spread over tables that are indexed by its slot in the queue; observers have tables of
-// their own.
+// there are at most bound, and the oldest makes room for a new one.
+//
+// A prediction has an entry in the queue, of 48 bytes, and a row of numbers, which is in
+// memory or, if the prediction is one of those that have waited longest, in a block; see
+// [rows]. Observers have tables of their own, by slot.
+//
+// Invariant: the predictions with a row in memory are those from inMemory on, in the order
+// of the queue.
 type pending struct {
-	nodes   *queue[int32, served] // by node number
-	bound   int                   // of nodes
-	z       slotTable[float32]    // embeddings, d_e a row
-	outputs slotTable[float32]    // see serving.width
+	nodes    *queue[int32, served] // by node number
+	bound    int                   // of nodes
+	rows     *rows
+	inMemory int32 // slot of the oldest prediction whose row is in memory, none if there is none
 }
 
-// served is a prediction without its rows in tables.
+// served is a prediction without its row.
 type served struct {
 	window int64
 	time   int64 // event time of the arrival
 	tau    float64
+	row    place
 	head   uint8 // the head that served, by place
 }
 
-func newPending(dim, width, bound int) *pending {
-	return &pending{nodes: newNodeQueue[served](), bound: bound, z: newSlotTable[float32](dim), outputs: newSlotTable[float32](width)}
+// newPending returns an empty store of embeddings of dim numbers and outputs of width.
+func newPending(dim, width int, cfg Config) *pending {
+	return &pending{nodes: newNodeQueue[served](), bound: cfg.MaxPending, rows: newRows(dim, width, cfg), inMemory: none}
 }
 
 // reserve preallocates the empty tables for this many predictions, at most bound.
-func (p *pending) reserve(nodes int) {
-	nodes = min(nodes, p.bound)
-	p.z.table.Reserve(nodes)
-	p.outputs.table.Reserve(nodes)
-}
+func (p *pending) reserve(nodes int) { p.rows.reserve(min(nodes, p.bound)) }
 
 // put keeps the prediction of node v, and returns the node whose older one expired
 // to make room, if one did.
 func (p *pending) put(v int32, s served, z, outputs []float32) (old int32, expired bool) {
 	if p.nodes.len() == p.bound {
-		old, _ = p.nodes.removeOldest()
-		expired = true
+		old, expired = p.nodes.entries.at(p.nodes.head).key, true
+		p.remove(old)
 	}
+	if p.rows.full() {
+		p.spill()
+	}
+	s.row = p.rows.add(z, outputs)
 	slot := p.nodes.put(v, s)
-	p.z.set(slot, z)
-	p.outputs.set(slot, outputs)
+	if p.inMemory == none {
+		p.inMemory = slot
+	}
 	return old, expired
 }
 
-// remove removes and returns what was served for node v. The slices are valid until
-// the next put.
-func (p *pending) remove(v int32) (s served, z, outputs []float32, ok bool) {
-	i, ok := p.nodes.slotOf(v)
-	if !ok {
-		return s, nil, nil, false
-	}
-	s, _ = p.nodes.remove(v)
-	return s, p.z.row(i), p.outputs.row(i), true
+// at returns what was served for the node in a slot. The slices are valid until the next
+// call of at or put.
+func (p *pending) at(slot int32) (s *served, z, outputs []float32) {
+	s = &p.nodes.entries.at(slot).value
+	z, outputs = p.rows.at(s.row)
+	return s, z, outputs
 }
 
-// state declares the predictions. When restoring, nodes must be below n, and windows
-// before the given one.
-func (p *pending) state(s *snapshot.Schema, n int, window int64, by serving, classes int) {
+// remove forgets what was served for node v, if it is pending.
+func (p *pending) remove(v int32) {
+	slot, ok := p.nodes.slotOf(v)
+	if !ok {
+		return
+	}
+	if slot == p.inMemory {
+		p.inMemory = p.nodes.entries.at(slot).next
+	}
+	s, _ := p.nodes.remove(v)
+	p.rows.free(s.row)
+}
+
+// prefetch announces that what was served for node v will be asked for soon.
+func (p *pending) prefetch(v int32) {
+	if s := p.nodes.get(v); s != nil {
+		p.rows.prefetch(s.row)
+	}
+}
+
+// spill moves a block of rows to the store: those that have been in memory longest. Before
+// them come the rows of blocks that have become sparse, in up to half of the new block. So
+// a row is written again at most as often as another one is freed, and the blocks of a
+// stream that goes on are half full or more, taken together.
+func (p *pending) spill() {
+	r := p.rows
+	to, n := r.newBlock(), int32(0)
+	b := r.buffer[:0]
+	for {
+		from, old, ok := r.nextSparse(r.perBlock/2 - n)
+		if !ok {
+			break
+		}
+		for i := range r.perBlock {
+			row := r.rowIn(old, i)
+			if slot, ok := p.slotAt(nodeOf(row), r.placeOf(from, i)); ok {
+				p.nodes.change(slot).value.row = r.placeOf(to, n)
+				b = append(b, row...)
+				n++
+			}
+		}
+		r.release(from)
+	}
+	for ; n < r.perBlock && p.inMemory != none; n++ {
+		e := p.nodes.change(p.inMemory)
+		b = r.appendRow(b, e.key, e.value.row)
+		r.free(e.value.row)
+		e.value.row = r.placeOf(to, n)
+		p.inMemory = e.next
+	}
+	r.write(to, b)
+	r.buffer = b
+}
+
+// slotAt returns the slot of node v, if it is pending and its row is there.
+func (p *pending) slotAt(v int32, there place) (slot int32, ok bool) {
+	slot, ok = p.nodes.slotOf(v)
+	return slot, ok && p.nodes.entries.at(slot).value.row == there
+}
+
+// state declares the predictions. When restoring, nodes must be below n, windows before the
+// given one, and temperatures those that tau gives for the embeddings.
+func (p *pending) state(s *snapshot.Schema, n int, window int64, by serving, classes int, tau func(z []float32) float64) {
 	declareNodes(s, "pending.node", p.nodes, p.bound, n)
 	declareField(s, "pending.window", p.nodes, func(x *served) *int64 { return &x.window })
 	declareField(s, "pending.time", p.nodes, func(x *served) *int64 { return &x.time })
 	declareField(s, "pending.temperature", p.nodes, func(x *served) *float64 { return &x.tau })
-	declareRows(s, "pending.embedding", &p.z, p.nodes, isFinite, p.z.table.Width())
-	declareRows(s, by.outputsName(), &p.outputs, p.nodes, by.valid, p.outputs.table.Width()/classes, classes)
+	count := p.nodes.len() // restored already
+	inBlocks := s.Len("pending.place", count-p.rows.inMemory(), count)
+	if inBlocks > 0 {
+		next := p.nodes.walk()
+		places := snapshot.Column(s, "pending.place", func() int32 { _, e := next(); return int32(e.value.row) }, inBlocks)
+		s.Check(func() error {
+			for i, x := range places {
+				if x >= 0 {
+					return snapshot.Damaged("a row in a block has the place %d", x)
+				}
+				p.nodes.entries.at(int32(i)).value.row = place(x)
+			}
+			return nil
+		})
+		p.rows.state(s)
+	}
+	if !s.Saving() && inBlocks < count {
+		p.inMemory = int32(inBlocks)
+		for i := range int32(count - inBlocks) {
+			p.nodes.entries.at(p.inMemory + i).value.row = place(i)
+		}
+	}
+	declareRows(s, "pending.embedding", &p.rows.z, p.walkInMemory(), count-inBlocks, isFinite, p.rows.z.table.Width())
+	declareRows(s, by.outputsName(), &p.rows.outputs, p.walkInMemory(), count-inBlocks, by.valid, p.rows.outputs.table.Width()/classes, classes)
 	s.Check(func() error {
-		for i := range int32(p.nodes.len()) {
+		for i := range int32(count) {
 			e := p.nodes.entries.at(i)
 			if x := e.value; x.window < 0 || x.window >= window {
 				return snapshot.Damaged("node %d was served in window %d, the next is %d", e.key, x.window, window)
 			}
+			if e.value.row < 0 {
+				continue
+			}
+			if err := p.checkTemperature(i, p.rows.z.row(int32(e.value.row)), tau); err != nil {
+				return err
+			}
 		}
-		return nil
+		return p.checkBlocks(inBlocks, by.valid, tau)
 	})
+}
+
+// walkInMemory returns a function that returns the next row in memory at each call, in the
+// order of the queue as it is now.
+func (p *pending) walkInMemory() func() (row int32) {
+	next := p.nodes.walkFrom(p.inMemory)
+	return func() int32 {
+		_, e := next()
+		return int32(e.value.row)
+	}
+}
+
+// checkTemperature checks that a restored prediction's temperature is that of its
+// embedding.
+func (p *pending) checkTemperature(slot int32, z []float32, tau func(z []float32) float64) error {
+	e := p.nodes.entries.at(slot)
+	if want := tau(z); e.value.tau != want {
+		return snapshot.Damaged("node %d was served at temperature %v, want %v", e.key, e.value.tau, want)
+	}
+	return nil
+}
+
+// checkBlocks claims the restored blocks, and checks that they have a valid row for each of
+// the predictions in them.
+func (p *pending) checkBlocks(predictions int, valid func(output float32) bool, tau func(z []float32) float64) error {
+	found := 0
+	err := p.rows.claim(func(v int32, at place, z, outputs []float32) (bool, error) {
+		slot, ok := p.slotAt(v, at)
+		if !ok {
+			return false, nil
+		}
+		found++
+		for _, x := range z {
+			if !isFinite(x) {
+				return false, snapshot.Damaged("the embedding of node %d has an element %v", v, x)
+			}
+		}
+		for _, x := range outputs {
+			if !valid(x) {
+				return false, snapshot.Damaged("what was served for node %d has an element %v", v, x)
+			}
+		}
+		return true, p.checkTemperature(slot, z, tau)
+	})
+	if err == nil && found != predictions {
+		err = snapshot.Damaged("the blocks have %d of %d predictions", found, predictions)
+	}
+	return err
 }
 
 func isFinite(x float32) bool { return math.Abs(float64(x)) <= math.MaxFloat32 }

@@ -84,8 +84,8 @@ func (p *predictor) served(v int32, id event.ID) *Opinion {
 	if !waits {
 		return nil
 	}
-	s := &p.pending.nodes.entries.at(slot).value
-	o := &Opinion{Heads: p.estimates(p.pending.outputs.row(slot))}
+	s, _, outputs := p.pending.at(slot)
+	o := &Opinion{Heads: p.estimates(outputs)}
 	o.Prediction = p.prediction(o, id, s.head)
 	o.Window, o.Time = s.window, s.time
 	return o

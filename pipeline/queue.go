@@ -178,8 +178,11 @@ func (q *queue[K, V]) freeze(s *snapshot.Schema) { s.Freeze(&q.frozen, q.entries
 // walk returns a function that returns the next entry at each call, with its slot: the
 // entries at the time of freeze, which is now, the oldest first. An entry is valid until
 // the queue changes.
-func (q *queue[K, V]) walk() func() (slot int32, e *entry[K, V]) {
-	next, now := q.head, q.entries.slice
+func (q *queue[K, V]) walk() func() (slot int32, e *entry[K, V]) { return q.walkFrom(q.head) }
+
+// walkFrom is walk from an entry on, given its slot.
+func (q *queue[K, V]) walkFrom(next int32) func() (slot int32, e *entry[K, V]) {
+	now := q.entries.slice
 	return func() (int32, *entry[K, V]) {
 		slot := next
 		e := &q.frozen.At(slot, now)[0]
@@ -205,6 +208,16 @@ func declareNodes[V any](s *snapshot.Schema, name string, q *queue[int32, V], li
 		}
 		return nil
 	})
+}
+
+// walkSlots returns a function that returns the slot of the next entry at each call, in the
+// order of walk.
+func (q *queue[K, V]) walkSlots() func() (slot int32) {
+	next := q.walk()
+	return func() int32 {
+		slot, _ := next()
+		return slot
+	}
 }
 
 // declareField declares one field of all values of a queue. The keys must have been

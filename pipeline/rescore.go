@@ -177,9 +177,9 @@ func (r *rescoring) scored(out *event.Outcome) {
 // state declares the last predictions, the nodes that are due, and the scores.
 func (r *rescoring) state(s *snapshot.Schema) {
 	q, classes := r.predictor.pending.nodes, r.predictor.model.Prior.Classes
-	declareRows(s, "rescore.degree", &r.degrees, q, isCount)
-	declareRows(s, "rescore.revision", &r.revisions, q, isCount)
-	declareRows(s, "rescore.probabilities", &r.probs, q, isProbability, classes)
+	declareRows(s, "rescore.degree", &r.degrees, q.walkSlots(), q.len(), isCount)
+	declareRows(s, "rescore.revision", &r.revisions, q.walkSlots(), q.len(), isCount)
+	declareRows(s, "rescore.probabilities", &r.probs, q.walkSlots(), q.len(), isProbability, classes)
 	declareNodes(s, "rescore.due", r.due, r.bound, r.predictor.nodes.states.len())
 	declareSummaries(s, "rescore", []*Summary{&r.summary})
 }

@@ -187,7 +187,7 @@ func (s *sets) state(schema *snapshot.Schema) {
 	s.outliers.state(schema)
 	counts := []int64{s.count, int64(s.tally.Rows), int64(s.tally.Covered), int64(s.tally.Classes)}
 	snapshot.Slice(schema, "sets.counts", &counts, len(counts))
-	declareRows(schema, "sets.served", &s.kept, s.pending.nodes, nil, 2+s.words)
+	declareRows(schema, "sets.served", &s.kept, s.pending.nodes.walkSlots(), s.pending.nodes.len(), nil, 2+s.words)
 	schema.Check(func() error {
 		if slices.Min(counts) < 0 || counts[2] > counts[1] {
 			return snapshot.Damaged("%d of %d sets held the class, %d classes, in %d predictions", counts[2], counts[1], counts[3], counts[0])

@@ -45,7 +45,7 @@ func leaves(v reflect.Value, path string, f func(path string, v reflect.Value)) 
 // from them, except for those that outcomes do not depend on. An audit rebuilds the
 // configuration from the settings in the ledger.
 func TestSettingsHoldEveryField(t *testing.T) {
-	notInSettings := map[string]bool{"Unwatched": true, "Reserve": true, "Workers": true}
+	notInSettings := map[string]bool{"PendingMemory": true, "Blocks": true, "Unwatched": true, "Reserve": true, "Workers": true}
 	base := everything(t)
 	cfg := base
 	leaves(reflect.ValueOf(&cfg).Elem(), "", func(path string, v reflect.Value) {
@@ -55,8 +55,10 @@ func TestSettingsHoldEveryField(t *testing.T) {
 			v.SetString(pipeline.HeadPaper)
 		case reflect.Bool:
 			v.SetBool(!v.Bool())
-		case reflect.Int:
+		case reflect.Int, reflect.Int64:
 			v.SetInt(v.Int() + 1)
+		case reflect.Interface:
+			v.Set(reflect.ValueOf(newMemoryBlocks()))
 		case reflect.Uint8:
 			v.SetUint(v.Uint() + 1)
 		case reflect.Float64:
@@ -69,6 +71,7 @@ func TestSettingsHoldEveryField(t *testing.T) {
 			t.Errorf("changing %s leaves the settings as they are: %v, want %v\n%s", path, same, notInSettings[path], cfg.Settings())
 		}
 		want := cfg
+		want.PendingMemory, want.Blocks = base.PendingMemory, base.Blocks
 		want.Unwatched, want.Reserve, want.Workers = base.Unwatched, base.Reserve, base.Workers
 		if got, err := pipeline.ParseSettings(cfg.Settings()); err != nil || got != want {
 			t.Errorf("%s: ParseSettings = %+v, %v\nwant %+v", path, got, err, want)

@@ -6,8 +6,8 @@ import (
 	"github.com/gvbll/gvbll/gnn/snapshot"
 )
 
-// slotTable has a row of numbers for each slot of a queue. The row of a removed entry
-// stays until the slot is reused.
+// slotTable has a row of numbers for each slot of a queue, or of another set of numbers
+// that are used again. A row stays until its slot is reused.
 type slotTable[T safetensors.Element] struct {
 	table  *kernel.Table[T]
 	frozen snapshot.Freeze[T]
@@ -30,15 +30,14 @@ func (t *slotTable[T]) set(slot int32, row []T) {
 	copy(t.table.Row(slot), row)
 }
 
-// declareRows declares the rows of a queue's entries, the oldest first, each of the given
-// shape. The queue's keys must have been declared before. If valid is not nil, it must
-// hold for every restored element.
-func declareRows[T safetensors.Element, K comparable, V any](s *snapshot.Schema, name string, t *slotTable[T], q *queue[K, V], valid func(T) bool, shape ...int) {
+// declareRows declares n rows, each of the given shape, in the order of their slots that
+// next returns. They are restored to slots 0 to n-1. If valid is not nil, it must hold for
+// every restored element.
+func declareRows[T safetensors.Element](s *snapshot.Schema, name string, t *slotTable[T], next func() (slot int32), n int, valid func(T) bool, shape ...int) {
 	s.Freeze(&t.frozen, t.table.Len())
-	next, now := q.walk(), t.table.Row
+	now := t.table.Row
 	snapshot.GatherRows(s, name, t.table, func() []T {
-		slot, _ := next()
-		return t.frozen.At(slot, now)
+		return t.frozen.At(next(), now)
 	}, func(elements []T) error {
 		for _, x := range elements {
 			if valid != nil && !valid(x) {
@@ -46,5 +45,5 @@ func declareRows[T safetensors.Element, K comparable, V any](s *snapshot.Schema,
 			}
 		}
 		return nil
-	}, q.len(), shape...)
+	}, n, shape...)
 }

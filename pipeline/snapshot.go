@@ -46,9 +46,12 @@ import (
 //	pending.window         I64   p: window in which the node was served
 //	pending.time           I64   p: event time of the arrival
 //	pending.temperature    F64   p
-//	pending.embedding      F32   p × d_e
-//	pending.probabilities  F32   p × heads × C; or, of a pool,
-//	pending.said           F32   p × (heads + 2) × C: log probabilities, n_v and q_v
+//	pending.place          I32   of the oldest, whose rows are in blocks: where; absent if there are none
+//	pending.perBlock       I64   1: rows in a block; absent if there are no blocks
+//	pending.blocks         I64   × 2: number in Config.Blocks, -1 for none, and CRC-32C; absent alike
+//	pending.embedding      F32   p × d_e, without those in blocks
+//	pending.probabilities  F32   p × heads × C, without those in blocks; or, of a pool,
+//	pending.said           F32   p × (heads + 2) × C: log probabilities, n_v and q_v; likewise
 //	waiting.edges          I32   number of edges that wait for each missing node
 //	waiting.nodes          I32   the nodes that named it, one list after the other
 //	waiting.ID             ids   of the missing nodes, the oldest first
@@ -77,6 +80,7 @@ import (
 // are left out. The names of a shadow's tensors begin with "shadow.".
 type Snapshot struct {
 	engines []*Engine // none when closed
+	blocks  []int64
 	states  []*snapshot.Schema
 	stream  *safetensors.Stream
 }
@@ -120,6 +124,7 @@ func takeSnapshot(meta map[string]string, engines ...*Engine) *Snapshot {
 			meta[metaOwn+own+x.key] = x.text
 		}
 		e.snapshot = s
+		s.blocks = e.pending.rows.numbers(s.blocks)
 		state := snapshot.Saving()
 		e.state(state)
 		s.states = append(s.states, state)
@@ -148,6 +153,11 @@ func (s *Snapshot) Read(p []byte) (int, error) {
 
 // Len returns the length of the whole file in bytes, however much has been read.
 func (s *Snapshot) Len() int64 { return s.stream.Len() }
+
+// Blocks returns the numbers of the blocks of Config.Blocks that the state refers to. A
+// later step may free them, so the caller keeps them now; the snapshot is of no use without
+// them.
+func (s *Snapshot) Blocks() []int64 { return s.blocks }
 
 // Close frees what the snapshot holds, whether or not it was read to the end, and allows
 // the next one. It may be called twice.

@@ -191,6 +191,9 @@ func TestRestoredEngineIsEqual(t *testing.T) {
 					if seed%4 > 0 {
 						cfg.Coverage = pipeline.Coverage{Target: 0.8, Score: conformal.Kind(seed % 3), Per: pipeline.Per(seed % 3), MaxSize: 2, MaxOutside: 1}
 					}
+					if seed%6 == 1 {
+						cfg.PendingMemory, cfg.Blocks = 1000, newMemoryBlocks()
+					}
 					m := modelOf(t, rng, kind, depth)
 					if seed%4 >= 2 {
 						addPool(t, m, seed%3 == 0)

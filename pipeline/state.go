@@ -31,7 +31,7 @@ func (e *Engine) state(s *snapshot.Schema) {
 	e.nodes.graph.State(s)
 	e.serving.state(s)
 	e.nodes.state(s)
-	e.pending.state(s, e.nodes.states.len(), e.next, e.serving, e.model.Prior.Classes)
+	e.pending.state(s, e.nodes.states.len(), e.next, e.serving, e.model.Prior.Classes, e.model.Temperature.At)
 	s.Check(e.checkPending)
 	e.nodes.waitingState(s)
 	e.labels.state(s)
@@ -59,18 +59,14 @@ func (e *Engine) state(s *snapshot.Schema) {
 	}
 }
 
-// checkPending checks the invariants of restored pending nodes: the temperature is the
-// model's at the embedding; the node has no label and is not of the context; and a node
-// that has left is in departed.waiting.
+// checkPending checks the invariants of restored pending nodes: the node has no label and is
+// not of the context; and a node that has left is in departed.waiting.
 func (e *Engine) checkPending() error {
 	n, q := e.nodes, e.pending.nodes
 	left := 0 // the graph
 	for i := range int32(q.len()) {
 		v := q.entries.at(i).key
 		state := n.states.at(v)
-		if got, want := q.entries.at(i).value.tau, e.model.Temperature.At(e.pending.z.row(i)); got != want {
-			return snapshot.Damaged("node %d was served at temperature %v, want %v", v, got, want)
-		}
 		if n.context.has(v) || state.label != none {
 			return snapshot.Damaged("node %d does not wait for a label", v)
 		}

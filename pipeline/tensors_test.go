@@ -31,6 +31,7 @@ func TestTensorsAreDocumented(t *testing.T) {
 	for _, seed := range []uint64{0, 1, poolSeeds, poolSeeds + 1} {
 		_, m, cfg, l := lived(t, seed, 0)
 		cfg.Rescore = pipeline.Rescoring{After: 1}
+		cfg.PendingMemory, cfg.Blocks = 1, newMemoryBlocks()
 		e := newEngine(t, m, cfg)
 		for range 60 {
 			e.Step(l.window())
