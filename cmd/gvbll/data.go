@@ -11,17 +11,20 @@ import (
 
 // dataFlags choose a graph, and how it is cut into training nodes and a stream.
 type dataFlags struct {
-	Data       string  `help:"Data set: a folder or an .npz file (docs/datasets.md). A synthetic graph of 6,000 nodes and 10 classes when left out." type:"path" placeholder:"PATH"`
-	Drift      string  `help:"Drift of the synthetic graph: none, moderate, strong or abrupt. 'gvbll generate' makes other graphs." enum:"none,moderate,strong,abrupt" default:"strong" placeholder:"strong"`
-	Seed       uint64  `help:"Seed of the split, the synthetic graph and the training." default:"1"`
-	TrainShare float64 `help:"Share of the nodes to train on, drawn from every class; 0 keeps the split of the data set (docs/datasets.md)." default:"0"`
-	Steps      int     `help:"Number of steps to cut the stream into; 0 keeps that of the data set (docs/datasets.md)." default:"0"`
+	Data       string   `help:"Data set: a folder or an .npz file (docs/datasets.md). A synthetic graph of 6,000 nodes and 10 classes when left out." type:"path" placeholder:"PATH"`
+	Drift      string   `help:"Drift of the synthetic graph: none, moderate, strong or abrupt. 'gvbll generate' makes other graphs." enum:"none,moderate,strong,abrupt" default:"strong" placeholder:"strong"`
+	Seed       uint64   `help:"Seed of the split, the synthetic graph and the training." default:"1"`
+	TrainShare float64  `help:"Share of the labelled nodes to train on: the earliest, or without times drawn from every class; 0 keeps the split of the data set (docs/datasets.md)." default:"0"`
+	TrainUntil *float64 `help:"Train on the labelled nodes whose time is before this number, in the data set's own unit." placeholder:"TIME"`
+	Steps      int      `help:"Number of steps to cut the stream into; 0 keeps that of the data set (docs/datasets.md)." default:"0"`
 }
 
 func (f dataFlags) check(g given) error {
 	switch {
-	case f.TrainShare < 0 || f.TrainShare >= 1:
-		return usagef("--train-share %v: give a share between 0 and 1, such as 0.05, or 0 to keep the split of the data set", f.TrainShare)
+	case !(f.TrainShare >= 0 && f.TrainShare <= 1):
+		return usagef("--train-share %v: give a share up to 1, such as 0.05, or 0 to keep the split of the data set", f.TrainShare)
+	case f.TrainShare > 0 && f.TrainUntil != nil:
+		return usagef("--train-share %v and --train-until %v both choose the training nodes: leave out one of them", f.TrainShare, *f.TrainUntil)
 	case f.Steps < 0:
 		return usagef("--steps %d: give a positive number, or 0 to keep that of the data set", f.Steps)
 	}
@@ -32,7 +35,6 @@ func (f dataFlags) check(g given) error {
 type dataSet struct {
 	*dataset.Dataset
 	split dataset.Stream
-	how   string // a description of the split, which model files hold
 	seed  uint64
 }
 
@@ -42,38 +44,14 @@ func (f dataFlags) open() (*dataSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	share, steps, known := dataset.Plan(d.Name)
-	if !known {
-		share, steps = 0.10, 50
-	}
-	if f.TrainShare > 0 {
-		share = f.TrainShare
-	}
-	if f.Steps > 0 {
-		steps = f.Steps
-	}
-	set := &dataSet{Dataset: d, seed: f.Seed}
-	switch {
-	case f.TrainShare == 0 && d.Given != nil:
-		set.split, err = d.SplitGiven(f.Steps)
-		set.how = d.Given.How
-		if n := len(set.split.Steps); n != d.Given.Steps || set.how == "" {
-			set.how += fmt.Sprintf(" cut into %d steps", n)
-		}
-	case f.TrainShare == 0 && d.Year != nil:
-		set.split, err = d.SplitByYear(steps)
-		set.how = fmt.Sprintf("by year, %d steps", steps)
-	default:
-		set.split, err = d.Split(f.Seed, share, steps)
-		set.how = fmt.Sprintf("stratified %g, %d steps, seed %d", share, steps, f.Seed)
-	}
-	return set, err
+	split, err := d.Cut(dataset.Cut{Seed: f.Seed, Share: f.TrainShare, Until: f.TrainUntil, Steps: f.Steps})
+	return &dataSet{Dataset: d, split: split, seed: f.Seed}, err
 }
 
 // graph reads the data set, or makes the synthetic one.
 func (f dataFlags) graph() (*dataset.Dataset, error) {
 	if f.Data != "" {
-		return dataset.Open(f.Data)
+		return openData(f.Data)
 	}
 	c, err := synthetic(f.Drift, f.Seed)
 	if err != nil {
@@ -86,6 +64,9 @@ func (f dataFlags) graph() (*dataset.Dataset, error) {
 	return d, settingError(err)
 }
 
+// openData reads a data set in any layout.
+func openData(path string) (*dataset.Dataset, error) { return dataset.Open(path) }
+
 // String describes the graph in one line.
 func (s *dataSet) String() string {
 	kind := "dense"
@@ -96,8 +77,12 @@ func (s *dataSet) String() string {
 	for _, step := range s.split.Steps {
 		n += len(step)
 	}
-	return fmt.Sprintf("%s: %d nodes, %d edges, %d %s features, %d classes; %d train, %d stream in %d steps",
-		s.Name, len(s.Features), len(s.Edges), s.Dim, kind, len(s.Classes), len(s.split.Train), n, len(s.split.Steps))
+	unlabelled := ""
+	if n := len(s.Labels) - s.Labelled(); n > 0 {
+		unlabelled = fmt.Sprintf(", %d nodes without a label", n)
+	}
+	return fmt.Sprintf("%s: %d nodes, %d edges, %d %s features, %d classes%s; %d train, %d stream in %d steps",
+		s.Name, len(s.Features), len(s.Edges), s.Dim, kind, len(s.Classes), unlabelled, len(s.split.Train), n, len(s.split.Steps))
 }
 
 // stream returns the data set in order of arrival: training and warm-up nodes as
@@ -108,37 +93,39 @@ func (s *dataSet) stream() *sender.Stream {
 	batches := append([][]int32{append(append([]int32(nil), s.split.Train...), s.split.Warmup...)}, s.split.Steps...)
 	neighbours := s.Arrivals(batches)
 	var time int64
-	node := func(v int32, context bool) event.Node {
+	item := func(v int32, context bool) sender.Item {
 		x := s.Features[v]
-		n := event.Node{ID: event.ID{Num: int64(v)}, Dense: x.Dense, Index: x.Index, Value: x.Value, Context: context, Time: time + 1}
 		time++
+		n := event.Node{ID: s.id(v), Dense: x.Dense, Index: x.Index, Value: x.Value, Context: context, Time: time}
 		for _, u := range neighbours[v] {
-			n.Neighbours = append(n.Neighbours, event.ID{Num: int64(u)})
+			n.Neighbours = append(n.Neighbours, s.id(u))
 		}
-		return n
+		return sender.Item{Node: n, Class: s.ClassOf(v)}
 	}
 	out := &sender.Stream{}
 	for i, batch := range batches {
-		var step []sender.Item
+		var items []sender.Item
 		for _, v := range batch {
-			if i == 0 {
-				n := node(v, true)
-				out.Context = append(out.Context, n)
-				out.Known = append(out.Known, sender.Item{Node: n, Class: s.Classes[s.Labels[v]]})
-				continue
-			}
-			step = append(step, sender.Item{Node: node(v, false), Class: s.Classes[s.Labels[v]]})
+			items = append(items, item(v, i == 0))
 		}
-		if i > 0 {
-			out.Steps = append(out.Steps, step)
+		if i == 0 {
+			out.Context = items
+		} else {
+			out.Steps = append(out.Steps, items)
 		}
 	}
 	return out
 }
 
+// id returns a node's id as events have it.
+func (s *dataSet) id(v int32) event.ID {
+	text, number := s.IDs.At(v)
+	return event.ID{Str: text, Num: number}
+}
+
 // training returns the part of the data set that Phase 1 may see.
 func (s *dataSet) training() model.Data {
-	d := model.Data{Name: s.Name, Split: s.how, Dim: s.Dim, Classes: s.Classes}
+	d := model.Data{Name: s.Name, Split: s.split.How, Dim: s.Dim, Classes: s.Classes}
 	for _, v := range s.split.Train {
 		d.Nodes = append(d.Nodes, int64(v))
 		d.X = append(d.X, s.Features[v])

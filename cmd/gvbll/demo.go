@@ -96,6 +96,11 @@ func (d demoCmd) Run(ctx context.Context, s streams, g given) error {
 		return err
 	}
 	fmt.Fprintf(text, "graph      %s\n", set)
+	stream := set.stream()
+	steps := scored(stream)
+	if steps == 0 {
+		return fmt.Errorf("%s: no node of the stream has a label, so there is nothing to score: train on fewer nodes (--train-share)", set.Name)
+	}
 	m, err := d.model(ctx, set, s.err)
 	if err != nil {
 		return err
@@ -134,8 +139,7 @@ func (d demoCmd) Run(ctx context.Context, s streams, g given) error {
 	fmt.Fprintf(text, "broker     %s\nlive page  %s, metrics at /metrics\n", strings.Join(addrs, ","), svc.web.url())
 	fmt.Fprintf(text, "consume    %s tail --brokers %s --prefix %s\n\n", program(), strings.Join(addrs, ","), d.Prefix)
 
-	stream := set.stream()
-	show := &demoShow{w: text, screen: newScreen(text), model: m.ID, engine: svc.engine.Serving(), total: len(stream.Steps), windows: demoWindows(stream, d.delay()), done: make(chan struct{})}
+	show := &demoShow{w: text, screen: newScreen(text), model: m.ID, engine: svc.engine.Serving(), total: steps, windows: demoWindows(stream, d.delay()), done: make(chan struct{})}
 	svc.hooks = []worker.Hooks{{Stepped: show.stepped, Committed: show.committed, Recovered: show.recovered}}
 	policy := intake.Schedule{Windows: show.windows}
 	if d.Keep {
@@ -217,6 +221,16 @@ func (d demoCmd) model(ctx context.Context, set *dataSet, w io.Writer) (*model.M
 	return m, m.Save(path)
 }
 
+// scored returns the number of steps that have labels.
+func scored(s *sender.Stream) (steps int) {
+	for _, step := range s.Steps {
+		if sender.Labelled(step) > 0 {
+			steps++
+		}
+	}
+	return steps
+}
+
 // contextWindow bounds the size of a window of context. It is well below the number of
 // records that the worker holds of an input.
 const contextWindow = 10_000
@@ -228,7 +242,7 @@ func demoWindows(s *sender.Stream, delay int) []intake.Size {
 	for left := len(s.Context); left > 0; left -= contextWindow {
 		w = append(w, intake.Size{Nodes: min(left, contextWindow)})
 	}
-	for left := len(s.Known); left > 0; left -= contextWindow {
+	for left := sender.Labelled(s.Context); left > 0; left -= contextWindow {
 		w = append(w, intake.Size{Labels: min(left, contextWindow)})
 	}
 	for t := range len(s.Steps) + delay {
@@ -236,7 +250,9 @@ func demoWindows(s *sender.Stream, delay int) []intake.Size {
 			w = append(w, intake.Size{Nodes: len(s.Steps[t])})
 		}
 		if past := t - delay; past >= 0 {
-			w = append(w, intake.Size{Labels: len(s.Steps[past])})
+			if n := sender.Labelled(s.Steps[past]); n > 0 {
+				w = append(w, intake.Size{Labels: n})
+			}
 		}
 	}
 	return w

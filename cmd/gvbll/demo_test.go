@@ -123,8 +123,9 @@ func direct(t *testing.T, late bool) (s demoSummary) {
 	if late {
 		delay = 2
 	}
-	windows := []event.Window{{Nodes: slices.Clone(stream.Context)}, {}}
-	for _, item := range stream.Known {
+	windows := make([]event.Window, 2)
+	for _, item := range stream.Context {
+		windows[0].Nodes = append(windows[0].Nodes, item.Node)
 		windows[1].Labels = append(windows[1].Labels, event.Label{Node: item.Node.ID, Class: item.Class, Time: item.Node.Time})
 	}
 	for step := range len(stream.Steps) + delay {
@@ -255,12 +256,34 @@ func TestDemoAgain(t *testing.T) {
 }
 
 // TestDemoWindows: a large context is cut into windows no larger than what the worker
-// holds at once, and the labels of a step come the given number of steps later.
+// holds at once, and the labels of a step come the given number of steps later. Nodes
+// without a label have none to wait for.
 func TestDemoWindows(t *testing.T) {
-	s := &sender.Stream{Context: make([]event.Node, 25_000), Steps: [][]sender.Item{make([]sender.Item, 3), make([]sender.Item, 2)}}
+	items := func(nodes, labels int) []sender.Item {
+		list := make([]sender.Item, nodes)
+		for i := range labels {
+			list[i].Class = "a"
+		}
+		return list
+	}
+	s := &sender.Stream{Context: items(25_000, 10_001), Steps: [][]sender.Item{items(3, 2), items(2, 0), items(1, 1)}}
 	got := demoWindows(s, 1)
-	want := []intake.Size{{Nodes: 10_000}, {Nodes: 10_000}, {Nodes: 5000}, {Nodes: 3}, {Nodes: 2}, {Labels: 3}, {Labels: 2}}
+	want := []intake.Size{
+		{Nodes: 10_000},
+		{Nodes: 10_000},
+		{Nodes: 5000},
+		{Labels: 10_000},
+		{Labels: 1},
+		{Nodes: 3},
+		{Nodes: 2},
+		{Labels: 2},
+		{Nodes: 1},
+		{Labels: 1},
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("windows %v, want %v", got, want)
+	}
+	if got := scored(s); got != 2 {
+		t.Errorf("%d steps have labels, want 2", got)
 	}
 }

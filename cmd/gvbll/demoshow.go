@@ -21,7 +21,7 @@ type demoShow struct {
 	model   string
 	engine  *pipeline.Engine
 	windows []intake.Size // of the whole demo
-	total   int           // number of steps
+	total   int           // number of steps with labels
 	done    chan struct{} // closed when all windows are committed
 	once    sync.Once
 

@@ -23,8 +23,8 @@ func TestGeneratedEqualsDrift(t *testing.T) {
 		must(t, err)
 		b, err := dataFlags{Data: generated(t, c.flags...), Seed: c.drift.Seed}.open()
 		must(t, err)
-		if a.how != b.how || !reflect.DeepEqual(a.stream(), b.stream()) {
-			t.Errorf("%v: the splits are %q and %q, or the events differ", c.flags, a.how, b.how)
+		if a.split.How != b.split.How || !reflect.DeepEqual(a.stream(), b.stream()) {
+			t.Errorf("%v: the splits are %q and %q, or the events differ", c.flags, a.split.How, b.split.How)
 		}
 	}
 	dir := t.TempDir()

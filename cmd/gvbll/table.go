@@ -41,7 +41,7 @@ type planFlags struct {
 	Nodes      int      `help:"Number of nodes of the synthetic graphs; 169343 is the size of ogbn-arxiv." default:"20000" group:"data"`
 	Protocol   []string `help:"What embeddings see: strict, the graph of the nodes that have arrived, or full, the whole graph. Training sees the training nodes alone with either." default:"strict" enum:"strict,full" placeholder:"NAME" group:"data"`
 	Seeds      int      `help:"Number of seeds, from 1 on, of the split, the training and all draws." default:"10" group:"data"`
-	TrainShare float64  `help:"Share of the nodes to train on; 0 keeps the split of the data set (docs/datasets.md)." default:"0" group:"data"`
+	TrainShare float64  `help:"Share of the labelled nodes to train on: the earliest, or without times drawn from every class; 0 keeps the split of the data set (docs/datasets.md)." default:"0" group:"data"`
 	Steps      int      `help:"Number of steps to cut the stream into; 0 keeps that of the data set (docs/datasets.md)." default:"0" group:"data"`
 	Parallel   int      `help:"Number of data sets and seeds to work on at once; 0 for the number of processors." default:"0" group:"data"`
 
@@ -87,7 +87,7 @@ func (f planFlags) plan(g given) (table.Plan, error) {
 	s.Hidden, s.Embedding, s.Epochs = f.Hidden, f.Embedding, f.Epochs
 	s.LearningRate, s.WeightDecay, s.Dropout, s.Update = f.LearningRate, f.WeightDecay, f.Dropout, update
 	for _, path := range f.Data {
-		d, err := dataset.Open(path)
+		d, err := openData(path)
 		if err != nil {
 			return p, err
 		}

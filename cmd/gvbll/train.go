@@ -148,7 +148,7 @@ func (f trainFlags) trained(m *model.Model, set *dataSet) bool {
 		return false
 	}
 	t := m.Training
-	return t.DataSet == set.Name && t.Split == set.how && m.Encoder.In() == set.Dim && slices.Equal(m.Classes, set.Classes) &&
+	return t.DataSet == set.Name && t.Split == set.split.How && m.Encoder.In() == set.Dim && slices.Equal(m.Classes, set.Classes) &&
 		t.Settings == cfg.String()
 }
 

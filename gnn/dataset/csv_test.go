@@ -21,7 +21,7 @@ func TestOpenCSV(t *testing.T) {
 	dense := "\ufeffid,f1,label,f2,f3,f4,f5,year\r\n\"a, the first\",1,10,0,0,0,0,2017\r\nb,0,9,2.5,0,0,0,2018\r\n\nc,0,10,0,0,0,0,2019\r\n"
 	pairs := "id,label,year,features\n\"a, the first\",10,2017,0:1 4:0\nb ,9,2018,  1:2.5\nc,10,2019,\n"
 	want := Dataset{
-		Name: "toy", Dim: 5, Sparse: true, Classes: []string{"9", "10"}, Labels: []int32{1, 0, 1}, Year: []int32{2017, 2018, 2019},
+		Name: "toy", Dim: 5, Sparse: true, Classes: []string{"9", "10"}, Labels: []int32{1, 0, 1}, Time: []float64{2017, 2018, 2019}, IDs: IDs{Texts: []string{"a, the first", "b", "c"}},
 		Features: []gnn.Vector{{Index: []uint32{0}, Value: []float32{1}}, {Index: []uint32{1}, Value: []float32{2.5}}, {Index: []uint32{}, Value: []float32{}}},
 		Edges:    [][2]int32{{0, 1}, {2, 2}},
 	}
@@ -57,17 +57,25 @@ func TestOpenCSVRefuses(t *testing.T) {
 		{"id,label\na,p\n", edges, "no features"},
 		{"id,label,x,x\na,p,1,1\n", edges, `column "x" occurs twice`},
 		{",id,label,x\n0,a,p,1\n", edges, "column 1 of the header has no name (pandas"},
-		{"id,label,features,y\na,p,,1\n", edges, "a column features, and 1 more"},
+		{"id,label,features,y\na,p,,1\n", edges, "a column features, and 1 more (\"y\")"},
+		{"id,label,year,time,x\na,p,1,1,1\n", edges, "columns time and year: keep the one"},
 		{"id,label,x\n", edges, "has no nodes"},
 		{"id,label,x\na,p,1\na,q,2\n", edges, `nodes.csv line 3: id "a" occurs twice`},
-		{"id,label,x\na,,1\n", edges, "line 2: column label is empty"},
+		{"id,label,x\n,p,1\n", edges, "line 2: the id is empty"},
+		{"id,label,x\n" + strings.Repeat("a", 1025) + ",p,1\n", edges, "of 1025 bytes: want at most 1024"},
 		{"id,label,x\na,p\n", edges, "line 2: 2 fields, the header has 3"},
-		{"id,label,x\na,p,NaN\n", edges, `feature 0, "NaN", is not a finite number`},
-		{"id,label,x\na,p,1e39\n", edges, "feature 0"},
-		{"id,label,x\na,p,\n", edges, `feature 0, "", is not`},
+		{"id,label,x\na,p,NaN\n", edges, `column "x": "NaN" is not a finite number`},
+		{"id,label,x\na,p,1e39\n", edges, `column "x": "1e39" is not a finite number`},
+		{"id,label,x\na,p,\n", edges, `column "x": is empty: fill it in`},
+		{"id,label,x,venue\na,p,1,NeurIPS\n", edges, `line 2: column "venue": "NeurIPS" is text, and features are numbers: give each category a column (pandas: get_dummies)`},
 		{"id,label,x\na,\"p,1\n", edges, "line 2: column"},
-		{"id,label,year,x\na,p,soon,1\n", edges, `year: "soon" is not an integer`},
-		{"id,label,features\na,p,1\n", edges, `"1", want index:value`},
+		{"id,label,year,x\na,p,soon,1\n", edges, `column year: "soon" is not a finite number: give times as numbers`},
+		{"id,label,split,x\na,p,dev,1\n", edges, `column split: "dev": want train, valid, test or nothing`},
+		{"id,label,features\na,p,1:1\nb,p,1\n", edges, `"1": want index:value`},
+		{"id,label,features\na,p,1 2\nb,p,1:2\n", edges, `"1:2": want index:value`},
+		{"id,label,features\na,p,1 2\nb,p,1\n", edges, "line 3: column features: 1 numbers, the first node has 2"},
+		{"id,label,features\na,p,\nb,p,1\n", edges, "line 3: column features: 1 numbers, the first node has 0"},
+		{"id,label,features\na,p,[1 red]\n", edges, `column features: feature 1: "red" is text`},
 		{"id,label,features\na,p,1:1 1:2\n", edges, "feature 1 after 1"},
 		{"id,label,features\na,p,-1:1\n", edges, "index: -1 is not between"},
 		{"id,label,features\na,p,99999999:1\n", edges, "99999999 is not between"},
@@ -85,10 +93,10 @@ func TestOpenCSVRefuses(t *testing.T) {
 		files      map[string]string
 		path, want string
 	}{
-		"no edges":       {map[string]string{"nodes.csv": nodes}, "", "edges.csv.gz (or .csv): no such file"},
+		"no edges":       {map[string]string{"nodes.csv": nodes}, "", "edges (.csv, .csv.gz): file does not exist"},
 		"twice":          {map[string]string{"nodes.csv": nodes, "nodes.csv.gz": nodes, "edges.csv": edges}, "", "are both there: keep one"},
-		"another file":   {map[string]string{"graph.json": "{}"}, "graph.json", "want a folder, an .npz file, or a nodes.csv"},
-		"nothing":        {nil, "", "neither nodes.csv nor num-node-list.csv"},
+		"another file":   {map[string]string{"graph.json": "{}"}, "graph.json", "want a folder, an .npz file, or a table of nodes"},
+		"nothing":        {nil, "", "neither a table of nodes (nodes.csv, nodes.csv.gz) nor num-node-list.csv"},
 		"no such path":   {nil, "nowhere", "nowhere: no such file"},
 		"no such npz":    {nil, "nowhere.npz", "nowhere.npz: no such file"},
 		"not packed":     {map[string]string{"nodes.csv": nodes, "edges.csv": edges}, "nodes.csv.gz", "no such file"},
@@ -101,19 +109,27 @@ func TestOpenCSVRefuses(t *testing.T) {
 }
 
 // TestClassOrder: classes are in numerical order if all are numbers, else in
-// alphabetical order.
+// alphabetical order. An empty label is no class, and neither is -1 beside classes that
+// are counted from 0.
 func TestClassOrder(t *testing.T) {
 	for _, c := range []struct{ labels, want []string }{
 		{[]string{"10", "9", "10", "-1.5"}, []string{"-1.5", "9", "10"}},
 		{[]string{"10", "9", "x"}, []string{"10", "9", "x"}},
 		{[]string{"1.0", "01", "1"}, []string{"01", "1", "1.0"}},
 		{[]string{"nan", "10", "9"}, []string{"10", "9", "nan"}},
+		{[]string{"b", "", "a"}, []string{"a", "b"}},
+		{[]string{"2", "-1", "0"}, []string{"0", "2"}},           // -1 is no label beside 0
+		{[]string{"1", "-1", "-1"}, []string{"-1", "1"}},         // but a class of two
+		{[]string{"-1", "0", "0.5"}, []string{"-1", "0", "0.5"}}, // or where labels do not count
 	} {
 		got, y := classesOf(c.labels)
 		if !slices.Equal(got, c.want) {
 			t.Errorf("classes of %q are %q, want %q", c.labels, got, c.want)
 		}
 		for i, k := range y {
+			if k == Unlabelled && slices.Contains([]string{"", "-1"}, c.labels[i]) {
+				continue
+			}
 			if got[k] != c.labels[i] {
 				t.Errorf("label %q has index %d in %q", c.labels[i], k, got)
 			}

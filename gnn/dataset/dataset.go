@@ -6,18 +6,41 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 )
 
-// Dataset is a labelled graph of n nodes, numbered from 0. See the package comment
-// for what always holds.
+// Dataset is a graph of n nodes, numbered from 0, of which some or all have labels. See
+// the package comment for what always holds.
 type Dataset struct {
 	Name     string
+	IDs      IDs
 	Features []gnn.Vector // n, all sparse or all dense
 	Dim      int          // of each of Features
 	Sparse   bool
-	Labels   []int32     // n, indices of Classes
+	Labels   []int32     // n, indices of Classes, or Unlabelled
 	Classes  []string    // names; some may have no nodes
 	Edges    [][2]int32  // as stored: direction, repeats and loops are kept
-	Year     []int32     // n, or nil
+	Time     []float64   // n, in any unit, or nil: the order in which nodes arrive
 	Given    *GivenSplit // the split that comes with the data set, or nil
+}
+
+// Unlabelled is the label of a node that has none. Such a node is part of the graph and
+// of the stream, but never trains and is never scored.
+const Unlabelled = -1
+
+// Labelled returns the number of nodes that have a label.
+func (d *Dataset) Labelled() (n int) {
+	for _, y := range d.Labels {
+		if y != Unlabelled {
+			n++
+		}
+	}
+	return n
+}
+
+// ClassOf returns the name of a node's class, "" if it is unlabelled.
+func (d *Dataset) ClassOf(v int32) string {
+	if y := d.Labels[v]; y != Unlabelled {
+		return d.Classes[y]
+	}
+	return ""
 }
 
 // neighbours returns each node's distinct neighbours in ascending order, with edges

@@ -18,14 +18,14 @@ import (
 // with the published ones.
 func TestRealDataSets(t *testing.T) {
 	for _, c := range []struct {
-		name                             string
-		nodes, edges, dim, train, stream int
-		classes                          []int
+		name                                    string
+		nodes, edges, dim, train, stream, steps int
+		classes                                 []int
 	}{
-		{"cora", 2708, 5278, 1433, 135, 2573, nil},
-		{"cornell", 183, 298, 1703, 36, 147, []int{38, 16, 30, 82, 17}},
-		{"texas", 183, 325, 1703, 36, 147, nil},
-		{"wisconsin", 251, 515, 1703, 50, 201, nil},
+		{"cora", 2708, 5278, 1433, 135, 2573, 30, nil},
+		{"cornell", 183, 298, 1703, 36, 147, 20, []int{38, 16, 30, 82, 17}},
+		{"texas", 183, 325, 1703, 36, 147, 20, nil},
+		{"wisconsin", 251, 515, 1703, 50, 201, 20, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join("..", "..", "..", "shared", "datasets", c.name)
@@ -46,8 +46,7 @@ func TestRealDataSets(t *testing.T) {
 			if c.classes != nil && !slices.Equal(count, c.classes) {
 				t.Errorf("class counts %v, want %v", count, c.classes)
 			}
-			share, steps, _ := Plan(d.Name)
-			s, err := d.Split(1, share, steps)
+			s, err := d.Cut(Cut{Seed: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,7 +54,7 @@ func TestRealDataSets(t *testing.T) {
 			for _, step := range s.Steps {
 				n += len(step)
 			}
-			if len(s.Train) != c.train || n != c.stream || len(s.Steps) != steps {
+			if len(s.Train) != c.train || n != c.stream || len(s.Steps) != c.steps {
 				t.Errorf("%d training nodes, %d in %d steps; want %d and %d", len(s.Train), n, len(s.Steps), c.train, c.stream)
 			}
 		})
@@ -77,7 +76,7 @@ func TestSplit(t *testing.T) {
 		}
 		d.Labels = append(d.Labels, y)
 	}
-	s, err := d.Split(3, .1, 7)
+	s, err := d.Cut(Cut{Seed: 3, Share: .1, Steps: 7})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,17 +102,14 @@ func TestSplit(t *testing.T) {
 	if !slices.Equal(sizes, []int{13, 13, 13, 13, 13, 13, 12}) || len(seen) != 100 {
 		t.Errorf("steps of %v with %d nodes in all, want six of 13, one of 12 and 100 nodes", sizes, len(seen))
 	}
-	again, _ := d.Split(3, .1, 7)
-	other, _ := d.Split(4, .1, 7)
+	again, _ := d.Cut(Cut{Seed: 3, Share: .1, Steps: 7})
+	other, _ := d.Cut(Cut{Seed: 4, Share: .1, Steps: 7})
 	if !reflect.DeepEqual(s, again) || reflect.DeepEqual(s, other) {
 		t.Error("splits differ for the same seed, or are the same for another")
 	}
-	for _, bad := range []struct {
-		share float64
-		steps int
-	}{{0, 3}, {1, 3}, {math.NaN(), 3}, {.1, 0}, {.1, 91}} {
-		if _, err := d.Split(1, bad.share, bad.steps); err == nil {
-			t.Errorf("share %v and %d steps: Split succeeded, want an error", bad.share, bad.steps)
+	for _, bad := range []Cut{{Share: -.1}, {Share: 1.1}, {Share: math.NaN()}, {Share: .1, Steps: 91}, {Until: new(float64)}} {
+		if _, err := d.Cut(bad); err == nil {
+			t.Errorf("%+v: Cut succeeded, want an error", bad)
 		}
 	}
 }
@@ -204,18 +200,19 @@ func TestOpen(t *testing.T) {
 	}
 	want := &Dataset{
 		Name: "toy", Dim: 3, Labels: []int32{0, 1, 0, 2}, Classes: []string{"0", "1", "2"},
-		Edges: [][2]int32{{0, 1}, {2, 1}, {3, 3}}, Year: []int32{2016, 2018, 2019, 2020},
+		Edges: [][2]int32{{0, 1}, {2, 1}, {3, 3}}, Time: []float64{2016, 2018, 2019, 2020},
 		Features: []gnn.Vector{{Dense: []float32{.5, 1, -.2}}, {Dense: []float32{1, 2, 3}}, {Dense: []float32{0, 0, 1}}, {Dense: []float32{4, 5, 6}}},
 	}
 	if !reflect.DeepEqual(d, want) {
 		t.Errorf("data set %+v, want %+v", d, want)
 	}
-	s, err := d.SplitByYear(2)
+	d.Name = "ogbn-arxiv"
+	s, err := d.Cut(Cut{Steps: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (Stream{Train: []int32{0}, Warmup: []int32{1}, Steps: [][]int32{{2}, {3}}}); !reflect.DeepEqual(s, want) {
-		t.Errorf("split by year %+v, want %+v", s, want)
+	if want := (Stream{Train: []int32{0}, Warmup: []int32{1}, Steps: [][]int32{{2}, {3}}, How: "by year, 2 steps"}); !reflect.DeepEqual(s, want) {
+		t.Errorf("split of ogbn-arxiv %+v, want %+v", s, want)
 	}
 	bag := toy()
 	bag["node-feat.csv.gz"] = "0,0,0,0,1\n0,0,0,0,0\n1,0,0,0,0\n0,2,0,0,0\n"
@@ -247,10 +244,10 @@ func TestOpenErrors(t *testing.T) {
 	for _, c := range []struct{ file, text, want string }{
 		{"node-feat.csv.gz", "1,2\n1,x\n1,2\n1,2\n", "node-feat.csv.gz line 2: feature 1"},
 		{"node-feat.csv.gz", "1,2\n1\n1,2\n1,2\n", "line 2: 1 features, the first line has 2"},
-		{"node-feat.csv.gz", "1,2\n1,NaN\n1,2\n1,2\n", `line 2: feature 1, "NaN", is not a finite number`},
+		{"node-feat.csv.gz", "1,2\n1,NaN\n1,2\n1,2\n", `line 2: feature 1: "NaN" is not a finite number`},
 		{"node-feat.csv.gz", "1,2\n", "node-feat has 1 lines, num-node-list says 4"},
 		{"node-feat.csv.gz", "1\n1\n1\n1\n1\n", "line 5: more lines than the 4 nodes"},
-		{"node-label.csv.gz", "0\n1\n-1\n0\n", "line 3: -1 is not between 0 and"},
+		{"node-label.csv.gz", "0\n1\n-2\n0\n", "line 3: -2 is not between -1 and"},
 		{"node-label.csv.gz", "0\n1\n.5\n0\n", "line 3: \".5\" is not an integer"},
 		{"edge.csv.gz", "0,1\n2,4\n3,3\n", "line 2: 4 is not between 0 and 3"},
 		{"edge.csv.gz", "0,1\n2\n3,3\n", "want source,target"},

@@ -9,44 +9,40 @@ import (
 	"slices"
 )
 
-// GivenSplit is the split that comes with a data set whose nodes are numbered in order
-// of arrival: the first Train of them train, the next Warmup warm up, and the
-// others are the stream, cut into Steps steps whose sizes differ by at most
-// one.
-type GivenSplit struct {
+// description is the optional file dataset.json beside the tables, for what they cannot
+// express. Every field is optional.
+type description struct {
+	Name    string      `json:"name,omitempty"`
+	Classes []string    `json:"classes,omitempty"` // in order; some may have no nodes
+	Split   *splitSizes `json:"split,omitempty"`
+}
+
+// splitSizes is a split of nodes that are listed in order of arrival: the first Train of
+// them train, the next Warmup warm up, and the others are the stream, cut into Steps
+// steps.
+type splitSizes struct {
 	Train  int    `json:"train"`
 	Warmup int    `json:"warmup"`
 	Steps  int    `json:"steps"`
 	How    string `json:"how,omitempty"` // how the data set was made, for people
 }
 
-// SplitGiven returns the split that comes with the data set, cut into the given number
-// of steps, or for 0 into Given.Steps. It returns an error if there is none.
-func (d *Dataset) SplitGiven(steps int) (Stream, error) {
-	if d.Given == nil {
-		return Stream{}, errors.New("the data set comes without a split (dataset.json): give a training share instead")
+// sizes returns a split of nodes in order of arrival in the form of dataset.json, or nil
+// if the nodes are in no such order.
+func (g *GivenSplit) sizes() *splitSizes {
+	if g == nil || !g.InOrder {
+		return nil
 	}
-	if steps == 0 {
-		steps = d.Given.Steps
+	s := &splitSizes{Steps: g.Steps, How: g.How}
+	for _, part := range g.Parts[0] {
+		switch part {
+		case InTrain:
+			s.Train++
+		case InValid:
+			s.Warmup++
+		}
 	}
-	nodes := make([]int32, len(d.Labels))
-	for v := range nodes {
-		nodes[v] = int32(v)
-	}
-	s := Stream{Train: nodes[:d.Given.Train]}
-	nodes = nodes[d.Given.Train:]
-	s.Warmup = nodes[:d.Given.Warmup]
-	var err error
-	s.Steps, err = cut(nodes[d.Given.Warmup:], steps)
-	return s, err
-}
-
-// description is the optional file dataset.json beside nodes.csv, for what the tables
-// cannot express. Every field is optional.
-type description struct {
-	Name    string      `json:"name,omitempty"`
-	Classes []string    `json:"classes,omitempty"` // in order; some may have no nodes
-	Split   *GivenSplit `json:"split,omitempty"`
+	return s
 }
 
 // describe completes a data set from its dataset.json, if there is one. labels has
@@ -95,12 +91,13 @@ func (f folder) readDescription(r io.Reader, d *Dataset, labels []string) error 
 		if s.Train < 1 || s.Warmup < 0 || s.Steps < 1 || s.Train > n || s.Warmup > n-s.Train || s.Steps > n-s.Train-s.Warmup {
 			return fmt.Errorf("a split into %d nodes that train, %d that warm up and %d steps does not fit %d nodes", s.Train, s.Warmup, s.Steps, n)
 		}
-		d.Given = s
+		d.Given = inOrder(n, s.Train, s.Warmup, s.Steps, s.How)
 	}
 	return nil
 }
 
-// numberedBy numbers the labels by the order of the listed classes.
+// numberedBy numbers the labels by the order of the listed classes. A node without a
+// label, or with the label -1 that is not listed, is unlabelled.
 func numberedBy(classes, labels []string) ([]string, []int32, error) {
 	if len(classes) > maxClasses {
 		return nil, nil, fmt.Errorf("%d classes, want at most %d", len(classes), maxClasses)
@@ -120,10 +117,14 @@ func numberedBy(classes, labels []string) ([]string, []int32, error) {
 	y := make([]int32, len(labels))
 	for v, l := range labels {
 		c, known := number[l]
-		if !known {
-			return nil, nil, fmt.Errorf("label %.80q of nodes.csv is not among the classes", l)
+		switch {
+		case l == "", l == "-1" && !known:
+			y[v] = Unlabelled
+		case known:
+			y[v] = c
+		default:
+			return nil, nil, fmt.Errorf("label %.80q of the node table is not among the classes", l)
 		}
-		y[v] = c
 	}
 	return classes, y, nil
 }

@@ -122,7 +122,7 @@ func Drift(c DriftConfig) (*Dataset, Stream, error) {
 		subs[i] = p.sub
 		d.Features = append(d.Features, gnn.Vector{Dense: g.features(p)})
 		d.Labels = append(d.Labels, int32(p.class))
-		d.Year = append(d.Year, int32(p.t))
+		d.Time = append(d.Time, math.Trunc(p.t))
 		cited := g.cite(p)
 		g.enter(int32(i), p.class, p.sub)
 		for _, u := range cited {
@@ -131,8 +131,8 @@ func Drift(c DriftConfig) (*Dataset, Stream, error) {
 		}
 	}
 	train, warm := int(c.Train*float64(c.Nodes)), int(c.Warmup*float64(c.Nodes))
-	d.Given = &GivenSplit{Train: train, Warmup: warm - train, Steps: c.Steps, How: fmt.Sprintf("in order of arrival, %+v", c)}
-	s, err := d.SplitGiven(0)
+	d.Given = inOrder(c.Nodes, train, warm-train, c.Steps, fmt.Sprintf("in order of arrival, %+v", c))
+	s, err := d.Cut(Cut{})
 	return d, s, err
 }
 

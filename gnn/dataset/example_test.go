@@ -11,11 +11,11 @@ func ExampleOpen() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(d.Name, d.Classes, d.Labels, d.Year)
+	fmt.Println(d.Name, d.IDs.Texts, d.Classes, d.Labels, d.Time)
 	fmt.Println(d.Dim, "features, of node 0:", d.Features[0].Index, d.Features[0].Value)
 	fmt.Println(d.Edges)
 	// Output:
-	// web [page person] [0 1 0] [2016 2017 2019]
+	// web [home ada, about news] [page person] [0 1 0] [2016 2017 2019]
 	// 8 features, of node 0: [0 7] [1 2.5]
 	// [[0 2] [1 0]]
 }

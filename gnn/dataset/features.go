@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -110,14 +111,25 @@ func sparse(row []float32, n int) gnn.Vector {
 	return v
 }
 
-// parseFeature reads feature j of a node, a finite float32.
-func parseFeature(text string, j int) (float32, error) {
+// parseFeature reads a feature, a finite float32. The words true and false, in which
+// pandas writes the columns of get_dummies, are 1 and 0.
+func parseFeature(text string) (float32, error) {
 	if len(text) == 1 && text[0] >= '0' && text[0] <= '9' { // most of a bag of words
 		return float32(text[0] - '0'), nil
 	}
-	v, err := strconv.ParseFloat(strings.TrimSpace(text), 32)
-	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-		return 0, fmt.Errorf("feature %d, %.40q, is not a finite number", j, text)
+	text = strings.TrimSpace(text)
+	v, err := strconv.ParseFloat(text, 32)
+	switch {
+	case err == nil && !math.IsNaN(v) && !math.IsInf(v, 0):
+		return float32(v), nil
+	case strings.EqualFold(text, "true"):
+		return 1, nil
+	case strings.EqualFold(text, "false"):
+		return 0, nil
+	case text == "":
+		return 0, errors.New("is empty: fill it in (pandas: fillna), or leave the column out")
+	case errors.Is(err, strconv.ErrSyntax):
+		return 0, fmt.Errorf("%.40q is text, and features are numbers: give each category a column (pandas: get_dummies), or leave the column out", text)
 	}
-	return float32(v), nil
+	return 0, fmt.Errorf("%.40q is not a finite number", text)
 }

@@ -9,27 +9,40 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
-// folder holds a data set's tables: name.csv or name.csv.gz, after a common prefix.
-type folder struct {
-	files  fs.FS
-	dir    string // the path of files, for messages
-	name   string // of the data set
-	prefix string
-	memory *budget // sized by the tables that are there
+// Format reads tables in a format that this package does not know.
+type Format struct {
+	Ending string // of the files' names, such as ".parquet"
+	// Read calls header with the names of a table's columns, and then row with the
+	// fields of each row, as many as there are columns, in the form that they have in
+	// a csv table. Errors of both are returned with the row's number.
+	Read func(file io.ReaderAt, size int64, header, row func(fields []string) error) error
 }
 
-func newFolder(files fs.FS, dir, name, prefix string) (folder, error) {
-	f := folder{files: files, dir: dir, name: name, prefix: prefix}
+// folder holds a data set's tables: name.csv, name.csv.gz, or name and the ending of a
+// format, after a common prefix.
+type folder struct {
+	files   fs.FS
+	dir     string // the path of files, for messages
+	name    string // of the data set
+	prefix  string
+	formats []Format
+	memory  *budget // sized by the tables that are there
+}
+
+func newFolder(files fs.FS, dir, name, prefix string, formats []Format) (folder, error) {
+	f := folder{files: files, dir: dir, name: name, prefix: prefix, formats: formats}
 	entries, err := fs.ReadDir(files, ".")
 	if err != nil {
 		return f, fmt.Errorf("%s: %w", dir, cause(err))
 	}
 	size := int64(0)
 	for _, e := range entries {
-		if name := strings.TrimSuffix(e.Name(), ".gz"); !strings.HasSuffix(name, ".csv") || !strings.HasPrefix(name, prefix) {
+		isTable := slices.ContainsFunc(f.endings(), func(ending string) bool { return strings.HasSuffix(e.Name(), ending) })
+		if !isTable || !strings.HasPrefix(e.Name(), prefix) {
 			continue
 		}
 		if info, err := fs.Stat(files, e.Name()); err == nil && info.Mode().IsRegular() {
@@ -40,54 +53,66 @@ func newFolder(files fs.FS, dir, name, prefix string) (folder, error) {
 	return f, nil
 }
 
+// endings are the endings of tables' names.
+func (f folder) endings() []string {
+	all := []string{".csv", ".csv.gz"}
+	for _, format := range f.formats {
+		all = append(all, format.Ending)
+	}
+	return all
+}
+
 // path returns the path of a file, without its ending, for messages.
 func (f folder) path(name string) string { return filepath.Join(f.dir, f.prefix+name) }
 
-// has reports whether a table is there, gzipped or not.
-func (f folder) has(name string) bool {
-	for _, ending := range []string{".csv", ".csv.gz"} {
-		if _, err := fs.Stat(f.files, f.prefix+name+ending); err == nil {
-			return true
-		}
-	}
-	return false
+// has reports whether a table is there.
+func (f folder) has(name string) bool { return len(f.present(name)) > 0 }
+
+// present returns the endings with which a table is there.
+func (f folder) present(name string) []string {
+	return slices.DeleteFunc(f.endings(), func(ending string) bool {
+		_, err := fs.Stat(f.files, f.prefix+name+ending)
+		return err != nil
+	})
 }
 
-// open opens a table and returns its path for messages. Both forms at once are an
-// error.
-func (f folder) open(name string) (file fs.File, path string, err error) {
-	packed, plain := f.path(name)+".csv.gz", f.path(name)+".csv"
-	file, err = f.files.Open(f.prefix + name + ".csv.gz")
-	if errors.Is(err, fs.ErrNotExist) {
-		if file, err = f.files.Open(f.prefix + name + ".csv"); err == nil {
-			return file, plain, nil
-		}
+// open opens a table, and returns its path for messages and the ending of its name.
+// Several forms at once are an error.
+func (f folder) open(name string) (file fs.File, path, ending string, err error) {
+	switch there := f.present(name); len(there) {
+	case 0:
+		return nil, "", "", fmt.Errorf("%s (%s): %w", f.path(name), strings.Join(f.endings(), ", "), fs.ErrNotExist)
+	case 1:
+		ending = there[0]
+	default:
+		return nil, "", "", fmt.Errorf("%s and %s are both there: keep one", f.path(name)+there[0], f.path(name)+there[1])
 	}
-	if err != nil {
-		return nil, "", fmt.Errorf("%s (or .csv): %w", packed, cause(err))
+	path = f.path(name) + ending
+	if file, err = f.files.Open(f.prefix + name + ending); err != nil {
+		return nil, "", "", fmt.Errorf("%s: %w", path, cause(err))
 	}
-	if _, err := fs.Stat(f.files, f.prefix+name+".csv"); err == nil {
-		file.Close()
-		return nil, "", fmt.Errorf("%s and %s are both there: keep one", plain, packed)
-	}
-	return file, packed, nil
+	return file, path, ending, nil
 }
 
-// lines calls each for every line of a table, without the white space around it,
+// lines calls each for every line of a csv table, without the white space around it,
 // with its number from 1. Errors of each get the file and the line.
 func (f folder) lines(name string, each func(line []byte, number int) error) error {
-	file, path, err := f.open(name)
+	file, path, _, err := f.open(name)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	var r io.Reader = file
+	return scan(file, path, each)
+}
+
+// scan calls each for every line of a file, which is packed if its path says so.
+func scan(file io.Reader, path string, each func(line []byte, number int) error) (err error) {
 	if strings.HasSuffix(path, ".gz") {
-		if r, err = gzip.NewReader(bufio.NewReader(file)); err != nil {
+		if file, err = gzip.NewReader(bufio.NewReader(file)); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	s := bufio.NewScanner(r)
+	s := bufio.NewScanner(file)
 	s.Buffer(make([]byte, 64<<10), maxLine)
 	number := 0
 	for s.Scan() {
@@ -98,6 +123,32 @@ func (f folder) lines(name string, each func(line []byte, number int) error) err
 	}
 	if err := s.Err(); err != nil {
 		return fmt.Errorf("%s line %d: %w", path, number+1, err)
+	}
+	return nil
+}
+
+// records calls header with the names of a table's columns, and row with the fields of
+// every row, as many as the header has.
+func (f folder) records(name string, header, row func(fields []string) error) error {
+	file, path, ending, err := f.open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	i := slices.IndexFunc(f.formats, func(format Format) bool { return format.Ending == ending })
+	if i < 0 {
+		return readCSV(file, path, header, row)
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	at, ok := file.(io.ReaderAt)
+	if !ok {
+		return fmt.Errorf("%s: not a file that can be read at any place", path)
+	}
+	if err := f.formats[i].Read(at, info.Size(), header, row); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
 }

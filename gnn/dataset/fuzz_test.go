@@ -5,25 +5,47 @@ import (
 	"testing"
 )
 
-// fits fails unless labels, features, years and edges of a data set fit each other.
+// fits fails unless the parts of a data set fit each other, and it can be cut.
 func fits(t *testing.T, d *Dataset) {
 	t.Helper()
 	n := len(d.Features)
-	if n == 0 || len(d.Labels) != n || d.Year != nil && len(d.Year) != n {
-		t.Fatalf("%d nodes with %d labels and %d years", n, len(d.Labels), len(d.Year))
+	if n == 0 || len(d.Labels) != n || d.Time != nil && len(d.Time) != n {
+		t.Fatalf("%d nodes with %d labels and %d times", n, len(d.Labels), len(d.Time))
 	}
+	ids := make(map[string]bool)
 	for v, x := range d.Features {
 		if err := x.Validate(d.Dim); err != nil || (x.Dense == nil) != d.Sparse || slices.Contains(x.Value, 0) {
 			t.Fatalf("node %d of a data set with sparse %v has features %+v: %v", v, d.Sparse, x, err)
 		}
-		if y := d.Labels[v]; y < 0 || int(y) >= len(d.Classes) {
+		if y := d.Labels[v]; y < Unlabelled || int(y) >= len(d.Classes) {
 			t.Fatalf("node %d has class %d of %d", v, y, len(d.Classes))
 		}
+		id := d.IDs.String(int32(v))
+		if ids[id] || id == "" || len(id) > maxID {
+			t.Fatalf("node %d has the id %.80q", v, id)
+		}
+		ids[id] = true
 	}
 	for _, e := range d.Edges {
 		if min(e[0], e[1]) < 0 || int(max(e[0], e[1])) >= n {
 			t.Fatalf("edge %v in a graph of %d nodes", e, n)
 		}
+	}
+	s, err := d.Cut(Cut{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make([]bool, n)
+	for part, nodes := range append([][]int32{s.Train, s.Warmup}, s.Steps...) {
+		for _, v := range nodes {
+			if seen[v] || part == 0 && d.Labels[v] == Unlabelled {
+				t.Fatalf("node %d with class %d is in part %d, or in two", v, d.Labels[v], part)
+			}
+			seen[v] = true
+		}
+	}
+	if i := slices.Index(seen, false); i >= 0 {
+		t.Fatalf("node %d is in no part", i)
 	}
 }
 

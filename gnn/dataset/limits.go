@@ -1,9 +1,6 @@
 package dataset
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // Limits of input, far above any data set that fits in memory. They keep sums and
 // products of counts within an int, and errors within a line. The limits on features
@@ -15,12 +12,7 @@ const (
 	maxClasses = 1<<16 + 1 // labels 0 to 65536
 	maxLine    = 16 << 20  // bytes: maxDim features of 16 bytes
 	maxNumbers = 1 << 31   // features of all nodes together: 8 GiB of float32
-)
-
-// Years outside of this range are some other unit, such as seconds.
-const (
-	minYear = math.MinInt16
-	maxYear = math.MaxInt16
+	maxSplits  = 1000      // of an archive
 )
 
 // A data set may take maxRatio·size + freeBytes bytes of memory, with size the size
@@ -32,7 +24,7 @@ const (
 )
 
 // nodeBytes is the memory of a node besides its features: the vector's slice
-// headers, label and year, and room to grow.
+// headers, label and time, and room to grow.
 const nodeBytes = 128
 
 // edgeBytes is the memory of an edge, with room to grow.

@@ -10,8 +10,19 @@ import (
 	"strings"
 )
 
-// readNPZ reads numpy's archive of arrays, see [Open]. It has the given size in
-// bytes.
+// readNPZ reads numpy's archive of arrays of one of these layouts. r has the given size
+// in bytes.
+//
+//   - PyTorch Geometric's: x, n×d numbers; edge_index, 2×e integers; y, n integers.
+//   - That of the heterophilous graphs: node_features, edges (e×2) and node_labels.
+//   - The parts of scipy's sparse matrices, as gnn-benchmark and ppnp publish graphs:
+//     adj_data, adj_indices, adj_indptr and adj_shape, or adj_matrix.data and so on;
+//     the same of attr, or an n×d array attr_matrix; and labels.
+//
+// Labels count classes from 0; -1 or nan is none. Optional are node_year or time, n
+// numbers; node_ids, n integers or texts; and a split: train_mask, val_mask and
+// test_mask, or with an s at the end, n booleans each, or n for each of several splits.
+// Other arrays are ignored.
 func readNPZ(r io.ReaderAt, size int64, name string) (*Dataset, error) {
 	archive, err := zip.NewReader(r, size)
 	if err != nil {
@@ -22,23 +33,29 @@ func readNPZ(r io.ReaderAt, size int64, name string) (*Dataset, error) {
 		z.members[strings.TrimSuffix(f.Name, ".npy")] = f
 	}
 	d := &Dataset{Name: name}
-	switch {
-	case z.has("edge_index"):
-		err = z.tensors(d)
-	case z.has("adj_indptr"):
-		err = z.matrices(d)
-	default:
-		err = errors.New("neither edge_index (with x and y) nor adj_indptr (with the other parts of adj and attr, and labels) is there")
+	at := slices.IndexFunc(layouts, func(l layout) bool { return z.has(l.sign) })
+	if at < 0 {
+		return nil, errors.New("neither edge_index (with x and y), nor edges (with node_features and node_labels), nor adj_indptr or adj_matrix.indptr (with the other parts of adj and attr, and labels) is there")
 	}
-	if err != nil {
-		return nil, err
-	}
-	if z.has("node_year") {
-		if d.Year, err = z.perNode("node_year", len(d.Features), minYear, maxYear); err != nil {
+	for _, read := range []func(npz, *Dataset) error{layouts[at].graph, layouts[at].labels, npz.times, npz.ids, npz.masks} {
+		if err := read(z, d); err != nil {
 			return nil, err
 		}
 	}
 	return d, nil
+}
+
+// layout is a set of arrays that hold a graph.
+type layout struct {
+	sign          string                    // an array that only this layout has
+	graph, labels func(npz, *Dataset) error // read its features and edges, and its labels
+}
+
+var layouts = []layout{
+	{"edge_index", tensors("x", "edge_index", columnEdges), labels("y")},
+	{"edges", tensors("node_features", "edges", rowEdges), labels("node_labels")},
+	{"adj_indptr", matrices("adj_", "attr_"), labels("labels")},
+	{"adj_matrix.indptr", matrices("adj_matrix.", "attr_matrix."), labels("labels")},
 }
 
 // npz is an archive of arrays by name.
@@ -49,12 +66,18 @@ type npz struct {
 
 func (z npz) has(name string) bool { return z.members[name] != nil }
 
+// open opens an array of numbers.
 func (z npz) open(name string) (*array, error) {
 	f := z.members[name]
 	if f == nil {
 		return nil, fmt.Errorf("no array %s", name)
 	}
-	return openArray(name, f)
+	a, err := openArray(name, f)
+	if err == nil && a.decode == nil {
+		a.close()
+		return nil, fmt.Errorf("%s holds texts, want numbers", name)
+	}
+	return a, err
 }
 
 // vector returns a one-dimensional array of n integers from low to high, or of any
@@ -68,11 +91,187 @@ func (z npz) vector(name string, n, low, high int) ([]int32, error) {
 	return z.integers(name, low, high, fits, want)
 }
 
-// perNode returns an integer from low to high for each of n nodes. The shape may be
-// [n] or [n 1].
-func (z npz) perNode(name string, n, low, high int) ([]int32, error) {
-	fits := func(shape []int) bool { return slices.Equal(shape, []int{n}) || slices.Equal(shape, []int{n, 1}) }
-	return z.integers(name, low, high, fits, fmt.Sprintf("[%d], one for each node", n))
+// perNode reports whether a shape has an entry for each of n nodes: [n] or [n 1].
+func perNode(shape []int, n int) bool {
+	return slices.Equal(shape, []int{n}) || slices.Equal(shape, []int{n, 1})
+}
+
+// eachNode calls each with the number of every node in an array.
+func (z npz) eachNode(name string, n int, each func(v float64) error) error {
+	a, err := z.open(name)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	if !perNode(a.shape, n) {
+		return fmt.Errorf("%s has shape %v, want [%d], one for each node", name, a.shape, n)
+	}
+	for v := range n {
+		number, err := a.next()
+		if err == nil {
+			err = each(number)
+		}
+		if err != nil {
+			return fmt.Errorf("%s, entry %d: %w", name, v, err)
+		}
+	}
+	return a.end()
+}
+
+// labels returns a function that reads the nodes' labels. Memory for them is counted
+// with the features.
+func labels(name string) func(npz, *Dataset) error {
+	return func(z npz, d *Dataset) error {
+		err := z.eachNode(name, len(d.Features), func(y float64) error {
+			if math.IsNaN(y) {
+				y = Unlabelled
+			}
+			class, err := whole(y, Unlabelled, maxClasses-1)
+			d.Labels = append(d.Labels, int32(class))
+			return err
+		})
+		d.Classes = numbered(d.Labels)
+		return err
+	}
+}
+
+// times reads the nodes' times, if they are there.
+func (z npz) times(d *Dataset) error {
+	name := "node_year"
+	if !z.has(name) {
+		if name = "time"; !z.has(name) {
+			return nil
+		}
+	}
+	return z.eachNode(name, len(d.Features), func(at float64) error {
+		if math.IsNaN(at) || math.IsInf(at, 0) {
+			return fmt.Errorf("%v is not a finite number", at)
+		}
+		d.Time = append(d.Time, at)
+		return nil
+	})
+}
+
+// ids reads the nodes' ids, if they are there.
+func (z npz) ids(d *Dataset) error {
+	const name = "node_ids"
+	if !z.has(name) {
+		return nil
+	}
+	a, err := openArray(name, z.members[name])
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	n := len(d.Features)
+	if !perNode(a.shape, n) {
+		return fmt.Errorf("%s has shape %v, want [%d], one for each node", name, a.shape, n)
+	}
+	if a.width > 0 {
+		if d.IDs.Texts, err = a.texts(n, z.memory); err != nil {
+			return err
+		}
+		seen := make(map[string]bool)
+		for v, id := range d.IDs.Texts {
+			if err := checkID(id); err != nil {
+				return fmt.Errorf("%s, entry %d: %w", name, v, err)
+			}
+			if seen[id] {
+				return fmt.Errorf("%s: %.80q occurs twice: give each node its own", name, id)
+			}
+			seen[id] = true
+		}
+		return a.end()
+	}
+	numbers, err := a.integers(n, z.memory)
+	if err != nil {
+		return err
+	}
+	seen := make(map[int64]bool)
+	for _, id := range numbers {
+		if seen[id] {
+			return fmt.Errorf("%s: %d occurs twice: give each node its own", name, id)
+		}
+		seen[id] = true
+	}
+	d.IDs = numberedIDs(numbers)
+	return a.end()
+}
+
+// masks reads the split, if it is there: a mask for each part, or several masks in an
+// array of one row or one column for each.
+func (z npz) masks(d *Dataset) error {
+	n := len(d.Features)
+	var parts [][]Part
+	for _, m := range []struct {
+		part  Part
+		names []string
+	}{
+		{InTrain, []string{"train_mask", "train_masks"}},
+		{InValid, []string{"val_mask", "val_masks", "valid_mask"}},
+		{InTest, []string{"test_mask", "test_masks"}},
+	} {
+		at := slices.IndexFunc(m.names, z.has)
+		if at < 0 {
+			continue
+		}
+		if err := z.mask(m.names[at], m.part, n, &parts); err != nil {
+			return err
+		}
+	}
+	if parts != nil {
+		d.givenSplits(parts, "masks")
+	}
+	return nil
+}
+
+// mask adds a mask of n nodes, or several, to the splits.
+func (z npz) mask(name string, part Part, n int, parts *[][]Part) error {
+	a, err := z.open(name)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	splits, byNode := 1, true // entries of a node stand together
+	switch shape := a.shape; {
+	case len(shape) == 1 && shape[0] == n:
+	case len(shape) == 2 && shape[0] == n:
+		splits, byNode = shape[1], !a.fortran
+	case len(shape) == 2 && shape[1] == n:
+		splits, byNode = shape[0], a.fortran
+	default:
+		splits = 0
+	}
+	if splits < 1 || splits > maxSplits || *parts != nil && len(*parts) != splits {
+		return fmt.Errorf("%s has shape %v, want [%d], one for each node, or as many for each of several splits, at most %d", name, a.shape, n, maxSplits)
+	}
+	if *parts == nil {
+		if err := z.memory.claim(splits * n); err != nil {
+			return err
+		}
+		for range splits {
+			*parts = append(*parts, make([]Part, n))
+		}
+	}
+	for i := range splits * n {
+		in, err := a.integer(0, 1)
+		if err != nil {
+			return fmt.Errorf("%s, entry %d: %w", name, i, err)
+		}
+		if in == 0 {
+			continue
+		}
+		s, v := i%splits, i/splits
+		if !byNode {
+			s, v = i/n, i%n
+		}
+		p := &(*parts)[s][v]
+		if *p != InNone {
+			return fmt.Errorf("%s: node %d is in the part %s too", name, v, *p)
+		}
+		*p = part
+	}
+	return a.end()
 }
 
 // integers returns an array of integers from low to high whose shape fits.
@@ -88,29 +287,26 @@ func (z npz) integers(name string, low, high int, fits func(shape []int) bool, w
 	return a.rest(low, high, z.memory)
 }
 
-// tensors reads PyTorch Geometric's x, edge_index and y.
-func (z npz) tensors(d *Dataset) (err error) {
-	if err := z.x(d); err != nil {
-		return err
+// tensors returns a function that reads features from an n×d array, and edges from an
+// array that has their ends in the given way.
+func tensors(x, edges string, ends edgeEnds) func(npz, *Dataset) error {
+	return func(z npz, d *Dataset) error {
+		if err := z.dense(d, x); err != nil {
+			return err
+		}
+		return z.edges(d, edges, ends)
 	}
-	if err := z.edgeIndex(d); err != nil {
-		return err
-	}
-	if d.Labels, err = z.perNode("y", len(d.Features), 0, maxClasses-1); err != nil {
-		return err
-	}
-	d.Classes = numbered(d.Labels)
-	return nil
 }
 
-func (z npz) x(d *Dataset) error {
-	a, err := z.open("x")
+// dense reads the nodes' features from an n×d array.
+func (z npz) dense(d *Dataset, name string) error {
+	a, err := z.open(name)
 	if err != nil {
 		return err
 	}
 	defer a.close()
 	if len(a.shape) != 2 || a.shape[0] == 0 || a.shape[1] == 0 || a.shape[0] > maxNodes || a.shape[1] > maxDim {
-		return fmt.Errorf("x has shape %v, want [nodes features], at most [%d %d]", a.shape, maxNodes, maxDim)
+		return fmt.Errorf("%s has shape %v, want [nodes features], at most [%d %d]", name, a.shape, maxNodes, maxDim)
 	}
 	n, dim := a.shape[0], a.shape[1]
 	all := features{memory: z.memory}
@@ -127,7 +323,7 @@ func (z npz) x(d *Dataset) error {
 	}
 	d.Dim = dim
 	if d.Features, d.Sparse, err = all.finish(dim); err != nil {
-		return fmt.Errorf("x: %w", err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
 }
@@ -177,101 +373,124 @@ func (f *features) addColumns(a *array, n, dim int) error {
 	return nil
 }
 
-func (z npz) edgeIndex(d *Dataset) error {
-	a, err := z.open("edge_index")
+// edgeEnds says how an array has the ends of edges.
+type edgeEnds bool
+
+const (
+	columnEdges edgeEnds = false // [2 e]: an edge is a column
+	rowEdges    edgeEnds = true  // [e 2]: an edge is a row
+)
+
+// edges reads the edges from an array with their ends.
+func (z npz) edges(d *Dataset, name string, ends edgeEnds) error {
+	a, err := z.open(name)
 	if err != nil {
 		return err
 	}
 	defer a.close()
-	if len(a.shape) != 2 || a.shape[0] != 2 || a.shape[1] > maxEdges {
-		return fmt.Errorf("edge_index has shape %v, want [2 edges], at most [2 %d]", a.shape, maxEdges)
+	of, count, want := 0, 1, "[2 edges]"
+	if ends == rowEdges {
+		of, count, want = 1, 0, "[edges 2]"
 	}
-	m := a.shape[1]
+	if len(a.shape) != 2 || a.shape[of] != 2 || a.shape[count] > maxEdges {
+		return fmt.Errorf("%s has shape %v, want %s, at most %d edges", name, a.shape, want, maxEdges)
+	}
+	m := a.shape[count]
 	if err := z.memory.claim(edgeBytes * m); err != nil {
 		return err
 	}
-	ends, err := a.rest(0, len(d.Features)-1, z.memory)
+	list, err := a.rest(0, len(d.Features)-1, z.memory)
 	if err != nil {
 		return err
 	}
 	d.Edges = make([][2]int32, m)
 	for e := range d.Edges {
-		if a.fortran {
-			d.Edges[e] = [2]int32{ends[2*e], ends[2*e+1]}
+		if bool(ends) != a.fortran { // the ends of an edge stand together
+			d.Edges[e] = [2]int32{list[2*e], list[2*e+1]}
 		} else {
-			d.Edges[e] = [2]int32{ends[e], ends[m+e]}
+			d.Edges[e] = [2]int32{list[e], list[m+e]}
 		}
 	}
 	return nil
 }
 
-// matrices reads scipy's sparse matrices adj and attr, and labels.
-func (z npz) matrices(d *Dataset) error {
-	nodes := 0
-	rows, columns, err := z.csr("adj", func(index []uint32, _ []float32) error {
-		for _, u := range index {
-			d.Edges = append(d.Edges, [2]int32{int32(nodes), int32(u)})
+// matrices returns a function that reads the parts of scipy's sparse matrices, whose
+// names begin with adj and attr. Instead of the parts of the latter there may be an
+// array.
+func matrices(adj, attr string) func(npz, *Dataset) error {
+	return func(z npz, d *Dataset) error {
+		nodes := 0
+		rows, columns, err := z.csr(adj, func(index []uint32, _ []float32) error {
+			for _, u := range index {
+				d.Edges = append(d.Edges, [2]int32{int32(nodes), int32(u)})
+			}
+			nodes++
+			return z.memory.claim(edgeBytes * len(index))
+		})
+		if err != nil {
+			return err
 		}
-		nodes++
-		return z.memory.claim(edgeBytes * len(index))
-	})
-	if err != nil {
-		return err
+		if rows != columns || rows == 0 {
+			return fmt.Errorf("%sshape is %d × %d, want as many rows as columns, and at least one", adj, rows, columns)
+		}
+		if whole := attr[:len(attr)-1]; z.has(whole) {
+			if err := z.dense(d, whole); err != nil {
+				return err
+			}
+			if len(d.Features) != nodes {
+				return fmt.Errorf("%s has %d rows, want %d, one for each node", whole, len(d.Features), nodes)
+			}
+			return nil
+		}
+		all := features{memory: z.memory}
+		n, dim, err := z.csr(attr, all.addSparse)
+		if err != nil {
+			return err
+		}
+		if n != nodes || dim == 0 || dim > maxDim {
+			return fmt.Errorf("%sshape is %d × %d, want %d × features, at most %d", attr, n, dim, nodes, maxDim)
+		}
+		d.Dim = dim
+		if d.Features, d.Sparse, err = all.finish(dim); err != nil {
+			return fmt.Errorf("%s: %w", attr, err)
+		}
+		return nil
 	}
-	if rows != columns || rows == 0 {
-		return fmt.Errorf("adj_shape is %d × %d, want as many rows as columns, and at least one", rows, columns)
-	}
-	all := features{memory: z.memory}
-	n, dim, err := z.csr("attr", all.addSparse)
-	if err != nil {
-		return err
-	}
-	if n != nodes || dim == 0 || dim > maxDim {
-		return fmt.Errorf("attr_shape is %d × %d, want %d × features, at most %d", n, dim, nodes, maxDim)
-	}
-	d.Dim = dim
-	if d.Features, d.Sparse, err = all.finish(dim); err != nil {
-		return fmt.Errorf("attr: %w", err)
-	}
-	if d.Labels, err = z.perNode("labels", n, 0, maxClasses-1); err != nil {
-		return err
-	}
-	d.Classes = numbered(d.Labels)
-	return nil
 }
 
 // csr reads a matrix in compressed sparse rows and calls each with every row's
 // nonzero entries, by strictly increasing column; the slices are valid until
-// each returns. It returns the matrix's shape. If name_data is missing, all
+// each returns. It returns the matrix's shape. The names of its
+// parts begin with name. If data is missing, all
 // values are 1.
 func (z npz) csr(name string, each func(index []uint32, value []float32) error) (rows, columns int, err error) {
-	shape, err := z.vector(name+"_shape", 2, 0, math.MaxInt32)
+	shape, err := z.vector(name+"shape", 2, 0, math.MaxInt32)
 	if err != nil {
 		return 0, 0, err
 	}
 	rows, columns = int(shape[0]), int(shape[1])
 	if rows > maxNodes {
-		return 0, 0, fmt.Errorf("%s_shape is %d × %d, want at most %d rows", name, rows, columns, maxNodes)
+		return 0, 0, fmt.Errorf("%sshape is %d × %d, want at most %d rows", name, rows, columns, maxNodes)
 	}
-	index, err := z.vector(name+"_indices", -1, 0, columns-1)
+	index, err := z.vector(name+"indices", -1, 0, columns-1)
 	if err != nil {
 		return 0, 0, err
 	}
-	start, err := z.vector(name+"_indptr", rows+1, 0, len(index))
+	start, err := z.vector(name+"indptr", rows+1, 0, len(index))
 	if err != nil {
 		return 0, 0, err
 	}
 	if start[0] != 0 || int(start[rows]) != len(index) {
-		return 0, 0, fmt.Errorf("%s_indptr goes from %d to %d, want 0 to the %d entries of %s_indices", name, start[0], start[rows], len(index), name)
+		return 0, 0, fmt.Errorf("%sindptr goes from %d to %d, want 0 to the %d entries of %sindices", name, start[0], start[rows], len(index), name)
 	}
 	var data *array
-	if z.has(name + "_data") {
-		if data, err = z.open(name + "_data"); err != nil {
+	if z.has(name + "data") {
+		if data, err = z.open(name + "data"); err != nil {
 			return 0, 0, err
 		}
 		defer data.close()
 		if !slices.Equal(data.shape, []int{len(index)}) {
-			return 0, 0, fmt.Errorf("%s_data has shape %v, want [%d] as %s_indices", name, data.shape, len(index), name)
+			return 0, 0, fmt.Errorf("%sdata has shape %v, want [%d] as %sindices", name, data.shape, len(index), name)
 		}
 	}
 	type entry struct {
@@ -284,14 +503,14 @@ func (z npz) csr(name string, each func(index []uint32, value []float32) error) 
 	for r := range rows {
 		from, to := start[r], start[r+1]
 		if to < from {
-			return 0, 0, fmt.Errorf("%s_indptr: row %d goes from %d to %d", name, r, from, to)
+			return 0, 0, fmt.Errorf("%sindptr: row %d goes from %d to %d", name, r, from, to)
 		}
 		row = row[:0]
 		for k := from; k < to; k++ {
 			v := float32(1)
 			if data != nil {
 				if v, err = data.feature(); err != nil {
-					return 0, 0, fmt.Errorf("%s_data, entry %d: %w", name, k, err)
+					return 0, 0, fmt.Errorf("%sdata, entry %d: %w", name, k, err)
 				}
 			}
 			row = append(row, entry{uint32(index[k]), v})
@@ -300,14 +519,14 @@ func (z npz) csr(name string, each func(index []uint32, value []float32) error) 
 		at, values = at[:0], values[:0]
 		for k, e := range row {
 			if k > 0 && row[k-1].column == e.column {
-				return 0, 0, fmt.Errorf("%s: row %d has two entries in column %d: call sum_duplicates before saving", name, r, e.column)
+				return 0, 0, fmt.Errorf("%sindices: row %d has two entries in column %d: call sum_duplicates before saving", name, r, e.column)
 			}
 			if e.value != 0 {
 				at, values = append(at, e.column), append(values, e.value)
 			}
 		}
 		if err := each(at, values); err != nil {
-			return 0, 0, fmt.Errorf("%s: %w", name, err)
+			return 0, 0, fmt.Errorf("%sdata: %w", name, err)
 		}
 	}
 	if data != nil {

@@ -32,13 +32,16 @@ func TestOpenNPZ(t *testing.T) {
 		},
 		Edges: [][2]int32{{0, 1}, {1, 2}, {2, 2}},
 	}
-	for name, years := range map[string][]int32{"tensors": nil, "fortran": {2016, 2017, 2018, 2019}, "matrices": nil} {
+	for name, years := range map[string][]float64{"tensors": nil, "fortran": {2016, 2017, 2018, 2019}, "matrices": nil} {
 		got, err := Open(filepath.Join("testdata", name+".npz"))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		want.Name, want.Year = name, years
+		want.Name, want.Time, want.Given = name, years, nil
+		if name == "tensors" { // which has a mask of two training nodes
+			want.Given = &GivenSplit{Parts: [][]Part{{InTrain, InNone, InNone, InTrain}}, How: "masks"}
+		}
 		if d := cmp.Diff(&want, got); d != "" {
 			t.Errorf("%s (-want +got):\n%s", name, d)
 		}
@@ -103,7 +106,7 @@ func TestOpenNPZRefuses(t *testing.T) {
 		{map[string]any{"x": x}, "neither edge_index"},
 		{map[string]any{"x": x, "edge_index": edges}, "no array y"},
 		{tensors(map[string]any{"y": []int32{0}}), "y has shape [1], want [2], one for each node"},
-		{tensors(map[string]any{"y": []int32{0, -1}}), "y, entry 1: -1, want a whole number from 0"},
+		{tensors(map[string]any{"y": []int32{0, -2}}), "y, entry 1: -2, want a whole number from -1"},
 		{tensors(map[string]any{"y": []float64{0, .5}}), "y, entry 1: 0.5, want a whole number"},
 		{tensors(map[string]any{"y": []int64{0, math.MaxInt64}}), "y, entry 1"},
 		{tensors(map[string]any{"node_year": []int32{1999}}), "node_year has shape [1]"},
@@ -116,7 +119,7 @@ func TestOpenNPZRefuses(t *testing.T) {
 		{tensors(map[string]any{"x": array2("<f4", 9e9, 9e9, false, floats(1))}), "x: shape [9000000000 9000000000] is more than can be counted"},
 		{tensors(map[string]any{"x": array2("<f4", 0, 4, false, "")}), "x has shape [0 4], want [nodes features]"},
 		{tensors(map[string]any{"x": array2("<f2", 2, 2, false, "12345678")}), "numbers of type \"<f2\""},
-		{tensors(map[string]any{"x": array2("<U1", 2, 2, false, "abcd")}), "numbers of type"},
+		{tensors(map[string]any{"x": array2("<U1", 2, 2, false, "a\x00\x00\x00b\x00\x00\x00c\x00\x00\x00d\x00\x00\x00")}), "x holds texts, want numbers"},
 		{tensors(map[string]any{"x": array2("|O", 2, 2, false, "abcd")}), "numbers of type \"|O\""},
 		{tensors(map[string]any{"x": "\x93NUMPY\x02\x00\xff\xff\xff\xff"}), "x: its header has 4294967295 bytes"},
 		{tensors(map[string]any{"x": "\x93NUMPY\x01\x00\x76\x00{'descr'"}), "x: not an array: its header is cut short"},
@@ -131,7 +134,7 @@ func TestOpenNPZRefuses(t *testing.T) {
 		{matrices(map[string]any{"adj_shape": []int64{2, 100}, "adj_indices": []int32{1, 50}}), "adj_shape is 2 × 100, want as many rows as columns"},
 		{matrices(map[string]any{"adj_shape": []int64{2}}), "adj_shape has shape [1], want [2]"},
 		{matrices(map[string]any{"adj_data": []float32{1}}), "adj_data has shape [1], want [2] as adj_indices"},
-		{matrices(map[string]any{"attr_indices": []int32{3, 3}}), "attr: row 0 has two entries in column 3: call sum_duplicates"},
+		{matrices(map[string]any{"attr_indices": []int32{3, 3}}), "attr_indices: row 0 has two entries in column 3: call sum_duplicates"},
 		{matrices(map[string]any{"attr_indices": []int32{3, 5}}), "attr_indices, entry 1: 5, want a whole number from 0 to 4"},
 		{matrices(map[string]any{"attr_data": []float64{1, math.Inf(1)}}), "attr_data, entry 1: +Inf is not a finite number"},
 		{matrices(map[string]any{"attr_shape": []int64{1, 5}, "attr_indptr": []int32{0, 2}}), "attr_shape is 1 × 5, want 2 × features"},

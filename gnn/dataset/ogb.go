@@ -6,14 +6,17 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"path"
+	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/gvbll/gvbll/gnn"
 )
 
-// openOGB reads a folder in the raw csv layout of the Open Graph Benchmark.
-func openOGB(f folder) (*Dataset, error) {
+// openOGB reads a folder in the raw csv layout of the Open Graph Benchmark. around is
+// the folder that has the data set's folders mapping and split, if they are there.
+func openOGB(f folder, around fs.FS, dir string) (*Dataset, error) {
 	n, err := f.count("num-node-list", 1, maxNodes)
 	if err != nil {
 		return nil, err
@@ -26,18 +29,126 @@ func openOGB(f folder) (*Dataset, error) {
 	if d.Features, d.Dim, d.Sparse, err = f.features(n); err != nil {
 		return nil, err
 	}
-	if d.Labels, err = f.integers("node-label", n, 0, maxClasses-1); err != nil {
+	if d.Labels, err = f.labels(n); err != nil {
 		return nil, err
 	}
 	d.Classes = numbered(d.Labels)
 	if d.Edges, err = f.edges(m, n); err != nil {
 		return nil, err
 	}
-	d.Year, err = f.integers("node_year", n, minYear, maxYear)
-	if errors.Is(err, fs.ErrNotExist) {
-		return d, nil
+	for _, name := range []string{"node_year", "time"} {
+		if f.has(name) && d.Time == nil {
+			if d.Time, err = f.times(name, n); err != nil {
+				return nil, err
+			}
+		}
 	}
-	return d, err
+	if d.IDs, err = readMapping(around, filepath.Join(dir, "mapping"), n); err != nil {
+		return nil, err
+	}
+	return d, d.readSplit(around, filepath.Join(dir, "split"))
+}
+
+// readMapping reads the nodes' ids from the folder mapping, if it is there: a table
+// nodeidx2… of two columns, a node's number and its id.
+func readMapping(around fs.FS, dir string, n int) (IDs, error) {
+	name, err := only(around, "mapping", "nodeidx2*.csv*")
+	if err != nil || name == "" {
+		return IDs{}, err
+	}
+	files, err := fs.Sub(around, "mapping")
+	if err != nil {
+		return IDs{}, err
+	}
+	f, err := newFolder(files, dir, "", "", nil)
+	if err != nil {
+		return IDs{}, err
+	}
+	texts := make([]string, n)
+	table := strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".csv")
+	left := n
+	seen := make(map[string]bool)
+	err = f.records(table, func([]string) error { return nil }, func(fields []string) error {
+		if len(fields) < 2 {
+			return errors.New("want two columns, a node's number and its id")
+		}
+		v, err := parseInt(fields[0], 0, n-1)
+		if err != nil {
+			return err
+		}
+		id := fields[1]
+		switch {
+		case texts[v] != "":
+			return fmt.Errorf("node %d has the id %.80q already", v, texts[v])
+		case seen[id]:
+			return fmt.Errorf("id %.80q occurs twice", id)
+		}
+		if err := checkID(id); err != nil {
+			return err
+		}
+		left--
+		if err := f.memory.claim(len(id) + 96); err != nil {
+			return err
+		}
+		texts[v] = strings.Clone(id)
+		seen[texts[v]] = true
+		return nil
+	})
+	if err == nil && left > 0 {
+		err = fmt.Errorf("%s has no id for %d of the %d nodes", f.path(table), left, n)
+	}
+	return idsOf(texts), err
+}
+
+// readSplit reads the split from the folder split, if it is there: a folder with tables
+// train, valid and test, which hold numbers of nodes.
+func (d *Dataset) readSplit(around fs.FS, dir string) error {
+	name, err := only(around, "split", "*")
+	if err != nil || name == "" {
+		return err
+	}
+	files, err := fs.Sub(around, "split/"+name)
+	if err != nil {
+		return err
+	}
+	f, err := newFolder(files, filepath.Join(dir, name), "", "", nil)
+	if err != nil {
+		return err
+	}
+	n := len(d.Labels)
+	parts := make([]Part, n)
+	for _, part := range []Part{InTrain, InValid, InTest} {
+		if part != InTrain && !f.has(part.String()) {
+			continue
+		}
+		if err := f.lines(part.String(), func(line []byte, _ int) error {
+			v, err := parseInt(string(line), 0, n-1)
+			if err == nil && parts[v] != InNone {
+				err = fmt.Errorf("node %d is in the part %s already", v, parts[v])
+			}
+			if err == nil {
+				parts[v] = part
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	d.givenSplits([][]Part{parts}, "split "+name)
+	return nil
+}
+
+// only returns the name of the one entry of a folder that matches a pattern, "" if there
+// is none or no such folder.
+func only(files fs.FS, dir, pattern string) (string, error) {
+	found, err := fs.Glob(files, dir+"/"+pattern)
+	if err != nil || len(found) == 0 {
+		return "", err
+	}
+	if len(found) > 1 {
+		return "", fmt.Errorf("%s and %s are both there: keep one", found[0], found[1])
+	}
+	return path.Base(found[0]), nil
 }
 
 // count reads a table that holds one integer from low to high.
@@ -78,15 +189,28 @@ func (f folder) nodeRows(name string, n int, row func(line []byte) error) error 
 	return f.rows(name, n, "nodes", "num-node-list", row)
 }
 
-// integers reads an integer from low to high for each node. n need not be checked
-// against the budget: the nodes' features have been read.
-func (f folder) integers(name string, n, low, high int) ([]int32, error) {
-	var out []int32
-	return out, f.nodeRows(name, n, func(line []byte) error {
-		v, err := parseInt(string(line), low, high)
-		out = append(out, int32(v))
+// labels reads the nodes' labels: integers from 0; -1, nan or nothing for none. n need not
+// be checked against the budget: the nodes' features have been read.
+func (f folder) labels(n int) (out []int32, err error) {
+	err = f.nodeRows("node-label", n, func(line []byte) (err error) {
+		y := Unlabelled
+		if text := string(line); text != "" && !strings.EqualFold(text, "nan") {
+			y, err = parseInt(text, Unlabelled, maxClasses-1)
+		}
+		out = append(out, int32(y))
 		return err
 	})
+	return out, err
+}
+
+// times reads the nodes' times.
+func (f folder) times(name string, n int) (out []float64, err error) {
+	err = f.nodeRows(name, n, func(line []byte) error {
+		at, err := parseTime(string(line))
+		out = append(out, at)
+		return err
+	})
+	return out, err
 }
 
 // edges reads m edges between n nodes.
@@ -144,9 +268,9 @@ func parseRow(dst []float32, line []byte) ([]float32, error) {
 		if len(dst) == maxDim {
 			return nil, fmt.Errorf("more than %d features", maxDim)
 		}
-		v, err := parseFeature(string(item), len(dst))
+		v, err := parseFeature(string(item))
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("feature %d: %w", len(dst), err)
 		}
 		dst = append(dst, v)
 		if more && len(rest) == 0 {

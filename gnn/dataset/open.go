@@ -7,30 +7,33 @@ import (
 	"strings"
 )
 
-// Open reads a data set in one of four layouts, recognised by the files that are there:
+// Open reads a data set in one of these layouts, recognised by the files that are there:
 //
-//   - A folder with nodes.csv and edges.csv; or the path of a nodes.csv with
-//     its edges.csv beside it, where both may have a common prefix
-//     (web.nodes.csv and web.edges.csv). nodes.csv has a header, and a line for
-//     each node: a column id (any text, each once); a column label (any text;
-//     the classes are the distinct labels, ordered as numbers if all of them
-//     are, else alphabetically); optionally a column year; and a column for
-//     each feature, in order. Sparse features are instead one column named
-//     features with index:value pairs separated by spaces, indices ascending
-//     from 0. edges.csv has a header with columns source and target, and holds
-//     ids. A dataset.json beside them may give a name, the order of the classes
-//     and a split, see [Dataset.SplitGiven].
+//   - Tables: a folder with nodes.csv and edges.csv; or the path of a nodes.csv
+//     with its edges.csv beside it, where both may have a common prefix
+//     (web.nodes.csv and web.edges.csv). Either may be of one of the formats
+//     instead.
+//
+//     The table of nodes has a header, and a line for each node: a column id (any
+//     text, each once); a column label (any text, empty for a node that has none;
+//     the classes are the distinct labels, ordered as numbers if all of them are,
+//     else alphabetically); optionally columns time or year (a number) and split
+//     (train, valid, test or empty); and a column for each feature, in order.
+//     Instead, one column named features can hold them all: as lists of numbers,
+//     or, for sparse features, as index:value pairs, indices ascending from 0.
+//
+//     The table of edges has columns source and target, and holds ids. A
+//     dataset.json beside them may give a name, the order of the classes and a
+//     split.
+//
 //   - A folder in the raw csv layout of the Open Graph Benchmark, without
 //     headers: num-node-list and num-edge-list, a count each; node-feat,
 //     node-label and edge, a line for each node or edge; and optionally
-//     node_year. Classes are named by their numbers.
-//   - An .npz file written by numpy.savez from PyTorch Geometric's data: x, n×d
-//     numbers; edge_index, 2×e integers; y, n integers from 0; and optionally
-//     node_year, n integers. Other arrays are ignored.
-//   - An .npz file with the parts of scipy's sparse matrices, as the
-//     "gnn-benchmark" graphs are published: adj_data, adj_indices, adj_indptr
-//     and adj_shape; attr_data, attr_indices, attr_indptr and attr_shape;
-//     labels, n integers from 0; and optionally node_year.
+//     node_year or time. Classes are named by their numbers. Ids and the split
+//     are in the folders mapping and split, in the same folder, or beside it if
+//     its name is raw. The folder that has all three can be given too.
+//
+//   - An .npz file written by numpy.savez, see [readNPZ].
 //
 // Tables may be gzipped: .csv or .csv.gz. The data set is named after its
 // folder, prefix or .npz file. Features are kept sparse if at most a quarter of
@@ -38,7 +41,7 @@ import (
 //
 // Invalid contents are an error with the file and the place in it. Memory is bounded
 // by the size of the files, see the package comment.
-func Open(path string) (*Dataset, error) {
+func Open(path string, formats ...Format) (*Dataset, error) {
 	if strings.HasSuffix(path, ".npz") {
 		d, err := openNPZ(path)
 		if err != nil {
@@ -52,21 +55,46 @@ func Open(path string) (*Dataset, error) {
 	} else if !info.IsDir() {
 		dir, file = filepath.Split(path)
 	}
-	prefix, ok := strings.CutSuffix(strings.TrimSuffix(file, ".gz"), "nodes.csv")
-	if file != "" && !ok {
-		return nil, fmt.Errorf("%s: want a folder, an .npz file, or a nodes.csv that has its edges.csv beside it", path)
+	prefix, ok := tablePrefix(file, formats)
+	if !ok {
+		return nil, fmt.Errorf("%s: want a folder, an .npz file, or a table of nodes such as nodes.csv that has its edges.csv beside it", path)
 	}
 	dir = filepath.Clean(dir)
-	f, err := newFolder(os.DirFS(dir), dir, nameOf(dir, prefix), prefix)
-	switch {
-	case err != nil:
-		return nil, err
-	case f.has("nodes"):
-		return openCSV(f)
-	case f.has("num-node-list"):
-		return openOGB(f)
+	open := func(dir string) (folder, error) {
+		return newFolder(os.DirFS(dir), dir, nameOf(dir, prefix), prefix, formats)
 	}
-	return nil, fmt.Errorf("%s: neither nodes.csv nor num-node-list.csv is there, gzipped (.gz) or not: want a node table with its edge list, or OGB's raw layout", path)
+	f, err := open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if raw := filepath.Join(dir, "raw"); file == "" && !f.has("nodes") && !f.has(ogbNodes) {
+		if inner, err := open(raw); err == nil && inner.has(ogbNodes) {
+			return openOGB(inner, os.DirFS(dir), dir)
+		}
+	}
+	switch {
+	case f.has("nodes"):
+		return openTables(f)
+	case f.has(ogbNodes):
+		if abs, err := filepath.Abs(dir); err == nil && filepath.Base(abs) == "raw" {
+			dir = filepath.Dir(abs)
+		}
+		return openOGB(f, os.DirFS(dir), dir)
+	}
+	return nil, fmt.Errorf("%s: neither a table of nodes (%s) nor num-node-list.csv is there: want a node table with its edge list, or OGB's raw layout", path, "nodes"+strings.Join(f.endings(), ", nodes"))
+}
+
+// ogbNodes is the table by which OGB's layout is recognised.
+const ogbNodes = "num-node-list"
+
+// tablePrefix returns what the name of a table of nodes begins with; a folder's is "".
+func tablePrefix(file string, formats []Format) (prefix string, ok bool) {
+	for _, ending := range (folder{formats: formats}).endings() {
+		if prefix, ok = strings.CutSuffix(file, "nodes"+ending); ok {
+			return prefix, true
+		}
+	}
+	return "", file == ""
 }
 
 // openNPZ opens an archive of numpy arrays.

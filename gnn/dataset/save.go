@@ -14,8 +14,8 @@ import (
 
 // Save writes the data set into a folder as nodes.csv, edges.csv and
 // dataset.json, from which [Open] reads an equal one: features have as many
-// digits as tell a float32 from all others. It creates the folder; it is an
-// error if any of the files exists.
+// digits as tell a float32 from all others. Of several given splits only the first is
+// written. Save creates the folder; it is an error if any of the files exists.
 func (d *Dataset) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -49,8 +49,12 @@ func create(path string, write func(io.Writer) error) error {
 func (d *Dataset) writeNodes(to io.Writer) error {
 	w := csv.NewWriter(to)
 	row := []string{"id", "label"}
-	if d.Year != nil {
-		row = append(row, "year")
+	if d.Time != nil {
+		row = append(row, "time")
+	}
+	parts := d.columnSplit()
+	if parts != nil {
+		row = append(row, "split")
 	}
 	if d.Sparse {
 		row = append(row, "features")
@@ -63,9 +67,12 @@ func (d *Dataset) writeNodes(to io.Writer) error {
 		return err
 	}
 	for v, x := range d.Features {
-		row = append(row[:0], strconv.Itoa(v), d.Classes[d.Labels[v]])
-		if d.Year != nil {
-			row = append(row, strconv.Itoa(int(d.Year[v])))
+		row = append(row[:0], d.IDs.String(int32(v)), d.ClassOf(int32(v)))
+		if d.Time != nil {
+			row = append(row, formatTime(d.Time[v]))
+		}
+		if parts != nil {
+			row = append(row, parts[v].String())
 		}
 		if d.Sparse {
 			pairs := make([]string, len(x.Index))
@@ -85,6 +92,15 @@ func (d *Dataset) writeNodes(to io.Writer) error {
 	return w.Error()
 }
 
+// columnSplit returns the split that the table of nodes has, nil where there is none, or
+// dataset.json has it.
+func (d *Dataset) columnSplit() []Part {
+	if d.Given == nil || d.Given.InOrder {
+		return nil
+	}
+	return d.Given.Parts[0]
+}
+
 // exact returns the shortest text that reads back as the same float32.
 func exact(v float32) string { return strconv.FormatFloat(float64(v), 'g', -1, 32) }
 
@@ -94,7 +110,7 @@ func (d *Dataset) writeEdges(to io.Writer) error {
 		return err
 	}
 	for _, e := range d.Edges {
-		if err := w.Write([]string{strconv.Itoa(int(e[0])), strconv.Itoa(int(e[1]))}); err != nil {
+		if err := w.Write([]string{d.IDs.String(e[0]), d.IDs.String(e[1])}); err != nil {
 			return err
 		}
 	}
@@ -105,5 +121,5 @@ func (d *Dataset) writeEdges(to io.Writer) error {
 func (d *Dataset) writeDescription(to io.Writer) error {
 	e := json.NewEncoder(to)
 	e.SetIndent("", "  ")
-	return e.Encode(description{Name: d.Name, Classes: d.Classes, Split: d.Given})
+	return e.Encode(description{Name: d.Name, Classes: d.Classes, Split: d.Given.sizes()})
 }

@@ -26,11 +26,11 @@ func TestSaveOpens(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := reopened(t, d)
-		again, err := got.SplitGiven(0)
+		again, err := got.Cut(Cut{})
 		if diff := cmp.Diff(stream, again); err != nil || diff != "" {
 			t.Errorf("%s: error %v, stream (-want +got)\n%s", name, err, diff)
 		}
-		if s, err := got.SplitGiven(5); err != nil || len(s.Steps) != 5 || len(s.Train) != len(stream.Train) {
+		if s, err := got.Cut(Cut{Steps: 5}); err != nil || len(s.Steps) != 5 || len(s.Train) != len(stream.Train) {
 			t.Errorf("%s: divided into 5 steps: got %d (%v)", name, len(s.Steps), err)
 		}
 	}
@@ -72,7 +72,7 @@ func TestDescriptionRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                    "dataset.json: ",
 		"[]":                                  "dataset.json: json: ",
-		`{"classes": ["p"]}`:                  `label "q" of nodes.csv is not among the classes`,
+		`{"classes": ["p"]}`:                  `label "q" of the node table is not among the classes`,
 		`{"classes": ["q","p","q"]}`:          `class "q" is listed twice`,
 		`{"split": {"train": 2, "steps": 1}}`: "does not fit 2 nodes",
 		`{"split": {"train": 1, "warmup": -1, "steps": 1}}`:  "does not fit 2 nodes",

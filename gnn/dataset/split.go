@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -8,46 +9,165 @@ import (
 	"strings"
 )
 
-// Stream is a data set's nodes cut for training and streaming.
+// Stream is a data set's nodes cut for training and streaming. Every node is in one of
+// the three.
 type Stream struct {
-	Train  []int32   // trained on, before the stream
-	Warmup []int32   // in the graph before the stream, not trained on; empty for random splits
+	Train  []int32   // trained on, before the stream; all have labels
+	Warmup []int32   // in the graph before the stream, not trained on
 	Steps  [][]int32 // arrive one step after the other
+	How    string    // how the nodes were cut, for people
 }
 
-// Plan returns the paper's split of a data set known by name: the share of training
-// nodes (0 for a split by year) and the number of steps.
-func Plan(name string) (share float64, steps int, ok bool) {
+// Cut chooses the nodes that train and the steps of the stream. The zero value keeps
+// what comes with the data set; see [Dataset.Cut].
+type Cut struct {
+	Seed  uint64   // of what is drawn
+	Share float64  // of the labelled nodes to train on, up to 1; 0 for the data set's own
+	Until *float64 // train on the labelled nodes before this time; nil for the data set's own
+	Steps int      // of the stream; 0 for the data set's own
+}
+
+// plan is the paper's cut of a data set that it uses, known by name.
+type plan struct {
+	share         float64 // of the nodes to train on
+	steps         int
+	train, warmup float64 // times before which nodes train and warm up, if share is 0
+}
+
+// planOf returns the paper's plan for a data set, or the usual one. That of ogbn-arxiv
+// is the official split of the Open Graph Benchmark: papers up to 2017 train, those of
+// 2018 are for validation, and later ones for the test.
+func planOf(name string) plan {
 	switch strings.ToLower(strings.ReplaceAll(name, "_", "-")) {
 	case "cora":
-		return 0.05, 30, true
+		return plan{share: 0.05, steps: 30}
 	case "cornell", "texas", "wisconsin":
-		return 0.20, 20, true
+		return plan{share: 0.20, steps: 20}
 	case "ogbn-arxiv", "arxiv":
-		return 0, 100, true
+		return plan{steps: 100, train: 2018, warmup: 2019}
 	}
-	return 0, 0, false
+	return plan{share: 0.10, steps: 50}
 }
 
-// Split draws a stratified sample of ⌊share·n⌋ nodes for training: each class
-// gives its part rounded down, and the classes with the largest remainders give
-// one more. A class that has nodes gives at least one, which can make the total
-// larger. The other nodes are shuffled and cut into steps whose sizes differ by
-// at most one, larger ones first.
-func (d *Dataset) Split(seed uint64, share float64, steps int) (Stream, error) {
-	n := len(d.Labels)
-	if !(share > 0 && share < 1) {
-		return Stream{}, fmt.Errorf("training share %v: give a share between 0 and 1, such as 0.1", share)
+// Cut cuts the data set. The first of these that applies says which nodes train:
+//
+//   - c.Until: the nodes before that time.
+//   - c.Share: that share of the nodes, the earliest ones if the nodes have times, and
+//     otherwise a stratified sample.
+//   - The split that comes with the data set: its training nodes. Those for validation
+//     are the warm-up.
+//   - The paper's plan for a data set of that name.
+//   - A tenth of the nodes, chosen as for c.Share.
+//
+// Only labelled nodes train. All other nodes are the stream, in the order of their
+// times. Nodes without times come in random order, or as they are listed if the given
+// split says that they are listed in order of arrival.
+//
+// The stream is cut into c.Steps steps, or if that is 0 into as many as the given split
+// or the plan says, or one step a node where nodes are fewer.
+func (d *Dataset) Cut(c Cut) (Stream, error) {
+	p := planOf(d.Name)
+	steps := p.steps
+	if c.Share > 0 {
+		p.share = c.Share
 	}
-	rng := rand.New(rand.NewPCG(seed, splitStream))
+	var s Stream
+	var rest []int32
+	var how func(steps int) string
+	var err error
+	switch {
+	case !(c.Share >= 0 && c.Share <= 1):
+		return s, fmt.Errorf("training share %v: give a share from 0 to 1, such as 0.1", c.Share)
+	case c.Until != nil:
+		how = func(n int) string { return fmt.Sprintf("before %s, %d steps", formatTime(*c.Until), n) }
+		rest, err = d.cutBefore(&s, *c.Until, *c.Until)
+	case c.Share == 0 && d.Given != nil:
+		how = d.Given.describe
+		rest = d.cutAsGiven(&s, c.Seed)
+		if d.Given.Steps > 0 {
+			steps = d.Given.Steps
+		}
+	case p.share == 0:
+		how = func(n int) string { return fmt.Sprintf("by year, %d steps", n) }
+		rest, err = d.cutBefore(&s, p.train, p.warmup)
+	case d.Time != nil:
+		how = func(n int) string { return fmt.Sprintf("earliest %g, %d steps", p.share, n) }
+		rest = d.cutEarliest(&s, p.share)
+	default:
+		how = func(n int) string { return fmt.Sprintf("stratified %g, %d steps, seed %d", p.share, n, c.Seed) }
+		rest = d.cutStratified(&s, c.Seed, p.share)
+	}
+	if err != nil {
+		return Stream{}, err
+	}
+	if steps = min(steps, len(rest)); c.Steps > 0 {
+		steps = c.Steps
+	}
+	if s.Steps, err = cut(rest, steps); err != nil {
+		return Stream{}, err
+	}
+	s.How = how(len(s.Steps))
+	return s, nil
+}
+
+// The four ways to cut set Train and Warmup, and return the other nodes in order of
+// arrival.
+
+// cutBefore trains on the labelled nodes before a time, and warms up with the other
+// nodes before another.
+func (d *Dataset) cutBefore(s *Stream, train, warmup float64) (rest []int32, err error) {
+	if d.Time == nil {
+		return nil, errors.New("the nodes have no times (node_year, or a column time): give a training share instead")
+	}
+	for v, at := range d.Time {
+		switch {
+		case at < train && d.Labels[v] != Unlabelled:
+			s.Train = append(s.Train, int32(v))
+		case at >= train && at < warmup:
+			s.Warmup = append(s.Warmup, int32(v))
+		default:
+			rest = append(rest, int32(v))
+		}
+	}
+	if len(s.Train) == 0 {
+		return nil, fmt.Errorf("no node with a label is of a time before %v, so none trains: times go from %v to %v", train, slices.Min(d.Time), slices.Max(d.Time))
+	}
+	d.sortByTime(rest)
+	return rest, nil
+}
+
+// cutEarliest trains on the given share of the labelled nodes, those that arrive first.
+func (d *Dataset) cutEarliest(s *Stream, share float64) (rest []int32) {
+	left := max(1, portion(share, d.Labelled()))
+	for _, v := range d.arrivals() {
+		if left > 0 && d.Labels[v] != Unlabelled {
+			s.Train = append(s.Train, v)
+			left--
+		} else {
+			rest = append(rest, v)
+		}
+	}
+	return rest
+}
+
+// cutStratified trains on a stratified sample of the labelled nodes: each class gives
+// its part rounded down, and the classes with the largest remainders give one more. A
+// class that has nodes gives at least one, which can make the total larger. The other
+// nodes are shuffled.
+func (d *Dataset) cutStratified(s *Stream, seed uint64, share float64) (rest []int32) {
+	rng := splitRand(seed)
 	classes := make([][]int32, len(d.Classes))
 	for v, y := range d.Labels {
+		if y == Unlabelled {
+			rest = append(rest, int32(v))
+			continue
+		}
 		classes[y] = append(classes[y], int32(v))
 	}
 	quota := make([]int, len(classes))
 	remainder := make([]float64, len(classes))
 	order := make([]int, len(classes))
-	left := int(float64(share*float64(n)) + 1e-9) // 1e-9: a product like 0.29·100 may fall just short
+	left := portion(share, len(d.Labels)-len(rest))
 	for c, nodes := range classes {
 		part := float64(share * float64(len(nodes)))
 		quota[c] = int(part)
@@ -58,73 +178,81 @@ func (d *Dataset) Split(seed uint64, share float64, steps int) (Stream, error) {
 		left -= quota[c]
 		order[c] = c
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case remainder[a] > remainder[b]:
-			return -1
-		case remainder[a] < remainder[b]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(remainder[b], remainder[a]) })
 	for _, c := range order {
 		if left > 0 && quota[c] < len(classes[c]) {
 			quota[c]++
 			left--
 		}
 	}
-	var s Stream
-	var rest []int32
 	for c, nodes := range classes {
 		rng.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
 		s.Train = append(s.Train, nodes[:quota[c]]...)
 		rest = append(rest, nodes[quota[c]:]...)
 	}
 	slices.Sort(s.Train)
-	slices.Sort(rest)
-	rng.Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
-	var err error
-	s.Steps, err = cut(rest, steps)
-	return s, err
+	shuffle(rest, rng)
+	return rest
 }
 
-// splitStream selects the split's PCG stream: "split" in ASCII.
-const splitStream = 0x73706c6974
-
-// SplitByYear cuts as ogbn-arxiv's official split does: papers before 2018
-// train, those of 2018 warm up, later ones are the stream, ordered by year,
-// then by number.
-func (d *Dataset) SplitByYear(steps int) (Stream, error) {
-	if d.Year == nil {
-		return Stream{}, errors.New("the data set has no years (node_year, or a column year): give a training share instead")
-	}
-	var s Stream
-	var rest []int32
-	for v, y := range d.Year {
+// cutAsGiven cuts as the given split says.
+func (d *Dataset) cutAsGiven(s *Stream, seed uint64) (rest []int32) {
+	parts := d.Given.Parts[(seed-1)%uint64(len(d.Given.Parts))]
+	for v, part := range parts {
 		switch {
-		case y < 2018:
+		case part == InTrain && d.Labels[v] != Unlabelled:
 			s.Train = append(s.Train, int32(v))
-		case y == 2018:
+		case part == InValid:
 			s.Warmup = append(s.Warmup, int32(v))
 		default:
 			rest = append(rest, int32(v))
 		}
 	}
-	if len(s.Train) == 0 {
-		return Stream{}, errors.New("no node is of a year before 2018, so none trains: give a training share instead")
+	switch {
+	case d.Given.InOrder:
+	case d.Time != nil:
+		d.sortByTime(rest)
+	default:
+		shuffle(rest, splitRand(seed))
 	}
-	slices.SortStableFunc(rest, func(a, b int32) int { return int(d.Year[a]) - int(d.Year[b]) })
-	var err error
-	s.Steps, err = cut(rest, steps)
-	return s, err
+	return rest
+}
+
+// portion returns ⌊share·n⌋.
+func portion(share float64, n int) int {
+	return int(float64(share*float64(n)) + 1e-9) // a product like 0.29·100 may fall just short
+}
+
+// splitRand returns the generator of a split. Its PCG stream is "split" in ASCII.
+func splitRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x73706c6974)) }
+
+// shuffle brings nodes into an order that does not depend on theirs.
+func shuffle(nodes []int32, rng *rand.Rand) {
+	slices.Sort(nodes)
+	rng.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
+}
+
+// arrivals returns all nodes in the order of their times, equal ones as listed.
+func (d *Dataset) arrivals() []int32 {
+	nodes := make([]int32, len(d.Labels))
+	for v := range nodes {
+		nodes[v] = int32(v)
+	}
+	d.sortByTime(nodes)
+	return nodes
+}
+
+func (d *Dataset) sortByTime(nodes []int32) {
+	slices.SortStableFunc(nodes, func(a, b int32) int { return cmp.Compare(d.Time[a], d.Time[b]) })
 }
 
 // cut cuts nodes into steps as numpy.array_split does: sizes differ by at most one,
 // larger ones first.
 func cut(nodes []int32, steps int) ([][]int32, error) {
-	if steps < 1 || steps > len(nodes) {
+	if len(nodes) > 0 && steps > len(nodes) {
 		return nil, fmt.Errorf("%d steps for a stream of %d nodes: give 1 to %d", steps, len(nodes), len(nodes))
 	}
+	steps = min(steps, len(nodes))
 	out := make([][]int32, steps)
 	for i := range out {
 		size := len(nodes) / (steps - i)
@@ -135,3 +263,81 @@ func cut(nodes []int32, steps int) ([][]int32, error) {
 	}
 	return out, nil
 }
+
+// Part is a node's part in a split that comes with a data set.
+type Part uint8
+
+// The parts. A data set whose split has test nodes has no labels for nodes that are in
+// no part: they are streamed, but not scored.
+const (
+	InNone  Part = iota
+	InTrain      // trained on
+	InValid      // in the graph before the stream, not trained on
+	InTest       // in the stream
+)
+
+// GivenSplit is the split that comes with a data set, or several of them.
+type GivenSplit struct {
+	// Parts are the nodes' parts by split, then by node. Seed 1 selects the first
+	// split, seed 2 the second, and so on in a circle.
+	Parts   [][]Part
+	InOrder bool   // nodes are listed in order of arrival: training, validation, test
+	Steps   int    // of the stream; 0 where the split does not say
+	How     string // how the data set was made, for people
+}
+
+// describe describes a stream that was cut as given, into steps.
+func (g *GivenSplit) describe(steps int) string {
+	if g.How != "" && steps == g.Steps {
+		return g.How
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s cut into %d steps", g.How, steps))
+}
+
+// givenSplits adds splits to a data set, and removes the labels of nodes that are in no
+// part of any, see [Part].
+func (d *Dataset) givenSplits(parts [][]Part, how string) {
+	d.Given = &GivenSplit{Parts: parts, How: how}
+	if !slices.ContainsFunc(parts, func(p []Part) bool { return slices.Contains(p, InTest) }) {
+		return
+	}
+	for v := range d.Labels {
+		if !slices.ContainsFunc(parts, func(p []Part) bool { return p[v] != InNone }) {
+			d.Labels[v] = Unlabelled
+		}
+	}
+}
+
+// inOrder returns the split of n nodes that are listed in order of arrival.
+func inOrder(n, train, valid, steps int, how string) *GivenSplit {
+	parts := make([]Part, n)
+	for v := range parts {
+		switch {
+		case v < train:
+			parts[v] = InTrain
+		case v < train+valid:
+			parts[v] = InValid
+		default:
+			parts[v] = InTest
+		}
+	}
+	return &GivenSplit{Parts: [][]Part{parts}, InOrder: true, Steps: steps, How: how}
+}
+
+// partNamed returns the part that a table calls by that name.
+func partNamed(name string) (Part, error) {
+	switch strings.ToLower(name) {
+	case "":
+		return InNone, nil
+	case "train", "training":
+		return InTrain, nil
+	case "val", "valid", "validation":
+		return InValid, nil
+	case "test":
+		return InTest, nil
+	}
+	return InNone, fmt.Errorf("%.40q: want train, valid, test or nothing", name)
+}
+
+// String returns the name that [partNamed] reads.
+func (p Part) String() string { return [...]string{"", "train", "valid", "test"}[p] }

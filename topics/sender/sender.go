@@ -16,15 +16,24 @@ import (
 
 // Stream is a data set in the order of its arrival.
 type Stream struct {
-	Context []event.Node // sent first; they get no prediction
-	Known   []Item       // context nodes whose labels are sent next
-	Steps   [][]Item     // the batches ΔV_t
+	Context []Item   // sent first, and then their labels; they get no prediction
+	Steps   [][]Item // the batches ΔV_t
 }
 
 // Item is a node and its class.
 type Item struct {
 	Node  event.Node
-	Class string
+	Class string // "" for a node without a label
+}
+
+// Labelled returns the number of items that have a label.
+func Labelled(items []Item) (n int) {
+	for i := range items {
+		if items[i].Class != "" {
+			n++
+		}
+	}
+	return n
 }
 
 // Events returns the number of node events.
@@ -92,11 +101,11 @@ func Run(ctx context.Context, c *kafka.Client, s *Stream, cfg Config) error {
 			return err
 		}
 	}
-	if err := r.nodes(ctx, s.Context); err != nil {
+	if err := r.nodes(ctx, nodesOf(s.Context)); err != nil {
 		return err
 	}
 	if cfg.Labels != Never {
-		if err := r.labels(ctx, s.Known); err != nil {
+		if err := r.labels(ctx, s.Context); err != nil {
 			return err
 		}
 	}
@@ -233,12 +242,12 @@ func (r *run) nodes(ctx context.Context, nodes []event.Node) error {
 	return nil
 }
 
-// labels sends the labels of items, except for those already in the topic.
+// labels sends the labels that items have, except for those already in the topic.
 func (r *run) labels(ctx context.Context, items []Item) error {
 	records := make([]kafka.Record, 0, len(items))
 	for i := range items {
 		key := wire.AppendKey(nil, items[i].Node.ID)
-		if r.sentLabels[string(key)] {
+		if items[i].Class == "" || r.sentLabels[string(key)] {
 			continue
 		}
 		l := event.Label{Node: items[i].Node.ID, Class: items[i].Class, Time: items[i].Node.Time}
@@ -247,7 +256,7 @@ func (r *run) labels(ctx context.Context, items []Item) error {
 	if err := r.send(ctx, records); err != nil {
 		return err
 	}
-	r.labelsSent += len(items)
+	r.labelsSent += Labelled(items)
 	r.progress()
 	return nil
 }

@@ -18,7 +18,7 @@ func stream(steps int) *sender.Stream {
 	node := func(i int) event.Node {
 		return event.Node{ID: event.ID{Num: int64(i)}, Dense: []float32{1}, Context: i < 2, Time: int64(i + 1)}
 	}
-	s := &sender.Stream{Context: []event.Node{node(0), node(1)}}
+	s := &sender.Stream{Context: []sender.Item{{Node: node(0)}, {Node: node(1)}}}
 	for t := range steps {
 		var step []sender.Item
 		for i := range 3 {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"sync"
 
+	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -81,7 +82,7 @@ func Coverage(ctx context.Context, plan CoveragePlan, sink func(CoverageResult) 
 
 // train returns the model and the stream of a source and seed.
 func (plan *CoveragePlan) train(ctx context.Context, source Source, seed uint64) (*model.Model, *replay, error) {
-	d, cut, err := source.Open(Cut{Seed: seed})
+	d, cut, err := source.Open(dataset.Cut{Seed: seed})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -40,7 +40,7 @@ func easy() *dataset.Dataset {
 func easySource() Source {
 	s := Of(easy(), 0, 0)
 	open := s.Open
-	s.Open = func(c Cut) (*dataset.Dataset, dataset.Stream, error) {
+	s.Open = func(c dataset.Cut) (*dataset.Dataset, dataset.Stream, error) {
 		if c.Share == 0 {
 			c.Share = .3
 		}
@@ -64,7 +64,7 @@ func quick() Settings {
 // ready returns the trainer and the replay of a source at a seed.
 func ready(t *testing.T, source Source, settings Settings, seed uint64) (*trainer, *replay) {
 	t.Helper()
-	d, cut, err := source.Open(Cut{Seed: seed})
+	d, cut, err := source.Open(dataset.Cut{Seed: seed})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func run(t *testing.T, plan Plan, existing ...Result) []Result {
 // shareOf returns s with another share of training nodes.
 func shareOf(s Source, share float64) Source {
 	open := s.Open
-	s.Open = func(c Cut) (*dataset.Dataset, dataset.Stream, error) {
+	s.Open = func(c dataset.Cut) (*dataset.Dataset, dataset.Stream, error) {
 		c.Share = share
 		return open(c)
 	}
@@ -101,7 +101,7 @@ func shareOf(s Source, share float64) Source {
 // relabel returns s with the labels and features of its steps' nodes set to zero.
 func relabel(s Source) Source {
 	open := s.Open
-	s.Open = func(c Cut) (*dataset.Dataset, dataset.Stream, error) {
+	s.Open = func(c dataset.Cut) (*dataset.Dataset, dataset.Stream, error) {
 		d, cut, err := open(c)
 		if err != nil {
 			return nil, cut, err

@@ -169,7 +169,7 @@ func TestBatchesOfOne(t *testing.T) {
 	for _, steps := range []int{7, 105} {
 		source := easySource()
 		open := source.Open
-		source.Open = func(c Cut) (*dataset.Dataset, dataset.Stream, error) {
+		source.Open = func(c dataset.Cut) (*dataset.Dataset, dataset.Stream, error) {
 			c.Steps = steps
 			return open(c)
 		}

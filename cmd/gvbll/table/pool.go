@@ -96,7 +96,9 @@ func (p *pooled) predict(t int, probs []float64) {
 	labels := p.stream.stepLabels(t)
 	classes := len(p.Model().Classes)
 	for k := range p.heads {
-		p.heads[k].AddWindow(calibration.ScoreRows(each[k], classes, labels), p.bins)
+		if rows, known := labelled(each[k], classes, labels); len(known) > 0 {
+			p.heads[k].AddWindow(calibration.ScoreRows(rows, classes, known), p.bins)
+		}
 	}
 	if p.mixture != nil {
 		p.mixture.predict(each, probs)

@@ -13,7 +13,7 @@ type replay struct {
 	memo
 	raw    []gnn.Vector // features, by node
 	x      []gnn.Vector // the same, normalised
-	labels []int32      // by node
+	labels []int32      // by node, or dataset.Unlabelled
 	// links are the neighbours that each node names: nodes before it.
 	links [][]int32
 	// src and dst are the same edges in both directions, in order of arrival.
@@ -177,11 +177,13 @@ func (s *replay) departures(lo, hi int) []event.Node {
 	return nodes
 }
 
-// labelsOf returns the label events of the nodes from lo to below hi.
+// labelsOf returns the label events of the nodes from lo to below hi that have labels.
 func (s *replay) labelsOf(lo, hi int) []event.Label {
 	labels := make([]event.Label, 0, hi-lo)
 	for v := lo; v < hi; v++ {
-		labels = append(labels, event.Label{Origin: origin, Node: id(v), Index: s.labels[v]})
+		if y := s.labels[v]; y != dataset.Unlabelled {
+			labels = append(labels, event.Label{Origin: origin, Node: id(v), Index: y})
+		}
 	}
 	return labels
 }

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"sync"
+
+	"github.com/gvbll/gvbll/gnn/dataset"
 )
 
 // Plan configures a comparison. Empty Protocols means both, empty Systems those
@@ -141,7 +143,7 @@ type group struct {
 
 // run runs the jobs one after the other.
 func (g *group) run(ctx context.Context, settings Settings, sink func(Result) error) error {
-	d, cut, err := g.source.Open(Cut{Seed: g.seed})
+	d, cut, err := g.source.Open(dataset.Cut{Seed: g.seed})
 	if err != nil {
 		return fmt.Errorf("table: %s, seed %d: %w", g.source.Name, g.seed, err)
 	}

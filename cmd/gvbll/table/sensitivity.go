@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/posterior"
 )
 
@@ -95,7 +96,7 @@ func Sensitivity(ctx context.Context, plan Plan, sweeps []Sweep, progress func(d
 type variant struct {
 	param  string
 	value  float64
-	cut    Cut // without the seed
+	cut    dataset.Cut // without the seed
 	update posterior.Config
 }
 
@@ -140,7 +141,7 @@ func sweep(ctx context.Context, source *Source, seed uint64, plan Plan, variants
 	})
 	var tr *trainer
 	var stream *replay
-	var at Cut
+	var at dataset.Cut
 	for _, i := range order {
 		v := variants[i]
 		v.cut.Seed = seed

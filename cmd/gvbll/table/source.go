@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/gvbll/gvbll/gnn/dataset"
@@ -12,68 +13,25 @@ type Source struct {
 	// Key identifies the data and their default cut. It is part of [Result.Settings], so
 	// an existing result is reused only if the key is the same.
 	Key string
-	// Open returns the graph and its stream. It is safe for concurrent use, and
-	// callers must not change what it returns.
-	Open func(Cut) (*dataset.Dataset, dataset.Stream, error)
-}
-
-// Cut configures how a data set is divided into training nodes and steps. A zero Share or
-// Steps means the source's own.
-type Cut struct {
-	Seed  uint64
-	Share float64 // of the nodes, for training
-	Steps int
+	// Open returns the graph and its stream. A zero Share, Until or Steps means the
+	// source's own. It is safe for concurrent use, and callers must not change what it
+	// returns.
+	Open func(dataset.Cut) (*dataset.Dataset, dataset.Stream, error)
 }
 
 // Of returns a data set as a source with the given share of training nodes and number of
-// steps. Zeros mean the paper's numbers if it uses the data set ([dataset.Plan]), and
-// otherwise 0.1 and 50. With share 0, a data set with a split of its own uses that, and
-// one whose nodes have years is split by year.
+// steps. Zeros mean the data set's own, see [dataset.Dataset.Cut].
 func Of(d *dataset.Dataset, share float64, steps int) Source {
-	given := d.Given != nil && share == 0
-	byYear := d.Year != nil && share == 0 && !given
-	usualShare, usualSteps, known := dataset.Plan(d.Name)
-	if !known {
-		usualShare, usualSteps = 0.10, 50
+	open := func(c dataset.Cut) (*dataset.Dataset, dataset.Stream, error) {
+		c.Share, c.Steps = cmp.Or(c.Share, share), cmp.Or(c.Steps, steps)
+		s, err := d.Cut(c)
+		return d, s, err
 	}
-	if share == 0 {
-		share = usualShare
+	key := fmt.Sprintf("%s: %d nodes, %d edges", d.Name, len(d.Features), len(d.Edges))
+	if _, s, err := open(dataset.Cut{}); err == nil { // or else every job fails with the error
+		key += ", " + s.How
 	}
-	switch {
-	case steps > 0:
-	case given:
-		steps = d.Given.Steps
-	default:
-		steps = usualSteps
-	}
-	key := fmt.Sprintf("%s: %d nodes, %d edges, by year %t, share %g, %d steps", d.Name, len(d.Features), len(d.Edges), byYear, share, steps)
-	if given {
-		key = fmt.Sprintf("%s: %d nodes, %d edges, %s, %d steps", d.Name, len(d.Features), len(d.Edges), d.Given.How, steps)
-	}
-	return Source{
-		Name: d.Name,
-		Key:  key,
-		Open: func(c Cut) (*dataset.Dataset, dataset.Stream, error) {
-			part, n := share, steps
-			if c.Share > 0 {
-				part = c.Share
-			}
-			if c.Steps > 0 {
-				n = c.Steps
-			}
-			var s dataset.Stream
-			var err error
-			switch {
-			case c.Share == 0 && given:
-				s, err = d.SplitGiven(n)
-			case c.Share == 0 && byYear:
-				s, err = d.SplitByYear(n)
-			default:
-				s, err = d.Split(c.Seed, part, n)
-			}
-			return d, s, err
-		},
-	}
+	return Source{Name: d.Name, Key: key, Open: open}
 }
 
 // Drifting returns the drifting generator as a source that generates a new graph for
@@ -83,7 +41,7 @@ func Drifting(c dataset.DriftConfig) Source {
 	return Source{
 		Name: c.Name,
 		Key:  fmt.Sprintf("%+v", c),
-		Open: func(cut Cut) (*dataset.Dataset, dataset.Stream, error) {
+		Open: func(cut dataset.Cut) (*dataset.Dataset, dataset.Stream, error) {
 			c := c
 			c.Seed = cut.Seed
 			if cut.Share > 0 {

@@ -16,6 +16,7 @@ package table
 import (
 	"slices"
 
+	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
@@ -110,13 +111,33 @@ type tally struct {
 	scores  calibration.Prequential
 }
 
-// step adds the scores of a step.
+// step adds the scores of a step. Nodes without a label are not scored, and a step
+// without labels does not count.
 func (t *tally) step(probs []float64, labels []int32) {
+	probs, labels = labelled(probs, t.classes, labels)
+	if len(labels) == 0 {
+		return
+	}
 	for i, p := range probs {
 		probs[i] = float64(float32(p))
 	}
 	m := t.scores.AddWindow(calibration.ScoreRows(probs, t.classes, labels), t.bins)
 	t.result.Steps = append(t.result.Steps, scoresOf(len(labels), m))
+}
+
+// labelled returns the rows of probs whose node has a label, and these labels.
+func labelled(probs []float64, classes int, labels []int32) ([]float64, []int32) {
+	if !slices.Contains(labels, dataset.Unlabelled) {
+		return probs, labels
+	}
+	var rows []float64
+	var known []int32
+	for i, y := range labels {
+		if y != dataset.Unlabelled {
+			rows, known = append(rows, probs[i*classes:(i+1)*classes]...), append(known, y)
+		}
+	}
+	return rows, known
 }
 
 // done completes the result after the last step.

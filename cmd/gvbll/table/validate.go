@@ -71,7 +71,7 @@ const minSteps = 4
 
 // crossValidate returns each system's scores on one cut: means over its training nodes.
 func crossValidate(ctx context.Context, source *Source, seed uint64, k int, systems []string, settings Settings) ([]Scores, error) {
-	d, cut, err := source.Open(Cut{Seed: seed})
+	d, cut, err := source.Open(dataset.Cut{Seed: seed})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,328 @@
+package dataset
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// openTables reads a table of nodes and a table of edges, see [Open].
+func openTables(f folder) (*Dataset, error) {
+	d := &Dataset{Name: f.name}
+	n := nodeTable{memory: f.memory, number: make(map[string]int32), x: features{memory: f.memory}}
+	err := f.records("nodes", n.header, n.row)
+	if err != nil {
+		return nil, err
+	}
+	if len(n.labels) == 0 {
+		return nil, fmt.Errorf("%s has no nodes", f.path("nodes"))
+	}
+	d.Dim, d.Time = max(n.dim, 1), n.times // at least one, which may be 0 for all
+	if d.Features, d.Sparse, err = n.x.finish(d.Dim); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.path("nodes"), err)
+	}
+	if d.Classes, d.Labels = classesOf(n.labels); len(d.Classes) > maxClasses {
+		return nil, fmt.Errorf("%s: %d distinct labels, want at most %d", f.path("nodes"), len(d.Classes), maxClasses)
+	}
+	if err := f.describe(d, n.labels); err != nil {
+		return nil, err
+	}
+	switch {
+	case n.parts != nil && d.Given != nil:
+		return nil, fmt.Errorf("%s has a column split, and %s.json a split: keep one", f.path("nodes"), f.path("dataset"))
+	case n.parts != nil:
+		d.givenSplits([][]Part{n.parts}, "column split")
+	}
+	e := edgeTable{memory: f.memory, number: n.number}
+	if err := f.records("edges", e.header, e.row); err != nil {
+		return nil, err
+	}
+	d.IDs, d.Edges = idsOf(n.ids), e.edges
+	return d, nil
+}
+
+// nodeTable reads a table of nodes.
+type nodeTable struct {
+	id, label, time, split int      // columns; time and split are -1 where there is none
+	vector                 int      // the column with all features, -1 if each has its own
+	features               []int    // the columns of single features, in order
+	names                  []string // of all columns, for messages
+
+	memory *budget
+	number map[string]int32 // a node's number by its id
+	ids    []string         // by node
+	labels []string         // by node, "" for none
+	times  []float64        // by node
+	parts  []Part           // by node
+	x      features
+	dim    int // of the features; of pairs, one more than the largest index so far
+
+	// What the column vector holds: nothing yet, index:value pairs, or lists of numbers.
+	form vectorForm
+	// Storage for the features of one row.
+	dense []float32
+	index []uint32
+	value []float32
+	last  int // index of the latest pair, -1 before the first
+}
+
+type vectorForm uint8
+
+const (
+	unknownForm vectorForm = iota
+	pairs
+	lists
+)
+
+func (t *nodeTable) header(fields []string) error {
+	t.names = fields
+	if err := unique(fields); err != nil {
+		return err
+	}
+	column := func(name string) int { return slices.Index(fields, name) }
+	t.id, t.label, t.time, t.split, t.vector = column("id"), column("label"), column("time"), column("split"), column("features")
+	if t.id < 0 || t.label < 0 {
+		return fmt.Errorf("the header is %.80q, want columns id and label", strings.Join(fields, ","))
+	}
+	if year := column("year"); t.time < 0 {
+		t.time = year
+	} else if year >= 0 {
+		return errors.New("columns time and year: keep the one that the nodes arrive by")
+	}
+	for c := range fields {
+		if !slices.Contains([]int{t.id, t.label, t.time, t.split, t.vector}, c) {
+			t.features = append(t.features, c)
+		}
+	}
+	if t.vector >= 0 && len(t.features) > 0 {
+		return fmt.Errorf("a column features, and %d more (%.40q): give all features in the one, or each a column and none of that name", len(t.features), fields[t.features[0]])
+	}
+	if t.vector < 0 && len(t.features) == 0 {
+		return errors.New("no features: want a column for each, or one column features with index:value pairs or lists of numbers")
+	}
+	if t.dim = len(t.features); t.dim > maxDim {
+		return fmt.Errorf("%d features, want at most %d", t.dim, maxDim)
+	}
+	return nil
+}
+
+func (t *nodeTable) row(fields []string) error {
+	if err := t.identify(fields[t.id]); err != nil {
+		return err
+	}
+	label := fields[t.label]
+	// The bytes of the label, and its string header.
+	if err := t.memory.claim(len(label) + 16); err != nil {
+		return err
+	}
+	t.labels = append(t.labels, strings.Clone(label))
+	if t.time >= 0 {
+		at, err := parseTime(fields[t.time])
+		if err != nil {
+			return fmt.Errorf("column %s: %w", t.names[t.time], err)
+		}
+		t.times = append(t.times, at)
+	}
+	if t.split >= 0 {
+		part, err := partNamed(fields[t.split])
+		if err != nil {
+			return fmt.Errorf("column split: %w", err)
+		}
+		t.parts = append(t.parts, part)
+	}
+	if t.vector >= 0 {
+		if err := t.addVector(fields[t.vector]); err != nil {
+			return fmt.Errorf("column features: %w", err)
+		}
+		return nil
+	}
+	t.dense = t.dense[:0]
+	for _, c := range t.features {
+		v, err := parseFeature(fields[c])
+		if err != nil {
+			return fmt.Errorf("column %.40q: %w", t.names[c], err)
+		}
+		t.dense = append(t.dense, v)
+	}
+	return t.x.add(t.dense)
+}
+
+// identify adds a node by its id.
+func (t *nodeTable) identify(id string) error {
+	if _, twice := t.number[id]; twice {
+		return fmt.Errorf("id %.80q occurs twice: give each node its own", id)
+	}
+	if len(t.ids) == maxNodes {
+		return fmt.Errorf("more than %d nodes", maxNodes)
+	}
+	if err := checkID(id); err != nil {
+		return err
+	}
+	// The id's bytes, two string headers, and the map's entry.
+	if err := t.memory.claim(len(id) + 96); err != nil {
+		return err
+	}
+	id = strings.Clone(id)
+	t.number[id] = int32(len(t.ids))
+	t.ids = append(t.ids, id)
+	return nil
+}
+
+// addVector adds the features of a node from a text with all of them: index:value pairs,
+// or as many numbers as the other nodes have.
+func (t *nodeTable) addVector(text string) error {
+	t.dense, t.index, t.value, t.last = t.dense[:0], t.index[:0], t.value[:0], -1
+	text = strings.TrimSuffix(strings.TrimPrefix(text, "["), "]") // as lists are written
+	for item := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ' ' || r == ',' || r == '\t' }) {
+		at, value, isPair := strings.Cut(item, ":")
+		if t.form == unknownForm {
+			t.form = pairs
+			if !isPair {
+				t.form = lists
+			}
+		}
+		var err error
+		switch {
+		case isPair != (t.form == pairs):
+			err = fmt.Errorf("%.40q: want index:value pairs or lists of numbers, the same for every node", item)
+		case isPair:
+			err = t.addPair(at, value)
+		default:
+			err = t.addNumber(item)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if t.form != lists { // no features: all are zero
+		return t.x.addSparse(t.index, t.value)
+	}
+	if len(t.ids) == 1 {
+		t.dim = len(t.dense)
+	}
+	if len(t.dense) != t.dim {
+		return fmt.Errorf("%d numbers, the first node has %d", len(t.dense), t.dim)
+	}
+	return t.x.add(t.dense)
+}
+
+// addPair adds a feature by its index to the row.
+func (t *nodeTable) addPair(at, value string) error {
+	j, err := parseInt(at, 0, maxDim-1)
+	if err != nil {
+		return fmt.Errorf("a feature's index: %w", err)
+	}
+	if j <= t.last {
+		return fmt.Errorf("feature %d after %d, want them ascending", j, t.last)
+	}
+	t.last = j
+	v, err := parseFeature(value)
+	if err != nil {
+		return fmt.Errorf("feature %d: %w", j, err)
+	}
+	if v != 0 {
+		t.index, t.value = append(t.index, uint32(j)), append(t.value, v)
+	}
+	t.dim = max(t.dim, j+1)
+	return nil
+}
+
+// addNumber adds the next feature to the row.
+func (t *nodeTable) addNumber(text string) error {
+	if len(t.dense) == maxDim {
+		return fmt.Errorf("more than %d features", maxDim)
+	}
+	v, err := parseFeature(text)
+	if err != nil {
+		return fmt.Errorf("feature %d: %w", len(t.dense), err)
+	}
+	t.dense = append(t.dense, v)
+	return nil
+}
+
+// parseTime reads a time, any finite number.
+func parseTime(text string) (float64, error) {
+	v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0, fmt.Errorf("%.40q is not a finite number: give times as numbers, such as years, or seconds since 1970", text)
+	}
+	return v, nil
+}
+
+// formatTime returns the text of a time.
+func formatTime(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+// classesOf returns the distinct labels, ordered as numbers if all of them are finite
+// numbers, else alphabetically, and every label's number in that order. An empty label is
+// none, and so is -1 beside labels that are counted from 0.
+func classesOf(labels []string) (classes []string, y []int32) {
+	value := make(map[string]float64)
+	numbers, counted := true, true
+	for _, l := range labels {
+		if _, known := value[l]; known || l == "" {
+			continue
+		}
+		v, err := strconv.ParseFloat(l, 64)
+		numbers = numbers && err == nil && !math.IsNaN(v) && !math.IsInf(v, 0)
+		counted = counted && err == nil && (l == "-1" || v >= 0 && v == math.Trunc(v))
+		value[l] = v
+		classes = append(classes, l)
+	}
+	if _, zero := value["0"]; zero && counted {
+		classes = slices.DeleteFunc(classes, func(l string) bool { return l == "-1" })
+	}
+	slices.SortFunc(classes, func(a, b string) int {
+		if numbers && value[a] != value[b] {
+			return cmp.Compare(value[a], value[b])
+		}
+		return strings.Compare(a, b)
+	})
+	number := make(map[string]int32, len(classes))
+	for c, l := range classes {
+		number[l] = int32(c)
+	}
+	for _, l := range labels {
+		c, known := number[l]
+		if !known {
+			c = Unlabelled
+		}
+		y = append(y, c)
+	}
+	return classes, y
+}
+
+// edgeTable reads a table of edges.
+type edgeTable struct {
+	memory         *budget
+	number         map[string]int32 // a node's number by its id
+	source, target int              // columns
+	edges          [][2]int32
+}
+
+func (e *edgeTable) header(fields []string) error {
+	e.source, e.target = slices.Index(fields, "source"), slices.Index(fields, "target")
+	if e.source < 0 || e.target < 0 {
+		return fmt.Errorf("the header is %.80q, want columns source and target", strings.Join(fields, ","))
+	}
+	return nil
+}
+
+func (e *edgeTable) row(fields []string) error {
+	u, known := e.number[fields[e.source]]
+	if !known {
+		return fmt.Errorf("source %.80q is not an id of the node table", fields[e.source])
+	}
+	v, known := e.number[fields[e.target]]
+	if !known {
+		return fmt.Errorf("target %.80q is not an id of the node table", fields[e.target])
+	}
+	if len(e.edges) == maxEdges {
+		return fmt.Errorf("more than %d edges", maxEdges)
+	}
+	e.edges = append(e.edges, [2]int32{u, v})
+	return e.memory.claim(edgeBytes)
+}
