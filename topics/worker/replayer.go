@@ -91,13 +91,18 @@ func (p *replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 // stepClaimed steps the engine over the claimed records, of served and of replayed
 // windows.
 func (p *replayer) stepClaimed() *event.Outcome {
+	out := p.engine.Step(p.gather())
+	p.unstepped = false
+	return out
+}
+
+// gather returns the window of the claimed records, valid until they are released.
+func (p *replayer) gather() *event.Window {
 	p.window.Number = p.next
 	p.next++
 	p.inputs.Gather(&p.window)
 	p.excluded.remove(&p.window)
-	out := p.engine.Step(&p.window)
-	p.unstepped = false
-	return out
+	return &p.window
 }
 
 // agree compares the outcome of a replayed window with its record, for each model that

@@ -1,0 +1,47 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// Windows calls visit with every window before the given one that the ledger has now, in
+// order: with the events that an engine would step that never saw the nodes forgotten since.
+// The window is valid during the call. It needs the ledger and the inputs from their
+// beginning; it writes nothing, and can run beside a worker. Of cfg it uses the names and
+// the limits.
+func Windows(ctx context.Context, c *kafka.Client, cfg Config, before int64, visit func(*event.Window) error) error {
+	fetching, stop := context.WithCancel(ctx)
+	defer stop()
+	cfg.setDefaults()
+	p := &replayer{cfg: &cfg, client: c}
+	var err error
+	if p.ledger, err = ledger.Open(ctx, c, cfg.Names.Ledger); err != nil {
+		return err
+	}
+	if p.excluded, err = p.readExclusions(ctx, math.MaxInt64); err != nil {
+		return err
+	}
+	if err := p.openInputs(fetching, nil); err != nil {
+		return err
+	}
+	for p.next < before {
+		r, err := p.ledger.Next(ctx)
+		if err != nil || r == nil {
+			return err
+		}
+		if err := p.inputs.Replay(ctx, r.Ranges); err != nil {
+			return fmt.Errorf("ledger %s, window %d: %w", cfg.Names.Ledger, r.Window, err)
+		}
+		if err := visit(p.gather()); err != nil {
+			return err
+		}
+		p.inputs.Release()
+	}
+	return nil
+}
