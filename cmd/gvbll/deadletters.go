@@ -220,6 +220,8 @@ func readLetter(line []byte, names topics.Names) (r kafka.Record, from source, e
 	switch {
 	case d.Topic != names.Nodes && d.Topic != names.Labels && d.Topic != names.Commands:
 		return r, from, fmt.Errorf("topic %.200q, want %s, %s or %s: check --prefix", d.Topic, names.Nodes, names.Labels, names.Commands)
+	case d.Reason == event.UnreadableBatch:
+		return r, from, errors.New("the dead letter holds a whole batch as the broker stores it: send its records from their source")
 	case d.Truncated:
 		return r, from, errors.New("the dead letter holds only a part of the record: send it from its source")
 	}

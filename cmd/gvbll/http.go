@@ -34,6 +34,9 @@ type httpServer struct {
 	config   string // the web configuration file, or ""
 	scheme   string
 	ready    atomic.Bool
+	// trouble says what keeps the worker from its work, "" for nothing; nil until there is a
+	// connection to Kafka.
+	trouble atomic.Pointer[func() string]
 }
 
 func newRegistry() *prometheus.Registry {
@@ -74,8 +77,8 @@ func listenHTTP(addr, config string, reg *prometheus.Registry, live http.Handler
 	})))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !h.ready.Load() {
-			http.Error(w, "replaying the ledger", http.StatusServiceUnavailable)
+		if why := h.unready(); why != "" {
+			http.Error(w, why, http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ready")
@@ -87,6 +90,19 @@ func listenHTTP(addr, config string, reg *prometheus.Registry, live http.Handler
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHTTPHeader,
 	}
 	return h, nil
+}
+
+// unready says in one line why the worker cannot do its work now, "" if it can.
+func (h *httpServer) unready() string {
+	if trouble := h.trouble.Load(); trouble != nil {
+		if what := (*trouble)(); what != "" {
+			return "waiting for Kafka: " + what
+		}
+	}
+	if !h.ready.Load() {
+		return "replaying the ledger"
+	}
+	return ""
 }
 
 // bounded limits the size of request bodies for h.

@@ -58,6 +58,10 @@ func newService(cfg pipeline.Config, reg prometheus.Registerer, models ...*model
 // run drives the engine until the context ends. The caller sets the names, policy,
 // intervals and checkpoints in cfg; run sets the rest.
 func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
+	if s.web != nil {
+		trouble := c.Trouble
+		s.web.trouble.Store(&trouble)
+	}
 	settings := s.engine.Serving().Config()
 	cfg.Model, cfg.Shadow = s.models[0].ID, shadowOf(s.models)
 	cfg.Classes = s.models[0].Classes

@@ -43,6 +43,10 @@ type windowFlags struct {
 	CommitInterval time.Duration `help:"Let the windows of this much time share a transaction; 0 commits each at once." default:"100ms"`
 }
 
+// maxCommitInterval is the longest transaction that brokers allow by default
+// (transaction.max.timeout.ms), less a minute to commit it.
+const maxCommitInterval = 14 * time.Minute
+
 // policy returns the policy that cuts the windows.
 func (f windowFlags) policy() intake.Policy {
 	if f.EventTime > 0 {
@@ -123,8 +127,8 @@ func (w workCmd) check(g given) error {
 		return usagef("--lateness %v: give a duration such as 10s, or 0 when events come in order", f.Lateness)
 	case f.IdleTimeout < time.Millisecond:
 		return usagef("--idle-timeout %v: give a duration such as 10s, 1ms or more", f.IdleTimeout)
-	case f.CommitInterval < 0:
-		return usagef("--commit-interval %v: give a duration such as 100ms, or 0", f.CommitInterval)
+	case f.CommitInterval < 0 || f.CommitInterval > maxCommitInterval:
+		return usagef("--commit-interval %v: give a duration such as 100ms, up to %v, or 0", f.CommitInterval, maxCommitInterval)
 	case w.SessionTimeout < time.Millisecond:
 		return usagef("--session-timeout %v: give a duration such as 10s", w.SessionTimeout)
 	case w.CreateTopics < 0:

@@ -148,13 +148,14 @@ const (
 	ConflictingLabel  Reason = "conflicting-label"   // the node has another label already
 	UnknownCommand    Reason = "unknown-command"     // no such command, or its arguments are missing
 	ImpossibleCommand Reason = "impossible-command"  // the command cannot be executed now
+	UnreadableBatch   Reason = "unreadable-batch"    // a stored batch of records that cannot be unpacked or decoded
 )
 
 // Reasons returns every Reason, in the order of declaration.
 func Reasons() []Reason {
 	return []Reason{
 		Undecodable, Empty, TooLarge, BadID, BadFeatures, NonFinite, HugeNumber, TooManyNeighbours,
-		WrongDimension, UnknownClass, OrphanLabel, LateLabel, ConflictingLabel, UnknownCommand, ImpossibleCommand,
+		WrongDimension, UnknownClass, OrphanLabel, LateLabel, ConflictingLabel, UnknownCommand, ImpossibleCommand, UnreadableBatch,
 	}
 }
 

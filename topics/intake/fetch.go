@@ -149,6 +149,10 @@ func (b *block[E]) decode(d *wire.Decoder, decode func(*wire.Decoder, *event.Ori
 			o.Headers = append(o.Headers, event.Header(h))
 			b.bytes += headerBytes + len(h.Key) + len(h.Value)
 		}
+		if r.Unreadable != "" {
+			b.refused[i] = verdict{event.UnreadableBatch, r.Unreadable}
+			continue
+		}
 		b.refused[i].reason, b.refused[i].detail = decode(d, o, &b.events[i])
 	}
 	b.bytes += b.memory.Bytes()

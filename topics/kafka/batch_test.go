@@ -10,7 +10,6 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/compress"
-	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/fetch"
 )
 
@@ -107,16 +106,9 @@ func appendBatch(dst []byte, records []Record, s session, sequence int32, transa
 	return append(dst, sealed...), err
 }
 
-// answer returns the answer for one partition with the given batches, as kafka-go
-// decodes it.
-func answer(t *testing.T, stable int64, aborted []fetch.ResponseTransaction, batches ...[]byte) *fetch.ResponsePartition {
-	t.Helper()
-	all := bytes.Join(batches, nil)
-	a := &fetch.ResponsePartition{LastStableOffset: stable, AbortedTransactions: aborted}
-	if _, err := a.RecordSet.ReadFrom(bytes.NewReader(append(binary.BigEndian.AppendUint32(nil, uint32(len(all))), all...))); err != nil {
-		t.Fatal(err)
-	}
-	return a
+// answerOf returns a broker's answer for one partition with the given batches.
+func answerOf(stable int64, aborted []fetch.ResponseTransaction, batches ...[]byte) *answer {
+	return &answer{high: stable, stable: stable, aborted: aborted, batches: bytes.Join(batches, nil)}
 }
 
 // batchAt returns a transactional batch as it is in a log, with its first record at the
@@ -220,7 +212,7 @@ func TestConsume(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			p := partitionAt(test.position)
 			var s share
-			if err := p.consume(&s, answer(t, stable, test.aborted, test.batches...), !test.later); err != nil {
+			if err := p.consume(&s, answerOf(stable, test.aborted, test.batches...), !test.later); err != nil {
 				t.Fatal(err)
 			}
 			same(t, test.want, values(s.records))
@@ -238,12 +230,12 @@ func TestConsumeGap(t *testing.T) {
 	const position, stable = 4, 9
 	p := partitionAt(position)
 	for range 10 {
-		if err := p.consume(&share{}, answer(t, stable, nil), false); err != nil || p.position.Load() != position {
+		if err := p.consume(&share{}, answerOf(stable, nil), false); err != nil || p.position.Load() != position {
 			t.Fatalf("listed behind other partitions: position %d, error %v, want %d and none", p.position.Load(), err, position)
 		}
 	}
 	for range emptyAnswers + 10 {
-		if err := p.consume(&share{}, answer(t, stable, nil), true); err != nil {
+		if err := p.consume(&share{}, answerOf(stable, nil), true); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -258,7 +250,7 @@ func TestUnknownMarkers(t *testing.T) {
 	for _, key := range [][]byte{nil, {}, {0}, {0, 0, 0, 9}, {0, 9, 0, 0, 0, 0}} {
 		p := partitionAt(0)
 		var s share
-		err := p.consume(&s, answer(t, 5, nil, markerAt(t, 0, 1, key)), true)
+		err := p.consume(&s, answerOf(5, nil, markerAt(t, 0, 1, key)), true)
 		if err != nil || len(s.records) > 0 || p.position.Load() != 1 {
 			t.Errorf("marker with key %v: %d records, position %d, error %v, want 0, 1 and none", key, len(s.records), p.position.Load(), err)
 		}
@@ -274,16 +266,13 @@ func BenchmarkConsume(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	batch = batch[4:]
 	b.SetBytes(int64(len(batch)))
 	b.ReportAllocs()
 	var s share
 	for b.Loop() {
-		s.records, s.bytes = s.records[:0], s.bytes[:0]
-		var set protocol.RecordSet
-		if _, err := set.ReadFrom(bytes.NewReader(batch)); err != nil {
-			b.Fatal(err)
-		}
-		if err := partitionAt(0).consume(&s, &fetch.ResponsePartition{LastStableOffset: 1000, RecordSet: set}, true); err != nil || len(s.records) != 1000 {
+		s.reset()
+		if err := partitionAt(0).consume(&s, answerOf(1000, nil, batch), true); err != nil || len(s.records) != 1000 {
 			b.Fatal(len(s.records), err)
 		}
 	}

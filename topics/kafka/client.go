@@ -23,15 +23,14 @@ type Config struct {
 	ClientID string
 	// Timeout bounds one request. Zero means 10 s.
 	Timeout time.Duration
-	// DialFor bounds how long Dial tries, requests that change nothing are
-	// retried, and a Reader waits for a topic or an offset that does not exist
-	// yet. Zero means 10 s.
+	// DialFor bounds how long Dial tries. It is also how long brokers must say that a
+	// topic or an offset does not exist before a Reader believes them. Zero means 10 s.
 	DialFor time.Duration
 	// TLS and SASL are off when nil. See TLSFiles.Config and SASL.
 	TLS  *tls.Config
 	SASL sasl.Mechanism
-	// Logger gets every retry at debug level, and a warning when the failure
-	// lasts. Nil means slog's default.
+	// Logger gets every retry at debug level, and a warning every 10 s while failures
+	// last. Nil means slog's default.
 	Logger *slog.Logger
 }
 
@@ -50,6 +49,9 @@ type Header struct {
 // Record is one record. A nil key or value is null, which differs from an empty
 // one. Offset is set by a Reader and ignored by a Producer. Time has a
 // resolution of 1 ms; when producing, the zero time means now.
+//
+// If Unreadable is not empty, it is not a record but a batch of them that cannot be read,
+// and Unreadable says why. Value is the batch as it is stored, and Offset its last.
 type Record struct {
 	Topic     string
 	Partition int32
@@ -58,13 +60,19 @@ type Record struct {
 	Key       []byte
 	Value     []byte
 	Headers   []Header
+
+	Unreadable string
 }
 
 // Client sends requests to one cluster. It may be used by many goroutines.
+//
+// Requests that change nothing are retried until their context ends, for as long as no
+// broker answers them. See [Client.Trouble].
 type Client struct {
 	cfg       Config
 	client    *kafkago.Client
 	transport *kafkago.Transport
+	troubles  troubles
 }
 
 // metadataTTL bounds the age of metadata. kafka-go answers metadata requests from
@@ -142,8 +150,11 @@ func (cfg Config) securityHint() string {
 // Close releases the connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// leaders returns the broker ids of the leaders of the topics' partitions.
-// Partitions without a leader, and topics that do not exist, are left out.
+// noLeader is the leader of a partition that has none for now.
+const noLeader = -1
+
+// leaders returns the broker ids of the leaders of the topics' partitions, or noLeader.
+// Topics that do not exist are left out.
 func (c *Client) leaders(ctx context.Context, topics []string) (map[TopicPartition]int, error) {
 	m, err := c.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: topics})
 	if err != nil {
@@ -152,6 +163,7 @@ func (c *Client) leaders(ctx context.Context, topics []string) (map[TopicPartiti
 	leaders := make(map[TopicPartition]int)
 	for _, t := range m.Topics {
 		for _, p := range t.Partitions {
+			leaders[TopicPartition{t.Name, int32(p.ID)}] = noLeader
 			if p.Leader.Host != "" {
 				leaders[TopicPartition{t.Name, int32(p.ID)}] = p.Leader.ID
 			}
@@ -186,15 +198,15 @@ func (k *leaderCache) of(ctx context.Context, c *Client, topics []string) (map[T
 // forget drops the cache, after a failed request or when topics change.
 func (k *leaderCache) forget() { k.leaders = nil }
 
-// leaderless returns the error for a partition that leaders does not have: the
-// topic does not exist, or the partition has no leader for now.
-func leaderless(at TopicPartition, leaders map[TopicPartition]int) error {
-	why := kafkago.UnknownTopicOrPartition
-	for other := range leaders {
-		if other.Topic == at.Topic {
-			why = kafkago.LeaderNotAvailable
-			break
-		}
+// leaderOf returns the leader of a partition, or the error that the partition has none for
+// now, or does not exist: as of the last answer of a broker, which may be gone.
+func leaderOf(at TopicPartition, leaders map[TopicPartition]int) (int, error) {
+	leader, ok := leaders[at]
+	switch {
+	case !ok:
+		return noLeader, fmt.Errorf("%s partition %d: %w", at.Topic, at.Partition, kafkago.UnknownTopicOrPartition)
+	case leader == noLeader:
+		return noLeader, fmt.Errorf("%s partition %d: %w", at.Topic, at.Partition, kafkago.LeaderNotAvailable)
 	}
-	return fmt.Errorf("%s partition %d: %w", at.Topic, at.Partition, why)
+	return leader, nil
 }

@@ -3,12 +3,9 @@ package kafka
 import (
 	"cmp"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 
-	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/fetch"
 )
 
@@ -29,44 +26,48 @@ const emptyAnswers = 3
 // active and ends at once. Activated after the marker, it would drop the
 // records of the producer's next transaction.
 //
-// Gaps. Compaction leaves gaps, which end with a batch that has no records at or
-// behind the position, or with no batch at all; kafka-go does not tell how far
-// such a batch reaches. So a gap is passed one offset at a time. An answer
-// without a batch may also have been filled by other partitions' records: only
-// the first partition of a request is sure to get a batch if it has one.
-func (p *partition) consume(s *share, answer *fetch.ResponsePartition, first bool) error {
-	p.stable.Store(answer.LastStableOffset)
+// Batches that cannot be read. The bytes of a batch are what its producer sent, which the
+// broker has not unpacked, so the next try gives the same: its refusal is appended
+// instead of its records. Only a wrong CRC may be due to the way here, and is
+// an error until it has lasted for damagedTries.
+//
+// Gaps. Compaction leaves gaps, and they can be answered without a batch. Such an
+// answer may also have been filled by other partitions' records: only the first
+// partition of a request is sure to get a batch if it has one.
+func (p *partition) consume(s *share, a *answer, first bool) error {
+	p.stable.Store(a.stable)
+	p.high.Store(a.high)
 	began := p.position.Load()
 	aborted := make(map[int64]bool) // by producer
-	pending := slices.SortedFunc(slices.Values(answer.AbortedTransactions), func(a, b fetch.ResponseTransaction) int {
+	pending := slices.SortedFunc(slices.Values(a.aborted), func(a, b fetch.ResponseTransaction) int {
 		return cmp.Compare(a.FirstOffset, b.FirstOffset)
 	})
-	var batches []protocol.RecordReader
-	if stream, ok := answer.RecordSet.Records.(*protocol.RecordStream); ok {
-		batches = stream.Records
-	}
-	for _, set := range batches {
-		b := batch{RecordReader: set, base: -1, producer: -1} // formats older than transactions
-		switch set := set.(type) {
-		case *protocol.RecordBatch:
-			b.base, b.producer = set.BaseOffset, set.ProducerID
-		case *protocol.ControlBatch:
-			b.base, b.producer, b.control = set.BaseOffset, set.ProducerID, true
+	some := false
+	for rest := a.batches; !s.full(); {
+		b, ok := nextBatch(&rest)
+		if !ok {
+			break
 		}
+		some = true
 		for len(pending) > 0 && pending[0].FirstOffset <= b.base {
 			aborted[pending[0].ProducerID] = true
 			pending = pending[1:]
 		}
-		if err := p.consumeBatch(s, b, aborted); err != nil {
-			return err
+		if b.damaged == wrongCRC && p.retryDamaged(b.base) {
+			if p.position.Load() > began {
+				break
+			}
+			p.advanced = 0
+			return fmt.Errorf("the batch at offset %d: %s", b.base, b.damaged)
 		}
+		p.consumeBatch(s, &b, aborted)
 	}
 	switch {
-	case p.position.Load() > began || began >= answer.LastStableOffset:
+	case p.position.Load() > began || began >= a.stable:
 		p.empty = 0
-	case len(batches) > 0:
-		p.position.Store(began + 1)
-	case !first:
+	case some:
+		p.position.Store(began + 1) // a damaged batch, whose end is not known
+	case !first || len(a.batches) > 0: // there was no room for it
 		p.empty = max(p.empty, 1) // so that the next request lists it first
 	default:
 		if p.empty++; p.empty > emptyAnswers {
@@ -77,69 +78,65 @@ func (p *partition) consume(s *share, answer *fetch.ResponsePartition, first boo
 	return nil
 }
 
-// batch is one batch of an answer: records, or a transaction marker.
-type batch struct {
-	protocol.RecordReader
-	base     int64
-	producer int64
-	control  bool
+// damagedTries is how often a batch with a wrong CRC is fetched before it is refused: over
+// a second or so, by the Reader's pauses.
+const damagedTries = 10
+
+// retryDamaged counts a try to read the damaged batch with the given base offset, and reports
+// whether to try again.
+func (p *partition) retryDamaged(base int64) bool {
+	if p.damagedAt != base {
+		p.damagedAt, p.damagedTried = base, 0
+	}
+	p.damagedTried++
+	return p.damagedTried <= damagedTries
 }
 
-// consumeBatch reads a batch to its end. Each key and value must be closed, which
-// releases kafka-go's buffers.
-func (p *partition) consumeBatch(s *share, b batch, aborted map[int64]bool) error {
-	for {
-		rec, err := b.ReadRecord()
-		if errors.Is(err, io.EOF) {
-			return nil
+// consumeBatch appends the batch's records from the position on, unless they are aborted,
+// and moves the position behind it. If s is full before, it stops in the middle.
+func (p *partition) consumeBatch(s *share, b *storedBatch, aborted map[int64]bool) {
+	position := p.position.Load()
+	if b.last < position {
+		return
+	}
+	if b.damaged == "" && !b.control && aborted[b.producer] {
+		p.position.Store(b.last + 1)
+		return
+	}
+	var packed []byte
+	why := b.damaged
+	if why == "" {
+		if packed, why = b.unpack(s); why == "" {
+			why = b.check(packed)
 		}
-		if err != nil {
-			return err
-		}
-		key, err := s.copy(rec.Key)
-		if err != nil {
-			return fmt.Errorf("the key at offset %d: %w", rec.Offset, err)
-		}
-		value, err := s.copy(rec.Value)
-		if err != nil {
-			return fmt.Errorf("the value at offset %d: %w", rec.Offset, err)
-		}
-		position := p.position.Load()
-		p.position.Store(max(position, rec.Offset+1))
+	}
+	if why != "" {
+		s.records = append(s.records, b.refusal(p.at, why))
+		p.position.Store(b.last + 1)
+		return
+	}
+	in := input{b: packed}
+	for range b.records {
+		r := b.next(&in)
 		switch {
 		case b.control:
-			if isAbort(key) {
+			if isAbort(r.key) {
 				delete(aborted, b.producer)
 			}
-		case rec.Offset >= position && !aborted[b.producer]:
-			out := Record{Topic: p.at.Topic, Partition: p.at.Partition, Offset: rec.Offset, Time: rec.Time, Key: key, Value: value}
-			for _, h := range rec.Headers {
-				out.Headers = append(out.Headers, Header(h))
-			}
-			s.records = append(s.records, out)
+		case r.offset < position:
+		case s.full():
+			p.position.Store(r.offset)
+			return
+		default:
+			s.records = append(s.records, r.record(p.at))
 		}
 	}
+	p.position.Store(b.last + 1)
 }
 
-// copy copies b out of kafka-go's buffers and closes it. When s.bytes is full, it
-// begins a new block; earlier records keep pointing into the old one.
-func (s *share) copy(b protocol.Bytes) ([]byte, error) {
-	if b == nil {
-		return nil, nil
-	}
-	defer b.Close()
-	n := b.Len()
-	if n == 0 {
-		return []byte{}, nil // empty, which is not null
-	}
-	if cap(s.bytes)-len(s.bytes) < n {
-		s.bytes = make([]byte, 0, max(n, 2*cap(s.bytes), 4<<10))
-	}
-	at := len(s.bytes)
-	s.bytes = s.bytes[:at+n]
-	_, err := io.ReadFull(b, s.bytes[at:])
-	return s.bytes[at : at+n : at+n], err
-}
+// full reports whether s holds so much that the rest of an answer is left for the next
+// fetch.
+func (s *share) full() bool { return len(s.records) >= maxRecords || s.unpacked >= maxUnpacked }
 
 // isAbort reports whether a marker's key is that of an abort: a 16-bit version,
 // then a 16-bit type.

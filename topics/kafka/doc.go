@@ -8,8 +8,12 @@
 //
 //	client.go       connections, metadata, leaders
 //	reader.go       Reader; fetch.go its requests, committed.go the filter of
-//	                aborted records, partition.go the state of one partition,
-//	                lost.go when a log is no longer the one that was read
+//	                aborted records, stored.go batches as brokers store them,
+//	                partition.go the state of one partition, lost.go when a log
+//	                is no longer the one that was read
+//	exchange.go     the two requests whose answers kafka-go does not decode, and
+//	                input.go how they are decoded
+//	trouble.go      what is being retried, for the log and for readiness
 //	producer.go     Producer; batch.go record batches, produce.go and
 //	                transaction.go its requests
 //	membership.go   election of an owner

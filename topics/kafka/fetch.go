@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/fetch"
 )
 
@@ -25,17 +24,16 @@ func (r *Reader) fetch(ctx context.Context, a *Answer) error {
 	groups := make(map[int][]*partition)
 	for _, p := range r.parts {
 		p.advanced = 0
-		leader, ok := leaders[p.at]
-		switch {
-		case p.paused.Load():
+		if p.paused.Load() {
 			p.err = nil // whether an error lasts is not known unless it is asked
-		case err != nil:
-			p.answered(err)
-		case !ok:
-			p.answered(leaderless(p.at, leaders))
-		default:
-			groups[leader] = append(groups[leader], p)
+			continue
 		}
+		leader, no := leaderOf(p.at, leaders)
+		if no = cmp.Or(err, no); no != nil {
+			p.answered(no)
+			continue
+		}
+		groups[leader] = append(groups[leader], p)
 	}
 	maxWait := r.cfg.MaxWait
 	if len(groups) > 1 {
@@ -49,7 +47,7 @@ func (r *Reader) fetch(ctx context.Context, a *Answer) error {
 	var wg sync.WaitGroup
 	for i, id := range ids {
 		s := &a.shares[i]
-		s.records, s.bytes = s.records[:0], s.bytes[:0]
+		s.reset()
 		wg.Go(func() { r.fetchFrom(ctx, groups[id], maxWait, s) })
 	}
 	wg.Wait()
@@ -57,6 +55,7 @@ func (r *Reader) fetch(ctx context.Context, a *Answer) error {
 	for i := range ids {
 		a.Records = append(a.Records, a.shares[i].records...)
 	}
+	r.refused.log(r.client.cfg.Logger, a.Records)
 	slices.SortStableFunc(r.parts, func(a, b *partition) int {
 		return cmp.Or(cmp.Compare(b.empty, a.empty), cmp.Compare(min(a.advanced, 1), min(b.advanced, 1)))
 	})
@@ -83,7 +82,7 @@ const confirmAfter = time.Second
 func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time.Duration, into *share) {
 	confirmed := parts[:0]
 	for _, p := range parts {
-		if p.last.sum != 0 && (p.unconfirmed || time.Since(p.answeredAt) >= confirmAfter) {
+		if p.last.Sum != 0 && (p.unconfirmed || time.Since(p.answeredAt) >= confirmAfter) {
 			if err := r.confirm(ctx, p); err != nil {
 				p.answered(err)
 				continue
@@ -95,8 +94,8 @@ func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time
 	if len(confirmed) == 0 {
 		return
 	}
-	err := r.request(ctx, confirmed, maxWait, r.cfg.MaxBytes/len(confirmed), func(p *partition, answer *fetch.ResponsePartition) {
-		err := errorOf(answer)
+	err := r.request(ctx, confirmed, maxWait, r.cfg.MaxBytes/len(confirmed), into, func(p *partition, answer *answer) {
+		err := answer.err()
 		if err == nil {
 			n := len(into.records)
 			if err = p.consume(into, answer, p == confirmed[0]); err == nil {
@@ -115,18 +114,11 @@ func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time
 	}
 }
 
-func errorOf(answer *fetch.ResponsePartition) error {
-	if answer.ErrorCode != 0 {
-		return kafkago.Error(answer.ErrorCode)
-	}
-	return nil
-}
-
 // request sends one fetch request to the common leader of parts and calls each
 // for every partition in the answer. maxBytes is the limit for each partition.
 // The request as a whole has none, because kfake drops the list of aborted
-// transactions from an answer that reaches that limit.
-func (r *Reader) request(ctx context.Context, parts []*partition, maxWait time.Duration, maxBytes int, each func(*partition, *fetch.ResponsePartition)) error {
+// transactions from an answer that reaches that limit. The answer's bytes are in s.wire.
+func (r *Reader) request(ctx context.Context, parts []*partition, maxWait time.Duration, maxBytes int, s *share, each func(*partition, *answer)) error {
 	req := &fetch.Request{
 		ReplicaID: -1, MaxWaitTime: int32(maxWait.Milliseconds()), MinBytes: 1, MaxBytes: math.MaxInt32,
 		IsolationLevel: readCommitted, SessionID: 0, SessionEpoch: -1,
@@ -144,20 +136,20 @@ func (r *Reader) request(ctx context.Context, parts []*partition, maxWait time.D
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxWait+r.client.cfg.Timeout)
 	defer cancel()
-	m, err := r.client.transport.RoundTrip(ctx, r.client.client.Addr, req)
+	raw := &rawFetch{Request: req, clientID: r.client.cfg.ClientID, buffer: s.wire}
+	s.wire = nil
+	m, err := r.client.transport.RoundTrip(ctx, r.client.client.Addr, raw)
 	if err != nil {
 		return err
 	}
-	res := m.(*fetch.Response)
-	if res.ErrorCode != 0 {
-		return kafkago.Error(res.ErrorCode)
+	s.wire = m.(*rawAnswer).bytes
+	answers, err := m.(*rawAnswer).answers()
+	if err != nil {
+		return err
 	}
-	for i := range res.Topics {
-		for j := range res.Topics[i].Partitions {
-			answer := &res.Topics[i].Partitions[j]
-			if p := r.of(TopicPartition{res.Topics[i].Topic, answer.Partition}); p != nil {
-				each(p, answer)
-			}
+	for i := range answers {
+		if p := r.of(answers[i].at); p != nil {
+			each(p, &answers[i])
 		}
 	}
 	return nil

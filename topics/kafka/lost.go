@@ -3,18 +3,18 @@ package kafka
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol/fetch"
 )
 
 // restore is the remedy when records of a topic are gone. Nothing is lost if they are
-// in a backup or a mirror. A new prefix begins an empty graph.
-const restore = "restore the topic from a backup or a mirror; without one, start under a new prefix and send the inputs again"
+// in a backup or a mirror; what a rebase accepts as lost stands in the ledger.
+const restore = "restore the topic from a backup or a mirror; without one, 'gvbll rebase --accept-gap' goes on behind what is lost"
 
 // OutOfRangeError reports that a needed offset is outside the partition's log:
 // deleted already, or past the end of it.
@@ -81,22 +81,36 @@ func (r *Reader) permanentErrorOf(ctx context.Context, p *partition) error {
 	case !transient(p.err):
 		return p.err
 	case lasting && errors.Is(p.err, kafkago.OffsetNotAvailable) && p.unconfirmed:
-		return &ReplacedError{At: p.at, Offset: p.last.offset}
-	case lasting && errors.Is(p.err, kafkago.LeaderNotAvailable):
-		// The partition has no leader, or it no longer exists.
-		counts, err := r.client.Partitions(ctx, p.at.Topic)
-		if n, ok := counts[p.at.Topic]; err != nil || ok && int(p.at.Partition) < n {
-			return nil
-		}
-		return absent(p.at)
-	case lasting && errors.Is(p.err, kafkago.UnknownTopicOrPartition):
-		return absent(p.at)
+		return &ReplacedError{At: p.at, Offset: p.last.Offset}
+	case errors.Is(p.err, kafkago.LeaderNotAvailable), errors.Is(p.err, kafkago.UnknownTopicOrPartition):
+		return r.absent(ctx, p)
 	}
 	return nil
 }
 
-func absent(at TopicPartition) error {
-	return fmt.Errorf("%s partition %d does not exist: %s (%w)", at.Topic, at.Partition, restore, kafkago.UnknownTopicOrPartition)
+// leastAbsents is how many brokers must say that a partition does not exist.
+const leastAbsents = 3
+
+// absent returns an error if the partition does not exist. Metadata proves nothing: kafka-go
+// keeps that of a broker that has ended, and a broker that has just started may not know
+// its topics yet. So brokers are asked, which must have said so leastAbsents times, over
+// DialFor, with no other answer or failure in between.
+func (r *Reader) absent(ctx context.Context, p *partition) error {
+	if p.absents > 0 && time.Since(p.absent) < r.client.cfg.DialFor*time.Duration(p.absents)/leastAbsents {
+		return nil // not yet time to ask again
+	}
+	topics, err := r.client.ask(ctx, p.at.Topic)
+	if t := topics[p.at.Topic]; err != nil || t.code != kafkago.UnknownTopicOrPartition && (t.code != 0 || int(p.at.Partition) < t.partitions) {
+		p.absents = 0
+		return nil
+	}
+	if p.absents == 0 {
+		p.absent = time.Now()
+	}
+	if p.absents++; p.absents <= leastAbsents {
+		return nil
+	}
+	return fmt.Errorf("%s partition %d does not exist: %s (%w)", p.at.Topic, p.at.Partition, restore, kafkago.UnknownTopicOrPartition)
 }
 
 // outOfRange returns an OutOfRangeError if the log does not have the wanted
@@ -111,35 +125,42 @@ func (r *Reader) outOfRange(ctx context.Context, p *partition, wanted int64, las
 	return nil
 }
 
-// mark identifies a record by its offset and a hash of its contents.
-type mark struct {
-	offset int64
-	sum    uint64 // 0 means no record
+// Mark identifies a record by its offset and a hash of its contents, and the log in which it
+// stands by the topic's id.
+type Mark struct {
+	Offset int64  `json:"offset"`
+	Sum    uint64 `json:"sum,string"` // 0 means no record
+	// Topic is the id of the topic, which changes when it is created anew; "" if it is not
+	// known.
+	Topic string `json:"topic_id,omitempty"`
 }
 
-var seed = maphash.MakeSeed()
-
-func markOf(r *Record) mark {
-	var h maphash.Hash
-	h.SetSeed(seed)
-	maphash.WriteComparable(&h, [3]int64{r.Time.UnixMilli(), int64(len(r.Key)), int64(len(r.Value))})
+// MarkOf returns the mark of a record, without the topic's id.
+func MarkOf(r *Record) Mark {
+	h := sha256.New()
+	var b [24]byte
+	binary.BigEndian.PutUint64(b[:], uint64(r.Time.UnixMilli()))
+	binary.BigEndian.PutUint64(b[8:], uint64(len(r.Key)))
+	binary.BigEndian.PutUint64(b[16:], uint64(len(r.Value)))
+	h.Write(b[:])
 	h.Write(r.Key)
 	h.Write(r.Value)
-	return mark{r.Offset, max(h.Sum64(), 1)}
+	return Mark{Offset: r.Offset, Sum: max(binary.BigEndian.Uint64(h.Sum(b[:0])), 1)}
 }
 
 // confirm reads the last record again and compares it. If the log has another
 // record at that offset, it is another log: a ReplacedError. If the record is
 // gone but the log has later ones, retention or compaction may have deleted it;
-// that is accepted unless the partition was missing in between.
+// that is accepted if the topic still has its id or, where brokers have no ids, if the
+// partition was not missing in between.
 func (r *Reader) confirm(ctx context.Context, p *partition) error {
-	probe := &partition{at: p.at}
-	probe.position.Store(p.last.offset)
+	probe := &partition{at: p.at, damagedAt: p.last.Offset, damagedTried: damagedTries}
+	probe.position.Store(p.last.Offset)
 	var s share
 	var failed error
-	err := r.request(ctx, []*partition{probe}, 0, 1, func(_ *partition, answer *fetch.ResponsePartition) {
-		if failed = errorOf(answer); failed == nil {
-			failed = probe.consume(&s, answer, true)
+	err := r.request(ctx, []*partition{probe}, 0, 1, &s, func(_ *partition, a *answer) {
+		if failed = a.err(); failed == nil {
+			failed = probe.consume(&s, a, true)
 		}
 	})
 	if err = cmp.Or(err, failed); err != nil && !errors.Is(err, kafkago.OffsetOutOfRange) {
@@ -153,20 +174,33 @@ func (r *Reader) confirm(ctx context.Context, p *partition) error {
 		if err != nil {
 			return err
 		}
-		if b := bounds[p.at]; b.First > p.last.offset {
+		if b := bounds[p.at]; b.First > p.last.Offset {
 			first = b.First
 		}
 	}
 	switch {
-	case first == p.last.offset:
-		if markOf(&s.records[0]) == p.last {
+	case first == p.last.Offset:
+		if MarkOf(&s.records[0]).Sum == p.last.Sum {
 			return nil
 		}
-	case !p.missing && max(first, probe.stable.Load()) > p.last.offset:
-		return nil
+	case max(first, probe.stable.Load()) > p.last.Offset:
+		same, err := r.sameTopic(ctx, p)
+		if same || err != nil {
+			return err
+		}
 	case first < 0:
 		// The log ends before it, for now.
-		return fmt.Errorf("%s partition %d, offset %d, which was read before: %w", p.at.Topic, p.at.Partition, p.last.offset, kafkago.OffsetNotAvailable)
+		return fmt.Errorf("%s partition %d, offset %d, which was read before: %w", p.at.Topic, p.at.Partition, p.last.Offset, kafkago.OffsetNotAvailable)
 	}
-	return &ReplacedError{At: p.at, Offset: p.last.offset}
+	return &ReplacedError{At: p.at, Offset: p.last.Offset}
+}
+
+// sameTopic reports whether a topic without the record that was read last is still the one
+// that had it.
+func (r *Reader) sameTopic(ctx context.Context, p *partition) (bool, error) {
+	if p.last.Topic == "" {
+		return !p.missing, nil
+	}
+	ids, err := r.client.TopicIDs(ctx, p.at.Topic)
+	return ids[p.at.Topic] == p.last.Topic, err
 }

@@ -60,13 +60,14 @@ func (c *Client) Join(cfg MembershipConfig) (*Membership, error) {
 		return nil, err
 	}
 	m := &Membership{group: group, elected: make(chan Election, 1), left: make(chan struct{})}
-	go m.follow(cfg, pace{client: c, began: time.Now()})
+	go m.follow(cfg, &pace{client: c})
 	return m, nil
 }
 
 // follow publishes the outcome of every election until the group is closed.
-func (m *Membership) follow(cfg MembershipConfig, p pace) {
+func (m *Membership) follow(cfg MembershipConfig, p *pace) {
 	defer close(m.left)
+	defer p.end()
 	for {
 		g, err := m.group.Next(context.Background())
 		if errors.Is(err, kafkago.ErrGroupClosed) {
@@ -74,14 +75,14 @@ func (m *Membership) follow(cfg MembershipConfig, p pace) {
 		}
 		switch {
 		case err == nil:
-			p.began = time.Now()
+			p.end()
 			m.publish(Election{Owner: len(g.Assignments[cfg.Topic]) > 0})
 		case errors.Is(err, kafkago.InvalidSessionTimeout):
 			m.publish(Election{Err: fmt.Errorf("group %s: a session of %v is outside the brokers' limits, by default 6s to 30m (group.min.session.timeout.ms): set --session-timeout", cfg.Group, cfg.Session)})
 		case refusedMember(err):
 			m.publish(Election{Err: fmt.Errorf("group %s: %w", cfg.Group, cause(err))})
 		default:
-			p.log(err)
+			p.fail(err)
 		}
 	}
 }

@@ -13,12 +13,12 @@ import (
 type partition struct {
 	at TopicPartition
 
-	// Offsets. position is the next offset to read. stable is the last stable
-	// offset of the newest answer, -1 before the first. expected is an offset
-	// that the log is known to have reached, see Reader.Expect.
-	position, stable, expected atomic.Int64
-	quiet                      atomic.Int64 // nanoseconds, see Reader.Quiet
-	paused                     atomic.Bool  // see Reader.Pause
+	// Offsets. position is the next offset to read. stable and high are the last stable
+	// offset and the high watermark of the newest answer, -1 before the first. expected
+	// is an offset that the log is known to have reached, see Reader.Expect.
+	position, stable, high, expected atomic.Int64
+	quiet                            atomic.Int64 // nanoseconds, see Reader.Quiet
+	paused                           atomic.Bool  // see Reader.Pause
 
 	// The last answer.
 	advanced int // offsets by which it moved position
@@ -31,6 +31,15 @@ type partition struct {
 	failing time.Time
 	short   time.Time
 
+	// Brokers that have said, one after the other, that the partition does not exist: since
+	// when, and how many times.
+	absent  time.Time
+	absents int
+
+	// The batch with a wrong CRC that was met last, and how often it was fetched.
+	damagedAt    int64
+	damagedTried int
+
 	// Times of the last answer, and of the last one with records (or of the
 	// first answer, before there were any).
 	answeredAt, recordsAt time.Time
@@ -41,7 +50,7 @@ type partition struct {
 	// unconfirmed: last must be found again before anything else is read.
 	// missing: since then, a broker has answered that the partition does not
 	// exist.
-	last        mark
+	last        Mark
 	unconfirmed bool
 	missing     bool
 }
@@ -49,7 +58,7 @@ type partition struct {
 // answered records the outcome of a fetch.
 func (p *partition) answered(err error) {
 	if err == nil {
-		p.err = nil
+		p.err, p.absents = nil, 0
 		return
 	}
 	if p.err == nil || code(err) != code(p.err) {
@@ -63,7 +72,9 @@ func (p *partition) answered(err error) {
 func (p *partition) read(records []Record) {
 	p.answeredAt = time.Now()
 	if len(records) > 0 {
-		p.last = markOf(&records[len(records)-1])
+		topic := p.last.Topic
+		p.last = MarkOf(&records[len(records)-1])
+		p.last.Topic = topic
 	}
 	if len(records) > 0 || p.recordsAt.IsZero() {
 		p.recordsAt = p.answeredAt

@@ -103,9 +103,9 @@ func (p *Producer) byLeader(ctx context.Context, batches []sealedBatch) ([][]sea
 	}
 	groups := make(map[int][]sealedBatch)
 	for _, b := range batches {
-		leader, ok := leaders[b.at]
-		if !ok {
-			return nil, leaderless(b.at, leaders)
+		leader, err := leaderOf(b.at, leaders)
+		if err != nil {
+			return nil, err
 		}
 		groups[leader] = append(groups[leader], b)
 	}

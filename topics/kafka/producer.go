@@ -88,16 +88,17 @@ func (c *Client) NewProducer(ctx context.Context, cfg ProducerConfig) (*Producer
 	return p, nil
 }
 
-// Restart opens a new session. It waits until no transaction of the former
-// session is open: afterwards a reader gets everything that was committed.
-// The error is ErrFenced if another producer with the same transactional id has
-// opened a session in between (KIP-360; kfake does not check that).
+// Restart opens a new session, for as long as no broker answers. It waits until no
+// transaction of the former session is open: afterwards a reader gets everything that was
+// committed. The error is ErrFenced if another producer with the same transactional id has
+// opened a session in between, or if the broker has ended the former session's transaction
+// because of its time-out (KIP-360; kfake does not check that).
 func (p *Producer) Restart(ctx context.Context) error {
 	former := p.session
 	if p.cfg.TransactionalID == "" {
 		former = none
 	}
-	err := p.client.retry(ctx, 4*p.cfg.RetryFor, func(ctx context.Context) error {
+	err := p.client.retry(ctx, forever, func(ctx context.Context) error {
 		res, err := p.client.client.InitProducerID(ctx, &kafkago.InitProducerIDRequest{
 			TransactionalID: p.cfg.TransactionalID, TransactionTimeoutMs: int(p.cfg.TransactionTimeout.Milliseconds()),
 			ProducerID: int(former.id), ProducerEpoch: int(former.epoch),
@@ -116,6 +117,9 @@ func (p *Producer) Restart(ctx context.Context) error {
 		return nil
 	})
 	if err != nil {
+		if errors.Is(err, kafkago.InvalidTransactionTimeout) {
+			err = fmt.Errorf("transactions of %v are longer than the brokers allow: shorten --commit-interval, or raise transaction.max.timeout.ms (%w)", p.cfg.TransactionTimeout, cause(err))
+		}
 		if former != none && fenced(err) {
 			err = fmt.Errorf("%w (%w)", ErrFenced, cause(err))
 		}
@@ -123,6 +127,13 @@ func (p *Producer) Restart(ctx context.Context) error {
 	}
 	p.next, p.open, p.ended = make(map[TopicPartition]int32), make(map[TopicPartition]bool), nil
 	return nil
+}
+
+// TakeOver opens a new session as NewProducer does: it fences whoever has the transactional
+// id. The caller must then read what was committed, and by whom.
+func (p *Producer) TakeOver(ctx context.Context) error {
+	p.session = none
+	return p.Restart(ctx)
 }
 
 // Last returns the offset of the last record that the broker has acknowledged for

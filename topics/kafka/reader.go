@@ -28,7 +28,9 @@ type Reader struct {
 	index   map[TopicPartition]*partition
 	topics  []string
 	leaders leaderCache
+	pace    pace
 	failed  error // for the next Fill, because the last one had records to return
+	refused refusals
 }
 
 // NewReader starts at the given offsets.
@@ -39,7 +41,7 @@ func (c *Client) NewReader(start map[TopicPartition]int64, cfg ReaderConfig) *Re
 	if cfg.MaxBytes == 0 {
 		cfg.MaxBytes = 4 << 20
 	}
-	r := &Reader{client: c, cfg: cfg, index: make(map[TopicPartition]*partition)}
+	r := &Reader{client: c, cfg: cfg, index: make(map[TopicPartition]*partition), pace: pace{client: c}}
 	for at, offset := range start {
 		r.Add(at, offset)
 	}
@@ -54,6 +56,7 @@ func (c *Client) NewReader(start map[TopicPartition]int64, cfg ReaderConfig) *Re
 func (r *Reader) Add(at TopicPartition, offset int64) {
 	p := &partition{at: at}
 	p.position.Store(offset)
+	p.high.Store(-1)
 	p.stable.Store(-1)
 	r.parts = append(r.parts, p)
 	r.mu.Lock()
@@ -79,6 +82,13 @@ func (r *Reader) Position(at TopicPartition) int64 { return r.of(at).position.Lo
 // committed records of that time have lower offsets.
 func (r *Reader) End(at TopicPartition) int64 { return r.of(at).stable.Load() }
 
+// Held returns the number of offsets behind the last stable one in the newest answer:
+// records of transactions that are open, and those behind them.
+func (r *Reader) Held(at TopicPartition) int64 {
+	p := r.of(at)
+	return max(p.high.Load()-p.stable.Load(), 0)
+}
+
 // Quiet returns for how long the partition has answered without a committed
 // record. It does not grow while the partition is not asked or does not answer,
 // so a broker that is away does not make its partitions look quiet.
@@ -100,11 +110,16 @@ type Answer struct {
 	shares  []share // one for each leader that was asked
 }
 
-// share is the part of an Answer that one leader sent.
+// share is the part of an Answer that one leader sent. Its records point into wire and, if
+// they were compressed, into bytes.
 type share struct {
-	records []Record
-	bytes   []byte // keys and values
+	records  []Record
+	wire     []byte // the leader's answer
+	bytes    []byte // what was unpacked last
+	unpacked int    // bytes that were unpacked in all
 }
+
+func (s *share) reset() { s.records, s.bytes, s.unpacked = s.records[:0], s.bytes[:0], 0 }
 
 // Poll is Fill with newly allocated memory: the records stay valid.
 func (r *Reader) Poll(ctx context.Context) ([]Record, error) {
@@ -120,8 +135,11 @@ func (r *Reader) Poll(ctx context.Context) ([]Record, error) {
 //
 // Moved leaders, brokers that are down and requests that time out are retried
 // until the context ends. After such a failure the log must still have the record
-// that was read last; otherwise the error is a ReplacedError. A missing topic, or
-// an offset past the end of the log, is an error after Config.DialFor.
+// that was read last; otherwise the error is a ReplacedError. A topic that is missing, or
+// an offset past the end of the log, is an error once brokers have said so for
+// Config.DialFor.
+//
+// A batch that cannot be read gives one record, see [Record].
 //
 // The records are valid until a is filled again. An error does not move the
 // positions.
@@ -132,10 +150,13 @@ func (r *Reader) Fill(ctx context.Context, a *Answer) error {
 		return err
 	}
 	began := time.Now()
-	p := pace{client: r.client, began: began}
 	for {
 		err := r.fetch(ctx, a)
+		if err == nil {
+			r.pace.end()
+		}
 		if ctx.Err() != nil && len(a.Records) == 0 {
+			r.pace.end()
 			return ctx.Err()
 		}
 		permanent := r.permanentError(ctx)
@@ -144,13 +165,14 @@ func (r *Reader) Fill(ctx context.Context, a *Answer) error {
 			// The error of one partition is not lost while others have records.
 			r.failed = permanent
 			if err != nil {
-				p.log(err)
+				r.pace.fail(err)
 			}
 			return nil
 		case permanent != nil:
+			r.pace.end()
 			return permanent
 		case err != nil:
-			p.pause(ctx, err)
+			r.pace.pause(ctx, err)
 		case r.advanced() || time.Since(began) >= r.cfg.MaxWait:
 			return nil
 		}

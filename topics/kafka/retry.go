@@ -4,18 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 )
 
+// forever is the time for which an operation is retried that only its context ends.
+const forever = math.MaxInt64
+
 // retry calls f until it succeeds, fails with an error that is not transient,
 // within has passed or the context ends. Each call gets at most half of within,
 // so that a request without an answer leaves time for another try.
 func (c *Client) retry(ctx context.Context, within time.Duration, f func(context.Context) error) error {
 	began := time.Now()
-	p := pace{client: c, began: began}
+	p := pace{client: c}
+	defer p.end()
 	for {
 		once, cancel := context.WithTimeout(ctx, min(c.cfg.Timeout, within/2))
 		err := f(once)
@@ -35,20 +40,12 @@ func (c *Client) retry(ctx context.Context, within time.Duration, f func(context
 	}
 }
 
-// pace is the back-off and the logging of one operation that is retried.
+// pace is the back-off of one operation that is retried, and its entry in the client's
+// troubles while it fails. The zero value with a client is ready for use.
 type pace struct {
 	client *Client
-	began  time.Time // when it first failed
-	warned time.Time // when the last warning was logged
 	wait   time.Duration
 }
-
-// A failure becomes a warning after warnAfter, repeated at warnEvery; before and
-// in between it is logged at debug level.
-const (
-	warnAfter = 2 * time.Second
-	warnEvery = 10 * time.Second
-)
 
 // pause waits before the next try: 5 ms at first, doubling up to 250 ms.
 func (p *pace) pause(ctx context.Context, err error) {
@@ -58,18 +55,17 @@ func (p *pace) pause(ctx context.Context, err error) {
 		// a millisecond or two.
 		p.wait = 2 * time.Millisecond
 	}
-	p.log(err)
+	p.fail(err)
 	_ = sleep(ctx, p.wait) // callers check the context
 }
 
-func (p *pace) log(err error) {
-	lasted := time.Since(p.began)
-	if lasted < warnAfter || !p.warned.IsZero() && time.Since(p.warned) < warnEvery {
-		p.client.cfg.Logger.Debug("kafka: trying again", "err", err, "after", lasted)
-		return
-	}
-	p.warned = time.Now()
-	p.client.cfg.Logger.Warn("kafka: still trying", "err", cause(err), "after", lasted.Round(100*time.Millisecond))
+// fail notes that the operation has failed and will be tried again.
+func (p *pace) fail(err error) { p.client.troubles.note(p, err, p.client.cfg.Logger) }
+
+// end notes that the operation has succeeded, or is given up.
+func (p *pace) end() {
+	p.wait = 0
+	p.client.troubles.forget(p, p.client.cfg.Logger)
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

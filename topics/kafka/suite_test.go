@@ -50,6 +50,8 @@ func TestKafka(t *testing.T) {
 		"a request whose answer is lost once":           testOneLostAnswer,
 		"sends while a transaction is open":             testSend,
 		"an empty commit":                               testEmptyCommit,
+		"batches that cannot be read are refused":       testUnreadable,
+		"a topic that is created anew has another id":   testTopicIDs,
 	}
 	for where, addresses := range clusters {
 		for name, test := range suite {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
 )
 
 // Partitions returns the number of partitions of each topic. Topics that do not
@@ -19,7 +20,7 @@ func (c *Client) Partitions(ctx context.Context, topics ...string) (map[string]i
 		return counts, nil // a request without names asks for all topics
 	}
 	for again := false; ; again = true {
-		err := c.retry(ctx, c.cfg.DialFor, func(ctx context.Context) error {
+		err := c.retry(ctx, forever, func(ctx context.Context) error {
 			m, err := c.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: topics})
 			if err != nil {
 				return err
@@ -49,6 +50,29 @@ func (c *Client) Partitions(ctx context.Context, topics ...string) (map[string]i
 	}
 }
 
+// TopicIDs returns the id of each topic, which changes when a topic is created anew. Topics
+// that do not exist are left out, and all of them if the brokers have no ids (before
+// Kafka 2.8).
+func (c *Client) TopicIDs(ctx context.Context, topics ...string) (map[string]string, error) {
+	ids := make(map[string]string)
+	err := c.retry(ctx, forever, func(ctx context.Context) error {
+		apis, err := c.client.ApiVersions(ctx, &kafkago.ApiVersionsRequest{})
+		if err != nil || !slices.ContainsFunc(apis.ApiKeys, func(k kafkago.ApiVersionsResponseApiKey) bool {
+			return k.ApiKey == int(protocol.Metadata) && k.MaxVersion >= metadataVersion
+		}) {
+			return err
+		}
+		all, err := c.ask(ctx, topics...)
+		for name, t := range all {
+			if t.id != "" {
+				ids[name] = t.id
+			}
+		}
+		return err
+	})
+	return ids, err
+}
+
 // TopicSpec describes a topic to create. Replication -1 means the broker's
 // default.
 type TopicSpec struct {
@@ -73,7 +97,7 @@ func (c *Client) CreateTopics(ctx context.Context, specs ...TopicSpec) ([]string
 		req.Topics = append(req.Topics, t)
 	}
 	created := make(map[string]bool)
-	err := c.retry(ctx, c.cfg.DialFor, func(ctx context.Context) error {
+	err := c.retry(ctx, forever, func(ctx context.Context) error {
 		res, err := c.client.CreateTopics(ctx, req)
 		if err != nil {
 			return err
@@ -93,7 +117,7 @@ func (c *Client) CreateTopics(ctx context.Context, specs ...TopicSpec) ([]string
 		return nil, err
 	}
 	list := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !created[n] })
-	return list, c.retry(ctx, c.cfg.DialFor, func(ctx context.Context) error {
+	return list, c.retry(ctx, forever, func(ctx context.Context) error {
 		m, err := c.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: names})
 		if err != nil {
 			return err
@@ -174,7 +198,7 @@ func (c *Client) listOffsets(ctx context.Context, counts map[string]int, each fu
 			}
 		}
 	}
-	return c.retry(ctx, c.cfg.DialFor, func(ctx context.Context) error {
+	return c.retry(ctx, forever, func(ctx context.Context) error {
 		res, err := c.client.ListOffsets(ctx, req)
 		if err != nil {
 			return err

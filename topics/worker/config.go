@@ -48,8 +48,8 @@ type Config struct {
 	// transaction is being committed still share the next one. Readers of uncommitted
 	// records see predictions at once in any case.
 	CommitInterval time.Duration
-	// TransactionTimeout is the time after which the broker aborts an open transaction
-	// and fences the worker. Zero means one minute.
+	// TransactionTimeout is the time after which the broker aborts an open transaction.
+	// Zero means a minute more than CommitInterval. Brokers allow 15 minutes by default.
 	TransactionTimeout time.Duration
 	// Compression of produced records: none, gzip, snappy, lz4 or zstd; empty means
 	// none.
@@ -76,6 +76,9 @@ type Config struct {
 func (c *Config) setDefaults() {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
+	}
+	if c.TransactionTimeout == 0 {
+		c.TransactionTimeout = c.CommitInterval + time.Minute
 	}
 }
 

@@ -26,7 +26,7 @@ type owner struct {
 }
 
 func newOwner(w *worker, p *kafka.Producer) *owner {
-	o := &owner{worker: w, publisher: newPublisher(w.cfg, p, w.ledger)}
+	o := &owner{worker: w, publisher: newPublisher(w.cfg, &w.owns, p, w.ledger)}
 	o.encoder = newEncoder(w.cfg, w.partitions, o.publisher)
 	return o
 }
@@ -34,7 +34,9 @@ func newOwner(w *worker, p *kafka.Producer) *owner {
 // serve runs the loop, the encoder and the publisher. However the loop ends, the stepped
 // windows are committed if that is still possible.
 func (o *owner) serve(ctx context.Context) error {
-	go o.publisher.run(context.WithoutCancel(ctx))
+	committing, stop := lasting(ctx)
+	defer stop()
+	go o.publisher.run(committing)
 	go o.encoder.run()
 	err := o.loop(ctx)
 	close(o.encoder.in)
@@ -85,6 +87,7 @@ func (o *owner) loop(ctx context.Context) error {
 			o.saver.finish(err)
 		case e := <-o.member.Elected():
 			if e.Err != nil || !e.Owner {
+				o.owns.Store(false)
 				return cmp.Or(e.Err, ErrOwned)
 			}
 		case <-wake:

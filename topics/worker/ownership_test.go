@@ -5,9 +5,13 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -134,15 +138,7 @@ func TestFencedAfterUnknownOutcome(t *testing.T) {
 	f := newFixture(t, cluster.ListenAddrs()[0])
 	f.send(0, 20)
 	answerEndTxn(cluster, func() int16 { return invalidTxnState })
-	cluster.ControlKey(int16(kmsg.InitProducerID), func(r kmsg.Request) (kmsg.Response, error, bool) {
-		cluster.KeepControl()
-		if r.(*kmsg.InitProducerIDRequest).ProducerID < 0 {
-			return nil, nil, false
-		}
-		res := r.ResponseKind().(*kmsg.InitProducerIDResponse)
-		res.ErrorCode = producerFenced
-		return res, nil, true
-	})
+	refuseSessions(cluster)
 	if err := f.run(&tally{}, worker.Config{}); !errors.Is(err, worker.ErrOwned) {
 		t.Fatalf("the worker ended with error %v, want %v", err, worker.ErrOwned)
 	}
@@ -164,5 +160,68 @@ func TestTakeOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.checkOutputs(40, 2)
+	})
+}
+
+// TestTransactionExpires: while no broker answered, the transaction was open for longer than
+// its time-out. The broker has ended it, and refuses the worker's session as it would after
+// a take-over. The worker is still the one that was elected: it opens a new session, finds
+// that nobody has written to the ledger, and commits the same windows.
+func TestTransactionExpires(t *testing.T) {
+	cluster := fake(t)
+	f := newFixture(t, cluster.ListenAddrs()[0])
+	f.send(0, 50)
+	answers := []int16{requestTimedOut, requestTimedOut, requestTimedOut, invalidTxnState} // each but the last is retried
+	answerEndTxn(cluster, func() (code int16) {
+		if len(answers) > 0 {
+			code, answers = answers[0], answers[1:]
+		}
+		return code
+	})
+	refuseSessions(cluster)
+	if err := f.run(&tally{}, worker.Config{TransactionTimeout: time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	f.checkOutputs(50, 1)
+}
+
+// TestTransactionExpiresAndOwned: the same, but another worker was the owner meanwhile, and
+// has written to the ledger. This one publishes nothing.
+func TestTransactionExpiresAndOwned(t *testing.T) {
+	cluster := fake(t)
+	f := newFixture(t, cluster.ListenAddrs()[0])
+	f.send(0, 50)
+	refuseSessions(cluster)
+	other := ledger.Record{Version: ledger.Version, Chain: "another", Settings: settings.Hash(), Configuration: settings}
+	commit := func() {
+		p, err := f.client.NewProducer(t.Context(), kafka.ProducerConfig{TransactionalID: f.names.Ledger})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if err := p.Commit(t.Context(), []kafka.Record{{Topic: f.names.Ledger, Value: other.Append(nil)}}, "", nil); err != nil {
+			t.Error(err)
+		}
+	}
+	err := f.run(&tally{}, worker.Config{TransactionTimeout: time.Millisecond, Hooks: worker.Hooks{TookOver: func(worker.TookOver) { commit() }}})
+	if !errors.Is(err, worker.ErrOwned) {
+		t.Errorf("the worker ended with error %v, want %v", err, worker.ErrOwned)
+	}
+	if n := f.count(f.names.Predictions); n > 0 {
+		t.Errorf("%d nodes were predicted, want none", n)
+	}
+}
+
+// refuseSessions refuses to a producer that has had a session another one, as after a
+// take-over.
+func refuseSessions(cluster *kfake.Cluster) {
+	cluster.ControlKey(int16(kmsg.InitProducerID), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		if r.(*kmsg.InitProducerIDRequest).ProducerID < 0 {
+			return nil, nil, false
+		}
+		res := r.ResponseKind().(*kmsg.InitProducerIDResponse)
+		res.ErrorCode = producerFenced
+		return res, nil, true
 	})
 }

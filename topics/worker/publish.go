@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync/atomic"
 	"time"
 
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -17,9 +18,16 @@ import (
 // for the next transaction: beyond it, stepping waits.
 const maxOutput = 8 << 20
 
-// commitFor bounds the time to produce into a transaction, and to commit it, including
-// retries. Both are completed even if the worker's context ends meanwhile.
+// commitFor is how long after the end of the worker's context stepped windows may still
+// be committed. Before that there is no limit: while no broker answers, the worker waits.
 const commitFor = 30 * time.Second
+
+// lasting returns a context that ends commitFor after ctx.
+func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() { time.AfterFunc(commitFor, cancel) })
+	return longer, cancel
+}
 
 // output holds the encoded effects of one or more windows, on their way into a
 // transaction.
@@ -42,6 +50,7 @@ type output struct {
 // depend on its outcome.
 type publisher struct {
 	cfg      *Config
+	owns     *atomic.Bool // false once another worker was elected
 	producer *kafka.Producer
 	ledger   *ledger.Ledger // after the last window that was replayed or searched for
 
@@ -53,6 +62,7 @@ type publisher struct {
 	err       error          // why it ended, nil at the end of in; read after committed is closed
 
 	open    []*output // in the open transaction
+	began   time.Time // when it began
 	bytes   int       // of open
 	offsets map[kafka.TopicPartition]int64
 	tries   int
@@ -63,9 +73,9 @@ const (
 	queuedCommits = 16 // committed transactions that the loop has not received yet
 )
 
-func newPublisher(cfg *Config, p *kafka.Producer, l *ledger.Ledger) *publisher {
+func newPublisher(cfg *Config, owns *atomic.Bool, p *kafka.Producer, l *ledger.Ledger) *publisher {
 	return &publisher{
-		cfg: cfg, producer: p, ledger: l,
+		cfg: cfg, owns: owns, producer: p, ledger: l,
 		in: make(chan *output), spare: make(chan *output, spareOutputs), committed: make(chan Committed, queuedCommits), ended: make(chan struct{}),
 		offsets: make(map[kafka.TopicPartition]int64), tries: 1,
 	}
@@ -112,8 +122,9 @@ func (p *publisher) run(ctx context.Context) {
 
 // produce adds an output to the open transaction, or begins one with it.
 func (p *publisher) produce(ctx context.Context, o *output) error {
-	ctx, cancel := context.WithTimeout(ctx, commitFor)
-	defer cancel()
+	if len(p.open) == 0 {
+		p.began = time.Now()
+	}
 	p.open = append(p.open, o)
 	p.bytes += o.batch.Bytes()
 	maps.Copy(p.offsets, o.offsets)
@@ -134,8 +145,6 @@ func (p *publisher) commit(ctx context.Context) error {
 	if len(p.open) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, commitFor)
-	defer cancel()
 	began := time.Now()
 	for committed := false; !committed; {
 		err := p.producer.End(ctx, p.cfg.Names.Ledger, p.offsets)
@@ -178,10 +187,10 @@ func (p *publisher) finish(began time.Time) {
 // then the open one.
 func (p *publisher) retry(ctx context.Context, err error) (committed bool, _ error) {
 	for {
-		if errors.Is(err, kafka.ErrFenced) {
+		if errors.Is(err, kafka.ErrFenced) && !p.expired() {
 			return false, fmt.Errorf("%w: %w", ErrOwned, err)
 		}
-		if !errors.Is(err, kafka.ErrUnknown) || ctx.Err() != nil {
+		if !errors.Is(err, kafka.ErrUnknown) && !errors.Is(err, kafka.ErrFenced) || ctx.Err() != nil {
 			return false, err
 		}
 		p.cfg.Logger.Warn("the outcome of a commit is unknown, checking the ledger", "window", p.open[len(p.open)-1].last, "err", err)
@@ -189,6 +198,7 @@ func (p *publisher) retry(ctx context.Context, err error) (committed bool, _ err
 			return committed, err
 		}
 		p.tries++
+		p.began = time.Now()
 		err = nil
 		for _, o := range p.open {
 			if err == nil {
@@ -201,27 +211,49 @@ func (p *publisher) retry(ctx context.Context, err error) (committed bool, _ err
 	}
 }
 
+// expired reports whether the broker may have ended the open transaction because it was
+// open for too long, as after an outage. That looks exactly like another worker's
+// take-over. It is not one as long as this worker is the one that was elected.
+func (p *publisher) expired() bool {
+	return p.owns.Load() && time.Since(p.began) >= p.cfg.TransactionTimeout
+}
+
 // inLedger reports whether the ledger holds the open transaction. It first restarts the
 // producer, which waits until no transaction of this worker is open.
+//
+// If the transaction has expired, the restart is a take-over, which would fence another
+// owner. But then the ledger has windows of the other one instead of these, and
+// this worker ends.
 func (p *publisher) inLedger(ctx context.Context) (found bool, err error) {
-	if err := p.producer.Restart(ctx); errors.Is(err, kafka.ErrFenced) {
+	err = p.producer.Restart(ctx)
+	if errors.Is(err, kafka.ErrFenced) && p.expired() {
+		p.cfg.Logger.Warn("the transaction was open for longer than its time-out, and is begun again", "timeout", p.cfg.TransactionTimeout, "err", err)
+		err = p.producer.TakeOver(ctx)
+	}
+	if errors.Is(err, kafka.ErrFenced) {
 		return false, fmt.Errorf("%w: %w", ErrOwned, err)
 	} else if err != nil {
 		return false, err
 	}
+	first := p.open[0].last - int64(p.open[0].windows) + 1
 	last := p.open[len(p.open)-1]
+	others := int64(-1) // a window that this worker has not written, -1 for none
 	for {
 		r, err := p.ledger.Next(ctx)
 		if err != nil {
 			return false, err
 		}
 		switch {
+		case r == nil && others >= 0 && !found:
+			return false, fmt.Errorf("%w: it wrote window %d of the ledger", ErrOwned, others)
 		case r == nil:
 			return found, nil
 		case found, r.Window == last.last && r.Chain != last.chain:
 			return false, fmt.Errorf("%w: it wrote window %d of the ledger", ErrOwned, r.Window)
 		case r.Window == last.last:
 			found = true
+		case r.Window >= first:
+			others = r.Window
 		}
 	}
 }

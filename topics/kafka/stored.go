@@ -1,0 +1,192 @@
+package kafka
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"time"
+
+	"github.com/segmentio/kafka-go/compress"
+)
+
+// Bounds on what one answer may grow to in memory. A batch that is larger when it is
+// unpacked is refused. Once an answer holds this much, the rest of it is asked for again.
+const (
+	maxUnpacked      = 64 << 20 // bytes
+	maxRecords       = 1 << 16
+	maxRecordHeaders = 1 << 12 // of one record
+)
+
+// storedBatch is a record batch of format 2 as a broker stores it
+// (kafka.apache.org/documentation, "Record Batch").
+type storedBatch struct {
+	raw        []byte
+	base, last int64 // offsets; last may have been compacted away
+	producer   int64
+	control    bool // it is a transaction marker
+	codec      compress.Compression
+	first      int64 // time of its first record, in ms; those of records count from it
+	latest     int64 // latest time of its records
+	records    int
+	// damaged says why nothing but base is known of it, "" if all is.
+	damaged string
+}
+
+// wrongCRC is the only damage that may have happened on the way here.
+const wrongCRC = "its CRC is wrong"
+
+const (
+	formatAt    = 16
+	controlBit  = 1 << 5
+	codecBits   = 7
+	batchFormat = 2 // since Kafka 0.11
+)
+
+// nextBatch cuts the first batch off the bytes of an answer. It returns false at their
+// end, which may be in the middle of a batch.
+func nextBatch(b *[]byte) (s storedBatch, ok bool) {
+	if len(*b) <= formatAt {
+		return s, false
+	}
+	be := binary.BigEndian
+	n := int64(int32(be.Uint32((*b)[batchLengthAt:]))) + batchLengthAt + 4
+	if n <= formatAt || n > int64(len(*b)) {
+		return s, false
+	}
+	s.raw, *b = (*b)[:n:n], (*b)[n:]
+	in := input{b: s.raw}
+	s.base = in.int64()
+	s.last = s.base
+	if format := s.raw[formatAt]; format != batchFormat {
+		s.damaged = fmt.Sprintf("its format is %d, and formats other than %d are not read", format, batchFormat)
+		return s, true
+	}
+	if len(s.raw) < recordsAt {
+		s.damaged = "its header is not whole"
+		return s, true
+	}
+	if be.Uint32(s.raw[crcAt:]) != crc32.Checksum(s.raw[attributesAt:], castagnoli) {
+		s.damaged = wrongCRC
+		return s, true
+	}
+	in.take(attributesAt - 8)
+	attributes := in.int16()
+	s.control, s.codec = attributes&controlBit != 0, compress.Compression(attributes&codecBits)
+	if delta := in.int32(); delta >= 0 {
+		s.last = s.base + int64(delta)
+	}
+	s.first, s.latest, s.producer = in.int64(), in.int64(), in.int64()
+	in.take(2 + 4) // producer's epoch, sequence
+	s.records = int(in.int32())
+	return s, true
+}
+
+// unpack returns the batch's records as bytes, unpacked into s if they are compressed, or
+// says why they cannot be read. The reasons are texts of this package alone, because
+// they are published in dead letters, whose bytes an audit compares.
+func (b *storedBatch) unpack(s *share) (packed []byte, why string) {
+	packed = b.raw[recordsAt:]
+	if b.codec == compress.None {
+		return packed, ""
+	}
+	codec := b.codec.Codec()
+	if codec == nil {
+		return nil, fmt.Sprintf("its compression is %d, which is not known", b.codec)
+	}
+	r := codec.NewReader(bytes.NewReader(packed))
+	defer r.Close()
+	from := len(s.bytes)
+	for {
+		if len(s.bytes) == cap(s.bytes) {
+			// Earlier records keep pointing into the old block.
+			block := make([]byte, len(s.bytes)-from, max(2*(len(s.bytes)-from), 4*len(packed), 4<<10))
+			copy(block, s.bytes[from:])
+			s.bytes, from = block, 0
+		}
+		n, err := r.Read(s.bytes[len(s.bytes):cap(s.bytes)])
+		s.bytes = s.bytes[:len(s.bytes)+n]
+		s.unpacked += n
+		switch {
+		case len(s.bytes)-from > maxUnpacked:
+			s.bytes = s.bytes[:from]
+			return nil, fmt.Sprintf("its records unpack to more than %d MB", maxUnpacked>>20)
+		case err == io.EOF:
+			return s.bytes[from:len(s.bytes):len(s.bytes)], ""
+		case err != nil:
+			s.bytes = s.bytes[:from]
+			return nil, fmt.Sprintf("its records cannot be unpacked: they are not %s, or something follows them", codec.Name())
+		}
+	}
+}
+
+// storedRecord is a record within a batch.
+type storedRecord struct {
+	offset, time int64
+	key, value   []byte
+	headers      int
+	in           input // at the headers
+}
+
+// next reads the next record of the batch.
+func (b *storedBatch) next(in *input) (r storedRecord) {
+	r.in.b = in.take(in.varint())
+	r.in.int8() // attributes, unused
+	r.time = b.first + r.in.varint()
+	r.offset = b.base + r.in.varint()
+	r.key, r.value = r.in.bytes(), r.in.bytes()
+	if n := r.in.varint(); n >= 0 && n <= maxRecordHeaders {
+		r.headers = int(n)
+	} else {
+		r.in.fail()
+	}
+	in.failed = in.failed || r.in.failed
+	return r
+}
+
+// header reads the record's next header.
+func (r *storedRecord) header() Header {
+	key := r.in.bytes()
+	return Header{Key: string(key), Value: r.in.bytes()}
+}
+
+// check goes through the unpacked records once before any of them is believed, and says
+// why they cannot be read.
+func (b *storedBatch) check(records []byte) (why string) {
+	in := input{b: records}
+	before := b.base - 1
+	for range b.records {
+		r := b.next(&in)
+		for range r.headers {
+			r.header()
+		}
+		switch {
+		case in.failed || r.in.failed:
+			return "its records cannot be decoded"
+		case r.offset <= before || r.offset > b.last:
+			return "its offsets are out of order"
+		}
+		before = r.offset
+	}
+	return ""
+}
+
+// record returns a record of the partition as a Reader's caller gets it.
+func (r *storedRecord) record(at TopicPartition) Record {
+	out := Record{Topic: at.Topic, Partition: at.Partition, Offset: r.offset, Time: time.UnixMilli(r.time), Key: r.key, Value: r.value}
+	for range r.headers {
+		out.Headers = append(out.Headers, r.header())
+	}
+	return out
+}
+
+// refusal returns the record that stands for a batch that cannot be read. It has the
+// batch's last offset, so that a reader that starts anywhere in the batch gets it, and
+// one that starts behind does not.
+func (b *storedBatch) refusal(at TopicPartition, why string) Record {
+	return Record{
+		Topic: at.Topic, Partition: at.Partition, Offset: b.last, Time: time.UnixMilli(b.latest), Value: b.raw,
+		Unreadable: fmt.Sprintf("the batch at offset %d cannot be read: %s", b.base, why),
+	}
+}

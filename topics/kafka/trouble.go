@@ -1,0 +1,111 @@
+package kafka
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// troubles are the operations of a client that have failed and are being retried. A failure
+// counts once it has lasted for warnAfter: leaders move, and connections break. The zero
+// value is ready for use.
+type troubles struct {
+	mu     sync.Mutex
+	all    map[*pace]trouble
+	warned time.Time // when the last warning was logged, zero if none was since all went well
+}
+
+// trouble is an operation that fails.
+type trouble struct {
+	since, until time.Time // its first and its last failure
+	err          error     // the last one
+}
+
+// While failures last for more than warnAfter, there is a warning at warnEvery. An
+// operation that has not failed again for lapse was left by its caller.
+const (
+	warnAfter = 2 * time.Second
+	warnEvery = 10 * time.Second
+	lapse     = time.Minute
+)
+
+// note adds a failure of the operation.
+func (t *troubles) note(op *pace, err error, log *slog.Logger) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	at, again := t.all[op]
+	if !again {
+		at.since = now
+	}
+	at.until, at.err = now, err
+	if t.all == nil {
+		t.all = make(map[*pace]trouble)
+	}
+	t.all[op] = at
+	oldest, ok := t.oldest()
+	if !ok || !t.warned.IsZero() && now.Sub(t.warned) < warnEvery {
+		log.Debug("kafka: trying again", "err", err, "after", now.Sub(at.since))
+		return
+	}
+	t.warned = now
+	log.Warn("kafka: still trying", "err", cause(oldest.err), "after", now.Sub(oldest.since).Round(100*time.Millisecond), "requests", len(t.all))
+}
+
+// forget removes the operation.
+func (t *troubles) forget(op *pace, log *slog.Logger) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.all, op)
+	if len(t.all) == 0 && !t.warned.IsZero() {
+		t.warned = time.Time{}
+		log.Info("kafka: everything is answered again")
+	}
+}
+
+// oldest returns the trouble that has lasted longest, if it counts.
+func (t *troubles) oldest() (oldest trouble, ok bool) {
+	for op, at := range t.all {
+		if time.Since(at.until) > lapse {
+			delete(t.all, op)
+			continue
+		}
+		if !ok || at.since.Before(oldest.since) {
+			oldest, ok = at, true
+		}
+	}
+	return oldest, ok && time.Since(oldest.since) >= warnAfter
+}
+
+// Trouble says in one line what has failed for some seconds and is being tried again, ""
+// for nothing: brokers that do not answer, partitions without a leader, batches that
+// are damaged.
+func (c *Client) Trouble() string {
+	c.troubles.mu.Lock()
+	defer c.troubles.mu.Unlock()
+	if at, ok := c.troubles.oldest(); ok {
+		return cause(at.err).Error()
+	}
+	return ""
+}
+
+// refusals logs batches that cannot be read, at most one line every warnEvery: a producer
+// may send nothing else.
+type refusals struct {
+	logged time.Time
+	since  int // refused since the last line
+}
+
+func (f *refusals) log(log *slog.Logger, records []Record) {
+	for i := range records {
+		r := &records[i]
+		if r.Unreadable == "" {
+			continue
+		}
+		if f.since++; time.Since(f.logged) < warnEvery {
+			continue
+		}
+		log.Warn("kafka: a batch cannot be read and is refused", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset, "why", r.Unreadable, "bytes", len(r.Value), "since_last_line", f.since)
+		f.logged, f.since = time.Now(), 0
+	}
+}

@@ -1,0 +1,106 @@
+package worker_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"strings"
+	"testing"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/compress"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/rawproduce"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/wire"
+	"github.com/gvbll/gvbll/topics/worker"
+)
+
+// attributesAt is where the part of a batch begins that its producer writes and its CRC covers.
+const attributesAt = 21
+
+// sendWithJunk produces two node events in one batch that is compressed with gzip and has
+// junk behind its end, as some producers send it and brokers store it. It returns the batch.
+func (f *fixture) sendWithJunk() []byte {
+	f.t.Helper()
+	value := wire.AppendNode(nil, &event.Node{ID: event.ID{Num: -1}, Dense: []float32{1, 2}})
+	set := protocol.RecordSet{
+		Version: 2, Attributes: protocol.Attributes(compress.Gzip),
+		Records: protocol.NewRecordReader(protocol.Record{Value: protocol.NewBytes(value)}, protocol.Record{Value: protocol.NewBytes(value)}),
+	}
+	var b bytes.Buffer
+	if _, err := set.WriteTo(&b); err != nil {
+		f.t.Fatal(err)
+	}
+	b.WriteString("junk")
+	const size, length, crc, attributes = 0, 4 + 8, 4 + 17, 4 + attributesAt // positions
+	all, be := b.Bytes(), binary.BigEndian
+	be.PutUint32(all[size:], uint32(len(all)-4))
+	be.PutUint32(all[length:], uint32(len(all)-length-4))
+	be.PutUint32(all[crc:], crc32.Checksum(all[attributes:], crc32.MakeTable(crc32.Castagnoli)))
+	transport := &kafkago.Transport{}
+	f.t.Cleanup(transport.CloseIdleConnections)
+	// As in topics that others create: the broker keeps batches as they come.
+	kept, err := (&kafkago.Client{Addr: kafkago.TCP(f.addr), Transport: transport}).IncrementalAlterConfigs(f.t.Context(), &kafkago.IncrementalAlterConfigsRequest{
+		Resources: []kafkago.IncrementalAlterConfigsRequestResource{{
+			ResourceType: kafkago.ResourceTypeTopic, ResourceName: f.names.Nodes,
+			Configs: []kafkago.IncrementalAlterConfigsRequestConfig{{Name: "compression.type", Value: "producer", ConfigOperation: kafkago.ConfigOperationSet}},
+		}},
+	})
+	if err == nil {
+		err = kept.Resources[0].Error
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	_, err = transport.RoundTrip(f.t.Context(), kafkago.TCP(f.addr), &rawproduce.Request{Acks: -1, Timeout: 5000, Topics: []rawproduce.RequestTopic{{
+		Topic: f.names.Nodes, Partitions: []rawproduce.RequestPartition{{RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(all)}}},
+	}}})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return all[4:]
+}
+
+// TestUnreadableBatch: a batch that cannot be read does not stop the stream. It becomes one
+// dead letter with the batch's bytes, which the ledger counts; a worker that replays the
+// ledger and an audit find the same.
+func TestUnreadableBatch(t *testing.T) {
+	onBrokers(t, func(t *testing.T, f *fixture) {
+		f.send(0, 30)
+		batch := f.sendWithJunk()
+		f.send(30, 60)
+		if err := f.run(&tally{}, worker.Config{}); err != nil {
+			t.Fatal(err)
+		}
+		f.checkOutputs(60, 3)
+		var found int
+		for _, r := range f.read(f.names.DeadLetters) {
+			var d event.Refusal
+			if err := wire.DecodeDeadLetter(r.Value, &d); err != nil && !errors.Is(err, wire.ErrTruncated) {
+				t.Fatal(err)
+			}
+			if d.Reason != event.UnreadableBatch {
+				continue
+			}
+			found++
+			if d.Origin.Topic != f.names.Nodes || d.Origin.Partition != 0 || !strings.Contains(d.Detail, "gzip") || !bytes.Equal(d.Origin.Value[attributesAt:], batch[attributesAt:]) {
+				t.Errorf("the dead letter has %d bytes of %s partition %d, and says %q, want the batch of %d bytes, and gzip", len(d.Origin.Value), d.Origin.Topic, d.Origin.Partition, d.Detail, len(batch))
+			}
+		}
+		if found != 1 {
+			t.Errorf("%d dead letters have the reason %s, want 1", found, event.UnreadableBatch)
+		}
+		f.send(60, 70)
+		if err := f.run(&tally{}, worker.Config{}); err != nil {
+			t.Fatal(err)
+		}
+		f.checkOutputs(70, 4)
+		got, err := f.audit(&tally{}, worker.Config{})
+		if err != nil || got.DeadLetters != 4 {
+			t.Errorf("audited %+v, error %v, want 4 dead letters and none", got, err)
+		}
+	})
+}
