@@ -18,6 +18,7 @@ var groups = []kong.Group{
 	{Key: "drift", Title: "Drift (set by --drift when left out):"},
 	{Key: "citations", Title: "Citations:"},
 	{Key: "features", Title: "Classes and features:"},
+	{Key: "log", Title: "Training from the log of a graph:"},
 	{Key: "training", Title: "Training:"},
 	{Key: "encoder", Title: "Encoder:"},
 	{Key: "graph", Title: "Graph and encoder:"},
@@ -40,6 +41,19 @@ func place(f *kong.Flag) int {
 		return -1
 	}
 	return slices.IndexFunc(groups, func(g kong.Group) bool { return g.Key == f.Group.Key })
+}
+
+// hideSecurity leaves the flags for TLS and passwords, which are those of the commands that
+// serve and operate, out of the help of gvbll train.
+func hideSecurity(k *kong.Kong) error {
+	for _, n := range k.Model.Leaves(false) {
+		for _, f := range n.Flags {
+			if n.Name == "train" && f.Group != nil && f.Group.Key == "security" {
+				f.Hidden = true
+			}
+		}
+	}
+	return nil
 }
 
 // byGroup sorts flags by their groups.

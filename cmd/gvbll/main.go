@@ -80,6 +80,7 @@ func newParser(ctx context.Context, c *cli, s streams, exit func(int)) *kong.Kon
 			"A flag can also be set in the environment, as GVBLL_ and its name in capitals (--log-level as GVBLL_LOG_LEVEL), and in the file that --config names. The command line overrides the environment, and the environment the file.\n\n"+
 			"Exit codes: 0 done, 1 failed or interrupted, 2 wrong command line."),
 		kong.PostBuild(nameVariables),
+		kong.PostBuild(hideSecurity),
 		kong.Configuration(loadConfig),
 		kong.Writers(s.out, s.err),
 		kong.Exit(exit),

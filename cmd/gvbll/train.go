@@ -19,10 +19,12 @@ import (
 type trainCmd struct {
 	Data  dataFlags  `embed:""`
 	Train trainFlags `embed:""`
+	Log   logFlags   `embed:""`
 
-	Out       string `help:"File to write the model into." default:"model.safetensors" type:"path" placeholder:"FILE"`
-	Report    string `help:"File to draw the training curves into, .svg or .png." type:"path" placeholder:"FILE"`
-	IfMissing bool   `help:"Do nothing if the model file exists."`
+	Classes   []string `help:"Names of classes to have besides those of the labels." placeholder:"NAME"`
+	Out       string   `help:"File to write the model into." default:"model.safetensors" type:"path" placeholder:"FILE"`
+	Report    string   `help:"File to draw the training curves into, .svg or .png." type:"path" placeholder:"FILE"`
+	IfMissing bool     `help:"Do nothing if the model file exists."`
 }
 
 // trainFlags are the constants of Phase 1.
@@ -80,9 +82,14 @@ func (f trainFlags) config(seed uint64) (model.Config, error) {
 	return cfg, err
 }
 
+// Help is shown by gvbll train --help.
+func (trainCmd) Help() string {
+	return "Trains on a data set or, with --brokers, on what the ledger of a running graph has: the graph, and the labels that came by then. A candidate is first trained without the latest fifth of the labels, and scored by them beside the model that serves. 'gvbll retrain' does so and lets the workers try the model (docs/retraining.md). The flags for TLS and passwords of 'gvbll work' are here, too."
+}
+
 // Run trains a model and saves it.
 func (c trainCmd) Run(ctx context.Context, s streams, g given) error {
-	if err := errors.Join(c.Data.check(g), c.Train.check(g)); err != nil {
+	if err := errors.Join(c.Data.check(g), c.Train.check(g), c.Log.check(g)); err != nil {
 		return err
 	}
 	if _, err := os.Stat(c.Out); err == nil && c.IfMissing {
@@ -94,10 +101,14 @@ func (c trainCmd) Run(ctx context.Context, s streams, g given) error {
 	if ext := filepath.Ext(c.Report); c.Report != "" && ext != ".svg" && ext != ".png" {
 		return usagef("--report %s: give a file that ends in .svg or .png", c.Report)
 	}
+	if c.Log.given(g) {
+		return c.fromLog(ctx, s)
+	}
 	set, err := c.Data.open()
 	if err != nil {
 		return err
 	}
+	set.Classes = withClasses(set.Classes, c.Classes)
 	fmt.Fprintln(s.err, set)
 	var epochs plot.Epochs
 	m, err := c.Train.train(ctx, set, s.err, func(p train.Progress) {
@@ -120,6 +131,51 @@ func (c trainCmd) Run(ctx context.Context, s streams, g given) error {
 	}
 	_, err = fmt.Fprintf(s.out, "%s: model %s, %s\n", c.Out, m.ID, describe(m))
 	return err
+}
+
+// fromLog trains a model on a graph's ledger and saves it.
+func (c trainCmd) fromLog(ctx context.Context, s streams) error {
+	var serving *model.Model
+	if c.Log.Serving != "" {
+		var err error
+		if serving, err = model.Open(c.Log.Serving); err != nil {
+			return err
+		}
+	}
+	client, names, err := kafkaFlags{c.Log.Brokers, c.Log.Prefix, c.Log.Security}.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	l, err := openLog(ctx, client, names, c.Log.spanFlags)
+	if err != nil {
+		return err
+	}
+	if serving != nil {
+		if err := l.checkServes(serving); err != nil {
+			return err
+		}
+	}
+	r, err := l.train(ctx, c.Train, c.Data.Seed, serving, c.Classes, s.err)
+	if err != nil {
+		return err
+	}
+	if err := r.Model.Save(c.Out); err != nil {
+		return err
+	}
+	printValidation(s.out, r)
+	_, err = fmt.Fprintf(s.out, "%s: model %s, %s\n", c.Out, r.Model.ID, describe(r.Model))
+	return err
+}
+
+// withClasses returns classes with the names in more that are not among them.
+func withClasses(classes, more []string) []string {
+	for _, name := range more {
+		if !slices.Contains(classes, name) {
+			classes = append(classes[:len(classes):len(classes)], name)
+		}
+	}
+	return classes
 }
 
 // train trains a model, and calls watch after each epoch unless it is nil.

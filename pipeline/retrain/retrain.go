@@ -34,9 +34,10 @@ type Config struct {
 	Name  string       // of the stream, for the model file
 	Model model.Config // of the encoder and the head, for candidate and model
 	// Serving is the model that serves. The new one has its classes first, its number of
-	// features and its heads. Nil begins anew, with Features and no classes known.
+	// features and its heads. Nil begins anew, with Features and Classes.
 	Serving  *model.Model
 	Features int
+	Classes  []string        // that the model has first; labels by index mean these
 	More     []string        // classes to have besides
 	Settings pipeline.Config // of the engines that play
 	// Since leaves out, of the training nodes, those that arrived in an earlier window.
@@ -75,7 +76,7 @@ func Train(ctx context.Context, stream Stream, cfg Config) (*Result, error) {
 	if cfg.Share == 0 {
 		cfg.Share = 0.2
 	}
-	r := &run{Config: cfg, stream: stream}
+	r := &run{Config: cfg, stream: stream, known: cfg.Classes}
 	if s := cfg.Serving; s != nil {
 		r.Features, r.known = s.Encoder.In(), s.Classes
 	}

@@ -18,7 +18,7 @@ import (
 type run struct {
 	Config
 	stream  Stream
-	known   []string // classes of the model that serves
+	known   []string // classes of the model that serves, or those given
 	classes []string // of the new model: the known ones, and more
 	result  Result
 }

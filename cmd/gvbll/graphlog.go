@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gvbll/gvbll/gnn/train"
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/retrain"
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/worker"
+)
+
+// spanFlags choose windows of a ledger.
+type spanFlags struct {
+	Since ledgerPlace `help:"Train on nodes that came in this window or later, or since this time; all are in the graph." placeholder:"WINDOW|TIME" group:"log"`
+	Until ledgerPlace `help:"Read the windows before this one, or those committed before this time; all when left out." placeholder:"WINDOW|TIME" group:"log"`
+}
+
+// logFlags choose what gvbll train reads of a ledger.
+type logFlags struct {
+	Brokers []string `help:"Train on the ledger of a graph, instead of a data set: addresses of its Kafka brokers, host:port." placeholder:"HOST:PORT" group:"log"`
+	Prefix  string   `help:"Prefix of the graph's topics." default:"gvbll" group:"log"`
+	spanFlags
+	Serving string `help:"File of the model that serves: to be scored beside it, and to keep its classes, its number of features, and what its pool of heads has learned. Needed to try the new model beside it." type:"existingfile" placeholder:"FILE" group:"log"`
+
+	Security securityFlags `embed:"" group:"security"`
+}
+
+// given reports whether the ledger is to be read. Brokers in the environment or the file of
+// flags, which commands share, do not turn a training on a data set into one on a ledger.
+func (f logFlags) given(g given) bool {
+	brokers, ok := g["brokers"]
+	return ok && brokers.where == ""
+}
+
+func (f logFlags) check(g given) error {
+	if f.given(g) {
+		return g.check(noEffect{true, "no effect with --brokers, which trains on a ledger: leave out one of them", []string{"data", "drift", "train-share", "train-until", "steps", "report", "if-missing"}})
+	}
+	return g.check(noEffect{true, "no effect without --brokers: add it, or leave this out", []string{"since", "until", "serving"}})
+}
+
+// ledgerPlace is a place in a ledger: a window by number, or a time, such as
+// 2026-11-22T10:00:00Z or 2026-11-22. The zero value is none.
+type ledgerPlace struct {
+	text   string
+	window int64
+	time   time.Time // zero where the place is a window
+}
+
+func (p ledgerPlace) String() string { return p.text }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *ledgerPlace) UnmarshalText(text []byte) error {
+	p.text = string(text)
+	var err error
+	if p.window, err = strconv.ParseInt(p.text, 10, 64); err == nil && p.window >= 0 {
+		return nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if p.time, err = time.Parse(layout, p.text); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("%.40q: give the number of a window, or a time such as 2026-11-22T10:00:00Z", p.text)
+}
+
+// reached reports whether a window that was committed at a time is at the place or after
+// it. No window is at the zero place.
+func (p ledgerPlace) reached(window int64, at time.Time) bool {
+	switch {
+	case p.text == "":
+		return false
+	case p.time.IsZero():
+		return window >= p.window
+	}
+	return !at.Before(p.time)
+}
+
+// graphLog is the part of a graph's ledger that a model is trained on.
+type graphLog struct {
+	client *kafka.Client
+	names  topics.Names
+
+	windows int64    // read are those before this one
+	since   int64    // training nodes came in this one or later
+	serves  string   // the model that serves after the last of them
+	classes []string // of the model that the ledger began with
+}
+
+// openLog finds the windows that the flags name.
+func openLog(ctx context.Context, client *kafka.Client, names topics.Names, f spanFlags) (*graphLog, error) {
+	l := &graphLog{client: client, names: names}
+	records, err := ledger.Open(ctx, client, names.Ledger)
+	if err != nil {
+		return nil, err
+	}
+	found := f.Since.text == ""
+	for {
+		r, err := records.Next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if r == nil || f.Until.reached(r.Window, records.Time()) {
+			break
+		}
+		if !found && f.Since.reached(r.Window, records.Time()) {
+			found, l.since = true, r.Window
+		}
+		if r.Classes != nil && l.classes == nil {
+			l.classes = r.Classes
+		}
+		l.windows, l.serves = r.Window+1, r.Serves()
+	}
+	switch {
+	case l.windows == 0:
+		return nil, fmt.Errorf("ledger %s has no windows to read: start 'gvbll work' first, or leave out --until", names.Ledger)
+	case !found:
+		return nil, fmt.Errorf("--since %s: the %d windows of ledger %s that are read end before it", f.Since, l.windows, names.Ledger)
+	}
+	return l, nil
+}
+
+// play implements retrain.Stream.
+func (l *graphLog) play(ctx context.Context, visit func(*event.Window) error) error {
+	return worker.Windows(ctx, l.client, worker.Config{Names: l.names}, l.windows, visit)
+}
+
+// settings returns the settings of the ledger's engine.
+func (l *graphLog) settings(ctx context.Context) (pipeline.Config, error) {
+	there, err := worker.LedgerSettings(ctx, l.client, worker.Config{Names: l.names, SettingsOfLine: pipeline.SettingsOfLine}, nil)
+	if err != nil {
+		return pipeline.Config{}, err
+	}
+	return pipeline.ParseSettings(there)
+}
+
+// checkServes returns an error unless m is the model that serves.
+func (l *graphLog) checkServes(m *model.Model) error {
+	if m.ID != l.serves {
+		return fmt.Errorf("model %s serves in ledger %s, and the file has model %s: give the file of the first", l.serves, l.names.Ledger, m.ID)
+	}
+	return nil
+}
+
+// features returns the number of features of the nodes: the most frequent length of dense
+// ones, or one more than the largest index of sparse ones.
+func (l *graphLog) features(ctx context.Context) (int, error) {
+	lengths := make(map[int]int)
+	largest := -1
+	err := l.play(ctx, func(w *event.Window) error {
+		for i := range w.Nodes {
+			n := &w.Nodes[i]
+			if len(n.Dense) > 0 {
+				lengths[len(n.Dense)]++
+			}
+			if k := len(n.Index); k > 0 {
+				largest = max(largest, int(n.Index[k-1]))
+			}
+		}
+		return nil
+	})
+	d := largest + 1
+	for length, count := range lengths {
+		if other := lengths[d]; count > other || count == other && length < d {
+			d = length
+		}
+	}
+	if err == nil && d == 0 {
+		err = errors.New("no node has features: nothing can be trained on")
+	}
+	return d, err
+}
+
+// train trains a model on the log. serving is the model that serves, or nil.
+func (l *graphLog) train(ctx context.Context, f trainFlags, seed uint64, serving *model.Model, more []string, w io.Writer) (*retrain.Result, error) {
+	cfg := retrain.Config{Name: l.names.Ledger, Serving: serving, Classes: l.classes, More: more, Since: l.since}
+	var err error
+	if cfg.Settings, err = l.settings(ctx); err != nil {
+		return nil, err
+	}
+	if cfg.Model, err = f.config(seed); err != nil {
+		return nil, err
+	}
+	if serving == nil {
+		if cfg.Features, err = l.features(ctx); err != nil {
+			return nil, err
+		}
+	}
+	bars := make(map[string]*progress)
+	cfg.Progress = func(what string, p train.Progress) {
+		if bars[what] == nil {
+			bars[what] = newProgress(w, "training the "+what, f.Epochs)
+		}
+		bars[what].set(p.Epoch+1, fmt.Sprintf("loss %.3f, accuracy %.3f", p.Loss.Total, p.TrainAccuracy))
+	}
+	return retrain.Train(ctx, l.play, cfg)
+}
+
+// printValidation prints what the candidate scored beside the model that serves.
+func printValidation(w io.Writer, r *retrain.Result) {
+	v := r.Model.Training.Validation
+	fmt.Fprintf(w, "trained on the labels of %d windows; a candidate without those from window %d on was scored by %d of them:\n", v.Windows, v.Cut, v.Labels)
+	fmt.Fprintf(w, "%-16s %9s %8s %8s", "", "accuracy", "NLL", "ECE")
+	if len(r.Served) > 0 {
+		fmt.Fprintf(w, "   %s %9s %8s %8s", "served:", "accuracy", "NLL", "ECE")
+	}
+	fmt.Fprintln(w)
+	for _, s := range r.Candidate {
+		m := v.Scores[s.Head]
+		fmt.Fprintf(w, "%-16s %9.4f %8.4f %8.4f", s.Head, m.Acc, m.NLL, m.ECE)
+		if m, ok := v.Served[s.Head]; ok {
+			fmt.Fprintf(w, "   %7s %9.4f %8.4f %8.4f", "", m.Acc, m.NLL, m.ECE)
+		}
+		fmt.Fprintln(w)
+	}
+	if len(r.New) > 0 {
+		fmt.Fprintf(w, "new classes: %.200q\n", r.New)
+	}
+	if len(r.Rare) > 0 {
+		slices.Sort(r.Rare)
+		fmt.Fprintf(w, "left out, with too few labels to be a class: %.200q (name them with --classes to have them)\n", r.Rare)
+	}
+}

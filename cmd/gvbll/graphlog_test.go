@@ -1,0 +1,65 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics/broker"
+)
+
+// TestTrainFromLog: a model that is trained on the ledger of a demo has the classes of the
+// one that serves, was trained on every labelled node, and tells the scores of both. The
+// same ledger gives the same model. --until and --since leave out labels.
+func TestTrainFromLog(t *testing.T) {
+	addr := startBroker(t, broker.Config{})
+	dir := t.TempDir()
+	sum := demo(t, smallDemo("--brokers", addr, "--dir", dir))
+	serving := filepath.Join(dir, "model.safetensors")
+	train := func(name string, more ...string) (*model.Model, string) {
+		t.Helper()
+		file := filepath.Join(dir, name)
+		out := gvbll(t, append([]string{"train", "--brokers", addr, "--out", file, "--epochs", "5"}, more...)...)
+		m, err := model.Open(file)
+		must(t, err)
+		return m, out
+	}
+	first, err := model.Open(serving)
+	must(t, err)
+	m, out := train("new", "--serving", serving)
+	v := m.Training.Validation
+	if v == nil || v.Serving != first.ID || v.Labels == 0 || v.Served["pool"].NLL == 0 || strings.Join(m.Classes, ",") != strings.Join(first.Classes, ",") {
+		t.Errorf("validation %+v and classes %q, want those beside model %s", v, m.Classes, first.ID)
+	}
+	if m.Training.Nodes <= first.Training.Nodes+sum.Predictions/2 {
+		t.Errorf("trained on %d nodes, the first model on %d, and %d came since", m.Training.Nodes, first.Training.Nodes, sum.Predictions)
+	}
+	for _, want := range []string{"trained on the labels of", "served:", "pool ", m.ID} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the output lacks %q: %s", want, out)
+		}
+	}
+	if again, _ := train("again", "--serving", serving); again.ID != m.ID {
+		t.Errorf("the same ledger gives models %s and %s", m.ID, again.ID)
+	}
+	if part, _ := train("part", "--until", "9", "--since", "1"); part.Training.Nodes >= m.Training.Nodes || part.Encoder.In() != m.Encoder.In() || part.Training.Validation.Windows != 9 {
+		t.Errorf("with --until and --since, trained on %d nodes of %d features by validation %+v", part.Training.Nodes, part.Encoder.In(), part.Training.Validation)
+	}
+	if named, _ := train("named", "--serving", serving, "--classes", "born"); named.Classes[len(named.Classes)-1] != "born" {
+		t.Errorf("classes %q, want born at the end", named.Classes)
+	}
+	for _, wrong := range []struct{ flag, value, want string }{
+		{"--serving", filepath.Join(dir, "part"), "give the file of the first"},
+		{"--since", "1000", "--since 1000: the"},
+		{"--until", "0", "no windows to read"},
+		{"--until", time.Now().Add(-time.Hour).Format(time.RFC3339), "no windows to read"},
+		{"--data", dir, "no effect with --brokers"},
+		{"--until", "yesterday", "give the number of a window, or a time"},
+	} {
+		if code, _, errs := command(t, "train", "--brokers", addr, "--out", filepath.Join(dir, "x"), wrong.flag, wrong.value); code == exitOK || !strings.Contains(errs, wrong.want) {
+			t.Errorf("%s %s: exit code %d and %q, want an error with %q", wrong.flag, wrong.value, code, errs, wrong.want)
+		}
+	}
+}
