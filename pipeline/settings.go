@@ -17,8 +17,7 @@ import (
 // Settings are the part of a [Config] on which outcomes depend, that is, all fields except
 // Workers, Reserve and Unwatched, and the engine's version. A ledger holds them as a JSON
 // object, so that a replay needs no other source. A setting that has a flag of the command
-// line has its name and value. If a flag has several values, as --sets does, their names
-// are appended to its name.
+// line has its name and value. A flag that holds several has a name here for each.
 
 // setting is one field of a Config, by its name in a ledger.
 type setting struct {

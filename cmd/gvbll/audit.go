@@ -8,6 +8,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/checkpoint"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/worker"
@@ -52,13 +53,9 @@ func (a auditCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	at, err := client.Offsets(ctx, names.Ledger)
+	total, err := ledgerWindows(ctx, client, names)
 	if err != nil {
 		return err
-	}
-	total := 0
-	for _, b := range at {
-		total += int(b.End - b.First)
 	}
 	bar := newProgress(s.err, "audit", total)
 	found, err := worker.Audit(ctx, client, engine, cfg, a.Checkpoint, func(windows int64) { bar.set(int(windows), "windows") })
@@ -77,6 +74,15 @@ func (a auditCmd) Run(ctx context.Context, s streams) error {
 	_, err = fmt.Fprintf(s.out, "%d windows, %d predictions and %d dead letters agree with the model, in %v; chain %s\n",
 		found.Windows-found.First, found.Predictions, found.DeadLetters, found.Took.Round(time.Millisecond), found.Chain)
 	return err
+}
+
+// ledgerWindows returns about how many windows the ledger has, for a progress bar.
+func ledgerWindows(ctx context.Context, c *kafka.Client, names topics.Names) (n int, err error) {
+	at, err := c.Offsets(ctx, names.Ledger)
+	for _, b := range at {
+		n += int(b.End - b.First)
+	}
+	return n, err
 }
 
 // settings returns the settings that the graph was served with, from the ledger or the

@@ -20,7 +20,7 @@ import (
 func TestAuditWithEverythingOn(t *testing.T) {
 	addr := startBroker(t, broker.Config{})
 	dir := t.TempDir()
-	on := []string{"--coverage", "0.9", "--sets", "aps/aci/slice", "--abstain", "outside=1,confidence=0.3", "--head", "paper", "--fallback", "1", "--update", "walk=0.01"}
+	on := []string{"--coverage", "0.9,score=aps,groups=slice", "--abstain", "outside=1,confidence=0.3", "--head", "paper", "--fallback", "1", "--update", "walk=0.01"}
 	sum := demo(t, smallDemo(append([]string{"--brokers", addr, "--dir", dir}, on...)...))
 	model := filepath.Join(dir, "model.safetensors")
 	code, out, errs := command(t, "audit", "--brokers", addr, "--model", model)
@@ -66,7 +66,7 @@ func TestLedgerOfFormat1(t *testing.T) {
 		t.Errorf("work with other settings: exit code %d, want %d and only the settings that differ: %s", code, exitFailed, errs)
 	}
 	checkpoints := filepath.Join(dir, "checkpoints")
-	on := append([]string{"--coverage", "0.9", "--sets", "aps/aci/slice", "--abstain", "confidence=0.3", "--state-dir", checkpoints}, modelFlag...)
+	on := append([]string{"--coverage", "0.9,score=aps,groups=slice", "--abstain", "confidence=0.3", "--state-dir", checkpoints}, modelFlag...)
 	g.sent = 1000         // ids that the old ledger does not have
 	for part := range 2 { // the second worker starts from a checkpoint
 		stop := g.work(on...)

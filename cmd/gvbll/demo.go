@@ -157,7 +157,9 @@ func (d demoCmd) Run(ctx context.Context, s streams, g given) error {
 		if !log.Enabled(ctx, slog.LevelDebug) {
 			log = slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		}
-		return svc.run(ctx, client, worker.Config{Names: names, Policy: policy, Logger: log})
+		work := terms(names, cfg, m)
+		work.Policy, work.Logger = policy, log
+		return svc.run(ctx, client, work)
 	}, interrupt)
 	group.Add(func() error {
 		if err := sender.Run(ctx, client, stream, sender.Config{Names: names, Labels: sender.Predicted, Delay: d.delay(), Rate: d.Rate, Resume: true}); err != nil {

@@ -24,7 +24,7 @@ var record = flag.Bool("record", false, "write testdata/engine-vN.tgz for this p
 
 // recordedSettings are the flags of the workers of every recording: all that keeps state of
 // its own.
-var recordedSettings = []string{"--window", "20", "--coverage", "0.9", "--sets", "aps/aci/slice", "--abstain", "confidence=0.3", "--rescore", "after=3"}
+var recordedSettings = []string{"--window", "20", "--coverage", "0.9,score=aps,groups=slice", "--abstain", "confidence=0.3", "--rescore", "after=3"}
 
 // TestEngines goes on from what released programs left behind. A recording has the
 // broker's folder with a graph of a hundred nodes, one of which was forgotten, the model,
@@ -56,7 +56,7 @@ func goOn(t *testing.T, recording string) {
 	must(t, err)
 	g := newTestGraph(t, addr, "gvbll", m.Encoder.In())
 	before := g.predictions()
-	stop := g.work(append([]string{"--model", file, "--state-dir", filepath.Join(dir, "checkpoints")}, recordedSettings...)...)
+	stop := g.work(append([]string{"--rebase", "--model", file, "--state-dir", filepath.Join(dir, "checkpoints")}, recordedSettings...)...)
 	g.sent = 1000 // ids that the recording does not have
 	g.send(30)
 	g.awaitTaken()
@@ -146,4 +146,46 @@ func (g *testGraph) predictions() (n int) {
 		}
 	}))
 	return n
+}
+
+// TestRebase begins an epoch of other settings, and one of another model with more classes,
+// on a graph that is served. Every node is predicted once.
+func TestRebase(t *testing.T) {
+	addr := startBroker(t, broker.Config{})
+	dir := t.TempDir()
+	train := func(name, classes string) string {
+		file := filepath.Join(dir, name)
+		gvbll(t, "train", "--out", file, "--data", generated(t, "--nodes", "300", "--steps", "3", "--classes", classes, "--late", "0", "--dim", "6"), "--epochs", "3", "--hidden", "8", "--embedding", "4")
+		return file
+	}
+	narrow, wide := train("narrow", "2"), train("wide", "4")
+	m, err := model.Open(narrow)
+	must(t, err)
+	g := newTestGraph(t, addr, "gvbll", m.Encoder.In())
+	gvbll(t, "topics", "--create", "--brokers", addr)
+	serve := func(args ...string) {
+		t.Helper()
+		stop := g.work(args...)
+		g.send(20)
+		g.awaitLearned()
+		stop()
+	}
+	serve("--model", narrow)
+	code, _, errs := g.command("work", "--http", "127.0.0.1:0", "--model", wide)
+	if code != exitFailed || !strings.Contains(errs, "begin an epoch of it with --rebase") {
+		t.Errorf("work with another model: exit code %d, want %d and the remedy: %s", code, exitFailed, errs)
+	}
+	state := filepath.Join(dir, "state")
+	if out := gvbll(t, "rebase", "--brokers", addr, "--model", narrow, "--coverage", "0.9", "--state-dir", state); !strings.Contains(out, "epoch 1 begins at window") || !strings.Contains(out, "coverage 0 to 0.9") {
+		t.Errorf("gvbll rebase prints %q, want epoch 1 and what changes", out)
+	}
+	if out := gvbll(t, "rebase", "--brokers", addr, "--model", narrow, "--coverage", "0.9"); out != "nothing differs: epoch 1 goes on\n" {
+		t.Errorf("gvbll rebase prints %q the second time", out)
+	}
+	serve("--model", narrow, "--coverage", "0.9", "--state-dir", state)
+	serve("--model", wide, "--rebase")
+	serve("--model", wide, "--rebase")
+	if got := g.predictions(); got != g.sent {
+		t.Errorf("%d predictions, want one for each of %d nodes", got, g.sent)
+	}
 }

@@ -55,20 +55,14 @@ func newService(cfg pipeline.Config, reg prometheus.Registerer, models ...*model
 	return s, nil
 }
 
-// run drives the engine until the context ends. The caller sets the names, policy,
-// intervals and checkpoints in cfg; run sets the rest.
+// run drives the engine until the context ends. cfg begins as [terms] of the engine's
+// settings and models; run adds the hooks.
 func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
 	if s.web != nil {
 		trouble := c.Trouble
 		s.web.trouble.Store(&trouble)
 	}
-	settings := s.engine.Serving().Config()
-	cfg.Model, cfg.Shadow = s.models[0].ID, shadowOf(s.models)
-	cfg.Classes = s.models[0].Classes
 	cfg.Scores = func(out *event.Outcome) *ledger.Scores { return ledgerScores(out, s.named.Classes) }
-	cfg.Settings = settings.Effective(s.models...).Settings()
-	cfg.Effective, cfg.SettingsOfLine = effective(s.models...), pipeline.SettingsOfLine
-	cfg.Fresh = fresh(settings, s.models...)
 	own := worker.Hooks{
 		Recovered: s.onRecovered, TookOver: s.onTookOver, Stepped: s.onStepped, Committed: s.onCommitted, Forgot: s.onForgot,
 		Lag: s.page.Lag,

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gvbll/gvbll/pipeline"
@@ -41,7 +42,7 @@ func (f engineFlags) check(g given) error {
 	}
 	r := f.Rescore
 	return g.check(
-		noEffect{f.Sets.Coverage == 0, "no effect without sets: add --coverage, such as 0.9", []string{"sets", "abstain"}},
+		noEffect{f.Sets.Coverage.target == 0, "no effect without sets: add --coverage, such as 0.9", []string{"abstain"}},
 		noEffect{r.After == 0 && r.Confidence == 0, "nothing says when to predict again: add after=N or confidence=P", []string{"rescore"}},
 		noEffect{f.Head == pipeline.HeadPool, "no effect on a pool, whose heads have their constants from the model: leave it out, or give --head paper", paperFlagNames},
 	)
@@ -91,18 +92,60 @@ var paperFlagNames = []string{"lambda", "update", "fallback"}
 
 // setFlags choose the sets of classes that predictions carry, and when to abstain.
 type setFlags struct {
-	Coverage float64     `help:"Add a set of classes to every prediction that holds the right class with this probability, such as 0.9; 0 for no sets." default:"0"`
-	Sets     setsFlag    `help:"How sets are made, as SCORE/METHOD/GROUPS. SCORE: lac (smallest sets), aps or raps (larger for harder nodes). METHOD: thresholds follow the labels by aci or pid, or stay fixed after 500. GROUPS with a threshold of their own: class, slice (by degree) or none." default:"lac/aci/none" placeholder:"lac/aci/none"`
-	Abstain  abstainFlag `help:"Mark predictions to abstain from: confidence=P, those below this confidence; set-size=N, those with a larger set or an empty one; outside=X, those whose embedding lies further from those of the first nodes than X times the 99th percentile of their own distances. Such as confidence=0.3,outside=2; none when left out." placeholder:"NAME=NUMBER,..."`
+	Coverage coverageFlag `help:"Add a set of classes to every prediction that holds the right class with this probability, such as 0.9; 0 for no sets. How they are made, after commas: score=lac (smallest sets), aps or raps (larger for harder nodes); method=aci or pid (thresholds follow the labels) or fixed (they stay after 500 labels); groups=class or slice (by degree) with a threshold of their own, or none." default:"0" placeholder:"0"`
+	Abstain  abstainFlag  `help:"Mark predictions to abstain from: confidence=P, those below this confidence; set-size=N, those with a larger set or an empty one; outside=X, those whose embedding lies further from those of the first nodes than X times the 99th percentile of their own distances. Such as confidence=0.3,outside=2; none when left out." placeholder:"NAME=NUMBER,..."`
 }
 
 func (f setFlags) coverage() pipeline.Coverage {
-	c := pipeline.Coverage{Target: f.Coverage}
-	if f.Coverage != 0 {
-		c.Score, c.Method, c.Per = f.Sets.score, f.Sets.method, f.Sets.per
+	c := pipeline.Coverage{Target: f.Coverage.target}
+	if c.Target != 0 {
+		c.Score, c.Method, c.Per = f.Coverage.score, f.Coverage.method, f.Coverage.per
 		c.MinConfidence, c.MaxSize, c.MaxOutside = f.Abstain.Confidence, f.Abstain.SetSize, f.Abstain.Outside
 	}
 	return c
+}
+
+// coverageFlag is the coverage of sets of classes, and how they are made. Its text is the
+// target and then, with commas between, what differs from the defaults, by name.
+type coverageFlag struct {
+	target float64
+	setsFlag
+}
+
+func (f coverageFlag) String() string {
+	text := fmt.Sprint(f.target)
+	for _, c := range []struct{ name, value, usual string }{
+		{"score", f.score.String(), conformal.LAC.String()}, {"method", f.method.String(), conformal.ACI.String()}, {"groups", f.per.String(), pipeline.PerNone.String()},
+	} {
+		if c.value != c.usual {
+			text += "," + c.name + "=" + c.value
+		}
+	}
+	return text
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (f *coverageFlag) UnmarshalText(text []byte) error {
+	*f = coverageFlag{}
+	target, rest, _ := strings.Cut(string(text), ",")
+	var err error
+	if f.target, err = strconv.ParseFloat(target, 64); err != nil {
+		return fmt.Errorf("%.100q: give a probability first, such as 0.9", target)
+	}
+	seen := map[string]bool{}
+	for len(rest) > 0 {
+		var item string
+		item, rest, _ = strings.Cut(rest, ",")
+		name, value, _ := strings.Cut(item, "=")
+		if seen[name] {
+			return fmt.Errorf("%.100q: give each name once", item)
+		}
+		seen[name] = true
+		if err := f.set(name, value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // setsFlag chooses how sets of classes are made. Its text is SCORE/METHOD/GROUPS.
@@ -120,14 +163,26 @@ func (f *setsFlag) UnmarshalText(text []byte) error {
 	if len(parts) != 3 {
 		return fmt.Errorf("%q: give SCORE/METHOD/GROUPS, such as lac/aci/none", text)
 	}
-	var err error
-	if f.score, err = valueNamed("score", parts[0], conformal.LAC, conformal.APS, conformal.RAPS); err != nil {
-		return err
+	for i, name := range []string{"score", "method", "groups"} {
+		if err := f.set(name, parts[i]); err != nil {
+			return err
+		}
 	}
-	if f.method, err = valueNamed("method", parts[1], conformal.ACI, conformal.PID, conformal.Fixed); err != nil {
-		return err
+	return nil
+}
+
+// set sets one of the choices by name.
+func (f *setsFlag) set(name, value string) (err error) {
+	switch name {
+	case "score":
+		f.score, err = valueNamed(name, value, conformal.LAC, conformal.APS, conformal.RAPS)
+	case "method":
+		f.method, err = valueNamed(name, value, conformal.ACI, conformal.PID, conformal.Fixed)
+	case "groups":
+		f.per, err = valueNamed(name, value, pipeline.PerNone, pipeline.PerClass, pipeline.PerSlice)
+	default:
+		err = fmt.Errorf("%.100q: give score=, method= or groups=", name)
 	}
-	f.per, err = valueNamed("groups", parts[2], pipeline.PerNone, pipeline.PerClass, pipeline.PerSlice)
 	return err
 }
 

@@ -2,35 +2,27 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"math"
 	"time"
 
-	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/intake"
-	"github.com/gvbll/gvbll/topics/worker"
 )
 
 type workCmd struct {
-	Model  string `help:"Model file, from 'gvbll train'." required:"" type:"path" placeholder:"FILE"`
-	Shadow string `help:"Second model file, of the same classes and features, to run in the shadow: on the same stream and scored alike, at the same cost in time and memory. 'gvbll promote' swaps the two; the ledger says which serves." type:"path" placeholder:"FILE"`
+	graphFlags
+	Rebase bool `help:"If the ledger is of another program, model or settings, begin an epoch of these when this worker becomes the owner, instead of ending: docs/upgrade.md."`
 
-	Kafka   kafkaFlags  `embed:""`
 	HTTP    httpFlags   `embed:"" group:"http"`
 	Windows windowFlags `embed:"" group:"windows"`
-	State   stateFlags  `embed:"" group:"state"`
-	Engine  engineFlags `embed:""`
 	Watch   bool        `help:"Run drift detectors on what is served and on its labels." default:"true" negatable:"" group:"revisions"`
 
 	CreateTopics   int           `help:"Create missing topics with this many partitions; 0 creates none." default:"1" group:"kafka"`
 	Compression    string        `help:"Compression of the records that are written: none, gzip, snappy, lz4 or zstd." enum:"none,gzip,snappy,lz4,zstd" default:"none" placeholder:"none" group:"kafka"`
 	SessionTimeout time.Duration `help:"Time without a sign of life from the owner of the graph after which a standby takes over. Brokers allow 6s and more by default." default:"10s" group:"kafka"`
 
-	Workers  int  `help:"Threads that share the arithmetic of a window. The results are the same." default:"1" group:"machine"`
-	Reserve  int  `help:"Allocate memory for this many nodes at the start, about 2 KB each; 0 allocates as nodes come." default:"0" group:"machine"`
-	BFloat16 bool `help:"Keep the graph's vectors as bfloat16: two thirds of the memory, and embeddings off by some thousandths." name:"bfloat16" group:"machine"`
+	Reserve int `help:"Allocate memory for this many nodes at the start, about 2 KB each; 0 allocates as nodes come." default:"0" group:"machine"`
 }
 
 // windowFlags set where windows are cut and when they are committed.
@@ -55,66 +47,10 @@ func (f windowFlags) policy() intake.Policy {
 	return intake.CountOrLinger{Count: f.Window, Linger: f.Linger}
 }
 
-// stateFlags set where the worker keeps state in files, and how much.
-type stateFlags struct {
-	StateDir    string          `help:"Folder for checkpoints. A start continues from the newest one; without the folder it replays the ledger from its beginning." type:"path" placeholder:"DIR"`
-	Checkpoints checkpointsFlag `help:"every=DURATION: time between checkpoints. keep=N: number of checkpoints to keep." default:"every=5m,keep=3" placeholder:"every=5m,keep=3"`
-	Pending     pendingFlag     `help:"Predictions that wait for their label. max=N: keep at most N; then the oldest makes room, and its label will come too late." default:"max=262144" placeholder:"max=262144"`
-}
-
-// checkpointsFlag says how often a checkpoint is written, and how many are kept.
-type checkpointsFlag struct {
-	Every time.Duration
-	Keep  int
-}
-
-func (f *checkpointsFlag) pairs() []pair {
-	return []pair{{name: "every", duration: &f.Every}, {name: "keep", count: &f.Keep}}
-}
-
-func (f checkpointsFlag) String() string { return joinPairs(f.pairs()...) }
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (f *checkpointsFlag) UnmarshalText(text []byte) error {
-	f.Every, f.Keep = 5*time.Minute, 3
-	if err := parsePairs(string(text), f.pairs()...); err != nil {
-		return err
-	}
-	switch {
-	case f.Every <= 0:
-		return fmt.Errorf("every=%v: give a duration such as 5m", f.Every)
-	case f.Keep < 1:
-		return fmt.Errorf("keep=%d: give at least 1", f.Keep)
-	}
-	return nil
-}
-
-// pendingFlag bounds the predictions that wait for their label.
-type pendingFlag struct {
-	Max int
-}
-
-func (f *pendingFlag) pairs() []pair { return []pair{{name: "max", count: &f.Max}} }
-
-func (f pendingFlag) String() string { return joinPairs(f.pairs()...) }
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (f *pendingFlag) UnmarshalText(text []byte) error {
-	if err := parsePairs(string(text), f.pairs()...); err != nil {
-		return err
-	}
-	if f.Max < 1 || f.Max > pipeline.MostPending {
-		return fmt.Errorf("max=%d: give a number from 1 to %d", f.Max, pipeline.MostPending)
-	}
-	return nil
-}
-
 // check refuses values out of range, and flags without an effect whatever the model.
 func (w workCmd) check(g given) error {
 	f := w.Windows
 	switch {
-	case w.Workers < 1:
-		return usagef("--workers %d: give at least 1", w.Workers)
 	case w.Reserve < 0 || w.Reserve > math.MaxInt32:
 		return usagef("--reserve %d: give a number of nodes, or 0 for none", w.Reserve)
 	case f.Window < 1:
@@ -134,22 +70,13 @@ func (w workCmd) check(g given) error {
 	case w.CreateTopics < 0:
 		return usagef("--create-topics %d: give a number of partitions, or 0 to create none", w.CreateTopics)
 	}
-	if err := w.Engine.check(g); err != nil {
+	if err := w.graphFlags.check(g); err != nil {
 		return err
 	}
 	return g.check(
 		noEffect{f.EventTime == 0, "no effect without --event-time: add it, or leave this out", []string{"lateness", "idle-timeout"}},
 		noEffect{f.EventTime > 0, "no effect with --event-time: leave out one of them", []string{"window", "linger"}},
-		noEffect{w.State.StateDir == "", "no effect without --state-dir: add it, or leave this out", []string{"checkpoints"}},
 	)
-}
-
-// config returns the engine's configuration.
-func (w workCmd) config() (pipeline.Config, error) {
-	cfg := w.Engine.settings()
-	cfg.Workers, cfg.Reserve, cfg.BFloat16, cfg.Unwatched = w.Workers, w.Reserve, w.BFloat16, !w.Watch
-	cfg.MaxPending = w.State.Pending.Max
-	return validSettings(cfg)
 }
 
 // Run serves until it is interrupted, and then commits the windows that are stepped.
@@ -157,17 +84,11 @@ func (w workCmd) Run(ctx context.Context, g given) error {
 	if err := w.check(g); err != nil {
 		return err
 	}
-	cfg, err := w.config()
+	cfg, models, err := w.engine(g)
 	if err != nil {
 		return err
 	}
-	models, err := openModels(w.Model, w.Shadow)
-	if err != nil {
-		return err
-	}
-	if err := w.Engine.checkModel(g, models[0]); err != nil {
-		return err
-	}
+	cfg.Reserve, cfg.Unwatched = w.Reserve, !w.Watch
 	reg := newRegistry()
 	s, err := newService(cfg, reg, models...)
 	if err != nil {
@@ -191,11 +112,11 @@ func (w workCmd) Run(ctx context.Context, g given) error {
 	defer stop()
 	served := make(chan error, 1)
 	go func() { served <- s.web.serve(ctx) }()
-	err = s.run(ctx, client, worker.Config{
-		Names: names, CommitInterval: w.Windows.CommitInterval, Compression: w.Compression,
-		Policy: w.Windows.policy(), Session: w.SessionTimeout,
-		Checkpoints: worker.Checkpoints{Dir: w.State.StateDir, Every: w.State.Checkpoints.Every, Keep: w.State.Checkpoints.Keep, Restore: restorer(cfg, models...)},
-	})
+	work := terms(names, cfg, models...)
+	work.Policy, work.CommitInterval, work.Session = w.Windows.policy(), w.Windows.CommitInterval, w.SessionTimeout
+	work.Compression, work.Rebase = w.Compression, w.Rebase
+	work.Checkpoints = w.State.checkpoints(cfg, models...)
+	err = s.run(ctx, client, work)
 	stop()
 	if e := <-served; err == nil {
 		err = e

@@ -67,6 +67,11 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s is %s there and %s here", d.Name, cmp.Or(d.A, "not set"), cmp.Or(d.B, "not set"))
 }
 
+// Change returns the difference as a change from A to B.
+func (d Difference) Change() string {
+	return fmt.Sprintf("%s %s to %s", d.Name, cmp.Or(d.A, "not set"), cmp.Or(d.B, "not set"))
+}
+
 // printable returns the beginning of a text from a file or a topic, without control
 // characters.
 func printable(text string) string {

@@ -4,20 +4,24 @@
 package crash
 
 // Points lists the names of all points, in the order in which a worker passes them:
-// taking over, committing a window, writing a checkpoint, forgetting nodes.
+// taking over, beginning an epoch, committing a window, writing a checkpoint, forgetting
+// nodes.
 var Points = []string{
-	BeforeFence, AfterFence, Recovered,
+	BeforeFence, AfterFence, Recovered, BeforeEpoch, InEpoch,
 	BeforeAdd, AfterAdd, BeforeProduce, AfterProduce, BeforeOffsets, AfterOffsets, BeforeEnd, AfterEnd, Committed,
 	BeforeCheckpoint, InCheckpoint, BeforeSync, AfterSync, BeforeRename, AfterRename, AfterDirSync, AfterPrune,
 	BeforeForget, InForget, AfterForget,
 }
 
-// The names of the points, in groups: taking over a graph, committing a transaction, writing
-// a checkpoint, forgetting nodes.
+// The names of the points, in groups: taking over a graph, beginning an epoch, committing a
+// transaction, writing a checkpoint, forgetting nodes.
 const (
 	BeforeFence = "before-fence" // elected, and the former owner not fenced yet
 	AfterFence  = "after-fence"
 	Recovered   = "recovered" // the ledger is replayed to its end
+
+	BeforeEpoch = "before-epoch" // on other terms than the ledger's, which is replayed to its end
+	InEpoch     = "in-epoch"     // the epoch's first window is stepped, and not committed yet
 
 	BeforeAdd     = "before-add-partitions"
 	AfterAdd      = "after-add-partitions"

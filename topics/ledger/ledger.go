@@ -5,6 +5,12 @@
 // prediction. The ledger is the one commit point: a worker that starts relies on it
 // alone.
 //
+// A ledger is a sequence of epochs. In an epoch, the engine's version, its settings and
+// the classes are the same, and so is the model, unless a command promotes another. The
+// first record of an epoch holds them all. Every epoch but the first begins with a window
+// of its own, which takes no records: its hashes are those of the new engine after a
+// replay of all windows before it.
+//
 // Records are JSON, so that any tool can read them.
 package ledger
 
@@ -18,9 +24,10 @@ import (
 	"github.com/gvbll/gvbll/topics/kafka"
 )
 
-// Version is the format of the records written here. Format 1 is read too: each of
-// its records has the settings themselves, as a line of name=value.
-const Version = 2
+// Version is the format of the records written here. Formats 1 and 2 are read too. They
+// have one epoch, of number 0, and no record says that it begins. In format 1 each record
+// has the settings themselves, as a line of name=value.
+const Version = 3
 
 // maxRecord bounds the length of a record that is read, in bytes.
 const maxRecord = 1 << 20
@@ -28,16 +35,20 @@ const maxRecord = 1 << 20
 // Record is one window.
 type Record struct {
 	Version int     `json:"v"`
+	Epoch   int64   `json:"epoch,omitempty"` // number of the epoch that the window is in, from 0
 	Window  int64   `json:"window"`
 	Cause   string  `json:"cause"`  // why it was cut
 	Ranges  []Range `json:"ranges"` // the records in it, of each input partition
 	Model   string  `json:"model"`  // id of the model file
 	// Settings is the hash of the engine's settings; in format 1, the settings.
 	Settings string `json:"settings"`
-	// Configuration is the settings, in the first record that has their hash.
+	// Configuration is the settings, in the first record of an epoch, and in the first
+	// that has their hash.
 	Configuration event.Settings `json:"configuration,omitempty"`
-	// Classes, in the order of the probabilities, are in window 0's record.
+	// Classes, in the order of the probabilities, are in the first record of an epoch.
 	Classes []string `json:"classes,omitempty"`
+	// Begins is set in the first record of an epoch. Window 0 begins the first one.
+	Begins *Beginning `json:"begins,omitempty"`
 
 	Predictions int    `json:"predictions"`
 	Revisions   int    `json:"revisions,omitempty"` // of predictions of earlier windows
@@ -63,6 +74,13 @@ type Record struct {
 	// Promoted is the model that serves from the next window on, if this window
 	// changed it.
 	Promoted string `json:"promoted,omitempty"`
+}
+
+// Beginning says why an epoch begins. Its model, settings and classes are in the same
+// record.
+type Beginning struct {
+	Why     string `json:"why"`     // what differs from the epoch before, or the operator's words
+	Program string `json:"program"` // version of the program that wrote it
 }
 
 // Forgot describes the forgetting of nodes and its effect.
@@ -149,6 +167,9 @@ func Decode(b []byte) (*Record, error) {
 			}
 		}
 	}
+	if r.Epoch < 0 || r.Begins != nil && r.Configuration == "" || r.Epoch > 0 && r.Begins != nil && len(r.Ranges) > 0 {
+		return nil, fmt.Errorf("ledger record of window %d: epoch %d does not begin as it should, with its settings and without records", r.Window, r.Epoch)
+	}
 	for _, g := range r.Ranges {
 		if g.Topic == "" || g.Partition < 0 || g.From < 0 || g.To <= g.From {
 			return nil, fmt.Errorf("ledger record of window %d: range %d to %d of %q partition %d", r.Window, g.From, g.To, g.Topic, g.Partition)
@@ -162,9 +183,10 @@ type Ledger struct {
 	client *kafka.Client
 	at     kafka.TopicPartition
 	reader *kafka.Reader
-	next   int64 // window expected next, -1 for any
-	last   int64 // offset of the record returned last, -1 before the first
-	time   time.Time
+	next   int64     // window expected next, -1 for any
+	before *Record   // the record returned last, nil before the first
+	last   int64     // its offset, -1 before the first
+	time   time.Time // when its window was stepped
 	queue  []kafka.Record
 }
 
@@ -211,21 +233,34 @@ func First(ctx context.Context, c *kafka.Client, topic string) (*Record, error) 
 	return l.Next(ctx)
 }
 
-// FindSettings returns the settings that have the hash, "" when no record holds them.
-func FindSettings(ctx context.Context, c *kafka.Client, topic, hash string) (event.Settings, error) {
+// Scan calls f with every committed record that the topic still has, up to its present
+// end or until f returns false.
+func Scan(ctx context.Context, c *kafka.Client, topic string, f func(*Record) bool) error {
 	l, err := OpenAt(ctx, c, topic, 0)
 	if err != nil {
-		return "", err
+		return err
 	}
 	for {
 		r, err := l.Next(ctx)
 		if r == nil || err != nil {
-			return "", err
+			return err
 		}
-		if r.Configuration != "" && r.Settings == hash {
-			return r.Configuration, nil
+		if !f(r) {
+			return nil
 		}
 	}
+}
+
+// FindSettings returns the first record that holds the settings of the hash, nil when none
+// does.
+func FindSettings(ctx context.Context, c *kafka.Client, topic, hash string) (found *Record, err error) {
+	err = Scan(ctx, c, topic, func(r *Record) bool {
+		if r.Configuration != "" && r.Settings == hash {
+			found = r
+		}
+		return found == nil
+	})
+	return found, err
 }
 
 // Newest returns the last committed record, nil if the ledger is empty.
@@ -311,8 +346,20 @@ func (l *Ledger) decodeNext() (*Record, error) {
 	if l.next >= 0 && r.Window != l.next {
 		return nil, fmt.Errorf("%s offset %d: window %d follows window %d: the ledger is not continuous", l.at.Topic, raw.Offset, r.Window, l.next-1)
 	}
-	l.next, l.last, l.time = r.Window+1, raw.Offset, raw.Time
+	if l.before != nil && !r.follows(l.before) {
+		return nil, fmt.Errorf("%s offset %d: window %d is of epoch %d and settings %.20q, and follows epoch %d of settings %.20q, which nothing ended", l.at.Topic, raw.Offset, r.Window, r.Epoch, r.Settings, l.before.Epoch, l.before.Settings)
+	}
+	l.next, l.before, l.last, l.time = r.Window+1, r, raw.Offset, raw.Time
 	return r, nil
+}
+
+// follows reports whether the record is of the epoch of the one before it, or begins the
+// next. Within an epoch the settings stay the same; only their form in format 1 is another.
+func (r *Record) follows(before *Record) bool {
+	if r.Begins != nil {
+		return r.Epoch == before.Epoch+1
+	}
+	return r.Epoch == before.Epoch && (r.Settings == before.Settings || before.Version == 1 && r.Version > 1)
 }
 
 // Last returns the offset of the record that was returned last, -1 before the first.

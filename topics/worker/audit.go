@@ -3,6 +3,7 @@ package worker
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -66,7 +67,11 @@ func Audit(ctx context.Context, c *kafka.Client, e Engine, cfg Config, from stri
 		}
 	}
 	if a.newest != nil && !a.proved {
-		return a.audited, cfg.checkServes(a.newest)
+		m, err := a.compareTerms(ctx, a.newest)
+		if m != nil {
+			err = errors.New(m.line)
+		}
+		return a.audited, err
 	}
 	err := a.checkNothingElse(ctx)
 	a.audited.Took = time.Since(began)

@@ -35,6 +35,7 @@ type Keeper interface {
 // position says which windows are in a checkpoint's state. It is stored in the
 // checkpoint, as JSON, under positionKey.
 type position struct {
+	Epoch    int64          `json:"epoch,omitempty"`
 	Window   int64          `json:"window"` // the next
 	Chain    string         `json:"chain"`  // of the model that served
 	Model    string         `json:"model"`
@@ -50,7 +51,7 @@ const positionKey = "position"
 // the given offset or after it.
 func (p *replayer) position(offset int64) position {
 	return position{
-		Window: p.next, Chain: p.last.chain, Model: p.last.model, Shadow: p.last.shadow, Settings: p.settingsToWrite().all,
+		Epoch: p.last.epoch, Window: p.next, Chain: p.last.chain, Model: p.last.model, Shadow: p.last.shadow, Settings: p.settingsToWrite().all,
 		Consumed: p.inputs.Consumed(), Ledger: max(offset, 0),
 	}
 }
@@ -105,7 +106,7 @@ func (p *replayer) load(ctx context.Context, path string) (consumed []ledger.Ran
 	if err != nil {
 		return nil, err
 	}
-	p.engine, p.ledger, p.next, p.last = e, l, at.Window, stateAfter(r)
+	p.engine, p.ledger, p.next, p.last, p.compared = e, l, at.Window, stateAfter(r), true
 	p.cfg.Logger.Info("read a checkpoint", "file", path, "window", at.Window, "megabytes", size>>20, "took", time.Since(began).Round(time.Millisecond))
 	return at.Consumed, nil
 }
@@ -130,11 +131,22 @@ func (p *replayer) locate(ctx context.Context, at *position) (*ledger.Ledger, *l
 			return nil, nil, fmt.Errorf("the ledger %s does not hold window %d where it should", name, at.Window-1)
 		case r.Window < at.Window-1:
 			continue
+		case r.Epoch != at.Epoch:
+			return nil, nil, fmt.Errorf("the ledger %s has window %d in epoch %d, and the checkpoint in epoch %d", name, r.Window, r.Epoch, at.Epoch)
 		case r.Model != at.Model || r.Chain != at.Chain:
 			return nil, nil, fmt.Errorf("the ledger %s has %s for window %d, and the checkpoint has %s", name, r.Chain, r.Window, at.Chain)
 		case at.Shadow != nil && r.Shadow != nil && *at.Shadow != *r.Shadow:
 			return nil, nil, fmt.Errorf("the ledger %s has %s of model %s in the shadow for window %d, and the checkpoint has %s", name, r.Shadow.Chain, r.Shadow.Model, r.Window, at.Shadow.Chain)
 		}
-		return l, r, p.checkSettings(ctx, r)
+		if p.settings.all == "" { // no record has been found that has them
+			p.settings = settings{all: at.Settings, hash: at.Settings.Hash(), own: p.cfg.isOwn(at.Settings)}
+		}
+		if err := p.readSettings(ctx, r); err != nil {
+			return nil, nil, err
+		}
+		if !p.settings.own {
+			return nil, nil, fmt.Errorf("the ledger %s has other settings in window %d", name, r.Window)
+		}
+		return l, r, nil
 	}
 }

@@ -27,14 +27,19 @@ type Config struct {
 	// it is empty, Model does.
 	Model  string
 	Shadow string
-	// Classes are written into the ledger's first record, for consumers.
+	// Classes are written into the first record of an epoch, for consumers.
 	Classes []string
 	// Settings are the settings that the engine's outcomes depend on. A ledger with
-	// other settings is refused, unless Effective makes the two equal.
+	// other settings is refused, unless Effective makes the two equal or Rebase is set.
 	Settings event.Settings
 	// Effective, if not nil, returns the ledger's settings with those that have no
 	// effect on these models changed to the values in Settings.
 	Effective func(event.Settings) event.Settings
+	// Rebase lets the worker begin an epoch of its own terms (engine, settings, models)
+	// where the ledger has others. Otherwise such a ledger is refused.
+	Rebase bool
+	// Program is this program's version, for the first record of an epoch.
+	Program string
 	// SettingsOfLine converts the settings line of a ledger record in format 1. If it
 	// is nil, such ledgers are refused.
 	SettingsOfLine func(line string) event.Settings

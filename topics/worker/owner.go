@@ -26,19 +26,19 @@ type owner struct {
 }
 
 func newOwner(w *worker, p *kafka.Producer) *owner {
-	o := &owner{worker: w, publisher: newPublisher(w.cfg, &w.owns, p, w.ledger)}
+	o := &owner{worker: w, publisher: newPublisher(w.cfg, &w.owns, p, w.ledger), ranges: []ledger.Range{}}
 	o.encoder = newEncoder(w.cfg, w.partitions, o.publisher)
 	return o
 }
 
-// serve runs the loop, the encoder and the publisher. However the loop ends, the stepped
+// serve runs a loop, the encoder and the publisher. However the loop ends, the stepped
 // windows are committed if that is still possible.
-func (o *owner) serve(ctx context.Context) error {
+func (o *owner) serve(ctx context.Context, loop func(context.Context) error) error {
 	committing, stop := lasting(ctx)
 	defer stop()
 	go o.publisher.run(committing)
 	go o.encoder.run()
-	err := o.loop(ctx)
+	err := loop(ctx)
 	close(o.encoder.in)
 	for c := range o.publisher.committed {
 		o.noteCommitted(c)
@@ -51,6 +51,11 @@ func (o *owner) serve(ctx context.Context) error {
 
 // loop fetches, cuts and steps until the context ends or something fails.
 func (o *owner) loop(ctx context.Context) error {
+	if o.begins != nil {
+		if err := o.beginEpoch(ctx); err != nil {
+			return err
+		}
+	}
 	o.inputs.Resume(o.cfg.Policy, o.next)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -128,6 +133,7 @@ func (o *owner) advance(ctx context.Context, c intake.Cut) error {
 		return err
 	}
 	out := o.stepClaimed()
+	o.compared = true // with what every replay will find in the ledger
 	refuse(out, refused)
 	o.stepped.Store(o.next)
 	if err := o.handOver(o.effects(out, c.Cause, forgot)); err != nil {
@@ -173,7 +179,7 @@ func (o *owner) flush() error {
 func (o *owner) effects(out *event.Outcome, cause string, forgot *ledger.Forgot) *effects {
 	settings := o.settingsToWrite()
 	record := ledger.Record{
-		Version: ledger.Version, Window: out.Window, Cause: cause, Ranges: o.ranges,
+		Version: ledger.Version, Epoch: o.last.epoch, Window: out.Window, Cause: cause, Ranges: o.ranges,
 		Model: cmp.Or(out.Model, o.cfg.Model), Settings: settings.hash,
 		Predictions: len(out.Predictions), Revisions: len(out.Revisions), Labels: len(out.Labelled), Refused: len(out.Refused),
 		Updates: out.Heads[0].Version, Posterior: hash(out.Posterior), Chain: hash(out.Chain),
@@ -190,10 +196,16 @@ func (o *owner) effects(out *event.Outcome, cause string, forgot *ledger.Forgot)
 	if by := out.ServedBy; by > 0 {
 		record.Head = out.Heads[by].Name
 	}
-	if out.Window == 0 {
+	switch {
+	case out.Window == 0:
+		record.Begins = &ledger.Beginning{Why: "the ledger begins", Program: o.cfg.Program}
+	case o.begins != nil:
+		record.Epoch, record.Begins = o.last.epoch+1, o.begins
+	}
+	if record.Begins != nil {
 		record.Classes = o.cfg.Classes
 	}
-	if o.last.settings != record.Settings {
+	if record.Begins != nil || o.last.settings != record.Settings {
 		record.Configuration = settings.all
 	}
 	o.last = stateAfter(&record)

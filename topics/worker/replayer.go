@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/intake"
@@ -11,7 +12,8 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
-// replayer steps an engine through the windows of a ledger and compares hashes. Between
+// replayer steps an engine through the windows of a ledger, and compares hashes where the
+// ledger has the terms of this engine. Between
 // two calls of Step, the engine has stepped exactly the windows before next, the inputs
 // have consumed exactly their records, and the ledger is read up to the last of them.
 type replayer struct {
@@ -30,8 +32,12 @@ type replayer struct {
 	// taken.
 	unstepped bool
 	window    event.Window // the current window; reused
-	// settings are the ledger's, once a record of it was read.
-	settings settings
+	settings  settings     // of the record read last
+	// classes are those of the epoch, in its order, if the engine's are others; or nil.
+	classes []string
+	// compared says that the state after window next-1 has the hash that the ledger has,
+	// or will have.
+	compared bool
 }
 
 // ledgerState is the part of a window's ledger record that describes the state after it.
@@ -40,11 +46,12 @@ type ledgerState struct {
 	shadow       *ledger.Shadow // nil for none
 	serves       string         // the model that serves from here on; "" before the first window
 	settings     string         // their hash; in format 1, the line, which is never a hash
+	epoch        int64
 }
 
 // stateAfter returns the state after the window of a record.
 func stateAfter(r *ledger.Record) ledgerState {
-	return ledgerState{model: r.Model, chain: r.Chain, shadow: r.Shadow, serves: r.Serves(), settings: r.Settings}
+	return ledgerState{model: r.Model, chain: r.Chain, shadow: r.Shadow, serves: r.Serves(), settings: r.Settings, epoch: r.Epoch}
 }
 
 // openInputs starts to fetch after the consumed ranges, or from the beginning if there
@@ -59,13 +66,17 @@ func (p *replayer) intake() intake.Config {
 	return intake.Config{Names: p.cfg.Names, Limits: p.cfg.Limits, Ahead: p.cfg.Ahead, Untimely: p.cfg.Hooks.Untimely}
 }
 
-// Step steps the window of the ledger's next record, and compares hashes: a
-// difference is an error. The outcome's refusals point to records that are valid until
-// the inputs are released.
+// Step steps the window of the ledger's next record. If the record has this engine's
+// terms it compares hashes: a difference is an error. The outcome's refusals point to
+// records that are valid until the inputs are released.
+//
+// In a window of other terms commands have the effect that the record says: the models
+// have the roles they had, and nodes are forgotten if they were forgotten then.
 func (p *replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, error) {
-	if err := p.checkSettings(ctx, r); err != nil {
+	if err := p.readSettings(ctx, r); err != nil {
 		return nil, err
 	}
+	p.noteClasses(r)
 	p.unstepped = true
 	if err := p.inputs.Replay(ctx, r.Ranges); err != nil {
 		return nil, fmt.Errorf("ledger %s, window %d: %w", p.cfg.Names.Ledger, r.Window, err)
@@ -82,7 +93,8 @@ func (p *replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 		refuse(out, commands)
 	}
 	p.last = stateAfter(r)
-	if p.excluded.rewrites(r.Window) {
+	p.compared = false
+	if !p.settings.own || p.excluded.rewrites(r.Window) {
 		return out, nil
 	}
 	return out, p.agree(r, out)
@@ -102,7 +114,37 @@ func (p *replayer) gather() *event.Window {
 	p.next++
 	p.inputs.Gather(&p.window)
 	p.excluded.remove(&p.window)
+	p.nameClasses()
 	return &p.window
+}
+
+// noteClasses notes the classes of the epoch that a record begins.
+func (p *replayer) noteClasses(r *ledger.Record) {
+	if r.Classes == nil {
+		return
+	}
+	p.classes = nil
+	if !slices.Equal(r.Classes, p.cfg.Classes) {
+		p.classes = r.Classes
+	}
+}
+
+// nameClasses replaces the indices of classes in the window's labels by names, where
+// indices are in the order of other classes than the engine's. An index that these do not
+// have is of no class of the engine either.
+func (p *replayer) nameClasses() {
+	if p.classes == nil {
+		return
+	}
+	for i := range p.window.Labels {
+		switch l := &p.window.Labels[i]; {
+		case l.Class != "":
+		case l.Index >= 0 && int(l.Index) < len(p.classes):
+			l.Class = p.classes[l.Index]
+		default:
+			l.Index = -1
+		}
+	}
 }
 
 // agree compares the outcome of a replayed window with its record, for each model that
@@ -110,6 +152,7 @@ func (p *replayer) gather() *event.Window {
 func (p *replayer) agree(r *ledger.Record, out *event.Outcome) error {
 	for o := out; o != nil; o = o.Shadow {
 		written, ok := r.ChainOf(cmp.Or(o.Model, p.cfg.Model))
+		p.compared = p.compared || ok
 		if got := hash(o.Chain); ok && got != written {
 			return fmt.Errorf("ledger %s, window %d: replay gives %s where %s was written: the inputs, the model or the program differ from those that served it", p.cfg.Names.Ledger, r.Window, got, written)
 		}

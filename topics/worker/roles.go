@@ -24,21 +24,18 @@ func (c *Config) has(model string) bool {
 	return model == c.Model || model != "" && model == c.Shadow
 }
 
-// checkServes returns an error, with the remedy, if the engine does not have the model
-// that serves after the record's window.
-func (c *Config) checkServes(r *ledger.Record) error {
+// checkRole returns an error, with the remedy, if another model than the engine's serves
+// after the record's window, and a command decides between the two.
+func (c *Config) checkRole(r *ledger.Record) error {
 	name, model, serves := c.Names.Ledger, c.Model, r.Serves()
-	if c.has(serves) {
-		return nil
-	}
 	_, stepped := r.ChainOf(model)
 	switch {
-	case stepped && r.Promoted == "":
+	case c.has(serves) || !stepped:
+		return nil
+	case r.Promoted == "":
 		return fmt.Errorf("ledger %s: model %s is in the shadow of model %s: start with --model and --shadow for the two, in any order, or promote it first ('gvbll promote')", name, model, serves)
-	case stepped:
-		return fmt.Errorf("ledger %s: model %s was promoted after window %d, and this is model %s: start with --model for the new one, and --shadow for the old one to keep it in the shadow", name, serves, r.Window, model)
 	}
-	return fmt.Errorf("ledger %s belongs to model %s, and this is model %s: start the other model with --shadow beside the first, or under its own --prefix", name, serves, model)
+	return fmt.Errorf("ledger %s: model %s was promoted after window %d, and this is model %s: start with --model for the new one, and --shadow for the old one to keep it in the shadow", name, serves, r.Window, model)
 }
 
 // assignRoles gives the models the roles that they had in a window of the ledger. If
@@ -55,20 +52,23 @@ func (p *replayer) assignRoles(r *ledger.Record) {
 }
 
 // assignOwnRoles gives our models their roles after the ledger's end, where this worker
-// serves. The model that serves there must be one of ours.
-func (p *replayer) assignOwnRoles() error {
-	serves := cmp.Or(p.last.serves, p.cfg.Model)
-	if !p.cfg.has(serves) {
-		return fmt.Errorf("ledger %s: model %s was promoted, and this is model %s: start with --model for the one that serves", p.cfg.Names.Ledger, serves, p.cfg.Model)
+// serves. The model that serves there must be one of ours, unless another epoch begins.
+func (w *worker) assignOwnRoles() error {
+	serves := cmp.Or(w.last.serves, w.cfg.Model)
+	if !w.cfg.has(serves) {
+		if w.begins == nil {
+			return fmt.Errorf("ledger %s: model %s was promoted, and this is model %s: start with --model for the one that serves", w.cfg.Names.Ledger, serves, w.cfg.Model)
+		}
+		serves = w.cfg.Model
 	}
-	shadow := p.cfg.Shadow
+	shadow := w.cfg.Shadow
 	if serves == shadow {
-		shadow = p.cfg.Model
+		shadow = w.cfg.Model
 	}
-	if s := p.last.shadow; s != nil && s.Model != serves && s.Model != shadow {
-		p.cfg.Logger.Warn("the model in the shadow was not given, so it stops here", "model", s.Model)
+	if s := w.last.shadow; s != nil && s.Model != serves && s.Model != shadow {
+		w.cfg.Logger.Warn("the model in the shadow was not given, so it stops here", "model", s.Model)
 	}
-	if a, ok := p.engine.(RoleAssigner); ok {
+	if a, ok := w.engine.(RoleAssigner); ok {
 		a.AssignRoles(serves, shadow)
 	}
 	return nil

@@ -92,11 +92,11 @@ func (s *saver) poll(w *worker) error {
 	return nil
 }
 
-// begin begins a checkpoint of the present state, if one is due. While the replay leaves
-// out nodes that the ledger still has, the state differs from that in the ledger, and
-// none is begun.
+// begin begins a checkpoint of the present state, if one is due and the state is the one
+// whose hash the ledger has. It is another while the replay leaves out nodes that the
+// ledger still has, and in windows of other terms.
 func (s *saver) begin(w *worker) error {
-	if s.dir == nil || s.busy || !s.due || w.next == s.newest || w.next == 0 || w.excluded.rewrites(w.next-1) {
+	if s.dir == nil || s.busy || !s.due || w.next == s.newest || w.next == 0 || !w.compared {
 		return nil
 	}
 	keeper, ok := w.engine.(Keeper)

@@ -41,15 +41,10 @@ var ErrOwned = errors.New("another worker has taken over this graph")
 // Run runs a worker until the context ends, and then returns nil with every stepped window
 // committed. If it ends for any other reason it returns an error of one line.
 func Run(ctx context.Context, c *kafka.Client, e Engine, cfg Config) error {
-	cfg.setDefaults()
-	if missing, err := topics.Missing(ctx, c, cfg.Names); err != nil {
-		return err
-	} else if len(missing) > 0 {
-		return fmt.Errorf("missing topics %v: run 'gvbll topics --create', or let the worker do it with --create-topics 1", missing)
+	w, err := newWorker(ctx, c, e, cfg)
+	if err == nil {
+		err = w.run(ctx)
 	}
-	cfg.Hooks = Join(logHooks(cfg.Logger), cfg.Hooks)
-	w := &worker{replayer: &replayer{cfg: &cfg, client: c, engine: e}}
-	err := w.run(ctx)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil // no transaction of this worker was open
 	}
@@ -65,9 +60,14 @@ type worker struct {
 	// partitions are the partition counts of the output topics at the start: a key stays
 	// in its partition while the worker runs, even if partitions are added.
 	partitions map[string]int
-	// endAtStart is the ledger's last window when this worker began, -1 for none. A
-	// later window must be served by one of this worker's models.
-	endAtStart int64
+	// newest is the ledger's last record when this worker began, nil for none. Later
+	// windows must be of this worker's terms.
+	newest *ledger.Record
+	// begins is the epoch that this worker begins when it owns the graph, nil for none.
+	// Until then it follows windows of other terms.
+	begins *ledger.Beginning
+	// back says that this epoch may go back to terms that another epoch has left.
+	back bool
 	// committed is the last window known to be in the ledger. In a worker that follows
 	// the ledger it is the one before next; an owner steps ahead of it.
 	committed commitPoint
@@ -81,6 +81,23 @@ type worker struct {
 // an earlier one's; both are -1 for none.
 type commitPoint struct{ window, offset int64 }
 
+// newWorker returns a worker that has read the ledger's last record and nothing else.
+func newWorker(ctx context.Context, c *kafka.Client, e Engine, cfg Config) (w *worker, err error) {
+	cfg.setDefaults()
+	cfg.Hooks = Join(logHooks(cfg.Logger), cfg.Hooks)
+	if missing, err := topics.Missing(ctx, c, cfg.Names); err != nil {
+		return nil, err
+	} else if len(missing) > 0 {
+		return nil, fmt.Errorf("missing topics %v: run 'gvbll topics --create', or let the worker do it with --create-topics 1", missing)
+	}
+	w = &worker{replayer: &replayer{cfg: &cfg, client: c, engine: e}}
+	if w.newest, err = ledger.Newest(ctx, c, cfg.Names.Ledger); err != nil {
+		return nil, err
+	}
+	w.saver, err = newSaver(w.cfg)
+	return w, err
+}
+
 // run joins the election, recovers meanwhile, and serves once it is the owner.
 func (w *worker) run(ctx context.Context) (err error) {
 	fetching, stop := context.WithCancel(ctx)
@@ -89,13 +106,7 @@ func (w *worker) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer w.member.Leave()
-	if w.saver, err = newSaver(w.cfg); err != nil {
-		return err
-	}
-	if err := w.checkEnd(ctx); err != nil {
-		return err
-	}
-	if err := w.open(ctx, fetching); err != nil {
+	if err := w.start(ctx, fetching); err != nil {
 		return err
 	}
 	if err = w.standBy(ctx); err == nil {
@@ -116,22 +127,18 @@ func (w *worker) join() (err error) {
 	return err
 }
 
-// checkEnd checks the ledger's last record, and fails at once if this worker does not
-// have the model that serves there or has other settings, instead of after the replay.
-func (w *worker) checkEnd(ctx context.Context) error {
-	r, err := ledger.Newest(ctx, w.client, w.cfg.Names.Ledger)
-	if err != nil {
+// start compares this worker's terms with the ledger's, and begins at the newest
+// checkpoint.
+func (w *worker) start(ctx, fetching context.Context) error {
+	err := w.checkEnd(ctx)
+	gone := errors.Is(err, errSettingsGone) // a checkpoint may have them
+	if err != nil && !gone {
 		return err
 	}
-	w.endAtStart = -1
-	if r == nil {
-		return nil
-	}
-	w.endAtStart = r.Window
-	if err := w.cfg.checkServes(r); err != nil {
+	if err := w.open(ctx, fetching); err != nil || !gone {
 		return err
 	}
-	return w.checkSettings(ctx, r)
+	return w.checkEnd(ctx)
 }
 
 // open starts after the newest checkpoint, or at the ledger's beginning.
@@ -198,8 +205,8 @@ func (w *worker) standBy(ctx context.Context) error {
 
 // follow steps a window of the ledger.
 func (w *worker) follow(ctx context.Context, r *ledger.Record) error {
-	if r.Window > w.endAtStart && !w.cfg.has(r.Model) {
-		if err := w.cfg.checkServes(r); err != nil {
+	if w.newest == nil || r.Window > w.newest.Window {
+		if err := w.checkLater(ctx, r); err != nil {
 			return err
 		}
 	}
@@ -235,21 +242,8 @@ func (w *worker) reportStepped(s Stepped) {
 // own makes this worker the owner, and serves until the context ends.
 func (w *worker) own(ctx context.Context) error {
 	began := time.Now()
-	crash.Point(crash.BeforeFence)
-	producer, err := w.client.NewProducer(ctx, kafka.ProducerConfig{
-		TransactionalID:    w.cfg.Names.Ledger,
-		TransactionTimeout: w.cfg.TransactionTimeout,
-		Compression:        w.cfg.Compression,
-	})
+	o, err := w.takeOver(ctx)
 	if err != nil {
-		return err
-	}
-	crash.Point(crash.AfterFence)
-	w.owns.Store(true)
-	if err := w.followToEnd(ctx); err != nil {
-		return err
-	}
-	if err := w.assignOwnRoles(); err != nil {
 		return err
 	}
 	crash.Point(crash.Recovered)
@@ -257,7 +251,26 @@ func (w *worker) own(ctx context.Context) error {
 	if w.cfg.Hooks.TookOver != nil {
 		w.cfg.Hooks.TookOver(TookOver{Windows: w.next, Took: time.Since(began)})
 	}
-	return newOwner(w, producer).serve(ctx)
+	return o.serve(ctx, o.loop)
+}
+
+// takeOver fences the former owner, and replays what it committed before.
+func (w *worker) takeOver(ctx context.Context) (*owner, error) {
+	crash.Point(crash.BeforeFence)
+	producer, err := w.client.NewProducer(ctx, kafka.ProducerConfig{
+		TransactionalID:    w.cfg.Names.Ledger,
+		TransactionTimeout: w.cfg.TransactionTimeout,
+		Compression:        w.cfg.Compression,
+	})
+	if err != nil {
+		return nil, err
+	}
+	crash.Point(crash.AfterFence)
+	w.owns.Store(true)
+	if err := w.followToEnd(ctx); err != nil {
+		return nil, err
+	}
+	return newOwner(w, producer), w.assignOwnRoles()
 }
 
 // followToEnd steps the windows that the former owner committed before it was fenced.

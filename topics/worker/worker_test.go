@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -157,12 +158,15 @@ func (f *fixture) produce(records ...kafka.Record) {
 }
 
 // config fills in the fields of cfg that are the same for every worker on this fixture,
-// and the default policy if cfg has none.
+// and the default policy, model, settings and classes if cfg has none.
 func (f *fixture) config(cfg worker.Config) worker.Config {
 	if cfg.Policy == nil {
 		cfg.Policy = intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}
 	}
-	cfg.Names, cfg.Model, cfg.Settings, cfg.Classes = f.names, "tally", settings, []string{"a", "b"}
+	cfg.Names, cfg.Model, cfg.Settings = f.names, cmp.Or(cfg.Model, "tally"), cmp.Or(cfg.Settings, settings)
+	if cfg.Classes == nil {
+		cfg.Classes = []string{"a", "b"}
+	}
 	return cfg
 }
 
@@ -447,7 +451,7 @@ func TestLedgerOfFormat1(t *testing.T) {
 		old := f.records()
 		var rewritten []kafka.Record
 		for _, r := range old {
-			r.Version, r.Settings, r.Configuration = 1, line, ""
+			r.Version, r.Settings, r.Configuration, r.Begins = 1, line, "", nil
 			rewritten = append(rewritten, kafka.Record{Topic: f.names.Ledger, Value: r.Append(nil)})
 		}
 		f.deleteTopic(f.names.Ledger)

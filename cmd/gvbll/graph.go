@@ -1,0 +1,121 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/worker"
+)
+
+// graphFlags are the flags of the commands that step the engine of a graph and may write
+// to its ledger: the terms of an epoch, and where state is kept.
+type graphFlags struct {
+	Model  string `help:"Model file, from 'gvbll train'." required:"" type:"path" placeholder:"FILE"`
+	Shadow string `help:"Second model file, of the same classes and features, to run in the shadow: on the same stream and scored alike, at the same cost in time and memory. 'gvbll promote' swaps the two; the ledger says which serves." type:"path" placeholder:"FILE"`
+
+	Kafka  kafkaFlags  `embed:""`
+	State  stateFlags  `embed:"" group:"state"`
+	Engine engineFlags `embed:""`
+
+	Workers  int  `help:"Threads that share the arithmetic of a window. The results are the same." default:"1" group:"machine"`
+	BFloat16 bool `help:"Keep the graph's vectors as bfloat16: two thirds of the memory, and embeddings off by some thousandths." name:"bfloat16" group:"machine"`
+}
+
+// check refuses values out of range, and flags without an effect whatever the model.
+func (f graphFlags) check(g given) error {
+	if f.Workers < 1 {
+		return usagef("--workers %d: give at least 1", f.Workers)
+	}
+	if err := f.Engine.check(g); err != nil {
+		return err
+	}
+	return g.check(noEffect{f.State.StateDir == "", "no effect without --state-dir: add it, or leave this out", []string{"checkpoints"}})
+}
+
+// engine returns the engine's settings and models.
+func (f graphFlags) engine(g given) (pipeline.Config, []*model.Model, error) {
+	cfg := f.Engine.settings()
+	cfg.Workers, cfg.BFloat16, cfg.MaxPending = f.Workers, f.BFloat16, f.State.Pending.Max
+	cfg, err := validSettings(cfg)
+	if err != nil {
+		return cfg, nil, err
+	}
+	models, err := openModels(f.Model, f.Shadow)
+	if err != nil {
+		return cfg, nil, err
+	}
+	return cfg, models, f.Engine.checkModel(g, models[0])
+}
+
+// terms returns the part of a worker's configuration that follows from the engine's
+// settings and the models.
+func terms(names topics.Names, cfg pipeline.Config, models ...*model.Model) worker.Config {
+	return worker.Config{
+		Names: names,
+		Model: models[0].ID, Shadow: shadowOf(models), Classes: models[0].Classes,
+		Settings: cfg.Effective(models...).Settings(), Effective: effective(models...), SettingsOfLine: pipeline.SettingsOfLine,
+		Fresh: fresh(cfg, models...), Program: versionString(),
+	}
+}
+
+// stateFlags set where the worker keeps state in files, and how much.
+type stateFlags struct {
+	StateDir    string          `help:"Folder for checkpoints. A start continues from the newest one; without the folder it replays the ledger from its beginning." type:"path" placeholder:"DIR"`
+	Checkpoints checkpointsFlag `help:"every=DURATION: time between checkpoints. keep=N: number of checkpoints to keep." default:"every=5m,keep=3" placeholder:"every=5m,keep=3"`
+	Pending     pendingFlag     `help:"Predictions that wait for their label. max=N: keep at most N; then the oldest makes room, and its label will come too late." default:"max=262144" placeholder:"max=262144"`
+}
+
+// checkpoints returns where checkpoints of an engine are written and read.
+func (f stateFlags) checkpoints(cfg pipeline.Config, models ...*model.Model) worker.Checkpoints {
+	return worker.Checkpoints{Dir: f.StateDir, Every: f.Checkpoints.Every, Keep: f.Checkpoints.Keep, Restore: restorer(cfg, models...)}
+}
+
+// checkpointsFlag says how often a checkpoint is written, and how many are kept.
+type checkpointsFlag struct {
+	Every time.Duration
+	Keep  int
+}
+
+func (f *checkpointsFlag) pairs() []pair {
+	return []pair{{name: "every", duration: &f.Every}, {name: "keep", count: &f.Keep}}
+}
+
+func (f checkpointsFlag) String() string { return joinPairs(f.pairs()...) }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (f *checkpointsFlag) UnmarshalText(text []byte) error {
+	f.Every, f.Keep = 5*time.Minute, 3
+	if err := parsePairs(string(text), f.pairs()...); err != nil {
+		return err
+	}
+	switch {
+	case f.Every <= 0:
+		return fmt.Errorf("every=%v: give a duration such as 5m", f.Every)
+	case f.Keep < 1:
+		return fmt.Errorf("keep=%d: give at least 1", f.Keep)
+	}
+	return nil
+}
+
+// pendingFlag bounds the predictions that wait for their label.
+type pendingFlag struct {
+	Max int
+}
+
+func (f *pendingFlag) pairs() []pair { return []pair{{name: "max", count: &f.Max}} }
+
+func (f pendingFlag) String() string { return joinPairs(f.pairs()...) }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (f *pendingFlag) UnmarshalText(text []byte) error {
+	if err := parsePairs(string(text), f.pairs()...); err != nil {
+		return err
+	}
+	if f.Max < 1 || f.Max > pipeline.MostPending {
+		return fmt.Errorf("max=%d: give a number from 1 to %d", f.Max, pipeline.MostPending)
+	}
+	return nil
+}

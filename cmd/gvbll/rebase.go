@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/gvbll/gvbll/topics/worker"
+)
+
+type rebaseCmd struct {
+	graphFlags
+	Why  string `help:"Why the epoch begins, for the ledger; what differs when left out." placeholder:"TEXT"`
+	JSON bool   `help:"Print the result as JSON." name:"json"`
+}
+
+// Help is shown by gvbll rebase --help.
+func (rebaseCmd) Help() string {
+	return "Replays the ledger's windows, as they were cut, through this program with this model and these settings, and adds a window without records to the ledger: the first of a new epoch. Workers of these terms go on from there. Nothing is published again. If the ledger is of these terms already, nothing happens.\n\n" +
+		"The worker that owns the graph serves until the replay is done, and then ends, as do standbys of the old terms. With --state-dir the new state is kept as a checkpoint, so that the next worker need not replay. 'gvbll work --rebase' does the same without a pause: docs/upgrade.md."
+}
+
+// Run begins the epoch.
+func (c rebaseCmd) Run(ctx context.Context, s streams, g given) error {
+	if err := c.check(g); err != nil {
+		return err
+	}
+	settings, models, err := c.engine(g)
+	if err != nil {
+		return err
+	}
+	client, names, err := c.Kafka.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	cfg := terms(names, settings, models...)
+	cfg.Checkpoints = c.State.checkpoints(settings, models...)
+	engine, err := cfg.Fresh()
+	if err != nil {
+		return err
+	}
+	windows, err := ledgerWindows(ctx, client, names)
+	if err != nil {
+		return err
+	}
+	bar := newProgress(s.err, "rebase", windows)
+	cfg.Hooks.Stepped = func(w worker.Stepped) { bar.set(int(w.Outcome.Window), "windows") }
+	done, err := worker.Rebase(ctx, client, engine, cfg, c.Why)
+	switch {
+	case err != nil:
+		return fmt.Errorf("rebase: %w", err)
+	case c.JSON:
+		return json.NewEncoder(s.out).Encode(done)
+	case !done.Began:
+		_, err = fmt.Fprintf(s.out, "nothing differs: epoch %d goes on\n", done.Epoch)
+	default:
+		_, err = fmt.Fprintf(s.out, "epoch %d begins at window %d, in %v: %s\n", done.Epoch, done.Window, done.Took.Round(time.Millisecond), done.Why)
+	}
+	return err
+}

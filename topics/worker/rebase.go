@@ -1,0 +1,152 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gvbll/gvbll/topics/crash"
+	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// Rebased is the result of [Rebase].
+type Rebased struct {
+	Epoch  int64         `json:"epoch"`         // in which the ledger is
+	Began  bool          `json:"began"`         // Rebase began it
+	Window int64         `json:"first_window"`  // its first one, if Rebase began it
+	Why    string        `json:"why,omitempty"` // likewise
+	Took   time.Duration `json:"-"`
+}
+
+// Rebase begins the next epoch of a ledger, of the engine, settings and models of cfg,
+// unless the ledger's end has these already. It replays the windows of the ledger with
+// the cuts that they had, fences the owner, and commits a window without records, whose
+// hashes are those of the new state. Nothing is published again. why, if not empty,
+// says in the operator's words why the epoch begins.
+//
+// A worker that has Rebase in its Config does the same when it becomes the owner, and
+// then serves.
+func Rebase(ctx context.Context, c *kafka.Client, e Engine, cfg Config, why string) (done Rebased, err error) {
+	began := time.Now()
+	fetching, stop := context.WithCancel(ctx)
+	defer stop()
+	cfg.Rebase = true
+	w, err := newWorker(ctx, c, e, cfg)
+	if err != nil {
+		return done, err
+	}
+	defer func() { w.saver.close(w, err == nil) }()
+	if w.newest == nil {
+		return done, fmt.Errorf("ledger %s is empty: the first worker begins it with its own settings", cfg.Names.Ledger)
+	}
+	w.back, done.Epoch = true, w.newest.Epoch
+	if err := w.start(ctx, fetching); err != nil || w.begins == nil {
+		return done, err
+	}
+	if why != "" {
+		w.begins.Why = why
+	}
+	if err := w.followToEnd(ctx); err != nil { // the owner serves meanwhile
+		return done, err
+	}
+	w.recovered(w.committed.window+1, began)
+	o, err := w.takeOver(ctx)
+	if err != nil || w.begins == nil {
+		done.Epoch = w.last.epoch
+		return done, err
+	}
+	done.Began, done.Window, done.Why = true, w.next, w.begins.Why
+	err = o.serve(ctx, o.beginEpoch)
+	done.Epoch, done.Took = w.last.epoch, time.Since(began)
+	return done, err
+}
+
+// checkEnd compares this worker's terms with those of the ledger's last record. If they
+// differ, and the worker was told to, it prepares an epoch; otherwise it fails, at once
+// instead of after the replay.
+func (w *worker) checkEnd(ctx context.Context) error {
+	if w.newest == nil {
+		return nil
+	}
+	m, err := w.compareTerms(ctx, w.newest)
+	switch {
+	case m == nil || err != nil:
+		return err
+	case !w.cfg.Rebase:
+		return errors.New(m.line)
+	case !w.back:
+		if err := w.checkLeft(ctx); err != nil {
+			return err
+		}
+	}
+	w.begins = &ledger.Beginning{Why: m.why, Program: w.cfg.Program}
+	w.cfg.Logger.Info("the ledger has other terms, so an epoch will begin", "why", m.why)
+	return nil
+}
+
+// checkLeft returns an error if windows were served on this worker's terms before, and
+// another epoch has left them. Otherwise two workers that both have Rebase, of a rolling
+// update that is half done, would take the ledger from each other for ever.
+func (w *worker) checkLeft(ctx context.Context) error {
+	own := make(map[string]bool) // by the settings of a record
+	var left, after *ledger.Record
+	past := &replayer{cfg: w.cfg, client: w.client}
+	var wrong error
+	err := ledger.Scan(ctx, w.client, w.cfg.Names.Ledger, func(r *ledger.Record) bool {
+		same, known := own[r.Settings]
+		if !known {
+			if wrong = past.readSettings(ctx, r); wrong != nil {
+				return false
+			}
+			same = past.settings.own
+			own[r.Settings] = same
+		}
+		if same && w.cfg.has(r.Model) {
+			left, after = r, nil
+		} else if left != nil && r.Begins != nil {
+			after = r
+		}
+		return true
+	})
+	if err = errors.Join(err, wrong); err != nil || left == nil {
+		return err
+	}
+	if after == nil {
+		return fmt.Errorf("ledger %s: model %s served up to window %d, and another was promoted: start with --model for that one, or go back on purpose with 'gvbll rebase'", w.cfg.Names.Ledger, left.Model, left.Window)
+	}
+	return fmt.Errorf("ledger %s had these settings and this model up to window %d, and epoch %d left them (%.200q): start with those of epoch %d, or go back on purpose with 'gvbll rebase'", w.cfg.Names.Ledger, left.Window, after.Epoch, after.Begins.Why, after.Epoch)
+}
+
+// checkLater checks a window that another worker served after this one began. If that
+// began an epoch, a worker of the epoch's terms goes on, and any other ends.
+func (w *worker) checkLater(ctx context.Context, r *ledger.Record) error {
+	if r.Begins == nil && (w.begins != nil || w.cfg.has(r.Model)) {
+		return nil
+	}
+	m, err := w.compareTerms(ctx, r)
+	switch {
+	case err != nil:
+		return err
+	case m == nil:
+		w.begins = nil
+		return nil
+	case r.Begins != nil:
+		return fmt.Errorf("%s: epoch %d began at window %d, after this worker started", m.line, r.Epoch, r.Window)
+	}
+	return errors.New(m.line)
+}
+
+// beginEpoch steps a window without records, whose ledger record begins the epoch.
+func (o *owner) beginEpoch(ctx context.Context) error {
+	crash.Point(crash.BeforeEpoch)
+	if err := o.advance(ctx, intake.Cut{Cause: "rebase"}); err != nil {
+		return err
+	}
+	o.begins = nil
+	o.cfg.Logger.Info("an epoch began", "epoch", o.last.epoch, "window", o.next-1)
+	crash.Point(crash.InEpoch)
+	return nil
+}

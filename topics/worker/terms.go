@@ -1,0 +1,173 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// The terms of a stretch of a ledger are the engine's version, its settings, and the model
+// that serves. A replay steps windows of any terms. It compares hashes where the terms
+// are its own: elsewhere its engine has other bits by right.
+
+// settings are the settings of a stretch of a ledger, in the forms that its records have.
+type settings struct {
+	all     event.Settings // as in the first record; "" if no record holds them any more
+	hash    string         // of all, as in every record
+	line    string         // as in the records of format 1; "" if none was read
+	program string         // version of the program that wrote the first record, "" if unknown
+	own     bool           // they are the engine's, except for some that have no effect on it
+}
+
+// settingsToWrite returns the settings for the ledger and for checkpoints: the
+// ledger's own or, if it is empty or of other settings, the engine's.
+func (p *replayer) settingsToWrite() settings {
+	if !p.settings.own {
+		p.settings = settings{all: p.cfg.Settings, hash: p.cfg.Settings.Hash(), program: p.cfg.Program, own: true}
+	}
+	return p.settings
+}
+
+// readSettings reads the settings that a record was written with.
+func (p *replayer) readSettings(ctx context.Context, r *ledger.Record) error {
+	known := p.settings.hash
+	if r.Version == 1 {
+		known = p.settings.line
+	}
+	if r.Settings == known && known != "" {
+		return nil
+	}
+	s := settings{hash: r.Settings}
+	switch {
+	case r.Version == 1:
+		if p.cfg.SettingsOfLine != nil {
+			s.all, s.line = p.cfg.SettingsOfLine(r.Settings), r.Settings
+			s.hash = s.all.Hash()
+		}
+	case r.Settings == p.cfg.Settings.Hash():
+		s.all = p.cfg.Settings
+	default:
+		first, err := p.firstWith(ctx, r)
+		if err != nil {
+			return err
+		}
+		if first != nil {
+			s.all = first.Configuration
+			if first.Begins != nil {
+				s.program = first.Begins.Program
+			}
+		}
+	}
+	s.own = p.cfg.isOwn(s.all)
+	p.settings = s
+	return nil
+}
+
+// firstWith returns the record that holds the settings of another one, nil if it is gone.
+func (p *replayer) firstWith(ctx context.Context, r *ledger.Record) (*ledger.Record, error) {
+	if r.Configuration != "" {
+		return r, nil
+	}
+	return ledger.FindSettings(ctx, p.client, p.cfg.Names.Ledger, r.Settings)
+}
+
+// isOwn reports whether the settings are the engine's, except for some that have no effect
+// on its models.
+func (c *Config) isOwn(written event.Settings) bool {
+	return written != "" && c.effective(written) == c.Settings
+}
+
+func (c *Config) effective(written event.Settings) event.Settings {
+	if c.Effective == nil {
+		return written
+	}
+	return c.Effective(written)
+}
+
+// mismatch is how the terms of a ledger and those of a worker differ.
+type mismatch struct {
+	why  string // the changes from the ledger's terms, for the record of the epoch that begins with them
+	line string // the same as an error, with the remedy
+}
+
+// errSettingsGone says that no record holds the settings any more.
+var errSettingsGone = errors.New("the record that had them is gone: give --state-dir with a checkpoint of this ledger")
+
+// compareTerms returns how the terms of a record and those of this worker differ, nil if
+// they do not. It is an error if the model has another role there, which is a matter of
+// commands and not of epochs.
+func (p *replayer) compareTerms(ctx context.Context, r *ledger.Record) (*mismatch, error) {
+	if err := p.cfg.checkRole(r); err != nil {
+		return nil, err
+	}
+	if err := p.readSettings(ctx, r); err != nil {
+		return nil, err
+	}
+	name, serves := p.cfg.Names.Ledger, r.Serves()
+	var changes []string
+	if s := p.settings; !s.own {
+		if s.all == "" {
+			return nil, fmt.Errorf("ledger %s was written with settings %.20q, and %w", name, s.hash, errSettingsGone)
+		}
+		for _, d := range event.Diff(p.cfg.effective(s.all), p.cfg.Settings) {
+			changes = append(changes, d.Change())
+		}
+	}
+	if !p.cfg.has(serves) {
+		changes = append(changes, fmt.Sprintf("model %s to %s", serves, p.cfg.Model))
+	}
+	switch {
+	case len(changes) == 0:
+		return nil, nil
+	case !p.cfg.has(serves) && p.settings.own:
+		return &mismatch{changes[0], fmt.Sprintf("ledger %s belongs to model %s, and this is model %s: start the other model with --shadow beside the first, or begin an epoch of it with --rebase (docs/upgrade.md)", name, serves, p.cfg.Model)}, nil
+	}
+	return &mismatch{strings.Join(changes, ", "), p.settings.differ(p.cfg)}, nil
+}
+
+// differ returns the error for a ledger of other settings than the engine's. Its remedy
+// keeps the ledger and the inputs.
+func (s settings) differ(cfg *Config) string {
+	differ := event.Diff(cfg.effective(s.all), cfg.Settings)
+	i := slices.IndexFunc(differ, func(d event.Difference) bool { return d.Name == engineSetting })
+	if i < 0 {
+		return fmt.Sprintf("ledger %s was written with other settings: %s; start with the ledger's settings, or begin an epoch of these with --rebase (docs/upgrade.md)", cfg.Names.Ledger, event.Describe(differ))
+	}
+	return fmt.Sprintf("ledger %s was written by %s, and this is %s: begin an epoch of this one with --rebase (docs/upgrade.md), or start the program that wrote it",
+		cfg.Names.Ledger, nameProgram(s.program, differ[i].A), nameProgram(cfg.Program, differ[i].B))
+}
+
+// engineSetting is the name of the setting that holds the engine's version.
+const engineSetting = "engine"
+
+func nameProgram(version, engine string) string {
+	if version == "" {
+		return "a program of engine " + engine
+	}
+	return fmt.Sprintf("gvbll %.60q (engine %s)", version, engine)
+}
+
+// LedgerSettings returns the settings that a ledger was begun with, for an audit: from
+// its first record or, if that is gone, from a checkpoint's meta, which may be nil. They
+// are "" if the ledger is empty. Of cfg it uses Names and SettingsOfLine.
+func LedgerSettings(ctx context.Context, c *kafka.Client, cfg Config, meta map[string]string) (event.Settings, error) {
+	r, err := ledger.First(ctx, c, cfg.Names.Ledger)
+	if r == nil || err != nil {
+		return "", err
+	}
+	p := &replayer{cfg: &cfg, client: c}
+	if err := p.readSettings(ctx, r); err != nil || p.settings.all != "" {
+		return p.settings.all, err
+	}
+	at, err := positionOf(meta)
+	if err != nil || at.Settings == "" {
+		return "", fmt.Errorf("the first records of ledger %s are gone, and its settings with them: begin at a checkpoint, which has the settings", cfg.Names.Ledger)
+	}
+	return at.Settings, nil
+}
