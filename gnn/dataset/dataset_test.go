@@ -155,7 +155,8 @@ func TestArrivals(t *testing.T) {
 	}
 }
 
-// write writes the folder of a data set. A file is packed if its name ends in .gz.
+// write writes the folder of a data set, with the folders in it. A file is packed if its
+// name ends in .gz.
 func write(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "toy")
@@ -174,6 +175,9 @@ func write(t testing.TB, files map[string]string) string {
 				t.Fatal(err)
 			}
 			b = packed.Bytes()
+		}
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
 		}
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
 			t.Fatal(err)

@@ -1,16 +1,15 @@
-// Package dataset reads, writes and generates labelled graphs, and cuts them into
-// training nodes and the steps of a stream.
+// Package dataset reads, writes and generates graphs of which some or all nodes have
+// labels, and cuts them into training nodes and the steps of a stream.
 //
 // [Open] reads four layouts (tables with headers, OGB's raw csv, PyTorch
 // Geometric's and scipy's arrays in an .npz), [Drift] generates graphs whose
-// classes, features and homophily drift. Both give a [Dataset]; a [Stream] of it
-// comes from [Dataset.Split] (stratified at random), [Dataset.SplitByYear] or
-// [Dataset.SplitGiven].
+// classes, features and homophily drift. Both give a [Dataset], and
+// [Dataset.Cut] makes a [Stream] of it.
 //
 // What always holds of a Dataset that Open or Drift returned: nodes are numbered
-// from 0; Features, Labels and, unless nil, Year have an entry each; features are
-// finite, of dimension Dim, and all sparse or all dense; labels index Classes;
-// edges name nodes.
+// from 0; Features, Labels and, unless nil, Time have an entry each; ids are
+// distinct; features are finite, of dimension Dim, and all sparse or all dense;
+// labels index Classes, or are [Unlabelled]; edges name nodes.
 //
 // Files are untrusted. No memory is allocated on the word of a header or a count
 // before the bytes have been read, and a data set may take at most 64 times the size
@@ -23,11 +22,13 @@
 // # Files
 //
 //	dataset.go      Dataset: neighbours, arrivals, subgraphs
-//	split.go        Stream, and the splits
-//	description.go  dataset.json: class names, and a given split
+//	ids.go          the nodes' ids
+//	split.go        Cut and Stream; splits that come with the data
+//	description.go  dataset.json: class names, and a split
 //	open.go         Open: which layout a path has
-//	folder.go       the tables of a folder, plain or gzipped, line by line
-//	csv.go          nodes.csv and edges.csv
+//	folder.go       the tables of a folder
+//	csv.go          csv tables, plain or gzipped, line by line
+//	tables.go       tables of nodes and edges
 //	ogb.go          OGB's raw layout
 //	npz.go, npy.go  archives of numpy arrays
 //	features.go     feature vectors while they are read: sparse or dense

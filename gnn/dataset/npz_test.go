@@ -48,6 +48,31 @@ func TestOpenNPZ(t *testing.T) {
 	}
 }
 
+// TestOpenNPZLayouts opens the same graph in the layouts of ppnp and of the heterophilous
+// graphs (testdata/make.py), with ids, a missing label and splits.
+func TestOpenNPZLayouts(t *testing.T) {
+	plain, err := Open(filepath.Join("testdata", "matrices.npz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := []int32{1, 0, 2, Unlabelled}
+	splits := &GivenSplit{Parts: [][]Part{{InTrain, InValid, InNone, InTest}, {InValid, InTrain, InNone, InTest}}, How: "masks"}
+	for name, change := range map[string]func(*Dataset){
+		"ppnp":          func(d *Dataset) { d.Labels, d.IDs.Texts = missing, []string{"home", "ада", "x", "y z"} },
+		"ppnp-dense":    func(d *Dataset) { d.Labels, d.IDs.Numbers = missing, []int64{1 << 60, 7, 1, -5} },
+		"heterophilous": func(d *Dataset) { d.Labels, d.Given = []int32{1, 0, Unlabelled, 1}, splits },
+		"columns":       func(d *Dataset) { d.Labels, d.Given = []int32{1, 0, Unlabelled, 1}, splits },
+	} {
+		want := *plain
+		want.Name = name
+		change(&want)
+		got, err := Open(filepath.Join("testdata", name+".npz"))
+		if d := cmp.Diff(&want, got); d != "" || err != nil {
+			t.Errorf("%s: error %v (-want +got):\n%s", name, err, d)
+		}
+	}
+}
+
 // TestOpenNPZIntegers: integers of every width, in both orders of bytes and of rows and
 // columns, are read, of more numbers than are decoded at once.
 func TestOpenNPZIntegers(t *testing.T) {
@@ -110,6 +135,15 @@ func TestOpenNPZRefuses(t *testing.T) {
 		{tensors(map[string]any{"y": []float64{0, .5}}), "y, entry 1: 0.5, want a whole number"},
 		{tensors(map[string]any{"y": []int64{0, math.MaxInt64}}), "y, entry 1"},
 		{tensors(map[string]any{"node_year": []int32{1999}}), "node_year has shape [1]"},
+		{tensors(map[string]any{"time": []float64{1999, math.NaN()}}), "time, entry 1: NaN is not a finite number"},
+		{tensors(map[string]any{"node_ids": []float64{1, 2}}), "node_ids has the type float64, want integers or texts"},
+		{tensors(map[string]any{"node_ids": []int64{7, 7}}), "node_ids: 7 occurs twice"},
+		{tensors(map[string]any{"node_ids": array2("|S1", 2, 1, false, "aa")}), `node_ids: "a" occurs twice`},
+		{tensors(map[string]any{"node_ids": array2("|S1", 2, 1, false, "a\x00")}), "node_ids, entry 1: the id is empty"},
+		{tensors(map[string]any{"train_mask": []bool{true}}), "train_mask has shape [1], want [2], one for each node"},
+		{tensors(map[string]any{"train_mask": []int8{0, 2}}), "train_mask, entry 1: 2, want a whole number from 0 to 1"},
+		{tensors(map[string]any{"train_mask": []bool{true, false}, "test_mask": []bool{true, true}}), "test_mask: node 0 is in the part train too"},
+		{tensors(map[string]any{"train_mask": array2("|b1", 2, 5000, false, strings.Repeat("\x00", 10_000))}), "as many for each of several splits, at most 1000"},
 		{tensors(map[string]any{"edge_index": array2("|u1", 2, 1, false, "\x00\x02")}), "edge_index, entry 1: 2, want a whole number from 0 to 1"},
 		{tensors(map[string]any{"edge_index": array2("|u1", 3, 2, false, "\x00\x01\x00\x01\x00\x01")}), "edge_index has shape [3 2], want [2 edges]"},
 		{tensors(map[string]any{"x": array2("<f4", 2, 2, false, floats(1, 0, 0, float32(math.NaN())))}), "x, feature 1 of node 1: NaN"},

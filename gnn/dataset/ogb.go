@@ -43,16 +43,19 @@ func openOGB(f folder, around fs.FS, dir string) (*Dataset, error) {
 			}
 		}
 	}
-	if d.IDs, err = readMapping(around, filepath.Join(dir, "mapping"), n); err != nil {
+	if d.IDs, err = readMapping(around, dir, n); err != nil {
 		return nil, err
 	}
-	return d, d.readSplit(around, filepath.Join(dir, "split"))
+	if err := d.readSplit(around, dir); err != nil {
+		return nil, err
+	}
+	return d, nil
 }
 
 // readMapping reads the nodes' ids from the folder mapping, if it is there: a table
 // nodeidx2… of two columns, a node's number and its id.
 func readMapping(around fs.FS, dir string, n int) (IDs, error) {
-	name, err := only(around, "mapping", "nodeidx2*.csv*")
+	name, err := only(around, dir, "mapping", "nodeidx2*.csv*")
 	if err != nil || name == "" {
 		return IDs{}, err
 	}
@@ -60,7 +63,7 @@ func readMapping(around fs.FS, dir string, n int) (IDs, error) {
 	if err != nil {
 		return IDs{}, err
 	}
-	f, err := newFolder(files, dir, "", "", nil)
+	f, err := newFolder(files, filepath.Join(dir, "mapping"), "", "", nil)
 	if err != nil {
 		return IDs{}, err
 	}
@@ -103,7 +106,7 @@ func readMapping(around fs.FS, dir string, n int) (IDs, error) {
 // readSplit reads the split from the folder split, if it is there: a folder with tables
 // train, valid and test, which hold numbers of nodes.
 func (d *Dataset) readSplit(around fs.FS, dir string) error {
-	name, err := only(around, "split", "*")
+	name, err := only(around, dir, "split", "*")
 	if err != nil || name == "" {
 		return err
 	}
@@ -111,7 +114,7 @@ func (d *Dataset) readSplit(around fs.FS, dir string) error {
 	if err != nil {
 		return err
 	}
-	f, err := newFolder(files, filepath.Join(dir, name), "", "", nil)
+	f, err := newFolder(files, filepath.Join(dir, "split", name), "", "", nil)
 	if err != nil {
 		return err
 	}
@@ -139,14 +142,14 @@ func (d *Dataset) readSplit(around fs.FS, dir string) error {
 }
 
 // only returns the name of the one entry of a folder that matches a pattern, "" if there
-// is none or no such folder.
-func only(files fs.FS, dir, pattern string) (string, error) {
-	found, err := fs.Glob(files, dir+"/"+pattern)
+// is none or no such folder. The folder is in files, whose path is dir.
+func only(files fs.FS, dir, name, pattern string) (string, error) {
+	found, err := fs.Glob(files, name+"/"+pattern)
 	if err != nil || len(found) == 0 {
 		return "", err
 	}
 	if len(found) > 1 {
-		return "", fmt.Errorf("%s and %s are both there: keep one", found[0], found[1])
+		return "", fmt.Errorf("%s and %s are both there: keep one", filepath.Join(dir, found[0]), filepath.Base(found[1]))
 	}
 	return path.Base(found[0]), nil
 }

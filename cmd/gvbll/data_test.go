@@ -1,0 +1,63 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gvbll/gvbll/topics/broker"
+)
+
+// ownGraph writes a graph as somebody has it: nodes have text ids and times, later ones
+// first, and every third has no label. It returns its folder.
+func ownGraph(t *testing.T, nodes int) string {
+	t.Helper()
+	dir := t.TempDir()
+	table, edges := new(strings.Builder), new(strings.Builder)
+	fmt.Fprintln(table, "id,label,time,red,blue")
+	fmt.Fprintln(edges, "source,target")
+	for i := range nodes {
+		label := []string{"left", "right", ""}[i%3]
+		fmt.Fprintf(table, "paper-%d,%s,%d,%d,%d\n", i, label, 3000-i, 1-i%3%2, i%3%2)
+		fmt.Fprintf(edges, "paper-%d,paper-%d\n", i, (i+3)%nodes)
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "nodes.csv"), []byte(table.String()), 0o644))
+	must(t, os.WriteFile(filepath.Join(dir, "edges.csv"), []byte(edges.String()), 0o644))
+	return dir
+}
+
+// TestDemoOfOwnGraph: predictions have the ids of the data set, in the order of its times.
+// Nodes without a label are predicted, and their labels are not waited for.
+func TestDemoOfOwnGraph(t *testing.T) {
+	addr := startBroker(t, broker.Config{})
+	sum := demo(t, []string{"demo", "--data", ownGraph(t, 60), "--train-until", "2961", "--steps", "7", "--epochs", "3", "--brokers", addr, "--json"})
+	// Papers 59 to 40 are of a time before 2961, and those among them with a label train.
+	var want []string
+	labels := 0
+	for i := 59; i >= 0; i-- {
+		labelled := i%3 != 2
+		if i >= 40 && labelled {
+			continue
+		}
+		want = append(want, fmt.Sprint("paper-", i))
+		if labelled {
+			labels++
+		}
+	}
+	if sum.Predictions != len(want) || sum.Labels != labels {
+		t.Errorf("%d predictions and %d labels, want %d and %d", sum.Predictions, sum.Labels, len(want), labels)
+	}
+	var got []string
+	for _, line := range strings.Split(strings.TrimSpace(gvbll(t, "tail", "--brokers", addr, "--json", "--no-follow")), "\n") {
+		var p struct{ Node string }
+		must(t, json.Unmarshal([]byte(line), &p))
+		got = append(got, p.Node)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("predictions of %v, want %v", got, want)
+	}
+}
