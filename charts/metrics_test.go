@@ -72,7 +72,10 @@ var advice = []struct {
 		{"gvbll_edges_total", "Per arrival: falls when a producer stops naming neighbours, and accuracy follows."},
 		{"gvbll_edges_dropped_total", "Many expired: the ids of neighbours match no node's."},
 		{"gvbll_departures_total", "Many unknown: the keys of tombstones match no node's id, or nodes are removed twice."},
-		{"gvbll_edges_removed_total", "Per departure: how many edges a leaving node had. If high, much of the graph is recomputed for each."},
+		{"gvbll_edges_removed_total", "If high, much of the graph is recomputed. Beside gvbll_departures_total: how many edges a leaving node had."},
+		{"gvbll_edge_removals_unknown_total", "Above zero: a producer removes edges twice, or under other ids than it added them."},
+		{"gvbll_unknown_fields_total", "A misspelt name: the field has no effect. The log has a record with it."},
+		{"gvbll_features_cleared_total", "Above zero and not meant: a producer sends `indices: []` where it should leave `indices` out."},
 		{"gvbll_level", "Waiting labels or edges rise: producers use different ids. Nodes rise: so does memory, which is not given back."},
 		{"gvbll_refused_events_total", "`GvbllDeadLettersRising`; [hostile-input.md](hostile-input.md) explains each reason."},
 		{"gvbll_late_events_total", "Raise `--lateness`, or correct the producer's clock."},
@@ -231,6 +234,7 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	hooks.Stepped(worker.Stepped{Outcome: out, Cause: "count"})
 	hooks.Lag("t", 1)
 	hooks.Untimely("t", 1, 1)
+	hooks.UnknownField("t", "f", 1)
 	hooks.Forgot(worker.Forgotten{Forgot: ledger.Forgot{Nodes: 1}})
 	hooks.Committed(worker.Committed{Tries: 1, Took: time.Second})
 	families, err := reg.Gather()

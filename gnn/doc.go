@@ -32,11 +32,11 @@
 //   - The aggregate holds the neighbours' messages, added in the order of the
 //     adjacency list, which is the order in which the edges came; unless the
 //     node is stale.
-//   - A node becomes stale when its features or a neighbour's are replaced, or
-//     a neighbour leaves. Nothing is ever subtracted from an aggregate. The
+//   - A node becomes stale when its features or a neighbour's are replaced, a
+//     neighbour leaves, or an edge of it is removed. Nothing is ever subtracted from an aggregate. The
 //     next use of a stale node's row recomputes it from the adjacency list.
-//   - Hence equal calls give equal bits, and a graph from which nodes were
-//     removed has the bits of one that never had them.
+//   - Hence equal calls give equal bits, and a graph from which nodes or edges
+//     were removed has the bits of one that never had them.
 //
 // # Numbers
 //
@@ -54,6 +54,7 @@
 //	incremental.go  what an encoder provides for Graph
 //	rows.go         the table of rows, float32 or bfloat16
 //	remove.go       nodes that leave
+//	unlink.go       edges that are taken away
 //	trial.go        what-if embeddings
 //	workers.go      goroutines that share the work of a window
 //	state.go        what of a graph is saved and restored

@@ -44,9 +44,11 @@ type Graph struct {
 	// Storage reused from call to call.
 	embed    embedder
 	window   window
-	added    []int32   // the neighbours that linkAll or Remove found
-	listEnds []uintptr // addresses at which their adjacency lists go on
-	newSelf  []float32 // the self term that Replace compares with the old one
+	added    []int32    // the neighbours that linkAll or Remove found
+	listEnds []uintptr  // addresses at which their adjacency lists go on
+	newSelf  []float32  // the self term that Replace compares with the old one
+	halves   [][2]int32 // in Unlink: the edges to remove, from each of their ends
+	removed  [][2]int32 // in Unlink: the edges that were there
 }
 
 // node is what the graph keeps of a node besides its row: 32 bytes, so that two
@@ -59,7 +61,7 @@ type node struct {
 	// of the last arrival of the window that changes the node's row.
 	slot int32
 	// stale: the aggregate may differ from that of the current neighbours and
-	// self terms. It is set by markStale (in Replace, Remove, EmbedWithout, and in
+	// self terms. It is set by markStale (in Replace, Remove, Unlink, EmbedWithout, and in
 	// State for a node that was saved stale) and cleared where the aggregate is
 	// recomputed (freshRow, clearNode, savedAggregates.restore). No message is
 	// added to a stale aggregate.

@@ -34,6 +34,28 @@ func (c *survivors) link(u, v int32) bool {
 	return true
 }
 
+// unlink removes edges, and returns those that were there, each with its lower number
+// first, in the order of these numbers and then of their neighbours' lists.
+func (c *survivors) unlink(edges [][2]int32) (removed [][2]int32) {
+	c.edges = slices.DeleteFunc(c.edges, func(e [2]int32) bool {
+		if !slices.Contains(edges, e) && !slices.Contains(edges, [2]int32{e[1], e[0]}) {
+			return false
+		}
+		removed = append(removed, [2]int32{min(e[0], e[1]), max(e[0], e[1])})
+		return true
+	})
+	slices.SortStableFunc(removed, func(a, b [2]int32) int { return int(a[0] - b[0]) })
+	return removed
+}
+
+// edgesOf returns up to most edges, some of them twice.
+func (c *survivors) edgesOf(rng *rand.Rand, most int) (edges [][2]int32) {
+	for range min(most, len(c.edges)) {
+		edges = append(edges, c.edges[rng.IntN(len(c.edges))])
+	}
+	return edges
+}
+
 // left returns the numbers of the remaining nodes, and the graph of these nodes
 // alone, numbered in that order.
 func (c *survivors) left() (nodes []int32, h history) {
@@ -61,8 +83,8 @@ func (c *survivors) someOf(rng *rand.Rand, there bool, most int) (nodes []int32)
 	return nodes
 }
 
-// live lets nodes arrive, leave and return under numbers of removed nodes, and calls check
-// after each round.
+// live lets nodes arrive, lose edges, leave and return under numbers of removed nodes, and
+// calls check after each round.
 func (c *survivors) live(rng *rand.Rand, g *Graph, rounds int, check func()) {
 	in, out := g.enc.In(), make([]float32, g.enc.Out())
 	form := func() Vector {
@@ -107,6 +129,12 @@ func (c *survivors) live(rng *rand.Rand, g *Graph, rounds int, check func()) {
 			g.Replace(some[0], c.x[some[0]])
 			g.Embed(some[1:2], out) // updates some of the sums in between
 		}
+		if some := c.edgesOf(rng, rng.IntN(5)); len(some) > 0 {
+			some = append(some, [2]int32{some[0][1], some[0][0]}, [2]int32{0, int32(rng.IntN(len(c.x)))})
+			if got, want := slices.Clone(g.Unlink(some)), c.unlink(some); !slices.Equal(got, want) {
+				panic(fmt.Sprintf("Unlink of %v took %v, want %v", some, got, want))
+			}
+		}
 		gone := c.someOf(rng, true, rng.IntN(6))
 		if len(gone) > 0 && rng.IntN(3) == 0 {
 			gone = append(gone, gone[0]) // a duplicate
@@ -118,9 +146,9 @@ func (c *survivors) live(rng *rand.Rand, g *Graph, rounds int, check func()) {
 	}
 }
 
-// TestRemoveEqualsOracle: after random arrivals, departures and returns, embeddings equal
-// those of Encode on the remaining graph, and have the bits of a graph that never had the
-// removed nodes. Forgetting a node exactly relies on this.
+// TestRemoveEqualsOracle: after random arrivals, removals of edges, departures and returns,
+// embeddings equal those of Encode on the remaining graph, and have the bits of a graph
+// that never had the removed nodes and edges. Forgetting a node exactly relies on this.
 func TestRemoveEqualsOracle(t *testing.T) {
 	for name, options := range map[string][]Option{"float32": nil, "bfloat16": {BFloat16()}, "workers": {Workers(3)}} {
 		for _, kind := range kinds {
@@ -202,6 +230,28 @@ func TestRemoveShortensBlocks(t *testing.T) {
 	g.Remove(upTo(n)[5:])
 	if hub := g.node(0).adj; hub.Len() != 4 || hub.Cap() != 4 || !slices.Equal(g.Neighbours(0), []int32{1, 2, 3, 4}) {
 		t.Errorf("the hub's list %v has a capacity of %d, want [1 2 3 4] with 4", g.Neighbours(0), hub.Cap())
+	}
+}
+
+// TestUnlinkShortensBlocks: the list of a hub whose edges were taken away returns its
+// memory. Edges that are not there are ignored.
+func TestUnlinkShortensBlocks(t *testing.T) {
+	g := NewGraph(randomSAGE(rand.New(rand.NewPCG(1, 1)), 2, 3, 2))
+	const n = 1000
+	g.Add(make([]Vector, n))
+	var edges [][2]int32
+	for v := int32(1); v < n; v++ {
+		g.Link(0, v)
+		edges = append(edges, [2]int32{v, 0})
+	}
+	if removed := g.Unlink(edges[4:]); len(removed) != len(edges)-4 || g.Edges() != 4 {
+		t.Errorf("%d edges were removed and %d are left, want %d and 4", len(removed), g.Edges(), len(edges)-4)
+	}
+	if hub := g.node(0).adj; hub.Cap() != 4 || !slices.Equal(g.Neighbours(0), []int32{1, 2, 3, 4}) {
+		t.Errorf("the hub's list %v has a capacity of %d, want [1 2 3 4] with 4", g.Neighbours(0), hub.Cap())
+	}
+	if again := g.Unlink(edges[4:]); len(again) != 0 {
+		t.Errorf("%d edges were removed twice", len(again))
 	}
 }
 

@@ -77,7 +77,7 @@ func change(rng *rand.Rand, g *Graph) {
 	for i := range some {
 		some[i] = int32(rng.IntN(n) * rng.IntN(2)) // node 0 becomes a hub
 	}
-	switch v := int32(rng.IntN(n)); rng.IntN(5) {
+	switch v := int32(rng.IntN(n)); rng.IntN(6) {
 	case 0:
 		g.Link(v, some[0])
 	case 1:
@@ -86,6 +86,8 @@ func change(rng *rand.Rand, g *Graph) {
 		g.Embed(some, make([]float32, len(some)*g.enc.Out()))
 	case 3:
 		g.Remove(some[:rng.IntN(2)+len(some)/6])
+	case 4:
+		g.Unlink([][2]int32{{v, some[0]}, {some[0], some[len(some)-1]}})
 	default:
 		g.LinkAll(v, some)
 	}

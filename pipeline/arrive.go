@@ -13,13 +13,14 @@ import (
 // embeddings of the nodes to predict. The next window reuses the memory.
 type arrivals struct {
 	accepted []accepted
+	edges    []edgesAt             // the events of only edges
 	features []gnn.Vector          // of the nodes with numbers past the graph's, normalised
 	replaced map[int32]*event.Node // by number that has a row: the event with its new features
 	scratch  gnn.Vector            // normalised features of one of replaced
 
 	named []int32   // numbers of the neighbours that the accepted name, none for one that has not come
 	links []int32   // the lists of near, one after the other
-	near  [][]int32 // by accepted node: its neighbours, repeated ones among them
+	near  [][]int32 // by accepted node: its neighbours, repeated ones among them; of those resolved so far
 
 	toPredict []int32        // numbers of the nodes to be predicted, in canonical order
 	rows      posterior.Rows // their embeddings and temperatures
@@ -29,7 +30,8 @@ type arrivals struct {
 type accepted struct {
 	node      *event.Node
 	number    int32
-	toPredict bool // first arrival, to be predicted
+	at        int32 // index of the event in the window
+	toPredict bool  // first arrival, to be predicted
 }
 
 // features returns the features of an event as they came.
@@ -50,7 +52,10 @@ func (n *nodes) enter(events []event.Node, out *event.Outcome) {
 	}
 	d := n.model.Prior.Dim
 	if n.onlyArrivals() {
-		n.resolve(out)
+		n.lookUp()
+		for i := range a.accepted {
+			n.resolve(i, out)
+		}
 		n.listToPredict()
 		a.rows.Z = kernel.Room(a.rows.Z, len(a.toPredict)*d)
 		n.graph.Arrive(a.features, a.near, func(i int, added []int32) { n.linked(i, added, out) }, a.rows.Z)
@@ -74,7 +79,7 @@ func (n *nodes) enter(events []event.Node, out *event.Outcome) {
 // that leave. Other events are refused.
 func (n *nodes) accept(events []event.Node, out *event.Outcome) {
 	a := &n.arrivals
-	a.accepted, a.features = a.accepted[:0], a.features[:0]
+	a.accepted, a.edges, a.features = a.accepted[:0], a.edges[:0], a.features[:0]
 	first := int32(n.graph.Len())
 	for i := range events {
 		node := &events[i]
@@ -82,19 +87,31 @@ func (n *nodes) accept(events []event.Node, out *event.Outcome) {
 			n.depart(node, out)
 			continue
 		}
-		x := features(node)
-		if detail := n.misfit(x); detail != "" {
-			refuse(out, node.Origin, event.WrongDimension, detail)
+		if node.OnlyEdges() {
+			a.edges = append(a.edges, edgesAt{node, int32(i)})
 			continue
 		}
-		if v, known := n.index.number(node.ID); known {
+		x := features(node)
+		v, known := n.index.number(node.ID)
+		if detail := n.misfit(x); detail != "" {
+			reason := event.WrongDimension
+			if known && x.Dense != nil && len(x.Dense) < n.model.Encoder.In() {
+				reason, detail = event.PartialFeatures, detail+": an update replaces all features"
+			}
+			refuse(out, node.Origin, reason, detail)
+			continue
+		}
+		if known {
 			out.Counts.Updates++
+			if x.Dense == nil && len(x.Index) == 0 {
+				out.Counts.Cleared++
+			}
 			if v >= first {
 				a.features[v-first] = n.normalised(a.features[v-first], x)
 			} else {
 				a.replaced[v] = node
 			}
-			a.accepted = append(a.accepted, accepted{node: node, number: v})
+			a.accepted = append(a.accepted, accepted{node: node, number: v, at: int32(i)})
 			continue
 		}
 		n.supersede(node.ID, out)
@@ -116,7 +133,7 @@ func (n *nodes) accept(events []event.Node, out *event.Outcome) {
 		} else {
 			out.Counts.Arrivals++
 		}
-		a.accepted = append(a.accepted, accepted{node: node, number: v, toPredict: !node.Context})
+		a.accepted = append(a.accepted, accepted{node: node, number: v, at: int32(i), toPredict: !node.Context})
 	}
 }
 
@@ -129,11 +146,11 @@ func (n *nodes) onlyArrivals() bool {
 			return false
 		}
 	}
-	return len(a.features) == len(a.accepted) && len(a.replaced) == 0 && len(n.departed.leaving) == 0
+	return len(a.features) == len(a.accepted) && len(a.replaced) == 0 && len(n.departed.leaving) == 0 && len(a.edges) == 0
 }
 
 // rebuild applies one kind of change after the other to the graph: new nodes,
-// departures, replaced features, edges.
+// departures, replaced features, and then edges.
 func (n *nodes) rebuild(out *event.Outcome) {
 	a := &n.arrivals
 	n.graph.Add(a.features)
@@ -146,18 +163,14 @@ func (n *nodes) rebuild(out *event.Outcome) {
 			n.graph.Replace(x.number, a.scratch)
 		}
 	}
-	n.resolve(out)
-	for i, x := range a.accepted {
-		n.linked(i, n.link(x.number, a.near[i]), out)
-	}
+	n.connect(out)
 }
 
-// resolve sets near to the neighbours of each accepted node: those that waited for it,
-// then those that it names. Edges to nodes that have not arrived wait.
-func (n *nodes) resolve(out *event.Outcome) {
+// lookUp sets named, in one tight loop so that the cache misses of the look-ups overlap.
+// resolve then takes the accepted nodes in their order.
+func (n *nodes) lookUp() {
 	a := &n.arrivals
-	a.named = a.named[:0]
-	// All look-ups are made in one tight loop, so that their cache misses overlap.
+	a.named, a.links, a.near = a.named[:0], a.links[:0], a.near[:0]
 	for _, x := range a.accepted {
 		for _, id := range x.node.Neighbours {
 			u, known := n.index.number(id)
@@ -167,24 +180,44 @@ func (n *nodes) resolve(out *event.Outcome) {
 			a.named = append(a.named, u)
 		}
 	}
-	a.links, a.near = a.links[:0], a.near[:0]
-	named := a.named
-	for _, x := range a.accepted {
-		from := len(a.links)
-		a.links = append(a.links, n.index.claim(x.node.ID)...)
-		for i, id := range x.node.Neighbours {
-			switch u := named[i]; u {
-			case x.number:
-				out.Counts.SelfLoops++
-			case none:
-				out.Counts.EdgesDropped += n.index.wait(id, x.number)
-				n.states.at(x.number).hasWaitingEdges = true
-			default:
-				a.links = append(a.links, u)
-			}
+}
+
+// resolve appends to near the neighbours of the i-th accepted node: those that waited for
+// it, then those that it names. Edges to nodes that have not arrived wait.
+func (n *nodes) resolve(i int, out *event.Outcome) {
+	a := &n.arrivals
+	x, from := &a.accepted[i], len(a.links)
+	waited := n.waiting.claim(x.node.ID)
+	a.links = append(a.links, waited.numbers...)
+	for _, id := range waited.ids {
+		u, known := n.index.number(id)
+		if !known {
+			u = none
 		}
-		named = named[len(x.node.Neighbours):]
-		a.near = append(a.near, a.links[from:len(a.links):len(a.links)])
+		n.name(x.number, u, id, out)
+	}
+	named := a.named[:len(x.node.Neighbours)]
+	a.named = a.named[len(named):]
+	for k, id := range x.node.Neighbours {
+		if n.removals.follow(x.at, 0, x.node.ID, id) {
+			continue
+		}
+		n.name(x.number, named[k], id, out)
+	}
+	a.near = append(a.near, a.links[from:len(a.links):len(a.links)])
+}
+
+// name appends to links the node with the given id and the number u, which node v names.
+// If u is none, the edge waits.
+func (n *nodes) name(v, u int32, id event.ID, out *event.Outcome) {
+	switch u {
+	case v:
+		out.Counts.SelfLoops++
+	case none:
+		out.Counts.EdgesDropped += n.waiting.wait(id, v)
+		n.states.at(v).hasWaitingEdges = true
+	default:
+		n.arrivals.links = append(n.arrivals.links, u)
 	}
 }
 
@@ -209,7 +242,12 @@ func (n *nodes) link(v int32, neighbours []int32) (added []int32) {
 // linked counts the edges of the i-th accepted node, of which those to added are new,
 // and reports them to the followers.
 func (n *nodes) linked(i int, added []int32, out *event.Outcome) {
-	v, near := n.arrivals.accepted[i].number, n.arrivals.near[i]
+	n.report(n.arrivals.accepted[i].number, n.arrivals.near[i], added, out)
+}
+
+// report counts edges between v and near, of which those to added are new, and reports
+// them to the followers.
+func (n *nodes) report(v int32, near, added []int32, out *event.Outcome) {
 	out.Counts.Edges += len(added)
 	out.Counts.DuplicateEdges += len(near) - len(added)
 	for _, f := range n.followers {
@@ -233,7 +271,9 @@ func (n *nodes) listToPredict() {
 func (n *nodes) dropWindow() {
 	a := &n.arrivals
 	clear(a.accepted)
+	clear(a.edges)
 	clear(a.replaced)
+	n.removals.clear()
 	if n.unnormalised() {
 		clear(a.features)
 		a.scratch = gnn.Vector{}

@@ -123,7 +123,7 @@ func cut(name string) func(*safetensors.File) {
 // correct, since an engine with such a state could panic later.
 func TestImpossibleStates(t *testing.T) {
 	nan32, nan64 := float32(math.NaN()), math.NaN()
-	e, m, cfg, _ := lived(t, 0, 40) // rows of float32
+	e, m, cfg, _ := lived(t, 4, 40) // rows of float32
 	whole := snapshotOf(t, e, nil)
 	file, err := safetensors.Decode(whole)
 	if err != nil {
@@ -170,6 +170,9 @@ func TestImpossibleStates(t *testing.T) {
 		"waiting count 0":        set("waiting.edges", to(0, int32(0))),
 		"waiting count negative": set("waiting.edges", to(0, int32(-1))),
 		"waiting count":          set("waiting.edges", to(0, int32(math.MaxInt32))),
+		"waiting held":           set("waiting.held", to(0, int32(math.MaxInt32))),
+		"waiting held negative":  set("waiting.held", to(0, int32(-1))),
+		"waiting held more":      set("waiting.held", func(v []int32) { v[len(v)-1]++ }),
 		"waiting for a node": func(f *safetensors.File) {
 			known, _ := safetensors.Values[int64](f.Tensors["nodes.integers"])
 			set("waiting.integers", to(0, known[0]))(f)

@@ -162,8 +162,12 @@ func (n *nodes) withdraw(out *event.Outcome) {
 	for _, f := range n.followers {
 		f.left()
 	}
-	if waits {
-		out.Counts.EdgesRemoved += n.index.withdraw(gone)
+	if waits || n.waiting.held > 0 {
+		ids := make(map[event.ID]bool, len(d.leaving))
+		for _, v := range d.leaving {
+			ids[n.index.ids.at(v)] = true
+		}
+		out.Counts.EdgesRemoved += n.waiting.leave(gone, func(id event.ID) bool { return ids[id] })
 	}
 	for _, v := range d.leaving {
 		if l := d.waiting.get(n.index.ids.at(v)); l == nil || l.number != v {

@@ -32,8 +32,9 @@
 //
 // A window, in the order of a step:
 //
-//	arrive.go, depart.go        Enter: nodes and edges come and go
-//	nodes.go, nodeindex.go      the graph's nodes: states, ids, waiting edges
+//	arrive.go, depart.go        Enter: nodes come and go
+//	edges.go, waitingedges.go   edges come and go, or wait for their nodes
+//	nodes.go, nodeindex.go      the graph's nodes: states, ids
 //	predict.go, pending.go      Serve: predictions, kept until their label comes
 //	labels.go, unmatched.go     Learn: joining; labels that wait for their node
 //	score.go, summary.go        prequential scores

@@ -25,7 +25,7 @@ import (
 //     while its prediction is pending, or the number is free (see [departed]).
 //   - A node is pending exactly while it has been served, has no label, and its
 //     prediction has not expired. A context node is never pending.
-//   - No label waits in labels.unmatched, and no edge in nodes.index, for a node
+//   - No label waits in labels.unmatched, and no edge in nodes.waiting, for a node
 //     that is in the graph.
 //   - posterior is the hash of the heads' state, and chain covers all windows below
 //     next and no later one.
@@ -238,7 +238,7 @@ func (e *Engine) Learn() *event.Outcome {
 	e.nodes.dropWindow()
 	out.Levels = event.Levels{
 		Nodes: e.nodes.len(), Edges: e.nodes.graph.Edges(),
-		Pending: e.pending.nodes.len(), WaitingLabels: e.labels.unmatched.queue.len(), WaitingEdges: e.nodes.index.edges,
+		Pending: e.pending.nodes.len(), WaitingLabels: e.labels.unmatched.queue.len(), WaitingEdges: e.nodes.waiting.edges,
 	}
 	out.Posterior = e.posterior
 	e.extendChain(out)

@@ -185,5 +185,6 @@ func (h *History) entered(v int32, x gnn.Vector) {
 func (h *History) vacated(v int32)                { h.list[v] = Recorded{Window: none, Class: none} }
 func (h *History) leaving([]int32)                {}
 func (h *History) left()                          {}
+func (h *History) unlinked([][2]int32)            {}
 func (h *History) linked(int32, []int32, []int32) {}
 func (h *History) labelled(int32, int32)          {}

@@ -27,7 +27,7 @@ func TestHistoryIsTheEngines(t *testing.T) {
 	for range 150 {
 		w := l.window()
 		for i := range w.Nodes {
-			if n := &w.Nodes[i]; !n.Departed {
+			if n := &w.Nodes[i]; !n.Departed && !n.OnlyEdges() {
 				sent[n.ID] = gnn.Vector{Dense: n.Dense}
 				if _, there := e.Node(n.ID); !there {
 					came[n.ID] = w.Number

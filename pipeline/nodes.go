@@ -8,8 +8,8 @@ import (
 )
 
 // nodes is the graph with everything else that is stored for each node: ids, states,
-// departures, and edges that wait for a node. enter (arrive.go, depart.go) applies a
-// window to it.
+// departures, and edges that wait for a node. enter (arrive.go, depart.go, edges.go)
+// applies a window to it.
 //
 // graph, states, context and index.ids have one entry for each node number.
 type nodes struct {
@@ -19,10 +19,12 @@ type nodes struct {
 	states   chunked[nodeState] // by node number
 	context  bitset             // by node number: set for context nodes
 	departed departed
+	waiting  *waitingEdges
 
 	pending   *pending   // for the predictions of nodes that leave
 	followers []follower // called at every change of the graph
 	arrivals  arrivals   // of the current window
+	removals  removals   // of the current window
 
 	frozen snapshot.Freeze[nodeRecord]
 }
@@ -31,7 +33,7 @@ type nodes struct {
 type nodeState struct {
 	label           int32 // its class, none before its label came
 	gone            bool  // the node left, and its number has no other node yet
-	hasWaitingEdges bool  // edges that it named may be waiting, see [nodeIndex.withdraw]
+	hasWaitingEdges bool  // edges that it named may be waiting, see [waitingEdges.leave]
 }
 
 // follower is a part that keeps data about the graph's nodes or edges in step with the
@@ -39,7 +41,9 @@ type nodeState struct {
 //
 //  1. entered, for every accepted arrival and update, in canonical order;
 //  2. leaving, then left, once each, if nodes leave;
-//  3. linked, for every accepted node that did not leave, in canonical order.
+//  3. unlinked, once, if edges are removed from between nodes that stay;
+//  4. linked, in canonical order, for every accepted node that did not leave, and for
+//     every event that adds edges.
 //
 // labelled is called later, when the window's labels are joined. vacated may be called at
 // any time after the node has left. Slices are valid during the call only.
@@ -53,9 +57,11 @@ type follower interface {
 	leaving(nodes []int32)
 	// left reports that the nodes of the last leaving call are out of the graph.
 	left()
+	// unlinked reports edges, once each, that are out of the graph.
+	unlinked(edges [][2]int32)
 	// linked reports that the graph has the edges between v and near: the neighbours
-	// that v named and the nodes that waited for v, repeated ones included. Edges to
-	// added are new; added has no repeated nodes.
+	// that v named and the nodes that waited for v, repeated ones included, or those of
+	// an event of edges. Edges to added are new; added has no repeated nodes.
 	linked(v int32, near, added []int32)
 	// labelled reports the label of node v, which is in the graph and had none. A
 	// restored snapshot reports all labels again.
@@ -66,8 +72,9 @@ type follower interface {
 
 func newNodes(m *model.Model, graph *gnn.Graph, cfg Config, p *pending) *nodes {
 	return &nodes{
-		model: m, graph: graph, index: newNodeIndex(cfg.MaxWaitingEdges),
+		model: m, graph: graph, index: newNodeIndex(), waiting: newWaitingEdges(cfg.MaxWaitingEdges),
 		departed: newDeparted(), pending: p, arrivals: arrivals{replaced: make(map[int32]*event.Node)},
+		removals: removals{last: make(map[ends]removal)},
 	}
 }
 

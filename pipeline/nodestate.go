@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"math"
 	"slices"
 
 	"github.com/gvbll/gvbll/gnn/snapshot"
@@ -170,37 +169,4 @@ func (n *nodes) departedState(s *snapshot.Schema, count int) (restored []left) {
 		return nil
 	})
 	return restored
-}
-
-// waitingState declares the waiting edges, by the id of the missing node, the oldest
-// first.
-func (n *nodes) waitingState(s *snapshot.Schema) {
-	x, q := n.index, n.index.waiting
-	q.freeze(s)
-	length, list := q.walk(), q.walk()
-	lengths := snapshot.Column(s, "waiting.edges", func() int32 { _, e := length(); return int32(len(e.value)) }, s.Len("waiting.edges", q.len(), math.MaxInt))
-	named := snapshot.Lists(s, "waiting.nodes", func() []int32 { _, e := list(); return e.value }, s.Len("waiting.nodes", x.edges, x.bound))
-	declareKeys(s, "waiting", q, func(i int, id event.ID) error {
-		if _, known := x.number(id); known || q.get(id) != nil {
-			return snapshot.Damaged("edges wait for node %q, which is there", id)
-		}
-		if i >= len(lengths) || lengths[i] < 1 || int(lengths[i]) > len(named) {
-			return snapshot.Damaged("other edges than wait for node %q", id)
-		}
-		for _, v := range named[:lengths[i]] {
-			if uint(v) >= uint(n.states.len()) || n.states.at(v).gone {
-				return snapshot.Damaged("an edge of node %d waits, which is not there", v)
-			}
-			n.states.at(v).hasWaitingEdges = true
-			x.wait(id, v)
-		}
-		named = named[lengths[i]:]
-		return nil
-	})
-	s.Check(func() error {
-		if len(named) > 0 || q.len() != len(lengths) {
-			return snapshot.Damaged("%d edges wait for no node", len(named))
-		}
-		return nil
-	})
 }

@@ -291,6 +291,7 @@ func (p *pooled) learned() *Pooled {
 func (p *pooled) entered(v int32, x gnn.Vector)    { p.around.SetFeatures(v, x) }
 func (p *pooled) leaving(nodes []int32)            { p.around.Remove(nodes) }
 func (p *pooled) left()                            {}
+func (p *pooled) unlinked(edges [][2]int32)        { p.around.RemoveEdges(edges) }
 func (p *pooled) linked(v int32, _, added []int32) { p.around.AddEdges(v, added) }
 func (p *pooled) labelled(v, class int32)          { p.around.SetLabel(v, class) }
 func (p *pooled) vacated(v int32)                  { p.around.ClearFeatures(v) }

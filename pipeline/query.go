@@ -148,8 +148,13 @@ func (e *Engine) Suppose(node *event.Node) (s *Supposed, known bool, reason even
 	}
 	s = &Supposed{}
 	var near []int32
-	if waiting := index.waiting.get(node.ID); waiting != nil {
-		near = append(near, *waiting...)
+	if waiting := e.nodes.waiting.queue.get(node.ID); waiting != nil {
+		near = append(near, waiting.numbers...)
+		for _, id := range waiting.ids {
+			if u, known := index.number(id); known {
+				near = append(near, u)
+			}
+		}
 	}
 	for _, id := range node.Neighbours {
 		switch u, known := index.number(id); {

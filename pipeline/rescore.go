@@ -72,6 +72,12 @@ func (r *rescoring) entered(int32, gnn.Vector) {}
 func (r *rescoring) labelled(int32, int32)     {}
 func (r *rescoring) vacated(int32)             {}
 
+func (r *rescoring) unlinked(edges [][2]int32) {
+	for _, e := range edges {
+		r.changed(e[:]...)
+	}
+}
+
 func (r *rescoring) linked(v int32, near, _ []int32) {
 	r.changed(v)
 	r.changed(near...)

@@ -53,7 +53,9 @@ import (
 //	pending.probabilities  F32   p × heads × C, without those in blocks; or, of a pool,
 //	pending.said           F32   p × (heads + 2) × C: log probabilities, n_v and q_v; likewise
 //	waiting.edges          I32   number of edges that wait for each missing node
-//	waiting.nodes          I32   the nodes that named it, one list after the other
+//	waiting.nodes          I32   their other ends, by missing node
+//	waiting.held           I32   by missing node: edges that it is the source of, no end of which had arrived; if there are any
+//	targets.ID             ids   their targets, by missing node
 //	waiting.ID             ids   of the missing nodes, the oldest first
 //	early.records          U8    labels that wait for their node, see appendLabel
 //	early.ID               ids   of these nodes, the oldest first

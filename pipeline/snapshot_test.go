@@ -24,7 +24,7 @@ import (
 
 // randomStream is a random stream of windows. Nodes have ids of both kinds, are sent once
 // or more often, leave and return, and name nodes that are in the graph, arrive later or
-// never. Labels are early or late, agree or disagree with earlier ones, or are of no node.
+// never. Edges are added and removed between such nodes. Labels are early or late, agree or disagree with earlier ones, or are of no node.
 type randomStream struct {
 	rng    *rand.Rand
 	m      *model.Model
@@ -66,10 +66,14 @@ func (l *randomStream) origin(topic string) *event.Origin {
 func (l *randomStream) window() *event.Window {
 	w := &event.Window{Number: l.number}
 	l.number++
-	for range l.rng.IntN(9) {
-		if l.rng.IntN(5) == 0 {
+	for range l.rng.IntN(12) {
+		if l.rng.IntN(6) == 0 {
 			n := event.Node{Origin: l.origin("nodes"), ID: l.id(), Departed: true, ByKey: l.rng.IntN(2) == 0}
 			w.Nodes = append(w.Nodes, n)
+			continue
+		}
+		if l.rng.IntN(4) == 0 {
+			w.Nodes = append(w.Nodes, l.edges())
 			continue
 		}
 		n := event.Node{Origin: l.origin("nodes"), ID: l.id(), Context: l.rng.IntN(5) == 0, Time: l.rng.Int64N(1000)}
@@ -95,6 +99,33 @@ func (l *randomStream) window() *event.Window {
 		w.Labels = append(w.Labels, label)
 	}
 	return w
+}
+
+// edges returns an event of only edges, of which some are removed, and some of these again
+// added.
+func (l *randomStream) edges() event.Node {
+	if l.rng.IntN(2) == 0 {
+		l.nodes++ // so that new ids come
+	}
+	n := event.Node{Origin: l.origin("nodes"), ID: l.id()}
+	if l.rng.IntN(3) == 0 {
+		n.Featureless, n.Remove = true, l.rng.IntN(3) == 0
+		for range 1 + l.rng.IntN(3) {
+			n.Neighbours = append(n.Neighbours, l.id())
+		}
+		return n
+	}
+	for range 1 + l.rng.IntN(5) {
+		e := event.Edge{Source: l.id(), Target: l.id(), Remove: l.rng.IntN(3) == 0}
+		if last := len(n.Edges) - 1; last >= 0 && l.rng.IntN(3) == 0 { // the same edge, or from the same source
+			e.Source = n.Edges[last].Source
+			if l.rng.IntN(2) == 0 {
+				e.Target = n.Edges[last].Target
+			}
+		}
+		n.Edges = append(n.Edges, e)
+	}
+	return n
 }
 
 // modelOf returns a model with random weights and an encoder of the given kind and depth.

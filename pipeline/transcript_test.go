@@ -18,8 +18,9 @@ import (
 // TestTranscripts runs the transcripts in testdata: windows in, outcomes out.
 //
 // A line of a window is "node ID x=1,0 nbr=2,3", with "context" for a context node, "depart
-// ID", with "by-key" if the id is from a record's key, or "label ID CLASS", the class by
-// name or as #index.
+// ID", with "by-key" if the id is from a record's key, "edges 1-2 !3-4", where ! removes
+// the edge, "featureless ID NEIGHBOUR ...", or "label ID CLASS", the class by name or as
+// #index.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		var e *pipeline.Engine
@@ -122,6 +123,20 @@ func parseWindow(t *testing.T, text string, offset *int64) *event.Window {
 			w.Nodes = append(w.Nodes, n)
 		case "depart":
 			w.Nodes = append(w.Nodes, event.Node{Origin: o, ID: parseID(f[1]), Departed: true, ByKey: len(f) > 2})
+		case "edges":
+			n := event.Node{Origin: o}
+			for _, item := range f[1:] {
+				text, remove := strings.CutPrefix(item, "!")
+				a, b, _ := strings.Cut(text, "-")
+				n.Edges = append(n.Edges, event.Edge{Source: parseID(a), Target: parseID(b), Remove: remove})
+			}
+			w.Nodes = append(w.Nodes, n)
+		case "featureless":
+			n := event.Node{Origin: o, ID: parseID(f[1]), Featureless: true}
+			for _, item := range f[2:] {
+				n.Neighbours = append(n.Neighbours, parseID(item))
+			}
+			w.Nodes = append(w.Nodes, n)
 		case "label":
 			l := event.Label{Origin: o, Node: parseID(f[1]), Class: f[2]}
 			if index, ok := strings.CutPrefix(f[2], "#"); ok {

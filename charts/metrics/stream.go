@@ -8,8 +8,8 @@ import (
 
 // stream are the metrics of the events in windows, and of what the engine holds.
 type stream struct {
-	arrivals, context, updates              prometheus.Counter
-	edges, edgesRemoved                     prometheus.Counter
+	arrivals, context, updates, cleared     prometheus.Counter
+	edges, edgesRemoved, removalsUnknown    prometheus.Counter
 	duplicates, loops, edgesExpired         prometheus.Counter
 	joined, repeated, ofContext, ofTraining prometheus.Counter
 	predictionsExpired                      prometheus.Counter
@@ -26,8 +26,10 @@ func newStream(r register) stream {
 		arrivals:            r.counter("gvbll_arrivals_total", "Nodes that arrived to be classified."),
 		context:             r.counter("gvbll_context_nodes_total", "Nodes that arrived as context, which are not classified."),
 		updates:             r.counter("gvbll_node_updates_total", "Nodes that were sent again: features replaced, edges added."),
+		cleared:             r.counter("gvbll_features_cleared_total", "Nodes that were sent again with an empty list of indices: all their features became zero."),
 		edges:               r.counter("gvbll_edges_total", "Edges added to the graph."),
-		edgesRemoved:        r.counter("gvbll_edges_removed_total", "Edges removed with a node that left, including waiting ones."),
+		edgesRemoved:        r.counter("gvbll_edges_removed_total", "Edges removed, with a node that left or by events, including waiting ones."),
+		removalsUnknown:     r.counter("gvbll_edge_removals_unknown_total", "Edges that events remove and that are not in the graph, ignored."),
 		duplicates:          dropped.WithLabelValues("duplicate"),
 		loops:               dropped.WithLabelValues("self-loop"),
 		edgesExpired:        dropped.WithLabelValues("expired"),
@@ -54,8 +56,10 @@ func (s *stream) observe(out *event.Outcome) {
 	s.arrivals.Add(float64(c.Arrivals))
 	s.context.Add(float64(c.Context))
 	s.updates.Add(float64(c.Updates))
+	s.cleared.Add(float64(c.Cleared))
 	s.edges.Add(float64(c.Edges))
 	s.edgesRemoved.Add(float64(c.EdgesRemoved))
+	s.removalsUnknown.Add(float64(c.RemovalsUnknown))
 	s.duplicates.Add(float64(c.DuplicateEdges))
 	s.loops.Add(float64(c.SelfLoops))
 	s.edgesExpired.Add(float64(c.EdgesDropped))

@@ -198,8 +198,8 @@ func decodeNode(body []byte) (n *event.Node, reason event.Reason, detail string)
 	n = &event.Node{}
 	o := &event.Origin{Value: body, Headers: []event.Header{{Key: wire.ContentType, Value: []byte(wire.JSON)}}}
 	reason, detail = (&wire.Decoder{}).Node(o, n)
-	if reason == "" && n.Departed {
-		return n, event.BadFeatures, "a node that leaves is not predicted"
+	if reason == "" && (n.Departed || n.OnlyEdges()) {
+		return n, event.BadFeatures, "an event of a departure, or of only edges, has no node to predict"
 	}
 	return n, reason, detail
 }

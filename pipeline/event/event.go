@@ -6,7 +6,9 @@ package event
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +19,11 @@ import (
 type ID struct {
 	Str string
 	Num int64
+}
+
+// Compare orders ids: integers by value, then strings.
+func (id ID) Compare(other ID) int {
+	return cmp.Or(cmp.Compare(id.Str, other.Str), cmp.Compare(id.Num, other.Num))
 }
 
 // String returns Str, or Num in decimal.
@@ -73,9 +80,10 @@ func (o *Origin) Size() int {
 	return n
 }
 
-// Node is the arrival of a node with its features and the neighbours that it names, an
-// update of both, or a departure. Features are either Dense, or Index and Value, which
-// have the same length; Index is strictly increasing. All numbers are finite.
+// Node is an event of the graph: the arrival of a node with its features and the
+// neighbours that it names, an update of both, a departure (Departed), or only edges
+// (Edges or Featureless). Features are either Dense, or Index and Value, which have the same length;
+// Index is strictly increasing. All numbers are finite.
 type Node struct {
 	Origin     *Origin
 	ID         ID
@@ -90,6 +98,41 @@ type Node struct {
 	// ByKey means that ID is from the key of a departure's record. Keys do not
 	// distinguish the ids "7" and 7, so both nodes leave.
 	ByKey bool
+	// Edges, unless nil, are added or removed in this order, and nothing else changes:
+	// features, Neighbours and Context are empty, and ID is the source of the first. An
+	// edge waits for the ends that are not in the graph.
+	Edges []Edge
+	// Featureless means that only the edges to Neighbours are added, or removed if Remove
+	// is set, and node ID must be in the graph.
+	Featureless, Remove bool
+}
+
+// OnlyEdges reports whether the event adds and removes edges and changes no node.
+func (n *Node) OnlyEdges() bool { return n.Edges != nil || n.Featureless }
+
+// AllEdges returns the edges of an event of only edges, in their order.
+func (n *Node) AllEdges() iter.Seq2[int, Edge] {
+	return func(yield func(int, Edge) bool) {
+		for i, e := range n.Edges {
+			if !yield(i, e) {
+				return
+			}
+		}
+		if !n.Featureless {
+			return
+		}
+		for i, id := range n.Neighbours {
+			if !yield(i, Edge{Source: n.ID, Target: id, Remove: n.Remove}) {
+				return
+			}
+		}
+	}
+}
+
+// Edge is an undirected edge that an event adds or removes.
+type Edge struct {
+	Source, Target ID
+	Remove         bool
 }
 
 // Label is the class of a node, by name or by index.
@@ -138,6 +181,7 @@ const (
 	TooLarge          Reason = "too-large"           // the value is longer than the limit
 	BadID             Reason = "bad-id"              // id missing, empty, too long or of another type
 	BadFeatures       Reason = "bad-features"        // indices out of order or lengths that differ
+	PartialFeatures   Reason = "partial-features"    // some of the features, where an update replaces all
 	NonFinite         Reason = "non-finite"          // NaN or infinity among the features
 	HugeNumber        Reason = "huge-number"         // a feature beyond the limit
 	TooManyNeighbours Reason = "too-many-neighbours" // neighbour list longer than the limit
@@ -154,7 +198,7 @@ const (
 // Reasons returns every Reason, in the order of declaration.
 func Reasons() []Reason {
 	return []Reason{
-		Undecodable, Empty, TooLarge, BadID, BadFeatures, NonFinite, HugeNumber, TooManyNeighbours,
+		Undecodable, Empty, TooLarge, BadID, BadFeatures, PartialFeatures, NonFinite, HugeNumber, TooManyNeighbours,
 		WrongDimension, UnknownClass, OrphanLabel, LateLabel, ConflictingLabel, UnknownCommand, ImpossibleCommand, UnreadableBatch,
 	}
 }

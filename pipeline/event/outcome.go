@@ -7,7 +7,7 @@ type Outcome struct {
 	Model       string       // id of the model that served
 	Predictions []Prediction // one for each arrival, in canonical order
 	Revisions   []Prediction // of nodes served before, in the order in which they became due
-	Refused     []Refusal    // the window's, then the engine's, in canonical order
+	Refused     []Refusal    // the window's, then the engine's: of nodes, edges and labels, each in canonical order
 	Labelled    []Labelled   // labels joined to predictions, in the order learned
 	Heads       []Head       // every head that is scored; Heads[ServedBy] served
 	Counts      Counts
@@ -68,6 +68,7 @@ type Counts struct {
 	Arrivals        int // new nodes to predict, or nodes back after they left; served unless they leave in the same window
 	Context         int // new nodes of the context
 	Updates         int // nodes that were sent again: features replaced, edges added
+	Cleared         int // updates with no features, which become zero
 	Edges           int // edges added
 	DuplicateEdges  int // edges named again, dropped
 	SelfLoops       int // dropped
@@ -81,7 +82,8 @@ type Counts struct {
 
 	Departures        int // nodes that left
 	DeparturesUnknown int // departures of nodes that are not in the graph, ignored
-	EdgesRemoved      int // edges removed with their nodes, including waiting ones
+	EdgesRemoved      int // edges removed with their nodes or by events, including waiting ones
+	RemovalsUnknown   int // edges that events remove and that are not there, ignored
 }
 
 // Levels are how full the engine's stores are after the window.

@@ -166,6 +166,23 @@ func (f *Features) AddEdges(v int32, neighbours []int32) {
 	}
 }
 
+// RemoveEdges reports edges, once each, that are out of the graph.
+func (f *Features) RemoveEdges(edges [][2]int32) {
+	for _, e := range edges {
+		f.forget(e[0])
+		f.forget(e[1])
+		if f.counts == nil {
+			continue
+		}
+		if y := f.label[e[1]]; y != None {
+			f.counts.Row(e[0])[y]--
+		}
+		if y := f.label[e[0]]; y != None {
+			f.counts.Row(e[1])[y]--
+		}
+	}
+}
+
 // SetLabel sets the class of v, which must be unlabelled.
 func (f *Features) SetLabel(v, class int32) {
 	if f.label[v] != None {

@@ -80,7 +80,7 @@ func (w *world) vector() gnn.Vector {
 // step makes a random change.
 func (w *world) step() {
 	n := int32(len(w.x))
-	switch k := w.rng.IntN(12); {
+	switch k := w.rng.IntN(13); {
 	case n < 2 || k < 4: // a new node, with edges
 		w.g.near, w.x, w.label = append(w.g.near, nil), append(w.x, w.vector()), append(w.label, neighbourhood.None)
 		w.s.SetFeatures(n, w.x[n])
@@ -94,6 +94,8 @@ func (w *world) step() {
 	case k < 8 && w.rng.IntN(4) == 0:
 		v := w.rng.Int32N(n)
 		w.remove(append([]int32{v}, w.g.near[v][:min(len(w.g.near[v]), w.rng.IntN(3))]...))
+	case k < 9:
+		w.unlink(w.rng.Int32N(n), w.rng.IntN(3))
 	default:
 		if v := w.rng.Int32N(n); w.label[v] == neighbourhood.None {
 			w.label[v] = w.rng.Int32N(classes)
@@ -116,6 +118,19 @@ func (w *world) link(v int32, edges int) {
 		}
 	}
 	w.s.AddEdges(v, w.g.near[v][before:])
+}
+
+// unlink removes at most the given number of edges of v.
+func (w *world) unlink(v int32, edges int) {
+	var removed [][2]int32
+	for range min(edges, len(w.g.near[v])) {
+		u := w.g.near[v][w.rng.IntN(len(w.g.near[v]))]
+		for _, end := range [][2]int32{{v, u}, {u, v}} {
+			w.g.near[end[0]] = slices.DeleteFunc(w.g.near[end[0]], func(x int32) bool { return x == end[1] })
+		}
+		removed = append(removed, [2]int32{u, v})
+	}
+	w.s.RemoveEdges(removed)
 }
 
 // remove removes nodes with their edges and labels, and some of their features.
@@ -217,8 +232,8 @@ func numbers(f *pool.Features) []float64 {
 // near compares numbers with a tolerance for sums of float32.
 var near = cmp.Comparer(func(x, y float64) bool { return math.Abs(x-y) <= 2e-5*(1+math.Abs(x)) })
 
-// TestOracle: after new and changed features, late and repeated edges, labels and
-// departures, the row of a node is that computed from the whole graph. So are the row
+// TestOracle: after new and changed features, late, repeated and removed edges, labels
+// and departures, the row of a node is that computed from the whole graph. So are the row
 // without one of its edges and that of a node that has not arrived.
 func TestOracle(t *testing.T) {
 	for _, sparse := range []bool{true, false} {

@@ -42,6 +42,7 @@ type block[E any] struct {
 	times   []int64         // usable event times, NoTime for none; set for chunks that are timed
 	quiet   []time.Duration // by partition: how long it had been quiet when the block was fetched
 	memory  wire.Memory
+	unknown unknownFields
 	bytes   int // held by it
 	left    int // records not yet released
 }
@@ -140,8 +141,11 @@ func (b *block[E]) decode(d *wire.Decoder, decode func(*wire.Decoder, *event.Ori
 	b.left, b.bytes = n, n*recordBytes
 	b.origins, b.events, b.refused = resize(b.origins, n), resize(b.events, n), resize(b.refused, n)
 	b.memory.Reset()
-	d.Memory = &b.memory
+	b.unknown.reset()
+	at := 0
+	d.Memory, d.Unknown = &b.memory, func(name []byte) { b.unknown.note(name, at) }
 	for i := range records {
+		at = i
 		r, o := &records[i], &b.origins[i]
 		b.bytes += len(r.Key) + len(r.Value)
 		*o = event.Origin{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Time: r.Time.UnixMilli(), Key: r.Key, Value: r.Value}

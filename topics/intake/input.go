@@ -43,6 +43,8 @@ type Input[E any] struct {
 	// Numbers of events since the last Cut whose time the policy cannot use: late ones
 	// came after their window was closed, early ones are too far ahead of the clock.
 	late, early int
+
+	fields map[string]bool // names of unknown fields that were reported
 }
 
 // source describes an input topic.
@@ -52,7 +54,8 @@ type source[E any] struct {
 	decode   func(*wire.Decoder, *event.Origin, *E) (event.Reason, string)
 	time     func(*E) int64 // event time in milliseconds since 1970, 0 for none
 	limits   wire.Limits
-	ahead    time.Duration // how far ahead of the clock an event time may be
+	ahead    time.Duration      // how far ahead of the clock an event time may be
+	unknown  func(UnknownField) // nil for none
 }
 
 // Fetched is a block of decoded records, or the error that ended the fetching.
@@ -130,6 +133,7 @@ func (in *Input[E]) Add(f Fetched[E], now time.Time) error {
 	block := f.block
 	in.inFlight.Add(-1)
 	in.bytes += block.bytes
+	in.reportUnknown(block)
 	records := block.answer.Records
 	for i := 0; i < len(records); {
 		j := i

@@ -36,6 +36,9 @@ type Config struct {
 	// not use: late ones came after their window was closed, early ones lie more than
 	// Ahead after the clock.
 	Untimely func(topic string, late, early int)
+	// Unknown, if not nil, is called for the unknown fields of each block of records,
+	// replayed ones too.
+	Unknown func(UnknownField)
 }
 
 // Inputs are the input topics of one graph. The zero value has no partitions and no
@@ -77,21 +80,21 @@ func OpenCommands(ctx context.Context, c *kafka.Client, cfg Config) (*Input[even
 
 func nodeSource(cfg Config) source[event.Node] {
 	return source[event.Node]{
-		topic: cfg.Names.Nodes, decode: (*wire.Decoder).Node, limits: cfg.Limits,
+		topic: cfg.Names.Nodes, decode: (*wire.Decoder).Node, limits: cfg.Limits, unknown: cfg.Unknown,
 		time: func(n *event.Node) int64 { return n.Time }, ahead: cmp.Or(cfg.Ahead, time.Hour),
 	}
 }
 
 func labelSource(cfg Config) source[event.Label] {
 	return source[event.Label]{
-		topic: cfg.Names.Labels, decode: (*wire.Decoder).Label, limits: cfg.Limits,
+		topic: cfg.Names.Labels, decode: (*wire.Decoder).Label, limits: cfg.Limits, unknown: cfg.Unknown,
 		time: func(l *event.Label) int64 { return l.Time }, ahead: cmp.Or(cfg.Ahead, time.Hour),
 	}
 }
 
 func commandSource(cfg Config) source[event.Command] {
 	return source[event.Command]{
-		topic: cfg.Names.Commands, optional: true, decode: (*wire.Decoder).Command, limits: cfg.Limits,
+		topic: cfg.Names.Commands, optional: true, decode: (*wire.Decoder).Command, limits: cfg.Limits, unknown: cfg.Unknown,
 		time: func(*event.Command) int64 { return 0 },
 	}
 }

@@ -11,32 +11,33 @@ import (
 func (d *Decoder) Command(o *event.Origin, c *event.Command) (reason event.Reason, detail string) {
 	*c = event.Command{Origin: o}
 	limits := d.Limits.withDefaults()
+	d.begin()
 	switch {
 	case len(o.Value) == 0:
 		return event.Empty, "the value is null or empty"
 	case len(o.Value) > limits.MaxValue:
 		return verdict(tooLarge(o, limits))
 	}
-	return verdict(commandJSON(o.Value, c, limits))
+	return verdict(d.in.commandJSON(o.Value, c, limits))
 }
 
-func commandJSON(b []byte, c *event.Command, limits Limits) error {
-	var f struct {
-		Command field `json:"command"`
-		Model   field `json:"model"`
-		Nodes   field `json:"nodes"`
-	}
-	err := object(b, &f)
+func (in *input) commandJSON(b []byte, c *event.Command, limits Limits) error {
+	var command, model, nodes field
+	text, err := valueJSON(b)
 	if err != nil {
 		return err
 	}
-	if c.Name, err = f.Command.word(limits.MaxID); err != nil {
+	err = in.object(text, member{"command", &command}, member{"model", &model}, member{"nodes", &nodes})
+	if err != nil {
 		return err
 	}
-	if c.Model, err = f.Model.word(limits.MaxID); err != nil {
+	if c.Name, err = command.word(limits.MaxID); err != nil {
 		return err
 	}
-	if c.Nodes, err = f.Nodes.ids(limits); err != nil {
+	if c.Model, err = model.word(limits.MaxID); err != nil {
+		return err
+	}
+	if c.Nodes, err = nodes.ids(limits); err != nil {
 		return err
 	}
 	switch {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -168,7 +169,8 @@ func TestNodeRefused(t *testing.T) {
 		{"huge index", pack(t, fields{"id": 1, "indices": []int64{1 << 32}}), event.BadFeatures, ""},
 		{"a block that is not whole numbers", pack(t, fields{"id": 1, "features": make([]byte, 7)}), event.BadFeatures, "7 bytes"},
 		{"text among numbers", pack(t, fields{"id": 1, "features": []any{1, "2"}}), event.BadFeatures, "a number"},
-		{"null among numbers", pack(t, fields{"id": 1, "features": []any{1, nil}}), event.BadFeatures, "a number"},
+		{"null among numbers", pack(t, fields{"id": 1, "features": []any{1, nil}}), event.PartialFeatures, "number 1 is null"},
+		{"features by name", pack(t, fields{"id": 1, "features": fields{"3": 1}}), event.PartialFeatures, "by name"},
 		{"NaN", pack(t, fields{"id": 1, "features": []float32{1, nan}}), event.NonFinite, "feature 1 is NaN"},
 		{"infinity", pack(t, fields{"id": 1, "indices": []int{9}, "values": []float32{inf}}), event.NonFinite, "feature 0"},
 		{"infinite as float32", pack(t, fields{"id": 1, "features": []float64{1e39}}), event.NonFinite, "feature 0"},
@@ -197,7 +199,8 @@ func TestNodeJSONRefused(t *testing.T) {
 		reason event.Reason
 	}{
 		{`{`, event.Undecodable},
-		{`[]`, event.Undecodable},
+		{`[]`, event.BadID},
+		{`7`, event.Undecodable},
 		{`null`, event.BadID},
 		{`{"id":1,"features":[1]} x`, event.Undecodable},
 		{`{"id":1,"id":1,"features":[1]}`, event.Undecodable},
@@ -218,7 +221,8 @@ func TestNodeJSONRefused(t *testing.T) {
 		{`{"id":1,"features":[1],"neighbours":["a",["b,\\"]]}`, event.BadID},
 		{`{"id":1}`, event.BadFeatures},
 		{`{"id":1,"features":null}`, event.BadFeatures},
-		{`{"id":1,"features":[null]}`, event.BadFeatures},
+		{`{"id":1,"features":[null]}`, event.PartialFeatures},
+		{`{"id":1,"features":{"3":0.5}}`, event.PartialFeatures},
 		{`{"id":1,"features":[[1]]}`, event.BadFeatures},
 		{`{"id":1,"features":["1"]}`, event.BadFeatures},
 		{`{"id":1,"features":3}`, event.BadFeatures},
@@ -256,6 +260,91 @@ func TestUnknownFields(t *testing.T) {
 	want := event.Node{ID: event.ID{Num: 1}, Dense: []float32{2}}
 	if diff := cmp.Diff(want, decodeNode(t, record(value))); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// TestUnknownFieldsAreReported: the names of ignored fields are reported, in both encodings.
+// Null is the same as a missing field.
+func TestUnknownFieldsAreReported(t *testing.T) {
+	for name, o := range map[string]*event.Origin{
+		"msgpack": record(pack(t, fields{"id": 1, "features": []float32{2}, "neighbour": 3, "none": nil, "source": 4})),
+		"JSON":    jsonRecord(`{"id":1,"FEATURES":[2],"n\u0065ighbour":{"id":[",}"]},"none":null,"source":4}`),
+	} {
+		var got []string
+		d := Decoder{Unknown: func(name []byte) { got = append(got, string(name)) }}
+		var n event.Node
+		if reason, detail := d.Node(o, &n); reason != "" {
+			t.Fatalf("%s: refused: %s: %s", name, reason, detail)
+		}
+		if diff := cmp.Diff([]string{"neighbour", "source"}, got); diff != "" {
+			t.Errorf("%s: reported fields, -want +got\n%s", name, diff)
+		}
+	}
+}
+
+// TestEdges: events of only edges are read in every form that docs/wire-format.md has, and
+// come back the same from AppendNode.
+func TestEdges(t *testing.T) {
+	a, b, c := event.ID{Str: "a"}, event.ID{Str: "b"}, event.ID{Num: 3}
+	for value, want := range map[string]event.Node{
+		`{"source":"a","target":"b"}`:                      {ID: a, Edges: []event.Edge{{Source: a, Target: b}}},
+		`{"target":3,"time":5,"source":"a","remove":true}`: {ID: a, Edges: []event.Edge{{Source: a, Target: c, Remove: true}}, Time: 5},
+		`[{"source":"a","target":"b","time":7}]`:           {ID: a, Edges: []event.Edge{{Source: a, Target: b}}, Time: 7},
+		` [ {"source":"b","target":"a"} , {"source":3,"target":"b","remove":true,"time":9} ] `: {
+			ID: b, Edges: []event.Edge{{Source: b, Target: a}, {Source: c, Target: b, Remove: true}}, Time: 9,
+		},
+		`{"id":"a","neighbours":["b",3]}`:                              {ID: a, Featureless: true, Neighbours: []event.ID{b, c}},
+		`{"id":"a","neighbors":["b"],"remove":true,"context":true}`:    {ID: a, Featureless: true, Remove: true, Neighbours: []event.ID{b}},
+		`{"id":"a","neighbors":["b"],"features":[1],"remove":false}`:   {ID: a, Dense: []float32{1}, Neighbours: []event.ID{b}},
+		`{"id":"a","source":"b","target":3,"indices":[],"values":[]}`:  {ID: a, Index: []uint32{}, Value: []float32{}},
+		`{"id":"a","departed":true,"neighbours":["b"],"remove":true}`:  {ID: a, Departed: true},
+		`{"id":"a","neighbours":null,"neighbors":["b"],"features":[]}`: {ID: a, Dense: []float32{}, Neighbours: []event.ID{b}},
+	} {
+		var any any
+		if err := json.Unmarshal([]byte(value), &any); err != nil {
+			t.Fatal(err)
+		}
+		packed := bytes.NewBuffer(nil)
+		e := msgpack.NewEncoder(packed)
+		e.UseCompactInts(true)
+		e.UseCompactFloats(true)
+		if err := e.Encode(any); err != nil { // numbers come as floats, so ids are integers again
+			t.Fatal(err)
+		}
+		for _, o := range []*event.Origin{jsonRecord(value), record(packed.Bytes()), record(AppendNode(nil, &want))} {
+			if diff := cmp.Diff(want, decodeNode(t, o)); diff != "" {
+				t.Errorf("%s: -want +got\n%s", value, diff)
+			}
+		}
+	}
+	for value, want := range map[string]event.Reason{
+		`{"source":"a"}`:                                     event.BadID,
+		`{"source":"a","target":""}`:                         event.BadID,
+		`{"source":"a","target":"b","features":[1]}`:         event.Undecodable,
+		`{"source":"a","target":"b","departed":true}`:        event.Undecodable,
+		`{"source":"a","target":"b","neighbours":[]}`:        event.Undecodable,
+		`{"source":"a","target":"b","remove":1}`:             event.Undecodable,
+		`[{"id":"a","features":[1]}]`:                        event.Undecodable,
+		`[{"source":"a","target":"b"},7]`:                    event.Undecodable,
+		`[{"source":"a","target":"b"}`:                       event.Undecodable,
+		`[[]]`:                                               event.Undecodable,
+		`[[{"source":"a","target":"b"}]]`:                    event.Undecodable,
+		`[{}` + strings.Repeat(",{}", 1<<16) + `]`:           event.TooManyNeighbours,
+		`{"id":"a","features":[1],"remove":true}`:            event.BadFeatures,
+		`{"id":"a","remove":true}`:                           event.BadFeatures,
+		`{"id":"a","neighbours":[]}`:                         event.BadFeatures,
+		`{"id":"a","neighbours":["b"],"neighbors":["b"]}`:    event.Undecodable,
+		`{"id":"a","neighbours":["b"],"values":[1]}`:         event.BadFeatures,
+		`{"id":"a","neighbours":["b"],"features":{"3":0.5}}`: event.PartialFeatures,
+	} {
+		var any any
+		json.Unmarshal([]byte(value), &any)
+		for _, o := range []*event.Origin{jsonRecord(value), record(pack(t, any))} {
+			var n event.Node
+			if reason, detail := (&Decoder{}).Node(o, &n); reason != want {
+				t.Errorf("%.60s: reason %q (%s), want %q", value, reason, detail, want)
+			}
+		}
 	}
 }
 

@@ -39,6 +39,10 @@ func FuzzNode(f *testing.F) {
 	f.Add([]byte(`{"id":1,"indices":[1,5],"values":[2,0.5]}`), true)
 	f.Add([]byte(`{"id":1,"features":"AACAPw=="}`), true)
 	f.Add([]byte(`{"id":1,"departed":true,"neighbours":[2]}`), true)
+	f.Add([]byte(`[{"source":1,"target":"b"},{"source":1,"target":2,"remove":true,"time":3}]`), true)
+	f.Add([]byte(`{"id":1,"neighbors":["b"],"remove":true}`), true)
+	f.Add(AppendNode(nil, &event.Node{Edges: []event.Edge{{Target: event.ID{Str: "b"}}, {Remove: true}}, Time: 5}), false)
+	f.Add(AppendNode(nil, &event.Node{Featureless: true, Remove: true, Neighbours: []event.ID{{Num: 1}}}), false)
 	for _, b := range attacks() {
 		if len(b) < 100 {
 			f.Add(b, false)
@@ -83,6 +87,21 @@ func checkNode(t *testing.T, n *event.Node) {
 	if n.Departed {
 		if n.Dense != nil || n.Index != nil || n.Value != nil || n.Neighbours != nil || n.Context {
 			t.Fatalf("a departure has features, neighbours or context: %+v", n)
+		}
+		return
+	}
+	if n.OnlyEdges() {
+		if n.Dense != nil || n.Index != nil || n.Value != nil || n.Context || n.Featureless == (n.Edges != nil) || n.Edges != nil && (n.Neighbours != nil || n.Remove) {
+			t.Fatalf("an event of only edges has features or context, or is of both kinds: %+v", n)
+		}
+		count := 0
+		for _, e := range n.AllEdges() {
+			count++
+			checkID(t, e.Source)
+			checkID(t, e.Target)
+		}
+		if count < 1 || count > 1<<16 {
+			t.Fatalf("%d edges, want 1 to 65,536", count)
 		}
 		return
 	}

@@ -3,7 +3,9 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -20,29 +22,114 @@ func (id jsonID) MarshalJSON() ([]byte, error) {
 	return strconv.AppendInt(nil, id.Num, 10), nil
 }
 
-// field is the JSON text of one field of an event. A duplicate key is refused, as in
-// msgpack; without this type encoding/json would use the last one.
+// field is the JSON text of a value, without white space around it. Its syntax has been
+// checked. It is part of the record's value, so the caller copies what it keeps.
 type field []byte
-
-// UnmarshalJSON keeps the text.
-func (f *field) UnmarshalJSON(b []byte) error {
-	if *f != nil {
-		return refusef(event.Undecodable, "a key comes twice")
-	}
-	*f = bytes.Clone(b)
-	return nil
-}
 
 // given reports whether there is a value: null is the same as a missing key.
 func (f field) given() bool { return f != nil && string(f) != "null" }
 
-// object reads the fields of a JSON object. encoding/json bounds the nesting and
-// allocates in proportion to the text.
-func object(b []byte, fields any) error {
+// member is a field that an object may have, by its name.
+type member struct {
+	name  string
+	value *field
+}
+
+const jsonSpace = " \t\r\n"
+
+// valueJSON checks that b is one JSON value, and returns it. encoding/json bounds the
+// nesting.
+func valueJSON(b []byte) (field, error) {
 	if !utf8.Valid(b) {
-		return refusef(event.Undecodable, "JSON that is not UTF-8")
+		return nil, refusef(event.Undecodable, "JSON that is not UTF-8")
 	}
-	return json.Unmarshal(b, fields)
+	var text json.RawMessage
+	if err := json.Unmarshal(b, &text); err != nil {
+		return nil, err
+	}
+	return field(bytes.Trim(b, jsonSpace)), nil
+}
+
+// object sets the members of an object. Their names are matched without regard to case; a
+// name that comes twice is refused, as in msgpack. Other members are ignored, and
+// reported. null is an object without members.
+func (in *input) object(text field, members ...member) error {
+	if string(text) == "null" {
+		return nil
+	}
+	if text[0] != '{' {
+		return refusef(event.Undecodable, "%.40s where an object is needed", text)
+	}
+	for rest := bytes.TrimLeft(text[1:], jsonSpace); rest[0] != '}'; {
+		var key, value field
+		key, rest = cutItem(rest)
+		value, rest = cutItem(rest)
+		name := key[1 : len(key)-1]
+		if bytes.IndexByte(name, '\\') >= 0 {
+			var s string
+			if err := json.Unmarshal(key, &s); err != nil {
+				return err
+			}
+			name = field(s)
+		}
+		i := slices.IndexFunc(members, func(m member) bool { return strings.EqualFold(m.name, string(name)) })
+		switch {
+		case i < 0 && value.given():
+			in.unknown(name)
+		case i >= 0 && *members[i].value != nil:
+			return refusef(event.Undecodable, "key %.40q comes twice", name)
+		case i >= 0:
+			*members[i].value = value
+		}
+	}
+	return nil
+}
+
+// elements returns the number of elements of a list.
+func (f field) elements() (n int) {
+	for rest := bytes.TrimLeft(f[1:], jsonSpace); rest[0] != ']'; n++ {
+		_, rest = cutItem(rest)
+	}
+	return n
+}
+
+// cutItem cuts the first item from the inside of a list or an object, with the comma or
+// colon and the white space behind it. The closing bracket stays.
+func cutItem(inside field) (item, rest field) {
+	inside = bytes.TrimLeft(inside, jsonSpace)
+	end, depth := 0, 0
+	for {
+		switch inside[end] {
+		case '"':
+			for end++; inside[end] != '"'; end++ {
+				if inside[end] == '\\' {
+					end++
+				}
+			}
+		case '[', '{':
+			depth++
+		case ']', '}', ',', ':':
+			if depth == 0 { // the end of a number or a word
+				return cutAt(inside, end)
+			}
+			if inside[end] == ']' || inside[end] == '}' {
+				depth--
+			}
+		}
+		if end++; depth == 0 && (inside[end-1] == '"' || inside[end-1] == ']' || inside[end-1] == '}') {
+			return cutAt(inside, end)
+		}
+	}
+}
+
+// cutAt cuts an item of the given length, as cutItem does.
+func cutAt(inside field, length int) (item, rest field) {
+	item = bytes.TrimRight(inside[:length], jsonSpace)
+	rest = bytes.TrimLeft(inside[length:], jsonSpace)
+	if rest[0] == ',' || rest[0] == ':' {
+		rest = bytes.TrimLeft(rest[1:], jsonSpace)
+	}
+	return item, rest
 }
 
 func (f field) id(limit int) (event.ID, error) {
@@ -128,6 +215,9 @@ func (f field) floats(limits Limits) ([]float32, error) {
 		readFloats(x, b)
 		return x, nil
 	}
+	if f[0] == '{' || f[0] == '[' && bytes.IndexByte(f, 'n') >= 0 && !bytes.ContainsAny(f[1:], "\"[{tf") { // null
+		return nil, refusef(event.PartialFeatures, "%.40s where all features are needed", f)
+	}
 	inner, n, err := f.numbers(limits)
 	if err != nil {
 		return nil, err
@@ -167,47 +257,22 @@ func (f field) ids(limits Limits) ([]event.ID, error) {
 	if !f.given() {
 		return nil, nil
 	}
-	inner, opened := bytes.CutPrefix(f, []byte("["))
-	inner, closed := bytes.CutSuffix(inner, []byte("]"))
-	if !opened || !closed {
+	if f[0] != '[' {
 		return nil, refusef(event.Undecodable, "%.40s where a list is needed", f)
 	}
-	inner = bytes.TrimSpace(inner)
-	n := 0
-	for rest := inner; len(rest) > 0; n++ {
-		_, rest = firstID(rest)
-	}
+	n := f.elements()
 	if n > limits.MaxNeighbours {
 		return nil, refusef(event.TooManyNeighbours, "a list of %d items, the limit is %d", n, limits.MaxNeighbours)
 	}
 	ids := make([]event.ID, n)
+	rest := f[1:]
 	for i := range ids {
-		var text field
+		var item field
 		var err error
-		text, inner = firstID(inner)
-		if ids[i], err = text.id(limits.MaxID); err != nil {
+		item, rest = cutItem(rest)
+		if ids[i], err = item.id(limits.MaxID); err != nil {
 			return nil, err
 		}
 	}
 	return ids, nil
-}
-
-// firstID cuts the first id from the inside of an array. It ends at a comma that
-// is not in a string. A nested value is cut at the wrong place, and then refused
-// because the piece is not an id.
-func firstID(inner []byte) (id, rest []byte) {
-	end := 0
-	if inner[0] == '"' {
-		for end = 1; end < len(inner) && inner[end] != '"'; end++ {
-			if inner[end] == '\\' {
-				end++
-			}
-		}
-		end = min(end, len(inner))
-	}
-	id, rest = inner, nil
-	if comma := bytes.IndexByte(inner[end:], ','); comma >= 0 {
-		id, rest = inner[:end+comma], inner[end+comma+1:]
-	}
-	return bytes.TrimSpace(id), bytes.TrimLeft(rest, " \t\r\n")
 }

@@ -96,27 +96,27 @@ func AppendLabel(dst []byte, l *event.Label) []byte {
 }
 
 // labelJSON reads a label event in JSON.
-func labelJSON(b []byte, l *event.Label, limits Limits) error {
-	var f struct {
-		Node  field `json:"node"`
-		Class field `json:"class"`
-		Time  field `json:"time"`
-	}
-	err := object(b, &f)
+func (in *input) labelJSON(b []byte, l *event.Label, limits Limits) error {
+	var node, class, time field
+	text, err := valueJSON(b)
 	if err != nil {
 		return err
 	}
-	if err := checkLabel(f.Node.given(), f.Class.given(), nil); err != nil {
+	err = in.object(text, member{"node", &node}, member{"class", &class}, member{"time", &time})
+	if err != nil {
 		return err
 	}
-	if l.Node, err = f.Node.id(limits.MaxID); err != nil {
+	if err := checkLabel(node.given(), class.given(), nil); err != nil {
 		return err
 	}
-	if l.Time, err = f.Time.integer(); err != nil {
+	if l.Node, err = node.id(limits.MaxID); err != nil {
 		return err
 	}
-	if f.Class[0] == '"' {
-		if err := json.Unmarshal(f.Class, &l.Class); err != nil {
+	if l.Time, err = time.integer(); err != nil {
+		return err
+	}
+	if class[0] == '"' {
+		if err := json.Unmarshal(class, &l.Class); err != nil {
 			return err
 		}
 		if len(l.Class) > limits.MaxID {
@@ -124,9 +124,9 @@ func labelJSON(b []byte, l *event.Label, limits Limits) error {
 		}
 		return checkName(l, nil)
 	}
-	index, err := strconv.ParseInt(string(f.Class), 10, 64)
+	index, err := strconv.ParseInt(string(class), 10, 64)
 	if err != nil {
-		return refusef(event.UnknownClass, "class %.40s is neither a name nor an index", f.Class)
+		return refusef(event.UnknownClass, "class %.40s is neither a name nor an index", class)
 	}
 	return setIndex(l, index, nil)
 }

@@ -13,6 +13,7 @@ type Memory struct {
 	numbers slab[float32]
 	indices slab[uint32]
 	ids     slab[event.ID]
+	edges   slab[event.Edge]
 	texts   strings.Builder
 	written int // bytes of texts since the last Reset
 }
@@ -23,12 +24,13 @@ func (m *Memory) Reset() {
 	m.numbers.reset()
 	m.indices.reset()
 	m.ids.reset()
+	m.edges.reset()
 	m.written = 0
 }
 
 // Bytes returns the size of the lists and texts decoded since the last Reset.
 func (m *Memory) Bytes() int {
-	return m.numbers.bytes() + m.indices.bytes() + m.ids.bytes() + m.written
+	return m.numbers.bytes() + m.indices.bytes() + m.ids.bytes() + m.edges.bytes() + m.written
 }
 
 // slab is a block from which lists are cut. When it is used up a new one is
@@ -96,6 +98,13 @@ func (in *input) newIDs(n int) []event.ID {
 		return make([]event.ID, n)
 	}
 	return in.memory.ids.cut(n)
+}
+
+func (in *input) newEdges(n int) []event.Edge {
+	if in.memory == nil {
+		return make([]event.Edge, n)
+	}
+	return in.memory.edges.cut(n)
 }
 
 func (in *input) newText(b []byte) string {

@@ -28,8 +28,9 @@ type input struct {
 	buf    []byte
 	bytes  bytes.Reader // the rest of buf
 	dec    *msgpack.Decoder
-	keys   [][]byte // keys of the current map
-	memory *Memory  // nil to allocate each list and text
+	keys   [][]byte          // keys of the current map
+	memory *Memory           // nil to allocate each list and text
+	report func(name []byte) // see Decoder.Unknown
 }
 
 func (in *input) reset(b []byte) {
@@ -119,6 +120,9 @@ func (in *input) fields(field func(key []byte) (known bool, err error)) error {
 			if known, err = field(key); err != nil {
 				return err
 			}
+			if !known {
+				in.unknown(key)
+			}
 		}
 		if !known {
 			if err := in.skip(1); err != nil {
@@ -127,6 +131,13 @@ func (in *input) fields(field func(key []byte) (known bool, err error)) error {
 		}
 	}
 	return nil
+}
+
+// unknown reports a field that is ignored.
+func (in *input) unknown(name []byte) {
+	if in.report != nil {
+		in.report(name)
+	}
 }
 
 // mapLen reads the length of a map. It checks the code first, because the
@@ -332,6 +343,9 @@ func (in *input) list(width, limit int, excess event.Reason) (n int, block bool,
 // numbers reads an array of numbers, or a binary block of little-endian
 // float32.
 func (in *input) numbers(limits Limits) ([]float32, error) {
+	if code, err := in.peek(); err == nil && isMap(code) {
+		return nil, refusef(event.PartialFeatures, "features by name where all of them are needed")
+	}
 	n, block, err := in.list(4, limits.MaxFeatures, event.TooLarge)
 	if err != nil {
 		return nil, err
@@ -344,6 +358,9 @@ func (in *input) numbers(limits Limits) ([]float32, error) {
 	x := in.newNumbers(n)
 	for i := range x {
 		if x[i], err = in.number(); err != nil {
+			if code, end := in.peek(); end == nil && code == msgpcode.Nil {
+				err = refusef(event.PartialFeatures, "number %d is null where all features are needed", i)
+			}
 			return nil, err
 		}
 	}

@@ -8,22 +8,50 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// node reads a node event in msgpack.
+// shape holds the fields that decide what a node event is, beside those of event.Node.
+type shape struct {
+	hasID, hasSource, hasTarget, hasNeighbours bool
+	edge                                       event.Edge // its ends if hasSource and hasTarget; Remove always
+}
+
+// node reads a node event in msgpack: a map, or a list of edges.
 func (in *input) node(n *event.Node, limits Limits) error {
-	hasID := false
-	err := in.fields(func(key []byte) (bool, error) {
+	if code, err := in.peek(); err == nil && isArray(code) {
+		return in.edges(n, limits)
+	}
+	var s shape
+	if err := in.nodeFields(n, &s, limits); err != nil {
+		return err
+	}
+	return in.form(n, &s)
+}
+
+func (in *input) nodeFields(n *event.Node, s *shape, limits Limits) error {
+	return in.fields(func(key []byte) (bool, error) {
 		var err error
 		switch string(key) {
 		case "id":
-			hasID = true
+			s.hasID = true
 			n.ID, err = in.id(limits.MaxID)
+		case "source":
+			s.hasSource = true
+			s.edge.Source, err = in.id(limits.MaxID)
+		case "target":
+			s.hasTarget = true
+			s.edge.Target, err = in.id(limits.MaxID)
+		case "remove":
+			s.edge.Remove, err = in.boolean()
 		case "features":
 			n.Dense, err = in.numbers(limits)
 		case "indices":
 			n.Index, err = in.indices(limits)
 		case "values":
 			n.Value, err = in.numbers(limits)
-		case "neighbours":
+		case "neighbours", "neighbors":
+			if s.hasNeighbours {
+				return true, refusef(event.Undecodable, "neighbours and neighbors: give one of them")
+			}
+			s.hasNeighbours = true
 			err = in.neighbours(n, limits)
 		case "context":
 			n.Context, err = in.boolean()
@@ -36,10 +64,86 @@ func (in *input) node(n *event.Node, limits Limits) error {
 		}
 		return true, err
 	})
-	if err == nil && !hasID {
-		err = refusef(event.BadID, "there is no id")
+}
+
+// form decides what a node event is, for both encodings. An event without an id is an edge
+// by its ends. One with an id and without features is its edges to the neighbours.
+func (in *input) form(n *event.Node, s *shape) error {
+	plain := n.Dense == nil && n.Index == nil && n.Value == nil
+	switch {
+	case s.hasID:
+		if s.hasSource {
+			in.unknown([]byte("source"))
+		}
+		if s.hasTarget {
+			in.unknown([]byte("target"))
+		}
+	case !s.hasSource && !s.hasTarget:
+		return refusef(event.BadID, "there is no id, nor the source and target of an edge")
+	case !s.hasSource || !s.hasTarget:
+		return refusef(event.BadID, "an edge needs a source and a target")
+	case !plain || s.hasNeighbours || n.Context || n.Departed:
+		return refusef(event.Undecodable, "an edge by source and target has no fields but remove and time")
+	default:
+		n.ID = s.edge.Source
+		n.Edges = append(in.newEdges(1)[:0], s.edge)
+		return nil
 	}
-	return err
+	switch {
+	case n.Departed:
+	case plain && len(n.Neighbours) > 0:
+		n.Featureless, n.Remove, n.Context = true, s.edge.Remove, false
+	case s.edge.Remove:
+		return refusef(event.BadFeatures, "remove takes away the edges to neighbours, in an event without features")
+	}
+	return nil
+}
+
+// edges reads a list of edges. The event's time is that of the first that has one.
+func (in *input) edges(n *event.Node, limits Limits) error {
+	count, _, err := in.list(0, limits.MaxNeighbours, event.TooManyNeighbours)
+	if err != nil {
+		return err
+	}
+	if in.left() < 2*count { // before memory is taken: a map of two fields has more
+		return refusef(event.Undecodable, "%d edges are declared, but only %d bytes remain", count, in.left())
+	}
+	n.Edges = in.newEdges(count)
+	for i := range n.Edges {
+		var one event.Node
+		var s shape
+		if err := in.nodeFields(&one, &s, limits); err != nil {
+			return err
+		}
+		if err := in.element(n, &one, &s, i); err != nil {
+			return err
+		}
+	}
+	return endOfList(n)
+}
+
+// element sets the i-th edge of a list to the event one, which must be an edge.
+func (in *input) element(n, one *event.Node, s *shape, i int) error {
+	if s.hasID {
+		return refusef(event.Undecodable, "element %d of the list has an id: only edges, with source and target, come in lists", i)
+	}
+	if err := in.form(one, s); err != nil {
+		return err
+	}
+	n.Edges[i] = s.edge
+	if n.Time == 0 {
+		n.Time = one.Time
+	}
+	return nil
+}
+
+// endOfList completes a list of edges.
+func endOfList(n *event.Node) error {
+	if len(n.Edges) == 0 {
+		return refusef(event.BadID, "a list without edges")
+	}
+	n.ID = n.Edges[0].Source
+	return nil
 }
 
 // neighbours reads a list of ids, with a fast path for short integers.
@@ -88,11 +192,14 @@ func (in *input) checkNode(n *event.Node, limits Limits) error {
 		n.Dense, n.Index, n.Value, n.Neighbours, n.Context = nil, nil, nil, nil, false
 		return nil
 	}
+	if n.OnlyEdges() {
+		return nil
+	}
 	switch {
 	case n.Dense != nil && (n.Index != nil || n.Value != nil):
 		return refusef(event.BadFeatures, "features and indices or values: give one or the other")
 	case n.Dense == nil && n.Index == nil:
-		return refusef(event.BadFeatures, "neither features nor indices")
+		return refusef(event.BadFeatures, "neither features nor indices, nor neighbours to add")
 	case n.Value == nil && n.Index != nil:
 		n.Value = in.newNumbers(len(n.Index))
 		for i := range n.Value {
@@ -149,11 +256,19 @@ func badFeature(i int, a float64, limits Limits) error {
 // block.
 func AppendNode(dst []byte, n *event.Node) []byte {
 	o := output{dst}
-	fields := 2
-	if n.Dense == nil && !n.Departed {
-		fields++
+	if n.Edges != nil {
+		o.edges(n)
+		return o.b
 	}
-	for _, has := range [...]bool{len(n.Neighbours) > 0, n.Context, n.Time != 0} {
+	fields := 1
+	switch {
+	case n.Featureless:
+	case n.Departed || n.Dense != nil:
+		fields = 2
+	default:
+		fields = 3
+	}
+	for _, has := range [...]bool{len(n.Neighbours) > 0, n.Remove, n.Context, n.Time != 0} {
 		if has {
 			fields++
 		}
@@ -165,6 +280,7 @@ func AppendNode(dst []byte, n *event.Node) []byte {
 	case n.Departed:
 		o.text("departed")
 		o.boolean(true)
+	case n.Featureless:
 	case n.Dense != nil:
 		o.text("features")
 		o.singles(n.Dense)
@@ -181,6 +297,10 @@ func AppendNode(dst []byte, n *event.Node) []byte {
 			o.id(id)
 		}
 	}
+	if n.Remove {
+		o.text("remove")
+		o.boolean(true)
+	}
 	if n.Context {
 		o.text("context")
 		o.boolean(true)
@@ -189,6 +309,35 @@ func AppendNode(dst []byte, n *event.Node) []byte {
 		o.intField("time", n.Time)
 	}
 	return o.b
+}
+
+// edges appends an event of edges by their ends: a map for one, else a list of maps, of
+// which the first has the time.
+func (o *output) edges(n *event.Node) {
+	if len(n.Edges) != 1 {
+		o.list(len(n.Edges))
+	}
+	for i, e := range n.Edges {
+		timed := i == 0 && n.Time != 0
+		fields := 2
+		for _, has := range [...]bool{e.Remove, timed} {
+			if has {
+				fields++
+			}
+		}
+		o.fields(fields)
+		o.text("source")
+		o.id(e.Source)
+		o.text("target")
+		o.id(e.Target)
+		if e.Remove {
+			o.text("remove")
+			o.boolean(true)
+		}
+		if timed {
+			o.intField("time", n.Time)
+		}
+	}
 }
 
 // AppendKey appends the record key of a node: its id as text. Keys decide the
@@ -200,43 +349,97 @@ func AppendKey(dst []byte, id event.ID) []byte {
 	return strconv.AppendInt(dst, id.Num, 10)
 }
 
-// nodeJSON reads a node event in JSON.
-func nodeJSON(b []byte, n *event.Node, limits Limits) error {
-	var f struct {
-		ID         field `json:"id"`
-		Features   field `json:"features"`
-		Indices    field `json:"indices"`
-		Values     field `json:"values"`
-		Neighbours field `json:"neighbours"`
-		Context    field `json:"context"`
-		Departed   field `json:"departed"`
-		Time       field `json:"time"`
-	}
-	err := object(b, &f)
+// nodeJSON reads a node event in JSON: an object, or a list of edges.
+func (in *input) nodeJSON(b []byte, n *event.Node, limits Limits) error {
+	text, err := valueJSON(b)
 	if err != nil {
 		return err
 	}
-	if n.ID, err = f.ID.id(limits.MaxID); err != nil {
+	if text[0] == '[' {
+		return in.edgesJSON(text, n, limits)
+	}
+	var s shape
+	if err := in.nodeFieldsJSON(text, n, &s, limits); err != nil {
 		return err
 	}
-	if n.Dense, err = f.Features.floats(limits); err != nil {
+	return in.form(n, &s)
+}
+
+func (in *input) nodeFieldsJSON(text field, n *event.Node, s *shape, limits Limits) error {
+	var id, source, target, remove, features, indices, values, neighbours, neighbors, context, departed, time field
+	err := in.object(text,
+		member{"id", &id}, member{"source", &source}, member{"target", &target}, member{"remove", &remove},
+		member{"features", &features}, member{"indices", &indices}, member{"values", &values},
+		member{"neighbours", &neighbours}, member{"neighbors", &neighbors},
+		member{"context", &context}, member{"departed", &departed}, member{"time", &time})
+	if err != nil {
 		return err
 	}
-	if n.Index, err = f.Indices.indices(limits); err != nil {
+	s.hasID, s.hasSource, s.hasTarget = id.given(), source.given(), target.given()
+	if s.hasID {
+		if n.ID, err = id.id(limits.MaxID); err != nil {
+			return err
+		}
+	}
+	if s.hasSource && s.hasTarget && !s.hasID {
+		if s.edge.Source, err = source.id(limits.MaxID); err != nil {
+			return err
+		}
+		if s.edge.Target, err = target.id(limits.MaxID); err != nil {
+			return err
+		}
+	}
+	if s.edge.Remove, err = remove.boolean(); err != nil {
 		return err
 	}
-	if n.Value, err = f.Values.floats(limits); err != nil {
+	if n.Dense, err = features.floats(limits); err != nil {
 		return err
 	}
-	if n.Neighbours, err = f.Neighbours.ids(limits); err != nil {
+	if n.Index, err = indices.indices(limits); err != nil {
 		return err
 	}
-	if n.Context, err = f.Context.boolean(); err != nil {
+	if n.Value, err = values.floats(limits); err != nil {
 		return err
 	}
-	if n.Departed, err = f.Departed.boolean(); err != nil {
+	switch {
+	case neighbours.given() && neighbors.given():
+		return refusef(event.Undecodable, "neighbours and neighbors: give one of them")
+	case neighbors.given():
+		neighbours = neighbors
+	}
+	s.hasNeighbours = neighbours.given()
+	if n.Neighbours, err = neighbours.ids(limits); err != nil {
 		return err
 	}
-	n.Time, err = f.Time.integer()
+	if n.Context, err = context.boolean(); err != nil {
+		return err
+	}
+	if n.Departed, err = departed.boolean(); err != nil {
+		return err
+	}
+	n.Time, err = time.integer()
 	return err
+}
+
+// edgesJSON reads a list of edges.
+func (in *input) edgesJSON(text field, n *event.Node, limits Limits) error {
+	count := text.elements()
+	if count > limits.MaxNeighbours {
+		return refusef(event.TooManyNeighbours, "a list of %d items, the limit is %d", count, limits.MaxNeighbours)
+	}
+	n.Edges = in.newEdges(count)
+	rest := text[1:]
+	for i := range n.Edges {
+		var element field
+		element, rest = cutItem(rest)
+		var one event.Node
+		var s shape
+		if err := in.nodeFieldsJSON(element, &one, &s, limits); err != nil {
+			return err
+		}
+		if err := in.element(n, &one, &s, i); err != nil {
+			return err
+		}
+	}
+	return endOfList(n)
 }

@@ -69,7 +69,10 @@ type Decoder struct {
 	// Memory holds the lists and texts of msgpack events. If it is nil, they are
 	// allocated for each event.
 	Memory *Memory
-	in     input
+	// Unknown, if not nil, is called with the name of each field that is not of the
+	// format, and so is ignored. The name is valid during the call.
+	Unknown func(name []byte)
+	in      input
 }
 
 // Node decodes a node event into n, overwriting it. A non-empty reason means that
@@ -79,13 +82,13 @@ type Decoder struct {
 func (d *Decoder) Node(o *event.Origin, n *event.Node) (reason event.Reason, detail string) {
 	*n = event.Node{Origin: o}
 	limits := d.Limits.withDefaults()
-	d.in.memory = d.Memory
+	d.begin()
 	if o.Value == nil {
 		return verdict(d.in.departure(o.Key, n, limits))
 	}
 	return verdict(d.decode(o, limits,
 		func(in *input) error { return in.node(n, limits) },
-		func(b []byte) error { return nodeJSON(b, n, limits) },
+		func(b []byte) error { return d.in.nodeJSON(b, n, limits) },
 		func() error { return d.in.checkNode(n, limits) }))
 }
 
@@ -93,12 +96,15 @@ func (d *Decoder) Node(o *event.Origin, n *event.Node) (reason event.Reason, det
 func (d *Decoder) Label(o *event.Origin, l *event.Label) (reason event.Reason, detail string) {
 	*l = event.Label{Origin: o}
 	limits := d.Limits.withDefaults()
-	d.in.memory = d.Memory
+	d.begin()
 	return verdict(d.decode(o, limits,
 		func(in *input) error { return in.label(l, limits) },
-		func(b []byte) error { return labelJSON(b, l, limits) },
+		func(b []byte) error { return d.in.labelJSON(b, l, limits) },
 		func() error { return nil }))
 }
+
+// begin prepares to decode an event.
+func (d *Decoder) begin() { d.in.memory, d.in.report = d.Memory, d.Unknown }
 
 // decode picks the encoding of a record, decodes it with msgpack or json, and
 // checks the result.

@@ -98,6 +98,9 @@ type Hooks struct {
 	// Untimely counts events whose time a policy could not use: late ones came after
 	// their window was closed, early ones lie too far ahead of the clock.
 	Untimely func(topic string, late, early int)
+	// UnknownField counts records with a field that is not of the wire format, replayed
+	// ones too. Few names of a topic are told apart, see [intake.OtherFields].
+	UnknownField func(topic, field string, records int)
 	// Forgot is called when nodes were forgotten, in replayed windows too.
 	Forgot func(Forgotten)
 }
@@ -163,6 +166,13 @@ func Join(hooks ...Hooks) Hooks {
 			for _, h := range hooks {
 				if h.Lag != nil {
 					h.Lag(topic, records)
+				}
+			}
+		},
+		UnknownField: func(topic, field string, records int) {
+			for _, h := range hooks {
+				if h.UnknownField != nil {
+					h.UnknownField(topic, field, records)
 				}
 			}
 		},

@@ -60,11 +60,12 @@ func (x *exclusions) remove(w *event.Window) {
 			// left out.
 			return excluded(n.ID) && excluded(event.ID{Str: n.ID.String()})
 		}
-		return excluded(n.ID)
+		return excluded(n.ID) && n.Edges == nil
 	})
 	for i := range w.Nodes {
 		n := &w.Nodes[i]
 		n.Neighbours = slices.DeleteFunc(n.Neighbours, excluded)
+		n.Edges = slices.DeleteFunc(n.Edges, func(e event.Edge) bool { return excluded(e.Source) || excluded(e.Target) })
 	}
 	w.Labels = slices.DeleteFunc(w.Labels, func(l event.Label) bool { return excluded(l.Node) })
 }

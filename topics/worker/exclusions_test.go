@@ -26,6 +26,9 @@ func TestExclusions(t *testing.T) {
 				{ID: other, Neighbours: []event.ID{number}},
 				{ID: number, Departed: true},
 				{ID: number, Departed: true, ByKey: true},
+				{ID: number, Edges: []event.Edge{{Source: number, Target: other}, {Source: other, Target: text}, {Source: other, Target: number}}},
+				{ID: number, Featureless: true, Neighbours: []event.ID{other}},
+				{ID: other, Featureless: true, Neighbours: []event.ID{number, text}},
 			},
 			Labels:  []event.Label{{Node: number}, {Node: text}},
 			Refused: []event.Refusal{{Reason: event.Empty}},
@@ -39,6 +42,8 @@ func TestExclusions(t *testing.T) {
 			{ID: text, Neighbours: []event.ID{other}},
 			{ID: other},
 			{ID: number, Departed: true, ByKey: true}, // may be the departure of text, which has the same key
+			{ID: number, Edges: []event.Edge{{Source: other, Target: text}}},
+			{ID: other, Featureless: true, Neighbours: []event.ID{text}},
 		},
 		Labels: []event.Label{{Node: text}}, Refused: []event.Refusal{{Reason: event.Empty}},
 	}
@@ -53,7 +58,7 @@ func TestExclusions(t *testing.T) {
 	excluded.add(6, []event.Command{{Name: event.Forget, Nodes: []event.ID{text}}})
 	w = window(4)
 	excluded.remove(w)
-	if len(w.Nodes) != 1 || len(w.Labels) != 0 {
-		t.Errorf("number and text forgotten: %+v, want one node and no labels", w)
+	if len(w.Nodes) != 3 || len(w.Nodes[1].Edges)+len(w.Nodes[2].Neighbours) != 0 || len(w.Labels) != 0 {
+		t.Errorf("number and text forgotten: %+v, want one node, two events without edges, and no labels", w)
 	}
 }

@@ -31,6 +31,7 @@ type Metrics struct {
 	saveFailures    prometheus.Counter
 	late            *prometheus.CounterVec
 	early           *prometheus.CounterVec
+	unknown         *prometheus.CounterVec
 	forget          prometheus.Histogram
 	forgotten       prometheus.Counter
 	distance        *prometheus.GaugeVec
@@ -95,6 +96,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "gvbll_early_events_total", Help: "Events whose time is too far ahead of the clock to be used.",
 		}, []string{"topic"}),
 	}
+	m.unknown = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "gvbll_unknown_fields_total", Help: "Records read, in replays too, with a field that is not of the wire format and is ignored. At most 64 names of a topic are told apart.",
+	}, []string{"topic", "field"})
 	m.forget = histogram("gvbll_forget_seconds", "Time to forget nodes: a replay from the beginning, during which nothing is served.", prometheus.ExponentialBuckets(0.01, 4, 12))
 	m.forgotten = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "gvbll_forgotten_nodes_total", Help: "Node ids forgotten on command.",
@@ -102,7 +106,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m.distance = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "gvbll_forget_distance", Help: "How far the last exact forgetting moved the posterior: Frobenius norms of the differences of its mean and variance.",
 	}, []string{"of"})
-	reg.MustRegister(m.forget, m.forgotten, m.distance)
+	reg.MustRegister(m.forget, m.forgotten, m.distance, m.unknown)
 	for _, cause := range causes {
 		m.windows.WithLabelValues(cause)
 	}
@@ -169,6 +173,7 @@ func (m *Metrics) Hooks() Hooks {
 			m.distance.WithLabelValues("mean").Set(f.Mean)
 			m.distance.WithLabelValues("variance").Set(f.Variance)
 		},
+		UnknownField: func(topic, field string, records int) { m.unknown.WithLabelValues(topic, field).Add(float64(records)) },
 		Untimely: func(topic string, late, early int) {
 			m.late.WithLabelValues(topic).Add(float64(late))
 			m.early.WithLabelValues(topic).Add(float64(early))

@@ -63,7 +63,17 @@ func (p *replayer) openInputs(fetching context.Context, consumed []ledger.Range)
 
 // intake returns the configuration of the inputs.
 func (p *replayer) intake() intake.Config {
-	return intake.Config{Names: p.cfg.Names, Limits: p.cfg.Limits, Ahead: p.cfg.Ahead, Untimely: p.cfg.Hooks.Untimely}
+	return intake.Config{Names: p.cfg.Names, Limits: p.cfg.Limits, Ahead: p.cfg.Ahead, Untimely: p.cfg.Hooks.Untimely, Unknown: p.unknownField}
+}
+
+// unknownField reports a field that is not of the wire format, and logs it the first time.
+func (p *replayer) unknownField(f intake.UnknownField) {
+	if f.First {
+		p.cfg.Logger.Warn("a field is ignored: no event of the topic has it", "field", fmt.Sprintf("%.64q", f.Name), "topic", f.Topic, "partition", f.Example.Partition, "offset", f.Example.Offset)
+	}
+	if p.cfg.Hooks.UnknownField != nil {
+		p.cfg.Hooks.UnknownField(f.Topic, f.Name, f.Records)
+	}
 }
 
 // Step steps the window of the ledger's next record. If the record has this engine's

@@ -1,0 +1,66 @@
+package gnn
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gvbll/gvbll/gnn/kernel"
+)
+
+// Unlink removes edges, each given by its two ends, in either order and perhaps
+// more than once. It returns those that were there, once each and the lower
+// number first; the slice is valid until the next call.
+//
+// Nothing is subtracted: both ends become stale, as in [Graph.Remove]. So
+// embeddings have the bits of a graph that never had the edges.
+//
+// It takes time proportional to the number of edges given and the degrees of
+// their distinct ends, whose lists are filtered once each, however many of their
+// edges are removed.
+func (g *Graph) Unlink(edges [][2]int32) (removed [][2]int32) {
+	g.halves, g.removed = g.halves[:0], g.removed[:0]
+	for _, e := range edges {
+		if e[0] != e[1] {
+			g.halves = append(g.halves, e, [2]int32{e[1], e[0]})
+		}
+	}
+	slices.SortFunc(g.halves, func(a, b [2]int32) int {
+		return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
+	})
+	for rest := g.halves; len(rest) > 0; {
+		v, n := rest[0][0], 1
+		for n < len(rest) && rest[n][0] == v {
+			n++
+		}
+		g.dropNeighbours(v, rest[:n])
+		rest = rest[n:]
+	}
+	g.edges -= len(g.removed)
+	return g.removed
+}
+
+// dropNeighbours removes from v's adjacency list the second nodes of halves, and
+// adds the edges to g.removed at their lower end.
+func (g *Graph) dropNeighbours(v int32, halves [][2]int32) {
+	n := g.node(v)
+	before := n.adj.Len()
+	if before == 0 {
+		return
+	}
+	g.clearMarks()
+	for _, h := range halves {
+		g.mark(g.node(h[1]))
+	}
+	g.keepList(v)
+	kernel.Prefetch(g.nodes, g.adj.View(n.adj), 0, 1)
+	g.adj.Retain(&n.adj, func(u int32) bool {
+		stays := g.nodes.At(u).mark != g.epoch
+		if !stays && v < u {
+			g.removed = append(g.removed, [2]int32{v, u})
+		}
+		return stays
+	})
+	if n.adj.Len() < before && g.aggregates() {
+		g.markStale(n)
+	}
+}

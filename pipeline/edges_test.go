@@ -1,0 +1,155 @@
+package pipeline_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+)
+
+// TestEdgesEqualRebuiltGraph: on a graph whose nodes and edges came and went, arrivals get
+// the predictions of an engine that was given the remaining graph at once: by every encoder
+// and both kinds of serving, from rows of both precisions, and after restoring a snapshot.
+func TestEdgesEqualRebuiltGraph(t *testing.T) {
+	for _, kind := range kinds {
+		for seed := range uint64(6) {
+			t.Run(fmt.Sprint(kind, seed), func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(seed, 43))
+				m := modelOf(t, rng, kind, 1+int(seed)%2)
+				if seed >= 2 {
+					addPool(t, m, seed%2 == 0)
+				}
+				cfg := pipeline.Config{Samples: 2, BFloat16: seed%3 == 1}
+				e := newEngine(t, m, cfg)
+				l := newRandomStream(rng, m)
+				v := &oracleGraph{x: map[event.ID][]float32{}}
+				labels := map[event.ID]int32{}
+				probes := 0
+				for round := range 60 {
+					l.nodes = min(l.nodes, 30)
+					w := l.window()
+					onlyContext(w)
+					v.left = nil
+					v.step(w)
+					e.Step(w)
+					for _, id := range v.left {
+						delete(labels, id)
+					}
+					w = &event.Window{Number: l.number, Labels: someLabels(rng, v, labels, len(m.Classes))}
+					l.number++
+					e.Step(w)
+					if round%10 < 9 || len(v.here) == 0 {
+						continue
+					}
+					restored, _, err := restore(m, cfg, snapshotOf(t, e, nil))
+					if err != nil {
+						t.Fatal(err)
+					}
+					e = restored
+					probe := probeOf(l, v)
+					probes++
+					want := rebuilt(t, m, cfg, v, labels).Step(&event.Window{Number: 3, Nodes: probe.Nodes}).Predictions[0]
+					got := e.Step(probe).Predictions[0]
+					v.step(probe)
+					for c, p := range got.Probabilities {
+						if math.Abs(float64(p-want.Probabilities[c])) > 1e-4 {
+							t.Fatalf("window %d: node %v has the probabilities %v, want %v on the rebuilt graph", probe.Number, got.Node, got.Probabilities, want.Probabilities)
+						}
+					}
+				}
+				if v.taken < 5 || probes < 4 {
+					t.Errorf("%d edges were removed and %d arrivals compared, want at least 5 and 4", v.taken, probes)
+				}
+			})
+		}
+	}
+}
+
+// onlyContext makes all arrivals of a window context, of which nothing is learned, and
+// leaves out labels.
+func onlyContext(w *event.Window) {
+	w.Labels = nil
+	for i := range w.Nodes {
+		w.Nodes[i].Context = true
+	}
+}
+
+// someLabels returns labels of context nodes that have none yet, and adds them to labels.
+func someLabels(rng *rand.Rand, v *oracleGraph, labels map[event.ID]int32, classes int) (list []event.Label) {
+	for _, id := range v.here {
+		if _, labelled := labels[id]; !labelled && !strings.HasPrefix(id.Str, "probe") && rng.IntN(4) == 0 {
+			labels[id] = rng.Int32N(int32(classes))
+			list = append(list, event.Label{Origin: &event.Origin{}, Node: id, Index: labels[id]})
+		}
+	}
+	return list
+}
+
+// rebuilt returns an engine of the graph and its labels, at window 3.
+func rebuilt(t *testing.T, m *model.Model, cfg pipeline.Config, v *oracleGraph, labels map[event.ID]int32) *pipeline.Engine {
+	t.Helper()
+	nodes, edges := &event.Window{}, &event.Window{Number: 1, Nodes: []event.Node{{Origin: &event.Origin{}, Edges: []event.Edge{}}}}
+	learned := &event.Window{Number: 2}
+	for _, id := range v.here {
+		nodes.Nodes = append(nodes.Nodes, event.Node{Origin: &event.Origin{}, ID: id, Dense: v.x[id], Context: true})
+		if y, labelled := labels[id]; labelled {
+			learned.Labels = append(learned.Labels, event.Label{Origin: &event.Origin{}, Node: id, Index: y})
+		}
+	}
+	for _, e := range v.edges {
+		edges.Nodes[0].Edges = append(edges.Nodes[0].Edges, event.Edge{Source: e[0], Target: e[1]})
+	}
+	e := newEngine(t, m, cfg)
+	for _, w := range []*event.Window{nodes, edges, learned} {
+		e.Step(w)
+	}
+	return e
+}
+
+// probeOf returns a window with the arrival of a new node beside nodes of the graph.
+func probeOf(l *randomStream, v *oracleGraph) *event.Window {
+	n := event.Node{Origin: &event.Origin{}, ID: event.ID{Str: fmt.Sprint("probe-", l.number)}, Dense: make([]float32, l.m.Encoder.In())}
+	for i := range n.Dense {
+		n.Dense[i] = float32(l.rng.NormFloat64())
+	}
+	for range 1 + l.rng.IntN(5) {
+		n.Neighbours = append(n.Neighbours, v.here[l.rng.IntN(len(v.here))])
+	}
+	w := &event.Window{Number: l.number, Nodes: []event.Node{n}}
+	l.number++
+	return w
+}
+
+// TestManyRemovalsOfAHub: an event that takes the edges of a hub away, one by one and
+// mixed with additions, filters the hub's list once. One by one, the removals of this test
+// would read 10¹⁰ neighbours.
+func TestManyRemovalsOfAHub(t *testing.T) {
+	const n = 100_000
+	m := modelOf(t, rand.New(rand.NewPCG(1, 1)), gnn.KindSAGE, 2)
+	e := newEngine(t, m, pipeline.Config{})
+	x := make([]float32, m.Encoder.In())
+	hub := event.ID{Num: n}
+	nodes := &event.Window{Nodes: []event.Node{{Origin: &event.Origin{}, ID: hub, Dense: x, Context: true}}}
+	edges := event.Node{Origin: &event.Origin{}}
+	for i := range int64(n) {
+		nodes.Nodes = append(nodes.Nodes, event.Node{Origin: &event.Origin{}, ID: event.ID{Num: i}, Dense: x, Context: true, Neighbours: []event.ID{hub}})
+		edges.Edges = append(edges.Edges,
+			event.Edge{Source: event.ID{Num: i}, Target: hub, Remove: true},
+			event.Edge{Source: hub, Target: event.ID{Num: i / 2}})
+	}
+	e.Step(nodes)
+	began := time.Now()
+	out := e.Step(&event.Window{Number: 1, Nodes: []event.Node{edges}})
+	t.Logf("%d removals and additions took %v", n, time.Since(began))
+	// Of each i, the removal comes before the additions at 2i and 2i+1, but for 0 and 1.
+	if out.Counts.EdgesRemoved != n || out.Levels.Edges != n/2 {
+		t.Errorf("%d edges were removed and %d are left, want %d and %d", out.Counts.EdgesRemoved, out.Levels.Edges, n, n/2)
+	}
+}

@@ -1,0 +1,73 @@
+package intake
+
+import "github.com/gvbll/gvbll/pipeline/event"
+
+// Bounds on the names of unknown fields that are told apart, so that no producer can fill
+// memory or metrics with names. All others are OtherFields.
+const (
+	maxUnknownFields = 64 // of a topic
+	maxFieldName     = 64 // bytes
+)
+
+// OtherFields stands for the unknown fields that are not counted by name.
+const OtherFields = "(other)"
+
+// UnknownField is a field of a topic's records that is not of the wire format, and so is
+// ignored.
+type UnknownField struct {
+	Topic, Name string
+	Records     int           // that had it
+	Example     *event.Origin // one of them, valid during the call
+	First       bool          // the first time that the field is reported
+}
+
+// unknownFields counts the unknown fields of a block by name.
+type unknownFields struct {
+	names  []string // in the order in which they came
+	counts map[string]*unknownCount
+}
+
+type unknownCount struct{ records, example int } // example is an index in the block
+
+func (u *unknownFields) reset() {
+	u.names = u.names[:0]
+	clear(u.counts)
+}
+
+// note counts a field of the record with the given index.
+func (u *unknownFields) note(name []byte, record int) {
+	if c := u.counts[string(name)]; c != nil { // allocates nothing
+		c.records++
+		return
+	}
+	if len(name) > maxFieldName || len(u.names) >= maxUnknownFields && string(name) != OtherFields {
+		u.note([]byte(OtherFields), record)
+		return
+	}
+	if u.counts == nil {
+		u.counts = make(map[string]*unknownCount)
+	}
+	u.names = append(u.names, string(name))
+	u.counts[string(name)] = &unknownCount{records: 1, example: record}
+}
+
+// reportUnknown reports the unknown fields of a block.
+func (in *Input[E]) reportUnknown(b *block[E]) {
+	if in.unknown == nil {
+		return
+	}
+	for _, name := range b.unknown.names {
+		c := b.unknown.counts[name]
+		if !in.fields[name] && len(in.fields) == maxUnknownFields {
+			name = OtherFields
+		}
+		first := !in.fields[name]
+		if first {
+			if in.fields == nil {
+				in.fields = make(map[string]bool)
+			}
+			in.fields[name] = true
+		}
+		in.unknown(UnknownField{Topic: in.topic, Name: name, Records: c.records, Example: &b.origins[c.example], First: first})
+	}
+}

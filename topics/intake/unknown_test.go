@@ -1,0 +1,53 @@
+package intake
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// TestUnknownFields: unknown fields are counted by name, the first record of each is an
+// example, and names beyond the bounds are counted together.
+func TestUnknownFields(t *testing.T) {
+	r := newRepeater(4)
+	value := func(field string) []byte { return fmt.Appendf(nil, `{"id":1,"features":[1],%q:2}`, field) }
+	r.block.answer.Records = nil
+	add := func(field string) {
+		r.block.answer.Records = append(r.block.answer.Records, kafka.Record{
+			Topic: "nodes", Offset: int64(len(r.block.answer.Records)), Value: value(field),
+			Headers: []kafka.Header{{Key: wire.ContentType, Value: []byte(wire.JSON)}},
+		})
+	}
+	add("neighbour")
+	add("neighbour")
+	add(strings.Repeat("x", 65))
+	got, first, example := map[string]int{}, map[string]int{}, map[string]int64{}
+	r.Nodes.unknown = func(f UnknownField) {
+		got[f.Name] += f.Records
+		if f.First {
+			first[f.Name]++
+			example[f.Name] = f.Example.Offset
+		}
+	}
+	r.run(t, 3)
+	r.run(t, 3)
+	if got["neighbour"] != 4 || got[OtherFields] != 2 || example["neighbour"] != 0 || example[OtherFields] != 2 {
+		t.Errorf("counted %v with the examples %v, want 4 of neighbour from offset 0, and 2 others from 2", got, example)
+	}
+	r.block.answer.Records = nil
+	for i := range 100 {
+		add(fmt.Sprint("field-", i))
+	}
+	r.run(t, 100)
+	if len(got) > maxUnknownFields+1 || got["field-0"] != 1 || got[OtherFields] < 2+100-maxUnknownFields {
+		t.Errorf("%d names are told apart and %d records are of others, want at most %d and the rest", len(got), got[OtherFields], maxUnknownFields)
+	}
+	for name, n := range first {
+		if n != 1 {
+			t.Errorf("%s is reported %d times as the first", name, n)
+		}
+	}
+}
