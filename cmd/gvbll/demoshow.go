@@ -52,7 +52,7 @@ func (d *demoShow) stepped(s worker.Stepped) {
 	if every := max(1, d.total/25); s.Replayed || d.step%every != 0 && d.step != d.total {
 		return
 	}
-	served, static := d.scores[0].WindowMeans(), named(d.scores, "static").WindowMeans()
+	served, static := d.scores[0].WindowMeans(), named(d.scores, staticHead).WindowMeans()
 	d.lines = append(d.lines, fmt.Sprintf("%6d %7d %7d %14.4f %7.4f %14.4f %7.4f %9d\n",
 		d.step, d.arrivals, d.labels, static.Acc, static.NLL, served.Acc, served.NLL, out.Levels.Pending))
 }

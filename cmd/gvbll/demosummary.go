@@ -46,7 +46,7 @@ func (d demoCmd) summary(ctx context.Context, out, text io.Writer, c *kafka.Clie
 	}
 	sum := demoSummary{
 		Data: set.Name, Model: show.model, Arrivals: show.arrivals, Predictions: records, Labels: show.labels, Steps: show.total,
-		Head: show.scores[0].Head, Served: scoresOf(&show.scores[0]), Online: scoresOf(named(show.scores, "online")), Static: scoresOf(named(show.scores, "static")), Posterior: show.posterior, Chain: show.chain,
+		Head: show.scores[0].Head, Served: scoresOf(&show.scores[0]), Online: scoresOf(named(show.scores, "online")), Static: scoresOf(named(show.scores, staticHead)), Posterior: show.posterior, Chain: show.chain,
 	}
 	if d.JSON {
 		return printJSON(out, sum)

@@ -111,10 +111,10 @@ func openLog(ctx context.Context, client *kafka.Client, names topics.Names, f sp
 		if err != nil {
 			return nil, err
 		}
-		if r == nil || f.Until.reached(r.Window, records.Time()) {
+		if r == nil || f.Until.reached(r.Window, r.Stepped) {
 			break
 		}
-		if !found && f.Since.reached(r.Window, records.Time()) {
+		if !found && f.Since.reached(r.Window, r.Stepped) {
 			found, l.since = true, r.Window
 		}
 		if r.Classes != nil && l.classes == nil {

@@ -2,7 +2,9 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 )
@@ -15,25 +17,41 @@ type Member struct {
 }
 
 // Members returns who takes part in an election, none if nobody does. It changes
-// nothing, and need not take part.
-func (c *Client) Members(ctx context.Context, group, topic string) (members []Member, err error) {
+// nothing, and need not take part. While an election is on, it waits for its outcome, for
+// DialFor at most.
+func (c *Client) Members(ctx context.Context, group, topic string) ([]Member, error) {
+	for began := time.Now(); ; {
+		members, settled, err := c.members(ctx, group, topic)
+		if err != nil || settled || time.Since(began) >= c.cfg.DialFor {
+			return members, err
+		}
+		if err := sleep(ctx, 100*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// members asks once. settled is whether no election is on; brokers do not tell what
+// members say of themselves during one.
+func (c *Client) members(ctx context.Context, group, topic string) (members []Member, settled bool, err error) {
 	err = c.retry(ctx, c.cfg.DialFor, func(ctx context.Context) error {
-		members = nil
+		members, settled = nil, true
 		res, err := c.client.DescribeGroups(ctx, &kafkago.DescribeGroupsRequest{GroupIDs: []string{group}})
 		if err != nil {
 			return err
 		}
 		for _, g := range res.Groups {
-			if g.Error != nil {
+			if g.Error != nil && !errors.Is(g.Error, kafkago.GroupIdNotFound) {
 				return fmt.Errorf("group %s: %w", group, g.Error)
 			}
+			settled = g.GroupState != "PreparingRebalance" && g.GroupState != "CompletingRebalance"
 			for i := range g.Members {
 				members = append(members, memberOf(&g.Members[i], topic))
 			}
 		}
 		return nil
 	})
-	return members, err
+	return members, settled, err
 }
 
 func memberOf(m *kafkago.DescribeGroupsResponseMember, topic string) Member {
@@ -64,6 +82,9 @@ func (c *Client) Committed(ctx context.Context, group string, topics ...string) 
 		res, err := c.client.OffsetFetch(ctx, req)
 		if err != nil {
 			return err
+		}
+		if errors.Is(res.Error, kafkago.GroupIdNotFound) { // nothing was ever committed
+			return nil
 		}
 		if res.Error != nil {
 			return fmt.Errorf("offsets of group %s: %w", group, res.Error)

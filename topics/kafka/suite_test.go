@@ -413,6 +413,9 @@ func testFencing(t *testing.T, c *Client) {
 // alone. Lag tools read them.
 func testGroupOffsets(t *testing.T, c *Client) {
 	in, out, group := topic(t, c, 2), topic(t, c, 1), unique("g")
+	if got, err := c.Committed(t.Context(), group, in, out); len(got) > 0 || err != nil {
+		t.Fatalf("the offsets of a group that committed none: %v, %v", got, err)
+	}
 	p := producer(t, c, ProducerConfig{TransactionalID: out})
 	a, b := TopicPartition{in, 0}, TopicPartition{in, 1}
 	for i := range int64(3) {

@@ -74,6 +74,10 @@ type Record struct {
 	// Promoted is the model that serves from the next window on, if this window
 	// changed it.
 	Promoted string `json:"promoted,omitempty"`
+
+	// Stepped is the record's own timestamp, once it is read: when the window was
+	// stepped, by its owner's clock.
+	Stepped time.Time `json:"-"`
 }
 
 // Beginning says why an epoch begins. Its model, settings and classes are in the same
@@ -183,10 +187,9 @@ type Ledger struct {
 	client *kafka.Client
 	at     kafka.TopicPartition
 	reader *kafka.Reader
-	next   int64     // window expected next, -1 for any
-	before *Record   // the record returned last, nil before the first
-	last   int64     // its offset, -1 before the first
-	time   time.Time // when its window was stepped
+	next   int64   // window expected next, -1 for any
+	before *Record // the record returned last, nil before the first
+	last   int64   // its offset, -1 before the first
 	queue  []kafka.Record
 }
 
@@ -349,7 +352,8 @@ func (l *Ledger) decodeNext() (*Record, error) {
 	if l.before != nil && !r.follows(l.before) {
 		return nil, fmt.Errorf("%s offset %d: window %d is of epoch %d and settings %.20q, and follows epoch %d of settings %.20q, which nothing ended", l.at.Topic, raw.Offset, r.Window, r.Epoch, r.Settings, l.before.Epoch, l.before.Settings)
 	}
-	l.next, l.before, l.last, l.time = r.Window+1, r, raw.Offset, raw.Time
+	r.Stepped = raw.Time
+	l.next, l.before, l.last = r.Window+1, r, raw.Offset
 	return r, nil
 }
 
@@ -364,6 +368,3 @@ func (r *Record) follows(before *Record) bool {
 
 // Last returns the offset of the record that was returned last, -1 before the first.
 func (l *Ledger) Last() int64 { return l.last }
-
-// Time returns when the window of that record was stepped, by its owner's clock.
-func (l *Ledger) Time() time.Time { return l.time }

@@ -62,6 +62,9 @@ type Config struct {
 	// Session is the time without a heartbeat after which the owner is replaced. Zero
 	// means 10 s. Brokers require 6 s or more, unless configured otherwise.
 	Session time.Duration
+	// About is what this worker says of itself to whoever asks for the members of the
+	// election, see [kafka.Client.Members].
+	About string
 	// Fresh makes an engine at window 0, to replay windows without forgotten nodes. If
 	// it is nil, commands to forget are refused.
 	Fresh func() (Engine, error)

@@ -121,7 +121,7 @@ func (w *worker) run(ctx context.Context) (err error) {
 // is assigned the ledger's partition.
 func (w *worker) join() (err error) {
 	w.member, err = w.client.Join(kafka.MembershipConfig{
-		Group: w.cfg.Names.Ledger, Topic: w.cfg.Names.Ledger, Session: w.cfg.Session,
+		Group: w.cfg.Names.Ledger, Topic: w.cfg.Names.Ledger, Session: w.cfg.Session, About: w.cfg.About,
 		Standing: func() (bool, int64) { return w.owns.Load(), w.stepped.Load() },
 	})
 	return err

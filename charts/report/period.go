@@ -1,0 +1,143 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/gvbll/gvbll/posterior/calibration"
+)
+
+// Period is what happened in a stretch of time, From ≤ t < To. Its scores are of the
+// labels that came in it, whenever their nodes were served.
+type Period struct {
+	From, To    time.Time
+	Windows     int
+	Predictions int // first ones of their nodes
+	Revisions   int // further ones
+	Labels      int // learned; scores may be missing for some, see Served.Labels
+	Refused     []Count
+	Served      calibration.Tally // of the predictions as they were served
+	Heads       []Group           // each head's own scores, whichever served
+	Degrees     []Group           // what was served, by the node's degree
+	Classes     []Group           // what was served, by the class of the label
+	Delays      []Delay
+}
+
+// Count counts events by name.
+type Count struct {
+	Name   string
+	Events int
+}
+
+// Group is the sums of scores of a part of the labels, or of one head.
+type Group struct {
+	Name       string
+	Labels     int
+	Correct    int
+	Predicted  int // of a class: how often it was predicted
+	LogLoss    float64
+	Brier      float64
+	Confidence float64
+}
+
+// Delay is the median time from a node's arrival to its label, of a number of labels.
+type Delay struct {
+	Median time.Duration
+	Labels int
+}
+
+// Accuracy returns the share of correct predictions, 0 without labels.
+func (g *Group) Accuracy() float64 { return g.mean(float64(g.Correct)) }
+
+// NLL returns the mean log loss in nats, 0 without labels.
+func (g *Group) NLL() float64 { return g.mean(g.LogLoss) }
+
+// MeanBrier returns the mean Brier score, 0 without labels.
+func (g *Group) MeanBrier() float64 { return g.mean(g.Brier) }
+
+// Overconfidence returns the mean confidence minus the accuracy.
+func (g *Group) Overconfidence() float64 { return g.mean(g.Confidence) - g.Accuracy() }
+
+// Precision returns the share of the predictions of a class that were right.
+func (g *Group) Precision() float64 { return float64(g.Correct) / float64(max(g.Predicted, 1)) }
+
+func (g *Group) mean(sum float64) float64 { return sum / float64(max(g.Labels, 1)) }
+
+// Merge adds what happened in another period. From and To stay.
+func (p *Period) Merge(o *Period) {
+	p.Windows += o.Windows
+	p.Predictions += o.Predictions
+	p.Revisions += o.Revisions
+	p.Labels += o.Labels
+	for _, c := range o.Refused {
+		p.Refuse(c.Name, c.Events)
+	}
+	p.Served.Merge(&o.Served)
+	p.Heads = AddGroups(p.Heads, o.Heads...)
+	p.Degrees = AddGroups(p.Degrees, o.Degrees...)
+	p.Classes = AddGroups(p.Classes, o.Classes...)
+	p.Delays = append(p.Delays, o.Delays...)
+}
+
+// Refuse counts events that were refused for a reason.
+func (p *Period) Refuse(reason string, events int) {
+	i, found := slices.BinarySearchFunc(p.Refused, reason, func(c Count, name string) int { return cmp.Compare(c.Name, name) })
+	if !found {
+		p.Refused = slices.Insert(p.Refused, i, Count{Name: reason})
+	}
+	p.Refused[i].Events += events
+}
+
+// RefusedEvents returns the number of all refused events.
+func (p *Period) RefusedEvents() (n int) {
+	for _, c := range p.Refused {
+		n += c.Events
+	}
+	return n
+}
+
+// Head returns the scores of a head, nil if the period has none.
+func (p *Period) Head(name string) *Group {
+	if i := slices.IndexFunc(p.Heads, func(g Group) bool { return g.Name == name }); i >= 0 {
+		return &p.Heads[i]
+	}
+	return nil
+}
+
+// Delay returns the median time from a node's arrival to its label, 0 if it is not
+// known. It is the median of medians, each counting for its labels.
+func (p *Period) Delay() time.Duration {
+	list := slices.SortedFunc(slices.Values(p.Delays), func(a, b Delay) int { return cmp.Compare(a.Median, b.Median) })
+	all := 0
+	for _, d := range list {
+		all += d.Labels
+	}
+	before := 0
+	for _, d := range list {
+		if before += d.Labels; 2*before >= all {
+			return d.Median
+		}
+	}
+	return 0
+}
+
+// AddGroups adds the sums of more groups to those of the same names in list. New names
+// are appended.
+func AddGroups(list []Group, more ...Group) []Group {
+	for _, m := range more {
+		i := slices.IndexFunc(list, func(g Group) bool { return g.Name == m.Name })
+		if i < 0 {
+			list = append(list, m)
+			continue
+		}
+		g := &list[i]
+		g.Labels += m.Labels
+		g.Correct += m.Correct
+		g.Predicted += m.Predicted
+		g.LogLoss += m.LogLoss
+		g.Brier += m.Brier
+		g.Confidence += m.Confidence
+	}
+	return list
+}

@@ -1,0 +1,56 @@
+package report
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvbll/gvbll/posterior/calibration"
+)
+
+// TestMerge: the sums of two periods are those of both.
+func TestMerge(t *testing.T) {
+	a := Period{
+		Windows: 1, Predictions: 3, Labels: 2, Served: calibration.Tally{Labels: 2},
+		Heads: []Group{{Name: "pool", Labels: 2, Correct: 1, LogLoss: 1}}, Delays: []Delay{{time.Second, 2}},
+	}
+	a.Refuse("empty", 1)
+	b := Period{
+		Windows: 2, Predictions: 4, Revisions: 1, Labels: 1, Served: calibration.Tally{Labels: 1, Correct: 1},
+		Heads: []Group{{Name: "static", Labels: 1}, {Name: "pool", Labels: 1, Correct: 1, LogLoss: 0.5}}, Delays: []Delay{{time.Minute, 1}},
+	}
+	b.Refuse("too-large", 1)
+	b.Refuse("empty", 2)
+	b.Refuse("bad-id", 3)
+	a.Merge(&b)
+	want := Period{
+		Windows: 3, Predictions: 7, Revisions: 1, Labels: 3, Served: calibration.Tally{Labels: 3, Correct: 1},
+		Heads:   []Group{{Name: "pool", Labels: 3, Correct: 2, LogLoss: 1.5}, {Name: "static", Labels: 1}},
+		Refused: []Count{{"bad-id", 3}, {"empty", 3}, {"too-large", 1}}, Delays: []Delay{{time.Second, 2}, {time.Minute, 1}},
+	}
+	if diff := cmp.Diff(want, a); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if a.Head("pool").Accuracy() != 2./3 || a.Head("pool").NLL() != 0.5 || a.Head("none") != nil {
+		t.Errorf("the heads are %+v", a.Heads)
+	}
+}
+
+// TestDelay: each median counts for its labels.
+func TestDelay(t *testing.T) {
+	for _, c := range []struct {
+		delays []Delay
+		want   time.Duration
+	}{
+		{nil, 0},
+		{[]Delay{{7, 1}}, 7},
+		{[]Delay{{9, 1}, {7, 2}}, 7},
+		{[]Delay{{7, 2}, {9, 3}, {8, 1}}, 8},
+		{[]Delay{{7, 2}, {9, 4}, {8, 1}}, 9},
+	} {
+		if got := (&Period{Delays: c.delays}).Delay(); got != c.want {
+			t.Errorf("the delay of %v is %d, want %d", c.delays, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,344 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/gvbll/gvbll/charts/report"
+	"github.com/gvbll/gvbll/posterior/calibration"
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+type statusCmd struct {
+	Kafka kafkaFlags `embed:""`
+
+	Last time.Duration `help:"Length of the time to look at. It is compared with the same length before." default:"1h"`
+	JSON bool          `help:"Print JSON." name:"json"`
+}
+
+// Help is shown by gvbll status --help.
+func (statusCmd) Help() string {
+	return "Reads Kafka alone: the election of the workers, the end of the ledger, and the offsets of the inputs. It changes nothing. Scores are of what was served, and come from the ledger. " +
+		"If something is wrong it says so, with the section of docs/runbook.md that has the remedy, and ends with exit code 1: it can be a probe."
+}
+
+// status is how a graph is doing.
+type status struct {
+	Prefix   string   `json:"prefix"`
+	Owner    *member  `json:"owner"` // null without one
+	Standbys []member `json:"standbys"`
+
+	// Of the ledger's last record.
+	Model     string     `json:"model,omitempty"`
+	Shadow    string     `json:"shadow,omitempty"`
+	Epoch     int64      `json:"epoch"`
+	Windows   int64      `json:"windows"`
+	Committed *time.Time `json:"committed,omitempty"` // null before the first window
+
+	Lag    []partitionLag `json:"lag"`
+	Last   statusPeriod   `json:"last"`
+	Before statusPeriod   `json:"before"`
+	Wrong  []finding      `json:"wrong"`
+
+	at      time.Time
+	missing []string // topics
+}
+
+// partitionLag counts the events of a partition that are in no window yet.
+type partitionLag struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Events    int64  `json:"events"`
+}
+
+// statusPeriod is a [report.Period] in short. Scores are 0 without labels.
+type statusPeriod struct {
+	Seconds     float64        `json:"seconds"`
+	Predictions int            `json:"predictions"`
+	Labels      int            `json:"labels"`
+	Delay       float64        `json:"label_delay_seconds"` // median
+	Refused     map[string]int `json:"refused"`
+	calibration.Means
+	StaticNLL float64 `json:"static_nll,omitempty"` // of the model as trained
+}
+
+// Run prints the status.
+func (c statusCmd) Run(ctx context.Context, s streams) error {
+	if c.Last < time.Second {
+		return usagef("--last %v: give a duration such as 1h, 1s or more", c.Last)
+	}
+	client, names, err := c.Kafka.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	st := status{Prefix: c.Kafka.Prefix, at: time.Now()}
+	if err := st.read(ctx, client, names, c.Last); err != nil {
+		return err
+	}
+	st.Wrong = st.findings()
+	if c.JSON {
+		err = printJSON(s.out, st)
+	} else {
+		err = st.print(s.out)
+	}
+	if err == nil && len(st.Wrong) > 0 {
+		err = errors.New("something is wrong: " + st.Wrong[0].What)
+	}
+	return err
+}
+
+// read fills in all but the findings.
+func (s *status) read(ctx context.Context, client *kafka.Client, names topics.Names, last time.Duration) (err error) {
+	s.Lag, s.Standbys = []partitionLag{}, []member{} // lists in JSON, even when empty
+	if s.missing, err = topics.Missing(ctx, client, names); err != nil {
+		return err
+	}
+	if err := s.readMembers(ctx, client, names); err != nil {
+		return err
+	}
+	if slices.Contains(s.missing, names.Ledger) {
+		return nil
+	}
+	if err := s.readLedger(ctx, client, names.Ledger, last); err != nil {
+		return err
+	}
+	s.Lag, err = lagOf(ctx, client, names)
+	return err
+}
+
+func (s *status) readMembers(ctx context.Context, client *kafka.Client, names topics.Names) error {
+	members, err := membersOf(ctx, client, names)
+	for i := range members {
+		if members[i].owner {
+			s.Owner = &members[i]
+		} else {
+			s.Standbys = append(s.Standbys, members[i])
+		}
+	}
+	return err
+}
+
+// readLedger reads the windows of the two periods, and the last one if it is older.
+func (s *status) readLedger(ctx context.Context, client *kafka.Client, topic string, last time.Duration) error {
+	newest, err := ledger.Newest(ctx, client, topic)
+	if newest == nil || err != nil {
+		return err
+	}
+	s.Model, s.Epoch, s.Windows, s.Committed = newest.Serves(), newest.Epoch, newest.Window+1, &newest.Stepped
+	switch {
+	case newest.Shadow == nil:
+	case newest.Promoted != "":
+		s.Shadow = newest.Model
+	default:
+		s.Shadow = newest.Shadow.Model
+	}
+	between := s.at.Add(-last)
+	var now, before report.Period
+	err = readLedger(ctx, client, topic, between.Add(-last), func(r *ledger.Record) {
+		if r.Stepped.Before(between) {
+			addWindow(&before, r)
+		} else {
+			addWindow(&now, r)
+		}
+	})
+	s.Last, s.Before = shorten(&now, last), shorten(&before, last)
+	return err
+}
+
+func shorten(p *report.Period, length time.Duration) statusPeriod {
+	s := statusPeriod{
+		Seconds: length.Seconds(), Predictions: p.Predictions, Labels: p.Labels, Delay: p.Delay().Seconds(),
+		Means: p.Served.Means(), Refused: make(map[string]int),
+	}
+	for _, c := range p.Refused {
+		s.Refused[c.Name] = c.Events
+	}
+	if static := p.Head(staticHead); static != nil {
+		s.StaticNLL = static.NLL()
+	}
+	return s
+}
+
+// staticHead is the model as trained, which never learns.
+const staticHead = "static"
+
+// exactLag is the lag up to which records are counted, because offsets also have
+// transaction markers and aborted records.
+const exactLag = 1000
+
+// lagOf returns how many events of each input partition no window has yet.
+func lagOf(ctx context.Context, client *kafka.Client, names topics.Names) ([]partitionLag, error) {
+	inputs := []string{names.Nodes, names.Labels, names.Commands}
+	bounds, err := client.Offsets(ctx, inputs...)
+	if err != nil {
+		return nil, err
+	}
+	consumed, err := client.Committed(ctx, names.Ledger, inputs...)
+	if err != nil {
+		return nil, err
+	}
+	lags := []partitionLag{}
+	for at, b := range bounds {
+		from := max(consumed[at], b.First)
+		n := max(b.End-from, 0)
+		if n > 0 && n <= exactLag {
+			if n, err = countRecords(ctx, client, at, from, b.End); err != nil {
+				return nil, err
+			}
+		}
+		lags = append(lags, partitionLag{at.Topic, at.Partition, n})
+	}
+	slices.SortFunc(lags, func(a, b partitionLag) int {
+		return cmp.Or(slices.Index(inputs, a.Topic)-slices.Index(inputs, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	return lags, nil
+}
+
+// countRecords counts the committed records from ≤ offset < to of a partition.
+func countRecords(ctx context.Context, client *kafka.Client, at kafka.TopicPartition, from, to int64) (n int64, err error) {
+	r := client.NewReader(map[kafka.TopicPartition]int64{at: from}, kafka.ReaderConfig{})
+	for r.Position(at) < to {
+		records, err := r.Poll(ctx)
+		if err != nil {
+			return n, err
+		}
+		n += int64(len(records))
+	}
+	return n, nil
+}
+
+// waiting returns the number of events that are in no window yet.
+func (s *status) waiting() (n int64) {
+	for _, l := range s.Lag {
+		n += l.Events
+	}
+	return n
+}
+
+// print prints the status for people.
+func (s *status) print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "graph\t%s\n", s.Prefix)
+	if s.Owner != nil {
+		fmt.Fprintf(w, "owner\t%s\n", s.Owner)
+	} else {
+		fmt.Fprintf(w, "owner\tnone\n")
+	}
+	for i := range s.Standbys {
+		fmt.Fprintf(w, "standby\t%s\n", &s.Standbys[i])
+	}
+	if s.Committed != nil {
+		fmt.Fprintf(w, "model\t%s\n", s.Model)
+		if s.Shadow != "" {
+			fmt.Fprintf(w, "shadow\t%s\n", s.Shadow)
+		}
+		fmt.Fprintf(w, "windows\t%d in epoch %d, the last %s ago\n", s.Windows, s.Epoch, roughly(s.at.Sub(*s.Committed)))
+	} else {
+		fmt.Fprintf(w, "windows\tnone yet\n")
+	}
+	fmt.Fprintf(w, "waiting\t%d events%s\n", s.waiting(), s.lagging())
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	row := func(name string, of func(*statusPeriod) string) {
+		fmt.Fprintf(w, "%s\t%s\t%s\t\n", name, of(&s.Last), of(&s.Before))
+	}
+	length := roughly(time.Duration(s.Last.Seconds * float64(time.Second)))
+	fmt.Fprintf(w, "\tlast %s\tbefore\t\n", length)
+	row("predictions", func(p *statusPeriod) string { return fmt.Sprint(p.Predictions) })
+	row("labels", func(p *statusPeriod) string { return fmt.Sprint(p.Labels) })
+	row("label delay", func(p *statusPeriod) string {
+		return p.ifLabelled(roughly(time.Duration(p.Delay * float64(time.Second))))
+	})
+	for _, reason := range s.reasons() {
+		row("refused: "+reason, func(p *statusPeriod) string { return fmt.Sprint(p.Refused[reason]) })
+	}
+	row("accuracy", func(p *statusPeriod) string { return p.ifLabelled(fmt.Sprintf("%.4f", p.Acc)) })
+	row("NLL", func(p *statusPeriod) string { return p.ifLabelled(fmt.Sprintf("%.4f", p.NLL)) })
+	row("ECE", func(p *statusPeriod) string { return p.ifLabelled(fmt.Sprintf("%.4f", p.ECE)) })
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for i, f := range s.Wrong {
+		if i == 0 {
+			fmt.Fprintln(out)
+		}
+		if _, err := fmt.Fprintf(out, "wrong: %s (docs/runbook.md#%s)\n", f.What, strings.ToLower(f.Alert)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// String describes a worker in one line.
+func (m *member) String() string {
+	text := m.Host
+	for _, part := range []string{m.HTTP, m.Version} {
+		if part != "" {
+			text += "  " + part
+		}
+	}
+	return text
+}
+
+// lagging names the partitions that have events waiting.
+func (s *status) lagging() string {
+	var list []string
+	for _, l := range s.Lag {
+		if l.Events > 0 {
+			list = append(list, fmt.Sprintf("%s/%d: %d", l.Topic, l.Partition, l.Events))
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(list, ", ") + ")"
+}
+
+// reasons returns those for which an event was refused in one of the periods.
+func (s *status) reasons() []string {
+	all := maps.Clone(s.Last.Refused)
+	maps.Copy(all, s.Before.Refused)
+	return slices.Sorted(maps.Keys(all))
+}
+
+// ifLabelled returns the text, or a dash if no label came in the period.
+func (p *statusPeriod) ifLabelled(text string) string {
+	if p.Labels == 0 {
+		return "-"
+	}
+	return text
+}
+
+// roughly formats a duration to two digits or so.
+func roughly(d time.Duration) string {
+	switch {
+	case d < 10*time.Second:
+		d = d.Round(100 * time.Millisecond)
+	case d < 10*time.Minute:
+		d = d.Round(time.Second)
+	default:
+		d = d.Round(time.Minute)
+	}
+	text := d.String()
+	if d >= time.Minute {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if d >= time.Hour {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
