@@ -35,8 +35,9 @@
 // The same inputs give the same bits on every machine. Every sum runs in one fixed
 // order. Matrix products and the exponential are fused multiplications and additions
 // on every machine (math.FMA, in software if need be), and nothing else is on any: the
-// explicit float64 conversions forbid it. Exponentials and logarithms are the
-// package's own ([Exp], [Log]).
+// explicit float64 conversions forbid it, and .ci/arm64 checks it. Exponentials,
+// logarithms and quantiles are the package's own ([Exp], [Log]), because those of
+// package math and gonum are fused where the processor or the compiler can.
 //
 // The inner loops exist in AVX-512, AVX2 and plain Go, which agree to the bit. The
 // environment variable GVBLL_KERNEL (avx512, avx2 or go) restricts the package to less

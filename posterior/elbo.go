@@ -232,16 +232,16 @@ func (v *Variational) temperaturePrior(weight float64) (penalty float64) {
 		return 0
 	}
 	for k, w := range t.W2 {
-		penalty += 0.5 * weight * w * w
+		penalty += float64(0.5 * weight * w * w)
 		g.temperature.W2[k] += float64(weight * w)
 	}
 	off := v.params.b2[0] - biasOfOne
 	g.b2[0] += float64(weight * off)
-	return penalty + 0.5*weight*off*off
+	return penalty + float64(0.5*weight*off*off)
 }
 
 // biasOfOne is softplus⁻¹(1): with it, and no output weights, τ = 1.
-var biasOfOne = math.Log(math.E - 1)
+var biasOfOne = Log(math.E - 1)
 
 // begin transposes the parameters and clears the gradients.
 func (v *Variational) begin() {

@@ -88,6 +88,53 @@ func Log(x float64) float64 {
 	return float64(k*ln2Hi) - ((half - (float64(s*(half+(even+odd))) + float64(k*ln2Lo))) - f)
 }
 
+// log1p returns log(1+x), x at least 0, with an error below 1 ulp and the same bits on
+// every machine: FreeBSD's s_log1p.c, in operations that are not fused.
+//
+// As in [Log], with 1+x = 2^k (1+f) it is k ln 2 + log(1+f), corrected by c/(1+x), where
+// c is what rounding 1+x lost.
+func log1p(x float64) float64 {
+	const (
+		l1 = 6.666666666666735130e-01
+		l2 = 3.999999999940941908e-01
+		l3 = 2.857142874366239149e-01
+		l4 = 2.222219843214978396e-01
+		l5 = 1.818357216161805012e-01
+		l6 = 1.531383769920937332e-01
+		l7 = 1.479819860511658591e-01
+	)
+	if x < 0x1p-29 {
+		return x - float64(x*x*0.5)
+	}
+	var k, correction float64
+	f := x
+	if x >= math.Sqrt2-1 {
+		u := 1 + x
+		switch {
+		case x >= 1<<53: // 1 is below the rounding of x
+			u = x
+		case u >= 2:
+			correction = (1 - (u - x)) / u
+		default:
+			correction = (x - (u - 1)) / u
+		}
+		m, e := math.Frexp(u)
+		if m < math.Sqrt2/2 {
+			m *= 2
+			e--
+		}
+		f, k = m-1, float64(e)
+	}
+	half := float64(0.5 * f * f)
+	s := f / (2 + f)
+	z := float64(s * s)
+	r := float64(z * (l1 + float64(z*(l2+float64(z*(l3+float64(z*(l4+float64(z*(l5+float64(z*(l6+float64(z*l7)))))))))))))
+	if k == 0 {
+		return f - (half - float64(s*(half+r)))
+	}
+	return float64(k*ln2Hi) - ((half - (float64(s*(half+r)) + (float64(k*ln2Lo) + correction))) - f)
+}
+
 // Exponentials replaces every number of a, none of which may be above 709, by its
 // [Exp].
 func Exponentials(a []float64) {

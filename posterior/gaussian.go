@@ -99,7 +99,7 @@ func (q *Gaussian) KL(p *Gaussian) (kl float64) {
 // (m - m₀)²/s₀ and logRatio = log ratio. With m₀ = 0 and s₀ = 1 it is a term of
 // eq:kl.
 func klNormal(ratio, shift, logRatio float64) float64 {
-	return 0.5 * (ratio + shift - logRatio - 1)
+	return float64(0.5 * (ratio + shift - logRatio - 1))
 }
 
 func (q *Gaussian) mustMatch(o *Gaussian) {

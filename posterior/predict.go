@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Rows are nodes as they were served.
@@ -207,7 +205,7 @@ func normals(samples, classes int) []float64 {
 	stratum := make([]float64, samples)
 	var square float64
 	for s := range stratum {
-		stratum[s] = distuv.UnitNormal.Quantile((float64(s) + 0.5) / float64(samples))
+		stratum[s] = normalQuantile((float64(s) + 0.5) / float64(samples))
 		square += float64(stratum[s] * stratum[s])
 	}
 	if square > 0 { // a single sample is the mean

@@ -2,7 +2,6 @@ package posterior
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/gvbll/gvbll/posterior/internal/check"
 )
@@ -76,5 +75,5 @@ func softplus(x float64) float64 {
 	if x > 40 {
 		return x
 	}
-	return math.Log1p(Exp(x))
+	return log1p(Exp(x))
 }

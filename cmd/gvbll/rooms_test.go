@@ -93,8 +93,8 @@ func TestRooms(t *testing.T) {
 func within(path, room string) bool { return path == room || strings.HasPrefix(path, room+"/") }
 
 // TestDeterministicRooms checks that neither the engine nor any package below it uses what
-// could make two replays of a ledger differ: clocks, the network, files, goroutines and
-// randomness without a seed. Each exception says why it cannot change a bit of the state.
+// could make two replays of a ledger differ: clocks, the network, files, goroutines,
+// randomness without a seed, and functions whose last bit depends on the processor. Each exception says why it cannot change a bit of the state.
 // An exception that is not needed any more is an error.
 func TestDeterministicRooms(t *testing.T) {
 	type exception struct {
@@ -107,9 +107,10 @@ func TestDeterministicRooms(t *testing.T) {
 		{own + "gnn", []string{"go statement", "sync", "sync/atomic", "time"}, "helpers share rows, and each row is computed whole by one of them; the clock says when an idle helper ends"},
 		{own + "gnn/kernel", []string{"go statement", "os", "syscall"}, "the next block of zeros is made ready ahead, in large pages; the environment chooses among kernels with the same bits"},
 		{own + "gnn/safetensors", []string{"os", "path/filepath", "sync", "sync/atomic"}, "opens and writes model files and checkpoints for their owners; goroutines read a file's parts, each into its own memory"},
-		{own + "gnn/dataset", []string{"io/fs", "os", "path/filepath"}, "loads data sets; nothing of the engine imports it"},
-		{own + "posterior", []string{"os", "sync"}, "the environment chooses among kernels with the same bits; a sync.Pool of buffers that are written before they are read"},
+		{own + "gnn/dataset", []string{"inexact normals", "io/fs", "os", "path/filepath"}, "loads and generates data sets; nothing of the engine imports it"},
+		{own + "posterior", []string{"inexact normals", "os", "sync"}, "normals begin a training; the environment chooses among kernels with the same bits; a sync.Pool of buffers that are written before they are read"},
 		{own + "posterior/calibration", []string{"sync"}, "a sync.Pool of buffers that are written before they are read"},
+		{own + "posterior/gp", []string{"gonum", "inexact math", "inexact normals"}, "a baseline for tables; nothing of the engine imports it"},
 
 		{"golang.org/x/sys/cpu", []string{"os"}, "asks what the processor has, for the choice of kernels"},
 		{"github.com/sbinet/npyio/npy", []string{"io/ioutil"}, "reads arrays of data sets from a reader"},
@@ -144,14 +145,20 @@ func TestDeterministicRooms(t *testing.T) {
 // usesOf returns what a package itself uses of clocks, network, files, goroutines and
 // randomness: the packages of the standard library that it imports for them; "go
 // statement" if it has one; and "unseeded randomness" if it draws from the source that
-// math/rand seeds by itself.
+// math/rand seeds by itself. In the project's own packages it also finds what has other
+// bits on other processors, because it is assembly on some, or the compiler fuses its
+// products and sums: "inexact math", most functions of package math; "inexact normals",
+// which rand draws with them; and "gonum".
 func usesOf(t *testing.T, p listed) (uses []string) {
 	t.Helper()
+	own := strings.HasPrefix(p.ImportPath, modulePath)
 	for _, path := range p.Imports {
 		switch first, _, _ := strings.Cut(path, "/"); {
 		case first == "time", first == "net", first == "os", first == "sync", first == "syscall",
 			path == "io/fs", path == "io/ioutil", path == "path/filepath", path == "crypto/rand":
 			uses = append(uses, path)
+		case own && strings.HasPrefix(path, "gonum.org/"):
+			uses = append(uses, "gonum")
 		}
 	}
 	for _, name := range p.GoFiles {
@@ -166,8 +173,14 @@ func usesOf(t *testing.T, p listed) (uses []string) {
 			case *ast.GoStmt:
 				uses = append(uses, "go statement")
 			case *ast.SelectorExpr:
-				if from, ok := n.X.(*ast.Ident); ok && random && from.Name == "rand" && drawsUnseeded(n.Sel.Name) {
+				from, ok := n.X.(*ast.Ident)
+				switch {
+				case ok && random && from.Name == "rand" && drawsUnseeded(n.Sel.Name):
 					uses = append(uses, "unseeded randomness")
+				case ok && own && from.Name == "math" && inexact(n.Sel.Name):
+					uses = append(uses, "inexact math")
+				case own && (n.Sel.Name == "NormFloat64" || n.Sel.Name == "ExpFloat64"):
+					uses = append(uses, "inexact normals")
 				}
 			}
 			return true
@@ -185,4 +198,17 @@ func drawsUnseeded(name string) bool {
 		return false
 	}
 	return true
+}
+
+// inexact reports whether the result of a function of package math may differ between
+// processors in its last bit. Those that IEEE 754 defines, or that only look at bits, do
+// not.
+func inexact(name string) bool {
+	switch name {
+	case "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atan2", "Atanh", "Cbrt", "Cos", "Cosh", "Erf", "Erfc", "Erfcinv", "Erfinv",
+		"Exp", "Exp2", "Expm1", "Gamma", "Hypot", "J0", "J1", "Jn", "Lgamma", "Log", "Log10", "Log1p", "Log2", "Pow", "Pow10",
+		"Sin", "Sincos", "Sinh", "Tan", "Tanh", "Y0", "Y1", "Yn":
+		return true
+	}
+	return false
 }

@@ -70,8 +70,8 @@ func newAdam[T float](param, grad []T, decay float64) adam[T] {
 //
 // with the factors that all entries share computed once.
 func (a *adam[T]) step(rate float64) {
-	a.power1 *= beta1
-	a.power2 *= beta2
+	a.power1 = float64(a.power1 * beta1)
+	a.power2 = float64(a.power2 * beta2)
 	size, root := rate/(1-a.power1), 1/math.Sqrt(1-a.power2)
 	if p, ok := any(a.param).([]float32); ok {
 		kernel.Adam(p, any(a.grad).([]float32), any(a.first).([]float32), any(a.second).([]float32), kernel.AdamStep{
@@ -80,9 +80,9 @@ func (a *adam[T]) step(rate float64) {
 		return
 	}
 	for i, g := range a.grad {
-		g += T(a.decay) * a.param[i]
-		a.first[i] = beta1*a.first[i] + (1-beta1)*g
-		a.second[i] = beta2*a.second[i] + (1-beta2)*g*g
-		a.param[i] -= T(size) * a.first[i] / (T(math.Sqrt(float64(a.second[i])))*T(root) + epsilon)
+		g += T(T(a.decay) * a.param[i])
+		a.first[i] = T(beta1*a.first[i]) + T((1-beta1)*g)
+		a.second[i] = T(beta2*a.second[i]) + T((1-beta2)*g*g)
+		a.param[i] -= T(size) * a.first[i] / (T(T(math.Sqrt(float64(a.second[i])))*T(root)) + epsilon)
 	}
 }

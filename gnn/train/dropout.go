@@ -33,7 +33,7 @@ type dropout[T float] struct {
 func newDropout[T float](chance float64, source *rand.PCG) *dropout[T] {
 	d := &dropout[T]{chance: chance, scale: 1, below: 1 << 16, draws: draws{source: source}}
 	if chance > 0 {
-		d.below = max(uint32((1-chance)*(1<<16)+0.5), 1)
+		d.below = max(uint32(float64((1-chance)*(1<<16))+0.5), 1)
 		d.scale = (1 << 16) / T(d.below)
 	}
 	return d

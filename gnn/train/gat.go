@@ -221,7 +221,7 @@ func (p *gatPass[T]) backward(grad []T) {
 					axpy(p.dp[int(j)*all+k*c:int(j)*all+(k+1)*c], kept, dy)
 					dAlpha[t] = p.drop.scale * dot(dy, p.p[int(j)*all+k*c:])
 				}
-				inner += p.alpha[at+t] * dAlpha[t]
+				inner += T(p.alpha[at+t] * dAlpha[t])
 			}
 			// … and through softmax and LeakyReLU to the scores.
 			for t, j := range index {

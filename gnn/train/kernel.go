@@ -1,8 +1,7 @@
 package train
 
 import (
-	"math"
-
+	"github.com/gvbll/gvbll/gnn/elementary"
 	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
@@ -20,7 +19,7 @@ func gather[T float](dst []T, index []int32, value, rows []T, stride int) {
 	for t, i := range index {
 		row := rows[int(i)*stride:]
 		for j := range dst {
-			dst[j] += value[t] * row[j]
+			dst[j] += T(value[t] * row[j])
 		}
 	}
 }
@@ -34,7 +33,7 @@ func products[T float](dst, x, w []T, n, in, out int) {
 	for i := range n {
 		for k := range in {
 			for j := range out {
-				dst[i*out+j] += x[i*in+k] * w[k*out+j]
+				dst[i*out+j] += T(x[i*in+k] * w[k*out+j])
 			}
 		}
 	}
@@ -47,7 +46,7 @@ func axpy[T float](dst []T, a T, x []T) {
 		return
 	}
 	for j := range dst {
-		dst[j] += a * x[j]
+		dst[j] += T(a * x[j])
 	}
 }
 
@@ -132,6 +131,5 @@ func exportWeight[T float](w []T, in, out int) []float32 {
 	return weight
 }
 
-// exp is e^x by math.Exp, whose bits may differ between machines; see the
-// package comment.
-func exp[T float](x T) T { return T(math.Exp(float64(x))) }
+// exp is e^x.
+func exp[T float](x T) T { return T(elementary.Exp(float64(x))) }

@@ -50,7 +50,7 @@ func newParam[T float](n int, decays bool) param[T] {
 func (p param[T]) glorot(rng *rand.Rand, in, out int) {
 	limit := math.Sqrt(6 / float64(in+out))
 	for i := range p.value {
-		p.value[i] = T(limit * (2*rng.Float64() - 1))
+		p.value[i] = T(limit * (2*float64(rng.Float64()) - 1))
 	}
 }
 

@@ -382,7 +382,7 @@ func (f *Features) addNeighbours(near []int32) {
 	for _, u := range near {
 		norm := f.norms[u]
 		for _, e := range f.sparse.view(u) {
-			f.add(e.index, e.value*norm)
+			f.add(e.index, float32(e.value*norm))
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
@@ -139,7 +140,7 @@ func (a *ADWIN) drop() {
 // by more than Bifet & Gavaldà's bound ε_cut, which chance exceeds with probability δ.
 func (a *ADWIN) changed() bool {
 	least, width := float64(a.cfg.MinLength), float64(a.n)
-	d := math.Log(2 * math.Log(width) / a.cfg.Delta)
+	d := posterior.Log(2 * posterior.Log(width) / a.cfg.Delta)
 	variance := a.sum.squares / width
 	n0, total0 := 0., 0.
 	for i := len(a.rows) - 1; i >= 0; i-- {

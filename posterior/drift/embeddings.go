@@ -54,7 +54,7 @@ func newFourier(cfg MMDConfig) *fourier {
 // between processors.
 func normal(rng *rand.Rand) (x float64) {
 	for range 12 {
-		x += rng.Float64()
+		x += float64(rng.Float64())
 	}
 	return x - 6
 }

@@ -82,7 +82,7 @@ func (s *softmaxFit) minimize(phi designMatrix, labels []int32, passes int) {
 			}
 		}
 		quadratic := posterior.Advance(s.m, s.best, s.step, s.m0, s.t)
-		f = s.logLoss(phi, labels) + 0.5*quadratic
+		f = s.logLoss(phi, labels) + float64(0.5*quadratic)
 	}
 	if !(f <= least) {
 		s.m, s.best = s.best, s.m

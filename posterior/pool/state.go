@@ -96,7 +96,7 @@ func (r *reader) check(ok bool, format string, args ...any) {
 // pool. It is a float64 because an untrusted shape could overflow an integer.
 func (s Config) StateBytes(shape Shape) float64 {
 	d, classes, z := float64(shape.Features), float64(shape.Classes), float64(shape.Embedding)
-	words := 6 + 3*float64(1+len(s.Heads)) // header and scores
+	words := 6 + float64(3*float64(1+len(s.Heads))) // header and scores
 	weights := classes
 	for _, h := range s.Heads {
 		if !h.Shadow {
@@ -110,23 +110,23 @@ func (s Config) StateBytes(shape Shape) float64 {
 			}
 			if h.Wide.Scale == Standard {
 				columns++
-				words += 2 * scaled
+				words += float64(2 * scaled)
 			}
-			words += 2 + columns*(1+2*classes)
+			words += 2 + float64(columns*(1+float64(2*classes)))
 		case h.Bayes != nil:
-			words += 1 + classes + d*classes
+			words += 1 + classes + float64(d*classes)
 		case h.Label != nil:
-			words += 1 + classes*classes
+			words += 1 + float64(classes*classes)
 		case h.Vote != nil:
 			words += 1 + classes
 		case h.Joint != nil:
-			words += 1 + 2*classes*(z+2*classes+1)
+			words += 1 + float64(2*classes*(z+float64(2*classes)+1))
 		case h.Online != nil:
-			words += 4 + 2*z*classes
+			words += 4 + float64(2*z*classes)
 		default:
 			words++ // static: the length of an empty section
 		}
 	}
-	words += weights + weights*(weights+1)/2
+	words += weights + float64(weights*(weights+1)/2)
 	return 8 * words
 }

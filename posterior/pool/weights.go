@@ -210,7 +210,7 @@ func (w *weights) objective(theta []float64, labels []int32) (f float64) {
 	w.logits(w.probs, theta, w.stride)
 	f = w.scratch.softmax(w.probs, w.classes, w.stride, labels)
 	w.pull(theta)
-	return f + 0.5*dot(w.pulled, w.offset)
+	return f + float64(0.5*dot(w.pulled, w.offset))
 }
 
 // pull sets offset to θ-θ0 and pulled to Q0(θ-θ0), the prior's part of the gradient.
