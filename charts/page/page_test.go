@@ -8,13 +8,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -274,6 +277,51 @@ func TestAPIIsAsDescribed(t *testing.T) {
 	}
 	s.described("POST", page.PredictPath, w)
 }
+
+// TestSlowSenders: of many bodies that are sent slowly, a few are in memory at a time. The
+// others are not read: they are refused after a while, and the engine can be asked
+// meanwhile.
+func TestSlowSenders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFixture(t)
+		s.attach()
+		s.step(10)
+		var reading atomic.Int32
+		finish := make(chan struct{})
+		statuses := make(chan int, 100)
+		for range cap(statuses) {
+			go func() {
+				body := readerFunc(func(p []byte) (int, error) {
+					reading.Add(1)
+					<-finish
+					return copy(p, "{"), io.EOF
+				})
+				statuses <- s.post(body, "application/json").Code
+			}()
+		}
+		synctest.Wait()
+		if n := reading.Load(); n != 4 {
+			t.Errorf("%d bodies are read at once, want 4", n)
+		}
+		if w := s.get("/v1/nodes/1"); w.Code != http.StatusOK {
+			t.Errorf("a question meanwhile: status %d, want 200: %s", w.Code, w.Body)
+		}
+		time.Sleep(10 * time.Second)
+		close(finish)
+		count := make(map[int]int)
+		for range cap(statuses) {
+			count[<-statuses]++
+		}
+		if want := map[int]int{http.StatusServiceUnavailable: 96, http.StatusUnprocessableEntity: 4}; !maps.Equal(count, want) {
+			t.Errorf("statuses %v, want %v", count, want)
+		}
+	})
+}
+
+// readerFunc is a function as a reader.
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // brokenBody is the body of a client that disconnects.
 type brokenBody struct{}

@@ -23,6 +23,14 @@ func (s *Server) predict(r *http.Request) (any, *problem) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return nil, wrongMedia.because("send Content-Type: application/json")
 	}
+	// The turn comes before the body, or as many bodies as connections could lie in
+	// memory, half sent. It is another turn than the engine's, which a slow sender would
+	// keep from those who only ask.
+	done, p := wait(r.Context(), s.bodies)
+	if p != nil {
+		return nil, p
+	}
+	defer done()
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, MaxPredictBody))
 	var over *http.MaxBytesError
 	switch {

@@ -35,6 +35,7 @@ const (
 	MaxPredictBody = 1 << 20
 
 	maxNeighbours = 1 << 12 // of a node in a request to PredictPath
+	maxBodies     = 4       // bodies that are read, decoded or asked about
 	maxQuestions  = 4       // requests that use the engine or wait for it
 	maxWait       = 5 * time.Second
 )
@@ -45,6 +46,7 @@ type Server struct {
 	cfg       Config
 	mux       *http.ServeMux
 	ask       atomic.Pointer[func(func(*pipeline.Engine))] // nil until Attach
+	bodies    chan struct{}                                // holds one element per request whose body is in memory
 	questions chan struct{}                                // holds one element per request that uses the engine
 	pictures  pictures
 
@@ -55,7 +57,7 @@ type Server struct {
 // New returns a server with an empty history.
 func New(cfg Config) *Server {
 	s := &Server{
-		cfg: cfg, mux: http.NewServeMux(), questions: make(chan struct{}, maxQuestions),
+		cfg: cfg, mux: http.NewServeMux(), questions: make(chan struct{}, maxQuestions), bodies: make(chan struct{}, maxBodies),
 		h: newHistory(len(cfg.Model.Classes)),
 	}
 	s.h.model = cfg.Model
@@ -137,14 +139,24 @@ func (s *Server) engine(ctx context.Context, f func(*pipeline.Engine)) *problem 
 	if ask == nil {
 		return notReady.because("this worker is still replaying the ledger: try again")
 	}
+	done, p := wait(ctx, s.questions)
+	if p != nil {
+		return p
+	}
+	defer done()
+	(*ask)(f)
+	return nil
+}
+
+// wait waits for a place among the turns, for maxWait at most. The caller must call done
+// when it is over.
+func wait(ctx context.Context, turns chan struct{}) (done func(), p *problem) {
 	ctx, stop := context.WithTimeout(ctx, maxWait)
 	defer stop()
 	select {
-	case s.questions <- struct{}{}:
-		defer func() { <-s.questions }()
+	case turns <- struct{}{}:
+		return func() { <-turns }, nil
 	case <-ctx.Done():
-		return busy.because("other requests are waiting for the engine: try again")
+		return nil, busy.because("other requests are waiting for the engine: try again")
 	}
-	(*ask)(f)
-	return nil
 }

@@ -31,7 +31,8 @@ type httpFlags struct {
 type httpServer struct {
 	listener net.Listener
 	server   *http.Server
-	config   string // the web configuration file, or ""
+	handler  http.Handler // of requests that need no password, or have the right one
+	config   string       // the web configuration file, or ""
 	scheme   string
 	ready    atomic.Bool
 	// trouble says what keeps the worker from its work, "" for nothing; nil until there is a
@@ -58,19 +59,22 @@ const (
 // passwords. It is checked here; "" is no file.
 func listenHTTP(addr, config string, reg *prometheus.Registry, live http.Handler) (*httpServer, error) {
 	h := &httpServer{config: config, scheme: "http"}
+	private := false
 	if config != "" {
-		tls, err := checkWebConfig(config)
+		c, err := readWebConfig(config)
 		if err != nil {
 			return nil, fmt.Errorf("--http-config %s: %w", config, err)
 		}
-		if tls {
+		if c.TLSConfig.IsEnabled() {
 			h.scheme = "https"
 		}
+		private = c.TLSConfig.IsEnabled() || len(c.Users) > 0
 	}
-	var err error
-	if h.listener, err = net.Listen("tcp", addr); err != nil {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
 		return nil, fmt.Errorf("--http %s: %w: give another address, or :0 for any free port", addr, err)
 	}
+	h.listener = guardListener(l.(*net.TCPListener))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(reg, promhttp.HandlerFor(reg, promhttp.HandlerOpts{
 		MaxRequestsInFlight: maxScrapes, Timeout: maxHTTPRequest,
@@ -84,10 +88,15 @@ func listenHTTP(addr, config string, reg *prometheus.Registry, live http.Handler
 		fmt.Fprintln(w, "ready")
 	})
 	mux.Handle("/", live)
+	h.handler = bounded(mux)
+	if !private && isLoopbackName(l.Addr().String()) {
+		h.handler = guardProbes(h.handler, guardNames(h.handler))
+	}
 	h.server = &http.Server{
-		Handler:           bounded(mux),
+		Handler:           h.handler,
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: maxHTTPRequest + 10*time.Second,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHTTPHeader,
+		IdleTimeout: 30 * time.Second, MaxHeaderBytes: maxHTTPHeader,
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 32, MaxReceiveBufferPerConnection: 64 << 10, MaxReceiveBufferPerStream: 64 << 10},
 	}
 	return h, nil
 }
@@ -117,20 +126,17 @@ func bounded(h http.Handler) http.Handler {
 	})
 }
 
-// checkWebConfig checks the file, and reports whether it turns on TLS.
-func checkWebConfig(file string) (tls bool, err error) {
+// readWebConfig checks and returns what the file configures.
+func readWebConfig(file string) (*web.Config, error) {
 	if err := web.Validate(file); err != nil {
-		return false, err
+		return nil, err
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	var c web.Config
-	if err := yaml.Unmarshal(b, &c); err != nil {
-		return false, err
-	}
-	return c.TLSConfig.IsEnabled(), nil
+	c := &web.Config{}
+	return c, yaml.Unmarshal(b, c)
 }
 
 // serve answers requests until the context ends.
@@ -139,6 +145,14 @@ func (h *httpServer) serve(ctx context.Context) error {
 	defer stop()
 	serve := h.server.Serve
 	if h.config != "" {
+		g := newGuesses(time.Now)
+		h.server.Handler = g.accepted(h.handler)
+		// web.Serve replaces the handler by one that checks passwords, and then has the
+		// server serve, which asks for its context once, before the first connection.
+		h.server.BaseContext = func(net.Listener) context.Context {
+			h.server.Handler = guardProbes(h.handler, g.guard(h.server.Handler))
+			return context.Background()
+		}
 		serve = func(l net.Listener) error {
 			return web.Serve(l, h.server, &web.FlagConfig{WebConfigFile: &h.config}, slog.Default())
 		}

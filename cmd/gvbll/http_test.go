@@ -104,7 +104,8 @@ func TestHTTPServesNothingElse(t *testing.T) {
 	}
 }
 
-// TestHTTPConfig: with TLS and a user in the file of --http-config, every path wants both.
+// TestHTTPConfig: with TLS and a user in the file of --http-config, every path wants both,
+// but for probes, which want TLS only.
 func TestHTTPConfig(t *testing.T) {
 	authority := kafkatest.NewAuthority(t)
 	cert, key := authority.Issue(t, "127.0.0.1")
@@ -123,7 +124,17 @@ func TestHTTPConfig(t *testing.T) {
 	pool.AppendCertsFromPEM(pem)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
 	defer client.CloseIdleConnections()
-	for _, path := range []string{"/metrics", "/healthz", "/readyz"} {
+	right := request(t, "GET", h.url()+"/metrics")
+	right.SetBasicAuth("prometheus", "test")
+	if status, body := ask(t, client, right); status != http.StatusOK {
+		t.Errorf("with the password: status %d, want %d: %s", status, http.StatusOK, body)
+	}
+	for path, status := range map[string]int{"/healthz": 200, "/readyz": 503} {
+		if got, body := ask(t, client, request(t, "GET", h.url()+path)); got != status {
+			t.Errorf("%s without the password: status %d, want %d: %s", path, got, status, body)
+		}
+	}
+	for _, path := range []string{"/", "/metrics", "/v1/windows", "/healthz/", "//healthz"} {
 		anonymous := request(t, "GET", h.url()+path)
 		wrong := request(t, "GET", h.url()+path)
 		wrong.SetBasicAuth("prometheus", "guess")
@@ -132,11 +143,6 @@ func TestHTTPConfig(t *testing.T) {
 				t.Errorf("%s without the password: status %d, want %d: %s", path, status, http.StatusUnauthorized, body)
 			}
 		}
-	}
-	right := request(t, "GET", h.url()+"/metrics")
-	right.SetBasicAuth("prometheus", "test")
-	if status, body := ask(t, client, right); status != http.StatusOK {
-		t.Errorf("with the password: status %d, want %d: %s", status, http.StatusOK, body)
 	}
 	var unknown x509.UnknownAuthorityError
 	if _, err := http.DefaultClient.Do(request(t, "GET", h.url()+"/healthz")); !errors.As(err, &unknown) {
