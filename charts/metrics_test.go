@@ -78,6 +78,7 @@ var advice = []struct {
 		{"gvbll_features_cleared_total", "Above zero and not meant: a producer sends `indices: []` where it should leave `indices` out."},
 		{"gvbll_level", "Waiting labels or edges rise: producers use different ids. Nodes rise: so does memory, which is not given back."},
 		{"gvbll_refused_events_total", "`GvbllDeadLettersRising`; [hostile-input.md](hostile-input.md) explains each reason."},
+		{"gvbll_unknown_class_labels_total", "`GvbllUnknownClass`. Series of the first 64 names; \"(other)\" has the rest."},
 		{"gvbll_late_events_total", "Raise `--lateness`, or correct the producer's clock."},
 		{"gvbll_forget_seconds", "Nothing is served for this long. It grows with the history: forget many nodes in one command, and keep a standby if queries must be answered meanwhile."},
 		{"gvbll_forgotten_nodes_total", "Grows though nobody asked for it: check who may write to the commands topic."},
@@ -217,12 +218,13 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	described := &describing{Registerer: reg}
 	m, hooks := metrics.New(described), worker.NewMetrics(described).Hooks()
 	out := &event.Outcome{
-		Predictions: []event.Prediction{{Class: "a", Time: 1, Set: &event.Set{}}},
-		Labelled:    []event.Labelled{{Delay: 1000}},
-		Heads:       []event.Head{{Name: "online", Scores: make([]event.Score, 1), Version: 1}},
-		Shadow:      &event.Outcome{Model: "b", Heads: []event.Head{{Name: "online"}}},
-		Drift:       &event.Drift{Detectors: []event.Detector{{Name: "adwin"}}, ServedRows: 1, LabelledRows: 1},
-		Coverage:    &event.Coverage{Labels: []event.Covered{{Held: true}}},
+		Predictions:    []event.Prediction{{Class: "a", Time: 1, Set: &event.Set{}}},
+		Labelled:       []event.Labelled{{Delay: 1000}},
+		Heads:          []event.Head{{Name: "online", Scores: make([]event.Score, 1), Version: 1}},
+		Shadow:         &event.Outcome{Model: "b", Heads: []event.Head{{Name: "online"}}},
+		UnknownClasses: []string{"born"},
+		Drift:          &event.Drift{Detectors: []event.Detector{{Name: "adwin"}}, ServedRows: 1, LabelledRows: 1},
+		Coverage:       &event.Coverage{Labels: []event.Covered{{Held: true}}},
 	}
 	m.Observe(out)
 	m.ShowModels(&model.Model{ID: "a"}, &model.Model{ID: "b"})

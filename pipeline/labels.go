@@ -84,6 +84,7 @@ func (l *labels) join(received []event.Label, observers []observer, out *event.O
 		class, ok := l.class(label)
 		if !ok {
 			refuse(out, label.Origin, event.UnknownClass, l.unknownClass(label))
+			out.UnknownClasses = append(out.UnknownClasses, nameOf(label))
 			continue
 		}
 		if v, known := l.nodes.index.number(label.Node); known {
@@ -109,6 +110,14 @@ func (l *labels) class(label *event.Label) (int32, bool) {
 	}
 	i := slices.Index(l.classes, label.Class)
 	return int32(i), i >= 0
+}
+
+// nameOf returns the name of a label's class, or its index as "#7".
+func nameOf(label *event.Label) string {
+	if label.Class == "" {
+		return fmt.Sprintf("#%d", label.Index)
+	}
+	return label.Class
 }
 
 func (l *labels) unknownClass(label *event.Label) string {

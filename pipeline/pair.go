@@ -30,7 +30,8 @@ type Pair struct {
 type roles struct{ serves, shadow string } // shadow is "" for none
 
 // NewPair returns a pair at window 0 for one model or two, of which the first serves.
-// Two models must differ, and have the same classes and number of features.
+// Two models must differ, and have the same number of features. The classes of one are the
+// first classes of the other, or the same.
 func NewPair(cfg Config, models ...*model.Model) (*Pair, error) {
 	if err := compatible(models); err != nil {
 		return nil, err
@@ -58,13 +59,16 @@ func compatible(models []*model.Model) error {
 	switch {
 	case a.ID == b.ID:
 		return fmt.Errorf("the shadow model is the one that serves, %s: give another file", a.ID)
-	case !slices.Equal(a.Classes, b.Classes):
-		return fmt.Errorf("model %s has the classes %.100q, and model %s has %.100q: a shadow needs the same, in the same order", a.ID, a.Classes, b.ID, b.Classes)
+	case !slices.Equal(a.Classes[:commonClasses(a, b)], b.Classes[:commonClasses(a, b)]):
+		return fmt.Errorf("model %s has the classes %.100q, and model %s has %.100q: a shadow needs the same in the same order, and any more behind them", a.ID, a.Classes, b.ID, b.Classes)
 	case a.Encoder.In() != b.Encoder.In():
 		return fmt.Errorf("model %s has %d features, and model %s has %d: a shadow sees the same events", a.ID, a.Encoder.In(), b.ID, b.Encoder.In())
 	}
 	return nil
 }
+
+// commonClasses returns the number of classes that both models of a pair have: their first.
+func commonClasses(a, b *model.Model) int { return min(len(a.Classes), len(b.Classes)) }
 
 func pairOf(engines []*Engine) *Pair {
 	p := &Pair{engines: engines, roles: roles{serves: engines[0].model.ID}}
@@ -109,6 +113,7 @@ func (p *Pair) Step(w *event.Window) *event.Outcome {
 	out := p.Serving().Step(&events)
 	for _, shadow := range p.engines[1:] {
 		out.Shadow = shadow.Step(&events)
+		out.Compared = compare(p.Serving(), shadow, out)
 	}
 	served := p.roles.serves
 	for i := range w.Commands {
@@ -138,6 +143,44 @@ func (p *Pair) Close() {
 	}
 }
 
+// Take puts an engine that has stepped the same windows into the shadow, in place of the one
+// there. The pair owns it from then on. It returns an error, and changes nothing, if the
+// models cannot form a pair.
+func (p *Pair) Take(shadow *Engine) error {
+	serving := p.Serving()
+	if shadow.next != serving.next {
+		panic(fmt.Sprintf("pipeline: an engine at window %d for the shadow of one at %d", shadow.next, serving.next))
+	}
+	if err := compatible([]*model.Model{serving.model, shadow.model}); err != nil {
+		return err
+	}
+	p.engines = []*Engine{serving, shadow}
+	p.roles.shadow = shadow.model.ID
+	return nil
+}
+
+// compare compares what two engines predicted for the nodes whose labels they both learned in
+// the window of out, on the classes that both have: probabilities are those given that the
+// class is one of these.
+func compare(serving, shadow *Engine, out *event.Outcome) (c event.Comparison) {
+	if len(out.Labelled) == 0 {
+		return c
+	}
+	common := commonClasses(serving.model, shadow.model)
+	place := make(map[event.ID]int, len(out.Shadow.Labelled))
+	for i := range out.Shadow.Labelled {
+		place[out.Shadow.Labelled[i].Node] = i
+	}
+	for i := range out.Labelled {
+		j, both := place[out.Labelled[i].Node]
+		if class := int(out.Labelled[i].Class); both && class < common {
+			c.Labels++
+			c.Lead += serving.scorer.lossAmong(i, class, common) - shadow.scorer.lossAmong(j, class, common)
+		}
+	}
+	return c
+}
+
 // Recycle gives an outcome of Step back, with that of the shadow; see
 // [Engine.Recycle].
 func (p *Pair) Recycle(out *event.Outcome) {
@@ -150,7 +193,7 @@ func (p *Pair) Recycle(out *event.Outcome) {
 // execute executes a command, or refuses it.
 func (p *Pair) execute(c *event.Command, out *event.Outcome) {
 	switch {
-	case c.Name == event.Forget: // the caller replays the stream in a new engine
+	case c.Name == event.Forget, c.Name == event.Shadow: // the caller's
 	case c.Name != event.Promote:
 		decline(c, out)
 	case c.Model == p.roles.serves: // already promoted

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -66,7 +67,7 @@ func TestPair(t *testing.T) {
 				promotions++
 			}
 		}
-		want.Shadow = shadow
+		want.Shadow, want.Compared = shadow, compared(want, shadow)
 		if got := pair.Step(w); !reflect.DeepEqual(got, want) {
 			t.Fatalf("window %d (-want +got)\n%s", w.Number, cmp.Diff(want, got))
 		}
@@ -76,6 +77,100 @@ func TestPair(t *testing.T) {
 	}
 	if promotions < 10 {
 		t.Errorf("%d promotions, want at least 10", promotions)
+	}
+}
+
+// compared compares what two models of the same classes predicted for the labels of a window.
+func compared(served, shadow *event.Outcome) (c event.Comparison) {
+	for i, l := range served.Labelled {
+		j := slices.IndexFunc(shadow.Labelled, func(other event.Labelled) bool { return other.Node == l.Node })
+		if j >= 0 {
+			c.Labels++
+			c.Lead += served.Heads[l.By].Scores[i].LogLoss - shadow.Heads[shadow.Labelled[j].By].Scores[j].LogLoss
+		}
+	}
+	return c
+}
+
+// TestTake: an engine that has stepped the same windows and is taken into the shadow is as if
+// it had been there from the beginning. An engine at another window, or of a model that
+// cannot form a pair, is not taken.
+func TestTake(t *testing.T) {
+	rng := rand.New(rand.NewPCG(14, 14))
+	a, b := twoModels(t, rng)
+	cfg := pipeline.Config{Samples: 2}
+	pair, both, alone := newPair(t, cfg, a), newPair(t, cfg, a, b), newEngine(t, b, cfg)
+	l := newRandomStream(rng, a)
+	step := func() {
+		w := l.window()
+		got, want := pair.Step(w), both.Step(w)
+		if pair.Shadow() == nil {
+			alone.Step(w)
+			want.Shadow, want.Compared = nil, event.Comparison{}
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("window %d (-want +got)\n%s", w.Number, cmp.Diff(want, got))
+		}
+	}
+	for range 20 {
+		step()
+	}
+	other := *b
+	other.Classes = []string{"a", "c", "b"}
+	wrong := newEngine(t, &other, cfg)
+	for range 20 {
+		wrong.Step(&event.Window{Number: wrong.Next()})
+	}
+	if err := pair.Take(wrong); err == nil || pair.Shadow() != nil {
+		t.Errorf("an engine of other classes was taken: error %v", err)
+	}
+	if err := pair.Take(alone); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		step()
+	}
+	if out := pair.Step(&event.Window{Number: l.number, Commands: []event.Command{promote(b.ID)}}); out.Promoted != b.ID {
+		t.Errorf("promoted %q, want %q: %v", out.Promoted, b.ID, out.Refused)
+	}
+}
+
+// TestMoreClassesInTheShadow: a model with one more class may be in the shadow. It learns
+// labels that the serving model refuses, whose names are listed; the two are compared by the
+// others, on the classes that both have.
+func TestMoreClassesInTheShadow(t *testing.T) {
+	few := trainedOn(t, []event.ID{{Num: -1}, {Num: -2}})
+	d := model.Data{Name: "three", Dim: 2, Classes: []string{"a", "b", "born"}, Labels: []int32{0, 1, 2}}
+	for i := range d.Labels {
+		d.X = append(d.X, gnn.Vector{Dense: oneOf(i)})
+	}
+	more, err := model.Train(t.Context(), d, model.Config{Hidden: []int{2}, Embedding: 2, Epochs: 2, Samples: 2, Pool: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair := newPair(t, pipeline.Config{}, few, more)
+	arrivals, labels := &event.Window{}, &event.Window{Number: 1}
+	for i, class := range []string{"a", "b", "born", "a", "never"} {
+		o, id := &event.Origin{Offset: int64(i)}, event.ID{Num: int64(i)}
+		arrivals.Nodes = append(arrivals.Nodes, event.Node{Origin: o, ID: id, Dense: oneOf(i)})
+		labels.Labels = append(labels.Labels, event.Label{Origin: o, Node: id, Class: class})
+	}
+	labels.Labels = append(labels.Labels, event.Label{Origin: &event.Origin{}, Node: event.ID{}, Index: 7})
+	before := pair.Step(arrivals)
+	out := pair.Step(labels)
+	if want := []string{"born", "never", "#7"}; !slices.Equal(out.UnknownClasses, want) || len(out.Refused) != 3 {
+		t.Errorf("unknown classes %q and %d refusals, want %q", out.UnknownClasses, len(out.Refused), want)
+	}
+	if len(out.Labelled) != 3 || len(out.Shadow.Labelled) != 4 {
+		t.Fatalf("the serving model learned %d labels and the shadow %d, want 3 and 4", len(out.Labelled), len(out.Shadow.Labelled))
+	}
+	var lead float64
+	for i, y := range map[int]int{0: 0, 1: 1, 3: 0} {
+		p, q := before.Predictions[i].Probabilities, before.Shadow.Predictions[i].Probabilities
+		lead += -math.Log(float64(p[y])) + math.Log(float64(q[y])/(float64(q[0])+float64(q[1])))
+	}
+	if c := out.Compared; c.Labels != 3 || math.Abs(c.Lead-lead) > 1e-6 {
+		t.Errorf("compared by %+v, want 3 labels and a lead of %v", c, lead)
 	}
 }
 
@@ -150,8 +245,8 @@ func TestPromotionsRefused(t *testing.T) {
 	}
 }
 
-// TestModelsThatCannotRunTogether: two models of a pair must have different ids, and the
-// same classes and features.
+// TestModelsThatCannotRunTogether: two models of a pair must have different ids and the same
+// features, and the classes of one must begin with those of the other.
 func TestModelsThatCannotRunTogether(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	a, b := twoModels(t, rng)

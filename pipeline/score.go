@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"math"
+
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -51,6 +53,22 @@ func (s *scorer) score(out *event.Outcome) {
 // served returns the probabilities that the serving head gave for label i of the batch.
 // They are valid until the next call.
 func (s *scorer) served(i int) []float32 { return s.probabilities(int(s.batch.servedBy[i]), i) }
+
+// lossAmong returns the log loss of the prediction that was served for label i of the batch,
+// given that the class is among the first ones.
+func (s *scorer) lossAmong(i, class, first int) float64 {
+	served := s.served(i)
+	p := []float64{float64(served[class])}
+	if first < len(served) {
+		var sum float64
+		for _, x := range served[:first] {
+			sum += float64(x)
+		}
+		p[0] /= max(sum, math.SmallestNonzeroFloat64)
+	}
+	calibration.LogLosses(p)
+	return p[0]
+}
 
 // probabilities returns those of a head for label i, valid until the next call.
 func (s *scorer) probabilities(head, i int) []float32 {

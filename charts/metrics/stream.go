@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"strings"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -15,6 +17,7 @@ type stream struct {
 	predictionsExpired                      prometheus.Counter
 	departures, departuresOfUnknown         prometheus.Counter
 	refused                                 map[event.Reason]prometheus.Counter
+	unknownClass                            byClass[prometheus.Counter]
 	level                                   *prometheus.GaugeVec
 }
 
@@ -48,6 +51,8 @@ func newStream(r register) stream {
 	for _, reason := range event.Reasons() {
 		s.refused[reason] = refused.WithLabelValues(string(reason))
 	}
+	unknown := r.counters("gvbll_unknown_class_labels_total", "Labels of classes that the model lacks, by name.", "class")
+	s.unknownClass = newByClass(func(name string) prometheus.Counter { return unknown.WithLabelValues(name) })
 	return s
 }
 
@@ -73,6 +78,18 @@ func (s *stream) observe(out *event.Outcome) {
 	for i := range out.Refused {
 		s.refused[out.Refused[i].Reason].Inc()
 	}
+	for _, name := range out.UnknownClasses {
+		s.unknownClass.of(seriesName(name)).Inc()
+	}
+}
+
+// maxSeriesName bounds the name of a class in a series, in bytes.
+const maxSeriesName = 100
+
+// seriesName returns a name from outside as a series can have it: of bounded length, valid
+// UTF-8, and with memory of its own.
+func seriesName(name string) string {
+	return strings.ToValidUTF8(strings.Clone(name[:min(len(name), maxSeriesName)]), "�")
 }
 
 func (s *stream) show(out *event.Outcome) {

@@ -19,11 +19,24 @@ type Outcome struct {
 	Posterior   Hash      // of the heads' state; for a pool, of the previous hash and the batch's changes
 	Chain       Hash      // of everything served and learned so far
 
+	// UnknownClasses are those of the labels refused for [UnknownClass]: their names, and
+	// "#7" for index 7.
+	UnknownClasses []string
+
 	// Shadow is the outcome of the shadow model, nil if there is none.
 	Shadow *Outcome
+	// Compared compares the two models on the window's labels.
+	Compared Comparison
 	// Promoted is the id of the model that serves from the next window on, if that
 	// changes, or else "".
 	Promoted string
+}
+
+// Comparison compares what a shadow predicted with what was served, by labels that came for
+// both, of classes that both models have.
+type Comparison struct {
+	Labels int
+	Lead   float64 // sum of the log loss of what was served, less that of the shadow, nats
 }
 
 // Hash is a SHA-256.

@@ -22,12 +22,12 @@ func (d *Decoder) Command(o *event.Origin, c *event.Command) (reason event.Reaso
 }
 
 func (in *input) commandJSON(b []byte, c *event.Command, limits Limits) error {
-	var command, model, nodes field
+	var command, model, rule, nodes field
 	text, err := valueJSON(b)
 	if err != nil {
 		return err
 	}
-	err = in.object(text, member{"command", &command}, member{"model", &model}, member{"nodes", &nodes})
+	err = in.object(text, member{"command", &command}, member{"model", &model}, member{"rule", &rule}, member{"nodes", &nodes})
 	if err != nil {
 		return err
 	}
@@ -37,17 +37,20 @@ func (in *input) commandJSON(b []byte, c *event.Command, limits Limits) error {
 	if c.Model, err = model.word(limits.MaxID); err != nil {
 		return err
 	}
+	if c.Rule, err = rule.word(limits.MaxID); err != nil {
+		return err
+	}
 	if c.Nodes, err = nodes.ids(limits); err != nil {
 		return err
 	}
 	switch {
 	case c.Name == "":
 		return refusef(event.UnknownCommand, "there is no command")
-	case c.Name == event.Promote && c.Model == "":
-		return refusef(event.UnknownCommand, "promote needs a model")
+	case (c.Name == event.Promote || c.Name == event.Shadow) && c.Model == "":
+		return refusef(event.UnknownCommand, "%s needs a model", c.Name)
 	case c.Name == event.Forget && len(c.Nodes) == 0:
 		return refusef(event.UnknownCommand, "forget needs nodes")
-	case c.Name != event.Promote && c.Name != event.Forget:
+	case c.Name != event.Promote && c.Name != event.Shadow && c.Name != event.Forget:
 		return refusef(event.UnknownCommand, "there is no command %.40q", c.Name)
 	}
 	return nil
@@ -77,8 +80,9 @@ func AppendCommand(dst []byte, c *event.Command) []byte {
 	b, err := json.Marshal(struct {
 		Command string   `json:"command"`
 		Model   string   `json:"model,omitempty"`
+		Rule    string   `json:"rule,omitempty"`
 		Nodes   []jsonID `json:"nodes,omitempty"`
-	}{c.Name, c.Model, ids})
+	}{c.Name, c.Model, c.Rule, ids})
 	if err != nil {
 		panic(err) // strings and integers only
 	}
