@@ -20,6 +20,7 @@ type auditCmd struct {
 	Model      string `help:"Model file that the graph was served with." required:"" type:"path" placeholder:"FILE"`
 	Shadow     string `help:"The other model file, where one was in the shadow or was promoted. Without it, predictions of that model are not compared." type:"path" placeholder:"FILE"`
 	Checkpoint string `help:"Begin at this checkpoint instead of at the ledger's beginning." type:"path" placeholder:"FILE"`
+	StateDir   string `help:"Folder for predictions that wait for their label, beyond 1 GiB of memory; removed at the end. Without it they are in memory." type:"path" placeholder:"DIR"`
 	JSON       bool   `help:"Print the result as JSON." name:"json"`
 }
 
@@ -47,7 +48,11 @@ func (a auditCmd) Run(ctx context.Context, s streams) error {
 		return fmt.Errorf("audit: %w", err)
 	}
 	cfg.Settings = settings.Settings()
-	settings = settings.Effective(models...)
+	settings, removeFiles, err := withFiles(settings.Effective(models...), a.StateDir, pendingMemory)
+	if err != nil {
+		return err
+	}
+	defer removeFiles()
 	cfg.Fresh, cfg.Checkpoints.Restore = fresh(settings, models...), restorer(settings, models...)
 	engine, err := cfg.Fresh()
 	if err != nil {

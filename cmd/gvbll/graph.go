@@ -63,9 +63,9 @@ func terms(names topics.Names, cfg pipeline.Config, models ...*model.Model) work
 
 // stateFlags set where the worker keeps state in files, and how much.
 type stateFlags struct {
-	StateDir    string          `help:"Folder for checkpoints. A start continues from the newest one; without the folder it replays the ledger from its beginning." type:"path" placeholder:"DIR"`
+	StateDir    string          `help:"Folder for checkpoints, and for what does not fit into --pending memory. A start continues from the newest checkpoint; without the folder it replays the ledger from its beginning." type:"path" placeholder:"DIR"`
 	Checkpoints checkpointsFlag `help:"every=DURATION: time between checkpoints. keep=N: number of checkpoints to keep." default:"every=5m,keep=3" placeholder:"every=5m,keep=3"`
-	Pending     pendingFlag     `help:"Predictions that wait for their label. max=N: keep at most N; then the oldest makes room, and its label will come too late." default:"max=262144" placeholder:"max=262144"`
+	Pending     pendingFlag     `help:"Predictions that wait for their label. max=N: keep at most N; then the oldest makes room, and its label will come too late. memory=SIZE: with --state-dir, what was served of them is kept in files beyond this, for each model; about 50 bytes of each stay in memory." default:"max=262144,memory=1GiB" placeholder:"max=262144,memory=1GiB"`
 }
 
 // checkpoints returns where checkpoints of an engine are written and read.
@@ -96,26 +96,6 @@ func (f *checkpointsFlag) UnmarshalText(text []byte) error {
 		return fmt.Errorf("every=%v: give a duration such as 5m", f.Every)
 	case f.Keep < 1:
 		return fmt.Errorf("keep=%d: give at least 1", f.Keep)
-	}
-	return nil
-}
-
-// pendingFlag bounds the predictions that wait for their label.
-type pendingFlag struct {
-	Max int
-}
-
-func (f *pendingFlag) pairs() []pair { return []pair{{name: "max", count: &f.Max}} }
-
-func (f pendingFlag) String() string { return joinPairs(f.pairs()...) }
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (f *pendingFlag) UnmarshalText(text []byte) error {
-	if err := parsePairs(string(text), f.pairs()...); err != nil {
-		return err
-	}
-	if f.Max < 1 || f.Max > pipeline.MostPending {
-		return fmt.Errorf("max=%d: give a number from 1 to %d", f.Max, pipeline.MostPending)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics/blocks"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -25,6 +26,7 @@ var (
 	_ worker.Keeper       = (*keeper)(nil)
 	_ worker.Comparer     = (*keeper)(nil)
 	_ worker.RoleAssigner = (*keeper)(nil)
+	_ io.Closer           = (*keeper)(nil)
 )
 
 // Step implements worker.Engine.
@@ -36,6 +38,21 @@ func (k *keeper) Step(w *event.Window) *event.Outcome {
 	}
 	k.before, k.last = k.last, k.Pair.Step(w)
 	return k.last
+}
+
+// Err implements worker.Engine.
+func (k *keeper) Err() error {
+	k.turn.Lock()
+	defer k.turn.Unlock()
+	return k.Pair.Err()
+}
+
+// Close frees the blocks of an engine that is not needed any more.
+func (k *keeper) Close() error {
+	k.turn.Lock()
+	defer k.turn.Unlock()
+	k.Pair.Close()
+	return nil
 }
 
 // AssignRoles implements worker.RoleAssigner.
@@ -53,15 +70,18 @@ func (k *keeper) ask(f func(*pipeline.Engine)) {
 }
 
 // Snapshot implements worker.Keeper.
-func (k *keeper) Snapshot(meta map[string]string) io.ReadCloser {
+func (k *keeper) Snapshot(meta map[string]string) worker.Snapshot {
 	k.turn.Lock()
 	defer k.turn.Unlock()
 	return snapshot{k, k.Pair.Snapshot(meta)}
 }
 
 // restorer returns a function that reads a keeper back from its snapshot.
-func restorer(cfg pipeline.Config, models ...*model.Model) func(io.ReaderAt, int64) (worker.Keeper, map[string]string, error) {
-	return func(r io.ReaderAt, size int64) (worker.Keeper, map[string]string, error) {
+func restorer(cfg pipeline.Config, models ...*model.Model) func(io.ReaderAt, int64, string) (worker.Keeper, map[string]string, error) {
+	return func(r io.ReaderAt, size int64, folder string) (worker.Keeper, map[string]string, error) {
+		if files, ok := cfg.Blocks.(*blocks.Store); ok {
+			files.From(folder)
+		}
 		p, meta, err := pipeline.RestorePair(cfg, r, size, models...)
 		return &keeper{Pair: p}, meta, err
 	}
@@ -93,6 +113,15 @@ func (s snapshot) Read(p []byte) (int, error) {
 	s.of.turn.Lock()
 	defer s.of.turn.Unlock()
 	return s.Snapshot.Read(p)
+}
+
+// Keep implements worker.Snapshot.
+func (s snapshot) Keep(folder string) error {
+	numbers := s.Blocks()
+	if len(numbers) == 0 {
+		return nil
+	}
+	return s.of.Serving().Config().Blocks.(*blocks.Store).Link(folder, numbers)
 }
 
 func (s snapshot) Close() error {

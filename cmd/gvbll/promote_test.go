@@ -29,8 +29,9 @@ type testGraph struct {
 	client *kafka.Client
 	names  topics.Names
 	rng    *rand.Rand
-	dim    int // number of features of a node
-	sent   int // number of nodes sent, and id of the next one
+	dim    int    // number of features of a node
+	sent   int    // number of nodes sent, and id of the next one
+	errs   *lines // standard error of the last worker
 }
 
 func newTestGraph(t *testing.T, addr, prefix string, dim int) *testGraph {
@@ -40,6 +41,17 @@ func newTestGraph(t *testing.T, addr, prefix string, dim int) *testGraph {
 
 // send sends n nodes, each with its label.
 func (g *testGraph) send(n int) {
+	g.t.Helper()
+	g.sendNodes(n, true)
+}
+
+// sendUnlabelled sends n nodes.
+func (g *testGraph) sendUnlabelled(n int) {
+	g.t.Helper()
+	g.sendNodes(n, false)
+}
+
+func (g *testGraph) sendNodes(n int, labelled bool) {
 	g.t.Helper()
 	p, err := g.client.NewProducer(g.t.Context(), kafka.ProducerConfig{})
 	must(g.t, err)
@@ -53,9 +65,10 @@ func (g *testGraph) send(n int) {
 			node.Neighbours = append(node.Neighbours, event.ID{Num: g.rng.Int64N(int64(g.sent))})
 		}
 		key := wire.AppendKey(nil, node.ID)
-		records = append(records,
-			kafka.Record{Topic: g.names.Nodes, Key: key, Value: wire.AppendNode(nil, &node)},
-			kafka.Record{Topic: g.names.Labels, Key: key, Value: wire.AppendLabel(nil, &event.Label{Node: node.ID, Index: g.rng.Int32N(2)})})
+		records = append(records, kafka.Record{Topic: g.names.Nodes, Key: key, Value: wire.AppendNode(nil, &node)})
+		if labelled {
+			records = append(records, kafka.Record{Topic: g.names.Labels, Key: key, Value: wire.AppendLabel(nil, &event.Label{Node: node.ID, Index: g.rng.Int32N(2)})})
+		}
 		g.sent++
 	}
 	must(g.t, p.Send(g.t.Context(), records))
@@ -66,6 +79,7 @@ func (g *testGraph) work(args ...string) (stop func()) {
 	g.t.Helper()
 	ctx, cancel := context.WithCancel(g.t.Context())
 	var out, errs lines
+	g.errs = &errs
 	ended := make(chan int, 1)
 	go func() {
 		ended <- run(ctx, append([]string{"work", "--brokers", g.addr, "--http", "127.0.0.1:0", "--linger", "5ms", "--commit-interval", "5ms"}, args...), &out, &errs)
@@ -78,6 +92,9 @@ func (g *testGraph) work(args ...string) (stop func()) {
 		}
 	}
 }
+
+// log returns what the last worker logged, after stop.
+func (g *testGraph) log() string { return string(g.errs.b) }
 
 // await reads the ledger until ok accepts all of its records so far.
 func (g *testGraph) await(ok func(all []*ledger.Record) bool) {

@@ -30,6 +30,11 @@ func (c rebaseCmd) Run(ctx context.Context, s streams, g given) error {
 	if err != nil {
 		return err
 	}
+	settings, removeFiles, err := withFiles(settings, c.State.StateDir, c.State.Pending.Memory)
+	if err != nil {
+		return err
+	}
+	defer removeFiles()
 	client, names, err := c.Kafka.connect(ctx)
 	if err != nil {
 		return err

@@ -89,6 +89,11 @@ func (w workCmd) Run(ctx context.Context, g given) error {
 		return err
 	}
 	cfg.Reserve, cfg.Unwatched = w.Reserve, !w.Watch
+	cfg, removeFiles, err := withFiles(cfg, w.State.StateDir, w.State.Pending.Memory)
+	if err != nil {
+		return err
+	}
+	defer removeFiles()
 	reg := newRegistry()
 	s, err := newService(cfg, reg, models...)
 	if err != nil {

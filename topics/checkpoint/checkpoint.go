@@ -17,10 +17,13 @@ import (
 	"github.com/gvbll/gvbll/topics/crash"
 )
 
+// A checkpoint is a file and, if its state refers to other files, a folder of links to
+// these. The folder gets its name before the file does, and is removed after it.
 const (
 	prefix  = "checkpoint-"
 	suffix  = ".safetensors"
-	partial = ".partial" // follows the name of a file that is being written
+	blocks  = ".blocks"  // in place of suffix: the folder
+	partial = ".partial" // follows the name of what is being written
 )
 
 // Dir is a directory of checkpoints. One process writes into it at a time.
@@ -35,8 +38,8 @@ type Entry struct {
 	Window int64 // the first that is not in the state
 }
 
-// Open creates the directory if it does not exist, and removes files that a killed
-// process left half-written. When a checkpoint is added, the newest keep of them stay,
+// Open creates the directory if it does not exist, and removes what a killed process left
+// half-written or half-removed. When a checkpoint is added, the newest keep of them stay,
 // at least 1.
 func Open(path string, keep int) (*Dir, error) {
 	if keep < 1 {
@@ -49,13 +52,26 @@ func Open(path string, keep int) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
+	folders, err := filepath.Glob(filepath.Join(path, prefix+"*"+blocks))
+	if err != nil {
+		return nil, err
+	}
+	for _, folder := range folders {
+		if _, err := os.Stat(strings.TrimSuffix(folder, blocks) + suffix); errors.Is(err, os.ErrNotExist) {
+			left = append(left, folder)
+		}
+	}
 	for _, name := range left {
-		if err := os.Remove(name); err != nil {
+		if err := os.RemoveAll(name); err != nil {
 			return nil, err
 		}
 	}
 	return &Dir{path, keep}, nil
 }
+
+// Blocks returns the path of the folder with the files that the checkpoint at path refers
+// to. It does not exist if there are none.
+func Blocks(path string) string { return strings.TrimSuffix(path, suffix) + blocks }
 
 // List returns the checkpoints in the directory at path, newest first.
 func List(path string) ([]Entry, error) {
@@ -111,6 +127,10 @@ func (d *Dir) Create(window int64) (*Writer, error) {
 	return &Writer{dir: d, file: f, name: name}, nil
 }
 
+// Blocks returns the path of a folder for the files that the checkpoint refers to. It does
+// not exist yet.
+func (w *Writer) Blocks() string { return Blocks(w.name) + partial }
+
 // Write writes the next bytes.
 func (w *Writer) Write(p []byte) (int, error) {
 	n, err := w.file.Write(p)
@@ -121,7 +141,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 // Sync flushes the bytes to the disk, so that Commit is quick.
 func (w *Writer) Sync() error {
 	crash.Point(crash.BeforeSync)
-	err := w.file.Sync()
+	err := errors.Join(w.file.Sync(), syncAll(w.Blocks()))
 	crash.Point(crash.AfterSync)
 	return err
 }
@@ -134,12 +154,21 @@ func (w *Writer) Commit() error {
 		return err
 	}
 	crash.Point(crash.BeforeRename)
+	// A checkpoint of this window that could not be used may be there.
+	if err := os.RemoveAll(Blocks(w.name)); err != nil {
+		w.Abort()
+		return err
+	}
+	if err := os.Rename(w.Blocks(), Blocks(w.name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		w.Abort()
+		return err
+	}
 	if err := os.Rename(w.name+partial, w.name); err != nil {
 		w.Abort()
 		return err
 	}
 	crash.Point(crash.AfterRename)
-	if err := syncDir(w.dir.path); err != nil {
+	if err := syncPath(w.dir.path); err != nil {
 		return err
 	}
 	crash.Point(crash.AfterDirSync)
@@ -148,10 +177,11 @@ func (w *Writer) Commit() error {
 	return err
 }
 
-// Abort removes the file.
+// Abort removes what was written.
 func (w *Writer) Abort() {
 	_ = w.file.Close()
 	_ = os.Remove(w.name + partial)
+	_ = os.RemoveAll(w.Blocks())
 }
 
 // prune removes all but the newest checkpoints.
@@ -161,13 +191,26 @@ func (d *Dir) prune() error {
 		return err
 	}
 	for _, e := range list[min(d.keep, len(list)):] {
-		err = errors.Join(err, os.Remove(e.Path))
+		err = errors.Join(err, os.Remove(e.Path), os.RemoveAll(Blocks(e.Path)))
 	}
 	return err
 }
 
-// syncDir flushes the directory's entries to the disk.
-func syncDir(path string) error {
+// syncAll flushes the files of a folder and its entries to the disk. The folder may be
+// missing.
+func syncAll(folder string) error {
+	files, err := os.ReadDir(folder)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	for _, f := range files {
+		err = errors.Join(err, syncPath(filepath.Join(folder, f.Name())))
+	}
+	return errors.Join(err, syncPath(folder))
+}
+
+// syncPath flushes a file, or the entries of a directory, to the disk.
+func syncPath(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
 		return err

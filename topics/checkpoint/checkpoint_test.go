@@ -76,3 +76,53 @@ func TestDir(t *testing.T) {
 		t.Error("Open accepts to keep 0 checkpoints")
 	}
 }
+
+// TestBlocks: the folder with what a checkpoint refers to comes and goes with it, also when
+// the process is killed in between.
+func TestBlocks(t *testing.T) {
+	path := t.TempDir()
+	d, err := checkpoint.Open(path, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := func(window int64, block string) *checkpoint.Writer {
+		t.Helper()
+		w, err := d.Create(window)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(w.Blocks(), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(w.Blocks(), "7"), []byte(block), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	for i, block := range []string{"first", "second", "third", "third again"} {
+		if err := create(min(int64(i), 2), block).Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create(8, "aborted").Abort()
+	create(9, "never ended")
+	if err := os.Mkdir(checkpoint.Blocks(filepath.Join(path, "checkpoint-00000000000000000000.safetensors")), 0o755); err != nil {
+		t.Fatal(err) // half of an old one that was being removed
+	}
+	if d, err = checkpoint.Open(path, 2); err != nil {
+		t.Fatal(err)
+	}
+	list, err := d.List()
+	if err != nil || len(list) != 2 {
+		t.Fatalf("there are %v (error %v), want two checkpoints", list, err)
+	}
+	for i, want := range []string{"third again", "second"} {
+		b, err := os.ReadFile(filepath.Join(checkpoint.Blocks(list[i].Path), "7"))
+		if err != nil || string(b) != want {
+			t.Errorf("the checkpoint before window %d refers to %q (error %v), want %q", list[i].Window, b, err, want)
+		}
+	}
+	if files, err := os.ReadDir(path); err != nil || len(files) != 4 {
+		t.Errorf("there are %v (error %v), want two files and two folders", files, err)
+	}
+}

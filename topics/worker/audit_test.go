@@ -68,8 +68,8 @@ func TestAuditFromCheckpoint(t *testing.T) {
 		if got.First != list[0].Window || got.Windows <= got.First || got.Predictions != 70 || got.DeadLetters != 1 {
 			t.Errorf("audited %+v, want 70 predictions and 1 dead letter from window %d on", got, list[0].Window)
 		}
-		cfg.Checkpoints.Restore = func(r io.ReaderAt, size int64) (worker.Keeper, map[string]string, error) {
-			e, meta, err := readTally(r, size)
+		cfg.Checkpoints.Restore = func(r io.ReaderAt, size int64, folder string) (worker.Keeper, map[string]string, error) {
+			e, meta, err := readTally(r, size, folder)
 			return restoredAltering{e.(*tally), &altering{e, 60}}, meta, err
 		}
 		if _, err := worker.Audit(t.Context(), f.client, &tally{}, cfg, list[0].Path, nil); err == nil || !strings.Contains(err.Error(), "not what window") {

@@ -20,16 +20,25 @@ type Checkpoints struct {
 	Dir   string
 	Every time.Duration // least time between two; zero means 5 minutes
 	Keep  int           // how many of the newest are kept; zero means 3
-	// Restore returns the engine of a snapshot, and the snapshot's meta.
-	Restore func(r io.ReaderAt, size int64) (e Keeper, meta map[string]string, err error)
+	// Restore returns the engine of a snapshot, and the snapshot's meta. The files of
+	// the snapshot's Keep are in the folder.
+	Restore func(r io.ReaderAt, size int64, folder string) (e Keeper, meta map[string]string, err error)
 }
 
-// Keeper is an engine whose state can be saved. Snapshot returns the bytes of the
-// present state, with meta among them; they are read between the steps of later
-// windows. A snapshot is closed before the next one is requested.
+// Keeper is an engine whose state can be saved. Snapshot returns the present state, with
+// meta in it. A snapshot is closed before the next one is requested.
 type Keeper interface {
 	Engine
-	Snapshot(meta map[string]string) io.ReadCloser
+	Snapshot(meta map[string]string) Snapshot
+}
+
+// Snapshot is the state of an engine. Its bytes are read between the steps of later
+// windows.
+type Snapshot interface {
+	io.ReadCloser
+	// Keep keeps the files that the state refers to, if there are any: it makes links
+	// to them in the folder, which it creates. It is called before the next step.
+	Keep(folder string) error
 }
 
 // position says which windows are in a checkpoint's state. It is stored in the
@@ -94,7 +103,7 @@ func (p *replayer) load(ctx context.Context, path string) (consumed []ledger.Ran
 		return nil, err
 	}
 	defer f.Close()
-	e, meta, err := p.cfg.Checkpoints.Restore(f, size)
+	e, meta, err := p.cfg.Checkpoints.Restore(f, size, checkpoint.Blocks(path))
 	if err != nil {
 		return nil, err
 	}

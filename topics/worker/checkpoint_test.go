@@ -28,7 +28,7 @@ type tallyState struct {
 	Meta  map[string]string
 }
 
-func (e *tally) Snapshot(meta map[string]string) io.ReadCloser {
+func (e *tally) Snapshot(meta map[string]string) worker.Snapshot {
 	s := tallyState{Chain: hex.EncodeToString(e.chain[:]), Meta: meta}
 	for id := range e.seen {
 		s.Seen = append(s.Seen, id)
@@ -37,11 +37,17 @@ func (e *tally) Snapshot(meta map[string]string) io.ReadCloser {
 	if err != nil {
 		panic(err)
 	}
-	return io.NopCloser(bytes.NewReader(b))
+	return tallySnapshot{bytes.NewReader(b)}
 }
 
+// tallySnapshot is a snapshot of a tally, which refers to no files.
+type tallySnapshot struct{ io.Reader }
+
+func (tallySnapshot) Close() error      { return nil }
+func (tallySnapshot) Keep(string) error { return nil }
+
 // readTally restores a tally from a checkpoint.
-func readTally(r io.ReaderAt, size int64) (worker.Keeper, map[string]string, error) {
+func readTally(r io.ReaderAt, size int64, _ string) (worker.Keeper, map[string]string, error) {
 	b, err := io.ReadAll(io.NewSectionReader(r, 0, size))
 	if err != nil {
 		return nil, nil, err

@@ -17,6 +17,9 @@ import (
 // begins; its predictions are valid for one Step more.
 type Engine interface {
 	Step(*event.Window) *event.Outcome
+	// Err returns an error once a part of the state was lost, such as a file. The
+	// outcome of the last Step is not to be used then, and the engine neither.
+	Err() error
 }
 
 // Config configures a worker. Every field must be set unless it has a default.

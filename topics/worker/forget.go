@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"io"
 	"strconv"
 	"time"
 
@@ -60,6 +61,7 @@ func (p *replayer) forget(ctx context.Context, commands []event.Command, replaye
 	if c, ok := p.engine.(Comparer); ok {
 		forgot.Distance = c.Apart(exact)
 	}
+	release(p.engine)
 	p.engine = exact
 	crash.Point(crash.AfterForget)
 	took := time.Since(began)
@@ -70,16 +72,28 @@ func (p *replayer) forget(ctx context.Context, commands []event.Command, replaye
 	return &forgot, nil
 }
 
+// release frees what an engine has outside of memory, if it has any.
+func release(e Engine) {
+	if c, ok := e.(io.Closer); ok {
+		_ = c.Close() // what is left is removed at the end of the process
+	}
+}
+
 // logEvery is the interval at which a replay without nodes logs its progress.
 const logEvery = 5 * time.Second
 
 // replayWithout steps a fresh engine through the windows before next, without the
 // nodes that were forgotten in them and those that the commands name.
-func (p *replayer) replayWithout(ctx context.Context, commands []event.Command) (Engine, error) {
+func (p *replayer) replayWithout(ctx context.Context, commands []event.Command) (_ Engine, err error) {
 	e, err := p.cfg.Fresh()
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			release(e)
+		}
+	}()
 	cfg := *p.cfg
 	cfg.Hooks = Hooks{}
 	fresh := &replayer{cfg: &cfg, client: p.client, engine: e}

@@ -132,7 +132,10 @@ func (o *owner) advance(ctx context.Context, c intake.Cut) error {
 	if err != nil {
 		return err
 	}
-	out := o.stepClaimed()
+	out, err := o.stepClaimed()
+	if err != nil {
+		return err
+	}
 	o.compared = true // with what every replay will find in the ledger
 	refuse(out, refused)
 	o.stepped.Store(o.next)

@@ -107,9 +107,9 @@ func TestRebase(t *testing.T) {
 }
 
 // readTallyOf restores a tally with a salt.
-func readTallyOf(salt string) func(r io.ReaderAt, size int64) (worker.Keeper, map[string]string, error) {
-	return func(r io.ReaderAt, size int64) (worker.Keeper, map[string]string, error) {
-		e, meta, err := readTally(r, size)
+func readTallyOf(salt string) func(r io.ReaderAt, size int64, folder string) (worker.Keeper, map[string]string, error) {
+	return func(r io.ReaderAt, size int64, folder string) (worker.Keeper, map[string]string, error) {
+		e, meta, err := readTally(r, size, folder)
 		if err == nil {
 			e.(*tally).salt = salt
 		}

@@ -98,7 +98,10 @@ func (p *replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 		}
 	}
 	p.assignRoles(r)
-	out := p.stepClaimed()
+	out, err := p.stepClaimed()
+	if err != nil {
+		return nil, err
+	}
 	if r.Forgot == nil {
 		refuse(out, commands)
 	}
@@ -112,10 +115,13 @@ func (p *replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 
 // stepClaimed steps the engine over the claimed records, of served and of replayed
 // windows.
-func (p *replayer) stepClaimed() *event.Outcome {
+func (p *replayer) stepClaimed() (*event.Outcome, error) {
 	out := p.engine.Step(p.gather())
+	if err := p.engine.Err(); err != nil {
+		return nil, err
+	}
 	p.unstepped = false
-	return out
+	return out, nil
 }
 
 // gather returns the window of the claimed records, valid until they are released.

@@ -28,10 +28,10 @@ type saver struct {
 	began    time.Time
 	window   int64
 	bytes    int64
-	snapshot io.ReadCloser // nil when all of it is read
-	pieces   chan []byte   // to the writing goroutine
-	spare    chan []byte   // back from it
-	keep     chan bool     // whether to keep the file; nil after that was sent
+	snapshot Snapshot    // nil when all of it is read
+	pieces   chan []byte // to the writing goroutine
+	spare    chan []byte // back from it
+	keep     chan bool   // whether to keep the file; nil after that was sent
 	done     chan error
 }
 
@@ -113,7 +113,14 @@ func (s *saver) begin(w *worker) error {
 		s.done <- err
 		return nil
 	}
-	s.snapshot = keeper.Snapshot(map[string]string{positionKey: string(b)})
+	snapshot := keeper.Snapshot(map[string]string{positionKey: string(b)})
+	if err := snapshot.Keep(file.Blocks()); err != nil {
+		_ = snapshot.Close()
+		file.Abort()
+		s.done <- err
+		return nil
+	}
+	s.snapshot = snapshot
 	s.pieces, s.spare, s.keep = make(chan []byte, pieceCount), make(chan []byte, pieceCount), make(chan bool, 1)
 	for range pieceCount {
 		s.spare <- make([]byte, pieceBytes)

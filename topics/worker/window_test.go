@@ -19,6 +19,8 @@ type preallocated struct {
 	out, last event.Outcome
 }
 
+func (e *preallocated) Err() error { return nil }
+
 func (e *preallocated) Step(w *event.Window) *event.Outcome {
 	e.out, e.last = e.last, e.out
 	p := e.out.Predictions[:0]

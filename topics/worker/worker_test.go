@@ -33,6 +33,8 @@ type tally struct {
 	seen  map[event.ID]bool
 }
 
+func (e *tally) Err() error { return nil }
+
 func (e *tally) Step(w *event.Window) *event.Outcome {
 	if e.seen == nil {
 		e.seen = make(map[event.ID]bool)

@@ -21,6 +21,8 @@ type instant struct {
 	probs     [40]float32
 }
 
+func (e *instant) Err() error { return nil }
+
 func (e *instant) Step(w *event.Window) *event.Outcome {
 	e.out, e.last = e.last, e.out
 	e.out.Window, e.out.Refused, e.out.Predictions = w.Number, w.Refused, e.out.Predictions[:0]

@@ -1,0 +1,221 @@
+// Package blocks keeps blocks of bytes in files, for an engine whose state does not fit
+// into memory (pipeline.Blocks). The files are a cache: a process begins without any, and
+// removes those that a killed one left behind. A checkpoint keeps the blocks that it refers
+// to by links, so that neither copies a byte, and the last one to need a block frees it.
+package blocks
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+)
+
+// The folder of a process is prefix and a random number. It has a file lock, which the
+// process holds locked, and a file for each block, with the block's number as its name.
+const (
+	prefix   = "blocks-"
+	lockFile = "lock"
+)
+
+// Store is a set of blocks. Its methods may be called by several goroutines.
+type Store struct {
+	dir  string
+	lock *os.File
+
+	mu    sync.Mutex
+	from  string // the folder to claim from
+	next  int64  // no block has this number or a higher one
+	files map[int64]*os.File
+}
+
+// Open returns an empty store, with a folder of its own in dir. It removes the folders of
+// processes that have ended.
+func Open(dir string) (*Store, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	// No other process looks for folders without an owner while this one has made its
+	// folder and not locked it yet.
+	all, err := lock(dir, syscall.LOCK_EX)
+	if err != nil {
+		return nil, err
+	}
+	defer all.Close()
+	if err := sweep(dir); err != nil {
+		return nil, err
+	}
+	own, err := os.MkdirTemp(dir, prefix)
+	if err != nil {
+		return nil, err
+	}
+	name := filepath.Join(own, lockFile)
+	if err := os.WriteFile(name, nil, 0o644); err != nil {
+		return nil, err
+	}
+	held, err := lock(name, syscall.LOCK_EX)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{dir: own, lock: held, files: make(map[int64]*os.File)}, nil
+}
+
+// sweep removes the folders that no process holds locked.
+func sweep(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, prefix+"*"))
+	if err != nil {
+		return err
+	}
+	for _, folder := range left {
+		f, err := lock(filepath.Join(folder, lockFile), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			continue
+		case err == nil:
+			defer f.Close()
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+		if err := os.RemoveAll(folder); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lock opens and locks a file or a folder. Closing it, or the end of the process, unlocks
+// it.
+func lock(path string, how int) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), how); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("locking %s: %w", path, err)
+	}
+	return f, nil
+}
+
+// Close removes the store with its blocks. Links to these stay.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop()
+	return errors.Join(os.RemoveAll(s.dir), s.lock.Close())
+}
+
+// From frees all blocks. Those of the folder, which Link made, can then be claimed.
+func (s *Store) From(folder string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop()
+	s.from = folder
+}
+
+// drop frees all blocks.
+func (s *Store) drop() {
+	for number := range s.files {
+		s.free(number)
+	}
+}
+
+func (s *Store) free(number int64) {
+	_ = s.files[number].Close()
+	delete(s.files, number)
+	_ = os.Remove(s.path(number)) // what is left is removed with the folder
+}
+
+func (s *Store) path(number int64) string { return filepath.Join(s.dir, name(number)) }
+
+func name(number int64) string { return strconv.FormatInt(number, 10) }
+
+// Write stores a block and returns its number, which no block of this store had before.
+func (s *Store) Write(block []byte) (int64, error) {
+	s.mu.Lock()
+	number := s.next
+	s.next++
+	s.mu.Unlock()
+	f, err := os.OpenFile(s.path(number), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := f.Write(block); err != nil {
+		_ = f.Close()
+		_ = os.Remove(f.Name())
+		return 0, err
+	}
+	s.add(number, f)
+	return number, nil
+}
+
+// add adds the open file of a block.
+func (s *Store) add(number int64, f *os.File) {
+	expectRandom(f)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.files[number] = f
+	s.next = max(s.next, number+1)
+}
+
+func (s *Store) file(number int64) *os.File {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.files[number]
+}
+
+// ReadAt fills p with the bytes of a block from an offset on.
+func (s *Store) ReadAt(number int64, p []byte, offset int64) error {
+	_, err := s.file(number).ReadAt(p, offset)
+	return err
+}
+
+// Prefetch makes the system read n bytes of a block, and does not wait for them.
+func (s *Store) Prefetch(number, offset int64, n int) { willNeed(s.file(number), offset, int64(n)) }
+
+// Free removes a block.
+func (s *Store) Free(number int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free(number)
+}
+
+// Claim takes over a block of the folder that From named, and returns its length.
+func (s *Store) Claim(number int64) (int64, error) {
+	s.mu.Lock()
+	from, twice := filepath.Join(s.from, name(number)), s.files[number] != nil
+	s.mu.Unlock()
+	if twice {
+		return 0, fmt.Errorf("block %d is claimed twice", number)
+	}
+	if err := os.Link(from, s.path(number)); err != nil {
+		return 0, err
+	}
+	f, err := os.Open(s.path(number))
+	if err != nil {
+		return 0, err
+	}
+	s.add(number, f)
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// Link makes links to blocks in a folder, which it creates.
+func (s *Store) Link(folder string, numbers []int64) error {
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		return err
+	}
+	for _, number := range numbers {
+		if err := os.Link(s.path(number), filepath.Join(folder, name(number))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
