@@ -135,7 +135,8 @@ var advice = []struct {
 		{"gvbll_transaction_retries_total", "A few now and then: a partition's leader moved. Steadily: the broker is in trouble."},
 		{"gvbll_commit_seconds", "High: the broker's disks or replicas are slow. A longer `--commit-interval` needs fewer transactions."},
 		{"gvbll_last_commit_timestamp_seconds", "Old is normal while no events come; otherwise `GvbllCommitsStopped`."},
-		{"gvbll_input_lag_records", "`GvbllLagGrowing`. As of the last commit, of the owner only."},
+		{"gvbll_input_lag_records", "`GvbllLagGrowing`. Of the owner only."},
+		{"gvbll_input_withheld_records", "Above 0 for more than a transaction takes: `GvbllInputWithheld`. Of the owner only."},
 	}},
 	{"Owner, standbys, checkpoints", [][2]string{
 		{"gvbll_owner", "Sum 0: `GvbllNoOwner`. Above 1: `GvbllTwoOwners`."},
@@ -234,7 +235,7 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	m.ShowPosterior(&metrics.Posterior{Head: "online", Classes: []string{"a"}, Now: q, Trained: q})
 	m.ShowPool(&pipeline.Pooled{Heads: []string{"online"}, Weights: []float64{1}, Bias: []float64{0}, Compatibility: []float64{1}}, []string{"a"})
 	hooks.Stepped(worker.Stepped{Outcome: out, Cause: "count"})
-	hooks.Lag("t", 1)
+	hooks.Lag("t", 1, 1)
 	hooks.Untimely("t", 1, 1)
 	hooks.UnknownField("t", "f", 1)
 	hooks.Forgot(worker.Forgotten{Forgot: ledger.Forgot{Nodes: 1}})

@@ -508,8 +508,8 @@ func TestPage(t *testing.T) {
 		t.Error("the page of a standby does not say that it is standing by")
 	}
 	s.server.Owns()
-	s.server.Lag("nodes", 7)
-	s.server.Lag("labels", 5)
+	s.server.Lag("nodes", 7, 0)
+	s.server.Lag("labels", 5, 0)
 	for range 6 {
 		s.step(15)
 	}

@@ -21,6 +21,8 @@ type buffer[E any] struct {
 	chunks    []chunk[E] // ascending by offset
 	first     int64      // the offset that the partition begins with
 	fetched   int64      // the offset behind the last record fetched
+	read      int64      // everything before it is fetched, or is no record
+	last      kafka.Mark // the consumed record with the largest offset
 	consumed  int64      // all records before it are consumed
 	// beyond are the consumed ranges behind consumed: ascending and disjoint, with
 	// held or not yet fetched records between them.

@@ -39,8 +39,11 @@ type block[E any] struct {
 	origins []event.Origin
 	events  []E
 	refused []verdict
-	times   []int64         // usable event times, NoTime for none; set for chunks that are timed
-	quiet   []time.Duration // by partition: how long it had been quiet when the block was fetched
+	times   []int64 // usable event times, NoTime for none; set for chunks that are timed
+	// By partition, when the block was fetched: how long it had been quiet, and up to which
+	// offset it was read.
+	quiet   []time.Duration
+	read    []int64
 	memory  wire.Memory
 	unknown unknownFields
 	bytes   int // held by it
@@ -77,14 +80,10 @@ func (in *Input[E]) fetch(ctx context.Context, raw chan<- Fetched[E], known int)
 			}
 		}
 		err := in.reader.Fill(ctx, &b.answer)
-		if len(b.answer.Records) == 0 && err == nil {
+		if !in.noteRead(b, known) && len(b.answer.Records) == 0 && err == nil {
 			continue
 		}
 		in.inFlight.Add(1)
-		b.quiet = resize(b.quiet, known)
-		for i := range b.quiet {
-			b.quiet[i] = in.reader.Quiet(kafka.TopicPartition{Topic: in.topic, Partition: int32(i)})
-		}
 		select {
 		case raw <- Fetched[E]{b, err}:
 			b = nil
@@ -95,6 +94,20 @@ func (in *Input[E]) fetch(ctx context.Context, raw chan<- Fetched[E], known int)
 			return
 		}
 	}
+}
+
+// noteRead notes in the block how far each partition was read, and reports whether any was
+// read further than before: also past markers alone, which count as consumed then.
+func (in *Input[E]) noteRead(b *block[E], known int) (further bool) {
+	b.quiet, b.read = resize(b.quiet, known), resize(b.read, known)
+	in.read = append(in.read, make([]int64, max(known-len(in.read), 0))...)
+	for i := range known {
+		at := kafka.TopicPartition{Topic: in.topic, Partition: int32(i)}
+		b.quiet[i], b.read[i] = in.reader.Quiet(at), in.reader.Position(at)
+		further = further || b.read[i] > in.read[i]
+	}
+	copy(in.read, b.read)
+	return further
 }
 
 // discover adds the topic's partitions from known on to the reader, and returns the
@@ -109,7 +122,9 @@ func (in *Input[E]) discover(ctx context.Context, known int) int {
 		return known
 	}
 	for ; known < counts[in.topic]; known++ {
-		in.reader.Add(kafka.TopicPartition{Topic: in.topic, Partition: int32(known)}, 0)
+		at := kafka.TopicPartition{Topic: in.topic, Partition: int32(known)}
+		in.reader.Add(at, 0)
+		in.reader.Believe(at, in.id, kafka.Mark{})
 	}
 	return known
 }

@@ -32,6 +32,8 @@ type Input[E any] struct {
 	spare    chan *block[E] // blocks to reuse
 	look     chan struct{}  // makes the fetching goroutine look for new partitions now
 	inFlight atomic.Int32   // blocks fetched and not yet given to Add
+	id       string         // the topic's, "" if brokers have none
+	read     []int64        // of the fetching goroutine: up to where each partition was read
 
 	buffers []*buffer[E] // one for each partition, ascending by partition
 	chunks  int          // chunks added so far
@@ -64,9 +66,9 @@ type Fetched[E any] struct {
 	err   error
 }
 
-// open starts to fetch every partition of the topic behind its consumed ranges, or
-// from its beginning.
-func (in *Input[E]) open(ctx context.Context, c *kafka.Client, src source[E], consumed []ledger.Range) error {
+// open starts to fetch every partition of the topic behind the position, or from its
+// beginning.
+func (in *Input[E]) open(ctx context.Context, c *kafka.Client, src source[E], p Position) error {
 	in.source, in.client = src, c
 	bounds, err := c.Offsets(ctx, src.topic)
 	if err != nil {
@@ -79,21 +81,25 @@ func (in *Input[E]) open(ctx context.Context, c *kafka.Client, src source[E], co
 		return fmt.Errorf("topic %s does not exist: run 'gvbll topics', or start with --create-topics 1", src.topic)
 	}
 	in.decoded, in.spare, in.look = make(chan Fetched[E]), make(chan *block[E], spareBlocks), make(chan struct{}, 1)
+	ids, err := c.TopicIDs(ctx, src.topic)
+	if err != nil {
+		return err
+	}
+	in.id = ids[src.topic]
 	start := make(map[kafka.TopicPartition]int64)
 	for at, bound := range bounds {
-		b := newBuffer[E](at.Partition, bound.First)
-		b.skip(ofPartition(consumed, at))
-		switch {
-		case b.consumed < bound.First:
-			return &kafka.OutOfRangeError{At: at, Position: b.consumed, Bounds: bound}
-		case b.reach() > bound.End:
-			return &kafka.OutOfRangeError{At: at, Position: b.reach() - 1, Bounds: bound}
+		b, from, err := begin[E](at, bound, &p, in.id)
+		if err != nil {
+			return err
 		}
-		start[at] = b.consumed
+		start[at] = from
 		in.buffers = append(in.buffers, b)
 	}
 	in.sortBuffers()
 	in.reader = c.NewReader(start, kafka.ReaderConfig{MaxBytes: max(fetchBytes, len(start)*partitionBytes)})
+	for _, b := range in.buffers {
+		in.reader.Believe(kafka.TopicPartition{Topic: in.topic, Partition: b.partition}, in.id, b.last)
+	}
 	raw := make(chan Fetched[E])
 	go in.fetch(ctx, raw, len(bounds))
 	go in.decodeAll(ctx, raw)
@@ -159,8 +165,11 @@ func (in *Input[E]) Add(f Fetched[E], now time.Time) error {
 	}
 	for _, b := range in.buffers {
 		if int(b.partition) < len(block.quiet) {
-			b.quiet = block.quiet[b.partition]
+			b.quiet, b.read = block.quiet[b.partition], block.read[b.partition]
 		}
+	}
+	if len(records) == 0 {
+		in.free(block, 0)
 	}
 	return nil
 }
@@ -225,6 +234,7 @@ func (in *Input[E]) Gather(events []E, refused []event.Refusal) ([]E, []event.Re
 
 // Release releases the memory of the claimed records.
 func (in *Input[E]) Release() {
+	in.noteLast()
 	for _, c := range in.claimed {
 		in.free(c.block, c.to-c.from)
 	}
@@ -245,17 +255,6 @@ func (in *Input[E]) free(b *block[E], n int) {
 	}
 }
 
-// consumed is [Inputs.Consumed] of one topic; it appends to ranges.
-func (in *Input[E]) consumed(ranges []ledger.Range) []ledger.Range {
-	for _, b := range in.buffers {
-		ranges = append(ranges, ledger.Range{Topic: in.topic, Partition: b.partition, From: b.first, To: b.consumed})
-		for _, s := range b.beyond {
-			ranges = append(ranges, ledger.Range{Topic: in.topic, Partition: b.partition, From: s.from, To: s.to})
-		}
-	}
-	return ranges
-}
-
 // offsets is [Inputs.Offsets] of one topic.
 func (in *Input[E]) offsets(offsets map[kafka.TopicPartition]int64) {
 	for i, c := range in.claimed {
@@ -266,16 +265,23 @@ func (in *Input[E]) offsets(offsets map[kafka.TopicPartition]int64) {
 }
 
 // lag returns the number of committed records that no window has consumed. Offsets
-// without a record count, too.
+// without a record count too, until they have been read.
 func (in *Input[E]) lag() int64 {
 	var lag int64
 	for _, b := range in.buffers {
-		if end := in.reader.End(kafka.TopicPartition{Topic: in.topic, Partition: b.partition}); end > b.consumed {
-			lag += end - b.consumed
-		}
+		reached := b.reached()
+		lag += max(in.reader.End(kafka.TopicPartition{Topic: in.topic, Partition: b.partition})-reached, 0)
 		for _, s := range b.beyond {
-			lag -= s.to - s.from
+			lag -= max(s.to-max(s.from, reached), 0)
 		}
 	}
 	return max(lag, 0)
+}
+
+// withheld returns the number of offsets behind a transaction that a producer has not ended.
+func (in *Input[E]) withheld() (n int64) {
+	for _, b := range in.buffers {
+		n += in.reader.Withheld(kafka.TopicPartition{Topic: in.topic, Partition: b.partition})
+	}
+	return n
 }

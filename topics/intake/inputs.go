@@ -58,24 +58,25 @@ type Inputs struct {
 	progress []Progress // memory of times
 }
 
-// Open starts to fetch every partition of the three topics: behind consumed, a result
-// of Consumed, or from the beginning if that is empty. The commands topic may be
+// Open starts to fetch every partition of the three topics: behind a position, or from the
+// beginning if that is zero. A position is an error if the logs are not those that it was
+// taken of; where only a record tells them apart, reading ends with that error. The commands topic may be
 // missing, as in graphs of old versions. Fetching ends with the context.
-func Open(ctx context.Context, c *kafka.Client, cfg Config, consumed []ledger.Range) (*Inputs, error) {
+func Open(ctx context.Context, c *kafka.Client, cfg Config, p Position) (*Inputs, error) {
 	in := &Inputs{untimely: cfg.Untimely}
-	if err := in.Nodes.open(ctx, c, nodeSource(cfg), consumed); err != nil {
+	if err := in.Nodes.open(ctx, c, nodeSource(cfg), p); err != nil {
 		return nil, err
 	}
-	if err := in.Labels.open(ctx, c, labelSource(cfg), consumed); err != nil {
+	if err := in.Labels.open(ctx, c, labelSource(cfg), p); err != nil {
 		return nil, err
 	}
-	return in, in.Commands.open(ctx, c, commandSource(cfg), consumed)
+	return in, in.Commands.open(ctx, c, commandSource(cfg), p)
 }
 
 // OpenCommands starts to fetch the commands topic alone, from its beginning.
 func OpenCommands(ctx context.Context, c *kafka.Client, cfg Config) (*Input[event.Command], error) {
 	in := &Input[event.Command]{}
-	return in, in.open(ctx, c, commandSource(cfg), nil)
+	return in, in.open(ctx, c, commandSource(cfg), Position{})
 }
 
 func nodeSource(cfg Config) source[event.Node] {
@@ -215,12 +216,6 @@ func (in *Inputs) Release() {
 	in.Commands.Release()
 }
 
-// Consumed returns the consumed ranges of every partition: first the one from its
-// beginning, which may be empty, then those behind it.
-func (in *Inputs) Consumed() []ledger.Range {
-	return in.Commands.consumed(in.Labels.consumed(in.Nodes.consumed(nil)))
-}
-
 // Offsets sets the lowest offset that no window has consumed, for every partition of
 // the claimed records.
 func (in *Inputs) Offsets(offsets map[kafka.TopicPartition]int64) {
@@ -230,9 +225,10 @@ func (in *Inputs) Offsets(offsets map[kafka.TopicPartition]int64) {
 }
 
 // Lag calls report for each topic, with the number of its committed records that no
-// window has consumed.
-func (in *Inputs) Lag(report func(topic string, records int64)) {
-	report(in.Nodes.topic, in.Nodes.lag())
-	report(in.Labels.topic, in.Labels.lag())
-	report(in.Commands.topic, in.Commands.lag())
+// window has consumed, and of those that readers do not get yet because of a transaction
+// that a producer has not ended.
+func (in *Inputs) Lag(report func(topic string, records, withheld int64)) {
+	report(in.Nodes.topic, in.Nodes.lag(), in.Nodes.withheld())
+	report(in.Labels.topic, in.Labels.lag(), in.Labels.withheld())
+	report(in.Commands.topic, in.Commands.lag(), in.Commands.withheld())
 }

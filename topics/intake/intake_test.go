@@ -322,7 +322,7 @@ func TestEventTimeOutOfOrder(t *testing.T) {
 			first := h.inputs(nil, parts, nil)
 			replayWindows(t, &first.Nodes, nodes, d.windows[:half])
 			replayWindows(t, &first.Labels, labels, d.windows[:half])
-			consumed := first.Consumed()
+			consumed := first.Position().Consumed
 			if len(consumed) > 2*parts { // more than one range in a partition
 				gaps++
 			}
@@ -624,7 +624,7 @@ func TestOpenBehindConsumed(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	in, err := Open(ctx, h.client, Config{Names: h.names}, consumed)
+	in, err := Open(ctx, h.client, Config{Names: h.names}, Position{Consumed: consumed})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -643,16 +643,16 @@ func TestOpenBehindConsumed(t *testing.T) {
 		t.Errorf("claimed ranges %v, want %v", ranges, want)
 	}
 	want = []ledger.Range{{Topic: topic, Partition: 0, To: 20}, {Topic: topic, Partition: 1, To: 20}, {Topic: topic, Partition: 2, To: 20}}
-	if got := in.Nodes.consumed(nil); !slices.Equal(got, want) {
+	if got := in.Position().Consumed[:3]; !slices.Equal(got, want) {
 		t.Errorf("consumed ranges %v, want %v", got, want)
 	}
-	if _, err := Open(ctx, h.client, Config{Names: h.names}, []ledger.Range{{Topic: topic, From: 0, To: 21}}); err == nil {
+	if _, err := Open(ctx, h.client, Config{Names: h.names}, Position{Consumed: []ledger.Range{{Topic: topic, From: 0, To: 21}}}); err == nil {
 		t.Error("Open gives no error though a consumed range ends behind the log")
 	}
 	if err := h.cluster.DeleteRecords(topic, 1, 6); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(ctx, h.client, Config{Names: h.names}, consumed); err == nil {
+	if _, err := Open(ctx, h.client, Config{Names: h.names}, Position{Consumed: consumed}); err == nil {
 		t.Error("Open gives no error though a record was deleted before it was consumed")
 	}
 }
@@ -664,7 +664,7 @@ func TestReplayUnknownPartition(t *testing.T) {
 	h, send := newBrokerHarness(t, 3)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	in, err := Open(ctx, h.client, Config{Names: h.names}, nil)
+	in, err := Open(ctx, h.client, Config{Names: h.names}, Position{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -698,7 +698,7 @@ func TestReplayIsBounded(t *testing.T) {
 	h, send := newBrokerHarness(t, n)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	in, err := Open(ctx, h.client, Config{Names: h.names}, nil)
+	in, err := Open(ctx, h.client, Config{Names: h.names}, Position{})
 	if err != nil {
 		t.Fatal(err)
 	}

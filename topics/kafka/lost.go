@@ -12,9 +12,9 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 )
 
-// restore is the remedy when records of a topic are gone. Nothing is lost if they are
+// Restore is the remedy when records of a topic are gone. Nothing is lost if they are
 // in a backup or a mirror; what a rebase accepts as lost stands in the ledger.
-const restore = "restore the topic from a backup or a mirror; without one, 'gvbll rebase --accept-gap' goes on behind what is lost"
+const Restore = "restore the topic from a backup or a mirror; without one, 'gvbll rebase --accept-gap' goes on behind what is lost"
 
 // OutOfRangeError reports that a needed offset is outside the partition's log:
 // deleted already, or past the end of it.
@@ -26,9 +26,9 @@ type OutOfRangeError struct {
 
 // Error is one line.
 func (e *OutOfRangeError) Error() string {
-	why := "the log was truncated, or the topic was created anew: " + restore
+	why := "the log was truncated, or the topic was created anew: " + Restore
 	if e.Position < e.Bounds.First {
-		why = "records were deleted before they were read: set retention.ms=-1, and " + restore
+		why = "records were deleted before they were read: set retention.ms=-1, and " + Restore
 	}
 	return fmt.Sprintf("%s partition %d has offsets %d to %d, but %d is needed: %s", e.At.Topic, e.At.Partition, e.Bounds.First, e.Bounds.End, e.Position, why)
 }
@@ -42,7 +42,7 @@ type ReplacedError struct {
 
 // Error is one line.
 func (e *ReplacedError) Error() string {
-	return fmt.Sprintf("%s partition %d no longer has the record that was read at offset %d: the topic was created anew, or its log was rewritten: %s", e.At.Topic, e.At.Partition, e.Offset, restore)
+	return fmt.Sprintf("%s partition %d no longer has the record that was read at offset %d: the topic was created anew, or its log was rewritten: %s", e.At.Topic, e.At.Partition, e.Offset, Restore)
 }
 
 // permanentError returns the first partition's error that retrying cannot clear, or
@@ -110,7 +110,7 @@ func (r *Reader) absent(ctx context.Context, p *partition) error {
 	if p.absents++; p.absents <= leastAbsents {
 		return nil
 	}
-	return fmt.Errorf("%s partition %d does not exist: %s (%w)", p.at.Topic, p.at.Partition, restore, kafkago.UnknownTopicOrPartition)
+	return fmt.Errorf("%s partition %d does not exist: %s (%w)", p.at.Topic, p.at.Partition, Restore, kafkago.UnknownTopicOrPartition)
 }
 
 // outOfRange returns an OutOfRangeError if the log does not have the wanted
@@ -181,6 +181,7 @@ func (r *Reader) confirm(ctx context.Context, p *partition) error {
 	switch {
 	case first == p.last.Offset:
 		if MarkOf(&s.records[0]).Sum == p.last.Sum {
+			p.last.Topic = p.id // another one, if the topic was restored
 			return nil
 		}
 	case max(first, probe.stable.Load()) > p.last.Offset:
@@ -198,7 +199,7 @@ func (r *Reader) confirm(ctx context.Context, p *partition) error {
 // sameTopic reports whether a topic without the record that was read last is still the one
 // that had it.
 func (r *Reader) sameTopic(ctx context.Context, p *partition) (bool, error) {
-	if p.last.Topic == "" {
+	if p.last.Topic == "" || p.id == "" {
 		return !p.missing, nil
 	}
 	ids, err := r.client.TopicIDs(ctx, p.at.Topic)

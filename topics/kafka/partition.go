@@ -47,10 +47,12 @@ type partition struct {
 	// Identity of the log. last is the newest record that was read. After a
 	// failure, or after a time without requests (confirmAfter), the log may be
 	// another one.
+	// id is the topic's when it was assigned, "" if it is not known.
 	// unconfirmed: last must be found again before anything else is read.
 	// missing: since then, a broker has answered that the partition does not
 	// exist.
 	last        Mark
+	id          string
 	unconfirmed bool
 	missing     bool
 }
@@ -72,9 +74,8 @@ func (p *partition) answered(err error) {
 func (p *partition) read(records []Record) {
 	p.answeredAt = time.Now()
 	if len(records) > 0 {
-		topic := p.last.Topic
 		p.last = MarkOf(&records[len(records)-1])
-		p.last.Topic = topic
+		p.last.Topic = p.id
 	}
 	if len(records) > 0 || p.recordsAt.IsZero() {
 		p.recordsAt = p.answeredAt

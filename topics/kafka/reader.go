@@ -68,6 +68,15 @@ func (r *Reader) Add(at TopicPartition, offset int64) {
 	r.leaders.forget()
 }
 
+// Believe tells a reader, before its first Fill, the id of the partition's topic, "" if it is
+// not known, and a record that was read of the partition earlier. Unless the log still has
+// that record, or has deleted it and is still the topic's that the mark names, Fill
+// returns a ReplacedError instead of any record.
+func (r *Reader) Believe(at TopicPartition, id string, last Mark) {
+	p := r.of(at)
+	p.id, p.last, p.unconfirmed = id, last, true
+}
+
 func (r *Reader) of(at TopicPartition) *partition {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -82,9 +91,9 @@ func (r *Reader) Position(at TopicPartition) int64 { return r.of(at).position.Lo
 // committed records of that time have lower offsets.
 func (r *Reader) End(at TopicPartition) int64 { return r.of(at).stable.Load() }
 
-// Held returns the number of offsets behind the last stable one in the newest answer:
+// Withheld returns the number of offsets behind the last stable one in the newest answer:
 // records of transactions that are open, and those behind them.
-func (r *Reader) Held(at TopicPartition) int64 {
+func (r *Reader) Withheld(at TopicPartition) int64 {
 	p := r.of(at)
 	return max(p.high.Load()-p.stable.Load(), 0)
 }

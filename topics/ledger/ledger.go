@@ -49,6 +49,8 @@ type Record struct {
 	Classes []string `json:"classes,omitempty"`
 	// Begins is set in the first record of an epoch. Window 0 begins the first one.
 	Begins *Beginning `json:"begins,omitempty"`
+	// Inputs are the input topics as an epoch begins, in its first record.
+	Inputs []Input `json:"inputs,omitempty"`
 
 	Predictions int    `json:"predictions"`
 	Revisions   int    `json:"revisions,omitempty"` // of predictions of earlier windows
@@ -127,6 +129,14 @@ func (r *Record) ChainOf(model string) (chain string, ok bool) {
 		return r.Shadow.Chain, true
 	}
 	return "", false
+}
+
+// Input is an input topic as an epoch begins: the topic's id, "" if brokers have none, and the
+// first offset of each partition.
+type Input struct {
+	Topic string  `json:"topic"`
+	ID    string  `json:"id,omitempty"`
+	First []int64 `json:"first"`
 }
 
 // Range is the records From ≤ offset < To of one partition.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
@@ -94,13 +95,13 @@ type auditor struct {
 }
 
 func (a *auditor) open(ctx, fetching context.Context, from string) (err error) {
-	var consumed []ledger.Range
+	var inputs intake.Position
 	if from == "" {
 		if a.ledger, err = ledger.Open(ctx, a.client, a.cfg.Names.Ledger); err != nil {
 			return err
 		}
 	} else {
-		if consumed, err = a.load(ctx, from); err != nil {
+		if inputs, err = a.load(ctx, from); err != nil {
 			return fmt.Errorf("checkpoint %s: %w", from, err)
 		}
 		a.audited.First, a.audited.Windows, a.audited.Chain = a.next, a.next, a.last.chain
@@ -117,7 +118,7 @@ func (a *auditor) open(ctx, fetching context.Context, from string) (err error) {
 	}
 	a.published = a.client.NewReader(start, kafka.ReaderConfig{})
 	a.waiting = make(map[kafka.TopicPartition][]kafka.Record)
-	return a.openInputs(fetching, consumed)
+	return a.openInputs(fetching, inputs)
 }
 
 // window replays one window, which compares the hashes, and then compares the

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/checkpoint"
+	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
@@ -50,8 +51,8 @@ type position struct {
 	Model    string         `json:"model"`
 	Shadow   *ledger.Shadow `json:"shadow,omitempty"`
 	Settings event.Settings `json:"configuration,omitempty"`
-	Consumed []ledger.Range `json:"taken"`  // what [intake.Inputs.Consumed] returned
 	Ledger   int64          `json:"ledger"` // offset of the last window's record or an earlier one's
+	intake.Position
 }
 
 const positionKey = "position"
@@ -61,7 +62,7 @@ const positionKey = "position"
 func (p *replayer) position(offset int64) position {
 	return position{
 		Epoch: p.last.epoch, Window: p.next, Chain: p.last.chain, Model: p.last.model, Shadow: p.last.shadow, Settings: p.settingsToWrite().all,
-		Consumed: p.inputs.Consumed(), Ledger: max(offset, 0),
+		Ledger: max(offset, 0), Position: p.inputs.Position(),
 	}
 }
 
@@ -74,50 +75,50 @@ func positionOf(meta map[string]string) (at position, err error) {
 }
 
 // restore puts the replayer after the newest checkpoint that is intact and of this
-// ledger, or at the ledger's beginning if there is none, and returns the ranges that
-// the inputs have consumed there. Checkpoints that cannot be used are logged.
-func (p *replayer) restore(ctx context.Context) (consumed []ledger.Range, err error) {
+// ledger, or at the ledger's beginning if there is none, and returns the position of
+// the inputs there. Checkpoints that cannot be used are logged.
+func (p *replayer) restore(ctx context.Context) (inputs intake.Position, err error) {
 	list, err := checkpoint.List(p.cfg.Checkpoints.Dir)
 	if p.cfg.Checkpoints.Dir != "" && err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
+		return inputs, err
 	}
 	for _, entry := range list {
-		consumed, err := p.load(ctx, entry.Path)
+		inputs, err := p.load(ctx, entry.Path)
 		if err == nil {
-			return consumed, nil
+			return inputs, nil
 		}
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return inputs, ctx.Err()
 		}
 		p.cfg.Logger.Warn("a checkpoint is skipped", "file", entry.Path, "err", err)
 	}
 	p.ledger, err = ledger.Open(ctx, p.client, p.cfg.Names.Ledger)
-	return nil, err
+	return inputs, err
 }
 
 // load puts the replayer after the last window of a checkpoint.
-func (p *replayer) load(ctx context.Context, path string) (consumed []ledger.Range, err error) {
+func (p *replayer) load(ctx context.Context, path string) (inputs intake.Position, err error) {
 	began := time.Now()
 	f, size, err := checkpoint.OpenFile(path)
 	if err != nil {
-		return nil, err
+		return inputs, err
 	}
 	defer f.Close()
 	e, meta, err := p.cfg.Checkpoints.Restore(f, size, checkpoint.Blocks(path))
 	if err != nil {
-		return nil, err
+		return inputs, err
 	}
 	at, err := positionOf(meta)
 	if err != nil {
-		return nil, err
+		return inputs, err
 	}
 	l, r, err := p.locate(ctx, &at)
 	if err != nil {
-		return nil, err
+		return inputs, err
 	}
 	p.engine, p.ledger, p.next, p.last, p.compared = e, l, at.Window, stateAfter(r), true
 	p.cfg.Logger.Info("read a checkpoint", "file", path, "window", at.Window, "megabytes", size>>20, "took", time.Since(began).Round(time.Millisecond))
-	return at.Consumed, nil
+	return at.Position, nil
 }
 
 // locate finds the record of the checkpoint's last window in the ledger and compares

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/checkpoint"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/worker"
@@ -208,4 +210,29 @@ func TestCheckpointOfUncommittedWindows(t *testing.T) {
 	if !refused {
 		t.Error("no checkpoint was begun, so the test has tried nothing")
 	}
+}
+
+// TestCheckpointOfAnotherInput: while no worker ran, an input topic was deleted and created anew,
+// with more records than the checkpoint has consumed. The worker ends with one line that names
+// the topic and the remedy, instead of skipping the records.
+func TestCheckpointOfAnotherInput(t *testing.T) {
+	onBrokers(t, func(t *testing.T, f *fixture) {
+		kept := worker.Config{Checkpoints: worker.Checkpoints{Dir: t.TempDir(), Every: time.Hour, Restore: readTally}}
+		f.send(0, 100)
+		if err := f.run(&tally{}, kept); err != nil {
+			t.Fatal(err)
+		}
+		f.deleteTopic(f.names.Nodes)
+		if _, err := topics.Create(t.Context(), f.client, f.names, 3, 1); err != nil {
+			t.Fatal(err)
+		}
+		f.send(1000, 1150)
+		err := f.run(&tally{}, kept)
+		if err == nil || !strings.Contains(err.Error(), f.names.Nodes) || !strings.Contains(err.Error(), "created anew") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("the worker ended with error %v, want one line with the topic and that it was created anew", err)
+		}
+		if n := f.count(f.names.Predictions); n != 100 {
+			t.Errorf("%d predictions, want the 100 of before", n)
+		}
+	})
 }

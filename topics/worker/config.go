@@ -95,12 +95,12 @@ func (c *Config) setDefaults() {
 
 // Hooks are called from the worker's loop, one at a time; they must not block.
 type Hooks struct {
-	Recovered func(Recovered)                   // once, when the ledger is first replayed to its end
-	TookOver  func(TookOver)                    // this worker is the owner from here on
-	Stepped   func(Stepped)                     // after each window, replayed ones too
-	Committed func(Committed)                   // after each transaction
-	Lag       func(topic string, records int64) // after each transaction, for each input topic
-	Saved     func(Saved)                       // after each checkpoint
+	Recovered func(Recovered)                             // once, when the ledger is first replayed to its end
+	TookOver  func(TookOver)                              // this worker is the owner from here on
+	Stepped   func(Stepped)                               // after each window, replayed ones too
+	Committed func(Committed)                             // after each transaction
+	Lag       func(topic string, records, withheld int64) // see [intake.Inputs.Lag]; after each transaction and each second
+	Saved     func(Saved)                                 // after each checkpoint
 	// Untimely counts events whose time a policy could not use: late ones came after
 	// their window was closed, early ones lie too far ahead of the clock.
 	Untimely func(topic string, late, early int)
@@ -168,10 +168,10 @@ func Join(hooks ...Hooks) Hooks {
 		Committed: func(c Committed) { each(hooks, func(h Hooks) func(Committed) { return h.Committed }, c) },
 		Saved:     func(s Saved) { each(hooks, func(h Hooks) func(Saved) { return h.Saved }, s) },
 		Forgot:    func(f Forgotten) { each(hooks, func(h Hooks) func(Forgotten) { return h.Forgot }, f) },
-		Lag: func(topic string, records int64) {
+		Lag: func(topic string, records, withheld int64) {
 			for _, h := range hooks {
 				if h.Lag != nil {
-					h.Lag(topic, records)
+					h.Lag(topic, records, withheld)
 				}
 			}
 		},

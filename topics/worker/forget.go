@@ -9,6 +9,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/crash"
+	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
@@ -106,7 +107,7 @@ func (p *replayer) replayWithout(ctx context.Context, commands []event.Command) 
 	if fresh.ledger, err = ledger.Open(ctx, p.client, p.cfg.Names.Ledger); err != nil {
 		return nil, err
 	}
-	if err := fresh.openInputs(fetching, nil); err != nil {
+	if err := fresh.openInputs(fetching, intake.Position{}); err != nil {
 		return nil, err
 	}
 	logged := time.Now()

@@ -20,6 +20,7 @@ type Metrics struct {
 	retries         prometheus.Counter
 	commit          prometheus.Histogram
 	lag             *prometheus.GaugeVec
+	withheld        *prometheus.GaugeVec
 	recoveryWindows prometheus.Gauge
 	recoverySeconds prometheus.Gauge
 	lastCommit      prometheus.Gauge
@@ -64,7 +65,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}),
 		commit: histogram("gvbll_commit_seconds", "Time to commit a transaction, retries included.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
 		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "gvbll_input_lag_records", Help: "Committed records of an input topic that are in no window yet, as of the last commit.",
+			Name: "gvbll_input_lag_records", Help: "Committed records of an input topic that are in no window yet.",
+		}, []string{"topic"}),
+		withheld: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "gvbll_input_withheld_records", Help: "Records of an input topic behind a transaction that its producer has not ended: nobody who reads committed records gets them.",
 		}, []string{"topic"}),
 		recoveryWindows: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "gvbll_recovery_windows", Help: "Windows replayed from the ledger at the start.",
@@ -110,7 +114,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	for _, cause := range causes {
 		m.windows.WithLabelValues(cause)
 	}
-	reg.MustRegister(m.windows, m.number, m.replayedWindows, m.age, m.step, m.arrivals, m.transactions, m.retries, m.commit, m.lag, m.recoveryWindows, m.recoverySeconds, m.lastCommit, m.owner, m.takeover, m.savedAt, m.savedBytes, m.saveSeconds, m.saveFailures, m.late, m.early)
+	reg.MustRegister(m.windows, m.number, m.replayedWindows, m.age, m.step, m.arrivals, m.transactions, m.retries, m.commit, m.lag, m.withheld, m.recoveryWindows, m.recoverySeconds, m.lastCommit, m.owner, m.takeover, m.savedAt, m.savedBytes, m.saveSeconds, m.saveFailures, m.late, m.early)
 	return m
 }
 
@@ -155,7 +159,10 @@ func (m *Metrics) Hooks() Hooks {
 			m.commit.Observe(c.Took.Seconds())
 			m.lastCommit.SetToCurrentTime()
 		},
-		Lag: func(topic string, records int64) { m.lag.WithLabelValues(topic).Set(float64(records)) },
+		Lag: func(topic string, records, withheld int64) {
+			m.lag.WithLabelValues(topic).Set(float64(records))
+			m.withheld.WithLabelValues(topic).Set(float64(withheld))
+		},
 		Saved: func(s Saved) {
 			if s.Err != nil {
 				m.saveFailures.Inc()

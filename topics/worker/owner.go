@@ -49,6 +49,10 @@ func (o *owner) serve(ctx context.Context, loop func(context.Context) error) err
 	return cmp.Or(o.publisher.err, err)
 }
 
+// lagEvery is how often the lag is reported besides after each commit: while a producer's
+// transaction holds records back there are no commits.
+const lagEvery = time.Second
+
 // loop fetches, cuts and steps until the context ends or something fails.
 func (o *owner) loop(ctx context.Context) error {
 	if o.begins != nil {
@@ -59,6 +63,8 @@ func (o *owner) loop(ctx context.Context) error {
 	o.inputs.Resume(o.cfg.Policy, o.next)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	lag := time.NewTicker(lagEvery)
+	defer lag.Stop()
 	for {
 		within, err := o.cut(ctx)
 		if err != nil {
@@ -95,6 +101,8 @@ func (o *owner) loop(ctx context.Context) error {
 				o.owns.Store(false)
 				return cmp.Or(e.Err, ErrOwned)
 			}
+		case <-lag.C:
+			o.reportLag()
 		case <-wake:
 		case <-ctx.Done():
 			return nil
@@ -206,7 +214,7 @@ func (o *owner) effects(out *event.Outcome, cause string, forgot *ledger.Forgot)
 		record.Epoch, record.Begins = o.last.epoch+1, o.begins
 	}
 	if record.Begins != nil {
-		record.Classes = o.cfg.Classes
+		record.Classes, record.Inputs = o.cfg.Classes, o.inputs.Begins()
 	}
 	if record.Begins != nil || o.last.settings != record.Settings {
 		record.Configuration = settings.all
@@ -268,6 +276,10 @@ func (o *owner) noteCommitted(c Committed) {
 	if o.cfg.Hooks.Committed != nil {
 		o.cfg.Hooks.Committed(c)
 	}
+	o.reportLag()
+}
+
+func (o *owner) reportLag() {
 	if o.cfg.Hooks.Lag != nil {
 		o.inputs.Lag(o.cfg.Hooks.Lag)
 	}

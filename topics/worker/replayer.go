@@ -54,10 +54,9 @@ func stateAfter(r *ledger.Record) ledgerState {
 	return ledgerState{model: r.Model, chain: r.Chain, shadow: r.Shadow, serves: r.Serves(), settings: r.Settings, epoch: r.Epoch}
 }
 
-// openInputs starts to fetch after the consumed ranges, or from the beginning if there
-// are none.
-func (p *replayer) openInputs(fetching context.Context, consumed []ledger.Range) (err error) {
-	p.inputs, err = intake.Open(fetching, p.client, p.intake(), consumed)
+// openInputs starts to fetch behind the position, or from the beginning if it is zero.
+func (p *replayer) openInputs(fetching context.Context, at intake.Position) (err error) {
+	p.inputs, err = intake.Open(fetching, p.client, p.intake(), at)
 	return err
 }
 
@@ -88,6 +87,9 @@ func (p *replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 	}
 	p.noteClasses(r)
 	p.unstepped = true
+	if err := p.inputs.CheckBegins(r.Inputs); err != nil {
+		return nil, err
+	}
 	if err := p.inputs.Replay(ctx, r.Ranges); err != nil {
 		return nil, fmt.Errorf("ledger %s, window %d: %w", p.cfg.Names.Ledger, r.Window, err)
 	}

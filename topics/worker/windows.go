@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
@@ -27,7 +28,7 @@ func Windows(ctx context.Context, c *kafka.Client, cfg Config, before int64, vis
 	if p.excluded, err = p.readExclusions(ctx, math.MaxInt64); err != nil {
 		return err
 	}
-	if err := p.openInputs(fetching, nil); err != nil {
+	if err := p.openInputs(fetching, intake.Position{}); err != nil {
 		return err
 	}
 	for p.next < before {

@@ -143,7 +143,7 @@ func (w *worker) start(ctx, fetching context.Context) error {
 
 // open starts after the newest checkpoint, or at the ledger's beginning.
 func (w *worker) open(ctx, fetching context.Context) error {
-	consumed, err := w.restore(ctx)
+	inputs, err := w.restore(ctx)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (w *worker) open(ctx, fetching context.Context) error {
 	if w.partitions, err = w.client.Partitions(ctx, w.cfg.Names.Predictions, w.cfg.Names.DeadLetters); err != nil {
 		return err
 	}
-	return w.openInputs(fetching, consumed)
+	return w.openInputs(fetching, inputs)
 }
 
 // standBy follows the ledger, stepping the windows that the owner has committed,

@@ -1,0 +1,165 @@
+package intake
+
+import (
+	"fmt"
+
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// Position says what the inputs have consumed, for a checkpoint. It is believed only of the
+// logs that it was taken of.
+type Position struct {
+	// Consumed are the consumed ranges of every partition: first the one from its
+	// beginning, which may be empty, then those behind it.
+	Consumed []ledger.Range `json:"taken"`
+	// Stands are where each of them stands. Positions of old versions have none.
+	Stands []Stand `json:"stands,omitempty"`
+}
+
+// Stand is where one partition stands.
+type Stand struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	// Reached is an offset up to which nothing is left to consume: between the consumed
+	// records and it there are only markers and aborted records.
+	Reached int64 `json:"reached"`
+	// Last is the consumed record with the largest offset. If there is none, it has the
+	// topic's id alone.
+	Last kafka.Mark `json:"last"`
+}
+
+// of returns the part of the position that is of one partition. ok is false if the
+// partition did not exist then.
+func (p *Position) of(at kafka.TopicPartition) (ranges []ledger.Range, s Stand, ok bool) {
+	ranges = ofPartition(p.Consumed, at)
+	if len(ranges) == 0 {
+		return nil, s, false
+	}
+	for _, s := range p.Stands {
+		if s.Topic == at.Topic && s.Partition == at.Partition {
+			return ranges, s, true
+		}
+	}
+	return ranges, Stand{Reached: ranges[0].To}, true
+}
+
+// knows reports whether the position is of a time when the topic existed.
+func (p *Position) knows(topic string) bool {
+	for _, g := range p.Consumed {
+		if g.Topic == topic {
+			return true
+		}
+	}
+	return false
+}
+
+// Position returns what the inputs have consumed.
+func (in *Inputs) Position() (p Position) {
+	in.Nodes.addPosition(&p)
+	in.Labels.addPosition(&p)
+	in.Commands.addPosition(&p)
+	return p
+}
+
+func (in *Input[E]) addPosition(p *Position) {
+	for _, b := range in.buffers {
+		p.Consumed = append(p.Consumed, ledger.Range{Topic: in.topic, Partition: b.partition, From: b.first, To: b.consumed})
+		for _, s := range b.beyond {
+			p.Consumed = append(p.Consumed, ledger.Range{Topic: in.topic, Partition: b.partition, From: s.from, To: s.to})
+		}
+		p.Stands = append(p.Stands, Stand{Topic: in.topic, Partition: b.partition, Reached: b.reached(), Last: b.last})
+	}
+}
+
+// begin returns the buffer of a partition that is opened, behind its part of the position,
+// and the offset to read from.
+func begin[E any](at kafka.TopicPartition, bounds kafka.Bounds, p *Position, id string) (b *buffer[E], from int64, err error) {
+	consumed, stand, known := p.of(at)
+	b = newBuffer[E](at.Partition, bounds.First)
+	b.skip(consumed)
+	b.last = stand.Last
+	if b.last.Sum == 0 {
+		b.last.Topic = id
+	}
+	switch {
+	case !known && p.knows(at.Topic) && bounds.First > 0:
+		// It was added since, and all of it is needed.
+		return nil, 0, &kafka.OutOfRangeError{At: at, Position: 0, Bounds: bounds}
+	case b.reach() > bounds.End:
+		return nil, 0, &kafka.OutOfRangeError{At: at, Position: b.reach() - 1, Bounds: bounds}
+	case b.consumed >= bounds.First:
+		return b, b.consumed, nil
+	case stand.Reached >= bounds.First && len(b.beyond) == 0:
+		b.first = b.consumed // what lay between the two was no record
+		return b, bounds.First, nil
+	}
+	return nil, 0, &kafka.OutOfRangeError{At: at, Position: b.consumed, Bounds: bounds}
+}
+
+// reached returns the offset of the first record that is held and, without one, the one up to
+// which everything was read. All records before it are consumed.
+func (b *buffer[E]) reached() int64 {
+	if len(b.chunks) > 0 {
+		return b.chunks[0].first()
+	}
+	return max(b.read, b.consumed)
+}
+
+// noteLast notes the last of the claimed records of each partition as consumed.
+func (in *Input[E]) noteLast() {
+	for i := range in.claimed {
+		c := &in.claimed[i]
+		if i+1 < len(in.claimed) && in.claimed[i+1].partition() == c.partition() {
+			continue
+		}
+		if b := in.buffer(c.partition()); c.end() > b.last.Offset || b.last.Sum == 0 {
+			last := kafka.MarkOf(&c.block.answer.Records[c.to-1])
+			last.Topic = in.id
+			b.last = last
+		}
+	}
+}
+
+// Begins returns where each partition of the input topics begins, and the topics' ids, for
+// the ledger's first record.
+func (in *Inputs) Begins() []ledger.Input {
+	return in.Commands.appendBegin(in.Labels.appendBegin(in.Nodes.appendBegin(nil)))
+}
+
+func (in *Input[E]) appendBegin(list []ledger.Input) []ledger.Input {
+	if len(in.buffers) == 0 {
+		return list
+	}
+	begin := ledger.Input{Topic: in.topic, ID: in.id}
+	for _, b := range in.buffers {
+		begin.First = append(begin.First, b.first)
+	}
+	return append(list, begin)
+}
+
+// CheckBegins compares where the partitions begin with the ledger's first record. One that
+// did not exist then is needed from its offset 0. The others are needed from the first
+// range on that the ledger names, which Replay checks.
+func (in *Inputs) CheckBegins(ledger []ledger.Input) error {
+	for _, then := range ledger {
+		for _, err := range []error{in.Nodes.checkBegin(&then), in.Labels.checkBegin(&then), in.Commands.checkBegin(&then)} {
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (in *Input[E]) checkBegin(then *ledger.Input) error {
+	if in.topic != then.Topic {
+		return nil
+	}
+	for _, b := range in.buffers {
+		if int(b.partition) >= len(then.First) && b.first > 0 {
+			return fmt.Errorf("%s partition %d begins at offset %d, and it was added after the graph had begun: records were deleted before they were read: set retention.ms=-1, and %s", in.topic, b.partition, b.first, kafka.Restore)
+		}
+	}
+	return nil
+}
