@@ -127,7 +127,7 @@ func (s *dataSet) id(v int32) event.ID {
 func (s *dataSet) training() model.Data {
 	d := model.Data{Name: s.Name, Split: s.split.How, Dim: s.Dim, Classes: s.Classes}
 	for _, v := range s.split.Train {
-		d.Nodes = append(d.Nodes, int64(v))
+		d.IDs = append(d.IDs, s.id(v))
 		d.X = append(d.X, s.Features[v])
 		d.Labels = append(d.Labels, s.Labels[v])
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/broker"
 )
 
@@ -59,5 +60,25 @@ func TestDemoOfOwnGraph(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("predictions of %v, want %v", got, want)
+	}
+}
+
+// TestModelKnowsItsNodes: a model file that is trained here knows its training nodes by the
+// ids that are sent, and only these.
+func TestModelKnowsItsNodes(t *testing.T) {
+	dir := ownGraph(t, 60)
+	file := filepath.Join(t.TempDir(), "m.safetensors")
+	gvbll(t, "train", "--data", dir, "--train-share", "0.5", "--epochs", "1", "--out", file)
+	m, err := model.Open(file)
+	must(t, err)
+	set, err := dataFlags{Data: dir, Seed: 1, TrainShare: .5}.open()
+	must(t, err)
+	if len(set.split.Train) != 20 || m.KnownNodes() != 20 {
+		t.Fatalf("%d nodes train, and the model knows %d, want 20", len(set.split.Train), m.KnownNodes())
+	}
+	for v := range int32(60) {
+		if trains := slices.Contains(set.split.Train, v); m.TrainedOn(set.id(v)) != trains {
+			t.Errorf("node %v trains: %t, and the model knows the contrary", set.id(v), trains)
+		}
 	}
 }

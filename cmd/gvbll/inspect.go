@@ -40,7 +40,7 @@ type inspected struct {
 	Classes       []classPrior     `json:"classes"`
 	Training      model.Training   `json:"training"`
 	Pool          *pool.Config     `json:"pool,omitempty"` // the pool of heads, if there is one
-	TrainingNodes int              `json:"training_nodes"` // whose ids the file has
+	TrainingNodes int              `json:"training_nodes"` // whose ids the model knows
 }
 
 // classPrior summarises the training posterior of one class's weights.
@@ -140,7 +140,7 @@ func inspect(m *model.Model) inspected {
 	v := inspected{
 		ID: m.ID, Format: m.Format, Encoder: string(m.Meta.Encoder), Activation: string(m.Encoder.Activation()),
 		Features: m.Encoder.In(), Layers: m.Encoder.Depth(), Embedding: m.Prior.Dim, Tensors: map[string][]int{},
-		Normalization: m.Normalization, Training: m.Training, TrainingNodes: len(m.TrainingNodes),
+		Normalization: m.Normalization, Training: m.Training, TrainingNodes: m.KnownNodes(),
 		Pool: m.Pool,
 	}
 	if m.Temperature != nil {

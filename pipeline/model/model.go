@@ -34,11 +34,9 @@ type Model struct {
 	Normalizer  *gnn.Normalizer
 	Prior       posterior.Gaussian     // (M*, Σ*), d_e × C
 	Temperature *posterior.Temperature // nil: τ = 1
-	// TrainingNodes are the numbers in the data set of the nodes that it was trained
-	// on; empty if the file does not have them.
-	TrainingNodes []int64
-	PoolState     []byte // of the pool in Meta, after training
-	trained       idSet  // see TrainedOn
+	PoolState   []byte                 // of the pool in Meta, after training
+	trained     idSet                  // see TrainedOn
+	rows        []int64                // of the training nodes in their data set, in files of older programs
 }
 
 // Meta is the metadata of a model file.
@@ -141,8 +139,8 @@ func (m *Model) file() *safetensors.File {
 		t["normalization.mean"] = safetensors.Of(m.Normalizer.Mean, len(m.Normalizer.Mean))
 		t["normalization.std"] = safetensors.Of(m.Normalizer.Std, len(m.Normalizer.Std))
 	}
-	if len(m.TrainingNodes) > 0 {
-		t["training.nodes"] = safetensors.Of(m.TrainingNodes, len(m.TrainingNodes))
+	if len(m.rows) > 0 {
+		t[rowsTensor] = safetensors.Of(m.rows, len(m.rows))
 	}
 	if len(m.trained) > 0 {
 		t[trainedTensor] = safetensors.Of(m.trained, len(m.trained))
@@ -181,13 +179,7 @@ func fromFile(f *safetensors.File) (*Model, error) {
 	if err := m.loadNormalizer(f.Tensors); err != nil {
 		return nil, err
 	}
-	if t, ok := f.Tensors["training.nodes"]; ok {
-		if m.TrainingNodes, err = safetensors.Values[int64](t); err != nil {
-			return nil, fmt.Errorf("training.nodes: %w", err)
-		}
-	}
-	hashes, ok := f.Tensors[trainedTensor]
-	if err := m.loadTrained(hashes, ok); err != nil {
+	if err := m.loadTrained(f.Tensors); err != nil {
 		return nil, err
 	}
 	if m.Pool != nil {

@@ -20,9 +20,8 @@ import (
 // labels. Nothing of the stream is in it, as the paper requires: "encoder sees neither
 // streaming features nor labels".
 type Data struct {
-	Name     string // of the data set
-	Split    string // how the training nodes were chosen, in words
-	Nodes    []int64
+	Name     string     // of the data set
+	Split    string     // how the training nodes were chosen, in words
 	IDs      []event.ID // of the nodes in the stream, or nil: see [Model.TrainedOn]
 	X        []gnn.Vector
 	Dim      int
@@ -162,7 +161,7 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 				Completed: completed, Loss: report.Last.Loss.Total, Accuracy: report.Last.TrainAccuracy,
 			},
 		},
-		Encoder: encoder, Normalizer: normalizer, TrainingNodes: d.Nodes, trained: newIDSet(d.IDs),
+		Encoder: encoder, Normalizer: normalizer, trained: newIDSet(d.IDs),
 	}
 	m.Prior, m.Temperature = head.Posterior()
 	if cfg.Pool {

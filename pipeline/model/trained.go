@@ -1,7 +1,6 @@
 package model
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -43,24 +42,35 @@ func hashID(id event.ID) int64 {
 	return int64(binary.LittleEndian.Uint64(sum[:]))
 }
 
-// trainedTensor is the name of the tensor of the training nodes' hashes, an [idSet].
-const trainedTensor = "training.ids"
+// Names of tensors about the training nodes.
+const (
+	trainedTensor = "training.ids"   // an [idSet]
+	rowsTensor    = "training.nodes" // Model.rows, which the ID of an older file covers
+)
 
-// loadTrained reads the ids of the training nodes, if the file has them.
-func (m *Model) loadTrained(t safetensors.Tensor, ok bool) error {
-	if !ok {
-		return nil
+// loadTrained reads what the file has about the training nodes.
+func (m *Model) loadTrained(tensors map[string]safetensors.Tensor) error {
+	for _, list := range []struct {
+		name string
+		into *[]int64
+	}{{trainedTensor, (*[]int64)(&m.trained)}, {rowsTensor, &m.rows}} {
+		t, ok := tensors[list.name]
+		if !ok {
+			continue
+		}
+		var err error
+		if *list.into, err = safetensors.Values[int64](t); err != nil {
+			return fmt.Errorf("%s: %w", list.name, err)
+		}
 	}
-	hashes, err := safetensors.Values[int64](t)
-	if err != nil {
-		return fmt.Errorf("%s: %w", trainedTensor, err)
-	}
-	if !slices.IsSortedFunc(hashes, cmp.Compare[int64]) {
+	if !slices.IsSorted(m.trained) {
 		return fmt.Errorf("%s: the hashes are not sorted", trainedTensor)
 	}
-	m.trained = hashes
 	return nil
 }
+
+// KnownNodes returns the number of training nodes whose ids the model knows.
+func (m *Model) KnownNodes() int { return len(m.trained) }
 
 // TrainedOn reports whether the node with the id was among the training nodes. Its label is
 // in the model already: to score a prediction of it, or to learn the label again, would

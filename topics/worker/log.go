@@ -13,10 +13,10 @@ import (
 const refusalInterval = time.Minute
 
 // logHooks returns hooks that log what happens in the windows: refusals, changes of the
-// model that serves, drift. Windows that are replayed at the start are history, and only
+// model that serves, drift, and once that labels of training nodes come. Windows that are replayed at the start are history, and only
 // their number is logged.
 func logHooks(log *slog.Logger) Hooks {
-	recovered := false
+	recovered, trained := false, false
 	refusals := make(map[event.Reason]*refusalLog)
 	return Hooks{
 		Recovered: func(Recovered) { recovered = true },
@@ -36,6 +36,10 @@ func logHooks(log *slog.Logger) Hooks {
 				} else {
 					log.Info("drift found", "window", s.Outcome.Window, "detector", c.Detector)
 				}
+			}
+			if n := s.Outcome.Counts.LabelsOfTraining; n > 0 && !trained {
+				trained = true
+				log.Info("labels came of nodes that the model was trained on: they are neither scored nor learned again", "window", s.Outcome.Window, "labels", n)
 			}
 			logRefusals(log, refusals, s.Outcome.Refused, time.Now())
 		},

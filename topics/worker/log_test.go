@@ -68,6 +68,19 @@ func TestRefusalsAreLogged(t *testing.T) {
 	})
 }
 
+// TestLabelsOfTrainingAreLogged: that labels of training nodes come is logged once.
+func TestLabelsOfTrainingAreLogged(t *testing.T) {
+	lines := logged(func(h Hooks) {
+		for window, labels := range []int{0, 3, 2} {
+			h.Stepped(Stepped{Outcome: &event.Outcome{Window: int64(window), Counts: event.Counts{LabelsOfTraining: labels}}})
+		}
+	})
+	want := []string{`level=INFO msg="labels came of nodes that the model was trained on: they are neither scored nor learned again" window=1 labels=3`}
+	if diff := cmp.Diff(want, lines); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
 // TestEventsAreLogged: a promotion and drift are logged once, when they happen: not when
 // a start replays them, and drift not by a standby either, for the owner logs it.
 func TestEventsAreLogged(t *testing.T) {

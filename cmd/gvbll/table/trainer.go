@@ -33,7 +33,6 @@ func newTrainer(ctx context.Context, d *dataset.Dataset, nodes []int32, s Settin
 	all := make([]int32, len(nodes))
 	for i, v := range nodes {
 		all[i] = int32(i)
-		data.Nodes = append(data.Nodes, int64(v))
 		data.X = append(data.X, d.Features[v])
 		data.Labels = append(data.Labels, d.Labels[v])
 	}
