@@ -24,7 +24,7 @@ type forgetCmd struct {
 
 // Help is shown by gvbll forget --help.
 func (forgetCmd) Help() string {
-	return "The owner of the graph stops serving, replays the ledger's windows from the beginning without these nodes (their events, their labels, the edges that name them), and continues: its state is then, to the bit, that of a worker that never saw them. Standbys, starts and audits do the same when they reach this command. It needs the inputs from their beginning; if these are gone, the command goes to the dead letters.\n\n" +
+	return "The owner of the graph stops serving, replays the ledger's windows from the beginning without these nodes (their events, their labels, the edges that name them), and continues: its state is then, to the bit, that of a worker that never saw them. Standbys, starts and audits do the same when they reach this command. It needs the inputs from their beginning; if these are gone, the command goes to the dead letters. A node that no event names is unknown: the exit code is then 1.\n\n" +
 		"The input records themselves, the published predictions and this command stay in Kafka: see docs/forgetting.md."
 }
 
@@ -71,9 +71,13 @@ func (c forgetCmd) Run(ctx context.Context, s streams) error {
 		return fmt.Errorf("window %d: refused, because the inputs cannot be replayed from their beginning: see 'gvbll dead-letters'", r.Window)
 	}
 	if c.JSON {
-		return json.NewEncoder(s.out).Encode(r.Forgot)
+		err = json.NewEncoder(s.out).Encode(r.Forgot)
+	} else {
+		_, err = fmt.Fprintf(s.out, "forgot in window %d, by a replay of %d: the posterior moved by ‖ΔM‖ %.4g, ‖ΔΣ‖ %.4g\n", r.Window, r.Forgot.Windows, r.Forgot.Mean, r.Forgot.Variance)
 	}
-	_, err = fmt.Fprintf(s.out, "forgot in window %d, by a replay of %d: the posterior moved by ‖ΔM‖ %.4g, ‖ΔΣ‖ %.4g\n", r.Window, r.Forgot.Windows, r.Forgot.Mean, r.Forgot.Variance)
+	if unknown := r.Forgot.Unknown; err == nil && len(unknown) > 0 {
+		err = fmt.Errorf("unknown: no event names %.200q", unknown)
+	}
 	return err
 }
 

@@ -59,6 +59,9 @@ func TestForget(t *testing.T) {
 	if !strings.HasPrefix(out, "forgot in window ") || strings.Contains(out, "‖ΔM‖ 0,") {
 		t.Errorf("gvbll forget prints %q, want the window and how far the posterior moved", out)
 	}
+	if code, out, errs := g.command("forget", "paper-9"); code != exitFailed || !strings.HasPrefix(out, "forgot in window ") || !strings.Contains(errs, `unknown: no event names ["paper-9"]`) {
+		t.Errorf("forgetting a node that never came: exit code %d: %s%s", code, out, errs)
+	}
 	g.cite(100, 150)
 	g.awaitTaken()
 	stop()

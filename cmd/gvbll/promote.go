@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
@@ -35,12 +37,13 @@ func (c promoteCmd) Run(ctx context.Context, s streams) error {
 	case c.Model == r.Serves():
 		_, err := fmt.Fprintf(s.out, "model %s serves already\n", c.Model)
 		return err
-	case r.Shadow == nil:
-		return fmt.Errorf("no model is in the shadow of model %s: start 'gvbll work' with --shadow first", r.Serves())
 	}
-	shadow := r.Shadow.Model
-	if shadow == r.Serves() { // promoted by this window's command
-		shadow = r.Model
+	shadow, err := shadowIn(ctx, client, names, r)
+	switch {
+	case err != nil:
+		return err
+	case shadow == "":
+		return fmt.Errorf("no model is in the shadow of model %s: start 'gvbll work' with --shadow first", r.Serves())
 	}
 	if c.Model == "" {
 		c.Model = shadow
@@ -53,4 +56,25 @@ func (c promoteCmd) Run(ctx context.Context, s streams) error {
 	}
 	_, err = fmt.Fprintf(s.out, "sent the command to promote model %s, which takes effect after window %d or a later one\n", c.Model, r.Window)
 	return err
+}
+
+// shadowIn returns the model in the shadow of the one that serves after the ledger's last
+// record, "" for none. The record has it if it has stepped a window; else the owner says
+// which models it was started with.
+func shadowIn(ctx context.Context, client *kafka.Client, names topics.Names, last *ledger.Record) (string, error) {
+	switch {
+	case last.Promoted != "": // the two have changed places
+		return last.Model, nil
+	case last.Shadow != nil:
+		return last.Shadow.Model, nil
+	}
+	members, err := membersOf(ctx, client, names)
+	if err != nil || len(members) == 0 || !members[0].owner {
+		return "", err
+	}
+	owner := &members[0]
+	if owner.Shadow == last.Serves() {
+		return owner.Model, nil
+	}
+	return owner.Shadow, nil
 }

@@ -128,6 +128,18 @@ func (g *testGraph) awaitLearned() {
 	})
 }
 
+// awaitOwner waits until a worker owns the graph.
+func (g *testGraph) awaitOwner() {
+	g.t.Helper()
+	for {
+		members, err := membersOf(g.t.Context(), g.client, g.names)
+		must(g.t, err)
+		if len(members) > 0 && members[0].owner {
+			return
+		}
+	}
+}
+
 // awaitPromotion waits until the ledger promotes the model.
 func (g *testGraph) awaitPromotion(id string) {
 	g.t.Helper()
@@ -202,6 +214,8 @@ func testPromote(t *testing.T, addr string) {
 	// A second model in the shadow. The checkpoint does not hold it, so the worker replays
 	// the ledger.
 	stop = g.work(append(checkpoints, "--model", a, "--shadow", b)...)
+	g.awaitOwner()
+	refused("is not in the shadow: model "+idB, "promote", "nothing") // though it has not stepped a window
 	g.send(30)
 	g.awaitLearned()
 	refused("is not in the shadow", "promote", "nothing")

@@ -110,7 +110,7 @@ func (s *status) read(ctx context.Context, client *kafka.Client, names topics.Na
 	if slices.Contains(s.missing, names.Ledger) {
 		return nil
 	}
-	if err := s.readLedger(ctx, client, names.Ledger, last); err != nil {
+	if err := s.readLedger(ctx, client, names, last); err != nil {
 		return err
 	}
 	s.Lag, err = lagOf(ctx, client, names)
@@ -130,22 +130,18 @@ func (s *status) readMembers(ctx context.Context, client *kafka.Client, names to
 }
 
 // readLedger reads the windows of the two periods, and the last one if it is older.
-func (s *status) readLedger(ctx context.Context, client *kafka.Client, topic string, last time.Duration) error {
-	newest, err := ledger.Newest(ctx, client, topic)
+func (s *status) readLedger(ctx context.Context, client *kafka.Client, names topics.Names, last time.Duration) error {
+	newest, err := ledger.Newest(ctx, client, names.Ledger)
 	if newest == nil || err != nil {
 		return err
 	}
 	s.Model, s.Epoch, s.Windows, s.Committed = newest.Serves(), newest.Epoch, newest.Window+1, &newest.Stepped
-	switch {
-	case newest.Shadow == nil:
-	case newest.Promoted != "":
-		s.Shadow = newest.Model
-	default:
-		s.Shadow = newest.Shadow.Model
+	if s.Shadow, err = shadowIn(ctx, client, names, newest); err != nil {
+		return err
 	}
 	between := s.at.Add(-last)
 	var now, before report.Period
-	err = readLedger(ctx, client, topic, between.Add(-last), func(r *ledger.Record) {
+	err = readLedger(ctx, client, names.Ledger, between.Add(-last), func(r *ledger.Record) {
 		if r.Stepped.Before(between) {
 			addWindow(&before, r)
 		} else {

@@ -93,9 +93,14 @@ type Beginning struct {
 type Forgot struct {
 	Nodes   int   `json:"nodes"`   // named
 	Windows int64 `json:"windows"` // replayed without them
+	// Unknown are those among them that no event named, MaxUnknown at most.
+	Unknown []string `json:"unknown,omitempty"`
 	// Distance is between the posteriors before and after.
 	Distance
 }
+
+// MaxUnknown bounds Forgot.Unknown, and so the size of a record.
+const MaxUnknown = 20
 
 // Distance is how far apart two posteriors are, in Frobenius norms.
 type Distance struct {

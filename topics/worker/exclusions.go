@@ -13,11 +13,15 @@ import (
 // exclusions are forgotten nodes that a replay leaves out from its beginning, so that it
 // need not restart at each command to forget. The zero value leaves out none.
 type exclusions struct {
-	// forgotten maps every node to the last window in which it was forgotten: its
-	// events in earlier windows are left out.
-	forgotten map[event.ID]int64
+	forgotten map[event.ID]*exclusion
 	// end is the window after the last of these, 0 for none.
 	end int64
+}
+
+// exclusion is of one node.
+type exclusion struct {
+	before int64 // the last window in which it was forgotten: its events in earlier ones are left out
+	met    bool  // there were such events
 }
 
 // covers reports whether the nodes that a window's commands forget are left out already.
@@ -31,14 +35,19 @@ func (x *exclusions) rewrites(window int64) bool { return window+1 < x.end }
 // add adds the nodes that commands of a window forget.
 func (x *exclusions) add(window int64, commands []event.Command) {
 	if x.forgotten == nil {
-		x.forgotten = make(map[event.ID]int64)
+		x.forgotten = make(map[event.ID]*exclusion)
 	}
 	for i := range commands {
 		if commands[i].Name != event.Forget {
 			continue
 		}
 		for _, id := range commands[i].Nodes {
-			x.forgotten[id.Clone()] = max(x.forgotten[id], window)
+			e := x.forgotten[id]
+			if e == nil {
+				e = &exclusion{}
+				x.forgotten[id.Clone()] = e
+			}
+			e.before = max(e.before, window)
 		}
 	}
 	x.end = max(x.end, window+1)
@@ -50,8 +59,12 @@ func (x *exclusions) remove(w *event.Window) {
 		return
 	}
 	excluded := func(id event.ID) bool {
-		window, ok := x.forgotten[id]
-		return ok && w.Number < window
+		e, ok := x.forgotten[id]
+		if !ok || w.Number >= e.before {
+			return false
+		}
+		e.met = true
+		return true
 	}
 	w.Nodes = slices.DeleteFunc(w.Nodes, func(n event.Node) bool {
 		if n.Departed && n.ByKey && n.ID.Str == "" {
@@ -68,6 +81,22 @@ func (x *exclusions) remove(w *event.Window) {
 		n.Edges = slices.DeleteFunc(n.Edges, func(e event.Edge) bool { return excluded(e.Source) || excluded(e.Target) })
 	}
 	w.Labels = slices.DeleteFunc(w.Labels, func(l event.Label) bool { return excluded(l.Node) })
+}
+
+// unknown returns those of the commands' nodes of which no event was left out, as text and
+// once for each text: an integer and the string of its digits are named together.
+func (x *exclusions) unknown(commands []event.Command) (names []string) {
+	met := make(map[string]bool)
+	for i := range commands {
+		for _, id := range commands[i].Nodes {
+			name := id.String()
+			if _, seen := met[name]; !seen {
+				names = append(names, name)
+			}
+			met[name] = met[name] || x.forgotten[id].met
+		}
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return met[name] })
 }
 
 // readExclusions returns the nodes that were forgotten in the ledger's windows before

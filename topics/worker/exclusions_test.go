@@ -61,4 +61,12 @@ func TestExclusions(t *testing.T) {
 	if len(w.Nodes) != 3 || len(w.Nodes[1].Edges)+len(w.Nodes[2].Neighbours) != 0 || len(w.Labels) != 0 {
 		t.Errorf("number and text forgotten: %+v, want one node, two events without edges, and no labels", w)
 	}
+
+	never := []event.Command{{Name: event.Forget, Nodes: []event.ID{{Str: "9"}, {Num: 9}, text}}, {Name: event.Forget, Nodes: []event.ID{{Str: "a"}, other}}}
+	excluded.add(7, never)
+	w = window(4)
+	excluded.remove(w)
+	if d := cmp.Diff([]string{"9", "a"}, excluded.unknown(never)); d != "" {
+		t.Errorf("nodes that no event names, -want +got\n%s", d)
+	}
 }

@@ -55,10 +55,11 @@ func (p *replayer) forget(ctx context.Context, commands []event.Command, replaye
 	}
 	p.cfg.Logger.Info("forgetting: serving pauses for a replay from the beginning", "nodes", forgot.Nodes, "windows", p.next)
 	crash.Point(crash.BeforeForget)
-	exact, err := p.replayWithout(ctx, commands)
+	exact, unknown, err := p.replayWithout(ctx, commands)
 	if err != nil {
 		return nil, err
 	}
+	forgot.Unknown = unknown[:min(len(unknown), ledger.MaxUnknown)]
 	if c, ok := p.engine.(Comparer); ok {
 		forgot.Distance = c.Apart(exact)
 	}
@@ -66,7 +67,7 @@ func (p *replayer) forget(ctx context.Context, commands []event.Command, replaye
 	p.engine = exact
 	crash.Point(crash.AfterForget)
 	took := time.Since(began)
-	p.cfg.Logger.Info("forgot", "nodes", forgot.Nodes, "windows", p.next, "took", took.Round(time.Millisecond))
+	p.cfg.Logger.Info("forgot", "nodes", forgot.Nodes, "unknown", len(unknown), "windows", p.next, "took", took.Round(time.Millisecond))
 	if p.cfg.Hooks.Forgot != nil {
 		p.cfg.Hooks.Forgot(Forgotten{Engine: exact, Forgot: forgot, Replayed: replayed, Took: took})
 	}
@@ -84,11 +85,12 @@ func release(e Engine) {
 const logEvery = 5 * time.Second
 
 // replayWithout steps a fresh engine through the windows before next, without the
-// nodes that were forgotten in them and those that the commands name.
-func (p *replayer) replayWithout(ctx context.Context, commands []event.Command) (_ Engine, err error) {
+// nodes that were forgotten in them and those that the commands name. It also returns
+// which of the latter no event named.
+func (p *replayer) replayWithout(ctx context.Context, commands []event.Command) (_ Engine, unknown []string, err error) {
 	e, err := p.cfg.Fresh()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() {
 		if err != nil {
@@ -99,29 +101,29 @@ func (p *replayer) replayWithout(ctx context.Context, commands []event.Command) 
 	cfg.Hooks = Hooks{}
 	fresh := &replayer{cfg: &cfg, client: p.client, engine: e}
 	if fresh.excluded, err = p.readExclusions(ctx, p.next); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	fresh.excluded.add(p.next, commands)
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
 	if fresh.ledger, err = ledger.Open(ctx, p.client, p.cfg.Names.Ledger); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := fresh.openInputs(fetching, intake.Position{}); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	logged := time.Now()
 	for fresh.next < p.next {
 		// The window is committed, but its record may not be readable yet.
 		r, err := fresh.ledger.Wait(ctx)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if r == nil {
 			continue
 		}
 		if _, err := fresh.Step(ctx, r); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		fresh.inputs.Release()
 		crash.Point(crash.InForget)
@@ -130,7 +132,7 @@ func (p *replayer) replayWithout(ctx context.Context, commands []event.Command) 
 			p.cfg.Logger.Info("forgetting", "replayed", fresh.next, "of", p.next)
 		}
 	}
-	return fresh.engine, nil
+	return fresh.engine, fresh.excluded.unknown(commands), nil
 }
 
 // replayable reports whether the ledger and the inputs still have their beginnings, and
