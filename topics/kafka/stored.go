@@ -1,13 +1,14 @@
 package kafka
 
 import (
-	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/segmentio/kafka-go/compress"
 )
 
@@ -33,6 +34,9 @@ type storedBatch struct {
 	// damaged says why nothing but base is known of it, "" if all is.
 	damaged string
 }
+
+// tooMuchUnpacked says that a batch is larger than maxUnpacked, or claims to be.
+var tooMuchUnpacked = fmt.Sprintf("its records unpack to more than %d MB", maxUnpacked>>20)
 
 // wrongCRC is the only damage that may have happened on the way here.
 const wrongCRC = "its CRC is wrong"
@@ -95,7 +99,10 @@ func (b *storedBatch) unpack(s *share) (packed []byte, why string) {
 	if codec == nil {
 		return nil, fmt.Sprintf("its compression is %d, which is not known", b.codec)
 	}
-	r := codec.NewReader(bytes.NewReader(packed))
+	r, tooLarge := unpacker(b.codec, packed)
+	if tooLarge {
+		return nil, tooMuchUnpacked
+	}
 	defer r.Close()
 	from := len(s.bytes)
 	for {
@@ -109,9 +116,9 @@ func (b *storedBatch) unpack(s *share) (packed []byte, why string) {
 		s.bytes = s.bytes[:len(s.bytes)+n]
 		s.unpacked += n
 		switch {
-		case len(s.bytes)-from > maxUnpacked:
+		case len(s.bytes)-from > maxUnpacked || errors.Is(err, zstd.ErrWindowSizeExceeded):
 			s.bytes = s.bytes[:from]
-			return nil, fmt.Sprintf("its records unpack to more than %d MB", maxUnpacked>>20)
+			return nil, tooMuchUnpacked
 		case err == io.EOF:
 			return s.bytes[from:len(s.bytes):len(s.bytes)], ""
 		case err != nil:
