@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/segmentio/kafka-go/compress"
 	"github.com/segmentio/kafka-go/protocol/fetch"
 )
 
@@ -105,6 +106,9 @@ func (p *partition) consumeBatch(s *share, b *storedBatch, aborted map[int64]boo
 	}
 	var packed []byte
 	why := b.damaged
+	if p.packed == compress.None {
+		p.packed = b.codec
+	}
 	if why == "" {
 		if packed, why = b.unpack(s); why == "" {
 			why = b.check(packed)

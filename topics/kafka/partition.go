@@ -6,6 +6,7 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/compress"
 )
 
 // partition is a reader's state of one partition. The reader's goroutine owns
@@ -35,6 +36,9 @@ type partition struct {
 	// when, and how many times.
 	absent  time.Time
 	absents int
+
+	// packed is the codec of the first compressed batch, until there was a warning.
+	packed compress.Compression
 
 	// The batch with a wrong CRC that was met last, and how often it was fetched.
 	damagedAt    int64
