@@ -79,7 +79,7 @@ var advice = []struct {
 		{"gvbll_level", "Waiting labels or edges rise: producers use different ids. Nodes rise: so does memory, which is not given back."},
 		{"gvbll_refused_events_total", "`GvbllDeadLettersRising`; [hostile-input.md](hostile-input.md) explains each reason."},
 		{"gvbll_unknown_class_labels_total", "`GvbllUnknownClass`. Series of the first 64 names; \"(other)\" has the rest."},
-		{"gvbll_late_events_total", "Raise `--lateness`, or correct the producer's clock."},
+		{"gvbll_late_events_total", "Raise `lateness` of `--event-time`, or correct the producer's clock."},
 		{"gvbll_forget_seconds", "Nothing is served for this long. It grows with the history: forget many nodes in one command, and keep a standby if queries must be answered meanwhile."},
 		{"gvbll_forgotten_nodes_total", "Grows though nobody asked for it: check who may write to the commands topic."},
 		{"gvbll_forget_distance", "Large: the forgotten nodes had taught the model much."},
@@ -126,7 +126,7 @@ var advice = []struct {
 		{"gvbll_fallback_windows_total", "Its rate divided by that of windows is the share of time in which learning made predictions worse."},
 	}},
 	{"Windows and transactions", [][2]string{
-		{"gvbll_windows_total", "Many `full`: the watermark does not advance, because a partition is behind or `--lateness` is too long."},
+		{"gvbll_windows_total", "Many `full`: the watermark does not advance, because a partition is behind or `lateness` of `--event-time` is too long."},
 		{"gvbll_window_number", "Different between instances: `GvbllStandbyBehind`."},
 		{"gvbll_windows_replayed_total", "On a standby it follows the owner's windows. On an owner it moves only at the start."},
 		{"gvbll_window_arrivals", "All at `--window`: there is a backlog. All at 1: a longer `--linger` costs less."},

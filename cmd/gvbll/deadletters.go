@@ -196,7 +196,8 @@ func (l letterBox) send(ctx context.Context, records []kafka.Record, from []sour
 		r.Headers = append(r.Headers, kafka.Header{Key: wire.ResentHeader, Value: []byte(origin.String())})
 		notes[i] = kafka.Record{
 			Topic: l.names.DeadLetters, Key: r.Key[:min(len(r.Key), maxNoteKey)],
-			Value: wire.AppendDeadLetter(nil, &event.Refusal{Reason: wire.Resent, Origin: &origin}),
+			Value:   wire.AppendDeadLetter(nil, &event.Refusal{Reason: wire.Resent, Origin: &origin}),
+			Headers: []kafka.Header{{Key: wire.ContentType, Value: []byte(wire.MsgPack)}},
 		}
 	}
 	err = p.Commit(ctx, slices.Concat(records, notes), "", nil)
@@ -213,7 +214,7 @@ const maxNoteKey = 1 << 10
 // has no time: it gets the one at which it is sent, so that retention does not delete it
 // at once.
 func readLetter(line []byte, names topics.Names) (r kafka.Record, from source, err error) {
-	var d deadLetter
+	d := deadLetter{Letter: &wire.Letter{}}
 	if err := json.Unmarshal(line, &d); err != nil {
 		return r, from, err
 	}
@@ -225,12 +226,15 @@ func readLetter(line []byte, names topics.Names) (r kafka.Record, from source, e
 	case d.Truncated:
 		return r, from, errors.New("the dead letter holds only a part of the record: send it from its source")
 	}
-	r.Topic, r.Headers = d.Topic, slices.DeleteFunc(d.Headers, func(h kafka.Header) bool { return h.Key == wire.ResentHeader })
-	if r.Key, err = d.Key.or(d.KeyBase64); err != nil {
-		return r, from, fmt.Errorf("key: %w", err)
+	refusal, err := d.Refusal()
+	if err != nil {
+		return r, from, err
 	}
-	if r.Value, err = d.Value.or(d.ValueBase64); err != nil {
-		return r, from, fmt.Errorf("value: %w", err)
+	r = kafka.Record{Topic: d.Topic, Key: refusal.Origin.Key, Value: refusal.Origin.Value}
+	for _, h := range refusal.Origin.Headers {
+		if h.Key != wire.ResentHeader {
+			r.Headers = append(r.Headers, kafka.Header(h))
+		}
 	}
 	return r, source{kafka.TopicPartition{Topic: d.Topic, Partition: d.Partition}, d.Offset}, nil
 }

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/wire"
 )
 
 type workCmd struct {
@@ -19,6 +22,7 @@ type workCmd struct {
 	Watch   bool        `help:"Run drift detectors on what is served and on its labels." default:"true" negatable:"" group:"revisions"`
 
 	CreateTopics   int           `help:"Create missing topics with this many partitions; 0 creates none." default:"1" group:"kafka"`
+	Output         string        `help:"Encoding of predictions and dead letters: msgpack or json." enum:"msgpack,json" default:"msgpack" placeholder:"msgpack" group:"kafka"`
 	Compression    string        `help:"Compression of the records that are written: none, gzip, snappy, lz4 or zstd." enum:"none,gzip,snappy,lz4,zstd" default:"none" placeholder:"none" group:"kafka"`
 	SessionTimeout time.Duration `help:"Time without a sign of life from the owner of the graph after which a standby takes over. Brokers allow 6s and more by default." default:"10s" group:"kafka"`
 
@@ -29,9 +33,7 @@ type workCmd struct {
 type windowFlags struct {
 	Window         int           `help:"Cut a window after this many nodes, or labels." default:"500"`
 	Linger         time.Duration `help:"Cut a window when its first event has waited this long." default:"100ms"`
-	EventTime      time.Duration `help:"Cut tumbling windows of this width in event time, instead of by --window and --linger; 0 for none." default:"0s"`
-	Lateness       time.Duration `help:"With --event-time: how far events of a partition may be out of order." default:"10s"`
-	IdleTimeout    time.Duration `help:"With --event-time: stop waiting for a partition that has brought nothing for this long." default:"10s"`
+	EventTime      eventTimeFlag `help:"Cut tumbling windows of this width in event time, instead of by --window and --linger. lateness=D: how far events of a partition may be out of order (10s when left out). idle=D: stop waiting for a partition that has brought nothing for this long (10s). Such as 1m,lateness=5s; off when left out." placeholder:"WIDTH[,NAME=D...]"`
 	CommitInterval time.Duration `help:"Let the windows of this much time share a transaction; 0 commits each at once." default:"100ms"`
 }
 
@@ -41,10 +43,48 @@ const maxCommitInterval = 14 * time.Minute
 
 // policy returns the policy that cuts the windows.
 func (f windowFlags) policy() intake.Policy {
-	if f.EventTime > 0 {
-		return intake.EventTime{Width: f.EventTime, Lateness: f.Lateness, Idle: f.IdleTimeout}
+	if f.EventTime.Width > 0 {
+		return intake.EventTime(f.EventTime)
 	}
 	return intake.CountOrLinger{Count: f.Window, Linger: f.Linger}
+}
+
+// eventTimeFlag cuts windows by event time; the zero value does not. Its text is the width
+// of a window, and further durations by name.
+type eventTimeFlag intake.EventTime
+
+func (f eventTimeFlag) String() string {
+	if f.Width == 0 {
+		return ""
+	}
+	return shortDuration(f.Width) + "," + joinPairs(pair{name: "lateness", duration: &f.Lateness}, pair{name: "idle", duration: &f.Idle})
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (f *eventTimeFlag) UnmarshalText(text []byte) error {
+	*f = eventTimeFlag{}
+	width, rest, more := strings.Cut(string(text), ",")
+	if width == "0" || width == "0s" {
+		return nil
+	}
+	e := intake.EventTime{Lateness: 10 * time.Second, Idle: 10 * time.Second}
+	var err error
+	if e.Width, err = time.ParseDuration(width); err != nil || e.Width < time.Millisecond {
+		return fmt.Errorf("%.60q: give the width of a window first, 1ms or more, such as 1m", width)
+	}
+	if more {
+		if err := parsePairs(rest, pair{name: "lateness", duration: &e.Lateness}, pair{name: "idle", duration: &e.Idle}); err != nil {
+			return err
+		}
+	}
+	switch {
+	case e.Lateness < 0:
+		return fmt.Errorf("lateness=%v: give a duration such as 10s, or 0s when events come in order", e.Lateness)
+	case e.Idle < time.Millisecond:
+		return fmt.Errorf("idle=%v: give a duration such as 10s, 1ms or more", e.Idle)
+	}
+	*f = eventTimeFlag(e)
+	return nil
 }
 
 // check refuses values out of range, and flags without an effect whatever the model.
@@ -57,12 +97,6 @@ func (w workCmd) check(g given) error {
 		return usagef("--window %d: give at least 1", f.Window)
 	case f.Linger < 0:
 		return usagef("--linger %v: give a duration such as 100ms, or 0 to cut at every fetch", f.Linger)
-	case f.EventTime != 0 && f.EventTime < time.Millisecond:
-		return usagef("--event-time %v: give the width of a window, 1ms or more, or 0 to cut by --window and --linger", f.EventTime)
-	case f.Lateness < 0:
-		return usagef("--lateness %v: give a duration such as 10s, or 0 when events come in order", f.Lateness)
-	case f.IdleTimeout < time.Millisecond:
-		return usagef("--idle-timeout %v: give a duration such as 10s, 1ms or more", f.IdleTimeout)
 	case f.CommitInterval < 0 || f.CommitInterval > maxCommitInterval:
 		return usagef("--commit-interval %v: give a duration such as 100ms, up to %v, or 0", f.CommitInterval, maxCommitInterval)
 	case w.SessionTimeout < time.Millisecond:
@@ -74,8 +108,7 @@ func (w workCmd) check(g given) error {
 		return err
 	}
 	return g.check(
-		noEffect{f.EventTime == 0, "no effect without --event-time: add it, or leave this out", []string{"lateness", "idle-timeout"}},
-		noEffect{f.EventTime > 0, "no effect with --event-time: leave out one of them", []string{"window", "linger"}},
+		noEffect{f.EventTime.Width > 0, "no effect with --event-time: leave out one of them", []string{"window", "linger"}},
 	)
 }
 
@@ -119,7 +152,7 @@ func (w workCmd) Run(ctx context.Context, g given) error {
 	go func() { served <- s.web.serve(ctx) }()
 	work := terms(names, cfg, models...)
 	work.Policy, work.CommitInterval, work.Session = w.Windows.policy(), w.Windows.CommitInterval, w.SessionTimeout
-	work.Compression, work.Rebase = w.Compression, w.Rebase
+	work.Compression, work.Rebase, work.Output = w.Compression, w.Rebase, wire.Encoding("application/"+w.Output)
 	work.Checkpoints = w.State.checkpoints(cfg, models...)
 	err = s.run(ctx, client, work)
 	stop()

@@ -87,7 +87,7 @@ func TestJSONAttacks(t *testing.T) {
 		return &event.Origin{Value: []byte(`{"id":1,"features":[1]}`), Headers: []event.Header{{Key: ContentType, Value: []byte(value)}}}
 	}
 	var names strings.Builder
-	names.WriteString(JSON)
+	names.WriteString(string(JSON))
 	for i := range 1 << 16 {
 		fmt.Fprintf(&names, ";a%d=b", i)
 	}
@@ -98,7 +98,7 @@ func TestJSONAttacks(t *testing.T) {
 		"a long string of escapes":      jsonRecord(`{"id":"` + strings.Repeat(`\u0041`, 500_000) + `"}`),
 		"a long exponent as id":         jsonRecord(`{"id":1e` + strings.Repeat("9", 3_000_000) + `}`),
 		"a long number as feature":      jsonRecord(`{"id":1,"features":[` + strings.Repeat("9", 3_000_000) + `]}`),
-		"a long content-type parameter": header(JSON + ";a=" + strings.Repeat("b", 1<<20)),
+		"a long content-type parameter": header(string(JSON) + ";a=" + strings.Repeat("b", 1<<20)),
 		"many content-type parameters":  header(names.String()),
 	} {
 		var d Decoder

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -40,12 +41,7 @@ var ErrTruncated = errors.New("the dead letter holds only a part of the record")
 // record.
 func AppendDeadLetter(dst []byte, r *event.Refusal) []byte {
 	out := output{dst}
-	o := r.Origin
-	truncated := len(o.Value) > MaxDeadLetterValue || len(o.Key) > maxDeadLetterKey || len(o.Headers) > maxHeaders
-	headers := o.Headers[:min(len(o.Headers), maxHeaders)]
-	for _, h := range headers {
-		truncated = truncated || headerKey(h) != h.Key || len(h.Value) > maxHeader
-	}
+	o, truncated := clipRecord(r.Origin)
 	out.fields(11)
 	out.textField("reason", string(r.Reason))
 	out.textField("detail", line(r.Detail))
@@ -54,20 +50,38 @@ func AppendDeadLetter(dst []byte, r *event.Refusal) []byte {
 	out.intField("offset", o.Offset)
 	out.intField("time", o.Time)
 	out.text("key")
-	out.block(clip(o.Key, maxDeadLetterKey))
+	out.block(o.Key)
 	out.text("value")
-	out.block(clip(o.Value, MaxDeadLetterValue))
+	out.block(o.Value)
 	out.text("headers")
-	out.list(len(headers))
-	for _, h := range headers {
+	out.list(len(o.Headers))
+	for _, h := range o.Headers {
 		out.list(2)
-		out.text(headerKey(h))
-		out.block(clip(h.Value, maxHeader))
+		out.text(h.Key)
+		out.block(h.Value)
 	}
-	out.intField("value_length", int64(len(o.Value)))
+	out.intField("value_length", int64(len(r.Origin.Value)))
 	out.text("truncated")
 	out.boolean(truncated)
 	return out.b
+}
+
+// clipRecord returns a record within the bounds of a dead letter, and whether anything was
+// cut or changed. It shares the memory of what it need not change.
+func clipRecord(o *event.Origin) (c event.Origin, truncated bool) {
+	c = *o
+	c.Key, c.Value = clip(o.Key, maxDeadLetterKey), clip(o.Value, MaxDeadLetterValue)
+	c.Headers = o.Headers[:min(len(o.Headers), maxHeaders)]
+	truncated = len(c.Key) < len(o.Key) || len(c.Value) < len(o.Value) || len(c.Headers) < len(o.Headers)
+	fits := func(h event.Header) bool { return len(h.Value) <= maxHeader && headerKey(h) == h.Key }
+	if slices.IndexFunc(c.Headers, func(h event.Header) bool { return !fits(h) }) < 0 {
+		return c, truncated
+	}
+	c.Headers = slices.Clone(c.Headers)
+	for i, h := range c.Headers {
+		c.Headers[i] = event.Header{Key: headerKey(h), Value: clip(h.Value, maxHeader)}
+	}
+	return c, true
 }
 
 // clip shortens b to limit bytes; nil (null) stays nil.
@@ -91,9 +105,13 @@ func line(s string) string {
 	}, s)
 }
 
-// DecodeDeadLetter decodes a dead letter, as AppendDeadLetter wrote it, into r,
-// overwriting it. With ErrTruncated r is filled too.
+// DecodeDeadLetter decodes a dead letter, as AppendDeadLetter or AppendDeadLetterJSON
+// wrote it, into r, overwriting it. With ErrTruncated r is filled too.
 func DecodeDeadLetter(b []byte, r *event.Refusal) error {
+	if EncodingOf(b) == JSON {
+		*r = event.Refusal{Origin: &event.Origin{}}
+		return decodeLetter(b, r)
+	}
 	var in input
 	in.reset(b)
 	o := &event.Origin{}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -683,6 +685,10 @@ func TestPrediction(t *testing.T) {
 	if got := string(AppendPredictionJSON([]byte("> "), &p)); got != "> "+want {
 		t.Errorf("JSON %s, want %s", got, "> "+want)
 	}
+	var read event.Prediction
+	if err := DecodePrediction([]byte(want), &read); err != nil || !cmp.Equal(p, read) {
+		t.Errorf("the JSON is read as %+v (%v), want %+v", read, err, p)
+	}
 	for tail, set := range map[string]event.Set{
 		`"set":["Theory","Rule_Learning"],"coverage":0.9,"abstain":false}`:                  {Classes: []string{"Theory", "Rule_Learning"}, Coverage: 0.9},
 		`"set":[],"coverage":0.9,"abstain":true,"abstain_reason":"empty-set"}`:              {Coverage: 0.9, Abstain: "empty-set"},
@@ -697,8 +703,12 @@ func TestPrediction(t *testing.T) {
 		if diff := cmp.Diff(p, got); diff != "" {
 			t.Errorf("-want +got\n%s", diff)
 		}
-		if got, want := string(AppendPredictionJSON(nil, &p)), want[:len(want)-1]+","+tail; got != want {
-			t.Errorf("JSON %s, want %s", got, want)
+		text := AppendPredictionJSON(nil, &p)
+		if want := want[:len(want)-1] + "," + tail; string(text) != want {
+			t.Errorf("JSON %s, want %s", text, want)
+		}
+		if err := DecodePrediction(text, &got); err != nil || !cmp.Equal(p, got, cmpopts.EquateEmpty()) {
+			t.Errorf("the JSON is read as %+v (%v), want %+v", got, err, p)
 		}
 	}
 	for name, value := range map[string][]byte{
@@ -707,6 +717,12 @@ func TestPrediction(t *testing.T) {
 		"set of numbers":           pack(t, fields{"node": 1, "set": []int{1}}),
 		"NaN coverage":             pack(t, fields{"node": 1, "coverage": math.NaN()}),
 		"empty":                    nil,
+		"JSON without a node":      []byte(`{"window":1}`),
+		"JSON, probability of 2":   []byte(`{"node":1,"probabilities":[2]}`),
+		"JSON, revision -1":        []byte(`{"node":1,"revision":-1}`),
+		"JSON, text behind":        []byte(`{"node":1} {}`),
+		"JSON, huge confidence":    []byte(`{"node":1,"confidence":1e99}`),
+		"JSON, reason alone":       []byte(`{"node":1,"set":[],"abstain_reason":"large-set"}`),
 		"no node":                  {0x80},
 		"bytes after the map":      append(bytes.Clone(b), 0),
 		"cut off":                  b[:len(b)-1],
@@ -743,25 +759,45 @@ func TestDeadLetter(t *testing.T) {
 		"long header":          {event.Origin{Headers: []event.Header{{Key: strings.Repeat("é", 1000), Value: make([]byte, 5000)}}}, ErrTruncated},
 	}
 	for name, test := range tests {
-		r := event.Refusal{Origin: &test.origin, Reason: event.BadID, Detail: "there is no id"}
-		b := AppendDeadLetter(nil, &r)
-		var got event.Refusal
-		if err := DecodeDeadLetter(b, &got); !errors.Is(err, test.err) {
-			t.Errorf("%s: error %v, want %v", name, err, test.err)
-			continue
+		for _, e := range []Encoding{MsgPack, JSON} {
+			checkDeadLetter(t, fmt.Sprint(name, " as ", e), e, &test.origin, test.err)
 		}
-		if got.Reason != r.Reason || got.Detail != r.Detail {
-			t.Errorf("%s: reason %q and detail %q, want %q and %q", name, got.Reason, got.Detail, r.Reason, r.Detail)
+	}
+}
+
+func checkDeadLetter(t *testing.T, name string, e Encoding, o *event.Origin, want error) {
+	t.Helper()
+	r := event.Refusal{Origin: o, Reason: event.BadID, Detail: "there is no id"}
+	b := e.AppendDeadLetter(nil, &r)
+	var got event.Refusal
+	if err := DecodeDeadLetter(b, &got); !errors.Is(err, want) || EncodingOf(b) != e {
+		t.Errorf("%s: error %v, want %v", name, err, want)
+		return
+	}
+	if got.Reason != r.Reason || got.Detail != r.Detail {
+		t.Errorf("%s: reason %q and detail %q, want %q and %q", name, got.Reason, got.Detail, r.Reason, r.Detail)
+	}
+	if want != nil {
+		if !bytes.HasPrefix(r.Origin.Value, got.Origin.Value) || len(got.Origin.Value) > MaxDeadLetterValue {
+			t.Errorf("%s: the dead letter holds %d bytes that are not the beginning of the value", name, len(got.Origin.Value))
 		}
-		if test.err != nil {
-			if !bytes.HasPrefix(r.Origin.Value, got.Origin.Value) || len(got.Origin.Value) > MaxDeadLetterValue {
-				t.Errorf("%s: the dead letter holds %d bytes that are not the beginning of the value", name, len(got.Origin.Value))
-			}
-			continue
-		}
-		if diff := cmp.Diff(&test.origin, got.Origin); diff != "" {
-			t.Errorf("%s: -want +got\n%s", name, diff)
-		}
+		return
+	}
+	if diff := cmp.Diff(o, got.Origin, cmpopts.EquateEmpty()); diff != "" || (o.Key == nil) != (got.Origin.Key == nil) || (o.Value == nil) != (got.Origin.Value == nil) {
+		t.Errorf("%s: -want +got\n%s", name, diff)
+	}
+}
+
+// TestDeadLetterJSON: a dead letter in JSON can be read: text is text, and other bytes are
+// base64.
+func TestDeadLetterJSON(t *testing.T) {
+	r := event.Refusal{Reason: event.BadID, Detail: "there is no id", Origin: &event.Origin{
+		Topic: "t", Partition: 1, Offset: 2, Time: 3, Key: []byte{0xff}, Value: []byte(`{"a": "<é>"}`), Headers: []event.Header{{Key: "content-type", Value: []byte(JSON)}},
+	}}
+	const want = `{"reason":"bad-id","detail":"there is no id","topic":"t","partition":1,"offset":2,"time":3,"key_base64":"/w==",` +
+		`"value":"{\"a\": \"<é>\"}","headers":{"content-type":"application/json"},"value_length":13}`
+	if got := string(AppendDeadLetterJSON([]byte("> "), &r)); got != "> "+want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 
@@ -772,9 +808,20 @@ func TestDeadLetterFitsInARecord(t *testing.T) {
 	for range 1000 {
 		o.Headers = append(o.Headers, event.Header{Key: strings.Repeat("\xff", 4096), Value: make([]byte, 4096)})
 	}
-	b := AppendDeadLetter(nil, &event.Refusal{Origin: &o, Reason: event.TooLarge, Detail: strings.Repeat("é\n", 1<<20)})
+	r := event.Refusal{Origin: &o, Reason: event.TooLarge, Detail: strings.Repeat("é\n", 1<<20)}
+	b := AppendDeadLetter(nil, &r)
 	if len(b) > 900<<10 {
 		t.Errorf("a dead letter of %d bytes, want at most %d", len(b), 900<<10)
+	}
+	for _, fill := range []string{"\x00", "\"", "\xff", "<", "\u2028", "a\""} {
+		copy(o.Key, strings.Repeat(fill, len(o.Key)))
+		copy(o.Value, strings.Repeat(fill, len(o.Value)))
+		for i := range o.Headers {
+			o.Headers[i] = event.Header{Key: strings.Repeat(fill, 4096), Value: o.Value[:4096]}
+		}
+		if b := AppendDeadLetterJSON(nil, &r); len(b) > 1020<<10 {
+			t.Errorf("a dead letter in JSON, of a record full of %q, has %d bytes, want at most %d", fill, len(b), 1020<<10)
+		}
 	}
 	if err := DecodeDeadLetter(b, new(event.Refusal)); !errors.Is(err, ErrTruncated) {
 		t.Errorf("error %v, want %v", err, ErrTruncated)

@@ -1,7 +1,7 @@
 package wire
 
 import (
-	"encoding/json"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -166,11 +166,12 @@ func FuzzLabel(f *testing.F) {
 	})
 }
 
-// FuzzPrediction: a prediction that other programs may have written is refused, or it can be
-// written as JSON and stays the same when it is encoded and decoded again.
+// FuzzPrediction: a prediction that other programs may have written is refused, or it stays
+// the same when it is encoded and decoded again, in both encodings.
 func FuzzPrediction(f *testing.F) {
 	f.Add(AppendPrediction(nil, &event.Prediction{Node: event.ID{Num: 3}, Class: "a", Probabilities: []float32{.5, .5}, Model: "m"}))
 	f.Add(AppendPrediction(nil, &event.Prediction{Set: &event.Set{Classes: []string{"a", "b"}, Coverage: .9, Abstain: "large-set"}}))
+	f.Add(AppendPredictionJSON(nil, &event.Prediction{Node: event.ID{Str: "a"}, Probabilities: []float32{.1}, Set: &event.Set{Coverage: .9}, Revision: 1}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var p, again event.Prediction
 		var err error
@@ -179,14 +180,13 @@ func FuzzPrediction(f *testing.F) {
 			return
 		}
 		checkID(t, p.Node)
-		if !json.Valid(AppendPredictionJSON(nil, &p)) {
-			t.Fatalf("the JSON of %+v is not valid", p)
-		}
-		if err := DecodePrediction(AppendPrediction(nil, &p), &again); err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(p, again, cmpopts.EquateEmpty()); diff != "" {
-			t.Fatalf("encoded and decoded again, -before +after\n%s", diff)
+		for _, e := range []Encoding{MsgPack, JSON} {
+			if err := DecodePrediction(e.AppendPrediction(nil, &p), &again); err != nil {
+				t.Fatal(e, err)
+			}
+			if diff := cmp.Diff(p, again, cmpopts.EquateEmpty()); diff != "" {
+				t.Fatalf("encoded as %s and decoded again, -before +after\n%s", e, diff)
+			}
 		}
 	})
 }
@@ -196,6 +196,7 @@ func FuzzPrediction(f *testing.F) {
 func FuzzDeadLetter(f *testing.F) {
 	f.Add(AppendDeadLetter(nil, &event.Refusal{Reason: event.Empty, Detail: "x", Origin: &event.Origin{Topic: "t", Headers: []event.Header{{Key: "k"}}}}))
 	f.Add([]byte("\x82\xa6reason\xa1x\xa6detail\xa3a\nb"))
+	f.Add([]byte(`{"reason":"x","key":"k","value_base64":"AAA=","headers":{"a":null,"a":{"base64":"/w=="}}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var r, again event.Refusal
 		var err error
@@ -208,24 +209,29 @@ func FuzzDeadLetter(f *testing.F) {
 				t.Fatalf("%q is too long or not safe to print", s)
 			}
 		}
-		if err := DecodeDeadLetter(AppendDeadLetter(nil, &r), &again); err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(r, again, cmpopts.EquateEmpty()); diff != "" {
-			t.Fatalf("encoded and decoded again, -before +after\n%s", diff)
+		for _, e := range []Encoding{MsgPack, JSON} {
+			switch err := DecodeDeadLetter(e.AppendDeadLetter(nil, &r), &again); {
+			case errors.Is(err, ErrTruncated): // the bounds, or what JSON changes in a header's name
+				continue
+			case err != nil:
+				t.Fatal(e, err)
+			}
+			if diff := cmp.Diff(r, again, cmpopts.EquateEmpty()); diff != "" {
+				t.Fatalf("encoded as %s and decoded again, -before +after\n%s", e, diff)
+			}
 		}
 	})
 }
 
 // FuzzContentType: a content-type header names one of the two encodings or is refused.
 func FuzzContentType(f *testing.F) {
-	for _, s := range []string{JSON, MsgPack, "application/x-msgpack", "application/json; charset=utf-8", "text/plain", ";a=b;c*0=d", "application/json;a=\"\\", ""} {
+	for _, s := range []string{string(JSON), string(MsgPack), "application/x-msgpack", "application/json; charset=utf-8", "text/plain", ";a=b;c*0=d", "application/json;a=\"\\", ""} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		o := record([]byte{0x80})
 		o.Headers = []event.Header{{Key: "Content-Type", Value: b}}
-		var encoding string
+		var encoding Encoding
 		var err error
 		checkAllocated(t, len(b), func() { encoding, err = encodingOf(o) })
 		if (err == nil) != (encoding == JSON || encoding == MsgPack) {

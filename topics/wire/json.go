@@ -22,6 +22,9 @@ func (id jsonID) MarshalJSON() ([]byte, error) {
 	return strconv.AppendInt(nil, id.Num, 10), nil
 }
 
+// UnmarshalJSON does nothing: the id is read as a field, with its bounds.
+func (*jsonID) UnmarshalJSON([]byte) error { return nil }
+
 // field is the JSON text of a value, without white space around it. Its syntax has been
 // checked. It is part of the record's value, so the caller copies what it keeps.
 type field []byte

@@ -61,9 +61,13 @@ func AppendPrediction(dst []byte, p *event.Prediction) []byte {
 	return o.b
 }
 
-// DecodePrediction decodes a prediction, as AppendPrediction wrote it, into p,
-// overwriting it. Other programs may write to the topic, so it checks all fields.
+// DecodePrediction decodes a prediction, as AppendPrediction or AppendPredictionJSON
+// wrote it, into p, overwriting it. Other programs may write to the topic, so it checks
+// all fields.
 func DecodePrediction(b []byte, p *event.Prediction) error {
+	if EncodingOf(b) == JSON {
+		return decodePredictionJSON(b, p)
+	}
 	limits := Limits{}.withDefaults()
 	var in input
 	in.reset(b)
@@ -119,15 +123,24 @@ func DecodePrediction(b []byte, p *event.Prediction) error {
 		}
 		return true, err
 	})
-	switch {
-	case err != nil:
+	if err == nil && !hasNode {
+		err = refusef(event.BadID, "there is no node")
+	}
+	if err == nil {
+		err = checkAbstain(p, abstain)
+	}
+	if err != nil {
 		return err
-	case !hasNode:
-		return refusef(event.BadID, "there is no node")
-	case p.Set != nil && abstain != (p.Set.Abstain != ""):
-		return refusef(event.Undecodable, "abstain is %t with the reason %.60q", abstain, p.Set.Abstain)
 	}
 	return in.end()
+}
+
+// checkAbstain compares the field abstain with the reason beside it.
+func checkAbstain(p *event.Prediction, abstain bool) error {
+	if p.Set != nil && abstain != (p.Set.Abstain != "") {
+		return refusef(event.Undecodable, "abstain is %t with the reason %.60q", abstain, p.Set.Abstain)
+	}
+	return nil
 }
 
 // setOf returns the prediction's set, which it creates if there is none.
@@ -160,42 +173,82 @@ func (in *input) probabilities(limits Limits) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
+	return x, checkProbabilities(x)
+}
+
+func checkProbabilities(x []float32) error {
 	for _, v := range x {
 		if !(v >= 0 && v <= 1) {
-			return nil, refusef(event.Undecodable, "a probability is %v", v)
+			return refusef(event.Undecodable, "a probability is %v", v)
 		}
 	}
-	return x, nil
+	return nil
+}
+
+// predictionJSON is a prediction in JSON, with the fields of one in msgpack.
+type predictionJSON struct {
+	Node             jsonID    `json:"node"`
+	Class            string    `json:"class"`
+	ClassIndex       int32     `json:"class_index"`
+	Confidence       float32   `json:"confidence"`
+	Probabilities    []float32 `json:"probabilities"`
+	Total            float32   `json:"total_uncertainty"`
+	Aleatoric        float32   `json:"aleatoric_uncertainty"`
+	Epistemic        float32   `json:"epistemic_uncertainty"`
+	Window           int64     `json:"window"`
+	PosteriorVersion uint64    `json:"posterior_version"`
+	Time             int64     `json:"time"`
+	Model            string    `json:"model"`
+	Revision         int32     `json:"revision,omitempty"`
+	*setJSON
 }
 
 // AppendPredictionJSON appends a prediction as a JSON object with the same
 // fields, without a newline. It panics if a number is not finite; neither the
 // engine nor DecodePrediction produces one.
 func AppendPredictionJSON(dst []byte, p *event.Prediction) []byte {
-	b, err := json.Marshal(struct {
-		Node             jsonID    `json:"node"`
-		Class            string    `json:"class"`
-		ClassIndex       int32     `json:"class_index"`
-		Confidence       float32   `json:"confidence"`
-		Probabilities    []float32 `json:"probabilities"`
-		Total            float32   `json:"total_uncertainty"`
-		Aleatoric        float32   `json:"aleatoric_uncertainty"`
-		Epistemic        float32   `json:"epistemic_uncertainty"`
-		Window           int64     `json:"window"`
-		PosteriorVersion uint64    `json:"posterior_version"`
-		Time             int64     `json:"time"`
-		Model            string    `json:"model"`
-		Revision         int32     `json:"revision,omitempty"`
-		*setJSON
-	}{
+	return appendJSON(dst, predictionJSON{
 		jsonID(p.Node), p.Class, p.ClassIndex, p.Confidence, p.Probabilities, p.Total, p.Aleatoric, p.Epistemic,
 		p.Window, p.PosteriorVersion, p.Time, p.Model, p.Revision,
 		setJSONOf(p.Set),
 	})
+}
+
+// decodePredictionJSON decodes a prediction in JSON into p. A number that is not in the
+// range of its type is an error.
+func decodePredictionJSON(b []byte, p *event.Prediction) error {
+	text, err := valueJSON(b)
 	if err != nil {
-		panic(err)
+		return err
 	}
-	return append(dst, b...)
+	f := predictionJSON{setJSON: &setJSON{}} // encoding/json cannot set it
+	var node field
+	if err := json.Unmarshal(text, &f); err != nil {
+		return err
+	}
+	var in input
+	if err := in.object(text, member{"node", &node}); err != nil {
+		return err
+	}
+	*p = event.Prediction{
+		Class: f.Class, ClassIndex: f.ClassIndex, Confidence: f.Confidence, Probabilities: f.Probabilities,
+		Total: f.Total, Aleatoric: f.Aleatoric, Epistemic: f.Epistemic,
+		Window: f.Window, PosteriorVersion: f.PosteriorVersion, Time: f.Time, Model: f.Model, Revision: f.Revision,
+	}
+	if p.Node, err = node.id(Limits{}.withDefaults().MaxID); err != nil {
+		return err
+	}
+	if p.Revision < 0 {
+		return refusef(event.Undecodable, "revision %d", p.Revision)
+	}
+	if err := checkProbabilities(p.Probabilities); err != nil {
+		return err
+	}
+	if s := f.setJSON; s.Classes != nil {
+		p.Set = &event.Set{Classes: s.Classes, Coverage: s.Coverage, Abstain: s.Reason}
+		return checkAbstain(p, s.Abstain)
+	}
+	return nil
 }
 
 // setJSON is a prediction's set in JSON. A nil pointer adds no fields.

@@ -26,12 +26,6 @@ import (
 // ContentType is the key of the record header that names the encoding.
 const ContentType = "content-type"
 
-// The encodings. A record without the header is MsgPack.
-const (
-	MsgPack = "application/msgpack"
-	JSON    = "application/json"
-)
-
 // maxContentType bounds the header's value in bytes, because its parameters are
 // parsed into a map.
 const maxContentType = 256
@@ -149,7 +143,7 @@ func tooLarge(o *event.Origin, limits Limits) error {
 }
 
 // encodingOf reads the content-type header; a record without one is msgpack.
-func encodingOf(o *event.Origin) (string, error) {
+func encodingOf(o *event.Origin) (Encoding, error) {
 	for _, h := range o.Headers {
 		if !strings.EqualFold(h.Key, ContentType) {
 			continue
@@ -160,9 +154,9 @@ func encodingOf(o *event.Origin) (string, error) {
 		kind, _, err := mime.ParseMediaType(string(h.Value))
 		switch {
 		case err != nil:
-		case kind == JSON:
+		case kind == string(JSON):
 			return JSON, nil
-		case kind == MsgPack, kind == "application/x-msgpack":
+		case kind == string(MsgPack), kind == "application/x-msgpack":
 			return MsgPack, nil
 		}
 		return "", refusef(event.Undecodable, "content-type %.60q, want %s or %s", h.Value, MsgPack, JSON)

@@ -140,8 +140,11 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 	for _, list := range [...][]event.Prediction{out.Predictions, out.Revisions} {
 		for i := range list {
 			p := &list[i]
-			a.key, a.value = wire.AppendKey(a.key[:0], p.Node), wire.AppendPrediction(a.value[:0], p)
-			if err := a.compare(ctx, out.Window, a.cfg.Names.Predictions, a.key, a.value); err != nil {
+			a.key = wire.AppendKey(a.key[:0], p.Node)
+			if err := a.compare(ctx, out.Window, a.cfg.Names.Predictions, a.key, func(e wire.Encoding) []byte {
+				a.value = e.AppendPrediction(a.value[:0], p)
+				return a.value
+			}); err != nil {
 				return err
 			}
 			a.audited.Predictions++
@@ -149,8 +152,10 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 	}
 	for i := range out.Refused {
 		d := &out.Refused[i]
-		a.value = wire.AppendDeadLetter(a.value[:0], d)
-		if err := a.compare(ctx, out.Window, a.cfg.Names.DeadLetters, d.Origin.Key[:min(len(d.Origin.Key), maxKey)], a.value); err != nil {
+		if err := a.compare(ctx, out.Window, a.cfg.Names.DeadLetters, d.Origin.Key[:min(len(d.Origin.Key), maxKey)], func(e wire.Encoding) []byte {
+			a.value = e.AppendDeadLetter(a.value[:0], d)
+			return a.value
+		}); err != nil {
 			return err
 		}
 		a.audited.DeadLetters++
@@ -159,9 +164,12 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 	return nil
 }
 
+// replayed is the value of a replayed record, in the encoding that it was published in.
+type replayed func(wire.Encoding) []byte
+
 // compare compares the next committed record of the key's partition with the replayed
 // one.
-func (a *auditor) compare(ctx context.Context, window int64, topic string, key, value []byte) error {
+func (a *auditor) compare(ctx context.Context, window int64, topic string, key []byte, value replayed) error {
 	at := kafka.TopicPartition{Topic: topic}
 	if n := a.partitions[topic]; n > 1 {
 		at.Partition = kafka.PartitionFor(key, n)
@@ -177,8 +185,8 @@ func (a *auditor) compare(ctx context.Context, window int64, topic string, key, 
 	}
 	r := &a.waiting[at][0]
 	a.waiting[at] = a.waiting[at][1:]
-	if !bytes.Equal(r.Key, key) || !bytes.Equal(r.Value, value) {
-		return fmt.Errorf("%s partition %d offset %d, key %.80q: not what window %d says, which is of key %.80q and %s", topic, at.Partition, r.Offset, r.Key, window, key, difference(r.Value, value))
+	if want := value(wire.EncodingOf(r.Value)); !bytes.Equal(r.Key, key) || !bytes.Equal(r.Value, want) {
+		return fmt.Errorf("%s partition %d offset %d, key %.80q: not what window %d says, which is of key %.80q and %s", topic, at.Partition, r.Offset, r.Key, window, key, difference(r.Value, want))
 	}
 	return nil
 }
@@ -186,7 +194,7 @@ func (a *auditor) compare(ctx context.Context, window int64, topic string, key, 
 // skip drops records that are not compared: predictions of models that the audit does
 // not have, predictions of windows before its checkpoint, and dead letters before the
 // given one.
-func (a *auditor) skip(at kafka.TopicPartition, key, value []byte) {
+func (a *auditor) skip(at kafka.TopicPartition, key []byte, value replayed) {
 	list := a.waiting[at]
 	var p event.Prediction
 	for at.Topic == a.cfg.Names.Predictions && len(a.elsewhere) > 0 && len(list) > 0 &&
@@ -196,7 +204,7 @@ func (a *auditor) skip(at kafka.TopicPartition, key, value []byte) {
 	for a.audited.First > 0 && !a.found[at] && len(list) > 0 {
 		switch r := &list[0]; {
 		case at.Topic == a.cfg.Names.DeadLetters:
-			a.found[at] = bytes.Equal(r.Key, key) && bytes.Equal(r.Value, value)
+			a.found[at] = bytes.Equal(r.Key, key) && bytes.Equal(r.Value, value(wire.EncodingOf(r.Value)))
 		default:
 			// A record that cannot be decoded is kept, to be reported as a difference.
 			a.found[at] = wire.DecodePrediction(r.Value, &p) != nil || p.Window >= a.audited.First

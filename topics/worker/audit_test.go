@@ -19,12 +19,12 @@ func (f *fixture) audit(e worker.Engine, cfg worker.Config) (worker.Audited, err
 }
 
 // TestAudit: an audit confirms all records that several workers published one after the
-// other, and counts them.
+// other, in one encoding or the other, and counts them. Every record names its encoding.
 func TestAudit(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
-		for part := range 3 {
+		for part, output := range []wire.Encoding{wire.MsgPack, wire.JSON, ""} {
 			f.send(50*part, 50*(part+1))
-			if err := f.run(&tally{}, worker.Config{}); err != nil {
+			if err := f.run(&tally{}, worker.Config{Output: output}); err != nil {
 				t.Fatal(err)
 			}
 			f.fence()
@@ -37,6 +37,24 @@ func TestAudit(t *testing.T) {
 			if want := int64(50 * (part + 1)); got.Predictions != want || got.DeadLetters != int64(part+1) || got.Windows == 0 || got.Chain == "" {
 				t.Errorf("part %d: audited %+v, want %d predictions and %d dead letters", part, got, want, part+1)
 			}
+		}
+		count := make(map[wire.Encoding]int)
+		for _, topic := range []string{f.names.Predictions, f.names.DeadLetters, f.names.Ledger} {
+			if err := f.client.ReadAll(t.Context(), topic, func(r *kafka.Record) {
+				encoding := wire.EncodingOf(r.Value)
+				if len(r.Headers) == 1 && r.Headers[0].Key == wire.ContentType && string(r.Headers[0].Value) == string(encoding) {
+					if topic != f.names.Ledger {
+						count[encoding]++
+					}
+				} else if topic != f.names.DeadLetters || len(r.Headers) > 0 { // the notes of this test have none
+					t.Errorf("%s offset %d, of %s, has the headers %q", topic, r.Offset, encoding, r.Headers)
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if count[wire.JSON] != 51 || count[wire.MsgPack] != 102 {
+			t.Errorf("published %v records, want 51 in JSON and 102 in msgpack", count)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -62,6 +63,9 @@ type Config struct {
 	// Compression of produced records: none, gzip, snappy, lz4 or zstd; empty means
 	// none.
 	Compression string
+	// Output is how predictions and dead letters are encoded; empty means msgpack. A graph
+	// may change it with any start.
+	Output wire.Encoding
 	// Session is the time without a heartbeat after which the owner is replaced. Zero
 	// means 10 s. Brokers require 6 s or more, unless configured otherwise.
 	Session time.Duration
@@ -88,6 +92,7 @@ func (c *Config) setDefaults() {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
+	c.Output = cmp.Or(c.Output, wire.MsgPack)
 	if c.TransactionTimeout == 0 {
 		c.TransactionTimeout = c.CommitInterval + time.Minute
 	}

@@ -28,8 +28,18 @@ type effects struct {
 	stepped                time.Time
 }
 
+// The headers of everything that is written: the ledger is JSON always.
+var (
+	ledgerHeaders = contentType(wire.JSON)
+	outputHeaders = map[wire.Encoding][]kafka.Header{wire.MsgPack: contentType(wire.MsgPack), wire.JSON: ledgerHeaders}
+)
+
+func contentType(e wire.Encoding) []kafka.Header {
+	return []kafka.Header{{Key: wire.ContentType, Value: []byte(e)}}
+}
+
 // fill fills empty effects with the results of a window.
-func (e *effects) fill(out *event.Outcome, record *ledger.Record, deadLetters string) {
+func (e *effects) fill(out *event.Outcome, record *ledger.Record, cfg *Config) {
 	e.predictions, e.revisions, e.stepped = out.Predictions, out.Revisions, time.Now()
 	for i := range out.Refused {
 		r := &out.Refused[i]
@@ -40,8 +50,8 @@ func (e *effects) fill(out *event.Outcome, record *ledger.Record, deadLetters st
 			key = nil
 		}
 		from = len(e.memory)
-		e.memory = wire.AppendDeadLetter(e.memory, r)
-		e.letters = append(e.letters, kafka.Record{Topic: deadLetters, Key: key, Value: e.memory[from:]})
+		e.memory = cfg.Output.AppendDeadLetter(e.memory, r)
+		e.letters = append(e.letters, kafka.Record{Topic: cfg.Names.DeadLetters, Key: key, Value: e.memory[from:], Headers: outputHeaders[cfg.Output]})
 	}
 	e.record = record.Append(e.record)
 	e.window, e.chain = record.Window, record.Chain
@@ -124,11 +134,12 @@ func (c *encoder) encode(e *effects) error {
 		}
 		return o.batch.Add(r)
 	}
+	headers := outputHeaders[c.cfg.Output]
 	for _, list := range [...][]event.Prediction{e.predictions, e.revisions} {
 		for i := range list {
 			p := &list[i]
-			c.key, c.value = wire.AppendKey(c.key[:0], p.Node), wire.AppendPrediction(c.value[:0], p)
-			if err := put(&kafka.Record{Topic: c.cfg.Names.Predictions, Key: c.key, Value: c.value}); err != nil {
+			c.key, c.value = wire.AppendKey(c.key[:0], p.Node), c.cfg.Output.AppendPrediction(c.value[:0], p)
+			if err := put(&kafka.Record{Topic: c.cfg.Names.Predictions, Key: c.key, Value: c.value, Headers: headers}); err != nil {
 				return err
 			}
 		}
@@ -138,7 +149,7 @@ func (c *encoder) encode(e *effects) error {
 			return err
 		}
 	}
-	if err := put(&kafka.Record{Topic: c.cfg.Names.Ledger, Value: e.record}); err != nil {
+	if err := put(&kafka.Record{Topic: c.cfg.Names.Ledger, Value: e.record, Headers: ledgerHeaders}); err != nil {
 		return err
 	}
 	o.last, o.chain = e.window, e.chain

@@ -221,7 +221,7 @@ func (o *owner) effects(out *event.Outcome, cause string, forgot *ledger.Forgot)
 	}
 	o.last = stateAfter(&record)
 	e := o.encoder.new()
-	e.fill(out, &record, o.cfg.Names.DeadLetters)
+	e.fill(out, &record, o.cfg)
 	o.inputs.Offsets(e.offsets)
 	return e
 }

@@ -261,7 +261,7 @@ func (r *crashRun) work(ctx context.Context) error {
 // startWorker starts a worker that kills itself at the point, unless that is empty.
 func (r *crashRun) startWorker(name, point string) error {
 	p, err := r.start(name, point,
-		"--event-time", "20ms", "--lateness", "10ms", "--idle-timeout", "10m", "--commit-interval", "0s",
+		"--event-time", "20ms,lateness=10ms,idle=10m", "--commit-interval", "0s",
 		"--checkpoints", "every=50ms,keep=2")
 	if err != nil {
 		return err

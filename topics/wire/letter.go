@@ -1,0 +1,229 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// Letter is a dead letter in JSON, made to be read by people, and to be edited by hand
+// before its record is sent again. Of key and value, what is text is a string, and other
+// bytes are base64. A record that the dead letter holds only in part (Truncated) cannot
+// be sent again.
+type Letter struct {
+	Reason      event.Reason  `json:"reason"`
+	Detail      string        `json:"detail"`
+	Topic       string        `json:"topic"`
+	Partition   int32         `json:"partition"`
+	Offset      int64         `json:"offset"`
+	Time        int64         `json:"time"` // of the record, milliseconds since the Unix epoch
+	Key         Text          `json:"key,omitempty"`
+	KeyBase64   []byte        `json:"key_base64,omitempty"`
+	Value       Text          `json:"value,omitempty"`
+	ValueBase64 []byte        `json:"value_base64,omitempty"`
+	Headers     LetterHeaders `json:"headers"`
+	ValueLength int           `json:"value_length,omitempty"` // of the whole value
+	Truncated   bool          `json:"truncated,omitempty"`
+}
+
+// LetterOf returns a refusal as a Letter.
+func LetterOf(r *event.Refusal) *Letter {
+	o := r.Origin
+	l := &Letter{
+		Reason: r.Reason, Detail: line(r.Detail), Topic: o.Topic, Partition: o.Partition, Offset: o.Offset, Time: o.Time,
+		Headers: LetterHeaders(o.Headers),
+	}
+	l.Key, l.KeyBase64 = textOf(o.Key)
+	l.Value, l.ValueBase64 = textOf(o.Value)
+	return l
+}
+
+// Refusal returns the refusal, the inverse of LetterOf.
+func (l *Letter) Refusal() (*event.Refusal, error) {
+	o := &event.Origin{Topic: l.Topic, Partition: l.Partition, Offset: l.Offset, Time: l.Time, Headers: l.Headers}
+	var err error
+	if o.Key, err = l.Key.or(l.KeyBase64); err != nil {
+		return nil, fmt.Errorf("key: %w", err)
+	}
+	if o.Value, err = l.Value.or(l.ValueBase64); err != nil {
+		return nil, fmt.Errorf("value: %w", err)
+	}
+	return &event.Refusal{Origin: o, Reason: l.Reason, Detail: l.Detail}, nil
+}
+
+// Append appends the letter as a line of JSON, without its end.
+func (l *Letter) Append(dst []byte) []byte { return appendJSON(dst, l) }
+
+// AppendDeadLetterJSON appends a dead letter as a [Letter], with the bounds of one in
+// msgpack. In names of headers, what JSON would escape becomes a question mark.
+func AppendDeadLetterJSON(dst []byte, r *event.Refusal) []byte {
+	o, truncated := clipRecord(r.Origin)
+	o.Headers = slices.Clone(o.Headers)
+	for i, h := range o.Headers {
+		o.Headers[i].Key = strings.Map(func(c rune) rune {
+			if unicode.IsControl(c) || strings.ContainsRune("\"\\\u2028\u2029", c) {
+				return '?'
+			}
+			return c
+		}, h.Key)
+		truncated = truncated || o.Headers[i].Key != h.Key
+	}
+	l := LetterOf(&event.Refusal{Origin: &o, Reason: r.Reason, Detail: r.Detail})
+	l.ValueLength, l.Truncated = len(r.Origin.Value), truncated
+	return l.Append(dst)
+}
+
+// decodeLetter decodes a dead letter in JSON into r. With ErrTruncated r is filled too.
+func decodeLetter(b []byte, r *event.Refusal) error {
+	text, err := valueJSON(b)
+	if err != nil {
+		return err
+	}
+	var l Letter
+	if err := json.Unmarshal(text, &l); err != nil {
+		return err
+	}
+	got, err := l.Refusal()
+	switch {
+	case err != nil:
+		return err
+	case l.Reason == "":
+		return refusef(event.Undecodable, "there is no reason")
+	}
+	*r = *got
+	r.Reason, r.Detail, r.Origin.Topic = event.Reason(line(string(r.Reason))), line(r.Detail), line(r.Origin.Topic)
+	if l.Truncated {
+		return ErrTruncated
+	}
+	return nil
+}
+
+// appendJSON appends v as JSON. It panics if that is impossible.
+func appendJSON(dst []byte, v any) []byte {
+	b := bytes.NewBuffer(dst)
+	e := json.NewEncoder(b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// Text is text in JSON: a string, or an object that is the text itself. Nil is neither.
+type Text json.RawMessage
+
+// MarshalJSON implements json.Marshaler.
+func (t Text) MarshalJSON() ([]byte, error) { return t, nil }
+
+// UnmarshalJSON implements json.Unmarshaler. It keeps a copy.
+func (t *Text) UnmarshalJSON(b []byte) error {
+	*t = bytes.Clone(b)
+	return nil
+}
+
+// maxEscapes is how much longer than in base64 a text may be in JSON, in bytes. It bounds
+// dead letters, and lets short texts that are full of quotes be read.
+const maxEscapes = 256
+
+// textOf returns bytes as text, or as they are if they are none or base64 is much shorter;
+// both are nil for null.
+func textOf(b []byte) (text Text, other []byte) {
+	if b == nil {
+		return nil, nil
+	}
+	if !utf8.Valid(b) {
+		return nil, b
+	}
+	if text = appendJSON(nil, string(b)); len(text) > base64.StdEncoding.EncodedLen(len(b))+maxEscapes {
+		return nil, b
+	}
+	return text, nil
+}
+
+// or returns the bytes of the text, or other if there is no text.
+func (t Text) or(other []byte) ([]byte, error) {
+	switch {
+	case t == nil || string(t) == "null":
+		return other, nil
+	case other != nil:
+		return nil, errors.New("there is also one in base64: leave out one of them")
+	case t[0] == '{':
+		return t, nil
+	}
+	text := new(string)
+	if err := json.Unmarshal(t, text); err != nil {
+		return nil, errors.New("give a text in quotes, an object, or null")
+	}
+	return []byte(*text), nil
+}
+
+// LetterHeaders are written as an object, in their order, with a member for each, so that
+// several may have one name. A value that is no text is an object, {"base64": "…"}.
+type LetterHeaders []event.Header
+
+type inBase64 struct {
+	Base64 []byte `json:"base64"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (h LetterHeaders) MarshalJSON() ([]byte, error) {
+	b := []byte{'{'}
+	for i, x := range h {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendJSON(b, x.Key), ':')
+		value, other := textOf(x.Value)
+		switch {
+		case value != nil:
+			b = append(b, value...)
+		case other == nil:
+			b = append(b, "null"...)
+		default:
+			b = appendJSON(b, inBase64{other})
+		}
+	}
+	return append(b, '}'), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (h *LetterHeaders) UnmarshalJSON(b []byte) error {
+	*h = nil
+	if string(b) == "null" {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	if start, err := d.Token(); err != nil || start != json.Delim('{') {
+		return errors.New(`headers: give an object, such as {"content-type": "application/json"}`)
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return err
+		}
+		var value Text
+		if err := d.Decode(&value); err != nil {
+			return err
+		}
+		x := event.Header{Key: key.(string)} // the keys of an object are strings
+		if len(value) > 0 && value[0] == '{' {
+			var in inBase64
+			if err := json.Unmarshal(value, &in); err != nil {
+				return fmt.Errorf("header %.100q: %w", key, err)
+			}
+			x.Value = in.Base64
+		} else if x.Value, err = value.or(nil); err != nil {
+			return fmt.Errorf("header %.100q: %w", key, err)
+		}
+		*h = append(*h, x)
+	}
+	return nil
+}
