@@ -47,24 +47,20 @@ func (n Names) All() []string {
 	return []string{n.Nodes, n.Labels, n.Commands, n.Predictions, n.DeadLetters, n.Ledger}
 }
 
-// Create creates the topics that are missing and returns their names. Ledger,
-// commands and dead letters have one partition. Inputs and ledger are kept for
-// ever, because recovery replays them; inputs are stored uncompressed, however
-// they are sent. Outputs have the broker's default retention. A replication of -1
-// is the broker's default.
-func Create(ctx context.Context, c *kafka.Client, n Names, partitions, replication int) ([]string, error) {
+// specs describes the topics, see [Create].
+func specs(n Names, partitions, replication int) []kafka.TopicSpec {
 	keep := map[string]string{"retention.ms": "-1", "retention.bytes": "-1"}
 	// The broker then refuses a batch that would decompress to gigabytes.
 	input := maps.Clone(keep)
 	input["compression.type"] = "uncompressed"
-	return c.CreateTopics(ctx,
-		kafka.TopicSpec{Name: n.Nodes, Partitions: partitions, Replication: replication, Config: input},
-		kafka.TopicSpec{Name: n.Labels, Partitions: partitions, Replication: replication, Config: input},
-		kafka.TopicSpec{Name: n.Commands, Partitions: 1, Replication: replication, Config: input},
-		kafka.TopicSpec{Name: n.Predictions, Partitions: partitions, Replication: replication},
-		kafka.TopicSpec{Name: n.DeadLetters, Partitions: 1, Replication: replication},
-		kafka.TopicSpec{Name: n.Ledger, Partitions: 1, Replication: replication, Config: keep},
-	)
+	return []kafka.TopicSpec{
+		{Name: n.Nodes, Partitions: partitions, Replication: replication, Config: input},
+		{Name: n.Labels, Partitions: partitions, Replication: replication, Config: input},
+		{Name: n.Commands, Partitions: 1, Replication: replication, Config: input},
+		{Name: n.Predictions, Partitions: partitions, Replication: replication},
+		{Name: n.DeadLetters, Partitions: 1, Replication: replication},
+		{Name: n.Ledger, Partitions: 1, Replication: replication, Config: keep},
+	}
 }
 
 // Missing returns which of the topics do not exist.

@@ -15,7 +15,8 @@ import (
 
 type workCmd struct {
 	graphFlags
-	Rebase bool `help:"If the ledger is of another program, model or settings, begin an epoch of these when this worker becomes the owner, instead of ending: docs/upgrade.md."`
+	Rebase     bool `help:"If the ledger is of another program, model or settings, begin an epoch of these when this worker becomes the owner, instead of ending: docs/upgrade.md."`
+	BeginAgain bool `help:"Begin the graph again although its ledger is gone: every node of the inputs is predicted once more. Leave it out once the ledger has begun."`
 
 	HTTP    httpFlags   `embed:"" group:"http"`
 	Windows windowFlags `embed:"" group:"windows"`
@@ -141,7 +142,11 @@ func (w workCmd) Run(ctx context.Context, g given) error {
 	}
 	defer client.Close()
 	if w.CreateTopics > 0 {
-		if _, err := topics.Create(ctx, client, names, w.CreateTopics, -1); err != nil {
+		create := topics.Create
+		if w.BeginAgain {
+			create = topics.Recreate
+		}
+		if _, err := create(ctx, client, names, w.CreateTopics, -1); err != nil {
 			return err
 		}
 	}
@@ -153,6 +158,7 @@ func (w workCmd) Run(ctx context.Context, g given) error {
 	work := terms(names, cfg, models...)
 	work.Policy, work.CommitInterval, work.Session = w.Windows.policy(), w.Windows.CommitInterval, w.SessionTimeout
 	work.Compression, work.Rebase, work.Output = w.Compression, w.Rebase, wire.Encoding("application/"+w.Output)
+	work.BeginAgain = w.BeginAgain
 	work.Checkpoints = w.State.checkpoints(cfg, models...)
 	err = s.run(ctx, client, work)
 	stop()

@@ -219,3 +219,28 @@ func (c *Client) listOffsets(ctx context.Context, counts map[string]int, each fu
 		return nil
 	})
 }
+
+// HasRecords reports whether a topic has, or has had and deleted, a committed record. One that
+// does not exist has none.
+func (c *Client) HasRecords(ctx context.Context, topic string) (bool, error) {
+	bounds, err := c.Offsets(ctx, topic)
+	if err != nil {
+		return false, err
+	}
+	start := make(map[TopicPartition]int64)
+	for at, b := range bounds {
+		if b.First > 0 {
+			return true, nil
+		}
+		start[at] = 0
+	}
+	r := c.NewReader(start, ReaderConfig{})
+	for at, b := range bounds {
+		for r.Position(at) < b.End {
+			if records, err := r.Poll(ctx); err != nil || len(records) > 0 {
+				return len(records) > 0, err
+			}
+		}
+	}
+	return false, nil
+}

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/checkpoint"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/ledger"
@@ -96,19 +98,44 @@ func (p *replayer) restore(ctx context.Context) (inputs intake.Position, err err
 	return inputs, err
 }
 
-// load puts the replayer after the last window of a checkpoint.
-func (p *replayer) load(ctx context.Context, path string) (inputs intake.Position, err error) {
-	began := time.Now()
+// checkNoCheckpoint returns a [topics.GoneError] if there is a checkpoint of this graph though
+// its ledger is empty.
+func (w *worker) checkNoCheckpoint() error {
+	list, err := checkpoint.List(w.cfg.Checkpoints.Dir)
+	if err != nil {
+		return nil // of a folder that cannot be read, the start says so
+	}
+	for _, entry := range list {
+		_, at, _, err := w.read(entry.Path)
+		if err != nil {
+			continue // damaged, or of other models: not what this worker would go on from
+		}
+		if slices.ContainsFunc(at.Consumed, func(g ledger.Range) bool { return g.Topic == w.cfg.Names.Nodes }) {
+			return &topics.GoneError{Ledger: w.cfg.Names.Ledger, Found: []string{fmt.Sprintf("a checkpoint of its first %d windows, %s", at.Window, entry.Path)}}
+		}
+	}
+	return nil
+}
+
+// read reads a checkpoint, and returns its size too.
+func (p *replayer) read(path string) (e Keeper, at position, size int64, err error) {
 	f, size, err := checkpoint.OpenFile(path)
 	if err != nil {
-		return inputs, err
+		return nil, at, 0, err
 	}
 	defer f.Close()
 	e, meta, err := p.cfg.Checkpoints.Restore(f, size, checkpoint.Blocks(path))
 	if err != nil {
-		return inputs, err
+		return nil, at, 0, err
 	}
-	at, err := positionOf(meta)
+	at, err = positionOf(meta)
+	return e, at, size, err
+}
+
+// load puts the replayer after the last window of a checkpoint.
+func (p *replayer) load(ctx context.Context, path string) (inputs intake.Position, err error) {
+	began := time.Now()
+	e, at, size, err := p.read(path)
 	if err != nil {
 		return inputs, err
 	}

@@ -50,6 +50,9 @@ type Config struct {
 	// Scores, if not nil, returns the scores of a window that had labels, which its
 	// ledger record holds for people to look at.
 	Scores func(*event.Outcome) *ledger.Scores
+	// BeginAgain says that an empty ledger is meant though there are traces of an earlier
+	// one: predictions, group offsets, checkpoints. Otherwise it is refused.
+	BeginAgain bool
 	// Policy decides where windows are cut.
 	Policy intake.Policy
 	// CommitInterval is how long a window may wait for others to share its

@@ -26,6 +26,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -85,17 +86,43 @@ type commitPoint struct{ window, offset int64 }
 func newWorker(ctx context.Context, c *kafka.Client, e Engine, cfg Config) (w *worker, err error) {
 	cfg.setDefaults()
 	cfg.Hooks = Join(logHooks(cfg.Logger), cfg.Hooks)
-	if missing, err := topics.Missing(ctx, c, cfg.Names); err != nil {
+	missing, err := topics.Missing(ctx, c, cfg.Names)
+	if err != nil {
 		return nil, err
-	} else if len(missing) > 0 {
+	}
+	if slices.Contains(missing, cfg.Names.Ledger) && !cfg.BeginAgain {
+		if err := topics.CheckLedger(ctx, c, cfg.Names); err != nil {
+			return nil, err
+		}
+	}
+	if len(missing) > 0 {
 		return nil, fmt.Errorf("missing topics %v: run 'gvbll topics --create', or let the worker do it with --create-topics 1", missing)
 	}
 	w = &worker{replayer: &replayer{cfg: &cfg, client: c, engine: e}}
 	if w.newest, err = ledger.Newest(ctx, c, cfg.Names.Ledger); err != nil {
 		return nil, err
 	}
+	if err := w.checkBegin(ctx); err != nil {
+		return nil, err
+	}
 	w.saver, err = newSaver(w.cfg)
 	return w, err
+}
+
+// checkBegin returns a [topics.GoneError] if the ledger is empty though a graph was served under
+// its name.
+func (w *worker) checkBegin(ctx context.Context) error {
+	switch {
+	case w.newest != nil && w.cfg.BeginAgain:
+		w.cfg.Logger.Warn("the ledger is not empty, and this worker goes on from it: leave out --begin-again", "windows", w.newest.Window+1)
+		return nil
+	case w.newest != nil || w.cfg.BeginAgain:
+		return nil
+	}
+	if err := topics.CheckLedger(ctx, w.client, w.cfg.Names); err != nil {
+		return err
+	}
+	return w.checkNoCheckpoint()
 }
 
 // run joins the election, recovers meanwhile, and serves once it is the owner.

@@ -1,0 +1,104 @@
+package topics
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gvbll/gvbll/topics/kafka"
+)
+
+// GoneError reports that a graph's ledger is empty or missing though there are traces of an
+// earlier one. A worker that went on would predict every node a second time.
+type GoneError struct {
+	Ledger string
+	Found  []string // the traces, in words
+}
+
+// Error is one line.
+func (e *GoneError) Error() string {
+	return fmt.Sprintf("ledger %s is empty or missing, but there are %s: it was deleted or created anew; restore it from a backup or a mirror. If the graph is meant to begin again, with every node of its inputs predicted once more, start 'gvbll work' with --begin-again", e.Ledger, strings.Join(e.Found, " and "))
+}
+
+// CheckLedger returns a [GoneError] if the ledger has no record, though there are predictions
+// or group offsets, which workers commit together with the ledger's records.
+func CheckLedger(ctx context.Context, c *kafka.Client, n Names) error {
+	found, err := traces(ctx, c, n)
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	there, err := c.Partitions(ctx, n.Ledger)
+	if err != nil {
+		return err
+	}
+	// The first transaction of another worker may be committed just now, and be seen in
+	// one topic before the other.
+	const tries, pause = 10, 100 * time.Millisecond
+	for try := 0; there[n.Ledger] > 0 && try < tries; try++ {
+		begun, err := c.HasRecords(ctx, n.Ledger)
+		if begun || err != nil {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return &GoneError{n.Ledger, found}
+}
+
+// traces describes what there is of a graph besides its ledger.
+func traces(ctx context.Context, c *kafka.Client, n Names) (found []string, err error) {
+	predicted, err := c.HasRecords(ctx, n.Predictions)
+	if err != nil {
+		return nil, err
+	}
+	if predicted {
+		found = append(found, "predictions in "+n.Predictions)
+	}
+	committed, err := c.Committed(ctx, n.Ledger, n.Nodes, n.Labels, n.Commands)
+	if err != nil {
+		return nil, err
+	}
+	for _, topic := range []string{n.Nodes, n.Labels, n.Commands} {
+		sum := int64(0)
+		for at, offset := range committed {
+			if at.Topic == topic {
+				sum += offset
+			}
+		}
+		if sum > 0 {
+			found = append(found, fmt.Sprintf("offsets up to which group %s has read %s (%d in all)", n.Ledger, topic, sum))
+			break
+		}
+	}
+	return found, nil
+}
+
+// Recreate creates the topics that are missing, the ledger too if an earlier one is gone. See
+// [Create].
+func Recreate(ctx context.Context, c *kafka.Client, n Names, partitions, replication int) ([]string, error) {
+	return c.CreateTopics(ctx, specs(n, partitions, replication)...)
+}
+
+// Create creates the topics that are missing and returns their names. It creates none, and
+// returns a [GoneError], if the ledger is missing and there are traces of an earlier one.
+// Ledger, commands and dead letters have one partition. Inputs and ledger are kept for
+// ever, because recovery replays them; inputs are stored uncompressed, however
+// they are sent. Outputs have the broker's default retention. A replication of -1
+// is the broker's default.
+func Create(ctx context.Context, c *kafka.Client, n Names, partitions, replication int) ([]string, error) {
+	missing, err := Missing(ctx, c, n)
+	if err != nil || len(missing) == 0 {
+		return nil, err
+	}
+	if len(missing) < len(n.All()) && slices.Contains(missing, n.Ledger) {
+		if err := CheckLedger(ctx, c, n); err != nil {
+			return nil, err
+		}
+	}
+	return Recreate(ctx, c, n, partitions, replication)
+}
