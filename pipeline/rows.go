@@ -111,10 +111,7 @@ func (r *rows) at(p place) (z, outputs []float32) {
 
 // decode returns the numbers of a row of a block, valid until the next call.
 func (r *rows) decode(row []byte) (z, outputs []float32) {
-	row = row[4:]
-	for k := range r.floats {
-		r.floats[k] = math.Float32frombits(binary.LittleEndian.Uint32(row[4*k:]))
-	}
+	safetensors.Fill(r.floats, row[4:])
 	dim := r.z.table.Width()
 	return r.floats[:dim], r.floats[dim:]
 }

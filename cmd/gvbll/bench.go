@@ -33,6 +33,9 @@ type benchCmd struct {
 	Hidden    int     `help:"Width of the encoder's hidden layer." default:"128" group:"graph"`
 	Embedding int     `help:"Dimension of an embedding." default:"64" group:"graph"`
 
+	Waiting  int    `help:"With pending: number of predictions that wait for their label, half a kilobyte each on disk and some 300 bytes in memory." default:"1000000" group:"graph"`
+	StateDir string `help:"With pending: folder for files of these predictions, removed at the end. The folder for temporary files when left out." type:"path" placeholder:"DIR" group:"graph"`
+
 	Brokers        []string      `help:"Measure the stream on this Kafka too, host:port." placeholder:"ADDR" group:"kafka"`
 	Events         int           `help:"Number of arrivals to send through a broker." default:"200000" group:"kafka"`
 	Partitions     int           `help:"Number of partitions of the topics." default:"4" group:"kafka"`
@@ -94,7 +97,7 @@ func (c benchCmd) config() (cfg bench.Config, err error) {
 	for _, n := range []struct {
 		flag  string
 		value int
-	}{{"nodes", c.Nodes}, {"features", c.Features}, {"hidden", c.Hidden}, {"embedding", c.Embedding}, {"window", c.Window}, {"events", c.Events}, {"partitions", c.Partitions}, {"workers", c.Workers}} {
+	}{{"nodes", c.Nodes}, {"features", c.Features}, {"hidden", c.Hidden}, {"embedding", c.Embedding}, {"window", c.Window}, {"events", c.Events}, {"partitions", c.Partitions}, {"workers", c.Workers}, {"waiting", c.Waiting}} {
 		if n.value < 1 {
 			return cfg, usagef("--%s %d: give a positive number", n.flag, n.value)
 		}
@@ -110,7 +113,7 @@ func (c benchCmd) config() (cfg bench.Config, err error) {
 			Nodes: c.Nodes, Degree: c.Degree, Features: c.Features, Density: c.Density, Hidden: c.Hidden, Embedding: c.Embedding,
 			Classes: c.Classes, Window: c.Window, Encoder: gnn.Kind(c.Encoder), Seed: 1,
 		},
-		Quick: c.Quick, Events: c.Events, Partitions: c.Partitions, Interval: c.CommitInterval,
+		Quick: c.Quick, Waiting: c.Waiting, Folder: c.StateDir, Events: c.Events, Partitions: c.Partitions, Interval: c.CommitInterval,
 		Engine: func(m *model.Model) (worker.Engine, error) {
 			return fresh(pipeline.Config{Workers: c.Workers, Reserve: 2 * c.Events}, m)()
 		},

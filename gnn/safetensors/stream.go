@@ -61,6 +61,13 @@ func Append[T Element](b []byte, values ...T) []byte {
 	return b
 }
 
+// Fill sets values from bytes that [Append] wrote. It panics if there are fewer.
+func Fill[T Element](values []T, b []byte) {
+	own := bytesOf(values)
+	copy(own, b[:len(own)])
+	swapBytes[T](own)
+}
+
 // bytesOf returns the memory of values.
 func bytesOf[T Element](values []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), len(values)*int(unsafe.Sizeof(T(0))))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -288,5 +289,15 @@ func TestReaderPassesErrorsOn(t *testing.T) {
 		if _, err := NewReader(failing{at}, 1<<30); err == nil || at == 0 && (errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "input/output")) {
 			t.Errorf("unreadable from byte %d: got %v, want the error of the file", at, err)
 		}
+	}
+}
+
+// TestFill: Fill reads what Append wrote.
+func TestFill(t *testing.T) {
+	want := []float32{0, -1.5, float32(math.Inf(1)), math.SmallestNonzeroFloat32}
+	got := make([]float32, len(want))
+	Fill(got, append(Append(nil, want...), "more"...))
+	if !slices.Equal(got, want) {
+		t.Errorf("read %v, want %v", got, want)
 	}
 }

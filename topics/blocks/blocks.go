@@ -7,6 +7,7 @@ package blocks
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -23,15 +24,27 @@ const (
 )
 
 // Store is a set of blocks. Its methods may be called by several goroutines.
+//
+// A block is written while the caller goes on, one at a time. Until then it is read from
+// memory. If it cannot be written, this is the error of every later call: what was stored is
+// lost.
 type Store struct {
 	dir  string
 	lock *os.File
 
-	mu    sync.Mutex
-	from  string // the folder to claim from
-	next  int64  // no block has this number or a higher one
-	files map[int64]*os.File
+	// idle has an element while no block is being written.
+	idle chan struct{}
+
+	mu      sync.Mutex // guards the rest
+	from    string     // the folder to claim from
+	next    int64      // no block has this number or a higher one
+	files   map[int64]*os.File
+	writing int64  // the block that is being written, or none
+	bytes   []byte // its bytes; only replaced while idle is empty
+	err     error  // of writing it
 }
+
+const none = -1
 
 // Open returns an empty store, with a folder of its own in dir. It removes the folders of
 // processes that have ended.
@@ -61,7 +74,9 @@ func Open(dir string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{dir: own, lock: held, files: make(map[int64]*os.File)}, nil
+	s := &Store{dir: own, lock: held, files: make(map[int64]*os.File), writing: none, idle: make(chan struct{}, 1)}
+	s.idle <- struct{}{}
+	return s, nil
 }
 
 // sweep removes the folders that no process holds locked.
@@ -103,6 +118,7 @@ func lock(path string, how int) (*os.File, error) {
 
 // Close removes the store with its blocks. Links to these stay.
 func (s *Store) Close() error {
+	_ = s.settle()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drop()
@@ -111,10 +127,11 @@ func (s *Store) Close() error {
 
 // From frees all blocks. Those of the folder, which Link made, can then be claimed.
 func (s *Store) From(folder string) {
+	_ = s.settle() // what was stored is not needed any more
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drop()
-	s.from = folder
+	s.from, s.err = folder, nil
 }
 
 // drop frees all blocks.
@@ -125,32 +142,63 @@ func (s *Store) drop() {
 }
 
 func (s *Store) free(number int64) {
-	_ = s.files[number].Close()
-	delete(s.files, number)
-	_ = os.Remove(s.path(number)) // what is left is removed with the folder
+	if f := s.files[number]; f != nil { // nil if it could not be written
+		_ = f.Close()
+		delete(s.files, number)
+		_ = os.Remove(f.Name()) // what is left is removed with the folder
+	}
 }
 
 func (s *Store) path(number int64) string { return filepath.Join(s.dir, name(number)) }
 
 func name(number int64) string { return strconv.FormatInt(number, 10) }
 
-// Write stores a block and returns its number, which no block of this store had before.
+// Write stores a block and returns its number, which no block of this store had before. It
+// waits until the block before is written.
 func (s *Store) Write(block []byte) (int64, error) {
+	<-s.idle
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		s.idle <- struct{}{}
+		return 0, s.err
+	}
 	number := s.next
 	s.next++
-	s.mu.Unlock()
-	f, err := os.OpenFile(s.path(number), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
-	if err != nil {
-		return 0, err
-	}
-	if _, err := f.Write(block); err != nil {
-		_ = f.Close()
-		_ = os.Remove(f.Name())
-		return 0, err
-	}
-	s.add(number, f)
+	s.writing, s.bytes = number, append(s.bytes[:0], block...)
+	go s.write(number)
 	return number, nil
+}
+
+// write writes the file of a block.
+func (s *Store) write(number int64) {
+	f, err := os.OpenFile(s.path(number), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
+	if err == nil {
+		if _, err = f.Write(s.bytes); err != nil {
+			_ = f.Close()
+			_ = os.Remove(f.Name())
+		}
+	}
+	if err != nil {
+		s.mu.Lock()
+		s.err = err
+		s.mu.Unlock()
+	} else {
+		s.add(number, f)
+	}
+	s.mu.Lock()
+	s.writing = none
+	s.mu.Unlock()
+	s.idle <- struct{}{}
+}
+
+// settle waits until all blocks are written.
+func (s *Store) settle() error {
+	<-s.idle
+	s.idle <- struct{}{}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
 }
 
 // add adds the open file of a block.
@@ -162,24 +210,43 @@ func (s *Store) add(number int64, f *os.File) {
 	s.next = max(s.next, number+1)
 }
 
-func (s *Store) file(number int64) *os.File {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.files[number]
-}
-
 // ReadAt fills p with the bytes of a block from an offset on.
 func (s *Store) ReadAt(number int64, p []byte, offset int64) error {
-	_, err := s.file(number).ReadAt(p, offset)
+	s.mu.Lock()
+	f, err := s.files[number], s.err
+	if number == s.writing {
+		defer s.mu.Unlock()
+		if copy(p, s.bytes[offset:]) < len(p) {
+			return io.ErrUnexpectedEOF
+		}
+		return nil
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	_, err = f.ReadAt(p, offset)
 	return err
 }
 
 // Prefetch makes the system read n bytes of a block, and does not wait for them.
-func (s *Store) Prefetch(number, offset int64, n int) { willNeed(s.file(number), offset, int64(n)) }
+func (s *Store) Prefetch(number, offset int64, n int) {
+	s.mu.Lock()
+	f := s.files[number]
+	s.mu.Unlock()
+	if f != nil {
+		willNeed(f, offset, int64(n))
+	}
+}
 
 // Free removes a block.
 func (s *Store) Free(number int64) {
 	s.mu.Lock()
+	for number == s.writing {
+		s.mu.Unlock()
+		_ = s.settle() // the error is that of the next call
+		s.mu.Lock()
+	}
 	defer s.mu.Unlock()
 	s.free(number)
 }
@@ -209,6 +276,9 @@ func (s *Store) Claim(number int64) (int64, error) {
 
 // Link makes links to blocks in a folder, which it creates.
 func (s *Store) Link(folder string, numbers []int64) error {
+	if err := s.settle(); err != nil {
+		return err
+	}
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		return err
 	}

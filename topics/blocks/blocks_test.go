@@ -2,6 +2,7 @@ package blocks_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -98,6 +99,29 @@ func TestStore(t *testing.T) {
 	}
 	if left := folders(t, dir); len(left) != 1 || left[0] != "kept" {
 		t.Errorf("%v is left, want the links alone", left)
+	}
+}
+
+// TestWriteFails: a block that cannot be written is the error of every later call.
+func TestWriteFails(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	if err := os.RemoveAll(filepath.Join(dir, folders(t, dir)[0])); err != nil {
+		t.Fatal(err)
+	}
+	number := write(t, s, "block") // it is written while the caller goes on
+	if _, err := s.Write([]byte("another")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the next block: error %v, want %v", err, os.ErrNotExist)
+	}
+	if err := s.ReadAt(number, make([]byte, 1), 0); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("reading the block: error %v, want %v", err, os.ErrNotExist)
+	}
+	if err := s.Link(filepath.Join(dir, "kept"), nil); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("linking: error %v, want %v", err, os.ErrNotExist)
+	}
+	s.Free(number)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 

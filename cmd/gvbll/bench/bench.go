@@ -19,6 +19,11 @@ type Config struct {
 	// the figures mean little.
 	Quick bool
 
+	// Waiting is how many predictions wait for their label in the benchmark of these,
+	// and Folder where their files lie; empty means the system's for temporary files.
+	Waiting int
+	Folder  string
+
 	// The fields below are used by the benchmarks that go through a broker.
 
 	Broker     string        // address of a Kafka to measure beside the embedded broker; empty for none
@@ -73,6 +78,7 @@ var All = []Benchmark{
 	{"hubs", hubs},
 	{"memory", memory},
 	{"update", update},
+	{"pending", pending},
 	{"sparse", sparse},
 	{"workers", workers},
 	{"wire", wireBytes},
