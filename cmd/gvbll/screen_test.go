@@ -64,17 +64,22 @@ func TestColumns(t *testing.T) {
 // TestTailView: the view shows the means over all predictions, and as many of the last
 // ones as fit. It keeps no more of them than any terminal can show.
 func TestTailView(t *testing.T) {
-	s, _ := terminal(120, 6)
+	s, _ := terminal(80, 6)
 	v := &tailView{screen: s}
 	for i := range int64(5000) {
-		v.add(&event.Prediction{Node: event.ID{Num: i}, Class: "tea\x1b[31m", Confidence: .75, Total: 1.5, Aleatoric: 1, Epistemic: .5, Window: i / 10, PosteriorVersion: 3})
+		v.add(&event.Prediction{Node: event.ID{Num: i}, Class: "tea\x1b[31m", Confidence: .75, Total: 1.5, Aleatoric: 1, Epistemic: .5, Window: i / 10, PosteriorVersion: 3, Revision: 2})
 	}
 	lines := v.lines(5, 10*time.Second)
-	if len(lines) != 5 || lines[0].text != "5000 predictions, 500 a second, mean confidence 0.7500, mean epistemic uncertainty 0.5000 nats" {
+	if len(lines) != 5 || lines[0].text != "5000 predictions, 500 a second; means: confidence 0.7500, epistemic 0.5000 nats" {
 		t.Errorf("the view is %v, want 5 lines with the means first", lines)
 	}
-	if want := "4999             tea·[31m         ████████░░ 0.7500   1.5000    1.0000    0.5000      499        3"; lines[4].text != want {
+	if want := "4999             tea·[31m       █████░ 0.7500 1.5000 1.0000 0.5000     499 r2"; lines[4].text != want {
 		t.Errorf("the last line is %q, want %q", lines[4].text, want)
+	}
+	for _, l := range lines {
+		if width := uniseg.StringWidth(l.text); width > 80 {
+			t.Errorf("%q has %d columns, want at most 80", l.text, width)
+		}
 	}
 	if n := len(v.lines(1, 0)); n != 2 {
 		t.Errorf("a view for 1 line has %d, want the 2 of the heading", n)

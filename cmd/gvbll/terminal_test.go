@@ -40,7 +40,7 @@ func TestTerminal(t *testing.T) {
 	must(t, err)
 	t.Cleanup(b.Close)
 	addr := b.Addr()
-	tail := inTerminal(t, 110, 18, "tail", "--brokers", addr, "--no-follow")
+	tail := inTerminal(t, 80, 18, "tail", "--brokers", addr, "--no-follow")
 	texts := tail.texts()
 	if len(texts) != 17 || !strings.Contains(texts[0], "predictions, ") || !strings.HasPrefix(texts[1], "NODE") || !strings.Contains(texts[16], "█") {
 		t.Errorf("the live table has %d lines, want 17:\n%s", len(texts), strings.Join(texts, "\n"))

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/broker"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// TestTail: tail prints the predictions that its filters let through, whichever encoding
+// they have, in the form that is asked for.
+func TestTail(t *testing.T) {
+	addr := startBroker(t, broker.Config{})
+	gvbll(t, "topics", "--create", "--partitions", "2", "--brokers", addr)
+	c, topic := dial(t, addr), topicsUnder(t, "gvbll").Predictions
+	p, err := c.NewProducer(t.Context(), kafka.ProducerConfig{})
+	must(t, err)
+	// Nodes 0 to 5, every second one in JSON, three in each partition, published a minute
+	// after each other.
+	began := time.Now().Add(-time.Hour).Truncate(time.Second)
+	for i := range 6 {
+		e := []wire.Encoding{wire.MsgPack, wire.JSON}[i%2]
+		must(t, p.Send(t.Context(), []kafka.Record{{
+			Topic: topic, Partition: int32(i / 3), Key: fmt.Append(nil, i), Time: began.Add(time.Duration(i) * time.Minute),
+			Value:   e.AppendPrediction(nil, &event.Prediction{Node: event.ID{Num: int64(i)}, Class: "tea", Confidence: .5, Probabilities: []float32{.5}, Revision: int32(i % 2)}),
+			Headers: []kafka.Header{{Key: wire.ContentType, Value: []byte(e)}},
+		}}))
+	}
+	tail := func(args ...string) string {
+		return gvbll(t, append([]string{"tail", "--brokers", addr, "--no-follow"}, args...)...)
+	}
+	for args, want := range map[string]string{
+		"":                                 "0 1 2 3 4 5",
+		"-o 2":                             "2 5",
+		"--offset=-1":                      "2 5",
+		"-o-2":                             "1 2 4 5",
+		"-o end":                           "",
+		"-o 99":                            "",
+		"-p 1":                             "3 4 5",
+		"-p 0 -o beginning -n 2":           "0 1",
+		"-k 4 -k 0":                        "0 4",
+		"--since " + at(began, 2):          "2 3 4 5",
+		"--since " + at(began, 4) + " -p1": "4 5",
+		"--since 1s":                       "",
+	} {
+		got := strings.Fields(tail(append(strings.Fields(args), "-f", `%k\n`)...))
+		slices.Sort(got)
+		if strings.Join(got, " ") != want {
+			t.Errorf("tail %s prints the nodes %v, want %s", args, got, want)
+		}
+	}
+	want := fmt.Sprintf(`{"node":5,"class":"tea","class_index":0,"confidence":0.5,"probabilities":[0.5],"total_uncertainty":0,"aleatoric_uncertainty":0,"epistemic_uncertainty":0,"window":0,"posterior_version":0,"time":0,"model":"","revision":1}|%d|5|1|%s|1|2|%d|content-type=application/json|%%`+"\t", len(wire.AppendPredictionJSON(nil, &event.Prediction{Node: event.ID{Num: 5}, Class: "tea", Confidence: .5, Probabilities: []float32{.5}, Revision: 1})), topic, began.Add(5*time.Minute).UnixMilli())
+	if got := tail("-k", "5", "--format", `%s|%S|%k|%K|%t|%p|%o|%T|%h|%%\t`); got != want {
+		t.Errorf("the format gives %q, want %q", got, want)
+	}
+	table := strings.Split(strings.TrimSpace(tail("-p", "0")), "\n")
+	if len(table) != 4 {
+		t.Errorf("the table has %d lines, want a header and 3", len(table))
+	}
+	for _, line := range table {
+		if len(line) > 80 {
+			t.Errorf("%q has %d columns, want at most 80", line, len(line))
+		}
+	}
+	for args, want := range map[string]string{
+		"--offset x":                "--offset: give beginning, end, an offset",
+		"--since yesterday":         "--since: \"yesterday\": give a duration",
+		"-p 2":                      "--partition 2: topic gvbll.predictions has the partitions 0 to 1",
+		"-f %d":                     "\"%d\" is unknown",
+		`-f a\`:                     `a \ at the end`,
+		"-f %s --json":              "--json: no effect with --format",
+		"--since 1h -o 3":           "--offset 3: no effect with --since",
+		"--prefix other -n 1":       "topic other.predictions does not exist",
+		"--no-follow --lines -f %s": "--lines: no effect",
+	} {
+		if code, _, stderr := command(t, append([]string{"tail", "--brokers", addr}, strings.Fields(args)...)...); code == exitOK || !strings.Contains(stderr, want) {
+			t.Errorf("tail %s ends with code %d and %q, want an error with %q", args, code, stderr, want)
+		}
+	}
+}
+
+// at returns the time some minutes after began.
+func at(began time.Time, minutes int) string {
+	return began.Add(time.Duration(minutes) * time.Minute).Format(time.RFC3339)
+}
