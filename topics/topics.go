@@ -14,7 +14,9 @@ import (
 	"github.com/gvbll/gvbll/topics/kafka"
 )
 
-// Names are the topics of one graph. One deployment has one prefix and one graph.
+// Names are the topics of one deployment, which works on one graph. All have its prefix,
+// unless Nodes and Labels are those of another: so several deployments, each with topics
+// of its own for all else, work on one stream.
 type Names struct {
 	Nodes       string // in: node events
 	Labels      string // in: labels

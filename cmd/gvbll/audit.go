@@ -15,7 +15,7 @@ import (
 )
 
 type auditCmd struct {
-	Kafka kafkaFlags `embed:""`
+	Kafka inputFlags `embed:""`
 
 	Model      string `help:"Model file that the graph was served with." required:"" type:"path" placeholder:"FILE"`
 	Shadow     string `help:"The other model file, where one was in the shadow or was promoted. Without it, predictions of that model are not compared." type:"path" placeholder:"FILE"`

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -20,6 +21,23 @@ type kafkaFlags struct {
 	Prefix  string   `help:"Prefix of the topics' names; one prefix is one graph." default:"gvbll" group:"kafka"`
 
 	Security securityFlags `embed:"" group:"security"`
+}
+
+// inputFlags are the flags of a command that reads or writes the nodes and labels too.
+type inputFlags struct {
+	kafkaFlags
+	InputsPrefix string `help:"Prefix of the topics of nodes and labels, if they are those of another --prefix: so several models or settings work on one stream." placeholder:"PREFIX" group:"kafka"`
+}
+
+// connect returns a client, once a broker has answered, and the topics' names.
+func (f inputFlags) connect(ctx context.Context) (*kafka.Client, topics.Names, error) {
+	inputs, err := topics.Under(cmp.Or(f.InputsPrefix, f.Prefix))
+	if err != nil {
+		return nil, inputs, usageError{err}
+	}
+	c, names, err := f.kafkaFlags.connect(ctx)
+	names.Nodes, names.Labels = inputs.Nodes, inputs.Labels
+	return c, names, err
 }
 
 // securityFlags are the flags of a cluster with TLS or passwords. No flag's value is a

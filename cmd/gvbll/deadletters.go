@@ -17,7 +17,7 @@ import (
 )
 
 type deadLettersCmd struct {
-	Kafka kafkaFlags `embed:""`
+	Kafka inputFlags `embed:""`
 
 	Reason []string `help:"List only records that were refused for one of these reasons." placeholder:"REASON"`
 	JSON   bool     `help:"Print one JSON object a line, to be edited and given to --resend." name:"json"`

@@ -16,7 +16,7 @@ type graphFlags struct {
 	Model  string `help:"Model file, from 'gvbll train'." required:"" type:"path" placeholder:"FILE"`
 	Shadow string `help:"Second model file, of the same classes and features, to run in the shadow: on the same stream and scored alike, at the same cost in time and memory. 'gvbll promote' swaps the two; the ledger says which serves." type:"path" placeholder:"FILE"`
 
-	Kafka  kafkaFlags  `embed:""`
+	Kafka  inputFlags  `embed:""`
 	State  stateFlags  `embed:"" group:"state"`
 	Engine engineFlags `embed:""`
 

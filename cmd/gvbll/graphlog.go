@@ -30,6 +30,8 @@ type spanFlags struct {
 type logFlags struct {
 	Brokers []string `help:"Train on the ledger of a graph, instead of a data set: addresses of its Kafka brokers, host:port." placeholder:"HOST:PORT" group:"log"`
 	Prefix  string   `help:"Prefix of the graph's topics." default:"gvbll" group:"log"`
+	// InputsPrefix is as in inputFlags.
+	InputsPrefix string `help:"Prefix of the topics of nodes and labels, if it is another." placeholder:"PREFIX" group:"log"`
 	spanFlags
 	Serving string `help:"File of the model that serves: to be scored beside it, and to keep its classes, its number of features, and what its pool of heads has learned. Needed to try the new model beside it." type:"existingfile" placeholder:"FILE" group:"log"`
 
@@ -47,7 +49,7 @@ func (f logFlags) check(g given) error {
 	if f.given(g) {
 		return g.check(noEffect{true, "no effect with --brokers, which trains on a ledger: leave out one of them", []string{"data", "drift", "train-share", "train-until", "steps", "report", "if-missing"}})
 	}
-	return g.check(noEffect{true, "no effect without --brokers: add it, or leave this out", []string{"since", "until", "serving"}})
+	return g.check(noEffect{true, "no effect without --brokers: add it, or leave this out", []string{"since", "until", "serving", "inputs-prefix"}})
 }
 
 // ledgerPlace is a place in a ledger: a window by number, or a time, such as

@@ -11,7 +11,7 @@ import (
 )
 
 type sendCmd struct {
-	Kafka  kafkaFlags `embed:""`
+	Kafka  inputFlags `embed:""`
 	Data   dataFlags  `embed:""`
 	Events string     `help:"Send the events of this file instead of a data set, one in JSON a line as in docs/wire-format.md: node events, labels (with node) and commands (with command); - for standard input." placeholder:"FILE"`
 

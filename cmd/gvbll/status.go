@@ -20,7 +20,7 @@ import (
 )
 
 type statusCmd struct {
-	Kafka kafkaFlags `embed:""`
+	Kafka inputFlags `embed:""`
 
 	Last time.Duration `help:"Length of the time to look at. It is compared with the same length before." default:"1h"`
 	JSON bool          `help:"Print JSON." name:"json"`

@@ -11,7 +11,7 @@ import (
 )
 
 type topicsCmd struct {
-	Kafka kafkaFlags `embed:""`
+	Kafka inputFlags `embed:""`
 
 	Create      bool `help:"Create the topics that are missing."`
 	Partitions  int  `help:"Partitions of each topic to create; ledger, commands and dead letters always have one." default:"1"`

@@ -142,7 +142,7 @@ func (c trainCmd) fromLog(ctx context.Context, s streams) error {
 			return err
 		}
 	}
-	client, names, err := kafkaFlags{c.Log.Brokers, c.Log.Prefix, c.Log.Security}.connect(ctx)
+	client, names, err := inputFlags{kafkaFlags{c.Log.Brokers, c.Log.Prefix, c.Log.Security}, c.Log.InputsPrefix}.connect(ctx)
 	if err != nil {
 		return err
 	}

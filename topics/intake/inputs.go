@@ -12,6 +12,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -64,6 +66,9 @@ type Inputs struct {
 // missing, as in graphs of old versions. Fetching ends with the context.
 func Open(ctx context.Context, c *kafka.Client, cfg Config, p Position) (*Inputs, error) {
 	in := &Inputs{untimely: cfg.Untimely}
+	if err := checkTopics(p.Consumed, cfg.Names.Nodes, cfg.Names.Labels, cfg.Names.Commands); err != nil {
+		return nil, err
+	}
 	if err := in.Nodes.open(ctx, c, nodeSource(cfg), p); err != nil {
 		return nil, err
 	}
@@ -188,9 +193,10 @@ func (in *Inputs) Replay(ctx context.Context, ranges []ledger.Range) error {
 			labels = append(labels, g)
 		case in.Commands.topic:
 			commands = append(commands, g)
-		default:
-			return fmt.Errorf("the ledger names topic %s, which is not an input topic", g.Topic)
 		}
+	}
+	if err := checkTopics(ranges, in.Nodes.topic, in.Labels.topic, in.Commands.topic); err != nil {
+		return err
 	}
 	if err := in.Nodes.Replay(ctx, nodes); err != nil {
 		return err
@@ -199,6 +205,17 @@ func (in *Inputs) Replay(ctx context.Context, ranges []ledger.Range) error {
 		return err
 	}
 	return in.Commands.Replay(ctx, commands)
+}
+
+// checkTopics returns an error if ranges of a ledger or a checkpoint are of other topics
+// than the inputs, which are given.
+func checkTopics(ranges []ledger.Range, inputs ...string) error {
+	for _, g := range ranges {
+		if !slices.Contains(inputs, g.Topic) {
+			return fmt.Errorf("the ledger reads topic %.300s, and the inputs are %s: give the --inputs-prefix of that topic", g.Topic, strings.Join(inputs, ", "))
+		}
+	}
+	return nil
 }
 
 // Gather puts the claimed events into w, in canonical order, and the records that

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gvbll/gvbll/topics/broker"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// TestTwoOutputsOverOneInput: a second deployment, with other settings and another
+// encoding, predicts the stream of the first one again, without a copy of it and without
+// disturbing it. Both can be audited, and without the prefix of its inputs the second
+// neither goes on nor is audited.
+func TestTwoOutputsOverOneInput(t *testing.T) {
+	addr, dir := startBroker(t, broker.Config{}), t.TempDir()
+	sum := demo(t, smallDemo("--brokers", addr, "--dir", dir))
+	model := filepath.Join(dir, "model.safetensors")
+
+	gvbll(t, "topics", "--create", "--brokers", addr, "--prefix", "trial", "--inputs-prefix", "gvbll")
+	trial := newTestGraph(t, addr, "trial", 0)
+	work := []string{"--model", model, "--prefix", "trial", "--head", "paper", "--output", "json"}
+	stop := trial.work(append(work, "--inputs-prefix", "gvbll")...)
+	served := func(all []*ledger.Record) (n int) {
+		for _, r := range all {
+			n += r.Predictions
+		}
+		return n
+	}
+	trial.await(func(all []*ledger.Record) bool { return served(all) == sum.Predictions })
+	stop()
+
+	list := gvbll(t, "topics", "--brokers", addr, "--prefix", "trial", "--inputs-prefix", "gvbll")
+	for _, topic := range []string{"gvbll.nodes ", "gvbll.labels ", "trial.commands ", "trial.predictions ", "trial.dead-letters ", "trial.ledger "} {
+		if !strings.Contains(list, topic) {
+			t.Errorf("the topics of the trial lack %s:\n%s", topic, list)
+		}
+	}
+	if found, err := trial.client.Partitions(t.Context(), "trial.nodes", "trial.labels"); err != nil || len(found) > 0 {
+		t.Errorf("the worker created %v (%v), want no inputs of its own", found, err)
+	}
+	for topic, want := range map[string]wire.Encoding{"gvbll.predictions": wire.MsgPack, "trial.predictions": wire.JSON} {
+		predictions := 0
+		must(t, trial.client.ReadAll(t.Context(), topic, func(r *kafka.Record) {
+			if predictions++; wire.EncodingOf(r.Value) != want {
+				t.Errorf("%s offset %d is %s, want %s", topic, r.Offset, wire.EncodingOf(r.Value), want)
+			}
+		}))
+		if predictions != sum.Predictions {
+			t.Errorf("%s has %d records, want the %d arrivals", topic, predictions, sum.Predictions)
+		}
+	}
+
+	trial.audit("--model", model, "--prefix", "trial", "--inputs-prefix", "gvbll")
+	trial.audit("--model", model, "--prefix", "gvbll")
+	gvbll(t, "topics", "--brokers", addr, "--prefix", "trial", "--create")
+	for _, args := range [][]string{
+		append([]string{"work", "--brokers", addr, "--http", "127.0.0.1:0"}, work...),
+		{"audit", "--brokers", addr, "--model", model, "--prefix", "trial"},
+	} {
+		if code, _, errs := command(t, args...); code != exitFailed || !strings.Contains(errs, "the ledger reads topic gvbll.") || !strings.Contains(errs, "give the --inputs-prefix of that topic") {
+			t.Errorf("%s without --inputs-prefix: exit code %d and %q, want the remedy", args[0], code, errs)
+		}
+	}
+}
