@@ -32,6 +32,7 @@ import (
 	"helm.sh/helm/v3/pkg/releaseutil"
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
+	network "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -89,10 +90,12 @@ func checkChart(root string) error {
 // refused are values that the chart must refuse, and what the error must name.
 var refused = []struct{ values, want string }{
 	{`model: {volume: {emptyDir: {}}}`, "kafka.brokers"},
-	{`kafka: {brokers: ["kafka:9092"]}`, "model.volume"},
+	{`{kafka: {brokers: ["kafka:9092"]}, http: {anonymous: true}}`, "model.volume"},
 	{`kafka: {brokers: ["kafka:9092"], brkers: 1}`, "brkers"},
 	{`kafka: {brokers: ["kafka"]}`, "brokers"},
 	{`replicas: 0`, "replicas"},
+	{`{kafka: {brokers: ["k:1"]}, model: {volume: {emptyDir: {}}}}`, "http.configSecret"},
+	{`networkPolicy: {from: []}`, "from"},
 	{`settings: {state-dir: /elsewhere}`, "state-dir"},
 	{`{kafka: {brokers: ["k:1"], sasl: {mechanism: plain, user: u}}, model: {volume: {emptyDir: {}}}}`, "passwordSecret"},
 }
@@ -164,6 +167,8 @@ func check(manifests map[string]string, flags []string) error {
 			errs = append(errs, checkPod(&o.Spec, nil, flags))
 		case *core.Service:
 			selectors = append(selectors, labels.SelectorFromSet(o.Spec.Selector))
+		case *network.NetworkPolicy:
+			selectors = append(selectors, labels.SelectorFromSet(o.Spec.PodSelector.MatchLabels))
 		case *policy.PodDisruptionBudget:
 			selectors = append(selectors, labels.SelectorFromSet(o.Spec.Selector.MatchLabels))
 		}
@@ -199,6 +204,8 @@ func objectOf(kind meta.TypeMeta) (any, error) {
 		return new(core.ConfigMap), nil
 	case "v1 Pod":
 		return new(core.Pod), nil
+	case "networking.k8s.io/v1 NetworkPolicy":
+		return new(network.NetworkPolicy), nil
 	case "policy/v1 PodDisruptionBudget":
 		return new(policy.PodDisruptionBudget), nil
 	case "monitoring.coreos.com/v1 ServiceMonitor":

@@ -97,7 +97,4 @@ port: http
 {{- if $root.Values.http.tls }}
 scheme: HTTPS
 {{- end }}
-{{- with $root.Values.http.probeHeaders }}
-httpHeaders: {{- toYaml . | nindent 2 }}
-{{- end }}
 {{- end }}
