@@ -206,7 +206,7 @@ func (d demoCmd) model(ctx context.Context, set *dataSet, w io.Writer) (*model.M
 	if d.Dir == "" {
 		return flags.train(ctx, set, w, nil)
 	}
-	if err := os.MkdirAll(d.Dir, 0o755); err != nil {
+	if err := os.MkdirAll(d.Dir, 0o700); err != nil {
 		return nil, err
 	}
 	path := filepath.Join(d.Dir, "model.safetensors")

@@ -88,7 +88,13 @@ func (f folder) open(name string) (file fs.File, path, ending string, err error)
 		return nil, "", "", fmt.Errorf("%s and %s are both there: keep one", f.path(name)+there[0], f.path(name)+there[1])
 	}
 	path = f.path(name) + ending
-	if file, err = f.files.Open(f.prefix + name + ending); err != nil {
+	info, err := fs.Stat(f.files, f.prefix+name+ending)
+	if err == nil {
+		if err = regular(info); err == nil {
+			file, err = f.files.Open(f.prefix + name + ending)
+		}
+	}
+	if err != nil {
 		return nil, "", "", fmt.Errorf("%s: %w", path, cause(err))
 	}
 	return file, path, ending, nil

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -322,4 +324,22 @@ func floats(x ...float32) string {
 func openArchive(t testing.TB, b []byte) (*Dataset, error) {
 	t.Helper()
 	return Open(filepath.Join(write(t, map[string]string{"few.npz": string(b)}), "few.npz"))
+}
+
+// TestPipes: a data set whose files are pipes is refused, not waited for.
+func TestPipes(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a.npz", "nodes.csv"} {
+		if err := syscall.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "edges.csv"), []byte("source,target\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(dir, "a.npz"), dir, filepath.Join(dir, "nodes.csv")} {
+		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+			t.Errorf("%s: error %v, want that it is not a regular file", path, err)
+		}
+	}
 }

@@ -1,7 +1,9 @@
 package dataset
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,16 +101,28 @@ func tablePrefix(file string, formats []Format) (prefix string, ok bool) {
 
 // openNPZ opens an archive of numpy arrays.
 func openNPZ(path string) (*Dataset, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := regular(info); err != nil {
+		return nil, err
+	}
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
 	return readNPZ(file, info.Size(), strings.TrimSuffix(filepath.Base(path), ".npz"))
+}
+
+// regular returns an error for what is not a regular file: opening a pipe waits for its
+// other end, and a device may have no end.
+func regular(info fs.FileInfo) error {
+	if !info.Mode().IsRegular() {
+		return errors.New("not a regular file")
+	}
+	return nil
 }
 
 // nameOf names a data set after its tables' prefix, or their folder, or the

@@ -7,8 +7,14 @@ import (
 	"path/filepath"
 )
 
-// ReadFile reads the named file, see [Decode].
+// ReadFile reads the named file, see [Decode]. It must be a regular file: others may
+// have no end, or no beginning until somebody writes.
 func ReadFile(name string) (*File, error) {
+	if info, err := os.Stat(name); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", name)
+	}
 	b, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err

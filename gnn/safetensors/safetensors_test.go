@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -364,4 +365,17 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestReadFileOfPipe: a pipe is not waited for, nor a device read for ever.
+func TestReadFileOfPipe(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "model.safetensors")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{pipe, "/dev/zero", t.TempDir()} {
+		if _, err := ReadFile(name); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+			t.Errorf("%s: error %v, want that it is not a regular file", name, err)
+		}
+	}
 }

@@ -49,7 +49,7 @@ const none = -1
 // Open returns an empty store, with a folder of its own in dir. It removes the folders of
 // processes that have ended.
 func Open(dir string) (*Store, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	// No other process looks for folders without an owner while this one has made its
@@ -67,7 +67,7 @@ func Open(dir string) (*Store, error) {
 		return nil, err
 	}
 	name := filepath.Join(own, lockFile)
-	if err := os.WriteFile(name, nil, 0o644); err != nil {
+	if err := os.WriteFile(name, nil, 0o600); err != nil {
 		return nil, err
 	}
 	held, err := lock(name, syscall.LOCK_EX)
@@ -172,7 +172,7 @@ func (s *Store) Write(block []byte) (int64, error) {
 
 // write writes the file of a block.
 func (s *Store) write(number int64) {
-	f, err := os.OpenFile(s.path(number), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
+	f, err := os.OpenFile(s.path(number), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err == nil {
 		if _, err = f.Write(s.bytes); err != nil {
 			_ = f.Close()
@@ -279,7 +279,7 @@ func (s *Store) Link(folder string, numbers []int64) error {
 	if err := s.settle(); err != nil {
 		return err
 	}
-	if err := os.Mkdir(folder, 0o755); err != nil {
+	if err := os.Mkdir(folder, 0o700); err != nil {
 		return err
 	}
 	for _, number := range numbers {

@@ -156,3 +156,29 @@ func TestOpenSweeps(t *testing.T) {
 		t.Errorf("%v is left", all)
 	}
 }
+
+// TestOnlyTheOwnerReads: folders, blocks and links, which have what was served, are for
+// their user alone.
+func TestOnlyTheOwnerReads(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "blocks")
+	s := open(t, dir)
+	defer s.Close()
+	number := write(t, s, "block")
+	links := filepath.Join(dir, "links")
+	if err := s.Link(links, []int64{number}); err != nil {
+		t.Fatal(err)
+	}
+	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := os.Stat(path)
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %o, want none for others", path, info.Mode().Perm())
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

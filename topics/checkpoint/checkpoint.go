@@ -38,14 +38,15 @@ type Entry struct {
 	Window int64 // the first that is not in the state
 }
 
-// Open creates the directory if it does not exist, and removes what a killed process left
+// Open creates the directory if it does not exist, for this user alone, as the state has
+// the graph's features and labels. It removes what a killed process left
 // half-written or half-removed. When a checkpoint is added, the newest keep of them stay,
 // at least 1.
 func Open(path string, keep int) (*Dir, error) {
 	if keep < 1 {
 		return nil, fmt.Errorf("%d checkpoints to keep: keep at least 1", keep)
 	}
-	if err := os.MkdirAll(path, 0o755); err != nil {
+	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, err
 	}
 	left, err := filepath.Glob(filepath.Join(path, prefix+"*"+partial))
@@ -95,12 +96,15 @@ func List(path string) ([]Entry, error) {
 // OpenFile opens a checkpoint for reading and returns its size in bytes. The caller closes
 // the file.
 func OpenFile(path string) (f *os.File, size int64, err error) {
-	if f, err = os.Open(path); err != nil {
+	// Before it is opened, because opening a pipe waits for its other end.
+	info, err := os.Stat(path)
+	if err != nil {
 		return nil, 0, err
 	}
-	info, err := f.Stat()
-	if err != nil {
-		_ = f.Close()
+	if !info.Mode().IsRegular() {
+		return nil, 0, fmt.Errorf("%s is not a regular file: give a checkpoint", path)
+	}
+	if f, err = os.Open(path); err != nil {
 		return nil, 0, err
 	}
 	return f, info.Size(), nil
@@ -120,7 +124,7 @@ type Writer struct {
 func (d *Dir) Create(window int64) (*Writer, error) {
 	crash.Point(crash.BeforeCheckpoint)
 	name := filepath.Join(d.path, fmt.Sprintf("%s%020d%s", prefix, window, suffix))
-	f, err := os.OpenFile(name+partial, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(name+partial, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}

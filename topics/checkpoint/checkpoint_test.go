@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/gvbll/gvbll/topics/checkpoint"
@@ -20,6 +21,43 @@ func windows(t *testing.T, d *checkpoint.Dir) (list []int64) {
 		list = append(list, e.Window)
 	}
 	return list
+}
+
+// TestOnlyTheOwnerReads: directory and checkpoints, which have the graph's labels, are for
+// their user alone, and a pipe in place of a checkpoint is not waited for.
+func TestOnlyTheOwnerReads(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a", "b")
+	d, err := checkpoint.Open(path, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := d.Create(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	list, err := d.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]os.FileMode{path: 0o700, filepath.Dir(path): 0o700, list[0].Path: 0o600} {
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != want {
+			t.Errorf("%s has mode %o, want %o", file, got, want)
+		}
+	}
+	pipe := filepath.Join(path, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := checkpoint.OpenFile(pipe); err == nil {
+		t.Error("a pipe is opened")
+	}
 }
 
 // TestDir: the newest checkpoints are kept and older ones removed. A checkpoint that was not
