@@ -1,13 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"slices"
 	"time"
 
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/checkpoint"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -26,7 +31,8 @@ type auditCmd struct {
 
 // Help is shown by gvbll audit --help.
 func (auditCmd) Help() string {
-	return "Replays the ledger from its beginning and verifies that every published prediction and dead letter, byte by byte, and every posterior follows from the model and the inputs. If not, it names the first record that differs. The settings are the ledger's own. With --checkpoint the replay begins there. It writes nothing, and can run beside a live worker."
+	return "Replays the ledger from its beginning and verifies that every published prediction and dead letter, byte by byte, and every posterior follows from the model and the inputs. If not, it names the first record that differs. The settings are the ledger's own. With --checkpoint the replay begins there. It writes nothing, and can run beside a live worker.\n\n" +
+		"A ledger of several epochs is replayed once for each of their settings. Windows of another engine or another model cannot be proved. Of these the audit checks that they took each record once, and that each arrival has one prediction or dead letter, and says so for each epoch."
 }
 
 // Run replays the ledger and prints how much of what was published agrees.
@@ -40,44 +46,71 @@ func (a auditCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer client.Close()
-	cfg := worker.Config{
-		Names: names, Model: models[0].ID, Shadow: shadowOf(models), Classes: models[0].Classes, SettingsOfLine: pipeline.SettingsOfLine,
-	}
-	settings, err := a.settings(ctx, client, cfg)
+	all, err := a.settings(ctx, client, names, models)
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
-	}
-	cfg.Settings = settings.Settings()
-	settings, removeFiles, err := withFiles(settings.Effective(models...), a.StateDir, pendingMemory)
-	if err != nil {
-		return err
-	}
-	defer removeFiles()
-	cfg.Fresh, cfg.Checkpoints.Restore = fresh(settings, models...), restorer(settings, models...)
-	engine, err := cfg.Fresh()
-	if err != nil {
-		return err
 	}
 	total, err := ledgerWindows(ctx, client, names)
 	if err != nil {
 		return err
 	}
-	bar := newProgress(s.err, "audit", total)
-	found, err := worker.Audit(ctx, client, engine, cfg, a.Checkpoint, func(windows int64) { bar.set(int(windows), "windows") })
-	if err != nil {
-		return fmt.Errorf("audit, %d windows agree, then: %w", found.Windows, err)
+	var found worker.Audited
+	for i, settings := range all {
+		settings, removeFiles, err := withFiles(settings, a.StateDir, pendingMemory)
+		if err != nil {
+			return err
+		}
+		defer removeFiles()
+		cfg := terms(names, settings, models...)
+		cfg.Checkpoints.Restore = restorer(settings, models...)
+		engine, err := cfg.Fresh()
+		if err != nil {
+			return err
+		}
+		bar := newProgress(s.err, "audit", total)
+		more, err := worker.Audit(ctx, client, engine, cfg, a.Checkpoint, func(windows int64) { bar.set(int(windows), "windows") })
+		if err != nil {
+			return fmt.Errorf("audit, %d windows agree, then: %w", more.Windows, err)
+		}
+		if i == 0 {
+			found = more
+		} else {
+			found.Merge(more)
+		}
 	}
 	if a.JSON {
 		return json.NewEncoder(s.out).Encode(found)
 	}
+	return printAudit(s.out, found)
+}
+
+// printAudit prints a line for the whole ledger, after one for each epoch if there are
+// several or one is not proved.
+func printAudit(w io.Writer, found worker.Audited) error {
+	for _, e := range found.Epochs {
+		if len(found.Epochs) == 1 && e.Proved == e.Windows {
+			break
+		}
+		fmt.Fprintf(w, "epoch %d, from window %d on (%s): ", e.Number, e.First, cmp.Or(e.Why, "the first"))
+		if e.Proved > 0 {
+			fmt.Fprintf(w, "%d of %d windows proved", e.Proved, e.Windows)
+		}
+		if e.Proved > 0 && e.Proved < e.Windows {
+			fmt.Fprint(w, "; ")
+		}
+		if left := e.Windows - e.Proved; left > 0 {
+			fmt.Fprintf(w, "%d windows of another program, settings or model: each record is in one window, each arrival has one of %d predictions", left, e.Checked)
+		}
+		fmt.Fprintln(w)
+	}
 	if found.First > 0 {
-		fmt.Fprintf(s.out, "from the checkpoint before window %d on: ", found.First)
+		fmt.Fprintf(w, "from the checkpoint before window %d on: ", found.First)
 	}
 	if found.Elsewhere > 0 {
-		fmt.Fprintf(s.out, "without the predictions of %d windows, which another model served: ", found.Elsewhere)
+		fmt.Fprintf(w, "without the predictions of %d windows, which another program, settings or model served: ", found.Elsewhere)
 	}
-	_, err = fmt.Fprintf(s.out, "%d windows, %d predictions and %d dead letters agree with the model, in %v; chain %s\n",
-		found.Windows-found.First, found.Predictions, found.DeadLetters, found.Took.Round(time.Millisecond), found.Chain)
+	_, err := fmt.Fprintf(w, "%d windows, %d predictions and %d dead letters agree with the model, in %v; chain %s\n",
+		found.Windows-found.First-found.Elsewhere, found.Predictions, found.DeadLetters, found.Took.Round(time.Millisecond), found.Chain)
 	return err
 }
 
@@ -90,41 +123,71 @@ func ledgerWindows(ctx context.Context, c *kafka.Client, names topics.Names) (n 
 	return n, err
 }
 
-// settings returns the settings that the graph was served with, from the ledger or the
-// checkpoint. If the ledger is empty they are the defaults: there is nothing to replay.
-func (a auditCmd) settings(ctx context.Context, c *kafka.Client, cfg worker.Config) (pipeline.Config, error) {
-	meta, err := checkpointMeta(a.Checkpoint)
-	if err != nil {
-		return pipeline.Config{}, err
+// settings returns the settings to replay with: those of the checkpoint or, each once, of the
+// epochs that this program's engine and one of the models served. If there are none they
+// are the defaults, with which nothing is proved.
+func (a auditCmd) settings(ctx context.Context, c *kafka.Client, names topics.Names, models []*model.Model) (list []pipeline.Config, err error) {
+	if a.Checkpoint != "" {
+		there, err := checkpointSettings(a.Checkpoint)
+		if err != nil {
+			return nil, err
+		}
+		cfg, err := parseSettings(there, models)
+		if err != nil {
+			return nil, fmt.Errorf("checkpoint %s: %w", a.Checkpoint, err)
+		}
+		return []pipeline.Config{cfg}, nil
 	}
-	there, err := worker.LedgerSettings(ctx, c, cfg, meta)
+	epochs, err := worker.Epochs(ctx, c, worker.Config{Names: names, SettingsOfLine: pipeline.SettingsOfLine})
 	if err != nil {
-		return pipeline.Config{}, err
+		return nil, err
 	}
-	settings := pipeline.Config{}
-	if there != "" {
-		if settings, err = pipeline.ParseSettings(there); err != nil {
-			return settings, fmt.Errorf("ledger %s: %w", cfg.Names.Ledger, err)
+	var others []pipeline.Config // of epochs of this engine and other models
+	for _, e := range epochs {
+		cfg, err := parseSettings(e.Settings, models)
+		switch {
+		case err != nil: // another engine's
+		case slices.ContainsFunc(models, func(m *model.Model) bool { return slices.Contains(e.Models, m.ID) }):
+			if !slices.Contains(list, cfg) {
+				list = append(list, cfg)
+			}
+		default:
+			others = append(others, cfg)
 		}
 	}
-	settings.Unwatched = true
-	return settings.WithDefaults()
+	if list == nil && others != nil {
+		return others[:1], nil
+	}
+	if list == nil {
+		cfg, err := pipeline.Config{Unwatched: true}.WithDefaults()
+		return []pipeline.Config{cfg.Effective(models...)}, err
+	}
+	return list, nil
 }
 
-// checkpointMeta returns the metadata that a worker stored in a checkpoint, nil if path is
-// empty. The settings come from it, so the engine cannot be restored before.
-func checkpointMeta(path string) (map[string]string, error) {
-	if path == "" {
-		return nil, nil
-	}
+// parseSettings returns a configuration of this program's engine, without those settings
+// that have no effect on the models.
+func parseSettings(there event.Settings, models []*model.Model) (pipeline.Config, error) {
+	cfg, err := pipeline.ParseSettings(there)
+	cfg.Unwatched = true
+	return cfg.Effective(models...), err
+}
+
+// checkpointSettings returns the settings of a checkpoint. The engine needs them to be
+// restored from the rest.
+func checkpointSettings(path string) (event.Settings, error) {
 	f, size, err := checkpoint.OpenFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint %s: %w", path, err)
+		return "", fmt.Errorf("checkpoint %s: %w", path, err)
 	}
 	defer f.Close()
 	r, err := safetensors.NewReader(f, size)
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint %s: %w", path, err)
+		return "", fmt.Errorf("checkpoint %s: %w", path, err)
 	}
-	return r.Metadata(), nil
+	settings, err := worker.CheckpointSettings(r.Metadata())
+	if err != nil {
+		return "", fmt.Errorf("checkpoint %s: %w", path, err)
+	}
+	return settings, nil
 }

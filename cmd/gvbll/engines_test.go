@@ -64,7 +64,10 @@ func goOn(t *testing.T, recording string) {
 	if got, want := g.predictions(), before+30; got != want {
 		t.Errorf("%d predictions of nodes, want %d", got, want)
 	}
-	g.audit("--model", file)
+	found := g.audit("--model", file)
+	if last := found.Epochs[len(found.Epochs)-1]; last.Proved != last.Windows {
+		t.Errorf("the last epoch is %+v, want all of its windows proved", last)
+	}
 }
 
 // recordEngine writes the recording of this program's engine.
@@ -184,8 +187,18 @@ func TestRebase(t *testing.T) {
 	}
 	serve("--model", narrow, "--coverage", "0.9", "--state-dir", state)
 	serve("--model", wide, "--rebase")
-	serve("--model", wide, "--rebase")
 	if got := g.predictions(); got != g.sent {
 		t.Errorf("%d predictions, want one for each of %d nodes", got, g.sent)
+	}
+	if out := gvbll(t, "ledger", "--brokers", addr); !strings.Contains(out, "epoch 1 begins, by gvbll") || !strings.Contains(out, ": coverage 0 to 0.9\n") || !strings.Contains(out, "epoch 2 begins") {
+		t.Errorf("gvbll ledger does not show the epochs:\n%s", out)
+	}
+	// The first model's audit proves both of its epochs, each with its own settings.
+	for file, proved := range map[string][]bool{narrow: {true, true, false}, wide: {false, false, true}} {
+		for i, e := range g.audit("--model", file).Epochs {
+			if (e.Proved == e.Windows) != proved[i] || (e.Checked == 20) == proved[i] || e.Predictions+e.Checked != 20 {
+				t.Errorf("audit with %s: epoch %d is %+v, want it proved: %t", filepath.Base(file), i, e, proved[i])
+			}
+		}
 	}
 }

@@ -140,7 +140,7 @@ func (l *graphLog) play(ctx context.Context, visit func(*event.Window) error) er
 
 // settings returns the settings of the ledger's engine.
 func (l *graphLog) settings(ctx context.Context) (pipeline.Config, error) {
-	there, err := worker.LedgerSettings(ctx, l.client, worker.Config{Names: l.names, SettingsOfLine: pipeline.SettingsOfLine}, nil)
+	there, err := worker.LedgerSettings(ctx, l.client, worker.Config{Names: l.names, SettingsOfLine: pipeline.SettingsOfLine})
 	if err != nil {
 		return pipeline.Config{}, err
 	}

@@ -18,7 +18,7 @@ type ledgerCmd struct {
 
 // Help is shown by gvbll ledger --help.
 func (ledgerCmd) Help() string {
-	return "Prints the ledger: first the model and the settings, then for each window what cut it, the numbers of its predictions, labels and refusals, the hashes of the posterior and of all predictions and learned labels so far, and the offsets that it read from each input partition; and where another model was promoted. With --json also the state of the model in the shadow."
+	return "Prints the ledger: first the model and the settings, then for each window what cut it, the numbers of its predictions, labels and refusals, the hashes of the posterior and of all predictions and learned labels so far, and the offsets that it read from each input partition; and where an epoch begins, or another model was promoted. With --json also the state of the model in the shadow."
 }
 
 // Run prints the committed records up to the present end of the ledger.
@@ -28,15 +28,18 @@ func (c ledgerCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer client.Close()
-	l, err := ledger.Open(ctx, client, names.Ledger)
+	l, err := ledger.OpenAt(ctx, client, names.Ledger, 0)
 	if err != nil {
 		return err
 	}
 	t := ledgerTable{out: s.out}
-	for {
+	for first := true; ; first = false {
 		r, err := l.Next(ctx)
 		if r == nil || err != nil {
 			return err
+		}
+		if first && r.Window > 0 {
+			fmt.Fprintf(s.err, "ledger %s begins with window %d: the records before it are gone; set retention.ms=-1, so that no more are lost\n", names.Ledger, r.Window)
 		}
 		t.note(r)
 		switch {
@@ -59,11 +62,11 @@ type ledgerTable struct {
 	model    string // that served the last one printed, "" before the first
 }
 
-// note stores the settings of a record that holds them.
+// note stores the settings of a record that holds them, or else their hash.
 func (t *ledgerTable) note(r *ledger.Record) {
 	if r.Configuration != "" {
 		t.settings = string(r.Configuration)
-	} else if r.Version == 1 {
+	} else if r.Version == 1 || t.settings == "" {
 		t.settings = r.Settings
 	}
 }
@@ -76,6 +79,9 @@ func (t *ledgerTable) print(r *ledger.Record) error {
 	case r.Model:
 	default:
 		fmt.Fprintf(t.out, "%8d model %s serves from here on, before it model %s\n", r.Window, r.Model, t.model)
+	}
+	if b := r.Begins; b != nil && r.Epoch > 0 {
+		fmt.Fprintf(t.out, "%8d epoch %d begins, by gvbll %s: %s\nsettings %s\n", r.Window, r.Epoch, b.Program, b.Why, t.settings)
 	}
 	t.model = r.Model
 	var notes []string

@@ -57,12 +57,14 @@ func (g *testGraph) sendNodes(n int, labelled bool) {
 	must(g.t, err)
 	var records []kafka.Record
 	for range n {
-		node := event.Node{ID: event.ID{Num: int64(g.sent)}}
+		// Strings, because the training nodes have numbers, and their labels are not learned.
+		id := func(i int) event.ID { return event.ID{Str: fmt.Sprintf("node-%d", i)} }
+		node := event.Node{ID: id(g.sent)}
 		for range g.dim {
 			node.Dense = append(node.Dense, float32(g.rng.NormFloat64()))
 		}
 		for range min(g.sent, 3) {
-			node.Neighbours = append(node.Neighbours, event.ID{Num: g.rng.Int64N(int64(g.sent))})
+			node.Neighbours = append(node.Neighbours, id(g.rng.IntN(g.sent)))
 		}
 		key := wire.AppendKey(nil, node.ID)
 		records = append(records, kafka.Record{Topic: g.names.Nodes, Key: key, Value: wire.AppendNode(nil, &node)})

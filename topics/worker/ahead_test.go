@@ -207,7 +207,7 @@ func TestInputFails(t *testing.T) {
 	var fault atomic.Pointer[kfake.FaultHandle]
 	var last int64
 	err := worker.Run(t.Context(), f.client, &tally{}, f.config(worker.Config{
-		CommitInterval: time.Hour,
+		CommitInterval: 10 * time.Minute,
 		Policy:         intake.CountOrLinger{Count: 7, Linger: time.Millisecond},
 		Hooks: worker.Hooks{Stepped: func(s worker.Stepped) {
 			last = s.Outcome.Window

@@ -3,7 +3,6 @@ package worker
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -18,13 +17,46 @@ import (
 type Audited struct {
 	First       int64 `json:"first_window"` // the windows before it are in the checkpoint
 	Windows     int64 `json:"windows"`      // the ledger's up to the last one audited
-	Predictions int64 `json:"predictions"`
-	DeadLetters int64 `json:"dead_letters"`
-	// Elsewhere counts the windows served by models that the audit does not have:
-	// their predictions are not compared.
-	Elsewhere int64         `json:"windows_of_other_models,omitempty"`
-	Chain     string        `json:"chain"` // SHA-256 over all predictions and learned labels
-	Took      time.Duration `json:"-"`
+	Predictions int64 `json:"predictions"`  // compared byte by byte, revisions included
+	DeadLetters int64 `json:"dead_letters"` // likewise
+	// Elsewhere counts the windows that models or settings served which the audit does
+	// not have. Of their predictions it checks only whether each arrival has one.
+	Elsewhere int64          `json:"windows_of_other_terms,omitempty"`
+	Epochs    []AuditedEpoch `json:"epochs"`
+	Chain     string         `json:"chain"` // SHA-256 over all predictions and learned labels
+	Took      time.Duration  `json:"-"`
+}
+
+// AuditedEpoch is the result for one epoch. A window is proved if a replay gives its hashes,
+// and its predictions and dead letters byte by byte. In other windows, which another
+// program, settings or model served, what is checked needs no engine: the records of the
+// window were in none before it, each of its arrivals has one prediction or dead letter,
+// and there are as many of both as the ledger says.
+type AuditedEpoch struct {
+	Number      int64  `json:"epoch"`
+	First       int64  `json:"first_window"`
+	Windows     int64  `json:"windows"`
+	Proved      int64  `json:"windows_proved"`
+	Predictions int64  `json:"predictions"`         // of proved windows
+	DeadLetters int64  `json:"dead_letters"`        // of proved windows
+	Checked     int64  `json:"predictions_checked"` // of other windows
+	Model       string `json:"model"`               // that served its first window
+	Program     string `json:"program,omitempty"`   // version of the one that began it, if known
+	Why         string `json:"why,omitempty"`
+}
+
+// Merge takes over what another audit of the same ledger, with other settings, proved.
+func (a *Audited) Merge(other Audited) {
+	for i := range min(len(a.Epochs), len(other.Epochs)) {
+		mine, theirs := &a.Epochs[i], &other.Epochs[i]
+		if theirs.Proved > mine.Proved {
+			a.Predictions += theirs.Predictions - mine.Predictions
+			a.DeadLetters += theirs.DeadLetters - mine.DeadLetters
+			a.Elsewhere -= theirs.Proved - mine.Proved
+			*mine = *theirs
+		}
+	}
+	a.Took += other.Took
 }
 
 // Audit replays the ledger from its beginning through a fresh engine and compares the
@@ -38,8 +70,9 @@ type Audited struct {
 // letter does not name its window, so the audit searches for the first one to compare.
 //
 // If a model was promoted, the audit needs only one of the two models. In windows that the
-// other model served, it compares the chain of its own model in the shadow and skips the
-// published predictions.
+// other model served, it compares the chain of its own model in the shadow. Of what was
+// published in them, and in epochs of other terms, it checks what needs no engine; see
+// [AuditedEpoch].
 //
 // Of cfg it uses the names, the models, the settings, Effective, SettingsOfLine, the
 // limits, Fresh and Checkpoints.Restore. progress, when not nil, is called after every window.
@@ -48,7 +81,7 @@ func Audit(ctx context.Context, c *kafka.Client, e Engine, cfg Config, from stri
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
 	cfg.setDefaults()
-	a := auditor{replayer: &replayer{cfg: &cfg, client: c, engine: e}, found: make(map[kafka.TopicPartition]bool), elsewhere: make(map[string]bool)}
+	a := auditor{replayer: &replayer{cfg: &cfg, client: c, engine: e}, found: make(map[kafka.TopicPartition]bool), refused: make(map[place]bool)}
 	if err := a.open(ctx, fetching, from); err != nil {
 		return a.audited, err
 	}
@@ -67,12 +100,8 @@ func Audit(ctx context.Context, c *kafka.Client, e Engine, cfg Config, from stri
 			progress(a.audited.Windows)
 		}
 	}
-	if a.newest != nil && !a.proved {
-		m, err := a.compareTerms(ctx, a.newest)
-		if m != nil {
-			err = errors.New(m.line)
-		}
-		return a.audited, err
+	if a.newest != nil && !a.proved && a.settings.own {
+		return a.audited, fmt.Errorf("ledger %s belongs to model %s, and this is model %s: give the file of a model that served", cfg.Names.Ledger, a.newest.Model, cfg.Model)
 	}
 	err := a.checkNothingElse(ctx)
 	a.audited.Took = time.Since(began)
@@ -86,10 +115,12 @@ type auditor struct {
 	partitions map[string]int                          // of the output topics
 	waiting    map[kafka.TopicPartition][]kafka.Record // fetched and not compared
 	audited    Audited
-	found      map[kafka.TopicPartition]bool // after a checkpoint: the partition's first record to compare was found
+	found      map[kafka.TopicPartition]bool // after a checkpoint, or where letters are not counted: the partition's first record to compare was found
+	lost       bool                          // dead letters of some windows were not counted
+	refused    map[place]bool                // the records that the window's dead letters are about
 	newest     *ledger.Record                // the last one replayed
 	proved     bool                          // a ledger record had a chain of one of our models
-	elsewhere  map[string]bool               // models that served and that the audit does not have
+	census     census
 
 	key, value []byte // reused
 }
@@ -106,6 +137,9 @@ func (a *auditor) open(ctx, fetching context.Context, from string) (err error) {
 		}
 		a.audited.First, a.audited.Windows, a.audited.Chain = a.next, a.next, a.last.chain
 	}
+	if a.next == 0 {
+		a.census.nodes = make(map[event.ID]bool)
+	}
 	outputs := []string{a.cfg.Names.Predictions, a.cfg.Names.DeadLetters}
 	if a.partitions, err = a.client.Partitions(ctx, outputs...); err != nil {
 		return err
@@ -121,51 +155,94 @@ func (a *auditor) open(ctx, fetching context.Context, from string) (err error) {
 	return a.openInputs(fetching, inputs)
 }
 
-// window replays one window, which compares the hashes, and then compares the
-// published records.
+// window replays one window, which compares the hashes where it can, and then compares or
+// checks the published records.
 func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 	out, err := a.Step(ctx, r)
 	if err != nil {
 		return err
 	}
 	defer a.inputs.Release()
-	_, first := r.ChainOf(a.cfg.Model)
-	_, second := r.ChainOf(a.cfg.Shadow)
-	a.newest, a.proved = r, a.proved || first || second
-	if !a.cfg.has(r.Model) {
-		a.elsewhere[r.Model] = true
-		a.audited.Elsewhere++
-		out.Predictions, out.Revisions = nil, nil
+	a.newest, a.proved = r, a.proved || a.compared
+	e := a.epoch(r)
+	e.Windows++
+	a.audited.Windows, a.audited.Chain = out.Window+1, r.Chain
+	proves := a.settings.own && a.cfg.has(r.Model)
+	if proves {
+		err = a.compareLetters(ctx, out, e)
+	} else {
+		err = a.checkLetters(ctx, r)
 	}
+	arrivals := a.census.take(&a.replayer.window, a.refused, r.Forgot != nil)
+	switch {
+	case err != nil:
+		return err
+	case proves:
+		e.Proved++
+		return a.comparePredictions(ctx, out, e)
+	}
+	a.audited.Elsewhere++
+	return a.checkPredictions(ctx, r, arrivals, e)
+}
+
+// epoch returns the result of the epoch of a record.
+func (a *auditor) epoch(r *ledger.Record) *AuditedEpoch {
+	list := &a.audited.Epochs
+	if n := len(*list); n == 0 || (*list)[n-1].Number != r.Epoch {
+		e := AuditedEpoch{Number: r.Epoch, First: r.Window, Model: r.Model}
+		if r.Begins != nil {
+			e.Program, e.Why = r.Begins.Program, r.Begins.Why
+		}
+		*list = append(*list, e)
+	}
+	return &(*list)[len(*list)-1]
+}
+
+// comparePredictions compares the published predictions of a window with those of the
+// replay.
+func (a *auditor) comparePredictions(ctx context.Context, out *event.Outcome, e *AuditedEpoch) error {
 	for _, list := range [...][]event.Prediction{out.Predictions, out.Revisions} {
 		for i := range list {
 			p := &list[i]
 			a.key = wire.AppendKey(a.key[:0], p.Node)
-			if err := a.compare(ctx, out.Window, a.cfg.Names.Predictions, a.key, func(e wire.Encoding) []byte {
-				a.value = e.AppendPrediction(a.value[:0], p)
+			if err := a.compare(ctx, out.Window, a.cfg.Names.Predictions, a.key, func(published []byte) []byte {
+				a.value = wire.EncodingOf(published).AppendPrediction(a.value[:0], p)
 				return a.value
 			}); err != nil {
 				return err
 			}
+			e.Predictions++
 			a.audited.Predictions++
 		}
 	}
-	for i := range out.Refused {
-		d := &out.Refused[i]
-		if err := a.compare(ctx, out.Window, a.cfg.Names.DeadLetters, d.Origin.Key[:min(len(d.Origin.Key), maxKey)], func(e wire.Encoding) []byte {
-			a.value = e.AppendDeadLetter(a.value[:0], d)
-			return a.value
-		}); err != nil {
-			return err
-		}
-		a.audited.DeadLetters++
-	}
-	a.audited.Windows, a.audited.Chain = out.Window+1, r.Chain
 	return nil
 }
 
-// replayed is the value of a replayed record, in the encoding that it was published in.
-type replayed func(wire.Encoding) []byte
+// compareLetters does the same for the dead letters. Their detail is a sentence for
+// people, which later programs of the same engine may word otherwise.
+func (a *auditor) compareLetters(ctx context.Context, out *event.Outcome, e *AuditedEpoch) error {
+	clear(a.refused)
+	for i := range out.Refused {
+		d := &out.Refused[i]
+		letter := func(published []byte) []byte {
+			var p event.Refusal
+			_ = wire.DecodeDeadLetter(published, &p) // if it is none, it differs
+			a.value = wire.EncodingOf(published).AppendDeadLetter(a.value[:0], &event.Refusal{Origin: d.Origin, Reason: d.Reason, Detail: p.Detail})
+			return a.value
+		}
+		if err := a.compare(ctx, out.Window, a.cfg.Names.DeadLetters, d.Origin.Key[:min(len(d.Origin.Key), maxKey)], letter); err != nil {
+			return err
+		}
+		a.refused[placeOf(d.Origin)] = true
+		e.DeadLetters++
+		a.audited.DeadLetters++
+	}
+	return nil
+}
+
+// replayed returns the value that a published record should have: of its own encoding, and
+// with its own words where people read them.
+type replayed func(published []byte) []byte
 
 // compare compares the next committed record of the key's partition with the replayed
 // one.
@@ -185,26 +262,21 @@ func (a *auditor) compare(ctx context.Context, window int64, topic string, key [
 	}
 	r := &a.waiting[at][0]
 	a.waiting[at] = a.waiting[at][1:]
-	if want := value(wire.EncodingOf(r.Value)); !bytes.Equal(r.Key, key) || !bytes.Equal(r.Value, want) {
+	if want := value(r.Value); !bytes.Equal(r.Key, key) || !bytes.Equal(r.Value, want) {
 		return fmt.Errorf("%s partition %d offset %d, key %.80q: not what window %d says, which is of key %.80q and %s", topic, at.Partition, r.Offset, r.Key, window, key, difference(r.Value, want))
 	}
 	return nil
 }
 
-// skip drops records that are not compared: predictions of models that the audit does
-// not have, predictions of windows before its checkpoint, and dead letters before the
-// given one.
+// skip drops records that are not compared: predictions of windows before the audit's
+// checkpoint, and dead letters before the given one.
 func (a *auditor) skip(at kafka.TopicPartition, key []byte, value replayed) {
 	list := a.waiting[at]
 	var p event.Prediction
-	for at.Topic == a.cfg.Names.Predictions && len(a.elsewhere) > 0 && len(list) > 0 &&
-		wire.DecodePrediction(list[0].Value, &p) == nil && a.elsewhere[p.Model] {
-		list = list[1:]
-	}
-	for a.audited.First > 0 && !a.found[at] && len(list) > 0 {
+	for (a.audited.First > 0 || a.lost) && !a.found[at] && len(list) > 0 {
 		switch r := &list[0]; {
 		case at.Topic == a.cfg.Names.DeadLetters:
-			a.found[at] = bytes.Equal(r.Key, key) && bytes.Equal(r.Value, value(wire.EncodingOf(r.Value)))
+			a.found[at] = bytes.Equal(r.Key, key) && bytes.Equal(r.Value, value(r.Value))
 		default:
 			// A record that cannot be decoded is kept, to be reported as a difference.
 			a.found[at] = wire.DecodePrediction(r.Value, &p) != nil || p.Window >= a.audited.First

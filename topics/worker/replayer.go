@@ -33,7 +33,8 @@ type replayer struct {
 	unstepped bool
 	window    event.Window // the current window; reused
 	settings  settings     // of the record read last
-	// classes are those of the epoch, in its order, if the engine's are others; or nil.
+	// classes are those of the epoch, if their order is another than that of the engine's;
+	// nil if an index means the same class in both, and one list may only be longer.
 	classes []string
 	// compared says that the state after window next-1 has the hash that the ledger has,
 	// or will have.
@@ -142,14 +143,14 @@ func (p *replayer) noteClasses(r *ledger.Record) {
 		return
 	}
 	p.classes = nil
-	if !slices.Equal(r.Classes, p.cfg.Classes) {
+	if common := min(len(r.Classes), len(p.cfg.Classes)); !slices.Equal(r.Classes[:common], p.cfg.Classes[:common]) {
 		p.classes = r.Classes
 	}
 }
 
 // nameClasses replaces the indices of classes in the window's labels by names, where
-// indices are in the order of other classes than the engine's. An index that these do not
-// have is of no class of the engine either.
+// an index means another class to the engine. An index that the epoch's classes do not have
+// is of no class of the engine either.
 func (p *replayer) nameClasses() {
 	if p.classes == nil {
 		return

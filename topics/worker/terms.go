@@ -153,11 +153,44 @@ func nameProgram(version, engine string) string {
 	return fmt.Sprintf("gvbll %.60q (engine %s)", version, engine)
 }
 
-// LedgerSettings returns the settings that a ledger was begun with, for an audit: from
-// its first record or, if that is gone, from a checkpoint's meta, which may be nil. They
-// are "" if the ledger is empty. Of cfg it uses Names and SettingsOfLine.
-func LedgerSettings(ctx context.Context, c *kafka.Client, cfg Config, meta map[string]string) (event.Settings, error) {
-	r, err := ledger.First(ctx, c, cfg.Names.Ledger)
+// Epoch is an epoch of a ledger.
+type Epoch struct {
+	Number   int64
+	First    int64          // its first window that the ledger has
+	Settings event.Settings // "" if no record holds them any more
+	Models   []string       // that served, or were in the shadow
+}
+
+// Epochs returns the epochs of a ledger, as far as it has them. Of cfg it uses Names and
+// SettingsOfLine.
+func Epochs(ctx context.Context, c *kafka.Client, cfg Config) (list []Epoch, err error) {
+	p := &replayer{cfg: &cfg, client: c}
+	wrong := ledger.Scan(ctx, c, cfg.Names.Ledger, func(r *ledger.Record) bool {
+		if n := len(list); n == 0 || list[n-1].Number != r.Epoch {
+			if err = p.readSettings(ctx, r); err != nil {
+				return false
+			}
+			list = append(list, Epoch{Number: r.Epoch, First: r.Window, Settings: p.settings.all})
+		}
+		e := &list[len(list)-1]
+		models := []string{r.Model, r.Promoted}
+		if r.Shadow != nil {
+			models = append(models, r.Shadow.Model)
+		}
+		for _, m := range models {
+			if m != "" && !slices.Contains(e.Models, m) {
+				e.Models = append(e.Models, m)
+			}
+		}
+		return true
+	})
+	return list, errors.Join(err, wrong)
+}
+
+// LedgerSettings returns the settings of a ledger's last window, "" if the ledger is empty.
+// Of cfg it uses Names and SettingsOfLine.
+func LedgerSettings(ctx context.Context, c *kafka.Client, cfg Config) (event.Settings, error) {
+	r, err := ledger.Newest(ctx, c, cfg.Names.Ledger)
 	if r == nil || err != nil {
 		return "", err
 	}
@@ -165,9 +198,12 @@ func LedgerSettings(ctx context.Context, c *kafka.Client, cfg Config, meta map[s
 	if err := p.readSettings(ctx, r); err != nil || p.settings.all != "" {
 		return p.settings.all, err
 	}
+	return "", fmt.Errorf("ledger %s: %w", cfg.Names.Ledger, errSettingsGone)
+}
+
+// CheckpointSettings returns the settings of the engine in a checkpoint with this meta, ""
+// if it does not have them.
+func CheckpointSettings(meta map[string]string) (event.Settings, error) {
 	at, err := positionOf(meta)
-	if err != nil || at.Settings == "" {
-		return "", fmt.Errorf("the first records of ledger %s are gone, and its settings with them: begin at a checkpoint, which has the settings", cfg.Names.Ledger)
-	}
-	return at.Settings, nil
+	return at.Settings, err
 }

@@ -15,7 +15,7 @@ import (
 // order: with the events that an engine would step that never saw the nodes forgotten since.
 // The window is valid during the call. It needs the ledger and the inputs from their
 // beginning; it writes nothing, and can run beside a worker. Of cfg it uses the names and
-// the limits. Labels have the names of their classes, unless cfg.Classes are the ledger's.
+// the limits.
 func Windows(ctx context.Context, c *kafka.Client, cfg Config, before int64, visit func(*event.Window) error) error {
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
@@ -36,7 +36,6 @@ func Windows(ctx context.Context, c *kafka.Client, cfg Config, before int64, vis
 		if err != nil || r == nil {
 			return err
 		}
-		p.noteClasses(r)
 		if err := p.inputs.Replay(ctx, r.Ranges); err != nil {
 			return fmt.Errorf("ledger %s, window %d: %w", cfg.Names.Ledger, r.Window, err)
 		}

@@ -392,7 +392,7 @@ func TestLedgerHoldsSettings(t *testing.T) {
 				t.Errorf("record %d: settings %s and configuration %q, want %s and %q", i, r.Settings, r.Configuration, settings.Hash(), want)
 			}
 		}
-		found, err := worker.LedgerSettings(t.Context(), f.client, worker.Config{Names: f.names}, nil)
+		found, err := worker.LedgerSettings(t.Context(), f.client, worker.Config{Names: f.names})
 		if err != nil || found != settings {
 			t.Errorf("LedgerSettings returns %q and error %v, want %q", found, err, settings)
 		}
