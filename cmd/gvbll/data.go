@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/parquet"
 	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -65,7 +66,7 @@ func (f dataFlags) graph() (*dataset.Dataset, error) {
 }
 
 // openData reads a data set in any layout.
-func openData(path string) (*dataset.Dataset, error) { return dataset.Open(path) }
+func openData(path string) (*dataset.Dataset, error) { return dataset.Open(path, parquet.Format) }
 
 // String describes the graph in one line.
 func (s *dataSet) String() string {

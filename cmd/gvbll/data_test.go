@@ -82,3 +82,11 @@ func TestModelKnowsItsNodes(t *testing.T) {
 		}
 	}
 }
+
+// TestParquet: --data takes tables in Parquet.
+func TestParquet(t *testing.T) {
+	out := gvbll(t, "train", "--data", "parquet/testdata/pandas", "--train-share", "1", "--epochs", "1", "--out", filepath.Join(t.TempDir(), "m.safetensors"))
+	if !strings.Contains(out, "graphsage 4-64-16, 2 classes, trained on 3 nodes") {
+		t.Errorf("got %q, want a model of 4 features and 2 classes, trained on 3 nodes", out)
+	}
+}
