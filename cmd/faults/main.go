@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,7 +24,7 @@ import (
 )
 
 type flags struct {
-	Broker  string `help:"Cluster: kfake, or kafka for three nodes of Apache Kafka." default:"kfake"`
+	Broker  string `help:"Cluster: kfake, or kafka for three nodes of Apache Kafka, or kafka1 for one." enum:"kfake,kafka,kafka1" default:"kfake"`
 	Tool    string `help:"Script that runs nodes of Apache Kafka, for --broker kafka." default:".ci/kafka-broker" type:"path"`
 	Seed    uint64 `help:"Seed of everything random." default:"1"`
 	Head    string `help:"What serves: pool (a pool of heads) or paper (the paper's head)." enum:"pool,paper" default:"pool"`
@@ -46,6 +47,12 @@ type flags struct {
 		Minutes float64 `help:"Duration." default:"2"`
 		Nodes   int     `help:"Nodes in the graph." default:"20000"`
 	} `cmd:"" help:"Send at a steady rate, and check that the worker's memory, files and goroutines do not grow."`
+	Restarts struct {
+		Times int           `help:"Restarts." default:"7"`
+		Rate  int           `help:"Nodes sent a second." default:"60"`
+		Away  time.Duration `help:"How long the last restart leaves its broker down." default:"40s"`
+	} `cmd:"" help:"Restart brokers of Apache Kafka cleanly, under load."`
+	Mistakes struct{} `cmd:"" help:"Delete, recreate and cut topics, send batches that cannot be read, and compare what workers say."`
 }
 
 func main() {
@@ -71,7 +78,7 @@ func (f *flags) run(ctx context.Context, command string) error {
 		return err
 	}
 	s := &trial.Setup{Program: filepath.Join(dir, "gvbll"), Model: filepath.Join(dir, "model.safetensors"), Dir: dir}
-	nodes := map[string]int{"crash": f.Crash.Nodes, "chaos": 2000, "soak": f.Soak.Nodes}[command]
+	nodes := map[string]int{"crash": f.Crash.Nodes, "chaos": 2000, "soak": f.Soak.Nodes, "restarts": 2000, "mistakes": 600}[command]
 	if err := f.prepare(ctx, s, nodes); err != nil {
 		return err
 	}
@@ -93,6 +100,14 @@ func (f *flags) run(ctx context.Context, command string) error {
 		found, err = trial.Crash(ctx, s, f.Crash.Runs, f.Seed, f.Crash.Parallel, func(done int) { report(fmt.Sprintf("%d of %d runs", done, f.Crash.Runs)) })
 	case "chaos":
 		found, err = trial.Chaos(ctx, s, cluster, f.Seed, time.Duration(f.Chaos.Minutes*float64(time.Minute)), report)
+	case "restarts":
+		k, ok := cluster.(*trial.Kafka)
+		if !ok {
+			return errors.New("restarts of brokers need --broker kafka or kafka1")
+		}
+		found, err = trial.Restarts(ctx, s, k, f.Restarts.Rate, f.Restarts.Times, f.Restarts.Away, report)
+	case "mistakes":
+		found, err = trial.Mistakes(ctx, s, report)
 	case "soak":
 		found, err = trial.Soak(ctx, s, time.Duration(f.Soak.Minutes*float64(time.Minute)), report)
 	}
@@ -200,8 +215,9 @@ func (f *flags) cluster(dir string) (trial.Cluster, error) {
 	switch f.Broker {
 	case "kfake":
 		return trial.NewFake()
-	case "kafka":
-		return trial.NewKafka(f.Tool, filepath.Join(dir, "kafka"))
+	case "kafka1":
+		return trial.NewKafka(f.Tool, filepath.Join(dir, "kafka"), 1)
+	default:
+		return trial.NewKafka(f.Tool, filepath.Join(dir, "kafka"), 3)
 	}
-	return nil, fmt.Errorf("--broker %s: give kfake or kafka", f.Broker)
 }

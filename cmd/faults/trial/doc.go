@@ -9,8 +9,11 @@
 //     and has gvbll audit replay the ledger afterwards.
 //   - [Soak] sends at a steady rate to one worker, and checks that its memory, open files
 //     and goroutines do not grow.
+//   - [Restarts] restarts brokers of Apache Kafka cleanly, under load. The worker must not end.
+//   - [Mistakes] does to a graph's topics what operators and producers do by mistake, and
+//     compares what workers say and publish.
 //
-// setup.go holds what all three share; process.go, sender.go, published.go and progress.go
+// setup.go holds what all of them share; process.go, sender.go, published.go and progress.go
 // run workers, send input, read output and follow the ledger. cluster.go, fake.go and
 // kafka.go run the brokers and disturb them.
 package trial

@@ -13,20 +13,28 @@ import (
 	"syscall"
 )
 
-// Kafka is three nodes of Apache Kafka, run by a script with the commands start3 DIR,
-// start DIR/N, kill DIR/N and stop DIR. Disturb kills or halts one node, so that leaders
-// and coordinators move, and its next call brings the node back.
+// Kafka is one node of Apache Kafka or three, run by a script with the commands start DIR,
+// start3 DIR, and start, stop and kill of a node's directory. Disturb kills or halts one
+// node, so that leaders and coordinators move, and its next call brings the node back.
 type Kafka struct {
 	tool, dir string
+	nodes     []string // their directories
 	addresses []string
 	down      string // directory of the node that is killed, "" for none
 	halted    int    // process id of the node that is halted, 0 for none
 }
 
-// NewKafka starts the nodes, with their data in a new directory.
-func NewKafka(tool, dir string) (*Kafka, error) {
-	k := &Kafka{tool: tool, dir: dir}
-	out, err := k.run("start3", dir)
+// NewKafka starts one node or three, with their data in a new directory.
+func NewKafka(tool, dir string, nodes int) (*Kafka, error) {
+	k := &Kafka{tool: tool, dir: dir, nodes: []string{dir}}
+	start := "start"
+	if nodes > 1 {
+		start, k.nodes = "start3", nil
+		for n := range 3 {
+			k.nodes = append(k.nodes, filepath.Join(dir, strconv.Itoa(n+1)))
+		}
+	}
+	out, err := k.run(start, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +62,7 @@ func (k *Kafka) Disturb(rng *rand.Rand) (string, error) {
 	if k.down != "" || k.halted != 0 {
 		return "the node is back", k.Calm()
 	}
-	node := filepath.Join(k.dir, strconv.Itoa(1+rng.IntN(3)))
+	node := k.nodes[rng.IntN(len(k.nodes))]
 	if rng.IntN(2) == 0 {
 		k.down = node
 		_, err := k.run("kill", node)
@@ -68,6 +76,18 @@ func (k *Kafka) Disturb(rng *rand.Rand) (string, error) {
 		return "", err
 	}
 	return "node " + filepath.Base(node) + " halted", syscall.Kill(k.halted, syscall.SIGSTOP)
+}
+
+// Stop stops a node as an operator does, and waits until it has ended.
+func (k *Kafka) Stop(node int) error {
+	_, err := k.run("stop", k.nodes[node])
+	return err
+}
+
+// Start starts a node that was stopped, and waits until it serves.
+func (k *Kafka) Start(node int) error {
+	_, err := k.run("start", k.nodes[node])
+	return err
 }
 
 // Calm implements [Cluster]. All nodes run afterwards.

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -67,6 +68,28 @@ func (p *progress) now() (sum totals, last time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.sum, p.last
+}
+
+// await waits until a condition holds, for a limited time. It is an error if the worker ends
+// before.
+func (p *progress) await(ctx context.Context, worker *process, what string, within time.Duration, holds func() bool) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(within); !holds(); {
+		select {
+		case <-tick.C:
+		case <-worker.ended:
+			return fmt.Errorf("the worker ended: %s, see %s", worker.lastLine(), worker.log.Name())
+		case err := <-p.done:
+			return fmt.Errorf("the ledger: %w", err)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("within %v there was no %s, see %s", within, what, worker.log.Name())
+		}
+	}
+	return nil
 }
 
 // close stops the reading, and returns its error.

@@ -14,6 +14,8 @@ type sender struct {
 	g        *graph
 	producer *kafka.Producer
 	records  []kafka.Record // not sent yet
+	// transactions is whether the producer sends in transactions. It must then not fail.
+	transactions bool
 }
 
 func (g *graph) newSender(ctx context.Context) (*sender, error) {
@@ -46,6 +48,11 @@ func (s *sender) poison(topic string, n int) {
 // send sends the records that were put. If it is unknown whether they arrived, it sends
 // them again, so the topics may hold them twice.
 func (s *sender) send(ctx context.Context) error {
+	if s.transactions {
+		err := s.producer.Commit(ctx, s.records, "", nil)
+		s.records = s.records[:0]
+		return err
+	}
 	for len(s.records) > 0 {
 		err := s.producer.Send(ctx, s.records)
 		if err == nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"time"
 
@@ -75,12 +74,9 @@ func Soak(ctx context.Context, s *Setup, long time.Duration, report func(string)
 	if err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	if g.http, err = freeAddress(); err != nil {
 		return nil, err
 	}
-	g.http = l.Addr().String()
-	_ = l.Close()
 	p, err := g.start("a", "", "--linger", "20ms", "--checkpoints", "every=5s")
 	if err != nil {
 		return nil, err
@@ -153,7 +149,7 @@ func Soak(ctx context.Context, s *Setup, long time.Duration, report func(string)
 }
 
 // sample holds some of a worker's metrics at one time.
-type sample struct{ heap, descriptors, goroutines, checkpoints float64 }
+type sample struct{ heap, descriptors, goroutines, checkpoints, withheld float64 }
 
 // lowest returns the lowest value of each metric.
 func lowest(list []sample) sample {
@@ -186,9 +182,12 @@ func scrape(ctx context.Context, addr string) (s sample, err error) {
 		}
 		return 0
 	}
-	s = sample{gauge("go_memstats_heap_alloc_bytes") / 1e6, gauge("process_open_fds"), gauge("go_goroutines"), 0}
+	s = sample{gauge("go_memstats_heap_alloc_bytes") / 1e6, gauge("process_open_fds"), gauge("go_goroutines"), 0, 0}
 	if f := families["gvbll_checkpoint_seconds"]; f != nil {
 		s.checkpoints = float64(f.Metric[0].GetHistogram().GetSampleCount())
+	}
+	for _, m := range families["gvbll_input_withheld_records"].GetMetric() {
+		s.withheld += m.GetGauge().GetValue()
 	}
 	return s, nil
 }

@@ -1,0 +1,266 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/kafka"
+)
+
+// Restarted is the result of [Restarts].
+type Restarted struct {
+	Brokers    int      `json:"brokers"` // nodes of the cluster
+	Rate       int      `json:"rate"`    // nodes sent a second
+	Restarts   int      `json:"restarts"`
+	AwayMS     int64    `json:"away_ms"`    // for which the longest of them left the node down
+	Nodes      int      `json:"nodes"`      // sent
+	Windows    int      `json:"windows"`    // committed
+	LongestMS  int64    `json:"longest_ms"` // from the start of a broker to the next window
+	Lost       int      `json:"lost"`
+	Duplicated int      `json:"duplicated"`
+	Unequal    int      `json:"unequal"` // 1 if the audit found a difference
+	Ended      int      `json:"ended"`   // workers that ended
+	Unready    int      `json:"unready"` // outages of all nodes for which /readyz stood at ready
+	Wrong      []string `json:"wrong,omitempty"`
+}
+
+// Err returns an error if anything was lost, duplicated or unequal, if a worker ended, or if
+// readiness did not follow.
+func (r *Restarted) Err() error {
+	if r.Lost+r.Duplicated+r.Unequal+r.Ended+r.Unready > 0 {
+		return errBroken
+	}
+	return nil
+}
+
+// String returns one line of counts.
+func (r *Restarted) String() string {
+	return fmt.Sprintf("restarts of %d brokers at %d events/s: %d clean restarts, away for up to %.1f s; %d nodes sent, %d windows, at most %.1f s from a broker's start to the next: lost %d, duplicated %d, unequal %d, workers ended %d, not seen by /readyz %d",
+		r.Brokers, r.Rate, r.Restarts, float64(r.AwayMS)/1000, r.Nodes, r.Windows, float64(r.LongestMS)/1000, r.Lost, r.Duplicated, r.Unequal, r.Ended, r.Unready)
+}
+
+// Restarts stops one node of Apache Kafka after the other, as an operator does, and starts it
+// again, while nodes of a graph are sent at the given rate and one worker serves. The last
+// of the restarts leaves its node down for the time away, the others for a moment. The
+// worker must not end, and every node must be predicted once.
+func Restarts(ctx context.Context, s *Setup, c *Kafka, rate, times int, away time.Duration, report func(string)) (*Restarted, error) {
+	client, err := kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers})
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	g, err := s.newGraph(ctx, client, fmt.Sprintf("restarts-%d", time.Now().UnixNano()%1e9))
+	if err != nil {
+		return nil, err
+	}
+	if g.http, err = freeAddress(); err != nil {
+		return nil, err
+	}
+	r := &restarts{graph: g, cluster: c, report: report}
+	r.found = Restarted{Brokers: len(c.nodes), Rate: rate, Restarts: times}
+	if r.progress, err = g.follow(ctx); err != nil {
+		return nil, err
+	}
+	out, err := g.newSender(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if r.worker, err = g.start("a", "", "--linger", "20ms"); err != nil {
+		return nil, err
+	}
+	defer r.worker.kill()
+	stop := make(chan struct{})
+	sent := make(chan error, 1)
+	go func() { sent <- r.send(ctx, out, rate, stop) }()
+	for i := range times {
+		down := time.Duration(0)
+		if i == times-1 {
+			down = away
+		}
+		if err = r.restart(ctx, i%len(c.nodes), down); err != nil {
+			break
+		}
+	}
+	close(stop)
+	if e := <-sent; err == nil {
+		err = e
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &r.found, r.finish(ctx)
+}
+
+// restarts is a run of [Restarts].
+type restarts struct {
+	*graph
+	cluster  *Kafka
+	worker   *process
+	progress *progress
+	report   func(string)
+	next     int // id of the next node to send
+	found    Restarted
+}
+
+// send sends nodes with neighbours close to them in the stream, until stop is closed.
+func (r *restarts) send(ctx context.Context, out *sender, rate int, stop <-chan struct{}) error {
+	const bursts = 20 // a second
+	tick := time.NewTicker(time.Second / bursts)
+	defer tick.Stop()
+	for {
+		for range rate / bursts {
+			n := r.Items[r.next%len(r.Items)].Node
+			n.ID, n.Time, n.Neighbours = event.ID{Num: int64(r.next)}, 0, nil
+			for back := 1; back <= min(r.next, 3); back++ {
+				n.Neighbours = append(n.Neighbours, event.ID{Num: int64(r.next - back)})
+			}
+			out.node(&n)
+			r.next++
+		}
+		if err := out.send(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-stop:
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// restart restarts a node of the cluster once the worker serves, and waits until it serves
+// again.
+func (r *restarts) restart(ctx context.Context, node int, away time.Duration) error {
+	if _, err := r.awaitWindow(ctx, time.Now().Add(time.Second)); err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := r.cluster.Stop(node); err != nil {
+		return err
+	}
+	r.report(fmt.Sprintf("node %d stopped", node+1))
+	if len(r.cluster.nodes) == 1 && away > 0 {
+		if err := r.awaitReady(ctx, http.StatusServiceUnavailable, away); err != nil {
+			r.found.Unready++
+			r.found.Wrong = append(r.found.Wrong, err.Error())
+		}
+		if err := pause(ctx, away-time.Since(began)); err != nil {
+			return err
+		}
+	}
+	if err := r.cluster.Start(node); err != nil {
+		return err
+	}
+	started := time.Now()
+	r.found.AwayMS = max(r.found.AwayMS, started.Sub(began).Milliseconds())
+	at, err := r.awaitWindow(ctx, started)
+	if err != nil {
+		return err
+	}
+	r.found.LongestMS = max(r.found.LongestMS, at.Sub(started).Milliseconds())
+	r.report(fmt.Sprintf("node %d started, the next window came after %v", node+1, at.Sub(started).Round(time.Millisecond)))
+	return r.awaitReady(ctx, http.StatusOK, drainTimeout)
+}
+
+// await waits until a condition holds, for a limited time. It is an error if the worker ends.
+func (r *restarts) await(ctx context.Context, what string, within time.Duration, holds func() bool) error {
+	err := r.progress.await(ctx, r.worker, what, within, holds)
+	select {
+	case <-r.worker.ended:
+		r.found.Ended++
+	default:
+	}
+	return err
+}
+
+// awaitWindow waits for a window that is committed after the given time, and returns when it
+// was seen.
+func (r *restarts) awaitWindow(ctx context.Context, after time.Time) (at time.Time, err error) {
+	err = r.await(ctx, "window", drainTimeout, func() bool {
+		_, at = r.progress.now()
+		return at.After(after)
+	})
+	return at, err
+}
+
+// awaitReady waits until /readyz answers with a status.
+func (r *restarts) awaitReady(ctx context.Context, status int, within time.Duration) error {
+	var last string
+	err := r.await(ctx, fmt.Sprintf("answer %d of /readyz", status), within, func() bool {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.http+"/readyz", nil)
+		if err != nil {
+			return false
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return false
+		}
+		defer res.Body.Close()
+		body, _ := io.ReadAll(io.LimitReader(res.Body, 500))
+		last = string(body)
+		return res.StatusCode == status
+	})
+	r.report(fmt.Sprintf("/readyz: %.200q", last))
+	return err
+}
+
+// finish waits until everything that was sent is predicted, ends the worker and reads what it
+// has published.
+func (r *restarts) finish(ctx context.Context) error {
+	r.found.Nodes = r.next
+	err := r.await(ctx, fmt.Sprintf("prediction of each of %d nodes", r.next), 2*drainTimeout, func() bool {
+		sum, _ := r.progress.now()
+		return sum.predictions >= r.next
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.worker.stop(); err != nil {
+		r.found.Ended++
+		r.found.Wrong = append(r.found.Wrong, r.worker.lastLine())
+	}
+	if err := r.progress.close(); err != nil {
+		return fmt.Errorf("the ledger: %w", err)
+	}
+	ids := make([]event.ID, r.next)
+	for i := range ids {
+		ids[i] = event.ID{Num: int64(i)}
+	}
+	got, err := r.read(ctx, ids)
+	if err != nil {
+		return err
+	}
+	r.found.Windows, r.found.Lost, r.found.Duplicated = len(got.windows), got.lost, got.twice
+	r.found.Wrong = append(r.found.Wrong, got.faults...)
+	if err := r.audit(ctx); err != nil {
+		r.found.Unequal++
+		r.found.Wrong = append(r.found.Wrong, err.Error())
+	}
+	return nil
+}
+
+// freeAddress returns an address of this machine on which nothing listens.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
