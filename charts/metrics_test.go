@@ -21,6 +21,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -137,6 +138,7 @@ var advice = []struct {
 		{"gvbll_last_commit_timestamp_seconds", "Old is normal while no events come; otherwise `GvbllCommitsStopped`."},
 		{"gvbll_input_lag_records", "`GvbllLagGrowing`. Of the owner only."},
 		{"gvbll_input_withheld_records", "Above 0 for more than a transaction takes: `GvbllInputWithheld`. Of the owner only."},
+		{"gvbll_topic_at_risk", "`GvbllTopicAtRisk`. No series: nothing is at risk, or the client may not read the settings, which the log says."},
 	}},
 	{"Owner, standbys, checkpoints", [][2]string{
 		{"gvbll_owner", "Sum 0: `GvbllNoOwner`. Above 1: `GvbllTwoOwners`."},
@@ -217,7 +219,8 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
 	described := &describing{Registerer: reg}
-	m, hooks := metrics.New(described), worker.NewMetrics(described).Hooks()
+	m, stream := metrics.New(described), worker.NewMetrics(described)
+	hooks := stream.Hooks()
 	out := &event.Outcome{
 		Predictions:    []event.Prediction{{Class: "a", Time: 1, Set: &event.Set{}}},
 		Labelled:       []event.Labelled{{Delay: 1000}},
@@ -236,6 +239,7 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	m.ShowPool(&pipeline.Pooled{Heads: []string{"online"}, Weights: []float64{1}, Bias: []float64{0}, Compatibility: []float64{1}}, []string{"a"})
 	hooks.Stepped(worker.Stepped{Outcome: out, Cause: "count"})
 	hooks.Lag("t", 1, 1)
+	stream.AtRisk([]topics.Risk{{Topic: "t", Setting: "retention.ms"}})
 	hooks.Untimely("t", 1, 1)
 	hooks.UnknownField("t", "f", 1)
 	hooks.Forgot(worker.Forgotten{Forgot: ledger.Forgot{Nodes: 1}})

@@ -62,7 +62,7 @@ func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 		trouble := c.Trouble
 		s.web.trouble.Store(&trouble)
 	}
-	cfg.About = s.about()
+	cfg.About, cfg.AtRisk = s.about(), s.stream.AtRisk
 	cfg.Scores = func(out *event.Outcome) *ledger.Scores { return ledgerScores(out, s.named.Classes) }
 	own := worker.Hooks{
 		Recovered: s.onRecovered, TookOver: s.onTookOver, Stepped: s.onStepped, Committed: s.onCommitted, Forgot: s.onForgot,

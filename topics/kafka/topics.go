@@ -244,3 +244,34 @@ func (c *Client) HasRecords(ctx context.Context, topic string) (bool, error) {
 	}
 	return false, nil
 }
+
+// TopicConfigs returns the named settings of each topic, as they are in force, whether set on
+// the topic or as the brokers' default. Topics that do not exist, and those whose settings
+// this client may not read, are left out.
+func (c *Client) TopicConfigs(ctx context.Context, topics []string, settings ...string) (map[string]map[string]string, error) {
+	req := &kafkago.DescribeConfigsRequest{}
+	for _, t := range topics {
+		req.Resources = append(req.Resources, kafkago.DescribeConfigRequestResource{ResourceType: kafkago.ResourceTypeTopic, ResourceName: t, ConfigNames: settings})
+	}
+	configs := make(map[string]map[string]string)
+	err := c.retry(ctx, forever, func(ctx context.Context) error {
+		res, err := c.client.DescribeConfigs(ctx, req)
+		if err != nil {
+			return err
+		}
+		for _, r := range res.Resources {
+			switch {
+			case errors.Is(r.Error, kafkago.TopicAuthorizationFailed), errors.Is(r.Error, kafkago.UnknownTopicOrPartition):
+				continue
+			case r.Error != nil:
+				return fmt.Errorf("settings of topic %s: %w", r.ResourceName, r.Error)
+			}
+			configs[r.ResourceName] = make(map[string]string)
+			for _, e := range r.ConfigEntries {
+				configs[r.ResourceName][e.ConfigName] = e.ConfigValue
+			}
+		}
+		return nil
+	})
+	return configs, err
+}

@@ -85,6 +85,9 @@ type Config struct {
 	// Ahead is how far ahead of the clock an event's time may lie and still be used
 	// by policies. Zero means one hour.
 	Ahead time.Duration
+	// AtRisk, if not nil, is called at the start and every hour, from another goroutine, with
+	// the settings by which topics will lose records.
+	AtRisk func([]topics.Risk)
 	// Hooks are called when something happens. Nil ones are skipped.
 	Hooks Hooks
 	// Logger defaults to slog's default.
@@ -96,6 +99,9 @@ func (c *Config) setDefaults() {
 		c.Logger = slog.Default()
 	}
 	c.Output = cmp.Or(c.Output, wire.MsgPack)
+	if c.AtRisk == nil {
+		c.AtRisk = func([]topics.Risk) {}
+	}
 	if c.TransactionTimeout == 0 {
 		c.TransactionTimeout = c.CommitInterval + time.Minute
 	}

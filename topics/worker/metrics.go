@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gvbll/gvbll/topics"
 )
 
 // Metrics are the metrics of a worker that concern the stream: windows, transactions,
@@ -21,6 +23,7 @@ type Metrics struct {
 	commit          prometheus.Histogram
 	lag             *prometheus.GaugeVec
 	withheld        *prometheus.GaugeVec
+	risks           *prometheus.GaugeVec
 	recoveryWindows prometheus.Gauge
 	recoverySeconds prometheus.Gauge
 	lastCommit      prometheus.Gauge
@@ -67,6 +70,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "gvbll_input_lag_records", Help: "Committed records of an input topic that are in no window yet.",
 		}, []string{"topic"}),
+		risks: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "gvbll_topic_at_risk", Help: "1 for each setting of an input topic or the ledger by which records will be lost that the graph needs. Read at the start and every hour.",
+		}, []string{"topic", "setting"}),
 		withheld: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "gvbll_input_withheld_records", Help: "Records of an input topic behind a transaction that its producer has not ended: nobody who reads committed records gets them.",
 		}, []string{"topic"}),
@@ -114,7 +120,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	for _, cause := range causes {
 		m.windows.WithLabelValues(cause)
 	}
-	reg.MustRegister(m.windows, m.number, m.replayedWindows, m.age, m.step, m.arrivals, m.transactions, m.retries, m.commit, m.lag, m.withheld, m.recoveryWindows, m.recoverySeconds, m.lastCommit, m.owner, m.takeover, m.savedAt, m.savedBytes, m.saveSeconds, m.saveFailures, m.late, m.early)
+	reg.MustRegister(m.windows, m.number, m.replayedWindows, m.age, m.step, m.arrivals, m.transactions, m.retries, m.commit, m.lag, m.withheld, m.risks, m.recoveryWindows, m.recoverySeconds, m.lastCommit, m.owner, m.takeover, m.savedAt, m.savedBytes, m.saveSeconds, m.saveFailures, m.late, m.early)
 	return m
 }
 
@@ -123,6 +129,15 @@ func histogram(name, help string, buckets []float64) prometheus.Histogram {
 		Name: name, Help: help, Buckets: buckets,
 		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 	})
+}
+
+// AtRisk shows the settings by which topics will lose records. It may be called from any
+// goroutine.
+func (m *Metrics) AtRisk(risks []topics.Risk) {
+	m.risks.Reset()
+	for _, r := range risks {
+		m.risks.WithLabelValues(r.Topic, r.Setting).Set(1)
+	}
 }
 
 // Hooks returns the hooks that update the metrics. Replayed windows are not counted

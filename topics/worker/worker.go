@@ -129,6 +129,7 @@ func (w *worker) checkBegin(ctx context.Context) error {
 func (w *worker) run(ctx context.Context) (err error) {
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
+	go topics.WatchRisks(fetching, w.client, w.cfg.Names, time.Hour, w.cfg.Logger, w.cfg.AtRisk)
 	if err := w.join(); err != nil {
 		return err
 	}

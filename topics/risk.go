@@ -1,0 +1,108 @@
+package topics
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gvbll/gvbll/topics/kafka"
+)
+
+// Risk is a setting of a topic by which records will be lost that a graph needs.
+type Risk struct {
+	Topic, Setting, Value string
+	Want                  string // the value that keeps them
+}
+
+// String returns the setting as topic: setting=value.
+func (r Risk) String() string { return fmt.Sprintf("%s: %s=%s", r.Topic, r.Setting, r.Value) }
+
+// Settings of topics that can lose records.
+const (
+	cleanupPolicy   = "cleanup.policy"
+	retentionTime   = "retention.ms"
+	retentionSize   = "retention.bytes"
+	compressionType = "compression.type"
+)
+
+// Risks returns the settings of inputs and ledger by which records will be lost: deleted by
+// age or size, or by compaction, which takes all but the newest of a key. The ledger's
+// age too, however quiet the graph. Inputs that are stored as their producers compress
+// them may have batches that cannot be read, which become dead letters. Topics whose
+// settings may not be read are in unknown.
+func Risks(ctx context.Context, c *kafka.Client, n Names) (risks []Risk, unknown []string, err error) {
+	inputs := []string{n.Nodes, n.Labels, n.Commands}
+	needed := append(slices.Clone(inputs), n.Ledger)
+	configs, err := c.TopicConfigs(ctx, needed, cleanupPolicy, retentionTime, retentionSize, compressionType)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, topic := range needed {
+		set, known := configs[topic]
+		if !known {
+			unknown = append(unknown, topic)
+			continue
+		}
+		check := func(setting, want string, wrong bool) {
+			if wrong {
+				risks = append(risks, Risk{topic, setting, set[setting], want})
+			}
+		}
+		policies := strings.Split(strings.ReplaceAll(set[cleanupPolicy], " ", ""), ",")
+		deletes := slices.Contains(policies, "delete")
+		check(cleanupPolicy, "delete", slices.Contains(policies, "compact"))
+		check(retentionTime, "-1", deletes && set[retentionTime] != "-1")
+		check(retentionSize, "-1", deletes && set[retentionSize] != "-1")
+		check(compressionType, "uncompressed", set[compressionType] == "producer" && slices.Contains(inputs, topic))
+	}
+	return risks, unknown, nil
+}
+
+// WatchRisks looks for risks now and then every so often, until the context ends. It logs one
+// line when they have changed, and calls report each time.
+func WatchRisks(ctx context.Context, c *kafka.Client, n Names, every time.Duration, log *slog.Logger, report func([]Risk)) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	var before []Risk
+	for first := true; ; first = false {
+		risks, unknown, err := Risks(ctx, c, n)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			log.Debug("the settings of topics cannot be read", "err", err)
+		default:
+			if first && len(unknown) > 0 {
+				log.Info("the settings of topics may not be read, so nobody warns before records are lost: grant DescribeConfigs", "topics", unknown)
+			}
+			if !slices.Equal(risks, before) {
+				logRisks(log, risks)
+			}
+			before = risks
+			report(risks)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func logRisks(log *slog.Logger, risks []Risk) {
+	if len(risks) == 0 {
+		log.Info("the topics are not set to lose records any more")
+		return
+	}
+	var found, wanted []string
+	for _, r := range risks {
+		found = append(found, r.String())
+		if want := r.Setting + "=" + r.Want; !slices.Contains(wanted, want) {
+			wanted = append(wanted, want)
+		}
+	}
+	log.Warn("topics are set to lose records that the graph needs", "settings", strings.Join(found, "; "), "set", strings.Join(wanted, " "))
+}

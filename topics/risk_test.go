@@ -1,0 +1,96 @@
+package topics
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/gvbll/gvbll/topics/kafka"
+)
+
+// TestRisks: topics as gvbll creates them lose nothing. What others set is found, with one
+// line in the log for all of it, and one when it has ended.
+func TestRisks(t *testing.T) {
+	k, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.Close)
+	clusters := map[string]string{"kfake": k.ListenAddrs()[0]}
+	if addr := os.Getenv("GVBLL_KAFKA"); addr != "" {
+		clusters["kafka"] = addr
+	}
+	for name, addr := range clusters {
+		t.Run(name, func(t *testing.T) { testRisks(t, addr) })
+	}
+}
+
+func testRisks(t *testing.T, addr string) {
+	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: []string{addr}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	n, err := Under("risks-" + time.Now().Format("150405.000000"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Create(t.Context(), c, n, 1, -1); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&out, nil))
+	// look watches for one round, and returns what was found and logged.
+	look := func() ([]string, string) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		var found []string
+		out.Reset()
+		WatchRisks(ctx, c, n, time.Hour, log, func(risks []Risk) {
+			for _, r := range risks {
+				found = append(found, r.String())
+			}
+			cancel()
+		})
+		return found, out.String()
+	}
+	if found, said := look(); len(found) > 0 || said != "" {
+		t.Errorf("of topics as they are created: found %v, said %q, want nothing", found, said)
+	}
+	set := func(topic string, settings ...string) {
+		t.Helper()
+		r := kafkago.IncrementalAlterConfigsRequestResource{ResourceType: kafkago.ResourceTypeTopic, ResourceName: topic}
+		for i := 0; i < len(settings); i += 2 {
+			r.Configs = append(r.Configs, kafkago.IncrementalAlterConfigsRequestConfig{Name: settings[i], Value: settings[i+1], ConfigOperation: kafkago.ConfigOperationSet})
+		}
+		res, err := (&kafkago.Client{Addr: kafkago.TCP(addr)}).IncrementalAlterConfigs(t.Context(), &kafkago.IncrementalAlterConfigsRequest{Resources: []kafkago.IncrementalAlterConfigsRequestResource{r}})
+		if err == nil {
+			err = res.Resources[0].Error
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(n.Nodes, "cleanup.policy", "compact,delete", "retention.ms", "604800000", "compression.type", "producer")
+	set(n.Labels, "cleanup.policy", "compact", "retention.ms", "1000")
+	set(n.Ledger, "retention.bytes", "1000000", "compression.type", "producer")
+	want := []string{
+		n.Nodes + ": cleanup.policy=compact,delete", n.Nodes + ": retention.ms=604800000", n.Nodes + ": compression.type=producer",
+		n.Labels + ": cleanup.policy=compact", n.Ledger + ": retention.bytes=1000000",
+	}
+	found, said := look()
+	if !slices.Equal(found, want) {
+		t.Errorf("found %q, want %q", found, want)
+	}
+	if strings.Count(said, "\n") != 1 || !strings.Contains(said, "level=WARN") || !strings.Contains(said, "retention.ms=-1") || !strings.Contains(said, n.Ledger) {
+		t.Errorf("said %q, want one warning line with the topics and the remedies", said)
+	}
+}
