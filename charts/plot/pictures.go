@@ -33,6 +33,12 @@ func scores(like chart, accuracy, nll, ece []Series) (charts []chart) {
 	return charts
 }
 
+// Traffic returns the numbers of events by kind over a stream, a line for each. x names
+// what X counts.
+func Traffic(title, x string, events []Series) Picture {
+	return lines(title, chart{xLabel: x, yLabel: "events", series: events})
+}
+
 // Posterior returns the mean variance of the posterior's weights, and the distance
 // ‖M - M*‖ of its mean from the anchor (Frobenius norm), over the steps of the
 // stream, a panel each.

@@ -77,8 +77,32 @@ func (p *Period) Merge(o *Period) {
 	p.Heads = AddGroups(p.Heads, o.Heads...)
 	p.Degrees = AddGroups(p.Degrees, o.Degrees...)
 	p.Classes = AddGroups(p.Classes, o.Classes...)
-	p.Delays = append(p.Delays, o.Delays...)
+	p.AddDelays(o.Delays...)
 }
+
+// maxDelays bounds Period.Delays. It must be even.
+const maxDelays = 4096
+
+// AddDelays adds delays. Beyond maxDelays, neighbours are merged in pairs, each pair with
+// the median of its greater part.
+func (p *Period) AddDelays(delays ...Delay) {
+	for _, d := range delays {
+		if p.Delays = append(p.Delays, d); len(p.Delays) < maxDelays {
+			continue
+		}
+		slices.SortFunc(p.Delays, byMedian)
+		for i := range maxDelays / 2 {
+			a, b := p.Delays[2*i], p.Delays[2*i+1]
+			if a.Labels < b.Labels {
+				a.Median = b.Median
+			}
+			p.Delays[i] = Delay{a.Median, a.Labels + b.Labels}
+		}
+		p.Delays = p.Delays[:maxDelays/2]
+	}
+}
+
+func byMedian(a, b Delay) int { return cmp.Compare(a.Median, b.Median) }
 
 // Refuse counts events that were refused for a reason.
 func (p *Period) Refuse(reason string, events int) {
@@ -108,7 +132,7 @@ func (p *Period) Head(name string) *Group {
 // Delay returns the median time from a node's arrival to its label, 0 if it is not
 // known. It is the median of medians, each counting for its labels.
 func (p *Period) Delay() time.Duration {
-	list := slices.SortedFunc(slices.Values(p.Delays), func(a, b Delay) int { return cmp.Compare(a.Median, b.Median) })
+	list := slices.SortedFunc(slices.Values(p.Delays), byMedian)
 	all := 0
 	for _, d := range list {
 		all += d.Labels

@@ -54,3 +54,15 @@ func TestDelay(t *testing.T) {
 		}
 	}
 }
+
+// TestManyDelays: however many windows a period has, it keeps a bounded number of delays,
+// and their median.
+func TestManyDelays(t *testing.T) {
+	var p Period
+	for i := range 100_000 {
+		p.AddDelays(Delay{time.Duration(i*7919%100_000) * time.Millisecond, 1})
+	}
+	if got := p.Delay(); len(p.Delays) > maxDelays || got < 48*time.Second || got > 52*time.Second {
+		t.Errorf("%d delays with the median %v, want at most %d and about 50 s", len(p.Delays), got, maxDelays)
+	}
+}

@@ -89,7 +89,7 @@ func (c deadLettersCmd) print(w io.Writer, r *event.Refusal, truncated bool, aga
 	if c.JSON {
 		return printLetter(w, r, truncated, again)
 	}
-	o, detail := r.Origin, r.Detail
+	o, detail := r.Origin, wire.Detail(r)
 	if !again.IsZero() {
 		detail += " (sent again " + utc(again) + ")"
 	}

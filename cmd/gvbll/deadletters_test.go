@@ -29,7 +29,7 @@ func TestDeadLetters(t *testing.T) {
 	p, err := client.NewProducer(t.Context(), kafka.ProducerConfig{})
 	must(t, err)
 	for _, r := range []event.Refusal{
-		{Reason: event.Undecodable, Detail: "no JSON", Origin: &event.Origin{
+		{Reason: event.Undecodable, Detail: "no map", Origin: &event.Origin{
 			Topic: names.Nodes, Partition: 1, Offset: 7, Time: 1_700_000_000_000, Key: []byte("k"), Value: []byte(`{"id": 1, `), Headers: []event.Header{{Key: "trace", Value: []byte("1")}},
 		}},
 		{Reason: event.TooLarge, Detail: "long", Origin: &event.Origin{Topic: names.Labels, Value: make([]byte, wire.MaxDeadLetterValue+1)}},
@@ -45,7 +45,7 @@ func TestDeadLetters(t *testing.T) {
 		t.Errorf("the list: exit code %d:\n%s", code, out)
 	}
 	code, out, _ := deadLetters("--json", "--reason", "undecodable")
-	want := `{"reason":"undecodable","detail":"no JSON","topic":"gvbll.nodes","partition":1,"offset":7,"time":1700000000000,"key":"k","value":"{\"id\": 1, ","headers":{"trace":"1"}}` + "\n"
+	want := `{"reason":"undecodable","detail":"no map: this looks like JSON, and no header says so: add content-type: application/json","topic":"gvbll.nodes","partition":1,"offset":7,"time":1700000000000,"key":"k","value":"{\"id\": 1, ","headers":{"trace":"1"}}` + "\n"
 	if code != exitOK || out != want {
 		t.Fatalf("--json --reason undecodable: exit code %d:\n%swant:\n%s", code, out, want)
 	}
@@ -69,7 +69,7 @@ func TestDeadLetters(t *testing.T) {
 	}
 
 	// From now on the list says so, and the record is not sent twice.
-	if _, out, _ := deadLetters(); !strings.Contains(out, "no JSON (sent again 2") || strings.Count(out, "\n") != 3 {
+	if _, out, _ := deadLetters(); !strings.Contains(out, "json (sent again 2") || strings.Count(out, "\n") != 3 {
 		t.Errorf("the list after a record was sent again:\n%s", out)
 	}
 	if _, out, _ := deadLetters("--json"); !strings.Contains(out, `"sent_again":"2`) {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,6 +15,24 @@ func openInput(path string) (io.ReadCloser, error) {
 		return io.NopCloser(os.Stdin), nil
 	}
 	return os.Open(path)
+}
+
+// checkOutput returns an error if the file that a flag names cannot be written, so that
+// this is known before the work. It changes nothing. No file, or -, is in order.
+func checkOutput(flag, path string) error {
+	if path == "" || path == "-" {
+		return nil
+	}
+	_, err := os.Stat(path)
+	there := err == nil
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return fmt.Errorf("%s: %w: give a file that can be written", flag, err)
+	}
+	if !there {
+		err = os.Remove(path)
+	}
+	return errors.Join(err, f.Close())
 }
 
 // printJSON writes v as indented JSON and a newline.

@@ -69,10 +69,8 @@ func (p *ledgerPlace) UnmarshalText(text []byte) error {
 	if p.window, err = strconv.ParseInt(p.text, 10, 64); err == nil && p.window >= 0 {
 		return nil
 	}
-	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if p.time, err = time.Parse(layout, p.text); err == nil {
-			return nil
-		}
+	if p.time, err = parseTime(p.text); err == nil {
+		return nil
 	}
 	return fmt.Errorf("%.40q: give the number of a window, or a time such as 2026-11-22T10:00:00Z", p.text)
 }

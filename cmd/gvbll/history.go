@@ -49,7 +49,7 @@ func addWindow(p *report.Period, r *ledger.Record) {
 	p.Classes = addGroups(p.Classes, s.Classes)
 	if s.Delayed > 0 {
 		const most = math.MaxInt64 / int64(time.Millisecond)
-		p.Delays = append(p.Delays, report.Delay{Median: time.Duration(min(max(s.Delay, -most), most)) * time.Millisecond, Labels: s.Delayed})
+		p.AddDelays(report.Delay{Median: time.Duration(min(max(s.Delay, -most), most)) * time.Millisecond, Labels: s.Delayed})
 	}
 }
 

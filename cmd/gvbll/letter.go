@@ -20,7 +20,7 @@ type deadLetter struct {
 // zero for never.
 func printLetter(w io.Writer, r *event.Refusal, truncated bool, again time.Time) error {
 	d := deadLetter{Letter: wire.LetterOf(r)}
-	d.Truncated = truncated
+	d.Detail, d.Truncated = wire.Detail(r), truncated
 	if v := r.Origin.Value; len(v) > 0 && v[0] == '{' && json.Valid(v) {
 		d.Value, d.ValueBase64 = v, nil
 	}

@@ -450,13 +450,28 @@ func TestLabel(t *testing.T) {
 	}
 }
 
-// TestJSONWithoutHeader: JSON that no header announces is refused as what it is.
+// TestJSONWithoutHeader: JSON that no header announces is called what it is.
 func TestJSONWithoutHeader(t *testing.T) {
-	for value, json := range map[string]bool{`{"id": 7, "features": [1]}`: true, "\n [1]": true, "{": true, "": false, "id=7": false} {
+	for _, c := range []struct {
+		value, contentType string
+		hint               bool
+	}{
+		{`{"id": 7, "features": [1]}`, "", true},
+		{"\n [1]", "", true},
+		{"{", "application/msgpack", true},
+		{"{", string(JSON), false},
+		{"{", "text/plain", false},
+		{"", "", false},
+		{"id=7", "", false},
+	} {
+		r := event.Refusal{Origin: &event.Origin{Value: []byte(c.value)}}
+		if c.contentType != "" {
+			r.Origin.Headers = []event.Header{{Key: ContentType, Value: []byte(c.contentType)}}
+		}
 		var n event.Node
-		_, detail := (&Decoder{}).Node(&event.Origin{Value: []byte(value)}, &n)
-		if got := strings.Contains(detail, "looks like JSON, and no header says so"); got != json {
-			t.Errorf("%q: %s; called JSON %t, want %t", value, detail, got, json)
+		r.Reason, r.Detail = (&Decoder{}).Node(r.Origin, &n)
+		if got := Detail(&r); strings.Contains(got, "looks like JSON, and no header says so") != c.hint || !strings.HasPrefix(got, r.Detail) {
+			t.Errorf("%q as %q: %s; hint %t", c.value, c.contentType, got, c.hint)
 		}
 	}
 }

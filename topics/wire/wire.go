@@ -12,7 +12,6 @@
 package wire
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -121,21 +120,11 @@ func (d *Decoder) decode(o *event.Origin, limits Limits, msgpack func(*input) er
 			err = d.in.end()
 		}
 		d.in.reset(nil) // do not keep the caller's bytes
-		if err != nil && looksLikeJSON(o.Value) {
-			err = refusef(event.Undecodable, "this looks like JSON, and no header says so: add %s: %s", ContentType, JSON)
-		}
 	}
 	if err != nil {
 		return err
 	}
 	return check()
-}
-
-// looksLikeJSON reports whether a value begins as a JSON object or list does. Such a
-// value is no msgpack map: the bytes are small integers there.
-func looksLikeJSON(value []byte) bool {
-	value = bytes.TrimLeft(value, " \t\r\n")
-	return len(value) > 0 && (value[0] == '{' || value[0] == '[')
 }
 
 func tooLarge(o *event.Origin, limits Limits) error {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/wire"
 )
 
 // refusalInterval is the time between two log lines about refusals for one reason.
@@ -65,7 +66,7 @@ func logRefusals(log *slog.Logger, by map[event.Reason]*refusalLog, refused []ev
 			by[r.Reason] = l
 		}
 		if l.count++; l.count == 1 {
-			l.example, l.detail = r.Origin.String(), r.Detail
+			l.example, l.detail = r.Origin.String(), wire.Detail(r)
 		}
 	}
 	for _, reason := range slices.Sorted(maps.Keys(by)) {
