@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -125,6 +127,31 @@ func probeOf(l *randomStream, v *oracleGraph) *event.Window {
 	w := &event.Window{Number: l.number, Nodes: []event.Node{n}}
 	l.number++
 	return w
+}
+
+// TestNewNodeTwiceBesideAHub: a node that comes twice in its first window, while the pool
+// keeps the sum of a hub's neighbours, is predicted with its second features.
+func TestNewNodeTwiceBesideAHub(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	m := modelOf(t, rng, gnn.KindSAGE, 2)
+	addPool(t, m, true)
+	once, twice := newEngine(t, m, pipeline.Config{}), newEngine(t, m, pipeline.Config{})
+	features := func() []float32 { return []float32{rng.Float32(), rng.Float32(), rng.Float32(), 0, 0} }
+	hub, x := event.ID{Str: "hub"}, features()
+	first := &event.Window{}
+	for i := range int64(50) {
+		first.Nodes = append(first.Nodes, event.Node{Origin: &event.Origin{}, ID: event.ID{Num: i}, Dense: features(), Neighbours: []event.ID{hub}})
+	}
+	first.Nodes = append(first.Nodes, event.Node{Origin: &event.Origin{}, ID: hub, Dense: features()})
+	node := event.Node{Origin: &event.Origin{}, ID: event.ID{Str: "new"}, Dense: x, Neighbours: []event.ID{hub}}
+	before := node
+	before.Dense = features()
+	once.Step(first)
+	twice.Step(first)
+	want := once.Step(&event.Window{Number: 1, Nodes: []event.Node{node}}).Predictions
+	if diff := cmp.Diff(want, twice.Step(&event.Window{Number: 1, Nodes: []event.Node{before, node}}).Predictions); diff != "" {
+		t.Errorf("predictions (-once +twice)\n%s", diff)
+	}
 }
 
 // TestManyRemovalsOfAHub: an event that takes the edges of a hub away, one by one and

@@ -49,6 +49,7 @@ type servedRow struct {
 	z                          []float32
 }
 
+func (o *oracle) Len() int                   { return len(o.near) }
 func (o *oracle) Degree(v int32) int         { return len(o.near[v]) }
 func (o *oracle) Neighbours(v int32) []int32 { return o.near[v] }
 

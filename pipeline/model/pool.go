@@ -137,6 +137,8 @@ func newAdjacency(n int, src, dst []int32) adjacency {
 	return a
 }
 
+func (a adjacency) Len() int { return len(a) }
+
 func (a adjacency) Degree(v int32) int         { return len(a[v]) }
 func (a adjacency) Neighbours(v int32) []int32 { return a[v] }
 

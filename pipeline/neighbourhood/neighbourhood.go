@@ -21,6 +21,8 @@ import (
 
 // Graph is what a [Features] reads of the graph whose nodes these are.
 type Graph interface {
+	// Len is the number of nodes, whose numbers are below it.
+	Len() int
 	Degree(v int32) int
 	// Neighbours returns distinct neighbours, without v, in the order in which
 	// the edges came.
@@ -133,9 +135,10 @@ func (f *Features) SetFeatures(v int32, x gnn.Vector) {
 	}
 }
 
-// expire drops the cached sums that include v's features.
+// expire drops the cached sums that include v's features. A new node that is sent again
+// within its window is not in the graph yet.
 func (f *Features) expire(v int32) {
-	if len(f.hubs) == 0 || f.need&pool.NeedS == 0 {
+	if len(f.hubs) == 0 || f.need&pool.NeedS == 0 || int(v) >= f.graph.Len() {
 		return
 	}
 	for _, u := range f.graph.Neighbours(v) {

@@ -26,6 +26,7 @@ const (
 // graph is a plain graph. Neighbours are in the order in which edges were added.
 type graph struct{ near [][]int32 }
 
+func (g *graph) Len() int                   { return len(g.near) }
 func (g *graph) Degree(v int32) int         { return len(g.near[v]) }
 func (g *graph) Neighbours(v int32) []int32 { return g.near[v] }
 
@@ -231,6 +232,33 @@ func numbers(f *pool.Features) []float64 {
 
 // near compares numbers with a tolerance for sums of float32.
 var near = cmp.Comparer(func(x, y float64) bool { return math.Abs(x-y) <= 2e-5*(1+math.Abs(x)) })
+
+// TestFeaturesTwice: a new node may be sent twice before the graph has it, also while there
+// are cached sums of hubs.
+func TestFeaturesTwice(t *testing.T) {
+	w := newWorld(1, true)
+	for range 50 {
+		v := int32(len(w.x))
+		w.g.near, w.x, w.label = append(w.g.near, nil), append(w.x, w.vector()), append(w.label, neighbourhood.None)
+		w.s.SetFeatures(v, w.x[v])
+		if v > 0 {
+			w.g.near[v], w.g.near[0] = []int32{0}, append(w.g.near[0], v)
+			w.s.AddEdges(v, w.g.near[v])
+		}
+	}
+	var rows pool.Rows
+	w.s.Reset(&rows)
+	w.s.Append(&rows, 0) // caches the sum
+	v := int32(len(w.x))
+	w.x = append(w.x, w.vector())
+	w.s.SetFeatures(v, w.vector())
+	w.s.SetFeatures(v, w.x[v])
+	w.g.near, w.label = append(w.g.near, nil), append(w.label, neighbourhood.None)
+	w.s.Append(&rows, v)
+	if diff := cmp.Diff(w.want(nil, w.features(v), neighbourhood.None, 0), last(&rows), near); diff != "" {
+		t.Errorf("the second features count (-want +got)\n%s", diff)
+	}
+}
 
 // TestOracle: after new and changed features, late, repeated and removed edges, labels
 // and departures, the row of a node is that computed from the whole graph. So are the row
