@@ -1,0 +1,248 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics/broker"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// schemasDir has a schema for each topic, in a file of the topic's name without its prefix.
+const schemasDir = "../../docs/schemas"
+
+// schemas returns the compiled schemas by their topics' names.
+func schemas(t *testing.T) map[string]*jsonschema.Schema {
+	t.Helper()
+	all := make(map[string]*jsonschema.Schema)
+	for _, topic := range topicsUnder(t, "x").All() {
+		name := strings.TrimPrefix(topic, "x.")
+		s, err := jsonschema.NewCompiler().Compile(filepath.Join(schemasDir, name+".json"))
+		must(t, err)
+		all[name] = s
+	}
+	return all
+}
+
+// fits returns why a JSON value does not fit a schema, nil if it does.
+func fits(t *testing.T, s *jsonschema.Schema, value []byte) error {
+	t.Helper()
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
+	if err != nil {
+		return err
+	}
+	return s.Validate(v)
+}
+
+// TestSchemasAreTheDecoders: an event in JSON fits its topic's schema if and only if the
+// decoder accepts it. The events are those of the documentation, and bad ones.
+func TestSchemasAreTheDecoders(t *testing.T) {
+	all, d := schemas(t), wire.Decoder{}
+	check := func(topic, value string, want bool) {
+		t.Helper()
+		o := &event.Origin{Value: []byte(value), Headers: []event.Header{{Key: wire.ContentType, Value: []byte(wire.JSON)}}}
+		var reason event.Reason
+		var detail string
+		switch topic {
+		case "nodes":
+			reason, detail = d.Node(o, &event.Node{})
+		case "labels":
+			reason, detail = d.Label(o, &event.Label{})
+		case "commands":
+			reason, detail = d.Command(o, &event.Command{})
+		}
+		if (reason == "") != want {
+			t.Errorf("%s: the decoder says %q (%s), want it accepted: %t", value, reason, detail, want)
+		}
+		if err := fits(t, all[topic], []byte(value)); (err == nil) != want {
+			t.Errorf("%s: the schema of %s says %v, want it to fit: %t", value, topic, err, want)
+		}
+	}
+	documented := 0
+	for _, file := range []string{"../../README.md", "../../docs/wire-format.md"} {
+		text, err := os.ReadFile(file)
+		must(t, err)
+		for _, line := range regexp.MustCompile(`(?m)^    (?:echo ')?([\[{]+"(?:id|source|node|command)".*[}\]])'?`).FindAllSubmatch(text, -1) {
+			documented++
+			topic := "nodes"
+			if bytes.Contains(line[1], []byte(`"node"`)) {
+				topic = "labels"
+			}
+			check(topic, string(line[1]), true)
+		}
+	}
+	if documented < 10 {
+		t.Errorf("%d events are documented, want at least 10: has the documentation another form now?", documented)
+	}
+	for _, value := range []string{
+		`{"id":7,"features":[0.5],"neighbors":["a",1],"context":true,"time":3,"more":{}}`, `{"id":"a","features":"AACAPw=="}`,
+		`{"id":1,"indices":[],"neighbours":null}`, `{"id":1,"indices":[1,5],"values":[2,0.5],"remove":false}`, `{"id":1,"departed":true,"features":[1]}`,
+		`{"id":1,"neighbours":[2],"remove":true}`, `[{"source":1,"target":"b","remove":null}]`, `{"id":1,"source":2,"indices":[3]}`,
+	} {
+		check("nodes", value, true)
+	}
+	for _, value := range []string{
+		`7`, `{}`, `[]`, `{"id":"","features":[1]}`, `{"id":1.5,"features":[1]}`, `{"id":1}`, `{"id":1,"features":[null]}`, `{"id":1,"features":{"3":1}}`,
+		`{"id":1,"features":[1e7]}`, `{"id":1,"features":[1],"indices":[1]}`, `{"id":1,"indices":[-1]}`, `{"id":1,"values":[1]}`, `{"id":1,"neighbours":[]}`,
+		`{"id":1,"features":[1],"remove":true}`, `{"source":1}`, `{"source":1,"target":2,"features":[1]}`, `[{"id":1,"features":[1]}]`, `{"id":1,"features":[1],"context":1}`,
+		`{"id":1,"neighbours":[2],"neighbors":[3]}`, `{"id":1,"features":[1],"time":"now"}`,
+	} {
+		check("nodes", value, false)
+	}
+	for value, want := range map[string]bool{
+		`{"node":1,"class":"a"}`: true, `{"node":"x","class":0,"time":5}`: true,
+		`{"node":1}`: false, `{"class":"a"}`: false, `{"node":1,"class":""}`: false, `{"node":1,"class":-1}`: false, `{"node":1,"class":true}`: false,
+	} {
+		check("labels", value, want)
+	}
+	for value, want := range map[string]bool{
+		`{"command":"promote","model":"m"}`: true, `{"command":"forget","nodes":[1,"a"]}`: true,
+		`{"command":"promote"}`: false, `{"command":"forget","nodes":[]}`: false, `{"command":"stop"}`: false, `{"model":"m"}`: false,
+	} {
+		check("commands", value, want)
+	}
+}
+
+// TestRecordsFitTheirSchemas: what a worker writes in JSON, and what it is sent, fits the
+// schemas: predictions with sets, abstentions and revisions, dead letters of every kind of
+// record, a forgetting and an epoch in the ledger.
+func TestRecordsFitTheirSchemas(t *testing.T) {
+	addr, dir := startBroker(t, broker.Config{}), t.TempDir()
+	demo(t, smallDemo("--brokers", addr, "--dir", dir))
+	path := filepath.Join(dir, "model.safetensors")
+	m, err := model.Open(path)
+	must(t, err)
+	g := newTestGraph(t, addr, "schemas", m.Encoder.In())
+	gvbll(t, "topics", "--create", "--brokers", addr, "--prefix", "schemas")
+
+	var lines strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&lines, `{"id":"n%d","indices":[%d],"neighbours":["n%d"],"time":%d}`+"\n", i, i%m.Encoder.In(), i/2, time.Now().UnixMilli())
+		fmt.Fprintf(&lines, `{"node":"n%d","class":%d}`+"\n", i/3, i/3%len(m.Classes))
+	}
+	lines.WriteString(`{"source":"n1","target":"n9"}` + "\n" + `[{"source":"n1","target":"n9","remove":true}]` + "\n" + `{"id":"n3","neighbors":["n8"]}` + "\n" + `{"id":"n4","departed":true}` + "\n")
+	events := filepath.Join(dir, "events.jsonl")
+	must(t, os.WriteFile(events, []byte(lines.String()), 0o644))
+	gvbll(t, "send", "--brokers", addr, "--prefix", "schemas", "--events", events)
+	later := filepath.Join(dir, "later.jsonl") // edges of nodes that were predicted, and have no label
+	must(t, os.WriteFile(later, []byte(`{"source":"n50","target":"n52"}`), 0o644))
+	p, err := g.client.NewProducer(t.Context(), kafka.ProducerConfig{})
+	must(t, err)
+	for _, value := range []string{"\xff\x00", `{"id": "n7", "features": [1]}`, "", strings.Repeat("x", 600<<10)} {
+		must(t, p.Send(t.Context(), []kafka.Record{{Topic: g.names.Nodes, Key: []byte("k\xff"), Value: []byte(value), Headers: []kafka.Header{{Key: "a"}, {Key: "b", Value: []byte{0xff}}}}}))
+	}
+	flags := []string{"--model", path, "--prefix", "schemas", "--output", "json", "--coverage", "0.9", "--abstain", "confidence=0.9,set-size=1", "--rescore", "after=1"}
+	stop := g.work(flags...)
+	g.awaitTaken()
+	gvbll(t, "send", "--brokers", addr, "--prefix", "schemas", "--events", later)
+	g.awaitTaken()
+	gvbll(t, "forget", "n5", "--brokers", addr, "--prefix", "schemas")
+	stop()
+	stop = g.work(append(flags, "--head", "paper", "--rebase")...)
+	g.await(func(all []*ledger.Record) bool { return len(all) > 0 && all[len(all)-1].Epoch == 1 })
+	stop()
+
+	all := schemas(t)
+	seen := make(map[string]bool) // fields, as topic.name
+	for _, topic := range g.names.All() {
+		name := strings.TrimPrefix(topic, "schemas.")
+		must(t, g.client.ReadAll(t.Context(), topic, func(r *kafka.Record) {
+			if asJSON := slices.ContainsFunc(r.Headers, func(h kafka.Header) bool { return h.Key == wire.ContentType && string(h.Value) == string(wire.JSON) }); !asJSON {
+				if string(r.Key) != "k\xff" { // of this test
+					t.Errorf("%s offset %d has the headers %q, want JSON", topic, r.Offset, r.Headers)
+				}
+				return
+			}
+			if err := fits(t, all[name], r.Value); err != nil {
+				t.Errorf("%s offset %d, %.300s: %v", topic, r.Offset, r.Value, err)
+			}
+			v, err := jsonschema.UnmarshalJSON(bytes.NewReader(r.Value))
+			must(t, err)
+			if object, ok := v.(map[string]any); ok {
+				for field := range object {
+					seen[name+"."+field] = true
+				}
+			}
+		}))
+	}
+	for _, field := range []string{
+		"nodes.source", "labels.class", "commands.nodes", "predictions.set", "predictions.abstain_reason", "predictions.revision",
+		"dead-letters.value", "dead-letters.value_base64", "dead-letters.key_base64", "dead-letters.truncated", "ledger.forgot", "ledger.begins", "ledger.scores", "ledger.reasons",
+	} {
+		if !seen[field] {
+			t.Errorf("no record had the field %s, want one: saw %v", field, slices.Sorted(maps.Keys(seen)))
+		}
+	}
+	for field := range seen {
+		name, property, _ := strings.Cut(field, ".")
+		text, err := os.ReadFile(filepath.Join(schemasDir, name+".json"))
+		must(t, err)
+		if !bytes.Contains(text, []byte(`"`+property+`"`)) {
+			t.Errorf("a record of %s has the field %s, which its schema does not name", name, property)
+		}
+	}
+}
+
+// TestKcatLines: the lines for kcat in README.md and docs/wire-format.md work as they
+// stand, whatever the model: the node is predicted, and its label is learned.
+func TestKcatLines(t *testing.T) {
+	addr, dir := startBroker(t, broker.Config{}), t.TempDir()
+	demo(t, smallDemo("--brokers", addr, "--dir", dir))
+	g := newTestGraph(t, addr, "gvbll", 0)
+	p, err := g.client.NewProducer(t.Context(), kafka.ProducerConfig{})
+	must(t, err)
+	lines := regexp.MustCompile(`(?s)\n    echo '([^\n]*)' \|\n      kcat -P -b localhost:9092 -t gvbll\.(nodes|labels) -k (\S+) -H content-type=(\S+)\n`)
+	letters := total(t, g.client, g.names.DeadLetters)
+	for _, file := range []string{"../../README.md", "../../docs/wire-format.md"} {
+		text, err := os.ReadFile(file)
+		must(t, err)
+		all := lines.FindAllSubmatch(bytes.ReplaceAll(text, []byte("\n    echo"), []byte("\n\n    echo")), -1)
+		if len(all) != 3 {
+			t.Fatalf("%s has %d lines for kcat, want a node, an edge and a label", file, len(all))
+		}
+		for _, l := range all {
+			must(t, p.Send(t.Context(), []kafka.Record{{
+				Topic: "gvbll." + string(l[2]), Key: l[3], Value: append(l[1], '\n'), Time: time.Now(),
+				Headers: []kafka.Header{{Key: wire.ContentType, Value: l[4]}},
+			}}))
+		}
+	}
+	stop := g.work("--model", filepath.Join(dir, "model.safetensors"))
+	g.awaitTaken()
+	stop()
+	if n := total(t, g.client, g.names.DeadLetters) - letters; n != 0 {
+		t.Errorf("%d of the records are refused: %s", n, gvbll(t, "dead-letters", "--brokers", addr))
+	}
+	if got := gvbll(t, "tail", "--brokers", addr, "--no-follow", "-k", "paper-7", "-f", "%k"); got != "paper-7" {
+		t.Errorf("tail shows %q, want the prediction of paper-7", got)
+	}
+}
+
+// TestAsyncAPI: the document has a channel for each topic, with its schema as payload. CI
+// checks the rest of it (.ci/asyncapi).
+func TestAsyncAPI(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(schemasDir, "asyncapi.yaml"))
+	must(t, err)
+	for _, topic := range topicsUnder(t, "x").All() {
+		name := strings.TrimPrefix(topic, "x.")
+		for _, want := range []string{"address: '{prefix}." + name + "'\n", "$ref: ./" + name + ".json\n"} {
+			if n := strings.Count(string(text), want); n != 1 {
+				t.Errorf("the document has %q %d times, want once", want, n)
+			}
+		}
+	}
+}
