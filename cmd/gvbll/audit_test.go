@@ -84,7 +84,7 @@ func TestLedgerOfFormat1(t *testing.T) {
 	if after.Predictions != before.Predictions+40 || after.Windows <= before.Windows {
 		t.Errorf("audited %+v after 40 more predictions, and before them %+v", after, before)
 	}
-	list, err := checkpoint.List(checkpoints)
+	list, err := checkpoint.Find(checkpoints, g.names.Ledger)
 	if err != nil || len(list) == 0 {
 		t.Fatal(list, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/gvbll/gvbll/topics/crash"
 )
@@ -26,10 +27,49 @@ const (
 	partial = ".partial" // follows the name of what is being written
 )
 
-// Dir is a directory of checkpoints. One process writes into it at a time.
+// Dir is a directory of the checkpoints of one ledger, locked against other writers.
 type Dir struct {
 	path string
 	keep int
+	lock *os.File
+}
+
+// Folder returns the path of a ledger's directory in the one that its workers were given,
+// which may hold those of other graphs. id tells ledgers of one name apart, such as those of
+// two clusters, or one that was deleted and its successor; "" if it is not known.
+func Folder(path, ledger, id string) string {
+	return filepath.Join(path, strings.TrimSuffix(ledger+"@"+id, "@"))
+}
+
+// Find returns the checkpoints in the directory that a ledger's workers were given, newest
+// first: those in the directories of ledgers of this name, and those that older programs
+// wrote without such a directory. Whether one is of this ledger is for the ledger to say.
+func Find(path, ledger string) ([]Entry, error) {
+	list, err := List(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	for _, name := range []string{ledger, ledger + "@*"} {
+		folders, e := filepath.Glob(filepath.Join(escape(path), name))
+		err = errors.Join(err, e)
+		for _, folder := range folders {
+			more, e := List(folder)
+			err = errors.Join(err, e)
+			list = append(list, more...)
+		}
+	}
+	sortEntries(list)
+	return list, err
+}
+
+// escape returns a path as a pattern that matches this path alone.
+func escape(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// sortEntries sorts the newest first.
+func sortEntries(list []Entry) {
+	slices.SortStableFunc(list, func(a, b Entry) int { return cmp.Compare(b.Window, a.Window) })
 }
 
 // Entry is one checkpoint.
@@ -39,15 +79,28 @@ type Entry struct {
 }
 
 // Open creates the directory if it does not exist, for this user alone, as the state has
-// the graph's features and labels. It removes what a killed process left
+// the graph's features and labels, and locks it until Close or the end of the process. It
+// removes what a killed process left
 // half-written or half-removed. When a checkpoint is added, the newest keep of them stay,
 // at least 1.
-func Open(path string, keep int) (*Dir, error) {
+func Open(path string, keep int) (d *Dir, err error) {
 	if keep < 1 {
 		return nil, fmt.Errorf("%d checkpoints to keep: keep at least 1", keep)
 	}
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, err
+	}
+	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = lock.Close()
+		}
+	}()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, fmt.Errorf("%s: another worker writes its checkpoints there: give each worker a folder of its own (%w)", path, err)
 	}
 	left, err := filepath.Glob(filepath.Join(path, prefix+"*"+partial))
 	if err != nil {
@@ -67,8 +120,11 @@ func Open(path string, keep int) (*Dir, error) {
 			return nil, err
 		}
 	}
-	return &Dir{path, keep}, nil
+	return &Dir{path, keep, lock}, nil
 }
+
+// Close unlocks the directory.
+func (d *Dir) Close() error { return d.lock.Close() }
 
 // Blocks returns the path of the folder with the files that the checkpoint at path refers
 // to. It does not exist if there are none.
@@ -89,7 +145,7 @@ func List(path string) ([]Entry, error) {
 			list = append(list, Entry{filepath.Join(path, f.Name()), window})
 		}
 	}
-	slices.SortFunc(list, func(a, b Entry) int { return cmp.Compare(b.Window, a.Window) })
+	sortEntries(list)
 	return list, nil
 }
 

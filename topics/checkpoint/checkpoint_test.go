@@ -4,11 +4,20 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/gvbll/gvbll/topics/checkpoint"
 )
+
+// reopen opens the directory as the next process does.
+func reopen(d *checkpoint.Dir, path string, keep int) (*checkpoint.Dir, error) {
+	if err := d.Close(); err != nil {
+		return nil, err
+	}
+	return checkpoint.Open(path, keep)
+}
 
 // windows returns the windows of the listed checkpoints, newest first.
 func windows(t *testing.T, d *checkpoint.Dir) (list []int64) {
@@ -93,12 +102,12 @@ func TestDir(t *testing.T) {
 	if got := windows(t, d); !slices.Equal(got, []int64{200, 10}) {
 		t.Errorf("the checkpoints are before windows %v, want 200 and 10", got)
 	}
-	if d, err = checkpoint.Open(path, 1); err != nil {
+	if d, err = reopen(d, path, 1); err != nil {
 		t.Fatal(err)
 	}
 	files, err := os.ReadDir(path)
-	if err != nil || len(files) != 3 {
-		t.Errorf("after opening again there are %v (error %v), want two checkpoints and the other file", files, err)
+	if err != nil || len(files) != 4 {
+		t.Errorf("after opening again there are %v (error %v), want two checkpoints, the lock and the other file", files, err)
 	}
 	if err := write(500).Commit(); err != nil {
 		t.Fatal(err)
@@ -147,7 +156,7 @@ func TestBlocks(t *testing.T) {
 	if err := os.Mkdir(checkpoint.Blocks(filepath.Join(path, "checkpoint-00000000000000000000.safetensors")), 0o755); err != nil {
 		t.Fatal(err) // half of an old one that was being removed
 	}
-	if d, err = checkpoint.Open(path, 2); err != nil {
+	if d, err = reopen(d, path, 2); err != nil {
 		t.Fatal(err)
 	}
 	list, err := d.List()
@@ -163,4 +172,57 @@ func TestBlocks(t *testing.T) {
 	if files, err := os.ReadDir(path); err != nil || len(files) != 4 {
 		t.Errorf("there are %v (error %v), want two files and two folders", files, err)
 	}
+}
+
+// TestFolders: each ledger has a folder of its own, which one process writes into. What
+// older programs wrote without folders is found too.
+func TestFolders(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "a[b]*")
+	write := func(folder string, window int64) {
+		t.Helper()
+		d, err := checkpoint.Open(folder, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		w, err := d.Create(window)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(root, 3) // as older programs did
+	write(checkpoint.Folder(root, "g.ledger", "01"), 7)
+	write(checkpoint.Folder(root, "g.ledger", "02"), 5)
+	write(checkpoint.Folder(root, "g.ledger", ""), 9)
+	write(checkpoint.Folder(root, "other.ledger", "03"), 8)
+	list, err := checkpoint.Find(root, "g.ledger")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var windows []int64
+	for _, e := range list {
+		windows = append(windows, e.Window)
+	}
+	if !slices.Equal(windows, []int64{9, 7, 5, 3}) {
+		t.Errorf("found the checkpoints before windows %v, want 9 7 5 3", windows)
+	}
+	if list, err := checkpoint.Find(filepath.Join(root, "missing"), "g.ledger"); err != nil || list != nil {
+		t.Errorf("in a folder that does not exist found %v with error %v, want nothing", list, err)
+	}
+
+	folder := checkpoint.Folder(root, "g.ledger", "01")
+	first, err := checkpoint.Open(folder, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := checkpoint.Open(folder, 1); err == nil || !strings.Contains(err.Error(), "another worker") {
+		t.Errorf("opened twice: error %v, want that another worker writes there", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	write(folder, 8)
 }

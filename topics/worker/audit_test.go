@@ -69,7 +69,7 @@ func TestAuditFromCheckpoint(t *testing.T) {
 		if err := f.run(&tally{}, kept); err != nil {
 			t.Fatal(err)
 		}
-		list, err := checkpoint.List(dir)
+		list, err := checkpoint.Find(dir, f.names.Ledger)
 		if err != nil || len(list) != 1 {
 			t.Fatalf("%d checkpoints (error %v), want 1", len(list), err)
 		}

@@ -3,10 +3,8 @@ package worker
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"time"
 
@@ -20,6 +18,7 @@ import (
 // Checkpoints configures the checkpoints of the engine's state, which save a start
 // the replay of the ledger from its beginning. The zero value writes none.
 type Checkpoints struct {
+	// Dir has a folder for each ledger, locked by the worker that writes into it.
 	Dir   string
 	Every time.Duration // least time between two; zero means 5 minutes
 	Keep  int           // how many of the newest are kept; zero means 3
@@ -80,8 +79,8 @@ func positionOf(meta map[string]string) (at position, err error) {
 // ledger, or at the ledger's beginning if there is none, and returns the position of
 // the inputs there. Checkpoints that cannot be used are logged.
 func (p *replayer) restore(ctx context.Context) (inputs intake.Position, err error) {
-	list, err := checkpoint.List(p.cfg.Checkpoints.Dir)
-	if p.cfg.Checkpoints.Dir != "" && err != nil && !errors.Is(err, os.ErrNotExist) {
+	list, err := p.checkpoints()
+	if err != nil {
 		return inputs, err
 	}
 	for _, entry := range list {
@@ -98,10 +97,18 @@ func (p *replayer) restore(ctx context.Context) (inputs intake.Position, err err
 	return inputs, err
 }
 
+// checkpoints returns the checkpoints that may be of this ledger, newest first.
+func (p *replayer) checkpoints() ([]checkpoint.Entry, error) {
+	if p.cfg.Checkpoints.Dir == "" {
+		return nil, nil
+	}
+	return checkpoint.Find(p.cfg.Checkpoints.Dir, p.cfg.Names.Ledger)
+}
+
 // checkNoCheckpoint returns a [topics.GoneError] if there is a checkpoint of this graph though
 // its ledger is empty.
 func (w *worker) checkNoCheckpoint() error {
-	list, err := checkpoint.List(w.cfg.Checkpoints.Dir)
+	list, err := w.checkpoints()
 	if err != nil {
 		return nil // of a folder that cannot be read, the start says so
 	}

@@ -96,7 +96,7 @@ func TestCheckpoint(t *testing.T) {
 		}
 		newest := func() checkpoint.Entry {
 			t.Helper()
-			list, err := checkpoint.List(dir)
+			list, err := checkpoint.Find(dir, f.names.Ledger)
 			if err != nil || len(list) == 0 {
 				t.Fatal("no checkpoint", err)
 			}
@@ -125,7 +125,7 @@ func TestCheckpoint(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := int64(0)
-		if list, err := checkpoint.List(dir); err == nil && len(list) > 1 {
+		if list, err := checkpoint.Find(dir, f.names.Ledger); err == nil && len(list) > 1 {
 			before = list[1].Window
 		}
 		for _, damage := range []func([]byte) []byte{
@@ -204,8 +204,8 @@ func TestCheckpointOfUncommittedWindows(t *testing.T) {
 	if !errors.Is(err, worker.ErrOwned) {
 		t.Fatalf("the worker ended with error %v, want %v", err, worker.ErrOwned)
 	}
-	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
-		t.Errorf("the directory has the files %v (error %v), want none", files, err)
+	if list, err := checkpoint.Find(dir, f.names.Ledger); err != nil || len(list) > 0 {
+		t.Errorf("there are checkpoints %v (error %v), want none", list, err)
 	}
 	if !refused {
 		t.Error("no checkpoint was begun, so the test has tried nothing")
@@ -235,4 +235,35 @@ func TestCheckpointOfAnotherInput(t *testing.T) {
 			t.Errorf("%d predictions, want the 100 of before", n)
 		}
 	})
+}
+
+// TestCheckpointFolderShared: workers of two graphs are given the same folder. Each finds its
+// own checkpoints, and none prunes the other's. A second worker of one graph does not
+// start there.
+func TestCheckpointFolderShared(t *testing.T) {
+	addr := fake(t).ListenAddrs()[0]
+	long, short := newFixture(t, addr), newFixture(t, addr)
+	kept := worker.Config{Checkpoints: worker.Checkpoints{Dir: t.TempDir(), Every: time.Nanosecond, Keep: 1, Restore: readTally}}
+	short.send(0, 10)
+	if err := short.run(&tally{}, kept); err != nil {
+		t.Fatal(err)
+	}
+	long.send(0, 100)
+	if err := long.run(&tally{}, kept); err != nil {
+		t.Fatal(err)
+	}
+	from := worker.Recovered{}
+	kept.Hooks.Recovered = func(r worker.Recovered) { from = r }
+	if err := short.run(&tally{}, kept); err != nil {
+		t.Fatal(err)
+	}
+	if from.Checkpoint == 0 || from.Checkpoint != from.Windows {
+		t.Errorf("recovered %+v, want all windows from the checkpoint", from)
+	}
+	first := long.startWorker(&tally{}, worker.Config{Checkpoints: kept.Checkpoints})
+	<-first.recovered
+	long.refused("another worker writes its checkpoints there", &tally{}, worker.Config{Checkpoints: kept.Checkpoints})
+	if err := first.stop(); err != nil {
+		t.Fatal(err)
+	}
 }

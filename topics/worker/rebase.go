@@ -38,6 +38,7 @@ func Rebase(ctx context.Context, c *kafka.Client, e Engine, cfg Config, why stri
 	if err != nil {
 		return done, err
 	}
+	defer w.saver.unlock()
 	defer func() { w.saver.close(w, err == nil) }()
 	if w.newest == nil {
 		return done, fmt.Errorf("ledger %s is empty: the first worker begins it with its own settings", cfg.Names.Ledger)

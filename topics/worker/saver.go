@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/topics/checkpoint"
+	"github.com/gvbll/gvbll/topics/kafka"
 )
 
 // saver writes checkpoints concurrently with the loop: the loop reads a snapshot piece
@@ -41,7 +43,7 @@ const (
 	pieceCount = 4
 )
 
-func newSaver(cfg *Config) (*saver, error) {
+func newSaver(ctx context.Context, c *kafka.Client, cfg *Config) (*saver, error) {
 	s := &saver{cfg: cfg.Checkpoints, log: cfg.Logger, saved: cfg.Hooks.Saved, done: make(chan error, 1)}
 	if s.cfg.Every == 0 {
 		s.cfg.Every = 5 * time.Minute
@@ -54,9 +56,19 @@ func newSaver(cfg *Config) (*saver, error) {
 		s.timer.Stop()
 		return s, nil
 	}
-	var err error
-	s.dir, err = checkpoint.Open(s.cfg.Dir, s.cfg.Keep)
+	ids, err := c.TopicIDs(ctx, cfg.Names.Ledger)
+	if err != nil {
+		return nil, err
+	}
+	s.dir, err = checkpoint.Open(checkpoint.Folder(s.cfg.Dir, cfg.Names.Ledger, ids[cfg.Names.Ledger]), s.cfg.Keep)
 	return s, err
+}
+
+// unlock lets another worker write into the folder.
+func (s *saver) unlock() {
+	if s.dir != nil {
+		_ = s.dir.Close()
+	}
 }
 
 // room returns the channel of the next piece to read into, nil while no snapshot is

@@ -44,6 +44,7 @@ var ErrOwned = errors.New("another worker has taken over this graph")
 func Run(ctx context.Context, c *kafka.Client, e Engine, cfg Config) error {
 	w, err := newWorker(ctx, c, e, cfg)
 	if err == nil {
+		defer w.saver.unlock()
 		err = w.run(ctx)
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -105,7 +106,7 @@ func newWorker(ctx context.Context, c *kafka.Client, e Engine, cfg Config) (w *w
 	if err := w.checkBegin(ctx); err != nil {
 		return nil, err
 	}
-	w.saver, err = newSaver(w.cfg)
+	w.saver, err = newSaver(ctx, c, w.cfg)
 	return w, err
 }
 
