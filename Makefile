@@ -5,6 +5,8 @@
 #   make crash RUNS=200 BROKER=kfake|kafka         workers killed at every point
 #   make chaos MINUTES=10 SEED=1 BROKER=kfake|kafka
 #   make soak MINUTES=5 BROKER=kfake|kafka         a steady rate
+#   make restarts RUNS=7 BROKER=kafka|kafka1       brokers restarted under load
+#   make mistakes BROKER=kfake|kafka|kafka1        topics deleted, recreated, cut
 #   make ci                                        everything that a change must pass
 
 RUNS ?= 40
@@ -13,7 +15,7 @@ SEED ?= 1
 BROKER ?= kfake
 faults = go run ./cmd/faults --broker $(BROKER) --seed $(SEED)
 
-.PHONY: test test-kafka crash chaos soak ci
+.PHONY: test test-kafka crash chaos soak restarts mistakes ci
 test:
 	go test ./...
 test-kafka:
@@ -24,5 +26,9 @@ chaos:
 	$(faults) chaos --minutes $(MINUTES)
 soak:
 	$(faults) soak --minutes $(MINUTES)
+restarts:
+	$(faults) restarts --times $(RUNS)
+mistakes:
+	$(faults) mistakes
 ci:
 	.ci/run

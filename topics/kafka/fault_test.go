@@ -332,3 +332,15 @@ func TestCompacted(t *testing.T) {
 		same(t, values(left[from:]), values(committed(t, c, ReaderConfig{}, name, map[TopicPartition]int64{at: start})))
 	}
 }
+
+// TestTransactionTimeoutRefused: transactions that are longer than the brokers allow are an
+// error that names the flag they follow from.
+func TestTransactionTimeoutRefused(t *testing.T) {
+	f := fake(t)
+	c := dial(t, Config{Brokers: f.ListenAddrs()})
+	f.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID}, Err: kerr.InvalidTransactionTimeout})
+	_, err := c.NewProducer(t.Context(), ProducerConfig{TransactionalID: "long", TransactionTimeout: time.Hour})
+	if err == nil || !strings.Contains(err.Error(), "--commit-interval") || !strings.Contains(err.Error(), "1h0m0s") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("error %v, want one line with the time and --commit-interval", err)
+	}
+}

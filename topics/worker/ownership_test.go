@@ -225,3 +225,27 @@ func refuseSessions(cluster *kfake.Cluster) {
 		return res, nil, true
 	})
 }
+
+// TestTransactionTimeoutFollows: with a long commit interval the transaction's time-out is
+// longer, so that the broker does not end it before the worker does.
+func TestTransactionTimeoutFollows(t *testing.T) {
+	cluster := fake(t)
+	f := newFixture(t, cluster.ListenAddrs()[0])
+	f.send(0, 10)
+	var timeout atomic.Int64
+	cluster.ControlKey(int16(kmsg.InitProducerID), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		if req := r.(*kmsg.InitProducerIDRequest); req.TransactionalID != nil {
+			timeout.Store(int64(req.TransactionTimeoutMillis))
+		}
+		return nil, nil, false
+	})
+	w := f.startWorker(&tally{}, worker.Config{CommitInterval: 10 * time.Minute})
+	<-w.took
+	if err := w.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := time.Duration(timeout.Load()) * time.Millisecond; got != 11*time.Minute {
+		t.Errorf("transactions time out after %v, want 11m", got)
+	}
+}
