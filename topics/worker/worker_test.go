@@ -457,9 +457,7 @@ func TestLedgerOfFormat1(t *testing.T) {
 			rewritten = append(rewritten, kafka.Record{Topic: f.names.Ledger, Value: r.Append(nil)})
 		}
 		f.deleteTopic(f.names.Ledger)
-		if _, err := topics.Create(t.Context(), f.client, f.names, 3, 1); err != nil {
-			t.Fatal(err)
-		}
+		f.createLedger() // as who restores it does
 		f.produce(rewritten...)
 		f.send(20, 30)
 		if err := f.run(&tally{}, worker.Config{SettingsOfLine: func(got string) event.Settings {
