@@ -33,7 +33,7 @@ type roles struct{ serves, shadow string } // shadow is "" for none
 // Two models must differ, and have the same number of features. The classes of one are the
 // first classes of the other, or the same.
 func NewPair(cfg Config, models ...*model.Model) (*Pair, error) {
-	if err := compatible(models); err != nil {
+	if err := Compatible(models...); err != nil {
 		return nil, err
 	}
 	engines := make([]*Engine, len(models))
@@ -46,8 +46,8 @@ func NewPair(cfg Config, models ...*model.Model) (*Pair, error) {
 	return pairOf(engines), nil
 }
 
-// compatible returns an error if models cannot form a pair.
-func compatible(models []*model.Model) error {
+// Compatible returns an error if models, one or two, cannot form a pair.
+func Compatible(models ...*model.Model) error {
 	switch len(models) {
 	case 1:
 		return nil
@@ -151,8 +151,13 @@ func (p *Pair) Take(shadow *Engine) error {
 	if shadow.next != serving.next {
 		panic(fmt.Sprintf("pipeline: an engine at window %d for the shadow of one at %d", shadow.next, serving.next))
 	}
-	if err := compatible([]*model.Model{serving.model, shadow.model}); err != nil {
+	if err := Compatible(serving.model, shadow.model); err != nil {
 		return err
+	}
+	for _, e := range p.engines[1:] {
+		if e.snapshot == nil { // else its blocks are read, and freed with the process
+			e.pending.rows.close()
+		}
 	}
 	p.engines = []*Engine{serving, shadow}
 	p.roles.shadow = shadow.model.ID
@@ -185,6 +190,9 @@ func compare(serving, shadow *Engine, out *event.Outcome) (c event.Comparison) {
 // [Engine.Recycle].
 func (p *Pair) Recycle(out *event.Outcome) {
 	for _, e := range p.engines {
+		if out == nil { // of before an engine was taken into the shadow
+			return
+		}
 		e.Recycle(out)
 		out = out.Shadow
 	}

@@ -28,7 +28,7 @@ var ErrNotThere = errors.New("not in the snapshot")
 // file is damaged. It is also an error if the snapshot is of other settings or of another
 // version of the engine. Memory is bounded in proportion to size, whatever the bytes.
 func RestorePair(cfg Config, r io.ReaderAt, size int64, models ...*model.Model) (p *Pair, meta map[string]string, err error) {
-	if err := compatible(models); err != nil {
+	if err := Compatible(models...); err != nil {
 		return nil, nil, err
 	}
 	if p, meta, err = restorePair(cfg, r, size, models); err != nil {

@@ -10,7 +10,7 @@ import (
 // come one window late.
 func BenchmarkStep(b *testing.B) {
 	const arrivals, classes = 500, 40
-	h := newHistory(classes)
+	h := newHistory()
 	out := &event.Outcome{
 		Predictions: make([]event.Prediction, arrivals), Labelled: make([]event.Labelled, arrivals),
 		Heads: []event.Head{{Name: "online", Scores: make([]event.Score, arrivals)}, {Name: "static", Scores: make([]event.Score, arrivals)}},

@@ -38,6 +38,9 @@ func (s *Server) Serves(m *model.Model) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.h.model = m
+	if len(m.Classes) > len(*s.classes.Load()) {
+		s.classes.Store(&m.Classes)
+	}
 	s.h.shadow, s.h.shadowScores = "", nil
 	s.h.version++
 }

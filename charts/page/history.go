@@ -17,7 +17,6 @@ const (
 // history is the part of the past that the pages and the API show. It is guarded by
 // the server's lock.
 type history struct {
-	classes int
 	version uint64 // increases whenever a picture may change
 
 	// The windows reported so far.
@@ -59,9 +58,9 @@ type classCounts struct {
 	correct   int64 // both
 }
 
-func newHistory(classes int) history {
+func newHistory() history {
 	return history{
-		classes: classes, place: make(map[event.ID]int), lag: make(map[string]int64),
+		place: make(map[event.ID]int), lag: make(map[string]int64),
 		served: ring[served]{size: keptPredictions}, windows: ring[windowSummary]{size: keptWindows},
 	}
 }
@@ -106,7 +105,7 @@ func (h *history) find(id event.ID) *served {
 func (h *history) score(out *event.Outcome) {
 	if out.Model != h.scoredModel || h.heads == nil {
 		h.scoredModel, h.heads, h.curve = out.Model, nil, curve{}
-		h.confusion = make([]classCounts, h.classes)
+		h.confusion = h.confusion[:0]
 		for i := range out.Heads {
 			h.heads = append(h.heads, out.Heads[i].Name)
 		}
@@ -116,8 +115,12 @@ func (h *history) score(out *event.Outcome) {
 		return
 	}
 	for i, s := range out.Heads[0].Scores {
+		label := out.Labelled[i].Class
+		for int(max(s.Class, label)) >= len(h.confusion) {
+			h.confusion = append(h.confusion, classCounts{})
+		}
 		h.confusion[s.Class].predicted++
-		h.confusion[out.Labelled[i].Class].labelled++
+		h.confusion[label].labelled++
 		if s.Correct {
 			h.confusion[s.Class].correct++
 		}

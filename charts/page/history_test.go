@@ -27,7 +27,7 @@ func TestRing(t *testing.T) {
 // TestHistoryIsBounded: a long stream does not grow the history, and a node that was
 // served twice is found with its latest prediction.
 func TestHistoryIsBounded(t *testing.T) {
-	h := newHistory(2)
+	h := newHistory()
 	for n := range int64(3 * keptPredictions) {
 		id := event.ID{Num: n % (keptPredictions + keptPredictions/2)}
 		h.step(Window{Outcome: &event.Outcome{Window: n, Predictions: []event.Prediction{{Node: id, Window: n}}}})

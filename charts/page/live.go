@@ -188,7 +188,7 @@ func headOf(s *pipeline.Summary, metric, labels string) headView {
 // class returns the row of class c.
 func (h *history) class(c int, name string) classView {
 	v := classView{Name: name, Precision: "–", Recall: "–"}
-	if h.confusion == nil {
+	if c >= len(h.confusion) {
 		return v
 	}
 	n := h.confusion[c]
@@ -209,7 +209,7 @@ func (s *Server) predictionView(p *served) predictionView {
 		Total: float64(p.Total), Aleatoric: float64(p.Aleatoric), Epistemic: float64(p.Epistemic), Window: p.Window,
 	}
 	if p.label != noLabel {
-		v.Label, v.Correct = s.cfg.Model.Classes[p.label], p.label == p.ClassIndex
+		v.Label, v.Correct = s.className(p.label), p.label == p.ClassIndex
 	}
 	return v
 }

@@ -31,7 +31,7 @@ type neighbourView struct {
 
 // nodePage serves GET /node: what was served for a node, what would be now, and why.
 func (s *Server) nodePage(w http.ResponseWriter, r *http.Request) {
-	v := nodeView{Asked: r.URL.Query().Get("id"), Classes: s.cfg.Model.Classes}
+	v := nodeView{Asked: r.URL.Query().Get("id"), Classes: *s.classes.Load()}
 	ids, p := idsOf(v.Asked, r.URL.Query())
 	if p == nil {
 		v.nodeValue, p = s.lookUp(r, ids)
@@ -41,9 +41,10 @@ func (s *Server) nodePage(w http.ResponseWriter, r *http.Request) {
 		render(w, p.Status, "node.html", v)
 		return
 	}
+	v.Classes = v.Classes[:min(len(v.Classes), len(v.Now.Probabilities))]
 	for c, name := range v.Classes {
 		row := probabilityRow{Class: name, Now: float64(v.Now.Probabilities[c])}
-		if v.Served != nil {
+		if v.Served != nil && c < len(v.Served.Probabilities) { // another model may have served it
 			served := float64(v.Served.Probabilities[c])
 			row.Served = &served
 		}

@@ -139,7 +139,8 @@ const maxColumns = 480
 // dimension of the embedding.
 func (s *Server) moments(ctx context.Context) (plot.Picture, bool) {
 	var b *pipeline.PosteriorReport
-	if p := s.engine(ctx, func(e *pipeline.Engine) { b = e.PosteriorReport() }); p != nil {
+	var classes []string
+	if p := s.engine(ctx, func(e *pipeline.Engine) { b, classes = e.PosteriorReport(), e.Model().Classes }); p != nil {
 		return plot.Picture{}, false
 	}
 	q := &b.Posterior
@@ -154,7 +155,6 @@ func (s *Server) moments(ctx context.Context) (plot.Picture, bool) {
 			deviations = append(deviations, b.Deviation[j*q.Classes+c])
 		}
 	}
-	classes := s.cfg.Model.Classes
 	return plot.Heat("",
 		plot.Map{Title: "Means M", XLabel: label, Rows: classes, Columns: columns, Values: means, Diverging: true},
 		plot.Map{Title: "Standard deviations σ", XLabel: label, Rows: classes, Columns: columns, Values: deviations}), true
@@ -164,11 +164,12 @@ func (s *Server) moments(ctx context.Context) (plot.Picture, bool) {
 // the classes among its labelled neighbours.
 func (s *Server) poolPicture(ctx context.Context) (plot.Picture, bool) {
 	var learned *pipeline.Pooled
-	if p := s.engine(ctx, func(e *pipeline.Engine) { learned = e.Pooled() }); p != nil || learned == nil {
+	var classes []string
+	if p := s.engine(ctx, func(e *pipeline.Engine) { learned, classes = e.Pooled(), e.Model().Classes }); p != nil || learned == nil {
 		return plot.Picture{}, false
 	}
 	maps := []plot.Map{{Title: "Weights of the heads", Rows: learned.Heads, Columns: 1, Values: learned.Weights, Diverging: true}}
-	if classes := s.cfg.Model.Classes; learned.Compatibility != nil && len(classes) <= maxColumns/2 {
+	if learned.Compatibility != nil && len(classes) <= maxColumns/2 {
 		maps = append(maps, plot.Map{
 			Title: "Classes of the neighbours, by class", XLabel: "class of the neighbour",
 			Rows: classes, Columns: len(classes), Values: learned.Compatibility,

@@ -29,7 +29,8 @@ type poolBiasValue struct {
 // pool serves GET /v1/pool.
 func (s *Server) pool(r *http.Request) (any, *problem) {
 	var learned *pipeline.Pooled
-	if p := s.engine(r.Context(), func(e *pipeline.Engine) { learned = e.Pooled() }); p != nil {
+	var classes []string
+	if p := s.engine(r.Context(), func(e *pipeline.Engine) { learned, classes = e.Pooled(), e.Model().Classes }); p != nil {
 		return nil, p
 	}
 	if learned == nil {
@@ -40,7 +41,7 @@ func (s *Server) pool(r *http.Request) (any, *problem) {
 		v.Heads = append(v.Heads, poolHeadValue{head, learned.Weights[k]})
 	}
 	for c, b := range learned.Bias {
-		v.Bias = append(v.Bias, poolBiasValue{s.cfg.Model.Classes[c], b})
+		v.Bias = append(v.Bias, poolBiasValue{classes[c], b})
 	}
 	for h, n := learned.Compatibility, len(learned.Bias); len(h) > 0; h = h[n:] {
 		v.Compatibility = append(v.Compatibility, h[:n])

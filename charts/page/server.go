@@ -49,6 +49,9 @@ type Server struct {
 	bodies    chan struct{}                                // holds one element per request whose body is in memory
 	questions chan struct{}                                // holds one element per request that uses the engine
 	pictures  pictures
+	// classes are the most that a model has had that served: all models' classes are the
+	// first ones of these.
+	classes atomic.Pointer[[]string]
 
 	mu sync.Mutex // guards h
 	h  history
@@ -58,11 +61,20 @@ type Server struct {
 func New(cfg Config) *Server {
 	s := &Server{
 		cfg: cfg, mux: http.NewServeMux(), questions: make(chan struct{}, maxQuestions), bodies: make(chan struct{}, maxBodies),
-		h: newHistory(len(cfg.Model.Classes)),
+		h: newHistory(),
 	}
 	s.h.model = cfg.Model
+	s.classes.Store(&cfg.Model.Classes)
 	s.routes()
 	return s
+}
+
+// className returns the name of a class.
+func (s *Server) className(class int32) string {
+	if names := *s.classes.Load(); int(class) < len(names) {
+		return names[class]
+	}
+	return "" // of a model whose promotion has not been reported yet
 }
 
 // Attach lets the server ask the engine. ask must call its argument once, before it

@@ -23,10 +23,10 @@ type keeper struct {
 }
 
 var (
-	_ worker.Keeper       = (*keeper)(nil)
-	_ worker.Comparer     = (*keeper)(nil)
-	_ worker.RoleAssigner = (*keeper)(nil)
-	_ io.Closer           = (*keeper)(nil)
+	_ worker.Keeper   = (*keeper)(nil)
+	_ worker.Comparer = (*keeper)(nil)
+	_ worker.Taker    = (*keeper)(nil)
+	_ io.Closer       = (*keeper)(nil)
 )
 
 // Step implements worker.Engine.
@@ -60,6 +60,13 @@ func (k *keeper) AssignRoles(serves, shadow string) {
 	k.turn.Lock()
 	defer k.turn.Unlock()
 	k.Pair.AssignRoles(serves, shadow)
+}
+
+// Take implements worker.Taker.
+func (k *keeper) Take(shadow worker.Engine) error {
+	k.turn.Lock()
+	defer k.turn.Unlock()
+	return k.Pair.Take(shadow.(*keeper).Serving())
 }
 
 // ask calls f with the engine that serves, between steps.

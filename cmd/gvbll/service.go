@@ -55,6 +55,17 @@ func newService(cfg pipeline.Config, reg prometheus.Registerer, models ...*model
 	return s, nil
 }
 
+// change replaces the models before the first window.
+func (s *service) change(cfg pipeline.Config, models ...*model.Model) error {
+	engine, err := pipeline.NewPair(cfg, models...)
+	if err != nil {
+		return err
+	}
+	s.models, s.engine = models, &keeper{Pair: engine}
+	s.nameModels()
+	return nil
+}
+
 // run drives the engine until the context ends. cfg begins as [terms] of the engine's
 // settings and models; run adds the hooks.
 func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
@@ -63,10 +74,13 @@ func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 		s.web.trouble.Store(&trouble)
 	}
 	cfg.About, cfg.AtRisk = s.about(), s.stream.AtRisk
+	settings := s.engine.Serving().Config()
+	cfg.Fresh = func() (worker.Engine, error) { return fresh(settings, s.models...)() } // those of now
+	cfg.ClassesOf = s.classesOf
 	cfg.Scores = func(out *event.Outcome) *ledger.Scores { return ledgerScores(out, s.named.Classes) }
 	own := worker.Hooks{
 		Recovered: s.onRecovered, TookOver: s.onTookOver, Stepped: s.onStepped, Committed: s.onCommitted, Forgot: s.onForgot,
-		Lag: s.page.Lag,
+		Loaded: s.onLoaded, Lag: s.page.Lag,
 	}
 	cfg.Hooks = worker.Join(append([]worker.Hooks{s.stream.Hooks(), own}, s.hooks...)...)
 	if err := worker.Run(ctx, c, s.engine, cfg); err != nil {
@@ -106,6 +120,22 @@ func (s *service) onStepped(w worker.Stepped) {
 func (s *service) onCommitted(worker.Committed) {
 	s.show()
 	s.page.Committed(time.Now())
+}
+
+func (s *service) onLoaded(worker.Loaded) {
+	s.models = []*model.Model{s.engine.Serving().Model(), s.engine.Shadow().Model()}
+	s.named = nil
+	s.nameModels()
+}
+
+// classesOf returns the classes of one of the models.
+func (s *service) classesOf(id string) []string {
+	for _, m := range s.models {
+		if m.ID == id {
+			return m.Classes
+		}
+	}
+	return nil
 }
 
 func (s *service) onForgot(f worker.Forgotten) {

@@ -18,6 +18,8 @@ type workCmd struct {
 	Rebase     bool `help:"If the ledger is of another program, model or settings, begin an epoch of these when this worker becomes the owner, instead of ending: docs/upgrade.md."`
 	BeginAgain bool `help:"Begin the graph again although its ledger is gone: every node of the inputs is predicted once more. Leave it out once the ledger has begun."`
 
+	Models string `help:"Folder of model files, for 'gvbll retrain': the worker loads the model that a command names from it, without a restart, and at a start those that the ledger names." type:"existingdir" placeholder:"DIR"`
+
 	HTTP    httpFlags   `embed:"" group:"http"`
 	Windows windowFlags `embed:"" group:"windows"`
 	Watch   bool        `help:"Run drift detectors on what is served and on its labels." default:"true" negatable:"" group:"revisions"`
@@ -150,6 +152,14 @@ func (w workCmd) Run(ctx context.Context, g given) error {
 			return err
 		}
 	}
+	if w.Models != "" {
+		if models, err = modelFolder(w.Models).ofLedger(ctx, client, names, models); err != nil {
+			return err
+		}
+		if err := s.change(cfg, models...); err != nil {
+			return err
+		}
+	}
 	slog.Info("working", "model", models[0].ID, "shadow", shadowOf(models), "classes", len(models[0].Classes), "head", s.engine.Serving().Summaries()[0].Head, "topics", names.Nodes, "http", s.web.url())
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -160,6 +170,9 @@ func (w workCmd) Run(ctx context.Context, g given) error {
 	work.Compression, work.Rebase, work.Output = w.Compression, w.Rebase, wire.Encoding("application/"+w.Output)
 	work.BeginAgain = w.BeginAgain
 	work.Checkpoints = w.State.checkpoints(cfg, models...)
+	if w.Models != "" {
+		modelFolder(w.Models).try(s, cfg, &work)
+	}
 	err = s.run(ctx, client, work)
 	stop()
 	if e := <-served; err == nil {

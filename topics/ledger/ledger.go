@@ -45,7 +45,8 @@ type Record struct {
 	// Configuration is the settings, in the first record of an epoch, and in the first
 	// that has their hash.
 	Configuration event.Settings `json:"configuration,omitempty"`
-	// Classes, in the order of the probabilities, are in the first record of an epoch.
+	// Classes, in the order of the probabilities, are in the first record of an epoch, and
+	// in one that promotes a model: those of that model.
 	Classes []string `json:"classes,omitempty"`
 	// Begins is set in the first record of an epoch. Window 0 begins the first one.
 	Begins *Beginning `json:"begins,omitempty"`
@@ -76,6 +77,9 @@ type Record struct {
 	// Promoted is the model that serves from the next window on, if this window
 	// changed it.
 	Promoted string `json:"promoted,omitempty"`
+
+	// Trial is the trial of a model that a command asked for.
+	Trial *Trial `json:"trial,omitempty"`
 
 	// Stepped is the record's own timestamp, once it is read: when the window was
 	// stepped, by its owner's clock.

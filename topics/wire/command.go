@@ -43,6 +43,9 @@ func (in *input) commandJSON(b []byte, c *event.Command, limits Limits) error {
 	if c.Nodes, err = nodes.ids(limits); err != nil {
 		return err
 	}
+	if _, err := event.ParseRule(c.Rule); err != nil {
+		return refusef(event.UnknownCommand, "rule %v", err)
+	}
 	switch {
 	case c.Name == "":
 		return refusef(event.UnknownCommand, "there is no command")

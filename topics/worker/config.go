@@ -78,6 +78,11 @@ type Config struct {
 	// Fresh makes an engine at window 0, to replay windows without forgotten nodes. If
 	// it is nil, commands to forget are refused.
 	Fresh func() (Engine, error)
+	// Open returns an engine at window 0 of the model with an id alone, which a command
+	// asks to try. If it is nil, such commands are refused. The engine is a [Taker] then.
+	Open func(model string) (Engine, error)
+	// ClassesOf returns the classes of one of the engine's models, for consumers.
+	ClassesOf func(model string) []string
 	// Checkpoints are written while following and while serving.
 	Checkpoints Checkpoints
 	// Limits bound the size of an event; zero fields have defaults.
@@ -121,6 +126,8 @@ type Hooks struct {
 	// UnknownField counts records with a field that is not of the wire format, replayed
 	// ones too. Few names of a topic are told apart, see [intake.OtherFields].
 	UnknownField func(topic, field string, records int)
+	// Loaded is called when a model was taken into the shadow.
+	Loaded func(Loaded)
 	// Forgot is called when nodes were forgotten, in replayed windows too.
 	Forgot func(Forgotten)
 }
@@ -173,6 +180,12 @@ type Forgotten struct {
 	Took     time.Duration
 }
 
+// Loaded describes a model that was loaded into the shadow.
+type Loaded struct {
+	Model  string
+	Engine Engine // that has it now
+}
+
 // Join returns hooks that call those of all the given ones in order.
 func Join(hooks ...Hooks) Hooks {
 	return Hooks{
@@ -181,6 +194,7 @@ func Join(hooks ...Hooks) Hooks {
 		Stepped:   func(s Stepped) { each(hooks, func(h Hooks) func(Stepped) { return h.Stepped }, s) },
 		Committed: func(c Committed) { each(hooks, func(h Hooks) func(Committed) { return h.Committed }, c) },
 		Saved:     func(s Saved) { each(hooks, func(h Hooks) func(Saved) { return h.Saved }, s) },
+		Loaded:    func(l Loaded) { each(hooks, func(h Hooks) func(Loaded) { return h.Loaded }, l) },
 		Forgot:    func(f Forgotten) { each(hooks, func(h Hooks) func(Forgotten) { return h.Forgot }, f) },
 		Lag: func(topic string, records, withheld int64) {
 			for _, h := range hooks {

@@ -90,6 +90,13 @@ func (o *owner) loop(ctx context.Context) error {
 				return o.publisher.err
 			}
 			o.noteCommitted(c)
+		case err := <-o.loaded():
+			if err := o.flush(); err != nil { // the model steps committed windows only
+				return err
+			}
+			if err := o.take(ctx, err); err != nil {
+				return err
+			}
 		case b := <-o.saver.room():
 			o.saver.read(b)
 		case <-o.saver.timer.C:
@@ -140,6 +147,7 @@ func (o *owner) advance(ctx context.Context, c intake.Cut) error {
 	if err != nil {
 		return err
 	}
+	asked := o.trialCommands()
 	out, err := o.stepClaimed()
 	if err != nil {
 		return err
@@ -147,8 +155,22 @@ func (o *owner) advance(ctx context.Context, c intake.Cut) error {
 	o.compared = true // with what every replay will find in the ledger
 	refuse(out, refused)
 	o.stepped.Store(o.next)
-	if err := o.handOver(o.effects(out, c.Cause, forgot)); err != nil {
+	trial := o.obeyTrials(ctx, asked)
+	if trial == nil {
+		trial = o.last.trial.After(out)
+	}
+	refuseTrials(out, asked, trial)
+	decided := trial != nil && trial.Decided == ledger.Promoted && out.Promoted == ""
+	if decided {
+		out.Promoted = trial.Model
+	}
+	if err := o.handOver(o.effects(out, c.Cause, forgot, trial)); err != nil {
 		return err
+	}
+	if decided {
+		if err := o.assignOwnRoles(); err != nil {
+			return err
+		}
 	}
 	o.reportStepped(Stepped{Outcome: out, Cause: c.Cause, Took: time.Since(began)})
 	return nil
@@ -187,7 +209,7 @@ func (o *owner) flush() error {
 }
 
 // effects returns the effects of a window, and the inputs' offsets after it.
-func (o *owner) effects(out *event.Outcome, cause string, forgot *ledger.Forgot) *effects {
+func (o *owner) effects(out *event.Outcome, cause string, forgot *ledger.Forgot, trial *ledger.Trial) *effects {
 	settings := o.settingsToWrite()
 	record := ledger.Record{
 		Version: ledger.Version, Epoch: o.last.epoch, Window: out.Window, Cause: cause, Ranges: o.ranges,
@@ -197,6 +219,7 @@ func (o *owner) effects(out *event.Outcome, cause string, forgot *ledger.Forgot)
 		Reasons: reasons(out), Changes: changes(out.Drift),
 		Forgot:   forgot,
 		Promoted: out.Promoted,
+		Trial:    trial,
 	}
 	if o.cfg.Scores != nil && len(out.Labelled) > 0 {
 		record.Scores = o.cfg.Scores(out)
@@ -215,6 +238,8 @@ func (o *owner) effects(out *event.Outcome, cause string, forgot *ledger.Forgot)
 	}
 	if record.Begins != nil {
 		record.Classes, record.Inputs = o.cfg.Classes, o.inputs.Begins()
+	} else if out.Promoted != "" && o.cfg.ClassesOf != nil {
+		record.Classes = o.cfg.ClassesOf(out.Promoted)
 	}
 	if record.Begins != nil || o.last.settings != record.Settings {
 		record.Configuration = settings.all

@@ -46,13 +46,18 @@ type ledgerState struct {
 	model, chain string         // of the one that served the window
 	shadow       *ledger.Shadow // nil for none
 	serves       string         // the model that serves from here on; "" before the first window
+	trial        *ledger.Trial  // that goes on, nil for none
 	settings     string         // their hash; in format 1, the line, which is never a hash
 	epoch        int64
 }
 
 // stateAfter returns the state after the window of a record.
 func stateAfter(r *ledger.Record) ledgerState {
-	return ledgerState{model: r.Model, chain: r.Chain, shadow: r.Shadow, serves: r.Serves(), settings: r.Settings, epoch: r.Epoch}
+	s := ledgerState{model: r.Model, chain: r.Chain, shadow: r.Shadow, serves: r.Serves(), settings: r.Settings, epoch: r.Epoch}
+	if r.Promoted == "" {
+		s.trial = r.Trial
+	}
+	return s
 }
 
 // openInputs starts to fetch behind the position, or from the beginning if it is zero.
@@ -100,6 +105,7 @@ func (p *replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 			return nil, err
 		}
 	}
+	trials := p.trialCommands()
 	p.assignRoles(r)
 	out, err := p.stepClaimed()
 	if err != nil {
@@ -107,6 +113,10 @@ func (p *replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 	}
 	if r.Forgot == nil {
 		refuse(out, commands)
+	}
+	refuseTrials(out, trials, r.Trial)
+	if err := p.agreeTrial(p.last.trial, r, out, len(trials) > 0); err != nil {
+		return nil, err
 	}
 	p.last = stateAfter(r)
 	p.compared = false

@@ -68,6 +68,10 @@ type worker struct {
 	// begins is the epoch that this worker begins when it owns the graph, nil for none.
 	// Until then it follows windows of other terms.
 	begins *ledger.Beginning
+	// loading is the model that is being loaded for a trial, nil for none, and missing the
+	// last one that could not be.
+	loading *loading
+	missing string
 	// back says that this epoch may go back to terms that another epoch has left.
 	back bool
 	// committed is the last window known to be in the ledger. In a worker that follows
@@ -135,6 +139,7 @@ func (w *worker) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer w.member.Leave()
+	defer w.stopLoading()
 	if err := w.start(ctx, fetching); err != nil {
 		return err
 	}
@@ -216,6 +221,7 @@ func (w *worker) standBy(ctx context.Context) error {
 			if elected {
 				return nil
 			}
+			w.followTrial(ctx)
 			r, err = w.ledger.Wait(ctx)
 		}
 		if err != nil {
@@ -226,6 +232,13 @@ func (w *worker) standBy(ctx context.Context) error {
 				return err
 			}
 		}
+		select {
+		case err := <-w.loaded():
+			if err := w.take(ctx, err); err != nil {
+				return err
+			}
+		default:
+		}
 		if err := w.saver.poll(w); err != nil {
 			return err
 		}
@@ -234,6 +247,9 @@ func (w *worker) standBy(ctx context.Context) error {
 
 // follow steps a window of the ledger.
 func (w *worker) follow(ctx context.Context, r *ledger.Record) error {
+	if err := w.awaitModel(ctx, r.Model); err != nil {
+		return err
+	}
 	if w.newest == nil || r.Window > w.newest.Window {
 		if err := w.checkLater(ctx, r); err != nil {
 			return err
@@ -299,6 +315,7 @@ func (w *worker) takeOver(ctx context.Context) (*owner, error) {
 	if err := w.followToEnd(ctx); err != nil {
 		return nil, err
 	}
+	w.followTrial(ctx)
 	return newOwner(w, producer), w.assignOwnRoles()
 }
 

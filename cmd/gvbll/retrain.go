@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+)
+
+type retrainCmd struct {
+	Kafka kafkaFlags `embed:""`
+	spanFlags
+	Train trainFlags `embed:""`
+
+	Models  string     `help:"Folder of model files that the workers have too (work --models). The new model is written there, and the one that serves is read there." required:"" type:"existingdir" placeholder:"DIR"`
+	Serving string     `help:"File of the model that serves, if it is not in that folder." type:"existingfile" placeholder:"FILE"`
+	Classes []string   `help:"Names of classes to have besides those of the labels." placeholder:"NAME"`
+	Promote event.Rule `help:"Promote the model without a further command: once it and the model that serves are compared by so many labels, if its log loss is lower, such as after=500,if=nll. When left out, 'gvbll promote' decides." placeholder:"after=LABELS,if=nll"`
+	Seed    uint64     `help:"Seed of the training." default:"1" group:"training"`
+}
+
+// Help is shown by gvbll retrain --help.
+func (retrainCmd) Help() string {
+	return "Trains a model on a graph's ledger as 'gvbll train --brokers' does, puts its file into the folder of models, and sends the workers the command to try it. They load it beside the model that serves, without a restart: it replays the stream, and is then in the shadow. The ledger has the trial, and says when the model was promoted (docs/retraining.md)."
+}
+
+// Run trains, and sends the command.
+func (c retrainCmd) Run(ctx context.Context, s streams, g given) error {
+	if err := c.Train.check(g); err != nil {
+		return err
+	}
+	client, names, err := c.Kafka.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	l, err := openLog(ctx, client, names, c.spanFlags)
+	if err != nil {
+		return err
+	}
+	folder := modelFolder(c.Models)
+	serving, err := c.serving(folder, l)
+	if err != nil {
+		return err
+	}
+	r, err := l.train(ctx, c.Train, c.Seed, serving, c.Classes, s.err)
+	if err != nil {
+		return err
+	}
+	file := folder.file(r.Model.ID)
+	if err := r.Model.Save(file); err != nil {
+		return err
+	}
+	printValidation(s.out, r)
+	if _, err := sendCommand(ctx, client, names.Commands, &event.Command{Name: event.Shadow, Model: r.Model.ID, Rule: c.Promote.String()}); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.out, "%s: model %s, %s; sent the command to try it\n", file, r.Model.ID, describe(r.Model))
+	return err
+}
+
+// serving returns the model that serves.
+func (c retrainCmd) serving(folder modelFolder, l *graphLog) (*model.Model, error) {
+	if c.Serving == "" {
+		return folder.open(l.serves)
+	}
+	m, err := model.Open(c.Serving)
+	if err != nil {
+		return nil, err
+	}
+	return m, l.checkServes(m)
+}

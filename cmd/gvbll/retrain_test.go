@@ -1,0 +1,149 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics/broker"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// TestRetrain renews the model of a graph while it is served. A class is born, whose labels
+// are refused; a model that has it is trained on the ledger, loaded into the shadow by owner
+// and standby without a restart, and promoted by its rule. It has learned the labels that the
+// first one refused. The owner ends, the standby goes on with the new model, and a start finds
+// it in the folder. Audits agree, with both models and with either.
+func TestRetrain(t *testing.T) {
+	for name, addr := range kafkas() {
+		t.Run(name, func(t *testing.T) {
+			if addr == "" {
+				addr = startBroker(t, broker.Config{})
+			}
+			testRetrain(t, addr)
+		})
+	}
+}
+
+func testRetrain(t *testing.T, addr string) {
+	dir := t.TempDir()
+	first := filepath.Join(dir, "first.safetensors")
+	gvbll(t, "train", "--out", first, "--data", generated(t, "--nodes", "300", "--steps", "3"), "--epochs", "3", "--embedding", "8")
+	a, err := model.Open(first)
+	must(t, err)
+	prefix := fmt.Sprintf("retrain-%d", time.Now().UnixNano())
+	t.Setenv("GVBLL_PREFIX", prefix)
+	g := newTestGraph(t, addr, prefix, a.Encoder.In())
+	gvbll(t, "topics", "--create", "--brokers", addr)
+	work := func() (stop func()) { return g.work("--model", first, "--models", dir) }
+
+	owner := work()
+	g.send(60)
+	g.awaitLearned()
+	// Labels of a class that nobody knows; their nodes stay without a label.
+	born := g.sendBorn(8)
+	g.await(func(all []*ledger.Record) bool { return refusedFor(all, event.UnknownClass) == len(born) })
+	standby := work()
+
+	out := gvbll(t, "retrain", "--brokers", addr, "--models", dir, "--epochs", "3", "--embedding", "8", "--promote", "after=40,if=nll")
+	found := regexp.MustCompile(`model ([0-9a-f]{16}), `).FindStringSubmatch(out)
+	if found == nil || !strings.Contains(out, `new classes: ["born"]`) {
+		t.Fatalf("gvbll retrain prints %q, want the model and its new class", out)
+	}
+	id, second := found[1], modelFolder(dir).file(found[1])
+	b, err := model.Open(second)
+	must(t, err)
+	if !b.TrainedOn(born[0]) || !slices.Equal(b.Classes, append(slices.Clone(a.Classes), "born")) {
+		t.Errorf("model %s has classes %q and was trained on node %v: %t", id, b.Classes, born[0], b.TrainedOn(born[0]))
+	}
+	g.await(func(all []*ledger.Record) bool {
+		last := all[max(len(all)-1, 0):]
+		if len(last) > 0 && (last[0].Shadow == nil || last[0].Shadow.Model != id) {
+			g.send(1) // a window, in whose record the shadow is
+			return false
+		}
+		return len(last) > 0
+	})
+	g.send(60)
+	var decided *ledger.Record
+	g.await(func(all []*ledger.Record) bool {
+		i := slices.IndexFunc(all, func(r *ledger.Record) bool { return r.Trial != nil && r.Trial.Decided != "" })
+		if i >= 0 {
+			decided = all[i]
+		}
+		return i >= 0
+	})
+	if decided.Trial.Decided == ledger.Kept { // by its rule, as these labels are; then by hand
+		gvbll(t, "promote", "--brokers", addr)
+		g.awaitPromotion(id)
+	} else if decided.Promoted != id || !slices.Equal(decided.Classes, b.Classes) {
+		t.Errorf("window %d promotes %q and has the classes %q", decided.Window, decided.Promoted, decided.Classes)
+	}
+	if decided.Trial.Labels < 40 || (decided.Trial.Lead > 0) != (decided.Trial.Decided == ledger.Promoted) {
+		t.Errorf("the rule decided %+v", *decided.Trial)
+	}
+	owner()
+	g.sendBorn(1) // the new model knows the class
+	g.await(func(all []*ledger.Record) bool {
+		last := all[max(len(all)-1, 0):]
+		return len(last) > 0 && last[0].Model == id && last[0].Labels == 1
+	})
+	standby()
+	restarted := work()
+	g.send(5)
+	g.await(func(all []*ledger.Record) bool { return len(all) > 0 && predictions(all) == g.sent })
+	restarted()
+	for _, models := range [][]string{{"--model", first, "--shadow", second}, {"--model", second, "--shadow", first}} {
+		if found := g.audit(models...); found.Predictions != int64(g.sent) || found.Elsewhere != 0 || found.DeadLetters < int64(len(born)) {
+			t.Errorf("audit %v: %+v, want %d predictions", models, found, g.sent)
+		}
+	}
+	for _, file := range []string{first, second} {
+		if found := g.audit("--model", file); found.Elsewhere == 0 {
+			t.Errorf("audit of %s alone: %+v, want windows of the other model", file, found)
+		}
+	}
+}
+
+// sendBorn sends nodes with labels of a class that the first model lacks.
+func (g *testGraph) sendBorn(n int) (ids []event.ID) {
+	g.t.Helper()
+	p, err := g.client.NewProducer(g.t.Context(), kafka.ProducerConfig{})
+	must(g.t, err)
+	var records []kafka.Record
+	for range n {
+		node := event.Node{ID: event.ID{Num: int64(g.sent)}, Dense: make([]float32, g.dim)}
+		key := wire.AppendKey(nil, node.ID)
+		records = append(records,
+			kafka.Record{Topic: g.names.Nodes, Key: key, Value: wire.AppendNode(nil, &node)},
+			kafka.Record{Topic: g.names.Labels, Key: key, Value: wire.AppendLabel(nil, &event.Label{Node: node.ID, Class: "born"})})
+		ids = append(ids, node.ID)
+		g.sent++
+	}
+	must(g.t, p.Send(g.t.Context(), records))
+	return ids
+}
+
+// refusedFor returns the number of refusals for a reason in the records.
+func refusedFor(all []*ledger.Record, reason event.Reason) (n int) {
+	for _, r := range all {
+		n += r.Reasons[reason]
+	}
+	return n
+}
+
+// predictions returns the number of predictions in the records.
+func predictions(all []*ledger.Record) (n int) {
+	for _, r := range all {
+		n += r.Predictions
+	}
+	return n
+}

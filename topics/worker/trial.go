@@ -1,0 +1,246 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync/atomic"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// A command can ask for the trial of another model while the graph is served. The owner
+// notes it in the ledger, and loads the model: another replayer steps an engine of that
+// model alone through the ledger's windows, in a goroutine, until it has reached the end.
+// Between two windows its engine is then taken into the shadow. Serving pauses for the few
+// windows that were stepped meanwhile. From then on every window's record has the shadow's
+// chain, and compares the two models. A rule that came with the command can promote the
+// model: the owner decides, and the record of that window says so. Replays take roles from
+// the ledger and decide nothing, but where they have both models they compare the figures.
+//
+// Standbys follow the trial in the ledger, and load the model likewise.
+
+// Taker is an engine that can take another model into its shadow while it runs.
+type Taker interface {
+	RoleAssigner
+	// Take puts an engine of one model, which has stepped the same windows and belongs to
+	// the Taker from then on, into the shadow, in place of the one there.
+	Take(shadow Engine) error
+}
+
+// trialCommands returns the commands to try a model among the claimed records, valid until
+// these are released.
+func (p *replayer) trialCommands() (trials []event.Command) {
+	commands, _ := p.inputs.Commands.Gather(nil, nil)
+	for i := range commands {
+		if commands[i].Name == event.Shadow {
+			trials = append(trials, commands[i])
+		}
+	}
+	return trials
+}
+
+// refuseTrials refuses the commands to try other models than that of the trial, which may
+// be nil.
+func refuseTrials(out *event.Outcome, commands []event.Command, trial *ledger.Trial) {
+	for i := range commands {
+		if c := &commands[i]; trial == nil || trial.Model != c.Model {
+			out.Refused = append(out.Refused, event.Refusal{
+				Origin: c.Origin, Reason: event.ImpossibleCommand,
+				Detail: fmt.Sprintf("shadow %.40s: the owner's folder of models does not have it, or it cannot be beside the model that serves, or another command came with it", c.Model),
+			})
+		}
+	}
+}
+
+// agreeTrial compares the figures of a trial with those of a replay that has both models,
+// and reports a promotion that was decided by the trial's rule as the outcome's.
+func (p *replayer) agreeTrial(before *ledger.Trial, r *ledger.Record, out *event.Outcome, asked bool) error {
+	if r.Trial == nil {
+		return nil
+	}
+	if r.Trial.Decided == ledger.Promoted && out.Promoted == "" {
+		out.Promoted = r.Promoted
+	}
+	if before == nil || asked || !p.compares(r, out) {
+		return nil
+	}
+	if got := before.Next(out.Compared); p.settings.own && got != *r.Trial {
+		return fmt.Errorf("ledger %s, window %d: replay compares the models by %+v where %+v was written: the inputs, a model or the program differ from those that served it", p.cfg.Names.Ledger, r.Window, got, *r.Trial)
+	}
+	return nil
+}
+
+// compares reports whether the model of a record's trial was in the shadow in its window, and
+// the outcome has both models.
+func (p *replayer) compares(r *ledger.Record, out *event.Outcome) bool {
+	return r.Shadow != nil && r.Shadow.Model == r.Trial.Model && out.Shadow != nil && out.Shadow.Model == r.Trial.Model && out.Model == r.Model
+}
+
+// loading is the loading of a model for a trial. Its replayer belongs to the goroutine until
+// done has a value, and then to the worker.
+type loading struct {
+	model    string
+	replayer *replayer
+	stop     context.CancelFunc
+	done     chan error
+	ended    chan struct{} // closed when the goroutine has ended
+}
+
+// loadModel begins to load a model. It fails if the worker has no file of it.
+func (w *worker) loadModel(ctx context.Context, id string) error {
+	if w.cfg.Open == nil {
+		return fmt.Errorf("model %.40s is to be tried, and this worker has no folder of models: start it with --models", id)
+	}
+	engine, err := w.cfg.Open(id)
+	if err != nil {
+		return err
+	}
+	cfg := *w.cfg
+	cfg.Model, cfg.Shadow, cfg.Hooks = id, "", Hooks{}
+	cfg.Fresh = func() (Engine, error) { return w.cfg.Open(id) }
+	w.stopLoading()
+	l := &loading{model: id, replayer: &replayer{cfg: &cfg, client: w.client, engine: engine}, done: make(chan error, 1), ended: make(chan struct{})}
+	ctx, l.stop = context.WithCancel(ctx)
+	w.loading = l
+	w.cfg.Logger.Info("loading a model for the shadow: it replays the ledger", "model", id)
+	go func() {
+		defer close(l.ended)
+		l.done <- l.run(ctx, &w.stepped)
+	}()
+	return nil
+}
+
+// run steps the windows that the ledger has, up to those that the worker has stepped.
+func (l *loading) run(ctx context.Context, stepped *atomic.Int64) (err error) {
+	p := l.replayer
+	if p.excluded, err = p.readExclusions(ctx, math.MaxInt64); err != nil {
+		return err
+	}
+	if p.ledger, err = ledger.Open(ctx, p.client, p.cfg.Names.Ledger); err != nil {
+		return err
+	}
+	if err := p.openInputs(ctx, intake.Position{}); err != nil {
+		return err
+	}
+	for p.next < stepped.Load() {
+		r, err := p.ledger.Next(ctx)
+		if r == nil || err != nil {
+			return err
+		}
+		if err := l.step(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *loading) step(ctx context.Context, r *ledger.Record) error {
+	_, err := l.replayer.Step(ctx, r)
+	l.replayer.inputs.Release()
+	return err
+}
+
+// stopLoading ends a loading, if there is one. Its engine is not needed any more.
+func (w *worker) stopLoading() {
+	l := w.loading
+	if l == nil {
+		return
+	}
+	l.stop()
+	w.loading = nil
+	go func() {
+		<-l.ended
+		release(l.replayer.engine)
+	}()
+}
+
+// loaded returns the channel of the loading's end, nil if no model is being loaded.
+func (w *worker) loaded() <-chan error {
+	if w.loading == nil {
+		return nil
+	}
+	return w.loading.done
+}
+
+// take takes the loaded model into the shadow, after it has stepped the windows before next,
+// which must all be committed. err is that of the loading; a model that cannot be loaded ends
+// nothing but its trial here.
+func (w *worker) take(ctx context.Context, err error) error {
+	l := w.loading
+	for err == nil && l.replayer.next < w.next {
+		var r *ledger.Record
+		if r, err = l.replayer.ledger.Wait(ctx); r != nil && err == nil {
+			err = l.step(ctx, r)
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err == nil {
+		err = w.engine.(Taker).Take(l.replayer.engine)
+	}
+	if err != nil {
+		w.cfg.Logger.Error("a model cannot be loaded for the shadow", "model", l.model, "err", err)
+		w.missing, w.last.trial = l.model, nil // an owner's next records say so
+		w.stopLoading()
+		return nil
+	}
+	l.stop()
+	w.loading = nil
+	w.cfg.Model, w.cfg.Shadow = w.last.serves, l.model
+	w.cfg.Logger.Info("model loaded into the shadow", "model", l.model, "serves", w.last.serves, "window", w.next)
+	if w.cfg.Hooks.Loaded != nil {
+		w.cfg.Hooks.Loaded(Loaded{Model: l.model, Engine: w.engine})
+	}
+	return w.assignOwnRoles()
+}
+
+// followTrial loads the model of the ledger's trial, if this worker does not have it and has
+// its file. It is called at the ledger's end.
+func (w *worker) followTrial(ctx context.Context) {
+	t := w.last.trial
+	if t == nil || w.cfg.has(t.Model) || w.loading != nil && w.loading.model == t.Model || w.missing == t.Model {
+		return
+	}
+	if err := w.loadModel(ctx, t.Model); err != nil {
+		w.missing = t.Model
+		w.cfg.Logger.Warn("a model is tried that this worker cannot load: it will end when that is promoted", "model", t.Model, "err", err)
+	}
+}
+
+// awaitModel waits until the model that serves a window, and that is being loaded, is here.
+func (w *worker) awaitModel(ctx context.Context, model string) error {
+	for w.loading != nil && w.loading.model == model && !w.cfg.has(model) {
+		select {
+		case err := <-w.loading.done:
+			if err := w.take(ctx, err); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// obeyTrials loads the model of the last command to try one that can be loaded, and returns
+// the trial after the window, nil for none: that of before goes on if no command is obeyed.
+func (o *owner) obeyTrials(ctx context.Context, commands []event.Command) *ledger.Trial {
+	for i := len(commands) - 1; i >= 0; i-- {
+		c := &commands[i]
+		if c.Model == o.last.serves {
+			continue
+		}
+		if !o.cfg.has(c.Model) {
+			if err := o.loadModel(ctx, c.Model); err != nil {
+				o.cfg.Logger.Warn("a model cannot be tried", "model", c.Model, "err", err)
+				continue
+			}
+		}
+		return &ledger.Trial{Model: c.Model, Rule: c.Rule}
+	}
+	return nil
+}
