@@ -101,12 +101,9 @@ func (d demoCmd) Run(ctx context.Context, s streams, g given) error {
 	if steps == 0 {
 		return fmt.Errorf("%s: no node of the stream has a label, so there is nothing to score: train on fewer nodes (--train-share)", set.Name)
 	}
-	m, err := d.model(ctx, set, s.err)
-	if err != nil {
+	if err := checkAddress(d.HTTP); err != nil {
 		return err
 	}
-	fmt.Fprintf(text, "model      %s: %s\n", m.ID, describe(m))
-
 	addrs := d.Brokers
 	if len(addrs) == 0 {
 		b, err := d.broker()
@@ -128,6 +125,11 @@ func (d demoCmd) Run(ctx context.Context, s streams, g given) error {
 	if _, err := topics.Create(ctx, client, names, 1, -1); err != nil {
 		return err
 	}
+	m, err := d.model(ctx, set, s.err)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(text, "model      %s: %s\n", m.ID, describe(m))
 	reg := newRegistry()
 	svc, err := newService(cfg, reg, m)
 	if err != nil {

@@ -35,6 +35,17 @@ func checkOutput(flag, path string) error {
 	return errors.Join(err, f.Close())
 }
 
+// checkFolder makes the folder that a flag names, "" for none, before the work.
+func checkFolder(flag, path string) error {
+	if path == "" {
+		return nil
+	}
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return fmt.Errorf("%s: %w: give a folder that can be written", flag, err)
+	}
+	return nil
+}
+
 // printJSON writes v as indented JSON and a newline.
 func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)

@@ -54,6 +54,25 @@ const (
 	maxHTTPRequest = 20 * time.Second
 )
 
+// listen listens on the address that --http gives.
+func listen(addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("--http %s: %w: give another address, or :0 for any free port", addr, err)
+	}
+	return l, nil
+}
+
+// checkAddress returns an error if the address of --http cannot be listened on, so that
+// this is known before a training.
+func checkAddress(addr string) error {
+	l, err := listen(addr)
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
+
 // listenHTTP returns a server that listens already, so that an address in use is an error
 // at the start. The file config, in the format of Prometheus' exporters, turns on TLS and
 // passwords. It is checked here; "" is no file.
@@ -70,9 +89,9 @@ func listenHTTP(addr, config string, reg *prometheus.Registry, live http.Handler
 		}
 		private = c.TLSConfig.IsEnabled() || len(c.Users) > 0
 	}
-	l, err := net.Listen("tcp", addr)
+	l, err := listen(addr)
 	if err != nil {
-		return nil, fmt.Errorf("--http %s: %w: give another address, or :0 for any free port", addr, err)
+		return nil, err
 	}
 	h.listener = guardListener(l.(*net.TCPListener))
 	mux := http.NewServeMux()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,6 +32,9 @@ func (sensitivityCmd) Help() string {
 func (c sensitivityCmd) Run(ctx context.Context, s streams, g given) error {
 	plan, err := c.Plan.plan(g)
 	if err != nil {
+		return err
+	}
+	if err := errors.Join(checkOutput("--json", c.JSON), checkFolder("--plots", c.Plots)); err != nil {
 		return err
 	}
 	values := map[string][]float64{"steps": c.VarySteps, "train-share": c.VaryShare, "lambda": c.VaryLambda, "eta": c.VaryEta, "beta": c.VaryBeta}

@@ -136,6 +136,9 @@ func (c tableCmd) Run(ctx context.Context, s streams, g given) error {
 			return usagef("--systems %s: give some of %s", name, strings.Join(table.Known, ", "))
 		}
 	}
+	if err := errors.Join(checkOutput("--json", c.JSON), checkFolder("--plots", c.Plots)); err != nil {
+		return err
+	}
 	if c.Folds > 0 {
 		return c.crossValidate(ctx, s, plan)
 	}
@@ -238,9 +241,6 @@ func readResults(path string) (results []table.Result, err error) {
 func writePictures(dir string, pictures []table.Picture) error {
 	if dir == "" {
 		return nil
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
 	}
 	for _, p := range pictures {
 		for _, ending := range []string{".svg", ".png"} {

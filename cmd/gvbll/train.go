@@ -101,6 +101,9 @@ func (c trainCmd) Run(ctx context.Context, s streams, g given) error {
 	if ext := filepath.Ext(c.Report); c.Report != "" && ext != ".svg" && ext != ".png" {
 		return usagef("--report %s: give a file that ends in .svg or .png", c.Report)
 	}
+	if err := errors.Join(checkOutput("--out", c.Out), checkOutput("--report", c.Report)); err != nil {
+		return err
+	}
 	if c.Log.given(g) {
 		return c.fromLog(ctx, s)
 	}

@@ -1,0 +1,144 @@
+"""Run by .ci/walk in an empty folder: the commands of the documentation, as written.
+
+A command is a line of a block that is indented by four spaces, with the lines that
+continue it. Those that serve or follow go on in the background until the next of their
+kind; every other one must end with exit code 0."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+repo = Path(sys.argv[1])
+
+# The pages in the order of a first evening.
+PAGES = ["README.md", "docs/wire-format.md", "docs/runbook.md", "docs/forgetting.md", "docs/hostile-input.md", "docs/recipes.md"]
+
+# What is not run here, and why.
+SKIP = [
+    (r"^go (run|test) ", "other stages of CI run it"),
+    (r"kafka-configs\.sh|…", "an outline, with names to fill in"),
+    (r"--event-time|--rescore", "another way to start the worker that runs already"),
+    (r"forget paper-7 42", "a second node, which this graph does not have"),
+]
+
+# Shorter trainings and one seed. Every flag can come from the environment.
+os.environ.update(GVBLL_EPOCHS="5", GVBLL_SEEDS="1", GVBLL_HTTP="127.0.0.1:0", GVBLL_LINGER="20ms")
+
+COMMAND = re.compile(r"^(gvbll|go|echo|printf|kcat|sed|curl|kafka-\S+) ")
+SERVES = re.compile(r"^gvbll work ")
+FOLLOWS = re.compile(r"^gvbll tail(?!.*(-n|--no-follow))")
+
+
+def commands(page):
+    """Yields the commands of a page."""
+    lines = iter((repo / page).read_text().splitlines())
+    for line in lines:
+        text = line.removeprefix("    ")
+        if text == line or not COMMAND.match(text):
+            continue
+        while re.search(r"[|\\]\s*$", text):
+            text = text.removesuffix("\\") + next(lines).strip()
+        yield text
+
+
+def shell(command, check=True):
+    r = subprocess.run(["bash", "-euo", "pipefail", "-c", command], capture_output=True, text=True, timeout=300)
+    if check and r.returncode != 0:
+        sys.exit(f"exit code {r.returncode}: {command}\n{r.stdout[-2000:]}{r.stderr[-2000:]}")
+    return r
+
+
+class Background:
+    """A command that goes on until it is replaced."""
+
+    def __init__(self, command):
+        self.log = open(f"background-{time.time_ns()}.log", "w+")
+        self.command = command
+        self.process = subprocess.Popen(["bash", "-c", "exec " + command], stdout=self.log, stderr=subprocess.STDOUT)
+
+    def text(self):
+        return Path(self.log.name).read_text()
+
+    def until(self, pattern):
+        deadline = time.monotonic() + 120
+        while not re.search(pattern, self.text()):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                sys.exit(f"no {pattern!r}: {self.command}\n{self.text()[-2000:]}")
+            time.sleep(0.1)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGINT)
+        if code := self.process.wait(60):
+            sys.exit(f"exit code {code}: {self.command}\n{self.text()[-2000:]}")
+
+
+def prepare():
+    """Makes what the pages presume: data sets, and the model of a later day."""
+    for name in "cora", "texas", "newer":
+        Path("path/to").mkdir(parents=True, exist_ok=True)
+        shell(f"python3 {repo}/.ci/clients.py write path/to/{name}")
+    shell("gvbll train --data path/to/newer --out other.safetensors")
+
+
+def main():
+    prepare()
+    worker = None
+    for page in PAGES:
+        if page == "docs/hostile-input.md":
+            # A producer that forgets the header, as the page presumes.
+            shell("""echo '{"id": "late-1", "features": [1, 2]}' | kcat -P -b localhost:9092 -t gvbll.nodes""")
+            eventually("gvbll dead-letters", "late-1|undecodable")
+        for command in commands(page):
+            if why := next((why for pattern, why in SKIP if re.search(pattern, command)), None):
+                print(f"{page}: not run ({why}): {command}", flush=True)
+                continue
+            print(f"{page}: {command}", flush=True)
+            if SERVES.match(command):
+                if "old.safetensors" in command:
+                    shell("cp model.safetensors old.safetensors")
+                if worker and "--prefix" not in command:
+                    worker.stop()
+                started = Background(command.split("   #")[0])
+                started.until("serving: this worker owns")
+                if "--prefix" not in command:
+                    worker = started
+                else:
+                    other = started
+            elif FOLLOWS.match(command):
+                follower = Background(command.split("   #")[0])
+                follower.until(r"\n\S+ +\S+ +0\.\d+")
+                follower.stop()
+            else:
+                shell(command)
+            if "other.safetensors --prefix trial" in command and command.startswith("gvbll audit"):
+                other.stop()
+        check(page)
+    worker.stop()
+    print("walked")
+
+
+def eventually(command, pattern):
+    """Waits until a command prints what matches the pattern."""
+    deadline = time.monotonic() + 60
+    while not re.search(pattern, out := shell(command).stdout):
+        if time.monotonic() > deadline:
+            sys.exit(f"no {pattern!r}: {command}\n{out[-2000:]}")
+        time.sleep(0.5)
+
+
+def check(page):
+    """Checks what a page's commands came to."""
+    if page == "README.md":
+        eventually("gvbll tail --no-follow --json", '"node":"paper-7"')
+    if page == "docs/runbook.md" and not Path("report.html").read_text().startswith("<!doctype html>"):
+        sys.exit("report.html is no page")
+    if page == "docs/hostile-input.md":
+        eventually("gvbll tail --no-follow --json", '"node":"late-1"')
+        eventually("gvbll dead-letters", "undecodable.*sent again")
+
+
+main()
