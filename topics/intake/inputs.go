@@ -55,9 +55,10 @@ type Inputs struct {
 	Labels   Input[event.Label]
 	Commands Input[event.Command]
 
-	untimely func(topic string, late, early int)
-	closed   int64      // windows of event time before it are cut, 0 for none
-	progress []Progress // memory of times
+	untimely  func(topic string, late, early int)
+	closed    int64      // windows of event time before it are cut, 0 for none
+	commanded bool       // the last cut was one of commands, before the policy's turn
+	progress  []Progress // memory of times
 }
 
 // Open starts to fetch every partition of the three topics: behind a position, or from the
@@ -107,15 +108,22 @@ func commandSource(cfg Config) source[event.Command] {
 
 // Cut returns the policy's answer for the window with the given number. If commands
 // are held, the answer is a window of them alone, so that the other cuts do not depend
-// on commands.
+// on commands. After one, it is the policy's turn if it wants a window: commands come
+// soon, and no flood of them keeps the stream from being served.
 func (in *Inputs) Cut(p Policy, window int64) Cut {
-	if n := in.Commands.held; n > 0 {
-		return Cut{commands: min(n, maxCommands), Cause: "command"}
+	command := Cut{commands: min(in.Commands.held, maxCommands), Cause: "command"}
+	if command.commands > 0 && !in.commanded {
+		in.commanded = true
+		return command
 	}
 	c := p.Cut(Buffered{Window: window, Nodes: in.Nodes.held, Labels: in.Labels.held, Waited: in.waited(), Times: in.times})
 	if in.closed == 0 || c.Closed > in.closed {
 		in.closed = c.Closed
 	}
+	if command.commands > 0 && c.Cause == "" {
+		return command
+	}
+	in.commanded = false
 	return c
 }
 

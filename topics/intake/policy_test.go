@@ -3,6 +3,8 @@ package intake
 import (
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestCountOrLinger: a window is cut when enough nodes or labels are held, or when the
@@ -93,5 +95,31 @@ func TestEventTime(t *testing.T) {
 		if got := p.Cut(Buffered{Times: func() Times { return c.t }}); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
+	}
+}
+
+// TestFloodOfCommands: however many commands are held, every other window is the policy's
+// if it wants one. A command that comes later is the next window.
+func TestFloodOfCommands(t *testing.T) {
+	in := &Inputs{}
+	var windows []string
+	cut := func(n int) {
+		for range n {
+			c := in.Cut(CountOrLinger{Count: 10}, int64(len(windows)))
+			windows = append(windows, c.Cause)
+			in.Nodes.held -= c.Nodes
+			in.Commands.held -= c.commands
+		}
+	}
+	in.Nodes.held, in.Commands.held = 35, 5*maxCommands+1
+	cut(11)
+	in.Nodes.held, in.Commands.held = 20, 1
+	cut(4)
+	want := []string{
+		"command", "count", "command", "count", "command", "count", "command", "linger", "command", "command", "",
+		"command", "count", "count", "",
+	}
+	if diff := cmp.Diff(want, windows); diff != "" {
+		t.Errorf("windows, -want +got\n%s", diff)
 	}
 }
