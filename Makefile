@@ -8,14 +8,17 @@
 #   make restarts RUNS=7 BROKER=kafka|kafka1       brokers restarted under load
 #   make mistakes BROKER=kfake|kafka|kafka1        topics deleted, recreated, cut
 #   make ci                                        everything that a change must pass
+#   make release VERSION=1.0                       binaries in dist, for linux and macOS
 
 RUNS ?= 40
 MINUTES ?= 2
 SEED ?= 1
 BROKER ?= kfake
+VERSION ?= dev
+PLATFORMS = linux/amd64 linux/arm64 darwin/arm64
 faults = go run ./cmd/faults --broker $(BROKER) --seed $(SEED)
 
-.PHONY: test test-kafka crash chaos soak restarts mistakes ci
+.PHONY: test test-kafka crash chaos soak restarts mistakes ci release $(PLATFORMS)
 test:
 	go test ./...
 test-kafka:
@@ -32,3 +35,6 @@ mistakes:
 	$(faults) mistakes
 ci:
 	.ci/run
+release: $(PLATFORMS)
+$(PLATFORMS):
+	CGO_ENABLED=0 GOOS=$(@D) GOARCH=$(@F) go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o dist/gvbll-$(@D)-$(@F) ./cmd/gvbll

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -287,4 +288,37 @@ func TestHub(t *testing.T) {
 			t.Fatalf("window %d: %d edges were added, want at least %d", number, out.Counts.Edges, edges/windows)
 		}
 	}
+}
+
+// TestUnknownClasses: labels with a million distinct names of classes that the model does
+// not have are refused one by one, and none of the names is kept.
+func TestUnknownClasses(t *testing.T) {
+	labels := 1_000_000
+	if testing.Short() {
+		labels = 50_000
+	}
+	m := smallModel(t)
+	h := town{m}
+	e := newEngine(t, m, smallBounds)
+	const windows = 10
+	refused, before := 0, live()
+	for number := range int64(windows) {
+		w := h.window(number)
+		for i := range labels / windows {
+			w.Labels = append(w.Labels, event.Label{Origin: &event.Origin{}, Node: h.id(0, 0), Class: fmt.Sprintf("class %d of %d", i, number), Index: -1})
+		}
+		for _, r := range e.Step(w).Refused {
+			if r.Reason == event.UnknownClass {
+				refused++
+			}
+		}
+	}
+	if refused != labels {
+		t.Errorf("%d labels are refused, want all %d", refused, labels)
+	}
+	const most = 1 << 20 // for the honest nodes and the last outcome
+	if grew := live() - before - labels/windows*int(unsafe.Sizeof(event.Refusal{})); grew > most {
+		t.Errorf("the heap grew by %d KiB, want at most %d", grew>>10, most>>10)
+	}
+	runtime.KeepAlive(e)
 }
