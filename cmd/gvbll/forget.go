@@ -12,6 +12,7 @@ import (
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/worker"
 )
 
 type forgetCmd struct {
@@ -68,7 +69,7 @@ func (c forgetCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	if r.Forgot == nil {
-		return fmt.Errorf("window %d: refused, because the inputs cannot be replayed from their beginning: see 'gvbll dead-letters'", r.Window)
+		return fmt.Errorf("window %d: refused: %s", r.Window, worker.WhyDeclined(r.Declined))
 	}
 	if c.JSON {
 		err = json.NewEncoder(s.out).Encode(r.Forgot)

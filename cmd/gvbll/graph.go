@@ -57,7 +57,7 @@ func terms(names topics.Names, cfg pipeline.Config, models ...*model.Model) work
 		Names: names,
 		Model: models[0].ID, Shadow: shadowOf(models), Classes: models[0].Classes,
 		Settings: cfg.Effective(models...).Settings(), Effective: effective(models...), SettingsOfLine: pipeline.SettingsOfLine,
-		Fresh: fresh(cfg, models...), Program: versionString(),
+		Fresh: fresh(cfg, models...), Room: roomForEngine, Program: versionString(),
 	}
 }
 

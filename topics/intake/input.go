@@ -216,6 +216,20 @@ func (in *Input[E]) oldest() (oldest *buffer[E]) {
 	return oldest
 }
 
+// AnyHeld reports whether f holds for an event that is held.
+func (in *Input[E]) AnyHeld(f func(*E) bool) bool {
+	for _, b := range in.buffers {
+		for _, c := range b.chunks {
+			for i := c.from; i < c.to; i++ {
+				if c.block.refused[i].reason == "" && f(&c.block.events[i]) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
 // Gather appends the claimed events to events, and the records that cannot be decoded
 // to refused, in canonical order.
 func (in *Input[E]) Gather(events []E, refused []event.Refusal) ([]E, []event.Refusal) {

@@ -72,6 +72,14 @@ type Record struct {
 	// this Chain on, the state is that of an engine that never saw them.
 	Forgot *Forgot `json:"forgot,omitempty"`
 
+	// Attempt is set in a window without records: the owner is about to forget nodes for
+	// the n-th time since it has read a command to do so. If it ends in this, the next
+	// one finds the window.
+	Attempt int `json:"attempt,omitempty"`
+	// Declined is a code for why commands of this window to forget nodes were declined;
+	// empty if none were, or because the beginning of the inputs or of the ledger is gone.
+	Declined string `json:"declined,omitempty"`
+
 	// Shadow is the outcome of the window for the model in the shadow.
 	Shadow *Shadow `json:"shadow,omitempty"`
 	// Promoted is the model that serves from the next window on, if this window

@@ -83,6 +83,9 @@ type Config struct {
 	Open func(model string) (Engine, error)
 	// ClassesOf returns the classes of one of the engine's models, for consumers.
 	ClassesOf func(model string) []string
+	// Room, if not nil, returns an error unless the memory has room for a second engine.
+	// Commands to forget are declined otherwise.
+	Room func() error
 	// Checkpoints are written while following and while serving.
 	Checkpoints Checkpoints
 	// Limits bound the size of an event; zero fields have defaults.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strconv"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -34,12 +33,15 @@ type Comparer interface {
 func (p *replayer) forgetCommands() (forget []event.Command) {
 	commands, _ := p.inputs.Commands.Gather(nil, nil)
 	for i := range commands {
-		if c := &commands[i]; c.Name == event.Forget && len(c.Nodes) > 0 {
+		if c := &commands[i]; forgets(c) {
 			forget = append(forget, *c)
 		}
 	}
 	return forget
 }
+
+// forgets reports whether a command is to forget nodes.
+func forgets(c *event.Command) bool { return c.Name == event.Forget && len(c.Nodes) > 0 }
 
 // forget replaces the engine by one that never saw the nodes that the commands name, by
 // a replay of the windows before next, which must all be committed. The new engine has
@@ -63,7 +65,7 @@ func (p *replayer) forget(ctx context.Context, commands []event.Command, replaye
 	if c, ok := p.engine.(Comparer); ok {
 		forgot.Distance = c.Apart(exact)
 	}
-	release(p.engine)
+	defer release(p.engine)
 	p.engine = exact
 	crash.Point(crash.AfterForget)
 	took := time.Since(began)
@@ -154,14 +156,4 @@ func (p *replayer) replayable(ctx context.Context) (bool, error) {
 		}
 	}
 	return true, nil
-}
-
-// refuse adds commands to forget nodes to an outcome's refusals.
-func refuse(out *event.Outcome, commands []event.Command) {
-	for i := range commands {
-		out.Refused = append(out.Refused, event.Refusal{
-			Origin: commands[i].Origin, Reason: event.ImpossibleCommand,
-			Detail: "forget " + strconv.Itoa(len(commands[i].Nodes)) + " nodes: the beginning of the inputs or of the ledger is gone, so they cannot be replayed without these nodes",
-		})
-	}
 }

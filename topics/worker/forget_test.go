@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
@@ -157,7 +159,8 @@ func TestForget(t *testing.T) {
 		if len(forgets) != 1 || forgets[0].Forgot.Windows != forgets[0].Window || len(forgets[0].Ranges) != 1 {
 			t.Fatalf("the ledger records of forgetting are %+v, want one with one range and all windows before it replayed", forgets)
 		}
-		windows := append(saw.windows, &event.Window{Number: forgets[0].Window})
+		// The window before it notes the attempt.
+		windows := append(saw.windows, &event.Window{Number: forgets[0].Window - 1}, &event.Window{Number: forgets[0].Window})
 		if want := replayWithout(windows, gone...).chain; forgets[0].Chain != hex.EncodeToString(want[:]) || forgets[0].Chain == before {
 			t.Fatalf("the chain after forgetting is %s, want %x, that of an engine that never saw the nodes", forgets[0].Chain, want)
 		}
@@ -264,4 +267,85 @@ func TestForgetImpossible(t *testing.T) {
 			t.Errorf("audit: %+v and error %v, want 3 dead letters", audited, err)
 		}
 	})
+}
+
+// TestForgetBeyondMemory: where a second engine does not fit into the memory, a command to
+// forget becomes a dead letter that says so. Replays by workers with more memory, and audits,
+// write and find the same.
+func TestForgetBeyondMemory(t *testing.T) {
+	onBrokers(t, func(t *testing.T, f *fixture) {
+		f.send(0, 20)
+		f.runUntilConsumed(&tally{}, worker.Config{})
+		f.forget(5)
+		f.send(20, 30)
+		full := errors.New("it takes 3 MiB, and 2 of 4 MiB are in use")
+		f.runUntilConsumed(&tally{}, worker.Config{Fresh: freshTally, Room: func() error { return full }})
+		if n := len(f.forgetRecords()); n != 0 {
+			t.Errorf("%d records of forgetting, want none", n)
+		}
+		if !f.hasDeadLetter("does not fit into the memory") {
+			t.Error("no dead letter says that memory is missing")
+		}
+		roomy := worker.Config{Fresh: freshTally, Room: func() error { return nil }}
+		f.runUntilConsumed(&tally{}, roomy)
+		if _, err := f.audit(&tally{}, roomy); err != nil {
+			t.Error(err)
+		}
+		f.forget(5)
+		f.runUntilConsumed(&tally{}, roomy)
+		if n := len(f.forgetRecords()); n != 1 {
+			t.Errorf("%d records of forgetting after the command was sent again, want 1", n)
+		}
+	})
+}
+
+// TestForgetKilled: a worker that is killed while it forgets, as for its memory, leaves the
+// command to the next. After three of them the fourth declines it and serves. A command that
+// is sent later is tried again.
+func TestForgetKilled(t *testing.T) {
+	onBrokers(t, func(t *testing.T, f *fixture) {
+		f.send(0, 20)
+		f.runUntilConsumed(&tally{}, worker.Config{})
+		f.forget(5)
+		f.send(20, 30)
+		killed := errors.New("killed")
+		deadly := f.config(worker.Config{Fresh: func() (worker.Engine, error) { return nil, killed }})
+		deadly.Session = session
+		for i := range 3 {
+			if err := worker.Run(t.Context(), f.client, &tally{}, deadly); !errors.Is(err, killed) {
+				t.Fatalf("attempt %d: error %v, want %v", i+1, err, killed)
+			}
+		}
+		f.runUntilConsumed(&tally{}, worker.Config{Fresh: freshTally})
+		if n := len(f.forgetRecords()); n != 0 || !f.hasDeadLetter("workers have ended 3 times") {
+			t.Errorf("%d records of forgetting, want none, and a dead letter that tells of three attempts", n)
+		}
+		attempts := 0
+		for _, r := range f.records() {
+			if r.Attempt > 0 {
+				if attempts++; r.Attempt != attempts || len(r.Ranges) > 0 {
+					t.Errorf("window %d is attempt %d with the ranges %v, want attempt %d without records", r.Window, r.Attempt, r.Ranges, attempts)
+				}
+			}
+		}
+		if attempts != 3 {
+			t.Errorf("the ledger notes %d attempts, want 3", attempts)
+		}
+		f.forget(6)
+		f.runUntilConsumed(&tally{}, worker.Config{Fresh: freshTally})
+		if all := f.forgetRecords(); len(all) != 1 || all[0].Forgot.Nodes != 1 {
+			t.Errorf("%d records of forgetting after another command, want 1", len(all))
+		}
+		if _, err := f.audit(&tally{}, worker.Config{Fresh: freshTally}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func freshTally() (worker.Engine, error) { return &tally{}, nil }
+
+// hasDeadLetter reports whether a dead letter contains the text.
+func (f *fixture) hasDeadLetter(text string) bool {
+	f.t.Helper()
+	return slices.ContainsFunc(f.read(f.names.DeadLetters), func(r kafka.Record) bool { return strings.Contains(string(r.Value), text) })
 }

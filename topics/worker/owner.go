@@ -23,6 +23,8 @@ type owner struct {
 	encoder   *encoder
 	publisher *publisher
 	ranges    []ledger.Range // of the current window; reused
+	forgets   verdict        // on the commands to forget nodes that are held
+	attempt   int            // to note in the current window, 0 for none
 }
 
 func newOwner(w *worker, p *kafka.Producer) *owner {
@@ -128,6 +130,9 @@ func (o *owner) cut(ctx context.Context) (time.Duration, error) {
 		if c.Cause == "" {
 			return c.Within, nil
 		}
+		if err := o.prepareForget(ctx); err != nil {
+			return 0, err
+		}
 		if err := o.advance(ctx, c); err != nil {
 			return 0, err
 		}
@@ -153,7 +158,7 @@ func (o *owner) advance(ctx context.Context, c intake.Cut) error {
 		return err
 	}
 	o.compared = true // with what every replay will find in the ledger
-	refuse(out, refused)
+	refuse(out, refused, o.forgets.declined)
 	o.stepped.Store(o.next)
 	trial := o.obeyTrials(ctx, asked)
 	if trial == nil {
@@ -176,16 +181,15 @@ func (o *owner) advance(ctx context.Context, c intake.Cut) error {
 	return nil
 }
 
-// obeyForget forgets the nodes that the claimed commands name. If they cannot be
-// forgotten, it returns the commands, to be refused.
+// obeyForget forgets the nodes that the claimed commands name. If prepareForget has declined
+// this, it returns the commands, to be refused.
 func (o *owner) obeyForget(ctx context.Context) (forgot *ledger.Forgot, refused []event.Command, err error) {
 	commands := o.forgetCommands()
 	if len(commands) == 0 {
 		return nil, nil, nil
 	}
-	possible, err := o.replayable(ctx)
-	if err != nil || !possible {
-		return nil, commands, err
+	if !o.forgets.obey {
+		return nil, commands, nil
 	}
 	if err := o.flush(); err != nil {
 		return nil, nil, err
@@ -218,8 +222,12 @@ func (o *owner) effects(out *event.Outcome, cause string, forgot *ledger.Forgot,
 		Updates: out.Heads[0].Version, Posterior: hash(out.Posterior), Chain: hash(out.Chain),
 		Reasons: reasons(out), Changes: changes(out.Drift),
 		Forgot:   forgot,
+		Attempt:  o.attempt,
 		Promoted: out.Promoted,
 		Trial:    trial,
+	}
+	if forgot == nil && len(o.forgetCommands()) > 0 {
+		record.Declined = o.forgets.declined
 	}
 	if o.cfg.Scores != nil && len(out.Labelled) > 0 {
 		record.Scores = o.cfg.Scores(out)
@@ -245,6 +253,7 @@ func (o *owner) effects(out *event.Outcome, cause string, forgot *ledger.Forgot,
 		record.Configuration = settings.all
 	}
 	o.last = stateAfter(&record)
+	o.noteAttempts(&record)
 	e := o.encoder.new()
 	e.fill(out, &record, o.cfg)
 	o.inputs.Offsets(e.offsets)

@@ -27,6 +27,7 @@ type replayer struct {
 	excluded exclusions
 	next     int64       // number of the next window
 	last     ledgerState // after window next-1
+	attempts int         // to forget nodes, since the last window with commands
 	// unstepped is true while records of a window are claimed that the engine has
 	// not stepped. The inputs are then ahead of the engine, and no checkpoint may be
 	// taken.
@@ -112,13 +113,14 @@ func (p *replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 		return nil, err
 	}
 	if r.Forgot == nil {
-		refuse(out, commands)
+		refuse(out, commands, r.Declined)
 	}
 	refuseTrials(out, trials, r.Trial)
 	if err := p.agreeTrial(p.last.trial, r, out, len(trials) > 0); err != nil {
 		return nil, err
 	}
 	p.last = stateAfter(r)
+	p.noteAttempts(r)
 	p.compared = false
 	if !p.settings.own || p.excluded.rewrites(r.Window) {
 		return out, nil
