@@ -41,6 +41,7 @@ type planFlags struct {
 	Nodes      int      `help:"Number of nodes of the synthetic graphs; 169343 is the size of ogbn-arxiv." default:"20000" group:"data"`
 	Protocol   []string `help:"What embeddings see: strict, the graph of the nodes that have arrived, or full, the whole graph. Training sees the training nodes alone with either." default:"strict" enum:"strict,full" placeholder:"NAME" group:"data"`
 	Seeds      int      `help:"Number of seeds, from 1 on, of the split, the training and all draws." default:"10" group:"data"`
+	TrainUntil *float64 `help:"Train on the labelled nodes whose time is before this number, in the data set's own unit." placeholder:"TIME" group:"data"`
 	TrainShare float64  `help:"Share of the labelled nodes to train on: the earliest, or without times drawn from every class; 0 keeps the split of the data set (docs/datasets.md)." default:"0" group:"data"`
 	Steps      int      `help:"Number of steps to cut the stream into; 0 keeps that of the data set (docs/datasets.md)." default:"0" group:"data"`
 	Parallel   int      `help:"Number of data sets and seeds to work on at once; 0 for the number of processors." default:"0" group:"data"`
@@ -61,10 +62,13 @@ func (f planFlags) check(g given) error {
 		return usagef("--seeds %d: give at least 1", f.Seeds)
 	case f.Parallel < 0:
 		return usagef("--parallel %d: give a positive number, or 0 for the number of processors", f.Parallel)
+	case f.TrainShare > 0 && f.TrainUntil != nil:
+		return usagef("--train-share %v and --train-until %v both choose the training nodes: leave out one of them", f.TrainShare, *f.TrainUntil)
 	case len(f.Data)+len(f.Drift) == 0:
 		return usagef("no data: give --data DIR,DIR or --drift none,strong")
 	}
-	return g.check(noEffect{len(f.Drift) == 0, "no effect without a synthetic graph: add --drift", []string{"nodes"}})
+	return g.check(noEffect{len(f.Drift) == 0, "no effect without a synthetic graph: add --drift", []string{"nodes"}},
+		noEffect{len(f.Data) == 0, "no effect on --drift, whose nodes train in order of arrival: leave it out", []string{"train-until"}})
 }
 
 // plan opens the data sets.
@@ -91,7 +95,7 @@ func (f planFlags) plan(g given) (table.Plan, error) {
 		if err != nil {
 			return p, err
 		}
-		p.Sources = append(p.Sources, table.Of(d, f.TrainShare, f.Steps))
+		p.Sources = append(p.Sources, table.Of(d, dataset.Cut{Share: f.TrainShare, Until: f.TrainUntil, Steps: f.Steps}))
 	}
 	for _, name := range f.Drift {
 		c, err := dataset.DriftPreset(name)

@@ -15,17 +15,22 @@ import (
 )
 
 // TestRealDataSets opens the public graphs, if they are there, and compares their sizes
-// with the published ones.
+// with the published ones. Those with times are cut in order of time.
 func TestRealDataSets(t *testing.T) {
 	for _, c := range []struct {
 		name                                    string
 		nodes, edges, dim, train, stream, steps int
 		classes                                 []int
+		from, to                                float64 // times of the stream
 	}{
-		{"cora", 2708, 5278, 1433, 135, 2573, 30, nil},
-		{"cornell", 183, 298, 1703, 36, 147, 20, []int{38, 16, 30, 82, 17}},
-		{"texas", 183, 325, 1703, 36, 147, 20, nil},
-		{"wisconsin", 251, 515, 1703, 50, 201, 20, nil},
+		{name: "cora", nodes: 2708, edges: 5278, dim: 1433, train: 135, stream: 2573, steps: 30},
+		{name: "cornell", nodes: 183, edges: 298, dim: 1703, train: 36, stream: 147, steps: 20, classes: []int{38, 16, 30, 82, 17}},
+		{name: "texas", nodes: 183, edges: 325, dim: 1703, train: 36, stream: 147, steps: 20},
+		{name: "wisconsin", nodes: 251, edges: 515, dim: 1703, train: 50, stream: 201, steps: 20},
+		{name: "squirrel_f", nodes: 2223, edges: 46_998, dim: 2089, train: 222, stream: 2001, steps: 50},
+		{name: "minesweeper", nodes: 10_000, edges: 39_402, dim: 7, train: 1000, stream: 9000, steps: 50},
+		{name: "scotus", nodes: 7046, edges: 74_269, dim: 2318, train: 704, stream: 6342, steps: 50, from: 1952, to: 2001},
+		{name: "patent", nodes: 12_214, edges: 41_916, dim: 1, train: 1221, stream: 10_993, steps: 50, from: 9, to: 99},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join("..", "..", "..", "shared", "datasets", c.name)
@@ -36,8 +41,8 @@ func TestRealDataSets(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(d.Features) != c.nodes || len(d.Edges) != c.edges || d.Dim != c.dim || !d.Sparse {
-				t.Fatalf("%d nodes, %d edges, %d features, sparse %v", len(d.Features), len(d.Edges), d.Dim, d.Sparse)
+			if len(d.Features) != c.nodes || len(d.Edges) != c.edges || d.Dim != c.dim || d.Labelled() != c.nodes {
+				t.Fatalf("%d nodes, %d edges, %d features, %d labels", len(d.Features), len(d.Edges), d.Dim, d.Labelled())
 			}
 			count := make([]int, len(d.Classes))
 			for _, y := range d.Labels {
@@ -50,12 +55,24 @@ func TestRealDataSets(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n := 0
-			for _, step := range s.Steps {
-				n += len(step)
+			stream := slices.Concat(s.Steps...)
+			if len(s.Train) != c.train || len(stream) != c.stream || len(s.Steps) != c.steps {
+				t.Errorf("%d training nodes, %d in %d steps; want %d, %d and %d", len(s.Train), len(stream), len(s.Steps), c.train, c.stream, c.steps)
 			}
-			if len(s.Train) != c.train || n != c.stream || len(s.Steps) != c.steps {
-				t.Errorf("%d training nodes, %d in %d steps; want %d and %d", len(s.Train), n, len(s.Steps), c.train, c.stream)
+			if c.to == 0 {
+				return
+			}
+			var times []float64
+			for _, v := range stream {
+				times = append(times, d.Time[v])
+			}
+			if first, last := times[0], times[len(times)-1]; !slices.IsSorted(times) || first != c.from || last != c.to {
+				t.Errorf("the stream goes from %v to %v, sorted: %t, want %v to %v", first, last, slices.IsSorted(times), c.from, c.to)
+			}
+			for _, v := range s.Train {
+				if d.Time[v] > c.from {
+					t.Errorf("training node %d is of the time %v", v, d.Time[v])
+				}
 			}
 		})
 	}

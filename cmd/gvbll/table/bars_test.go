@@ -58,7 +58,7 @@ func realSources(t *testing.T) (sources []Source) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sources = append(sources, Of(d, 0, 0))
+		sources = append(sources, Of(d, dataset.Cut{}))
 	}
 	return sources
 }

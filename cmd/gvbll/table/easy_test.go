@@ -38,7 +38,7 @@ func easy() *dataset.Dataset {
 // easySource returns easy as a source with 45 training nodes and 8 steps, unless the cut
 // asks for others.
 func easySource() Source {
-	s := Of(easy(), 0, 0)
+	s := Of(easy(), dataset.Cut{})
 	open := s.Open
 	s.Open = func(c dataset.Cut) (*dataset.Dataset, dataset.Stream, error) {
 		if c.Share == 0 {

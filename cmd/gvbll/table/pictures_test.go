@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"slices"
 	"testing"
+
+	"github.com/gvbll/gvbll/gnn/dataset"
 )
 
 // TestPictures: a small comparison has the expected pictures, and each can be drawn and
 // names its systems.
 func TestPictures(t *testing.T) {
-	plan := Plan{Sources: []Source{Of(easy(), 0, 0)}, Seeds: []uint64{1, 2}, Systems: []string{"graphsage", "gvbll-static", "gvbll-online"}, Settings: DefaultSettings(), Protocols: []string{Strict}}
+	plan := Plan{Sources: []Source{Of(easy(), dataset.Cut{})}, Seeds: []uint64{1, 2}, Systems: []string{"graphsage", "gvbll-static", "gvbll-online"}, Settings: DefaultSettings(), Protocols: []string{Strict}}
 	plan.Settings.Epochs = 3
 	var names []string
 	for _, p := range Pictures(run(t, plan)) {

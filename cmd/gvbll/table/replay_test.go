@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/dataset"
 )
 
 // TestEmbeddings: under the strict protocol a step's nodes are embedded on the graph up to
@@ -84,5 +85,38 @@ func TestPieces(t *testing.T) {
 	}
 	if got := pieces(nodes[:2], 30); len(got) != 2 {
 		t.Errorf("steps of 2 nodes: %v, want 2 steps", got)
+	}
+}
+
+// TestUnlabelledAreNotScored: nodes without a label arrive like all others, and every
+// system is scored on the labelled nodes alone, the same for each. A step without labels
+// does not count.
+func TestUnlabelledAreNotScored(t *testing.T) {
+	d := easy()
+	for v := range d.Labels {
+		if v%3 == 0 {
+			d.Labels[v] = dataset.Unlabelled
+		}
+	}
+	cut := dataset.Cut{Seed: 1, Share: .3, Steps: 8}
+	_, s, err := Of(d, cut).Open(cut)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range s.Steps[3] {
+		d.Labels[v] = dataset.Unlabelled
+	}
+	want := 0
+	for _, v := range slices.Concat(s.Steps...) {
+		if d.Labels[v] != dataset.Unlabelled {
+			want++
+		}
+	}
+	source := Source{Name: "some", Open: func(dataset.Cut) (*dataset.Dataset, dataset.Stream, error) { return d, s, nil }}
+	plan := Plan{Sources: []Source{source}, Protocols: []string{Strict}, Seeds: []uint64{1}, Settings: quick(), Systems: []string{"graphsage", "gvbll-online", "pool"}}
+	for _, r := range run(t, plan) {
+		if r.Stream.N != want || len(r.Steps) != 7 {
+			t.Errorf("%s is scored on %d labels of %d steps, want %d of 7", r.System, r.Stream.N, len(r.Steps), want)
+		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/gvbll/gvbll/gnn/dataset"
 )
 
 // smallPlan returns a plan of a few systems on two data sets.
@@ -128,14 +130,17 @@ func TestRunStops(t *testing.T) {
 // value.
 func TestPlanErrors(t *testing.T) {
 	for want, spoil := range map[string]func(*Plan){
-		`system "svm"`:           func(p *Plan) { p.Systems = []string{"svm"} },
-		`protocol "lax"`:         func(p *Plan) { p.Protocols = []string{"lax"} },
-		"at least one of each":   func(p *Plan) { p.Seeds = nil },
-		"members is 0":           func(p *Plan) { p.Settings.Members = 0 },
-		"no hidden layer":        func(p *Plan) { p.Settings.Hidden = nil },
-		"dropout":                func(p *Plan) { p.Settings.Dropout = 1 },
-		"lambda":                 func(p *Plan) { p.Settings.Update.Lambda = 2 },
-		"easy, seed 1: training": func(p *Plan) { p.Sources[0].Open = Of(easy(), 0, 0).Open; p.Sources[0] = shareOf(p.Sources[0], 2) },
+		`system "svm"`:         func(p *Plan) { p.Systems = []string{"svm"} },
+		`protocol "lax"`:       func(p *Plan) { p.Protocols = []string{"lax"} },
+		"at least one of each": func(p *Plan) { p.Seeds = nil },
+		"members is 0":         func(p *Plan) { p.Settings.Members = 0 },
+		"no hidden layer":      func(p *Plan) { p.Settings.Hidden = nil },
+		"dropout":              func(p *Plan) { p.Settings.Dropout = 1 },
+		"lambda":               func(p *Plan) { p.Settings.Update.Lambda = 2 },
+		"easy, seed 1: training": func(p *Plan) {
+			p.Sources[0].Open = Of(easy(), dataset.Cut{}).Open
+			p.Sources[0] = shareOf(p.Sources[0], 2)
+		},
 	} {
 		plan := smallPlan()
 		spoil(&plan)

@@ -19,11 +19,13 @@ type Source struct {
 	Open func(dataset.Cut) (*dataset.Dataset, dataset.Stream, error)
 }
 
-// Of returns a data set as a source with the given share of training nodes and number of
-// steps. Zeros mean the data set's own, see [dataset.Dataset.Cut].
-func Of(d *dataset.Dataset, share float64, steps int) Source {
+// Of returns a data set as a source that is cut as own says, but for its seed.
+func Of(d *dataset.Dataset, own dataset.Cut) Source {
 	open := func(c dataset.Cut) (*dataset.Dataset, dataset.Stream, error) {
-		c.Share, c.Steps = cmp.Or(c.Share, share), cmp.Or(c.Steps, steps)
+		if c.Share == 0 && c.Until == nil {
+			c.Share, c.Until = own.Share, own.Until
+		}
+		c.Steps = cmp.Or(c.Steps, own.Steps)
 		s, err := d.Cut(c)
 		return d, s, err
 	}
