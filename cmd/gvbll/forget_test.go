@@ -25,19 +25,23 @@ import (
 // their nodes. Every node cites node 7, the one that the test forgets.
 func citations(from, to, features int) (nodes []event.Node, labels []event.Label) {
 	for i := from; i < to; i++ {
-		n := event.Node{ID: event.ID{Num: int64(i)}}
+		n := event.Node{ID: cited(i)}
 		for j := range features {
 			n.Dense = append(n.Dense, float32((i*31+j*17)%13)/6-1)
 		}
-		n.Neighbours = []event.ID{{Num: 7}, {Num: int64(i + 3)}, {Num: int64(i * 5 % (i + 1))}}
+		n.Neighbours = []event.ID{cited(7), cited(i + 3), cited(i * 5 % (i + 1))}
 		nodes = append(nodes, n)
 		if i%11 == 10 {
-			nodes = append(nodes, event.Node{ID: event.ID{Num: int64(i - 5)}, Departed: true})
+			nodes = append(nodes, event.Node{ID: cited(i - 5), Departed: true})
 		}
-		labels = append(labels, event.Label{Node: event.ID{Num: int64(i + i%5 - 2)}, Index: int32(i % 3)})
+		labels = append(labels, event.Label{Node: cited(i + i%5 - 2), Index: int32(i % 3)})
 	}
 	return nodes, labels
 }
+
+// cited returns the id of a node. It is none of the training nodes, whose labels are not
+// learned again.
+func cited(i int) event.ID { return event.ID{Num: int64(10_000 + i)} }
 
 // TestForget: after gvbll forget, a running worker publishes the same bytes, and has the
 // same hashes in its ledger, as an engine that never saw the node. An audit of the whole
@@ -55,7 +59,7 @@ func TestForget(t *testing.T) {
 	stop := g.work("--model", file, "--window", "20")
 	g.cite(0, 100)
 	g.awaitTaken()
-	out := gvbll(t, "forget", "--brokers", addr, "7")
+	out := gvbll(t, "forget", "--brokers", addr, cited(7).String())
 	if !strings.HasPrefix(out, "forgot in window ") || strings.Contains(out, "‖ΔM‖ 0,") {
 		t.Errorf("gvbll forget prints %q, want the window and how far the posterior moved", out)
 	}
@@ -94,7 +98,7 @@ func TestForget(t *testing.T) {
 		if r == nil {
 			break
 		}
-		outcome := never.Step(windowOf(t, r, g.names, records, event.ID{Num: 7}))
+		outcome := never.Step(windowOf(t, r, g.names, records, cited(7)))
 		if r.Forgot != nil {
 			forgot = r.Window
 		}

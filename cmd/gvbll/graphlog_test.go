@@ -2,10 +2,12 @@ package main
 
 import (
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/broker"
 )
@@ -50,6 +52,7 @@ func TestTrainFromLog(t *testing.T) {
 	if named, _ := train("named", "--serving", serving, "--classes", "born"); named.Classes[len(named.Classes)-1] != "born" {
 		t.Errorf("classes %q, want born at the end", named.Classes)
 	}
+	checkExport(t, addr, filepath.Join(dir, "exported"))
 	for _, wrong := range []struct{ flag, value, want string }{
 		{"--serving", filepath.Join(dir, "part"), "give the file of the first"},
 		{"--since", "1000", "--since 1000: the"},
@@ -62,4 +65,39 @@ func TestTrainFromLog(t *testing.T) {
 			t.Errorf("%s %s: exit code %d and %q, want an error with %q", wrong.flag, wrong.value, code, errs, wrong.want)
 		}
 	}
+}
+
+// checkExport exports the ledger of a small demo: the data set has the ids, features and
+// labels of the one that was streamed, as far as labels have come, and its edges, each once.
+func checkExport(t *testing.T, addr, dir string) {
+	t.Helper()
+	gvbll(t, "export", "--brokers", addr, "--out", dir)
+	got, err := dataset.Open(dir)
+	must(t, err)
+	want, err := dataset.Open(smallGraph())
+	must(t, err)
+	place := make(map[string]int32)
+	for v := range want.Features {
+		place[want.IDs.String(int32(v))] = int32(v)
+	}
+	labelled := 0
+	for v := range got.Features {
+		u, known := place[got.IDs.String(int32(v))]
+		if !known || !reflect.DeepEqual(got.Features[v], want.Features[u]) {
+			t.Fatalf("node %s is exported, and was not streamed so", got.IDs.String(int32(v)))
+		}
+		if class := got.ClassOf(int32(v)); class != "" {
+			labelled++
+			if class != want.ClassOf(u) {
+				t.Errorf("node %s has class %q, want %q", got.IDs.String(int32(v)), class, want.ClassOf(u))
+			}
+		}
+	}
+	if len(got.Features) != len(want.Features) || labelled < len(want.Features)*3/4 || len(got.Edges) == 0 || got.Given == nil || got.Time == nil {
+		t.Errorf("exported %d nodes, %d labelled, and %d edges, of %d nodes", len(got.Features), labelled, len(got.Edges), len(want.Features))
+	}
+	if code, _, errs := command(t, "export", "--brokers", addr, "--out", dir); code == exitOK || !strings.Contains(errs, "is there already") {
+		t.Errorf("exported again: exit code %d and %q", code, errs)
+	}
+	gvbll(t, "train", "--data", dir, "--epochs", "2", "--out", filepath.Join(dir, "m"))
 }

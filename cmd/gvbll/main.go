@@ -47,6 +47,7 @@ type cli struct {
 	Train    trainCmd    `cmd:"" help:"Train a model on a data set and save it (Phase 1)." group:"serve"`
 	Work     workCmd     `cmd:"" help:"Classify the nodes of a topic as they arrive, and learn from their labels (Phase 2)." group:"serve"`
 	Retrain  retrainCmd  `cmd:"" help:"Train a model on what a graph's ledger has, and try it beside the one that serves." group:"serve"`
+	Export   exportCmd   `cmd:"" help:"Write the graph that a ledger has as a data set." group:"serve"`
 	Send     sendCmd     `cmd:"" help:"Send a data set, or a file of events, to the input topics." group:"serve"`
 	Tail     tailCmd     `cmd:"" help:"Print predictions as they are published." group:"serve"`
 

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/dataset"
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+type exportCmd struct {
+	Kafka kafkaFlags  `embed:""`
+	Until ledgerPlace `help:"Read the windows before this one, or those committed before this time; all when left out." placeholder:"WINDOW|TIME" group:"log"`
+
+	Out string `help:"Folder to write nodes.csv, edges.csv and dataset.json into." required:"" type:"path" placeholder:"DIR"`
+}
+
+// Help is shown by gvbll export --help.
+func (exportCmd) Help() string {
+	return "Writes the graph that a ledger has as a data set, with the nodes' ids, latest features, labels and event times (windows, if no event has a time), and a split: nodes that came as context are for training, the others are the stream. 'gvbll train --data' reads it, and so do other programs (docs/datasets.md)."
+}
+
+// Run writes the data set.
+func (c exportCmd) Run(ctx context.Context, s streams) error {
+	client, names, err := c.Kafka.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	l, err := openLog(ctx, client, names, spanFlags{Until: c.Until})
+	if err != nil {
+		return err
+	}
+	d, err := l.dataSet(ctx)
+	if err != nil {
+		return err
+	}
+	if err := d.Save(c.Out); err != nil {
+		return fmt.Errorf("--out %s: %w", c.Out, err)
+	}
+	_, err = fmt.Fprintf(s.out, "%s: %d nodes, %d of them labelled, %d edges, %d classes, from %d windows\n", c.Out, len(d.Features), d.Labelled(), len(d.Edges), len(d.Classes), l.windows)
+	return err
+}
+
+// ofOneKind returns features as the data set has all of them: sparse or dense.
+func ofOneKind(x gnn.Vector, d *dataset.Dataset) gnn.Vector {
+	if d.Sparse || x.Dense != nil {
+		return x
+	}
+	dense := make([]float32, d.Dim)
+	for k, j := range x.Index {
+		dense[j] = x.Value[k]
+	}
+	return gnn.Vector{Dense: dense}
+}
+
+// dataSet returns the graph as a data set.
+func (l *graphLog) dataSet(ctx context.Context) (*dataset.Dataset, error) {
+	features, err := l.features(ctx)
+	if err != nil {
+		return nil, err
+	}
+	h, err := pipeline.NewHistory(features, l.classes)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.play(ctx, func(w *event.Window) error { h.Step(w); return nil }); err != nil {
+		return nil, err
+	}
+	nodes, edges := h.Nodes(func(*pipeline.Recorded) bool { return true })
+	d := &dataset.Dataset{Name: l.names.Ledger, Dim: features, Sparse: true, Classes: h.Classes(), Edges: edges, Time: make([]float64, len(nodes))}
+	parts := make([]dataset.Part, len(nodes))
+	numbers, timed := true, false
+	for i := range nodes {
+		numbers = numbers && nodes[i].ID.Str == ""
+		timed = timed || nodes[i].Time != 0
+		d.Sparse = d.Sparse && nodes[i].Features.Dense == nil
+	}
+	for i := range nodes {
+		n := &nodes[i]
+		d.Features, d.Labels = append(d.Features, ofOneKind(n.Features, d)), append(d.Labels, n.Class)
+		if numbers {
+			d.IDs.Numbers = append(d.IDs.Numbers, n.ID.Num)
+		} else {
+			d.IDs.Texts = append(d.IDs.Texts, n.ID.String())
+		}
+		if d.Time[i] = float64(n.Window); timed {
+			d.Time[i] = float64(n.Time)
+		}
+		if parts[i] = dataset.InTest; n.Context {
+			parts[i] = dataset.InTrain
+		}
+		if n.Class < 0 {
+			d.Labels[i], parts[i] = dataset.Unlabelled, dataset.InNone
+		}
+	}
+	d.Given = &dataset.GivenSplit{Parts: [][]dataset.Part{parts}, How: "context trains, the stream tests"}
+	return d, nil
+}
