@@ -13,7 +13,7 @@ import (
 
 // TestSaveOpens: a data set is the same after it is saved and opened, to the bit: the order
 // of more than ten numbered classes, a class without nodes, years, dense features of any
-// magnitude, sparse ones, the order of the edges, and the split.
+// magnitude, sparse ones, the order of the edges, ids, nodes without a label, and the split.
 func TestSaveOpens(t *testing.T) {
 	for _, name := range []string{"none", "strong", "abrupt"} {
 		c, err := DriftPreset(name)
@@ -42,6 +42,13 @@ func TestSaveOpens(t *testing.T) {
 			{Index: []uint32{3}, Value: []float32{0.1}},
 		},
 		Edges: [][2]int32{{2, 0}, {0, 1}, {1, 1}},
+	})
+	reopened(t, &Dataset{
+		Name: "own", Dim: 1, Classes: []string{"-1", "0"}, Labels: []int32{0, Unlabelled, 1}, Time: []float64{1.7e12 + .25, -3, 0},
+		IDs:      IDs{Texts: []string{"a, b", "08", `"`}},
+		Features: []gnn.Vector{{Dense: []float32{1}}, {Dense: []float32{2}}, {Dense: []float32{3}}},
+		Edges:    [][2]int32{{0, 2}},
+		Given:    &GivenSplit{Parts: [][]Part{{InTrain, InNone, InTest}}, How: "column split"},
 	})
 }
 

@@ -114,7 +114,11 @@ func TestUnlabelledAreNotScored(t *testing.T) {
 	}
 	source := Source{Name: "some", Open: func(dataset.Cut) (*dataset.Dataset, dataset.Stream, error) { return d, s, nil }}
 	plan := Plan{Sources: []Source{source}, Protocols: []string{Strict}, Seeds: []uint64{1}, Settings: quick(), Systems: []string{"graphsage", "gvbll-online", "pool"}}
-	for _, r := range run(t, plan) {
+	results := run(t, plan)
+	if len(results) != 3 {
+		t.Fatalf("%d results, want 3", len(results))
+	}
+	for _, r := range results {
 		if r.Stream.N != want || len(r.Steps) != 7 {
 			t.Errorf("%s is scored on %d labels of %d steps, want %d of 7", r.System, r.Stream.N, len(r.Steps), want)
 		}
