@@ -4,6 +4,7 @@
 #   make test-kafka                                the tests, on Apache Kafka too
 #   make crash RUNS=200 BROKER=kfake|kafka         workers killed at every point
 #   make chaos MINUTES=10 SEED=1 BROKER=kfake|kafka
+#   make upgrade OLD=./gvbll-1.4 BROKER=kfake|kafka  a rolling upgrade under load
 #   make soak MINUTES=5 BROKER=kfake|kafka         a steady rate
 #   make restarts RUNS=7 BROKER=kafka|kafka1       brokers restarted under load
 #   make mistakes BROKER=kfake|kafka|kafka1        topics deleted, recreated, cut
@@ -18,7 +19,7 @@ VERSION ?= dev
 PLATFORMS = linux/amd64 linux/arm64 darwin/arm64
 faults = go run ./cmd/faults --broker $(BROKER) --seed $(SEED)
 
-.PHONY: test test-kafka crash chaos soak restarts mistakes ci release $(PLATFORMS)
+.PHONY: test test-kafka crash chaos upgrade soak restarts mistakes ci release $(PLATFORMS)
 test:
 	go test ./...
 test-kafka:
@@ -27,6 +28,8 @@ crash:
 	$(faults) crash --runs $(RUNS)
 chaos:
 	$(faults) chaos --minutes $(MINUTES)
+upgrade:
+	$(faults) upgrade --old $(OLD)
 soak:
 	$(faults) soak --minutes $(MINUTES)
 restarts:

@@ -43,6 +43,9 @@ type flags struct {
 	Chaos struct {
 		Minutes float64 `help:"Duration." default:"1"`
 	} `cmd:"" help:"Kill, halt and restart workers, and disturb the cluster, for a while."`
+	Upgrade struct {
+		Old string `help:"The old program: a gvbll binary." required:"" type:"existingfile"`
+	} `cmd:"" help:"Replace the workers of an old program by new ones under load, and measure the pause."`
 	Soak struct {
 		Minutes float64 `help:"Duration." default:"2"`
 		Nodes   int     `help:"Nodes in the graph." default:"20000"`
@@ -78,7 +81,7 @@ func (f *flags) run(ctx context.Context, command string) error {
 		return err
 	}
 	s := &trial.Setup{Program: filepath.Join(dir, "gvbll"), Model: filepath.Join(dir, "model.safetensors"), Dir: dir}
-	nodes := map[string]int{"crash": f.Crash.Nodes, "chaos": 2000, "soak": f.Soak.Nodes, "restarts": 2000, "mistakes": 600}[command]
+	nodes := map[string]int{"crash": f.Crash.Nodes, "chaos": 2000, "upgrade": 2000, "soak": f.Soak.Nodes, "restarts": 2000, "mistakes": 600}[command]
 	if err := f.prepare(ctx, s, nodes); err != nil {
 		return err
 	}
@@ -108,6 +111,8 @@ func (f *flags) run(ctx context.Context, command string) error {
 		found, err = trial.Restarts(ctx, s, k, f.Restarts.Rate, f.Restarts.Times, f.Restarts.Away, report)
 	case "mistakes":
 		found, err = trial.Mistakes(ctx, s, report)
+	case "upgrade":
+		found, err = trial.Upgrade(ctx, s, f.Upgrade.Old, report)
 	case "soak":
 		found, err = trial.Soak(ctx, s, time.Duration(f.Soak.Minutes*float64(time.Minute)), report)
 	}

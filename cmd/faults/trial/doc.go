@@ -7,6 +7,7 @@
 //     compares the published records with those of an undisturbed run.
 //   - [Chaos] disturbs workers and brokers for a while, in an order that a seed decides,
 //     and has gvbll audit replay the ledger afterwards.
+//   - [Upgrade] replaces the workers of an old program by new ones while nodes come.
 //   - [Soak] sends at a steady rate to one worker, and checks that its memory, open files
 //     and goroutines do not grow.
 //   - [Restarts] restarts brokers of Apache Kafka cleanly, under load. The worker must not end.

@@ -29,16 +29,20 @@ type process struct {
 // start starts a worker whose checkpoints and log have the given name. It kills itself
 // at the point crash, if that is not empty.
 func (g *graph) start(name, crash string, args ...string) (*process, error) {
-	args = append([]string{
+	return g.run(g.Program, name, crash, append([]string{
 		"work", "--brokers", strings.Join(g.Brokers, ","), "--prefix", g.prefix, "--model", g.Model, "--http", g.http,
 		"--session-timeout", session.String(), "--state-dir", filepath.Join(g.dir, name), "--create-topics", fmt.Sprint(partitions),
-	}, slices.Concat(args, g.shadowFlag(), g.Flags)...)
+	}, slices.Concat(args, g.shadowFlag(), g.Flags)...)...)
+}
+
+// run starts a program with these arguments, likewise.
+func (g *graph) run(program, name, crash string, args ...string) (*process, error) {
 	log, err := os.OpenFile(filepath.Join(g.dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
 	}
 	fmt.Fprintf(log, "--- %s GVBLL_CRASH=%s gvbll %s\n", time.Now().Format(time.TimeOnly), crash, strings.Join(args, " "))
-	p := &process{cmd: exec.Command(g.Program, args...), point: crash, log: log, ended: make(chan struct{})}
+	p := &process{cmd: exec.Command(program, args...), point: crash, log: log, ended: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.Env = append(os.Environ(), "GVBLL_CRASH="+crash)
 	if err := p.cmd.Start(); err != nil {

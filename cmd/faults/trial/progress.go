@@ -14,6 +14,7 @@ type totals struct {
 	windows, predictions, labels, refused int
 	forgotten                             int // windows in which nodes were forgotten
 	promoted                              int // windows in which a model was promoted
+	epoch                                 int64
 }
 
 // progress follows a ledger as it grows.
@@ -24,6 +25,8 @@ type progress struct {
 	mu   sync.Mutex
 	sum  totals
 	last time.Time // when the last record was seen
+	// pause is the longest time between two records since longest was called.
+	pause time.Duration
 }
 
 // follow starts to read the graph's ledger.
@@ -45,7 +48,12 @@ func (g *graph) follow(ctx context.Context) (*progress, error) {
 				continue
 			}
 			p.mu.Lock()
-			p.last = time.Now()
+			if now := time.Now(); p.last.IsZero() {
+				p.last = now
+			} else {
+				p.pause, p.last = max(p.pause, now.Sub(p.last)), now
+			}
+			p.sum.epoch = r.Epoch
 			p.sum.windows++
 			p.sum.predictions += r.Predictions
 			p.sum.labels += r.Labels
@@ -90,6 +98,15 @@ func (p *progress) await(ctx context.Context, worker *process, what string, with
 		}
 	}
 	return nil
+}
+
+// longest returns the longest time between two records since its last call.
+func (p *progress) longest() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	longest := p.pause
+	p.pause = 0
+	return longest
 }
 
 // close stops the reading, and returns its error.

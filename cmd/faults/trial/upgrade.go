@@ -1,0 +1,242 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/kafka"
+)
+
+// Upgraded is the result of [Upgrade].
+type Upgraded struct {
+	Nodes      int      `json:"nodes"` // sent
+	Windows    int      `json:"windows"`
+	Epoch      int64    `json:"epoch"`    // in which the ledger ends
+	PauseMS    int64    `json:"pause_ms"` // between the last window of the old owner and the first of the new one
+	UsualMS    int64    `json:"usual_ms"` // the longest time between two windows before
+	Lost       int      `json:"lost"`
+	Duplicated int      `json:"duplicated"`
+	Unequal    int      `json:"unequal"`     // 1 if the audit found a difference
+	Unexpected int      `json:"unexplained"` // workers that ended otherwise than they should
+	Wrong      []string `json:"wrong,omitempty"`
+}
+
+// Err returns an error if anything was lost, duplicated, unequal or unexplained.
+func (u *Upgraded) Err() error {
+	if u.Lost+u.Duplicated+u.Unequal+u.Unexpected > 0 {
+		return errBroken
+	}
+	return nil
+}
+
+// String returns one line of counts.
+func (u *Upgraded) String() string {
+	return fmt.Sprintf("upgrade under load: %d nodes in %d windows, now epoch %d; pause %d ms, before it at most %d ms between windows: lost %d, duplicated %d, unequal %d, unexplained %d",
+		u.Nodes, u.Windows, u.Epoch, u.PauseMS, u.UsualMS, u.Lost, u.Duplicated, u.Unequal, u.Unexpected)
+}
+
+// Upgrade is a rolling upgrade while nodes and labels come: an owner and a standby of an
+// old program serve; two workers of the new one join with --rebase and catch up; the old
+// ones are ended, the standby first. Then a worker of the old program starts once more, as
+// a supervisor might do, and must end by itself. The new workers have another setting
+// too, so that an epoch begins even if both programs have the same engine.
+func Upgrade(ctx context.Context, s *Setup, old string, report func(string)) (*Upgraded, error) {
+	client, err := kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers})
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	g, err := s.newGraph(ctx, client, fmt.Sprintf("upgrade-%d", time.Now().UnixNano()%1e9))
+	if err != nil {
+		return nil, err
+	}
+	u := &upgrade{graph: g, old: old, report: report}
+	defer u.kill()
+	if u.ledger, err = g.follow(ctx); err != nil {
+		return nil, err
+	}
+	// The load is that of a chaos run, without its disturbances.
+	load := &chaos{graph: g, ledger: u.ledger, report: report, rng: rand.New(rand.NewPCG(1, 0))}
+	if load.sender, err = g.newSender(ctx); err != nil {
+		return nil, err
+	}
+	sent, stop := make(chan error, 1), make(chan struct{})
+	go func() { sent <- load.send(ctx, rand.New(rand.NewPCG(1, 1)), stop) }()
+	last, err := u.roll(ctx)
+	close(stop)
+	if err = errors.Join(err, <-sent); err != nil {
+		return nil, err
+	}
+	if err := load.drain(ctx, last); err != nil {
+		return nil, err
+	}
+	return &u.found, u.finish(ctx, load)
+}
+
+// upgrade is a run of [Upgrade].
+type upgrade struct {
+	*graph
+	old     string // the old program
+	ledger  *progress
+	workers []*process
+	report  func(string)
+	found   Upgraded
+}
+
+// begin starts a worker, and waits until its log has the text.
+func (u *upgrade) begin(ctx context.Context, program, name, text string, args ...string) (*process, error) {
+	p, err := u.run(program, name, "", append([]string{
+		"work", "--brokers", strings.Join(u.Brokers, ","), "--prefix", u.prefix, "--model", u.Model, "--http", u.http,
+		"--session-timeout", session.String(), "--linger", "20ms", "--commit-interval", "20ms",
+	}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	u.workers = append(u.workers, p)
+	u.report(name + " started")
+	return p, u.await(ctx, p, text)
+}
+
+// await waits until a worker's log has the text.
+func (u *upgrade) await(ctx context.Context, p *process, text string) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(drainTimeout)
+	for !p.logged(text) {
+		select {
+		case <-tick.C:
+		case <-p.ended:
+			return fmt.Errorf("a worker ended with %w, see %s: %s", p.err, p.log.Name(), p.lastLine())
+		case <-deadline:
+			return fmt.Errorf("after %v there is no %q in %s", drainTimeout, text, p.log.Name())
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// roll replaces the old workers by new ones, and returns the one that serves.
+func (u *upgrade) roll(ctx context.Context) (*process, error) {
+	owner, err := u.begin(ctx, u.old, "old-owner", "serving")
+	if err != nil {
+		return nil, err
+	}
+	standby, err := u.begin(ctx, u.old, "old-standby", "standing by")
+	if err != nil {
+		return nil, err
+	}
+	if err := u.pass(ctx, 100); err != nil {
+		return nil, err
+	}
+	newer := []string{"--coverage", "0.9", "--rebase"}
+	var joined []*process
+	for _, name := range []string{"new-a", "new-b"} {
+		p, err := u.begin(ctx, u.Program, name, "recovered", append(newer, "--state-dir", filepath.Join(u.dir, name))...)
+		if err != nil {
+			return nil, err
+		}
+		joined = append(joined, p)
+	}
+	if err := u.pass(ctx, 50); err != nil {
+		return nil, err
+	}
+	if err := standby.stop(); err != nil {
+		u.wrong("the old standby ended with %v: %s", err, standby.lastLine())
+	}
+	u.found.UsualMS = u.ledger.longest().Milliseconds()
+	if err := owner.stop(); err != nil {
+		u.wrong("the old owner ended with %v: %s", err, owner.lastLine())
+	}
+	u.report("the old workers have ended")
+	if err := u.pass(ctx, 100); err != nil {
+		return nil, err
+	}
+	u.found.PauseMS = u.ledger.longest().Milliseconds()
+	late, err := u.begin(ctx, u.old, "old-again", "\ngvbll: ")
+	if err != nil && late == nil {
+		return nil, err
+	}
+	if <-late.ended; late.err == nil || strings.Contains(late.lastLine(), "\n") && !strings.Contains(late.lastLine(), "\n---") {
+		u.wrong("a worker of the old program ended with %v: %s", late.err, late.lastLine())
+	}
+	for _, p := range joined {
+		if p.logged("serving") {
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("no worker of the new program serves, see %s", u.dir)
+}
+
+// pass waits until that many more windows are committed.
+func (u *upgrade) pass(ctx context.Context, windows int) error {
+	sum, _ := u.ledger.now()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for until := sum.windows + windows; sum.windows < until; sum, _ = u.ledger.now() {
+		select {
+		case <-tick.C:
+		case err := <-u.ledger.done:
+			return fmt.Errorf("the ledger: %w", err)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (u *upgrade) wrong(format string, args ...any) {
+	u.found.Unexpected++
+	u.found.Wrong = append(u.found.Wrong, fmt.Sprintf(format, args...))
+}
+
+// kill kills the workers.
+func (u *upgrade) kill() {
+	for _, p := range u.workers {
+		p.signal(syscall.SIGKILL)
+		<-p.ended
+	}
+}
+
+// finish ends the workers and reads what was published.
+func (u *upgrade) finish(ctx context.Context, load *chaos) error {
+	for _, p := range u.workers {
+		select {
+		case <-p.ended:
+		default:
+			if err := p.stop(); err != nil && !p.interrupted() {
+				u.wrong("a new worker ended with %v: %s", err, p.lastLine())
+			}
+		}
+	}
+	if err := u.ledger.close(); err != nil {
+		return fmt.Errorf("the ledger: %w", err)
+	}
+	var ids []event.ID
+	for i := range load.next {
+		ids = append(ids, event.ID{Num: int64(i)})
+	}
+	got, err := u.read(ctx, ids)
+	if err != nil {
+		return err
+	}
+	sum, _ := u.ledger.now()
+	u.found.Nodes, u.found.Windows, u.found.Epoch = load.next, len(got.windows), sum.epoch
+	u.found.Lost, u.found.Duplicated = got.lost, got.twice
+	u.found.Wrong = append(u.found.Wrong, got.faults...)
+	if sum.epoch == 0 {
+		u.wrong("no epoch began")
+	}
+	if err := u.audit(ctx); err != nil {
+		u.found.Unequal++
+		u.found.Wrong = append(u.found.Wrong, err.Error())
+	}
+	return nil
+}
