@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-repo = Path(sys.argv[1])
+repo, broker = Path(sys.argv[1]), sys.argv[2]
 
 # The pages in the order of a first evening.
 PAGES = ["README.md", "docs/wire-format.md", "docs/runbook.md", "docs/forgetting.md", "docs/hostile-input.md", "docs/recipes.md"]
@@ -30,6 +30,7 @@ os.environ.update(GVBLL_EPOCHS="5", GVBLL_SEEDS="1", GVBLL_HTTP="127.0.0.1:0", G
 
 COMMAND = re.compile(r"^(gvbll|go|echo|printf|kcat|sed|curl|kafka-\S+) ")
 SERVES = re.compile(r"^gvbll work ")
+LOOKS = re.compile(r"\| grep ")  # for what the command before it brings about in a while
 FOLLOWS = re.compile(r"^gvbll tail(?!.*(-n|--no-follow))")
 
 
@@ -42,7 +43,7 @@ def commands(page):
             continue
         while re.search(r"[|\\]\s*$", text):
             text = text.removesuffix("\\") + next(lines).strip()
-        yield text
+        yield text.replace("localhost:9092", broker)
 
 
 def shell(command, check=True):
@@ -57,8 +58,8 @@ class Background:
 
     def __init__(self, command):
         self.log = open(f"background-{time.time_ns()}.log", "w+")
-        self.command = command
-        self.process = subprocess.Popen(["bash", "-c", "exec " + command], stdout=self.log, stderr=subprocess.STDOUT)
+        self.command = command.split(" #")[0]
+        self.process = subprocess.Popen(["bash", "-c", "exec " + self.command], stdout=self.log, stderr=subprocess.STDOUT)
 
     def text(self):
         return Path(self.log.name).read_text()
@@ -78,19 +79,18 @@ class Background:
 
 def prepare():
     """Makes what the pages presume: data sets, and the model of a later day."""
-    for name in "cora", "texas", "newer":
-        Path("path/to").mkdir(parents=True, exist_ok=True)
-        shell(f"python3 {repo}/.ci/clients.py write path/to/{name}")
+    for name, drift in ("cora", "strong"), ("texas", "moderate"), ("newer", "abrupt"):
+        shell(f"gvbll generate --nodes 600 --classes 3 --late 0 --dim 8 --steps 4 --drift {drift} --out path/to/{name}")
     shell("gvbll train --data path/to/newer --out other.safetensors")
 
 
 def main():
     prepare()
-    worker = None
+    workers = {}
     for page in PAGES:
         if page == "docs/hostile-input.md":
             # A producer that forgets the header, as the page presumes.
-            shell("""echo '{"id": "late-1", "features": [1, 2]}' | kcat -P -b localhost:9092 -t gvbll.nodes""")
+            shell("""echo '{"id": "late-1", "indices": [1, 2]}' | kcat -P -b """ + broker + " -t gvbll.nodes")
             eventually("gvbll dead-letters", "late-1|undecodable")
         for command in commands(page):
             if why := next((why for pattern, why in SKIP if re.search(pattern, command)), None):
@@ -98,35 +98,35 @@ def main():
                 continue
             print(f"{page}: {command}", flush=True)
             if SERVES.match(command):
+                # Of each graph, one worker at a time.
+                graph = "trial" if "--prefix trial" in command else "gvbll"
+                if graph in workers:
+                    workers[graph].stop()
                 if "old.safetensors" in command:
                     shell("cp model.safetensors old.safetensors")
-                if worker and "--prefix" not in command:
-                    worker.stop()
-                started = Background(command.split("   #")[0])
-                started.until("serving: this worker owns")
-                if "--prefix" not in command:
-                    worker = started
-                else:
-                    other = started
+                workers[graph] = Background(command)
+                workers[graph].until("serving: this worker owns")
             elif FOLLOWS.match(command):
-                follower = Background(command.split("   #")[0])
+                follower = Background(command)
                 follower.until(r"\n\S+ +\S+ +0\.\d+")
                 follower.stop()
+            elif LOOKS.search(command):
+                eventually(command, r"\S")
             else:
                 shell(command)
-            if "other.safetensors --prefix trial" in command and command.startswith("gvbll audit"):
-                other.stop()
         check(page)
-    worker.stop()
+    for worker in workers.values():
+        worker.stop()
     print("walked")
 
 
 def eventually(command, pattern):
     """Waits until a command prints what matches the pattern."""
-    deadline = time.monotonic() + 60
-    while not re.search(pattern, out := shell(command).stdout):
+    deadline = time.monotonic() + 30
+    while not re.search(pattern, out := shell(command, check=False).stdout):
         if time.monotonic() > deadline:
-            sys.exit(f"no {pattern!r}: {command}\n{out[-2000:]}")
+            state = shell("gvbll status; gvbll dead-letters; gvbll ledger | tail -3", check=False)
+            sys.exit(f"no {pattern!r}: {command}\n{out[-2000:]}{state.stdout[-3000:]}{state.stderr}")
         time.sleep(0.5)
 
 
@@ -134,6 +134,9 @@ def check(page):
     """Checks what a page's commands came to."""
     if page == "README.md":
         eventually("gvbll tail --no-follow --json", '"node":"paper-7"')
+        eventually(f"{repo}/.ci/kafka-broker consume {broker} gvbll.predictions", "paper-7")  # Java's console consumer
+        if refused := shell("gvbll dead-letters --json").stdout:
+            sys.exit(f"refused: {refused}")
     if page == "docs/runbook.md" and not Path("report.html").read_text().startswith("<!doctype html>"):
         sys.exit("report.html is no page")
     if page == "docs/hostile-input.md":

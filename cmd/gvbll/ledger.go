@@ -59,7 +59,7 @@ func (c ledgerCmd) Run(ctx context.Context, s streams) error {
 type ledgerTable struct {
 	out      io.Writer
 	settings string // of the records so far
-	model    string // that served the last one printed, "" before the first
+	model    string // that serves after the last one printed, "" before the first
 }
 
 // note stores the settings of a record that holds them, or else their hash.
@@ -78,7 +78,7 @@ func (t *ledgerTable) print(r *ledger.Record) error {
 			"WINDOW", "CUT BY", "PREDICTIONS", "LABELS", "REFUSED", "UPDATES", "POSTERIOR", "CHAIN", "OFFSETS")
 	case r.Model:
 	default:
-		fmt.Fprintf(t.out, "%8d model %s serves from here on, before it model %s\n", r.Window, r.Model, t.model)
+		t.printSwitch(r.Window, r.Model)
 	}
 	if b := r.Begins; b != nil && r.Epoch > 0 {
 		fmt.Fprintf(t.out, "%8d epoch %d begins, by gvbll %s: %s\nsettings %s\n", r.Window, r.Epoch, b.Program, b.Why, t.settings)
@@ -99,5 +99,14 @@ func (t *ledgerTable) print(r *ledger.Record) error {
 	}
 	_, err := fmt.Fprintf(t.out, "%8d %-8s %11d %7d %7d %8d  %-12.12s %-12.12s %s\n",
 		r.Window, r.Cause, r.Predictions, r.Labels, r.Refused, r.Updates, r.Posterior, r.Chain, strings.Join(notes, " "))
+	if r.Promoted != "" {
+		t.printSwitch(r.Window+1, r.Promoted)
+	}
 	return err
+}
+
+// printSwitch prints that another model serves from a window on.
+func (t *ledgerTable) printSwitch(window int64, model string) {
+	fmt.Fprintf(t.out, "%8d model %s serves from here on, before it model %s\n", window, model, t.model)
+	t.model = model
 }
