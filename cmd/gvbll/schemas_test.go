@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -110,7 +111,7 @@ func TestSchemasAreTheDecoders(t *testing.T) {
 		check("labels", value, want)
 	}
 	for value, want := range map[string]bool{
-		`{"command":"promote","model":"m"}`: true, `{"command":"forget","nodes":[1,"a"]}`: true,
+		`{"command":"promote","model":"m"}`: true, `{"command":"forget","nodes":[1,"a"]}`: true, `{"command":"shadow","model":"m","rule":null}`: true, `{"command":"shadow"}`: false,
 		`{"command":"promote"}`: false, `{"command":"forget","nodes":[]}`: false, `{"command":"stop"}`: false, `{"model":"m"}`: false,
 	} {
 		check("commands", value, want)
@@ -187,12 +188,18 @@ func TestRecordsFitTheirSchemas(t *testing.T) {
 			t.Errorf("no record had the field %s, want one: saw %v", field, slices.Sorted(maps.Keys(seen)))
 		}
 	}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[ledger.Record]()) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "-" {
+			seen["ledger."+name] = true
+		}
+	}
 	for field := range seen {
 		name, property, _ := strings.Cut(field, ".")
-		text, err := os.ReadFile(filepath.Join(schemasDir, name+".json"))
+		file := filepath.Join(schemasDir, name+".json")
+		text, err := os.ReadFile(file)
 		must(t, err)
 		if !bytes.Contains(text, []byte(`"`+property+`"`)) {
-			t.Errorf("a record of %s has the field %s, which its schema does not name", name, property)
+			t.Errorf("records of %s have the field %s: add it to %s", name, property, file)
 		}
 	}
 }
