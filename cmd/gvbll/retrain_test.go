@@ -52,6 +52,10 @@ func testRetrain(t *testing.T, addr string) {
 	born := g.sendBorn(8)
 	g.await(func(all []*ledger.Record) bool { return refusedFor(all, event.UnknownClass) == len(born) })
 	standby := work()
+	// A model that no folder has: the command is refused, in every replay alike.
+	_, err = sendCommand(t.Context(), g.client, g.names.Commands, &event.Command{Name: event.Shadow, Model: "0123456789abcdef"})
+	must(t, err)
+	g.await(func(all []*ledger.Record) bool { return refusedFor(all, event.ImpossibleCommand) == 1 })
 
 	out := gvbll(t, "retrain", "--brokers", addr, "--models", dir, "--epochs", "3", "--embedding", "8", "--promote", "after=40,if=nll")
 	found := regexp.MustCompile(`model ([0-9a-f]{16}), `).FindStringSubmatch(out)
