@@ -111,7 +111,7 @@ func TestSchemasAreTheDecoders(t *testing.T) {
 		check("labels", value, want)
 	}
 	for value, want := range map[string]bool{
-		`{"command":"promote","model":"m"}`: true, `{"command":"forget","nodes":[1,"a"]}`: true, `{"command":"shadow","model":"m","rule":null}`: true, `{"command":"shadow"}`: false,
+		`{"command":"promote","model":"m"}`: true, `{"command":"forget","nodes":[1,"a"]}`: true, `{"command":"shadow","model":"m"}`: true, `{"command":"shadow","model":"m","rule":null}`: true, `{"command":"shadow"}`: false,
 		`{"command":"promote"}`: false, `{"command":"forget","nodes":[]}`: false, `{"command":"stop"}`: false, `{"model":"m"}`: false,
 	} {
 		check("commands", value, want)
