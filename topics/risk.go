@@ -30,9 +30,9 @@ const (
 
 // Risks returns the settings of inputs and ledger by which records will be lost: deleted by
 // age or size, or by compaction, which takes all but the newest of a key. The ledger's
-// age too, however quiet the graph. Inputs that are stored as their producers compress
-// them may have batches that cannot be read, which become dead letters. Topics whose
-// settings may not be read are in unknown.
+// age too, however quiet the graph. Inputs that are stored compressed may have batches that
+// cannot be read, or that unpack to more than is read: they become dead letters. Topics
+// whose settings may not be read are in unknown.
 func Risks(ctx context.Context, c *kafka.Client, n Names) (risks []Risk, unknown []string, err error) {
 	inputs := []string{n.Nodes, n.Labels, n.Commands}
 	needed := append(slices.Clone(inputs), n.Ledger)
@@ -56,7 +56,7 @@ func Risks(ctx context.Context, c *kafka.Client, n Names) (risks []Risk, unknown
 		check(cleanupPolicy, "delete", slices.Contains(policies, "compact"))
 		check(retentionTime, "-1", deletes && set[retentionTime] != "-1")
 		check(retentionSize, "-1", deletes && set[retentionSize] != "-1")
-		check(compressionType, "uncompressed", set[compressionType] == "producer" && slices.Contains(inputs, topic))
+		check(compressionType, "uncompressed", set[compressionType] != "uncompressed" && slices.Contains(inputs, topic))
 	}
 	return risks, unknown, nil
 }

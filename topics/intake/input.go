@@ -96,7 +96,7 @@ func (in *Input[E]) open(ctx context.Context, c *kafka.Client, src source[E], p 
 		in.buffers = append(in.buffers, b)
 	}
 	in.sortBuffers()
-	in.reader = c.NewReader(start, kafka.ReaderConfig{MaxBytes: max(fetchBytes, len(start)*partitionBytes), Unpacked: true})
+	in.reader = c.NewReader(start, kafka.ReaderConfig{MaxBytes: max(fetchBytes, len(start)*partitionBytes)})
 	for _, b := range in.buffers {
 		in.reader.Believe(kafka.TopicPartition{Topic: in.topic, Partition: b.partition}, in.id, b.last)
 	}

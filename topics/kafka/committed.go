@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"time"
 
-	"github.com/segmentio/kafka-go/compress"
 	"github.com/segmentio/kafka-go/protocol/fetch"
 )
 
@@ -30,7 +30,7 @@ const emptyAnswers = 3
 // Batches that cannot be read. The bytes of a batch are what its producer sent, which the
 // broker has not unpacked, so the next try gives the same: its refusal is appended
 // instead of its records. Only a wrong CRC may be due to the way here, and is
-// an error until it has lasted for damagedTries.
+// an error until it has lasted for damagedFor.
 //
 // Gaps. Compaction leaves gaps, and they can be answered without a batch. Such an
 // answer may also have been filled by other partitions' records: only the first
@@ -79,18 +79,22 @@ func (p *partition) consume(s *share, a *answer, first bool) error {
 	return nil
 }
 
-// damagedTries is how often a batch with a wrong CRC is fetched before it is refused: over
-// a second or so, by the Reader's pauses.
-const damagedTries = 10
+// A batch with a wrong CRC is fetched damagedTries times or more, for damagedFor, before it is
+// refused. That is long enough for the log and for readiness to name it, and for another
+// leader to have a whole one.
+const (
+	damagedTries = 10
+	damagedFor   = 5 * time.Second
+)
 
 // retryDamaged counts a try to read the damaged batch with the given base offset, and reports
 // whether to try again.
 func (p *partition) retryDamaged(base int64) bool {
-	if p.damagedAt != base {
-		p.damagedAt, p.damagedTried = base, 0
+	if p.damagedAt != base || p.damagedSince.IsZero() {
+		p.damagedAt, p.damagedTried, p.damagedSince = base, 0, time.Now()
 	}
 	p.damagedTried++
-	return p.damagedTried <= damagedTries
+	return p.damagedTried <= damagedTries || time.Since(p.damagedSince) < damagedFor
 }
 
 // consumeBatch appends the batch's records from the position on, unless they are aborted,
@@ -106,9 +110,6 @@ func (p *partition) consumeBatch(s *share, b *storedBatch, aborted map[int64]boo
 	}
 	var packed []byte
 	why := b.damaged
-	if p.packed == compress.None {
-		p.packed = b.codec
-	}
 	if why == "" {
 		if packed, why = b.unpack(s); why == "" {
 			why = b.check(packed)

@@ -56,7 +56,6 @@ func (r *Reader) fetch(ctx context.Context, a *Answer) error {
 		a.Records = append(a.Records, a.shares[i].records...)
 	}
 	r.refused.log(r.client.cfg.Logger, a.Records)
-	r.warnPacked()
 	slices.SortStableFunc(r.parts, func(a, b *partition) int {
 		return cmp.Or(cmp.Compare(b.empty, a.empty), cmp.Compare(min(a.advanced, 1), min(b.advanced, 1)))
 	})

@@ -154,7 +154,7 @@ func MarkOf(r *Record) Mark {
 // that is accepted if the topic still has its id or, where brokers have no ids, if the
 // partition was not missing in between.
 func (r *Reader) confirm(ctx context.Context, p *partition) error {
-	probe := &partition{at: p.at, damagedAt: p.last.Offset, damagedTried: damagedTries}
+	probe := &partition{at: p.at, damagedAt: p.last.Offset, damagedTried: damagedTries, damagedSince: time.Now().Add(-damagedFor)}
 	probe.position.Store(p.last.Offset)
 	var s share
 	var failed error

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/compress"
 )
 
 // partition is a reader's state of one partition. The reader's goroutine owns
@@ -37,12 +36,10 @@ type partition struct {
 	absent  time.Time
 	absents int
 
-	// packed is the codec of the first compressed batch, until there was a warning.
-	packed compress.Compression
-
-	// The batch with a wrong CRC that was met last, and how often it was fetched.
+	// The batch with a wrong CRC that was met last, how often it was fetched, and since when.
 	damagedAt    int64
 	damagedTried int
+	damagedSince time.Time
 
 	// Times of the last answer, and of the last one with records (or of the
 	// first answer, before there were any).

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/segmentio/kafka-go/compress"
 )
 
 // ReaderConfig bounds a reader's fetches. Zero fields have defaults.
@@ -17,9 +15,6 @@ type ReaderConfig struct {
 	// MaxBytes bounds one broker's answer; a single batch may exceed it. Zero
 	// means 4 MiB.
 	MaxBytes int
-	// Unpacked says that the topics should store no compressed batches. The first one of
-	// a topic is logged as a warning.
-	Unpacked bool
 }
 
 // Reader reads the committed records of explicitly assigned partitions, by
@@ -36,7 +31,6 @@ type Reader struct {
 	pace    pace
 	failed  error // for the next Fill, because the last one had records to return
 	refused refusals
-	warned  map[string]bool // topics, see warnPacked
 }
 
 // NewReader starts at the given offsets.
@@ -47,7 +41,7 @@ func (c *Client) NewReader(start map[TopicPartition]int64, cfg ReaderConfig) *Re
 	if cfg.MaxBytes == 0 {
 		cfg.MaxBytes = 4 << 20
 	}
-	r := &Reader{client: c, cfg: cfg, index: make(map[TopicPartition]*partition), warned: make(map[string]bool), pace: pace{client: c}}
+	r := &Reader{client: c, cfg: cfg, index: make(map[TopicPartition]*partition), pace: pace{client: c}}
 	for at, offset := range start {
 		r.Add(at, offset)
 	}
@@ -191,23 +185,6 @@ func (r *Reader) Fill(ctx context.Context, a *Answer) error {
 		case r.advanced() || time.Since(began) >= r.cfg.MaxWait:
 			return nil
 		}
-	}
-}
-
-// warnPacked warns of topics that have compressed batches and should not. Their broker
-// bounds what it is sent, not what that unpacks to, and a topic that gvbll did not create
-// has whatever compression its producers chose.
-func (r *Reader) warnPacked() {
-	if !r.cfg.Unpacked {
-		return
-	}
-	for _, p := range r.parts {
-		if p.packed == compress.None || r.warned[p.at.Topic] {
-			continue
-		}
-		r.warned[p.at.Topic] = true
-		r.client.cfg.Logger.Warn("kafka: a topic stores compressed batches: set compression.type=uncompressed on it, so that its broker unpacks and bounds them",
-			"topic", p.at.Topic, "codec", p.packed.String())
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"hash/crc32"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/compress"
@@ -100,32 +102,39 @@ func TestUnreadableBatch(t *testing.T) {
 }
 
 // TestWrongCRC: a batch with a wrong CRC may be whole on the broker, so it is asked for again
-// before it is refused, and taken if it is right then. Its length is believed, not its number
-// of records: what follows it in the answer is read.
+// and again for a while before it is refused, and taken if it is right then. Its length is
+// believed, not its number of records: what follows it in the answer is read.
 func TestWrongCRC(t *testing.T) {
-	right := packedAt(t, 1, compress.None, Record{Value: []byte("a")}, Record{Value: []byte("b")})
-	wrong := bytes.Clone(right)
-	wrong[len(wrong)-2] ^= 1
-	behind := packedAt(t, 3, compress.None, Record{Value: []byte("behind")})
-	p := partitionAt(1)
-	var s share
-	for i := range damagedTries {
-		if err := p.consume(&s, answerOf(9, nil, wrong, behind), true); err == nil || !strings.Contains(err.Error(), "offset 1: its CRC is wrong") || len(s.records) > 0 {
-			t.Fatalf("try %d: %d records, error %v, want none and an error that names the offset", i, len(s.records), err)
+	synctest.Test(t, func(t *testing.T) {
+		right := packedAt(t, 0, compress.None, Record{Value: []byte("a")}, Record{Value: []byte("b")})
+		wrong := bytes.Clone(right)
+		wrong[len(wrong)-2] ^= 1
+		behind := packedAt(t, 2, compress.None, Record{Value: []byte("behind")})
+		var s share
+		refused := func(p *partition, tries int, every time.Duration) {
+			t.Helper()
+			for i := range tries {
+				if err := p.consume(&s, answerOf(9, nil, wrong, behind), true); err == nil || !strings.Contains(err.Error(), "offset 0: its CRC is wrong") || len(s.records) > 0 {
+					t.Fatalf("try %d: %d records, error %v, want none and an error that names the offset", i, len(s.records), err)
+				}
+				time.Sleep(every)
+			}
 		}
-	}
-	if err := p.consume(&s, answerOf(9, nil, wrong, behind), true); err != nil {
-		t.Fatal(err)
-	}
-	if len(s.records) != 2 || s.records[0].Offset != 1 || s.records[0].Unreadable == "" || p.position.Load() != 4 {
-		t.Errorf("after %d tries: %+v, position %d, want a refusal at 1, the record behind it, and 4", damagedTries, s.records, p.position.Load())
-	}
-	healed := partitionAt(1)
-	_ = healed.consume(&s, answerOf(9, nil, wrong, behind), true)
-	s.reset()
-	if err := healed.consume(&s, answerOf(9, nil, right, behind), true); err != nil || len(s.records) != 3 {
-		t.Errorf("the right batch after wrong ones: %d records, error %v, want 3 and none", len(s.records), err)
-	}
+		p := partitionAt(0)
+		refused(p, 1000, damagedFor/1000) // it does not depend on how quick the tries are
+		if err := p.consume(&s, answerOf(9, nil, wrong, behind), true); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.records) != 2 || s.records[0].Offset != 0 || s.records[0].Unreadable == "" || p.position.Load() != 3 {
+			t.Errorf("after %v: %+v, position %d, want a refusal at 0, the record behind it, and 3", damagedFor, s.records, p.position.Load())
+		}
+		s.reset()
+		p = partitionAt(0)
+		refused(p, damagedTries, damagedFor) // nor on how slow they are
+		if err := p.consume(&s, answerOf(9, nil, right, behind), true); err != nil || len(s.records) != 3 {
+			t.Errorf("the right batch after wrong ones: %d records, error %v, want 3 and none", len(s.records), err)
+		}
+	})
 }
 
 // TestAbortedUnreadable: batches of aborted transactions are skipped unread.

@@ -3,10 +3,7 @@ package kafka
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
-	"log/slog"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 
@@ -105,35 +102,5 @@ func TestLargestWindow(t *testing.T) {
 	b, _ := nextBatch(&raw)
 	if got, why := b.unpack(&share{}); !bytes.Equal(got, record) {
 		t.Errorf("%d bytes (%s), want the %d that were packed", len(got), why, len(record))
-	}
-}
-
-// TestWarnsOfPackedTopics: the first compressed batch of a topic that should have none is
-// logged, once, and its records are read.
-func TestWarnsOfPackedTopics(t *testing.T) {
-	c := dial(t, Config{Brokers: fake(t).ListenAddrs()})
-	var log bytes.Buffer
-	c.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	name := topic(t, c, 2)
-	for i, codec := range []string{"none", "zstd", "lz4"} {
-		p := producer(t, c, ProducerConfig{Compression: codec})
-		for partition := range int32(2) {
-			if err := p.Send(t.Context(), []Record{{Topic: name, Partition: partition, Value: fmt.Append(nil, i)}}); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	for _, unpacked := range []bool{false, true} {
-		same(t, []string{"0", "0", "1", "1", "2", "2"}, slices.Sorted(slices.Values(values(committed(t, c, ReaderConfig{Unpacked: unpacked}, name, nil)))))
-		want := 0
-		if unpacked {
-			want = 1
-		}
-		if n := strings.Count(log.String(), "compression.type=uncompressed"); n != want {
-			t.Errorf("%d warnings, want %d: %s", n, want, log.String())
-		}
-	}
-	if !strings.Contains(log.String(), "topic="+name+" codec=zstd") {
-		t.Errorf("the warning does not name topic %s and codec: %s", name, log.String())
 	}
 }
