@@ -253,16 +253,6 @@ func OpenSince(ctx context.Context, c *kafka.Client, topic string, since time.Ti
 	return OpenAt(ctx, c, topic, offsets[kafka.TopicPartition{Topic: topic}])
 }
 
-// First returns the first committed record that the topic still has, nil if the
-// ledger is empty.
-func First(ctx context.Context, c *kafka.Client, topic string) (*Record, error) {
-	l, err := OpenAt(ctx, c, topic, 0)
-	if err != nil {
-		return nil, err
-	}
-	return l.Next(ctx)
-}
-
 // Scan calls f with every committed record that the topic still has, up to its present
 // end or until f returns false.
 func Scan(ctx context.Context, c *kafka.Client, topic string, f func(*Record) bool) error {
