@@ -88,7 +88,7 @@ var advice = []struct {
 	}},
 	{"The posterior", [][2]string{
 		{"gvbll_posterior_batches_total", "Rate 0 while labels come: nothing is learned; the log says why."},
-		{"gvbll_posterior_updates", "Falls after a start: the ledger was replayed under another prefix, or is gone."},
+		{"gvbll_posterior_updates", "Falls after a start: a new epoch began (`gvbll ledger` shows it), or the graph begins again (`--begin-again`)."},
 		{"gvbll_posterior_step_norm", "Rises and stays high: batches contradict each other, or features changed their scale."},
 		{"gvbll_posterior_clipped_entries_total", "`GvbllPosteriorAtClip`."},
 		{"gvbll_posterior_anchor_distance", "Climbs without end: set `--update beta=…` above 0."},
