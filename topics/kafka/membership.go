@@ -67,7 +67,7 @@ func (c *Client) Join(cfg MembershipConfig) (*Membership, error) {
 // follow publishes the outcome of every election until the group is closed.
 func (m *Membership) follow(cfg MembershipConfig, p *pace) {
 	defer close(m.left)
-	defer p.end()
+	defer p.leave()
 	for {
 		g, err := m.group.Next(context.Background())
 		if errors.Is(err, kafkago.ErrGroupClosed) {

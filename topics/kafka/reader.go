@@ -165,7 +165,7 @@ func (r *Reader) Fill(ctx context.Context, a *Answer) error {
 			r.pace.end()
 		}
 		if ctx.Err() != nil && len(a.Records) == 0 {
-			r.pace.end()
+			r.pace.leave()
 			return ctx.Err()
 		}
 		permanent := r.permanentError(ctx)

@@ -20,15 +20,19 @@ const forever = math.MaxInt64
 func (c *Client) retry(ctx context.Context, within time.Duration, f func(context.Context) error) error {
 	began := time.Now()
 	p := pace{client: c}
-	defer p.end()
+	defer p.leave()
 	for {
 		once, cancel := context.WithTimeout(ctx, min(c.cfg.Timeout, within/2))
 		err := f(once)
 		cancel()
-		if err == nil || ctx.Err() == nil && (!transient(err) || time.Since(began) >= within) {
+		if err == nil || ctx.Err() == nil && !transient(err) {
+			p.end()
 			return err
 		}
 		if ctx.Err() == nil {
+			if time.Since(began) >= within {
+				return err
+			}
 			p.pause(ctx, err)
 		}
 		if ctx.Err() != nil {
@@ -62,11 +66,14 @@ func (p *pace) pause(ctx context.Context, err error) {
 // fail notes that the operation has failed and will be tried again.
 func (p *pace) fail(err error) { p.client.troubles.note(p, err, p.client.cfg.Logger) }
 
-// end notes that the operation has succeeded, or is given up.
+// end notes that the operation was answered.
 func (p *pace) end() {
 	p.wait = 0
-	p.client.troubles.forget(p, p.client.cfg.Logger)
+	p.client.troubles.end(p, p.client.cfg.Logger)
 }
+
+// leave notes that the operation is over, answered or given up.
+func (p *pace) leave() { p.client.troubles.forget(p) }
 
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)

@@ -52,8 +52,15 @@ func (t *troubles) note(op *pace, err error, log *slog.Logger) {
 	log.Warn("kafka: still trying", "err", cause(oldest.err), "after", now.Sub(oldest.since).Round(100*time.Millisecond), "requests", len(t.all))
 }
 
-// forget removes the operation.
-func (t *troubles) forget(op *pace, log *slog.Logger) {
+// forget removes the operation, of which nothing more will be heard.
+func (t *troubles) forget(op *pace) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.all, op)
+}
+
+// end removes the operation, which was answered.
+func (t *troubles) end(op *pace, log *slog.Logger) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.all, op)
