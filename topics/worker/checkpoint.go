@@ -114,10 +114,11 @@ func (w *worker) checkNoCheckpoint() error {
 		return nil // of a folder that cannot be read, the start says so
 	}
 	for _, entry := range list {
-		_, at, _, err := w.read(entry.Path)
+		e, at, _, err := w.read(entry.Path)
 		if err != nil {
 			continue // damaged, or of other models: not what this worker would go on from
 		}
+		release(e)
 		if slices.ContainsFunc(at.Consumed, func(g ledger.Range) bool { return g.Topic == w.cfg.Names.Nodes }) {
 			return &topics.GoneError{Ledger: w.cfg.Names.Ledger, Found: []string{fmt.Sprintf("a checkpoint of its first %d windows, %s", at.Window, entry.Path)}}
 		}
@@ -136,8 +137,11 @@ func (p *replayer) read(path string) (e Keeper, at position, size int64, err err
 	if err != nil {
 		return nil, at, 0, err
 	}
-	at, err = positionOf(meta)
-	return e, at, size, err
+	if at, err = positionOf(meta); err != nil {
+		release(e)
+		return nil, at, 0, err
+	}
+	return e, at, size, nil
 }
 
 // load puts the replayer after the last window of a checkpoint.
@@ -149,6 +153,7 @@ func (p *replayer) load(ctx context.Context, path string) (inputs intake.Positio
 	}
 	l, r, err := p.locate(ctx, &at)
 	if err != nil {
+		release(e)
 		return inputs, err
 	}
 	p.engine, p.ledger, p.next, p.last, p.compared = e, l, at.Window, stateAfter(r), true

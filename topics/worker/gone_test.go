@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -102,7 +103,35 @@ func TestLedgerGoneBesideOffsets(t *testing.T) {
 	if _, err := topics.Create(t.Context(), f.client, f.names, 3, 1); err != nil {
 		t.Errorf("without any trace: %v, want no error", err)
 	}
+	var restored closedEngines
+	kept.Checkpoints.Restore = restored.read
 	checkGone(t, "beside a checkpoint", f.run(&tally{}, kept), "a checkpoint of its first", dir)
+	if restored.open != 0 || restored.all == 0 {
+		t.Errorf("%d of %d engines that were read from checkpoints are open, want none", restored.open, restored.all)
+	}
+}
+
+// closedEngines restores tallies that count which of them are closed.
+type closedEngines struct{ all, open int }
+
+func (c *closedEngines) read(r io.ReaderAt, size int64, folder string) (worker.Keeper, map[string]string, error) {
+	e, meta, err := readTally(r, size, folder)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.all, c.open = c.all+1, c.open+1
+	return &closable{e.(*tally), c}, meta, nil
+}
+
+// closable is a tally with something outside of memory.
+type closable struct {
+	*tally
+	count *closedEngines
+}
+
+func (e *closable) Close() error {
+	e.count.open--
+	return nil
 }
 
 // TestFirstTransactionIsSeenInPart: a standby starts while the owner's first transaction is
