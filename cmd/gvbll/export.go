@@ -24,6 +24,9 @@ func (exportCmd) Help() string {
 
 // Run writes the data set.
 func (c exportCmd) Run(ctx context.Context, s streams) error {
+	if err := checkFolder("--out", c.Out); err != nil {
+		return err
+	}
 	client, names, err := c.Kafka.connect(ctx)
 	if err != nil {
 		return err

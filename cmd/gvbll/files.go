@@ -35,12 +35,20 @@ func checkOutput(flag, path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// checkFolder makes the folder that a flag names, "" for none, before the work.
+// checkFolder makes the folder that a flag names, "" for none, and returns an error if no
+// file can be written there, so that this is known before the work.
 func checkFolder(flag, path string) error {
 	if path == "" {
 		return nil
 	}
-	if err := os.MkdirAll(path, 0o755); err != nil {
+	err := os.MkdirAll(path, 0o755)
+	if err == nil {
+		var f *os.File
+		if f, err = os.CreateTemp(path, ".gvbll-*"); err == nil {
+			err = errors.Join(f.Close(), os.Remove(f.Name()))
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w: give a folder that can be written", flag, err)
 	}
 	return nil

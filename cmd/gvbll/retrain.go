@@ -30,6 +30,9 @@ func (c retrainCmd) Run(ctx context.Context, s streams, g given) error {
 	if err := c.Train.check(g); err != nil {
 		return err
 	}
+	if err := checkFolder("--models", c.Models); err != nil {
+		return err
+	}
 	client, names, err := c.Kafka.connect(ctx)
 	if err != nil {
 		return err

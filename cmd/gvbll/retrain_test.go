@@ -33,6 +33,16 @@ func TestRetrain(t *testing.T) {
 	}
 }
 
+// TestRetrainChecksTheFolder: a folder that cannot be written is found before the brokers are
+// asked for anything.
+func TestRetrainChecksTheFolder(t *testing.T) {
+	const readOnly = "/proc" // to everybody, root included
+	code, _, errs := command(t, "retrain", "--brokers", "127.0.0.1:1", "--models", readOnly)
+	if code != exitFailed || !strings.Contains(errs, "--models: open /proc/") || !strings.Contains(errs, "give a folder that can be written") {
+		t.Errorf("exit code %d and %q, want %d and the folder", code, errs, exitFailed)
+	}
+}
+
 func testRetrain(t *testing.T, addr string) {
 	dir := t.TempDir()
 	first := filepath.Join(dir, "first.safetensors")
