@@ -63,6 +63,9 @@ type Cut struct {
 	commands int // records; set by Inputs, never by a policy
 }
 
+// OfCommands reports whether the window is one of commands alone.
+func (c Cut) OfCommands() bool { return c.commands > 0 }
+
 // CountOrLinger cuts when Count nodes or Count labels are held, or when the oldest
 // event has waited for Linger, whichever is first.
 type CountOrLinger struct {

@@ -58,10 +58,11 @@ type verdict struct {
 	declined string // why not
 }
 
-// prepareForget decides on the commands to forget nodes among those held. If they are to be
-// obeyed, it steps a window that notes the attempt. It is called before records are claimed.
-func (o *owner) prepareForget(ctx context.Context) (err error) {
-	if !o.inputs.Commands.AnyHeld(forgets) {
+// prepareForget is called before the window of a cut is claimed. If that is one of commands,
+// it decides on those to forget nodes among all that are held. If they are to be obeyed, it
+// steps a window that notes the attempt.
+func (o *owner) prepareForget(ctx context.Context, c intake.Cut) (err error) {
+	if !c.OfCommands() || !o.inputs.Commands.AnyHeld(forgets) {
 		return nil
 	}
 	if o.forgets, err = o.decide(ctx); err != nil || !o.forgets.obey {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
@@ -348,4 +349,62 @@ func freshTally() (worker.Engine, error) { return &tally{}, nil }
 func (f *fixture) hasDeadLetter(text string) bool {
 	f.t.Helper()
 	return slices.ContainsFunc(f.read(f.names.DeadLetters), func(r kafka.Record) bool { return strings.Contains(string(r.Value), text) })
+}
+
+// TestForgetBehindCommands: while the stream wants windows and commands are held, windows of
+// the two alternate. Only before one of commands a forgetting is prepared, so that a window of
+// the stream is no attempt.
+func TestForgetBehindCommands(t *testing.T) {
+	onBrokers(t, func(t *testing.T, f *fixture) {
+		f.send(0, 20)
+		values := slices.Repeat([]string{"{"}, 1024) // a whole window of them
+		values = append(values, string(wire.AppendCommand(nil, &event.Command{Name: event.Forget, Nodes: []event.ID{{Num: 5}}})))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		forgot := false
+		cfg := f.config(worker.Config{
+			Fresh:  freshTally,
+			Policy: &heldBack{CountOrLinger: intake.CountOrLinger{Count: 7}, held: func() { f.command(values...) }},
+			Hooks: worker.Hooks{
+				Forgot: func(worker.Forgotten) { forgot = true },
+				Stepped: func(worker.Stepped) {
+					if forgot {
+						cancel()
+					}
+				},
+			},
+		})
+		cfg.Session = session
+		if err := worker.Run(ctx, f.client, &tally{}, cfg); err != nil || !forgot {
+			t.Fatalf("the worker ended with error %v, and has forgotten: %v", err, forgot)
+		}
+		f.fence()
+		var causes []string
+		for _, r := range f.records() {
+			causes = append(causes, fmt.Sprint(r.Cause, " ", r.Attempt))
+		}
+		// The first window of commands would be one to forget, if it did not end before that.
+		want := []string{"forget 1", "command 0", "count 0", "forget 1", "command 0"}
+		if causes = causes[:min(len(causes), len(want))]; !slices.Equal(causes, want) {
+			t.Errorf("the windows' causes and attempts are %q, want %q", causes, want)
+		}
+	})
+}
+
+// heldBack is a policy that cuts nothing before the first window of commands. It calls held
+// once it could cut.
+type heldBack struct {
+	intake.CountOrLinger
+	held func()
+}
+
+func (p *heldBack) Cut(b intake.Buffered) intake.Cut {
+	if b.Window > 0 {
+		return p.CountOrLinger.Cut(b)
+	}
+	if p.held != nil && b.Nodes >= p.Count {
+		p.held()
+		p.held = nil
+	}
+	return intake.Cut{Within: time.Millisecond}
 }

@@ -130,7 +130,7 @@ func (o *owner) cut(ctx context.Context) (time.Duration, error) {
 		if c.Cause == "" {
 			return c.Within, nil
 		}
-		if err := o.prepareForget(ctx); err != nil {
+		if err := o.prepareForget(ctx, c); err != nil {
 			return 0, err
 		}
 		if err := o.advance(ctx, c); err != nil {
