@@ -57,8 +57,9 @@ func (c *Crashes) String() string {
 //
 // Successive runs begin with successive points. Once each point has had a run, the next
 // round of runs has a standby, the one after that has none, and so on. In every run some
-// nodes depart, and half-way some are forgotten; a model in the shadow is then promoted.
-// At the end an audit replays the run's ledger.
+// nodes depart, and half-way some are forgotten; a model in the shadow is then promoted. Then
+// the workers are started with other settings, which begins an epoch. At the end an audit
+// replays the run's ledger.
 func Crash(ctx context.Context, s *Setup, runs int, seed uint64, parallel int, report func(done int)) (*Crashes, error) {
 	client, err := kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers})
 	if err != nil {
@@ -137,7 +138,7 @@ func (m *matrix) compare(ctx context.Context, n int, undisturbed *published) {
 	for _, f := range got.faults {
 		fault(f)
 	}
-	difference := undisturbed.difference(got)
+	difference := undisturbed.difference(got, len(points))
 	if difference != "" {
 		m.found.Unequal++
 		fault(difference)
@@ -147,16 +148,29 @@ func (m *matrix) compare(ctx context.Context, n int, undisturbed *published) {
 	}
 }
 
-// difference describes the first difference in other, "" if there is none.
-func (c *published) difference(other *published) string {
+// difference describes the first difference in other, which had so many kills at most, ""
+// if there is none. A worker that was killed while it forgot nodes leaves a window in the
+// ledger that notes the attempt, so that later windows have higher numbers than here, and
+// nothing else differs.
+func (c *published) difference(other *published, kills int) string {
 	for id, value := range c.predictions {
-		if !bytes.Equal(value, other.predictions[id]) {
+		theirs, there := other.predictions[id]
+		if !there {
+			return fmt.Sprintf("there is no prediction of node %v", id)
+		}
+		theirs, err := other.withoutRetries(theirs)
+		if err != nil {
+			return err.Error()
+		}
+		if !bytes.Equal(value, theirs) {
 			return fmt.Sprintf("the prediction of node %v differs", id)
 		}
 	}
 	switch {
 	case len(other.predictions) > len(c.predictions):
 		return "there are more predictions"
+	case len(other.attempts)-other.retried() != len(c.attempts) || other.retried() > kills:
+		return fmt.Sprintf("the ledger notes the attempts %v to forget nodes, after %d kills at most", other.attempts, kills)
 	case !slices.Equal(c.windows, other.windows):
 		return "the ledger's windows differ"
 	case !slices.Equal(c.dead, other.dead):
@@ -177,9 +191,10 @@ type crashRun struct {
 	ledger  *progress
 	died    time.Time // when the last worker died, zero once a window is committed after it
 
-	items    int // number of nodes whose predictions and labels must be committed by now
-	poison   int // number of poisoned records sent
-	commands int // number of commands sent
+	items    int  // number of nodes whose predictions and labels must be committed by now
+	poison   int  // number of poisoned records sent
+	commands int  // number of commands sent
+	rebasing bool // workers are started with other settings, which begin an epoch
 }
 
 // runTimeout bounds the duration of a run.
@@ -260,9 +275,13 @@ func (r *crashRun) work(ctx context.Context) error {
 
 // startWorker starts a worker that kills itself at the point, unless that is empty.
 func (r *crashRun) startWorker(name, point string) error {
-	p, err := r.start(name, point,
+	var rebase []string
+	if r.rebasing {
+		rebase = []string{"--coverage", "0.9", "--rebase"}
+	}
+	p, err := r.start(name, point, append(rebase,
 		"--event-time", "20ms,lateness=10ms,idle=10m", "--commit-interval", "0s",
-		"--checkpoints", "every=50ms,keep=2")
+		"--checkpoints", "every=50ms,keep=2")...)
 	if err != nil {
 		return err
 	}
@@ -270,9 +289,11 @@ func (r *crashRun) startWorker(name, point string) error {
 	return nil
 }
 
-// nextPoint removes and returns the next point, "" if there are no more.
+// nextPoint removes and returns the next point, "" if there are no more. Nor is there one
+// for a worker that is about to forget nodes for the third time: if it were killed too, the
+// next one would decline, as it should.
 func (r *crashRun) nextPoint() (point string) {
-	if len(r.points) > 0 {
+	if sum, _ := r.ledger.now(); len(r.points) > 0 && sum.attempt < 2 {
 		point, r.points = r.points[0], r.points[1:]
 	}
 	return point
@@ -295,10 +316,40 @@ func (r *crashRun) advance(ctx context.Context) (done bool, err error) {
 		r.commands++
 		return false, r.command(ctx, &all[r.commands-1])
 	}
+	if !r.rebasing {
+		return false, r.rebase()
+	}
+	if sum.epoch == 0 {
+		return false, nil
+	}
 	if r.items < len(r.Items) {
 		return false, r.send(ctx, true)
 	}
 	return true, nil
+}
+
+// rebase ends the workers and starts them again with other settings. One whose point was
+// not reached gets it again.
+func (r *crashRun) rebase() error {
+	points := make(map[string]string)
+	for name, p := range r.workers {
+		points[name] = p.point
+	}
+	r.rebasing = true
+	for name, p := range r.workers {
+		if err := p.stop(); p.killed() {
+			r.matrix.note(p)
+			points[name] = r.nextPoint()
+		} else if err != nil && !p.interrupted() {
+			r.matrix.note(p)
+		}
+	}
+	for name, point := range points {
+		if err := r.startWorker(name, point); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // restart restarts the workers that have ended, each with the next point.

@@ -15,6 +15,7 @@ type totals struct {
 	forgotten                             int // windows in which nodes were forgotten
 	promoted                              int // windows in which a model was promoted
 	epoch                                 int64
+	attempt                               int // to forget nodes, that the last window notes; 0 for none
 }
 
 // progress follows a ledger as it grows.
@@ -53,7 +54,7 @@ func (g *graph) follow(ctx context.Context) (*progress, error) {
 			} else {
 				p.pause, p.last = max(p.pause, now.Sub(p.last)), now
 			}
-			p.sum.epoch = r.Epoch
+			p.sum.epoch, p.sum.attempt = r.Epoch, r.Attempt
 			p.sum.windows++
 			p.sum.predictions += r.Predictions
 			p.sum.labels += r.Labels

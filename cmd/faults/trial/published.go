@@ -17,7 +17,8 @@ import (
 // published is the content of a graph's output topics and ledger.
 type published struct {
 	predictions map[predictionKey][]byte // values
-	windows     []window                 // of the ledger
+	windows     []window                 // of the ledger, without those that note attempts
+	attempts    []attempt                // to forget nodes, which the ledger notes
 	dead        []string                 // dead letters: "topic/partition/offset reason", sorted
 	lost        int                      // nodes that were not predicted
 	twice       int                      // predictions and dead letters that were published twice
@@ -38,6 +39,12 @@ type window struct {
 	predictions, labels int
 	shadow              ledger.Shadow
 	model, promoted     string
+}
+
+// attempt is a window that notes an attempt to forget nodes.
+type attempt struct {
+	window int64 // its number
+	nth    int   // 1 for the first attempt of a command
 }
 
 // endTransaction ends a transaction that a killed worker left open, by starting a new
@@ -98,26 +105,77 @@ func (g *graph) read(ctx context.Context, want []event.ID) (*published, error) {
 		c.twice++
 		c.faults = append(c.faults, "a record was refused twice")
 	}
-	c.windows, err = g.ledger(ctx)
-	return c, err
+	return c, g.readLedger(ctx, c)
 }
 
-// ledger reads the windows of the ledger.
-func (g *graph) ledger(ctx context.Context) (list []window, err error) {
+// readLedger reads the windows of the ledger.
+func (g *graph) readLedger(ctx context.Context, c *published) error {
 	l, err := ledger.Open(ctx, g.client, g.names.Ledger)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	var before *ledger.Record
 	for {
 		r, err := l.Next(ctx)
 		if err != nil || r == nil {
-			return list, err
+			return err
 		}
-		w := window{posterior: r.Posterior, predictions: r.Predictions, labels: r.Labels, model: r.Model, promoted: r.Promoted}
-		if r.Shadow != nil {
-			w.shadow = *r.Shadow
-			w.shadow.Chain = "" // it depends on the offsets of poisoned records
+		if err := c.addWindow(r, before); err != nil {
+			return err
 		}
-		list = append(list, w)
+		before = r
 	}
+}
+
+// addWindow adds a window of the ledger; before is the one before it. It is an error if a
+// window that notes an attempt does anything else.
+func (c *published) addWindow(r, before *ledger.Record) error {
+	if r.Attempt > 0 {
+		c.attempts = append(c.attempts, attempt{r.Window, r.Attempt})
+		if len(r.Ranges)+r.Predictions+r.Revisions+r.Labels+r.Refused > 0 || before == nil || r.Posterior != before.Posterior || r.Attempt != before.Attempt+1 {
+			return fmt.Errorf("window %d notes attempt %d to forget nodes, and is not one that changes nothing, behind attempt %d", r.Window, r.Attempt, r.Attempt-1)
+		}
+		return nil
+	}
+	if before != nil && before.Attempt > 0 && r.Forgot == nil {
+		return fmt.Errorf("window %d forgets no nodes, and the one before it notes an attempt to do so", r.Window)
+	}
+	w := window{posterior: r.Posterior, predictions: r.Predictions, labels: r.Labels, model: r.Model, promoted: r.Promoted}
+	if r.Shadow != nil {
+		w.shadow = *r.Shadow
+		w.shadow.Chain = "" // it depends on the offsets of poisoned records
+	}
+	c.windows = append(c.windows, w)
+	return nil
+}
+
+// retried returns the number of attempts to forget nodes that were not the first.
+func (c *published) retried() (n int) {
+	for _, a := range c.attempts {
+		if a.nth > 1 {
+			n++
+		}
+	}
+	return n
+}
+
+// withoutRetries returns a prediction as it would be if every attempt to forget nodes had
+// been the first: the number of its window counts no window that notes a later one. No other
+// byte of it changes.
+func (c *published) withoutRetries(value []byte) ([]byte, error) {
+	var p event.Prediction
+	if err := wire.DecodePrediction(value, &p); err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(wire.AppendPrediction(nil, &p), value) {
+		return nil, fmt.Errorf("the prediction of node %v is not the encoding of what it decodes to", p.Node)
+	}
+	number := p.Window
+	for _, a := range c.attempts {
+		if a.nth > 1 && a.window < p.Window {
+			number--
+		}
+	}
+	p.Window = number
+	return wire.AppendPrediction(nil, &p), nil
 }
