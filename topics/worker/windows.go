@@ -13,7 +13,8 @@ import (
 
 // Windows calls visit with every window before the given one that the ledger has now, in
 // order: with the events that an engine would step that never saw the nodes forgotten since.
-// The window is valid during the call. It needs the ledger and the inputs from their
+// The window is valid during the call. A label by index has the name that the index had in
+// the label's epoch; it is -1 if that had no such class. Windows needs the ledger and the inputs from their
 // beginning; it writes nothing, and can run beside a worker. Of cfg it uses the names and
 // the limits.
 func Windows(ctx context.Context, c *kafka.Client, cfg Config, before int64, visit func(*event.Window) error) error {
@@ -35,6 +36,9 @@ func Windows(ctx context.Context, c *kafka.Client, cfg Config, before int64, vis
 		r, err := p.ledger.Next(ctx)
 		if err != nil || r == nil {
 			return err
+		}
+		if r.Classes != nil {
+			p.classes = r.Classes
 		}
 		if err := p.inputs.Replay(ctx, r.Ranges); err != nil {
 			return fmt.Errorf("ledger %s, window %d: %w", cfg.Names.Ledger, r.Window, err)

@@ -3,9 +3,12 @@ package worker_test
 import (
 	"encoding/hex"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -41,6 +44,44 @@ func TestWindows(t *testing.T) {
 		}
 		if err := worker.Windows(t.Context(), f.client, cfg, 2, func(*event.Window) error { return enough }); !errors.Is(err, enough) {
 			t.Errorf("error %v, want the reader's", err)
+		}
+	})
+}
+
+// TestWindowsOfOtherClasses: labels by index have the names that the indices had in their
+// epoch, in whatever order the classes of the reader are.
+func TestWindowsOfOtherClasses(t *testing.T) {
+	onBrokers(t, func(t *testing.T, f *fixture) {
+		label := func(node int64, l event.Label) {
+			l.Node = event.ID{Num: node}
+			f.produce(kafka.Record{Topic: f.names.Labels, Value: wire.AppendLabel(nil, &l)})
+		}
+		label(0, event.Label{Index: 0})
+		label(1, event.Label{Index: 1})
+		label(2, event.Label{Index: 2})
+		label(3, event.Label{Class: "c"})
+		if err := f.run(&tally{}, worker.Config{Classes: []string{"a", "b"}}); err != nil {
+			t.Fatal(err)
+		}
+		wide := worker.Config{Model: "wide", Classes: []string{"c", "b", "a"}}
+		if _, err := worker.Rebase(t.Context(), f.client, &tally{}, f.config(wide), ""); err != nil {
+			t.Fatal(err)
+		}
+		label(4, event.Label{Index: 0})
+		label(5, event.Label{Index: 2})
+		if err := f.run(&tally{}, wide); err != nil {
+			t.Fatal(err)
+		}
+		const want = "0a 1b 2#-1 3c 4c 5a"
+		for _, classes := range [][]string{nil, {"a", "b"}, {"c", "b", "a"}} {
+			var labels []string
+			read := recordLabels{tally{}, &labels}
+			if err := worker.Windows(t.Context(), f.client, f.config(worker.Config{Classes: classes}), 1<<40, func(w *event.Window) error { read.Step(w); return nil }); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(labels, " "); got != want {
+				t.Errorf("read with classes %q: labels %q, want %q", classes, got, want)
+			}
 		}
 	})
 }
