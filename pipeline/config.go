@@ -10,10 +10,10 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// Version identifies the engine's arithmetic. It changes whenever the same windows
-// would give other bits, so that a ledger is replayed only by an engine that can
-// reproduce it.
-const Version = 5
+// Version identifies what the engine makes of windows. It changes whenever the same windows
+// would give other bits, or other events would be refused, so that a ledger is replayed only
+// by an engine that can reproduce it. Others go on from it by an epoch.
+const Version = 6
 
 // MostPending is the largest Config.MaxPending. Rows of pending predictions are numbered
 // by an int32, and there may be twice as many as predictions.

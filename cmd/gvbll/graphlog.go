@@ -142,7 +142,11 @@ func (l *graphLog) settings(ctx context.Context) (pipeline.Config, error) {
 	if err != nil {
 		return pipeline.Config{}, err
 	}
-	return pipeline.ParseSettings(there)
+	cfg, err := pipeline.ParseSettings(there)
+	if err != nil {
+		err = fmt.Errorf("ledger %s: %w, or begin an epoch of this one with 'gvbll rebase' first", l.names.Ledger, err)
+	}
+	return cfg, err
 }
 
 // checkServes returns an error unless m is the model that serves.
