@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/dataset"
@@ -36,7 +37,7 @@ func (c exportCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	d, err := l.dataSet(ctx)
+	d, err := l.dataSet(ctx, s.err)
 	if err != nil {
 		return err
 	}
@@ -59,8 +60,42 @@ func ofOneKind(x gnn.Vector, d *dataset.Dataset) gnn.Vector {
 	return gnn.Vector{Dense: dense}
 }
 
-// dataSet returns the graph as a data set.
-func (l *graphLog) dataSet(ctx context.Context) (*dataset.Dataset, error) {
+// exportedIDs returns the ids of nodes as a table has them, each once. In a table the number 7
+// and the text "7" look alike: where a graph has both, the text is written in quotes, and so
+// are texts that begin with one. That is said on w.
+func exportedIDs(nodes []pipeline.Recorded, w io.Writer) (ids dataset.IDs) {
+	numbers := make(map[string]bool)
+	for i := range nodes {
+		if id := nodes[i].ID; id.Str == "" {
+			ids.Numbers = append(ids.Numbers, id.Num)
+			numbers[id.String()] = true
+		}
+	}
+	if len(ids.Numbers) == len(nodes) {
+		return ids
+	}
+	var alike []string
+	for i := range nodes {
+		if text := nodes[i].ID.Str; numbers[text] {
+			alike = append(alike, text)
+		}
+	}
+	if len(alike) > 0 {
+		fmt.Fprintf(w, "%d ids are there as a number and as a text, such as %s and %q: the texts are written in quotes\n", len(alike), alike[0], alike[0])
+	}
+	ids.Numbers = nil
+	for i := range nodes {
+		text := nodes[i].ID.String()
+		if nodes[i].ID.Str != "" && len(alike) > 0 && (numbers[text] || text[0] == '"') {
+			text = `"` + text + `"`
+		}
+		ids.Texts = append(ids.Texts, text)
+	}
+	return ids
+}
+
+// dataSet returns the graph as a data set. What is to be known of it is said on w.
+func (l *graphLog) dataSet(ctx context.Context, w io.Writer) (*dataset.Dataset, error) {
 	features, err := l.features(ctx)
 	if err != nil {
 		return nil, err
@@ -74,21 +109,16 @@ func (l *graphLog) dataSet(ctx context.Context) (*dataset.Dataset, error) {
 	}
 	nodes, edges := h.Nodes(func(*pipeline.Recorded) bool { return true })
 	d := &dataset.Dataset{Name: l.names.Ledger, Dim: features, Sparse: true, Classes: h.Classes(), Edges: edges, Time: make([]float64, len(nodes))}
+	d.IDs = exportedIDs(nodes, w)
 	parts := make([]dataset.Part, len(nodes))
-	numbers, timed := true, false
+	timed := false
 	for i := range nodes {
-		numbers = numbers && nodes[i].ID.Str == ""
 		timed = timed || nodes[i].Time != 0
 		d.Sparse = d.Sparse && nodes[i].Features.Dense == nil
 	}
 	for i := range nodes {
 		n := &nodes[i]
 		d.Features, d.Labels = append(d.Features, ofOneKind(n.Features, d)), append(d.Labels, n.Class)
-		if numbers {
-			d.IDs.Numbers = append(d.IDs.Numbers, n.ID.Num)
-		} else {
-			d.IDs.Texts = append(d.IDs.Texts, n.ID.String())
-		}
 		if d.Time[i] = float64(n.Window); timed {
 			d.Time[i] = float64(n.Time)
 		}
