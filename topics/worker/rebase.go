@@ -88,15 +88,20 @@ func (w *worker) checkEnd(ctx context.Context) error {
 	return nil
 }
 
-// checkLeft returns an error if windows were served on this worker's terms before, and
-// another epoch has left them. Otherwise two workers that both have Rebase, of a rolling
-// update that is half done, would take the ledger from each other for ever.
+// checkLeft returns an error if windows up to the newest were served on this worker's terms,
+// and another epoch has left them. Otherwise two workers that both have Rebase, of a rolling
+// update that is half done, would take the ledger from each other for ever. checkLater
+// checks windows behind the newest, in which another worker of the same terms may have begun
+// their epoch.
 func (w *worker) checkLeft(ctx context.Context) error {
 	own := make(map[string]bool) // by the settings of a record
 	var left, after *ledger.Record
 	past := &replayer{cfg: w.cfg, client: w.client}
 	var wrong error
 	err := ledger.Scan(ctx, w.client, w.cfg.Names.Ledger, func(r *ledger.Record) bool {
+		if r.Window > w.newest.Window {
+			return false
+		}
 		same, known := own[r.Settings]
 		if !known {
 			if wrong = past.readSettings(ctx, r); wrong != nil {

@@ -188,6 +188,36 @@ func TestStandbyMeetsEpoch(t *testing.T) {
 	})
 }
 
+// TestSameEpochBegunMeanwhile: two workers of the new terms start at once, and the second is
+// about to compare these with the ledger's end as the first begins their epoch. The second
+// follows it and serves.
+func TestSameEpochBegunMeanwhile(t *testing.T) {
+	onBrokers(t, func(t *testing.T, f *fixture) {
+		f.send(0, 20)
+		if err := f.run(&tally{}, worker.Config{}); err != nil {
+			t.Fatal(err)
+		}
+		f.send(20, 40)
+		begun := false
+		second := worker.Config{Settings: otherSettings, Program: "v2", Rebase: true, Effective: func(written event.Settings) event.Settings {
+			if !begun { // it has read the ledger's last record
+				begun = true
+				if done, err := f.rebase(worker.Config{}, ""); err != nil || !done.Began {
+					t.Errorf("rebased as %+v with error %v", done, err)
+				}
+			}
+			return written
+		}}
+		if err := f.run(&tally{salt: "b"}, second); err != nil {
+			t.Fatal(err)
+		}
+		f.checkOutputs(40, 2)
+		if all := f.records(); all[len(all)-1].Epoch != 1 {
+			t.Errorf("the ledger ends in epoch %d, want 1", all[len(all)-1].Epoch)
+		}
+	})
+}
+
 // TestOtherClasses: an epoch of a model with more classes, in another order, learns the
 // labels of old windows by the names that their indices had when they came.
 func TestOtherClasses(t *testing.T) {
