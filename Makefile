@@ -8,6 +8,7 @@
 #   make soak MINUTES=5 BROKER=kfake|kafka         a steady rate
 #   make restarts RUNS=7 BROKER=kafka|kafka1       brokers restarted under load
 #   make mistakes BROKER=kfake|kafka|kafka1        topics deleted, recreated, cut
+#   make hostile                                   floods of hostile records beside a stream
 #   make ci                                        everything that a change must pass
 #   make release VERSION=1.0                       binaries in dist, for linux and macOS
 
@@ -19,7 +20,7 @@ VERSION ?= dev
 PLATFORMS = linux/amd64 linux/arm64 darwin/arm64
 faults = go run ./cmd/faults --broker $(BROKER) --seed $(SEED)
 
-.PHONY: test test-kafka crash chaos upgrade soak restarts mistakes ci release $(PLATFORMS)
+.PHONY: test test-kafka crash chaos upgrade soak restarts mistakes hostile ci release $(PLATFORMS)
 test:
 	go test ./...
 test-kafka:
@@ -36,6 +37,8 @@ restarts:
 	$(faults) restarts --times $(RUNS)
 mistakes:
 	$(faults) mistakes
+hostile:
+	$(faults) -v hostile --size 1
 ci:
 	.ci/run
 release: $(PLATFORMS)

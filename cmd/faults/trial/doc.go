@@ -13,8 +13,10 @@
 //   - [Restarts] restarts brokers of Apache Kafka cleanly, under load. The worker must not end.
 //   - [Mistakes] does to a graph's topics what operators and producers do by mistake, and
 //     compares what workers say and publish.
+//   - [Hostile] sends floods of hostile records beside a stream, and checks that the stream is
+//     predicted, what becomes a dead letter, and how much memory the worker takes.
 //
-// setup.go holds what all of them share; process.go, sender.go, published.go and progress.go
-// run workers, send input, read output and follow the ledger. cluster.go, fake.go and
+// setup.go holds what all of them share; process.go, sender.go, published.go, progress.go and
+// watch.go run workers, send input, read output, follow the ledger and time predictions. cluster.go, fake.go and
 // kafka.go run the brokers and disturb them.
 package trial

@@ -1,0 +1,478 @@
+package trial
+
+import (
+	"archive/zip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// Siege is the result of [Hostile].
+type Siege struct {
+	Size    float64   `json:"size"`
+	Attacks []*Attack `json:"attacks"`
+}
+
+// Attack is what one attack sent, and what it cost.
+type Attack struct {
+	Name     string  `json:"name"`
+	Records  int     `json:"records"`   // hostile ones
+	Seconds  float64 `json:"seconds"`   // until the worker was through with them
+	Nodes    int     `json:"nodes"`     // of the stream beside them
+	MedianMS int64   `json:"median_ms"` // from sending a node of the stream to reading its prediction
+	MaxMS    int64   `json:"max_ms"`
+	PeakMB   int     `json:"peak_mb"` // largest resident size of the worker, or of what opens a bomb
+	BoundMB  int     `json:"bound_mb"`
+	Wrong    string  `json:"wrong,omitempty"`
+}
+
+// Err returns an error if an attack cost more than it may, or changed what is published.
+func (s *Siege) Err() error {
+	for _, a := range s.Attacks {
+		if a.Wrong != "" {
+			return errBroken
+		}
+	}
+	return nil
+}
+
+// String returns one line for each attack.
+func (s *Siege) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "hostile, size %g:", s.Size)
+	for _, a := range s.Attacks {
+		fmt.Fprintf(&b, "\n  %s: %d records in %.0f s, peak %d of %d MB, %d nodes beside them after %d ms (median) to %d ms",
+			a.Name, a.Records, a.Seconds, a.PeakMB, a.BoundMB, a.Nodes, a.MedianMS, a.MaxMS)
+		if a.Wrong != "" {
+			fmt.Fprintf(&b, ": %s", a.Wrong)
+		}
+	}
+	return b.String()
+}
+
+// attack is a flood of hostile records.
+type attack struct {
+	name    string
+	records int
+	put     func(out *sender, i int) // puts record i
+	nodes   []event.ID               // that the worker predicts, because nothing is wrong with them
+	dead    map[event.Reason]int     // dead letters
+	boundMB int                      // for the worker's resident size
+	bomb    *bomb                    // instead of records: a data set that is opened
+}
+
+const (
+	// peakMB bounds the worker's resident size under records that it need not keep: what
+	// the queues hold as fetched and decoded, a window's dead letters, and as much garbage.
+	peakMB = 1200
+	// nodeBytes bounds what an attack adds to it for each node that it adds to the graph.
+	nodeBytes = 4 << 10
+	// slowest is the longest that a node of the stream may wait for its prediction, and
+	// nodeTime what it may wait in addition for each node of the attack, which is served
+	// in turn. They leave room for machines that do something else as well.
+	slowest  = 30 * time.Second
+	nodeTime = 200 * time.Microsecond
+	// waitingLabels is how many labels of unknown nodes a worker keeps.
+	waitingLabels = 65_536
+)
+
+// attacks returns the attacks. At size 1 they have a million neighbours, nodes and commands,
+// and ten million classes.
+func (s *Setup) attacks(size float64) []attack {
+	million := max(int(size*1e6), 1000)
+	like := func(id event.ID, i int) *event.Node {
+		n := s.Items[i%len(s.Items)].Node
+		n.ID, n.Neighbours = id, nil
+		return &n
+	}
+	hub := event.ID{Str: "hub"}
+	colliding := func(i int) event.ID { return event.ID{Num: int64(i+1) << 40} }
+	var come, collide []event.ID
+	come = append(come, hub)
+	for i := range million {
+		come = append(come, event.ID{Num: math.MinInt64 + int64(i)})
+	}
+	for i := range million / 4 {
+		collide = append(collide, colliding(i))
+	}
+	orphans := million + waitingLabels
+	return []attack{
+		{name: "no attack", boundMB: peakMB},
+		{
+			name: "a million neighbours in one event, and in parts", records: 20 + 4*16,
+			put: func(out *sender, i int) {
+				n := like(hub, i)
+				if i < 20 {
+					n.ID, n.Neighbours = event.ID{Str: "too much"}, make([]event.ID, 1_000_000)
+				} else {
+					for j := range 1 << 16 {
+						n.Neighbours = append(n.Neighbours, event.ID{Num: -int64(i%16<<16+j) - 1})
+					}
+				}
+				out.node(n)
+			},
+			nodes: []event.ID{hub}, dead: map[event.Reason]int{event.TooManyNeighbours: 20}, boundMB: peakMB,
+		},
+		{
+			name: "commands", records: million,
+			put: func(out *sender, i int) {
+				value := fmt.Appendf(nil, `{"command":"promote","model":"model %d"}`, i)
+				switch i % 4 {
+				case 1:
+					value = fmt.Appendf(nil, `{"command":"dance %d"}`, i)
+				case 2:
+					value = fmt.Appendf(nil, `{"command":%d`, i)
+				}
+				out.put(out.g.names.Commands, nil, value, 0)
+			},
+			dead: map[event.Reason]int{
+				event.ImpossibleCommand: (million+3)/4 + million/4, event.UnknownCommand: (million + 2) / 4, event.Undecodable: (million + 1) / 4,
+			},
+			boundMB: peakMB,
+		},
+		{
+			name: "unknown classes", records: 10 * million,
+			put: func(out *sender, i int) {
+				out.label(&event.Label{Node: event.ID{Num: int64(i)}, Class: fmt.Sprintf("class %d", i)})
+			},
+			dead: map[event.Reason]int{event.UnknownClass: 10 * million}, boundMB: peakMB,
+		},
+		{
+			name: "ids that collide, of nodes and of labels without a node", records: orphans + len(collide),
+			put: func(out *sender, i int) {
+				if i < len(collide) {
+					out.node(like(collide[i], i))
+					return
+				}
+				out.label(&event.Label{Node: event.ID{Num: math.MinInt64 + int64(i)<<32}, Class: s.Items[0].Class})
+			},
+			nodes: collide, dead: map[event.Reason]int{event.OrphanLabel: orphans - waitingLabels},
+			boundMB: peakMB + len(collide)*nodeBytes>>20,
+		},
+		{
+			name: "a hub with neighbours that come, and new features", records: 1 + million + million/1000,
+			put: func(out *sender, i int) {
+				switch {
+				case i == 0 || i%1001 == 1000:
+					out.node(like(hub, i))
+				default:
+					n := like(come[i-i/1001], i)
+					n.Neighbours = []event.ID{hub}
+					out.node(n)
+				}
+			},
+			nodes: come, boundMB: peakMB + million*nodeBytes>>20,
+		},
+		{name: "an .npz file that unpacks to gigabytes", boundMB: peakMB, bomb: &bomb{rows: million << 2, columns: 1024, bytes: int64(million) << 12}},
+		{name: "an .npz file with a shape that lies", boundMB: peakMB, bomb: &bomb{rows: 1 << 40, columns: 1024, bytes: 1024}},
+	}
+}
+
+// Hostile serves a stream, and beside it what somebody sends who wants the worker to end, to
+// grow or to stop: each attack to a graph and a worker of its own. Every node of the stream
+// must be predicted exactly once and in time, every hostile record must end as a
+// dead letter with its reason or be bounded, and the worker's peak of memory is compared with
+// a bound. Beside the last streams, data sets are opened that are bombs. Attacks whose names
+// do not contain the text only are left out.
+func Hostile(ctx context.Context, s *Setup, size float64, only string, report func(string)) (*Siege, error) {
+	client, err := kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers})
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	admin, err := kgo.NewClient(kgo.SeedBrokers(s.Brokers...))
+	if err != nil {
+		return nil, err
+	}
+	defer admin.Close()
+	found := &Siege{Size: size}
+	for i, a := range s.attacks(size) {
+		if !strings.Contains(a.name, only) {
+			continue
+		}
+		g, err := s.newGraph(ctx, client, fmt.Sprintf("hostile-%d-%d", i, time.Now().UnixNano()%1e9))
+		if err != nil {
+			return nil, err
+		}
+		v := &served{graph: g, admin: admin}
+		if v.out, err = g.newSender(ctx); err != nil {
+			return nil, err
+		}
+		c := &Attack{Name: a.name, Records: a.records, BoundMB: a.boundMB}
+		if err := v.withstand(ctx, &a, c); err != nil {
+			c.Wrong = err.Error()
+		}
+		v.end()
+		found.Attacks = append(found.Attacks, c)
+		report(fmt.Sprintf("%+v", *c))
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err := g.deleteTopics(ctx, admin); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// withstand sends an attack beside the stream, and checks what comes of it.
+func (v *served) withstand(ctx context.Context, a *attack, c *Attack) error {
+	if err := v.begin(ctx); err != nil {
+		return err
+	}
+	if err := v.send(ctx, 100); err != nil {
+		return err
+	}
+	if err := v.predicted(ctx); err != nil { // the worker has started
+		return err
+	}
+	watch, err := v.watch(ctx)
+	if err != nil {
+		return err
+	}
+	defer watch.close()
+	large, err := v.client.NewProducer(ctx, kafka.ProducerConfig{MaxBatchBytes: 1_040_000}) // which brokers take
+	if err != nil {
+		return err
+	}
+	attacker := &sender{g: v.graph, producer: large}
+	flooded := make(chan error, 1)
+	began := time.Now()
+	go func() {
+		if a.bomb != nil {
+			flooded <- v.open(ctx, a.bomb, c)
+		} else {
+			flooded <- attacker.flood(ctx, a)
+		}
+	}()
+
+	dead := 0
+	for _, n := range a.dead {
+		dead += n
+	}
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for through, bursts := false, 0; !through || bursts < 20; bursts++ {
+		watch.sent(v.sent, 10)
+		if err := v.send(ctx, 10); err != nil {
+			return err
+		}
+		select {
+		case err := <-flooded:
+			if err != nil {
+				return err
+			}
+			flooded = nil
+		case <-tick.C:
+		case <-v.worker.ended:
+			return fmt.Errorf("the worker ended: %s", v.worker.lastLine())
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		sum, _ := v.progress.now()
+		through = through || flooded == nil && sum.refused >= dead && sum.predictions >= len(a.nodes)+v.sent/2
+	}
+	// What was sent last is behind all of the attack.
+	watch.sent(v.sent, 100)
+	if err := v.send(ctx, 100); err != nil {
+		return err
+	}
+	err = v.progress.await(ctx, v.worker, fmt.Sprintf("prediction of each of %d nodes", v.sent+len(a.nodes)), 10*drainTimeout, func() bool {
+		sum, _ := v.progress.now()
+		return sum.predictions >= v.sent+len(a.nodes)
+	})
+	if err != nil {
+		return err
+	}
+	c.Seconds = time.Since(began).Seconds()
+	peak, err := v.worker.peakMB()
+	if err != nil {
+		return err
+	}
+	c.PeakMB = max(c.PeakMB, peak)
+	if err := v.halt(); err != nil {
+		return err
+	}
+	c.Nodes = v.sent
+	median, longest := watch.delays()
+	c.MedianMS, c.MaxMS = median.Milliseconds(), longest.Milliseconds()
+	switch {
+	case c.PeakMB > c.BoundMB:
+		return fmt.Errorf("the worker took %d MB, want at most %d", c.PeakMB, c.BoundMB)
+	case longest > slowest+time.Duration(len(a.nodes))*nodeTime:
+		return fmt.Errorf("a node of the stream waited for %v", longest)
+	}
+	return v.unharmed(ctx, a)
+}
+
+// flood sends all of an attack, as fast as the brokers take it.
+func (s *sender) flood(ctx context.Context, a *attack) error {
+	bytes := 0
+	for i := range a.records {
+		a.put(s, i)
+		bytes += len(s.records[len(s.records)-1].Value)
+		if bytes > 1<<20 || i == a.records-1 {
+			if err := s.producer.Send(ctx, s.records); err != nil {
+				return fmt.Errorf("sending the attack: %w", err)
+			}
+			s.records, bytes = s.records[:0], 0
+		}
+	}
+	return nil
+}
+
+// unharmed checks that all nodes of the stream and of the attack were predicted exactly once,
+// and that the dead letters are as many as expected of each reason.
+func (v *served) unharmed(ctx context.Context, a *attack) error {
+	if err := v.endTransaction(ctx); err != nil {
+		return err
+	}
+	left := make(map[event.ID]int, v.sent+len(a.nodes)) // predictions that are missing
+	for i := range v.sent {
+		left[event.ID{Num: int64(i)}] = 1
+	}
+	for _, id := range a.nodes {
+		left[id] = 1
+	}
+	dead := make(map[event.Reason]int)
+	var wrong error
+	err := v.client.ReadAll(ctx, v.names.Predictions, func(r *kafka.Record) {
+		var p event.Prediction
+		wrong = errors.Join(wrong, wire.DecodePrediction(r.Value, &p))
+		if p.Revision == 0 {
+			left[p.Node]--
+		}
+	})
+	if err = errors.Join(err, wrong); err != nil {
+		return err
+	}
+	for id, n := range left {
+		if n != 0 {
+			return fmt.Errorf("node %v was predicted %d times", id, 1-n)
+		}
+	}
+	err = v.client.ReadAll(ctx, v.names.DeadLetters, func(r *kafka.Record) {
+		var d event.Refusal
+		if err := wire.DecodeDeadLetter(r.Value, &d); err != nil && !errors.Is(err, wire.ErrTruncated) {
+			wrong = err
+		}
+		dead[d.Reason]++
+	})
+	if err = errors.Join(err, wrong); err != nil {
+		return err
+	}
+	if !maps.Equal(dead, a.dead) {
+		return fmt.Errorf("dead letters %v, want %v", dead, a.dead)
+	}
+	return nil
+}
+
+// bomb is an archive of NumPy arrays that is larger than it looks, or says so.
+type bomb struct {
+	rows    int   // of x, by what its header declares
+	columns int   // likewise
+	bytes   int64 // of x, zeros
+}
+
+// open has gvbll open a bomb, which must end with one line that names the file, and within
+// a bound of memory.
+func (g *graph) open(ctx context.Context, b *bomb, c *Attack) error {
+	file := filepath.Join(g.dir, "bomb.npz")
+	if err := b.write(file); err != nil {
+		return err
+	}
+	defer os.Remove(file)
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	// What a data set may take, as much garbage, and the program.
+	bombMB := int(2*(64*info.Size()+16<<20)/1e6) + 64
+	p, err := g.run(g.Program, "bomb", "", "train", "--data", file, "--out", filepath.Join(g.dir, "bomb.safetensors"))
+	if err != nil {
+		return err
+	}
+	defer p.kill()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for open := true; open; {
+		if mb, err := p.peakMB(); err == nil {
+			c.PeakMB = mb
+		}
+		select {
+		case <-tick.C:
+		case <-p.ended:
+			open = false
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	line := p.lastLine()
+	switch {
+	case p.err == nil || !strings.HasPrefix(line, "gvbll: ") || !strings.Contains(line, file):
+		return fmt.Errorf("the bomb ended with %v and %q, want a line that names the file", p.err, line)
+	case c.PeakMB > bombMB:
+		return fmt.Errorf("the bomb took %d MB, want at most %d", c.PeakMB, bombMB)
+	}
+	return nil
+}
+
+// write writes the archive.
+func (b *bomb) write(file string) error {
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	z := zip.NewWriter(f)
+	array := func(name, kind, shape string, bytes int64) {
+		w, createErr := z.Create(name + ".npy")
+		if err = errors.Join(err, createErr); err != nil {
+			return
+		}
+		header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", kind, shape)
+		header += strings.Repeat(" ", 117-len(header)) + "\n"
+		_, writeErr := fmt.Fprintf(w, "\x93NUMPY\x01\x00%c\x00%s", len(header), header)
+		_, copyErr := io.CopyN(w, zeros{}, bytes)
+		err = errors.Join(writeErr, copyErr)
+	}
+	array("edge_index", "|u1", "2, 1", 2)
+	array("y", "|u1", "1,", 1)
+	array("x", "|u1", fmt.Sprintf("%d, %d", b.rows, b.columns), b.bytes)
+	return errors.Join(err, z.Close(), f.Close())
+}
+
+// zeros is a reader of zeros.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
+}
+
+// deleteTopics deletes the graph's topics, which a fake broker keeps in memory.
+func (g *graph) deleteTopics(ctx context.Context, admin *kgo.Client) error {
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	req.TimeoutMillis = 10_000
+	for _, name := range []string{g.names.Nodes, g.names.Labels, g.names.Commands, g.names.Predictions, g.names.DeadLetters, g.names.Ledger} {
+		topic := kmsg.NewDeleteTopicsRequestTopic()
+		topic.Topic = &name
+		req.TopicNames, req.Topics = append(req.TopicNames, name), append(req.Topics, topic)
+	}
+	_, err := req.RequestWith(ctx, admin)
+	return err
+}
