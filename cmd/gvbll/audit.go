@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gvbll/gvbll/gnn/safetensors"
@@ -32,7 +33,8 @@ type auditCmd struct {
 // Help is shown by gvbll audit --help.
 func (auditCmd) Help() string {
 	return "Replays the ledger from its beginning and verifies that every published prediction and dead letter, byte by byte, and every posterior follows from the model and the inputs. If not, it names the first record that differs. The settings are the ledger's own. With --checkpoint the replay begins there. It writes nothing, and can run beside a live worker.\n\n" +
-		"A ledger of several epochs is replayed once for each of their settings. Windows of another engine or another model cannot be proved. Of these the audit checks that they took each record once, and that each arrival has one prediction or dead letter, and says so for each epoch."
+		"A ledger of several epochs is replayed once for each of their settings. Windows of another engine or another model cannot be proved. Of these the audit checks that they took each record once, and that each arrival has one prediction or dead letter, and says so for each epoch.\n\n" +
+		"Behind a gap that was accepted, windows are proved only with a --checkpoint that is behind it too. Of the others the audit checks that no record is in two windows, and that as many predictions and dead letters were published as the ledger says."
 }
 
 // Run replays the ledger and prints how much of what was published agrees.
@@ -87,21 +89,31 @@ func (a auditCmd) Run(ctx context.Context, s streams) error {
 // printAudit prints a line for the whole ledger, after one for each epoch if there are
 // several or one is not proved.
 func printAudit(w io.Writer, found worker.Audited) error {
+	proved := int64(0)
+	for _, e := range found.Epochs {
+		proved += e.Proved
+	}
 	for _, e := range found.Epochs {
 		if len(found.Epochs) == 1 && e.Proved == e.Windows {
 			break
 		}
-		fmt.Fprintf(w, "epoch %d, from window %d on (%s): ", e.Number, e.First, cmp.Or(e.Why, "the first"))
+		var parts []string
+		if e.Gap != nil {
+			parts = append(parts, fmt.Sprintf("behind a gap, as nobody can read %s any more", worker.DescribeGap(e.Gap)))
+		}
 		if e.Proved > 0 {
-			fmt.Fprintf(w, "%d of %d windows proved", e.Proved, e.Windows)
+			parts = append(parts, fmt.Sprintf("%d of %d windows proved", e.Proved, e.Windows))
 		}
-		if e.Proved > 0 && e.Proved < e.Windows {
-			fmt.Fprint(w, "; ")
+		if e.Counted > 0 {
+			parts = append(parts, fmt.Sprintf("%d windows not replayed because of a gap: no record is in two of them, and as many predictions and dead letters were published as the ledger says", e.Counted))
 		}
-		if left := e.Windows - e.Proved; left > 0 {
-			fmt.Fprintf(w, "%d windows of another program, settings or model: each record is in one window, each arrival has one of %d predictions", left, e.Checked)
+		if left := e.Windows - e.Proved - e.Counted; left > 0 {
+			parts = append(parts, fmt.Sprintf("%d windows of another program, settings or model: each record is in one window, each arrival has one of %d predictions", left, e.Checked))
 		}
-		fmt.Fprintln(w)
+		fmt.Fprintf(w, "epoch %d, from window %d on (%s): %s\n", e.Number, e.First, cmp.Or(e.Why, "the first"), strings.Join(parts, "; "))
+	}
+	if found.Behind > 0 && found.First <= found.Behind {
+		fmt.Fprintf(w, "nothing is proved: give --checkpoint with one before window %d or a later one, and the windows from there on are\n", found.Behind+1)
 	}
 	if found.First > 0 {
 		fmt.Fprintf(w, "from the checkpoint before window %d on: ", found.First)
@@ -110,7 +122,7 @@ func printAudit(w io.Writer, found worker.Audited) error {
 		fmt.Fprintf(w, "without the predictions of %d windows, which another program, settings or model served: ", found.Elsewhere)
 	}
 	_, err := fmt.Fprintf(w, "%d windows, %d predictions and %d dead letters agree with the model, in %v; chain %s\n",
-		found.Windows-found.First-found.Elsewhere, found.Predictions, found.DeadLetters, found.Took.Round(time.Millisecond), found.Chain)
+		proved, found.Predictions, found.DeadLetters, found.Took.Round(time.Millisecond), found.Chain)
 	return err
 }
 

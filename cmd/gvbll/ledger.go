@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/worker"
 )
 
 type ledgerCmd struct {
@@ -82,6 +83,9 @@ func (t *ledgerTable) print(r *ledger.Record) error {
 	}
 	if b := r.Begins; b != nil && r.Epoch > 0 {
 		fmt.Fprintf(t.out, "%8d epoch %d begins, by gvbll %s: %s\nsettings %s\n", r.Window, r.Epoch, b.Program, b.Why, t.settings)
+		if r.HasGap() {
+			fmt.Fprintf(t.out, "%8d behind a gap, with the state of the checkpoint before window %d and what is left since; gone: %s\n", r.Window, b.Checkpoint, worker.DescribeGap(b.Gap))
+		}
 	}
 	t.model = r.Model
 	var notes []string

@@ -11,6 +11,10 @@ import (
 
 type rebaseCmd struct {
 	graphFlags
+
+	AcceptGap         bool `help:"Begin an epoch behind records of the inputs that are gone, from the newest checkpoint in --state-dir. The ledger names them."`
+	WithoutCheckpoint bool `help:"With --accept-gap, where no checkpoint can be used: begin with what records are left of each window."`
+
 	Why  string `help:"Why the epoch begins, for the ledger; what differs when left out." placeholder:"TEXT"`
 	JSON bool   `help:"Print the result as JSON." name:"json"`
 }
@@ -18,13 +22,20 @@ type rebaseCmd struct {
 // Help is shown by gvbll rebase --help.
 func (rebaseCmd) Help() string {
 	return "Replays the ledger's windows, as they were cut, through this program with this model and these settings, and adds a window without records to the ledger: the first of a new epoch. Workers of these terms go on from there. Nothing is published again. If the ledger is of these terms already, nothing happens.\n\n" +
-		"The worker that owns the graph serves until the replay is done, and then ends, as do standbys of the old terms. With --state-dir the new state is kept as a checkpoint, so that the next worker need not replay. 'gvbll work --rebase' does the same without a pause: docs/upgrade.md."
+		"The worker that owns the graph serves until the replay is done, and then ends, as do standbys of the old terms. With --state-dir the new state is kept as a checkpoint, so that the next worker need not replay. 'gvbll work --rebase' does the same without a pause: docs/upgrade.md.\n\n" +
+		"With --accept-gap the epoch has the ledger's own terms, and begins behind records of the inputs that retention, delete-records or a lost disk took before a checkpoint had them. End the workers before. Predictions that were published stay, and are not published again. From then on every start needs a checkpoint of the new epoch."
 }
 
 // Run begins the epoch.
 func (c rebaseCmd) Run(ctx context.Context, s streams, g given) error {
 	if err := c.check(g); err != nil {
 		return err
+	}
+	switch {
+	case c.WithoutCheckpoint && !c.AcceptGap:
+		return usagef("--without-checkpoint: no effect without --accept-gap: add it, or leave this out")
+	case c.AcceptGap && c.State.StateDir == "":
+		return usagef("--accept-gap: give --state-dir with the checkpoints of the graph's last worker")
 	}
 	settings, models, err := c.engine(g)
 	if err != nil {
@@ -52,16 +63,26 @@ func (c rebaseCmd) Run(ctx context.Context, s streams, g given) error {
 	}
 	bar := newProgress(s.err, "rebase", windows)
 	cfg.Hooks.Stepped = func(w worker.Stepped) { bar.set(int(w.Outcome.Window), "windows") }
-	done, err := worker.Rebase(ctx, client, engine, cfg, c.Why)
+	var done worker.Rebased
+	if c.AcceptGap {
+		done, err = worker.AcceptGap(ctx, client, engine, cfg, c.Why, c.WithoutCheckpoint)
+	} else {
+		done, err = worker.Rebase(ctx, client, engine, cfg, c.Why)
+	}
 	switch {
 	case err != nil:
 		return fmt.Errorf("rebase: %w", err)
 	case c.JSON:
 		return json.NewEncoder(s.out).Encode(done)
+	case !done.Began && c.AcceptGap:
+		_, err = fmt.Fprintf(s.out, "nothing is gone that is needed: epoch %d goes on\n", done.Epoch)
 	case !done.Began:
 		_, err = fmt.Fprintf(s.out, "nothing differs: epoch %d goes on\n", done.Epoch)
 	default:
 		_, err = fmt.Fprintf(s.out, "epoch %d begins at window %d, in %v: %s\n", done.Epoch, done.Window, done.Took.Round(time.Millisecond), done.Why)
+		if done.Gap != nil && err == nil {
+			_, err = fmt.Fprintf(s.out, "behind a gap: %s; its state is from the checkpoint before window %d, and every start needs the one before window %d or a later one\n", worker.DescribeGap(done.Gap), done.Checkpoint, done.Window+1)
+		}
 	}
 	return err
 }

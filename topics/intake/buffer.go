@@ -20,6 +20,7 @@ type buffer[E any] struct {
 	partition int32
 	chunks    []chunk[E] // ascending by offset
 	first     int64      // the offset that the partition begins with
+	lost      int64      // an accepted gap reaches from here to first; not before first if there is none
 	fetched   int64      // the offset behind the last record fetched
 	read      int64      // everything before it is fetched, or is no record
 	last      kafka.Mark // the consumed record with the largest offset
@@ -50,7 +51,7 @@ func (c *chunk[E]) first() int64            { return c.block.answer.Records[c.fr
 func (c *chunk[E]) end() int64              { return c.block.answer.Records[c.to-1].Offset + 1 }
 
 func newBuffer[E any](partition int32, first int64) *buffer[E] {
-	return &buffer[E]{partition: partition, first: first, fetched: first, consumed: first, latest: NoTime}
+	return &buffer[E]{partition: partition, first: first, lost: first, fetched: first, consumed: first, latest: NoTime}
 }
 
 // skip starts an empty buffer behind the consumed ranges of its partition. The first

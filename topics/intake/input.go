@@ -47,6 +47,8 @@ type Input[E any] struct {
 	late, early int
 
 	fields map[string]bool // names of unknown fields that were reported
+
+	incomplete bool // records of a replayed window were gone
 }
 
 // source describes an input topic.
@@ -58,6 +60,8 @@ type source[E any] struct {
 	limits   wire.Limits
 	ahead    time.Duration      // how far ahead of the clock an event time may be
 	unknown  func(UnknownField) // nil for none
+	// acceptGap says that records may be gone which the position or the ledger needs.
+	acceptGap bool
 }
 
 // Fetched is a block of decoded records, or the error that ended the fetching.
@@ -88,7 +92,7 @@ func (in *Input[E]) open(ctx context.Context, c *kafka.Client, src source[E], p 
 	in.id = ids[src.topic]
 	start := make(map[kafka.TopicPartition]int64)
 	for at, bound := range bounds {
-		b, from, err := begin[E](at, bound, &p, in.id)
+		b, from, err := begin[E](at, bound, &p, in.id, in.acceptGap)
 		if err != nil {
 			return err
 		}

@@ -41,6 +41,9 @@ type Config struct {
 	// Unknown, if not nil, is called for the unknown fields of each block of records,
 	// replayed ones too.
 	Unknown func(UnknownField)
+	// AcceptGap lets the inputs begin, and replay windows, where records are gone that these
+	// need. [Inputs.Gap] returns which.
+	AcceptGap bool
 }
 
 // Inputs are the input topics of one graph. The zero value has no partitions and no
@@ -87,21 +90,21 @@ func OpenCommands(ctx context.Context, c *kafka.Client, cfg Config) (*Input[even
 
 func nodeSource(cfg Config) source[event.Node] {
 	return source[event.Node]{
-		topic: cfg.Names.Nodes, decode: (*wire.Decoder).Node, limits: cfg.Limits, unknown: cfg.Unknown,
+		topic: cfg.Names.Nodes, decode: (*wire.Decoder).Node, limits: cfg.Limits, unknown: cfg.Unknown, acceptGap: cfg.AcceptGap,
 		time: func(n *event.Node) int64 { return n.Time }, ahead: cmp.Or(cfg.Ahead, time.Hour),
 	}
 }
 
 func labelSource(cfg Config) source[event.Label] {
 	return source[event.Label]{
-		topic: cfg.Names.Labels, decode: (*wire.Decoder).Label, limits: cfg.Limits, unknown: cfg.Unknown,
+		topic: cfg.Names.Labels, decode: (*wire.Decoder).Label, limits: cfg.Limits, unknown: cfg.Unknown, acceptGap: cfg.AcceptGap,
 		time: func(l *event.Label) int64 { return l.Time }, ahead: cmp.Or(cfg.Ahead, time.Hour),
 	}
 }
 
 func commandSource(cfg Config) source[event.Command] {
 	return source[event.Command]{
-		topic: cfg.Names.Commands, optional: true, decode: (*wire.Decoder).Command, limits: cfg.Limits, unknown: cfg.Unknown,
+		topic: cfg.Names.Commands, optional: true, decode: (*wire.Decoder).Command, limits: cfg.Limits, unknown: cfg.Unknown, acceptGap: cfg.AcceptGap,
 		time: func(*event.Command) int64 { return 0 },
 	}
 }

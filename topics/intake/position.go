@@ -73,8 +73,8 @@ func (in *Input[E]) addPosition(p *Position) {
 }
 
 // begin returns the buffer of a partition that is opened, behind its part of the position,
-// and the offset to read from.
-func begin[E any](at kafka.TopicPartition, bounds kafka.Bounds, p *Position, id string) (b *buffer[E], from int64, err error) {
+// and the offset to read from. With acceptGap, a partition may begin behind that.
+func begin[E any](at kafka.TopicPartition, bounds kafka.Bounds, p *Position, id string, acceptGap bool) (b *buffer[E], from int64, err error) {
 	consumed, stand, known := p.of(at)
 	b = newBuffer[E](at.Partition, bounds.First)
 	b.skip(consumed)
@@ -85,6 +85,10 @@ func begin[E any](at kafka.TopicPartition, bounds kafka.Bounds, p *Position, id 
 	switch {
 	case !known && p.knows(at.Topic) && bounds.First > 0:
 		// It was added since, and all of it is needed.
+		if acceptGap {
+			b.lost = 0
+			return b, b.consumed, nil
+		}
 		return nil, 0, &kafka.OutOfRangeError{At: at, Position: 0, Bounds: bounds}
 	case b.reach() > bounds.End:
 		return nil, 0, &kafka.OutOfRangeError{At: at, Position: b.reach() - 1, Bounds: bounds}
@@ -93,6 +97,9 @@ func begin[E any](at kafka.TopicPartition, bounds kafka.Bounds, p *Position, id 
 	case stand.Reached >= bounds.First && len(b.beyond) == 0:
 		b.first = b.consumed // what lay between the two was no record
 		return b, bounds.First, nil
+	case acceptGap:
+		b.loseFront()
+		return b, b.consumed, nil
 	}
 	return nil, 0, &kafka.OutOfRangeError{At: at, Position: b.consumed, Bounds: bounds}
 }

@@ -16,6 +16,9 @@ import (
 // ranges are of this topic, those of one partition together and ascending.
 func (in *Input[E]) Replay(ctx context.Context, ranges []ledger.Range) error {
 	in.claimed = in.claimed[:0]
+	if in.acceptGap {
+		ranges = in.present(ranges)
+	}
 	for len(ranges) > 0 {
 		n := 1
 		for n < len(ranges) && ranges[n].Partition == ranges[0].Partition {
@@ -65,7 +68,7 @@ func (in *Input[E]) await(ctx context.Context, ranges []ledger.Range) (*buffer[E
 	for _, g := range ranges {
 		switch {
 		case g.From < b.first:
-			return nil, fmt.Errorf("the ledger names offsets %d to %d of %s partition %d, which the topic no longer has: restore it from a backup or a mirror, and set retention.ms=-1", g.From, g.To, in.topic, g.Partition)
+			return nil, &GoneError{Range: g, First: b.first}
 		case g.From < before || g.From < b.consumed || slices.ContainsFunc(b.beyond, func(s span) bool { return s.from < g.To && g.From < s.to }):
 			return nil, fmt.Errorf("the ledger names offsets %d to %d of %s partition %d twice: no worker writes such a record", g.From, g.To, in.topic, g.Partition)
 		}

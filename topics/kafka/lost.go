@@ -12,9 +12,14 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 )
 
-// Restore is the remedy when records of a topic are gone. Nothing is lost if they are
-// in a backup or a mirror; what a rebase accepts as lost stands in the ledger.
-const Restore = "restore the topic from a backup or a mirror; without one, 'gvbll rebase --accept-gap' goes on behind what is lost"
+// Restore is the remedy when a partition begins behind records that are needed. Nothing is
+// lost if they are in a backup or a mirror; what a rebase accepts as lost stands in the
+// ledger.
+const Restore = restore + "; without one, 'gvbll rebase --accept-gap' goes on behind what is lost"
+
+// restore is the remedy when a log is not the one that the ledger was written of, or only a
+// part of its beginning: no gap is before what it has.
+const restore = "restore the topic from a backup or a mirror"
 
 // OutOfRangeError reports that a needed offset is outside the partition's log:
 // deleted already, or past the end of it.
@@ -26,7 +31,7 @@ type OutOfRangeError struct {
 
 // Error is one line.
 func (e *OutOfRangeError) Error() string {
-	why := "the log was truncated, or the topic was created anew: " + Restore
+	why := "the log was truncated, or the topic was created anew: " + restore
 	if e.Position < e.Bounds.First {
 		why = "records were deleted before they were read: set retention.ms=-1, and " + Restore
 	}
@@ -42,7 +47,7 @@ type ReplacedError struct {
 
 // Error is one line.
 func (e *ReplacedError) Error() string {
-	return fmt.Sprintf("%s partition %d no longer has the record that was read at offset %d: the topic was created anew, or its log was rewritten: %s", e.At.Topic, e.At.Partition, e.Offset, Restore)
+	return fmt.Sprintf("%s partition %d no longer has the record that was read at offset %d: the topic was created anew, or its log was rewritten: %s", e.At.Topic, e.At.Partition, e.Offset, restore)
 }
 
 // permanentError returns the first partition's error that retrying cannot clear, or
@@ -110,7 +115,7 @@ func (r *Reader) absent(ctx context.Context, p *partition) error {
 	if p.absents++; p.absents <= leastAbsents {
 		return nil
 	}
-	return fmt.Errorf("%s partition %d does not exist: %s (%w)", p.at.Topic, p.at.Partition, Restore, kafkago.UnknownTopicOrPartition)
+	return fmt.Errorf("%s partition %d does not exist: %s (%w)", p.at.Topic, p.at.Partition, restore, kafkago.UnknownTopicOrPartition)
 }
 
 // outOfRange returns an OutOfRangeError if the log does not have the wanted

@@ -99,7 +99,18 @@ type Record struct {
 type Beginning struct {
 	Why     string `json:"why"`     // what differs from the epoch before, or the operator's words
 	Program string `json:"program"` // version of the program that wrote it
+	// Gap are the records before the epoch that no topic has any more and that its state may
+	// lack, nil for none. With a gap, no replay gives the state again: one that has it begins
+	// at a checkpoint of this window or a later one.
+	Gap []Range `json:"gap,omitempty"`
+	// Checkpoint is, with a gap, the first window that was not in the checkpoint which the
+	// state came from, 0 for none. The windows from there to this one were stepped with the
+	// records that were left of them.
+	Checkpoint int64 `json:"checkpoint,omitempty"`
 }
+
+// HasGap reports whether the record begins an epoch behind a gap.
+func (r *Record) HasGap() bool { return r.Begins != nil && len(r.Begins.Gap) > 0 }
 
 // Forgot describes the forgetting of nodes and its effect.
 type Forgot struct {
@@ -164,6 +175,11 @@ type Range struct {
 	To        int64  `json:"to"`
 }
 
+// String names the range in words.
+func (g Range) String() string {
+	return fmt.Sprintf("%s partition %d offsets %d to %d", g.Topic, g.Partition, g.From, g.To-1)
+}
+
 // Append appends the record's JSON to dst.
 func (r *Record) Append(dst []byte) []byte {
 	b, err := json.Marshal(r)
@@ -198,10 +214,14 @@ func Decode(b []byte) (*Record, error) {
 			}
 		}
 	}
-	if r.Epoch < 0 || r.Begins != nil && r.Configuration == "" || r.Epoch > 0 && r.Begins != nil && len(r.Ranges) > 0 {
+	if r.Epoch < 0 || r.Begins != nil && r.Configuration == "" || r.Epoch > 0 && r.Begins != nil && len(r.Ranges) > 0 || r.Epoch == 0 && r.HasGap() {
 		return nil, fmt.Errorf("ledger record of window %d: epoch %d does not begin as it should, with its settings and without records", r.Window, r.Epoch)
 	}
-	for _, g := range r.Ranges {
+	named := r.Ranges
+	if r.HasGap() {
+		named = r.Begins.Gap
+	}
+	for _, g := range named {
 		if g.Topic == "" || g.Partition < 0 || g.From < 0 || g.To <= g.From {
 			return nil, fmt.Errorf("ledger record of window %d: range %d to %d of %q partition %d", r.Window, g.From, g.To, g.Topic, g.Partition)
 		}
@@ -227,7 +247,7 @@ func Open(ctx context.Context, c *kafka.Client, topic string) (*Ledger, error) {
 		return nil, err
 	}
 	if first > 0 {
-		return nil, fmt.Errorf("ledger topic %s begins at offset %d: its first records are gone, so nothing can be proved or replayed without a checkpoint from before; set retention.ms=-1, so that no more are lost", topic, first)
+		return nil, fmt.Errorf("ledger topic %s begins at offset %d: its first records are gone, so nothing can be proved or replayed without a checkpoint of it: give --state-dir with one, and set retention.ms=-1, so that no more are lost", topic, first)
 	}
 	l.reader = c.NewReader(map[kafka.TopicPartition]int64{l.at: 0}, kafka.ReaderConfig{})
 	return l, nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -21,10 +22,17 @@ type Audited struct {
 	DeadLetters int64 `json:"dead_letters"` // likewise
 	// Elsewhere counts the windows that models or settings served which the audit does
 	// not have. Of their predictions it checks only whether each arrival has one.
-	Elsewhere int64          `json:"windows_of_other_terms,omitempty"`
-	Epochs    []AuditedEpoch `json:"epochs"`
-	Chain     string         `json:"chain"` // SHA-256 over all predictions and learned labels
-	Took      time.Duration  `json:"-"`
+	Elsewhere int64 `json:"windows_of_other_terms,omitempty"`
+	// Counted counts the windows that were not replayed because of a gap. Of these it checks
+	// that no record is in two, and that there are as many predictions and dead letters as the
+	// ledger says.
+	Counted int64 `json:"windows_counted,omitempty"`
+	// Behind is the last window that begins an epoch behind a gap, 0 for none. An audit that
+	// begins at a checkpoint of it, or of a later one, proves what follows.
+	Behind int64          `json:"behind_gap,omitempty"`
+	Epochs []AuditedEpoch `json:"epochs"`
+	Chain  string         `json:"chain"` // SHA-256 over all predictions and learned labels
+	Took   time.Duration  `json:"-"`
 }
 
 // AuditedEpoch is the result for one epoch. A window is proved if a replay gives its hashes,
@@ -43,6 +51,10 @@ type AuditedEpoch struct {
 	Model       string `json:"model"`               // that served its first window
 	Program     string `json:"program,omitempty"`   // version of the one that began it, if known
 	Why         string `json:"why,omitempty"`
+	// Counted is the number of windows that were not replayed, and Gap what is gone of the
+	// inputs before the epoch.
+	Counted int64          `json:"windows_counted,omitempty"`
+	Gap     []ledger.Range `json:"gap,omitempty"`
 }
 
 // Merge takes over what another audit of the same ledger, with other settings, proved.
@@ -74,38 +86,64 @@ func (a *Audited) Merge(other Audited) {
 // published in them, and in epochs of other terms, it checks what needs no engine; see
 // [AuditedEpoch].
 //
+// Windows before a gap that was accepted cannot be replayed, and those behind it only from a
+// checkpoint that is behind it too. Of the others the audit checks what needs neither an engine
+// nor the inputs; see [Audited].Counted.
+//
 // Of cfg it uses the names, the models, the settings, Effective, SettingsOfLine, the
 // limits, Fresh and Checkpoints.Restore. progress, when not nil, is called after every window.
 func Audit(ctx context.Context, c *kafka.Client, e Engine, cfg Config, from string, progress func(windows int64)) (Audited, error) {
 	began := time.Now()
+	cfg.setDefaults()
+	gap, err := lastGap(ctx, c, cfg.Names.Ledger)
+	if err != nil {
+		return Audited{}, err
+	}
+	var found Audited
+	if gap == nil || from != "" {
+		if found, err = replayAudit(ctx, c, e, &cfg, from, progress); err != nil {
+			return found, err
+		}
+	}
+	if gap != nil {
+		found.Behind = gap.Window
+		err = found.countBefore(ctx, c, &cfg, from != "", progress)
+	}
+	found.Took = time.Since(began)
+	return found, err
+}
+
+// replayAudit audits the windows behind a checkpoint, or all.
+func replayAudit(ctx context.Context, c *kafka.Client, e Engine, cfg *Config, from string, progress func(windows int64)) (Audited, error) {
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
-	cfg.setDefaults()
-	a := auditor{replayer: &replayer{cfg: &cfg, client: c, engine: e}, found: make(map[kafka.TopicPartition]bool), refused: make(map[place]bool)}
+	a := newAuditor(&replayer{cfg: cfg, client: c, engine: e})
 	if err := a.open(ctx, fetching, from); err != nil {
 		return a.audited, err
 	}
+	if err := a.each(ctx, math.MaxInt64, a.window, progress); err != nil {
+		return a.audited, err
+	}
+	if a.newest != nil && !a.proved && a.settings.own {
+		return a.audited, fmt.Errorf("ledger %s belongs to model %s, and this is model %s: give the file of a model that served", cfg.Names.Ledger, a.newest.Model, cfg.Model)
+	}
+	return a.audited, a.checkNothingElse(ctx)
+}
+
+// each calls visit with the ledger's next windows before end.
+func (a *auditor) each(ctx context.Context, end int64, visit func(context.Context, *ledger.Record) error, progress func(windows int64)) error {
 	for {
 		r, err := a.ledger.Next(ctx)
-		if err != nil {
-			return a.audited, err
+		if r == nil || err != nil || r.Window >= end {
+			return err
 		}
-		if r == nil {
-			break
-		}
-		if err := a.window(ctx, r); err != nil {
-			return a.audited, err
+		if err := visit(ctx, r); err != nil {
+			return err
 		}
 		if progress != nil {
 			progress(a.audited.Windows)
 		}
 	}
-	if a.newest != nil && !a.proved && a.settings.own {
-		return a.audited, fmt.Errorf("ledger %s belongs to model %s, and this is model %s: give the file of a model that served", cfg.Names.Ledger, a.newest.Model, cfg.Model)
-	}
-	err := a.checkNothingElse(ctx)
-	a.audited.Took = time.Since(began)
-	return a.audited, err
 }
 
 // auditor is a replayer that compares every window with the published records.
@@ -125,6 +163,10 @@ type auditor struct {
 	key, value []byte // reused
 }
 
+func newAuditor(p *replayer) *auditor {
+	return &auditor{replayer: p, found: make(map[kafka.TopicPartition]bool), refused: make(map[place]bool)}
+}
+
 func (a *auditor) open(ctx, fetching context.Context, from string) (err error) {
 	var inputs intake.Position
 	if from == "" {
@@ -140,6 +182,14 @@ func (a *auditor) open(ctx, fetching context.Context, from string) (err error) {
 	if a.next == 0 {
 		a.census.nodes = make(map[event.ID]bool)
 	}
+	if err := a.openOutputs(ctx); err != nil {
+		return err
+	}
+	return a.openInputs(fetching, inputs)
+}
+
+// openOutputs begins to read what was published.
+func (a *auditor) openOutputs(ctx context.Context) (err error) {
 	outputs := []string{a.cfg.Names.Predictions, a.cfg.Names.DeadLetters}
 	if a.partitions, err = a.client.Partitions(ctx, outputs...); err != nil {
 		return err
@@ -152,7 +202,7 @@ func (a *auditor) open(ctx, fetching context.Context, from string) (err error) {
 	}
 	a.published = a.client.NewReader(start, kafka.ReaderConfig{})
 	a.waiting = make(map[kafka.TopicPartition][]kafka.Record)
-	return a.openInputs(fetching, inputs)
+	return nil
 }
 
 // window replays one window, which compares the hashes where it can, and then compares or
@@ -191,7 +241,7 @@ func (a *auditor) epoch(r *ledger.Record) *AuditedEpoch {
 	if n := len(*list); n == 0 || (*list)[n-1].Number != r.Epoch {
 		e := AuditedEpoch{Number: r.Epoch, First: r.Window, Model: r.Model}
 		if r.Begins != nil {
-			e.Program, e.Why = r.Begins.Program, r.Begins.Why
+			e.Program, e.Why, e.Gap = r.Begins.Program, r.Begins.Why, r.Begins.Gap
 		}
 		*list = append(*list, e)
 	}

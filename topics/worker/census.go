@@ -68,7 +68,8 @@ func (c census) take(w *event.Window, refused map[place]bool, forgot bool) map[e
 }
 
 // checkPredictions reads the published predictions of a window, and checks that they are of
-// its arrivals, of each once, and as many as the ledger says.
+// its arrivals, of each once, and as many as the ledger says. Of arrivals that are nil it is not
+// known which they are.
 func (a *auditor) checkPredictions(ctx context.Context, r *ledger.Record, arrivals map[event.ID]bool, e *AuditedEpoch) error {
 	predictions, revisions := 0, 0
 	for i := range a.partitions[a.cfg.Names.Predictions] {
@@ -83,13 +84,16 @@ func (a *auditor) checkPredictions(ctx context.Context, r *ledger.Record, arriva
 				break
 			}
 			wrong := ""
-			switch predict, there := arrivals[p.Node]; {
+			predict, there := arrivals[p.Node]
+			switch {
 			case p.Window < r.Window:
 				wrong = fmt.Sprintf("of window %d, which has no such prediction", p.Window)
 			case p.Model != "" && p.Model != r.Model:
 				wrong = fmt.Sprintf("of model %.40q, and model %s served", p.Model, r.Model)
 			case p.Revision > 0:
 				revisions++
+			case arrivals == nil:
+				predictions++
 			case !there || !predict:
 				wrong = "no arrival of this window that has no prediction yet"
 			default:

@@ -54,6 +54,7 @@ type position struct {
 	Settings event.Settings `json:"configuration,omitempty"`
 	Ledger   int64          `json:"ledger"` // offset of the last window's record or an earlier one's
 	Attempts int            `json:"attempts,omitempty"`
+	Behind   int64          `json:"behind,omitempty"` // the last window behind a gap that is in the state, 0 for none
 	intake.Position
 }
 
@@ -64,7 +65,7 @@ const positionKey = "position"
 func (p *replayer) position(offset int64) position {
 	return position{
 		Epoch: p.last.epoch, Window: p.next, Chain: p.last.chain, Model: p.last.model, Shadow: p.last.shadow, Settings: p.settingsToWrite().all,
-		Ledger: max(offset, 0), Attempts: p.attempts, Position: p.inputs.Position(),
+		Ledger: max(offset, 0), Attempts: p.attempts, Behind: p.behind, Position: p.inputs.Position(),
 	}
 }
 
@@ -157,7 +158,7 @@ func (p *replayer) load(ctx context.Context, path string) (inputs intake.Positio
 		return inputs, err
 	}
 	p.engine, p.ledger, p.next, p.last, p.compared = e, l, at.Window, stateAfter(r), true
-	p.attempts = at.Attempts
+	p.attempts, p.behind = at.Attempts, at.Behind
 	p.cfg.Logger.Info("read a checkpoint", "file", path, "window", at.Window, "megabytes", size>>20, "took", time.Since(began).Round(time.Millisecond))
 	return at.Position, nil
 }

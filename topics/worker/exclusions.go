@@ -108,7 +108,9 @@ func (p *replayer) readExclusions(ctx context.Context, before int64) (x exclusio
 	}
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
-	in, err := intake.OpenCommands(fetching, p.client, p.intake())
+	all := p.intake()
+	all.AcceptGap = false // a command that is gone could be one to forget
+	in, err := intake.OpenCommands(fetching, p.client, all)
 	if err != nil {
 		return x, err
 	}

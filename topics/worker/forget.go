@@ -140,7 +140,7 @@ func (p *replayer) replayWithout(ctx context.Context, commands []event.Command) 
 // replayable reports whether the ledger and the inputs still have their beginnings, and
 // there is an engine to replay them into.
 func (p *replayer) replayable(ctx context.Context) (bool, error) {
-	if p.cfg.Fresh == nil {
+	if p.cfg.Fresh == nil || p.behind > 0 {
 		return false, nil
 	}
 	n := p.cfg.Names

@@ -14,11 +14,15 @@ import (
 
 // Rebased is the result of [Rebase].
 type Rebased struct {
-	Epoch  int64         `json:"epoch"`         // in which the ledger is
-	Began  bool          `json:"began"`         // Rebase began it
-	Window int64         `json:"first_window"`  // its first one, if Rebase began it
-	Why    string        `json:"why,omitempty"` // likewise
-	Took   time.Duration `json:"-"`
+	Epoch  int64          `json:"epoch"`         // in which the ledger is
+	Began  bool           `json:"began"`         // Rebase began it
+	Window int64          `json:"first_window"`  // its first one, if Rebase began it
+	Why    string         `json:"why,omitempty"` // likewise
+	Gap    []ledger.Range `json:"gap,omitempty"` // that was accepted, likewise
+	// Checkpoint is the first window that was not in the checkpoint which the state came
+	// from, 0 for none.
+	Checkpoint int64         `json:"checkpoint,omitempty"`
+	Took       time.Duration `json:"-"`
 }
 
 // Rebase begins the next epoch of a ledger, of the engine, settings and models of cfg,
@@ -29,37 +33,54 @@ type Rebased struct {
 //
 // A worker that has Rebase in its Config does the same when it becomes the owner, and
 // then serves.
-func Rebase(ctx context.Context, c *kafka.Client, e Engine, cfg Config, why string) (done Rebased, err error) {
-	began := time.Now()
-	fetching, stop := context.WithCancel(ctx)
-	defer stop()
+func Rebase(ctx context.Context, c *kafka.Client, e Engine, cfg Config, why string) (Rebased, error) {
 	cfg.Rebase = true
 	w, err := newWorker(ctx, c, e, cfg)
 	if err != nil {
-		return done, err
+		return Rebased{}, err
 	}
+	return w.rebase(ctx, why)
+}
+
+// rebase is Rebase, and [AcceptGap] if the worker may accept one.
+func (w *worker) rebase(ctx context.Context, why string) (done Rebased, err error) {
+	began := time.Now()
+	fetching, stop := context.WithCancel(ctx)
+	defer stop()
 	defer w.saver.unlock()
-	defer func() { w.saver.close(w, err == nil) }()
+	defer func() {
+		w.saver.close(w, err == nil)
+		if err == nil && done.Gap != nil {
+			err = w.checkSaved()
+		}
+	}()
 	if w.newest == nil {
-		return done, fmt.Errorf("ledger %s is empty: the first worker begins it with its own settings", cfg.Names.Ledger)
+		return done, fmt.Errorf("ledger %s is empty: the first worker begins it with its own settings", w.cfg.Names.Ledger)
 	}
 	w.back, done.Epoch = true, w.newest.Epoch
-	if err := w.start(ctx, fetching); err != nil || w.begins == nil {
+	if err := w.start(ctx, fetching); err != nil || w.begins == nil && !w.acceptGap {
 		return done, err
 	}
-	if why != "" {
-		w.begins.Why = why
-	}
+	done.Checkpoint = w.next
 	if err := w.followToEnd(ctx); err != nil { // the owner serves meanwhile
 		return done, err
 	}
 	w.recovered(w.committed.window+1, began)
+	if w.noteGap(done.Checkpoint); w.begins == nil {
+		return done, nil
+	}
 	o, err := w.takeOver(ctx)
-	if err != nil || w.begins == nil {
-		done.Epoch = w.last.epoch
+	if err != nil {
 		return done, err
 	}
-	done.Began, done.Window, done.Why = true, w.next, w.begins.Why
+	if w.noteGap(done.Checkpoint); w.begins == nil {
+		done.Epoch = w.last.epoch
+		return done, nil
+	}
+	if why != "" {
+		w.begins.Why = why
+	}
+	done.Began, done.Window, done.Why, done.Gap = true, w.next, w.begins.Why, w.begins.Gap
 	err = o.serve(ctx, o.beginEpoch)
 	done.Epoch, done.Took = w.last.epoch, time.Since(began)
 	return done, err
@@ -76,6 +97,8 @@ func (w *worker) checkEnd(ctx context.Context) error {
 	switch {
 	case m == nil || err != nil:
 		return err
+	case w.acceptGap && !w.anew:
+		return fmt.Errorf("%s; a gap is accepted with the ledger's own terms", m.line)
 	case !w.cfg.Rebase:
 		return errors.New(m.line)
 	case !w.back:
@@ -148,6 +171,9 @@ func (w *worker) checkLater(ctx context.Context, r *ledger.Record) error {
 // beginEpoch steps a window without records, whose ledger record begins the epoch.
 func (o *owner) beginEpoch(ctx context.Context) error {
 	crash.Point(crash.BeforeEpoch)
+	if len(o.begins.Gap) > 0 {
+		o.behind = o.next
+	}
 	if err := o.advance(ctx, intake.Cut{Cause: "rebase"}); err != nil {
 		return err
 	}

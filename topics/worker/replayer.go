@@ -40,6 +40,13 @@ type replayer struct {
 	// compared says that the state after window next-1 has the hash that the ledger has,
 	// or will have.
 	compared bool
+	// behind is the last window of the state that begins an epoch behind a gap, 0 for none.
+	// No replay from the ledger's beginning gives the state then.
+	behind int64
+	// acceptGap lets the replay pass where records are gone. From there on, its state is not
+	// the one that the ledger has the hash of: lossy is true.
+	acceptGap, lossy bool
+	passed           []ledger.Range // the gap that was accepted before, if the replay has passed it
 }
 
 // ledgerState is the part of a window's ledger record that describes the state after it.
@@ -64,12 +71,12 @@ func stateAfter(r *ledger.Record) ledgerState {
 // openInputs starts to fetch behind the position, or from the beginning if it is zero.
 func (p *replayer) openInputs(fetching context.Context, at intake.Position) (err error) {
 	p.inputs, err = intake.Open(fetching, p.client, p.intake(), at)
-	return err
+	return p.explainGone(fetching, err)
 }
 
 // intake returns the configuration of the inputs.
 func (p *replayer) intake() intake.Config {
-	return intake.Config{Names: p.cfg.Names, Limits: p.cfg.Limits, Ahead: p.cfg.Ahead, Untimely: p.cfg.Hooks.Untimely, Unknown: p.unknownField}
+	return intake.Config{Names: p.cfg.Names, Limits: p.cfg.Limits, Ahead: p.cfg.Ahead, Untimely: p.cfg.Hooks.Untimely, Unknown: p.unknownField, AcceptGap: p.acceptGap}
 }
 
 // unknownField reports a field that is not of the wire format, and logs it the first time.
@@ -94,12 +101,13 @@ func (p *replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 	}
 	p.noteClasses(r)
 	p.unstepped = true
-	if err := p.inputs.CheckBegins(r.Inputs); err != nil {
+	if err := p.checkGap(r); err != nil {
 		return nil, err
 	}
 	if err := p.inputs.Replay(ctx, r.Ranges); err != nil {
-		return nil, fmt.Errorf("ledger %s, window %d: %w", p.cfg.Names.Ledger, r.Window, err)
+		return nil, p.explainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", p.cfg.Names.Ledger, r.Window, err))
 	}
+	p.lossy = p.lossy || p.inputs.Incomplete()
 	commands := p.forgetCommands()
 	if len(commands) > 0 && r.Forgot != nil && !p.excluded.covers(r.Window) {
 		if _, err := p.forget(ctx, commands, true); err != nil {
@@ -122,10 +130,12 @@ func (p *replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 	p.last = stateAfter(r)
 	p.noteAttempts(r)
 	p.compared = false
-	if !p.settings.own || p.excluded.rewrites(r.Window) {
+	if !p.settings.own || p.lossy || p.excluded.rewrites(r.Window) {
 		return out, nil
 	}
-	return out, p.agree(r, out)
+	err = p.agree(r, out)
+	p.compared = p.compared && !p.acceptGap // what is gone may be of this window's future
+	return out, err
 }
 
 // stepClaimed steps the engine over the claimed records, of served and of replayed

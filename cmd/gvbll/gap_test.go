@@ -1,0 +1,123 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics/broker"
+	"github.com/gvbll/gvbll/topics/checkpoint"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// deleteRecords deletes a topic's records of partition 0 before an offset.
+func (g *testGraph) deleteRecords(topic string, before int64) {
+	g.t.Helper()
+	k, err := kgo.NewClient(kgo.SeedBrokers(g.addr))
+	must(g.t, err)
+	defer k.Close()
+	del := kmsg.NewPtrDeleteRecordsRequest()
+	del.TimeoutMillis = 5000
+	del.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: topic, Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Offset: before}}}}
+	res, err := del.RequestWith(g.t.Context(), k)
+	if err != nil || res.Topics[0].Partitions[0].ErrorCode != 0 {
+		g.t.Fatal(err, res)
+	}
+}
+
+// TestAcceptGap: an operator meets a gap, accepts it as the line says, and serves on. The ledger
+// and the audit name the gap, and the audit says what it proves and what it counts.
+func TestAcceptGap(t *testing.T) {
+	addr := startBroker(t, broker.Config{})
+	dir := t.TempDir()
+	file, state := filepath.Join(dir, "model"), filepath.Join(dir, "state")
+	gvbll(t, "train", "--out", file, "--data", generated(t, "--nodes", "300", "--steps", "3", "--classes", "2", "--late", "0", "--dim", "6"), "--epochs", "3", "--hidden", "8", "--embedding", "4")
+	m, err := model.Open(file)
+	must(t, err)
+	g := newTestGraph(t, addr, "gvbll", m.Encoder.In())
+	gvbll(t, "topics", "--create", "--partitions", "1", "--brokers", addr)
+	serve := func(args ...string) {
+		t.Helper()
+		stop := g.work(append([]string{"--model", file}, args...)...)
+		g.send(20)
+		g.awaitLearned()
+		stop()
+	}
+	serve("--state-dir", state)
+	serve()
+	g.send(20)
+	g.deleteRecords(g.names.Nodes, 45) // 20 that the checkpoint does not have, and 5 that nothing has
+	const gone = 5
+
+	code, _, errs := g.command("work", "--http", "127.0.0.1:0", "--model", file, "--state-dir", state)
+	if code != exitFailed || !strings.Contains(errs, "gvbll.nodes partition 0 has offsets 45 to 60, but 20 is needed") || !strings.Contains(errs, "gvbll rebase --accept-gap") {
+		t.Errorf("work at the gap: exit code %d, want %d and the remedy: %s", code, exitFailed, errs)
+	}
+	for flags, want := range map[string]string{
+		"--accept-gap": "give --state-dir", "--without-checkpoint": "add it, or leave this out",
+		"--accept-gap --state-dir " + filepath.Join(dir, "none"): "copy one of another worker",
+	} {
+		if code, _, errs := g.command(append([]string{"rebase", "--model", file}, strings.Fields(flags)...)...); code == exitOK || !strings.Contains(errs, want) {
+			t.Errorf("rebase %s: exit code %d, want an error with %q: %s", flags, code, want, errs)
+		}
+	}
+	out := gvbll(t, "rebase", "--accept-gap", "--brokers", addr, "--model", file, "--state-dir", state, "--why", "retention was a day")
+	for _, want := range []string{"epoch 1 begins at window", ": retention was a day\n", "behind a gap: gvbll.nodes partition 0 offsets 20 to 44;"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("gvbll rebase prints %q, want %q", out, want)
+		}
+	}
+	if out := gvbll(t, "rebase", "--accept-gap", "--brokers", addr, "--model", file, "--state-dir", state); out != "nothing is gone that is needed: epoch 1 goes on\n" {
+		t.Errorf("gvbll rebase prints %q the second time", out)
+	}
+	list, err := checkpoint.Find(state, g.names.Ledger)
+	if err != nil || len(list) == 0 {
+		t.Fatalf("no checkpoint: %v", err)
+	}
+	behind := list[0]
+
+	stop := g.work("--model", file, "--state-dir", state)
+	g.send(10)
+	g.await(func(all []*ledger.Record) bool {
+		n := 0
+		for _, r := range all {
+			n += r.Predictions
+		}
+		return n == g.sent-gone
+	})
+	stop()
+	if got := g.predictions(); got != g.sent-gone {
+		t.Errorf("%d predictions, want one for each of %d nodes that are left", got, g.sent-gone)
+	}
+
+	if out := gvbll(t, "ledger", "--brokers", addr); !strings.Contains(out, "epoch 1 begins, by gvbll") || !strings.Contains(out, "behind a gap, with the state of the checkpoint before window") || !strings.Contains(out, "gone: gvbll.nodes partition 0 offsets 20 to 44\n") {
+		t.Errorf("gvbll ledger does not show the gap:\n%s", out)
+	}
+	counted := g.audit("--model", file)
+	if e := counted.Epochs; len(e) != 2 || counted.Counted != counted.Windows || e[0].Checked != 40 || e[1].Checked != 25 || len(e[1].Gap) != 1 {
+		t.Errorf("audit without a checkpoint: %+v, want all windows counted", counted)
+	}
+	proved := g.audit("--model", file, "--checkpoint", behind.Path)
+	if e := proved.Epochs; len(e) != 2 || proved.Counted != behind.Window || e[0].Counted != behind.Window-1 || e[0].Checked != 40 || e[1].Proved != e[1].Windows-1 || e[1].Predictions != 25 {
+		t.Errorf("audit with the checkpoint: %+v, want the windows from %d on proved", proved, behind.Window)
+	}
+	for _, test := range []struct{ flags, want string }{
+		{"", "nothing is proved: give --checkpoint with one before window"},
+		{"", "behind a gap, as nobody can read gvbll.nodes partition 0 offsets 20 to 44 any more"},
+		{"", "not replayed because of a gap: no record is in two of them"},
+		{"--checkpoint " + behind.Path, " windows proved; 1 windows not replayed"},
+		{"--checkpoint " + behind.Path, " windows, 25 predictions and "},
+	} {
+		if code, out, errs := g.command(append([]string{"audit", "--model", file}, strings.Fields(test.flags)...)...); code != exitOK || !strings.Contains(out, test.want) {
+			t.Errorf("audit %s: exit code %d, want %q: %s%s", test.flags, code, test.want, out, errs)
+		}
+	}
+	code, _, errs = g.command("work", "--http", "127.0.0.1:0", "--model", file)
+	if code != exitFailed || !strings.Contains(errs, "behind a gap") || strings.Count(strings.TrimSpace(errs), "\n") > 20 {
+		t.Errorf("work without a checkpoint behind the gap: exit code %d: %s", code, errs)
+	}
+}

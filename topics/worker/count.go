@@ -1,0 +1,113 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// What an audit checks without replaying, in windows before a gap: that no record is in two,
+// and that as many predictions and dead letters were published as the ledger says.
+
+// cuts are the records that windows took: of each partition, ascending and apart.
+type cuts map[kafka.TopicPartition][]ledger.Range
+
+// take adds a range, and reports false if it overlaps one that is there.
+func (c cuts) take(g ledger.Range) bool {
+	at := kafka.TopicPartition{Topic: g.Topic, Partition: g.Partition}
+	list := c[at]
+	i := sort.Search(len(list), func(i int) bool { return list[i].To > g.From })
+	if i < len(list) && list[i].From < g.To {
+		return false
+	}
+	switch joinsBefore, joinsNext := i > 0 && list[i-1].To == g.From, i < len(list) && list[i].From == g.To; {
+	case joinsBefore && joinsNext:
+		list[i-1].To = list[i].To
+		list = slices.Delete(list, i, i+1)
+	case joinsBefore:
+		list[i-1].To = g.To
+	case joinsNext:
+		list[i].From = g.From
+	default:
+		list = slices.Insert(list, i, g)
+	}
+	c[at] = list
+	return true
+}
+
+// countBefore checks, without replaying them, the ledger's windows before the checkpoint that the
+// audit began at, or all. Beside a checkpoint this is left out if the ledger or the outputs do
+// not have their beginnings any more.
+func (a *Audited) countBefore(ctx context.Context, c *kafka.Client, cfg *Config, checkpoint bool, progress func(windows int64)) error {
+	end := int64(math.MaxInt64)
+	if checkpoint {
+		end = a.First
+		for _, topic := range []string{cfg.Names.Ledger, cfg.Names.Predictions, cfg.Names.DeadLetters} {
+			bounds, err := c.Offsets(ctx, topic)
+			if err != nil {
+				return err
+			}
+			for _, b := range bounds {
+				if b.First > 0 {
+					return nil
+				}
+			}
+		}
+	}
+	counting := newAuditor(&replayer{cfg: cfg, client: c})
+	var err error
+	if counting.ledger, err = ledger.Open(ctx, c, cfg.Names.Ledger); err != nil {
+		return err
+	}
+	if err := counting.openOutputs(ctx); err != nil {
+		return err
+	}
+	taken := make(cuts)
+	if err := counting.each(ctx, end, func(ctx context.Context, r *ledger.Record) error { return counting.count(ctx, r, taken) }, progress); err != nil {
+		return err
+	}
+	a.prepend(&counting.audited)
+	return counting.checkNothingElse(ctx)
+}
+
+// count checks one window.
+func (a *auditor) count(ctx context.Context, r *ledger.Record, taken cuts) error {
+	for _, g := range r.Ranges {
+		if !taken.take(g) {
+			return fmt.Errorf("ledger %s, window %d: of %v, records are in an earlier window too", a.cfg.Names.Ledger, r.Window, g)
+		}
+	}
+	e := a.epoch(r)
+	e.Windows++
+	e.Counted++
+	a.audited.Counted++
+	a.audited.Windows, a.audited.Chain = r.Window+1, r.Chain
+	if err := a.checkLetters(ctx, r); err != nil {
+		return err
+	}
+	return a.checkPredictions(ctx, r, nil, e)
+}
+
+// prepend takes over what was counted in the windows before.
+func (a *Audited) prepend(before *Audited) {
+	a.Counted = before.Counted
+	if len(a.Epochs) == 0 {
+		a.Windows, a.Chain = before.Windows, before.Chain
+	}
+	list := before.Epochs
+	for i, e := range a.Epochs {
+		if last := len(list) - 1; i == 0 && last >= 0 && list[last].Number == e.Number {
+			b := list[last]
+			b.Windows, b.Proved, b.Checked = b.Windows+e.Windows, e.Proved, b.Checked+e.Checked
+			b.Predictions, b.DeadLetters = e.Predictions, e.DeadLetters
+			e, list = b, list[:last]
+		}
+		list = append(list, e)
+	}
+	a.Epochs = list
+}
