@@ -112,11 +112,12 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// passwordFile writes a file for --http-config with the user prometheus, password test.
+// passwordFile writes a file for --http-config with the user prometheus, password test,
+// in a hash that is checked in a millisecond.
 func passwordFile(t *testing.T, more string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "web.yml")
-	must(t, os.WriteFile(file, []byte("basic_auth_users:\n  prometheus: $2b$12$hNf2lSsxfm0.i4a.1kVpSOVyBCfIB51VRjgBUyv6kdnyTlgWj81Ay\n"+more), 0o600))
+	must(t, os.WriteFile(file, []byte("basic_auth_users:\n  prometheus: $2a$04$04IyX.f51u/VkUoB528ICObYYBlnvwlBVEDo3/s/EohuMZcg1PthS\n"+more), 0o600))
 	return file
 }
 
