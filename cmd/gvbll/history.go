@@ -1,30 +1,13 @@
 package main
 
 import (
-	"context"
 	"math"
 	"time"
 
 	"github.com/gvbll/gvbll/charts/report"
 	"github.com/gvbll/gvbll/posterior/calibration"
-	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
-
-// readLedger calls each for every record of the ledger that is not older than since.
-func readLedger(ctx context.Context, c *kafka.Client, topic string, since time.Time, each func(*ledger.Record)) error {
-	l, err := ledger.OpenSince(ctx, c, topic, since)
-	if err != nil {
-		return err
-	}
-	for {
-		r, err := l.Next(ctx)
-		if r == nil || err != nil {
-			return err
-		}
-		each(r)
-	}
-}
 
 // addWindow adds the record of a window to a period.
 func addWindow(p *report.Period, r *ledger.Record) {

@@ -40,9 +40,9 @@ func (c reportCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer client.Close()
 	r := report.Report{Graph: c.Kafka.Prefix, Version: versionString(), Made: time.Now(), Periods: periods(from, to)}
-	err = readLedger(ctx, client, names.Ledger, from, func(w *ledger.Record) {
+	err = ledger.ScanSince(ctx, client, names.Ledger, from, func(w *ledger.Record) bool {
 		if !w.Stepped.Before(to) {
-			return
+			return true
 		}
 		// The owners' clocks may differ a little, so that a time may lie before the first.
 		i := max(int(w.Stepped.Sub(from)/r.Periods[0].To.Sub(from)), 0)
@@ -51,6 +51,7 @@ func (c reportCmd) Run(ctx context.Context, s streams) error {
 		for _, what := range events(w) {
 			r.Events = append(r.Events, report.Event{At: w.Stepped, What: what})
 		}
+		return true
 	})
 	if err != nil {
 		return err

@@ -141,12 +141,13 @@ func (s *status) readLedger(ctx context.Context, client *kafka.Client, names top
 	}
 	between := s.at.Add(-last)
 	var now, before report.Period
-	err = readLedger(ctx, client, names.Ledger, between.Add(-last), func(r *ledger.Record) {
+	err = ledger.ScanSince(ctx, client, names.Ledger, between.Add(-last), func(r *ledger.Record) bool {
 		if r.Stepped.Before(between) {
 			addWindow(&before, r)
 		} else {
 			addWindow(&now, r)
 		}
+		return true
 	})
 	s.Last, s.Before = shorten(&now, last), shorten(&before, last)
 	return err

@@ -264,19 +264,23 @@ func OpenAt(ctx context.Context, c *kafka.Client, topic string, offset int64) (*
 	return l, nil
 }
 
-// OpenSince opens the ledger at the first record that is not older than the time.
-func OpenSince(ctx context.Context, c *kafka.Client, topic string, since time.Time) (*Ledger, error) {
-	offsets, err := c.OffsetsAt(ctx, topic, since)
-	if err != nil {
-		return nil, err
-	}
-	return OpenAt(ctx, c, topic, offsets[kafka.TopicPartition{Topic: topic}])
-}
-
 // Scan calls f with every committed record that the topic still has, up to its present
 // end or until f returns false.
 func Scan(ctx context.Context, c *kafka.Client, topic string, f func(*Record) bool) error {
-	l, err := OpenAt(ctx, c, topic, 0)
+	return scanAt(ctx, c, topic, 0, f)
+}
+
+// ScanSince is as Scan, but begins at the first record that is not older than the time.
+func ScanSince(ctx context.Context, c *kafka.Client, topic string, since time.Time, f func(*Record) bool) error {
+	offsets, err := c.OffsetsAt(ctx, topic, since)
+	if err != nil {
+		return err
+	}
+	return scanAt(ctx, c, topic, offsets[kafka.TopicPartition{Topic: topic}], f)
+}
+
+func scanAt(ctx context.Context, c *kafka.Client, topic string, offset int64, f func(*Record) bool) error {
+	l, err := OpenAt(ctx, c, topic, offset)
 	if err != nil {
 		return err
 	}
