@@ -183,10 +183,7 @@ func warnIfOpen(flag, file string) {
 // loopback, or "".
 func remote(addresses []string) string {
 	for _, a := range addresses {
-		host, _, err := net.SplitHostPort(a)
-		if err != nil {
-			host = a
-		}
+		host := hostOf(a)
 		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 			return a
 		}

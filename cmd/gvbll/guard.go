@@ -164,16 +164,14 @@ const (
 // guesses bounds the failed logins of each address. Whoever has logged in before is not
 // counted, so a flood from an address does not keep out those who share it.
 type guesses struct {
-	now func() time.Time
-
 	mu    sync.Mutex
 	since time.Time                  // when count was last cleared
 	count map[string]int             // failed or pending logins by address
 	right map[[sha256.Size]byte]bool // hashes of Authorization headers that were accepted
 }
 
-func newGuesses(now func() time.Time) *guesses {
-	return &guesses{now: now, count: make(map[string]int), right: make(map[[sha256.Size]byte]bool)}
+func newGuesses() *guesses {
+	return &guesses{count: make(map[string]int), right: make(map[[sha256.Size]byte]bool)}
 }
 
 // guard lets h check logins, and answers 429 instead if an address has had its guesses. h
@@ -227,7 +225,7 @@ func (g *guesses) begin(l *login) bool {
 	if g.right[l.hash] {
 		return true
 	}
-	if now := g.now(); now.Sub(g.since) >= guessPeriod {
+	if now := time.Now(); now.Sub(g.since) >= guessPeriod {
 		g.since = now
 		clear(g.count)
 	}

@@ -163,7 +163,7 @@ func TestFloodOfWrongPasswords(t *testing.T) {
 // One that was right once is let through until it is wrong.
 func TestGuesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGuesses(time.Now)
+		g := newGuesses()
 		right, reached := "right", 0
 		var check http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			reached++

@@ -164,7 +164,7 @@ func (h *httpServer) serve(ctx context.Context) error {
 	defer stop()
 	serve := h.server.Serve
 	if h.config != "" {
-		g := newGuesses(time.Now)
+		g := newGuesses()
 		h.server.Handler = g.accepted(h.handler)
 		// web.Serve replaces the handler by one that checks passwords, and then has the
 		// server serve, which asks for its context once, before the first connection.
