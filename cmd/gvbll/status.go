@@ -330,12 +330,5 @@ func roughly(d time.Duration) string {
 	default:
 		d = d.Round(time.Minute)
 	}
-	text := d.String()
-	if d >= time.Minute {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if d >= time.Hour {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
+	return shortDuration(d)
 }

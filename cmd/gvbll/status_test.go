@@ -183,8 +183,8 @@ func TestFindings(t *testing.T) {
 // TestRoughly: durations to two digits or so.
 func TestRoughly(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0s", 340 * time.Millisecond: "300ms", 72 * time.Second: "1m12s", 60 * time.Second: "1m", 754 * time.Second: "13m",
-		time.Hour: "1h", 95 * time.Minute: "1h35m", 26*time.Hour + time.Second: "26h",
+		0: "0s", 340 * time.Millisecond: "300ms", 70 * time.Second: "1m10s", 72 * time.Second: "1m12s", 60 * time.Second: "1m", 754 * time.Second: "13m",
+		time.Hour: "1h", 70 * time.Minute: "1h10m", 95 * time.Minute: "1h35m", 26*time.Hour + time.Second: "26h",
 	} {
 		if got := roughly(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)
