@@ -61,7 +61,7 @@ func (f *recordFormat) UnmarshalText(text []byte) error {
 	for i := 0; i < len(text); i++ {
 		c := text[i]
 		if c != '%' && c != '\\' {
-			*f = append(*f, literal(string(c)))
+			*f = append(*f, literal(string(text[i:i+1])))
 			continue
 		}
 		if i++; i == len(text) {

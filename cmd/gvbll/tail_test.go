@@ -59,6 +59,9 @@ func TestTail(t *testing.T) {
 	if got := tail("-k", "5", "--format", `%s|%S|%k|%K|%t|%p|%o|%T|%h|%%\t`); got != want {
 		t.Errorf("the format gives %q, want %q", got, want)
 	}
+	if got, want := tail("-k", "5", "-f", `→ %o\n`), "→ 2\n"; got != want {
+		t.Errorf("a format beyond ASCII gives %q, want %q", got, want)
+	}
 	table := strings.Split(strings.TrimSpace(tail("-p", "0")), "\n")
 	if len(table) != 4 {
 		t.Errorf("the table has %d lines, want a header and 3", len(table))
