@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -153,11 +154,14 @@ func (w workCmd) Run(ctx context.Context, g given) error {
 		}
 	}
 	if w.Models != "" {
+		started := models
 		if models, err = modelFolder(w.Models).ofLedger(ctx, client, names, models); err != nil {
 			return err
 		}
-		if err := s.change(cfg, models...); err != nil {
-			return err
+		if !slices.Equal(models, started) {
+			if err := s.change(cfg, models...); err != nil {
+				return err
+			}
 		}
 	}
 	slog.Info("working", "model", models[0].ID, "shadow", shadowOf(models), "classes", len(models[0].Classes), "head", s.engine.Serving().Summaries()[0].Head, "topics", names.Nodes, "http", s.web.url())
