@@ -54,6 +54,17 @@ const (
 	ln2Lo = 1.90821492927058770002e-10
 )
 
+// The coefficients of R in [Log] and log1p.
+const (
+	l1 = 6.666666666666735130e-01
+	l2 = 3.999999999940941908e-01
+	l3 = 2.857142874366239149e-01
+	l4 = 2.222219843214978396e-01
+	l5 = 1.818357216161805012e-01
+	l6 = 1.531383769920937332e-01
+	l7 = 1.479819860511658591e-01
+)
+
 // Log returns the natural logarithm of a positive number, with an error below 1 ulp
 // and the same bits on every machine: FreeBSD's e_log.c, in operations that are not
 // fused. Numbers below the least normal one, 2^-1022, count as it, 0, negative
@@ -62,17 +73,8 @@ const (
 // With x = 2^k (1+f), √½ ≤ 1+f < √2, and s = f/(2+f), it is k ln 2 + log(1+f), where
 // log(1+f) = f - f²/2 + s (f²/2 + R(s²)).
 func Log(x float64) float64 {
-	const (
-		l1 = 6.666666666666735130e-01
-		l2 = 3.999999999940941908e-01
-		l3 = 2.857142874366239149e-01
-		l4 = 2.222219843214978396e-01
-		l5 = 1.818357216161805012e-01
-		l6 = 1.531383769920937332e-01
-		l7 = 1.479819860511658591e-01
-		// The upper half of √½, the least mantissa 1+f.
-		halfRoot, one = 0x3fe6a09e << 32, 0x3ff << 52
-	)
+	// The upper half of √½, the least mantissa 1+f.
+	const halfRoot, one = 0x3fe6a09e << 32, 0x3ff << 52
 	if !(x > 0x1p-1022) {
 		x = 0x1p-1022
 	}
@@ -94,15 +96,6 @@ func Log(x float64) float64 {
 // As in [Log], with 1+x = 2^k (1+f) it is k ln 2 + log(1+f), corrected by c/(1+x), where
 // c is what rounding 1+x lost.
 func log1p(x float64) float64 {
-	const (
-		l1 = 6.666666666666735130e-01
-		l2 = 3.999999999940941908e-01
-		l3 = 2.857142874366239149e-01
-		l4 = 2.222219843214978396e-01
-		l5 = 1.818357216161805012e-01
-		l6 = 1.531383769920937332e-01
-		l7 = 1.479819860511658591e-01
-	)
 	if x < 0x1p-29 {
 		return x - float64(x*x*0.5)
 	}
