@@ -91,9 +91,13 @@ func (z npz) vector(name string, n, low, high int) ([]int32, error) {
 	return z.integers(name, low, high, fits, want)
 }
 
-// perNode reports whether a shape has an entry for each of n nodes: [n] or [n 1].
-func perNode(shape []int, n int) bool {
-	return slices.Equal(shape, []int{n}) || slices.Equal(shape, []int{n, 1})
+// perNode returns an error unless an array has an entry for each of n nodes, in the shape
+// [n] or [n 1].
+func (a *array) perNode(n int) error {
+	if slices.Equal(a.shape, []int{n}) || slices.Equal(a.shape, []int{n, 1}) {
+		return nil
+	}
+	return fmt.Errorf("%s has shape %v, want [%d], one for each node", a.name, a.shape, n)
 }
 
 // eachNode calls each with the number of every node in an array.
@@ -103,8 +107,8 @@ func (z npz) eachNode(name string, n int, each func(v float64) error) error {
 		return err
 	}
 	defer a.close()
-	if !perNode(a.shape, n) {
-		return fmt.Errorf("%s has shape %v, want [%d], one for each node", name, a.shape, n)
+	if err := a.perNode(n); err != nil {
+		return err
 	}
 	for v := range n {
 		number, err := a.next()
@@ -164,8 +168,8 @@ func (z npz) ids(d *Dataset) error {
 	}
 	defer a.close()
 	n := len(d.Features)
-	if !perNode(a.shape, n) {
-		return fmt.Errorf("%s has shape %v, want [%d], one for each node", name, a.shape, n)
+	if err := a.perNode(n); err != nil {
+		return err
 	}
 	if a.width > 0 {
 		if d.IDs.Texts, err = a.texts(n, z.memory); err != nil {

@@ -17,7 +17,7 @@ import (
 // openOGB reads a folder in the raw csv layout of the Open Graph Benchmark. around is
 // the folder that has the data set's folders mapping and split, if they are there.
 func openOGB(f folder, around fs.FS, dir string) (*Dataset, error) {
-	n, err := f.count("num-node-list", 1, maxNodes)
+	n, err := f.count(ogbNodes, 1, maxNodes)
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +189,7 @@ func (f folder) rows(name string, n int, things, list string, row func(line []by
 }
 
 func (f folder) nodeRows(name string, n int, row func(line []byte) error) error {
-	return f.rows(name, n, "nodes", "num-node-list", row)
+	return f.rows(name, n, "nodes", ogbNodes, row)
 }
 
 // labels reads the nodes' labels: integers from 0; -1, nan or nothing for none. n need not
