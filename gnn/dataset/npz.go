@@ -437,7 +437,8 @@ func matrices(adj, attr string) func(npz, *Dataset) error {
 		if rows != columns || rows == 0 {
 			return fmt.Errorf("%sshape is %d × %d, want as many rows as columns, and at least one", adj, rows, columns)
 		}
-		if whole := attr[:len(attr)-1]; z.has(whole) {
+		whole := attr[:len(attr)-1] // the matrix, of whose parts attr is the beginning
+		if z.has(whole) {
 			if err := z.dense(d, whole); err != nil {
 				return err
 			}
@@ -456,7 +457,7 @@ func matrices(adj, attr string) func(npz, *Dataset) error {
 		}
 		d.Dim = dim
 		if d.Features, d.Sparse, err = all.finish(dim); err != nil {
-			return fmt.Errorf("%s: %w", attr, err)
+			return fmt.Errorf("%s: %w", whole, err)
 		}
 		return nil
 	}
@@ -464,9 +465,8 @@ func matrices(adj, attr string) func(npz, *Dataset) error {
 
 // csr reads a matrix in compressed sparse rows and calls each with every row's
 // nonzero entries, by strictly increasing column; the slices are valid until
-// each returns. It returns the matrix's shape. The names of its
-// parts begin with name. If data is missing, all
-// values are 1.
+// each returns. It returns the matrix's shape. The names of its parts begin with
+// name. If data is missing, all values are 1.
 func (z npz) csr(name string, each func(index []uint32, value []float32) error) (rows, columns int, err error) {
 	shape, err := z.vector(name+"shape", 2, 0, math.MaxInt32)
 	if err != nil {
