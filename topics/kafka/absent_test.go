@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 	"testing"
@@ -135,5 +136,40 @@ func TestAbsentMustLast(t *testing.T) {
 	}
 	if took := time.Since(began); took < 2*time.Second {
 		t.Errorf("the topic was believed to be gone after %v, want 2s or more", took)
+	}
+}
+
+// TestAbsentAskedOnce: however many partitions a leader denies, a round asks once whether they
+// exist.
+func TestAbsentAskedOnce(t *testing.T) {
+	t.Parallel()
+	f := fake(t)
+	c := dial(t, Config{Brokers: f.ListenAddrs()})
+	name := topic(t, c, 8)
+	var asked, rounds atomic.Int64
+	f.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		f.KeepControl()
+		if req.GetVersion() == metadataVersion {
+			asked.Add(1)
+		}
+		return nil, nil, false
+	})
+	f.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+		f.KeepControl()
+		rounds.Add(1)
+		return nil, nil, false
+	})
+	f.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.UnknownTopicOrPartition, Count: -1})
+	start := make(map[TopicPartition]int64)
+	for part := range int32(8) {
+		start[TopicPartition{name, part}] = 0
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if records, err := c.NewReader(start, ReaderConfig{}).Poll(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("%d records, error %v, want none until the context ends", len(records), err)
+	}
+	if asked, rounds := asked.Load(), rounds.Load(); asked == 0 || asked > rounds {
+		t.Errorf("brokers were asked %d times in %d rounds, want at most once in each", asked, rounds)
 	}
 }

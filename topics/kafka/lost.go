@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -53,15 +54,18 @@ func (e *ReplacedError) Error() string {
 // permanentError returns the first partition's error that retrying cannot clear, or
 // nil.
 func (r *Reader) permanentError(ctx context.Context) error {
+	// One answer is of all topics, however many partitions need it.
+	ask := sync.OnceValues(func() (map[string]known, error) { return r.client.ask(ctx, r.topics...) })
 	for _, p := range r.parts {
-		if err := r.permanentErrorOf(ctx, p); err != nil {
+		if err := r.permanentErrorOf(ctx, p, ask); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *Reader) permanentErrorOf(ctx context.Context, p *partition) error {
+// permanentErrorOf is permanentError of one partition. ask asks a broker about the topics.
+func (r *Reader) permanentErrorOf(ctx context.Context, p *partition, ask func() (map[string]known, error)) error {
 	limit := r.client.cfg.DialFor
 	lasting := time.Since(p.failing) >= limit
 	var replaced *ReplacedError
@@ -88,7 +92,7 @@ func (r *Reader) permanentErrorOf(ctx context.Context, p *partition) error {
 	case lasting && errors.Is(p.err, kafkago.OffsetNotAvailable) && p.unconfirmed:
 		return &ReplacedError{At: p.at, Offset: p.last.Offset}
 	case errors.Is(p.err, kafkago.LeaderNotAvailable), errors.Is(p.err, kafkago.UnknownTopicOrPartition):
-		return r.absent(ctx, p)
+		return r.absent(p, ask)
 	}
 	return nil
 }
@@ -100,11 +104,11 @@ const leastAbsents = 3
 // keeps that of a broker that has ended, and a broker that has just started may not know
 // its topics yet. So brokers are asked, which must have said so leastAbsents times, over
 // DialFor, with no other answer or failure in between.
-func (r *Reader) absent(ctx context.Context, p *partition) error {
+func (r *Reader) absent(p *partition, ask func() (map[string]known, error)) error {
 	if p.absents > 0 && time.Since(p.absent) < r.client.cfg.DialFor*time.Duration(p.absents)/leastAbsents {
 		return nil // not yet time to ask again
 	}
-	topics, err := r.client.ask(ctx, p.at.Topic)
+	topics, err := ask()
 	if t := topics[p.at.Topic]; err != nil || t.code != kafkago.UnknownTopicOrPartition && (t.code != 0 || int(p.at.Partition) < t.partitions) {
 		p.absents = 0
 		return nil
