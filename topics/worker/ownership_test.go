@@ -213,11 +213,12 @@ func TestTransactionExpiresAndOwned(t *testing.T) {
 }
 
 // refuseSessions refuses to a producer that has had a session another one, as after a
-// take-over.
+// take-over. The cluster itself ends no transaction because of its time-out.
 func refuseSessions(cluster *kfake.Cluster) {
 	cluster.ControlKey(int16(kmsg.InitProducerID), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
-		if r.(*kmsg.InitProducerIDRequest).ProducerID < 0 {
+		if req := r.(*kmsg.InitProducerIDRequest); req.ProducerID < 0 {
+			req.TransactionTimeoutMillis = 60_000
 			return nil, nil, false
 		}
 		res := r.ResponseKind().(*kmsg.InitProducerIDResponse)
