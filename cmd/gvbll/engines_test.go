@@ -86,7 +86,7 @@ func recordEngine(t *testing.T) {
 	stop := g.work(append(flags, "--state-dir", filepath.Join(dir, "checkpoints"))...)
 	g.cite(0, 60)
 	g.awaitTaken()
-	gvbll(t, "forget", "--brokers", b.Addr(), "7")
+	gvbll(t, "forget", "--brokers", b.Addr(), cited(7).String())
 	stop()
 	stop = g.work(flags...)
 	g.cite(60, 100)
