@@ -37,7 +37,7 @@ func (tableCmd) Help() string {
 // planFlags choose the streams of a comparison, and the training of its systems.
 type planFlags struct {
 	Data       []string `help:"Data sets, comma-separated: folders or .npz files (docs/datasets.md)." placeholder:"PATH" group:"data"`
-	Drift      []string `help:"Synthetic graphs with this drift, beside or instead of --data: none, moderate, strong or abrupt." placeholder:"NAME" group:"data"`
+	Drift      []string `help:"Synthetic graphs with this drift, beside or instead of --data: none, moderate, strong or abrupt. words-none and so on have 600 binary words as features instead of 128 numbers." placeholder:"NAME" group:"data"`
 	Nodes      int      `help:"Number of nodes of the synthetic graphs; 169343 is the size of ogbn-arxiv." default:"20000" group:"data"`
 	Protocol   []string `help:"What embeddings see: strict, the graph of the nodes that have arrived, or full, the whole graph. Training sees the training nodes alone with either." default:"strict" enum:"strict,full" placeholder:"NAME" group:"data"`
 	Seeds      int      `help:"Number of seeds, from 1 on, of the split, the training and all draws." default:"10" group:"data"`

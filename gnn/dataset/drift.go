@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/elementary"
@@ -23,6 +24,7 @@ import (
 //	crossing    with probability Cross + Hom·max(t-y₀, 0) + HomJump·A(t), in [0, .9]
 //	features    x = Wᵀ(m_c(t) + m_cs(t) + Noise·ε) + FeatureNoise·ε' + offset
 //	centre      m(t) = cos φ · u + sin φ · v, φ = Rot·speed·(t-y₀) + Jump·sign·A(t)
+//	words       x_j = 1 with probability 1/(1 + exp(4 - √Dim·(Wᵀ(m_c(t) + m_cs(t) + Noise·ε))_j)), else 0
 //
 // where a, b, r, r', j, ε, ε', W and the offset are normal, and each centre
 // turns in a plane (u, v) of its own at a speed of its own. A crossing paper
@@ -64,6 +66,9 @@ type DriftConfig struct {
 	// Noise is the standard deviation of a paper about its centre in the latent
 	// space, where centres have length 1; FeatureNoise that of each feature.
 	Noise, FeatureNoise float64
+	// Words makes the features binary and sparse: words that a paper has or not, by
+	// the law's last line. FeatureNoise and the offset have no part in it.
+	Words bool
 
 	// What drifts, per year: Rot, the angle of the centres; Share, the log
 	// shares of classes and subtopics; Hom, the fraction of crossing papers.
@@ -79,7 +84,8 @@ type DriftConfig struct {
 // name: none, moderate, strong or abrupt. With 169,343 nodes it resembles
 // ogbn-arxiv: 128 features, 40 classes, edge homophily .66 (arxiv .655), mean
 // degree 13.3 (13.8); with Cites 4.66 besides, it has arxiv's 1.17 million
-// edges.
+// edges. With "words-" before the name, features are 600 binary words, of which
+// a paper has about 36, as in bags of words of titles and abstracts.
 func DriftPreset(name string) (DriftConfig, error) {
 	c := DriftConfig{
 		Name: "drift-" + name, Seed: 1, Nodes: 20_000, Classes: 40, Dim: 128, Steps: 100, Sub: 5, Latent: 24,
@@ -87,7 +93,11 @@ func DriftPreset(name string) (DriftConfig, error) {
 		Cites: 4.4816890703380645, CitesSpread: .85, MaxCites: 100, // the median is e^1.5
 		Recency: 2.5, Home: .94, Cross: .38, Noise: .25, FeatureNoise: .1,
 	}
-	switch name {
+	drift, words := strings.CutPrefix(name, "words-")
+	if words {
+		c.Name, c.Words, c.Dim, c.FeatureNoise = name, true, 600, 0
+	}
+	switch drift {
 	case "none":
 	case "moderate":
 		c.Rot, c.Share, c.Hom, c.Late = .12, .12, .02, 1
@@ -96,7 +106,7 @@ func DriftPreset(name string) (DriftConfig, error) {
 	case "abrupt":
 		c.Jump, c.ShareJump, c.HomJump = .9, 1, .15
 	default:
-		return c, fmt.Errorf("drift %q: give none, moderate, strong or abrupt", name)
+		return c, fmt.Errorf("drift %q: give none, moderate, strong or abrupt, or words- and one of these", name)
 	}
 	return c, nil
 }
@@ -112,7 +122,7 @@ func Drift(c DriftConfig) (*Dataset, Stream, error) {
 		return nil, Stream{}, err
 	}
 	g := newDrift(c)
-	d := &Dataset{Name: c.Name, Dim: c.Dim}
+	d := &Dataset{Name: c.Name, Dim: c.Dim, Sparse: c.Words}
 	for k := range c.Classes {
 		d.Classes = append(d.Classes, "class-"+strconv.Itoa(k))
 	}
@@ -120,7 +130,7 @@ func Drift(c DriftConfig) (*Dataset, Stream, error) {
 	for i := range c.Nodes {
 		p := g.paper(i)
 		subs[i] = p.sub
-		d.Features = append(d.Features, gnn.Vector{Dense: g.features(p)})
+		d.Features = append(d.Features, g.features(p))
 		d.Labels = append(d.Labels, int32(p.class))
 		d.Time = append(d.Time, math.Trunc(p.t))
 		cited := g.cite(p)
@@ -409,7 +419,32 @@ func (g *drift) softmax(w []float64) int {
 }
 
 // features draws x, by the law.
-func (g *drift) features(p paper) []float32 {
+func (g *drift) features(p paper) gnn.Vector {
+	x := g.projected(p)
+	if g.c.Words {
+		return g.words(x)
+	}
+	out := make([]float32, g.c.Dim)
+	for j := range x {
+		out[j] = float32(x[j] + float64(g.c.FeatureNoise*g.rng.NormFloat64()) + g.offset[j])
+	}
+	return gnn.Vector{Dense: out}
+}
+
+// words draws x of words, from the centre and its noise in the space of the features.
+func (g *drift) words(x []float64) (v gnn.Vector) {
+	scale := math.Sqrt(float64(g.c.Dim)) // so that each is of the order of 1
+	for j := range x {
+		if g.rng.Float64() < 1/(1+elementary.Exp(4-float64(scale*x[j]))) {
+			v.Index, v.Value = append(v.Index, uint32(j)), append(v.Value, 1)
+		}
+	}
+	return v
+}
+
+// projected draws Wᵀ(m_c + m_cs + Noise·ε), of the centres of both classes where the
+// paper crosses.
+func (g *drift) projected(p paper) []float64 {
 	clear(g.latent)
 	own := 1.0
 	if p.crossing {
@@ -424,11 +459,7 @@ func (g *drift) features(p paper) []float32 {
 			x[j] += float64(l * g.w[q*g.c.Dim+j])
 		}
 	}
-	out := make([]float32, g.c.Dim)
-	for j := range x {
-		out[j] = float32(x[j] + float64(g.c.FeatureNoise*g.rng.NormFloat64()) + g.offset[j])
-	}
-	return out
+	return x
 }
 
 // addCentre adds share times the centres of a class and a subtopic at time t to
