@@ -185,6 +185,8 @@ This page lists every metric of ` + "`/metrics`" + `, and what to do when it loo
   ` + "`and on (cluster, graph, job, instance) (gvbll_owner == 1)`" + `.
 - Histograms have both classic and native buckets. A Prometheus that scrapes native histograms needs
   ` + "`always_scrape_classic_histograms: true`" + ` for the dashboards (` + "`scrape_classic_histograms`" + ` before 3.0).
+- Every label is scored against all heads. Series with ` + "`serving=\"true\"`" + ` are of the head that served its node, and add
+  up to the scores of what was served, through fallbacks and promotions; sum without ` + "`serving`" + ` for a head's own.
 - Labels have few values: heads, ten confidence bins, 64 classes with all others as ` + "`(other)`" + `, reasons from a
   closed list, topics.
 
@@ -230,8 +232,8 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 		Drift:          &event.Drift{Detectors: []event.Detector{{Name: "adwin"}}, ServedRows: 1, LabelledRows: 1},
 		Coverage:       &event.Coverage{Labels: []event.Covered{{Held: true}}},
 	}
-	m.Observe(out)
 	m.ShowModels(&model.Model{ID: "a"}, &model.Model{ID: "b"})
+	m.Observe(out)
 	m.ShowShadow("b", []pipeline.Summary{{Head: "online"}})
 	m.Show(out, []pipeline.Summary{{Head: "online"}})
 	q := &posterior.Gaussian{Dim: 1, Classes: 1, Mean: []float64{0}, Precision: []float64{1}}

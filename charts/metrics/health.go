@@ -76,3 +76,10 @@ func (m *Metrics) ShowPosterior(p *Posterior) {
 	}
 	g.batches.WithLabelValues(p.Head).Set(memory)
 }
+
+// reset drops the gauges of a posterior that serves no more.
+func (g *health) reset() {
+	for _, one := range []*prometheus.GaugeVec{g.least, g.precision, g.variance, g.distance, g.kl, g.entries, g.batches} {
+		one.Reset()
+	}
+}

@@ -72,9 +72,11 @@ func (m *Metrics) Show(out *event.Outcome, scores []pipeline.Summary) {
 }
 
 // ShowModels sets which model serves and which is in the shadow, nil for none. It
-// drops the cumulative scores of the former models, whose heads may have other names.
+// drops the gauges of the former model's heads and classes, which may have other names.
 func (m *Metrics) ShowModels(serving, shadow *model.Model) {
-	m.heads.scores.reset()
+	m.heads.reset()
+	m.pool.reset()
+	m.health.reset()
 	m.models.show(serving, shadow)
 }
 

@@ -31,19 +31,19 @@ func TestObserve(t *testing.T) {
 	const want = `
 # HELP gvbll_calibration_confidence_total Sum of the confidences of labelled predictions by confidence bin.
 # TYPE gvbll_calibration_confidence_total counter
-gvbll_calibration_confidence_total{bin="0",head="online"} 0
-gvbll_calibration_confidence_total{bin="1",head="online"} 0
-gvbll_calibration_confidence_total{bin="2",head="online"} 0
-gvbll_calibration_confidence_total{bin="3",head="online"} 0
-gvbll_calibration_confidence_total{bin="4",head="online"} 0
-gvbll_calibration_confidence_total{bin="5",head="online"} 0
-gvbll_calibration_confidence_total{bin="6",head="online"} 0
-gvbll_calibration_confidence_total{bin="7",head="online"} 0
-gvbll_calibration_confidence_total{bin="8",head="online"} 0
-gvbll_calibration_confidence_total{bin="9",head="online"} 1.95
+gvbll_calibration_confidence_total{bin="0",head="online",serving="true"} 0
+gvbll_calibration_confidence_total{bin="1",head="online",serving="true"} 0
+gvbll_calibration_confidence_total{bin="2",head="online",serving="true"} 0
+gvbll_calibration_confidence_total{bin="3",head="online",serving="true"} 0
+gvbll_calibration_confidence_total{bin="4",head="online",serving="true"} 0
+gvbll_calibration_confidence_total{bin="5",head="online",serving="true"} 0
+gvbll_calibration_confidence_total{bin="6",head="online",serving="true"} 0
+gvbll_calibration_confidence_total{bin="7",head="online",serving="true"} 0
+gvbll_calibration_confidence_total{bin="8",head="online",serving="true"} 0
+gvbll_calibration_confidence_total{bin="9",head="online",serving="true"} 1.95
 # HELP gvbll_correct_labels_total Scored labels that the head had predicted.
 # TYPE gvbll_correct_labels_total counter
-gvbll_correct_labels_total{head="online"} 1
+gvbll_correct_labels_total{head="online",serving="true"} 1
 # HELP gvbll_edges_dropped_total Edges that were not added: named before, from a node to itself, or dropped while waiting for their other node.
 # TYPE gvbll_edges_dropped_total counter
 gvbll_edges_dropped_total{reason="duplicate"} 0
@@ -51,7 +51,7 @@ gvbll_edges_dropped_total{reason="expired"} 0
 gvbll_edges_dropped_total{reason="self-loop"} 1
 # HELP gvbll_log_loss_nats_total Sum of the log losses (negative log-likelihoods) of scored labels.
 # TYPE gvbll_log_loss_nats_total counter
-gvbll_log_loss_nats_total{head="online"} 3.1
+gvbll_log_loss_nats_total{head="online",serving="true"} 3.1
 # HELP gvbll_predictions_total Predictions served.
 # TYPE gvbll_predictions_total counter
 gvbll_predictions_total 2

@@ -41,3 +41,10 @@ func (m *Metrics) ShowPool(p *pipeline.Pooled, classes []string) {
 		g.compatibility.WithLabelValues(classes[i/len(classes)], classes[i%len(classes)]).Set(share)
 	}
 }
+
+// reset drops the gauges of a pool that serves no more.
+func (p *pool) reset() {
+	for _, g := range []*prometheus.GaugeVec{p.weight, p.bias, p.regret, p.compatibility} {
+		g.Reset()
+	}
+}

@@ -59,35 +59,45 @@ func (s *scores) reset() {
 const bins = calibration.BinCount / 2
 
 // heads are the metrics of the heads of the model that serves.
+//
+// Every label is scored against the prediction of each head, of which one was served.
+// The label serving of a series says whether it was: the series with "true" add up to the
+// scores of what was served, whichever head served it, and those of one head to the
+// scores of that head.
 type heads struct {
 	scores                              scores
 	binCount, binCorrect, binConfidence *prometheus.CounterVec
 	clipped, batches                    *prometheus.CounterVec
 	updates, step                       *prometheus.GaugeVec
 	by                                  map[string]*head
+	serves                              string // the head whose means are shown as those that serve
 }
 
 // head are the series of one head.
 type head struct {
-	sums             sums
-	bins             [bins]struct{ count, correct, confidence prometheus.Counter }
+	served, unserved *scored // nil before the first label
 	clipped, batches prometheus.Counter
-	updates, step    prometheus.Gauge
+}
+
+// scored are the series of a head's scores, where it served or where it did not.
+type scored struct {
+	sums sums
+	bins [bins]struct{ count, correct, confidence prometheus.Counter }
 }
 
 func newHeads(r register) heads {
 	return heads{
 		scores: scores{
-			labels:  r.counters("gvbll_scored_labels_total", "Labels that a head's predictions were scored against.", "head"),
-			correct: r.counters("gvbll_correct_labels_total", "Scored labels that the head had predicted.", "head"),
-			logLoss: r.counters("gvbll_log_loss_nats_total", "Sum of the log losses (negative log-likelihoods) of scored labels.", "head"),
-			brier:   r.counters("gvbll_brier_score_total", "Sum of the Brier scores of scored labels, each from 0 to 2.", "head"),
-			scored:  r.gauges("gvbll_prequential_labels", "Number of labels in the prequential scores.", "head"),
-			means:   r.gauges("gvbll_prequential", "Mean scores since the first window, of predictions as served: accuracy, nll (nats), ece, brier; averaged over labels, or over windows that had labels.", "head", "measure", "mean"),
+			labels:  r.counters("gvbll_scored_labels_total", "Labels that a head's predictions were scored against, where it served (serving is true) and where another head did.", "head", "serving"),
+			correct: r.counters("gvbll_correct_labels_total", "Scored labels that the head had predicted.", "head", "serving"),
+			logLoss: r.counters("gvbll_log_loss_nats_total", "Sum of the log losses (negative log-likelihoods) of scored labels.", "head", "serving"),
+			brier:   r.counters("gvbll_brier_score_total", "Sum of the Brier scores of scored labels, each from 0 to 2.", "head", "serving"),
+			scored:  r.gauges("gvbll_prequential_labels", "Number of labels in the prequential scores.", "head", "serving"),
+			means:   r.gauges("gvbll_prequential", "Mean scores since the first window, of predictions as made when the nodes were served: accuracy, nll (nats), ece, brier; averaged over labels, or over windows that had labels. The head that serves now has serving true.", "head", "serving", "measure", "mean"),
 		},
-		binCount:      r.counters("gvbll_calibration_predictions_total", "Labelled predictions by confidence bin of equal width; bin 0 begins at confidence 0.", "head", "bin"),
-		binCorrect:    r.counters("gvbll_calibration_correct_total", "Correct predictions by confidence bin.", "head", "bin"),
-		binConfidence: r.counters("gvbll_calibration_confidence_total", "Sum of the confidences of labelled predictions by confidence bin.", "head", "bin"),
+		binCount:      r.counters("gvbll_calibration_predictions_total", "Labelled predictions by confidence bin of equal width; bin 0 begins at confidence 0.", "head", "serving", "bin"),
+		binCorrect:    r.counters("gvbll_calibration_correct_total", "Correct predictions by confidence bin.", "head", "serving", "bin"),
+		binConfidence: r.counters("gvbll_calibration_confidence_total", "Sum of the confidences of labelled predictions by confidence bin.", "head", "serving", "bin"),
 		clipped:       r.counters("gvbll_posterior_clipped_entries_total", "Entries of the posterior mean whose update was clipped to ±δ.", "head"),
 		batches:       r.counters("gvbll_posterior_batches_total", "Batches of labels that the head's posterior has learned from.", "head"),
 		updates:       r.gauges("gvbll_posterior_updates", "Version of the head's posterior: the number of its updates.", "head"),
@@ -100,37 +110,65 @@ func (h *heads) of(name string) *head {
 	if one := h.by[name]; one != nil {
 		return one
 	}
-	one := &head{
-		sums:    h.scores.of(name),
-		clipped: h.clipped.WithLabelValues(name), batches: h.batches.WithLabelValues(name),
-		updates: h.updates.WithLabelValues(name), step: h.step.WithLabelValues(name),
-	}
-	for b := range one.bins {
-		s, bin := &one.bins[b], strconv.Itoa(b)
-		s.count, s.correct, s.confidence = h.binCount.WithLabelValues(name, bin), h.binCorrect.WithLabelValues(name, bin), h.binConfidence.WithLabelValues(name, bin)
-	}
+	one := &head{clipped: h.clipped.WithLabelValues(name), batches: h.batches.WithLabelValues(name)}
 	h.by[name] = one
 	return one
+}
+
+// scoredBy returns the series of a head's scores where it served, or where it did not.
+func (h *heads) scoredBy(name string, serving bool) *scored {
+	one := h.of(name)
+	s := &one.unserved
+	if serving {
+		s = &one.served
+	}
+	if *s != nil {
+		return *s
+	}
+	label := strconv.FormatBool(serving)
+	*s = &scored{sums: h.scores.of(name, label)}
+	for b := range (*s).bins {
+		series, bin := &(*s).bins[b], strconv.Itoa(b)
+		series.count, series.correct, series.confidence = h.binCount.WithLabelValues(name, label, bin), h.binCorrect.WithLabelValues(name, label, bin), h.binConfidence.WithLabelValues(name, label, bin)
+	}
+	return *s
+}
+
+func (s *scored) add(t *calibration.Tally) {
+	s.sums.add(t)
+	for b := range s.bins {
+		for _, half := range t.Bins[2*b : 2*b+2] {
+			s.bins[b].count.Add(float64(half.Count))
+			s.bins[b].correct.Add(float64(half.Correct))
+			s.bins[b].confidence.Add(half.SumConfidence)
+		}
+	}
 }
 
 func (h *heads) observe(out *event.Outcome) {
 	for i := range out.Heads {
 		o := &out.Heads[i]
 		one := h.of(o.Name)
+		h.scoredBy(o.Name, i == out.ServedBy) // from the first window, so that a rate sees the first label
 		one.clipped.Add(float64(o.Clipped))
 		if len(o.Scores) == 0 {
 			continue
 		}
-		t := pipeline.Tally(o)
-		one.sums.add(&t)
-		for b := range one.bins {
-			for _, half := range t.Bins[2*b : 2*b+2] {
-				one.bins[b].count.Add(float64(half.Count))
-				one.bins[b].correct.Add(float64(half.Correct))
-				one.bins[b].confidence.Add(half.SumConfidence)
+		var served, unserved calibration.Tally
+		for j := range o.Scores {
+			t := &unserved
+			if out.Labelled[j].By == i {
+				t = &served
 			}
+			t.Add((*calibration.Score)(&o.Scores[j]))
 		}
-		one.step.Set(o.Step)
+		if served.Labels > 0 {
+			h.scoredBy(o.Name, true).add(&served)
+		}
+		if unserved.Labels > 0 {
+			h.scoredBy(o.Name, false).add(&unserved)
+		}
+		h.step.WithLabelValues(o.Name).Set(o.Step)
 		if o.Version > 0 { // a static head has no updates
 			one.batches.Inc()
 		}
@@ -139,9 +177,20 @@ func (h *heads) observe(out *event.Outcome) {
 
 func (h *heads) show(out *event.Outcome, sums []pipeline.Summary) {
 	for i := range out.Heads {
-		h.of(out.Heads[i].Name).updates.Set(float64(out.Heads[i].Version))
+		h.updates.WithLabelValues(out.Heads[i].Name).Set(float64(out.Heads[i].Version))
+	}
+	if serves := out.Heads[out.ServedBy].Name; serves != h.serves {
+		h.scores.reset()
+		h.serves = serves
 	}
 	for i := range sums {
-		h.scores.show(&sums[i], sums[i].Head)
+		h.scores.show(&sums[i], sums[i].Head, strconv.FormatBool(sums[i].Head == h.serves))
 	}
+}
+
+// reset drops the gauges of all heads, for a model whose heads may have other names.
+func (h *heads) reset() {
+	h.scores.reset()
+	h.updates.Reset()
+	h.step.Reset()
 }
