@@ -17,7 +17,9 @@ type Map struct {
 	XLabel  string   // what the columns are, numbered from 0
 	Rows    []string // their names, the first on top
 	Columns int
-	Values  []float64 // rows × columns, row-major; values that are not finite are grey
+	// Names are those of the columns, to stand in place of their numbers; nil for numbers.
+	Names  []string
+	Values []float64 // rows × columns, row-major; values that are not finite are grey
 	// Diverging is for values of either sign: colours go from blue for negative
 	// values through the page's colour at zero to vermillion. Otherwise they go from
 	// the page's colour at the smallest value to blue at the largest.
@@ -28,16 +30,29 @@ type Map struct {
 // below.
 func Heat(title string, maps ...Map) Picture {
 	p := Picture{title: title, strip: 10, rows: make([][]panel, 2)}
+	names := vg.Length(0) // their height; the rows of a picture share it
 	for _, m := range maps {
-		p.width = max(p.width, 30+widest(m.Rows)+min(max(240, vg.Length(m.Columns)*6), 480))
+		names = max(names, widest(m.Names))
+		p.width = max(p.width, 30+widest(m.Rows)+m.columnsWidth())
 		p.height = max(p.height, 40+min(max(60, vg.Length(len(m.Rows))*15), 600))
 	}
+	height := p.height
+	p.height += names / 2
 	for _, m := range maps {
-		cells := func(st *style) (*plot.Plot, error) { return m.build(st, p.height) }
+		cells := func(st *style) (*plot.Plot, error) { return m.build(st, height) }
 		p.rows[0] = append(p.rows[0], panel{m.Title, cells})
 		p.rows[1] = append(p.rows[1], panel{"", m.scale})
 	}
 	return p
+}
+
+// columnsWidth is the width of all columns.
+func (m Map) columnsWidth() vg.Length {
+	cell := vg.Length(6)
+	if m.Names != nil {
+		cell = nameSlot
+	}
+	return min(max(240, vg.Length(m.Columns)*cell), 480)
 }
 
 // maxCells bounds a map: with more, a cell could no longer be seen.
@@ -49,6 +64,9 @@ func (m Map) check() error {
 	}
 	if n := len(m.Rows) * m.Columns; len(m.Values) != n {
 		return fmt.Errorf("%d values for %d rows × %d columns", len(m.Values), len(m.Rows), m.Columns)
+	}
+	if m.Names != nil && len(m.Names) != m.Columns {
+		return fmt.Errorf("%d names of %d columns", len(m.Names), m.Columns)
 	}
 	for _, v := range m.Values {
 		if drawable(v) {
@@ -136,7 +154,10 @@ func (m Map) build(st *style, height vg.Length) (*plot.Plot, error) {
 		},
 	}.heatMap(m, st))
 	p.X.Tick.Marker = plot.TickerFunc(wholeTicks)
-	if m.Columns == 1 {
+	switch {
+	case m.Names != nil:
+		nameColumns(p, m.Names, m.columnsWidth())
+	case m.Columns == 1:
 		p.HideX()
 	}
 	nameRows(p, m.Rows, height-40)

@@ -19,11 +19,7 @@ func TestLayout(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		page := vg.Rectangle{Min: vg.Point{Y: -s.height}, Max: vg.Point{X: s.width}}
-		var places []vg.Rectangle
-		if s.legend != (vg.Rectangle{}) {
-			places = append(places, s.legend)
-		}
+		checkPlaces(t, name, s)
 		near := func(a, b vg.Length) bool { return math.Abs(float64(a-b)) < 0.5 }
 		first := s.plots[0][0].DataCanvas(s.canvases[0][0]).Rectangle
 		for i, row := range s.canvases {
@@ -32,21 +28,60 @@ func TestLayout(t *testing.T) {
 				t.Errorf("%s: the data of row %d is at %v, that of row 0 at %v", name, i, left, first)
 			}
 			for j, c := range row {
-				places = append(places, c.Rectangle)
 				data := s.plots[i][j].DataCanvas(c).Rectangle
 				if !near(data.Min.Y, left.Min.Y) || !near(data.Max.Y, left.Max.Y) || !near(data.Size().X, left.Size().X) {
 					t.Errorf("%s: the data of panel %d of row %d is at %v, that of panel 0 at %v", name, j, i, data, left)
 				}
 			}
 		}
-		for i, a := range places {
-			if a.Min.X < page.Min.X || a.Max.X > page.Max.X || a.Min.Y < page.Min.Y || a.Max.Y > page.Max.Y {
-				t.Errorf("%s: %v is not on the page %v", name, a, page)
+	}
+}
+
+// TestStacked: in a stacked picture the panels are below each other, each with its title
+// above it, and the picture is narrow enough for a phone.
+func TestStacked(t *testing.T) {
+	for name, test := range gallery() {
+		test.picture.Stacked = true
+		s, err := test.picture.sheet()
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkPlaces(t, name, s)
+		if s.width > stackedWidth+2*margin {
+			t.Errorf("%s: the stacked picture is %v wide, want %v at most", name, s.width, stackedWidth+2*margin)
+		}
+		last := len(s.canvases) - 1
+		for j := range s.titles {
+			if top := s.canvases[0][j].Max.Y; s.titlesAt[j] < top {
+				t.Errorf("%s: the title of panel %d is at %v, below the panel's top at %v", name, j, s.titlesAt[j], top)
 			}
-			for _, b := range places[:i] {
-				if a.Min.X < b.Max.X && b.Min.X < a.Max.X && a.Min.Y < b.Max.Y && b.Min.Y < a.Max.Y {
-					t.Errorf("%s: %v and %v overlap", name, a, b)
-				}
+			if j > 0 && s.titlesAt[j] > s.canvases[last][j-1].Min.Y {
+				t.Errorf("%s: the title of panel %d is at %v, above the end of the panel before at %v", name, j, s.titlesAt[j], s.canvases[last][j-1].Min.Y)
+			}
+		}
+	}
+}
+
+// checkPlaces checks that no panel or legend overlaps another or leaves the page.
+func checkPlaces(t *testing.T, name string, s *sheet) {
+	t.Helper()
+	page := vg.Rectangle{Min: vg.Point{Y: -s.height}, Max: vg.Point{X: s.width}}
+	var places []vg.Rectangle
+	if s.legend != (vg.Rectangle{}) {
+		places = append(places, s.legend)
+	}
+	for _, row := range s.canvases {
+		for _, c := range row {
+			places = append(places, c.Rectangle)
+		}
+	}
+	for i, a := range places {
+		if a.Min.X < page.Min.X || a.Max.X > page.Max.X || a.Min.Y < page.Min.Y || a.Max.Y > page.Max.Y {
+			t.Errorf("%s: %v is not on the page %v", name, a, page)
+		}
+		for _, b := range places[:i] {
+			if a.Min.X < b.Max.X && b.Min.X < a.Max.X && a.Min.Y < b.Max.Y && b.Min.Y < a.Max.Y {
+				t.Errorf("%s: %v and %v overlap", name, a, b)
 			}
 		}
 	}

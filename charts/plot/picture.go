@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
@@ -31,6 +30,9 @@ const dpi = 144
 type Picture struct {
 	// Theme is the colours of page and text, Light by default.
 	Theme Theme
+	// Stacked puts the panels that are side by side below each other, for a narrow
+	// screen.
+	Stacked bool
 
 	title         string
 	width, height vg.Length // of a panel with its axes
@@ -128,8 +130,8 @@ type sheet struct {
 	st            *style
 	width, height vg.Length
 	title         string
-	titles        []string  // of the panels of the first row
-	titlesAt      vg.Length // their y
+	titles        []string    // of the panels of the first row
+	titlesAt      []vg.Length // their y
 	plots         [][]*plot.Plot
 	labels        [][]axisLabels    // of the plots
 	canvases      [][]vgdraw.Canvas // where each plot is drawn; they have no backend
@@ -142,46 +144,102 @@ func (p Picture) sheet() (*sheet, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sheet{st: st, plots: plots, labels: takeLabels(plots)}
-	rows, columns := vg.Length(len(plots)), vg.Length(len(plots[0]))
-	width := columns*p.width + (columns-1)*gap
-	height := rows*p.height + (rows-1)*gap
+	s := &sheet{st: st, plots: plots, labels: takeLabels(plots), canvases: make([][]vgdraw.Canvas, len(plots))}
+	groups := p.groups()
+	columns := vg.Length(groups[0].end - groups[0].begin)
+	width := columns*p.panelWidth() + (columns-1)*gap
 	s.title = fit(titleText, clean(p.title), width)
-	top := vg.Length(margin)
+	bottom := vg.Length(margin)
 	if s.title != "" {
-		top += titleText.Height("X") + 12
+		bottom += titleText.Height("X") + 12
 	}
-	s.titlesAt = -top
+	top := bottom
+	heading := vg.Length(0)
 	for _, panel := range p.rows[0] {
 		s.titles = append(s.titles, clean(panel.title))
-	}
-	if slices.ContainsFunc(s.titles, func(title string) bool { return title != "" }) {
-		top += headingText.Height("X") + 6
-	}
-	grid := vgdraw.Canvas{Rectangle: vg.Rectangle{
-		Min: vg.Point{X: margin, Y: -top - height},
-		Max: vg.Point{X: margin + width, Y: -top},
-	}}
-	s.canvases = plot.Align(plots, vgdraw.Tiles{Rows: len(plots), Cols: len(plots[0]), PadX: gap, PadY: gap}, grid)
-	if p.strip > 0 {
-		last := len(plots) - 1
-		cut := plots[last][0].DataCanvas(s.canvases[last][0]).Size().Y - p.strip
-		for j, c := range s.canvases[last] {
-			s.canvases[last][j] = vgdraw.Crop(c, 0, 0, cut, 0)
+		if panel.title != "" {
+			heading = headingText.Height("X") + 6
 		}
-		height -= cut
+	}
+	for k, g := range groups {
+		if k > 0 {
+			bottom += gap
+		}
+		for range g.end - g.begin {
+			s.titlesAt = append(s.titlesAt, -bottom)
+		}
+		bottom += heading
+		bottom += s.place(g, p.strip, vg.Rectangle{
+			Min: vg.Point{X: margin, Y: -bottom - vg.Length(len(plots))*(p.height+gap) + gap},
+			Max: vg.Point{X: margin + width, Y: -bottom},
+		})
 	}
 	s.fitLabels()
 	if len(st.listed) > 0 {
 		size := st.legend.Rectangle(vgdraw.Canvas{}).Size()
-		x := margin + width + gap
-		s.legend = vg.Rectangle{Min: vg.Point{X: x, Y: -top - size.Y}, Max: vg.Point{X: x + size.X, Y: -top}}
-		width += gap + size.X
-		height = max(height, size.Y)
+		at := vg.Point{X: margin + width + gap, Y: -top - heading}
+		if p.Stacked {
+			at = vg.Point{X: margin, Y: -bottom - gap}
+			width = max(width, size.X)
+		} else {
+			width += gap + size.X
+		}
+		s.legend = vg.Rectangle{Min: vg.Point{X: at.X, Y: at.Y - size.Y}, Max: vg.Point{X: at.X + size.X, Y: at.Y}}
+		bottom = max(bottom, size.Y-at.Y)
 	}
 	s.width = vg.Length(math.Ceil(float64(width + 2*margin)))
-	s.height = vg.Length(math.Ceil(float64(top + height + margin)))
+	s.height = vg.Length(math.Ceil(float64(bottom + margin)))
 	return s, nil
+}
+
+// group is the columns from begin to before end, which are side by side.
+type group struct{ begin, end int }
+
+// groups returns the columns by the height at which they are, from the top on: all
+// together, or each for itself if the picture is stacked.
+func (p Picture) groups() (list []group) {
+	n := len(p.rows[0])
+	if !p.Stacked {
+		return []group{{0, n}}
+	}
+	for j := range n {
+		list = append(list, group{j, j + 1})
+	}
+	return list
+}
+
+// stackedWidth is the most that a panel of a stacked picture is wide, so that its text
+// can be read on a screen of 400 pixels.
+const stackedWidth = 340
+
+func (p Picture) panelWidth() vg.Length {
+	if p.Stacked {
+		return min(p.width, stackedWidth)
+	}
+	return p.width
+}
+
+// place places the plots of a group within a rectangle, the last row with data of the
+// height strip unless that is 0. It returns the height that they take from its top.
+func (s *sheet) place(g group, strip vg.Length, within vg.Rectangle) vg.Length {
+	var plots [][]*plot.Plot
+	for _, row := range s.plots {
+		plots = append(plots, row[g.begin:g.end])
+	}
+	height := within.Size().Y
+	canvases := plot.Align(plots, vgdraw.Tiles{Rows: len(plots), Cols: g.end - g.begin, PadX: gap, PadY: gap}, vgdraw.Canvas{Rectangle: within})
+	if strip > 0 {
+		last := len(plots) - 1
+		cut := plots[last][0].DataCanvas(canvases[last][0]).Size().Y - strip
+		for j, c := range canvases[last] {
+			canvases[last][j] = vgdraw.Crop(c, 0, 0, cut, 0)
+		}
+		height -= cut
+	}
+	for i := range canvases {
+		s.canvases[i] = append(s.canvases[i], canvases[i]...)
+	}
+	return height
 }
 
 // axisLabels are the labels of a plot's axes.
@@ -239,7 +297,7 @@ func (s *sheet) draw(c vgdraw.Canvas) {
 	sty = s.st.colored(headingText)
 	sty.XAlign, sty.YAlign = vgdraw.XCenter, vgdraw.YTop
 	for j, title := range s.titles {
-		c.FillText(sty, vg.Point{X: s.centre(0, j).X, Y: s.titlesAt}, title)
+		c.FillText(sty, vg.Point{X: s.centre(0, j).X, Y: s.titlesAt[j]}, title)
 	}
 	for i, row := range s.plots {
 		for j, p := range row {

@@ -92,6 +92,11 @@ func gallery() map[string]struct {
 				Map{Title: "Deviations", Rows: []string{"a & b", "c"}, Columns: 2, Values: []float64{.5, .5, .5, .5}}),
 			[]string{"Means", "Deviations", "dimension", "a & b", "c", "-2", "0", "2", "0.5000"},
 		},
+		"heat with names": {
+			Heat("", Map{Title: "Neighbours", XLabel: "of the neighbour", Rows: []string{"ham", "spam"}, Columns: 2, Names: []string{"eggs", "a long name of a class"}, Values: []float64{1, 0, 0, 1}},
+				Map{Title: "By number", Rows: []string{"ham", "spam"}, Columns: 2, Values: []float64{1, 0, 0, 1}}),
+			[]string{"ham", "spam", "eggs", "a long name of a class", "of the neighbour"},
+		},
 		"one legend": {
 			lines("One legend", chart{title: "a", series: both}, chart{title: "b", series: both[:1]}),
 			[]string{"a", "b", "static", "online"},
@@ -425,6 +430,7 @@ func TestErrors(t *testing.T) {
 		"accuracy 1.5":                bin(Bin{High: 1, Count: 1, Accuracy: 1.5}),
 		"0 rows × 3 columns":          Heat("", Map{Columns: 3}),
 		"1 rows × 65537 columns":      Heat("", Map{Rows: []string{"a"}, Columns: 65537}),
+		"1 names of 2 columns":        Heat("", Map{Rows: []string{"a"}, Columns: 2, Names: []string{"b"}, Values: []float64{1, 2}}),
 		"2 values for 1 rows":         Heat("", Map{Rows: []string{"a"}, Columns: 3, Values: []float64{1, 2}}),
 		"none of the values":          Heat("", Map{Rows: []string{"a"}, Columns: 1, Values: []float64{nan}}),
 		"no predictions in any bin":   Reliability("", Diagram{"d", []Bin{{0, 1, 0, nan, nan}}}),

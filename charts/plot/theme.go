@@ -158,18 +158,34 @@ func (st *style) rules() *plotter.Grid {
 	return &plotter.Grid{Vertical: line, Horizontal: line}
 }
 
+// nameSlot is the room that the name of a row or a column needs, across its text.
+const nameSlot = 11
+
 // nameRows labels the y axis with names, the first on top: row i of n is at n-1-i. If the
 // height is too small for all names, every second or third, and so on, is shown.
 func nameRows(p *plot.Plot, names []string, height vg.Length) {
 	n := len(names)
-	every := max(1, int(math.Ceil(float64(vg.Length(n)*11/height))))
+	nameTicks(&p.Y, names, height, func(i int) int { return n - 1 - i })
+}
+
+// nameColumns labels the x axis with names from bottom to top, likewise: column i is at i.
+func nameColumns(p *plot.Plot, names []string, width vg.Length) {
+	nameTicks(&p.X, names, width, func(i int) int { return i })
+	p.X.Tick.Label.Rotation = math.Pi / 2
+	p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = vgdraw.XRight, vgdraw.YCenter
+}
+
+// nameTicks labels an axis of the given length with names, name i at the place at(i).
+func nameTicks(a *plot.Axis, names []string, length vg.Length, at func(i int) int) {
+	n := len(names)
+	every := max(1, int(math.Ceil(float64(vg.Length(n)*nameSlot/length))))
 	var ticks plot.ConstantTicks
 	for i := 0; i < n; i += every {
-		ticks = append(ticks, plot.Tick{Value: float64(n - 1 - i), Label: rowName(names[i])})
+		ticks = append(ticks, plot.Tick{Value: float64(at(i)), Label: rowName(names[i])})
 	}
-	p.Y.Tick.Marker = ticks
-	p.Y.Tick.Color = color.Transparent // their length separates the names from the axis
-	p.Y.Min, p.Y.Max = -0.5, float64(n)-0.5
+	a.Tick.Marker = ticks
+	a.Tick.Color = color.Transparent // their length separates the names from the axis
+	a.Min, a.Max = -0.5, float64(n)-0.5
 }
 
 func rowName(name string) string { return fit(tickText, clean(name), maxLabel) }
