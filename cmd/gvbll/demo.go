@@ -44,7 +44,7 @@ type demoCmd struct {
 // Help is shown by gvbll demo --help.
 func (demoCmd) Help() string {
 	return "Starts a broker, makes a graph that drifts, trains a model, and serves the stream while its labels come late. " +
-		"At the end it compares the online update with the model as trained. 'gvbll train', 'work' and 'send' do the same one by one, with more flags."
+		"At the end it compares what served with every head by itself, and with the model as trained. 'gvbll train', 'work' and 'send' do the same one by one, with more flags."
 }
 
 // engine returns the engine's flags. It serves with the head that the model is trained
@@ -141,7 +141,7 @@ func (d demoCmd) Run(ctx context.Context, s streams, g given) error {
 	fmt.Fprintf(text, "broker     %s\nlive page  %s, metrics at /metrics\n", strings.Join(addrs, ","), svc.web.url())
 	fmt.Fprintf(text, "consume    %s tail --brokers %s --prefix %s\n\n", program(), strings.Join(addrs, ","), d.Prefix)
 
-	show := &demoShow{w: text, screen: newScreen(text), model: m.ID, engine: svc.engine.Serving(), total: steps, windows: demoWindows(stream, d.delay()), done: make(chan struct{})}
+	show := &demoShow{w: text, screen: newScreen(text), model: m.ID, engine: svc.engine.Serving(), bins: svc.engine.Serving().Config().Bins, total: steps, windows: demoWindows(stream, d.delay()), done: make(chan struct{})}
 	svc.hooks = []worker.Hooks{{Stepped: show.stepped, Committed: show.committed, Recovered: show.recovered}}
 	policy := intake.Schedule{Windows: show.windows}
 	if d.Keep {

@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/sender"
@@ -94,6 +97,10 @@ func TestDemoEqualsTheEngine(t *testing.T) {
 				if got.Online.Means != want.Online.Means || got.Online.Stream != want.Online.Stream || got.Static.Means != want.Static.Means {
 					t.Errorf("online and static are %+v and %+v through the broker, %+v and %+v without it", got.Online, got.Static, want.Online, want.Static)
 				}
+				if got.Served != want.Served {
+					t.Errorf("what served has %+v through the broker, %+v without it", got.Served, want.Served)
+				}
+				wantHeads(t, got.Heads, want.Heads)
 				if got.Posterior != want.Posterior || got.Chain != want.Chain {
 					t.Errorf("posterior %s and chain %s through the broker, %s and %s without it", got.Posterior, got.Chain, want.Posterior, want.Chain)
 				}
@@ -101,6 +108,24 @@ func TestDemoEqualsTheEngine(t *testing.T) {
 					t.Errorf("under strong drift the online head has NLL %v, want less than the static head's %v", got.Online.NLL, got.Static.NLL)
 				}
 			})
+		}
+	}
+}
+
+// wantHeads compares heads with those of an engine: all are there with the same scores, and
+// in the order of their NLL.
+func wantHeads(t *testing.T, got, want []demoHead) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("%d heads beside what served, want %d", len(got), len(want))
+	}
+	for i, h := range got {
+		at := slices.IndexFunc(want, func(w demoHead) bool { return w.Head == h.Head })
+		if at < 0 || h.demoScores != want[at].demoScores || math.Abs(h.Behind-want[at].Behind) > 1e-12 {
+			t.Errorf("head %+v, want one of %+v", h, want)
+		}
+		if i > 0 && h.NLL < got[i-1].NLL {
+			t.Errorf("head %s with NLL %v comes after %s with %v", h.Head, h.NLL, got[i-1].Head, got[i-1].NLL)
 		}
 	}
 }
@@ -150,7 +175,11 @@ func direct(t *testing.T, late bool) (s demoSummary) {
 		out = e.Step(&windows[i])
 	}
 	sums := e.Summaries()
-	s.Head, s.Served, s.Online, s.Static = "pool", scoresOf(&sums[0]), scoresOf(named(sums, "online")), scoresOf(named(sums, "static"))
+	scores := func(head string) demoScores { return scoresOf(&named(sums, head).Prequential) }
+	s.Head, s.Served, s.Online, s.Static = "pool", scores("pool"), scores("online"), scores("static")
+	for _, h := range sums[1:] {
+		s.Heads = append(s.Heads, demoHead{Head: h.Head, demoScores: scores(h.Head), Behind: h.WindowMeans().NLL - s.Served.NLL})
+	}
 	s.Posterior, s.Chain = fmt.Sprintf("%x", out.Posterior), fmt.Sprintf("%x", out.Chain)
 	return s
 }
@@ -177,7 +206,7 @@ func TestDemoKilled(t *testing.T) {
 				if killed < 2 {
 					t.Fatalf("the demo was killed %d times, want at least 2", killed)
 				}
-				if got := summaryOf(t, out); got != want {
+				if got := summaryOf(t, out); !reflect.DeepEqual(got, want) {
 					t.Errorf("after %d kills %+v, undisturbed %+v", killed, got, want)
 				}
 				return
@@ -217,7 +246,7 @@ func child(t *testing.T, args []string, scores int) (out []byte, killed bool) {
 func TestDemoOfAnotherDirectory(t *testing.T) {
 	dir := t.TempDir()
 	first := demo(t, smallDemo("--dir", dir))
-	if again := demo(t, smallDemo("--dir", dir)); again != first {
+	if again := demo(t, smallDemo("--dir", dir)); !reflect.DeepEqual(again, first) {
 		t.Errorf("the first demo gives %+v, the second %+v", first, again)
 	}
 	for _, other := range [][]string{
@@ -239,7 +268,7 @@ func TestDemoOfAnotherDirectory(t *testing.T) {
 func TestDemoAgain(t *testing.T) {
 	args := smallDemo("--brokers", startBroker(t, broker.Config{}))
 	first := demo(t, args)
-	if again := demo(t, args); again != first {
+	if again := demo(t, args); !reflect.DeepEqual(again, first) {
 		t.Errorf("the first demo gives %+v, the second %+v", first, again)
 	}
 	for _, c := range []struct{ flag, value, want string }{
@@ -252,6 +281,78 @@ func TestDemoAgain(t *testing.T) {
 		if code != exitFailed || !strings.Contains(last, c.want) {
 			t.Errorf("%s %s: exit code %d and %q, want %d and %q", c.flag, c.value, code, last, exitFailed, c.want)
 		}
+	}
+}
+
+// TestDemoVerdict: the summary compares what served with the best head in hindsight and with
+// the model as trained, and says it if a head would have done better.
+func TestDemoVerdict(t *testing.T) {
+	head := func(name string, acc float64, nll ...float64) (h demoHead) {
+		h.Head, h.Acc, h.NLL, h.Behind, h.Error = name, acc, nll[0], nll[1], nll[2]
+		return h
+	}
+	for _, c := range []struct {
+		name  string
+		heads []demoHead
+		want  []string
+	}{
+		{"better than all", []demoHead{head("wide", 0.7, 0.82, 0.02, 0.004), head("static", 0.6, 1.3, 0.5, 0.1)}, []string{
+			"No head would have done better: the best in hindsight is wide and has an NLL 0.020 higher than what served.",
+			"The model as trained, static, has an NLL 0.500 higher.",
+		}},
+		{"a head is better", []demoHead{head("wide", 0.75, 0.7, -0.1, 0.02), head("static", 0.6, 1.3, 0.5, 0.1)}, []string{
+			"wide would have done better: its NLL is 0.100 lower than that of what served.",
+			"wide was right more often: 75.0% against 72.0%.",
+			"The model as trained, static, has an NLL 0.500 higher.",
+		}},
+		{"the model as trained is better", []demoHead{head("static", 0.71, 0.75, -0.05, 0.02)}, []string{
+			"static, the model as trained, would have done better: its NLL is 0.050 lower than that of what served.",
+		}},
+		{"both are, and one is right more often", []demoHead{head("wide", 0.7, 0.7, -0.1, 0.02), head("static", 0.73, 0.75, -0.05, 0.02)}, []string{
+			"wide would have done better: its NLL is 0.100 lower than that of what served.",
+			"static was right more often: 73.0% against 72.0%.",
+			"The model as trained, static, has an NLL 0.050 lower.",
+		}},
+		{"a tie", []demoHead{head("wide", 0.7, 0.79, -0.01, 0.006)}, []string{
+			"wide would have done better: its NLL is 0.010 lower than that of what served, less than two standard errors: a tie.",
+		}},
+		{"one head", nil, []string{"There was one head, and it served."}},
+	} {
+		s := demoSummary{Head: "pool", Served: demoScores{Means: calibration.Means{Acc: 0.72, NLL: 0.8}}, Heads: c.heads}
+		if got, want := s.verdict(), strings.Join(c.want, "\n"); got != want {
+			t.Errorf("%s: the verdict is\n%s\nwant\n%s", c.name, got, want)
+		}
+	}
+}
+
+// TestDemoHeadIsBetter: with steps so large that they harm, the model as trained is better
+// than the updated head that served, and the demo says by how much.
+func TestDemoHeadIsBetter(t *testing.T) {
+	args := slices.DeleteFunc(smallDemo("--head", "paper", "--update", "eta=20,clip=5", "--fallback", "0"), func(arg string) bool { return arg == "--json" })
+	out := gvbll(t, args...)
+	var s demoSummary
+	for line := range strings.Lines(out) {
+		var m calibration.Means
+		if n, _ := fmt.Sscanf(strings.TrimSpace(line), "served: online %f %f %f %f", &m.Acc, &m.NLL, &m.ECE, &m.Brier); n == 4 {
+			s.Served.Means = m
+		} else if n, _ := fmt.Sscanf(strings.TrimSpace(line), "static %f %f %f %f", &m.Acc, &m.NLL, &m.ECE, &m.Brier); n == 4 {
+			s.Static.Means = m
+		}
+	}
+	by := s.Served.NLL - s.Static.NLL
+	var said float64
+	_, after, found := strings.Cut(out, "static, the model as trained, would have done better: its NLL is ")
+	if n, _ := fmt.Sscanf(after, "%f lower", &said); !found || n != 1 || by <= 0 || math.Abs(said-by) > 0.001 {
+		t.Errorf("static has NLL %v and what served %v, but the demo says:\n%s", s.Static.NLL, s.Served.NLL, out)
+	}
+}
+
+// TestDemoFallsBack: if the fallback changes the head, what served is neither of the two, and
+// both stand beside it.
+func TestDemoFallsBack(t *testing.T) {
+	s := demo(t, smallDemo("--head", "paper", "--update", "eta=20,clip=5", "--fallback", "1"))
+	if len(s.Heads) != 2 || !(s.Served.NLL < s.Online.NLL) || s.Served == s.Static {
+		t.Errorf("served %+v, beside it %+v, want online and static, of which online is worse than what served", s.Served, s.Heads)
 	}
 }
 

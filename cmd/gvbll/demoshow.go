@@ -8,6 +8,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -22,6 +23,7 @@ type demoShow struct {
 	engine  *pipeline.Engine
 	windows []intake.Size // of the whole demo
 	total   int           // number of steps with labels
+	bins    int           // of a step's ECE
 	done    chan struct{} // closed when all windows are committed
 	once    sync.Once
 
@@ -29,8 +31,10 @@ type demoShow struct {
 	posterior, chain       string
 	lines                  []string // of windows that are not committed yet
 	scores                 []pipeline.Summary
+	served                 calibration.Prequential // of what was published, whichever head served
 	pending                int
 	nll                    [][]float64 // by head and step
+	servedNLL              []float64   // by step
 }
 
 const header = "  step   nodes  labels     static acc     NLL     served acc     NLL   pending\n"
@@ -45,20 +49,25 @@ func (d *demoShow) stepped(s worker.Stepped) {
 		return
 	}
 	d.step++
-	d.recordNLL(out)
+	d.record(out)
 	if d.screen != nil {
 		return
 	}
 	if every := max(1, d.total/25); s.Replayed || d.step%every != 0 && d.step != d.total {
 		return
 	}
-	served, static := d.scores[0].WindowMeans(), named(d.scores, staticHead).WindowMeans()
+	served, static := d.served.WindowMeans(), named(d.scores, staticHead).WindowMeans()
 	d.lines = append(d.lines, fmt.Sprintf("%6d %7d %7d %14.4f %7.4f %14.4f %7.4f %9d\n",
 		d.step, d.arrivals, d.labels, static.Acc, static.NLL, served.Acc, served.NLL, out.Levels.Pending))
 }
 
-// recordNLL adds the step's mean NLL of each head to the curves of the live view.
-func (d *demoShow) recordNLL(out *event.Outcome) {
+// record adds the step's scores of what was served, and its mean NLL of each head.
+func (d *demoShow) record(out *event.Outcome) {
+	served := make([]calibration.Score, len(out.Labelled))
+	for i := range served {
+		served[i] = calibration.Score(out.Heads[out.Labelled[i].By].Scores[i])
+	}
+	d.servedNLL = append(d.servedNLL, d.served.AddWindow(served, d.bins).NLL)
 	if d.nll == nil {
 		d.nll = make([][]float64, len(out.Heads))
 	}

@@ -1,9 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/posterior/calibration"
@@ -24,6 +31,7 @@ type demoSummary struct {
 	Served      demoScores `json:"served"`
 	Static      demoScores `json:"static"`
 	Online      demoScores `json:"online"`
+	Heads       []demoHead `json:"heads"` // all that could have served instead, by their NLL
 	Posterior   string     `json:"posterior"`
 	Chain       string     `json:"chain"`
 }
@@ -32,6 +40,17 @@ type demoSummary struct {
 type demoScores struct {
 	calibration.Means
 	Stream calibration.Means `json:"stream"`
+}
+
+// demoHead is a head beside what served, scored on the same labels.
+type demoHead struct {
+	Head string `json:"head"`
+	demoScores
+	// Behind is the head's NLL less that of what served, as means over steps; it is
+	// negative if the head would have done better. Error is the standard error of this
+	// mean of differences.
+	Behind float64 `json:"behind"`
+	Error  float64 `json:"error"`
 }
 
 // summary compares the counts of the demo with the published records, and prints the
@@ -44,33 +63,97 @@ func (d demoCmd) summary(ctx context.Context, out, text io.Writer, c *kafka.Clie
 	if !d.Keep && (records != show.arrivals || keys != records) {
 		return fmt.Errorf("%d arrivals, but %d predictions of %d nodes: every arrival should be predicted once", show.arrivals, records, keys)
 	}
-	sum := demoSummary{
-		Data: set.Name, Model: show.model, Arrivals: show.arrivals, Predictions: records, Labels: show.labels, Steps: show.total,
-		Head: show.scores[0].Head, Served: scoresOf(&show.scores[0]), Online: scoresOf(named(show.scores, "online")), Static: scoresOf(named(show.scores, staticHead)), Posterior: show.posterior, Chain: show.chain,
-	}
+	sum := show.summary()
+	sum.Data, sum.Predictions = set.Name, records
 	if d.JSON {
 		return printJSON(out, sum)
 	}
-	fmt.Fprintf(text, "\n%d arrivals, %d predictions published, %d labels learned from, each once.\n\n", sum.Arrivals, sum.Predictions, sum.Labels)
-	fmt.Fprintf(text, "mean over steps   accuracy     NLL     ECE   Brier\n")
-	rows := []struct {
-		name string
-		s    calibration.Means
-	}{{"static", sum.Static.Means}, {"online", sum.Online.Means}}
-	if sum.Head != "online" {
-		rows = append(rows, rows[0])
-		rows[2].name, rows[2].s = sum.Head, sum.Served.Means
-	}
-	for _, row := range rows {
-		fmt.Fprintf(text, "  %-14s %10.4f %7.4f %7.4f %7.4f\n", row.name, row.s.Acc, row.s.NLL, row.s.ECE, row.s.Brier)
-	}
-	fmt.Fprintf(text, "  %-14s %+10.4f %+7.4f %+7.4f %+7.4f\n", "difference",
-		sum.Served.Acc-sum.Static.Acc, sum.Served.NLL-sum.Static.NLL, sum.Served.ECE-sum.Static.ECE, sum.Served.Brier-sum.Static.Brier)
-	fmt.Fprintf(text, "\nLearning online %s: NLL %.3f to %.3f, accuracy %.1f%% to %.1f%%.\n", verdict(sum), sum.Static.NLL, sum.Served.NLL, 100*sum.Static.Acc, 100*sum.Served.Acc)
+	sum.print(text)
 	return nil
 }
 
-func scoresOf(s *pipeline.Summary) demoScores {
+// summary returns the summary of what was shown.
+func (d *demoShow) summary() demoSummary {
+	return demoSummary{
+		Model: d.model, Arrivals: d.arrivals, Labels: d.labels, Steps: d.total, Posterior: d.posterior, Chain: d.chain,
+		Head: d.scores[0].Head, Served: scoresOf(&d.served), Heads: d.alternatives(),
+		Static: scoresOf(&named(d.scores, staticHead).Prequential), Online: scoresOf(&named(d.scores, "online").Prequential),
+	}
+}
+
+// alternatives returns all heads that did not serve throughout, the best first.
+func (d *demoShow) alternatives() (list []demoHead) {
+	for h := range d.scores {
+		if slices.Equal(d.nll[h], d.servedNLL) {
+			continue
+		}
+		behind := make([]float64, len(d.servedNLL))
+		floats.SubTo(behind, d.nll[h], d.servedNLL)
+		mean, sd := stat.MeanStdDev(behind, nil)
+		if len(behind) == 1 {
+			sd = 0 // a single step has none
+		}
+		list = append(list, demoHead{
+			Head: d.scores[h].Head, demoScores: scoresOf(&d.scores[h].Prequential),
+			Behind: mean, Error: stat.StdErr(sd, float64(len(behind))),
+		})
+	}
+	slices.SortStableFunc(list, func(a, b demoHead) int { return cmp.Compare(a.Behind, b.Behind) })
+	return list
+}
+
+// print prints the summary for people.
+func (s *demoSummary) print(w io.Writer) {
+	fmt.Fprintf(w, "\n%d arrivals, %d predictions published, %d labels learned from, each once.\n\n", s.Arrivals, s.Predictions, s.Labels)
+	fmt.Fprintf(w, "%-18s %8s %8s %8s %8s   %s\n", "mean over steps", "accuracy", "NLL", "ECE", "Brier", "NLL beyond served")
+	row := func(name string, m calibration.Means, note string) {
+		line := fmt.Sprintf("  %-16s %8.4f %8.4f %8.4f %8.4f   %s", name, m.Acc, m.NLL, m.ECE, m.Brier, note)
+		fmt.Fprintln(w, strings.TrimRight(line, " "))
+	}
+	row("served: "+s.Head, s.Served.Means, "")
+	for i := range s.Heads {
+		h := &s.Heads[i]
+		row(h.Head, h.Means, fmt.Sprintf("%+.4f ± %.4f", h.Behind, h.Error))
+	}
+	fmt.Fprintf(w, "\n%s\n", s.verdict())
+}
+
+// verdict says in words how what served compares, on NLL, with the best head in hindsight and
+// with the model as trained, and names a head that was right more often.
+func (s *demoSummary) verdict() string {
+	if len(s.Heads) == 0 {
+		return "There was one head, and it served."
+	}
+	best := &s.Heads[0]
+	name := best.Head
+	if name == staticHead {
+		name += ", the model as trained,"
+	}
+	line := fmt.Sprintf("No head would have done better: the best in hindsight is %s and has an NLL %.3f higher than what served", name, best.Behind)
+	if best.Behind < 0 {
+		line = fmt.Sprintf("%s would have done better: its NLL is %.3f lower than that of what served", name, -best.Behind)
+	}
+	if math.Abs(best.Behind) < 2*best.Error {
+		line += ", less than two standard errors: a tie"
+	}
+	lines := []string{line + "."}
+	if h := slices.MaxFunc(s.Heads, func(a, b demoHead) int { return cmp.Compare(a.Acc, b.Acc) }); h.Acc > s.Served.Acc {
+		lines = append(lines, fmt.Sprintf("%s was right more often: %.1f%% against %.1f%%.", h.Head, 100*h.Acc, 100*s.Served.Acc))
+	}
+	for _, h := range s.Heads[1:] {
+		if h.Head != staticHead {
+			continue
+		}
+		than := "higher"
+		if h.Behind < 0 {
+			than = "lower"
+		}
+		lines = append(lines, fmt.Sprintf("The model as trained, static, has an NLL %.3f %s.", math.Abs(h.Behind), than))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func scoresOf(s *calibration.Prequential) demoScores {
 	return demoScores{Means: s.WindowMeans(), Stream: s.LabelMeans()}
 }
 
@@ -82,14 +165,6 @@ func named(scores []pipeline.Summary, head string) *pipeline.Summary {
 		}
 	}
 	return &pipeline.Summary{}
-}
-
-// verdict says whether the serving head has a lower NLL than the model as trained.
-func verdict(s demoSummary) string {
-	if s.Served.NLL < s.Static.NLL {
-		return "paid"
-	}
-	return "did not pay here"
 }
 
 // published counts the committed records of a topic, and their distinct keys.

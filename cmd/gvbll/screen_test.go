@@ -92,10 +92,10 @@ func TestTailView(t *testing.T) {
 // TestDemoView: the view shows the progress of the stream, and both heads with the curves
 // of their NLL on one scale.
 func TestDemoView(t *testing.T) {
-	d := &demoShow{total: 4, scores: []pipeline.Summary{{Head: "online"}, {Head: "static"}}}
+	d := &demoShow{total: 4, bins: 10, scores: []pipeline.Summary{{Head: "online"}, {Head: "static"}}}
 	for i := range 3 {
 		d.step++
-		d.recordNLL(&event.Outcome{Labelled: make([]event.Labelled, 1), Heads: []event.Head{
+		d.record(&event.Outcome{Labelled: make([]event.Labelled, 1), Heads: []event.Head{
 			{Scores: []event.Score{{LogLoss: 1}}}, {Scores: []event.Score{{LogLoss: float64(1 + i)}}},
 		}})
 	}

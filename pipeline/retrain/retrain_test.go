@@ -3,6 +3,8 @@ package retrain_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"math"
 	"os"
 	"reflect"
@@ -64,7 +66,7 @@ func streamOf(list []event.Window) retrain.Stream {
 }
 
 // phase1 trains the model with which a stream begins.
-func phase1(t *testing.T, d *dataset.Dataset, cut dataset.Stream, cfg model.Config) *model.Model {
+func phase1(t testing.TB, d *dataset.Dataset, cut dataset.Stream, cfg model.Config) *model.Model {
 	t.Helper()
 	data := model.Data{Name: d.Name, Dim: d.Dim, Classes: d.Classes}
 	for _, v := range cut.Train {
@@ -80,7 +82,7 @@ func phase1(t *testing.T, d *dataset.Dataset, cut dataset.Stream, cfg model.Conf
 
 // serve returns the mean log loss of each head of a model that plays the windows, over the
 // nodes that came in a window from on.
-func serve(t *testing.T, m *model.Model, list []event.Window, from int64) map[string]float64 {
+func serve(t testing.TB, m *model.Model, list []event.Window, from int64) map[string]float64 {
 	t.Helper()
 	e, err := pipeline.New(m, pipeline.Config{Unwatched: true})
 	if err != nil {
@@ -107,14 +109,20 @@ func serve(t *testing.T, m *model.Model, list []event.Window, from int64) map[st
 	return losses
 }
 
-// drifting returns a graph that drifts strongly.
-func drifting(t *testing.T, nodes int) (*dataset.Dataset, dataset.Stream) {
+// drifting returns a graph that drifts strongly, of ten classes in fifty steps.
+func drifting(t testing.TB, nodes int) (*dataset.Dataset, dataset.Stream) {
+	t.Helper()
+	return generated(t, func(c *dataset.DriftConfig) { c.Nodes, c.Classes, c.Steps = nodes, 10, 50 })
+}
+
+// generated returns a graph of the generator that drifts strongly, changed as said.
+func generated(t testing.TB, change func(*dataset.DriftConfig)) (*dataset.Dataset, dataset.Stream) {
 	t.Helper()
 	c, err := dataset.DriftPreset("strong")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Nodes, c.Classes, c.Steps = nodes, 10, 50
+	change(&c)
 	d, cut, err := dataset.Drift(c)
 	if err != nil {
 		t.Fatal(err)
@@ -161,17 +169,9 @@ func TestRetrainingPays(t *testing.T) {
 	} {
 		t.Run(graph.name, func(t *testing.T) {
 			d, cut := graph.open(t)
-			list := windows(d, cut, 1)
-			cfg := model.Config{Pool: true, Seed: 1}
-			first := phase1(t, d, cut, cfg)
-			half := int64(len(list) / 2)
-			r, err := retrain.Train(t.Context(), streamOf(list[:half]), retrain.Config{Name: d.Name, Model: cfg, Serving: first})
-			if err != nil {
-				t.Fatal(err)
-			}
-			without, with := serve(t, first, list, half), serve(t, r.Model, list, half)
-			for _, s := range r.Candidate {
-				t.Logf("%-14s log loss %.3f, retrained %.3f", s.Head, without[s.Head], with[s.Head])
+			without, with := halfway(t, d, cut, 1, 1)
+			for _, head := range slices.Sorted(maps.Keys(with)) {
+				t.Logf("%-14s log loss %.3f, retrained %.3f", head, without[head], with[head])
 			}
 			gain := func(head string) float64 { return without[head] - with[head] }
 			if gain("pool") < 0 || gain("static") < graph.static || gain("online") < graph.online {
@@ -184,6 +184,41 @@ func TestRetrainingPays(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// halfway returns the mean log loss of each head over the second half of a stream whose
+// labels come delay steps late, for the model that the stream began with, and for one that
+// is trained on the first half and promoted then.
+func halfway(t testing.TB, d *dataset.Dataset, cut dataset.Stream, seed uint64, delay int) (without, with map[string]float64) {
+	t.Helper()
+	list := windows(d, cut, delay)
+	cfg := model.Config{Pool: true, Seed: seed}
+	first := phase1(t, d, cut, cfg)
+	half := int64(len(list) / 2)
+	r, err := retrain.Train(t.Context(), streamOf(list[:half]), retrain.Config{Name: d.Name, Model: cfg, Serving: first})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serve(t, first, list, half), serve(t, r.Model, list, half)
+}
+
+// BenchmarkHalfway prints what one retraining half-way brings on the generator's strong
+// drift at the size of docs/table.md, as log losses over the second half, nats a label.
+func BenchmarkHalfway(b *testing.B) {
+	for _, delay := range []int{1, 10} {
+		for seed := range uint64(3) {
+			b.Run(fmt.Sprintf("late=%d/seed=%d", delay, seed+1), func(b *testing.B) {
+				for b.Loop() {
+					d, cut := generated(b, func(c *dataset.DriftConfig) { c.Seed = seed + 1 })
+					without, with := halfway(b, d, cut, seed+1, delay)
+					for _, head := range []string{"static", "online", "joint", "pool"} {
+						b.ReportMetric(without[head], head)
+						b.ReportMetric(with[head], head+"-retrained")
+					}
+				}
+			})
+		}
 	}
 }
 
