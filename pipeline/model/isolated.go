@@ -3,25 +3,30 @@ package model
 import (
 	"math/rand/v2"
 	"slices"
+
+	"github.com/gvbll/gvbll/gnn"
 )
 
 // lentNeighbours is the number of neighbours that an isolated training node gets. Values
 // from 3 to 8 make hardly a difference.
 const lentNeighbours = 5
 
-// Complete returns the edges to train on: those of d and, if the graph is homophilous,
-// edges into isolated nodes. An isolated node among the given ones becomes its own
-// neighbour, and gets up to lentNeighbours others of its class among the given nodes,
-// drawn from seed. completed is the number of such nodes.
+// Complete returns the edges to train an encoder of a kind on: those of d and, for
+// graphsage on a homophilous graph, edges into isolated nodes. An isolated node among the
+// given ones becomes its own neighbour, and gets up to lentNeighbours others of its class
+// among the given nodes, drawn from seed. completed is the number of such nodes.
 //
-// A few training nodes drawn from a graph lose nearly all of their neighbours. The
-// encoder's weights for neighbours then see zeros and learn nothing, although every node
-// of the stream has neighbours. Under homophily, real neighbours resemble the node and
-// others of its class, so these are a substitute; without homophily they would mislead.
+// A few training nodes drawn from a graph lose nearly all of their neighbours. Where a
+// layer has a weight for neighbours alone, that weight then sees zeros and learns nothing,
+// although every node of the stream has neighbours. Under homophily, real neighbours
+// resemble the node and others of its class, so these are a substitute; without homophily
+// they would mislead. Layers that have one weight for a node and its neighbours learn it
+// from the node itself, and substitutes only blur what it sees.
+//
 // Only the given nodes and their labels are used, which excludes validation nodes.
-func (d Data) Complete(nodes []int32, seed uint64) (src, dst []int32, completed int) {
+func (d Data) Complete(kind gnn.Kind, nodes []int32, seed uint64) (src, dst []int32, completed int) {
 	src, dst = slices.Clone(d.Src), slices.Clone(d.Dst)
-	if !d.homophilous(nodes) {
+	if kind != gnn.KindSAGE || !d.homophilous(nodes) {
 		return src, dst, 0
 	}
 	isolated := make([]bool, len(d.X))

@@ -9,11 +9,11 @@ import (
 
 // TestComplete: if training edges join nodes of the same class, an isolated node gets
 // itself and other nodes of its class as neighbours, each once. Without homophily or edges
-// it does not.
+// it does not, nor for an encoder that has no weight for neighbours alone.
 func TestComplete(t *testing.T) {
 	d := Data{Classes: []string{"a", "b"}, Labels: []int32{0, 0, 1, 1, 0}, Src: []int32{0, 1, 2, 3}, Dst: []int32{1, 0, 3, 2}}
 	d.X = make([]gnn.Vector, 5)
-	src, dst, n := d.Complete(all(d), 1)
+	src, dst, n := d.Complete(gnn.KindSAGE, all(d), 1)
 	if n != 1 || len(src) != 7 {
 		t.Fatalf("edges within classes: %v to %v, %d nodes completed, want 7 edges and 1 node", src, dst, n)
 	}
@@ -21,12 +21,17 @@ func TestComplete(t *testing.T) {
 	if !slices.Equal(added, []int32{0, 1, 4}) || !slices.Equal(dst[4:], []int32{4, 4, 4}) {
 		t.Errorf("node 4 got the neighbours %v (edges to %v), want 0, 1 and itself", added, dst[4:])
 	}
+	for _, kind := range []gnn.Kind{gnn.KindGCN, gnn.KindGAT, gnn.KindGIN} {
+		if src, _, n := d.Complete(kind, all(d), 1); n != 0 || len(src) != 4 {
+			t.Errorf("%s, which has one weight for a node and its neighbours: %d edges, %d nodes completed, want 4 and 0", kind, len(src), n)
+		}
+	}
 	d.Labels = []int32{0, 1, 1, 0, 0}
-	if src, _, n := d.Complete(all(d), 1); n != 0 || len(src) != 4 {
+	if src, _, n := d.Complete(gnn.KindSAGE, all(d), 1); n != 0 || len(src) != 4 {
 		t.Errorf("edges between classes: %d edges, %d nodes completed, want 4 and 0", len(src), n)
 	}
 	d.Src, d.Dst = nil, nil
-	if _, _, n := d.Complete(all(d), 1); n != 0 {
+	if _, _, n := d.Complete(gnn.KindSAGE, all(d), 1); n != 0 {
 		t.Errorf("no edges: %d nodes completed, want 0", n)
 	}
 }
@@ -39,7 +44,7 @@ func TestCompleteIsBounded(t *testing.T) {
 		d.Labels = append(d.Labels, int32(i/2%2))
 	}
 	d.X = make([]gnn.Vector, 40)
-	src, dst, n := d.Complete(all(d), 3)
+	src, dst, n := d.Complete(gnn.KindSAGE, all(d), 3)
 	if n != 38 || len(src) != 2+38*(1+lentNeighbours) {
 		t.Fatalf("%d nodes completed with %d edges, want 38 with %d", n, len(src)-2, 38*(1+lentNeighbours))
 	}
@@ -48,8 +53,8 @@ func TestCompleteIsBounded(t *testing.T) {
 			t.Errorf("edge %d joins classes %d and %d, want the same class", e, d.Labels[src[e]], d.Labels[dst[e]])
 		}
 	}
-	again, _, _ := d.Complete(all(d), 3)
-	other, _, _ := d.Complete(all(d), 4)
+	again, _, _ := d.Complete(gnn.KindSAGE, all(d), 3)
+	other, _, _ := d.Complete(gnn.KindSAGE, all(d), 4)
 	if !slices.Equal(src, again) || slices.Equal(src, other) {
 		t.Error("neighbours differ for the same seed, or are the same for another")
 	}
@@ -60,7 +65,7 @@ func TestCompleteIsBounded(t *testing.T) {
 func TestCompleteOnlyTrainingNodes(t *testing.T) {
 	d := Data{Classes: []string{"a"}, Labels: make([]int32, 6), X: make([]gnn.Vector, 6), Src: []int32{0, 1}, Dst: []int32{1, 0}}
 	d.Classes, d.Labels[5] = []string{"a", "b"}, 1
-	src, dst, n := d.Complete([]int32{0, 1, 2, 5}, 1)
+	src, dst, n := d.Complete(gnn.KindSAGE, []int32{0, 1, 2, 5}, 1)
 	if n != 2 || slices.Contains(dst, 3) || slices.Contains(src, 3) || slices.Contains(src, 4) {
 		t.Errorf("edges from %v to %v, %d nodes completed, want 2 and no edge of nodes 3 and 4", src, dst, n)
 	}

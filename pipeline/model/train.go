@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -131,11 +132,13 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 		return nil, err
 	}
 	fit, validate := d.holdOut(cfg.ValidShare, cfg.Seed)
-	data, normalizer, completed, err := Prepare(d, fit, cfg.Normalization, cfg.Seed)
+	data, normalizer, err := Prepare(d, fit, cfg.Normalization)
 	if err != nil {
 		return nil, err
 	}
 	data.Validate = validate
+	var completed int
+	data.Src, data.Dst, completed = d.Complete(cfg.kind(), fit, cfg.Seed)
 	head := &elbo{posterior.NewVariational(cfg.Embedding, len(d.Classes), cfg.TempHidden, cfg.Seed)}
 	head.Samples = cfg.Samples
 	phase := train.Config{
@@ -170,26 +173,34 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 	return m, m.identify()
 }
 
+// kind returns the encoder's kind.
+func (c Config) kind() gnn.Kind {
+	if c.Frozen != nil {
+		return c.Frozen.Kind()
+	}
+	return cmp.Or(c.Encoder, gnn.KindSAGE)
+}
+
 // Prepare turns d into training data of an encoder: features are normalised by kind (if
-// empty, by [Config]'s default), the given nodes are the training rows, and isolated ones
-// among them get neighbours by [Data.Complete]. It also returns the normaliser, which
-// serving needs, and the number of nodes that got neighbours. d must not be empty.
-func Prepare(d Data, nodes []int32, kind gnn.Normalization, seed uint64) (data train.Data, n *gnn.Normalizer, completed int, err error) {
+// empty, by [Config]'s default), and the given nodes are the training rows. The edges are
+// those of d; see [Data.Complete]. It also returns the normaliser, which serving needs. d
+// must not be empty.
+func Prepare(d Data, nodes []int32, kind gnn.Normalization) (train.Data, *gnn.Normalizer, error) {
 	if kind == "" {
 		kind = gnn.NormalizeStandard
 		if d.X[0].Dense == nil {
 			kind = gnn.NormalizeRowL2
 		}
 	}
-	if n, err = gnn.FitNormalizer(kind, d.X); err != nil {
-		return train.Data{}, nil, 0, err
+	n, err := gnn.FitNormalizer(kind, d.X)
+	if err != nil {
+		return train.Data{}, nil, err
 	}
-	data = train.Data{X: make([]gnn.Vector, len(d.X)), Labels: d.Labels, Train: nodes}
+	data := train.Data{X: make([]gnn.Vector, len(d.X)), Src: d.Src, Dst: d.Dst, Labels: d.Labels, Train: nodes}
 	for i := range d.X {
 		data.X[i] = n.Apply(gnn.Vector{}, d.X[i])
 	}
-	data.Src, data.Dst, completed = d.Complete(nodes, seed)
-	return data, n, completed, nil
+	return data, n, nil
 }
 
 // holdOut draws a share of each class's nodes, rounded down, for validation. All others

@@ -11,7 +11,7 @@ import (
 // embedded.
 type dropout struct {
 	unchanging
-	*classifier
+	encoder  gnn.Encoder
 	settings Settings
 	seed     uint64
 	stream   *replay
@@ -23,7 +23,7 @@ func newDropout(tr *trainer, stream *replay, protocol string) (*dropout, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &dropout{classifier: c, settings: tr.settings, seed: tr.seed, stream: stream, protocol: protocol}, nil
+	return &dropout{encoder: c, settings: tr.settings, seed: tr.seed, stream: stream, protocol: protocol}, nil
 }
 
 func (d *dropout) predict(t int, probs []float64) {
@@ -31,8 +31,8 @@ func (d *dropout) predict(t int, probs []float64) {
 	pass := make([]float64, len(probs))
 	clear(probs)
 	train.SampleDropout(d.encoder, d.stream.known(t, d.protocol), d.stream.targets(t), d.settings.Dropout, passes, mix(d.seed, uint64(t)+1),
-		func(z []float32) {
-			d.head.predict(z, pass)
+		func(a []float32) {
+			probabilities(a, d.encoder.Out(), 1, pass)
 			axpy(probs, 1/float64(passes), pass)
 		})
 }

@@ -13,7 +13,7 @@ type ensemble struct {
 func newEnsemble(tr *trainer, stream *replay, protocol string) (*ensemble, error) {
 	e := &ensemble{}
 	for k := range tr.settings.Members {
-		m, err := newMember(tr, stream, protocol, member{kind: gnn.KindSAGE, number: k})
+		m, err := newStandalone(tr, stream, protocol, member{kind: gnn.KindSAGE, number: k})
 		if err != nil {
 			return nil, err
 		}

@@ -7,14 +7,15 @@ import (
 	"github.com/gvbll/gvbll/gnn/train"
 )
 
-// linear is the usual last layer, softmax(zᵀW + b), trained by cross-entropy. GVBLL has
-// a distribution in place of its weights.
+// linear trains an encoder whose embeddings a Gaussian process will take: a layer
+// zᵀW + b on top of them has the logits. GVBLL has a distribution in place of its weights.
 type linear struct {
-	dim, classes int
-	decay        float64 // of the L2 term ½·decay·‖W‖², the same as the encoder's
+	logits
+	dim   int
+	decay float64 // of the L2 term ½·decay·‖W‖², the same as the encoder's
 
 	params, grads [][]float64 // W, dim × classes, and b
-	logits        []float64   // of one row
+	a, da         []float64   // logits of the rows, and their gradients
 }
 
 var _ train.Head = (*linear)(nil)
@@ -23,10 +24,9 @@ var _ train.Head = (*linear)(nil)
 // weights (Glorot and Bengio 2010). b starts at zero.
 func newLinear(dim, classes int, decay float64, seed uint64) *linear {
 	h := &linear{
-		dim: dim, classes: classes, decay: decay,
+		logits: logits{classes}, dim: dim, decay: decay,
 		params: [][]float64{make([]float64, dim*classes), make([]float64, classes)},
 		grads:  [][]float64{make([]float64, dim*classes), make([]float64, classes)},
-		logits: make([]float64, classes),
 	}
 	rng := rand.New(rand.NewPCG(seed, 0x6c696e656172))
 	limit := math.Sqrt(6 / float64(dim+classes))
@@ -40,80 +40,33 @@ func (h *linear) Params() [][]float64 { return h.params }
 func (h *linear) Grads() [][]float64  { return h.grads }
 
 // Loss implements train.Head: the mean cross-entropy plus the L2 term.
-func (h *linear) Loss(z []float64, labels []int32, _, _ int, _ *rand.Rand, dz []float64) (loss train.Loss) {
+func (h *linear) Loss(z []float64, labels []int32, epoch, epochs int, rng *rand.Rand, dz []float64) train.Loss {
 	w, dw, db := h.params[0], h.grads[0], h.grads[1]
+	n := len(labels) * h.classes
+	if len(h.a) != n {
+		h.a, h.da = make([]float64, n), make([]float64, n)
+	}
+	for i := range labels {
+		a := h.a[i*h.classes : (i+1)*h.classes]
+		copy(a, h.params[1])
+		for j, x := range z[i*h.dim : (i+1)*h.dim] {
+			axpy(a, x, w[j*h.classes:(j+1)*h.classes])
+		}
+	}
+	loss := h.logits.Loss(h.a, labels, epoch, epochs, rng, h.da)
 	clear(dw)
 	clear(db)
-	n := float64(len(labels))
-	p := h.logits
-	for i, y := range labels {
-		row, dRow := z[i*h.dim:(i+1)*h.dim], dz[i*h.dim:(i+1)*h.dim]
-		copy(p, h.params[1])
-		for j, x := range row {
-			axpy(p, x, w[j*h.classes:(j+1)*h.classes])
-		}
-		if argmax(p) == int(y) {
-			loss.Correct++
-		}
-		at := p[y]
-		loss.ELL += (at - softmax(p)) / n
-		p[y]-- // p is now the gradient of the row's loss with respect to its logits
-		for c := range p {
-			p[c] /= n
-			db[c] += p[c]
-		}
-		for j, x := range row {
-			axpy(dw[j*h.classes:(j+1)*h.classes], x, p)
-			dRow[j] = dot(w[j*h.classes:(j+1)*h.classes], p)
+	for i := range labels {
+		da := h.da[i*h.classes : (i+1)*h.classes]
+		axpy(db, 1, da)
+		for j, x := range z[i*h.dim : (i+1)*h.dim] {
+			axpy(dw[j*h.classes:(j+1)*h.classes], x, da)
+			dz[i*h.dim+j] = dot(w[j*h.classes:(j+1)*h.classes], da)
 		}
 	}
 	axpy(dw, h.decay, w)
-	loss.Total = float64(h.decay*dot(w, w)/2) - loss.ELL
+	loss.Total += float64(h.decay * dot(w, w) / 2)
 	return loss
-}
-
-// scores computes the logits zᵀW + b of every row into dst, n × classes.
-func (h *linear) scores(z []float32, dst []float64) {
-	for i := range len(z) / h.dim {
-		a := dst[i*h.classes : (i+1)*h.classes]
-		copy(a, h.params[1])
-		for j, x := range z[i*h.dim : (i+1)*h.dim] {
-			axpy(a, float64(x), h.params[0][j*h.classes:(j+1)*h.classes])
-		}
-	}
-}
-
-// predict computes the class probabilities of every row into dst, n × classes.
-func (h *linear) predict(z []float32, dst []float64) {
-	h.scores(z, dst)
-	for lo := 0; lo < len(dst); lo += h.classes {
-		softmax(dst[lo : lo+h.classes])
-	}
-}
-
-// softmax turns logits into probabilities, and returns the logarithm of the sum of
-// their exponentials. It uses math.Exp2, which has the same bits on every amd64
-// machine; math.Exp has not.
-func softmax(a []float64) (logSum float64) {
-	top, sum := a[argmax(a)], 0.0
-	for c, x := range a {
-		a[c] = math.Exp2((x - top) * math.Log2E)
-		sum += a[c]
-	}
-	for c := range a {
-		a[c] /= sum
-	}
-	return top + math.Log(sum)
-}
-
-// argmax returns the lowest index of the largest entry.
-func argmax(a []float64) (best int) {
-	for c, x := range a {
-		if x > a[best] {
-			best = c
-		}
-	}
-	return best
 }
 
 // axpy adds s·x to dst.

@@ -10,8 +10,7 @@ import (
 )
 
 // TestLinearGradients: every gradient of the linear head's loss, with respect to W, b and
-// the rows, agrees with finite differences; and the loss that is minimised is that of the
-// probabilities that are predicted.
+// the rows, agrees with finite differences. With no layer on top, the rows are logits.
 func TestLinearGradients(t *testing.T) {
 	const n, dim, classes = 5, 4, 3
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -26,7 +25,7 @@ func TestLinearGradients(t *testing.T) {
 	labels := []int32{0, 2, 1, 2, 0}
 	discard := make([]float64, len(z))
 	loss := func() float64 { return h.Loss(z, labels, 0, 1, nil, discard).Total }
-	first := h.Loss(z, labels, 0, 1, nil, dz)
+	h.Loss(z, labels, 0, 1, nil, dz)
 	grads := [][]float64{slices.Clone(h.grads[0]), slices.Clone(h.grads[1]), dz}
 	for k, x := range [][]float64{h.params[0], h.params[1], z} {
 		original := slices.Clone(x)
@@ -41,22 +40,35 @@ func TestLinearGradients(t *testing.T) {
 			}
 		}
 	}
+}
 
-	z32, probs := make([]float32, len(z)), make([]float64, n*classes)
-	for i := range z {
-		z32[i] = float32(z[i])
+// TestLogits: the loss that is minimised is that of the probabilities that are predicted.
+func TestLogits(t *testing.T) {
+	const classes = 3
+	a32 := []float32{2, 1, -1, 0, .5, 0, -3, 1, 2}
+	labels := []int32{0, 2, 1}
+	a, da, probs := make([]float64, len(a32)), make([]float64, len(a32)), make([]float64, len(a32))
+	for i, x := range a32 {
+		a[i] = float64(x)
 	}
-	h.predict(z32, probs)
+	loss := (&logits{classes}).Loss(a, labels, 0, 1, nil, da)
+	probabilities(a32, classes, 1, probs)
 	ell, correct := 0.0, 0
 	for i, y := range labels {
 		row := probs[i*classes : (i+1)*classes]
-		ell += math.Log(row[y]) / n
+		ell += math.Log(row[y]) / 3
 		if argmax(row) == int(y) {
 			correct++
 		}
+		row[y]--
+		for c, x := range row {
+			if math.Abs(x/3-da[i*classes+c]) > 1e-12 {
+				t.Errorf("row %d: gradient %v, want (p - y)/n = %v", i, da[i*classes+c], x/3)
+			}
+		}
 	}
-	if math.Abs(ell-first.ELL) > 1e-6 || correct != first.Correct {
-		t.Errorf("loss: log likelihood %v and %d correct; predictions: %v and %d; want the same", first.ELL, first.Correct, ell, correct)
+	if math.Abs(ell-loss.ELL) > 1e-12 || correct != loss.Correct {
+		t.Errorf("loss: log likelihood %v and %d correct; predictions: %v and %d; want the same", loss.ELL, loss.Correct, ell, correct)
 	}
 }
 

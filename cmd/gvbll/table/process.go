@@ -17,19 +17,20 @@ type process struct {
 }
 
 func newProcess(tr *trainer, stream *replay, protocol string, kind gnn.Kind) (*process, error) {
-	c, err := tr.classifier(member{kind: kind})
+	encoder, err := tr.encoder(kind)
 	if err != nil {
 		return nil, err
 	}
 	type key struct{ kind gnn.Kind }
 	fitted, err := recall(&tr.memo, key{kind}, func() (*gp.Classifier, error) {
-		z := c.encoder.Encode(tr.seen.X, tr.seen.Src, tr.seen.Dst)
-		return gp.Fit(tr.ctx, z, c.encoder.Out(), len(tr.data.Classes), tr.data.Labels, processConfig(tr.settings.GP, len(tr.nodes), tr.seed), nil)
+		seen := tr.seenBy(kind)
+		z := encoder.Encode(seen.X, seen.Src, seen.Dst)
+		return gp.Fit(tr.ctx, z, encoder.Out(), len(tr.data.Classes), tr.data.Labels, processConfig(tr.settings.GP, len(tr.nodes), tr.seed), nil)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("gaussian process on %s: %w", kind, err)
 	}
-	return &process{classifier: fitted, z: stream.embeddings(c.encoder, protocol)}, nil
+	return &process{classifier: fitted, z: stream.embeddings(encoder, protocol)}, nil
 }
 
 // processConfig returns how the process is fitted. With more than 5000 rows it is fitted

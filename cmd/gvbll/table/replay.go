@@ -139,6 +139,19 @@ func (s *replay) embedArrivals(encoder gnn.Encoder) (z [][]float32) {
 	return z
 }
 
+// warmup returns a classifier's logits of the labelled nodes of the warm-up, in the graph
+// as it is before the first step, and their labels.
+func (s *replay) warmup(c gnn.Encoder) (a []float64, labels []int32) {
+	if s.context.nodes == s.train {
+		return nil, nil
+	}
+	all := c.Encode(s.x[:s.context.nodes], s.src[:s.context.edges], s.dst[:s.context.edges])
+	for _, x := range all[s.train*c.Out():] {
+		a = append(a, float64(x))
+	}
+	return labelled(a, c.Out(), s.labels[s.train:s.context.nodes])
+}
+
 // neighbours returns each node's neighbours in the whole graph.
 func (s *replay) neighbours() [][]int32 {
 	all := make([][]int32, len(s.x))

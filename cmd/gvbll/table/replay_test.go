@@ -20,14 +20,14 @@ func TestEmbeddings(t *testing.T) {
 	}
 	last := len(stream.steps) - 1
 	for _, protocol := range Protocols {
-		z := stream.embeddings(c.encoder, protocol)
+		z := stream.embeddings(c, protocol)
 		for step := range stream.steps {
 			g := stream.known(step, protocol)
 			lo, hi := stream.span(step)
 			if nodes := len(g.X); protocol == Strict && nodes != hi || protocol == Full && nodes != len(tr.graph.Features) {
 				t.Fatalf("%s: step %d is embedded on a graph of %d nodes, want %d under strict and %d under full", protocol, step, nodes, hi, len(tr.graph.Features))
 			}
-			want := c.encoder.Encode(g.X, g.Src, g.Dst)[lo*c.encoder.Out() : hi*c.encoder.Out()]
+			want := c.Encode(g.X, g.Src, g.Dst)[lo*c.Out() : hi*c.Out()]
 			for i := range want {
 				if math.Abs(float64(want[i]-z[step][i])) > 1e-5 {
 					t.Fatalf("%s: step %d: number %d of the embeddings is %v, want %v", protocol, step, i, z[step][i], want[i])
@@ -35,7 +35,7 @@ func TestEmbeddings(t *testing.T) {
 			}
 		}
 	}
-	strict, full := stream.embeddings(c.encoder, Strict), stream.embeddings(c.encoder, Full)
+	strict, full := stream.embeddings(c, Strict), stream.embeddings(c, Full)
 	if slices.Equal(strict[0], full[0]) {
 		t.Error("the first step has the same embeddings under both protocols, want different ones")
 	}

@@ -29,7 +29,7 @@ type Settings struct {
 
 	Passes  int       `json:"passes"`  // stochastic passes of MC dropout
 	Members int       `json:"members"` // of the deep ensemble
-	Folds   int       `json:"folds"`   // of the training nodes, for temperature scaling
+	Folds   int       `json:"folds"`   // of the training nodes, for temperature scaling without a warm-up
 	GP      gp.Config `json:"gp"`      // Seed is ignored; see [gp.Config] for zeros
 
 	TempHidden int              `json:"temp_hidden"` // hidden units of GVBLL's temperature head; 0 for τ = 1
@@ -83,10 +83,10 @@ func (s Settings) embedding(classes int) int {
 	return s.Embedding
 }
 
-// training returns how the deterministic encoders are trained.
-func (s Settings) training(kind gnn.Kind, in, classes int, seed uint64) train.Config {
+// training returns how a deterministic GNN is trained whose last layer has out outputs.
+func (s Settings) training(kind gnn.Kind, in, out int, seed uint64) train.Config {
 	return train.Config{
-		Encoder: kind, In: in, Hidden: s.Hidden, Out: s.embedding(classes), Epochs: s.Epochs,
+		Encoder: kind, In: in, Hidden: s.Hidden, Out: out, Epochs: s.Epochs,
 		LearningRate: s.LearningRate, WeightDecay: s.WeightDecay, Dropout: s.Dropout, Seed: seed,
 	}
 }

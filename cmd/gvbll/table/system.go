@@ -29,7 +29,7 @@ func (unchanging) learn(int) {}
 func newSystem(name string, tr *trainer, stream *replay, protocol string) (system, error) {
 	switch name {
 	case "graphsage", "gcn", "gat", "gin":
-		return newStandalone(tr, stream, protocol, gnn.Kind(name))
+		return newStandalone(tr, stream, protocol, member{kind: gnn.Kind(name)})
 	case "mc-dropout":
 		return newDropout(tr, stream, protocol)
 	case "deep-ensemble":

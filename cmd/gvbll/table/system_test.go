@@ -28,7 +28,7 @@ func TestSystems(t *testing.T) {
 	}
 }
 
-// TestKinds: a classifier has the encoder of its kind.
+// TestKinds: a classifier is of its kind, and has an output for each class.
 func TestKinds(t *testing.T) {
 	tr, _ := ready(t, easySource(), quick(), 1)
 	for _, kind := range []gnn.Kind{gnn.KindSAGE, gnn.KindGCN, gnn.KindGAT, gnn.KindGIN} {
@@ -36,8 +36,8 @@ func TestKinds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := c.encoder.Kind(); got != kind {
-			t.Errorf("trained encoder %s, want %s", got, kind)
+		if c.Kind() != kind || c.Out() != 3 {
+			t.Errorf("trained %s with %d outputs, want %s with 3", c.Kind(), c.Out(), kind)
 		}
 	}
 }
@@ -50,11 +50,11 @@ func TestEnsemble(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	alone, err := newStandalone(tr, stream, Strict, gnn.KindSAGE)
+	alone, err := newStandalone(tr, stream, Strict, member{kind: gnn.KindSAGE})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e.members[0].head != alone.head {
+	if &e.members[0].logits[0][0] != &alone.logits[0][0] {
 		t.Error("the first member is not the GraphSAGE baseline")
 	}
 	n := len(stream.stepLabels(2)) * 3
@@ -82,7 +82,7 @@ func TestEnsemble(t *testing.T) {
 func TestDropout(t *testing.T) {
 	tr, stream := ready(t, easySource(), quick(), 1)
 	for _, protocol := range Protocols {
-		alone, err := newStandalone(tr, stream, protocol, gnn.KindSAGE)
+		alone, err := newStandalone(tr, stream, protocol, member{kind: gnn.KindSAGE})
 		if err != nil {
 			t.Fatal(err)
 		}

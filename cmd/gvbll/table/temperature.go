@@ -9,12 +9,13 @@ import (
 
 // scaled is temperature scaling (Guo et al. 2017): the trained GraphSAGE with its
 // logits divided by one number T, which is fitted to minimise the NLL on nodes that the
-// training did not see.
+// training did not see: the labelled nodes of the warm-up, the validation part of splits
+// in time.
 //
-// A few dozen training nodes are too few to hold some out. So T is fitted to the logits
-// of all training nodes, each computed by a GraphSAGE that was trained without the
-// node's fold, and then used with the GraphSAGE that was trained on all. With more than
-// manyNodes training nodes, one held-out fold is enough.
+// Where there is no warm-up, the training nodes are too few to hold some out. Then T is
+// fitted to the logits of all training nodes, each computed by a GraphSAGE that was
+// trained without the node's fold. With more than manyNodes training nodes, one held-out
+// fold is enough.
 type scaled struct {
 	*standalone
 	temperature float64
@@ -23,11 +24,11 @@ type scaled struct {
 const manyNodes = 10_000
 
 func newScaled(tr *trainer, stream *replay, protocol string) (*scaled, error) {
-	plain, err := newStandalone(tr, stream, protocol, gnn.KindSAGE)
+	plain, err := newStandalone(tr, stream, protocol, member{kind: gnn.KindSAGE})
 	if err != nil {
 		return nil, err
 	}
-	temperature, err := tr.temperature()
+	temperature, err := tr.temperature(stream)
 	if err != nil {
 		return nil, err
 	}
@@ -35,44 +36,53 @@ func newScaled(tr *trainer, stream *replay, protocol string) (*scaled, error) {
 }
 
 func (s *scaled) predict(t int, probs []float64) {
-	s.head.scores(s.z[t], probs)
-	for i := range probs {
-		probs[i] /= s.temperature
-	}
-	for lo := 0; lo < len(probs); lo += s.head.classes {
-		softmax(probs[lo : lo+s.head.classes])
-	}
+	probabilities(s.logits[t], s.classes, s.temperature, probs)
 }
 
-// temperature returns T for the trainer's GraphSAGE.
-func (tr *trainer) temperature() (float64, error) {
+// temperature returns T for the trainer's GraphSAGE on a stream.
+func (tr *trainer) temperature(stream *replay) (float64, error) {
+	c, err := tr.classifier(member{kind: gnn.KindSAGE})
+	if err != nil {
+		return 0, err
+	}
 	type key struct{}
 	return recall(&tr.memo, key{}, func() (float64, error) {
-		others, folds, err := tr.folds(tr.settings.Folds)
-		if err != nil {
-			return 0, err
-		}
-		if len(tr.nodes) > manyNodes {
-			others, folds = others[:1], folds[:1]
-		}
-		var logits []float64
-		var labels []int32
-		for f, fold := range folds {
-			inner, err := newTrainer(tr.ctx, tr.graph, others[f], tr.settings, mix(tr.seed, uint64(f)+1))
-			if err != nil {
+		a, labels := stream.warmup(c)
+		if len(labels) == 0 {
+			if a, labels, err = tr.heldOut(); err != nil {
 				return 0, err
 			}
-			c, err := inner.classifier(member{kind: gnn.KindSAGE})
-			if err != nil {
-				return 0, err
-			}
-			stream := newReplay(tr.graph, dataset.Stream{Train: others[f], Steps: [][]int32{fold}}, inner.normalizer)
-			a := make([]float64, len(fold)*c.head.classes)
-			c.head.scores(stream.embeddings(c.encoder, Strict)[0], a)
-			logits, labels = append(logits, a...), append(labels, stream.stepLabels(0)...)
 		}
-		return fitTemperature(logits, len(tr.data.Classes), labels), nil
+		return fitTemperature(a, len(tr.data.Classes), labels), nil
 	})
+}
+
+// heldOut returns GraphSAGE's logits of training nodes that it was not trained on, and
+// their labels.
+func (tr *trainer) heldOut() (a []float64, labels []int32, err error) {
+	others, folds, err := tr.folds(tr.settings.Folds)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(tr.nodes) > manyNodes {
+		others, folds = others[:1], folds[:1]
+	}
+	for f, fold := range folds {
+		inner, err := newTrainer(tr.ctx, tr.graph, others[f], tr.settings, mix(tr.seed, uint64(f)+1))
+		if err != nil {
+			return nil, nil, err
+		}
+		c, err := inner.classifier(member{kind: gnn.KindSAGE})
+		if err != nil {
+			return nil, nil, err
+		}
+		stream := newReplay(tr.graph, dataset.Stream{Train: others[f], Steps: [][]int32{fold}}, inner.normalizer)
+		for _, x := range stream.embeddings(c, Strict)[0] {
+			a = append(a, float64(x))
+		}
+		labels = append(labels, stream.stepLabels(0)...)
+	}
+	return a, labels, nil
 }
 
 // The bounds of fitTemperature: logits that separate the classes would give T = 0, and

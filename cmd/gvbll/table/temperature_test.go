@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
@@ -81,5 +83,46 @@ func TestScaled(t *testing.T) {
 		if got, want := math.Log(b[0]/b[1])*scaled.temperature, math.Log(a[0]/a[1]); math.Abs(got-want) > 1e-9 {
 			t.Errorf("node %d: log odds times T are %v, want GraphSAGE's %v", i, got, want)
 		}
+	}
+}
+
+// TestScaledOnWarmup: where nodes warm up, T minimises the NLL of the trained GraphSAGE on
+// their labels, each node in the graph as it is before the stream.
+func TestScaledOnWarmup(t *testing.T) {
+	cfg, err := dataset.DriftPreset("strong")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Nodes, cfg.Classes, cfg.Dim, cfg.Steps = 400, 5, 12, 9
+	tr, stream := ready(t, Drifting(cfg), quick(), 1)
+	scaled, err := newScaled(tr, stream, Strict)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := tr.classifier(member{kind: gnn.KindSAGE})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := gnn.NewGraph(c)
+	g.Add(stream.x[:stream.context.nodes])
+	for v, links := range stream.links[:stream.context.nodes] {
+		g.LinkAll(int32(v), links)
+	}
+	var warm []int32
+	for v := stream.train; v < stream.context.nodes; v++ {
+		warm = append(warm, int32(v))
+	}
+	if len(warm) < 50 {
+		t.Fatalf("%d nodes warm up, want at least 50", len(warm))
+	}
+	a := make([]float32, len(warm)*5)
+	g.Embed(warm, a)
+	nll := func(temperature float64) float64 {
+		p := make([]float64, len(a))
+		probabilities(a, 5, temperature, p)
+		return new(calibration.Prequential).AddWindow(calibration.ScoreRows(p, 5, stream.labels[stream.train:stream.context.nodes]), 1).NLL
+	}
+	if best := nll(scaled.temperature); best > nll(scaled.temperature*1.01) || best > nll(scaled.temperature/1.01) {
+		t.Errorf("temperature %v does not minimise the NLL of the warm-up", scaled.temperature)
 	}
 }

@@ -21,7 +21,7 @@ type trainer struct {
 	graph      *dataset.Dataset
 	nodes      []int32    // training nodes, by their numbers in graph
 	data       model.Data // training nodes and their subgraph
-	seen       train.Data // the same, normalised and with isolated nodes treated
+	rows       train.Data // the same with normalised features; see seenBy
 	normalizer *gnn.Normalizer
 }
 
@@ -37,17 +37,19 @@ func newTrainer(ctx context.Context, d *dataset.Dataset, nodes []int32, s Settin
 		data.Labels = append(data.Labels, d.Labels[v])
 	}
 	data.Src, data.Dst = d.Subgraph(nodes)
-	seen, normalizer, _, err := model.Prepare(data, all, s.Normalization, seed)
+	rows, normalizer, err := model.Prepare(data, all, s.Normalization)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Name, err)
 	}
-	return &trainer{ctx: ctx, settings: s, seed: seed, graph: d, nodes: nodes, data: data, seen: seen, normalizer: normalizer}, nil
+	return &trainer{ctx: ctx, settings: s, seed: seed, graph: d, nodes: nodes, data: data, rows: rows, normalizer: normalizer}, nil
 }
 
-// classifier is a deterministic GNN: an encoder and a linear head.
-type classifier struct {
-	encoder gnn.Encoder
-	head    *linear
+// seenBy returns the training nodes as an encoder of a kind is trained on them: as Phase 1
+// of GVBLL would see them.
+func (tr *trainer) seenBy(kind gnn.Kind) train.Data {
+	data := tr.rows
+	data.Src, data.Dst, _ = tr.data.Complete(kind, data.Train, tr.seed)
+	return data
 }
 
 // member identifies one of the classifiers of a kind. Number 0 is the baseline, and
@@ -57,18 +59,34 @@ type member struct {
 	number int
 }
 
-// classifier returns a member, trained by cross-entropy. Its initial weights and its
-// dropout depend on the member's seed.
-func (tr *trainer) classifier(m member) (*classifier, error) {
-	return recall(&tr.memo, m, func() (*classifier, error) {
-		seed := mix(tr.seed, uint64(m.number))
-		head := newLinear(tr.settings.embedding(len(tr.data.Classes)), len(tr.data.Classes), tr.settings.WeightDecay, seed)
-		encoder, _, err := train.Fit(tr.ctx, tr.seen, head, tr.settings.training(m.kind, tr.data.Dim, len(tr.data.Classes), seed), nil)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", m.kind, err)
-		}
-		return &classifier{encoder: encoder, head: head}, nil
+// classifier returns a member: a GNN whose last layer's outputs are the logits of the
+// classes, trained by cross-entropy. Its initial weights and its dropout depend on the
+// member's seed.
+func (tr *trainer) classifier(m member) (gnn.Encoder, error) {
+	return recall(&tr.memo, m, func() (gnn.Encoder, error) {
+		classes := len(tr.data.Classes)
+		return tr.fit(m.kind, &logits{classes}, classes, mix(tr.seed, uint64(m.number)))
 	})
+}
+
+// encoder returns an encoder with embeddings of d_e dimensions, GVBLL's architecture,
+// trained by cross-entropy with a linear layer on top.
+func (tr *trainer) encoder(kind gnn.Kind) (gnn.Encoder, error) {
+	type key struct{ kind gnn.Kind }
+	return recall(&tr.memo, key{kind}, func() (gnn.Encoder, error) {
+		classes := len(tr.data.Classes)
+		dim := tr.settings.embedding(classes)
+		return tr.fit(kind, newLinear(dim, classes, tr.settings.WeightDecay, tr.seed), dim, tr.seed)
+	})
+}
+
+// fit trains a GNN with out outputs and a head.
+func (tr *trainer) fit(kind gnn.Kind, head train.Head, out int, seed uint64) (gnn.Encoder, error) {
+	encoder, _, err := train.Fit(tr.ctx, tr.seenBy(kind), head, tr.settings.training(kind, tr.data.Dim, out, seed), nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", kind, err)
+	}
+	return encoder, nil
 }
 
 // gvbll returns the model that Phase 1 of GVBLL trains, as gvbll train does.
