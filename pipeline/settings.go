@@ -69,6 +69,7 @@ var settings = []setting{
 	number("clip", "", func(c *Config) *float64 { return &c.Update.Clip }),
 	number("epsilon", "", func(c *Config) *float64 { return &c.Update.Epsilon }),
 	number("walk", "0", func(c *Config) *float64 { return &c.Update.Walk }),
+	number("batch", "0", func(c *Config) *float64 { return &c.Update.Batch }),
 	named("gradient", "", func(c *Config) *posterior.Gradient { return &c.Update.Gradient }, posterior.Scaled, posterior.AsWritten),
 	{
 		name: "fallback", absent: "0", // never, as the flag has it

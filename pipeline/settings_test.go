@@ -18,7 +18,7 @@ import (
 func everything(t *testing.T) pipeline.Config {
 	t.Helper()
 	cfg, err := pipeline.Config{
-		Update:   posterior.Config{Lambda: 0.9, Eta: 0.5, Beta: 0.01, Clip: 0.3, Epsilon: 1e-7, Walk: 0.001},
+		Update:   posterior.Config{Lambda: 0.9, Eta: 0.5, Beta: 0.01, Clip: 0.3, Epsilon: 1e-7, Walk: 0.001, Batch: 20},
 		Coverage: pipeline.Coverage{Target: 0.9, MinConfidence: 0.3, MaxSize: 4, MaxOutside: 2.5},
 		Rescore:  pipeline.Rescoring{After: 3, Confidence: 0.4, Limit: 50},
 	}.WithDefaults()
@@ -99,6 +99,9 @@ func lineOf(c pipeline.Config) string {
 	}
 	if u.Walk > 0 {
 		s += fmt.Sprintf(" walk=%g", u.Walk)
+	}
+	if u.Batch > 0 {
+		s += fmt.Sprintf(" batch=%g", u.Batch)
 	}
 	if c.Fallback >= 0 {
 		s += fmt.Sprintf(" fallback=%g", c.Fallback)

@@ -29,7 +29,7 @@ func ExampleOnline() {
 	}
 	// Output:
 	// static after 0 updates: [0.73 0.27 0.27 0.73]
-	// online after 8 updates: [0.37 0.63 0.63 0.37]
+	// online after 8 updates: [0.38 0.62 0.62 0.38]
 }
 
 // A dimension that training knew little about makes the weights, not the data,

@@ -76,8 +76,8 @@ func (o *Online) Posterior() *Gaussian { return &o.q }
 func (o *Online) Predict(rows Rows, probs []float64) { MAP(&o.q, rows, probs) }
 
 // Learn is one step of Algorithm 1, with the statistics of the batch taken at the
-// current posterior mean. A batch without rows does nothing: only labels make the
-// posterior forget.
+// current posterior mean. Only labels make the posterior forget, in proportion to their
+// number up to a full batch (see [Config]): a batch without rows does nothing.
 func (o *Online) Learn(rows Rows, labels []int32) Report {
 	if len(labels) == 0 && rows.Len() == 0 {
 		return Report{}
@@ -85,7 +85,7 @@ func (o *Online) Learn(rows Rows, labels []int32) Report {
 	o.statistics.reset()
 	o.statistics.add(&o.q, rows, labels, o.cfg.Gradient, &o.evidence)
 	o.version++
-	return update(&o.q, &o.q, &o.anchor, &o.statistics, o.cfg)
+	return update(&o.q, &o.q, &o.anchor, &o.statistics, o.cfg.of(len(labels)))
 }
 
 // Version returns the number of updates so far.

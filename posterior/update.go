@@ -31,23 +31,62 @@ func (g Gradient) String() string {
 
 // Config holds the constants of Algorithm 1.
 type Config struct {
-	Lambda   float64 // λ in [0, 1]: share of the precision that a batch keeps; the memory is 1/(1-λ) batches
+	Lambda   float64 // λ in [0, 1]: share of the precision that a full batch keeps; the memory is 1/(1-λ) of them
 	Eta      float64 // η > 0: step size
-	Beta     float64 // β ≥ 0: pull towards the training posterior
+	Beta     float64 // β ≥ 0: pull of a full batch towards the training posterior
 	Clip     float64 // δ > 0: the most that an entry of M moves in one update
 	Epsilon  float64 // ε ≥ 0: keeps Σ = 1/(T+ε) finite in a step; it is not added to T
 	Gradient Gradient
-	// Walk, q ≥ 0, is the variance of a random walk of every weight between batches:
+	// Walk, q ≥ 0, is the variance of a random walk of every weight over a full batch:
 	// Σ becomes Σ + q, that is T/(1 + qT), before λ forgets. It is the prediction
 	// step of a Kalman filter, which the paper's last sentence suggests. Unlike λ it
 	// forgets a well-known weight by a larger share than a little-known one.
 	Walk float64 `json:",omitempty"`
+	// Batch is the number of labels of a full batch. What forgets follows what was
+	// learned: a batch of n labels has the share s = min(1, n/Batch) of a full one, and
+	// in it λ, β and q are λˢ, sβ and sq. Labels that trickle in one by one then forget
+	// as much as a full batch of them; larger batches forget no more than a full one. 0
+	// makes every batch a full one, as the paper writes.
+	Batch float64 `json:",omitempty"`
+}
+
+// Share returns a batch's number of labels as a share of a full one, at most 1. If full
+// is 0, every batch is a full one.
+func Share(labels int, full float64) float64 {
+	if full == 0 {
+		return 1
+	}
+	return min(1, float64(labels)/full)
+}
+
+// Kept returns λ^share, what a batch keeps of the past if a full one keeps λ. It is
+// exactly λ at a share of 1.
+func Kept(lambda, share float64) float64 {
+	if share == 1 || lambda == 0 || lambda == 1 {
+		return lambda
+	}
+	return Exp(Log(lambda) * share)
+}
+
+// of returns the constants of a batch of n labels.
+//
+// The variances of a random walk add up, so q is in proportion to the labels. So is β,
+// whose term is added to the precision with every batch: otherwise its sum, like the
+// forgetting, would depend on how labels are cut into batches. The bound δ is not: it
+// is on the error of one linearisation, and holds for each.
+func (c Config) of(n int) Config {
+	share := Share(n, c.Batch)
+	c.Lambda = Kept(c.Lambda, share)
+	c.Beta *= share
+	c.Walk *= share
+	return c
 }
 
 // DefaultConfig returns the constants that gave the best scores across data sets with
-// the true gradient: λ .99, η 1, β 0, δ .1, ε 1e-8.
+// the true gradient: λ .99, η 1, β 0, δ .1, ε 1e-8. A full batch has 50 labels, about as
+// many as the paper's batches of Cora.
 func DefaultConfig() Config {
-	return Config{Lambda: 0.99, Eta: 1, Beta: 0, Clip: 0.1, Epsilon: 1e-8, Gradient: Scaled}
+	return Config{Lambda: 0.99, Eta: 1, Beta: 0, Clip: 0.1, Epsilon: 1e-8, Gradient: Scaled, Batch: 50}
 }
 
 // Validate reports every constant that is out of range, each with its remedy.
@@ -59,6 +98,7 @@ func (c Config) Validate() error {
 	r.Unless(c.Clip > 0 && check.Finite(c.Clip), "clip %v: give a positive bound, such as 0.1, or a large one such as 1e9 to never clip", c.Clip)
 	r.Unless(c.Epsilon >= 0 && check.Finite(c.Epsilon), "epsilon %v: give 0 or a small positive number, such as 1e-8", c.Epsilon)
 	r.Unless(c.Walk >= 0 && check.Finite(c.Walk), "walk %v: give 0 for weights that stay, or a small positive variance such as 1e-3", c.Walk)
+	r.Unless(c.Batch >= 0 && check.Finite(c.Batch), "batch %v: give a number of labels such as 50, or 0 to forget with every batch alike", c.Batch)
 	r.Unless(c.Gradient <= AsWritten, "gradient %v: give scaled or as-written", c.Gradient)
 	return r.Join()
 }

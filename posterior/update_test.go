@@ -49,7 +49,7 @@ func algorithm1(q, star *Gaussian, rows Rows, labels []int32, cfg Config) (Gauss
 }
 
 var updateConfigs = map[string]Config{
-	"default":       DefaultConfig(),
+	"default":       {Lambda: 0.99, Eta: 1, Clip: 0.1, Epsilon: 1e-8},
 	"as written":    {Lambda: 0.995, Eta: 0.5, Beta: 0.01, Clip: 0.5, Epsilon: 1e-8, Gradient: AsWritten},
 	"anchored":      {Lambda: 0.9, Eta: 1, Beta: 0.5, Clip: 0.05, Epsilon: 1e-8},
 	"plain Bayes":   {Lambda: 1, Eta: 1, Clip: 1e9},
@@ -87,6 +87,49 @@ func TestUpdateIsAlgorithm1(t *testing.T) {
 				q = got
 			}
 		})
+	}
+}
+
+// TestForgettingFollowsLabels: a batch of n labels is Algorithm 1 with λ^(n/50), β n/50
+// and a walk of q n/50, and one of 50 labels or more is the paper's. So labels that come
+// one by one forget what a batch of 50 forgets, and no more.
+func TestForgettingFollowsLabels(t *testing.T) {
+	cfg := Config{Lambda: 0.9, Eta: 0.7, Beta: 0.02, Clip: 0.2, Epsilon: 1e-8, Walk: 0.01, Batch: 50}
+	rng := rand.New(rand.NewPCG(5, 6))
+	star := randomGaussian(rng, 6, 5)
+	head, want := NewOnline(star, cfg), star.Clone()
+	for _, n := range []int{1, 3, 10, 49, 50, 51, 200, 1, 1} {
+		rows, labels := randomRows(rng, n, 6, 5)
+		share := math.Min(1, float64(n)/50)
+		of := Config{Lambda: math.Pow(0.9, share), Eta: 0.7, Beta: 0.02 * share, Clip: 0.2, Epsilon: 1e-8}
+		for i, precision := range want.Precision {
+			want.Precision[i] = 1 / (1/precision + 0.01*share)
+		}
+		want, _ = algorithm1(&want, &star, rows, labels, of)
+		head.Learn(rows, labels)
+		wantClose(t, "mean", head.Posterior().Mean, want.Mean, 1e-12)
+		wantClose(t, "precision", head.Posterior().Precision, want.Precision, 1e-12)
+	}
+
+	// Rows of zeros say nothing about any weight: what is left is forgetting alone.
+	cfg.Beta = 0
+	one, whole := NewOnline(star, cfg), star.Clone()
+	for range 50 {
+		one.Learn(Rows{Z: make([]float32, 6), Tau: []float64{1}}, []int32{0})
+	}
+	cfg.Walk = 0
+	trickled := NewOnline(star, cfg)
+	for range 50 {
+		trickled.Learn(Rows{Z: make([]float32, 6), Tau: []float64{1}}, []int32{0})
+	}
+	for i := range whole.Precision {
+		whole.Precision[i] *= 0.9
+	}
+	wantClose(t, "precision after 50 labels", trickled.Posterior().Precision, whole.Precision, 1e-12)
+	for i, walked := range one.Posterior().Precision {
+		if walked >= whole.Precision[i] {
+			t.Errorf("precision %v with a walk, %v without", walked, whole.Precision[i])
+		}
 	}
 }
 

@@ -14,8 +14,8 @@ type Posterior struct {
 	Classes []string            // names, C of them
 	Now     *posterior.Gaussian // d_e × C
 	Trained *posterior.Gaussian // (M*, Σ*), of the same shape
-	Version uint64              // number of updates
-	Lambda  float64             // λ, the factor by which an update weights the past
+	Batches float64             // number of full batches of labels learned
+	Lambda  float64             // λ, the factor by which such a batch weights the past
 }
 
 // health are the metrics of a posterior.
@@ -32,7 +32,7 @@ func newHealth(r register) health {
 		distance:  r.gauges("gvbll_posterior_anchor_distance", "Euclidean distance of the posterior mean from the trained one.", "head"),
 		kl:        r.gauges("gvbll_posterior_anchor_kl_nats", "KL divergence of the posterior from the trained one.", "head"),
 		entries:   r.gauges("gvbll_posterior_entries", "Number of weights of the posterior: embedding dimensions times classes.", "head"),
-		batches:   r.gauges("gvbll_posterior_memory_batches", "Effective memory: how many batches' worth of precision the posterior holds with forgetting, (1-λⁿ)/(1-λ) after n batches.", "head"),
+		batches:   r.gauges("gvbll_posterior_memory_batches", "Effective memory: how many batches of 50 labels' worth of precision the posterior holds with forgetting, (1-λⁿ)/(1-λ) after n of them.", "head"),
 	}
 }
 
@@ -70,7 +70,7 @@ func (m *Metrics) ShowPosterior(p *Posterior) {
 	g.distance.WithLabelValues(p.Head).Set(distance)
 	g.kl.WithLabelValues(p.Head).Set(p.Now.KL(p.Trained))
 	g.entries.WithLabelValues(p.Head).Set(float64(len(p.Now.Mean)))
-	memory := float64(p.Version)
+	memory := p.Batches
 	if p.Lambda < 1 {
 		memory = (1 - math.Pow(p.Lambda, memory)) / (1 - p.Lambda)
 	}

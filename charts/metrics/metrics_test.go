@@ -141,7 +141,7 @@ func TestShowPosterior(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	m := metrics.New(reg)
 	m.ShowPosterior(&metrics.Posterior{
-		Head: "online", Classes: []string{"a", "b"}, Version: 2, Lambda: 0.5,
+		Head: "online", Classes: []string{"a", "b"}, Batches: 2, Lambda: 0.5,
 		Now:     &posterior.Gaussian{Dim: 2, Classes: 2, Mean: []float64{1, 0, 0, 4}, Precision: []float64{2, 1, 4, 1}},
 		Trained: &posterior.Gaussian{Dim: 2, Classes: 2, Mean: []float64{1, 0, 3, 0}, Precision: []float64{2, 1, 4, 1}},
 	})
@@ -155,7 +155,7 @@ gvbll_posterior_anchor_kl_nats{head="online"} 26
 # HELP gvbll_posterior_entries Number of weights of the posterior: embedding dimensions times classes.
 # TYPE gvbll_posterior_entries gauge
 gvbll_posterior_entries{head="online"} 4
-# HELP gvbll_posterior_memory_batches Effective memory: how many batches' worth of precision the posterior holds with forgetting, (1-λⁿ)/(1-λ) after n batches.
+# HELP gvbll_posterior_memory_batches Effective memory: how many batches of 50 labels' worth of precision the posterior holds with forgetting, (1-λⁿ)/(1-λ) after n of them.
 # TYPE gvbll_posterior_memory_batches gauge
 gvbll_posterior_memory_batches{head="online"} 1.5
 # HELP gvbll_posterior_precision_mean Mean precision 1/Σ of a class's weights: how certain they are.

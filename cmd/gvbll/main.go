@@ -181,4 +181,4 @@ func settingError(err error) error {
 }
 
 // ofUpdate matches the same for a setting that is a part of --update.
-var ofUpdate = regexp.MustCompile(`(?m)^(eta|beta|clip|walk) (\S+): `)
+var ofUpdate = regexp.MustCompile(`(?m)^(eta|beta|clip|walk|batch) (\S+): `)

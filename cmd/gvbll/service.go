@@ -161,9 +161,14 @@ func (s *service) show() {
 	}
 	s.metrics.Show(s.last, scores)
 	now, trained := engine.Posterior()
+	lambda, full := s.forgetting()
+	batches := float64(s.last.Heads[0].Version)
+	if full > 0 {
+		batches = min(batches, float64(scores[0].Total().Labels)/full)
+	}
 	s.metrics.ShowPosterior(&metrics.Posterior{
 		Head: onlineHead, Classes: s.named.Classes, Now: now, Trained: trained,
-		Version: s.last.Heads[0].Version, Lambda: s.lambda(),
+		Batches: batches, Lambda: lambda,
 	})
 	if p := engine.Pooled(); p != nil {
 		s.metrics.ShowPool(p, s.named.Classes)
@@ -193,17 +198,19 @@ func (s *service) nameModels() {
 // the first of its kind in the pool.
 const onlineHead = "online"
 
-// lambda returns the forgetting factor λ of that head, 1 if the pool has no such head.
-func (s *service) lambda() float64 {
+// forgetting returns the forgetting factor λ of that head, 1 if the pool has no such
+// head, and the number of labels after which it is applied; 0 for every batch.
+func (s *service) forgetting() (lambda, full float64) {
 	if s.engine.Serving().Pooled() == nil {
-		return s.engine.Serving().Config().Update.Lambda
+		u := s.engine.Serving().Config().Update
+		return u.Lambda, u.Batch
 	}
 	for _, h := range s.named.Pool.Heads {
 		if h.Online != nil {
-			return h.Online.Lambda
+			return h.Online.Lambda, s.named.Pool.Batch
 		}
 	}
-	return 1
+	return 1, s.named.Pool.Batch
 }
 
 // openModels reads the model file and, unless its name is empty, the shadow's.

@@ -13,9 +13,10 @@ type Config struct {
 	Heads   []HeadConfig `json:"heads"`
 	Weights Weights      `json:"weights"`
 	// Batch is the number of labels of a full batch. A batch of n labels keeps
-	// λ^min(1, n/Batch) of the past, in the weights and in joint and wide heads:
-	// many small batches forget as much as one full one. Larger batches forget no
-	// more than a full one.
+	// λ^min(1, n/Batch) of the past, in the weights and in every head that forgets
+	// (for an online head it takes the place of [posterior.Config.Batch]): many small
+	// batches forget as much as one full one. Larger batches forget no more than a full
+	// one.
 	Batch float64 `json:"batch"`
 }
 
@@ -138,7 +139,7 @@ func (s Config) Needs() (n Need) {
 }
 
 // share returns the number of labels as a share of a full batch, at most 1.
-func (s Config) share(labels int) float64 { return min(1, float64(labels)/s.Batch) }
+func (s Config) share(labels int) float64 { return posterior.Share(labels, s.Batch) }
 
 // Scale returns how the wide heads scale features; they all do alike. It is [Unit]
 // if there is none.
@@ -216,6 +217,7 @@ const enoughPerClass = 100
 //     batch starts near its solution and takes 3 to 5.
 func Default(t Traits) Config {
 	online := posterior.DefaultConfig()
+	online.Batch = 0 // it has the pool's
 	labels := []HeadConfig{
 		{Name: "labels", Label: &Label{Evidence: Counts}},
 		{Name: "labels-scaled", Label: &Label{Evidence: Scaled}},

@@ -8,8 +8,7 @@ import "github.com/gvbll/gvbll/posterior"
 //
 // where M is the mean of a diagonal Gaussian over weights. Its prior is the
 // training posterior, so it learns nothing from the training rows. GVBLL-Online
-// updates and forgets as [posterior.Online] does, once per batch whatever the
-// batch's size; GVBLL-Static never does.
+// updates and forgets as [posterior.Online] does; GVBLL-Static never does.
 type paperHead struct {
 	posterior.Head
 	u []float64 // z/τ of the rows, n × d_e

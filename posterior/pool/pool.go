@@ -108,7 +108,9 @@ func (p *Pool) newHead(h HeadConfig) classifier {
 	case p.prior == nil:
 		return nil
 	case h.Online != nil:
-		return &paperHead{Head: posterior.NewOnline(*p.prior, *h.Online)}
+		online := *h.Online
+		online.Batch = p.cfg.Batch
+		return &paperHead{Head: posterior.NewOnline(*p.prior, online)}
 	case h.Joint != nil:
 		return newJoint(*h.Joint, p.shape, p.prior)
 	}
