@@ -6,10 +6,12 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/findcoordinator"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -342,5 +344,43 @@ func TestTransactionTimeoutRefused(t *testing.T) {
 	_, err := c.NewProducer(t.Context(), ProducerConfig{TransactionalID: "long", TransactionTimeout: time.Hour})
 	if err == nil || !strings.Contains(err.Error(), "--commit-interval") || !strings.Contains(err.Error(), "1h0m0s") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("error %v, want one line with the time and --commit-interval", err)
+	}
+}
+
+// TestCoordinators: a coordinator is looked up for a session, not for each request. One that
+// has moved is looked up again.
+func TestCoordinators(t *testing.T) {
+	t.Parallel()
+	f := fake(t, kfake.NumBrokers(3))
+	c := dial(t, Config{Brokers: f.ListenAddrs()})
+	name := topic(t, c, 1)
+	p := producer(t, c, ProducerConfig{TransactionalID: name})
+	var lookups atomic.Int64
+	f.ControlKey(int16(kmsg.FindCoordinator), func(kmsg.Request) (kmsg.Response, error, bool) {
+		f.KeepControl()
+		lookups.Add(1)
+		return nil, nil, false
+	})
+	commits := func(n int) int64 {
+		t.Helper()
+		before := lookups.Load()
+		for range n {
+			if err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("a")}}, "group", map[TopicPartition]int64{{name, 0}: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return lookups.Load() - before
+	}
+	if n := commits(10); n != 2 {
+		t.Errorf("%d look-ups in the first 10 commits, want 2, of the transactional id and of the group", n)
+	}
+	if n := commits(10); n != 0 {
+		t.Errorf("%d look-ups in the next 10 commits, want 0", n)
+	}
+	for f.CoordinatorFor(name) == c.coordinators.nodes[findcoordinator.Request{Key: name, KeyType: 1}] {
+		f.RehashCoordinators()
+	}
+	if n := commits(10); n < 1 || n > 4 {
+		t.Errorf("%d look-ups in 10 commits after the coordinators moved, want 1 to 4", n)
 	}
 }

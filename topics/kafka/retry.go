@@ -29,6 +29,9 @@ func (c *Client) retry(ctx context.Context, within time.Duration, f func(context
 			p.end()
 			return err
 		}
+		if !errors.Is(err, kafkago.ConcurrentTransactions) { // which a coordinator itself says
+			c.coordinators.forget()
+		}
 		if ctx.Err() == nil {
 			if time.Since(began) >= within {
 				return err

@@ -775,7 +775,7 @@ func testQuiet(t *testing.T, c *Client) {
 
 // lossy is a transport that loses some requests, or the answers to them.
 type lossy struct {
-	*kafkago.Transport
+	kafkago.RoundTripper
 	lost     func(kafkago.Request) bool
 	requests bool // the request itself is lost, otherwise its answer
 }
@@ -785,7 +785,7 @@ func (l *lossy) RoundTrip(ctx context.Context, addr net.Addr, req kafkago.Reques
 	if lost && l.requests {
 		return nil, errLost
 	}
-	res, err := l.Transport.RoundTrip(ctx, addr, req)
+	res, err := l.RoundTripper.RoundTrip(ctx, addr, req)
 	if lost && err == nil {
 		return nil, errLost
 	}
@@ -798,16 +798,16 @@ var errLost = errors.New("lost by the test")
 
 // loseRequests makes the client lose the requests for which lost returns true.
 func loseRequests(c *Client, lost func(kafkago.Request) bool) {
-	c.client.Transport = &lossy{c.transport, lost, true}
+	c.client.Transport = &lossy{&c.coordinators, lost, true}
 }
 
 // loseAnswers makes the client lose the answers to the requests for which lost returns
 // true.
 func loseAnswers(c *Client, lost func(kafkago.Request) bool) {
-	c.client.Transport = &lossy{c.transport, lost, false}
+	c.client.Transport = &lossy{&c.coordinators, lost, false}
 }
 
-func loseNothing(c *Client) { c.client.Transport = c.transport }
+func loseNothing(c *Client) { c.client.Transport = &c.coordinators }
 
 // testLostAnswers: a commit to which no answer arrives is ErrUnknown, and the producer
 // refuses to go on. After a Restart a reader finds that the transaction is committed.
