@@ -294,11 +294,13 @@ func (d *describing) names() (names []string) {
 	return names
 }
 
-// TestRunbook: every alert has a section in the runbook, an annotation that links to it,
-// and a test that fires it. The runbook has no other sections.
+// TestRunbook: every alert has a section in the runbook, an annotation and a label that
+// link to it, a test that fires it, and a part in the test of an outage, in which it must
+// end. The runbook has no other sections.
 func TestRunbook(t *testing.T) {
 	rules, runbook := read(t, "gvbll/rules/gvbll.yml"), read(t, "../docs/runbook.md")
 	tests := read(t, "prometheus/tests/alerts.yml") + read(t, "prometheus/tests/day.yml")
+	outages := read(t, "prometheus/tests/outages.yml")
 	alerts := found(`(?m)^ *- alert: (\w+)$`, rules)
 	if len(alerts) == 0 {
 		t.Fatal("no alerts")
@@ -307,8 +309,12 @@ func TestRunbook(t *testing.T) {
 		if !strings.Contains(tests, `{alertname="`+a) && !strings.Contains(tests, "alertname: "+a) {
 			t.Errorf("no test fires %s", a)
 		}
-		if !strings.Contains(rules, "docs/runbook.md#"+strings.ToLower(a)+"\n") {
+		section := strings.ToLower(a)
+		if !strings.Contains(rules, "docs/runbook.md#"+section+"\n") || !strings.Contains(rules, ", runbook: "+section+"}\n") {
 			t.Errorf("%s has no link to its section", a)
+		}
+		if !strings.Contains(outages, `{alertname="`+a+`",graph=`) {
+			t.Errorf("%s is not in the test of all workers gone", a)
 		}
 	}
 	sections := found(`(?m)^## (\w+)$`, runbook)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -24,6 +25,9 @@ const (
 	muchNLL          = 0.05 // nats behind the model as trained
 	manyRefused      = 20   // events
 	muchOfAllRefused = 0.01
+	// What few labels give by chance is not found: a difference must be larger than so many
+	// standard deviations.
+	certain = 3
 )
 
 // findings lists what is wrong, the worst first.
@@ -51,8 +55,8 @@ func (s *status) findings() []finding {
 	add(refused > manyRefused && share > muchOfAllRefused, "GvbllDeadLettersRising", "%.1f%% of the events were refused: see 'gvbll dead-letters'", 100*share)
 	add(now.Predictions > 0 && now.Labels == 0 && before.Labels > 0, "GvbllLabelsStopped", "no labels come any more")
 	if now.Labels >= enoughLabels {
-		add(now.ECE > muchECE, "GvbllCalibrationOff", "confidence and accuracy differ by %.1f points", 100*now.ECE)
-		add(before.Labels >= enoughLabels && before.Acc-now.Acc > muchAccuracy, "GvbllAccuracyFalling", "accuracy fell from %.3f to %.3f", before.Acc, now.Acc)
+		add(now.ECE > max(muchECE, now.chanceECE), "GvbllCalibrationOff", "confidence and accuracy differ by %.1f points", 100*now.ECE)
+		add(before.Labels >= enoughLabels && before.Acc-now.Acc > max(muchAccuracy, certain*math.Hypot(before.accuracyDeviation(), now.accuracyDeviation())), "GvbllAccuracyFalling", "accuracy fell from %.3f to %.3f", before.Acc, now.Acc)
 		add(now.StaticNLL > 0 && now.NLL-now.StaticNLL > muchNLL, "GvbllOnlineWorse", "what is served is worse than the model as trained, by %.3f nats", now.NLL-now.StaticNLL)
 	}
 	return found
@@ -63,6 +67,11 @@ func (s *status) findings() []finding {
 func (s *status) backlog() time.Duration {
 	events := s.Last.Predictions + s.Last.Labels + s.Last.refusedEvents()
 	return time.Duration(float64(s.waiting()) / float64(max(events, 1)) * s.Last.Seconds * float64(time.Second))
+}
+
+// accuracyDeviation returns the standard deviation of the accuracy of so many labels.
+func (p *statusPeriod) accuracyDeviation() float64 {
+	return math.Sqrt(p.Acc * (1 - p.Acc) / float64(p.Labels))
 }
 
 func (p *statusPeriod) refusedEvents() (n int) {

@@ -70,6 +70,7 @@ type statusPeriod struct {
 	Refused     map[string]int `json:"refused"`
 	calibration.Means
 	StaticNLL float64 `json:"static_nll,omitempty"` // of the model as trained
+	chanceECE float64 // bound of what calibrated predictions have with so many labels
 }
 
 // Run prints the status.
@@ -158,6 +159,8 @@ func shorten(p *report.Period, length time.Duration) statusPeriod {
 		Seconds: length.Seconds(), Predictions: p.Predictions, Labels: p.Labels, Delay: p.Delay().Seconds(),
 		Means: p.Served.Means(), Refused: make(map[string]int),
 	}
+	mean, deviation := p.Served.Bins.ECEByChance()
+	s.chanceECE = mean + certain*deviation
 	for _, c := range p.Refused {
 		s.Refused[c.Name] = c.Events
 	}

@@ -159,8 +159,11 @@ func TestFindings(t *testing.T) {
 		"neither nodes nor labels":        {func(s *status) { s.Last.Labels, s.Last.Predictions = 0, 0 }, ""},
 		"a calibration error":             {func(s *status) { s.Last.ECE = 0.101 }, "GvbllCalibrationOff"},
 		"a calibration error of 199":      {func(s *status) { s.Last.ECE, s.Last.Labels = 0.101, 199 }, ""},
-		"accuracy fell":                   {func(s *status) { s.Last.Acc = 0.84 }, "GvbllAccuracyFalling"},
-		"accuracy fell a little":          {func(s *status) { s.Last.Acc = 0.86 }, ""},
+		"one that 200 give by chance":     {func(s *status) { s.Last.ECE, s.Last.chanceECE = 0.12, 0.137 }, ""},
+		"accuracy fell":                   {func(s *status) { s.Last.Acc = 0.78 }, "GvbllAccuracyFalling"},
+		"accuracy fell a little":          {func(s *status) { s.Last.Acc, s.Last.Labels, s.Before.Labels = 0.86, 5000, 5000 }, ""},
+		"accuracy fell by chance":         {func(s *status) { s.Last.Acc = 0.84 }, ""},
+		"accuracy fell, of many":          {func(s *status) { s.Last.Acc, s.Last.Labels, s.Before.Labels = 0.84, 5000, 5000 }, "GvbllAccuracyFalling"},
 		"accuracy fell from that of 199":  {func(s *status) { s.Last.Acc, s.Before.Labels = 0.5, 199 }, ""},
 		"worse than the model as trained": {func(s *status) { s.Last.StaticNLL = 0.24 }, "GvbllOnlineWorse"},
 	} {

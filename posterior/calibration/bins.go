@@ -51,6 +51,33 @@ func (b *Bins) ECE() (ece float64) {
 	return ece
 }
 
+// ECEByChance returns the mean and the standard deviation of the ECE that n predictions
+// have by chance alone, were each right as often as its confidence says. The mean is not
+// 0, because each bin's gap counts by its size: with confidences spread over B bins, it is
+// about .3·√(B/n), which is .08 for 200 labels in 14 bins. So only an ECE well above it
+// says that confidences are wrong.
+//
+// The gap of bin b, a sum of n_b independent terms, is taken to be normal with variance
+// v_b = n_b c_b (1-c_b), c_b being its mean confidence. Then its size has the mean
+// √(2v_b/π) and the variance (1-2/π)v_b.
+func (b *Bins) ECEByChance() (mean, deviation float64) {
+	var n, variance float64
+	for i := range b {
+		if b[i].Count == 0 {
+			continue
+		}
+		count, sum := float64(b[i].Count), b[i].SumConfidence
+		v := max(sum*(1-sum/count), 0)
+		n += count
+		mean += math.Sqrt(2 / math.Pi * v)
+		variance += (1 - 2/math.Pi) * v
+	}
+	if n > 0 {
+		mean, deviation = mean/n, math.Sqrt(variance)/n
+	}
+	return mean, deviation
+}
+
 func (b *Bin) add(confidence float64, correct bool) {
 	b.Count++
 	b.SumConfidence += confidence

@@ -366,3 +366,43 @@ func TestAscending(t *testing.T) {
 		t.Errorf("order of no confidences %v, want none", got)
 	}
 }
+
+// TestECEByChance: predictions that are right as often as they say have an ECE of the
+// mean and deviation stated, at 200 labels as at 5,000. Three deviations above the mean
+// is a bound that fewer than one in a hundred of them exceed, and that most exceed which
+// are right 15 points less often.
+func TestECEByChance(t *testing.T) {
+	const trials = 2000
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, n := range []int{200, 1000, 5000} {
+		var sum, squares, mean, deviation float64
+		var above, found int
+		for range trials {
+			var fair, off Bins
+			for range n {
+				c := .3 + .7*math.Sqrt(r.Float64())
+				u := r.Float64()
+				fair.Add(c, u < c)
+				off.Add(c, u < c-.15)
+			}
+			m, d := fair.ECEByChance()
+			ece := fair.ECE()
+			sum, squares, mean, deviation = sum+ece, squares+ece*ece, mean+m, deviation+d
+			if ece > m+3*d {
+				above++
+			}
+			if m, d := off.ECEByChance(); off.ECE() > m+3*d {
+				found++
+			}
+		}
+		sum, squares, mean, deviation = sum/trials, squares/trials, mean/trials, deviation/trials
+		t.Logf("%d labels: ECE %.4f ± %.4f, said %.4f ± %.4f; %d of %d above the bound, %d where confidences are wrong",
+			n, sum, math.Sqrt(squares-sum*sum), mean, deviation, above, trials, found)
+		if math.Abs(sum-mean) > .03*mean || math.Abs(math.Sqrt(squares-sum*sum)-deviation) > .1*deviation {
+			t.Errorf("%d labels have an ECE of %.4f ± %.4f by chance, want %.4f ± %.4f", n, mean, deviation, sum, math.Sqrt(squares-sum*sum))
+		}
+		if above > trials/100 || found < trials*85/100 {
+			t.Errorf("%d labels: %d of %d right confidences are above the bound, and %d of as many wrong ones", n, above, trials, found)
+		}
+	}
+}
