@@ -44,6 +44,12 @@ func newSystem(name string, tr *trainer, stream *replay, protocol string) (syste
 		return newStatic(tr, stream, protocol)
 	case "gvbll-online":
 		return newOnline(tr, stream, protocol, tr.settings.Update)
+	case "logistic":
+		return newLogistic(tr, stream, protocol)
+	case "online-logistic":
+		return newOnlineLogistic(tr, stream), nil
+	case "label-propagation":
+		return newPropagation(tr, stream, protocol), nil
 	}
 	if name == "pool" || slices.Contains(ablations, name) {
 		return newPooled(tr, stream, protocol, name)

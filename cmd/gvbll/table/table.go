@@ -34,9 +34,14 @@ var Systems = []string{
 	"gvbll-static", "gvbll-online",
 }
 
-// Known are all systems: those of Table I, the pool of heads that the program serves
-// by default, and the pool's ablations.
-var Known = append(append(slices.Clone(Systems), "pool"), ablations...)
+// simple are baselines without an encoder, which the paper does not have and a user would
+// try first. They learn from the warm-up's labels and then from the stream's, as the pool
+// does.
+var simple = []string{"logistic", "online-logistic", "label-propagation"}
+
+// Known are all systems: those of Table I, simple baselines, the pool of heads that the
+// program serves by default, and the pool's ablations.
+var Known = slices.Concat(Systems, simple, []string{"pool"}, ablations)
 
 // The protocols. Under both, encoders are trained on the subgraph of the training
 // nodes. Under Strict a node is embedded in the graph of the nodes that have arrived,
