@@ -15,8 +15,8 @@ import (
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
-// pooled is the serving with the model's pool of heads. Outputs are log probabilities,
-// the pool's and then each head's, followed by the counts of labels around the node, n_v
+// pooled is the serving with the model's pool of heads. Outputs are log probabilities, the
+// pool's, then each head's and those of its products, followed by the counts of labels around the node, n_v
 // and q_v, C numbers each.
 //
 // It follows the graph, since its heads use features and labels of neighbours.
@@ -26,7 +26,7 @@ type pooled struct {
 	graph   *gnn.Graph
 	classes int
 	around  *neighbourhood.Features
-	list    []head            // the pool, then its heads
+	list    []head            // the pool, then its heads and its products
 	idle    *posterior.Online // result of online if the pool has no such head; it never learns
 
 	buffer []byte
@@ -63,8 +63,8 @@ func newPooled(m *model.Model, cfg Config, graph *gnn.Graph) (*pooled, error) {
 
 func (p *pooled) heads() []head { return p.list }
 
-// pooledHead is the pool, number 0, or one of its heads, from 1 on. The state of all is
-// that of number 0.
+// pooledHead is the pool, number 0, one of its heads, from 1 on, or a product of its mixture,
+// behind the heads. The state of all is that of number 0.
 type pooledHead struct {
 	of     *pooled
 	number int
@@ -75,7 +75,7 @@ func (h pooledHead) Name() string { return h.name }
 
 // Version returns the number of batches learned, 0 for a static head.
 func (h pooledHead) Version() uint64 {
-	if h.number > 0 && h.of.spec.Heads[h.number-1].Static != nil {
+	if n := h.number; n > 0 && n <= len(h.of.spec.Heads) && h.of.spec.Heads[n-1].Static != nil {
 		return 0
 	}
 	return h.of.pool.Version()
@@ -270,8 +270,13 @@ func (p *pooled) probabilities(dst, logp []float32) {
 // Pooled is the learned state of a pool, without that of its heads.
 type Pooled struct {
 	Heads   []string  // names
-	Weights []float64 // by head; 0 for heads that are only scored
-	Bias    []float64 // by class
+	Weights []float64 // by head, as in what is served; 0 for heads that are only scored
+	Bias    []float64 // by class, likewise
+	// Parts are the heads and then the products of the mixture that is served, and Shares
+	// the share of each. A pool of engine 6 has one product and no mixture: its parts are the
+	// heads, and Shares is nil.
+	Parts  []string
+	Shares []float64
 	// Regret is the pool's log loss over all labels, less that of its best head in
 	// hindsight, in nats.
 	Regret float64
@@ -281,7 +286,8 @@ type Pooled struct {
 }
 
 func (p *pooled) learned() *Pooled {
-	l := &Pooled{Heads: p.pool.Names()[1:], Regret: p.pool.Regret(), Compatibility: slices.Clone(p.pool.Compatibility())}
+	parts := p.pool.Names()[1:]
+	l := &Pooled{Heads: parts[:len(p.spec.Heads)], Parts: parts, Shares: p.pool.Shares(), Regret: p.pool.Regret(), Compatibility: slices.Clone(p.pool.Compatibility())}
 	l.Weights, l.Bias = p.pool.Weights()
 	return l
 }

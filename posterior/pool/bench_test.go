@@ -28,7 +28,7 @@ func BenchmarkCora(b *testing.B) {
 		nodes += len(batch)
 	}
 	for b.Loop() {
-		pool, err := New(withoutEmbedding(), Shape{Classes: g.classes, Features: g.features}, nil)
+		pool, err := New(withoutEmbedding(first.N, g.classes), Shape{Classes: g.classes, Features: g.features}, nil)
 		if err != nil {
 			b.Fatal(err)
 		}

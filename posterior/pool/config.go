@@ -1,8 +1,10 @@
 package pool
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/internal/check"
@@ -12,6 +14,9 @@ import (
 type Config struct {
 	Heads   []HeadConfig `json:"heads"`
 	Weights Weights      `json:"weights"`
+	// Mixture has the pool serve a mixture. Without one it serves the product of the heads
+	// by Weights, as pools of engine 6 did.
+	Mixture *Mixture `json:"mixture,omitempty"`
 	// Batch is the number of labels of a full batch. A batch of n labels keeps
 	// λ^min(1, n/Batch) of the past, in the weights and in every head that forgets
 	// (for an online head it takes the place of [posterior.Config.Batch]): many small
@@ -53,10 +58,10 @@ type Joint struct {
 	Passes   int     `json:"passes"` // of the fit over a batch
 }
 
-// Wide is softmax regression on features.
+// Wide is softmax regression on blocks of columns.
 type Wide struct {
-	// Neighbours adds the mean of the neighbours' features to a row's own.
-	Neighbours bool `json:"neighbours"`
+	// Blocks are what is in a row, each once.
+	Blocks []Block `json:"blocks"`
 	// Scale is Unit or Standard.
 	Scale Scale `json:"scale"`
 	// Variance is v, the prior variance of every weight.
@@ -67,9 +72,36 @@ type Wide struct {
 	// Passes of the fit over a batch, and over the training rows.
 	Passes         int `json:"passes"`
 	TrainingPasses int `json:"training_passes"`
-	// Refresh has the head learn from Batch.Refresh after the batch itself.
+	// Refresh has the head learn from Batch.Refresh after the batch itself. Blocks are
+	// then of features alone.
 	Refresh bool `json:"refresh,omitempty"`
 }
+
+// UnmarshalJSON also reads heads of engine 6, which have "neighbours" in place of blocks.
+func (w *Wide) UnmarshalJSON(b []byte) error {
+	type plain Wide
+	read := struct {
+		*plain
+		Neighbours *bool `json:"neighbours"`
+	}{plain: (*plain)(w)}
+	if err := json.Unmarshal(b, &read); err != nil {
+		return err
+	}
+	if read.Neighbours == nil {
+		return nil
+	}
+	w.Blocks = []Block{OwnFeatures}
+	if *read.Neighbours {
+		w.Blocks = append(w.Blocks, MeanFeatures)
+	}
+	if w.Scale == Standard {
+		w.Blocks = append(w.Blocks, Constant)
+	}
+	return nil
+}
+
+// has reports whether the head's rows have a block.
+func (w Wide) has(b Block) bool { return slices.Contains(w.Blocks, b) }
 
 // Scale is how a wide head scales features.
 type Scale string
@@ -78,8 +110,8 @@ const (
 	// Unit scales x_v and s_v to unit length. It is for sparse features: zeros stay
 	// zeros, and cost nothing.
 	Unit Scale = "unit"
-	// Standard standardises x_v and s_v/deg v by the training rows, scales each to
-	// unit length, and adds a constant feature. It is for dense features.
+	// Standard standardises x_v and s_v/deg v by the training rows and scales each to
+	// unit length. It is for dense features.
 	Standard Scale = "standard"
 )
 
@@ -117,13 +149,24 @@ type Weights struct {
 	Steps    int     `json:"steps"`     // Newton steps for a batch, at most
 }
 
+// Mixture are the constants of the mixture of two products and all heads. The second
+// product has the Weights but another prior of the bias.
+type Mixture struct {
+	BiasSD float64 `json:"bias_sd"` // of the second product: prior standard deviation of a class's bias
+	Heads  float64 `json:"heads"`   // prior share of all heads together, in (0, 1); the products have equal parts of the rest
+	Rate   float64 `json:"rate"`    // η in (0, 1]: the power to which likelihoods count
+	Lambda float64 `json:"lambda"`  // λ in (0, 1]: share of the log likelihoods that a full batch keeps
+}
+
 // Needs returns the fields of Rows that the heads read.
 func (s Config) Needs() (n Need) {
 	for _, h := range s.Heads {
 		switch {
-		case h.Wide != nil && h.Wide.Neighbours:
-			n |= NeedX | NeedS
-		case h.Wide != nil || h.Bayes != nil:
+		case h.Wide != nil:
+			for _, b := range h.Wide.Blocks {
+				n |= b.needs()
+			}
+		case h.Bayes != nil:
 			n |= NeedX
 		case h.Joint != nil:
 			n |= NeedEmbedded | NeedLabelled | NeedSecond
@@ -166,14 +209,15 @@ func (s Config) Refreshes() bool {
 type Traits struct {
 	Density  float64 // share of the features that are not 0
 	Negative bool    // whether any feature is negative
-	PerClass float64 // training rows per class
+	Rows     int     // training rows
+	Classes  int
 }
 
 // Inspect returns the traits of n training rows of d features.
 func Inspect(x Features, n, d, classes int) Traits {
 	x.check(n, d)
 	var (
-		t      = Traits{PerClass: float64(n) / float64(max(classes, 1))}
+		t      = Traits{Rows: n, Classes: classes}
 		count  int
 		buffer entries
 	)
@@ -195,9 +239,17 @@ func Inspect(x Features, n, d, classes int) Traits {
 const sparseDensity = 0.25
 
 // enoughPerClass is the number of training rows per class from which on the embedding
-// holds the information of dense features: then a wide head, the most expensive one,
-// adds nothing to the heads on the embedding.
+// holds the information of dense features: then a wide head on features alone adds nothing.
 const enoughPerClass = 100
+
+// rowsPerColumn is the number of training rows from which on a regression on the labels
+// around a node is worth its part in the pool of sparse features: several for each of the
+// 4C + 1 columns that are not features. With fewer a product has too few rows to learn how
+// little such a head knows.
+const rowsPerColumn = 4
+
+// few reports whether there are too few training rows for heads with all blocks.
+func (t Traits) few() bool { return t.Rows < rowsPerColumn*(4*t.Classes+1) }
 
 // Default returns the heads and constants for training data with the given traits.
 // There is one set of heads for sparse features and one for dense ones. Naive Bayes
@@ -223,8 +275,12 @@ func Default(t Traits) Config {
 		{Name: "labels-scaled", Label: &Label{Evidence: Scaled}},
 		{Name: "labels-second", Label: &Label{Evidence: Second}},
 	}
+	all := func(scale Scale, lambda float64) HeadConfig {
+		return HeadConfig{Name: "all", Wide: &Wide{Blocks: slices.Clone(allBlocks), Scale: scale, Variance: 1, Lambda: lambda, Passes: 3, TrainingPasses: 40}}
+	}
 	s := Config{
 		Weights: Weights{Total: 1.5, WeightSD: 0.2, BiasSD: 0.5, Floor: -8, Lambda: 0.97, Steps: 8},
+		Mixture: &Mixture{BiasSD: 0.01, Heads: 0.02, Rate: 1, Lambda: 0.99},
 		Batch:   50,
 	}
 	if t.Density > sparseDensity {
@@ -232,9 +288,10 @@ func Default(t Traits) Config {
 			{Name: "static", Static: &Static{}},
 			{Name: "online", Online: &online},
 			{Name: "joint", Joint: &Joint{Lambda: 0.99, Share: 0.01, Variance: 1, Passes: 3}},
+			all(Standard, 0.99),
 		}
-		if t.PerClass < enoughPerClass {
-			s.Heads = append(s.Heads, HeadConfig{Name: "wide", Wide: &Wide{Neighbours: true, Scale: Standard, Variance: 30, Lambda: 0.99, Passes: 5, TrainingPasses: 40}})
+		if t.Rows < enoughPerClass*t.Classes {
+			s.Heads = append(s.Heads, HeadConfig{Name: "wide", Wide: &Wide{Blocks: []Block{OwnFeatures, MeanFeatures, Constant}, Scale: Standard, Variance: 30, Lambda: 0.99, Passes: 5, TrainingPasses: 40}})
 		}
 		s.Heads = append(append(s.Heads, labels...), HeadConfig{Name: "votes", Vote: &Vote{}})
 		return s
@@ -242,8 +299,11 @@ func Default(t Traits) Config {
 	s.Heads = []HeadConfig{
 		{Name: "static", Shadow: true, Static: &Static{}},
 		{Name: "online", Online: &online},
-		{Name: "wide-own", Wide: &Wide{Scale: Unit, Variance: 30, Lambda: 1, Passes: 3, TrainingPasses: 40}},
-		{Name: "wide", Wide: &Wide{Neighbours: true, Scale: Unit, Variance: 30, Lambda: 1, Passes: 3, TrainingPasses: 40, Refresh: true}},
+		{Name: "wide-own", Wide: &Wide{Blocks: []Block{OwnFeatures, Constant}, Scale: Unit, Variance: 30, Lambda: 1, Passes: 3, TrainingPasses: 40}},
+		{Name: "wide", Wide: &Wide{Blocks: []Block{OwnFeatures, MeanFeatures, Constant}, Scale: Unit, Variance: 30, Lambda: 1, Passes: 3, TrainingPasses: 40, Refresh: t.few()}},
+	}
+	if !t.few() {
+		s.Heads = append(s.Heads, all(Unit, 1), HeadConfig{Name: "votes", Vote: &Vote{}})
 	}
 	if !t.Negative {
 		s.Heads = append(s.Heads, HeadConfig{Name: "bayes", Bayes: &Bayes{Smoothing: 0.2}})
@@ -259,7 +319,8 @@ func (s Config) Validate() error {
 	scales := make(map[Scale]bool)
 	seen := make(map[string]bool)
 	for _, h := range s.Heads {
-		r.Unless(h.Name != "" && h.Name != poolName && !seen[h.Name], "head %q: give each head a name of its own, other than %q", h.Name, poolName)
+		reserved := h.Name == poolName || h.Name == productName || h.Name == flatProductName
+		r.Unless(h.Name != "" && !reserved && !seen[h.Name], "head %.200q: give each head a name of its own, other than %q, %q and %q", h.Name, poolName, productName, flatProductName)
 		seen[h.Name] = true
 		serving = serving || !h.Shadow
 		if h.Wide != nil {
@@ -278,6 +339,12 @@ func (s Config) Validate() error {
 	r.Unless(isPositive(-w.Floor), "weights: floor %v: give a negative number, such as -8", w.Floor)
 	r.Unless(isShare(w.Lambda), "weights: lambda %v: give a number above 0 and up to 1, such as 0.97", w.Lambda)
 	r.Unless(w.Steps > 0, "weights: steps %d: give a positive number, such as 8", w.Steps)
+	if m := s.Mixture; m != nil {
+		r.Unless(isPositive(m.BiasSD), "mixture: bias_sd %v: give a positive number, such as 0.01", m.BiasSD)
+		r.Unless(m.Heads > 0 && m.Heads < 1, "mixture: heads %v: give a number between 0 and 1, such as 0.02", m.Heads)
+		r.Unless(isShare(m.Rate), "mixture: rate %v: give a number above 0 and up to 1, such as 1", m.Rate)
+		r.Unless(isShare(m.Lambda), "mixture: lambda %v: give a number above 0 and up to 1, such as 0.99", m.Lambda)
+	}
 	r.Unless(isPositive(s.Batch), "batch %v: give a positive number of labels, such as 50", s.Batch)
 	return r.Join()
 }
@@ -307,7 +374,7 @@ func (h HeadConfig) validate() error {
 		r.Unless(isPositive(w.Variance), "variance %v: give a positive number, such as 30", w.Variance)
 		r.Unless(isShare(w.Lambda), "lambda %v: give a number above 0 and up to 1, such as 0.99", w.Lambda)
 		r.Unless(w.Passes > 0 && w.TrainingPasses > 0, "passes %d and training_passes %d: give positive numbers, such as 5 and 40", w.Passes, w.TrainingPasses)
-		r.Unless(!w.Refresh || w.Neighbours, "refresh without neighbours: a row's own features do not change")
+		r = append(r, w.validateBlocks()...)
 	}
 	if b := h.Bayes; b != nil {
 		kinds++
@@ -322,6 +389,19 @@ func (h HeadConfig) validate() error {
 	}
 	r.Unless(kinds == 1, "%d kinds: give exactly one of static, online, joint, wide, bayes, label, vote", kinds)
 	return r.Join()
+}
+
+func (w Wide) validateBlocks() (r check.Remedies) {
+	r.Unless(len(w.Blocks) > 0, "no blocks: give one or more of %q", allBlocks)
+	seen := make(map[Block]bool)
+	for _, b := range w.Blocks {
+		r.Unless(slices.Contains(allBlocks, b), "block %.200q: give one of %q", b, allBlocks)
+		r.Unless(!seen[b], "block %.200q stands twice: leave one out", b)
+		seen[b] = true
+		r.Unless(!w.Refresh || b.isFeatures() || b == Constant, "refresh with block %.200q: leave one out, since labels are learned as they were served", b)
+	}
+	r.Unless(!w.Refresh || w.has(MeanFeatures), "refresh without block %q: a row's own features do not change", MeanFeatures)
+	return r
 }
 
 func isPositive(x float64) bool { return x > 0 && !math.IsInf(x, 0) }

@@ -95,14 +95,28 @@ func (s *sparseMatrix) appendUnit(f *Features, i, d, offset int) {
 	}
 	by := 1 / math.Sqrt(square)
 	for k, j := range index {
-		j += int32(offset)
-		if s.number[j] == 0 {
-			s.column = append(s.column, j)
-			s.number[j] = int32(len(s.column))
-		}
-		s.rows.Column = append(s.rows.Column, s.number[j]-1)
-		s.rows.Value = append(s.rows.Value, float64(value[k])*by)
+		s.append(j+int32(offset), float64(value[k])*by)
 	}
+}
+
+// appendColumns appends those of x that are not 0 to the unfinished row, in the head's
+// columns from offset on.
+func (s *sparseMatrix) appendColumns(x []float64, offset int) {
+	for k, v := range x {
+		if v != 0 {
+			s.append(int32(offset+k), v)
+		}
+	}
+}
+
+// append appends x in the head's column j to the unfinished row.
+func (s *sparseMatrix) append(j int32, x float64) {
+	if s.number[j] == 0 {
+		s.column = append(s.column, j)
+		s.number[j] = int32(len(s.column))
+	}
+	s.rows.Column = append(s.rows.Column, s.number[j]-1)
+	s.rows.Value = append(s.rows.Value, x)
 }
 
 // endRow finishes the row.

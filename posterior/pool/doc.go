@@ -27,9 +27,10 @@
 //	                weak form of the training posterior for z, N(0, v) for the
 //	                rest. Update: softmaxFit; the precision forgets towards the
 //	                prior's (joint.go)
-//	wide            softmax(φᵀM), φ = x, or [x; mean of the neighbours' x]. Prior:
-//	                N(0, v). Update: softmaxFit; the precision forgets towards the
-//	                prior's (wide.go)
+//	wide            softmax(φᵀM), φ one or more of the blocks x, s/deg, n and q
+//	                dampened, n/Σn, q/Σq, log(1+deg)/4 and 1. Prior: N(0, v).
+//	                Update: softmaxFit; the precision forgets towards the prior's
+//	                (wide.go, blocks.go)
 //	bayes           multinomial naive Bayes on x, uniform over classes. Prior: α
 //	                on every count. Update: counts; nothing is forgotten (bayes.go)
 //	label           p(c) ∝ Π_k (H_ck/Σ_k' H_ck')^e_k, e = n_v or q_v scaled. Prior:
@@ -37,10 +38,10 @@
 //	vote            p(c) = (n_v[c] + π_c)/(Σ n_v + 1), π the classes' shares among
 //	                all labels. Update: counts; nothing is forgotten (label.go)
 //
-// # Pool
+// # Products
 //
-// The pool is a product of the heads' probabilities with a bias for each class,
-// a log-linear pool: with a_k(c) = max(log p_k(c), floor),
+// A product pools the heads' probabilities with a bias for each class, a log-linear
+// pool: with a_k(c) = max(log p_k(c), floor),
 //
 //	p(c) = softmax_c(Σ_k w_k a_k(c) + b_c).
 //
@@ -49,6 +50,18 @@
 // batch's labels, so that weights reward prediction and not fit; and it forgets
 // towards its prior (weights.go). Shadow heads learn and are scored without being
 // part of the pool.
+//
+// # Mixture
+//
+// There are two products. In one the prior lets biases follow the shares of the
+// classes; in the other it all but holds them at 0, which is better where labels
+// come so late that the shares they show have passed. What is served is a mixture
+// of both products and of every head,
+//
+//	p(c) = Σ_e ω_e p_e(c),  ω_e ∝ π_e exp(η L_e),
+//
+// where L_e is the discounted log likelihood of what e served (mixture.go). Its
+// loss is bounded by that of each of them.
 //
 // # Determinism
 //
@@ -63,14 +76,18 @@
 //	pool.go          Pool: predict, train, learn, state
 //	config.go        Config and the constants of every head, Default
 //	rows.go          Rows, Features, Batch: the caller's input
-//	weights.go       the log-linear pool
+//	mixture.go       the mixture of products and heads
+//	weights.go       a product; opinions.go: the heads' probabilities that it reads
 //	paper.go, joint.go, wide.go, bayes.go, label.go            the heads
+//	blocks.go, standardizer.go                                 what is in a row of a wide head
 //	softmaxfit.go    softmax regression with a diagonal Gaussian prior
 //	designmatrix.go  the dense and sparse matrices that it fits
 //	softmax.go, cholesky.go                                    numerics
 //	score.go, state.go                                         scores, state as bytes
 //
-// Sources: log-linear pools, Genest & Zidek 1986; stacking, Yao et al. 2018;
+// Sources: log-linear pools, Genest & Zidek 1986; stacking, Yao et al. 2018; dynamic
+// model averaging, Raftery, Kárný & Ettler 2010; mixtures of experts with log loss,
+// Vovk 1990, Cesa-Bianchi & Lugosi 2006;
 // separable majorisers, De Pierro 1995 and Erdogan & Fessler 1999; forgetting by
 // power priors, Ibrahim & Chen 2000.
 package pool

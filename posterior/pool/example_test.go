@@ -11,7 +11,7 @@ import (
 func Example() {
 	cfg := pool.Default(pool.Traits{})
 	cfg.Heads = []pool.HeadConfig{
-		{Name: "words", Wide: &pool.Wide{Scale: pool.Unit, Variance: 30, Lambda: 1, Passes: 3, TrainingPasses: 40}},
+		{Name: "words", Wide: &pool.Wide{Blocks: []pool.Block{pool.OwnFeatures}, Scale: pool.Unit, Variance: 30, Lambda: 1, Passes: 3, TrainingPasses: 40}},
 		{Name: "bayes", Bayes: &pool.Bayes{Smoothing: 0.2}},
 	}
 	p, err := pool.New(cfg, pool.Shape{Classes: 2, Features: 4}, nil)

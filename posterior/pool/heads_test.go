@@ -197,38 +197,73 @@ func (w *plainWide) update(phi [][]float64, labels []int32, passes int) {
 	}
 }
 
+// plainRows are the rows of blocks by their definitions, with features of unit length.
+func plainRows(blocks []Block, r *Rows, s Shape) (phi [][]float64) {
+	x, sums := r.X.matrix(r.N, s.Features), r.S.matrix(r.N, s.Features)
+	for i := range r.N {
+		of := func(from []float32) (n []float64, total float64) {
+			for _, x := range from[i*s.Classes : (i+1)*s.Classes] {
+				n, total = append(n, float64(x)), total+float64(x)
+			}
+			return n, total
+		}
+		by := func(n []float64, divisor float64) []float64 {
+			for k := range n {
+				n[k] /= divisor
+			}
+			return n
+		}
+		var row []float64
+		for _, b := range blocks {
+			labels, total := of(r.Labelled)
+			if b == SecondCounts || b == SecondShares {
+				labels, total = of(r.Second)
+			}
+			switch b {
+			case OwnFeatures:
+				row = append(row, plainUnit(x[i])...)
+			case MeanFeatures:
+				row = append(row, plainUnit(sums[i])...)
+			case LabelCounts, SecondCounts:
+				row = append(row, by(labels, math.Sqrt(max(1, total)))...)
+			case LabelShares, SecondShares:
+				if total == 0 {
+					total = 1
+				}
+				row = append(row, by(labels, total)...)
+			case LogDegree:
+				row = append(row, math.Log1p(float64(r.Degree[i]))/4)
+			case Constant:
+				row = append(row, 1)
+			}
+		}
+		phi = append(phi, row)
+	}
+	return phi
+}
+
 // TestWideIsItsFormulas compares a wide head, which updates only the columns of a batch,
 // with its formulas over all columns, through training and a stream with forgetting.
 func TestWideIsItsFormulas(t *testing.T) {
 	s := Shape{Classes: 5, Features: 30}
 	for _, cfg := range []Wide{
-		{Scale: Unit, Variance: 30, Lambda: 1, Passes: 4, TrainingPasses: 9},
-		{Scale: Unit, Variance: 3, Lambda: .8, Passes: 3, TrainingPasses: 9, Neighbours: true, Refresh: true},
+		{Blocks: []Block{OwnFeatures}, Scale: Unit, Variance: 30, Lambda: 1, Passes: 4, TrainingPasses: 9},
+		{Blocks: []Block{OwnFeatures, MeanFeatures, Constant}, Scale: Unit, Variance: 3, Lambda: .8, Passes: 3, TrainingPasses: 9, Refresh: true},
+		{Blocks: allBlocks, Scale: Unit, Variance: 1, Lambda: .9, Passes: 3, TrainingPasses: 9},
+		{Blocks: []Block{SecondShares, LogDegree, LabelCounts}, Scale: Standard, Variance: 2, Lambda: .9, Passes: 3, TrainingPasses: 9},
 	} {
 		rng := rand.New(rand.NewPCG(1, 2))
 		head := newWide(cfg, s)
-		columns := s.Features
-		if cfg.Neighbours {
-			columns *= 2
-		}
 		plain := &plainWide{}
-		for range columns {
+		for range head.columns {
 			plain.m = append(plain.m, make([]float64, s.Classes))
 			plain.t = append(plain.t, slices.Repeat([]float64{1 / cfg.Variance}, s.Classes))
 		}
-		phi := func(r *Rows) (phi [][]float64) {
-			x, sums := r.X.matrix(r.N, s.Features), r.S.matrix(r.N, s.Features)
-			for i := range x {
-				row := plainUnit(x[i])
-				if cfg.Neighbours {
-					row = append(row, plainUnit(sums[i])...)
-				}
-				phi = append(phi, row)
-			}
-			return phi
-		}
+		phi := func(r *Rows) [][]float64 { return plainRows(cfg.Blocks, r, s) }
 		for step := range 6 {
 			b := randomBatch(rng, 1+step*3, s, step == 4)
+			clear(b.Labelled[:s.Classes]) // a node without labels around it
+			clear(b.Second[:s.Classes])
 			got, want := make([]float64, b.N*s.Classes), []float64(nil)
 			predictNormalised(head, &b.Rows, got, s.Classes)
 			for _, row := range phi(&b.Rows) {
@@ -262,7 +297,7 @@ func TestStandardFeatures(t *testing.T) {
 	for i := range b.N {
 		b.X.Dense[i*s.Features+2] = 7 // constant, so that its deviation is 0
 	}
-	w := newWide(Wide{Scale: Standard, Neighbours: true, Variance: 30, Lambda: .99, Passes: 3, TrainingPasses: 5}, s)
+	w := newWide(Wide{Blocks: []Block{OwnFeatures, MeanFeatures, Constant}, Scale: Standard, Variance: 30, Lambda: .99, Passes: 3, TrainingPasses: 5}, s)
 	w.train(&b)
 	x, sums := b.X.matrix(b.N, s.Features), b.S.matrix(b.N, s.Features)
 	standard := func(m [][]float64) {
@@ -566,7 +601,8 @@ func TestVoteIsItsFormula(t *testing.T) {
 func TestWeightsAreLaplace(t *testing.T) {
 	const heads, classes, n = 3, 4, 40
 	cfg := Weights{Total: 1.5, WeightSD: .2, BiasSD: .5, Floor: -8, Lambda: .97, Steps: 50}
-	w := newWeights(cfg, heads, classes)
+	said := newOpinions(heads, classes, cfg.Floor)
+	w := newWeights(cfg, said)
 	size := heads + classes
 	at := func(q []float64, i, j int) float64 { return q[min(i, j)*size+max(i, j)] }
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -590,7 +626,8 @@ func TestWeightsAreLaplace(t *testing.T) {
 			q0[i*size+i] += (1 - keep) * w.diagonal[i]
 		}
 		old, oldQ := slices.Clone(w.theta), slices.Clone(w.precision)
-		w.load(n, func(i, k int) []float32 { return logProbs[(i*heads+k)*classes:][:classes] })
+		said.load(n, func(i, k int) []float32 { return logProbs[(i*heads+k)*classes:][:classes] })
+		said.transpose(n)
 		w.learn(labels, .5)
 		copy(theta0, w.theta0)
 		for i := range size { // (λQ + (1-λ)Q0)θ0 = λQθ + (1-λ)Q0 θ_prior

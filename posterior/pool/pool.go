@@ -4,13 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// poolName names the pool itself among the names of its heads.
-const poolName = "pool"
+// Names beside those of the heads: of the pool itself, and of the two products that its
+// mixture has.
+const (
+	poolName        = "pool"
+	productName     = "product"
+	flatProductName = "product-flat"
+)
 
 // classifier is a head of a pool. The package comment has each one's likelihood,
 // prior, update and forgetting.
@@ -47,9 +51,11 @@ type Pool struct {
 	members []int // indices of the heads that are not shadows, at least one
 	needs   Need  // what the heads read of Rows
 
-	weights *weights
-	scores  []score // of the pool, then of each head
-	version uint64  // batches learned
+	said    *opinions  // of the members, which the products weigh
+	weights []*weights // the products: one, or two with a mixture
+	mixture *mixture   // nil where the one product is served
+	scores  []score    // in the order of Names
+	version uint64     // batches learned
 
 	logp    []float64 // scratch memory
 	scratch softmaxScratch
@@ -88,8 +94,15 @@ func New(cfg Config, shape Shape, prior *posterior.Gaussian) (*Pool, error) {
 			p.members = append(p.members, i)
 		}
 	}
-	p.weights = newWeights(cfg.Weights, len(p.members), shape.Classes)
-	p.scores = make([]score, 1+len(p.heads))
+	p.said = newOpinions(len(p.members), shape.Classes, cfg.Weights.Floor)
+	p.weights = []*weights{newWeights(cfg.Weights, p.said)}
+	if cfg.Mixture != nil {
+		flat := cfg.Weights
+		flat.BiasSD = cfg.Mixture.BiasSD
+		p.weights = append(p.weights, newWeights(flat, p.said))
+		p.mixture = newMixture(*cfg.Mixture, len(p.members), shape.Classes)
+	}
+	p.scores = make([]score, len(p.Names()))
 	return p, nil
 }
 
@@ -120,19 +133,21 @@ func (p *Pool) newHead(h HeadConfig) classifier {
 // Config returns the configuration that the pool was made with.
 func (p *Pool) Config() Config { return p.cfg }
 
-// Names returns "pool" and then the heads' names, in the order of the log
-// probabilities that Predict writes.
+// Names returns "pool", then the heads' names, and then, of a pool with a mixture, those of
+// its two products, in the order of the log probabilities that Predict writes.
 func (p *Pool) Names() []string {
 	names := []string{poolName}
 	for _, h := range p.cfg.Heads {
 		names = append(names, h.Name)
 	}
+	if p.mixture != nil {
+		names = append(names, productName, flatProductName)
+	}
 	return names
 }
 
-// LogProbsPerRow returns how many numbers Predict writes for a row: C for the pool
-// and C for each head.
-func (p *Pool) LogProbsPerRow() int { return (1 + len(p.heads)) * p.shape.Classes }
+// LogProbsPerRow returns how many numbers Predict writes for a row: C for each of Names.
+func (p *Pool) LogProbsPerRow() int { return len(p.scores) * p.shape.Classes }
 
 // Online returns the first of the paper's online heads, nil if there is none. It
 // belongs to the pool; SetState replaces it.
@@ -151,38 +166,64 @@ func (p *Pool) Online() *posterior.Online {
 func (p *Pool) Version() uint64 { return p.version }
 
 // Predict writes to logProbs, n × LogProbsPerRow, for each row the C natural log
-// probabilities of the pool and then those of each head. The caller keeps them for
-// Learn.
+// probabilities of each of Names. The caller keeps them for Learn.
 func (p *Pool) Predict(rows Rows, logProbs []float32) {
 	rows.check(p.shape, p.needs)
 	checkLength("log probabilities", len(logProbs), rows.N*p.LogProbsPerRow())
-	n, classes, width := rows.N, p.shape.Classes, p.LogProbsPerRow()
+	n, classes := rows.N, p.shape.Classes
 	p.logp = posterior.Resize(p.logp, n*classes)
 	for k, h := range p.heads {
 		h.predict(&rows, p.logp)
-		p.scratch.logSoftmax(p.logp, classes)
-		for i := range n {
-			to := logProbs[i*width+(1+k)*classes:][:classes]
-			for c, x := range p.logp[i*classes : (i+1)*classes] {
-				to[c] = float32(x)
-			}
-		}
+		p.write(logProbs, 1+k)
 	}
 	p.loadMembers(n, logProbs)
-	p.weights.logits(p.logp, p.weights.theta, classes)
+	for j, w := range p.weights {
+		w.logits(p.logp, w.theta, classes)
+		p.write(logProbs, p.product(j))
+	}
+	if p.mixture != nil {
+		p.mixture.predict(n, p.experts(logProbs), func(i int) []float32 { return p.of(logProbs, i, 0) })
+	}
+}
+
+// write writes the log softmax of logp as the log probabilities of Names()[number].
+func (p *Pool) write(logProbs []float32, number int) {
+	classes := p.shape.Classes
 	p.scratch.logSoftmax(p.logp, classes)
-	for i := range n {
+	for i := range len(p.logp) / classes {
+		to := p.of(logProbs, i, number)
 		for c, x := range p.logp[i*classes : (i+1)*classes] {
-			logProbs[i*width+c] = float32(x)
+			to[c] = float32(x)
 		}
 	}
 }
 
-// loadMembers loads the members' log probabilities of n rows into the weights.
+// of returns the log probabilities of row i by Names()[number].
+func (p *Pool) of(logProbs []float32, i, number int) []float32 {
+	return logProbs[i*p.LogProbsPerRow()+number*p.shape.Classes:][:p.shape.Classes]
+}
+
+// product returns the number of product j in Names: a product without a mixture is the pool.
+func (p *Pool) product(j int) int {
+	if p.mixture == nil {
+		return 0
+	}
+	return 1 + len(p.heads) + j
+}
+
+// experts returns the log probabilities of row i by expert e of the mixture.
+func (p *Pool) experts(logProbs []float32) func(i, e int) []float32 {
+	return func(i, e int) []float32 {
+		if e < products {
+			return p.of(logProbs, i, p.product(e))
+		}
+		return p.of(logProbs, i, 1+p.members[e-products])
+	}
+}
+
+// loadMembers loads the members' log probabilities of n rows.
 func (p *Pool) loadMembers(n int, logProbs []float32) {
-	p.weights.load(n, func(i, k int) []float32 {
-		return logProbs[i*p.LogProbsPerRow()+(1+p.members[k])*p.shape.Classes:][:p.shape.Classes]
-	})
+	p.said.load(n, func(i, k int) []float32 { return p.of(logProbs, i, 1+p.members[k]) })
 }
 
 // Train updates the heads with the training rows, in one batch, before any other
@@ -200,8 +241,8 @@ func (p *Pool) Train(b Batch) {
 
 // Report describes the update of one batch.
 type Report struct {
-	Steps int                // Newton steps of the weights
-	Heads []posterior.Report // one for each head; zero but for online heads
+	Steps int                // Newton steps of the weights of the first product
+	Heads []posterior.Report // one for each of Names but the pool; zero but for online heads
 }
 
 // Learn updates the pool with a batch of labels. It first scores the predictions
@@ -213,19 +254,27 @@ func (p *Pool) Learn(b Batch) Report {
 	b.Refresh.check(p.shape, p.needs&(NeedX|NeedS))
 	checkLength("labels to refresh", len(b.RefreshLabels), b.Refresh.N)
 	p.checkLabels(b.RefreshLabels)
-	r := Report{Heads: make([]posterior.Report, len(p.heads))}
+	r := Report{Heads: make([]posterior.Report, len(p.scores)-1)}
 	if b.N == 0 {
 		return r
 	}
-	width, classes := p.LogProbsPerRow(), p.shape.Classes
 	for i, y := range b.Labels {
 		for k := range p.scores {
-			p.scores[k].add(b.LogProbs[i*width+k*classes:][:classes], int(y))
+			p.scores[k].add(p.of(b.LogProbs, i, k), int(y))
 		}
 	}
 	share := p.cfg.share(b.N)
+	if p.mixture != nil {
+		p.mixture.learn(b.Labels, share, p.experts(b.LogProbs))
+	}
 	p.loadMembers(b.N, b.LogProbs)
-	r.Steps = p.weights.learn(b.Labels, share)
+	p.said.transpose(b.N)
+	for j, w := range p.weights {
+		steps := w.learn(b.Labels, share)
+		if j == 0 {
+			r.Steps = steps
+		}
+	}
 	for k, h := range p.heads {
 		r.Heads[k] = h.learn(&b, share)
 	}
@@ -254,20 +303,57 @@ func (p *Pool) checkLabels(labels []int32) {
 	}
 }
 
-// Weights returns the posterior mean of the weight of each head, 0 for shadows, and
-// of the bias of each class.
+// Weights returns the weight of each head, 0 for shadows, and the bias of each class, in
+// what is served. With a mixture they are means, by the shares of its experts: a head by
+// itself is a product in which it has the weight 1.
 func (p *Pool) Weights() (heads, bias []float64) {
-	return p.AppendWeights(nil), slices.Clone(p.weights.theta[len(p.members):])
+	bias = make([]float64, p.shape.Classes)
+	for j, share := range p.productShares() {
+		for c, x := range p.weights[j].theta[len(p.members):] {
+			bias[c] += float64(share * x)
+		}
+	}
+	return p.AppendWeights(nil), bias
 }
 
-// AppendWeights appends the weight of each head, 0 for shadows, to b.
+// AppendWeights appends the weight of each head, as Weights returns it, to b.
 func (p *Pool) AppendWeights(b []float64) []float64 {
 	at := len(b)
 	b = append(b, make([]float64, len(p.heads))...)
+	shares := p.productShares()
 	for k, i := range p.members {
-		b[at+i] = p.weights.theta[k]
+		for j, share := range shares {
+			b[at+i] += float64(share * p.weights[j].theta[k])
+		}
+		if p.mixture != nil {
+			b[at+i] += p.mixture.share(products + k)
+		}
 	}
 	return b
+}
+
+// productShares returns the share that each product has in what is served.
+func (p *Pool) productShares() []float64 {
+	if p.mixture == nil {
+		return []float64{1}
+	}
+	return []float64{p.mixture.share(0), p.mixture.share(1)}
+}
+
+// Shares returns the share that each of Names but the pool has in the mixture, 0 for
+// shadows. It is nil for a pool without a mixture.
+func (p *Pool) Shares() []float64 {
+	if p.mixture == nil {
+		return nil
+	}
+	shares := make([]float64, len(p.heads)+products)
+	for j := range products {
+		shares[len(p.heads)+j] = p.mixture.share(j)
+	}
+	for k, i := range p.members {
+		shares[i] = p.mixture.share(products + k)
+	}
+	return shares
 }
 
 // Compatibility returns the matrix H of the first label head of evidence [Counts],
@@ -317,7 +403,12 @@ func (p *Pool) appendHeader(s *writer) {
 	for _, score := range p.scores {
 		score.appendState(s)
 	}
-	p.weights.appendState(s)
+	for _, w := range p.weights {
+		w.appendState(s)
+	}
+	if p.mixture != nil {
+		p.mixture.appendState(s)
+	}
 }
 
 // SetState reads what AppendState of a pool with the same configuration, shape and
@@ -337,7 +428,12 @@ func (p *Pool) SetState(b []byte) error {
 	for k := range next.scores {
 		next.scores[k].readState(r)
 	}
-	next.weights.readState(r)
+	for _, w := range next.weights {
+		w.readState(r)
+	}
+	if next.mixture != nil {
+		next.mixture.readState(r)
+	}
 	for k, h := range next.heads {
 		h.readState(r)
 		if r.err != nil {

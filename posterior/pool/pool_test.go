@@ -20,16 +20,15 @@ import (
 
 // everything configures heads of every kind, for sparse or dense features.
 func everything(dense bool) Config {
-	t := Traits{Density: .01}
+	t := Traits{Density: .01, Rows: 1000, Classes: small.Classes}
 	if dense {
-		t.Density = 1
+		t = Traits{Density: 1, Classes: small.Classes}
 	}
 	s := Default(t)
 	s.Batch = 10
 	if !dense {
-		s.Heads = append(s.Heads,
-			HeadConfig{Name: "joint", Joint: &Joint{Lambda: .9, Share: .1, Variance: 1, Passes: 3}}, HeadConfig{Name: "votes", Vote: &Vote{}})
-		s.Heads[2].Wide.Lambda = .95
+		s.Heads = append(s.Heads, HeadConfig{Name: "joint", Joint: &Joint{Lambda: .9, Share: .1, Variance: 1, Passes: 3}})
+		s.Heads[2].Wide.Lambda, s.Heads[3].Wide.Refresh = .95, true
 	}
 	return s
 }
@@ -235,7 +234,7 @@ func TestShadowDoesNotServe(t *testing.T) {
 // probabilities that were served, not from what heads predict now.
 func TestScoresAreOfServedPredictions(t *testing.T) {
 	s := Default(Traits{})
-	s.Heads = []HeadConfig{{Name: "a", Vote: &Vote{}}, {Name: "b", Vote: &Vote{}}}
+	s.Heads, s.Mixture = []HeadConfig{{Name: "a", Vote: &Vote{}}, {Name: "b", Vote: &Vote{}}}, nil
 	p, err := New(s, Shape{Classes: 2, Features: 1}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -316,12 +315,12 @@ func TestLearnsOpposites(t *testing.T) {
 // training features only.
 func TestDefaultFollowsTheData(t *testing.T) {
 	dense := Features{Dense: []float32{1, 2, 3, -4, 5, 6}}
-	if got := Inspect(dense, 2, 3, 2); got != (Traits{1, true, 1}) {
-		t.Errorf("traits of dense features %v, want all nonzero, negative ones, and 1 row per class", got)
+	if got := Inspect(dense, 2, 3, 2); got != (Traits{1, true, 2, 2}) {
+		t.Errorf("traits of dense features %v, want all nonzero, negative ones, and 2 rows of 2 classes", got)
 	}
 	counts := Features{Start: []int{0, 1, 2}, Index: []int32{0, 7}, Value: []float32{1, 2}}
-	if got := Inspect(counts, 2, 8, 2); got != (Traits{.125, false, 1}) {
-		t.Errorf("traits of counts %v, want a density of .125, no negative ones, and 1 row per class", got)
+	if got := Inspect(counts, 2, 8, 2); got != (Traits{.125, false, 2, 2}) {
+		t.Errorf("traits of counts %v, want a density of .125, no negative ones, and 2 rows of 2 classes", got)
 	}
 	names := func(t Traits) (s string) {
 		for _, h := range Default(t).Heads {
@@ -330,14 +329,18 @@ func TestDefaultFollowsTheData(t *testing.T) {
 		return s
 	}
 	for traits, want := range map[Traits]string{
-		{.01, false, 5}:  "static online wide-own wide bayes labels labels-scaled labels-second ",
-		{.01, true, 500}: "static online wide-own wide labels labels-scaled labels-second ",
-		{1, true, 5}:     "static online joint wide labels labels-scaled labels-second votes ",
-		{1, true, 500}:   "static online joint labels labels-scaled labels-second votes ",
+		{.01, false, 50, 5}: "static online wide-own wide bayes labels labels-scaled labels-second ",
+		{.01, false, 84, 5}: "static online wide-own wide all votes bayes labels labels-scaled labels-second ",
+		{.01, true, 50, 5}:  "static online wide-own wide labels labels-scaled labels-second ",
+		{1, true, 50, 5}:    "static online joint all wide labels labels-scaled labels-second votes ",
+		{1, true, 5000, 5}:  "static online joint all labels labels-scaled labels-second votes ",
 	} {
 		if got := names(traits); got != want {
 			t.Errorf("%v: heads %s, want %s", traits, got, want)
 		}
+	}
+	if !Default(Traits{.01, false, 50, 5}).Refreshes() || Default(Traits{.01, false, 84, 5}).Refreshes() {
+		t.Error("heads learn again from neighbours where there are many training rows, or not where there are few")
 	}
 }
 
@@ -382,10 +385,19 @@ func TestValidateRefuses(t *testing.T) {
 		"lambda":             func(s *Config) { s.Heads[2].Wide.Lambda = 0 },
 		"passes":             func(s *Config) { s.Heads[2].Wide.Passes = 0 },
 		"refresh":            func(s *Config) { s.Heads[2].Wide.Refresh = true },
-		"smoothing":          func(s *Config) { s.Heads[4].Bayes.Smoothing = 0 },
-		"evidence":           func(s *Config) { s.Heads[5].Label.Evidence = "third" },
-		"joint lambda":       func(s *Config) { s.Heads[8].Joint.Lambda = math.NaN() },
-		"joint passes":       func(s *Config) { s.Heads[8].Joint.Passes = 0 },
+		"refresh of labels":  func(s *Config) { s.Heads[4].Wide.Refresh = true },
+		"no block":           func(s *Config) { s.Heads[2].Wide.Blocks = nil },
+		"a block twice":      func(s *Config) { s.Heads[2].Wide.Blocks = []Block{OwnFeatures, OwnFeatures} },
+		"an unknown block":   func(s *Config) { s.Heads[2].Wide.Blocks = []Block{"other"} },
+		"smoothing":          func(s *Config) { s.Heads[6].Bayes.Smoothing = 0 },
+		"evidence":           func(s *Config) { s.Heads[7].Label.Evidence = "third" },
+		"joint lambda":       func(s *Config) { s.Heads[10].Joint.Lambda = math.NaN() },
+		"joint passes":       func(s *Config) { s.Heads[10].Joint.Passes = 0 },
+		"a product's name":   func(s *Config) { s.Heads[1].Name = productName },
+		"mixture bias":       func(s *Config) { s.Mixture.BiasSD = 0 },
+		"mixture heads":      func(s *Config) { s.Mixture.Heads = 1 },
+		"mixture rate":       func(s *Config) { s.Mixture.Rate = 1.5 },
+		"mixture lambda":     func(s *Config) { s.Mixture.Lambda = 0 },
 		"weights total":      func(s *Config) { s.Weights.Total = 0 },
 		"weights sd":         func(s *Config) { s.Weights.WeightSD = -1 },
 		"bias sd":            func(s *Config) { s.Weights.BiasSD = math.NaN() },
@@ -405,11 +417,13 @@ func TestValidateRefuses(t *testing.T) {
 	}
 	prior := randomPrior(rand.New(rand.NewPCG(1, 2)), Shape{Embedding: 6, Classes: 4})
 	for name, make := range map[string]func() (*Pool, error){
-		"no prior":          func() (*Pool, error) { return New(everything(false), small, nil) },
-		"prior's shape":     func() (*Pool, error) { return New(everything(false), small, prior) },
-		"prior":             func() (*Pool, error) { return New(everything(false), small, &posterior.Gaussian{}) },
-		"one class":         func() (*Pool, error) { return New(withoutEmbedding(), Shape{Classes: 1, Features: 2}, nil) },
-		"features overflow": func() (*Pool, error) { return New(withoutEmbedding(), Shape{Classes: 9, Features: math.MaxInt}, nil) },
+		"no prior":      func() (*Pool, error) { return New(everything(false), small, nil) },
+		"prior's shape": func() (*Pool, error) { return New(everything(false), small, prior) },
+		"prior":         func() (*Pool, error) { return New(everything(false), small, &posterior.Gaussian{}) },
+		"one class":     func() (*Pool, error) { return New(withoutEmbedding(0, 1), Shape{Classes: 1, Features: 2}, nil) },
+		"features overflow": func() (*Pool, error) {
+			return New(withoutEmbedding(0, 1), Shape{Classes: 9, Features: math.MaxInt}, nil)
+		},
 	} {
 		if _, err := make(); err == nil {
 			t.Errorf("%s: New succeeded, want an error", name)

@@ -96,21 +96,21 @@ func (r *reader) check(ok bool, format string, args ...any) {
 // pool. It is a float64 because an untrusted shape could overflow an integer.
 func (s Config) StateBytes(shape Shape) float64 {
 	d, classes, z := float64(shape.Features), float64(shape.Classes), float64(shape.Embedding)
-	words := 6 + float64(3*float64(1+len(s.Heads))) // header and scores
-	weights := classes
+	names := float64(1 + len(s.Heads))
+	var words, members float64
 	for _, h := range s.Heads {
 		if !h.Shadow {
-			weights++
+			members++
 		}
 		switch {
 		case h.Wide != nil:
-			columns, scaled := d, d
-			if h.Wide.Neighbours {
-				columns, scaled = 2*d, 2*d
-			}
-			if h.Wide.Scale == Standard {
-				columns++
-				words += float64(2 * scaled)
+			var columns float64
+			for _, b := range h.Wide.Blocks {
+				n := width(b, d, classes)
+				columns += n
+				if h.Wide.Scale == Standard && b.isFeatures() {
+					words += float64(2 * n)
+				}
 			}
 			words += 2 + float64(columns*(1+float64(2*classes)))
 		case h.Bayes != nil:
@@ -127,6 +127,13 @@ func (s Config) StateBytes(shape Shape) float64 {
 			words++ // static: the length of an empty section
 		}
 	}
-	words += weights + float64(weights*(weights+1)/2)
+	n := members + classes
+	weights := n + float64(n*(n+1)/2)
+	words += weights
+	if s.Mixture != nil {
+		names += products
+		words += weights + products + members
+	}
+	words += 6 + float64(3*names) // header and scores
 	return 8 * words
 }

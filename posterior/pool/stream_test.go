@@ -307,8 +307,8 @@ func (g *graph) play(tb testing.TB, cfg Config, seed uint64, share float64, step
 
 // withoutEmbedding is the default configuration for sparse features, without the heads on
 // the embedding.
-func withoutEmbedding() Config {
-	s := Default(Traits{Density: 0.01})
+func withoutEmbedding(rows, classes int) Config {
+	s := Default(Traits{Density: 0.01, Rows: rows, Classes: classes})
 	s.Heads = slices.DeleteFunc(s.Heads, func(h HeadConfig) bool { return h.Static != nil || h.Online != nil })
 	return s
 }
@@ -333,7 +333,7 @@ func TestBars(t *testing.T) {
 			var mean []measures
 			var names []string
 			for seed := range bar.seeds {
-				pool, m := g.play(t, withoutEmbedding(), seed, bar.share, bar.steps)
+				pool, m := g.play(t, withoutEmbedding(int(bar.share*float64(len(g.labels))), g.classes), seed, bar.share, bar.steps)
 				names = pool.Names()
 				if mean == nil {
 					mean = make([]measures, len(m))

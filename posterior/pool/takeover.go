@@ -6,9 +6,10 @@ import (
 )
 
 // TakeOver takes over what another pool has learned that does not depend on its encoder:
-// counts of labels and features, the weights on features, those of joint heads on labels,
-// and the weights of the pool. What was learned beside another embedding, the last two,
-// keeps the share keep in (0, 1) of its precision, and gets the rest from the prior. The
+// counts of labels and features, the weights of wide heads, those of joint heads on labels,
+// and the weights and the mixture of the pool. What was learned beside another embedding, the
+// last three, keeps the share keep in (0, 1) of its precision, or of its scores, and gets
+// the rest from the prior. The
 // paper's heads stay as they are, and so do scores and numbers of batches.
 //
 // The other pool must have the same configuration and number of features. Its classes are
@@ -24,7 +25,12 @@ func (p *Pool) TakeOver(from *Pool, keep float64) error {
 	case !(keep > 0 && keep < 1):
 		panic(fmt.Sprintf("pool: a share of %v to take over", keep))
 	}
-	p.weights.takeOver(from.weights, keep)
+	for j, w := range p.weights {
+		w.takeOver(from.weights[j], keep)
+	}
+	if p.mixture != nil {
+		p.mixture.takeOver(from.mixture, keep)
+	}
 	for k, h := range p.heads {
 		h.takeOver(from.heads[k], keep)
 	}

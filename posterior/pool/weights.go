@@ -34,16 +34,15 @@ type weights struct {
 	stride         int // C rounded up to whole registers
 	headStride     int // K rounded up to whole registers
 
+	said *opinions // of the batch, n rows
+
 	theta     []float64 // (w, b)
 	precision []float64 // Q, square; only the upper triangle is valid
 	prior     []float64 // θ_prior
 	diagonal  []float64 // of Q_prior
 
-	// The batch, n rows.
-	a          []float64 // a_k(c), n × K × C
-	transposed []float64 // the same, n × C × headStride
-	centred    []float64 // p_c (a_k(c) - Σ_e p_e a_k(e)), n × C × headStride
-	probs      []float64 // p, n × stride
+	centred []float64 // p_c (a_k(c) - Σ_e p_e a_k(e)), n × C × headStride
+	probs   []float64 // p, n × stride
 
 	// Newton's method.
 	theta0, next   []float64 // θ0, and the point that is tried
@@ -59,9 +58,11 @@ type weights struct {
 	scratch        softmaxScratch
 }
 
-func newWeights(cfg Weights, heads, classes int) *weights {
+// newWeights returns weights at their prior that are for what said will hold.
+func newWeights(cfg Weights, said *opinions) *weights {
+	heads, classes := said.heads, said.classes
 	n := heads + classes
-	w := &weights{Weights: cfg, heads: heads, classes: classes, stride: strideOf(classes), headStride: strideOf(heads)}
+	w := &weights{Weights: cfg, heads: heads, classes: classes, stride: strideOf(classes), headStride: said.stride, said: said}
 	for _, x := range []*[]float64{&w.theta, &w.prior, &w.diagonal, &w.theta0, &w.next, &w.gradient, &w.step, &w.offset, &w.pulled} {
 		*x = make([]float64, n)
 	}
@@ -82,51 +83,21 @@ func newWeights(cfg Weights, heads, classes int) *weights {
 	return w
 }
 
-// load sets a from the heads' log probabilities of n rows; at(i, k) returns those of
-// head k for row i.
-func (w *weights) load(n int, at func(i, k int) []float32) {
-	w.a = posterior.Resize(w.a, n*w.heads*w.classes)
-	for i := range n {
-		for k := range w.heads {
-			from := (i*w.heads + k) * w.classes
-			posterior.Raise(w.a[from:from+w.classes], at(i, k), w.Floor)
-		}
-	}
-}
-
-// transpose sets transposed from a, and makes room for centred.
-func (w *weights) transpose(n int) {
-	size := w.classes * w.headStride
-	w.transposed, w.centred = posterior.Resize(w.transposed, n*size), posterior.Resize(w.centred, n*size)
-	if w.headStride > w.heads {
-		clear(w.transposed)
-	}
-	for i := range n {
-		to := w.transposed[i*size : (i+1)*size]
-		for k := range w.heads {
-			from := (i*w.heads + k) * w.classes
-			for c, x := range w.a[from : from+w.classes] {
-				to[c*w.headStride+k] = x
-			}
-		}
-	}
-}
-
-// logits writes the logits of the rows in a under theta to dst, n × stride.
+// logits writes the logits of the rows under theta to dst, n × stride.
 func (w *weights) logits(dst, theta []float64, stride int) {
 	size := w.heads * w.classes
 	for i, at := 0, 0; at < len(dst); i, at = i+1, at+stride {
 		row := dst[at : at+w.classes]
 		copy(row, theta[w.heads:])
-		posterior.AddProduct(row, theta[:w.heads], w.a[i*size:(i+1)*size], 1, w.heads, w.classes)
+		posterior.AddProduct(row, theta[:w.heads], w.said.a[i*size:(i+1)*size], 1, w.heads, w.classes)
 	}
 }
 
-// learn updates θ and Q with the labels of the rows in a, and returns the number of
+// learn updates θ and Q with the labels of the rows, and returns the number of
 // Newton steps. share is the part of a full batch that the rows are.
 func (w *weights) learn(labels []int32, share float64) (steps int) {
 	w.forget(share)
-	w.transpose(len(labels))
+	w.centred = posterior.Resize(w.centred, len(w.said.transposed))
 	copy(w.theta0, w.theta)
 	f := w.objective(w.theta, labels)
 	w.derivatives(labels)
@@ -230,7 +201,7 @@ func (w *weights) derivatives(labels []int32) {
 	clear(w.cross)
 	for i, y := range labels {
 		p := w.probs[i*w.stride:][:classes]
-		a, centred := w.transposed[i*classes*headStride:][:classes*headStride], w.centred[i*classes*headStride:][:classes*headStride]
+		a, centred := w.said.transposed[i*classes*headStride:][:classes*headStride], w.centred[i*classes*headStride:][:classes*headStride]
 		clear(w.rowMean)
 		posterior.AddProduct(w.rowMean, p, a, 1, classes, headStride)
 		posterior.AddCentred(w.cross, centred, a, p, w.rowMean)
@@ -245,7 +216,7 @@ func (w *weights) derivatives(labels []int32) {
 	// The upper triangle of the curvature: the rows of w, then those of b.
 	clear(w.curvature)
 	clear(w.square)
-	posterior.AddTransposed(w.square, w.centred, w.transposed, headStride, len(labels)*classes, headStride)
+	posterior.AddTransposed(w.square, w.centred, w.said.transposed, headStride, len(labels)*classes, headStride)
 	for k := range heads {
 		to := w.curvature[k*n : (k+1)*n]
 		copy(to[k:heads], w.square[k*headStride+k:])

@@ -1,18 +1,14 @@
 package pool
 
-import (
-	"math"
+import "github.com/gvbll/gvbll/posterior"
 
-	"github.com/gvbll/gvbll/posterior"
-)
-
-// wide is softmax regression on features, without a bias for sparse ones:
+// wide is softmax regression on blocks of columns,
 //
 //	p(y = c) = softmax(φᵀM)_c.
 //
-// With [Unit] scale φ = x/|x|, or [x/|x| ; s/|s|] with neighbours; with [Standard]
-// scale see standardizer. Every weight has the prior N(0, v), v = Variance, and an
-// independent Gaussian posterior N(M_jc, 1/T_jc).
+// φ has the blocks one behind the other. With [Unit] scale features are x/|x| and s/|s|;
+// with [Standard] scale see standardizer. Every weight has the prior N(0, v), v =
+// Variance, and an independent Gaussian posterior N(M_jc, 1/T_jc).
 //
 // A batch is one softmaxFit from M0 = M and T0 = λ^share T + (1-λ^share)/v: only
 // the precision is forgotten, so an estimate stays until labels contradict it. The
@@ -21,6 +17,7 @@ import (
 type wide struct {
 	Wide
 	shape   Shape
+	blocks  []placed
 	columns int
 	stride  int
 	version uint64
@@ -37,21 +34,17 @@ type wide struct {
 	sparse *sparseMatrix // Unit
 	dense  *denseMatrix  // Standard
 
-	standardizer *standardizer // Standard only
-	fit          softmaxFit
+	fit    softmaxFit
+	buffer []float64 // the columns of a block
 
 	changed columnSet // columns that the last learn changed
 }
 
 func newWide(cfg Wide, shape Shape) *wide {
-	w := &wide{Wide: cfg, shape: shape, columns: shape.Features, stride: strideOf(shape.Classes)}
-	if w.Neighbours {
-		w.columns *= 2
-	}
+	w := &wide{Wide: cfg, shape: shape, blocks: cfg.place(shape), stride: strideOf(shape.Classes)}
+	w.columns = w.blocks[len(w.blocks)-1].end
 	if w.Scale == Standard {
-		w.columns++
 		w.dense = newDenseMatrix(w.columns)
-		w.standardizer = newStandardizer(shape.Features, w.Neighbours)
 	} else {
 		w.sparse = newSparseMatrix(w.columns)
 	}
@@ -68,11 +61,10 @@ func newWide(cfg Wide, shape Shape) *wide {
 // designMatrix returns Φ of rows. It is valid until the next call. learn says
 // whether it will be learned from or only predicted with.
 func (w *wide) designMatrix(rows *Rows, learn bool) designMatrix {
-	d := w.shape.Features
 	if w.Scale == Standard {
 		w.dense.reset(rows.N)
 		for i := range rows.N {
-			w.standardizer.row(w.dense.row(i), rows, i)
+			w.writeRow(w.dense.row(i), rows, i)
 		}
 		if learn {
 			w.dense.setAbsolute()
@@ -81,13 +73,37 @@ func (w *wide) designMatrix(rows *Rows, learn bool) designMatrix {
 	}
 	w.sparse.reset()
 	for i := range rows.N {
-		w.sparse.appendUnit(&rows.X, i, d, 0)
-		if w.Neighbours {
-			w.sparse.appendUnit(&rows.S, i, d, d)
-		}
-		w.sparse.endRow()
+		w.appendRow(rows, i)
 	}
 	return w.sparse
+}
+
+// writeRow writes φ of row i to dst, with standardised features.
+func (w *wide) writeRow(dst []float64, rows *Rows, i int) {
+	for _, b := range w.blocks {
+		if b.standard != nil {
+			b.standard.write(dst[b.at:b.end], b.Block, rows, i)
+		} else {
+			b.around(dst[b.at:b.end], rows, i)
+		}
+	}
+}
+
+// appendRow appends φ of row i to the sparse matrix, with features of unit length.
+func (w *wide) appendRow(rows *Rows, i int) {
+	for _, b := range w.blocks {
+		switch b.Block {
+		case OwnFeatures:
+			w.sparse.appendUnit(&rows.X, i, w.shape.Features, b.at)
+		case MeanFeatures:
+			w.sparse.appendUnit(&rows.S, i, w.shape.Features, b.at)
+		default:
+			w.buffer = posterior.Resize(w.buffer, b.end-b.at)
+			b.around(w.buffer, rows, i)
+			w.sparse.appendColumns(w.buffer, b.at)
+		}
+	}
+	w.sparse.endRow()
 }
 
 // loadPrior sets the fit's M0 and T0: the moments of Φ's columns, T after the
@@ -141,8 +157,10 @@ func (w *wide) predict(rows *Rows, logp []float64) {
 // train standardises by the training rows and fits them, all at once, from the
 // prior.
 func (w *wide) train(b *Batch) {
-	if w.Scale == Standard {
-		w.standardizer.fit(&b.Rows)
+	for _, block := range w.blocks {
+		if block.standard != nil {
+			block.standard.fit(block.Block, &b.Rows)
+		}
 	}
 	w.update(&b.Rows, b.Labels, w.TrainingPasses)
 	w.version++
@@ -170,17 +188,37 @@ func (w *wide) update(rows *Rows, labels []int32, passes int) {
 	}
 }
 
-// takeOver takes over all weights: none is on the embedding.
+// takeOver takes over all weights: none is on the embedding. Where there are more classes,
+// a block on labels has more columns, and those of the first classes are its first.
 func (w *wide) takeOver(from classifier, _ float64) {
 	old := from.(*wide)
-	copyClasses(w.mean, w.stride, old.mean, old.stride, old.shape.Classes)
-	copyClasses(w.precision, w.stride, old.precision, old.stride, old.shape.Classes)
-	w.clock = old.clock
-	copy(w.updated, old.updated)
-	if w.standardizer != nil {
-		copy(w.standardizer.mean, old.standardizer.mean)
-		copy(w.standardizer.inverse, old.standardizer.inverse)
+	for k, b := range old.blocks {
+		at, to := b.at, w.blocks[k].at
+		n := b.end - at
+		copyClasses(w.mean[to*w.stride:], w.stride, old.mean[at*old.stride:b.end*old.stride], old.stride, old.shape.Classes)
+		copyClasses(w.precision[to*w.stride:], w.stride, old.precision[at*old.stride:b.end*old.stride], old.stride, old.shape.Classes)
+		copy(w.updated[to:to+n], old.updated[at:b.end])
 	}
+	w.clock = old.clock
+	moments := old.moments()
+	for k, to := range w.moments() {
+		copy(to, moments[k])
+	}
+}
+
+// moments returns the means and then the inverse deviations of the blocks that have them.
+func (w *wide) moments() (list [][]float64) {
+	for _, b := range w.blocks {
+		if b.standard != nil {
+			list = append(list, b.standard.mean)
+		}
+	}
+	for _, b := range w.blocks {
+		if b.standard != nil {
+			list = append(list, b.standard.inverse)
+		}
+	}
+	return list
 }
 
 func (w *wide) appendState(s *writer) {
@@ -189,8 +227,8 @@ func (w *wide) appendState(s *writer) {
 	for j := range w.columns {
 		w.appendColumn(s, j)
 	}
-	if w.standardizer != nil {
-		w.standardizer.appendState(s)
+	for _, x := range w.moments() {
+		s.floats(x)
 	}
 }
 
@@ -220,123 +258,7 @@ func (w *wide) readState(r *reader) {
 		r.floats(w.mean[j*w.stride : j*w.stride+w.shape.Classes])
 		r.positives(w.precision[j*w.stride:j*w.stride+w.shape.Classes], "a precision")
 	}
-	if w.standardizer != nil {
-		w.standardizer.readState(r)
+	for _, x := range w.moments() {
+		r.floats(x)
 	}
-}
-
-// standardizer makes the rows of Φ of dense features,
-//
-//	φ = [u((x - μ)∘σ⁻¹) ; u((s/deg - μ')∘σ'⁻¹) ; 1],  u(x) = x/|x|,
-//
-// where μ and σ are mean and standard deviation over the training rows, μ' and σ'
-// those of the neighbours' mean features s/deg over the training rows that have
-// neighbours. The second part is left out without Neighbours and is 0 for a row
-// without neighbours.
-type standardizer struct {
-	features   int       // d
-	neighbours bool      // whether there is a second part
-	mean       []float64 // [μ ; μ']
-	inverse    []float64 // [1/σ ; 1/σ'], 1 where σ is 0
-	buffer     entries
-}
-
-func newStandardizer(features int, neighbours bool) *standardizer {
-	n := features
-	if neighbours {
-		n *= 2
-	}
-	s := &standardizer{features: features, neighbours: neighbours, mean: make([]float64, n), inverse: make([]float64, n)}
-	for j := range s.inverse {
-		s.inverse[j] = 1
-	}
-	return s
-}
-
-// raw writes [x ; s/deg] of row i to dst. It reports whether the second part is
-// there.
-func (s *standardizer) raw(dst []float64, rows *Rows, i int) bool {
-	d := s.features
-	clear(dst)
-	index, value := rows.X.entries(i, d, &s.buffer)
-	for k, j := range index {
-		dst[j] = float64(value[k])
-	}
-	if !s.neighbours || rows.Degree[i] == 0 {
-		return false
-	}
-	by := 1 / float64(rows.Degree[i])
-	index, value = rows.S.entries(i, d, &s.buffer)
-	for k, j := range index {
-		dst[d+int(j)] = float64(value[k]) * by
-	}
-	return true
-}
-
-// fit sets mean and inverse from the training rows.
-func (s *standardizer) fit(rows *Rows) {
-	row, square := make([]float64, len(s.mean)), make([]float64, len(s.mean))
-	count := make([]float64, len(s.mean))
-	clear(s.mean)
-	for i := range rows.N {
-		present := len(row)
-		if !s.raw(row, rows, i) {
-			present = s.features
-		}
-		for j, x := range row[:present] {
-			count[j]++
-			// Welford 1962: Σx² - (Σx)²/n would cancel where the mean is large.
-			d := x - s.mean[j]
-			s.mean[j] += d / count[j]
-			square[j] += float64(d * (x - s.mean[j]))
-		}
-	}
-	for j := range s.inverse {
-		s.inverse[j] = 1
-		if sd := math.Sqrt(square[j] / max(count[j], 1)); sd > 0 {
-			s.inverse[j] = 1 / sd
-		}
-	}
-}
-
-// row writes φ of row i to dst.
-func (s *standardizer) row(dst []float64, rows *Rows, i int) {
-	last := len(s.mean)
-	neighbours := s.raw(dst[:last], rows, i)
-	for j, m := range s.mean {
-		dst[j] = (dst[j] - m) * s.inverse[j]
-	}
-	unit(dst[:s.features])
-	if s.neighbours {
-		if !neighbours {
-			clear(dst[s.features:last])
-		}
-		unit(dst[s.features:last])
-	}
-	dst[last] = 1
-}
-
-// unit scales x to unit length, unless it is 0.
-func unit(x []float64) {
-	var square float64
-	for _, v := range x {
-		square += float64(v * v)
-	}
-	if square == 0 {
-		return
-	}
-	by := 1 / math.Sqrt(square)
-	for j := range x {
-		x[j] *= by
-	}
-}
-
-func (s *standardizer) appendState(b *writer) {
-	b.floats(s.mean)
-	b.floats(s.inverse)
-}
-
-func (s *standardizer) readState(r *reader) {
-	r.floats(s.mean)
-	r.floats(s.inverse)
 }

@@ -57,7 +57,7 @@ type pooled struct {
 	*engine
 	mixture *mixture // nil if the product serves
 	bins    int
-	heads   []calibration.Prequential // scores of each head by itself
+	heads   []calibration.Prequential // scores of each head and product by itself
 }
 
 func newPooled(tr *trainer, stream *replay, protocol, system string) (*pooled, error) {
@@ -76,7 +76,7 @@ func newPooled(tr *trainer, stream *replay, protocol, system string) (*pooled, e
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", system, err)
 	}
-	p := &pooled{engine: e, bins: tr.settings.Bins, heads: make([]calibration.Prequential, len(cfg.Heads))}
+	p := &pooled{engine: e, bins: tr.settings.Bins, heads: make([]calibration.Prequential, len(e.Summaries())-1)}
 	if system == "pool-mixture" {
 		p.mixture = newMixture(cfg)
 	}
@@ -136,7 +136,14 @@ func (p *pooled) headScores() (list []HeadScores) {
 	learned := p.Pooled()
 	for k := range p.heads {
 		scores := scoresOf(p.heads[k].Total().Labels, p.heads[k].WindowMeans())
-		list = append(list, HeadScores{Name: learned.Heads[k], Weight: learned.Weights[k], Scores: scores})
+		h := HeadScores{Name: learned.Parts[k], Scores: scores}
+		if k < len(learned.Weights) {
+			h.Weight = learned.Weights[k]
+		}
+		if learned.Shares != nil {
+			h.Share = learned.Shares[k]
+		}
+		list = append(list, h)
 	}
 	return list
 }

@@ -85,10 +85,11 @@ type Result struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// HeadScores are the scores of one head of the pool.
+// HeadScores are the scores of one head of the pool, or of one product of its mixture.
 type HeadScores struct {
 	Name   string  `json:"name"`
-	Weight float64 `json:"weight"` // in the pool, after the last step
+	Weight float64 `json:"weight"` // in the pool, after the last step; 0 of a product
+	Share  float64 `json:"share"`  // in the mixture, after the last step
 	Scores
 }
 

@@ -1,0 +1,113 @@
+package pool
+
+import "github.com/gvbll/gvbll/posterior"
+
+// Block names some columns of a wide head's rows φ_v. Its head has one weight for each
+// column and class.
+type Block string
+
+// The blocks. Features are scaled as [Scale] says. Labels around a node come both dampened
+// and as shares: the first say how much is known, the second which class it is of, and a
+// linear head can make neither of the other.
+const (
+	OwnFeatures  Block = "own"           // x_v
+	MeanFeatures Block = "neighbours"    // s_v/deg v
+	LabelCounts  Block = "labels"        // n_v/√max(1, Σn_v)
+	SecondCounts Block = "second"        // q_v/√max(1, Σq_v)
+	LabelShares  Block = "label-shares"  // n_v/Σn_v, or 0
+	SecondShares Block = "second-shares" // q_v/Σq_v, or 0
+	LogDegree    Block = "degree"        // log(1 + deg v)/4
+	Constant     Block = "constant"      // 1
+)
+
+// allBlocks are all of them, in the order of a head that has all.
+var allBlocks = []Block{OwnFeatures, MeanFeatures, LabelCounts, SecondCounts, LogDegree, LabelShares, SecondShares, Constant}
+
+// degreeScale brings log(1 + deg) to about the size of the other columns: it is 1 at a
+// degree of 54.
+const degreeScale = 0.25
+
+// width returns the number of columns of b where there are that many features and classes.
+func width[T int | float64](b Block, features, classes T) T {
+	switch b {
+	case OwnFeatures, MeanFeatures:
+		return features
+	case LabelCounts, SecondCounts, LabelShares, SecondShares:
+		return classes
+	}
+	return 1
+}
+
+// needs returns the fields of Rows that b is made of.
+func (b Block) needs() Need {
+	switch b {
+	case OwnFeatures:
+		return NeedX
+	case MeanFeatures:
+		return NeedX | NeedS
+	case LabelCounts, LabelShares:
+		return NeedLabelled
+	case SecondCounts, SecondShares:
+		return NeedSecond
+	case LogDegree:
+		return NeedS
+	}
+	return 0
+}
+
+// isFeatures reports whether b is made of features, which are scaled.
+func (b Block) isFeatures() bool { return b == OwnFeatures || b == MeanFeatures }
+
+// around writes the columns of row i to dst, for blocks other than features.
+func (b Block) around(dst []float64, rows *Rows, i int) {
+	c := len(dst)
+	switch b {
+	case LabelCounts:
+		dampen(dst, rows.Labelled[i*c:(i+1)*c])
+	case SecondCounts:
+		dampen(dst, rows.Second[i*c:(i+1)*c])
+	case LabelShares:
+		normalise(dst, rows.Labelled[i*c:(i+1)*c])
+	case SecondShares:
+		normalise(dst, rows.Second[i*c:(i+1)*c])
+	case LogDegree:
+		dst[0] = degreeScale * posterior.Log(1+float64(rows.Degree[i]))
+	case Constant:
+		dst[0] = 1
+	}
+}
+
+// normalise writes n/Σn to dst, 0 if there is nothing to divide.
+func normalise(dst []float64, n []float32) {
+	var total float64
+	for _, x := range n {
+		total += float64(x)
+	}
+	if !(total > 0) {
+		clear(dst)
+		return
+	}
+	for k, x := range n {
+		dst[k] = float64(x) / total
+	}
+}
+
+// placed is a block at its place in φ, columns from at to below end.
+type placed struct {
+	Block
+	at, end  int
+	standard *standardizer // of dense features, nil of other blocks
+}
+
+// place puts the head's blocks one behind the other.
+func (w Wide) place(s Shape) (list []placed) {
+	at := 0
+	for _, b := range w.Blocks {
+		p := placed{Block: b, at: at, end: at + width(b, s.Features, s.Classes)}
+		if w.Scale == Standard && b.isFeatures() {
+			p.standard = newStandardizer(s.Features)
+		}
+		list, at = append(list, p), p.end
+	}
+	return list
+}

@@ -1,0 +1,120 @@
+package pool
+
+import "github.com/gvbll/gvbll/posterior"
+
+// mixture averages the probabilities of experts, which are the pool's two products and
+// then its members:
+//
+//	p(c) = Σ_e ω_e p_e(c),  ω_e ∝ π_e exp(η L_e).
+//
+// L_e is the discounted log likelihood of what e served: a batch replaces it by
+// λ^share (L_e + Σ_i log p_e(y_i)). This is dynamic model averaging (Raftery, Kárný &
+// Ettler 2010) with the likelihood to the power η. The products have equal parts of what
+// the members leave them of the prior shares π.
+//
+// Its regret is bounded. Let ℓ_e be the loss -Σ log p_e(y) of a batch. With labels that
+// come before the next row is served, η ≤ 1 and full batches, the loss of the mixture in T
+// batches is at most that of any expert, or of any choice of another expert for each
+// batch, plus
+//
+//	[1 + (1-λ)(T-1)] max_e ln(1/π_e)/η;
+//
+// docs/adr/0017-pool-of-blocks.md has the proof, and what late labels add.
+type mixture struct {
+	Mixture
+	classes int
+	stride  int // number of experts rounded up to whole registers
+
+	logPrior []float64 // log π
+	score    []float64 // L
+	logShare []float64 // log ω
+
+	terms   []float64 // log ω_e + log p_e(c) of rows, n × C × stride
+	scratch softmaxScratch
+}
+
+// products are the log-linear pools that a mixture has.
+const products = 2
+
+func newMixture(cfg Mixture, members, classes int) *mixture {
+	n := products + members
+	m := &mixture{
+		Mixture: cfg, classes: classes, stride: strideOf(n),
+		logPrior: make([]float64, n), score: make([]float64, n), logShare: make([]float64, n),
+	}
+	each, head := posterior.Log((1-m.Heads)/products), posterior.Log(m.Heads/float64(members))
+	for e := range m.logPrior {
+		m.logPrior[e] = head
+		if e < products {
+			m.logPrior[e] = each
+		}
+	}
+	m.weigh()
+	return m
+}
+
+// weigh sets the shares ω from the scores.
+func (m *mixture) weigh() {
+	for e, l := range m.score {
+		m.logShare[e] = m.logPrior[e] + float64(m.Rate*l)
+	}
+	m.scratch.logSoftmax(m.logShare, len(m.logShare))
+}
+
+// share returns ω of expert e.
+func (m *mixture) share(e int) float64 { return posterior.Exp(m.logShare[e]) }
+
+// predict writes log p(c) of n rows; at(i, e) returns the log probabilities that expert e
+// has for row i, and to(i) where to write.
+func (m *mixture) predict(n int, at func(i, e int) []float32, to func(i int) []float32) {
+	m.terms = posterior.Resize(m.terms, n*m.classes*m.stride)
+	for i := range n {
+		row := m.terms[i*m.classes*m.stride : (i+1)*m.classes*m.stride]
+		for e, share := range m.logShare {
+			for c, x := range at(i, e) {
+				row[c*m.stride+e] = share + float64(x)
+			}
+		}
+	}
+	m.scratch.exponentials(m.terms, n*m.classes, len(m.logShare), m.stride)
+	posterior.Logarithms(m.scratch.total)
+	for i := range n {
+		dst := to(i)
+		for c := range dst {
+			dst[c] = float32(m.scratch.most[i*m.classes+c] + m.scratch.total[i*m.classes+c])
+		}
+	}
+}
+
+// learn adds the log likelihoods of labels, and forgets as for a batch of that share.
+func (m *mixture) learn(labels []int32, share float64, at func(i, e int) []float32) {
+	for e := range m.score {
+		for i, y := range labels {
+			m.score[e] += float64(at(i, e)[y])
+		}
+	}
+	m.discount(posterior.Exp(float64(posterior.Log(m.Lambda) * share)))
+}
+
+// discount keeps a share of the scores.
+func (m *mixture) discount(keep float64) {
+	for e := range m.score {
+		m.score[e] *= keep
+	}
+	m.weigh()
+}
+
+// takeOver takes over a share of the scores.
+func (m *mixture) takeOver(from *mixture, keep float64) {
+	copy(m.score, from.score)
+	m.discount(keep)
+}
+
+func (m *mixture) appendState(s *writer) { s.floats(m.score) }
+
+func (m *mixture) readState(r *reader) {
+	r.floats(m.score)
+	if r.err == nil {
+		m.weigh()
+	}
+}
