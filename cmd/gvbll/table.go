@@ -31,7 +31,7 @@ type tableCmd struct {
 
 // Help is shown by gvbll table --help.
 func (tableCmd) Help() string {
-	return "Measures the paper's Table I: twelve systems on the same streams. Each step is scored before its labels are used. Scores are means over steps and seeds, beside the paper's figures. --systems can add what the paper does not have: logistic regression on everything around a node, refitted after each step, online logistic regression, label propagation, and the pool of heads with and without its parts."
+	return "Measures the paper's Table I: twelve systems on the same streams. Each step is scored before its labels are used. Scores are means over steps and seeds, beside the paper's figures and what each system is behind the best, paired by seed: less than two standard errors is a tie. --systems can add what the paper does not have: logistic regression on everything around a node, refitted after each step, online logistic regression, label propagation, and the pool of heads with and without its parts."
 }
 
 // planFlags choose the streams of a comparison, and the training of its systems.

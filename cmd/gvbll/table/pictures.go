@@ -2,6 +2,7 @@ package table
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gvbll/gvbll/charts/plot"
 )
@@ -12,8 +13,8 @@ type Picture struct {
 	plot.Picture
 }
 
-// Pictures returns for each data set and protocol: the scores by step of GVBLL and of the
-// best other system, reliability diagrams of GVBLL with and without updates, GVBLL's
+// Pictures returns for each data set and protocol: the scores by step of GVBLL, the pool
+// and the best baselines, reliability diagrams of GVBLL with and without updates, GVBLL's
 // posterior by step, and the NLL and accuracy of all systems beside the paper's. If a job
 // has several results, the last one counts.
 func Pictures(results []Result) []Picture {
@@ -39,22 +40,34 @@ func Pictures(results []Result) []Picture {
 // cell identifies results that differ only by seed.
 type cell struct{ dataset, protocol, system string }
 
+// curves names the systems whose scores by step are drawn: the best by NLL of the paper's
+// baselines and of the simple ones, GVBLL, and the pool.
+func curves(rows []Row) (shown []string) {
+	for _, list := range [][]string{Systems, simple} {
+		best := ""
+		least := math.Inf(1)
+		for _, r := range rows {
+			if slices.Contains(list, r.System) && !isGVBLL(r.System) && r.NLL < least {
+				best, least = r.System, r.NLL
+			}
+		}
+		if best != "" {
+			shown = append(shown, best)
+		}
+	}
+	for _, r := range rows {
+		if isGVBLL(r.System) || r.System == "pool" {
+			shown = append(shown, r.System)
+		}
+	}
+	return shown
+}
+
 // overStream returns the pictures by step, and the reliability diagrams, of one data set
 // and protocol.
 func overStream(rows []Row, runs map[cell][]*Result) (pictures []Picture) {
 	dataset, protocol := rows[0].Dataset, rows[0].Protocol
-	var shown []string
-	best := math.Inf(1)
-	for _, r := range rows {
-		if !isGVBLL(r.System) && r.NLL < best {
-			best, shown = r.NLL, []string{r.System}
-		}
-	}
-	for _, r := range rows {
-		if isGVBLL(r.System) {
-			shown = append(shown, r.System)
-		}
-	}
+	shown := curves(rows)
 	name := func(what string) string { return dataset + "-" + protocol + "-" + what }
 	title := dataset + ", " + protocol
 	var acc, nll, ece, variance, distance []plot.Series
@@ -102,21 +115,6 @@ func overSteps(name string, runs []*Result, of func(*Result, int) float64) plot.
 		mean, se := meanAndError(values)
 		s.X, s.Y, s.Err = append(s.X, float64(t+1)), append(s.Y, mean), append(s.Err, se)
 	}
-}
-
-// meanAndError returns the mean and its standard error, which is 0 for one value.
-func meanAndError(values []float64) (mean, se float64) {
-	n := float64(len(values))
-	for _, v := range values {
-		mean += v / n
-	}
-	if len(values) < 2 {
-		return mean, 0
-	}
-	for _, v := range values {
-		se += (v - mean) * (v - mean)
-	}
-	return mean, math.Sqrt(se / (n - 1) / n)
 }
 
 // together returns the reliability bins over all runs.

@@ -13,6 +13,9 @@ type Source struct {
 	// Key identifies the data and their default cut. It is part of [Result.Settings], so
 	// an existing result is reused only if the key is the same.
 	Key string
+	// Ordered says that the stream is in the order of its nodes' times, so that what
+	// happens along it is drift and growth.
+	Ordered bool
 	// Open returns the graph and its stream. A zero Share, Until or Steps means the
 	// source's own. It is safe for concurrent use, and callers must not change what it
 	// returns.
@@ -33,7 +36,8 @@ func Of(d *dataset.Dataset, own dataset.Cut) Source {
 	if _, s, err := open(dataset.Cut{}); err == nil { // or else every job fails with the error
 		key += ", " + s.How
 	}
-	return Source{Name: d.Name, Key: key, Open: open}
+	given := own.Share == 0 && own.Until == nil && d.Given != nil && d.Given.InOrder
+	return Source{Name: d.Name, Key: key, Ordered: d.Time != nil || given, Open: open}
 }
 
 // Drifting returns the drifting generator as a source that generates a new graph for
@@ -41,8 +45,9 @@ func Of(d *dataset.Dataset, own dataset.Cut) Source {
 func Drifting(c dataset.DriftConfig) Source {
 	c.Seed = 0
 	return Source{
-		Name: c.Name,
-		Key:  fmt.Sprintf("%+v", c),
+		Name:    c.Name,
+		Key:     fmt.Sprintf("%+v", c),
+		Ordered: true,
 		Open: func(cut dataset.Cut) (*dataset.Dataset, dataset.Stream, error) {
 			c := c
 			c.Seed = cut.Seed

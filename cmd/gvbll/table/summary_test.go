@@ -2,6 +2,7 @@ package table
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,34 +26,96 @@ func TestSummarise(t *testing.T) {
 		result("cora", "gvbll-online", 3, .7, .5, .1),
 	})
 	want := []Row{
-		{"cora", Strict, "graphsage", Estimate{Seeds: 1, Acc: .7, NLL: 1, ECE: .2}},
-		{"cora", Strict, "gvbll-online", Estimate{Seeds: 3, Acc: .8, NLL: .5, ECE: .1, AccSE: .1 / math.Sqrt(3), NLLSE: .1 / math.Sqrt(3)}},
-		{"zoo", Strict, "gcn", Estimate{Seeds: 1, Acc: .5, NLL: 1, ECE: .2}},
+		{
+			Dataset: "cora", Protocol: Strict, System: "graphsage", Estimate: Estimate{Seeds: 1, Acc: .7, NLL: 1, ECE: .2},
+			AccBehind: Behind{Best: "gvbll-online", Mean: .1}, NLLBehind: Behind{Best: "gvbll-online", Mean: .4}, ECEBehind: Behind{Best: "gvbll-online", Mean: .1},
+		},
+		{
+			Dataset: "cora", Protocol: Strict, System: "gvbll-online",
+			Estimate:  Estimate{Seeds: 3, Acc: .8, NLL: .5, ECE: .1, AccSE: .1 / math.Sqrt(3), NLLSE: .1 / math.Sqrt(3)},
+			AccBehind: Behind{Best: "gvbll-online"}, NLLBehind: Behind{Best: "gvbll-online"}, ECEBehind: Behind{Best: "gvbll-online"},
+		},
+		{
+			Dataset: "zoo", Protocol: Strict, System: "gcn", Estimate: Estimate{Seeds: 1, Acc: .5, NLL: 1, ECE: .2},
+			AccBehind: Behind{Best: "gcn"}, NLLBehind: Behind{Best: "gcn"}, ECEBehind: Behind{Best: "gcn"},
+		},
 	}
 	if diff := cmp.Diff(want, rows, cmpopts.EquateApprox(0, 1e-12)); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
 	const text = `cora, strict, seeds: 1 to 3 (paper's figures in brackets)
-  system           accuracy %                NLL                       ECE
-  graphsage        70.0 (51.46)              1.000 (1.48)              0.200 (0.16)
-  gvbll-online    *80.0 ± 5.8 (81.86)       *0.500 ± 0.058 (0.59)     *0.100 ± 0.000 (0.11)
+  system         accuracy %           behind   NLL                    behind   ECE
+  graphsage      70.0 (51.46)         10.0     1.000 (1.48)           0.400    0.200 (0.16)
+  gvbll-online  *80.0 ± 5.8 (81.86)   best    *0.500 ± 0.058 (0.59)   best    *0.100 ± 0.000 (0.11)
 
 zoo, strict, seeds: 1
-  system           accuracy %                NLL                       ECE
-  gcn             *50.0                     *1.000                    *0.200
+  system   accuracy %   behind   NLL     behind   ECE
+  gcn     *50.0         best    *1.000   best    *0.200
 `
 	if diff := cmp.Diff(text, Text(rows)); diff != "" {
 		t.Errorf("text (-want +got):\n%s", diff)
 	}
 	const markdown = `**cora, strict, seeds: 1 to 3 (paper's figures in brackets)**
 
-| system | accuracy % | NLL | ECE |
-|---|---:|---:|---:|
-| graphsage | 70.0 (51.46) | 1.000 (1.48) | 0.200 (0.16) |
-| gvbll-online | **80.0 ± 5.8 (81.86)** | **0.500 ± 0.058 (0.59)** | **0.100 ± 0.000 (0.11)** |
+| system | accuracy % | behind | NLL | behind | ECE |
+|---|---:|---:|---:|---:|---:|
+| graphsage | 70.0 (51.46) | 10.0 | 1.000 (1.48) | 0.400 | 0.200 (0.16) |
+| gvbll-online | **80.0 ± 5.8 (81.86)** | best | **0.500 ± 0.058 (0.59)** | best | **0.100 ± 0.000 (0.11)** |
 `
 	if diff := cmp.Diff(markdown, Markdown(rows[:2])); diff != "" {
 		t.Errorf("markdown (-want +got):\n%s", diff)
+	}
+}
+
+// TestBehind: differences are paired by seed. gcn is behind by .02 at every seed, so it is
+// behind, although its scores vary by far more; gat is behind by .02 on average and at
+// times ahead, so it is a tie.
+func TestBehind(t *testing.T) {
+	rows := Summarise([]Result{
+		result("zoo", "graphsage", 1, .50, 1, .1), result("zoo", "graphsage", 2, .70, 2, .1), result("zoo", "graphsage", 3, .90, 3, .1),
+		result("zoo", "gcn", 1, .48, 1, .1), result("zoo", "gcn", 2, .68, 2, .1), result("zoo", "gcn", 3, .88, 3, .1), result("zoo", "gcn", 4, .1, 9, .1),
+		result("zoo", "gat", 1, .55, 1, .1), result("zoo", "gat", 2, .60, 2, .1), result("zoo", "gat", 3, .89, 3, .1),
+	})
+	se := math.Sqrt((.07*.07 + .08*.08 + .01*.01) / 2 / 3)
+	want := []Behind{{Best: "graphsage"}, {Best: "graphsage", Mean: .02}, {Best: "graphsage", Mean: .02, SE: se, Tie: true}}
+	for i, r := range rows {
+		if diff := cmp.Diff(want[i], r.AccBehind, cmpopts.EquateApprox(0, 1e-12)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", r.System, diff)
+		}
+	}
+	if text := Text(rows); !strings.Contains(text, "gat        *68.0 ± 10.6   2.0 ± 4.4, tie") || !strings.Contains(text, " 2.0 ± 0.0 ") {
+		t.Errorf("no tie of gat, or gcn is not behind:\n%s", text)
+	}
+}
+
+// TestDrift: a stream in order of time is divided into fifths of its steps, and what
+// changed is paired by seed.
+func TestDrift(t *testing.T) {
+	var results []Result
+	for seed := range uint64(2) {
+		r := result("zoo", "gcn", seed+1, .5, 1, .1)
+		r.Ordered = true
+		for step := range 10 {
+			r.Steps = append(r.Steps, Scores{N: 1, Acc: .5 + float64(seed)/10 - float64(step)/100, NLL: 1 + float64(step)/10})
+		}
+		results = append(results, r)
+	}
+	rows := Summarise(results)
+	d := rows[0].Drift
+	if d == nil || math.Abs(d.First.Acc-.545) > 1e-12 || math.Abs(d.Last.NLL-1.85) > 1e-12 || math.Abs(d.Change.Acc+.08) > 1e-12 || d.Change.AccSE > 1e-12 || d.First.AccSE < .04 {
+		t.Fatalf("got %+v, want accuracy .545 first, NLL 1.85 last, and a change of -.08 without an error", d)
+	}
+	const want = `
+zoo, strict: the first fifth of the steps, the last, and the change
+  system   accuracy % first   last   change       NLL first   last    change
+  gcn      54.5               46.5   -8.0 ± 0.0   1.050       1.850   0.800 ± 0.000
+`
+	if text := Text(rows); !strings.HasSuffix(text, want) {
+		t.Errorf("got %s, want it to end with %s", text, want)
+	}
+	results[0].Ordered = false
+	if Summarise(results)[0].Drift != nil {
+		t.Error("a stream in random order has drift")
 	}
 }
 

@@ -67,10 +67,12 @@ type Result struct {
 	Job
 	// Settings is a hash of the settings, the data and the version. Results with
 	// another hash do not belong to the same table.
-	Settings string   `json:"settings"`
-	Steps    []Scores `json:"steps"`
-	Mean     Scores   `json:"mean"`   // unweighted mean over steps: the paper's figures
-	Stream   Scores   `json:"stream"` // mean over all labels; ECE over Bins
+	Settings string `json:"settings"`
+	// Ordered is that of the [Source].
+	Ordered bool     `json:"ordered,omitempty"`
+	Steps   []Scores `json:"steps"`
+	Mean    Scores   `json:"mean"`   // unweighted mean over steps: the paper's figures
+	Stream  Scores   `json:"stream"` // mean over all labels; ECE over Bins
 	// Bins are the reliability diagram of the whole stream: bins of equal width.
 	Bins []Bin `json:"bins"`
 	// AnchorDistance and Variance describe GVBLL's posterior after each step: the

@@ -2,26 +2,33 @@ package table
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"unicode/utf8"
 )
 
 // Text formats rows for a terminal: a block for each data set and protocol, with a
-// line for each system and a column for each measure. A cell is mean ± standard error,
-// with the paper's figure in brackets; accuracy is in percent. A star marks the best
-// system of a block, and all that round to the same number.
+// line for each system. A score is mean ± standard error, with the paper's figure in
+// brackets; accuracy is in percent. A star marks the best system of a block in each
+// measure, and those that are a tie with it. "behind" is the difference from the best. A
+// stream in order of time has a second block, with what changed along it.
 func Text(rows []Row) string {
-	return layout(rows, func(b *strings.Builder, title string, table [][]string, best [][]bool) {
-		fmt.Fprintf(b, "%s\n", title)
-		for i, line := range table {
-			text := "  " + pad(line[0], 14)
-			for j, cell := range line[1:] {
+	return layout(rows, func(b *strings.Builder, block block) {
+		fmt.Fprintf(b, "%s\n", block.title)
+		width := make([]int, len(block.head))
+		lines := append([][]entry{block.header()}, block.lines...)
+		for _, line := range lines {
+			for j, e := range line {
+				width[j] = max(width[j], utf8.RuneCountInString(e.text)+1)
+			}
+		}
+		for _, line := range lines {
+			text := " "
+			for j, e := range line {
 				mark := " "
-				if best[i][j+1] {
+				if e.best {
 					mark = "*"
 				}
-				text += "  " + pad(mark+cell, 24)
+				text += pad(mark+e.text, width[j]+2)
 			}
 			fmt.Fprintln(b, strings.TrimRight(text, " "))
 		}
@@ -30,19 +37,16 @@ func Text(rows []Row) string {
 
 // Markdown formats rows as Text does, as Markdown tables with the best in bold.
 func Markdown(rows []Row) string {
-	return layout(rows, func(b *strings.Builder, title string, table [][]string, best [][]bool) {
-		fmt.Fprintf(b, "**%s**\n\n", title)
-		for i, line := range table {
-			for j, cell := range line {
-				if best[i][j] {
-					cell = "**" + cell + "**"
+	return layout(rows, func(b *strings.Builder, block block) {
+		fmt.Fprintf(b, "**%s**\n\n| %s |\n|---%s|\n", block.title, strings.Join(block.head, " | "), strings.Repeat("|---:", len(block.head)-1))
+		for _, line := range block.lines {
+			for _, e := range line {
+				if e.best {
+					e.text = "**" + e.text + "**"
 				}
-				fmt.Fprintf(b, "| %s ", cell)
+				fmt.Fprintf(b, "| %s ", e.text)
 			}
 			b.WriteString("|\n")
-			if i == 0 {
-				b.WriteString("|---|---:|---:|---:|\n")
-			}
 		}
 	})
 }
@@ -52,26 +56,51 @@ func pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s)))
 }
 
-// layout calls write for each block, which is a run of rows of one data set and protocol,
-// with its title, its cells, and for each cell whether it is the best of its column.
-func layout(rows []Row, write func(b *strings.Builder, title string, table [][]string, best [][]bool)) string {
+// block is a table with its heading.
+type block struct {
+	title string
+	head  []string
+	lines [][]entry
+}
+
+func (b block) header() (line []entry) {
+	for _, text := range b.head {
+		line = append(line, entry{text: text})
+	}
+	return line
+}
+
+// entry is a cell of a block.
+type entry struct {
+	text string
+	best bool // or a tie with the best
+}
+
+// layout calls write for each block. Rows of one data set and protocol, which follow one
+// another, have a block of scores and perhaps one of drift.
+func layout(rows []Row, write func(b *strings.Builder, block block)) string {
 	var b strings.Builder
 	for len(rows) > 0 {
 		n := 1
 		for n < len(rows) && rows[n].Dataset == rows[0].Dataset && rows[n].Protocol == rows[0].Protocol {
 			n++
 		}
-		if b.Len() > 0 {
-			b.WriteByte('\n')
+		blocks := []block{scored(rows[:n])}
+		if rows[0].Drift != nil {
+			blocks = append(blocks, drifted(rows[:n]))
 		}
-		table, best := block(rows[:n])
-		write(&b, title(rows[:n]), table, best)
+		for _, block := range blocks {
+			if b.Len() > 0 {
+				b.WriteByte('\n')
+			}
+			write(&b, block)
+		}
 		rows = rows[n:]
 	}
 	return b.String()
 }
 
-// title returns the heading of a block.
+// title returns the heading of a block of scores.
 func title(rows []Row) string {
 	least, most := rows[0].Seeds, rows[0].Seeds
 	for _, r := range rows {
@@ -87,50 +116,70 @@ func title(rows []Row) string {
 	return fmt.Sprintf("%s, %s, seeds: %s", rows[0].Dataset, rows[0].Protocol, seeds)
 }
 
-// measure is a column of a block.
-type measure struct {
-	name          string
-	digits, paper int     // decimals of our figures, and of the paper's
-	sign          float64 // 1 if more is better, -1 if less is better
-	of            func(r *Row) (mean, se float64)
-}
-
-var measures = [...]measure{
-	{"accuracy %", 1, 2, 1, func(r *Row) (float64, float64) { return 100 * r.Acc, 100 * r.AccSE }},
-	{"NLL", 3, 2, -1, func(r *Row) (float64, float64) { return r.NLL, r.NLLSE }},
-	{"ECE", 3, 2, -1, func(r *Row) (float64, float64) { return r.ECE, r.ECESE }},
-}
-
-// block returns the cells of one data set and protocol by line and column, with a header,
-// and which of them are the best of their column.
-func block(rows []Row) (table [][]string, best [][]bool) {
-	table = append(table, []string{"system"})
-	for _, r := range rows {
-		table = append(table, []string{r.System})
-	}
-	for range table {
-		best = append(best, make([]bool, 1+len(measures)))
-	}
-	for k, m := range measures {
-		table[0] = append(table[0], m.name)
-		top := math.Inf(-1)
-		for i := range rows {
-			mean, _ := m.of(&rows[i])
-			top = max(top, m.sign*mean)
+// scored returns the block of scores of one data set and protocol.
+func scored(rows []Row) block {
+	b := block{title: title(rows), head: []string{"system"}}
+	for _, m := range measures {
+		b.head = append(b.head, m.name)
+		if m.name != "ECE" { // which is no proper score
+			b.head = append(b.head, "behind")
 		}
-		shown := fmt.Sprintf("%.*f", m.digits, m.sign*top)
-		for i := range rows {
-			mean, se := m.of(&rows[i])
-			text := fmt.Sprintf("%.*f", m.digits, mean)
-			best[i+1][k+1] = text == shown
-			if rows[i].Seeds > 1 {
-				text += fmt.Sprintf(" ± %.*f", m.digits, se)
-			}
-			if acc, nll, ece, ok := paperScores(rows[i].Dataset, rows[i].System); ok {
+	}
+	for i := range rows {
+		r := &rows[i]
+		line := []entry{{text: r.System}}
+		for k, m := range measures {
+			behind := m.behind(r)
+			text := m.shown(m.mean(&r.Estimate), *m.estimate(&r.Estimate).se, r.Seeds)
+			if acc, nll, ece, ok := paperScores(r.Dataset, r.System); ok {
 				text += fmt.Sprintf(" (%.*f)", m.paper, [...]float64{100 * acc, nll, ece}[k])
 			}
-			table[i+1] = append(table[i+1], text)
+			line = append(line, entry{text, behind.Tie || behind.Best == r.System})
+			if m.name == "ECE" {
+				continue
+			}
+			switch text := m.shown(behind.Mean, behind.SE, r.Seeds); {
+			case behind.Best == r.System:
+				line = append(line, entry{text: "best"})
+			case behind.Tie:
+				line = append(line, entry{text: text + ", tie"})
+			default:
+				line = append(line, entry{text: text})
+			}
 		}
+		b.lines = append(b.lines, line)
 	}
-	return table, best
+	return b
+}
+
+// shown formats a mean and, if there are several seeds, its standard error.
+func (m measure) shown(mean, se float64, seeds int) string {
+	if seeds < 2 {
+		return fmt.Sprintf("%.*f", m.digits, m.scale*mean)
+	}
+	return fmt.Sprintf("%.*f ± %.*f", m.digits, m.scale*mean, m.digits, m.scale*se)
+}
+
+// drifted returns the block of what changed along a stream in order of time.
+func drifted(rows []Row) block {
+	b := block{title: fmt.Sprintf("%s, %s: the first fifth of the steps, the last, and the change", rows[0].Dataset, rows[0].Protocol), head: []string{"system"}}
+	for _, m := range measures[:2] {
+		b.head = append(b.head, m.name+" first", "last", "change")
+	}
+	for _, r := range rows {
+		if r.Drift == nil {
+			continue
+		}
+		line := []entry{{text: r.System}}
+		for _, m := range measures[:2] {
+			line = append(
+				line,
+				entry{text: m.shown(m.mean(&r.Drift.First), 0, 1)},
+				entry{text: m.shown(m.mean(&r.Drift.Last), 0, 1)},
+				entry{text: m.shown(m.mean(&r.Drift.Change), *m.estimate(&r.Drift.Change).se, r.Seeds)},
+			)
+		}
+		b.lines = append(b.lines, line)
+	}
+	return b
 }
