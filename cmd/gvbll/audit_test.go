@@ -95,7 +95,7 @@ func TestLedgerOfFormat1(t *testing.T) {
 	if len(after.Epochs) != 2 {
 		t.Fatalf("audited %+v, want two epochs", after)
 	}
-	if old, own := after.Epochs[0], after.Epochs[1]; !reflect.DeepEqual(old, before.Epochs[0]) || own.Proved != own.Windows || own.Predictions != 40 || own.Why != fmt.Sprintf("batch 0 to 50, engine 5 to %d, fallback 1 to 20, walk 0.01 to 0", pipeline.Version) {
+	if old, own := after.Epochs[0], after.Epochs[1]; !reflect.DeepEqual(old, before.Epochs[0]) || own.Proved != own.Windows || own.Predictions != 40 || own.Why != fmt.Sprintf("batch 0 to 50, engine 5 to %d, fallback 1 to 20, walk 0.01 to 0, model %s to %s", pipeline.Version, old.Model, own.Model) {
 		t.Errorf("audited %+v, want epoch 0 as before, %+v, and 40 predictions proved in one that names what differs", after.Epochs, before.Epochs[0])
 	}
 	list, err := checkpoint.Find(checkpoints, g.names.Ledger)
