@@ -13,6 +13,7 @@ type Window struct {
 	Outcome  *event.Outcome
 	Cause    string        // what ended it: the name of a policy's rule
 	Replayed bool          // from the ledger: at a start, or standing by
+	Trial    *Trial        // that goes on after it, nil for none
 	Took     time.Duration // to step it
 	At       time.Time     // when it was stepped
 }
@@ -21,14 +22,23 @@ type Window struct {
 func (s *Server) Stepped(w Window) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.h.step(w)
+	s.h.step(w, s.cfg.Explain)
 }
 
-// Show reports the scores so far of all heads, that of the serving one first.
-func (s *Server) Show(scores []pipeline.Summary) {
+// Replaying reports that the first windows of the ledger came from a checkpoint, and that
+// the rest of its windows will be replayed.
+func (s *Server) Replaying(first, windows int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.h.scores = scores
+	s.h.next, s.h.ledger = first, windows
+}
+
+// Show reports the scores so far of all heads, that of the serving one first, and what the
+// pool has learned, nil if no pool serves.
+func (s *Server) Show(scores []pipeline.Summary, learned *pipeline.Pooled) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.h.scores, s.h.pool = scores, learned
 	s.h.version++
 }
 
@@ -41,7 +51,7 @@ func (s *Server) Serves(m *model.Model) {
 	if len(m.Classes) > len(*s.classes.Load()) {
 		s.classes.Store(&m.Classes)
 	}
-	s.h.shadow, s.h.shadowScores = "", nil
+	s.h.shadow, s.h.shadowScores, s.h.pool = "", nil, nil
 	s.h.version++
 }
 

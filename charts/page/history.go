@@ -23,8 +23,11 @@ type history struct {
 	served  ring[served]
 	place   map[event.ID]int // the number in served of each node's latest prediction
 	windows ring[windowSummary]
-	refused int // events
+	refused refusals
+	events  int64 // in them, of all kinds
+	next    int64 // number of the next window
 	levels  event.Levels
+	trial   *Trial         // after the last window
 	latest  *event.Outcome // of the last window: only the fields that optionalFacts needs
 
 	// The scores in those windows of the model that served in the last one.
@@ -34,7 +37,9 @@ type history struct {
 	confusion   []classCounts // of the head that serves, by class
 
 	// The state as of the last report of each kind.
+	ledger       int64              // windows to be replayed at the start, 0 before that is known
 	scores       []pipeline.Summary // the same as the metrics'
+	pool         *pipeline.Pooled   // nil if no pool serves
 	model        *model.Model       // that serves
 	shadow       string             // id of the shadow model, "" for none
 	shadowScores []pipeline.Summary
@@ -62,17 +67,22 @@ func newHistory() history {
 	return history{
 		place: make(map[event.ID]int), lag: make(map[string]int64),
 		served: ring[served]{size: keptPredictions}, windows: ring[windowSummary]{size: keptWindows},
+		refused: refusals{byReason: make(map[event.Reason]int), latest: ring[refusalValue]{size: keptRefusals}},
 	}
 }
 
 // step adds a window. It copies the outcome's predictions, since the engine may reuse
-// their memory.
-func (h *history) step(w Window) {
+// their memory. explain returns the detail of a refusal.
+func (h *history) step(w Window, explain func(*event.Refusal) string) {
 	out := w.Outcome
 	h.version++
 	h.levels = out.Levels
 	h.latest = &event.Outcome{ServedBy: out.ServedBy, Heads: out.Heads, Drift: out.Drift, Coverage: out.Coverage}
-	h.refused += len(out.Refused)
+	for i := range out.Refused {
+		h.refused.add(out.Window, &out.Refused[i], explain(&out.Refused[i]))
+	}
+	h.events += eventsOf(out)
+	h.next, h.trial = out.Window+1, w.Trial
 	for i := range out.Predictions {
 		p := out.Predictions[i]
 		p.Node = p.Node.Clone()
@@ -90,6 +100,29 @@ func (h *history) step(w Window) {
 	}
 	h.score(out)
 	h.windows.add(summaryOf(&w))
+}
+
+// eventsOf returns the number of events in a window.
+func eventsOf(out *event.Outcome) int64 {
+	c := &out.Counts
+	return int64(c.Arrivals + c.Context + c.Updates + c.Departures + c.DeparturesUnknown +
+		len(out.Labelled) + c.LabelsRepeated + c.LabelsOfContext + c.LabelsOfTraining + len(out.Refused))
+}
+
+// waiting returns the number of events that are in no window yet.
+func (h *history) waiting() (records int64) {
+	for _, n := range h.lag {
+		records += n
+	}
+	return records
+}
+
+// servedBy returns the index of the head that served the last window.
+func (h *history) servedBy() int {
+	if h.latest == nil {
+		return 0
+	}
+	return h.latest.ServedBy
 }
 
 // find returns the latest prediction of a node, nil if it is no longer kept.

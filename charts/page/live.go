@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -14,11 +15,14 @@ import (
 
 // liveView is the data of page.html.
 type liveView struct {
+	Title       titleView
 	Model       string // id
 	Encoder     string
 	Program     string // version
-	State       string // serving, standing by or replaying the ledger
-	Version     uint64 // of the pictures
+	State       string
+	Progress    *progressValue // nil unless something lasts
+	Trial       *Trial         // nil for none
+	Version     uint64         // of the pictures
 	Facts       []fact
 	Heads       []headView
 	Shadow      string // id of the shadow model, "" for none
@@ -26,10 +30,24 @@ type liveView struct {
 	Classes     []classView
 	Latest      []predictionView
 	Windows     []windowSummary
+	Pool        []weightView // of the pool that serves
+	Neighbours  bool         // the pool knows which classes are neighbours
+	Refused     refusedValue
 	Scored      bool // a label has been scored
 	Ready       bool // the engine can be asked
-	Pooled      bool // a pool of heads serves
 }
+
+// titleView is the title of a page: the graph, and what the page is about.
+type titleView struct{ Graph, What string }
+
+// pictureView is a picture on a page.
+type pictureView struct {
+	Name, Alt string
+	Version   uint64
+}
+
+// Picture returns a picture of this state.
+func (v *liveView) Picture(name, alt string) pictureView { return pictureView{name, alt, v.Version} }
 
 // fact is a number about the stream. Metric is the metric with the same value, ""
 // for none.
@@ -39,8 +57,9 @@ type fact struct{ Name, Value, Metric string }
 type headView struct {
 	Name   string
 	Labels int
-	Metric string  // with the value of Labels
-	Scores []score // means over labels, then over windows: accuracy, NLL, ECE, Brier score
+	Metric string // with the value of Labels
+	// Means over labels and over windows: accuracy, NLL, ECE, Brier score.
+	ByLabel, ByWindow []score
 }
 
 // score is a score of a head, and the metric with the same value.
@@ -85,23 +104,20 @@ func (s *Server) liveView() *liveView {
 	v := &liveView{
 		Model: m.ID, Encoder: string(m.Meta.Encoder), Program: s.cfg.Version, Version: h.version, Ready: ready,
 		Windows: h.windows.newest(shownWindows), Scored: len(h.curve.points) > 0,
+		State: s.state(), Progress: s.progress(), Trial: h.trial, Refused: h.refused.value(shownRefusals), Pool: weightsOf(h.pool),
+		Neighbours: h.knowsNeighbours(),
 	}
-	switch {
-	case !ready:
-		v.State = "replaying the ledger"
-	case h.owner:
-		v.State = "serving"
-	default:
-		v.State = "standing by"
-	}
+	v.Title = titleView{s.cfg.Graph, v.State}
 	v.Facts = h.facts(s.cfg.Now())
-	v.Pooled = ready && len(h.scores) > 0 && h.scores[0].Head == pipeline.HeadPool
+	if h.served.count == 0 { // nothing is worth a zero yet
+		v.Facts = slices.DeleteFunc(v.Facts, func(f fact) bool { return f.Value == "0" || f.Value == noneYet })
+	}
 	for i := range h.scores {
-		v.Heads = append(v.Heads, headOf(&h.scores[i], "gvbll_prequential", ""))
+		v.Heads = append(v.Heads, headOf(&h.scores[i], "gvbll_prequential", fmt.Sprintf("serving=%q", strconv.FormatBool(i == h.servedBy()))))
 	}
 	v.Shadow = h.shadow
 	for i := range h.shadowScores {
-		v.ShadowHeads = append(v.ShadowHeads, headOf(&h.shadowScores[i], "gvbll_shadow_prequential", fmt.Sprintf("model=%q,", h.shadow)))
+		v.ShadowHeads = append(v.ShadowHeads, headOf(&h.shadowScores[i], "gvbll_shadow_prequential", fmt.Sprintf("model=%q", h.shadow)))
 	}
 	for c, name := range m.Classes {
 		v.Classes = append(v.Classes, h.class(c, name))
@@ -122,7 +138,7 @@ func (h *history) facts(now time.Time) []fact {
 		level("predictions without a label", "pending-predictions", h.levels.Pending),
 		level("labels without a node", "waiting-labels", h.levels.WaitingLabels),
 		{"predictions", strconv.Itoa(h.served.count), ""},
-		{"refused events", strconv.Itoa(h.refused), ""},
+		{"refused events", strconv.Itoa(h.refused.events()), ""},
 	}
 	if n := len(h.windows.items); n > 0 {
 		facts = append(facts, fact{"window", strconv.FormatInt(h.windows.newest(1)[0].Window, 10), ""})
@@ -130,17 +146,16 @@ func (h *history) facts(now time.Time) []fact {
 	if h.latest != nil {
 		facts = append(facts, optionalFacts(h.latest)...)
 	}
-	var lag int64
-	for _, records := range h.lag {
-		lag += records
-	}
-	facts = append(facts, fact{"lag, records", strconv.FormatInt(lag, 10), ""})
-	commit := "none yet"
+	facts = append(facts, fact{"lag, records", strconv.FormatInt(h.waiting(), 10), ""})
+	commit := noneYet
 	if !h.commit.IsZero() {
 		commit = now.Sub(h.commit).Truncate(time.Second).String() + " ago"
 	}
 	return append(facts, fact{"last commit", commit, ""})
 }
+
+// noneYet is the value of a fact that is still to come.
+const noneYet = "none yet"
 
 // optionalFacts returns the head that serves if it is not the first, the coverage of
 // sets, and what drift detectors found since the first window.
@@ -167,19 +182,20 @@ func optionalFacts(out *event.Outcome) (facts []fact) {
 	return facts
 }
 
-// headOf returns the row of a head. Its metrics have the given prefix, and the given
-// labels before those of the head.
-func headOf(s *pipeline.Summary, metric, labels string) headView {
-	v := headView{Name: s.Head, Labels: s.Total().Labels, Metric: fmt.Sprintf("%s_labels{%shead=%q}", metric, labels, s.Head)}
+// headOf returns the row of a head. Its metrics have the given prefix, and the given label
+// behind the others, which are in order of their names.
+func headOf(s *pipeline.Summary, metric, label string) headView {
+	v := headView{Name: s.Head, Labels: s.Total().Labels, Metric: fmt.Sprintf("%s_labels{head=%q,%s}", metric, s.Head, label)}
 	for _, by := range []struct {
 		mean   string
 		scores calibration.Means
-	}{{"label", s.LabelMeans()}, {"window", s.WindowMeans()}} {
+		row    *[]score
+	}{{"label", s.LabelMeans(), &v.ByLabel}, {"window", s.WindowMeans(), &v.ByWindow}} {
 		for _, measure := range []struct {
 			name  string
 			value float64
 		}{{"accuracy", by.scores.Acc}, {"nll", by.scores.NLL}, {"ece", by.scores.ECE}, {"brier", by.scores.Brier}} {
-			v.Scores = append(v.Scores, score{formatted(measure.value), fmt.Sprintf("%s{%shead=%q,mean=%q,measure=%q}", metric, labels, s.Head, by.mean, measure.name)})
+			*by.row = append(*by.row, score{formatted(measure.value), fmt.Sprintf("%s{head=%q,mean=%q,measure=%q,%s}", metric, s.Head, by.mean, measure.name, label)})
 		}
 	}
 	return v

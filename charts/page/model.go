@@ -26,15 +26,17 @@ type modelValue struct {
 }
 
 // model serves GET /v1/model.
-func (s *Server) model(*http.Request) (any, *problem) {
+func (s *Server) model(*http.Request) (any, *problem) { return s.modelValue(), nil }
+
+func (s *Server) modelValue() *modelValue {
 	s.mu.Lock()
 	m := s.h.model
 	s.mu.Unlock()
-	return modelValue{
+	return &modelValue{
 		ID: m.ID, Encoder: string(m.Meta.Encoder), Activation: string(m.Encoder.Activation()), Features: m.Encoder.In(),
 		Layers: m.Encoder.Depth(), Embedding: m.Prior.Dim, Classes: m.Classes, Normalization: m.Normalization,
 		Temperature: m.Temperature != nil, Training: m.Training, Settings: s.cfg.Settings, Version: s.cfg.Version,
-	}, nil
+	}
 }
 
 // posteriorValue is the posterior of the head that learns.

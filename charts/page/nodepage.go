@@ -8,6 +8,7 @@ import (
 
 // nodeView is the data of node.html. Either Problem or nodeValue is nil.
 type nodeView struct {
+	Title   titleView
 	Asked   string // the id in the request
 	Problem *problem
 	*nodeValue
@@ -32,6 +33,7 @@ type neighbourView struct {
 // nodePage serves GET /node: what was served for a node, what would be now, and why.
 func (s *Server) nodePage(w http.ResponseWriter, r *http.Request) {
 	v := nodeView{Asked: r.URL.Query().Get("id"), Classes: *s.classes.Load()}
+	v.Title = titleView{s.cfg.Graph, "node " + v.Asked}
 	ids, p := idsOf(v.Asked, r.URL.Query())
 	if p == nil {
 		v.nodeValue, p = s.lookUp(r, ids)

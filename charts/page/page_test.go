@@ -74,8 +74,10 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	s.server = page.New(page.Config{
-		Model: m, Settings: s.engine.Config().Settings(), Version: "test", Decode: decode,
-		Now: func() time.Time { return s.now },
+		Graph: "ham & <graph>", Model: m, Settings: s.engine.Config().Settings(), Version: "test", Decode: decode,
+		Flags:   []page.Flag{{Name: "window", Value: "500"}, {Name: "prefix", Value: "ham & <graph>", From: "$GVBLL_PREFIX"}},
+		Explain: func(r *event.Refusal) string { return r.Detail },
+		Now:     func() time.Time { return s.now },
 	})
 	return s
 }
@@ -129,7 +131,7 @@ func (s *fixture) step(arrivals int) {
 func (s *fixture) show(out *event.Outcome) {
 	s.now = s.now.Add(time.Second)
 	s.server.Stepped(page.Window{Outcome: out, Cause: "count", Took: time.Millisecond, At: s.now})
-	s.server.Show(s.engine.Summaries())
+	s.server.Show(s.engine.Summaries(), s.engine.Pooled())
 	s.server.Committed(s.now)
 }
 
@@ -221,6 +223,8 @@ func TestAPIIsAsDescribed(t *testing.T) {
 	get("/v1/nodes/{id}", "/v1/nodes/1", 503)
 	get("/v1/posterior", "/v1/posterior", 503)
 	get("/v1/windows", "/v1/windows", 200)
+	get("/v1/refused", "/v1/refused", 200)
+	get("/v1/status", "/v1/status", 200)
 	s.attach()
 	for range 4 {
 		s.step(20)
@@ -342,6 +346,7 @@ func TestProblems(t *testing.T) {
 		{"GET", "/pictures/none", 404, ""},
 		{"GET", "/pictures/curves", 404, ""},
 		{"GET", "/pictures/curves?theme=pink", 404, ""},
+		{"GET", "/pictures/curves?layout=round", 404, ""},
 		{"POST", "/v1/model", 405, "GET, HEAD"},
 		{"GET", page.PredictPath, 405, "POST"},
 		{"PUT", "/", 405, "GET, HEAD"},
@@ -526,10 +531,10 @@ func TestPage(t *testing.T) {
 	if csp := w.Header().Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") {
 		t.Errorf("Content-Security-Policy is %q, want default-src 'none'", csp)
 	}
-	for _, sum := range s.engine.Summaries() {
+	for k, sum := range s.engine.Summaries() {
 		for mean, scores := range map[string]calibration.Means{"label": sum.LabelMeans(), "window": sum.WindowMeans()} {
 			for measure, value := range map[string]float64{"accuracy": scores.Acc, "nll": scores.NLL, "ece": scores.ECE, "brier": scores.Brier} {
-				metric := fmt.Sprintf(`data-metric="gvbll_prequential{head=&#34;%s&#34;,mean=&#34;%s&#34;,measure=&#34;%s&#34;}">%.4f<`, sum.Head, mean, measure, value)
+				metric := fmt.Sprintf(`data-metric="gvbll_prequential{head=&#34;%s&#34;,mean=&#34;%s&#34;,measure=&#34;%s&#34;,serving=&#34;%t&#34;}">%.4f<`, sum.Head, mean, measure, k == 0, value)
 				if !strings.Contains(text, metric) {
 					t.Errorf("the page does not contain %s", metric)
 				}
@@ -539,6 +544,14 @@ func TestPage(t *testing.T) {
 	node := s.get("/node?id=3&type=integer")
 	if node.Code != 200 || !strings.Contains(node.Body.String(), "Served as") {
 		t.Errorf("the page of a node: status %d, want 200 and its prediction: %s", node.Code, node.Body)
+	}
+	for what, body := range map[string]string{"serving": text, "node 3": node.Body.String()} {
+		if !strings.Contains(body, "<title>ham &amp; &lt;graph&gt;: "+what+" (gvbll)</title>") || strings.Contains(body, "<graph>") {
+			t.Errorf("a page's title does not name the graph and %q", what)
+		}
+	}
+	if !strings.Contains(text, "<h1>Graph ham &amp; &lt;graph&gt;</h1>") {
+		t.Error("the page's heading does not name the graph")
 	}
 	if w := s.get("/node?id=%3Cb%3E"); w.Code != 404 || !strings.Contains(w.Body.String(), "not in the graph") || strings.Contains(w.Body.String(), "<b>") {
 		t.Errorf("the page of an unknown node: status %d, want 404 and its id as text: %s", w.Code, w.Body)
@@ -553,7 +566,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestPictures: all pictures on the page exist in both themes and are well-formed. After
+// TestPictures: all pictures on the page exist in both themes and layouts and are well-formed. After
 // a window they are drawn again, but not within a second of the drawing before.
 func TestPictures(t *testing.T) {
 	s := newFixture(t)
@@ -562,8 +575,8 @@ func TestPictures(t *testing.T) {
 		s.step(10)
 	}
 	found := regexp.MustCompile(`(?:src|srcset)="(/pictures/[^"]+)"`).FindAllStringSubmatch(s.get("/").Body.String(), -1)
-	if len(found) != 6 {
-		t.Fatalf("the page has %d pictures, want 3 in both themes", len(found))
+	if len(found) != 12 {
+		t.Fatalf("the page has %d pictures, want 3 in both themes and both layouts", len(found))
 	}
 	first := map[string]string{}
 	for _, f := range found {

@@ -16,7 +16,7 @@ import (
 // readers there are.
 type pictures struct {
 	mu   sync.Mutex
-	last map[string]drawn // by name and theme
+	last map[string]drawn // by name, theme and layout
 }
 
 type drawn struct {
@@ -28,28 +28,29 @@ type drawn struct {
 // redraw is the age up to which a picture is served though the history has changed.
 const redraw = time.Second
 
-// picture serves GET /pictures/NAME?theme=dark.
+// picture serves GET /pictures/NAME?theme=dark&layout=stacked.
 func (s *Server) picture(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	draw, known := map[string]func(context.Context) (plot.Picture, bool){
-		"reliability": s.reliability, "curves": s.curves, "posterior": s.moments, "pool": s.poolPicture,
+		"reliability": s.reliability, "curves": s.curves, "posterior": s.moments, "neighbours": s.neighbours,
 	}[name]
 	theme, valid := map[string]plot.Theme{"": plot.Light, "light": plot.Light, "dark": plot.Dark}[r.URL.Query().Get("theme")]
-	if !known || !valid {
+	stacked, laidOut := map[string]bool{"": false, "wide": false, "stacked": true}[r.URL.Query().Get("layout")]
+	if !known || !valid || !laidOut {
 		noSuchPage.because("there is no such picture").write(w)
 		return
 	}
 	s.mu.Lock()
 	version := s.h.version
 	s.mu.Unlock()
-	key := name + strconv.Itoa(int(theme))
+	key := fmt.Sprint(name, theme, stacked)
 
 	s.pictures.mu.Lock() // held while drawing, so that others wait for the same picture
 	defer s.pictures.mu.Unlock()
 	d := s.pictures.last[key]
 	if now := s.cfg.Now(); d.svg == nil || d.version != version && now.Sub(d.at) >= redraw {
 		p, ok := draw(r.Context())
-		p.Theme = theme
+		p.Theme, p.Stacked = theme, stacked
 		if ok {
 			svg, err := p.SVG()
 			d, ok = drawn{version: version, at: now, svg: svg}, err == nil
@@ -160,20 +161,24 @@ func (s *Server) moments(ctx context.Context) (plot.Picture, bool) {
 		plot.Map{Title: "Standard deviations σ", XLabel: label, Rows: classes, Columns: columns, Values: deviations}), true
 }
 
-// poolPicture draws the weights of a pool's heads and, for each class, the shares of
-// the classes among its labelled neighbours.
-func (s *Server) poolPicture(ctx context.Context) (plot.Picture, bool) {
-	var learned *pipeline.Pooled
-	var classes []string
-	if p := s.engine(ctx, func(e *pipeline.Engine) { learned, classes = e.Pooled(), e.Model().Classes }); p != nil || learned == nil {
+// knowsNeighbours reports whether there is a pool that has learned which classes are
+// neighbours, and they are few enough to be drawn.
+func (h *history) knowsNeighbours() bool {
+	n := len(h.model.Classes)
+	return h.pool != nil && len(h.pool.Compatibility) == n*n && n <= maxColumns/2
+}
+
+// neighbours draws, for each class, the shares of the classes among its labelled neighbours,
+// as a pool of heads has learned them.
+func (s *Server) neighbours(context.Context) (plot.Picture, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.h.knowsNeighbours() {
 		return plot.Picture{}, false
 	}
-	maps := []plot.Map{{Title: "Weights of the heads", Rows: learned.Heads, Columns: 1, Values: learned.Weights, Diverging: true}}
-	if learned.Compatibility != nil && len(classes) <= maxColumns/2 {
-		maps = append(maps, plot.Map{
-			Title: "Classes of the neighbours, by class", XLabel: "class of the neighbour",
-			Rows: classes, Columns: len(classes), Values: learned.Compatibility,
-		})
-	}
-	return plot.Heat("", maps...), true
+	classes := s.h.model.Classes
+	return plot.Heat("", plot.Map{
+		Title: "Classes of the neighbours, by class", XLabel: "class of the neighbour",
+		Rows: classes, Columns: len(classes), Names: classes, Values: s.h.pool.Compatibility,
+	}), true
 }

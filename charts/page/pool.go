@@ -1,7 +1,10 @@
 package page
 
 import (
+	"fmt"
+	"math"
 	"net/http"
+	"slices"
 
 	"github.com/gvbll/gvbll/pipeline"
 )
@@ -24,6 +27,31 @@ type poolHeadValue struct {
 type poolBiasValue struct {
 	Class string  `json:"class"`
 	Bias  float64 `json:"bias"`
+}
+
+// weightView is the weight of a head as a bar. Places are percentages of the room for bars.
+type weightView struct {
+	Head, Weight, Metric string
+	Left, Width          float64 // of the bar
+	Zero                 float64 // where all bars begin
+	Negative             bool
+}
+
+// weightsOf returns the weights of a pool's heads, which may be nil.
+func weightsOf(p *pipeline.Pooled) (list []weightView) {
+	if p == nil {
+		return nil
+	}
+	lo, hi := min(0, slices.Min(p.Weights)), max(0, slices.Max(p.Weights))
+	at := func(w float64) float64 { return 100 * (w - lo) / max(hi-lo, math.SmallestNonzeroFloat64) }
+	for k, head := range p.Heads {
+		w := p.Weights[k]
+		list = append(list, weightView{
+			Head: head, Weight: formatted(w), Metric: fmt.Sprintf("gvbll_pool_weight{head=%q}", head),
+			Left: at(min(w, 0)), Width: at(max(w, 0)) - at(min(w, 0)), Zero: at(0), Negative: w < 0,
+		})
+	}
+	return list
 }
 
 // pool serves GET /v1/pool.

@@ -2,7 +2,11 @@ package page_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"math"
 	"net/http"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -16,12 +20,12 @@ func TestPool(t *testing.T) {
 	s := newFixture(t)
 	s.attach()
 	s.step(5)
-	for _, path := range []string{"/v1/pool", "/pictures/pool"} {
+	for _, path := range []string{"/v1/pool", "/pictures/neighbours"} {
 		if w := s.get(path); w.Code != http.StatusNotFound {
 			t.Errorf("%s where the paper's head serves: status %d, want 404", path, w.Code)
 		}
 	}
-	if strings.Contains(s.get("/").Body.String(), "/pictures/pool") {
+	if strings.Contains(s.get("/").Body.String(), "pool-title") {
 		t.Error("the page shows a pool though the paper's head serves")
 	}
 
@@ -51,10 +55,40 @@ func TestPool(t *testing.T) {
 	if len(v.Heads) != len(spec.Heads) || v.Heads[0].Head != "static" || len(v.Bias) != 3 || len(v.Compatibility) != 3 || len(v.Compatibility[2]) != 3 {
 		t.Errorf("/v1/pool has %+v, want %d heads from static on, and 3 classes", v, len(spec.Heads))
 	}
-	if w := s.get("/pictures/pool"); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "labels-second") {
-		t.Errorf("/pictures/pool: status %d, want 200 and a row for the head labels-second", w.Code)
+	// The classes have names at both edges of the picture.
+	if w := s.get("/pictures/neighbours"); w.Code != http.StatusOK || strings.Count(w.Body.String(), ">ham &amp; &lt;eggs&gt;<") != 2 {
+		t.Errorf("/pictures/neighbours: status %d, want 200 and each class twice: %.3000s", w.Code, w.Body)
 	}
-	if !strings.Contains(s.get("/").Body.String(), "/pictures/pool") {
-		t.Error("the page does not show the pool that serves")
+	body := s.get("/").Body.String()
+	if !strings.Contains(body, "/pictures/neighbours") {
+		t.Error("the page does not show which classes are neighbours")
+	}
+
+	// A head's bar begins at zero, goes to its side, and is as long as its weight.
+	bars := regexp.MustCompile(`data-metric="gvbll_pool_weight\{head=&#34;([^&]+)&#34;\}">([^<]+)</td><td><svg[^>]+><rect( class="negative")? x="([^"]+)" y="1" width="([^"]+)" height="8"/><line x1="([^"]+)"`).FindAllStringSubmatch(body, -1)
+	if len(bars) != len(v.Heads) {
+		t.Fatalf("the page has bars for %d heads, want %d", len(bars), len(v.Heads))
+	}
+	number := func(text string) float64 {
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	least, most := 0., 0.
+	for _, h := range v.Heads {
+		least, most = min(least, h.Weight), max(most, h.Weight)
+	}
+	for k, bar := range bars {
+		h := v.Heads[k]
+		left, width, zero := number(bar[4]), number(bar[5]), number(bar[6])
+		near := func(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
+		if bar[1] != h.Head || bar[2] != fmt.Sprintf("%.4f", h.Weight) || (bar[3] != "") != (h.Weight < 0) {
+			t.Errorf("a row says %v, want head %s and its weight %.4f", bar[1:4], h.Head, h.Weight)
+		}
+		if begin := left + width; !near(width, 100*math.Abs(h.Weight)/(most-least)) || h.Weight < 0 && !near(begin, zero) || h.Weight >= 0 && !near(left, zero) {
+			t.Errorf("the bar of %s is %v + %v with zero at %v, for the weight %v among %v to %v", h.Head, left, width, zero, h.Weight, least, most)
+		}
 	}
 }

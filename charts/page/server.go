@@ -17,9 +17,13 @@ import (
 
 // Config configures a Server. Every field must be set.
 type Config struct {
+	Graph    string         // its name: the prefix of its topics
 	Model    *model.Model   // the model that serves at first
 	Settings event.Settings // of the engine, as the ledger records them
 	Version  string         // of the program
+	Flags    []Flag         // of the command that runs
+	// Explain returns the detail of a refusal for people, in one line.
+	Explain func(*event.Refusal) string
 	// Decode decodes the body of a request to [PredictPath]: a node event in JSON.
 	// A reason other than "" means that the event is invalid; detail explains it.
 	Decode func(body []byte) (n *event.Node, reason event.Reason, detail string)
@@ -49,6 +53,7 @@ type Server struct {
 	bodies    chan struct{}                                // holds one element per request whose body is in memory
 	questions chan struct{}                                // holds one element per request that uses the engine
 	pictures  pictures
+	started   time.Time
 	// classes are the most that a model has had that served: all models' classes are the
 	// first ones of these.
 	classes atomic.Pointer[[]string]
@@ -61,7 +66,7 @@ type Server struct {
 func New(cfg Config) *Server {
 	s := &Server{
 		cfg: cfg, mux: http.NewServeMux(), questions: make(chan struct{}, maxQuestions), bodies: make(chan struct{}, maxBodies),
-		h: newHistory(),
+		h: newHistory(), started: cfg.Now(),
 	}
 	s.h.model = cfg.Model
 	s.classes.Store(&cfg.Model.Classes)
@@ -94,6 +99,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) routes() {
 	s.mux.HandleFunc("GET /{$}", s.livePage)
 	s.mux.HandleFunc("GET /node", s.nodePage)
+	s.mux.HandleFunc("GET /status", s.statusPage)
 	s.mux.HandleFunc("GET /pictures/{name}", s.picture)
 	s.mux.HandleFunc("GET /page.css", file("page.css"))
 	s.mux.HandleFunc("GET /page.js", file("page.js"))
@@ -102,6 +108,8 @@ func (s *Server) routes() {
 	s.api("GET", "/v1/posterior", s.posterior)
 	s.api("GET", "/v1/pool", s.pool)
 	s.api("GET", "/v1/windows", s.windows)
+	s.api("GET", "/v1/refused", s.refused)
+	s.api("GET", "/v1/status", s.status)
 	s.api("POST", PredictPath, s.predict)
 	s.mux.HandleFunc("GET /v1/openapi.json", file("openapi.json"))
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {

@@ -17,7 +17,7 @@ func TestShadow(t *testing.T) {
 		t.Error("the page shows a shadow model though there is none")
 	}
 	s.server.ShowShadow("candidate", s.engine.Summaries())
-	for _, want := range []string{"online, model candidate in the shadow", `gvbll_shadow_prequential{model=&#34;candidate&#34;,head=&#34;online&#34;,mean=&#34;label&#34;`} {
+	for _, want := range []string{"online, model candidate in the shadow", `gvbll_shadow_prequential{head=&#34;online&#34;,mean=&#34;label&#34;,measure=&#34;ece&#34;,model=&#34;candidate&#34;}`} {
 		if !strings.Contains(page(), want) {
 			t.Errorf("the page has no %q", want)
 		}

@@ -2,13 +2,17 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"math"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +24,13 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics/broker"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/wire"
 )
 
 // browser is a Chromium that records errors, messages on the console, and the hosts
@@ -145,6 +156,36 @@ func TestLivePage(t *testing.T) {
 	}
 	b.picture(t, "page-light.png")
 
+	// The weights of the pool are the API's, each with a bar of its size.
+	var learned struct {
+		Heads []struct {
+			Head   string
+			Weight float64
+		}
+	}
+	must(t, json.Unmarshal([]byte(get(t, at+"/v1/pool")), &learned))
+	type bar struct {
+		Head, Weight string
+		Width        float64 // pixels; negative to the left of zero
+	}
+	bars := value[[]bar](t, b, `[...document.querySelectorAll(".bars tbody tr")].map(row => ({
+		Head: row.cells[0].textContent, Weight: row.cells[1].textContent,
+		Width: row.querySelector("rect").getBoundingClientRect().width * (row.querySelector("rect.negative") ? -1 : 1)}))`)
+	if len(bars) != len(learned.Heads) || len(bars) == 0 {
+		t.Fatalf("the page has bars for %d of %d heads", len(bars), len(learned.Heads))
+	}
+	unit, most := 0., 0. // pixels for a weight of 1, by the longest bar
+	for k, h := range learned.Heads {
+		if math.Abs(h.Weight) > most {
+			unit, most = bars[k].Width/h.Weight, math.Abs(h.Weight)
+		}
+	}
+	for k, h := range learned.Heads {
+		if got := bars[k]; got.Head != h.Head || got.Weight != fmt.Sprintf("%.4f", h.Weight) || math.Abs(got.Width-unit*h.Weight) > 1 {
+			t.Errorf("head %s with weight %.4f is shown as %+v, want %.1f pixels", h.Head, h.Weight, got, unit*h.Weight)
+		}
+	}
+
 	// A refresh changes in place what differs, so that the focus and the pictures stay.
 	if !value[bool](t, b, `(async () => {
 		const first = document.querySelector("dd"), was = first.textContent, picture = document.querySelector("picture");
@@ -167,9 +208,7 @@ func TestLivePage(t *testing.T) {
 	b.picture(t, "page-dark.png")
 	b.do(t, chromedp.EmulateViewport(360, 740, chromedp.EmulateMobile), chromedp.Reload())
 	value[int](t, b, loaded)
-	if value[bool](t, b, `document.documentElement.scrollWidth > innerWidth`) {
-		t.Error("on a phone the page is wider than the screen")
-	}
+	b.fits(t, "the page")
 	b.picture(t, "page-phone.png")
 
 	// With the keyboard alone, a reader gets to the scores and to a node's page.
@@ -201,6 +240,131 @@ func TestLivePage(t *testing.T) {
 	}
 	if here := strings.TrimPrefix(at, "http://"); len(b.hosts) != 1 || !b.hosts[here] {
 		t.Errorf("the page on %s sends requests to %v", here, b.hosts)
+	}
+}
+
+// outsideScript returns what a reader would have to scroll sideways for.
+const outsideScript = `[...document.querySelectorAll("body *")].filter(e => !e.closest("svg, .skip, .cards thead") && e.clientWidth > 0 &&
+	(e.getBoundingClientRect().right > innerWidth + 0.5 || e.scrollWidth > e.clientWidth && getComputedStyle(e).overflowX !== "visible")).
+	map(e => e.tagName + " " + e.className + ": " + e.textContent.slice(0, 40))`
+
+// fits checks that a page is not wider than the screen, nor anything on it.
+func (b *browser) fits(t *testing.T, what string) {
+	t.Helper()
+	if value[bool](t, b, `document.documentElement.scrollWidth > document.documentElement.clientWidth`) {
+		t.Errorf("%s is wider than the screen", what)
+	}
+	if outside := value[[]string](t, b, outsideScript); len(outside) > 0 {
+		t.Errorf("on %s a reader would have to scroll sideways for %q", what, outside)
+	}
+}
+
+// TestWorkerPage looks at the page of a worker that has refused events. What it says is what
+// the ledger, the API and the command line have; on a phone, nothing is beside the screen, how
+// long the names may be.
+func TestWorkerPage(t *testing.T) {
+	b := newBrowser(t)
+	addr := startBroker(t, broker.Config{})
+	file := filepath.Join(t.TempDir(), "m")
+	gvbll(t, "train", "--out", file, "--data", generated(t, "--nodes", "300", "--steps", "3"), "--epochs", "3", "--embedding", "8")
+	m, err := model.Open(file)
+	must(t, err)
+	t.Setenv("GVBLL_PREFIX", "papers")
+	g := newTestGraph(t, addr, "papers", m.Encoder.In())
+	gvbll(t, "topics", "--create", "--brokers", addr)
+	defer g.work("--model", file, "--window", "20")()
+	g.send(40)
+	g.awaitLearned()
+	born := g.sendBorn(3) // labels of a class that the model lacks
+	long := event.Node{ID: event.ID{Str: strings.Repeat("long", 100)}, Dense: make([]float32, g.dim)}
+	p, err := g.client.NewProducer(t.Context(), kafka.ProducerConfig{})
+	must(t, err)
+	must(t, p.Send(t.Context(), []kafka.Record{
+		{Topic: g.names.Nodes, Value: []byte("{}")},
+		{Topic: g.names.Labels, Value: wire.AppendLabel(nil, &event.Label{Node: event.ID{Str: "node-1"}, Class: strings.Repeat("noclass", 60)})},
+		{Topic: g.names.Nodes, Value: wire.AppendNode(nil, &long)},
+	}))
+	reasons := make(map[string]string)
+	g.await(func(all []*ledger.Record) bool {
+		counts := make(map[event.Reason]int)
+		for _, r := range all {
+			for reason, n := range r.Reasons {
+				counts[reason] += n
+				reasons[string(reason)] = strconv.Itoa(counts[reason])
+			}
+		}
+		return counts[event.UnknownClass] == len(born)+1 && counts[event.Undecodable] == 1 && predictions(all) == g.sent+1
+	})
+	var st status
+	_, out, _ := g.command("status", "--json")
+	must(t, json.Unmarshal([]byte(out), &st))
+	at := st.Owner.HTTP
+	metricsWhen(t, at, func(m metricsPage) bool { return m[`gvbll_level{of="nodes"}`] == float64(g.sent+1) })
+
+	b.do(t, chromedp.EmulateViewport(1400, 900), chromedp.Navigate(at))
+	value[int](t, b, loaded)
+	if title, heading := value[string](t, b, `document.title`), value[string](t, b, `document.querySelector("h1").textContent`); title != "papers: serving (gvbll)" || heading != "Graph papers" {
+		t.Errorf("the page has the title %q and the heading %q, want both to name the graph papers", title, heading)
+	}
+	const rows = `Object.fromEntries([...document.querySelectorAll(%q)].map(row => [row.cells[0].textContent, row.cells[1].textContent]))`
+	if got := value[map[string]string](t, b, fmt.Sprintf(rows, "#reasons tr")); !maps.Equal(got, reasons) {
+		t.Errorf("the page counts %v as refused, the ledger %v", got, reasons)
+	}
+	var refused struct {
+		Latest []struct{ Reason, Detail string }
+	}
+	must(t, json.Unmarshal([]byte(get(t, at+"/v1/refused")), &refused))
+	var latest [][]string
+	for _, r := range refused.Latest {
+		latest = append(latest, []string{r.Reason, r.Detail})
+	}
+	if got := value[[][]string](t, b, `[...document.querySelectorAll("#refusals tr")].map(row => [row.cells[0].textContent, row.cells[1].textContent])`); len(got) != len(born)+2 || !slices.EqualFunc(got, latest, slices.Equal) {
+		t.Errorf("the latest refused events are %q on the page and %q in the API", got, latest)
+	}
+	figures := value[map[string]string](t, b, figuresScript)
+	for measure, want := range map[string]float64{"accuracy": st.Last.Acc, "nll": st.Last.NLL, "ece": st.Last.ECE, "brier": st.Last.Brier} {
+		shown, err := strconv.ParseFloat(figures[fmt.Sprintf(`gvbll_prequential{head="pool",mean="label",measure=%q,serving="true"}`, measure)], 64)
+		if err != nil || math.Abs(shown-want) > 1e-4 {
+			t.Errorf("the %s is %v on the page (%v), and %v in the ledger", measure, shown, err, want)
+		}
+	}
+	b.picture(t, "worker-light.png")
+
+	b.do(t, chromedp.Navigate(at+"/status"))
+	flags := value[map[string]string](t, b, `Object.fromEntries([...document.querySelectorAll("#flags tr")].map(row => [row.cells[0].textContent, row.cells[1].textContent + " from " + row.cells[2].textContent]))`)
+	for name, want := range map[string]string{
+		"--prefix": "papers from $GVBLL_PREFIX", "--window": "20 from the command line", "--linger": "5ms from the command line",
+		"--brokers": addr + " from the command line", "--session-timeout": "10s from default", "--models": " from default",
+	} {
+		if flags[name] != want {
+			t.Errorf("%s is %q on the page, want %q", name, flags[name], want)
+		}
+	}
+	settings := value[map[string]string](t, b, fmt.Sprintf(rows, ".values tr"))
+	record, err := ledger.Open(t.Context(), g.client, g.names.Ledger)
+	must(t, err)
+	first, err := record.Next(t.Context())
+	must(t, err)
+	want, err := first.Configuration.Values()
+	must(t, err)
+	for name, v := range want {
+		if settings[name] != v {
+			t.Errorf("setting %s is %q on the page, and %q in the ledger", name, settings[name], v)
+		}
+	}
+	b.picture(t, "status-light.png")
+
+	call(t, b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}})
+	for _, path := range []string{"/", "/status", "/node?id=node-3"} {
+		b.do(t, chromedp.EmulateViewport(400, 800, chromedp.EmulateMobile), chromedp.Navigate(at+path))
+		value[int](t, b, loaded)
+		b.fits(t, path)
+		b.picture(t, "worker-phone"+strings.ReplaceAll(path[:min(len(path), 5)], "/", "-")+".png")
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.troubles) > 0 {
+		t.Errorf("the browser reports %q", b.troubles)
 	}
 }
 

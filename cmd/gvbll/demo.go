@@ -75,7 +75,7 @@ func (d demoCmd) delay() int {
 }
 
 // Run runs the demo.
-func (d demoCmd) Run(ctx context.Context, s streams, g given) error {
+func (d demoCmd) Run(ctx context.Context, s streams, k *kong.Context, g given) error {
 	if err := d.check(g); err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (d demoCmd) Run(ctx context.Context, s streams, g given) error {
 	}
 	fmt.Fprintf(text, "model      %s: %s\n", m.ID, describe(m))
 	reg := newRegistry()
-	svc, err := newService(cfg, reg, m)
+	svc, err := newService(d.Prefix, inForce(k, g), cfg, reg, m)
 	if err != nil {
 		return err
 	}
@@ -172,8 +172,12 @@ func (d demoCmd) Run(ctx context.Context, s streams, g given) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if err := d.summary(ctx, s.out, text, client, names, show, set); err != nil || !d.Keep {
+		if err := d.summary(ctx, s.out, text, client, names, show, set); err != nil {
 			return err
+		}
+		if !d.Keep {
+			fmt.Fprintln(text, "The live page ends with the demo: add --keep to go on serving it.")
+			return nil
 		}
 		fmt.Fprintln(text, "\nserving until interrupted (Ctrl-C)")
 		<-ctx.Done()

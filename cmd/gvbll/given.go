@@ -1,12 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"os"
 	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/gvbll/gvbll/charts/page"
 )
 
 // given are the flags of a command that were given, by name: on the command line,
@@ -45,7 +50,40 @@ func asGiven(f *kong.Flag) string {
 	if f.IsBool() {
 		return "--" + f.Name
 	}
-	return fmt.Sprintf("--%s %v", f.Name, reflect.Indirect(f.Target))
+	return "--" + f.Name + " " + flagValue(f)
+}
+
+// inForce returns all flags of the command with their values, for people to look at. No
+// flag's value is a secret.
+func inForce(k *kong.Context, g given) (list []page.Flag) {
+	for _, f := range k.Flags() {
+		if f.Name == "help" {
+			continue
+		}
+		flag := page.Flag{Name: f.Name, Value: flagValue(f)}
+		if set, ok := g[f.Name]; ok {
+			flag.From = cmp.Or(strings.TrimPrefix(strings.Trim(set.where, " ()"), "in "), "the command line")
+		}
+		list = append(list, flag)
+	}
+	slices.SortFunc(list, func(a, b page.Flag) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// flagValue returns the value of a flag, in the form that it has on a command line; "" for
+// none.
+func flagValue(f *kong.Flag) string {
+	v := f.Target
+	for v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return ""
+		}
+		v = v.Elem()
+	}
+	if list, ok := v.Interface().([]string); ok {
+		return strings.Join(list, ",")
+	}
+	return fmt.Sprint(v)
 }
 
 // refuse reports given flags that have no effect: those of the command line by an error,

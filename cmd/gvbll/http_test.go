@@ -20,6 +20,7 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
+	"github.com/gvbll/gvbll/topics/wire"
 )
 
 // webServer serves the page of a worker that has not begun, until the test ends. config
@@ -43,7 +44,7 @@ func webServer(t *testing.T, config string) *httpServer {
 // emptyPage returns the page of a worker that has not begun.
 func emptyPage() *page.Server {
 	m := &model.Model{Encoder: &gnn.SAGE{}}
-	return page.New(page.Config{Model: m, Now: time.Now, Decode: decodeNode})
+	return page.New(page.Config{Graph: "g", Model: m, Explain: wire.Detail, Now: time.Now, Decode: decodeNode})
 }
 
 // ask sends a request, and returns the status and the first bytes of the body.
@@ -79,6 +80,7 @@ func TestHTTPServesNothingElse(t *testing.T) {
 		{"GET", "/healthz", 200},
 		{"GET", "/readyz", 503},
 		{"GET", "/", 200},
+		{"GET", "/v1/status", 200},
 		{"GET", "/metrics/", 404},
 		{"GET", "/debug/pprof/", 404},
 		{"GET", "/debug/pprof/heap", 404},

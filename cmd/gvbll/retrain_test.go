@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -9,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/broker"
@@ -86,6 +90,7 @@ func testRetrain(t *testing.T, addr string) {
 		}
 		return len(last) > 0
 	})
+	g.checkTrial(id)
 	g.send(60)
 	var decided *ledger.Record
 	g.await(func(all []*ledger.Record) bool {
@@ -123,6 +128,38 @@ func testRetrain(t *testing.T, addr string) {
 	for _, file := range []string{first, second} {
 		if found := g.audit("--model", file); found.Elsewhere == 0 {
 			t.Errorf("audit of %s alone: %+v, want windows of the other model", file, found)
+		}
+	}
+}
+
+// checkTrial waits until the ledger, 'gvbll status' and the owner's page say the same of the
+// trial of a model that is in the shadow.
+func (g *testGraph) checkTrial(model string) {
+	g.t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		var st status
+		var served struct{ Trial *page.Trial }
+		_, out, _ := g.command("status", "--json")
+		must(g.t, json.Unmarshal([]byte(out), &st))
+		if st.Owner != nil {
+			must(g.t, json.Unmarshal([]byte(get(g.t, st.Owner.HTTP+"/v1/status")), &served))
+		}
+		last, err := ledger.Newest(g.t.Context(), g.client, g.names.Ledger)
+		must(g.t, err)
+		want := trialOf(last.Trial, last.Shadow.Model)
+		if want.Model != model || !want.Loaded || want.After != 40 {
+			g.t.Fatalf("the ledger has the trial %+v, want that of %s in the shadow, after 40 labels", want, model)
+		}
+		if cmp.Diff(want, st.Trial) == "" && cmp.Diff(want, served.Trial) == "" {
+			_, out, _ := g.command("status")
+			if !strings.Contains(out, "trial    "+model+" is in the shadow, compared by ") {
+				g.t.Errorf("gvbll status prints no trial of %s:\n%s", model, out)
+			}
+			return
+		}
+		if time.Now().After(deadline) {
+			g.t.Fatalf("the trial is %+v in the ledger, %+v for gvbll status and %+v on the page", want, st.Trial, served.Trial)
 		}
 	}
 }

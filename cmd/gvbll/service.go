@@ -35,7 +35,8 @@ type service struct {
 	recovered bool           // the start's replay is over
 }
 
-func newService(cfg pipeline.Config, reg prometheus.Registerer, models ...*model.Model) (*service, error) {
+// newService returns the service of a graph. The flags are for people to look at.
+func newService(graph string, flags []page.Flag, cfg pipeline.Config, reg prometheus.Registerer, models ...*model.Model) (*service, error) {
 	engine, err := pipeline.NewPair(cfg, models...)
 	if err != nil {
 		return nil, err
@@ -48,7 +49,8 @@ func newService(cfg pipeline.Config, reg prometheus.Registerer, models ...*model
 	s := &service{
 		models: models, info: info, engine: &keeper{Pair: engine}, metrics: metrics.New(reg), stream: worker.NewMetrics(reg),
 		page: page.New(page.Config{
-			Model: models[0], Settings: engine.Serving().Config().Settings(), Version: versionString(), Decode: decodeNode, Now: time.Now,
+			Graph: graph, Model: models[0], Settings: engine.Serving().Config().Settings(), Version: versionString(), Flags: flags,
+			Decode: decodeNode, Explain: wire.Detail, Now: time.Now,
 		}),
 	}
 	s.nameModels()
@@ -79,7 +81,7 @@ func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 	cfg.ClassesOf = s.classesOf
 	cfg.Scores = func(out *event.Outcome) *ledger.Scores { return ledgerScores(out, s.named.Classes) }
 	own := worker.Hooks{
-		Recovered: s.onRecovered, TookOver: s.onTookOver, Stepped: s.onStepped, Committed: s.onCommitted, Forgot: s.onForgot,
+		Replaying: s.onReplaying, Recovered: s.onRecovered, TookOver: s.onTookOver, Stepped: s.onStepped, Committed: s.onCommitted, Forgot: s.onForgot,
 		Loaded: s.onLoaded, Lag: s.page.Lag,
 	}
 	cfg.Hooks = worker.Join(append([]worker.Hooks{s.stream.Hooks(), own}, s.hooks...)...)
@@ -90,6 +92,8 @@ func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 }
 
 // The hooks. The worker calls one at a time.
+
+func (s *service) onReplaying(r worker.Replaying) { s.page.Replaying(r.Checkpoint, r.Windows) }
 
 func (s *service) onRecovered(r worker.Recovered) {
 	s.engine, s.recovered = r.Engine.(*keeper), true
@@ -108,12 +112,16 @@ func (s *service) onTookOver(worker.TookOver) {
 func (s *service) onStepped(w worker.Stepped) {
 	s.last = w.Outcome
 	s.nameModels()
-	s.page.Stepped(page.Window{Outcome: w.Outcome, Cause: w.Cause, Replayed: w.Replayed, Took: w.Took, At: time.Now()})
+	shadow := ""
+	if w.Outcome.Shadow != nil {
+		shadow = w.Outcome.Shadow.Model
+	}
+	s.page.Stepped(page.Window{Outcome: w.Outcome, Cause: w.Cause, Replayed: w.Replayed, Trial: trialOf(w.Trial, shadow), Took: w.Took, At: time.Now()})
 	switch {
 	case !w.Replayed:
 		s.metrics.Observe(w.Outcome)
 	case s.recovered: // a standby, which never commits, shows its scores here
-		s.page.Show(s.engine.Serving().Summaries())
+		s.page.Show(s.engine.Serving().Summaries(), s.engine.Serving().Pooled())
 	}
 }
 
@@ -148,8 +156,8 @@ func (s *service) onForgot(f worker.Forgotten) {
 // show updates page and metrics from the engine's state.
 func (s *service) show() {
 	engine := s.engine.Serving()
-	scores := engine.Summaries()
-	s.page.Show(scores)
+	scores, learned := engine.Summaries(), engine.Pooled()
+	s.page.Show(scores, learned)
 	s.nameModels()
 	if shadow := s.engine.Shadow(); shadow != nil {
 		scores := shadow.Summaries()
@@ -170,8 +178,8 @@ func (s *service) show() {
 		Head: onlineHead, Classes: s.named.Classes, Now: now, Trained: trained,
 		Batches: batches, Lambda: lambda,
 	})
-	if p := engine.Pooled(); p != nil {
-		s.metrics.ShowPool(p, s.named.Classes)
+	if learned != nil {
+		s.metrics.ShowPool(learned, s.named.Classes)
 	}
 }
 
@@ -211,6 +219,16 @@ func (s *service) forgetting() (lambda, full float64) {
 		}
 	}
 	return 1, s.named.Pool.Batch
+}
+
+// trialOf returns a trial as the page and 'gvbll status' show it, nil for none. shadow is the
+// id of the model that was in the shadow in the same window, "" for none.
+func trialOf(t *ledger.Trial, shadow string) *page.Trial {
+	if t == nil {
+		return nil
+	}
+	rule, _ := event.ParseRule(t.Rule) // the ledger's, which was read before
+	return &page.Trial{Model: t.Model, Loaded: shadow == t.Model, Labels: t.Labels, Lead: t.Lead, After: rule.After}
 }
 
 // openModels reads the model file and, unless its name is empty, the shadow's.

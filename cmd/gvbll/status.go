@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/charts/report"
 	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics"
@@ -39,11 +40,12 @@ type status struct {
 	Standbys []member `json:"standbys"`
 
 	// Of the ledger's last record.
-	Model     string     `json:"model,omitempty"`
-	Shadow    string     `json:"shadow,omitempty"`
-	Epoch     int64      `json:"epoch"`
-	Windows   int64      `json:"windows"`
-	Committed *time.Time `json:"committed,omitempty"` // null before the first window
+	Model     string      `json:"model,omitempty"`
+	Shadow    string      `json:"shadow,omitempty"`
+	Trial     *page.Trial `json:"trial,omitempty"`
+	Epoch     int64       `json:"epoch"`
+	Windows   int64       `json:"windows"`
+	Committed *time.Time  `json:"committed,omitempty"` // null before the first window
 
 	Lag    []partitionLag `json:"lag"`
 	Last   statusPeriod   `json:"last"`
@@ -139,6 +141,13 @@ func (s *status) readLedger(ctx context.Context, client *kafka.Client, names top
 	s.Model, s.Epoch, s.Windows, s.Committed = newest.Serves(), newest.Epoch, newest.Window+1, &newest.Stepped
 	if s.Shadow, err = shadowIn(ctx, client, names, newest); err != nil {
 		return err
+	}
+	if newest.Promoted == "" {
+		shadow := ""
+		if newest.Shadow != nil {
+			shadow = newest.Shadow.Model
+		}
+		s.Trial = trialOf(newest.Trial, shadow)
 	}
 	between := s.at.Add(-last)
 	var now, before report.Period
@@ -242,6 +251,9 @@ func (s *status) print(out io.Writer) error {
 		fmt.Fprintf(w, "model\t%s\n", s.Model)
 		if s.Shadow != "" {
 			fmt.Fprintf(w, "shadow\t%s\n", s.Shadow)
+		}
+		if s.Trial != nil {
+			fmt.Fprintf(w, "trial\t%s %s\n", s.Trial.Model, s.Trial)
 		}
 		fmt.Fprintf(w, "windows\t%d in epoch %d, the last %s ago\n", s.Windows, s.Epoch, roughly(s.at.Sub(*s.Committed)))
 	} else {

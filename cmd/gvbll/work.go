@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/wire"
@@ -117,7 +119,7 @@ func (w workCmd) check(g given) error {
 }
 
 // Run serves until it is interrupted, and then commits the windows that are stepped.
-func (w workCmd) Run(ctx context.Context, g given) error {
+func (w workCmd) Run(ctx context.Context, k *kong.Context, g given) error {
 	if err := w.check(g); err != nil {
 		return err
 	}
@@ -132,7 +134,7 @@ func (w workCmd) Run(ctx context.Context, g given) error {
 	}
 	defer removeFiles()
 	reg := newRegistry()
-	s, err := newService(cfg, reg, models...)
+	s, err := newService(w.Kafka.Prefix, inForce(k, g), cfg, reg, models...)
 	if err != nil {
 		return err
 	}

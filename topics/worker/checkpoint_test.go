@@ -76,10 +76,12 @@ func TestCheckpoint(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		dir := t.TempDir()
 		var from worker.Recovered
+		var ahead worker.Replaying
 		saved := 0
 		cfg := worker.Config{
 			Checkpoints: worker.Checkpoints{Dir: dir, Every: time.Nanosecond, Keep: 2, Restore: readTally},
 			Hooks: worker.Hooks{
+				Replaying: func(r worker.Replaying) { ahead = r },
 				Recovered: func(r worker.Recovered) { from = r },
 				Saved: func(s worker.Saved) {
 					if s.Err == nil {
@@ -112,6 +114,9 @@ func TestCheckpoint(t *testing.T) {
 		run(cfg)
 		if from.Checkpoint != first.Window || from.Windows != first.Window {
 			t.Errorf("recovered %+v, want all windows from the checkpoint before window %d", from, first.Window)
+		}
+		if ahead != (worker.Replaying{Windows: first.Window, Checkpoint: first.Window}) {
+			t.Errorf("before the replay, %+v was reported, want all %d windows from the checkpoint", ahead, first.Window)
 		}
 		second := newest()
 

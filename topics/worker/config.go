@@ -117,6 +117,7 @@ func (c *Config) setDefaults() {
 
 // Hooks are called from the worker's loop, one at a time; they must not block.
 type Hooks struct {
+	Replaying func(Replaying)                             // once, before the ledger is replayed
 	Recovered func(Recovered)                             // once, when the ledger is first replayed to its end
 	TookOver  func(TookOver)                              // this worker is the owner from here on
 	Stepped   func(Stepped)                               // after each window, replayed ones too
@@ -133,6 +134,12 @@ type Hooks struct {
 	Loaded func(Loaded)
 	// Forgot is called when nodes were forgotten, in replayed windows too.
 	Forgot func(Forgotten)
+}
+
+// Replaying describes what will be replayed at a worker's start.
+type Replaying struct {
+	Windows    int64 // in the ledger
+	Checkpoint int64 // of these, the number from a checkpoint
 }
 
 // Recovered describes the replay at a worker's start.
@@ -162,6 +169,7 @@ type Stepped struct {
 	Outcome  *event.Outcome // its refusals point to records that are valid during the hook
 	Cause    string
 	Replayed bool
+	Trial    *ledger.Trial // after the window, nil for none
 	Took     time.Duration // stepping, and waiting until the window before is encoded
 }
 
@@ -192,6 +200,7 @@ type Loaded struct {
 // Join returns hooks that call those of all the given ones in order.
 func Join(hooks ...Hooks) Hooks {
 	return Hooks{
+		Replaying: func(r Replaying) { each(hooks, func(h Hooks) func(Replaying) { return h.Replaying }, r) },
 		Recovered: func(r Recovered) { each(hooks, func(h Hooks) func(Recovered) { return h.Recovered }, r) },
 		TookOver:  func(t TookOver) { each(hooks, func(h Hooks) func(TookOver) { return h.TookOver }, t) },
 		Stepped:   func(s Stepped) { each(hooks, func(h Hooks) func(Stepped) { return h.Stepped }, s) },

@@ -177,7 +177,7 @@ func (o *owner) advance(ctx context.Context, c intake.Cut) error {
 			return err
 		}
 	}
-	o.reportStepped(Stepped{Outcome: out, Cause: c.Cause, Took: time.Since(began)})
+	o.reportStepped(Stepped{Outcome: out, Cause: c.Cause, Trial: o.last.trial, Took: time.Since(began)})
 	return nil
 }
 

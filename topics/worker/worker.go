@@ -204,6 +204,7 @@ func (w *worker) open(ctx, fetching context.Context) error {
 // until this worker is elected and has reached the ledger's end.
 func (w *worker) standBy(ctx context.Context) error {
 	began, first := time.Now(), w.next
+	w.replaying()
 	recovered, elected := false, false
 	for {
 		select {
@@ -266,10 +267,17 @@ func (w *worker) follow(ctx context.Context, r *ledger.Record) error {
 		return err
 	}
 	w.stepped.Store(w.next)
-	w.reportStepped(Stepped{Outcome: out, Cause: r.Cause, Replayed: true, Took: time.Since(began)})
+	w.reportStepped(Stepped{Outcome: out, Cause: r.Cause, Replayed: true, Trial: w.last.trial, Took: time.Since(began)})
 	w.inputs.Release()
 	w.committed = commitPoint{r.Window, w.ledger.Last()}
 	return nil
+}
+
+// replaying reports the windows that are to be replayed.
+func (w *worker) replaying() {
+	if w.cfg.Hooks.Replaying != nil && w.newest != nil {
+		w.cfg.Hooks.Replaying(Replaying{Windows: w.newest.Window + 1, Checkpoint: w.next})
+	}
 }
 
 // recovered reports that the ledger is replayed to its end. The windows before first came

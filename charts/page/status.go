@@ -1,0 +1,129 @@
+package page
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Flag is a flag of the command that runs, with the value that is in force.
+type Flag struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	From  string `json:"from"` // where the value was given; "" for the default
+}
+
+// statusValue is what runs here.
+type statusValue struct {
+	Graph    string         `json:"graph"`
+	State    string         `json:"state"`
+	Version  string         `json:"version"`
+	Go       string         `json:"go"`
+	Started  time.Time      `json:"started"`
+	Progress *progressValue `json:"progress,omitempty"`
+	Trial    *Trial         `json:"trial,omitempty"`
+	Flags    []Flag         `json:"flags"`
+}
+
+// status serves GET /v1/status. It does not ask the engine, so that it also works while
+// the ledger is replayed.
+func (s *Server) status(*http.Request) (any, *problem) { return s.statusValue(), nil }
+
+func (s *Server) statusValue() *statusValue {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &statusValue{
+		Graph: s.cfg.Graph, State: s.state(), Version: s.cfg.Version,
+		Go:      fmt.Sprintf("%s %s/%s", runtime.Version(), runtime.GOOS, runtime.GOARCH),
+		Started: s.started.UTC().Truncate(time.Second), Progress: s.progress(), Trial: s.h.trial, Flags: s.cfg.Flags,
+	}
+}
+
+// state says what this worker does. The caller must hold s.mu.
+func (s *Server) state() string {
+	switch {
+	case s.ask.Load() == nil:
+		return "replaying the ledger"
+	case !s.h.owner:
+		return "standing by"
+	case s.progress() != nil:
+		return "loading"
+	}
+	return "serving"
+}
+
+// progressValue is how far something has come that lasts.
+type progressValue struct {
+	Of    string `json:"of"` // windows or events
+	Done  int64  `json:"done"`
+	Total int64  `json:"total"`
+}
+
+func (p progressValue) String() string {
+	if p.Of == "windows" {
+		return fmt.Sprintf("%d of %d windows of the ledger are replayed", p.Done, p.Total)
+	}
+	return fmt.Sprintf("%d of %d events are loaded, and no node to predict has come yet", p.Done, p.Total)
+}
+
+// progress returns the progress of the ledger's replay; or, before the first prediction,
+// that of the events that came before it, which are usually the graph's context. It is nil
+// otherwise. The caller must hold s.mu.
+func (s *Server) progress() *progressValue {
+	h := &s.h
+	if s.ask.Load() == nil {
+		if h.ledger == 0 {
+			return nil // what there is to replay is not known yet
+		}
+		return &progressValue{"windows", h.next, max(h.ledger, h.next)}
+	}
+	if waiting := h.waiting(); h.owner && h.served.count == 0 && waiting > 0 {
+		return &progressValue{"events", h.events, h.events + waiting}
+	}
+	return nil
+}
+
+// statusView is the data of status.html.
+type statusView struct {
+	*statusValue
+	Title    titleView
+	Program  []fact
+	Model    []fact
+	Settings []fact
+}
+
+// statusPage serves GET /status: versions, the flags in force, the model, and the
+// settings that the ledger has.
+func (s *Server) statusPage(w http.ResponseWriter, _ *http.Request) {
+	v := &statusView{statusValue: s.statusValue(), Title: titleView{s.cfg.Graph, "status"}}
+	v.Program = []fact{
+		{"version", v.Version, ""},
+		{"Go", v.Go, ""},
+		{"started", fmt.Sprintf("%s, %s ago", v.Started.Format(time.RFC3339), s.cfg.Now().Sub(s.started).Truncate(time.Second)), ""},
+	}
+	m := s.modelValue()
+	training, err := json.Marshal(m.Training)
+	if err != nil {
+		training = []byte(err.Error())
+	}
+	v.Model = []fact{
+		{"id", m.ID, ""},
+		{"encoder", fmt.Sprintf("%s, %d layers, %s: %d features to an embedding of %d", m.Encoder, m.Layers, m.Activation, m.Features, m.Embedding), ""},
+		{"classes", strings.Join(m.Classes, ", "), ""},
+		{"normalization", m.Normalization, ""},
+		{"training", string(training), ""},
+	}
+	settings, err := m.Settings.Values()
+	if err != nil {
+		settings = map[string]string{"settings": string(m.Settings)}
+	}
+	for name, value := range settings {
+		v.Settings = append(v.Settings, fact{name, value, ""})
+	}
+	slices.SortFunc(v.Settings, func(a, b fact) int { return strings.Compare(a.Name, b.Name) })
+	render(w, http.StatusOK, "status.html", v)
+}
