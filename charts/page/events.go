@@ -33,6 +33,14 @@ func (s *Server) Replaying(first, windows int64) {
 	s.h.next, s.h.ledger = first, windows
 }
 
+// Expect reports how many events of the context will come before the first node to predict,
+// where somebody knows: more than those that wait, while it is still being sent.
+func (s *Server) Expect(events int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.h.expected = events
+}
+
 // Show reports the scores so far of all heads, that of the serving one first, and what the
 // pool has learned, nil if no pool serves.
 func (s *Server) Show(scores []pipeline.Summary, learned *pipeline.Pooled) {

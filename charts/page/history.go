@@ -38,6 +38,7 @@ type history struct {
 
 	// The state as of the last report of each kind.
 	ledger       int64              // windows to be replayed at the start, 0 before that is known
+	expected     int64              // events of the context, 0 if that is not known
 	scores       []pipeline.Summary // the same as the metrics'
 	pool         *pipeline.Pooled   // nil if no pool serves
 	model        *model.Model       // that serves

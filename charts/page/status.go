@@ -81,8 +81,8 @@ func (s *Server) progress() *progressValue {
 		}
 		return &progressValue{"windows", h.next, max(h.ledger, h.next)}
 	}
-	if waiting := h.waiting(); h.owner && h.served.count == 0 && waiting > 0 {
-		return &progressValue{"events", h.events, h.events + waiting}
+	if total := max(h.events+h.waiting(), h.expected); h.owner && h.served.count == 0 && total > h.events {
+		return &progressValue{"events", h.events, total}
 	}
 	return nil
 }

@@ -91,6 +91,9 @@ func TestProgress(t *testing.T) {
 	is("standing by", "", ">50</dd>")
 
 	s.server.Owns()
+	is("serving", "", ">50</dd>")
+	s.server.Expect(60)
+	is("loading", "50 of 60 events", `<progress max="60" value="50"></progress>`)
 	s.server.Lag("nodes", 130, 0)
 	s.server.Lag("labels", 20, 0)
 	is("loading", "50 of 200 events", `<progress max="200" value="50"></progress> 50 of 200 events are loaded, and no node to predict has come yet.`)

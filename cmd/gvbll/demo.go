@@ -143,6 +143,7 @@ func (d demoCmd) Run(ctx context.Context, s streams, k *kong.Context, g given) e
 
 	show := &demoShow{w: text, screen: newScreen(text), model: m.ID, engine: svc.engine.Serving(), bins: svc.engine.Serving().Config().Bins, total: steps, windows: demoWindows(stream, d.delay()), done: make(chan struct{})}
 	svc.hooks = []worker.Hooks{{Stepped: show.stepped, Committed: show.committed, Recovered: show.recovered}}
+	svc.page.Expect(int64(len(stream.Context) + sender.Labelled(stream.Context)))
 	policy := intake.Schedule{Windows: show.windows}
 	if d.Keep {
 		policy.Then = intake.CountOrLinger{Count: 500, Linger: 100 * time.Millisecond}
