@@ -65,6 +65,11 @@ func TestEdgesEqualRebuiltGraph(t *testing.T) {
 							t.Fatalf("window %d: node %v has the probabilities %v, want %v on the rebuilt graph", probe.Number, got.Node, got.Probabilities, want.Probabilities)
 						}
 					}
+					// What was served for the probe would count for its neighbours.
+					gone := &event.Window{Number: l.number, Nodes: []event.Node{{Origin: &event.Origin{}, ID: got.Node, Departed: true}}}
+					l.number++
+					e.Step(gone)
+					v.step(gone)
 				}
 				if v.taken < 5 || probes < 4 {
 					t.Errorf("%d edges were removed and %d arrivals compared, want at least 5 and 4", v.taken, probes)

@@ -114,8 +114,9 @@ func (p *pooled) serve(nodes []int32, embedded posterior.Rows, outputs []float32
 		p.rows.Embedded = posterior.Rows{Z: embedded.Z[from*d : to*d], Tau: embedded.Tau[from:to]}
 		p.predict(outputs[from*width : to*width])
 	}
-	for i := range split {
+	for i, v := range nodes {
 		split[i] = p.uncertainty(outputs[i*width:])
+		p.around.SetServed(v, p.each[:p.classes])
 	}
 }
 

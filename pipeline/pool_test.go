@@ -47,6 +47,7 @@ type oracle struct {
 type servedRow struct {
 	logProbs, labelled, second []float32
 	z                          []float32
+	probs                      []float64 // the pool's
 }
 
 func (o *oracle) Len() int                   { return len(o.near) }
@@ -62,6 +63,8 @@ func (o *oracle) around() *neighbourhood.Features {
 	for v, y := range o.y {
 		if y != neighbourhood.None {
 			s.SetLabel(int32(v), y)
+		} else if r, is := o.served[int32(v)]; is {
+			s.SetServed(int32(v), r.probs)
 		}
 	}
 	return s
@@ -94,11 +97,11 @@ func (o *oracle) serve(nodes []int32) (p [][]float64) {
 		rows.Embedded = o.embed([]int32{v})
 		logProbs := make([]float32, o.pool.LogProbsPerRow())
 		o.pool.Predict(rows, logProbs)
-		o.served[v] = servedRow{logProbs, rows.Labelled, rows.Second, rows.Embedded.Z}
 		var row []float64
 		for _, x := range logProbs[:len(o.m.Classes)] {
 			row = append(row, math.Exp(float64(x)))
 		}
+		o.served[v] = servedRow{logProbs, rows.Labelled, rows.Second, rows.Embedded.Z, row}
 		p = append(p, row)
 	}
 	return p
@@ -270,6 +273,7 @@ func TestImpossiblePools(t *testing.T) {
 		} else {
 			cases["row"] = set("features.rows", to(0, nan))
 		}
+		cases["served"] = set("features.served", to(0, uint8(200)))
 		for name, tensor := range file.Tensors {
 			if strings.HasPrefix(name, "features.") || name == "pending.said" || name == "heads.pool" {
 				cases["without "+name] = func(f *safetensors.File) { delete(f.Tensors, name) }

@@ -20,13 +20,14 @@ import (
 type tableCmd struct {
 	Plan planFlags `embed:""`
 
-	Systems []string `help:"Systems to run; the paper's twelve when left out: ${systems}." placeholder:"NAME"`
-	Delay   int      `help:"Steps between a node and its label." default:"0"`
-	Results string   `help:"File to keep results in, one in JSON a line. The same command continues after an interruption, and can add systems and seeds." default:"table-results.jsonl" type:"path" placeholder:"FILE"`
-	Format  string   `help:"Format of the table: text or markdown." enum:"text,markdown" default:"text" placeholder:"text"`
-	JSON    string   `help:"File to write a JSON array into, with an object for each data set, protocol and system; - for standard output, without the table." name:"json" type:"path" placeholder:"FILE"`
-	Plots   string   `help:"Folder to write plots into, as SVG and PNG: scores by step, reliability, the posterior, and systems beside the paper's figures." type:"path" placeholder:"DIR"`
-	Folds   int      `help:"Cross-validate the settings on the training nodes with this many folds, instead of running the stream; 0 runs the stream." default:"0"`
+	Systems    []string `help:"Systems to run; the paper's twelve when left out: ${systems}." placeholder:"NAME"`
+	Delay      int      `help:"Steps between a node and its label." default:"0"`
+	LabelShare float64  `help:"Share of the stream's nodes, drawn at random, whose label comes; all are scored." default:"1"`
+	Results    string   `help:"File to keep results in, one in JSON a line. The same command continues after an interruption, and can add systems and seeds." default:"table-results.jsonl" type:"path" placeholder:"FILE"`
+	Format     string   `help:"Format of the table: text or markdown." enum:"text,markdown" default:"text" placeholder:"text"`
+	JSON       string   `help:"File to write a JSON array into, with an object for each data set, protocol and system; - for standard output, without the table." name:"json" type:"path" placeholder:"FILE"`
+	Plots      string   `help:"Folder to write plots into, as SVG and PNG: scores by step, reliability, the posterior, and systems beside the paper's figures." type:"path" placeholder:"DIR"`
+	Folds      int      `help:"Cross-validate the settings on the training nodes with this many folds, instead of running the stream; 0 runs the stream." default:"0"`
 }
 
 // Help is shown by gvbll table --help.
@@ -124,14 +125,17 @@ func (c tableCmd) Run(ctx context.Context, s streams, g given) error {
 	if c.Delay < 0 {
 		return usagef("--delay %d: give a number of steps, or 0 for labels at once", c.Delay)
 	}
-	if err := g.check(noEffect{c.Folds > 0, "no effect on --folds: leave out one of them", []string{"results", "plots", "format", "delay"}}); err != nil {
+	if !(c.LabelShare >= 0 && c.LabelShare <= 1) {
+		return usagef("--label-share %v: give a share from 0 to 1, such as 0.1", c.LabelShare)
+	}
+	if err := g.check(noEffect{c.Folds > 0, "no effect on --folds: leave out one of them", []string{"results", "plots", "format", "delay", "label-share"}}); err != nil {
 		return err
 	}
 	plan, err := c.Plan.plan(g)
 	if err != nil {
 		return err
 	}
-	plan.Settings.Delay, plan.Systems = c.Delay, c.Systems
+	plan.Settings.Delay, plan.Settings.Withheld, plan.Systems = c.Delay, 1-c.LabelShare, c.Systems
 	if len(plan.Systems) == 0 {
 		plan.Systems = table.Systems
 	}

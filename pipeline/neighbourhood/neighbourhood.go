@@ -1,8 +1,8 @@
 // Package neighbourhood computes the inputs of a pool's heads for nodes of a growing
 // graph ([pool.Rows]): the node's raw features x, the sum s of its neighbours' features,
-// and the counts n and q of the classes of its labelled neighbours and of theirs.
+// and the counts n and q of the classes of its neighbours and of theirs.
 //
-// Features and the counts n are stored for every node. The rest is computed when a row is
+// Features, what was served and the counts n are stored for every node. The rest is computed when a row is
 // appended, in the order of the adjacency lists, so that it has the same bits after a
 // restart. This takes time proportional to the node's degree. For nodes of more than
 // hubDegree neighbours, s is cached and only new neighbours are added to it, since hubs
@@ -48,7 +48,8 @@ type Features struct {
 	sparse *vectors               // these
 	norms  []float32              // 1/|x| of each sparse vector, 0 of 0
 	label  []int32                // class, or None
-	counts *kernel.Table[float32] // n by node; nil if no head needs it
+	served *kernel.Table[uint8]   // what was served for a node, in 1/whole; 0 once it has a label
+	counts *kernel.Table[uint32]  // n by node, in 1/whole; nil if no head needs it, as served
 
 	// The cache of s, for nodes of more than hubDegree neighbours:
 	hubs      map[int32]hub
@@ -62,9 +63,12 @@ type Features struct {
 	present []uint64
 	entries []entry
 
+	difference []uint32 // scratch: counts of one node
+
 	batch        batch
 	frozenDense  snapshot.Freeze[float32]
 	frozenSparse snapshot.Freeze[entry]
+	frozenServed snapshot.Freeze[uint8]
 }
 
 // hub is a node's entry in the cache of s.
@@ -90,7 +94,8 @@ func New(graph Graph, spec pool.Config, shape pool.Shape) *Features {
 		f.sum = make([]float32, f.features)
 	}
 	if f.need&(pool.NeedLabelled|pool.NeedSecond) != 0 {
-		f.counts = kernel.NewTable[float32](f.classes)
+		f.counts, f.served = kernel.NewTable[uint32](f.classes), kernel.NewTable[uint8](f.classes)
+		f.difference = make([]uint32, f.classes)
 	}
 	return f
 }
@@ -103,6 +108,7 @@ func (f *Features) SetFeatures(v int32, x gnn.Vector) {
 		f.label = append(f.label, None)
 		if f.counts != nil {
 			f.counts.Grow(1)
+			f.served.Grow(1)
 		}
 		if f.dense != nil {
 			f.dense.Grow(1)
@@ -154,74 +160,15 @@ func (f *Features) forget(v int32) {
 	}
 }
 
-// AddEdges reports new edges between v and neighbours. The graph must have them already.
-func (f *Features) AddEdges(v int32, neighbours []int32) {
-	if f.counts == nil {
-		return
-	}
-	for _, u := range neighbours {
-		if y := f.label[u]; y != None {
-			f.counts.Row(v)[y]++
-		}
-		if y := f.label[v]; y != None {
-			f.counts.Row(u)[y]++
-		}
-	}
-}
-
-// RemoveEdges reports edges, once each, that are out of the graph.
-func (f *Features) RemoveEdges(edges [][2]int32) {
-	for _, e := range edges {
-		f.forget(e[0])
-		f.forget(e[1])
-		if f.counts == nil {
-			continue
-		}
-		if y := f.label[e[1]]; y != None {
-			f.counts.Row(e[0])[y]--
-		}
-		if y := f.label[e[0]]; y != None {
-			f.counts.Row(e[1])[y]--
-		}
-	}
-}
-
-// SetLabel sets the class of v, which must be unlabelled.
-func (f *Features) SetLabel(v, class int32) {
-	if f.label[v] != None {
-		panic(fmt.Sprintf("neighbourhood: node %d has a label", v))
-	}
-	f.label[v] = class
-	f.count(v, class, 1)
-}
-
-// count adds by to the counts of the class at v's neighbours.
-func (f *Features) count(v, class int32, by float32) {
-	if f.counts == nil {
-		return
-	}
-	for _, u := range f.graph.Neighbours(v) {
-		f.counts.Row(u)[class] += by
-	}
-}
-
-// Remove reports nodes that are about to leave the graph with their edges. Their labels
-// are removed. Their features stay until [Features.ClearFeatures], since the label of a
+// Remove reports nodes that are about to leave the graph with their edges. Their labels,
+// and what was served for them, are removed. Their features stay until [Features.ClearFeatures], since the label of a
 // pending prediction may still be learned.
 func (f *Features) Remove(nodes []int32) {
 	for _, v := range nodes {
-		if y := f.label[v]; y != None {
-			f.count(v, y, -1)
-			f.label[v] = None
-		}
 		f.expire(v)
 		f.forget(v)
 	}
-	if f.counts != nil {
-		for _, v := range nodes {
-			clear(f.counts.Row(v))
-		}
-	}
+	f.removeParts(nodes)
 }
 
 // ClearFeatures removes the features of v, which has left.
@@ -243,10 +190,7 @@ func (f *Features) Reset(rows *pool.Rows) {
 func (f *Features) Append(rows *pool.Rows, v int32) {
 	near := f.graph.Neighbours(v)
 	f.appendFeatures(rows, v, near, len(near) > hubDegree)
-	if f.counts != nil {
-		rows.Labelled = append(rows.Labelled, f.counts.Row(v)...)
-		f.appendSecond(rows, near, f.label[v], 0)
-	}
+	f.appendCounts(rows, v, near, None)
 }
 
 // AppendFeatures appends the row of node v without the counts of labels.
@@ -264,13 +208,7 @@ func (f *Features) AppendWithout(rows *pool.Rows, v, u int32) {
 		}
 	}
 	f.appendFeatures(rows, v, near, false)
-	if f.counts != nil {
-		rows.Labelled = append(rows.Labelled, f.counts.Row(v)...)
-		if y := f.label[u]; y != None {
-			rows.Labelled[len(rows.Labelled)-f.classes+int(y)]--
-		}
-		f.appendSecond(rows, near, f.label[v], 0)
-	}
+	f.appendCounts(rows, v, near, u)
 }
 
 // AppendArrival appends the row that a new node with features x and the given distinct
@@ -290,17 +228,7 @@ func (f *Features) AppendArrival(rows *pool.Rows, x gnn.Vector, near []int32) {
 		appendSparse(&rows.X, f.entries)
 	}
 	f.appendSum(rows, near)
-	if f.counts == nil {
-		return
-	}
-	at := len(rows.Labelled)
-	rows.Labelled = append(rows.Labelled, make([]float32, f.classes)...)
-	for _, u := range near {
-		if y := f.label[u]; y != None {
-			rows.Labelled[at+int(y)]++
-		}
-	}
-	f.appendSecond(rows, near, None, 1)
+	f.appendCountsOf(rows, near)
 }
 
 func (f *Features) appendFeatures(rows *pool.Rows, v int32, near []int32, hub bool) {
@@ -406,32 +334,6 @@ func (f *Features) drainSum(to []entry) []entry {
 		f.present[i] = 0
 	}
 	return to
-}
-
-// appendSecond appends q for a node with the given neighbours and label, whose own label
-// is not counted. more is added to the neighbours' degrees: 1 if they do not include the
-// node yet.
-func (f *Features) appendSecond(rows *pool.Rows, near []int32, label int32, more int) {
-	if f.need&pool.NeedSecond == 0 {
-		return
-	}
-	at := len(rows.Second)
-	rows.Second = append(rows.Second, make([]float32, f.classes)...)
-	second := rows.Second[at:]
-	kernel.Prefetch(f.counts, near, 0, f.classes)
-	if label == None {
-		for _, u := range near {
-			kernel.Axpy(second, 1/float32(f.graph.Degree(u)+more), f.counts.Row(u))
-		}
-		return
-	}
-	var own float32
-	for _, u := range near {
-		by, counts := 1/float32(f.graph.Degree(u)+more), f.counts.Row(u)
-		kernel.Axpy(second, by, counts)
-		own += float32((counts[label] - 1) * by)
-	}
-	second[label] = own
 }
 
 func appendSparse(x *pool.Features, entries []entry) {

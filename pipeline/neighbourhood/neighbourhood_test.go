@@ -37,6 +37,7 @@ type world struct {
 	sparse bool
 	x      []gnn.Vector
 	label  []int32
+	served [][]float64 // probabilities, nil if none count
 	s      *neighbourhood.Features
 	spec   pool.Config
 }
@@ -83,9 +84,11 @@ func (w *world) step() {
 	n := int32(len(w.x))
 	switch k := w.rng.IntN(13); {
 	case n < 2 || k < 4: // a new node, with edges
-		w.g.near, w.x, w.label = append(w.g.near, nil), append(w.x, w.vector()), append(w.label, neighbourhood.None)
-		w.s.SetFeatures(n, w.x[n])
+		w.arrive()
 		w.link(n, w.rng.IntN(6))
+		if w.rng.IntN(4) > 0 { // others are context
+			w.serve(n)
+		}
 	case k < 6:
 		w.link(w.rng.Int32N(n), 1+w.rng.IntN(4))
 	case k < 7:
@@ -99,10 +102,44 @@ func (w *world) step() {
 		w.unlink(w.rng.Int32N(n), w.rng.IntN(3))
 	default:
 		if v := w.rng.Int32N(n); w.label[v] == neighbourhood.None {
-			w.label[v] = w.rng.Int32N(classes)
-			w.s.SetLabel(v, w.label[v])
+			w.know(v)
 		}
 	}
+}
+
+// arrive adds a node without edges.
+func (w *world) arrive() {
+	v := int32(len(w.x))
+	w.g.near, w.x, w.label, w.served = append(w.g.near, nil), append(w.x, w.vector()), append(w.label, neighbourhood.None), append(w.served, nil)
+	w.s.SetFeatures(v, w.x[v])
+}
+
+// serve sets probabilities for v, in 128ths, which the Features keep exactly.
+func (w *world) serve(v int32) {
+	w.served[v] = make([]float64, classes)
+	for i := range 128 {
+		w.served[v][w.rng.IntN(1+i%classes)] += 1.0 / 128
+	}
+	w.s.SetServed(v, w.served[v])
+}
+
+// know sets the label of v, which takes the place of what was served.
+func (w *world) know(v int32) {
+	w.label[v], w.served[v] = w.rng.Int32N(classes), nil
+	w.s.SetLabel(v, w.label[v])
+}
+
+// part is what v counts for at its neighbours: one of its class, or half of what was served.
+func (w *world) part(v int32) []float64 {
+	part := make([]float64, classes)
+	if y := w.label[v]; y != neighbourhood.None {
+		part[y] = 1
+	} else {
+		for c, p := range w.served[v] {
+			part[c] = p / 2
+		}
+	}
+	return part
 }
 
 // link adds at most the given number of edges to v, a third of them to node 0, which
@@ -141,7 +178,7 @@ func (w *world) remove(nodes []int32) {
 		for _, u := range w.g.near[v] {
 			w.g.near[u] = slices.DeleteFunc(w.g.near[u], func(x int32) bool { return x == v })
 		}
-		w.g.near[v], w.label[v] = nil, neighbourhood.None
+		w.g.near[v], w.label[v], w.served[v] = nil, neighbourhood.None, nil
 		if w.rng.IntN(2) == 0 {
 			w.s.ClearFeatures(v)
 			w.x[v] = gnn.Vector{}
@@ -167,9 +204,15 @@ type row struct {
 	Degree                 int
 }
 
-// want returns the row of a node with the given neighbours, features and label, computed
-// from the whole graph. more is added to the degree of each neighbour.
-func (w *world) want(near []int32, x []float64, label int32, more int) row {
+// want returns the row of node v with the given neighbours and features, computed from the
+// whole graph. A node that has not arrived is None, and counts in the degree of each
+// neighbour.
+func (w *world) want(near []int32, x []float64, v int32) row {
+	own, more := make([]float64, classes), 1.0
+	if v != neighbourhood.None {
+		own, more = w.part(v), 0
+	}
+
 	r := row{X: x, S: make([]float64, dim), Labelled: make([]float64, classes), Second: make([]float64, classes), Degree: len(near)}
 	for _, u := range near {
 		xu, norm := w.features(u), 1.0
@@ -183,16 +226,13 @@ func (w *world) want(near []int32, x []float64, label int32, more int) row {
 		for j, value := range xu {
 			r.S[j] += value / norm
 		}
-		if w.label[u] != neighbourhood.None {
-			r.Labelled[w.label[u]]++
-		}
-		for _, t := range w.g.near[u] {
-			if w.label[t] != neighbourhood.None {
-				r.Second[w.label[t]] += 1 / float64(len(w.g.near[u])+more)
+		by := 1 / (float64(len(w.g.near[u])) + more)
+		for c, part := range w.part(u) {
+			r.Labelled[c] += part
+			for _, t := range w.g.near[u] {
+				r.Second[c] += w.part(t)[c] * by
 			}
-		}
-		if label != neighbourhood.None {
-			r.Second[label] -= 1 / float64(len(w.g.near[u])+more)
+			r.Second[c] -= own[c] * by
 		}
 	}
 	return r
@@ -239,8 +279,7 @@ func TestFeaturesTwice(t *testing.T) {
 	w := newWorld(1, true)
 	for range 50 {
 		v := int32(len(w.x))
-		w.g.near, w.x, w.label = append(w.g.near, nil), append(w.x, w.vector()), append(w.label, neighbourhood.None)
-		w.s.SetFeatures(v, w.x[v])
+		w.arrive()
 		if v > 0 {
 			w.g.near[v], w.g.near[0] = []int32{0}, append(w.g.near[0], v)
 			w.s.AddEdges(v, w.g.near[v])
@@ -253,23 +292,25 @@ func TestFeaturesTwice(t *testing.T) {
 	w.x = append(w.x, w.vector())
 	w.s.SetFeatures(v, w.vector())
 	w.s.SetFeatures(v, w.x[v])
-	w.g.near, w.label = append(w.g.near, nil), append(w.label, neighbourhood.None)
+	w.g.near, w.label, w.served = append(w.g.near, nil), append(w.label, neighbourhood.None), append(w.served, nil)
 	w.s.Append(&rows, v)
-	if diff := cmp.Diff(w.want(nil, w.features(v), neighbourhood.None, 0), last(&rows), near); diff != "" {
+	if diff := cmp.Diff(w.want(nil, w.features(v), v), last(&rows), near); diff != "" {
 		t.Errorf("the second features count (-want +got)\n%s", diff)
 	}
 }
 
-// TestOracle: after new and changed features, late, repeated and removed edges, labels
-// and departures, the row of a node is that computed from the whole graph. So are the row
+// TestOracle: after new and changed features, late, repeated and removed edges, labels,
+// nodes that were served or not, and departures, the row of a node is that computed from the whole graph. So are the row
 // without one of its edges and that of a node that has not arrived.
 func TestOracle(t *testing.T) {
 	for _, sparse := range []bool{true, false} {
 		for seed := range uint64(2) {
 			w := newWorld(seed, sparse)
 			var rows pool.Rows
+			most := 0 // node 0 leaves now and then
 			for i := range 900 {
 				w.step()
+				most = max(most, w.g.Degree(0))
 				if i%3 != 0 {
 					continue
 				}
@@ -279,13 +320,13 @@ func TestOracle(t *testing.T) {
 				}
 				w.s.Reset(&rows)
 				w.s.Append(&rows, v)
-				if diff := cmp.Diff(w.want(w.g.near[v], w.features(v), w.label[v], 0), last(&rows), near); diff != "" {
+				if diff := cmp.Diff(w.want(w.g.near[v], w.features(v), v), last(&rows), near); diff != "" {
 					t.Fatalf("sparse %t, seed %d, step %d, node %d of degree %d (-want +got)\n%s", sparse, seed, i, v, w.g.Degree(v), diff)
 				}
 				if d := w.g.Degree(v); d > 0 {
 					u := w.g.near[v][w.rng.IntN(d)]
 					others := slices.DeleteFunc(slices.Clone(w.g.near[v]), func(x int32) bool { return x == u })
-					want := w.want(others, w.features(v), w.label[v], 0)
+					want := w.want(others, w.features(v), v)
 					w.s.AppendWithout(&rows, v, u)
 					if diff := cmp.Diff(want, last(&rows), near); diff != "" {
 						t.Fatalf("node %d without its edge to %d (-want +got)\n%s", v, u, diff)
@@ -293,15 +334,15 @@ func TestOracle(t *testing.T) {
 				}
 				w.x = append(w.x, w.vector())
 				n := int32(len(w.x) - 1)
-				want := w.want(w.g.near[v], w.features(n), neighbourhood.None, 1)
+				want := w.want(w.g.near[v], w.features(n), neighbourhood.None)
 				w.s.AppendArrival(&rows, w.x[n], w.g.near[v])
 				if diff := cmp.Diff(want, last(&rows), near); diff != "" {
 					t.Fatalf("a node that would arrive (-want +got)\n%s", diff)
 				}
 				w.x = w.x[:n]
 			}
-			if w.g.Degree(0) < 40 {
-				t.Errorf("node 0 has %d neighbours, want at least 40 for a hub", w.g.Degree(0))
+			if most < 40 {
+				t.Errorf("node 0 has %d neighbours, want at least 40 for a hub", most)
 			}
 		}
 	}
@@ -316,7 +357,7 @@ func TestState(t *testing.T) {
 			w.step()
 		}
 		want := allRows(w)
-		labels := slices.Clone(w.label)
+		labels, served := slices.Clone(w.label), slices.Clone(w.served)
 		saving := snapshot.Saving()
 		w.s.State(saving, len(w.x))
 		stream, err := safetensors.NewStream(nil, saving.Parts())
@@ -337,6 +378,12 @@ func TestState(t *testing.T) {
 			v := w.rng.Int32N(int32(len(w.x)))
 			w.x[v] = w.vector()
 			w.s.SetFeatures(v, w.x[v])
+			if w.label[v] == neighbourhood.None {
+				w.serve(v)
+				if w.rng.IntN(2) == 0 {
+					w.know(v)
+				}
+			}
 		}
 		saving.Release()
 		w.g.near = edges
@@ -355,7 +402,7 @@ func TestState(t *testing.T) {
 				w.s.SetLabel(int32(v), y)
 			}
 		}
-		w.label = labels
+		w.label, w.served = labels, served
 		if diff := cmp.Diff(want, allRows(w)); diff != "" {
 			t.Errorf("sparse %t: restored rows (-want +got)\n%s", sparse, diff)
 		}
@@ -393,8 +440,7 @@ func TestFillBatch(t *testing.T) {
 	for v := range w.x {
 		if w.label[v] == neighbourhood.None && w.rng.IntN(2) == 0 {
 			batch = append(batch, int32(v))
-			w.label[v] = w.rng.Int32N(classes)
-			w.s.SetLabel(int32(v), w.label[v])
+			w.know(int32(v))
 		}
 	}
 	var b pool.Batch

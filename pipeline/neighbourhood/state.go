@@ -14,13 +14,14 @@ const (
 	tensorLength = "features.lengths" // I32, n: number of nonzero features
 	tensorIndex  = "features.index"   // I32, their indices, by node
 	tensorValue  = "features.value"   // F32
+	tensorServed = "features.served"  // U8, n × C: what was served for unlabelled nodes; see counts.go
 )
 
-// State declares the features of n nodes. Everything else is derived from them, the graph
-// and the labels.
+// State declares the features of n nodes and what was served for them. Everything else is
+// derived from that, the graph and the labels.
 //
-// When restoring, f must be empty. The restored nodes are unlabelled: the caller sets
-// their labels when the graph has its edges.
+// When restoring, f must be empty and the graph have its edges. The restored nodes are
+// unlabelled: the caller sets their labels.
 func (f *Features) State(s *snapshot.Schema, n int) {
 	switch {
 	case f.dense != nil:
@@ -28,13 +29,30 @@ func (f *Features) State(s *snapshot.Schema, n int) {
 	case f.sparse != nil:
 		f.sparseState(s, n)
 	}
+	if f.counts != nil {
+		snapshot.Rows(s, tensorServed, f.served, &f.frozenServed, checkServed, n, f.classes)
+	}
 	s.Check(func() error {
 		f.label = slices.Repeat([]int32{None}, n)
 		if f.counts != nil {
 			f.counts.Grow(n)
+			for v := range int32(n) {
+				for _, u := range f.graph.Neighbours(v) {
+					f.part(f.counts.Row(v), u, 1)
+				}
+			}
 		}
 		return nil
 	})
+}
+
+func checkServed(parts []uint8) error {
+	for _, x := range parts {
+		if x > half {
+			return snapshot.Damaged("features: a probability of %d/%d", x, half)
+		}
+	}
+	return nil
 }
 
 func (f *Features) sparseState(s *snapshot.Schema, n int) {

@@ -158,7 +158,8 @@ func scotus(t *testing.T) (*dataset.Dataset, dataset.Stream) {
 // TestRetrainingPays: on a stream that drifts, a model that is retrained half-way has better
 // heads on the embedding, over the second half, than the one that the stream began with, and
 // the pool of heads, in which little hangs on the embedding, is not worse by more than chance.
-// Heads that read no embedding are the same.
+// Heads that read no embedding are the same; those that count labels differ a little, since
+// a neighbour counts as what was served for it until its label comes.
 func TestRetrainingPays(t *testing.T) {
 	for _, graph := range []struct {
 		name           string
@@ -180,8 +181,11 @@ func TestRetrainingPays(t *testing.T) {
 				t.Errorf("retraining gains %.3f nats a label for the pool, %.3f for the static head and %.3f for the online one, want %v, %v and %v at least",
 					gain("pool"), gain("static"), gain("online"), -chance, graph.static, graph.online)
 			}
-			for _, head := range []string{"labels", "labels-scaled", "labels-second", "votes", "wide", "wide-own", "all", "bayes"} {
-				if math.Abs(gain(head)) > 1e-6 {
+			for head, most := range map[string]float64{
+				"labels": 1e-3, "labels-scaled": 1e-3, "labels-second": 1e-3, "votes": 1e-3, "all": 1e-3,
+				"wide": 1e-6, "wide-own": 1e-6, "bayes": 1e-6,
+			} {
+				if math.Abs(gain(head)) > most {
 					t.Errorf("head %s, which reads no embedding, gains %v", head, gain(head))
 				}
 			}

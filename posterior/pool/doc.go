@@ -10,8 +10,9 @@
 //	z_v, τ_v  embedding, d_e numbers, and temperature
 //	x_v       features, d numbers, dense or sparse
 //	s_v       sum of the features of v's neighbours
-//	n_v[k]    number of neighbours whose label is known to be k
-//	q_v[k]    labels two steps away: Σ_{u∈N(v)} (n_u[k] - [v is known to be k])/deg u
+//	n_v[k]    number of neighbours whose label is known to be k; one without a label may
+//	          count for a part of each class, such as half of what was served for it
+//	q_v[k]    labels two steps away: Σ_{u∈N(v)} (n_u[k] - what v counts for there)/deg u
 //
 // A [Batch] adds labels y_v, and the log probabilities that were served.
 //

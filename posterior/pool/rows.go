@@ -37,10 +37,11 @@ type Rows struct {
 	S Features
 	// Degree is deg v, the number of distinct neighbours, n.
 	Degree []int32
-	// Labelled is n_v[k], the number of neighbours with known label k, n × C.
+	// Labelled is n_v[k], the number of neighbours of class k, n × C. Neighbours without
+	// a label may count for parts of classes.
 	Labelled []float32
-	// Second is q_v[k] = Σ_{u∈N(v)} (n_u[k] - [v is known to be k])/deg u, n × C:
-	// the expected label of the end of a random walk of two steps, v's own left out.
+	// Second is q_v[k] = Σ_{u∈N(v)} (n_u[k] - what v counts for in it)/deg u, n × C: the
+	// expected class at the end of a random walk of two steps, v's own left out.
 	Second []float32
 	// Embedded is z_v and τ_v, n × d_e and n.
 	Embedded posterior.Rows

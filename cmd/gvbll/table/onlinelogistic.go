@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/gvbll/gvbll/gnn"
-	"github.com/gvbll/gvbll/gnn/dataset"
 )
 
 // onlineLogistic is multinomial logistic regression on a node's own features that takes
@@ -68,8 +67,8 @@ func (o *onlineLogistic) each(x gnn.Vector, do func(w []float64, value float64))
 // sum of their log losses before their steps.
 func (o *onlineLogistic) learnFrom(lo, hi int) (loss float64) {
 	for v := lo; v < hi; v++ {
-		y := o.stream.labels[v]
-		if y == dataset.Unlabelled {
+		y, comes := o.stream.comes(v)
+		if !comes {
 			continue
 		}
 		o.at(o.stream.x[v], o.p)

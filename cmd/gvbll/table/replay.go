@@ -1,6 +1,8 @@
 package table
 
 import (
+	"math/rand/v2"
+
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/gnn/train"
@@ -16,6 +18,8 @@ type replay struct {
 	labels []int32      // by node, or dataset.Unlabelled
 	// links are the neighbours that each node names: nodes before it.
 	links [][]int32
+	// withheld are the nodes whose label never comes. It scores them all the same.
+	withheld map[int]bool
 	// src and dst are the same edges in both directions, in order of arrival.
 	src, dst []int32
 
@@ -57,6 +61,16 @@ func newReplay(d *dataset.Dataset, cut dataset.Stream, n *gnn.Normalizer) *repla
 		}
 	}
 	return s
+}
+
+// withhold decides at random which nodes of the steps never have their label come: this
+// share of them.
+func (s *replay) withhold(share float64, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 0x1abe1))
+	s.withheld = make(map[int]bool)
+	for v := s.context.nodes; v < len(s.x); v++ {
+		s.withheld[v] = rng.Float64() < share
+	}
 }
 
 // span returns the numbers of step t's nodes: from lo to below hi.
@@ -190,11 +204,16 @@ func (s *replay) departures(lo, hi int) []event.Node {
 	return nodes
 }
 
-// labelsOf returns the label events of the nodes from lo to below hi that have labels.
+// comes returns the label of node v, and whether it is one that comes.
+func (s *replay) comes(v int) (y int32, comes bool) {
+	return s.labels[v], s.labels[v] != dataset.Unlabelled && !s.withheld[v]
+}
+
+// labelsOf returns the label events of the nodes from lo to below hi whose label comes.
 func (s *replay) labelsOf(lo, hi int) []event.Label {
 	labels := make([]event.Label, 0, hi-lo)
 	for v := lo; v < hi; v++ {
-		if y := s.labels[v]; y != dataset.Unlabelled {
+		if y, comes := s.comes(v); comes {
 			labels = append(labels, event.Label{Origin: origin, Node: id(v), Index: y})
 		}
 	}

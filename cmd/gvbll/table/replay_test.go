@@ -124,3 +124,17 @@ func TestUnlabelledAreNotScored(t *testing.T) {
 		}
 	}
 }
+
+// TestWithhold: of the steps' labels a share never comes; those of the training and warm-up
+// nodes always do.
+func TestWithhold(t *testing.T) {
+	_, stream := ready(t, easySource(), quick(), 3)
+	all, before := len(stream.labelsOf(stream.context.nodes, len(stream.x))), len(stream.labelsOf(0, stream.context.nodes))
+	stream.withhold(0.75, 1)
+	if n := len(stream.labelsOf(0, stream.context.nodes)); n != before {
+		t.Errorf("%d labels come before the first step, want all %d", n, before)
+	}
+	if share := float64(len(stream.labelsOf(stream.context.nodes, len(stream.x)))) / float64(all); math.Abs(share-0.25) > 0.15 {
+		t.Errorf("a share of %.2f of the steps' %d labels comes, want about 0.25", share, all)
+	}
+}

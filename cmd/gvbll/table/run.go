@@ -152,6 +152,7 @@ func (g *group) run(ctx context.Context, settings Settings, sink func(Result) er
 		return fmt.Errorf("table: seed %d: %w", g.seed, err)
 	}
 	stream := newReplay(d, cut, tr.normalizer)
+	stream.withhold(settings.Withheld, g.seed)
 	for _, job := range g.jobs {
 		r, err := evaluate(job.System, tr, stream, job.Protocol)
 		if err != nil {

@@ -17,15 +17,16 @@ import (
 // Settings configure the trainings and the systems. They are the same for all systems and
 // data sets. [DefaultSettings] returns the defaults; a zero does not stand for one.
 type Settings struct {
-	Hidden        []int             `json:"hidden"`          // widths of the encoder's hidden layers
-	Embedding     int               `json:"embedding"`       // d_e; 0 for [model.EmbeddingFor]
-	Epochs        int               `json:"epochs"`          // of every training
-	LearningRate  float64           `json:"learning_rate"`   // Adam's
-	WeightDecay   float64           `json:"weight_decay"`    // of encoders and linear heads; 0 for none
-	Dropout       float64           `json:"dropout"`         // of features and hidden states; 0 for none
-	Normalization gnn.Normalization `json:"normalization"`   // empty means row-l2 for sparse features, standard for dense ones
-	Bins          int               `json:"bins"`            // equal-mass bins of a step's ECE
-	Delay         int               `json:"delay,omitempty"` // of labels, in steps
+	Hidden        []int             `json:"hidden"`             // widths of the encoder's hidden layers
+	Embedding     int               `json:"embedding"`          // d_e; 0 for [model.EmbeddingFor]
+	Epochs        int               `json:"epochs"`             // of every training
+	LearningRate  float64           `json:"learning_rate"`      // Adam's
+	WeightDecay   float64           `json:"weight_decay"`       // of encoders and linear heads; 0 for none
+	Dropout       float64           `json:"dropout"`            // of features and hidden states; 0 for none
+	Normalization gnn.Normalization `json:"normalization"`      // empty means row-l2 for sparse features, standard for dense ones
+	Bins          int               `json:"bins"`               // equal-mass bins of a step's ECE
+	Delay         int               `json:"delay,omitempty"`    // of labels, in steps
+	Withheld      float64           `json:"withheld,omitempty"` // share of the stream's labels that never come
 
 	Passes  int       `json:"passes"`  // stochastic passes of MC dropout
 	Members int       `json:"members"` // of the deep ensemble
@@ -67,6 +68,9 @@ func (s Settings) validate() error {
 		if f.value < f.least {
 			errs = append(errs, fmt.Errorf("%s is %d: give at least %d, such as %d", f.name, f.value, f.least, f.usual))
 		}
+	}
+	if !(s.Withheld >= 0 && s.Withheld <= 1) {
+		errs = append(errs, fmt.Errorf("withheld is %v: give a share from 0 to 1, such as 0.9", s.Withheld))
 	}
 	if len(s.Hidden) == 0 {
 		errs = append(errs, errors.New("no hidden layer: give its width, such as 64"))

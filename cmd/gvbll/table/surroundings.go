@@ -44,7 +44,7 @@ func (s *surroundings) arrive(lo, hi int) {
 // reveal reveals the labels of the nodes from lo to below hi.
 func (s *surroundings) reveal(lo, hi int) {
 	for v := lo; v < hi; v++ {
-		if y := s.stream.labels[v]; y != dataset.Unlabelled {
+		if y, comes := s.stream.comes(v); comes {
 			s.label[v] = y
 			s.revealed = append(s.revealed, int32(v))
 		}

@@ -1,0 +1,198 @@
+package neighbourhood
+
+import (
+	"fmt"
+
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/posterior/pool"
+)
+
+// The counts n_v are sums over v's neighbours of what each counts for:
+//
+//   - one of its class, if its label is known;
+//   - otherwise half of the probabilities that were served for it, class by class. When
+//     its label comes, the label takes their place;
+//   - nothing, if it was never served.
+//
+// An unlabelled neighbour is half known at best, and most streams have labels for some
+// of their nodes only, or late. A node never hears itself: n_v has no part of v, and q_v
+// leaves out what v counts for at its neighbours.
+//
+// Parts are multiples of 1/whole, and their sums are integers. So they are exact, in
+// whatever order edges, labels and predictions come and go, for up to 2²⁴ neighbours of
+// a class. A part takes C bytes for each node, its sum 4 C.
+
+const (
+	// whole is what a label counts for, in units of the sums.
+	whole = 256
+	// half is what a served probability of 1 counts for. It fits a byte.
+	half = whole / 2
+)
+
+// part adds what v counts for at its neighbours to sums, C of them, sign times. sign is
+// 1, or minus for -1: integers without a sign wrap around.
+func (f *Features) part(sums []uint32, v int32, sign uint32) {
+	if y := f.label[v]; y != None {
+		sums[y] += sign * whole
+		return
+	}
+	for c, s := range f.served.Row(v)[:len(sums)] {
+		sums[c] += sign * uint32(s)
+	}
+}
+
+const minus = ^uint32(0)
+
+// AddEdges reports new edges between v and neighbours. The graph must have them already.
+func (f *Features) AddEdges(v int32, neighbours []int32) {
+	if f.counts == nil {
+		return
+	}
+	for _, u := range neighbours {
+		f.part(f.counts.Row(v), u, 1)
+		f.part(f.counts.Row(u), v, 1)
+	}
+}
+
+// RemoveEdges reports edges, once each, that are out of the graph.
+func (f *Features) RemoveEdges(edges [][2]int32) {
+	for _, e := range edges {
+		f.forget(e[0])
+		f.forget(e[1])
+		if f.counts == nil {
+			continue
+		}
+		f.part(f.counts.Row(e[0]), e[1], minus)
+		f.part(f.counts.Row(e[1]), e[0], minus)
+	}
+}
+
+// SetServed sets the probabilities, one for each class, that were served for v, which
+// must be unlabelled.
+func (f *Features) SetServed(v int32, probs []float64) {
+	if f.counts == nil {
+		return
+	}
+	f.change(v, func() {
+		row := f.served.Row(v)
+		for c, p := range probs[:len(row)] {
+			row[c] = 0
+			if p > 0 { // not so if it is NaN
+				row[c] = uint8(float64(half*min(p, 1)) + 0.5)
+			}
+		}
+	})
+}
+
+// SetLabel sets the class of v, which must be unlabelled.
+func (f *Features) SetLabel(v, class int32) {
+	if f.label[v] != None {
+		panic(fmt.Sprintf("neighbourhood: node %d has a label", v))
+	}
+	if f.counts == nil {
+		f.label[v] = class
+		return
+	}
+	f.change(v, func() {
+		clear(f.served.Row(v))
+		f.label[v] = class
+	})
+}
+
+// change calls set, which changes what v counts for, and adds the difference to the
+// counts of v's neighbours.
+func (f *Features) change(v int32, set func()) {
+	if f.frozenServed.Wants(v) {
+		f.frozenServed.Keep(v, f.served.Row(v))
+	}
+	clear(f.difference)
+	f.part(f.difference, v, minus)
+	set()
+	f.part(f.difference, v, 1)
+	for _, u := range f.graph.Neighbours(v) {
+		row := f.counts.Row(u)[:len(f.difference)]
+		for c, d := range f.difference {
+			row[c] += d
+		}
+	}
+}
+
+// removeParts makes nodes that are about to leave the graph count for nothing, and have no
+// counts.
+func (f *Features) removeParts(nodes []int32) {
+	for _, v := range nodes {
+		if f.counts == nil {
+			f.label[v] = None
+			continue
+		}
+		f.change(v, func() {
+			clear(f.served.Row(v))
+			f.label[v] = None
+		})
+	}
+	if f.counts != nil {
+		for _, v := range nodes {
+			clear(f.counts.Row(v))
+		}
+	}
+}
+
+// appendCounts appends n_v and q_v of node v, whose neighbours are near; without is
+// another neighbour that is left out, or None.
+func (f *Features) appendCounts(rows *pool.Rows, v int32, near []int32, without int32) {
+	if f.counts == nil {
+		return
+	}
+	sums := f.difference
+	copy(sums, f.counts.Row(v))
+	if without != None {
+		f.part(sums, without, minus)
+	}
+	rows.Labelled = appendUnits(rows.Labelled, sums)
+	clear(sums)
+	f.part(sums, v, 1)
+	f.appendSecond(rows, near, sums, 0)
+}
+
+// appendCountsOf appends n and q of a new node with the given neighbours.
+func (f *Features) appendCountsOf(rows *pool.Rows, near []int32) {
+	if f.counts == nil {
+		return
+	}
+	sums := f.difference
+	clear(sums)
+	for _, u := range near {
+		f.part(sums, u, 1)
+	}
+	rows.Labelled = appendUnits(rows.Labelled, sums)
+	clear(sums)
+	f.appendSecond(rows, near, sums, 1)
+}
+
+// appendUnits appends sums as numbers of neighbours.
+func appendUnits(to []float32, sums []uint32) []float32 {
+	for _, n := range sums {
+		to = append(to, float32(n)*(1.0/whole))
+	}
+	return to
+}
+
+// appendSecond appends q for a node with the given neighbours, each of which has its own
+// part in its counts; that is left out. more is added to the neighbours' degrees: 1 if
+// they do not include the node yet.
+func (f *Features) appendSecond(rows *pool.Rows, near []int32, own []uint32, more int) {
+	if f.need&pool.NeedSecond == 0 {
+		return
+	}
+	at := len(rows.Second)
+	rows.Second = append(rows.Second, make([]float32, f.classes)...)
+	second := rows.Second[at:]
+	kernel.Prefetch(f.counts, near, 0, f.classes)
+	for _, u := range near {
+		by := 1 / float32(f.graph.Degree(u)+more) * (1.0 / whole)
+		counts := f.counts.Row(u)[:len(second)]
+		for c, n := range own[:len(second)] {
+			second[c] += float32(float32(counts[c]-n) * by)
+		}
+	}
+}
