@@ -28,7 +28,9 @@ func without(c pool.Config, system string) (pool.Config, bool) {
 	}
 	switch strings.TrimPrefix(system, "pool-no-") {
 	case "labels":
-		return c, drop(func(h pool.HeadConfig) bool { return h.Label != nil || h.Vote != nil || h.Joint != nil })
+		return c, drop(func(h pool.HeadConfig) bool {
+			return pool.Config{Heads: []pool.HeadConfig{h}}.Needs()&(pool.NeedLabelled|pool.NeedSecond) != 0
+		})
 	case "wide":
 		return c, drop(func(h pool.HeadConfig) bool { return h.Wide != nil })
 	case "bayes":
