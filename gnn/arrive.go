@@ -107,6 +107,11 @@ func (w *window) linkParallel(g *Graph, first int32, near [][]int32, linked func
 			begin = end
 		}
 	})
+	begin := 0
+	for i, end := range w.ends {
+		g.settleAll(first+int32(i), w.neighbours[begin:end])
+		begin = end
+	}
 }
 
 // exchangesInPlace reports whether exchangeMessages can work on the rows where

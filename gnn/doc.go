@@ -31,7 +31,8 @@
 //   - The self term is exact: it is recomputed whenever features change.
 //   - The aggregate holds the neighbours' messages, added in the order of the
 //     adjacency list, which is the order in which the edges came; unless the
-//     node is stale.
+//     node is stale. Those of a hub are added in float64 (hubs.go has the bounds
+//     of errors).
 //   - A node becomes stale when its features or a neighbour's are replaced, a
 //     neighbour leaves, or an edge of it is removed. Nothing is ever subtracted from an aggregate. The
 //     next use of a stale node's row recomputes it from the adjacency list.
@@ -52,6 +53,7 @@
 //	arrive.go       a window of arrivals, added, linked and embedded
 //	embed.go        embeddings on demand, layer by layer
 //	incremental.go  what an encoder provides for Graph
+//	hubs.go         sums over many neighbours
 //	rows.go         the table of rows, float32 or bfloat16
 //	remove.go       nodes that leave
 //	unlink.go       edges that are taken away

@@ -60,6 +60,7 @@ type workspace struct {
 	at    []int32      // slots to gather from
 	scale []float32    // see inverseDegrees
 	share []float32    // coefficients of the states that are gathered
+	total []float64    // see sum
 
 	// With rows of bfloat16, rows as float32:
 	row, other []float32
@@ -192,15 +193,28 @@ func (g *Graph) slots(v int32, w *workspace) []int32 {
 // the rectified first-layer states of [SAGE].
 func (g *Graph) sumRectified(dst []float32, nodes []int32, self, sum int, w *workspace) {
 	scale := g.inverseDegrees(nodes, w)
-	if g.rows.whole != nil {
+	if g.rows.whole != nil && len(nodes) <= hubDegree {
 		kernel.GatherRectified(dst, g.rows.whole, nodes, scale, self, sum)
 		return
 	}
-	clear(dst)
-	for i, v := range nodes {
-		row := g.rows.row(v, &w.row)
-		kernel.AddRectified(dst, row[self:], row[sum:], scale[i])
-	}
+	w.sum(dst, len(nodes), func(dst []float32, from, to int) {
+		for i, v := range nodes[from:to] {
+			row := g.rows.row(v, &w.row)
+			kernel.AddRectified(dst, row[self:], row[sum:], scale[from+i])
+		}
+	})
+}
+
+// gatherSum sets dst to the sum of the states at the slots.
+func (w *workspace) gatherSum(dst []float32, s *states, at []int32) {
+	w.sum(dst, len(at), func(dst []float32, from, to int) { kernel.GatherSum(dst, at[from:to], s.h, s.width) })
+}
+
+// gatherShares sets dst to the sum of the states at the slots, each times its share.
+func (w *workspace) gatherShares(dst []float32, s *states, at []int32) {
+	w.sum(dst, len(at), func(dst []float32, from, to int) {
+		kernel.Gather(dst, at[from:to], w.share[from:to], s.h, s.width)
+	})
 }
 
 // inverseDegrees returns each node's inverseDegree, valid until w's next call.

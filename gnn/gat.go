@@ -355,6 +355,31 @@ func (g *GAT) addMessage(row, neighbour []float32) {
 	}
 }
 
+// addToHub is addMessage in float64.
+func (g *GAT) addToHub(aggregate []float64, self, neighbour []float32) {
+	layer := &g.layers[0]
+	all, heads, channels := len(layer.AttSrc), layer.Heads, layer.channels()
+	reference, weights, sums := aggregate[:heads], aggregate[heads:2*heads], aggregate[2*heads:]
+	p, source, target := neighbour[:all], neighbour[all:], self[all+heads:]
+	for k := range reference {
+		a := leaky(source[k] + target[k])
+		sum := sums[k*channels : (k+1)*channels]
+		if a > float32(reference[k])+headroom {
+			shrink := float64(expOf(float32(reference[k]), a))
+			for c := range sum {
+				sum[c] *= shrink
+			}
+			weights[k] *= shrink
+			reference[k] = float64(a)
+		}
+		w := float64(expOf(a, float32(reference[k])))
+		weights[k] += w
+		for c, x := range p[k*channels : (k+1)*channels] {
+			sum[c] += float64(w * float64(x))
+		}
+	}
+}
+
 // messageColumns is 1: a score depends on all channels of its head.
 func (g *GAT) messageColumns() int { return 1 }
 
@@ -389,7 +414,6 @@ func (g *GAT) gather(l int, dst []float32, s *states, at []int32, w *workspace) 
 	heads := g.layers[l].Heads
 	notes := func(i int32) []float32 { return s.cached[int(i)*2*heads:] }
 	w.share = kernel.Resize(w.share, len(at))
-	clear(dst)
 	for k := range heads {
 		target := notes(at[0])[heads+k]
 		most := float32(math.Inf(-1))
@@ -397,14 +421,12 @@ func (g *GAT) gather(l int, dst []float32, s *states, at []int32, w *workspace) 
 			w.share[t] = leaky(notes(j)[k] + target)
 			most = max(most, w.share[t])
 		}
-		weight := float32(0)
 		for t, a := range w.share {
 			w.share[t] = expOf(a, most)
-			weight += w.share[t]
 		}
 		mean := dst[k*s.width : (k+1)*s.width]
-		kernel.Gather(mean, at, w.share, s.h, s.width)
-		kernel.Scale(mean, 1/weight)
+		w.gatherShares(mean, s, at)
+		kernel.Scale(mean, 1/total(w.share))
 	}
 }
 

@@ -148,6 +148,8 @@ func (c *GCN) resetAggregate([]float32) {}
 
 func (c *GCN) addMessage(_, _ []float32) {}
 
+func (c *GCN) addToHub([]float64, []float32, []float32) {}
+
 func (c *GCN) messageColumns() int { return 0 }
 
 func (c *GCN) prefetchMessages(*kernel.Table[float32], []int32, int, int) {}
@@ -157,12 +159,16 @@ func (c *GCN) exchangeMessages(*kernel.Table[float32], int32, []int32, int, int)
 func (c *GCN) baseLayer() int { return 0 }
 
 func (c *GCN) baseInput(dst []float32, g *Graph, v int32, w *workspace) {
-	norm := inverseRoot(g.Degree(v))
-	copy(dst, c.layers[0].Bias)
-	kernel.Axpy(dst, norm*norm, g.rows.row(v, &w.row))
-	for _, u := range g.Neighbours(v) {
-		kernel.Axpy(dst, norm*inverseRoot(g.Degree(u)), g.rows.row(u, &w.row))
-	}
+	norm, near := inverseRoot(g.Degree(v)), g.Neighbours(v)
+	w.sum(dst, len(near), func(dst []float32, from, to int) {
+		if from == 0 {
+			copy(dst, c.layers[0].Bias)
+			kernel.Axpy(dst, norm*norm, g.rows.row(v, &w.row))
+		}
+		for _, u := range near[from:to] {
+			kernel.Axpy(dst, norm*inverseRoot(g.Degree(u)), g.rows.row(u, &w.row))
+		}
+	})
 }
 
 // precompute stores 1/√d of each state's node.
@@ -179,8 +185,7 @@ func (c *GCN) gather(_ int, dst []float32, s *states, at []int32, w *workspace) 
 	for t, j := range at {
 		w.share[t] = norm * s.cached[j]
 	}
-	clear(dst)
-	kernel.Gather(dst, at, w.share, s.h, s.width)
+	w.gatherShares(dst, s, at)
 }
 
 func (c *GCN) linearMaps(l int) []linear {

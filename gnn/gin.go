@@ -184,6 +184,8 @@ func (g *GIN) addMessage(row, neighbour []float32) {
 	kernel.Add(row[out:], neighbour[:out])
 }
 
+func (g *GIN) addToHub(aggregate []float64, _, neighbour []float32) { addAll(aggregate, neighbour) }
+
 func (g *GIN) messageColumns() int { return g.mlps[0][0].out }
 
 func (g *GIN) prefetchMessages(rows *kernel.Table[float32], neighbours []int32, from, to int) {
@@ -210,9 +212,8 @@ func (g *GIN) baseInput(dst []float32, graph *Graph, v int32, w *workspace) {
 
 func (g *GIN) precompute(int, *states) {}
 
-func (g *GIN) gather(l int, dst []float32, s *states, at []int32, _ *workspace) {
-	clear(dst)
-	kernel.GatherSum(dst, at[1:], s.h, s.width)
+func (g *GIN) gather(l int, dst []float32, s *states, at []int32, w *workspace) {
+	w.gatherSum(dst, s, at[1:])
 	kernel.Axpy(dst, 1+g.layers[l].Eps, s.h[int(at[0])*s.width:])
 }
 

@@ -32,6 +32,8 @@ type Graph struct {
 	adj   kernel.Arena[int32]
 	edges int // half of the sum of the lists' lengths
 
+	hubs map[int32]*hub // of hubs that got edges and have not been stale since; see settle
+
 	epoch      uint32 // a node is marked if its mark is epoch; see mark
 	staleCount int    // number of nodes with stale set; 0 allows shortcuts
 
@@ -103,6 +105,7 @@ func NewGraph(encoder Encoder, options ...Option) *Graph {
 		rows:      newRowTable(self, aggregate),
 		projector: encoder.projection(),
 		newSelf:   make([]float32, self),
+		hubs:      make(map[int32]*hub),
 		work:      make([]workspace, 1),
 	}
 	for _, option := range options {
@@ -160,7 +163,8 @@ func (g *Graph) Link(u, v int32) bool {
 	if u == v || slices.Contains(g.Neighbours(few), many) {
 		return false
 	}
-	g.link(u, v)
+	g.exchange(u, v)
+	g.settleAll(u, []int32{v})
 	return true
 }
 
@@ -214,12 +218,14 @@ func (g *Graph) freshRow(v int32) []float32 {
 	row := g.rows.row(v, &w.row)
 	if n.stale {
 		g.keep(v)
+		g.clearStale(n)
+		delete(g.hubs, v)
+		if n.adj.Len() > hubDegree {
+			g.settle(v)
+			return g.rows.row(v, &w.row)
+		}
 		g.enc.resetAggregate(row)
-		// The neighbours' rows are far apart in memory. They are prefetched in chunks
-		// that fit into the first-level cache. A row begins with its message, which is
-		// not longer than the aggregate that it is added to.
-		const chunk = 32
-		for near := range slices.Chunk(g.adj.View(n.adj), chunk) {
+		for near := range slices.Chunk(g.adj.View(n.adj), prefetchedRows) {
 			if g.rows.whole != nil {
 				kernel.Prefetch(g.rows.whole, near, 0, g.rows.aggregateLen)
 			}
@@ -228,10 +234,15 @@ func (g *Graph) freshRow(v int32) []float32 {
 			}
 		}
 		g.rows.putAggregate(v, row)
-		g.clearStale(n)
 	}
 	return row
 }
+
+// prefetchedRows is how many neighbours' rows are prefetched before their messages are
+// added: the rows are far apart in memory, and those of a chunk fit into the first-level
+// cache. A row begins with its message, which is not longer than the aggregate that it
+// is added to.
+const prefetchedRows = 32
 
 func (g *Graph) markStale(n *node) {
 	if !n.stale {
@@ -295,8 +306,9 @@ func (g *Graph) linkAll(v int32, neighbours []int32) (added []int32) {
 	added, stale := g.unlinked(v, neighbours)
 	if (stale || g.rows.whole == nil) && g.aggregates() {
 		for _, u := range added {
-			g.link(v, u)
+			g.exchange(v, u)
 		}
+		g.settleAll(v, added)
 		return added
 	}
 	g.prefetchListEnds(added) // they arrive in the cache while messages are exchanged
@@ -305,12 +317,14 @@ func (g *Graph) linkAll(v int32, neighbours []int32) (added []int32) {
 		g.enc.exchangeMessages(g.rows.whole, v, added, 0, g.enc.messageColumns())
 	}
 	g.appendEdges(v, added)
+	g.settleAll(v, added)
 	return added
 }
 
-// link adds an edge that is not there, with the messages over it. A stale end
-// gets no message: it will read the new neighbour when it is recomputed.
-func (g *Graph) link(u, v int32) {
+// exchange adds an edge that is not there, with the messages over it. A stale end
+// gets no message: it will read the new neighbour when it is recomputed. The caller
+// settles both ends.
+func (g *Graph) exchange(u, v int32) {
 	g.edges++
 	a, b := g.node(u), g.node(v)
 	g.adj.Append(&a.adj, v)

@@ -18,7 +18,7 @@ type incremental interface {
 	widths() []int
 	// rowLayout returns the lengths of a row's two parts. aggregate is 0 if no
 	// aggregate can be maintained: then resetAggregate, addMessage,
-	// messageColumns, prefetchMessages and exchangeMessages are not called.
+	// addToHub, messageColumns, prefetchMessages and exchangeMessages are not called.
 	rowLayout() (self, aggregate int)
 	// projection returns the matrix that multiplies the features. The product
 	// is the beginning of the self term.
@@ -32,6 +32,9 @@ type incremental interface {
 	// addMessage adds a neighbour's message to row's aggregate. Of the
 	// neighbour's row it reads the self term alone.
 	addMessage(row, neighbour []float32)
+	// addToHub is addMessage for an aggregate in float64, of the row that has this
+	// self term.
+	addToHub(aggregate []float64, self, neighbour []float32)
 	// messageColumns is the number of columns of a message that can be
 	// exchanged independently of each other: workers share them.
 	messageColumns() int

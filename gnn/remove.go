@@ -79,4 +79,5 @@ func (g *Graph) clearNode(v int32, n *node) {
 	g.enc.resetAggregate(row)
 	g.rows.putAggregate(v, row)
 	g.clearStale(n)
+	delete(g.hubs, v)
 }

@@ -184,6 +184,8 @@ func (s *SAGE) addMessage(row, neighbour []float32) {
 	kernel.Add(row[2*out:], neighbour[:out])
 }
 
+func (s *SAGE) addToHub(aggregate []float64, _, neighbour []float32) { addAll(aggregate, neighbour) }
+
 func (s *SAGE) messageColumns() int { return s.width[1] }
 
 func (s *SAGE) prefetchMessages(rows *kernel.Table[float32], neighbours []int32, from, to int) {
@@ -228,10 +230,9 @@ func (s *SAGE) firstState(dst []float32, g *Graph, v int32, w *workspace) {
 
 func (s *SAGE) precompute(int, *states) {}
 
-func (s *SAGE) gather(l int, dst []float32, st *states, at []int32, _ *workspace) {
+func (s *SAGE) gather(_ int, dst []float32, st *states, at []int32, w *workspace) {
 	mean, self := dst[:st.width], dst[st.width:]
-	clear(mean)
-	kernel.GatherSum(mean, at[1:], st.h, st.width)
+	w.gatherSum(mean, st, at[1:])
 	kernel.Scale(mean, inverseDegree(len(at)-1))
 	copy(self, st.h[int(at[0])*st.width:])
 }

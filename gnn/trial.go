@@ -31,6 +31,7 @@ func (g *Graph) EmbedArrival(x Vector, neighbours []int32, dst []float32) {
 	g.adj.Clear(&g.node(v).adj)
 	g.nodes.Shrink(1)
 	g.rows.shrink(1)
+	delete(g.hubs, v)
 	before.restore()
 }
 
@@ -64,6 +65,7 @@ type savedAggregates struct {
 	g         *Graph
 	nodes     []int32
 	aggregate []float32 // one node's after the other
+	hubs      []*hub    // by node, nil if it has none
 }
 
 // saveAggregates copies the nodes' aggregates, recomputing stale ones first.
@@ -72,6 +74,11 @@ func (g *Graph) saveAggregates(nodes ...int32) savedAggregates {
 	if g.aggregates() {
 		for _, v := range nodes {
 			saved.aggregate = append(saved.aggregate, g.freshRow(v)[g.selfLen:]...)
+			h := g.hubs[v]
+			if h != nil {
+				h = &hub{slices.Clone(h.aggregate), h.summed}
+			}
+			saved.hubs = append(saved.hubs, h)
 		}
 	}
 	return saved
@@ -89,5 +96,9 @@ func (s savedAggregates) restore() {
 		copy(row[g.selfLen:], s.aggregate[i*length:(i+1)*length])
 		g.rows.putAggregate(v, row)
 		g.clearStale(g.node(v))
+		delete(g.hubs, v)
+		if h := s.hubs[i]; h != nil {
+			g.hubs[v] = h
+		}
 	}
 }
