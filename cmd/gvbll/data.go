@@ -126,7 +126,7 @@ func (s *dataSet) id(v int32) event.ID {
 
 // training returns the part of the data set that Phase 1 may see.
 func (s *dataSet) training() model.Data {
-	d := model.Data{Name: s.Name, Split: s.split.How, Dim: s.Dim, Classes: s.Classes}
+	d := model.Data{Name: s.Name, Split: s.split.How, Dim: s.Dim, Classes: s.Classes, Ordered: s.split.Ordered}
 	for _, v := range s.split.Train {
 		d.IDs = append(d.IDs, s.id(v))
 		d.X = append(d.X, s.Features[v])

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gvbll/gvbll/gnn/train"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -201,13 +200,7 @@ func (l *graphLog) train(ctx context.Context, f trainFlags, seed uint64, serving
 			return nil, err
 		}
 	}
-	bars := make(map[string]*progress)
-	cfg.Progress = func(what string, p train.Progress) {
-		if bars[what] == nil {
-			bars[what] = newProgress(w, "training the "+what, f.Epochs)
-		}
-		bars[what].set(p.Epoch+1, fmt.Sprintf("loss %.3f, accuracy %.3f", p.Loss.Total, p.TrainAccuracy))
-	}
+	cfg.Progress = f.progress(w)
 	return retrain.Train(ctx, l.play, cfg)
 }
 

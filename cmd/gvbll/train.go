@@ -13,6 +13,7 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/train"
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/holdout"
 	"github.com/gvbll/gvbll/pipeline/model"
 )
 
@@ -181,20 +182,31 @@ func withClasses(classes, more []string) []string {
 	return classes
 }
 
-// train trains a model, and calls watch after each epoch unless it is nil.
+// progress shows trainings, each with a bar of its own.
+func (f trainFlags) progress(w io.Writer) func(what string, p train.Progress) {
+	bars := make(map[string]*progress)
+	return func(what string, p train.Progress) {
+		if bars[what] == nil {
+			bars[what] = newProgress(w, "training the "+what, f.Epochs)
+		}
+		note := fmt.Sprintf("loss %.3f = %.3f + %.2f KL %.0f, accuracy %.3f", p.Loss.Total, -p.Loss.ELL, p.Loss.KLWeight, p.Loss.KL, p.TrainAccuracy)
+		if f.ValidShare > 0 {
+			note += fmt.Sprintf(", held out %.3f", p.ValidAccuracy)
+		}
+		bars[what].set(p.Epoch+1, note)
+	}
+}
+
+// train trains a model, and calls watch after each epoch of it unless it is nil.
 func (f trainFlags) train(ctx context.Context, set *dataSet, w io.Writer, watch func(train.Progress)) (*model.Model, error) {
 	cfg, err := f.config(set.seed)
 	if err != nil {
 		return nil, err
 	}
-	bar := newProgress(w, "training", f.Epochs)
-	return model.Train(ctx, set.training(), cfg, func(p train.Progress) {
-		note := fmt.Sprintf("loss %.3f = %.3f + %.2f KL %.0f, accuracy %.3f", p.Loss.Total, -p.Loss.ELL, p.Loss.KLWeight, p.Loss.KL, p.TrainAccuracy)
-		if f.ValidShare > 0 {
-			note += fmt.Sprintf(", held out %.3f", p.ValidAccuracy)
-		}
-		bar.set(p.Epoch+1, note)
-		if watch != nil {
+	show := f.progress(w)
+	return holdout.Train(ctx, set.training(), cfg, func(what string, p train.Progress) {
+		show(what, p)
+		if what == holdout.Model && watch != nil {
 			watch(p)
 		}
 	})

@@ -41,57 +41,57 @@ func TestCut(t *testing.T) {
 		{
 			"before a time", func(*Dataset) {},
 			Cut{Until: at(5), Steps: 2},
-			Stream{Train: []int32{3, 5}, Steps: [][]int32{{4, 2}, {1, 0}}, How: "before 5, 2 steps"},
+			Stream{Train: []int32{5, 3}, Steps: [][]int32{{4, 2}, {1, 0}}, Ordered: true, How: "before 5, 2 steps"},
 		},
 		{
 			"the earliest", func(*Dataset) {},
 			Cut{Share: .75, Steps: 1},
-			Stream{Train: []int32{5, 3, 2}, Steps: [][]int32{{4, 1, 0}}, How: "earliest 0.75, 1 steps"},
+			Stream{Train: []int32{5, 3, 2}, Steps: [][]int32{{4, 1, 0}}, Ordered: true, How: "earliest 0.75, 1 steps"},
 		},
 		{
 			"the earliest tenth, and a step a node", func(*Dataset) {},
 			Cut{},
-			Stream{Train: []int32{5}, Steps: [][]int32{{4}, {3}, {2}, {1}, {0}}, How: "earliest 0.1, 5 steps"},
+			Stream{Train: []int32{5}, Steps: [][]int32{{4}, {3}, {2}, {1}, {0}}, Ordered: true, How: "earliest 0.1, 5 steps"},
 		},
 		{
 			"all that has a label", func(*Dataset) {},
 			Cut{Share: 1},
-			Stream{Train: []int32{5, 3, 2, 0}, Steps: [][]int32{{4}, {1}}, How: "earliest 1, 2 steps"},
+			Stream{Train: []int32{5, 3, 2, 0}, Steps: [][]int32{{4}, {1}}, Ordered: true, How: "earliest 1, 2 steps"},
 		},
 		{
 			"all", func(d *Dataset) { d.Labels = make([]int32, 6) },
 			Cut{Share: 1, Steps: 3},
-			Stream{Train: []int32{5, 4, 3, 2, 1, 0}, Steps: [][]int32{}, How: "earliest 1, 0 steps"},
+			Stream{Train: []int32{5, 4, 3, 2, 1, 0}, Steps: [][]int32{}, Ordered: true, How: "earliest 1, 0 steps"},
 		},
 		{
 			"ogbn-arxiv", func(d *Dataset) { d.Name, d.Time = "arxiv", []float64{2020, 2019, 2018, 2017, 2017, 2016} },
 			Cut{},
-			Stream{Train: []int32{3, 5}, Warmup: []int32{2}, Steps: [][]int32{{4}, {1}, {0}}, How: "by year, 3 steps"},
+			Stream{Train: []int32{5, 3}, Warmup: []int32{2}, Steps: [][]int32{{4}, {1}, {0}}, Ordered: true, How: "by year, 3 steps"},
 		},
 		{
 			"a given split", given(same),
 			Cut{Seed: 1},
-			Stream{Train: []int32{2}, Warmup: []int32{5}, Steps: [][]int32{{4}, {3}, {1}, {0}}, How: "masks cut into 4 steps"},
+			Stream{Train: []int32{2}, Warmup: []int32{5}, Steps: [][]int32{{4}, {3}, {1}, {0}}, Ordered: true, How: "masks cut into 4 steps"},
 		},
 		{
 			"the second", given(same),
 			Cut{Seed: 2, Steps: 1},
-			Stream{Train: []int32{0}, Steps: [][]int32{{5, 4, 3, 2, 1}}, How: "masks cut into 1 steps"},
+			Stream{Train: []int32{0}, Steps: [][]int32{{5, 4, 3, 2, 1}}, Ordered: true, How: "masks cut into 1 steps"},
 		},
 		{
 			"in order of arrival", given(func(g *GivenSplit) { g.InOrder, g.Steps = true, 2 }),
 			Cut{Seed: 1},
-			Stream{Train: []int32{2}, Warmup: []int32{5}, Steps: [][]int32{{0, 1}, {3, 4}}, How: "masks"},
+			Stream{Train: []int32{2}, Warmup: []int32{5}, Steps: [][]int32{{0, 1}, {3, 4}}, Ordered: true, How: "masks"},
 		},
 		{
 			"a share in place of the given split", given(same),
 			Cut{Seed: 1, Share: .25, Steps: 1},
-			Stream{Train: []int32{5}, Steps: [][]int32{{4, 3, 2, 1, 0}}, How: "earliest 0.25, 1 steps"},
+			Stream{Train: []int32{5}, Steps: [][]int32{{4, 3, 2, 1, 0}}, Ordered: true, How: "earliest 0.25, 1 steps"},
 		},
 		{
 			"nothing has a label", func(d *Dataset) { d.Labels = slices.Repeat([]int32{Unlabelled}, 6) },
 			Cut{Steps: 1},
-			Stream{Steps: [][]int32{{5, 4, 3, 2, 1, 0}}, How: "earliest 0.1, 1 steps"},
+			Stream{Steps: [][]int32{{5, 4, 3, 2, 1, 0}}, Ordered: true, How: "earliest 0.1, 1 steps"},
 		},
 	} {
 		d := timed()

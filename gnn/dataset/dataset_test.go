@@ -232,7 +232,7 @@ func TestOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (Stream{Train: []int32{0}, Warmup: []int32{1}, Steps: [][]int32{{2}, {3}}, How: "by year, 2 steps"}); !reflect.DeepEqual(s, want) {
+	if want := (Stream{Train: []int32{0}, Warmup: []int32{1}, Steps: [][]int32{{2}, {3}}, Ordered: true, How: "by year, 2 steps"}); !reflect.DeepEqual(s, want) {
 		t.Errorf("split of ogbn-arxiv %+v, want %+v", s, want)
 	}
 	bag := toy()

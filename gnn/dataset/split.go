@@ -15,7 +15,9 @@ type Stream struct {
 	Train  []int32   // trained on, before the stream; all have labels
 	Warmup []int32   // in the graph before the stream, not trained on
 	Steps  [][]int32 // arrive one step after the other
-	How    string    // how the nodes were cut, for people
+	// Ordered says whether Train is in order of arrival.
+	Ordered bool
+	How     string // how the nodes were cut, for people
 }
 
 // Cut chooses the nodes that train and the steps of the stream. The zero value keeps
@@ -99,6 +101,10 @@ func (d *Dataset) Cut(c Cut) (Stream, error) {
 	}
 	if err != nil {
 		return Stream{}, err
+	}
+	if d.Time != nil {
+		d.sortByTime(s.Train)
+		s.Ordered = true
 	}
 	if steps = min(steps, len(rest)); c.Steps > 0 {
 		steps = c.Steps
@@ -210,6 +216,7 @@ func (d *Dataset) cutAsGiven(s *Stream, seed uint64) (rest []int32) {
 	}
 	switch {
 	case d.Given.InOrder:
+		s.Ordered = true
 	case d.Time != nil:
 		d.sortByTime(rest)
 	default:

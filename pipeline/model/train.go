@@ -15,6 +15,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/calibration"
+	"github.com/gvbll/gvbll/posterior/pool"
 )
 
 // Data is the input of Phase 1: the training nodes, the edges between them, and their
@@ -29,6 +30,7 @@ type Data struct {
 	Src, Dst []int32 // edges between them, in both directions
 	Labels   []int32
 	Classes  []string
+	Ordered  bool // whether the nodes are in order of arrival
 }
 
 // Config configures training. A zero field means its default, which its comment names.
@@ -49,10 +51,12 @@ type Config struct {
 	ValidShare    float64           // stratified share of the training nodes that is held out for validation; 0
 	Patience      int               // epochs without a better validation accuracy before training stops; 0 for no limit
 	Pool          bool              // train a pool of heads too, that of [DefaultPool]
+	Start         *pool.Start       // what that pool starts with; nil for its defaults
 	Seed          uint64
 }
 
-// String returns a canonical form: equal strings and equal data give equal models.
+// String returns a canonical form: equal strings and equal data give equal models, with
+// equal starts.
 func (c Config) String() string {
 	frozen := ""
 	if c.Frozen != nil {
@@ -131,7 +135,7 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 	if err != nil {
 		return nil, err
 	}
-	fit, validate := d.holdOut(cfg.ValidShare, cfg.Seed)
+	fit, validate := d.HoldOut(cfg.ValidShare, cfg.Seed)
 	data, normalizer, err := Prepare(d, fit, cfg.Normalization)
 	if err != nil {
 		return nil, err
@@ -168,7 +172,9 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 	}
 	m.Prior, m.Temperature = head.Posterior()
 	if cfg.Pool {
-		return m, m.AddPool(d, DefaultPool(d))
+		spec := DefaultPool(d)
+		spec.Start = cfg.Start
+		return m, m.AddPool(d, spec)
 	}
 	return m, m.identify()
 }
@@ -203,9 +209,8 @@ func Prepare(d Data, nodes []int32, kind gnn.Normalization) (train.Data, *gnn.No
 	return data, n, nil
 }
 
-// holdOut draws a share of each class's nodes, rounded down, for validation. All others
-// are for training.
-func (d Data) holdOut(share float64, seed uint64) (fit, validate []int32) {
+// HoldOut draws a share of each class's nodes, rounded down. All others are to fit.
+func (d Data) HoldOut(share float64, seed uint64) (fit, held []int32) {
 	left := make([]int, len(d.Classes))
 	for _, y := range d.Labels {
 		left[y]++
@@ -216,14 +221,37 @@ func (d Data) holdOut(share float64, seed uint64) (fit, validate []int32) {
 	for _, i := range rand.New(rand.NewPCG(seed, 0x76616c6964)).Perm(len(d.X)) {
 		if y := d.Labels[i]; left[y] > 0 {
 			left[y]--
-			validate = append(validate, int32(i))
+			held = append(held, int32(i))
 			continue
 		}
 		fit = append(fit, int32(i))
 	}
 	slices.Sort(fit)
-	slices.Sort(validate)
-	return fit, validate
+	slices.Sort(held)
+	return fit, held
+}
+
+// Part returns the data of the given nodes and the edges between them.
+func (d Data) Part(nodes []int32) Data {
+	p := d
+	p.IDs, p.X, p.Labels, p.Src, p.Dst = nil, nil, nil, nil, nil
+	place := make([]int32, len(d.X))
+	for i := range place {
+		place[i] = -1
+	}
+	for i, v := range nodes {
+		place[v] = int32(i)
+		p.X, p.Labels = append(p.X, d.X[v]), append(p.Labels, d.Labels[v])
+		if d.IDs != nil {
+			p.IDs = append(p.IDs, d.IDs[v])
+		}
+	}
+	for e, u := range d.Src {
+		if u, v := place[u], place[d.Dst[e]]; u >= 0 && v >= 0 {
+			p.Src, p.Dst = append(p.Src, u), append(p.Dst, v)
+		}
+	}
+	return p
 }
 
 // elbo adapts the Bayesian last layer to train.Head.

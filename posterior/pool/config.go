@@ -17,6 +17,8 @@ type Config struct {
 	// Mixture has the pool serve a mixture. Without one it serves the product of the heads
 	// by Weights, as pools of engine 6 did.
 	Mixture *Mixture `json:"mixture,omitempty"`
+	// Start is what the products and the mixture begin with; nil for the defaults.
+	Start *Start `json:"start,omitempty"`
 	// Batch is the number of labels of a full batch. A batch of n labels keeps
 	// λ^min(1, n/Batch) of the past, in the weights and in every head that forgets
 	// (for an online head it takes the place of [posterior.Config.Batch]): many small
@@ -345,6 +347,7 @@ func (s Config) Validate() error {
 		r.Unless(isShare(m.Rate), "mixture: rate %v: give a number above 0 and up to 1, such as 1", m.Rate)
 		r.Unless(isShare(m.Lambda), "mixture: lambda %v: give a number above 0 and up to 1, such as 0.99", m.Lambda)
 	}
+	r = append(r, s.Start.validate(s)...)
 	r.Unless(isPositive(s.Batch), "batch %v: give a positive number of labels, such as 50", s.Batch)
 	return r.Join()
 }

@@ -602,7 +602,7 @@ func TestWeightsAreLaplace(t *testing.T) {
 	const heads, classes, n = 3, 4, 40
 	cfg := Weights{Total: 1.5, WeightSD: .2, BiasSD: .5, Floor: -8, Lambda: .97, Steps: 50}
 	said := newOpinions(heads, classes, cfg.Floor)
-	w := newWeights(cfg, said)
+	w := newWeights(cfg, nil, said)
 	size := heads + classes
 	at := func(q []float64, i, j int) float64 { return q[min(i, j)*size+max(i, j)] }
 	rng := rand.New(rand.NewPCG(1, 2))

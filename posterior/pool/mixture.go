@@ -36,7 +36,9 @@ type mixture struct {
 // products are the log-linear pools that a mixture has.
 const products = 2
 
-func newMixture(cfg Mixture, members, classes int) *mixture {
+// newMixture returns a mixture of two products and the members, whose experts have the given
+// scores, or 0 if they are nil.
+func newMixture(cfg Mixture, scores []float64, members, classes int) *mixture {
 	n := products + members
 	m := &mixture{
 		Mixture: cfg, classes: classes, stride: strideOf(n),
@@ -49,6 +51,7 @@ func newMixture(cfg Mixture, members, classes int) *mixture {
 			m.logPrior[e] = each
 		}
 	}
+	copy(m.score, scores)
 	m.weigh()
 	return m
 }

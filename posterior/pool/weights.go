@@ -14,7 +14,7 @@ import "github.com/gvbll/gvbll/posterior"
 //
 //	w_k ~ N(Total/K, WeightSD²), b_c ~ N(0, BiasSD²),
 //
-// of diagonal precision Q_prior and mean θ_prior. Total 1 would be the geometric
+// or about the means of a [Start] in place of Total/K, of diagonal precision Q_prior and mean θ_prior. Total 1 would be the geometric
 // mean of the heads; the heads see different things, so the product of more of
 // them is better than the mean, and the default is 1.5.
 //
@@ -58,8 +58,9 @@ type weights struct {
 	scratch        softmaxScratch
 }
 
-// newWeights returns weights at their prior that are for what said will hold.
-func newWeights(cfg Weights, said *opinions) *weights {
+// newWeights returns weights at their prior that are for what said will hold. means are the
+// prior means of the heads' weights, nil for the default.
+func newWeights(cfg Weights, means []float64, said *opinions) *weights {
 	heads, classes := said.heads, said.classes
 	n := heads + classes
 	w := &weights{Weights: cfg, heads: heads, classes: classes, stride: strideOf(classes), headStride: said.stride, said: said}
@@ -79,6 +80,7 @@ func newWeights(cfg Weights, said *opinions) *weights {
 		w.diagonal[k] = 1 / float64(sd*sd)
 		w.precision[k*n+k] = w.diagonal[k]
 	}
+	copy(w.prior, means)
 	copy(w.theta, w.prior)
 	return w
 }

@@ -79,8 +79,10 @@ func (p *pace) end() {
 func (p *pace) leave() { p.client.troubles.forget(p) }
 
 func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
 	select {
-	case <-time.After(d):
+	case <-t.C:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

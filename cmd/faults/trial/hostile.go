@@ -189,31 +189,40 @@ func (s *Setup) attacks(size float64) []attack {
 // a bound. Beside the last streams, data sets are opened that are bombs. Attacks whose names
 // do not contain the text only are left out.
 func Hostile(ctx context.Context, s *Setup, size float64, only string, report func(string)) (*Siege, error) {
-	c, err := s.dial(ctx)
+	client, err := kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers})
 	if err != nil {
 		return nil, err
 	}
-	defer c.close()
+	defer client.Close()
+	admin, err := kgo.NewClient(kgo.SeedBrokers(s.Brokers...))
+	if err != nil {
+		return nil, err
+	}
+	defer admin.Close()
 	found := &Siege{Size: size}
 	for i, a := range s.attacks(size) {
 		if !strings.Contains(a.name, only) {
 			continue
 		}
-		v, err := c.newServed(ctx, fmt.Sprintf("hostile-%d", i))
+		g, err := s.newGraph(ctx, client, fmt.Sprintf("hostile-%d-%d", i, time.Now().UnixNano()%1e9))
 		if err != nil {
 			return nil, err
 		}
-		made := &Attack{Name: a.name, Records: a.records, BoundMB: a.boundMB}
-		if err := v.withstand(ctx, &a, made); err != nil {
-			made.Wrong = err.Error()
+		v := &served{graph: g, admin: admin}
+		if v.out, err = g.newSender(ctx); err != nil {
+			return nil, err
+		}
+		c := &Attack{Name: a.name, Records: a.records, BoundMB: a.boundMB}
+		if err := v.withstand(ctx, &a, c); err != nil {
+			c.Wrong = err.Error()
 		}
 		v.end()
-		found.Attacks = append(found.Attacks, made)
-		report(fmt.Sprintf("%+v", *made))
+		found.Attacks = append(found.Attacks, c)
+		report(fmt.Sprintf("%+v", *c))
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if err := v.deleteTopics(ctx, c.admin); err != nil {
+		if err := g.deleteTopics(ctx, admin); err != nil {
 			return nil, err
 		}
 	}

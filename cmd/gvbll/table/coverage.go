@@ -11,6 +11,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior/conformal"
+	"github.com/gvbll/gvbll/posterior/pool"
 )
 
 // CoveragePlan configures a measurement of how well the engine's conformal sets keep
@@ -86,13 +87,16 @@ func (plan *CoveragePlan) train(ctx context.Context, source Source, seed uint64)
 	if err != nil {
 		return nil, nil, err
 	}
-	tr, err := newTrainer(ctx, d, cut.Train, plan.Settings, seed)
+	tr, err := newTrainer(ctx, d, cut, plan.Settings, seed)
 	if err != nil {
 		return nil, nil, err
 	}
 	m, err := tr.gvbll()
 	if err == nil && plan.Head != pipeline.HeadPaper {
-		err = m.AddPool(tr.data, model.DefaultPool(tr.data))
+		var spec pool.Config
+		if spec, err = tr.start(model.DefaultPool(tr.data)); err == nil {
+			err = m.AddPool(tr.data, spec)
+		}
 	}
 	return m, newReplay(d, cut, tr.normalizer), err
 }

@@ -68,7 +68,7 @@ func ready(t *testing.T, source Source, settings Settings, seed uint64) (*traine
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr, err := newTrainer(t.Context(), d, cut.Train, settings, seed)
+	tr, err := newTrainer(t.Context(), d, cut, settings, seed)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,7 +88,11 @@ func TestEngineOfThePool(t *testing.T) {
 		t.Run(source.Name, func(t *testing.T) {
 			settings := quick()
 			m, tr, stream := trained(t, source, settings)
-			if err := m.AddPool(tr.data, model.DefaultPool(tr.data)); err != nil {
+			spec, err := tr.start(model.DefaultPool(tr.data))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := m.AddPool(tr.data, spec); err != nil {
 				t.Fatal(err)
 			}
 			engine := stepped(t, m, pipeline.Config{Bins: settings.Bins}, stream)

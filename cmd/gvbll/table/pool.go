@@ -68,6 +68,9 @@ func newPooled(tr *trainer, stream *replay, protocol, system string) (*pooled, e
 		return nil, err
 	}
 	cfg, _ := without(model.DefaultPool(tr.data), system)
+	if cfg, err = tr.start(cfg); err != nil {
+		return nil, fmt.Errorf("%s: %w", system, err)
+	}
 	m := *trained
 	if err := m.AddPool(tr.data, cfg); err != nil {
 		return nil, fmt.Errorf("%s: %w", system, err)

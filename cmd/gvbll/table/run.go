@@ -147,7 +147,7 @@ func (g *group) run(ctx context.Context, settings Settings, sink func(Result) er
 	if err != nil {
 		return fmt.Errorf("table: %s, seed %d: %w", g.source.Name, g.seed, err)
 	}
-	tr, err := newTrainer(ctx, d, cut.Train, settings, g.seed)
+	tr, err := newTrainer(ctx, d, cut, settings, g.seed)
 	if err != nil {
 		return fmt.Errorf("table: seed %d: %w", g.seed, err)
 	}

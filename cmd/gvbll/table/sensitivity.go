@@ -151,7 +151,7 @@ func sweep(ctx context.Context, source *Source, seed uint64, plan Plan, variants
 				return nil, err
 			}
 			if tr == nil || v.cut.Share != at.Share {
-				if tr, err = newTrainer(ctx, d, cut.Train, plan.Settings, seed); err != nil {
+				if tr, err = newTrainer(ctx, d, cut, plan.Settings, seed); err != nil {
 					return nil, err
 				}
 			}

@@ -68,7 +68,7 @@ func (tr *trainer) heldOut() (a []float64, labels []int32, err error) {
 		others, folds = others[:1], folds[:1]
 	}
 	for f, fold := range folds {
-		inner, err := newTrainer(tr.ctx, tr.graph, others[f], tr.settings, mix(tr.seed, uint64(f)+1))
+		inner, err := newTrainer(tr.ctx, tr.graph, dataset.Stream{Train: others[f]}, tr.settings, mix(tr.seed, uint64(f)+1))
 		if err != nil {
 			return nil, nil, err
 		}

@@ -8,7 +8,9 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/gnn/train"
+	"github.com/gvbll/gvbll/pipeline/holdout"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/posterior/pool"
 )
 
 // trainer trains models on the training nodes of one cut. A model is trained when it
@@ -25,11 +27,13 @@ type trainer struct {
 	normalizer *gnn.Normalizer
 }
 
-func newTrainer(ctx context.Context, d *dataset.Dataset, nodes []int32, s Settings, seed uint64) (*trainer, error) {
+// newTrainer returns a trainer on the training nodes of a cut.
+func newTrainer(ctx context.Context, d *dataset.Dataset, cut dataset.Stream, s Settings, seed uint64) (*trainer, error) {
+	nodes := cut.Train
 	if len(nodes) == 0 {
 		return nil, fmt.Errorf("%s: no training nodes: give a larger share", d.Name)
 	}
-	data := model.Data{Name: d.Name, Dim: d.Dim, Classes: d.Classes}
+	data := model.Data{Name: d.Name, Dim: d.Dim, Classes: d.Classes, Ordered: cut.Ordered}
 	all := make([]int32, len(nodes))
 	for i, v := range nodes {
 		all[i] = int32(i)
@@ -95,6 +99,19 @@ func (tr *trainer) gvbll() (*model.Model, error) {
 	return recall(&tr.memo, key{}, func() (*model.Model, error) {
 		return model.Train(tr.ctx, tr.data, tr.settings.phase1(tr.seed), nil)
 	})
+}
+
+// start returns a pool's configuration with what the pool starts with, as gvbll train has
+// it learned from training nodes held out.
+func (tr *trainer) start(spec pool.Config) (pool.Config, error) {
+	type key struct{}
+	held, err := recall(&tr.memo, key{}, func() (*holdout.Held, error) {
+		return holdout.New(tr.ctx, tr.data, tr.settings.phase1(tr.seed), nil)
+	})
+	if err == nil {
+		spec.Start, err = held.Start(spec)
+	}
+	return spec, err
 }
 
 // mix derives a seed for each number: for 0 the seed itself. The constant is 2^64 divided

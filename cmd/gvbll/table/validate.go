@@ -75,7 +75,7 @@ func crossValidate(ctx context.Context, source *Source, seed uint64, k int, syst
 	if err != nil {
 		return nil, err
 	}
-	whole, err := newTrainer(ctx, d, cut.Train, settings, seed)
+	whole, err := newTrainer(ctx, d, cut, settings, seed)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func crossValidate(ctx context.Context, source *Source, seed uint64, k int, syst
 	sum := make([]Scores, len(systems))
 	for f, fold := range folds {
 		// From here on only training nodes of the cut are used.
-		inner, err := newTrainer(ctx, d, others[f], settings, mix(seed, uint64(f)+1))
+		inner, err := newTrainer(ctx, d, dataset.Stream{Train: others[f], Ordered: cut.Ordered}, settings, mix(seed, uint64(f)+1))
 		if err != nil {
 			return nil, err
 		}
