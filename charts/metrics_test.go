@@ -143,6 +143,7 @@ var advice = []struct {
 	{"Owner, standbys, checkpoints", [][2]string{
 		{"gvbll_owner", "Sum 0: `GvbllNoOwner`. Above 1: `GvbllTwoOwners`."},
 		{"gvbll_takeover_seconds", "If its count rises often, workers restart or lose their session: see their logs, and `--session-timeout`."},
+		{"gvbll_takeover_timestamp_seconds", "The dashboards mark these times. Many: workers restart or lose their session."},
 		{"gvbll_recovery_windows", "Many: checkpoints are far apart or were rejected; the log says which."},
 		{"gvbll_recovery_seconds", "Long: set `--state-dir`, or shorten `--checkpoints every=…`."},
 		{"gvbll_checkpoint_timestamp_seconds", "`GvbllCheckpointOld`."},
@@ -187,8 +188,11 @@ This page lists every metric of ` + "`/metrics`" + `, and what to do when it loo
   ` + "`always_scrape_classic_histograms: true`" + ` for the dashboards (` + "`scrape_classic_histograms`" + ` before 3.0).
 - Every label is scored against all heads. Series with ` + "`serving=\"true\"`" + ` are of the head that served its node, and add
   up to the scores of what was served, through fallbacks and promotions; sum without ` + "`serving`" + ` for a head's own.
-- Labels have few values: heads, ten confidence bins, 64 classes with all others as ` + "`(other)`" + `, reasons from a
+- Labels have few values: heads, twenty bins of confidence, 64 classes with all others as ` + "`(other)`" + `, reasons from a
   closed list, topics.
+- Workers export the backlog, so it is unknown while none lives. They commit their offsets to the group
+  ` + "`<prefix>.ledger`" + `: with [kafka_exporter](https://github.com/danielqsj/kafka_exporter) scraped under the same label
+  ` + "`cluster`" + `, rules and dashboards have the backlog from the brokers then (` + "`kafka_consumergroup_lag`" + `).
 
 `)
 	for _, s := range advice {
@@ -334,7 +338,7 @@ func TestRunbook(t *testing.T) {
 // italics, is the beginning of a panel's title.
 func TestRunbookNamesPanels(t *testing.T) {
 	var titles []string
-	for _, name := range []string{"calibration", "posterior", "stream"} {
+	for _, name := range []string{"calibration", "graphs", "posterior", "stream"} {
 		titles = append(titles, found(`(?m)^ +"title": "(.*)",$`, read(t, "gvbll/dashboards/"+name+".json"))...)
 	}
 	if len(titles) == 0 {

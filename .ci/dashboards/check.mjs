@@ -8,7 +8,7 @@ import path from "node:path";
 
 const [out, ...files] = process.argv.slice(2);
 let text = `
-import type { AnnotationQuery, Dashboard, DataSourceRef, FieldConfig, Panel, RowPanel, VariableModel } from "@grafana/schema";
+import type { AnnotationQuery, Dashboard, DataSourceRef, FieldColor, FieldConfig, LineStyle, Panel, RowPanel, ThresholdsConfig, ValueMapping, VariableModel } from "@grafana/schema";
 import type * as timeseries from "@grafana/schema/dist/types/raw/composable/timeseries/panelcfg/x/TimeSeriesPanelCfg_types.gen";
 import type * as stat from "@grafana/schema/dist/types/raw/composable/stat/panelcfg/x/StatPanelCfg_types.gen";
 import type * as barchart from "@grafana/schema/dist/types/raw/composable/barchart/panelcfg/x/BarChartPanelCfg_types.gen";
@@ -27,9 +27,15 @@ interface Query {
   refId: string; datasource: DataSourceRef; editorMode: "code"; expr: string; legendFormat: string;
   instant?: boolean; range?: boolean; format?: "time_series" | "table" | "heatmap";
 }
+// What overrides may change, with the type that it has in a field's configuration.
+type Property = { id: "unit"; value: string } | { id: "decimals" | "custom.width" | "custom.lineWidth"; value: number }
+  | { id: "color"; value: Plain<FieldColor> } | { id: "thresholds"; value: Plain<ThresholdsConfig> } | { id: "mappings"; value: Plain<ValueMapping>[] }
+  | { id: "links"; value: { title: string; url: string; targetBlank?: boolean }[] }
+  | { id: "custom.cellOptions"; value: { type: "color-background" | "color-text" } } | { id: "custom.lineStyle"; value: Plain<LineStyle> };
+interface Override { matcher: { id: "byName" | "byFrameRefID"; options: string }; properties: Property[] }
 type Of<Type extends string, Options, Custom> = Plain<Omit<Panel, "type" | "options" | "targets" | "fieldConfig">> & {
   type: Type; targets: Query[]; options: Plain<Options>;
-  fieldConfig: { defaults: Plain<Omit<FieldConfig, "custom">> & { custom?: Plain<Custom> }; overrides: [] };
+  fieldConfig: { defaults: Plain<Omit<FieldConfig, "custom">> & { custom?: Plain<Custom> }; overrides: Override[] };
 };
 // The compiler tells the kinds of panel apart by "type".
 type Some = Of<"timeseries", timeseries.Options, timeseries.FieldConfig> | Of<"stat", stat.Options, {}>
@@ -38,8 +44,8 @@ type Some = Of<"timeseries", timeseries.Options, timeseries.FieldConfig> | Of<"s
   | (Plain<Omit<RowPanel, "type" | "panels">> & { type: "row"; panels: [] });
 type Checked = Plain<Omit<Dashboard, "panels" | "templating" | "annotations">> & {
   panels: Some[]; templating: { list: Plain<VariableModel>[] };
-  // expr and titleFormat belong to the data source.
-  annotations: { list: (Plain<AnnotationQuery> & { expr?: string; titleFormat?: string })[] };
+  // expr, titleFormat and useValueForTime belong to the data source.
+  annotations: { list: (Plain<AnnotationQuery> & { expr?: string; titleFormat?: string; useValueForTime?: boolean })[] };
 };
 `;
 for (const [i, file] of files.entries()) {

@@ -12,6 +12,7 @@ import (
 	"github.com/gvbll/gvbll/charts/metrics"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // TestObserve: the counters have the outcome's sums, by head and by confidence bin, and
@@ -29,18 +30,28 @@ func TestObserve(t *testing.T) {
 		Counts: event.Counts{Arrivals: 2, Edges: 5, SelfLoops: 1},
 	})
 	const want = `
-# HELP gvbll_calibration_confidence_total Sum of the confidences of labelled predictions by confidence bin.
+# HELP gvbll_calibration_confidence_total Sum of the confidences of labelled predictions by bin of confidence.
 # TYPE gvbll_calibration_confidence_total counter
-gvbll_calibration_confidence_total{bin="0",head="online",serving="true"} 0
-gvbll_calibration_confidence_total{bin="1",head="online",serving="true"} 0
-gvbll_calibration_confidence_total{bin="2",head="online",serving="true"} 0
-gvbll_calibration_confidence_total{bin="3",head="online",serving="true"} 0
-gvbll_calibration_confidence_total{bin="4",head="online",serving="true"} 0
-gvbll_calibration_confidence_total{bin="5",head="online",serving="true"} 0
-gvbll_calibration_confidence_total{bin="6",head="online",serving="true"} 0
-gvbll_calibration_confidence_total{bin="7",head="online",serving="true"} 0
-gvbll_calibration_confidence_total{bin="8",head="online",serving="true"} 0
-gvbll_calibration_confidence_total{bin="9",head="online",serving="true"} 1.95
+gvbll_calibration_confidence_total{bin="0.00",head="online",serving="true"} 0
+gvbll_calibration_confidence_total{bin="0.05",head="online",serving="true"} 0
+gvbll_calibration_confidence_total{bin="0.10",head="online",serving="true"} 0
+gvbll_calibration_confidence_total{bin="0.15",head="online",serving="true"} 0
+gvbll_calibration_confidence_total{bin="0.20",head="online",serving="true"} 0
+gvbll_calibration_confidence_total{bin="0.25",head="online",serving="true"} 0
+gvbll_calibration_confidence_total{bin="0.30",head="online",serving="true"} 0
+gvbll_calibration_confidence_total{bin="0.35",head="online",serving="true"} 0
+gvbll_calibration_confidence_total{bin="0.40",head="online",serving="true"} 0
+gvbll_calibration_confidence_total{bin="0.45",head="online",serving="true"} 0
+gvbll_calibration_confidence_total{bin="0.50",head="online",serving="true"} 0
+gvbll_calibration_confidence_total{bin="0.55",head="online",serving="true"} 0
+gvbll_calibration_confidence_total{bin="0.60",head="online",serving="true"} 0
+gvbll_calibration_confidence_total{bin="0.65",head="online",serving="true"} 0
+gvbll_calibration_confidence_total{bin="0.70",head="online",serving="true"} 0
+gvbll_calibration_confidence_total{bin="0.75",head="online",serving="true"} 0
+gvbll_calibration_confidence_total{bin="0.80",head="online",serving="true"} 0
+gvbll_calibration_confidence_total{bin="0.85",head="online",serving="true"} 0
+gvbll_calibration_confidence_total{bin="0.90",head="online",serving="true"} 0
+gvbll_calibration_confidence_total{bin="0.95",head="online",serving="true"} 1.95
 # HELP gvbll_correct_labels_total Scored labels that the head had predicted.
 # TYPE gvbll_correct_labels_total counter
 gvbll_correct_labels_total{head="online",serving="true"} 1
@@ -113,10 +124,10 @@ func TestCountersGiveECE(t *testing.T) {
 			}
 		}
 	}
-	const bins = 10
+	const bins = calibration.BinCount
 	ece := 0.0
 	for b := range bins {
-		ece += math.Abs(sums[fmt.Sprint("gvbll_calibration_correct_total", b)] - sums[fmt.Sprint("gvbll_calibration_confidence_total", b)])
+		ece += math.Abs(sums[fmt.Sprintf("gvbll_calibration_correct_total%.2f", float64(b)/bins)] - sums[fmt.Sprintf("gvbll_calibration_confidence_total%.2f", float64(b)/bins)])
 	}
 	var gaps [bins]float64
 	for i, c := range confidences {

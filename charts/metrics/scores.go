@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"fmt"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -53,11 +54,6 @@ func (s *scores) reset() {
 	s.means.Reset()
 }
 
-// bins is the number of confidence bins of equal width. Their counters add up over
-// time and over workers, so that the ECE and a reliability diagram over any range can
-// be computed from them. Each is the sum of two adjacent bins of [calibration.Tally].
-const bins = calibration.BinCount / 2
-
 // heads are the metrics of the heads of the model that serves.
 //
 // Every label is scored against the prediction of each head, of which one was served.
@@ -79,10 +75,12 @@ type head struct {
 	clipped, batches prometheus.Counter
 }
 
-// scored are the series of a head's scores, where it served or where it did not.
+// scored are the series of a head's scores, where it served or where it did not. Those by
+// bin add up over time and over workers, so that the ECE and a reliability diagram over
+// any range can be computed from them, with the bins that the ledger and the API have.
 type scored struct {
 	sums sums
-	bins [bins]struct{ count, correct, confidence prometheus.Counter }
+	bins [calibration.BinCount]struct{ count, correct, confidence prometheus.Counter }
 }
 
 func newHeads(r register) heads {
@@ -95,9 +93,9 @@ func newHeads(r register) heads {
 			scored:  r.gauges("gvbll_prequential_labels", "Number of labels in the prequential scores.", "head", "serving"),
 			means:   r.gauges("gvbll_prequential", "Mean scores since the first window, of predictions as made when the nodes were served: accuracy, nll (nats), ece, brier; averaged over labels, or over windows that had labels. The head that serves now has serving true.", "head", "serving", "measure", "mean"),
 		},
-		binCount:      r.counters("gvbll_calibration_predictions_total", "Labelled predictions by confidence bin of equal width; bin 0 begins at confidence 0.", "head", "serving", "bin"),
-		binCorrect:    r.counters("gvbll_calibration_correct_total", "Correct predictions by confidence bin.", "head", "serving", "bin"),
-		binConfidence: r.counters("gvbll_calibration_confidence_total", "Sum of the confidences of labelled predictions by confidence bin.", "head", "serving", "bin"),
+		binCount:      r.counters("gvbll_calibration_predictions_total", "Labelled predictions by bin of confidence; bin is its least confidence, and the next bin begins .05 above.", "head", "serving", "bin"),
+		binCorrect:    r.counters("gvbll_calibration_correct_total", "Correct predictions by bin of confidence.", "head", "serving", "bin"),
+		binConfidence: r.counters("gvbll_calibration_confidence_total", "Sum of the confidences of labelled predictions by bin of confidence.", "head", "serving", "bin"),
 		clipped:       r.counters("gvbll_posterior_clipped_entries_total", "Entries of the posterior mean whose update was clipped to ±δ.", "head"),
 		batches:       r.counters("gvbll_posterior_batches_total", "Batches of labels that the head's posterior has learned from.", "head"),
 		updates:       r.gauges("gvbll_posterior_updates", "Version of the head's posterior: the number of its updates.", "head"),
@@ -128,7 +126,7 @@ func (h *heads) scoredBy(name string, serving bool) *scored {
 	label := strconv.FormatBool(serving)
 	*s = &scored{sums: h.scores.of(name, label)}
 	for b := range (*s).bins {
-		series, bin := &(*s).bins[b], strconv.Itoa(b)
+		series, bin := &(*s).bins[b], fmt.Sprintf("%.2f", float64(b)/calibration.BinCount)
 		series.count, series.correct, series.confidence = h.binCount.WithLabelValues(name, label, bin), h.binCorrect.WithLabelValues(name, label, bin), h.binConfidence.WithLabelValues(name, label, bin)
 	}
 	return *s
@@ -136,12 +134,10 @@ func (h *heads) scoredBy(name string, serving bool) *scored {
 
 func (s *scored) add(t *calibration.Tally) {
 	s.sums.add(t)
-	for b := range s.bins {
-		for _, half := range t.Bins[2*b : 2*b+2] {
-			s.bins[b].count.Add(float64(half.Count))
-			s.bins[b].correct.Add(float64(half.Correct))
-			s.bins[b].confidence.Add(half.SumConfidence)
-		}
+	for b, bin := range t.Bins {
+		s.bins[b].count.Add(float64(bin.Count))
+		s.bins[b].correct.Add(float64(bin.Correct))
+		s.bins[b].confidence.Add(bin.SumConfidence)
 	}
 }
 

@@ -29,6 +29,7 @@ type Metrics struct {
 	lastCommit      prometheus.Gauge
 	owner           prometheus.Gauge
 	takeover        prometheus.Histogram
+	tookOver        prometheus.Gauge
 	savedAt         prometheus.Gauge
 	savedBytes      prometheus.Gauge
 	saveSeconds     prometheus.Histogram
@@ -89,6 +90,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "gvbll_owner", Help: "1 when this worker owns the graph and serves, 0 while it recovers or stands by.",
 		}),
 		takeover: histogram("gvbll_takeover_seconds", "Time from being elected to serving: fencing the former owner and replaying what it still committed.", prometheus.ExponentialBuckets(0.001, 2, 16)),
+		tookOver: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "gvbll_takeover_timestamp_seconds", Help: "Unix time at which this worker last began to serve; 0 before it did.",
+		}),
 		savedAt: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "gvbll_checkpoint_timestamp_seconds", Help: "Unix time of the newest checkpoint that this worker wrote; 0 before the first.",
 		}),
@@ -120,7 +124,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	for _, cause := range causes {
 		m.windows.WithLabelValues(cause)
 	}
-	reg.MustRegister(m.windows, m.number, m.replayedWindows, m.age, m.step, m.arrivals, m.transactions, m.retries, m.commit, m.lag, m.withheld, m.risks, m.recoveryWindows, m.recoverySeconds, m.lastCommit, m.owner, m.takeover, m.savedAt, m.savedBytes, m.saveSeconds, m.saveFailures, m.late, m.early)
+	reg.MustRegister(m.windows, m.number, m.replayedWindows, m.age, m.step, m.arrivals, m.transactions, m.retries, m.commit, m.lag, m.withheld, m.risks, m.recoveryWindows, m.recoverySeconds, m.lastCommit, m.owner, m.takeover, m.tookOver, m.savedAt, m.savedBytes, m.saveSeconds, m.saveFailures, m.late, m.early)
 	return m
 }
 
@@ -151,6 +155,7 @@ func (m *Metrics) Hooks() Hooks {
 		TookOver: func(t TookOver) {
 			m.owner.Set(1)
 			m.takeover.Observe(t.Took.Seconds())
+			m.tookOver.SetToCurrentTime()
 		},
 		Stepped: func(s Stepped) {
 			m.number.Set(float64(s.Outcome.Window))

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Looks at the dashboards of a graph, and checks what they show.
+
+    look.py URL --graph NAME SITUATION DASHBOARD...
+
+SITUATION is one of
+    alive            one worker owns the graph, and every number is of something scraped
+    dead             no worker lives: every number says so in red
+    alone            an owner without a standby: orange
+    ledger=FILE      the headlines equal the output of gvbll status --json in FILE
+    refused=N        N events were refused, and the panel by reason adds up to N
+    takeovers=N      N times at which a worker took over are marked
+"""
+
+import argparse, json, sys, time
+
+from boards import Prometheus, display, fill, look, read
+
+p = argparse.ArgumentParser()
+p.add_argument("url")
+p.add_argument("situation")
+p.add_argument("dashboards", nargs="+")
+p.add_argument("--graph", required=True)
+args = p.parse_intermixed_args()
+prom, boards, failures, looked = Prometheus(args.url), read(args.dashboards), [], 0
+situation, _, given = args.situation.partition("=")
+
+
+def expect(ok, what):
+    global looked
+    looked += 1
+    if not ok:
+        failures.append(what)
+
+
+def panels(kind):
+    for name, board in boards.items():
+        for panel in board["panels"]:
+            if panel["type"] == kind:
+                yield name, panel
+
+
+def panel(board, title, kind="stat"):
+    return next(p for n, p in panels(kind) if n == board and p["title"] == title)
+
+
+def number(board, title):
+    """Returns the value of a panel of one number, and its colour."""
+    return look(prom, panel(board, title), args.graph)[0]
+
+
+def row():
+    """Returns the graph's row of the Graphs board: the value of each column."""
+    table = panel("graphs.json", "Graphs, the worst first", "table")
+    names = table["transformations"][-2]["options"]["renameByName"]
+    cells = {}
+    for t in table["targets"]:
+        column = names[f"Value #{t['refId']}"]
+        values = [v for m, v in prom.instant(fill(t["expr"], ".*")) if m.get("graph") == args.graph]
+        expect(len(values) < 2, f"Graphs: {column} has {len(values)} values for one graph")
+        cells[column] = display(table, values[0] if values else None, field=column)
+    return cells
+
+
+if situation == "dead":
+    for name, one in panels("stat"):
+        for text, colour in look(prom, one, args.graph):
+            expect(text in ("not scraped", "no owner") and colour == "red", f"{name}: {one['title']}: {text}, {colour}, though no worker lives")
+    cells = row()
+    expect(cells["state"] == ("no owner", "red"), f"Graphs: {cells['state']}")
+    expect(cells["owner"] == (0, "red") and cells["workers"] == (0, "red"), f"Graphs: {cells['owner']}, {cells['workers']}")
+    for column in "ECE, 1 h", "accuracy, 1 h", "gain, 1 h", "labels, 1 h", "backlog":
+        expect(cells[column][0] == "–", f"Graphs: {column} is {cells[column]}, though no worker lives")
+elif situation in ("alive", "alone"):
+    for name, one in panels("stat"):
+        for text, colour in look(prom, one, args.graph):
+            expect(text != "not scraped", f"{name}: {one['title']}: {text}, though a worker is scraped")
+    for name in "calibration.json", "posterior.json", "stream.json":
+        expect(number(name, "Owner") == (1, "green"), f"{name}: Owner: {number(name, 'Owner')}")
+    cells = row()
+    expect(cells["owner"] == (1, "green"), f"Graphs: owner {cells['owner']}")
+    expect(cells["state"][0] != "no owner", f"Graphs: {cells['state']}")
+    if situation == "alone":
+        expect(number("stream.json", "Workers") == (1, "orange"), f"Workers: {number('stream.json', 'Workers')}")
+elif situation == "ledger":
+    now = json.load(open(given))["last"]
+    cells = row()
+    for board, title, column, want, near in [
+        ("calibration.json", "ECE, last hour", "ECE, 1 h", now["ece"], 0.003),
+        ("calibration.json", "Accuracy, last hour", "accuracy, 1 h", now["acc"], 0.003),
+        ("calibration.json", "Gain from learning", "gain, 1 h", now["static_nll"] - now["nll"], 0.005),
+        ("calibration.json", "Labels, last hour", "labels, 1 h", now["labels"], 0.01 * now["labels"]),
+    ]:
+        got = number(board, title)[0]
+        print(f"{title}: {got:.4f} on the board, {want:.4f} in the ledger")
+        expect(abs(got - want) <= near, f"{title}: {got}, and the ledger says {want}")
+        expect(abs(cells[column][0] - want) <= near, f"Graphs: {column}: {cells[column][0]}, and the ledger says {want}")
+    bars = panel("calibration.json", "Labels by confidence", "bargauge")
+    got = sum(v for _, v in prom.instant(fill(bars["targets"][0]["expr"], args.graph)))
+    expect(abs(got - now["labels"]) <= 0.02 * now["labels"], f"Labels by confidence: {got} of {now['labels']} labels")
+elif situation == "refused":
+    want = float(given)
+    got = number("stream.json", "Dead letters, 1 h")[0]
+    expect(abs(got - want) <= 0.1 * want, f"Dead letters, 1 h: {got} of {want}")
+    bars = panel("stream.json", "Dead letters over this range", "bargauge")
+    reasons = {m["reason"]: v for m, v in prom.instant(fill(bars["targets"][0]["expr"], args.graph))}
+    expect(abs(sum(reasons.values()) - want) <= 0.1 * want, f"Dead letters over this range: {reasons}, want {want}")
+elif situation == "takeovers":
+    marks = next(a for a in boards["stream.json"]["annotations"]["list"] if a["name"] == "Takeovers")
+    now = time.time()
+    series = prom.range(fill(marks["expr"], args.graph), now - 600, now, 5)
+    times = {v for s in series for _, v in s["values"]}
+    expect(len(times) == int(given), f"{len(times)} times are marked as takeovers, want {given}")
+else:
+    sys.exit(f"no such situation: {situation}")
+
+print(f"{args.graph}, {args.situation}: {looked} looks, {len(failures)} failures")
+if failures:
+    sys.exit("\n".join(failures))
