@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gvbll/gvbll/posterior"
 )
 
 // pair is one value of a flag that holds several by name, as
@@ -18,6 +20,7 @@ type pair struct {
 	count    *int
 	duration *time.Duration
 	size     *size
+	gradient *posterior.Gradient
 }
 
 // set sets the value from its text.
@@ -29,6 +32,8 @@ func (p pair) set(text string) (err error) {
 		*p.count, err = strconv.Atoi(text)
 	case p.duration != nil:
 		*p.duration, err = time.ParseDuration(text)
+	case p.gradient != nil:
+		*p.gradient, err = valueNamed(p.name, text, posterior.Scaled, posterior.AsWritten)
 	default:
 		*p.size, err = parseSize(text)
 	}
@@ -42,6 +47,8 @@ func (p pair) kind() (placeholder, noun string) {
 		return "DURATION", "duration such as 5m"
 	case p.size != nil:
 		return "SIZE", "size such as 512MiB"
+	case p.gradient != nil:
+		return posterior.Scaled.String() + "|" + posterior.AsWritten.String(), "gradient, scaled or as-written"
 	default:
 		return "NUMBER", "number"
 	}
@@ -58,6 +65,8 @@ func (p pair) text() string {
 		return shortDuration(*p.duration)
 	case p.size != nil && *p.size != 0:
 		return p.size.String()
+	case p.gradient != nil && *p.gradient != posterior.Scaled:
+		return p.gradient.String()
 	}
 	return ""
 }

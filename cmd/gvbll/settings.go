@@ -57,21 +57,31 @@ func (f engineFlags) checkModel(g given, m *model.Model) error {
 // updateFlags are the constants of the paper's Proposition 1.
 type updateFlags struct {
 	Lambda float64    `help:"Forgetting λ: the share of the past that is kept after 50 labels, from 0 to 1." default:"0.99"`
-	Update updateFlag `help:"The other constants of the update. eta: step size η. beta: strength β of the anchor to the training posterior. clip: bound δ on the change of a weight in one update. walk: variance q that every 50 labels add to each weight, as if weights walked at random. batch: how many labels, instead of 50, forget λ, pull by β and add q (a smaller batch does so in part, a larger one no more often); 0 for every batch of labels whatever its size. Those left out keep their defaults." default:"eta=1,beta=0,clip=0.1,walk=0,batch=50" placeholder:"NAME=NUMBER,..."`
+	Update updateFlag `help:"The other constants of the update. eta: step size η. beta: strength β of the anchor to the training posterior. clip: bound δ on the change of a weight in one update. walk: variance q that every 50 labels add to each weight, as if weights walked at random. batch: how many labels, instead of 50, forget λ, pull by β and add q (a smaller batch does so in part, a larger one no more often); 0 for every batch of labels whatever its size. gradient: scaled, that of the likelihood, or as-written, that of the paper's equations (docs/method.md). Those left out keep their defaults." default:"eta=1,beta=0,clip=0.1,walk=0,batch=50" placeholder:"NAME=VALUE,..."`
 }
 
 func (f updateFlags) update() posterior.Config {
 	u := posterior.DefaultConfig()
 	u.Lambda, u.Eta, u.Beta = f.Lambda, f.Update.Eta, f.Update.Beta
-	u.Clip, u.Walk, u.Batch = f.Update.Clip, f.Update.Walk, f.Update.Batch
+	u.Clip, u.Walk, u.Batch, u.Gradient = f.Update.Clip, f.Update.Walk, f.Update.Batch, f.Update.Gradient
 	return u
 }
 
 // updateFlag holds the constants of the update that are rarely changed, by name.
-type updateFlag struct{ Eta, Beta, Clip, Walk, Batch float64 }
+type updateFlag struct {
+	Eta, Beta, Clip, Walk, Batch float64
+	Gradient                     posterior.Gradient
+}
 
 func (f *updateFlag) pairs() []pair {
-	return []pair{{name: "eta", number: &f.Eta}, {name: "beta", number: &f.Beta}, {name: "clip", number: &f.Clip}, {name: "walk", number: &f.Walk}, {name: "batch", number: &f.Batch}}
+	return []pair{
+		{name: "eta", number: &f.Eta},
+		{name: "beta", number: &f.Beta},
+		{name: "clip", number: &f.Clip},
+		{name: "walk", number: &f.Walk},
+		{name: "batch", number: &f.Batch},
+		{name: "gradient", gradient: &f.Gradient},
+	}
 }
 
 func (f updateFlag) String() string { return joinPairs(f.pairs()...) }

@@ -79,10 +79,8 @@ func (p *pace) end() {
 func (p *pace) leave() { p.client.troubles.forget(p) }
 
 func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

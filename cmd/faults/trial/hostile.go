@@ -189,40 +189,31 @@ func (s *Setup) attacks(size float64) []attack {
 // a bound. Beside the last streams, data sets are opened that are bombs. Attacks whose names
 // do not contain the text only are left out.
 func Hostile(ctx context.Context, s *Setup, size float64, only string, report func(string)) (*Siege, error) {
-	client, err := kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers})
+	c, err := s.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer client.Close()
-	admin, err := kgo.NewClient(kgo.SeedBrokers(s.Brokers...))
-	if err != nil {
-		return nil, err
-	}
-	defer admin.Close()
+	defer c.close()
 	found := &Siege{Size: size}
 	for i, a := range s.attacks(size) {
 		if !strings.Contains(a.name, only) {
 			continue
 		}
-		g, err := s.newGraph(ctx, client, fmt.Sprintf("hostile-%d-%d", i, time.Now().UnixNano()%1e9))
+		v, err := c.newServed(ctx, fmt.Sprintf("hostile-%d", i))
 		if err != nil {
 			return nil, err
 		}
-		v := &served{graph: g, admin: admin}
-		if v.out, err = g.newSender(ctx); err != nil {
-			return nil, err
-		}
-		c := &Attack{Name: a.name, Records: a.records, BoundMB: a.boundMB}
-		if err := v.withstand(ctx, &a, c); err != nil {
-			c.Wrong = err.Error()
+		made := &Attack{Name: a.name, Records: a.records, BoundMB: a.boundMB}
+		if err := v.withstand(ctx, &a, made); err != nil {
+			made.Wrong = err.Error()
 		}
 		v.end()
-		found.Attacks = append(found.Attacks, c)
-		report(fmt.Sprintf("%+v", *c))
+		found.Attacks = append(found.Attacks, made)
+		report(fmt.Sprintf("%+v", *made))
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if err := g.deleteTopics(ctx, admin); err != nil {
+		if err := v.deleteTopics(ctx, c.admin); err != nil {
 			return nil, err
 		}
 	}

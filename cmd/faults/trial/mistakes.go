@@ -47,16 +47,11 @@ func (m *Missteps) String() string {
 // topics, makes the mistake, and compares what the worker says, and what it publishes, with
 // what it should: every node once, or one line that names the thing and the remedy.
 func Mistakes(ctx context.Context, s *Setup, report func(string)) (*Missteps, error) {
-	client, err := kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers})
+	c, err := s.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer client.Close()
-	admin, err := kgo.NewClient(kgo.SeedBrokers(s.Brokers...))
-	if err != nil {
-		return nil, err
-	}
-	defer admin.Close()
+	defer c.close()
 	found := &Missteps{}
 	for i, mistake := range []struct {
 		name string
@@ -69,15 +64,11 @@ func Mistakes(ctx context.Context, s *Setup, report func(string)) (*Missteps, er
 		{"a batch cannot be read", unreadableBatch},
 		{"a producer leaves its transaction open", transactionOpen},
 	} {
-		g, err := s.newGraph(ctx, client, fmt.Sprintf("mistake-%d-%d", i, time.Now().UnixNano()%1e9))
+		v, err := c.newServed(ctx, fmt.Sprintf("mistake-%d", i))
 		if err != nil {
 			return nil, err
 		}
-		if g.http, err = freeAddress(); err != nil {
-			return nil, err
-		}
-		v := &served{graph: g, admin: admin}
-		if v.out, err = g.newSender(ctx); err != nil {
+		if v.http, err = freeAddress(); err != nil {
 			return nil, err
 		}
 		err = mistake.make(ctx, v)
@@ -92,6 +83,42 @@ func Mistakes(ctx context.Context, s *Setup, report func(string)) (*Missteps, er
 		}
 	}
 	return found, nil
+}
+
+// clients are a trial's own connections to its cluster: one as workers have it, and one to
+// administer the cluster.
+type clients struct {
+	setup  *Setup
+	client *kafka.Client
+	admin  *kgo.Client
+}
+
+func (s *Setup) dial(ctx context.Context) (*clients, error) {
+	client, err := kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers})
+	if err != nil {
+		return nil, err
+	}
+	admin, err := kgo.NewClient(kgo.SeedBrokers(s.Brokers...))
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	return &clients{s, client, admin}, nil
+}
+
+func (c *clients) close() {
+	c.admin.Close()
+	c.client.Close()
+}
+
+// newServed makes the topics of a graph whose prefix begins with the name.
+func (c *clients) newServed(ctx context.Context, name string) (*served, error) {
+	g, err := c.setup.newGraph(ctx, c.client, fmt.Sprintf("%s-%d", name, time.Now().UnixNano()%1e9))
+	if err != nil {
+		return nil, err
+	}
+	out, err := g.newSender(ctx)
+	return &served{graph: g, admin: c.admin, out: out}, err
 }
 
 // served is a graph with a sender and one worker, which runs at times.

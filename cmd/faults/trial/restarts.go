@@ -149,8 +149,10 @@ func (r *restarts) restart(ctx context.Context, node int, away time.Duration) er
 			r.found.Unready++
 			r.found.Wrong = append(r.found.Wrong, err.Error())
 		}
-		if err := pause(ctx, away-time.Since(began)); err != nil {
-			return err
+		select {
+		case <-time.After(away - time.Since(began)):
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 	if err := r.cluster.Start(node); err != nil {
@@ -252,15 +254,4 @@ func freeAddress() (string, error) {
 	}
 	defer l.Close()
 	return l.Addr().String(), nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -1,0 +1,141 @@
+package pool
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// regret is what the bounds of docs/method.md say of a mixture on a stream: what it served,
+// what each expert would have lost, and the two sums of the bound.
+type regret struct {
+	*mixture
+	loss   float64
+	losses []float64 // by expert
+	// kept is the share that the last batch kept, and forgotten the sum of what those
+	// before it did not keep.
+	kept, forgotten float64
+	// stale is Σ_i min(η d_i, r_i): d_i is the range, over experts, of how far their
+	// scores moved from when row i was served to when its label was learned; r_i is that
+	// of their log probabilities of its label.
+	stale float64
+}
+
+// servedRow is a row as it was served.
+type servedRow struct {
+	said  [][]float32 // by expert
+	label int32
+	score []float64 // of the experts, then
+	loss  float64   // of the mixture
+}
+
+func newRegret(cfg Mixture, members, classes int) *regret {
+	m := newMixture(cfg, members, classes)
+	return &regret{mixture: m, losses: make([]float64, len(m.score)), kept: 1}
+}
+
+// serve serves a row with a random label, of which each expert says at random how probable
+// it is: mostly a little, and now and then certain and wrong.
+func (r *regret) serve(rng *rand.Rand) servedRow {
+	row := servedRow{label: rng.Int32N(int32(r.classes)), score: slices.Clone(r.score)}
+	for range r.score {
+		right := .1 + .8*rng.Float64()
+		if rng.IntN(60) == 0 {
+			right = 1e-9
+		}
+		logp := make([]float32, r.classes)
+		for c := range logp {
+			logp[c] = float32(math.Log((1 - right) / float64(r.classes-1)))
+		}
+		logp[row.label] = float32(math.Log(right))
+		row.said = append(row.said, logp)
+	}
+	got := make([]float32, r.classes)
+	r.predict(1, func(_, e int) []float32 { return row.said[e] }, func(int) []float32 { return got })
+	row.loss = -float64(got[row.label])
+	return row
+}
+
+// learn learns a batch of labels.
+func (r *regret) learn(batch []servedRow) {
+	r.forgotten += 1 - r.kept
+	score := slices.Clone(r.score)
+	var labels []int32
+	for _, row := range batch {
+		var moved, says []float64
+		for e := range score {
+			moved = append(moved, score[e]-row.score[e])
+			says = append(says, float64(row.said[e][row.label]))
+			score[e] += says[e]
+			r.losses[e] -= says[e]
+		}
+		r.stale += min(r.Rate*(slices.Max(moved)-slices.Min(moved)), slices.Max(says)-slices.Min(says))
+		r.loss += row.loss
+		labels = append(labels, row.label)
+	}
+	share := min(1, float64(len(batch))/50)
+	r.kept = math.Pow(r.Lambda, share)
+	r.mixture.learn(labels, share, func(i, e int) []float32 { return batch[i].said[e] })
+}
+
+// above returns for how many experts the regret is above the bound of labels at once plus
+// what late labels add.
+func (r *regret) above(stale float64) (broken int) {
+	for e, l := range r.losses {
+		if bound := -(1+r.forgotten)*r.logPrior[e]/r.Rate + stale; r.loss-l > bound {
+			broken++
+		}
+	}
+	return broken
+}
+
+// TestRegretOfLateLabels: on random streams, with labels that come in batches of random sizes
+// after random delays, the mixture's regret against each expert is never above the bound.
+// Without the part of late labels it would be.
+func TestRegretOfLateLabels(t *testing.T) {
+	without := 0
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(3, seed))
+		pick := func(x ...float64) float64 { return x[rng.IntN(len(x))] }
+		r := newRegret(Mixture{BiasSD: .01, Heads: pick(.02, .5), Rate: pick(1, .3, .05), Lambda: pick(1, .99, .8)}, 1+rng.IntN(6), 3)
+		delay := rng.IntN(300)
+		var waiting []servedRow
+		for range 300 {
+			for range 1 + rng.IntN(40) { // rows that are served together
+				waiting = append(waiting, r.serve(rng))
+			}
+			if n := min(max(0, len(waiting)-delay), 1+rng.IntN(60)); n > 0 { // labels that come together
+				r.learn(waiting[:n])
+				waiting = waiting[n:]
+			}
+		}
+		if n := r.above(r.stale); n > 0 {
+			t.Errorf("seed %d, %+v, delay %d: the bound does not hold for %d experts: the mixture lost %.1f, they %.1f", seed, r.Mixture, delay, n, r.loss, r.losses)
+		}
+		without += r.above(0)
+	}
+	if without == 0 {
+		t.Error("the bound of labels at once holds for all late ones too: the streams are too easy to show anything")
+	}
+}
+
+// TestRegretOfSlowRate: if at most 1/η rows are served between two updates, the bound is that
+// of labels at once, with nothing added.
+func TestRegretOfSlowRate(t *testing.T) {
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(5, seed))
+		together := 1 + rng.IntN(40)
+		r := newRegret(Mixture{BiasSD: .01, Heads: .5, Rate: 1 / float64(together), Lambda: []float64{1, .9}[rng.IntN(2)]}, 3, 3)
+		for range 200 {
+			var batch []servedRow
+			for range 1 + rng.IntN(together) {
+				batch = append(batch, r.serve(rng))
+			}
+			r.learn(batch)
+		}
+		if n := r.above(0); n > 0 {
+			t.Errorf("seed %d, %+v: the bound does not hold for %d experts: the mixture lost %.1f, they %.1f", seed, r.Mixture, n, r.loss, r.losses)
+		}
+	}
+}
