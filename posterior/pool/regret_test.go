@@ -31,7 +31,7 @@ type servedRow struct {
 }
 
 func newRegret(cfg Mixture, members, classes int) *regret {
-	m := newMixture(cfg, members, classes)
+	m := newMixture(cfg, nil, members, classes)
 	return &regret{mixture: m, losses: make([]float64, len(m.score)), kept: 1}
 }
 
