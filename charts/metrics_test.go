@@ -242,7 +242,7 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	m.Show(out, []pipeline.Summary{{Head: "online"}})
 	q := &posterior.Gaussian{Dim: 1, Classes: 1, Mean: []float64{0}, Precision: []float64{1}}
 	m.ShowPosterior(&metrics.Posterior{Head: "online", Classes: []string{"a"}, Now: q, Trained: q})
-	m.ShowPool(&pipeline.Pooled{Heads: []string{"online"}, Weights: []float64{1}, Bias: []float64{0}, Compatibility: []float64{1}}, []string{"a"})
+	m.ShowPool(&pipeline.Pooled{Heads: []string{"online"}, Weights: []float64{1}, Parts: []string{"online"}, Shares: []float64{1}, Bias: []float64{0}, Compatibility: []float64{1}}, []string{"a"})
 	hooks.Stepped(worker.Stepped{Outcome: out, Cause: "count"})
 	hooks.Lag("t", 1, 1)
 	stream.AtRisk([]topics.Risk{{Topic: "t", Setting: "retention.ms"}})

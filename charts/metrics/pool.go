@@ -12,12 +12,13 @@ const maxCompatibility = 16
 
 // pool are the metrics of what a pool of heads has learned.
 type pool struct {
-	weight, bias, regret, compatibility *prometheus.GaugeVec
+	weight, share, bias, regret, compatibility *prometheus.GaugeVec
 }
 
 func newPool(r register) pool {
 	return pool{
 		weight:        r.gauges("gvbll_pool_weight", "Weight of a head in the pool that serves; 0 for heads that are only scored.", "head"),
+		share:         r.gauges("gvbll_pool_share", "Share of a head, or of a product of all heads, in the mixture that the pool serves.", "head"),
 		bias:          r.gauges("gvbll_pool_bias", "Bias of a class in the pool's logits; classes beyond the first 64 are left out.", "class"),
 		regret:        r.gauges("gvbll_pool_regret_nats", "Log loss of the pool over all labels, less that of its best head in hindsight; negative where the pool is better.", "head"),
 		compatibility: r.gauges("gvbll_pool_compatibility", "Share of each class among the labelled neighbours of the nodes of a class, as learned; only for up to 16 classes.", "class", "neighbour"),
@@ -29,6 +30,9 @@ func (m *Metrics) ShowPool(p *pipeline.Pooled, classes []string) {
 	g := &m.pool
 	for k, head := range p.Heads {
 		g.weight.WithLabelValues(head).Set(p.Weights[k])
+	}
+	for k, share := range p.Shares {
+		g.share.WithLabelValues(p.Parts[k]).Set(share)
 	}
 	for c, b := range p.Bias[:min(len(p.Bias), maxClasses)] {
 		g.bias.WithLabelValues(classes[c]).Set(b)
@@ -44,7 +48,7 @@ func (m *Metrics) ShowPool(p *pipeline.Pooled, classes []string) {
 
 // reset drops the gauges of a pool that serves no more.
 func (p *pool) reset() {
-	for _, g := range []*prometheus.GaugeVec{p.weight, p.bias, p.regret, p.compatibility} {
+	for _, g := range []*prometheus.GaugeVec{p.weight, p.share, p.bias, p.regret, p.compatibility} {
 		g.Reset()
 	}
 }

@@ -14,13 +14,14 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 )
 
-// TestShowPool: a pool has gauges for its heads, biases, regret and compatibility. Those
+// TestShowPool: a pool has gauges for its heads, the parts of its mixture, biases, regret and compatibility. Those
 // by class are bounded: 64 biases, and no compatibility of more than 16 classes.
 func TestShowPool(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	m := metrics.New(reg)
 	m.ShowPool(&pipeline.Pooled{
 		Heads: []string{"online", "labels"}, Weights: []float64{.5, -.25}, Bias: []float64{1, -1}, Regret: -3, Compatibility: []float64{.75, .25, .5, .5},
+		Parts: []string{"online", "labels", "product"}, Shares: []float64{.25, 0, .75},
 	}, []string{"a", "b"})
 	const want = `
 # HELP gvbll_pool_bias Bias of a class in the pool's logits; classes beyond the first 64 are left out.
@@ -36,12 +37,17 @@ gvbll_pool_compatibility{class="b",neighbour="b"} 0.5
 # HELP gvbll_pool_regret_nats Log loss of the pool over all labels, less that of its best head in hindsight; negative where the pool is better.
 # TYPE gvbll_pool_regret_nats gauge
 gvbll_pool_regret_nats{head="pool"} -3
+# HELP gvbll_pool_share Share of a head, or of a product of all heads, in the mixture that the pool serves.
+# TYPE gvbll_pool_share gauge
+gvbll_pool_share{head="labels"} 0
+gvbll_pool_share{head="online"} 0.25
+gvbll_pool_share{head="product"} 0.75
 # HELP gvbll_pool_weight Weight of a head in the pool that serves; 0 for heads that are only scored.
 # TYPE gvbll_pool_weight gauge
 gvbll_pool_weight{head="labels"} -0.25
 gvbll_pool_weight{head="online"} 0.5
 `
-	names := []string{"gvbll_pool_bias", "gvbll_pool_compatibility", "gvbll_pool_regret_nats", "gvbll_pool_weight"}
+	names := []string{"gvbll_pool_bias", "gvbll_pool_compatibility", "gvbll_pool_regret_nats", "gvbll_pool_share", "gvbll_pool_weight"}
 	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), names...); err != nil {
 		t.Error(err)
 	}

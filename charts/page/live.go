@@ -30,8 +30,7 @@ type liveView struct {
 	Classes     []classView
 	Latest      []predictionView
 	Windows     []windowSummary
-	Pool        []weightView // of the pool that serves
-	Neighbours  bool         // the pool knows which classes are neighbours
+	Pool        *poolView // nil if no pool serves
 	Refused     refusedValue
 	Scored      bool // a label has been scored
 	Ready       bool // the engine can be asked
@@ -104,8 +103,7 @@ func (s *Server) liveView() *liveView {
 	v := &liveView{
 		Model: m.ID, Encoder: string(m.Meta.Encoder), Program: s.cfg.Version, Version: h.version, Ready: ready,
 		Windows: h.windows.newest(shownWindows), Scored: len(h.curve.points) > 0,
-		State: s.state(), Progress: s.progress(), Trial: h.trial, Refused: h.refused.value(shownRefusals), Pool: weightsOf(h.pool),
-		Neighbours: h.knowsNeighbours(),
+		State: s.state(), Progress: s.progress(), Trial: h.trial, Refused: h.refused.value(shownRefusals), Pool: h.poolView(),
 	}
 	v.Title = titleView{s.cfg.Graph, v.State}
 	v.Facts = h.facts(s.cfg.Now())

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"slices"
 
 	"github.com/gvbll/gvbll/pipeline"
 )
@@ -12,6 +11,7 @@ import (
 // poolValue is what a pool of heads has learned.
 type poolValue struct {
 	Heads  []poolHeadValue `json:"heads"`
+	Parts  []poolPartValue `json:"parts,omitempty"` // of the mixture that is served, if it is one
 	Bias   []poolBiasValue `json:"bias"`
 	Regret float64         `json:"regret"`
 	// Compatibility[c][d] is the share of class d among the labelled neighbours of
@@ -24,34 +24,60 @@ type poolHeadValue struct {
 	Weight float64 `json:"weight"`
 }
 
+type poolPartValue struct {
+	Part  string  `json:"part"` // a head, or a product of heads
+	Share float64 `json:"share"`
+}
+
 type poolBiasValue struct {
 	Class string  `json:"class"`
 	Bias  float64 `json:"bias"`
 }
 
-// weightView is the weight of a head as a bar. Places are percentages of the room for bars.
-type weightView struct {
-	Head, Weight, Metric string
-	Left, Width          float64 // of the bar
-	Zero                 float64 // where all bars begin
-	Negative             bool
+// barView is a number with a bar. Places are percentages of the room for bars.
+type barView struct {
+	Name, Value, Metric string
+	Left, Width         float64 // of the bar
+	Zero                float64 // where all bars begin
+	Negative            bool
 }
 
-// weightsOf returns the weights of a pool's heads, which may be nil.
-func weightsOf(p *pipeline.Pooled) (list []weightView) {
-	if p == nil {
-		return nil
+// barsOf returns numbers by name as bars of one scale. metric returns the metric with the
+// number of a name, "" for none.
+func barsOf(names []string, values []float64, metric func(name string) string) (list []barView) {
+	lo, hi := 0., math.SmallestNonzeroFloat64
+	for _, v := range values {
+		lo, hi = min(lo, v), max(hi, v)
 	}
-	lo, hi := min(0, slices.Min(p.Weights)), max(0, slices.Max(p.Weights))
-	at := func(w float64) float64 { return 100 * (w - lo) / max(hi-lo, math.SmallestNonzeroFloat64) }
-	for k, head := range p.Heads {
-		w := p.Weights[k]
-		list = append(list, weightView{
-			Head: head, Weight: formatted(w), Metric: fmt.Sprintf("gvbll_pool_weight{head=%q}", head),
-			Left: at(min(w, 0)), Width: at(max(w, 0)) - at(min(w, 0)), Zero: at(0), Negative: w < 0,
+	at := func(v float64) float64 { return 100 * (v - lo) / (hi - lo) }
+	for k, v := range values {
+		left, right := at(min(v, 0)), at(max(v, 0))
+		list = append(list, barView{
+			Name: names[k], Value: formatted(v), Metric: metric(names[k]),
+			Left: left, Width: right - left, Zero: at(0), Negative: v < 0,
 		})
 	}
 	return list
+}
+
+// poolView is what a pool has learned.
+type poolView struct {
+	Shares  []barView // of the parts of the mixture that serves; nil if it is no mixture
+	Weights []barView // of the heads
+	// Neighbours says whether there is a picture of which classes are neighbours.
+	Neighbours bool
+}
+
+// poolView returns what the pool has learned, nil if no pool serves.
+func (h *history) poolView() *poolView {
+	if h.pool == nil {
+		return nil
+	}
+	return &poolView{
+		Shares:     barsOf(h.pool.Parts, h.pool.Shares, func(string) string { return "" }),
+		Weights:    barsOf(h.pool.Heads, h.pool.Weights, func(head string) string { return fmt.Sprintf("gvbll_pool_weight{head=%q}", head) }),
+		Neighbours: h.knowsNeighbours(),
+	}
 }
 
 // pool serves GET /v1/pool.
@@ -67,6 +93,9 @@ func (s *Server) pool(r *http.Request) (any, *problem) {
 	v := poolValue{Regret: learned.Regret}
 	for k, head := range learned.Heads {
 		v.Heads = append(v.Heads, poolHeadValue{head, learned.Weights[k]})
+	}
+	for k, share := range learned.Shares {
+		v.Parts = append(v.Parts, poolPartValue{learned.Parts[k], share})
 	}
 	for c, b := range learned.Bias {
 		v.Bias = append(v.Bias, poolBiasValue{classes[c], b})

@@ -46,6 +46,10 @@ func TestPool(t *testing.T) {
 			Head   string
 			Weight float64
 		}
+		Parts []struct {
+			Part  string
+			Share float64
+		}
 		Bias          []struct{ Class string }
 		Compatibility [][]float64
 	}
@@ -66,6 +70,16 @@ func TestPool(t *testing.T) {
 
 	// A head's bar begins at zero, goes to its side, and is as long as its weight.
 	bars := regexp.MustCompile(`data-metric="gvbll_pool_weight\{head=&#34;([^&]+)&#34;\}">([^<]+)</td><td><svg[^>]+><rect( class="negative")? x="([^"]+)" y="1" width="([^"]+)" height="8"/><line x1="([^"]+)"`).FindAllStringSubmatch(body, -1)
+	shares := 0.
+	for _, p := range v.Parts {
+		shares += p.Share
+		if want := fmt.Sprintf(`<tr><th scope="row">%s</th><td>%.4f</td><td><svg`, p.Part, p.Share); !strings.Contains(body, want) {
+			t.Errorf("the page does not contain %s", want)
+		}
+	}
+	if len(v.Parts) <= len(v.Heads) || math.Abs(shares-1) > 1e-6 {
+		t.Errorf("the parts %v have shares of %v, want the heads and their products, and 1", v.Parts, shares)
+	}
 	if len(bars) != len(v.Heads) {
 		t.Fatalf("the page has bars for %d heads, want %d", len(bars), len(v.Heads))
 	}

@@ -168,7 +168,7 @@ func TestLivePage(t *testing.T) {
 		Head, Weight string
 		Width        float64 // pixels; negative to the left of zero
 	}
-	bars := value[[]bar](t, b, `[...document.querySelectorAll(".bars tbody tr")].map(row => ({
+	bars := value[[]bar](t, b, `[...document.querySelectorAll("#weights tbody tr")].map(row => ({
 		Head: row.cells[0].textContent, Weight: row.cells[1].textContent,
 		Width: row.querySelector("rect").getBoundingClientRect().width * (row.querySelector("rect.negative") ? -1 : 1)}))`)
 	if len(bars) != len(learned.Heads) || len(bars) == 0 {

@@ -12,14 +12,16 @@ import "github.com/gvbll/gvbll/posterior"
 // Ettler 2010) with the likelihood to the power η. The products have equal parts of what
 // the members leave them of the prior shares π.
 //
-// Its regret is bounded. Let ℓ_e be the loss -Σ log p_e(y) of a batch. With labels that
-// come before the next row is served, η ≤ 1 and full batches, the loss of the mixture in T
-// batches is at most that of any expert, or of any choice of another expert for each
-// batch, plus
+// Its regret is bounded. Let ℓ_e be the loss -Σ log p_e(y) of e in a batch, and R = ln(1/π_e),
+// at most ln(50 K) for a prior share of .02 of K members. Where the label of a row comes before
+// the next row is served, and η ≤ 1, the loss of the mixture in T batches is at most
 //
-//	[1 + (1-λ)(T-1)] max_e ln(1/π_e)/η;
+//	Σ_t ℓ_e(t) + [1 + (1-λ)(T-1)] R/η
 //
-// docs/adr/0017-pool-of-blocks.md has the proof, and what late labels add.
+// for every e: a start, and then (1-λ)R/η for each full batch. It is also bounded in the same
+// way by the loss of the expert that is best, at each time, of the discounted past.
+// docs/adr/0017-pool-of-blocks.md has the proof, and what rows that are served together or
+// labels that come late add.
 type mixture struct {
 	Mixture
 	classes int

@@ -1,0 +1,175 @@
+package pool
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestMixtureIsItsFormula compares what a pool serves with the mixture of its own heads'
+// and products' served probabilities, by shares that are computed from all labels so far.
+func TestMixtureIsItsFormula(t *testing.T) {
+	for _, dense := range []bool{false, true} {
+		cfg := everything(dense)
+		cfg.Mixture.Rate, cfg.Mixture.Lambda = .3, .9
+		p := newPool(t, cfg)
+		names := p.Names()
+		var experts []int // their numbers among the names
+		for _, name := range []string{productName, flatProductName} {
+			experts = append(experts, slices.Index(names, name))
+		}
+		for k, h := range cfg.Heads {
+			if !h.Shadow {
+				experts = append(experts, 1+k)
+			}
+		}
+		scores := make([]float64, len(experts))
+		for step := range 12 {
+			b := randomBatch(rand.New(rand.NewPCG(7, uint64(step))), 1+step*4%17, small, dense)
+			b.LogProbs = make([]float32, b.N*p.LogProbsPerRow())
+			p.Predict(b.Rows, b.LogProbs)
+			of := func(i, number int) []float32 {
+				return b.LogProbs[(i*len(names)+number)*small.Classes:][:small.Classes]
+			}
+			logits := make([]float64, len(experts))
+			for e := range experts {
+				prior := cfg.Mixture.Heads / float64(len(experts)-2)
+				if e < 2 {
+					prior = (1 - cfg.Mixture.Heads) / 2
+				}
+				logits[e] = math.Log(prior) + cfg.Mixture.Rate*scores[e]
+			}
+			shares := plainSoftmax(logits)
+			for i := range b.N {
+				for c := range small.Classes {
+					want := 0.0
+					for e, number := range experts {
+						want += shares[e] * math.Exp(float64(of(i, number)[c]))
+					}
+					wantClose(t, "p", []float64{math.Exp(float64(of(i, 0)[c]))}, []float64{want}, 1e-6)
+				}
+			}
+			for e, number := range experts {
+				wantClose(t, "share", []float64{p.Shares()[number-1]}, []float64{shares[e]}, 1e-9)
+				for i, y := range b.Labels {
+					scores[e] += float64(of(i, number)[y])
+				}
+				scores[e] *= math.Pow(cfg.Mixture.Lambda, min(1, float64(b.N)/cfg.Batch))
+			}
+			p.Learn(b)
+		}
+		// The weights are those of the products and of the heads by themselves.
+		weights, bias := p.Weights()
+		shares := p.Shares()
+		for m, k := range p.members {
+			want := shares[k]
+			for j, w := range p.weights {
+				want += shares[len(cfg.Heads)+j] * w.theta[m]
+			}
+			wantClose(t, "weight", weights[k:k+1], []float64{want}, 1e-12)
+		}
+		for c := range bias {
+			want := 0.0
+			for j, w := range p.weights {
+				want += shares[len(cfg.Heads)+j] * w.theta[len(p.members)+c]
+			}
+			wantClose(t, "bias", bias[c:c+1], []float64{want}, 1e-12)
+		}
+	}
+}
+
+// TestMixtureRegret: with labels that come at once, the mixture's loss exceeds that of every
+// expert, and that of the expert that was best of late at each time, by the stated bound at
+// most, whatever they say: here each is right for a while, and some are certain and wrong.
+func TestMixtureRegret(t *testing.T) {
+	const members, classes, rows = 6, 3, 3000
+	for _, c := range []struct{ rate, lambda float64 }{{1, 1}, {1, .99}, {.2, .99}, {.5, .9}} {
+		cfg := Mixture{BiasSD: .01, Heads: .02, Rate: c.rate, Lambda: c.lambda}
+		m := newMixture(cfg, nil, members, classes)
+		rng := rand.New(rand.NewPCG(1, 2))
+		var loss, tracked float64
+		losses, late := make([]float64, products+members), make([]float64, products+members)
+		for i := range rows {
+			y := rng.IntN(classes)
+			said := make([][]float32, products+members)
+			for e := range said {
+				right := .2 + .1*rng.Float64()
+				if i/400%len(said) == e {
+					right = .95
+				} else if rng.IntN(50) == 0 {
+					right = 1e-12
+				}
+				for c := range classes {
+					x := (1 - right) / (classes - 1)
+					if c == y {
+						x = right
+					}
+					said[e] = append(said[e], float32(math.Log(x)))
+				}
+			}
+			at := func(_, e int) []float32 { return said[e] }
+			got := make([]float32, classes)
+			m.predict(1, at, func(int) []float32 { return got })
+			loss -= float64(got[y])
+			for e := range said {
+				losses[e] -= float64(said[e][y])
+				late[e] = c.lambda*late[e] - float64(said[e][y])
+			}
+			if i+1 < rows {
+				tracked += (1 - c.lambda) * slices.Min(late)
+			} else {
+				tracked += slices.Min(late)
+			}
+			m.learn([]int32{int32(y)}, 1, at)
+		}
+		each := (1 + (1-c.lambda)*(rows-1)) / c.rate
+		for e, l := range losses {
+			if bound := -each * m.logPrior[e]; loss-l > bound {
+				t.Errorf("η %v, λ %v: expert %d has a loss of %.1f, the mixture %.1f, want at most %.1f more", c.rate, c.lambda, e, l, loss, bound)
+			}
+		}
+		if bound := each * math.Log(members/.02); loss-tracked > bound {
+			t.Errorf("η %v, λ %v: the best experts of late have a loss of %.1f, the mixture %.1f, want at most %.1f more", c.rate, c.lambda, tracked, loss, bound)
+		}
+	}
+}
+
+// TestReadsEngine6: a configuration of engine 6 has no blocks and no mixture. Its pool has
+// the heads and the one product that it had, which is what it serves.
+func TestReadsEngine6(t *testing.T) {
+	const weights = `"weights":{"total":1.5,"weight_sd":0.2,"bias_sd":0.5,"floor":-8,"lambda":0.97,"steps":8},"batch":50}`
+	const numbers = `"variance":30,"lambda":1,"passes":3,"training_passes":40`
+	for text, want := range map[string][]Block{
+		`{"neighbours":false,"scale":"unit",` + numbers + `}`:                 {OwnFeatures},
+		`{"neighbours":true,"scale":"unit",` + numbers + `,"refresh":true}`:   {OwnFeatures, MeanFeatures},
+		`{"neighbours":true,"scale":"standard",` + numbers + `}`:              {OwnFeatures, MeanFeatures, Constant},
+		`{"neighbours":false,"scale":"standard",` + numbers + `}`:             {OwnFeatures, Constant},
+		`{"blocks":["degree","constant"],"scale":"standard",` + numbers + `}`: {LogDegree, Constant},
+	} {
+		var cfg Config
+		if err := json.Unmarshal([]byte(`{"heads":[{"name":"a","wide":`+text+`}],`+weights), &cfg); err != nil {
+			t.Fatal(err)
+		}
+		w := cfg.Heads[0].Wide
+		if !slices.Equal(w.Blocks, want) || w.Variance != 30 || w.TrainingPasses != 40 || w.Refresh != strings.Contains(text, "refresh") {
+			t.Errorf("%s is read as %+v, want blocks %q", text, *w, want)
+		}
+		p, err := New(cfg, Shape{Classes: 3, Features: 4}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Names(); !slices.Equal(got, []string{"pool", "a"}) || p.Shares() != nil {
+			t.Errorf("names %q and shares %v, want the pool and its head, and no mixture", got, p.Shares())
+		}
+		if got := float64(len(p.AppendState(nil))); got != cfg.StateBytes(p.shape) {
+			t.Errorf("a state of %v bytes, want %v", got, cfg.StateBytes(p.shape))
+		}
+	}
+	var w Wide
+	if err := json.Unmarshal([]byte(`{"neighbours":"yes"}`), &w); err == nil {
+		t.Error("neighbours that are a word are read, want an error")
+	}
+}
