@@ -184,15 +184,17 @@ func (f *Features) appendSecond(rows *pool.Rows, near []int32, own []uint32, mor
 	if f.need&pool.NeedSecond == 0 {
 		return
 	}
-	at := len(rows.Second)
-	rows.Second = append(rows.Second, make([]float32, f.classes)...)
-	second := rows.Second[at:]
+	second := f.second
+	clear(second)
 	kernel.Prefetch(f.counts, near, 0, f.classes)
 	for _, u := range near {
-		by := 1 / float32(f.graph.Degree(u)+more) * (1.0 / whole)
+		by := 1 / float64(whole*(f.graph.Degree(u)+more))
 		counts := f.counts.Row(u)[:len(second)]
 		for c, n := range own[:len(second)] {
-			second[c] += float32(float32(counts[c]-n) * by)
+			second[c] += float64(float64(counts[c]-n) * by)
 		}
+	}
+	for _, q := range second {
+		rows.Second = append(rows.Second, float32(q))
 	}
 }

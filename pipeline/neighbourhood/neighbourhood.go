@@ -11,7 +11,6 @@ package neighbourhood
 
 import (
 	"fmt"
-	"math/bits"
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/kernel"
@@ -28,9 +27,6 @@ type Graph interface {
 	// the edges came.
 	Neighbours(v int32) []int32
 }
-
-// hubDegree is the largest degree at which s is not cached.
-const hubDegree = 32
 
 // None is the label of an unlabelled node.
 const None = -1
@@ -51,19 +47,14 @@ type Features struct {
 	served *kernel.Table[uint8]   // what was served for a node, in 1/whole; 0 once it has a label
 	counts *kernel.Table[uint32]  // n by node, in 1/whole; nil if no head needs it, as served
 
-	// The cache of s, for nodes of more than hubDegree neighbours:
-	hubs      map[int32]hub
-	slots     int32                  // in hubDense or hubSparse
-	free      []int32                // slots without a hub
-	hubDense  *kernel.Table[float32] // s by slot, or
-	hubSparse *vectors               // these
+	hubs    map[int32]*hub // the cache of s, of nodes of more than hubDegree neighbours
+	scratch sum            // of other nodes
+	adder   adder          // of sparse features
+	entries []entry        // scratch
 
-	// Scratch of a sum: its values, and a bit for each feature that it has.
-	sum     []float32
-	present []uint64
-	entries []entry
-
-	difference []uint32 // scratch: counts of one node
+	// Scratch of one node's counts:
+	difference []uint32
+	second     []float64
 
 	batch        batch
 	frozenDense  snapshot.Freeze[float32]
@@ -71,31 +62,23 @@ type Features struct {
 	frozenServed snapshot.Freeze[uint8]
 }
 
-// hub is a node's entry in the cache of s.
-type hub struct {
-	slot   int32
-	summed int32 // s is the sum over this many neighbours, the first of the list
-}
-
 // New returns the features of an empty graph. Only what the heads of spec need is stored
 // and computed.
 func New(graph Graph, spec pool.Config, shape pool.Shape) *Features {
 	f := &Features{
 		graph: graph, need: spec.Needs(), standard: spec.Scale() == pool.Standard,
-		classes: shape.Classes, features: shape.Features, hubs: make(map[int32]hub),
+		classes: shape.Classes, features: shape.Features, hubs: make(map[int32]*hub),
 	}
 	if f.need&(pool.NeedX|pool.NeedS) != 0 {
 		if f.standard {
-			f.dense, f.hubDense = kernel.NewTable[float32](f.features), kernel.NewTable[float32](f.features)
+			f.dense = kernel.NewTable[float32](f.features)
 		} else {
-			f.sparse, f.hubSparse = &vectors{}, &vectors{}
-			f.present = make([]uint64, (f.features+63)/64)
+			f.sparse, f.adder = &vectors{}, newAdder(f.features)
 		}
-		f.sum = make([]float32, f.features)
 	}
 	if f.need&(pool.NeedLabelled|pool.NeedSecond) != 0 {
 		f.counts, f.served = kernel.NewTable[uint32](f.classes), kernel.NewTable[uint8](f.classes)
-		f.difference = make([]uint32, f.classes)
+		f.difference, f.second = make([]uint32, f.classes), make([]float64, f.classes)
 	}
 	return f
 }
@@ -152,14 +135,6 @@ func (f *Features) expire(v int32) {
 	}
 }
 
-// forget drops the cached sum of v.
-func (f *Features) forget(v int32) {
-	if h, is := f.hubs[v]; is {
-		f.free = append(f.free, h.slot)
-		delete(f.hubs, v)
-	}
-}
-
 // Remove reports nodes that are about to leave the graph with their edges. Their labels,
 // and what was served for them, are removed. Their features stay until [Features.ClearFeatures], since the label of a
 // pending prediction may still be learned.
@@ -189,14 +164,16 @@ func (f *Features) Reset(rows *pool.Rows) {
 // Append appends the current row of node v, without its embedding.
 func (f *Features) Append(rows *pool.Rows, v int32) {
 	near := f.graph.Neighbours(v)
-	f.appendFeatures(rows, v, near, len(near) > hubDegree)
+	f.appendOwn(rows, v)
+	f.appendSum(rows, v, near)
 	f.appendCounts(rows, v, near, None)
 }
 
 // AppendFeatures appends the row of node v without the counts of labels.
 func (f *Features) AppendFeatures(rows *pool.Rows, v int32) {
 	near := f.graph.Neighbours(v)
-	f.appendFeatures(rows, v, near, len(near) > hubDegree)
+	f.appendOwn(rows, v)
+	f.appendSum(rows, v, near)
 }
 
 // AppendWithout appends the row that node v would have without the edge to u.
@@ -207,7 +184,8 @@ func (f *Features) AppendWithout(rows *pool.Rows, v, u int32) {
 			near = append(near, w)
 		}
 	}
-	f.appendFeatures(rows, v, near, false)
+	f.appendOwn(rows, v)
+	f.appendSum(rows, None, near)
 	f.appendCounts(rows, v, near, u)
 }
 
@@ -227,113 +205,18 @@ func (f *Features) AppendArrival(rows *pool.Rows, x gnn.Vector, near []int32) {
 		f.entries = appendEntries(f.entries[:0], x)
 		appendSparse(&rows.X, f.entries)
 	}
-	f.appendSum(rows, near)
+	f.appendSum(rows, None, near)
 	f.appendCountsOf(rows, near)
 }
 
-func (f *Features) appendFeatures(rows *pool.Rows, v int32, near []int32, hub bool) {
+// appendOwn appends the features of v.
+func (f *Features) appendOwn(rows *pool.Rows, v int32) {
 	switch {
 	case f.dense != nil:
 		rows.X.Dense = append(rows.X.Dense, f.dense.Row(v)...)
 	case f.sparse != nil:
 		appendSparse(&rows.X, f.sparse.view(v))
 	}
-	if !hub || f.need&pool.NeedS == 0 {
-		f.appendSum(rows, near)
-		return
-	}
-	rows.N++
-	rows.Degree = append(rows.Degree, int32(len(near)))
-	h, kept := f.hubs[v]
-	if !kept {
-		h = f.newHub()
-	}
-	added := near[h.summed:]
-	h.summed = int32(len(near))
-	f.hubs[v] = h
-	if f.dense != nil {
-		row := f.hubDense.Row(h.slot)
-		for _, u := range added {
-			kernel.Add(row, f.dense.Row(u))
-		}
-		rows.S.Dense = append(rows.S.Dense, row...)
-		return
-	}
-	for _, e := range f.hubSparse.view(h.slot) {
-		f.add(e.index, e.value)
-	}
-	f.addNeighbours(added)
-	f.entries = f.drainSum(f.entries[:0])
-	f.hubSparse.set(h.slot, f.entries)
-	appendSparse(&rows.S, f.entries)
-}
-
-// newHub returns a hub whose sum is empty.
-func (f *Features) newHub() hub {
-	if n := len(f.free); n > 0 {
-		h := hub{slot: f.free[n-1]}
-		f.free = f.free[:n-1]
-		if f.dense != nil {
-			clear(f.hubDense.Row(h.slot))
-		} else {
-			f.hubSparse.set(h.slot, nil)
-		}
-		return h
-	}
-	if f.dense != nil {
-		f.hubDense.Grow(1)
-	} else {
-		f.hubSparse.grow(1)
-	}
-	f.slots++
-	return hub{slot: f.slots - 1}
-}
-
-// appendSum appends s and the degree for the given neighbours, and counts the row.
-func (f *Features) appendSum(rows *pool.Rows, near []int32) {
-	rows.N++
-	rows.Degree = append(rows.Degree, int32(len(near)))
-	switch {
-	case f.need&pool.NeedS == 0:
-	case f.dense != nil:
-		clear(f.sum)
-		kernel.Prefetch(f.dense, near, 0, f.features)
-		for _, u := range near {
-			kernel.Add(f.sum, f.dense.Row(u))
-		}
-		rows.S.Dense = append(rows.S.Dense, f.sum...)
-	default:
-		f.addNeighbours(near)
-		f.entries = f.drainSum(f.entries[:0])
-		appendSparse(&rows.S, f.entries)
-	}
-}
-
-func (f *Features) addNeighbours(near []int32) {
-	for _, u := range near {
-		norm := f.norms[u]
-		for _, e := range f.sparse.view(u) {
-			f.add(e.index, float32(e.value*norm))
-		}
-	}
-}
-
-func (f *Features) add(j int32, x float32) {
-	f.present[j>>6] |= 1 << (j & 63)
-	f.sum[j] += x
-}
-
-// drainSum appends the entries of the scratch sum, ascending, and resets it.
-func (f *Features) drainSum(to []entry) []entry {
-	for i, word := range f.present {
-		for ; word != 0; word &= word - 1 {
-			j := i<<6 | bits.TrailingZeros64(word)
-			to = append(to, entry{int32(j), f.sum[j]})
-			f.sum[j] = 0
-		}
-		f.present[i] = 0
-	}
-	return to
 }
 
 func appendSparse(x *pool.Features, entries []entry) {

@@ -473,3 +473,67 @@ func TestFillBatch(t *testing.T) {
 		t.Errorf("%d rows to refresh and %d pairs without refreshing, want 0 and %d", b.Refresh.N, len(b.Pairs), pairs)
 	}
 }
+
+// star is a graph in which nodes 1 to n are neighbours of node 0, and of no other.
+type star struct{ leaves, hub []int32 }
+
+func (s *star) Len() int { return 1 + len(s.leaves) }
+
+func (s *star) Degree(v int32) int { return len(s.Neighbours(v)) }
+
+func (s *star) Neighbours(v int32) []int32 {
+	if v == 0 {
+		return s.leaves
+	}
+	return s.hub
+}
+
+// TestMillionNeighbours: the sums over a million equal neighbours, which came in two parts,
+// are right to 10⁻⁶.
+func TestMillionNeighbours(t *testing.T) {
+	const n, x = 1_000_000, 0.1
+	for _, density := range []float64{0.01, 1} {
+		g := &star{hub: []int32{0}}
+		s := neighbourhood.New(g, pool.Default(pool.Traits{Density: density}), pool.Shape{Classes: classes, Features: 2, Embedding: 2})
+		s.SetFeatures(0, gnn.Vector{Dense: []float32{1, 0}})
+		var rows pool.Rows
+		for range 2 {
+			for range n / 2 {
+				v := int32(g.Len())
+				s.SetFeatures(v, gnn.Vector{Dense: []float32{x, 3 * x}})
+				g.leaves = append(g.leaves, v)
+				s.AddEdges(v, g.hub)
+				s.SetLabel(v, v%classes)
+			}
+			s.Reset(&rows)
+			s.Append(&rows, 0)
+		}
+		// Sparse features are scaled to unit length.
+		want := []float64{n * float64(float32(x)), n * float64(float32(3*x))}
+		if density < 1 {
+			want = []float64{n / math.Sqrt(10), n * 3 / math.Sqrt(10)}
+		}
+		sums := rows.S.Dense
+		if density < 1 {
+			sums = rows.S.Value
+		}
+		for j, sum := range sums {
+			if off := math.Abs(float64(sum)/want[j] - 1); off > 1e-6 {
+				t.Errorf("density %v: the sum of feature %d is %v, want %v: off by %.1e", density, j, sum, want[j], off)
+			}
+		}
+		for c, labelled := range rows.Labelled {
+			if math.Abs(float64(labelled)-n/classes) > 1 {
+				t.Errorf("%v neighbours of class %d, want a third of %d", labelled, c, n)
+			}
+		}
+		// Two steps from a leaf are the other leaves.
+		s.Reset(&rows)
+		s.Append(&rows, 1)
+		for c, second := range rows.Second {
+			if math.Abs(float64(second)-1.0/classes) > 1e-5 {
+				t.Errorf("second-order count %v of class %d, want 1/%d", second, c, classes)
+			}
+		}
+	}
+}
