@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// regret is what the bounds of docs/method.md say of a mixture on a stream: what it served,
-// what each expert would have lost, and the two sums of the bound.
+// regret is what the bound of docs/adr/0017-pool-of-blocks.md says of a mixture on a stream:
+// what it served, what each expert would have lost, and the two sums of the bound.
 type regret struct {
 	*mixture
 	loss   float64
@@ -16,17 +16,17 @@ type regret struct {
 	// kept is the share that the last batch kept, and forgotten the sum of what those
 	// before it did not keep.
 	kept, forgotten float64
-	// stale is Σ_i min(η d_i, r_i): d_i is the range, over experts, of how far their
-	// scores moved from when row i was served to when its label was learned; r_i is that
-	// of their log probabilities of its label.
-	stale float64
+	// late is what late labels add at most: for each batch η r²/8, where r is the range of
+	// its loss over experts, and for each of its rows the range of the row's loss times
+	// the total variation by which the shares moved while its label was away.
+	late float64
 }
 
 // servedRow is a row as it was served.
 type servedRow struct {
 	said  [][]float32 // by expert
 	label int32
-	score []float64 // of the experts, then
+	share []float64 // ω of the experts, then
 	loss  float64   // of the mixture
 }
 
@@ -38,7 +38,7 @@ func newRegret(cfg Mixture, members, classes int) *regret {
 // serve serves a row with a random label, of which each expert says at random how probable
 // it is: mostly a little, and now and then certain and wrong.
 func (r *regret) serve(rng *rand.Rand) servedRow {
-	row := servedRow{label: rng.Int32N(int32(r.classes)), score: slices.Clone(r.score)}
+	row := servedRow{label: rng.Int32N(int32(r.classes)), share: r.shares()}
 	for range r.score {
 		right := .1 + .8*rng.Float64()
 		if rng.IntN(60) == 0 {
@@ -60,30 +60,40 @@ func (r *regret) serve(rng *rand.Rand) servedRow {
 // learn learns a batch of labels.
 func (r *regret) learn(batch []servedRow) {
 	r.forgotten += 1 - r.kept
-	score := slices.Clone(r.score)
+	now, total := r.shares(), make([]float64, len(r.losses))
+	spread := func(losses []float64) float64 { return slices.Max(losses) - slices.Min(losses) }
 	var labels []int32
 	for _, row := range batch {
-		var moved, says []float64
-		for e := range score {
-			moved = append(moved, score[e]-row.score[e])
-			says = append(says, float64(row.said[e][row.label]))
-			score[e] += says[e]
-			r.losses[e] -= says[e]
+		losses, variation := make([]float64, len(total)), 0.0
+		for e := range losses {
+			losses[e] = -float64(row.said[e][row.label])
+			variation += math.Abs(now[e]-row.share[e]) / 2
+			total[e] += losses[e]
+			r.losses[e] += losses[e]
 		}
-		r.stale += min(r.Rate*(slices.Max(moved)-slices.Min(moved)), slices.Max(says)-slices.Min(says))
+		r.late += spread(losses) * variation
 		r.loss += row.loss
 		labels = append(labels, row.label)
 	}
+	r.late += r.Rate * spread(total) * spread(total) / 8
 	share := min(1, float64(len(batch))/50)
 	r.kept = math.Pow(r.Lambda, share)
 	r.mixture.learn(labels, share, func(i, e int) []float32 { return batch[i].said[e] })
 }
 
+// shares returns ω of every expert.
+func (r *regret) shares() (list []float64) {
+	for e := range r.score {
+		list = append(list, r.share(e))
+	}
+	return list
+}
+
 // above returns for how many experts the regret is above the bound of labels at once plus
 // what late labels add.
-func (r *regret) above(stale float64) (broken int) {
+func (r *regret) above(late float64) (broken int) {
 	for e, l := range r.losses {
-		if bound := -(1+r.forgotten)*r.logPrior[e]/r.Rate + stale; r.loss-l > bound {
+		if bound := -(1+r.forgotten)*r.logPrior[e]/r.Rate + late; r.loss-l > bound {
 			broken++
 		}
 	}
@@ -110,7 +120,7 @@ func TestRegretOfLateLabels(t *testing.T) {
 				waiting = waiting[n:]
 			}
 		}
-		if n := r.above(r.stale); n > 0 {
+		if n := r.above(r.late); n > 0 {
 			t.Errorf("seed %d, %+v, delay %d: the bound does not hold for %d experts: the mixture lost %.1f, they %.1f", seed, r.Mixture, delay, n, r.loss, r.losses)
 		}
 		without += r.above(0)
