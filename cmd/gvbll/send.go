@@ -19,13 +19,14 @@ type sendCmd struct {
 	LabelDelay   int     `help:"Delay of the labels: further steps with --labels predicted, node events with delayed." default:"0"`
 	Rate         float64 `help:"Node events to send a second, or lines of --events; 0 for no limit." default:"0"`
 	Resume       bool    `help:"Leave out the nodes and labels that the topics hold already."`
+	Loop         bool    `help:"When all steps are sent, send them again, without end: as new nodes (7/2, 7/3, …) beside the same context. Those of the pass before the last leave. --rate is of the steps then."`
 	CreateTopics int     `help:"Create missing topics with this many partitions; 0 creates none." default:"0" group:"kafka"`
 }
 
 // Help is shown by gvbll send --help.
 func (sendCmd) Help() string {
 	return "Nodes are sent in order of arrival: first the training and warm-up nodes as context, which the model " +
-		"does not predict, then step after step, each node with the neighbours that came before it or with it."
+		"does not predict, then step after step, each node with the neighbours that came before it or with it. Events have the time at which they are sent."
 }
 
 func (c sendCmd) check(g given) error {
@@ -39,7 +40,7 @@ func (c sendCmd) check(g given) error {
 		return err
 	}
 	return g.check(
-		noEffect{c.Events != "", "no effect on --events: leave out one of them", []string{"data", "drift", "train-share", "steps", "seed", "labels", "label-delay", "resume"}},
+		noEffect{c.Events != "", "no effect on --events: leave out one of them", []string{"data", "drift", "train-share", "steps", "seed", "labels", "label-delay", "resume", "loop"}},
 		noEffect{c.Labels == string(sender.Never), "no effect with --labels never: leave out one of them", []string{"label-delay"}},
 	)
 }
@@ -75,10 +76,10 @@ func (c sendCmd) Run(ctx context.Context, s streams, g given) error {
 	bar := newProgress(s.err, "sent", total)
 	nodes, labels := 0, 0
 	err = sender.Run(ctx, client, stream, sender.Config{
-		Names: names, Labels: sender.Timing(c.Labels), Delay: c.LabelDelay, Rate: c.Rate, Resume: c.Resume,
+		Names: names, Labels: sender.Timing(c.Labels), Delay: c.LabelDelay, Rate: c.Rate, Resume: c.Resume, Now: true, Loop: c.Loop,
 		Progress: func(n, l int) {
 			nodes, labels = n, l
-			bar.set(n, fmt.Sprintf("%d nodes, %d labels", n, l))
+			bar.set(min(n, total), fmt.Sprintf("%d nodes, %d labels", n, l))
 		},
 	})
 	if err != nil {

@@ -67,6 +67,12 @@ type Config struct {
 	// Resume skips events that the topics have already, so that a sender that was
 	// killed can be continued.
 	Resume bool
+	// Now gives every event the time at which it is sent. Without it they have those of the
+	// items.
+	Now bool
+	// Loop sends the steps again and again until ctx ends, as again says. Rate is of the
+	// steps then: the context is sent at once.
+	Loop bool
 	// Progress, if not nil, is called with the numbers of events sent so far.
 	Progress func(nodes, labels int)
 }
@@ -93,6 +99,9 @@ func Run(ctx context.Context, c *kafka.Client, s *Stream, cfg Config) error {
 		cfg: cfg, producer: producer, partitions: partitions, pace: newPace(cfg.Rate),
 		sentNodes: make(map[string]bool), sentLabels: make(map[string]bool), hasPrediction: make(map[string]bool),
 	}
+	if cfg.Loop {
+		r.pace = newPace(0)
+	}
 	if cfg.Resume {
 		if err := addKeys(ctx, c, cfg.Names.Nodes, r.sentNodes); err != nil {
 			return err
@@ -109,10 +118,25 @@ func Run(ctx context.Context, c *kafka.Client, s *Stream, cfg Config) error {
 			return err
 		}
 	}
+	var predictions *kafka.Reader
 	if cfg.Labels == Predicted {
-		return r.predicted(ctx, c, s)
+		if predictions, err = r.predictionsFromStart(ctx, c); err != nil {
+			return err
+		}
 	}
-	return r.delayed(ctx, s)
+	if cfg.Loop {
+		r.pace = newPace(cfg.Rate)
+		return r.loop(ctx, predictions, s)
+	}
+	return r.steps(ctx, predictions, s.Steps)
+}
+
+// steps sends nodes and labels, with predictions as Predicted says, and else as Delayed.
+func (r *run) steps(ctx context.Context, predictions *kafka.Reader, steps [][]Item) error {
+	if predictions != nil {
+		return r.predicted(ctx, predictions, steps)
+	}
+	return r.delayed(ctx, steps)
 }
 
 // run is the state of one Run.
@@ -134,9 +158,9 @@ func addKeys(ctx context.Context, c *kafka.Client, topic string, keys map[string
 }
 
 // delayed sends all nodes, and each label Delay nodes after its own.
-func (r *run) delayed(ctx context.Context, s *Stream) error {
+func (r *run) delayed(ctx context.Context, steps [][]Item) error {
 	var due []Item
-	for _, step := range s.Steps {
+	for _, step := range steps {
 		for len(step) > 0 {
 			burst := step[:min(len(step), maxBurst)]
 			step = step[len(burst):]
@@ -158,30 +182,34 @@ func (r *run) delayed(ctx context.Context, s *Stream) error {
 	return r.labels(ctx, due)
 }
 
-// predicted sends the nodes of each step, waits for their predictions, and sends the
-// labels of the step Delay steps before it. The labels of the last steps follow at
-// the end.
-func (r *run) predicted(ctx context.Context, c *kafka.Client, s *Stream) error {
+// predictionsFromStart returns a reader of all predictions.
+func (r *run) predictionsFromStart(ctx context.Context, c *kafka.Client) (*kafka.Reader, error) {
 	bounds, err := c.Offsets(ctx, r.cfg.Names.Predictions)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	start := make(map[kafka.TopicPartition]int64)
 	for at, b := range bounds {
 		start[at] = b.First
 	}
-	predictions := c.NewReader(start, kafka.ReaderConfig{})
-	for t := range len(s.Steps) + r.cfg.Delay {
-		if t < len(s.Steps) {
-			if err := r.nodes(ctx, nodesOf(s.Steps[t])); err != nil {
+	return c.NewReader(start, kafka.ReaderConfig{}), nil
+}
+
+// predicted sends the nodes of each step, waits for their predictions, and sends the
+// labels of the step Delay steps before it. The labels of the last steps follow at
+// the end.
+func (r *run) predicted(ctx context.Context, predictions *kafka.Reader, steps [][]Item) error {
+	for t := range len(steps) + r.cfg.Delay {
+		if t < len(steps) {
+			if err := r.nodes(ctx, nodesOf(steps[t])); err != nil {
 				return err
 			}
-			if err := r.await(ctx, predictions, s.Steps[t]); err != nil {
+			if err := r.await(ctx, predictions, steps[t]); err != nil {
 				return err
 			}
 		}
 		if past := t - r.cfg.Delay; past >= 0 {
-			if err := r.labels(ctx, s.Steps[past]); err != nil {
+			if err := r.labels(ctx, steps[past]); err != nil {
 				return err
 			}
 		}
@@ -229,7 +257,9 @@ func (r *run) nodes(ctx context.Context, nodes []event.Node) error {
 			if r.sentNodes[string(key)] {
 				continue
 			}
-			records = append(records, r.record(r.cfg.Names.Nodes, key, wire.AppendNode(nil, &nodes[i])))
+			n := nodes[i]
+			n.Time = r.at(n.Time)
+			records = append(records, r.record(r.cfg.Names.Nodes, key, wire.AppendNode(nil, &n)))
 		}
 		if err := r.send(ctx, records); err != nil {
 			return err
@@ -250,7 +280,7 @@ func (r *run) labels(ctx context.Context, items []Item) error {
 		if items[i].Class == "" || r.sentLabels[string(key)] {
 			continue
 		}
-		l := event.Label{Node: items[i].Node.ID, Class: items[i].Class, Time: items[i].Node.Time}
+		l := event.Label{Node: items[i].Node.ID, Class: items[i].Class, Time: r.at(items[i].Node.Time)}
 		records = append(records, r.record(r.cfg.Names.Labels, key, wire.AppendLabel(nil, &l)))
 	}
 	if err := r.send(ctx, records); err != nil {
@@ -259,6 +289,14 @@ func (r *run) labels(ctx context.Context, items []Item) error {
 	r.labelsSent += Labelled(items)
 	r.progress()
 	return nil
+}
+
+// at returns the event time of an event of which the items have another.
+func (r *run) at(given int64) int64 {
+	if r.cfg.Now {
+		return time.Now().UnixMilli()
+	}
+	return given
 }
 
 func (r *run) record(topic string, key, value []byte) kafka.Record {

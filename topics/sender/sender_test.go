@@ -1,9 +1,14 @@
 package sender_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
@@ -187,5 +192,68 @@ func TestMissingTopics(t *testing.T) {
 	f.names.Nodes = "nowhere"
 	if err := sender.Run(t.Context(), f.client, stream(1), sender.Config{Names: f.names}); err == nil {
 		t.Error("no error for a topic that does not exist")
+	}
+}
+
+// TestLoop: the steps are sent again and again as new nodes, which name each other and the
+// context; the nodes of the pass before the last leave. A sender that resumes goes on in
+// the pass that was interrupted. Events have the time at which they were sent.
+func TestLoop(t *testing.T) {
+	f := newFixture(t)
+	began := time.Now().UnixMilli()
+	s := stream(2)
+	for _, step := range s.Steps {
+		for i := range step {
+			step[i].Node.Neighbours = []event.ID{{Num: 0}, step[0].Node.ID}
+		}
+	}
+	// run sends until so many nodes were sent or skipped.
+	run := func(nodes int) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		err := sender.Run(ctx, f.client, s, sender.Config{
+			Names: f.names, Labels: sender.Never, Loop: true, Now: true, Resume: true,
+			Progress: func(n, _ int) {
+				if n >= nodes {
+					cancel()
+				}
+			},
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("a loop ended with %v", err)
+		}
+	}
+	run(2 + 6 + 6 + 3) // the context, two passes, and half of a third
+	run(2 + 3 + 3)     // the context again, and the rest of the third
+
+	var (
+		d   wire.Decoder
+		got []string
+	)
+	err := f.client.ReadAll(t.Context(), f.names.Nodes, func(r *kafka.Record) {
+		if r.Value == nil {
+			got = append(got, "-"+string(r.Key))
+			return
+		}
+		var n event.Node
+		if reason, detail := d.Node(&event.Origin{Value: r.Value}, &n); reason != "" {
+			t.Fatalf("refused: %s: %s", reason, detail)
+		}
+		if n.Time < began || n.Time > time.Now().UnixMilli() {
+			t.Errorf("node %s was sent with the time %d", n.ID, n.Time)
+		}
+		got = append(got, fmt.Sprintf("%v%v", n.ID, n.Neighbours))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"0[]", "1[]", "2[0 2]", "3[0 2]", "4[0 2]", "5[0 5]", "6[0 5]", "7[0 5]",
+		"2/2[0 2/2]", "3/2[0 2/2]", "4/2[0 2/2]", "5/2[0 5/2]", "6/2[0 5/2]", "7/2[0 5/2]",
+		"-2", "-3", "-4", "-5", "-6", "-7",
+		"2/3[0 2/3]", "3/3[0 2/3]", "4/3[0 2/3]", "5/3[0 5/3]", "6/3[0 5/3]", "7/3[0 5/3]",
+	}
+	if diff := cmp.Diff(want, got[:min(len(got), len(want))]); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
 	}
 }
