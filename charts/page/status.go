@@ -3,6 +3,7 @@ package page
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"runtime"
 	"slices"
@@ -93,6 +94,7 @@ type statusView struct {
 	Title    titleView
 	Program  []fact
 	Model    []fact
+	Training []fact
 	Settings []fact
 }
 
@@ -106,24 +108,34 @@ func (s *Server) statusPage(w http.ResponseWriter, _ *http.Request) {
 		{"started", fmt.Sprintf("%s, %s ago", v.Started.Format(time.RFC3339), s.cfg.Now().Sub(s.started).Truncate(time.Second)), ""},
 	}
 	m := s.modelValue()
-	training, err := json.Marshal(m.Training)
-	if err != nil {
-		training = []byte(err.Error())
-	}
 	v.Model = []fact{
 		{"id", m.ID, ""},
 		{"encoder", fmt.Sprintf("%s, %d layers, %s: %d features to an embedding of %d", m.Encoder, m.Layers, m.Activation, m.Features, m.Embedding), ""},
 		{"classes", strings.Join(m.Classes, ", "), ""},
 		{"normalization", m.Normalization, ""},
-		{"training", string(training), ""},
 	}
-	settings, err := m.Settings.Values()
-	if err != nil {
-		settings = map[string]string{"settings": string(m.Settings)}
-	}
-	for name, value := range settings {
-		v.Settings = append(v.Settings, fact{name, value, ""})
-	}
-	slices.SortFunc(v.Settings, func(a, b fact) int { return strings.Compare(a.Name, b.Name) })
+	v.Settings = fieldsOf(m.Settings)
+	v.Training = fieldsOf(m.Training)
 	render(w, http.StatusOK, "status.html", v)
+}
+
+// fieldsOf returns the fields of a value that is an object in JSON, by name.
+func fieldsOf(object any) (list []fact) {
+	b, err := json.Marshal(object)
+	if err != nil {
+		return []fact{{"unknown", err.Error(), ""}}
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(b, &fields); err != nil {
+		return []fact{{"unknown", err.Error(), ""}}
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		value := string(fields[name])
+		var text string
+		if json.Unmarshal(fields[name], &text) == nil {
+			value = text
+		}
+		list = append(list, fact{strings.ReplaceAll(name, "_", " "), value, ""})
+	}
+	return list
 }

@@ -190,12 +190,14 @@ func TestLivePage(t *testing.T) {
 	if !value[bool](t, b, `(async () => {
 		const first = document.querySelector("dd"), was = first.textContent, picture = document.querySelector("picture");
 		const link = document.querySelector("#latest-title ~ .wide a");
+		const weights = document.getElementById("weights"), right = weights.outerHTML;
 		first.textContent = "stale";
+		weights.querySelectorAll("rect").forEach(bar => bar.classList.toggle("negative")); // as after a change of signs
 		link.focus();
 		await refresh();
-		return first.textContent === was && document.activeElement === link && document.contains(picture);
+		return weights.outerHTML === right && first.textContent === was && document.activeElement === link && document.contains(picture);
 	})()`) {
-		t.Error("a refresh leaves a stale figure, or loses the focus or a picture")
+		t.Error("a refresh leaves a stale figure or bar, or loses the focus or a picture")
 	}
 
 	// In the dark colour scheme, and on a phone, where nothing may be wider than the page.
@@ -356,7 +358,10 @@ func TestWorkerPage(t *testing.T) {
 
 	call(t, b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}})
 	for _, path := range []string{"/", "/status", "/node?id=node-3"} {
-		b.do(t, chromedp.EmulateViewport(400, 800, chromedp.EmulateMobile), chromedp.Navigate(at+path))
+		b.do(t, chromedp.EmulateViewport(768, 1024, chromedp.EmulateMobile), chromedp.Navigate(at+path))
+		value[int](t, b, loaded)
+		b.fits(t, path+" of a tablet")
+		b.do(t, chromedp.EmulateViewport(400, 800, chromedp.EmulateMobile), chromedp.Reload())
 		value[int](t, b, loaded)
 		b.fits(t, path)
 		b.picture(t, "worker-phone"+strings.ReplaceAll(path[:min(len(path), 5)], "/", "-")+".png")

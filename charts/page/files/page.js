@@ -26,6 +26,9 @@ function morph(from, to) {
 	for (const { name, value } of to.attributes) {
 		if (from.getAttribute(name) !== value) from.setAttribute(name, value);
 	}
+	for (const { name } of [...from.attributes]) {
+		if (!to.hasAttribute(name)) from.removeAttribute(name);
+	}
 	while (from.childNodes.length > to.childNodes.length) from.lastChild.remove();
 	to.childNodes.forEach((child, i) => {
 		if (i < from.childNodes.length) morph(from.childNodes[i], child);
