@@ -342,7 +342,7 @@ func TestWorkerPage(t *testing.T) {
 			t.Errorf("%s is %q on the page, want %q", name, flags[name], want)
 		}
 	}
-	settings := value[map[string]string](t, b, fmt.Sprintf(rows, ".values tr"))
+	settings := value[map[string]string](t, b, fmt.Sprintf(rows, "#settings tr"))
 	record, err := ledger.Open(t.Context(), g.client, g.names.Ledger)
 	must(t, err)
 	first, err := record.Next(t.Context())
