@@ -297,7 +297,7 @@ func TestDemoVerdict(t *testing.T) {
 		want  []string
 	}{
 		{"better than all", []demoHead{head("wide", 0.7, 0.82, 0.02, 0.004), head("static", 0.6, 1.3, 0.5, 0.1)}, []string{
-			"No head would have done better: the best in hindsight is wide and has an NLL 0.020 higher than what served.",
+			"No head would have done better: the best in hindsight is wide with an NLL 0.020 higher than what served.",
 			"The model as trained, static, has an NLL 0.500 higher.",
 		}},
 		{"a head is better", []demoHead{head("wide", 0.75, 0.7, -0.1, 0.02), head("static", 0.6, 1.3, 0.5, 0.1)}, []string{
@@ -314,7 +314,8 @@ func TestDemoVerdict(t *testing.T) {
 			"The model as trained, static, has an NLL 0.050 lower.",
 		}},
 		{"a tie", []demoHead{head("wide", 0.7, 0.79, -0.01, 0.006)}, []string{
-			"wide would have done better: its NLL is 0.010 lower than that of what served, less than two standard errors: a tie.",
+			"wide would have done better: its NLL is 0.010 lower than that of what served.",
+			"That is less than two standard errors: a tie.",
 		}},
 		{"one head", nil, []string{"There was one head, and it served."}},
 	} {

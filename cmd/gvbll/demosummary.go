@@ -129,14 +129,14 @@ func (s *demoSummary) verdict() string {
 	if name == staticHead {
 		name += ", the model as trained,"
 	}
-	line := fmt.Sprintf("No head would have done better: the best in hindsight is %s and has an NLL %.3f higher than what served", name, best.Behind)
+	line := fmt.Sprintf("No head would have done better: the best in hindsight is %s with an NLL %.3f higher than what served", name, best.Behind)
 	if best.Behind < 0 {
 		line = fmt.Sprintf("%s would have done better: its NLL is %.3f lower than that of what served", name, -best.Behind)
 	}
-	if math.Abs(best.Behind) < 2*best.Error {
-		line += ", less than two standard errors: a tie"
-	}
 	lines := []string{line + "."}
+	if math.Abs(best.Behind) < 2*best.Error {
+		lines = append(lines, "That is less than two standard errors: a tie.")
+	}
 	if h := slices.MaxFunc(s.Heads, func(a, b demoHead) int { return cmp.Compare(a.Acc, b.Acc) }); h.Acc > s.Served.Acc {
 		lines = append(lines, fmt.Sprintf("%s was right more often: %.1f%% against %.1f%%.", h.Head, 100*h.Acc, 100*s.Served.Acc))
 	}
