@@ -11,6 +11,7 @@ import (
 // what it served, what each expert would have lost, and the two sums of the bound.
 type regret struct {
 	*mixture
+	start  []float64 // ω of the experts at the start
 	loss   float64
 	losses []float64 // by expert
 	// kept is the share that the last batch kept, and forgotten the sum of what those
@@ -30,9 +31,15 @@ type servedRow struct {
 	loss  float64   // of the mixture
 }
 
-func newRegret(cfg Mixture, members, classes int) *regret {
-	m := newMixture(cfg, nil, members, classes)
-	return &regret{mixture: m, losses: make([]float64, len(m.score)), kept: 1}
+// newRegret returns a mixture whose experts have random scores at the start.
+func newRegret(rng *rand.Rand, cfg Mixture, members, classes int) *regret {
+	scores := make([]float64, products+members)
+	for e := range scores {
+		scores[e] = -10 * rng.Float64()
+	}
+	r := &regret{mixture: newMixture(cfg, scores, members, classes), losses: make([]float64, len(scores)), kept: 1}
+	r.start = r.shares()
+	return r
 }
 
 // serve serves a row with a random label, of which each expert says at random how probable
@@ -93,7 +100,8 @@ func (r *regret) shares() (list []float64) {
 // what late labels add.
 func (r *regret) above(late float64) (broken int) {
 	for e, l := range r.losses {
-		if bound := -(1+r.forgotten)*r.logPrior[e]/r.Rate + late; r.loss-l > bound {
+		bound := -(math.Log(r.start[e])+r.forgotten*r.logPrior[e])/r.Rate + late
+		if r.loss-l > bound {
 			broken++
 		}
 	}
@@ -108,7 +116,7 @@ func TestRegretOfLateLabels(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(3, seed))
 		pick := func(x ...float64) float64 { return x[rng.IntN(len(x))] }
-		r := newRegret(Mixture{BiasSD: .01, Heads: pick(.02, .5), Rate: pick(1, .3, .05), Lambda: pick(1, .99, .8)}, 1+rng.IntN(6), 3)
+		r := newRegret(rng, Mixture{BiasSD: .01, Heads: pick(.02, .5), Rate: pick(1, .3, .05), Lambda: pick(1, .99, .8)}, 1+rng.IntN(6), 3)
 		delay := rng.IntN(300)
 		var waiting []servedRow
 		for range 300 {
@@ -136,7 +144,7 @@ func TestRegretOfSlowRate(t *testing.T) {
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(5, seed))
 		together := 1 + rng.IntN(40)
-		r := newRegret(Mixture{BiasSD: .01, Heads: .5, Rate: 1 / float64(together), Lambda: []float64{1, .9}[rng.IntN(2)]}, 3, 3)
+		r := newRegret(rng, Mixture{BiasSD: .01, Heads: .5, Rate: 1 / float64(together), Lambda: []float64{1, .9}[rng.IntN(2)]}, 3, 3)
 		for range 200 {
 			var batch []servedRow
 			for range 1 + rng.IntN(together) {
