@@ -152,9 +152,8 @@ type Weights struct {
 }
 
 // Mixture are the constants of the mixture of two products and all heads. The second
-// product has the Weights but another prior of the bias.
+// product has the same Weights and no biases.
 type Mixture struct {
-	BiasSD float64 `json:"bias_sd"` // of the second product: prior standard deviation of a class's bias
 	Heads  float64 `json:"heads"`   // prior share of all heads together, in (0, 1); the products have equal parts of the rest
 	Rate   float64 `json:"rate"`    // η in (0, 1]: the power to which likelihoods count
 	Lambda float64 `json:"lambda"`  // λ in (0, 1]: share of the log likelihoods that a full batch keeps
@@ -282,7 +281,7 @@ func Default(t Traits) Config {
 	}
 	s := Config{
 		Weights: Weights{Total: 1.5, WeightSD: 0.2, BiasSD: 0.5, Floor: -8, Lambda: 0.97, Steps: 8},
-		Mixture: &Mixture{BiasSD: 0.01, Heads: 0.02, Rate: 1, Lambda: 0.99},
+		Mixture: &Mixture{Heads: 0.02, Rate: 1, Lambda: 0.99},
 		Batch:   50,
 	}
 	if t.Density > sparseDensity {
@@ -342,7 +341,6 @@ func (s Config) Validate() error {
 	r.Unless(isShare(w.Lambda), "weights: lambda %v: give a number above 0 and up to 1, such as 0.97", w.Lambda)
 	r.Unless(w.Steps > 0, "weights: steps %d: give a positive number, such as 8", w.Steps)
 	if m := s.Mixture; m != nil {
-		r.Unless(isPositive(m.BiasSD), "mixture: bias_sd %v: give a positive number, such as 0.01", m.BiasSD)
 		r.Unless(m.Heads > 0 && m.Heads < 1, "mixture: heads %v: give a number between 0 and 1, such as 0.02", m.Heads)
 		r.Unless(isShare(m.Rate), "mixture: rate %v: give a number above 0 and up to 1, such as 1", m.Rate)
 		r.Unless(isShare(m.Lambda), "mixture: lambda %v: give a number above 0 and up to 1, such as 0.99", m.Lambda)

@@ -54,10 +54,10 @@
 //
 // # Mixture
 //
-// There are two products. In one the prior lets biases follow the shares of the
-// classes; in the other it all but holds them at 0, which is better where labels
-// come so late that the shares they show have passed. What is served is a mixture
-// of both products and of every head,
+// There are two products. One has biases, which follow the shares of the classes;
+// the other has none, which is better where labels come so late that the shares
+// they show have passed. What is served is a mixture of both products and of every
+// head,
 //
 //	p(c) = Σ_e ω_e p_e(c),  ω_e ∝ π_e exp(η L_e),
 //

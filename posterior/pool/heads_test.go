@@ -599,11 +599,19 @@ func TestVoteIsItsFormula(t *testing.T) {
 // TestWeightsAreLaplace: the weights are the minimum that BFGS finds, their precision Q is
 // the curvature there, and forgetting follows the formulas of weights.
 func TestWeightsAreLaplace(t *testing.T) {
+	t.Run("biases", func(t *testing.T) { testWeightsAreLaplace(t, true) })
+	t.Run("no biases", func(t *testing.T) { testWeightsAreLaplace(t, false) })
+}
+
+func testWeightsAreLaplace(t *testing.T, biased bool) {
 	const heads, classes, n = 3, 4, 40
 	cfg := Weights{Total: 1.5, WeightSD: .2, BiasSD: .5, Floor: -8, Lambda: .97, Steps: 50}
 	said := newOpinions(heads, classes, cfg.Floor)
-	w := newWeights(cfg, nil, said)
-	size := heads + classes
+	w := newWeights(cfg, nil, said, biased)
+	size := heads
+	if biased {
+		size += classes
+	}
 	at := func(q []float64, i, j int) float64 { return q[min(i, j)*size+max(i, j)] }
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 3 {
@@ -650,7 +658,9 @@ func TestWeightsAreLaplace(t *testing.T) {
 					}
 					jacobian[c][k] = max(-8, float64(logProbs[(i*heads+k)*classes+c])) - mean
 				}
-				jacobian[c][heads+c] = 1
+				if biased {
+					jacobian[c][heads+c] = 1
+				}
 				for k, x := range jacobian[c] {
 					a[c] += x * theta[k]
 				}

@@ -72,11 +72,7 @@ func TestMixtureIsItsFormula(t *testing.T) {
 			wantClose(t, "weight", weights[k:k+1], []float64{want}, 1e-12)
 		}
 		for c := range bias {
-			want := 0.0
-			for j, w := range p.weights {
-				want += shares[len(cfg.Heads)+j] * w.theta[len(p.members)+c]
-			}
-			wantClose(t, "bias", bias[c:c+1], []float64{want}, 1e-12)
+			wantClose(t, "bias", bias[c:c+1], []float64{shares[len(cfg.Heads)] * p.weights[0].theta[len(p.members)+c]}, 1e-12)
 		}
 	}
 }
@@ -87,7 +83,7 @@ func TestMixtureIsItsFormula(t *testing.T) {
 func TestMixtureRegret(t *testing.T) {
 	const members, classes, rows = 6, 3, 3000
 	for _, c := range []struct{ rate, lambda float64 }{{1, 1}, {1, .99}, {.2, .99}, {.5, .9}} {
-		cfg := Mixture{BiasSD: .01, Heads: .02, Rate: c.rate, Lambda: c.lambda}
+		cfg := Mixture{Heads: .02, Rate: c.rate, Lambda: c.lambda}
 		m := newMixture(cfg, nil, members, classes)
 		rng := rand.New(rand.NewPCG(1, 2))
 		var loss, tracked float64

@@ -95,11 +95,9 @@ func New(cfg Config, shape Shape, prior *posterior.Gaussian) (*Pool, error) {
 		}
 	}
 	p.said = newOpinions(len(p.members), shape.Classes, cfg.Weights.Floor)
-	p.weights = []*weights{newWeights(cfg.Weights, cfg.Start.weights(0), p.said)}
+	p.weights = []*weights{newWeights(cfg.Weights, cfg.Start.weights(0), p.said, true)}
 	if cfg.Mixture != nil {
-		flat := cfg.Weights
-		flat.BiasSD = cfg.Mixture.BiasSD
-		p.weights = append(p.weights, newWeights(flat, cfg.Start.weights(1), p.said))
+		p.weights = append(p.weights, newWeights(cfg.Weights, cfg.Start.weights(1), p.said, false))
 		p.mixture = newMixture(*cfg.Mixture, cfg.Start.scores(), len(p.members), shape.Classes)
 	}
 	p.scores = make([]score, len(p.Names()))

@@ -394,7 +394,6 @@ func TestValidateRefuses(t *testing.T) {
 		"joint lambda":       func(s *Config) { s.Heads[10].Joint.Lambda = math.NaN() },
 		"joint passes":       func(s *Config) { s.Heads[10].Joint.Passes = 0 },
 		"a product's name":   func(s *Config) { s.Heads[1].Name = productName },
-		"mixture bias":       func(s *Config) { s.Mixture.BiasSD = 0 },
 		"mixture heads":      func(s *Config) { s.Mixture.Heads = 1 },
 		"mixture rate":       func(s *Config) { s.Mixture.Rate = 1.5 },
 		"mixture lambda":     func(s *Config) { s.Mixture.Lambda = 0 },

@@ -116,7 +116,7 @@ func TestRegretOfLateLabels(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(3, seed))
 		pick := func(x ...float64) float64 { return x[rng.IntN(len(x))] }
-		r := newRegret(rng, Mixture{BiasSD: .01, Heads: pick(.02, .5), Rate: pick(1, .3, .05), Lambda: pick(1, .99, .8)}, 1+rng.IntN(6), 3)
+		r := newRegret(rng, Mixture{Heads: pick(.02, .5), Rate: pick(1, .3, .05), Lambda: pick(1, .99, .8)}, 1+rng.IntN(6), 3)
 		delay := rng.IntN(300)
 		var waiting []servedRow
 		for range 300 {
@@ -144,7 +144,7 @@ func TestRegretOfSlowRate(t *testing.T) {
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(5, seed))
 		together := 1 + rng.IntN(40)
-		r := newRegret(rng, Mixture{BiasSD: .01, Heads: .5, Rate: 1 / float64(together), Lambda: []float64{1, .9}[rng.IntN(2)]}, 3, 3)
+		r := newRegret(rng, Mixture{Heads: .5, Rate: 1 / float64(together), Lambda: []float64{1, .9}[rng.IntN(2)]}, 3, 3)
 		for range 200 {
 			var batch []servedRow
 			for range 1 + rng.IntN(together) {

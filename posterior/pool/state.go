@@ -127,13 +127,14 @@ func (s Config) StateBytes(shape Shape) float64 {
 			words++ // static: the length of an empty section
 		}
 	}
-	n := members + classes
-	weights := n + float64(n*(n+1)/2)
-	words += weights
+	words += triangular(members + classes)
 	if s.Mixture != nil {
 		names += products
-		words += weights + products + members
+		words += triangular(members) + products + members
 	}
 	words += 6 + float64(3*names) // header and scores
 	return 8 * words
 }
+
+// triangular returns the numbers in the state of n weights: θ, and Q's upper triangle.
+func triangular(n float64) float64 { return n + float64(n*(n+1)/2) }

@@ -2,7 +2,7 @@ package pool
 
 import "github.com/gvbll/gvbll/posterior"
 
-// weights is the log-linear pool: softmax regression over the heads' log
+// weights is a log-linear pool, a product: softmax regression over the heads' log
 // probabilities. With a_k(c) = max(log p_k(c), Floor), row i's logits are
 //
 //	Σ_k w_k a_k(c) + b_c = (J_i θ)_c,  J_i = [a_1 … a_K, I],  θ = (w, b).
@@ -14,9 +14,10 @@ import "github.com/gvbll/gvbll/posterior"
 //
 //	w_k ~ N(Total/K, WeightSD²), b_c ~ N(0, BiasSD²),
 //
-// or about the means of a [Start] in place of Total/K, of diagonal precision Q_prior and mean θ_prior. Total 1 would be the geometric
-// mean of the heads; the heads see different things, so the product of more of
-// them is better than the mean, and the default is 1.5.
+// or about the means of a [Start] in place of Total/K, of diagonal precision Q_prior
+// and mean θ_prior. Total 1 would be the geometric mean of the heads; the heads see
+// different things, so the product of more of them is better than the mean, and the
+// default is 1.5. A product may have no biases: θ is then w.
 //
 // A batch is one Laplace update: it first forgets towards the prior,
 //
@@ -33,6 +34,7 @@ type weights struct {
 	heads, classes int // K, C
 	stride         int // C rounded up to whole registers
 	headStride     int // K rounded up to whole registers
+	biased         bool
 
 	said *opinions // of the batch, n rows
 
@@ -58,12 +60,15 @@ type weights struct {
 	scratch        softmaxScratch
 }
 
-// newWeights returns weights at their prior that are for what said will hold. means are the
-// prior means of the heads' weights, nil for the default.
-func newWeights(cfg Weights, means []float64, said *opinions) *weights {
+// newWeights returns weights for what said will hold, at their prior, with biases or without.
+// means are the prior means of the heads' weights, nil for the default.
+func newWeights(cfg Weights, means []float64, said *opinions, biased bool) *weights {
 	heads, classes := said.heads, said.classes
-	n := heads + classes
-	w := &weights{Weights: cfg, heads: heads, classes: classes, stride: strideOf(classes), headStride: said.stride, said: said}
+	n := heads
+	if biased {
+		n += classes
+	}
+	w := &weights{Weights: cfg, heads: heads, classes: classes, stride: strideOf(classes), headStride: said.stride, biased: biased, said: said}
 	for _, x := range []*[]float64{&w.theta, &w.prior, &w.diagonal, &w.theta0, &w.next, &w.gradient, &w.step, &w.offset, &w.pulled} {
 		*x = make([]float64, n)
 	}
@@ -90,7 +95,7 @@ func (w *weights) logits(dst, theta []float64, stride int) {
 	size := w.heads * w.classes
 	for i, at := 0, 0; at < len(dst); i, at = i+1, at+stride {
 		row := dst[at : at+w.classes]
-		copy(row, theta[w.heads:])
+		clear(row[copy(row, theta[w.heads:]):]) // 0 without biases
 		posterior.AddProduct(row, theta[:w.heads], w.said.a[i*size:(i+1)*size], 1, w.heads, w.classes)
 	}
 }
@@ -210,25 +215,35 @@ func (w *weights) derivatives(labels []int32) {
 		for k, x := range a[int(y)*headStride:][:heads] {
 			w.gradient[k] += w.rowMean[k] - x
 		}
-		for c, x := range p {
-			w.gradient[heads+c] += x
-		}
-		w.gradient[heads+int(y)]--
 	}
-	// The upper triangle of the curvature: the rows of w, then those of b.
+	// The upper triangle of the curvature, at first the block of w.
 	clear(w.curvature)
 	clear(w.square)
 	posterior.AddTransposed(w.square, w.centred, w.said.transposed, headStride, len(labels)*classes, headStride)
 	for k := range heads {
-		to := w.curvature[k*n : (k+1)*n]
-		copy(to[k:heads], w.square[k*headStride+k:])
-		for c := range classes {
-			to[heads+c] = w.cross[c*headStride+k]
-		}
+		copy(w.curvature[k*n+k:k*n+heads], w.square[k*headStride+k:])
 	}
-	for i := range labels {
+	if w.biased {
+		w.addBiases(labels)
+	}
+	for i, x := range w.curvature {
+		w.total[i] = w.precision[i] + x
+	}
+}
+
+// addBiases adds to gradient and curvature what concerns b.
+func (w *weights) addBiases(labels []int32) {
+	n, heads, classes := len(w.theta), w.heads, w.classes
+	for i, y := range labels {
 		for c, x := range w.probs[i*w.stride:][:classes] {
+			w.gradient[heads+c] += x
 			w.curvature[(heads+c)*n+heads+c] += x
+		}
+		w.gradient[heads+int(y)]--
+	}
+	for k := range heads {
+		for c := range classes {
+			w.curvature[k*n+heads+c] = w.cross[c*w.headStride+k]
 		}
 	}
 	// The block of b is Σ diag p - p pᵀ.
@@ -236,13 +251,10 @@ func (w *weights) derivatives(labels []int32) {
 	clear(w.outer)
 	posterior.AddTransposed(w.outer, w.probs, w.probs, w.stride, len(labels), w.stride)
 	for c := range classes {
-		to := w.curvature[(w.heads+c)*n+w.heads : (w.heads+c+1)*n]
+		to := w.curvature[(heads+c)*n+heads : (heads+c+1)*n]
 		for e := c; e < classes; e++ {
 			to[e] -= w.outer[c*w.stride+e]
 		}
-	}
-	for i, x := range w.curvature {
-		w.total[i] = w.precision[i] + x
 	}
 }
 
