@@ -154,9 +154,9 @@ type Weights struct {
 // Mixture are the constants of the mixture of two products and all heads. The second
 // product has the same Weights and no biases.
 type Mixture struct {
-	Heads  float64 `json:"heads"`   // prior share of all heads together, in (0, 1); the products have equal parts of the rest
-	Rate   float64 `json:"rate"`    // η in (0, 1]: the power to which likelihoods count
-	Lambda float64 `json:"lambda"`  // λ in (0, 1]: share of the log likelihoods that a full batch keeps
+	Heads  float64 `json:"heads"`  // prior share of all heads together, in (0, 1); the products have equal parts of the rest
+	Rate   float64 `json:"rate"`   // η in (0, 1]: the power to which likelihoods count
+	Lambda float64 `json:"lambda"` // λ in (0, 1]: share of the log likelihoods that a full batch keeps
 }
 
 // Needs returns the fields of Rows that the heads read.
@@ -240,7 +240,9 @@ func Inspect(x Features, n, d, classes int) Traits {
 const sparseDensity = 0.25
 
 // enoughPerClass is the number of training rows per class from which on the embedding
-// holds the information of dense features: then a wide head on features alone adds nothing.
+// holds the information of dense features. Then a wide head on features alone adds nothing
+// to the others, and neither does the mean of the neighbours' features to the head with all
+// blocks; nor does a joint head, which has the embedding in the place of features.
 const enoughPerClass = 100
 
 // rowsPerColumn is the number of training rows from which on a regression on the labels
@@ -254,20 +256,24 @@ func (t Traits) few() bool { return t.Rows < rowsPerColumn*(4*t.Classes+1) }
 
 // Default returns the heads and constants for training data with the given traits.
 // There is one set of heads for sparse features and one for dense ones. Naive Bayes
-// is in the first unless a feature is negative, a wide head in the second only if
-// there are few training rows.
+// is in the first unless a feature is negative; the head with all blocks and votes are
+// if there are rows enough for them. The second has a joint and a wide head only if there
+// are few training rows.
 //
 // The constants were chosen on Cornell, Texas, Wisconsin and Cora (sparse) and on
 // generated graphs with and without drift (dense), and are the same for all of them;
-// docs/table.md has the measurements. What they mean:
+// docs/table.md and ADR 17 have the measurements. What they mean:
 //
 //   - Weights: Total 1.5 makes the pool sharper than the geometric mean of its heads
 //     from the start. Learning the weights matters most under drift. λ between .97
 //     and 1 hardly matters, .9 is worse. A head may lose at most 8 nats a label.
+//   - Mixture: the products, which are nearly always best, have a prior share of .98. Rate
+//     .2 lets few rows that come late decide less than 1 does, and costs nothing where
+//     labels come at once.
 //   - Variance 30 hardly shrinks weights on features of unit length. λ is 1 on sparse
 //     features, where forgetting does not help, and .99 on dense ones.
 //   - The fit to the training rows starts at the prior and takes 40 passes; that to a
-//     batch starts near its solution and takes 3 to 5.
+//     batch starts near its solution and takes 2 to 5.
 func Default(t Traits) Config {
 	online := posterior.DefaultConfig()
 	online.Batch = 0 // it has the pool's
@@ -276,23 +282,24 @@ func Default(t Traits) Config {
 		{Name: "labels-scaled", Label: &Label{Evidence: Scaled}},
 		{Name: "labels-second", Label: &Label{Evidence: Second}},
 	}
-	all := func(scale Scale, lambda float64) HeadConfig {
-		return HeadConfig{Name: "all", Wide: &Wide{Blocks: slices.Clone(allBlocks), Scale: scale, Variance: 1, Lambda: lambda, Passes: 3, TrainingPasses: 40}}
-	}
 	s := Config{
 		Weights: Weights{Total: 1.5, WeightSD: 0.2, BiasSD: 0.5, Floor: -8, Lambda: 0.97, Steps: 8},
-		Mixture: &Mixture{Heads: 0.02, Rate: 1, Lambda: 0.99},
+		Mixture: &Mixture{Heads: 0.02, Rate: 0.2, Lambda: 0.99},
 		Batch:   50,
 	}
 	if t.Density > sparseDensity {
+		all := &Wide{Blocks: slices.Clone(allBlocks), Scale: Standard, Variance: 1, Lambda: 0.99, Passes: 2, TrainingPasses: 40}
 		s.Heads = []HeadConfig{
 			{Name: "static", Static: &Static{}},
 			{Name: "online", Online: &online},
-			{Name: "joint", Joint: &Joint{Lambda: 0.99, Share: 0.01, Variance: 1, Passes: 3}},
-			all(Standard, 0.99),
+			{Name: "all", Wide: all},
 		}
 		if t.Rows < enoughPerClass*t.Classes {
-			s.Heads = append(s.Heads, HeadConfig{Name: "wide", Wide: &Wide{Blocks: []Block{OwnFeatures, MeanFeatures, Constant}, Scale: Standard, Variance: 30, Lambda: 0.99, Passes: 5, TrainingPasses: 40}})
+			s.Heads = append(s.Heads,
+				HeadConfig{Name: "joint", Joint: &Joint{Lambda: 0.99, Share: 0.01, Variance: 1, Passes: 3}},
+				HeadConfig{Name: "wide", Wide: &Wide{Blocks: []Block{OwnFeatures, MeanFeatures, Constant}, Scale: Standard, Variance: 30, Lambda: 0.99, Passes: 5, TrainingPasses: 40}})
+		} else {
+			all.Blocks = slices.DeleteFunc(all.Blocks, func(b Block) bool { return b == MeanFeatures })
 		}
 		s.Heads = append(append(s.Heads, labels...), HeadConfig{Name: "votes", Vote: &Vote{}})
 		return s
@@ -304,7 +311,9 @@ func Default(t Traits) Config {
 		{Name: "wide", Wide: &Wide{Blocks: []Block{OwnFeatures, MeanFeatures, Constant}, Scale: Unit, Variance: 30, Lambda: 1, Passes: 3, TrainingPasses: 40, Refresh: t.few()}},
 	}
 	if !t.few() {
-		s.Heads = append(s.Heads, all(Unit, 1), HeadConfig{Name: "votes", Vote: &Vote{}})
+		s.Heads = append(s.Heads,
+			HeadConfig{Name: "all", Wide: &Wide{Blocks: slices.Clone(allBlocks), Scale: Unit, Variance: 1, Lambda: 1, Passes: 3, TrainingPasses: 40}},
+			HeadConfig{Name: "votes", Vote: &Vote{}})
 	}
 	if !t.Negative {
 		s.Heads = append(s.Heads, HeadConfig{Name: "bayes", Bayes: &Bayes{Smoothing: 0.2}})

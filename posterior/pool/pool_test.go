@@ -332,8 +332,8 @@ func TestDefaultFollowsTheData(t *testing.T) {
 		{.01, false, 50, 5}: "static online wide-own wide bayes labels labels-scaled labels-second ",
 		{.01, false, 84, 5}: "static online wide-own wide all votes bayes labels labels-scaled labels-second ",
 		{.01, true, 50, 5}:  "static online wide-own wide labels labels-scaled labels-second ",
-		{1, true, 50, 5}:    "static online joint all wide labels labels-scaled labels-second votes ",
-		{1, true, 5000, 5}:  "static online joint all labels labels-scaled labels-second votes ",
+		{1, true, 50, 5}:    "static online all joint wide labels labels-scaled labels-second votes ",
+		{1, true, 5000, 5}:  "static online all labels labels-scaled labels-second votes ",
 	} {
 		if got := names(traits); got != want {
 			t.Errorf("%v: heads %s, want %s", traits, got, want)
