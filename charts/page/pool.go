@@ -42,9 +42,8 @@ type barView struct {
 	Negative            bool
 }
 
-// barsOf returns numbers by name as bars of one scale. metric returns the metric with the
-// number of a name, "" for none.
-func barsOf(names []string, values []float64, metric func(name string) string) (list []barView) {
+// barsOf returns numbers of heads as bars of one scale. They are the values of a metric.
+func barsOf(metric string, heads []string, values []float64) (list []barView) {
 	lo, hi := 0., math.SmallestNonzeroFloat64
 	for _, v := range values {
 		lo, hi = min(lo, v), max(hi, v)
@@ -53,7 +52,7 @@ func barsOf(names []string, values []float64, metric func(name string) string) (
 	for k, v := range values {
 		left, right := at(min(v, 0)), at(max(v, 0))
 		list = append(list, barView{
-			Name: names[k], Value: formatted(v), Metric: metric(names[k]),
+			Name: heads[k], Value: formatted(v), Metric: fmt.Sprintf("%s{head=%q}", metric, heads[k]),
 			Left: left, Width: right - left, Zero: at(0), Negative: v < 0,
 		})
 	}
@@ -74,8 +73,8 @@ func (h *history) poolView() *poolView {
 		return nil
 	}
 	return &poolView{
-		Shares:     barsOf(h.pool.Parts, h.pool.Shares, func(string) string { return "" }),
-		Weights:    barsOf(h.pool.Heads, h.pool.Weights, func(head string) string { return fmt.Sprintf("gvbll_pool_weight{head=%q}", head) }),
+		Shares:     barsOf("gvbll_pool_share", h.pool.Parts, h.pool.Shares),
+		Weights:    barsOf("gvbll_pool_weight", h.pool.Heads, h.pool.Weights),
 		Neighbours: h.knowsNeighbours(),
 	}
 }

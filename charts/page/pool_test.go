@@ -73,7 +73,7 @@ func TestPool(t *testing.T) {
 	shares := 0.
 	for _, p := range v.Parts {
 		shares += p.Share
-		if want := fmt.Sprintf(`<tr><th scope="row">%s</th><td>%.4f</td><td><svg`, p.Part, p.Share); !strings.Contains(body, want) {
+		if want := fmt.Sprintf(`<tr><th scope="row">%s</th><td data-metric="gvbll_pool_share{head=&#34;%[1]s&#34;}">%.4f</td><td><svg`, p.Part, p.Share); !strings.Contains(body, want) {
 			t.Errorf("the page does not contain %s", want)
 		}
 	}
