@@ -297,25 +297,24 @@ func TestDemoVerdict(t *testing.T) {
 		want  []string
 	}{
 		{"better than all", []demoHead{head("wide", 0.7, 0.82, 0.02, 0.004), head("static", 0.6, 1.3, 0.5, 0.1)}, []string{
-			"No head would have done better: the best in hindsight is wide with an NLL 0.020 higher than what served.",
-			"The model as trained, static, has an NLL 0.500 higher.",
+			"No head would have done better: the NLL of the best in hindsight, wide, is 0.0200 higher than that of what served.",
+			"The NLL of the model as trained, static, is 0.5000 higher.",
 		}},
 		{"a head is better", []demoHead{head("wide", 0.75, 0.7, -0.1, 0.02), head("static", 0.6, 1.3, 0.5, 0.1)}, []string{
-			"wide would have done better: its NLL is 0.100 lower than that of what served.",
+			"wide, the best in hindsight, would have done better: its NLL is 0.1000 lower than that of what served.",
 			"wide was right more often: 75.0% against 72.0%.",
-			"The model as trained, static, has an NLL 0.500 higher.",
+			"The NLL of the model as trained, static, is 0.5000 higher.",
 		}},
 		{"the model as trained is better", []demoHead{head("static", 0.71, 0.75, -0.05, 0.02)}, []string{
-			"static, the model as trained, would have done better: its NLL is 0.050 lower than that of what served.",
+			"static (the model as trained), the best in hindsight, would have done better: its NLL is 0.0500 lower than that of what served.",
 		}},
 		{"both are, and one is right more often", []demoHead{head("wide", 0.7, 0.7, -0.1, 0.02), head("static", 0.73, 0.75, -0.05, 0.02)}, []string{
-			"wide would have done better: its NLL is 0.100 lower than that of what served.",
+			"wide, the best in hindsight, would have done better: its NLL is 0.1000 lower than that of what served.",
 			"static was right more often: 73.0% against 72.0%.",
-			"The model as trained, static, has an NLL 0.050 lower.",
+			"The NLL of the model as trained, static, is 0.0500 lower.",
 		}},
 		{"a tie", []demoHead{head("wide", 0.7, 0.79, -0.01, 0.006)}, []string{
-			"wide would have done better: its NLL is 0.010 lower than that of what served.",
-			"That is less than two standard errors: a tie.",
+			"A tie with the best in hindsight, wide: its NLL is 0.0100 lower, less than two standard errors.",
 		}},
 		{"one head", nil, []string{"There was one head, and it served."}},
 	} {
@@ -342,7 +341,7 @@ func TestDemoHeadIsBetter(t *testing.T) {
 	}
 	by := s.Served.NLL - s.Static.NLL
 	var said float64
-	_, after, found := strings.Cut(out, "static, the model as trained, would have done better: its NLL is ")
+	_, after, found := strings.Cut(out, "static (the model as trained), the best in hindsight, would have done better: its NLL is ")
 	if n, _ := fmt.Sscanf(after, "%f lower", &said); !found || n != 1 || by <= 0 || math.Abs(said-by) > 0.001 {
 		t.Errorf("static has NLL %v and what served %v, but the demo says:\n%s", s.Static.NLL, s.Served.NLL, out)
 	}

@@ -127,30 +127,34 @@ func (s *demoSummary) verdict() string {
 	best := &s.Heads[0]
 	name := best.Head
 	if name == staticHead {
-		name += ", the model as trained,"
+		name += " (the model as trained)"
 	}
-	line := fmt.Sprintf("No head would have done better: the best in hindsight is %s with an NLL %.3f higher than what served", name, best.Behind)
-	if best.Behind < 0 {
-		line = fmt.Sprintf("%s would have done better: its NLL is %.3f lower than that of what served", name, -best.Behind)
-	}
-	lines := []string{line + "."}
-	if math.Abs(best.Behind) < 2*best.Error {
-		lines = append(lines, "That is less than two standard errors: a tie.")
+	by := fmt.Sprintf("%.4f %s", math.Abs(best.Behind), lowerOrHigher(best.Behind))
+	var lines []string
+	switch {
+	case math.Abs(best.Behind) < 2*best.Error:
+		lines = append(lines, fmt.Sprintf("A tie with the best in hindsight, %s: its NLL is %s, less than two standard errors.", name, by))
+	case best.Behind < 0:
+		lines = append(lines, fmt.Sprintf("%s, the best in hindsight, would have done better: its NLL is %s than that of what served.", name, by))
+	default:
+		lines = append(lines, fmt.Sprintf("No head would have done better: the NLL of the best in hindsight, %s, is %s than that of what served.", name, by))
 	}
 	if h := slices.MaxFunc(s.Heads, func(a, b demoHead) int { return cmp.Compare(a.Acc, b.Acc) }); h.Acc > s.Served.Acc {
 		lines = append(lines, fmt.Sprintf("%s was right more often: %.1f%% against %.1f%%.", h.Head, 100*h.Acc, 100*s.Served.Acc))
 	}
 	for _, h := range s.Heads[1:] {
-		if h.Head != staticHead {
-			continue
+		if h.Head == staticHead {
+			lines = append(lines, fmt.Sprintf("The NLL of the model as trained, static, is %.4f %s.", math.Abs(h.Behind), lowerOrHigher(h.Behind)))
 		}
-		than := "higher"
-		if h.Behind < 0 {
-			than = "lower"
-		}
-		lines = append(lines, fmt.Sprintf("The model as trained, static, has an NLL %.3f %s.", math.Abs(h.Behind), than))
 	}
 	return strings.Join(lines, "\n")
+}
+
+func lowerOrHigher(difference float64) string {
+	if difference < 0 {
+		return "lower"
+	}
+	return "higher"
 }
 
 func scoresOf(s *calibration.Prequential) demoScores {

@@ -29,7 +29,7 @@ func TestTerminal(t *testing.T) {
 	args := slices.DeleteFunc(smallDemo(), func(arg string) bool { return arg == "--json" })
 	dir := filepath.Join(t.TempDir(), "demo")
 	demo := inTerminal(t, 100, 40, append(args, "--dir", dir)...)
-	for _, want := range []string{"step 12 of 12", "100%", "mean over steps", "have done better", "add --keep"} {
+	for _, want := range []string{"step 12 of 12", "100%", "mean over steps", "in hindsight", "add --keep"} {
 		if n := strings.Count(strings.Join(demo.texts(), "\n"), want); n != 1 {
 			t.Errorf("the terminal shows %q %d times, want once:\n%s", want, n, strings.Join(demo.texts(), "\n"))
 		}
