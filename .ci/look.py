@@ -8,11 +8,12 @@ SITUATION is one of
     dead             no worker lives: every number says so in red
     alone            an owner without a standby: orange
     ledger=FILE      the headlines equal the output of gvbll status --json in FILE
+    pool=URL         weights, shares and biases of the pool are those of /v1/pool there
     refused=N        N events were refused, and the panel by reason adds up to N
     takeovers=N      N times at which a worker took over are marked
 """
 
-import argparse, json, sys, time
+import argparse, json, sys, time, urllib.request
 
 from boards import Prometheus, display, fill, look, read
 
@@ -67,6 +68,9 @@ if situation == "dead":
         for text, colour in look(prom, one, args.graph):
             expect(text in ("not scraped", "no owner") and colour == "red", f"{name}: {one['title']}: {text}, {colour}, though no worker lives")
     cells = row()
+    states = panel("graphs.json", "Graphs, the worst first", "table")["targets"][0]["expr"]
+    worst = max(prom.instant(fill(states, ".*")), key=lambda s: s[1])[0]
+    expect(worst["graph"] == args.graph, f"Graphs: the first row is {worst}")
     expect(cells["state"] == ("no owner", "red"), f"Graphs: {cells['state']}")
     expect(cells["owner"] == (0, "red") and cells["workers"] == (0, "red"), f"Graphs: {cells['owner']}, {cells['workers']}")
     for column in "ECE, 1 h", "accuracy, 1 h", "gain, 1 h", "labels, 1 h", "backlog":
@@ -98,6 +102,20 @@ elif situation == "ledger":
     bars = panel("calibration.json", "Labels by confidence", "bargauge")
     got = sum(v for _, v in prom.instant(fill(bars["targets"][0]["expr"], args.graph)))
     expect(abs(got - now["labels"]) <= 0.02 * now["labels"], f"Labels by confidence: {got} of {now['labels']} labels")
+elif situation == "pool":
+    pool = json.load(urllib.request.urlopen(f"{given}/v1/pool"))
+    for title, label, want in [
+        ("Weights", "head", {h["head"]: h["weight"] for h in pool["heads"]}),
+        ("Shares of the mixture", "head", {h["part"]: h["share"] for h in pool["parts"]}),
+        ("Biases, by class", "class", {c["class"]: c["bias"] for c in pool["bias"]}),
+    ]:
+        lines = {m[label]: v for m, v in prom.instant(fill(panel("posterior.json", title, "timeseries")["targets"][0]["expr"], args.graph))}
+        expect(0 < len(lines) <= 8, f"{title}: {len(lines)} lines")
+        for name, v in lines.items():
+            expect(abs(v - want[name]) < 1e-6, f"{title}: {name} has {v}, and /v1/pool says {want[name]}")
+        if label == "head":
+            least = min(lines.values())
+            expect(not any(v > least + 1e-6 for name, v in want.items() if name not in lines), f"{title}: the largest are not shown: {lines} of {want}")
 elif situation == "refused":
     want = float(given)
     got = number("stream.json", "Dead letters, 1 h")[0]

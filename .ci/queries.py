@@ -19,6 +19,7 @@ from boards import Prometheus, fill, read
 NONE = {
     ("stream.json", "Age of the newest checkpoint", "A", "demo"): "the demo writes no checkpoints",
     ("posterior.json", "Weights", "A", "demo"): "the paper's head serves",
+    ("posterior.json", "Shares of the mixture", "A", "demo"): "the paper's head serves",
     ("posterior.json", "Biases, by class", "A", "demo"): "the paper's head serves",
     ("posterior.json", "Regret", "A", "demo"): "the paper's head serves",
 }
