@@ -34,7 +34,7 @@ import (
 //	features.lengths       I32   n: number of nonzero features
 //	features.index         I32   indices of these, node by node
 //	features.value         F32   their values
-//	features.served        U8    n × C: what was served for a node without a label, 128 for certain; 0 for others
+//	features.served        U8    n × C: the part that counts of what was served, in 1/256; 0 for labelled nodes
 //	departed.free          I32   free numbers, the next to be used last
 //	departed.node          I32   numbers of nodes that left while pending
 //	departed.near          I32   × 2: their earlier neighbours, and those among them not of the context

@@ -10,24 +10,19 @@ import (
 // The counts n_v are sums over v's neighbours of what each counts for:
 //
 //   - one of its class, if its label is known;
-//   - otherwise half of the probabilities that were served for it, class by class. When
-//     its label comes, the label takes their place;
+//   - otherwise a share, [pool.Config.Served], of the probabilities that were served for
+//     it, class by class. When its label comes, the label takes their place;
 //   - nothing, if it was never served.
 //
-// An unlabelled neighbour is half known at best, and most streams have labels for some
-// of their nodes only, or late. A node never hears itself: n_v has no part of v, and q_v
+// Most streams have labels for some of their nodes only, or late. A node never hears itself: n_v has no part of v, and q_v
 // leaves out what v counts for at its neighbours.
 //
 // Parts are multiples of 1/whole, and their sums are integers. So they are exact, in
 // whatever order edges, labels and predictions come and go, for up to 2²⁴ neighbours of
 // a class. A part takes C bytes for each node, its sum 4 C.
 
-const (
-	// whole is what a label counts for, in units of the sums.
-	whole = 256
-	// half is what a served probability of 1 counts for. It fits a byte.
-	half = whole / 2
-)
+// whole is what a label counts for, in units of the sums. A share of it fits a byte.
+const whole = 256
 
 // part adds what v counts for at its neighbours to sums, C of them, sign times. sign is
 // 1, or minus for -1: integers without a sign wrap around.
@@ -70,7 +65,7 @@ func (f *Features) RemoveEdges(edges [][2]int32) {
 // SetServed sets the probabilities, one for each class, that were served for v, which
 // must be unlabelled.
 func (f *Features) SetServed(v int32, probs []float64) {
-	if f.counts == nil {
+	if f.counts == nil || f.share == 0 {
 		return
 	}
 	f.change(v, func() {
@@ -78,7 +73,7 @@ func (f *Features) SetServed(v int32, probs []float64) {
 		for c, p := range probs[:len(row)] {
 			row[c] = 0
 			if p > 0 { // not so if it is NaN
-				row[c] = uint8(float64(half*min(p, 1)) + 0.5)
+				row[c] = uint8(min(float64(whole*f.share*min(p, 1))+0.5, whole-1))
 			}
 		}
 	})

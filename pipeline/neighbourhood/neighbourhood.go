@@ -39,12 +39,13 @@ type Features struct {
 	standard bool // heads scale by pool.Standard: features are dense
 	classes  int
 	features int
+	share    float64 // that counts of what was served, see counts.go
 
 	dense  *kernel.Table[float32] // features by node, or
 	sparse *vectors               // these
 	norms  []float32              // 1/|x| of each sparse vector, 0 of 0
 	label  []int32                // class, or None
-	served *kernel.Table[uint8]   // what was served for a node, in 1/whole; 0 once it has a label
+	served *kernel.Table[uint8]   // the part that counts of what was served, in 1/whole; 0 once there is a label
 	counts *kernel.Table[uint32]  // n by node, in 1/whole; nil if no head needs it, as served
 
 	hubs    map[int32]*hub // the cache of s, of nodes of more than hubDegree neighbours
@@ -66,7 +67,7 @@ type Features struct {
 // and computed.
 func New(graph Graph, spec pool.Config, shape pool.Shape) *Features {
 	f := &Features{
-		graph: graph, need: spec.Needs(), standard: spec.Scale() == pool.Standard,
+		graph: graph, need: spec.Needs(), share: spec.Served, standard: spec.Scale() == pool.Standard,
 		classes: shape.Classes, features: shape.Features, hubs: make(map[int32]*hub),
 	}
 	if f.need&(pool.NeedX|pool.NeedS) != 0 {

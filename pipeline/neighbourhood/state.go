@@ -30,7 +30,7 @@ func (f *Features) State(s *snapshot.Schema, n int) {
 		f.sparseState(s, n)
 	}
 	if f.counts != nil {
-		snapshot.Rows(s, tensorServed, f.served, &f.frozenServed, checkServed, n, f.classes)
+		snapshot.Rows(s, tensorServed, f.served, &f.frozenServed, f.checkServed, n, f.classes)
 	}
 	s.Check(func() error {
 		f.label = slices.Repeat([]int32{None}, n)
@@ -46,10 +46,10 @@ func (f *Features) State(s *snapshot.Schema, n int) {
 	})
 }
 
-func checkServed(parts []uint8) error {
+func (f *Features) checkServed(parts []uint8) error {
 	for _, x := range parts {
-		if x > half {
-			return snapshot.Damaged("features: a probability of %d/%d", x, half)
+		if float64(x) > whole*f.share+0.5 {
+			return snapshot.Damaged("features: %d/%d of what was served, a probability has at most %v", x, whole, f.share)
 		}
 	}
 	return nil

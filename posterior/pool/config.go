@@ -25,6 +25,10 @@ type Config struct {
 	// batches forget as much as one full one. Larger batches forget no more than a full
 	// one.
 	Batch float64 `json:"batch"`
+	// Served is what a neighbour without a label counts for in Rows.Labelled and Second,
+	// of the label it would have: this share of the probabilities that were served for
+	// it. 0, as in pools of engine 6, for nothing.
+	Served float64 `json:"served,omitempty"`
 }
 
 // HeadConfig is one head: a name that no other head of the pool has, and the
@@ -210,6 +214,7 @@ func (s Config) Refreshes() bool {
 type Traits struct {
 	Density  float64 // share of the features that are not 0
 	Negative bool    // whether any feature is negative
+	Alike    bool    // whether all rows have the same features, so that these say nothing
 	Rows     int     // training rows
 	Classes  int
 }
@@ -218,12 +223,17 @@ type Traits struct {
 func Inspect(x Features, n, d, classes int) Traits {
 	x.check(n, d)
 	var (
-		t      = Traits{Rows: n, Classes: classes}
+		t      = Traits{Rows: n, Classes: classes, Alike: n > 1}
 		count  int
 		buffer entries
+		first  entries
 	)
 	for i := range n {
-		_, value := x.entries(i, d, &buffer)
+		index, value := x.entries(i, d, &buffer)
+		if i == 0 {
+			first = entries{slices.Clone(index), slices.Clone(value)}
+		}
+		t.Alike = t.Alike && slices.Equal(index, first.index) && slices.Equal(value, first.value)
 		for _, v := range value {
 			if v != 0 {
 				count++
@@ -270,6 +280,9 @@ func (t Traits) few() bool { return t.Rows < rowsPerColumn*(4*t.Classes+1) }
 //   - Mixture: the products, which are nearly always best, have a prior share of .98. Rate
 //     .2 lets few rows that come late decide less than 1 does, and costs nothing where
 //     labels come at once.
+//   - Served .5: see ADR 18. Where features say nothing, what was served for a neighbour
+//     comes from the labels around it alone, which the node hears in q_v by itself; it
+//     counts for nothing.
 //   - Variance 30 hardly shrinks weights on features of unit length. λ is 1 on sparse
 //     features, where forgetting does not help, and .99 on dense ones.
 //   - The fit to the training rows starts at the prior and takes 40 passes; that to a
@@ -286,6 +299,10 @@ func Default(t Traits) Config {
 		Weights: Weights{Total: 1.5, WeightSD: 0.2, BiasSD: 0.5, Floor: -8, Lambda: 0.97, Steps: 8},
 		Mixture: &Mixture{Heads: 0.02, Rate: 0.2, Lambda: 0.99},
 		Batch:   50,
+		Served:  0.5,
+	}
+	if t.Alike {
+		s.Served = 0
 	}
 	if t.Density > sparseDensity {
 		all := &Wide{Blocks: slices.Clone(allBlocks), Scale: Standard, Variance: 1, Lambda: 0.99, Passes: 2, TrainingPasses: 40}
@@ -355,6 +372,7 @@ func (s Config) Validate() error {
 		r.Unless(isShare(m.Lambda), "mixture: lambda %v: give a number above 0 and up to 1, such as 0.99", m.Lambda)
 	}
 	r = append(r, s.Start.validate(s)...)
+	r.Unless(s.Served >= 0 && s.Served < 1, "served %v: give a share below 1, such as 0.5, or 0 for none", s.Served)
 	r.Unless(isPositive(s.Batch), "batch %v: give a positive number of labels, such as 50", s.Batch)
 	return r.Join()
 }

@@ -315,12 +315,16 @@ func TestLearnsOpposites(t *testing.T) {
 // training features only.
 func TestDefaultFollowsTheData(t *testing.T) {
 	dense := Features{Dense: []float32{1, 2, 3, -4, 5, 6}}
-	if got := Inspect(dense, 2, 3, 2); got != (Traits{1, true, 2, 2}) {
+	if got := Inspect(dense, 2, 3, 2); got != (Traits{1, true, false, 2, 2}) {
 		t.Errorf("traits of dense features %v, want all nonzero, negative ones, and 2 rows of 2 classes", got)
 	}
 	counts := Features{Start: []int{0, 1, 2}, Index: []int32{0, 7}, Value: []float32{1, 2}}
-	if got := Inspect(counts, 2, 8, 2); got != (Traits{.125, false, 2, 2}) {
+	if got := Inspect(counts, 2, 8, 2); got != (Traits{.125, false, false, 2, 2}) {
 		t.Errorf("traits of counts %v, want a density of .125, no negative ones, and 2 rows of 2 classes", got)
+	}
+	alike := Features{Dense: []float32{1, 2, 1, 2}}
+	if got := Inspect(alike, 2, 2, 2); !got.Alike || Default(got).Served != 0 || Default(Traits{}).Served != 0.5 {
+		t.Errorf("traits of equal rows %v: what was served counts %v for them and %v for others, want 0 and 0.5", got, Default(got).Served, Default(Traits{}).Served)
 	}
 	names := func(t Traits) (s string) {
 		for _, h := range Default(t).Heads {
@@ -329,17 +333,17 @@ func TestDefaultFollowsTheData(t *testing.T) {
 		return s
 	}
 	for traits, want := range map[Traits]string{
-		{.01, false, 50, 5}: "static online wide-own wide bayes labels labels-scaled labels-second ",
-		{.01, false, 84, 5}: "static online wide-own wide all votes bayes labels labels-scaled labels-second ",
-		{.01, true, 50, 5}:  "static online wide-own wide labels labels-scaled labels-second ",
-		{1, true, 50, 5}:    "static online all joint wide labels labels-scaled labels-second votes ",
-		{1, true, 5000, 5}:  "static online all labels labels-scaled labels-second votes ",
+		{.01, false, false, 50, 5}: "static online wide-own wide bayes labels labels-scaled labels-second ",
+		{.01, false, false, 84, 5}: "static online wide-own wide all votes bayes labels labels-scaled labels-second ",
+		{.01, true, false, 50, 5}:  "static online wide-own wide labels labels-scaled labels-second ",
+		{1, true, false, 50, 5}:    "static online all joint wide labels labels-scaled labels-second votes ",
+		{1, true, false, 5000, 5}:  "static online all labels labels-scaled labels-second votes ",
 	} {
 		if got := names(traits); got != want {
 			t.Errorf("%v: heads %s, want %s", traits, got, want)
 		}
 	}
-	if !Default(Traits{.01, false, 50, 5}).Refreshes() || Default(Traits{.01, false, 84, 5}).Refreshes() {
+	if !Default(Traits{.01, false, false, 50, 5}).Refreshes() || Default(Traits{.01, false, false, 84, 5}).Refreshes() {
 		t.Error("heads learn again from neighbours where there are many training rows, or not where there are few")
 	}
 }
