@@ -104,10 +104,19 @@ func (f *Features) change(v int32, set func()) {
 	f.part(f.difference, v, minus)
 	set()
 	f.part(f.difference, v, 1)
+	f.changed = f.changed[:0] // few of many classes
+	for c, d := range f.difference {
+		if d != 0 {
+			f.changed = append(f.changed, int32(c))
+		}
+	}
+	if len(f.changed) == 0 {
+		return
+	}
 	for _, u := range f.graph.Neighbours(v) {
-		row := f.counts.Row(u)[:len(f.difference)]
-		for c, d := range f.difference {
-			row[c] += d
+		row := f.counts.Row(u)
+		for _, c := range f.changed {
+			row[c] += f.difference[c]
 		}
 	}
 }

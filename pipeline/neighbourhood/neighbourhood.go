@@ -55,6 +55,7 @@ type Features struct {
 
 	// Scratch of one node's counts:
 	difference []uint32
+	changed    []int32 // classes whose difference is not 0
 	second     []float64
 
 	batch        batch
