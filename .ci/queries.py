@@ -58,11 +58,11 @@ prom, failures, empty = Prometheus(args.url), [], []
 
 
 def data(expr, instant):
-    """Returns whether an expression has a number."""
+    """Returns the number of series of an expression that have a number."""
     if instant:
-        return bool(prom.instant(expr))
+        return len(prom.instant(expr))
     now = time.time()
-    return any(not math.isnan(float(v[1])) for s in prom.range(expr, now - 600, now, 5) for v in s["values"])
+    return sum(any(not math.isnan(float(v[1])) for v in s["values"]) for s in prom.range(expr, now - 600, now, 5))
 
 
 def reason(reasons, board, p, ref):
@@ -76,7 +76,11 @@ def says_why(p):
     return d.get("noValue") or any(m["type"] == "special" for m in d.get("mappings", []))
 
 
+MOST_LINES = 8  # of a chart, beyond which colours look alike
+
+
 def panel(board, p):
+    lines = 0
     for t in p["targets"]:
         expr, ref = fill(t["expr"], args.graph), t["refId"]
         try:
@@ -84,6 +88,7 @@ def panel(board, p):
         except RuntimeError as e:
             failures.append(f"{board}: {p['title']}: {e}: {expr}")
             continue
+        lines += some
         none, either = reason(NONE, board, p, ref), reason(EITHER, board, p, ref)
         if some:
             if none and not args.fresh:
@@ -95,6 +100,8 @@ def panel(board, p):
             empty.append(f"{board}: {p['title']}: {none or either}")
         else:
             failures.append(f"{board}: {p['title']}: no data: {expr}")
+    if p["type"] == "timeseries" and lines > MOST_LINES:
+        failures.append(f"{board}: {p['title']}: {lines} lines, want {MOST_LINES} at most")
 
 
 for board, d in read(args.dashboards).items():
