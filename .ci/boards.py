@@ -30,7 +30,7 @@ class Prometheus:
 
 def fill(expr, graph):
     """Fills in the variables of a dashboard, as they are with one graph chosen."""
-    for name, value in {"$__rate_interval": "15s", "$__range": "10m", "$cluster": CLUSTER, "$graph": graph, "$instance": ".*"}.items():
+    for name, value in {"$__rate_interval": "15s", "$__range": "10m", "$clusters": CLUSTER, "$cluster": CLUSTER, "$graph": graph, "$instance": ".*"}.items():
         expr = expr.replace(name, value)
     return expr
 

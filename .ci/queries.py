@@ -113,7 +113,7 @@ for board, d in read(args.dashboards).items():
             values = prom.api(f"label/{m[2]}/values", **{"match[]": m[1]})
         else:
             m = re.fullmatch(r"query_result\((.*)\)", query)
-            values = {labels.get(v["name"]) for labels, _ in prom.instant(m[1])}
+            values = {labels.get(v["name"].removesuffix("s")) for labels, _ in prom.instant(m[1])}
         if not values or v["name"] == "graph" and args.graph not in values:
             failures.append(f"{board}: variable {v['name']} has the values {values}")
     for a in d["annotations"]["list"]:
