@@ -217,13 +217,14 @@ type Traits struct {
 	Alike    bool    // whether all rows have the same features, so that these say nothing
 	Rows     int     // training rows
 	Classes  int
+	Features int
 }
 
 // Inspect returns the traits of n training rows of d features.
 func Inspect(x Features, n, d, classes int) Traits {
 	x.check(n, d)
 	var (
-		t      = Traits{Rows: n, Classes: classes, Alike: n > 1}
+		t      = Traits{Rows: n, Classes: classes, Features: d, Alike: n > 1}
 		count  int
 		buffer entries
 		first  entries
@@ -251,9 +252,12 @@ const sparseDensity = 0.25
 
 // enoughPerClass is the number of training rows per class from which on the embedding
 // holds the information of dense features. Then a wide head on features alone adds nothing
-// to the others, and neither does the mean of the neighbours' features to the head with all
-// blocks; nor does a joint head, which has the embedding in the place of features.
+// to the others, nor does a joint head beside the one with all blocks; and that one leaves
+// features out, since they cost more than the rest of it, unless they are few.
 const enoughPerClass = 100
+
+// fewFeatures is the number of features that cost little beside the other blocks.
+const fewFeatures = 32
 
 // rowsPerColumn is the number of training rows from which on a regression on the labels
 // around a node is worth its part in the pool of sparse features: several for each of the
@@ -315,8 +319,8 @@ func Default(t Traits) Config {
 			s.Heads = append(s.Heads,
 				HeadConfig{Name: "joint", Joint: &Joint{Lambda: 0.99, Share: 0.01, Variance: 1, Passes: 3}},
 				HeadConfig{Name: "wide", Wide: &Wide{Blocks: []Block{OwnFeatures, MeanFeatures, Constant}, Scale: Standard, Variance: 30, Lambda: 0.99, Passes: 5, TrainingPasses: 40}})
-		} else {
-			all.Blocks = slices.DeleteFunc(all.Blocks, func(b Block) bool { return b == MeanFeatures })
+		} else if t.Features > fewFeatures {
+			all.Blocks = slices.DeleteFunc(all.Blocks, Block.isFeatures)
 		}
 		s.Heads = append(append(s.Heads, labels...), HeadConfig{Name: "votes", Vote: &Vote{}})
 		return s

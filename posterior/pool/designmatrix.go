@@ -171,13 +171,11 @@ func (d *denseMatrix) row(i int) []float64 { return d.value[i*len(d.column) : (i
 // setAbsolute computes |Φ| and a, which only learning needs.
 func (d *denseMatrix) setAbsolute() {
 	d.absolute, d.sums = posterior.Resize(d.absolute, len(d.value)), posterior.Resize(d.sums, d.rows)
+	for i, x := range d.value {
+		d.absolute[i] = math.Abs(x)
+	}
 	for i := range d.rows {
-		d.sums[i] = 0
-		for j, x := range d.row(i) {
-			x = math.Abs(x)
-			d.absolute[i*len(d.column)+j] = x
-			d.sums[i] += x
-		}
+		d.sums[i] = total(d.absolute[i*len(d.column) : (i+1)*len(d.column)])
 	}
 }
 

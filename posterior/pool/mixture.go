@@ -25,13 +25,13 @@ import "github.com/gvbll/gvbll/posterior"
 type mixture struct {
 	Mixture
 	classes int
-	stride  int // number of experts rounded up to whole registers
 
 	logPrior []float64 // log π
 	score    []float64 // L
 	logShare []float64 // log ω
 
-	terms   []float64 // log ω_e + log p_e(c) of rows, n × C × stride
+	counted []int     // experts with a share that counts
+	terms   []float64 // their log ω_e + log p_e(c) of rows, n × C × stride
 	scratch softmaxScratch
 }
 
@@ -43,7 +43,7 @@ const products = 2
 func newMixture(cfg Mixture, scores []float64, members, classes int) *mixture {
 	n := products + members
 	m := &mixture{
-		Mixture: cfg, classes: classes, stride: strideOf(n),
+		Mixture: cfg, classes: classes,
 		logPrior: make([]float64, n), score: make([]float64, n), logShare: make([]float64, n),
 	}
 	each, head := posterior.Log((1-m.Heads)/products), posterior.Log(m.Heads/float64(members))
@@ -69,19 +69,31 @@ func (m *mixture) weigh() {
 // share returns ω of expert e.
 func (m *mixture) share(e int) float64 { return posterior.Exp(m.logShare[e]) }
 
+// leastLogShare is the log share below which an expert is left out of a prediction: at
+// 4·10⁻¹⁸ it changes no float32.
+const leastLogShare = -40
+
 // predict writes log p(c) of n rows; at(i, e) returns the log probabilities that expert e
 // has for row i, and to(i) where to write.
 func (m *mixture) predict(n int, at func(i, e int) []float32, to func(i int) []float32) {
-	m.terms = posterior.Resize(m.terms, n*m.classes*m.stride)
+	m.counted = m.counted[:0]
+	for e, share := range m.logShare {
+		if share > leastLogShare {
+			m.counted = append(m.counted, e)
+		}
+	}
+	stride := strideOf(len(m.counted))
+	m.terms = posterior.Resize(m.terms, n*m.classes*stride)
 	for i := range n {
-		row := m.terms[i*m.classes*m.stride : (i+1)*m.classes*m.stride]
-		for e, share := range m.logShare {
+		row := m.terms[i*m.classes*stride : (i+1)*m.classes*stride]
+		for k, e := range m.counted {
+			share := m.logShare[e]
 			for c, x := range at(i, e) {
-				row[c*m.stride+e] = share + float64(x)
+				row[c*stride+k] = share + float64(x)
 			}
 		}
 	}
-	m.scratch.exponentials(m.terms, n*m.classes, len(m.logShare), m.stride)
+	m.scratch.exponentials(m.terms, n*m.classes, len(m.counted), stride)
 	posterior.Logarithms(m.scratch.total)
 	for i := range n {
 		dst := to(i)

@@ -315,11 +315,11 @@ func TestLearnsOpposites(t *testing.T) {
 // training features only.
 func TestDefaultFollowsTheData(t *testing.T) {
 	dense := Features{Dense: []float32{1, 2, 3, -4, 5, 6}}
-	if got := Inspect(dense, 2, 3, 2); got != (Traits{1, true, false, 2, 2}) {
+	if got := Inspect(dense, 2, 3, 2); got != (Traits{1, true, false, 2, 2, 3}) {
 		t.Errorf("traits of dense features %v, want all nonzero, negative ones, and 2 rows of 2 classes", got)
 	}
 	counts := Features{Start: []int{0, 1, 2}, Index: []int32{0, 7}, Value: []float32{1, 2}}
-	if got := Inspect(counts, 2, 8, 2); got != (Traits{.125, false, false, 2, 2}) {
+	if got := Inspect(counts, 2, 8, 2); got != (Traits{.125, false, false, 2, 2, 8}) {
 		t.Errorf("traits of counts %v, want a density of .125, no negative ones, and 2 rows of 2 classes", got)
 	}
 	alike := Features{Dense: []float32{1, 2, 1, 2}}
@@ -333,17 +333,22 @@ func TestDefaultFollowsTheData(t *testing.T) {
 		return s
 	}
 	for traits, want := range map[Traits]string{
-		{.01, false, false, 50, 5}: "static online wide-own wide bayes labels labels-scaled labels-second ",
-		{.01, false, false, 84, 5}: "static online wide-own wide all votes bayes labels labels-scaled labels-second ",
-		{.01, true, false, 50, 5}:  "static online wide-own wide labels labels-scaled labels-second ",
-		{1, true, false, 50, 5}:    "static online all joint wide labels labels-scaled labels-second votes ",
-		{1, true, false, 5000, 5}:  "static online all labels labels-scaled labels-second votes ",
+		{.01, false, false, 50, 5, 99}: "static online wide-own wide bayes labels labels-scaled labels-second ",
+		{.01, false, false, 84, 5, 99}: "static online wide-own wide all votes bayes labels labels-scaled labels-second ",
+		{.01, true, false, 50, 5, 99}:  "static online wide-own wide labels labels-scaled labels-second ",
+		{1, true, false, 50, 5, 99}:    "static online all joint wide labels labels-scaled labels-second votes ",
+		{1, true, false, 5000, 5, 99}:  "static online all labels labels-scaled labels-second votes ",
 	} {
 		if got := names(traits); got != want {
 			t.Errorf("%v: heads %s, want %s", traits, got, want)
 		}
 	}
-	if !Default(Traits{.01, false, false, 50, 5}).Refreshes() || Default(Traits{.01, false, false, 84, 5}).Refreshes() {
+	for features, want := range map[int]int{fewFeatures: len(allBlocks), fewFeatures + 1: len(allBlocks) - 2} {
+		if got := Default(Traits{1, true, false, 5000, 5, features}).Heads[2].Wide.Blocks; len(got) != want {
+			t.Errorf("%d dense features: blocks %q, want %d", features, got, want)
+		}
+	}
+	if !Default(Traits{.01, false, false, 50, 5, 99}).Refreshes() || Default(Traits{.01, false, false, 84, 5, 99}).Refreshes() {
 		t.Error("heads learn again from neighbours where there are many training rows, or not where there are few")
 	}
 }

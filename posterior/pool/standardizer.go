@@ -11,7 +11,6 @@ import "math"
 type standardizer struct {
 	mean    []float64 // m
 	inverse []float64 // 1/σ, 1 where σ is 0
-	buffer  entries
 }
 
 func newStandardizer(features int) *standardizer {
@@ -24,17 +23,23 @@ func newStandardizer(features int) *standardizer {
 
 // raw writes block b of row i, unscaled, to dst. It reports whether the row has it.
 func (s *standardizer) raw(dst []float64, b Block, rows *Rows, i int) bool {
-	clear(dst)
 	from, by := &rows.X, 1.0
 	if b == MeanFeatures {
 		if rows.Degree[i] == 0 {
+			clear(dst)
 			return false
 		}
 		from, by = &rows.S, 1/float64(rows.Degree[i])
 	}
-	index, value := from.entries(i, len(dst), &s.buffer)
-	for k, j := range index {
-		dst[j] = float64(value[k]) * by
+	if from.Start == nil {
+		for j, x := range from.Dense[i*len(dst) : (i+1)*len(dst)] {
+			dst[j] = float64(x) * by
+		}
+		return true
+	}
+	clear(dst)
+	for k := from.Start[i]; k < from.Start[i+1]; k++ {
+		dst[from.Index[k]] = float64(from.Value[k]) * by
 	}
 	return true
 }

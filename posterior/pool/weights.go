@@ -258,6 +258,24 @@ func (w *weights) addBiases(labels []int32) {
 	}
 }
 
+// total returns Σx, summed as four sums, as in dot.
+func total(x []float64) (sum float64) {
+	var s0, s1, s2, s3 float64
+	i := 0
+	for ; i+4 <= len(x); i += 4 {
+		a := (*[4]float64)(x[i:])
+		s0 += a[0]
+		s1 += a[1]
+		s2 += a[2]
+		s3 += a[3]
+	}
+	sum = (s0 + s1) + (s2 + s3)
+	for _, v := range x[i:] {
+		sum += v
+	}
+	return sum
+}
+
 // dot returns xᵀy, summed as four sums of every fourth product: one chain of
 // additions would wait for itself.
 func dot(x, y []float64) (sum float64) {

@@ -132,7 +132,7 @@ func (w Workload) Model() (*model.Model, error) {
 	if !w.Pool {
 		return m, nil
 	}
-	spec := pool.Default(pool.Traits{Density: w.Density, Negative: w.Density >= 1, Rows: w.Nodes, Classes: w.Classes})
+	spec := pool.Default(pool.Traits{Density: w.Density, Negative: w.Density >= 1, Rows: w.Nodes, Classes: w.Classes, Features: w.Features})
 	p, err := pool.New(spec, m.Shape(), &m.Prior)
 	if err != nil {
 		return nil, err
