@@ -218,7 +218,7 @@ func BenchmarkHalfway(b *testing.B) {
 				for b.Loop() {
 					d, cut := generated(b, func(c *dataset.DriftConfig) { c.Seed = seed + 1 })
 					without, with := halfway(b, d, cut, seed+1, delay)
-					for _, head := range []string{"static", "online", "joint", "pool"} {
+					for _, head := range []string{"static", "online", "pool"} {
 						b.ReportMetric(without[head], head)
 						b.ReportMetric(with[head], head+"-retrained")
 					}
