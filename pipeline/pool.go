@@ -3,6 +3,7 @@ package pipeline
 import (
 	"crypto/sha256"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gvbll/gvbll/gnn"
@@ -33,7 +34,9 @@ type pooled struct {
 	rows   pool.Rows // of a chunk of arrivals, or of a batch
 	logp   []float32 // their log probabilities
 	// Scratch of uncertainty:
-	weights, mix, logs, each []float64
+	weights         []float64 // of the heads
+	allWeights      float64   // the sum of those that are positive
+	mix, logs, each []float64
 }
 
 var (
@@ -114,6 +117,7 @@ func (p *pooled) serve(nodes []int32, embedded posterior.Rows, outputs []float32
 		p.rows.Embedded = posterior.Rows{Z: embedded.Z[from*d : to*d], Tau: embedded.Tau[from:to]}
 		p.predict(outputs[from*width : to*width])
 	}
+	p.weigh()
 	for i, v := range nodes {
 		split[i] = p.uncertainty(outputs[i*width:])
 		p.around.SetServed(v, p.each[:p.classes])
@@ -132,7 +136,16 @@ func (p *pooled) predictOne(v view, embedded posterior.Rows, outputs []float32) 
 	}
 	p.rows.Embedded = embedded
 	p.predict(outputs)
+	p.weigh()
 	return p.uncertainty(outputs)
+}
+
+// weigh sets the weights for uncertainty.
+func (p *pooled) weigh() {
+	p.weights, p.allWeights = p.pool.AppendWeights(p.weights[:0]), 0
+	for _, w := range p.weights {
+		p.allWeights += max(w, 0)
+	}
 }
 
 // predict writes the outputs of p.rows.
@@ -200,26 +213,20 @@ func (p *pooled) poolOfHeads() *pool.Pool { return p.pool }
 //	[H(Σ_k w_k p_k) - Σ_k w_k H(p_k)] / H(Σ_k w_k p_k),
 //
 // the Jensen-Shannon divergence over that entropy, with the pool's weights where
-// they are positive.
+// they are positive. It leaves in each the probabilities of the pool and of the heads;
+// weigh must have been called since the pool last learned.
 func (p *pooled) uncertainty(outputs []float32) posterior.Uncertainty {
 	c := p.classes
-	p.weights = p.pool.AppendWeights(p.weights[:0])
-	var all float64
-	for _, w := range p.weights {
-		all += max(w, 0)
-	}
-	p.mix, p.logs, p.each = kernel.Room(p.mix, c), kernel.Room(p.logs, c), kernel.Room(p.each, p.pool.LogProbsPerRow())
+	p.mix, p.logs, p.each = kernel.Room(p.mix, c), kernel.Room(p.logs, c), kernel.Room(p.each, (1+len(p.weights))*c)
 	clear(p.mix)
-	for i, x := range outputs[:len(p.each)] {
-		p.each[i] = float64(x)
-	}
+	posterior.Raise(p.each, outputs[:len(p.each)], math.Inf(-1))
 	posterior.Exponentials(p.each)
 	var within float64 // Σ w_k H(p_k)
 	for k, w := range p.weights {
 		if w <= 0 {
 			continue
 		}
-		share, at := w/all, (1+k)*c
+		share, at := w/p.allWeights, (1+k)*c
 		var entropy float64
 		for i, x := range outputs[at : at+c] {
 			q := p.each[at+i]
@@ -257,9 +264,7 @@ func (p *pooled) probabilities(dst, logp []float32) {
 	var some [64]float64
 	for len(logp) > 0 {
 		n := min(len(some), len(logp))
-		for i, x := range logp[:n] {
-			some[i] = float64(x)
-		}
+		posterior.Raise(some[:n], logp[:n], math.Inf(-1))
 		posterior.Exponentials(some[:n])
 		for i, q := range some[:n] {
 			dst[i] = float32(q)

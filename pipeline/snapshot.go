@@ -30,7 +30,7 @@ import (
 //	graph.rows             F32   n × (self term and aggregate); or, with BFloat16,
 //	graph.own              BF16  n × self term
 //	graph.heard            F32   n × aggregate, unless that is empty
-//	features.rows          F32   n × d, of a pool with dense features; or, with sparse ones,
+//	features.rows          F32   n × d, of a pool whose heads read dense features; or, with sparse ones,
 //	features.lengths       I32   n: number of nonzero features
 //	features.index         I32   indices of these, node by node
 //	features.value         F32   their values

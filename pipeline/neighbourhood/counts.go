@@ -1,6 +1,7 @@
 package neighbourhood
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"github.com/gvbll/gvbll/gnn/kernel"
@@ -31,7 +32,17 @@ func (f *Features) part(sums []uint32, v int32, sign uint32) {
 		sums[y] += sign * whole
 		return
 	}
-	for c, s := range f.served.Row(v)[:len(sums)] {
+	served := f.served.Row(v)[:len(sums)]
+	for ; len(served) >= 8; served, sums = served[8:], sums[8:] {
+		// Most nodes were not served yet or have a label: eight zeros at once.
+		if binary.LittleEndian.Uint64(served) == 0 {
+			continue
+		}
+		for c, s := range served[:8] {
+			sums[c] += sign * uint32(s)
+		}
+	}
+	for c, s := range served {
 		sums[c] += sign * uint32(s)
 	}
 }
@@ -43,9 +54,12 @@ func (f *Features) AddEdges(v int32, neighbours []int32) {
 	if f.counts == nil {
 		return
 	}
+	clear(f.difference)
+	f.part(f.difference, v, 1) // nothing of a new node
+	f.spread(neighbours)
+	sums := f.counts.Row(v)
 	for _, u := range neighbours {
-		f.part(f.counts.Row(v), u, 1)
-		f.part(f.counts.Row(u), v, 1)
+		f.part(sums, u, 1)
 	}
 }
 
@@ -97,6 +111,8 @@ func (f *Features) SetLabel(v, class int32) {
 // change calls set, which changes what v counts for, and adds the difference to the
 // counts of v's neighbours.
 func (f *Features) change(v int32, set func()) {
+	near := f.graph.Neighbours(v)
+	kernel.Prefetch(f.counts, near, 0, f.classes)
 	if f.frozenServed.Wants(v) {
 		f.frozenServed.Keep(v, f.served.Row(v))
 	}
@@ -104,6 +120,11 @@ func (f *Features) change(v int32, set func()) {
 	f.part(f.difference, v, minus)
 	set()
 	f.part(f.difference, v, 1)
+	f.spread(near)
+}
+
+// spread adds difference to the counts of nodes.
+func (f *Features) spread(nodes []int32) {
 	f.changed = f.changed[:0] // few of many classes
 	for c, d := range f.difference {
 		if d != 0 {
@@ -113,7 +134,7 @@ func (f *Features) change(v int32, set func()) {
 	if len(f.changed) == 0 {
 		return
 	}
-	for _, u := range f.graph.Neighbours(v) {
+	for _, u := range nodes {
 		row := f.counts.Row(u)
 		for _, c := range f.changed {
 			row[c] += f.difference[c]

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/safetensors"
@@ -20,7 +21,7 @@ import (
 
 const (
 	dim     = 70 // more than a word of bits
-	classes = 3
+	classes = 11 // more than are looked at in one word
 )
 
 // graph is a plain graph. Neighbours are in the order in which edges were added.
@@ -345,6 +346,23 @@ func TestOracle(t *testing.T) {
 				t.Errorf("node 0 has %d neighbours, want at least 40 for a hub", most)
 			}
 		}
+	}
+}
+
+// TestDegreeAlone: heads that read the degree and no features have no features summed.
+func TestDegreeAlone(t *testing.T) {
+	g := &graph{near: [][]int32{{1, 2}, {0}, {0}}}
+	degree := pool.HeadConfig{Name: "degree", Wide: &pool.Wide{Blocks: []pool.Block{pool.LogDegree}, Scale: pool.Standard}}
+	s := neighbourhood.New(g, pool.Config{Heads: []pool.HeadConfig{degree}}, pool.Shape{Classes: classes, Features: dim})
+	for v := range g.near {
+		s.SetFeatures(int32(v), gnn.Vector{Dense: make([]float32, dim)})
+	}
+	var rows pool.Rows
+	s.Reset(&rows)
+	s.Append(&rows, 0)
+	s.AppendArrival(&rows, gnn.Vector{Dense: make([]float32, dim)}, []int32{1})
+	if diff := cmp.Diff(pool.Rows{N: 2, Degree: []int32{2, 1}}, rows, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("rows (-want +got)\n%s", diff)
 	}
 }
 

@@ -44,13 +44,13 @@ func (b Block) needs() Need {
 	case OwnFeatures:
 		return NeedX
 	case MeanFeatures:
-		return NeedX | NeedS
+		return NeedX | NeedS | NeedDegree
 	case LabelCounts, LabelShares:
 		return NeedLabelled
 	case SecondCounts, SecondShares:
 		return NeedSecond
 	case LogDegree:
-		return NeedS
+		return NeedDegree
 	}
 	return 0
 }

@@ -24,6 +24,7 @@ type label struct {
 	increments []float64 // Σ e_v over a batch's rows of each class, C × C
 	evidence   []float64 // e of the rows, n × C
 	log        []float64 // log(H_ck/Σ_k' H_ck') transposed: entry (k, c)
+	logged     bool      // whether log is of the present H
 }
 
 func newLabel(cfg Label, classes int) *label {
@@ -54,10 +55,13 @@ func (l *label) setEvidence(rows *Rows) {
 }
 
 func (l *label) predict(rows *Rows, logp []float64) {
-	for i, share := range l.shares() {
-		l.log[i%l.classes*l.classes+i/l.classes] = share
+	if !l.logged {
+		for i, share := range l.shares() {
+			l.log[i%l.classes*l.classes+i/l.classes] = share
+		}
+		posterior.Logarithms(l.log)
+		l.logged = true
 	}
-	posterior.Logarithms(l.log)
 	l.setEvidence(rows)
 	clear(logp)
 	posterior.AddProduct(logp, l.evidence, l.log, rows.N, l.classes, l.classes)
@@ -89,6 +93,7 @@ func (l *label) learn(b *Batch, _ float64) posterior.Report {
 			l.h[k*l.classes+y]++
 		}
 	}
+	l.logged = false
 	l.version++
 	return posterior.Report{}
 }
@@ -119,6 +124,7 @@ func (l *label) count(rows *Rows, labels []int32) {
 func (l *label) takeOver(from classifier, _ float64) {
 	old := from.(*label)
 	copyClasses(l.h, l.classes, old.h, old.classes, old.classes)
+	l.logged = false
 }
 
 func (l *label) appendState(s *writer) {
@@ -129,7 +135,7 @@ func (l *label) appendState(s *writer) {
 func (l *label) appendChange(s *writer) { l.appendState(s) }
 
 func (l *label) readState(r *reader) {
-	l.version = r.uint()
+	l.version, l.logged = r.uint(), false
 	r.positives(l.h, "an entry of the compatibility matrix")
 }
 

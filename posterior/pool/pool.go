@@ -249,7 +249,7 @@ type Report struct {
 func (p *Pool) Learn(b Batch) Report {
 	p.check(&b)
 	checkLength("log probabilities", len(b.LogProbs), b.N*p.LogProbsPerRow())
-	b.Refresh.check(p.shape, p.needs&(NeedX|NeedS))
+	b.Refresh.check(p.shape, p.needs&(NeedX|NeedS|NeedDegree))
 	checkLength("labels to refresh", len(b.RefreshLabels), b.Refresh.N)
 	p.checkLabels(b.RefreshLabels)
 	r := Report{Heads: make([]posterior.Report, len(p.scores)-1)}

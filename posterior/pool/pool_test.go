@@ -348,6 +348,9 @@ func TestDefaultFollowsTheData(t *testing.T) {
 			t.Errorf("%d dense features: blocks %q, want %d", features, got, want)
 		}
 	}
+	if need := Default(Traits{1, true, false, 5000, 5, 99}).Needs(); need != NeedDegree|NeedLabelled|NeedSecond|NeedEmbedded {
+		t.Errorf("with many rows of dense features the heads need %b, want no features, which the embedding holds", need)
+	}
 	if !Default(Traits{.01, false, false, 50, 5, 99}).Refreshes() || Default(Traits{.01, false, false, 84, 5, 99}).Refreshes() {
 		t.Error("heads learn again from neighbours where there are many training rows, or not where there are few")
 	}

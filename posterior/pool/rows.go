@@ -71,7 +71,8 @@ type Need uint8
 // The fields of Rows.
 const (
 	NeedX        Need = 1 << iota // X
-	NeedS                         // S and Degree
+	NeedS                         // S
+	NeedDegree                    // Degree
 	NeedLabelled                  // Labelled
 	NeedSecond                    // Second
 	NeedEmbedded                  // Embedded
@@ -83,6 +84,8 @@ func (r *Rows) check(s Shape, need Need) {
 	}
 	if need&NeedS != 0 {
 		r.S.check(r.N, s.Features)
+	}
+	if need&NeedDegree != 0 {
 		checkLength("degrees", len(r.Degree), r.N)
 	}
 	if need&NeedLabelled != 0 {
