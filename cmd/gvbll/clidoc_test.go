@@ -120,7 +120,8 @@ func flagTables(b *strings.Builder, flags []*kong.Flag) {
 			name = "--[no-]" + f.Name
 		case !f.IsBool():
 			kind := kindOf(f.Target.Type())
-			if slices.Contains([]string{"FILE", "DIR", "PATH", "ADDR", "NAME", "USER", "KIND", "SHARE", "RATE", "SIZE", "POWER", "RADIANS", "NAME=NUMBER,..."}, f.PlaceHolder) {
+			words := []string{"FILE", "DIR", "PATH", "ADDR", "NAME", "USER", "KIND", "SHARE", "RATE", "SIZE", "POWER", "RADIANS"}
+			if slices.Contains(words, f.PlaceHolder) || kind == "VALUE" && f.PlaceHolder != "" && f.PlaceHolder != f.Default {
 				kind = f.PlaceHolder
 			}
 			name += " " + kind
@@ -138,11 +139,11 @@ func flagTables(b *strings.Builder, flags []*kong.Flag) {
 		if value != "" && value != "required" {
 			value = "`" + value + "`"
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, value, cell(f.Help))
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", cell(name), value, cell(f.Help))
 	}
 }
 
-// kindOf names the values of a flag's type.
+// kindOf names the values of a flag's type: VALUE if the type reads its own text.
 func kindOf(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[time.Duration]():
@@ -161,8 +162,10 @@ func kindOf(t reflect.Type) string {
 		return "NUMBER"
 	case reflect.String:
 		return "TEXT"
-	default:
+	case reflect.Int, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint32, reflect.Uint64:
 		return "INTEGER"
+	default:
+		return "VALUE"
 	}
 }
 
