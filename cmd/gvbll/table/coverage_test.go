@@ -42,9 +42,10 @@ func TestCoverageOfDrift(t *testing.T) {
 }
 
 // TestCoverageBars: on the real data sets the mean coverage over ten seeds stays within
-// two points of 90 %, as docs/coverage.md claims, plus half a point for the noise of ten
-// seeds. If labels are half a stream late, the pool's sets cover more on the small data
-// sets; docs/coverage.md says so too.
+// two points of 90 %, as docs/coverage.md claims, plus one standard error: that of a share
+// of 90 % among as many labels as the ten seeds have, 1.1 points on Cornell and Texas, 0.9
+// on Wisconsin and 0.3 on Cora. If labels are half a stream late, the pool's sets cover
+// more on the small data sets; docs/coverage.md says so too.
 func TestCoverageBars(t *testing.T) {
 	for _, head := range []string{pipeline.HeadPool, pipeline.HeadPaper} {
 		t.Run(head, func(t *testing.T) { coverageBars(t, head) })
@@ -62,21 +63,24 @@ func coverageBars(t *testing.T, head string) {
 		dataset string
 		delay   int
 	}
-	sum := map[cell]float64{}
+	sum, labels := map[cell]float64{}, map[cell]float64{}
 	if err := Coverage(t.Context(), plan, func(c CoverageResult) error {
-		sum[cell{c.Dataset, c.Delay}] += c.Sets.Rate() / float64(len(plan.Seeds))
+		at := cell{c.Dataset, c.Delay}
+		sum[at] += c.Sets.Rate() / float64(len(plan.Seeds))
+		labels[at] += float64(c.Sets.Rows)
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
 	for c, rate := range sum {
 		t.Logf("%v: %.3f", c, rate)
-		most := 0.925
+		margin := 0.02 + math.Sqrt(0.9*0.1/labels[c])
+		least, most := 0.9-margin, 0.9+margin
 		if head == pipeline.HeadPool && c.dataset != "cora" && c.delay == 10 {
 			most = 0.945
 		}
-		if rate < 0.875 || rate > most {
-			t.Errorf("%s, labels %d steps late: coverage %.3f, want 0.875 to %v", c.dataset, c.delay, rate, most)
+		if rate < least || rate > most {
+			t.Errorf("%s, labels %d steps late: coverage %.3f, want %.3f to %.3f", c.dataset, c.delay, rate, least, most)
 		}
 	}
 }
