@@ -98,6 +98,30 @@ func TestProductIsTheFormula(t *testing.T) {
 	})
 }
 
+// TestAddEach: every row has a product with its own matrix, of its own numbers or of those
+// that all rows share, and numbers between rows stay.
+func TestAddEach(t *testing.T) {
+	const k, n, down = 2, 3, 4
+	b := []float64{1, 2, 3, 4, 5, 6, -1, -2, -3, -4, -5, -6}
+	start := []float64{100, 0, 0, 7, 0, 0, 0, 8}
+	atLevels(t, func(t *testing.T) {
+		dst := slices.Clone(start)
+		AddEach(dst, down, []float64{1, 10}, 0, b, k, n)
+		wantSame(t, "shared", dst, []float64{141, 52, 63, 7, -41, -52, -63, 8})
+		dst = slices.Clone(start)
+		AddEach(dst, down, []float64{1, 10, 9, 0, 1}, 3, b, k, n)
+		wantSame(t, "own", dst, []float64{141, 52, 63, 7, -4, -5, -6, 8})
+	})
+	for name, f := range map[string]func(){
+		"part of a matrix": func() { AddEach(make([]float64, 8), down, b, 0, b[1:], k, n) },
+		"rows too close":   func() { AddEach(make([]float64, 8), 2, b, 0, b, k, n) },
+		"few rows":         func() { AddEach(make([]float64, 4), down, b, 0, b, k, n) },
+		"few numbers":      func() { AddEach(make([]float64, 8), down, make([]float64, 3), 2, b, k, n) },
+	} {
+		wantPanic(t, name, f)
+	}
+}
+
 // TestProductIsFused: products are added without being rounded first.
 func TestProductIsFused(t *testing.T) {
 	const n = 21

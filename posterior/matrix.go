@@ -11,6 +11,18 @@ func AddProduct(dst, a, b []float64, m, k, n int) {
 	product(dense(dst[:m*n:m*n], m, n), dense(a[:m*k:m*k], m, k), dense(b[:k*n:k*n], k, n))
 }
 
+// AddEach adds to row i of dst the product of x_i, k numbers, and matrix i of b, k × n. Rows
+// of dst begin every down numbers, x_i every next, which is 0 if all rows have the same. The
+// sum of each entry goes over k in ascending order. Wrong lengths panic.
+func AddEach(dst []float64, down int, x []float64, next int, b []float64, k, n int) {
+	if k < 1 || n < 1 || down < n || next < 0 || len(b)%(k*n) != 0 {
+		panic(fmt.Sprintf("posterior: %d numbers in matrices of %d × %d for rows every %d and %d numbers", len(b), k, n, down, next))
+	}
+	for i := 0; len(b) > 0; i, b = i+1, b[k*n:] {
+		productKernel(dense(dst[i*down:][:n], 1, n), dense(x[i*next:][:k], 1, k), dense(b[:k*n], k, n))
+	}
+}
+
 // AddTransposed adds the m × n product of aᵀ, where a is k × m, and b, k × n, to
 // dst. The sum of each entry goes over k in ascending order. Wrong lengths panic.
 func AddTransposed(dst, a, b []float64, m, k, n int) {

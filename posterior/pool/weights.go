@@ -51,7 +51,7 @@ type weights struct {
 	gradient, step []float64
 	curvature      []float64 // Σ Jᵀ(diag p - ppᵀ)J
 	total          []float64 // Q0 + curvature
-	rowMean        []float64 // Σ_c p_c a_k(c) of one row, headStride
+	rowMeans       []float64 // Σ_c p_c a_k(c), n × headStride
 	cross          []float64 // Σ_i centred, C × headStride: the block of w and b
 	square         []float64 // Σ_i centredᵀ transposed: the block of w
 	outer          []float64 // Σ_i p pᵀ, stride × stride: in the block of b
@@ -75,7 +75,7 @@ func newWeights(cfg Weights, means []float64, said *opinions, biased bool) *weig
 	for _, x := range []*[]float64{&w.precision, &w.curvature, &w.total} {
 		*x = make([]float64, n*n)
 	}
-	w.rowMean, w.cross, w.square = make([]float64, w.headStride), make([]float64, classes*w.headStride), make([]float64, w.headStride*w.headStride)
+	w.cross, w.square = make([]float64, classes*w.headStride), make([]float64, w.headStride*w.headStride)
 	for k := range n {
 		sd := w.BiasSD
 		if k < heads {
@@ -93,11 +93,11 @@ func newWeights(cfg Weights, means []float64, said *opinions, biased bool) *weig
 // logits writes the logits of the rows under theta to dst, n × stride.
 func (w *weights) logits(dst, theta []float64, stride int) {
 	size := w.heads * w.classes
-	for i, at := 0, 0; at < len(dst); i, at = i+1, at+stride {
+	for at := 0; at < len(dst); at += stride {
 		row := dst[at : at+w.classes]
 		clear(row[copy(row, theta[w.heads:]):]) // 0 without biases
-		posterior.AddProduct(row, theta[:w.heads], w.said.a[i*size:(i+1)*size], 1, w.heads, w.classes)
 	}
+	posterior.AddEach(dst, stride, theta, 0, w.said.a[:len(dst)/stride*size], w.heads, w.classes)
 }
 
 // learn updates θ and Q with the labels of the rows, and returns the number of
@@ -206,14 +206,16 @@ func (w *weights) derivatives(labels []int32) {
 	w.pull(w.theta)
 	copy(w.gradient, w.pulled)
 	clear(w.cross)
+	w.rowMeans = posterior.Resize(w.rowMeans, len(labels)*headStride)
+	clear(w.rowMeans)
+	posterior.AddEach(w.rowMeans, headStride, w.probs, w.stride, w.said.transposed, classes, headStride)
 	for i, y := range labels {
 		p := w.probs[i*w.stride:][:classes]
 		a, centred := w.said.transposed[i*classes*headStride:][:classes*headStride], w.centred[i*classes*headStride:][:classes*headStride]
-		clear(w.rowMean)
-		posterior.AddProduct(w.rowMean, p, a, 1, classes, headStride)
-		posterior.AddCentred(w.cross, centred, a, p, w.rowMean)
+		mean := w.rowMeans[i*headStride:][:headStride]
+		posterior.AddCentred(w.cross, centred, a, p, mean)
 		for k, x := range a[int(y)*headStride:][:heads] {
-			w.gradient[k] += w.rowMean[k] - x
+			w.gradient[k] += mean[k] - x
 		}
 	}
 	// The upper triangle of the curvature, at first the block of w.
