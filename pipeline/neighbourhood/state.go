@@ -48,7 +48,7 @@ func (f *Features) State(s *snapshot.Schema, n int) {
 
 func (f *Features) checkServed(parts []uint8) error {
 	for _, x := range parts {
-		if float64(x) > whole*f.share+0.5 {
+		if float64(x) > float64(whole*f.share)+0.5 {
 			return snapshot.Damaged("features: %d/%d of what was served, a probability has at most %v", x, whole, f.share)
 		}
 	}

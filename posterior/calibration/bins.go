@@ -70,7 +70,7 @@ func (b *Bins) ECEByChance() (mean, deviation float64) {
 		v := max(sum*(1-sum/count), 0)
 		n += count
 		mean += math.Sqrt(2 / math.Pi * v)
-		variance += (1 - 2/math.Pi) * v
+		variance += float64((1 - 2/math.Pi) * v)
 	}
 	if n > 0 {
 		mean, deviation = mean/n, math.Sqrt(variance)/n
