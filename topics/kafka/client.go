@@ -70,11 +70,10 @@ type Record struct {
 // Requests that change nothing are retried until their context ends, for as long as no
 // broker answers them. See [Client.Trouble].
 type Client struct {
-	cfg          Config
-	client       *kafkago.Client
-	transport    *kafkago.Transport
-	coordinators coordinators
-	troubles     troubles
+	cfg       Config
+	client    *kafkago.Client
+	transport coordinators
+	troubles  troubles
 }
 
 // metadataTTL bounds the age of metadata. kafka-go answers metadata requests from
@@ -105,8 +104,8 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		ClientID: cfg.ClientID, TLS: cfg.TLS, SASL: cfg.SASL,
 		DialTimeout: min(cfg.Timeout, 5*time.Second), MetadataTTL: metadataTTL,
 	}
-	c := &Client{cfg: cfg, transport: t, coordinators: coordinators{Transport: t, nodes: make(map[findcoordinator.Request]int32)}}
-	c.client = &kafkago.Client{Addr: kafkago.TCP(cfg.Brokers...), Timeout: cfg.Timeout, Transport: &c.coordinators}
+	c := &Client{cfg: cfg, transport: coordinators{Transport: t, nodes: make(map[findcoordinator.Request]int32)}}
+	c.client = &kafkago.Client{Addr: kafkago.TCP(cfg.Brokers...), Timeout: cfg.Timeout, Transport: &c.transport}
 	// A server that accepts the connection and never answers must not outlast
 	// DialFor.
 	within, cancel := context.WithTimeout(ctx, cfg.DialFor)

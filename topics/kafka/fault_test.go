@@ -377,7 +377,7 @@ func TestCoordinators(t *testing.T) {
 	if n := commits(10); n != 0 {
 		t.Errorf("%d look-ups in the next 10 commits, want 0", n)
 	}
-	for f.CoordinatorFor(name) == c.coordinators.nodes[findcoordinator.Request{Key: name, KeyType: 1}] {
+	for f.CoordinatorFor(name) == c.transport.nodes[findcoordinator.Request{Key: name, KeyType: 1}] {
 		f.RehashCoordinators()
 	}
 	if n := commits(10); n < 1 || n > 4 {

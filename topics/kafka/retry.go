@@ -30,7 +30,7 @@ func (c *Client) retry(ctx context.Context, within time.Duration, f func(context
 			return err
 		}
 		if !errors.Is(err, kafkago.ConcurrentTransactions) { // which a coordinator itself says
-			c.coordinators.forget()
+			c.transport.forget()
 		}
 		if ctx.Err() == nil {
 			if time.Since(began) >= within {

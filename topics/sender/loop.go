@@ -9,11 +9,19 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// again returns the steps as pass number n of a loop sends them, from 0 on. From 1 on
-// their nodes are new ones, which have the same features, neighbours and classes: node 7
-// is 7/2 in pass 1, then 7/3. Neighbours in the context are the same in all passes. So
-// each pass is the same stream anew, and where it drifts, its end and the beginning of the
-// next are a return to what was before.
+// idIn returns the id of a node in pass number n of a loop, from 0 on: node 7 is 7/2 in
+// pass 1, then 7/3.
+func idIn(n int, id event.ID) event.ID {
+	if n == 0 {
+		return id
+	}
+	return event.ID{Str: fmt.Sprintf("%s/%d", id, n+1)}
+}
+
+// again returns the steps as pass number n of a loop sends them. From 1 on their nodes are
+// new ones, which have the same features, neighbours and classes. Neighbours in the context
+// are the same in all passes. So each pass is the same stream anew, and where it drifts, its
+// end and the beginning of the next are a return to what was before.
 func again(steps [][]Item, n int) [][]Item {
 	if n == 0 {
 		return steps
@@ -21,8 +29,7 @@ func again(steps [][]Item, n int) [][]Item {
 	ids := make(map[event.ID]event.ID)
 	for _, step := range steps {
 		for i := range step {
-			id := step[i].Node.ID
-			ids[id] = event.ID{Str: fmt.Sprintf("%s/%d", id, n+1)}
+			ids[step[i].Node.ID] = idIn(n, step[i].Node.ID)
 		}
 	}
 	passed := make([][]Item, len(steps))
@@ -51,7 +58,7 @@ func (r *run) loop(ctx context.Context, predictions *kafka.Reader, s *Stream) er
 		return fmt.Errorf("there are no nodes to send again: the data set has no stream")
 	}
 	n := 0
-	for r.sentNodes[string(wire.AppendKey(nil, again(s.Steps[:1], n+1)[0][0].Node.ID))] {
+	for r.sentNodes[string(wire.AppendKey(nil, idIn(n+1, s.Steps[0][0].Node.ID)))] {
 		n++
 	}
 	for ; ; n++ {
@@ -59,19 +66,20 @@ func (r *run) loop(ctx context.Context, predictions *kafka.Reader, s *Stream) er
 			return err
 		}
 		if n > 0 {
-			if err := r.leave(ctx, again(s.Steps, n-1)); err != nil {
+			if err := r.leave(ctx, s.Steps, n-1); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// leave sends the departures of all nodes: a null value under the key of each.
-func (r *run) leave(ctx context.Context, steps [][]Item) error {
+// leave sends the departures of all nodes of pass number n: a null value under the key of
+// each.
+func (r *run) leave(ctx context.Context, steps [][]Item, n int) error {
 	for _, step := range steps {
 		records := make([]kafka.Record, len(step))
 		for i := range step {
-			records[i] = r.record(r.cfg.Names.Nodes, wire.AppendKey(nil, step[i].Node.ID), nil)
+			records[i] = r.record(r.cfg.Names.Nodes, wire.AppendKey(nil, idIn(n, step[i].Node.ID)), nil)
 		}
 		if err := r.send(ctx, records); err != nil {
 			return err
