@@ -1,6 +1,8 @@
 package table
 
 import (
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/train"
 )
@@ -33,6 +35,6 @@ func (d *dropout) predict(t int, probs []float64) {
 	train.SampleDropout(d.encoder, d.stream.known(t, d.protocol), d.stream.targets(t), d.settings.Dropout, passes, mix(d.seed, uint64(t)+1),
 		func(a []float32) {
 			probabilities(a, d.encoder.Out(), 1, pass)
-			axpy(probs, 1/float64(passes), pass)
+			floats.AddScaled(probs, 1/float64(passes), pass)
 		})
 }

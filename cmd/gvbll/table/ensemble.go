@@ -1,6 +1,10 @@
 package table
 
-import "github.com/gvbll/gvbll/gnn"
+import (
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/gvbll/gvbll/gnn"
+)
 
 // ensemble is a deep ensemble (Lakshminarayanan, Pritzel and Blundell 2017): several
 // GraphSAGEs, trained on the same nodes from different initial weights, whose
@@ -27,6 +31,6 @@ func (e *ensemble) predict(t int, probs []float64) {
 	clear(probs)
 	for _, m := range e.members {
 		m.predict(t, member)
-		axpy(probs, 1/float64(len(e.members)), member)
+		floats.AddScaled(probs, 1/float64(len(e.members)), member)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/gvbll/gvbll/gnn/train"
 )
 
@@ -50,7 +52,7 @@ func (h *linear) Loss(z []float64, labels []int32, epoch, epochs int, rng *rand.
 		a := h.a[i*h.classes : (i+1)*h.classes]
 		copy(a, h.params[1])
 		for j, x := range z[i*h.dim : (i+1)*h.dim] {
-			axpy(a, x, w[j*h.classes:(j+1)*h.classes])
+			floats.AddScaled(a, x, w[j*h.classes:(j+1)*h.classes])
 		}
 	}
 	loss := h.logits.Loss(h.a, labels, epoch, epochs, rng, h.da)
@@ -58,22 +60,15 @@ func (h *linear) Loss(z []float64, labels []int32, epoch, epochs int, rng *rand.
 	clear(db)
 	for i := range labels {
 		da := h.da[i*h.classes : (i+1)*h.classes]
-		axpy(db, 1, da)
+		floats.AddScaled(db, 1, da)
 		for j, x := range z[i*h.dim : (i+1)*h.dim] {
-			axpy(dw[j*h.classes:(j+1)*h.classes], x, da)
+			floats.AddScaled(dw[j*h.classes:(j+1)*h.classes], x, da)
 			dz[i*h.dim+j] = dot(w[j*h.classes:(j+1)*h.classes], da)
 		}
 	}
-	axpy(dw, h.decay, w)
+	floats.AddScaled(dw, h.decay, w)
 	loss.Total += float64(h.decay * dot(w, w) / 2)
 	return loss
-}
-
-// axpy adds s·x to dst.
-func axpy(dst []float64, s float64, x []float64) {
-	for i, v := range x {
-		dst[i] += float64(s * v)
-	}
 }
 
 // dot returns the inner product.

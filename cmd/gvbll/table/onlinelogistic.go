@@ -3,6 +3,8 @@ package table
 import (
 	"math"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/gvbll/gvbll/gnn"
 )
 
@@ -49,7 +51,7 @@ func (o *onlineLogistic) learn(t int) { o.learnFrom(o.stream.span(t)) }
 // at computes the class probabilities of features into p.
 func (o *onlineLogistic) at(x gnn.Vector, p []float64) {
 	copy(p, o.weights[o.dim*o.classes:])
-	o.each(x, func(w []float64, value float64) { axpy(p, value, w) })
+	o.each(x, func(w []float64, value float64) { floats.AddScaled(p, value, w) })
 	softmax(p)
 }
 
@@ -74,8 +76,8 @@ func (o *onlineLogistic) learnFrom(lo, hi int) (loss float64) {
 		o.at(o.stream.x[v], o.p)
 		loss -= math.Log(max(o.p[y], math.SmallestNonzeroFloat64))
 		o.p[y]--
-		axpy(o.weights[o.dim*o.classes:], -o.rate, o.p)
-		o.each(o.stream.x[v], func(w []float64, value float64) { axpy(w, -o.rate*value, o.p) })
+		floats.AddScaled(o.weights[o.dim*o.classes:], -o.rate, o.p)
+		o.each(o.stream.x[v], func(w []float64, value float64) { floats.AddScaled(w, -o.rate*value, o.p) })
 	}
 	return loss
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -183,7 +185,7 @@ func (m *mixture) predict(each [][]float64, probs []float64) {
 	}
 	clear(probs)
 	for _, k := range m.members {
-		axpy(probs, posterior.Exp(m.score[k]-most)/all, each[k])
+		floats.AddScaled(probs, posterior.Exp(m.score[k]-most)/all, each[k])
 	}
 }
 

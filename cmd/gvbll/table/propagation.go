@@ -3,6 +3,8 @@ package table
 import (
 	"math"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/gvbll/gvbll/gnn/dataset"
 )
 
@@ -67,7 +69,7 @@ func (p *propagation) settle(n int) {
 		for _, v := range open {
 			copy(next, pi)
 			for _, u := range p.near[v] {
-				axpy(next, 1, p.f[int(u)*p.classes:(int(u)+1)*p.classes])
+				floats.AddScaled(next, 1, p.f[int(u)*p.classes:(int(u)+1)*p.classes])
 			}
 			f := p.f[v*p.classes : (v+1)*p.classes]
 			for c, x := range next {
