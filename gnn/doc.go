@@ -63,6 +63,7 @@
 //	encoder.go      Encoder, Load, what encoders share
 //	sage.go, gcn.go, gat.go, gin.go
 //	                an architecture each: definition, Encode, the incremental form
+//	slice.go        one encoder cut into several narrower ones
 //	statedict.go    weights by PyTorch Geometric's names
 //	linear.go, project.go, activation.go
 //	                linear maps, the product with features, ReLU and ELU
