@@ -41,9 +41,9 @@
 //
 // The heads, behind the interface serving:
 //
-//	serving.go                  serving, head
+//	serving.go                  serving, learner, head
 //	paper.go                    the paper's two heads
-//	pool.go                     a pool of heads
+//	pool.go, pooled.go          a pool of heads; what it reads of the graph
 //
 // Optional parts, each an observer:
 //

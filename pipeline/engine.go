@@ -51,6 +51,7 @@ type Engine struct {
 	posterior event.Hash // of the heads' state, see serving.hash
 	chain     event.Hash // of everything served and learned
 	buffer    []byte     // scratch of the chain
+	prepared  pool.Batch // scratch of Learn
 
 	// The current window: window and out are nil except between Enter and Learn.
 	stage    stage
@@ -229,7 +230,8 @@ func (e *Engine) Learn() *event.Outcome {
 		o.scored(out)
 	}
 	if b := &e.labels.batch; len(b.labels) > 0 {
-		e.serving.learn(b, out.Heads)
+		e.serving.prepare(b, &e.prepared)
+		e.serving.learn(&e.prepared, out.Heads)
 		e.posterior = e.serving.hash(e.posterior)
 	}
 	for h, head := range e.serving.heads() {

@@ -8,6 +8,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/posterior/pool"
 )
 
 // labels joins labels to the predictions that were served for their nodes.
@@ -32,6 +33,13 @@ type batch struct {
 func (b *batch) clear() {
 	b.nodes, b.labels = b.nodes[:0], b.labels[:0]
 	b.rows.Z, b.rows.Tau, b.outputs, b.servedBy = b.rows.Z[:0], b.rows.Tau[:0], b.outputs[:0], b.servedBy[:0]
+}
+
+// copyTo copies embeddings, temperatures and labels to the memory of another batch.
+func (b *batch) copyTo(to *pool.Batch) {
+	to.Embedded.Z = append(to.Embedded.Z[:0], b.rows.Z...)
+	to.Embedded.Tau = append(to.Embedded.Tau[:0], b.rows.Tau...)
+	to.Labels = append(to.Labels[:0], b.labels...)
 }
 
 // state declares the labels that wait for their node, the oldest first.

@@ -13,7 +13,7 @@ import (
 // [fallback] chooses the static one. Outputs are the probabilities of both.
 type paper struct {
 	classes    int
-	learner    *posterior.Online
+	updated    *posterior.Online     // the online head
 	both       []posterior.Head      // by place
 	list       []head                // the same
 	posteriors []*posterior.Gaussian // theirs
@@ -33,7 +33,7 @@ var _ serving = (*paper)(nil)
 func newPaper(m *model.Model, cfg Config) *paper {
 	online := posterior.NewOnline(m.Prior, cfg.Update)
 	p := &paper{
-		classes: m.Prior.Classes, learner: online,
+		classes: m.Prior.Classes, updated: online,
 		both:       []posterior.Head{byOnline: online, byStatic: posterior.NewStatic(m.Prior)},
 		posteriors: []*posterior.Gaussian{byOnline: online.Posterior(), byStatic: &m.Prior},
 		predictive: posterior.NewPredictive(m.Prior.Classes, cfg.Samples),
@@ -62,9 +62,14 @@ func (p *paper) predictOne(_ view, rows posterior.Rows, outputs []float32) poste
 
 func (p *paper) probabilities(dst, outputs []float32) { copy(dst, outputs) }
 
-func (p *paper) learn(b *batch, heads []event.Head) {
+func (p *paper) prepare(b *batch, to *pool.Batch) {
+	to.N = len(b.labels)
+	b.copyTo(to)
+}
+
+func (p *paper) learn(b *pool.Batch, heads []event.Head) {
 	for i, h := range p.both {
-		r := h.Learn(b.rows, b.labels)
+		r := h.Learn(b.Embedded, b.Labels)
 		heads[i].Clipped, heads[i].Step = r.Clipped, r.Step
 	}
 }
@@ -74,7 +79,7 @@ func (p *paper) hash(event.Hash) (hash event.Hash) {
 	return hash
 }
 
-func (p *paper) online() *posterior.Online { return p.learner }
+func (p *paper) online() *posterior.Online { return p.updated }
 
 func (p *paper) poolOfHeads() *pool.Pool { return nil }
 

@@ -6,55 +6,40 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/kernel"
-	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/pipeline/neighbourhood"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
-// pooled is the serving with the model's pool of heads. Outputs are log probabilities, the
-// pool's, then each head's and those of its products, followed by the counts of labels around the node, n_v
-// and q_v, C numbers each.
-//
-// It follows the graph, since its heads use features and labels of neighbours.
-type pooled struct {
+// poolHeads is the model's pool of heads: it predicts rows and learns batches of them, and
+// knows no graph. Outputs are log probabilities, the pool's, then each head's and those of
+// its products, followed by the counts of labels around the node, n_v and q_v, C numbers
+// each.
+type poolHeads struct {
 	pool    *pool.Pool
 	spec    pool.Config
-	graph   *gnn.Graph
 	classes int
-	around  *neighbourhood.Features
 	list    []head            // the pool, then its heads and its products
 	idle    *posterior.Online // result of online if the pool has no such head; it never learns
 
-	buffer []byte
-	rows   pool.Rows // of a chunk of arrivals, or of a batch
-	logp   []float32 // their log probabilities
+	buffer []byte    // scratch of hash
+	logp   []float32 // log probabilities of the rows that are predicted
 	// Scratch of uncertainty:
 	weights         []float64 // of the heads
 	allWeights      float64   // the sum of those that are positive
 	mix, logs, each []float64
 }
 
-var (
-	_ serving  = (*pooled)(nil)
-	_ follower = (*pooled)(nil)
-)
+var _ learner = (*poolHeads)(nil)
 
-// chunk is the number of arrivals predicted at once: the working memory fits a cache.
-const chunk = 128
-
-func newPooled(m *model.Model, cfg Config, graph *gnn.Graph) (*pooled, error) {
+func newPoolHeads(m *model.Model, cfg Config) (*poolHeads, error) {
 	p, err := m.NewPool()
 	if err != nil {
 		return nil, err
 	}
-	made := &pooled{
-		pool: p, spec: p.Config(), graph: graph, classes: len(m.Classes), around: neighbourhood.New(graph, p.Config(), m.Shape()),
-	}
+	made := &poolHeads{pool: p, spec: p.Config(), classes: len(m.Classes)}
 	if p.Online() == nil {
 		made.idle = posterior.NewOnline(m.Prior, cfg.Update)
 	}
@@ -64,12 +49,12 @@ func newPooled(m *model.Model, cfg Config, graph *gnn.Graph) (*pooled, error) {
 	return made, nil
 }
 
-func (p *pooled) heads() []head { return p.list }
+func (p *poolHeads) heads() []head { return p.list }
 
 // pooledHead is the pool, number 0, one of its heads, from 1 on, or a product of its mixture,
 // behind the heads. The state of all is that of number 0.
 type pooledHead struct {
-	of     *pooled
+	of     *poolHeads
 	number int
 	name   string
 }
@@ -102,109 +87,67 @@ func (h pooledHead) SetState(b []byte) error {
 }
 
 // servingHead is the pool itself.
-func (p *pooled) servingHead() uint8 { return 0 }
+func (p *poolHeads) servingHead() uint8 { return 0 }
 
-func (p *pooled) width() int { return p.pool.LogProbsPerRow() + 2*p.classes }
-
-func (p *pooled) serve(nodes []int32, embedded posterior.Rows, outputs []float32, split []posterior.Uncertainty) {
-	d, width := len(embedded.Z)/max(len(nodes), 1), p.width()
-	for from := 0; from < len(nodes); from += chunk {
-		to := min(from+chunk, len(nodes))
-		p.around.Reset(&p.rows)
-		for _, v := range nodes[from:to] {
-			p.around.Append(&p.rows, v)
-		}
-		p.rows.Embedded = posterior.Rows{Z: embedded.Z[from*d : to*d], Tau: embedded.Tau[from:to]}
-		p.predict(outputs[from*width : to*width])
-	}
-	p.weigh()
-	for i, v := range nodes {
-		split[i] = p.uncertainty(outputs[i*width:])
-		p.around.SetServed(v, p.each[:p.classes])
-	}
-}
-
-func (p *pooled) predictOne(v view, embedded posterior.Rows, outputs []float32) posterior.Uncertainty {
-	p.around.Reset(&p.rows)
-	switch {
-	case v.node == none:
-		p.around.AppendArrival(&p.rows, v.features, v.neighbours)
-	case v.without != none:
-		p.around.AppendWithout(&p.rows, v.node, v.without)
-	default:
-		p.around.Append(&p.rows, v.node)
-	}
-	p.rows.Embedded = embedded
-	p.predict(outputs)
-	p.weigh()
-	return p.uncertainty(outputs)
-}
+func (p *poolHeads) width() int { return p.pool.LogProbsPerRow() + 2*p.classes }
 
 // weigh sets the weights for uncertainty.
-func (p *pooled) weigh() {
+func (p *poolHeads) weigh() {
 	p.weights, p.allWeights = p.pool.AppendWeights(p.weights[:0]), 0
 	for _, w := range p.weights {
 		p.allWeights += max(w, 0)
 	}
 }
 
-// predict writes the outputs of p.rows.
-func (p *pooled) predict(outputs []float32) {
-	n, logps := p.rows.N, p.pool.LogProbsPerRow()
+// predict writes the outputs of rows.
+func (p *poolHeads) predict(rows *pool.Rows, outputs []float32) {
+	n, logps := rows.N, p.pool.LogProbsPerRow()
 	p.logp = kernel.Room(p.logp, n*logps)
-	p.pool.Predict(p.rows, p.logp)
+	p.pool.Predict(*rows, p.logp)
 	for i := range n {
 		row := outputs[i*p.width() : (i+1)*p.width()]
 		copy(row, p.logp[i*logps:(i+1)*logps])
 		clear(row[logps:])
-		if len(p.rows.Labelled) > 0 {
-			copy(row[logps:], p.rows.Labelled[i*p.classes:(i+1)*p.classes])
+		if len(rows.Labelled) > 0 {
+			copy(row[logps:], rows.Labelled[i*p.classes:(i+1)*p.classes])
 		}
-		if len(p.rows.Second) > 0 {
-			copy(row[logps+p.classes:], p.rows.Second[i*p.classes:(i+1)*p.classes])
+		if len(rows.Second) > 0 {
+			copy(row[logps+p.classes:], rows.Second[i*p.classes:(i+1)*p.classes])
 		}
 	}
 }
 
-// learn updates the pool. Embeddings, log probabilities and counts of labels are those
-// served; features of the nodes and their neighbours are the current ones.
-func (p *pooled) learn(b *batch, heads []event.Head) {
-	p.around.Reset(&p.rows)
-	for _, v := range b.nodes {
-		p.around.AppendFeatures(&p.rows, v)
-	}
-	learned := pool.Batch{Rows: p.rows, Labels: b.labels}
-	learned.Labelled, learned.Second, p.logp = p.rows.Labelled[:0], p.rows.Second[:0], p.logp[:0]
+// appendServed appends what of a row's outputs the pool learns from: the log probabilities
+// and the counts of labels.
+func (p *poolHeads) appendServed(to *pool.Batch, outputs []float32) {
 	logps := p.pool.LogProbsPerRow()
-	for i := range b.labels {
-		row := b.outputs[i*p.width() : (i+1)*p.width()]
-		p.logp = append(p.logp, row[:logps]...)
-		learned.Labelled = append(learned.Labelled, row[logps:logps+p.classes]...)
-		learned.Second = append(learned.Second, row[logps+p.classes:]...)
-	}
-	p.rows.Labelled, p.rows.Second = learned.Labelled, learned.Second
-	learned.LogProbs, learned.Embedded = p.logp, b.rows
-	p.around.FillBatch(&learned, b.nodes, p.spec.Refreshes())
-	for k, r := range p.pool.Learn(learned).Heads {
+	to.LogProbs = append(to.LogProbs, outputs[:logps]...)
+	to.Labelled = append(to.Labelled, outputs[logps:logps+p.classes]...)
+	to.Second = append(to.Second, outputs[logps+p.classes:]...)
+}
+
+// learn updates the pool.
+func (p *poolHeads) learn(b *pool.Batch, heads []event.Head) {
+	for k, r := range p.pool.Learn(*b).Heads {
 		heads[1+k].Clipped, heads[1+k].Step = r.Clipped, r.Step
 	}
 }
 
 // hash hashes the last hash and the part of the state that the batch changed, since the
 // whole state may be large.
-func (p *pooled) hash(last event.Hash) event.Hash {
+func (p *poolHeads) hash(last event.Hash) event.Hash {
 	p.buffer = p.pool.AppendChange(append(p.buffer[:0], last[:]...))
 	return sha256.Sum256(p.buffer)
 }
 
-func (p *pooled) online() *posterior.Online {
+func (p *poolHeads) online() *posterior.Online {
 	if p.idle != nil {
 		return p.idle
 	}
 	return p.pool.Online()
 }
 
-func (p *pooled) poolOfHeads() *pool.Pool { return p.pool }
+func (p *poolHeads) poolOfHeads() *pool.Pool { return p.pool }
 
 // uncertainty splits the uncertainty of a row: its total is the entropy of what is
 // served, and its epistemic part is the share that the heads' disagreement has in
@@ -215,7 +158,7 @@ func (p *pooled) poolOfHeads() *pool.Pool { return p.pool }
 // the Jensen-Shannon divergence over that entropy, with the pool's weights where
 // they are positive. It leaves in each the probabilities of the pool and of the heads;
 // weigh must have been called since the pool last learned.
-func (p *pooled) uncertainty(outputs []float32) posterior.Uncertainty {
+func (p *poolHeads) uncertainty(outputs []float32) posterior.Uncertainty {
 	c := p.classes
 	p.mix, p.logs, p.each = kernel.Room(p.mix, c), kernel.Room(p.logs, c), kernel.Room(p.each, (1+len(p.weights))*c)
 	clear(p.mix)
@@ -260,7 +203,7 @@ func surprise(q, logq float64) float64 {
 }
 
 // probabilities exponentiates log probabilities.
-func (p *pooled) probabilities(dst, logp []float32) {
+func (p *poolHeads) probabilities(dst, logp []float32) {
 	var some [64]float64
 	for len(logp) > 0 {
 		n := min(len(some), len(logp))
@@ -291,30 +234,16 @@ type Pooled struct {
 	Compatibility []float64
 }
 
-func (p *pooled) learned() *Pooled {
+func (p *poolHeads) learned() *Pooled {
 	parts := p.pool.Names()[1:]
 	l := &Pooled{Heads: parts[:len(p.spec.Heads)], Parts: parts, Shares: p.pool.Shares(), Regret: p.pool.Regret(), Compatibility: slices.Clone(p.pool.Compatibility())}
 	l.Weights, l.Bias = p.pool.Weights()
 	return l
 }
 
-// The methods of follower update the neighbourhood's features and labels.
+func (p *poolHeads) outputsName() string { return "pending.said" }
 
-func (p *pooled) entered(v int32, x gnn.Vector)    { p.around.SetFeatures(v, x) }
-func (p *pooled) leaving(nodes []int32)            { p.around.Remove(nodes) }
-func (p *pooled) left()                            {}
-func (p *pooled) unlinked(edges [][2]int32)        { p.around.RemoveEdges(edges) }
-func (p *pooled) linked(v int32, _, added []int32) { p.around.AddEdges(v, added) }
-func (p *pooled) labelled(v, class int32)          { p.around.SetLabel(v, class) }
-func (p *pooled) vacated(v int32)                  { p.around.ClearFeatures(v) }
-
-func (p *pooled) outputsName() string { return "pending.said" }
-
-func (p *pooled) valid(output float32) bool { return isFinite(output) }
-
-// state declares the features of the graph's nodes. The graph must have been declared
-// before. Labels are restored by calls of labelled.
-func (p *pooled) state(s *snapshot.Schema) { p.around.State(s, p.graph.Len()) }
+func (p *poolHeads) valid(output float32) bool { return isFinite(output) }
 
 // matches accepts any hash, since it depends on all batches that led to the state.
-func (p *pooled) matches(event.Hash) bool { return true }
+func (p *poolHeads) matches(event.Hash) bool { return true }

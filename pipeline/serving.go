@@ -13,20 +13,18 @@ import (
 // the model's pool of heads. The engine chooses one in [New] and never asks which.
 //
 // The outputs of a served node are width numbers: C for each head, in the order of
-// heads, then whatever else learn needs. They stay with the pending node and come back
+// heads, then whatever else learning needs. They stay with the pending node and come back
 // in the batch that has its label, so that scores and updates use exactly what was
 // served, although graph and heads have changed since.
 //
 // The order of calls is, in a window, serve for all arrivals at once (none if there
-// are none), then predictOne for each node that is predicted again, then learn and
-// hash if a label was joined. Between windows, predictOne and probabilities may be
+// are none), then predictOne for each node that is predicted again, then prepare, learn
+// and hash if a label was joined. Between windows, predictOne and probabilities may be
 // called; they change no state. heads, width and outputsName never change.
 //
 // Slices that are passed in belong to the caller and are not kept.
 type serving interface {
-	// heads returns the classifiers that are scored, in the order of
-	// [event.Outcome.Heads]. It must not be changed.
-	heads() []head
+	learner
 	// servingHead is the index in heads of the head whose probabilities are served.
 	servingHead() uint8
 	// width is the number of outputs per node.
@@ -39,18 +37,9 @@ type serving interface {
 	predictOne(v view, rows posterior.Rows, outputs []float32) posterior.Uncertainty
 	// probabilities converts outputs, C for a head, to probabilities.
 	probabilities(dst, outputs []float32)
-	// learn updates the heads by a batch of at least one label. It writes each head's
-	// clipped entries and step norm to heads.
-	learn(b *batch, heads []event.Head)
-	// hash returns the hash of the heads' state after learn; last is the one before.
-	hash(last event.Hash) event.Hash
-	// online returns the paper's online head: the one that learns, or the first such
-	// head of a pool. For a pool without one it is a head that stays as trained.
-	online() *posterior.Online
-	// poolOfHeads returns the pool, nil for the paper's heads.
-	poolOfHeads() *pool.Pool
-	// learned returns the learned state of a pool, nil for the paper's heads.
-	learned() *Pooled
+	// prepare writes what the heads learn from a batch to another one, whose memory it
+	// reuses. The result depends on the graph as it is now, and on nothing afterwards.
+	prepare(b *batch, to *pool.Batch)
 
 	// part declares state other than that of heads.
 	part
@@ -58,8 +47,28 @@ type serving interface {
 	outputsName() string
 	// valid reports whether a restored number may be an output.
 	valid(output float32) bool
+}
+
+// learner is the heads of a serving as far as they learn. It knows no graph: its state is
+// a function of the batches learned.
+type learner interface {
+	// heads returns the classifiers that are scored, in the order of
+	// [event.Outcome.Heads]. It must not be changed.
+	heads() []head
+	// learn updates the heads by a prepared batch of at least one label. It writes each
+	// head's clipped entries and step norm to heads.
+	learn(b *pool.Batch, heads []event.Head)
+	// hash returns the hash of the heads' state after learn; last is the one before.
+	hash(last event.Hash) event.Hash
 	// matches reports whether restored heads may have this hash.
 	matches(hash event.Hash) bool
+	// online returns the paper's online head: the one that learns, or the first such
+	// head of a pool. For a pool without one it is a head that stays as trained.
+	online() *posterior.Online
+	// poolOfHeads returns the pool, nil for the paper's heads.
+	poolOfHeads() *pool.Pool
+	// learned returns the learned state of a pool, nil for the paper's heads.
+	learned() *Pooled
 }
 
 // head is a classifier with a name and a state that can be saved.

@@ -5,19 +5,16 @@ import "github.com/gvbll/gvbll/posterior/pool"
 // maxRefreshed bounds the neighbours of a labelled node that heads learn from again.
 const maxRefreshed = 4
 
-// batch is the memory of [Features.FillBatch]'s results.
+// batch is scratch memory of [Features.FillBatch].
 type batch struct {
 	rowOf     map[int32]int32 // by node: its row
-	refreshed map[int32]bool  // neighbours in rows
-	pairs     [][2]int32
-	rows      pool.Rows
-	labels    []int32 // of rows
+	refreshed map[int32]bool  // neighbours in Refresh
 }
 
 // FillBatch sets Pairs, Refresh and RefreshLabels of b, a batch of nodes whose labels have
 // been set: the edges among the nodes, each once, and, if refresh is true, the distinct
 // nodes among the first maxRefreshed labelled neighbours of each that are not in the
-// batch. They are valid until the next call.
+// batch. It reuses the memory of these fields.
 func (f *Features) FillBatch(b *pool.Batch, nodes []int32, refresh bool) {
 	m := &f.batch
 	if m.rowOf == nil {
@@ -28,8 +25,8 @@ func (f *Features) FillBatch(b *pool.Batch, nodes []int32, refresh bool) {
 	for i, v := range nodes {
 		m.rowOf[v] = int32(i)
 	}
-	m.pairs, m.labels = m.pairs[:0], m.labels[:0]
-	f.Reset(&m.rows)
+	b.Pairs, b.RefreshLabels = b.Pairs[:0], b.RefreshLabels[:0]
+	f.Reset(&b.Refresh)
 	for i, v := range nodes {
 		found := 0
 		for _, u := range f.graph.Neighbours(v) {
@@ -39,17 +36,16 @@ func (f *Features) FillBatch(b *pool.Batch, nodes []int32, refresh bool) {
 			}
 			if j, in := m.rowOf[u]; in {
 				if j > int32(i) {
-					m.pairs = append(m.pairs, [2]int32{int32(i), j})
+					b.Pairs = append(b.Pairs, [2]int32{int32(i), j})
 				}
 			} else if refresh && found < maxRefreshed {
 				found++
 				if !m.refreshed[u] {
 					m.refreshed[u] = true
-					f.AppendFeatures(&m.rows, u)
-					m.labels = append(m.labels, y)
+					f.AppendFeatures(&b.Refresh, u)
+					b.RefreshLabels = append(b.RefreshLabels, y)
 				}
 			}
 		}
 	}
-	b.Pairs, b.Refresh, b.RefreshLabels = m.pairs, m.rows, m.labels
 }
