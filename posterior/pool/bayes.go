@@ -107,18 +107,44 @@ func (b *bayes) appendChange(s *writer) {
 	s.floats(b.total)
 	for _, j := range b.changed.list {
 		s.uint(uint64(j))
-		s.floats(b.counts[int(j)*b.shape.Classes : (int(j)+1)*b.shape.Classes])
+		s.floats(b.row(int(j)))
 	}
 }
 
 func (b *bayes) readState(r *reader) {
 	b.version = r.uint()
-	r.floats(b.total)
-	r.floats(b.counts)
-	for _, counts := range [][]float64{b.total, b.counts} {
-		for _, n := range counts {
-			r.check(n >= 0, "a count of %v", n)
-		}
-	}
+	r.counts(b.total)
+	r.counts(b.counts)
 	b.refreshLogs()
+}
+
+func (b *bayes) appendPredictive(w *writer, change bool) {
+	w.floats(b.total)
+	if change {
+		w.changes(&b.changed, func(j int) { w.floats(b.row(j)) })
+	} else {
+		w.floats(b.counts)
+	}
+}
+
+// row returns the counts of feature j.
+func (b *bayes) row(j int) []float64 {
+	return b.counts[j*b.shape.Classes : (j+1)*b.shape.Classes]
+}
+
+func (b *bayes) readPredictive(r *reader, change bool) {
+	r.counts(b.total)
+	if !change {
+		r.counts(b.counts)
+		if !r.dry {
+			b.refreshLogs()
+		}
+		return
+	}
+	r.changes(b.shape.Features, func(j int) {
+		r.counts(b.row(j))
+		for c, n := range b.row(j) {
+			b.log[j*b.shape.Classes+c] = posterior.Log(n + b.Smoothing)
+		}
+	})
 }

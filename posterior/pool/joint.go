@@ -145,7 +145,7 @@ func (j *joint) takeOver(from classifier, keep float64) {
 func (j *joint) appendState(s *writer) {
 	s.uint(j.version)
 	for k := range j.phi.column {
-		s.floats(j.mean[k*j.stride : k*j.stride+j.shape.Classes])
+		s.floats(j.means(k))
 		s.floats(j.precision[k*j.stride : k*j.stride+j.shape.Classes])
 	}
 }
@@ -155,7 +155,22 @@ func (j *joint) appendChange(s *writer) { j.appendState(s) }
 func (j *joint) readState(r *reader) {
 	j.version = r.uint()
 	for k := range j.phi.column {
-		r.floats(j.mean[k*j.stride : k*j.stride+j.shape.Classes])
+		r.floats(j.means(k))
 		r.positives(j.precision[k*j.stride:k*j.stride+j.shape.Classes], "a precision")
 	}
 }
+
+func (j *joint) appendPredictive(s *writer, _ bool) {
+	for k := range j.phi.column {
+		s.floats(j.means(k))
+	}
+}
+
+func (j *joint) readPredictive(r *reader, _ bool) {
+	for k := range j.phi.column {
+		r.floats(j.means(k))
+	}
+}
+
+// means returns the means of column k.
+func (j *joint) means(k int) []float64 { return j.mean[k*j.stride : k*j.stride+j.shape.Classes] }

@@ -135,7 +135,14 @@ func (l *label) appendState(s *writer) {
 func (l *label) appendChange(s *writer) { l.appendState(s) }
 
 func (l *label) readState(r *reader) {
-	l.version, l.logged = r.uint(), false
+	l.version = r.uint()
+	l.readPredictive(r, false)
+}
+
+func (l *label) appendPredictive(s *writer, _ bool) { s.floats(l.h) }
+
+func (l *label) readPredictive(r *reader, _ bool) {
+	l.logged = false
 	r.positives(l.h, "an entry of the compatibility matrix")
 }
 
@@ -200,5 +207,9 @@ func (v *vote) appendChange(s *writer) { v.appendState(s) }
 
 func (v *vote) readState(r *reader) {
 	v.version = r.uint()
-	r.positives(v.counts, "a count")
+	v.readPredictive(r, false)
 }
+
+func (v *vote) appendPredictive(s *writer, _ bool) { s.floats(v.counts) }
+
+func (v *vote) readPredictive(r *reader, _ bool) { r.positives(v.counts, "a count") }

@@ -34,6 +34,11 @@ type classifier interface {
 	appendChange(w *writer)
 	// readState reads what appendState wrote. After an error the head is unusable.
 	readState(r *reader)
+	// appendPredictive appends the head's part of the predictive state, or of what the last
+	// learn changed of it.
+	appendPredictive(w *writer, change bool)
+	// readPredictive reads what appendPredictive wrote.
+	readPredictive(r *reader, change bool)
 	// takeOver takes over what a head of the same configuration has learned, see
 	// [Pool.TakeOver]. Its classes are the first ones of this head's.
 	takeOver(from classifier, keep float64)
@@ -56,6 +61,9 @@ type Pool struct {
 	mixture *mixture   // nil where the one product is served
 	scores  []score    // in the order of Names
 	version uint64     // batches learned
+	// onlyPredicts is true after SetPredictive: precisions and scores are not those of the
+	// means.
+	onlyPredicts bool
 
 	logp    []float64 // scratch memory
 	scratch softmaxScratch
@@ -247,6 +255,9 @@ type Report struct {
 // that were served, then updates the weights from them, and then the heads. A batch
 // without rows changes nothing.
 func (p *Pool) Learn(b Batch) Report {
+	if p.onlyPredicts {
+		panic("pool: a pool with the predictive state of another learns")
+	}
 	p.check(&b)
 	checkLength("log probabilities", len(b.LogProbs), b.N*p.LogProbsPerRow())
 	b.Refresh.check(p.shape, p.needs&(NeedX|NeedS|NeedDegree))

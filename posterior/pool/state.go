@@ -34,6 +34,7 @@ func (w *writer) section(appends func([]byte) []byte) {
 type reader struct {
 	b   []byte
 	err error
+	dry bool // the numbers of slices are read and checked, and not set
 }
 
 func (r *reader) uint() uint64 {
@@ -53,21 +54,32 @@ const maxNumber = 1e80
 // float reads a number from -maxNumber to maxNumber.
 func (r *reader) float() float64 {
 	x := math.Float64frombits(r.uint())
-	r.check(math.Abs(x) <= maxNumber, "a number is %v", x)
+	if !(math.Abs(x) <= maxNumber) {
+		r.check(false, "a number is %v", x)
+	}
 	return x
 }
 
-func (r *reader) floats(dst []float64) {
-	for i := range dst {
-		dst[i] = r.float()
-	}
-}
+func (r *reader) floats(dst []float64) { r.numbers(dst, math.Inf(-1), "") }
 
 // positives reads numbers, which must be positive; what names one of them in an error.
 func (r *reader) positives(dst []float64, what string) {
-	r.floats(dst)
-	for _, x := range dst {
-		r.check(x > 0, "%s is %v", what, x)
+	r.numbers(dst, math.SmallestNonzeroFloat64, what)
+}
+
+// counts reads numbers, which must not be negative.
+func (r *reader) counts(dst []float64) { r.numbers(dst, 0, "a count") }
+
+// numbers reads numbers, which must not be below least.
+func (r *reader) numbers(dst []float64, least float64, what string) {
+	for i := range dst {
+		x := r.float()
+		if x < least {
+			r.check(false, "%s is %v", what, x)
+		}
+		if !r.dry {
+			dst[i] = x
+		}
 	}
 }
 

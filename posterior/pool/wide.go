@@ -234,7 +234,7 @@ func (w *wide) appendState(s *writer) {
 
 func (w *wide) appendColumn(s *writer, j int) {
 	s.float(w.updated[j])
-	s.floats(w.mean[j*w.stride : j*w.stride+w.shape.Classes])
+	s.floats(w.means(j))
 	s.floats(w.precision[j*w.stride : j*w.stride+w.shape.Classes])
 }
 
@@ -246,7 +246,7 @@ func (w *wide) appendChange(s *writer) {
 	s.float(w.clock)
 	for _, j := range w.changed.list {
 		s.uint(uint64(j))
-		s.floats(w.mean[int(j)*w.stride : int(j)*w.stride+w.shape.Classes])
+		s.floats(w.means(int(j)))
 	}
 }
 
@@ -255,10 +255,33 @@ func (w *wide) readState(r *reader) {
 	w.clock = r.float()
 	for j := range w.columns {
 		w.updated[j] = r.float()
-		r.floats(w.mean[j*w.stride : j*w.stride+w.shape.Classes])
+		r.floats(w.means(j))
 		r.positives(w.precision[j*w.stride:j*w.stride+w.shape.Classes], "a precision")
 	}
 	for _, x := range w.moments() {
 		r.floats(x)
 	}
 }
+
+func (w *wide) appendPredictive(s *writer, change bool) {
+	if change {
+		s.changes(&w.changed, func(j int) { s.floats(w.means(j)) })
+		return
+	}
+	for j := range w.columns {
+		s.floats(w.means(j))
+	}
+}
+
+func (w *wide) readPredictive(r *reader, change bool) {
+	if change {
+		r.changes(w.columns, func(j int) { r.floats(w.means(j)) })
+		return
+	}
+	for j := range w.columns {
+		r.floats(w.means(j))
+	}
+}
+
+// means returns the means of column j.
+func (w *wide) means(j int) []float64 { return w.mean[j*w.stride : j*w.stride+w.shape.Classes] }
