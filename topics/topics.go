@@ -23,7 +23,8 @@ type Names struct {
 	Commands    string // in: an operator's commands; one partition
 	Predictions string // out: predictions
 	DeadLetters string // out: refused records and the reasons
-	Ledger      string // out: where each window was cut; one partition
+	Ledger      string // out: where each window was cut; one partition, and one more for each shard
+	Exchange    string // between the workers of a sharded graph
 }
 
 var legal = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,200}$`)
@@ -41,7 +42,14 @@ func Under(prefix string) (Names, error) {
 		Predictions: prefix + ".predictions",
 		DeadLetters: prefix + ".dead-letters",
 		Ledger:      prefix + ".ledger",
+		Exchange:    prefix + ".exchange",
 	}, nil
+}
+
+// LedgerAt returns the ledger's partition of a task. A graph without shards has task 0
+// alone; in a sharded one task 0 is the lead, and 1 to P are the shards.
+func (n Names) LedgerAt(task int) kafka.TopicPartition {
+	return kafka.TopicPartition{Topic: n.Ledger, Partition: int32(task)}
 }
 
 // All lists the names, inputs first.

@@ -343,7 +343,7 @@ func TestWorkerPage(t *testing.T) {
 		}
 	}
 	settings := value[map[string]string](t, b, fmt.Sprintf(rows, "#settings tr"))
-	record, err := ledger.Open(t.Context(), g.client, g.names.Ledger)
+	record, err := ledger.Open(t.Context(), g.client, g.names.LedgerAt(0))
 	must(t, err)
 	first, err := record.Next(t.Context())
 	must(t, err)

@@ -88,7 +88,7 @@ func ledgerEnd(ctx context.Context, c *kafka.Client, names topics.Names) (*ledge
 	if err != nil {
 		return nil, err
 	}
-	return ledger.OpenAt(ctx, c, names.Ledger, bounds[kafka.TopicPartition{Topic: names.Ledger}].End)
+	return ledger.OpenAt(ctx, c, names.LedgerAt(0), bounds[names.LedgerAt(0)].End)
 }
 
 // awaitCommand waits for the ledger record of the window that consumed the command topic

@@ -89,7 +89,7 @@ func TestForget(t *testing.T) {
 		must(t, wire.DecodePrediction(r.Value, &p))
 		published[fmt.Sprint(p.Window, p.Node)] = r.Value
 	}
-	l, err := ledger.Open(t.Context(), g.client, g.names.Ledger)
+	l, err := ledger.Open(t.Context(), g.client, g.names.LedgerAt(0))
 	must(t, err)
 	forgot, after := int64(-1), 0
 	for {

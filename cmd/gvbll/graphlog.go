@@ -100,7 +100,7 @@ type graphLog struct {
 // openLog finds the windows that the flags name.
 func openLog(ctx context.Context, client *kafka.Client, names topics.Names, f spanFlags) (*graphLog, error) {
 	l := &graphLog{client: client, names: names}
-	records, err := ledger.Open(ctx, client, names.Ledger)
+	records, err := ledger.Open(ctx, client, names.LedgerAt(0))
 	if err != nil {
 		return nil, err
 	}

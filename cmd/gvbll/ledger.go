@@ -29,7 +29,7 @@ func (c ledgerCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer client.Close()
-	l, err := ledger.OpenAt(ctx, client, names.Ledger, 0)
+	l, err := ledger.OpenAt(ctx, client, names.LedgerAt(0), 0)
 	if err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ func TestPendingInFiles(t *testing.T) {
 	}
 
 	learned := 0
-	must(t, ledger.Scan(t.Context(), g.client, g.names.Ledger, func(r *ledger.Record) bool {
+	must(t, ledger.Scan(t.Context(), g.client, g.names.LedgerAt(0), func(r *ledger.Record) bool {
 		learned += r.Labels
 		return true
 	}))

@@ -28,7 +28,7 @@ func (c promoteCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer client.Close()
-	r, err := ledger.Newest(ctx, client, names.Ledger)
+	r, err := ledger.Newest(ctx, client, names.LedgerAt(0))
 	switch {
 	case err != nil:
 		return err

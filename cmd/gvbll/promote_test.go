@@ -103,7 +103,7 @@ func (g *testGraph) await(ok func(all []*ledger.Record) bool) {
 	g.t.Helper()
 	ctx, cancel := context.WithTimeout(g.t.Context(), time.Minute)
 	defer cancel()
-	l, err := ledger.Open(ctx, g.client, g.names.Ledger)
+	l, err := ledger.Open(ctx, g.client, g.names.LedgerAt(0))
 	must(g.t, err)
 	var all []*ledger.Record
 	for !ok(all) {

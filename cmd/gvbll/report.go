@@ -40,7 +40,7 @@ func (c reportCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer client.Close()
 	r := report.Report{Graph: c.Kafka.Prefix, Version: versionString(), Made: time.Now(), Periods: periods(from, to)}
-	err = ledger.ScanSince(ctx, client, names.Ledger, from, func(w *ledger.Record) bool {
+	err = ledger.ScanSince(ctx, client, names.LedgerAt(0), from, func(w *ledger.Record) bool {
 		if !w.Stepped.Before(to) {
 			return true
 		}

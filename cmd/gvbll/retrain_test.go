@@ -145,7 +145,7 @@ func (g *testGraph) checkTrial(model string) {
 		if st.Owner != nil {
 			must(g.t, json.Unmarshal([]byte(get(g.t, st.Owner.HTTP+"/v1/status")), &served))
 		}
-		last, err := ledger.Newest(g.t.Context(), g.client, g.names.Ledger)
+		last, err := ledger.Newest(g.t.Context(), g.client, g.names.LedgerAt(0))
 		must(g.t, err)
 		want := trialOf(last.Trial, last.Shadow.Model)
 		if want.Model != model || !want.Loaded || want.After != 40 {

@@ -134,7 +134,7 @@ func (s *status) readMembers(ctx context.Context, client *kafka.Client, names to
 
 // readLedger reads the windows of the two periods, and the last one if it is older.
 func (s *status) readLedger(ctx context.Context, client *kafka.Client, names topics.Names, last time.Duration) error {
-	newest, err := ledger.Newest(ctx, client, names.Ledger)
+	newest, err := ledger.Newest(ctx, client, names.LedgerAt(0))
 	if newest == nil || err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (s *status) readLedger(ctx context.Context, client *kafka.Client, names top
 	}
 	between := s.at.Add(-last)
 	var now, before report.Period
-	err = ledger.ScanSince(ctx, client, names.Ledger, between.Add(-last), func(r *ledger.Record) bool {
+	err = ledger.ScanSince(ctx, client, names.LedgerAt(0), between.Add(-last), func(r *ledger.Record) bool {
 		if r.Stepped.Before(between) {
 			addWindow(&before, r)
 		} else {

@@ -229,7 +229,7 @@ func Decode(b []byte) (*Record, error) {
 	return &r, nil
 }
 
-// Ledger reads one ledger topic, forwards.
+// Ledger reads one partition of a ledger topic, forwards.
 type Ledger struct {
 	client *kafka.Client
 	at     kafka.TopicPartition
@@ -241,21 +241,21 @@ type Ledger struct {
 }
 
 // Open opens the ledger at its beginning, which must still be there.
-func Open(ctx context.Context, c *kafka.Client, topic string) (*Ledger, error) {
-	l, first, err := open(ctx, c, topic)
+func Open(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) (*Ledger, error) {
+	l, first, err := open(ctx, c, at)
 	if err != nil {
 		return nil, err
 	}
 	if first > 0 {
-		return nil, fmt.Errorf("ledger topic %s begins at offset %d: its first records are gone, so nothing can be proved or replayed without a checkpoint of it: give --state-dir with one, and set retention.ms=-1, so that no more are lost", topic, first)
+		return nil, fmt.Errorf("ledger topic %s begins at offset %d: its first records are gone, so nothing can be proved or replayed without a checkpoint of it: give --state-dir with one, and set retention.ms=-1, so that no more are lost", at.Topic, first)
 	}
 	l.reader = c.NewReader(map[kafka.TopicPartition]int64{l.at: 0}, kafka.ReaderConfig{})
 	return l, nil
 }
 
 // OpenAt opens the ledger at the first record at or after the offset, of any window.
-func OpenAt(ctx context.Context, c *kafka.Client, topic string, offset int64) (*Ledger, error) {
-	l, first, err := open(ctx, c, topic)
+func OpenAt(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, offset int64) (*Ledger, error) {
+	l, first, err := open(ctx, c, at)
 	if err != nil {
 		return nil, err
 	}
@@ -264,23 +264,23 @@ func OpenAt(ctx context.Context, c *kafka.Client, topic string, offset int64) (*
 	return l, nil
 }
 
-// Scan calls f with every committed record that the topic still has, up to its present
+// Scan calls f with every committed record that the partition still has, up to its present
 // end or until f returns false.
-func Scan(ctx context.Context, c *kafka.Client, topic string, f func(*Record) bool) error {
-	return scanAt(ctx, c, topic, 0, f)
+func Scan(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, f func(*Record) bool) error {
+	return scanAt(ctx, c, at, 0, f)
 }
 
 // ScanSince is as Scan, but begins at the first record that is not older than the time.
-func ScanSince(ctx context.Context, c *kafka.Client, topic string, since time.Time, f func(*Record) bool) error {
-	offsets, err := c.OffsetsAt(ctx, topic, since)
+func ScanSince(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, since time.Time, f func(*Record) bool) error {
+	offsets, err := c.OffsetsAt(ctx, at.Topic, since)
 	if err != nil {
 		return err
 	}
-	return scanAt(ctx, c, topic, offsets[kafka.TopicPartition{Topic: topic}], f)
+	return scanAt(ctx, c, at, offsets[at], f)
 }
 
-func scanAt(ctx context.Context, c *kafka.Client, topic string, offset int64, f func(*Record) bool) error {
-	l, err := OpenAt(ctx, c, topic, offset)
+func scanAt(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, offset int64, f func(*Record) bool) error {
+	l, err := OpenAt(ctx, c, at, offset)
 	if err != nil {
 		return err
 	}
@@ -297,8 +297,8 @@ func scanAt(ctx context.Context, c *kafka.Client, topic string, offset int64, f 
 
 // FindSettings returns the first record that holds the settings of the hash, nil when none
 // does.
-func FindSettings(ctx context.Context, c *kafka.Client, topic, hash string) (found *Record, err error) {
-	err = Scan(ctx, c, topic, func(r *Record) bool {
+func FindSettings(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, hash string) (found *Record, err error) {
+	err = Scan(ctx, c, at, func(r *Record) bool {
 		if r.Configuration != "" && r.Settings == hash {
 			found = r
 		}
@@ -307,26 +307,26 @@ func FindSettings(ctx context.Context, c *kafka.Client, topic, hash string) (fou
 	return found, err
 }
 
-// Newest returns the last committed record, nil if the ledger is empty.
-func Newest(ctx context.Context, c *kafka.Client, topic string) (*Record, error) {
-	bounds, err := c.Offsets(ctx, topic)
+// Newest returns the last committed record, nil if the partition is empty.
+func Newest(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) (*Record, error) {
+	bounds, err := c.Offsets(ctx, at.Topic)
 	if err != nil {
 		return nil, err
 	}
-	b := bounds[kafka.TopicPartition{Topic: topic}]
+	b := bounds[at]
 	// The last record is followed by transaction markers, and possibly by records of
 	// aborted transactions, so search backwards in growing steps.
 	for back := int64(64); ; back *= 8 {
 		from := max(b.End-back, b.First)
-		r, err := newestFrom(ctx, c, topic, from)
+		r, err := newestFrom(ctx, c, at, from)
 		if r != nil || err != nil || from == b.First {
 			return r, err
 		}
 	}
 }
 
-func newestFrom(ctx context.Context, c *kafka.Client, topic string, from int64) (newest *Record, err error) {
-	l, err := OpenAt(ctx, c, topic, from)
+func newestFrom(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, from int64) (newest *Record, err error) {
+	l, err := OpenAt(ctx, c, at, from)
 	if err != nil {
 		return nil, err
 	}
@@ -339,15 +339,14 @@ func newestFrom(ctx context.Context, c *kafka.Client, topic string, from int64) 
 	}
 }
 
-func open(ctx context.Context, c *kafka.Client, topic string) (l *Ledger, first int64, err error) {
-	bounds, err := c.Offsets(ctx, topic)
+func open(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) (l *Ledger, first int64, err error) {
+	bounds, err := c.Offsets(ctx, at.Topic)
 	if err != nil {
 		return nil, 0, err
 	}
-	at := kafka.TopicPartition{Topic: topic}
 	b, ok := bounds[at]
 	if !ok {
-		return nil, 0, fmt.Errorf("ledger topic %s does not exist", topic)
+		return nil, 0, fmt.Errorf("ledger topic %s does not exist, or has no partition %d", at.Topic, at.Partition)
 	}
 	return &Ledger{client: c, at: at, last: -1}, b.First, nil
 }

@@ -55,7 +55,7 @@ func TestNewest(t *testing.T) {
 	if _, err := c.CreateTopics(t.Context(), kafka.TopicSpec{Name: "ledger", Partitions: 1, Replication: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := Newest(t.Context(), c, "ledger"); r != nil || err != nil {
+	if r, err := Newest(t.Context(), c, kafka.TopicPartition{Topic: "ledger"}); r != nil || err != nil {
 		t.Errorf("newest record of an empty ledger: %v and error %v, want neither", r, err)
 	}
 	p, err := c.NewProducer(t.Context(), kafka.ProducerConfig{})
@@ -85,7 +85,7 @@ func TestNewest(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if r, err := Newest(t.Context(), c, "ledger"); err != nil || r == nil || r.Window != 199 {
+	if r, err := Newest(t.Context(), c, kafka.TopicPartition{Topic: "ledger"}); err != nil || r == nil || r.Window != 199 {
 		t.Errorf("newest record: %+v and error %v, want window 199", r, err)
 	}
 }

@@ -114,7 +114,7 @@ func (p *replayer) readExclusions(ctx context.Context, before int64) (x exclusio
 	if err != nil {
 		return x, err
 	}
-	l, err := ledger.Open(ctx, p.client, p.cfg.Names.Ledger)
+	l, err := ledger.Open(ctx, p.client, p.cfg.Names.LedgerAt(0))
 	if err != nil {
 		return x, err
 	}

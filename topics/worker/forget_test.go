@@ -87,7 +87,7 @@ func (f *fixture) runUntilConsumed(e worker.Engine, cfg worker.Config) {
 	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
 	defer cancel()
 	want := f.inputs()
-	l, err := ledger.Open(ctx, f.client, f.names.Ledger)
+	l, err := ledger.Open(ctx, f.client, f.names.LedgerAt(0))
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -120,7 +120,7 @@ func (p *replayer) explainGone(ctx context.Context, err error) error {
 	if p.acceptGap || !errors.As(err, &outOfRange) && !errors.As(err, &gone) {
 		return err
 	}
-	gap, wrong := lastGap(ctx, p.client, p.cfg.Names.Ledger)
+	gap, wrong := lastGap(ctx, p.client, p.cfg.Names.LedgerAt(0))
 	if wrong != nil || gap == nil || gap.Window < p.next {
 		return err
 	}
@@ -129,8 +129,8 @@ func (p *replayer) explainGone(ctx context.Context, err error) error {
 
 // lastGap returns the last record of a ledger that begins an epoch behind a gap, nil if none
 // does.
-func lastGap(ctx context.Context, c *kafka.Client, name string) (last *ledger.Record, err error) {
-	err = ledger.Scan(ctx, c, name, func(r *ledger.Record) bool {
+func lastGap(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) (last *ledger.Record, err error) {
+	err = ledger.Scan(ctx, c, at, func(r *ledger.Record) bool {
 		if r.HasGap() {
 			last = r
 		}

@@ -106,7 +106,7 @@ func newWorker(ctx context.Context, c *kafka.Client, e Engine, cfg Config) (w *w
 		return nil, fmt.Errorf("missing topics %v: run 'gvbll topics --create', or let the worker do it with --create-topics 1", missing)
 	}
 	w = &worker{replayer: &replayer{cfg: &cfg, client: c, engine: e}}
-	if w.newest, err = ledger.Newest(ctx, c, cfg.Names.Ledger); err != nil {
+	if w.newest, err = ledger.Newest(ctx, c, cfg.Names.LedgerAt(0)); err != nil {
 		return nil, err
 	}
 	if err := w.checkBegin(ctx); err != nil {

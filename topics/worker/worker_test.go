@@ -207,7 +207,7 @@ func (f *fixture) run(e worker.Engine, cfg worker.Config) error {
 	cfg.Hooks = worker.Join(hooks, cfg.Hooks)
 	err := worker.Run(ctx, f.client, e, cfg)
 	for readable := int64(-1); readable < last; {
-		r, err := ledger.Newest(f.t.Context(), f.client, f.names.Ledger)
+		r, err := ledger.Newest(f.t.Context(), f.client, f.names.LedgerAt(0))
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -238,7 +238,7 @@ func (f *fixture) events(before int64) (n int) {
 // records returns all committed records of the ledger.
 func (f *fixture) records() (records []*ledger.Record) {
 	f.t.Helper()
-	l, err := ledger.Open(f.t.Context(), f.client, f.names.Ledger)
+	l, err := ledger.Open(f.t.Context(), f.client, f.names.LedgerAt(0))
 	if err != nil {
 		f.t.Fatal(err)
 	}

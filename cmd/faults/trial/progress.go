@@ -32,7 +32,7 @@ type progress struct {
 
 // follow starts to read the graph's ledger.
 func (g *graph) follow(ctx context.Context) (*progress, error) {
-	l, err := ledger.Open(ctx, g.client, g.names.Ledger)
+	l, err := ledger.Open(ctx, g.client, g.names.LedgerAt(0))
 	if err != nil {
 		return nil, err
 	}

@@ -110,7 +110,7 @@ func (g *graph) read(ctx context.Context, want []event.ID) (*published, error) {
 
 // readLedger reads the windows of the ledger.
 func (g *graph) readLedger(ctx context.Context, c *published) error {
-	l, err := ledger.Open(ctx, g.client, g.names.Ledger)
+	l, err := ledger.Open(ctx, g.client, g.names.LedgerAt(0))
 	if err != nil {
 		return err
 	}
