@@ -46,7 +46,7 @@ func membersOf(ctx context.Context, client *kafka.Client, names topics.Names) ([
 	for i, f := range found {
 		m := &members[i]
 		_ = json.Unmarshal([]byte(f.About), m) // any program may join the group
-		m.Host, m.owner = cmp.Or(m.Host, f.Host), f.Owner
+		m.Host, m.owner = cmp.Or(m.Host, f.Host), len(f.Owns) > 0
 	}
 	slices.SortFunc(members, func(a, b member) int {
 		switch {

@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,34 +12,52 @@ import (
 
 // MembershipConfig configures a member of an election.
 type MembershipConfig struct {
-	// Group is the consumer group, and Topic a topic with one partition: the
-	// member to which the group assigns that partition is the owner.
+	// Group is the consumer group, and Topic a topic with one partition for each task: the
+	// member to which the group assigns that partition owns the task.
 	Group, Topic string
+	// Tasks is the number of the topic's partitions; zero means 1.
+	Tasks int
+	// Followers is a topic with at least one partition more, by which the group tells
+	// members for which task to stand by; empty if all stand by for all.
+	Followers string
+	// Depth is how far behind an owner a member may be to take a task over from it, see
+	// [Election.Relieves].
+	Depth int64
 	// Session is the group's session time-out: a member without a heartbeat for
 	// this long is dropped. Brokers allow 6 s to 30 min by default. Zero means
 	// 10 s.
 	Session time.Duration
-	// Standing returns whether this member is the owner now, and its progress.
-	// An election keeps the present owner; if there is none, it elects the member
-	// with the most progress. Standing is called from another goroutine.
-	Standing func() (owner bool, progress int64)
+	// Standings returns where this member stands in each task. An election keeps the present
+	// owner of a task; if there is none, it elects the member with the most progress in it.
+	// Standings is called from another goroutine.
+	Standings func() []Standing
 	// About is what this member says of itself to whoever asks for the members. It
 	// has no part in an election. At most 1 KB.
 	About string
 }
 
+func (c *MembershipConfig) tasks() int { return max(c.Tasks, 1) }
+
 // Membership takes part in the elections of a group, from Join to Leave.
 type Membership struct {
 	group   *kafkago.ConsumerGroup
 	elected chan Election // holds the newest outcome that was not received
+	again   chan struct{} // holds a request for another election
 	left    chan struct{} // closed when follow has returned
 }
 
 // Election is the outcome of an election for this member.
 type Election struct {
-	Owner bool
-	Err   error // permanent: the group does not accept this member
+	Tasks   []int // that this member owns, ascending
+	Follows []int // those that it stands by for, one at most
+	// Relieves says that the member stands by for a task of which the owner has more than
+	// its share. The next election gives it the task if it has come close: see Rejoin.
+	Relieves bool
+	Err      error // permanent: the group does not accept this member
 }
+
+// Owns reports whether this member owns the task.
+func (e *Election) Owns(task int) bool { return slices.Contains(e.Tasks, task) }
 
 // Join makes this process a member of the group. Transient failures (brokers that
 // are away, expired sessions) are logged and retried until Leave.
@@ -48,9 +65,13 @@ func (c *Client) Join(cfg MembershipConfig) (*Membership, error) {
 	if cfg.Session == 0 {
 		cfg.Session = 10 * time.Second
 	}
+	subscribed := []string{cfg.Topic}
+	if cfg.Followers != "" {
+		subscribed = append(subscribed, cfg.Followers)
+	}
 	group, err := kafkago.NewConsumerGroup(kafkago.ConsumerGroupConfig{
-		ID: cfg.Group, Topics: []string{cfg.Topic}, Brokers: c.cfg.Brokers, Dialer: c.Dialer(),
-		GroupBalancers: []kafkago.GroupBalancer{balancer{cfg.Topic, cfg.Standing, cfg.About}},
+		ID: cfg.Group, Topics: subscribed, Brokers: c.cfg.Brokers, Dialer: c.Dialer(),
+		GroupBalancers: []kafkago.GroupBalancer{balancer{&cfg}},
 		SessionTimeout: cfg.Session,
 		// A member learns of a new election with its next heartbeat.
 		HeartbeatInterval: min(cfg.Session/6, 500*time.Millisecond), RebalanceTimeout: cfg.Session,
@@ -59,13 +80,13 @@ func (c *Client) Join(cfg MembershipConfig) (*Membership, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Membership{group: group, elected: make(chan Election, 1), left: make(chan struct{})}
-	go m.follow(cfg, &pace{client: c})
+	m := &Membership{group: group, elected: make(chan Election, 1), again: make(chan struct{}, 1), left: make(chan struct{})}
+	go m.follow(&cfg, &pace{client: c})
 	return m, nil
 }
 
 // follow publishes the outcome of every election until the group is closed.
-func (m *Membership) follow(cfg MembershipConfig, p *pace) {
+func (m *Membership) follow(cfg *MembershipConfig, p *pace) {
 	defer close(m.left)
 	defer p.leave()
 	for {
@@ -76,7 +97,17 @@ func (m *Membership) follow(cfg MembershipConfig, p *pace) {
 		switch {
 		case err == nil:
 			p.end()
-			m.publish(Election{Owner: len(g.Assignments[cfg.Topic]) > 0})
+			select {
+			case <-m.again: // this is the election that was asked for
+			default:
+			}
+			m.publish(outcome(g, cfg))
+			g.Start(func(ctx context.Context) {
+				select {
+				case <-m.again:
+				case <-ctx.Done():
+				}
+			})
 		case errors.Is(err, kafkago.InvalidSessionTimeout):
 			m.publish(Election{Err: fmt.Errorf("group %s: a session of %v is outside the brokers' limits, by default 6s to 30m (group.min.session.timeout.ms): set --session-timeout", cfg.Group, cfg.Session)})
 		case refusedMember(err):
@@ -84,6 +115,30 @@ func (m *Membership) follow(cfg MembershipConfig, p *pace) {
 		default:
 			p.fail(err)
 		}
+	}
+}
+
+// outcome returns what the group has assigned to this member.
+func outcome(g *kafkago.Generation, cfg *MembershipConfig) (e Election) {
+	for _, a := range g.Assignments[cfg.Topic] {
+		e.Tasks = append(e.Tasks, a.ID)
+	}
+	slices.Sort(e.Tasks)
+	for _, a := range g.Assignments[cfg.Followers] {
+		if a.ID == cfg.tasks() {
+			e.Relieves = true
+		} else {
+			e.Follows = append(e.Follows, a.ID)
+		}
+	}
+	return e
+}
+
+// Rejoin asks for another election, in which this member's standings are what they are now.
+func (m *Membership) Rejoin() {
+	select {
+	case m.again <- struct{}{}:
+	default:
 	}
 }
 
@@ -127,39 +182,4 @@ func (m *Membership) Leave() {
 	case <-left:
 	case <-limit.C:
 	}
-}
-
-// balancer is a kafka-go GroupBalancer: it assigns the topic's one partition to
-// its present owner or, without one, to the member with the most progress.
-type balancer struct {
-	topic    string
-	standing func() (bool, int64)
-	about    string
-}
-
-func (balancer) ProtocolName() string { return "furthest" }
-
-// standingBytes is the length of a member's standing in its user data: a byte for the
-// owner, and its progress. What it says of itself follows.
-const standingBytes = 1 + 8
-
-func (b balancer) UserData() ([]byte, error) {
-	owner, progress := b.standing()
-	data := []byte{0}
-	if owner {
-		data[0] = 1
-	}
-	return append(binary.BigEndian.AppendUint64(data, uint64(progress)), b.about...), nil
-}
-
-func (b balancer) AssignGroups(members []kafkago.GroupMember, _ []kafkago.Partition) kafkago.GroupMemberAssignments {
-	best := slices.MaxFunc(members, func(a, b kafkago.GroupMember) int {
-		return slices.Compare(a.UserData[:min(len(a.UserData), standingBytes)], b.UserData[:min(len(b.UserData), standingBytes)])
-	})
-	all := make(kafkago.GroupMemberAssignments)
-	for _, m := range members {
-		all[m.ID] = map[string][]int{}
-	}
-	all[best.ID][b.topic] = []int{0}
-	return all
 }

@@ -9,24 +9,30 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
-// candidate is a member of an election with a fixed progress.
-type candidate struct {
+// rival is a member of an election with a fixed progress.
+type rival struct {
 	*Membership
-	owner atomic.Bool // what Standing returns
+	owner atomic.Bool // what Standings returns
 }
 
-func join(t *testing.T, c *Client, session time.Duration, progress int64) *candidate {
+func join(t *testing.T, c *Client, session time.Duration, progress int64) *rival {
 	t.Helper()
-	m := &candidate{}
+	m := &rival{}
 	var err error
 	m.Membership, err = c.Join(MembershipConfig{
 		Group: "ledger", Topic: "ledger", Session: session,
-		Standing: func() (bool, int64) { return m.owner.Load(), progress },
+		Standings: func() []Standing { return []Standing{{m.owner.Load(), progress}} },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m
+}
+
+// elected waits for the next election, and reports whether it was for this member.
+func (m *rival) elected() bool {
+	e := <-m.Elected()
+	return e.Owns(0)
 }
 
 // TestElection: members that join do not replace an owner, even if they have more
@@ -36,24 +42,24 @@ func TestElection(t *testing.T) {
 	f := fake(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "ledger"), kfake.GroupMinSessionTimeout(time.Second))
 	c := dial(t, Config{Brokers: f.ListenAddrs()})
 	first := join(t, c, time.Second, 3)
-	if !(<-first.Elected()).Owner {
+	if !first.elected() {
 		t.Fatal("the only member is not elected")
 	}
 	first.owner.Store(true)
 	second := join(t, c, time.Second, 2)
-	if (<-second.Elected()).Owner || !(<-first.Elected()).Owner {
+	if second.elected() || !first.elected() {
 		t.Fatal("a member with less progress replaces the owner")
 	}
 	third := join(t, c, time.Second, 1000)
-	if (<-third.Elected()).Owner || (<-second.Elected()).Owner || !(<-first.Elected()).Owner {
+	if third.elected() || second.elected() || !first.elected() {
 		t.Fatal("a member with more progress replaces the owner")
 	}
 	first.Leave()
-	if !(<-third.Elected()).Owner || (<-second.Elected()).Owner {
+	if !third.elected() || second.elected() {
 		t.Fatal("after the owner has left, the member with the most progress is not elected")
 	}
 	third.Leave()
-	if !(<-second.Elected()).Owner {
+	if !second.elected() {
 		t.Fatal("the last member is not elected")
 	}
 	second.Leave()
@@ -68,5 +74,42 @@ func TestSessionTimeoutRefused(t *testing.T) {
 	defer m.Leave()
 	if e := <-m.Elected(); e.Err == nil || !strings.Contains(e.Err.Error(), "--session-timeout") {
 		t.Errorf("a session of 1 ms: error %v, want one that contains %q", e.Err, "--session-timeout")
+	}
+}
+
+// TestRejoin: over a topic of three partitions, a member that joins stands by for a task of the
+// one that has them all. Once it has come close and asks for an election, the task is its own.
+func TestRejoin(t *testing.T) {
+	f := fake(t, kfake.NumBrokers(1), kfake.SeedTopics(3, "ledger"), kfake.SeedTopics(4, "exchange"), kfake.GroupMinSessionTimeout(time.Second))
+	c := dial(t, Config{Brokers: f.ListenAddrs()})
+	var close atomic.Bool
+	join := func(standings func() []Standing) *Membership {
+		m, err := c.Join(MembershipConfig{
+			Group: "ledger", Topic: "ledger", Tasks: 3, Followers: "exchange", Depth: 8, Session: time.Second, Standings: standings,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(m.Leave)
+		return m
+	}
+	first := join(func() []Standing { return []Standing{{true, 100}, {true, 100}, {true, 100}} })
+	if e := <-first.Elected(); len(e.Tasks) != 3 || len(e.Follows) > 0 {
+		t.Fatalf("the only member has the part %+v", e)
+	}
+	second := join(func() []Standing { return []Standing{{Progress: map[bool]int64{true: 99}[close.Load()]}, {}, {}} })
+	if e := <-second.Elected(); len(e.Tasks) > 0 || len(e.Follows) != 1 || e.Follows[0] != 0 || !e.Relieves {
+		t.Fatalf("a member without state has the part %+v", e)
+	}
+	if e := <-first.Elected(); len(e.Tasks) != 3 || e.Err != nil {
+		t.Fatalf("the owner of all has the part %+v then", e)
+	}
+	close.Store(true)
+	second.Rejoin()
+	if e := <-second.Elected(); !e.Owns(0) || len(e.Tasks) != 1 {
+		t.Fatalf("a member that has come close has the part %+v", e)
+	}
+	if e := <-first.Elected(); e.Owns(0) || len(e.Tasks) != 2 {
+		t.Fatalf("the former owner has the part %+v", e)
 	}
 }

@@ -106,7 +106,7 @@ func (o *owner) loop(ctx context.Context) error {
 		case err := <-o.saver.done:
 			o.saver.finish(err)
 		case e := <-o.member.Elected():
-			if e.Err != nil || !e.Owner {
+			if e.Err != nil || !e.Owns(0) {
 				o.owns.Store(false)
 				return cmp.Or(e.Err, ErrOwned)
 			}

@@ -158,7 +158,7 @@ func (w *worker) run(ctx context.Context) (err error) {
 func (w *worker) join() (err error) {
 	w.member, err = w.client.Join(kafka.MembershipConfig{
 		Group: w.cfg.Names.Ledger, Topic: w.cfg.Names.Ledger, Session: w.cfg.Session, About: w.cfg.About,
-		Standing: func() (bool, int64) { return w.owns.Load(), w.stepped.Load() },
+		Standings: func() []kafka.Standing { return []kafka.Standing{{Owner: w.owns.Load(), Progress: w.stepped.Load()}} },
 	})
 	return err
 }
@@ -212,7 +212,7 @@ func (w *worker) standBy(ctx context.Context) error {
 			if e.Err != nil {
 				return e.Err
 			}
-			elected = e.Owner
+			elected = e.Owns(0)
 			if !elected {
 				w.cfg.Logger.Info("standing by: another worker owns this graph")
 			}
