@@ -1,0 +1,261 @@
+package pool
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Layout says which fields the batches of a pool have, and how long they are: what it takes
+// to write a [Batch] as bytes and to read it back.
+//
+// The bytes are little-endian, without padding: counts are 32-bit, numbers are float32 and
+// temperatures float64. A batch is the number n of rows, their labels, the log
+// probabilities, and the rows; then the number of pairs, and these; then the number of rows
+// to refresh, their labels, and the rows. Rows are the fields that are needed, in the order
+// of [Rows]. Sparse features are the number of entries of each row, all indices, and all
+// values.
+type Layout struct {
+	Shape    Shape
+	Need     Need // fields of Rows
+	Sparse   bool // X and S
+	LogProbs int  // numbers a row
+}
+
+// Layout returns that of the batches that the pool learns.
+func (p *Pool) Layout() Layout {
+	return Layout{Shape: p.shape, Need: p.needs, Sparse: p.cfg.Scale() != Standard, LogProbs: p.LogProbsPerRow()}
+}
+
+// refreshed is the layout of Batch.Refresh.
+func (l Layout) refreshed() Layout {
+	l.Need &= NeedX | NeedS | NeedDegree
+	return l
+}
+
+// AppendBatch appends a batch as bytes. Fields that are not needed are left out.
+func (l Layout) AppendBatch(b []byte, x *Batch) []byte {
+	b = appendCount(b, x.N)
+	b = appendInts(b, x.Labels)
+	b = appendFloats(b, x.LogProbs)
+	b = l.appendRows(b, &x.Rows)
+	b = appendCount(b, len(x.Pairs))
+	for _, pair := range x.Pairs {
+		b = appendInts(b, pair[:])
+	}
+	b = appendCount(b, x.Refresh.N)
+	b = appendInts(b, x.RefreshLabels)
+	return l.refreshed().appendRows(b, &x.Refresh)
+}
+
+func (l Layout) appendRows(b []byte, rows *Rows) []byte {
+	if l.Need&NeedX != 0 {
+		b = l.appendFeatures(b, &rows.X)
+	}
+	if l.Need&NeedS != 0 {
+		b = l.appendFeatures(b, &rows.S)
+	}
+	if l.Need&NeedDegree != 0 {
+		b = appendInts(b, rows.Degree)
+	}
+	if l.Need&NeedLabelled != 0 {
+		b = appendFloats(b, rows.Labelled)
+	}
+	if l.Need&NeedSecond != 0 {
+		b = appendFloats(b, rows.Second)
+	}
+	if l.Need&NeedEmbedded != 0 {
+		b = appendFloats(b, rows.Embedded.Z)
+		for _, tau := range rows.Embedded.Tau {
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(tau))
+		}
+	}
+	return b
+}
+
+func (l Layout) appendFeatures(b []byte, f *Features) []byte {
+	if !l.Sparse {
+		return appendFloats(b, f.Dense)
+	}
+	for i, end := range f.Start[1:] {
+		b = appendCount(b, end-f.Start[i])
+	}
+	from, to := f.Start[0], f.Start[len(f.Start)-1]
+	return appendFloats(appendInts(b, f.Index[from:to]), f.Value[from:to])
+}
+
+func appendCount(b []byte, n int) []byte { return binary.LittleEndian.AppendUint32(b, uint32(n)) }
+
+func appendInts(b []byte, list []int32) []byte {
+	for _, x := range list {
+		b = binary.LittleEndian.AppendUint32(b, uint32(x))
+	}
+	return b
+}
+
+func appendFloats(b []byte, list []float32) []byte {
+	at := len(b)
+	b = slices.Grow(b, 4*len(list))[:at+4*len(list)]
+	for i, x := range list {
+		binary.LittleEndian.PutUint32(b[at+4*i:], math.Float32bits(x))
+	}
+	return b
+}
+
+// ReadBatch reads what AppendBatch wrote, and returns the bytes after it. A batch that it
+// returns can be learned. The batch shares no memory with b, and takes memory in proportion
+// to b, whatever the bytes.
+func (l Layout) ReadBatch(b []byte) (x Batch, rest []byte, err error) {
+	r := &batchReader{b: b}
+	x.N = r.count(4)
+	x.Labels = r.labels(x.N, l.Shape.Classes)
+	x.LogProbs = r.floats(x.N, l.LogProbs)
+	r.rows(l, &x.Rows)
+	x.Pairs = make([][2]int32, r.count(8))
+	ends := r.ints(2 * len(x.Pairs))
+	for i := range len(ends) / 2 {
+		pair := [2]int32(ends[2*i:])
+		r.check(min(pair[0], pair[1]) >= 0 && int(max(pair[0], pair[1])) < x.N, "a pair of the rows %d of %d", pair, x.N)
+		x.Pairs[i] = pair
+	}
+	x.Refresh.N = r.count(4)
+	x.RefreshLabels = r.labels(x.Refresh.N, l.Shape.Classes)
+	r.rows(l.refreshed(), &x.Refresh)
+	if r.err != nil {
+		return Batch{}, nil, fmt.Errorf("pool: batch: %w", r.err)
+	}
+	return x, r.b, nil
+}
+
+// batchReader reads what AppendBatch writes. After the first error it returns nothing.
+type batchReader struct {
+	b   []byte
+	err error
+}
+
+// check records an error unless ok, or unless there is one already.
+func (r *batchReader) check(ok bool, format string, args ...any) {
+	if !ok && r.err == nil {
+		r.b, r.err = nil, fmt.Errorf(format, args...)
+	}
+}
+
+// take returns the bytes of n rows of so many numbers of size bytes.
+func (r *batchReader) take(n, width, size int) []byte {
+	if n == 0 || width == 0 {
+		return nil
+	}
+	r.check(n <= len(r.b)/size/width, "%d bytes left for %d rows of %d numbers", len(r.b), n, width)
+	if r.err != nil {
+		return nil
+	}
+	taken := r.b[:n*width*size]
+	r.b = r.b[len(taken):]
+	return taken
+}
+
+// count reads a number of things that take at least size bytes each.
+func (r *batchReader) count(size int) int {
+	b := r.take(1, 1, 4)
+	if b == nil {
+		return 0
+	}
+	n := int(binary.LittleEndian.Uint32(b))
+	r.check(n <= len(r.b)/size, "%d bytes left for %d entries", len(r.b), n)
+	if r.err != nil {
+		return 0
+	}
+	return n
+}
+
+func (r *batchReader) ints(n int) []int32 {
+	b := r.take(n, 1, 4)
+	list := make([]int32, len(b)/4)
+	for i := range list {
+		list[i] = int32(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+	return list
+}
+
+// floats reads n rows of so many numbers, which must be finite.
+func (r *batchReader) floats(n, width int) []float32 {
+	b := r.take(n, width, 4)
+	list := make([]float32, len(b)/4)
+	for i := range list {
+		list[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+		r.check(math.Abs(float64(list[i])) <= math.MaxFloat32, "a number is %v", list[i])
+	}
+	return list
+}
+
+func (r *batchReader) labels(n, classes int) []int32 {
+	list := r.ints(n)
+	for _, y := range list {
+		r.check(y >= 0 && int(y) < classes, "label %d of %d classes", y, classes)
+	}
+	return list
+}
+
+// rows reads the fields of rows.N rows.
+func (r *batchReader) rows(l Layout, rows *Rows) {
+	n := rows.N
+	if l.Need&NeedX != 0 {
+		rows.X = r.features(l, n)
+	}
+	if l.Need&NeedS != 0 {
+		rows.S = r.features(l, n)
+	}
+	if l.Need&NeedDegree != 0 {
+		rows.Degree = r.ints(n)
+		for _, d := range rows.Degree {
+			r.check(d >= 0, "a node of %d neighbours", d)
+		}
+	}
+	if l.Need&NeedLabelled != 0 {
+		rows.Labelled = r.floats(n, l.Shape.Classes)
+	}
+	if l.Need&NeedSecond != 0 {
+		rows.Second = r.floats(n, l.Shape.Classes)
+	}
+	if l.Need&NeedEmbedded != 0 {
+		rows.Embedded.Z = r.floats(n, l.Shape.Embedding)
+		rows.Embedded.Tau = r.temperatures(n)
+	}
+}
+
+func (r *batchReader) temperatures(n int) []float64 {
+	b := r.take(n, 1, 8)
+	list := make([]float64, len(b)/8)
+	for i := range list {
+		list[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
+		r.check(list[i] > 0 && list[i] <= math.MaxFloat64, "a temperature is %v", list[i])
+	}
+	return list
+}
+
+func (r *batchReader) features(l Layout, n int) (f Features) {
+	if !l.Sparse {
+		f.Dense = r.floats(n, l.Shape.Features)
+		return f
+	}
+	lengths := r.ints(n)
+	f.Start = make([]int, 1, len(lengths)+1)
+	for _, length := range lengths {
+		r.check(length >= 0 && int(length) <= l.Shape.Features, "%d entries of %d features", length, l.Shape.Features)
+		f.Start = append(f.Start, f.Start[len(f.Start)-1]+int(length))
+	}
+	f.Index = r.ints(f.Start[len(lengths)])
+	f.Value = r.floats(len(f.Index), 1)
+	if r.err != nil {
+		return f
+	}
+	for i, from := range f.Start[:n] {
+		last := int32(-1)
+		for _, j := range f.Index[from:f.Start[i+1]] {
+			r.check(j > last && int(j) < l.Shape.Features, "feature %d after feature %d, of %d", j, last, l.Shape.Features)
+			last = j
+		}
+	}
+	return f
+}
