@@ -22,8 +22,11 @@ type arrivals struct {
 	links []int32   // the lists of near, one after the other
 	near  [][]int32 // by accepted node: its neighbours, repeated ones among them; of those resolved so far
 
-	toPredict []int32        // numbers of the nodes to be predicted, in canonical order
-	rows      posterior.Rows // their embeddings and temperatures
+	toPredict []int32   // numbers of the nodes to be predicted, in canonical order
+	z         []float32 // their embeddings, or a slice's part of them
+
+	own  []int32        // those of toPredict that this slice predicts
+	rows posterior.Rows // their embeddings and temperatures
 }
 
 // accepted is a node event that fits the model, with the node's number.
@@ -32,6 +35,7 @@ type accepted struct {
 	number    int32
 	at        int32 // index of the event in the window
 	toPredict bool  // first arrival, to be predicted
+	owner     uint8 // the slice that predicts it
 }
 
 // features returns the features of an event as they came.
@@ -40,7 +44,7 @@ func features(n *event.Node) gnn.Vector {
 }
 
 // enter applies all node events of a window to the graph, and then encodes the
-// arrivals. Nodes are added before edges, so that nodes of one window may name each
+// arrivals to z. Nodes are added before edges, so that nodes of one window may name each
 // other in any order.
 func (n *nodes) enter(events []event.Node, out *event.Outcome) {
 	a := &n.arrivals
@@ -57,15 +61,21 @@ func (n *nodes) enter(events []event.Node, out *event.Outcome) {
 			n.resolve(i, out)
 		}
 		n.listToPredict()
-		a.rows.Z = kernel.Room(a.rows.Z, len(a.toPredict)*d)
-		n.graph.Arrive(a.features, a.near, func(i int, added []int32) { n.linked(i, added, out) }, a.rows.Z)
+		a.z = kernel.Room(a.z, len(a.toPredict)*d)
+		n.graph.Arrive(a.features, a.near, func(i int, added []int32) { n.linked(i, added, out) }, a.z)
 	} else {
 		n.rebuild(out)
 		n.listToPredict()
-		a.rows.Z = kernel.Room(a.rows.Z, len(a.toPredict)*d)
-		n.graph.Embed(a.toPredict, a.rows.Z)
+		a.z = kernel.Room(a.z, len(a.toPredict)*d)
+		n.graph.Embed(a.toPredict, a.z)
 	}
-	a.rows.Tau = kernel.Room(a.rows.Tau, len(a.toPredict))
+}
+
+// embedded says which arrivals this slice predicts, and gives their embeddings, n × d_e.
+// One that is not finite is set to 0.
+func (n *nodes) embedded(own []int32, z []float32) {
+	a, d := &n.arrivals, n.model.Prior.Dim
+	a.own, a.rows.Z, a.rows.Tau = own, z, kernel.Room(a.rows.Tau, len(own))
 	for i := range a.rows.Tau {
 		z := a.rows.Z[i*d : (i+1)*d]
 		if !finite(z) {
@@ -133,7 +143,7 @@ func (n *nodes) accept(events []event.Node, out *event.Outcome) {
 		} else {
 			out.Counts.Arrivals++
 		}
-		a.accepted = append(a.accepted, accepted{node: node, number: v, at: int32(i), toPredict: !node.Context})
+		a.accepted = append(a.accepted, accepted{node: node, number: v, at: int32(i), toPredict: !node.Context, owner: uint8(n.share.owner(node.ID))})
 	}
 }
 

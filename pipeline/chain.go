@@ -9,8 +9,8 @@ import (
 )
 
 // extendChain folds the window into the hash of everything served and learned:
-// its predictions, revisions and refusals, and the hash of the heads' state.
-func (e *Engine) extendChain(out *event.Outcome) {
+// its predictions, revisions and refusals, and out.Posterior, the hash of the heads' state.
+func (e *base) extendChain(out *event.Outcome) {
 	b := append(e.buffer[:0], e.chain[:]...)
 	b = binary.LittleEndian.AppendUint64(b, uint64(out.Window))
 	for i := range out.Predictions {
@@ -33,9 +33,10 @@ func (e *Engine) extendChain(out *event.Outcome) {
 		b = binary.LittleEndian.AppendUint32(b, uint32(r.Origin.Partition))
 		b = binary.LittleEndian.AppendUint64(b, uint64(r.Origin.Offset))
 	}
-	b = append(b, e.posterior[:]...)
+	b = append(b, out.Posterior[:]...)
 	e.buffer = b
 	e.chain = sha256.Sum256(b)
+	out.Chain = e.chain
 }
 
 func appendNode(b []byte, p *event.Prediction) []byte {

@@ -26,6 +26,7 @@
 // An engine and its settings:
 //
 //	engine.go                   Engine: New, Enter, Serve, Learn, Step
+//	base.go                     what an engine has in common with a slice of a graph
 //	pair.go                     Pair: serving and shadow engine, promotion
 //	config.go, settings.go      Config; its form in the ledger
 //	chain.go                    the hash of everything served and learned

@@ -6,6 +6,8 @@ import (
 
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/drift"
 )
 
@@ -13,7 +15,8 @@ import (
 // are not part of the chain, so a ledger may be replayed with or without them. Their
 // state is a function of the windows, like all state, and part of snapshots.
 type detectors struct {
-	nodes *nodes
+	dim      int
+	embedded *posterior.Rows // of the window's predictions
 
 	// Of the serving head's log loss, label by label.
 	adwin   *drift.ADWIN
@@ -46,17 +49,18 @@ var detectorNames = [detectorCount]string{"adwin", "page-hinkley", "mmd-embeddin
 // to the time of an arrival.
 const watchedRows = 8
 
-func newDetectors(n *nodes) (*detectors, error) {
-	z := drift.DefaultMMD(n.model.Prior.Dim)
+// newDetectors returns detectors for predictions whose embeddings are in embedded.
+func newDetectors(m *model.Model, embedded *posterior.Rows) (*detectors, error) {
+	z := drift.DefaultMMD(m.Prior.Dim)
 	z.Reference, z.Block = 256, 32 // full after 32 windows
-	y := drift.DefaultMMD(n.model.Prior.Classes)
+	y := drift.DefaultMMD(m.Prior.Classes)
 	for _, cfg := range []drift.MMDConfig{z, y} {
 		if err := cfg.Validate(); err != nil {
-			return nil, fmt.Errorf("drift detectors for %d dimensions and %d classes: %w; or switch them off", n.model.Prior.Dim, n.model.Prior.Classes, err)
+			return nil, fmt.Errorf("drift detectors for %d dimensions and %d classes: %w; or switch them off", m.Prior.Dim, m.Prior.Classes, err)
 		}
 	}
 	return &detectors{
-		nodes: n,
+		dim: m.Prior.Dim, embedded: embedded,
 		adwin: drift.NewADWIN(drift.DefaultADWIN()), hinkley: drift.NewPageHinkley(drift.DefaultPageHinkley()),
 		embeddings: drift.Embeddings(z), classes: drift.Classes(y), monitor: drift.NewMonitor(drift.DefaultMonitor()),
 	}, nil
@@ -79,10 +83,10 @@ func (w *detectors) scored(out *event.Outcome) {
 			}
 		}
 	}
-	n, dim := len(out.Predictions), w.nodes.model.Prior.Dim
+	n := len(out.Predictions)
 	for i := range min(n, watchedRows) {
 		row := i * n / min(n, watchedRows)
-		found(mmdEmbeddings, w.embeddings.Add(w.nodes.arrivals.rows.Z[row*dim:(row+1)*dim]), false)
+		found(mmdEmbeddings, w.embeddings.Add(w.embedded.Z[row*w.dim:(row+1)*w.dim]), false)
 	}
 	w.window.clear()
 	for i := range out.Predictions {

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -36,30 +35,13 @@ import (
 //
 // An Engine is used by one goroutine at a time.
 type Engine struct {
-	model *model.Model
-	cfg   Config
-
-	nodes     *nodes
-	pending   *pending
-	serving   serving
-	predictor *predictor
-	labels    *labels
+	base
 	scorer    *scorer
 	observers []observer
-
-	next      int64      // number of the next window
 	posterior event.Hash // of the heads' state, see serving.hash
-	chain     event.Hash // of everything served and learned
-	buffer    []byte     // scratch of the chain
 	prepared  pool.Batch // scratch of Learn
-
-	// The current window: window and out are nil except between Enter and Learn.
-	stage    stage
-	window   *event.Window
-	out      *event.Outcome
-	recycled []event.Labelled // from Recycle, for the next outcome; nil if there is none
-
-	snapshot *Snapshot // the open one, or nil
+	stage     stage
+	recycled  []event.Labelled // from Recycle, for the next outcome; nil if there is none
 }
 
 // New returns an engine whose next window is 0, with an empty graph and the
@@ -70,18 +52,18 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{model: m, cfg: cfg}
+	e := &Engine{}
 	graph := gnn.NewGraph(m.Encoder, cfg.graphOptions()...)
 	if cfg.servesPool(m) {
 		p, err := newPooled(m, cfg, graph)
 		if err != nil {
 			return nil, err
 		}
-		e.assemble(graph, p)
+		e.assemble(m, cfg, graph, p)
 		e.nodes.followers = append(e.nodes.followers, p)
 	} else {
 		p := newPaper(m, cfg)
-		e.assemble(graph, p)
+		e.assemble(m, cfg, graph, p)
 		if cfg.Fallback >= 0 {
 			e.observers = append(e.observers, &fallback{threshold: cfg.Fallback, heads: p, pending: e.pending})
 		}
@@ -99,7 +81,7 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 		e.nodes.followers = append(e.nodes.followers, r)
 	}
 	if !cfg.Unwatched {
-		d, err := newDetectors(e.nodes)
+		d, err := newDetectors(m, &e.nodes.arrivals.rows)
 		if err != nil {
 			return nil, err
 		}
@@ -110,31 +92,10 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 }
 
 // assemble creates the parts that every engine has.
-func (e *Engine) assemble(graph *gnn.Graph, s serving) {
-	m, cfg := e.model, e.cfg
-	e.serving = s
-	e.pending = newPending(m.Prior.Dim, s.width(), cfg)
-	e.pending.reserve(cfg.Reserve)
-	e.nodes = newNodes(m, graph, cfg, e.pending)
-	e.predictor = &predictor{model: m, nodes: e.nodes, pending: e.pending, serving: s}
-	e.labels = &labels{classes: m.Classes, nodes: e.nodes, pending: e.pending, unmatched: newUnmatched(cfg.MaxWaitingLabels)}
-	e.scorer = &scorer{classes: m.Classes, serving: s, batch: &e.labels.batch, bins: cfg.Bins}
-	for _, h := range e.serving.heads() {
-		e.scorer.summaries = append(e.scorer.summaries, Summary{Head: h.Name()})
-	}
+func (e *Engine) assemble(m *model.Model, cfg Config, graph *gnn.Graph, s serving) {
+	e.base = newBase(m, cfg, share{0, 1}, graph, s)
+	e.scorer = newScorer(m, cfg, s, &e.labels.batch)
 }
-
-// Config returns the engine's settings, with defaults filled in.
-func (e *Engine) Config() Config { return e.cfg }
-
-// Model returns the model that the engine was made with.
-func (e *Engine) Model() *model.Model { return e.model }
-
-// Next returns the number of the next window.
-func (e *Engine) Next() int64 { return e.next }
-
-// Chain returns the hash of everything served and learned so far; see extendChain.
-func (e *Engine) Chain() event.Hash { return e.chain }
 
 // Posterior returns the posterior of the online head, now and as trained. The online
 // head is the paper's, or the first such head of a pool; for a pool without one, both
@@ -147,13 +108,7 @@ func (e *Engine) Posterior() (now, trained *posterior.Gaussian) {
 // Summaries returns the prequential scores so far: those of every head, in the order
 // of [event.Outcome.Heads], and, if nodes are predicted again, those of the last
 // published predictions, under the name "revised".
-func (e *Engine) Summaries() []Summary {
-	all := slices.Clone(e.scorer.summaries)
-	for _, s := range e.scorer.extra {
-		all = append(all, *s)
-	}
-	return all
-}
+func (e *Engine) Summaries() []Summary { return e.scorer.all() }
 
 // Pool returns the pool of heads, nil if the paper's heads serve. It belongs to the engine.
 func (e *Engine) Pool() *pool.Pool { return e.serving.poolOfHeads() }
@@ -194,15 +149,11 @@ func (e *Engine) Step(w *event.Window) *event.Outcome {
 // order of nodes within a window does not matter to their neighbours. The caller must
 // not change w until Learn has returned.
 func (e *Engine) Enter(w *event.Window) {
-	if w.Number != e.next {
-		panic(fmt.Sprintf("pipeline: window %d, but %d is next", w.Number, e.next))
-	}
 	e.turn(entering)
-	e.window = w
-	e.out = &event.Outcome{Window: w.Number, Model: e.model.ID, Refused: append([]event.Refusal(nil), w.Refused...)}
+	e.enter(w)
 	e.out.Labelled, e.recycled = e.recycled, nil
-	e.labels.prefetch(w.Labels)
-	e.nodes.enter(w.Nodes, e.out)
+	arrivals := &e.nodes.arrivals
+	e.nodes.embedded(arrivals.toPredict, arrivals.z)
 }
 
 // Serve predicts the arrivals with every head. Nothing of the window has been learned
@@ -237,54 +188,21 @@ func (e *Engine) Learn() *event.Outcome {
 	for h, head := range e.serving.heads() {
 		out.Heads[h].Version = head.Version()
 	}
-	e.nodes.dropWindow()
-	out.Levels = event.Levels{
-		Nodes: e.nodes.len(), Edges: e.nodes.graph.Edges(),
-		Pending: e.pending.nodes.len(), WaitingLabels: e.labels.unmatched.queue.len(), WaitingEdges: e.nodes.waiting.edges,
-	}
 	out.Posterior = e.posterior
+	e.end()
 	e.extendChain(out)
-	out.Chain = e.chain
 	for i := range w.Commands {
 		decline(&w.Commands[i], out)
 	}
-	e.next++
-	e.window, e.out = nil, nil
 	return out
-}
-
-// Err returns the first error of Config.Blocks, nil for none. After an error the state is
-// lost, and outcomes are not to be used.
-func (e *Engine) Err() error {
-	if err := e.pending.rows.err; err != nil {
-		return fmt.Errorf("predictions that wait for their label: %w", err)
-	}
-	return nil
 }
 
 // Recycle gives an outcome of this engine back, so that the next ones reuse the memory
 // of its predictions, labels and scores. The caller must not read it afterwards.
 func (e *Engine) Recycle(out *event.Outcome) {
-	if cap(out.Predictions) > cap(e.predictor.recycled) { // keep the larger
-		e.predictor.recycled = out.Predictions[:0]
-	}
+	e.predictor.recycle(out)
+	e.scorer.recycle(out)
 	if cap(out.Labelled) > cap(e.recycled) {
 		e.recycled = out.Labelled[:0]
 	}
-	for _, h := range out.Heads {
-		if cap(h.Scores) > 0 {
-			e.scorer.recycled = append(e.scorer.recycled, h.Scores)
-		}
-	}
-}
-
-// refuse adds a refusal to the outcome.
-func refuse(out *event.Outcome, o *event.Origin, why event.Reason, detail string) {
-	out.Refused = append(out.Refused, event.Refusal{Origin: o, Reason: why, Detail: detail})
-}
-
-// decline refuses a command that is not supported here. It is called after the chain
-// is extended, since a model's chain must not depend on commands.
-func decline(c *event.Command, out *event.Outcome) {
-	refuse(out, c.Origin, event.ImpossibleCommand, fmt.Sprintf("%s: nothing here can do that", c.Name))
 }

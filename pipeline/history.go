@@ -60,7 +60,7 @@ func NewHistory(features int, classes []string) (*History, error) {
 	for _, name := range classes {
 		h.class(name)
 	}
-	h.nodes = newNodes(m, gnn.NewGraph(encoder), cfg, newPending(1, 1, cfg))
+	h.nodes = newNodes(m, share{0, 1}, gnn.NewGraph(encoder), cfg, newPending(1, 1, cfg))
 	h.nodes.followers = []follower{h}
 	return h, nil
 }

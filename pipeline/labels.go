@@ -17,13 +17,16 @@ type labels struct {
 	nodes     *nodes
 	pending   *pending
 	unmatched unmatched
+	joined    int // labels joined in the window, in all slices
 	batch     batch
 }
 
-// batch is the labels joined in a window, in the order in which they are learned. All
-// fields have an entry (or a row) for each; all but labels are as of serving.
+// batch is the labels joined in a window, in the order in which they are learned: of a
+// slice, those of the nodes that it predicted. All fields have an entry (or a row) for
+// each; all but labels are as of serving.
 type batch struct {
 	nodes    []int32        // numbers
+	places   []int32        // among the labels that all slices joined
 	rows     posterior.Rows // embeddings and temperatures
 	outputs  []float32      // serving.width numbers a label
 	servedBy []uint8        // the head that served
@@ -31,7 +34,7 @@ type batch struct {
 }
 
 func (b *batch) clear() {
-	b.nodes, b.labels = b.nodes[:0], b.labels[:0]
+	b.nodes, b.places, b.labels = b.nodes[:0], b.places[:0], b.labels[:0]
 	b.rows.Z, b.rows.Tau, b.outputs, b.servedBy = b.rows.Z[:0], b.rows.Tau[:0], b.outputs[:0], b.servedBy[:0]
 }
 
@@ -82,6 +85,7 @@ func (l *labels) state(s *snapshot.Schema) {
 // the order of the arrivals, then the labels that the window received.
 func (l *labels) join(received []event.Label, observers []observer, out *event.Outcome) {
 	l.batch.clear()
+	l.joined = 0
 	for _, a := range l.nodes.arrivals.accepted {
 		if w, waited := l.unmatched.claim(a.node.ID); waited {
 			l.match(a.number, w.class, &w.label, observers, out)
@@ -100,9 +104,8 @@ func (l *labels) join(received []event.Label, observers []observer, out *event.O
 			continue
 		}
 		if left, waits := l.nodes.departed.waiting.remove(label.Node); waits {
-			if l.match(left.number, class, label, observers, out) {
-				last := &out.Labelled[len(out.Labelled)-1]
-				last.Degree, last.Fresh = int(left.degree), int(left.fresh)
+			if entry := l.match(left.number, class, label, observers, out); entry != nil {
+				entry.Degree, entry.Fresh = int(left.degree), int(left.fresh)
 			}
 			l.nodes.vacate(left.number)
 			continue
@@ -135,22 +138,23 @@ func (l *labels) unknownClass(label *event.Label) string {
 	return fmt.Sprintf("class %q is not one of the model's %d", label.Class, len(l.classes))
 }
 
-// match adds a label of node v to the batch if v is pending, and reports whether it did. A
-// node's first label counts: a different one later is refused, an equal one ignored.
-func (l *labels) match(v, class int32, label *event.Label, observers []observer, out *event.Outcome) (joined bool) {
+// match joins a label of node v if v is pending. If this slice predicted v, it adds the
+// label to the batch and returns its entry in the outcome. A node's first label counts: a
+// different one later is refused, an equal one ignored.
+func (l *labels) match(v, class int32, label *event.Label, observers []observer, out *event.Outcome) *event.Labelled {
 	switch known := l.nodes.states.at(v).label; known {
 	case class:
 		out.Counts.LabelsRepeated++
-		return false
+		return nil
 	case none:
 	default:
 		refuse(out, label.Origin, event.ConflictingLabel, fmt.Sprintf("class %q, the node has %q already", l.classes[class], l.classes[known]))
-		return false
+		return nil
 	}
 	l.nodes.label(v, class)
 	if l.nodes.context.has(v) {
 		out.Counts.LabelsOfContext++
-		return false
+		return nil
 	}
 	slot, waits := l.pending.nodes.slotOf(v)
 	if l.nodes.model.TrainedOn(label.Node) {
@@ -158,18 +162,24 @@ func (l *labels) match(v, class int32, label *event.Label, observers []observer,
 		if waits {
 			l.pending.remove(v)
 		}
-		return false
+		return nil
 	}
 	if !waits {
 		refuse(out, label.Origin, event.LateLabel, "what was served for this node is no longer kept")
-		return false
+		return nil
+	}
+	place := l.joined
+	l.joined++
+	if !l.pending.isHere(slot) {
+		l.pending.remove(v)
+		return nil
 	}
 	for _, o := range observers {
 		o.matched(slot, class)
 	}
 	s, z, outputs := l.pending.at(slot)
 	b := &l.batch
-	b.nodes, b.labels = append(b.nodes, v), append(b.labels, class)
+	b.nodes, b.places, b.labels = append(b.nodes, v), append(b.places, int32(place)), append(b.labels, class)
 	b.rows.Z, b.rows.Tau = append(b.rows.Z, z...), append(b.rows.Tau, s.tau)
 	b.outputs, b.servedBy = append(b.outputs, outputs...), append(b.servedBy, s.head)
 	entry := event.Labelled{Node: label.Node, Class: class, Served: s.window, Time: label.Time, By: int(s.head)}
@@ -179,7 +189,7 @@ func (l *labels) match(v, class int32, label *event.Label, observers []observer,
 	}
 	out.Labelled = append(out.Labelled, entry)
 	l.pending.remove(v)
-	return true
+	return &out.Labelled[len(out.Labelled)-1]
 }
 
 // prefetch announces that labels will be joined. It matters when what was served for their

@@ -14,6 +14,7 @@ import (
 // graph, states, context and index.ids have one entry for each node number.
 type nodes struct {
 	model    *model.Model
+	share    share
 	graph    *gnn.Graph
 	index    *nodeIndex
 	states   chunked[nodeState] // by node number
@@ -70,9 +71,9 @@ type follower interface {
 	vacated(v int32)
 }
 
-func newNodes(m *model.Model, graph *gnn.Graph, cfg Config, p *pending) *nodes {
+func newNodes(m *model.Model, of share, graph *gnn.Graph, cfg Config, p *pending) *nodes {
 	return &nodes{
-		model: m, graph: graph, index: newNodeIndex(), waiting: newWaitingEdges(cfg.MaxWaitingEdges),
+		model: m, share: of, graph: graph, index: newNodeIndex(), waiting: newWaitingEdges(cfg.MaxWaitingEdges),
 		departed: newDeparted(), pending: p, arrivals: arrivals{replaced: make(map[int32]*event.Node)},
 		removals: removals{last: make(map[ends]removal)},
 	}

@@ -13,13 +13,18 @@ import (
 // memory or, if the prediction is one of those that have waited longest, in a block; see
 // [rows]. Observers have tables of their own, by slot.
 //
+// Which nodes are pending is the same in all slices of a graph. A row is in the slice that
+// served the node alone: in the others, the prediction's row is elsewhere, and takes no
+// memory.
+//
 // Invariant: the predictions with a row in memory are those from inMemory on, in the order
-// of the queue.
+// of the queue, whose row is not elsewhere.
 type pending struct {
-	nodes    *queue[int32, served] // by node number
-	bound    int                   // of nodes
-	rows     *rows
-	inMemory int32 // slot of the oldest prediction whose row is in memory, none if there is none
+	nodes     *queue[int32, served] // by node number
+	bound     int                   // of nodes
+	rows      *rows
+	inMemory  int32 // slot of the oldest prediction whose row is in memory, none if there is none
+	elsewhere int   // number of predictions whose row is elsewhere
 }
 
 // served is a prediction without its row.
@@ -42,10 +47,7 @@ func (p *pending) reserve(nodes int) { p.rows.reserve(min(nodes, p.bound)) }
 // put keeps the prediction of node v, and returns the node whose older one expired
 // to make room, if one did.
 func (p *pending) put(v int32, s served, z, outputs []float32) (old int32, expired bool) {
-	if p.nodes.len() == p.bound {
-		old, expired = p.nodes.entries.at(p.nodes.head).key, true
-		p.remove(old)
-	}
+	old, expired = p.makeRoom()
 	if p.rows.full() {
 		p.spill()
 	}
@@ -57,7 +59,41 @@ func (p *pending) put(v int32, s served, z, outputs []float32) (old int32, expir
 	return old, expired
 }
 
-// at returns what was served for the node in a slot. The slices are valid until the next
+// putElsewhere is put in a slice that did not serve node v.
+func (p *pending) putElsewhere(v int32, s served) (old int32, expired bool) {
+	old, expired = p.makeRoom()
+	s.row = elsewhere
+	p.nodes.put(v, s)
+	p.elsewhere++
+	return old, expired
+}
+
+// makeRoom makes room for one prediction more.
+func (p *pending) makeRoom() (old int32, expired bool) {
+	if p.nodes.len() == p.bound {
+		old, expired = p.nodes.entries.at(p.nodes.head).key, true
+		p.remove(old)
+	}
+	return old, expired
+}
+
+// nextRow returns the slot of the first prediction from a slot on whose row is not
+// elsewhere, or none.
+func (p *pending) nextRow(slot int32) int32 {
+	for slot != none {
+		e := p.nodes.entries.at(slot)
+		if e.value.row != elsewhere {
+			break
+		}
+		slot = e.next
+	}
+	return slot
+}
+
+// isHere reports whether the row of the node in a slot is not elsewhere.
+func (p *pending) isHere(slot int32) bool { return p.nodes.entries.at(slot).value.row != elsewhere }
+
+// at returns what was served for the node in a slot, whose row is here. The slices are valid until the next
 // call of at or put.
 func (p *pending) at(slot int32) (s *served, z, outputs []float32) {
 	s = &p.nodes.entries.at(slot).value
@@ -72,15 +108,19 @@ func (p *pending) remove(v int32) {
 		return
 	}
 	if slot == p.inMemory {
-		p.inMemory = p.nodes.entries.at(slot).next
+		p.inMemory = p.nextRow(p.nodes.entries.at(slot).next)
 	}
 	s, _ := p.nodes.remove(v)
+	if s.row == elsewhere {
+		p.elsewhere--
+		return
+	}
 	p.rows.free(s.row)
 }
 
 // prefetch announces that what was served for node v will be asked for soon.
 func (p *pending) prefetch(v int32) {
-	if s := p.nodes.get(v); s != nil {
+	if s := p.nodes.get(v); s != nil && s.row != elsewhere {
 		p.rows.prefetch(s.row)
 	}
 }
@@ -113,7 +153,7 @@ func (p *pending) spill() {
 		b = r.appendRow(b, e.key, e.value.row)
 		r.free(e.value.row)
 		e.value.row = r.placeOf(to, n)
-		p.inMemory = e.next
+		p.inMemory = p.nextRow(e.next)
 	}
 	r.write(to, b)
 	r.buffer = b
@@ -126,36 +166,49 @@ func (p *pending) slotAt(v int32, there place) (slot int32, ok bool) {
 }
 
 // state declares the predictions. When restoring, nodes must be below n, windows before the
-// given one, and temperatures those that tau gives for the embeddings.
-func (p *pending) state(s *snapshot.Schema, n int, window int64, by serving, classes int, tau func(z []float32) float64) {
+// given one, and temperatures those that tau gives for the embeddings. isOwn reports whether
+// the row of a node is here.
+func (p *pending) state(s *snapshot.Schema, n int, window int64, by serving, classes int, tau func(z []float32) float64, isOwn func(v int32) bool) {
 	declareNodes(s, "pending.node", p.nodes, p.bound, n)
 	declareField(s, "pending.window", p.nodes, func(x *served) *int64 { return &x.window })
 	declareField(s, "pending.time", p.nodes, func(x *served) *int64 { return &x.time })
 	declareField(s, "pending.temperature", p.nodes, func(x *served) *float64 { return &x.tau })
 	count := p.nodes.len() // restored already
-	inBlocks := s.Len("pending.place", count-p.rows.inMemory(), count)
+	var here []int32       // when restoring: the slots of the rows that are here
+	if !s.Saving() {
+		for i := range int32(count) {
+			if e := p.nodes.entries.at(i); isOwn(e.key) {
+				here = append(here, i)
+			} else {
+				e.value.row = elsewhere
+			}
+		}
+		p.elsewhere = count - len(here)
+	}
+	inBlocks := s.Len("pending.place", count-p.elsewhere-p.rows.inMemory(), count-p.elsewhere)
 	if inBlocks > 0 {
-		next := p.nodes.walk()
-		places := snapshot.Column(s, "pending.place", func() int32 { _, e := next(); return int32(e.value.row) }, inBlocks)
+		next := p.walkHere(p.nodes.head)
+		places := snapshot.Column(s, "pending.place", func() int32 { return int32(next()) }, inBlocks)
 		s.Check(func() error {
 			for i, x := range places {
-				if x >= 0 {
+				if x >= 0 || place(x) == elsewhere {
 					return snapshot.Damaged("a row in a block has the place %d", x)
 				}
-				p.nodes.entries.at(int32(i)).value.row = place(x)
+				p.nodes.entries.at(here[i]).value.row = place(x)
 			}
 			return nil
 		})
 		p.rows.state(s)
 	}
-	if !s.Saving() && inBlocks < count {
-		p.inMemory = int32(inBlocks)
-		for i := range int32(count - inBlocks) {
-			p.nodes.entries.at(p.inMemory + i).value.row = place(i)
+	if !s.Saving() && inBlocks < len(here) {
+		p.inMemory = here[inBlocks]
+		for i, slot := range here[inBlocks:] {
+			p.nodes.entries.at(slot).value.row = place(i)
 		}
 	}
-	declareRows(s, "pending.embedding", &p.rows.z, p.walkInMemory(), count-inBlocks, isFinite, p.rows.z.table.Width())
-	declareRows(s, by.outputsName(), &p.rows.outputs, p.walkInMemory(), count-inBlocks, by.valid, p.rows.outputs.table.Width()/classes, classes)
+	inMemory := count - p.elsewhere - inBlocks
+	declareRows(s, "pending.embedding", &p.rows.z, p.walkInMemory(), inMemory, isFinite, p.rows.z.table.Width())
+	declareRows(s, by.outputsName(), &p.rows.outputs, p.walkInMemory(), inMemory, by.valid, p.rows.outputs.table.Width()/classes, classes)
 	s.Check(func() error {
 		for i := range int32(count) {
 			e := p.nodes.entries.at(i)
@@ -176,10 +229,20 @@ func (p *pending) state(s *snapshot.Schema, n int, window int64, by serving, cla
 // walkInMemory returns a function that returns the next row in memory at each call, in the
 // order of the queue as it is now.
 func (p *pending) walkInMemory() func() (row int32) {
-	next := p.nodes.walkFrom(p.inMemory)
-	return func() int32 {
-		_, e := next()
-		return int32(e.value.row)
+	next := p.walkHere(p.inMemory)
+	return func() int32 { return int32(next()) }
+}
+
+// walkHere returns a function that returns the place of the next row that is not elsewhere
+// at each call, from a slot on in the order of the queue as it is now.
+func (p *pending) walkHere(from int32) func() place {
+	next := p.nodes.walkFrom(from)
+	return func() place {
+		for {
+			if _, e := next(); e.value.row != elsewhere {
+				return e.value.row
+			}
+		}
 	}
 }
 

@@ -22,15 +22,18 @@ type predictor struct {
 	recycled []event.Prediction      // from Engine.Recycle
 }
 
-// serve predicts the window's arrivals and makes the predictions pending.
+// serve predicts the window's arrivals, those of this slice, and makes the predictions of
+// all pending.
 func (p *predictor) serve(out *event.Outcome) {
 	arrivals, d, c := &p.nodes.arrivals, p.model.Prior.Dim, p.model.Prior.Classes
-	n, width := len(arrivals.toPredict), p.serving.width()
-	if n == 0 {
+	n, width := len(arrivals.own), p.serving.width()
+	if len(arrivals.toPredict) == 0 {
 		return
 	}
 	p.outputs, p.split = kernel.Room(p.outputs, n*width), kernel.Room(p.split, n)
-	p.serving.serve(arrivals.toPredict, arrivals.rows, p.outputs, p.split)
+	if n > 0 {
+		p.serving.serve(arrivals.own, arrivals.rows, p.outputs, p.split)
+	}
 	head := p.serving.servingHead()
 	version := p.serving.heads()[head].Version()
 
@@ -38,6 +41,12 @@ func (p *predictor) serve(out *event.Outcome) {
 	i := 0
 	for _, a := range arrivals.accepted {
 		if !a.toPredict {
+			continue
+		}
+		s := served{window: out.Window, time: a.node.Time}
+		if int(a.owner) != p.nodes.share.slice {
+			old, expired := p.pending.putElsewhere(a.number, s)
+			p.expired(old, expired, out)
 			continue
 		}
 		outputs := p.outputs[i*width : (i+1)*width]
@@ -50,12 +59,25 @@ func (p *predictor) serve(out *event.Outcome) {
 			Probabilities: probs, Total: float32(u.Total), Aleatoric: float32(u.Aleatoric), Epistemic: float32(u.Epistemic),
 			Window: out.Window, PosteriorVersion: version, Time: a.node.Time, Model: p.model.ID,
 		}
-		s := served{window: out.Window, time: a.node.Time, tau: arrivals.rows.Tau[i], head: head}
-		if old, expired := p.pending.put(a.number, s, arrivals.rows.Z[i*d:(i+1)*d], outputs); expired {
-			out.Counts.Expired++
-			p.nodes.expired(old)
-		}
+		s.tau, s.head = arrivals.rows.Tau[i], head
+		old, expired := p.pending.put(a.number, s, arrivals.rows.Z[i*d:(i+1)*d], outputs)
+		p.expired(old, expired, out)
 		i++
+	}
+}
+
+// expired is called with the results of pending.put.
+func (p *predictor) expired(old int32, expired bool, out *event.Outcome) {
+	if expired {
+		out.Counts.Expired++
+		p.nodes.expired(old)
+	}
+}
+
+// recycle reuses the memory of an outcome's predictions.
+func (p *predictor) recycle(out *event.Outcome) {
+	if cap(out.Predictions) > cap(p.recycled) { // keep the larger
+		p.recycled = out.Predictions[:0]
 	}
 }
 

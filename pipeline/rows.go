@@ -36,6 +36,10 @@ type rows struct {
 // place says where a row is: its number in memory, or ^(block·perBlock + row) in a block.
 type place int32
 
+// elsewhere is the place of a row in another slice of the graph. It is no place in a block:
+// blocks have fewer than 2³¹-1 rows.
+const elsewhere = place(math.MinInt32)
+
 // block is a block of rows.
 type block struct {
 	number int64  // in the store, none for no block

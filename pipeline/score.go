@@ -2,10 +2,12 @@ package pipeline
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
@@ -13,7 +15,7 @@ import (
 // their labels come and before any head learns from these.
 type scorer struct {
 	classes   []string
-	serving   serving
+	heads     scoredHeads
 	batch     *batch
 	bins      int        // of a window's ECE
 	summaries []Summary  // by head
@@ -23,6 +25,39 @@ type scorer struct {
 	row      []float32           // one head's probabilities
 	scores   []calibration.Score // one head's
 	recycled [][]event.Score     // of an outcome that was recycled
+}
+
+// scoredHeads is what a [scorer] asks of the heads.
+type scoredHeads interface {
+	heads() []head
+	width() int
+	probabilities(dst, outputs []float32)
+}
+
+func newScorer(m *model.Model, cfg Config, by scoredHeads, b *batch) *scorer {
+	s := &scorer{classes: m.Classes, heads: by, batch: b, bins: cfg.Bins}
+	for _, h := range by.heads() {
+		s.summaries = append(s.summaries, Summary{Head: h.Name()})
+	}
+	return s
+}
+
+// all returns the scores of all heads, and then those of observers.
+func (s *scorer) all() []Summary {
+	all := slices.Clone(s.summaries)
+	for _, x := range s.extra {
+		all = append(all, *x)
+	}
+	return all
+}
+
+// recycle reuses the memory of an outcome's scores.
+func (s *scorer) recycle(out *event.Outcome) {
+	for _, h := range out.Heads {
+		if cap(h.Scores) > 0 {
+			s.recycled = append(s.recycled, h.Scores)
+		}
+	}
 }
 
 // state declares the summaries.
@@ -36,8 +71,8 @@ func (s *scorer) state(schema *snapshot.Schema) {
 
 // score scores every head.
 func (s *scorer) score(out *event.Outcome) {
-	out.Heads = make([]event.Head, len(s.serving.heads()))
-	for h, head := range s.serving.heads() {
+	out.Heads = make([]event.Head, len(s.heads.heads()))
+	for h, head := range s.heads.heads() {
 		out.Heads[h].Name = head.Name()
 		if len(s.batch.labels) == 0 {
 			continue
@@ -74,7 +109,7 @@ func (s *scorer) lossAmong(i, class, first int) float64 {
 func (s *scorer) probabilities(head, i int) []float32 {
 	c := len(s.classes)
 	s.row = kernel.Room(s.row, c)
-	s.serving.probabilities(s.row, s.batch.outputs[i*s.serving.width()+head*c:][:c])
+	s.heads.probabilities(s.row, s.batch.outputs[i*s.heads.width()+head*c:][:c])
 	return s.row
 }
 

@@ -71,7 +71,7 @@ func (s *sets) served(out *event.Outcome) {
 	if n == 0 {
 		return
 	}
-	arrived, z := s.nodes.arrivals.toPredict, s.nodes.arrivals.rows.Z
+	arrived, z := s.nodes.arrivals.own, s.nodes.arrivals.rows.Z
 	for i := range out.Predictions {
 		for _, p := range out.Predictions[i].Probabilities {
 			s.rows.Probs = append(s.rows.Probs, float64(p))

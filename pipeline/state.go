@@ -31,7 +31,7 @@ func (e *Engine) state(s *snapshot.Schema) {
 	e.nodes.graph.State(s)
 	e.serving.state(s)
 	e.nodes.state(s)
-	e.pending.state(s, e.nodes.states.len(), e.next, e.serving, e.model.Prior.Classes, e.model.Temperature.At)
+	e.pending.state(s, e.nodes.states.len(), e.next, e.serving, e.model.Prior.Classes, e.model.Temperature.At, e.isOwn)
 	s.Check(e.checkPending)
 	e.nodes.waitingState(s)
 	e.labels.state(s)
@@ -50,7 +50,7 @@ func (e *Engine) state(s *snapshot.Schema) {
 	}
 	if e.cfg.Unwatched && !s.Saving() { // check the snapshot's detectors all the same
 		s.Check(func() error {
-			unused, err := newDetectors(e.nodes)
+			unused, err := newDetectors(e.model, &e.nodes.arrivals.rows)
 			if err == nil {
 				unused.state(s)
 			}

@@ -1,0 +1,99 @@
+package pipeline
+
+import (
+	"fmt"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+)
+
+// base is what an [Engine] and a [Shard] have in common: a graph, the predictions served
+// on it, and the labels joined to these. A shard's is a slice of the whole, see [share].
+type base struct {
+	model *model.Model
+	cfg   Config
+
+	nodes     *nodes
+	pending   *pending
+	serving   serving
+	predictor *predictor
+	labels    *labels
+
+	next   int64      // number of the next window
+	chain  event.Hash // of everything served and learned
+	buffer []byte     // scratch of the chain
+
+	// The current window: nil between windows.
+	window *event.Window
+	out    *event.Outcome
+
+	snapshot *Snapshot // the open one, or nil
+}
+
+func newBase(m *model.Model, cfg Config, of share, graph *gnn.Graph, s serving) base {
+	b := base{model: m, cfg: cfg, serving: s, pending: newPending(m.Prior.Dim, s.width(), cfg)}
+	b.pending.reserve(cfg.Reserve / of.of)
+	b.nodes = newNodes(m, of, graph, cfg, b.pending)
+	b.predictor = &predictor{model: m, nodes: b.nodes, pending: b.pending, serving: s}
+	b.labels = &labels{classes: m.Classes, nodes: b.nodes, pending: b.pending, unmatched: newUnmatched(cfg.MaxWaitingLabels)}
+	return b
+}
+
+// Config returns the settings, with defaults filled in.
+func (e *base) Config() Config { return e.cfg }
+
+// Model returns the model, of a shard with its slice of the encoder.
+func (e *base) Model() *model.Model { return e.model }
+
+// Next returns the number of the next window.
+func (e *base) Next() int64 { return e.next }
+
+// Chain returns the hash of everything served and learned so far, see extendChain; of a
+// shard, of what it served and reported, and with which heads.
+func (e *base) Chain() event.Hash { return e.chain }
+
+// isOwn reports whether this slice predicts node v.
+func (e *base) isOwn(v int32) bool { return e.nodes.share.owns(e.nodes.index.ids.at(v)) }
+
+// enter begins a window: it applies its node events to the graph and encodes the arrivals.
+func (e *base) enter(w *event.Window) {
+	if w.Number != e.next {
+		panic(fmt.Sprintf("pipeline: window %d, but %d is next", w.Number, e.next))
+	}
+	e.window = w
+	e.out = &event.Outcome{Window: w.Number, Model: e.model.ID, Refused: append([]event.Refusal(nil), w.Refused...)}
+	e.labels.prefetch(w.Labels)
+	e.nodes.enter(w.Nodes, e.out)
+}
+
+// end ends the window. The caller completes the outcome.
+func (e *base) end() {
+	e.nodes.dropWindow()
+	e.out.Levels = event.Levels{
+		Nodes: e.nodes.len(), Edges: e.nodes.graph.Edges(),
+		Pending: e.pending.nodes.len(), WaitingLabels: e.labels.unmatched.queue.len(), WaitingEdges: e.nodes.waiting.edges,
+	}
+	e.next++
+	e.window, e.out = nil, nil
+}
+
+// Err returns the first error of Config.Blocks, nil for none. After an error the state is
+// lost, and outcomes are not to be used.
+func (e *base) Err() error {
+	if err := e.pending.rows.err; err != nil {
+		return fmt.Errorf("predictions that wait for their label: %w", err)
+	}
+	return nil
+}
+
+// refuse adds a refusal to the outcome.
+func refuse(out *event.Outcome, o *event.Origin, why event.Reason, detail string) {
+	out.Refused = append(out.Refused, event.Refusal{Origin: o, Reason: why, Detail: detail})
+}
+
+// decline refuses a command that is not supported here. It is called after the chain
+// is extended, since a model's chain must not depend on commands.
+func decline(c *event.Command, out *event.Outcome) {
+	refuse(out, c.Origin, event.ImpossibleCommand, fmt.Sprintf("%s: nothing here can do that", c.Name))
+}
