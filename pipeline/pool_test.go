@@ -64,7 +64,7 @@ func (o *oracle) around() *neighbourhood.Features {
 		if y != neighbourhood.None {
 			s.SetLabel(int32(v), y)
 		} else if r, is := o.served[int32(v)]; is {
-			s.SetServed(int32(v), r.probs)
+			s.SetServed(int32(v), s.AppendPart(nil, r.probs))
 		}
 	}
 	return s

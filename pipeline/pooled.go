@@ -16,6 +16,7 @@ type pooled struct {
 	graph  *gnn.Graph
 	around *neighbourhood.Features
 	rows   pool.Rows // scratch: of a chunk of arrivals
+	part   []byte    // scratch: what one of them counts for at its neighbours
 }
 
 var (
@@ -48,7 +49,8 @@ func (p *pooled) serve(nodes []int32, embedded posterior.Rows, outputs []float32
 	p.weigh()
 	for i, v := range nodes {
 		split[i] = p.uncertainty(outputs[i*width:])
-		p.around.SetServed(v, p.each[:p.classes])
+		p.part = p.around.AppendPart(p.part[:0], p.each[:p.classes])
+		p.around.SetServed(v, p.part)
 	}
 }
 

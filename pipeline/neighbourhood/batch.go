@@ -16,6 +16,26 @@ type batch struct {
 // nodes among the first maxRefreshed labelled neighbours of each that are not in the
 // batch. It reuses the memory of these fields.
 func (f *Features) FillBatch(b *pool.Batch, nodes []int32, refresh bool) {
+	f.fill(b, nodes, refresh, func(int) bool { return true }, func(int32) {})
+}
+
+// FillPart sets the same fields, and Refreshed, of the part of a batch of nodes that has the
+// rows at part.Positions.
+func (f *Features) FillPart(part *pool.Part, nodes []int32, refresh bool) {
+	next := 0
+	part.Refreshed = part.Refreshed[:0]
+	f.fill(&part.Batch, nodes, refresh, func(i int) bool {
+		in := next < len(part.Positions) && int(part.Positions[next]) == i
+		if in {
+			next++
+		}
+		return in
+	}, func(refreshed int32) { part.Refreshed = append(part.Refreshed, refreshed) })
+}
+
+// fill is FillBatch for the rows that in reports, which is asked for each in their order. It
+// calls each with the number of rows of Refresh that come with the row.
+func (f *Features) fill(b *pool.Batch, nodes []int32, refresh bool, in func(row int) bool, each func(refreshed int32)) {
 	m := &f.batch
 	if m.rowOf == nil {
 		m.rowOf, m.refreshed = make(map[int32]int32), make(map[int32]bool)
@@ -28,24 +48,34 @@ func (f *Features) FillBatch(b *pool.Batch, nodes []int32, refresh bool) {
 	b.Pairs, b.RefreshLabels = b.Pairs[:0], b.RefreshLabels[:0]
 	f.Reset(&b.Refresh)
 	for i, v := range nodes {
-		found := 0
+		here := in(i)
+		if !here && !refresh {
+			continue
+		}
+		before, found := b.Refresh.N, 0
 		for _, u := range f.graph.Neighbours(v) {
 			y := f.label[u]
 			if y == None {
 				continue
 			}
-			if j, in := m.rowOf[u]; in {
-				if j > int32(i) {
+			if j, is := m.rowOf[u]; is {
+				if here && j > int32(i) {
 					b.Pairs = append(b.Pairs, [2]int32{int32(i), j})
 				}
 			} else if refresh && found < maxRefreshed {
 				found++
-				if !m.refreshed[u] {
-					m.refreshed[u] = true
+				if m.refreshed[u] {
+					continue
+				}
+				m.refreshed[u] = true // also if it comes with a row of another part
+				if here {
 					f.AppendFeatures(&b.Refresh, u)
 					b.RefreshLabels = append(b.RefreshLabels, y)
 				}
 			}
+		}
+		if here {
+			each(int32(b.Refresh.N - before))
 		}
 	}
 }

@@ -76,21 +76,35 @@ func (f *Features) RemoveEdges(edges [][2]int32) {
 	}
 }
 
-// SetServed sets the probabilities, one for each class, that were served for v, which
-// must be unlabelled.
-func (f *Features) SetServed(v int32, probs []float64) {
+// PartBytes is the number of bytes that AppendPart appends: C, or 0 if what is served counts for
+// nothing.
+func (f *Features) PartBytes() int {
 	if f.counts == nil || f.share == 0 {
+		return 0
+	}
+	return f.classes
+}
+
+// AppendPart appends what a node without a label counts for at its neighbours if probs, one for
+// each class, were served for it. It depends on no node and on nothing that changes.
+func (f *Features) AppendPart(b []byte, probs []float64) []byte {
+	for _, p := range probs[:f.PartBytes()] {
+		part := byte(0)
+		if p > 0 { // not so if it is NaN
+			part = byte(min(float64(whole*f.share*min(p, 1))+0.5, whole-1))
+		}
+		b = append(b, part)
+	}
+	return b
+}
+
+// SetServed makes v, which must be unlabelled, count for a part, PartBytes bytes as AppendPart
+// gives them.
+func (f *Features) SetServed(v int32, part []byte) {
+	if f.PartBytes() == 0 {
 		return
 	}
-	f.change(v, func() {
-		row := f.served.Row(v)
-		for c, p := range probs[:len(row)] {
-			row[c] = 0
-			if p > 0 { // not so if it is NaN
-				row[c] = uint8(min(float64(whole*f.share*min(p, 1))+0.5, whole-1))
-			}
-		}
-	})
+	f.change(v, func() { copy(f.served.Row(v), part) })
 }
 
 // SetLabel sets the class of v, which must be unlabelled.

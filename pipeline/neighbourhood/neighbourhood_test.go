@@ -121,7 +121,7 @@ func (w *world) serve(v int32) {
 	for i := range 128 {
 		w.served[v][w.rng.IntN(1+i%classes)] += 1.0 / 128
 	}
-	w.s.SetServed(v, w.served[v])
+	w.s.SetServed(v, w.s.AppendPart(nil, w.served[v]))
 }
 
 // know sets the label of v, which takes the place of what was served.
@@ -489,6 +489,60 @@ func TestFillBatch(t *testing.T) {
 	}
 	if w.s.FillBatch(&b, batch, false); b.Refresh.N != 0 || len(b.Pairs) != pairs {
 		t.Errorf("%d rows to refresh and %d pairs without refreshing, want 0 and %d", b.Refresh.N, len(b.Pairs), pairs)
+	}
+}
+
+// TestFillPart: the parts of a batch, each filled by a process that knows the whole graph, make
+// the batch that one process fills.
+func TestFillPart(t *testing.T) {
+	for _, sparse := range []bool{true, false} {
+		w := newWorld(6, sparse)
+		for range 1000 {
+			w.step()
+		}
+		var nodes []int32
+		for v := range w.x {
+			if w.label[v] == neighbourhood.None && w.rng.IntN(2) == 0 {
+				nodes = append(nodes, int32(v))
+				w.know(int32(v))
+			}
+		}
+		rows := func(b *pool.Batch, at int32) {
+			w.s.AppendFeatures(&b.Rows, nodes[at])
+			b.Labels = append(b.Labels, w.label[nodes[at]])
+			b.LogProbs = append(b.LogProbs, float32(at), 2)
+			b.Embedded.Z, b.Embedded.Tau = append(b.Embedded.Z, float32(at)), append(b.Embedded.Tau, 1)
+		}
+		for _, refresh := range []bool{true, false} {
+			var whole, merged pool.Batch
+			w.s.Reset(&whole.Rows)
+			parts := make([]*pool.Part, 4) // the last has no rows
+			for q := range parts {
+				parts[q] = &pool.Part{}
+				w.s.Reset(&parts[q].Rows)
+			}
+			for at := range int32(len(nodes)) {
+				p := parts[w.rng.IntN(len(parts)-1)]
+				p.Positions = append(p.Positions, at)
+				rows(&p.Batch, at)
+				rows(&whole, at)
+			}
+			w.s.FillBatch(&whole, nodes, refresh)
+			for _, p := range parts {
+				w.s.FillPart(p, nodes, refresh)
+			}
+			for range 2 { // the second time with memory that is used
+				if err := merged.Merge(parts); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(whole, merged, cmpopts.EquateEmpty()); diff != "" {
+					t.Fatalf("sparse %t, refresh %t: the merged parts (-want +got)\n%s", sparse, refresh, diff)
+				}
+			}
+			if len(whole.Pairs) == 0 || refresh != (whole.Refresh.N > 0) {
+				t.Errorf("%d pairs, %d rows to refresh", len(whole.Pairs), whole.Refresh.N)
+			}
+		}
 	}
 }
 
