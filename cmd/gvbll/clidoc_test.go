@@ -150,6 +150,8 @@ func kindOf(t reflect.Type) string {
 		return "DURATION"
 	case reflect.TypeFor[slog.Level]():
 		return "LEVEL"
+	case reflect.TypeFor[size]():
+		return "SIZE"
 	case reflect.TypeFor[setsFlag]():
 		return "SCORE/METHOD/GROUPS"
 	}

@@ -1,0 +1,71 @@
+package pipeline
+
+import "unsafe"
+
+// Load is a graph that an engine may have to hold.
+type Load struct {
+	Nodes   int
+	Degree  float64 // neighbours of a node, on average
+	Nonzero float64 // features of a node that are not 0, on average
+	Pending int     // predictions that wait for their label
+}
+
+// Memory is the live memory that an engine's state takes, in bytes.
+type Memory struct {
+	Vectors   int64 `json:"vectors"`   // sums of the encoder's first layer
+	Structure int64 `json:"structure"` // edges, ids, labels
+	Around    int64 `json:"around"`    // features of nodes, and counts of labels around them, for a pool's heads
+	Waiting   int64 `json:"waiting"`   // predictions that wait for their label: when they were served
+	Served    int64 `json:"served"`    // and their embeddings and outputs
+}
+
+// Total is the sum.
+func (m Memory) Total() int64 { return m.Vectors + m.Structure + m.Around + m.Waiting + m.Served }
+
+// sizer is a part of an engine that keeps something for each node.
+type sizer interface {
+	bytes(Load) int64
+}
+
+// Memory returns what an engine of this model and these settings takes for a load. It is
+// computed from the tables that the engine has, so that it is right for every model and
+// setting; drift, sets of classes and predictions that are made again are not counted.
+// Ids are integers without great gaps: strings take about 80 bytes more, and their length.
+//
+// An engine's tables are made in blocks of 4 MiB, of which one is made ahead. This is
+// counted, and matters to small graphs alone.
+func (e *Engine) Memory(l Load) (m Memory) {
+	var structure int64
+	m.Vectors, structure = e.nodes.graph.Bytes(l.Nodes, l.Degree)
+	m.Structure = structure + e.nodes.bytes(l.Nodes)
+	if s, ok := e.serving.(sizer); ok {
+		m.Around = s.bytes(l)
+	}
+	l.Pending = min(l.Pending, l.Nodes, e.pending.bound)
+	if l.Pending > 0 {
+		m.Waiting, m.Served = e.pending.bytes(l)
+	}
+	return m
+}
+
+// RowLen is how many numbers of 4 bytes are kept of a prediction until its label comes: its
+// embedding, and the outputs of the heads.
+func (e *Engine) RowLen() int { return e.model.Prior.Dim + e.serving.width() }
+
+// bytes is the memory of nodes apart from the graph.
+func (n *nodes) bytes(count int) int64 {
+	// The list of numbers by id doubles when it is full.
+	const numberByID, isText, context = 1.5 * 4, 1, 1. / 8
+	each := float64(unsafe.Sizeof(nodeState{})) + numberByID + isText + context
+	return int64(float64(count)*each) + n.index.ids.numbers.Bytes(count)
+}
+
+// bytes is the memory of predictions that wait: of the queue, and of their rows.
+func (p *pending) bytes(l Load) (queue, rows int64) {
+	const slotByNode = 4
+	queue = int64(l.Nodes)*slotByNode + int64(l.Pending)*int64(unsafe.Sizeof(entry[int32, served]{}))
+	n := min(l.Pending, p.rows.most)
+	return queue, p.rows.z.table.Bytes(n) + p.rows.outputs.table.Bytes(n)
+}
+
+func (p *pooled) bytes(l Load) int64 { return p.around.Bytes(l.Nodes, l.Nonzero) }
