@@ -95,7 +95,7 @@ func (a *Audited) Merge(other Audited) {
 func Audit(ctx context.Context, c *kafka.Client, e Engine, cfg Config, from string, progress func(windows int64)) (Audited, error) {
 	began := time.Now()
 	cfg.setDefaults()
-	gap, err := lastGap(ctx, c, cfg.Names.LedgerAt(0))
+	gap, err := lastGap(ctx, c, cfg.ledgerAt())
 	if err != nil {
 		return Audited{}, err
 	}
@@ -170,7 +170,7 @@ func newAuditor(p *replayer) *auditor {
 func (a *auditor) open(ctx, fetching context.Context, from string) (err error) {
 	var inputs intake.Position
 	if from == "" {
-		if a.ledger, err = ledger.Open(ctx, a.client, a.cfg.Names.LedgerAt(0)); err != nil {
+		if a.ledger, err = ledger.Open(ctx, a.client, a.cfg.ledgerAt()); err != nil {
 			return err
 		}
 	} else {

@@ -95,7 +95,7 @@ func (p *replayer) restore(ctx context.Context) (inputs intake.Position, err err
 		}
 		p.cfg.Logger.Warn("a checkpoint is skipped", "file", entry.Path, "err", err)
 	}
-	p.ledger, err = ledger.Open(ctx, p.client, p.cfg.Names.LedgerAt(0))
+	p.ledger, err = ledger.Open(ctx, p.client, p.cfg.ledgerAt())
 	return inputs, err
 }
 
@@ -168,7 +168,7 @@ func (p *replayer) load(ctx context.Context, path string) (inputs intake.Positio
 // differs.
 func (p *replayer) locate(ctx context.Context, at *position) (*ledger.Ledger, *ledger.Record, error) {
 	name := p.cfg.Names.Ledger
-	l, err := ledger.OpenAt(ctx, p.client, p.cfg.Names.LedgerAt(0), at.Ledger)
+	l, err := ledger.OpenAt(ctx, p.client, p.cfg.ledgerAt(), at.Ledger)
 	if err != nil {
 		return nil, nil, err
 	}

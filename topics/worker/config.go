@@ -3,11 +3,13 @@ package worker
 import (
 	"cmp"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
 )
@@ -26,6 +28,9 @@ type Engine interface {
 // Config configures a worker. Every field must be set unless it has a default.
 type Config struct {
 	Names topics.Names
+	// Task is the part of the graph that is worked on: 0 for a whole graph, and p for shard p
+	// of a sharded one. It is the partition of the ledger too.
+	Task int
 	// Model and Shadow are the ids of the engine's models. Shadow is the second model
 	// of a [RoleAssigner], else empty. The ledger says which of the two serves; while
 	// it is empty, Model does.
@@ -100,6 +105,17 @@ type Config struct {
 	Hooks Hooks
 	// Logger defaults to slog's default.
 	Logger *slog.Logger
+}
+
+// ledgerAt returns the partition of the ledger that this worker writes.
+func (c *Config) ledgerAt() kafka.TopicPartition { return c.Names.LedgerAt(c.Task) }
+
+// transactionalID returns the id by which an owner fences the one before it.
+func (c *Config) transactionalID() string {
+	if c.Task == 0 {
+		return c.Names.Ledger
+	}
+	return c.Names.Ledger + "/" + strconv.Itoa(c.Task)
 }
 
 func (c *Config) setDefaults() {

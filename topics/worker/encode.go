@@ -149,7 +149,7 @@ func (c *encoder) encode(e *effects) error {
 			return err
 		}
 	}
-	if err := put(&kafka.Record{Topic: c.cfg.Names.Ledger, Value: e.record, Headers: ledgerHeaders}); err != nil {
+	if err := put(&kafka.Record{Topic: c.cfg.Names.Ledger, Partition: int32(c.cfg.Task), Value: e.record, Headers: ledgerHeaders}); err != nil {
 		return err
 	}
 	o.last, o.chain = e.window, e.chain

@@ -114,7 +114,7 @@ func (p *replayer) readExclusions(ctx context.Context, before int64) (x exclusio
 	if err != nil {
 		return x, err
 	}
-	l, err := ledger.Open(ctx, p.client, p.cfg.Names.LedgerAt(0))
+	l, err := ledger.Open(ctx, p.client, p.cfg.ledgerAt())
 	if err != nil {
 		return x, err
 	}

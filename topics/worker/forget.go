@@ -108,7 +108,7 @@ func (p *replayer) replayWithout(ctx context.Context, commands []event.Command) 
 	fresh.excluded.add(p.next, commands)
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
-	if fresh.ledger, err = ledger.Open(ctx, p.client, p.cfg.Names.LedgerAt(0)); err != nil {
+	if fresh.ledger, err = ledger.Open(ctx, p.client, p.cfg.ledgerAt()); err != nil {
 		return nil, nil, err
 	}
 	if err := fresh.openInputs(fetching, intake.Position{}); err != nil {

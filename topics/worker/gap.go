@@ -120,7 +120,7 @@ func (p *replayer) explainGone(ctx context.Context, err error) error {
 	if p.acceptGap || !errors.As(err, &outOfRange) && !errors.As(err, &gone) {
 		return err
 	}
-	gap, wrong := lastGap(ctx, p.client, p.cfg.Names.LedgerAt(0))
+	gap, wrong := lastGap(ctx, p.client, p.cfg.ledgerAt())
 	if wrong != nil || gap == nil || gap.Window < p.next {
 		return err
 	}

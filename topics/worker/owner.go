@@ -15,20 +15,21 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
-// owner is a worker that was elected and has replayed the ledger to its end. It cuts the
+// owner is a worker that was elected and has replayed the ledger to its end. It steps the
 // next windows, and the encoder and the publisher commit their effects. From here on
 // only the publisher reads the ledger.
 type owner struct {
 	*worker
 	encoder   *encoder
 	publisher *publisher
+	source    source         // of the next windows
 	ranges    []ledger.Range // of the current window; reused
 	forgets   verdict        // on the commands to forget nodes that are held
 	attempt   int            // to note in the current window, 0 for none
 }
 
 func newOwner(w *worker, p *kafka.Producer) *owner {
-	o := &owner{worker: w, publisher: newPublisher(w.cfg, &w.owns, p, w.ledger), ranges: []ledger.Range{}}
+	o := &owner{worker: w, publisher: newPublisher(w.cfg, &w.owns, p, w.ledger), source: w.source, ranges: []ledger.Range{}}
 	o.encoder = newEncoder(w.cfg, w.partitions, o.publisher)
 	return o
 }
@@ -62,20 +63,13 @@ func (o *owner) loop(ctx context.Context) error {
 			return err
 		}
 	}
-	o.inputs.Resume(o.cfg.Policy, o.next)
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+	o.source.resume(o)
 	lag := time.NewTicker(lagEvery)
 	defer lag.Stop()
 	for {
-		within, err := o.cut(ctx)
+		wake, err := o.source.step(ctx, o)
 		if err != nil {
 			return err
-		}
-		var wake <-chan time.Time
-		if within > 0 {
-			timer.Reset(within)
-			wake = timer.C
 		}
 		if err := o.saver.poll(o.worker); err != nil {
 			return err
@@ -106,7 +100,7 @@ func (o *owner) loop(ctx context.Context) error {
 		case err := <-o.saver.done:
 			o.saver.finish(err)
 		case e := <-o.member.Elected():
-			if e.Err != nil || !e.Owns(0) {
+			if e.Err != nil || !e.Owns(o.cfg.Task) {
 				o.owns.Store(false)
 				return cmp.Or(e.Err, ErrOwned)
 			}
@@ -122,31 +116,17 @@ func (o *owner) loop(ctx context.Context) error {
 	}
 }
 
-// cut cuts windows until the policy wants no more, and returns the time after which to
-// ask the policy again, 0 for after the next fetch.
-func (o *owner) cut(ctx context.Context) (time.Duration, error) {
-	for {
-		c := o.inputs.Cut(o.cfg.Policy, o.next)
-		if c.Cause == "" {
-			return c.Within, nil
-		}
-		if err := o.prepareForget(ctx, c); err != nil {
-			return 0, err
-		}
-		if err := o.advance(ctx, c); err != nil {
-			return 0, err
-		}
-		if err := o.saver.poll(o.worker); err != nil {
-			return 0, err
-		}
-	}
-}
-
-// advance claims a window's records, steps it, and passes on its effects.
+// advance claims the records of a cut, steps their window, and passes on its effects.
 func (o *owner) advance(ctx context.Context, c intake.Cut) error {
 	began := time.Now()
 	o.unstepped = true
 	o.ranges = o.inputs.Claim(c, o.ranges[:0])
+	return o.stepOwn(ctx, c.Cause, began)
+}
+
+// stepOwn steps the window of the claimed records, passes on its effects, and releases the
+// records.
+func (o *owner) stepOwn(ctx context.Context, cause string, began time.Time) error {
 	defer o.inputs.Release()
 	forgot, refused, err := o.obeyForget(ctx)
 	if err != nil {
@@ -169,7 +149,7 @@ func (o *owner) advance(ctx context.Context, c intake.Cut) error {
 	if decided {
 		out.Promoted = trial.Model
 	}
-	if err := o.handOver(o.effects(out, c.Cause, forgot, trial)); err != nil {
+	if err := o.handOver(o.effects(out, cause, forgot, trial)); err != nil {
 		return err
 	}
 	if decided {
@@ -177,7 +157,7 @@ func (o *owner) advance(ctx context.Context, c intake.Cut) error {
 			return err
 		}
 	}
-	o.reportStepped(Stepped{Outcome: out, Cause: c.Cause, Trial: o.last.trial, Took: time.Since(began)})
+	o.reportStepped(Stepped{Outcome: out, Cause: cause, Trial: o.last.trial, Took: time.Since(began)})
 	return nil
 }
 

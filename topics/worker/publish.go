@@ -163,7 +163,7 @@ func (p *publisher) commit(ctx context.Context) error {
 func (p *publisher) finish(began time.Time) {
 	c := Committed{
 		Last: p.open[len(p.open)-1].last, Took: time.Since(began), Tries: p.tries,
-		offset: p.producer.Last(kafka.TopicPartition{Topic: p.cfg.Names.Ledger}),
+		offset: p.producer.Last(p.cfg.ledgerAt()),
 	}
 	for _, o := range p.open {
 		c.Windows += o.windows

@@ -121,7 +121,7 @@ func (w *worker) checkLeft(ctx context.Context) error {
 	var left, after *ledger.Record
 	past := &replayer{cfg: w.cfg, client: w.client}
 	var wrong error
-	err := ledger.Scan(ctx, w.client, w.cfg.Names.LedgerAt(0), func(r *ledger.Record) bool {
+	err := ledger.Scan(ctx, w.client, w.cfg.ledgerAt(), func(r *ledger.Record) bool {
 		if r.Window > w.newest.Window {
 			return false
 		}

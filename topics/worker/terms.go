@@ -74,7 +74,7 @@ func (p *replayer) firstWith(ctx context.Context, r *ledger.Record) (*ledger.Rec
 	if r.Configuration != "" {
 		return r, nil
 	}
-	return ledger.FindSettings(ctx, p.client, p.cfg.Names.LedgerAt(0), r.Settings)
+	return ledger.FindSettings(ctx, p.client, p.cfg.ledgerAt(), r.Settings)
 }
 
 // isOwn reports whether the settings are the engine's, except for some that have no effect
@@ -165,7 +165,7 @@ type Epoch struct {
 // SettingsOfLine.
 func Epochs(ctx context.Context, c *kafka.Client, cfg Config) (list []Epoch, err error) {
 	p := &replayer{cfg: &cfg, client: c}
-	wrong := ledger.Scan(ctx, c, cfg.Names.LedgerAt(0), func(r *ledger.Record) bool {
+	wrong := ledger.Scan(ctx, c, cfg.ledgerAt(), func(r *ledger.Record) bool {
 		if n := len(list); n == 0 || list[n-1].Number != r.Epoch {
 			if err = p.readSettings(ctx, r); err != nil {
 				return false
@@ -190,7 +190,7 @@ func Epochs(ctx context.Context, c *kafka.Client, cfg Config) (list []Epoch, err
 // LedgerSettings returns the settings of a ledger's last window, "" if the ledger is empty.
 // Of cfg it uses Names and SettingsOfLine.
 func LedgerSettings(ctx context.Context, c *kafka.Client, cfg Config) (event.Settings, error) {
-	r, err := ledger.Newest(ctx, c, cfg.Names.LedgerAt(0))
+	r, err := ledger.Newest(ctx, c, cfg.ledgerAt())
 	if r == nil || err != nil {
 		return "", err
 	}

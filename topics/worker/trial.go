@@ -119,7 +119,7 @@ func (l *loading) run(ctx context.Context, stepped *atomic.Int64) (err error) {
 	if p.excluded, err = p.readExclusions(ctx, math.MaxInt64); err != nil {
 		return err
 	}
-	if p.ledger, err = ledger.Open(ctx, p.client, p.cfg.Names.LedgerAt(0)); err != nil {
+	if p.ledger, err = ledger.Open(ctx, p.client, p.cfg.ledgerAt()); err != nil {
 		return err
 	}
 	if err := p.openInputs(ctx, intake.Position{}); err != nil {

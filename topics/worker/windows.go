@@ -23,7 +23,7 @@ func Windows(ctx context.Context, c *kafka.Client, cfg Config, before int64, vis
 	cfg.setDefaults()
 	p := &replayer{cfg: &cfg, client: c}
 	var err error
-	if p.ledger, err = ledger.Open(ctx, c, cfg.Names.LedgerAt(0)); err != nil {
+	if p.ledger, err = ledger.Open(ctx, c, cfg.ledgerAt()); err != nil {
 		return err
 	}
 	if p.excluded, err = p.readExclusions(ctx, math.MaxInt64); err != nil {

@@ -45,7 +45,7 @@ func Run(ctx context.Context, c *kafka.Client, e Engine, cfg Config) error {
 	w, err := newWorker(ctx, c, e, cfg)
 	if err == nil {
 		defer w.saver.unlock()
-		err = w.run(ctx)
+		err = w.run(ctx, w.join)
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil // no transaction of this worker was open
@@ -57,8 +57,9 @@ func Run(ctx context.Context, c *kafka.Client, e Engine, cfg Config) error {
 // as [owner]. One goroutine steps and calls the hooks.
 type worker struct {
 	*replayer
-	member *kafka.Membership
+	member seat
 	saver  *saver
+	source source // of windows, once this worker is the owner
 	// partitions are the partition counts of the output topics at the start: a key stays
 	// in its partition while the worker runs, even if partitions are added.
 	partitions map[string]int
@@ -105,8 +106,8 @@ func newWorker(ctx context.Context, c *kafka.Client, e Engine, cfg Config) (w *w
 	if len(missing) > 0 {
 		return nil, fmt.Errorf("missing topics %v: run 'gvbll topics --create', or let the worker do it with --create-topics 1", missing)
 	}
-	w = &worker{replayer: &replayer{cfg: &cfg, client: c, engine: e}}
-	if w.newest, err = ledger.Newest(ctx, c, cfg.Names.LedgerAt(0)); err != nil {
+	w = &worker{replayer: &replayer{cfg: &cfg, client: c, engine: e}, source: newByPolicy()}
+	if w.newest, err = ledger.Newest(ctx, c, cfg.ledgerAt()); err != nil {
 		return nil, err
 	}
 	if err := w.checkBegin(ctx); err != nil {
@@ -133,11 +134,11 @@ func (w *worker) checkBegin(ctx context.Context) error {
 }
 
 // run joins the election, recovers meanwhile, and serves once it is the owner.
-func (w *worker) run(ctx context.Context) (err error) {
+func (w *worker) run(ctx context.Context, join func() (seat, error)) (err error) {
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
 	go topics.WatchRisks(fetching, w.client, w.cfg.Names, time.Hour, w.cfg.Logger, w.cfg.AtRisk)
-	if err := w.join(); err != nil {
+	if w.member, err = join(); err != nil {
 		return err
 	}
 	defer w.member.Leave()
@@ -153,14 +154,21 @@ func (w *worker) run(ctx context.Context) (err error) {
 	return err
 }
 
+// seat is a place in the elections of the owner of a worker's task.
+type seat interface {
+	// Elected delivers the outcome of each election, see [kafka.Membership.Elected].
+	Elected() <-chan kafka.Election
+	// Leave gives up the place: another worker can be elected.
+	Leave()
+}
+
 // join takes part in the election of the graph's owner: the member of the group that
 // is assigned the ledger's partition.
-func (w *worker) join() (err error) {
-	w.member, err = w.client.Join(kafka.MembershipConfig{
+func (w *worker) join() (seat, error) {
+	return w.client.Join(kafka.MembershipConfig{
 		Group: w.cfg.Names.Ledger, Topic: w.cfg.Names.Ledger, Session: w.cfg.Session, About: w.cfg.About,
 		Standings: func() []kafka.Standing { return []kafka.Standing{{Owner: w.owns.Load(), Progress: w.stepped.Load()}} },
 	})
-	return err
 }
 
 // start compares this worker's terms with the ledger's, and begins at the newest
@@ -212,7 +220,7 @@ func (w *worker) standBy(ctx context.Context) error {
 			if e.Err != nil {
 				return e.Err
 			}
-			elected = e.Owns(0)
+			elected = e.Owns(w.cfg.Task)
 			if !elected {
 				w.cfg.Logger.Info("standing by: another worker owns this graph")
 			}
@@ -316,7 +324,7 @@ func (w *worker) own(ctx context.Context) error {
 func (w *worker) takeOver(ctx context.Context) (*owner, error) {
 	crash.Point(crash.BeforeFence)
 	producer, err := w.client.NewProducer(ctx, kafka.ProducerConfig{
-		TransactionalID:    w.cfg.Names.Ledger,
+		TransactionalID:    w.cfg.transactionalID(),
 		TransactionTimeout: w.cfg.TransactionTimeout,
 		Compression:        w.cfg.Compression,
 	})
