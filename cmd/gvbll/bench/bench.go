@@ -79,6 +79,7 @@ var All = []Benchmark{
 	{"memory", memory},
 	{"update", update},
 	{"pending", pending},
+	{"shards", shards},
 	{"sparse", sparse},
 	{"workers", workers},
 	{"wire", wireBytes},

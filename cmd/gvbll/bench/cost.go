@@ -215,12 +215,6 @@ func (w Workload) graphBytes() (node, edge float64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	heap := func() float64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return float64(m.HeapAlloc)
-	}
 	src := w.source()
 	x, near := make([]gnn.Vector, w.Nodes), make([]int32, 0, w.Nodes*w.Degree/2)
 	ends := make([]int, w.Nodes+1) // the end of each node's neighbours in near
@@ -228,16 +222,16 @@ func (w Workload) graphBytes() (node, edge float64, err error) {
 		x[v], near = src.next(near)
 		ends[v+1] = len(near)
 	}
-	empty := heap()
+	empty := heapBytes()
 	g := gnn.NewGraph(m.Encoder)
 	for lo := 0; lo < w.Nodes; lo += 1000 {
 		g.Add(x[lo:min(lo+1000, w.Nodes)])
 	}
-	nodes := heap()
+	nodes := heapBytes()
 	for v := range int32(w.Nodes) {
 		g.LinkAll(v, near[ends[v]:ends[v+1]])
 	}
-	linked := heap()
+	linked := heapBytes()
 	runtime.KeepAlive(g)
 	return (nodes - empty) / float64(w.Nodes), (linked - nodes) / float64(g.Edges()), nil
 }
