@@ -1,5 +1,7 @@
 package event
 
+import "crypto/sha256"
+
 // Outcome is the engine's result for a window. It is a function of the model, the
 // settings and the windows up to this one.
 type Outcome struct {
@@ -41,6 +43,18 @@ type Comparison struct {
 
 // Hash is a SHA-256.
 type Hash [32]byte
+
+// Join returns the chain of a sharded graph after a window, where h is its chain before and
+// chains are those of the shards, in their order, after the window.
+func (h Hash) Join(chains []Hash) Hash {
+	sum := sha256.New()
+	sum.Write(h[:])
+	for _, c := range chains {
+		sum.Write(c[:])
+	}
+	sum.Sum(h[:0])
+	return h
+}
 
 // Labelled is a label joined to the prediction that was served for its node.
 type Labelled struct {

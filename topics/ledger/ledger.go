@@ -201,21 +201,29 @@ func Decode(b []byte) (*Record, error) {
 	if r.Version < 1 || r.Version > Version {
 		return nil, fmt.Errorf("ledger record of format %d, this program reads formats 1 to %d", r.Version, Version)
 	}
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	return &r, nil
+}
+
+// check returns an error if a reader could not rely on the record.
+func (r *Record) check() error {
 	if r.Window < 0 {
-		return nil, fmt.Errorf("ledger record of window %d", r.Window)
+		return fmt.Errorf("ledger record of window %d", r.Window)
 	}
 	if r.Configuration != "" && r.Configuration.Hash() != r.Settings {
-		return nil, fmt.Errorf("ledger record of window %d: its configuration does not have the hash %.20q", r.Window, r.Settings)
+		return fmt.Errorf("ledger record of window %d: its configuration does not have the hash %.20q", r.Window, r.Settings)
 	}
 	if s := r.Scores; s != nil {
 		for _, b := range s.Bins {
 			if b.Bin < 0 || b.Bin >= Bins {
-				return nil, fmt.Errorf("ledger record of window %d: scores in bin %d of %d", r.Window, b.Bin, Bins)
+				return fmt.Errorf("ledger record of window %d: scores in bin %d of %d", r.Window, b.Bin, Bins)
 			}
 		}
 	}
 	if r.Epoch < 0 || r.Begins != nil && r.Configuration == "" || r.Epoch > 0 && r.Begins != nil && len(r.Ranges) > 0 || r.Epoch == 0 && r.HasGap() {
-		return nil, fmt.Errorf("ledger record of window %d: epoch %d does not begin as it should, with its settings and without records", r.Window, r.Epoch)
+		return fmt.Errorf("ledger record of window %d: epoch %d does not begin as it should, with its settings and without records", r.Window, r.Epoch)
 	}
 	named := r.Ranges
 	if r.HasGap() {
@@ -223,45 +231,36 @@ func Decode(b []byte) (*Record, error) {
 	}
 	for _, g := range named {
 		if g.Topic == "" || g.Partition < 0 || g.From < 0 || g.To <= g.From {
-			return nil, fmt.Errorf("ledger record of window %d: range %d to %d of %q partition %d", r.Window, g.From, g.To, g.Topic, g.Partition)
+			return fmt.Errorf("ledger record of window %d: range %d to %d of %q partition %d", r.Window, g.From, g.To, g.Topic, g.Partition)
 		}
 	}
-	return &r, nil
+	return nil
 }
 
 // Ledger reads one partition of a ledger topic, forwards.
 type Ledger struct {
-	client *kafka.Client
-	at     kafka.TopicPartition
-	reader *kafka.Reader
+	log
 	next   int64   // window expected next, -1 for any
 	before *Record // the record returned last, nil before the first
 	last   int64   // its offset, -1 before the first
-	queue  []kafka.Record
 }
 
 // Open opens the ledger at its beginning, which must still be there.
 func Open(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) (*Ledger, error) {
-	l, first, err := open(ctx, c, at)
+	l, err := openLog(ctx, c, at, fromBeginning)
 	if err != nil {
 		return nil, err
 	}
-	if first > 0 {
-		return nil, fmt.Errorf("ledger topic %s begins at offset %d: its first records are gone, so nothing can be proved or replayed without a checkpoint of it: give --state-dir with one, and set retention.ms=-1, so that no more are lost", at.Topic, first)
-	}
-	l.reader = c.NewReader(map[kafka.TopicPartition]int64{l.at: 0}, kafka.ReaderConfig{})
-	return l, nil
+	return &Ledger{log: l, last: -1}, nil
 }
 
 // OpenAt opens the ledger at the first record at or after the offset, of any window.
 func OpenAt(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, offset int64) (*Ledger, error) {
-	l, first, err := open(ctx, c, at)
+	l, err := openLog(ctx, c, at, offset)
 	if err != nil {
 		return nil, err
 	}
-	l.next = -1
-	l.reader = c.NewReader(map[kafka.TopicPartition]int64{l.at: max(offset, first)}, kafka.ReaderConfig{})
-	return l, nil
+	return &Ledger{log: l, next: -1, last: -1}, nil
 }
 
 // Scan calls f with every committed record that the partition still has, up to its present
@@ -339,49 +338,17 @@ func newestFrom(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, f
 	}
 }
 
-func open(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) (l *Ledger, first int64, err error) {
-	bounds, err := c.Offsets(ctx, at.Topic)
-	if err != nil {
-		return nil, 0, err
-	}
-	b, ok := bounds[at]
-	if !ok {
-		return nil, 0, fmt.Errorf("ledger topic %s does not exist, or has no partition %d", at.Topic, at.Partition)
-	}
-	return &Ledger{client: c, at: at, last: -1}, b.First, nil
-}
-
 // Next returns the next committed record, nil if there is none yet.
-func (l *Ledger) Next(ctx context.Context) (*Record, error) {
-	for len(l.queue) == 0 {
-		bounds, err := l.client.Offsets(ctx, l.at.Topic)
-		if err != nil {
-			return nil, err
-		}
-		if l.reader.Position(l.at) >= bounds[l.at].End {
-			return nil, nil
-		}
-		if l.queue, err = l.reader.Poll(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return l.decodeNext()
-}
+func (l *Ledger) Next(ctx context.Context) (*Record, error) { return l.decode(l.log.next(ctx)) }
 
 // Wait is Next, but waits briefly for a record before it returns nil.
-func (l *Ledger) Wait(ctx context.Context) (*Record, error) {
-	if len(l.queue) == 0 {
-		var err error
-		if l.queue, err = l.reader.Poll(ctx); err != nil || len(l.queue) == 0 {
-			return nil, err
-		}
-	}
-	return l.decodeNext()
-}
+func (l *Ledger) Wait(ctx context.Context) (*Record, error) { return l.decode(l.log.wait(ctx)) }
 
-func (l *Ledger) decodeNext() (*Record, error) {
-	raw := l.queue[0]
-	l.queue = l.queue[1:]
+// decode decodes a record of the log, and checks that it follows the one before it.
+func (l *Ledger) decode(raw *kafka.Record, err error) (*Record, error) {
+	if raw == nil || err != nil {
+		return nil, err
+	}
 	r, err := Decode(raw.Value)
 	if err != nil {
 		return nil, fmt.Errorf("%s offset %d: %w", l.at.Topic, raw.Offset, err)

@@ -1,0 +1,158 @@
+package exchange
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gvbll/gvbll/topics/kafka"
+)
+
+// Position is where a receiver reads: offsets in the partition of its task, and in the one
+// that all shards read.
+type Position struct {
+	Own int64 `json:"own"`
+	All int64 `json:"all"`
+}
+
+// Receiver reads the messages for one task. One goroutine uses it; Missing and Ignored may be
+// called from others.
+type Receiver struct {
+	cfg      Config
+	own, all *lane // all is nil for the lead, which reads nothing there
+
+	mu      sync.Mutex
+	missing *Missing
+	ignored int64
+}
+
+// Missing says which messages are waited for.
+type Missing struct {
+	Window int64
+	Kind   Kind
+	From   []int // tasks, ascending
+	Since  time.Time
+}
+
+// String is one line, without the time.
+func (m *Missing) String() string {
+	var from []string
+	for _, task := range m.From {
+		if task == 0 {
+			from = append(from, "the lead")
+		} else {
+			from = append(from, fmt.Sprintf("shard %d", task))
+		}
+	}
+	return fmt.Sprintf("the %v of window %d from %s", m.Kind, m.Window, strings.Join(from, ", "))
+}
+
+// NewReceiver returns a receiver of the messages for cfg.Task, at a position that another one
+// had, or at the zero position.
+func NewReceiver(c *kafka.Client, cfg Config, at Position) *Receiver {
+	cfg.setDefaults()
+	r := &Receiver{cfg: cfg}
+	r.own = newLane(c, &r.cfg, int32(cfg.Task), at.Own)
+	if cfg.Task > 0 {
+		r.all = newLane(c, &r.cfg, int32(1+cfg.Shards), at.All)
+	}
+	return r
+}
+
+func (r *Receiver) lane(k Kind) *lane {
+	if k == Heads || k == Served {
+		return r.all
+	}
+	return r.own
+}
+
+// Wait returns the payloads of the kind for a window, in order of their senders: of parts, rows
+// and served bytes one for each shard, of heads one alone. A receiver's own is nil. It waits
+// for what is missing until the context ends. The windows of a kind must ascend, and none can
+// be waited for twice.
+func (r *Receiver) Wait(ctx context.Context, window int64, k Kind) ([][]byte, error) {
+	lane := r.lane(k)
+	if lane == nil || k == Part && r.cfg.Task == 0 || k == Rows && r.cfg.Task > 0 {
+		panic(fmt.Sprintf("exchange: task %d waits for %v", r.cfg.Task, k))
+	}
+	lane.await(k, window)
+	first, last := r.cfg.senders(k)
+	m := &Missing{Window: window, Kind: k, Since: time.Now()}
+	for task := first; task <= last; task++ {
+		if task != r.cfg.Task && lane.whole(slot{window, k, task}) == nil {
+			m.From = append(m.From, task)
+		}
+	}
+	if len(m.From) > 0 {
+		lane.again()
+	}
+	defer r.report(nil, lane)
+	for warn := m.Since.Add(warnEvery); len(m.From) > 0; {
+		r.report(m, lane)
+		if err := lane.poll(ctx, k, window); err != nil {
+			return nil, err
+		}
+		now := time.Now()
+		left := &Missing{Window: window, Kind: k, Since: m.Since}
+		for _, task := range m.From {
+			if lane.whole(slot{window, k, task}) == nil {
+				left.From = append(left.From, task)
+			} else {
+				r.cfg.Waited(task, now.Sub(m.Since))
+			}
+		}
+		if m = left; len(m.From) > 0 && now.After(warn) {
+			warn = now.Add(warnEvery)
+			r.cfg.Logger.Warn("still waiting for other workers", "missing", m.String(), "after", now.Sub(m.Since).Round(time.Second))
+		}
+	}
+	payloads := make([][]byte, last-first+1)
+	for task := first; task <= last; task++ {
+		if task != r.cfg.Task {
+			got := lane.whole(slot{window, k, task})
+			payloads[task-first] = got.payload()
+			lane.release(got)
+		}
+	}
+	lane.next[k] = window + 1
+	return payloads, nil
+}
+
+// warnEvery is how often a warning names what is missing.
+const warnEvery = 10 * time.Second
+
+// report publishes what Missing and Ignored return.
+func (r *Receiver) report(m *Missing, l *lane) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.missing = m
+	r.ignored += l.ignored
+	l.ignored = 0
+}
+
+// Missing returns what is waited for now, nil for nothing.
+func (r *Receiver) Missing() *Missing {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.missing
+}
+
+// Ignored returns how many records were ignored: those of another run, and those that are no
+// messages or not for this task.
+func (r *Receiver) Ignored() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ignored
+}
+
+// Position returns where a receiver must begin that waits for the window and for later ones,
+// of every kind.
+func (r *Receiver) Position(window int64) Position {
+	p := Position{Own: r.own.position(window)}
+	if r.all != nil {
+		p.All = r.all.position(window)
+	}
+	return p
+}

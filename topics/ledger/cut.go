@@ -1,0 +1,105 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// CutFormat is the format of the cuts in partition 0 of a sharded graph's ledger. A program
+// that knows no shards refuses it as a later format of records.
+const CutFormat = 4
+
+// Cut says which records are in a window of a sharded graph, before any shard has stepped it.
+// Each shard writes a [Record] when it is done with the window, into its own partition.
+//
+// Cuts form a chain: each has the hash of the one before. Several leads may have written a
+// cut of one window, for nothing fences them. The first in the log that continues the chain
+// counts, see [Cuts].
+type Cut struct {
+	Version int     `json:"v"`
+	Epoch   int64   `json:"epoch,omitempty"`
+	Window  int64   `json:"window"`
+	Cause   string  `json:"cause"`
+	Ranges  []Range `json:"ranges"`
+	Model   string  `json:"model"`
+	// Prev is the hash of the cut before, empty in the cut of window 0.
+	Prev string `json:"prev"`
+	// The terms of an epoch, as in a [Record].
+	Settings      string         `json:"settings"`
+	Configuration event.Settings `json:"configuration,omitempty"`
+	Classes       []string       `json:"classes,omitempty"`
+	Begins        *Beginning     `json:"begins,omitempty"`
+	Inputs        []Input        `json:"inputs,omitempty"`
+	// Done is how far all shards were done when the window was cut, nil if none was known.
+	Done *Complete `json:"done,omitempty"`
+
+	// Hash is the SHA-256 of the cut as it is in the log, and Written the record's own
+	// timestamp. Both are set once it is read.
+	Hash    string    `json:"-"`
+	Written time.Time `json:"-"`
+}
+
+// Complete is a window that every shard has committed, and the chain of the whole graph.
+type Complete struct {
+	Window int64  `json:"window"`
+	Chain  string `json:"chain"` // see [event.Hash.Join]
+}
+
+// Append appends the cut's JSON to dst.
+func (c *Cut) Append(dst []byte) []byte {
+	b, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // strings and whole numbers only
+	}
+	return append(dst, b...)
+}
+
+// Record returns the record of the window as far as the cut determines it.
+func (c *Cut) Record() *Record {
+	return &Record{
+		Version: Version, Epoch: c.Epoch, Window: c.Window, Cause: c.Cause, Ranges: c.Ranges, Model: c.Model, Settings: c.Settings,
+		Configuration: c.Configuration, Classes: c.Classes, Begins: c.Begins, Inputs: c.Inputs,
+	}
+}
+
+// DecodeCut reads one cut and checks what a reader relies on.
+func DecodeCut(b []byte) (*Cut, error) {
+	if len(b) > maxRecord {
+		return nil, fmt.Errorf("cut of %d bytes, at most %d are read", len(b), maxRecord)
+	}
+	var c Cut
+	if err := json.Unmarshal(b, &c); err != nil {
+		return nil, fmt.Errorf("cut: %.200w", err) // it quotes the record
+	}
+	if c.Version != CutFormat {
+		return nil, fmt.Errorf("cut of format %d, this program reads format %d", c.Version, CutFormat)
+	}
+	if err := c.Record().check(); err != nil {
+		return nil, err
+	}
+	if c.Window == 0 && c.Prev != "" || c.Window > 0 && !isHash(c.Prev) {
+		return nil, fmt.Errorf("cut of window %d: %.80q is not the hash of a cut before it", c.Window, c.Prev)
+	}
+	if d := c.Done; d != nil && (d.Window < 0 || d.Window >= c.Window || !isHash(d.Chain)) {
+		return nil, fmt.Errorf("cut of window %d: it says that window %d is done with chain %.80q", c.Window, d.Window, d.Chain)
+	}
+	c.Hash = hashOf(b)
+	return &c, nil
+}
+
+// hashOf returns a cut's hash from its bytes in the log.
+func hashOf(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// isHash reports whether s is a SHA-256 in lower-case hexadecimal digits.
+func isHash(s string) bool {
+	h, err := hex.DecodeString(s)
+	return err == nil && len(h) == sha256.Size && hex.EncodeToString(h) == s
+}

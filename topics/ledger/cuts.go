@@ -1,0 +1,121 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/gvbll/gvbll/topics/crash"
+	"github.com/gvbll/gvbll/topics/kafka"
+)
+
+// Place is a place in the chain of cuts. The zero value is its beginning.
+type Place struct {
+	Window int64  `json:"window"` // that follows
+	Hash   string `json:"hash"`   // of the cut before, empty before window 0
+	Began  string `json:"began"`  // hash of the cut that began the epoch, empty before window 0
+	Offset int64  `json:"offset"` // from which the log is to be read
+}
+
+// Cuts reads the cuts of a sharded graph, forwards. Of the records in the log it takes the
+// first with the window that follows and the hash of the cut taken last, and ignores all
+// others: cuts of a lead that was no longer one, duplicates, and what is no cut. So every
+// reader takes the same cuts, whenever and wherever in the chain it begins.
+type Cuts struct {
+	log
+	place   Place
+	ignored atomic.Int64
+}
+
+// OpenCuts opens the cuts, in the ledger's partition of the lead, at a place. For the zero
+// place the beginning of the log must still be there.
+func OpenCuts(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, from Place) (*Cuts, error) {
+	offset := from.Offset
+	if from == (Place{}) {
+		offset = fromBeginning
+	}
+	l, err := openLog(ctx, c, at, offset)
+	if err != nil {
+		return nil, err
+	}
+	return &Cuts{log: l, place: from}, nil
+}
+
+// Next returns the next cut, nil if there is none yet.
+func (c *Cuts) Next(ctx context.Context) (*Cut, error) { return c.take(ctx, c.log.next) }
+
+// Wait is Next, but waits briefly for a record before it returns nil.
+func (c *Cuts) Wait(ctx context.Context) (*Cut, error) { return c.take(ctx, c.log.wait) }
+
+func (c *Cuts) take(ctx context.Context, read func(context.Context) (*kafka.Record, error)) (*Cut, error) {
+	for {
+		raw, err := read(ctx)
+		if raw == nil || err != nil {
+			return nil, err
+		}
+		c.place.Offset = raw.Offset + 1
+		cut, err := DecodeCut(raw.Value)
+		if err != nil || cut.Window != c.place.Window || cut.Prev != c.place.Hash {
+			c.ignored.Add(1)
+			continue
+		}
+		cut.Written = raw.Time
+		c.place.Window, c.place.Hash = cut.Window+1, cut.Hash
+		if cut.Begins != nil {
+			c.place.Began = cut.Hash
+		}
+		return cut, nil
+	}
+}
+
+// Place returns the place behind the cut that was taken last.
+func (c *Cuts) Place() Place { return c.place }
+
+// Ignored returns how many records were ignored. It may be called from any goroutine.
+func (c *Cuts) Ignored() int64 { return c.ignored.Load() }
+
+// Cutter appends cuts to the log.
+type Cutter struct {
+	cuts     *Cuts
+	producer *kafka.Producer
+}
+
+// NewCutter returns a cutter that continues the chain which the reader has read. The reader
+// is the cutter's until the last Cut has returned.
+func NewCutter(ctx context.Context, cuts *Cuts) (*Cutter, error) {
+	p, err := cuts.client.NewProducer(ctx, kafka.ProducerConfig{})
+	if err != nil {
+		return nil, err
+	}
+	return &Cutter{cuts, p}, nil
+}
+
+// Cut appends a cut of the window that follows, and reads what was taken for it: this cut, or
+// the one of another lead that was first. It sets Version, Window, Prev and Hash. Failures are
+// retried until the context ends; a cut that is appended twice is taken once.
+func (c *Cutter) Cut(ctx context.Context, cut *Cut) (taken *Cut, err error) {
+	cut.Version, cut.Window, cut.Prev = CutFormat, c.cuts.place.Window, c.cuts.place.Hash
+	value := cut.Append(nil)
+	cut.Hash = hashOf(value)
+	if _, err := DecodeCut(value); err != nil {
+		return nil, fmt.Errorf("this window cannot be cut: %w", err)
+	}
+	for {
+		err := c.producer.Send(ctx, []kafka.Record{{Topic: c.cuts.at.Topic, Partition: c.cuts.at.Partition, Value: value}})
+		if err == nil {
+			break
+		}
+		if ctx.Err() != nil || !errors.Is(err, kafka.ErrUnknown) {
+			return nil, fmt.Errorf("writing the cut of window %d: %w", cut.Window, err)
+		}
+		if err := c.producer.Restart(ctx); err != nil {
+			return nil, fmt.Errorf("writing the cut of window %d: %w", cut.Window, err)
+		}
+	}
+	crash.Point(crash.CutUnread)
+	for taken == nil && err == nil {
+		taken, err = c.cuts.Wait(ctx)
+	}
+	return taken, err
+}
