@@ -1,6 +1,7 @@
 package neighbourhood
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -47,9 +48,17 @@ func (f *Features) State(s *snapshot.Schema, n int) {
 }
 
 func (f *Features) checkServed(parts []uint8) error {
+	if err := f.CheckParts(parts); err != nil {
+		return snapshot.Damaged("features: %v", err)
+	}
+	return nil
+}
+
+// CheckParts reports whether parts may be what AppendPart appended.
+func (f *Features) CheckParts(parts []byte) error {
 	for _, x := range parts {
 		if float64(x) > float64(whole*f.share)+0.5 {
-			return snapshot.Damaged("features: %d/%d of what was served, a probability has at most %v", x, whole, f.share)
+			return fmt.Errorf("%d/%d of what was served, a probability has at most %v", x, whole, f.share)
 		}
 	}
 	return nil

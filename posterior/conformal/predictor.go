@@ -161,6 +161,24 @@ func (p *Predictor) Thresholds() []float64 {
 	return t
 }
 
+// SetThresholds sets the thresholds to those that another predictor of the same configuration
+// has learned, as Thresholds returns them, and leaves what they are computed from as it is: it
+// is for a predictor that learns and imputes nothing. On an error they stay as they were.
+func (p *Predictor) SetThresholds(t []float64) error {
+	if len(t) != len(p.cells) {
+		return fmt.Errorf("conformal: %d thresholds, want %d", len(t), len(p.cells))
+	}
+	for _, x := range t {
+		if math.IsNaN(x) {
+			return fmt.Errorf("conformal: a threshold is %v", x)
+		}
+	}
+	for i, x := range t {
+		p.cells[i].threshold = x
+	}
+	return nil
+}
+
 // Sets returns the set of every row.
 func (p *Predictor) Sets(rows Rows) []Set {
 	n := p.check(rows)

@@ -241,6 +241,34 @@ func TestStateResumes(t *testing.T) {
 	}
 }
 
+// TestSetThresholds: a predictor with the thresholds of another one gives the same sets, and
+// does not take those of another configuration.
+func TestSetThresholds(t *testing.T) {
+	for _, cfg := range configs() {
+		rng := rand.New(rand.NewPCG(3, 4))
+		learner, follower := New(cfg), New(cfg)
+		for i := range 60 {
+			rows, labels := hardSecond(rng, 1+rng.IntN(8))
+			if err := follower.SetThresholds(learner.Thresholds()); err != nil {
+				t.Fatal(err)
+			}
+			a, b := learner.Sets(rows), follower.Sets(rows)
+			for r := range a {
+				if !slices.Equal(a[r], b[r]) {
+					t.Fatalf("%+v, batch %d, row %d: sets differ", cfg, i, r)
+				}
+			}
+			learner.Learn(rows, labels, nil)
+		}
+		for _, bad := range [][]float64{nil, append(learner.Thresholds(), 1), slices.Repeat([]float64{math.NaN()}, len(learner.Thresholds()))} {
+			before := follower.Thresholds()
+			if follower.SetThresholds(bad) == nil || !slices.Equal(before, follower.Thresholds()) {
+				t.Errorf("thresholds %v are set, want an error", bad)
+			}
+		}
+	}
+}
+
 // TestBatchesAddUp: learning rows in one batch or one by one gives the same state.
 func TestBatchesAddUp(t *testing.T) {
 	for _, cfg := range configs() {
