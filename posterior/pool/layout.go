@@ -108,22 +108,30 @@ func appendFloats(b []byte, list []float32) []byte {
 // to b, whatever the bytes.
 func (l Layout) ReadBatch(b []byte) (x Batch, rest []byte, err error) {
 	r := &batchReader{b: b}
-	x.N = r.count(4)
-	x.Labels = r.labels(x.N, l.Shape.Classes)
-	x.LogProbs = r.floats(x.N, l.LogProbs)
-	r.rows(l, &x.Rows)
-	x.Pairs = make([][2]int32, r.count(8))
-	ends := r.ints(2 * len(x.Pairs))
-	for i := range len(ends) / 2 {
-		pair := [2]int32(ends[2*i:])
+	r.batch(l, &x)
+	for _, pair := range x.Pairs {
 		r.check(min(pair[0], pair[1]) >= 0 && int(max(pair[0], pair[1])) < x.N, "a pair of the rows %d of %d", pair, x.N)
-		x.Pairs[i] = pair
 	}
-	x.Refresh.N = r.count(4)
-	x.RefreshLabels = r.labels(x.Refresh.N, l.Shape.Classes)
-	r.rows(l.refreshed(), &x.Refresh)
 	if r.err != nil {
 		return Batch{}, nil, fmt.Errorf("pool: batch: %w", r.err)
+	}
+	return x, r.b, nil
+}
+
+// AppendPart appends a part as bytes: those of its batch, the positions, and Refreshed.
+func (l Layout) AppendPart(b []byte, x *Part) []byte {
+	b = l.AppendBatch(b, &x.Batch)
+	return appendInts(appendInts(b, x.Positions), x.Refreshed)
+}
+
+// ReadPart reads what AppendPart wrote, as ReadBatch does. Whether parts fit each other is for
+// [Batch.Merge] to say.
+func (l Layout) ReadPart(b []byte) (x Part, rest []byte, err error) {
+	r := &batchReader{b: b}
+	r.batch(l, &x.Batch)
+	x.Positions, x.Refreshed = r.ints(x.N), r.ints(x.N)
+	if r.err != nil {
+		return Part{}, nil, fmt.Errorf("pool: part of a batch: %w", r.err)
 	}
 	return x, r.b, nil
 }
@@ -132,6 +140,22 @@ func (l Layout) ReadBatch(b []byte) (x Batch, rest []byte, err error) {
 type batchReader struct {
 	b   []byte
 	err error
+}
+
+// batch reads a batch, and leaves its pairs unchecked.
+func (r *batchReader) batch(l Layout, x *Batch) {
+	x.N = r.count(4)
+	x.Labels = r.labels(x.N, l.Shape.Classes)
+	x.LogProbs = r.floats(x.N, l.LogProbs)
+	r.rows(l, &x.Rows)
+	x.Pairs = make([][2]int32, r.count(8))
+	ends := r.ints(2 * len(x.Pairs))
+	for i := range len(ends) / 2 {
+		x.Pairs[i] = [2]int32(ends[2*i:])
+	}
+	x.Refresh.N = r.count(4)
+	x.RefreshLabels = r.labels(x.Refresh.N, l.Shape.Classes)
+	r.rows(l.refreshed(), &x.Refresh)
 }
 
 // check records an error unless ok, or unless there is one already.
