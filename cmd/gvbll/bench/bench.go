@@ -29,6 +29,7 @@ type Config struct {
 	Broker     string        // address of a Kafka to measure beside the embedded broker; empty for none
 	Events     int           // arrivals in a run
 	Partitions int           // of the topics
+	Linger     time.Duration // how long a window waits to be full
 	Interval   time.Duration // between commits
 	// Engine returns a new engine for the worker.
 	Engine func(*model.Model) (worker.Engine, error)

@@ -57,7 +57,7 @@ func onEachBroker(t testing.TB, do func(name string, s *setup)) {
 			t.Fatal(err)
 		}
 		defer client.Close()
-		cfg := Config{Workload: Workload{Degree: 28}, Partitions: 4, Interval: 100 * time.Millisecond}
+		cfg := Config{Workload: Workload{Degree: 28}, Partitions: 4, Linger: 2 * time.Millisecond, Interval: 100 * time.Millisecond}
 		cfg.Engine = func(*model.Model) (worker.Engine, error) { return &instant{}, nil }
 		s, err := cfg.setup(client, addr)
 		if err != nil {

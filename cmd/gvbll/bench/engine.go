@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/topics/wire"
@@ -10,7 +11,8 @@ import (
 // Arrivals per second of PyTorch on the machine of docs/performance.md, on the default
 // workload: PyTorch Geometric 2.8's NeighborLoader without a limit on neighbours, and a
 // PyTorch 2.15 program that updates neighbour sums incrementally, with windows of 500 and
-// of 1. A ratio to these is meaningful on that machine only, so it has no bar.
+// of 1. They are not measured here: a ratio to them means something on that machine only,
+// and has no bar.
 const (
 	torchGeometric    = 1959
 	torchByHand       = 86_000
@@ -20,7 +22,7 @@ const (
 // againstTorch returns the ratio of a rate to one of PyTorch's.
 func againstTorch(name string, perSecond, torch float64) Row {
 	r := figure(name, perSecond/torch, "times")
-	r.Note = "PyTorch on the machine of docs/performance.md"
+	r.Note = fmt.Sprintf("to %.0f/s of PyTorch on the machine of docs/performance.md", torch)
 	return r
 }
 
