@@ -54,6 +54,14 @@
 //	rescore.go                  nodes are predicted again
 //	drift.go                    drift detectors
 //
+// A graph in slices, on several threads or by several processes:
+//
+//	share.go                    which slice predicts a node
+//	shard.go                    Shard: a slice, Enter and Serve
+//	lead.go                     Lead: it learns for all of them
+//	messages.go                 what they send each other, as bytes
+//	sharded.go                  Sharded: all of them in one process
+//
 // Between windows:
 //
 //	query.go                    questions about nodes, what-if

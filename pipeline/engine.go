@@ -94,7 +94,7 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 // assemble creates the parts that every engine has.
 func (e *Engine) assemble(m *model.Model, cfg Config, graph *gnn.Graph, s serving) {
 	e.base = newBase(m, cfg, share{0, 1}, graph, s)
-	e.scorer = newScorer(m, cfg, s, &e.labels.batch)
+	e.scorer = newScorer(m, cfg, s, s.width(), &e.labels.batch)
 }
 
 // Posterior returns the posterior of the online head, now and as trained. The online

@@ -24,3 +24,17 @@ func Restore(m *model.Model, cfg Config, r io.ReaderAt, size int64) (e *Engine, 
 	}
 	return e, callers(file.Metadata()), nil
 }
+
+// Embeddings returns those of the window's arrivals.
+func (e *Engine) Embeddings() []float32 { return e.nodes.arrivals.rows.Z }
+
+// Embeddings returns those of the window's arrivals, as the shards added them up.
+func (s *Sharded) Embeddings() (z []float32) {
+	d := s.lead.model.Prior.Dim
+	next := make([]int, len(s.shards))
+	for _, p := range s.shards[0].owner {
+		z = append(z, s.shards[p].z[next[p]*d:][:d]...)
+		next[p]++
+	}
+	return z
+}

@@ -17,7 +17,7 @@ type labels struct {
 	nodes     *nodes
 	pending   *pending
 	unmatched unmatched
-	joined    int // labels joined in the window, in all slices
+	all       []int32 // numbers of the nodes whose labels were joined in the window, in all slices
 	batch     batch
 }
 
@@ -85,7 +85,7 @@ func (l *labels) state(s *snapshot.Schema) {
 // the order of the arrivals, then the labels that the window received.
 func (l *labels) join(received []event.Label, observers []observer, out *event.Outcome) {
 	l.batch.clear()
-	l.joined = 0
+	l.all = l.all[:0]
 	for _, a := range l.nodes.arrivals.accepted {
 		if w, waited := l.unmatched.claim(a.node.ID); waited {
 			l.match(a.number, w.class, &w.label, observers, out)
@@ -168,8 +168,8 @@ func (l *labels) match(v, class int32, label *event.Label, observers []observer,
 		refuse(out, label.Origin, event.LateLabel, "what was served for this node is no longer kept")
 		return nil
 	}
-	place := l.joined
-	l.joined++
+	place := int32(len(l.all))
+	l.all = append(l.all, v)
 	if !l.pending.isHere(slot) {
 		l.pending.remove(v)
 		return nil
@@ -179,7 +179,7 @@ func (l *labels) match(v, class int32, label *event.Label, observers []observer,
 	}
 	s, z, outputs := l.pending.at(slot)
 	b := &l.batch
-	b.nodes, b.places, b.labels = append(b.nodes, v), append(b.places, int32(place)), append(b.labels, class)
+	b.nodes, b.places, b.labels = append(b.nodes, v), append(b.places, place), append(b.labels, class)
 	b.rows.Z, b.rows.Tau = append(b.rows.Z, z...), append(b.rows.Tau, s.tau)
 	b.outputs, b.servedBy = append(b.outputs, outputs...), append(b.servedBy, s.head)
 	entry := event.Labelled{Node: label.Node, Class: class, Served: s.window, Time: label.Time, By: int(s.head)}

@@ -1,6 +1,9 @@
 package pipeline
 
 import (
+	"fmt"
+
+	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -28,7 +31,37 @@ const (
 	byStatic = 1
 )
 
-var _ serving = (*paper)(nil)
+var (
+	_ serving = (*paper)(nil)
+	_ sliced  = (*paper)(nil)
+	_ leading = (*paper)(nil)
+)
+
+// layout is that of batches whose LogProbs are the probabilities as served.
+func (p *paper) layout() pool.Layout {
+	return pool.Layout{
+		Shape: pool.Shape{Classes: p.classes, Embedding: p.updated.Posterior().Dim}, Need: pool.NeedEmbedded, LogProbs: p.width(),
+	}
+}
+
+func (p *paper) preparePart(b *batch, _ []int32, to *pool.Part) {
+	p.prepare(b, &to.Batch)
+	to.LogProbs = append(to.LogProbs[:0], b.outputs...)
+	to.Positions = append(to.Positions[:0], b.places...)
+	to.Refreshed = kernel.Room(to.Refreshed, len(b.labels))
+	clear(to.Refreshed)
+}
+
+// appendHeads appends the place of the head that serves, and the state of the online one.
+func (p *paper) appendHeads(b []byte) []byte { return p.updated.AppendState(append(b, p.serves)) }
+
+func (p *paper) setHeads(b []byte) error {
+	if len(b) == 0 || b[0] > byStatic {
+		return fmt.Errorf("%d bytes are no state of the paper's heads", len(b))
+	}
+	p.serves = b[0]
+	return p.updated.SetState(b[1:])
+}
 
 func newPaper(m *model.Model, cfg Config) *paper {
 	online := posterior.NewOnline(m.Prior, cfg.Update)

@@ -16,6 +16,7 @@ import (
 type scorer struct {
 	classes   []string
 	heads     scoredHeads
+	outputs   int // of a label in batch
 	batch     *batch
 	bins      int        // of a window's ECE
 	summaries []Summary  // by head
@@ -30,12 +31,12 @@ type scorer struct {
 // scoredHeads is what a [scorer] asks of the heads.
 type scoredHeads interface {
 	heads() []head
-	width() int
 	probabilities(dst, outputs []float32)
 }
 
-func newScorer(m *model.Model, cfg Config, by scoredHeads, b *batch) *scorer {
-	s := &scorer{classes: m.Classes, heads: by, batch: b, bins: cfg.Bins}
+// newScorer returns a scorer of batches that have so many outputs a label.
+func newScorer(m *model.Model, cfg Config, by scoredHeads, outputs int, b *batch) *scorer {
+	s := &scorer{classes: m.Classes, heads: by, outputs: outputs, batch: b, bins: cfg.Bins}
 	for _, h := range by.heads() {
 		s.summaries = append(s.summaries, Summary{Head: h.Name()})
 	}
@@ -109,7 +110,7 @@ func (s *scorer) lossAmong(i, class, first int) float64 {
 func (s *scorer) probabilities(head, i int) []float32 {
 	c := len(s.classes)
 	s.row = kernel.Room(s.row, c)
-	s.heads.probabilities(s.row, s.batch.outputs[i*s.heads.width()+head*c:][:c])
+	s.heads.probabilities(s.row, s.batch.outputs[i*s.outputs+head*c:][:c])
 	return s.row
 }
 

@@ -131,6 +131,13 @@ func (l *randomStream) edges() event.Node {
 // modelOf returns a model with random weights and an encoder of the given kind and depth.
 func modelOf(t testing.TB, rng *rand.Rand, kind gnn.Kind, depth int) *model.Model {
 	t.Helper()
+	return modelOfWidth(t, rng, kind, []int{5, 6, 4, 7}[:depth+1]...)
+}
+
+// modelOfWidth returns a model whose encoder has these widths: the number of features, then
+// the outputs of each layer.
+func modelOfWidth(t testing.TB, rng *rand.Rand, kind gnn.Kind, width ...int) *model.Model {
+	t.Helper()
 	const classes = 3
 	weights := func(n int) []float32 {
 		w := make([]float32, n)
@@ -139,9 +146,8 @@ func modelOf(t testing.TB, rng *rand.Rand, kind gnn.Kind, depth int) *model.Mode
 		}
 		return w
 	}
-	width := []int{5, 6, 4, 7}[:depth+1]
 	tensors := map[string]safetensors.Tensor{}
-	for l := range depth {
+	for l := range len(width) - 1 {
 		in, out, name := width[l], width[l+1], fmt.Sprintf("convs.%d.", l)
 		matrix := func(suffix string, rows, cols int) {
 			tensors[name+suffix] = safetensors.Of(weights(rows*cols), rows, cols)

@@ -1,0 +1,114 @@
+package pipeline
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/posterior/pool"
+)
+
+// This file has what shards and the lead of a graph send each other, as values and as
+// bytes. Bytes are little-endian. They may come from outside: what is decoded takes memory
+// in proportion to its bytes, whatever these are.
+
+// Rows are the labels that a shard joined in a window to predictions of its own: with what
+// was served, and what the heads learn of them.
+type Rows struct {
+	Joined   int // labels that all shards joined in the window
+	labelled []event.Labelled
+	part     pool.Part // aligned with labelled; LogProbs as [sliced] has them
+}
+
+// Heads are what shards need to predict of the heads' state, after the batch of a window.
+type Heads struct {
+	Window int64
+	Hash   event.Hash // of the whole state, see [event.Outcome.Posterior]
+	State  []byte     // of the heads that the model has
+}
+
+// AppendPart appends a part of embeddings, see [Shard.Part].
+func AppendPart(b []byte, part []float32) []byte { return safetensors.Append(b, part...) }
+
+// DecodePart decodes what AppendPart appended, in the memory of room. [Shard.Serve] checks
+// its length.
+func DecodePart(b []byte, room []float32) ([]float32, error) {
+	if len(b)%4 != 0 {
+		return nil, fmt.Errorf("a part of embeddings of %d bytes, want a multiple of 4", len(b))
+	}
+	if cap(room) < len(b)/4 {
+		room = make([]float32, len(b)/4)
+	}
+	room = room[:len(b)/4]
+	safetensors.Fill(room, b)
+	return room, nil
+}
+
+// AppendHeads appends heads without their window.
+func AppendHeads(b []byte, h *Heads) []byte { return append(append(b, h.Hash[:]...), h.State...) }
+
+// DecodeHeads decodes what AppendHeads appended, for a window. It keeps b.
+func DecodeHeads(b []byte, window int64) (*Heads, error) {
+	h := &Heads{Window: window}
+	if len(b) < len(h.Hash) {
+		return nil, fmt.Errorf("heads of %d bytes, want at least %d", len(b), len(h.Hash))
+	}
+	h.State = b[copy(h.Hash[:], b):]
+	return h, nil
+}
+
+// AppendRows appends rows: the number of labels joined by all shards, that of this shard's,
+// for each of these its entry, and then what the heads learn, see [pool.Layout]. Of an
+// entry, integers are varints.
+func (s *Shard) AppendRows(b []byte) []byte {
+	r := &s.rows
+	b = binary.AppendUvarint(b, uint64(r.Joined))
+	b = binary.AppendUvarint(b, uint64(len(r.labelled)))
+	for i := range r.labelled {
+		l := &r.labelled[i]
+		b = appendString(b, l.Node.Str)
+		for _, x := range [...]int64{l.Node.Num, l.Served, l.Time, l.Delay, int64(l.Degree), int64(l.Fresh)} {
+			b = binary.AppendVarint(b, x)
+		}
+		b = append(b, uint8(l.By))
+	}
+	return s.heads.layout().AppendPart(b, &r.part)
+}
+
+// minEntry is the least number of bytes of an entry of rows.
+const minEntry = 8
+
+// DecodeRows decodes what [Shard.AppendRows] appended. The rows share no memory with b.
+func (l *Lead) DecodeRows(b []byte) (*Rows, error) {
+	d := recordReader{b: b}
+	r := &Rows{}
+	joined, n := d.uint(), d.uint()
+	if d.bad || joined > math.MaxInt32 || n > joined || n > uint64(len(d.b))/minEntry {
+		return nil, fmt.Errorf("rows of labels: %d of %d in %d bytes", n, joined, len(b))
+	}
+	r.Joined = int(joined)
+	r.labelled = make([]event.Labelled, n)
+	for i := range r.labelled {
+		x := &r.labelled[i]
+		x.Node = event.ID{Str: d.string(), Num: d.int()}
+		x.Served, x.Time, x.Delay = d.int(), d.int(), d.int()
+		degree, fresh, by := d.int(), d.int(), d.next(1)
+		if d.bad || x.Served < 0 || degree < 0 || degree > math.MaxInt32 || fresh < 0 || fresh > degree || int(by[0]) >= len(l.heads.heads()) {
+			return nil, fmt.Errorf("rows of labels: entry %d of %d is damaged", i, n)
+		}
+		x.Degree, x.Fresh, x.By = int(degree), int(fresh), int(by[0])
+	}
+	var err error
+	if r.part, d.b, err = l.heads.layout().ReadPart(d.b); err != nil {
+		return nil, fmt.Errorf("rows of labels: %w", err)
+	}
+	if len(d.b) > 0 || r.part.N != int(n) {
+		return nil, fmt.Errorf("rows of labels: %d entries, a batch of %d, and %d bytes more", n, r.part.N, len(d.b))
+	}
+	for i := range r.labelled {
+		r.labelled[i].Class = r.part.Labels[i]
+	}
+	return r, nil
+}

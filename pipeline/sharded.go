@@ -1,0 +1,188 @@
+package pipeline
+
+import (
+	"slices"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/posterior"
+)
+
+// Sharded is a whole graph in P shards, with its lead: what several processes do together,
+// in one. Predictions are the same, to the bit, as theirs; they differ from those of an
+// [Engine], whose sums have another order, by rounding.
+type Sharded struct {
+	shards []*Shard
+	lead   *Lead
+	run    Runner
+	chain  event.Hash // see [event.Hash.Join]
+
+	// Of the window:
+	parts   [][][]float32    // by receiving shard, then by sending shard
+	out     []*event.Outcome // by shard
+	errs    []error
+	rows    []*Rows
+	learned *Heads // by the last window, nil if they had been learned before
+
+	err   error
+	given []given
+}
+
+// Runner calls each(i) for i from 0 to below n, in any order and on any goroutines, and
+// returns when all calls have returned. Results do not depend on it.
+type Runner func(n int, each func(i int))
+
+// given is an outcome that the caller has, with those of the shards, whose memory it uses.
+type given struct {
+	out    *event.Outcome
+	shards []*event.Outcome
+	lead   *event.Outcome
+}
+
+// maxGiven bounds the outcomes that are remembered for Recycle.
+const maxGiven = 4
+
+// NewSharded returns a graph in P shards, at window 0. It fails as [NewShard] does. If run
+// is nil, the shards are stepped one after the other.
+func NewSharded(m *model.Model, cfg Config, P int, run Runner) (*Sharded, error) {
+	lead, err := NewLead(m, cfg, P)
+	if err != nil {
+		return nil, err
+	}
+	cfg.PendingMemory /= int64(P)
+	var shards []*Shard
+	for p := range P {
+		s, err := NewShard(m, cfg, p, P)
+		if err != nil {
+			return nil, err
+		}
+		shards = append(shards, s)
+	}
+	return shardedOf(shards, lead, run), nil
+}
+
+func shardedOf(shards []*Shard, lead *Lead, run Runner) *Sharded {
+	if run == nil {
+		run = func(n int, each func(i int)) {
+			for i := range n {
+				each(i)
+			}
+		}
+	}
+	P := len(shards)
+	s := &Sharded{
+		shards: shards, lead: lead, run: run, parts: make([][][]float32, P),
+		out: make([]*event.Outcome, P), errs: make([]error, P), rows: make([]*Rows, P),
+	}
+	for q := range s.parts {
+		s.parts[q] = make([][]float32, P)
+	}
+	return s
+}
+
+// Step processes the next window, as [Engine.Step] does. Predictions are in canonical order,
+// refusals in that of each shard, one shard after the other.
+func (s *Sharded) Step(w *event.Window) *event.Outcome {
+	P := len(s.shards)
+	s.run(P, func(p int) { s.shards[p].Enter(w) })
+	for q := range P {
+		for p := range P {
+			s.parts[q][p] = s.shards[p].Part(q)
+		}
+	}
+	owners := s.shards[0].owner
+	heads := s.learned
+	s.run(P, func(p int) { s.out[p], s.errs[p] = s.shards[p].Serve(s.parts[p], heads) })
+	for p, shard := range s.shards {
+		s.fail(s.errs[p])
+		s.rows[p] = shard.Rows()
+	}
+	if s.err != nil {
+		return &event.Outcome{Window: w.Number, Model: s.lead.model.ID}
+	}
+	lead, learned, err := s.lead.Learn(s.rows)
+	s.fail(err)
+	s.learned = learned
+	return s.join(owners, lead)
+}
+
+// join makes one outcome of those of all shards and the lead.
+func (s *Sharded) join(owners []uint8, lead *event.Outcome) *event.Outcome {
+	out := *s.out[0] // counts and levels
+	out.Heads, out.Labelled, out.ServedBy, out.Lead, out.Drift, out.Posterior = lead.Heads, lead.Labelled, lead.ServedBy, lead.Lead, lead.Drift, lead.Posterior
+	out.Predictions = make([]event.Prediction, 0, len(owners))
+	next := make([]int, len(s.shards))
+	for _, p := range owners {
+		out.Predictions = append(out.Predictions, s.out[p].Predictions[next[p]])
+		next[p]++
+	}
+	chains := make([]event.Hash, len(s.shards))
+	out.Refused = nil
+	for p, o := range s.out {
+		out.Refused = append(out.Refused, o.Refused...)
+		chains[p] = o.Chain
+	}
+	s.chain = s.chain.Join(chains)
+	out.Chain = s.chain
+	if len(s.given) == maxGiven {
+		s.given = slices.Delete(s.given, 0, 1)
+	}
+	s.given = append(s.given, given{&out, slices.Clone(s.out), lead})
+	return &out
+}
+
+func (s *Sharded) fail(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+// Err returns the first error, nil for none, see [Engine.Err].
+func (s *Sharded) Err() error {
+	for _, shard := range s.shards {
+		s.fail(shard.Err())
+	}
+	return s.err
+}
+
+// Recycle gives an outcome back, see [Engine.Recycle].
+func (s *Sharded) Recycle(out *event.Outcome) {
+	i := slices.IndexFunc(s.given, func(g given) bool { return g.out == out })
+	if i < 0 {
+		return
+	}
+	for p, o := range s.given[i].shards {
+		s.shards[p].Recycle(o)
+	}
+	s.lead.Recycle(s.given[i].lead)
+	s.given = slices.Delete(s.given, i, i+1)
+}
+
+// Close frees the blocks of the shards, see [Config.Blocks]. The graph cannot be used
+// afterwards.
+func (s *Sharded) Close() {
+	for _, shard := range s.shards {
+		shard.pending.rows.close()
+	}
+}
+
+// Config returns the settings, with defaults filled in.
+func (s *Sharded) Config() Config { return s.lead.cfg }
+
+// Model returns the model.
+func (s *Sharded) Model() *model.Model { return s.lead.model }
+
+// Next returns the number of the next window.
+func (s *Sharded) Next() int64 { return s.lead.next }
+
+// Chain returns the global chain, see [event.Hash.Join].
+func (s *Sharded) Chain() event.Hash { return s.chain }
+
+// Posterior is [Engine.Posterior].
+func (s *Sharded) Posterior() (now, trained *posterior.Gaussian) { return s.lead.Posterior() }
+
+// Summaries is [Engine.Summaries].
+func (s *Sharded) Summaries() []Summary { return s.lead.Summaries() }
+
+// Pooled is [Engine.Pooled].
+func (s *Sharded) Pooled() *Pooled { return s.lead.Pooled() }

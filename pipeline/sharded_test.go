@@ -1,0 +1,251 @@
+package pipeline_test
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+)
+
+// threads returns a runner of that many threads.
+func threads(n int) pipeline.Runner {
+	return func(tasks int, each func(i int)) {
+		next := make(chan int, tasks)
+		for i := range tasks {
+			next <- i
+		}
+		close(next)
+		var group sync.WaitGroup
+		for range n {
+			group.Go(func() {
+				for i := range next {
+					each(i)
+				}
+			})
+		}
+		group.Wait()
+	}
+}
+
+func newSharded(t testing.TB, m *model.Model, cfg pipeline.Config, shards, n int) *pipeline.Sharded {
+	t.Helper()
+	s, err := pipeline.NewSharded(m, cfg, shards, threads(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// shardedModel returns a model whose encoder can be cut into 2, 3, 4 and 8 slices.
+func shardedModel(t testing.TB, kind gnn.Kind, seed uint64) (*model.Model, *rand.Rand) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 18))
+	return modelOfWidth(t, rng, kind, 5, 24, 4), rng
+}
+
+// TestShardsEqualEngine: on random streams the shards of a graph serve, join, count and refuse
+// what one engine does. Embeddings are within 1e-5, and probabilities follow.
+func TestShardsEqualEngine(t *testing.T) {
+	for _, kind := range []gnn.Kind{gnn.KindSAGE, gnn.KindGCN} {
+		for _, shards := range []int{1, 2, 3, 4, 8} {
+			for seed := range uint64(4) {
+				t.Run(fmt.Sprint(kind, shards, "seed", seed), func(t *testing.T) {
+					m, rng := shardedModel(t, kind, seed)
+					cfg := pipeline.Config{Samples: 2, Fallback: -1}
+					if seed%2 == 0 {
+						cfg.MaxPending, cfg.MaxWaitingLabels, cfg.MaxWaitingEdges = 15, 6, 12
+					}
+					e, s := newEngine(t, m, cfg), newSharded(t, m, cfg, shards, 1)
+					l := newRandomStream(rng, m)
+					labels := 0
+					for range 80 {
+						w := l.window()
+						want, got := e.Step(w), s.Step(w)
+						if err := s.Err(); err != nil {
+							t.Fatal(err)
+						}
+						if d := furthest(s.Embeddings(), e.Embeddings()); d > 1e-5 {
+							t.Fatalf("window %d: embeddings are %g apart", w.Number, d)
+						}
+						labels += len(want.Labelled)
+						likeShards(want)
+						likeShards(got)
+						near := gocmp.Comparer(func(x, y float32) bool { return math.Abs(float64(x-y)) < 1e-4 })
+						if d := gocmp.Diff(want, got, near, gocmp.Comparer(func(x, y float64) bool { return math.Abs(x-y) < 2e-3*max(1, math.Abs(x)) })); d != "" {
+							t.Fatalf("window %d (-engine +shards)\n%s", w.Number, d)
+						}
+					}
+					if labels < 40 {
+						t.Errorf("only %d labels were learned", labels)
+					}
+				})
+			}
+		}
+	}
+}
+
+// likeShards removes from an outcome what shards need not have in common with an engine: its
+// hashes, what drift detectors see, and the order of refusals.
+func likeShards(out *event.Outcome) {
+	out.Chain, out.Posterior, out.Drift = event.Hash{}, event.Hash{}, nil
+	slices.SortFunc(out.Refused, func(a, b event.Refusal) int {
+		return cmp.Or(cmp.Compare(a.Origin.Offset, b.Origin.Offset), cmp.Compare(a.Detail, b.Detail))
+	})
+	if len(out.Labelled) == 0 {
+		out.Labelled = nil
+	}
+	if len(out.Predictions) == 0 {
+		out.Predictions = nil
+	}
+	if len(out.Refused) == 0 {
+		out.Refused = nil
+	}
+}
+
+// furthest returns the largest difference of two vectors, relative to the largest entry of
+// want or to 1 if that is larger; infinity if their lengths differ.
+func furthest(got, want []float32) float64 {
+	if len(got) != len(want) {
+		return math.Inf(1)
+	}
+	size, worst := 1.0, 0.0
+	for i := range want {
+		size = max(size, math.Abs(float64(want[i])))
+		worst = max(worst, math.Abs(float64(got[i])-float64(want[i])))
+	}
+	return worst / size
+}
+
+// TestShardsSameForThreads: the outcomes of shards do not depend on the number of threads that
+// step them, nor on whether their memory is recycled.
+func TestShardsSameForThreads(t *testing.T) {
+	for _, shards := range []int{2, 4, 8} {
+		m, rng := shardedModel(t, gnn.KindSAGE, 9)
+		cfg := pipeline.Config{Samples: 2, Fallback: .5, MaxPending: 30}
+		l := newRandomStream(rng, m)
+		one := newSharded(t, m, cfg, shards, 1)
+		others := []*pipeline.Sharded{newSharded(t, m, cfg, shards, 2), newSharded(t, m, cfg, shards, 4)}
+		var last [2]*event.Outcome
+		for range 60 {
+			w := l.window()
+			want := one.Step(w)
+			if len(want.Labelled) == 0 {
+				want.Labelled = nil
+			}
+			for i, s := range others {
+				if last[i] != nil {
+					s.Recycle(last[i])
+				}
+				last[i] = s.Step(w)
+				if got := last[i]; len(got.Labelled) == 0 {
+					got.Labelled = nil
+				}
+				if !reflect.DeepEqual(last[i], want) {
+					t.Fatalf("%d shards, window %d (-1 thread +%d threads)\n%s", shards, w.Number, 2<<i, gocmp.Diff(want, last[i]))
+				}
+			}
+		}
+	}
+}
+
+// TestShardsApart: shards and a lead that send each other bytes, as processes do, serve what
+// those of one process serve, and have the same global chain.
+func TestShardsApart(t *testing.T) {
+	const P = 4
+	m, rng := shardedModel(t, gnn.KindGCN, 3)
+	cfg := pipeline.Config{Samples: 2, Fallback: .5, MaxPending: 30}
+	together := newSharded(t, m, cfg, P, 1)
+	lead, err := pipeline.NewLead(m, cfg, P)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shards []*pipeline.Shard
+	for p := range P {
+		s, err := pipeline.NewShard(m, cfg, p, P)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shards = append(shards, s)
+	}
+	var chain event.Hash
+	var heads []byte // the last that were sent, nil if there were none since
+	l := newRandomStream(rng, m)
+	served, switched := 0, false
+	for range 100 {
+		w := l.window()
+		want := together.Step(w)
+		var sent [P][P][]byte // by sender, then receiver
+		for p, s := range shards {
+			s.Enter(w)
+			for q := range P {
+				sent[p][q] = pipeline.AppendPart(nil, s.Part(q))
+			}
+		}
+		chains, rows := make([]event.Hash, P), make([]*pipeline.Rows, P)
+		predicted := map[event.ID]event.Prediction{}
+		var refused int
+		for q, s := range shards {
+			parts := make([][]float32, P)
+			for p := range P {
+				if parts[p], err = pipeline.DecodePart(sent[p][q], nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var given *pipeline.Heads
+			if heads != nil {
+				if given, err = pipeline.DecodeHeads(heads, w.Number-1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			out, err := s.Serve(parts, given)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range out.Predictions {
+				predicted[p.Node] = p
+			}
+			refused += len(out.Refused)
+			chains[q] = out.Chain
+			if rows[q], err = lead.DecodeRows(s.AppendRows(nil)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, learned, err := lead.Learn(rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if heads = nil; learned != nil {
+			heads = pipeline.AppendHeads(nil, learned)
+		}
+		if chain = chain.Join(chains); chain != want.Chain {
+			t.Fatalf("window %d: chain %x, want %x", w.Number, chain, want.Chain)
+		}
+		if len(predicted) != len(want.Predictions) || refused != len(want.Refused) {
+			t.Fatalf("window %d: %d predictions and %d refusals, want %d and %d", w.Number, len(predicted), refused, len(want.Predictions), len(want.Refused))
+		}
+		for _, p := range want.Predictions {
+			if !reflect.DeepEqual(predicted[p.Node], p) {
+				t.Fatalf("window %d: served %+v, want %+v", w.Number, predicted[p.Node], p)
+			}
+		}
+		if !reflect.DeepEqual(out.Labelled, want.Labelled) || !reflect.DeepEqual(out.Heads, want.Heads) {
+			t.Fatalf("window %d: learned %+v, want %+v", w.Number, out.Heads, want.Heads)
+		}
+		served += len(predicted)
+		switched = switched || out.ServedBy > 0
+	}
+	if served < 100 || !switched {
+		t.Errorf("%d nodes were served, the static head served: %t", served, switched)
+	}
+}
