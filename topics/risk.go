@@ -28,7 +28,7 @@ const (
 	compressionType = "compression.type"
 )
 
-// Risks returns the settings of inputs and ledger by which records will be lost: deleted by
+// Risks returns the settings of inputs, ledger and exchange by which records will be lost: deleted by
 // age or size, or by compaction, which takes all but the newest of a key. The ledger's
 // age too, however quiet the graph. Inputs that are stored compressed may have batches that
 // cannot be read, or that unpack to more than is read: they become dead letters. Topics
@@ -36,6 +36,13 @@ const (
 func Risks(ctx context.Context, c *kafka.Client, n Names) (risks []Risk, unknown []string, err error) {
 	inputs := []string{n.Nodes, n.Labels, n.Commands}
 	needed := append(slices.Clone(inputs), n.Ledger)
+	have, err := c.Partitions(ctx, n.Ledger)
+	if err != nil {
+		return nil, nil, err
+	}
+	if have[n.Ledger] > 1 {
+		needed = append(needed, n.Exchange)
+	}
 	configs, err := c.TopicConfigs(ctx, needed, cleanupPolicy, retentionTime, retentionSize, compressionType)
 	if err != nil {
 		return nil, nil, err

@@ -29,11 +29,14 @@ func TestRisks(t *testing.T) {
 		clusters["kafka"] = addr
 	}
 	for name, addr := range clusters {
-		t.Run(name, func(t *testing.T) { testRisks(t, addr) })
+		t.Run(name, func(t *testing.T) {
+			testRisks(t, addr, 0)
+			testRisks(t, addr, 2)
+		})
 	}
 }
 
-func testRisks(t *testing.T, addr string) {
+func testRisks(t *testing.T, addr string, shards int) {
 	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: []string{addr}})
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +46,7 @@ func testRisks(t *testing.T, addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Create(t.Context(), c, n, 1, -1); err != nil {
+	if _, err := Create(t.Context(), c, n, Layout{Partitions: 1, Replication: -1, Shards: shards}); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
@@ -85,6 +88,10 @@ func testRisks(t *testing.T, addr string) {
 	want := []string{
 		n.Nodes + ": cleanup.policy=compact,delete", n.Nodes + ": retention.ms=604800000", n.Nodes + ": compression.type=producer",
 		n.Labels + ": cleanup.policy=compact", n.Ledger + ": retention.bytes=1000000",
+	}
+	if shards > 0 {
+		set(n.Exchange, "cleanup.policy", "compact,delete", "retention.ms", "3600000")
+		want = append(want, n.Exchange+": cleanup.policy=compact,delete", n.Exchange+": retention.ms=3600000")
 	}
 	found, said := look()
 	if !slices.Equal(found, want) {

@@ -1,6 +1,6 @@
 // Package topics names the topics of one graph and creates them. Everything else
 // that concerns Kafka is in the packages below it: wire (bytes and values), kafka
-// (fetching and transactions), ledger (the commit point), intake (from input topics
+// (fetching and transactions), ledger (the commit point), exchange (between the tasks of a sharded graph), intake (from input topics
 // to windows), worker (the loop from fetch to commit), sender (a data set into the
 // topics) and broker (the demo's embedded broker). None of them imports a model.
 package topics
@@ -52,28 +52,71 @@ func (n Names) LedgerAt(task int) kafka.TopicPartition {
 	return kafka.TopicPartition{Topic: n.Ledger, Partition: int32(task)}
 }
 
-// All lists the names, inputs first.
+// All lists the names of the topics that every graph has, inputs first.
 func (n Names) All() []string {
 	return []string{n.Nodes, n.Labels, n.Commands, n.Predictions, n.DeadLetters, n.Ledger}
 }
 
+// Layout is how the topics of a graph are divided.
+type Layout struct {
+	Partitions  int // of nodes, labels and predictions
+	Replication int // -1 for the broker's default
+	Shards      int // of the graph, 0 for one without shards
+}
+
+// MaxShards bounds the shards of a graph.
+const MaxShards = 256
+
 // specs describes the topics, see [Create].
-func specs(n Names, partitions, replication int) []kafka.TopicSpec {
+func specs(n Names, l Layout) []kafka.TopicSpec {
 	keep := map[string]string{"retention.ms": "-1", "retention.bytes": "-1"}
 	// The broker then refuses a batch that would decompress to gigabytes.
 	input := maps.Clone(keep)
 	input["compression.type"] = "uncompressed"
-	return []kafka.TopicSpec{
+	partitions, replication := l.Partitions, l.Replication
+	all := []kafka.TopicSpec{
 		{Name: n.Nodes, Partitions: partitions, Replication: replication, Config: input},
 		{Name: n.Labels, Partitions: partitions, Replication: replication, Config: input},
 		{Name: n.Commands, Partitions: 1, Replication: replication, Config: input},
 		{Name: n.Predictions, Partitions: partitions, Replication: replication},
 		{Name: n.DeadLetters, Partitions: 1, Replication: replication},
-		{Name: n.Ledger, Partitions: 1, Replication: replication, Config: keep},
+		{Name: n.Ledger, Partitions: 1 + l.Shards, Replication: replication, Config: keep},
+	}
+	if l.Shards > 0 {
+		exchange := maps.Clone(keep)
+		exchange["cleanup.policy"] = "delete" // its records have no keys
+		all = append(all, kafka.TopicSpec{Name: n.Exchange, Partitions: 2 + l.Shards, Replication: replication, Config: exchange})
+	}
+	return all
+}
+
+// Shards returns the number of shards of a graph, 0 for one without shards and for one whose
+// ledger does not exist. It is the number of the ledger's partitions without the lead's. The
+// partitions of ledger and exchange must fit each other.
+func Shards(ctx context.Context, c *kafka.Client, n Names) (int, error) {
+	have, err := c.Partitions(ctx, n.Ledger)
+	if err != nil || have[n.Ledger] <= 1 {
+		return 0, err
+	}
+	shards := have[n.Ledger] - 1
+	if shards == 1 || shards > MaxShards {
+		return 0, fmt.Errorf("ledger %s has %d partitions: it needs 1, or for a graph of 2 to %d shards one more than shards ('gvbll topics --create --shards')", n.Ledger, shards+1, MaxShards)
+	}
+	if have, err = c.Partitions(ctx, n.Exchange); err != nil {
+		return 0, err
+	}
+	switch got := have[n.Exchange]; got {
+	case shards + 2:
+		return shards, nil
+	case 0:
+		return 0, fmt.Errorf("ledger %s has %d partitions, so the graph has %d shards, but there is no topic %s: 'gvbll topics --create' creates it, if the graph has not begun", n.Ledger, shards+1, shards, n.Exchange)
+	default:
+		return 0, fmt.Errorf("ledger %s has %d partitions, so the graph has %d shards and %s needs %d partitions, but it has %d: restore the one that was changed from a backup or a mirror", n.Ledger, shards+1, shards, n.Exchange, shards+2, got)
 	}
 }
 
-// Missing returns which of the topics do not exist.
+// Missing returns which of the topics do not exist: those that every graph has, and the
+// exchange of one whose ledger has shards.
 func Missing(ctx context.Context, c *kafka.Client, n Names) ([]string, error) {
 	have, err := c.Partitions(ctx, n.All()...)
 	if err != nil {
@@ -83,6 +126,15 @@ func Missing(ctx context.Context, c *kafka.Client, n Names) ([]string, error) {
 	for _, t := range n.All() {
 		if have[t] == 0 {
 			missing = append(missing, t)
+		}
+	}
+	if have[n.Ledger] > 1 {
+		exchange, err := c.Partitions(ctx, n.Exchange)
+		if err != nil {
+			return nil, err
+		}
+		if exchange[n.Exchange] == 0 {
+			missing = append(missing, n.Exchange)
 		}
 	}
 	return missing, nil

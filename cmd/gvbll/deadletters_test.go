@@ -23,7 +23,7 @@ import (
 func TestDeadLetters(t *testing.T) {
 	addr := startBroker(t, broker.Config{})
 	client, names := dial(t, addr), topicsUnder(t, "gvbll")
-	if _, err := topics.Create(t.Context(), client, names, 2, 1); err != nil {
+	if _, err := topics.Create(t.Context(), client, names, topics.Layout{Partitions: 2, Replication: 1}); err != nil {
 		t.Fatal(err)
 	}
 	p, err := client.NewProducer(t.Context(), kafka.ProducerConfig{})

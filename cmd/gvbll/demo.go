@@ -122,7 +122,7 @@ func (d demoCmd) Run(ctx context.Context, s streams, k *kong.Context, g given) e
 		return err
 	}
 	defer client.Close()
-	if _, err := topics.Create(ctx, client, names, 1, -1); err != nil {
+	if _, err := topics.Create(ctx, client, names, topics.Layout{Partitions: 1, Replication: -1}); err != nil {
 		return err
 	}
 	m, err := d.model(ctx, set, s.err)

@@ -95,7 +95,7 @@ func (c sendCmd) connect(ctx context.Context) (*kafka.Client, topics.Names, erro
 	if err != nil || c.CreateTopics == 0 {
 		return client, names, err
 	}
-	if _, err := topics.Create(ctx, client, names, c.CreateTopics, -1); err != nil {
+	if _, err := topics.Create(ctx, client, names, topics.Layout{Partitions: c.CreateTopics, Replication: -1}); err != nil {
 		client.Close()
 		return nil, names, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,14 +15,15 @@ type topicsCmd struct {
 	Kafka inputFlags `embed:""`
 
 	Create      bool `help:"Create the topics that are missing."`
-	Partitions  int  `help:"Partitions of each topic to create; ledger, commands and dead letters always have one." default:"1"`
+	Partitions  int  `help:"Partitions of the topics of nodes, labels and predictions to create." default:"1"`
 	Replication int  `help:"Replication factor of the topics to create; -1 for the broker's default." default:"-1"`
+	Shards      int  `help:"Shards of the graph, 2 to 256, for one that many workers hold (docs/sharding.md); fixed from then on. 0 for a graph that one worker holds." default:"0"`
 	JSON        bool `help:"Print JSON." name:"json"`
 }
 
 // Help is shown by gvbll topics --help.
 func (topicsCmd) Help() string {
-	return "The inputs and the ledger are created without a limit on retention, because recovery replays them."
+	return "Inputs, ledger and exchange are created without a limit on retention, because recovery replays them. With --shards, the ledger has one partition more than there are shards, and an exchange topic is created."
 }
 
 // Run lists the topics, after creating missing ones with --create.
@@ -29,7 +31,10 @@ func (t topicsCmd) Run(ctx context.Context, s streams, g given) error {
 	if t.Partitions < 1 {
 		return usagef("--partitions %d: give at least 1", t.Partitions)
 	}
-	if err := g.check(noEffect{!t.Create, "no effect without --create: add it", []string{"partitions", "replication"}}); err != nil {
+	if t.Shards != 0 && (t.Shards < 2 || t.Shards > topics.MaxShards) {
+		return usagef("--shards %d: give 2 to %d, or leave it out for a graph that one worker holds", t.Shards, topics.MaxShards)
+	}
+	if err := g.check(noEffect{!t.Create, "no effect without --create: add it", []string{"partitions", "replication", "shards"}}); err != nil {
 		return err
 	}
 	c, names, err := t.Kafka.connect(ctx)
@@ -39,21 +44,31 @@ func (t topicsCmd) Run(ctx context.Context, s streams, g given) error {
 	defer c.Close()
 	var created []string
 	if t.Create {
-		if created, err = topics.Create(ctx, c, names, t.Partitions, t.Replication); err != nil {
+		if created, err = topics.Create(ctx, c, names, topics.Layout{Partitions: t.Partitions, Replication: t.Replication, Shards: t.Shards}); err != nil {
 			return err
 		}
 	}
-	have, err := c.Partitions(ctx, names.All()...)
+	all := names.All()
+	have, err := c.Partitions(ctx, all...)
 	if err != nil {
 		return err
 	}
+	if have[names.Ledger] > 1 {
+		exchange, err := c.Partitions(ctx, names.Exchange)
+		if err != nil {
+			return err
+		}
+		all = append(all, names.Exchange)
+		have[names.Exchange] = exchange[names.Exchange]
+	}
+	_, unfit := topics.Shards(ctx, c, names)
 	type row struct {
 		Topic      string `json:"topic"`
 		Partitions int    `json:"partitions"`
 		State      string `json:"state"`
 	}
 	var rows []row
-	for _, n := range names.All() {
+	for _, n := range all {
 		r := row{n, have[n], "there"}
 		switch {
 		case slices.Contains(created, n):
@@ -64,12 +79,12 @@ func (t topicsCmd) Run(ctx context.Context, s streams, g given) error {
 		rows = append(rows, r)
 	}
 	if t.JSON {
-		return json.NewEncoder(s.out).Encode(rows)
+		return cmp.Or(json.NewEncoder(s.out).Encode(rows), unfit)
 	}
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "TOPIC\tPARTITIONS\tSTATE")
 	for _, r := range rows {
 		fmt.Fprintf(w, "%s\t%d\t%s\n", r.Topic, r.Partitions, r.State)
 	}
-	return w.Flush()
+	return cmp.Or(w.Flush(), unfit)
 }

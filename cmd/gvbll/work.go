@@ -151,7 +151,7 @@ func (w workCmd) Run(ctx context.Context, k *kong.Context, g given) error {
 		if w.BeginAgain {
 			create = topics.Recreate
 		}
-		if _, err := create(ctx, client, names, w.CreateTopics, -1); err != nil {
+		if _, err := create(ctx, client, names, topics.Layout{Partitions: w.CreateTopics, Replication: -1}); err != nil {
 			return err
 		}
 	}

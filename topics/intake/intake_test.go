@@ -586,7 +586,7 @@ func TestReplayRefusesInvalidRanges(t *testing.T) {
 func newBrokerHarness(t *testing.T, n int) (h *harness, send func(parts int32, n int)) {
 	t.Helper()
 	h = newHarness(t)
-	if _, err := topics.Create(t.Context(), h.client, h.names, 3, 1); err != nil {
+	if _, err := topics.Create(t.Context(), h.client, h.names, topics.Layout{Partitions: 3, Replication: 1}); err != nil {
 		t.Fatal(err)
 	}
 	p, err := h.client.NewProducer(t.Context(), kafka.ProducerConfig{})

@@ -57,7 +57,7 @@ func newFixture(t *testing.T) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := topics.Create(t.Context(), c, names, 1, 1); err != nil {
+	if _, err := topics.Create(t.Context(), c, names, topics.Layout{Partitions: 1, Replication: 1}); err != nil {
 		t.Fatal(err)
 	}
 	return &fixture{t, c, names}

@@ -228,7 +228,7 @@ func TestCheckpointOfAnotherInput(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.deleteTopic(f.names.Nodes)
-		if _, err := topics.Create(t.Context(), f.client, f.names, 3, 1); err != nil {
+		if _, err := topics.Create(t.Context(), f.client, f.names, topics.Layout{Partitions: 3, Replication: 1}); err != nil {
 			t.Fatal(err)
 		}
 		f.send(1000, 1150)

@@ -52,7 +52,7 @@ func TestLedgerGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.deleteTopic(f.names.Ledger)
-		_, err := topics.Create(t.Context(), f.client, f.names, 3, 1)
+		_, err := topics.Create(t.Context(), f.client, f.names, topics.Layout{Partitions: 3, Replication: 1})
 		checkGone(t, "creating topics", err, "predictions in "+f.names.Predictions)
 		if missing, err := topics.Missing(t.Context(), f.client, f.names); err != nil || len(missing) != 1 {
 			t.Errorf("the topics %v are missing, error %v, want the ledger and none", missing, err)
@@ -89,7 +89,7 @@ func TestLedgerGoneBesideOffsets(t *testing.T) {
 	}
 	f.deleteTopic(f.names.Ledger)
 	f.deleteTopic(f.names.Predictions)
-	_, err := topics.Create(t.Context(), f.client, f.names, 3, 1)
+	_, err := topics.Create(t.Context(), f.client, f.names, topics.Layout{Partitions: 3, Replication: 1})
 	checkGone(t, "beside group offsets", err, "group "+f.names.Ledger, f.names.Nodes)
 
 	admin := &kafkago.Client{Addr: kafkago.TCP(f.addr)}
@@ -100,7 +100,7 @@ func TestLedgerGoneBesideOffsets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := topics.Create(t.Context(), f.client, f.names, 3, 1); err != nil {
+	if _, err := topics.Create(t.Context(), f.client, f.names, topics.Layout{Partitions: 3, Replication: 1}); err != nil {
 		t.Errorf("without any trace: %v, want no error", err)
 	}
 	var restored closedEngines

@@ -250,7 +250,7 @@ func TestTopicRecreated(t *testing.T) {
 			onBrokers(t, func(t *testing.T, f *fixture) {
 				impatient, ended := f.startImpatient()
 				f.deleteTopic(f.names.Nodes)
-				if _, err := topics.Create(t.Context(), f.client, f.names, 3, 1); err != nil {
+				if _, err := topics.Create(t.Context(), f.client, f.names, topics.Layout{Partitions: 3, Replication: 1}); err != nil {
 					t.Fatal(err)
 				}
 				if n > 0 {

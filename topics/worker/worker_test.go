@@ -90,7 +90,7 @@ func newFixture(t *testing.T, addr string) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := topics.Create(t.Context(), c, names, 3, 1); err != nil {
+	if _, err := topics.Create(t.Context(), c, names, topics.Layout{Partitions: 3, Replication: 1}); err != nil {
 		t.Fatal(err)
 	}
 	return &fixture{t, addr, c, names}

@@ -52,7 +52,7 @@ func (s *Setup) newGraph(ctx context.Context, c *kafka.Client, prefix string) (*
 	if err != nil {
 		return nil, err
 	}
-	if _, err := topics.Create(ctx, c, names, partitions, -1); err != nil {
+	if _, err := topics.Create(ctx, c, names, topics.Layout{Partitions: partitions, Replication: -1}); err != nil {
 		return nil, err
 	}
 	g := &graph{Setup: s, client: c, names: names, prefix: prefix, dir: filepath.Join(s.Dir, prefix), http: "127.0.0.1:0"}

@@ -64,7 +64,7 @@ func firstPrediction(ctx context.Context, worker *exec.Cmd, client *kafka.Client
 	if err != nil {
 		return 0, err
 	}
-	if _, err := topics.Create(ctx, client, names, 1, -1); err != nil {
+	if _, err := topics.Create(ctx, client, names, topics.Layout{Partitions: 1, Replication: -1}); err != nil {
 		return 0, err
 	}
 	p, err := client.NewProducer(ctx, kafka.ProducerConfig{})

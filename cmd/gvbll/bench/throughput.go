@@ -214,7 +214,7 @@ func (s *setup) topics(ctx context.Context) (topics.Names, error) {
 	if err != nil {
 		return names, err
 	}
-	_, err = topics.Create(ctx, s.client, names, s.Partitions, 1)
+	_, err = topics.Create(ctx, s.client, names, topics.Layout{Partitions: s.Partitions, Replication: 1})
 	return names, err
 }
 
