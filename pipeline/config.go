@@ -28,8 +28,8 @@ const (
 // Config configures an [Engine]. The zero value of every field means its default, so
 // Config{} is valid; see [Config.WithDefaults].
 //
-// Outcomes depend on every field but Unwatched, Reserve and Workers. The ledger
-// therefore holds a Config without these three; see [Config.Settings].
+// Outcomes depend on every field but Unwatched, Reserve, Workers, Run and those of memory
+// and blocks. The ledger therefore holds a Config without these; see [Config.Settings].
 type Config struct {
 	// Head selects the heads that serve: [HeadPool], [HeadPaper], or, if empty, the
 	// model's pool if it has one and the paper's heads otherwise.
@@ -62,6 +62,12 @@ type Config struct {
 	// is exceeded, or when the ids of these nodes exceed 256 bytes per edge, the
 	// oldest are dropped. Zero means 262,144.
 	MaxWaitingEdges int
+	// LearnLag, ℓ, is the number of windows by which the heads learn labels late: window s
+	// is served by heads that have learned the labels of windows up to s-1-ℓ. Their scores,
+	// the counts of labels around a node, and everything else follow labels at once. With a
+	// lag of 1 or more, learning can run beside the graph, see Run. An outcome reports the
+	// updates and the posterior that its window was served with. At most MostLearnLag.
+	LearnLag int
 	// BFloat16 halves the memory of the graph's rows, see [gnn.BFloat16].
 	BFloat16 bool
 	// Fallback is θ, in nats: the static head serves once its cumulative log
@@ -80,7 +86,15 @@ type Config struct {
 	// Workers is the number of goroutines that share a window's matrix products. The
 	// results have the same bits for any number. Zero means 1.
 	Workers int
+	// Run runs the learning of a batch: it starts job, on a goroutine if it likes, and returns a
+	// function that waits for its end. Outcomes do not depend on it. It has an effect only
+	// with LearnLag; nil means at once. The engine has one job at a time.
+	Run func(job func()) (wait func())
 }
+
+// MostLearnLag is the largest Config.LearnLag. The labels of that many windows wait in
+// memory, and in every snapshot.
+const MostLearnLag = 1000
 
 // WithDefaults returns c with defaults in place of zero values. If c is invalid, the
 // error joins all problems, each with its remedy.
@@ -101,6 +115,7 @@ func (c Config) WithDefaults() (Config, error) {
 		{"max-waiting-edges", &c.MaxWaitingEdges, 1 << 18},
 		{"workers", &c.Workers, 1},
 		{"reserve", &c.Reserve, 0},
+		{"learn-lag", &c.LearnLag, 0},
 		{"rescore-after", &c.Rescore.After, 0},
 		{"rescore-limit", &c.Rescore.Limit, 100},
 	} {
@@ -113,6 +128,9 @@ func (c Config) WithDefaults() (Config, error) {
 	}
 	if c.MaxPending > MostPending {
 		problems = append(problems, fmt.Errorf("max-pending %d: give at most %d", c.MaxPending, MostPending))
+	}
+	if c.LearnLag > MostLearnLag {
+		problems = append(problems, fmt.Errorf("learn-lag %d: give at most %d windows", c.LearnLag, MostLearnLag))
 	}
 	if c.PendingMemory < 0 || c.PendingMemory > 0 && c.Blocks == nil {
 		problems = append(problems, fmt.Errorf("pending-memory %d without blocks: give both, or neither", c.PendingMemory))

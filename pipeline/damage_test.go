@@ -206,6 +206,15 @@ func TestImpossibleStates(t *testing.T) {
 			t.DType = safetensors.F32
 			f.Tensors["nodes.label"] = t
 		},
+		"clipped":       set("learn.clipped", to(0, int64(-1))),
+		"step":          set("learn.step", to(0, nan64)),
+		"learn window":  set("learn.window", to(0, int64(0))),
+		"learn next":    set("learn.window", to(0, e.Next())),
+		"learn label":   set("learn.batches", to(4, uint8(200))),
+		"learn nothing": func(f *safetensors.File) { f.Tensors["learn.batches"] = safetensors.Of(make([]uint8, 12), 12) },
+		"learn more": func(f *safetensors.File) {
+			f.Tensors["learn.batches"] = safetensors.Of(append(f.Tensors["learn.batches"].Data, 0), len(f.Tensors["learn.batches"].Data)+1)
+		},
 		"window":          func(f *safetensors.File) { f.Metadata["gvbll.window"] = "-1" },
 		"window not":      func(f *safetensors.File) { f.Metadata["gvbll.window"] = "x" },
 		"chain":           func(f *safetensors.File) { f.Metadata["gvbll.chain"] = "00" },

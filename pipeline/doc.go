@@ -12,7 +12,7 @@
 //   - [Engine.Serve] predicts the arrivals, and keeps each prediction until the label
 //     comes;
 //   - [Engine.Learn] joins labels to the predictions of their nodes, scores these, and
-//     only then updates the heads.
+//     only then updates the heads, or some windows later with Config.LearnLag.
 //
 // A [Pair] is an engine with, optionally, a second one in its shadow.
 //
@@ -39,6 +39,7 @@
 //	predict.go, pending.go      Serve: predictions, kept until their label comes
 //	labels.go, unmatched.go     Learn: joining; labels that wait for their node
 //	score.go, summary.go        prequential scores
+//	lessons.go                  when the heads learn: at once, or some windows later
 //
 // The heads, behind the interface serving:
 //

@@ -26,8 +26,7 @@ import (
 //     prediction has not expired. A context node is never pending.
 //   - No label waits in labels.unmatched, and no edge in nodes.waiting, for a node
 //     that is in the graph.
-//   - posterior is the hash of the heads' state, and chain covers all windows below
-//     next and no later one.
+//   - chain covers all windows below next and no later one.
 //
 // Memory: the engine reads a window until Learn returns and keeps none of it. An
 // [event.Outcome] belongs to the caller, until it is given to Recycle; it refers to
@@ -38,8 +37,7 @@ type Engine struct {
 	base
 	scorer    *scorer
 	observers []observer
-	posterior event.Hash // of the heads' state, see serving.hash
-	prepared  pool.Batch // scratch of Learn
+	lessons   *lessons
 	stage     stage
 	recycled  []event.Labelled // from Recycle, for the next outcome; nil if there is none
 }
@@ -87,21 +85,22 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 		}
 		e.observers = append(e.observers, d)
 	}
-	e.posterior, e.buffer = hashOf(e.serving.heads(), e.buffer)
 	return e, nil
 }
 
 // assemble creates the parts that every engine has.
 func (e *Engine) assemble(m *model.Model, cfg Config, graph *gnn.Graph, s serving) {
 	e.base = newBase(m, cfg, share{0, 1}, graph, s)
+	e.lessons = newLessons(s, cfg)
 	e.scorer = newScorer(m, cfg, s, s.width(), &e.labels.batch)
 }
 
 // Posterior returns the posterior of the online head, now and as trained. The online
 // head is the paper's, or the first such head of a pool; for a pool without one, both
 // results are equal. They belong to the engine: the caller must not write to them,
-// and now changes with every Learn.
+// and now changes with every window.
 func (e *Engine) Posterior() (now, trained *posterior.Gaussian) {
+	e.lessons.settle()
 	return e.serving.online().Posterior(), &e.model.Prior
 }
 
@@ -111,11 +110,17 @@ func (e *Engine) Posterior() (now, trained *posterior.Gaussian) {
 func (e *Engine) Summaries() []Summary { return e.scorer.all() }
 
 // Pool returns the pool of heads, nil if the paper's heads serve. It belongs to the engine.
-func (e *Engine) Pool() *pool.Pool { return e.serving.poolOfHeads() }
+func (e *Engine) Pool() *pool.Pool {
+	e.lessons.settle()
+	return e.serving.poolOfHeads()
+}
 
 // Pooled returns the weights and other learned state of the pool, or nil if the
 // paper's heads serve.
-func (e *Engine) Pooled() *Pooled { return e.serving.learned() }
+func (e *Engine) Pooled() *Pooled {
+	e.lessons.settle()
+	return e.serving.learned()
+}
 
 // stage is the method of a window that must be called next.
 type stage uint8
@@ -161,9 +166,13 @@ func (e *Engine) Enter(w *event.Window) {
 // returns is the Predictions of the outcome that Learn will return.
 func (e *Engine) Serve() []event.Prediction {
 	e.turn(serves)
+	e.lessons.settle()
 	e.predictor.serve(e.out)
 	for _, o := range e.observers {
 		o.served(e.out)
+	}
+	if e.cfg.LearnLag > 0 {
+		e.lessons.begin(e.next)
 	}
 	return e.out.Predictions
 }
@@ -171,7 +180,8 @@ func (e *Engine) Serve() []event.Prediction {
 // Learn ends the window. It joins labels to the predictions served for their nodes,
 // scores these predictions, and only then updates the heads (the paper's by Algorithm
 // 1): scores are prequential. If no label is joined, the heads do not change; in
-// particular the past is not discounted by λ.
+// particular the past is not discounted by λ. With [Config.LearnLag] the heads learn the
+// labels later.
 func (e *Engine) Learn() *event.Outcome {
 	e.turn(learning)
 	w, out := e.window, e.out
@@ -181,14 +191,13 @@ func (e *Engine) Learn() *event.Outcome {
 		o.scored(out)
 	}
 	if b := &e.labels.batch; len(b.labels) > 0 {
-		e.serving.prepare(b, &e.prepared)
-		e.serving.learn(&e.prepared, out.Heads)
-		e.posterior = e.serving.hash(e.posterior)
+		e.lessons.put(e.next, func(to *pool.Batch) { e.serving.prepare(b, to) })
 	}
-	for h, head := range e.serving.heads() {
-		out.Heads[h].Version = head.Version()
+	if e.cfg.LearnLag == 0 {
+		e.lessons.begin(e.next)
+		e.lessons.settle()
 	}
-	out.Posterior = e.posterior
+	e.lessons.report(out)
 	e.end()
 	e.extendChain(out)
 	for i := range w.Commands {

@@ -38,8 +38,6 @@ type Lead struct {
 type leading interface {
 	learner
 	probabilities(dst, outputs []float32)
-	// layout is that of prepared batches, see [sliced].
-	layout() pool.Layout
 	// appendHeads appends what serve needs of the heads' state, see [sliced].
 	appendHeads(b []byte) []byte
 }

@@ -17,20 +17,23 @@ import (
 )
 
 // TestEngineIsAlgorithm1 compares the engine with the paper's Algorithm 1, which encodes
-// the whole graph from scratch for every batch.
+// the whole graph from scratch for every batch, and learns it at once or a lag later.
 func TestEngineIsAlgorithm1(t *testing.T) {
-	for _, seed := range []uint64{1, 2, 3} {
+	for seed, lag := range map[uint64]int{1: 0, 2: 0, 3: 0, 4: 1, 5: 2, 6: 7} {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0))
 			m := randomModel(t, rng)
-			cfg := pipeline.Config{Update: posterior.Config{Lambda: .95, Eta: .7, Beta: .02, Clip: .2, Epsilon: 1e-8}}
+			cfg := pipeline.Config{Update: posterior.Config{Lambda: .95, Eta: .7, Beta: .02, Clip: .2, Epsilon: 1e-8}, LearnLag: lag}
 			e := newEngine(t, m, cfg)
 			plain := newAlgorithm1(m, cfg.Update)
 			for number := range int64(25) {
 				w, batch := randomBatch(rng, m, plain)
 				w.Number = number
 				got := e.Step(w)
-				want := plain.step(batch)
+				want := plain.serve(batch)
+				if len(plain.waiting) > lag {
+					plain.learn()
+				}
 				for i, p := range got.Predictions {
 					for c, q := range p.Probabilities {
 						if math.Abs(float64(q)-want[i][c]) > 2e-5 {
@@ -61,6 +64,13 @@ type algorithm1 struct {
 	src, dst []int32
 	mean     [][]float64 // M, d_e × C
 	t        [][]float64 // T
+	waiting  []embedded  // served and not yet learned, the oldest first
+}
+
+// embedded is a served batch: the embeddings of its nodes, n × d_e, and their labels.
+type embedded struct {
+	z      []float32
+	labels []int
 }
 
 // newAlgorithm1 returns the state before the first batch.
@@ -73,10 +83,9 @@ func newAlgorithm1(m *model.Model, cfg posterior.Config) *algorithm1 {
 	return a
 }
 
-// step predicts the nodes of a batch and then learns their labels. It returns the
-// probabilities.
-func (a *algorithm1) step(b batch) (probs [][]float64) {
-	d, classes := a.m.Prior.Dim, a.m.Prior.Classes
+// serve predicts the nodes of a batch, and returns their probabilities.
+func (a *algorithm1) serve(b batch) (probs [][]float64) {
+	d := a.m.Prior.Dim
 	first := len(a.x)
 	for _, x := range b.x {
 		a.x = append(a.x, gnn.Vector{Dense: x})
@@ -85,32 +94,50 @@ func (a *algorithm1) step(b batch) (probs [][]float64) {
 		a.src, a.dst = append(a.src, e[0], e[1]), append(a.dst, e[1], e[0])
 	}
 	z := a.m.Encoder.Encode(a.x, a.src, a.dst)[first*d:]
+	for v := range b.labels {
+		probs = append(probs, a.predict(z[v*d:(v+1)*d]))
+	}
+	a.waiting = append(a.waiting, embedded{z, b.labels})
+	return probs
+}
+
+// predict returns softmax(zᵀM/τ).
+func (a *algorithm1) predict(z []float32) []float64 {
+	p := make([]float64, a.m.Prior.Classes)
+	sum := 0.0
+	for c := range p {
+		for j := range z {
+			p[c] += float64(z[j]) * a.mean[j][c] / a.m.Temperature.At(z)
+		}
+		p[c] = math.Exp(p[c])
+		sum += p[c]
+	}
+	for c := range p {
+		p[c] /= sum
+	}
+	return p
+}
+
+// learn learns the labels of the batch that has waited longest.
+func (a *algorithm1) learn() {
+	d, classes := a.m.Prior.Dim, a.m.Prior.Classes
+	b := a.waiting[0]
+	a.waiting = a.waiting[1:]
 	gradient, fisher := zeros(d, classes), zeros(d, classes)
 	for v, y := range b.labels {
-		zv := z[v*d : (v+1)*d]
+		zv := b.z[v*d : (v+1)*d]
 		tau := a.m.Temperature.At(zv)
-		p := make([]float64, classes)
-		sum := 0.0
-		for c := range p {
-			for j := range d {
-				p[c] += float64(zv[j]) * a.mean[j][c] / tau
-			}
-			p[c] = math.Exp(p[c])
-			sum += p[c]
-		}
-		for c := range p {
-			p[c] /= sum
-			residual := -p[c]
+		for c, p := range a.predict(zv) {
+			residual := -p
 			if c == y {
 				residual++
 			}
 			for j := range d {
 				u := float64(zv[j]) / tau
 				gradient[j][c] += u * residual
-				fisher[j][c] += p[c] * (1 - p[c]) * u * u
+				fisher[j][c] += p * (1 - p) * u * u
 			}
 		}
-		probs = append(probs, p)
 	}
 	for j := range d {
 		for c := range classes {
@@ -121,7 +148,6 @@ func (a *algorithm1) step(b batch) (probs [][]float64) {
 			a.mean[j][c] += min(max(step, -a.cfg.Clip), a.cfg.Clip)
 		}
 	}
-	return probs
 }
 
 func zeros(rows, cols int) [][]float64 {
@@ -201,7 +227,7 @@ func TestSameWindowsSameBits(t *testing.T) {
 		a := newAlgorithm1(m, posterior.DefaultConfig())
 		for number := range int64(20) {
 			w, b := randomBatch(rng, m, a)
-			a.step(b)
+			a.serve(b)
 			w.Number = number
 			all = append(all, e.Step(w))
 		}

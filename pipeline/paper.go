@@ -46,7 +46,6 @@ func (p *paper) layout() pool.Layout {
 
 func (p *paper) preparePart(b *batch, _ []int32, to *pool.Part) {
 	p.prepare(b, &to.Batch)
-	to.LogProbs = append(to.LogProbs[:0], b.outputs...)
 	to.Positions = append(to.Positions[:0], b.places...)
 	to.Refreshed = kernel.Room(to.Refreshed, len(b.labels))
 	clear(to.Refreshed)
@@ -96,7 +95,7 @@ func (p *paper) predictOne(_ view, rows posterior.Rows, outputs []float32) poste
 func (p *paper) probabilities(dst, outputs []float32) { copy(dst, outputs) }
 
 func (p *paper) prepare(b *batch, to *pool.Batch) {
-	to.N = len(b.labels)
+	to.N, to.LogProbs = len(b.labels), append(to.LogProbs[:0], b.outputs...)
 	b.copyTo(to)
 }
 

@@ -126,6 +126,8 @@ func (p *poolHeads) appendServed(to *pool.Batch, outputs []float32) {
 	to.Second = append(to.Second, outputs[logps+p.classes:]...)
 }
 
+func (p *poolHeads) layout() pool.Layout { return p.pool.Layout() }
+
 // learn updates the pool.
 func (p *poolHeads) learn(b *pool.Batch, heads []event.Head) {
 	for k, r := range p.pool.Learn(*b).Heads {

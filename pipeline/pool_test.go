@@ -107,8 +107,9 @@ func (o *oracle) serve(nodes []int32) (p [][]float64) {
 	return p
 }
 
-// learn learns the labels of served nodes. Labels of context nodes must be in y before.
-func (o *oracle) learn(nodes, labels []int32) {
+// join returns the batch that is learned from labels of served nodes that have just come.
+// Labels of context nodes must be in y before.
+func (o *oracle) join(nodes, labels []int32) pool.Batch {
 	var b pool.Batch
 	for i, v := range nodes {
 		o.y[v] = labels[i]
@@ -123,14 +124,16 @@ func (o *oracle) learn(nodes, labels []int32) {
 	}
 	b.Labels = labels
 	s.FillBatch(&b, nodes, o.pool.Config().Refreshes())
-	o.pool.Learn(b)
+	return b
 }
 
 // TestEngineServesThePool compares the engine with package pool, given rows computed from
 // the whole graph. Nodes name earlier nodes, some are context nodes with labels, and labels
-// come at once, later or never.
+// come at once, later or never. With a lag, what a window was joined to is learned so many
+// windows later, as it was then.
 func TestEngineServesThePool(t *testing.T) {
-	for _, sparse := range []bool{true, false} {
+	for i := range 6 {
+		sparse, lag := i%2 == 0, []int{0, 1, 4}[i/2]
 		rng := rand.New(rand.NewPCG(7, 7))
 		m := modelOf(t, rng, gnn.KindSAGE, 2)
 		addPool(t, m, sparse)
@@ -139,8 +142,9 @@ func TestEngineServesThePool(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := &oracle{m: m, pool: p, served: map[int32]servedRow{}}
-		e := newEngine(t, m, pipeline.Config{})
+		e := newEngine(t, m, pipeline.Config{LearnLag: lag})
 		var waiting []int32
+		var batches []pool.Batch
 		for number := range int64(40) {
 			w := &event.Window{Number: number}
 			var arrived []int32
@@ -187,10 +191,13 @@ func TestEngineServesThePool(t *testing.T) {
 				}
 			}
 			got := e.Step(w)
+			if last := int(number) - 1 - lag; last >= 0 {
+				o.pool.Learn(batches[last]) // nothing, if it has no labels
+			}
 			for i, want := range o.serve(arrived) {
 				for c, q := range got.Predictions[i].Probabilities {
 					if math.Abs(float64(q)-want[c]) > 1e-4 {
-						t.Fatalf("sparse %t, window %d, node %d, class %d: probability %v, want %v", sparse, number, arrived[i], c, q, want[c])
+						t.Fatalf("sparse %t, lag %d, window %d, node %d, class %d: probability %v, want %v", sparse, lag, number, arrived[i], c, q, want[c])
 					}
 				}
 				u := got.Predictions[i]
@@ -201,8 +208,9 @@ func TestEngineServesThePool(t *testing.T) {
 			for v, y := range known {
 				o.y[v] = y
 			}
-			if len(nodes) > 0 {
-				o.learn(nodes, labels)
+			batches = append(batches, o.join(nodes, labels))
+			if lag > 0 && got.Heads[0].Version != o.pool.Version() {
+				t.Fatalf("lag %d, window %d: %d batches learned, want %d", lag, number, got.Heads[0].Version, o.pool.Version())
 			}
 		}
 		if s := e.Summaries()[0]; s.Head != "pool" || s.Total().Labels == 0 {

@@ -66,6 +66,7 @@ func (e *Engine) Node(id event.ID) (*Report, bool) {
 	if !known {
 		return nil, false
 	}
+	e.lessons.settle()
 	r := &Report{
 		Node: id, Context: e.nodes.context.has(v), Label: e.className(e.nodes.states.at(v).label),
 		Degree: e.nodes.graph.Degree(v), Served: e.predictor.served(v, id),
@@ -146,6 +147,7 @@ func (e *Engine) Suppose(node *event.Node) (s *Supposed, known bool, reason even
 	if _, known := index.number(node.ID); known {
 		return nil, true, "", ""
 	}
+	e.lessons.settle()
 	s = &Supposed{}
 	var near []int32
 	if waiting := e.nodes.waiting.queue.get(node.ID); waiting != nil {

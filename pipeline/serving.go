@@ -18,9 +18,13 @@ import (
 // served, although graph and heads have changed since.
 //
 // The order of calls is, in a window, serve for all arrivals at once (none if there
-// are none), then predictOne for each node that is predicted again, then prepare, learn
-// and hash if a label was joined. Between windows, predictOne and probabilities may be
-// called; they change no state. heads, width and outputsName never change.
+// are none), then predictOne for each node that is predicted again, then prepare if a
+// label was joined. Between windows, predictOne and probabilities may be called; they
+// change no state. heads, width, layout and outputsName never change.
+//
+// learn and hash are called one after the other for each batch, at any time when no method
+// but heads, probabilities and prepare is called: [lessons] may run them beside the engine.
+// So these three use neither the heads' state nor scratch memory of the others.
 //
 // Slices that are passed in belong to the caller and are not kept.
 type serving interface {
@@ -55,6 +59,9 @@ type learner interface {
 	// heads returns the classifiers that are scored, in the order of
 	// [event.Outcome.Heads]. It must not be changed.
 	heads() []head
+	// layout is that of prepared batches. LogProbs is the number of outputs of a node that
+	// scores need: C for each head, its first ones.
+	layout() pool.Layout
 	// learn updates the heads by a prepared batch of at least one label. It writes each
 	// head's clipped entries and step norm to heads.
 	learn(b *pool.Batch, heads []event.Head)

@@ -26,8 +26,12 @@ type setting struct {
 	// setting; empty where every line does.
 	absent string
 	quoted bool // its value is a JSON string
-	get    func(*Config) string
-	set    func(*Config, string) error
+	// added reports that the setting is younger than the ledgers' present form. It is left
+	// out of an object in which it would have the value absent, so that older ledgers are of
+	// the same settings.
+	added bool
+	get   func(*Config) string
+	set   func(*Config, string) error
 }
 
 // settings lists every setting, in the order in which a ledger holds them.
@@ -122,6 +126,12 @@ var settings = []setting{
 	integer("pending", "", func(c *Config) *int { return &c.MaxPending }),
 	integer("waiting-labels", "", func(c *Config) *int { return &c.MaxWaitingLabels }),
 	integer("waiting-edges", "", func(c *Config) *int { return &c.MaxWaitingEdges }),
+	added(integer("learn-lag", "0", func(c *Config) *int { return &c.LearnLag })),
+}
+
+func added(s setting) setting {
+	s.added = true
+	return s
 }
 
 // formatNumber returns the shortest text that reads back as v.
@@ -185,10 +195,17 @@ func (c Config) Effective(models ...*model.Model) Config {
 func (c Config) Settings() event.Settings {
 	var b []byte
 	for i := range settings {
-		s := &settings[i]
-		b = appendMember(b, s.name, s.get(&c), s.quoted)
+		b = settings[i].append(b, settings[i].get(&c))
 	}
 	return event.Settings(append(b, '}'))
+}
+
+// append appends the setting with a value to an object that is still open.
+func (s *setting) append(b []byte, value string) []byte {
+	if s.added && value == s.absent {
+		return b
+	}
+	return appendMember(b, s.name, value, s.quoted)
 }
 
 // appendMember appends a member to an object that is still open. A value that is no
@@ -223,6 +240,9 @@ func ParseSettings(object event.Settings) (c Config, err error) {
 	for i := range settings {
 		s := &settings[i]
 		value, ok := values[s.name]
+		if !ok && s.added {
+			value, ok = s.absent, true
+		}
 		if !ok {
 			return c, fmt.Errorf("settings: %s is missing: use the program that wrote them", s.name)
 		}
@@ -262,7 +282,7 @@ func SettingsOfLine(line string) event.Settings {
 		if !ok {
 			value = s.absent
 		}
-		b = appendMember(b, s.name, value, s.quoted)
+		b = s.append(b, value)
 		delete(values, s.name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {

@@ -45,7 +45,7 @@ func leaves(v reflect.Value, path string, f func(path string, v reflect.Value)) 
 // from them, except for those that outcomes do not depend on. An audit rebuilds the
 // configuration from the settings in the ledger.
 func TestSettingsHoldEveryField(t *testing.T) {
-	notInSettings := map[string]bool{"PendingMemory": true, "Blocks": true, "Unwatched": true, "Reserve": true, "Workers": true}
+	notInSettings := map[string]bool{"PendingMemory": true, "Blocks": true, "Unwatched": true, "Reserve": true, "Workers": true, "Run": true}
 	base := everything(t)
 	cfg := base
 	leaves(reflect.ValueOf(&cfg).Elem(), "", func(path string, v reflect.Value) {
@@ -57,6 +57,8 @@ func TestSettingsHoldEveryField(t *testing.T) {
 			v.SetBool(!v.Bool())
 		case reflect.Int, reflect.Int64:
 			v.SetInt(v.Int() + 1)
+		case reflect.Func:
+			v.Set(reflect.ValueOf(func(job func()) (wait func()) { return job }))
 		case reflect.Interface:
 			v.Set(reflect.ValueOf(newMemoryBlocks()))
 		case reflect.Uint8:
@@ -72,11 +74,23 @@ func TestSettingsHoldEveryField(t *testing.T) {
 		}
 		want := cfg
 		want.PendingMemory, want.Blocks = base.PendingMemory, base.Blocks
-		want.Unwatched, want.Reserve, want.Workers = base.Unwatched, base.Reserve, base.Workers
-		if got, err := pipeline.ParseSettings(cfg.Settings()); err != nil || got != want {
+		want.Unwatched, want.Reserve, want.Workers, want.Run = base.Unwatched, base.Reserve, base.Workers, base.Run
+		if got, err := pipeline.ParseSettings(cfg.Settings()); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: ParseSettings = %+v, %v\nwant %+v", path, got, err, want)
 		}
 	})
+}
+
+// TestSettingsOfOlderLedgers: a setting that was added later is left out where it is as it was
+// before, so that the settings of an older ledger are still those of the same configuration.
+func TestSettingsOfOlderLedgers(t *testing.T) {
+	for lag, want := range map[int]string{0: "", 3: `,"learn-lag":3}`} {
+		c := everything(t)
+		c.LearnLag = lag
+		if s := string(c.Settings()); want == "" && strings.Contains(s, "lag") || !strings.HasSuffix(s, want) {
+			t.Errorf("settings with a lag of %d: %s, want %q at the end", lag, s, want)
+		}
+	}
 }
 
 // settingsOf returns the settings of an engine, as the ledger has them.
@@ -165,7 +179,7 @@ func TestEffective(t *testing.T) {
 		"one of two":         {set, []*model.Model{pooled, bare}, set},
 		"a pool, not served": {paper, []*model.Model{pooled}, paper},
 	} {
-		if got := c.cfg.Effective(c.models...); got != c.want {
+		if got := c.cfg.Effective(c.models...); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: Effective = %+v\nwant %+v", name, got, c.want)
 		}
 	}

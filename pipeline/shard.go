@@ -46,9 +46,6 @@ type Shard struct {
 // sliced is a serving whose heads may be learned elsewhere.
 type sliced interface {
 	serving
-	// layout is that of prepared batches. LogProbs is the number of outputs of a node
-	// that scores need: C for each head, its first ones.
-	layout() pool.Layout
 	// preparePart is prepare for a part of the batch that all slices make together, whose
 	// nodes are all, in their order. It sets to.Positions too.
 	preparePart(b *batch, all []int32, to *pool.Part)

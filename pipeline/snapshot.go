@@ -61,6 +61,10 @@ import (
 //	early.records          U8    labels that wait for their node, see appendLabel
 //	early.ID               ids   of these nodes, the oldest first
 //	heads.NAME             U8    a head's state, see [posterior.Head]
+//	learn.clipped          I64   heads: entries that the last update clipped, if Config.LearnLag is set; its
+//	learn.step             F64   heads: steps; to be reported with the next window
+//	learn.window           I64   windows whose labels wait to be learned
+//	learn.batches          U8    their batches, see [pool.Layout]
 //	summaries.counts       I64   heads × 42, see [calibration.Prequential]
 //	summaries.sums         F64   heads × 27
 //	fallback.lead          F64   1: of the static head, nats; if Config.Fallback is on
@@ -123,6 +127,7 @@ func takeSnapshot(meta map[string]string, engines ...*Engine) *Snapshot {
 	var parts []safetensors.Part
 	own := ""
 	for _, e := range engines {
+		e.lessons.settle()
 		for _, x := range e.strings() {
 			meta[metaOwn+own+x.key] = x.text
 		}

@@ -312,7 +312,7 @@ func followed(t *testing.T, rng *rand.Rand, l *randomStream, e *pipeline.Engine,
 const poolSeeds = 100
 
 // lived returns an engine that has stepped through a random stream, with what it was made
-// from.
+// from. Two of three learn labels some windows late.
 func lived(t testing.TB, seed uint64, windows int) (*pipeline.Engine, *model.Model, pipeline.Config, *randomStream) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 3))
@@ -320,7 +320,7 @@ func lived(t testing.TB, seed uint64, windows int) (*pipeline.Engine, *model.Mod
 	if seed >= poolSeeds {
 		addPool(t, m, seed%2 == 0)
 	}
-	cfg := pipeline.Config{Samples: 2, BFloat16: seed%2 == 1, Coverage: pipeline.Coverage{Target: 0.9, Per: pipeline.PerSlice, MaxOutside: 2}}
+	cfg := pipeline.Config{Samples: 2, BFloat16: seed%2 == 1, LearnLag: 2 * int(seed%3), Coverage: pipeline.Coverage{Target: 0.9, Per: pipeline.PerSlice, MaxOutside: 2}}
 	l := newRandomStream(rng, m)
 	e := newEngine(t, m, cfg)
 	for range windows {
@@ -422,7 +422,7 @@ func TestRestoreElsewhere(t *testing.T) {
 // TestRestoreLine: a snapshot of an older program, which has the settings as a line, can be
 // restored.
 func TestRestoreLine(t *testing.T) {
-	e, m, cfg, _ := lived(t, 2, 10)
+	e, m, cfg, _ := lived(t, 3, 10)
 	if _, _, err := restore(m, cfg, rewritten(t, snapshotOf(t, e, nil), "gvbll.engine", lineOf(e.Config()))); err != nil {
 		t.Error(err)
 	}

@@ -39,11 +39,12 @@ func (e *Engine) state(s *snapshot.Schema) {
 		snapshot.Bytes(s, "heads."+h.Name(), h)
 	}
 	s.Check(func() error {
-		if !e.serving.matches(e.posterior) {
-			return snapshot.Damaged("the heads have another hash than %x", e.posterior)
+		if !e.serving.matches(e.lessons.last.posterior) {
+			return snapshot.Damaged("the heads have another hash than %x", e.lessons.last.posterior)
 		}
 		return nil
 	})
+	e.lessons.state(s, e.next)
 	e.scorer.state(s)
 	for _, o := range e.observers {
 		o.state(s)
@@ -124,6 +125,6 @@ func (e *Engine) strings() []engineString {
 			return nil
 		}},
 		hash("chain", &e.chain),
-		hash("posterior", &e.posterior),
+		hash("posterior", &e.lessons.last.posterior),
 	}
 }

@@ -32,6 +32,7 @@ func TestTranscripts(t *testing.T) {
 				d.MaybeScanArgs(t, "pending", &cfg.MaxPending)
 				d.MaybeScanArgs(t, "waiting-labels", &cfg.MaxWaitingLabels)
 				d.MaybeScanArgs(t, "waiting-edges", &cfg.MaxWaitingEdges)
+				d.MaybeScanArgs(t, "learn-lag", &cfg.LearnLag)
 				var err error
 				if e, err = pipeline.New(smallModel(t), cfg); err != nil {
 					return err.Error()

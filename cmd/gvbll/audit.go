@@ -160,7 +160,7 @@ func (a auditCmd) settings(ctx context.Context, c *kafka.Client, names topics.Na
 		switch {
 		case err != nil: // another engine's
 		case slices.ContainsFunc(models, func(m *model.Model) bool { return slices.Contains(e.Models, m.ID) }):
-			if !slices.Contains(list, cfg) {
+			if !slices.ContainsFunc(list, func(c pipeline.Config) bool { return c.Settings() == cfg.Settings() }) {
 				list = append(list, cfg)
 			}
 		default:
