@@ -58,7 +58,7 @@ func checkChart(root string) error {
 	if err != nil {
 		return err
 	}
-	flags, err := workFlags(root)
+	flags, err := flagsOf(root, "work", "topics")
 	if err != nil {
 		return err
 	}
@@ -94,6 +94,8 @@ var refused = []struct{ values, want string }{
 	{`kafka: {brokers: ["kafka:9092"], brkers: 1}`, "brkers"},
 	{`kafka: {brokers: ["kafka"]}`, "brokers"},
 	{`replicas: 0`, "replicas"},
+	{`shards: 65`, "shards"},
+	{`{shards: 4, autoscaling: {enabled: true}}`, "autoscaling"}, // workers may come and go, but the chart has no autoscaler
 	{`{kafka: {brokers: ["k:1"]}, model: {volume: {emptyDir: {}}}}`, "http.configSecret"},
 	{`networkPolicy: {from: []}`, "from"},
 	{`settings: {state-dir: /elsewhere}`, "state-dir"},
@@ -140,7 +142,7 @@ func render(c *chart.Chart, values chartutil.Values) (map[string]string, error) 
 
 // check decodes every manifest into its type, checks pods, and checks that selectors
 // select the workers and nothing else.
-func check(manifests map[string]string, flags []string) error {
+func check(manifests map[string]string, flags map[string][]string) error {
 	var errs []error
 	var workers, others []*core.PodTemplateSpec
 	var selectors []labels.Selector
@@ -217,8 +219,8 @@ func objectOf(kind meta.TypeMeta) (any, error) {
 }
 
 // checkPod checks a pod for faults that the API's types allow: what a cluster refuses,
-// what is not safe, and settings that gvbll work does not have.
-func checkPod(p *core.PodSpec, claims []core.PersistentVolumeClaim, flags []string) error {
+// what is not safe, and flags and settings that gvbll does not have.
+func checkPod(p *core.PodSpec, claims []core.PersistentVolumeClaim, flags map[string][]string) error {
 	var errs []error
 	complain := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	volumes := make(map[string]bool)
@@ -234,7 +236,7 @@ func checkPod(p *core.PodSpec, claims []core.PersistentVolumeClaim, flags []stri
 	if s := p.SecurityContext; s == nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot {
 		complain("a pod may run as root")
 	}
-	for _, c := range p.Containers {
+	for _, c := range slices.Concat(p.InitContainers, p.Containers) {
 		s := c.SecurityContext
 		if s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation {
 			complain("container %s may write its root or gain privileges", c.Name)
@@ -244,6 +246,13 @@ func checkPod(p *core.PodSpec, claims []core.PersistentVolumeClaim, flags []stri
 				complain("container %s mounts volume %s, which is not there", c.Name, m.Name)
 			}
 			volumes[m.Name] = true
+		}
+		// The worker's settings are variables; another container has flags, as topics --create.
+		for _, arg := range c.Args {
+			name, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+			if strings.HasPrefix(arg, "--") && !slices.Contains(flags[c.Args[0]], name) {
+				complain("container %s has the flag --%s, but gvbll %s has none", c.Name, name, c.Args[0])
+			}
 		}
 		names := make(map[string]bool)
 		for _, e := range c.Env {
@@ -255,7 +264,7 @@ func checkPod(p *core.PodSpec, claims []core.PersistentVolumeClaim, flags []stri
 				complain("container %s sets %s to %s, a number that YAML has put in exponent form", c.Name, e.Name, e.Value)
 			}
 			flag, ours := strings.CutPrefix(e.Name, "GVBLL_")
-			if flag = strings.ToLower(strings.ReplaceAll(flag, "_", "-")); ours && !slices.Contains(flags, flag) {
+			if flag = strings.ToLower(strings.ReplaceAll(flag, "_", "-")); ours && !slices.Contains(flags["work"], flag) {
 				complain("container %s sets %s, but gvbll work has no flag --%s", c.Name, e.Name, flag)
 			}
 		}
@@ -268,18 +277,20 @@ func checkPod(p *core.PodSpec, claims []core.PersistentVolumeClaim, flags []stri
 	return errors.Join(errs...)
 }
 
-// workFlags returns the names of the flags of gvbll work.
-func workFlags(root string) ([]string, error) {
-	cmd := exec.Command("go", "run", "./cmd/gvbll", "work", "--help")
-	cmd.Dir, cmd.Stderr = root, os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, err
-	}
-	var flags []string
-	for _, word := range strings.FieldsFunc(string(out), func(r rune) bool { return strings.ContainsRune(" ,=\n", r) }) {
-		if name, ok := strings.CutPrefix(word, "--"); ok {
-			flags = append(flags, strings.TrimPrefix(name, "[no-]"))
+// flagsOf returns the names of the flags of gvbll's commands.
+func flagsOf(root string, commands ...string) (map[string][]string, error) {
+	flags := make(map[string][]string)
+	for _, name := range commands {
+		cmd := exec.Command("go", "run", "./cmd/gvbll", name, "--help")
+		cmd.Dir, cmd.Stderr = root, os.Stderr
+		out, err := cmd.Output()
+		if err != nil {
+			return nil, err
+		}
+		for _, word := range strings.FieldsFunc(string(out), func(r rune) bool { return strings.ContainsRune(" ,=\n", r) }) {
+			if flag, ok := strings.CutPrefix(word, "--"); ok {
+				flags[name] = append(flags[name], strings.TrimPrefix(flag, "[no-]"))
+			}
 		}
 	}
 	return flags, nil
