@@ -152,6 +152,11 @@ var advice = []struct {
 		{"gvbll_checkpoint_seconds", "Near `--checkpoints every=…`: the volume is slow."},
 		{"gvbll_checkpoint_failures_total", "`GvbllCheckpointOld`."},
 	}},
+	{"Shards", [][2]string{
+		{"gvbll_shard_owner", "Maximum over instances 0: `GvbllShardWithoutOwner`; of the lead, `GvbllNoOwner`. Exported by workers of a graph that has shards ([sharding.md](sharding.md)); `gvbll_owner` is the lead's there."},
+		{"gvbll_shard_windows", "An owner's and a standby's differ: a takeover would have to replay the difference. `gvbll ledger --shards` has the lag behind the cuts."},
+		{"gvbll_shard_barrier_wait_seconds_total", "The task with the highest rate is the slowest, and holds up the others. All high and alike: the brokers take long to hand on what is exchanged; larger windows need fewer hops."},
+	}},
 }
 
 // TestMetricsPage: docs/metrics.md is up to date: it lists every exported metric, with
@@ -227,6 +232,7 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	reg := prometheus.NewPedanticRegistry()
 	described := &describing{Registerer: reg}
 	m, stream := metrics.New(described), worker.NewMetrics(described)
+	metrics.NewShards(described, 1)
 	hooks := stream.Hooks()
 	out := &event.Outcome{
 		Predictions:    []event.Prediction{{Class: "a", Time: 1, Set: &event.Set{}}},

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -13,22 +17,39 @@ import (
 type ledgerCmd struct {
 	Kafka kafkaFlags `embed:""`
 
-	From int64 `help:"First window to print." default:"0"`
-	JSON bool  `help:"Print the records as they are, one JSON object a line." name:"json"`
+	From   int64 `help:"First window to print." default:"0"`
+	Shards bool  `help:"Of a graph of several shards, print instead who owns which task, and how far each is."`
+	JSON   bool  `help:"Print the records as they are, one JSON object a line." name:"json"`
 }
 
 // Help is shown by gvbll ledger --help.
 func (ledgerCmd) Help() string {
-	return "Prints the ledger: first the model and the settings, then for each window what cut it, the numbers of its predictions, labels and refusals, the hashes of the posterior and of all predictions and learned labels so far, and the offsets that it read from each input partition; and where an epoch begins, or another model was promoted. With --json also the state of the model in the shadow."
+	return "Prints the ledger: first the model and the settings, then for each window what cut it, the numbers of its predictions, labels and refusals, the hashes of the posterior and of all predictions and learned labels so far, and the offsets that it read from each input partition; and where an epoch begins, or another model was promoted. With --json also the state of the model in the shadow.\n\n" +
+		"Of a graph of several shards it prints the cuts that all shards execute, with the hash of each, and the last window that all were done with. What a shard made of a window is in its own partition: 'gvbll ledger --shards' compares how far they are."
 }
 
 // Run prints the committed records up to the present end of the ledger.
-func (c ledgerCmd) Run(ctx context.Context, s streams) error {
+func (c ledgerCmd) Run(ctx context.Context, s streams, g given) error {
+	if err := g.check(noEffect{c.Shards, "no effect with --shards: leave out one of them", []string{"from"}}); err != nil {
+		return err
+	}
 	client, names, err := c.Kafka.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
+	count, err := shardsOf(ctx, client, names)
+	if err != nil {
+		return err
+	}
+	switch {
+	case c.Shards && count > 1:
+		return c.printShards(ctx, s, client, names, count)
+	case c.Shards && count == 1:
+		return usagef("--shards: the graph %s has none: its ledger has one partition. 'gvbll status' says who owns it", c.Kafka.Prefix)
+	case count > 1:
+		return c.printCuts(ctx, s, client, names)
+	}
 	l, err := ledger.OpenAt(ctx, client, names.LedgerAt(0), 0)
 	if err != nil {
 		return err
@@ -54,6 +75,59 @@ func (c ledgerCmd) Run(ctx context.Context, s streams) error {
 			return err
 		}
 	}
+}
+
+func (c ledgerCmd) printShards(ctx context.Context, s streams, client *kafka.Client, names topics.Names, count int) error {
+	found, err := readShards(ctx, client, names, count)
+	switch {
+	case err != nil:
+		return err
+	case c.JSON:
+		return printJSON(s.out, found)
+	default:
+		return found.print(s.out, time.Now())
+	}
+}
+
+// printCuts prints the cuts of a sharded graph.
+func (c ledgerCmd) printCuts(ctx context.Context, s streams, client *kafka.Client, names topics.Names) error {
+	cuts, err := ledger.OpenCuts(ctx, client, names.LedgerAt(0), ledger.Place{})
+	if err != nil {
+		return err
+	}
+	for model := ""; ; {
+		cut, err := cuts.Next(ctx)
+		if cut == nil || err != nil {
+			return err
+		}
+		if cut.Window < c.From {
+			continue
+		}
+		if c.JSON {
+			_, err = fmt.Fprintf(s.out, "%s\n", cut.Append(nil))
+		} else {
+			if cut.Begins != nil || model == "" {
+				model = cut.Model
+				fmt.Fprintf(s.out, "model %s\nsettings %s\n\n%8s %-8s %-12s %8s %-12s %s\n", model, cmp.Or(string(cut.Configuration), cut.Settings), "WINDOW", "CUT BY", "HASH", "COMPLETE", "CHAIN", "OFFSETS")
+			}
+			done := ledger.Complete{Window: -1, Chain: "-"}
+			if cut.Done != nil {
+				done = *cut.Done
+			}
+			_, err = fmt.Fprintf(s.out, "%8d %-8s %-12.12s %8d %-12.12s %s\n", cut.Window, cut.Cause, cut.Hash, done.Window+1, done.Chain, strings.Join(rangesOf(cut.Ranges), " "))
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// rangesOf returns the ranges as the ledger is printed with them.
+func rangesOf(ranges []ledger.Range) (notes []string) {
+	for _, g := range ranges {
+		notes = append(notes, fmt.Sprintf("%s/%d:%d-%d", g.Topic, g.Partition, g.From, g.To-1))
+	}
+	return notes
 }
 
 // ledgerTable prints ledger records as lines of a table.
@@ -88,10 +162,7 @@ func (t *ledgerTable) print(r *ledger.Record) error {
 		}
 	}
 	t.model = r.Model
-	var notes []string
-	for _, g := range r.Ranges {
-		notes = append(notes, fmt.Sprintf("%s/%d:%d-%d", g.Topic, g.Partition, g.From, g.To-1))
-	}
+	notes := rangesOf(r.Ranges)
 	if r.Forgot != nil {
 		notes = append(notes, fmt.Sprintf("forgot %d", r.Forgot.Nodes))
 	}

@@ -19,7 +19,18 @@ type member struct {
 	HTTP    string `json:"http,omitempty"`   // address of its page
 	Model   string `json:"model,omitempty"`  // that it was started with to serve
 	Shadow  string `json:"shadow,omitempty"` // and in the shadow
-	owner   bool
+	Tasks   []int  `json:"tasks,omitempty"`  // that it owns, of a sharded graph's
+
+	owner     bool             // of the graph, or of its lead
+	standings []kafka.Standing // in each task
+}
+
+// where names the worker by its page, or else its host.
+func (m *member) where() string { return cmp.Or(m.HTTP, m.Host) }
+
+// standsBy reports whether the worker has stepped windows of a task that it does not own.
+func (m *member) standsBy(task int) bool {
+	return task < len(m.standings) && !m.standings[task].Owner && m.standings[task].Progress > 0
 }
 
 // about returns what this worker says of itself to the others.
@@ -42,11 +53,18 @@ func membersOf(ctx context.Context, client *kafka.Client, names topics.Names) ([
 	if err != nil {
 		return nil, err
 	}
+	shards, err := shardsOf(ctx, client, names)
+	if err != nil {
+		return nil, err
+	}
 	members := make([]member, len(found))
 	for i, f := range found {
 		m := &members[i]
 		_ = json.Unmarshal([]byte(f.About), m) // any program may join the group
-		m.Host, m.owner = cmp.Or(m.Host, f.Host), len(f.Owns) > 0
+		m.Host, m.owner, m.standings = cmp.Or(m.Host, f.Host), slices.Contains(f.Owns, 0), f.Standings
+		if shards > 1 {
+			m.Tasks = f.Owns
+		}
 	}
 	slices.SortFunc(members, func(a, b member) int {
 		switch {

@@ -38,6 +38,7 @@ type status struct {
 	Prefix   string   `json:"prefix"`
 	Owner    *member  `json:"owner"` // null without one
 	Standbys []member `json:"standbys"`
+	Shards   *shards  `json:"shards,omitempty"` // of a graph that has several; Owner is then the lead's
 
 	// Of the ledger's last record.
 	Model     string      `json:"model,omitempty"`
@@ -110,10 +111,17 @@ func (s *status) read(ctx context.Context, client *kafka.Client, names topics.Na
 	if err := s.readMembers(ctx, client, names); err != nil {
 		return err
 	}
+	count, err := shardsOf(ctx, client, names)
+	if err == nil && count > 1 {
+		s.Shards, err = readShards(ctx, client, names, count)
+	}
+	if err != nil {
+		return err
+	}
 	if slices.Contains(s.missing, names.Ledger) {
 		return nil
 	}
-	if err := s.readLedger(ctx, client, names, last); err != nil {
+	if err := s.readLedger(ctx, client, names, recordsOf(names, count), last); err != nil {
 		return err
 	}
 	s.Lag, err = lagOf(ctx, client, names)
@@ -125,22 +133,25 @@ func (s *status) readMembers(ctx context.Context, client *kafka.Client, names to
 	for i := range members {
 		if members[i].owner {
 			s.Owner = &members[i]
-		} else {
+		} else if len(members[i].Tasks) == 0 {
 			s.Standbys = append(s.Standbys, members[i])
 		}
 	}
 	return err
 }
 
-// readLedger reads the windows of the two periods, and the last one if it is older.
-func (s *status) readLedger(ctx context.Context, client *kafka.Client, names topics.Names, last time.Duration) error {
-	newest, err := ledger.Newest(ctx, client, names.LedgerAt(0))
+// readLedger reads the windows of the two periods, and the last one if it is older. Each
+// shard has a partition of records, of its own predictions.
+func (s *status) readLedger(ctx context.Context, client *kafka.Client, names topics.Names, records []kafka.TopicPartition, last time.Duration) error {
+	newest, err := newestOf(ctx, client, records)
 	if newest == nil || err != nil {
 		return err
 	}
 	s.Model, s.Epoch, s.Windows, s.Committed = newest.Serves(), newest.Epoch, newest.Window+1, &newest.Stepped
-	if s.Shadow, err = shadowIn(ctx, client, names, newest); err != nil {
-		return err
+	if s.Shards == nil {
+		if s.Shadow, err = shadowIn(ctx, client, names, newest); err != nil {
+			return err
+		}
 	}
 	if newest.Promoted == "" {
 		shadow := ""
@@ -151,16 +162,35 @@ func (s *status) readLedger(ctx context.Context, client *kafka.Client, names top
 	}
 	between := s.at.Add(-last)
 	var now, before report.Period
-	err = ledger.ScanSince(ctx, client, names.LedgerAt(0), between.Add(-last), func(r *ledger.Record) bool {
-		if r.Stepped.Before(between) {
-			addWindow(&before, r)
-		} else {
-			addWindow(&now, r)
+	for _, at := range records {
+		if err := ledger.ScanSince(ctx, client, at, between.Add(-last), func(r *ledger.Record) bool {
+			if r.Stepped.Before(between) {
+				addWindow(&before, r)
+			} else {
+				addWindow(&now, r)
+			}
+			return true
+		}); err != nil {
+			return err
 		}
-		return true
-	})
+	}
 	s.Last, s.Before = shorten(&now, last), shorten(&before, last)
-	return err
+	return nil
+}
+
+// newestOf returns the last record of the partitions, that of the latest window, nil if there
+// is none.
+func newestOf(ctx context.Context, client *kafka.Client, records []kafka.TopicPartition) (newest *ledger.Record, err error) {
+	for _, at := range records {
+		r, err := ledger.Newest(ctx, client, at)
+		if err != nil {
+			return nil, err
+		}
+		if newest == nil || r != nil && r.Window > newest.Window {
+			newest = r
+		}
+	}
+	return newest, nil
 }
 
 func shorten(p *report.Period, length time.Duration) statusPeriod {
@@ -239,7 +269,12 @@ func (s *status) waiting() (n int64) {
 func (s *status) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "graph\t%s\n", s.Prefix)
-	if s.Owner != nil {
+	if s.Shards != nil {
+		for i := range s.Shards.Tasks {
+			t := &s.Shards.Tasks[i]
+			fmt.Fprintf(w, "%s\t%s\n", t.name(), t)
+		}
+	} else if s.Owner != nil {
 		fmt.Fprintf(w, "owner\t%s\n", s.Owner)
 	} else {
 		fmt.Fprintf(w, "owner\tnone\n")

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// shards is how the shards of a graph are doing, as Kafka has it.
+type shards struct {
+	// Cuts is the number of windows that were cut, and Complete of those that every shard is
+	// done with. Chain is the graph's after the last complete one that a cut names.
+	Cuts     int64      `json:"cuts"`
+	Cut      *time.Time `json:"cut,omitempty"` // when the last was written, null before the first
+	Complete int64      `json:"complete"`
+	Chain    string     `json:"chain,omitempty"`
+	Tasks    []task     `json:"tasks"`
+}
+
+// task is the lead, number 0, or a shard.
+type task struct {
+	Task     int      `json:"task"`
+	Owner    *member  `json:"owner"` // null without one
+	Standbys []member `json:"standbys"`
+	// Windows is how many windows it is done with, and Lag how many more were cut. The lead
+	// has none.
+	Windows int64 `json:"windows"`
+	Lag     int64 `json:"lag"`
+	// Awaited says that other shards are further, and wait for this one.
+	Awaited bool `json:"awaited"`
+}
+
+// name is what people call the task.
+func (t *task) name() string { return taskName(t.Task) }
+
+// String describes the task in one line, for 'gvbll status'.
+func (t *task) String() string {
+	owner := "none"
+	if t.Owner != nil {
+		owner = t.Owner.String()
+	}
+	if t.Task > 0 {
+		owner += fmt.Sprintf("  %d windows, lag %d", t.Windows, t.Lag)
+	}
+	return owner
+}
+
+func taskName(number int) string {
+	if number == 0 {
+		return "lead"
+	}
+	return fmt.Sprintf("shard %d", number)
+}
+
+// shardsOf returns the number of shards of a graph, 1 without shards, 0 if its ledger does not
+// exist. A sharded graph's ledger has a partition for the lead, and one for each shard.
+func shardsOf(ctx context.Context, c *kafka.Client, names topics.Names) (int, error) {
+	have, err := c.Partitions(ctx, names.Ledger)
+	if n := have[names.Ledger]; n > 1 {
+		return n - 1, err
+	}
+	return have[names.Ledger], err
+}
+
+// recordsOf returns the partitions of the ledger that have the records of windows.
+func recordsOf(names topics.Names, shards int) (at []kafka.TopicPartition) {
+	if shards <= 1 {
+		return []kafka.TopicPartition{names.LedgerAt(0)}
+	}
+	for task := 1; task <= shards; task++ {
+		at = append(at, names.LedgerAt(task))
+	}
+	return at
+}
+
+// readShards reads how the shards of a graph are doing.
+func readShards(ctx context.Context, c *kafka.Client, names topics.Names, count int) (*shards, error) {
+	members, err := membersOf(ctx, c, names)
+	if err != nil {
+		return nil, err
+	}
+	s := &shards{}
+	// The shards' records are read first: the newest cut is then not behind them.
+	for i := range count + 1 {
+		t := task{Task: i, Standbys: []member{}}
+		if i > 0 {
+			newest, err := ledger.Newest(ctx, c, names.LedgerAt(i))
+			if err != nil {
+				return nil, err
+			}
+			if newest != nil {
+				t.Windows = newest.Window + 1
+			}
+		}
+		for j := range members {
+			switch m := &members[j]; {
+			case slices.Contains(m.Tasks, i):
+				t.Owner = m
+			case m.standsBy(i):
+				t.Standbys = append(t.Standbys, *m)
+			}
+		}
+		s.Tasks = append(s.Tasks, t)
+	}
+	newest, err := ledger.NewestCut(ctx, c, names.LedgerAt(0))
+	if err != nil {
+		return nil, err
+	}
+	if newest != nil {
+		s.Cuts, s.Cut = newest.Window+1, &newest.Written
+		if newest.Done != nil {
+			s.Chain = newest.Done.Chain
+		}
+	}
+	s.compare()
+	return s, nil
+}
+
+// compare computes who lags and who is waited for.
+func (s *shards) compare() {
+	lead, of := &s.Tasks[0], s.Tasks[1:]
+	least := slices.MinFunc(of, func(a, b task) int { return cmp.Compare(a.Windows, b.Windows) }).Windows
+	most := slices.MaxFunc(of, func(a, b task) int { return cmp.Compare(a.Windows, b.Windows) }).Windows
+	lead.Windows, s.Complete = s.Cuts, least
+	for i := range of {
+		t := &of[i]
+		t.Lag = max(s.Cuts-t.Windows, 0)
+		t.Awaited = t.Windows == least && t.Lag > 0 && (least < most || t.Owner == nil)
+	}
+	lead.Awaited = lead.Owner == nil
+}
+
+// print prints the tasks for people.
+func (s *shards) print(out io.Writer, now time.Time) error {
+	switch {
+	case s.Cuts == 0:
+		fmt.Fprintf(out, "no window is cut yet\n\n")
+	case s.Chain == "":
+		fmt.Fprintf(out, "%d windows are cut, the last %s ago, and %d are complete\n\n", s.Cuts, roughly(now.Sub(*s.Cut)), s.Complete)
+	default:
+		fmt.Fprintf(out, "%d windows are cut, the last %s ago, and %d are complete; chain %.12s\n\n", s.Cuts, roughly(now.Sub(*s.Cut)), s.Complete, s.Chain)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "TASK\tWINDOWS\tLAG\tOWNER\tSTANDBY")
+	var awaited []string
+	for i := range s.Tasks {
+		t := &s.Tasks[i]
+		owner, standbys, lag := "none", "none", fmt.Sprint(t.Lag)
+		if t.Owner != nil {
+			owner = t.Owner.where()
+		}
+		if len(t.Standbys) > 0 {
+			var list []string
+			for j := range t.Standbys {
+				list = append(list, t.Standbys[j].where())
+			}
+			standbys = strings.Join(list, ", ")
+		}
+		if t.Task == 0 {
+			lag = "-"
+		}
+		if t.Awaited {
+			awaited = append(awaited, t.name())
+		}
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", t.name(), t.Windows, lag, owner, standbys)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if len(awaited) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(out, "\nwaited for: %s\n", strings.Join(awaited, ", "))
+	return err
+}

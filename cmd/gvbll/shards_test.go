@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvbll/gvbll/topics/broker"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// TestShardsFromKafka: 'gvbll ledger' and 'gvbll status' read a sharded graph's ledger as its
+// lead and its shards write it, also with a cut that does not count.
+func TestShardsFromKafka(t *testing.T) {
+	addr := startBroker(t, broker.Config{})
+	client, names := dial(t, addr), topicsUnder(t, "g")
+	var specs []kafka.TopicSpec
+	for _, topic := range names.All() {
+		spec := kafka.TopicSpec{Name: topic, Partitions: 1, Replication: -1}
+		if topic == names.Ledger {
+			spec.Partitions = 3
+		}
+		specs = append(specs, spec)
+	}
+	_, err := client.CreateTopics(t.Context(), specs...)
+	must(t, err)
+	t.Setenv("GVBLL_BROKERS", addr)
+	t.Setenv("GVBLL_PREFIX", "g")
+	if out := gvbll(t, "ledger", "--shards"); !strings.Contains(out, "no window is cut yet") {
+		t.Errorf("of an empty ledger:\n%s", out)
+	}
+
+	cuts, err := ledger.OpenCuts(t.Context(), client, names.LedgerAt(0), ledger.Place{})
+	must(t, err)
+	cutter, err := ledger.NewCutter(t.Context(), cuts)
+	must(t, err)
+	send, err := client.NewProducer(t.Context(), kafka.ProducerConfig{})
+	must(t, err)
+	for window := range int64(5) {
+		_, err := cutter.Cut(t.Context(), &ledger.Cut{Cause: "count", Model: "m1", Settings: "hash", Ranges: []ledger.Range{{Topic: names.Nodes, From: window, To: window + 1}}})
+		must(t, err)
+		for shard := range 2 {
+			if window > int64(2*shard) { // shard 1 is done with one window, shard 2 with three
+				continue
+			}
+			record := ledger.Record{Version: ledger.Version, Window: window, Model: "m1", Settings: "hash", Predictions: 10, Labels: 1 - shard}
+			must(t, send.Send(t.Context(), []kafka.Record{{Topic: names.Ledger, Partition: int32(shard + 1), Value: record.Append(nil), Time: time.Now()}}))
+		}
+	}
+	late := ledger.Cut{Version: ledger.CutFormat, Window: 1, Prev: strings.Repeat("0", 64), Model: "m1", Settings: "hash"}
+	must(t, send.Send(t.Context(), []kafka.Record{{Topic: names.Ledger, Value: late.Append(nil)}}))
+
+	if out := gvbll(t, "ledger"); strings.Count(out, names.Nodes+"/0:") != 5 || !strings.HasPrefix(out, "model m1\n") {
+		t.Errorf("the cuts are printed as\n%s", out)
+	}
+	var s shards
+	must(t, json.Unmarshal([]byte(gvbll(t, "ledger", "--shards", "--json")), &s))
+	if s.Cut == nil || time.Since(*s.Cut) > time.Minute {
+		t.Errorf("the last cut was written at %v", s.Cut)
+	}
+	s.Cut = nil
+	none := []member{}
+	want := shards{Cuts: 5, Complete: 1, Tasks: []task{
+		{Task: 0, Standbys: none, Windows: 5, Awaited: true}, {Task: 1, Standbys: none, Windows: 1, Lag: 4, Awaited: true}, {Task: 2, Standbys: none, Windows: 3, Lag: 2},
+	}}
+	if diff := cmp.Diff(want, s, cmp.AllowUnexported(member{})); diff != "" {
+		t.Errorf("shards, -want +got\n%s", diff)
+	}
+
+	code, out, _ := command(t, "status", "--json")
+	var st status
+	must(t, json.Unmarshal([]byte(out), &st))
+	if code != exitFailed || st.Wrong[0].Alert != "GvbllNoOwner" || st.Windows != 3 || st.Last.Predictions != 40 || st.Last.Labels != 1 || st.Shards == nil {
+		t.Errorf("status: exit code %d\n%s", code, out)
+	}
+}
+
+// TestShardsArePrinted: who owns what, who lags and who is waited for.
+func TestShardsArePrinted(t *testing.T) {
+	now := time.Now()
+	cut := now.Add(-300 * time.Millisecond)
+	a, b := &member{HTTP: "http://a:8473"}, &member{Host: "b"}
+	tasks := func(windows ...int64) (list []task) {
+		for i, n := range windows {
+			list = append(list, task{Task: i, Owner: a, Windows: n})
+		}
+		return list
+	}
+	s := shards{Cuts: 12, Cut: &cut, Chain: "0123456789abcdef", Tasks: tasks(0, 11, 10)}
+	s.Tasks[2].Owner, s.Tasks[2].Standbys = b, []member{*a}
+	s.compare()
+	var out bytes.Buffer
+	must(t, s.print(&out, now))
+	want := `12 windows are cut, the last 300ms ago, and 10 are complete; chain 0123456789ab
+
+TASK     WINDOWS  LAG  OWNER          STANDBY
+lead     12       -    http://a:8473  none
+shard 1  11       1    http://a:8473  none
+shard 2  10       2    b              http://a:8473
+
+waited for: shard 2
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+
+	for name, c := range map[string]struct {
+		change func(*shards)
+		want   string
+	}{
+		"all is well":       {func(*shards) {}, ""},
+		"a full window lag": {func(s *shards) { s.Tasks[1].Windows = 4 }, ""},
+		"one lags":          {func(s *shards) { s.Tasks[1].Windows = 3 }, "GvbllLagGrowing: shard 1 is 9 windows behind the cuts"},
+		"one has no owner":  {func(s *shards) { s.Tasks[1].Owner = nil }, "GvbllShardWithoutOwner: nobody owns shard 1, and every window waits for it: start a worker"},
+		"none has an owner": {func(s *shards) { s.Tasks[0].Owner, s.Tasks[1].Owner, s.Tasks[2].Owner = nil, nil, nil }, "GvbllNoOwner: no worker runs: start 'gvbll work'"},
+	} {
+		s := shards{Cuts: 12, Tasks: tasks(0, 12, 12)}
+		c.change(&s)
+		s.compare()
+		var got []string
+		for _, f := range s.findings() {
+			got = append(got, fmt.Sprintf("%s: %s", f.Alert, f.What))
+		}
+		if strings.Join(got, "\n") != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
