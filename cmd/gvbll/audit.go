@@ -181,7 +181,7 @@ func (a auditCmd) settings(ctx context.Context, c *kafka.Client, names topics.Na
 // that have no effect on the models.
 func parseSettings(there event.Settings, models []*model.Model) (pipeline.Config, error) {
 	cfg, err := pipeline.ParseSettings(there)
-	cfg.Unwatched = true
+	cfg.Unwatched, cfg.Run = true, beside
 	return cfg.Effective(models...), err
 }
 

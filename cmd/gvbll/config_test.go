@@ -26,11 +26,11 @@ func parsed(t *testing.T, file string, args ...string) (c cli, err error) {
 // file. In the file a command's own section overrides the rest. A default is used only
 // for a flag that is given nowhere.
 func TestPrecedence(t *testing.T) {
-	file := "brokers: [\"file-1:1\", 'file-2:2']\nwindow: 11\nlinger: 1s\nlog-format: json\nwork:\n  window: 12\n  bfloat16: true\n"
+	file := "brokers: [\"file-1:1\", 'file-2:2']\nwindow: 11\nlinger: 1s\nlog-format: json\nwork:\n  window: 12\n  rows: bfloat16\n"
 	work := []string{"work", "--model", "m"}
 	c, err := parsed(t, file, work...)
 	must(t, err)
-	if w := c.Work; !slices.Equal(w.Kafka.Brokers, []string{"file-1:1", "file-2:2"}) || w.Windows.Window != 12 || w.Windows.Linger.Seconds() != 1 || !w.BFloat16 || c.LogFormat != "json" || w.Workers != 1 {
+	if w := c.Work; !slices.Equal(w.Kafka.Brokers, []string{"file-1:1", "file-2:2"}) || w.Windows.Window != 12 || w.Windows.Linger.Seconds() != 1 || !w.Rows.bfloat16 || c.LogFormat != "json" || w.Workers != 1 {
 		t.Errorf("the flags of the file are read as %+v", w)
 	}
 	t.Setenv("GVBLL_WINDOW", "13")

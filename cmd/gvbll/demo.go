@@ -34,6 +34,7 @@ type demoCmd struct {
 	Train modelFlags `embed:"" group:"training"`
 	Sets  setFlags   `embed:"" group:"sets"`
 	Paper paperFlags `embed:"" group:"paper"`
+	lagFlag
 
 	Brokers []string `help:"Addresses of your own Kafka brokers, host:port, without TLS and passwords. An embedded broker when left out." placeholder:"ADDR" group:"kafka"`
 	Prefix  string   `help:"Prefix of the topics' names." default:"gvbll" group:"kafka"`
@@ -50,7 +51,7 @@ func (demoCmd) Help() string {
 // engine returns the engine's flags. It serves with the head that the model is trained
 // for.
 func (d demoCmd) engine() engineFlags {
-	return engineFlags{Head: d.Train.Head, Sets: d.Sets, Paper: d.Paper}
+	return engineFlags{Head: d.Train.Head, Sets: d.Sets, Paper: d.Paper, lagFlag: d.lagFlag}
 }
 
 func (d demoCmd) check(g given) error {

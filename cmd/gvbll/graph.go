@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"math"
+	"strings"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline"
@@ -20,8 +22,8 @@ type graphFlags struct {
 	State  stateFlags  `embed:"" group:"state"`
 	Engine engineFlags `embed:""`
 
-	Workers  int  `help:"Threads that share the arithmetic of a window. The results are the same." default:"1" group:"machine"`
-	BFloat16 bool `help:"Keep the graph's vectors as bfloat16: two thirds of the memory, and embeddings off by some thousandths." name:"bfloat16" group:"machine"`
+	Workers int      `help:"Threads that share the arithmetic of a window. The results are the same." default:"1" group:"machine"`
+	Rows    rowsFlag `help:"The graph's vectors. float32, or bfloat16: two thirds of the memory, and embeddings off by some thousandths. reserve=N: allocate memory for N nodes at the start, about 2 KB each, instead of as they come. Such as bfloat16,reserve=1000000." default:"float32" placeholder:"float32" group:"machine"`
 }
 
 // check refuses values out of range, and flags without an effect whatever the model.
@@ -38,7 +40,7 @@ func (f graphFlags) check(g given) error {
 // engine returns the engine's settings and models.
 func (f graphFlags) engine(g given) (pipeline.Config, []*model.Model, error) {
 	cfg := f.Engine.settings()
-	cfg.Workers, cfg.BFloat16, cfg.MaxPending = f.Workers, f.BFloat16, f.State.Pending.Max
+	cfg.Workers, cfg.BFloat16, cfg.Reserve, cfg.MaxPending = f.Workers, f.Rows.bfloat16, f.Rows.reserve, f.State.Pending.Max
 	cfg, err := validSettings(cfg)
 	if err != nil {
 		return cfg, nil, err
@@ -59,6 +61,48 @@ func terms(names topics.Names, cfg pipeline.Config, models ...*model.Model) work
 		Settings: cfg.Effective(models...).Settings(), Effective: effective(models...), SettingsOfLine: pipeline.SettingsOfLine,
 		Fresh: fresh(cfg, models...), Room: roomForEngine, Program: versionString(),
 	}
+}
+
+// rowsFlag says how the graph's vectors are kept. Its text is their format and then, after a
+// comma, what is not the default; either may be left out.
+type rowsFlag struct {
+	bfloat16 bool
+	reserve  int // nodes to allocate memory for
+}
+
+func (f rowsFlag) String() string {
+	text := "float32"
+	if f.bfloat16 {
+		text = "bfloat16"
+	}
+	if f.reserve > 0 {
+		text += "," + joinPairs(pair{name: "reserve", count: &f.reserve})
+	}
+	return text
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (f *rowsFlag) UnmarshalText(text []byte) error {
+	*f = rowsFlag{}
+	format, rest, more := strings.Cut(string(text), ",")
+	switch {
+	case format == "float32":
+	case format == "bfloat16":
+		f.bfloat16 = true
+	case strings.HasPrefix(format, "reserve=") && !more:
+		rest, more = format, true
+	default:
+		return fmt.Errorf("%.60q: give float32 or bfloat16 first, and then reserve=N if you like", format)
+	}
+	if more {
+		if err := parsePairs(rest, pair{name: "reserve", count: &f.reserve}); err != nil {
+			return err
+		}
+	}
+	if f.reserve < 0 || f.reserve > math.MaxInt32 {
+		return fmt.Errorf("reserve=%d: give a number of nodes, or leave it out", f.reserve)
+	}
+	return nil
 }
 
 // stateFlags set where the worker keeps state in files, and how much.

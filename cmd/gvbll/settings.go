@@ -18,6 +18,12 @@ type engineFlags struct {
 	Sets    setFlags    `embed:"" group:"sets"`
 	Rescore rescoreFlag `help:"Predict nodes again until their label comes, and publish revisions. after=N: whenever N edges were added to a node (1 when left out). confidence=P: publish only what crosses this confidence, up or down. limit=N: at most N nodes a window (100 when left out). Such as after=3,confidence=0.8; off when left out." placeholder:"NAME=NUMBER,..." group:"revisions"`
 	Paper   paperFlags  `embed:"" group:"paper"`
+	lagFlag
+}
+
+// lagFlag says when labels are learned.
+type lagFlag struct {
+	LearnLag int `help:"Learn the labels of a window this many windows late: then they are learned on a thread of their own, beside the windows that follow. 1 is enough for that, and scores follow labels at once. What it gains and costs: docs/performance.md. 0 learns them before the next window." default:"0" group:"windows"`
 }
 
 // settings returns the engine's configuration. [validSettings] checks it.
@@ -25,6 +31,7 @@ func (f engineFlags) settings() pipeline.Config {
 	return pipeline.Config{
 		Head: f.Head, Update: f.Paper.update(), Fallback: orNone(f.Paper.Fallback),
 		Coverage: f.Sets.coverage(), Rescore: pipeline.Rescoring(f.Rescore),
+		LearnLag: f.LearnLag, Run: beside,
 	}
 }
 

@@ -18,7 +18,7 @@ type sizeCmd struct {
 	Nodes   float64     `help:"Nodes of the graph, such as 100e6." required:"" placeholder:"NUMBER"`
 	Degree  float64     `help:"Neighbours that a node names when it arrives. Nodes have twice as many edges on average." default:"7"`
 	Nonzero float64     `help:"Features of a node that are not 0, where the model's heads keep sparse features; all when left out." placeholder:"NUMBER"`
-	Pending pendingFlag `help:"Predictions that wait for their label, and the memory for what was served of them, as in 'gvbll work'." default:"max=262144,memory=1GiB" placeholder:"max=262144,memory=1GiB"`
+	Pending pendingFlag `help:"Predictions that wait for their label, and the memory for what was served of them, as 'gvbll work --rows bfloat16' does." default:"max=262144,memory=1GiB" placeholder:"max=262144,memory=1GiB"`
 	Head    string      `help:"What predicts, as in 'gvbll work'." enum:",pool,paper" default:"" placeholder:"NAME"`
 
 	BFloat16 bool `help:"Keep the graph's vectors as bfloat16, as in 'gvbll work'." name:"bfloat16"`

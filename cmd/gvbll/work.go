@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -31,8 +30,6 @@ type workCmd struct {
 	Output         string        `help:"Encoding of predictions and dead letters: msgpack or json." enum:"msgpack,json" default:"msgpack" placeholder:"msgpack" group:"kafka"`
 	Compression    string        `help:"Compression of the records that are written: none, gzip, snappy, lz4 or zstd." enum:"none,gzip,snappy,lz4,zstd" default:"none" placeholder:"none" group:"kafka"`
 	SessionTimeout time.Duration `help:"Time without a sign of life from the owner of the graph after which a standby takes over. Brokers allow 6s and more by default." default:"10s" group:"kafka"`
-
-	Reserve int `help:"Allocate memory for this many nodes at the start, about 2 KB each; 0 allocates as nodes come." default:"0" group:"machine"`
 }
 
 // windowFlags set where windows are cut and when they are committed.
@@ -97,8 +94,6 @@ func (f *eventTimeFlag) UnmarshalText(text []byte) error {
 func (w workCmd) check(g given) error {
 	f := w.Windows
 	switch {
-	case w.Reserve < 0 || w.Reserve > math.MaxInt32:
-		return usagef("--reserve %d: give a number of nodes, or 0 for none", w.Reserve)
 	case f.Window < 1:
 		return usagef("--window %d: give at least 1", f.Window)
 	case f.Linger < 0:
@@ -127,7 +122,7 @@ func (w workCmd) Run(ctx context.Context, k *kong.Context, g given) error {
 	if err != nil {
 		return err
 	}
-	cfg.Reserve, cfg.Unwatched = w.Reserve, !w.Watch
+	cfg.Unwatched = !w.Watch
 	cfg, removeFiles, err := withFiles(cfg, w.State.StateDir, w.State.Pending.Memory)
 	if err != nil {
 		return err
