@@ -57,6 +57,8 @@ type Producer struct {
 	topics  []string                 // all topics produced to so far
 	leaders leaderCache              // of topics
 	open    map[TopicPartition]bool  // partitions of the open transaction; empty if none is open
+	group   groupOffsets             // for the transaction, and not sent yet
+	adding  *adding                  // offsets on their way, nil if none are
 	last    map[TopicPartition]int64 // see Last
 	// ended is the error that ended the session, nil while it is usable. After
 	// it a transaction may be open and sequence numbers are used: continuing
@@ -98,6 +100,7 @@ func (p *Producer) Restart(ctx context.Context) error {
 	if p.cfg.TransactionalID == "" {
 		former = none
 	}
+	p.abandonOffsets()
 	err := p.client.retry(ctx, forever, func(ctx context.Context) error {
 		res, err := p.client.client.InitProducerID(ctx, &kafkago.InitProducerIDRequest{
 			TransactionalID: p.cfg.TransactionalID, TransactionTimeoutMs: int(p.cfg.TransactionTimeout.Milliseconds()),
@@ -155,10 +158,11 @@ func (p *Producer) Commit(ctx context.Context, records []Record, group string, o
 	if err != nil {
 		return err
 	}
+	p.SetOffsets(group, offsets)
 	if err := p.Produce(ctx, b); err != nil {
 		return err
 	}
-	return p.End(ctx, group, offsets)
+	return p.End(ctx)
 }
 
 // batchOf puts the records into the producer's own batch, which is reused.
@@ -197,6 +201,7 @@ func (p *Producer) Produce(ctx context.Context, b *Batch) error {
 		return p.fail(ctx, "adding partitions to the transaction", err)
 	}
 	crash.Point(crash.AfterAdd)
+	p.startOffsets(ctx)
 	for _, round := range rounds {
 		crash.Point(crash.BeforeProduce)
 		if err := p.produce(ctx, round); err != nil {
@@ -207,20 +212,17 @@ func (p *Producer) Produce(ctx context.Context, b *Batch) error {
 	return nil
 }
 
-// End commits the open transaction, together with the consumer group's offsets
-// if group is not empty. Its errors are those of Produce. Without records and
-// offsets it does nothing.
-func (p *Producer) End(ctx context.Context, group string, offsets map[TopicPartition]int64) error {
+// End commits the open transaction, with the offsets of SetOffsets. Its errors are those
+// of Produce. Without records and offsets it does nothing.
+func (p *Producer) End(ctx context.Context) error {
 	if p.ended != nil {
 		return p.unusable()
 	}
-	if withOffsets := group != "" && len(offsets) > 0; withOffsets {
-		crash.Point(crash.BeforeOffsets)
-		if err := p.addOffsets(ctx, group, offsets); err != nil {
-			return p.fail(ctx, "committing group offsets", err)
-		}
-		crash.Point(crash.AfterOffsets)
-	} else if len(p.open) == 0 {
+	added, err := p.finishOffsets(ctx)
+	if err != nil {
+		return p.fail(ctx, "committing group offsets", err)
+	}
+	if !added && len(p.open) == 0 {
 		return nil // brokers refuse to end an empty transaction
 	}
 	crash.Point(crash.BeforeEnd)
@@ -258,6 +260,7 @@ func (p *Producer) Send(ctx context.Context, records []Record) error {
 // permanent it aborts the transaction, so that readers need not wait for its
 // time-out.
 func (p *Producer) fail(ctx context.Context, doing string, err error) error {
+	p.abandonOffsets()
 	if ctx.Err() != nil || transient(err) || fenced(err) || sessionLost(err) {
 		return p.endUnknown(doing, err)
 	}

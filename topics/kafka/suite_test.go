@@ -36,6 +36,7 @@ func TestKafka(t *testing.T) {
 		"aborted records are skipped from every offset": testAborted,
 		"a producer fences the former one of its id":    testFencing,
 		"group offsets are committed with the records":  testGroupOffsets,
+		"group offsets come beside the records":         testOffsetsBeside,
 		"offsets are found by time":                     testOffsetsAt,
 		"the members of an election are known":          testMembers,
 		"large commits are split into batches":          testSplit,
@@ -434,6 +435,56 @@ func testGroupOffsets(t *testing.T, c *Client) {
 		t.Fatal(err)
 	}
 	same(t, map[TopicPartition]int64{a: 7, b: 20}, got)
+}
+
+// testOffsetsBeside: offsets that are set before the first Produce of a transaction are
+// committed with it, and so are those set after it, which are newer. Those of a
+// transaction that a Restart ends are not.
+func testOffsetsBeside(t *testing.T, c *Client) {
+	in, out, group := topic(t, c, 2), topic(t, c, 1), unique("g")
+	p := producer(t, c, ProducerConfig{TransactionalID: out})
+	a, b := TopicPartition{in, 0}, TopicPartition{in, 1}
+	record := p.NewBatch()
+	if err := record.Add(&Record{Topic: out, Value: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	produce := func(offsets map[TopicPartition]int64) {
+		t.Helper()
+		p.SetOffsets(group, offsets)
+		if err := p.Produce(t.Context(), record); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(want map[TopicPartition]int64) {
+		t.Helper()
+		got := committed(t, c, ReaderConfig{}, out, nil, p)
+		offsets, err := c.Committed(t.Context(), group, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != 3 {
+			t.Errorf("%d records are committed, want 3", len(got))
+		}
+		same(t, want, offsets)
+	}
+	produce(map[TopicPartition]int64{a: 1, b: 1})
+	produce(map[TopicPartition]int64{a: 2})
+	p.SetOffsets(group, map[TopicPartition]int64{a: 3})
+	produce(nil)
+	if err := p.End(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check(map[TopicPartition]int64{a: 3, b: 1})
+
+	produce(map[TopicPartition]int64{a: 4, b: 4})
+	p.SetOffsets(group, map[TopicPartition]int64{b: 5})
+	if err := p.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.End(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check(map[TopicPartition]int64{a: 3, b: 1})
 }
 
 // testOffsetsAt: the first record that is not older than a time is found in each

@@ -48,6 +48,11 @@ type output struct {
 // The outputs of the open transaction are kept until it is known to be committed, so
 // that they can be produced again. Later outputs are in no transaction yet, and do not
 // depend on its outcome.
+//
+// Group offsets are for lag tools alone. To commit those of its last output, a transaction
+// would wait for two more requests at its end. So it commits those of its first output,
+// while that is produced, and the others go with the next transaction, or in one of their
+// own if no output has come for a commit interval.
 type publisher struct {
 	cfg      *Config
 	owns     *atomic.Bool // false once another worker was elected
@@ -61,11 +66,16 @@ type publisher struct {
 	ended     chan struct{}  // closed at the end
 	err       error          // why it ended, nil at the end of in; read after committed is closed
 
-	open    []*output // in the open transaction
-	began   time.Time // when it began
-	bytes   int       // of open
-	offsets map[kafka.TopicPartition]int64
-	tries   int
+	open  []*output // in the open transaction
+	began time.Time // when it began
+	bytes int       // of open
+	tries int
+
+	// Offsets of the group that are not committed, and among them those that the open
+	// transaction commits.
+	offsets, following map[kafka.TopicPartition]int64
+	finished           time.Time // when a transaction was committed
+	last               int64     // the last window that is committed
 }
 
 const (
@@ -99,9 +109,8 @@ func (p *publisher) run(ctx context.Context) {
 	defer timer.Stop()
 	for p.err == nil {
 		var due <-chan time.Time
-		if len(p.open) > 0 {
-			left := p.cfg.CommitInterval - time.Since(p.open[0].since)
-			if left <= 0 || p.bytes >= maxOutput {
+		if left, some := p.left(); some {
+			if left <= 0 {
 				p.err = p.commit(ctx)
 				continue
 			}
@@ -111,6 +120,7 @@ func (p *publisher) run(ctx context.Context) {
 		select {
 		case o, more := <-p.in:
 			if !more {
+				p.follow()
 				p.err = cmp.Or(p.commit(ctx), p.encodeErr)
 				return
 			}
@@ -120,14 +130,28 @@ func (p *publisher) run(ctx context.Context) {
 	}
 }
 
+// left returns the time until the next commit. some is false if there is nothing to commit.
+func (p *publisher) left() (left time.Duration, some bool) {
+	switch {
+	case p.bytes >= maxOutput:
+		return 0, true
+	case len(p.open) > 0:
+		return p.cfg.CommitInterval - time.Since(p.open[0].since), true
+	case len(p.offsets) > 0:
+		return p.cfg.CommitInterval - time.Since(p.finished), true
+	}
+	return 0, false
+}
+
 // produce adds an output to the open transaction, or begins one with it.
 func (p *publisher) produce(ctx context.Context, o *output) error {
-	if len(p.open) == 0 {
-		p.began = time.Now()
-	}
 	p.open = append(p.open, o)
 	p.bytes += o.batch.Bytes()
 	maps.Copy(p.offsets, o.offsets)
+	if len(p.open) == 1 {
+		p.began = time.Now()
+		p.follow()
+	}
 	err := p.producer.Produce(ctx, o.batch)
 	if err == nil {
 		return nil
@@ -140,14 +164,25 @@ func (p *publisher) produce(ctx context.Context, o *output) error {
 	return err
 }
 
-// commit ends the transaction, if one is open.
+// follow has the transaction commit the group's offsets as they are now.
+func (p *publisher) follow() {
+	p.following = maps.Clone(p.offsets)
+	p.producer.SetOffsets(p.cfg.Names.Ledger, p.following)
+}
+
+// commit ends the transaction, if one is open, or else commits the offsets that are left.
 func (p *publisher) commit(ctx context.Context) error {
-	if len(p.open) == 0 {
+	switch {
+	case len(p.open) > 0:
+	case len(p.offsets) == 0:
 		return nil
+	default:
+		p.began = time.Now()
+		p.follow()
 	}
 	began := time.Now()
 	for committed := false; !committed; {
-		err := p.producer.End(ctx, p.cfg.Names.Ledger, p.offsets)
+		err := p.producer.End(ctx)
 		if err == nil {
 			break
 		}
@@ -161,8 +196,17 @@ func (p *publisher) commit(ctx context.Context) error {
 
 // finish reports the committed transaction and gets ready for the next.
 func (p *publisher) finish(began time.Time) {
+	maps.DeleteFunc(p.offsets, func(at kafka.TopicPartition, offset int64) bool {
+		committed, ok := p.following[at]
+		return ok && committed == offset
+	})
+	p.finished = time.Now()
+	if len(p.open) == 0 {
+		return
+	}
+	p.last = p.newest().last
 	c := Committed{
-		Last: p.open[len(p.open)-1].last, Took: time.Since(began), Tries: p.tries,
+		Last: p.last, Took: time.Since(began), Tries: p.tries,
 		offset: p.producer.Last(p.cfg.ledgerAt()),
 	}
 	for _, o := range p.open {
@@ -177,7 +221,6 @@ func (p *publisher) finish(began time.Time) {
 	}
 	clear(p.open)
 	p.open, p.bytes, p.tries = p.open[:0], 0, 1
-	clear(p.offsets)
 	p.committed <- c
 }
 
@@ -193,12 +236,13 @@ func (p *publisher) retry(ctx context.Context, err error) (committed bool, _ err
 		if !errors.Is(err, kafka.ErrUnknown) && !errors.Is(err, kafka.ErrFenced) || ctx.Err() != nil {
 			return false, err
 		}
-		p.cfg.Logger.Warn("the outcome of a commit is unknown, checking the ledger", "window", p.open[len(p.open)-1].last, "err", err)
+		p.cfg.Logger.Warn("the outcome of a commit is unknown, checking the ledger", "window", p.newest().last, "err", err)
 		if committed, err := p.inLedger(ctx); committed || err != nil {
 			return committed, err
 		}
 		p.tries++
 		p.began = time.Now()
+		p.follow()
 		err = nil
 		for _, o := range p.open {
 			if err == nil {
@@ -209,6 +253,15 @@ func (p *publisher) retry(ctx context.Context, err error) (committed bool, _ err
 			return false, nil
 		}
 	}
+}
+
+// newest returns the last output of the open transaction. One of offsets alone has none, and
+// no window of the ledger is its.
+func (p *publisher) newest() *output {
+	if n := len(p.open); n > 0 {
+		return p.open[n-1]
+	}
+	return &output{last: -1}
 }
 
 // expired reports whether the broker may have ended the open transaction because it was
@@ -235,8 +288,10 @@ func (p *publisher) inLedger(ctx context.Context) (found bool, err error) {
 	} else if err != nil {
 		return false, err
 	}
-	first := p.open[0].last - int64(p.open[0].windows) + 1
-	last := p.open[len(p.open)-1]
+	first, last := p.last+1, p.newest()
+	if len(p.open) > 0 {
+		first = p.open[0].last - int64(p.open[0].windows) + 1
+	}
 	others := int64(-1) // a window that this worker has not written, -1 for none
 	for {
 		r, err := p.ledger.Next(ctx)
