@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 )
 
@@ -37,4 +38,14 @@ func (s *Sharded) Embeddings() (z []float32) {
 		next[p]++
 	}
 	return z
+}
+
+// StepWith is Step with other embeddings of the arrivals.
+func (e *Engine) StepWith(w *event.Window, z []float32) *event.Outcome {
+	e.Enter(w)
+	a := &e.nodes.arrivals
+	copy(a.z, z)
+	e.nodes.embedded(a.toPredict, a.z)
+	e.Serve()
+	return e.Learn()
 }

@@ -5,30 +5,72 @@ import (
 	"fmt"
 
 	"github.com/gvbll/gvbll/gnn/snapshot"
-	"github.com/gvbll/gvbll/pipeline/neighbourhood"
 )
 
-// hearsay makes nodes without a label count at their neighbours for what was served for them,
-// where several slices serve a graph. Each slice predicts its own arrivals, and sends what they
-// count for to all; every slice sets the parts of all arrivals of window s after window
-// s+1+lag has entered, and before it is served. So it depends neither on the speed of a slice
-// nor on the number of processes.
+// heard is how a shard hears what the others served: a [*hearsay], or deaf where nothing counts
+// for what was served for it.
+type heard interface {
+	// hears reports whether there is anything to send and to hear.
+	hears() bool
+	// arrived is told the arrivals of a window that has entered; owner has the shard that
+	// predicts each.
+	arrived(window int64, owner []uint8)
+	// set is called before a window is served, with what appendOwn of every shard gave for
+	// the window that is due then.
+	set(window int64, lists [][]byte) error
+	// appendOwn appends what counts of what this shard served in a window, the last one.
+	appendOwn(b []byte, window int64) []byte
+	// state declares the arrivals that were not heard of, before the next window.
+	state(s *snapshot.Schema, next int64)
+}
+
+var (
+	_ heard = (*hearsay)(nil)
+	_ heard = deaf{}
+)
+
+// deaf is for heads that read no labels around a node, or count nothing for those that have
+// none.
+type deaf struct{}
+
+func (deaf) hears() bool                        { return false }
+func (deaf) arrived(int64, []uint8)             {}
+func (deaf) set(int64, [][]byte) error          { return nil }
+func (deaf) appendOwn(b []byte, _ int64) []byte { return b }
+func (deaf) state(*snapshot.Schema, int64)      {}
+
+// hearsay makes nodes without a label count at their neighbours for what was served for them
+// (ADR 18), where several shards serve a graph. Each predicts its own arrivals, and sends what
+// these count for to all; every shard sets the parts of all arrivals of window s after window
+// s+1+lag has entered, and before it is served. So what a node counts for depends neither on
+// the speed of a shard nor on the number of processes.
 //
 // Until then a node may have left, and its number may have another node, or its label may have
 // come. Then nothing is set: it counts for nothing, or for its label, as it would if its part
 // had been set at once.
 type hearsay struct {
 	nodes  *nodes
-	around *neighbourhood.Features
-	slices int
+	by     *pooled
+	shards int
+	lag    int64
 	// waiting are the windows whose parts were not set, the oldest first, without gaps.
 	waiting []arrivalsOf
 }
 
+// newHearsay returns how a shard with these heads hears the others.
+func newHearsay(n *nodes, by *pooled, shards int, lag int64) heard {
+	if by.around.PartBytes() == 0 {
+		return deaf{}
+	}
+	return &hearsay{nodes: n, by: by, shards: shards, lag: lag}
+}
+
+func (h *hearsay) hears() bool { return true }
+
 // arrivalsOf are the arrivals of a window that were predicted.
 type arrivalsOf struct {
 	window int64
-	own    [][]arrival // by slice, in canonical order
+	own    [][]arrival // by shard, in canonical order
 }
 
 // arrival is the arrival of a node, whose number may have another node later.
@@ -45,46 +87,51 @@ func (n *nodes) born(v int32) int64 {
 	return n.departed.order[v]
 }
 
-// arrived keeps the arrivals of a window that has entered. owner returns the slice that
-// predicts a node.
-func (h *hearsay) arrived(window int64, owner func(v int32) int) {
-	w := arrivalsOf{window: window, own: make([][]arrival, h.slices)}
-	if h.around.PartBytes() > 0 {
-		for _, v := range h.nodes.arrivals.toPredict {
-			q := owner(v)
-			w.own[q] = append(w.own[q], arrival{v, h.nodes.born(v)})
-		}
+func (h *hearsay) arrived(window int64, owner []uint8) {
+	w := arrivalsOf{window: window, own: make([][]arrival, h.shards)}
+	for i, v := range h.nodes.arrivals.toPredict {
+		w.own[owner[i]] = append(w.own[owner[i]], arrival{v, h.nodes.born(v)})
 	}
 	h.waiting = append(h.waiting, w)
+	h.by.served = h.by.served[:0] // stays so if none of the arrivals is this shard's
 }
 
-// set sets the parts of a window, the oldest that waits: lists has what each slice sent. On an
-// error nothing is set.
+// due returns the window whose parts are set before the given one is served, below 0 for none.
+func (h *hearsay) due(window int64) int64 { return window - 1 - h.lag }
+
+// set sets the parts of the window that is due. On an error nothing is set.
 func (h *hearsay) set(window int64, lists [][]byte) error {
-	w := h.waiting[0]
-	if w.window != window || len(lists) != h.slices {
-		panic(fmt.Sprintf("pipeline: what %d slices served in window %d is set, %d slices in window %d are next", len(lists), window, h.slices, w.window))
+	if h.due(window) < 0 {
+		return nil
 	}
-	width := h.around.PartBytes()
-	parts := make([][]byte, h.slices)
+	w, around := h.waiting[0], h.by.around
+	if len(lists) != h.shards {
+		return fmt.Errorf("what was served in window %d is of %d shards, there are %d", w.window, len(lists), h.shards)
+	}
+	width := around.PartBytes()
+	parts := make([][]byte, h.shards)
 	for q, list := range lists {
 		var err error
-		if parts[q], err = readParts(list, window, len(w.own[q]), width); err == nil {
-			err = h.around.CheckParts(parts[q])
+		if parts[q], err = readParts(list, w.window, len(w.own[q]), width); err == nil {
+			err = around.CheckParts(parts[q])
 		}
 		if err != nil {
-			return fmt.Errorf("what slice %d served in window %d: %w", q, window, err)
+			return fmt.Errorf("what shard %d served in window %d: %w", q, w.window, err)
 		}
 	}
 	h.waiting = h.waiting[1:]
 	for q, own := range w.own {
 		for i, a := range own {
 			if s := h.nodes.states.at(a.number); !s.gone && s.label == none && h.nodes.born(a.number) == a.born {
-				h.around.SetServed(a.number, parts[q][i*width:(i+1)*width])
+				around.SetServed(a.number, parts[q][i*width:(i+1)*width])
 			}
 		}
 	}
 	return nil
+}
+
+func (h *hearsay) appendOwn(b []byte, window int64) []byte {
+	return appendParts(b, window, len(h.by.served)/h.by.around.PartBytes(), h.by.served)
 }
 
 // partsFormat is the version of the bytes of a window's parts.
@@ -93,7 +140,7 @@ const partsFormat = 1
 // partsHeader is the number of bytes before the parts: format, window, number of arrivals.
 const partsHeader = 1 + 8 + 4
 
-// appendParts appends the parts of n arrivals of a window for the other slices: the format, the
+// appendParts appends the parts of n arrivals of a window for all shards: the format, the
 // window, n, and the parts in canonical order, all little-endian.
 func appendParts(b []byte, window int64, n int, parts []byte) []byte {
 	b = append(b, partsFormat)
@@ -117,9 +164,7 @@ func readParts(b []byte, window int64, n, width int) ([]byte, error) {
 	return b[partsHeader:], nil
 }
 
-// state declares the arrivals whose parts were not set. When restoring, next is the number of
-// the next window, and lag how many more windows than the last one wait.
-func (h *hearsay) state(s *snapshot.Schema, next, lag int64) {
+func (h *hearsay) state(s *snapshot.Schema, next int64) {
 	var list []int64
 	for _, w := range h.waiting {
 		for q, own := range w.own {
@@ -129,18 +174,18 @@ func (h *hearsay) state(s *snapshot.Schema, next, lag int64) {
 		}
 	}
 	const width = 4
-	if n := s.Len("hearsay.arrivals", len(list)/width, h.nodes.states.len()*int(lag+1)); n > 0 {
-		list = snapshot.Array(s, "hearsay.arrivals", list, n, width)
+	if n := s.Len("heard.arrivals", len(list)/width, h.nodes.states.len()*int(h.lag+1)); n > 0 {
+		list = snapshot.Array(s, "heard.arrivals", list, n, width)
 	}
 	s.Check(func() error {
-		first := max(next-1-lag, 0)
+		first := max(h.due(next), 0)
 		for window := first; window < next; window++ {
-			h.waiting = append(h.waiting, arrivalsOf{window: window, own: make([][]arrival, h.slices)})
+			h.waiting = append(h.waiting, arrivalsOf{window: window, own: make([][]arrival, h.shards)})
 		}
 		for ; len(list) > 0; list = list[width:] {
 			window, q, v := list[0], list[1], list[2]
-			if window < first || window >= next || q < 0 || q >= int64(h.slices) || v < 0 || v >= int64(h.nodes.states.len()) {
-				return snapshot.Damaged("node %d of slice %d was served in window %d and is not heard of", v, q, window)
+			if window < first || window >= next || q < 0 || q >= int64(h.shards) || v < 0 || v >= int64(h.nodes.states.len()) {
+				return snapshot.Damaged("node %d was served in window %d by shard %d, and neighbours have not heard of it", v, window, q)
 			}
 			own := &h.waiting[window-first].own[q]
 			*own = append(*own, arrival{int32(v), list[3]})

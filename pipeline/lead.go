@@ -38,8 +38,9 @@ type Lead struct {
 type leading interface {
 	learner
 	probabilities(dst, outputs []float32)
-	// appendHeads appends what serve needs of the heads' state, see [sliced].
-	appendHeads(b []byte) []byte
+	// appendHeads appends what serve needs of the heads' state, see [sliced], or what the
+	// last batch changed of it.
+	appendHeads(b []byte, change bool) []byte
 }
 
 // NewLead returns the lead of a graph of P shards, at window 0. It fails as [NewShard] does.
@@ -49,11 +50,17 @@ func NewLead(m *model.Model, cfg Config, P int) (*Lead, error) {
 		return nil, err
 	}
 	l := &Lead{model: m, cfg: cfg, shards: P}
-	p := newPaper(m, cfg)
-	l.heads = p
-	if cfg.Fallback >= 0 {
-		none := newPending(m.Prior.Dim, p.width(), cfg)
-		l.observers = append(l.observers, &fallback{threshold: cfg.Fallback, heads: p, pending: none})
+	if cfg.servesPool(m) {
+		if l.heads, err = newPoolHeads(m, cfg); err != nil {
+			return nil, err
+		}
+	} else {
+		p := newPaper(m, cfg)
+		l.heads = p
+		if cfg.Fallback >= 0 {
+			none := newPending(m.Prior.Dim, p.width(), cfg)
+			l.observers = append(l.observers, &fallback{threshold: cfg.Fallback, heads: p, pending: none})
+		}
 	}
 	if !cfg.Unwatched {
 		d, err := newDetectors(m, &posterior.Rows{})
@@ -89,7 +96,7 @@ func (l *Lead) Learn(rows []*Rows) (*event.Outcome, *Heads, error) {
 	if len(out.Labelled) > 0 {
 		l.heads.learn(&l.prepared, out.Heads)
 		l.posterior = l.heads.hash(l.posterior)
-		heads = &Heads{Window: l.next, Hash: l.posterior, State: l.heads.appendHeads(nil)}
+		heads = &Heads{Window: l.next, Hash: l.posterior, State: l.heads.appendHeads(nil, true)}
 	}
 	for h, head := range l.heads.heads() {
 		out.Heads[h].Version = head.Version()
@@ -146,7 +153,7 @@ func (l *Lead) extendChain(out *event.Outcome) {
 
 // Heads returns the heads as they are.
 func (l *Lead) Heads() *Heads {
-	return &Heads{Window: l.next - 1, Hash: l.posterior, State: l.heads.appendHeads(nil)}
+	return &Heads{Window: l.next - 1, Hash: l.posterior, State: l.heads.appendHeads(nil, false)}
 }
 
 // Config returns the lead's settings, with defaults filled in.

@@ -51,8 +51,11 @@ func (p *paper) preparePart(b *batch, _ []int32, to *pool.Part) {
 	clear(to.Refreshed)
 }
 
-// appendHeads appends the place of the head that serves, and the state of the online one.
-func (p *paper) appendHeads(b []byte) []byte { return p.updated.AppendState(append(b, p.serves)) }
+// appendHeads appends the place of the head that serves, and the state of the online one. A
+// batch changes all of it.
+func (p *paper) appendHeads(b []byte, _ bool) []byte {
+	return p.updated.AppendState(append(b, p.serves))
+}
 
 func (p *paper) setHeads(b []byte) error {
 	if len(b) == 0 || b[0] > byStatic {

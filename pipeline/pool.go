@@ -32,7 +32,10 @@ type poolHeads struct {
 	mix, logs, each []float64
 }
 
-var _ learner = (*poolHeads)(nil)
+var (
+	_ learner = (*poolHeads)(nil)
+	_ leading = (*poolHeads)(nil)
+)
 
 func newPoolHeads(m *model.Model, cfg Config) (*poolHeads, error) {
 	p, err := m.NewPool()
@@ -134,6 +137,17 @@ func (p *poolHeads) learn(b *pool.Batch, heads []event.Head) {
 		heads[1+k].Clipped, heads[1+k].Step = r.Clipped, r.Step
 	}
 }
+
+// appendHeads appends the predictive state of the pool, or what the last batch changed of it.
+func (p *poolHeads) appendHeads(b []byte, change bool) []byte {
+	if change {
+		return p.pool.AppendPredictiveChange(b)
+	}
+	return p.pool.AppendPredictive(b)
+}
+
+// setHeads sets what appendHeads appended. The pool does not learn from there on.
+func (p *poolHeads) setHeads(b []byte) error { return p.pool.SetPredictive(b) }
 
 // hash hashes the last hash and the part of the state that the batch changed, since the
 // whole state may be large.

@@ -16,7 +16,7 @@ type pooled struct {
 	graph  *gnn.Graph
 	around *neighbourhood.Features
 	rows   pool.Rows // scratch: of a chunk of arrivals
-	part   []byte    // scratch: what one of them counts for at its neighbours
+	served []byte    // what the arrivals that were predicted last count for at their neighbours
 }
 
 var (
@@ -36,6 +36,16 @@ func newPooled(m *model.Model, cfg Config, graph *gnn.Graph) (*pooled, error) {
 }
 
 func (p *pooled) serve(nodes []int32, embedded posterior.Rows, outputs []float32, split []posterior.Uncertainty) {
+	p.predictAll(nodes, embedded, outputs, split)
+	width := p.around.PartBytes()
+	for i, v := range nodes {
+		p.around.SetServed(v, p.served[i*width:(i+1)*width])
+	}
+}
+
+// predictAll is serve, but the nodes do not count yet for what is served: it leaves in served
+// what they will count for.
+func (p *pooled) predictAll(nodes []int32, embedded posterior.Rows, outputs []float32, split []posterior.Uncertainty) {
 	d, width := len(embedded.Z)/max(len(nodes), 1), p.width()
 	for from := 0; from < len(nodes); from += chunk {
 		to := min(from+chunk, len(nodes))
@@ -47,10 +57,10 @@ func (p *pooled) serve(nodes []int32, embedded posterior.Rows, outputs []float32
 		p.predict(&p.rows, outputs[from*width:to*width])
 	}
 	p.weigh()
-	for i, v := range nodes {
+	p.served = p.served[:0]
+	for i := range nodes {
 		split[i] = p.uncertainty(outputs[i*width:])
-		p.part = p.around.AppendPart(p.part[:0], p.each[:p.classes])
-		p.around.SetServed(v, p.part)
+		p.served = p.around.AppendPart(p.served, p.each[:p.classes])
 	}
 }
 
@@ -73,6 +83,11 @@ func (p *pooled) predictOne(v view, embedded posterior.Rows, outputs []float32) 
 // prepare writes the batch that the pool learns. Embeddings, log probabilities and counts of
 // labels are those served; features of the nodes and their neighbours are the current ones.
 func (p *pooled) prepare(b *batch, to *pool.Batch) {
+	p.prepareRows(b, to)
+	p.around.FillBatch(to, b.nodes, p.spec.Refreshes())
+}
+
+func (p *pooled) prepareRows(b *batch, to *pool.Batch) {
 	p.around.Reset(&to.Rows)
 	for _, v := range b.nodes {
 		p.around.AppendFeatures(&to.Rows, v)
@@ -82,7 +97,6 @@ func (p *pooled) prepare(b *batch, to *pool.Batch) {
 		p.appendServed(to, b.outputs[i*p.width():(i+1)*p.width()])
 	}
 	b.copyTo(to)
-	p.around.FillBatch(to, b.nodes, p.spec.Refreshes())
 }
 
 // The methods of follower update the neighbourhood's features and labels.

@@ -33,6 +33,7 @@ import (
 type Shard struct {
 	base
 	heads     sliced
+	heard     heard
 	posterior event.Hash // of the heads that serve, see [Heads]
 
 	parts    [][]float32 // of the window's embeddings, by the shard that predicts the node
@@ -67,10 +68,18 @@ func NewShard(m *model.Model, cfg Config, p, P int) (*Shard, error) {
 	graph := gnn.NewGraph(m.Encoder, cfg.graphOptions()...)
 	s := &Shard{parts: make([][]float32, P)}
 	if cfg.servesPool(m) {
-		return nil, fmt.Errorf("model %s serves with a pool of heads, which has no shards yet: add --head paper, or serve it with 1 shard", m.ID)
+		by, err := newPooled(m, cfg, graph)
+		if err != nil {
+			return nil, err
+		}
+		s.heads = pooledShard{by}
+		s.base = newBase(m, cfg, share{p, P}, graph, s.heads)
+		s.nodes.followers = append(s.nodes.followers, by)
+		s.heard = newHearsay(s.nodes, by, P, 0)
+	} else {
+		s.heads, s.heard = newPaper(m, cfg), deaf{}
+		s.base = newBase(m, cfg, share{p, P}, graph, s.heads)
 	}
-	s.heads = newPaper(m, cfg)
-	s.base = newBase(m, cfg, share{p, P}, graph, s.heads)
 	s.posterior, s.buffer = hashOf(s.heads.heads(), s.buffer)
 	return s, nil
 }
@@ -113,18 +122,29 @@ func (s *Shard) Enter(w *event.Window) {
 		}
 		i++
 	}
+	s.heard.arrived(w.Number, s.owner)
 }
 
 // Part returns this shard's part of the embeddings of shard q's arrivals, in canonical
 // order, n × d_e. It is valid until the next Enter; shard q may overwrite it.
 func (s *Shard) Part(q int) []float32 { return s.parts[q] }
 
+// Hears reports whether shards tell each other what they served: whether Serve wants served,
+// and AppendServed has something.
+func (s *Shard) Hears() bool { return s.heard.hears() }
+
+// AppendServed appends what this shard's arrivals of the last window count for at their
+// neighbours, as Serve of all shards wants it.
+func (s *Shard) AppendServed(b []byte) []byte { return s.heard.appendOwn(b, s.next-1) }
+
 // Serve ends the window. Given the parts of all shards for this shard's arrivals, in the
 // order of shards, it predicts them with the heads that it was given last. heads are those
-// to serve with from this window on, nil if they are the same. Serve overwrites parts.
+// to serve with from this window on, nil if they are the same. served has what AppendServed
+// of all shards appended after the last window, nil if there was none or they do not hear.
+// Serve overwrites parts.
 //
 // The outcome has this shard's predictions and refusals. It has no scores.
-func (s *Shard) Serve(parts [][]float32, heads *Heads) (*event.Outcome, error) {
+func (s *Shard) Serve(parts [][]float32, served [][]byte, heads *Heads) (*event.Outcome, error) {
 	if s.window == nil {
 		panic("pipeline: Serve called, but Enter is next")
 	}
@@ -141,6 +161,9 @@ func (s *Shard) Serve(parts [][]float32, heads *Heads) (*event.Outcome, error) {
 		if err := s.setHeads(heads); err != nil {
 			return nil, err
 		}
+	}
+	if err := s.heard.set(s.next, served); err != nil {
+		return nil, err
 	}
 	s.z = kernel.Room(s.z, n)
 	gnn.SumSlices(s.z, parts)

@@ -22,7 +22,8 @@ type Sharded struct {
 	out     []*event.Outcome // by shard
 	errs    []error
 	rows    []*Rows
-	learned *Heads // by the last window, nil if they had been learned before
+	served  [][]byte // what counts of it at neighbours, by shard, after the window
+	learned *Heads   // by the last window, nil if they had been learned before
 
 	err   error
 	given []given
@@ -72,7 +73,7 @@ func shardedOf(shards []*Shard, lead *Lead, run Runner) *Sharded {
 	P := len(shards)
 	s := &Sharded{
 		shards: shards, lead: lead, run: run, parts: make([][][]float32, P),
-		out: make([]*event.Outcome, P), errs: make([]error, P), rows: make([]*Rows, P),
+		out: make([]*event.Outcome, P), errs: make([]error, P), rows: make([]*Rows, P), served: make([][]byte, P),
 	}
 	for q := range s.parts {
 		s.parts[q] = make([][]float32, P)
@@ -92,10 +93,11 @@ func (s *Sharded) Step(w *event.Window) *event.Outcome {
 	}
 	owners := s.shards[0].owner
 	heads := s.learned
-	s.run(P, func(p int) { s.out[p], s.errs[p] = s.shards[p].Serve(s.parts[p], heads) })
+	s.run(P, func(p int) { s.out[p], s.errs[p] = s.shards[p].Serve(s.parts[p], s.served, heads) })
 	for p, shard := range s.shards {
 		s.fail(s.errs[p])
 		s.rows[p] = shard.Rows()
+		s.served[p] = shard.AppendServed(s.served[p][:0])
 	}
 	if s.err != nil {
 		return &event.Outcome{Window: w.Number, Model: s.lead.model.ID}

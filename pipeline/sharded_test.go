@@ -127,11 +127,23 @@ func furthest(got, want []float32) float64 {
 	return worst / size
 }
 
+// headsOfShards are the heads that shards can serve with.
+var headsOfShards = []string{"paper", "dense pool", "sparse pool"}
+
+// serveWith has a model serve with some of headsOfShards.
+func serveWith(t testing.TB, m *model.Model, heads string) {
+	if heads != "paper" {
+		addPool(t, m, heads == "sparse pool")
+	}
+}
+
 // TestShardsSameForThreads: the outcomes of shards do not depend on the number of threads that
 // step them, nor on whether their memory is recycled.
 func TestShardsSameForThreads(t *testing.T) {
-	for _, shards := range []int{2, 4, 8} {
+	for k, heads := range headsOfShards {
+		shards := 2 << k
 		m, rng := shardedModel(t, gnn.KindSAGE, 9)
+		serveWith(t, m, heads)
 		cfg := pipeline.Config{Samples: 2, Fallback: .5, MaxPending: 30}
 		l := newRandomStream(rng, m)
 		one := newSharded(t, m, cfg, shards, 1)
@@ -162,8 +174,15 @@ func TestShardsSameForThreads(t *testing.T) {
 // TestShardsApart: shards and a lead that send each other bytes, as processes do, serve what
 // those of one process serve, and have the same global chain.
 func TestShardsApart(t *testing.T) {
+	for _, heads := range headsOfShards {
+		t.Run(heads, func(t *testing.T) { testShardsApart(t, heads) })
+	}
+}
+
+func testShardsApart(t *testing.T, with string) {
 	const P = 4
 	m, rng := shardedModel(t, gnn.KindGCN, 3)
+	serveWith(t, m, with)
 	cfg := pipeline.Config{Samples: 2, Fallback: .5, MaxPending: 30}
 	together := newSharded(t, m, cfg, P, 1)
 	lead, err := pipeline.NewLead(m, cfg, P)
@@ -179,7 +198,8 @@ func TestShardsApart(t *testing.T) {
 		shards = append(shards, s)
 	}
 	var chain event.Hash
-	var heads []byte // the last that were sent, nil if there were none since
+	var heads []byte           // the last that were sent, nil if there were none since
+	heard := make([][]byte, P) // what was served in the last window, as it was sent
 	l := newRandomStream(rng, m)
 	served, switched := 0, false
 	for range 100 {
@@ -194,6 +214,7 @@ func TestShardsApart(t *testing.T) {
 		}
 		chains, rows := make([]event.Hash, P), make([]*pipeline.Rows, P)
 		predicted := map[event.ID]event.Prediction{}
+		said := make([][]byte, P)
 		var refused int
 		for q, s := range shards {
 			parts := make([][]float32, P)
@@ -208,7 +229,7 @@ func TestShardsApart(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			out, err := s.Serve(parts, given)
+			out, err := s.Serve(parts, heard, given)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -216,11 +237,12 @@ func TestShardsApart(t *testing.T) {
 				predicted[p.Node] = p
 			}
 			refused += len(out.Refused)
-			chains[q] = out.Chain
+			chains[q], said[q] = out.Chain, s.AppendServed(nil)
 			if rows[q], err = lead.DecodeRows(s.AppendRows(nil)); err != nil {
 				t.Fatal(err)
 			}
 		}
+		heard = said
 		out, learned, err := lead.Learn(rows)
 		if err != nil {
 			t.Fatal(err)
@@ -245,7 +267,7 @@ func TestShardsApart(t *testing.T) {
 		served += len(predicted)
 		switched = switched || out.ServedBy > 0
 	}
-	if served < 100 || !switched {
+	if served < 100 || switched != (with == "paper") {
 		t.Errorf("%d nodes were served, the static head served: %t", served, switched)
 	}
 }
