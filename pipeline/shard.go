@@ -75,7 +75,7 @@ func NewShard(m *model.Model, cfg Config, p, P int) (*Shard, error) {
 		s.heads = pooledShard{by}
 		s.base = newBase(m, cfg, share{p, P}, graph, s.heads)
 		s.nodes.followers = append(s.nodes.followers, by)
-		s.heard = newHearsay(s.nodes, by, P, 0)
+		s.heard = newHearsay(s.nodes, by, P, int64(cfg.LearnLag))
 	} else {
 		s.heads, s.heard = newPaper(m, cfg), deaf{}
 		s.base = newBase(m, cfg, share{p, P}, graph, s.heads)
@@ -138,10 +138,12 @@ func (s *Shard) Hears() bool { return s.heard.hears() }
 func (s *Shard) AppendServed(b []byte) []byte { return s.heard.appendOwn(b, s.next-1) }
 
 // Serve ends the window. Given the parts of all shards for this shard's arrivals, in the
-// order of shards, it predicts them with the heads that it was given last. heads are those
-// to serve with from this window on, nil if they are the same. served has what AppendServed
-// of all shards appended after the last window, nil if there was none or they do not hear.
-// Serve overwrites parts.
+// order of shards, it predicts them with the heads that it was given last.
+//
+// What served and heads are of is the window that is [Config.LearnLag] + 1 before this one, if
+// there is one. served has what AppendServed of all shards appended after it; it is not read
+// if shards do not hear. heads are those after its batch, nil if it had none. Serve overwrites
+// parts.
 //
 // The outcome has this shard's predictions and refusals. It has no scores.
 func (s *Shard) Serve(parts [][]float32, served [][]byte, heads *Heads) (*event.Outcome, error) {

@@ -18,12 +18,12 @@ type Sharded struct {
 	chain  event.Hash // see [event.Hash.Join]
 
 	// Of the window:
-	parts   [][][]float32    // by receiving shard, then by sending shard
-	out     []*event.Outcome // by shard
-	errs    []error
-	rows    []*Rows
-	served  [][]byte // what counts of it at neighbours, by shard, after the window
-	learned *Heads   // by the last window, nil if they had been learned before
+	parts [][][]float32    // by receiving shard, then by sending shard
+	out   []*event.Outcome // by shard
+	errs  []error
+	rows  []*Rows
+
+	told []told // by the windows that were not heard of, the oldest first: at most Config.LearnLag + 1
 
 	err   error
 	given []given
@@ -32,6 +32,13 @@ type Sharded struct {
 // Runner calls each(i) for i from 0 to below n, in any order and on any goroutines, and
 // returns when all calls have returned. Results do not depend on it.
 type Runner func(n int, each func(i int))
+
+// told is what shards are told after a window, and hear of before they serve the one that is
+// Config.LearnLag + 1 later.
+type told struct {
+	served [][]byte // by the shards, see [Shard.AppendServed]
+	heads  *Heads   // by the lead, nil if they are the same as after the window before
+}
 
 // given is an outcome that the caller has, with those of the shards, whose memory it uses.
 type given struct {
@@ -73,7 +80,7 @@ func shardedOf(shards []*Shard, lead *Lead, run Runner) *Sharded {
 	P := len(shards)
 	s := &Sharded{
 		shards: shards, lead: lead, run: run, parts: make([][][]float32, P),
-		out: make([]*event.Outcome, P), errs: make([]error, P), rows: make([]*Rows, P), served: make([][]byte, P),
+		out: make([]*event.Outcome, P), errs: make([]error, P), rows: make([]*Rows, P),
 	}
 	for q := range s.parts {
 		s.parts[q] = make([][]float32, P)
@@ -92,19 +99,24 @@ func (s *Sharded) Step(w *event.Window) *event.Outcome {
 		}
 	}
 	owners := s.shards[0].owner
-	heads := s.learned
-	s.run(P, func(p int) { s.out[p], s.errs[p] = s.shards[p].Serve(s.parts[p], s.served, heads) })
+	var due told
+	if len(s.told) > s.lead.cfg.LearnLag {
+		due, s.told = s.told[0], s.told[1:]
+	}
+	s.run(P, func(p int) { s.out[p], s.errs[p] = s.shards[p].Serve(s.parts[p], due.served, due.heads) })
+	next := told{served: make([][]byte, P)}
 	for p, shard := range s.shards {
 		s.fail(s.errs[p])
 		s.rows[p] = shard.Rows()
-		s.served[p] = shard.AppendServed(s.served[p][:0])
+		next.served[p] = shard.AppendServed(nil)
 	}
 	if s.err != nil {
 		return &event.Outcome{Window: w.Number, Model: s.lead.model.ID}
 	}
 	lead, learned, err := s.lead.Learn(s.rows)
 	s.fail(err)
-	s.learned = learned
+	next.heads = learned
+	s.told = append(s.told, next)
 	return s.join(owners, lead)
 }
 

@@ -175,15 +175,17 @@ func TestShardsSameForThreads(t *testing.T) {
 // those of one process serve, and have the same global chain.
 func TestShardsApart(t *testing.T) {
 	for _, heads := range headsOfShards {
-		t.Run(heads, func(t *testing.T) { testShardsApart(t, heads) })
+		for _, lag := range []int{0, 3} {
+			t.Run(fmt.Sprint(heads, " lag ", lag), func(t *testing.T) { testShardsApart(t, heads, lag) })
+		}
 	}
 }
 
-func testShardsApart(t *testing.T, with string) {
+func testShardsApart(t *testing.T, with string, lag int) {
 	const P = 4
 	m, rng := shardedModel(t, gnn.KindGCN, 3)
 	serveWith(t, m, with)
-	cfg := pipeline.Config{Samples: 2, Fallback: .5, MaxPending: 30}
+	cfg := pipeline.Config{Samples: 2, Fallback: .5, MaxPending: 30, LearnLag: lag}
 	together := newSharded(t, m, cfg, P, 1)
 	lead, err := pipeline.NewLead(m, cfg, P)
 	if err != nil {
@@ -198,8 +200,8 @@ func testShardsApart(t *testing.T, with string) {
 		shards = append(shards, s)
 	}
 	var chain event.Hash
-	var heads []byte           // the last that were sent, nil if there were none since
-	heard := make([][]byte, P) // what was served in the last window, as it was sent
+	heads := map[int64][]byte{}   // by window, as they were sent
+	heard := map[int64][][]byte{} // likewise what was served
 	l := newRandomStream(rng, m)
 	served, switched := 0, false
 	for range 100 {
@@ -224,12 +226,13 @@ func testShardsApart(t *testing.T, with string) {
 				}
 			}
 			var given *pipeline.Heads
-			if heads != nil {
-				if given, err = pipeline.DecodeHeads(heads, w.Number-1); err != nil {
+			due := w.Number - 1 - int64(cfg.LearnLag)
+			if heads[due] != nil {
+				if given, err = pipeline.DecodeHeads(heads[due], due); err != nil {
 					t.Fatal(err)
 				}
 			}
-			out, err := s.Serve(parts, heard, given)
+			out, err := s.Serve(parts, heard[due], given)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -242,13 +245,13 @@ func testShardsApart(t *testing.T, with string) {
 				t.Fatal(err)
 			}
 		}
-		heard = said
+		heard[w.Number] = said
 		out, learned, err := lead.Learn(rows)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if heads = nil; learned != nil {
-			heads = pipeline.AppendHeads(nil, learned)
+		if learned != nil {
+			heads[w.Number] = pipeline.AppendHeads(nil, learned)
 		}
 		if chain = chain.Join(chains); chain != want.Chain {
 			t.Fatalf("window %d: chain %x, want %x", w.Number, chain, want.Chain)
