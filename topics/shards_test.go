@@ -156,3 +156,18 @@ func TestExchangeGone(t *testing.T) {
 		t.Errorf("created %v with error %v, want nothing and one that names the exchange", created, err)
 	}
 }
+
+// TestRecreate: a ledger that is created anew beside an exchange has its shards again.
+func TestRecreate(t *testing.T) {
+	c := newClient(t)
+	n := under(t, "graph")
+	if _, err := c.CreateTopics(t.Context(), kafka.TopicSpec{Name: n.Exchange, Partitions: 5, Replication: 1}, kafka.TopicSpec{Name: n.Nodes, Partitions: 1, Replication: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Create(t.Context(), c, n, Layout{Partitions: 1, Replication: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Shards(t.Context(), c, n); got != 3 || err != nil {
+		t.Errorf("%d shards and error %v, want the 3 of the exchange", got, err)
+	}
+}

@@ -94,10 +94,27 @@ func traces(ctx context.Context, c *kafka.Client, n Names, shards bool) (found [
 	return found, nil
 }
 
-// Recreate creates the topics that are missing, the ledger too if an earlier one is gone. See
-// [Create].
+// Recreate creates the topics that are missing, the ledger too if an earlier one is gone. If that
+// had shards, as an exchange shows, it gets them again. See [Create].
 func Recreate(ctx context.Context, c *kafka.Client, n Names, l Layout) ([]string, error) {
-	return c.CreateTopics(ctx, specs(n, l)...)
+	have, err := c.Partitions(ctx, n.Ledger, n.Exchange)
+	if err != nil {
+		return nil, err
+	}
+	if have[n.Exchange] > 2 && have[n.Ledger] == 0 && l.Shards == 0 {
+		l.Shards = have[n.Exchange] - 2
+	}
+	return create(ctx, c, n, l)
+}
+
+// create creates the topics that are missing, and checks that they fit each other.
+func create(ctx context.Context, c *kafka.Client, n Names, l Layout) ([]string, error) {
+	created, err := c.CreateTopics(ctx, specs(n, l)...)
+	if err != nil {
+		return created, err
+	}
+	_, err = Shards(ctx, c, n)
+	return created, err
 }
 
 // Create creates the topics that are missing and returns their names. It creates none, and
@@ -136,12 +153,10 @@ func Create(ctx context.Context, c *kafka.Client, n Names, l Layout) ([]string, 
 			return nil, fmt.Errorf("topic %s is missing, but ledger %s has records: it was deleted, and with it what the shards need of each other; restore it from a backup or a mirror", n.Exchange, n.Ledger)
 		}
 	}
-	created, err := Recreate(ctx, c, n, l)
-	if err != nil {
-		return created, err
+	if len(missing) < len(n.All()) && slices.Contains(missing, n.Ledger) {
+		return Recreate(ctx, c, n, l)
 	}
-	_, err = Shards(ctx, c, n)
-	return created, err
+	return create(ctx, c, n, l)
 }
 
 // fixedShards returns the number of shards of the ledger that is there.

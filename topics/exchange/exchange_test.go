@@ -70,6 +70,9 @@ type graph struct {
 	client  *kafka.Client
 	cfg     Config
 	brokers []string
+	ctx     context.Context // of run: ends when a task fails
+	stepped atomic.Int64    // last window of the lead
+	step    chan struct{}   // receives when the lead steps
 }
 
 var topicNumber atomic.Int64
@@ -81,7 +84,7 @@ func newGraph(t *testing.T, brokers []string, shards int) *graph {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	g := &graph{t, c, Config{Topic: fmt.Sprintf("exchange-%x-%d", time.Now().UnixNano(), topicNumber.Add(1)), Shards: shards, Run: 7, Logger: slog.New(slog.DiscardHandler)}, brokers}
+	g := &graph{T: t, client: c, cfg: Config{Topic: fmt.Sprintf("exchange-%x-%d", time.Now().UnixNano(), topicNumber.Add(1)), Shards: shards, Run: 7, Logger: slog.New(slog.DiscardHandler)}, brokers: brokers, step: make(chan struct{}, 1)}
 	if _, err := c.CreateTopics(t.Context(), kafka.TopicSpec{Name: g.cfg.Topic, Partitions: shards + 2, Replication: -1}); err != nil {
 		t.Fatal(err)
 	}
@@ -153,80 +156,108 @@ func parts(window int64, from, shards int) (p [][]byte) {
 // testWindows: shards and lead step windows as a graph does. Each gets what the others have
 // sent it, whichever of them is ahead.
 func testWindows(t *testing.T, g *graph) {
-	const windows, lag = 40, 2
-	lead := func() error {
-		s, r := g.sender(0), g.receiver(0, Position{})
-		for w := range int64(windows) {
-			rows, err := r.Wait(t.Context(), w, Rows)
-			if err != nil {
-				return err
-			}
-			for i := range rows {
-				if want := says(w, Rows, i+1, 0); !bytes.Equal(rows[i], want) {
-					return fmt.Errorf("the lead got %q, want %q", rows[i], want)
-				}
-			}
-			if err := s.Send(t.Context(), w, Heads, says(w, Heads, 0, 0)); err != nil {
-				return err
-			}
-		}
-		return s.Flush(t.Context())
-	}
-	shard := func(task int) error {
-		s, r := g.sender(task), g.receiver(task, Position{})
-		for w := range int64(windows) {
-			if err := s.Send(t.Context(), w, Part, parts(w, task, 3)...); err != nil {
-				return err
-			}
-			got, err := r.Wait(t.Context(), w, Part)
-			if err != nil {
-				return err
-			}
-			if from := w - lag - 1; from >= 0 {
-				heads, err := r.Wait(t.Context(), from, Heads)
-				if err != nil {
-					return err
-				}
-				served, err := r.Wait(t.Context(), from, Served)
-				if err != nil {
-					return err
-				}
-				for i := range served {
-					if want := says(from, Served, i+1, 0); i+1 != task && !bytes.Equal(served[i], want) {
-						return fmt.Errorf("task %d got %q, want %q", task, served[i], want)
-					}
-				}
-				if want := says(from, Heads, 0, 0); len(heads) != 1 || !bytes.Equal(heads[0], want) {
-					return fmt.Errorf("task %d got %q, want %q", task, heads, want)
-				}
-			}
-			for i := range got {
-				if want := says(w, Part, i+1, task); i+1 == task && got[i] != nil || i+1 != task && !bytes.Equal(got[i], want) {
-					return fmt.Errorf("task %d got %q, want %q", task, got[i], want)
-				}
-			}
-			if err := s.Send(t.Context(), w, Rows, says(w, Rows, task, 0)); err != nil {
-				return err
-			}
-			if err := s.Send(t.Context(), w, Served, says(w, Served, task, 0)); err != nil {
-				return err
-			}
-			if err := s.Flush(t.Context()); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
+	g.run(1, func(_, w int64) bool { return w < 40 })
+}
+
+// lag is after how many windows heads and served bytes are waited for.
+const lag = 2
+
+// run has every task step windows while more holds for them, each task in so many workers at
+// once, which send the same. Each checks what it gets.
+func (g *graph) run(workers int, more func(task, window int64) bool) {
+	g.Helper()
+	var stop context.CancelFunc
+	g.ctx, stop = context.WithCancel(g.Context())
+	defer stop()
 	errs := make(chan error)
-	go func() { errs <- lead() }()
-	for task := 1; task <= 3; task++ {
-		go func() { errs <- shard(task) }()
-	}
-	for range 4 {
-		if err := <-errs; err != nil {
-			t.Error(err)
+	for range workers {
+		go func() { errs <- g.lead(more) }()
+		for task := 1; task <= g.cfg.Shards; task++ {
+			go func() { errs <- g.shard(task, more) }()
 		}
 	}
+	for range workers * (1 + g.cfg.Shards) {
+		if err := <-errs; err != nil {
+			g.Error(err)
+			stop()
+		}
+	}
+}
+
+// expect waits for messages, and returns an error unless they are what the senders say.
+func (g *graph) expect(r *Receiver, window int64, k Kind) error {
+	payloads, err := r.Wait(g.ctx, window, k)
+	if err != nil {
+		return err
+	}
+	first, _ := r.cfg.senders(k)
+	for i, got := range payloads {
+		from, to := first+i, r.cfg.Task
+		if k == Heads || k == Served {
+			to = 0
+		}
+		want := says(window, k, from, to)
+		if from == r.cfg.Task {
+			want = nil
+		}
+		if !bytes.Equal(got, want) {
+			return fmt.Errorf("task %d got %q, want %q", r.cfg.Task, got, want)
+		}
+	}
+	return nil
+}
+
+// lead steps windows as a lead does.
+func (g *graph) lead(more func(task, window int64) bool) error {
+	s, err := NewSender(g.ctx, g.client, g.of(0))
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	r := g.receiver(0, Position{})
+	for w := int64(0); more(0, w); w++ {
+		if err := g.expect(r, w, Rows); err != nil {
+			return err
+		}
+		if err := s.Send(g.ctx, w, Heads, says(w, Heads, 0, 0)); err != nil {
+			return err
+		}
+	}
+	return s.Flush(g.ctx)
+}
+
+// shard steps windows as a shard does.
+func (g *graph) shard(task int, more func(task, window int64) bool) error {
+	s, err := NewSender(g.ctx, g.client, g.of(task))
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	r := g.receiver(task, Position{})
+	for w := int64(0); more(int64(task), w); w++ {
+		if err := s.Send(g.ctx, w, Part, parts(w, task, g.cfg.Shards)...); err != nil {
+			return err
+		}
+		if err := g.expect(r, w, Part); err != nil {
+			return err
+		}
+		for _, k := range []Kind{Heads, Served} {
+			if w > lag {
+				if err := g.expect(r, w-lag-1, k); err != nil {
+					return err
+				}
+			}
+		}
+		for _, k := range []Kind{Rows, Served} {
+			if err := s.Send(g.ctx, w, k, says(w, k, task, 0)); err != nil {
+				return err
+			}
+		}
+		if err := s.Flush(g.ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // testPieces: a message of several megabytes is the same after it was sent, beside small ones.

@@ -31,7 +31,7 @@ func TestPermissions(t *testing.T) {
 				t.Cleanup(c.Close)
 				return c
 			}
-			g := &graph{t, dial("worker"), Config{Topic: "graph.exchange", Shards: 2, Run: 7}, nil}
+			g := &graph{T: t, client: dial("worker"), cfg: Config{Topic: "graph.exchange", Shards: 2, Run: 7}}
 			spec := kafka.TopicSpec{Name: g.cfg.Topic, Partitions: 4, Replication: 1}
 			if _, err := dial(kafkatest.Admin).CreateTopics(t.Context(), spec); err != nil {
 				t.Fatal(err)
