@@ -120,6 +120,30 @@ func (r *Receiver) Wait(ctx context.Context, window int64, k Kind) ([][]byte, er
 	return payloads, nil
 }
 
+// Arrived reports whether the log has all that Wait would return. It waits for no sender.
+func (r *Receiver) Arrived(ctx context.Context, window int64, k Kind) (bool, error) {
+	lane := r.lane(k)
+	bounds, err := lane.client.Offsets(ctx, lane.at.Topic)
+	if err != nil {
+		return false, err
+	}
+	lane.await(k, window)
+	lane.again()
+	first, last := r.cfg.senders(k)
+	for {
+		there := true
+		for task := first; task <= last; task++ {
+			there = there && (task == r.cfg.Task || lane.whole(slot{window, k, task}) != nil)
+		}
+		if there || lane.reader.Position(lane.at) >= bounds[lane.at].End {
+			return there, nil
+		}
+		if err := lane.poll(ctx, k, window); err != nil {
+			return false, err
+		}
+	}
+}
+
 // warnEvery is how often a warning names what is missing.
 const warnEvery = 10 * time.Second
 

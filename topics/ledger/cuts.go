@@ -18,6 +18,40 @@ type Place struct {
 	Offset int64  `json:"offset"` // from which the log is to be read
 }
 
+// Confirm returns an error unless the log has the cut before the place, where it should.
+func (p Place) Confirm(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) error {
+	if p.Window == 0 {
+		return nil
+	}
+	bounds, err := c.Offsets(ctx, at.Topic)
+	if err != nil {
+		return err
+	}
+	for back := int64(1); p.Offset <= bounds[at].End; back *= 8 { // records that were ignored may lie between
+		from := max(p.Offset-back, bounds[at].First)
+		l, err := openLog(ctx, c, at, from)
+		if err != nil {
+			return err
+		}
+		for l.reader.Position(at) < p.Offset || len(l.queue) > 0 {
+			raw, err := l.next(ctx)
+			if err != nil {
+				return err
+			}
+			if raw == nil || raw.Offset >= p.Offset {
+				break
+			}
+			if hashOf(raw.Value) == p.Hash {
+				return nil
+			}
+		}
+		if from == bounds[at].First {
+			break
+		}
+	}
+	return fmt.Errorf("the ledger %s does not hold the cut of window %d where it should", at.Topic, p.Window-1)
+}
+
 // Cuts reads the cuts of a sharded graph, forwards. Of the records in the log it takes the
 // first with the window that follows and the hash of the cut taken last, and ignores all
 // others: cuts of a lead that was no longer one, duplicates, and what is no cut. So every

@@ -37,7 +37,7 @@ func newOwner(w *worker, p *kafka.Producer) *owner {
 // serve runs a loop, the encoder and the publisher. However the loop ends, the stepped
 // windows are committed if that is still possible.
 func (o *owner) serve(ctx context.Context, loop func(context.Context) error) error {
-	committing, stop := lasting(ctx)
+	committing, stop := lasting(ctx, commitFor)
 	defer stop()
 	go o.publisher.run(committing)
 	go o.encoder.run()
@@ -63,7 +63,9 @@ func (o *owner) loop(ctx context.Context) error {
 			return err
 		}
 	}
-	o.source.resume(o)
+	if err := o.source.resume(ctx, o); err != nil {
+		return err
+	}
 	lag := time.NewTicker(lagEvery)
 	defer lag.Stop()
 	for {
@@ -199,12 +201,15 @@ func (o *owner) effects(out *event.Outcome, cause string, forgot *ledger.Forgot,
 		Version: ledger.Version, Epoch: o.last.epoch, Window: out.Window, Cause: cause, Ranges: o.ranges,
 		Model: cmp.Or(out.Model, o.cfg.Model), Settings: settings.hash,
 		Predictions: len(out.Predictions), Revisions: len(out.Revisions), Labels: len(out.Labelled), Refused: len(out.Refused),
-		Updates: out.Heads[0].Version, Posterior: hash(out.Posterior), Chain: hash(out.Chain),
+		Posterior: hash(out.Posterior), Chain: hash(out.Chain),
 		Reasons: reasons(out), Changes: changes(out.Drift),
 		Forgot:   forgot,
 		Attempt:  o.attempt,
 		Promoted: out.Promoted,
 		Trial:    trial,
+	}
+	if len(out.Heads) > 0 { // shards do not learn
+		record.Updates = out.Heads[0].Version
 	}
 	if forgot == nil && len(o.forgetCommands()) > 0 {
 		record.Declined = o.forgets.declined
@@ -236,7 +241,9 @@ func (o *owner) effects(out *event.Outcome, cause string, forgot *ledger.Forgot,
 	o.noteAttempts(&record)
 	e := o.encoder.new()
 	e.fill(out, &record, o.cfg)
-	o.inputs.Offsets(e.offsets)
+	if o.cfg.Task <= 1 { // one shard does it for all: they are not far apart
+		o.inputs.Offsets(e.offsets)
+	}
 	return e
 }
 

@@ -22,10 +22,10 @@ const maxOutput = 8 << 20
 // be committed. Before that there is no limit: while no broker answers, the worker waits.
 const commitFor = 30 * time.Second
 
-// lasting returns a context that ends commitFor after ctx.
-func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
+// lasting returns a context that ends the given time after ctx.
+func lasting(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	context.AfterFunc(ctx, func() { time.AfterFunc(commitFor, cancel) })
+	context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
 	return longer, cancel
 }
 

@@ -43,6 +43,36 @@ const (
 	pieceCount = 4
 )
 
+// saved is a loop whose state a saver saves.
+type saved interface {
+	// reached returns the number of the next window, and the last one that is committed.
+	reached() (next, committed int64)
+	// savable reports whether the present state may be in a checkpoint.
+	savable() bool
+	// snapshot returns the present state, and says in it which windows are in it.
+	snapshot() (Snapshot, error)
+}
+
+// reached implements saved.
+func (w *worker) reached() (next, committed int64) { return w.next, w.committed.window }
+
+// savable implements saved: the ledger must have the state's hash. It has another one while
+// the replay leaves out nodes that the ledger still has, and in windows of other terms.
+func (w *worker) savable() bool { return w.compared && !w.unstepped }
+
+// snapshot implements saved.
+func (w *worker) snapshot() (Snapshot, error) {
+	keeper, ok := w.engine.(Keeper)
+	if !ok {
+		return nil, errors.New("checkpoints need an engine whose state can be saved")
+	}
+	b, err := json.Marshal(w.position(w.committed.offset))
+	if err != nil {
+		return nil, err
+	}
+	return keeper.Snapshot(map[string]string{positionKey: string(b)}), nil
+}
+
 func newSaver(ctx context.Context, c *kafka.Client, cfg *Config) (*saver, error) {
 	s := &saver{cfg: cfg.Checkpoints, log: cfg.Logger, saved: cfg.Hooks.Saved, done: make(chan error, 1)}
 	if s.cfg.Every == 0 {
@@ -81,7 +111,7 @@ func (s *saver) room() <-chan []byte {
 }
 
 // poll advances the checkpoint between two windows, without waiting.
-func (s *saver) poll(w *worker) error {
+func (s *saver) poll(w saved) error {
 	select {
 	case <-s.timer.C:
 		s.due = true
@@ -95,7 +125,8 @@ func (s *saver) poll(w *worker) error {
 		s.read(b)
 	default:
 	}
-	s.confirm(w.committed.window)
+	_, committed := w.reached()
+	s.confirm(committed)
 	select {
 	case err := <-s.done:
 		s.finish(err)
@@ -104,28 +135,23 @@ func (s *saver) poll(w *worker) error {
 	return nil
 }
 
-// begin begins a checkpoint of the present state, if one is due and the state is the one
-// whose hash the ledger has. It is another while the replay leaves out nodes that the
-// ledger still has, and in windows of other terms.
-func (s *saver) begin(w *worker) error {
-	if s.dir == nil || s.busy || !s.due || w.next == s.newest || w.next == 0 || !w.compared {
+// begin begins a checkpoint of the present state, if one is due and the state may be saved.
+func (s *saver) begin(w saved) error {
+	next, _ := w.reached()
+	if s.dir == nil || s.busy || !s.due || next == s.newest || next == 0 || !w.savable() {
 		return nil
 	}
-	keeper, ok := w.engine.(Keeper)
-	if !ok {
-		return errors.New("checkpoints need an engine whose state can be saved")
-	}
-	b, err := json.Marshal(w.position(w.committed.offset))
+	snapshot, err := w.snapshot()
 	if err != nil {
 		return err
 	}
-	s.due, s.busy, s.began, s.window, s.bytes = false, true, time.Now(), w.next, 0
-	file, err := s.dir.Create(w.next)
+	s.due, s.busy, s.began, s.window, s.bytes = false, true, time.Now(), next, 0
+	file, err := s.dir.Create(next)
 	if err != nil {
+		_ = snapshot.Close()
 		s.done <- err
 		return nil
 	}
-	snapshot := keeper.Snapshot(map[string]string{positionKey: string(b)})
 	if err := snapshot.Keep(file.Blocks()); err != nil {
 		_ = snapshot.Close()
 		file.Abort()
@@ -185,15 +211,16 @@ func (s *saver) finish(err error) {
 // close ends the checkpoint being written. If the worker ends without an error, which ok
 // says, and everything is committed, it writes a last checkpoint, so that the next start
 // has nothing to replay.
-func (s *saver) close(w *worker, ok bool) {
+func (s *saver) close(w saved, ok bool) {
 	defer s.timer.Stop()
+	next, committed := w.reached()
 	if s.busy {
-		s.complete(w.committed.window)
+		s.complete(committed)
 	}
-	if ok && !w.unstepped && w.committed.window == w.next-1 {
+	if ok && committed == next-1 {
 		s.due = true
 		if err := s.begin(w); err == nil && s.busy {
-			s.complete(w.committed.window)
+			s.complete(committed)
 		}
 	}
 }

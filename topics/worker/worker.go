@@ -45,6 +45,9 @@ func Run(ctx context.Context, c *kafka.Client, e Engine, cfg Config) error {
 	w, err := newWorker(ctx, c, e, cfg)
 	if err == nil {
 		defer w.saver.unlock()
+		watching, stop := context.WithCancel(ctx)
+		defer stop()
+		go topics.WatchRisks(watching, c, w.cfg.Names, time.Hour, w.cfg.Logger, w.cfg.AtRisk)
 		err = w.run(ctx, w.join)
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -90,10 +93,9 @@ type worker struct {
 // an earlier one's; both are -1 for none.
 type commitPoint struct{ window, offset int64 }
 
-// newWorker returns a worker that has read the ledger's last record and nothing else.
-func newWorker(ctx context.Context, c *kafka.Client, e Engine, cfg Config) (w *worker, err error) {
-	cfg.setDefaults()
-	cfg.Hooks = Join(logHooks(cfg.Logger), cfg.Hooks)
+// newWorker returns a worker of a whole graph that has read the ledger's last record and
+// nothing else.
+func newWorker(ctx context.Context, c *kafka.Client, e Engine, cfg Config) (*worker, error) {
 	missing, err := topics.Missing(ctx, c, cfg.Names)
 	if err != nil {
 		return nil, err
@@ -106,14 +108,24 @@ func newWorker(ctx context.Context, c *kafka.Client, e Engine, cfg Config) (w *w
 	if len(missing) > 0 {
 		return nil, fmt.Errorf("missing topics %v: run 'gvbll topics --create', or let the worker do it with --create-topics 1", missing)
 	}
-	w = &worker{replayer: &replayer{cfg: &cfg, client: c, engine: e}, source: newByPolicy()}
-	if w.newest, err = ledger.Newest(ctx, c, cfg.ledgerAt()); err != nil {
+	w, err := newTask(ctx, c, e, cfg, newByPolicy())
+	if err != nil {
 		return nil, err
 	}
 	if err := w.checkBegin(ctx); err != nil {
 		return nil, err
 	}
 	w.saver, err = newSaver(ctx, c, w.cfg)
+	return w, err
+}
+
+// newTask returns a worker that has read the last record of its part of the ledger, and nothing
+// else. It has no saver yet.
+func newTask(ctx context.Context, c *kafka.Client, e Engine, cfg Config, s source) (w *worker, err error) {
+	cfg.setDefaults()
+	cfg.Hooks = Join(logHooks(cfg.Logger), cfg.Hooks)
+	w = &worker{replayer: &replayer{cfg: &cfg, client: c, engine: e}, source: s}
+	w.newest, err = ledger.Newest(ctx, c, cfg.ledgerAt())
 	return w, err
 }
 
@@ -137,7 +149,6 @@ func (w *worker) checkBegin(ctx context.Context) error {
 func (w *worker) run(ctx context.Context, join func() (seat, error)) (err error) {
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
-	go topics.WatchRisks(fetching, w.client, w.cfg.Names, time.Hour, w.cfg.Logger, w.cfg.AtRisk)
 	if w.member, err = join(); err != nil {
 		return err
 	}
@@ -270,6 +281,9 @@ func (w *worker) follow(ctx context.Context, r *ledger.Record) error {
 		}
 	}
 	began := time.Now()
+	if err := w.source.replay(ctx, w, r); err != nil {
+		return err
+	}
 	out, err := w.Step(ctx, r)
 	if err != nil {
 		return err

@@ -1,0 +1,332 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/exchange"
+	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// lead is task 0 of a sharded graph. Its own loop cuts windows: it asks the policy as the owner of
+// a whole graph does, writes the cut to the ledger and reads it back before it goes on. A learner
+// in a goroutine of its own learns the windows that were cut, see learner.
+//
+// A lead that stands by follows the cuts, so that its inputs stand where the next window begins.
+// Nothing fences a lead. One that was replaced and does not know it may still write a cut; then
+// two leads have cut one window, and the first cut in the log counts for everybody. The lead
+// whose cut is not taken gives up its task: its inputs are ahead of the graph.
+type lead struct {
+	sharded  *Sharded
+	client   *kafka.Client
+	seat     seat
+	caughtUp func()
+	cfg      *Config
+
+	inputs  *intake.Inputs
+	cuts    *ledger.Cuts
+	done    *ledger.Done
+	terms   replayer         // compares the terms of cuts
+	known   *ledger.Complete // the newest complete window that a cut names
+	ranges  []ledger.Range   // of the current cut; reused
+	learner *learner
+
+	owns    atomic.Bool
+	learned atomic.Pointer[learner] // for the other goroutines
+}
+
+func newLead(cfg *Sharded, c *kafka.Client, seat seat, caughtUp func()) *lead {
+	own := cfg.config(0)
+	own.Hooks = Join(logHooks(own.Logger), own.Hooks)
+	return &lead{sharded: cfg, client: c, seat: seat, caughtUp: caughtUp, cfg: &own, terms: replayer{cfg: &own, client: c}}
+}
+
+// standing implements taskLoop: progress is what was learned.
+func (l *lead) standing() kafka.Standing {
+	s := kafka.Standing{Owner: l.owns.Load()}
+	if k := l.learned.Load(); k != nil {
+		s.Progress = k.learned.Load()
+	}
+	return s
+}
+
+// missing implements taskLoop.
+func (l *lead) missing() *exchange.Missing {
+	if k := l.learned.Load(); k != nil {
+		return k.missing()
+	}
+	return nil
+}
+
+// run implements taskLoop.
+func (l *lead) run(ctx context.Context) (err error) {
+	defer l.owns.Store(false)
+	fetching, stop := context.WithCancel(ctx)
+	defer stop()
+	at, err := l.open(ctx, fetching)
+	if err != nil {
+		return err
+	}
+	l.learned.Store(l.learner)
+	go l.learner.run(fetching)
+	if err = l.standBy(ctx, at); err == nil {
+		err = l.lead(ctx)
+	}
+	l.seat.Leave() // another can take over while the last checkpoint is written
+	stop()
+	if learning := l.learner.close(err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err())); err == nil || errors.Is(err, errLearner) {
+		err = learning
+	}
+	return err
+}
+
+// open begins at the newest checkpoint, or at the beginning, and returns the number of the next
+// cut.
+func (l *lead) open(ctx, fetching context.Context) (at leadPosition, err error) {
+	if l.learner, at, err = openLearner(ctx, l); err != nil {
+		return at, err
+	}
+	if l.cuts, err = ledger.OpenCuts(ctx, l.client, l.cfg.Names.LedgerAt(0), at.Cuts); err != nil {
+		return at, err
+	}
+	l.known = at.Done
+	l.inputs, err = intake.Open(fetching, l.client, l.terms.intake(), at.Position)
+	return at, err
+}
+
+// standBy follows the cuts until this worker is elected and has reached their end.
+func (l *lead) standBy(ctx context.Context, at leadPosition) error {
+	elected, reached, began, first := false, false, time.Now(), at.Window
+	for {
+		select {
+		case e := <-l.seat.Elected():
+			if e.Err != nil {
+				return e.Err
+			}
+			elected = e.Owns(0)
+		case <-l.learner.ended:
+			return errLearner
+		default:
+		}
+		c, err := l.cuts.Next(ctx)
+		if err == nil && c == nil {
+			if !reached {
+				reached = true
+				l.recovered(first, began)
+			}
+			if elected {
+				return nil
+			}
+			if l.learner.learned.Load() >= l.cuts.Place().Window {
+				l.caughtUp()
+			}
+			c, err = l.cuts.Wait(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		if c != nil {
+			if err := l.follow(ctx, c); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// recovered reports that the cuts are followed to their end.
+func (l *lead) recovered(first int64, began time.Time) {
+	next := l.cuts.Place().Window
+	if next > 0 {
+		l.cfg.Logger.Info("recovered", "checkpoint", first, "windows", next, "took", time.Since(began).Round(time.Millisecond))
+	}
+	if l.cfg.Hooks.Recovered != nil {
+		l.cfg.Hooks.Recovered(Recovered{Windows: next, Checkpoint: first, Took: time.Since(began)})
+	}
+}
+
+// follow takes a cut that another lead has written.
+func (l *lead) follow(ctx context.Context, c *ledger.Cut) error {
+	if err := l.checkTerms(ctx, c); err != nil {
+		return err
+	}
+	if c.Done != nil {
+		l.known = c.Done
+	}
+	if err := l.inputs.Replay(ctx, c.Ranges); err != nil {
+		return fmt.Errorf("ledger %s, window %d: %w", l.cfg.Names.Ledger, c.Window, err)
+	}
+	l.inputs.Release()
+	return l.handOver(ctx)
+}
+
+// checkTerms returns an error if a cut is of other terms than this worker's.
+func (l *lead) checkTerms(ctx context.Context, c *ledger.Cut) error {
+	if err := l.cfg.checkCut(c); err != nil {
+		return err
+	}
+	if err := l.terms.readSettings(ctx, c.Record()); err != nil {
+		return err
+	}
+	if !l.terms.settings.own {
+		return errors.New(l.terms.settings.differ(l.cfg))
+	}
+	return nil
+}
+
+// errLearner says that the learner has ended, which says why itself.
+var errLearner = errors.New("the learner has ended")
+
+// handOver passes the window that was cut last to the learner.
+func (l *lead) handOver(ctx context.Context) error {
+	select {
+	case l.learner.cut <- cutWindow{place: l.cuts.Place(), inputs: l.inputs.Position(), settings: l.terms.settingsToWrite().all, done: l.known}:
+		return nil
+	case <-l.learner.ended:
+		return errLearner
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// lead cuts windows until the context ends or another worker is elected.
+func (l *lead) lead(ctx context.Context) error {
+	began := time.Now()
+	cutter, err := ledger.NewCutter(ctx, l.cuts)
+	if err != nil {
+		return err
+	}
+	l.owns.Store(true)
+	close(l.learner.live)
+	if l.done, err = ledger.OpenDone(ctx, l.client, l.cfg.Names.Ledger, l.sharded.shards, l.known); err != nil {
+		return err
+	}
+	next := l.cuts.Place().Window
+	l.cfg.Logger.Info("serving: this worker cuts the graph's windows now", "windows", next, "took", time.Since(began).Round(time.Millisecond))
+	if l.cfg.Hooks.TookOver != nil {
+		l.cfg.Hooks.TookOver(TookOver{Windows: next, Took: time.Since(began)})
+	}
+	following, stop := context.WithCancel(ctx)
+	defer stop()
+	progress, failed := make(chan struct{}, 1), make(chan error, 1)
+	go l.followDone(following, progress, failed)
+	l.inputs.Resume(l.cfg.Policy, next)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	lag := time.NewTicker(lagEvery)
+	defer lag.Stop()
+	for {
+		within, err := l.cutAll(ctx, cutter)
+		if err != nil {
+			return err
+		}
+		var wake <-chan time.Time
+		if within > 0 {
+			timer.Reset(within)
+			wake = timer.C
+		}
+		select {
+		case f := <-l.inputs.Nodes.Ready():
+			err = l.inputs.Nodes.Add(f, time.Now())
+		case f := <-l.inputs.Labels.Ready():
+			err = l.inputs.Labels.Add(f, time.Now())
+		case f := <-l.inputs.Commands.Ready():
+			err = l.inputs.Commands.Add(f, time.Now())
+		case e := <-l.seat.Elected():
+			if e.Err != nil || !e.Owns(0) {
+				return cmp.Or(e.Err, ErrOwned)
+			}
+		case <-progress:
+		case err = <-failed:
+		case <-l.learner.ended:
+			return errLearner
+		case <-lag.C:
+			if l.cfg.Hooks.Lag != nil {
+				l.inputs.Lag(l.cfg.Hooks.Lag)
+			}
+		case <-wake:
+		case <-ctx.Done():
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// followDone reads what the shards commit until the context ends.
+func (l *lead) followDone(ctx context.Context, progress chan<- struct{}, failed chan<- error) {
+	for {
+		if err := l.done.Wait(ctx); err != nil {
+			failed <- err
+			return
+		}
+		select {
+		case progress <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// cutAll cuts windows until the policy wants no more, or the shards are too far behind. It returns
+// the time after which to ask the policy again, 0 for after the next fetch.
+func (l *lead) cutAll(ctx context.Context, cutter *ledger.Cutter) (time.Duration, error) {
+	for ctx.Err() == nil {
+		window := l.cuts.Place().Window
+		if slowest := slices.Min(l.done.Last()); window-1-slowest >= l.sharded.Depth {
+			return 0, nil
+		}
+		c := l.inputs.Cut(l.cfg.Policy, window)
+		if c.Cause == "" {
+			return c.Within, nil
+		}
+		if err := l.write(ctx, cutter, c); err != nil {
+			return 0, err
+		}
+	}
+	return 0, nil
+}
+
+// write claims the records of a window and writes its cut.
+func (l *lead) write(ctx context.Context, cutter *ledger.Cutter, c intake.Cut) error {
+	l.ranges = l.inputs.Claim(c, l.ranges[:0])
+	if d := l.done.Complete(); d != nil {
+		l.known = d
+	}
+	settings := l.terms.settingsToWrite()
+	cut := &ledger.Cut{
+		Window: l.cuts.Place().Window, Cause: c.Cause, Ranges: l.ranges, Model: l.cfg.Model, Settings: settings.hash, Done: l.known,
+	}
+	if cut.Window == 0 {
+		cut.Configuration, cut.Classes, cut.Inputs = settings.all, l.cfg.Classes, l.inputs.Begins()
+		cut.Begins = &ledger.Beginning{Why: "the ledger begins", Program: l.cfg.Program}
+	}
+	taken, err := cutter.Cut(ctx, cut)
+	if err != nil {
+		return err
+	}
+	l.inputs.Release()
+	if taken.Hash != cut.Hash {
+		return fmt.Errorf("%w: window %d was cut by it first", ErrOwned, taken.Window)
+	}
+	return l.handOver(ctx)
+}
+
+// Lead learns for the shards of a graph.
+type Lead interface {
+	// Learn learns the labels of the next window from the rows of all shards, in their order,
+	// and returns the heads, nil if no label was learned. The outcome, which has labels and
+	// scores and no predictions, is valid until the next Learn begins, and so are the heads.
+	Learn(window int64, rows [][]byte) (out *event.Outcome, heads []byte, err error)
+	// Err is as in Engine.
+	Err() error
+	// Snapshot is as in Keeper.
+	Snapshot(meta map[string]string) Snapshot
+}

@@ -1,0 +1,286 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/checkpoint"
+	"github.com/gvbll/gvbll/topics/crash"
+	"github.com/gvbll/gvbll/topics/exchange"
+	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// learner learns the windows that a lead has cut, in a goroutine of its own: it waits for the rows
+// of all shards, learns them, and sends the heads.
+//
+// While it stands by, and at a start, it waits for the heads that were sent by the lead that owned
+// the task, and compares them with its own: they must be the same bytes. From the first window on
+// whose heads are not in the exchange it sends them itself.
+type learner struct {
+	lead   *lead
+	engine Lead
+	saver  *saver
+	sender *exchange.Sender
+	rows   atomic.Pointer[exchange.Receiver] // from the first window on
+	heads  *exchange.Receiver                // that were sent before
+	at     leadPosition                      // after the last window that was learned
+	sends  bool                              // no more heads are in the exchange
+
+	cut   chan cutWindow
+	live  chan struct{} // closed once the lead owns its task
+	ended chan struct{} // closed when run has returned
+	err   error         // why; read after ended is closed
+
+	learned atomic.Int64 // at.Window
+}
+
+// cutWindow is a window that was cut: the places behind it in the chain of cuts and in the inputs,
+// the ledger's settings, and the newest complete window that was known.
+type cutWindow struct {
+	place    ledger.Place
+	inputs   intake.Position
+	settings event.Settings
+	done     *ledger.Complete
+}
+
+// leadPosition says which windows are in a checkpoint of a lead.
+type leadPosition struct {
+	position
+	Cuts     ledger.Place      `json:"cuts"`
+	Done     *ledger.Complete  `json:"done,omitempty"`
+	Exchange exchange.Position `json:"exchange"` // Own is of the rows, All of the heads
+}
+
+// aheadOfLearner bounds, with the depth and the lag, the windows that are cut and not learned. A
+// lead does not come so far ahead: shards that wait for heads hold it back.
+const aheadOfLearner = 64
+
+// openLearner returns a learner after the newest checkpoint that can be used, or at the beginning.
+func openLearner(ctx context.Context, l *lead) (*learner, leadPosition, error) {
+	k := &learner{
+		lead: l, cut: make(chan cutWindow, aheadOfLearner+l.sharded.Depth+l.sharded.Lag),
+		live: make(chan struct{}), ended: make(chan struct{}),
+	}
+	list, err := l.terms.checkpoints()
+	if err != nil {
+		return nil, k.at, err
+	}
+	for _, entry := range list {
+		if err = k.load(ctx, entry.Path); err == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			return nil, k.at, ctx.Err()
+		}
+		l.cfg.Logger.Warn("a checkpoint is skipped", "file", entry.Path, "err", err)
+	}
+	if k.engine == nil {
+		if k.engine, err = l.sharded.NewLead(l.sharded.shards); err != nil {
+			return nil, k.at, err
+		}
+	}
+	k.learned.Store(k.at.Window)
+	if k.saver, err = newSaver(ctx, l.client, l.cfg); err != nil {
+		return nil, k.at, err
+	}
+	k.saver.newest = k.at.Window
+	return k, k.at, nil
+}
+
+// load reads a checkpoint.
+func (k *learner) load(ctx context.Context, path string) error {
+	l := k.lead
+	f, size, err := checkpoint.OpenFile(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	engine, meta, err := l.sharded.RestoreLead(l.sharded.shards, f, size, checkpoint.Blocks(path))
+	if err != nil {
+		return err
+	}
+	var at leadPosition
+	err = json.Unmarshal([]byte(meta[positionKey]), &at)
+	if err == nil && (at.Model != l.cfg.Model || !l.cfg.isOwn(at.Settings)) {
+		err = errors.New("it is of another model or of other settings")
+	}
+	if err == nil {
+		err = at.Cuts.Confirm(ctx, l.client, l.cfg.Names.LedgerAt(0))
+	}
+	if err != nil {
+		releaseLead(engine)
+		return err
+	}
+	k.engine, k.at = engine, at
+	l.terms.settings = settings{all: at.Settings, hash: at.Settings.Hash(), own: true}
+	l.cfg.Logger.Info("read a checkpoint", "file", path, "window", at.Window, "megabytes", size>>20)
+	return nil
+}
+
+// releaseLead frees what a lead's engine has outside of memory, if it has any.
+func releaseLead(e Lead) {
+	if c, ok := e.(io.Closer); ok {
+		_ = c.Close()
+	}
+}
+
+// run learns until the context ends or something fails.
+func (k *learner) run(ctx context.Context) {
+	defer close(k.ended)
+	following, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-k.live:
+			stop() // what nobody has sent is not waited for
+		case <-following.Done():
+		}
+	}()
+	for k.err == nil {
+		if k.err = k.saver.poll(k); k.err != nil {
+			return
+		}
+		select {
+		case c := <-k.cut:
+			k.err = k.learn(ctx, following, c)
+		case b := <-k.saver.room():
+			k.saver.read(b)
+		case <-k.saver.timer.C:
+			k.saver.due = true
+		case err := <-k.saver.done:
+			k.saver.finish(err)
+		case <-ctx.Done():
+			k.err = ctx.Err()
+		}
+	}
+}
+
+// learn learns the next window.
+func (k *learner) learn(ctx, following context.Context, c cutWindow) error {
+	window := c.place.Window - 1
+	if err := k.open(ctx, c.place); err != nil {
+		return err
+	}
+	rows, err := k.rows.Load().Wait(ctx, window, exchange.Rows)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	out, heads, err := k.engine.Learn(window, rows)
+	if err == nil {
+		err = k.engine.Err()
+	}
+	if err != nil {
+		return err
+	}
+	took := time.Since(began)
+	crash.Point(crash.LearnedUnsent)
+	replayed, err := k.compare(ctx, following, window, heads)
+	if err != nil {
+		return err
+	}
+	if !replayed {
+		if err := k.sender.Send(ctx, window, exchange.Heads, heads); err != nil {
+			return err
+		}
+		if err := k.sender.Flush(ctx); err != nil {
+			return err
+		}
+		crash.Point(crash.HeadsUnmarked)
+	}
+	k.at.Window, k.at.Chain, k.at.Cuts, k.at.Done, k.at.Position = window+1, hash(out.Chain), c.place, c.done, c.inputs
+	k.at.Model, k.at.Settings = k.lead.cfg.Model, c.settings
+	k.learned.Store(window + 1)
+	if stepped := k.lead.cfg.Hooks.Stepped; stepped != nil {
+		stepped(Stepped{Outcome: out, Cause: "learned", Replayed: replayed, Took: took})
+	}
+	return nil
+}
+
+// open opens this end of the exchange, which needs to know the epoch.
+func (k *learner) open(ctx context.Context, at ledger.Place) error {
+	if k.rows.Load() != nil {
+		return nil
+	}
+	cfg, err := k.lead.sharded.exchanges(0, at)
+	if err != nil {
+		return err
+	}
+	k.rows.Store(exchange.NewReceiver(k.lead.client, cfg, exchange.Position{Own: k.at.Exchange.Own}))
+	reads := cfg
+	reads.Task, reads.Waited = 1, nil // heads are read as shards do
+	k.heads = exchange.NewReceiver(k.lead.client, reads, exchange.Position{All: k.at.Exchange.All})
+	k.sender, err = exchange.NewSender(ctx, k.lead.client, cfg)
+	return err
+}
+
+// compare waits for the heads of a window that were sent before, unless this lead owns its task
+// and there are none, and compares them. It reports whether there are.
+func (k *learner) compare(ctx, following context.Context, window int64, heads []byte) (sent bool, err error) {
+	if k.sends {
+		return false, nil
+	}
+	got, err := k.heads.Wait(following, window, exchange.Heads)
+	if err != nil && ctx.Err() == nil && following.Err() != nil {
+		if sent, err = k.heads.Arrived(ctx, window, exchange.Heads); err != nil || !sent {
+			k.sends = true
+			return false, err
+		}
+		got, err = k.heads.Wait(ctx, window, exchange.Heads)
+	}
+	if err != nil {
+		return false, err
+	}
+	if !bytes.Equal(got[0], heads) {
+		return false, fmt.Errorf("the heads that were sent after window %d are not those that this worker has learned: compare the program and the model with those of the worker that sent them, and let 'gvbll audit' say which are right", window)
+	}
+	return true, nil
+}
+
+// missing returns what the learner waits for now, nil for nothing.
+func (k *learner) missing() *exchange.Missing {
+	if r := k.rows.Load(); r != nil {
+		return r.Missing()
+	}
+	return nil
+}
+
+// reached implements saved: what was learned is in the exchange.
+func (k *learner) reached() (next, committed int64) { return k.at.Window, k.at.Window - 1 }
+
+// savable implements saved.
+func (k *learner) savable() bool { return true }
+
+// snapshot implements saved.
+func (k *learner) snapshot() (Snapshot, error) {
+	at := k.at
+	if r := k.rows.Load(); r != nil {
+		at.Exchange = exchange.Position{Own: r.Position(at.Window).Own, All: k.heads.Position(at.Window).All}
+	}
+	b, err := json.Marshal(at)
+	if err != nil {
+		return nil, err
+	}
+	return k.engine.Snapshot(map[string]string{positionKey: string(b)}), nil
+}
+
+// close waits until the goroutine has ended, and returns why. If the lead ends without an error,
+// which ok says, it writes a last checkpoint.
+func (k *learner) close(ok bool) error {
+	<-k.ended
+	if k.sender != nil {
+		k.sender.Close()
+	}
+	k.saver.close(k, ok && errors.Is(k.err, context.Canceled))
+	k.saver.unlock()
+	releaseLead(k.engine)
+	return k.err
+}

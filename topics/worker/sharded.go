@@ -1,0 +1,546 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/exchange"
+	"github.com/gvbll/gvbll/topics/kafka"
+)
+
+// A sharded graph has tasks: task 0 is the lead, tasks 1 to P are the shards. A shard is a worker
+// on a partition of the ledger of its own, whose windows a lead has cut and whose engine is a
+// [share]. The lead cuts the windows and learns the labels that the shards have joined, see lead.
+//
+// The workers of the graph are members of one group, which gives each task an owner, and to
+// those without a task one to stand by for. A worker runs its tasks side by side: they know of
+// each other no more than if they were on different machines.
+
+// Sharded configures a worker of a sharded graph.
+type Sharded struct {
+	// Config is that of every task. Task is set for each, and Hooks are those of TaskHooks.
+	// Rebase, Fresh, Open and Room have no effect: a sharded graph has one epoch, and obeys no
+	// commands. In Checkpoints.Dir each task has a folder; Checkpoints.Restore is not used.
+	Config
+	// Lag is after how many windows labels are learned: in window w the heads have learned the
+	// labels up to window w-1-Lag.
+	Lag int64
+	// Depth is how many windows a lead may be ahead of the slowest shard; zero means 8.
+	Depth int64
+
+	// NewShard returns shard p of P, from 0, at window 0, and NewLead the lead.
+	NewShard func(p, shards int) (Shard, error)
+	NewLead  func(shards int) (Lead, error)
+	// RestoreShard and RestoreLead return them from a snapshot, and its meta, see
+	// [Checkpoints.Restore].
+	RestoreShard func(p, shards int, r io.ReaderAt, size int64, folder string) (Shard, map[string]string, error)
+	RestoreLead  func(shards int, r io.ReaderAt, size int64, folder string) (Lead, map[string]string, error)
+
+	// TaskHooks, if not nil, returns the hooks of a task. They are called from its loop, of each
+	// task by another goroutine. Those of the lead tell of windows that were learned.
+	TaskHooks func(task int) Hooks
+	// Waited, if not nil, is called when a task has waited for another in the exchange. It may
+	// be called from several goroutines.
+	Waited func(task, from int, d time.Duration)
+	// Tasks, if not nil, shows what the worker does, while it runs.
+	Tasks *Tasks
+
+	shards int // P, by the ledger's partitions
+}
+
+// defaultDepth keeps the shards busy while one of them is a few windows behind.
+const defaultDepth = 8
+
+// finishFor is how long after the end of the worker's context a shard may wait for others to
+// finish its window. Without that, no checkpoint could be written at the end.
+const finishFor = 2 * time.Second
+
+// taskName names a task for people.
+func taskName(task int) string {
+	if task == 0 {
+		return "lead"
+	}
+	return "shard " + strconv.Itoa(task)
+}
+
+// waited returns the hook of a task's end of the exchange.
+func (cfg *Sharded) waited(task int) func(from int, d time.Duration) {
+	return func(from int, d time.Duration) {
+		if cfg.Waited != nil {
+			cfg.Waited(task, from, d)
+		}
+	}
+}
+
+// config returns the configuration of a task.
+func (cfg *Sharded) config(task int) Config {
+	c := cfg.Config
+	c.Task = task
+	c.Logger = c.Logger.With("task", taskName(task))
+	c.Fresh, c.Open, c.Room, c.Rebase = nil, nil, nil, false
+	if c.Checkpoints.Dir != "" {
+		c.Checkpoints.Dir = filepath.Join(c.Checkpoints.Dir, "task-"+strconv.Itoa(task))
+	}
+	c.Hooks = Hooks{}
+	if cfg.TaskHooks != nil {
+		c.Hooks = cfg.TaskHooks(task)
+	}
+	return c
+}
+
+// Tasks shows the tasks of a running worker. Its methods may be called from any goroutine.
+type Tasks struct {
+	states atomic.Pointer[func() []TaskState]
+}
+
+// TaskState is what a worker does with a task.
+type TaskState struct {
+	Task    int // 0 is the lead, 1 to P are the shards
+	Owner   bool
+	Windows int64             // that its state has
+	Missing *exchange.Missing // what it waits for from others, nil for nothing
+}
+
+// States returns the tasks that the worker owns or stands by for, by number. It is empty before
+// the first election.
+func (t *Tasks) States() []TaskState {
+	if states := t.states.Load(); states != nil {
+		return (*states)()
+	}
+	return nil
+}
+
+// RunSharded runs a worker of a sharded graph until the context ends, and then returns nil. If it
+// ends for any other reason it returns an error of one line.
+func RunSharded(ctx context.Context, c *kafka.Client, cfg Sharded) error {
+	cfg.setDefaults()
+	cfg.Depth = cmp.Or(cfg.Depth, defaultDepth)
+	if err := cfg.checkTopics(ctx, c); err != nil {
+		return err
+	}
+	r := &runner{cfg: &cfg, client: c, ended: make(chan *running), again: make(chan int), close: make(chan struct{}), caughtUp: make(chan int)}
+	err := r.run(ctx)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	}
+	return err
+}
+
+// checkTopics returns an error unless the topics are those of a sharded graph, and sets how many
+// shards it has.
+func (cfg *Sharded) checkTopics(ctx context.Context, c *kafka.Client) error {
+	n := cfg.Names
+	missing, err := topics.Missing(ctx, c, n)
+	if err != nil {
+		return err
+	}
+	counts, err := c.Partitions(ctx, n.Ledger, n.Exchange)
+	if err != nil {
+		return err
+	}
+	cfg.shards = counts[n.Ledger] - 1
+	switch {
+	case len(missing) > 0:
+		return fmt.Errorf("missing topics %v: run 'gvbll topics --create'", missing)
+	case cfg.shards < 1:
+		return fmt.Errorf("ledger %s has one partition: it is of a graph without shards", n.Ledger)
+	case counts[n.Exchange] != cfg.shards+2:
+		return fmt.Errorf("topic %s has %d partitions, and %d shards need %d: create it with 'gvbll topics --create --shards %d'", n.Exchange, counts[n.Exchange], cfg.shards, cfg.shards+2, cfg.shards)
+	case cfg.BeginAgain:
+		return nil
+	}
+	return topics.CheckLedger(ctx, c, n)
+}
+
+// runner runs the tasks that elections give to this worker.
+type runner struct {
+	cfg    *Sharded
+	client *kafka.Client
+	member *kafka.Membership
+
+	tasks    runningTasks
+	kept     []atomic.Int64 // by task, the windows in the newest checkpoint; 0 for none
+	assigned kafka.Election // the newest
+	retry    map[int]bool   // tasks that are to be started again
+	ended    chan *running
+	again    chan int      // a task that is to be started again
+	caughtUp chan int      // a task that stands by and has reached the end
+	close    chan struct{} // closed when the worker ends
+}
+
+// runningTasks are the tasks that run. The election reads them from another goroutine.
+type runningTasks struct {
+	byTask atomic.Pointer[map[int]*running]
+}
+
+func (t *runningTasks) all() map[int]*running {
+	if m := t.byTask.Load(); m != nil {
+		return *m
+	}
+	return nil
+}
+
+// set replaces the tasks by others.
+func (t *runningTasks) set(change func(map[int]*running)) {
+	m := maps.Clone(t.all())
+	if m == nil {
+		m = make(map[int]*running)
+	}
+	change(m)
+	t.byTask.Store(&m)
+}
+
+// running is a task that runs: the lead, or a shard. It is its own seat in the elections.
+type running struct {
+	task    int
+	loop    taskLoop
+	stop    context.CancelCauseFunc
+	elected chan kafka.Election
+	left    chan struct{} // closed when it has given up the task, or has ended
+	leaving atomic.Bool
+	caught  atomic.Bool   // it has reached the end
+	done    chan struct{} // closed when it has ended
+	err     error         // why; read after done is closed
+}
+
+// taskLoop is the loop of a task.
+type taskLoop interface {
+	run(ctx context.Context) error
+	// standing and missing may be called from other goroutines.
+	standing() kafka.Standing
+	missing() *exchange.Missing
+}
+
+// Elected implements seat.
+func (t *running) Elected() <-chan kafka.Election { return t.elected }
+
+// Leave implements seat.
+func (t *running) Leave() {
+	if t.leaving.CompareAndSwap(false, true) {
+		close(t.left)
+	}
+}
+
+// tell delivers the outcome of an election. Only the newest counts.
+func (t *running) tell(e kafka.Election) {
+	select {
+	case <-t.elected:
+	default:
+	}
+	t.elected <- e
+}
+
+func (r *runner) run(ctx context.Context) (err error) {
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	go topics.WatchRisks(watching, r.client, r.cfg.Names, time.Hour, r.cfg.Logger, r.cfg.AtRisk)
+	r.kept, r.retry = make([]atomic.Int64, r.cfg.shards+1), make(map[int]bool)
+	for task := range r.kept {
+		r.noteKept(task)
+	}
+	if t := r.cfg.Tasks; t != nil {
+		states := r.states
+		t.states.Store(&states)
+	}
+	r.member, err = r.client.Join(kafka.MembershipConfig{
+		Group: r.cfg.Names.Ledger, Topic: r.cfg.Names.Ledger, Tasks: r.cfg.shards + 1, Followers: r.cfg.Names.Exchange,
+		Depth: r.cfg.Depth, Session: r.cfg.Session, About: r.cfg.About, Standings: r.standings,
+	})
+	if err != nil {
+		return err
+	}
+	defer r.member.Leave()
+	for err == nil {
+		select {
+		case e := <-r.member.Elected():
+			if err = e.Err; err == nil {
+				r.assigned = e
+				r.assign(ctx)
+				r.relieve()
+			}
+		case t := <-r.ended:
+			err = r.end(ctx, t)
+		case task := <-r.again:
+			delete(r.retry, task)
+			r.assign(ctx)
+		case task := <-r.caughtUp:
+			if r.relieves(task) {
+				r.member.Rejoin()
+			}
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	return r.finish(err)
+}
+
+// finish ends the tasks, and leaves the group once all have given up theirs.
+func (r *runner) finish(err error) error {
+	close(r.close)
+	tasks := r.tasks.all()
+	for task, t := range tasks {
+		if task > 0 {
+			t.stop(err)
+		}
+	}
+	for task, t := range tasks {
+		if task > 0 {
+			<-t.left
+		}
+	}
+	if t := tasks[0]; t != nil { // the shards needed it to finish their windows
+		t.stop(err)
+		<-t.left
+	}
+	r.member.Leave() // others can take over while the last checkpoints are written
+	for _, t := range tasks {
+		<-t.done
+		if errors.Is(err, context.Canceled) && !t.lost() {
+			err = fmt.Errorf("%s: %w", taskName(t.task), t.err)
+		}
+	}
+	return err
+}
+
+// lost reports whether a task that is done has ended because it was taken away or the worker
+// ends.
+func (t *running) lost() bool {
+	return t.err == nil || errors.Is(t.err, ErrOwned) || errors.Is(t.err, context.Canceled)
+}
+
+// assign starts the tasks that the newest election has given to this worker, and ends those that
+// it has taken away.
+func (r *runner) assign(ctx context.Context) {
+	tasks := r.tasks.all()
+	for task, t := range tasks {
+		if !r.wants(task) {
+			t.stop(ErrOwned)
+		} else {
+			t.tell(r.assigned)
+		}
+	}
+	for task := range r.kept {
+		if tasks[task] == nil && !r.retry[task] && r.wants(task) {
+			r.start(ctx, task)
+		}
+	}
+}
+
+// relieves reports whether this worker is to relieve the owner of a task for which it stands by,
+// and has reached the end.
+func (r *runner) relieves(task int) bool {
+	t := r.tasks.all()[task]
+	return r.assigned.Relieves && slices.Contains(r.assigned.Follows, task) && t != nil && t.caught.Load()
+}
+
+// relieve asks for one more election a while after one in which this worker had reached the end
+// of the task that it stands by for, and did not get it: the owner may have been further just
+// then.
+func (r *runner) relieve() {
+	for _, task := range r.assigned.Follows {
+		if r.relieves(task) {
+			r.after(rejoinAfter, r.caughtUp, task)
+		}
+	}
+}
+
+// rejoinAfter is the least time between two elections that one member asks for.
+const rejoinAfter = 5 * time.Second
+
+// after sends the task after a while, unless the worker ends.
+func (r *runner) after(d time.Duration, to chan<- int, task int) {
+	go func() {
+		select {
+		case <-time.After(d):
+		case <-r.close:
+			return
+		}
+		r.tell(to, task)
+	}()
+}
+
+func (r *runner) tell(to chan<- int, task int) {
+	select {
+	case to <- task:
+	case <-r.close:
+	}
+}
+
+// wants reports whether this worker owns the task or stands by for it.
+func (r *runner) wants(task int) bool {
+	return r.assigned.Owns(task) || slices.Contains(r.assigned.Follows, task)
+}
+
+// restartAfter is how long after a task was lost, though it is still assigned to this worker, it
+// is started again: another worker may have been elected without our knowing yet.
+const restartAfter = 500 * time.Millisecond
+
+// end takes note of a task that has ended. One that another worker has taken over may be this
+// worker's again; any other error ends the worker.
+func (r *runner) end(ctx context.Context, t *running) error {
+	r.tasks.set(func(m map[int]*running) { delete(m, t.task) })
+	r.noteKept(t.task)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case !t.lost():
+		return fmt.Errorf("%s: %w", taskName(t.task), t.err)
+	case r.wants(t.task):
+		r.cfg.Logger.Info("a task was lost, and is begun again", "task", taskName(t.task), "err", t.err)
+		r.retry[t.task] = true
+		r.after(restartAfter, r.again, t.task)
+	}
+	return nil
+}
+
+// start starts a task. It runs until it is stopped.
+func (r *runner) start(ctx context.Context, task int) {
+	ctx, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	t := &running{task: task, stop: stop, elected: make(chan kafka.Election, 1), left: make(chan struct{}), done: make(chan struct{})}
+	caughtUp := func() {
+		if t.caught.CompareAndSwap(false, true) {
+			go r.tell(r.caughtUp, task)
+		}
+	}
+	if task == 0 {
+		t.loop = newLead(r.cfg, r.client, t, caughtUp)
+	} else {
+		t.loop = newShardLoop(r.cfg, r.client, t, caughtUp)
+	}
+	t.tell(r.assigned)
+	r.tasks.set(func(m map[int]*running) { m[task] = t })
+	go func() {
+		defer stop(nil)
+		t.err = t.loop.run(ctx)
+		t.Leave()
+		close(t.done)
+		select {
+		case r.ended <- t:
+		case <-r.close:
+		}
+	}()
+}
+
+// noteKept notes how far a task's newest checkpoint is.
+func (r *runner) noteKept(task int) {
+	p := &replayer{}
+	c := r.cfg.config(task)
+	p.cfg = &c
+	list, err := p.checkpoints()
+	r.kept[task].Store(0)
+	if err == nil && len(list) > 0 {
+		r.kept[task].Store(list[0].Window)
+	}
+}
+
+// standings returns where this worker stands in each task, for an election.
+func (r *runner) standings() []kafka.Standing {
+	all := make([]kafka.Standing, len(r.kept))
+	for task := range all {
+		all[task].Progress = r.kept[task].Load()
+	}
+	for task, t := range r.tasks.all() {
+		s := t.loop.standing()
+		s.Progress = max(s.Progress, all[task].Progress)
+		all[task] = s
+	}
+	return all
+}
+
+// states returns what [Tasks] shows.
+func (r *runner) states() (list []TaskState) {
+	for task, t := range r.tasks.all() {
+		s := t.loop.standing()
+		list = append(list, TaskState{Task: task, Owner: s.Owner, Windows: s.Progress, Missing: t.loop.missing()})
+	}
+	slices.SortFunc(list, func(a, b TaskState) int { return cmp.Compare(a.Task, b.Task) })
+	return list
+}
+
+// shardLoop is the loop of a shard: a worker of its part of the ledger.
+type shardLoop struct {
+	cfg      *Sharded
+	client   *kafka.Client
+	task     int
+	seat     seat
+	caughtUp func()
+	worker   atomic.Pointer[worker]
+	engine   atomic.Pointer[share]
+}
+
+func newShardLoop(cfg *Sharded, c *kafka.Client, t *running, caughtUp func()) *shardLoop {
+	return &shardLoop{cfg: cfg, client: c, task: t.task, seat: t, caughtUp: caughtUp}
+}
+
+// standing implements taskLoop.
+func (l *shardLoop) standing() kafka.Standing {
+	w := l.worker.Load()
+	if w == nil {
+		return kafka.Standing{}
+	}
+	return kafka.Standing{Owner: w.owns.Load(), Progress: w.stepped.Load()}
+}
+
+// missing implements taskLoop.
+func (l *shardLoop) missing() *exchange.Missing {
+	if s := l.engine.Load(); s != nil {
+		return s.missing()
+	}
+	return nil
+}
+
+// run implements taskLoop.
+func (l *shardLoop) run(ctx context.Context) error {
+	waiting, stop := finishing(ctx)
+	defer stop()
+	cfg := l.cfg.config(l.task)
+	cfg.Hooks = Join(cfg.Hooks, Hooks{Recovered: func(Recovered) { l.caughtUp() }})
+	cfg.Checkpoints.Restore = func(r io.ReaderAt, size int64, folder string) (Keeper, map[string]string, error) {
+		s, meta, err := restoreShare(waiting, l.client, l.cfg, l.task, r, size, folder)
+		if err != nil {
+			return nil, nil, err
+		}
+		l.engine.Store(s)
+		return s, meta, nil
+	}
+	shard, err := l.cfg.NewShard(l.task-1, l.cfg.shards)
+	if err != nil {
+		return err
+	}
+	s := newShare(waiting, l.client, l.cfg, l.task, shard)
+	l.engine.Store(s)
+	w, err := newTask(ctx, l.client, s, cfg, newByCuts())
+	if err != nil {
+		return err
+	}
+	if w.saver, err = newSaver(ctx, l.client, w.cfg); err != nil {
+		return err
+	}
+	defer w.saver.unlock()
+	defer func() { release(w.engine) }()
+	l.worker.Store(w)
+	return w.run(ctx, func() (seat, error) { return l.seat, nil })
+}
+
+// finishing returns a context that ends finishFor after ctx, or with it if the task was lost.
+func finishing(ctx context.Context) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), ErrOwned) {
+			cancel()
+			return
+		}
+		time.AfterFunc(finishFor, cancel)
+	})
+	return longer, cancel
+}

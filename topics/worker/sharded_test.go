@@ -1,0 +1,455 @@
+package worker_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/wire"
+	"github.com/gvbll/gvbll/topics/worker"
+)
+
+// toyShard is a shard without a model. What it serves is a hash of all parts, of the heads, and
+// of all that was served before and is set by now. So a shard that loses a message, gets one
+// twice or in another window publishes other bytes and another chain.
+type toyShard struct {
+	p, shards int
+	next      int64
+	seen      map[event.ID]bool
+	heads     [32]byte
+	set       [32]byte // of what was served
+	chain     event.Hash
+
+	w   *event.Window
+	own []event.ID
+}
+
+func newToyShard(p, shards int) (worker.Shard, error) {
+	return &toyShard{p: p, shards: shards, seen: make(map[event.ID]bool)}, nil
+}
+
+func (s *toyShard) Err() error { return nil }
+
+func (s *toyShard) owner(id event.ID) int {
+	h := fnv.New64a()
+	fmt.Fprint(h, id.Num)
+	return int(h.Sum64() % uint64(s.shards))
+}
+
+func (s *toyShard) Enter(w *event.Window) (parts [][]byte) {
+	if w.Number != s.next {
+		panic(fmt.Sprintf("shard %d enters window %d, want %d", s.p, w.Number, s.next))
+	}
+	s.w, s.own = w, s.own[:0]
+	parts = make([][]byte, s.shards)
+	for _, n := range w.Nodes {
+		if s.seen[n.ID] {
+			continue
+		}
+		s.seen[n.ID] = true
+		q := s.owner(n.ID)
+		h := sha256.Sum256(fmt.Appendf(nil, "%d of %v in %d", s.p, n.ID, w.Number))
+		parts[q] = append(parts[q], h[:]...)
+		if q == s.p {
+			s.own = append(s.own, n.ID)
+		}
+	}
+	return parts
+}
+
+func (s *toyShard) Serve(parts, served [][]byte, heads []byte) (out *event.Outcome, rows, now []byte, err error) {
+	if len(heads) > 0 {
+		copy(s.heads[:], heads)
+	}
+	if served != nil {
+		s.set = sha256.Sum256(append(s.set[:], bytes.Join(served, []byte(";"))...))
+	}
+	out = &event.Outcome{Window: s.next, Model: "toy"}
+	b := append(append(s.chain[:], s.heads[:]...), s.set[:]...)
+	for i, id := range s.own {
+		for q, part := range parts {
+			if len(part) != len(s.own)*32 {
+				return nil, nil, nil, fmt.Errorf("window %d: the part of shard %d has %d bytes for %d arrivals", s.next, q, len(part), len(s.own))
+			}
+			b = append(b, part[i*32:(i+1)*32]...)
+		}
+		h := sha256.Sum256(b)
+		c := float32(h[0]) / 255
+		out.Predictions = append(out.Predictions, event.Prediction{Node: id, Class: "a", Confidence: c, Probabilities: []float32{c, 1 - c}, Window: s.next})
+		now = append(now, h[0])
+	}
+	for _, r := range s.w.Refused {
+		if int(r.Origin.Offset)%s.shards == s.p {
+			out.Refused = append(out.Refused, r)
+		}
+	}
+	for i, l := range s.w.Labels {
+		if s.owner(l.Node) == s.p {
+			rows = fmt.Appendf(rows, "%d %v %s\n", i, l.Node, l.Class)
+		}
+	}
+	s.chain = sha256.Sum256(b)
+	out.Chain = s.chain
+	s.next++
+	return out, rows, now, nil
+}
+
+// Snapshot writes the state as bytes: the numbers, the hashes, the nodes, and the meta.
+func (s *toyShard) Snapshot(meta map[string]string) worker.Snapshot {
+	b := binary.LittleEndian.AppendUint64(nil, uint64(s.next))
+	b = append(append(append(b, s.heads[:]...), s.set[:]...), s.chain[:]...)
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(s.seen)))
+	for _, id := range slices.SortedFunc(maps.Keys(s.seen), func(a, b event.ID) int { return int(a.Num - b.Num) }) {
+		b = binary.LittleEndian.AppendUint64(b, uint64(id.Num))
+	}
+	return toySnapshot{bytes.NewReader(appendMeta(b, meta))}
+}
+
+func readToyShard(p, shards int, r io.ReaderAt, size int64, _ string) (worker.Shard, map[string]string, error) {
+	b := make([]byte, size)
+	if _, err := r.ReadAt(b, 0); err != nil && err != io.EOF {
+		return nil, nil, err
+	}
+	s := &toyShard{p: p, shards: shards, seen: make(map[event.ID]bool), next: int64(binary.LittleEndian.Uint64(b))}
+	b = b[8:]
+	copy(s.heads[:], b)
+	copy(s.set[:], b[32:])
+	copy(s.chain[:], b[64:])
+	n := binary.LittleEndian.Uint64(b[96:])
+	b = b[104:]
+	for i := range n {
+		s.seen[event.ID{Num: int64(binary.LittleEndian.Uint64(b[8*i:]))}] = true
+	}
+	return s, readMeta(b[8*n:]), nil
+}
+
+// toyLead is a lead without a model: its heads are a hash of all rows so far.
+type toyLead struct {
+	shards int
+	next   int64
+	heads  [32]byte
+	salt   string
+}
+
+func newToyLead(shards int) (worker.Lead, error) { return &toyLead{shards: shards}, nil }
+
+func (l *toyLead) Err() error { return nil }
+
+func (l *toyLead) Learn(window int64, rows [][]byte) (*event.Outcome, []byte, error) {
+	if window != l.next || len(rows) != l.shards {
+		return nil, nil, fmt.Errorf("rows of %d shards for window %d, want %d for %d", len(rows), window, l.shards, l.next)
+	}
+	l.next++
+	out := &event.Outcome{Window: window, Model: "toy"}
+	for range strings.Count(string(bytes.Join(rows, nil)), "\n") {
+		out.Labelled = append(out.Labelled, event.Labelled{})
+	}
+	if len(out.Labelled) == 0 {
+		return out, nil, nil
+	}
+	l.heads = sha256.Sum256(append(append(l.heads[:], l.salt...), bytes.Join(rows, []byte(";"))...))
+	out.Chain = l.heads
+	return out, l.heads[:], nil
+}
+
+func (l *toyLead) Snapshot(meta map[string]string) worker.Snapshot {
+	b := binary.LittleEndian.AppendUint64(nil, uint64(l.next))
+	return toySnapshot{bytes.NewReader(appendMeta(append(b, l.heads[:]...), meta))}
+}
+
+func readToyLead(shards int, r io.ReaderAt, size int64, _ string) (worker.Lead, map[string]string, error) {
+	b := make([]byte, size)
+	if _, err := r.ReadAt(b, 0); err != nil && err != io.EOF {
+		return nil, nil, err
+	}
+	l := &toyLead{shards: shards, next: int64(binary.LittleEndian.Uint64(b))}
+	copy(l.heads[:], b[8:])
+	return l, readMeta(b[40:]), nil
+}
+
+func appendMeta(b []byte, meta map[string]string) []byte {
+	for _, key := range slices.Sorted(maps.Keys(meta)) {
+		b = fmt.Appendf(b, "%s\x00%s\x00", key, meta[key])
+	}
+	return b
+}
+
+func readMeta(b []byte) map[string]string {
+	meta, words := make(map[string]string), strings.Split(string(b), "\x00")
+	for i := 0; i+1 < len(words); i += 2 {
+		meta[words[i]] = words[i+1]
+	}
+	return meta
+}
+
+type toySnapshot struct{ *bytes.Reader }
+
+func (toySnapshot) Close() error      { return nil }
+func (toySnapshot) Keep(string) error { return nil }
+
+// sharded is a sharded graph on a broker. Its inputs have one partition, so that a schedule of
+// windows gives the same windows in every run.
+type sharded struct {
+	*fixture
+	shards int
+}
+
+func newSharded(t *testing.T, addr string, shards int) *sharded {
+	t.Helper()
+	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: []string{addr}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	names, err := topics.Under(fmt.Sprintf("sharded-test-%d-%d", time.Now().UnixNano(), fixtures.Add(1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := topics.Create(t.Context(), c, names, topics.Layout{Partitions: 1, Replication: 1, Shards: shards}); err != nil {
+		t.Fatal(err)
+	}
+	return &sharded{&fixture{t, addr, c, names}, shards}
+}
+
+// sendOrdered produces n nodes and, behind each tenth, labels of the ten; and a record that
+// cannot be decoded.
+func (g *sharded) sendOrdered(n int) {
+	g.t.Helper()
+	var records []kafka.Record
+	for i := range n {
+		id := event.ID{Num: int64(i)}
+		key := wire.AppendKey(nil, id)
+		records = append(records, kafka.Record{Topic: g.names.Nodes, Key: key, Value: wire.AppendNode(nil, &event.Node{ID: id, Dense: []float32{1, 2}})},
+			kafka.Record{Topic: g.names.Labels, Key: key, Value: wire.AppendLabel(nil, &event.Label{Node: id, Class: "a"})})
+	}
+	records = append(records, kafka.Record{Topic: g.names.Nodes, Key: []byte("bad"), Value: []byte{0xc1}})
+	g.produce(records...)
+}
+
+// schedule cuts windows of 10 nodes and 7 labels, up to the given number of nodes.
+func schedule(nodes int) intake.Schedule {
+	var s intake.Schedule
+	for range nodes / 10 {
+		s.Windows = append(s.Windows, intake.Size{Nodes: 10, Labels: 7})
+	}
+	return s
+}
+
+// config returns the configuration of a worker of the graph.
+func (g *sharded) config(cfg worker.Sharded) worker.Sharded {
+	cfg.Names, cfg.Model, cfg.Settings, cfg.Classes = g.names, "toy", settings, []string{"a", "b"}
+	cfg.Session = session
+	cfg.NewShard, cfg.RestoreShard, cfg.RestoreLead = newToyShard, readToyShard, readToyLead
+	if cfg.NewLead == nil {
+		cfg.NewLead = newToyLead
+	}
+	return cfg
+}
+
+// shardedWorker is a worker in the background.
+type shardedWorker struct {
+	cancel context.CancelFunc
+	tasks  *worker.Tasks
+	ended  chan error
+}
+
+func (g *sharded) start(cfg worker.Sharded) *shardedWorker {
+	g.t.Helper()
+	ctx, cancel := context.WithCancel(g.t.Context())
+	w := &shardedWorker{cancel: cancel, tasks: &worker.Tasks{}, ended: make(chan error, 1)}
+	cfg = g.config(cfg)
+	cfg.Tasks = w.tasks
+	go func() { w.ended <- worker.RunSharded(ctx, g.client, cfg) }()
+	g.t.Cleanup(cancel)
+	return w
+}
+
+// stop stops the worker and returns what RunSharded returned.
+func (w *shardedWorker) stop() error {
+	w.cancel()
+	return <-w.ended
+}
+
+// await waits until all shards are done with the windows before the given one.
+func (g *sharded) await(windows int64, workers ...*shardedWorker) {
+	g.t.Helper()
+	ctx, cancel := context.WithTimeout(g.t.Context(), time.Minute)
+	defer cancel()
+	d, err := ledger.OpenDone(ctx, g.client, g.names.Ledger, g.shards, nil)
+	for err == nil && slices.Min(d.Last()) < windows-1 {
+		err = d.Wait(ctx)
+		for _, w := range workers {
+			select {
+			case ended := <-w.ended:
+				g.t.Fatalf("a worker ended after the windows %v of the shards: %v", d.Last(), ended)
+			default:
+			}
+		}
+	}
+	if err != nil {
+		var states []worker.TaskState
+		for _, w := range workers {
+			states = append(states, w.tasks.States()...)
+		}
+		g.t.Fatalf("the shards are done with windows %v, want %d: %v; %+v", d.Last(), windows, err, states)
+	}
+}
+
+// published is what a graph has published: the predictions by node, and the chain of each shard
+// after every window.
+type published struct {
+	predictions map[event.ID]string
+	letters     int
+	chains      [][]string
+}
+
+// published reads what was published, and checks that each node was predicted once.
+func (g *sharded) published() (all published) {
+	g.t.Helper()
+	all.predictions = make(map[event.ID]string)
+	for task := 1; task <= g.shards; task++ { // waits for the markers of the last transactions
+		if _, err := g.client.NewProducer(g.t.Context(), kafka.ProducerConfig{TransactionalID: fmt.Sprintf("%s/%d", g.names.Ledger, task)}); err != nil {
+			g.t.Fatal(err)
+		}
+	}
+	for _, r := range g.read(g.names.Predictions) {
+		var p event.Prediction
+		if err := wire.DecodePrediction(r.Value, &p); err != nil {
+			g.t.Fatal(err)
+		}
+		if _, twice := all.predictions[p.Node]; twice {
+			g.t.Errorf("node %v was predicted twice", p.Node)
+		}
+		all.predictions[p.Node] = string(r.Value)
+	}
+	all.letters = g.count(g.names.DeadLetters)
+	for task := 1; task <= g.shards; task++ {
+		var chains []string
+		if err := ledger.Scan(g.t.Context(), g.client, g.names.LedgerAt(task), func(r *ledger.Record) bool {
+			chains = append(chains, r.Chain)
+			return true
+		}); err != nil {
+			g.t.Fatal(err)
+		}
+		all.chains = append(all.chains, chains)
+	}
+	return all
+}
+
+// check compares with what another run of the same windows has published.
+func (all published) check(t *testing.T, want published) {
+	t.Helper()
+	if all.letters != want.letters {
+		t.Errorf("%d dead letters, want %d", all.letters, want.letters)
+	}
+	if len(all.predictions) != len(want.predictions) {
+		t.Errorf("%d nodes were predicted, want %d", len(all.predictions), len(want.predictions))
+	}
+	for id, p := range want.predictions {
+		if all.predictions[id] != p {
+			t.Errorf("node %v: predicted %x, want %x", id, all.predictions[id], p)
+			break
+		}
+	}
+	for p, chains := range want.chains {
+		if !slices.Equal(all.chains[p], chains) {
+			t.Errorf("shard %d: %d chains, want %d, and they differ", p+1, len(all.chains[p]), len(chains))
+		}
+	}
+}
+
+// expected computes what a graph of so many shards publishes, without any topic but the inputs.
+func (g *sharded) expected(nodes int, lag int64) (want published) {
+	want.predictions, want.chains = make(map[event.ID]string), make([][]string, g.shards)
+	var shards []worker.Shard
+	for p := range g.shards {
+		s, _ := newToyShard(p, g.shards)
+		shards = append(shards, s)
+	}
+	lead, _ := newToyLead(g.shards)
+	heads, served := make(map[int64][]byte), make(map[int64][][]byte)
+	for i, size := range schedule(nodes).Windows {
+		w := &event.Window{Number: int64(i)}
+		for n := range size.Nodes {
+			w.Nodes = append(w.Nodes, event.Node{ID: event.ID{Num: int64(i*size.Nodes + n)}})
+		}
+		for l := range size.Labels {
+			w.Labels = append(w.Labels, event.Label{Node: event.ID{Num: int64(i*size.Labels + l)}, Class: "a"})
+		}
+		parts := make([][][]byte, g.shards)
+		for p, s := range shards {
+			for q, part := range s.Enter(w) {
+				if parts[q] == nil {
+					parts[q] = make([][]byte, g.shards)
+				}
+				parts[q][p] = bytes.Clone(part)
+			}
+		}
+		rows := make([][]byte, g.shards)
+		served[w.Number] = make([][]byte, g.shards)
+		for p, s := range shards {
+			out, r, now, err := s.Serve(parts[p], served[w.Number-1-lag], heads[w.Number-1-lag])
+			if err != nil {
+				g.t.Fatal(err)
+			}
+			rows[p], served[w.Number][p] = r, now
+			want.chains[p] = append(want.chains[p], fmt.Sprintf("%x", out.Chain))
+			for i := range out.Predictions {
+				want.predictions[out.Predictions[i].Node] = string(wire.MsgPack.AppendPrediction(nil, &out.Predictions[i]))
+			}
+		}
+		_, h, err := lead.Learn(w.Number, rows)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		heads[w.Number] = bytes.Clone(h)
+	}
+	return want
+}
+
+// TestSharded: whatever the number of workers that share the tasks of a graph, and whatever the
+// lag, each node is predicted once, with the bytes that shards give that know no topics.
+func TestSharded(t *testing.T) {
+	for _, shards := range []int{1, 2, 4} {
+		for _, n := range []int{1, 2, 4} {
+			for _, lag := range []int64{0, 2} {
+				t.Run(fmt.Sprintf("%d shards, %d workers, lag %d", shards, n, lag), func(t *testing.T) {
+					t.Parallel()
+					g := newSharded(t, fake(t).ListenAddrs()[0], shards)
+					const nodes = 300
+					g.sendOrdered(nodes)
+					var workers []*shardedWorker
+					for range n {
+						workers = append(workers, g.start(worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}}))
+					}
+					g.await(nodes/10, workers...)
+					var all sync.WaitGroup
+					for _, w := range workers {
+						all.Go(func() {
+							if err := w.stop(); err != nil {
+								t.Error(err)
+							}
+						})
+					}
+					all.Wait()
+					g.published().check(t, g.expected(nodes, lag))
+				})
+			}
+		}
+	}
+}

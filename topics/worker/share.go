@@ -1,0 +1,240 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/crash"
+	"github.com/gvbll/gvbll/topics/exchange"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// Shard is the engine of one slice of a graph. A window is stepped in two halves, between which
+// the shards exchange their parts of the arrivals' embeddings.
+//
+// As an [Engine], a shard copies what it keeps of a window, which stays as it is until Serve
+// has returned. Bytes that it returns are valid until the next Enter.
+type Shard interface {
+	// Enter brings the graph up to date, and returns this shard's part of the embeddings of
+	// each shard's arrivals, in the order of the shards.
+	Enter(w *event.Window) (parts [][]byte)
+	// Serve predicts this shard's own arrivals, from all shards' parts of their embeddings.
+	// Before that it sets what all shards served in window w-1-lag, and the heads after that
+	// window's labels: served is nil for windows before the first, and heads is empty where
+	// no label was learned. It returns the rows of the labels that it has joined, for the
+	// lead, and what it has served, for the other shards.
+	Serve(parts, served [][]byte, heads []byte) (out *event.Outcome, rows, servedNow []byte, err error)
+	// Err is as in Engine.
+	Err() error
+	// Snapshot is as in Keeper.
+	Snapshot(meta map[string]string) Snapshot
+}
+
+// share makes an [Engine] of a [Shard]: it is the worker's end of the exchange. In windows that
+// are replayed it reads what the others sent and sends nothing, for its own messages of every
+// window in the ledger are acknowledged. Once it is live it sends, and a window is stepped when
+// all that it sent is acknowledged: only then may the window be committed.
+type share struct {
+	cfg   *Sharded
+	task  int
+	ctx   context.Context // ends all waiting
+	shard Shard
+	kafka *kafka.Client
+	place ledger.Place      // in the chain of cuts, behind the window that is stepped now
+	at    exchange.Position // where the receiver begins
+	// served is what this shard served in windows that are not set yet, by window.
+	served   map[int64][]byte
+	receiver atomic.Pointer[exchange.Receiver] // from the first window on; others ask it what is missing
+	live     bool                              // it sends
+	sender   *exchange.Sender                  // from the first live window on
+	err      error
+}
+
+// shareKey is the key of a sharePosition in a checkpoint.
+const shareKey = "share"
+
+// sharePosition is what a checkpoint of a shard says besides its position.
+type sharePosition struct {
+	Cuts     ledger.Place      `json:"cuts"`
+	Exchange exchange.Position `json:"exchange"`
+	Served   map[int64][]byte  `json:"served"`
+}
+
+func newShare(ctx context.Context, c *kafka.Client, cfg *Sharded, task int, shard Shard) *share {
+	return &share{cfg: cfg, task: task, ctx: ctx, shard: shard, kafka: c, served: make(map[int64][]byte)}
+}
+
+// restoreShare returns a share from the snapshot of one.
+func restoreShare(ctx context.Context, c *kafka.Client, cfg *Sharded, task int, r io.ReaderAt, size int64, folder string) (*share, map[string]string, error) {
+	shard, meta, err := cfg.RestoreShard(task-1, cfg.shards, r, size, folder)
+	if err != nil {
+		return nil, nil, err
+	}
+	s := newShare(ctx, c, cfg, task, shard)
+	var at sharePosition
+	if err := json.Unmarshal([]byte(meta[shareKey]), &at); err != nil {
+		release(s)
+		return nil, nil, fmt.Errorf("the checkpoint does not say where the shard stands in the exchange: %w", err)
+	}
+	s.place, s.at = at.Cuts, at.Exchange
+	if at.Served != nil {
+		s.served = at.Served
+	}
+	return s, meta, nil
+}
+
+// exchanges returns the configuration of a task's end of the exchange, in the epoch that a place
+// in the chain of cuts is in.
+func (cfg *Sharded) exchanges(task int, at ledger.Place) (exchange.Config, error) {
+	began, err := hex.DecodeString(at.Began)
+	if err != nil || len(began) < 8 {
+		return exchange.Config{}, fmt.Errorf("ledger %s: no cut of a window has been read", cfg.Names.Ledger)
+	}
+	return exchange.Config{
+		Topic: cfg.Names.Exchange, Shards: cfg.shards, Task: task, Run: binary.LittleEndian.Uint64(began), Logger: cfg.Logger,
+		Waited: cfg.waited(task),
+	}, nil
+}
+
+// Step implements Engine.
+func (s *share) Step(w *event.Window) *event.Outcome {
+	out, err := s.step(w)
+	if err != nil {
+		s.err = err
+		return &event.Outcome{Window: w.Number}
+	}
+	return out
+}
+
+// Err implements Engine.
+func (s *share) Err() error {
+	if s.err != nil {
+		return s.err
+	}
+	return s.shard.Err()
+}
+
+func (s *share) step(w *event.Window) (*event.Outcome, error) {
+	if err := s.open(); err != nil {
+		return nil, err
+	}
+	own := s.task - 1
+	parts := s.shard.Enter(w)
+	if err := s.shard.Err(); err != nil {
+		return nil, err
+	}
+	if s.live {
+		if err := s.sender.Send(s.ctx, w.Number, exchange.Part, parts...); err != nil {
+			return nil, err
+		}
+	}
+	mine, err := s.receiver.Load().Wait(s.ctx, w.Number, exchange.Part)
+	if err != nil {
+		return nil, err
+	}
+	mine[own] = parts[own]
+	var served [][]byte
+	var heads []byte
+	if learned := w.Number - 1 - s.cfg.Lag; learned >= 0 {
+		if served, err = s.receiver.Load().Wait(s.ctx, learned, exchange.Served); err != nil {
+			return nil, err
+		}
+		served[own] = s.served[learned]
+		delete(s.served, learned)
+		got, err := s.receiver.Load().Wait(s.ctx, learned, exchange.Heads)
+		if err != nil {
+			return nil, err
+		}
+		heads = got[0]
+	}
+	out, rows, now, err := s.shard.Serve(mine, served, heads)
+	if err != nil {
+		return nil, err
+	}
+	s.served[w.Number] = bytes.Clone(now)
+	s.refuse(w.Commands, out)
+	if !s.live {
+		return out, nil
+	}
+	if err := s.sender.Send(s.ctx, w.Number, exchange.Rows, rows); err != nil {
+		return nil, err
+	}
+	if err := s.sender.Send(s.ctx, w.Number, exchange.Served, now); err != nil {
+		return nil, err
+	}
+	if err := s.sender.Flush(s.ctx); err != nil {
+		return nil, err
+	}
+	crash.Point(crash.BeforeShardCommit)
+	return out, nil
+}
+
+// open opens this shard's end of the exchange, which needs to know the epoch.
+func (s *share) open() error {
+	cfg, err := s.cfg.exchanges(s.task, s.place)
+	if err != nil {
+		return err
+	}
+	if s.receiver.Load() == nil {
+		s.receiver.Store(exchange.NewReceiver(s.kafka, cfg, s.at))
+	}
+	if s.live && s.sender == nil {
+		s.sender, err = exchange.NewSender(s.ctx, s.kafka, cfg)
+	}
+	return err
+}
+
+// refuse refuses the commands to forget nodes, each in one of the shards. A shard refuses other
+// commands itself.
+func (s *share) refuse(commands []event.Command, out *event.Outcome) {
+	for i := range commands {
+		if c := &commands[i]; c.Name == event.Forget && int(c.Origin.Offset%int64(s.cfg.shards)) == s.task-1 {
+			out.Refused = append(out.Refused, event.Refusal{
+				Origin: c.Origin, Reason: event.ImpossibleCommand,
+				Detail: fmt.Sprintf("forget %d nodes: a sharded graph cannot forget nodes by a command: make them depart", len(c.Nodes)),
+			})
+		}
+	}
+}
+
+// Snapshot implements Keeper.
+func (s *share) Snapshot(meta map[string]string) Snapshot {
+	at := sharePosition{Cuts: s.place, Exchange: s.at, Served: s.served}
+	if r := s.receiver.Load(); r != nil {
+		at.Exchange = r.Position(max(s.place.Window-1-s.cfg.Lag, 0))
+	}
+	b, err := json.Marshal(at)
+	if err != nil {
+		panic(err) // strings, numbers and bytes only
+	}
+	meta[shareKey] = string(b)
+	return s.shard.Snapshot(meta)
+}
+
+// missing returns what the shard waits for now, nil for nothing. It may be called from any
+// goroutine.
+func (s *share) missing() *exchange.Missing {
+	if r := s.receiver.Load(); r != nil {
+		return r.Missing()
+	}
+	return nil
+}
+
+// Close implements io.Closer.
+func (s *share) Close() error {
+	if s.sender != nil {
+		s.sender.Close()
+	}
+	if c, ok := s.shard.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
