@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -14,131 +15,296 @@ import (
 // of it, and simulates workers at those costs.
 func shards(_ context.Context, c Config) ([]Row, error) {
 	c.Workload = c.WithDefaults()
-	costs, rows, err := c.sliceCosts(c.windows())
+	m, err := c.Model()
 	if err != nil {
 		return nil, err
 	}
-	memory, err := c.sliceBytes()
+	if _, err := m.Slice(0, sliced[len(sliced)-1]); err != nil {
+		none := figure("shards", 1, "shards")
+		none.Note = err.Error()
+		return []Row{none}, nil
+	}
+	costs, rows, err := c.shardCosts(c.windows())
+	if err != nil {
+		return nil, err
+	}
+	memory, err := c.shardBytes()
 	return append(append(rows, memory...), c.simulate(costs)...), err
 }
 
-// sliced are the numbers of slices that are measured.
-var sliced = [...]int{1, 2, 4, 8}
+// sliced are the numbers of shards that are measured.
+var sliced = [...]int{2, 4, 8}
 
-// measuredCosts are costs by the number of slices.
+// measuredCosts are costs by the number of shards; those of 1 are the engine's.
 type measuredCosts map[int]stageCosts
 
-// of returns the costs with P slices. Where they are not measured, entering costs a + b/P,
-// which is a share that every slice has and one that is divided, by the last two that are.
+// of returns the costs with P shards. Where they are not measured, a window's arrival costs
+// each shard a + b/P, by the last two that are.
 func (m measuredCosts) of(P int) stageCosts {
 	if c, ok := m[P]; ok {
 		return c
 	}
-	few, many := sliced[len(sliced)-2], sliced[len(sliced)-1]
-	c := m[many]
-	divided := (m[few].enter - m[many].enter) / (1/float64(few) - 1/float64(many))
-	c.enter += divided * (1/float64(P) - 1/float64(many))
-	return c
+	const few, many = 4, 8
+	at := func(few, many float64) float64 {
+		return many + (few-many)*(1/float64(P)-1.0/8)/(1.0/4-1.0/8)
+	}
+	a, b := m[few], m[many]
+	return b.with(at(a.enter, b.enter), at(a.serve/few, b.serve/many)*float64(P), b.learn)
 }
 
-// slice is an engine with a slice of the encoder, and the times of its stages.
-type slice struct {
-	e                   *pipeline.Engine
+// stepper steps a stream of its own, a window at a time.
+type stepper interface {
+	step() error
+	perWindow() int
+	begin() // starts the measurement
+}
+
+// part is what all steppers have: a stream, and the times of stages.
+type part struct {
+	w                   Workload
 	stream              *Stream
-	last                *event.Outcome // recycled before the next step, as a worker does
 	enter, serve, learn *samples
+	last                *event.Outcome // recycled before the next step, as a worker does
+	recycle             func(*event.Outcome)
 }
 
-// slice returns an engine with the first of P slices of the encoder, whose graph has the
-// workload's size.
-func (w Workload) slice(P int) (*slice, error) {
+func (p *part) perWindow() int { return p.w.Window }
+
+func (p *part) begin() {
+	p.enter, p.serve, p.learn = begin(p.w.Window), begin(p.w.Window), begin(p.w.Window)
+}
+
+// next returns the next window, all of whose arrivals have a label in it.
+func (p *part) next() *event.Window {
+	if p.last != nil {
+		p.recycle(p.last)
+	}
+	return p.stream.Next(true)
+}
+
+// like is the configuration of what is compared: without detectors of drift, which see
+// less behind shards.
+var like = pipeline.Config{Unwatched: true}
+
+// wholeGraph is an engine.
+type wholeGraph struct {
+	part
+	e *pipeline.Engine
+}
+
+// wholeGraph returns an engine whose graph has the workload's size.
+func (w Workload) wholeGraph() (*wholeGraph, error) {
 	m, err := w.Model()
 	if err != nil {
 		return nil, err
 	}
-	if m, err = m.Slice(0, P); err != nil {
-		return nil, err
-	}
-	e, err := pipeline.New(m, pipeline.Config{})
+	e, err := pipeline.New(m, like)
 	if err != nil {
 		return nil, err
 	}
-	s := &slice{e: e, stream: w.Stream()}
+	g := &wholeGraph{e: e, part: part{w: w, stream: w.Stream(), recycle: e.Recycle}}
 	for grown := 0; grown < w.Nodes; {
 		n := min(1000, w.Nodes-grown)
-		e.Recycle(e.Step(s.stream.Grow(n)))
+		e.Recycle(e.Step(g.stream.Grow(n)))
 		grown += n
 	}
-	return s, nil
+	g.begin()
+	return g, nil
 }
 
-// step steps the next window, all of whose arrivals have a label in it.
-func (s *slice) step() {
-	window := s.stream.Next(true)
-	if s.last != nil {
-		s.e.Recycle(s.last)
+func (g *wholeGraph) step() error {
+	window := g.next()
+	g.enter.runCPU(func() { g.e.Enter(window) })
+	g.serve.runCPU(func() { g.e.Serve() })
+	g.learn.runCPU(func() { g.last = g.e.Learn() })
+	return nil
+}
+
+// oneShard is the first of P shards, to which nobody else sends anything: the parts of the
+// others are its own, and the heads are those of a lead beside it.
+type oneShard struct {
+	part
+	s     *pipeline.Shard
+	heads []byte // from the lead, nil if there are none
+	lead  *pipeline.Lead
+
+	sent     [][]byte // by receiver
+	received [][]float32
+	rows     []byte
+}
+
+// oneShard returns such a shard, whose graph has the workload's size and whose windows are
+// times as large as the workload's. If it is the only one, it has a lead.
+func (w Workload) oneShard(P, times int) (*oneShard, error) {
+	m, err := w.Model()
+	if err != nil {
+		return nil, err
 	}
-	s.enter.runCPU(func() { s.e.Enter(window) })
-	s.serve.runCPU(func() { s.e.Serve() })
-	s.learn.runCPU(func() { s.last = s.e.Learn() })
+	s, err := pipeline.NewShard(m, like, 0, P)
+	if err != nil {
+		return nil, err
+	}
+	lead, err := pipeline.NewLead(m, like, P)
+	if err != nil {
+		return nil, err
+	}
+	w.Window *= times
+	g := &oneShard{
+		s: s, heads: pipeline.AppendHeads(nil, lead.Heads()), sent: make([][]byte, P), received: make([][]float32, P),
+		part: part{w: w, stream: w.Stream(), recycle: s.Recycle},
+	}
+	if P == 1 {
+		g.lead = lead
+	}
+	for grown := 0; grown < w.Nodes; {
+		n := min(1000, w.Nodes-grown)
+		s.Enter(g.stream.Grow(n))
+		if _, err := s.Serve(make([][]float32, P), nil, nil); err != nil {
+			return nil, err
+		}
+		if g.lead != nil {
+			if _, _, err := lead.Learn([]*pipeline.Rows{s.Rows()}); err != nil {
+				return nil, err
+			}
+		}
+		grown += n
+	}
+	g.begin()
+	return g, nil
 }
 
-// begin starts the measurement.
-func (s *slice) begin(per int) { s.enter, s.serve, s.learn = begin(per), begin(per), begin(per) }
+// step measures the conversion from and to messages too.
+func (g *oneShard) step() (err error) {
+	window := g.next()
+	g.enter.runCPU(func() {
+		g.s.Enter(window)
+		for q := range g.sent {
+			if q > 0 {
+				g.sent[q] = pipeline.AppendPart(g.sent[q][:0], g.s.Part(q))
+			}
+		}
+	})
+	own := g.s.Part(0)
+	g.received[0], g.sent[0] = own, pipeline.AppendPart(g.sent[0][:0], own)
+	g.serve.runCPU(func() {
+		for q := range g.received {
+			if q > 0 && err == nil {
+				g.received[q], err = pipeline.DecodePart(g.sent[0], g.received[q])
+			}
+		}
+		var heads *pipeline.Heads
+		if err == nil {
+			heads, err = pipeline.DecodeHeads(g.heads, window.Number-1)
+		}
+		if err == nil {
+			g.last, err = g.s.Serve(g.received, nil, heads)
+		}
+		g.rows = g.s.AppendRows(g.rows[:0])
+	})
+	if err != nil || g.lead == nil {
+		return err
+	}
+	g.learn.runCPU(func() {
+		var rows *pipeline.Rows
+		if rows, err = g.lead.DecodeRows(g.rows); err != nil {
+			return
+		}
+		var out *event.Outcome
+		var heads *pipeline.Heads
+		if out, heads, err = g.lead.Learn([]*pipeline.Rows{rows}); err == nil {
+			g.heads = pipeline.AppendHeads(g.heads[:0], heads)
+			g.lead.Recycle(out)
+		}
+	})
+	return err
+}
 
-// sliceCosts measures stages in CPU time of the thread. All slices step the same windows,
-// in turn.
-func (w Workload) sliceCosts(windows int) (measuredCosts, []Row, error) {
+// turn is how many arrivals one stepper steps before it is the next one's turn: so many
+// that its rows are in the processor's caches, as they are on a machine of its own, and so
+// few that other load on the machine affects all alike.
+const turn = 8_000
+
+// inTurn steps all over the given number of arrivals, and measures all but the first turn.
+func inTurn(arrivals int, all ...stepper) error {
+	for i := range 1 + max(1, arrivals/turn) {
+		for _, s := range all {
+			for range max(1, turn/s.perWindow()) {
+				if err := s.step(); err != nil {
+					return err
+				}
+			}
+			if i == 0 {
+				s.begin()
+			}
+		}
+	}
+	return nil
+}
+
+// shardCosts measures stages in CPU time of the thread.
+func (w Workload) shardCosts(windows int) (measuredCosts, []Row, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	var slices []*slice
+	one, err := w.wholeGraph()
+	if err != nil {
+		return nil, nil, err
+	}
+	const four = 4
+	alone, err := w.oneShard(1, four)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, shards := []stepper{one, alone}, map[int]*oneShard{}
 	for _, P := range sliced {
-		s, err := w.slice(P)
+		s, err := w.oneShard(P, P)
 		if err != nil {
 			return nil, nil, err
 		}
-		slices = append(slices, s)
+		all, shards[P] = append(all, s), s
 	}
-	for i := range warmUp + windows {
-		for _, s := range slices {
-			if i == 0 || i == warmUp {
-				s.begin(w.Window)
-			}
-			s.step()
-		}
-	}
-	_, learn, err := w.headCost(windows)
-	if err != nil {
+	if err := inTurn(2*w.Window*windows, all...); err != nil {
 		return nil, nil, err
 	}
 	decode, encode, bytesIn := w.wireCost(windows)
 
-	one := slices[0]
-	serve, rest := one.serve.cost().nanoseconds, one.learn.cost().nanoseconds-learn.nanoseconds
-	whole := one.enter.cost().nanoseconds + serve + rest + learn.nanoseconds
-	costs, rows := make(measuredCosts), []Row{figure("shards-engine", whole, "ns an arrival with its label")}
-	for i, P := range sliced {
-		c := exchangeCosts
-		c.input, c.publish = decode+bytesIn*c.receiveByte, encode
-		c.enter, c.serve, c.learn = slices[i].enter.cost().nanoseconds, serve+rest, learn.nanoseconds
-		c.part, c.row, c.heads = 4*float64(w.Embedding), 4*float64(w.Embedding+2*w.Classes), 16*float64(w.Embedding*w.Classes)
-		costs[P] = c
-		rows = append(rows, figure(fmt.Sprintf("shards-enter-%d", P), c.enter, "ns an arrival"))
+	enter, serve, learn := one.enter.undisturbed(), one.serve.undisturbed(), one.learn.undisturbed()
+	whole := enter + serve + learn
+	base := exchangeCosts
+	base.input, base.publish, base.learn = decode+bytesIn*base.receiveByte, encode, alone.learn.undisturbed()
+	base.row, base.heads = float64(len(alone.rows))/float64(alone.w.Window), float64(len(alone.heads))
+	base.part = 4 * float64(w.Embedding)
+	costs := measuredCosts{1: base}
+	costs[1] = base.with(enter, serve, learn)
+	rows := []Row{
+		figure("shards-engine", whole, "ns an arrival with its label"),
+		figure("shards-enter-1", enter, "ns an arrival"),
 	}
-	rows = append(
-		rows,
-		figure("shards-serve", costs[1].serve, "ns one of a slice's own arrivals"),
-		figure("shards-learn", costs[1].learn, "ns a label"),
-		figure("shards-input", costs[1].input, "ns an arrival"),
-		figure("shards-publish", costs[1].publish, "ns a prediction"),
-	)
-	four := costs[4]
-	busiest := four.enter + four.serve/4
+	for _, P := range sliced {
+		s := shards[P]
+		// Serve joins all labels, and predicts the shard's own arrivals.
+		costs[P] = base.with(s.enter.undisturbed(), s.serve.undisturbed()*float64(P), base.learn)
+		rows = append(rows, figure(fmt.Sprintf("shards-enter-%d", P), costs[P].enter, "ns an arrival"))
+	}
+	rows = append(rows, figure("shards-serve-1", serve, "ns an arrival"))
+	for _, P := range sliced {
+		rows = append(rows, figure(fmt.Sprintf("shards-serve-%d", P), costs[P].serve/float64(P), "ns an arrival, in each shard"))
+	}
+	shard := costs[four].enter + costs[four].serve/four
 	return costs, append(
 		rows,
-		atMost("shards-cpu-busiest-of-4", busiest/whole, "of the engine's", 0.4),
-		atMost("shards-cpu-all-4", (4*busiest+four.learn)/whole, "times the engine's", 2),
+		figure("shards-learn", base.learn, "ns a label, at the lead"),
+		figure("shards-input", base.input, "ns an arrival, in each task"),
+		figure("shards-publish", base.publish, "ns a prediction"),
+		atMost("shards-cpu-4", shard/whole, "of the engine's", 0.4),
+		atMost("shards-cpu-4-and-lead", (shard+base.learn)/whole, "of the engine's", 0.4),
+		atMost("shards-cpu-4-together", (four*shard+base.learn)/whole, "times the engine's", 2),
 	), nil
+}
+
+// with returns costs with those of the stages that depend on the number of shards.
+func (c stageCosts) with(enter, serve, learn float64) stageCosts {
+	c.enter, c.serve, c.learn = enter, serve, learn
+	return c
 }
 
 // wireCost measures the CPU time of decoding a node and of encoding a prediction, and a
@@ -173,22 +339,27 @@ func (w Workload) wireCost(windows int) (decode, encode, bytes float64) {
 	return decoded.cost().nanoseconds, encoded.cost().nanoseconds, bytes
 }
 
-// sliceBytes measures the memory of a node in each slice.
-func (w Workload) sliceBytes() ([]Row, error) {
-	var rows []Row
-	var whole float64
+// shardBytes measures the memory of a node in an engine and in shards, and what shards send
+// for an arrival.
+func (w Workload) shardBytes() ([]Row, error) {
+	before := heapBytes()
+	g, err := w.wholeGraph()
+	if err != nil {
+		return nil, err
+	}
+	g.stream = nil
+	whole := (heapBytes() - before) / float64(w.Nodes)
+	runtime.KeepAlive(g)
+	rows := []Row{figure("shards-memory-1", whole, "bytes a node")}
 	for _, P := range sliced {
-		before := heapBytes()
-		s, err := w.slice(P)
+		g, before = nil, heapBytes()
+		s, err := w.oneShard(P, 1)
 		if err != nil {
 			return nil, err
 		}
 		s.stream = nil
 		bytes := (heapBytes() - before) / float64(w.Nodes)
 		runtime.KeepAlive(s)
-		if P == 1 {
-			whole = bytes
-		}
 		rows = append(rows, figure(fmt.Sprintf("shards-memory-%d", P), bytes, "bytes a node"))
 		if bar := map[int]float64{4: 0.4, 8: 0.3}[P]; bar > 0 {
 			rows = append(rows, atMost(fmt.Sprintf("shards-memory-%d-against-1", P), bytes/whole, "times", bar))
@@ -216,8 +387,11 @@ func (c Config) simulate(costs measuredCosts) (rows []Row) {
 			var one float64
 			for _, P := range workers {
 				s := simulation{
-					shards: P, costs: costs.of(P), window: c.Window * P, labels: 0.1, lag: 4, depth: 8,
+					shards: P, costs: costs.of(P), window: c.Window * P, labels: 1, lag: 4, depth: 8,
 					ahead: protocol.ahead, commit: protocol.commit, hop: h, count: min(400, max(100, 6400/P)), seed: 1,
+				}
+				if P == 1 {
+					s.lag = 0 // the worker that there is without shards
 				}
 				got := s.run()
 				if P == 1 {
@@ -242,4 +416,10 @@ func heapBytes() float64 {
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc)
+}
+
+// undisturbed returns the lower quartile of the windows' times.
+func (s *samples) undisturbed() float64 {
+	slices.Sort(s.times)
+	return s.times[len(s.times)/4]
 }
