@@ -7,6 +7,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/posterior/pool"
 )
 
 // Tests step engines alone, and take and restore their snapshots without a pair.
@@ -48,4 +49,32 @@ func (e *Engine) StepWith(w *event.Window, z []float32) *event.Outcome {
 	e.nodes.embedded(a.toPredict, a.z)
 	e.Serve()
 	return e.Learn()
+}
+
+// StepWith is Step of a graph in one shard with other embeddings of the arrivals.
+func (s *Sharded) StepWith(w *event.Window, z []float32) *event.Outcome {
+	each := s.run
+	defer func() { s.run = each }()
+	phase := 0
+	s.run = func(n int, step func(i int)) {
+		each(n, step)
+		if phase++; phase == 1 { // all have entered
+			copy(s.shards[0].parts[0], z)
+		}
+	}
+	return s.Step(w)
+}
+
+// Around returns what counts of the labels around node id in a shard with a pool, and whether
+// the node is there.
+func (s *Sharded) Around(shard int, id event.ID) ([]float32, bool) {
+	e := s.shards[shard]
+	v, there := e.nodes.index.number(id)
+	if !there {
+		return nil, false
+	}
+	around, rows := e.heads.(pooledShard).around, pool.Rows{}
+	around.Reset(&rows)
+	around.Append(&rows, v)
+	return rows.Labelled, true
 }

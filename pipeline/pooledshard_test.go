@@ -1,13 +1,16 @@
 package pipeline_test
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
 )
 
 // TestPoolOnShards: given the same embeddings, shards with a pool of heads serve, learn and
@@ -50,6 +53,117 @@ func TestPoolOnShards(t *testing.T) {
 					}
 				})
 			}
+		}
+	}
+}
+
+// TestLagOnShards: with the learner's lag, too, any number of shards serve and learn the same
+// bits, given the same embeddings.
+func TestLagOnShards(t *testing.T) {
+	for _, heads := range headsOfShards {
+		for _, lag := range []int{1, 4} {
+			t.Run(fmt.Sprint(heads, " lag ", lag), func(t *testing.T) {
+				m, rng := shardedModel(t, gnn.KindSAGE, uint64(lag))
+				serveWith(t, m, heads)
+				cfg := pipeline.Config{Samples: 2, LearnLag: lag, MaxPending: 40}
+				one, four := newSharded(t, m, cfg, 1, 1), newSharded(t, m, cfg, 4, 2)
+				l := newRandomStream(rng, m)
+				for range 80 {
+					l.nodes = min(l.nodes, 30) // so that numbers are used again
+					w := l.window()
+					got := four.Step(w)
+					want := one.StepWith(w, four.Embeddings())
+					if err := errors.Join(four.Err(), one.Err()); err != nil {
+						t.Fatal(err)
+					}
+					if got.Posterior != want.Posterior {
+						t.Fatalf("window %d: heads %x, want %x", w.Number, got.Posterior, want.Posterior)
+					}
+					likeShards(want)
+					likeShards(got)
+					if d := gocmp.Diff(want, got); d != "" {
+						t.Fatalf("window %d (-1 shard +4)\n%s", w.Number, d)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestHearsayEqualsOracle: after every window, the labels around each node of the graph are
+// those of its neighbours, and of neighbours without one half of what was served for them up to
+// the window that was heard of last: also of nodes that came again, and none of what was served
+// for another node with the same number.
+func TestHearsayEqualsOracle(t *testing.T) {
+	const P = 3
+	for _, lag := range []int{0, 2} {
+		m, rng := shardedModel(t, gnn.KindSAGE, 7)
+		addPool(t, m, true)
+		s := newSharded(t, m, pipeline.Config{LearnLag: lag}, P, 1)
+		l := newRandomStream(rng, m)
+		v := &oracleGraph{x: map[event.ID][]float32{}}
+		label, served := map[event.ID]int{}, map[event.ID]event.Prediction{}
+		heard, unheard, again := 0, 0, 0
+		for range 120 {
+			l.nodes = min(l.nodes, 30)
+			w := l.window()
+			w.Labels = nil
+			arrived, left := v.step(w), len(v.left)
+			for _, id := range v.left {
+				delete(served, id)
+				delete(label, id)
+			}
+			again += left
+			v.left = nil
+			for _, id := range v.here {
+				if _, has := label[id]; !has && rng.IntN(20) == 0 {
+					label[id] = rng.IntN(len(m.Classes))
+					w.Labels = append(w.Labels, event.Label{Origin: l.origin("labels"), Node: id, Index: int32(label[id])})
+				}
+			}
+			out := s.Step(w)
+			if err := s.Err(); err != nil {
+				t.Fatal(err)
+			}
+			for i, id := range arrived {
+				served[id] = out.Predictions[i]
+			}
+			for _, id := range v.here {
+				want, near := make([]float64, len(m.Classes)), 0.0
+				for _, e := range v.edges {
+					u := e[0]
+					if u == id {
+						u = e[1]
+					} else if e[1] != id {
+						continue
+					}
+					near++
+					if y, has := label[u]; has {
+						want[y]++
+					} else if p, was := served[u]; was && p.Window <= w.Number-1-int64(lag) {
+						heard++
+						for c, x := range p.Probabilities {
+							want[c] += float64(x) / 2
+						}
+					} else {
+						unheard++
+					}
+				}
+				for shard := range P {
+					got, there := s.Around(shard, id)
+					if !there {
+						t.Fatalf("window %d: node %v is not in shard %d", w.Number, id, shard)
+					}
+					for c, x := range got {
+						if math.Abs(float64(x)-want[c]) > near/256 {
+							t.Fatalf("lag %d, window %d, shard %d: around node %v %v, want %v", lag, w.Number, shard, id, got, want)
+						}
+					}
+				}
+			}
+		}
+		if heard < 100 || unheard < 100 || again < 20 {
+			t.Errorf("lag %d: %d neighbours were heard of, %d were not, %d nodes left", lag, heard, unheard, again)
 		}
 	}
 }
