@@ -158,7 +158,8 @@ func (r *batchReader) batch(l Layout, x *Batch) {
 	r.rows(l.refreshed(), &x.Refresh)
 }
 
-// check records an error unless ok, or unless there is one already.
+// check records an error unless ok, or unless there is one already. In loops it is called
+// for what is not ok alone, since args take memory.
 func (r *batchReader) check(ok bool, format string, args ...any) {
 	if !ok && r.err == nil {
 		r.b, r.err = nil, fmt.Errorf(format, args...)
@@ -207,8 +208,10 @@ func (r *batchReader) floats(n, width int) []float32 {
 	b := r.take(n, width, 4)
 	list := make([]float32, len(b)/4)
 	for i := range list {
-		list[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
-		r.check(math.Abs(float64(list[i])) <= math.MaxFloat32, "a number is %v", list[i])
+		x := math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+		if list[i] = x; float32(x-x) != 0 { // NaN and the infinities
+			r.check(false, "a number is %v", x)
+		}
 	}
 	return list
 }
@@ -216,7 +219,9 @@ func (r *batchReader) floats(n, width int) []float32 {
 func (r *batchReader) labels(n, classes int) []int32 {
 	list := r.ints(n)
 	for _, y := range list {
-		r.check(y >= 0 && int(y) < classes, "label %d of %d classes", y, classes)
+		if y < 0 || int(y) >= classes {
+			r.check(false, "label %d of %d classes", y, classes)
+		}
 	}
 	return list
 }
@@ -233,7 +238,9 @@ func (r *batchReader) rows(l Layout, rows *Rows) {
 	if l.Need&NeedDegree != 0 {
 		rows.Degree = r.ints(n)
 		for _, d := range rows.Degree {
-			r.check(d >= 0, "a node of %d neighbours", d)
+			if d < 0 {
+				r.check(false, "a node of %d neighbours", d)
+			}
 		}
 	}
 	if l.Need&NeedLabelled != 0 {
@@ -252,8 +259,10 @@ func (r *batchReader) temperatures(n int) []float64 {
 	b := r.take(n, 1, 8)
 	list := make([]float64, len(b)/8)
 	for i := range list {
-		list[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
-		r.check(list[i] > 0 && list[i] <= math.MaxFloat64, "a temperature is %v", list[i])
+		x := math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
+		if list[i] = x; !(x > 0 && x <= math.MaxFloat64) {
+			r.check(false, "a temperature is %v", x)
+		}
 	}
 	return list
 }
@@ -277,7 +286,9 @@ func (r *batchReader) features(l Layout, n int) (f Features) {
 	for i, from := range f.Start[:n] {
 		last := int32(-1)
 		for _, j := range f.Index[from:f.Start[i+1]] {
-			r.check(j > last && int(j) < l.Shape.Features, "feature %d after feature %d, of %d", j, last, l.Shape.Features)
+			if j <= last || int(j) >= l.Shape.Features {
+				r.check(false, "feature %d after feature %d, of %d", j, last, l.Shape.Features)
+			}
 			last = j
 		}
 	}
