@@ -28,6 +28,7 @@ type flags struct {
 	Tool    string `help:"Script that runs nodes of Apache Kafka, for --broker kafka." default:".ci/kafka-broker" type:"path"`
 	Seed    uint64 `help:"Seed of everything random." default:"1"`
 	Head    string `help:"What serves: pool (a pool of heads) or paper (the paper's head)." enum:"pool,paper" default:"pool"`
+	Shards  int    `help:"Shards of the graphs of crash and chaos, 0 for graphs without." default:"0"`
 	JSON    bool   `help:"Print the counts as JSON." name:"json"`
 	Verbose bool   `help:"Print progress." short:"v"`
 	Keep    bool   `help:"Keep logs and checkpoints."`
@@ -84,7 +85,7 @@ func (f *flags) run(ctx context.Context, command string) error {
 	if err != nil {
 		return err
 	}
-	s := &trial.Setup{Program: filepath.Join(dir, "gvbll"), Model: filepath.Join(dir, "model.safetensors"), Dir: dir}
+	s := &trial.Setup{Program: filepath.Join(dir, "gvbll"), Model: filepath.Join(dir, "model.safetensors"), Dir: dir, Shards: f.Shards}
 	nodes := map[string]int{"crash": f.Crash.Nodes, "chaos": 2000, "upgrade": 2000, "soak": f.Soak.Nodes, "restarts": 2000, "mistakes": 600, "hostile": 600}[command]
 	if err := f.prepare(ctx, s, nodes); err != nil {
 		return err

@@ -330,12 +330,16 @@ func (r *chaos) finish(ctx context.Context) error {
 // drain waits until every record that was sent is in a committed window. The ledger may
 // count more, because a record that was sent twice may be in it twice.
 func (r *chaos) drain(ctx context.Context, p *process) error {
+	ends, err := r.ends(ctx)
+	if err != nil {
+		return err
+	}
 	deadline := time.After(drainTimeout)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		sum, _ := r.ledger.now()
-		if sum.predictions >= r.next && sum.labels+sum.refused >= r.next+r.poison {
+		if sum.predictions >= r.next && (r.Shards > 0 || sum.labels+sum.refused >= r.next+r.poison) && r.ledger.covers(ends) {
 			return nil
 		}
 		select {

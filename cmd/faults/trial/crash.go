@@ -24,6 +24,7 @@ type Crashes struct {
 	Runs        int            `json:"runs"`
 	Kills       int            `json:"kills"`  // processes killed at a point
 	Points      map[string]int `json:"points"` // the same, by point
+	Halts       int            `json:"halts"`  // processes halted for three sessions, and woken
 	TakeOvers   int            `json:"takeovers"`
 	SlowestMS   int64          `json:"slowest_takeover_ms"` // from the end of a worker to the first window after it
 	Lost        int            `json:"lost"`
@@ -47,8 +48,8 @@ func (c *Crashes) Err() error {
 
 // String returns one line of counts.
 func (c *Crashes) String() string {
-	return fmt.Sprintf("crash matrix: %d runs, %d processes killed at %d points, %d takeovers by a standby (slowest %d ms after the kill): lost %d, duplicated %d, unequal %d, unfinished %d, unexplained %d",
-		c.Runs, c.Kills, len(c.Points), c.TakeOvers, c.SlowestMS, c.Lost, c.Duplicated, c.Unequal, c.Unfinished, c.Unexplained)
+	return fmt.Sprintf("crash matrix: %d runs, %d processes killed at %d points, %d halted and woken, %d takeovers by a standby (slowest %d ms after the kill): lost %d, duplicated %d, unequal %d, unfinished %d, unexplained %d",
+		c.Runs, c.Kills, len(c.Points), c.Halts, c.TakeOvers, c.SlowestMS, c.Lost, c.Duplicated, c.Unequal, c.Unfinished, c.Unexplained)
 }
 
 // Crash runs workers on the same stream many times, kills them at named points, and
@@ -60,6 +61,10 @@ func (c *Crashes) String() string {
 // nodes depart, and half-way some are forgotten; a model in the shadow is then promoted. Then
 // the workers are started with other settings, which begins an epoch. At the end an audit
 // replays the run's ledger.
+//
+// Graphs of shards have three workers or, with a standby, four, which share the tasks. All of
+// them are killed at a run's first point. In every third run one is halted for three sessions and
+// woken, besides. There are no commands and no epochs.
 func Crash(ctx context.Context, s *Setup, runs int, seed uint64, parallel int, report func(done int)) (*Crashes, error) {
 	client, err := kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers})
 	if err != nil {
@@ -68,7 +73,7 @@ func Crash(ctx context.Context, s *Setup, runs int, seed uint64, parallel int, r
 	defer client.Close()
 	m := &matrix{Setup: s, client: client, begin: time.Now().Add(-30 * time.Minute).Truncate(time.Minute).UnixMilli(), seed: seed}
 	m.found.Points = make(map[string]int)
-	undisturbed, _, err := m.run(ctx, "undisturbed", nil, false)
+	undisturbed, _, err := m.run(ctx, "undisturbed", plan{})
 	if err != nil {
 		return nil, fmt.Errorf("the undisturbed run: %w", err)
 	}
@@ -111,16 +116,29 @@ type matrix struct {
 	found Crashes
 }
 
+// points returns the points at which workers are killed.
+func (m *matrix) points() []string {
+	if m.Shards == 0 {
+		return crash.Points
+	}
+	never := []string{crash.BeforeEpoch, crash.InEpoch, crash.BeforeForget, crash.InForget, crash.AfterForget}
+	return slices.DeleteFunc(slices.Concat(crash.OfShards, crash.Points), func(p string) bool { return slices.Contains(never, p) })
+}
+
 // compare does run n, with crashes at points that depend on the seed and n, and compares
 // it with the undisturbed run.
 func (m *matrix) compare(ctx context.Context, n int, undisturbed *published) {
 	rng := rand.New(rand.NewPCG(m.seed, uint64(n)))
-	points := []string{fmt.Sprintf("%s:%d", crash.Points[n%len(crash.Points)], 1+rng.IntN(3))}
+	all := m.points()
+	points := []string{fmt.Sprintf("%s:%d", all[n%len(all)], 1+rng.IntN(3))}
 	for rng.IntN(2) == 0 { // further crashes
-		points = append(points, fmt.Sprintf("%s:%d", crash.Points[rng.IntN(len(crash.Points))], 1+rng.IntN(5)))
+		points = append(points, fmt.Sprintf("%s:%d", all[rng.IntN(len(all))], 1+rng.IntN(5)))
 	}
-	standby := n/len(crash.Points)%2 == 1
-	got, dir, err := m.run(ctx, fmt.Sprintf("crash-%d-%d", m.seed, n), points, standby)
+	p := plan{points: points, standby: n/len(all)%2 == 1}
+	if m.Shards > 0 && n%3 == 2 {
+		p.halt, p.halted = 1+rng.IntN(len(m.Items)*3/4), rng.IntN(3)
+	}
+	got, dir, err := m.run(ctx, fmt.Sprintf("crash-%d-%d", m.seed, n), p)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	fault := func(what string) {
@@ -184,17 +202,26 @@ func (c *published) difference(other *published, kills int) string {
 // so that it takes effect at the same place of the stream in every run.
 type crashRun struct {
 	*graph
-	matrix  *matrix
-	points  []string // at which workers are still to be killed, in order
-	standby bool
+	matrix *matrix
+	plan
 	workers map[string]*process // by name
 	ledger  *progress
 	died    time.Time // when the last worker died, zero once a window is committed after it
 
-	items    int  // number of nodes whose predictions and labels must be committed by now
-	poison   int  // number of poisoned records sent
-	commands int  // number of commands sent
-	rebasing bool // workers are started with other settings, which begin an epoch
+	woken    time.Time                      // when the halted worker is to be woken, zero for none
+	until    map[kafka.TopicPartition]int64 // offsets of the inputs up to which all must be committed by now
+	items    int                            // number of nodes whose predictions and labels must be committed by now
+	poison   int                            // number of poisoned records sent
+	commands int                            // number of commands sent
+	rebasing bool                           // workers are started with other settings, which begin an epoch
+}
+
+// plan is how a run is disturbed.
+type plan struct {
+	points  []string // at which workers are still to be killed, in order
+	standby bool
+	halt    int // number of predictions after which a worker is halted, 0 for never
+	halted  int // which one
 }
 
 // runTimeout bounds the duration of a run.
@@ -203,14 +230,14 @@ const runTimeout = 3 * time.Minute
 // run sends the stream to a new graph, has workers process it while they are killed at
 // the points, one after the other, audits the ledger and returns what was published. dir
 // holds the checkpoints and logs.
-func (m *matrix) run(ctx context.Context, name string, points []string, standby bool) (got *published, dir string, err error) {
+func (m *matrix) run(ctx context.Context, name string, disturbed plan) (got *published, dir string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
 	g, err := m.newGraph(ctx, m.client, fmt.Sprintf("%s-%d", name, time.Now().UnixNano()%1e9))
 	if err != nil {
 		return nil, "", err
 	}
-	r := &crashRun{graph: g, matrix: m, points: points, standby: standby, workers: make(map[string]*process)}
+	r := &crashRun{graph: g, matrix: m, plan: disturbed, workers: make(map[string]*process)}
 	if err := r.send(ctx, false); err != nil {
 		return nil, g.dir, err
 	}
@@ -241,13 +268,8 @@ func (m *matrix) run(ctx context.Context, name string, points []string, standby 
 
 // work runs the workers until the whole stream is in committed windows.
 func (r *crashRun) work(ctx context.Context) error {
-	if err := r.startWorker("a", r.nextPoint()); err != nil {
+	if err := r.startWorkers(); err != nil {
 		return err
-	}
-	if r.standby {
-		if err := r.startWorker("b", ""); err != nil {
-			return err
-		}
 	}
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -258,6 +280,7 @@ func (r *crashRun) work(ctx context.Context) error {
 		if err := r.restart(); err != nil {
 			return err
 		}
+		r.haltOne()
 		select {
 		case <-tick.C:
 		case err := <-r.ledger.done:
@@ -270,6 +293,38 @@ func (r *crashRun) work(ctx context.Context) error {
 			sum, _ := r.ledger.now()
 			return fmt.Errorf("after %v the ledger has %+v, see %s", runTimeout, sum, r.dir)
 		}
+	}
+}
+
+// startWorkers starts the first workers.
+func (r *crashRun) startWorkers() error {
+	point := r.nextPoint()
+	points := map[string]string{"a": point}
+	if r.Shards > 0 {
+		points = map[string]string{"a": point, "b": point, "c": point}
+	}
+	if r.standby {
+		points["standby"] = ""
+	}
+	for name, point := range points {
+		if err := r.startWorker(name, point); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// haltOne halts a worker when it is time, and wakes it later.
+func (r *crashRun) haltOne() {
+	name := string(rune('a' + r.halted))
+	if sum, _ := r.ledger.now(); r.halt > 0 && sum.predictions >= r.halt {
+		r.halt, r.woken = 0, time.Now().Add(3*session)
+		r.workers[name].signal(syscall.SIGSTOP)
+		r.matrix.noteHalt()
+	}
+	if !r.woken.IsZero() && time.Now().After(r.woken) {
+		r.woken = time.Time{}
+		r.workers[name].signal(syscall.SIGCONT)
 	}
 }
 
@@ -309,8 +364,14 @@ func (r *crashRun) advance(ctx context.Context) (done bool, err error) {
 		}
 		r.died = time.Time{}
 	}
-	if sum.predictions < r.items || sum.labels < r.items || sum.refused < r.poison || sum.forgotten+sum.promoted < r.commands {
+	if sum.predictions < r.items || r.Shards == 0 && sum.labels < r.items || sum.refused < r.poison || sum.forgotten+sum.promoted < r.commands || !r.ledger.covers(r.until) {
 		return false, nil
+	}
+	if r.Shards > 0 {
+		if r.items < len(r.Items) {
+			return false, r.send(ctx, true)
+		}
+		return true, nil
 	}
 	if all := r.matrix.commands(); r.commands < len(all) {
 		r.commands++
@@ -398,6 +459,13 @@ func (m *matrix) note(p *process) {
 		m.found.Unexplained++
 		m.found.Faults = append(m.found.Faults, fmt.Sprintf("a worker ended with %v, see %s: %s", p.err, p.log.Name(), p.lastLine()))
 	}
+}
+
+// noteHalt counts a worker that is halted.
+func (m *matrix) noteHalt() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.found.Halts++
 }
 
 // noteTakeover counts a takeover, the given time after a worker ended.
@@ -496,5 +564,14 @@ func (r *crashRun) send(ctx context.Context, second bool) error {
 	if second {
 		r.items = len(r.Items) + partitions
 	}
-	return s.send(ctx)
+	if err := s.send(ctx); err != nil {
+		return err
+	}
+	if r.until, err = r.ends(ctx); err != nil {
+		return err
+	}
+	for at := range r.until {
+		r.until[at]-- // the last one closes the half
+	}
+	return nil
 }

@@ -329,7 +329,7 @@ func (s *sender) flood(ctx context.Context, a *attack) error {
 // unharmed checks that all nodes of the stream and of the attack were predicted exactly once,
 // and that the dead letters are as many as expected of each reason.
 func (v *served) unharmed(ctx context.Context, a *attack) error {
-	if err := v.endTransaction(ctx); err != nil {
+	if err := v.endTransactions(ctx); err != nil {
 		return err
 	}
 	left := make(map[event.ID]int, v.sent+len(a.nodes)) // predictions that are missing

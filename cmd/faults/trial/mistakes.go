@@ -267,7 +267,7 @@ func inputRecreated(ctx context.Context, v *served) error {
 	if err := v.deleteTopic(ctx, v.names.Nodes); err != nil {
 		return err
 	}
-	if _, err := topics.Create(ctx, v.client, v.names, topics.Layout{Partitions: partitions, Replication: -1}); err != nil {
+	if _, err := topics.Create(ctx, v.client, v.names, topics.Layout{Partitions: partitions, Replication: -1, Shards: v.Shards}); err != nil {
 		return err
 	}
 	if err := v.send(ctx, 400); err != nil {

@@ -2,20 +2,24 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
-// totals are sums over the windows of a ledger.
+// totals are sums over the windows of a ledger. A graph of shards does not count labels there.
 type totals struct {
-	windows, predictions, labels, refused int
-	forgotten                             int // windows in which nodes were forgotten
-	promoted                              int // windows in which a model was promoted
-	epoch                                 int64
-	attempt                               int // to forget nodes, that the last window notes; 0 for none
+	windows                      int // stepped by all shards
+	predictions, labels, refused int
+	forgotten                    int // windows in which nodes were forgotten
+	promoted                     int // windows in which a model was promoted
+	epoch                        int64
+	attempt                      int // to forget nodes, that the last window notes; 0 for none
 }
 
 // progress follows a ledger as it grows.
@@ -26,50 +30,91 @@ type progress struct {
 	mu   sync.Mutex
 	sum  totals
 	last time.Time // when the last record was seen
+	// Of each shard, or of the whole graph: windows, and how far they reach in the inputs.
+	stepped []int
+	reached []map[kafka.TopicPartition]int64
 	// pause is the longest time between two records since longest was called.
 	pause time.Duration
 }
 
 // follow starts to read the graph's ledger.
 func (g *graph) follow(ctx context.Context) (*progress, error) {
-	l, err := ledger.Open(ctx, g.client, g.names.LedgerAt(0))
-	if err != nil {
-		return nil, err
-	}
+	records := g.records()
 	ctx, cancel := context.WithCancel(ctx)
-	p := &progress{cancel: cancel, done: make(chan error, 1)}
-	go func() {
-		for ctx.Err() == nil {
-			r, err := l.Wait(ctx)
-			if err != nil && ctx.Err() == nil {
-				p.done <- err
-				return
-			}
-			if r == nil {
-				continue
-			}
-			p.mu.Lock()
-			if now := time.Now(); p.last.IsZero() {
-				p.last = now
-			} else {
-				p.pause, p.last = max(p.pause, now.Sub(p.last)), now
-			}
-			p.sum.epoch, p.sum.attempt = r.Epoch, r.Attempt
-			p.sum.windows++
-			p.sum.predictions += r.Predictions
-			p.sum.labels += r.Labels
-			p.sum.refused += r.Refused
-			if r.Forgot != nil {
-				p.sum.forgotten++
-			}
-			if r.Promoted != "" {
-				p.sum.promoted++
-			}
-			p.mu.Unlock()
+	p := &progress{cancel: cancel, done: make(chan error, 1), stepped: make([]int, len(records)), reached: make([]map[kafka.TopicPartition]int64, len(records))}
+	failed := make(chan error, len(records))
+	for i, at := range records {
+		p.reached[i] = make(map[kafka.TopicPartition]int64)
+		l, err := ledger.Open(ctx, g.client, at)
+		if err != nil {
+			cancel()
+			return nil, err
 		}
-		p.done <- nil
+		go func() { failed <- p.read(ctx, i, l) }()
+	}
+	go func() {
+		var err error
+		for range records {
+			if err = errors.Join(err, <-failed); err != nil {
+				cancel()
+			}
+		}
+		p.done <- err
 	}()
 	return p, nil
+}
+
+// read reads the records of shard i, or of the whole graph, until the context ends.
+func (p *progress) read(ctx context.Context, i int, l *ledger.Ledger) error {
+	for ctx.Err() == nil {
+		r, err := l.Wait(ctx)
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		if r != nil {
+			p.add(i, r)
+		}
+	}
+	return nil
+}
+
+func (p *progress) add(i int, r *ledger.Record) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := time.Now(); p.last.IsZero() {
+		p.last = now
+	} else {
+		p.pause, p.last = max(p.pause, now.Sub(p.last)), now
+	}
+	p.sum.epoch, p.sum.attempt = r.Epoch, r.Attempt
+	p.stepped[i]++
+	p.sum.windows = slices.Min(p.stepped)
+	p.sum.predictions += r.Predictions
+	p.sum.labels += r.Labels
+	p.sum.refused += r.Refused
+	for _, g := range r.Ranges {
+		p.reached[i][kafka.TopicPartition{Topic: g.Topic, Partition: g.Partition}] = g.To
+	}
+	if r.Forgot != nil {
+		p.sum.forgotten++
+	}
+	if r.Promoted != "" {
+		p.sum.promoted++
+	}
+}
+
+// covers reports whether the windows that all shards have stepped reach these offsets.
+func (p *progress) covers(ends map[kafka.TopicPartition]int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, reached := range p.reached {
+		for at, end := range ends {
+			if reached[at] < end {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // now returns the sums so far, and when the last record was seen.

@@ -17,7 +17,7 @@ import (
 // published is the content of a graph's output topics and ledger.
 type published struct {
 	predictions map[predictionKey][]byte // values
-	windows     []window                 // of the ledger, without those that note attempts
+	windows     []window                 // of the ledger, without those that note attempts; of one shard after the other
 	attempts    []attempt                // to forget nodes, which the ledger notes
 	dead        []string                 // dead letters: "topic/partition/offset reason", sorted
 	lost        int                      // nodes that were not predicted
@@ -47,18 +47,26 @@ type attempt struct {
 	nth    int   // 1 for the first attempt of a command
 }
 
-// endTransaction ends a transaction that a killed worker left open, by starting a new
-// session of its producer. No worker may be running.
-func (g *graph) endTransaction(ctx context.Context) error {
-	_, err := g.client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: g.names.Ledger})
-	return err
+// endTransactions ends transactions that killed workers left open, by starting a new
+// session of their producers. No worker may be running.
+func (g *graph) endTransactions(ctx context.Context) error {
+	for _, at := range g.records() {
+		id := at.Topic
+		if g.Shards > 0 {
+			id = fmt.Sprintf("%s/%d", at.Topic, at.Partition)
+		}
+		if _, err := g.client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: id}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // read reads what was published, and records which of the wanted nodes were not predicted
 // exactly once.
 func (g *graph) read(ctx context.Context, want []event.ID) (*published, error) {
 	c := &published{predictions: make(map[predictionKey][]byte)}
-	if err := g.endTransaction(ctx); err != nil {
+	if err := g.endTransactions(ctx); err != nil {
 		return nil, err
 	}
 	first := make(map[event.ID]bool) // nodes that have a first prediction, not a revision
@@ -105,12 +113,17 @@ func (g *graph) read(ctx context.Context, want []event.ID) (*published, error) {
 		c.twice++
 		c.faults = append(c.faults, "a record was refused twice")
 	}
-	return c, g.readLedger(ctx, c)
+	for _, at := range g.records() {
+		if err := g.readLedger(ctx, at, c); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
 }
 
-// readLedger reads the windows of the ledger.
-func (g *graph) readLedger(ctx context.Context, c *published) error {
-	l, err := ledger.Open(ctx, g.client, g.names.LedgerAt(0))
+// readLedger reads the windows of a partition of the ledger.
+func (g *graph) readLedger(ctx context.Context, at kafka.TopicPartition, c *published) error {
+	l, err := ledger.Open(ctx, g.client, at)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ type Setup struct {
 	// Both are empty for none.
 	Shadow, ShadowID string
 	Flags            []string // further flags of the workers
+	Shards           int      // of the graphs, 0 for graphs without shards
 	Items            []Item   // nodes that fit the model, in the order of their arrival
 	Brokers          []string // addresses of the cluster
 	Dir              string   // for checkpoints and logs
@@ -52,11 +53,36 @@ func (s *Setup) newGraph(ctx context.Context, c *kafka.Client, prefix string) (*
 	if err != nil {
 		return nil, err
 	}
-	if _, err := topics.Create(ctx, c, names, topics.Layout{Partitions: partitions, Replication: -1}); err != nil {
+	if _, err := topics.Create(ctx, c, names, topics.Layout{Partitions: partitions, Replication: -1, Shards: s.Shards}); err != nil {
 		return nil, err
 	}
 	g := &graph{Setup: s, client: c, names: names, prefix: prefix, dir: filepath.Join(s.Dir, prefix), http: "127.0.0.1:0"}
 	return g, os.MkdirAll(g.dir, 0o755)
+}
+
+// records returns the partitions of the ledger that hold the records of windows that were
+// stepped: each shard's own, if the graph has any.
+func (g *graph) records() (all []kafka.TopicPartition) {
+	if g.Shards == 0 {
+		return append(all, g.names.LedgerAt(0))
+	}
+	for shard := range g.Shards {
+		all = append(all, g.names.LedgerAt(1+shard))
+	}
+	return all
+}
+
+// ends returns the present ends of the partitions of nodes and labels.
+func (g *graph) ends(ctx context.Context) (map[kafka.TopicPartition]int64, error) {
+	bounds, err := g.client.Offsets(ctx, g.names.Nodes, g.names.Labels)
+	if err != nil {
+		return nil, err
+	}
+	ends := make(map[kafka.TopicPartition]int64)
+	for at, b := range bounds {
+		ends[at] = b.End
+	}
+	return ends, nil
 }
 
 // partitions is the number of partitions of each input topic.
