@@ -78,3 +78,16 @@ func (s *Sharded) Around(shard int, id event.ID) ([]float32, bool) {
 	around.Append(&rows, v)
 	return rows.Labelled, true
 }
+
+// WithoutImputing has the engine compute the thresholds of sets from labels alone, as shards do.
+func (e *Engine) WithoutImputing() {
+	for _, o := range e.observers {
+		if s, is := o.(*sets); is {
+			p, err := newSetPredictor(e.cfg.Coverage, len(e.model.Classes), false)
+			if err != nil {
+				panic(err)
+			}
+			s.setMaker.predictor, s.setLearner.predictor = p, p
+		}
+	}
+}

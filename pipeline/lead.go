@@ -22,6 +22,7 @@ type Lead struct {
 	shards    int
 	heads     leading
 	scorer    *scorer
+	sets      []*leadSets // one with Config.Coverage, or none
 	observers []observer
 
 	batch    batch      // what scores need of the labels: outputs, servedBy, labels
@@ -62,6 +63,14 @@ func NewLead(m *model.Model, cfg Config, P int) (*Lead, error) {
 			l.observers = append(l.observers, &fallback{threshold: cfg.Fallback, heads: p, pending: none})
 		}
 	}
+	l.scorer = newScorer(m, cfg, l.heads, l.heads.layout().LogProbs, &l.batch)
+	if cfg.Coverage.Target > 0 {
+		x, err := newLeadSets(m, cfg, l.scorer)
+		if err != nil {
+			return nil, err
+		}
+		l.sets, l.observers = []*leadSets{x}, append(l.observers, x)
+	}
 	if !cfg.Unwatched {
 		d, err := newDetectors(m, &posterior.Rows{})
 		if err != nil {
@@ -69,7 +78,6 @@ func NewLead(m *model.Model, cfg Config, P int) (*Lead, error) {
 		}
 		l.observers = append(l.observers, d)
 	}
-	l.scorer = newScorer(m, cfg, l.heads, l.heads.layout().LogProbs, &l.batch)
 	l.posterior, l.buffer = hashOf(l.heads.heads(), l.buffer)
 	return l, nil
 }
@@ -96,7 +104,7 @@ func (l *Lead) Learn(rows []*Rows) (*event.Outcome, *Heads, error) {
 	if len(out.Labelled) > 0 {
 		l.heads.learn(&l.prepared, out.Heads)
 		l.posterior = l.heads.hash(l.posterior)
-		heads = &Heads{Window: l.next, Hash: l.posterior, State: l.heads.appendHeads(nil, true)}
+		heads = l.headsNow(l.next, true)
 	}
 	for h, head := range l.heads.heads() {
 		out.Heads[h].Version = head.Version()
@@ -133,6 +141,11 @@ func (l *Lead) gather(rows []*Rows, out *event.Outcome) error {
 			out.Labelled[at] = r.labelled[i]
 		}
 	}
+	for _, x := range l.sets {
+		if err := x.gather(rows, n); err != nil {
+			return err
+		}
+	}
 	b := &l.batch
 	b.labels, b.outputs, b.servedBy = l.prepared.Labels, l.prepared.LogProbs, b.servedBy[:0]
 	for i := range out.Labelled {
@@ -152,8 +165,14 @@ func (l *Lead) extendChain(out *event.Outcome) {
 }
 
 // Heads returns the heads as they are.
-func (l *Lead) Heads() *Heads {
-	return &Heads{Window: l.next - 1, Hash: l.posterior, State: l.heads.appendHeads(nil, false)}
+func (l *Lead) Heads() *Heads { return l.headsNow(l.next-1, false) }
+
+func (l *Lead) headsNow(window int64, change bool) *Heads {
+	h := &Heads{Window: window, Hash: l.posterior, State: l.heads.appendHeads(nil, change)}
+	for _, x := range l.sets {
+		h.Thresholds = x.predictor.Thresholds()
+	}
+	return h
 }
 
 // Config returns the lead's settings, with defaults filled in.

@@ -19,7 +19,9 @@ import (
 type Rows struct {
 	Joined   int // labels that all shards joined in the window
 	labelled []event.Labelled
-	part     pool.Part // aligned with labelled; LogProbs as [sliced] has them
+	sets     []joinedSet // aligned with labelled; none without Config.Coverage
+	arrived  int         // predictions of all shards in the window
+	part     pool.Part   // aligned with labelled; LogProbs as [sliced] has them
 }
 
 // Heads are what shards need to predict of the heads' state, after the batch of a window.
@@ -27,6 +29,8 @@ type Heads struct {
 	Window int64
 	Hash   event.Hash // of the whole state, see [event.Outcome.Posterior]
 	State  []byte     // of the heads that the model has
+	// Thresholds are those of sets, none without Config.Coverage.
+	Thresholds []float64
 }
 
 // AppendPart appends a part of embeddings, see [Shard.Part].
@@ -46,25 +50,35 @@ func DecodePart(b []byte, room []float32) ([]float32, error) {
 	return room, nil
 }
 
-// AppendHeads appends heads without their window.
-func AppendHeads(b []byte, h *Heads) []byte { return append(append(b, h.Hash[:]...), h.State...) }
+// AppendHeads appends heads without their window: the hash, the number of thresholds, these,
+// and the state.
+func AppendHeads(b []byte, h *Heads) []byte {
+	b = binary.AppendUvarint(append(b, h.Hash[:]...), uint64(len(h.Thresholds)))
+	return append(safetensors.Append(b, h.Thresholds...), h.State...)
+}
 
 // DecodeHeads decodes what AppendHeads appended, for a window. It keeps b.
 func DecodeHeads(b []byte, window int64) (*Heads, error) {
 	h := &Heads{Window: window}
-	if len(b) < len(h.Hash) {
-		return nil, fmt.Errorf("heads of %d bytes, want at least %d", len(b), len(h.Hash))
+	d := recordReader{b: b}
+	copy(h.Hash[:], d.next(uint64(len(h.Hash))))
+	n := d.uint()
+	if d.bad || n > uint64(len(d.b))/8 {
+		return nil, fmt.Errorf("heads of %d bytes, which are too few", len(b))
 	}
-	h.State = b[copy(h.Hash[:], b):]
+	h.Thresholds = make([]float64, n)
+	safetensors.Fill(h.Thresholds, d.next(8*n))
+	h.State = d.b
 	return h, nil
 }
 
-// AppendRows appends rows: the number of labels joined by all shards, that of this shard's,
-// for each of these its entry, and then what the heads learn, see [pool.Layout]. Of an
-// entry, integers are varints.
+// AppendRows appends rows: the number of labels joined by all shards, of predictions by all, of
+// labels by this one, for each of these its entry, and then what the heads learn, see
+// [pool.Layout]. Of an entry, integers are varints. With sets it ends in that of the label.
 func (s *Shard) AppendRows(b []byte) []byte {
 	r := &s.rows
 	b = binary.AppendUvarint(b, uint64(r.Joined))
+	b = binary.AppendUvarint(b, uint64(r.arrived))
 	b = binary.AppendUvarint(b, uint64(len(r.labelled)))
 	for i := range r.labelled {
 		l := &r.labelled[i]
@@ -73,6 +87,9 @@ func (s *Shard) AppendRows(b []byte) []byte {
 			b = binary.AppendVarint(b, x)
 		}
 		b = append(b, uint8(l.By))
+		if len(r.sets) > 0 {
+			b = r.sets[i].append(b)
+		}
 	}
 	return s.heads.layout().AppendPart(b, &r.part)
 }
@@ -84,11 +101,11 @@ const minEntry = 8
 func (l *Lead) DecodeRows(b []byte) (*Rows, error) {
 	d := recordReader{b: b}
 	r := &Rows{}
-	joined, n := d.uint(), d.uint()
-	if d.bad || joined > math.MaxInt32 || n > joined || n > uint64(len(d.b))/minEntry {
+	joined, arrived, n := d.uint(), d.uint(), d.uint()
+	if d.bad || max(joined, arrived) > math.MaxInt32 || n > joined || n > uint64(len(d.b))/minEntry {
 		return nil, fmt.Errorf("rows of labels: %d of %d in %d bytes", n, joined, len(b))
 	}
-	r.Joined = int(joined)
+	r.Joined, r.arrived = int(joined), int(arrived)
 	r.labelled = make([]event.Labelled, n)
 	for i := range r.labelled {
 		x := &r.labelled[i]
@@ -99,6 +116,12 @@ func (l *Lead) DecodeRows(b []byte) (*Rows, error) {
 			return nil, fmt.Errorf("rows of labels: entry %d of %d is damaged", i, n)
 		}
 		x.Degree, x.Fresh, x.By = int(degree), int(fresh), int(by[0])
+		if len(l.sets) > 0 {
+			r.sets = append(r.sets, l.sets[0].read(&d))
+		}
+	}
+	if d.bad {
+		return nil, fmt.Errorf("rows of labels: a set is damaged")
 	}
 	var err error
 	if r.part, d.b, err = l.heads.layout().ReadPart(d.b); err != nil {

@@ -13,6 +13,18 @@ import (
 // sets is the observer that adds a set of classes to every prediction, and adapts the
 // sets' thresholds to labels, so that the target share of sets holds the label.
 type sets struct {
+	setMaker
+	setLearner
+}
+
+var (
+	_ observer = (*sets)(nil)
+	_ observer = (*setMaker)(nil)
+)
+
+// setMaker is what of sets serves, with thresholds that a [setLearner] learns: in a shard,
+// another process does.
+type setMaker struct {
 	cfg       Coverage
 	predictor *conformal.Predictor
 	limits    conformal.Limits
@@ -20,7 +32,6 @@ type sets struct {
 
 	nodes   *nodes
 	pending *pending
-	scorer  *scorer
 	classes []string
 	dim     int
 
@@ -28,61 +39,101 @@ type sets struct {
 	// of its set, a bit for each class.
 	kept  slotTable[int64]
 	words int
-	count int64 // predictions so far
+	count int64 // predictions so far, of all shards
 
-	tally conformal.Coverage // of all sets that have a label
-
-	// Of the window's predictions in served, then of its labels:
-	rows    conformal.Rows
-	covered []bool
-	sizes   []int
-	// Scratch:
-	row []int64
+	joined []joinedSet // of the window's labels
+	rows   conformal.Rows
+	row    []int64 // scratch
 }
 
-var _ observer = (*sets)(nil)
+// joinedSet is the set that was served for a node whose label was joined.
+type joinedSet struct {
+	id    int64 // number of the prediction
+	slice int32
+	size  int32
+	held  bool // the label
+}
+
+// setLearner is what of sets learns thresholds.
+type setLearner struct {
+	cfg       Coverage
+	predictor *conformal.Predictor
+	scorer    *scorer
+	classes   []string
+	tally     conformal.Coverage // of all sets that have a label
+	rows      conformal.Rows
+	held      []bool
+}
+
+// newSetPredictor returns the thresholds of sets of that many classes.
+func newSetPredictor(cfg Coverage, classes int, impute bool) (*conformal.Predictor, error) {
+	p := cfg.predictor(classes)
+	if !impute {
+		p.Impute = 0
+	}
+	if err := p.Validate(); err != nil {
+		return nil, fmt.Errorf("sets of %d classes: %w", classes, err)
+	}
+	return conformal.New(p), nil
+}
 
 func newSets(cfg Coverage, n *nodes, pending *pending, scorer *scorer) (*sets, error) {
-	names, dim := n.model.Classes, n.model.Prior.Dim
-	p := cfg.predictor(len(names))
-	if err := p.Validate(); err != nil {
-		return nil, fmt.Errorf("sets of %d classes: %w", len(names), err)
+	p, err := newSetPredictor(cfg, len(n.model.Classes), true)
+	if err != nil {
+		return nil, err
 	}
-	words := (len(names) + 63) / 64
-	s := &sets{
-		cfg: cfg, predictor: conformal.New(p),
-		limits:   conformal.Limits{MinConfidence: cfg.MinConfidence, MaxSize: cfg.MaxSize, MaxOutside: cfg.MaxOutside},
-		outliers: noReference{}, nodes: n, pending: pending, scorer: scorer, classes: names, dim: dim,
-		kept: newSlotTable[int64](2 + words), words: words, row: make([]int64, 2+words),
-	}
+	s := &sets{newSetMaker(cfg, p, n, pending), setLearner{cfg: cfg, predictor: p, scorer: scorer, classes: n.model.Classes}}
 	if cfg.MaxOutside > 0 {
-		if dim > maxReferenceDim {
-			return nil, fmt.Errorf("max-outside with embeddings of %d dimensions: give a model of up to %d, or leave it out", dim, maxReferenceDim)
+		if s.dim > maxReferenceDim {
+			return nil, fmt.Errorf("max-outside with embeddings of %d dimensions: give a model of up to %d, or leave it out", s.dim, maxReferenceDim)
 		}
 		s.outliers = newReference(n)
 	}
 	return s, nil
 }
 
-// served adds a set to every prediction of the window.
-func (s *sets) served(out *event.Outcome) {
-	s.outliers.learn()
-	n := len(out.Predictions)
-	if n == 0 {
-		return
+func newSetMaker(cfg Coverage, p *conformal.Predictor, n *nodes, pending *pending) setMaker {
+	words := (len(n.model.Classes) + 63) / 64
+	return setMaker{
+		cfg: cfg, predictor: p,
+		limits:   conformal.Limits{MinConfidence: cfg.MinConfidence, MaxSize: cfg.MaxSize, MaxOutside: cfg.MaxOutside},
+		outliers: noReference{}, nodes: n, pending: pending, classes: n.model.Classes, dim: n.model.Prior.Dim,
+		kept: newSlotTable[int64](2 + words), words: words, row: make([]int64, 2+words),
 	}
-	arrived, z := s.nodes.arrivals.own, s.nodes.arrivals.rows.Z
-	for i := range out.Predictions {
-		for _, p := range out.Predictions[i].Probabilities {
-			s.rows.Probs = append(s.rows.Probs, float64(p))
+}
+
+// served adds a set to every prediction of the window.
+func (s *setMaker) served(out *event.Outcome) {
+	s.outliers.learn()
+	s.joined = s.joined[:0]
+	all := s.nodes.arrivals.toPredict
+	if len(out.Predictions) > 0 {
+		s.serve(all, s.nodes.arrivals.own, out)
+	}
+	s.count += int64(len(all))
+}
+
+// serve adds sets to the predictions of own, which are some of all arrivals. Predictions are
+// numbered in the order of these, so that a prediction has the same number however many
+// shards there are.
+func (s *setMaker) serve(all, own []int32, out *event.Outcome) {
+	n, z, at := len(own), s.nodes.arrivals.rows.Z, 0
+	rows := &s.rows
+	rows.Probs, rows.ID, rows.Slice = rows.Probs[:0], rows.ID[:0], rows.Slice[:0]
+	for i, v := range own {
+		for all[at] != v {
+			at++
 		}
-		s.rows.ID = append(s.rows.ID, uint64(s.count)+uint64(i))
-		s.rows.Slice = append(s.rows.Slice, s.slice(arrived[i]))
+		for _, p := range out.Predictions[i].Probabilities {
+			rows.Probs = append(rows.Probs, float64(p))
+		}
+		rows.ID = append(rows.ID, uint64(s.count)+uint64(at))
+		rows.Slice = append(rows.Slice, s.slice(v))
 	}
 	values := make([]event.Set, n)
 	names, members := make([]string, 0, 2*n), make([]int32, 0, len(s.classes))
-	s.predictor.Impute(s.rows)
-	for i, set := range s.predictor.Sets(s.rows) {
+	s.predictor.Impute(*rows)
+	for i, set := range s.predictor.Sets(*rows) {
 		p := &out.Predictions[i]
 		from := len(names)
 		members = set.Append(members[:0])
@@ -95,19 +146,17 @@ func (s *sets) served(out *event.Outcome) {
 			Abstain: s.limits.Abstain(float64(p.Confidence), set, outside).String(),
 		}
 		p.Set = &values[i]
-		s.row[0], s.row[1] = s.count+int64(i), int64(s.rows.Slice[i])
+		s.row[0], s.row[1] = int64(rows.ID[i]), int64(rows.Slice[i])
 		for k, w := range set {
 			s.row[2+k] = int64(w)
 		}
-		s.keep(arrived[i])
+		s.keep(own[i])
 	}
-	s.count += int64(n)
-	s.clear()
 }
 
 // slice returns a node's slice of the graph by degree, always 0 unless slices have their
 // own thresholds.
-func (s *sets) slice(v int32) int32 {
+func (s *setMaker) slice(v int32) int32 {
 	if s.cfg.Per != PerSlice {
 		return 0
 	}
@@ -115,91 +164,114 @@ func (s *sets) slice(v int32) int32 {
 	return int32(event.DegreeSlice(degree))
 }
 
-// clear empties rows.
-func (s *sets) clear() {
-	s.rows.Probs, s.rows.ID, s.rows.Slice, s.rows.Lag = s.rows.Probs[:0], s.rows.ID[:0], s.rows.Slice[:0], s.rows.Lag[:0]
-	s.covered, s.sizes = s.covered[:0], s.sizes[:0]
-}
-
 // keep stores row for node v, unless its prediction has expired already to make room for
 // others of its window.
-func (s *sets) keep(v int32) {
+func (s *setMaker) keep(v int32) {
 	if slot, waits := s.pending.nodes.slotOf(v); waits {
 		s.kept.set(slot, s.row)
 	}
 }
 
 // matched collects the node's set, and whether it holds the label.
-func (s *sets) matched(slot, class int32) {
+func (s *setMaker) matched(slot, class int32) {
 	row := s.kept.row(slot)
-	s.rows.ID = append(s.rows.ID, uint64(row[0]))
-	s.rows.Slice = append(s.rows.Slice, int32(row[1]))
-	s.covered = append(s.covered, uint64(row[2+class/64])>>(class%64)&1 == 1)
 	size := 0
 	for _, w := range row[2:] {
 		size += bits.OnesCount64(uint64(w))
 	}
-	s.sizes = append(s.sizes, size)
+	s.joined = append(s.joined, joinedSet{
+		id: row[0], slice: int32(row[1]), size: int32(size), held: uint64(row[2+class/64])>>(class%64)&1 == 1,
+	})
 }
 
-// scored reports the coverage of the sets that got a label, and adapts the thresholds.
-func (s *sets) scored(out *event.Outcome) {
-	labels := s.scorer.batch.labels
+// scored does nothing.
+func (s *setMaker) scored(*event.Outcome) {}
+
+func (s *sets) served(out *event.Outcome) { s.setMaker.served(out) }
+func (s *sets) matched(slot, class int32) { s.setMaker.matched(slot, class) }
+func (s *sets) scored(out *event.Outcome) { s.learn(s.joined, s.count, out) }
+
+// learn reports the coverage of the sets that got a label, and adapts the thresholds. count is
+// the number of predictions so far.
+func (s *setLearner) learn(joined []joinedSet, count int64, out *event.Outcome) {
+	labels, rows := s.scorer.batch.labels, &s.rows
+	rows.Probs, rows.ID, rows.Slice, rows.Lag, s.held = rows.Probs[:0], rows.ID[:0], rows.Slice[:0], rows.Lag[:0], s.held[:0]
 	coverage := &event.Coverage{Target: s.cfg.Target, Labels: make([]event.Covered, len(labels))}
+	lag := 1 // the delay of labels, in predictions: the largest of the batch, for all of them
 	for i, y := range labels {
 		for _, p := range s.scorer.served(i) {
-			s.rows.Probs = append(s.rows.Probs, float64(p))
+			rows.Probs = append(rows.Probs, float64(p))
 		}
+		set := joined[i]
+		rows.ID, rows.Slice, s.held = append(rows.ID, uint64(set.id)), append(rows.Slice, set.slice), append(s.held, set.held)
+		lag = max(lag, int(count-set.id))
 		group := ""
 		switch s.cfg.Per {
 		case PerClass:
 			group = s.classes[y]
 		case PerSlice:
-			group = event.DegreeSlices[s.rows.Slice[i]].Name
+			group = event.DegreeSlices[set.slice].Name
 		}
-		coverage.Labels[i] = event.Covered{Held: s.covered[i], Size: s.sizes[i], Group: group}
+		coverage.Labels[i] = event.Covered{Held: set.held, Size: int(set.size), Group: group}
 		s.tally.Rows++
-		s.tally.Classes += uint64(s.sizes[i])
-		if s.covered[i] {
+		s.tally.Classes += uint64(set.size)
+		if set.held {
 			s.tally.Covered++
 		}
 	}
-	// The delay of labels, in predictions: the largest of the batch, for all of them.
-	lag := 1
-	for _, id := range s.rows.ID {
-		lag = max(lag, int(s.count-int64(id)))
-	}
-	for range s.rows.ID {
-		s.rows.Lag = append(s.rows.Lag, lag)
+	for range labels {
+		rows.Lag = append(rows.Lag, lag)
 	}
 	if len(labels) > 0 {
-		s.predictor.Learn(s.rows, labels, s.covered)
+		s.predictor.Learn(*rows, labels, s.held)
 	}
 	coverage.Rate, coverage.MeanSize, coverage.Sets = s.tally.Rate(), s.tally.MeanSize(), int64(s.tally.Rows)
 	out.Coverage = coverage
-	s.clear()
 }
 
 // state declares the thresholds, the reference of outliers, and the sets of pending
 // predictions.
 func (s *sets) state(schema *snapshot.Schema) {
-	snapshot.Bytes(schema, "sets.thresholds", s.predictor)
+	snapshot.Bytes(schema, "sets.thresholds", s.setLearner.predictor)
 	s.outliers.state(schema)
 	counts := []int64{s.count, int64(s.tally.Rows), int64(s.tally.Covered), int64(s.tally.Classes)}
 	snapshot.Slice(schema, "sets.counts", &counts, len(counts))
 	declareRows(schema, "sets.served", &s.kept, s.pending.nodes.walkSlots(), s.pending.nodes.len(), nil, 2+s.words)
 	schema.Check(func() error {
-		if slices.Min(counts) < 0 || counts[2] > counts[1] {
-			return snapshot.Damaged("%d of %d sets held the class, %d classes, in %d predictions", counts[2], counts[1], counts[3], counts[0])
-		}
 		s.count = counts[0]
-		s.tally = conformal.Coverage{Rows: uint64(counts[1]), Covered: uint64(counts[2]), Classes: uint64(counts[3])}
+		if err := s.setTally(counts[0], counts[1:]); err != nil {
+			return err
+		}
+		return s.checkKept()
+	})
+}
+
+// setTally sets the tally to restored counts: sets with a label, those that held it, and their
+// classes, of so many predictions.
+func (s *setLearner) setTally(predictions int64, counts []int64) error {
+	if predictions < 0 || slices.Min(counts) < 0 || counts[1] > counts[0] {
+		return snapshot.Damaged("%d of %d sets held the class, %d classes, in %d predictions", counts[1], counts[0], counts[2], predictions)
+	}
+	s.tally = conformal.Coverage{Rows: uint64(counts[0]), Covered: uint64(counts[1]), Classes: uint64(counts[2])}
+	return nil
+}
+
+// state declares what a shard has of sets.
+func (s *setMaker) state(schema *snapshot.Schema) {
+	thresholds := s.predictor.Thresholds()
+	snapshot.Slice(schema, "sets.thresholds", &thresholds, len(thresholds))
+	snapshot.Value(schema, "sets.count", &s.count)
+	declareRows(schema, "sets.served", &s.kept, s.pending.nodes.walkSlots(), s.pending.nodes.len(), nil, 2+s.words)
+	schema.Check(func() error {
+		if err := s.predictor.SetThresholds(thresholds); err != nil {
+			return snapshot.Damaged("%v", err)
+		}
 		return s.checkKept()
 	})
 }
 
 // checkKept checks the restored rows of pending nodes, which are in slots from 0 on.
-func (s *sets) checkKept() error {
+func (s *setMaker) checkKept() error {
 	slices, beyond := int64(1), uint(len(s.classes)%64)
 	if s.cfg.Per == PerSlice {
 		slices = int64(len(event.DegreeSlices))

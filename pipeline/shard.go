@@ -34,7 +34,9 @@ type Shard struct {
 	base
 	heads     sliced
 	heard     heard
-	posterior event.Hash // of the heads that serve, see [Heads]
+	sets      []*setMaker // one with Config.Coverage, or none
+	observers []observer  // the same
+	posterior event.Hash  // of the heads that serve, see [Heads]
 
 	parts    [][]float32 // of the window's embeddings, by the shard that predicts the node
 	owner    []uint8     // by arrival to predict: that shard
@@ -80,6 +82,13 @@ func NewShard(m *model.Model, cfg Config, p, P int) (*Shard, error) {
 		s.heads, s.heard = newPaper(m, cfg), deaf{}
 		s.base = newBase(m, cfg, share{p, P}, graph, s.heads)
 	}
+	if cfg.Coverage.Target > 0 {
+		sets, err := newShardSets(cfg, s.nodes, s.pending)
+		if err != nil {
+			return nil, err
+		}
+		s.sets, s.observers = []*setMaker{sets}, []observer{sets}
+	}
 	s.posterior, s.buffer = hashOf(s.heads.heads(), s.buffer)
 	return s, nil
 }
@@ -92,8 +101,8 @@ func (c Config) sharded(P int) (Config, error) {
 		return c, err
 	case c.Rescore.on():
 		return c, fmt.Errorf("nodes cannot be predicted again by %d shards: leave --rescore out, or serve with 1 shard", P)
-	case c.Coverage.Target > 0:
-		return c, fmt.Errorf("sets of classes cannot be served by %d shards: leave --coverage out, or serve with 1 shard", P)
+	case c.Coverage.MaxOutside > 0:
+		return c, fmt.Errorf("%d shards do not see all embeddings, with which outliers are compared: leave outside out of --abstain, or serve with 1 shard", P)
 	}
 	return c, nil
 }
@@ -172,9 +181,15 @@ func (s *Shard) Serve(parts [][]float32, served [][]byte, heads *Heads) (*event.
 	s.nodes.embedded(s.own, s.z)
 	out, w := s.out, s.window
 	s.predictor.serve(out)
+	for _, o := range s.observers {
+		o.served(out)
+	}
 	out.Labelled = s.recycled[:0]
-	s.labels.join(w.Labels, nil, out)
-	s.rows.Joined, s.rows.labelled = len(s.labels.all), out.Labelled
+	s.labels.join(w.Labels, s.observers, out)
+	s.rows.Joined, s.rows.labelled, s.rows.arrived = len(s.labels.all), out.Labelled, len(s.owner)
+	for _, x := range s.sets {
+		s.rows.sets = x.joined
+	}
 	s.heads.preparePart(&s.labels.batch, s.labels.all, &s.rows.part)
 	s.recycled, out.Labelled = out.Labelled, nil
 	share := s.nodes.share
@@ -201,6 +216,11 @@ func (s *Shard) Rows() *Rows { return &s.rows }
 func (s *Shard) setHeads(h *Heads) error {
 	if err := s.heads.setHeads(h.State); err != nil {
 		return fmt.Errorf("heads of window %d: %w", h.Window, err)
+	}
+	for _, x := range s.sets {
+		if err := x.predictor.SetThresholds(h.Thresholds); err != nil {
+			return fmt.Errorf("heads of window %d: %w", h.Window, err)
+		}
 	}
 	s.posterior = h.Hash
 	return nil

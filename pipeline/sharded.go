@@ -124,6 +124,7 @@ func (s *Sharded) Step(w *event.Window) *event.Outcome {
 func (s *Sharded) join(owners []uint8, lead *event.Outcome) *event.Outcome {
 	out := *s.out[0] // counts and levels
 	out.Heads, out.Labelled, out.ServedBy, out.Lead, out.Drift, out.Posterior = lead.Heads, lead.Labelled, lead.ServedBy, lead.Lead, lead.Drift, lead.Posterior
+	out.Coverage = lead.Coverage
 	out.Predictions = make([]event.Prediction, 0, len(owners))
 	next := make([]int, len(s.shards))
 	for _, p := range owners {

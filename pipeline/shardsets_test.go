@@ -1,0 +1,76 @@
+package pipeline_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/posterior/conformal"
+)
+
+// setsOfShards are sets with thresholds for all, for each class and for each slice.
+var setsOfShards = []pipeline.Coverage{
+	{Target: 0.7},
+	{Target: 0.8, Per: pipeline.PerClass, Score: conformal.APS, MaxSize: 2},
+	{Target: 0.6, Per: pipeline.PerSlice, Method: conformal.PID, MinConfidence: 0.5},
+	{Target: 0.7, Score: conformal.RAPS, Method: conformal.Fixed},
+}
+
+// TestSetsOnShards: given the same embeddings, the sets of shards are those of one engine that
+// computes its thresholds from labels alone, and so is their coverage. With a lag of the learner
+// the sets are the same for any number of shards.
+func TestSetsOnShards(t *testing.T) {
+	for k, coverage := range setsOfShards {
+		heads := headsOfShards[k%len(headsOfShards)]
+		for _, lag := range []int{0, 3} {
+			t.Run(fmt.Sprint(heads, " lag ", lag, " ", coverage.Per), func(t *testing.T) {
+				m, rng := shardedModel(t, gnn.KindSAGE, uint64(k))
+				serveWith(t, m, heads)
+				cfg := pipeline.Config{Samples: 2, LearnLag: lag, MaxPending: 60, Coverage: coverage, Fallback: -1}
+				e, one, four := newEngine(t, m, cfg), newSharded(t, m, cfg, 1, 1), newSharded(t, m, cfg, 4, 2)
+				e.WithoutImputing()
+				l := newRandomStream(rng, m)
+				sets, full := 0, 0
+				for range 200 {
+					w := l.window()
+					got := four.Step(w)
+					z := four.Embeddings()
+					want := one.StepWith(w, z)
+					if lag == 0 {
+						want = e.StepWith(w, z)
+					}
+					if err := errors.Join(four.Err(), one.Err()); err != nil {
+						t.Fatal(err)
+					}
+					likeShards(want)
+					likeShards(got)
+					if d := gocmp.Diff(want, got); d != "" {
+						t.Fatalf("window %d (-want +4 shards)\n%s", w.Number, d)
+					}
+					for _, p := range got.Predictions {
+						sets++
+						if len(p.Set.Classes) == len(m.Classes) {
+							full++
+						}
+					}
+				}
+				if full == sets {
+					t.Errorf("all of %d sets have all classes", sets)
+				}
+			})
+		}
+	}
+}
+
+// TestOutsideOnShards: shards refuse to compare embeddings, which none of them sees all of.
+func TestOutsideOnShards(t *testing.T) {
+	m, _ := shardedModel(t, gnn.KindSAGE, 1)
+	cfg := pipeline.Config{Coverage: pipeline.Coverage{Target: 0.9, MaxOutside: 2}}
+	if _, err := pipeline.NewSharded(m, cfg, 2, nil); err == nil {
+		t.Error("shards abstain from outliers, want an error")
+	}
+}
