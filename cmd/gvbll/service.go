@@ -33,7 +33,12 @@ type service struct {
 	named     *model.Model   // the model that page and metrics show as the one that serves
 	last      *event.Outcome // of the last window, nil before the first
 	recovered bool           // the start's replay is over
+	shown     time.Time      // when a standby showed its scores last
 }
+
+// showEvery is the least time between scores that a standby shows. What the pool has learned is
+// known only when its learner is done: shown after every window, it would not run beside them.
+const showEvery = 100 * time.Millisecond
 
 // newService returns the service of a graph. The flags are for people to look at.
 func newService(graph string, flags []page.Flag, cfg pipeline.Config, reg prometheus.Registerer, models ...*model.Model) (*service, error) {
@@ -120,7 +125,8 @@ func (s *service) onStepped(w worker.Stepped) {
 	switch {
 	case !w.Replayed:
 		s.metrics.Observe(w.Outcome)
-	case s.recovered: // a standby, which never commits, shows its scores here
+	case s.recovered && time.Since(s.shown) >= showEvery: // a standby, which never commits, shows its scores here
+		s.shown = time.Now()
 		s.page.Show(s.engine.Serving().Summaries(), s.engine.Serving().Pooled())
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gvbll/gvbll/cmd/gvbll/table"
 	"github.com/gvbll/gvbll/gnn/dataset"
+	"github.com/gvbll/gvbll/pipeline"
 )
 
 type tableCmd struct {
@@ -22,6 +23,7 @@ type tableCmd struct {
 
 	Systems    []string `help:"Systems to run; the paper's twelve when left out: ${systems}." placeholder:"NAME"`
 	Delay      int      `help:"Steps between a node and its label." default:"0"`
+	LearnLag   int      `help:"Steps by which GVBLL and the pools learn labels late, as 'gvbll work --learn-lag' does by windows." default:"0"`
 	LabelShare float64  `help:"Share of the stream's nodes, drawn at random, whose label comes; all are scored." default:"1"`
 	Results    string   `help:"File to keep results in, one in JSON a line. The same command continues after an interruption, and can add systems and seeds." default:"table-results.jsonl" type:"path" placeholder:"FILE"`
 	Format     string   `help:"Format of the table: text or markdown." enum:"text,markdown" default:"text" placeholder:"text"`
@@ -125,16 +127,20 @@ func (c tableCmd) Run(ctx context.Context, s streams, g given) error {
 	if c.Delay < 0 {
 		return usagef("--delay %d: give a number of steps, or 0 for labels at once", c.Delay)
 	}
+	if c.LearnLag < 0 || c.LearnLag > pipeline.MostLearnLag/3 {
+		return usagef("--learn-lag %d: give a number of steps up to %d, or 0 for none", c.LearnLag, pipeline.MostLearnLag/3)
+	}
 	if !(c.LabelShare >= 0 && c.LabelShare <= 1) {
 		return usagef("--label-share %v: give a share from 0 to 1, such as 0.1", c.LabelShare)
 	}
-	if err := g.check(noEffect{c.Folds > 0, "no effect on --folds: leave out one of them", []string{"results", "plots", "format", "delay", "label-share"}}); err != nil {
+	if err := g.check(noEffect{c.Folds > 0, "no effect on --folds: leave out one of them", []string{"results", "plots", "format", "delay", "learn-lag", "label-share"}}); err != nil {
 		return err
 	}
 	plan, err := c.Plan.plan(g)
 	if err != nil {
 		return err
 	}
+	plan.Settings.LearnLag = c.LearnLag
 	plan.Settings.Delay, plan.Settings.Withheld, plan.Systems = c.Delay, 1-c.LabelShare, c.Systems
 	if len(plan.Systems) == 0 {
 		plan.Systems = table.Systems

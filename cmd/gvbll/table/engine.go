@@ -30,13 +30,17 @@ type engine struct {
 
 // newEngine returns an engine whose graph holds the first context nodes of the stream,
 // or under the full protocol all nodes, and that has the labels of the training nodes.
-// It adds the time that it takes to stream.spent.
+// cfg.LearnLag is in steps. It adds the time that it takes to stream.spent.
 func newEngine(m *model.Model, cfg pipeline.Config, stream *replay, protocol string, context int) (*engine, error) {
 	defer func(began time.Time) { stream.spent += time.Since(began) }(time.Now())
 	cfg.Unwatched = true           // drift detectors do not change predictions,
 	cfg.Samples = 1                // nor does the uncertainty split
 	cfg.MaxPending = len(stream.x) // every node is kept until its label comes
 	e := &engine{stream: stream}
+	cfg.LearnLag *= 2 // windows of a step
+	if protocol == Full {
+		cfg.LearnLag = cfg.LearnLag / 2 * 3
+	}
 	var err error
 	if e.Engine, err = pipeline.New(m, cfg); err != nil {
 		return nil, err

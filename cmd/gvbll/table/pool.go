@@ -79,7 +79,7 @@ func newPooled(tr *trainer, stream *replay, protocol, system string) (*pooled, e
 	}
 	// Only the training nodes are context. The warm-up is served and learned, so that the
 	// pool learns from it before anything is scored.
-	e, err := newEngine(&m, pipeline.Config{Head: pipeline.HeadPool}, stream, protocol, stream.train)
+	e, err := newEngine(&m, pipeline.Config{Head: pipeline.HeadPool, LearnLag: tr.settings.LearnLag}, stream, protocol, stream.train)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", system, err)
 	}

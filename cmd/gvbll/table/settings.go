@@ -17,16 +17,17 @@ import (
 // Settings configure the trainings and the systems. They are the same for all systems and
 // data sets. [DefaultSettings] returns the defaults; a zero does not stand for one.
 type Settings struct {
-	Hidden        []int             `json:"hidden"`             // widths of the encoder's hidden layers
-	Embedding     int               `json:"embedding"`          // d_e; 0 for [model.EmbeddingFor]
-	Epochs        int               `json:"epochs"`             // of every training
-	LearningRate  float64           `json:"learning_rate"`      // Adam's
-	WeightDecay   float64           `json:"weight_decay"`       // of encoders and linear heads; 0 for none
-	Dropout       float64           `json:"dropout"`            // of features and hidden states; 0 for none
-	Normalization gnn.Normalization `json:"normalization"`      // empty means row-l2 for sparse features, standard for dense ones
-	Bins          int               `json:"bins"`               // equal-mass bins of a step's ECE
-	Delay         int               `json:"delay,omitempty"`    // of labels, in steps
-	Withheld      float64           `json:"withheld,omitempty"` // share of the stream's labels that never come
+	Hidden        []int             `json:"hidden"`              // widths of the encoder's hidden layers
+	Embedding     int               `json:"embedding"`           // d_e; 0 for [model.EmbeddingFor]
+	Epochs        int               `json:"epochs"`              // of every training
+	LearningRate  float64           `json:"learning_rate"`       // Adam's
+	WeightDecay   float64           `json:"weight_decay"`        // of encoders and linear heads; 0 for none
+	Dropout       float64           `json:"dropout"`             // of features and hidden states; 0 for none
+	Normalization gnn.Normalization `json:"normalization"`       // empty means row-l2 for sparse features, standard for dense ones
+	Bins          int               `json:"bins"`                // equal-mass bins of a step's ECE
+	Delay         int               `json:"delay,omitempty"`     // of labels, in steps
+	Withheld      float64           `json:"withheld,omitempty"`  // share of the stream's labels that never come
+	LearnLag      int               `json:"learn_lag,omitempty"` // steps by which GVBLL and the pools learn labels late
 
 	Passes  int       `json:"passes"`  // stochastic passes of MC dropout
 	Members int       `json:"members"` // of the deep ensemble
@@ -64,6 +65,7 @@ func (s Settings) validate() error {
 		{"temp_hidden", s.TempHidden, 0, 16},
 		{"samples", s.Samples, 1, 10},
 		{"delay", s.Delay, 0, 1},
+		{"learn_lag", s.LearnLag, 0, 1},
 	} {
 		if f.value < f.least {
 			errs = append(errs, fmt.Errorf("%s is %d: give at least %d, such as %d", f.name, f.value, f.least, f.usual))
