@@ -59,8 +59,8 @@ func (p *pace) pause(ctx context.Context, err error) {
 	p.wait = min(max(2*p.wait, 5*time.Millisecond), 250*time.Millisecond)
 	if errors.Is(err, kafkago.ConcurrentTransactions) {
 		// The markers of the previous transaction are being written, which takes
-		// a millisecond or two.
-		p.wait = 2 * time.Millisecond
+		// a millisecond or two, while the next one waits to begin.
+		p.wait = time.Millisecond
 	}
 	p.fail(err)
 	_ = sleep(ctx, p.wait) // callers check the context

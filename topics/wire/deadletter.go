@@ -206,9 +206,7 @@ func (in *input) headers(o *event.Origin) error {
 			return err
 		}
 		if code == msgpcode.Nil {
-			if err := in.dec.DecodeNil(); err != nil {
-				return err
-			}
+			in.advance(1)
 			continue
 		}
 		if o.Headers[i].Value, err = in.binary(); err != nil {

@@ -24,9 +24,13 @@ const (
 // because its reflective decoding trusts declared lengths: five bytes can ask for
 // 4 GB. Here every length goes through size, which compares it with the bytes
 // that remain.
+//
+// The library makes a call through an interface for every byte or two. What most events
+// consist of, short lengths and integers, is read here.
 type input struct {
 	buf    []byte
-	bytes  bytes.Reader // the rest of buf
+	at     int          // how many bytes of buf are read
+	bytes  bytes.Reader // what the library reads, see library
 	dec    *msgpack.Decoder
 	keys   [][]byte          // keys of the current map
 	memory *Memory           // nil to allocate each list and text
@@ -34,8 +38,8 @@ type input struct {
 }
 
 func (in *input) reset(b []byte) {
-	in.buf = b
-	in.bytes.Reset(b)
+	in.buf, in.at = b, 0
+	in.bytes.Reset(nil)
 	clear(in.keys)
 	if in.dec == nil {
 		in.dec = msgpack.NewDecoder(&in.bytes)
@@ -43,27 +47,68 @@ func (in *input) reset(b []byte) {
 	in.dec.ResetReader(&in.bytes)
 }
 
+// library has one of the library's methods read from the bytes that are not read yet.
+func library[T any](in *input, read func(*msgpack.Decoder) (T, error)) (T, error) {
+	in.bytes.Reset(in.rest())
+	x, err := read(in.dec)
+	in.at = len(in.buf) - in.bytes.Len()
+	return x, err
+}
+
 // left returns the number of bytes that are not read yet.
-func (in *input) left() int { return in.bytes.Len() }
+func (in *input) left() int { return len(in.buf) - in.at }
 
 // rest returns the bytes that are not read yet.
-func (in *input) rest() []byte { return in.buf[len(in.buf)-in.left():] }
+func (in *input) rest() []byte { return in.buf[in.at:] }
 
-// peek returns the next code. The library's own PeekCode makes two calls through
-// an interface.
+// peek returns the next code.
 func (in *input) peek() (byte, error) {
-	if in.left() == 0 {
+	if in.at == len(in.buf) {
 		return 0, io.EOF
 	}
-	return in.buf[len(in.buf)-in.left()], nil
+	return in.buf[in.at], nil
 }
 
 // advance moves past n bytes, which size has checked, and returns them. They are
 // part of the record's value, so the caller copies what it keeps.
 func (in *input) advance(n int) []byte {
-	at := len(in.buf) - in.left()
-	in.bytes.Reset(in.buf[at+n:])
-	return in.buf[at : at+n]
+	in.at += n
+	return in.buf[in.at-n : in.at]
+}
+
+// shortLen reads the code of a value and its length, if that has at most 16 bits.
+func (in *input) shortLen(code byte) (n int, ok bool) {
+	width := 0
+	switch {
+	case msgpcode.IsFixedString(code):
+		n = int(code & msgpcode.FixedStrMask)
+	case msgpcode.IsFixedMap(code):
+		n = int(code & msgpcode.FixedMapMask)
+	case msgpcode.IsFixedArray(code):
+		n = int(code & msgpcode.FixedArrayMask)
+	case code == msgpcode.Str8 || code == msgpcode.Bin8:
+		width = 1
+	case code == msgpcode.Str16 || code == msgpcode.Bin16 || code == msgpcode.Array16 || code == msgpcode.Map16:
+		width = 2
+	default:
+		return 0, false
+	}
+	if in.left() < 1+width {
+		return 0, false
+	}
+	for _, b := range in.advance(1 + width)[1:] {
+		n = n<<8 | int(b)
+	}
+	return n, true
+}
+
+// length reads the code of a value and its length, with one of the library's methods if
+// it is long.
+func (in *input) length(code byte, long func(*msgpack.Decoder) (int, error)) (int, error) {
+	if n, ok := in.shortLen(code); ok {
+		return n, nil
+	}
+	return library(in, long)
 }
 
 // end refuses bytes after the value that was read.
@@ -150,7 +195,7 @@ func (in *input) mapLen() (int, error) {
 	if !isMap(code) {
 		return 0, refusef(event.Undecodable, "code 0x%02x where a map is needed", code)
 	}
-	n, err := in.dec.DecodeMapLen()
+	n, err := in.length(code, (*msgpack.Decoder).DecodeMapLen)
 	return in.size(n, 2, err)
 }
 
@@ -171,7 +216,7 @@ func (in *input) string(limit int) ([]byte, error) {
 	if !msgpcode.IsString(code) {
 		return nil, refusef(event.Undecodable, "code 0x%02x where a string is needed", code)
 	}
-	n, err := in.dec.DecodeBytesLen()
+	n, err := in.length(code, (*msgpack.Decoder).DecodeBytesLen)
 	if n, err = in.size(n, 1, err); err != nil {
 		return nil, err
 	}
@@ -235,18 +280,22 @@ func (in *input) integer() (int64, error) {
 		return n, nil
 	}
 	if code != msgpcode.Uint64 {
-		return in.dec.DecodeInt64()
+		return library(in, (*msgpack.Decoder).DecodeInt64)
 	}
-	n, err := in.dec.DecodeUint64()
+	var n uint64
+	if in.left() >= 9 {
+		n = binary.BigEndian.Uint64(in.advance(9)[1:])
+	} else if n, err = library(in, (*msgpack.Decoder).DecodeUint64); err != nil {
+		return 0, err
+	}
 	if n > math.MaxInt64 {
 		return 0, refusef(event.Undecodable, "integer %d does not fit 64 bits with sign", n)
 	}
-	return int64(n), err
+	return int64(n), nil
 }
 
 // short reads an unsigned or fixed integer of at most 32 bits from the beginning
-// of b and returns its size in bytes, 0 if there is another code. It is the fast
-// path for lists of neighbours: the library makes a call for every byte.
+// of b and returns its size in bytes, 0 if there is another code.
 func short(b []byte) (n int64, size int) {
 	switch {
 	case len(b) >= 1 && msgpcode.IsFixedNum(b[0]):
@@ -269,7 +318,7 @@ func (in *input) boolean() (bool, error) {
 	if code != msgpcode.True && code != msgpcode.False {
 		return false, refusef(event.Undecodable, "code 0x%02x where true or false is needed", code)
 	}
-	return in.dec.DecodeBool()
+	return library(in, (*msgpack.Decoder).DecodeBool)
 }
 
 // number reads an integer or a float of any form as a float32.
@@ -282,15 +331,15 @@ func (in *input) number() (float32, error) {
 	case code == msgpcode.Float && in.left() >= 5:
 		return math.Float32frombits(binary.BigEndian.Uint32(in.advance(5)[1:])), nil
 	case code == msgpcode.Float:
-		return in.dec.DecodeFloat32()
+		return library(in, (*msgpack.Decoder).DecodeFloat32)
 	case code == msgpcode.Double:
-		x, err := in.dec.DecodeFloat64()
+		x, err := library(in, (*msgpack.Decoder).DecodeFloat64)
 		return float32(x), err
 	case code == msgpcode.Uint64:
-		x, err := in.dec.DecodeUint64()
+		x, err := library(in, (*msgpack.Decoder).DecodeUint64)
 		return float32(x), err
 	case isInteger(code):
-		x, err := in.dec.DecodeInt64()
+		x, err := library(in, (*msgpack.Decoder).DecodeInt64)
 		return float32(x), err
 	}
 	return 0, refusef(event.BadFeatures, "code 0x%02x where a number is needed", code)
@@ -323,13 +372,13 @@ func (in *input) list(width, limit int, excess event.Reason) (n int, block bool,
 	}
 	switch {
 	case msgpcode.IsBin(code) && width > 0:
-		n, err = in.dec.DecodeBytesLen()
+		n, err = in.length(code, (*msgpack.Decoder).DecodeBytesLen)
 		if n, err = in.size(n, 1, err); err == nil && n%width != 0 {
 			err = refusef(event.BadFeatures, "a block of %d bytes, each number has %d", n, width)
 		}
 		n, block = n/max(width, 1), true
 	case isArray(code):
-		n, err = in.dec.DecodeArrayLen()
+		n, err = in.length(code, (*msgpack.Decoder).DecodeArrayLen)
 		n, err = in.size(n, 1, err)
 	default:
 		err = refusef(event.Undecodable, "code 0x%02x where a list is needed", code)
@@ -404,7 +453,7 @@ func (in *input) binary() ([]byte, error) {
 	if !msgpcode.IsBin(code) {
 		return nil, refusef(event.Undecodable, "code 0x%02x where bytes are needed", code)
 	}
-	n, err := in.dec.DecodeBytesLen()
+	n, err := in.length(code, (*msgpack.Decoder).DecodeBytesLen)
 	if n, err = in.size(n, 1, err); err != nil {
 		return nil, err
 	}
@@ -425,19 +474,23 @@ func (in *input) skip(depth int) error {
 	items, n := 0, 0
 	switch {
 	case msgpcode.IsString(code) || msgpcode.IsBin(code):
-		n, err = in.dec.DecodeBytesLen()
+		n, err = in.length(code, (*msgpack.Decoder).DecodeBytesLen)
 		n, err = in.size(n, 1, err)
 	case msgpcode.IsExt(code):
-		_, n, err = in.dec.DecodeExtHeader()
+		n, err = library(in, func(d *msgpack.Decoder) (int, error) {
+			_, n, err := d.DecodeExtHeader()
+			return n, err
+		})
 		n, err = in.size(n, 1, err)
 	case isArray(code):
-		items, err = in.dec.DecodeArrayLen()
+		items, err = in.length(code, (*msgpack.Decoder).DecodeArrayLen)
 		items, err = in.size(items, 1, err)
 	case isMap(code):
 		items, err = in.mapLen()
 		items *= 2
 	default:
-		return in.dec.Skip() // a number, a boolean or null: no length, no nesting
+		_, err := library(in, func(d *msgpack.Decoder) (struct{}, error) { return struct{}{}, d.Skip() })
+		return err // a number, a boolean or null: no length, no nesting
 	}
 	if err != nil {
 		return err

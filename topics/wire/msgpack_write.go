@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 
@@ -76,6 +77,18 @@ func (o *output) integer(n int64) {
 
 func (o *output) single(x float32) {
 	o.b = binary.BigEndian.AppendUint32(append(o.b, msgpcode.Float), math.Float32bits(x))
+}
+
+// numbers writes a list of numbers.
+func (o *output) numbers(x []float32) {
+	o.list(len(x))
+	n := len(o.b)
+	o.b = slices.Grow(o.b, 5*len(x))[:n+5*len(x)]
+	for i, v := range x {
+		to := o.b[n+5*i : n+5*i+5]
+		to[0] = msgpcode.Float
+		binary.BigEndian.PutUint32(to[1:], math.Float32bits(v))
+	}
 }
 
 // block writes a binary block, or null for nil.

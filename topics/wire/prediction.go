@@ -27,10 +27,7 @@ func AppendPrediction(dst []byte, p *event.Prediction) []byte {
 	o.text("confidence")
 	o.single(p.Confidence)
 	o.text("probabilities")
-	o.list(len(p.Probabilities))
-	for _, x := range p.Probabilities {
-		o.single(x)
-	}
+	o.numbers(p.Probabilities)
 	o.text("total_uncertainty")
 	o.single(p.Total)
 	o.text("aleatoric_uncertainty")
