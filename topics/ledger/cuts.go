@@ -128,8 +128,14 @@ func NewCutter(ctx context.Context, cuts *Cuts) (*Cutter, error) {
 // Cut appends a cut of the window that follows, and reads what was taken for it: this cut, or
 // the one of another lead that was first. It sets Version, Window, Prev and Hash. Failures are
 // retried until the context ends; a cut that is appended twice is taken once.
+//
+// If cut.Done is of this window or a later one, another lead has cut it: this lead was halted,
+// and woken. It learns so from what was taken; Done is left out.
 func (c *Cutter) Cut(ctx context.Context, cut *Cut) (taken *Cut, err error) {
 	cut.Version, cut.Window, cut.Prev = CutFormat, c.cuts.place.Window, c.cuts.place.Hash
+	if cut.Done != nil && cut.Done.Window >= cut.Window {
+		cut.Done = nil
+	}
 	value := cut.Append(nil)
 	cut.Hash = hashOf(value)
 	if _, err := DecodeCut(value); err != nil {

@@ -130,9 +130,13 @@ func (m *matrix) points() []string {
 func (m *matrix) compare(ctx context.Context, n int, undisturbed *published) {
 	rng := rand.New(rand.NewPCG(m.seed, uint64(n)))
 	all := m.points()
-	points := []string{fmt.Sprintf("%s:%d", all[n%len(all)], 1+rng.IntN(3))}
+	passes := 3 // up to which one kills
+	if m.Shards > 0 {
+		passes = 12 // for each window is a transaction
+	}
+	points := []string{fmt.Sprintf("%s:%d", all[n%len(all)], 1+rng.IntN(passes))}
 	for rng.IntN(2) == 0 { // further crashes
-		points = append(points, fmt.Sprintf("%s:%d", all[rng.IntN(len(all))], 1+rng.IntN(5)))
+		points = append(points, fmt.Sprintf("%s:%d", all[rng.IntN(len(all))], 1+rng.IntN(passes+2)))
 	}
 	p := plan{points: points, standby: n/len(all)%2 == 1}
 	if m.Shards > 0 && n%3 == 2 {
