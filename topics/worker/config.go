@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"log/slog"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -254,5 +255,49 @@ func each[T any](hooks []Hooks, of func(Hooks) func(T), what T) {
 		if f := of(h); f != nil {
 			f(what)
 		}
+	}
+}
+
+// serial returns hooks that call those of h one at a time, for callers in several goroutines.
+func (h Hooks) serial() Hooks {
+	mu := new(sync.Mutex)
+	s := Hooks{
+		Replaying: locked(mu, h.Replaying), Recovered: locked(mu, h.Recovered), TookOver: locked(mu, h.TookOver),
+		Stepped: locked(mu, h.Stepped), Committed: locked(mu, h.Committed), Saved: locked(mu, h.Saved),
+		Loaded: locked(mu, h.Loaded), Forgot: locked(mu, h.Forgot),
+	}
+	if h.Lag != nil {
+		s.Lag = func(topic string, records, withheld int64) {
+			mu.Lock()
+			defer mu.Unlock()
+			h.Lag(topic, records, withheld)
+		}
+	}
+	if h.Untimely != nil {
+		s.Untimely = func(topic string, late, early int) {
+			mu.Lock()
+			defer mu.Unlock()
+			h.Untimely(topic, late, early)
+		}
+	}
+	if h.UnknownField != nil {
+		s.UnknownField = func(topic, field string, records int) {
+			mu.Lock()
+			defer mu.Unlock()
+			h.UnknownField(topic, field, records)
+		}
+	}
+	return s
+}
+
+// locked returns a hook that calls f while the lock is held, nil if f is.
+func locked[T any](mu *sync.Mutex, f func(T)) func(T) {
+	if f == nil {
+		return nil
+	}
+	return func(what T) {
+		mu.Lock()
+		defer mu.Unlock()
+		f(what)
 	}
 }

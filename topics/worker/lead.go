@@ -45,7 +45,7 @@ type lead struct {
 
 func newLead(cfg *Sharded, c *kafka.Client, seat seat, caughtUp func()) *lead {
 	own := cfg.config(0)
-	own.Hooks = Join(logHooks(own.Logger), own.Hooks)
+	own.Hooks = Join(logHooks(own.Logger), own.Hooks).serial() // the learner calls them too
 	return &lead{sharded: cfg, client: c, seat: seat, caughtUp: caughtUp, cfg: &own, terms: replayer{cfg: &own, client: c}}
 }
 

@@ -46,8 +46,8 @@ type Sharded struct {
 	RestoreShard func(p, shards int, r io.ReaderAt, size int64, folder string) (Shard, map[string]string, error)
 	RestoreLead  func(shards int, r io.ReaderAt, size int64, folder string) (Lead, map[string]string, error)
 
-	// TaskHooks, if not nil, returns the hooks of a task. They are called from its loop, of each
-	// task by another goroutine. Those of the lead tell of windows that were learned.
+	// TaskHooks, if not nil, returns the hooks of a task. They are called one at a time, those of
+	// each task from other goroutines. The lead steps windows when it learns them.
 	TaskHooks func(task int) Hooks
 	// Waited, if not nil, is called when a task has waited for another in the exchange. It may
 	// be called from several goroutines.
@@ -138,24 +138,19 @@ func RunSharded(ctx context.Context, c *kafka.Client, cfg Sharded) error {
 
 // checkTopics returns an error unless the topics are those of a sharded graph, and sets how many
 // shards it has.
-func (cfg *Sharded) checkTopics(ctx context.Context, c *kafka.Client) error {
+func (cfg *Sharded) checkTopics(ctx context.Context, c *kafka.Client) (err error) {
 	n := cfg.Names
+	if cfg.shards, err = topics.Shards(ctx, c, n); err != nil {
+		return err
+	}
 	missing, err := topics.Missing(ctx, c, n)
-	if err != nil {
-		return err
-	}
-	counts, err := c.Partitions(ctx, n.Ledger, n.Exchange)
-	if err != nil {
-		return err
-	}
-	cfg.shards = counts[n.Ledger] - 1
 	switch {
+	case err != nil:
+		return err
 	case len(missing) > 0:
 		return fmt.Errorf("missing topics %v: run 'gvbll topics --create'", missing)
-	case cfg.shards < 1:
+	case cfg.shards == 0:
 		return fmt.Errorf("ledger %s has one partition: it is of a graph without shards", n.Ledger)
-	case counts[n.Exchange] != cfg.shards+2:
-		return fmt.Errorf("topic %s has %d partitions, and %d shards need %d: create it with 'gvbll topics --create --shards %d'", n.Exchange, counts[n.Exchange], cfg.shards, cfg.shards+2, cfg.shards)
 	case cfg.BeginAgain:
 		return nil
 	}

@@ -12,8 +12,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
@@ -586,5 +591,70 @@ func TestShardedTakeOver(t *testing.T) {
 				g.published().check(t, g.expected(nodes, lag))
 			})
 		}
+	}
+}
+
+// TestShardedFaults: brokers that answer late to what the tasks write to the exchange and to the
+// cuts, or have forgotten the producer, so that it is written twice, change nothing.
+func TestShardedFaults(t *testing.T) {
+	for _, wrong := range []*kerr.Error{kerr.RequestTimedOut, kerr.NotLeaderForPartition, kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID} {
+		t.Run(wrong.Message, func(t *testing.T) {
+			t.Parallel()
+			cluster := fake(t)
+			g := newSharded(t, cluster.ListenAddrs()[0], 3)
+			const nodes, lag = 200, 1
+			var requests atomic.Int64
+			fault := kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: wrong, Count: -1, When: func(kmsg.Request) bool { return requests.Add(1)%5 == 0 }}
+			exchange, cuts := fault, fault
+			exchange.Topic, cuts.Topic, cuts.Partitions = g.names.Exchange, g.names.Ledger, []int32{0}
+			cluster.Fault(exchange, cuts)
+			g.sendOrdered(0, nodes)
+			a := g.start(worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}})
+			b := g.start(worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}})
+			g.await(nodes/10, a, b)
+			stopAll(t, a, b)
+			if n := requests.Load(); n < 20 {
+				t.Errorf("%d requests could fail", n)
+			}
+			g.published().check(t, g.expected(nodes, lag))
+		})
+	}
+}
+
+// TestOtherHeads: a lead that starts learns all windows again, and compares its heads with those
+// that were sent. One that learns something else ends with an error of one line.
+func TestOtherHeads(t *testing.T) {
+	g := newSharded(t, fake(t).ListenAddrs()[0], 2)
+	g.sendOrdered(0, 100)
+	w := g.start(worker.Sharded{Lag: 1, Config: worker.Config{Policy: schedule(100)}})
+	g.await(10, w)
+	stopAll(t, w)
+	other := g.start(worker.Sharded{Lag: 1, Config: worker.Config{Policy: schedule(100)}, NewLead: func(shards int) (worker.Lead, error) {
+		return &toyLead{shards: shards, salt: "other"}, nil
+	}})
+	if err := <-other.ended; err == nil || !strings.HasPrefix(err.Error(), "lead: the heads that were sent after window 0 are not those") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("another lead ends with error %v", err)
+	}
+}
+
+// TestShardedRefuses: commands to forget nodes become dead letters, of one shard each. A worker of
+// whole graphs does not begin with a sharded graph, nor the other way round.
+func TestShardedRefuses(t *testing.T) {
+	g := newSharded(t, fake(t).ListenAddrs()[0], 2)
+	for id := range int64(3) {
+		g.produce(kafka.Record{Topic: g.names.Commands, Value: wire.AppendCommand(nil, &event.Command{Name: event.Forget, Nodes: []event.ID{{Num: id}}})})
+	}
+	w := g.start(worker.Sharded{Config: worker.Config{Policy: schedule(0)}})
+	defer stopAll(t, w)
+	for g.count(g.names.DeadLetters) < 3 {
+	}
+	if err := worker.Run(t.Context(), g.client, &tally{}, g.fixture.config(worker.Config{})); err == nil || !strings.Contains(err.Error(), "is of a graph of 2 shards") {
+		t.Errorf("a worker of a whole graph ends with error %v", err)
+	}
+	f := newFixture(t, g.addr)
+	cfg := g.config(worker.Sharded{})
+	cfg.Names = f.names
+	if err := worker.RunSharded(t.Context(), f.client, cfg); err == nil || !strings.Contains(err.Error(), "is of a graph without shards") {
+		t.Errorf("a worker of sharded graphs ends with error %v at one without shards", err)
 	}
 }

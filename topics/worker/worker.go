@@ -108,6 +108,12 @@ func newWorker(ctx context.Context, c *kafka.Client, e Engine, cfg Config) (*wor
 	if len(missing) > 0 {
 		return nil, fmt.Errorf("missing topics %v: run 'gvbll topics --create', or let the worker do it with --create-topics 1", missing)
 	}
+	switch shards, err := topics.Shards(ctx, c, cfg.Names); {
+	case err != nil:
+		return nil, err
+	case shards > 0:
+		return nil, fmt.Errorf("ledger %s is of a graph of %d shards, and this worker would step a whole graph", cfg.Names.Ledger, shards)
+	}
 	w, err := newTask(ctx, c, e, cfg, newByPolicy())
 	if err != nil {
 		return nil, err
