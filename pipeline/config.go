@@ -68,6 +68,9 @@ type Config struct {
 	// lag of 1 or more, learning can run beside the graph, see Run. An outcome reports the
 	// updates and the posterior that its window was served with. At most MostLearnLag.
 	LearnLag int
+	// Shards, P, is the number of slices that the graph is cut into, see [Shard]. [NewShard],
+	// [NewLead] and [NewSharded] set it. Zero means 1: an [Engine] has the whole graph.
+	Shards int
 	// BFloat16 halves the memory of the graph's rows, see [gnn.BFloat16].
 	BFloat16 bool
 	// Fallback is θ, in nats: the static head serves once its cumulative log
@@ -116,6 +119,7 @@ func (c Config) WithDefaults() (Config, error) {
 		{"workers", &c.Workers, 1},
 		{"reserve", &c.Reserve, 0},
 		{"learn-lag", &c.LearnLag, 0},
+		{"shards", &c.Shards, 1},
 		{"rescore-after", &c.Rescore.After, 0},
 		{"rescore-limit", &c.Rescore.Limit, 100},
 	} {

@@ -50,6 +50,9 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.Shards > 1 {
+		return nil, fmt.Errorf("shards %d: an engine has the whole graph, give 1", cfg.Shards)
+	}
 	e := &Engine{}
 	graph := gnn.NewGraph(m.Encoder, cfg.graphOptions()...)
 	if cfg.servesPool(m) {

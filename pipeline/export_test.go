@@ -13,7 +13,7 @@ import (
 // Tests step engines alone, and take and restore their snapshots without a pair.
 
 // Snapshot is [Pair.Snapshot] of an engine alone.
-func (e *Engine) Snapshot(meta map[string]string) *Snapshot { return takeSnapshot(meta, e) }
+func (e *Engine) Snapshot(meta map[string]string) *Snapshot { return takeSnapshot(meta, under{"", e}) }
 
 // Restore is [RestorePair] of an engine alone.
 func Restore(m *model.Model, cfg Config, r io.ReaderAt, size int64) (e *Engine, meta map[string]string, err error) {

@@ -33,12 +33,14 @@ type Lead struct {
 	chain     event.Hash // of the heads after every window
 	buffer    []byte
 	recycled  []event.Labelled
+	snapshot  *Snapshot // the open one, or nil
 }
 
 // leading is heads that learn, for others to predict with.
 type leading interface {
 	learner
 	probabilities(dst, outputs []float32)
+	valid(output float32) bool // see [serving]
 	// appendHeads appends what serve needs of the heads' state, see [sliced], or what the
 	// last batch changed of it.
 	appendHeads(b []byte, change bool) []byte

@@ -130,6 +130,11 @@ func (l *Lead) DecodeRows(b []byte) (*Rows, error) {
 	if len(d.b) > 0 || r.part.N != int(n) {
 		return nil, fmt.Errorf("rows of labels: %d entries, a batch of %d, and %d bytes more", n, r.part.N, len(d.b))
 	}
+	for _, x := range r.part.LogProbs {
+		if !l.heads.valid(x) {
+			return nil, fmt.Errorf("rows of labels: an output of %v", x)
+		}
+	}
 	for i := range r.labelled {
 		r.labelled[i].Class = r.part.Labels[i]
 	}

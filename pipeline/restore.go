@@ -76,18 +76,100 @@ func restored(m *model.Model, cfg Config, file *safetensors.Reader, own string) 
 	if err != nil {
 		return nil, err
 	}
-	for _, x := range e.strings() {
-		text, ok := file.Metadata()[own+x.key]
+	return e, restore(e, file, own)
+}
+
+// restore sets the state of x, which is new, to that in file.
+func restore(x saved, file *safetensors.Reader, own string) error {
+	for _, str := range x.strings() {
+		text, ok := file.Metadata()[own+str.key]
 		if !ok {
-			return nil, snapshot.Damaged("it has no string %q", own+x.key)
+			return snapshot.Damaged("it has no string %q", own+str.key)
 		}
-		if err := x.set(text); err != nil {
-			return nil, err
+		if err := str.set(text); err != nil {
+			return err
 		}
 	}
 	s := snapshot.Restoring(file)
-	e.state(s)
-	return e, s.Finish()
+	x.state(s)
+	return s.Finish()
+}
+
+// RestoreShard returns the shard of a [Snapshot] of size bytes, as [RestorePair] does.
+func RestoreShard(m *model.Model, cfg Config, p, P int, r io.ReaderAt, size int64) (*Shard, map[string]string, error) {
+	s, err := NewShard(m, cfg, p, P)
+	if err != nil {
+		return nil, nil, err
+	}
+	meta, err := restoreAlone(s, m, r, size)
+	return s, meta, err
+}
+
+// RestoreLead returns the lead of a [Snapshot] of size bytes, as [RestorePair] does.
+func RestoreLead(m *model.Model, cfg Config, P int, r io.ReaderAt, size int64) (*Lead, map[string]string, error) {
+	l, err := NewLead(m, cfg, P)
+	if err != nil {
+		return nil, nil, err
+	}
+	meta, err := restoreAlone(l, m, r, size)
+	return l, meta, err
+}
+
+// restoreAlone sets the state of x, which is new, to that of a snapshot of it alone.
+func restoreAlone(x saved, m *model.Model, r io.ReaderAt, size int64) (map[string]string, error) {
+	file, err := ofModel(m, r, size)
+	if err == nil {
+		err = restore(x, file, metaOwn)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("snapshot: %w", err)
+	}
+	return callers(file.Metadata()), nil
+}
+
+// ofModel opens a snapshot, which must be of a model.
+func ofModel(m *model.Model, r io.ReaderAt, size int64) (*safetensors.Reader, error) {
+	file, err := safetensors.NewReader(r, size)
+	if err != nil {
+		return nil, err
+	}
+	if id := file.Metadata()[metaOwn+metaModel]; id != m.ID {
+		return nil, fmt.Errorf("model %s: %w, which is of model %.100q", m.ID, ErrNotThere, id)
+	}
+	return file, nil
+}
+
+// RestoreSharded returns the graph in P shards of a [Snapshot] of size bytes, as
+// [RestorePair] does.
+func RestoreSharded(m *model.Model, cfg Config, P int, run Runner, r io.ReaderAt, size int64) (*Sharded, map[string]string, error) {
+	s, err := NewSharded(m, cfg, P, run)
+	if err != nil {
+		return nil, nil, err
+	}
+	file, err := ofModel(m, r, size)
+	if err == nil {
+		err = s.restore(file)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("snapshot: %w", err)
+	}
+	return s, callers(file.Metadata()), nil
+}
+
+// restore sets the state of s, which is new, to that of a file.
+func (s *Sharded) restore(file *safetensors.Reader) error {
+	if err := restore(s.lead, file.Under(ofLead), metaOwn+ofLead); err != nil {
+		return err
+	}
+	for p, shard := range s.shards {
+		if err := restore(shard, file.Under(ofShard(p)), metaOwn+ofShard(p)); err != nil {
+			return err
+		}
+		if shard.next != s.lead.next {
+			return snapshot.Damaged("shard %d is at window %d, the lead at %d", p, shard.next, s.lead.next)
+		}
+	}
+	return restore(s, file, metaOwn)
 }
 
 // callers returns the strings without those of engines.

@@ -127,6 +127,7 @@ var settings = []setting{
 	integer("waiting-labels", "", func(c *Config) *int { return &c.MaxWaitingLabels }),
 	integer("waiting-edges", "", func(c *Config) *int { return &c.MaxWaitingEdges }),
 	added(integer("learn-lag", "0", func(c *Config) *int { return &c.LearnLag })),
+	added(integer("shards", "1", func(c *Config) *int { return &c.Shards })),
 }
 
 func added(s setting) setting {

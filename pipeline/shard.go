@@ -52,8 +52,9 @@ type sliced interface {
 	// preparePart is prepare for a part of the batch that all slices make together, whose
 	// nodes are all, in their order. It sets to.Positions too.
 	preparePart(b *batch, all []int32, to *pool.Part)
-	// setHeads sets what serve needs of the heads' state to what appendHeads of the
-	// learning heads appended.
+	// appendHeads appends what serve needs of the heads' state, or what the last batch
+	// changed of it. setHeads sets what appendHeads of the learning heads appended.
+	appendHeads(b []byte, change bool) []byte
 	setHeads(b []byte) error
 }
 
@@ -95,6 +96,7 @@ func NewShard(m *model.Model, cfg Config, p, P int) (*Shard, error) {
 
 // sharded returns c with defaults, for P shards.
 func (c Config) sharded(P int) (Config, error) {
+	c.Shards = P
 	c, err := c.WithDefaults()
 	switch {
 	case err != nil:

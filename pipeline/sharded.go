@@ -25,8 +25,9 @@ type Sharded struct {
 
 	told []told // by the windows that were not heard of, the oldest first: at most Config.LearnLag + 1
 
-	err   error
-	given []given
+	err      error
+	given    []given
+	snapshot *Snapshot // the open one, or nil
 }
 
 // Runner calls each(i) for i from 0 to below n, in any order and on any goroutines, and

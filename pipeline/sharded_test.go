@@ -1,12 +1,15 @@
 package pipeline_test
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -172,7 +175,8 @@ func TestShardsSameForThreads(t *testing.T) {
 }
 
 // TestShardsApart: shards and a lead that send each other bytes, as processes do, serve what
-// those of one process serve, and have the same global chain.
+// those of one process serve, and have the same global chain; with heads that learn at once
+// and late, and when they are restored from snapshots in between.
 func TestShardsApart(t *testing.T) {
 	for _, heads := range headsOfShards {
 		for _, lag := range []int{0, 3} {
@@ -191,13 +195,11 @@ func testShardsApart(t *testing.T, with string, lag int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var shards []*pipeline.Shard
+	shards := make([]*pipeline.Shard, P)
 	for p := range P {
-		s, err := pipeline.NewShard(m, cfg, p, P)
-		if err != nil {
+		if shards[p], err = pipeline.NewShard(m, cfg, p, P); err != nil {
 			t.Fatal(err)
 		}
-		shards = append(shards, s)
 	}
 	var chain event.Hash
 	heads := map[int64][]byte{}   // by window, as they were sent
@@ -205,6 +207,22 @@ func testShardsApart(t *testing.T, with string, lag int) {
 	l := newRandomStream(rng, m)
 	served, switched := 0, false
 	for range 100 {
+		if rng.IntN(10) == 0 {
+			for p, s := range shards {
+				b := readAll(t, s.Snapshot(map[string]string{"p": fmt.Sprint(p)}))
+				var meta map[string]string
+				if shards[p], meta, err = pipeline.RestoreShard(m, cfg, p, P, bytes.NewReader(b), int64(len(b))); err != nil || meta["p"] != fmt.Sprint(p) {
+					t.Fatal(meta, err)
+				}
+				if again := readAll(t, shards[p].Snapshot(meta)); !bytes.Equal(again, b) {
+					t.Errorf("the restored shard %d is saved as other bytes", p)
+				}
+			}
+			b := readAll(t, lead.Snapshot(nil))
+			if lead, _, err = pipeline.RestoreLead(m, cfg, P, bytes.NewReader(b), int64(len(b))); err != nil {
+				t.Fatal(err)
+			}
+		}
 		w := l.window()
 		want := together.Step(w)
 		var sent [P][P][]byte // by sender, then receiver
@@ -273,4 +291,193 @@ func testShardsApart(t *testing.T, with string, lag int) {
 	if served < 100 || switched != (with == "paper") {
 		t.Errorf("%d nodes were served, the static head served: %t", served, switched)
 	}
+}
+
+// readAll returns the bytes of a snapshot, and closes it.
+func readAll(t testing.TB, s *pipeline.Snapshot) []byte {
+	t.Helper()
+	defer s.Close()
+	b, err := io.ReadAll(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestRestoredShardsAreEqual: a snapshot of a graph in shards is read while the graph goes on.
+// The graph restored from it goes on with the same bits.
+func TestRestoredShardsAreEqual(t *testing.T) {
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			m, rng := shardedModel(t, []gnn.Kind{gnn.KindSAGE, gnn.KindGCN}[seed%2], seed)
+			serveWith(t, m, headsOfShards[seed%uint64(len(headsOfShards))])
+			P, n := []int{2, 4, 8}[seed%3], 2
+			cfg := pipeline.Config{Samples: 2, Fallback: .5, LearnLag: int(seed % 4), BFloat16: seed%3 == 0, Unwatched: seed%5 == 0}
+			if seed%2 == 0 {
+				cfg.MaxPending, cfg.MaxWaitingLabels, cfg.MaxWaitingEdges = 15, 6, 12
+			} else {
+				cfg.PendingMemory, cfg.Blocks, n = int64(500*P), newMemoryBlocks(), 1
+			}
+			l := newRandomStream(rng, m)
+			s := newSharded(t, m, cfg, P, n)
+			for range 3 {
+				for range rng.IntN(40) {
+					s.Step(l.window())
+				}
+				meta := map[string]string{"window": fmt.Sprint(s.Next())}
+				open := s.Snapshot(meta)
+				var file []byte
+				var windows []*event.Window
+				var outcomes []*event.Outcome
+				piece := make([]byte, open.Len())
+				for {
+					n, err := open.Read(piece[:1+rng.IntN(len(piece)/6)])
+					file = append(file, piece[:n]...)
+					if err == io.EOF {
+						break
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					windows = append(windows, l.window())
+					outcomes = append(outcomes, s.Step(windows[len(windows)-1]))
+				}
+				open.Close()
+				other, got, err := pipeline.RestoreSharded(m, cfg, P, threads(1), bytes.NewReader(file), int64(len(file)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if again := readAll(t, other.Snapshot(got)); !bytes.Equal(again, file) {
+					t.Error("the restored graph is saved as other bytes")
+				}
+				for i, w := range windows {
+					if got := other.Step(w); !reflect.DeepEqual(got, outcomes[i]) {
+						t.Fatalf("window %d (-want +got)\n%s", w.Number, gocmp.Diff(outcomes[i], got))
+					}
+				}
+				if other.Chain() != s.Chain() || !reflect.DeepEqual(other.Summaries(), s.Summaries()) {
+					t.Error("the restored graph has another chain or other scores")
+				}
+				s = other
+			}
+		})
+	}
+}
+
+// TestRestoreOtherShards: a snapshot of another shard, of another number of shards, or of the
+// lead is refused.
+func TestRestoreOtherShards(t *testing.T) {
+	m, _ := shardedModel(t, gnn.KindSAGE, 1)
+	cfg := pipeline.Config{}
+	s, err := pipeline.NewShard(m, cfg, 1, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := readAll(t, s.Snapshot(nil))
+	size := int64(len(b))
+	for name, restore := range map[string]func() error{
+		"shard 2": func() error {
+			_, _, err := pipeline.RestoreShard(m, cfg, 2, 4, bytes.NewReader(b), size)
+			return err
+		},
+		"1 of 2": func() error {
+			_, _, err := pipeline.RestoreShard(m, cfg, 1, 2, bytes.NewReader(b), size)
+			return err
+		},
+		"lead": func() error { _, _, err := pipeline.RestoreLead(m, cfg, 4, bytes.NewReader(b), size); return err },
+		"together": func() error {
+			_, _, err := pipeline.RestoreSharded(m, cfg, 4, nil, bytes.NewReader(b), size)
+			return err
+		},
+		"whole": func() error {
+			_, _, err := pipeline.RestorePair(cfg, bytes.NewReader(b), size, m)
+			return err
+		},
+	} {
+		if err := restore(); err == nil || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: error %v, want one line", name, err)
+		}
+	}
+}
+
+// TestShardsRefuse: what shards do not have is refused in one line with a remedy.
+func TestShardsRefuse(t *testing.T) {
+	whole, rng := shardedModel(t, gnn.KindSAGE, 1)
+	for name, c := range map[string]struct {
+		m    *model.Model
+		cfg  pipeline.Config
+		P    int
+		want string
+	}{
+		"gin":      {modelOfWidth(t, rng, gnn.KindGIN, 5, 24, 4), pipeline.Config{}, 2, "train a graphsage or gcn"},
+		"depth":    {modelOfWidth(t, rng, gnn.KindSAGE, 5, 24, 24, 4), pipeline.Config{}, 2, "train one of 2 layers"},
+		"width":    {whole, pipeline.Config{}, 5, "give a number that divides it"},
+		"rescore":  {whole, pipeline.Config{Rescore: pipeline.Rescoring{After: 1}}, 2, "leave --rescore out"},
+		"coverage": {whole, pipeline.Config{Coverage: pipeline.Coverage{Target: .9}}, 2, "leave --coverage out"},
+	} {
+		_, err := pipeline.NewSharded(c.m, c.cfg, c.P, nil)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: error %v, want one line with %q", name, err, c.want)
+		}
+	}
+	if _, err := pipeline.New(whole, pipeline.Config{Shards: 2}); err == nil {
+		t.Error("an engine takes 2 shards")
+	}
+}
+
+// FuzzDecodeRows: whatever the bytes, rows are decoded or refused, in memory in proportion to
+// them, and the lead learns them or refuses them.
+func FuzzDecodeRows(f *testing.F) {
+	m, rng := shardedModel(f, gnn.KindSAGE, 2)
+	s, err := pipeline.NewShard(m, pipeline.Config{}, 0, 1)
+	if err != nil {
+		f.Fatal(err)
+	}
+	l := newRandomStream(rng, m)
+	for range 40 {
+		s.Enter(l.window())
+		if _, err := s.Serve([][]float32{s.Part(0)}, nil, nil); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(s.AppendRows(nil))
+	}
+	// Outputs that are no probabilities: a class without a number, in a score.
+	f.Add([]byte("\x03\x03\a0000000000000\x00\x00000000\x00\x00000000\x00\x03\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x000000000A000\xbc000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		lead, err := pipeline.NewLead(m, pipeline.Config{Samples: 1}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := lead.DecodeRows(b)
+		if err != nil {
+			return
+		}
+		if out, _, err := lead.Learn([]*pipeline.Rows{rows}); err == nil && len(out.Labelled) != rows.Joined {
+			t.Errorf("%d labels were learned of %d", len(out.Labelled), rows.Joined)
+		}
+	})
+}
+
+// FuzzDecodeHeads: whatever the bytes, a shard takes heads or refuses them, and serves.
+func FuzzDecodeHeads(f *testing.F) {
+	m, _ := shardedModel(f, gnn.KindSAGE, 2)
+	lead, err := pipeline.NewLead(m, pipeline.Config{}, 1)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(pipeline.AppendHeads(nil, lead.Heads()))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, err := pipeline.NewShard(m, pipeline.Config{Samples: 1}, 0, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		heads, err := pipeline.DecodeHeads(b, 0)
+		if err != nil {
+			return
+		}
+		s.Enter(&event.Window{Nodes: []event.Node{{Origin: &event.Origin{}, ID: event.ID{Num: 1}, Dense: make([]float32, 5)}}})
+		if out, err := s.Serve([][]float32{s.Part(0)}, nil, heads); err == nil && len(out.Predictions) != 1 {
+			t.Errorf("%d predictions of 1 node", len(out.Predictions))
+		}
+	})
 }

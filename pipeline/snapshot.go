@@ -85,15 +85,47 @@ import (
 //
 // where ids are three tensors, see declareIDs. Tensors departed.* that would be empty
 // are left out. The names of a shadow's tensors begin with "shadow.".
+//
+// A shard's has its own rows of pending predictions alone, and instead of heads and what
+// comes after them
+//
+//	pending.head           U8    p: the head that served
+//	heads.serve            U8    see [Heads]
+//	heard.arrivals         I64   × 4: window, shard, number and order of arrival of nodes whose neighbours have
+//	                             not heard what was served for them; if there are any
+//
+// A lead's begins with the heads. The snapshot of a [Sharded] has those of all shards and
+// the lead, with names that begin with "shard0." and so on and "lead.", and
+//
+//	told.windows           U8    what the shards served, and heads, of windows that they have not heard of
 type Snapshot struct {
-	engines []*Engine // none when closed
-	blocks  []int64
-	states  []*snapshot.Schema
-	stream  *safetensors.Stream
+	of     []saved // none when closed
+	blocks []int64
+	states []*snapshot.Schema
+	stream *safetensors.Stream
 }
 
-// behind is the prefix of the names of a shadow's tensors and, after metaOwn, of the
-// keys of its strings.
+// saved is what has a part of a snapshot: an engine, a shard, a lead, or what joins these.
+type saved interface {
+	part
+	// strings identify it and its progress.
+	strings() []engineString
+	// rest waits for what runs beside it. It panics within a window.
+	rest()
+	// open is the snapshot that is open, or nil.
+	open() **Snapshot
+	// appendBlocks appends the numbers of its blocks.
+	appendBlocks(list []int64) []int64
+}
+
+// under is a saved part with the prefix of the names of its tensors and, after metaOwn, of
+// the keys of its strings.
+type under struct {
+	prefix string
+	saved
+}
+
+// behind is the prefix of a shadow.
 const behind = "shadow."
 
 // Snapshot begins a snapshot of the pair's state after the last window, for
@@ -102,17 +134,43 @@ const behind = "shadow."
 //
 // It panics if the previous snapshot is not closed, or if a key of meta begins with
 // "gvbll.".
-func (p *Pair) Snapshot(meta map[string]string) *Snapshot { return takeSnapshot(meta, p.engines...) }
+func (p *Pair) Snapshot(meta map[string]string) *Snapshot {
+	parts := []under{{"", p.engines[0]}}
+	for _, shadow := range p.engines[1:] {
+		parts = append(parts, under{behind, shadow})
+	}
+	return takeSnapshot(meta, parts...)
+}
 
-// takeSnapshot begins the snapshot of an engine, or of one and its shadow.
-func takeSnapshot(meta map[string]string, engines ...*Engine) *Snapshot {
-	for _, e := range engines {
-		if e.snapshot != nil {
+// Snapshot begins a snapshot of the shard's state, as [Pair.Snapshot] does, for
+// [RestoreShard].
+func (s *Shard) Snapshot(meta map[string]string) *Snapshot { return takeSnapshot(meta, under{"", s}) }
+
+// Snapshot begins a snapshot of the lead's state, as [Pair.Snapshot] does, for [RestoreLead].
+func (l *Lead) Snapshot(meta map[string]string) *Snapshot { return takeSnapshot(meta, under{"", l}) }
+
+// Snapshot begins a snapshot of all shards and the lead, as [Pair.Snapshot] does, for
+// [RestoreSharded].
+func (s *Sharded) Snapshot(meta map[string]string) *Snapshot {
+	parts := []under{{"", s}, {ofLead, s.lead}}
+	for p, shard := range s.shards {
+		parts = append(parts, under{ofShard(p), shard})
+	}
+	return takeSnapshot(meta, parts...)
+}
+
+// The prefixes of the lead and the shards of a [Sharded].
+const ofLead = "lead."
+
+func ofShard(p int) string { return fmt.Sprintf("shard%d.", p) }
+
+// takeSnapshot begins the snapshot of parts.
+func takeSnapshot(meta map[string]string, parts ...under) *Snapshot {
+	for _, x := range parts {
+		if *x.open() != nil {
 			panic("pipeline: the previous snapshot is not closed")
 		}
-		if e.stage != entering {
-			panic("pipeline: a snapshot within a window")
-		}
+		x.rest()
 	}
 	for key := range meta {
 		if strings.HasPrefix(key, metaOwn) {
@@ -123,27 +181,25 @@ func takeSnapshot(meta map[string]string, engines ...*Engine) *Snapshot {
 	if meta == nil {
 		meta = map[string]string{}
 	}
-	s := &Snapshot{engines: engines}
-	var parts []safetensors.Part
-	own := ""
-	for _, e := range engines {
-		e.lessons.settle()
-		for _, x := range e.strings() {
-			meta[metaOwn+own+x.key] = x.text
+	s := &Snapshot{}
+	var tensors []safetensors.Part
+	for _, x := range parts {
+		for _, str := range x.strings() {
+			meta[metaOwn+x.prefix+str.key] = str.text
 		}
-		e.snapshot = s
-		s.blocks = e.pending.rows.numbers(s.blocks)
+		*x.open() = s
+		s.of = append(s.of, x.saved)
+		s.blocks = x.appendBlocks(s.blocks)
 		state := snapshot.Saving()
-		e.state(state)
+		x.state(state)
 		s.states = append(s.states, state)
 		for _, p := range state.Parts() {
-			p.Name = own + p.Name
-			parts = append(parts, p)
+			p.Name = x.prefix + p.Name
+			tensors = append(tensors, p)
 		}
-		own = behind
 	}
 	var err error
-	if s.stream, err = safetensors.NewStream(meta, parts); err != nil {
+	if s.stream, err = safetensors.NewStream(meta, tensors); err != nil {
 		panic(fmt.Sprintf("pipeline: snapshot: %v", err))
 	}
 	return s
@@ -153,7 +209,7 @@ var errClosed = errors.New("snapshot: it is closed")
 
 // Read implements [io.Reader]. It fills p, except at the end.
 func (s *Snapshot) Read(p []byte) (int, error) {
-	if s.engines == nil {
+	if s.of == nil {
 		return 0, errClosed
 	}
 	return s.stream.Read(p)
@@ -170,9 +226,9 @@ func (s *Snapshot) Blocks() []int64 { return s.blocks }
 // Close frees what the snapshot holds, whether or not it was read to the end, and allows
 // the next one. It may be called twice.
 func (s *Snapshot) Close() {
-	for i, e := range s.engines {
+	for i, x := range s.of {
 		s.states[i].Release()
-		e.snapshot = nil
+		*x.open() = nil
 	}
-	s.engines = nil
+	s.of = nil
 }

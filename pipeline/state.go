@@ -7,6 +7,8 @@ import (
 
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/posterior"
 )
 
 // This file declares an engine's state, which snapshot.go writes and restore.go reads.
@@ -28,6 +30,21 @@ type part interface{ state(s *snapshot.Schema) }
 // state declares the engine's state without its strings. A part comes after those that
 // its checks use.
 func (e *Engine) state(s *snapshot.Schema) {
+	e.base.state(s)
+	declareHeads(s, e.serving, &e.lessons.last.posterior)
+	e.lessons.state(s, e.next)
+	e.scorer.state(s)
+	declareObservers(s, e.observers, e.cfg, e.model)
+}
+
+// rest waits for the end of a job of Config.Run.
+func (e *Engine) rest() {
+	e.base.rest()
+	e.lessons.settle()
+}
+
+// state declares the graph and what was served on it.
+func (e *base) state(s *snapshot.Schema) {
 	e.nodes.graph.State(s)
 	e.serving.state(s)
 	e.nodes.state(s)
@@ -35,23 +52,133 @@ func (e *Engine) state(s *snapshot.Schema) {
 	s.Check(e.checkPending)
 	e.nodes.waitingState(s)
 	e.labels.state(s)
-	for _, h := range e.serving.heads() {
-		snapshot.Bytes(s, "heads."+h.Name(), h)
+}
+
+func (e *base) rest() {
+	if e.window != nil {
+		panic("pipeline: a snapshot within a window")
 	}
-	s.Check(func() error {
-		if !e.serving.matches(e.lessons.last.posterior) {
-			return snapshot.Damaged("the heads have another hash than %x", e.lessons.last.posterior)
+}
+
+func (e *base) open() **Snapshot { return &e.snapshot }
+
+func (e *base) appendBlocks(list []int64) []int64 { return e.pending.rows.numbers(list) }
+
+// state declares the shard's state without its strings.
+func (s *Shard) state(schema *snapshot.Schema) {
+	s.base.state(schema)
+	declareField(schema, "pending.head", s.pending.nodes, func(x *served) *uint8 { return &x.head })
+	schema.Check(func() error {
+		for i := range int32(s.pending.nodes.len()) {
+			if by := s.pending.nodes.entries.at(i).value.head; int(by) >= len(s.heads.heads()) {
+				return snapshot.Damaged("a node was served by head %d", by)
+			}
 		}
 		return nil
 	})
-	e.lessons.state(s, e.next)
-	e.scorer.state(s)
-	for _, o := range e.observers {
+	snapshot.Bytes(schema, "heads.serve", (*headsToServe)(s))
+	s.heard.state(schema, s.next)
+}
+
+// headsToServe is the heads of a shard, as bytes.
+type headsToServe Shard
+
+// AppendState implements [snapshot.Stateful].
+func (h *headsToServe) AppendState(b []byte) []byte { return h.heads.appendHeads(b, false) }
+
+// SetState implements [snapshot.Stateful].
+func (h *headsToServe) SetState(b []byte) error { return h.heads.setHeads(b) }
+
+// state declares the lead's state without its strings.
+func (l *Lead) state(s *snapshot.Schema) {
+	declareHeads(s, l.heads, &l.posterior)
+	l.scorer.state(s)
+	declareObservers(s, l.observers, l.cfg, l.model)
+}
+
+func (l *Lead) rest() {}
+
+func (l *Lead) open() **Snapshot { return &l.snapshot }
+
+func (l *Lead) appendBlocks(list []int64) []int64 { return list }
+
+// state declares what the shards have not heard of yet.
+func (s *Sharded) state(schema *snapshot.Schema) {
+	snapshot.Bytes(schema, "told.windows", (*untold)(s))
+}
+
+// untold is what the shards have not heard of, as bytes: by window, what each shard served,
+// and the heads, each after its length.
+type untold Sharded
+
+// AppendState implements [snapshot.Stateful].
+func (u *untold) AppendState(b []byte) []byte {
+	var heads []byte
+	for _, t := range u.told {
+		for _, served := range t.served {
+			b = appendBytes(b, served)
+		}
+		if heads = nil; t.heads != nil {
+			heads = AppendHeads(nil, t.heads)
+		}
+		b = appendBytes(b, heads)
+	}
+	return b
+}
+
+// SetState implements [snapshot.Stateful]. The shards and the lead must have been restored.
+func (u *untold) SetState(b []byte) error {
+	r := recordReader{b: b}
+	next := u.lead.next
+	for window := max(next-1-int64(u.lead.cfg.LearnLag), 0); window < next; window++ {
+		t := told{served: make([][]byte, len(u.shards))}
+		for p := range t.served {
+			t.served[p] = r.bytes()
+		}
+		if heads := r.bytes(); heads != nil {
+			var err error
+			if t.heads, err = DecodeHeads(heads, window); err != nil {
+				return err
+			}
+		}
+		if r.bad {
+			break
+		}
+		u.told = append(u.told, t)
+	}
+	if len(r.b) > 0 || r.bad {
+		return snapshot.Damaged("%d bytes of what shards have not heard of", len(b))
+	}
+	return nil
+}
+
+func (s *Sharded) rest() {}
+
+func (s *Sharded) open() **Snapshot { return &s.snapshot }
+
+func (s *Sharded) appendBlocks(list []int64) []int64 { return list }
+
+// declareHeads declares the whole state of heads, which have the given hash.
+func declareHeads(s *snapshot.Schema, l learner, hash *event.Hash) {
+	for _, h := range l.heads() {
+		snapshot.Bytes(s, "heads."+h.Name(), h)
+	}
+	s.Check(func() error {
+		if !l.matches(*hash) {
+			return snapshot.Damaged("the heads have another hash than %x", *hash)
+		}
+		return nil
+	})
+}
+
+// declareObservers declares the state of observers.
+func declareObservers(s *snapshot.Schema, list []observer, cfg Config, m *model.Model) {
+	for _, o := range list {
 		o.state(s)
 	}
-	if e.cfg.Unwatched && !s.Saving() { // check the snapshot's detectors all the same
+	if cfg.Unwatched && !s.Saving() { // check the snapshot's detectors all the same
 		s.Check(func() error {
-			unused, err := newDetectors(e.model, &e.nodes.arrivals.rows)
+			unused, err := newDetectors(m, &posterior.Rows{})
 			if err == nil {
 				unused.state(s)
 			}
@@ -62,7 +189,7 @@ func (e *Engine) state(s *snapshot.Schema) {
 
 // checkPending checks the invariants of restored pending nodes: the node has no label and is
 // not of the context; and a node that has left is in departed.waiting.
-func (e *Engine) checkPending() error {
+func (e *base) checkPending() error {
 	n, q := e.nodes, e.pending.nodes
 	left := 0 // the graph
 	for i := range int32(q.len()) {
@@ -92,39 +219,63 @@ type engineString struct {
 	set  func(text string) error
 }
 
-// strings returns the engine's strings. Setting one that must not differ returns an error
-// with the remedy if it does.
+// strings returns the engine's strings.
 func (e *Engine) strings() []engineString {
-	fixed := func(key, text, what, remedy string) engineString {
-		return engineString{key, text, func(got string) error {
-			if got != text {
-				return fmt.Errorf("it is of %s %s, this is %s: %s, or start without the snapshot", what, got, text, remedy)
-			}
-			return nil
-		}}
-	}
-	hash := func(key string, x *event.Hash) engineString {
-		return engineString{key, hex.EncodeToString(x[:]), func(text string) error {
-			b, err := hex.DecodeString(text)
-			if err != nil || len(b) != len(x) {
-				return snapshot.Damaged("%s %q", key, text)
-			}
-			copy(x[:], b)
-			return nil
-		}}
-	}
-	settings := e.cfg.Settings()
+	return stringsOf(e.cfg, e.model.ID, &e.next, &e.chain, &e.lessons.last.posterior)
+}
+
+// strings returns the shard's strings.
+func (s *Shard) strings() []engineString {
+	of := fmt.Sprintf("%d of %d", s.nodes.share.slice, s.nodes.share.of)
+	return append(stringsOf(s.cfg, s.model.ID, &s.next, &s.chain, &s.posterior), fixedString("shard", of, "shard", "give the snapshot of this shard"))
+}
+
+// strings returns the lead's strings.
+func (l *Lead) strings() []engineString {
+	return append(stringsOf(l.cfg, l.model.ID, &l.next, &l.chain, &l.posterior), fixedString("shard", "lead", "shard", "give the snapshot of the lead"))
+}
+
+// strings returns the strings of shards with their lead. The lead's have the rest.
+func (s *Sharded) strings() []engineString {
+	return []engineString{fixedString(metaModel, s.lead.model.ID, "model", "give the model it was taken with"), hashString("chain", &s.chain)}
+}
+
+// stringsOf returns the strings of an engine, or a part of one. Setting one that must not
+// differ returns an error with the remedy if it does.
+func stringsOf(cfg Config, id string, next *int64, chain, heads *event.Hash) []engineString {
+	settings := cfg.Settings()
 	return []engineString{
-		fixed("format", snapshotFormat, "format", "restore it with the gvbll that wrote it"),
+		fixedString("format", snapshotFormat, "format", "restore it with the gvbll that wrote it"),
 		{"engine", string(settings), func(got string) error { return sameSettings(event.Settings(got), settings) }},
-		fixed(metaModel, e.model.ID, "model", "give the model it was taken with"),
-		{"window", strconv.FormatInt(e.next, 10), func(text string) (err error) { // the next
-			if e.next, err = strconv.ParseInt(text, 10, 64); err != nil || e.next < 0 {
+		fixedString(metaModel, id, "model", "give the model it was taken with"),
+		{"window", strconv.FormatInt(*next, 10), func(text string) (err error) {
+			if *next, err = strconv.ParseInt(text, 10, 64); err != nil || *next < 0 {
 				return snapshot.Damaged("window %q", text)
 			}
 			return nil
 		}},
-		hash("chain", &e.chain),
-		hash("posterior", &e.lessons.last.posterior),
+		hashString("chain", chain),
+		hashString("posterior", heads),
 	}
+}
+
+// fixedString is a string that must not differ.
+func fixedString(key, text, what, remedy string) engineString {
+	return engineString{key, text, func(got string) error {
+		if got != text {
+			return fmt.Errorf("it is of %s %s, this is %s: %s, or start without the snapshot", what, got, text, remedy)
+		}
+		return nil
+	}}
+}
+
+func hashString(key string, x *event.Hash) engineString {
+	return engineString{key, hex.EncodeToString(x[:]), func(text string) error {
+		b, err := hex.DecodeString(text)
+		if err != nil || len(b) != len(x) {
+			return snapshot.Damaged("%s %q", key, text)
+		}
+		copy(x[:], b)
+		return nil
+	}}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
 )
 
 // TestTensorsAreDocumented: the table in the comment of Snapshot lists exactly the tensors
@@ -28,31 +29,43 @@ func TestTensorsAreDocumented(t *testing.T) {
 	}
 
 	written := make(map[string]string)
-	for _, seed := range []uint64{0, 1, poolSeeds, poolSeeds + 1} {
-		_, m, cfg, l := lived(t, seed, 0)
-		cfg.Rescore = pipeline.Rescoring{After: 1}
-		cfg.PendingMemory, cfg.Blocks = 1, newMemoryBlocks()
-		e := newEngine(t, m, cfg)
-		for range 60 {
-			e.Step(l.window())
-		}
-		file, err := safetensors.Decode(snapshotOf(t, e, nil))
+	ofShard := regexp.MustCompile(`^(lead|shard[0-9]+)\.`)
+	note := func(b []byte) {
+		file, err := safetensors.Decode(b)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for name, tensor := range file.Tensors {
+			name = ofShard.ReplaceAllString(name, "")
 			part, rest, _ := strings.Cut(name, ".")
 			dtype := string(tensor.DType)
 			switch {
 			case name == "checksums":
 				continue
-			case part == "heads", part == "drift" && rest != "found":
+			case part == "heads" && rest != "serve", part == "drift" && rest != "found":
 				name = part + ".NAME"
 			case rest == "integers", rest == "text", rest == "lengths" && part != "features":
 				name, dtype = part+".ID", "ids"
 			}
 			written[name] = dtype
 		}
+	}
+	for _, seed := range []uint64{0, 1, poolSeeds, poolSeeds + 1} {
+		_, m, cfg, l := lived(t, seed, 0)
+		cfg.Rescore = pipeline.Rescoring{After: 1}
+		cfg.PendingMemory, cfg.Blocks = 1, newMemoryBlocks()
+		e := newEngine(t, m, cfg)
+		var windows []*event.Window
+		for range 60 {
+			windows = append(windows, l.window())
+			e.Step(windows[len(windows)-1])
+		}
+		note(snapshotOf(t, e, nil))
+		sharded := newSharded(t, m, pipeline.Config{LearnLag: 1}, 2, 1)
+		for _, w := range windows {
+			sharded.Step(w)
+		}
+		note(readAll(t, sharded.Snapshot(nil)))
 	}
 	for name, dtype := range written {
 		if documented[name] != dtype {
