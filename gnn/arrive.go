@@ -33,10 +33,11 @@ func (g *Graph) Arrive(x []Vector, near [][]int32, linked func(i int, neighbours
 	for i := range x {
 		v := first + int32(i)
 		final := early && g.final(i, v, near[i])
-		if final {
-			kernel.Prefetch(g.rows.whole, near[i], 0, g.rowLen)
-		} else {
+		switch {
+		case !early:
 			g.prefetch(near[i])
+		case i+1 < len(near): // they come while this arrival is linked
+			kernel.Prefetch(g.rows.whole, near[i+1], 0, g.rowLen)
 		}
 		added := g.linkAll(v, near[i])
 		if linked != nil {

@@ -148,6 +148,9 @@ func (g *Graph) layerRows(w *workspace, l int, nodes []int32, dst []float32) {
 		for i, v := range nodes[:n] {
 			row := x[i*in : (i+1)*in]
 			if l == g.enc.baseLayer() {
+				if i+1 < n {
+					g.prefetchRows(nodes[i+1])
+				}
 				g.enc.baseInput(row, g, v, w)
 			} else {
 				g.enc.gather(l, row, &g.embed.below, g.slots(v, w), w)
@@ -158,6 +161,14 @@ func (g *Graph) layerRows(w *workspace, l int, nodes []int32, dst []float32) {
 			g.enc.Activation().apply(z)
 		}
 		nodes, dst = nodes[n:], dst[n*out:]
+	}
+}
+
+// prefetchRows brings the rows that the base layer reads for node v into the cache, or the
+// first of them.
+func (g *Graph) prefetchRows(v int32) {
+	if near := g.Neighbours(v); g.rows.whole != nil && g.enc.baseLayer() > 0 {
+		kernel.Prefetch(g.rows.whole, near[:min(len(near), prefetchedRows)], 0, g.rowLen)
 	}
 }
 
