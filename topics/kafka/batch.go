@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/segmentio/kafka-go/compress"
@@ -67,6 +68,9 @@ func (rb *recordBatch) add(r *Record, at int64) {
 	n := 1 + varintLen(delta) + varintLen(i) + bytesLen(r.Key) + bytesLen(r.Value) + varintLen(int64(len(r.Headers)))
 	for _, h := range r.Headers {
 		n += varintLen(int64(len(h.Key))) + len(h.Key) + bytesLen(h.Value)
+	}
+	if need := len(rb.bytes) + binary.MaxVarintLen64 + n; need > cap(rb.bytes) {
+		rb.bytes = slices.Grow(rb.bytes, max(need, 2*cap(rb.bytes))-len(rb.bytes)) // append grows by a quarter
 	}
 	dst := binary.AppendVarint(rb.bytes, int64(n))
 	dst = append(dst, 0) // attributes
