@@ -147,6 +147,10 @@ func (s *Sharded) join(owners []uint8, lead *event.Outcome) *event.Outcome {
 	return &out
 }
 
+// Parts returns the outcomes of the shards, in their order, of which the last Step made its
+// own. They are valid until that one is recycled.
+func (s *Sharded) Parts() []*event.Outcome { return s.out }
+
 func (s *Sharded) fail(err error) {
 	if s.err == nil {
 		s.err = err

@@ -47,6 +47,8 @@ func (s *Server) statusValue() *statusValue {
 // state says what this worker does. The caller must hold s.mu.
 func (s *Server) state() string {
 	switch {
+	case s.silent.Load():
+		return "one of several workers of the graph"
 	case s.ask.Load() == nil:
 		return "replaying the ledger"
 	case !s.h.owner:
@@ -76,6 +78,9 @@ func (p progressValue) String() string {
 // otherwise. The caller must hold s.mu.
 func (s *Server) progress() *progressValue {
 	h := &s.h
+	if s.silent.Load() {
+		return nil
+	}
 	if s.ask.Load() == nil {
 		if h.ledger == 0 {
 			return nil // what there is to replay is not known yet

@@ -34,7 +34,8 @@ type auditCmd struct {
 func (auditCmd) Help() string {
 	return "Replays the ledger from its beginning and verifies that every published prediction and dead letter, byte by byte, and every posterior follows from the model and the inputs. If not, it names the first record that differs. The settings are the ledger's own. With --checkpoint the replay begins there. It writes nothing, and can run beside a live worker.\n\n" +
 		"A ledger of several epochs is replayed once for each of their settings. Windows of another engine or another model cannot be proved. Of these the audit checks that they took each record once, and that each arrival has one prediction or dead letter, and says so for each epoch.\n\n" +
-		"Behind a gap that was accepted, windows are proved only with a --checkpoint that is behind it too. Of the others the audit checks that no record is in two windows, and that as many predictions and dead letters were published as the ledger says."
+		"Behind a gap that was accepted, windows are proved only with a --checkpoint that is behind it too. Of the others the audit checks that no record is in two windows, and that as many predictions and dead letters were published as the ledger says.\n\n" +
+		"A graph of several shards is stepped in this process, with the memory of all of them. What each shard has written and published is compared; a window at the end that only some shards have is not counted as proved."
 }
 
 // Run replays the ledger and prints how much of what was published agrees.
@@ -48,6 +49,17 @@ func (a auditCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer client.Close()
+	shards, err := topics.Shards(ctx, client, names)
+	if err != nil {
+		return err
+	}
+	if shards > 0 {
+		found, err := a.sharded(ctx, s, client, names, models[0], shards)
+		if err != nil {
+			return err
+		}
+		return a.print(s.out, found)
+	}
 	all, err := a.settings(ctx, client, names, models)
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
@@ -80,10 +92,14 @@ func (a auditCmd) Run(ctx context.Context, s streams) error {
 			found.Merge(more)
 		}
 	}
+	return a.print(s.out, found)
+}
+
+func (a auditCmd) print(w io.Writer, found worker.Audited) error {
 	if a.JSON {
-		return json.NewEncoder(s.out).Encode(found)
+		return json.NewEncoder(w).Encode(found)
 	}
-	return printAudit(s.out, found)
+	return printAudit(w, found)
 }
 
 // printAudit prints a line for the whole ledger, after one for each epoch if there are
@@ -114,6 +130,9 @@ func printAudit(w io.Writer, found worker.Audited) error {
 	}
 	if found.Behind > 0 && found.First <= found.Behind {
 		fmt.Fprintf(w, "nothing is proved: give --checkpoint with one before window %d or a later one, and the windows from there on are\n", found.Behind+1)
+	}
+	if found.Shards > 0 {
+		fmt.Fprintf(w, "of each of %d shards: ", found.Shards)
 	}
 	if found.First > 0 {
 		fmt.Fprintf(w, "from the checkpoint before window %d on: ", found.First)

@@ -124,7 +124,7 @@ func listenHTTP(addr, config string, reg *prometheus.Registry, live http.Handler
 func (h *httpServer) unready() string {
 	if trouble := h.trouble.Load(); trouble != nil {
 		if what := (*trouble)(); what != "" {
-			return "waiting for Kafka: " + what
+			return what
 		}
 	}
 	if !h.ready.Load() {

@@ -38,16 +38,16 @@ func (c ledgerCmd) Run(ctx context.Context, s streams, g given) error {
 		return err
 	}
 	defer client.Close()
-	count, err := shardsOf(ctx, client, names)
+	count, err := topics.Shards(ctx, client, names)
 	if err != nil {
 		return err
 	}
 	switch {
-	case c.Shards && count > 1:
+	case c.Shards && count > 0:
 		return c.printShards(ctx, s, client, names, count)
-	case c.Shards && count == 1:
-		return usagef("--shards: the graph %s has none: its ledger has one partition. 'gvbll status' says who owns it", c.Kafka.Prefix)
-	case count > 1:
+	case c.Shards:
+		return usagef("--shards: the graph %s has none: its ledger has one partition, or is not there. 'gvbll status' says who owns it", c.Kafka.Prefix)
+	case count > 0:
 		return c.printCuts(ctx, s, client, names)
 	}
 	l, err := ledger.OpenAt(ctx, client, names.LedgerAt(0), 0)

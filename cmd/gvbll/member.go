@@ -53,16 +53,12 @@ func membersOf(ctx context.Context, client *kafka.Client, names topics.Names) ([
 	if err != nil {
 		return nil, err
 	}
-	shards, err := shardsOf(ctx, client, names)
-	if err != nil {
-		return nil, err
-	}
 	members := make([]member, len(found))
 	for i, f := range found {
 		m := &members[i]
 		_ = json.Unmarshal([]byte(f.About), m) // any program may join the group
 		m.Host, m.owner, m.standings = cmp.Or(m.Host, f.Host), slices.Contains(f.Owns, 0), f.Standings
-		if shards > 1 {
+		if len(f.Standings) > 1 {
 			m.Tasks = f.Owns
 		}
 	}

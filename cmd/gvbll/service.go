@@ -77,7 +77,7 @@ func (s *service) change(cfg pipeline.Config, models ...*model.Model) error {
 // settings and models; run adds the hooks.
 func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
 	if s.web != nil {
-		trouble := c.Trouble
+		trouble := func() string { return waitsForKafka(c) }
 		s.web.trouble.Store(&trouble)
 	}
 	cfg.About, cfg.AtRisk = s.about(), s.stream.AtRisk
@@ -94,6 +94,14 @@ func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 		return fmt.Errorf("worker: %w", err)
 	}
 	return nil
+}
+
+// waitsForKafka says what of Kafka a client waits for, "" for nothing.
+func waitsForKafka(c *kafka.Client) string {
+	if what := c.Trouble(); what != "" {
+		return "waiting for Kafka: " + what
+	}
+	return ""
 }
 
 // The hooks. The worker calls one at a time.

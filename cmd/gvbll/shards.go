@@ -61,19 +61,9 @@ func taskName(number int) string {
 	return fmt.Sprintf("shard %d", number)
 }
 
-// shardsOf returns the number of shards of a graph, 1 without shards, 0 if its ledger does not
-// exist. A sharded graph's ledger has a partition for the lead, and one for each shard.
-func shardsOf(ctx context.Context, c *kafka.Client, names topics.Names) (int, error) {
-	have, err := c.Partitions(ctx, names.Ledger)
-	if n := have[names.Ledger]; n > 1 {
-		return n - 1, err
-	}
-	return have[names.Ledger], err
-}
-
 // recordsOf returns the partitions of the ledger that have the records of windows.
 func recordsOf(names topics.Names, shards int) (at []kafka.TopicPartition) {
-	if shards <= 1 {
+	if shards == 0 {
 		return []kafka.TopicPartition{names.LedgerAt(0)}
 	}
 	for task := 1; task <= shards; task++ {

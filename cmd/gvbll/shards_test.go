@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
@@ -20,15 +21,7 @@ import (
 func TestShardsFromKafka(t *testing.T) {
 	addr := startBroker(t, broker.Config{})
 	client, names := dial(t, addr), topicsUnder(t, "g")
-	var specs []kafka.TopicSpec
-	for _, topic := range names.All() {
-		spec := kafka.TopicSpec{Name: topic, Partitions: 1, Replication: -1}
-		if topic == names.Ledger {
-			spec.Partitions = 3
-		}
-		specs = append(specs, spec)
-	}
-	_, err := client.CreateTopics(t.Context(), specs...)
+	_, err := topics.Create(t.Context(), client, names, topics.Layout{Partitions: 1, Replication: -1, Shards: 2})
 	must(t, err)
 	t.Setenv("GVBLL_BROKERS", addr)
 	t.Setenv("GVBLL_PREFIX", "g")

@@ -111,8 +111,8 @@ func (s *status) read(ctx context.Context, client *kafka.Client, names topics.Na
 	if err := s.readMembers(ctx, client, names); err != nil {
 		return err
 	}
-	count, err := shardsOf(ctx, client, names)
-	if err == nil && count > 1 {
+	count, err := topics.Shards(ctx, client, names)
+	if err == nil && count > 0 {
 		s.Shards, err = readShards(ctx, client, names, count)
 	}
 	if err != nil {

@@ -129,7 +129,9 @@ func (w workCmd) Run(ctx context.Context, k *kong.Context, g given) error {
 	}
 	defer removeFiles()
 	reg := newRegistry()
-	s, err := newService(w.Kafka.Prefix, inForce(k, g), cfg, reg, models...)
+	small := cfg // whether the graph has shards is not known yet
+	small.Reserve = 0
+	s, err := newService(w.Kafka.Prefix, inForce(k, g), small, reg, models...)
 	if err != nil {
 		return err
 	}
@@ -150,18 +152,27 @@ func (w workCmd) Run(ctx context.Context, k *kong.Context, g given) error {
 			return err
 		}
 	}
+	shards, err := topics.Shards(ctx, client, names)
+	if err != nil {
+		return err
+	}
+	if shards > 0 {
+		if err := w.checkShards(shards, cfg, models[0]); err != nil {
+			return err
+		}
+	}
+	started := models
 	if w.Models != "" {
-		started := models
 		if models, err = modelFolder(w.Models).ofLedger(ctx, client, names, models); err != nil {
 			return err
 		}
-		if !slices.Equal(models, started) {
-			if err := s.change(cfg, models...); err != nil {
-				return err
-			}
+	}
+	if shards == 0 && (cfg.Reserve > 0 || !slices.Equal(models, started)) {
+		if err := s.change(cfg, models...); err != nil {
+			return err
 		}
 	}
-	slog.Info("working", "model", models[0].ID, "shadow", shadowOf(models), "classes", len(models[0].Classes), "head", s.engine.Serving().Summaries()[0].Head, "topics", names.Nodes, "http", s.web.url())
+	slog.Info("working", "model", models[0].ID, "shadow", shadowOf(models), "classes", len(models[0].Classes), "head", s.engine.Serving().Summaries()[0].Head, "shards", max(shards, 1), "topics", names.Nodes, "http", s.web.url())
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan error, 1)
@@ -174,7 +185,11 @@ func (w workCmd) Run(ctx context.Context, k *kong.Context, g given) error {
 	if w.Models != "" {
 		modelFolder(w.Models).try(s, cfg, &work)
 	}
-	err = s.run(ctx, client, work)
+	if shards > 0 {
+		err = newShardService(s, reg, cfg, models[0], shards).run(ctx, client, work)
+	} else {
+		err = s.run(ctx, client, work)
+	}
 	stop()
 	if e := <-served; err == nil {
 		err = e

@@ -31,7 +31,8 @@ type Audited struct {
 	// begins at a checkpoint of it, or of a later one, proves what follows.
 	Behind int64          `json:"behind_gap,omitempty"`
 	Epochs []AuditedEpoch `json:"epochs"`
-	Chain  string         `json:"chain"` // SHA-256 over all predictions and learned labels
+	Shards int            `json:"shards,omitempty"` // of the graph, 0 for none
+	Chain  string         `json:"chain"`            // SHA-256 over all predictions and learned labels
 	Took   time.Duration  `json:"-"`
 }
 
@@ -274,13 +275,7 @@ func (a *auditor) compareLetters(ctx context.Context, out *event.Outcome, e *Aud
 	clear(a.refused)
 	for i := range out.Refused {
 		d := &out.Refused[i]
-		letter := func(published []byte) []byte {
-			var p event.Refusal
-			_ = wire.DecodeDeadLetter(published, &p) // if it is none, it differs
-			a.value = wire.EncodingOf(published).AppendDeadLetter(a.value[:0], &event.Refusal{Origin: d.Origin, Reason: d.Reason, Detail: p.Detail})
-			return a.value
-		}
-		if err := a.compare(ctx, out.Window, a.cfg.Names.DeadLetters, d.Origin.Key[:min(len(d.Origin.Key), maxKey)], letter); err != nil {
+		if err := a.compare(ctx, out.Window, a.cfg.Names.DeadLetters, d.Origin.Key[:min(len(d.Origin.Key), maxKey)], letterAsPublished(d)); err != nil {
 			return err
 		}
 		a.refused[placeOf(d.Origin)] = true
@@ -288,6 +283,15 @@ func (a *auditor) compareLetters(ctx context.Context, out *event.Outcome, e *Aud
 		a.audited.DeadLetters++
 	}
 	return nil
+}
+
+// letterAsPublished returns a function for a dead letter with the detail of the published one.
+func letterAsPublished(d *event.Refusal) replayed {
+	return func(published []byte) []byte {
+		var p event.Refusal
+		_ = wire.DecodeDeadLetter(published, &p) // if it is none, it differs
+		return wire.EncodingOf(published).AppendDeadLetter(nil, &event.Refusal{Origin: d.Origin, Reason: d.Reason, Detail: p.Detail})
+	}
 }
 
 // replayed returns the value that a published record should have: of its own encoding, and

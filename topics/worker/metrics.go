@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
 )
 
@@ -144,6 +145,15 @@ func (m *Metrics) AtRisk(risks []topics.Risk) {
 	}
 }
 
+// observeAges observes how old the arrivals of a window are when they are predicted.
+func (m *Metrics) observeAges(out *event.Outcome, now time.Time) {
+	for i := range out.Predictions {
+		if t := out.Predictions[i].Time; t > 0 {
+			m.age.Observe(max(now.Sub(time.UnixMilli(t)).Seconds(), 0))
+		}
+	}
+}
+
 // Hooks returns the hooks that update the metrics. Replayed windows are not counted
 // again.
 func (m *Metrics) Hooks() Hooks {
@@ -163,12 +173,7 @@ func (m *Metrics) Hooks() Hooks {
 				m.replayedWindows.Inc()
 				return
 			}
-			now := time.Now()
-			for i := range s.Outcome.Predictions {
-				if t := s.Outcome.Predictions[i].Time; t > 0 {
-					m.age.Observe(max(now.Sub(time.UnixMilli(t)).Seconds(), 0))
-				}
-			}
+			m.observeAges(s.Outcome, time.Now())
 			m.windows.WithLabelValues(s.Cause).Inc()
 			m.step.Observe(s.Took.Seconds())
 			m.arrivals.Observe(float64(s.Outcome.Counts.Arrivals))

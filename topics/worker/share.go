@@ -160,7 +160,7 @@ func (s *share) step(w *event.Window) (*event.Outcome, error) {
 		return nil, err
 	}
 	s.served[w.Number] = bytes.Clone(now)
-	s.refuse(w.Commands, out)
+	refuseForgetting(w.Commands, out, s.task, s.cfg.shards)
 	if !s.live {
 		return out, nil
 	}
@@ -192,11 +192,11 @@ func (s *share) open() error {
 	return err
 }
 
-// refuse refuses the commands to forget nodes, each in one of the shards. A shard refuses other
-// commands itself.
-func (s *share) refuse(commands []event.Command, out *event.Outcome) {
+// refuseForgetting refuses the commands to forget nodes, each in one of the shards. A shard
+// refuses other commands itself.
+func refuseForgetting(commands []event.Command, out *event.Outcome, task, shards int) {
 	for i := range commands {
-		if c := &commands[i]; c.Name == event.Forget && int(c.Origin.Offset%int64(s.cfg.shards)) == s.task-1 {
+		if c := &commands[i]; c.Name == event.Forget && int(c.Origin.Offset%int64(shards)) == task-1 {
 			out.Refused = append(out.Refused, event.Refusal{
 				Origin: c.Origin, Reason: event.ImpossibleCommand,
 				Detail: fmt.Sprintf("forget %d nodes: a sharded graph cannot forget nodes by a command: make them depart", len(c.Nodes)),

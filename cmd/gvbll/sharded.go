@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/worker"
+)
+
+// shardEngine is a shard as a worker drives it: what shards send each other is bytes.
+type shardEngine struct {
+	*pipeline.Shard
+	lag int64
+
+	sent     [][]byte    // parts, by the shard that they are for
+	received [][]float32 // parts, by the shard that they are from
+	rows     []byte
+	served   []byte
+	recycler recycler[*pipeline.Shard]
+}
+
+var _ worker.Shard = (*shardEngine)(nil)
+
+func newShardEngine(s *pipeline.Shard, shards int) *shardEngine {
+	return &shardEngine{Shard: s, lag: int64(s.Config().LearnLag), sent: make([][]byte, shards), received: make([][]float32, shards), recycler: recycler[*pipeline.Shard]{of: s}}
+}
+
+// Enter implements worker.Shard.
+func (s *shardEngine) Enter(w *event.Window) [][]byte {
+	s.Shard.Enter(w)
+	for q := range s.sent {
+		s.sent[q] = pipeline.AppendPart(s.sent[q][:0], s.Part(q))
+	}
+	return s.sent
+}
+
+// Serve implements worker.Shard.
+func (s *shardEngine) Serve(parts, served [][]byte, heads []byte) (out *event.Outcome, rows, servedNow []byte, err error) {
+	for p, b := range parts {
+		if s.received[p], err = pipeline.DecodePart(b, s.received[p]); err != nil {
+			return nil, nil, nil, fmt.Errorf("window %d, from shard %d: %w", s.Next(), p+1, err)
+		}
+	}
+	var learned *pipeline.Heads
+	if len(heads) > 0 {
+		if learned, err = pipeline.DecodeHeads(heads, s.Next()-1-s.lag); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	s.recycler.recycle()
+	if out, err = s.Shard.Serve(s.received, served, learned); err != nil {
+		return nil, nil, nil, err
+	}
+	s.recycler.add(out)
+	s.rows, s.served = s.AppendRows(s.rows[:0]), s.AppendServed(s.served[:0])
+	return out, s.rows, s.served, nil
+}
+
+// leadEngine is the lead of the shards as a worker drives it.
+type leadEngine struct {
+	*pipeline.Lead
+	heads    []byte
+	recycler recycler[*pipeline.Lead]
+}
+
+var _ worker.Lead = (*leadEngine)(nil)
+
+func newLeadEngine(l *pipeline.Lead) *leadEngine {
+	return &leadEngine{Lead: l, recycler: recycler[*pipeline.Lead]{of: l}}
+}
+
+// Learn implements worker.Lead.
+func (l *leadEngine) Learn(window int64, rows [][]byte) (out *event.Outcome, heads []byte, err error) {
+	if window != l.Next() {
+		return nil, nil, fmt.Errorf("window %d to learn, but %d is next", window, l.Next())
+	}
+	decoded := make([]*pipeline.Rows, len(rows))
+	for p, b := range rows {
+		if decoded[p], err = l.DecodeRows(b); err != nil {
+			return nil, nil, fmt.Errorf("window %d, from shard %d: %w", window, p+1, err)
+		}
+	}
+	l.recycler.recycle()
+	out, learned, err := l.Lead.Learn(decoded)
+	if err != nil {
+		return nil, nil, err
+	}
+	l.recycler.add(out)
+	if learned == nil {
+		return out, nil, nil
+	}
+	l.heads = pipeline.AppendHeads(l.heads[:0], learned)
+	return out, l.heads, nil
+}
+
+// recycler gives the outcome before the last one back: the worker may still read two.
+type recycler[E interface{ Recycle(*event.Outcome) }] struct {
+	of           E
+	before, last *event.Outcome
+}
+
+func (r *recycler[E]) recycle() {
+	if r.before != nil {
+		r.of.Recycle(r.before)
+		r.before = nil
+	}
+}
+
+func (r *recycler[E]) add(out *event.Outcome) { r.before, r.last = r.last, out }
+
+// checkShards returns an error if a graph of so many shards cannot be served with the model and
+// the settings, or with flags of this worker.
+func (w workCmd) checkShards(shards int, cfg pipeline.Config, m *model.Model) error {
+	for flag, given := range map[string]bool{
+		"--shadow": w.Shadow != "", "--models": w.Models != "",
+	} {
+		if given {
+			return usagef("%s: the graph %s has %d shards, and one model: leave it out (docs/sharding.md)", flag, w.Kafka.Prefix, shards)
+		}
+	}
+	if _, err := pipeline.NewLead(m, cfg, shards); err != nil {
+		return usagef("the graph %s has %d shards: %w", w.Kafka.Prefix, shards, err)
+	}
+	cfg.Reserve = 0
+	if _, err := pipeline.NewShard(m, cfg, 0, shards); err != nil {
+		return usagef("the graph %s has %d shards: %w", w.Kafka.Prefix, shards, err)
+	}
+	return nil
+}
+
+func (s *shardEngine) Snapshot(map[string]string) worker.Snapshot { return nil }
+func (l *leadEngine) Snapshot(map[string]string) worker.Snapshot  { return nil }
+
+// allShards is a sharded graph in one process, as an audit steps it.
+type allShards struct {
+	*pipeline.Sharded
+	recycler recycler[*pipeline.Sharded]
+}
+
+var _ worker.Shards = (*allShards)(nil)
+
+// Step implements worker.Engine.
+func (s *allShards) Step(w *event.Window) *event.Outcome {
+	s.recycler.recycle()
+	out := s.Sharded.Step(w)
+	s.recycler.add(out)
+	return out
+}
+
+// inParallel is a [pipeline.Runner].
+func inParallel(n int, each func(i int)) {
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { each(i) })
+	}
+	all.Wait()
+}
+
+// sharded audits a graph of several shards.
+func (a auditCmd) sharded(ctx context.Context, s streams, client *kafka.Client, names topics.Names, m *model.Model, shards int) (found worker.Audited, err error) {
+	for flag, given := range map[string]bool{"--shadow": a.Shadow != "", "--checkpoint": a.Checkpoint != ""} {
+		if given {
+			return found, usagef("%s: the graph %s has %d shards, whose audit needs one model and begins at the ledger's beginning: leave it out", flag, a.Kafka.Prefix, shards)
+		}
+	}
+	cuts, err := ledger.OpenCuts(ctx, client, names.LedgerAt(0), ledger.Place{})
+	if err != nil {
+		return found, fmt.Errorf("audit: %w", err)
+	}
+	first, err := cuts.Next(ctx)
+	if err != nil || first == nil {
+		return found, err
+	}
+	cfg, err := parseSettings(first.Configuration, []*model.Model{m})
+	if err != nil {
+		return found, fmt.Errorf("audit: ledger %s: %w", names.Ledger, err)
+	}
+	cfg, removeFiles, err := withFiles(cfg, a.StateDir, pendingMemory)
+	if err != nil {
+		return found, err
+	}
+	defer removeFiles()
+	graph, err := pipeline.NewSharded(m, cfg, shards, inParallel)
+	if err != nil {
+		return found, fmt.Errorf("audit: %w", err)
+	}
+	total, err := client.Offsets(ctx, names.Ledger)
+	if err != nil {
+		return found, err
+	}
+	at := total[names.LedgerAt(0)]
+	bar := newProgress(s.err, "audit", int(at.End-at.First))
+	found, err = worker.AuditSharded(ctx, client, &allShards{graph, recycler[*pipeline.Sharded]{of: graph}}, terms(names, cfg, m), shards,
+		func(windows int64) { bar.set(int(windows), "windows") })
+	if err != nil {
+		return found, fmt.Errorf("audit, %d windows agree, then: %w", found.Windows, err)
+	}
+	return found, nil
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gvbll/gvbll/charts/metrics"
+	"github.com/gvbll/gvbll/charts/page"
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/worker"
+)
+
+// shardService is a worker of a sharded graph with its metrics and its page. It may own several
+// tasks or none; each calls its hooks from a goroutine of its own.
+type shardService struct {
+	*service
+	cfg    pipeline.Config
+	model  *model.Model
+	shards *metrics.Shards
+	tasks  worker.Tasks
+
+	mu        sync.Mutex
+	lead      *leadEngine  // the last one that this worker had, nil for none
+	levels    event.Levels // of the graph, after the last window of a shard
+	replaying map[int]bool // by task
+}
+
+func newShardService(s *service, reg prometheus.Registerer, cfg pipeline.Config, m *model.Model, shards int) *shardService {
+	s.page.Silent()
+	return &shardService{service: s, cfg: cfg, model: m, shards: metrics.NewShards(reg, shards), replaying: make(map[int]bool)}
+}
+
+// run runs the tasks that elections give to this worker, until the context ends. cfg begins as
+// [terms] of the settings and the model.
+func (s *shardService) run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
+	unready := func() string { return s.unready(waitsForKafka(c)) }
+	s.web.trouble.Store(&unready)
+	s.web.ready.Store(true)
+	cfg.About, cfg.AtRisk = s.about(), s.stream.AtRisk
+	cfg.Checkpoints = worker.Checkpoints{} // tasks have none yet
+	showing, stop := context.WithCancel(ctx)
+	defer stop()
+	go s.showTasks(showing)
+	if err := worker.RunSharded(ctx, c, worker.Sharded{
+		Config: cfg, Lag: int64(s.cfg.LearnLag),
+		NewShard: s.newShard, NewLead: s.newLead, RestoreShard: s.restoreShard, RestoreLead: s.restoreLead,
+		TaskHooks: s.taskHooks, Waited: func(_, from int, d time.Duration) { s.shards.Waited(from, d) }, Tasks: &s.tasks,
+	}); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	return nil
+}
+
+func (s *shardService) newShard(p, shards int) (worker.Shard, error) {
+	shard, err := pipeline.NewShard(s.model, s.cfg, p, shards)
+	if err != nil {
+		return nil, err
+	}
+	return newShardEngine(shard, shards), nil
+}
+
+func (s *shardService) newLead(shards int) (worker.Lead, error) {
+	lead, err := pipeline.NewLead(s.model, s.cfg, shards)
+	if err != nil {
+		return nil, err
+	}
+	return s.leads(lead), nil
+}
+
+func (s *shardService) restoreShard(p, shards int, r io.ReaderAt, size int64, folder string) (worker.Shard, map[string]string, error) {
+	return nil, nil, errors.New("not written yet")
+}
+
+func (s *shardService) restoreLead(shards int, r io.ReaderAt, size int64, folder string) (worker.Lead, map[string]string, error) {
+	return nil, nil, errors.New("not written yet")
+}
+
+// leads takes note of the lead, whose scores are shown.
+func (s *shardService) leads(lead *pipeline.Lead) *leadEngine {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lead = newLeadEngine(lead)
+	return s.lead
+}
+
+// taskHooks returns the hooks of a task.
+func (s *shardService) taskHooks(task int) worker.Hooks {
+	own := worker.Hooks{
+		Replaying: func(worker.Replaying) { s.replays(task, true) },
+		Recovered: func(worker.Recovered) { s.replays(task, false) },
+		Stepped:   func(w worker.Stepped) { s.stepped(task, w) },
+		Committed: func(worker.Committed) { s.page.Committed(time.Now()) },
+	}
+	if task == 0 {
+		own.TookOver, own.Lag = func(worker.TookOver) { s.page.Owns() }, s.page.Lag
+	}
+	return worker.Join(s.stream.TaskHooks(task), own)
+}
+
+func (s *shardService) replays(task int, on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.replaying[task] = on
+}
+
+// stepped counts and shows a window of a task. Shards have its predictions, the lead has its
+// labels and scores.
+func (s *shardService) stepped(task int, w worker.Stepped) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if task > 0 {
+		s.levels = w.Outcome.Levels
+	}
+	if w.Replayed {
+		return
+	}
+	s.metrics.Observe(w.Outcome)
+	s.page.Stepped(page.Window{Outcome: w.Outcome, Cause: w.Cause, Took: w.Took, At: time.Now()})
+	if task == 0 && time.Since(s.shown) >= showEvery {
+		s.shown = time.Now()
+		out := *w.Outcome
+		out.Levels = s.levels
+		s.show(&out)
+	}
+}
+
+// show shows the scores of the lead, which called a hook.
+func (s *shardService) show(out *event.Outcome) {
+	scores, learned := s.lead.Summaries(), s.lead.Pooled()
+	s.page.Show(scores, learned)
+	s.metrics.Show(out, scores)
+	now, trained := s.lead.Posterior()
+	lambda, full := s.forgetting()
+	batches := float64(out.Heads[0].Version)
+	if full > 0 {
+		batches = min(batches, float64(scores[0].Total().Labels)/full)
+	}
+	s.metrics.ShowPosterior(&metrics.Posterior{
+		Head: onlineHead, Classes: s.model.Classes, Now: now, Trained: trained, Batches: batches, Lambda: lambda,
+	})
+	if learned != nil {
+		s.metrics.ShowPool(learned, s.model.Classes)
+	}
+}
+
+// showTasks shows which tasks this worker has, until the context ends.
+func (s *shardService) showTasks(ctx context.Context) {
+	every := time.NewTicker(time.Second)
+	defer every.Stop()
+	for {
+		var tasks []metrics.Task
+		lead := false
+		for _, t := range s.tasks.States() {
+			tasks = append(tasks, metrics.Task{Number: t.Task, Owner: t.Owner, Windows: t.Windows})
+			lead = lead || t.Task == 0 && t.Owner
+		}
+		s.shards.Show(tasks)
+		s.stream.Owns(lead)
+		select {
+		case <-every.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// missingAfter is how long a task waits for others before the worker says that it is not ready.
+const missingAfter = 3 * time.Second
+
+// unready says in one line what keeps this worker from its work, "" for nothing: trouble with
+// Kafka, a ledger that is replayed, or shards that nobody steps.
+func (s *shardService) unready(trouble string) string {
+	states := s.tasks.States()
+	if trouble != "" || len(states) == 0 {
+		return cmp.Or(trouble, "waiting for an election")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var what []string
+	for _, t := range states {
+		switch m := t.Missing; {
+		case s.replaying[t.Task]:
+			what = append(what, fmt.Sprintf("%s replays the ledger", taskName(t.Task)))
+		case m != nil && time.Since(m.Since) > missingAfter:
+			what = append(what, fmt.Sprintf("%s waits for %v", taskName(t.Task), m))
+		}
+	}
+	return strings.Join(what, "; ")
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gvbll/gvbll/cmd/gvbll/bench"
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/broker"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// TestShardedGraph is the life of a graph of two shards: its topics, two workers, a stream, one
+// worker lost and its tasks taken over, and the audit. Every arrival has one prediction.
+func TestShardedGraph(t *testing.T) {
+	addr := startBroker(t, broker.Config{})
+	file := filepath.Join(t.TempDir(), "m.safetensors")
+	w := bench.Workload{Features: 8, Hidden: 8, Embedding: 4, Classes: 2, Degree: 4}
+	m, err := w.Model()
+	must(t, err)
+	must(t, m.Save(file))
+	t.Setenv("GVBLL_BROKERS", addr)
+	if out := gvbll(t, "topics", "--create", "--shards", "2"); !strings.Contains(out, "gvbll.exchange") {
+		t.Fatalf("topics:\n%s", out)
+	}
+	g := newTestGraph(t, addr, "gvbll", 8)
+	args := []string{"--model", file, "--session-timeout", "6s", "--window", "20"}
+	stop := g.work(args...)
+	other := g.work(args...)
+	await := func(what string, ok func(*shards) bool) {
+		t.Helper()
+		deadline := time.Now().Add(time.Minute)
+		for {
+			var s shards
+			must(t, json.Unmarshal([]byte(gvbll(t, "ledger", "--shards", "--json")), &s))
+			if ok(&s) {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("the graph is not %s: %s\n%s", what, gvbll(t, "ledger", "--shards"), g.log())
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	owned := func(s *shards) bool {
+		for _, x := range s.Tasks {
+			if x.Owner == nil {
+				return false
+			}
+		}
+		return true
+	}
+	await("owned", owned)
+	served := func(n int) func(*shards) bool {
+		return func(s *shards) bool {
+			return owned(s) && s.Cuts == s.Complete && len(predicted(t, g)) == n
+		}
+	}
+	g.send(100)
+	await("served", served(100))
+	other()
+	p, err := g.client.NewProducer(t.Context(), kafka.ProducerConfig{})
+	must(t, err)
+	must(t, p.Send(t.Context(), []kafka.Record{{Topic: g.names.Nodes, Key: []byte("broken"), Value: []byte("}")}}))
+	g.send(100)
+	await("served by one worker", served(200))
+	for id, n := range predicted(t, g) {
+		if n != 1 {
+			t.Errorf("node %s has %d predictions", id, n)
+		}
+	}
+	out := gvbll(t, "ledger", "--shards")
+	if strings.Count(out, "http://127.0.0.1:") != 3 || strings.Contains(out, "waited for") {
+		t.Errorf("the one worker owns all, and nothing is waited for:\n%s", out)
+	}
+	if out = gvbll(t, "status"); !strings.Contains(out, "shard 2  ") || strings.Contains(out, "wrong") {
+		t.Errorf("status:\n%s", out)
+	}
+	if out = gvbll(t, "audit", "--model", file); !strings.HasPrefix(out, "of each of 2 shards: ") || !strings.Contains(out, " 200 predictions and 1 dead letters agree") {
+		t.Errorf("the audit says %s", out)
+	}
+	stop()
+}
+
+// TestShardsRefuse: what a sharded graph does not have is refused at the start, in one line.
+func TestShardsRefuse(t *testing.T) {
+	addr := startBroker(t, broker.Config{})
+	t.Setenv("GVBLL_BROKERS", addr)
+	gvbll(t, "topics", "--create", "--shards", "2")
+	dir := t.TempDir()
+	save := func(name string, w bench.Workload) string {
+		m, err := w.Model()
+		must(t, err)
+		file := filepath.Join(dir, name)
+		must(t, m.Save(file))
+		return file
+	}
+	small := bench.Workload{Features: 4, Hidden: 4, Embedding: 4, Classes: 2}
+	good, gin, odd, other := save("sage", small), small, small, small
+	gin.Encoder, odd.Hidden, other.Seed = gnn.KindGIN, 5, 1
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"GIN":     {[]string{"--model", save("gin", gin)}, "encoder gin cannot be cut into 2 shards"},
+		"a width": {[]string{"--model", save("odd", odd)}, "a hidden width of 5 cannot be cut into 2 shards"},
+		"shadow":  {[]string{"--model", good, "--shadow", save("other", other)}, "--shadow: the graph gvbll has 2 shards"},
+		"models":  {[]string{"--model", good, "--models", dir}, "--models: the graph gvbll has 2 shards"},
+		"rescore": {[]string{"--model", good, "--rescore", "after=1"}, "leave --rescore out"},
+	} {
+		code, _, errs := command(t, append([]string{"work", "--http", "127.0.0.1:0"}, c.args...)...)
+		if code != exitUsage || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, c.want) {
+			t.Errorf("%s: exit code %d, %s", name, code, errs)
+		}
+	}
+}
+
+// predicted counts the committed predictions of each node.
+func predicted(t *testing.T, g *testGraph) map[string]int {
+	t.Helper()
+	bounds, err := g.client.Offsets(t.Context(), g.names.Predictions)
+	must(t, err)
+	start := make(map[kafka.TopicPartition]int64)
+	for at := range bounds {
+		start[at] = 0
+	}
+	count := make(map[string]int)
+	r := g.client.NewReader(start, kafka.ReaderConfig{})
+	for at, b := range bounds {
+		for r.Position(at) < b.End {
+			records, err := r.Poll(t.Context())
+			must(t, err)
+			for _, record := range records {
+				var p event.Prediction
+				must(t, wire.DecodePrediction(record.Value, &p))
+				count[p.Node.String()]++
+			}
+		}
+	}
+	return count
+}

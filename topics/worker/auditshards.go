@@ -1,0 +1,280 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// Shards is an engine that is all shards of a graph.
+type Shards interface {
+	Engine
+	// Parts returns the outcomes of the shards, in their order, of which the last Step made
+	// its own. They are valid as long as that.
+	Parts() []*event.Outcome
+}
+
+// AuditSharded is [Audit] of a graph of several shards, all of which e steps in this process.
+// It replays the cuts, and compares what each shard has in its partition of the ledger: the
+// chain of every window, and every prediction and dead letter that it has published. Where a
+// cut names a complete window with the chain of the graph, that is compared too. The last
+// windows may be those of some shards only, which are ahead of others.
+//
+// Records of several shards are in one partition of the outputs, in any order among each
+// other. So a published record is searched for by its key.
+func AuditSharded(ctx context.Context, c *kafka.Client, e Shards, cfg Config, shards int, progress func(windows int64)) (Audited, error) {
+	began := time.Now()
+	cfg.setDefaults()
+	fetching, stop := context.WithCancel(ctx)
+	defer stop()
+	a := &shardAuditor{
+		replayer: &replayer{cfg: &cfg, client: c, engine: e}, shards: e, records: make([]*ledger.Ledger, shards),
+		ended: make([]bool, shards), complete: make(map[int64]event.Hash),
+		audited: Audited{Shards: shards, Epochs: make([]AuditedEpoch, 1)},
+	}
+	err := a.run(ctx, fetching, progress)
+	a.audited.Took = time.Since(began)
+	return a.audited, err
+}
+
+// shardAuditor is a replayer of cuts that compares them with what all shards have written.
+type shardAuditor struct {
+	*replayer
+	shards  Shards
+	cuts    *ledger.Cuts
+	records []*ledger.Ledger // by shard
+	ended   []bool           // by shard: its ledger is read to its end
+
+	outputs  auditor                                            // reads what was published
+	waiting  map[kafka.TopicPartition]map[string][]kafka.Record // fetched and not compared, by key
+	chain    event.Hash                                         // of the graph
+	complete map[int64]event.Hash                               // of the last windows
+	audited  Audited
+}
+
+func (a *shardAuditor) run(ctx, fetching context.Context, progress func(int64)) (err error) {
+	names := a.cfg.Names
+	if a.cuts, err = ledger.OpenCuts(ctx, a.client, names.LedgerAt(0), ledger.Place{}); err != nil {
+		return err
+	}
+	for p := range a.records {
+		if a.records[p], err = ledger.Open(ctx, a.client, names.LedgerAt(p+1)); err != nil {
+			return err
+		}
+	}
+	a.outputs = auditor{replayer: a.replayer}
+	if err := a.outputs.openOutputs(ctx); err != nil {
+		return err
+	}
+	a.waiting = make(map[kafka.TopicPartition]map[string][]kafka.Record)
+	if err := a.openInputs(fetching, intake.Position{}); err != nil {
+		return err
+	}
+	for {
+		cut, err := a.cuts.Next(ctx)
+		if err != nil {
+			return err
+		}
+		if cut == nil {
+			break
+		}
+		more, err := a.window(ctx, cut)
+		if err != nil {
+			return err
+		}
+		if !more {
+			break
+		}
+		if progress != nil {
+			progress(a.audited.Windows)
+		}
+	}
+	return a.checkNothingElse(ctx)
+}
+
+// maxRemembered bounds the complete windows whose chains are remembered: cuts name recent ones.
+const maxRemembered = 1 << 12
+
+// window replays a cut and compares it with the shards' records. It returns false if no shard
+// has one.
+func (a *shardAuditor) window(ctx context.Context, cut *ledger.Cut) (more bool, err error) {
+	written := make([]*ledger.Record, len(a.records))
+	for p, l := range a.records {
+		if a.ended[p] {
+			continue
+		}
+		if written[p], err = l.Next(ctx); err != nil {
+			return false, err
+		}
+		a.ended[p] = written[p] == nil
+		more = more || !a.ended[p]
+	}
+	if !more {
+		return false, nil
+	}
+	if err := a.checkTerms(ctx, cut); err != nil {
+		return false, err
+	}
+	a.noteClasses(cut.Record())
+	if err := a.inputs.Replay(ctx, cut.Ranges); err != nil {
+		return false, a.explainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", a.cfg.Names.Ledger, cut.Window, err))
+	}
+	defer a.inputs.Release()
+	if _, err := a.stepClaimed(); err != nil {
+		return false, err
+	}
+	all := !slices.Contains(a.ended, true)
+	var chains []event.Hash
+	for p, out := range a.shards.Parts() {
+		chains = append(chains, out.Chain)
+		if written[p] == nil {
+			continue
+		}
+		refuseForgetting(a.replayer.window.Commands, out, p+1, len(a.records))
+		if err := a.compareShard(ctx, p, written[p], out); err != nil {
+			return false, err
+		}
+	}
+	epoch := &a.audited.Epochs[0]
+	epoch.Windows++
+	epoch.Model, epoch.Predictions, epoch.DeadLetters = cut.Model, a.audited.Predictions, a.audited.DeadLetters
+	a.audited.Windows = cut.Window + 1
+	a.chain = a.chain.Join(chains)
+	a.complete[cut.Window] = a.chain
+	delete(a.complete, cut.Window-maxRemembered)
+	if all {
+		epoch.Proved++
+		a.audited.Chain = hash(a.chain)
+	}
+	if d := cut.Done; d != nil {
+		if got, known := a.complete[d.Window]; known && hash(got) != d.Chain {
+			return false, fmt.Errorf("ledger %s, window %d: its cut says that the graph's chain after window %d is %s, and replay gives %s", a.cfg.Names.Ledger, cut.Window, d.Window, d.Chain, hash(got))
+		}
+	}
+	return true, nil
+}
+
+// checkTerms returns an error if a cut is of another model or other settings.
+func (a *shardAuditor) checkTerms(ctx context.Context, cut *ledger.Cut) error {
+	if cut.Model != a.cfg.Model {
+		return fmt.Errorf("ledger %s belongs to model %s, and this is model %s: give the file of the model that served", a.cfg.Names.Ledger, cut.Model, a.cfg.Model)
+	}
+	if err := a.readSettings(ctx, cut.Record()); err != nil {
+		return err
+	}
+	if !a.settings.own {
+		return errors.New(a.settings.differ(a.cfg))
+	}
+	return nil
+}
+
+// compareShard compares what a shard made of a window with what it has written and published.
+func (a *shardAuditor) compareShard(ctx context.Context, p int, r *ledger.Record, out *event.Outcome) error {
+	if r.Window != out.Window {
+		return fmt.Errorf("ledger %s partition %d: window %d where window %d is next", a.cfg.Names.Ledger, p+1, r.Window, out.Window)
+	}
+	if got := hash(out.Chain); got != r.Chain {
+		return fmt.Errorf("ledger %s partition %d, window %d: replay of shard %d gives %s where %s was written: the inputs, the model or the program differ from those that served it", a.cfg.Names.Ledger, p+1, r.Window, p+1, got, r.Chain)
+	}
+	if r.Predictions != len(out.Predictions) || r.Refused != len(out.Refused) {
+		return fmt.Errorf("ledger %s partition %d, window %d: it says %d predictions and %d dead letters, and replay of shard %d gives %d and %d", a.cfg.Names.Ledger, p+1, r.Window, r.Predictions, r.Refused, p+1, len(out.Predictions), len(out.Refused))
+	}
+	for i := range out.Predictions {
+		x := &out.Predictions[i]
+		if err := a.compare(ctx, out.Window, a.cfg.Names.Predictions, wire.AppendKey(nil, x.Node), func(published []byte) []byte {
+			return wire.EncodingOf(published).AppendPrediction(nil, x)
+		}); err != nil {
+			return err
+		}
+	}
+	for i := range out.Refused {
+		d := &out.Refused[i]
+		if err := a.compare(ctx, out.Window, a.cfg.Names.DeadLetters, d.Origin.Key[:min(len(d.Origin.Key), maxKey)], letterAsPublished(d)); err != nil {
+			return err
+		}
+	}
+	a.audited.Predictions += int64(len(out.Predictions))
+	a.audited.DeadLetters += int64(len(out.Refused))
+	return nil
+}
+
+// compare searches the published records of a key for the replayed one.
+func (a *shardAuditor) compare(ctx context.Context, window int64, topic string, key []byte, value replayed) error {
+	at := kafka.TopicPartition{Topic: topic}
+	if n := a.outputs.partitions[topic]; n > 1 {
+		at.Partition = kafka.PartitionFor(key, n)
+	}
+	for {
+		list := a.waiting[at][string(key)]
+		i := slices.IndexFunc(list, func(r kafka.Record) bool { return bytes.Equal(r.Value, value(r.Value)) })
+		if i >= 0 {
+			if list = slices.Delete(list, i, i+1); len(list) == 0 {
+				delete(a.waiting[at], string(key))
+			} else {
+				a.waiting[at][string(key)] = list
+			}
+			return nil
+		}
+		more, err := a.fetch(ctx, at)
+		if err != nil {
+			return err
+		}
+		if !more && len(list) > 0 {
+			r := &list[0]
+			return fmt.Errorf("%s partition %d offset %d, key %.80q: not what window %d says, which %s", topic, at.Partition, r.Offset, key, window, difference(r.Value, value(r.Value)))
+		}
+		if !more {
+			return fmt.Errorf("window %d of the ledger has a record for key %.80q that is not in %s partition %d", window, key, topic, at.Partition)
+		}
+	}
+}
+
+// fetch reads more records of a partition. It returns false at its end.
+func (a *shardAuditor) fetch(ctx context.Context, at kafka.TopicPartition) (more bool, err error) {
+	more, err = a.outputs.fetch(ctx, at)
+	for from, list := range a.outputs.waiting {
+		for _, r := range list {
+			if a.waiting[from] == nil {
+				a.waiting[from] = make(map[string][]kafka.Record)
+			}
+			a.waiting[from][string(r.Key)] = append(a.waiting[from][string(r.Key)], r)
+		}
+		a.outputs.waiting[from] = list[:0]
+	}
+	return more, err
+}
+
+// checkNothingElse returns an error if there is a prediction that no shard's ledger has. There
+// may be some of later windows, by live workers.
+func (a *shardAuditor) checkNothingElse(ctx context.Context) error {
+	topic := a.cfg.Names.Predictions
+	for p := range a.outputs.partitions[topic] {
+		at := kafka.TopicPartition{Topic: topic, Partition: int32(p)}
+		for more := true; more; {
+			var err error
+			if more, err = a.fetch(ctx, at); err != nil {
+				return err
+			}
+		}
+		for _, list := range a.waiting[at] {
+			for _, r := range list {
+				var x event.Prediction
+				// What was committed after a ledger was read may be of a window that another
+				// shard had committed before.
+				if err := wire.DecodePrediction(r.Value, &x); err != nil || x.Window < a.audited.Epochs[0].Proved {
+					return fmt.Errorf("%s partition %d offset %d, key %.80q: published, but not of any window in the ledger", topic, p, r.Offset, r.Key)
+				}
+			}
+		}
+	}
+	return nil
+}
