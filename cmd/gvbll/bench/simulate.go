@@ -24,6 +24,7 @@ type simulation struct {
 	lag    int     // window s is served with the labels up to window s-1-lag
 	depth  int     // the lead cuts no window that is this many ahead of the slowest shard
 	ahead  bool    // a shard enters windows while it waits for the parts of earlier ones
+	flush  bool    // a shard waits until its rows are acknowledged before it goes on, for a hop
 	// commit is how long a shard's transaction lasts, in milliseconds, where the lead learns
 	// from committed records how far the shards are. 0 is where it learns it from the rows.
 	commit float64
@@ -211,6 +212,7 @@ const (
 	ofCuts content = iota
 	ofParts
 	ofRows
+	ofAcks
 	ofHeads
 	ofPredictions
 	ofDone
@@ -358,9 +360,10 @@ func (s *shardTask) next() {
 	if t := s.served; t < s.entered && s.parts[t] == r.shards && (r.labels == 0 || s.heads >= t-r.lag) && t-s.published <= 1 {
 		s.working = true
 		s.engine.work(r.costs.serve*r.own(), func() {
-			s.working = false
-			s.serve(t)
-			s.next()
+			s.serve(t, func() {
+				s.working = false
+				s.next()
+			})
 		})
 		return
 	}
@@ -398,8 +401,8 @@ func (s *shardTask) sendParts(t int) {
 	})
 }
 
-// serve passes on what was served of window t.
-func (s *shardTask) serve(t int) {
+// serve passes on what was served of window t, and calls then when the engine can go on.
+func (s *shardTask) serve(t int, then func()) {
 	r := s.r
 	s.served++
 	r.ended[t] = r.now
@@ -417,10 +420,16 @@ func (s *shardTask) serve(t int) {
 	})
 	bytes := r.costs.row * r.labels * r.own()
 	s.send(bytes, func() {
+		if r.flush && r.shards > 1 {
+			r.carry(s.line(ofAcks, s.number), then)
+		}
 		r.carry(r.lead.line(ofRows, s.number), func() {
 			r.lead.receive(bytes, r.shards, func() { r.lead.receiveRows(s.number, t) })
 		})
 	})
+	if !r.flush || r.shards == 1 {
+		then()
+	}
 }
 
 // commit opens a transaction, which holds what is published until it ends.

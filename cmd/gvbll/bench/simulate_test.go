@@ -32,6 +32,7 @@ func TestSimulationLimits(t *testing.T) {
 		{"… and what sending and receiving them takes", func(s *simulation) {
 			s.ahead, s.costs.send, s.costs.receive, s.costs.part, s.costs.sendByte, s.costs.receiveByte = false, 1000, 3000, 10, 1, 2
 		}, 1000*(4000+800/4) + 2e6 + 1000 + 3*2500 + 3000 + 3*2*2500},
+		{"… and another hop until rows are acknowledged", func(s *simulation) { s.ahead, s.flush = false, true }, 1000*(4000+800/4) + 4e6},
 		{"without a lag, rows and heads take two hops more", func(s *simulation) { s.lag, s.costs.enter = 0, 400 }, 1000*(800/4+500) + 4e6},
 		{"… of which a barrier hides the entering", func(s *simulation) { s.lag, s.ahead = 0, false }, 1000*(4000+800/4) + 2e6},
 		{"the learner", func(s *simulation) { s.costs.learn = 9000 }, 1000 * 9000},
